@@ -1,0 +1,107 @@
+package order
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"miaosha/goods"
+)
+
+// Cancel ends a pending order at its owner's wish and puts the unit back on sale. ErrNotFound, ErrWrongStatus.
+func (s *Store) Cancel(ctx context.Context, userID int64, id uuid.UUID) error {
+	o, err := s.ByID(ctx, userID, id)
+	if err != nil {
+		return err
+	}
+	return pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) error {
+		if _, err := goods.Lock(ctx, tx, o.SaleID); err != nil {
+			return err
+		}
+		tag, err := tx.Exec(ctx, `
+			update orders set status = 'cancelled'
+			where  id = $1 and user_id = $2 and status = 'pending'`, id, userID)
+		if err != nil {
+			return fmt.Errorf("cancel order %s: %w", id, err)
+		}
+		if tag.RowsAffected() != 1 {
+			return ErrWrongStatus
+		}
+		return goods.GiveBack(ctx, tx, o.SaleID, 1)
+	})
+}
+
+// Expire cancels the pending orders whose time to pay is over, by the database's clock, and puts their units back on
+// sale: one transaction a sale, at most 500 orders each. It gives how many. Any number of processes may run it: each
+// order is cancelled once.
+func (s *Store) Expire(ctx context.Context) (total int, err error) {
+	rows, err := s.db.Query(ctx, `
+		select distinct sale_id
+		from   orders
+		where  status = 'pending' and expires_at <= clock_timestamp()
+		limit  100`)
+	var sales []int64
+	if err == nil {
+		sales, err = pgx.CollectRows(rows, pgx.RowTo[int64])
+	}
+	if err != nil {
+		return 0, fmt.Errorf("look for overdue orders: %w", err)
+	}
+	for _, sale := range sales {
+		n, err := s.expireOf(ctx, sale)
+		if total += n; err != nil {
+			return total, err
+		}
+	}
+	return total, nil
+}
+
+func (s *Store) expireOf(ctx context.Context, sale int64) (n int, err error) {
+	err = pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) error {
+		if _, err := goods.Lock(ctx, tx, sale); err != nil {
+			return err
+		}
+		tag, err := tx.Exec(ctx, `
+			update orders set status = 'cancelled'
+			where  status = 'pending' and id in (
+			       select id
+			       from   orders
+			       where  sale_id = $1 and status = 'pending' and expires_at <= clock_timestamp()
+			       order  by expires_at
+			       limit  500)`, sale)
+		if err != nil {
+			return fmt.Errorf("expire orders of sale %d: %w", sale, err)
+		}
+		if n = int(tag.RowsAffected()); n == 0 {
+			return nil
+		}
+		return goods.GiveBack(ctx, tx, sale, n)
+	})
+	if err != nil {
+		return 0, err
+	}
+	return n, nil
+}
+
+// Sweep expires orders and drains refunds once a second until ctx ends. A fault is told to report and tried again:
+// what is overdue stays overdue.
+func (s *Store) Sweep(ctx context.Context, refund func(context.Context, Payment) error, report func(error)) error {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		if _, err := s.Expire(ctx); err != nil && ctx.Err() == nil {
+			report(err)
+		}
+		if _, err := s.DrainRefunds(ctx, refund); err != nil && ctx.Err() == nil {
+			report(err)
+		}
+	}
+}

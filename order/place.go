@@ -1,0 +1,175 @@
+package order
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"miaosha/goods"
+)
+
+// Outcomes of a ticket.
+const (
+	Ordered   = "ordered"
+	Duplicate = "duplicate" // the user has an order of this sale already: OrderID is that one
+	SoldOut   = "sold_out"
+	Shut      = "closed"
+	Invalid   = "invalid"
+)
+
+// Ticket is the right to one place in the queue of a sale.
+type Ticket struct {
+	ID     string
+	UserID int64
+}
+
+// Result is what became of a ticket. OrderID is uuid.Nil for those who have no order.
+type Result struct {
+	Ticket  string
+	UserID  int64
+	Outcome string
+	OrderID uuid.UUID
+}
+
+// Place turns tickets of one sale, in their order of arrival, into orders, and gives one stored result per ticket. It
+// must run in a transaction of its own, which the caller commits or rolls back.
+//
+// A ticket that has a result keeps it, so a batch may be placed any number of times. Of a user's tickets the first
+// wins. A closed sale places none. This is the function that decides: the row lock orders the processes, the unique
+// index refuses a second order, the guarded update refuses a unit that isn't there.
+func (s *Store) Place(ctx context.Context, tx pgx.Tx, sale goods.Locked, tickets []Ticket) ([]Result, error) {
+	ids, users, orders := make([]string, len(tickets)), make([]int64, len(tickets)), make([]uuid.UUID, len(tickets))
+	for i, t := range tickets {
+		id, err := uuid.NewV7()
+		if err != nil {
+			return nil, fmt.Errorf("make an order id: %w", err)
+		}
+		ids[i], users[i], orders[i] = t.ID, t.UserID, id
+	}
+	refusal := SoldOut
+	if sale.State == goods.Closed {
+		refusal = Shut
+	}
+	if refusal != Shut && sale.Stock > 0 {
+		tag, err := tx.Exec(ctx, `
+			insert into orders (id, user_id, sale_id, ticket, title, price, expires_at)
+			select order_id, user_id, $1, ticket, $2, $3, clock_timestamp() + $4::interval
+			from (select distinct on (user_id) ticket, user_id, order_id, n
+			      from   unnest($5::text[], $6::bigint[], $7::uuid[]) with ordinality as t (ticket, user_id, order_id, n)
+			      where  not exists (select from ticket_results r where r.ticket = t.ticket)
+			      and    not exists (select from orders o where o.user_id = t.user_id and o.sale_id = $1)
+			      order  by user_id, n) as fresh
+			order by n
+			limit $8
+			on conflict do nothing`,
+			sale.ID, sale.Title, sale.Price, s.cfg.PayWithin, ids, users, orders, sale.Stock)
+		if err != nil {
+			return nil, fmt.Errorf("place %d tickets of sale %d: %w", len(tickets), sale.ID, err)
+		}
+		if n := int(tag.RowsAffected()); n > 0 {
+			if err := goods.Take(ctx, tx, sale.ID, n); err != nil {
+				return nil, err
+			}
+		}
+	}
+	_, err := tx.Exec(ctx, `
+		insert into ticket_results (ticket, user_id, sale_id, outcome, order_id)
+		select t.ticket, t.user_id, $1,
+		       case when o.id is null then $2 when o.ticket = t.ticket then 'ordered' else 'duplicate' end, o.id
+		from   unnest($3::text[], $4::bigint[]) as t (ticket, user_id)
+		left   join orders o on o.user_id = t.user_id and o.sale_id = $1
+		on     conflict (ticket) do nothing`, sale.ID, refusal, ids, users)
+	if err != nil {
+		return nil, fmt.Errorf("record %d results of sale %d: %w", len(tickets), sale.ID, err)
+	}
+	return results(ctx, tx, sale.ID, ids)
+}
+
+// Reject gives tickets the result Invalid, for those whose data Postgres refuses.
+func (s *Store) Reject(ctx context.Context, tx pgx.Tx, saleID int64, tickets []Ticket) ([]Result, error) {
+	ids := make([]string, len(tickets))
+	for i, t := range tickets {
+		ids[i] = t.ID
+		_, err := tx.Exec(ctx, `
+			insert into ticket_results (ticket, user_id, sale_id, outcome) values ($1, $2, $3, 'invalid')
+			on conflict (ticket) do nothing`, t.ID, t.UserID, saleID)
+		if err != nil {
+			return nil, fmt.Errorf("reject a ticket of sale %d: %w", saleID, err)
+		}
+	}
+	return results(ctx, tx, saleID, ids)
+}
+
+func results(ctx context.Context, tx pgx.Tx, saleID int64, ids []string) ([]Result, error) {
+	rows, err := tx.Query(ctx, `
+		select ticket, user_id, outcome, coalesce(order_id, '00000000-0000-0000-0000-000000000000')
+		from   ticket_results
+		where  ticket = any($1)`, ids)
+	if err == nil {
+		var rs []Result
+		if rs, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Result]); err == nil {
+			return rs, nil
+		}
+	}
+	return nil, fmt.Errorf("read results of sale %d: %w", saleID, err)
+}
+
+// Outcome is what Postgres knows of a user in a sale: his order, else the last result of a ticket of his. ok is false
+// if it knows nothing.
+func (s *Store) Outcome(ctx context.Context, saleID, userID int64) (r Result, ok bool, err error) {
+	rows, err := s.db.Query(ctx, `
+		(select ticket, user_id, 'ordered' as outcome, id
+		 from   orders
+		 where  user_id = $1 and sale_id = $2)
+		union all
+		(select ticket, user_id, outcome, coalesce(order_id, '00000000-0000-0000-0000-000000000000')
+		 from   ticket_results
+		 where  user_id = $1 and sale_id = $2
+		 order  by created_at desc
+		 limit  1)
+		limit 1`, userID, saleID)
+	var rs []Result
+	if err == nil {
+		rs, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Result])
+	}
+	if err != nil {
+		return r, false, fmt.Errorf("look up what user %d has of sale %d: %w", userID, saleID, err)
+	}
+	if len(rs) == 0 {
+		return r, false, nil
+	}
+	return rs[0], true, nil
+}
+
+// Owners calls each with the users who have an order of the sale, in chunks of at most n. Deleting nothing and
+// holding no lock, it may miss orders that are being placed meanwhile.
+func (s *Store) Owners(ctx context.Context, saleID int64, n int, each func(users []int64, orders []uuid.UUID) error) error {
+	rows, err := s.db.Query(ctx, `select user_id, id from orders where sale_id = $1`, saleID)
+	if err != nil {
+		return fmt.Errorf("list the owners in sale %d: %w", saleID, err)
+	}
+	defer rows.Close()
+	users, orders := make([]int64, 0, n), make([]uuid.UUID, 0, n)
+	for rows.Next() {
+		var user int64
+		var id uuid.UUID
+		if err := rows.Scan(&user, &id); err != nil {
+			return fmt.Errorf("list the owners in sale %d: %w", saleID, err)
+		}
+		if users, orders = append(users, user), append(orders, id); len(users) == n {
+			if err := each(users, orders); err != nil {
+				return err
+			}
+			users, orders = users[:0], orders[:0]
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return fmt.Errorf("list the owners in sale %d: %w", saleID, err)
+	}
+	if len(users) > 0 {
+		return each(users, orders)
+	}
+	return nil
+}
