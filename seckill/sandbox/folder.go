@@ -1,0 +1,135 @@
+package sandbox
+
+import (
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// What lies in a data folder. Postgres lies there too, unless its user can't get there: see place.go.
+const (
+	markerFile = ".miaosha-sandbox" // says that the folder is ours
+	lockFile   = "lock"             // held by the owner
+	stateFile  = "state.json"       // where the owner's servers are; there while they are ready
+	secretFile = "secret"
+	redisDir   = "redis"
+	logSuffix  = ".log"
+)
+
+const markerText = "A data folder of the miaosha sandbox. `miaosha reset` empties it.\n"
+
+// makeDataDir makes sure that dir is there and ours. A folder that holds something else is refused.
+func makeDataDir(dir string) error {
+	ours, err := isOurs(dir)
+	if err != nil || ours {
+		return err
+	}
+	if err := makeFolder(dir); err != nil {
+		return fmt.Errorf("make the data folder: %w: choose another --data-dir", err)
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return fmt.Errorf("read the data folder: %w", err)
+	}
+	if len(entries) > 0 {
+		// Another process may have been faster by a moment: then the first thing it made is the marker.
+		if ours, err := isOurs(dir); err != nil || ours {
+			return err
+		}
+		return fmt.Errorf("the folder %s holds other things: choose an empty one as --data-dir", dir)
+	}
+	// Not by way of a temporary file, which another process would take for one of the other things.
+	if err := os.WriteFile(filepath.Join(dir, markerFile), []byte(markerText), 0o644); err != nil {
+		return fmt.Errorf("mark the data folder: %w", err)
+	}
+	return nil
+}
+
+// isOurs reports whether dir carries our marker; a folder that isn't there doesn't.
+func isOurs(dir string) (bool, error) {
+	_, err := os.Lstat(filepath.Join(dir, markerFile))
+	switch {
+	case err == nil:
+		return true, nil
+	case errors.Is(err, fs.ErrNotExist):
+		return false, nil
+	default:
+		return false, fmt.Errorf("look at the data folder: %w: choose another --data-dir", err)
+	}
+}
+
+// makeFolder makes dir and its parents, closed to others. As root others may pass through, not look: Postgres runs as
+// somebody else. A folder that is already there keeps its mode.
+func makeFolder(dir string) error {
+	if _, err := os.Stat(dir); err == nil {
+		return nil
+	}
+	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
+		return err
+	}
+	var mode fs.FileMode = 0o700
+	if os.Geteuid() == 0 {
+		mode = 0o711
+	}
+	if err := os.Mkdir(dir, mode); err != nil {
+		if errors.Is(err, fs.ErrExist) {
+			return nil
+		}
+		return err
+	}
+	return os.Chmod(dir, mode) // against the umask; the folder is ours, made above
+}
+
+// loadSecret returns the secret of a data folder, made at the first call. Only the owner of the folder may call it.
+func loadSecret(dir string) (string, error) {
+	path := filepath.Join(dir, secretFile)
+	text, err := os.ReadFile(path)
+	if err == nil {
+		secret := strings.TrimSpace(string(text))
+		if len(secret) < 32 {
+			return "", fmt.Errorf("the secret in %s is too short: run `miaosha reset`", path)
+		}
+		return secret, nil
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("read the secret: %w", err)
+	}
+	random := make([]byte, 32)
+	rand.Read(random) // never fails
+	secret := hex.EncodeToString(random)
+	if err := writeFile(path, []byte(secret+"\n"), 0o600); err != nil {
+		return "", fmt.Errorf("keep the secret: %w", err)
+	}
+	return secret, nil
+}
+
+// derive makes a password or an id out of the secret, so that one file is all there is to keep.
+func derive(secret, purpose string) string {
+	mac := hmac.New(sha256.New, []byte(secret))
+	mac.Write([]byte("miaosha sandbox " + purpose))
+	return hex.EncodeToString(mac.Sum(nil)[:16])
+}
+
+// writeFile replaces a file as a whole: a reader, and a start after a crash, finds the old text or the new.
+func writeFile(path string, text []byte, mode fs.FileMode) error {
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	err = errors.Join(err, f.Chmod(mode), f.Sync(), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
+	}
+	return nil
+}

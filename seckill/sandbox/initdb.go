@@ -1,0 +1,124 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+const confFile = "miaosha.conf"
+
+// settings are Postgres's, written anew at every start. Durability is left on: what the shop promised, it keeps.
+const settings = `# Written by miaosha at every start: changes here are lost.
+listen_addresses = '127.0.0.1'
+unix_socket_directories = ''
+max_connections = 200
+shared_buffers = 256MB
+max_wal_size = 2GB
+min_wal_size = 256MB
+checkpoint_timeout = 15min
+wal_compression = on
+# The row that everybody wants is updated all the time.
+autovacuum_naptime = 15s
+# Short statements don't gain by compilation.
+jit = off
+timezone = 'UTC'
+lc_messages = 'C'
+log_destination = 'stderr'
+logging_collector = off
+log_line_prefix = '%m [%p] '
+log_checkpoints = off
+`
+
+// throwaway are settings for tests, which lose their data anyway.
+const throwaway = `
+fsync = off
+synchronous_commit = off
+full_page_writes = off
+wal_level = minimal
+max_wal_senders = 0
+shared_buffers = 128MB
+max_connections = 400
+`
+
+// initialised reports whether data holds a database cluster. A half-made one never bears this name.
+func initialised(data string) bool {
+	_, err := os.Stat(filepath.Join(data, "PG_VERSION"))
+	return err == nil
+}
+
+// initdb makes a database cluster, under another name until it is whole and on disk.
+func (o *owner) initdb(ctx context.Context, bin programs, data string) (err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("make a database with initdb %s: %w", bin.version, err)
+		}
+	}()
+	o.cfg.Log.Info("making a database", "postgres", bin.version, "folder", data)
+	half := data + ".new"
+	password := half + ".pw"
+	defer os.Remove(password)
+	if err := os.RemoveAll(half); err != nil {
+		return err
+	}
+	if err := os.Mkdir(half, 0o700); err != nil {
+		return err
+	}
+	if err := writeFile(password, []byte(derive(o.secret, "postgres")+"\n"), 0o600); err != nil {
+		return err
+	}
+	if err := errors.Join(o.place.as.give(half), o.place.as.give(password)); err != nil {
+		return err
+	}
+	args := []string{"-D", half, "-U", postgresName, "--pwfile=" + password, "--auth=scram-sha-256", "--encoding=UTF8", "--no-locale"}
+	if o.cfg.Throwaway {
+		args = append(args, "--no-sync")
+	}
+	cmd := exec.CommandContext(ctx, bin.path("initdb"), args...)
+	cmd.Dir, cmd.Env = o.place.home, cleanEnv()
+	var text []byte
+	onThread(func() {
+		prepare(cmd, program{as: o.place.as, bond: o.bond, dies: os.Kill})
+		text, err = cmd.CombinedOutput()
+	})
+	if err != nil {
+		return fmt.Errorf("%w: %s", err, lastLine(text, "error:", "could not", "FATAL:"))
+	}
+	conf, err := os.OpenFile(filepath.Join(half, "postgresql.conf"), os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
+		return err
+	}
+	_, err = conf.WriteString("\ninclude_if_exists = '" + confFile + "'\n")
+	if err := errors.Join(err, conf.Sync(), conf.Close()); err != nil {
+		return err
+	}
+	return os.Rename(half, data)
+}
+
+// configure writes our settings into a cluster.
+func (o *owner) configure(data string) error {
+	path, text := filepath.Join(data, confFile), settings
+	if o.cfg.Throwaway {
+		text += throwaway
+	}
+	if err := writeFile(path, []byte(text), 0o600); err != nil {
+		return err
+	}
+	return o.place.as.give(path)
+}
+
+// cleanEnv is our environment without what would talk Postgres into something else.
+func cleanEnv() []string {
+	var env []string
+	for _, v := range os.Environ() {
+		if strings.HasPrefix(v, "PG") || strings.HasPrefix(v, "LC_") || strings.HasPrefix(v, "LANG") {
+			continue
+		}
+		env = append(env, v)
+	}
+	return append(env, "LC_ALL=C")
+}

@@ -1,0 +1,90 @@
+package sandbox
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// state is what an owner tells those who join it. It holds passwords: the file is for the owner's account alone.
+type state struct {
+	PID         int    `json:"pid"`
+	DatabaseURL string `json:"database_url,omitempty"`
+	Postgres    string `json:"postgres,omitempty"` // version
+	RedisURL    string `json:"redis_url,omitempty"`
+	RedisKind   string `json:"redis_kind,omitempty"`
+}
+
+func (s state) write(dir string) error {
+	text, err := json.Marshal(s)
+	if err != nil {
+		return err
+	}
+	return writeFile(filepath.Join(dir, stateFile), append(text, '\n'), 0o600)
+}
+
+// readState returns what the owner of dir has said, or nil if it has said nothing (yet).
+func readState(dir string) (*state, error) {
+	text, err := os.ReadFile(filepath.Join(dir, stateFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the state of the running servers: %w", err)
+	}
+	var s state
+	if err := json.Unmarshal(text, &s); err != nil {
+		return nil, fmt.Errorf("read the state of the running servers: %s: %w", stateFile, err)
+	}
+	return &s, nil
+}
+
+// join returns the servers of another process, both values nil if they aren't ready or just going down, and an error if
+// they are of no use to cfg.
+func join(ctx context.Context, cfg Config) (*Sandbox, error) {
+	st, err := readState(cfg.DataDir)
+	if st == nil || err != nil {
+		return nil, err
+	}
+	// A state file can be the left-over of a crash that a new owner hasn't yet swept: then its process is gone, or its
+	// servers are.
+	if !alive(st.PID) {
+		return nil, nil
+	}
+	s := &Sandbox{DataDir: cfg.DataDir, Shared: st.PID}
+	if cfg.Postgres {
+		if st.DatabaseURL == "" {
+			return nil, fmt.Errorf("process %d runs on %s without a Postgres: stop it, set DATABASE_URL as it does, or use another --data-dir", st.PID, cfg.DataDir)
+		}
+		s.DatabaseURL, s.Postgres = st.DatabaseURL, st.Postgres
+	}
+	if cfg.Redis {
+		switch {
+		case st.RedisURL == "":
+			return nil, fmt.Errorf("process %d runs on %s without a Redis: stop it, set REDIS_URL as it does, or use another --data-dir", st.PID, cfg.DataDir)
+		case cfg.RedisKind != Auto && cfg.RedisKind != st.RedisKind:
+			return nil, fmt.Errorf("process %d runs on %s with a Redis of the kind %s, not %s: stop it, or use another --data-dir", st.PID, cfg.DataDir, st.RedisKind, cfg.RedisKind)
+		}
+		s.RedisURL, s.RedisKind = st.RedisURL, st.RedisKind
+	}
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	if s.DatabaseURL != "" && pingPostgres(ctx, s.DatabaseURL) != nil {
+		return nil, nil
+	}
+	if s.RedisURL != "" && pingRedis(ctx, s.RedisURL) != nil {
+		return nil, nil
+	}
+	secret, err := os.ReadFile(filepath.Join(cfg.DataDir, secretFile))
+	if err != nil {
+		return nil, fmt.Errorf("read the secret of the running servers: %w", err)
+	}
+	s.Secret = strings.TrimSpace(string(secret))
+	return s, nil
+}

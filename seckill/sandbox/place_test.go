@@ -1,0 +1,205 @@
+//go:build unix
+
+package sandbox
+
+import (
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// needRoot skips unless we are root, who has to lend Postgres another account, and returns that account.
+func needRoot(t *testing.T) account {
+	t.Helper()
+	as := otherAccount()
+	if !as.set {
+		t.Skip("only root runs Postgres as somebody else")
+	}
+	return as
+}
+
+// As root: data folders that the user of Postgres can reach hold everything, others keep their modes and Postgres lies
+// elsewhere. In both cases it runs, and as that user.
+func TestRoot(t *testing.T) {
+	as := needRoot(t)
+	closed := filepath.Join(t.TempDir(), "home")
+	if err := os.Mkdir(closed, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		parent string
+		inside bool
+	}{
+		"reachable":   {passableDir(t), true},
+		"unreachable": {closed, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := Config{DataDir: filepath.Join(c.parent, "cache", "miaosha"), Postgres: true, Throwaway: true}
+			before, err := os.Stat(c.parent)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := open(t, cfg)
+			put(t, s, 1)
+			home := homeOf(t, cfg.DataDir)
+			if inside := home == cfg.DataDir; inside != c.inside {
+				t.Errorf("Postgres lies in %s, the data in %s", home, cfg.DataDir)
+			}
+			after, err := os.Stat(c.parent)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if before.Mode() != after.Mode() {
+				t.Errorf("the folder above changed from %v to %v", before.Mode(), after.Mode())
+			}
+			pids, _ := filepath.Glob(filepath.Join(home, "postgres-*", "postmaster.pid"))
+			if len(pids) != 1 {
+				t.Fatalf("no Postgres runs in %s", home)
+			}
+			info, err := os.Stat("/proc/" + strconv.Itoa(pidIn(t, pids[0])))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if uid := info.Sys().(*syscall.Stat_t).Uid; uid != as.uid {
+				t.Errorf("Postgres runs as user %d, want %d", uid, as.uid)
+			}
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if left, _ := filepath.Glob(filepath.Join(home, "postgres-*")); len(left) > 0 {
+				t.Errorf("not thrown away: %v", left)
+			}
+		})
+	}
+}
+
+// Somebody who isn't root needs no other account and no other place.
+func TestNotRoot(t *testing.T) {
+	needRoot(t) // to become nobody
+	needServer(t)
+	dir := passableDir(t)
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The test binary lies in a closed folder.
+	program := filepath.Join(dir, "helper")
+	if text, err := os.ReadFile(self); err != nil {
+		t.Fatal(err)
+	} else if err := os.WriteFile(program, text, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	const nobody = 65534
+	home := filepath.Join(dir, "home")
+	if err := os.Mkdir(home, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chown(home, nobody, nobody); err != nil {
+		t.Fatal(err)
+	}
+	cfg := Config{Postgres: true, Redis: true, RedisKind: Server}
+	for n := 1; n <= 2; n++ {
+		h := startHelper(t, cfg, func(c *exec.Cmd) {
+			c.Path, c.Dir = program, home
+			c.Env = append(c.Env, "HOME="+home, "XDG_CACHE_HOME=")
+			c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+		})
+		if !strings.HasPrefix(h.DataDir, home) {
+			t.Errorf("the default data folder is %s, want one below %s", h.DataDir, home)
+		}
+		if n == 2 {
+			if inPostgres, inRedis := number(t, &h.Sandbox); inPostgres != 1 || inRedis != 1 {
+				t.Errorf("after a kill Postgres has %d and Redis %d, want 1 and 1", inPostgres, inRedis)
+			}
+			h.leave(t)
+			break
+		}
+		put(t, &h.Sandbox, n)
+		h.kill(t)
+	}
+	if found, _ := filepath.Glob(filepath.Join(home, ".cache", "miaosha", "postgres-*", "PG_VERSION")); len(found) != 1 {
+		t.Errorf("Postgres lies in %v", found)
+	}
+}
+
+// A data folder that was deleted and made again doesn't meet the Postgres of its predecessor, and one that is gone for
+// good from the temporary folder leaves nothing behind.
+func TestHomeOfADeletedFolder(t *testing.T) {
+	needRoot(t)
+	cfg := both(t)
+	cfg.Redis = false
+	s := open(t, cfg)
+	put(t, s, 1)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	home := homeOf(t, cfg.DataDir)
+	if home == cfg.DataDir {
+		t.Skip("the temporary folder of tests is open here")
+	}
+	if err := os.RemoveAll(cfg.DataDir); err != nil {
+		t.Fatal(err)
+	}
+	s = open(t, cfg)
+	if again := homeOf(t, cfg.DataDir); again != home {
+		t.Errorf("the home was %s and is %s", home, again)
+	}
+	execSQL(t, s, `create table numbers (n integer)`) // there is none
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+
+	sweep(filepath.Dir(home), slog.New(slog.DiscardHandler))
+	if _, err := os.Stat(home); err != nil {
+		t.Errorf("swept though its data folder is there: %v", err)
+	}
+	if err := os.RemoveAll(cfg.DataDir); err != nil {
+		t.Fatal(err)
+	}
+	sweep(filepath.Dir(home), slog.New(slog.DiscardHandler))
+	if _, err := os.Stat(home); err == nil {
+		t.Error("not swept though its data folder is gone")
+	}
+}
+
+func TestReaches(t *testing.T) {
+	as := needRoot(t)
+	dir := passableDir(t)
+	for _, c := range []struct {
+		name     string
+		mode     os.FileMode
+		uid, gid uint32
+		want     bool
+	}{
+		{"closed", 0o700, 0, 0, false},
+		{"readable only", 0o744, 0, 0, false},
+		{"for all", 0o711, 0, 0, true},
+		{"his own", 0o700, as.uid, 0, true},
+		{"his own, not for him", 0o077, as.uid, 0, false},
+		{"of his group", 0o710, 0, as.gid, true},
+		{"of his group, not for it", 0o701, 0, as.gid, false},
+	} {
+		path := filepath.Join(dir, c.name)
+		below := filepath.Join(path, "below")
+		if err := os.MkdirAll(below, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chown(path, int(c.uid), int(c.gid)); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(path, c.mode); err != nil {
+			t.Fatal(err)
+		}
+		if got := as.reaches(below); got != c.want {
+			t.Errorf("%s: reaches is %v, want %v", c.name, got, c.want)
+		}
+		if os.Chmod(path, 0o700) != nil {
+			t.Error(c.name)
+		}
+	}
+}

@@ -1,0 +1,168 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+const redisPID = "redis.pid"
+
+// redisConf: everything is kept in the journal, none of it dropped for want of memory. TCP with a password rather than a
+// Unix socket: one kind of URL for every client and system (the session store's client knows no unix://), and no limit of
+// 107 bytes on the path. The port is on loopback.
+const redisConf = `# Written by miaosha at every start: changes here are lost.
+bind 127.0.0.1
+port %d
+requirepass %s
+protected-mode yes
+daemonize no
+dir %s
+pidfile %s
+databases %d
+appendonly yes
+appendfsync %s
+save ""
+maxmemory-policy noeviction
+`
+
+// startRedis runs the Redis of the data folder and returns its URL and kind when it answers.
+func (o *owner) startRedis(ctx context.Context) (at, kind string, err error) {
+	if o.cfg.RedisKind != Embedded {
+		program, err := findRedis(ctx)
+		switch {
+		case err == nil:
+			for range 5 {
+				at, err = o.runRedis(ctx, program)
+				if !errors.Is(err, errPortTaken) {
+					break
+				}
+			}
+			if err != nil {
+				return "", "", fmt.Errorf("start Redis: %w", err)
+			}
+			return at, Server, nil
+		case o.cfg.RedisKind == Server:
+			return "", "", fmt.Errorf("start Redis: %w: install one (Debian: apt install redis-server, macOS: brew install redis), or set REDIS_URL", err)
+		}
+		o.cfg.Log.Info("Redis runs inside this process and forgets everything with it", "because", err)
+	}
+	at, o.stop, err = runEmbedded(derive(o.secret, "redis"))
+	if err != nil {
+		return "", "", fmt.Errorf("start the embedded Redis: %w", err)
+	}
+	return at, Embedded, nil
+}
+
+var redisVersion = regexp.MustCompile(`v=(\d+)\.(\d+)`)
+
+// findRedis returns the path of a redis-server or valkey-server on PATH that is new enough for XAUTOCLAIM.
+func findRedis(ctx context.Context) (string, error) {
+	none := errors.New("there is no redis-server or valkey-server on PATH")
+	for _, name := range []string{"redis-server", "valkey-server"} {
+		path, err := exec.LookPath(name)
+		if err != nil {
+			continue
+		}
+		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+		defer cancel()
+		text, err := exec.CommandContext(ctx, path, "--version").Output()
+		match := redisVersion.FindSubmatch(text)
+		if err != nil || match == nil {
+			none = fmt.Errorf("%s doesn't tell its version", path)
+			continue
+		}
+		major, _ := strconv.Atoi(string(match[1]))
+		minor, _ := strconv.Atoi(string(match[2]))
+		if major < 6 || major == 6 && minor < 2 {
+			none = fmt.Errorf("%s is older than 6.2", path)
+			continue
+		}
+		return path, nil
+	}
+	return "", none
+}
+
+func (o *owner) runRedis(ctx context.Context, path string) (string, error) {
+	dir := filepath.Join(o.cfg.DataDir, redisDir)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", err
+	}
+	port, err := freePort()
+	if err != nil {
+		return "", err
+	}
+	log, err := openLog(filepath.Join(o.cfg.DataDir, "redis"+logSuffix))
+	if err != nil {
+		return "", err
+	}
+	databases, sync := 16, "everysec"
+	if o.cfg.Throwaway {
+		databases, sync = 4096, "no" // one for each test
+	}
+	password, conf := derive(o.secret, "redis"), filepath.Join(dir, "redis.conf")
+	// The settings go by a file that others can't read, for everybody can read a command line.
+	text := fmt.Sprintf(redisConf, port, password, quote(dir), quote(filepath.Join(dir, redisPID)), databases, sync)
+	if err := writeFile(conf, []byte(text), 0o600); err != nil {
+		return "", err
+	}
+	c, err := launch(program{
+		name: "redis",
+		command: func() *exec.Cmd {
+			cmd := exec.Command(path, conf)
+			cmd.Dir = dir
+			return cmd
+		},
+		bond:   o.bond,
+		stops:  redisStops(),
+		dies:   redisDies,
+		output: log.file,
+		log:    o.cfg.Log,
+	})
+	if err != nil {
+		return "", err
+	}
+	at := (&url.URL{
+		Scheme: "redis",
+		User:   url.UserPassword("", password),
+		Host:   net.JoinHostPort("127.0.0.1", strconv.Itoa(port)),
+		Path:   "/0",
+	}).String()
+	if err := ready(ctx, c, func(ctx context.Context) error { return pingRedis(ctx, at) }); err != nil {
+		c.close()
+		return "", log.explain(err, "# ", "bind: ")
+	}
+	c.keep()
+	o.redis = c
+	return at, nil
+}
+
+// quote writes a path as a Redis setting.
+func quote(path string) string {
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(path) + `"`
+}
+
+// pingRedis connects once and leaves. A server that is still reading its journal is an error.
+func pingRedis(ctx context.Context, at string) error {
+	opt, err := redis.ParseURL(at)
+	if err != nil {
+		return err
+	}
+	opt.MaxRetries, opt.PoolSize, opt.ContextTimeoutEnabled = -1, 1, true
+	c := redis.NewClient(opt)
+	defer c.Close()
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	return c.Ping(ctx).Err()
+}

@@ -1,0 +1,63 @@
+package sandbox
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestReset(t *testing.T) {
+	cfg := both(t)
+	if err := Reset(t.Context(), cfg); err != nil {
+		t.Errorf("a folder that isn't there: %v", err)
+	}
+	s := open(t, cfg)
+	put(t, s, 1)
+
+	err := Reset(t.Context(), cfg)
+	if err == nil || !strings.Contains(err.Error(), "is running on") || strings.Contains(err.Error(), "\n") {
+		t.Errorf("with a process on it: %v, want one line that says so", err)
+	}
+	if inPostgres, _ := number(t, s); inPostgres != 1 {
+		t.Error("the refusal did harm")
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+
+	home := homeOf(t, cfg.DataDir)
+	foreign := filepath.Join(cfg.DataDir, "notes.txt")
+	if err := os.WriteFile(foreign, []byte("mine"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := Reset(t.Context(), cfg); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{filepath.Join(cfg.DataDir, secretFile), filepath.Join(cfg.DataDir, redisDir), home + "/postgres-*"} {
+		if left, _ := filepath.Glob(path); len(left) > 0 {
+			t.Errorf("left after Reset: %v", left)
+		}
+	}
+	if _, err := os.Stat(foreign); err != nil {
+		t.Errorf("a file that isn't ours is gone: %v", err)
+	}
+	again := open(t, cfg)
+	if again.Secret == s.Secret {
+		t.Error("the secret is the old one")
+	}
+	execSQL(t, again, `create table numbers (n integer)`) // not there any more
+}
+
+func TestResetOfAForeignFolder(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, redisDir), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := Reset(t.Context(), Config{DataDir: dir}); err == nil {
+		t.Error("emptied")
+	}
+	if _, err := os.Stat(filepath.Join(dir, redisDir)); err != nil {
+		t.Error(err)
+	}
+}

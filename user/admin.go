@@ -1,0 +1,32 @@
+package user
+
+import (
+	"context"
+	"fmt"
+)
+
+// MakeAdmin makes an administrator, or promotes the account the phone has, and sets its password either way. Sessions
+// bear the role they were started with: whoever is promoted logs in again. InvalidError, ErrBusy.
+func (s *Store) MakeAdmin(ctx context.Context, phone, password string) (created bool, err error) {
+	if err := checkPhone(phone); err != nil {
+		return false, err
+	}
+	if err := checkPassword(password); err != nil {
+		return false, err
+	}
+	hash, err := s.hashes.hash(ctx, password)
+	if err != nil {
+		return false, fmt.Errorf("hash an administrator's password: %w", err)
+	}
+	// A row that was inserted has no xmax, one that was updated has.
+	err = s.db.QueryRow(ctx, `
+		insert into users (phone, nickname, role, password_hash)
+		values ($1, 'admin', 'admin', $2)
+		on conflict (phone) do update
+		set    role = 'admin', password_hash = excluded.password_hash, legacy_hash = null, legacy_salt = null
+		returning xmax = 0`, phone, hash).Scan(&created)
+	if err != nil {
+		return false, fault(err, "make %s an administrator", masked(phone))
+	}
+	return created, nil
+}

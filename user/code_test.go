@@ -1,0 +1,189 @@
+package user
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+const phone = "13800000001"
+
+func TestSendCode(t *testing.T) {
+	s := newShop(t)
+	code, ttl, err := s.SendCode(t.Context(), phone, address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(code) != 6 || strings.Trim(code, "0123456789") != "" || ttl != 5*time.Minute {
+		t.Errorf("code %q for %v, want six digits for 5m", code, ttl)
+	}
+	if out := s.console.String(); !strings.Contains(out, code) || !strings.Contains(out, phone) {
+		t.Errorf("console has %q, want the phone and the code", out)
+	}
+	if strings.Contains(s.logged.String(), code) {
+		t.Error("the log has the code")
+	}
+	kept := s.rdb.HGetAll(t.Context(), codeKey(phone)).Val()
+	if strings.Contains(fmt.Sprint(kept), code) || len(kept["mac"]) != 64 {
+		t.Errorf("Redis keeps %v, want a hash of the code", kept)
+	}
+	if life := s.rdb.PTTL(t.Context(), codeKey(phone)).Val(); life <= 4*time.Minute || life > 5*time.Minute {
+		t.Errorf("the code lives %v, want 5m", life)
+	}
+}
+
+func TestSMSOff(t *testing.T) {
+	s := newShop(t)
+	s.cfg.SMS = "off"
+	if _, _, err := s.SendCode(t.Context(), phone, address); !errors.Is(err, ErrSMSOff) {
+		t.Errorf("SendCode: %v, want ErrSMSOff", err)
+	}
+}
+
+func TestACodeHasOneUse(t *testing.T) {
+	s := newShop(t)
+	code, _, err := s.SendCode(t.Context(), phone, address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Register(t.Context(), "13800000002", code, "correct horse", "x"); !errors.Is(err, ErrWrongCode) {
+		t.Errorf("with another's code: %v, want ErrWrongCode", err)
+	}
+	if _, err := s.Register(t.Context(), phone, code, "correct horse", "x"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Register(t.Context(), phone, code, "correct horse", "x"); !errors.Is(err, ErrWrongCode) {
+		t.Errorf("with a used code: %v, want ErrWrongCode", err)
+	}
+}
+
+func TestPhoneTakenIsToldToItsHolderOnly(t *testing.T) {
+	s := newShop(t)
+	s.register(t, phone, "correct horse")
+	if _, err := s.Register(t.Context(), phone, "000000", "battery staple", "x"); !errors.Is(err, ErrWrongCode) {
+		t.Errorf("without a code: %v, want ErrWrongCode", err)
+	}
+	code, _, err := s.SendCode(t.Context(), phone, address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Register(t.Context(), phone, code, "battery staple", "x"); !errors.Is(err, ErrPhoneTaken) {
+		t.Errorf("with a code: %v, want ErrPhoneTaken", err)
+	}
+	if _, err := s.Login(t.Context(), phone, "correct horse", address); err != nil {
+		t.Errorf("the first password: %v", err)
+	}
+}
+
+func TestFiveWrongTriesUseUpACode(t *testing.T) {
+	s := newShop(t)
+	code, _, err := s.SendCode(t.Context(), phone, address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 5 {
+		if _, err := s.codes.use(t.Context(), phone, wrong(code)); !errors.Is(err, ErrWrongCode) {
+			t.Fatalf("wrong try %d: %v, want ErrWrongCode", i+1, err)
+		}
+		if i == 3 { // four wrong tries leave a fifth, which may be right
+			giveBack, err := s.codes.use(t.Context(), phone, code)
+			if err != nil {
+				t.Fatalf("right code after four wrong ones: %v", err)
+			}
+			if err := giveBack(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if _, err := s.codes.use(t.Context(), phone, code); !errors.Is(err, ErrWrongCode) {
+		t.Errorf("right code after five wrong ones: %v, want ErrWrongCode", err)
+	}
+	if code, _, err = s.SendCode(t.Context(), phone, address); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.codes.use(t.Context(), phone, code); err != nil {
+		t.Errorf("a new code: %v", err)
+	}
+}
+
+func TestANewCodeReplacesTheOld(t *testing.T) {
+	s := newShop(t)
+	first, err := s.codes.make(t.Context(), phone)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second := first
+	for second == first {
+		if second, err = s.codes.make(t.Context(), phone); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := s.codes.use(t.Context(), phone, first); !errors.Is(err, ErrWrongCode) {
+		t.Errorf("the old code: %v, want ErrWrongCode", err)
+	}
+	if _, err := s.codes.use(t.Context(), phone, second); err != nil {
+		t.Errorf("the new code: %v", err)
+	}
+}
+
+func TestUseOfACodeMayBeRetried(t *testing.T) {
+	s := newShop(t)
+	code, err := s.codes.make(t.Context(), phone)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 2 {
+		got, err := codeUse.Run(t.Context(), s.rdb, []string{codeKey(phone)}, s.codes.mac(phone, code), "nonce", 5).Text()
+		if err != nil || got != "RIGHT" {
+			t.Errorf("run %d: %s, %v; want RIGHT", i+1, got, err)
+		}
+	}
+	if _, err := s.codes.use(t.Context(), phone, code); !errors.Is(err, ErrWrongCode) {
+		t.Errorf("another use: %v, want ErrWrongCode", err)
+	}
+}
+
+func TestOfRacingRegistrationsOneWins(t *testing.T) {
+	s := newShop(t)
+	code, _, err := s.SendCode(t.Context(), phone, address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	errs := together(8, func(i int) error {
+		_, err := s.Register(t.Context(), phone, code, "correct horse", fmt.Sprint("racer ", i))
+		return err
+	})
+	if ok, refused, other := count(errs, ErrWrongCode); ok != 1 || refused != 7 {
+		t.Errorf("%d registered, %d had no code, other: %v; want 1, 7, none", ok, refused, other)
+	}
+}
+
+func TestABusyMachineUsesUpNoCode(t *testing.T) {
+	s := newShop(t)
+	code, _, err := s.SendCode(t.Context(), phone, address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	queue := s.hashes.queue
+	s.hashes.queue = 0
+	for range cap(s.hashes.slots) {
+		s.hashes.slots <- struct{}{}
+	}
+	if _, err := s.Register(t.Context(), phone, code, "correct horse", "x"); !errors.Is(err, ErrBusy) {
+		t.Fatalf("Register: %v, want ErrBusy", err)
+	}
+	s.hashes.queue = queue
+	s.hashes.leave()
+	if _, err := s.Register(t.Context(), phone, code, "correct horse", "x"); err != nil {
+		t.Errorf("the same code once there is room: %v", err)
+	}
+}
+
+func wrong(code string) string {
+	if code == "000000" {
+		return "000001"
+	}
+	return "000000"
+}

@@ -1,0 +1,52 @@
+package user
+
+import (
+	"bytes"
+	"testing"
+	"time"
+)
+
+func TestCodec(t *testing.T) {
+	deadline := time.UnixMilli(1_800_000_000_123)
+	for _, who := range []Session{{1, RoleBuyer}, {1<<63 - 1, RoleAdmin}} {
+		record, err := codec{}.Encode(deadline, map[string]any{sessionValue: who})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, values, err := codec{}.Decode(record)
+		if err != nil || !got.Equal(deadline) || len(values) != 1 || values[sessionValue] != who {
+			t.Errorf("decoded %v, %v, %v; want %+v", got, values, err, who)
+		}
+	}
+	for _, values := range []map[string]any{
+		nil, {}, {"user": 7}, {sessionValue: 7}, {sessionValue: &Session{1, RoleBuyer}},
+		{sessionValue: Session{}}, {sessionValue: Session{1, ""}}, {sessionValue: Session{1, "king"}},
+		{sessionValue: Session{-1, RoleBuyer}}, {sessionValue: Session{1, RoleBuyer}, "more": 1},
+	} {
+		if record, err := (codec{}).Encode(deadline, values); err == nil {
+			t.Errorf("%v was encoded as %x", values, record)
+		}
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	good, err := encodeRecord(time.UnixMilli(1_800_000_000_123), Session{7, RoleAdmin})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(good)
+	f.Add(good[:17])
+	f.Add(append(bytes.Clone(good), 0))
+	f.Add(make([]byte, recordBytes))
+	f.Fuzz(func(t *testing.T, record []byte) {
+		deadline, values, err := codec{}.Decode(record)
+		if err != nil {
+			return
+		}
+		// What can be read is what would have been written.
+		again, err := codec{}.Encode(deadline, values)
+		if err != nil || !bytes.Equal(again, record) {
+			t.Errorf("%x decodes to %v, %v and encodes to %x, %v", record, deadline, values, again, err)
+		}
+	})
+}

@@ -1,0 +1,35 @@
+package user
+
+import (
+	"context"
+	"encoding/csv"
+	"fmt"
+	"io"
+	"strconv"
+)
+
+// MintCSV mints n buyers and writes them as CSV: user_id,phone,token and, where path is given, a fourth column path.
+func (s *Store) MintCSV(ctx context.Context, sessions *Sessions, n int, path func(id int64, token string) string, w io.Writer) error {
+	out := csv.NewWriter(w)
+	header := []string{"user_id", "phone", "token"}
+	if path != nil {
+		header = append(header, "path")
+	}
+	if err := out.Write(header); err != nil {
+		return fmt.Errorf("write buyers: %w", err)
+	}
+	err := s.Mint(ctx, sessions, n, func(id int64, phone, token string) error {
+		row := []string{strconv.FormatInt(id, 10), phone, token}
+		if path != nil {
+			row = append(row, path(id, token))
+		}
+		return out.Write(row)
+	})
+	if err != nil {
+		return err
+	}
+	if out.Flush(); out.Error() != nil {
+		return fmt.Errorf("write buyers: %w", out.Error())
+	}
+	return nil
+}

@@ -1,0 +1,49 @@
+package user
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// What a new account must look like. The web layer asks the same at the border, in the visitor's language; these are
+// what no caller gets round.
+
+func checkPhone(phone string) error {
+	if len(phone) != 11 || phone[0] != '1' || phone[1] < '3' || !maybePhone(phone) {
+		return InvalidError{"phone", "form"}
+	}
+	return nil
+}
+
+func checkPassword(password string) error {
+	if len(password) < 8 || len(password) > 72 {
+		return InvalidError{"password", "length"}
+	}
+	return nil
+}
+
+func checkNickname(nickname string) error {
+	if !utf8.ValidString(nickname) || strings.ContainsFunc(nickname, unicode.IsControl) {
+		return InvalidError{"nickname", "form"}
+	}
+	if n := utf8.RuneCountInString(nickname); n < 1 || n > 32 {
+		return InvalidError{"nickname", "length"}
+	}
+	return nil
+}
+
+// maybePhone reports whether a row of users can have this phone: [+]?[0-9]{3,20}, as the schema says. Anything else
+// need not be asked for, and some of it (a zero byte) can't be.
+func maybePhone(phone string) bool {
+	digits := strings.TrimPrefix(phone, "+")
+	if len(digits) < 3 || len(digits) > 20 {
+		return false
+	}
+	for _, c := range []byte(digits) {
+		if c < '0' || c > '9' {
+			return false
+		}
+	}
+	return true
+}

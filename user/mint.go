@@ -1,0 +1,131 @@
+package user
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"fmt"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+	"github.com/jackc/pgx/v5"
+)
+
+// Mint gives out phones of 199 and eight digits.
+const (
+	mintFirst    = 199_0000_0000
+	mintLast     = 199_9999_9999
+	mintBatch    = 5000 // buyers to a transaction
+	mintPipeline = 500  // sessions to a round trip
+)
+
+// Mint makes n buyers with live sessions, for load tests, and calls each for every one of them, in order, once he can
+// buy. They have no password. An error from each stops it; what was made until then stays. Several may mint at once:
+// nobody gets a phone twice.
+func (s *Store) Mint(ctx context.Context, sessions *Sessions, n int, each func(id int64, phone, token string) error) error {
+	for n > 0 {
+		buyers, err := s.mintBuyers(ctx, min(n, mintBatch))
+		if err != nil {
+			return err
+		}
+		tokens, err := sessions.mint(ctx, buyers)
+		if err != nil {
+			return err
+		}
+		for i, u := range buyers {
+			if err := each(u.ID, u.Phone, tokens[i]); err != nil {
+				return fmt.Errorf("hand out buyer %d: %w", u.ID, err)
+			}
+		}
+		n -= len(buyers)
+	}
+	return nil
+}
+
+// mintBuyers adds up to n buyers, at least one, under the next free numbers. It takes its place with an advisory lock,
+// which the end of the transaction gives back; a number in the range that somebody registered is stepped over.
+func (s *Store) mintBuyers(ctx context.Context, n int) ([]User, error) {
+	var buyers []User
+	err := pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, `select pg_advisory_xact_lock(hashtext('users.mint'))`); err != nil {
+			return err
+		}
+		for next := int64(mintFirst); len(buyers) == 0; next += int64(n) {
+			if err := tx.QueryRow(ctx, `
+				select greatest($3, coalesce(max(phone)::bigint + 1, 0))
+				from   users
+				where  phone between $1::text and $2::text and password_hash = '' and legacy_hash is null`,
+				fmt.Sprint(mintFirst), fmt.Sprint(mintLast), next).Scan(&next); err != nil {
+				return err
+			}
+			last := min(next+int64(n)-1, mintLast)
+			if next > last {
+				return fmt.Errorf("no phone left up to %d", mintLast)
+			}
+			rows, err := tx.Query(ctx, `
+				insert into users (phone, nickname)
+				select p::text, 'buyer ' || right(p::text, 8)
+				from   generate_series($1::bigint, $2::bigint) p
+				on conflict (phone) do nothing
+				returning id, phone, nickname, role`, next, last)
+			if err != nil {
+				return err
+			}
+			if buyers, err = pgx.CollectRows(rows, pgx.RowToStructByName[User]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fault(err, "mint %d buyers", n)
+	}
+	return buyers, nil
+}
+
+// mint writes a session for each user as Start would, many to a round trip, and returns their tokens.
+func (s *Sessions) mint(ctx context.Context, users []User) ([]string, error) {
+	tokens := make([]string, len(users))
+	deadline := s.copies.now().Add(s.manager.Lifetime)
+	for from := 0; from < len(users); from += mintPipeline {
+		to := min(from+mintPipeline, len(users))
+		err := s.remote.with(ctx, "mint sessions", func(conn redis.Conn) error {
+			return pipeline(conn, func() error {
+				for i := from; i < to; i++ {
+					tokens[i] = newToken()
+					if err := sendSession(conn, users[i], tokens[i], deadline); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return tokens, nil
+}
+
+// newToken is what scs makes, too: 256 random bits.
+func newToken() string {
+	secret := make([]byte, 32)
+	rand.Read(secret) // never fails: it ends the program instead
+	return base64.RawURLEncoding.EncodeToString(secret)
+}
+
+// sendSession sends without waiting what Start writes: the index entry, then the record.
+func sendSession(conn redis.Conn, u User, token string, deadline time.Time) error {
+	record, err := encodeRecord(deadline, Session{u.ID, u.Role})
+	if err != nil {
+		return err
+	}
+	until, index := deadline.UnixMilli(), indexKey(u.ID)
+	if err := conn.Send("ZADD", index, until, hashed(token)); err != nil {
+		return err
+	}
+	if err := conn.Send("PEXPIREAT", index, until); err != nil {
+		return err
+	}
+	return conn.Send("SET", sessionPrefix+hashed(token), record, "PXAT", until)
+}

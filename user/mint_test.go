@@ -1,0 +1,100 @@
+package user
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"miaosha/seckill/sandbox/sandboxtest"
+)
+
+func TestMint(t *testing.T) {
+	const n = 20_000
+	s := newShop(t)
+	sessions, _ := newSessions(t, sandboxtest.RedisURL(t))
+	phones, tokens := map[string]int64{}, map[string]int64{}
+	var last string
+	began := time.Now()
+	err := s.Mint(t.Context(), sessions, n, func(id int64, phone, token string) error {
+		phones[phone], tokens[token], last = id, id, token
+		return nil
+	})
+	took := time.Since(began)
+	if err != nil || len(phones) != n || len(tokens) != n {
+		t.Fatalf("%d phones and %d tokens, %v; want %d", len(phones), len(tokens), err, n)
+	}
+	t.Logf("%d buyers in %v", n, took)
+	if took > 30*time.Second { // ten on a machine that has nothing else to do
+		t.Errorf("took %v", took)
+	}
+	checked := 0
+	for token, id := range tokens {
+		expect(t, "minted", sessions, token, User{ID: id, Role: RoleBuyer})
+		if checked++; checked == 100 {
+			break
+		}
+	}
+	for phone, id := range phones {
+		if u, err := s.ByID(t.Context(), id); err != nil || u.Phone != phone || u.Role != RoleBuyer || checkPhone(phone) != nil {
+			t.Errorf("buyer %d is %+v, %v; want phone %s", id, u, err, phone)
+		}
+		if _, err := s.Login(t.Context(), phone, "", address); !errors.Is(err, ErrWrongPassword) {
+			t.Errorf("log-in without a password: %v, want ErrWrongPassword", err)
+		}
+		break
+	}
+	if err := sessions.EndAll(t.Context(), tokens[last], ""); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, "a minted session that was ended", sessions, last, User{})
+}
+
+func TestMintsNeverCollide(t *testing.T) {
+	s := newShop(t)
+	sessions, _ := newSessions(t, sandboxtest.RedisURL(t))
+	// Somebody has a number in the middle of the range, another the last one.
+	for _, taken := range []int64{mintFirst + 3, mintFirst + 4, mintFirst + 10, mintLast} {
+		if _, err := s.insert(t.Context(), fmt.Sprint(taken), "correct horse", "x"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var mu sync.Mutex
+	phones := map[string]bool{}
+	errs := together(4, func(int) error {
+		return s.Mint(t.Context(), sessions, 25, func(_ int64, phone, _ string) error {
+			mu.Lock()
+			defer mu.Unlock()
+			phones[phone] = true
+			return nil
+		})
+	})
+	if ok, _, other := count(errs, ErrBusy); ok != 4 || len(phones) != 100 {
+		t.Errorf("%d of 4 mints, %d different phones, %v; want 4 and 100", ok, len(phones), other)
+	}
+	if phones[fmt.Sprint(mintFirst+10)] {
+		t.Error("a registered number was handed out")
+	}
+}
+
+func TestMintOfOneTakesTheNextFreeNumber(t *testing.T) {
+	s := newShop(t)
+	sessions, _ := newSessions(t, sandboxtest.RedisURL(t))
+	if _, err := s.insert(t.Context(), fmt.Sprint(mintFirst), "correct horse", "x"); err != nil {
+		t.Fatal(err)
+	}
+	err := s.Mint(t.Context(), sessions, 1, func(_ int64, phone, _ string) error {
+		if phone != fmt.Sprint(mintFirst+1) {
+			t.Errorf("phone %s, want the second of the range", phone)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop := errors.New("disk full")
+	if err := s.Mint(t.Context(), sessions, 9, func(int64, string, string) error { return stop }); !errors.Is(err, stop) {
+		t.Errorf("an error from each: %v, want it back", err)
+	}
+}

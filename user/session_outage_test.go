@@ -1,0 +1,119 @@
+package user
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+)
+
+// startAgain brings Redis back and waits until Sessions has noticed.
+func startAgain(t *testing.T, rdb *miniredis.Miniredis, s *Sessions) {
+	t.Helper()
+	if err := rdb.Restart(); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(10 * time.Second); ; {
+		_, err := s.copies.remote.records(t.Context(), []string{"any"})
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("Redis is back, and still: %v", err)
+		}
+	}
+}
+
+func TestSessionsWhileRedisIsAway(t *testing.T) {
+	rdb := miniredis.RunT(t)
+	s, clock := newSessions(t, "redis://"+rdb.Addr())
+	seen, unseen, ended := logIn(t, s, buyer), logIn(t, s, buyer), logIn(t, s, buyer)
+	expect(t, "before", s, seen, buyer)
+	if err := s.End(t.Context(), ended); err != nil {
+		t.Fatal(err)
+	}
+	rdb.Close()
+
+	for range 5 {
+		clock.ahead += freshFor
+		expect(t, "with a copy", s, seen, buyer)
+	}
+	expect(t, "one that was ended", s, ended, User{})
+	for range 5 {
+		if _, err := s.Get(t.Context(), unseen); !errors.Is(err, ErrAway) || errors.Is(err, ErrNoSession) {
+			t.Errorf("without a copy: %v, want ErrAway", err)
+		}
+	}
+	if _, _, err := s.Start(t.Context(), admin); !errors.Is(err, ErrAway) {
+		t.Errorf("Start: %v, want ErrAway", err)
+	}
+	if err := s.EndAll(t.Context(), buyer.ID, ""); !errors.Is(err, ErrAway) {
+		t.Errorf("EndAll: %v, want ErrAway", err)
+	}
+	if err := s.End(t.Context(), seen); !errors.Is(err, ErrAway) {
+		t.Errorf("End: %v, want ErrAway", err)
+	}
+	clock.ahead += staleFor
+	if _, err := s.Get(t.Context(), seen); !errors.Is(err, ErrAway) {
+		t.Errorf("with a copy of ten minutes: %v, want ErrAway", err)
+	}
+
+	startAgain(t, rdb, s)
+	expect(t, "back again", s, seen, buyer)
+	expect(t, "back again, without a copy", s, unseen, buyer)
+}
+
+func TestASessionExpiresThoughRedisIsAway(t *testing.T) {
+	rdb := miniredis.RunT(t)
+	s, clock := newSessions(t, "redis://"+rdb.Addr())
+	token := logIn(t, s, buyer)
+	clock.ahead += lifetime - time.Minute
+	expect(t, "a minute before", s, token, buyer)
+	rdb.Close()
+	clock.ahead += time.Minute
+	expect(t, "in time", s, token, User{})
+}
+
+func TestRedisThatForgotLogsOut(t *testing.T) {
+	rdb := miniredis.RunT(t)
+	s, clock := newSessions(t, "redis://"+rdb.Addr())
+	token := logIn(t, s, buyer)
+	expect(t, "before", s, token, buyer)
+	rdb.FlushAll()
+	clock.ahead += freshFor
+	expect(t, "forgotten", s, token, User{})
+	rdb.Close()
+	clock.ahead += freshFor
+	if _, err := s.Get(t.Context(), token); !errors.Is(err, ErrAway) {
+		t.Errorf("forgotten, then away: %v, want ErrAway: the copy is void", err)
+	}
+}
+
+// While Redis is away, nobody waits for it to say so.
+func TestTheBreakerOpens(t *testing.T) {
+	s, _ := newSessions(t, "redis://127.0.0.1:1")
+	for range 3 {
+		if _, err := s.Get(t.Context(), newToken()); !errors.Is(err, ErrAway) {
+			t.Fatalf("%v, want ErrAway", err)
+		}
+	}
+	worked := false
+	err := s.remote.try("ask", func() error { worked = true; return nil })
+	if worked || !errors.Is(err, ErrAway) {
+		t.Errorf("asked: %v, %v; want no question and ErrAway", worked, err)
+	}
+}
+
+func TestAServerThatObjectsIsAFault(t *testing.T) {
+	rdb := miniredis.RunT(t)
+	s, _ := newSessions(t, "redis://"+rdb.Addr())
+	token := logIn(t, s, buyer)
+	rdb.SetError("LOADING the data set")
+	if _, err := s.Get(t.Context(), token); !errors.Is(err, ErrAway) {
+		t.Errorf("Get: %v, want ErrAway", err)
+	}
+	if _, _, err := s.Start(t.Context(), admin); !errors.Is(err, ErrAway) {
+		t.Errorf("Start: %v, want ErrAway", err)
+	}
+}

@@ -1,0 +1,200 @@
+package user
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"miaosha/seckill/sandbox/sandboxtest"
+)
+
+// slowStore answers when it is told to.
+type slowStore struct {
+	mu     sync.Mutex
+	asked  [][]string
+	answer chan error
+}
+
+func (s *slowStore) fetch(_ context.Context, keys []string) ([][]byte, error) {
+	s.mu.Lock()
+	s.asked = append(s.asked, slices.Clone(keys))
+	s.mu.Unlock()
+	if err := <-s.answer; err != nil {
+		return nil, err
+	}
+	values := make([][]byte, len(keys))
+	for i, key := range keys {
+		if key != "none" {
+			values[i] = []byte("value of " + key)
+		}
+	}
+	return values, nil
+}
+
+func TestOneKeyIsReadOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &slowStore{answer: make(chan error)}
+		r := newReads(1, store.fetch)
+		var all sync.WaitGroup
+		for range 100 {
+			all.Go(func() {
+				if v, err := r.get(t.Context(), "a"); err != nil || string(v) != "value of a" {
+					t.Errorf("get a = %q, %v", v, err)
+				}
+			})
+		}
+		synctest.Wait()
+		store.answer <- nil
+		all.Wait()
+		if len(store.asked) != 1 {
+			t.Errorf("asked %d times: %v, want once", len(store.asked), store.asked)
+		}
+		if len(r.open) != 0 || r.gathering != nil || len(r.slots) != 0 {
+			t.Errorf("left over: %d open, gathering %v, %d slots", len(r.open), r.gathering, len(r.slots))
+		}
+	})
+}
+
+func TestKeysAreReadTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &slowStore{answer: make(chan error)}
+		r := newReads(1, store.fetch)
+		var all sync.WaitGroup
+		ask := func(key, want string) {
+			all.Go(func() {
+				if v, err := r.get(t.Context(), key); err != nil || string(v) != want {
+					t.Errorf("get %s = %q, %v; want %q", key, v, err, want)
+				}
+			})
+		}
+		ask("first", "value of first")
+		synctest.Wait()
+		for i := range largestBatch + 10 {
+			ask(fmt.Sprint(i), fmt.Sprint("value of ", i))
+		}
+		ask("none", "")
+		synctest.Wait()
+		for range 3 {
+			store.answer <- nil
+		}
+		all.Wait()
+		var sizes []int
+		for _, keys := range store.asked {
+			sizes = append(sizes, len(keys))
+		}
+		slices.Sort(sizes)
+		if want := []int{1, 11, largestBatch}; !slices.Equal(sizes, want) {
+			t.Errorf("reads of %v keys, want %v", sizes, want)
+		}
+	})
+}
+
+func TestWhoLeavesCutsNobodyShort(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &slowStore{answer: make(chan error)}
+		r := newReads(1, store.fetch)
+		ctx, leave := context.WithCancel(t.Context())
+		carrier, waiter, leaver := make(chan error, 1), make(chan error, 1), make(chan error, 1)
+		get := func(ctx context.Context, to chan error) {
+			_, err := r.get(ctx, "a")
+			to <- err
+		}
+		go get(ctx, carrier)
+		synctest.Wait()
+		go get(t.Context(), waiter)
+		go get(ctx, leaver)
+		synctest.Wait()
+		leave()
+		if err := <-leaver; !errors.Is(err, context.Canceled) {
+			t.Errorf("who left: %v, want context.Canceled", err)
+		}
+		store.answer <- nil
+		if err := <-waiter; err != nil {
+			t.Errorf("who stayed: %v", err)
+		}
+		<-carrier
+
+		away := errors.New("away")
+		go get(t.Context(), waiter)
+		synctest.Wait()
+		store.answer <- away
+		if err := <-waiter; !errors.Is(err, away) {
+			t.Errorf("a read that failed: %v", err)
+		}
+	})
+}
+
+// A session that is ended while a read of it is under way doesn't come back with that read.
+func TestAReadUnderWayBringsNothingBack(t *testing.T) {
+	url := sandboxtest.RedisURL(t)
+	s, clock := newSessions(t, url)
+	token := logIn(t, s, buyer)
+	fetch := s.copies.reads.fetch
+	s.copies.reads.fetch = func(ctx context.Context, keys []string) ([][]byte, error) {
+		s.copies.reads.fetch = fetch
+		// Redis has answered, and before the answer is kept somebody logs out.
+		asked := s.copies.now()
+		records, err := s.remote.records(ctx, keys)
+		if err != nil {
+			return nil, err
+		}
+		if err := s.EndAll(ctx, buyer.ID, ""); err != nil {
+			return nil, err
+		}
+		s.copies.keep(keys, records, asked)
+		return records, nil
+	}
+	expect(t, "a read that began before the log-out", s, token, User{})
+	expect(t, "after it", s, token, User{})
+	clock.ahead += freshFor
+	expect(t, "two seconds later", s, token, User{})
+}
+
+func TestSessionsInARush(t *testing.T) {
+	url := sandboxtest.RedisURL(t)
+	s, _ := newSessions(t, url)
+	users := make([]User, 200)
+	for i := range users {
+		users[i] = User{ID: int64(i + 1), Role: RoleBuyer}
+	}
+	tokens, err := s.mint(t.Context(), users)
+	if err != nil {
+		t.Fatal(err)
+	}
+	errs := together(8*len(users), func(i int) error {
+		i %= len(users)
+		who, err := s.Get(t.Context(), tokens[i])
+		if err == nil && who.UserID != users[i].ID {
+			return fmt.Errorf("token of %d is user %d", users[i].ID, who.UserID)
+		}
+		if i%4 == 0 {
+			err = errors.Join(err, s.End(t.Context(), tokens[i]))
+		}
+		return err
+	})
+	if _, _, other := count(errs, ErrNoSession); other != nil {
+		t.Error(other)
+	}
+	for i, token := range tokens {
+		want := users[i]
+		if i%4 == 0 {
+			want = User{}
+		}
+		expect(t, fmt.Sprint("user ", users[i].ID), s, token, want)
+	}
+}
+
+func BenchmarkGet(b *testing.B) {
+	s, _ := newSessions(b, sandboxtest.RedisURL(b))
+	token := logIn(b, s, buyer)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := s.Get(b.Context(), token); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,133 @@
+package user
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/alexedwards/scs/redisstore"
+	"github.com/gomodule/redigo/redis"
+	"github.com/sony/gobreaker/v2"
+)
+
+const (
+	redisTimeout = 500 * time.Millisecond // to connect, to read, to write
+	redisConns   = 8                      // reads go together, so few are enough
+	redisRest    = 500 * time.Millisecond // how long it is left alone after failing three times running
+)
+
+// remote is the Redis that has the sessions. Every use goes through a breaker: while Redis is away, callers learn it at
+// once and not after a timeout each.
+type remote struct {
+	pool    *redis.Pool
+	store   *redisstore.RedisStore
+	breaker *gobreaker.CircuitBreaker[struct{}]
+}
+
+// newRemote checks the address and connects to nothing yet.
+func newRemote(address string) (*remote, error) {
+	dial, err := dialer(address)
+	if err != nil {
+		return nil, err
+	}
+	pool := &redis.Pool{
+		DialContext: dial,
+		MaxActive:   redisConns,
+		MaxIdle:     redisConns / 2,
+		Wait:        true,
+		IdleTimeout: 5 * time.Minute,
+		TestOnBorrowContext: func(ctx context.Context, c redis.Conn, lastUsed time.Time) error {
+			if time.Since(lastUsed) < time.Second {
+				return nil
+			}
+			_, err := redis.DoContext(c, ctx, "PING")
+			return err
+		},
+	}
+	return &remote{
+		pool:  pool,
+		store: redisstore.NewWithPrefix(pool, sessionPrefix),
+		breaker: gobreaker.NewCircuitBreaker[struct{}](gobreaker.Settings{
+			Name:        "sessions",
+			Timeout:     redisRest,
+			ReadyToTrip: func(c gobreaker.Counts) bool { return c.ConsecutiveFailures >= 3 },
+		}),
+	}, nil
+}
+
+// try runs one piece of work against Redis, or refuses to while Redis is away.
+func (r *remote) try(doing string, work func() error) error {
+	_, err := r.breaker.Execute(func() (struct{}, error) { return struct{}{}, work() })
+	if err != nil {
+		return fault(err, "%s", doing)
+	}
+	return nil
+}
+
+// with is try with a connection. A caller who leaves doesn't cut the work short; its own limits do.
+func (r *remote) with(ctx context.Context, doing string, work func(redis.Conn) error) error {
+	return r.try(doing, func() error {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*redisTimeout)
+		defer cancel()
+		conn, err := r.pool.GetContext(ctx)
+		if err != nil {
+			return err
+		}
+		defer conn.Close()
+		return work(conn)
+	})
+}
+
+// records reads many sessions in one round trip; one that isn't there is nil.
+func (r *remote) records(ctx context.Context, tokens []string) (records [][]byte, err error) {
+	keys := make([]any, len(tokens))
+	for i, token := range tokens {
+		keys[i] = sessionPrefix + token
+	}
+	err = r.with(ctx, "read sessions", func(conn redis.Conn) error {
+		records, err = redis.ByteSlices(conn.Do("MGET", keys...))
+		if err == nil && len(records) != len(tokens) {
+			err = fmt.Errorf("%d sessions for %d tokens", len(records), len(tokens))
+		}
+		return err
+	})
+	return records, err
+}
+
+// dialer reads redis://, rediss:// and unix:// addresses (unix://:password@/path?db=1).
+func dialer(address string) (func(context.Context) (redis.Conn, error), error) {
+	options := []redis.DialOption{
+		redis.DialConnectTimeout(redisTimeout), redis.DialTLSHandshakeTimeout(redisTimeout),
+		redis.DialReadTimeout(redisTimeout), redis.DialWriteTimeout(redisTimeout),
+	}
+	if strings.Contains(address, ",") {
+		return nil, errors.New("sessions need a single Redis, not a Cluster")
+	}
+	u, err := url.Parse(address)
+	if err != nil {
+		return nil, errors.New("not a Redis address") // the cause would repeat the password
+	}
+	switch u.Scheme {
+	case "redis", "rediss":
+		return func(ctx context.Context) (redis.Conn, error) {
+			return redis.DialURLContext(ctx, address, options...)
+		}, nil
+	case "unix":
+		password, _ := u.User.Password()
+		db, err := strconv.Atoi(u.Query().Get("db"))
+		if err != nil && u.Query().Has("db") {
+			return nil, fmt.Errorf("database %q of a Redis address is no number", u.Query().Get("db"))
+		}
+		options = append(options,
+			redis.DialUsername(u.User.Username()), redis.DialPassword(password), redis.DialDatabase(db))
+		return func(ctx context.Context) (redis.Conn, error) {
+			return redis.DialContext(ctx, "unix", u.Path, options...)
+		}, nil
+	default:
+		return nil, fmt.Errorf("scheme %q of a Redis address is neither redis, rediss nor unix", u.Scheme)
+	}
+}
