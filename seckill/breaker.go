@@ -1,0 +1,50 @@
+package seckill
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/sony/gobreaker/v2"
+)
+
+// newBreaker opens after five failures of Redis within a second and lets one call try every half second.
+func newBreaker() *gobreaker.TwoStepCircuitBreaker[struct{}] {
+	return gobreaker.NewTwoStepCircuitBreaker[struct{}](gobreaker.Settings{
+		Name:        "redis",
+		MaxRequests: 1,
+		Interval:    time.Second,
+		Timeout:     500 * time.Millisecond,
+		ReadyToTrip: func(c gobreaker.Counts) bool { return c.TotalFailures >= 5 },
+	})
+}
+
+// ask makes one call to Redis if the breaker allows it; otherwise ErrBusy at once.
+func (e *Engine) ask(call func() error) error {
+	done, err := e.breaker.Allow()
+	if err != nil {
+		return ErrBusy
+	}
+	err = call()
+	done(faultOf(err))
+	return err
+}
+
+// faultOf is err if Redis is to blame for it, else nil: neither a refusal nor a caller who went away counts.
+func faultOf(err error) error {
+	if err == nil || isRefusal(err) || errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
+// asRefusal lets refusals pass and turns a fault into ErrBusy, once it is logged and counted: an outage never reads
+// as sold out.
+func (e *Engine) asRefusal(doing string, err error) error {
+	if err == nil || isRefusal(err) && !errors.Is(err, errNoGate) {
+		return err
+	}
+	e.metrics.faults.WithLabelValues(doing).Inc()
+	e.logFault(doing, err)
+	return ErrBusy
+}

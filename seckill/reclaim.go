@@ -1,0 +1,170 @@
+package seckill
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"miaosha/order"
+)
+
+const (
+	reclaimIdle  = 5 * time.Second // an entry whose owner has been silent for so long is anybody's; > 3 settleLimits
+	claimRefresh = time.Second     // how often an owner says that he is alive
+	claimBatch   = 500             // entries taken over in one call
+	journalLife  = 25 * time.Hour  // gates and journals live a day after their sale's end
+)
+
+// reclaim takes over what nobody works on: entries whose process has died, and entries nobody was ever given. Any
+// process may do it at any time, since settling is safe to repeat.
+func (e *Engine) reclaim(ctx context.Context) {
+	truths, err := e.sales.Truths(ctx, journalLife)
+	if err != nil {
+		e.logFault("reclaim", err)
+		return
+	}
+	sales := make([]int64, len(truths))
+	for i, t := range truths {
+		sales[i] = t.ID
+	}
+	if len(sales) == 0 {
+		return
+	}
+	var gates map[int64]Reading
+	if err := e.ask(func() (err error) { gates, err = ReadGates(ctx, e.gate.rdb, sales); return err }); err != nil {
+		e.logFault("reclaim", err)
+		return
+	}
+	held := e.pool.held()
+	for _, sale := range sales {
+		if gates[sale].Waiting > len(held[sale]) {
+			if err := e.reclaimIn(ctx, sale, held[sale]); err != nil && ctx.Err() == nil {
+				e.logFault("reclaim", err)
+			}
+		}
+	}
+}
+
+func (e *Engine) reclaimIn(ctx context.Context, sale int64, held map[string]bool) error {
+	room := e.pool.reserve(claimBatch)
+	if room == 0 {
+		return nil
+	}
+	used := 0
+	defer func() { e.pool.release(room - used) }()
+	entries, _, err := e.gate.rdb.XAutoClaim(ctx, &redis.XAutoClaimArgs{
+		Stream: journalKey(sale), Group: group, Consumer: e.gate.consumer,
+		MinIdle: reclaimIdle, Start: "0-0", Count: int64(room),
+	}).Result()
+	if err != nil {
+		if strings.HasPrefix(err.Error(), "NOGROUP") {
+			return nil // the next rebuild or reserve makes it
+		}
+		return fmt.Errorf("claim entries of sale %d: %w", sale, err)
+	}
+	if left := room - len(entries); left > 0 {
+		streams, err := e.gate.rdb.XReadGroup(ctx, &redis.XReadGroupArgs{
+			Group: group, Consumer: e.gate.consumer, Streams: []string{journalKey(sale), ">"}, Count: int64(left), Block: -1,
+		}).Result()
+		if err != nil && !errors.Is(err, redis.Nil) {
+			return fmt.Errorf("read new entries of sale %d: %w", sale, err)
+		}
+		for _, s := range streams {
+			entries = append(entries, s.Messages...)
+		}
+	}
+	tickets := make([]order.Ticket, 0, len(entries))
+	for _, entry := range entries {
+		if held[entry.ID] {
+			continue
+		}
+		t, err := ticketIn(entry)
+		if err != nil {
+			e.log.Error("a journal entry makes no ticket", "sale", sale, "entry", entry.ID, "err", err)
+			e.buryEntry(ctx, sale, entry)
+			continue
+		}
+		tickets = append(tickets, t)
+	}
+	if used = len(tickets); used > 0 {
+		e.log.Info("claimed tickets that nobody worked on", "sale", sale, "tickets", used)
+		e.metrics.claims.Add(float64(used))
+		e.pool.submit(sale, tickets)
+	}
+	return nil
+}
+
+// ticketIn reads a journal entry as reserve writes it.
+func ticketIn(m redis.XMessage) (order.Ticket, error) {
+	field := func(name string) string { s, _ := m.Values[name].(string); return s }
+	user, err := strconv.ParseInt(field("user"), 10, 64)
+	if err != nil {
+		return order.Ticket{}, fmt.Errorf("user: %w", err)
+	}
+	if _, err := strconv.ParseInt(field("epoch"), 10, 64); err != nil {
+		return order.Ticket{}, fmt.Errorf("epoch: %w", err)
+	}
+	if field("nonce") == "" || strings.Contains(field("nonce"), ":") {
+		return order.Ticket{}, errors.New("nonce: missing or malformed")
+	}
+	return order.Ticket{ID: field("epoch") + ":" + m.ID + ":" + field("nonce"), UserID: user}, nil
+}
+
+// bury keeps a copy of a poisoned ticket in the sale's dead stream.
+func (e *Engine) bury(ctx context.Context, sale int64, t order.Ticket) {
+	entry, _ := entryOf(t.ID)
+	e.buryEntry(ctx, sale, redis.XMessage{ID: entry, Values: map[string]any{"user": t.UserID, "ticket": t.ID}})
+}
+
+// buryEntry moves a journal entry to the sale's dead stream, in one transaction.
+func (e *Engine) buryEntry(ctx context.Context, sale int64, entry redis.XMessage) {
+	values := map[string]any{"entry": entry.ID}
+	for k, v := range entry.Values {
+		values["was_"+k] = v
+	}
+	_, err := e.gate.rdb.TxPipelined(ctx, func(p redis.Pipeliner) error {
+		p.XAdd(ctx, &redis.XAddArgs{Stream: deadKey(sale), Values: values})
+		p.Expire(ctx, deadKey(sale), 7*24*time.Hour)
+		p.XAck(ctx, journalKey(sale), group, entry.ID)
+		p.XDel(ctx, journalKey(sale), entry.ID)
+		return nil
+	})
+	if err != nil {
+		e.logFault("bury", err)
+		return
+	}
+	e.metrics.dead.Inc()
+}
+
+// guard tells the journals once a second that the tickets in this queue have a living owner, so that nobody else
+// claims them while Postgres is away.
+func (p *pool) guard(ctx context.Context) error {
+	if p.e.cfg.Gate == "off" {
+		return nil
+	}
+	return every(ctx, claimRefresh, func(ctx context.Context) {
+		for sale, entries := range p.held() {
+			ids := make([]string, 0, len(entries))
+			for id := range entries {
+				ids = append(ids, id)
+			}
+			for len(ids) > 0 {
+				n := min(len(ids), claimBatch)
+				err := p.e.ask(func() error {
+					return p.e.gate.rdb.XClaimJustID(ctx, &redis.XClaimArgs{
+						Stream: journalKey(sale), Group: group, Consumer: p.e.gate.consumer, Messages: ids[:n],
+					}).Err()
+				})
+				if err != nil && ctx.Err() == nil {
+					p.e.logFault("refresh claims", err)
+				}
+				ids = ids[n:]
+			}
+		}
+	})
+}

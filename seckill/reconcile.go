@@ -1,0 +1,158 @@
+package seckill
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"golang.org/x/sync/singleflight"
+
+	"miaosha/goods"
+)
+
+const (
+	reconcileEvery = 300 * time.Millisecond
+	rebuildLimit   = 10 * time.Second
+	layChunk       = 1000
+)
+
+// view is what this process knows of the units left, for showing: a map made anew at each reconcile.
+type view struct {
+	left atomic.Pointer[map[int64]int]
+	asks singleflight.Group // rebuilds under way, by sale
+	was  []int64            // sales of the last tick; reconcile's own
+}
+
+// Left is how many units of a sale can still be had, as far as this process has heard: at most half a second old for
+// an open sale.
+func (e *Engine) Left(s goods.Sale) int {
+	if m := e.view.left.Load(); m != nil {
+		if n, ok := (*m)[s.ID]; ok {
+			return n
+		}
+	}
+	return s.Stock
+}
+
+// reconcile holds every open sale's gate against Postgres: one look at all gates, then one query, then a fix where they
+// differ. This is how cancelled and expired units come back on sale in every process, how a gate that is gone is set
+// up again, and how a change of a sale's state, window or total reaches the gate.
+//
+// The gates are read before the truth: had a gate moved in between, its ops tell, and fix leaves it to the next tick.
+func (e *Engine) reconcile(ctx context.Context) {
+	var gates map[int64]Reading
+	gateless := e.cfg.Gate == "off"
+	if !gateless && len(e.view.was) > 0 {
+		if err := e.ask(func() (err error) { gates, err = ReadGates(ctx, e.gate.rdb, e.view.was); return err }); err != nil {
+			if ctx.Err() != nil {
+				return
+			}
+			e.logFault("reconcile", err)
+			gateless = true
+		}
+	}
+	truths, err := e.sales.Truths(ctx, 0)
+	if err != nil {
+		if ctx.Err() == nil {
+			e.logFault("reconcile", err)
+		}
+		return
+	}
+	left, was := make(map[int64]int, len(truths)), make([]int64, 0, len(truths))
+	for _, t := range truths {
+		was = append(was, t.ID)
+		g, read := gates[t.ID]
+		switch epoch, _ := strconv.ParseInt(g.Epoch, 10, 64); {
+		case gateless || !read:
+			left[t.ID] = t.Stock
+		case g.Epoch == "" || epoch < t.Epoch:
+			left[t.ID] = t.Stock
+			if err := e.rebuild(ctx, t.ID); err != nil && ctx.Err() == nil {
+				e.logFault("rebuild", err)
+			}
+		default:
+			left[t.ID] = max(0, g.Stock+e.reconcileOne(ctx, t, g))
+		}
+	}
+	e.view.left.Store(&left)
+	e.view.was = was
+}
+
+// reconcileOne fixes one gate where it may differ, and gives by how much it moved.
+func (e *Engine) reconcileOne(ctx context.Context, t goods.Truth, g Reading) int {
+	if exact := t.Stock - g.Waiting; g.Stock == exact || g.Waiting > 0 && g.Stock > exact {
+		return 0
+	}
+	drift, err := e.gate.fix(ctx, t.ID, g, t.Stock)
+	switch {
+	case err != nil && ctx.Err() == nil:
+		e.logFault("fix", err)
+	case drift > 0:
+		e.metrics.fixes.WithLabelValues("up").Inc()
+	case drift < 0:
+		e.metrics.fixes.WithLabelValues("down").Inc()
+	}
+	return drift
+}
+
+// rebuild sets a sale's gate up from Postgres, if it is missing or older than the sale's row says. First the users with
+// orders are laid, outside any lock; whoever is missed for buying meanwhile would only get a ticket that settles as
+// duplicate. Then, under the row's lock, so that no unit is taken in between: stop if the gate has come back, else
+// install. This is the one place that speaks to Redis inside a transaction: the lock is the point.
+func (e *Engine) rebuild(ctx context.Context, sale int64) error {
+	done := e.view.asks.DoChan(strconv.FormatInt(sale, 10), func() (any, error) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rebuildLimit)
+		defer cancel()
+		return nil, e.rebuildNow(ctx, sale)
+	})
+	select {
+	case r := <-done:
+		return r.Err
+	case <-ctx.Done():
+		return fmt.Errorf("rebuild the gate of sale %d: %w", sale, ctx.Err())
+	}
+}
+
+func (e *Engine) rebuildNow(ctx context.Context, sale int64) error {
+	gates, err := ReadGates(ctx, e.gate.rdb, []int64{sale})
+	if err != nil {
+		return err
+	}
+	if gates[sale].Epoch == "" {
+		err := e.orders.Owners(ctx, sale, layChunk, func(users []int64, orders []uuid.UUID) error {
+			return e.gate.lay(ctx, sale, users, orders)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return pgx.BeginFunc(ctx, e.db, func(tx pgx.Tx) error {
+		l, err := goods.Lock(ctx, tx, sale)
+		if err != nil {
+			return err
+		}
+		gates, err := ReadGates(ctx, e.gate.rdb, []int64{sale})
+		if err != nil {
+			return err
+		}
+		epoch := l.Epoch
+		if has := gates[sale].Epoch; has == "" {
+			// A new life of the gate: what was read of the old one must not match it.
+			if epoch, err = goods.NextEpoch(ctx, tx, sale); err != nil {
+				return err
+			}
+		} else if n, err := strconv.ParseInt(has, 10, 64); err == nil && n >= l.Epoch {
+			return nil
+		}
+		installed, err := e.gate.install(ctx, l, epoch, e.cfg.QMax)
+		if installed {
+			e.metrics.rebuilds.Inc()
+			e.log.Debug("installed a gate", "sale", sale, "epoch", epoch, "stock", l.Stock)
+		}
+		return err
+	})
+}

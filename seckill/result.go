@@ -1,0 +1,162 @@
+package seckill
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/redis/go-redis/v9"
+
+	"miaosha/order"
+)
+
+// States of a buyer in a sale.
+const (
+	None    = "none" // no ticket: asking is safe
+	Queued  = "queued"
+	Ordered = order.Ordered
+	SoldOut = order.SoldOut
+	Shut    = order.Shut
+	Invalid = order.Invalid
+)
+
+// Status is what became of a buyer's ticket so far.
+type Status struct {
+	State    string
+	OrderID  uuid.UUID     // when Ordered
+	Ahead    int           // when Queued: tickets that are settled before his, as far as known
+	NextPoll time.Duration // when to ask again; 0 when final
+}
+
+// Final tells whether the state will not change any more.
+func (s Status) Final() bool { return s.State != None && s.State != Queued }
+
+// statusOf reads a value of the tickets hash. "" is none.
+func statusOf(value string) Status {
+	if value == "" {
+		return Status{State: None}
+	}
+	switch rest := value[1:]; value[0] {
+	case 'Q':
+		return Status{State: Queued}
+	case 'O':
+		if id, err := uuid.Parse(rest); err == nil {
+			return Status{State: Ordered, OrderID: id}
+		}
+	case 'X':
+		switch rest {
+		case SoldOut, Shut, Invalid:
+			return Status{State: rest}
+		}
+	}
+	return Status{State: Invalid}
+}
+
+// nextPoll grows with the queue, so that a long one isn't asked about more than it can answer.
+func nextPoll(ahead int) time.Duration {
+	return min(200*time.Millisecond+time.Duration(ahead)*200*time.Microsecond, 2*time.Second)
+}
+
+// Result tells a user what became of his ticket: from the gate, or where that knows nothing or does not answer from
+// Postgres: his order, else the stored outcome. ErrBusy when neither can say.
+func (e *Engine) Result(ctx context.Context, sale, user int64) (Status, error) {
+	if _, _, err := e.cache.Sale(ctx, sale); err != nil {
+		return Status{}, err
+	}
+	down := e.cfg.Gate == "off"
+	if !down {
+		value, waiting, known, err := e.ticketOf(ctx, sale, user)
+		switch {
+		case err != nil:
+			down = true
+		case value != "":
+			s := statusOf(value)
+			if s.State == Queued {
+				ahead, ok := e.pool.ahead(sale, user)
+				if !ok {
+					ahead = max(0, waiting-1) // another process has it: at most all that is in the journal
+				}
+				s.Ahead, s.NextPoll = ahead, nextPoll(ahead)
+			}
+			return s, nil
+		case known:
+			return Status{State: None}, nil
+		}
+	}
+	r, ok, err := e.orders.Outcome(ctx, sale, user)
+	switch {
+	case err != nil:
+		e.logFault("result", err)
+		return Status{}, ErrBusy
+	case ok:
+		return statusOf(remembered(r)), nil
+	case down && e.cfg.Gate != "off":
+		return Status{}, ErrBusy // he may hold a ticket that only Redis knows
+	}
+	return Status{State: None}, nil
+}
+
+// ticketOf asks the gate for a user's ticket. known is false where there is no gate to ask.
+func (e *Engine) ticketOf(ctx context.Context, sale, user int64) (value string, waiting int, known bool, err error) {
+	err = e.ask(func() error {
+		pipe := e.gate.rdb.Pipeline()
+		ticket := pipe.HGet(ctx, ticketsKey(sale), strconv.FormatInt(user, 10))
+		gate := pipe.Exists(ctx, gateKey(sale))
+		journal := pipe.XLen(ctx, journalKey(sale))
+		if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
+			return err
+		}
+		value, waiting, known = ticket.Val(), int(journal.Val()), gate.Val() == 1
+		return nil
+	})
+	return value, waiting, known, err
+}
+
+// watchers are those who listen for the result of a ticket in this process.
+type watchers struct {
+	mu sync.Mutex
+	at map[watch]map[chan Status]struct{}
+}
+
+type watch struct{ sale, user int64 }
+
+// Watch gives a channel that gets the user's results in a sale that this process settles from now on. It holds one;
+// nobody waits for a slow reader, who still has Result. Call stop at the end.
+func (e *Engine) Watch(sale, user int64) (results <-chan Status, stop func()) {
+	w, ch, k := &e.watchers, make(chan Status, 1), watch{sale, user}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.at == nil {
+		w.at = map[watch]map[chan Status]struct{}{}
+	}
+	if w.at[k] == nil {
+		w.at[k] = map[chan Status]struct{}{}
+	}
+	w.at[k][ch] = struct{}{}
+	return ch, func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if delete(w.at[k], ch); len(w.at[k]) == 0 {
+			delete(w.at, k)
+		}
+	}
+}
+
+func (w *watchers) tell(sale int64, results []order.Result) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.at) == 0 {
+		return
+	}
+	for _, r := range results {
+		for ch := range w.at[watch{sale, r.UserID}] {
+			select {
+			case ch <- statusOf(remembered(r)):
+			default:
+			}
+		}
+	}
+}

@@ -1,0 +1,25 @@
+-- install: set up a sale's gate from Postgres, whose row lock the caller holds.
+--
+-- KEYS  1 gate  2 tickets  3 journal
+-- ARGV  1 epoch  2 state  3 start_ms  4 end_ms  5 durable stock  6 qmax
+--
+-- Returns 1, or 0 when the gate's epoch is as new already: then nothing changes, so a second run is a no-op. What is in
+-- the journal is not in the durable stock's count of orders yet, so it is subtracted. Nothing outlives the sale by more
+-- than a day; field 0 of tickets (no user's) makes the hash exist so that it can carry that expiry.
+local epoch = tonumber(ARGV[1])
+local has = redis.call('HGET', KEYS[1], 'epoch')
+if has and tonumber(has) >= epoch then
+    return 0
+end
+local made = redis.pcall('XGROUP', 'CREATE', KEYS[3], 'settle', '0', 'MKSTREAM')
+if type(made) == 'table' and made.err and not string.find(made.err, 'BUSYGROUP', 1, true) then
+    return made
+end
+local stock = math.max(0, tonumber(ARGV[5]) - redis.call('XLEN', KEYS[3]))
+redis.call('HSET', KEYS[1], 'epoch', ARGV[1], 'state', ARGV[2], 'start_ms', ARGV[3], 'end_ms', ARGV[4],
+    'stock', string.format('%d', stock), 'qmax', ARGV[6])
+redis.call('HINCRBY', KEYS[1], 'ops', 1)
+redis.call('HSETNX', KEYS[2], '0', 'X')
+local last = string.format('%d', tonumber(ARGV[4]) + 86400000)
+for i = 1, 3 do redis.call('PEXPIREAT', KEYS[i], last) end
+return 1

@@ -1,0 +1,77 @@
+-- reserve: a place in the queue of one sale for each of many users.
+--
+-- KEYS  1 gate  2 tickets  3 journal  4 paths
+-- ARGV  1 consumer (this process), then for each user: his id, a nonce of the request
+--
+-- Returns one string a user, in order:
+--   NOGATE         there is no gate; missing is never zero
+--   NEW <ticket>   a place, written to the journal; or the one this very nonce was given before (a retried call)
+--   HAS <value>    what the user has already: Q<ticket>, O<order id> or Xinvalid
+--   CLOSED, PAUSED, EARLY <ms>, ENDED   the sale's state, or its window by this server's clock
+--   SOLDOUT        nothing left at the gate
+--   BUSY           the journal is at its bound
+--
+-- A user's grant is XADD, which may fail (out of memory), and then commands that cannot once a write was let through.
+-- An error after some grants loses nothing: those are in the journal, and the same call again returns them.
+local users = (#ARGV - 1) / 2
+local replies = {}
+local gate = redis.call('HMGET', KEYS[1], 'state', 'stock', 'epoch', 'qmax', 'start_ms', 'end_ms')
+if not (gate[1] and gate[2] and gate[3] and gate[4] and gate[5] and gate[6]) then
+    for i = 1, users do replies[i] = 'NOGATE' end
+    return replies
+end
+local stock, epoch = tonumber(gate[2]), gate[3]
+local time = redis.call('TIME')
+local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
+local refusal = false
+if gate[1] == 'closed' then
+    refusal = 'CLOSED'
+elseif now >= tonumber(gate[6]) then
+    refusal = 'ENDED'
+elseif now < tonumber(gate[5]) then
+    refusal = string.format('EARLY %d', tonumber(gate[5]) - now)
+elseif gate[1] ~= 'published' then
+    refusal = 'PAUSED'
+end
+
+local asked = {}
+for i = 1, users do asked[i] = ARGV[2 * i] end
+local had = redis.call('HMGET', KEYS[2], unpack(asked))
+local room = tonumber(gate[4]) - redis.call('XLEN', KEYS[3])
+local granted, grants = {}, 0
+for i = 1, users do
+    local user, nonce = asked[i], ARGV[2 * i + 1]
+    local has = granted[user] or had[i]
+    local kind = has and string.sub(has, 1, 1)
+    if kind == 'Q' and string.sub(has, -#nonce) == nonce then
+        replies[i] = 'NEW ' .. string.sub(has, 2)
+    elseif kind == 'Q' or kind == 'O' or has == 'Xinvalid' then
+        replies[i] = 'HAS ' .. has
+    elseif refusal then
+        replies[i] = refusal
+    elseif stock <= 0 then
+        replies[i] = 'SOLDOUT'
+    elseif room <= 0 then
+        replies[i] = 'BUSY'
+    else
+        local entry = redis.call('XADD', KEYS[3], '*', 'user', user, 'nonce', nonce, 'epoch', epoch)
+        local ticket = epoch .. ':' .. entry .. ':' .. nonce
+        redis.call('HSET', KEYS[2], user, 'Q' .. ticket)
+        redis.call('HINCRBY', KEYS[1], 'stock', -1)
+        redis.call('ZREM', KEYS[4], user)
+        granted[user] = 'Q' .. ticket
+        grants, stock, room = grants + 1, stock - 1, room - 1
+        replies[i] = 'NEW ' .. ticket
+    end
+end
+
+-- Put what nobody was given yet under this process's name, so that a crash leaves it in the pending list for others.
+-- No COUNT: a foreign entry must not push ours out.
+if grants > 0 then
+    local read = redis.pcall('XREADGROUP', 'GROUP', 'settle', ARGV[1], 'STREAMS', KEYS[3], '>')
+    if type(read) == 'table' and read.err then
+        redis.call('XGROUP', 'CREATE', KEYS[3], 'settle', '0')
+        redis.call('XREADGROUP', 'GROUP', 'settle', ARGV[1], 'STREAMS', KEYS[3], '>')
+    end
+end
+return replies

@@ -1,0 +1,21 @@
+-- settle: tell the gate what became of tickets, once Postgres has committed it.
+--
+-- KEYS  1 gate  2 tickets  3 journal
+-- ARGV  for each ticket: its journal entry, its user, the ticket, the outcome (O<order id> or X<reason>)
+--
+-- Returns how many entries left the journal. An O always lands; an X only where the user still holds this very
+-- ticket, so a late answer can't overwrite a newer one. Missing keys stay missing. Safe to run twice.
+local known = redis.call('EXISTS', KEYS[2]) == 1
+local gone = 0
+for i = 1, #ARGV, 4 do
+    redis.call('XACK', KEYS[3], 'settle', ARGV[i])
+    gone = gone + redis.call('XDEL', KEYS[3], ARGV[i])
+    local user, ticket, outcome = ARGV[i + 1], ARGV[i + 2], ARGV[i + 3]
+    if known and (string.sub(outcome, 1, 1) == 'O' or redis.call('HGET', KEYS[2], user) == 'Q' .. ticket) then
+        redis.call('HSET', KEYS[2], user, outcome)
+    end
+end
+if redis.call('EXISTS', KEYS[1]) == 1 then
+    redis.call('HINCRBY', KEYS[1], 'ops', 1)
+end
+return gone

@@ -1,0 +1,65 @@
+package seckill
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"miaosha/goods"
+	"miaosha/order"
+)
+
+// settleLimit is the time one settle transaction has.
+const settleLimit = 1500 * time.Millisecond
+
+// settle decides a batch of tickets of one sale in one transaction: take the sale's row, place what can be placed, and
+// give each ticket its stored result. After an error nothing is decided, or everything is and the answer was lost: the
+// same batch again finds out which.
+//
+// A gated ticket was granted inside the window, so the state and the window are not asked again, but a closed sale
+// places nothing. Without a gate they are asked here, under the row's lock, by the database's clock: goods' refusals.
+func (e *Engine) settle(ctx context.Context, sale int64, tickets []order.Ticket, gated bool) (results []order.Result, err error) {
+	ctx, cancel := context.WithTimeout(ctx, settleLimit)
+	defer cancel()
+	err = pgx.BeginFunc(ctx, e.db, func(tx pgx.Tx) error {
+		l, err := goods.Lock(ctx, tx, sale)
+		if err != nil {
+			return err
+		}
+		if !gated {
+			if err := l.Window(); err != nil {
+				return err
+			}
+		}
+		results, err = e.orders.Place(ctx, tx, l, tickets)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range results {
+		e.metrics.settled.WithLabelValues(r.Outcome).Inc()
+	}
+	return results, nil
+}
+
+// reject gives tickets that Postgres refuses the result invalid.
+func (e *Engine) reject(ctx context.Context, sale int64, tickets []order.Ticket) (results []order.Result, err error) {
+	ctx, cancel := context.WithTimeout(ctx, settleLimit)
+	defer cancel()
+	err = pgx.BeginFunc(ctx, e.db, func(tx pgx.Tx) error {
+		results, err = e.orders.Reject(ctx, tx, sale, tickets)
+		return err
+	})
+	return results, err
+}
+
+// isPoison tells errors that the tickets themselves cause, however often they are tried: data that Postgres refuses
+// (SQLSTATE classes 22 and 23), or a sale that isn't there.
+func isPoison(err error) bool {
+	pg := new(pgconn.PgError)
+	return errors.Is(err, goods.ErrNoSale) || errors.As(err, &pg) && len(pg.Code) == 5 && (pg.Code[:2] == "22" || pg.Code[:2] == "23")
+}
