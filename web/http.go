@@ -1,0 +1,205 @@
+package web
+
+import (
+	"bytes"
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net"
+	"net/http"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgconn"
+	"golang.org/x/text/language"
+)
+
+const maxBody = 4 << 10
+
+// handle turns a handler that may fail into one of net/http's.
+func (s *Server) handle(h func(http.ResponseWriter, *http.Request) error) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if err := h(w, r); err != nil {
+			s.writeError(w, r, err)
+		}
+	}
+}
+
+// ok writes {"code":"ok","data":...}.
+func ok(w http.ResponseWriter, status int, data any) error {
+	b, err := json.Marshal(struct {
+		Code string `json:"code"`
+		Data any    `json:"data"`
+	}{"ok", data})
+	if err != nil {
+		return fmt.Errorf("write an answer: %w", err)
+	}
+	w.Header().Set("Content-Type", "application/json; charset=utf-8")
+	w.WriteHeader(status)
+	w.Write(b)
+	return nil
+}
+
+// body reads the request's one JSON object into v: no unknown fields, nothing behind it, at most 4 KB. With optional a
+// request without a body is an empty object.
+func body(w http.ResponseWriter, r *http.Request, v any, optional bool) error {
+	raw, err := rawBody(w, r)
+	if err != nil {
+		return err
+	}
+	if len(bytes.TrimSpace(raw)) == 0 && optional {
+		return nil
+	}
+	if t, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || t != "application/json" {
+		return errMediaType
+	}
+	return decode(raw, v)
+}
+
+func decode(raw []byte, v any) error {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.DisallowUnknownFields()
+	if err := d.Decode(v); err != nil {
+		var wrong *json.UnmarshalTypeError
+		if errors.As(err, &wrong) {
+			return fieldError{wrong.Field}
+		}
+		return fmt.Errorf("%w: %v", errBadRequest, err)
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return fmt.Errorf("%w: something follows the object", errBadRequest)
+	}
+	return nil
+}
+
+func rawBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	raw, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	var tooLarge *http.MaxBytesError
+	if errors.As(err, &tooLarge) {
+		return nil, errTooLarge
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %v", errBadRequest, err)
+	}
+	return raw, nil
+}
+
+// number reads the {id} of a sale's route. What can't be one is not found.
+func number(r *http.Request, missing error) (int64, error) {
+	id, err := strconv.ParseInt(chi.URLParam(r, "id"), 10, 64)
+	if err != nil || id < 1 {
+		return 0, missing
+	}
+	return id, nil
+}
+
+// uid reads the {id} of an order's or payment's route. What can't be one is not found.
+func uid(r *http.Request, missing error) (uuid.UUID, error) {
+	raw := chi.URLParam(r, "id")
+	id, err := uuid.Parse(raw)
+	if err != nil || len(raw) != 36 {
+		return uuid.Nil, missing
+	}
+	return id, nil
+}
+
+var languages = language.NewMatcher([]language.Tag{language.Chinese, language.English})
+
+// chinese tells which of the two languages the caller would rather read.
+func chinese(r *http.Request) bool {
+	accept := r.Header.Get("Accept-Language")
+	if accept == "" {
+		return true
+	}
+	_, i := language.MatchStrings(languages, accept)
+	return i == 0
+}
+
+// headers are on every answer, errors included.
+func headers(next http.Handler) http.Handler {
+	const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; " +
+		"connect-src 'self'; font-src 'self'; manifest-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Content-Security-Policy", policy)
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Referrer-Policy", "same-origin")
+		h.Set("Cross-Origin-Opener-Policy", "same-origin")
+		if r.TLS != nil {
+			h.Set("Strict-Transport-Security", "max-age=31536000")
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// private answers are kept by nobody.
+func private(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Cache-Control", "no-store")
+		next.ServeHTTP(w, r)
+	})
+}
+
+// sameSite refuses a change that another site's page asks for.
+func (s *Server) sameSite(next http.Handler) http.Handler {
+	p := http.NewCrossOriginProtection()
+	p.SetDenyHandler(s.handle(func(http.ResponseWriter, *http.Request) error { return errForbidden }))
+	return p.Handler(next)
+}
+
+// recoverer answers a panic with internal, and logs where it was.
+func (s *Server) recoverer(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer func() {
+			if p := recover(); p != nil {
+				if p == http.ErrAbortHandler {
+					panic(p)
+				}
+				s.writeError(w, r, fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
+			}
+		}()
+		next.ServeHTTP(w, r)
+	})
+}
+
+// pathOf is the request's route for the log: its pattern, since the path itself may hold an address.
+func pathOf(r *http.Request) string {
+	if c := chi.RouteContext(r.Context()); c != nil && c.RoutePattern() != "" {
+		return c.RoutePattern()
+	}
+	return "?"
+}
+
+// isAway tells faults that pass: a store that does not answer in time, refuses connections, or is shutting down.
+func isAway(err error) bool {
+	var net net.Error
+	var pg *pgconn.PgError
+	var connect *pgconn.ConnectError
+	switch {
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF),
+		errors.As(err, &net), errors.As(err, &connect):
+		return true
+	case errors.As(err, &pg):
+		// connection exceptions, shutdown, out of resources, lock and statement timeouts
+		return strings.HasPrefix(pg.Code, "08") || strings.HasPrefix(pg.Code, "57") || strings.HasPrefix(pg.Code, "53") || pg.Code == "55P03"
+	}
+	return pgconn.Timeout(err) || pgconn.SafeToRetry(err)
+}
+
+// stamp is how times leave the house: RFC 3339 with milliseconds, UTC.
+func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
+
+func derive(secret []byte, purpose string) []byte {
+	mac := hmac.New(sha256.New, secret)
+	mac.Write([]byte("miaosha " + purpose))
+	return mac.Sum(nil)
+}

@@ -1,0 +1,142 @@
+package web
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"syscall"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// Listen has the settings of the two addresses.
+type Listen struct {
+	Addr     string `name:"addr" env:"MIAOSHA_ADDR" default:"127.0.0.1:8080" help:"Where the shop listens."`
+	OpsAddr  string `name:"ops-addr" env:"MIAOSHA_OPS_ADDR" default:"127.0.0.1:8081" help:"Where /metrics, /healthz, /readyz and /debug/pprof are; off for none."`
+	AllowLAN bool   `name:"allow-lan" env:"MIAOSHA_ALLOW_LAN" help:"Let the sandbox, whose accounts are public, listen where others reach it."`
+	TLSCert  string `name:"tls-cert" env:"MIAOSHA_TLS_CERT" placeholder:"FILE" help:"Certificate chain (PEM). With --tls-key the shop speaks TLS."`
+	TLSKey   string `name:"tls-key" env:"MIAOSHA_TLS_KEY" placeholder:"FILE" help:"Its key (PEM)."`
+}
+
+// Doors are open listeners, before anything stands behind them: so that a port that is taken is told at once.
+type Doors struct {
+	shop, ops net.Listener // ops is nil for none
+	tls       *tls.Config
+}
+
+// Open listens. Errors name the setting.
+func (l Listen) Open(sandboxed bool) (d *Doors, err error) {
+	d = &Doors{}
+	if sandboxed && !l.AllowLAN && !loopback(l.Addr) {
+		return nil, fmt.Errorf("--addr (MIAOSHA_ADDR): the sandbox's accounts are public, so it listens on loopback only, not on %s; --allow-lan if you mean it", l.Addr)
+	}
+	if (l.TLSCert == "") != (l.TLSKey == "") {
+		return nil, errors.New("--tls-cert and --tls-key: both or none")
+	}
+	if l.TLSCert != "" {
+		cert, err := tls.LoadX509KeyPair(l.TLSCert, l.TLSKey)
+		if err != nil {
+			return nil, fmt.Errorf("--tls-cert, --tls-key: %w", err)
+		}
+		d.tls = &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}}
+	}
+	if d.shop, err = listen(l.Addr); err != nil {
+		return nil, fmt.Errorf("--addr (MIAOSHA_ADDR): %w", err)
+	}
+	if l.OpsAddr != "off" {
+		if d.ops, err = listen(l.OpsAddr); err != nil {
+			d.shop.Close()
+			return nil, fmt.Errorf("--ops-addr (MIAOSHA_OPS_ADDR): %w", err)
+		}
+	}
+	return d, nil
+}
+
+func listen(addr string) (net.Listener, error) {
+	l, err := net.Listen("tcp", addr)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return nil, fmt.Errorf("%s is taken by another program; choose another port", addr)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("can't listen on %s: %w", addr, err)
+	}
+	return l, nil
+}
+
+// loopback tells whether only this machine reaches addr.
+func loopback(addr string) bool {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return false
+	}
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// Close closes doors that Serve was never called for.
+func (d *Doors) Close() {
+	d.shop.Close()
+	if d.ops != nil {
+		d.ops.Close()
+	}
+}
+
+// URL is the shop's address for this machine.
+func (d *Doors) URL() string {
+	scheme, addr := "http", d.shop.Addr().(*net.TCPAddr)
+	if d.tls != nil {
+		scheme = "https"
+	}
+	host := addr.IP.String()
+	if addr.IP.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	return scheme + "://" + net.JoinHostPort(host, fmt.Sprint(addr.Port))
+}
+
+// stopLimit is how long requests in flight may take once the shop closes.
+const stopLimit = 5 * time.Second
+
+// Serve answers until ctx ends, then lets what is in flight finish.
+func (d *Doors) Serve(ctx context.Context, shop *Server, ops http.Handler, log *slog.Logger) error {
+	errors := slog.NewLogLogger(log.Handler(), slog.LevelDebug)
+	front := &http.Server{Handler: shop, TLSConfig: d.tls, ErrorLog: errors, ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10}
+	front.RegisterOnShutdown(shop.EndStreams)
+	var g errgroup.Group
+	ctx, cancel := context.WithCancel(ctx)
+	serve := func(s *http.Server, l net.Listener) {
+		g.Go(func() error {
+			defer cancel()
+			var err error
+			if s.TLSConfig != nil {
+				err = s.ServeTLS(l, "", "")
+			} else {
+				err = s.Serve(l)
+			}
+			if err == http.ErrServerClosed {
+				return nil
+			}
+			return err
+		})
+		g.Go(func() error {
+			<-ctx.Done()
+			late, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopLimit)
+			defer cancel()
+			if s.Shutdown(late) != nil {
+				s.Close()
+			}
+			return nil
+		})
+	}
+	serve(front, d.shop)
+	if d.ops != nil {
+		serve(&http.Server{Handler: ops, ErrorLog: errors, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute}, d.ops)
+	}
+	return g.Wait()
+}

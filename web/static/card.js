@@ -1,0 +1,24 @@
+// One sale in a list.
+import { html } from './lib/preact.js';
+import { t, when } from './i18n.js';
+import { now } from './clock.js';
+import { Countdown, Drawing, LeftBar, Price } from './parts.js';
+
+export function Card({ sale, small }) {
+  const { id, title, image, price, list_price: list, left, total, state } = sale;
+  return html`
+    <li class="card" data-test="sale-card" data-sale=${id} data-state=${state}>
+      <a href=${'/sale.html?id=' + encodeURIComponent(id)}>
+        <${Drawing} src=${image} lazy />
+        <div class="words">
+          <h3>${title}</h3>
+          <${Price} fen=${price} list=${list} />
+          ${!small && html`<p class="stock"><${LeftBar} left=${left} total=${total} />
+            <span>${t('leftOf', { left, total })}</span></p>`}
+          <p class="when">${state === 'upcoming' ? html`<span>${t('startsAt', { at: when(sale.start_at, now()) })}</span><${Countdown} to=${sale.start_at} />`
+            : state === 'open' ? html`<span>${t('toEnd')}</span><${Countdown} to=${sale.end_at} />`
+            : html`<span class="state">${t('state.' + state)}</span>`}</p>
+        </div>
+      </a>
+    </li>`;
+}

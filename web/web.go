@@ -1,0 +1,198 @@
+// Package web is the face of the shop: the routes, the pages, and the translation between HTTP and the domains. It
+// decides nothing about sales: handlers parse, call one domain and write; errors.go alone gives a refusal its status.
+package web
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+	"github.com/go-chi/chi/v5/middleware"
+
+	"miaosha/goods"
+	"miaosha/order"
+	"miaosha/seckill"
+	"miaosha/user"
+)
+
+// Config has the settings of the face.
+type Config struct {
+	Rate           string   `name:"rate" env:"MIAOSHA_RATE" default:"5" help:"Buy, address and result requests a second per user; off for load tests."`
+	IPRate         string   `name:"ip-rate" env:"MIAOSHA_IP_RATE" default:"200" help:"The same per address: a class sits behind one. off turns it off."`
+	TrustedProxies []string `name:"trusted-proxies" env:"MIAOSHA_TRUSTED_PROXIES" help:"Networks whose X-Forwarded-For counts, such as 10.0.0.0/8."`
+	TimeZone       string   `name:"time-zone" env:"MIAOSHA_TIME_ZONE" default:"Local" help:"Zone of the time menu, such as Asia/Shanghai."`
+	NotifySecret   string   `name:"notify-secret" env:"MIAOSHA_NOTIFY_SECRET" help:"Key with which the payment provider signs; made from the secret if not given."`
+	Cashier        string   `name:"cashier" env:"MIAOSHA_CASHIER" enum:"auto,sandbox,off" default:"auto" help:"The play-money cashier: auto leaves it out where --notify-secret and an own database are given."`
+	zone           *time.Location
+	rate, ipRate   float64 // 0: off
+}
+
+// Validate refuses what can't be meant and prepares the rest.
+func (c *Config) Validate() (err error) {
+	if c.rate, err = parseRate(c.Rate); err != nil {
+		return fmt.Errorf("--rate: %w", err)
+	}
+	if c.ipRate, err = parseRate(c.IPRate); err != nil {
+		return fmt.Errorf("--ip-rate: %w", err)
+	}
+	for _, p := range c.TrustedProxies {
+		if _, err := netip.ParsePrefix(p); err != nil {
+			return fmt.Errorf("--trusted-proxies: %q is not a network such as 10.0.0.0/8", p)
+		}
+	}
+	if c.zone, err = time.LoadLocation(c.TimeZone); err != nil {
+		return fmt.Errorf("--time-zone: %q is not known", c.TimeZone)
+	}
+	return nil
+}
+
+func parseRate(s string) (float64, error) {
+	if s == "off" {
+		return 0, nil
+	}
+	n, err := strconv.ParseFloat(s, 64)
+	if err != nil || !(n > 0) || n > 1e9 {
+		return 0, errors.New("a number above 0, or off")
+	}
+	return n, nil
+}
+
+// Deps is what the face speaks to.
+type Deps struct {
+	Users    *user.Store
+	Sessions *user.Sessions
+	Cache    *goods.Cache
+	Orders   *order.Store
+	Rush     *seckill.Engine
+	Log      *slog.Logger
+	Secret   []byte
+	Sandbox  bool // own stores: codes are shown, and money is play money
+}
+
+// Server answers the shop's requests. It is an http.Handler.
+type Server struct {
+	Deps
+	cfg     Config
+	users   *buckets[int64]
+	addrs   *buckets[netip.Addr]
+	assets  *assets
+	cashier *cashier
+	notify  []byte        // key of the provider's signatures
+	closing chan struct{} // closed when long answers are to end
+	events  chan struct{} // one token per listener
+	handler http.Handler
+}
+
+// New gives a Server. self is the address at which the server will be reached by its own cashier, such as
+// http://127.0.0.1:8080.
+func New(cfg Config, d Deps, self string) (*Server, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	s := &Server{Deps: d, cfg: cfg, closing: make(chan struct{}), events: make(chan struct{}, maxListeners),
+		users: newBuckets[int64](cfg.rate), addrs: newBuckets[netip.Addr](cfg.ipRate)}
+	var err error
+	if s.assets, err = loadAssets(); err != nil {
+		return nil, err
+	}
+	s.notify = []byte(cfg.NotifySecret)
+	if cfg.NotifySecret == "" {
+		s.notify = derive(d.Secret, "payment notices")
+	}
+	if cfg.Cashier == "sandbox" || cfg.Cashier == "auto" && (d.Sandbox || cfg.NotifySecret == "") {
+		s.cashier = newCashier(self, s.notify)
+	}
+	s.handler = s.routes()
+	return s, nil
+}
+
+// PlayMoney tells whether buyers pay at the sandbox cashier, which takes no money.
+func (s *Server) PlayMoney() bool { return s.cashier != nil }
+
+// Refund gives money back, as order.Store.Sweep asks. The sandbox cashier has none to give.
+func (s *Server) Refund(_ context.Context, p order.Payment) error {
+	s.Log.Info("refund", "payment", p.ID, "order", p.OrderID, "amount", p.Amount)
+	return nil
+}
+
+// EndStreams ends the answers that would go on for ever; call it when the server shuts down.
+func (s *Server) EndStreams() { close(s.closing) }
+
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
+
+// routes is the whole face on one screen.
+func (s *Server) routes() http.Handler {
+	r := chi.NewRouter()
+	r.Use(s.recoverer, headers, s.clientIP(), s.sameSite)
+	r.NotFound(s.handle(func(http.ResponseWriter, *http.Request) error { return errNoPage }))
+	r.MethodNotAllowed(s.handle(func(http.ResponseWriter, *http.Request) error { return errMethod }))
+
+	r.Route("/api", func(r chi.Router) {
+		r.Use(private)
+		r.Post("/otp", s.handle(s.sendCode))
+		r.Post("/register", s.handle(s.register))
+		r.Post("/login", s.handle(s.login))
+		r.Post("/logout", s.handle(s.logout))
+		r.Get("/me", s.as(s.me))
+		r.Post("/password", s.as(s.changePassword))
+
+		r.Get("/slots", s.handle(s.slots))
+		r.Get("/sales", s.handle(s.listSales))
+		r.Get("/sales/{id}", s.handle(s.showSale))
+		r.Get("/sales/{id}/captcha", s.as(s.captcha))
+		r.Post("/sales/{id}/path", s.as(s.limited(s.path)))
+		r.Post("/sales/{id}/buy/{path}", s.handle(s.buy))
+		r.Get("/sales/{id}/result", s.as(s.limited(s.result)))
+		r.Get("/sales/{id}/events", s.as(s.listen))
+
+		r.Get("/orders", s.as(s.listOrders))
+		r.Get("/orders/{id}", s.as(s.showOrder))
+		r.Post("/orders/{id}/pay", s.as(s.pay))
+		r.Post("/orders/{id}/cancel", s.as(s.cancel))
+		r.Post("/payments/notify", s.handle(s.paid))
+		if s.cashier != nil {
+			r.Post("/cashier/{id}", s.as(s.cash))
+		}
+	})
+	r.Get("/*", s.handle(s.static))
+	r.Head("/*", s.handle(s.static))
+	return r
+}
+
+// clientIP finds out who asks: the peer, or behind trusted proxies the address they vouch for.
+func (s *Server) clientIP() func(http.Handler) http.Handler {
+	if len(s.cfg.TrustedProxies) == 0 {
+		return middleware.ClientIPFromRemoteAddr
+	}
+	return middleware.ClientIPFromXFF(s.cfg.TrustedProxies...)
+}
+
+// secure tells whether the browser speaks TLS: to us, or to a trusted proxy that says so.
+func (s *Server) secure(r *http.Request) bool {
+	if r.TLS != nil {
+		return true
+	}
+	if len(s.cfg.TrustedProxies) == 0 || !strings.EqualFold(r.Header.Get("X-Forwarded-Proto"), "https") {
+		return false
+	}
+	peer, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil {
+		return false
+	}
+	for _, p := range s.cfg.TrustedProxies {
+		if netip.MustParsePrefix(p).Contains(peer.Addr().Unmap()) {
+			return true
+		}
+	}
+	return false
+}
+
+// Zone is the zone of the time menu. Call it after Validate.
+func (c Config) Zone() *time.Location { return c.zone }
