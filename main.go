@@ -73,7 +73,7 @@ func run(ctx context.Context, args []string, stdin *os.File, stdout, stderr *os.
 	exited := false
 	parser, err := kong.New(&c, kong.Name("miaosha"), kong.Writers(stdout, stderr), kong.Exit(func(int) { exited = true }),
 		kong.Description("A flash-sale (秒杀) shop in one binary. Without --database-url and --redis-url it runs its own Postgres and Redis."),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 110}), kong.UsageOnError())
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 110}), kong.Help(operator.Help))
 	if err != nil {
 		return err
 	}
@@ -118,7 +118,7 @@ func newLog(level slog.Level, format string, w *os.File) *slog.Logger {
 // the stores.
 func serve(ctx context.Context, c *commands, log *slog.Logger, stdout io.Writer) error {
 	cfg, began := c.Serve, time.Now()
-	if err := errors.Join(cfg.User.Validate(), cfg.Order.Validate(), cfg.Seckill.Validate(), cfg.Web.Validate()); err != nil {
+	if err := c.Backend.RequireSecret(); err != nil {
 		return err
 	}
 	doors, err := cfg.Listen.Open(c.Backend.Sandboxed())

@@ -59,24 +59,6 @@ func TestACodeHasOneUse(t *testing.T) {
 	}
 }
 
-func TestPhoneTakenIsToldToItsHolderOnly(t *testing.T) {
-	s := newShop(t)
-	s.register(t, phone, "correct horse")
-	if _, err := s.Register(t.Context(), phone, "000000", "battery staple", "x"); !errors.Is(err, ErrWrongCode) {
-		t.Errorf("without a code: %v, want ErrWrongCode", err)
-	}
-	code, _, err := s.SendCode(t.Context(), phone, address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.Register(t.Context(), phone, code, "battery staple", "x"); !errors.Is(err, ErrPhoneTaken) {
-		t.Errorf("with a code: %v, want ErrPhoneTaken", err)
-	}
-	if _, err := s.Login(t.Context(), phone, "correct horse", address); err != nil {
-		t.Errorf("the first password: %v", err)
-	}
-}
-
 func TestFiveWrongTriesUseUpACode(t *testing.T) {
 	s := newShop(t)
 	code, _, err := s.SendCode(t.Context(), phone, address)
@@ -142,42 +124,6 @@ func TestUseOfACodeMayBeRetried(t *testing.T) {
 	}
 	if _, err := s.codes.use(t.Context(), phone, code); !errors.Is(err, ErrWrongCode) {
 		t.Errorf("another use: %v, want ErrWrongCode", err)
-	}
-}
-
-func TestOfRacingRegistrationsOneWins(t *testing.T) {
-	s := newShop(t)
-	code, _, err := s.SendCode(t.Context(), phone, address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	errs := together(8, func(i int) error {
-		_, err := s.Register(t.Context(), phone, code, "correct horse", fmt.Sprint("racer ", i))
-		return err
-	})
-	if ok, refused, other := count(errs, ErrWrongCode); ok != 1 || refused != 7 {
-		t.Errorf("%d registered, %d had no code, other: %v; want 1, 7, none", ok, refused, other)
-	}
-}
-
-func TestABusyMachineUsesUpNoCode(t *testing.T) {
-	s := newShop(t)
-	code, _, err := s.SendCode(t.Context(), phone, address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	queue := s.hashes.queue
-	s.hashes.queue = 0
-	for range cap(s.hashes.slots) {
-		s.hashes.slots <- struct{}{}
-	}
-	if _, err := s.Register(t.Context(), phone, code, "correct horse", "x"); !errors.Is(err, ErrBusy) {
-		t.Fatalf("Register: %v, want ErrBusy", err)
-	}
-	s.hashes.queue = queue
-	s.hashes.leave()
-	if _, err := s.Register(t.Context(), phone, code, "correct horse", "x"); err != nil {
-		t.Errorf("the same code once there is room: %v", err)
 	}
 }
 

@@ -2,6 +2,7 @@ package user
 
 import (
 	"errors"
+	"net"
 	"testing"
 	"time"
 
@@ -115,5 +116,26 @@ func TestAServerThatObjectsIsAFault(t *testing.T) {
 	}
 	if _, _, err := s.Start(t.Context(), admin); !errors.Is(err, ErrAway) {
 		t.Errorf("Start: %v, want ErrAway", err)
+	}
+}
+
+// A Redis that takes the question and never answers costs a caller its time limits, and no more.
+func TestARedisThatHangsIsAFault(t *testing.T) {
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	s, _ := newSessions(t, "redis://"+silent.Addr().String())
+	began := time.Now()
+	errs := together(50, func(int) error {
+		_, err := s.Get(t.Context(), newToken())
+		return err
+	})
+	if _, away, other := count(errs, ErrAway); away != len(errs) {
+		t.Errorf("%d of %d are ErrAway, other: %v", away, len(errs), other)
+	}
+	if took := time.Since(began); took > 10*redisTimeout {
+		t.Errorf("took %v, want at most a few times %v", took, redisTimeout)
 	}
 }

@@ -3,9 +3,7 @@ package user
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"log/slog"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -136,75 +134,6 @@ func TestMakeAdmin(t *testing.T) {
 	}
 	if _, err := s.MakeAdmin(t.Context(), "12", "administrator"); !errors.As(err, &InvalidError{}) {
 		t.Errorf("MakeAdmin of no phone: %v, want InvalidError", err)
-	}
-}
-
-func TestAStoreThatIsAwayIsAFault(t *testing.T) {
-	refusals := []error{ErrWrongPassword, ErrWrongCode, ErrPhoneTaken, ErrBusy, ErrSMSOff, ErrNotFound, ErrNoSession}
-	away := func(what string, err error) {
-		t.Helper()
-		if !errors.Is(err, ErrAway) || errors.As(err, &TooManyError{}) || errors.As(err, &InvalidError{}) {
-			t.Errorf("%s: %v, want a fault with ErrAway", what, err)
-		}
-		for _, refusal := range refusals {
-			if errors.Is(err, refusal) {
-				t.Errorf("%s: %v is the refusal %v", what, err, refusal)
-			}
-		}
-	}
-	t.Run("redis", func(t *testing.T) {
-		s := newShop(t)
-		s.rdb.Close()
-		_, _, err := s.SendCode(t.Context(), "13800000001", address)
-		away("SendCode", err)
-		_, err = s.Login(t.Context(), "13800000001", "correct horse", address)
-		away("Login", err)
-		_, err = s.Register(t.Context(), "13800000001", "000000", "correct horse", "x")
-		away("Register", err)
-	})
-	t.Run("postgres", func(t *testing.T) {
-		s := newShop(t)
-		code, _, err := s.SendCode(t.Context(), "13800000001", address)
-		if err != nil {
-			t.Fatal(err)
-		}
-		s.db.Close()
-		_, err = s.Login(t.Context(), "13800000001", "correct horse", address)
-		away("Login", err)
-		_, err = s.ByID(t.Context(), 1)
-		away("ByID", err)
-		away("ChangePassword", s.ChangePassword(t.Context(), 1, "correct horse", "battery staple"))
-		for range 2 { // the code survives our failure
-			_, err = s.Register(t.Context(), "13800000001", code, "correct horse", "x")
-			away("Register", err)
-		}
-	})
-}
-
-func TestForms(t *testing.T) {
-	long := strings.Repeat("x", 73)
-	for _, c := range []struct{ phone, password, nickname, field, reason string }{
-		{"1380000000", "12345678", "x", "phone", "form"},
-		{"12800000000", "12345678", "x", "phone", "form"},
-		{"1380000000a", "12345678", "x", "phone", "form"},
-		{"+1380000000", "12345678", "x", "phone", "form"},
-		{"13800000000", "1234567", "x", "password", "length"},
-		{"13800000000", long, "x", "password", "length"},
-		{"13800000000", "12345678", "", "nickname", "length"},
-		{"13800000000", "12345678", strings.Repeat("名", 33), "nickname", "length"},
-		{"13800000000", "12345678", "a\x00b", "nickname", "form"},
-		{"13800000000", "12345678", "a\xffb", "nickname", "form"},
-	} {
-		t.Run(fmt.Sprintf("%.12q", c.phone+c.password+c.nickname), func(t *testing.T) {
-			var invalid InvalidError
-			_, err := new(Store).Register(t.Context(), c.phone, "000000", c.password, c.nickname)
-			if !errors.As(err, &invalid) || invalid != (InvalidError{c.field, c.reason}) {
-				t.Errorf("%+v: %v, want %s %s", c, err, c.field, c.reason)
-			}
-		})
-	}
-	if err := checkNickname(strings.Repeat("名", 32)); err != nil {
-		t.Errorf("a nickname of 32 characters: %v", err)
 	}
 }
 

@@ -39,13 +39,18 @@ func (c Config) Sandbox() sandbox.Config {
 		RedisKind: c.SandboxRedis, PostgresMirror: c.PostgresMirror}
 }
 
-// Validate refuses a secret that is missing or short.
+// Validate refuses a secret that is too short.
 func (c Config) Validate() error {
-	switch {
-	case c.Secret == "" && !c.Sandboxed():
-		return errors.New("--secret (MIAOSHA_SECRET): required with a database of your own, at least 32 bytes")
-	case c.Secret != "" && len(c.Secret) < secretBytes:
+	if c.Secret != "" && len(c.Secret) < secretBytes {
 		return fmt.Errorf("--secret (MIAOSHA_SECRET): %d bytes are too short, at least %d", len(c.Secret), secretBytes)
+	}
+	return nil
+}
+
+// RequireSecret refuses to go on without a secret where the sandbox makes none. Only who signs or checks needs one.
+func (c Config) RequireSecret() error {
+	if c.Secret == "" && !c.Sandboxed() {
+		return errors.New("--secret (MIAOSHA_SECRET): required with a database of your own, at least 32 bytes")
 	}
 	return nil
 }
@@ -67,28 +72,24 @@ func Open(ctx context.Context, cfg Config, schema string, log *slog.Logger) (s *
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	s = &Stores{Secret: []byte(cfg.Secret), SessionURL: cfg.SessionRedisURL}
+	redis.SetLogger(quiet{log})
+	s = &Stores{Secret: []byte(cfg.Secret)}
 	defer func() {
 		if err != nil {
 			s.Close()
 			s = nil
 		}
 	}()
-	if cfg.DatabaseURL == "" || cfg.RedisURL == "" {
-		own := cfg.Sandbox()
-		own.Log = log
-		if s.Sandbox, err = sandbox.Open(ctx, own); err != nil {
-			return s, err
-		}
-		cfg.DatabaseURL = cmp.Or(cfg.DatabaseURL, s.Sandbox.DatabaseURL)
-		cfg.RedisURL = cmp.Or(cfg.RedisURL, s.Sandbox.RedisURL)
-		if cfg.Secret == "" {
-			s.Secret = []byte(s.Sandbox.Secret)
+	// What is given is looked at before anything is started in place of what isn't.
+	if cfg.DatabaseURL != "" {
+		if err = s.openPools(ctx, cfg.DatabaseURL, schema); err != nil {
+			return s, fmt.Errorf("--database-url (DATABASE_URL): %w", err)
 		}
 	}
-	s.SessionURL = cmp.Or(s.SessionURL, cfg.RedisURL)
-	if s.Redis, err = openRedis(ctx, cfg.RedisURL); err != nil {
-		return s, fmt.Errorf("--redis-url (REDIS_URL): %w", err)
+	if cfg.RedisURL != "" {
+		if s.Redis, err = openRedis(ctx, cfg.RedisURL); err != nil {
+			return s, fmt.Errorf("--redis-url (REDIS_URL): %w", err)
+		}
 	}
 	if cfg.SessionRedisURL != "" {
 		rdb, err := openRedis(ctx, cfg.SessionRedisURL)
@@ -97,8 +98,28 @@ func Open(ctx context.Context, cfg Config, schema string, log *slog.Logger) (s *
 		}
 		rdb.Close()
 	}
-	if err = s.openPools(ctx, cfg.DatabaseURL, schema); err != nil {
-		return s, fmt.Errorf("--database-url (DATABASE_URL): %w", err)
+	s.SessionURL = cmp.Or(cfg.SessionRedisURL, cfg.RedisURL)
+	if s.Settle != nil && s.Redis != nil {
+		return s, nil
+	}
+	own := cfg.Sandbox()
+	own.Log = log
+	if s.Sandbox, err = sandbox.Open(ctx, own); err != nil {
+		return s, err
+	}
+	s.SessionURL = cmp.Or(s.SessionURL, s.Sandbox.RedisURL)
+	if cfg.Secret == "" {
+		s.Secret = []byte(s.Sandbox.Secret)
+	}
+	if s.Redis == nil {
+		if s.Redis, err = openRedis(ctx, s.Sandbox.RedisURL); err != nil {
+			return s, fmt.Errorf("the sandbox's Redis: %w", err)
+		}
+	}
+	if s.Settle == nil {
+		if err = s.openPools(ctx, s.Sandbox.DatabaseURL, schema); err != nil {
+			return s, fmt.Errorf("the sandbox's Postgres: %w", err)
+		}
 	}
 	return s, nil
 }
@@ -174,4 +195,11 @@ func checkRedis(ctx context.Context, rdb redis.UniversalClient) error {
 		}
 	}
 	return nil
+}
+
+// quiet takes what the Redis client would print by itself: its calls give the same as errors, which are logged once.
+type quiet struct{ log *slog.Logger }
+
+func (q quiet) Printf(ctx context.Context, format string, v ...any) {
+	q.log.DebugContext(ctx, fmt.Sprintf(format, v...))
 }

@@ -16,12 +16,22 @@ import (
 
 // PrintSettings prints every setting as it is in force, one a line. Secrets, and passwords in addresses, are masked.
 func (d Desk) PrintSettings(parsed *kong.Context) error {
+	own := d.Backend.Sandbox()
+	if err := own.Validate(); err != nil {
+		return err
+	}
+	sandboxed := map[string]string{"data-dir": own.DataDir, "redis-url": "(the sandbox's)"}
+	if d.Backend.Sandboxed() {
+		sandboxed["database-url"], sandboxed["secret"] = "(the sandbox's)", "(the sandbox's)"
+	}
 	for _, flag := range parsed.Flags() {
 		if flag.Name == "help" {
 			continue
 		}
 		value := fmt.Sprint(parsed.FlagValue(flag))
 		switch {
+		case value == "" && sandboxed[flag.Name] != "":
+			value = sandboxed[flag.Name]
 		case value == "", value == "[]":
 			value = "(not set)"
 		case strings.HasSuffix(flag.Name, "secret"), strings.HasSuffix(flag.Name, "salt"):

@@ -52,6 +52,9 @@ func (u Users) Run(ctx context.Context, d Desk) error {
 	if u.N < 1 || u.N > 1_000_000 {
 		return errors.New("-n: 1 to 1000000")
 	}
+	if err := d.Backend.RequireSecret(); err != nil {
+		return err
+	}
 	return d.withStores(ctx, func(s *backend.Stores) error {
 		var path func(int64, string) string
 		if u.Sale != 0 {

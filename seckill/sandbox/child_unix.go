@@ -61,8 +61,7 @@ func endLeftOvers(home, redis string, force bool) {
 		}
 		syscall.Kill(pid, sig)
 	}
-	pids, _ := filepath.Glob(filepath.Join(home, "postgres-*", "postmaster.pid"))
-	for _, path := range pids {
+	for _, path := range globIn(home, "postgres-*/postmaster.pid") {
 		end(path, syscall.SIGQUIT)
 	}
 	end(filepath.Join(redis, redisPID), syscall.SIGTERM)

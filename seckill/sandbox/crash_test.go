@@ -59,6 +59,10 @@ func TestServerIsKilled(t *testing.T) {
 	}
 	for _, path := range append(pids, filepath.Join(cfg.DataDir, redisDir, redisPID)) {
 		before := pidIn(t, path)
+		// Ctrl-C at the terminal goes to our process group, not to theirs.
+		if group, err := syscall.Getpgid(before); err != nil || group == syscall.Getpgrp() {
+			t.Errorf("%s: the server is in process group %d, %v, and so are we", path, group, err)
+		}
 		if err := syscall.Kill(before, syscall.SIGKILL); err != nil {
 			t.Fatal(err)
 		}

@@ -130,8 +130,7 @@ func (o *owner) openUp(dir string) error {
 
 // sweepUnpacked removes what fetches that were broken off have left.
 func sweepUnpacked(bin string) {
-	left, _ := filepath.Glob(filepath.Join(bin, ".fetch-*"))
-	for _, dir := range left {
+	for _, dir := range globIn(bin, ".fetch-*") {
 		if info, err := os.Stat(dir); err == nil && time.Since(info.ModTime()) > time.Hour {
 			os.RemoveAll(dir)
 		}

@@ -117,6 +117,16 @@ func derive(secret, purpose string) string {
 	return hex.EncodeToString(mac.Sum(nil)[:16])
 }
 
+// globIn returns the paths below dir that fit pattern, a slash pattern as of path.Match. The path of dir may hold anything,
+// which for filepath.Glob it may not.
+func globIn(dir, pattern string) []string {
+	found, _ := fs.Glob(os.DirFS(dir), pattern) // fails for a wrong pattern only
+	for i, name := range found {
+		found[i] = filepath.Join(dir, filepath.FromSlash(name))
+	}
+	return found
+}
+
 // writeFile replaces a file as a whole: a reader, and a start after a crash, finds the old text or the new.
 func writeFile(path string, text []byte, mode fs.FileMode) error {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-")

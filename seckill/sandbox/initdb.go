@@ -18,10 +18,10 @@ listen_addresses = '127.0.0.1'
 unix_socket_directories = ''
 max_connections = 200
 shared_buffers = 256MB
-max_wal_size = 2GB
+# This bounds the time of recovery after a crash.
+max_wal_size = 1GB
 min_wal_size = 256MB
 checkpoint_timeout = 15min
-wal_compression = on
 # The row that everybody wants is updated all the time.
 autovacuum_naptime = 15s
 # Short statements don't gain by compilation.

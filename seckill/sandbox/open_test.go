@@ -101,7 +101,7 @@ func TestSettings(t *testing.T) {
 func TestOddPath(t *testing.T) {
 	needServer(t)
 	cfg := Config{Postgres: true, Redis: true, RedisKind: Server, Throwaway: true,
-		DataDir: filepath.Join(t.TempDir(), `秒杀 "data" it's \ 100%`)}
+		DataDir: filepath.Join(t.TempDir(), `秒杀 [1*] "data" it's \ 100%`)}
 	put(t, open(t, cfg), 1)
 }
 

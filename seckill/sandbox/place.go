@@ -79,8 +79,7 @@ func (p place) claim(log *slog.Logger) error {
 // sweep removes the homes of data folders that lay in the temporary folder and are gone, as after a test or a trial. Any
 // other home stays, for its data folder may be on a disk that is away just now.
 func sweep(base string, log *slog.Logger) {
-	homes, _ := filepath.Glob(filepath.Join(base, "*", homeFile))
-	for _, path := range homes {
+	for _, path := range globIn(base, "*/"+homeFile) {
 		text, err := os.ReadFile(path)
 		_, dataDir, found := strings.Cut(strings.TrimSpace(string(text)), "\n")
 		if err != nil || !found || !strings.HasPrefix(dataDir, filepath.Clean(os.TempDir())+string(filepath.Separator)) {

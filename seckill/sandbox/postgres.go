@@ -36,7 +36,7 @@ func (o *owner) startPostgres(ctx context.Context) (dsn, version string, err err
 	if err != nil {
 		return "", "", err
 	}
-	data := filepath.Join(o.place.home, "postgres-"+strconv.Itoa(bin.major))
+	data := o.dataOf(bin)
 	if !initialised(data) {
 		if err := o.initdb(ctx, bin, data); err != nil {
 			return "", "", err
