@@ -17,6 +17,7 @@ import (
 // PrintSettings prints every setting as it is in force, one a line. Secrets, and passwords in addresses, are masked.
 func (d Desk) PrintSettings(parsed *kong.Context) error {
 	own := d.Backend.Sandbox()
+	own.Postgres = true // for its folder, also where both stores are given
 	if err := own.Validate(); err != nil {
 		return err
 	}

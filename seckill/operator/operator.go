@@ -147,7 +147,7 @@ func (a Admin) Run(ctx context.Context, d Desk) error {
 	return d.withStores(ctx, func(s *backend.Stores) error {
 		created, err := user.New(s.Web, s.Redis, s.Secret, user.Config{}, d.Log).MakeAdmin(ctx, a.Phone, password)
 		if invalid := (user.InvalidError{}); errors.As(err, &invalid) {
-			return fmt.Errorf("--%w", err)
+			return fmt.Errorf("--%s: not possible (%s)", invalid.Field, invalid.Reason)
 		}
 		if err != nil {
 			return err

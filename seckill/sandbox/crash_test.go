@@ -100,6 +100,7 @@ func TestLeftOvers(t *testing.T) {
 	put(t, &h.Sandbox, 1)
 	// A stopped process doesn't act on the signal of its parent's death.
 	pid := pidIn(t, filepath.Join(cfg.DataDir, redisDir, redisPID))
+	t.Cleanup(func() { syscall.Kill(pid, syscall.SIGCONT) }) // to its end, should the test fail
 	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}

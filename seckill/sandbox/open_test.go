@@ -55,7 +55,7 @@ func TestSettings(t *testing.T) {
 	cfg := both(t)
 	cfg.RedisKind = Server
 	s := open(t, cfg)
-	for _, name := range []string{secretFile, stateFile, filepath.Join(redisDir, "redis.conf")} {
+	for _, name := range []string{secretFile, stateFile} {
 		info, err := os.Stat(filepath.Join(cfg.DataDir, name))
 		if err != nil {
 			t.Fatal(err)

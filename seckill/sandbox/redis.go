@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -13,8 +14,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 )
 
 const redisPID = "redis.pid"
@@ -22,8 +21,7 @@ const redisPID = "redis.pid"
 // redisConf: everything is kept in the journal, none of it dropped for want of memory. TCP with a password rather than a
 // Unix socket: one kind of URL for every client and system (the session store's client knows no unix://), and no limit of
 // 107 bytes on the path. The port is on loopback.
-const redisConf = `# Written by miaosha at every start: changes here are lost.
-bind 127.0.0.1
+const redisConf = `bind 127.0.0.1
 port %d
 requirepass %s
 protected-mode yes
@@ -111,17 +109,15 @@ func (o *owner) runRedis(ctx context.Context, path string) (string, error) {
 	if o.cfg.Throwaway {
 		databases, sync = 4096, "no" // one for each test
 	}
-	password, conf := derive(o.secret, "redis"), filepath.Join(dir, "redis.conf")
-	// The settings go by a file that others can't read, for everybody can read a command line.
+	password := derive(o.secret, "redis")
 	text := fmt.Sprintf(redisConf, port, password, quote(dir), quote(filepath.Join(dir, redisPID)), databases, sync)
-	if err := writeFile(conf, []byte(text), 0o600); err != nil {
-		return "", err
-	}
 	c, err := launch(program{
 		name: "redis",
 		command: func() *exec.Cmd {
-			cmd := exec.Command(path, conf)
-			cmd.Dir = dir
+			// By standard input: everybody can read a command line, and the path of a file would be taken for a pattern, which
+			// if it fits nothing starts a Redis with the settings it was built with.
+			cmd := exec.Command(path, "-")
+			cmd.Dir, cmd.Stdin = dir, strings.NewReader(text)
 			return cmd
 		},
 		bond:   o.bond,
@@ -153,16 +149,32 @@ func quote(path string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(path) + `"`
 }
 
-// pingRedis connects once and leaves. A server that is still reading its journal is an error.
+// pingRedis connects once and leaves. A server that is still reading its journal is an error. It speaks for itself, because
+// the client library tries a dial again and again and then writes to standard error.
 func pingRedis(ctx context.Context, at string) error {
-	opt, err := redis.ParseURL(at)
+	u, err := url.Parse(at)
 	if err != nil {
 		return err
 	}
-	opt.MaxRetries, opt.PoolSize, opt.ContextTimeoutEnabled = -1, 1, true
-	c := redis.NewClient(opt)
-	defer c.Close()
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
-	defer cancel()
-	return c.Ping(ctx).Err()
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", u.Host)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	if err := conn.SetDeadline(time.Now().Add(2 * time.Second)); err != nil {
+		return err
+	}
+	password, _ := u.User.Password()
+	if _, err := fmt.Fprintf(conn, "*2\r\n$4\r\nAUTH\r\n$%d\r\n%s\r\n*1\r\n$4\r\nPING\r\n", len(password), password); err != nil {
+		return err
+	}
+	replies := bufio.NewReader(conn)
+	for _, want := range []string{"+OK\r\n", "+PONG\r\n"} {
+		if got, err := replies.ReadString('\n'); err != nil {
+			return err
+		} else if got != want {
+			return fmt.Errorf("ping Redis: it answers %q", got)
+		}
+	}
+	return nil
 }

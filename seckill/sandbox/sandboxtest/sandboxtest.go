@@ -49,6 +49,7 @@ func Main(m *testing.M) {
 	one.main = true
 	one.mu.Unlock()
 	code := m.Run()
+	removeBinary()
 	if err := stop(); err != nil {
 		fmt.Fprintln(os.Stderr, "stop the servers of the tests:", err)
 		code = max(code, 1)
@@ -58,10 +59,10 @@ func Main(m *testing.M) {
 
 // Embedded reports whether the Redis of the tests is the in-process one, which lacks some commands and forgets everything
 // with the process.
-func Embedded() bool { return kind() == sandbox.Embedded }
+func Embedded() bool { return Kind() == sandbox.Embedded }
 
-// kind decides between the two kinds of Redis, before anything is started.
-func kind() string {
+// Kind tells which Redis the tests use, as sandbox.Config.RedisKind has it. It can be asked before anything is started.
+func Kind() string {
 	switch want := os.Getenv("MIAOSHA_TEST_REDIS"); want {
 	case sandbox.Server, sandbox.Embedded:
 		return want
@@ -116,7 +117,7 @@ func start() (err error) {
 		PostgresBin:    os.Getenv("MIAOSHA_POSTGRES_BIN"),
 		PostgresMirror: os.Getenv("MIAOSHA_POSTGRES_MIRROR"),
 		Redis:          true,
-		RedisKind:      kind(),
+		RedisKind:      Kind(),
 		Throwaway:      true,
 	})
 	if err != nil {

@@ -1,0 +1,40 @@
+package sandboxtest
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+)
+
+// built is the program under test: made once per test binary.
+var built struct {
+	once sync.Once
+	dir  string
+	err  error
+}
+
+// Binary builds the shop once and returns where it lies; it is removed when the test binary ends.
+func Binary(t testing.TB) string {
+	t.Helper()
+	built.once.Do(func() {
+		if built.dir, built.err = os.MkdirTemp("", "miaosha-binary-"); built.err != nil {
+			return
+		}
+		var out []byte
+		if out, built.err = exec.Command("go", "build", "-o", filepath.Join(built.dir, "miaosha"), "miaosha").CombinedOutput(); built.err != nil {
+			os.Stderr.Write(out)
+		}
+	})
+	if built.err != nil {
+		t.Fatalf("build the shop: %v", built.err)
+	}
+	return filepath.Join(built.dir, "miaosha")
+}
+
+func removeBinary() {
+	if built.dir != "" {
+		os.RemoveAll(built.dir)
+	}
+}
