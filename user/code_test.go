@@ -29,6 +29,9 @@ func TestSendCode(t *testing.T) {
 	if strings.Contains(fmt.Sprint(kept), code) || len(kept["mac"]) != 64 {
 		t.Errorf("Redis keeps %v, want a hash of the code", kept)
 	}
+	if s.codes.mac(phone, code) == s.codes.mac("13800000002", code) {
+		t.Error("the hash of a code is not bound to its phone")
+	}
 	if life := s.rdb.PTTL(t.Context(), codeKey(phone)).Val(); life <= 4*time.Minute || life > 5*time.Minute {
 		t.Errorf("the code lives %v, want 5m", life)
 	}

@@ -37,6 +37,7 @@ func FuzzDecode(f *testing.F) {
 	f.Add(good)
 	f.Add(good[:17])
 	f.Add(append(bytes.Clone(good), 0))
+	f.Add(append([]byte{recordVersion + 1}, good[1:]...))
 	f.Add(make([]byte, recordBytes))
 	f.Fuzz(func(t *testing.T, record []byte) {
 		deadline, values, err := codec{}.Decode(record)

@@ -51,18 +51,17 @@ func TestLimits(t *testing.T) {
 
 func TestAnAddressThatIsRefusedCostsTheAccountNothing(t *testing.T) {
 	s := newShop(t)
-	for range 250 {
-		_ = s.limits.login(t.Context(), "13900000000", address) // uses up the address, and this account
-	}
+	let := 0 // while the address refilled, on a slow machine
 	for range 20 {
-		_ = s.limits.take(t.Context(), limitLoginAddress+address, perAddress)
-		if err := s.limits.login(t.Context(), phone, address); err == nil {
-			t.Skip("the machine is so slow that the address refills")
+		for s.limits.take(t.Context(), limitLoginAddress+address, perAddress) == nil {
+		}
+		if s.limits.login(t.Context(), phone, address) == nil {
+			let++
 		}
 	}
-	let, _ := tries(t, 11, func(int) error { return s.limits.login(t.Context(), phone, "198.51.100.1") })
-	if let < 10 {
-		t.Errorf("%d log-ins let from another address, want 10", let)
+	more, _ := tries(t, 11, func(int) error { return s.limits.login(t.Context(), phone, "198.51.100.1") })
+	if let+more < 10 {
+		t.Errorf("%d log-ins let from another address after %d, want 10 in all", more, let)
 	}
 }
 

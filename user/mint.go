@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/base64"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -42,45 +43,38 @@ func (s *Store) Mint(ctx context.Context, sessions *Sessions, n int, each func(i
 	return nil
 }
 
-// mintBuyers adds up to n buyers, at least one, under the next free numbers. It takes its place with an advisory lock,
-// which the end of the transaction gives back; a number in the range that somebody registered is stepped over.
+// mintBuyers adds up to n buyers, at least one, under the next free numbers: above those of earlier mints, stepping
+// over what somebody registered. Another mint of this moment makes the insert wait and then come out short or empty;
+// the rest is taken further up.
 func (s *Store) mintBuyers(ctx context.Context, n int) ([]User, error) {
-	var buyers []User
-	err := pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, `select pg_advisory_xact_lock(hashtext('users.mint'))`); err != nil {
-			return err
+	for next := int64(mintFirst); ; next += int64(n) {
+		if err := s.db.QueryRow(ctx, `
+			select greatest($3, coalesce(max(phone)::bigint + 1, 0))
+			from   users
+			where  phone between $1 and $2 and length(phone) = 11 and password_hash = '' and legacy_hash is null`,
+			strconv.Itoa(mintFirst), strconv.Itoa(mintLast), next).Scan(&next); err != nil {
+			return nil, fault(err, "find %d phones for buyers", n)
 		}
-		for next := int64(mintFirst); len(buyers) == 0; next += int64(n) {
-			if err := tx.QueryRow(ctx, `
-				select greatest($3, coalesce(max(phone)::bigint + 1, 0))
-				from   users
-				where  phone between $1::text and $2::text and password_hash = '' and legacy_hash is null`,
-				fmt.Sprint(mintFirst), fmt.Sprint(mintLast), next).Scan(&next); err != nil {
-				return err
-			}
-			last := min(next+int64(n)-1, mintLast)
-			if next > last {
-				return fmt.Errorf("no phone left up to %d", mintLast)
-			}
-			rows, err := tx.Query(ctx, `
-				insert into users (phone, nickname)
-				select p::text, 'buyer ' || right(p::text, 8)
-				from   generate_series($1::bigint, $2::bigint) p
-				on conflict (phone) do nothing
-				returning id, phone, nickname, role`, next, last)
-			if err != nil {
-				return err
-			}
-			if buyers, err = pgx.CollectRows(rows, pgx.RowToStructByName[User]); err != nil {
-				return err
-			}
+		if next > mintLast {
+			return nil, fmt.Errorf("mint %d buyers: no phone left up to %d", n, mintLast)
 		}
-		return nil
-	})
-	if err != nil {
-		return nil, fault(err, "mint %d buyers", n)
+		rows, err := s.db.Query(ctx, `
+			insert into users (phone, nickname)
+			select p::text, 'buyer ' || right(p::text, 8)
+			from   generate_series($1::bigint, $2::bigint) p
+			on conflict (phone) do nothing
+			returning id, phone, nickname, role`, next, min(next+int64(n)-1, mintLast))
+		if err != nil {
+			return nil, fault(err, "mint %d buyers", n)
+		}
+		buyers, err := pgx.CollectRows(rows, pgx.RowToStructByName[User])
+		if err != nil {
+			return nil, fault(err, "mint %d buyers", n)
+		}
+		if len(buyers) > 0 {
+			return buyers, nil
+		}
 	}
-	return buyers, nil
 }
 
 // mint writes a session for each user as Start would, many to a round trip, and returns their tokens.

@@ -72,7 +72,7 @@ func TestASessionExpiresThoughRedisIsAway(t *testing.T) {
 	clock.ahead += lifetime - time.Minute
 	expect(t, "a minute before", s, token, buyer)
 	rdb.Close()
-	clock.ahead += time.Minute
+	clock.ahead += 2 * time.Minute
 	expect(t, "in time", s, token, User{})
 }
 
@@ -116,6 +116,9 @@ func TestAServerThatObjectsIsAFault(t *testing.T) {
 	}
 	if _, _, err := s.Start(t.Context(), admin); !errors.Is(err, ErrAway) {
 		t.Errorf("Start: %v, want ErrAway", err)
+	}
+	if _, err := s.mint(t.Context(), []User{buyer}); !errors.Is(err, ErrAway) {
+		t.Errorf("mint: %v, want ErrAway", err)
 	}
 }
 

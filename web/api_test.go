@@ -240,11 +240,13 @@ func TestAccountFromFirstCodeToNewPassword(t *testing.T) {
 // codeIn finds the code that the console SMS printed for a phone.
 func codeIn(t *testing.T, h house, phone string) string {
 	t.Helper()
-	for _, line := range strings.Split(h.Log.String(), "\n") {
-		if strings.Contains(line, phone) {
-			for _, word := range strings.FieldsFunc(line, func(r rune) bool { return r < '0' || r > '9' }) {
-				if len(word) == 6 {
-					return word
+	for until := time.Now().Add(5 * time.Second); time.Now().Before(until); time.Sleep(10 * time.Millisecond) {
+		for _, line := range strings.Split(h.Log.String(), "\n") {
+			if strings.Contains(line, phone) {
+				for _, word := range strings.FieldsFunc(line, func(r rune) bool { return r < '0' || r > '9' }) {
+					if len(word) == 6 {
+						return word
+					}
 				}
 			}
 		}

@@ -24,6 +24,7 @@ type Config struct {
 	SessionRedisURL string `name:"session-redis-url" env:"SESSION_REDIS_URL" placeholder:"URL" help:"A Redis for sessions alone. The same as --redis-url if not given."`
 	DataDir         string `name:"data-dir" env:"MIAOSHA_DATA_DIR" placeholder:"DIR" help:"Where the sandbox keeps its data. A folder in the user's cache folder if not given."`
 	SandboxRedis    string `name:"sandbox-redis" env:"MIAOSHA_SANDBOX_REDIS" enum:"auto,server,embedded" default:"auto" help:"The sandbox's Redis: a redis-server or valkey-server found here (server), one inside this process (embedded), or the first of the two there is (auto)."`
+	PostgresBin     string `name:"postgres-bin" env:"MIAOSHA_POSTGRES_BIN" placeholder:"DIR" help:"The folder of the sandbox's postgres and initdb. Looked for if not given, and fetched if not found."`
 	PostgresMirror  string `name:"postgres-mirror" env:"MIAOSHA_POSTGRES_MIRROR" placeholder:"URL" help:"Where the sandbox fetches Postgres from if none is installed: a Maven repository."`
 	Secret          string `name:"secret" env:"MIAOSHA_SECRET" placeholder:"TEXT" help:"Signs addresses, codes and notices; at least 32 bytes, the same in every process. The sandbox makes its own."`
 }
@@ -36,7 +37,7 @@ func (c Config) Sandboxed() bool { return c.DatabaseURL == "" }
 // Sandbox is c as the sandbox's own settings.
 func (c Config) Sandbox() sandbox.Config {
 	return sandbox.Config{DataDir: c.DataDir, Postgres: c.DatabaseURL == "", Redis: c.RedisURL == "",
-		RedisKind: c.SandboxRedis, PostgresMirror: c.PostgresMirror}
+		RedisKind: c.SandboxRedis, PostgresBin: c.PostgresBin, PostgresMirror: c.PostgresMirror}
 }
 
 // Validate refuses a secret that is too short.
