@@ -54,6 +54,9 @@ func (o *owner) startRedis(ctx context.Context) (at, kind string, err error) {
 		case o.cfg.RedisKind == Server:
 			return "", "", fmt.Errorf("start Redis: %w: install one (Debian: apt install redis-server, macOS: brew install redis), or set REDIS_URL", err)
 		}
+		if ctx.Err() != nil {
+			return "", "", fmt.Errorf("start Redis: %w", ctx.Err()) // Postgres failed meanwhile: nothing was judged
+		}
 		o.cfg.Log.Info("Redis runs inside this process and forgets everything with it", "because", err)
 	}
 	at, o.stop, err = runEmbedded(derive(o.secret, "redis"))
