@@ -168,7 +168,7 @@ func serve(ctx context.Context, c *commands, log *slog.Logger, stdout io.Writer)
 	}
 	ops := web.Ops(rush.Collectors(), []web.Check{{Name: "postgres", Ask: stores.Web.Ping},
 		{Name: "redis", Ask: func(ctx context.Context) error { return stores.Redis.Ping(ctx).Err() }}})
-	welcome(stdout, c, doors.URL(), stores, shop.PlayMoney(), time.Since(began))
+	welcome(stdout, c, doors, stores, shop.PlayMoney(), time.Since(began))
 	front, cancel := context.WithCancel(ctx)
 	defer cancel()
 	context.AfterFunc(behind, cancel) // nothing to serve if what is behind has failed
@@ -186,8 +186,8 @@ func demoAccounts(ctx context.Context, users *user.Store) error {
 		users.Seed(ctx, user.User{Phone: demoAdmin, Nickname: "掌柜", Role: user.RoleAdmin}, demoPassword))
 }
 
-func welcome(w io.Writer, c *commands, url string, s *backend.Stores, playMoney bool, took time.Duration) {
-	fmt.Fprintf(w, "miaosha is open at %s  (ready in %.1f s)\n", url, took.Seconds())
+func welcome(w io.Writer, c *commands, doors *web.Doors, s *backend.Stores, playMoney bool, took time.Duration) {
+	fmt.Fprintf(w, "miaosha is open at %s  (ready in %.1f s)\n", doors.URL(), took.Seconds())
 	if c.Backend.Sandboxed() {
 		fmt.Fprintf(w, "  demo buyer          %s / %s\n  demo administrator  %s / %s\n", demoBuyer, demoPassword, demoAdmin, demoPassword)
 	}
@@ -200,8 +200,8 @@ func welcome(w io.Writer, c *commands, url string, s *backend.Stores, playMoney 
 	} else if playMoney {
 		fmt.Fprintf(w, "  WARNING             payments are play money: give --notify-secret for a real provider\n")
 	}
-	if c.Serve.Listen.OpsAddr != "off" {
-		fmt.Fprintf(w, "  metrics, health     http://%s\n", c.Serve.Listen.OpsAddr)
+	if url := doors.OpsURL(); url != "" {
+		fmt.Fprintf(w, "  metrics, health     %s\n", url)
 	}
 	fmt.Fprintf(w, "  stop with Ctrl-C\n")
 }

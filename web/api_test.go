@@ -582,7 +582,18 @@ func TestPagesAreCachedAndCompressed(t *testing.T) {
 
 func TestOpsAreBesideTheShop(t *testing.T) {
 	t.Parallel()
-	h := openHouse(t)
+	h := openHouse(t, "MIAOSHA_OPS_ADDR=127.0.0.1:0")
+	h.order(h.sale(), h.buyers(1)[0])
+	var ops string
+	for until := time.Now().Add(5 * time.Second); ops == "" && time.Now().Before(until); time.Sleep(10 * time.Millisecond) {
+		_, rest, _ := strings.Cut(h.Say.String(), "metrics, health")
+		ops, _, _ = strings.Cut(strings.TrimSpace(rest), "\n")
+	}
+	for path, want := range map[string]string{"/metrics": "miaosha_tickets_granted_total 1\n", "/healthz": "ok", "/readyz": `"postgres":"ok"`, "/debug/pprof/": "goroutine"} {
+		if r := sandboxtest.Call("GET", ops+path, "", ""); r.Status != 200 || !strings.Contains(string(r.Raw), want) {
+			t.Errorf("%s%s: %d, want 200 with %q", ops, path, r.Status, want)
+		}
+	}
 	for _, path := range []string{"/metrics", "/healthz", "/readyz", "/debug/pprof/"} {
 		if r := h.call("GET", path, "", ""); r.Status != 404 {
 			t.Errorf("the shop answers %s with %d", path, r.Status)

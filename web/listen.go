@@ -88,15 +88,27 @@ func (d *Doors) Close() {
 
 // URL is the shop's address for this machine.
 func (d *Doors) URL() string {
-	scheme, addr := "http", d.shop.Addr().(*net.TCPAddr)
 	if d.tls != nil {
-		scheme = "https"
+		return "https://" + reachable(d.shop)
 	}
+	return "http://" + reachable(d.shop)
+}
+
+// OpsURL is the operator's address for this machine, "" for none.
+func (d *Doors) OpsURL() string {
+	if d.ops == nil {
+		return ""
+	}
+	return "http://" + reachable(d.ops)
+}
+
+func reachable(l net.Listener) string {
+	addr := l.Addr().(*net.TCPAddr)
 	host := addr.IP.String()
 	if addr.IP.IsUnspecified() {
 		host = "127.0.0.1"
 	}
-	return scheme + "://" + net.JoinHostPort(host, fmt.Sprint(addr.Port))
+	return net.JoinHostPort(host, fmt.Sprint(addr.Port))
 }
 
 // stopLimit is how long requests in flight may take once the shop closes.

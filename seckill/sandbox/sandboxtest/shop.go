@@ -55,8 +55,8 @@ func MustCommand(t testing.TB, env []string, args ...string) string {
 // Shop is a running shop.
 type Shop struct {
 	URL string
-	Log *Tape         // what it says on standard error
-	Say *bytes.Buffer // what it said on standard output; read it after End
+	Log *Tape // what it says on standard error
+	Say *Tape // what it says on standard output
 
 	cmd *exec.Cmd
 	out chan struct{} // closed when its output ends
@@ -65,7 +65,7 @@ type Shop struct {
 // Open starts the shop and waits until it is open. It is killed at the end of the test.
 func Open(t testing.TB, env []string, args ...string) *Shop {
 	t.Helper()
-	s := &Shop{cmd: exec.Command(Binary(t), args...), Log: &Tape{}, Say: &bytes.Buffer{}, out: make(chan struct{})}
+	s := &Shop{cmd: exec.Command(Binary(t), args...), Log: &Tape{}, Say: &Tape{}, out: make(chan struct{})}
 	s.cmd.Env, s.cmd.Stderr = env, s.Log
 	stdout, err := s.cmd.StdoutPipe()
 	if err != nil {
