@@ -291,6 +291,36 @@ func TestUnpaidOrderRunsOutOnThePage(t *testing.T) {
 	second.sees(test("order-status") + `[data-status="cancelled"]`)
 }
 
+// Where too many hold an address already, the page waits and asks for a new sum; it does not call a right answer wrong.
+func TestFullGateAsksForANewSum(t *testing.T) {
+	t.Parallel()
+	root := chromium(t)
+	l := openLab(t)
+	sale := l.sale(t, "--title", "T", "--stock", "1")
+	v := visit(t, root, l.URL, "en-GB")
+	v.goTo("/login.html?next=" + "%2Fsale.html%3Fid%3D" + sale)
+	v.registers("13811110009", "N")
+	v.sees(face("open"))
+	v.clicks("buy")
+	v.sees(test("captcha-img"))
+	for i := range 64 {
+		holder := redis.Z{Member: 1_000_000 + i, Score: float64(time.Now().Add(3 * time.Second).UnixMilli())}
+		if err := l.redis.ZAdd(t.Context(), "ms:{"+sale+"}:paths", holder).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	v.types("captcha-input", l.answer(t, sale)+"\r")
+	v.sees(face("busy"))
+	v.sees(face("sum") + " " + test("note"))
+	if note := v.reads(face("sum") + " " + test("note")); !strings.Contains(note, "Too many") {
+		t.Errorf("a right answer at a full gate: %q", note)
+	}
+	v.sees(test("captcha-img"))
+	time.Sleep(2 * time.Second) // the others' addresses run out; a person is no quicker
+	v.types("captcha-input", l.answer(t, sale)+"\r")
+	v.sees(face("ordered"))
+}
+
 // Pictures of the pages for the eye: MIAOSHA_SHOTS=folder go test -run Pictures ./web
 func TestPictures(t *testing.T) {
 	folder := os.Getenv("MIAOSHA_SHOTS")

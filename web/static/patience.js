@@ -24,8 +24,22 @@ export async function patiently(ask, onWait) {
       if (failures) onWait(null);
       return answer;
     }
-    const ms = pause(answer, failures);
-    onWait(answer, ms);
-    await new Promise((done) => setTimeout(done, ms));
+    await rest(answer, failures, onWait);
   }
+}
+
+// once asks one time and, if the shop was busy, waits as patiently does before it gives that answer.
+export async function once(ask, onWait) {
+  const answer = await ask();
+  if (passing(answer)) {
+    await rest(answer, 0, onWait);
+    onWait(null);
+  }
+  return answer;
+}
+
+async function rest(answer, failures, onWait) {
+  const ms = pause(answer, failures);
+  onWait(answer, ms);
+  await new Promise((done) => setTimeout(done, ms));
 }

@@ -3,7 +3,7 @@
 import { get, picture, post } from './api.js';
 import { now } from './clock.js';
 import { followSale } from './live.js';
-import { passing, patiently } from './patience.js';
+import { once, passing, patiently } from './patience.js';
 import { forget } from './session.js';
 import { statusOf } from './status.js';
 import { watchResult } from './watch.js';
@@ -93,7 +93,11 @@ export function openPurchase(id, changed) {
   async function submit(captcha) {
     if (s.sending) return;
     set({ sending: true, note: null });
-    const address = await patiently(() => post(way + '/path', s.sale.captcha ? { captcha } : undefined), waiting('buy'));
+    const address = await (s.sale.captcha ? once : patiently)(() => post(way + '/path', s.sale.captcha ? { captcha } : undefined), waiting('buy'));
+    if (passing(address)) { // the answer is used up, so asking again takes a new sum
+      set({ step: 'sum', sending: false, note: address });
+      return draw();
+    }
     if (!address.ok) return refuse(address);
     const bought = await patiently(() => post(`${way}/buy/${encodeURIComponent(address.data.path)}`), waiting('buy'));
     if (!bought.ok) return refuse(bought);

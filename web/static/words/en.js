@@ -116,7 +116,7 @@ export default {
   'why.ended': 'This sale has ended.',
   'why.sold_out': 'It has just sold out.',
   'why.not_logged_in': 'Your log-in has expired. Log in again and you will come back here.',
-  'why.too_many': 'Too many tries. Take a short break, then try again.',
+  'why.too_many': 'Too many at once. Wait a moment, then try again.',
   'why.busy': 'The shop is busy. Please try again in a moment.',
   'why.offline': 'No connection. Check it and try again.',
   'why.internal': ({ id }) => `Something broke in the shop. Please try again.${id ? ` (No. ${id})` : ''}`,
