@@ -114,7 +114,7 @@ export default {
   'why.ended': '这一场已经结束了。',
   'why.sold_out': '刚刚抢光了。',
   'why.not_logged_in': '登录过期了，请重新登录，再回到这里。',
-  'why.too_many': '试得太快了，请歇一会儿再试。',
+  'why.too_many': '人有点多，请稍等片刻再试。',
   'why.busy': '商店正忙，请稍后再试。',
   'why.offline': '网络不通，请检查后再试。',
   'why.internal': ({ id }) => `商店出了点毛病，请再试一次。${id ? `（编号 ${id}）` : ''}`,
