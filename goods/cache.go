@@ -93,6 +93,9 @@ func (c *Cache) load(ctx context.Context, key string, read func(context.Context)
 	}
 	// The read is shared, so it must not die with the caller who happened to begin it.
 	got, err, _ := c.flight.Do(key, func() (any, error) {
+		if e, ok := c.entries.GetIfPresent(key); ok && c.now().Sub(e.at) < fresh {
+			return e, nil // somebody's read ended between our look and here
+		}
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 		defer cancel()
 		e, err := read(ctx)

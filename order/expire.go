@@ -2,6 +2,7 @@ package order
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -36,7 +37,7 @@ func (s *Store) Cancel(ctx context.Context, userID int64, id uuid.UUID) error {
 
 // Expire cancels the pending orders whose time to pay is over, by the database's clock, and puts their units back on
 // sale: one transaction a sale, at most 500 orders each. It gives how many. Any number of processes may run it: each
-// order is cancelled once.
+// order is cancelled once. A sale that fails is passed over and told of at the end, so that it holds up no other.
 func (s *Store) Expire(ctx context.Context) (total int, err error) {
 	rows, err := s.db.Query(ctx, `
 		select distinct sale_id
@@ -50,13 +51,17 @@ func (s *Store) Expire(ctx context.Context) (total int, err error) {
 	if err != nil {
 		return 0, fmt.Errorf("look for overdue orders: %w", err)
 	}
+	var faults []error
 	for _, sale := range sales {
 		n, err := s.expireOf(ctx, sale)
-		if total += n; err != nil {
-			return total, err
+		if err != nil {
+			faults = append(faults, err)
+		}
+		if total += n; ctx.Err() != nil {
+			break
 		}
 	}
-	return total, nil
+	return total, errors.Join(faults...)
 }
 
 func (s *Store) expireOf(ctx context.Context, sale int64) (n int, err error) {

@@ -143,7 +143,8 @@ func capture(ctx context.Context, tx pgx.Tx, orderID uuid.UUID, amount int64, re
 }
 
 // DrainRefunds hands every payment that is due back to refund and marks those it took. refund must be safe to call
-// twice for one payment: the mark may be lost after it. It gives how many were marked.
+// twice for one payment: the mark may be lost after it. It gives how many were marked. One that fails is passed over and
+// told of at the end, and stays due: it holds up no other.
 func (s *Store) DrainRefunds(ctx context.Context, refund func(context.Context, Payment) error) (n int, err error) {
 	rows, err := s.db.Query(ctx, `
 		select id, order_id, amount, status, provider_ref
@@ -158,16 +159,20 @@ func (s *Store) DrainRefunds(ctx context.Context, refund func(context.Context, P
 	if err != nil {
 		return 0, fmt.Errorf("look for refunds: %w", err)
 	}
+	var faults []error
 	for _, p := range due {
 		if err := refund(ctx, p); err != nil {
-			return n, fmt.Errorf("refund payment %s: %w", p.ID, err)
+			if faults = append(faults, fmt.Errorf("refund payment %s: %w", p.ID, err)); ctx.Err() != nil {
+				break
+			}
+			continue
 		}
 		tag, err := s.db.Exec(ctx, `
 			update payments set status = 'refunded', updated_at = now() where id = $1 and status = 'refund_due'`, p.ID)
 		if err != nil {
-			return n, fmt.Errorf("mark payment %s refunded: %w", p.ID, err)
+			return n, errors.Join(append(faults, fmt.Errorf("mark payment %s refunded: %w", p.ID, err))...)
 		}
 		n += int(tag.RowsAffected())
 	}
-	return n, nil
+	return n, errors.Join(faults...)
 }

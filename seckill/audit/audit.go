@@ -34,14 +34,14 @@ var queries = []struct{ invariant, meaning, sql string }{
 		select user_id, sale_id, count(*) from orders group by 1, 2 having count(*) > 1`},
 	{"I2", "a ticket has more than one order", `
 		select ticket, count(*) from orders group by 1 having count(*) > 1`},
-	{"I3", "an order without its result, or a result that points at another's order", `
+	{"I3", "an order without its result, or a result that points at another's order or at none", `
 		select o.id from orders o left join ticket_results r on r.ticket = o.ticket and r.order_id = o.id where r.ticket is null
 		union all
-		select r.order_id from ticket_results r join orders o on o.id = r.order_id
-		where  o.user_id <> r.user_id or o.sale_id <> r.sale_id`},
+		select r.order_id from ticket_results r left join orders o on o.id = r.order_id
+		where  r.order_id is not null and (o.id is null or o.user_id <> r.user_id or o.sale_id <> r.sale_id)`},
 	{"I7", "money and paid orders do not match", `
 		select 'payment' as what, p.id from payments p join orders o on o.id = p.order_id
-		where  p.status = 'captured' and o.status <> 'paid'
+		where  p.status = 'captured' and (o.status <> 'paid' or p.amount <> o.price)
 		union all
 		select 'order', o.id from orders o
 		where  o.status = 'paid'

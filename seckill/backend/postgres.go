@@ -16,7 +16,10 @@ import (
 // schemaLock is the advisory lock under which a schema is applied.
 const schemaLock = 0x6d69616f_73686121
 
-var errNotPostgres = errors.New("not a postgres:// address")
+var (
+	errNotPostgres = errors.New("not a postgres:// address")
+	anyScheme      = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9+.-]*://`)
+)
 
 func (s *Stores) openPools(ctx context.Context, url, schema string) (err error) {
 	if err := prepare(ctx, url, schema); err != nil {
@@ -51,7 +54,8 @@ func openPool(ctx context.Context, url string, size int32, statement, lock time.
 // prepare says in one line why the database can't be used, or makes sure that it has the schema.
 func prepare(ctx context.Context, url, schema string) error {
 	cfg, err := pgx.ParseConfig(url)
-	if err != nil {
+	// The parser takes what it doesn't know, such as mysql://host/db?a=b, for a setting and the local server as meant.
+	if scheme := anyScheme.FindString(url); err != nil || scheme != "" && scheme != "postgres://" && scheme != "postgresql://" {
 		return errNotPostgres
 	}
 	cfg.ConnectTimeout = 5 * time.Second
@@ -100,14 +104,16 @@ func applySchema(ctx context.Context, conn *pgx.Conn, schema string) error {
 			if _, err := tx.Exec(ctx, `select pg_advisory_xact_lock($1)`, int64(schemaLock)); err != nil {
 				return err
 			}
+			// While we waited another may have applied it, or a newer program a newer one.
+			if theirs, err = currentVersion(ctx, conn); err != nil || theirs >= ours {
+				return err
+			}
+			theirs = ours
 			_, err := tx.Conn().PgConn().Exec(ctx, schema).ReadAll()
 			return err
 		})
 		if err != nil {
 			return fmt.Errorf("apply the schema: %w", err)
-		}
-		if theirs, err = currentVersion(ctx, conn); err != nil {
-			return err
 		}
 	}
 	if theirs > ours {
@@ -116,11 +122,15 @@ func applySchema(ctx context.Context, conn *pgx.Conn, schema string) error {
 	return nil
 }
 
-// currentVersion is 0 for a database without our schema.
+// currentVersion is 0 for a database without our schema. It asks whether the table is there, for an error would end the
+// transaction it may be called in, and asks the catalogue's table: to_regclass may remember what was before that began.
 func currentVersion(ctx context.Context, conn *pgx.Conn) (version int, err error) {
-	err = conn.QueryRow(ctx, `select coalesce(max(version), 0) from schema_version`).Scan(&version)
-	if pg := new(pgconn.PgError); errors.As(err, &pg) && pg.Code == "42P01" {
-		return 0, nil
+	var there bool
+	err = conn.QueryRow(ctx, `
+		select exists (select from pg_tables where tablename = 'schema_version' and schemaname = any(current_schemas(false)))`).
+		Scan(&there)
+	if err == nil && there {
+		err = conn.QueryRow(ctx, `select coalesce(max(version), 0) from schema_version`).Scan(&version)
 	}
 	if err != nil {
 		return 0, fmt.Errorf("read the schema's version: %w", err)

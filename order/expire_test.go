@@ -1,0 +1,212 @@
+package order_test
+
+import (
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"context"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+
+	"miaosha/goods"
+	"miaosha/order"
+)
+
+func TestCancelPutsTheUnitBack(t *testing.T) {
+	s := newShop(t)
+	sale := s.sell(t, 3)
+	mine := s.buy(t, sale, 1)
+	if err := s.Cancel(t.Context(), 2, mine); !errors.Is(err, order.ErrNotFound) {
+		t.Errorf("by another: %v, want ErrNotFound", err)
+	}
+	if err := s.Cancel(t.Context(), 1, uuid.New()); !errors.Is(err, order.ErrNotFound) {
+		t.Errorf("of no order: %v, want ErrNotFound", err)
+	}
+	if status, left := s.status(t, mine), s.stock(t, sale); status != order.Pending || left != 2 {
+		t.Errorf("refused, and yet the order is %s and %d are left", status, left)
+	}
+	if err := s.Cancel(t.Context(), 1, mine); err != nil {
+		t.Fatal(err)
+	}
+	before := s.everything(t)
+	if err := s.Cancel(t.Context(), 1, mine); !errors.Is(err, order.ErrWrongStatus) {
+		t.Errorf("again: %v, want ErrWrongStatus", err)
+	}
+	if diff := cmp.Diff(before, s.everything(t)); diff != "" {
+		t.Errorf("the second time changed something: %s", diff)
+	}
+	if status, left := s.status(t, mine), s.stock(t, sale); status != order.Cancelled || left != 3 {
+		t.Errorf("the order is %s and %d are left, want cancelled and 3", status, left)
+	}
+	paid := s.buy(t, sale, 2)
+	s.capture(t, paid, "r", "captured")
+	if err := s.Cancel(t.Context(), 2, paid); !errors.Is(err, order.ErrWrongStatus) {
+		t.Errorf("a paid one: %v, want ErrWrongStatus", err)
+	}
+	if left := s.stock(t, sale); left != 2 {
+		t.Errorf("%d are left, want 2", left)
+	}
+	s.sound(t)
+}
+
+func TestCancelledByManyAtOnceTheUnitComesBackOnce(t *testing.T) {
+	s := newShop(t)
+	sale := s.sell(t, 3)
+	mine := s.buy(t, sale, 1)
+	var done atomic.Int64
+	var crowd sync.WaitGroup
+	for range 10 {
+		crowd.Go(func() {
+			switch err := s.Cancel(t.Context(), 1, mine); {
+			case err == nil:
+				done.Add(1)
+			case !errors.Is(err, order.ErrWrongStatus):
+				t.Error(err)
+			}
+		})
+	}
+	crowd.Wait()
+	if left := s.stock(t, sale); done.Load() != 1 || left != 3 {
+		t.Errorf("%d cancelled, %d are left; want 1 and 3", done.Load(), left)
+	}
+	s.sound(t)
+}
+
+func TestExpireTakesTheOverdueOnly(t *testing.T) {
+	s := newShop(t)
+	a, b := s.sell(t, 10), s.sell(t, 10)
+	late, lateToo, lateThere := s.buy(t, a, 1), s.buy(t, a, 2), s.buy(t, b, 1)
+	inTime := s.buy(t, a, 3)
+	paid, cancelled := s.buy(t, a, 4), s.buy(t, a, 5)
+	s.capture(t, paid, "r", "captured")
+	if err := s.Cancel(t.Context(), 5, cancelled); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := s.Expire(t.Context()); n != 0 || err != nil {
+		t.Errorf("nothing is overdue, and %d ran out, %v", n, err)
+	}
+	for _, id := range []uuid.UUID{late, lateToo, lateThere, paid, cancelled} {
+		s.overdue(t, id)
+	}
+	if n, err := s.Expire(t.Context()); n != 3 || err != nil {
+		t.Errorf("%d ran out, %v; want 3", n, err)
+	}
+	if n, err := s.Expire(t.Context()); n != 0 || err != nil {
+		t.Errorf("again %d ran out, %v; want none", n, err)
+	}
+	for id, want := range map[uuid.UUID]string{late: order.Cancelled, lateToo: order.Cancelled, lateThere: order.Cancelled,
+		inTime: order.Pending, paid: order.Paid, cancelled: order.Cancelled} {
+		if got := s.status(t, id); got != want {
+			t.Errorf("order %s is %s, want %s", id, got, want)
+		}
+	}
+	if left, leftThere := s.stock(t, a), s.stock(t, b); left != 8 || leftThere != 10 {
+		t.Errorf("%d and %d are left, want 8 and 10", left, leftThere)
+	}
+	s.sound(t)
+}
+
+func TestFiveSweepersPutEachUnitBackOnce(t *testing.T) {
+	s := newShop(t)
+	var sales []int64
+	for range 3 {
+		sale := s.sell(t, 700)
+		users := make([]int64, 700) // more than one transaction takes
+		for i := range users {
+			users[i] = int64(1 + i)
+		}
+		batch := tickets(users...)
+		for i := range batch {
+			batch[i].ID += "-" + string(rune('a'+len(sales)))
+		}
+		s.place(t, sale, batch...)
+		sales = append(sales, sale)
+	}
+	s.exec(t, `update orders set expires_at = clock_timestamp() where user_id <= 650`)
+	var total atomic.Int64
+	var sweepers sync.WaitGroup
+	for range 5 {
+		sweepers.Go(func() {
+			for {
+				n, err := s.Expire(t.Context())
+				if err != nil {
+					t.Error(err)
+				}
+				if total.Add(int64(n)); n == 0 || err != nil {
+					return
+				}
+			}
+		})
+	}
+	sweepers.Wait()
+	if total.Load() != 3*650 {
+		t.Errorf("%d ran out, want %d", total.Load(), 3*650)
+	}
+	for _, sale := range sales {
+		if left := s.stock(t, sale); left != 650 {
+			t.Errorf("%d units of sale %d are left, want 650", left, sale)
+		}
+	}
+	s.sound(t)
+}
+
+// One sale whose units can't be put back must not keep the others' from coming back.
+func TestASaleThatCannotExpireDoesNotHoldUpTheOthers(t *testing.T) {
+	s := newShop(t)
+	broken, alsoBroken := s.sell(t, 3), s.sell(t, 3)
+	stuck, orphan := s.buy(t, broken, 1), s.buy(t, alsoBroken, 1)
+	good := s.sell(t, 3)
+	fine := s.buy(t, good, 1)
+	for _, id := range []uuid.UUID{stuck, orphan, fine} {
+		s.overdue(t, id)
+	}
+	s.exec(t, `update sales set stock = total where id = $1`, broken)
+	s.exec(t, `delete from sales where id = $1`, alsoBroken)
+	n, err := s.Expire(t.Context())
+	if n != 1 || !errors.Is(err, goods.ErrNoSale) || refusedBy(err) != "stock_within_total" {
+		t.Errorf("%d ran out, %v; want 1 and both faults", n, err)
+	}
+	if got, left := s.status(t, fine), s.stock(t, good); got != order.Cancelled || left != 3 {
+		t.Errorf("the other sale's order is %s and %d are left, want cancelled and 3", got, left)
+	}
+	if got := s.status(t, stuck); got != order.Pending {
+		t.Errorf("the order whose unit can't come back is %s", got)
+	}
+}
+
+// Sweep is Expire and DrainRefunds until it is told to stop.
+func TestSweepDoesBothAndStops(t *testing.T) {
+	s := newShop(t)
+	sale := s.sell(t, 3)
+	late, tooLate := s.buy(t, sale, 1), s.buy(t, sale, 2)
+	s.overdue(t, late)
+	s.overdue(t, tooLate)
+	s.capture(t, tooLate, "too late", "refund_due")
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var given atomic.Int64
+	ended := make(chan error, 1)
+	go func() {
+		ended <- s.Sweep(ctx, func(context.Context, order.Payment) error {
+			given.Add(1)
+			return nil
+		}, func(err error) { t.Error(err) })
+	}()
+	for deadline := time.Now().Add(10 * time.Second); ; {
+		if s.number(t, `select (select count(*) from orders where status = 'cancelled') + (select count(*) from payments where status = 'refunded')`) == 3 {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("nothing was swept")
+		}
+	}
+	stop()
+	if err := <-ended; err != nil || given.Load() != 1 {
+		t.Errorf("%d refunds, %v; want 1", given.Load(), err)
+	}
+	s.sound(t)
+}

@@ -1,0 +1,523 @@
+package order_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+	"pgregory.net/rapid"
+
+	"miaosha/order"
+)
+
+func (s shop) capture(t *testing.T, id uuid.UUID, ref, want string) {
+	t.Helper()
+	if got, err := s.Capture(t.Context(), id, price, ref); got != want || err != nil {
+		t.Errorf("capture %q: %q, %v; want %s", ref, got, err, want)
+	}
+}
+
+// payments gives the payments of an order, oldest first.
+func (s shop) payments(t *testing.T, id uuid.UUID) []string {
+	t.Helper()
+	return s.read(t, `select coalesce(provider_ref, '') || ' ' || status from payments where order_id = $1 order by id`, id)
+}
+
+func TestOpenPaymentReusesTheOpenOne(t *testing.T) {
+	s := newShop(t)
+	mine := s.buy(t, s.sell(t, 1), 1)
+	first, err := s.OpenPayment(t.Context(), 1, mine)
+	if want := (order.Payment{ID: first.ID, OrderID: mine, Amount: price, Status: "open"}); err != nil || first != want || first.ID == uuid.Nil {
+		t.Fatalf("got %+v, %v", first, err)
+	}
+	var crowd sync.WaitGroup
+	for range 10 {
+		crowd.Go(func() {
+			if again, err := s.OpenPayment(t.Context(), 1, mine); err != nil || again != first {
+				t.Errorf("again: %+v, %v; want %+v", again, err, first)
+			}
+		})
+	}
+	crowd.Wait()
+	if err := s.Decline(t.Context(), first.ID); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Decline(t.Context(), first.ID); !errors.Is(err, order.ErrWrongStatus) {
+		t.Errorf("declined twice: %v, want ErrWrongStatus", err)
+	}
+	if second, err := s.OpenPayment(t.Context(), 1, mine); err != nil || second.ID == first.ID {
+		t.Errorf("after it was declined: %+v, %v; want a new one", second, err)
+	}
+	if got, err := s.PaymentOf(t.Context(), 1, first.ID); err != nil || got.Status != "declined" || got.OrderID != mine || got.Amount != price {
+		t.Errorf("the first is %+v, %v", got, err)
+	}
+	for _, test := range []struct {
+		user int64
+		id   uuid.UUID
+	}{{2, first.ID}, {1, uuid.New()}} {
+		if _, err := s.PaymentOf(t.Context(), test.user, test.id); !errors.Is(err, order.ErrNotFound) {
+			t.Errorf("payment %s for user %d: %v, want ErrNotFound", test.id, test.user, err)
+		}
+	}
+}
+
+func TestOpenedByManyAtOnceThereIsOnePayment(t *testing.T) {
+	s := newShop(t)
+	mine := s.buy(t, s.sell(t, 1), 1)
+	var mu sync.Mutex
+	ids := map[uuid.UUID]bool{}
+	var crowd sync.WaitGroup
+	for range 16 {
+		crowd.Go(func() {
+			p, err := s.OpenPayment(t.Context(), 1, mine)
+			if err != nil {
+				t.Error(err)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			ids[p.ID] = true
+		})
+	}
+	crowd.Wait()
+	if n := s.number(t, `select count(*) from payments`); n != 1 || len(ids) != 1 {
+		t.Errorf("%d payments, and %d different answers; want one", n, len(ids))
+	}
+}
+
+func TestOnlyAPendingOrderInTimeCanBePaid(t *testing.T) {
+	s := newShop(t)
+	sale := s.sell(t, 10)
+	pending, late, paid, cancelled := s.buy(t, sale, 1), s.buy(t, sale, 2), s.buy(t, sale, 3), s.buy(t, sale, 4)
+	s.overdue(t, late)
+	s.capture(t, paid, "r", "captured")
+	if err := s.Cancel(t.Context(), 4, cancelled); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		name string
+		user int64
+		id   uuid.UUID
+		want error
+	}{
+		{"pending", 1, pending, nil},
+		{"too late", 2, late, order.ErrWrongStatus},
+		{"paid", 3, paid, order.ErrWrongStatus},
+		{"cancelled", 4, cancelled, order.ErrWrongStatus},
+		{"another's", 2, pending, order.ErrNotFound},
+		{"another's that is paid", 2, paid, order.ErrNotFound},
+		{"missing", 1, uuid.New(), order.ErrNotFound},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if _, err := s.OpenPayment(t.Context(), test.user, test.id); !errors.Is(err, test.want) {
+				t.Errorf("got %v, want %v", err, test.want)
+			}
+		})
+	}
+	if n := s.number(t, `select count(*) from payments where status = 'open'`); n != 1 {
+		t.Errorf("%d payments are open, want 1", n)
+	}
+}
+
+func TestACaptureInTimePaysTheOrder(t *testing.T) {
+	for _, opened := range []bool{true, false} {
+		t.Run(fmt.Sprintf("opened before %v", opened), func(t *testing.T) {
+			s := newShop(t)
+			sale := s.sell(t, 2)
+			mine := s.buy(t, sale, 1)
+			if opened {
+				if _, err := s.OpenPayment(t.Context(), 1, mine); err != nil {
+					t.Fatal(err)
+				}
+			}
+			s.capture(t, mine, "r1", "captured")
+			o, err := s.ByID(t.Context(), 1, mine)
+			if err != nil || o.Status != order.Paid || o.PaidAt == nil || time.Since(*o.PaidAt) > time.Minute {
+				t.Errorf("the order is %+v, %v", o, err)
+			}
+			before := s.everything(t)
+			s.capture(t, mine, "r1", "captured")
+			if diff := cmp.Diff(before, s.everything(t)); diff != "" {
+				t.Errorf("told again it changed: %s", diff)
+			}
+			s.capture(t, mine, "r2", "refund_due")
+			if diff := cmp.Diff([]string{"r1 captured", "r2 refund_due"}, s.payments(t, mine)); diff != "" {
+				t.Error(diff)
+			}
+			if left := s.stock(t, sale); left != 1 {
+				t.Errorf("%d are left, want 1", left)
+			}
+			s.sound(t)
+		})
+	}
+}
+
+func TestMoneyThatComesTooLateGoesBack(t *testing.T) {
+	s := newShop(t)
+	sale := s.sell(t, 5)
+	late, cancelled, expired := s.buy(t, sale, 1), s.buy(t, sale, 2), s.buy(t, sale, 3)
+	for user, id := range map[int64]uuid.UUID{1: late, 2: cancelled, 3: expired} {
+		if _, err := s.OpenPayment(t.Context(), user, id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Cancel(t.Context(), 2, cancelled); err != nil {
+		t.Fatal(err)
+	}
+	s.overdue(t, expired)
+	if n, err := s.Expire(t.Context()); n != 1 || err != nil {
+		t.Fatal(n, err)
+	}
+	s.overdue(t, late) // and nobody has swept yet
+	for i, id := range []uuid.UUID{late, cancelled, expired} {
+		was := s.status(t, id)
+		s.capture(t, id, "r"+strconv.Itoa(i), "refund_due")
+		if got := s.status(t, id); got != was {
+			t.Errorf("order %d went from %s to %s", i, was, got)
+		}
+	}
+	due := map[string]bool{}
+	n, err := s.DrainRefunds(t.Context(), func(_ context.Context, p order.Payment) error {
+		if p.Amount != price || p.Status != "refund_due" {
+			t.Errorf("asked to refund %+v", p)
+		}
+		due[p.ProviderRef] = true
+		return nil
+	})
+	if diff := cmp.Diff(map[string]bool{"r0": true, "r1": true, "r2": true}, due); n != 3 || err != nil || diff != "" {
+		t.Errorf("%d were refunded, %v; %s", n, err, diff)
+	}
+	for i, id := range []uuid.UUID{late, cancelled, expired} {
+		s.capture(t, id, "r"+strconv.Itoa(i), "refunded") // told the same again
+	}
+	n, err = s.DrainRefunds(t.Context(), func(_ context.Context, p order.Payment) error {
+		t.Errorf("refunded twice: %+v", p)
+		return nil
+	})
+	if n != 0 || err != nil {
+		t.Errorf("%d more were refunded, %v", n, err)
+	}
+	s.sound(t)
+}
+
+func TestARefundThatFailsIsTriedAgainAndHoldsUpNoOther(t *testing.T) {
+	s := newShop(t)
+	sale := s.sell(t, 5)
+	for user := int64(1); user <= 3; user++ {
+		id := s.buy(t, sale, user)
+		s.overdue(t, id)
+		s.capture(t, id, fmt.Sprintf("r%d", user), "refund_due")
+	}
+	broken := errors.New("the provider refuses")
+	refund := func(_ context.Context, p order.Payment) error {
+		if p.ProviderRef == "r1" { // the oldest
+			return broken
+		}
+		return nil
+	}
+	for _, want := range []int{2, 0} {
+		if n, err := s.DrainRefunds(t.Context(), refund); n != want || !errors.Is(err, broken) {
+			t.Errorf("%d were refunded, %v; want %d and the provider's refusal", n, err, want)
+		}
+	}
+	broken = nil
+	if n, err := s.DrainRefunds(t.Context(), refund); n != 1 || err != nil {
+		t.Errorf("in the end %d were refunded, %v; want 1", n, err)
+	}
+}
+
+func TestRefusedCapturesKeepNothing(t *testing.T) {
+	s := newShop(t)
+	sale := s.sell(t, 5)
+	mine, other := s.buy(t, sale, 1), s.buy(t, sale, 2)
+	s.capture(t, other, "other's", "captured")
+	before := s.everything(t)
+	for _, test := range []struct {
+		name   string
+		id     uuid.UUID
+		amount int64
+		ref    string
+		want   error
+	}{
+		{"too little", mine, price - 1, "r", order.ErrWrongAmount},
+		{"too much", mine, price + 1, "r", order.ErrWrongAmount},
+		{"nothing", mine, 0, "r", order.ErrWrongAmount},
+		{"the reference of another order", mine, price, "other's", order.ErrReusedRef},
+		{"no such order", uuid.New(), price, "r", order.ErrNotFound},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if got, err := s.Capture(t.Context(), test.id, test.amount, test.ref); got != "" || !errors.Is(err, test.want) {
+				t.Errorf("got %q, %v; want %v", got, err, test.want)
+			}
+			if diff := cmp.Diff(before, s.everything(t)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// The provider tells the same many times at once: every notice gets the same answer, and one row is kept.
+func TestNoticesOfOneCaptureAtOnceGetOneAnswer(t *testing.T) {
+	s := newShop(t)
+	sale := s.sell(t, 100)
+	for i, test := range []struct {
+		name         string
+		open, late   bool
+		want, status string
+	}{
+		{"in time", true, false, "captured", order.Paid},
+		{"in time, nothing opened", false, false, "captured", order.Paid},
+		{"late", true, true, "refund_due", order.Pending},
+		{"late, nothing opened", false, true, "refund_due", order.Pending},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			for round := range 5 {
+				user := int64(1 + 10*i + round)
+				id := s.buy(t, sale, user)
+				if test.open {
+					if _, err := s.OpenPayment(t.Context(), user, id); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if test.late {
+					s.overdue(t, id)
+				}
+				var notices sync.WaitGroup
+				for range 8 {
+					notices.Go(func() { s.capture(t, id, fmt.Sprint("r", user), test.want) })
+				}
+				notices.Wait()
+				if diff := cmp.Diff([]string{fmt.Sprint("r", user, " ", test.want)}, s.payments(t, id)); diff != "" {
+					t.Error(diff)
+				}
+				if got := s.status(t, id); got != test.status {
+					t.Errorf("the order is %s, want %s", got, test.status)
+				}
+			}
+		})
+	}
+	s.sound(t)
+}
+
+// Different captures of one order at once: one pays, all others go back.
+func TestOfManyCapturesOnePays(t *testing.T) {
+	s := newShop(t)
+	id := s.buy(t, s.sell(t, 1), 1)
+	if _, err := s.OpenPayment(t.Context(), 1, id); err != nil {
+		t.Fatal(err)
+	}
+	var mu sync.Mutex
+	got := map[string]int{}
+	var crowd sync.WaitGroup
+	for i := range 12 {
+		crowd.Go(func() {
+			status, err := s.Capture(t.Context(), id, price, "r"+strconv.Itoa(i))
+			if err != nil {
+				t.Error(err)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			got[status]++
+		})
+	}
+	crowd.Wait()
+	if diff := cmp.Diff(map[string]int{"captured": 1, "refund_due": 11}, got); diff != "" {
+		t.Error(diff)
+	}
+	if n := s.number(t, `select count(*) from payments`); n != 12 {
+		t.Errorf("%d payments are kept, want 12", n)
+	}
+	s.sound(t)
+}
+
+func TestPayCancelAndExpiryRaceForAHundredOrders(t *testing.T) {
+	s := newShop(t)
+	const n = 100
+	sale := s.sell(t, n)
+	users := make([]int64, n)
+	for i := range users {
+		users[i] = int64(1 + i)
+	}
+	results := s.place(t, sale, tickets(users...)...)
+	s.exec(t, `update orders set expires_at = clock_timestamp() + random() * interval '400 ms'`)
+	seed := uint64(rand.Int64())
+	t.Logf("seed %d", seed)
+	told := make([]string, n) // what the provider was told
+	var crowd, sweepers sync.WaitGroup
+	for part := range 10 {
+		crowd.Go(func() { // buyers
+			dice := rand.New(rand.NewPCG(seed, uint64(part)))
+			for i := part; i < n; i += 10 {
+				if dice.IntN(3) == 0 {
+					continue // never pays
+				}
+				if _, err := s.OpenPayment(t.Context(), results[i].UserID, results[i].OrderID); err != nil && !errors.Is(err, order.ErrWrongStatus) {
+					t.Error(err)
+				}
+				status, err := s.Capture(t.Context(), results[i].OrderID, price, fmt.Sprint("r", i))
+				if err != nil {
+					t.Error(err)
+				}
+				told[i] = status
+			}
+		})
+		crowd.Go(func() { // and those who change their mind
+			dice := rand.New(rand.NewPCG(seed, uint64(100+part)))
+			for i := part; i < n; i += 10 {
+				if dice.IntN(3) == 0 {
+					if err := s.Cancel(t.Context(), results[i].UserID, results[i].OrderID); err != nil && !errors.Is(err, order.ErrWrongStatus) {
+						t.Error(err)
+					}
+				}
+			}
+		})
+	}
+	deadline := time.Now().Add(20 * time.Second)
+	for range 5 {
+		sweepers.Go(func() {
+			for s.number(t, `select count(*) from orders where status = 'pending'`) > 0 {
+				if _, err := s.Expire(t.Context()); err != nil || time.Now().After(deadline) {
+					t.Errorf("orders stay pending: %v", err)
+					return
+				}
+			}
+		})
+	}
+	crowd.Wait()
+	sweepers.Wait()
+	if _, err := s.DrainRefunds(t.Context(), func(context.Context, order.Payment) error { return nil }); err != nil {
+		t.Error(err)
+	}
+	s.sound(t)
+	for i, r := range results {
+		want := order.Cancelled
+		if told[i] == "captured" {
+			want = order.Paid
+		}
+		if got := s.status(t, r.OrderID); got != want {
+			t.Errorf("order %d is %s, and the provider was told %q", i, got, told[i])
+		}
+		if got := s.payments(t, r.OrderID); told[i] == "refund_due" && (len(got) != 1 || got[0] != fmt.Sprintf("r%d refunded", i)) {
+			t.Errorf("the provider was told that order %d is too late, and its payments are %v", i, got)
+		}
+	}
+	t.Logf("%v", s.read(t, `select status, count(*) from orders group by 1 order by 1`))
+}
+
+// One order and whatever can happen to it, in any order, against a model in a few lines.
+func TestAnOrdersMovesFollowTheirModel(t *testing.T) {
+	s := newShop(t)
+	user := int64(0)
+	sale := s.sell(t, 100_000)
+	taken := 0
+	rapid.Check(t, func(r *rapid.T) {
+		user++
+		id := s.buy(t, sale, user)
+		taken++
+		status, late, open := order.Pending, false, false
+		refs := map[string]string{} // reference -> status of its payment
+		payable := func() bool { return status == order.Pending && !late }
+		end := func(err error, should bool) {
+			if should {
+				status = order.Cancelled
+				taken--
+			}
+			if should != (err == nil) || !should && !errors.Is(err, order.ErrWrongStatus) {
+				r.Fatalf("cancel: %v", err)
+			}
+		}
+		moves := map[string]func(*rapid.T){
+			"open": func(r *rapid.T) {
+				_, err := s.OpenPayment(t.Context(), user, id)
+				if payable() != (err == nil) || !payable() && !errors.Is(err, order.ErrWrongStatus) {
+					r.Fatalf("open: %v", err)
+				}
+				open = open || err == nil
+			},
+			"capture": func(r *rapid.T) {
+				ref := rapid.SampledFrom([]string{"a", "b", "c"}).Draw(r, "ref")
+				want, known := refs[ref]
+				if !known {
+					want = "refund_due"
+					if payable() {
+						want, status = "captured", order.Paid
+					}
+					refs[ref], open = want, false
+				}
+				if got, err := s.Capture(t.Context(), id, price, fmt.Sprint(ref, user)); got != want || err != nil {
+					r.Fatalf("capture %s: %q, %v; want %s", ref, got, err, want)
+				}
+			},
+			"cancel": func(r *rapid.T) { end(s.Cancel(t.Context(), user, id), status == order.Pending) },
+			"time passes": func(*rapid.T) {
+				s.overdue(t, id)
+				late = true
+			},
+			"sweep": func(r *rapid.T) {
+				n, err := s.Expire(t.Context())
+				want := 0
+				if status == order.Pending && late {
+					want, status = 1, order.Cancelled
+					taken--
+				}
+				if n != want || err != nil {
+					r.Fatalf("%d ran out, %v; want %d", n, err, want)
+				}
+			},
+			"refund": func(r *rapid.T) {
+				want := 0
+				for ref, st := range refs {
+					if st == "refund_due" {
+						refs[ref] = "refunded"
+						want++
+					}
+				}
+				n, err := s.DrainRefunds(t.Context(), func(context.Context, order.Payment) error { return nil })
+				if n != want || err != nil {
+					r.Fatalf("%d were refunded, %v; want %d", n, err, want)
+				}
+			},
+			"place again": func(r *rapid.T) {
+				got, err := s.settle(t.Context(), sale, order.Ticket{ID: fmt.Sprintf("t%d-%d", sale, user), UserID: user})
+				if err != nil || got[0].OrderID != id || got[0].Outcome != order.Ordered {
+					r.Fatalf("placed again: %+v, %v", got, err)
+				}
+			},
+			"": func(r *rapid.T) {
+				if got := s.status(t, id); got != status {
+					r.Fatalf("the order is %s, want %s", got, status)
+				}
+				if left := s.stock(t, sale); left != 100_000-taken {
+					r.Fatalf("%d units are left, want %d", left, 100_000-taken)
+				}
+				want := map[string]int{}
+				for _, st := range refs {
+					want[st]++
+				}
+				if open {
+					want["open"]++
+				}
+				got := map[string]int{}
+				for _, st := range s.read(t, `select status from payments where order_id = $1`, id) {
+					got[st]++
+				}
+				if diff := cmp.Diff(want, got); diff != "" {
+					r.Fatalf("payments: %s", diff)
+				}
+			},
+		}
+		r.Repeat(moves)
+		// What is left over must not be swept in the next round.
+		if status == order.Pending {
+			end(s.Cancel(t.Context(), user, id), true)
+		}
+		moves["refund"](r)
+	})
+	s.sound(t)
+}
