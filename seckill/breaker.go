@@ -3,6 +3,7 @@ package seckill
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/sony/gobreaker/v2"
@@ -19,11 +20,14 @@ func newBreaker() *gobreaker.TwoStepCircuitBreaker[struct{}] {
 	})
 }
 
-// ask makes one call to Redis if the breaker allows it; otherwise ErrBusy at once.
+// errBreaker is ErrBusy before Redis was asked anything.
+var errBreaker = fmt.Errorf("%w: the breaker is open", ErrBusy)
+
+// ask makes one call to Redis if the breaker allows it; otherwise errBreaker at once.
 func (e *Engine) ask(call func() error) error {
 	done, err := e.breaker.Allow()
 	if err != nil {
-		return ErrBusy
+		return errBreaker
 	}
 	err = call()
 	done(faultOf(err))

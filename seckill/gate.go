@@ -145,13 +145,16 @@ func remembered(r order.Result) string {
 	return "X" + r.Outcome
 }
 
-// install sets a gate up; false if the one there is as new.
+// install sets a gate up; false if the one there is as new. errNoGate if Redis has lost what was laid for it.
 func (g gate) install(ctx context.Context, l goods.Locked, epoch int64, qmax int) (bool, error) {
 	keys := []string{gateKey(l.ID), ticketsKey(l.ID), journalKey(l.ID)}
 	n, err := installScript.Run(ctx, g.rdb, keys,
 		epoch, l.State, l.StartsAt.UnixMilli(), l.EndsAt.UnixMilli(), l.Stock, qmax).Int()
 	if err != nil {
 		return false, fmt.Errorf("install the gate of sale %d: %w", l.ID, err)
+	}
+	if n < 0 {
+		return false, fmt.Errorf("install the gate of sale %d: its users are lost: %w", l.ID, errNoGate)
 	}
 	return n == 1, nil
 }
@@ -216,11 +219,19 @@ func (g gate) path(ctx context.Context, sale, user int64, life time.Duration, fa
 	return time.Time{}, fmt.Errorf("ask for an address in sale %d: the script answered %v", sale, got)
 }
 
-// lay remembers users who have orders, where nothing newer is known of them.
+// found makes the tickets hash exist, so that settle writes to it from now on; fresh if it did not.
+func (g gate) found(ctx context.Context, sale int64) (fresh bool, err error) {
+	if fresh, err = g.rdb.HSetNX(ctx, ticketsKey(sale), "0", "X").Result(); err != nil {
+		return false, fmt.Errorf("found the tickets of sale %d: %w", sale, err)
+	}
+	return fresh, nil
+}
+
+// lay remembers users who have orders. Nothing is newer than an order.
 func (g gate) lay(ctx context.Context, sale int64, users []int64, orders []uuid.UUID) error {
 	pipe := g.rdb.Pipeline()
 	for i, u := range users {
-		pipe.HSetNX(ctx, ticketsKey(sale), strconv.FormatInt(u, 10), "O"+orders[i].String())
+		pipe.HSet(ctx, ticketsKey(sale), strconv.FormatInt(u, 10), "O"+orders[i].String())
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
 		return fmt.Errorf("lay %d owners of sale %d: %w", len(users), sale, err)

@@ -28,6 +28,7 @@ const (
 type lanes struct {
 	bySale sync.Map // sale id -> *lane
 	opened chan *lane
+	ended  chan struct{} // closed when no lane is opened any more
 }
 
 // lane gathers the clicks on one sale: whatever waits goes to the gate in one call. Alone, a click waits for nobody.
@@ -53,6 +54,7 @@ type Bought struct {
 
 // run starts lanes as they are opened and waits for them all.
 func (ls *lanes) run(ctx context.Context, e *Engine) error {
+	defer close(ls.ended)
 	var g errgroup.Group
 	for {
 		select {
@@ -78,10 +80,11 @@ func (ls *lanes) of(ctx context.Context, sale int64) (*lane, error) {
 	case ls.opened <- l:
 		return l, nil
 	case <-ctx.Done():
-		ls.bySale.CompareAndDelete(sale, l)
-		close(l.ended)
-		return nil, ErrBusy
+	case <-ls.ended:
 	}
+	ls.bySale.CompareAndDelete(sale, l)
+	close(l.ended)
+	return nil, ErrBusy
 }
 
 // SoldOut tells whether the sale was sold out a moment ago. It asks nobody.
@@ -180,6 +183,11 @@ func (e *Engine) serve(ctx context.Context, l *lane, batch []*click) {
 		crowd[i] = c.asked
 	}
 	answers, err := e.reserve(ctx, l.sale, crowd)
+	if errors.Is(err, errBreaker) { // between open and closed, while another call tries: nothing was asked
+		e.pool.release(room)
+		e.serveDirect(ctx, l, batch)
+		return
+	}
 	if err = e.asRefusal("reserve", err); err != nil {
 		e.pool.release(room)
 		answerAll(batch, Bought{err: err})
@@ -250,6 +258,9 @@ func (e *Engine) serveDirect(ctx context.Context, l *lane, batch []*click) {
 		tickets[i] = order.Ticket{ID: "direct:" + c.nonce, UserID: c.user}
 	}
 	results, err := e.settle(context.WithoutCancel(ctx), l.sale, tickets, false)
+	if e.cfg.Gate == "redis" {
+		e.view.soldPast(l.sale)
+	}
 	if err != nil {
 		if !isRefusal(err) {
 			e.metrics.retries.Inc()

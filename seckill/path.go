@@ -46,10 +46,11 @@ func (p paths) mac(userAndExpiry []byte, sale int64, token string) []byte {
 
 // verify gives the user an address was made for, or ErrBadPath.
 func (p paths) verify(path string, sale int64, token string, now time.Time) (user int64, err error) {
-	if base64.RawURLEncoding.DecodedLen(len(path)) != pathBytes {
+	// Of the spellings that decode to the same bytes only one is an address: the decoder skips line breaks, so the length
+	// is that of the text.
+	if len(path) != base64.RawURLEncoding.EncodedLen(pathBytes) {
 		return 0, ErrBadPath
 	}
-	// Strict: of the spellings that decode to the same bytes only one is an address.
 	b, err := base64.RawURLEncoding.Strict().DecodeString(path)
 	if err != nil || len(b) != pathBytes {
 		return 0, ErrBadPath
@@ -87,17 +88,13 @@ func (e *Engine) Path(ctx context.Context, sale, user int64, token, captcha stri
 		expiry = e.clock.now().Add(e.cfg.PathTTL)
 		return e.paths.sign(user, sale, token, expiry), expiry, nil
 	}
-	done, err := e.breaker.Allow()
-	if err != nil {
-		return "", time.Time{}, ErrBusy
+	ask := func() error {
+		expiry, err = e.gate.path(ctx, sale, user, e.cfg.PathTTL, e.cfg.GateFactor)
+		return err
 	}
-	expiry, err = e.gate.path(ctx, sale, user, e.cfg.PathTTL, e.cfg.GateFactor)
-	if errors.Is(err, errNoGate) {
-		if e.rebuild(ctx, sale) == nil {
-			expiry, err = e.gate.path(ctx, sale, user, e.cfg.PathTTL, e.cfg.GateFactor)
-		}
+	if err = e.ask(ask); errors.Is(err, errNoGate) && e.rebuild(ctx, sale) == nil {
+		err = e.ask(ask)
 	}
-	done(faultOf(err))
 	if err := e.asRefusal("path", err); err != nil {
 		return "", time.Time{}, err
 	}

@@ -198,7 +198,11 @@ func (p *pool) settle(ctx context.Context, sale int64, batch []order.Ticket) {
 				return
 			}
 			p.e.log.Error("a ticket can't be settled", "sale", sale, "ticket", batch[0].ID, "user", batch[0].UserID, "err", err)
-			if results, err = p.e.reject(ctx, sale, batch); err == nil {
+			results, err = p.e.reject(ctx, sale, batch)
+			if isPoison(err) { // can't even be refused: nothing is stored of it, but it must not hold up its sale's line
+				results, err = []order.Result{{Ticket: batch[0].ID, UserID: batch[0].UserID, Outcome: order.Invalid}}, nil
+			}
+			if err == nil {
 				p.e.bury(ctx, sale, batch[0])
 			}
 		}

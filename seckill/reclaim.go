@@ -8,16 +8,19 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
 
 	"miaosha/order"
 )
 
 const (
-	reclaimIdle  = 5 * time.Second // an entry whose owner has been silent for so long is anybody's; > 3 settleLimits
+	reclaimIdle  = 5 * time.Second // an entry whose owner has been silent for so long is anybody's
 	claimRefresh = time.Second     // how often an owner says that he is alive
 	claimBatch   = 500             // entries taken over in one call
 	journalLife  = 25 * time.Hour  // gates and journals live a day after their sale's end
+
+	_ = uint(reclaimIdle - 3*settleLimit) // does not compile if an owner had no time for three tries
 )
 
 // reclaim takes over what nobody works on: entries whose process has died, and entries nobody was ever given. Any
@@ -59,11 +62,14 @@ func (e *Engine) reclaimIn(ctx context.Context, sale int64, held map[string]bool
 	defer func() { e.pool.release(room - used) }()
 	entries, _, err := e.gate.rdb.XAutoClaim(ctx, &redis.XAutoClaimArgs{
 		Stream: journalKey(sale), Group: group, Consumer: e.gate.consumer,
-		MinIdle: reclaimIdle, Start: "0-0", Count: int64(room),
+		MinIdle: e.reclaimIdle, Start: "0-0", Count: int64(room),
 	}).Result()
 	if err != nil {
-		if strings.HasPrefix(err.Error(), "NOGROUP") {
-			return nil // the next rebuild or reserve makes it
+		if noGroup(err) { // the next look finds all that is in the journal
+			err = e.gate.rdb.XGroupCreate(ctx, journalKey(sale), group, "0").Err()
+		}
+		if err == nil {
+			return nil
 		}
 		return fmt.Errorf("claim entries of sale %d: %w", sale, err)
 	}
@@ -99,6 +105,9 @@ func (e *Engine) reclaimIn(ctx context.Context, sale int64, held map[string]bool
 	return nil
 }
 
+// noGroup tells that a journal, or its consumer group, is not there.
+func noGroup(err error) bool { return err != nil && strings.HasPrefix(err.Error(), "NOGROUP") }
+
 // ticketIn reads a journal entry as reserve writes it.
 func ticketIn(m redis.XMessage) (order.Ticket, error) {
 	field := func(name string) string { s, _ := m.Values[name].(string); return s }
@@ -109,7 +118,7 @@ func ticketIn(m redis.XMessage) (order.Ticket, error) {
 	if _, err := strconv.ParseInt(field("epoch"), 10, 64); err != nil {
 		return order.Ticket{}, fmt.Errorf("epoch: %w", err)
 	}
-	if field("nonce") == "" || strings.Contains(field("nonce"), ":") {
+	if id, err := uuid.Parse(field("nonce")); err != nil || id.String() != field("nonce") {
 		return order.Ticket{}, errors.New("nonce: missing or malformed")
 	}
 	return order.Ticket{ID: field("epoch") + ":" + m.ID + ":" + field("nonce"), UserID: user}, nil
@@ -156,9 +165,13 @@ func (p *pool) guard(ctx context.Context) error {
 			for len(ids) > 0 {
 				n := min(len(ids), claimBatch)
 				err := p.e.ask(func() error {
-					return p.e.gate.rdb.XClaimJustID(ctx, &redis.XClaimArgs{
+					err := p.e.gate.rdb.XClaimJustID(ctx, &redis.XClaimArgs{
 						Stream: journalKey(sale), Group: group, Consumer: p.e.gate.consumer, Messages: ids[:n],
 					}).Err()
+					if noGroup(err) {
+						return nil // the journal is lost; what is held here is settled all the same
+					}
+					return err
 				})
 				if err != nil && ctx.Err() == nil {
 					p.e.logFault("refresh claims", err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -25,7 +26,18 @@ type view struct {
 	left atomic.Pointer[map[int64]int]
 	asks singleflight.Group // rebuilds under way, by sale
 	was  []int64            // sales of the last tick; reconcile's own
+
+	rebuilding sync.RWMutex // read-locked by each rebuild; locked when Run has ended
+
+	astray sync.Map // sale id -> number: it sold past its gate, which doesn't know those buyers yet
+	sold   atomic.Int64
 }
+
+// soldPast takes note, after the commit, that a sale sold without telling its gate.
+func (v *view) soldPast(sale int64) { v.astray.Store(sale, v.sold.Add(1)) }
+
+// knows tells whether a sale's gate knows everybody who has an order.
+func (v *view) knows(sale int64) bool { _, astray := v.astray.Load(sale); return !astray }
 
 // Left is how many units of a sale can still be had, as far as this process has heard: at most half a second old for
 // an open sale.
@@ -76,6 +88,9 @@ func (e *Engine) reconcile(ctx context.Context) {
 			}
 		default:
 			left[t.ID] = max(0, g.Stock+e.reconcileOne(ctx, t, g))
+			if err := e.catchUp(ctx, t.ID); err != nil && ctx.Err() == nil {
+				e.logFault("catch up", err)
+			}
 		}
 	}
 	e.view.left.Store(&left)
@@ -99,14 +114,38 @@ func (e *Engine) reconcileOne(ctx context.Context, t goods.Truth, g Reading) int
 	return drift
 }
 
+// catchUp tells a gate who bought past it while Redis was away.
+func (e *Engine) catchUp(ctx context.Context, sale int64) error {
+	number, astray := e.view.astray.Load(sale)
+	if !astray {
+		return nil
+	}
+	if err := e.layOwners(ctx, sale); err != nil {
+		return err
+	}
+	e.view.astray.CompareAndDelete(sale, number) // unless it sold again meanwhile
+	return nil
+}
+
+func (e *Engine) layOwners(ctx context.Context, sale int64) error {
+	return e.orders.Owners(ctx, sale, layChunk, func(users []int64, orders []uuid.UUID) error {
+		return e.gate.lay(ctx, sale, users, orders)
+	})
+}
+
 // rebuild sets a sale's gate up from Postgres, if it is missing or older than the sale's row says. First the users with
-// orders are laid, outside any lock; whoever is missed for buying meanwhile would only get a ticket that settles as
-// duplicate. Then, under the row's lock, so that no unit is taken in between: stop if the gate has come back, else
-// install. This is the one place that speaks to Redis inside a transaction: the lock is the point.
+// orders are laid, outside any lock, into a hash that exists from before the look at the orders: who buys meanwhile is
+// written there by his settle, so nobody who has an order is missed. Then, under the row's lock, so that no unit is
+// taken in between: stop if the gate has come back, else install. This is the one place that speaks to Redis inside a
+// transaction: the lock is the point.
 func (e *Engine) rebuild(ctx context.Context, sale int64) error {
 	done := e.view.asks.DoChan(strconv.FormatInt(sale, 10), func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rebuildLimit)
 		defer cancel()
+		if !e.view.rebuilding.TryRLock() {
+			return nil, ErrBusy
+		}
+		defer e.view.rebuilding.RUnlock()
 		return nil, e.rebuildNow(ctx, sale)
 	})
 	select {
@@ -122,11 +161,12 @@ func (e *Engine) rebuildNow(ctx context.Context, sale int64) error {
 	if err != nil {
 		return err
 	}
-	if gates[sale].Epoch == "" {
-		err := e.orders.Owners(ctx, sale, layChunk, func(users []int64, orders []uuid.UUID) error {
-			return e.gate.lay(ctx, sale, users, orders)
-		})
-		if err != nil {
+	fresh, err := e.gate.found(ctx, sale)
+	if err != nil {
+		return err
+	}
+	if fresh || gates[sale].Epoch == "" {
+		if err := e.layOwners(ctx, sale); err != nil {
 			return err
 		}
 	}

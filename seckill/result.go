@@ -68,21 +68,24 @@ func (e *Engine) Result(ctx context.Context, sale, user int64) (Status, error) {
 	}
 	down := e.cfg.Gate == "off"
 	if !down {
+		// Before the gate is asked: a ticket leaves the queue, and a gate knows every buyer, after the gate was told.
+		ahead, here := e.pool.ahead(sale, user)
+		knows := e.view.knows(sale)
 		value, waiting, known, err := e.ticketOf(ctx, sale, user)
+		down = err != nil
 		switch {
-		case err != nil:
-			down = true
-		case value != "":
+		case value != "" && (knows || value[0] != 'X'):
 			s := statusOf(value)
 			if s.State == Queued {
-				ahead, ok := e.pool.ahead(sale, user)
-				if !ok {
+				if !here {
 					ahead = max(0, waiting-1) // another process has it: at most all that is in the journal
 				}
 				s.Ahead, s.NextPoll = ahead, nextPoll(ahead)
 			}
 			return s, nil
-		case known:
+		case here: // Redis has lost the ticket, or does not answer
+			return Status{State: Queued, Ahead: ahead, NextPoll: nextPoll(ahead)}, nil
+		case known && knows:
 			return Status{State: None}, nil
 		}
 	}

@@ -89,6 +89,8 @@ type Engine struct {
 	watchers watchers
 	inFlight atomic.Int64
 	direct   chan struct{} // one token per settle without a gate
+
+	reclaimIdle time.Duration // the constant, but in tests
 }
 
 // Deps is what an Engine stands on. DB should be a pool of its own with short lock and statement timeouts.
@@ -114,8 +116,10 @@ func New(cfg Config, d Deps) (*Engine, error) {
 		paths:   newPaths(d.Secret),
 		breaker: newBreaker(),
 		direct:  make(chan struct{}, directAtOnce),
+
+		reclaimIdle: reclaimIdle,
 	}
-	e.lanes.opened = make(chan *lane)
+	e.lanes.opened, e.lanes.ended = make(chan *lane), make(chan struct{})
 	e.metrics = newMetrics(e)
 	e.pool = newPool(e)
 	return e, nil
@@ -141,7 +145,9 @@ func (e *Engine) Run(ctx context.Context) error {
 	err := g.Wait()
 	e.pool.drain(drainLimit)
 	settled()
-	return errors.Join(err, workers.Wait())
+	err = errors.Join(err, workers.Wait())
+	e.view.rebuilding.Lock() // for good: waits for the rebuilds under way, and lets no other begin
+	return err
 }
 
 // every calls f at once and then each d until ctx ends. A fault is f's own to report: the next call tries again.

@@ -3,13 +3,17 @@
 -- KEYS  1 gate  2 tickets  3 journal
 -- ARGV  1 epoch  2 state  3 start_ms  4 end_ms  5 durable stock  6 qmax
 --
--- Returns 1, or 0 when the gate's epoch is as new already: then nothing changes, so a second run is a no-op. What is in
--- the journal is not in the durable stock's count of orders yet, so it is subtracted. Nothing outlives the sale by more
--- than a day; field 0 of tickets (no user's) makes the hash exist so that it can carry that expiry.
+-- Returns 1, or 0 when the gate's epoch is as new already: then nothing changes, so a second run is a no-op. Or -1 when
+-- field 0 of tickets (no user's) is missing: the caller lays it before he looks for users with orders, so Redis has lost
+-- them since. What is in the journal is not in the durable stock's count of orders yet, so it is subtracted. Nothing
+-- outlives the sale by more than a day.
 local epoch = tonumber(ARGV[1])
 local has = redis.call('HGET', KEYS[1], 'epoch')
 if has and tonumber(has) >= epoch then
     return 0
+end
+if redis.call('HEXISTS', KEYS[2], '0') == 0 then
+    return -1
 end
 local made = redis.pcall('XGROUP', 'CREATE', KEYS[3], 'settle', '0', 'MKSTREAM')
 if type(made) == 'table' and made.err and not string.find(made.err, 'BUSYGROUP', 1, true) then
@@ -19,7 +23,6 @@ local stock = math.max(0, tonumber(ARGV[5]) - redis.call('XLEN', KEYS[3]))
 redis.call('HSET', KEYS[1], 'epoch', ARGV[1], 'state', ARGV[2], 'start_ms', ARGV[3], 'end_ms', ARGV[4],
     'stock', string.format('%d', stock), 'qmax', ARGV[6])
 redis.call('HINCRBY', KEYS[1], 'ops', 1)
-redis.call('HSETNX', KEYS[2], '0', 'X')
 local last = string.format('%d', tonumber(ARGV[4]) + 86400000)
 for i = 1, 3 do redis.call('PEXPIREAT', KEYS[i], last) end
 return 1

@@ -38,5 +38,7 @@ if redis.call('ZCARD', KEYS[3]) >= math.max(64, stock * tonumber(ARGV[3])) and n
     return {'FULL', tonumber(first[2]) - now}
 end
 redis.call('ZADD', KEYS[3], string.format('%d', expiry), user)
-redis.call('PEXPIRE', KEYS[3], ARGV[2])
+-- The set goes with its last address: another process may give longer ones than this.
+local last = redis.call('ZRANGE', KEYS[3], -1, -1, 'WITHSCORES')
+redis.call('PEXPIREAT', KEYS[3], string.format('%d', tonumber(last[2])))
 return {'OK', expiry}

@@ -9,7 +9,7 @@
 --   HAS <value>    what the user has already: Q<ticket>, O<order id> or Xinvalid
 --   CLOSED, PAUSED, EARLY <ms>, ENDED   the sale's state, or its window by this server's clock
 --   SOLDOUT        nothing left at the gate
---   BUSY           the journal is at its bound
+--   BUSY           the journal is at its bound, or its oldest entry waits for 10 s already: nobody settles
 --
 -- A user's grant is XADD, which may fail (out of memory), and then commands that cannot once a write was let through.
 -- An error after some grants loses nothing: those are in the journal, and the same call again returns them.
@@ -38,6 +38,10 @@ local asked = {}
 for i = 1, users do asked[i] = ARGV[2 * i] end
 local had = redis.call('HMGET', KEYS[2], unpack(asked))
 local room = tonumber(gate[4]) - redis.call('XLEN', KEYS[3])
+local oldest = redis.call('XRANGE', KEYS[3], '-', '+', 'COUNT', 1)[1]
+if oldest and tonumber(string.match(oldest[1], '^%d+')) <= now - 10000 then
+    room = 0
+end
 local granted, grants = {}, 0
 for i = 1, users do
     local user, nonce = asked[i], ARGV[2 * i + 1]

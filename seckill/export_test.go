@@ -1,0 +1,45 @@
+package seckill
+
+import (
+	"context"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/redis/go-redis/v9"
+
+	"miaosha/order"
+)
+
+var (
+	GateKey, TicketsKey, JournalKey, DeadKey, CaptchaKey = gateKey, ticketsKey, journalKey, deadKey, captchaKey
+)
+
+// ReclaimAfter shortens the time after which an entry is anybody's.
+func (e *Engine) ReclaimAfter(d time.Duration) { e.reclaimIdle = d }
+
+func (e *Engine) Rebuild(ctx context.Context, sale int64) error { return e.rebuild(ctx, sale) }
+
+// Probe takes the breaker's leave to call Redis; false where it gives none.
+func (e *Engine) Probe() (done func(error), ok bool) {
+	done, err := e.breaker.Allow()
+	return done, err == nil
+}
+
+// Settle is what a worker does with a batch.
+func (e *Engine) Settle(ctx context.Context, sale int64, tickets ...order.Ticket) {
+	e.pool.settle(ctx, sale, tickets)
+}
+
+// Reserve gets a ticket for a user as another process would, and does nothing with it.
+func Reserve(ctx context.Context, rdb redis.UniversalClient, process string, sale, user int64) (ticket string, err error) {
+	answers, err := gate{rdb: rdb, consumer: process}.reserve(ctx, sale, []asked{{user, uuid.NewString()}})
+	if err != nil {
+		return "", err
+	}
+	return answers[0].ticket, answers[0].err
+}
+
+// Tell tells the gate results, as a process does that has committed them.
+func Tell(ctx context.Context, rdb redis.UniversalClient, sale int64, results ...order.Result) error {
+	return gate{rdb: rdb, consumer: "teller"}.settle(ctx, sale, results)
+}

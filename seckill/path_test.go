@@ -1,0 +1,87 @@
+package seckill
+
+import (
+	"encoding/base64"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+)
+
+var secret = []byte("a secret of thirty-two bytes ....")
+
+func TestAddress(t *testing.T) {
+	p, now := newPaths(secret), time.UnixMilli(1_800_000_000_000)
+	const user, sale, token = 42, 7, "session"
+	path := p.sign(user, sale, token, now.Add(time.Minute))
+	if got, err := p.verify(path, sale, token, now); err != nil || got != user {
+		t.Fatalf("the right one: %d, %v", got, err)
+	}
+	if got, err := p.verify(path, sale, token, now.Add(time.Minute-time.Millisecond)); err != nil || got != user {
+		t.Errorf("in its last millisecond: %d, %v", got, err)
+	}
+	if path != SignPath(secret, user, sale, token, now.Add(time.Minute)) {
+		t.Error("SignPath makes another")
+	}
+	refused := func(what string, p paths, path string, sale int64, token string, now time.Time) {
+		t.Helper()
+		if got, err := p.verify(path, sale, token, now); !errors.Is(err, ErrBadPath) || got != 0 {
+			t.Errorf("%s: %d, %v, want ErrBadPath", what, got, err)
+		}
+	}
+	refused("run out", p, path, sale, token, now.Add(time.Minute))
+	refused("another sale", p, path, sale+1, token, now)
+	refused("another session", p, path, sale, token+"x", now)
+	refused("no session", p, path, sale, "", now)
+	refused("another secret", newPaths([]byte("another secret of 32 bytes ......")), path, sale, token, now)
+
+	raw, err := base64.RawURLEncoding.DecodeString(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for bit := range len(raw) * 8 { // the user, the expiry and the sum: another user's is one of these
+		raw[bit/8] ^= 1 << (bit % 8)
+		refused("a flipped bit", p, base64.RawURLEncoding.EncodeToString(raw), sale, token, now)
+		raw[bit/8] ^= 1 << (bit % 8)
+	}
+	for bit := range len(path) * 8 {
+		b := []byte(path)
+		b[bit/8] ^= 1 << (bit % 8)
+		refused("a flipped bit of the text", p, string(b), sale, token, now)
+	}
+	for what, text := range map[string]string{
+		"nothing": "", "short": path[1:], "shorter": path[:40], "long": path + "A", "longer": path + path,
+		"padded": path + "=", "a line break": path[:9] + "\n" + path[9:], "a break at the end": path + "\r",
+		"a space": path + " ", "a break for a letter": path[:9] + "\n" + path[10:], "of zeros": strings.Repeat("A", len(path)),
+	} {
+		refused(what, p, text, sale, token, now)
+	}
+	// The other alphabet spells the same bytes.
+	for i := range int64(100) {
+		path := p.sign(user+i, sale, token, now.Add(time.Minute))
+		if other := strings.NewReplacer("-", "+", "_", "/").Replace(path); other != path {
+			refused("another alphabet", p, other, sale, token, now)
+		}
+	}
+}
+
+// Nobody makes an address without the secret; whatever text is tried, it is refused and nothing breaks.
+func FuzzVerify(f *testing.F) {
+	p, now := newPaths(secret), time.UnixMilli(1_800_000_000_000)
+	right := p.sign(42, 7, "session", now.Add(time.Minute))
+	f.Add(right, int64(7), "session")
+	f.Add(right, int64(8), "session")
+	f.Add(right, int64(7), "other")
+	f.Add(p.sign(42, 7, "session", now.Add(-time.Minute)), int64(7), "session")
+	f.Add(right[:10]+"\n"+right[10:], int64(7), "session")
+	f.Add(right+"=", int64(7), "session")
+	f.Add("", int64(0), "")
+	f.Add(strings.Repeat("_", 64), int64(-1), "\x00")
+	f.Fuzz(func(t *testing.T, path string, sale int64, token string) {
+		user, err := p.verify(path, sale, token, now)
+		ok := path == right && sale == 7 && token == "session"
+		if ok && (err != nil || user != 42) || !ok && (!errors.Is(err, ErrBadPath) || user != 0) {
+			t.Errorf("verify(%q, %d, %q) = %d, %v", path, sale, token, user, err)
+		}
+	})
+}
