@@ -136,6 +136,17 @@ func TestRedisForgets(t *testing.T) {
 	}
 	s.wantSold(50, <-told)
 	s.wantRest()
+
+	// Lost once more, at rest: the new gate knows everybody before it is there.
+	if err := s.rdb.FlushDB(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	s.ready()
+	for user, id := range s.owners() {
+		if st, err := e.Result(t.Context(), s.sale, user); err != nil || st.OrderID != id {
+			t.Errorf("user %d has order %s, and the new gate says %+v, %v", user, id, st, err)
+		}
+	}
 }
 
 // A gate that is set up anew knows everybody who has an order, also who bought between the look at the orders and the

@@ -159,6 +159,7 @@ func redisOptions(url string) (*redis.UniversalOptions, error) {
 	u := &redis.UniversalOptions{
 		ContextTimeoutEnabled: true,
 		DialTimeout:           time.Second,
+		DialerRetries:         1, // the breaker is to hear of a Redis that is away at once
 		ReadTimeout:           300 * time.Millisecond,
 		WriteTimeout:          300 * time.Millisecond,
 		PoolTimeout:           300 * time.Millisecond,
@@ -185,7 +186,7 @@ func checkRedis(ctx context.Context, rdb redis.UniversalClient) error {
 		switch text := err.Error(); {
 		case strings.HasPrefix(text, "NOAUTH"), strings.HasPrefix(text, "WRONGPASS"), strings.Contains(text, "invalid password"),
 			strings.Contains(text, "invalid username-password"), strings.Contains(text, "without any password configured"):
-			return errors.New("Redis refuses the user or the password in it")
+			return errors.New("the user or the password in it is refused by Redis")
 		}
 		return fmt.Errorf("can't reach Redis: %w", err)
 	}

@@ -175,17 +175,17 @@ func TestAWrongSettingIsOneLineThatNamesItAndLeavesNothing(t *testing.T) {
 		want  string
 	}{
 		{"secret, short", func(c *backend.Config) { c.Secret = strings.Repeat("x", 31) }, "--secret (MIAOSHA_SECRET): 31 bytes are too short"},
-		{"Postgres, wrong password", database(func(u *url.URL) { u.User = url.UserPassword(u.User.Username(), "hunter2") }), db + "Postgres refuses the user or the password in it"},
-		{"Postgres, no such user", database(func(u *url.URL) { u.User = url.UserPassword("nemo", "hunter2") }), db + "Postgres refuses the user or the password in it"},
-		{"Postgres, no such database", database(func(u *url.URL) { u.Path = "/nowhere" }), db + `Postgres refuses the connection: database "nowhere" does not exist`},
+		{"Postgres, wrong password", database(func(u *url.URL) { u.User = url.UserPassword(u.User.Username(), "hunter2") }), db + "the user or the password in it is refused by Postgres"},
+		{"Postgres, no such user", database(func(u *url.URL) { u.User = url.UserPassword("nemo", "hunter2") }), db + "the user or the password in it is refused by Postgres"},
+		{"Postgres, no such database", database(func(u *url.URL) { u.Path = "/nowhere" }), db + `the connection is refused by Postgres: database "nowhere" does not exist`},
 		{"Postgres, nobody there", database(func(u *url.URL) { u.Host = closed }), db + "can't reach Postgres at " + closed},
 		{"Postgres, a word", func(c *backend.Config) { c.DatabaseURL = "nonsense" }, db + "not a postgres:// address"},
 		{"Postgres, no host at all", func(c *backend.Config) { c.DatabaseURL = "postgres://a:hunter2@:x/y" }, db + "not a postgres:// address"},
 		{"Postgres, another kind", func(c *backend.Config) { c.DatabaseURL = "mysql://root:hunter2@127.0.0.1/shop" }, db + "not a postgres:// address"},
 		{"Postgres, another kind with options", func(c *backend.Config) { c.DatabaseURL = "mysql://root:hunter2@" + closed + "/shop?charset=utf8" }, db + "not a postgres:// address"},
-		{"Redis, wrong password", redisAt("redis://:hunter2@" + guarded.Addr()), rdb + "Redis refuses the user or the password in it"},
-		{"Redis, wrong user", redisAt("redis://nemo:hunter2@" + guarded.Addr()), rdb + "Redis refuses the user or the password in it"},
-		{"Redis, no password", redisAt("redis://" + guarded.Addr()), rdb + "Redis refuses the user or the password in it"},
+		{"Redis, wrong password", redisAt("redis://:hunter2@" + guarded.Addr()), rdb + "the user or the password in it is refused by Redis"},
+		{"Redis, wrong user", redisAt("redis://nemo:hunter2@" + guarded.Addr()), rdb + "the user or the password in it is refused by Redis"},
+		{"Redis, no password", redisAt("redis://" + guarded.Addr()), rdb + "the user or the password in it is refused by Redis"},
 		{"Redis, nobody there", redisAt("redis://" + closed), rdb + "can't reach Redis: "},
 		{"Redis, nobody in the Cluster", redisAt("redis://" + closed + ",redis://" + closed), rdb + "can't reach Redis: "},
 		{"Redis, a word", redisAt("nonsense"), rdb + "not a redis://"},
@@ -193,7 +193,7 @@ func TestAWrongSettingIsOneLineThatNamesItAndLeavesNothing(t *testing.T) {
 		{"Redis, another kind", redisAt("http://127.0.0.1"), rdb + "not a redis://"},
 		{"Redis, a comma too many", redisAt("redis://" + guarded.Addr() + ","), rdb + "not a redis://"},
 		{"sessions, nobody there", func(c *backend.Config) { c.SessionRedisURL = "redis://" + closed }, sessions + "can't reach Redis: "},
-		{"sessions, wrong password", func(c *backend.Config) { c.SessionRedisURL = "redis://:hunter2@" + guarded.Addr() }, sessions + "Redis refuses the user"},
+		{"sessions, wrong password", func(c *backend.Config) { c.SessionRedisURL = "redis://:hunter2@" + guarded.Addr() }, sessions + "the user or the password in it is refused by Redis"},
 		{"sessions, a word", func(c *backend.Config) { c.SessionRedisURL = "nonsense" }, sessions + "not a redis://"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

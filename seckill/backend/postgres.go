@@ -64,9 +64,9 @@ func prepare(ctx context.Context, url, schema string) error {
 		pg := new(pgconn.PgError)
 		switch {
 		case errors.As(err, &pg) && (pg.Code == "28P01" || pg.Code == "28000"):
-			return fmt.Errorf("Postgres refuses the user or the password in it (%s)", pg.Message)
+			return fmt.Errorf("the user or the password in it is refused by Postgres (%s)", pg.Message)
 		case errors.As(err, &pg):
-			return fmt.Errorf("Postgres refuses the connection: %s", pg.Message)
+			return fmt.Errorf("the connection is refused by Postgres: %s", pg.Message)
 		}
 		return fmt.Errorf("can't reach Postgres at %s:%d", cfg.Host, cfg.Port)
 	}

@@ -57,10 +57,6 @@ func Main(m *testing.M) {
 	os.Exit(code)
 }
 
-// Embedded reports whether the Redis of the tests is the in-process one, which lacks some commands and forgets everything
-// with the process.
-func Embedded() bool { return Kind() == sandbox.Embedded }
-
 // Kind tells which Redis the tests use, as sandbox.Config.RedisKind has it. It can be asked before anything is started.
 func Kind() string {
 	switch want := os.Getenv("MIAOSHA_TEST_REDIS"); want {
