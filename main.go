@@ -154,7 +154,7 @@ func serve(ctx context.Context, c *commands, log *slog.Logger, stdout io.Writer)
 	defer stop()
 	work, behind := errgroup.WithContext(behind)
 	work.Go(func() error { return rush.Run(behind) })
-	work.Go(func() error { return orders.Sweep(behind, shop.Refund, report) })
+	work.Go(func() error { return orders.Sweep(behind, shop.Refund(), report) })
 	if c.Backend.Sandboxed() {
 		if err := demoAccounts(ctx, users); err != nil {
 			return err

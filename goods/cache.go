@@ -31,6 +31,7 @@ type entry struct {
 	sales []Sale
 	last  int64
 	at    time.Time
+	tried time.Time // when a newer one was last asked for in vain
 }
 
 // NewCache gives a Cache over s.
@@ -91,6 +92,9 @@ func (c *Cache) load(ctx context.Context, key string, read func(context.Context)
 	if ok && c.now().Sub(had.at) < fresh {
 		return had, 0, nil
 	}
+	if age := c.now().Sub(had.at); ok && age < stale && c.now().Sub(had.tried) < fresh {
+		return had, age, nil // Postgres has just not answered: not everybody need wait to see that
+	}
 	// The read is shared, so it must not die with the caller who happened to begin it.
 	got, err, _ := c.flight.Do(key, func() (any, error) {
 		if e, ok := c.entries.GetIfPresent(key); ok && c.now().Sub(e.at) < fresh {
@@ -110,6 +114,8 @@ func (c *Cache) load(ctx context.Context, key string, read func(context.Context)
 	case err == nil:
 		return got.(entry), 0, nil
 	case ok && c.now().Sub(had.at) < stale:
+		had.tried = c.now()
+		c.entries.Set(key, had)
 		return had, c.now().Sub(had.at), nil
 	}
 	return entry{}, 0, fmt.Errorf("goods cache: %w", err)

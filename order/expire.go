@@ -12,6 +12,11 @@ import (
 	"miaosha/goods"
 )
 
+const (
+	expireBatch = 500              // orders in one transaction
+	sweepLimit  = 10 * time.Second // for one round of the sweeper
+)
+
 // Cancel ends a pending order at its owner's wish and puts the unit back on sale. ErrNotFound, ErrWrongStatus.
 func (s *Store) Cancel(ctx context.Context, userID int64, id uuid.UUID) error {
 	o, err := s.ByID(ctx, userID, id)
@@ -36,7 +41,7 @@ func (s *Store) Cancel(ctx context.Context, userID int64, id uuid.UUID) error {
 }
 
 // Expire cancels the pending orders whose time to pay is over, by the database's clock, and puts their units back on
-// sale: one transaction a sale, at most 500 orders each. It gives how many. Any number of processes may run it: each
+// sale: in transactions of at most 500 orders of one sale. It gives how many. Any number of processes may run it: each
 // order is cancelled once. A sale that fails is passed over and told of at the end, so that it holds up no other.
 func (s *Store) Expire(ctx context.Context) (total int, err error) {
 	rows, err := s.db.Query(ctx, `
@@ -53,12 +58,12 @@ func (s *Store) Expire(ctx context.Context) (total int, err error) {
 	}
 	var faults []error
 	for _, sale := range sales {
-		n, err := s.expireOf(ctx, sale)
-		if err != nil {
-			faults = append(faults, err)
-		}
-		if total += n; ctx.Err() != nil {
-			break
+		for n := expireBatch; n == expireBatch && ctx.Err() == nil; {
+			var err error
+			if n, err = s.expireOf(ctx, sale); err != nil {
+				faults = append(faults, err)
+			}
+			total += n
 		}
 	}
 	return total, errors.Join(faults...)
@@ -76,7 +81,7 @@ func (s *Store) expireOf(ctx context.Context, sale int64) (n int, err error) {
 			       from   orders
 			       where  sale_id = $1 and status = 'pending' and expires_at <= clock_timestamp()
 			       order  by expires_at
-			       limit  500)`, sale)
+			       limit  $2)`, sale, expireBatch)
 		if err != nil {
 			return fmt.Errorf("expire orders of sale %d: %w", sale, err)
 		}
@@ -92,7 +97,7 @@ func (s *Store) expireOf(ctx context.Context, sale int64) (n int, err error) {
 }
 
 // Sweep expires orders and drains refunds once a second until ctx ends. A fault is told to report and tried again:
-// what is overdue stays overdue.
+// what is overdue stays overdue. Without refund, what is due back stays due: somebody has to give it back by hand.
 func (s *Store) Sweep(ctx context.Context, refund func(context.Context, Payment) error, report func(error)) error {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
@@ -102,11 +107,19 @@ func (s *Store) Sweep(ctx context.Context, refund func(context.Context, Payment)
 			return nil
 		case <-tick.C:
 		}
-		if _, err := s.Expire(ctx); err != nil && ctx.Err() == nil {
-			report(err)
-		}
-		if _, err := s.DrainRefunds(ctx, refund); err != nil && ctx.Err() == nil {
+		if err := s.sweep(ctx, refund); err != nil && ctx.Err() == nil {
 			report(err)
 		}
 	}
+}
+
+func (s *Store) sweep(ctx context.Context, refund func(context.Context, Payment) error) error {
+	ctx, cancel := context.WithTimeout(ctx, sweepLimit)
+	defer cancel()
+	_, err := s.Expire(ctx)
+	if refund != nil {
+		_, late := s.DrainRefunds(ctx, refund)
+		err = errors.Join(err, late)
+	}
+	return err
 }

@@ -3,6 +3,7 @@ package seckill
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -112,6 +113,17 @@ func (e *Engine) Buy(ctx context.Context, sale, user int64) (Bought, error) {
 	if _, _, err := e.cache.Sale(ctx, sale); err != nil {
 		return Bought{}, err
 	}
+	b, err := e.click(ctx, sale, user)
+	if errors.Is(err, errLaneEnded) { // it idled out as we came
+		b, err = e.click(ctx, sale, user)
+	}
+	return b, err
+}
+
+var errLaneEnded = fmt.Errorf("%w: the lane has ended", ErrBusy)
+
+// click puts a click into the sale's lane and waits for its answer.
+func (e *Engine) click(ctx context.Context, sale, user int64) (Bought, error) {
 	l, err := e.lanes.of(ctx, sale)
 	if err != nil {
 		return Bought{}, err
@@ -131,7 +143,7 @@ func (e *Engine) Buy(ctx context.Context, sale, user int64) (Bought, error) {
 		case b := <-c.answer:
 			return b, b.err
 		default:
-			return Bought{}, ErrBusy
+			return Bought{}, errLaneEnded
 		}
 	case <-ctx.Done():
 		return Bought{}, ErrBusy

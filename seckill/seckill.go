@@ -150,12 +150,17 @@ func (e *Engine) Run(ctx context.Context) error {
 	return err
 }
 
+// roundLimit is the time one round of a background loop has; a store that hangs costs a round, not the loop.
+const roundLimit = 5 * time.Second
+
 // every calls f at once and then each d until ctx ends. A fault is f's own to report: the next call tries again.
 func every(ctx context.Context, d time.Duration, f func(context.Context)) error {
 	tick := time.NewTicker(d)
 	defer tick.Stop()
 	for {
-		f(ctx)
+		round, cancel := context.WithTimeout(ctx, roundLimit)
+		f(round)
+		cancel()
 		select {
 		case <-ctx.Done():
 			return nil

@@ -42,7 +42,7 @@ func (l *limits) take(ctx context.Context, key string, limit redis_rate.Limit) e
 	res, err := l.limiter.Allow(ctx, key, limit)
 	switch {
 	case err != nil:
-		return fault(err, "count against %s", key)
+		return fault(err, "count a try")
 	case res.Allowed == 0:
 		return TooManyError{res.RetryAfter}
 	}

@@ -32,13 +32,13 @@ type notice struct {
 
 func (n notice) validate() (order uuid.UUID, err error) {
 	if order, err = uuid.Parse(n.OrderID); err != nil {
-		return order, fieldError{"order_id"}
+		return order, fieldError{field: "order_id"}
 	}
 	if n.Amount < 0 {
-		return order, fieldError{"amount"}
+		return order, fieldError{field: "amount"}
 	}
 	if n.ProviderRef == "" || len(n.ProviderRef) > 128 {
-		return order, fieldError{"provider_ref"}
+		return order, fieldError{field: "provider_ref"}
 	}
 	return order, nil
 }

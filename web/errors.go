@@ -31,7 +31,7 @@ var (
 )
 
 // fieldError is a bad request that can name its field.
-type fieldError struct{ field string }
+type fieldError struct{ field, reason string }
 
 func (e fieldError) Error() string   { return "web: bad field " + e.field }
 func (e fieldError) Is(t error) bool { return t == errBadRequest }
@@ -68,7 +68,6 @@ var refusals = []struct {
 	{errMediaType, 415, "unsupported_media_type", "请使用 application/json", "Please send application/json"},
 	{seckill.ErrBusy, 503, "busy", "系统繁忙，请稍后再试", "Busy, please try again shortly"},
 	{user.ErrBusy, 503, "busy", "系统繁忙，请稍后再试", "Busy, please try again shortly"},
-	{user.ErrAway, 503, "busy", "系统繁忙，请稍后再试", "Busy, please try again shortly"},
 }
 
 // writeError answers with a refusal, or with internal and an id that the log has too.
@@ -91,6 +90,9 @@ func (s *Server) writeError(w http.ResponseWriter, r *http.Request, err error) {
 		return
 	case errors.As(err, &field):
 		body["field"] = field.field
+		if field.reason != "" {
+			body["reason"] = field.reason
+		}
 	case r.Context().Err() != nil && errors.Is(err, context.Canceled):
 		return // the caller is gone
 	}
@@ -105,9 +107,8 @@ func (s *Server) writeError(w http.ResponseWriter, r *http.Request, err error) {
 		}
 	}
 	if isAway(err) {
-		s.Log.Error("a store is away", "path", pathOf(r), "err", err)
-		w.Header().Set("Retry-After", "1")
-		refuse(w, r, 503, "busy", "系统繁忙，请稍后再试", "Busy, please try again shortly", body)
+		s.faults.Do(func() { s.Log.Error("a store is away", "path", pathOf(r), "err", err) })
+		s.writeError(w, r, seckill.ErrBusy)
 		return
 	}
 	id := uuid.NewString()

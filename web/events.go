@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"sync"
 	"time"
 
 	"miaosha/goods"
@@ -13,6 +14,7 @@ import (
 
 const (
 	maxListeners = 10_000           // event streams at once
+	maxOfOne     = 5                // of them of one user
 	eventEvery   = time.Second      // how often what is left, and a result of another process, is looked for
 	eventLimit   = 10 * time.Second // for a listener to take an event
 	eventBeat    = 15               // looks without news until a sign of life is sent
@@ -35,6 +37,10 @@ func (s *Server) listen(w http.ResponseWriter, r *http.Request, who user.Session
 	default:
 		return seckill.ErrBusy
 	}
+	if !s.mine.enter(who.UserID) {
+		return seckill.TooManyError{RetryAfter: time.Second}
+	}
+	defer s.mine.leave(who.UserID)
 	news, stop := s.Rush.Watch(id, who.UserID)
 	defer stop()
 	st, err := s.Rush.Result(r.Context(), id, who.UserID)
@@ -79,6 +85,30 @@ func (s *Server) listen(w http.ResponseWriter, r *http.Request, who user.Session
 		st = next
 	}
 	return nil
+}
+
+// listeners counts each user's streams.
+type listeners struct {
+	mu sync.Mutex
+	of map[int64]int
+}
+
+func (l *listeners) enter(user int64) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.of[user] >= maxOfOne {
+		return false
+	}
+	l.of[user]++
+	return true
+}
+
+func (l *listeners) leave(user int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.of[user]--; l.of[user] == 0 {
+		delete(l.of, user)
+	}
 }
 
 // stream writes server-sent events; after a first failure it writes nothing more.

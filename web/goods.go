@@ -91,7 +91,7 @@ func (s *Server) slotAt(text string, now time.Time) (time.Time, error) {
 			}
 		}
 	}
-	return time.Time{}, fieldError{"slot"}
+	return time.Time{}, fieldError{field: "slot"}
 }
 
 func (s *Server) showSale(w http.ResponseWriter, r *http.Request) error {

@@ -21,6 +21,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgconn"
 	"golang.org/x/text/language"
+
+	"miaosha/user"
 )
 
 const maxBody = 4 << 10
@@ -65,13 +67,22 @@ func body(w http.ResponseWriter, r *http.Request, v any, optional bool) error {
 	return decode(raw, v)
 }
 
+// noBody refuses a request that brings one where none is expected.
+func noBody(w http.ResponseWriter, r *http.Request) error {
+	raw, err := rawBody(w, r)
+	if err == nil && len(raw) > 0 {
+		err = fmt.Errorf("%w: a body where none is expected", errBadRequest)
+	}
+	return err
+}
+
 func decode(raw []byte, v any) error {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.DisallowUnknownFields()
 	if err := d.Decode(v); err != nil {
 		var wrong *json.UnmarshalTypeError
-		if errors.As(err, &wrong) {
-			return fieldError{wrong.Field}
+		if errors.As(err, &wrong) && wrong.Field != "" {
+			return fieldError{field: wrong.Field}
 		}
 		return fmt.Errorf("%w: %v", errBadRequest, err)
 	}
@@ -149,6 +160,17 @@ func private(next http.Handler) http.Handler {
 	})
 }
 
+// answerLimit is the time a request has: a store that hangs is told as busy, and holds up nobody for longer.
+const answerLimit = 3 * time.Second
+
+func inTime(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), answerLimit)
+		defer cancel()
+		next.ServeHTTP(w, r.WithContext(ctx))
+	})
+}
+
 // sameSite refuses a change that another site's page asks for.
 func (s *Server) sameSite(next http.Handler) http.Handler {
 	p := http.NewCrossOriginProtection()
@@ -185,7 +207,7 @@ func isAway(err error) bool {
 	var pg *pgconn.PgError
 	var connect *pgconn.ConnectError
 	switch {
-	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF),
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, user.ErrAway), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF),
 		errors.As(err, &net), errors.As(err, &connect):
 		return true
 	case errors.As(err, &pg):

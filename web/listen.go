@@ -8,19 +8,23 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
+	"path/filepath"
 	"syscall"
 	"time"
 
+	"golang.org/x/crypto/acme/autocert"
 	"golang.org/x/sync/errgroup"
 )
 
 // Listen has the settings of the two addresses.
 type Listen struct {
-	Addr     string `name:"addr" env:"MIAOSHA_ADDR" default:"127.0.0.1:8080" help:"Where the shop listens."`
-	OpsAddr  string `name:"ops-addr" env:"MIAOSHA_OPS_ADDR" default:"127.0.0.1:8081" help:"Where /metrics, /healthz, /readyz and /debug/pprof are; off for none."`
-	AllowLAN bool   `name:"allow-lan" env:"MIAOSHA_ALLOW_LAN" help:"Let the sandbox, whose accounts are public, listen where others reach it."`
-	TLSCert  string `name:"tls-cert" env:"MIAOSHA_TLS_CERT" placeholder:"FILE" help:"Certificate chain (PEM). With --tls-key the shop speaks TLS."`
-	TLSKey   string `name:"tls-key" env:"MIAOSHA_TLS_KEY" placeholder:"FILE" help:"Its key (PEM)."`
+	Addr      string `name:"addr" env:"MIAOSHA_ADDR" default:"127.0.0.1:8080" help:"Where the shop listens."`
+	OpsAddr   string `name:"ops-addr" env:"MIAOSHA_OPS_ADDR" default:"127.0.0.1:8081" help:"Where /metrics, /healthz, /readyz and /debug/pprof are; off for none."`
+	AllowLAN  bool   `name:"allow-lan" env:"MIAOSHA_ALLOW_LAN" help:"Let the sandbox, whose accounts are public, listen where others reach it."`
+	TLSCert   string `name:"tls-cert" env:"MIAOSHA_TLS_CERT" placeholder:"FILE" help:"Certificate chain (PEM). With --tls-key the shop speaks TLS."`
+	TLSKey    string `name:"tls-key" env:"MIAOSHA_TLS_KEY" placeholder:"FILE" help:"Its key (PEM)."`
+	TLSDomain string `name:"tls-domain" env:"MIAOSHA_TLS_DOMAIN" placeholder:"NAME" help:"Get and renew a certificate for this name by itself (ACME, Let's Encrypt); the shop must be reachable at its port 443."`
 }
 
 // Doors are open listeners, before anything stands behind them: so that a port that is taken is told at once.
@@ -32,8 +36,12 @@ type Doors struct {
 // Open listens. Errors name the setting.
 func (l Listen) Open(sandboxed bool) (d *Doors, err error) {
 	d = &Doors{}
-	if sandboxed && !l.AllowLAN && !loopback(l.Addr) {
-		return nil, fmt.Errorf("--addr (MIAOSHA_ADDR): the sandbox's accounts are public, so it listens on loopback only, not on %s; --allow-lan if you mean it", l.Addr)
+	if sandboxed && !l.AllowLAN {
+		for name, addr := range map[string]string{"--addr (MIAOSHA_ADDR)": l.Addr, "--ops-addr (MIAOSHA_OPS_ADDR)": l.OpsAddr} {
+			if addr != "off" && !loopback(addr) {
+				return nil, fmt.Errorf("%s: the sandbox's accounts are public, so it listens on loopback only, not on %s; --allow-lan if you mean it", name, addr)
+			}
+		}
 	}
 	if (l.TLSCert == "") != (l.TLSKey == "") {
 		return nil, errors.New("--tls-cert and --tls-key: both or none")
@@ -44,6 +52,18 @@ func (l Listen) Open(sandboxed bool) (d *Doors, err error) {
 			return nil, fmt.Errorf("--tls-cert, --tls-key: %w", err)
 		}
 		d.tls = &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}}
+	}
+	if l.TLSDomain != "" {
+		if l.TLSCert != "" {
+			return nil, errors.New("--tls-domain: not together with --tls-cert")
+		}
+		cache, err := os.UserCacheDir()
+		if err != nil {
+			return nil, fmt.Errorf("--tls-domain: no place for its certificates: %w", err)
+		}
+		m := autocert.Manager{Prompt: autocert.AcceptTOS, HostPolicy: autocert.HostWhitelist(l.TLSDomain),
+			Cache: autocert.DirCache(filepath.Join(cache, "miaosha-certificates"))}
+		d.tls = m.TLSConfig()
 	}
 	if d.shop, err = listen(l.Addr); err != nil {
 		return nil, fmt.Errorf("--addr (MIAOSHA_ADDR): %w", err)

@@ -58,6 +58,9 @@ func (s *Server) cancel(w http.ResponseWriter, r *http.Request, who user.Session
 	if err != nil {
 		return err
 	}
+	if err := noBody(w, r); err != nil {
+		return err
+	}
 	if err := s.Orders.Cancel(r.Context(), who.UserID, id); err != nil {
 		return err
 	}
@@ -67,6 +70,9 @@ func (s *Server) cancel(w http.ResponseWriter, r *http.Request, who user.Session
 func (s *Server) pay(w http.ResponseWriter, r *http.Request, who user.Session) error {
 	id, err := uid(r, order.ErrNotFound)
 	if err != nil {
+		return err
+	}
+	if err := noBody(w, r); err != nil {
 		return err
 	}
 	p, err := s.Orders.OpenPayment(r.Context(), who.UserID, id)
@@ -130,6 +136,9 @@ func (s *Server) cash(w http.ResponseWriter, r *http.Request, who user.Session) 
 	}
 	switch in.Action {
 	case "confirm":
+		if p.Status == "declined" {
+			return order.ErrWrongStatus
+		}
 		raw, err := s.cashier.confirm(r.Context(), p)
 		if err != nil {
 			return err
@@ -143,5 +152,5 @@ func (s *Server) cash(w http.ResponseWriter, r *http.Request, who user.Session) 
 			Status string `json:"status"`
 		}{"declined"})
 	}
-	return fieldError{"action"}
+	return fieldError{field: "action"}
 }

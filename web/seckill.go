@@ -15,7 +15,7 @@ func (s *Server) captcha(w http.ResponseWriter, r *http.Request, who user.Sessio
 	if err != nil {
 		return err
 	}
-	if err := s.allow(r, who.UserID); err != nil {
+	if err := s.pictures.take(who.UserID); err != nil {
 		return err
 	}
 	png, err := s.Rush.Captcha(r.Context(), sale, s.token(r))
@@ -58,8 +58,8 @@ func (s *Server) buy(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if r.ContentLength != 0 {
-		return errBadRequest
+	if err := noBody(w, r); err != nil {
+		return err
 	}
 	userID, err := s.Rush.CheckPath(sale, token, chi.URLParam(r, "path"))
 	if err != nil {

@@ -131,6 +131,9 @@ func (s *Server) enter(w http.ResponseWriter, r *http.Request, u user.User) erro
 }
 
 func (s *Server) logout(w http.ResponseWriter, r *http.Request) error {
+	if err := noBody(w, r); err != nil {
+		return err
+	}
 	token := s.token(r)
 	if token == "" {
 		return errNotLoggedIn
@@ -182,7 +185,7 @@ func masked(phone string) string {
 func formError(err error) error {
 	var wrong user.InvalidError
 	if errors.As(err, &wrong) {
-		return fieldError{wrong.Field}
+		return fieldError{wrong.Field, wrong.Reason}
 	}
 	return err
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/go-chi/chi/v5"
 	"github.com/go-chi/chi/v5/middleware"
+	"golang.org/x/time/rate"
 
 	"miaosha/goods"
 	"miaosha/order"
@@ -79,15 +80,18 @@ type Deps struct {
 // Server answers the shop's requests. It is an http.Handler.
 type Server struct {
 	Deps
-	cfg     Config
-	users   *buckets[int64]
-	addrs   *buckets[netip.Addr]
-	assets  *assets
-	cashier *cashier
-	notify  []byte        // key of the provider's signatures
-	closing chan struct{} // closed when long answers are to end
-	events  chan struct{} // one token per listener
-	handler http.Handler
+	cfg      Config
+	users    *buckets[int64]
+	pictures *buckets[int64] // captchas have a bucket of their own: who looks at sums may still buy
+	addrs    *buckets[netip.Addr]
+	assets   *assets
+	cashier  *cashier
+	notify   []byte        // key of the provider's signatures
+	closing  chan struct{} // closed when long answers are to end
+	events   chan struct{} // one token per listener
+	mine     listeners     // and who they are
+	handler  http.Handler
+	faults   rate.Sometimes // of the faults in a second, one is logged
 }
 
 // New gives a Server. self is the address at which the server will be reached by its own cashier, such as
@@ -96,8 +100,8 @@ func New(cfg Config, d Deps, self string) (*Server, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	s := &Server{Deps: d, cfg: cfg, closing: make(chan struct{}), events: make(chan struct{}, maxListeners),
-		users: newBuckets[int64](cfg.rate), addrs: newBuckets[netip.Addr](cfg.ipRate)}
+	s := &Server{Deps: d, cfg: cfg, closing: make(chan struct{}), events: make(chan struct{}, maxListeners), mine: listeners{of: map[int64]int{}},
+		faults: rate.Sometimes{Interval: time.Second}, users: newBuckets[int64](cfg.rate), pictures: newBuckets[int64](cfg.rate), addrs: newBuckets[netip.Addr](cfg.ipRate)}
 	var err error
 	if s.assets, err = loadAssets(); err != nil {
 		return nil, err
@@ -116,10 +120,16 @@ func New(cfg Config, d Deps, self string) (*Server, error) {
 // PlayMoney tells whether buyers pay at the sandbox cashier, which takes no money.
 func (s *Server) PlayMoney() bool { return s.cashier != nil }
 
-// Refund gives money back, as order.Store.Sweep asks. The sandbox cashier has none to give.
-func (s *Server) Refund(_ context.Context, p order.Payment) error {
-	s.Log.Info("refund", "payment", p.ID, "order", p.OrderID, "amount", p.Amount)
-	return nil
+// Refund gives the way to give money back that order.Store.Sweep asks for, nil if there is none: a provider's is not
+// known here, and what nobody gave back must not be called refunded. The sandbox cashier never took any.
+func (s *Server) Refund() func(context.Context, order.Payment) error {
+	if s.cashier == nil {
+		return nil
+	}
+	return func(_ context.Context, p order.Payment) error {
+		s.Log.Info("refund of play money", "payment", p.ID, "order", p.OrderID, "amount", p.Amount)
+		return nil
+	}
 }
 
 // EndStreams ends the answers that would go on for ever; call it when the server shuts down.
@@ -132,10 +142,14 @@ func (s *Server) routes() http.Handler {
 	r := chi.NewRouter()
 	r.Use(s.recoverer, headers, s.clientIP(), s.sameSite)
 	r.NotFound(s.handle(func(http.ResponseWriter, *http.Request) error { return errNoPage }))
-	r.MethodNotAllowed(s.handle(func(http.ResponseWriter, *http.Request) error { return errMethod }))
+	r.MethodNotAllowed(s.handle(func(w http.ResponseWriter, q *http.Request) error {
+		w.Header().Set("Allow", strings.Join(allowed(r, q.URL.Path), ", "))
+		return errMethod
+	}))
 
+	r.With(private).Get("/api/sales/{id}/events", s.as(s.listen)) // the one answer without a time limit
 	r.Route("/api", func(r chi.Router) {
-		r.Use(private)
+		r.Use(private, middleware.GetHead, inTime)
 		r.Post("/otp", s.handle(s.sendCode))
 		r.Post("/register", s.handle(s.register))
 		r.Post("/login", s.handle(s.login))
@@ -150,7 +164,6 @@ func (s *Server) routes() http.Handler {
 		r.Post("/sales/{id}/path", s.as(s.limited(s.path)))
 		r.Post("/sales/{id}/buy/{path}", s.handle(s.buy))
 		r.Get("/sales/{id}/result", s.as(s.limited(s.result)))
-		r.Get("/sales/{id}/events", s.as(s.listen))
 
 		r.Get("/orders", s.as(s.listOrders))
 		r.Get("/orders/{id}", s.as(s.showOrder))
@@ -164,6 +177,16 @@ func (s *Server) routes() http.Handler {
 	r.Get("/*", s.handle(s.static))
 	r.Head("/*", s.handle(s.static))
 	return r
+}
+
+// allowed lists the methods that a path answers.
+func allowed(r chi.Router, path string) (methods []string) {
+	for _, m := range []string{http.MethodGet, http.MethodHead, http.MethodPost} {
+		if r.Match(chi.NewRouteContext(), m, path) || m == http.MethodHead && len(methods) > 0 {
+			methods = append(methods, m)
+		}
+	}
+	return methods
 }
 
 // clientIP finds out who asks: the peer, or behind trusted proxies the address they vouch for.

@@ -1,9 +1,9 @@
 // A question with two answers, in the browser's own dialog: it keeps the focus and closes with Escape.
-import { html, useEffect, useRef } from './lib/preact.js';
+import { html, useLayoutEffect, useRef } from './lib/preact.js';
 
 export function Ask({ head, more, yes, no, onYes, onNo, test }) {
   const box = useRef();
-  useEffect(() => box.current.showModal(), []);
+  useLayoutEffect(() => box.current.showModal(), []);
   return html`
     <dialog ref=${box} aria-labelledby="ask" onClose=${onNo}>
       <h2 id="ask">${head}</h2>

@@ -69,7 +69,7 @@ function Panel({ s, deal }) {
   const ahead = face === 'queue' && s.result?.ahead;
   return html`
     <section class="panel" ref=${box} data-test="face" data-face=${face} aria-label=${t('sale.panel')}
-      onFocusIn=${() => { inside.current = true; }}>
+      onFocusCapture=${() => { inside.current = true; }}>
       <h2 ref=${head} tabindex="-1" class=${PLAIN.has(face) && !s.note ? 'hidden' : ''}>${t('face.' + face)}</h2>
       ${s.note && html`<p class="note" data-test="note">${why(s.note)}</p>`}
       <${Face} s=${s} deal=${deal} face=${face} />
