@@ -77,25 +77,29 @@ func (s *Store) mintBuyers(ctx context.Context, n int) ([]User, error) {
 	}
 }
 
-// mint writes a session for each user as Start would, many to a round trip, and returns their tokens.
+// mint writes a session for each user as Start would, many to a round trip, and returns their tokens. It has a
+// connection of its own with time to spare: a Redis that is merely slow is no reason to give up.
 func (s *Sessions) mint(ctx context.Context, users []User) ([]string, error) {
+	conn, err := s.remote.bulk(ctx)
+	if err != nil {
+		return nil, fault(err, "mint sessions")
+	}
+	defer conn.Close()
 	tokens := make([]string, len(users))
 	deadline := s.copies.now().Add(s.manager.Lifetime)
 	for from := 0; from < len(users); from += mintPipeline {
 		to := min(from+mintPipeline, len(users))
-		err := s.remote.with(ctx, "mint sessions", func(conn redis.Conn) error {
-			return pipeline(conn, func() error {
-				for i := from; i < to; i++ {
-					tokens[i] = newToken()
-					if err := sendSession(conn, users[i], tokens[i], deadline); err != nil {
-						return err
-					}
+		err := pipeline(conn, func() error {
+			for i := from; i < to; i++ {
+				tokens[i] = newToken()
+				if err := sendSession(conn, users[i], tokens[i], deadline); err != nil {
+					return err
 				}
-				return nil
-			})
+			}
+			return nil
 		})
 		if err != nil {
-			return nil, err
+			return nil, fault(err, "mint sessions")
 		}
 	}
 	return tokens, nil

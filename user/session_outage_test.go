@@ -3,10 +3,12 @@ package user
 import (
 	"errors"
 	"net"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
+	"github.com/alicebob/miniredis/v2/server"
 )
 
 // startAgain brings Redis back and waits until Sessions has noticed.
@@ -140,5 +142,20 @@ func TestARedisThatHangsIsAFault(t *testing.T) {
 	}
 	if took := time.Since(began); took > 10*redisTimeout {
 		t.Errorf("took %v, want at most a few times %v", took, redisTimeout)
+	}
+}
+
+// A Redis that takes longer than a buyer would wait is no reason to give up making a thousand buyers.
+func TestMintWaitsForASlowRedis(t *testing.T) {
+	rdb := miniredis.RunT(t)
+	s, _ := newSessions(t, "redis://"+rdb.Addr())
+	var once sync.Once
+	rdb.Server().SetPreHook(func(*server.Peer, string, ...string) bool {
+		once.Do(func() { time.Sleep(2 * redisTimeout) })
+		return false
+	})
+	tokens, err := s.mint(t.Context(), []User{buyer})
+	if err != nil || len(tokens) != 1 {
+		t.Errorf("%d tokens, %v; want 1", len(tokens), err)
 	}
 }

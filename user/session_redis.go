@@ -16,6 +16,7 @@ import (
 
 const (
 	redisTimeout = 500 * time.Millisecond // to connect, to read, to write
+	bulkTimeout  = 10 * time.Second       // the same, where no buyer waits
 	redisConns   = 8                      // reads go together, so few are enough
 	redisRest    = 500 * time.Millisecond // how long it is left alone after failing three times running
 )
@@ -24,13 +25,18 @@ const (
 // once and not after a timeout each.
 type remote struct {
 	pool    *redis.Pool
+	bulk    func(context.Context) (redis.Conn, error) // a patient connection, for much at once
 	store   *redisstore.RedisStore
 	breaker *gobreaker.CircuitBreaker[struct{}]
 }
 
 // newRemote checks the address and connects to nothing yet.
 func newRemote(address string) (*remote, error) {
-	dial, err := dialer(address)
+	dial, err := dialer(address, redisTimeout)
+	if err != nil {
+		return nil, err
+	}
+	bulk, err := dialer(address, bulkTimeout)
 	if err != nil {
 		return nil, err
 	}
@@ -50,6 +56,7 @@ func newRemote(address string) (*remote, error) {
 	}
 	return &remote{
 		pool:  pool,
+		bulk:  bulk,
 		store: redisstore.NewWithPrefix(pool, sessionPrefix),
 		breaker: gobreaker.NewCircuitBreaker[struct{}](gobreaker.Settings{
 			Name:        "sessions",
@@ -99,10 +106,10 @@ func (r *remote) records(ctx context.Context, tokens []string) (records [][]byte
 }
 
 // dialer reads redis://, rediss:// and unix:// addresses (unix://:password@/path?db=1).
-func dialer(address string) (func(context.Context) (redis.Conn, error), error) {
+func dialer(address string, timeout time.Duration) (func(context.Context) (redis.Conn, error), error) {
 	options := []redis.DialOption{
-		redis.DialConnectTimeout(redisTimeout), redis.DialTLSHandshakeTimeout(redisTimeout),
-		redis.DialReadTimeout(redisTimeout), redis.DialWriteTimeout(redisTimeout),
+		redis.DialConnectTimeout(timeout), redis.DialTLSHandshakeTimeout(timeout),
+		redis.DialReadTimeout(timeout), redis.DialWriteTimeout(timeout),
 	}
 	if strings.Contains(address, ",") {
 		return nil, errors.New("sessions need a single Redis, not a Cluster")

@@ -27,6 +27,8 @@ type Config struct {
 	PostgresBin     string `name:"postgres-bin" env:"MIAOSHA_POSTGRES_BIN" placeholder:"DIR" help:"The folder of the sandbox's postgres and initdb. Looked for if not given, and fetched if not found."`
 	PostgresMirror  string `name:"postgres-mirror" env:"MIAOSHA_POSTGRES_MIRROR" placeholder:"URL" help:"Where the sandbox fetches Postgres from if none is installed: a Maven repository."`
 	Secret          string `name:"secret" env:"MIAOSHA_SECRET" placeholder:"TEXT" help:"Signs addresses, codes and notices; at least 32 bytes, the same in every process. The sandbox makes its own."`
+
+	Patient bool `kong:"-"` // for a command, which waits for a slow Redis; a shop says busy instead
 }
 
 const secretBytes = 32
@@ -88,12 +90,12 @@ func Open(ctx context.Context, cfg Config, schema string, log *slog.Logger) (s *
 		}
 	}
 	if cfg.RedisURL != "" {
-		if s.Redis, err = openRedis(ctx, cfg.RedisURL); err != nil {
+		if s.Redis, err = openRedis(ctx, cfg.RedisURL, cfg.Patient); err != nil {
 			return s, fmt.Errorf("--redis-url (REDIS_URL): %w", err)
 		}
 	}
 	if cfg.SessionRedisURL != "" {
-		rdb, err := openRedis(ctx, cfg.SessionRedisURL)
+		rdb, err := openRedis(ctx, cfg.SessionRedisURL, cfg.Patient)
 		if err != nil {
 			return s, fmt.Errorf("--session-redis-url (SESSION_REDIS_URL): %w", err)
 		}
@@ -113,7 +115,7 @@ func Open(ctx context.Context, cfg Config, schema string, log *slog.Logger) (s *
 		s.Secret = []byte(s.Sandbox.Secret)
 	}
 	if s.Redis == nil {
-		if s.Redis, err = openRedis(ctx, s.Sandbox.RedisURL); err != nil {
+		if s.Redis, err = openRedis(ctx, s.Sandbox.RedisURL, cfg.Patient); err != nil {
 			return s, fmt.Errorf("the sandbox's Redis: %w", err)
 		}
 	}
@@ -142,10 +144,13 @@ func (s *Stores) Close() {
 
 // openRedis connects to a Redis or a Cluster. It refuses one that evicts keys: a gate that loses its tickets under
 // memory pressure forgets whom it let in.
-func openRedis(ctx context.Context, url string) (redis.UniversalClient, error) {
+func openRedis(ctx context.Context, url string, patient bool) (redis.UniversalClient, error) {
 	opts, err := redisOptions(url)
 	if err != nil {
 		return nil, err
+	}
+	if patient {
+		opts.DialTimeout, opts.ReadTimeout, opts.WriteTimeout, opts.PoolTimeout = 10*time.Second, 10*time.Second, 10*time.Second, 10*time.Second
 	}
 	rdb := redis.NewUniversalClient(opts)
 	if err := checkRedis(ctx, rdb); err != nil {

@@ -32,6 +32,7 @@ type Desk struct {
 }
 
 func (d Desk) withStores(ctx context.Context, do func(*backend.Stores) error) error {
+	d.Backend.Patient = true
 	s, err := backend.Open(ctx, d.Backend, d.Schema, d.Log)
 	if err != nil {
 		return err

@@ -59,7 +59,6 @@ function Panel({ s, deal }) {
   const at = useSecond();
   const face = faceOf(s, at);
   const Face = FACES[face];
-  const box = useRef();
   const head = useRef();
   const inside = useRef(false);
   useLayoutEffect(() => { // a button that had the focus and is gone hands it to the headline
@@ -68,7 +67,7 @@ function Panel({ s, deal }) {
   usePayTime(s, deal);
   const ahead = face === 'queue' && s.result?.ahead;
   return html`
-    <section class="panel" ref=${box} data-test="face" data-face=${face} aria-label=${t('sale.panel')}
+    <section class="panel" data-test="face" data-face=${face} aria-label=${t('sale.panel')}
       onFocusCapture=${() => { inside.current = true; }}>
       <h2 ref=${head} tabindex="-1" class=${PLAIN.has(face) && !s.note ? 'hidden' : ''}>${t('face.' + face)}</h2>
       ${s.note && html`<p class="note" data-test="note">${why(s.note)}</p>`}

@@ -3,7 +3,6 @@ const people = (n) => `${n} ${n === 1 ? 'person' : 'people'}`;
 export default {
   shop: 'miaosha',
   skip: 'Skip to content',
-  home: 'Home',
   orders: 'Orders',
   login: 'Log in',
   logout: 'Log out',
@@ -135,7 +134,6 @@ export default {
   phone: 'Phone number',
   password: 'Password',
   'password.new': 'Choose a password',
-  showPassword: 'Show password',
   nickname: 'Nickname',
   code: 'Code from the text message',
   sendCode: 'Send code',

@@ -1,7 +1,6 @@
 export default {
   shop: '秒杀',
   skip: '跳到正文',
-  home: '首页',
   orders: '我的订单',
   login: '登录',
   logout: '退出',
@@ -133,7 +132,6 @@ export default {
   phone: '手机号',
   password: '密码',
   'password.new': '设一个密码',
-  showPassword: '显示密码',
   nickname: '昵称',
   code: '短信验证码',
   sendCode: '获取验证码',
