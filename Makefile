@@ -33,9 +33,10 @@ borders: ## imports run one way, and no test code is in the binary
 	    if [ -n "$$bad" ]; then echo "$$p must not import:" $$bad; fail=1; fi; \
 	  done; }; \
 	never "./goods ./user" '^miaosha/'; \
-	never "./order" '^miaosha/(user|seckill|web)'; \
+	never "./order" '^miaosha/(user|web|seckill($$|/[^f]))'; \
 	never "./goods ./user ./order ./seckill" '^(net/http|miaosha/web)$$'; \
-	never "./seckill" '^miaosha/(user|web|seckill/)'; \
+	never "./seckill" '^miaosha/(user|web|seckill/[^f])'; \
+	never "./seckill/failpoint" 'miaosha|net/http'; \
 	never "./web" '^miaosha/seckill/'; \
 	never "$$($(GO) list ./... | grep -vE '^miaosha(/web|/seckill/operator)?$$')" '^miaosha/(user|web)$$'; \
 	bad=$$($(GO) list -deps -f '{{range .Imports}}{{if eq . "testing"}}{{$$.ImportPath}}{{end}}{{end}}' . | grep '^miaosha' || true); \

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"miaosha/goods"
+	"miaosha/seckill/failpoint"
 )
 
 const (
@@ -93,7 +94,7 @@ func (s *Store) expireOf(ctx context.Context, sale int64) (n int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	return n, nil
+	return n, failpoint.Hit(failpoint.F7)
 }
 
 // Sweep expires orders and drains refunds once a second until ctx ends. A fault is told to report and tried again:

@@ -8,6 +8,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"miaosha/seckill/failpoint"
 )
 
 // Payment is one attempt to pay for an order.
@@ -82,8 +84,10 @@ func (s *Store) Decline(ctx context.Context, id uuid.UUID) error {
 func (s *Store) Capture(ctx context.Context, orderID uuid.UUID, amount int64, ref string) (status string, err error) {
 	for range 3 {
 		err = pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) error {
-			status, err = capture(ctx, tx, orderID, amount, ref)
-			return err
+			if status, err = capture(ctx, tx, orderID, amount, ref); err != nil {
+				return err
+			}
+			return failpoint.Hit(failpoint.F8)
 		})
 		// Two notices of one capture at one moment: the second finds the first's row when it looks again.
 		if pg := new(pgconn.PgError); !errors.As(err, &pg) || pg.Code != "23505" {

@@ -14,6 +14,7 @@ import (
 
 	"miaosha/goods"
 	"miaosha/order"
+	"miaosha/seckill/failpoint"
 )
 
 const (
@@ -227,6 +228,9 @@ func (e *Engine) serve(ctx context.Context, l *lane, batch []*click) {
 func (e *Engine) reserve(ctx context.Context, sale int64, crowd []asked) (answers []answer, err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), gateLimit)
 	defer cancel()
+	if err := failpoint.Hit(failpoint.F1); err != nil {
+		return nil, err
+	}
 	err = e.ask(func() error {
 		answers, err = e.gate.reserve(ctx, sale, crowd)
 		return err
@@ -235,6 +239,9 @@ func (e *Engine) reserve(ctx context.Context, sale int64, crowd []asked) (answer
 		if err = e.rebuild(ctx, sale); err == nil {
 			answers, err = e.gate.reserve(ctx, sale, crowd)
 		}
+	}
+	if err == nil {
+		err = failpoint.Hit(failpoint.F2)
 	}
 	return answers, err
 }

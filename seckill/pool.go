@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"miaosha/order"
+	"miaosha/seckill/failpoint"
 )
 
 const (
@@ -141,6 +142,7 @@ func (p *pool) work(ctx context.Context) error {
 			return nil
 		}
 		p.settle(ctx, l.sale, batch)
+		failpoint.Hit(failpoint.F6)
 		p.done(l)
 		if ctx.Err() != nil {
 			return nil
@@ -225,7 +227,7 @@ func (p *pool) settle(ctx context.Context, sale int64, batch []order.Ticket) {
 func (e *Engine) tell(ctx context.Context, sale int64, results []order.Result) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), gateLimit)
 	defer cancel()
-	if e.cfg.Gate == "redis" {
+	if e.cfg.Gate == "redis" && failpoint.Hit(failpoint.F5) == nil {
 		if err := e.ask(func() error { return e.gate.settle(ctx, sale, results) }); err != nil {
 			e.logFault("settle at the gate", err)
 		}
@@ -242,6 +244,7 @@ func (p *pool) drain(limit time.Duration) {
 		p.wake.Broadcast()
 	})
 	defer timer.Stop()
+	failpoint.Hit(failpoint.F10)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.ended = true

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"miaosha/goods"
+	"miaosha/seckill/failpoint"
 )
 
 const (
@@ -192,6 +193,7 @@ func (e *Engine) rebuildNow(ctx context.Context, sale int64) error {
 		if installed {
 			e.metrics.rebuilds.Inc()
 			e.log.Debug("installed a gate", "sale", sale, "epoch", epoch, "stock", l.Stock)
+			err = failpoint.Hit(failpoint.F9)
 		}
 		return err
 	})

@@ -10,6 +10,7 @@ import (
 
 	"miaosha/goods"
 	"miaosha/order"
+	"miaosha/seckill/failpoint"
 )
 
 // settleLimit is the time one settle transaction has.
@@ -24,6 +25,9 @@ const settleLimit = 1500 * time.Millisecond
 func (e *Engine) settle(ctx context.Context, sale int64, tickets []order.Ticket, gated bool) (results []order.Result, err error) {
 	ctx, cancel := context.WithTimeout(ctx, settleLimit)
 	defer cancel()
+	if err := failpoint.Hit(failpoint.F3); err != nil {
+		return nil, err
+	}
 	err = pgx.BeginFunc(ctx, e.db, func(tx pgx.Tx) error {
 		l, err := goods.Lock(ctx, tx, sale)
 		if err != nil {
@@ -34,8 +38,10 @@ func (e *Engine) settle(ctx context.Context, sale int64, tickets []order.Ticket,
 				return err
 			}
 		}
-		results, err = e.orders.Place(ctx, tx, l, tickets)
-		return err
+		if results, err = e.orders.Place(ctx, tx, l, tickets); err != nil {
+			return err
+		}
+		return failpoint.Hit(failpoint.F4)
 	})
 	if err != nil {
 		return nil, err

@@ -1,0 +1,83 @@
+//go:build faults
+
+package failpoint
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+// point is an armed failpoint.
+type point struct {
+	action  string
+	sleep   time.Duration
+	from    int64 // acts from this pass on
+	times   int64 // at most so often
+	percent float64
+	passed  atomic.Int64
+	acted   atomic.Int64
+}
+
+var armed = arm(os.Getenv("MIAOSHA_FAILPOINTS"))
+
+var form = regexp.MustCompile(`^(F[0-9]+)=(kill|sleep|error|drop)(?::([0-9a-z.]+))?(?:@([0-9]+))?(?:\*([0-9]+))?(?:%([0-9.]+))?$`)
+
+// arm reads the setting. A wrong one ends the process: a fault that is not injected would prove nothing.
+func arm(setting string) map[string]*point {
+	points := map[string]*point{}
+	for one := range strings.SplitSeq(setting, ";") {
+		if one = strings.TrimSpace(one); one == "" {
+			continue
+		}
+		m := form.FindStringSubmatch(one)
+		if m == nil {
+			panic(fmt.Sprintf("MIAOSHA_FAILPOINTS: %q", one))
+		}
+		p := &point{action: m[2], from: number(m[4], 1), times: number(m[5], 1<<62), percent: 100}
+		if p.action == "sleep" {
+			var err error
+			if p.sleep, err = time.ParseDuration(m[3]); err != nil {
+				panic(fmt.Sprintf("MIAOSHA_FAILPOINTS: %q: %v", one, err))
+			}
+		}
+		if m[6] != "" {
+			p.percent, _ = strconv.ParseFloat(m[6], 64)
+		}
+		points[m[1]] = p
+	}
+	return points
+}
+
+func number(text string, otherwise int64) int64 {
+	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+		return n
+	}
+	return otherwise
+}
+
+// Hit passes a point. Errors: ErrInjected, ErrDrop.
+func Hit(name string) error {
+	p := armed[name]
+	if p == nil || p.passed.Add(1) < p.from || p.percent < 100 && rand.Float64()*100 >= p.percent || p.acted.Add(1) > p.times {
+		return nil
+	}
+	fmt.Fprintf(os.Stderr, "failpoint %s: %s\n", name, p.action)
+	switch p.action {
+	case "kill":
+		self, _ := os.FindProcess(os.Getpid())
+		self.Kill()
+		select {} // nothing more happens here
+	case "sleep":
+		time.Sleep(p.sleep)
+		return nil
+	case "drop":
+		return ErrDrop
+	}
+	return ErrInjected
+}
