@@ -24,11 +24,12 @@ func TestMain(m *testing.M) { sandboxtest.Main(m) }
 
 // buyer is one of a crowd, with all he was told.
 type buyer struct {
-	id     int64
-	token  string
-	queued bool   // he was told 202
-	state  string // his last word: ordered, sold_out, ...
-	order  string
+	id        int64
+	token     string
+	queued    bool   // he was told 202
+	forgotten bool   // and then that he has no ticket
+	state     string // his last word: ordered, sold_out, ...
+	order     string
 }
 
 func crowd(t *testing.T, env []string, n int) []*buyer {
@@ -99,7 +100,8 @@ func (b *buyer) buy(url func() string, sale string, until time.Time) {
 			b.state, b.order = st.State, st.OrderID
 			return
 		case "none":
-			b.queued = false // Redis knows no ticket: asking again is safe
+			b.forgotten = b.forgotten || b.queued
+			b.queued = false
 		}
 		time.Sleep(time.Duration(max(20, st.Next)) * time.Millisecond)
 	}
@@ -134,6 +136,9 @@ func settled(t *testing.T, s *sandboxtest.Shop, env []string, sale string, buyer
 	states := map[string]int{}
 	for _, b := range buyers {
 		states[b.state]++
+		if b.forgotten {
+			t.Errorf("buyer %d held a ticket, and was told that he has none", b.id)
+		}
 		if b.state != "ordered" {
 			continue
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"miaosha/goods"
 	"miaosha/seckill/failpoint"
 )
 
@@ -146,15 +147,47 @@ func capture(ctx context.Context, tx pgx.Tx, orderID uuid.UUID, amount int64, re
 	return status, nil
 }
 
+// Refund takes a paid order back: its money is due to the buyer and its unit is on sale again, both or neither. The money
+// itself goes when DrainRefunds has it taken. ErrNotFound, ErrWrongStatus where the order is not paid.
+func (s *Store) Refund(ctx context.Context, orderID uuid.UUID) error {
+	var sale int64
+	err := s.db.QueryRow(ctx, `select sale_id from orders where id = $1`, orderID).Scan(&sale)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return ErrNotFound
+	}
+	if err != nil {
+		return fmt.Errorf("look for order %s: %w", orderID, err)
+	}
+	return pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) error {
+		if _, err := goods.Lock(ctx, tx, sale); err != nil {
+			return err
+		}
+		tag, err := tx.Exec(ctx, `update orders set status = 'refunded' where id = $1 and status = 'paid'`, orderID)
+		if err != nil {
+			return fmt.Errorf("refund order %s: %w", orderID, err)
+		}
+		if tag.RowsAffected() != 1 {
+			return ErrWrongStatus
+		}
+		if _, err := tx.Exec(ctx, `
+			update payments set status = 'refund_due', updated_at = now()
+			where  order_id = $1 and status = 'captured'`, orderID); err != nil {
+			return fmt.Errorf("refund order %s: %w", orderID, err)
+		}
+		return goods.GiveBack(ctx, tx, sale, 1)
+	})
+}
+
 // DrainRefunds hands every payment that is due back to refund and marks those it took. refund must be safe to call
 // twice for one payment: the mark may be lost after it. It gives how many were marked. One that fails is passed over and
-// told of at the end, and stays due: it holds up no other.
+// told of at the end, and stays due: it holds up no other, and since they are taken in no order, not even a hundred
+// that fail for ever do.
 func (s *Store) DrainRefunds(ctx context.Context, refund func(context.Context, Payment) error) (n int, err error) {
 	rows, err := s.db.Query(ctx, `
 		select id, order_id, amount, status, provider_ref
 		from   payments
 		where  status = 'refund_due'
-		order  by updated_at
+		order  by random()
 		limit  100`)
 	var due []Payment
 	if err == nil {

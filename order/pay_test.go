@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -520,4 +521,75 @@ func TestAnOrdersMovesFollowTheirModel(t *testing.T) {
 		moves["refund"](r)
 	})
 	s.sound(t)
+}
+
+// A paid order that is taken back gives its unit and its money back, once.
+func TestRefundGivesBackUnitAndMoney(t *testing.T) {
+	s := newShop(t)
+	sale := s.sell(t, 3)
+	paid, pending := s.buy(t, sale, 1), s.buy(t, sale, 2)
+	s.capture(t, paid, "r", "captured")
+	if err := s.Refund(t.Context(), uuid.New()); !errors.Is(err, order.ErrNotFound) {
+		t.Errorf("of no order: %v, want ErrNotFound", err)
+	}
+	if err := s.Refund(t.Context(), pending); !errors.Is(err, order.ErrWrongStatus) {
+		t.Errorf("of one that is not paid: %v, want ErrWrongStatus", err)
+	}
+	var done atomic.Int64
+	var crowd sync.WaitGroup
+	for range 5 {
+		crowd.Go(func() {
+			if err := s.Refund(t.Context(), paid); err == nil {
+				done.Add(1)
+			} else if !errors.Is(err, order.ErrWrongStatus) {
+				t.Error(err)
+			}
+		})
+	}
+	crowd.Wait()
+	if left, status := s.stock(t, sale), s.status(t, paid); done.Load() != 1 || left != 2 || status != order.Refunded {
+		t.Errorf("%d refunds, %d left, the order is %s; want 1, 2, refunded", done.Load(), left, status)
+	}
+	n, err := s.DrainRefunds(t.Context(), func(_ context.Context, p order.Payment) error {
+		if p.OrderID != paid || p.Amount != price || p.ProviderRef != "r" {
+			t.Errorf("asked to refund %+v", p)
+		}
+		return nil
+	})
+	if n != 1 || err != nil {
+		t.Errorf("%d refunds drained, %v; want 1", n, err)
+	}
+	s.sound(t)
+}
+
+// More payments that a provider refuses to take back than are looked at in one round hold up no other for ever.
+func TestRefundsThatAlwaysFailHoldUpNoOther(t *testing.T) {
+	s := newShop(t)
+	sale := s.sell(t, 200)
+	users := make([]int64, 130)
+	for i := range users {
+		users[i] = int64(i + 1)
+	}
+	for i, r := range s.place(t, sale, tickets(users...)...) {
+		s.overdue(t, r.OrderID)
+		s.capture(t, r.OrderID, fmt.Sprint("r", i), "refund_due")
+	}
+	s.exec(t, `update payments set updated_at = now() + interval '1 hour' where provider_ref = 'r129'`) // the newest
+	given := false
+	for range 100 {
+		_, err := s.DrainRefunds(t.Context(), func(_ context.Context, p order.Payment) error {
+			if p.ProviderRef != "r129" {
+				return errors.New("no")
+			}
+			given = true
+			return nil
+		})
+		if given {
+			return
+		}
+		if err == nil {
+			t.Fatal("none failed")
+		}
+	}
+	t.Error("the good one was never asked for")
 }

@@ -143,33 +143,32 @@ func (s *Store) Outcome(ctx context.Context, saleID, userID int64) (r Result, ok
 	return rs[0], true, nil
 }
 
-// Owners calls each with the users who have an order of the sale, in chunks of at most n. Deleting nothing and
-// holding no lock, it may miss orders that are being placed meanwhile.
-func (s *Store) Owners(ctx context.Context, saleID int64, n int, each func(users []int64, orders []uuid.UUID) error) error {
-	rows, err := s.db.Query(ctx, `select user_id, id from orders where sale_id = $1`, saleID)
-	if err != nil {
-		return fmt.Errorf("list the owners in sale %d: %w", saleID, err)
-	}
-	defer rows.Close()
-	users, orders := make([]int64, 0, n), make([]uuid.UUID, 0, n)
-	for rows.Next() {
-		var user int64
-		var id uuid.UUID
-		if err := rows.Scan(&user, &id); err != nil {
-			return fmt.Errorf("list the owners in sale %d: %w", saleID, err)
+// Owner is a user and the order he has of a sale.
+type Owner struct {
+	UserID  int64
+	OrderID uuid.UUID
+}
+
+// Owners lists who has an order of the sale by a ticket that begins with prefix; "" is any. It holds no lock and may
+// miss orders that are being placed meanwhile.
+func (s *Store) Owners(ctx context.Context, saleID int64, prefix string) ([]Owner, error) {
+	return s.owners(ctx, saleID, `
+		select user_id, id from orders where sale_id = $1 and starts_with(ticket, $2)`, saleID, prefix)
+}
+
+// OwnersAmong lists which of the users have an order of the sale.
+func (s *Store) OwnersAmong(ctx context.Context, saleID int64, users []int64) ([]Owner, error) {
+	return s.owners(ctx, saleID, `
+		select user_id, id from orders where sale_id = $1 and user_id = any($2)`, saleID, users)
+}
+
+func (s *Store) owners(ctx context.Context, saleID int64, sql string, args ...any) ([]Owner, error) {
+	rows, err := s.db.Query(ctx, sql, args...)
+	if err == nil {
+		var owners []Owner
+		if owners, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Owner]); err == nil {
+			return owners, nil
 		}
-		if users, orders = append(users, user), append(orders, id); len(users) == n {
-			if err := each(users, orders); err != nil {
-				return err
-			}
-			users, orders = users[:0], orders[:0]
-		}
 	}
-	if err := rows.Err(); err != nil {
-		return fmt.Errorf("list the owners in sale %d: %w", saleID, err)
-	}
-	if len(users) > 0 {
-		return each(users, orders)
-	}
-	return nil
+	return nil, fmt.Errorf("list the owners in sale %d: %w", saleID, err)
 }

@@ -250,32 +250,25 @@ func TestOwnersNamesEachOnce(t *testing.T) {
 	for _, r := range s.place(t, sale, tickets(1, 2, 3, 4, 5, 6, 7)...) {
 		want[r.UserID] = r.OrderID
 	}
+	direct := s.place(t, sale, order.Ticket{ID: "direct:8", UserID: 8})[0]
 	s.buy(t, s.sell(t, 1), 99) // of another sale
-	for _, n := range []int{1, 3, 7, 100} {
+	check := func(what string, want map[int64]uuid.UUID, owners []order.Owner, err error) {
+		t.Helper()
 		got := map[int64]uuid.UUID{}
-		err := s.Owners(t.Context(), sale, n, func(users []int64, orders []uuid.UUID) error {
-			if len(users) > n || len(users) != len(orders) || len(users) == 0 {
-				t.Errorf("a chunk of %d users and %d orders, at most %d", len(users), len(orders), n)
-			}
-			for i, u := range users {
-				if _, twice := got[u]; twice {
-					t.Errorf("user %d comes twice", u)
-				}
-				got[u] = orders[i]
-			}
-			return nil
-		})
-		if err != nil {
-			t.Fatal(err)
+		for _, o := range owners {
+			got[o.UserID] = o.OrderID
 		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("in chunks of %d: %s", n, diff)
+		if diff := cmp.Diff(want, got); diff != "" || err != nil || len(got) != len(owners) {
+			t.Errorf("%s: %d owners, %v %s", what, len(owners), err, diff)
 		}
 	}
-	stop := errors.New("stop")
-	if err := s.Owners(t.Context(), sale, 3, func([]int64, []uuid.UUID) error { return stop }); !errors.Is(err, stop) {
-		t.Errorf("got %v, want what the function said", err)
-	}
+	owners, err := s.Owners(t.Context(), sale, "direct:")
+	check("direct", map[int64]uuid.UUID{8: direct.OrderID}, owners, err)
+	owners, err = s.OwnersAmong(t.Context(), sale, []int64{2, 5, 99, 100})
+	check("among", map[int64]uuid.UUID{2: want[2], 5: want[5]}, owners, err)
+	want[8] = direct.OrderID
+	owners, err = s.Owners(t.Context(), sale, "")
+	check("all", want, owners, err)
 }
 
 // Twenty settle at once, their batches overlap in users, each batch is placed twice as after a lost answer.

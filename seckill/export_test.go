@@ -14,6 +14,14 @@ var (
 	GateKey, TicketsKey, JournalKey, DeadKey, CaptchaKey = gateKey, ticketsKey, journalKey, deadKey, captchaKey
 )
 
+// Deliveries is how often a ticket may be handed out.
+const Deliveries = deliveries
+
+// Retire forgets the consumers of a sale's journal that have been silent for so long.
+func Retire(ctx context.Context, rdb redis.UniversalClient, sale int64, silent time.Duration) error {
+	return gate{rdb: rdb}.retire(ctx, sale, silent)
+}
+
 // ReclaimAfter shortens the time after which an entry is anybody's.
 func (e *Engine) ReclaimAfter(d time.Duration) { e.reclaimIdle = d }
 

@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -31,12 +32,16 @@ var fixSource string
 //go:embed scripts/path.lua
 var pathSource string
 
+//go:embed scripts/retire.lua
+var retireSource string
+
 var (
 	reserveScript = redis.NewScript(reserveSource)
 	settleScript  = redis.NewScript(settleSource)
 	installScript = redis.NewScript(installSource)
 	fixScript     = redis.NewScript(fixSource)
 	pathScript    = redis.NewScript(pathSource)
+	retireScript  = redis.NewScript(retireSource)
 )
 
 const group = "settle" // the consumer group of every journal
@@ -228,13 +233,24 @@ func (g gate) found(ctx context.Context, sale int64) (fresh bool, err error) {
 }
 
 // lay remembers users who have orders. Nothing is newer than an order.
-func (g gate) lay(ctx context.Context, sale int64, users []int64, orders []uuid.UUID) error {
-	pipe := g.rdb.Pipeline()
-	for i, u := range users {
-		pipe.HSet(ctx, ticketsKey(sale), strconv.FormatInt(u, 10), "O"+orders[i].String())
+func (g gate) lay(ctx context.Context, sale int64, owners []order.Owner) error {
+	for chunk := range slices.Chunk(owners, layChunk) {
+		pairs := make([]any, 0, 2*len(chunk))
+		for _, o := range chunk {
+			pairs = append(pairs, o.UserID, "O"+o.OrderID.String())
+		}
+		if err := g.rdb.HSet(ctx, ticketsKey(sale), pairs...).Err(); err != nil {
+			return fmt.Errorf("lay %d owners of sale %d: %w", len(owners), sale, err)
+		}
 	}
-	if _, err := pipe.Exec(ctx); err != nil {
-		return fmt.Errorf("lay %d owners of sale %d: %w", len(users), sale, err)
+	return nil
+}
+
+// retire forgets the consumers of a journal that have been silent for so long and have nothing pending.
+func (g gate) retire(ctx context.Context, sale int64, silent time.Duration) error {
+	err := retireScript.Run(ctx, g.rdb, []string{journalKey(sale)}, silent.Milliseconds()).Err()
+	if err != nil && !noGroup(err) {
+		return fmt.Errorf("retire consumers of sale %d: %w", sale, err)
 	}
 	return nil
 }

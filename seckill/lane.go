@@ -24,6 +24,7 @@ const (
 	gateLimit    = 700 * time.Millisecond // for one reserve with its retry
 	soldOutMark  = 250 * time.Millisecond // how long a sold-out answer is repeated without asking
 	directAtOnce = 2                      // settles without a gate, in this process
+	directTicket = "direct:"              // what their tickets begin with
 )
 
 // lanes has a goroutine per sale somebody clicks on.
@@ -101,6 +102,7 @@ func (e *Engine) Enter() bool {
 		return true
 	}
 	e.inFlight.Add(-1)
+	e.metrics.shed.WithLabelValues("in flight").Inc()
 	return false
 }
 
@@ -133,6 +135,7 @@ func (e *Engine) click(ctx context.Context, sale, user int64) (Bought, error) {
 	select {
 	case l.in <- c:
 	default:
+		e.metrics.shed.WithLabelValues("lane").Inc()
 		return Bought{}, ErrBusy
 	}
 	select {
@@ -187,6 +190,7 @@ func (e *Engine) serve(ctx context.Context, l *lane, batch []*click) {
 		return
 	}
 	room := e.pool.reserve(len(batch))
+	e.metrics.shed.WithLabelValues("queue").Add(float64(len(batch) - room))
 	answerAll(batch[room:], Bought{err: ErrBusy})
 	if batch = batch[:room]; room == 0 {
 		return
@@ -213,6 +217,9 @@ func (e *Engine) serve(ctx context.Context, l *lane, batch []*click) {
 		}
 		if errors.Is(a.err, goods.ErrSoldOut) {
 			l.soldOut.Store(time.Now().Add(soldOutMark).UnixNano())
+		}
+		if errors.Is(a.err, ErrBusy) {
+			e.metrics.shed.WithLabelValues("journal").Inc()
 		}
 	}
 	e.pool.release(room - len(granted))
@@ -274,7 +281,7 @@ func (e *Engine) serveDirect(ctx context.Context, l *lane, batch []*click) {
 	}
 	tickets := make([]order.Ticket, len(batch))
 	for i, c := range batch {
-		tickets[i] = order.Ticket{ID: "direct:" + c.nonce, UserID: c.user}
+		tickets[i] = order.Ticket{ID: directTicket + c.nonce, UserID: c.user}
 	}
 	results, err := e.settle(context.WithoutCancel(ctx), l.sale, tickets, false)
 	if e.cfg.Gate == "redis" {
@@ -286,7 +293,7 @@ func (e *Engine) serveDirect(ctx context.Context, l *lane, batch []*click) {
 			e.logFault("settle without a gate", err)
 			err = ErrBusy
 		}
-		answerAll(batch, Bought{err: err})
+		e.refuse(ctx, l.sale, batch, err)
 		return
 	}
 	byTicket := make(map[string]order.Result, len(results))
@@ -301,6 +308,32 @@ func (e *Engine) serveDirect(ctx context.Context, l *lane, batch []*click) {
 			b.err = goods.ErrSoldOut
 		}
 		c.answer <- b
+	}
+}
+
+// refuse answers a batch that the sale's state or window refused, but for those who have an order: as a gate would, it
+// tells them of it.
+func (e *Engine) refuse(ctx context.Context, sale int64, batch []*click, err error) {
+	users := make([]int64, len(batch))
+	for i, c := range batch {
+		users[i] = c.user
+	}
+	has := map[int64]Status{}
+	if !errors.Is(err, ErrBusy) {
+		owners, fault := e.orders.OwnersAmong(ctx, sale, users)
+		if fault != nil {
+			err = ErrBusy
+		}
+		for _, o := range owners {
+			has[o.UserID] = Status{State: Ordered, OrderID: o.OrderID}
+		}
+	}
+	for _, c := range batch {
+		if st, ok := has[c.user]; ok {
+			c.answer <- Bought{Status: st}
+		} else {
+			c.answer <- Bought{err: err}
+		}
 	}
 }
 

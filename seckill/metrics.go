@@ -21,6 +21,7 @@ type metrics struct {
 	rebuilds prometheus.Counter
 	fixes    *prometheus.CounterVec // direction
 	dead     prometheus.Counter
+	shed     *prometheus.CounterVec // why
 	batch    prometheus.Histogram
 	queued   prometheus.GaugeFunc
 	inFlight prometheus.GaugeFunc
@@ -47,6 +48,7 @@ func newMetrics(e *Engine) *metrics {
 		rebuilds: count("gate_rebuilds_total", "Gates set up from Postgres."),
 		fixes:    counts("gate_fixes_total", "Gates whose stock was moved to the truth.", "direction"),
 		dead:     count("dead_letters_total", "Journal entries that could not be settled."),
+		shed:     counts("shed_total", "Buy requests told busy because something was full.", "why"),
 		batch: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "miaosha_lane_batch_users",
 			Help: "Users in one call to the gate.", Buckets: prometheus.ExponentialBuckets(1, 2, 9)}),
 		queued:   gauge("queued_tickets", "Tickets in this process's queue.", func() float64 { return float64(e.pool.queued()) }),
@@ -58,7 +60,7 @@ func newMetrics(e *Engine) *metrics {
 // Collectors are the rush's metrics, to be registered once.
 func (e *Engine) Collectors() []prometheus.Collector {
 	m := e.metrics
-	return []prometheus.Collector{m.granted, m.settled, m.retries, m.faults, m.claims, m.rebuilds, m.fixes, m.dead,
+	return []prometheus.Collector{m.granted, m.settled, m.retries, m.faults, m.claims, m.rebuilds, m.fixes, m.dead, m.shed,
 		m.batch, m.queued, m.inFlight}
 }
 

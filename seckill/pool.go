@@ -222,14 +222,12 @@ func (p *pool) settle(ctx context.Context, sale int64, batch []order.Ticket) {
 	}
 }
 
-// tell passes results on. If the gate doesn't hear them, the entries stay in the journal, and whoever claims them
-// finds the results stored.
+// tell passes results on.
 func (e *Engine) tell(ctx context.Context, sale int64, results []order.Result) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), gateLimit)
-	defer cancel()
 	if e.cfg.Gate == "redis" && failpoint.Hit(failpoint.F5) == nil {
-		if err := e.ask(func() error { return e.gate.settle(ctx, sale, results) }); err != nil {
+		if err := e.tellGate(ctx, sale, results); err != nil {
 			e.logFault("settle at the gate", err)
+			e.untold.add(sale, results, e.cfg.QMax)
 		}
 	}
 	e.watchers.tell(sale, results)

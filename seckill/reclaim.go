@@ -15,10 +15,12 @@ import (
 )
 
 const (
-	reclaimIdle  = 5 * time.Second // an entry whose owner has been silent for so long is anybody's
-	claimRefresh = time.Second     // how often an owner says that he is alive
-	claimBatch   = 500             // entries taken over in one call
-	journalLife  = 25 * time.Hour  // gates and journals live a day after their sale's end
+	reclaimIdle  = 5 * time.Second  // an entry whose owner has been silent for so long is anybody's
+	claimRefresh = time.Second      // how often an owner says that he is alive
+	retireEvery  = 10 * time.Minute // and how long a consumer must have been silent
+	claimBatch   = 500              // entries taken over in one call
+	deliveries   = 16               // after so many owners have died with it, a ticket is to blame
+	journalLife  = 25 * time.Hour   // gates and journals live a day after their sale's end
 
 	_ = uint(reclaimIdle - 3*settleLimit) // does not compile if an owner had no time for three tries
 )
@@ -42,6 +44,14 @@ func (e *Engine) reclaim(ctx context.Context) {
 	if err := e.ask(func() (err error) { gates, err = ReadGates(ctx, e.gate.rdb, sales); return err }); err != nil {
 		e.logFault("reclaim", err)
 		return
+	}
+	if time.Since(e.retired) > retireEvery {
+		e.retired = time.Now()
+		for _, sale := range sales {
+			if err := e.gate.retire(ctx, sale, retireEvery); err != nil && ctx.Err() == nil {
+				e.logFault("retire", err)
+			}
+		}
 	}
 	held := e.pool.held()
 	for _, sale := range sales {
@@ -84,6 +94,10 @@ func (e *Engine) reclaimIn(ctx context.Context, sale int64, held map[string]bool
 			entries = append(entries, s.Messages...)
 		}
 	}
+	worn, err := e.worn(ctx, sale, entries)
+	if err != nil {
+		return err
+	}
 	tickets := make([]order.Ticket, 0, len(entries))
 	for _, entry := range entries {
 		if held[entry.ID] {
@@ -95,6 +109,10 @@ func (e *Engine) reclaimIn(ctx context.Context, sale int64, held map[string]bool
 			e.buryEntry(ctx, sale, entry)
 			continue
 		}
+		if worn[entry.ID] {
+			e.giveUp(ctx, sale, t)
+			continue
+		}
 		tickets = append(tickets, t)
 	}
 	if used = len(tickets); used > 0 {
@@ -103,6 +121,37 @@ func (e *Engine) reclaimIn(ctx context.Context, sale int64, held map[string]bool
 		e.pool.submit(sale, tickets)
 	}
 	return nil
+}
+
+// worn tells which of the entries were handed out too often. Who holds a ticket through an outage keeps it and says so
+// each second, which counts as nothing: only a new owner counts.
+func (e *Engine) worn(ctx context.Context, sale int64, entries []redis.XMessage) (map[string]bool, error) {
+	if len(entries) == 0 {
+		return nil, nil
+	}
+	pending, err := e.gate.rdb.XPendingExt(ctx, &redis.XPendingExtArgs{
+		Stream: journalKey(sale), Group: group, Consumer: e.gate.consumer, Start: "-", End: "+", Count: int64(e.cfg.QMax),
+	}).Result()
+	if err != nil {
+		return nil, fmt.Errorf("count the deliveries in sale %d: %w", sale, err)
+	}
+	worn := map[string]bool{}
+	for _, p := range pending {
+		worn[p.ID] = p.RetryCount > deliveries
+	}
+	return worn, nil
+}
+
+// giveUp gives a ticket that has outlived its owners the result invalid, and buries it. Postgres away: the next claim.
+func (e *Engine) giveUp(ctx context.Context, sale int64, t order.Ticket) {
+	results, err := e.reject(ctx, sale, []order.Ticket{t})
+	if err != nil {
+		e.logFault("give up a ticket", err)
+		return
+	}
+	e.log.Error("a ticket has outlived its owners", "sale", sale, "ticket", t.ID, "user", t.UserID, "deliveries", deliveries)
+	e.bury(ctx, sale, t)
+	e.tell(ctx, sale, results)
 }
 
 // noGroup tells that a journal, or its consumer group, is not there.

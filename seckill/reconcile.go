@@ -3,12 +3,12 @@ package seckill
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"golang.org/x/sync/singleflight"
 
@@ -59,6 +59,9 @@ func (e *Engine) Left(s goods.Sale) int {
 func (e *Engine) reconcile(ctx context.Context) {
 	var gates map[int64]Reading
 	gateless := e.cfg.Gate == "off"
+	if !gateless {
+		e.catchUpUntold(ctx)
+	}
 	if !gateless && len(e.view.was) > 0 {
 		if err := e.ask(func() (err error) { gates, err = ReadGates(ctx, e.gate.rdb, e.view.was); return err }); err != nil {
 			if ctx.Err() != nil {
@@ -77,6 +80,9 @@ func (e *Engine) reconcile(ctx context.Context) {
 	}
 	left, was := make(map[int64]int, len(truths)), make([]int64, 0, len(truths))
 	for _, t := range truths {
+		if _, seen := slices.BinarySearch(e.view.was, t.ID); !seen && !gateless {
+			e.view.soldPast(t.ID) // perhaps, by a process that died before it told the gate
+		}
 		was = append(was, t.ID)
 		g, read := gates[t.ID]
 		switch epoch, _ := strconv.ParseInt(g.Epoch, 10, 64); {
@@ -121,17 +127,19 @@ func (e *Engine) catchUp(ctx context.Context, sale int64) error {
 	if !astray {
 		return nil
 	}
-	if err := e.layOwners(ctx, sale); err != nil {
+	if err := e.layOwners(ctx, sale, directTicket); err != nil {
 		return err
 	}
 	e.view.astray.CompareAndDelete(sale, number) // unless it sold again meanwhile
 	return nil
 }
 
-func (e *Engine) layOwners(ctx context.Context, sale int64) error {
-	return e.orders.Owners(ctx, sale, layChunk, func(users []int64, orders []uuid.UUID) error {
-		return e.gate.lay(ctx, sale, users, orders)
-	})
+func (e *Engine) layOwners(ctx context.Context, sale int64, prefix string) error {
+	owners, err := e.orders.Owners(ctx, sale, prefix)
+	if err != nil {
+		return err
+	}
+	return e.gate.lay(ctx, sale, owners)
 }
 
 // rebuild sets a sale's gate up from Postgres, if it is missing or older than the sale's row says. First the users with
@@ -167,7 +175,7 @@ func (e *Engine) rebuildNow(ctx context.Context, sale int64) error {
 		return err
 	}
 	if fresh || gates[sale].Epoch == "" {
-		if err := e.layOwners(ctx, sale); err != nil {
+		if err := e.layOwners(ctx, sale, ""); err != nil {
 			return err
 		}
 	}

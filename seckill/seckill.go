@@ -85,12 +85,14 @@ type Engine struct {
 	breaker  *gobreaker.TwoStepCircuitBreaker[struct{}]
 	lanes    lanes
 	pool     *pool
+	untold   untold
 	view     view
 	watchers watchers
 	inFlight atomic.Int64
 	direct   chan struct{} // one token per settle without a gate
 
 	reclaimIdle time.Duration // the constant, but in tests
+	retired     time.Time     // when dead consumers were last looked for; reclaim's own
 }
 
 // Deps is what an Engine stands on. DB should be a pool of its own with short lock and statement timeouts.

@@ -57,6 +57,10 @@ func (e *Engine) reject(ctx context.Context, sale int64, tickets []order.Ticket)
 	ctx, cancel := context.WithTimeout(ctx, settleLimit)
 	defer cancel()
 	err = pgx.BeginFunc(ctx, e.db, func(tx pgx.Tx) error {
+		// The lock keeps out another owner who places the same tickets.
+		if _, err := goods.Lock(ctx, tx, sale); err != nil && !errors.Is(err, goods.ErrNoSale) {
+			return err
+		}
 		results, err = e.orders.Reject(ctx, tx, sale, tickets)
 		return err
 	})

@@ -368,14 +368,12 @@ func (s *shop) gate() seckill.Reading {
 func (s *shop) owners() map[int64]uuid.UUID {
 	s.Helper()
 	owners := map[int64]uuid.UUID{}
-	err := s.orders.Owners(s.Context(), s.sale, 1000, func(users []int64, orders []uuid.UUID) error {
-		for i, u := range users {
-			owners[u] = orders[i]
-		}
-		return nil
-	})
+	all, err := s.orders.Owners(s.Context(), s.sale, "")
 	if err != nil {
 		s.Fatal(err)
+	}
+	for _, o := range all {
+		owners[o.UserID] = o.OrderID
 	}
 	return owners
 }

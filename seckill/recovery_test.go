@@ -1,0 +1,205 @@
+package seckill_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/redis/go-redis/v9"
+
+	"miaosha/goods"
+	"miaosha/seckill"
+	"miaosha/seckill/sandbox"
+	"miaosha/seckill/sandbox/sandboxtest"
+)
+
+// What is committed while Redis is away is told to the gate as soon as it answers, long before a claim would.
+func TestTheGateIsToldLater(t *testing.T) {
+	t.Parallel()
+	s, w := newShop(t, 10), &wire{}
+	s.idle = time.Hour // nobody claims
+	release := func() {}
+	e := s.start(func(_ *seckill.Config, d *seckill.Deps) { d.Redis = s.client(w) })
+	s.ready()
+	release = s.hold()
+	for user := range int64(5) {
+		if b, err := s.insist(e, user+1); err != nil || b.Status.State != seckill.Queued {
+			t.Fatalf("%+v, %v, want queued", b, err)
+		}
+	}
+	w.cut(true)
+	release()
+	s.until(5*time.Second, "the five are sold", func() bool { return s.stock() == 5 })
+	if g := s.gate(); g.Waiting != 5 {
+		t.Fatalf("%d wait in the journal, want all five: the gate can't know", g.Waiting)
+	}
+	w.cut(false)
+	s.until(2*time.Second, "the gate knows", func() bool { return s.gate().Waiting == 0 })
+	for user := range int64(5) {
+		if st := s.final(e, user+1); st.State != seckill.Ordered {
+			t.Errorf("user %d: %+v", user+1, st)
+		}
+	}
+	s.wantRest()
+}
+
+// A ticket whose owners died one after the other is to blame: it gets its no, and the others go on.
+func TestATicketThatOutlivesItsOwners(t *testing.T) {
+	t.Parallel()
+	s := newShop(t, 5)
+	s.idle = 20 * time.Millisecond
+	first := s.start(nil)
+	s.ready()
+	first.stop()
+	bad, err := seckill.Reserve(t.Context(), s.rdb, "dead", s.sale, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	entry := strings.Split(bad, ":")[1]
+	for range seckill.Deliveries - 2 { // with the reserve's own and the claim to come, all that are allowed
+		if err := s.rdb.XClaim(t.Context(), &redis.XClaimArgs{Stream: seckill.JournalKey(s.sale), Group: "settle", Consumer: "dead",
+			Messages: []string{entry}}).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := seckill.Reserve(t.Context(), s.rdb, "dead", s.sale, 2); err != nil {
+		t.Fatal(err)
+	}
+	second := s.start(nil)
+	if st := s.final(second, 2); st.State != seckill.Ordered {
+		t.Errorf("the good one is %+v", st)
+	}
+	if st := s.final(second, 1); st.State != seckill.Ordered {
+		t.Errorf("at the last delivery allowed it is %+v, want an order", st)
+	}
+	s.wantRest()
+	second.stop()
+
+	worse, err := seckill.Reserve(t.Context(), s.rdb, "dead", s.sale, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	entry = strings.Split(worse, ":")[1]
+	for range seckill.Deliveries - 1 { // one more
+		if err := s.rdb.XClaim(t.Context(), &redis.XClaimArgs{Stream: seckill.JournalKey(s.sale), Group: "settle", Consumer: "dead",
+			Messages: []string{entry}}).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	third := s.start(nil)
+	if st := s.final(third, 3); st.State != seckill.Invalid {
+		t.Errorf("the bad one is %+v, want invalid", st)
+	}
+	if n := s.rdb.XLen(t.Context(), seckill.DeadKey(s.sale)).Val(); n != 1 {
+		t.Errorf("%d in the dead stream, want 1", n)
+	}
+	s.wantRest()
+}
+
+// Processes that are gone are forgotten by the journal, but not while something is pending under them.
+func TestDeadConsumersAreForgotten(t *testing.T) {
+	t.Parallel()
+	if sandboxtest.Kind() == sandbox.Embedded {
+		t.Skip("the embedded Redis, which has one process only, does not say how long a consumer has been silent")
+	}
+	s := newShop(t, 5)
+	e := s.start(nil)
+	s.ready()
+	e.stop()
+	for i, name := range []string{"gone", "gone too", "left something"} {
+		ticket, err := seckill.Reserve(t.Context(), s.rdb, name, s.sale, int64(i+1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if name != "left something" {
+			entry := strings.Split(ticket, ":")[1]
+			s.rdb.XAck(t.Context(), seckill.JournalKey(s.sale), "settle", entry)
+			s.rdb.XDel(t.Context(), seckill.JournalKey(s.sale), entry)
+		}
+	}
+	names := func() (names []string) {
+		all, err := s.rdb.XInfoConsumers(t.Context(), seckill.JournalKey(s.sale), "settle").Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range all {
+			names = append(names, c.Name)
+		}
+		return names
+	}
+	if err := seckill.Retire(t.Context(), s.rdb, s.sale, time.Hour); err != nil || len(names()) < 3 {
+		t.Errorf("after an hour's silence only: %v, %v", names(), err)
+	}
+	time.Sleep(2 * time.Millisecond) // Redis measures silence in ms
+	if err := seckill.Retire(t.Context(), s.rdb, s.sale, time.Millisecond); err != nil || strings.Join(names(), ",") != "left something" {
+		t.Errorf("%v, %v, want who left something alone", names(), err)
+	}
+	if err := seckill.Retire(t.Context(), s.rdb, s.sale+1, time.Millisecond); err != nil {
+		t.Errorf("of a sale without a journal: %v", err)
+	}
+}
+
+// Who has an order hears of it, though the sale is over, without a gate as with one.
+func TestWithoutAGateWhoHasAnOrderHearsOfIt(t *testing.T) {
+	t.Parallel()
+	s := newShop(t, 5)
+	e := s.start(func(cfg *seckill.Config, _ *seckill.Deps) { cfg.Gate = "off" })
+	id := s.buy(e, 1)
+	s.set(goods.Closed)
+	if b, err := e.Buy(t.Context(), s.sale, 1); err != nil || b.Status.OrderID != id {
+		t.Errorf("the owner hears %+v, %v, want his order", b.Status, err)
+	}
+	if b, err := e.Buy(t.Context(), s.sale, 2); !errors.Is(err, goods.ErrEnded) {
+		t.Errorf("another hears %+v, %v, want ended", b.Status, err)
+	}
+}
+
+// Who bought past the gate by a process that died before it told the gate is told so by the next one.
+func TestWhoBoughtPastTheGateIsFoundByTheNextProcess(t *testing.T) {
+	t.Parallel()
+	s := newShop(t, 5)
+	s.start(nil)
+	s.ready()
+	blind := s.start(func(cfg *seckill.Config, _ *seckill.Deps) { cfg.Gate = "off" })
+	id := s.buy(blind, 1)
+	blind.stop()
+	next := s.start(nil)
+	if st, err := next.Result(t.Context(), s.sale, 1); err != nil || st.OrderID != id {
+		t.Errorf("at once: %+v, %v, want his order", st, err)
+	}
+	s.until(2*time.Second, "the gate knows him", func() bool {
+		return s.rdb.HGet(t.Context(), seckill.TicketsKey(s.sale), "1").Val() == "O"+id.String()
+	})
+	s.wantRest()
+}
+
+// What is turned away because something is full is counted.
+func TestShedIsCounted(t *testing.T) {
+	t.Parallel()
+	s := newShop(t, 50)
+	e := s.start(func(cfg *seckill.Config, _ *seckill.Deps) { cfg.QMax, cfg.MaxInFlight = 1, 1 })
+	s.ready()
+	release := s.hold()
+	s.insist(e, 1)
+	if _, err := e.Buy(t.Context(), s.sale, 2); !errors.Is(err, seckill.ErrBusy) {
+		t.Errorf("%v, want busy", err)
+	}
+	e.Enter()
+	if e.Enter() {
+		t.Error("a second one in flight")
+	}
+	release()
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(e.Collectors()...)
+	if err := testutil.GatherAndCompare(registry, strings.NewReader(`
+		# HELP miaosha_shed_total Buy requests told busy because something was full.
+		# TYPE miaosha_shed_total counter
+		miaosha_shed_total{why="in flight"} 1
+		miaosha_shed_total{why="queue"} 1
+	`), "miaosha_shed_total"); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,20 @@
+-- retire: forget the processes that are gone from a sale's journal.
+--
+-- KEYS  1 journal
+-- ARGV  1 ms a consumer must have been silent
+--
+-- Returns how many were forgotten. Only a consumer without pending entries is: deleting one deletes what is pending under
+-- it. A living process that is forgotten comes back with its next read. Safe to run twice.
+if redis.call('EXISTS', KEYS[1]) == 0 then
+    return 0
+end
+local gone = 0
+for _, c in ipairs(redis.call('XINFO', 'CONSUMERS', KEYS[1], 'settle')) do
+    local is = {}
+    for i = 1, #c, 2 do is[c[i]] = c[i + 1] end
+    if is.pending == 0 and is.idle >= tonumber(ARGV[1]) then
+        redis.call('XGROUP', 'DELCONSUMER', KEYS[1], 'settle', is.name)
+        gone = gone + 1
+    end
+end
+return gone
