@@ -32,7 +32,11 @@ func (e *Engine) ask(call func() error) error {
 		return errBreaker
 	}
 	err = call()
-	done(faultOf(err))
+	fault := faultOf(err)
+	if fault != nil {
+		e.view.doubts.Add(1)
+	}
+	done(fault)
 	return err
 }
 

@@ -14,6 +14,9 @@ var (
 	GateKey, TicketsKey, JournalKey, DeadKey, CaptchaKey = gateKey, ticketsKey, journalKey, deadKey, captchaKey
 )
 
+// ReconcileEvery is how often gates are held against Postgres.
+const ReconcileEvery = reconcileEvery
+
 // Deliveries is how often a ticket may be handed out.
 const Deliveries = deliveries
 

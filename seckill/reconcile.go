@@ -27,18 +27,44 @@ type view struct {
 	left atomic.Pointer[map[int64]int]
 	asks singleflight.Group // rebuilds under way, by sale
 	was  []int64            // sales of the last tick; reconcile's own
+	ops  map[int64]int64    // how far each gate was at the last tick; reconcile's own
 
 	rebuilding sync.RWMutex // read-locked by each rebuild; locked when Run has ended
 
 	astray sync.Map // sale id -> number: it sold past its gate, which doesn't know those buyers yet
 	sold   atomic.Int64
+	lost   sync.Map // sale id -> true: its gate was set back, and may know none of its buyers
+
+	// After a failure of Redis its gates may have forgotten buyers, until a tick has looked at them all.
+	doubts atomic.Int64 // failures
+	sure   atomic.Int64 // those before the last look
 }
 
 // soldPast takes note, after the commit, that a sale sold without telling its gate.
 func (v *view) soldPast(sale int64) { v.astray.Store(sale, v.sold.Add(1)) }
 
 // knows tells whether a sale's gate knows everybody who has an order.
-func (v *view) knows(sale int64) bool { _, astray := v.astray.Load(sale); return !astray }
+func (v *view) knows(sale int64) bool {
+	_, astray := v.astray.Load(sale)
+	_, lost := v.lost.Load(sale)
+	return !astray && !lost && v.doubts.Load() == v.sure.Load()
+}
+
+// look takes note of how far the gates are, and of those that have gone back: their Redis came back with older data, or
+// with none and somebody has set them up again.
+func (v *view) look(gates map[int64]Reading) {
+	ops := make(map[int64]int64, len(gates))
+	for sale, g := range gates {
+		n, err := strconv.ParseInt(g.Ops, 10, 64)
+		if err != nil {
+			continue // no gate: who rebuilds it tells it everybody
+		}
+		if ops[sale] = n; n < v.ops[sale] {
+			v.lost.Store(sale, true)
+		}
+	}
+	v.ops = ops
+}
 
 // Left is how many units of a sale can still be had, as far as this process has heard: at most half a second old for
 // an open sale.
@@ -57,6 +83,7 @@ func (e *Engine) Left(s goods.Sale) int {
 //
 // The gates are read before the truth: had a gate moved in between, its ops tell, and fix leaves it to the next tick.
 func (e *Engine) reconcile(ctx context.Context) {
+	doubts := e.view.doubts.Load()
 	var gates map[int64]Reading
 	gateless := e.cfg.Gate == "off"
 	if !gateless {
@@ -70,6 +97,9 @@ func (e *Engine) reconcile(ctx context.Context) {
 			e.logFault("reconcile", err)
 			gateless = true
 		}
+	}
+	if !gateless {
+		e.view.look(gates)
 	}
 	truths, err := e.sales.Truths(ctx, 0)
 	if err != nil {
@@ -101,7 +131,9 @@ func (e *Engine) reconcile(ctx context.Context) {
 		}
 	}
 	e.view.left.Store(&left)
-	e.view.was = was
+	if e.view.was = was; !gateless {
+		e.view.sure.Store(doubts)
+	}
 }
 
 // reconcileOne fixes one gate where it may differ, and gives by how much it moved.
@@ -121,14 +153,21 @@ func (e *Engine) reconcileOne(ctx context.Context, t goods.Truth, g Reading) int
 	return drift
 }
 
-// catchUp tells a gate who bought past it while Redis was away.
+// catchUp tells a gate who bought past it while Redis was away, or everybody if it was set back.
 func (e *Engine) catchUp(ctx context.Context, sale int64) error {
 	number, astray := e.view.astray.Load(sale)
-	if !astray {
+	who := directTicket
+	if _, lost := e.view.lost.Load(sale); lost {
+		e.log.Warn("a gate was set back: Redis has lost data", "sale", sale)
+		who = ""
+	} else if !astray {
 		return nil
 	}
-	if err := e.layOwners(ctx, sale, directTicket); err != nil {
+	if err := e.layOwners(ctx, sale, who); err != nil {
 		return err
+	}
+	if who == "" {
+		e.view.lost.Delete(sale)
 	}
 	e.view.astray.CompareAndDelete(sale, number) // unless it sold again meanwhile
 	return nil

@@ -203,3 +203,50 @@ func TestShedIsCounted(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Redis comes back with what it had a while ago. Who bought since is told of his order all the same, and the gate learns
+// of him, and of the units that are gone.
+func TestAGateThatIsSetBack(t *testing.T) {
+	t.Parallel()
+	s, w := newShop(t, 10), &wire{}
+	e := s.start(func(_ *seckill.Config, d *seckill.Deps) { d.Redis = s.client(w) })
+	s.ready()
+	s.buy(e, 1)
+	s.until(time.Second, "the first is settled", func() bool { return s.gate().Waiting == 0 })
+	keys := []string{seckill.GateKey(s.sale), seckill.TicketsKey(s.sale)}
+	old := map[string]map[string]string{}
+	for _, k := range keys {
+		old[k] = s.rdb.HGetAll(t.Context(), k).Val()
+	}
+	for user := range int64(5) {
+		s.buy(e, user+2)
+	}
+	s.until(time.Second, "all are settled", func() bool { return s.gate().Waiting == 0 && s.gate().Stock == 4 })
+	time.Sleep(2 * seckill.ReconcileEvery) // a tick has seen it
+	w.cut(true)
+	s.until(5*time.Second, "the failure is noticed", func() bool {
+		_, err := e.Result(t.Context(), s.sale, 99)
+		return errors.Is(err, seckill.ErrBusy)
+	})
+	for _, k := range keys {
+		s.rdb.Del(t.Context(), k)
+		s.rdb.HSet(t.Context(), k, old[k])
+	}
+	if g := s.gate(); g.Stock != 9 {
+		t.Fatalf("the gate has %d units, want the 9 of then", g.Stock)
+	}
+	w.cut(false)
+	for user := range int64(6) {
+		s.until(5*time.Second, "an answer", func() bool {
+			st, err := e.Result(t.Context(), s.sale, user+1)
+			if err == nil && st.State != seckill.Ordered {
+				t.Errorf("user %d has an order and is told %s", user+1, st.State)
+			}
+			return err == nil
+		})
+	}
+	s.until(2*time.Second, "the gate knows the last buyer", func() bool {
+		return strings.HasPrefix(s.rdb.HGet(t.Context(), seckill.TicketsKey(s.sale), "6").Val(), "O")
+	})
+	s.wantRest()
+}
