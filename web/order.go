@@ -96,7 +96,7 @@ func (s *Server) paid(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if err := verifyNotice(s.notify, r.Header.Get("X-Timestamp"), r.Header.Get("X-Signature"), raw); err != nil {
+	if err := verifyNotice(s.notify, r.Header.Get("X-Timestamp"), r.Header.Get("X-Signature"), raw, s.Rush.Now()); err != nil {
 		s.Log.Warn("a payment notice is refused", "from", addrOf(r), "err", err)
 		return err
 	}

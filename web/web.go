@@ -111,7 +111,7 @@ func New(cfg Config, d Deps, self string) (*Server, error) {
 		s.notify = derive(d.Secret, "payment notices")
 	}
 	if cfg.Cashier == "sandbox" || cfg.Cashier == "auto" && (d.Sandbox || cfg.NotifySecret == "") {
-		s.cashier = newCashier(self, s.notify)
+		s.cashier = newCashier(self, s.notify, d.Rush.Now)
 	}
 	s.handler = s.routes()
 	return s, nil
