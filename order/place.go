@@ -116,31 +116,31 @@ func results(ctx context.Context, tx pgx.Tx, saleID int64, ids []string) ([]Resu
 	return nil, fmt.Errorf("read results of sale %d: %w", saleID, err)
 }
 
-// Outcome is what Postgres knows of a user in a sale: his order, else the last result of a ticket of his. ok is false
-// if it knows nothing.
-func (s *Store) Outcome(ctx context.Context, saleID, userID int64) (r Result, ok bool, err error) {
+// Outcomes is what Postgres knows of users in a sale: a user's order, else the last result of a ticket of his. Those of
+// whom it knows nothing are not in it.
+func (s *Store) Outcomes(ctx context.Context, saleID int64, users []int64) (map[int64]Result, error) {
 	rows, err := s.db.Query(ctx, `
-		(select ticket, user_id, 'ordered' as outcome, id
-		 from   orders
-		 where  user_id = $1 and sale_id = $2)
-		union all
-		(select ticket, user_id, outcome, coalesce(order_id, '00000000-0000-0000-0000-000000000000')
-		 from   ticket_results
-		 where  user_id = $1 and sale_id = $2
-		 order  by created_at desc
-		 limit  1)
-		limit 1`, userID, saleID)
+		select distinct on (user_id) ticket, user_id, outcome, coalesce(order_id, '00000000-0000-0000-0000-000000000000')
+		from  (select ticket, user_id, 'ordered' as outcome, id as order_id, 'infinity'::timestamptz as created_at
+		       from   orders
+		       where  sale_id = $1 and user_id = any($2)
+		       union  all
+		       select ticket, user_id, outcome, order_id, created_at
+		       from   ticket_results
+		       where  sale_id = $1 and user_id = any($2)) as known
+		order  by user_id, created_at desc`, saleID, users)
 	var rs []Result
 	if err == nil {
 		rs, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Result])
 	}
 	if err != nil {
-		return r, false, fmt.Errorf("look up what user %d has of sale %d: %w", userID, saleID, err)
+		return nil, fmt.Errorf("look up what %d users have of sale %d: %w", len(users), saleID, err)
 	}
-	if len(rs) == 0 {
-		return r, false, nil
+	outcomes := make(map[int64]Result, len(rs))
+	for _, r := range rs {
+		outcomes[r.UserID] = r
 	}
-	return rs[0], true, nil
+	return outcomes, nil
 }
 
 // Owner is a user and the order he has of a sale.

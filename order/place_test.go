@@ -211,23 +211,28 @@ func TestARejectedTicketStaysRejected(t *testing.T) {
 	s.sound(t)
 }
 
-func TestOutcomeIsTheOrderElseTheLastResult(t *testing.T) {
+func TestOutcomesAreTheOrderElseTheLastResult(t *testing.T) {
 	s := newShop(t)
 	sale := s.sell(t, 1)
-	if _, ok, err := s.Outcome(t.Context(), sale, 1); ok || err != nil {
-		t.Errorf("before anything: %v, %v", ok, err)
+	outcomes := func(sale int64) map[int64]order.Result {
+		t.Helper()
+		all, err := s.Outcomes(t.Context(), sale, []int64{1, 2, 3})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return all
+	}
+	if all := outcomes(sale); len(all) > 0 {
+		t.Errorf("before anything: %v", all)
 	}
 	mine := s.buy(t, sale, 1)
 	s.place(t, sale, order.Ticket{ID: "second", UserID: 1}, order.Ticket{ID: "loser", UserID: 2})
-	for _, test := range []struct {
-		user    int64
-		outcome string
-		order   uuid.UUID
-	}{{1, order.Ordered, mine}, {2, order.SoldOut, uuid.Nil}} {
-		r, ok, err := s.Outcome(t.Context(), sale, test.user)
-		if err != nil || !ok || r.Outcome != test.outcome || r.OrderID != test.order || r.UserID != test.user {
-			t.Errorf("user %d: %+v, %v, %v", test.user, r, ok, err)
-		}
+	all := outcomes(sale)
+	if r := all[1]; r.Outcome != order.Ordered || r.OrderID != mine || r.UserID != 1 {
+		t.Errorf("user 1: %+v, want order %s", r, mine)
+	}
+	if r := all[2]; r.Outcome != order.SoldOut || r.OrderID != uuid.Nil || len(all) != 2 {
+		t.Errorf("user 2: %+v of %v, want sold out, and nothing of user 3", r, all)
 	}
 	// What he tries later is what he hears of.
 	if err := s.Cancel(t.Context(), 1, mine); err != nil {
@@ -235,11 +240,11 @@ func TestOutcomeIsTheOrderElseTheLastResult(t *testing.T) {
 	}
 	s.exec(t, `update sales set state = 'closed'`)
 	s.place(t, sale, order.Ticket{ID: "loser again", UserID: 2})
-	if r, ok, err := s.Outcome(t.Context(), sale, 2); err != nil || !ok || r.Outcome != order.Shut {
-		t.Errorf("the last result of user 2 is %+v, %v, %v; want closed", r, ok, err)
+	if r := outcomes(sale)[2]; r.Outcome != order.Shut {
+		t.Errorf("the last result of user 2 is %+v; want closed", r)
 	}
-	if _, ok, err := s.Outcome(t.Context(), sale+1, 1); ok || err != nil {
-		t.Errorf("of another sale: %v, %v", ok, err)
+	if all := outcomes(sale + 1); len(all) > 0 {
+		t.Errorf("of another sale: %v", all)
 	}
 }
 

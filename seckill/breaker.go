@@ -4,40 +4,68 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"sync/atomic"
 	"time"
 
 	"github.com/sony/gobreaker/v2"
 )
 
-// newBreaker opens after three failures of Redis in a row, or five within ten seconds, and lets one call try every half
-// second. A Redis that is silent rather than gone fails each call only after 0.7 s, and a lane makes one call at a time:
-// to ask for five in one second would never open it.
-func newBreaker() *gobreaker.TwoStepCircuitBreaker[struct{}] {
-	return gobreaker.NewTwoStepCircuitBreaker[struct{}](gobreaker.Settings{
+// breaker keeps calls away from a Redis that fails. It opens after three failures in a row, or five within ten seconds;
+// and after a single one for want of an answer, because the next call would wait as long, and behind it everybody who
+// clicks. Every half second one of the loops in the background tries again, so that no buyer waits for that.
+type breaker struct {
+	*gobreaker.TwoStepCircuitBreaker[struct{}]
+	silent atomic.Bool // the call that is being judged got no answer
+}
+
+func newBreaker() *breaker {
+	b := &breaker{}
+	b.TwoStepCircuitBreaker = gobreaker.NewTwoStepCircuitBreaker[struct{}](gobreaker.Settings{
 		Name:        "redis",
 		MaxRequests: 1,
 		Interval:    10 * time.Second,
 		Timeout:     500 * time.Millisecond,
-		ReadyToTrip: func(c gobreaker.Counts) bool { return c.ConsecutiveFailures >= 3 || c.TotalFailures >= 5 },
+		ReadyToTrip: func(c gobreaker.Counts) bool {
+			return c.ConsecutiveFailures >= 3 || c.TotalFailures >= 5 || b.silent.Load()
+		},
 	})
+	return b
 }
+
+func (b *breaker) closed() bool { return b.State() == gobreaker.StateClosed }
 
 // errBreaker is ErrBusy before Redis was asked anything.
 var errBreaker = fmt.Errorf("%w: the breaker is open", ErrBusy)
 
-// ask makes one call to Redis if the breaker allows it; otherwise errBreaker at once.
+// ask makes one call to Redis for somebody who waits, unless the breaker is open: then errBreaker at once.
 func (e *Engine) ask(call func() error) error {
+	if !e.breaker.closed() {
+		return errBreaker
+	}
+	return e.try(call)
+}
+
+// try is ask for the loops in the background: they find out whether Redis is back.
+func (e *Engine) try(call func() error) error {
 	done, err := e.breaker.Allow()
 	if err != nil {
 		return errBreaker
 	}
 	err = call()
 	fault := faultOf(err)
-	if fault != nil {
-		e.view.doubts.Add(1)
+	if isSilence(fault) {
+		e.breaker.silent.Store(true)
 	}
 	done(fault)
+	e.breaker.silent.Store(false)
 	return err
+}
+
+// isSilence tells a failure for want of an answer from one that came at once.
+func isSilence(err error) bool {
+	var late net.Error
+	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &late) && late.Timeout()
 }
 
 // faultOf is err if Redis is to blame for it, else nil: neither a refusal nor a caller who went away counts.

@@ -20,9 +20,12 @@ func (e *Engine) Now() time.Time { return e.clock.now() }
 func (e *Engine) setClock(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	asked := time.Now()
-	at, err := e.gate.rdb.Time(ctx).Result()
-	if err != nil {
+	var asked, at time.Time
+	if e.try(func() (err error) {
+		asked = time.Now()
+		at, err = e.gate.rdb.Time(ctx).Result()
+		return err
+	}) != nil {
 		return
 	}
 	e.clock.offset.Store(int64(at.Sub(asked.Add(time.Since(asked) / 2))))

@@ -188,8 +188,8 @@ func TestRebuildMissesNobody(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if st, err := e.Result(t.Context(), s.sale, 7); err != nil || st.OrderID != id || s.gate().Stock != 5 {
-				t.Errorf("%+v, %v, want order %s", st, err, id)
+			if has := s.rdb.HGet(t.Context(), seckill.TicketsKey(s.sale), "7").Val(); has != "O"+id.String() || s.gate().Stock != 5 {
+				t.Errorf("the gate knows of user 7 %q, want order %s", has, id)
 			}
 		})
 	}
@@ -416,7 +416,7 @@ func TestRedisGoesAway(t *testing.T) {
 		if st, err := e.Result(t.Context(), s.sale, 2); err == nil && st.State != seckill.Ordered {
 			t.Errorf("user 2 bought while Redis was away, and is told %+v", st)
 		}
-		st, err := e.Result(t.Context(), s.sale, 70)
+		st, err := e.Result(t.Context(), s.sale, 71)
 		return err == nil && st.State == seckill.None
 	})
 	for user, id := range s.owners() {

@@ -246,6 +246,24 @@ func (g gate) lay(ctx context.Context, sale int64, owners []order.Owner) error {
 	return nil
 }
 
+// ticketsOf reads what the gate remembers of users, "" where it remembers nothing, and how many tickets wait.
+func (g gate) ticketsOf(ctx context.Context, sale int64, users []int64) (values []string, waiting int, err error) {
+	fields := make([]string, len(users))
+	for i, u := range users {
+		fields[i] = strconv.FormatInt(u, 10)
+	}
+	pipe := g.rdb.Pipeline()
+	tickets, journal := pipe.HMGet(ctx, ticketsKey(sale), fields...), pipe.XLen(ctx, journalKey(sale))
+	if _, err := pipe.Exec(ctx); err != nil {
+		return nil, 0, fmt.Errorf("read the tickets of %d users in sale %d: %w", len(users), sale, err)
+	}
+	values = make([]string, len(users))
+	for i, v := range tickets.Val() {
+		values[i], _ = v.(string)
+	}
+	return values, int(journal.Val()), nil
+}
+
 // retire forgets the consumers of a journal that have been silent for so long and have nothing pending.
 func (g gate) retire(ctx context.Context, sale int64, silent time.Duration) error {
 	err := retireScript.Run(ctx, g.rdb, []string{journalKey(sale)}, silent.Milliseconds()).Err()

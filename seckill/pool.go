@@ -96,16 +96,21 @@ func (p *pool) submit(sale int64, tickets []order.Ticket) (ahead int) {
 	return ahead
 }
 
-// ahead tells how many tickets are settled before this user's; false if he has none in this process's queue.
-func (p *pool) ahead(sale, user int64) (int, bool) {
+// ahead tells how many tickets are settled before a user's, for those who have one in this process's queue.
+func (p *pool) ahead(sale int64, users []int64) map[int64]int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if l := p.lines[sale]; l != nil {
-		if n, ok := l.place[user]; ok {
-			return int(n - l.gone - 1), true
+	l := p.lines[sale]
+	if l == nil {
+		return nil
+	}
+	ahead := make(map[int64]int, len(users))
+	for _, u := range users {
+		if n, ok := l.place[u]; ok {
+			ahead[u] = int(n - l.gone - 1)
 		}
 	}
-	return 0, false
+	return ahead
 }
 
 // held lists the journal entries that are in this process's queue, by sale.

@@ -41,7 +41,7 @@ func (e *Engine) reclaim(ctx context.Context) {
 		return
 	}
 	var gates map[int64]Reading
-	if err := e.ask(func() (err error) { gates, err = ReadGates(ctx, e.gate.rdb, sales); return err }); err != nil {
+	if err := e.try(func() (err error) { gates, err = ReadGates(ctx, e.gate.rdb, sales); return err }); err != nil {
 		e.logFault("reclaim", err)
 		return
 	}
@@ -213,7 +213,7 @@ func (p *pool) guard(ctx context.Context) error {
 			}
 			for len(ids) > 0 {
 				n := min(len(ids), claimBatch)
-				err := p.e.ask(func() error {
+				err := p.e.try(func() error {
 					err := p.e.gate.rdb.XClaimJustID(ctx, &redis.XClaimArgs{
 						Stream: journalKey(sale), Group: group, Consumer: p.e.gate.consumer, Messages: ids[:n],
 					}).Err()

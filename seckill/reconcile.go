@@ -33,26 +33,18 @@ type view struct {
 
 	astray sync.Map // sale id -> number: it sold past its gate, which doesn't know those buyers yet
 	sold   atomic.Int64
-	lost   sync.Map // sale id -> true: its gate was set back, and may know none of its buyers
-
-	// After a failure of Redis its gates may have forgotten buyers, until a tick has looked at them all.
-	doubts atomic.Int64 // failures
-	sure   atomic.Int64 // those before the last look
+	lost   map[int64]bool // sales whose gate was set back, and may know none of its buyers; reconcile's own
 }
 
 // soldPast takes note, after the commit, that a sale sold without telling its gate.
 func (v *view) soldPast(sale int64) { v.astray.Store(sale, v.sold.Add(1)) }
 
-// knows tells whether a sale's gate knows everybody who has an order.
-func (v *view) knows(sale int64) bool {
-	_, astray := v.astray.Load(sale)
-	_, lost := v.lost.Load(sale)
-	return !astray && !lost && v.doubts.Load() == v.sure.Load()
-}
-
 // look takes note of how far the gates are, and of those that have gone back: their Redis came back with older data, or
 // with none and somebody has set them up again.
 func (v *view) look(gates map[int64]Reading) {
+	if v.lost == nil {
+		v.lost = map[int64]bool{}
+	}
 	ops := make(map[int64]int64, len(gates))
 	for sale, g := range gates {
 		n, err := strconv.ParseInt(g.Ops, 10, 64)
@@ -60,7 +52,7 @@ func (v *view) look(gates map[int64]Reading) {
 			continue // no gate: who rebuilds it tells it everybody
 		}
 		if ops[sale] = n; n < v.ops[sale] {
-			v.lost.Store(sale, true)
+			v.lost[sale] = true
 		}
 	}
 	v.ops = ops
@@ -83,14 +75,13 @@ func (e *Engine) Left(s goods.Sale) int {
 //
 // The gates are read before the truth: had a gate moved in between, its ops tell, and fix leaves it to the next tick.
 func (e *Engine) reconcile(ctx context.Context) {
-	doubts := e.view.doubts.Load()
 	var gates map[int64]Reading
 	gateless := e.cfg.Gate == "off"
 	if !gateless {
 		e.catchUpUntold(ctx)
 	}
 	if !gateless && len(e.view.was) > 0 {
-		if err := e.ask(func() (err error) { gates, err = ReadGates(ctx, e.gate.rdb, e.view.was); return err }); err != nil {
+		if err := e.try(func() (err error) { gates, err = ReadGates(ctx, e.gate.rdb, e.view.was); return err }); err != nil {
 			if ctx.Err() != nil {
 				return
 			}
@@ -131,9 +122,7 @@ func (e *Engine) reconcile(ctx context.Context) {
 		}
 	}
 	e.view.left.Store(&left)
-	if e.view.was = was; !gateless {
-		e.view.sure.Store(doubts)
-	}
+	e.view.was = was
 }
 
 // reconcileOne fixes one gate where it may differ, and gives by how much it moved.
@@ -157,7 +146,7 @@ func (e *Engine) reconcileOne(ctx context.Context, t goods.Truth, g Reading) int
 func (e *Engine) catchUp(ctx context.Context, sale int64) error {
 	number, astray := e.view.astray.Load(sale)
 	who := directTicket
-	if _, lost := e.view.lost.Load(sale); lost {
+	if e.view.lost[sale] {
 		e.log.Warn("a gate was set back: Redis has lost data", "sale", sale)
 		who = ""
 	} else if !astray {
@@ -166,9 +155,7 @@ func (e *Engine) catchUp(ctx context.Context, sale int64) error {
 	if err := e.layOwners(ctx, sale, who); err != nil {
 		return err
 	}
-	if who == "" {
-		e.view.lost.Delete(sale)
-	}
+	delete(e.view.lost, sale)
 	e.view.astray.CompareAndDelete(sale, number) // unless it sold again meanwhile
 	return nil
 }

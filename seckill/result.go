@@ -1,14 +1,10 @@
 package seckill
 
 import (
-	"context"
-	"errors"
-	"strconv"
 	"sync"
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/redis/go-redis/v9"
 
 	"miaosha/order"
 )
@@ -58,64 +54,6 @@ func statusOf(value string) Status {
 // nextPoll grows with the queue, so that a long one isn't asked about more than it can answer.
 func nextPoll(ahead int) time.Duration {
 	return min(200*time.Millisecond+time.Duration(ahead)*200*time.Microsecond, 2*time.Second)
-}
-
-// Result tells a user what became of his ticket: from the gate, or where that knows nothing or does not answer from
-// Postgres: his order, else the stored outcome. ErrBusy when neither can say.
-func (e *Engine) Result(ctx context.Context, sale, user int64) (Status, error) {
-	if _, _, err := e.cache.Sale(ctx, sale); err != nil {
-		return Status{}, err
-	}
-	down := e.cfg.Gate == "off"
-	if !down {
-		// Before the gate is asked: a ticket leaves the queue, and a gate knows every buyer, after the gate was told.
-		ahead, here := e.pool.ahead(sale, user)
-		knows := e.view.knows(sale)
-		value, waiting, known, err := e.ticketOf(ctx, sale, user)
-		down = err != nil
-		switch {
-		case value != "" && (knows || value[0] != 'X'):
-			s := statusOf(value)
-			if s.State == Queued {
-				if !here {
-					ahead = max(0, waiting-1) // another process has it: at most all that is in the journal
-				}
-				s.Ahead, s.NextPoll = ahead, nextPoll(ahead)
-			}
-			return s, nil
-		case here: // Redis has lost the ticket, or does not answer
-			return Status{State: Queued, Ahead: ahead, NextPoll: nextPoll(ahead)}, nil
-		case known && knows:
-			return Status{State: None}, nil
-		}
-	}
-	r, ok, err := e.orders.Outcome(ctx, sale, user)
-	switch {
-	case err != nil:
-		e.logFault("result", err)
-		return Status{}, ErrBusy
-	case ok:
-		return statusOf(remembered(r)), nil
-	case down && e.cfg.Gate != "off":
-		return Status{}, ErrBusy // he may hold a ticket that only Redis knows
-	}
-	return Status{State: None}, nil
-}
-
-// ticketOf asks the gate for a user's ticket. known is false where there is no gate to ask.
-func (e *Engine) ticketOf(ctx context.Context, sale, user int64) (value string, waiting int, known bool, err error) {
-	err = e.ask(func() error {
-		pipe := e.gate.rdb.Pipeline()
-		ticket := pipe.HGet(ctx, ticketsKey(sale), strconv.FormatInt(user, 10))
-		gate := pipe.Exists(ctx, gateKey(sale))
-		journal := pipe.XLen(ctx, journalKey(sale))
-		if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
-			return err
-		}
-		value, waiting, known = ticket.Val(), int(journal.Val()), gate.Val() == 1
-		return nil
-	})
-	return value, waiting, known, err
 }
 
 // watchers are those who listen for the result of a ticket in this process.

@@ -23,7 +23,6 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/redis/go-redis/v9"
-	"github.com/sony/gobreaker/v2"
 	"golang.org/x/sync/errgroup"
 
 	"miaosha/goods"
@@ -82,11 +81,12 @@ type Engine struct {
 
 	paths    paths
 	clock    clock
-	breaker  *gobreaker.TwoStepCircuitBreaker[struct{}]
+	breaker  *breaker
 	lanes    lanes
 	pool     *pool
 	untold   untold
 	view     view
+	looks    looks
 	watchers watchers
 	inFlight atomic.Int64
 	direct   chan struct{} // one token per settle without a gate
@@ -118,6 +118,7 @@ func New(cfg Config, d Deps) (*Engine, error) {
 		paths:   newPaths(d.Secret),
 		breaker: newBreaker(),
 		direct:  make(chan struct{}, directAtOnce),
+		looks:   newLooks(),
 
 		reclaimIdle: reclaimIdle,
 	}
@@ -138,6 +139,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return e.lanes.run(ctx, e) })
+	g.Go(func() error { return e.runLooks(ctx) })
 	g.Go(func() error { return e.pool.guard(ctx) })
 	if e.cfg.Gate == "redis" {
 		g.Go(func() error { return every(ctx, time.Second, e.setClock) })

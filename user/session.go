@@ -96,6 +96,7 @@ func (s *Sessions) End(ctx context.Context, token string) error {
 
 // Close lets go of the connections. Get goes on answering from the copies it has, for a few seconds.
 func (s *Sessions) Close() error {
+	s.copies.reads.work.Wait()
 	s.copies.kept.StopAllGoroutines()
 	if err := s.remote.pool.Close(); err != nil {
 		return fmt.Errorf("close the sessions: %w", err)

@@ -8,9 +8,10 @@ import (
 )
 
 const (
-	freshFor  = 2 * time.Second  // a copy answers alone; so long a session ended elsewhere lives on here
-	staleFor  = 10 * time.Minute // a copy answers when Redis doesn't
-	mostKept  = 200_000          // about 50 MB
+	freshFor  = 2 * time.Second       // a copy answers alone; so long a session ended elsewhere lives on here
+	staleFor  = 10 * time.Minute      // a copy answers when Redis doesn't
+	copyWait  = 50 * time.Millisecond // who has an older copy waits so long for Redis
+	mostKept  = 200_000               // about 50 MB
 	readsOnce = 2
 )
 
@@ -49,11 +50,16 @@ func (c *copies) FindCtx(ctx context.Context, token string) (record []byte, foun
 	if have && (copied.record == nil || c.now().Sub(copied.at) < freshFor) {
 		return copied.record, copied.record != nil, nil
 	}
+	if have = have && c.now().Sub(copied.at) < staleFor; have {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, copyWait)
+		defer cancel()
+	}
 	record, err = c.reads.get(ctx, token)
+	if err != nil && have {
+		return copied.record, true, nil
+	}
 	if err != nil {
-		if have && c.now().Sub(copied.at) < staleFor {
-			return copied.record, true, nil
-		}
 		return nil, false, err
 	}
 	if now, ok := c.kept.GetIfPresent(token); ok && now.record == nil {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -158,4 +159,28 @@ func TestMintWaitsForASlowRedis(t *testing.T) {
 	if err != nil || len(tokens) != 1 {
 		t.Errorf("%d tokens, %v; want 1", len(tokens), err)
 	}
+}
+
+// Who has a copy that is not fresh any more does not wait for a Redis that is slow to answer.
+func TestACopyDoesNotWaitForASlowRedis(t *testing.T) {
+	rdb := miniredis.RunT(t)
+	s, clock := newSessions(t, "redis://"+rdb.Addr())
+	token := logIn(t, s, buyer)
+	expect(t, "before", s, token, buyer)
+	var slow atomic.Bool
+	rdb.Server().SetPreHook(func(*server.Peer, string, ...string) bool {
+		if slow.Load() {
+			time.Sleep(redisTimeout)
+		}
+		return false
+	})
+	slow.Store(true)
+	clock.ahead += freshFor
+	began := time.Now()
+	expect(t, "with a copy", s, token, buyer)
+	if took := time.Since(began); took > redisTimeout/2 {
+		t.Errorf("took %v, want about %v", took, copyWait)
+	}
+	slow.Store(false)
+	s.copies.reads.work.Wait()
 }

@@ -9,10 +9,11 @@ import (
 // while the connections are busy go together in the next round trip: when a sale opens and thousands come for the
 // first time, Redis sees a few large reads. Alone, a read waits for nobody.
 //
-// There is no goroutine in it: who opens a batch carries it, to its end even if he leaves, and the others wait for him.
+// A batch is read to its end, whoever of those that wait for it leaves.
 type reads struct {
 	fetch func(ctx context.Context, keys []string) ([][]byte, error)
-	slots chan struct{} // round trips at once
+	slots chan struct{}  // round trips at once
+	work  sync.WaitGroup // reads under way
 
 	mu        sync.Mutex
 	gathering *batch            // takes more keys; nil if there is none
@@ -37,7 +38,7 @@ func newReads(atOnce int, fetch func(context.Context, []string) ([][]byte, error
 func (r *reads) get(ctx context.Context, key string) ([]byte, error) {
 	b, carry := r.join(key)
 	if carry {
-		r.carry(ctx, b)
+		r.work.Go(func() { r.carry(ctx, b) })
 	}
 	select {
 	case <-b.done:
@@ -50,7 +51,7 @@ func (r *reads) get(ctx context.Context, key string) ([]byte, error) {
 	return b.values[b.at[key]], nil
 }
 
-// join returns the batch that reads the key, and whether the caller has to carry it.
+// join returns the batch that reads the key, and whether the caller has to have it carried.
 func (r *reads) join(key string) (b *batch, carry bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -1,0 +1,161 @@
+package seckill
+
+import (
+	"context"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+const (
+	lookers     = 2    // round trips at once, to Redis and to Postgres each
+	lookBatch   = 256  // questions in one of them
+	looksQueued = 4096 // more hear busy
+	lookLimit   = time.Second
+)
+
+// looks answers those who ask for their result. Whatever waits is looked up together, first at the gates. What a gate
+// says of an order or of a ticket that waits is so. All else it may not know: it may have lost a ticket, or somebody
+// bought past it. So that is looked up in Postgres.
+type looks struct {
+	gate, truth chan *look
+	ended       chan struct{} // closed when nobody looks any more
+}
+
+// look is one question.
+type look struct {
+	sale, user int64
+	gate       string      // what the gate said: "" or X<reason>
+	down       bool        // it said nothing
+	answer     chan looked // takes one
+}
+
+type looked struct {
+	Status
+	err error
+}
+
+func newLooks() looks {
+	return looks{gate: make(chan *look, looksQueued), truth: make(chan *look, looksQueued), ended: make(chan struct{})}
+}
+
+func (e *Engine) runLooks(ctx context.Context) error {
+	defer close(e.looks.ended)
+	var g errgroup.Group
+	for range lookers {
+		g.Go(func() error { gather(ctx, e.looks.gate, e.lookAtGates); return nil })
+		g.Go(func() error { gather(ctx, e.looks.truth, e.lookAtTruth); return nil })
+	}
+	return g.Wait()
+}
+
+// gather hands what waits in a channel to do, by sale, until ctx ends. Alone, a question waits for nobody.
+func gather(ctx context.Context, in <-chan *look, do func(ctx context.Context, sale int64, asked []*look)) {
+	for {
+		bySale := map[int64][]*look{}
+		select {
+		case <-ctx.Done():
+			return
+		case l := <-in:
+			bySale[l.sale] = append(bySale[l.sale], l)
+		}
+		for n := 1; n < lookBatch; n++ {
+			select {
+			case l := <-in:
+				bySale[l.sale] = append(bySale[l.sale], l)
+				continue
+			default:
+			}
+			break
+		}
+		for sale, asked := range bySale {
+			limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookLimit)
+			do(limited, sale, asked)
+			cancel()
+		}
+	}
+}
+
+// Result tells a user what became of his ticket. ErrBusy when it can't be said: an outage is never a no.
+func (e *Engine) Result(ctx context.Context, sale, user int64) (Status, error) {
+	if _, _, err := e.cache.Sale(ctx, sale); err != nil {
+		return Status{}, err
+	}
+	l := &look{sale: sale, user: user, answer: make(chan looked, 1)}
+	select {
+	case e.looks.gate <- l:
+	default:
+		return Status{}, e.shed("results")
+	}
+	select {
+	case got := <-l.answer:
+		return got.Status, got.err
+	case <-e.looks.ended:
+	case <-ctx.Done():
+	}
+	return Status{}, ErrBusy
+}
+
+func (e *Engine) lookAtGates(ctx context.Context, sale int64, asked []*look) {
+	users := make([]int64, len(asked))
+	for i, l := range asked {
+		users[i] = l.user
+	}
+	// Before the gate is asked: a ticket leaves the queue after the gate was told.
+	ahead := e.pool.ahead(sale, users)
+	values, waiting, err := make([]string, len(asked)), 0, error(nil)
+	if e.cfg.Gate == "redis" {
+		err = e.ask(func() (err error) { values, waiting, err = e.gate.ticketsOf(ctx, sale, users); return err })
+		if err != nil {
+			e.logFault("result", err)
+			values = make([]string, len(asked))
+		}
+	}
+	for i, l := range asked {
+		n, here := ahead[l.user]
+		switch st := statusOf(values[i]); {
+		case st.State == Ordered:
+			l.answer <- looked{Status: st}
+		case here: // Redis may have lost the ticket, or not answer
+			l.answer <- looked{Status: queuedBehind(n)}
+		case st.State == Queued: // another process has it: at most all that is in the journal
+			l.answer <- looked{Status: queuedBehind(max(0, waiting-1))}
+		default:
+			l.gate, l.down = values[i], err != nil
+			select {
+			case e.looks.truth <- l:
+			default:
+				l.answer <- looked{err: e.shed("results")}
+			}
+		}
+	}
+}
+
+func queuedBehind(n int) Status { return Status{State: Queued, Ahead: n, NextPoll: nextPoll(n)} }
+
+func (e *Engine) lookAtTruth(ctx context.Context, sale int64, asked []*look) {
+	users := make([]int64, len(asked))
+	for i, l := range asked {
+		users[i] = l.user
+	}
+	outcomes, err := e.orders.Outcomes(ctx, sale, users)
+	if err != nil {
+		e.logFault("result", err)
+	}
+	for _, l := range asked {
+		switch r, known := outcomes[l.user]; {
+		case err != nil, !known && l.down: // he may hold a ticket that only Redis knows
+			l.answer <- looked{err: ErrBusy}
+		case known:
+			l.answer <- looked{Status: statusOf(remembered(r))}
+		default: // a gate may know a no that could not be stored
+			l.answer <- looked{Status: statusOf(l.gate)}
+		}
+	}
+}
+
+// shed counts what is turned away because something is full, and is ErrBusy.
+func (e *Engine) shed(why string) error {
+	e.metrics.shed.WithLabelValues(why).Inc()
+	return ErrBusy
+}
