@@ -20,6 +20,7 @@ import (
 	"miaosha/goods"
 	"miaosha/order"
 	"miaosha/seckill"
+	"miaosha/seckill/audit"
 	"miaosha/seckill/backend"
 	"miaosha/seckill/operator"
 	"miaosha/user"
@@ -137,9 +138,9 @@ func serve(ctx context.Context, c *commands, log *slog.Logger, stdout io.Writer)
 	}
 	defer sessions.Close()
 	sales, orders := goods.New(stores.Web), order.New(stores.Pay, cfg.Order)
-	users, cache := user.New(stores.Web, stores.Redis, stores.Secret, cfg.User, log), goods.NewCache(sales)
+	users, cache := user.New(stores.Users, stores.Redis, stores.Secret, cfg.User, log), goods.NewCache(sales)
 	rush, err := seckill.New(cfg.Seckill, seckill.Deps{DB: stores.Settle, Redis: stores.Redis, Sales: sales, Cache: cache,
-		Orders: orders, Secret: stores.Secret, Log: log})
+		Orders: order.New(stores.Web, cfg.Order), Secret: stores.Secret, Log: log})
 	if err != nil {
 		return err
 	}
@@ -148,6 +149,11 @@ func serve(ctx context.Context, c *commands, log *slog.Logger, stdout io.Writer)
 	if err != nil {
 		return err
 	}
+	gates := stores.Redis
+	if cfg.Seckill.Gate == "off" {
+		gates = nil // what an earlier shop left there is nobody's
+	}
+	watch := audit.NewWatch(stores.Web, gates, log)
 	report := func(err error) { log.Warn("tried again in a moment", "err", err) }
 	filled := make(chan struct{})
 	behind, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -155,6 +161,7 @@ func serve(ctx context.Context, c *commands, log *slog.Logger, stdout io.Writer)
 	work, behind := errgroup.WithContext(behind)
 	work.Go(func() error { return rush.Run(behind) })
 	work.Go(func() error { return orders.Sweep(behind, shop.Refund(), report) })
+	work.Go(func() error { return watch.Run(behind) })
 	if c.Backend.Sandboxed() {
 		if err := demoAccounts(ctx, users); err != nil {
 			return err
@@ -166,7 +173,7 @@ func serve(ctx context.Context, c *commands, log *slog.Logger, stdout io.Writer)
 		case <-ctx.Done():
 		}
 	}
-	ops := web.Ops(rush.Collectors(), []web.Check{{Name: "postgres", Ask: stores.Web.Ping},
+	ops := web.Ops(append(rush.Collectors(), watch.Collectors()...), []web.Check{{Name: "postgres", Ask: stores.Web.Ping},
 		{Name: "redis", Ask: func(ctx context.Context) error { return stores.Redis.Ping(ctx).Err() }}})
 	welcome(stdout, c, doors, stores, shop.PlayMoney(), time.Since(began))
 	front, cancel := context.WithCancel(ctx)

@@ -11,13 +11,14 @@ import (
 )
 
 const (
-	fresh     = time.Second      // how long an entry is served without a question
-	stale     = 60 * time.Second // how long it is served when Postgres does not answer
-	cacheSize = 20_000           // entries, unknown ids among them
+	fresh     = time.Second           // how long an entry is served without a question
+	stale     = 60 * time.Second      // how long it is served when Postgres does not answer
+	patience  = 50 * time.Millisecond // how long who could be served an older one waits for a new one
+	cacheSize = 20_000                // entries, unknown ids among them
 )
 
-// Cache answers the shop window from memory. An entry lives a second; then one caller reads it anew while the others
-// wait for him (single flight). When Postgres does not answer, an entry up to a minute old is served and marked. An
+// Cache answers the shop window from memory. An entry lives a second; then it is read anew, once for all who ask (single
+// flight). When Postgres does not answer, or not soon, an entry up to a minute old is served and marked. An
 // id nobody sells is an entry too, and an id past the newest is refused without one, so guessing ids costs Postgres
 // nothing.
 type Cache struct {
@@ -92,11 +93,12 @@ func (c *Cache) load(ctx context.Context, key string, read func(context.Context)
 	if ok && c.now().Sub(had.at) < fresh {
 		return had, 0, nil
 	}
-	if age := c.now().Sub(had.at); ok && age < stale && c.now().Sub(had.tried) < fresh {
-		return had, age, nil // Postgres has just not answered: not everybody need wait to see that
+	old := ok && c.now().Sub(had.at) < stale
+	if old && c.now().Sub(had.tried) < fresh {
+		return had, c.now().Sub(had.at), nil // Postgres has just not answered: not everybody need wait to see that
 	}
 	// The read is shared, so it must not die with the caller who happened to begin it.
-	got, err, _ := c.flight.Do(key, func() (any, error) {
+	reading := c.flight.DoChan(key, func() (any, error) {
 		if e, ok := c.entries.GetIfPresent(key); ok && c.now().Sub(e.at) < fresh {
 			return e, nil // somebody's read ended between our look and here
 		}
@@ -110,12 +112,28 @@ func (c *Cache) load(ctx context.Context, key string, read func(context.Context)
 		c.entries.Set(key, e)
 		return e, nil
 	})
-	switch {
-	case err == nil:
-		return got.(entry), 0, nil
-	case ok && c.now().Sub(had.at) < stale:
-		had.tried = c.now()
-		c.entries.Set(key, had)
+	var enough <-chan time.Time
+	if old {
+		enough = time.After(patience)
+	}
+	var err error
+	select {
+	case got := <-reading:
+		if err = got.Err; err == nil {
+			return got.Val.(entry), 0, nil
+		}
+	case <-enough:
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	if old {
+		c.entries.ComputeIfPresent(key, func(e entry) (entry, otter.ComputeOp) {
+			if e.at.After(had.at) {
+				return e, otter.CancelOp // the read has ended after all
+			}
+			e.tried = c.now()
+			return e, otter.WriteOp
+		})
 		return had, c.now().Sub(had.at), nil
 	}
 	return entry{}, 0, fmt.Errorf("goods cache: %w", err)

@@ -38,21 +38,30 @@ func (b *breaker) closed() bool { return b.State() == gobreaker.StateClosed }
 // errBreaker is ErrBusy before Redis was asked anything.
 var errBreaker = fmt.Errorf("%w: the breaker is open", ErrBusy)
 
+// redisLimit is the time most calls have, a retry included. A call's time is its own: who gives up waiting for it is not
+// Redis's fault.
+const redisLimit = 700 * time.Millisecond
+
 // ask makes one call to Redis for somebody who waits, unless the breaker is open: then errBreaker at once.
-func (e *Engine) ask(call func() error) error {
+func (e *Engine) ask(ctx context.Context, limit time.Duration, call func(context.Context) error) error {
 	if !e.breaker.closed() {
 		return errBreaker
 	}
-	return e.try(call)
+	return e.try(ctx, limit, call)
 }
 
 // try is ask for the loops in the background: they find out whether Redis is back.
-func (e *Engine) try(call func() error) error {
+func (e *Engine) try(ctx context.Context, limit time.Duration, call func(context.Context) error) error {
+	if ctx.Err() != nil {
+		return fmt.Errorf("%w: %w", ErrBusy, ctx.Err())
+	}
 	done, err := e.breaker.Allow()
 	if err != nil {
 		return errBreaker
 	}
-	err = call()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
+	defer cancel()
+	err = call(ctx)
 	fault := faultOf(err)
 	if isSilence(fault) {
 		e.breaker.silent.Store(true)

@@ -29,7 +29,9 @@ func (e *Engine) Captcha(ctx context.Context, sale int64, token string) (png []b
 		return nil, fmt.Errorf("seed a captcha: %w", err)
 	}
 	text, answer := newSum(mathrand.New(mathrand.NewChaCha8(seed)))
-	err = e.ask(func() error { return e.gate.rdb.Set(ctx, captchaKey(sale, token), answer, captchaLife).Err() })
+	err = e.ask(ctx, redisLimit, func(ctx context.Context) error {
+		return e.gate.rdb.Set(ctx, captchaKey(sale, token), answer, captchaLife).Err()
+	})
 	if err != nil {
 		return nil, e.asRefusal("captcha", err)
 	}
@@ -42,7 +44,7 @@ func (e *Engine) checkCaptcha(ctx context.Context, sale int64, token, answer str
 		return nil
 	}
 	var want string
-	err := e.ask(func() (err error) {
+	err := e.ask(ctx, redisLimit, func(ctx context.Context) (err error) {
 		want, err = e.gate.rdb.GetDel(ctx, captchaKey(sale, token)).Result()
 		if errors.Is(err, redis.Nil) {
 			want, err = "", nil

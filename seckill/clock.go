@@ -18,10 +18,8 @@ func (e *Engine) Now() time.Time { return e.clock.now() }
 // setClock asks Redis for the time, and takes the middle of the round trip for the moment of the answer. While Redis
 // does not answer, the last offset stands.
 func (e *Engine) setClock(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, time.Second)
-	defer cancel()
 	var asked, at time.Time
-	if e.try(func() (err error) {
+	if e.try(ctx, redisLimit, func(ctx context.Context) (err error) {
 		asked = time.Now()
 		at, err = e.gate.rdb.Time(ctx).Result()
 		return err

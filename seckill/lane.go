@@ -21,7 +21,6 @@ const (
 	laneWaiting  = 4096                   // clicks that may wait for a lane; more hear busy
 	laneIdle     = time.Minute            // a lane nobody clicks on ends
 	gateLimit    = 300 * time.Millisecond // for one reserve, with its retry if Redis was quick to fail
-	tellLimit    = 700 * time.Millisecond // to tell the gate what was settled, where no buyer waits
 	soldOutMark  = 250 * time.Millisecond // how long a sold-out answer is repeated without asking
 	directAtOnce = 2                      // settles without a gate, in this process
 	directTicket = "direct:"              // what their tickets begin with
@@ -238,7 +237,7 @@ func (e *Engine) reserve(ctx context.Context, sale int64, crowd []asked) (answer
 	if err := failpoint.Hit(failpoint.F1); err != nil {
 		return nil, err
 	}
-	err = e.ask(func() error {
+	err = e.ask(ctx, gateLimit, func(ctx context.Context) error {
 		answers, err = e.gate.reserve(ctx, sale, crowd)
 		return err
 	})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/google/uuid"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -15,8 +16,8 @@ const (
 )
 
 // looks answers those who ask for their result. Whatever waits is looked up together, first at the gates. What a gate
-// says of an order or of a ticket that waits is so. All else it may not know: it may have lost a ticket, or somebody
-// bought past it. So that is looked up in Postgres.
+// says of an order is so, and who is in this process's queue is queued. All else the gate may not know: it may have lost a
+// ticket or be set back, or somebody bought past it. So that is looked up in Postgres.
 type looks struct {
 	gate, truth chan *look
 	ended       chan struct{} // closed when nobody looks any more
@@ -25,8 +26,8 @@ type looks struct {
 // look is one question.
 type look struct {
 	sale, user int64
-	gate       string      // what the gate said: "" or X<reason>
-	down       bool        // it said nothing
+	gate       Status      // what the gate said
+	down       bool        // it did not answer
 	answer     chan looked // takes one
 }
 
@@ -105,7 +106,10 @@ func (e *Engine) lookAtGates(ctx context.Context, sale int64, asked []*look) {
 	ahead := e.pool.ahead(sale, users)
 	values, waiting, err := make([]string, len(asked)), 0, error(nil)
 	if e.cfg.Gate == "redis" {
-		err = e.ask(func() (err error) { values, waiting, err = e.gate.ticketsOf(ctx, sale, users); return err })
+		err = e.ask(ctx, redisLimit, func(ctx context.Context) (err error) {
+			values, waiting, err = e.gate.ticketsOf(ctx, sale, users)
+			return err
+		})
 		if err != nil {
 			e.logFault("result", err)
 			values = make([]string, len(asked))
@@ -118,10 +122,11 @@ func (e *Engine) lookAtGates(ctx context.Context, sale int64, asked []*look) {
 			l.answer <- looked{Status: st}
 		case here: // Redis may have lost the ticket, or not answer
 			l.answer <- looked{Status: queuedBehind(n)}
-		case st.State == Queued: // another process has it: at most all that is in the journal
-			l.answer <- looked{Status: queuedBehind(max(0, waiting-1))}
 		default:
-			l.gate, l.down = values[i], err != nil
+			l.gate, l.down = st, err != nil
+			if st.State == Queued { // another process has it: at most all that is in the journal
+				l.gate = queuedBehind(max(0, waiting-1))
+			}
 			select {
 			case e.looks.truth <- l:
 			default:
@@ -144,12 +149,14 @@ func (e *Engine) lookAtTruth(ctx context.Context, sale int64, asked []*look) {
 	}
 	for _, l := range asked {
 		switch r, known := outcomes[l.user]; {
+		case l.gate.State == Queued && (err != nil || r.OrderID == uuid.Nil): // what is stored is an older ticket's
+			l.answer <- looked{Status: l.gate}
 		case err != nil, !known && l.down: // he may hold a ticket that only Redis knows
 			l.answer <- looked{err: ErrBusy}
 		case known:
 			l.answer <- looked{Status: statusOf(remembered(r))}
-		default: // a gate may know a no that could not be stored
-			l.answer <- looked{Status: statusOf(l.gate)}
+		default: // he has nothing; or a no that could not be stored
+			l.answer <- looked{Status: l.gate}
 		}
 	}
 }

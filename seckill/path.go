@@ -88,12 +88,12 @@ func (e *Engine) Path(ctx context.Context, sale, user int64, token, captcha stri
 		expiry = e.clock.now().Add(e.cfg.PathTTL)
 		return e.paths.sign(user, sale, token, expiry), expiry, nil
 	}
-	ask := func() error {
+	ask := func(ctx context.Context) error {
 		expiry, err = e.gate.path(ctx, sale, user, e.cfg.PathTTL, e.cfg.GateFactor)
 		return err
 	}
-	if err = e.ask(ask); errors.Is(err, errNoGate) && e.rebuild(ctx, sale) == nil {
-		err = e.ask(ask)
+	if err = e.ask(ctx, redisLimit, ask); errors.Is(err, errNoGate) && e.rebuild(ctx, sale) == nil {
+		err = e.ask(ctx, redisLimit, ask)
 	}
 	if err := e.asRefusal("path", err); err != nil {
 		return "", time.Time{}, err

@@ -41,7 +41,7 @@ func (e *Engine) reclaim(ctx context.Context) {
 		return
 	}
 	var gates map[int64]Reading
-	if err := e.try(func() (err error) { gates, err = ReadGates(ctx, e.gate.rdb, sales); return err }); err != nil {
+	if err := e.try(ctx, redisLimit, func(ctx context.Context) (err error) { gates, err = ReadGates(ctx, e.gate.rdb, sales); return err }); err != nil {
 		e.logFault("reclaim", err)
 		return
 	}
@@ -56,14 +56,15 @@ func (e *Engine) reclaim(ctx context.Context) {
 	held := e.pool.held()
 	for _, sale := range sales {
 		if gates[sale].Waiting > len(held[sale]) {
-			if err := e.reclaimIn(ctx, sale, held[sale]); err != nil && ctx.Err() == nil {
+			if err := e.reclaimIn(ctx, sale, held[sale], e.reclaimIdle); err != nil && ctx.Err() == nil {
 				e.logFault("reclaim", err)
 			}
 		}
 	}
 }
 
-func (e *Engine) reclaimIn(ctx context.Context, sale int64, held map[string]bool) error {
+// reclaimIn takes over entries of one sale that their owners have been silent about for so long.
+func (e *Engine) reclaimIn(ctx context.Context, sale int64, held map[string]bool, idle time.Duration) error {
 	room := e.pool.reserve(claimBatch)
 	if room == 0 {
 		return nil
@@ -72,7 +73,7 @@ func (e *Engine) reclaimIn(ctx context.Context, sale int64, held map[string]bool
 	defer func() { e.pool.release(room - used) }()
 	entries, _, err := e.gate.rdb.XAutoClaim(ctx, &redis.XAutoClaimArgs{
 		Stream: journalKey(sale), Group: group, Consumer: e.gate.consumer,
-		MinIdle: e.reclaimIdle, Start: "0-0", Count: int64(room),
+		MinIdle: idle, Start: "0-0", Count: int64(room),
 	}).Result()
 	if err != nil {
 		if noGroup(err) { // the next look finds all that is in the journal
@@ -213,7 +214,7 @@ func (p *pool) guard(ctx context.Context) error {
 			}
 			for len(ids) > 0 {
 				n := min(len(ids), claimBatch)
-				err := p.e.try(func() error {
+				err := p.e.try(ctx, redisLimit, func(ctx context.Context) error {
 					err := p.e.gate.rdb.XClaimJustID(ctx, &redis.XClaimArgs{
 						Stream: journalKey(sale), Group: group, Consumer: p.e.gate.consumer, Messages: ids[:n],
 					}).Err()

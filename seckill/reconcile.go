@@ -81,7 +81,7 @@ func (e *Engine) reconcile(ctx context.Context) {
 		e.catchUpUntold(ctx)
 	}
 	if !gateless && len(e.view.was) > 0 {
-		if err := e.try(func() (err error) { gates, err = ReadGates(ctx, e.gate.rdb, e.view.was); return err }); err != nil {
+		if err := e.try(ctx, redisLimit, func(ctx context.Context) (err error) { gates, err = ReadGates(ctx, e.gate.rdb, e.view.was); return err }); err != nil {
 			if ctx.Err() != nil {
 				return
 			}
@@ -149,6 +149,10 @@ func (e *Engine) catchUp(ctx context.Context, sale int64) error {
 	if e.view.lost[sale] {
 		e.log.Warn("a gate was set back: Redis has lost data", "sale", sale)
 		who = ""
+		// What is in its journal was settled long ago, most of it, and makes the gate offer too much until it is gone.
+		if err := e.reclaimIn(ctx, sale, e.pool.held()[sale], 0); err != nil {
+			return err
+		}
 	} else if !astray {
 		return nil
 	}

@@ -40,9 +40,7 @@ func (u *untold) take() map[int64][]order.Result {
 
 // tellGate takes tickets out of the journal, whatever becomes of the caller.
 func (e *Engine) tellGate(ctx context.Context, sale int64, results []order.Result) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), tellLimit)
-	defer cancel()
-	return e.ask(func() error { return e.gate.settle(ctx, sale, results) })
+	return e.ask(context.WithoutCancel(ctx), redisLimit, func(ctx context.Context) error { return e.gate.settle(ctx, sale, results) })
 }
 
 // catchUpUntold tells the gates what they missed; what fails again is kept.

@@ -58,9 +58,10 @@ func (c Config) RequireSecret() error {
 	return nil
 }
 
-// Stores are open stores. The three pools are separate so that a queue at one is not a queue at the others.
+// Stores are open stores. The pools are separate so that a queue at one is not a queue at the others.
 type Stores struct {
-	Web        *pgxpool.Pool // catalogue, accounts, results
+	Web        *pgxpool.Pool // catalogue, results, what gates are held against
+	Users      *pgxpool.Pool // accounts
 	Settle     *pgxpool.Pool // turning tickets into orders
 	Pay        *pgxpool.Pool // orders and payments
 	Redis      redis.UniversalClient
@@ -129,7 +130,7 @@ func Open(ctx context.Context, cfg Config, schema string, log *slog.Logger) (s *
 
 // Close ends all connections; what is in use is waited for.
 func (s *Stores) Close() {
-	for _, p := range []*pgxpool.Pool{s.Pay, s.Settle, s.Web} {
+	for _, p := range []*pgxpool.Pool{s.Pay, s.Settle, s.Users, s.Web} {
 		if p != nil {
 			p.Close()
 		}

@@ -127,7 +127,7 @@ func TestOpen(t *testing.T) {
 	if string(s.Secret) != secret || s.SessionURL != rdb || s.Sandbox != nil {
 		t.Errorf("opened %+v", s)
 	}
-	for name, pool := range map[string]interface{ Ping(context.Context) error }{"web": s.Web, "settle": s.Settle, "pay": s.Pay} {
+	for name, pool := range map[string]interface{ Ping(context.Context) error }{"web": s.Web, "users": s.Users, "settle": s.Settle, "pay": s.Pay} {
 		if err := pool.Ping(t.Context()); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -32,7 +32,10 @@ func (s *Stores) openPools(ctx context.Context, url, schema string) (err error) 
 	if s.Pay, err = openPool(ctx, url, 8, 5*time.Second, 3*time.Second); err != nil {
 		return err
 	}
-	s.Web, err = openPool(ctx, url, 16, 5*time.Second, 3*time.Second)
+	if s.Users, err = openPool(ctx, url, 8, 5*time.Second, 3*time.Second); err != nil {
+		return err
+	}
+	s.Web, err = openPool(ctx, url, 10, 5*time.Second, 3*time.Second)
 	return err
 }
 

@@ -72,7 +72,7 @@ func (u Users) Run(ctx context.Context, d Desk) error {
 			return err
 		}
 		defer sessions.Close()
-		users := user.New(s.Web, s.Redis, s.Secret, user.Config{}, d.Log)
+		users := user.New(s.Users, s.Redis, s.Secret, user.Config{}, d.Log)
 		if u.Out == "-" {
 			return users.MintCSV(ctx, sessions, u.N, path, d.Out)
 		}
@@ -146,7 +146,7 @@ func (a Admin) Run(ctx context.Context, d Desk) error {
 		}
 	}
 	return d.withStores(ctx, func(s *backend.Stores) error {
-		created, err := user.New(s.Web, s.Redis, s.Secret, user.Config{}, d.Log).MakeAdmin(ctx, a.Phone, password)
+		created, err := user.New(s.Users, s.Redis, s.Secret, user.Config{}, d.Log).MakeAdmin(ctx, a.Phone, password)
 		if invalid := (user.InvalidError{}); errors.As(err, &invalid) {
 			return fmt.Errorf("--%s: not possible (%s)", invalid.Field, invalid.Reason)
 		}
