@@ -4,7 +4,7 @@ SHELL := /bin/bash
 GO ?= go
 PLATFORMS := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
-.PHONY: help run build test embedded check borders format vet platforms lint fuzz
+.PHONY: help run build test embedded faults short check borders format vet platforms lint fuzz
 
 help: ## list the chores
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -21,7 +21,13 @@ test: ## all tests
 embedded: ## all tests, on the Redis inside the process and with the race detector
 	MIAOSHA_TEST_REDIS=embedded $(GO) test -race ./...
 
-check: borders format vet platforms lint test embedded ## everything a change must pass
+faults: ## kill, stop and cut everything there is, and prove that the suite would notice (half an hour; writes seckill/faults/RESULTS.md)
+	$(GO) test -tags faults -timeout 90m -v ./seckill/failpoint ./seckill/faults
+
+short: ## the faults that take three minutes
+	$(GO) test -tags faults -short -timeout 15m ./seckill/failpoint ./seckill/faults
+
+check: borders format vet platforms lint test embedded short ## everything a change must pass
 
 # An import that HOUSE's arrows don't have. One line each: who, and what it must not import.
 borders: ## imports run one way, and no test code is in the binary
@@ -48,6 +54,7 @@ format: ## gofmt
 
 vet: ## go vet, go mod verify
 	$(GO) vet ./...
+	$(GO) vet -tags faults ./...
 	$(GO) mod verify
 
 # Without the page tests, whose browser library would take minutes to compile six times.
@@ -55,8 +62,8 @@ platforms: ## go vet for every system the shop runs on
 	@for p in $(PLATFORMS); do echo "vet $$p"; CGO_ENABLED=0 GOOS=$${p%/*} GOARCH=$${p#*/} $(GO) vet -tags nobrowser ./... || exit 1; done
 
 lint: ## staticcheck, and code that nothing reaches
-	$(GO) tool staticcheck ./...
-	@dead=$$($(GO) tool deadcode -test ./...); if [ -n "$$dead" ]; then echo "$$dead"; exit 1; fi
+	$(GO) tool staticcheck -tags faults ./...
+	@dead=$$($(GO) tool deadcode -test ./... && $(GO) tool deadcode -tags faults -test ./...); if [ -n "$$dead" ]; then echo "$$dead"; exit 1; fi
 
 fuzz: ## ten seconds for each fuzz target
 	@for p in $$($(GO) list ./...); do \

@@ -208,7 +208,8 @@ func TestGateFollowsItsModel(t *testing.T) {
 					r.Fatal(err)
 				}
 				want := 0
-				if stock := m.sawStock - len(m.journal); m.same && (len(m.journal) == 0 || stock > m.stock) {
+				if m.same {
+					stock := min(max(m.stock, m.sawStock-len(m.journal)), m.sawStock)
 					want, m.stock = stock-m.stock, stock
 				}
 				if drift != want {

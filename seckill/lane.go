@@ -21,6 +21,7 @@ const (
 	laneWaiting  = 4096                   // clicks that may wait for a lane; more hear busy
 	laneIdle     = time.Minute            // a lane nobody clicks on ends
 	gateLimit    = 300 * time.Millisecond // for one reserve, with its retry if Redis was quick to fail
+	lateTicks    = 10                     // of reconcile, in which a call without an answer may yet be carried out
 	soldOutMark  = 250 * time.Millisecond // how long a sold-out answer is repeated without asking
 	directAtOnce = 2                      // settles without a gate, in this process
 	directTicket = "direct:"              // what their tickets begin with
@@ -205,6 +206,7 @@ func (e *Engine) serve(ctx context.Context, l *lane, batch []*click) {
 		return
 	}
 	if err = e.asRefusal("reserve", err); err != nil {
+		e.view.late.Store(l.sale, lateTicks)
 		e.pool.release(room)
 		answerAll(batch, Bought{err: err})
 		return
@@ -238,7 +240,11 @@ func (e *Engine) reserve(ctx context.Context, sale int64, crowd []asked) (answer
 		return nil, err
 	}
 	err = e.ask(ctx, gateLimit, func(ctx context.Context) error {
-		answers, err = e.gate.reserve(ctx, sale, crowd)
+		first, cancel := context.WithTimeout(ctx, gateLimit/2)
+		defer cancel()
+		if answers, err = e.gate.reserve(first, sale, crowd); isSilence(err) {
+			answers, err = e.gate.reserve(ctx, sale, crowd)
+		}
 		return err
 	})
 	if err == nil && errors.Is(answers[0].err, errNoGate) {

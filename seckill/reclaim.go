@@ -69,32 +69,84 @@ func (e *Engine) reclaimIn(ctx context.Context, sale int64, held map[string]bool
 	if room == 0 {
 		return nil
 	}
-	used := 0
-	defer func() { e.pool.release(room - used) }()
+	entries, err := e.idleEntries(ctx, sale, idle, room)
+	e.pool.release(room)
+	if err != nil {
+		return err
+	}
+	return e.takeOver(ctx, sale, entries, held)
+}
+
+// idleEntries claims at most n entries, of which some may be held here.
+func (e *Engine) idleEntries(ctx context.Context, sale int64, idle time.Duration, n int) ([]redis.XMessage, error) {
 	entries, _, err := e.gate.rdb.XAutoClaim(ctx, &redis.XAutoClaimArgs{
 		Stream: journalKey(sale), Group: group, Consumer: e.gate.consumer,
-		MinIdle: idle, Start: "0-0", Count: int64(room),
+		MinIdle: idle, Start: "0-0", Count: int64(n),
 	}).Result()
 	if err != nil {
 		if noGroup(err) { // the next look finds all that is in the journal
 			err = e.gate.rdb.XGroupCreate(ctx, journalKey(sale), group, "0").Err()
 		}
 		if err == nil {
-			return nil
+			return nil, nil
 		}
-		return fmt.Errorf("claim entries of sale %d: %w", sale, err)
+		return nil, fmt.Errorf("claim entries of sale %d: %w", sale, err)
 	}
-	if left := room - len(entries); left > 0 {
+	if left := n - len(entries); left > 0 {
 		streams, err := e.gate.rdb.XReadGroup(ctx, &redis.XReadGroupArgs{
 			Group: group, Consumer: e.gate.consumer, Streams: []string{journalKey(sale), ">"}, Count: int64(left), Block: -1,
 		}).Result()
 		if err != nil && !errors.Is(err, redis.Nil) {
-			return fmt.Errorf("read new entries of sale %d: %w", sale, err)
+			return nil, fmt.Errorf("read new entries of sale %d: %w", sale, err)
 		}
 		for _, s := range streams {
 			entries = append(entries, s.Messages...)
 		}
 	}
+	return entries, nil
+}
+
+// adopt takes what is pending under this process's own name and not in its queue: a reserve call that was given up may be
+// carried out all the same, and long after, when a Redis that had stopped goes on. It is no use to wait as for a stranger.
+func (e *Engine) adopt(ctx context.Context, sale int64) error {
+	ticks, late := e.view.late.Load(sale)
+	if !late {
+		return nil
+	}
+	held := e.pool.held()[sale]
+	pending, err := e.gate.rdb.XPendingExt(ctx, &redis.XPendingExtArgs{
+		Stream: journalKey(sale), Group: group, Consumer: e.gate.consumer, Idle: gateLimit, Start: "-", End: "+", Count: claimBatch,
+	}).Result()
+	if err != nil && !noGroup(err) {
+		return fmt.Errorf("look for late tickets of sale %d: %w", sale, err)
+	}
+	ids := make([]string, 0, len(pending))
+	for _, p := range pending {
+		if !held[p.ID] {
+			ids = append(ids, p.ID)
+		}
+	}
+	if len(ids) > 0 {
+		entries, err := e.gate.rdb.XClaim(ctx, &redis.XClaimArgs{
+			Stream: journalKey(sale), Group: group, Consumer: e.gate.consumer, MinIdle: gateLimit, Messages: ids,
+		}).Result()
+		if err != nil {
+			return fmt.Errorf("claim late tickets of sale %d: %w", sale, err)
+		}
+		if err := e.takeOver(ctx, sale, entries, held); err != nil {
+			return err
+		}
+	}
+	if n := ticks.(int); n > 1 {
+		e.view.late.CompareAndSwap(sale, n, n-1)
+	} else {
+		e.view.late.CompareAndDelete(sale, n)
+	}
+	return nil
+}
+
+// takeOver queues the tickets of claimed entries, as far as there is room; the others are claimed again.
+func (e *Engine) takeOver(ctx context.Context, sale int64, entries []redis.XMessage, held map[string]bool) error {
 	worn, err := e.worn(ctx, sale, entries)
 	if err != nil {
 		return err
@@ -116,9 +168,9 @@ func (e *Engine) reclaimIn(ctx context.Context, sale int64, held map[string]bool
 		}
 		tickets = append(tickets, t)
 	}
-	if used = len(tickets); used > 0 {
-		e.log.Info("claimed tickets that nobody worked on", "sale", sale, "tickets", used)
-		e.metrics.claims.Add(float64(used))
+	if tickets = tickets[:e.pool.reserve(len(tickets))]; len(tickets) > 0 {
+		e.log.Info("claimed tickets that nobody worked on", "sale", sale, "tickets", len(tickets))
+		e.metrics.claims.Add(float64(len(tickets)))
 		e.pool.submit(sale, tickets)
 	}
 	return nil

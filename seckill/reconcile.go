@@ -33,6 +33,7 @@ type view struct {
 
 	astray sync.Map // sale id -> number: it sold past its gate, which doesn't know those buyers yet
 	sold   atomic.Int64
+	late   sync.Map       // sale id -> ticks to go: a reserve call got no answer, and may yet be carried out
 	lost   map[int64]bool // sales whose gate was set back, and may know none of its buyers; reconcile's own
 }
 
@@ -116,6 +117,9 @@ func (e *Engine) reconcile(ctx context.Context) {
 			}
 		default:
 			left[t.ID] = max(0, g.Stock+e.reconcileOne(ctx, t, g))
+			if err := e.adopt(ctx, t.ID); err != nil && ctx.Err() == nil {
+				e.logFault("adopt", err)
+			}
 			if err := e.catchUp(ctx, t.ID); err != nil && ctx.Err() == nil {
 				e.logFault("catch up", err)
 			}
@@ -127,7 +131,7 @@ func (e *Engine) reconcile(ctx context.Context) {
 
 // reconcileOne fixes one gate where it may differ, and gives by how much it moved.
 func (e *Engine) reconcileOne(ctx context.Context, t goods.Truth, g Reading) int {
-	if exact := t.Stock - g.Waiting; g.Stock == exact || g.Waiting > 0 && g.Stock > exact {
+	if t.Stock-g.Waiting <= g.Stock && g.Stock <= t.Stock {
 		return 0
 	}
 	drift, err := e.gate.fix(ctx, t.ID, g, t.Stock)

@@ -21,10 +21,9 @@ func TestTheGateIsToldLater(t *testing.T) {
 	t.Parallel()
 	s, w := newShop(t, 10), &wire{}
 	s.idle = time.Hour // nobody claims
-	release := func() {}
 	e := s.start(func(_ *seckill.Config, d *seckill.Deps) { d.Redis = s.client(w) })
 	s.ready()
-	release = s.hold()
+	release := s.hold()
 	for user := range int64(5) {
 		if b, err := s.insist(e, user+1); err != nil || b.Status.State != seckill.Queued {
 			t.Fatalf("%+v, %v, want queued", b, err)

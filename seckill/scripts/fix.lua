@@ -4,17 +4,15 @@
 -- ARGV  1 epoch and 2 ops as they were before sales.stock was read  3 the sales.stock read
 --
 -- Returns {1, drift}, or {0, 0} when the gate is gone or has moved on since. With an empty journal the stock read is
--- exact and is set. Otherwise what is in the journal may or may not be in it, and the gate is only ever raised to what
--- is surely there. Safe to run twice.
+-- exact and is set. Otherwise what is in the journal may or may not be in it: the gate is raised to what is surely there,
+-- and lowered to what there is at most. Safe to run twice.
 local gate = redis.call('HMGET', KEYS[1], 'epoch', 'ops', 'stock')
 if gate[1] ~= ARGV[1] or gate[2] ~= ARGV[2] or not gate[3] then
     return {0, 0}
 end
 local waiting, had = redis.call('XLEN', KEYS[2]), tonumber(gate[3])
-local stock = tonumber(ARGV[3]) - waiting
-if waiting > 0 and stock < had then
-    stock = had
-end
+local durable = tonumber(ARGV[3])
+local stock = math.min(math.max(had, durable - waiting), durable)
 if stock ~= had then
     redis.call('HSET', KEYS[1], 'stock', string.format('%d', stock))
 end
