@@ -13,7 +13,7 @@ import (
 
 // breaker keeps calls away from a Redis that fails. It opens after three failures in a row, or five within ten seconds;
 // and after a single one for want of an answer, because the next call would wait as long, and behind it everybody who
-// clicks. Every half second one of the loops in the background tries again, so that no buyer waits for that.
+// clicks. Three times a second one of the loops in the background tries again, so that no buyer waits for that.
 type breaker struct {
 	*gobreaker.TwoStepCircuitBreaker[struct{}]
 	silent atomic.Bool // the call that is being judged got no answer
@@ -25,7 +25,7 @@ func newBreaker() *breaker {
 		Name:        "redis",
 		MaxRequests: 1,
 		Interval:    10 * time.Second,
-		Timeout:     500 * time.Millisecond,
+		Timeout:     300 * time.Millisecond,
 		ReadyToTrip: func(c gobreaker.Counts) bool {
 			return c.ConsecutiveFailures >= 3 || c.TotalFailures >= 5 || b.silent.Load()
 		},

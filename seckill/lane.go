@@ -223,6 +223,14 @@ func (e *Engine) serve(ctx context.Context, l *lane, batch []*click) {
 			e.metrics.shed.WithLabelValues("journal").Inc()
 		}
 	}
+	if len(granted) > 0 {
+		if err := e.asRefusal("reserve", failpoint.Hit(failpoint.F2)); err != nil {
+			e.view.late.Store(l.sale, lateTicks)
+			e.pool.release(room)
+			answerAll(batch, Bought{err: err})
+			return
+		}
+	}
 	e.pool.release(room - len(granted))
 	ahead := e.pool.submit(l.sale, granted)
 	for i, c := range batch {
@@ -251,9 +259,6 @@ func (e *Engine) reserve(ctx context.Context, sale int64, crowd []asked) (answer
 		if err = e.rebuild(ctx, sale); err == nil {
 			answers, err = e.gate.reserve(ctx, sale, crowd)
 		}
-	}
-	if err == nil {
-		err = failpoint.Hit(failpoint.F2)
 	}
 	return answers, err
 }

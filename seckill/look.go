@@ -16,8 +16,8 @@ const (
 )
 
 // looks answers those who ask for their result. Whatever waits is looked up together, first at the gates. What a gate
-// says of an order is so, and who is in this process's queue is queued. All else the gate may not know: it may have lost a
-// ticket or be set back, or somebody bought past it. So that is looked up in Postgres.
+// says of an order is so. All else may be overtaken: it may have lost a ticket or be set back, and somebody may have bought
+// past it, even who has a ticket too. So that is looked up in Postgres.
 type looks struct {
 	gate, truth chan *look
 	ended       chan struct{} // closed when nobody looks any more
@@ -117,21 +117,20 @@ func (e *Engine) lookAtGates(ctx context.Context, sale int64, asked []*look) {
 	}
 	for i, l := range asked {
 		n, here := ahead[l.user]
-		switch st := statusOf(values[i]); {
-		case st.State == Ordered:
-			l.answer <- looked{Status: st}
+		l.gate, l.down = statusOf(values[i]), err != nil
+		switch {
+		case l.gate.State == Ordered:
+			l.answer <- looked{Status: l.gate}
+			continue
 		case here: // Redis may have lost the ticket, or not answer
-			l.answer <- looked{Status: queuedBehind(n)}
+			l.gate = queuedBehind(n)
+		case l.gate.State == Queued: // another process has it: at most all that is in the journal
+			l.gate = queuedBehind(max(0, waiting-1))
+		}
+		select {
+		case e.looks.truth <- l:
 		default:
-			l.gate, l.down = st, err != nil
-			if st.State == Queued { // another process has it: at most all that is in the journal
-				l.gate = queuedBehind(max(0, waiting-1))
-			}
-			select {
-			case e.looks.truth <- l:
-			default:
-				l.answer <- looked{err: e.shed("results")}
-			}
+			l.answer <- looked{err: e.shed("results")}
 		}
 	}
 }

@@ -117,7 +117,7 @@ func TestMutants(t *testing.T) {
 					t.Errorf("the control breaks something: %v", broken)
 				}
 			}
-			broken := seen(play(t, sc, build(t, overlay(t, sc.name, sc.setup.edits...)), seed+uint64(i)))
+			broken := seen(play(lenient{t}, sc, build(t, overlay(t, sc.name, sc.setup.edits...)), seed+uint64(i)))
 			if !slices.ContainsFunc(broken, func(b string) bool {
 				name, _, _ := strings.Cut(b, ":")
 				return slices.Contains(m.breaks, name)
@@ -128,6 +128,12 @@ func TestMutants(t *testing.T) {
 		})
 	}
 }
+
+// lenient lets a mutant do what else it likes: it is judged by the invariants alone.
+type lenient struct{ testing.TB }
+
+func (l lenient) Error(args ...any)                 { l.Log(args...) }
+func (l lenient) Errorf(format string, args ...any) { l.Logf(format, args...) }
 
 // seen leaves out what the audit says of constraints that are missing: that they are is not news here.
 func seen(broken []string) []string {

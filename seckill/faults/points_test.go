@@ -18,7 +18,7 @@ func points() (all []scenario) {
 		run             func(*World, *Crowd)
 	}{
 		{point: "F1", at: "@20", what: "admitted, before the script"},
-		{point: "F2", at: "@20", what: "after the script, before the answer"},
+		{point: "F2", at: "@25", what: "after the script, before the answer"},
 		{point: "F3", at: some(0), what: "before BEGIN"},
 		{point: "F4", at: some(1), what: "before COMMIT"},
 		{point: "F5", at: some(2), what: "after COMMIT, before the gate is told"},

@@ -380,7 +380,9 @@ func alone(w *World, c *Crowd, buyers, units int, cut bool) (l *lone, heal func(
 
 func (l *lone) key(name string) string { return fmt.Sprintf("ms:{%d}:%s", l.sale, name) }
 
-func (l *lone) gate(ctx context.Context) string { return l.w.rdb.HGet(ctx, l.key("gate"), "stock").Val() }
+func (l *lone) gate(ctx context.Context) string {
+	return l.w.rdb.HGet(ctx, l.key("gate"), "stock").Val()
+}
 
 func (l *lone) click(shop int, b latecomer) answer {
 	return l.c.ledger.ask(l.w.Shops[shop], b.id, b.token, "buy", "POST", l.at+"/buy/"+b.path, "")
