@@ -54,3 +54,9 @@ func Reserve(ctx context.Context, rdb redis.UniversalClient, process string, sal
 func Tell(ctx context.Context, rdb redis.UniversalClient, sale int64, results ...order.Result) error {
 	return gate{rdb: rdb, consumer: "teller"}.settle(ctx, sale, results)
 }
+
+// Consumer is the process's name in the journals.
+func (e *Engine) Consumer() string { return e.gate.consumer }
+
+// GoWithoutAnswer is what the lane does when a reserve call got none.
+func (e *Engine) GoWithoutAnswer(sale int64) { e.view.late.Store(sale, lateTicks) }

@@ -249,3 +249,24 @@ func TestAGateThatIsSetBack(t *testing.T) {
 	})
 	s.wantRest()
 }
+
+// A reserve call that was given up and is carried out all the same: the process that asked takes its tickets, long before
+// they would be anybody's.
+func TestLateTicketsAreAdopted(t *testing.T) {
+	t.Parallel()
+	s := newShop(t, 5)
+	s.idle = time.Hour
+	e := s.start(nil)
+	s.ready()
+	if _, err := seckill.Reserve(t.Context(), s.rdb, e.Consumer(), s.sale, 1); err != nil {
+		t.Fatal(err)
+	}
+	if poll(2*seckill.ReconcileEvery, func() bool { return s.gate().Waiting == 0 }) {
+		t.Error("it was taken though no call went without an answer")
+	}
+	e.GoWithoutAnswer(s.sale)
+	if st := s.final(e, 1); st.State != seckill.Ordered {
+		t.Errorf("%+v, want an order", st)
+	}
+	s.wantRest()
+}

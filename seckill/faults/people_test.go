@@ -138,7 +138,8 @@ func race(w *World, c *Crowd) {
 				return
 			}
 			payment := b.insist("pay", "POST", at+"/pay", "").Data.PaymentID
-			time.Sleep(time.Until(expiry.Add(time.Duration(i%20-4) * 50 * time.Millisecond)))
+			// The time that is told has no fractions, so the real one is up to a second later.
+			time.Sleep(time.Until(expiry.Add(time.Duration(i%36-6) * 50 * time.Millisecond)))
 			var both sync.WaitGroup
 			both.Go(func() {
 				if b.insist("confirm", "POST", "/api/cashier/"+payment, `{"action":"confirm"}`).Data.Status == "captured" {
@@ -146,6 +147,7 @@ func race(w *World, c *Crowd) {
 				}
 			})
 			both.Go(func() {
+				time.Sleep(time.Duration(i%3) * 8 * time.Millisecond) // paying goes a longer way
 				if b.insist("cancel", "POST", at+"/cancel", "").Status == 200 {
 					cancelled.Add(1)
 				}
