@@ -11,7 +11,8 @@ import (
 	"github.com/sony/gobreaker/v2"
 )
 
-// breaker keeps calls away from a Redis that fails. It opens after three failures in a row, or five within ten seconds;
+// breaker keeps calls away from a Redis that fails. It opens after three failures in a row, or five within ten seconds
+// if that is a tenth of all calls;
 // and after a single one for want of an answer, because the next call would wait as long, and behind it everybody who
 // clicks. Three times a second one of the loops in the background tries again, so that no buyer waits for that.
 type breaker struct {
@@ -27,7 +28,7 @@ func newBreaker() *breaker {
 		Interval:    10 * time.Second,
 		Timeout:     300 * time.Millisecond,
 		ReadyToTrip: func(c gobreaker.Counts) bool {
-			return c.ConsecutiveFailures >= 3 || c.TotalFailures >= 5 || b.silent.Load()
+			return c.ConsecutiveFailures >= 3 || c.TotalFailures >= 5 && c.TotalFailures*10 >= c.Requests || b.silent.Load()
 		},
 	})
 	return b
@@ -79,7 +80,7 @@ func isSilence(err error) bool {
 
 // faultOf is err if Redis is to blame for it, else nil: neither a refusal nor a caller who went away counts.
 func faultOf(err error) error {
-	if err == nil || isRefusal(err) || errors.Is(err, context.Canceled) {
+	if err == nil || isRefusal(err) || isWrongType(err) || errors.Is(err, context.Canceled) {
 		return nil
 	}
 	return err

@@ -172,18 +172,22 @@ type Reading struct {
 	Waiting int    // tickets in the journal
 }
 
-// ReadGates looks at the gates of many sales in one pipeline.
+// ReadGates looks at the gates of many sales in one pipeline. One whose keys are not what they should be is left out: it
+// must not keep the others from being looked at.
 func ReadGates(ctx context.Context, rdb redis.UniversalClient, sales []int64) (map[int64]Reading, error) {
 	pipe := rdb.Pipeline()
 	gates, lens := make([]*redis.SliceCmd, len(sales)), make([]*redis.IntCmd, len(sales))
 	for i, s := range sales {
 		gates[i], lens[i] = pipe.HMGet(ctx, gateKey(s), "epoch", "ops", "stock"), pipe.XLen(ctx, journalKey(s))
 	}
-	if _, err := pipe.Exec(ctx); err != nil {
+	if _, err := pipe.Exec(ctx); err != nil && !isWrongType(err) {
 		return nil, fmt.Errorf("read %d gates: %w", len(sales), err)
 	}
 	read := make(map[int64]Reading, len(sales))
 	for i, s := range sales {
+		if gates[i].Err() != nil || lens[i].Err() != nil {
+			continue
+		}
 		r := Reading{Waiting: int(lens[i].Val())}
 		v := gates[i].Val()
 		epoch, _ := v[0].(string)
@@ -196,6 +200,9 @@ func ReadGates(ctx context.Context, rdb redis.UniversalClient, sales []int64) (m
 	}
 	return read, nil
 }
+
+// isWrongType tells that a key is not of the type it should be: somebody else has written there.
+func isWrongType(err error) bool { return err != nil && strings.Contains(err.Error(), "WRONGTYPE") }
 
 // fix holds a gate, as read before, against the durable stock read after it. It gives by how much it moved.
 func (g gate) fix(ctx context.Context, sale int64, was Reading, durable int) (drift int, err error) {

@@ -330,7 +330,9 @@ func (e *Engine) refuse(ctx context.Context, sale int64, batch []*click, err err
 	}
 	has := map[int64]Status{}
 	if !errors.Is(err, ErrBusy) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleLimit)
 		owners, fault := e.orders.OwnersAmong(ctx, sale, users)
+		cancel()
 		if fault != nil {
 			err = ErrBusy
 		}

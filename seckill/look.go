@@ -2,6 +2,7 @@ package seckill
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -27,6 +28,7 @@ type looks struct {
 type look struct {
 	sale, user int64
 	gate       Status      // what the gate said
+	ticket     string      // the one that waits, as far as the gate knows
 	down       bool        // it did not answer
 	answer     chan looked // takes one
 }
@@ -69,11 +71,11 @@ func gather(ctx context.Context, in <-chan *look, do func(ctx context.Context, s
 			}
 			break
 		}
+		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookLimit) // for all: one hangs, all hang
 		for sale, asked := range bySale {
-			limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookLimit)
 			do(limited, sale, asked)
-			cancel()
 		}
+		cancel()
 	}
 }
 
@@ -117,7 +119,7 @@ func (e *Engine) lookAtGates(ctx context.Context, sale int64, asked []*look) {
 	}
 	for i, l := range asked {
 		n, here := ahead[l.user]
-		l.gate, l.down = statusOf(values[i]), err != nil
+		l.gate, l.down, l.ticket = statusOf(values[i]), err != nil, strings.TrimPrefix(values[i], "Q")
 		switch {
 		case l.gate.State == Ordered:
 			l.answer <- looked{Status: l.gate}
@@ -148,7 +150,7 @@ func (e *Engine) lookAtTruth(ctx context.Context, sale int64, asked []*look) {
 	}
 	for _, l := range asked {
 		switch r, known := outcomes[l.user]; {
-		case l.gate.State == Queued && (err != nil || r.OrderID == uuid.Nil): // what is stored is an older ticket's
+		case l.gate.State == Queued && (err != nil || r.OrderID == uuid.Nil && r.Ticket != l.ticket): // or it is an older ticket's
 			l.answer <- looked{Status: l.gate}
 		case err != nil, !known && l.down: // he may hold a ticket that only Redis knows
 			l.answer <- looked{err: ErrBusy}

@@ -19,7 +19,7 @@ const (
 	claimRefresh = time.Second      // how often an owner says that he is alive
 	retireEvery  = 10 * time.Minute // and how long a consumer must have been silent
 	claimBatch   = 500              // entries taken over in one call
-	deliveries   = 16               // after so many owners have died with it, a ticket is to blame
+	deliveries   = 64               // after so many owners have died with it, a ticket is to blame
 	journalLife  = 25 * time.Hour   // gates and journals live a day after their sale's end
 
 	_ = uint(reclaimIdle - 3*settleLimit) // does not compile if an owner had no time for three tries
@@ -56,32 +56,41 @@ func (e *Engine) reclaim(ctx context.Context) {
 	held := e.pool.held()
 	for _, sale := range sales {
 		if gates[sale].Waiting > len(held[sale]) {
-			if err := e.reclaimIn(ctx, sale, held[sale], e.reclaimIdle); err != nil && ctx.Err() == nil {
-				e.logFault("reclaim", err)
+			for n := claimBatch; n == claimBatch; {
+				var err error
+				if n, err = e.reclaimIn(ctx, sale, held[sale]); err != nil && ctx.Err() == nil {
+					e.logFault("reclaim", err)
+				}
 			}
 		}
 	}
 }
 
-// reclaimIn takes over entries of one sale that their owners have been silent about for so long.
-func (e *Engine) reclaimIn(ctx context.Context, sale int64, held map[string]bool, idle time.Duration) error {
+// reclaimIn takes over entries of one sale that their owners have been silent about, and gives how many it claimed. It
+// claims none that there is no room for: a claim counts as a delivery.
+func (e *Engine) reclaimIn(ctx context.Context, sale int64, held map[string]bool) (n int, err error) {
 	room := e.pool.reserve(claimBatch)
 	if room == 0 {
-		return nil
+		return 0, nil
 	}
-	entries, err := e.idleEntries(ctx, sale, idle, room)
+	entries, err := e.idleEntries(ctx, sale, room)
 	e.pool.release(room)
-	if err != nil {
-		return err
+	if err != nil || len(entries) == 0 {
+		return 0, err
 	}
-	return e.takeOver(ctx, sale, entries, held)
+	worn, err := e.worn(ctx, sale)
+	if err != nil {
+		return 0, err
+	}
+	e.takeOver(ctx, sale, entries, held, worn)
+	return len(entries), nil
 }
 
 // idleEntries claims at most n entries, of which some may be held here.
-func (e *Engine) idleEntries(ctx context.Context, sale int64, idle time.Duration, n int) ([]redis.XMessage, error) {
+func (e *Engine) idleEntries(ctx context.Context, sale int64, n int) ([]redis.XMessage, error) {
 	entries, _, err := e.gate.rdb.XAutoClaim(ctx, &redis.XAutoClaimArgs{
 		Stream: journalKey(sale), Group: group, Consumer: e.gate.consumer,
-		MinIdle: idle, Start: "0-0", Count: int64(n),
+		MinIdle: e.reclaimIdle, Start: "0-0", Count: int64(n),
 	}).Result()
 	if err != nil {
 		if noGroup(err) { // the next look finds all that is in the journal
@@ -115,7 +124,7 @@ func (e *Engine) adopt(ctx context.Context, sale int64) error {
 	}
 	held := e.pool.held()[sale]
 	pending, err := e.gate.rdb.XPendingExt(ctx, &redis.XPendingExtArgs{
-		Stream: journalKey(sale), Group: group, Consumer: e.gate.consumer, Idle: gateLimit, Start: "-", End: "+", Count: claimBatch,
+		Stream: journalKey(sale), Group: group, Consumer: e.gate.consumer, Idle: gateLimit, Start: "-", End: "+", Count: int64(e.cfg.QMax),
 	}).Result()
 	if err != nil && !noGroup(err) {
 		return fmt.Errorf("look for late tickets of sale %d: %w", sale, err)
@@ -126,16 +135,16 @@ func (e *Engine) adopt(ctx context.Context, sale int64) error {
 			ids = append(ids, p.ID)
 		}
 	}
-	if len(ids) > 0 {
-		entries, err := e.gate.rdb.XClaim(ctx, &redis.XClaimArgs{
-			Stream: journalKey(sale), Group: group, Consumer: e.gate.consumer, MinIdle: gateLimit, Messages: ids,
-		}).Result()
-		if err != nil {
-			return fmt.Errorf("claim late tickets of sale %d: %w", sale, err)
-		}
-		if err := e.takeOver(ctx, sale, entries, held); err != nil {
-			return err
-		}
+	pipe := e.gate.rdb.Pipeline()
+	found := make([]*redis.XMessageSliceCmd, min(len(ids), claimBatch))
+	for i := range found {
+		found[i] = pipe.XRange(ctx, journalKey(sale), ids[i], ids[i])
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		return fmt.Errorf("read late tickets of sale %d: %w", sale, err)
+	}
+	for _, f := range found {
+		e.takeOver(ctx, sale, f.Val(), held, nil)
 	}
 	if n := ticks.(int); n > 1 {
 		e.view.late.CompareAndSwap(sale, n, n-1)
@@ -145,12 +154,19 @@ func (e *Engine) adopt(ctx context.Context, sale int64) error {
 	return nil
 }
 
-// takeOver queues the tickets of claimed entries, as far as there is room; the others are claimed again.
-func (e *Engine) takeOver(ctx context.Context, sale int64, entries []redis.XMessage, held map[string]bool) error {
-	worn, err := e.worn(ctx, sale, entries)
+// settleAgain queues what is in a journal, whoever has it: of a gate that was set back most was settled long ago, and until
+// that is known it offers too much. Nothing is claimed: that settling repeats is safe, and it is nobody's fault.
+func (e *Engine) settleAgain(ctx context.Context, sale int64) error {
+	entries, err := e.gate.rdb.XRangeN(ctx, journalKey(sale), "-", "+", int64(e.cfg.QMax)).Result()
 	if err != nil {
-		return err
+		return fmt.Errorf("read the journal of sale %d: %w", sale, err)
 	}
+	e.takeOver(ctx, sale, entries, e.pool.held()[sale], nil)
+	return nil
+}
+
+// takeOver queues the tickets of entries, as far as there is room; the others are found again.
+func (e *Engine) takeOver(ctx context.Context, sale int64, entries []redis.XMessage, held, worn map[string]bool) {
 	tickets := make([]order.Ticket, 0, len(entries))
 	for _, entry := range entries {
 		if held[entry.ID] {
@@ -159,7 +175,7 @@ func (e *Engine) takeOver(ctx context.Context, sale int64, entries []redis.XMess
 		t, err := ticketIn(entry)
 		if err != nil {
 			e.log.Error("a journal entry makes no ticket", "sale", sale, "entry", entry.ID, "err", err)
-			e.buryEntry(ctx, sale, entry)
+			e.buryEntry(ctx, sale, entry, true)
 			continue
 		}
 		if worn[entry.ID] {
@@ -173,15 +189,11 @@ func (e *Engine) takeOver(ctx context.Context, sale int64, entries []redis.XMess
 		e.metrics.claims.Add(float64(len(tickets)))
 		e.pool.submit(sale, tickets)
 	}
-	return nil
 }
 
-// worn tells which of the entries were handed out too often. Who holds a ticket through an outage keeps it and says so
-// each second, which counts as nothing: only a new owner counts.
-func (e *Engine) worn(ctx context.Context, sale int64, entries []redis.XMessage) (map[string]bool, error) {
-	if len(entries) == 0 {
-		return nil, nil
-	}
+// worn tells which of this process's entries were handed out too often. Who holds a ticket through an outage keeps it and
+// says so each second, which counts as nothing: only a new owner counts.
+func (e *Engine) worn(ctx context.Context, sale int64) (map[string]bool, error) {
 	pending, err := e.gate.rdb.XPendingExt(ctx, &redis.XPendingExtArgs{
 		Stream: journalKey(sale), Group: group, Consumer: e.gate.consumer, Start: "-", End: "+", Count: int64(e.cfg.QMax),
 	}).Result()
@@ -226,14 +238,16 @@ func ticketIn(m redis.XMessage) (order.Ticket, error) {
 	return order.Ticket{ID: field("epoch") + ":" + m.ID + ":" + field("nonce"), UserID: user}, nil
 }
 
-// bury keeps a copy of a poisoned ticket in the sale's dead stream.
+// bury keeps a copy of a ticket that can't be settled in the sale's dead stream. Its entry leaves the journal as any
+// other's does, when the gate is told.
 func (e *Engine) bury(ctx context.Context, sale int64, t order.Ticket) {
 	entry, _ := entryOf(t.ID)
-	e.buryEntry(ctx, sale, redis.XMessage{ID: entry, Values: map[string]any{"user": t.UserID, "ticket": t.ID}})
+	e.buryEntry(ctx, sale, redis.XMessage{ID: entry, Values: map[string]any{"user": t.UserID, "ticket": t.ID}}, false)
 }
 
-// buryEntry moves a journal entry to the sale's dead stream, in one transaction.
-func (e *Engine) buryEntry(ctx context.Context, sale int64, entry redis.XMessage) {
+// buryEntry copies a journal entry to the sale's dead stream, and removes it from the journal too if it makes no ticket:
+// then nobody else will.
+func (e *Engine) buryEntry(ctx context.Context, sale int64, entry redis.XMessage, remove bool) {
 	values := map[string]any{"entry": entry.ID}
 	for k, v := range entry.Values {
 		values["was_"+k] = v
@@ -241,8 +255,10 @@ func (e *Engine) buryEntry(ctx context.Context, sale int64, entry redis.XMessage
 	_, err := e.gate.rdb.TxPipelined(ctx, func(p redis.Pipeliner) error {
 		p.XAdd(ctx, &redis.XAddArgs{Stream: deadKey(sale), Values: values})
 		p.Expire(ctx, deadKey(sale), 7*24*time.Hour)
-		p.XAck(ctx, journalKey(sale), group, entry.ID)
-		p.XDel(ctx, journalKey(sale), entry.ID)
+		if remove {
+			p.XAck(ctx, journalKey(sale), group, entry.ID)
+			p.XDel(ctx, journalKey(sale), entry.ID)
+		}
 		return nil
 	})
 	if err != nil {

@@ -153,8 +153,7 @@ func (e *Engine) catchUp(ctx context.Context, sale int64) error {
 	if e.view.lost[sale] {
 		e.log.Warn("a gate was set back: Redis has lost data", "sale", sale)
 		who = ""
-		// What is in its journal was settled long ago, most of it, and makes the gate offer too much until it is gone.
-		if err := e.reclaimIn(ctx, sale, e.pool.held()[sale], 0); err != nil {
+		if err := e.settleAgain(ctx, sale); err != nil {
 			return err
 		}
 	} else if !astray {

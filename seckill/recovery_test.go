@@ -270,3 +270,65 @@ func TestLateTicketsAreAdopted(t *testing.T) {
 	}
 	s.wantRest()
 }
+
+// Whoever's ticket has its no stored hears it, though the gate was never told and nothing is left that would tell it.
+func TestAStoredNoIsHeardThoughTheGateWasNotTold(t *testing.T) {
+	t.Parallel()
+	s := newShop(t, 5)
+	e := s.start(nil)
+	s.ready()
+	e.stop()
+	ticket, err := seckill.Reserve(t.Context(), s.rdb, "dead", s.sale, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.rdb.XDel(t.Context(), seckill.JournalKey(s.sale), strings.Split(ticket, ":")[1]).Err(); err != nil {
+		t.Fatal(err)
+	}
+	for _, stored := range []string{"an older one", ticket} {
+		if _, err := s.db.Exec(t.Context(), `insert into ticket_results (ticket, user_id, sale_id, outcome, created_at)
+			values ($1, 1, $2, 'invalid', clock_timestamp())`, stored, s.sale); err != nil {
+			t.Fatal(err)
+		}
+		want := seckill.Queued
+		if stored == ticket {
+			want = seckill.Invalid
+		}
+		next := s.start(nil)
+		if st, err := next.Result(t.Context(), s.sale, 1); err != nil || st.State != want {
+			t.Errorf("with the result of %s: %+v, %v, want %s", stored, st, err, want)
+		}
+		next.stop()
+	}
+}
+
+// Keys of one sale that somebody has spoiled keep no other from being looked after, nor close the way through the gates.
+func TestASpoiledGateHarmsNoOtherSale(t *testing.T) {
+	t.Parallel()
+	s := newShop(t, 3)
+	now := time.Now()
+	other, err := s.sales.Sell(t.Context(), goods.Item{Title: "coffee"},
+		goods.Terms{Price: 1, Total: 1, StartsAt: now.Add(-time.Minute), EndsAt: now.Add(time.Hour)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := s.start(nil)
+	s.ready()
+	id := s.buy(e, 1)
+	s.rdb.Del(t.Context(), seckill.GateKey(other))
+	if err := s.rdb.Set(t.Context(), seckill.GateKey(other), "spoiled", 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.orders.Cancel(t.Context(), 1, id); err != nil {
+		t.Fatal(err)
+	}
+	s.until(2*time.Second, "the unit is on sale again", func() bool { return s.gate().Stock == 3 })
+	for range 4 {
+		if _, err := e.Buy(t.Context(), other, 2); !errors.Is(err, seckill.ErrBusy) {
+			t.Errorf("at the spoiled gate: %v, want busy", err)
+		}
+	}
+	if b, err := e.Buy(t.Context(), s.sale, 2); err != nil || b.Status.State != seckill.Queued {
+		t.Errorf("%+v, %v: the gate was passed by", b, err)
+	}
+}

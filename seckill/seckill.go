@@ -137,10 +137,11 @@ func (e *Engine) Run(ctx context.Context) error {
 	for range poolWorkers {
 		workers.Go(func() error { return e.pool.work(settling) })
 	}
+	workers.Go(func() error { return e.pool.guard(settling) })
+	last := context.WithoutCancel(ctx)
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return e.lanes.run(ctx, e) })
 	g.Go(func() error { return e.runLooks(ctx) })
-	g.Go(func() error { return e.pool.guard(ctx) })
 	if e.cfg.Gate == "redis" {
 		g.Go(func() error { return every(ctx, time.Second, e.setClock) })
 		g.Go(func() error { return every(ctx, time.Second, e.reclaim) })
@@ -150,12 +151,18 @@ func (e *Engine) Run(ctx context.Context) error {
 	e.pool.drain(drainLimit)
 	settled()
 	err = errors.Join(err, workers.Wait())
+	last, cancel := context.WithTimeout(last, stopLimit)
+	defer cancel()
+	e.reconcile(last)        // what came back in the last moment; nobody else may be there to do it
 	e.view.rebuilding.Lock() // for good: waits for the rebuilds under way, and lets no other begin
 	return err
 }
 
 // roundLimit is the time one round of a background loop has; a store that hangs costs a round, not the loop.
 const roundLimit = 5 * time.Second
+
+// stopLimit is the time for leaving the gates as they should be.
+const stopLimit = 2 * time.Second
 
 // every calls f at once and then each d until ctx ends. A fault is f's own to report: the next call tries again.
 func every(ctx context.Context, d time.Duration, f func(context.Context)) error {

@@ -3,6 +3,7 @@ package web
 import (
 	"encoding/json"
 	"net/http"
+	"time"
 
 	"miaosha/order"
 	"miaosha/user"
@@ -96,7 +97,7 @@ func (s *Server) paid(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if err := verifyNotice(s.notify, r.Header.Get("X-Timestamp"), r.Header.Get("X-Signature"), raw, s.Rush.Now()); err != nil {
+	if err := verifyNotice(s.notify, r.Header.Get("X-Timestamp"), r.Header.Get("X-Signature"), raw, s.Rush.Now(), time.Now()); err != nil {
 		s.Log.Warn("a payment notice is refused", "from", addrOf(r), "err", err)
 		return err
 	}

@@ -3,10 +3,12 @@
 package failpoint
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -24,9 +26,11 @@ type point struct {
 	acted   atomic.Int64
 }
 
+var all = []string{F1, F2, F3, F4, F5, F6, F7, F8, F9, F10}
+
 var armed = arm(os.Getenv("MIAOSHA_FAILPOINTS"))
 
-var form = regexp.MustCompile(`^(F[0-9]+)=(kill|sleep|error|drop)(?::([0-9a-z.]+))?(?:@([0-9]+))?(?:\*([0-9]+))?(?:%([0-9.]+))?$`)
+var form = regexp.MustCompile(`^(F[0-9]+)=(kill|sleep|error|drop)(?::([0-9a-z.]+))?(?:@([0-9]{1,9}))?(?:\*([0-9]{1,9}))?(?:%([0-9.]+))?$`)
 
 // arm reads the setting. A wrong one ends the process: a fault that is not injected would prove nothing.
 func arm(setting string) map[string]*point {
@@ -36,18 +40,19 @@ func arm(setting string) map[string]*point {
 			continue
 		}
 		m := form.FindStringSubmatch(one)
-		if m == nil {
+		if m == nil || (m[2] == "sleep") != (m[3] != "") || !slices.Contains(all, m[1]) {
 			panic(fmt.Sprintf("MIAOSHA_FAILPOINTS: %q", one))
 		}
 		p := &point{action: m[2], from: number(m[4], 1), times: number(m[5], 1<<62), percent: 100}
-		if p.action == "sleep" {
-			var err error
-			if p.sleep, err = time.ParseDuration(m[3]); err != nil {
-				panic(fmt.Sprintf("MIAOSHA_FAILPOINTS: %q: %v", one, err))
-			}
+		var errs [2]error
+		if m[3] != "" {
+			p.sleep, errs[0] = time.ParseDuration(m[3])
 		}
 		if m[6] != "" {
-			p.percent, _ = strconv.ParseFloat(m[6], 64)
+			p.percent, errs[1] = strconv.ParseFloat(m[6], 64)
+		}
+		if err := errors.Join(errs[:]...); err != nil {
+			panic(fmt.Sprintf("MIAOSHA_FAILPOINTS: %q: %v", one, err))
 		}
 		points[m[1]] = p
 	}

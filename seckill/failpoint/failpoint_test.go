@@ -23,7 +23,7 @@ func TestArm(t *testing.T) {
 	if err := Hit(F4); !errors.Is(err, ErrDrop) {
 		t.Errorf("%v, want ErrDrop", err)
 	}
-	for _, wrong := range []string{"F1", "F1=stop", "F1=sleep", "F1=kill@x", "F3=sleep:3"} {
+	for _, wrong := range []string{"F1", "F1=stop", "F1=sleep", "F1=kill@x", "F3=sleep:3", "F11=kill", "F1=kill%1.2.3", "F1=kill:5s", "F1=kill@99999999999999999999"} {
 		func() {
 			defer func() {
 				if recover() == nil {
