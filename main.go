@@ -164,7 +164,8 @@ func serve(ctx context.Context, c *commands, log *slog.Logger, stdout io.Writer)
 	work.Go(func() error { return watch.Run(behind) })
 	if c.Backend.Sandboxed() {
 		if err := demoAccounts(ctx, users); err != nil {
-			return err
+			stop()
+			return errors.Join(err, work.Wait())
 		}
 		work.Go(func() error { return sales.Demo(behind, cfg.Web.Zone(), func() { close(filled) }, report) })
 		select {

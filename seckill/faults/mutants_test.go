@@ -102,6 +102,7 @@ func TestMutants(t *testing.T) {
 	for _, sc := range scenarios() {
 		byName[sc.name] = sc
 	}
+	var rows strings.Builder
 	for i, m := range mutants {
 		t.Run(m.name, func(t *testing.T) {
 			sc, ok := byName[m.scenario]
@@ -121,16 +122,25 @@ func TestMutants(t *testing.T) {
 			dead := false
 			for try := uint64(0); try < 3 && !dead; try++ { // some die of a race, which needs two to meet
 				broken := seen(play(lenient{t}, sc, build(t, overlay(t, sc.name, sc.setup.edits...)), seed+uint64(i)+try))
-				dead = slices.ContainsFunc(broken, func(b string) bool {
+				i := slices.IndexFunc(broken, func(b string) bool {
 					name, _, _ := strings.Cut(b, ":")
 					return slices.Contains(m.breaks, name)
 				})
 				t.Logf("%s: %v", m.name, broken)
+				if dead = i >= 0; dead {
+					why, _, _ := strings.Cut(broken[i], "\n")
+					fmt.Fprintf(&rows, "| %s | %s | %s |\n", m.name, m.scenario, why)
+				}
 			}
 			if !dead {
 				t.Errorf("the mutant lives: it breaks none of %v", m.breaks)
 			}
 		})
+	}
+	if tableWritten && !t.Failed() {
+		if err := appendToTable("\n| mutant: the shop with | caught by | because |\n|---|---|---|\n" + rows.String()); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

@@ -3,6 +3,7 @@
 package faults
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -133,7 +134,23 @@ func page() string {
 	return b.String()
 }
 
-func writeTable() error { return os.WriteFile("RESULTS.md", []byte(page()), 0o644) }
+// tableWritten tells that the page is this run's.
+var tableWritten bool
+
+func writeTable() error {
+	err := os.WriteFile("RESULTS.md", []byte(page()), 0o644)
+	tableWritten = err == nil
+	return err
+}
+
+func appendToTable(text string) error {
+	f, err := os.OpenFile("RESULTS.md", os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(text)
+	return errors.Join(err, f.Close())
+}
 
 func printTable(t *testing.T) {
 	if ground.tools != nil { // else nothing was run
