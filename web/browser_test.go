@@ -270,7 +270,7 @@ func TestTwoPeopleWantTheLastOne(t *testing.T) {
 func TestUnpaidOrderRunsOutOnThePage(t *testing.T) {
 	t.Parallel()
 	root := chromium(t)
-	l := openLab(t, "MIAOSHA_PAY_WITHIN=4s", "MIAOSHA_CAPTCHA=off")
+	l := openLab(t, "MIAOSHA_PAY_WITHIN=10s", "MIAOSHA_CAPTCHA=off") // a slow machine needs some to look at it
 	sale := l.sale(t, "--title", "T", "--stock", "1")
 	first, second := visit(t, root, l.URL, "zh-CN"), visit(t, root, l.URL, "en-GB")
 	for i, v := range []*visitor{first, second} {
