@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"time"
 
 	"github.com/google/uuid"
@@ -16,6 +17,7 @@ import (
 
 const (
 	expireBatch = 500              // orders in one transaction
+	sweepEvery  = time.Second      // on average
 	sweepLimit  = 10 * time.Second // for one round of a sweeper
 )
 
@@ -113,13 +115,11 @@ func (s *Store) Sweep(ctx context.Context, refund func(context.Context, Payment)
 }
 
 func sweep(ctx context.Context, report func(error), round func(context.Context) (int, error)) error {
-	tick := time.NewTicker(time.Second)
-	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-tick.C:
+		case <-time.After(sweepEvery*3/4 + rand.N(sweepEvery/2)): // so that of several processes not always the same does all
 		}
 		limited, cancel := context.WithTimeout(ctx, sweepLimit)
 		if _, err := round(limited); err != nil && ctx.Err() == nil {
