@@ -20,7 +20,7 @@ const (
 	laneBatch    = 256                    // users a reserve call takes at most
 	laneWaiting  = 4096                   // clicks that may wait for a lane; more hear busy
 	laneIdle     = time.Minute            // a lane nobody clicks on ends
-	gateLimit    = 300 * time.Millisecond // for one reserve, with its retry if Redis was quick to fail
+	gateLimit    = 250 * time.Millisecond // for one reserve, with its retry if Redis was quick to fail
 	lateTicks    = 10                     // of reconcile, in which a call without an answer may yet be carried out
 	soldOutMark  = 250 * time.Millisecond // how long a sold-out answer is repeated without asking
 	directAtOnce = 2                      // settles without a gate, in this process
