@@ -150,15 +150,18 @@ func openRedis(ctx context.Context, url string, patient bool) (redis.UniversalCl
 	if err != nil {
 		return nil, err
 	}
-	if patient {
-		opts.DialTimeout, opts.ReadTimeout, opts.WriteTimeout, opts.PoolTimeout = 10*time.Second, 10*time.Second, 10*time.Second, 10*time.Second
+	slow := *opts
+	slow.ReadTimeout, slow.WriteTimeout, slow.PoolTimeout = checkLimit, checkLimit, checkLimit
+	rdb := redis.NewUniversalClient(&slow)
+	if err := checkRedis(ctx, rdb); err != nil || patient {
+		if err != nil {
+			rdb.Close()
+			rdb = nil
+		}
+		return rdb, err
 	}
-	rdb := redis.NewUniversalClient(opts)
-	if err := checkRedis(ctx, rdb); err != nil {
-		rdb.Close()
-		return nil, err
-	}
-	return rdb, nil
+	rdb.Close() // a Redis that is slow for a moment is no reason not to open; for buyers it is one to go another way
+	return redis.NewUniversalClient(opts), nil
 }
 
 func redisOptions(url string) (*redis.UniversalOptions, error) {
@@ -185,8 +188,11 @@ func redisOptions(url string) (*redis.UniversalOptions, error) {
 	return u, nil
 }
 
+// checkLimit is the time a Redis has to show itself, and to answer a command, which waits as no buyer would.
+const checkLimit = 10 * time.Second
+
 func checkRedis(ctx context.Context, rdb redis.UniversalClient) error {
-	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, checkLimit)
 	defer cancel()
 	if err := rdb.Ping(ctx).Err(); err != nil {
 		switch text := err.Error(); {
