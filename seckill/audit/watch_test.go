@@ -101,7 +101,9 @@ func until(t *testing.T, reg *prometheus.Registry, what string, is func(map[stri
 func TestTheGaugeTurnsAndTurnsBack(t *testing.T) {
 	db, _, _ := lively(t)
 	reg, log := watched(t, db, sandboxtest.Redis(t))
-	got := until(t, reg, "a clean audit", func(m map[string]float64) bool { return m["audits_total clean"] > 0 })
+	got := until(t, reg, "a clean audit", func(m map[string]float64) bool {
+		return m["audits_total clean"] > 0 && m["audit_last_finished_seconds"] > 0 // they are read one after the other
+	})
 	for _, i := range []string{"I1", "I2", "I3", "I4", "I5", "I6", "I7", "I8", "I9"} {
 		if v, there := got["invariant_broken "+i]; v != 0 || !there {
 			t.Errorf("%s is %v, there %v", i, v, there)

@@ -3,6 +3,7 @@
 package faults
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -20,6 +21,16 @@ var table struct {
 	mu   sync.Mutex
 	rows []string
 }
+
+const legend = `How to read it. Each line is a sale of its own; "none" breaks nothing and is what the others are measured by. Buy answers are
+counted by request: who clicks twice, is told busy or loses a connection asks again, and units that are cancelled are sold
+again, so there are more answers than buyers and more tickets than units. What was sold is held against Postgres unit by unit
+("all hold"): I1 to I11 are in the project's README. *During the fault*: of the requests sent while it lasted; "-" where it took
+no time. *Gate right after*: how long after the last fault the gate in Redis offered what Postgres has. *Old tickets settled
+after*: how long until every ticket accepted before that had its outcome. The lines that wipe Redis keep the sessions in another
+one. Counters say that each way of getting well was gone: dead letters are the poison that one line puts in by hand.
+
+`
 
 const tableHead = `| fault | buyers / units | buy: queued, ordered, sold out, busy, no answer | buy ms: p50, p99, max | during the fault: p50, p99 | result known: p99 ms | gate right after | old tickets settled after | invariants |
 |---|---|---|---|---|---|---|---|---|
@@ -117,10 +128,13 @@ func page() string {
 	}
 	table.mu.Lock()
 	defer table.mu.Unlock()
-	slices.Sort(table.rows)
+	slices.SortFunc(table.rows, func(a, b string) int { // what breaks nothing comes first
+		return cmp.Or(cmp.Compare(strings.Index(b, "| none "), strings.Index(a, "| none ")), strings.Compare(a, b))
+	})
 	var b strings.Builder
 	fmt.Fprintf(&b, "# What the fault suite saw\n\nMade by `make faults` on %s: %d cores, %s, Postgres %s, Redis %s, seed %d. Times are ms; two processes of the shop unless the line says otherwise. A buyer who is told busy, or nothing, tries again.\n\n",
 		time.Now().Format("2006-01-02"), runtime.NumCPU(), runtime.Version(), ground.tools.PostgresVersion, redis, seed)
+	b.WriteString(legend)
 	b.WriteString(tableHead)
 	for _, r := range table.rows {
 		b.WriteString(r)
