@@ -21,7 +21,7 @@ test: ## all tests
 embedded: ## all tests, on the Redis inside the process and with the race detector
 	MIAOSHA_TEST_REDIS=embedded $(GO) test -race ./...
 
-faults: ## kill, stop and cut everything there is, and prove that the suite would notice (half an hour; writes seckill/faults/RESULTS.md)
+faults: ## kill, stop and cut everything there is, and prove that the suite would notice (ten minutes; writes seckill/faults/RESULTS.md)
 	$(GO) test -tags faults -timeout 90m -v ./seckill/failpoint ./seckill/faults
 
 short: ## the faults that take three minutes
