@@ -44,6 +44,7 @@ borders: ## imports run one way, and no test code is in the binary
 	never "./goods ./user ./order ./seckill" '^(net/http|miaosha/web)$$'; \
 	never "./seckill" '^miaosha/(user|web|seckill/)'; \
 	never "./seckill/failpoint" 'miaosha|net/http'; \
+	never "./seckill/bench" '^miaosha/'; \
 	never "./web" '^miaosha/seckill/'; \
 	never "$$($(GO) list ./... | grep -vE '^miaosha(/web|/seckill/operator)?$$')" '^miaosha/(user|web)$$'; \
 	bad=$$($(GO) list -deps -f '{{range .Imports}}{{if eq . "testing"}}{{$$.ImportPath}}{{end}}{{end}}' . | grep '^miaosha' || true); \

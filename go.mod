@@ -3,6 +3,7 @@ module miaosha
 go 1.26.0
 
 require (
+	github.com/HdrHistogram/hdrhistogram-go v1.4.0
 	github.com/Shopify/toxiproxy/v2 v2.12.0
 	github.com/alecthomas/kong v1.17.0
 	github.com/alexedwards/scs/redisstore v0.0.0-20251002162104-209de6e426de

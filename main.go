@@ -53,10 +53,13 @@ type commands struct {
 	Users   operator.Users   `cmd:"" help:"Make buyers with live sessions, as CSV: user_id,phone,token. For load tools."`
 	Sale    operator.Sale    `cmd:"" help:"Make and publish one sale; prints its id alone."`
 	Admin   operator.Admin   `cmd:"" help:"Make or promote an administrator. The password is asked for, or made and printed once."`
+	Bench   operator.Bench   `cmd:"" help:"Drive a running shop, or one started for it, with thousands of buyers over HTTP, and report."`
 	Audit   operator.Audit   `cmd:"" help:"Hold the running data against the invariants; exit code 1 and the rows where one is broken."`
 	Config  settings         `cmd:"" help:"Print the effective settings, secrets masked."`
 	Reset   operator.Reset   `cmd:"" help:"Empty the sandbox, so that a class can begin again."`
 	Version operator.Version `cmd:"" help:"Print version, commit and Go."`
+
+	Yardstick operator.Yardstick `cmd:"" hidden:"" help:"What bench compares with."`
 }
 
 func main() {
@@ -86,7 +89,7 @@ func run(ctx context.Context, args []string, stdin *os.File, stdout, stderr *os.
 		return err
 	}
 	log := newLog(c.LogLevel, c.LogFormat, stderr)
-	desk := operator.Desk{Backend: c.Backend, Schema: schema, Log: log, SessionLife: sessionLife, In: stdin, Out: stdout}
+	desk := operator.Desk{Backend: c.Backend, Schema: schema, Log: log, SessionLife: sessionLife, In: stdin, Out: stdout, Err: stderr}
 	switch parsed.Selected().Name {
 	case "users":
 		return c.Users.Run(ctx, desk)
@@ -94,6 +97,10 @@ func run(ctx context.Context, args []string, stdin *os.File, stdout, stderr *os.
 		return c.Sale.Run(ctx, desk)
 	case "admin":
 		return c.Admin.Run(ctx, desk)
+	case "bench":
+		return c.Bench.Run(ctx, desk)
+	case "yardstick":
+		return c.Yardstick.Run(desk)
 	case "audit":
 		return c.Audit.Run(ctx, desk)
 	case "config":

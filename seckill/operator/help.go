@@ -14,7 +14,9 @@ func Help(options kong.HelpOptions, ctx *kong.Context) error {
 	}
 	fmt.Fprintf(ctx.Stdout, "%s\n\nUsage: miaosha [<command>] [flags]\n\nCommands:\n", ctx.Model.Help)
 	for _, c := range ctx.Model.Children {
-		fmt.Fprintf(ctx.Stdout, "  %-8s %s\n", c.Name, c.Help)
+		if !c.Hidden {
+			fmt.Fprintf(ctx.Stdout, "  %-8s %s\n", c.Name, c.Help)
+		}
 	}
 	fmt.Fprint(ctx.Stdout, "\nmiaosha <command> --help tells its flags. These are serve's:\n\n")
 	serve, err := kong.Trace(ctx.Kong, []string{"serve"})

@@ -29,6 +29,7 @@ type Desk struct {
 	SessionLife time.Duration
 	In          *os.File
 	Out         io.Writer
+	Err         *os.File // what is not the result: progress, and what children log
 }
 
 func (d Desk) withStores(ctx context.Context, do func(*backend.Stores) error) error {

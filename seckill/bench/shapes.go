@@ -1,0 +1,120 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"time"
+)
+
+// Shape is a way for buyers to come, with what it takes if nothing is said.
+type Shape struct {
+	Conns  int
+	Poll   int                   // percent
+	Buyers func(seconds int) int // how many it needs
+	Stock  func(buyers int) int  // and how many units
+	run    func(context.Context, *driver, []Buyer) ([]Turn, error)
+}
+
+// fastest is more purchases a second than a machine of a few cores makes: enough buyers for a turn as fast as it goes.
+const fastest = 15_000
+
+func crowd(int) int         { return 5000 }
+func many(seconds int) int  { return min(fastest*seconds, MaxBuyers) }
+func forAll(buyers int) int { return buyers }
+func forSome(int) int       { return 1000 }
+func none(int) int          { return 1 } // sold before the turn begins: a sale has at least one
+
+var shapes = map[string]Shape{
+	"capacity":  {64, 2, many, forAll, capacity},
+	"open":      {256, 100, many, forAll, open},
+	"second":    {1000, 100, crowd, forSome, second},
+	"ramp":      {1000, 2, func(s int) int { return many(5 * s) }, forAll, ramp},
+	"soldout":   {64, 0, crowd, none, soldOut},
+	"impatient": {256, 100, crowd, forSome, impatient},
+	"slow":      {64, 2, many, forAll, slow},
+}
+
+// Needs gives a shape's defaults; ok is false for one that isn't known.
+func Needs(name string) (s Shape, ok bool) {
+	s, ok = shapes[name]
+	return s, ok
+}
+
+func (d *driver) coming() time.Duration { return time.Duration(d.Seconds) * time.Second }
+
+func one(t Turn, err error) ([]Turn, error) { return []Turn{t}, err }
+
+// capacity: as many purchases as the connections carry, each followed by the next.
+func capacity(ctx context.Context, d *driver, buyers []Buyer) ([]Turn, error) {
+	return one(d.turn(ctx, plan{name: "capacity", buyers: buyers, arrivals: len(buyers), coming: d.coming(), conns: d.Conns}))
+}
+
+// atRate spaces clicks evenly.
+func atRate(rate float64) func(int) time.Duration {
+	return func(k int) time.Duration { return time.Duration(float64(k) / rate * float64(time.Second)) }
+}
+
+// open: buyers come at a rate, whether the shop keeps up or not.
+func open(ctx context.Context, d *driver, buyers []Buyer) ([]Turn, error) {
+	return one(d.turn(ctx, plan{name: "open", buyers: buyers, arrivals: len(buyers), when: atRate(d.Rate), coming: d.coming(), conns: d.Conns}))
+}
+
+// second: the opening. All click within a tenth of a second and don't give up until they know.
+func second(ctx context.Context, d *driver, buyers []Buyer) ([]Turn, error) {
+	rate := float64(len(buyers)) / 0.1
+	return one(d.turn(ctx, plan{name: "second", buyers: buyers, arrivals: len(buyers), when: atRate(rate), coming: 100 * time.Second,
+		again: true, all: true, conns: min(d.Conns, len(buyers))}))
+}
+
+// ramp: the measured capacity, ten times and a hundred times as much. What the tool can't send is not offered, and the
+// report shows what was.
+func ramp(ctx context.Context, d *driver, buyers []Buyer) (turns []Turn, err error) {
+	rate, rest := d.Rate, buyers
+	take := func(n int) []Buyer {
+		n = max(1, min(n, len(rest)))
+		some := rest[:n]
+		if rest = rest[n:]; len(rest) == 0 {
+			rest = some
+		}
+		return some
+	}
+	if rate == 0 {
+		some := take(len(buyers) / 4)
+		t, err := d.turn(ctx, plan{name: "capacity", buyers: some, arrivals: len(some), coming: d.coming(), conns: min(64, d.Conns)})
+		if turns = append(turns, t); err != nil {
+			return turns, err
+		}
+		if rate = t.Throughput(); rate == 0 {
+			return turns, fmt.Errorf("ramp: nothing was accepted, so there is no capacity to take ten times of")
+		}
+	}
+	for i, times := range []float64{1, 10, 100} {
+		some := take(len(rest) / (3 - i))
+		t, err := d.turn(ctx, plan{name: fmt.Sprintf("%.0fx", times), buyers: some, arrivals: len(some), when: atRate(rate * times),
+			coming: d.coming(), conns: d.Conns})
+		t.Planned = math.Round(rate * times)
+		if turns = append(turns, t); err != nil {
+			return turns, err
+		}
+	}
+	return turns, nil
+}
+
+// soldOut: the first buyer takes the last unit, the others hear no, again and again.
+func soldOut(ctx context.Context, d *driver, buyers []Buyer) ([]Turn, error) {
+	quiet := *d
+	quiet.Poll = 100
+	first, err := quiet.turn(ctx, plan{name: "last unit", buyers: buyers[:1], arrivals: 1, coming: time.Second, again: true, all: true, conns: 1})
+	if err != nil || len(buyers) == 1 {
+		return []Turn{first}, err
+	}
+	t, err := d.turn(ctx, plan{name: "soldout", buyers: buyers[1:], arrivals: math.MaxInt, coming: d.coming(), conns: d.Conns})
+	return []Turn{first, t}, err
+}
+
+// impatient: all come within a second, give an answer a few milliseconds, hang up and click again.
+func impatient(ctx context.Context, d *driver, buyers []Buyer) ([]Turn, error) {
+	return one(d.turn(ctx, plan{name: "impatient", buyers: buyers, arrivals: len(buyers), when: atRate(float64(len(buyers))),
+		coming: 30 * time.Second, patience: 5 * time.Millisecond, again: true, all: true, conns: min(d.Conns, len(buyers))}))
+}

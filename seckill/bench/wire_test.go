@@ -1,0 +1,112 @@
+package bench
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestReadAnswer(t *testing.T) {
+	for _, c := range []struct {
+		name, raw, body, fault string
+		status                 int
+		wait                   time.Duration
+		last                   bool
+	}{
+		{name: "accepted", raw: "HTTP/1.1 202 Accepted\r\nContent-Type: x\r\nContent-Length: 4\r\n\r\nbody", status: 202, body: "body"},
+		{name: "other case, bare line ends", raw: "HTTP/1.1 200 OK\ncontent-LENGTH:4\n\nbody", status: 200, body: "body"},
+		{name: "busy", raw: "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 2\r\nContent-Length: 0\r\n\r\n", status: 503, wait: 2 * time.Second},
+		{name: "wait for ever", raw: "HTTP/1.1 429 \r\nRetry-After: 86400\r\nContent-Length: 0\r\n\r\n", status: 429, wait: time.Minute},
+		{name: "last", raw: "HTTP/1.1 200 OK\r\nConnection: Close\r\nContent-Length: 0\r\n\r\n", status: 200, last: true},
+		{name: "old", raw: "HTTP/1.0 200 OK\r\nContent-Length: 0\r\n\r\n", status: 200, last: true},
+		{name: "no content", raw: "HTTP/1.1 204 No Content\r\n\r\n", status: 204},
+		{name: "nothing", raw: "", fault: "cut off"},
+		{name: "cut in the head", raw: "HTTP/1.1 200 OK\r\nContent-Le", fault: "cut off"},
+		{name: "cut in the body", raw: "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nbody", fault: "cut off"},
+		{name: "no length", raw: "HTTP/1.1 200 OK\r\n\r\nbody", fault: "malformed answer"},
+		{name: "two lengths", raw: "HTTP/1.1 200 OK\r\nContent-Length: 4\r\nContent-Length: 5\r\n\r\nbody!", fault: "malformed answer"},
+		{name: "negative", raw: "HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n", fault: "malformed answer"},
+		{name: "huge", raw: "HTTP/1.1 200 OK\r\nContent-Length: 999999999\r\n\r\n", fault: "malformed answer"},
+		{name: "chunked", raw: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", fault: "malformed answer"},
+		{name: "long line", raw: "HTTP/1.1 200 OK\r\nX: " + strings.Repeat("x", 5000) + "\r\n\r\n", fault: "malformed answer"},
+		{name: "not HTTP", raw: "SSH-2.0-OpenSSH_9.2p1 Debian\r\n", fault: "malformed answer"},
+		{name: "no number", raw: "HTTP/1.1 2x0 OK\r\nContent-Length: 0\r\n\r\n", fault: "malformed answer"},
+		{name: "not yet", raw: "HTTP/1.1 100 Continue\r\nContent-Length: 0\r\n\r\n", fault: "malformed answer"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			a, _, err := readAnswer(bufio.NewReader(strings.NewReader(c.raw)), nil)
+			if c.fault != "" {
+				if err == nil || kind(err) != c.fault {
+					t.Fatalf("got %v, want %s", err, c.fault)
+				}
+				return
+			}
+			if err != nil || a.status != c.status || string(a.body) != c.body || a.wait != c.wait || a.last != c.last {
+				t.Errorf("got %+v %q %v", a, a.body, err)
+			}
+		})
+	}
+}
+
+// An answer leaves the reader at the next one's beginning, and the buffer is used again.
+func TestReadAnswersInARow(t *testing.T) {
+	one := "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n"
+	r := bufio.NewReader(strings.NewReader(one + "abcd" + one + "efgh"))
+	var buf []byte
+	for _, want := range []string{"abcd", "efgh"} {
+		a, next, err := readAnswer(r, buf)
+		if err != nil || string(a.body) != want {
+			t.Fatalf("%q, %v", a.body, err)
+		}
+		if buf != nil && &buf[0] != &next[0] {
+			t.Error("a second buffer was made")
+		}
+		buf = next
+	}
+}
+
+// What the small reader takes, net/http reads as the same.
+func FuzzReadAnswer(f *testing.F) {
+	f.Add([]byte("HTTP/1.1 202 Accepted\r\nContent-Type: x\r\nContent-Length: 4\r\n\r\nbody"))
+	f.Add([]byte("HTTP/1.1 503 X\r\nRetry-After: 2\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"))
+	f.Add([]byte("HTTP/1.0 204 \n\n"))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		a, _, err := readAnswer(bufio.NewReader(bytes.NewReader(raw)), nil)
+		if err != nil {
+			if kind(err) == "other fault" {
+				t.Errorf("a fault without a name: %v", err)
+			}
+			return
+		}
+		if len(a.body) > maxAnswer || a.wait > time.Minute {
+			t.Fatalf("out of bounds: %d bytes, wait %v", len(a.body), a.wait)
+		}
+		resp, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(raw)), nil)
+		if err != nil {
+			return // stricter
+		}
+		body, err := io.ReadAll(resp.Body)
+		if err != nil || resp.StatusCode != a.status || !bytes.Equal(body, a.body) {
+			t.Errorf("net/http reads %d %q (%v), we %d %q", resp.StatusCode, body, err, a.status, a.body)
+		}
+	})
+}
+
+func TestField(t *testing.T) {
+	body, _ := json.Marshal(map[string]any{"code": "ok", "data": map[string]any{"state": "queued", "ahead": 12, "next_poll_ms": 250, "msg": `a "code":"no" in a text`}})
+	for key, want := range map[string]string{"code": "ok", "state": "queued", "ahead": "12", "next_poll_ms": "250", "order_id": "", "queued": ""} {
+		if got := string(field(body, key)); got != want {
+			t.Errorf("%s is %q, want %q, in %s", key, got, want, body)
+		}
+	}
+	for _, cut := range []string{"", `{"code":`, `{"code":"o`, `{"code":1`} {
+		if got := field([]byte(cut), "code"); got != nil {
+			t.Errorf("%q in %q", got, cut)
+		}
+	}
+}
