@@ -1,5 +1,5 @@
 // The faces of the purchase panel: one small component a state, all alike in build.
-import { html, useEffect, useRef, useState } from './lib/preact.js';
+import { html, useEffect, useLayoutEffect, useRef, useState } from './lib/preact.js';
 import { Card } from './card.js';
 import { PayNow } from './cashier.js';
 import { get } from './api.js';
@@ -25,7 +25,7 @@ const Login = () => html`<a class="button big" href=${loginHref()}>${t('login.go
 function Sum({ s, deal }) {
   const [answer, setAnswer] = useState('');
   const input = useRef();
-  useEffect(() => { // each new sum: an empty field, ready to type
+  useLayoutEffect(() => { // each new sum: an empty field, ready to type; before it is seen, so that no key is lost
     setAnswer('');
     input.current?.focus();
   }, [s.sum]);
