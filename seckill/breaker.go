@@ -11,10 +11,10 @@ import (
 	"github.com/sony/gobreaker/v2"
 )
 
-// breaker keeps calls away from a Redis that fails. It opens after three failures in a row, or five within ten seconds
-// if that is a tenth of all calls;
-// and after a single one for want of an answer, because the next call would wait as long, and behind it everybody who
-// clicks. Three times a second one of the loops in the background tries again, so that no buyer waits for that.
+// breaker keeps calls away from a Redis that fails. It opens after three failures in a row, or five within ten seconds if
+// that is a tenth of all calls; and after a single one for want of an answer, because the next call would wait as long,
+// and behind it everybody who clicks. Three times a second one of the loops in the background tries again, so that no
+// buyer waits for that.
 type breaker struct {
 	*gobreaker.TwoStepCircuitBreaker[struct{}]
 	silent atomic.Bool // the call that is being judged got no answer

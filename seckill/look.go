@@ -161,9 +161,3 @@ func (e *Engine) lookAtTruth(ctx context.Context, sale int64, asked []*look) {
 		}
 	}
 }
-
-// shed counts what is turned away because something is full, and is ErrBusy.
-func (e *Engine) shed(why string) error {
-	e.metrics.shed.WithLabelValues(why).Inc()
-	return ErrBusy
-}

@@ -64,6 +64,12 @@ func (e *Engine) Collectors() []prometheus.Collector {
 		m.batch, m.queued, m.inFlight}
 }
 
+// shed counts what is turned away because something is full, and is ErrBusy.
+func (e *Engine) shed(why string) error {
+	e.metrics.shed.WithLabelValues(why).Inc()
+	return ErrBusy
+}
+
 // logFault logs a fault that is tried again or answered with busy; of many in a second, one.
 func (e *Engine) logFault(doing string, err error) {
 	e.metrics.logs.Do(func() { e.log.Warn("a store did not answer", "doing", doing, "err", err) })

@@ -22,7 +22,7 @@ const (
 	layChunk       = 1000
 )
 
-// view is what this process knows of the units left, for showing: a map made anew at each reconcile.
+// view is what this process knows of the gates: the units left, for showing, and what they have to be told.
 type view struct {
 	left atomic.Pointer[map[int64]int]
 	asks singleflight.Group // rebuilds under way, by sale
