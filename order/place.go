@@ -3,6 +3,7 @@ package order
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -48,12 +49,10 @@ func (s *Store) Place(ctx context.Context, tx pgx.Tx, sale goods.Locked, tickets
 		}
 		ids[i], users[i], orders[i] = t.ID, t.UserID, id
 	}
-	refusal := SoldOut
-	if sale.State == goods.Closed {
-		refusal = Shut
-	}
-	if refusal != Shut && sale.Stock > 0 {
-		tag, err := tx.Exec(ctx, `
+	var won []Result
+	if sale.State != goods.Closed && sale.Stock > 0 {
+		rows, err := tx.Query(ctx, `
+			with won as (
 			insert into orders (id, user_id, sale_id, ticket, title, price, expires_at)
 			select order_id, user_id, $1, ticket, $2, $3, clock_timestamp() + $4::interval
 			from (select distinct on (user_id) ticket, user_id, order_id, n
@@ -63,16 +62,40 @@ func (s *Store) Place(ctx context.Context, tx pgx.Tx, sale goods.Locked, tickets
 			      order  by user_id, n) as fresh
 			order by n
 			limit $8
-			on conflict do nothing`,
+			on conflict do nothing
+			returning ticket, user_id, id), told as (
+			insert into ticket_results (ticket, user_id, sale_id, outcome, order_id)
+			select ticket, user_id, $1, 'ordered', id from won)
+			select ticket, user_id, 'ordered', id from won`,
 			sale.ID, sale.Title, sale.Price, s.cfg.PayWithin, ids, users, orders, sale.Stock)
+		if err == nil {
+			won, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Result])
+		}
 		if err != nil {
 			return nil, fmt.Errorf("place %d tickets of sale %d: %w", len(tickets), sale.ID, err)
 		}
-		if n := int(tag.RowsAffected()); n > 0 {
-			if err := goods.Take(ctx, tx, sale.ID, n); err != nil {
+		if len(won) > 0 {
+			if err := goods.Take(ctx, tx, sale.ID, len(won)); err != nil {
 				return nil, err
 			}
 		}
+		if len(won) == len(tickets) {
+			return won, nil
+		}
+	}
+	others, err := s.refuse(ctx, tx, sale, without(tickets, won))
+	return append(won, others...), err
+}
+
+// refuse gives tickets without an order a result, or finds the one they have. A user who has an order is told of that.
+func (s *Store) refuse(ctx context.Context, tx pgx.Tx, sale goods.Locked, tickets []Ticket) ([]Result, error) {
+	refusal := SoldOut
+	if sale.State == goods.Closed {
+		refusal = Shut
+	}
+	ids, users := make([]string, len(tickets)), make([]int64, len(tickets))
+	for i, t := range tickets {
+		ids[i], users[i] = t.ID, t.UserID
 	}
 	_, err := tx.Exec(ctx, `
 		insert into ticket_results (ticket, user_id, sale_id, outcome, order_id)
@@ -85,6 +108,14 @@ func (s *Store) Place(ctx context.Context, tx pgx.Tx, sale goods.Locked, tickets
 		return nil, fmt.Errorf("record %d results of sale %d: %w", len(tickets), sale.ID, err)
 	}
 	return results(ctx, tx, sale.ID, ids)
+}
+
+func without(tickets []Ticket, won []Result) []Ticket {
+	placed := make(map[string]bool, len(won))
+	for _, r := range won {
+		placed[r.Ticket] = true
+	}
+	return slices.DeleteFunc(slices.Clone(tickets), func(t Ticket) bool { return placed[t.ID] })
 }
 
 // Reject gives tickets the result Invalid, for those whose data Postgres refuses.
@@ -127,7 +158,7 @@ func (s *Store) Outcomes(ctx context.Context, saleID int64, users []int64) (map[
 		       union  all
 		       select ticket, user_id, outcome, order_id, created_at
 		       from   ticket_results
-		       where  sale_id = $1 and user_id = any($2)) as known
+		       where  sale_id = $1 and user_id = any($2) and order_id is null) as known
 		order  by user_id, created_at desc`, saleID, users)
 	var rs []Result
 	if err == nil {
