@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
+	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5"
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
@@ -449,6 +450,39 @@ func TestOpeningAgainChangesNothing(t *testing.T) {
 	s.Close()
 	if n := number(t, conn, `select count(*) from users`); n != 1 {
 		t.Errorf("%d users, want the one there was", n)
+	}
+}
+
+// The indexes of version 1 become those of a database that begins with the newest, with the orders kept.
+func TestAnOlderSchemaIsBroughtAlong(t *testing.T) {
+	at, rdb := emptyDatabase(t), sandboxtest.RedisURL(t)
+	conn := connect(t, at)
+	indexes := func() (defs string) {
+		s, err := open(t, backend.Config{DatabaseURL: at, RedisURL: rdb, Secret: secret})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Close()
+		err = conn.QueryRow(t.Context(), `select string_agg(indexdef, E'\n' order by indexname) from pg_indexes where schemaname = 'public'`).Scan(&defs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return defs
+	}
+	fresh := indexes()
+	do(t, conn, `
+		drop index orders_of_a_user, refusals_of_a_user;
+		create index orders_of_a_sale on orders (sale_id, status);
+		create index ticket_results_of_a_user on ticket_results (user_id, sale_id);
+		alter table orders drop constraint one_order_per_user_and_sale;
+		alter table orders add constraint one_order_per_user_and_sale unique (user_id, sale_id);
+		insert into orders (id, user_id, sale_id, ticket, title, price, expires_at) values (gen_random_uuid(), 1, 1, 't', 'x', 1, now());
+		update schema_version set version = 1`)
+	if diff := cmp.Diff(fresh, indexes()); diff != "" {
+		t.Errorf("the indexes are others: %s", diff)
+	}
+	if n := number(t, conn, `select count(*) from orders`); n != 1 {
+		t.Errorf("%d orders, want the one there was", n)
 	}
 }
 

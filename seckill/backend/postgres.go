@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
 	"strconv"
 	"time"
@@ -26,20 +27,28 @@ func (s *Stores) openPools(ctx context.Context, url, schema string) (err error) 
 		return err
 	}
 	// A settle transaction gives up early and is tried again; the others wait as long as a person would.
-	if s.Settle, err = openPool(ctx, url, 8, 1500*time.Millisecond, 500*time.Millisecond); err != nil {
+	if s.Settle, err = openPool(ctx, url, 8, 1500*time.Millisecond, 500*time.Millisecond, byIndex); err != nil {
 		return err
 	}
-	if s.Pay, err = openPool(ctx, url, 8, 5*time.Second, 3*time.Second); err != nil {
+	if s.Pay, err = openPool(ctx, url, 8, 5*time.Second, 3*time.Second, nil); err != nil {
 		return err
 	}
-	if s.Users, err = openPool(ctx, url, 8, 5*time.Second, 3*time.Second); err != nil {
+	if s.Users, err = openPool(ctx, url, 8, 5*time.Second, 3*time.Second, nil); err != nil {
 		return err
 	}
-	s.Web, err = openPool(ctx, url, 10, 5*time.Second, 3*time.Second)
+	s.Web, err = openPool(ctx, url, 10, 5*time.Second, 3*time.Second, anew)
 	return err
 }
 
-func openPool(ctx context.Context, url string, size int32, statement, lock time.Duration) (*pgxpool.Pool, error) {
+// A rush begins with tables that are small or empty, and ends with them full, before Postgres counts their rows anew. A plan
+// made at the beginning that reads a whole table, and is kept, gets slower with each order. So what settles looks
+// everything up by index, row by row; and what the others ask is planned each time, by the table's size of that moment.
+var (
+	byIndex = map[string]string{"plan_cache_mode": "force_generic_plan", "enable_seqscan": "off", "enable_hashjoin": "off", "enable_mergejoin": "off"}
+	anew    = map[string]string{"plan_cache_mode": "force_custom_plan"}
+)
+
+func openPool(ctx context.Context, url string, size int32, statement, lock time.Duration, planner map[string]string) (*pgxpool.Pool, error) {
 	cfg, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		return nil, errNotPostgres
@@ -51,6 +60,7 @@ func openPool(ctx context.Context, url string, size int32, statement, lock time.
 	params["statement_timeout"] = strconv.FormatInt(statement.Milliseconds(), 10)
 	params["lock_timeout"] = strconv.FormatInt(lock.Milliseconds(), 10)
 	params["idle_in_transaction_session_timeout"] = "10000"
+	maps.Copy(params, planner)
 	return pgxpool.NewWithConfig(ctx, cfg)
 }
 
