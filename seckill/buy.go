@@ -7,14 +7,19 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"miaosha/goods"
 )
 
-// soldOutMark is how long a sold-out answer is repeated without asking.
-const soldOutMark = 250 * time.Millisecond
+const (
+	soldOutMark = 250 * time.Millisecond // how long a sold-out answer is repeated without asking
+	waitLimit   = 3 * time.Second        // a click or a question that has waited so long is not worked on any more
+)
 
 // click is one buy request that waits for its answer.
 type click struct {
 	asked
+	at     time.Time
 	answer chan Bought // takes one
 }
 
@@ -25,20 +30,27 @@ type Bought struct {
 	err    error
 }
 
-// SoldOut tells whether the sale was sold out a moment ago. It asks nobody.
-func (e *Engine) SoldOut(sale int64) bool {
-	l, ok := e.lanes.bySale.Load(sale)
-	return ok && time.Now().UnixNano() < l.(*lane).soldOut.Load()
-}
-
-// Enter takes one of the places for buy requests in flight, and must be followed by Leave if it gives true.
-func (e *Engine) Enter() bool {
-	if e.inFlight.Add(1) <= int64(e.cfg.MaxInFlight) {
-		return true
+// Enter takes one of the places for buy requests in flight, and must be followed by Leave if it gives no error. It asks
+// nobody: goods.ErrSoldOut if the sale was sold out a moment ago, ErrBusy if all places are taken or the sale's queue is
+// as long as it may be.
+func (e *Engine) Enter(sale int64) error {
+	if l, ok := e.lanes.bySale.Load(sale); ok {
+		l := l.(*lane)
+		if time.Now().UnixNano() < l.soldOut.Load() {
+			return goods.ErrSoldOut
+		}
+		if l.full() {
+			return e.shed("lane")
+		}
 	}
-	e.inFlight.Add(-1)
-	e.shed("in flight")
-	return false
+	if e.pool.full() {
+		return e.shed("queue")
+	}
+	if e.inFlight.Add(1) > int64(e.cfg.MaxInFlight) {
+		e.inFlight.Add(-1)
+		return e.shed("in flight")
+	}
+	return nil
 }
 
 // Leave gives the place of an Enter back.
@@ -48,8 +60,10 @@ func (e *Engine) Leave() { e.inFlight.Add(-1) }
 // journal and will get one final result. Refusals: goods.ErrNoSale, goods.NotStartedError, goods.ErrEnded,
 // goods.ErrPaused, goods.ErrSoldOut, ErrBusy.
 func (e *Engine) Buy(ctx context.Context, sale, user int64) (Bought, error) {
-	if _, _, err := e.cache.Sale(ctx, sale); err != nil {
-		return Bought{}, err
+	if _, open := e.lanes.bySale.Load(sale); !open { // a lane is for a sale that exists
+		if _, _, err := e.cache.Sale(ctx, sale); err != nil {
+			return Bought{}, err
+		}
 	}
 	b, err := e.click(ctx, sale, user)
 	if errors.Is(err, errLaneEnded) { // it idled out as we came
@@ -66,7 +80,10 @@ func (e *Engine) click(ctx context.Context, sale, user int64) (Bought, error) {
 	if err != nil {
 		return Bought{}, err
 	}
-	c := &click{asked: asked{user: user, nonce: uuid.NewString()}, answer: make(chan Bought, 1)}
+	c := &click{asked: asked{user: user, nonce: uuid.NewString()}, at: time.Now(), answer: make(chan Bought, 1)}
+	if l.full() {
+		return Bought{}, e.shed("lane")
+	}
 	select {
 	case l.in <- c:
 	default:

@@ -2,11 +2,13 @@ package seckill
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
 
+	"miaosha/goods"
 	"miaosha/order"
 )
 
@@ -60,3 +62,36 @@ func (e *Engine) Consumer() string { return e.gate.consumer }
 
 // GoWithoutAnswer is what the lane does when a reserve call got none.
 func (e *Engine) GoWithoutAnswer(sale int64) { e.view.late.Store(sale, lateTicks) }
+
+// SoldOut tells whether the sale was sold out a moment ago.
+func (e *Engine) SoldOut(sale int64) bool {
+	err := e.Enter(sale)
+	if err == nil {
+		e.Leave()
+	}
+	return errors.Is(err, goods.ErrSoldOut)
+}
+
+// LaneRoom is how many may wait for a lane after it has served batches that took so long.
+func LaneRoom(took ...time.Duration) int {
+	l := &lane{}
+	l.room.Store(laneWaiting)
+	for _, d := range took {
+		l.measure(d)
+	}
+	return int(l.room.Load())
+}
+
+// ServeLate serves a batch of clicks, the first user's first, that have waited so long, and gives what each hears.
+func (e *Engine) ServeLate(ctx context.Context, sale int64, waited ...time.Duration) (errs []error) {
+	l, now, batch := &lane{sale: sale}, time.Now(), []*click{}
+	for i, d := range waited {
+		batch = append(batch, &click{asked: asked{int64(i + 1), uuid.NewString()}, at: now.Add(-d), answer: make(chan Bought, 1)})
+	}
+	e.serve(ctx, l, e.inTime(batch, now))
+	for _, c := range batch {
+		b := <-c.answer
+		errs = append(errs, b.err)
+	}
+	return errs
+}

@@ -19,6 +19,7 @@ const (
 	laneBatch   = 256                    // users a reserve call takes at most
 	laneWaiting = 4096                   // clicks that may wait for a lane; more hear busy
 	laneIdle    = time.Minute            // a lane nobody clicks on ends
+	laneWait    = 20 * time.Millisecond  // as many may wait as are served in this time
 	gateLimit   = 250 * time.Millisecond // for one reserve, with its retry if Redis was quick to fail
 	lateTicks   = 10                     // of reconcile, in which a call without an answer may yet be carried out
 )
@@ -35,6 +36,7 @@ type lane struct {
 	sale    int64
 	in      chan *click
 	soldOut atomic.Int64 // until when, in nanoseconds since 1970 by our clock, the sale is known to be sold out
+	room    atomic.Int64 // clicks that may wait, by how fast they are served now
 	ended   chan struct{}
 }
 
@@ -59,6 +61,7 @@ func (ls *lanes) of(ctx context.Context, sale int64) (*lane, error) {
 		return l.(*lane), nil
 	}
 	l := &lane{sale: sale, in: make(chan *click, laneWaiting), ended: make(chan struct{})}
+	l.room.Store(laneWaiting)
 	if first, had := ls.bySale.LoadOrStore(sale, l); had {
 		return first.(*lane), nil
 	}
@@ -96,9 +99,33 @@ func (e *Engine) runLane(ctx context.Context, l *lane) {
 				waits = false
 			}
 		}
-		e.serve(ctx, l, batch)
+		began := time.Now()
+		if batch := e.inTime(batch, began); len(batch) > 0 {
+			e.serve(ctx, l, batch)
+			l.measure(time.Since(began))
+		}
 		idle.Reset(laneIdle)
 	}
+}
+
+// full tells that more wait already than are served soon: who comes now is better told so at once.
+func (l *lane) full() bool { return int64(len(l.in)) >= l.room.Load() }
+
+// measure sets how many may wait after a batch was served in d, half from what it was before: as many as full batches
+// carry in laneWait, and never fewer than one of them.
+func (l *lane) measure(d time.Duration) {
+	soon := min(laneWaiting, laneBatch*int64(laneWait)/int64(max(1, d)))
+	l.room.Store(max(laneBatch, (l.room.Load()+soon)/2))
+}
+
+// inTime answers those of a batch who have waited too long, and gives the others.
+func (e *Engine) inTime(batch []*click, now time.Time) []*click {
+	late := 0
+	for late < len(batch) && now.Sub(batch[late].at) > waitLimit { // the first have waited longest
+		batch[late].answer <- Bought{err: e.shed("late")}
+		late++
+	}
+	return batch[late:]
 }
 
 // serve answers every click of a batch.

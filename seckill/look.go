@@ -27,6 +27,7 @@ type looks struct {
 // look is one question.
 type look struct {
 	sale, user int64
+	at         time.Time
 	gate       Status      // what the gate said
 	ticket     string      // the one that waits, as far as the gate knows
 	down       bool        // it did not answer
@@ -56,16 +57,23 @@ func (e *Engine) runLooks(ctx context.Context) error {
 func gather(ctx context.Context, in <-chan *look, do func(ctx context.Context, sale int64, asked []*look)) {
 	for {
 		bySale := map[int64][]*look{}
+		take := func(l *look) {
+			if time.Since(l.at) > waitLimit {
+				l.answer <- looked{err: ErrBusy}
+				return
+			}
+			bySale[l.sale] = append(bySale[l.sale], l)
+		}
 		select {
 		case <-ctx.Done():
 			return
 		case l := <-in:
-			bySale[l.sale] = append(bySale[l.sale], l)
+			take(l)
 		}
 		for n := 1; n < lookBatch; n++ {
 			select {
 			case l := <-in:
-				bySale[l.sale] = append(bySale[l.sale], l)
+				take(l)
 				continue
 			default:
 			}
@@ -84,7 +92,7 @@ func (e *Engine) Result(ctx context.Context, sale, user int64) (Status, error) {
 	if _, _, err := e.cache.Sale(ctx, sale); err != nil {
 		return Status{}, err
 	}
-	l := &look{sale: sale, user: user, answer: make(chan looked, 1)}
+	l := &look{sale: sale, user: user, at: time.Now(), answer: make(chan looked, 1)}
 	select {
 	case e.looks.gate <- l:
 	default:

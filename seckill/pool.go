@@ -67,6 +67,13 @@ func (p *pool) release(n int) {
 	p.mu.Unlock()
 }
 
+// full tells that there is no room at all.
+func (p *pool) full() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.room <= 0
+}
+
 // submit queues tickets whose room is reserved. It never blocks. It gives how many were ahead of the first.
 func (p *pool) submit(sale int64, tickets []order.Ticket) (ahead int) {
 	p.mu.Lock()

@@ -2,6 +2,7 @@ package seckill_test
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -181,14 +182,20 @@ func TestShedIsCounted(t *testing.T) {
 	s := newShop(t, 50)
 	e := s.start(func(cfg *seckill.Config, _ *seckill.Deps) { cfg.QMax, cfg.MaxInFlight = 1, 1 })
 	s.ready()
+	if err := e.Enter(s.sale); err != nil {
+		t.Error(err)
+	}
+	if err := e.Enter(s.sale); !errors.Is(err, seckill.ErrBusy) {
+		t.Errorf("a second one in flight: %v, want busy", err)
+	}
+	e.Leave()
 	release := s.hold()
 	s.insist(e, 1)
 	if _, err := e.Buy(t.Context(), s.sale, 2); !errors.Is(err, seckill.ErrBusy) {
 		t.Errorf("%v, want busy", err)
 	}
-	e.Enter()
-	if e.Enter() {
-		t.Error("a second one in flight")
+	if err := e.Enter(s.sale); !errors.Is(err, seckill.ErrBusy) {
+		t.Errorf("with a full queue: %v, want busy", err)
 	}
 	release()
 	registry := prometheus.NewRegistry()
@@ -197,7 +204,7 @@ func TestShedIsCounted(t *testing.T) {
 		# HELP miaosha_shed_total Buy requests told busy because something was full.
 		# TYPE miaosha_shed_total counter
 		miaosha_shed_total{why="in flight"} 1
-		miaosha_shed_total{why="queue"} 1
+		miaosha_shed_total{why="queue"} 2
 	`), "miaosha_shed_total"); err != nil {
 		t.Error(err)
 	}
@@ -330,5 +337,43 @@ func TestASpoiledGateHarmsNoOtherSale(t *testing.T) {
 	}
 	if b, err := e.Buy(t.Context(), s.sale, 2); err != nil || b.Status.State != seckill.Queued {
 		t.Errorf("%+v, %v: the gate was passed by", b, err)
+	}
+}
+
+// As many may wait for a lane as it serves in 20 ms, at least one batch.
+func TestALaneHasRoomForWhatItServesSoon(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		took []time.Duration // batches, one after the other
+		room int
+	}{
+		{nil, 4096},
+		{slices.Repeat([]time.Duration{time.Millisecond}, 20), 4096},
+		{slices.Repeat([]time.Duration{4 * time.Millisecond}, 20), 1280},
+		{slices.Repeat([]time.Duration{250 * time.Millisecond}, 20), 256},
+		{[]time.Duration{40 * time.Millisecond}, 2112}, // one hiccup halves it
+		{append(slices.Repeat([]time.Duration{time.Second}, 20), slices.Repeat([]time.Duration{time.Millisecond}, 20)...), 4095},
+	} {
+		if got := seckill.LaneRoom(c.took...); got != c.room {
+			t.Errorf("after %v: room for %d, want %d", c.took, got, c.room)
+		}
+	}
+}
+
+// Who has waited in a lane for longer than any answer may take is told to come again; the others are served.
+func TestWhoWaitedTooLongForALaneIsNotServed(t *testing.T) {
+	t.Parallel()
+	s := newShop(t, 50)
+	e := s.start(nil)
+	s.ready()
+	errs := e.ServeLate(t.Context(), s.sale, 10*time.Second, 4*time.Second, time.Millisecond)
+	if !errors.Is(errs[0], seckill.ErrBusy) || !errors.Is(errs[1], seckill.ErrBusy) || errs[2] != nil {
+		t.Errorf("they heard %v", errs)
+	}
+	if st := s.final(e, 3); st.State != seckill.Ordered {
+		t.Errorf("the one in time has %s", st.State)
+	}
+	if got := s.owners(); len(got) != 1 {
+		t.Errorf("%d orders, want the one of who was in time", len(got))
 	}
 }

@@ -169,13 +169,16 @@ type process struct {
 func (s *shop) start(change func(*seckill.Config, *seckill.Deps)) *process {
 	s.Helper()
 	cfg := seckill.Config{Captcha: "off", Gate: "redis", GateFactor: 5, PathTTL: time.Minute, MaxInFlight: 4096, QMax: 20000}
-	deps := seckill.Deps{Redis: s.rdb, Sales: s.sales, Cache: goods.NewCache(s.sales), Orders: s.orders,
+	deps := seckill.Deps{Redis: s.rdb, Sales: s.sales, Orders: s.orders,
 		Secret: []byte("a secret of thirty-two bytes ...."), Log: slog.New(slog.NewTextHandler(s.log, nil))}
 	if change != nil {
 		change(&cfg, &deps)
 	}
 	if deps.DB == nil {
 		deps.DB = s.pool("settle")
+	}
+	if deps.Cache == nil { // made only if needed: it has a goroutine until it is collected
+		deps.Cache = goods.NewCache(s.sales)
 	}
 	e, err := seckill.New(cfg, deps)
 	if err != nil {

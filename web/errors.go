@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"net/http"
@@ -36,73 +37,95 @@ type fieldError struct{ field, reason string }
 func (e fieldError) Error() string   { return "web: bad field " + e.field }
 func (e fieldError) Is(t error) bool { return t == errBadRequest }
 
-// refusals is the one table from error to status and code. The first that matches wins.
-var refusals = []struct {
+// refusal is what a caller is told of an error.
+type refusal struct {
 	err    error
 	status int
 	code   string
 	zh, en string
-}{
-	{errBadRequest, 400, "bad_request", "请求有误", "The request is malformed"},
-	{order.ErrWrongAmount, 400, "bad_request", "金额与订单不符", "The amount is not the order's price"},
-	{order.ErrReusedRef, 409, "wrong_status", "该支付流水号已属于另一笔订单", "This payment reference belongs to another order"},
-	{errNotLoggedIn, 401, "not_logged_in", "请先登录", "Please log in first"},
-	{user.ErrNoSession, 401, "not_logged_in", "请先登录", "Please log in first"},
-	{user.ErrWrongPassword, 401, "wrong_password", "手机号或密码错误", "Wrong phone or password"},
-	{user.ErrWrongCode, 403, "wrong_code", "短信验证码错误或已过期", "The code is wrong or has expired"},
-	{user.ErrPhoneTaken, 409, "phone_taken", "该手机号已注册", "This phone already has an account"},
-	{user.ErrSMSOff, 403, "forbidden", "本店不发送短信验证码", "This shop sends no codes"},
-	{seckill.ErrWrongCaptcha, 403, "wrong_captcha", "算式答案不对，请重做一题", "Wrong answer, please solve a new sum"},
-	{seckill.ErrBadPath, 403, "bad_path", "抢购地址无效或已过期，请重新获取", "This address is not yours or has run out; get a new one"},
-	{errForbidden, 403, "forbidden", "没有权限", "Not allowed"},
-	{goods.ErrNoSale, 404, "no_sale", "没有这场秒杀", "There is no such sale"},
-	{order.ErrNotFound, 404, "not_found", "找不到", "Not found"},
-	{user.ErrNotFound, 404, "not_found", "找不到", "Not found"},
-	{errNoPage, 404, "not_found", "找不到", "Not found"},
-	{errMethod, 405, "method_not_allowed", "不支持该请求方法", "Method not allowed"},
-	{goods.ErrPaused, 409, "paused", "秒杀暂停中，请稍候", "The sale is paused"},
-	{order.ErrWrongStatus, 409, "wrong_status", "订单当前状态不支持该操作", "Not possible in the order's present state"},
-	{goods.ErrEnded, 410, "ended", "秒杀已结束", "The sale has ended"},
-	{goods.ErrSoldOut, 410, "sold_out", "已抢光", "Sold out"},
-	{errTooLarge, 413, "too_large", "请求内容过大", "The request is too large"},
-	{errMediaType, 415, "unsupported_media_type", "请使用 application/json", "Please send application/json"},
-	{seckill.ErrBusy, 503, "busy", "系统繁忙，请稍后再试", "Busy, please try again shortly"},
-	{user.ErrBusy, 503, "busy", "系统繁忙，请稍后再试", "Busy, please try again shortly"},
+	bodies [2][]byte // in Chinese and in English, made once
 }
 
-// writeError answers with a refusal, or with internal and an id that the log has too.
+// refusals is the one table from error to status and code. The first that matches wins.
+var refusals = []refusal{
+	{err: errBadRequest, status: 400, code: "bad_request", zh: "请求有误", en: "The request is malformed"},
+	{err: order.ErrWrongAmount, status: 400, code: "bad_request", zh: "金额与订单不符", en: "The amount is not the order's price"},
+	{err: order.ErrReusedRef, status: 409, code: "wrong_status", zh: "该支付流水号已属于另一笔订单", en: "This payment reference belongs to another order"},
+	{err: errNotLoggedIn, status: 401, code: "not_logged_in", zh: "请先登录", en: "Please log in first"},
+	{err: user.ErrNoSession, status: 401, code: "not_logged_in", zh: "请先登录", en: "Please log in first"},
+	{err: user.ErrWrongPassword, status: 401, code: "wrong_password", zh: "手机号或密码错误", en: "Wrong phone or password"},
+	{err: user.ErrWrongCode, status: 403, code: "wrong_code", zh: "短信验证码错误或已过期", en: "The code is wrong or has expired"},
+	{err: user.ErrPhoneTaken, status: 409, code: "phone_taken", zh: "该手机号已注册", en: "This phone already has an account"},
+	{err: user.ErrSMSOff, status: 403, code: "forbidden", zh: "本店不发送短信验证码", en: "This shop sends no codes"},
+	{err: seckill.ErrWrongCaptcha, status: 403, code: "wrong_captcha", zh: "算式答案不对，请重做一题", en: "Wrong answer, please solve a new sum"},
+	{err: seckill.ErrBadPath, status: 403, code: "bad_path", zh: "抢购地址无效或已过期，请重新获取", en: "This address is not yours or has run out; get a new one"},
+	{err: errForbidden, status: 403, code: "forbidden", zh: "没有权限", en: "Not allowed"},
+	{err: goods.ErrNoSale, status: 404, code: "no_sale", zh: "没有这场秒杀", en: "There is no such sale"},
+	{err: order.ErrNotFound, status: 404, code: "not_found", zh: "找不到", en: "Not found"},
+	{err: user.ErrNotFound, status: 404, code: "not_found", zh: "找不到", en: "Not found"},
+	{err: errNoPage, status: 404, code: "not_found", zh: "找不到", en: "Not found"},
+	{err: errMethod, status: 405, code: "method_not_allowed", zh: "不支持该请求方法", en: "Method not allowed"},
+	{err: goods.ErrPaused, status: 409, code: "paused", zh: "秒杀暂停中，请稍候", en: "The sale is paused"},
+	{err: order.ErrWrongStatus, status: 409, code: "wrong_status", zh: "订单当前状态不支持该操作", en: "Not possible in the order's present state"},
+	{err: goods.ErrEnded, status: 410, code: "ended", zh: "秒杀已结束", en: "The sale has ended"},
+	{err: goods.ErrSoldOut, status: 410, code: "sold_out", zh: "已抢光", en: "Sold out"},
+	{err: errTooLarge, status: 413, code: "too_large", zh: "请求内容过大", en: "The request is too large"},
+	{err: errMediaType, status: 415, code: "unsupported_media_type", zh: "请使用 application/json", en: "Please send application/json"},
+	{err: seckill.ErrBusy, status: 503, code: "busy", zh: "系统繁忙，请稍后再试", en: "Busy, please try again shortly"},
+	{err: user.ErrBusy, status: 503, code: "busy", zh: "系统繁忙，请稍后再试", en: "Busy, please try again shortly"},
+}
+
+func init() {
+	for i := range refusals {
+		f := &refusals[i]
+		f.bodies = [2][]byte{refusalBody(f.code, f.zh, nil), refusalBody(f.code, f.en, nil)}
+	}
+}
+
+// Header values that many answers share. They are put into a header's map as they are; nobody changes them.
+var (
+	jsonType = []string{"application/json; charset=utf-8"}
+	noStore  = []string{"no-store"}
+	// A little apart, so that those who were told so don't come back as one.
+	retrySoon = [][]string{{"1"}, {"2"}}
+)
+
+// writeError answers with a refusal, or with internal and an id that the log has too. The refusals of a rush are answered
+// from prepared bytes.
 func (s *Server) writeError(w http.ResponseWriter, r *http.Request, err error) {
-	body := map[string]any{}
+	for i := range refusals {
+		if f := &refusals[i]; err == f.err {
+			f.write(w, r)
+			return
+		}
+	}
 	var early goods.NotStartedError
 	var tooMany seckill.TooManyError
 	var tooOften user.TooManyError
 	var field fieldError
 	switch {
 	case errors.As(err, &early):
-		body["starts_in_ms"] = max(1, early.In.Milliseconds())
-		refuse(w, r, 403, "not_started", "还没有开始", "Not started yet", body)
+		refuse(w, r, 403, "not_started", "还没有开始", "Not started yet", map[string]any{"starts_in_ms": max(1, early.In.Milliseconds())})
 		return
 	case errors.As(err, &tooMany):
-		refuseFor(w, r, tooMany.RetryAfter, body)
+		refuseFor(w, r, tooMany.RetryAfter)
 		return
 	case errors.As(err, &tooOften):
-		refuseFor(w, r, tooOften.RetryAfter, body)
+		refuseFor(w, r, tooOften.RetryAfter)
 		return
 	case errors.As(err, &field):
-		body["field"] = field.field
+		more := map[string]any{"field": field.field}
 		if field.reason != "" {
-			body["reason"] = field.reason
+			more["reason"] = field.reason
 		}
+		refuse(w, r, 400, "bad_request", "请求有误", "The request is malformed", more)
+		return
 	case r.Context().Err() != nil && errors.Is(err, context.Canceled):
 		return // the caller is gone
 	}
-	for _, f := range refusals {
-		if errors.Is(err, f.err) {
-			if f.status == http.StatusServiceUnavailable {
-				// A little apart, so that those who were told so don't come back as one.
-				w.Header().Set("Retry-After", strconv.Itoa(1+rand.IntN(2)))
-			}
-			refuse(w, r, f.status, f.code, f.zh, f.en, body)
+	for i := range refusals {
+		if f := &refusals[i]; errors.Is(err, f.err) {
+			f.write(w, r)
 			return
 		}
 	}
@@ -112,27 +135,48 @@ func (s *Server) writeError(w http.ResponseWriter, r *http.Request, err error) {
 		return
 	}
 	id := uuid.NewString()
-	body["id"] = id
 	s.Log.Error("internal error", "id", id, "method", r.Method, "path", pathOf(r), "err", err)
-	refuse(w, r, 500, "internal", "系统出错，编号 "+id, "Something broke, its number is "+id, body)
+	refuse(w, r, 500, "internal", "系统出错，编号 "+id, "Something broke, its number is "+id, map[string]any{"id": id})
 }
 
-func refuseFor(w http.ResponseWriter, r *http.Request, wait time.Duration, body map[string]any) {
-	w.Header().Set("Retry-After", strconv.Itoa(max(1, int(math.Ceil(wait.Seconds())))))
-	refuse(w, r, 429, "too_many", "太频繁了，请稍候再试", "Too many at once, please wait a moment", body)
-}
-
-func refuse(w http.ResponseWriter, r *http.Request, status int, code, zh, en string, body map[string]any) {
-	body["code"], body["msg"] = code, en
-	if chinese(r) {
-		body["msg"] = zh
+func (f *refusal) write(w http.ResponseWriter, r *http.Request) {
+	if f.status == http.StatusServiceUnavailable {
+		w.Header()["Retry-After"] = retrySoon[rand.IntN(len(retrySoon))]
 	}
-	w.Header().Set("Content-Type", "application/json; charset=utf-8")
-	w.Header().Set("Cache-Control", "no-store")
-	w.WriteHeader(status)
+	body := f.bodies[1]
+	if chinese(r) {
+		body = f.bodies[0]
+	}
+	writeRefusal(w, f.status, body)
+}
+
+func refuseFor(w http.ResponseWriter, r *http.Request, wait time.Duration) {
+	w.Header().Set("Retry-After", strconv.Itoa(max(1, int(math.Ceil(wait.Seconds())))))
+	refuse(w, r, 429, "too_many", "太频繁了，请稍候再试", "Too many at once, please wait a moment", nil)
+}
+
+// refuse writes a refusal that says more than its code.
+func refuse(w http.ResponseWriter, r *http.Request, status int, code, zh, en string, more map[string]any) {
+	msg := en
+	if chinese(r) {
+		msg = zh
+	}
+	writeRefusal(w, status, refusalBody(code, msg, more))
+}
+
+func refusalBody(code, msg string, more map[string]any) []byte {
+	body := map[string]any{"code": code, "msg": msg}
+	maps.Copy(body, more)
 	b, err := json.Marshal(body)
 	if err != nil {
 		panic(fmt.Sprintf("a refusal that is not JSON: %v", err)) // strings and numbers of ours only
 	}
-	w.Write(b)
+	return b
+}
+
+func writeRefusal(w http.ResponseWriter, status int, body []byte) {
+	h := w.Header()
+	h["Content-Type"], h["Cache-Control"] = jsonType, noStore
+	w.WriteHeader(status)
+	w.Write(body)
 }

@@ -50,7 +50,7 @@ func (s *Server) listen(w http.ResponseWriter, r *http.Request, who user.Session
 	w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
 	w.Header().Set("X-Accel-Buffering", "no")
 	out := stream{w: w, rc: http.NewResponseController(w)}
-	out.send("result", statusJSON(st))
+	out.send("result", json.RawMessage(appendStatus(nil, "", st)))
 	tick := time.NewTicker(eventEvery)
 	defer tick.Stop()
 	left, quiet := -1, 0
@@ -80,7 +80,7 @@ func (s *Server) listen(w http.ResponseWriter, r *http.Request, who user.Session
 			}
 		}
 		if next.State != st.State || next.Ahead != st.Ahead {
-			out.send("result", statusJSON(next))
+			out.send("result", json.RawMessage(appendStatus(nil, "", next)))
 		}
 		st = next
 	}

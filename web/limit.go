@@ -55,7 +55,10 @@ func (s *Server) allow(r *http.Request, userID int64) error {
 	if err := s.users.take(userID); err != nil {
 		return err
 	}
-	addr := middleware.GetClientIPAddr(r.Context())
+	if s.addrs == nil {
+		return nil
+	}
+	addr := s.addr(r)
 	if addr.Is6() {
 		p, _ := addr.Prefix(64)
 		addr = p.Addr()
@@ -63,8 +66,17 @@ func (s *Server) allow(r *http.Request, userID int64) error {
 	return s.addrs.take(addr)
 }
 
-func addrOf(r *http.Request) string {
-	if a := middleware.GetClientIPAddr(r.Context()); a != (netip.Addr{}) {
+// addr is who asks: the peer, or behind trusted proxies the address they vouch for. The zero Addr is somebody unknown.
+func (s *Server) addr(r *http.Request) netip.Addr {
+	if len(s.cfg.TrustedProxies) > 0 {
+		return middleware.GetClientIPAddr(r.Context())
+	}
+	peer, _ := netip.ParseAddrPort(r.RemoteAddr)
+	return peer.Addr().Unmap()
+}
+
+func (s *Server) addrOf(r *http.Request) string {
+	if a := s.addr(r); a.IsValid() {
 		return a.String()
 	}
 	return "?"

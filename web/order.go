@@ -98,7 +98,7 @@ func (s *Server) paid(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if err := verifyNotice(s.notify, r.Header.Get("X-Timestamp"), r.Header.Get("X-Signature"), raw, s.Rush.Now(), time.Now()); err != nil {
-		s.Log.Warn("a payment notice is refused", "from", addrOf(r), "err", err)
+		s.Log.Warn("a payment notice is refused", "from", s.addrOf(r), "err", err)
 		return err
 	}
 	var in notice

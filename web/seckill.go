@@ -2,6 +2,7 @@ package web
 
 import (
 	"net/http"
+	"strconv"
 
 	"github.com/go-chi/chi/v5"
 
@@ -65,11 +66,8 @@ func (s *Server) buy(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if s.Rush.SoldOut(sale) {
-		return goods.ErrSoldOut
-	}
-	if !s.Rush.Enter() {
-		return seckill.ErrBusy
+	if err := s.Rush.Enter(sale); err != nil {
+		return err
 	}
 	defer s.Rush.Leave()
 	who, err := s.Sessions.Get(r.Context(), token)
@@ -86,30 +84,25 @@ func (s *Server) buy(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return ok(w, http.StatusAccepted, ticket{Ticket: b.Ticket, status: statusJSON(b.Status)})
+	return okStatus(w, http.StatusAccepted, b.Ticket, b.Status)
 }
 
-type ticket struct {
-	Ticket string `json:"ticket,omitempty"`
-	status
-}
-
-type status struct {
-	State      string `json:"state"`
-	OrderID    string `json:"order_id,omitempty"`
-	Ahead      *int   `json:"ahead,omitempty"` // when queued
-	NextPollMS int64  `json:"next_poll_ms"`    // 0 when final
-}
-
-func statusJSON(s seckill.Status) status {
-	out := status{State: s.State, NextPollMS: s.NextPoll.Milliseconds()}
+// appendStatus writes {"ticket":"...","state":"...","order_id":"...","ahead":0,"next_poll_ms":0}: without a ticket where
+// there is none, the order's id when ordered, ahead when queued, and next_poll_ms 0 when final.
+func appendStatus(b []byte, ticket string, s seckill.Status) []byte {
+	b = append(b, '{')
+	if ticket != "" {
+		b = append(strconv.AppendQuote(append(b, `"ticket":`...), ticket), ',') // tickets and states are plain ASCII
+	}
+	b = strconv.AppendQuote(append(b, `"state":`...), s.State)
 	switch s.State {
 	case seckill.Ordered:
-		out.OrderID = s.OrderID.String()
+		b = strconv.AppendQuote(append(b, `,"order_id":`...), s.OrderID.String())
 	case seckill.Queued:
-		out.Ahead = &s.Ahead
+		b = strconv.AppendInt(append(b, `,"ahead":`...), int64(s.Ahead), 10)
 	}
-	return out
+	b = strconv.AppendInt(append(b, `,"next_poll_ms":`...), s.NextPoll.Milliseconds(), 10)
+	return append(b, '}')
 }
 
 func (s *Server) result(w http.ResponseWriter, r *http.Request, who user.Session) error {
@@ -121,5 +114,5 @@ func (s *Server) result(w http.ResponseWriter, r *http.Request, who user.Session
 	if err != nil {
 		return err
 	}
-	return ok(w, 200, statusJSON(st))
+	return okStatus(w, 200, "", st)
 }

@@ -61,7 +61,7 @@ func (s *Server) sendCode(w http.ResponseWriter, r *http.Request) error {
 	if err := body(w, r, &in, false); err != nil {
 		return err
 	}
-	code, ttl, err := s.Users.SendCode(r.Context(), in.Phone, addrOf(r))
+	code, ttl, err := s.Users.SendCode(r.Context(), in.Phone, s.addrOf(r))
 	if err != nil {
 		return formError(err)
 	}
@@ -108,7 +108,7 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) error {
 	if err := body(w, r, &in, false); err != nil {
 		return err
 	}
-	u, err := s.Users.Login(r.Context(), in.Phone, in.Password, addrOf(r))
+	u, err := s.Users.Login(r.Context(), in.Phone, in.Password, s.addrOf(r))
 	if err != nil {
 		return formError(err)
 	}

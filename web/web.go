@@ -140,14 +140,22 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.S
 // routes is the whole face on one screen.
 func (s *Server) routes() http.Handler {
 	r := chi.NewRouter()
-	r.Use(s.recoverer, headers, s.clientIP(), s.sameSite)
+	r.Use(s.recoverer, headers, s.sameSite)
+	if len(s.cfg.TrustedProxies) > 0 {
+		r.Use(middleware.ClientIPFromXFF(s.cfg.TrustedProxies...))
+	}
 	r.NotFound(s.handle(func(http.ResponseWriter, *http.Request) error { return errNoPage }))
 	r.MethodNotAllowed(s.handle(func(w http.ResponseWriter, q *http.Request) error {
 		w.Header().Set("Allow", strings.Join(allowed(r, q.URL.Path), ", "))
 		return errMethod
 	}))
 
-	r.With(private).Get("/api/sales/{id}/events", s.as(s.listen)) // the one answer without a time limit
+	// The events go on for as long as somebody listens. The two routes of the rush have the engine's limits for a limit.
+	rush := r.With(private)
+	rush.Get("/api/sales/{id}/events", s.as(s.listen))
+	rush.Post("/api/sales/{id}/buy/{path}", s.handle(s.buy))
+	rush.Get("/api/sales/{id}/result", s.as(s.limited(s.result)))
+	rush.Head("/api/sales/{id}/result", s.as(s.limited(s.result)))
 	r.Route("/api", func(r chi.Router) {
 		r.Use(private, middleware.GetHead, inTime)
 		r.Post("/otp", s.handle(s.sendCode))
@@ -162,8 +170,6 @@ func (s *Server) routes() http.Handler {
 		r.Get("/sales/{id}", s.handle(s.showSale))
 		r.Get("/sales/{id}/captcha", s.as(s.captcha))
 		r.Post("/sales/{id}/path", s.as(s.limited(s.path)))
-		r.Post("/sales/{id}/buy/{path}", s.handle(s.buy))
-		r.Get("/sales/{id}/result", s.as(s.limited(s.result)))
 
 		r.Get("/orders", s.as(s.listOrders))
 		r.Get("/orders/{id}", s.as(s.showOrder))
@@ -187,14 +193,6 @@ func allowed(r chi.Router, path string) (methods []string) {
 		}
 	}
 	return methods
-}
-
-// clientIP finds out who asks: the peer, or behind trusted proxies the address they vouch for.
-func (s *Server) clientIP() func(http.Handler) http.Handler {
-	if len(s.cfg.TrustedProxies) == 0 {
-		return middleware.ClientIPFromRemoteAddr
-	}
-	return middleware.ClientIPFromXFF(s.cfg.TrustedProxies...)
 }
 
 // secure tells whether the browser speaks TLS: to us, or to a trusted proxy that says so.
