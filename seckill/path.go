@@ -7,6 +7,8 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"errors"
+	"hash"
+	"sync"
 	"time"
 )
 
@@ -16,17 +18,18 @@ import (
 //
 // An address is worth something only to the user, in the session and in the sale it was given for, until it runs out.
 // Checking one costs no I/O.
-type paths struct{ key []byte }
+type paths struct{ macs sync.Pool } // of hash.Hash, keyed: a key costs as much as the text
 
 const pathBytes = 8 + 8 + sha256.Size
 
-func newPaths(secret []byte) paths {
+func newPaths(secret []byte) *paths {
 	mac := hmac.New(sha256.New, secret)
 	mac.Write([]byte("miaosha hidden address"))
-	return paths{key: mac.Sum(nil)}
+	key := mac.Sum(nil)
+	return &paths{sync.Pool{New: func() any { return hmac.New(sha256.New, key) }}}
 }
 
-func (p paths) sign(user, sale int64, token string, expiry time.Time) string {
+func (p *paths) sign(user, sale int64, token string, expiry time.Time) string {
 	b := make([]byte, 0, pathBytes)
 	b = binary.BigEndian.AppendUint64(b, uint64(user))
 	b = binary.BigEndian.AppendUint64(b, uint64(expiry.UnixMilli()))
@@ -34,18 +37,18 @@ func (p paths) sign(user, sale int64, token string, expiry time.Time) string {
 	return base64.RawURLEncoding.EncodeToString(b)
 }
 
-func (p paths) mac(userAndExpiry []byte, sale int64, token string) []byte {
-	mac := hmac.New(sha256.New, p.key)
-	mac.Write(userAndExpiry)
-	var b [8]byte
-	binary.BigEndian.PutUint64(b[:], uint64(sale))
-	mac.Write(b[:])
-	mac.Write([]byte(token))
+func (p *paths) mac(userAndExpiry []byte, sale int64, token string) []byte {
+	mac := p.macs.Get().(hash.Hash)
+	defer p.macs.Put(mac)
+	mac.Reset()
+	text := append(make([]byte, 0, 80), userAndExpiry...)
+	text = append(binary.BigEndian.AppendUint64(text, uint64(sale)), token...)
+	mac.Write(text)
 	return mac.Sum(nil)
 }
 
 // verify gives the user an address was made for, or ErrBadPath.
-func (p paths) verify(path string, sale int64, token string, now time.Time) (user int64, err error) {
+func (p *paths) verify(path string, sale int64, token string, now time.Time) (user int64, err error) {
 	// Of the spellings that decode to the same bytes only one is an address: the decoder skips line breaks, so the length
 	// is that of the text.
 	if len(path) != base64.RawURLEncoding.EncodedLen(pathBytes) {

@@ -23,7 +23,7 @@ func TestAddress(t *testing.T) {
 	if path != SignPath(secret, user, sale, token, now.Add(time.Minute)) {
 		t.Error("SignPath makes another")
 	}
-	refused := func(what string, p paths, path string, sale int64, token string, now time.Time) {
+	refused := func(what string, p *paths, path string, sale int64, token string, now time.Time) {
 		t.Helper()
 		if got, err := p.verify(path, sale, token, now); !errors.Is(err, ErrBadPath) || got != 0 {
 			t.Errorf("%s: %d, %v, want ErrBadPath", what, got, err)

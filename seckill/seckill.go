@@ -79,7 +79,7 @@ type Engine struct {
 	log     *slog.Logger
 	metrics *metrics
 
-	paths    paths
+	paths    *paths
 	clock    clock
 	breaker  *breaker
 	lanes    lanes
