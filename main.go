@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/KimMachineGun/automemlimit/memlimit"
 	"github.com/alecthomas/kong"
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/term"
@@ -134,6 +135,9 @@ func serve(ctx context.Context, c *commands, log *slog.Logger, stdout io.Writer)
 		return err
 	}
 	defer doors.Close()
+	if err := limitMemory(c.Backend.Sandboxed()); err != nil {
+		log.Warn("the memory limit of this container is not known", "err", err)
+	}
 	stores, err := backend.Open(ctx, c.Backend, schema, log)
 	if err != nil {
 		return err
@@ -190,6 +194,20 @@ func serve(ctx context.Context, c *commands, log *slog.Logger, stdout io.Writer)
 	err = doors.Serve(front, shop, ops, log)
 	stop()
 	return errors.Join(err, work.Wait())
+}
+
+// limitMemory lets Go collect its garbage before the container's limit ends the process, unless GOMEMLIMIT says otherwise.
+// The sandbox's servers live in the same container.
+func limitMemory(sandboxed bool) error {
+	ratio := 0.9
+	if sandboxed {
+		ratio = 0.5
+	}
+	_, err := memlimit.Set(memlimit.WithRatio(ratio))
+	if errors.Is(err, memlimit.ErrCgroupsNotSupported) {
+		err = nil
+	}
+	return err
 }
 
 // The sandbox's accounts. Anybody may read them, so the sandbox listens on loopback.
