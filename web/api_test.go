@@ -7,9 +7,12 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"image/png"
+	"net"
 	"net/http"
+	"os"
 	"strconv"
 	"strings"
 	"testing"
@@ -598,5 +601,44 @@ func TestOpsAreBesideTheShop(t *testing.T) {
 		if r := h.call("GET", path, "", ""); r.Status != 404 {
 			t.Errorf("the shop answers %s with %d", path, r.Status)
 		}
+	}
+}
+
+// Beyond the bound a connection waits until another closes; it is not lost.
+func TestConnectionsAreBounded(t *testing.T) {
+	t.Parallel()
+	h := openHouse(t, "MIAOSHA_MAX_CONNS=2")
+	open := func() net.Conn {
+		c, err := net.Dial("tcp", strings.TrimPrefix(h.URL, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		fmt.Fprintf(c, "GET /api/slots HTTP/1.1\r\nHost: x\r\n\r\n")
+		return c
+	}
+	status := func(c net.Conn, within time.Duration) (int, error) {
+		c.SetReadDeadline(time.Now().Add(within))
+		r, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err != nil {
+			return 0, err
+		}
+		r.Body.Close()
+		return r.StatusCode, nil
+	}
+	http.DefaultClient.CloseIdleConnections() // the test's own, from when the shop was waited for
+	first, second := open(), open()
+	for _, c := range []net.Conn{first, second} {
+		if got, err := status(c, 5*time.Second); got != 200 {
+			t.Fatalf("within the bound: %d, %v", got, err)
+		}
+	}
+	third := open()
+	if got, err := status(third, 500*time.Millisecond); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("beyond the bound: %d, %v, want no answer yet", got, err)
+	}
+	first.Close()
+	if got, err := status(third, 5*time.Second); got != 200 {
+		t.Errorf("after another has closed: %d, %v", got, err)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"golang.org/x/crypto/acme/autocert"
+	"golang.org/x/net/netutil"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -21,6 +22,7 @@ import (
 type Listen struct {
 	Addr      string `name:"addr" env:"MIAOSHA_ADDR" default:"127.0.0.1:8080" help:"Where the shop listens."`
 	OpsAddr   string `name:"ops-addr" env:"MIAOSHA_OPS_ADDR" default:"127.0.0.1:8081" help:"Where /metrics, /healthz, /readyz and /debug/pprof are; off for none."`
+	MaxConns  int    `name:"max-conns" env:"MIAOSHA_MAX_CONNS" default:"20000" help:"Connections open at once; who comes beyond that waits until one closes."`
 	AllowLAN  bool   `name:"allow-lan" env:"MIAOSHA_ALLOW_LAN" help:"Let the sandbox, whose accounts are public, listen where others reach it."`
 	TLSCert   string `name:"tls-cert" env:"MIAOSHA_TLS_CERT" placeholder:"FILE" help:"Certificate chain (PEM). With --tls-key the shop speaks TLS."`
 	TLSKey    string `name:"tls-key" env:"MIAOSHA_TLS_KEY" placeholder:"FILE" help:"Its key (PEM)."`
@@ -36,6 +38,9 @@ type Doors struct {
 // Open listens. Errors name the setting.
 func (l Listen) Open(sandboxed bool) (d *Doors, err error) {
 	d = &Doors{}
+	if l.MaxConns < 1 {
+		return nil, errors.New("--max-conns (MIAOSHA_MAX_CONNS): at least 1")
+	}
 	if sandboxed && !l.AllowLAN {
 		for name, addr := range map[string]string{"--addr (MIAOSHA_ADDR)": l.Addr, "--ops-addr (MIAOSHA_OPS_ADDR)": l.OpsAddr} {
 			if addr != "off" && !loopback(addr) {
@@ -68,6 +73,7 @@ func (l Listen) Open(sandboxed bool) (d *Doors, err error) {
 	if d.shop, err = listen(l.Addr); err != nil {
 		return nil, fmt.Errorf("--addr (MIAOSHA_ADDR): %w", err)
 	}
+	d.shop = netutil.LimitListener(d.shop, l.MaxConns)
 	if l.OpsAddr != "off" {
 		if d.ops, err = listen(l.OpsAddr); err != nil {
 			d.shop.Close()
