@@ -3,7 +3,6 @@ package goods
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/maypok86/otter/v2"
@@ -11,10 +10,11 @@ import (
 )
 
 const (
-	fresh     = time.Second           // how long an entry is served without a question
-	stale     = 60 * time.Second      // how long it is served when Postgres does not answer
-	patience  = 50 * time.Millisecond // how long who could be served an older one waits for a new one
-	cacheSize = 20_000                // entries, unknown ids among them
+	fresh     = time.Second             // how long an entry is served without a question
+	stale     = 60 * time.Second        // how long it is served when Postgres does not answer
+	patience  = 50 * time.Millisecond   // how long who could be served an older one waits for a new one
+	readLimit = 1500 * time.Millisecond // how long a read may take; a sale may need two, and a request has 3 s
+	cacheSize = 20_000                  // entries, unknown ids among them
 )
 
 // Cache answers the shop window from memory. An entry lives a second; then it is read anew, once for all who ask (single
@@ -23,10 +23,25 @@ const (
 // nothing.
 type Cache struct {
 	store   *Store
-	entries *otter.Cache[string, entry]
+	entries *otter.Cache[key, entry]
 	flight  singleflight.Group
 	now     func() time.Time
 }
+
+// key is what was read: a kind, and a slot's start (seconds since 1970) or a sale's id.
+type key struct {
+	kind kind
+	n    int64
+}
+
+type kind int
+
+const (
+	live kind = iota
+	slot
+	one
+	last // the newest sale's id
+)
 
 type entry struct {
 	sales []Sale
@@ -37,59 +52,61 @@ type entry struct {
 
 // NewCache gives a Cache over s.
 func NewCache(s *Store) *Cache {
-	return &Cache{store: s, now: time.Now, entries: otter.Must(&otter.Options[string, entry]{
+	return &Cache{store: s, now: time.Now, entries: otter.Must(&otter.Options[key, entry]{
 		MaximumSize:      cacheSize,
-		ExpiryCalculator: otter.ExpiryWriting[string, entry](stale),
+		ExpiryCalculator: otter.ExpiryWriting[key, entry](stale),
 	})}
 }
 
 // Live lists every sale that has not ended. Old tells that Postgres did not answer and how old the list is; it is 0
 // otherwise.
 func (c *Cache) Live(ctx context.Context) (sales []Sale, old time.Duration, err error) {
-	return c.get(ctx, "live", c.store.live)
+	e, old, err := c.load(ctx, key{kind: live})
+	return e.sales, old, err
 }
 
 // Slot lists the sales of the slot that begins at start.
 func (c *Cache) Slot(ctx context.Context, start time.Time) (sales []Sale, old time.Duration, err error) {
-	return c.get(ctx, "slot "+strconv.FormatInt(start.Unix(), 10), func(ctx context.Context) ([]Sale, error) {
-		return c.store.between(ctx, start, start.Add(SlotLength))
-	})
+	e, old, err := c.load(ctx, key{slot, start.Unix()})
+	return e.sales, old, err
 }
 
 // Sale gives one sale, or ErrNoSale.
 func (c *Cache) Sale(ctx context.Context, id int64) (sale Sale, old time.Duration, err error) {
-	last, _, err := c.load(ctx, "last", func(ctx context.Context) (entry, error) {
-		id, err := c.store.lastID(ctx)
-		return entry{last: id}, err
-	})
+	newest, _, err := c.load(ctx, key{kind: last})
 	if err != nil {
 		return Sale{}, 0, err
 	}
-	if id < 1 || id > last.last {
+	if id < 1 || id > newest.last {
 		return Sale{}, 0, ErrNoSale
 	}
-	sales, old, err := c.get(ctx, strconv.FormatInt(id, 10), func(ctx context.Context) ([]Sale, error) {
-		return c.store.byID(ctx, id)
-	})
+	e, old, err := c.load(ctx, key{one, id})
 	if err != nil {
 		return Sale{}, 0, err
 	}
-	if len(sales) == 0 {
+	if len(e.sales) == 0 {
 		return Sale{}, 0, ErrNoSale
 	}
-	return sales[0], old, nil
+	return e.sales[0], old, nil
 }
 
-func (c *Cache) get(ctx context.Context, key string, read func(context.Context) ([]Sale, error)) ([]Sale, time.Duration, error) {
-	e, old, err := c.load(ctx, key, func(ctx context.Context) (entry, error) {
-		sales, err := read(ctx)
-		return entry{sales: sales}, err
-	})
-	return e.sales, old, err
+func (c *Cache) read(ctx context.Context, k key) (e entry, err error) {
+	switch k.kind {
+	case live:
+		e.sales, err = c.store.live(ctx)
+	case slot:
+		start := time.Unix(k.n, 0)
+		e.sales, err = c.store.between(ctx, start, start.Add(SlotLength))
+	case one:
+		e.sales, err = c.store.byID(ctx, k.n)
+	case last:
+		e.last, err = c.store.lastID(ctx)
+	}
+	return e, err
 }
 
-func (c *Cache) load(ctx context.Context, key string, read func(context.Context) (entry, error)) (entry, time.Duration, error) {
-	had, ok := c.entries.GetIfPresent(key)
+func (c *Cache) load(ctx context.Context, k key) (entry, time.Duration, error) {
+	had, ok := c.entries.GetIfPresent(k)
 	if ok && c.now().Sub(had.at) < fresh {
 		return had, 0, nil
 	}
@@ -98,18 +115,18 @@ func (c *Cache) load(ctx context.Context, key string, read func(context.Context)
 		return had, c.now().Sub(had.at), nil // Postgres has just not answered: not everybody need wait to see that
 	}
 	// The read is shared, so it must not die with the caller who happened to begin it.
-	reading := c.flight.DoChan(key, func() (any, error) {
-		if e, ok := c.entries.GetIfPresent(key); ok && c.now().Sub(e.at) < fresh {
+	reading := c.flight.DoChan(fmt.Sprint(k.kind, k.n), func() (any, error) {
+		if e, ok := c.entries.GetIfPresent(k); ok && c.now().Sub(e.at) < fresh {
 			return e, nil // somebody's read ended between our look and here
 		}
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readLimit)
 		defer cancel()
-		e, err := read(ctx)
+		e, err := c.read(ctx, k)
 		if err != nil {
 			return nil, err
 		}
 		e.at = c.now()
-		c.entries.Set(key, e)
+		c.entries.Set(k, e)
 		return e, nil
 	})
 	var enough <-chan time.Time
@@ -127,7 +144,7 @@ func (c *Cache) load(ctx context.Context, key string, read func(context.Context)
 		err = ctx.Err()
 	}
 	if old {
-		c.entries.ComputeIfPresent(key, func(e entry) (entry, otter.ComputeOp) {
+		c.entries.ComputeIfPresent(k, func(e entry) (entry, otter.ComputeOp) {
 			if e.at.After(had.at) {
 				return e, otter.CancelOp // the read has ended after all
 			}
