@@ -1,10 +1,16 @@
 package web
 
 import (
+	"bytes"
+	"encoding/json"
+	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
 
 	"miaosha/goods"
 )
@@ -23,23 +29,28 @@ type sale struct {
 	State     string `json:"state"` // upcoming, open, sold_out, ended, paused
 }
 
-func (s *Server) shown(g goods.Sale, now time.Time, zh bool) sale {
+// shown is a sale as it is at the shop's time now, with left units.
+func (s *Server) shown(g goods.Sale, now time.Time, left int, zh bool) sale {
 	out := sale{ID: g.ID, Title: g.Title, Image: s.assets.url(g.Image), Price: g.Price, ListPrice: g.ListPrice,
-		Total: g.Total, Left: s.Rush.Left(g), StartAt: stamp(g.StartsAt), EndAt: stamp(g.EndsAt), State: "open"}
+		Total: g.Total, Left: left, StartAt: stamp(g.StartsAt), EndAt: stamp(g.EndsAt), State: stateAt(g, now, left)}
 	if !zh && g.TitleEN != "" {
 		out.Title = g.TitleEN
 	}
+	return out
+}
+
+func stateAt(g goods.Sale, now time.Time, left int) string {
 	switch {
 	case g.State == goods.Closed || !now.Before(g.EndsAt):
-		out.State = "ended"
+		return "ended"
 	case g.State == goods.Paused:
-		out.State = "paused"
+		return "paused"
 	case now.Before(g.StartsAt):
-		out.State = "upcoming"
-	case out.Left <= 0:
-		out.State = "sold_out"
+		return "upcoming"
+	case left <= 0:
+		return "sold_out"
 	}
-	return out
+	return "open"
 }
 
 func (s *Server) slots(w http.ResponseWriter, r *http.Request) error {
@@ -55,29 +66,109 @@ func (s *Server) slots(w http.ResponseWriter, r *http.Request) error {
 	return ok(w, 200, out)
 }
 
+const (
+	listLife    = 100 * time.Millisecond // how long a prepared list is given, beside what this process itself hears late
+	listsKept   = 128                    // two days of slots in both languages are about a hundred
+	detailsKept = 5000
+)
+
+// prepared are the answers about sales, ready to be sent.
+type prepared struct {
+	packer  *packer
+	lists   shelves[listKey, list]
+	details shelves[detailKey, detail]
+}
+
+func newPrepared() (*prepared, error) {
+	p, err := newPacker(gzip.DefaultCompression, zstd.SpeedDefault)
+	if err != nil {
+		return nil, err
+	}
+	return &prepared{p, newShelves[listKey, list](listsKept), newShelves[detailKey, detail](detailsKept)}, nil
+}
+
+// encode gives {"code":"ok","data":...}.
+func encode(data any) ([]byte, error) {
+	b, err := json.Marshal(struct {
+		Code string `json:"code"`
+		Data any    `json:"data"`
+	}{"ok", data})
+	if err != nil {
+		return nil, fmt.Errorf("prepare an answer: %w", err)
+	}
+	return b, nil
+}
+
+// listKey is a list of which there is a prepared answer.
+type listKey struct {
+	slot int64 // when it begins, seconds since 1970; 0 for all that have not ended
+	zh   bool
+}
+
+// list is the answer to who asks for the sales, and what it was made of. It is good until its rows are read anew, a sale
+// begins or ends, or listLife is over.
+type list struct {
+	*packed
+	rows []goods.Sale
+	made time.Time
+	turn time.Time // the first moment, by the shop's clock, at which a state changes by itself; zero for none
+}
+
 func (s *Server) listSales(w http.ResponseWriter, r *http.Request) error {
-	now := s.Rush.Now()
-	var list []goods.Sale
+	now, key := s.Rush.Now(), listKey{zh: chinese(r)}
+	var rows []goods.Sale
 	var old time.Duration
 	var err error
-	if slot := r.URL.Query().Get("slot"); slot == "" {
-		list, old, err = s.Cache.Live(r.Context())
+	if r.URL.RawQuery == "" || r.URL.Query().Get("slot") == "" {
+		rows, old, err = s.Cache.Live(r.Context())
 	} else {
 		var start time.Time
-		if start, err = s.slotAt(slot, now); err != nil {
+		if start, err = s.slotAt(r.URL.Query().Get("slot"), now); err != nil {
 			return err
 		}
-		list, old, err = s.Cache.Slot(r.Context(), start)
+		key.slot = start.Unix()
+		rows, old, err = s.Cache.Slot(r.Context(), start)
 	}
 	if err != nil {
 		return err
 	}
-	out, zh := make([]sale, 0, len(list)), chinese(r)
-	for _, g := range list {
-		out = append(out, s.shown(g, now, zh))
+	l, err := s.prepared.lists.get(key, func(l *list) bool { return l.good(rows, now) }, func(was *list) (*list, error) { return s.makeList(was, rows, key.zh) })
+	if err != nil {
+		return err
 	}
 	mark(w, old)
-	return ok(w, 200, out)
+	w.Header()["Cache-Control"] = keepAndAsk
+	l.send(w, r, jsonKind)
+	return nil
+}
+
+// good tells whether the list can be given at the shop's time now, when rows are what the cache has.
+func (l *list) good(rows []goods.Sale, now time.Time) bool {
+	same := len(l.rows) == len(rows) && (len(rows) == 0 || &l.rows[0] == &rows[0]) // the same read, not just the same figures
+	return same && time.Since(l.made) < listLife && (l.turn.IsZero() || now.Before(l.turn))
+}
+
+func (s *Server) makeList(was *list, rows []goods.Sale, zh bool) (*list, error) {
+	l, now := &list{rows: rows, made: time.Now()}, s.Rush.Now()
+	out := make([]sale, 0, len(rows))
+	for _, g := range rows {
+		out = append(out, s.shown(g, now, s.Rush.Left(g), zh))
+		for _, at := range []time.Time{g.StartsAt, g.EndsAt} {
+			if at.After(now) && (l.turn.IsZero() || at.Before(l.turn)) {
+				l.turn = at
+			}
+		}
+	}
+	b, err := encode(out)
+	if err != nil {
+		return nil, err
+	}
+	if was != nil && bytes.Equal(b, was.plain.bytes) {
+		l.packed = was.packed
+		return l, nil
+	}
+	l.packed, err = s.prepared.packer.pack(b)
+	return l, err
 }
 
 // slotAt finds the slot of the menu that begins at the given time; another time is a bad request, so that nobody makes
@@ -94,6 +185,26 @@ func (s *Server) slotAt(text string, now time.Time) (time.Time, error) {
 	return time.Time{}, fieldError{field: "slot"}
 }
 
+// detailKey is a sale in one of the languages.
+type detailKey struct {
+	id int64
+	zh bool
+}
+
+// detail is the answer to who asks for a sale, and all it was made of. It is good until one of these changes.
+type detail struct {
+	*unended
+	of    goods.Sale
+	left  int
+	state string
+}
+
+func (d *detail) good(of goods.Sale, left int, state string) bool {
+	return d.left == left && d.state == state && d.of == of
+}
+
+// showSale has no ETag: each answer tells the time, by which pages count down, and with a 304 a browser would go on with
+// the time of the copy it has.
 func (s *Server) showSale(w http.ResponseWriter, r *http.Request) error {
 	id, err := number(r, goods.ErrNoSale)
 	if err != nil {
@@ -103,25 +214,42 @@ func (s *Server) showSale(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	now, zh := s.Rush.Now(), chinese(r)
-	detail := g.Detail
-	if !zh && g.DetailEN != "" {
-		detail = g.DetailEN
+	now, left, zh := s.Rush.Now(), s.Rush.Left(g), chinese(r)
+	state := stateAt(g, now, left)
+	d, err := s.prepared.details.get(detailKey{id, zh}, func(d *detail) bool { return d.good(g, left, state) }, func(*detail) (*detail, error) {
+		text := g.Detail
+		if !zh && g.DetailEN != "" {
+			text = g.DetailEN
+		}
+		b, err := encode(struct {
+			sale
+			Detail  string `json:"detail"`
+			Captcha bool   `json:"captcha"`
+		}{s.shown(g, now, left, zh), text, s.Rush.CaptchaOn()})
+		if err != nil {
+			return nil, err
+		}
+		u, err := s.prepared.packer.unended(bytes.TrimSuffix(b, []byte("}}")), len(ending(now)))
+		return &detail{u, g, left, state}, err
+	})
+	if err != nil {
+		return err
 	}
 	mark(w, old)
-	return ok(w, 200, struct {
-		sale
-		Detail     string `json:"detail"`
-		ServerTime string `json:"server_time"`
-		Captcha    bool   `json:"captcha"`
-	}{s.shown(g, now, zh), detail, stamp(now), s.Rush.CaptchaOn()})
+	w.Header()["Cache-Control"] = keepNot
+	d.send(w, r, ending(now))
+	return nil
 }
 
-// mark tells that an answer is old because Postgres did not answer.
+// ending is what is left of a detail to be written: the time.
+func ending(now time.Time) []byte { return []byte(`,"server_time":"` + stamp(now) + `"}}`) }
+
+// mark tells on what an answer about sales depends, and that it is old if Postgres did not answer.
 func mark(w http.ResponseWriter, old time.Duration) {
-	w.Header().Set("Vary", "Accept-Language")
+	h := w.Header()
+	h["Vary"] = variesOfSales
 	if old > 0 {
-		w.Header().Set("Age", strconv.Itoa(int(old.Seconds())))
-		w.Header().Set("Warning", `110 - "Response is Stale"`)
+		h.Set("Age", strconv.Itoa(int(old.Seconds())))
+		h.Set("Warning", `110 - "Response is Stale"`)
 	}
 }

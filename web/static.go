@@ -2,19 +2,17 @@ package web
 
 import (
 	"bytes"
-	"compress/gzip"
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
 	"fmt"
-	"io"
 	"io/fs"
 	"mime"
 	"net/http"
 	"path"
-	"strconv"
 	"strings"
 
+	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
 )
 
@@ -30,9 +28,8 @@ type assets struct {
 }
 
 type file struct {
-	kind, etag        string
-	plain, gzip, zstd []byte // the packed ones are nil where they would be larger
-	forever           bool
+	*packed
+	kind, keep []string // header values
 }
 
 func loadAssets() (*assets, error) {
@@ -54,19 +51,22 @@ func loadAssets() (*assets, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the pages: %w", err)
 	}
+	p, err := newPacker(gzip.BestCompression, zstd.SpeedBestCompression)
+	if err != nil {
+		return nil, err
+	}
 	a := &assets{hash: hex.EncodeToString(sum.Sum(nil)[:8]), files: map[string]*file{}}
 	for name, b := range raw {
-		at, forever := a.prefix()+name, true
+		at, keep := a.prefix()+name, keepForever
 		if path.Ext(name) == ".html" {
-			at, forever = "/"+name, false
+			at, keep = "/"+name, keepAndAsk
 			b = bytes.ReplaceAll(b, []byte(`"/static/`), []byte(`"`+a.prefix()))
 		}
-		f, err := pack(name, b)
+		body, err := p.pack(b)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("%s: %w", name, err)
 		}
-		f.forever = forever
-		a.files[at] = f
+		a.files[at] = &file{body, []string{kindOf(name)}, keep}
 	}
 	a.files["/"] = a.files["/index.html"]
 	return a, nil
@@ -82,43 +82,21 @@ func (a *assets) url(image string) string {
 	return a.prefix() + image
 }
 
-func pack(name string, b []byte) (*file, error) {
-	sum := sha256.Sum256(b)
-	f := &file{kind: mime.TypeByExtension(path.Ext(name)), etag: `"` + hex.EncodeToString(sum[:12]) + `"`, plain: b}
+// kindOf is a file's media type.
+func kindOf(name string) string {
 	switch path.Ext(name) { // what the machine's own table might say otherwise
 	case ".js":
-		f.kind = "text/javascript; charset=utf-8"
+		return "text/javascript; charset=utf-8"
 	case ".css":
-		f.kind = "text/css; charset=utf-8"
+		return "text/css; charset=utf-8"
 	case ".html":
-		f.kind = "text/html; charset=utf-8"
+		return "text/html; charset=utf-8"
 	case ".svg":
-		f.kind = "image/svg+xml"
+		return "image/svg+xml"
 	case "", ".txt", ".md":
-		f.kind = "text/plain; charset=utf-8"
+		return "text/plain; charset=utf-8"
 	}
-	var packed bytes.Buffer
-	gz, err := gzip.NewWriterLevel(&packed, gzip.BestCompression)
-	if err == nil {
-		if _, err = gz.Write(b); err == nil {
-			err = gz.Close()
-		}
-	}
-	if err != nil {
-		return nil, fmt.Errorf("compress %s: %w", name, err)
-	}
-	if packed.Len() < len(b) {
-		f.gzip = packed.Bytes()
-	}
-	zs, err := zstd.NewWriter(io.Discard, zstd.WithEncoderLevel(zstd.SpeedBestCompression), zstd.WithEncoderConcurrency(1))
-	if err != nil {
-		return nil, fmt.Errorf("compress %s: %w", name, err)
-	}
-	defer zs.Close()
-	if z := zs.EncodeAll(b, nil); len(z) < len(b) {
-		f.zstd = z
-	}
-	return f, nil
+	return mime.TypeByExtension(path.Ext(name))
 }
 
 // static serves the pages and their assets.
@@ -128,41 +106,7 @@ func (s *Server) static(w http.ResponseWriter, r *http.Request) error {
 		return errNoPage
 	}
 	h := w.Header()
-	h.Set("Cache-Control", "no-cache")
-	if f.forever {
-		h.Set("Cache-Control", "public, max-age=31536000, immutable")
-	}
-	h.Set("ETag", f.etag)
-	h.Add("Vary", "Accept-Encoding")
-	if match := r.Header.Get("If-None-Match"); match != "" && (match == "*" || strings.Contains(match, f.etag)) {
-		w.WriteHeader(http.StatusNotModified)
-		return nil
-	}
-	b := f.plain
-	switch accept := r.Header.Get("Accept-Encoding"); {
-	case f.zstd != nil && accepts(accept, "zstd"):
-		b = f.zstd
-		h.Set("Content-Encoding", "zstd")
-	case f.gzip != nil && accepts(accept, "gzip"):
-		b = f.gzip
-		h.Set("Content-Encoding", "gzip")
-	}
-	h.Set("Content-Type", f.kind)
-	h.Set("Content-Length", strconv.Itoa(len(b)))
-	if r.Method != http.MethodHead {
-		w.Write(b)
-	}
+	h["Cache-Control"], h["Vary"] = f.keep, variesCoding
+	f.send(w, r, f.kind)
 	return nil
-}
-
-// accepts reads an Accept-Encoding header; a coding with q=0 is not accepted.
-func accepts(header, coding string) bool {
-	for _, part := range strings.Split(header, ",") {
-		name, q, _ := strings.Cut(strings.TrimSpace(part), ";")
-		if strings.EqualFold(strings.TrimSpace(name), coding) {
-			q = strings.ReplaceAll(q, " ", "")
-			return !(strings.HasPrefix(q, "q=0") && strings.Trim(q[3:], ".0") == "")
-		}
-	}
-	return false
 }

@@ -85,6 +85,7 @@ type Server struct {
 	pictures *buckets[int64] // captchas have a bucket of their own: who looks at sums may still buy
 	addrs    *buckets[netip.Addr]
 	assets   *assets
+	prepared *prepared
 	cashier  *cashier
 	notify   []byte        // key of the provider's signatures
 	closing  chan struct{} // closed when long answers are to end
@@ -104,6 +105,9 @@ func New(cfg Config, d Deps, self string) (*Server, error) {
 		faults: rate.Sometimes{Interval: time.Second}, users: newBuckets[int64](cfg.rate), pictures: newBuckets[int64](cfg.rate), addrs: newBuckets[netip.Addr](cfg.ipRate)}
 	var err error
 	if s.assets, err = loadAssets(); err != nil {
+		return nil, err
+	}
+	if s.prepared, err = newPrepared(); err != nil {
 		return nil, err
 	}
 	s.notify = []byte(cfg.NotifySecret)
@@ -150,12 +154,16 @@ func (s *Server) routes() http.Handler {
 		return errMethod
 	}))
 
-	// The events go on for as long as somebody listens. The two routes of the rush have the engine's limits for a limit.
+	// The events go on for as long as somebody listens. The two routes of the rush have the engine's limits for a limit, and
+	// the two of the shop window the cache's; these say themselves who may keep them.
 	rush := r.With(private)
 	rush.Get("/api/sales/{id}/events", s.as(s.listen))
 	rush.Post("/api/sales/{id}/buy/{path}", s.handle(s.buy))
-	rush.Get("/api/sales/{id}/result", s.as(s.limited(s.result)))
-	rush.Head("/api/sales/{id}/result", s.as(s.limited(s.result)))
+	for _, method := range []string{http.MethodGet, http.MethodHead} {
+		rush.Method(method, "/api/sales/{id}/result", s.as(s.limited(s.result)))
+		r.Method(method, "/api/sales", s.handle(s.listSales))
+		r.Method(method, "/api/sales/{id}", s.handle(s.showSale))
+	}
 	r.Route("/api", func(r chi.Router) {
 		r.Use(private, middleware.GetHead, inTime)
 		r.Post("/otp", s.handle(s.sendCode))
@@ -166,8 +174,6 @@ func (s *Server) routes() http.Handler {
 		r.Post("/password", s.as(s.changePassword))
 
 		r.Get("/slots", s.handle(s.slots))
-		r.Get("/sales", s.handle(s.listSales))
-		r.Get("/sales/{id}", s.handle(s.showSale))
 		r.Get("/sales/{id}/captcha", s.as(s.captcha))
 		r.Post("/sales/{id}/path", s.as(s.limited(s.path)))
 
