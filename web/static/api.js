@@ -43,7 +43,7 @@ async function send(method, path, body) {
     method,
     headers: { Accept: 'application/json', 'Accept-Language': lang() },
     credentials: 'same-origin',
-    cache: 'no-store',
+    cache: 'no-cache', // asked for each time; the shop says what may be kept to ask with
     redirect: 'error',
     signal: AbortSignal.timeout(LIMIT),
   };
