@@ -82,13 +82,8 @@ func init() {
 	}
 }
 
-// Header values that many answers share. They are put into a header's map as they are; nobody changes them.
-var (
-	jsonType = []string{"application/json; charset=utf-8"}
-	noStore  = []string{"no-store"}
-	// A little apart, so that those who were told so don't come back as one.
-	retrySoon = [][]string{{"1"}, {"2"}}
-)
+// retrySoon is a little apart, so that those who were told so don't come back as one.
+var retrySoon = [][]string{{"1"}, {"2"}}
 
 // writeError answers with a refusal, or with internal and an id that the log has too. The refusals of a rush are answered
 // from prepared bytes.

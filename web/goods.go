@@ -2,8 +2,6 @@ package web
 
 import (
 	"bytes"
-	"encoding/json"
-	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
@@ -87,18 +85,6 @@ func newPrepared() (*prepared, error) {
 	return &prepared{p, newShelves[listKey, list](listsKept), newShelves[detailKey, detail](detailsKept)}, nil
 }
 
-// encode gives {"code":"ok","data":...}.
-func encode(data any) ([]byte, error) {
-	b, err := json.Marshal(struct {
-		Code string `json:"code"`
-		Data any    `json:"data"`
-	}{"ok", data})
-	if err != nil {
-		return nil, fmt.Errorf("prepare an answer: %w", err)
-	}
-	return b, nil
-}
-
 // listKey is a list of which there is a prepared answer.
 type listKey struct {
 	slot int64 // when it begins, seconds since 1970; 0 for all that have not ended
@@ -137,8 +123,8 @@ func (s *Server) listSales(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	mark(w, old)
-	w.Header()["Cache-Control"] = keepAndAsk
-	l.send(w, r, jsonKind)
+	w.Header()["Cache-Control"] = noCache
+	l.send(w, r, jsonType)
 	return nil
 }
 
@@ -236,7 +222,7 @@ func (s *Server) showSale(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	mark(w, old)
-	w.Header()["Cache-Control"] = keepNot
+	w.Header()["Cache-Control"] = noStore
 	d.send(w, r, ending(now))
 	return nil
 }

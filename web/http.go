@@ -38,14 +38,23 @@ func (s *Server) handle(h func(http.ResponseWriter, *http.Request) error) http.H
 	}
 }
 
-// ok writes {"code":"ok","data":...}.
-func ok(w http.ResponseWriter, status int, data any) error {
+// encode gives {"code":"ok","data":...}.
+func encode(data any) ([]byte, error) {
 	b, err := json.Marshal(struct {
 		Code string `json:"code"`
 		Data any    `json:"data"`
 	}{"ok", data})
 	if err != nil {
-		return fmt.Errorf("write an answer: %w", err)
+		return nil, fmt.Errorf("write an answer: %w", err)
+	}
+	return b, nil
+}
+
+// ok answers with data.
+func ok(w http.ResponseWriter, status int, data any) error {
+	b, err := encode(data)
+	if err != nil {
+		return err
 	}
 	w.Header()["Content-Type"] = jsonType
 	w.WriteHeader(status)
@@ -165,13 +174,12 @@ func chinese(r *http.Request) bool {
 func headers(next http.Handler) http.Handler {
 	const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; " +
 		"connect-src 'self'; font-src 'self'; manifest-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
-	csp, nosniff, same, year := []string{policy}, []string{"nosniff"}, []string{"same-origin"}, []string{"max-age=31536000"}
+	csp, nosniff, year := []string{policy}, []string{"nosniff"}, []string{"max-age=31536000"}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
 		h["Content-Security-Policy"] = csp
 		h["X-Content-Type-Options"] = nosniff
-		h["Referrer-Policy"] = same
-		h["Cross-Origin-Opener-Policy"] = same
+		h["Referrer-Policy"] = sameOrigin
 		if r.TLS != nil {
 			h["Strict-Transport-Security"] = year
 		}

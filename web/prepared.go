@@ -21,10 +21,11 @@ import (
 // Header values that many answers share, as a Header has them, so that none is made for a request. They are replaced,
 // never changed.
 var (
-	jsonKind      = []string{"application/json; charset=utf-8"}
-	keepAndAsk    = []string{"no-cache"}
-	keepNot       = []string{"no-store"}
+	jsonType      = []string{"application/json; charset=utf-8"}
+	noStore       = []string{"no-store"}
+	noCache       = []string{"no-cache"}
 	keepForever   = []string{"public, max-age=31536000, immutable"}
+	sameOrigin    = []string{"same-origin"}
 	gzipCoding    = []string{"gzip"}
 	zstdCoding    = []string{"zstd"}
 	variesCoding  = []string{"Accept-Encoding"}
@@ -152,7 +153,7 @@ func (p *packer) unended(b []byte, n int) (*unended, error) {
 // send answers with the body and its end, of as many bytes as were announced.
 func (u *unended) send(w http.ResponseWriter, r *http.Request, end []byte) {
 	h := w.Header()
-	h["Content-Type"] = jsonKind
+	h["Content-Type"] = jsonType
 	if u.gzip == nil || !accepts(r.Header.Get("Accept-Encoding"), "gzip") {
 		h["Content-Length"] = u.plainLength
 		w.Write(u.plain)

@@ -59,7 +59,7 @@ func loadAssets() (*assets, error) {
 	for name, b := range raw {
 		at, keep := a.prefix()+name, keepForever
 		if path.Ext(name) == ".html" {
-			at, keep = "/"+name, keepAndAsk
+			at, keep = "/"+name, noCache
 			b = bytes.ReplaceAll(b, []byte(`"/static/`), []byte(`"`+a.prefix()))
 		}
 		body, err := p.pack(b)
@@ -106,7 +106,7 @@ func (s *Server) static(w http.ResponseWriter, r *http.Request) error {
 		return errNoPage
 	}
 	h := w.Header()
-	h["Cache-Control"], h["Vary"] = f.keep, variesCoding
+	h["Cache-Control"], h["Vary"], h["Cross-Origin-Opener-Policy"] = f.keep, variesCoding, sameOrigin
 	f.send(w, r, f.kind)
 	return nil
 }
