@@ -13,9 +13,23 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// morePostgresFaults break Postgres in the ways that postgresFaults doesn't, and a shop that has work when it is to end.
-func morePostgresFaults() []scenario {
+// postgresFaults break Postgres, or keep it from its work.
+func postgresFaults() []scenario {
 	return []scenario{
+		{name: "Postgres backends killed every 10 ms for 3 s", crowd: usual,
+			run: func(w *World, c *Crowd) {
+				c.Sold(20)
+				w.Strike("backends killed", func() {
+					for end := time.Now().Add(3 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+						w.killBackends()
+					}
+				})
+			},
+			after: func(w *World, c *Crowd) {
+				if w.scrape(); w.total("miaosha_settle_retries_total") == 0 {
+					w.T.Error("no settle was hit")
+				}
+			}},
 		{name: "Postgres restarted three times", detail: "the immediate shutdown, fsync on", setup: setup{postgres: []string{"fsync=on"}}, crowd: usual,
 			run: func(w *World, c *Crowd) {
 				for n := range 3 {
@@ -91,25 +105,6 @@ func morePostgresFaults() []scenario {
 					w.T.Errorf("only %d log-ins hung: the pool was not starved", hung)
 				}
 			}},
-		{name: "SIGTERM under load, then kill -9", detail: "half a second later, before it has drained", crowd: usual,
-			run: func(w *World, c *Crowd) {
-				c.Sold(40)
-				w.Strike("SIGTERM and kill", func() {
-					w.lockSale(func() { // so that its queue can't be drained
-						c.For(300 * time.Millisecond)
-						if w.Shops[0].termThenKill(500 * time.Millisecond) {
-							w.T.Error("it ended before it was killed")
-						}
-					})
-					w.restart(0)
-				})
-			},
-			after: func(w *World, c *Crowd) {
-				w.scrape()
-				if w.total("miaosha_tickets_claimed_total") == 0 {
-					w.T.Error("nothing was left behind: the kill came too late")
-				}
-			}},
 	}
 }
 
@@ -130,20 +125,6 @@ func (w *World) locked(sql string, f func(), args ...any) {
 }
 
 func (w *World) lockSale(f func()) { w.locked(`select from sales where id = $1 for update`, f, w.Sale) }
-
-// termThenKill asks a shop to end, and kills it after a while; true if it had ended by then.
-func (s *Shop) termThenKill(after time.Duration) (ended bool) {
-	s.w.scrape() // its counters end with it
-	s.mu.Lock()
-	s.ending, s.open = true, false
-	p := s.p
-	s.mu.Unlock()
-	p.Signal(syscall.SIGTERM)
-	time.Sleep(after)
-	ended = p.Ended()
-	s.Kill()
-	return ended
-}
 
 // goesOn: what this fault doesn't touch is answered as fast as before it, and never with a fault.
 func (w *World) goesOn(c *Crowd, some int, kind string) {
@@ -200,5 +181,15 @@ func queueThenBusy(w *World, c *Crowd) {
 	}
 	if taken < 20 || refused < 100 {
 		w.T.Errorf("without Postgres only %d tickets were taken and %d refused", taken, refused)
+	}
+}
+
+// killBackends ends the connections of the shop that are at work just now.
+func (w *World) killBackends() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	if _, err := w.pool.Exec(ctx, `
+		select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'miaosha' and state <> 'idle'`); err != nil {
+		w.T.Errorf("kill backends: %v", err)
 	}
 }

@@ -2,18 +2,15 @@
 
 package faults
 
-import "time"
+import (
+	"slices"
+	"sync"
+	"time"
+)
 
-// redisFaults break Redis, or lose what it holds.
-func redisFaults() []scenario {
+// redisAway are the scenarios in which Redis is gone for a while and keeps what it has.
+func redisAway() []scenario {
 	return []scenario{
-		{name: "FLUSHALL five times in a sale", mayLose: true, setup: setup{sessionsApart: true}, crowd: usual,
-			run: func(w *World, c *Crowd) {
-				for n := range 5 {
-					c.Sold(15 * (n + 1))
-					w.Strike("FLUSHALL", w.flush)
-				}
-			}},
 		{name: "Redis killed and started again (appendfsync always)", realRedis: true, hurtsRedis: true,
 			setup: setup{fsync: "always"}, crowd: usual,
 			run: func(w *World, c *Crowd) {
@@ -34,6 +31,25 @@ func redisFaults() []scenario {
 				})
 			},
 			after: unaffected},
+		{name: "10 s without Redis and Postgres, then a retry storm", long: true, hurtsRedis: true, settles: true,
+			crowd: plan{buyers: 300, units: 400, span: 11 * time.Second, pays: 40, payAfter: 300 * time.Millisecond, known: true,
+				limit: 45 * time.Second},
+			run: func(w *World, c *Crowd) {
+				c.For(2 * time.Second)
+				w.Strike("both away", func() {
+					for _, s := range w.Shops {
+						s.ToRedis.Cut()
+						s.ToPostgres.Cut()
+					}
+					c.For(10 * time.Second)
+					for _, s := range w.Shops {
+						w.join(s.ToRedis)
+						w.join(s.ToPostgres)
+					}
+				})
+				c.storm()
+			},
+			after: func(w *World, c *Crowd) { w.answersWithin(c, 100, 0.99, time.Second) }},
 	}
 }
 
@@ -73,5 +89,42 @@ func unaffected(w *World, c *Crowd) {
 				w.Violate("I11: while Redis is away %s heard %d %s", a.Kind, a.Status, a.Code)
 			}
 		}
+	}
+}
+
+// owners are the buyers who were told of an order so far.
+func (c *Crowd) owners() (owners []*buyer) {
+	told := map[int64]bool{}
+	for _, a := range c.ledger.all(of("buy", "result")) {
+		if a.Data.State == "ordered" {
+			told[a.User] = true
+		}
+	}
+	for _, b := range c.buyers {
+		if told[b.id] {
+			owners = append(owners, b)
+		}
+	}
+	return owners
+}
+
+// storm has everybody who has no order click at once, at every shop. Nobody of the crowd may be asking for addresses.
+func (c *Crowd) storm() {
+	owners := c.owners()
+	var clicks sync.WaitGroup
+	for _, b := range c.buyers {
+		if slices.Contains(owners, b) {
+			continue
+		}
+		for _, s := range c.w.Shops {
+			clicks.Go(func() { c.ledger.ask(s, b.id, b.token, "buy", "POST", c.w.salePath()+"/buy/"+b.path, "") })
+		}
+	}
+	clicks.Wait()
+}
+
+func (w *World) join(wire *Wire) {
+	if err := wire.Join(); err != nil {
+		w.T.Errorf("join a wire: %v", err)
 	}
 }

@@ -13,7 +13,8 @@ import (
 
 // scenarios is the matrix.
 func scenarios() []scenario {
-	return slices.Concat(calm(), people(), points(), processes(), redisFaults(), moreRedisFaults(), postgresFaults(), morePostgresFaults())
+	return slices.Concat(calm(), people(), points(), processes(), redisAway(), redisLost(), redisSlow(),
+		redisFull(), lostReplies(), postgresFaults())
 }
 
 func needRealRedis(t testing.TB) {
