@@ -150,17 +150,16 @@ func openRedis(ctx context.Context, url string, patient bool) (redis.UniversalCl
 	if err != nil {
 		return nil, err
 	}
-	slow := *opts
+	slow := *opts // a Redis that is slow for a moment is no reason not to open; for buyers it is one to go another way
 	slow.ReadTimeout, slow.WriteTimeout, slow.PoolTimeout = checkLimit, checkLimit, checkLimit
-	rdb := redis.NewUniversalClient(&slow)
-	if err := checkRedis(ctx, rdb); err != nil || patient {
-		if err != nil {
-			rdb.Close()
-			rdb = nil
-		}
-		return rdb, err
+	first := redis.NewUniversalClient(&slow)
+	defer first.Close()
+	if err := checkRedis(ctx, first); err != nil {
+		return nil, err
 	}
-	rdb.Close() // a Redis that is slow for a moment is no reason not to open; for buyers it is one to go another way
+	if patient {
+		opts = &slow
+	}
 	return redis.NewUniversalClient(opts), nil
 }
 
