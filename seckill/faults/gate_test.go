@@ -117,7 +117,7 @@ func (w *World) recover() (r recovery) {
 	}
 	if r.gate < 0 {
 		w.Violate("I6: the gate is not right %v after the last fault: %s", ticketsBound, why)
-	} else if r.gate > lenience(gateBound) && !w.sc.poison { // poison looks like tickets until somebody claims it
+	} else if r.gate > gateBound && !w.sc.poison { // poison looks like tickets until somebody claims it
 		w.Violate("I6: the gate was right only %v after the last fault", r.gate.Round(time.Millisecond))
 	}
 	if r.tickets < 0 {

@@ -51,31 +51,21 @@ func makeDir() (string, error) {
 	return dir, os.Chmod(dir, 0o711)
 }
 
-// lenience is a bound on a time: as it is in the long run, and twice that in the short one, whose machine does other things
-// as well.
-func lenience(bound time.Duration) time.Duration {
-	if testing.Short() {
-		return 2 * bound
-	}
-	return bound
-}
-
 // scenario is one line of the matrix.
 type scenario struct {
-	name       string // the line of the matrix
-	detail     string
-	long       bool // not in the short run
-	realRedis  bool // it kills, stops or restarts the process: skipped on the embedded Redis
-	hurtsRedis bool // the gate may be bypassed or lost, so that a buyer may hold a second ticket
-	mayLose    bool // Redis loses data: a ticket may vanish, and then asking again is safe. Implies hurtsRedis
-	gateless   bool // there is no gate to look at
-	poison     bool // there are tickets that can't be settled
-	alone      bool // its times count, so nothing else runs beside it
-	settles    bool // goroutines and memory are looked at 10 s after the end
-	setup      setup
-	crowd      plan
-	run        func(*World, *Crowd) // breaks things while the crowd buys; nil breaks nothing
-	after      func(*World, *Crowd) // holds what only this one knows, at rest
+	name      string // the line of the matrix
+	detail    string
+	long      bool // not in the short run
+	realRedis bool // it kills, stops or restarts the process: skipped on the embedded Redis
+	mayLose   bool // Redis loses data: a ticket may vanish, and then asking again is safe
+	gateless  bool // there is no gate to look at
+	poison    bool // there are tickets that can't be settled
+	alone     bool // its times count, so nothing else runs beside it
+	settles   bool // goroutines and memory are looked at 10 s after the end
+	setup     setup
+	crowd     plan
+	run       func(*World, *Crowd) // breaks things while the crowd buys; nil breaks nothing
+	after     func(*World, *Crowd) // holds what only this one knows, at rest
 }
 
 // TestFaults runs the matrix.
@@ -121,7 +111,6 @@ func play(t testing.TB, sc scenario, binary string, seed uint64) []string {
 	if sc.realRedis {
 		needRealRedis(t)
 	}
-	sc.hurtsRedis = sc.hurtsRedis || sc.mayLose
 	began := time.Now()
 	w := newWorld(t, sc, binary, seed)
 	ready := time.Since(began)

@@ -22,7 +22,7 @@ func init() {
 // redisFull are the scenarios in which Redis has no room, in memory or on its disk.
 func redisFull() []scenario {
 	return []scenario{
-		{name: "Redis out of memory", long: true, realRedis: true, hurtsRedis: true, crowd: enough,
+		{name: "Redis out of memory", long: true, realRedis: true, crowd: enough,
 			run: func(w *World, c *Crowd) {
 				c.For(1500 * time.Millisecond)
 				w.Strike("out of memory", func() {
@@ -32,7 +32,7 @@ func redisFull() []scenario {
 				})
 			},
 			after: func(w *World, c *Crowd) { w.answersWithin(c, 40, 0.9, time.Second) }},
-		{name: "Redis's disk full (appendfsync everysec)", long: true, realRedis: true, hurtsRedis: true, crowd: enough,
+		{name: "Redis's disk full (appendfsync everysec)", long: true, realRedis: true, crowd: enough,
 			run: func(w *World, c *Crowd) {
 				c.For(1500 * time.Millisecond)
 				w.Strike("disk full", func() {
@@ -55,7 +55,7 @@ func redisFull() []scenario {
 			},
 			after: func(w *World, c *Crowd) { w.answersWithin(c, 40, 0.9, time.Second) }},
 		{name: "Redis's disk full (appendfsync always)", detail: "it ends, and is started again when there is room", long: true,
-			realRedis: true, hurtsRedis: true, setup: setup{fsync: "always"}, crowd: enough,
+			realRedis: true, setup: setup{fsync: "always"}, crowd: enough,
 			run: func(w *World, c *Crowd) {
 				c.For(1500 * time.Millisecond)
 				w.Strike("disk full", func() {

@@ -43,7 +43,7 @@ func redisLost() []scenario {
 					w.T.Error("no gate was too high: the old journal was none")
 				}
 			}},
-		{name: "five processes on an empty Redis", hurtsRedis: true,
+		{name: "five processes on an empty Redis",
 			setup: setup{shops: 5, startsIn: 4 * time.Second, sessionsApart: true},
 			crowd: plan{buyers: 200, units: 80, span: 4 * time.Second, twice: 30, pays: 40, cancels: 15,
 				payAfter: 300 * time.Millisecond, limit: 40 * time.Second},

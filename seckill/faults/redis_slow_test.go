@@ -10,7 +10,7 @@ import (
 // redisSlow are the scenarios in which the network to Redis is bad.
 func redisSlow() []scenario {
 	return []scenario{
-		{name: "Redis slow by 2 s", long: true, hurtsRedis: true, settles: true, crowd: enough,
+		{name: "Redis slow by 2 s", long: true, settles: true, crowd: enough,
 			run: func(w *World, c *Crowd) {
 				c.For(1500 * time.Millisecond)
 				w.Strike("Redis slow", func() {
@@ -24,7 +24,7 @@ func redisSlow() []scenario {
 				})
 			},
 			after: func(w *World, c *Crowd) { w.answersWithin(c, 40, 0.9, time.Second) }},
-		{name: "connections to Redis reset every 200 ms", long: true, hurtsRedis: true, crowd: enough,
+		{name: "connections to Redis reset every 200 ms", long: true, crowd: enough,
 			run: func(w *World, c *Crowd) {
 				c.For(1500 * time.Millisecond)
 				w.Strike("connections reset", func() {
