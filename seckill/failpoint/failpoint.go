@@ -9,7 +9,11 @@
 // time the point is passed, *N stops after N actions, %P acts on P in a hundred at random.
 package failpoint
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+	"io"
+)
 
 // The points, in the order in which a ticket passes them.
 const (
@@ -27,6 +31,6 @@ const (
 
 // Failures of Hit.
 var (
-	ErrInjected = errors.New("failpoint: injected error")
+	ErrInjected = fmt.Errorf("failpoint: injected: %w", io.ErrUnexpectedEOF) // as of a connection that was lost
 	ErrDrop     = errors.New("failpoint: dropped")
 )

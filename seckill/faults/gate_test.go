@@ -91,6 +91,7 @@ type recovery struct{ gate, tickets time.Duration }
 const (
 	gateBound    = time.Second      // I6
 	ticketsBound = 15 * time.Second // of an orphan: reclaim looks each second for what is idle for 5 s
+	finalBound   = 60 * time.Second // of everything, for everybody (I4)
 )
 
 // recover measures it. The sale goes on meanwhile.

@@ -130,6 +130,9 @@ func play(t testing.TB, sc scenario, binary string, seed uint64) []string {
 	close(o.calm)
 	c.all.Wait()
 	tr := w.atRest(c)
+	if all := time.Since(w.ready(c)); all > finalBound {
+		w.Violate("I4: the last outcome was final only %v after the shop was ready again", all.Round(time.Millisecond))
+	}
 	close(c.stop)
 	close(stop)
 	c.looks.Wait()

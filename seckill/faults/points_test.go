@@ -4,6 +4,7 @@ package faults
 
 import (
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -56,5 +57,39 @@ func points() (all []scenario) {
 		}
 		all = append(all, sc)
 	}
-	return all
+	return append(all, scenario{name: "errors, lost calls and pauses at every failpoint", detail: "of both processes, which are then restarted in turn",
+		setup: setup{points: harmless, pointsOfAll: true, payWithin: 2 * time.Second}, crowd: usual,
+		run: func(w *World, c *Crowd) {
+			w.Strike("failpoints", func() {
+				c.Sold(60)
+				w.acted("F1", "F2", "F3", "F4", "F5", "F6", "F7", "F8", "F9")
+				for n, s := range w.Shops {
+					if code := s.Term(); code != 0 {
+						w.Violate("I10: shop %d ended with exit code %d", n, code)
+					}
+					w.restart(n)
+				}
+			})
+			w.acted("F10")
+		}})
+}
+
+// harmless arms every point with what a process survives: its stores fail, what it says to the gate is lost, it is slow.
+const harmless = "F1=error%10;F2=drop%20;F3=error%25;F4=sleep:50ms%25;F5=drop%20;F6=sleep:100ms%20;F7=error*2;F8=error*3;F9=error*1;" +
+	"F10=sleep:200ms"
+
+// acted waits until each of the points has acted in some shop.
+func (w *World) acted(points ...string) {
+	for _, p := range points {
+		if err := until(15*time.Second, p+" acts", func() bool {
+			for _, s := range w.Shops {
+				if strings.Contains(s.Log.String(), "failpoint "+p+": ") {
+					return true
+				}
+			}
+			return false
+		}); err != nil {
+			w.T.Error(err)
+		}
+	}
 }

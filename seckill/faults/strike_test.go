@@ -77,6 +77,14 @@ func (w *World) struck() (all []strike, ended time.Time) {
 	return all, ended
 }
 
+// ready is when the shop was whole again, or from the beginning, if nothing broke it.
+func (w *World) ready(c *Crowd) time.Time {
+	if _, ended := w.struck(); !ended.IsZero() {
+		return ended
+	}
+	return c.began
+}
+
 // flush is FLUSHALL.
 func (w *World) flush() {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)

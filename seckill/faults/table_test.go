@@ -24,16 +24,17 @@ var table struct {
 
 const legend = `How to read it. Each line is a sale of its own; "none" breaks nothing and is what the others are measured by. Buy answers are
 counted by request: who clicks twice, is told busy or loses a connection asks again, and units that are cancelled are sold
-again, so there are more answers than buyers and more tickets than units. What was sold is held against Postgres unit by unit
-("all hold"): I1 to I11 are in the project's README. *During the fault*: of the requests sent while it lasted; "-" where it took
-no time. *Gate right after*: how long after the last fault the gate in Redis offered what Postgres has. *Old tickets settled
-after*: how long until every ticket accepted before that had its outcome. The lines that wipe Redis keep the sessions in another
-one. Counters say that each way of getting well was gone: dead letters are the poison that one line puts in by hand.
+again, so there are more answers than buyers and more tickets and orders than units. *Orders*: of so many the buyers were told.
+What was sold is held against Postgres unit by unit ("all hold"): I1 to I11 are in the project's README. *During the fault*: of
+the requests sent while it lasted; "-" where it took no time. *Gate right after*: how long after the last fault the gate in Redis
+offered what Postgres has. *Old tickets settled after*: how long until every ticket accepted before that had its outcome. The
+lines that wipe Redis keep the sessions in another one. Counters say that each way of getting well was gone: dead letters are the
+poison that one line puts in by hand.
 
 `
 
-const tableHead = `| fault | buyers / units | buy: queued, ordered, sold out, busy, no answer | buy ms: p50, p99, max | during the fault: p50, p99 | result known: p99 ms | gate right after | old tickets settled after | invariants |
-|---|---|---|---|---|---|---|---|---|
+const tableHead = `| fault | buyers / units | orders | buy: queued, ordered, sold out, busy, no answer | buy ms: p50, p99, max | during the fault: p50, p99 | result known: p99 ms | gate right after | old tickets settled after | invariants |
+|---|---|---|---|---|---|---|---|---|---|
 `
 
 // addRow writes down what a scenario's buyers saw.
@@ -69,8 +70,8 @@ func addRow(w *World, c *Crowd, back recovery) {
 	if w.sc.detail != "" {
 		name += ": " + w.sc.detail
 	}
-	row := fmt.Sprintf("| %s | %d / %d | %d, %d, %d, %d, %d | %s, %s, %s | %s, %s | %s | %s | %s | %s |\n", name, c.plan.buyers, c.plan.units,
-		queued, ordered, soldOut, busy, none, ms(quantile(all, 0.5)), ms(quantile(all, 0.99)), ms(quantile(all, 1)),
+	row := fmt.Sprintf("| %s | %d / %d | %d | %d, %d, %d, %d, %d | %s, %s, %s | %s, %s | %s | %s | %s | %s |\n", name, c.plan.buyers, c.plan.units,
+		c.ordered.Load(), queued, ordered, soldOut, busy, none, ms(quantile(all, 0.5)), ms(quantile(all, 0.99)), ms(quantile(all, 1)),
 		ms(quantile(within, 0.5)), ms(quantile(within, 0.99)), ms(quantile(known(c), 0.99)), ms(back.gate), ms(back.tickets), held)
 	table.mu.Lock()
 	defer table.mu.Unlock()

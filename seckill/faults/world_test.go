@@ -28,7 +28,8 @@ import (
 type setup struct {
 	shops         int      // 2 if not said
 	env           []string // of every shop
-	points        string   // failpoints of the first shop
+	points        string   // failpoints of the first shop, until it is started again
+	pointsOfAll   bool     // they are every shop's
 	fsync         string   // of Redis; everysec if not said
 	postgres      []string // settings, as name=value
 	sessionsApart bool     // sessions have a Redis of their own: what wipes the gate's logs nobody out
@@ -125,7 +126,7 @@ func (w *World) open() (err error) {
 		}
 		w.Shops = append(w.Shops, s)
 		points := ""
-		if i == 0 {
+		if i == 0 || w.sc.setup.pointsOfAll {
 			points = w.sc.setup.points
 		}
 		shops.Go(func() error { return s.Start(points) })
