@@ -32,6 +32,9 @@ func (e *Engine) ReclaimAfter(d time.Duration) { e.reclaimIdle = d }
 
 func (e *Engine) Rebuild(ctx context.Context, sale int64) error { return e.rebuild(ctx, sale) }
 
+// Reconcile is one tick.
+func (e *Engine) Reconcile(ctx context.Context) { e.reconcile(ctx) }
+
 // Probe takes the breaker's leave to call Redis; false where it gives none.
 func (e *Engine) Probe() (done func(error), ok bool) {
 	done, err := e.breaker.Allow()

@@ -20,6 +20,7 @@ const (
 	reconcileEvery = 300 * time.Millisecond
 	rebuildLimit   = 10 * time.Second
 	layChunk       = 1000
+	fixAgain       = 3 // times a tick looks again at a gate that has moved before it could be fixed
 )
 
 // view is what this process knows of the gates: the units left, for showing, and what they have to be told.
@@ -74,7 +75,7 @@ func (e *Engine) Left(s goods.Sale) int {
 // differ. This is how cancelled and expired units come back on sale in every process, how a gate that is gone is set
 // up again, and how a change of a sale's state, window or total reaches the gate.
 //
-// The gates are read before the truth: had a gate moved in between, its ops tell, and fix leaves it to the next tick.
+// The gates are read before the truth: had a gate moved in between, its ops tell, and it is looked at again.
 func (e *Engine) reconcile(ctx context.Context) {
 	var gates map[int64]Reading
 	gateless := e.cfg.Gate == "off"
@@ -100,7 +101,7 @@ func (e *Engine) reconcile(ctx context.Context) {
 		}
 		return
 	}
-	left, was := make(map[int64]int, len(truths)), make([]int64, 0, len(truths))
+	left, was, moved := make(map[int64]int, len(truths)), make([]int64, 0, len(truths)), []int64(nil)
 	for _, t := range truths {
 		if _, seen := slices.BinarySearch(e.view.was, t.ID); !seen && !gateless {
 			e.view.soldPast(t.ID) // perhaps, by a process that died before it told the gate
@@ -116,7 +117,11 @@ func (e *Engine) reconcile(ctx context.Context) {
 				e.logFault("rebuild", err)
 			}
 		default:
-			left[t.ID] = max(0, g.Stock+e.reconcileOne(ctx, t, g))
+			drift, fixed := e.reconcileOne(ctx, t, g)
+			left[t.ID] = max(0, g.Stock+drift)
+			if !fixed {
+				moved = append(moved, t.ID)
+			}
 			if err := e.adopt(ctx, t.ID); err != nil && ctx.Err() == nil {
 				e.logFault("adopt", err)
 			}
@@ -125,14 +130,43 @@ func (e *Engine) reconcile(ctx context.Context) {
 			}
 		}
 	}
+	for n := 0; n < fixAgain && len(moved) > 0; n++ {
+		if moved, err = e.reconcileAgain(ctx, moved, left); err != nil && ctx.Err() == nil {
+			e.logFault("reconcile", err)
+		}
+	}
 	e.view.left.Store(&left)
 	e.view.was = was
 }
 
-// reconcileOne fixes one gate where it may differ, and gives by how much it moved.
-func (e *Engine) reconcileOne(ctx context.Context, t goods.Truth, g Reading) int {
+// reconcileAgain is another try at gates that have moved since the last one, and gives those that have moved once more. A
+// sale at its height moves its gate all the time: the next tick would find it no stiller.
+func (e *Engine) reconcileAgain(ctx context.Context, sales []int64, left map[int64]int) (moved []int64, err error) {
+	gates, err := ReadGates(ctx, e.gate.rdb, sales)
+	if err != nil {
+		return nil, err
+	}
+	truths, err := e.sales.Truths(ctx, 0)
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range truths {
+		if g := gates[t.ID]; g.Epoch != "" {
+			drift, fixed := e.reconcileOne(ctx, t, g)
+			left[t.ID] = max(0, g.Stock+drift)
+			if !fixed {
+				moved = append(moved, t.ID)
+			}
+		}
+	}
+	return moved, nil
+}
+
+// reconcileOne fixes one gate where it may differ, and gives by how much it moved it. It is not fixed if it has moved by
+// itself since it was read.
+func (e *Engine) reconcileOne(ctx context.Context, t goods.Truth, g Reading) (drift int, fixed bool) {
 	if t.Stock-g.Waiting <= g.Stock && g.Stock <= t.Stock {
-		return 0
+		return 0, true
 	}
 	drift, err := e.gate.fix(ctx, t.ID, g, t.Stock)
 	switch {
@@ -143,7 +177,7 @@ func (e *Engine) reconcileOne(ctx context.Context, t goods.Truth, g Reading) int
 	case drift < 0:
 		e.metrics.fixes.WithLabelValues("down").Inc()
 	}
-	return drift
+	return drift, err != nil || drift != 0
 }
 
 // catchUp tells a gate who bought past it while Redis was away, or everybody if it was set back.
