@@ -34,14 +34,14 @@ type shop struct {
 	sales  *goods.Store
 	orders *order.Store
 	sale   int64
-	log    *lines
+	log    *sandboxtest.Tape
 	idle   time.Duration // after which an entry is anybody's, unless the shop's
 }
 
 func newShop(t testing.TB, stock int) *shop { return newShopPaying(t, stock, 15*time.Minute) }
 
 func newShopPaying(t testing.TB, stock int, within time.Duration) *shop {
-	s := &shop{TB: t, url: sandboxtest.DatabaseURL(t), redis: sandboxtest.RedisURL(t), log: &lines{}}
+	s := &shop{TB: t, url: sandboxtest.DatabaseURL(t), redis: sandboxtest.RedisURL(t), log: &sandboxtest.Tape{}}
 	s.db, s.rdb = s.pool("test"), s.client(nil)
 	s.sales, s.orders = goods.New(s.db), order.New(s.db, order.Config{PayWithin: within})
 	now := time.Now()
@@ -198,24 +198,6 @@ func (s *shop) start(change func(*seckill.Config, *seckill.Deps)) *process {
 	})
 	s.Cleanup(stop)
 	return &process{e, stop}
-}
-
-// lines keeps a log for the case of failure.
-type lines struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lines) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(b)
-}
-
-func (l *lines) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
 }
 
 // until asks again and again until ok, and fails when that takes longer than limit.

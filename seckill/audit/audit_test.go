@@ -75,6 +75,14 @@ func lively(t *testing.T) (db *pgxpool.Pool, sale int64, orders []uuid.UUID) {
 	return db, sale, orders
 }
 
+// execute runs statements with semicolons between.
+func execute(t *testing.T, db *pgxpool.Pool, sql string) {
+	t.Helper()
+	if _, err := db.Exec(t.Context(), sql, pgx.QueryExecModeSimpleProtocol); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func find(t *testing.T, db *pgxpool.Pool) map[string][]string {
 	t.Helper()
 	found, err := audit.Postgres(t.Context(), db)
@@ -157,15 +165,7 @@ func TestWhatIsBrokenIsFound(t *testing.T) {
 				names = append(names, fmt.Sprint("$", i), id.String())
 			}
 			fill := strings.NewReplacer(names...)
-			conn, err := db.Acquire(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			_, err = conn.Conn().PgConn().Exec(t.Context(), free+fill.Replace(test.sql)).ReadAll()
-			conn.Release()
-			if err != nil {
-				t.Fatal(err)
-			}
+			execute(t, db, free+fill.Replace(test.sql))
 			got := find(t, db)
 			if diff := cmp.Diff([]string{test.invariant}, slices.Sorted(maps.Keys(got))); diff != "" {
 				t.Errorf("%s: %v", diff, got)
@@ -203,15 +203,7 @@ func TestWhatIsAllowedIsNotBroken(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			db, _, _ := lively(t)
-			conn, err := db.Acquire(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			_, err = conn.Conn().PgConn().Exec(t.Context(), sql).ReadAll()
-			conn.Release()
-			if err != nil {
-				t.Fatal(err)
-			}
+			execute(t, db, sql)
 			if got := find(t, db); len(got) > 0 {
 				t.Errorf("found %v", got)
 			}
@@ -224,10 +216,8 @@ func TestWhatIsAllowedIsNotBroken(t *testing.T) {
 
 func TestAtMostTwentyRowsAreShown(t *testing.T) {
 	db, _, _ := lively(t)
-	if _, err := db.Exec(t.Context(), `insert into order_events (order_id, sale_id, from_status, to_status)
-		select gen_random_uuid(), 1, 'new', 'paid' from generate_series(1, 30)`); err != nil {
-		t.Fatal(err)
-	}
+	execute(t, db, `insert into order_events (order_id, sale_id, from_status, to_status)
+		select gen_random_uuid(), 1, 'new', 'paid' from generate_series(1, 30)`)
 	if got := find(t, db); len(got["I8"]) != 20 {
 		t.Errorf("%d rows are shown, want 20", len(got["I8"]))
 	}

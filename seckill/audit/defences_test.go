@@ -80,15 +80,7 @@ func TestDefences(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			db := sandboxtest.DB(t)
-			conn, err := db.Acquire(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			_, err = conn.Conn().PgConn().Exec(t.Context(), test.sql).ReadAll()
-			conn.Release()
-			if err != nil {
-				t.Fatal(err)
-			}
+			execute(t, db, test.sql)
 			found, err := audit.Defences(t.Context(), db)
 			var got []string
 			for _, f := range found {

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/redis/go-redis/v9"
 	"golang.org/x/sync/errgroup"
 
 	"miaosha/goods"
@@ -17,6 +19,16 @@ import (
 	"miaosha/seckill/audit"
 	"miaosha/seckill/sandbox/sandboxtest"
 )
+
+// beside is a lively database, with a change of its sale unless that is "", and a Redis. key names the sale's keys there.
+func beside(t *testing.T, change string) (db *pgxpool.Pool, rdb redis.UniversalClient, sale int64, key func(string) string) {
+	t.Helper()
+	db, sale, _ = lively(t)
+	if change != "" {
+		execute(t, db, `update sales set `+change)
+	}
+	return db, sandboxtest.Redis(t), sale, func(name string) string { return fmt.Sprintf("ms:{%d}:%s", sale, name) }
+}
 
 func TestGatesAreHeldAgainstPostgres(t *testing.T) {
 	type gate map[string]any
@@ -40,9 +52,7 @@ func TestGatesAreHeldAgainstPostgres(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel() // a broken one takes its time
-			db, sale, _ := lively(t)
-			rdb := sandboxtest.Redis(t)
-			key := func(name string) string { return fmt.Sprintf("ms:{%d}:%s", sale, name) }
+			db, rdb, sale, key := beside(t, test.sale)
 			if test.gate != nil {
 				if err := rdb.HSet(t.Context(), key("gate"), map[string]any(test.gate)).Err(); err != nil {
 					t.Fatal(err)
@@ -50,11 +60,6 @@ func TestGatesAreHeldAgainstPostgres(t *testing.T) {
 			}
 			if test.journal {
 				if err := rdb.Do(t.Context(), "xadd", key("journal"), "*", "user", 1).Err(); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if test.sale != "" {
-				if _, err := db.Exec(t.Context(), `update sales set `+test.sale); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -73,9 +78,8 @@ func TestGatesAreHeldAgainstPostgres(t *testing.T) {
 
 // A gate that is behind for a moment is what reconcile is for.
 func TestAGateThatComesRoundIsNotBroken(t *testing.T) {
-	db, sale, _ := lively(t)
-	rdb := sandboxtest.Redis(t)
-	gate := fmt.Sprintf("ms:{%d}:gate", sale)
+	db, rdb, _, key := beside(t, "")
+	gate := key("gate")
 	if err := rdb.HSet(t.Context(), gate, "epoch", 1, "ops", 0, "stock", 4).Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -90,9 +94,8 @@ func TestAGateThatComesRoundIsNotBroken(t *testing.T) {
 
 // A gate that moves is not idle, however often the two readings differ.
 func TestAGateThatMovesIsNotBroken(t *testing.T) {
-	db, sale, _ := lively(t)
-	rdb := sandboxtest.Redis(t)
-	gate := fmt.Sprintf("ms:{%d}:gate", sale)
+	db, rdb, _, key := beside(t, "")
+	gate := key("gate")
 	if err := rdb.HSet(t.Context(), gate, "epoch", 1, "ops", 0, "stock", 4).Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -136,13 +139,12 @@ func TestNoTicketWaitsForLong(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			db, sale, _ := lively(t)
-			rdb := sandboxtest.Redis(t)
+			db, rdb, sale, key := beside(t, test.sale)
 			now, err := rdb.Time(t.Context()).Result()
 			if err != nil {
 				t.Fatal(err)
 			}
-			journal, entry := fmt.Sprintf("ms:{%d}:journal", sale), fmt.Sprintf("%d-0", now.Add(-test.age).UnixMilli())
+			journal, entry := key("journal"), fmt.Sprintf("%d-0", now.Add(-test.age).UnixMilli())
 			for _, id := range []string{entry, "*"} { // only the oldest is old
 				if err := rdb.Do(t.Context(), "xadd", journal, id, "user", 1).Err(); err != nil {
 					t.Fatal(err)
@@ -150,11 +152,6 @@ func TestNoTicketWaitsForLong(t *testing.T) {
 			}
 			if gates, err := seckill.ReadGates(t.Context(), rdb, []int64{sale}); err != nil || gates[sale].Waiting != 2 {
 				t.Fatalf("this is not the journal of package seckill: %+v, %v", gates, err)
-			}
-			if test.sale != "" {
-				if _, err := db.Exec(t.Context(), `update sales set `+test.sale); err != nil {
-					t.Fatal(err)
-				}
 			}
 			if test.gone {
 				defer time.AfterFunc(700*time.Millisecond, func() { rdb.XDel(context.WithoutCancel(t.Context()), journal, entry) }).Stop()
@@ -199,8 +196,7 @@ func TestALateTicketIsLateEachTime(t *testing.T) {
 
 // What the rush buries is told of, and breaks nothing.
 func TestDeadLettersAreNoted(t *testing.T) {
-	db, sale, _ := lively(t)
-	rdb := sandboxtest.Redis(t)
+	db, rdb, sale, key := beside(t, "")
 	s := goods.New(db)
 	rush, err := seckill.New(seckill.Config{Captcha: "off", Gate: "redis", GateFactor: 5, PathTTL: time.Minute, MaxInFlight: 10, QMax: 100},
 		seckill.Deps{DB: db, Redis: rdb, Sales: s, Cache: goods.NewCache(s), Orders: order.New(db, order.Config{PayWithin: time.Hour}),
@@ -209,7 +205,7 @@ func TestDeadLettersAreNoted(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		if err := rdb.Do(t.Context(), "xadd", fmt.Sprintf("ms:{%d}:journal", sale), "*", "no", "ticket").Err(); err != nil {
+		if err := rdb.Do(t.Context(), "xadd", key("journal"), "*", "no", "ticket").Err(); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"log/slog"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -16,24 +15,6 @@ import (
 	"miaosha/seckill/audit"
 	"miaosha/seckill/sandbox/sandboxtest"
 )
-
-// paper keeps a log, and may be read meanwhile.
-type paper struct {
-	mu  sync.Mutex
-	all strings.Builder
-}
-
-func (p *paper) Write(b []byte) (int, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.all.Write(b)
-}
-
-func (p *paper) String() string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.all.String()
-}
 
 // gauges reads the metrics: a name with the values of its labels.
 func gauges(t *testing.T, reg *prometheus.Registry) map[string]float64 {
@@ -56,9 +37,9 @@ func gauges(t *testing.T, reg *prometheus.Registry) map[string]float64 {
 }
 
 // watched runs a Watch that hurries, until the test ends.
-func watched(t *testing.T, db *pgxpool.Pool, rdb redis.UniversalClient) (*prometheus.Registry, *paper) {
+func watched(t *testing.T, db *pgxpool.Pool, rdb redis.UniversalClient) (*prometheus.Registry, *sandboxtest.Tape) {
 	t.Helper()
-	log, reg := &paper{}, prometheus.NewRegistry()
+	log, reg := &sandboxtest.Tape{}, prometheus.NewRegistry()
 	w := audit.NewWatch(db, rdb, slog.New(slog.NewTextHandler(log, nil)))
 	w.Hurry(10 * time.Millisecond)
 	reg.MustRegister(w.Collectors()...)
@@ -113,18 +94,14 @@ func TestTheGaugeTurnsAndTurnsBack(t *testing.T) {
 		t.Errorf("the last audit ended at %v", at)
 	}
 	for range 2 {
-		if _, err := db.Exec(t.Context(), `update sales set stock = stock + 1`); err != nil {
-			t.Fatal(err)
-		}
+		execute(t, db, `update sales set stock = stock + 1`)
 		got = until(t, reg, "I1 broken", func(m map[string]float64) bool { return m["invariant_broken I1"] == 1 })
 		if got["invariant_broken I8"] != 0 {
 			t.Error("I8 is broken too")
 		}
 		more := got["audits_total broken"] + 3
 		until(t, reg, "more audits", func(m map[string]float64) bool { return m["audits_total broken"] >= more })
-		if _, err := db.Exec(t.Context(), `update sales set stock = stock - 1`); err != nil {
-			t.Fatal(err)
-		}
+		execute(t, db, `update sales set stock = stock - 1`)
 		clean := gauges(t, reg)["audits_total clean"]
 		until(t, reg, "all clean again", func(m map[string]float64) bool {
 			return m["invariant_broken I1"] == 0 && m["audits_total clean"] > clean
@@ -146,16 +123,12 @@ func TestAWatchWithoutRedis(t *testing.T) {
 	reg, _ := watched(t, db, rdb)
 	until(t, reg, "a clean audit", func(m map[string]float64) bool { return m["audits_total clean"] > 0 })
 	rdb.Close()
-	if _, err := db.Exec(t.Context(), `drop index one_capture_per_order`); err != nil {
-		t.Fatal(err)
-	}
+	execute(t, db, `drop index one_capture_per_order`)
 	got := until(t, reg, "I7 broken", func(m map[string]float64) bool { return m["invariant_broken I7"] == 1 })
 	if got["audits_total broken"] != 0 {
 		t.Errorf("an audit without Redis ended: %v", got)
 	}
-	if _, err := db.Exec(t.Context(), `create unique index x on payments (order_id) where status = 'captured'`); err != nil {
-		t.Fatal(err)
-	}
+	execute(t, db, `create unique index x on payments (order_id) where status = 'captured'`)
 	more := gauges(t, reg)["audits_total failed"] + 3
 	got = until(t, reg, "failed audits", func(m map[string]float64) bool { return m["audits_total failed"] >= more })
 	if got["invariant_broken I7"] != 1 {
@@ -174,9 +147,7 @@ func TestAWatchTakesOneConnection(t *testing.T) {
 	t.Cleanup(db.Close)
 	reg, _ := watched(t, db, nil)
 	for range 20 {
-		if _, err := db.Exec(t.Context(), `select 1`); err != nil {
-			t.Fatal(err)
-		}
+		execute(t, db, `select 1`)
 	}
 	until(t, reg, "two clean audits", func(m map[string]float64) bool { return m["audits_total clean"] > 1 })
 }
