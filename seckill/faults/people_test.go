@@ -23,7 +23,7 @@ import (
 func people() []scenario {
 	return []scenario{
 		{name: "a crowd without a gate", gateless: true, setup: setup{env: []string{"MIAOSHA_GATE=off"}},
-			crowd: plan{buyers: 300, units: 60, span: 50 * time.Millisecond, twice: 80, limit: 30 * time.Second}},
+			crowd: plan{buyers: 300, units: 200, span: 50 * time.Millisecond, twice: 80, limit: 30 * time.Second}},
 		{name: "cancelled here, bought there", crowd: plan{buyers: 20, units: 20, span: 200 * time.Millisecond, limit: 30 * time.Second},
 			run: cancelledHereBoughtThere},
 		{name: "pay, cancel and five sweepers", detail: "200 orders at the end of their time", setup: setup{shops: 5, payWithin: 3 * time.Second},
