@@ -7,6 +7,8 @@ import (
 
 	"github.com/google/uuid"
 	"golang.org/x/sync/errgroup"
+
+	"miaosha/order"
 )
 
 const (
@@ -156,6 +158,7 @@ func (e *Engine) lookAtTruth(ctx context.Context, sale int64, asked []*look) {
 	if err != nil {
 		e.logFault("result", err)
 	}
+	e.layBehind(ctx, sale, asked, outcomes)
 	for _, l := range asked {
 		switch r, known := outcomes[l.user]; {
 		case l.gate.State == Queued && (err != nil || r.OrderID == uuid.Nil && r.Ticket != l.ticket): // or it is an older ticket's
@@ -167,5 +170,22 @@ func (e *Engine) lookAtTruth(ctx context.Context, sale int64, asked []*look) {
 		default: // he has nothing; or a no that could not be stored
 			l.answer <- looked{Status: l.gate}
 		}
+	}
+}
+
+// layBehind tells the gate of orders whose tickets wait there still, before their owners are told: nobody who has heard of
+// his order may hear that he is queued, should Postgres be away when he asks again.
+func (e *Engine) layBehind(ctx context.Context, sale int64, asked []*look, outcomes map[int64]order.Result) {
+	var owners []order.Owner
+	for _, l := range asked {
+		if r := outcomes[l.user]; r.OrderID != uuid.Nil && l.gate.State == Queued && l.ticket != "" {
+			owners = append(owners, order.Owner{UserID: l.user, OrderID: r.OrderID})
+		}
+	}
+	if len(owners) == 0 {
+		return
+	}
+	if err := e.ask(ctx, gateLimit, func(ctx context.Context) error { return e.gate.lay(ctx, sale, owners) }); err != nil {
+		e.logFault("result", err)
 	}
 }
