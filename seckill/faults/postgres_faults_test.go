@@ -57,7 +57,7 @@ func postgresFaults() []scenario {
 				})
 			},
 			after: queueThenBusy},
-		{name: "the sale's row locked for 5 s",
+		{name: "the sale's row locked for 5 s", alone: true,
 			crowd: plan{buyers: 300, units: 120, span: 7 * time.Second, twice: 30, pays: 40, cancels: 15, asksPath: 20,
 				payAfter: 300 * time.Millisecond, limit: 40 * time.Second},
 			run: func(w *World, c *Crowd) {
@@ -72,7 +72,7 @@ func postgresFaults() []scenario {
 				w.goesOn(c, 30, "buy")
 				w.goesOn(c, 30, "result")
 			}},
-		{name: "the web pool starved", detail: "80 log-ins wait for a table that is locked for 5 s", long: true,
+		{name: "the web pool starved", detail: "80 log-ins wait for a table that is locked for 5 s", long: true, alone: true,
 			crowd: plan{buyers: 300, units: 400, span: 9 * time.Second, twice: 20, pays: 60, cancels: 5,
 				payAfter: 300 * time.Millisecond, limit: 40 * time.Second},
 			run: func(w *World, c *Crowd) {
