@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	poolWorkers = 6   // settle transactions at once, in this process
-	poolBatch   = 500 // tickets in one of them
+	poolWorkers = 6    // settle transactions at once, in this process
+	poolBatch   = 2000 // tickets in one of them
 	retryFirst  = 20 * time.Millisecond
 	retryLast   = time.Second
 	drainLimit  = 10 * time.Second // for what is queued when the process stops

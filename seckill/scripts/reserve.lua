@@ -11,8 +11,8 @@
 --   SOLDOUT        nothing left at the gate
 --   BUSY           the journal is at its bound, or its oldest entry waits for 10 s already: nobody settles
 --
--- A user's grant is XADD, which may fail (out of memory), and then commands that cannot once a write was let through.
--- An error after some grants loses nothing: those are in the journal, and the same call again returns them.
+-- First come the XADDs, which may fail (out of memory), and then commands that cannot once a write was let through. All of
+-- a call's grants are remembered at once: a command costs as much as what it does.
 local users = (#ARGV - 1) / 2
 local replies = {}
 local gate = redis.call('HMGET', KEYS[1], 'state', 'stock', 'epoch', 'qmax', 'start_ms', 'end_ms')
@@ -42,7 +42,7 @@ local oldest = redis.call('XRANGE', KEYS[3], '-', '+', 'COUNT', 1)[1]
 if oldest and tonumber(string.match(oldest[1], '^%d+')) <= now - 10000 then
     room = 0
 end
-local granted, grants = {}, 0
+local granted, grants, remember, away = {}, 0, {}, {}
 for i = 1, users do
     local user, nonce = asked[i], ARGV[2 * i + 1]
     local has = granted[user] or had[i]
@@ -60,18 +60,18 @@ for i = 1, users do
     else
         local entry = redis.call('XADD', KEYS[3], '*', 'user', user, 'nonce', nonce, 'epoch', epoch)
         local ticket = epoch .. ':' .. entry .. ':' .. nonce
-        redis.call('HSET', KEYS[2], user, 'Q' .. ticket)
-        redis.call('HINCRBY', KEYS[1], 'stock', -1)
-        redis.call('ZREM', KEYS[4], user)
         granted[user] = 'Q' .. ticket
         grants, stock, room = grants + 1, stock - 1, room - 1
+        remember[2 * grants - 1], remember[2 * grants], away[grants] = user, 'Q' .. ticket, user
         replies[i] = 'NEW ' .. ticket
     end
 end
-
--- Put what nobody was given yet under this process's name, so that a crash leaves it in the pending list for others.
--- No COUNT: a foreign entry must not push ours out.
 if grants > 0 then
+    redis.call('HSET', KEYS[2], unpack(remember))
+    redis.call('HINCRBY', KEYS[1], 'stock', -grants)
+    redis.call('ZREM', KEYS[4], unpack(away))
+    -- Put what nobody was given yet under this process's name, so that a crash leaves it in the pending list for others.
+    -- No COUNT: a foreign entry must not push ours out.
     local read = redis.pcall('XREADGROUP', 'GROUP', 'settle', ARGV[1], 'STREAMS', KEYS[3], '>')
     if type(read) == 'table' and read.err then
         redis.call('XGROUP', 'CREATE', KEYS[3], 'settle', '0')

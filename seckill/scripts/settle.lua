@@ -7,12 +7,21 @@
 -- ticket, so a late answer can't overwrite a newer one. Missing keys stay missing. Safe to run twice.
 local known = redis.call('EXISTS', KEYS[2]) == 1
 local gone = 0
-for i = 1, #ARGV, 4 do
-    redis.call('XACK', KEYS[3], 'settle', ARGV[i])
-    gone = gone + redis.call('XDEL', KEYS[3], ARGV[i])
-    local user, ticket, outcome = ARGV[i + 1], ARGV[i + 2], ARGV[i + 3]
-    if known and (string.sub(outcome, 1, 1) == 'O' or redis.call('HGET', KEYS[2], user) == 'Q' .. ticket) then
-        redis.call('HSET', KEYS[2], user, outcome)
+for from = 1, #ARGV, 2000 do -- 500 tickets: Lua hands over only so many values at once
+    local entries, orders = {}, {}
+    for i = from, math.min(from + 1999, #ARGV), 4 do
+        local user, ticket, outcome = ARGV[i + 1], ARGV[i + 2], ARGV[i + 3]
+        entries[#entries + 1] = ARGV[i]
+        if string.sub(outcome, 1, 1) == 'O' then
+            orders[#orders + 1], orders[#orders + 2] = user, outcome
+        elseif known and redis.call('HGET', KEYS[2], user) == 'Q' .. ticket then
+            redis.call('HSET', KEYS[2], user, outcome)
+        end
+    end
+    redis.call('XACK', KEYS[3], 'settle', unpack(entries))
+    gone = gone + redis.call('XDEL', KEYS[3], unpack(entries))
+    if known and #orders > 0 then
+        redis.call('HSET', KEYS[2], unpack(orders))
     end
 end
 if redis.call('EXISTS', KEYS[1]) == 1 then
