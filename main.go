@@ -130,6 +130,9 @@ func serve(ctx context.Context, c *commands, log *slog.Logger, stdout io.Writer)
 	if err := c.Backend.RequireSecret(); err != nil {
 		return err
 	}
+	if cfg.Seckill.CaptchaAnswers && (c.Backend.DatabaseURL != "" || c.Backend.RedisURL != "") {
+		return errors.New("--captcha-answers (MIAOSHA_CAPTCHA_ANSWERS): only with the sandbox's own stores")
+	}
 	doors, err := cfg.Listen.Open(c.Backend.Sandboxed())
 	if err != nil {
 		return err

@@ -14,28 +14,31 @@ import (
 
 const captchaLife = 60 * time.Second
 
-// Captcha draws a sum for a session and a sale, as a PNG. Its answer is kept for a minute, in place of any before.
-// Refusals: goods.ErrNoSale, goods.ErrEnded, ErrBusy.
-func (e *Engine) Captcha(ctx context.Context, sale int64, token string) (png []byte, err error) {
+// Captcha draws a sum for a session and a sale, as a PNG. Its answer is kept for a minute, in place of any before. It is
+// told only to a load tool, by Config.CaptchaAnswers, and else "". Refusals: goods.ErrNoSale, goods.ErrEnded, ErrBusy.
+func (e *Engine) Captcha(ctx context.Context, sale int64, token string) (png []byte, told string, err error) {
 	s, _, err := e.cache.Sale(ctx, sale)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	if !e.clock.now().Before(s.EndsAt) {
-		return nil, s.Window(s.EndsAt)
+		return nil, "", s.Window(s.EndsAt)
 	}
 	var seed [32]byte
 	if _, err := rand.Read(seed[:]); err != nil {
-		return nil, fmt.Errorf("seed a captcha: %w", err)
+		return nil, "", fmt.Errorf("seed a captcha: %w", err)
 	}
 	text, answer := newSum(mathrand.New(mathrand.NewChaCha8(seed)))
 	err = e.ask(ctx, redisLimit, func(ctx context.Context) error {
 		return e.gate.rdb.Set(ctx, captchaKey(sale, token), answer, captchaLife).Err()
 	})
 	if err != nil {
-		return nil, e.asRefusal("captcha", err)
+		return nil, "", e.asRefusal("captcha", err)
 	}
-	return drawCaptcha(text), nil
+	if e.cfg.CaptchaAnswers {
+		told = answer
+	}
+	return drawCaptcha(text), told, nil
 }
 
 // checkCaptcha uses up the session's sum, whatever the answer is.

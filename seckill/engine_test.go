@@ -19,6 +19,20 @@ import (
 	"miaosha/seckill"
 )
 
+// A shop made slow for measuring pauses before each transaction, and then sells as ever.
+func TestSettlePause(t *testing.T) {
+	t.Parallel()
+	s := newShop(t, 5)
+	e := s.start(func(cfg *seckill.Config, _ *seckill.Deps) { cfg.SettlePause = 300 * time.Millisecond })
+	s.ready()
+	began := time.Now()
+	s.buy(e, 1)
+	if took := time.Since(began); took < 300*time.Millisecond {
+		t.Errorf("bought after %v", took)
+	}
+	s.wantRest()
+}
+
 // The sale itself: 300 people, two clicks each, 50 units.
 func TestRush(t *testing.T) {
 	t.Parallel()
@@ -402,7 +416,7 @@ func TestRedisGoesAway(t *testing.T) {
 	if st, err := e.Result(t.Context(), s.sale, 70); !errors.Is(err, seckill.ErrBusy) {
 		t.Errorf("of whom nothing is known: %+v, %v, want busy", st, err)
 	}
-	if _, err := e.Captcha(t.Context(), s.sale, "token"); !errors.Is(err, seckill.ErrBusy) {
+	if _, _, err := e.Captcha(t.Context(), s.sale, "token"); !errors.Is(err, seckill.ErrBusy) {
 		t.Errorf("captcha: %v, want busy", err)
 	}
 	if _, _, err := e.Path(t.Context(), s.sale, 70, "token", "1"); !errors.Is(err, seckill.ErrBusy) {
@@ -660,7 +674,7 @@ func TestCaptcha(t *testing.T) {
 	e := s.start(func(cfg *seckill.Config, _ *seckill.Deps) { cfg.Captcha = "math" })
 	draw := func(sale int64, token string) (answer string) {
 		t.Helper()
-		if png, err := e.Captcha(t.Context(), sale, token); err != nil || len(png) == 0 {
+		if png, told, err := e.Captcha(t.Context(), sale, token); err != nil || len(png) == 0 || told != "" {
 			t.Fatalf("%d bytes, %v", len(png), err)
 		}
 		key := seckill.CaptchaKey(sale, token)
@@ -682,6 +696,10 @@ func TestCaptcha(t *testing.T) {
 		}
 	}
 	wrong := seckill.ErrWrongCaptcha
+	teller := s.start(func(cfg *seckill.Config, _ *seckill.Deps) { cfg.Captcha, cfg.CaptchaAnswers = "math", true })
+	if _, told, err := teller.Captcha(t.Context(), s.sale, "tool"); err != nil || told == "" || told != s.rdb.Get(t.Context(), seckill.CaptchaKey(s.sale, "tool")).Val() {
+		t.Errorf("told %q, %v", told, err)
+	}
 	try("none drawn", s.sale, "a", "1", wrong)
 	try("none drawn, none given", s.sale, "a", "", wrong)
 	answer := draw(s.sale, "a")

@@ -51,6 +51,9 @@ type Config struct {
 	PathTTL     time.Duration `name:"path-ttl" env:"MIAOSHA_PATH_TTL" default:"60s" help:"How long a hidden address is good."`
 	MaxInFlight int           `name:"max-in-flight" env:"MIAOSHA_MAX_IN_FLIGHT" default:"4096" help:"Buy requests worked on at once; more hear busy."`
 	QMax        int           `name:"qmax" env:"MIAOSHA_QMAX" default:"20000" help:"Tickets queued at once: per sale in Redis, and in all in this process."`
+
+	SettlePause    time.Duration `name:"settle-pause" env:"MIAOSHA_SETTLE_PAUSE" default:"0s" hidden:"" help:"For measuring: pause before each settle transaction."`
+	CaptchaAnswers bool          `name:"captcha-answers" env:"MIAOSHA_CAPTCHA_ANSWERS" hidden:"" help:"For measuring: tell the answer beside each sum. With the sandbox's own stores only."`
 }
 
 // Validate refuses what can't be meant. A bound of zero is an error, never "unlimited".
@@ -64,6 +67,8 @@ func (c Config) Validate() error {
 		return errors.New("--max-in-flight: at least 1")
 	case c.QMax < 1:
 		return errors.New("--qmax: at least 1")
+	case c.SettlePause < 0:
+		return errors.New("--settle-pause: at least 0s")
 	}
 	return nil
 }

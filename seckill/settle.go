@@ -23,6 +23,13 @@ const settleLimit = 1500 * time.Millisecond
 // A gated ticket was granted inside the window, so the state and the window are not asked again, but a closed sale
 // places nothing. Without a gate they are asked here, under the row's lock, by the database's clock: goods' refusals.
 func (e *Engine) settle(ctx context.Context, sale int64, tickets []order.Ticket, gated bool) (results []order.Result, err error) {
+	if e.cfg.SettlePause > 0 {
+		select {
+		case <-time.After(e.cfg.SettlePause):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
 	ctx, cancel := context.WithTimeout(ctx, settleLimit)
 	defer cancel()
 	if err := failpoint.Hit(failpoint.F3); err != nil {

@@ -19,9 +19,12 @@ func (s *Server) captcha(w http.ResponseWriter, r *http.Request, who user.Sessio
 	if err := s.pictures.take(who.UserID); err != nil {
 		return err
 	}
-	png, err := s.Rush.Captcha(r.Context(), sale, s.token(r))
+	png, told, err := s.Rush.Captcha(r.Context(), sale, s.token(r))
 	if err != nil {
 		return err
+	}
+	if told != "" {
+		w.Header().Set("X-Captcha-Answer", told)
 	}
 	w.Header().Set("Content-Type", "image/png")
 	w.Write(png)
