@@ -3,7 +3,10 @@ package bench
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"io"
+	"net"
+	"net/http/httputil"
 	"strconv"
 	"time"
 )
@@ -17,6 +20,9 @@ type answer struct {
 	body   []byte
 	wait   time.Duration // Retry-After
 	last   bool          // the server closes the connection
+
+	encoding string // Content-Encoding
+	sum      string // X-Captcha-Answer
 }
 
 // readAnswer reads one answer into buf, which grows as needed and is given back.
@@ -34,7 +40,7 @@ func readAnswer(r *bufio.Reader, buf []byte) (a answer, _ []byte, err error) {
 		return a, buf, errMalformed
 	}
 	a.status, a.last = status, line[7] == '0'
-	length := -1
+	length, chunks := -1, false
 	for {
 		if line, err = readLine(r); err != nil {
 			return a, buf, midway(err)
@@ -60,14 +66,23 @@ func readAnswer(r *bufio.Reader, buf []byte) (a answer, _ []byte, err error) {
 			}
 		case is(name, "connection"):
 			a.last = a.last || is(value, "close")
+		case is(name, "content-encoding"):
+			a.encoding = string(value)
+		case is(name, "x-captcha-answer"):
+			a.sum = string(value)
 		case is(name, "transfer-encoding"):
-			return a, buf, errMalformed
+			if chunks = is(value, "chunked"); !chunks {
+				return a, buf, errMalformed
+			}
 		}
 	}
 	switch {
+	case chunks && length < 0:
+		a.body, err = readChunks(r, buf)
+		return a, a.body, err
 	case status == 204 || status == 304:
 		length = 0
-	case length < 0:
+	case chunks || length < 0:
 		return a, buf, errMalformed
 	}
 	if cap(buf) < length {
@@ -78,6 +93,35 @@ func readAnswer(r *bufio.Reader, buf []byte) (a answer, _ []byte, err error) {
 		return a, buf, midway(err)
 	}
 	return a, buf, nil
+}
+
+// readChunks reads a body that comes in pieces, into buf as far as that goes.
+func readChunks(r *bufio.Reader, buf []byte) ([]byte, error) {
+	whole := bytes.NewBuffer(buf[:0])
+	if _, err := whole.ReadFrom(io.LimitReader(httputil.NewChunkedReader(r), maxAnswer+1)); err != nil {
+		if err != io.ErrUnexpectedEOF && !isNet(err) {
+			err = errMalformed
+		}
+		return nil, err
+	}
+	if whole.Len() > maxAnswer {
+		return nil, errMalformed
+	}
+	for { // what may follow the last piece, up to an empty line
+		line, err := readLine(r)
+		if err != nil {
+			return nil, midway(err)
+		}
+		if len(line) == 0 {
+			return whole.Bytes(), nil
+		}
+	}
+}
+
+// isNet tells a fault of the connection from one of what came over it.
+func isNet(err error) bool {
+	var fault net.Error
+	return errors.As(err, &fault)
 }
 
 // readLine reads to the line's end, which it takes off. A line longer than the reader's buffer is malformed.

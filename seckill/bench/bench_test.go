@@ -50,9 +50,10 @@ func moody(t *testing.T, answers ...string) (url string, clicks *atomic.Int64) {
 			}
 			w.WriteHeader(503)
 			io.WriteString(w, `{"code":"busy"}`)
-		case "chunks":
-			w.(http.Flusher).Flush()
-			io.WriteString(w, body)
+		case "endless": // neither a length nor pieces
+			c, _, _ := http.NewResponseController(w).Hijack()
+			io.WriteString(c, "HTTP/1.1 200 OK\r\n\r\n"+body)
+			c.Close()
 		default:
 			code, _ := strconv.Atoi(status)
 			w.WriteHeader(code)
@@ -67,7 +68,7 @@ func moody(t *testing.T, answers ...string) (url string, clicks *atomic.Int64) {
 // Every click of a closed loop is accepted, refused or failed, each by its kind, and nothing is tried again.
 func TestEachAnswerIsCountedByKind(t *testing.T) {
 	url, clicks := moody(t, `202 {"code":"ok","data":{"state":"queued","next_poll_ms":1}}`, `410 {"code":"sold_out"}`, `503 {"code":"busy"}`,
-		`500 {"code":"internal"}`, `cut`, `chunks {}`, `200 hello`)
+		`500 {"code":"internal"}`, `cut`, `endless {}`, `200 hello`)
 	var buyers []Buyer
 	for i := range 700 {
 		buyers = append(buyers, Buyer{Token: "t", Path: strconv.Itoa(i)})

@@ -12,6 +12,7 @@ import (
 )
 
 func TestReadAnswer(t *testing.T) {
+	const pieces = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 	for _, c := range []struct {
 		name, raw, body, fault string
 		status                 int
@@ -32,7 +33,16 @@ func TestReadAnswer(t *testing.T) {
 		{name: "two lengths", raw: "HTTP/1.1 200 OK\r\nContent-Length: 4\r\nContent-Length: 5\r\n\r\nbody!", fault: "malformed answer"},
 		{name: "negative", raw: "HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n", fault: "malformed answer"},
 		{name: "huge", raw: "HTTP/1.1 200 OK\r\nContent-Length: 999999999\r\n\r\n", fault: "malformed answer"},
-		{name: "chunked", raw: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", fault: "malformed answer"},
+		{name: "pieces", raw: pieces + "3\r\nbod\r\n1;x=y\r\ny\r\n0\r\n\r\n", status: 200, body: "body"},
+		{name: "pieces and a trailer", raw: pieces + "4\r\nbody\r\n0\r\nX: y\r\n\r\n", status: 200, body: "body"},
+		{name: "no pieces", raw: pieces + "0\r\n\r\n", status: 200},
+		{name: "cut in a piece", raw: pieces + "4\r\nbo", fault: "cut off"},
+		{name: "cut between pieces", raw: pieces + "4\r\nbody\r\n", fault: "cut off"},
+		{name: "cut behind the pieces", raw: pieces + "4\r\nbody\r\n0\r\n", fault: "cut off"},
+		{name: "a piece of no size", raw: pieces + "x\r\nbody\r\n0\r\n\r\n", fault: "malformed answer"},
+		{name: "huge pieces", raw: pieces + "100001\r\n" + strings.Repeat("x", 0x100001) + "\r\n0\r\n\r\n", fault: "malformed answer"},
+		{name: "pieces and a length", raw: "HTTP/1.1 200 OK\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nbody\r\n0\r\n\r\n", fault: "malformed answer"},
+		{name: "pieces, packed", raw: "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n", fault: "malformed answer"},
 		{name: "long line", raw: "HTTP/1.1 200 OK\r\nX: " + strings.Repeat("x", 5000) + "\r\n\r\n", fault: "malformed answer"},
 		{name: "not HTTP", raw: "SSH-2.0-OpenSSH_9.2p1 Debian\r\n", fault: "malformed answer"},
 		{name: "no number", raw: "HTTP/1.1 2x0 OK\r\nContent-Length: 0\r\n\r\n", fault: "malformed answer"},
@@ -55,8 +65,15 @@ func TestReadAnswer(t *testing.T) {
 
 // An answer leaves the reader at the next one's beginning, and the buffer is used again.
 func TestReadAnswersInARow(t *testing.T) {
-	one := "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n"
-	r := bufio.NewReader(strings.NewReader(one + "abcd" + one + "efgh"))
+	one := "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nxy\r\n0\r\n\r\n"
+	r := bufio.NewReader(strings.NewReader(one + one))
+	for range 2 {
+		if a, _, err := readAnswer(r, nil); err != nil || string(a.body) != "xy" {
+			t.Fatalf("%q %v", a.body, err)
+		}
+	}
+	one = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n"
+	r = bufio.NewReader(strings.NewReader(one + "abcd" + one + "efgh"))
 	var buf []byte
 	for _, want := range []string{"abcd", "efgh"} {
 		a, next, err := readAnswer(r, buf)
