@@ -46,6 +46,26 @@ func (e *Engine) Settle(ctx context.Context, sale int64, tickets ...order.Ticket
 	e.pool.settle(ctx, sale, tickets)
 }
 
+// Decide is the transaction alone: what becomes of tickets in Postgres, told to nobody.
+func (e *Engine) Decide(ctx context.Context, sale int64, tickets []order.Ticket) ([]order.Result, error) {
+	return e.settle(ctx, sale, tickets, true)
+}
+
+// ReserveAll is one call of the script, for many users. It gives how many have a new ticket, which nobody settles.
+func (e *Engine) ReserveAll(ctx context.Context, sale int64, users []int64) (granted int, err error) {
+	crowd := make([]asked, len(users))
+	for i, u := range users {
+		crowd[i] = asked{u, uuid.NewString()}
+	}
+	answers, err := e.gate.reserve(ctx, sale, crowd)
+	for _, a := range answers {
+		if a.ticket != "" {
+			granted++
+		}
+	}
+	return granted, err
+}
+
 // Reserve gets a ticket for a user as another process would, and does nothing with it.
 func Reserve(ctx context.Context, rdb redis.UniversalClient, process string, sale, user int64) (ticket string, err error) {
 	answers, err := gate{rdb: rdb, consumer: process}.reserve(ctx, sale, []asked{{user, uuid.NewString()}})

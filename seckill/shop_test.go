@@ -168,6 +168,26 @@ type process struct {
 // start runs an Engine. change may be nil.
 func (s *shop) start(change func(*seckill.Config, *seckill.Deps)) *process {
 	s.Helper()
+	e := s.engine(change)
+	if s.idle > 0 {
+		e.ReclaimAfter(s.idle)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- e.Run(ctx) }()
+	stop := sync.OnceFunc(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			s.Errorf("Run: %v", err)
+		}
+	})
+	s.Cleanup(stop)
+	return &process{e, stop}
+}
+
+// engine makes an Engine, which does nothing until it runs. change may be nil.
+func (s *shop) engine(change func(*seckill.Config, *seckill.Deps)) *seckill.Engine {
+	s.Helper()
 	cfg := seckill.Config{Captcha: "off", Gate: "redis", GateFactor: 5, PathTTL: time.Minute, MaxInFlight: 4096, QMax: 20000}
 	deps := seckill.Deps{Redis: s.rdb, Sales: s.sales, Orders: s.orders,
 		Secret: []byte("a secret of thirty-two bytes ...."), Log: slog.New(slog.NewTextHandler(s.log, nil))}
@@ -184,20 +204,7 @@ func (s *shop) start(change func(*seckill.Config, *seckill.Deps)) *process {
 	if err != nil {
 		s.Fatal(err)
 	}
-	if s.idle > 0 {
-		e.ReclaimAfter(s.idle)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- e.Run(ctx) }()
-	stop := sync.OnceFunc(func() {
-		cancel()
-		if err := <-ended; err != nil {
-			s.Errorf("Run: %v", err)
-		}
-	})
-	s.Cleanup(stop)
-	return &process{e, stop}
+	return e
 }
 
 // until asks again and again until ok, and fails when that takes longer than limit.

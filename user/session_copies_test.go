@@ -67,14 +67,3 @@ func TestSessionsInARush(t *testing.T) {
 		expect(t, fmt.Sprint("user ", users[i].ID), s, token, want)
 	}
 }
-
-func BenchmarkGet(b *testing.B) {
-	s, _ := newSessions(b, sandboxtest.RedisURL(b))
-	token := logIn(b, s, buyer)
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := s.Get(b.Context(), token); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
