@@ -20,8 +20,12 @@ import (
 	"time"
 )
 
-// Buyer is one person with a live session. Path is his hidden address, "" if he has to ask for one.
-type Buyer struct{ Token, Path string }
+// Buyer is one person with a live session. Path is his hidden address, "" if he has to ask for one. Sale is where he buys,
+// 0 for the run's.
+type Buyer struct {
+	Token, Path string
+	Sale        int64
+}
 
 // Config says what to drive and how.
 type Config struct {
@@ -34,6 +38,8 @@ type Config struct {
 	Rate        float64 // buyers a second, for open; 1x of ramp, which measures it if 0
 	Poll        int     // percent of the accepted who poll for their result
 	Pay         int     // percent of those with an order who pay
+	Captcha     bool    // everybody solves the shop's sum first: it must tell the answers
+	Cold        []Buyer // who come to other sales meanwhile, a hundred a second; for a Shape that is Alone
 
 	// Sold counts the units that are sold for good, nil if that can't be known.
 	Sold func(context.Context) (int, error)
@@ -41,8 +47,9 @@ type Config struct {
 	Usage func(context.Context) (Usage, error)
 }
 
-// The bounds of a run: a typing error must not take the machine.
+// The bounds of a run: a typing error must not take the machine. otherFiles are those that are open beside connections.
 const (
+	otherFiles = 200
 	MaxBuyers  = 1_000_000
 	maxConns   = 20_000
 	maxSeconds = 600
@@ -118,6 +125,9 @@ func Run(ctx context.Context, c Config, buyers []Buyer, progress io.Writer) ([]T
 	}
 	d := &driver{Config: c, to: to, progress: progress}
 	if err := d.untilOpen(ctx); err != nil {
+		return nil, err
+	}
+	if buyers, err = d.withSums(ctx, buyers); err != nil {
 		return nil, err
 	}
 	return shapes[c.Shape].run(ctx, d, buyers)

@@ -9,19 +9,23 @@ import (
 type step int
 
 const (
-	stepPath step = iota
+	stepSum step = iota
+	stepPath
 	stepBuy
 	stepPoll
 	stepPay
 	stepConfirm
+	stepList
 )
 
 // buyer is a Buyer on his way. One worker has him.
 type buyer struct {
 	Buyer
 	k           int       // which of the crowd
+	sale        string    // where
 	planned, at time.Time // when he was to click; when his next step is due
 	step        step
+	sum         string // the answer to the sum he was asked
 	accepted    bool
 	unheard     bool   // a click of his got no answer, and may have been taken
 	order       string // or payment
@@ -46,15 +50,23 @@ func (l *later) Pop() any {
 
 // write puts the request of the buyer's step into w.out.
 func (w *worker) write(b *buyer) {
-	out, sale, body := w.out[:0], w.t.sale, ""
+	out, sale, body := w.out[:0], b.sale, ""
 	add := func(parts ...string) {
 		for _, p := range parts {
 			out = append(out, p...)
 		}
 	}
 	switch b.step {
+	case stepList:
+		w.out = append(out, w.t.list...)
+		return
+	case stepSum:
+		add("GET ", sale, "/captcha")
 	case stepPath:
 		add("POST ", sale, "/path")
+		if b.sum != "" {
+			body = `{"captcha":` + strconv.Quote(b.sum) + `}`
+		}
 	case stepBuy:
 		add("POST ", sale, "/buy/", b.Path)
 	case stepPoll:

@@ -15,12 +15,12 @@ var pageText string
 var page = template.Must(template.New("report").Funcs(template.FuncMap{
 	"list": list,
 	"mb":   func(n int64) string { return fmt.Sprintf("%.0f MB", float64(n)/1e6) },
-	"lat":  Turn.latencies,
+	"lat":  Turn.latencies, "remarks": Turn.remarks, "ramp": Report.ramp, "more": Report.more, "sells": Report.sells, "buys": Turn.buys,
 }).Parse(pageText))
 
 // HTML writes the report as one page that needs nothing else.
 func (r Report) HTML(w io.Writer) error {
-	what, figure := r.Headline()
+	figure, what := r.Headline()
 	type plotted struct {
 		Turn
 		Latency, Flow Plot
@@ -100,14 +100,19 @@ func (t Turn) latencyPlot() (p Plot) {
 
 // flowPlot is what happened in each second, by the samples.
 func (t Turn) flowPlot() (p Plot) {
-	flows := []struct {
+	type flow struct {
 		name string
 		of   func(Sample) int64
-	}{
+	}
+	flows := []flow{
 		{"accepted", func(s Sample) int64 { return s.Accepted }},
 		{"refused", func(s Sample) int64 { return s.Refused }},
 		{"committed", func(s Sample) int64 { return int64(s.Sold) }},
 		{"failed", func(s Sample) int64 { return s.Failed }},
+		{"pages", func(s Sample) int64 { return s.Pages }},
+	}
+	if !t.buys() {
+		flows = append(flows, flow{"results", func(s Sample) int64 { return s.Known }})
 	}
 	s := append([]Sample{{}}, t.Samples...)
 	if len(s) < 3 {

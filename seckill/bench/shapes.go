@@ -13,6 +13,7 @@ type Shape struct {
 	Poll   int                   // percent
 	Buyers func(seconds int) int // how many it needs
 	Stock  func(buyers int) int  // and how many units
+	Alone  bool                  // one turn of buying, which cold sales may be beside
 	run    func(context.Context, *driver, []Buyer) ([]Turn, error)
 }
 
@@ -24,15 +25,19 @@ func many(seconds int) int  { return min(fastest*seconds, MaxBuyers) }
 func forAll(buyers int) int { return buyers }
 func forSome(int) int       { return 1000 }
 func none(int) int          { return 1 } // sold before the turn begins: a sale has at least one
+func nobody(int) int        { return 1 } // of what is not used
 
 var shapes = map[string]Shape{
-	"capacity":  {64, 2, many, forAll, capacity},
-	"open":      {256, 100, many, forAll, open},
-	"second":    {1000, 100, crowd, forSome, second},
-	"ramp":      {1000, 2, func(s int) int { return many(5 * s) }, forAll, ramp},
-	"soldout":   {64, 0, crowd, none, soldOut},
-	"impatient": {256, 100, crowd, forSome, impatient},
-	"slow":      {64, 2, many, forAll, slow},
+	"capacity":  {64, 2, many, forAll, true, capacity},
+	"open":      {256, 100, many, forAll, true, open},
+	"second":    {1000, 100, crowd, forSome, false, second},
+	"ramp":      {256, 2, func(s int) int { return many(3 * s) }, forAll, false, ramp},
+	"soldout":   {64, 0, crowd, none, false, soldOut},
+	"impatient": {256, 100, crowd, forSome, false, impatient},
+	"slow":      {64, 2, many, forAll, true, slow},
+	"polls":     {64, 100, crowd, forAll, false, polls},
+	"list":      {64, 0, nobody, nobody, false, front},
+	"conns":     {10_000, 0, nobody, nobody, false, conns},
 }
 
 // Needs gives a shape's defaults; ok is false for one that isn't known.
@@ -71,6 +76,7 @@ func second(ctx context.Context, d *driver, buyers []Buyer) ([]Turn, error) {
 // report shows what was.
 func ramp(ctx context.Context, d *driver, buyers []Buyer) (turns []Turn, err error) {
 	rate, rest := d.Rate, buyers
+	defer func() { ofPeak(turns) }()
 	take := func(n int) []Buyer {
 		n = max(1, min(n, len(rest)))
 		some := rest[:n]
@@ -80,17 +86,17 @@ func ramp(ctx context.Context, d *driver, buyers []Buyer) (turns []Turn, err err
 		return some
 	}
 	if rate == 0 {
-		some := take(len(buyers) / 4)
+		some := take(len(buyers) / 3)
 		t, err := d.turn(ctx, plan{name: "capacity", buyers: some, arrivals: len(some), coming: d.coming(), conns: min(64, d.Conns)})
 		if turns = append(turns, t); err != nil {
 			return turns, err
 		}
-		if rate = t.Throughput(); rate == 0 {
+		if rate = t.goodput(); rate == 0 {
 			return turns, fmt.Errorf("ramp: nothing was accepted, so there is no capacity to take ten times of")
 		}
 	}
-	for i, times := range []float64{1, 10, 100} {
-		some := take(len(rest) / (3 - i))
+	for _, c := range []struct{ times, part float64 }{{1, 1. / 9}, {10, 1. / 2}, {100, 1}} { // of those who are left
+		times, some := c.times, take(int(c.part*float64(len(rest))))
 		t, err := d.turn(ctx, plan{name: fmt.Sprintf("%.0fx", times), buyers: some, arrivals: len(some), when: atRate(rate * times),
 			coming: d.coming(), conns: d.Conns})
 		t.Planned = math.Round(rate * times)
@@ -99,6 +105,38 @@ func ramp(ctx context.Context, d *driver, buyers []Buyer) (turns []Turn, err err
 		}
 	}
 	return turns, nil
+}
+
+// ofPeak holds what each turn sold a second against the most that one did.
+func ofPeak(turns []Turn) {
+	peak := 0.0
+	for i := range turns {
+		turns[i].Goodput = math.Round(10*turns[i].goodput()) / 10
+		peak = max(peak, turns[i].Goodput)
+	}
+	for i, t := range turns {
+		turns[i].OfPeak = math.Round(1000*t.Goodput/max(peak, 1e-9)) / 10
+	}
+}
+
+// goodput is what was sold a second from the first commit to the last while buyers came. What a slow shop commits is lumps,
+// and the first of them, which came out of nothing, and the tail behind the last buyer would blur it. Throughput without
+// two commits.
+func (t Turn) goodput() float64 {
+	var first, last Sample
+	for _, s := range t.Samples {
+		switch {
+		case s.At > t.Seconds:
+		case first.Sold == 0:
+			first, last = s, s
+		case s.Sold > last.Sold:
+			last = s
+		}
+	}
+	if last.Sold == first.Sold {
+		return t.Throughput()
+	}
+	return float64(last.Sold-first.Sold) / (last.At - first.At)
 }
 
 // soldOut: the first buyer takes the last unit, the others hear no, again and again.

@@ -17,7 +17,8 @@ type tally struct {
 	failed   map[string]int64 // by kind
 	outcomes map[string]int64 // by final state
 
-	accept, refusal, known, lag *hdrhistogram.Histogram // in µs, from the planned moment
+	// In µs, from the planned moment; sent from the moment a request that was refused was sent.
+	accept, refusal, known, page, lag, sent *hdrhistogram.Histogram
 }
 
 // counts are cumulative.
@@ -29,6 +30,7 @@ type counts struct {
 	Failed   int64 `json:"failed"`   // requests without a proper answer
 	Known    int64 `json:"known"`    // buyers who know their final result
 	Paid     int64 `json:"paid"`
+	Pages    int64 `json:"pages"`   // that came whole
 	Aborted  int64 `json:"aborted"` // requests that an impatient buyer gave up
 	Unknown  int64 `json:"unknown"` // buyers who polled and were still without a result at the end
 }
@@ -41,6 +43,7 @@ func (c *counts) add(o counts) {
 	c.Failed += o.Failed
 	c.Known += o.Known
 	c.Paid += o.Paid
+	c.Pages += o.Pages
 	c.Aborted += o.Aborted
 	c.Unknown += o.Unknown
 }
@@ -50,7 +53,7 @@ func newHistogram() *hdrhistogram.Histogram { return hdrhistogram.New(1, 120_000
 
 func newTally() *tally {
 	return &tally{refused: map[string]int64{}, failed: map[string]int64{}, outcomes: map[string]int64{},
-		accept: newHistogram(), refusal: newHistogram(), known: newHistogram(), lag: newHistogram()}
+		accept: newHistogram(), refusal: newHistogram(), known: newHistogram(), page: newHistogram(), lag: newHistogram(), sent: newHistogram()}
 }
 
 // record takes what is longer than the histogram's range as its end.
@@ -81,7 +84,9 @@ func (t *tally) merge(o *tally) {
 	t.accept.Merge(o.accept)
 	t.refusal.Merge(o.refusal)
 	t.known.Merge(o.known)
+	t.page.Merge(o.page)
 	t.lag.Merge(o.lag)
+	t.sent.Merge(o.sent)
 }
 
 // Latency is a distribution in milliseconds.

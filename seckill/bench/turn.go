@@ -17,6 +17,9 @@ type driver struct {
 	Config
 	to       target
 	progress io.Writer
+	list     []byte // the request for it
+	page     Page   // what is expected then
+	asksSums bool   // before it gives an address
 }
 
 // plan is how the buyers of a turn come.
@@ -31,6 +34,7 @@ type plan struct {
 	conns    int                         // workers
 	beside   func(context.Context) error // runs meanwhile
 	all      bool                        // everybody is to come, however long it takes
+	first    step                        // what each does first, if it isn't to buy: poll or list
 }
 
 // afterwards is how long those who came may take to learn their result.
@@ -63,7 +67,30 @@ func (t *turn) claim() *buyer {
 		t.came.CompareAndSwap(0, int64(came))
 		return nil
 	}
-	return &buyer{Buyer: t.plan.buyers[k%len(t.plan.buyers)], k: k, planned: at, at: at}
+	b := &buyer{Buyer: t.plan.buyers[k%len(t.plan.buyers)], k: k, sale: t.sale, planned: at, at: at}
+	if b.Sale != 0 && b.Sale != t.Sale {
+		b.sale = saleURL(b.Sale)
+	}
+	return b
+}
+
+func saleURL(id int64) string { return fmt.Sprintf("/api/sales/%d", id) }
+
+func (d *driver) newTurn(p plan) *turn {
+	t := &turn{driver: d, plan: p, sale: saleURL(d.Sale)}
+	for i := range t.tallies {
+		t.tallies[i] = newTally()
+	}
+	return t
+}
+
+// sum is all that was counted, once nobody counts any more.
+func (t *turn) sum() *tally {
+	all := newTally()
+	for _, one := range t.tallies {
+		all.merge(one)
+	}
+	return all
 }
 
 // turn carries a plan out and waits until what was accepted is settled.
@@ -73,11 +100,15 @@ func (d *driver) turn(ctx context.Context, p plan) (Turn, error) {
 		return Turn{}, err
 	}
 	usage := d.usage(ctx)
-	t := &turn{driver: d, plan: p, sale: fmt.Sprintf("/api/sales/%d", d.Sale)}
-	for i := range t.tallies {
-		t.tallies[i] = newTally()
-	}
+	t := d.newTurn(p)
 	workers := t.workers(ctx)
+	var cold *turn
+	if len(d.Cold) > 0 {
+		cold = d.coldTurn(p)
+		workers = append(workers, cold.workers(ctx)...)
+		cold.began = time.Now()
+		cold.end = cold.began.Add(p.coming + afterwards)
+	}
 	t.began = time.Now()
 	t.end = t.began.Add(p.coming + afterwards)
 	background, stop := context.WithCancel(ctx)
@@ -94,10 +125,7 @@ func (d *driver) turn(ctx context.Context, p plan) (Turn, error) {
 	}
 	g.Wait()
 	drove := time.Since(t.began)
-	all := newTally()
-	for _, one := range t.tallies {
-		all.merge(one)
-	}
+	all := t.sum()
 	sold, settled, err := d.settle(ctx, before, int(all.Accepted))
 	stop()
 	if failed := watch.Wait(); err == nil {
@@ -108,6 +136,10 @@ func (d *driver) turn(ctx context.Context, p plan) (Turn, error) {
 	}
 	came := min(time.Duration(t.came.Load()), p.coming)
 	r := report(p, all, came, max(came, min(drove, p.coming)))
+	if cold != nil {
+		some := cold.sum()
+		r.Cold = &Cold{cold.sales(), some.counts, some.refused, some.failed, latency(some.accept)}
+	}
 	r.RanOut = !p.all && came < p.coming*9/10
 	r.Samples, r.Sold = samples, sold-before
 	if d.Sold != nil {
@@ -134,22 +166,30 @@ func (t *turn) workers(ctx context.Context) []*worker {
 	return all
 }
 
+func (d *driver) saleRequest() []byte {
+	return fmt.Appendf(nil, "GET %s HTTP/1.1\r\nHost: %s\r\nAccept-Encoding: identity\r\n\r\n", saleURL(d.Sale), d.to.host)
+}
+
 // untilOpen waits for the shop to have heard of a sale that was made a moment ago.
 func (d *driver) untilOpen(ctx context.Context) error {
 	w := wire{to: d.to}
 	defer w.close()
-	request := fmt.Appendf(nil, "GET /api/sales/%d HTTP/1.1\r\nHost: %s\r\nAccept-Encoding: identity\r\n\r\n", d.Sale, d.to.host)
+	request := d.saleRequest()
 	until := time.Now().Add(10 * time.Second)
 	for {
 		a, err := w.ask(ctx, request, answerLimit)
 		var sale struct {
 			Code string
-			Data struct{ State string }
+			Data struct {
+				State   string
+				Captcha bool
+			}
 		}
 		if err == nil {
 			err = json.Unmarshal(a.body, &sale)
 		}
 		if err == nil && (sale.Data.State == "open" || sale.Data.State == "sold_out") {
+			d.asksSums = sale.Data.Captcha
 			return nil
 		}
 		if time.Now().After(until) {

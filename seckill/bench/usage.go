@@ -17,6 +17,8 @@ import (
 type Usage struct {
 	CPU    float64 `json:"cpu_seconds"`
 	Memory int64   `json:"peak_bytes"`
+
+	Resident int64 `json:"-"` // memory of this moment
 }
 
 // ticks to a second in /proc, on every Linux that Go runs on.
@@ -46,11 +48,19 @@ func OfProcess(pid int) (u Usage, err error) {
 	}
 	for line := range strings.Lines(string(status)) {
 		if rest, ok := strings.CutPrefix(line, "VmHWM:"); ok {
-			kb, _ := strconv.ParseInt(strings.Fields(rest)[0], 10, 64)
-			u.Memory = kb << 10
+			u.Memory = kilobytes(rest)
+		}
+		if rest, ok := strings.CutPrefix(line, "VmRSS:"); ok {
+			u.Resident = kilobytes(rest)
 		}
 	}
 	return u, nil
+}
+
+// kilobytes reads "  1234 kB" and gives bytes.
+func kilobytes(s string) int64 {
+	kb, _ := strconv.ParseInt(strings.Fields(s)[0], 10, 64)
+	return kb << 10
 }
 
 var ops = http.Client{Timeout: 2 * time.Second}
@@ -78,6 +88,7 @@ func OfMetrics(ctx context.Context, url string) (u Usage, err error) {
 			u.Memory, found = int64(n), found+1
 		}
 	}
+	u.Resident = u.Memory
 	if found != 2 {
 		return u, errors.New("no figures of the process at " + url)
 	}

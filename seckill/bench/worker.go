@@ -4,6 +4,7 @@ import (
 	"container/heap"
 	"context"
 	"math/rand/v2"
+	"net/http"
 	"strconv"
 	"time"
 )
@@ -57,9 +58,23 @@ func (w *worker) arrive(now time.Time, b *buyer) {
 		t.Offered++
 		record(t.lag, now.Sub(b.planned))
 	})
-	if b.step = stepBuy; b.Path == "" {
-		b.step = stepPath
+	switch b.step = w.t.plan.first; {
+	case b.step == stepPoll:
+		b.accepted = true
+	case b.step == stepList:
+	case b.Path != "":
+		b.step = stepBuy
+	default:
+		b.step = w.t.ask()
 	}
+}
+
+// ask is the first step of who has no address.
+func (t *turn) ask() step {
+	if t.Captcha {
+		return stepSum
+	}
+	return stepPath
 }
 
 // again puts the buyer's next step off.
@@ -82,6 +97,7 @@ func (w *worker) once(ctx context.Context, b *buyer) (more bool) {
 		limit = patience/2 + rand.N(patience)
 	}
 	w.write(b)
+	began := time.Now()
 	a, err := w.wire.ask(ctx, w.out, limit)
 	if err != nil {
 		if ctx.Err() != nil {
@@ -90,9 +106,18 @@ func (w *worker) once(ctx context.Context, b *buyer) (more bool) {
 		return w.fault(b, kind(err), limit < answerLimit)
 	}
 	took := time.Since(b.planned)
+	if a.status == http.StatusOK && b.step == stepList {
+		w.page(a, took)
+		return false
+	}
+	if a.status == http.StatusOK && a.sum != "" {
+		w.tally.note(func(t *tally) { t.Requests++ })
+		b.sum, b.step = a.sum, stepPath
+		return true
+	}
 	code := field(a.body, "code")
 	if string(code) != "ok" {
-		return w.refused(b, a, string(code), took)
+		return w.refused(b, a, string(code), took, time.Since(began))
 	}
 	w.tally.note(func(t *tally) { t.Requests++ })
 	switch b.step {
@@ -117,6 +142,19 @@ func (w *worker) once(ctx context.Context, b *buyer) (more bool) {
 		w.tally.note(func(t *tally) { t.Paid++ })
 		return false
 	}
+}
+
+// page counts a page that came, if it is as it should be. What was in one of them has been looked at before.
+func (w *worker) page(a answer, took time.Duration) {
+	if len(a.body) == 0 || a.encoding != w.t.page.Encoding {
+		w.failed("not the page")
+		return
+	}
+	w.tally.note(func(t *tally) {
+		t.Requests++
+		t.Pages++
+		record(t.page, took)
+	})
 }
 
 // state reads how the buyer stands.
@@ -148,7 +186,7 @@ func (w *worker) state(b *buyer, a answer, took time.Duration) (more bool) {
 }
 
 // refused takes a no. Some come back for another try, if the shape has patient buyers.
-func (w *worker) refused(b *buyer, a answer, code string, took time.Duration) (more bool) {
+func (w *worker) refused(b *buyer, a answer, code string, took, sent time.Duration) (more bool) {
 	if code == "" || a.status >= 500 && code != "busy" {
 		return w.fault(b, strconv.Itoa(a.status)+" "+code, false)
 	}
@@ -157,16 +195,18 @@ func (w *worker) refused(b *buyer, a answer, code string, took time.Duration) (m
 		t.Refused++
 		t.refused[code]++
 		record(t.refusal, took)
+		record(t.sent, sent)
 	})
 	switch {
 	case code == "sold_out" && b.unheard && b.step == stepBuy:
 		b.step = stepPoll // perhaps one of the units is his
 		return true
 	case code == "bad_path" && w.t.plan.again && b.step == stepBuy:
-		w.again(b, stepPath, 100*time.Millisecond)
+		b.Path = ""
+		w.again(b, w.t.ask(), 100*time.Millisecond)
 	case code == "busy" || code == "too_many" || code == "not_started":
 		// Who was let in wants to know; who wasn't tries again as far as the shape has it so.
-		if w.t.plan.again || b.step > stepBuy {
+		if b.step != stepList && (w.t.plan.again || b.step > stepBuy) {
 			w.again(b, b.step, max(100*time.Millisecond, a.wait))
 		}
 	}

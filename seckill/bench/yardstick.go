@@ -55,8 +55,8 @@ func Bare(ctx context.Context, url string, conns int, d time.Duration) (float64,
 		return 0, err
 	}
 	// A token and an address as long as the shop's.
-	b := &buyer{Buyer: Buyer{Token: fmt.Sprintf("%043d", 0), Path: fmt.Sprintf("%064d", 0)}, step: stepBuy}
-	t := &turn{driver: &driver{to: to}, sale: "/api/sales/1"}
+	b := &buyer{Buyer: Buyer{Token: fmt.Sprintf("%043d", 0), Path: fmt.Sprintf("%064d", 0)}, sale: saleURL(1), step: stepBuy}
+	t := &turn{driver: &driver{to: to}}
 	began := time.Now()
 	var answered atomic.Int64
 	g, ctx := errgroup.WithContext(ctx)

@@ -25,13 +25,16 @@ type Bench struct {
 	Buyers      string  `placeholder:"FILE" help:"Buyers as miaosha users writes them. If not given, they are made."`
 	N           int     `short:"n" help:"How many buyers; 0: as many as the shape needs (5000, or 15000 for each second)."`
 	Stock       int     `help:"Units of the sale that is made; 0: as the shape has it (1000, or enough for all)."`
-	Shape       string  `default:"capacity" enum:"capacity,open,second,ramp,soldout,impatient,slow" help:"capacity: one purchase after the other; open: at --rate; second: all click within 0.1 s; ramp: 1, 10 and 100 times the capacity, or --rate; soldout: refusals; impatient: who hang up after milliseconds and click again; slow: beside 500 who send a byte at a time."`
-	Seconds     int     `default:"10" help:"How long new buyers come."`
+	Shape       string  `default:"capacity" enum:"capacity,open,second,ramp,soldout,impatient,slow,polls,list,conns" help:"capacity: one purchase after the other; open: at --rate; second: all click within 0.1 s; ramp: 1, 10 and 100 times the capacity, or --rate, of a shop made slow for it; soldout: refusals; impatient: who hang up after milliseconds and click again; slow: beside 500 who send a byte at a time; polls: results; list: the list of sales; conns: the memory for 10000 idle connections."`
+	Seconds     int     `default:"10" help:"How long new buyers come; for conns, how long after their end the memory is read again."`
 	Conns       int     `help:"Connections; 0: as the shape has it (64 for capacity)."`
 	Rate        float64 `help:"Buyers a second, for open and ramp."`
 	Poll        int     `default:"-1" help:"Percent of the accepted who poll until they know; -1: as the shape has it (2 for capacity, slow and ramp, else all)."`
 	Pay         int     `help:"Percent of those with an order who pay, at the play-money cashier."`
-	Yardstick   bool    `help:"Drive a bare handler too, before and after, and print the ratio."`
+	Captcha     bool    `help:"Every buyer solves a sum first. The shop has to tell the answers, as the one does that is started for it in the sandbox."`
+	Sales       int     `help:"Open so many other sales, with a hundred buyers a second between them, and report how those are served. With capacity, open and slow."`
+	Fill        int     `help:"In the sandbox: first have so many old users and orders in the tables. They stay there."`
+	Yardstick   bool    `help:"Drive a bare handler too, before and after, and print the ratio. It answers a purchase with fixed JSON, whatever the shape asks the shop for."`
 	Ops         string  `placeholder:"URL" help:"The ops address of the shop at --url, for its CPU time and memory."`
 	JSON        bool    `name:"json" help:"Print the report as JSON."`
 	HTML        string  `name:"html" placeholder:"FILE" help:"Write the report as one page with plots."`
@@ -51,16 +54,16 @@ func (b Bench) Run(ctx context.Context, d Desk) error {
 		b.Poll = shape.Poll
 	}
 	cfg := bench.Config{URL: cmp.Or(b.URL, "http://127.0.0.1:1"), AllowRemote: b.AllowRemote, Sale: b.Sale, Shape: b.Shape, Seconds: b.Seconds,
-		Conns: b.Conns, Rate: b.Rate, Poll: b.Poll, Pay: b.Pay}
-	if err := b.validate(cfg, d); err != nil {
+		Conns: b.Conns, Rate: b.Rate, Poll: b.Poll, Pay: b.Pay, Captcha: b.Captcha}
+	if err := b.validate(cfg, d, shape); err != nil {
 		return err
 	}
-	r := bench.Report{At: time.Now().UTC().Truncate(time.Second), Machine: bench.Machine(), Shape: b.Shape, Poll: b.Poll, Pay: b.Pay}
+	r := bench.Report{At: time.Now().UTC().Truncate(time.Second), Machine: bench.Machine(), Shape: b.Shape, Poll: b.Poll, Pay: b.Pay, Captcha: b.Captcha}
 	if b.Ops != "" {
 		cfg.Usage = func(ctx context.Context) (bench.Usage, error) { return bench.OfMetrics(ctx, b.Ops) }
 	}
 	if b.URL == "" {
-		shop, err := startChild(ctx, d, "serve", "--addr", "127.0.0.1:0", "--ops-addr", "off", "--captcha", "off", "--rate", "off", "--ip-rate", "off")
+		shop, err := startChild(ctx, d, b.serve()...)
 		if err != nil {
 			return fmt.Errorf("start a shop: %w", err)
 		}
@@ -86,7 +89,26 @@ func (b Bench) Run(ctx context.Context, d Desk) error {
 	return verdict(r)
 }
 
-func (b Bench) validate(cfg bench.Config, d Desk) error {
+// A ramp is to a hundred times the capacity, which is only within the tool's reach where that is low: a settle transaction
+// takes at most 500 tickets, so this pause allows some 700 purchases a second. The queue is short, so that a turn doesn't
+// end in half a minute of settling what it left.
+const rampPause, rampQueue = "700ms", "2000"
+
+// serve is how the shop is started that is to be measured.
+func (b Bench) serve() []string {
+	args := []string{"serve", "--addr", "127.0.0.1:0", "--ops-addr", "off", "--rate", "off", "--ip-rate", "off"}
+	if b.Captcha {
+		args = append(args, "--captcha", "math", "--captcha-answers")
+	} else {
+		args = append(args, "--captcha", "off")
+	}
+	if b.Shape == "ramp" {
+		args = append(args, "--settle-pause", rampPause, "--qmax", rampQueue)
+	}
+	return args
+}
+
+func (b Bench) validate(cfg bench.Config, d Desk, shape bench.Shape) error {
 	switch {
 	case b.N < 1 || b.N > bench.MaxBuyers:
 		return fmt.Errorf("-n: 1 to %d", bench.MaxBuyers)
@@ -96,16 +118,41 @@ func (b Bench) validate(cfg bench.Config, d Desk) error {
 		return errors.New("--sale: required with --buyers")
 	case b.URL == "" && b.Ops != "":
 		return errors.New("--ops: only with --url")
+	case b.Sales < 0 || b.Sales > mostCold:
+		return fmt.Errorf("--sales: 0 to %d", mostCold)
+	case b.Sales > 0 && !shape.Alone:
+		return fmt.Errorf("--sales: not with --shape %s", b.Shape)
+	case b.Fill < 0 || b.Fill > mostFilled:
+		return fmt.Errorf("--fill: 0 to %d", mostFilled)
+	case b.Fill > 0 && !d.Backend.Sandboxed():
+		return errors.New("--fill: only in the sandbox")
+	case b.Captcha && b.URL == "" && (d.Backend.DatabaseURL != "" || d.Backend.RedisURL != ""):
+		return errors.New("--captcha: a shop that tells the answers is started in the sandbox only; --url for a running one")
+	case b.Yardstick && (b.Shape == "conns" || b.Shape == "ramp"):
+		return fmt.Errorf("--yardstick: not with --shape %s, whose figure is not one of speed", b.Shape)
 	}
 	if err := d.Backend.RequireSecret(); err != nil && (b.URL == "" || b.Buyers == "") {
 		return err
 	}
-	return cfg.Validate()
+	if err := cfg.Validate(); err != nil {
+		return err
+	}
+	return bench.RoomFor(b.Conns)
 }
 
 // drive has the sale, the buyers, the turns and the audit. s is nil where the stores are out of reach.
 func (b Bench) drive(ctx context.Context, d Desk, cfg bench.Config, s *backend.Stores, r *bench.Report) (err error) {
 	ends := time.Now().Add(time.Hour)
+	if b.Fill > 0 {
+		if r.Filled, err = fill(ctx, s.Web, b.Fill, d.Err); err != nil {
+			return err
+		}
+	}
+	if b.URL == "" {
+		if err := swept(ctx, s, d.Err); err != nil {
+			return err
+		}
+	}
 	if cfg.Sale == 0 {
 		r.Stock = b.Stock
 		cfg.Sale, err = goods.New(s.Web).Sell(ctx, goods.Item{Title: "bench " + b.Shape}, goods.Terms{Price: 1, Total: b.Stock, StartsAt: time.Now(), EndsAt: ends})
@@ -117,14 +164,25 @@ func (b Bench) drive(ctx context.Context, d Desk, cfg bench.Config, s *backend.S
 	if b.Buyers != "" {
 		buyers, err = readBuyers(b.Buyers)
 	} else {
-		buyers, err = mintBuyers(ctx, d, s, b.N, cfg.Sale, ends)
+		buyers, err = mintBuyers(ctx, d, s, b.N, []int64{cfg.Sale}, ends)
 	}
 	if err != nil {
 		return err
 	}
+	var cold []int64
+	if b.Sales > 0 {
+		if cold, err = openSales(ctx, s, b.Sales, bench.ColdBuyers(b.Seconds), ends); err != nil {
+			return err
+		}
+		if cfg.Cold, err = mintBuyers(ctx, d, s, bench.ColdBuyers(b.Seconds), cold, ends); err != nil {
+			return err
+		}
+	}
 	r.Buyers = len(buyers)
-	count := func(ctx context.Context) (n int, err error) {
-		err = s.Web.QueryRow(ctx, `select count(*) from orders where sale_id = $1`, cfg.Sale).Scan(&n)
+	count := func(ctx context.Context, sales ...int64) (n int, err error) {
+		if err = s.Web.QueryRow(ctx, `select count(*) from orders where sale_id = any($1)`, sales).Scan(&n); err != nil {
+			err = fmt.Errorf("count the orders of %d sales: %w", len(sales), err)
+		}
 		return n, err
 	}
 	before := 0
@@ -133,8 +191,8 @@ func (b Bench) drive(ctx context.Context, d Desk, cfg bench.Config, s *backend.S
 			err = s.Web.QueryRow(ctx, `select total - stock from sales where id = $1`, cfg.Sale).Scan(&n)
 			return n, err
 		}
-		if before, err = count(ctx); err != nil {
-			return fmt.Errorf("count the orders of sale %d: %w", cfg.Sale, err)
+		if before, err = count(ctx, cfg.Sale); err != nil {
+			return err
 		}
 	}
 	var y bench.Yardstick
@@ -148,23 +206,58 @@ func (b Bench) drive(ctx context.Context, d Desk, cfg bench.Config, s *backend.S
 		return err
 	}
 	if b.Yardstick {
-		_, figure := r.Headline()
+		figure, _ := r.Headline()
 		y.Ratio = math.Round(100*figure/((y.Before+y.After)/2)) / 100
 		r.Yardstick = &y
 	}
 	if s == nil {
 		return nil
 	}
-	after, err := count(ctx)
+	after, err := count(ctx, cfg.Sale)
 	if err != nil {
-		return fmt.Errorf("count the orders of sale %d: %w", cfg.Sale, err)
+		return err
 	}
 	after -= before
 	r.Orders = &after
+	if cold != nil {
+		// The run has waited for its own sale only.
+		n := 0
+		for began := time.Now(); err == nil && int64(n) < r.Turns[0].Cold.Accepted && time.Since(began) < coldSettles; time.Sleep(20 * time.Millisecond) {
+			n, err = count(ctx, cold...)
+		}
+		if err != nil {
+			return err
+		}
+		r.Cold = &n
+	}
 	var said bytes.Buffer
 	clean, err := audit.Run(ctx, s.Web, s.Redis, &said)
 	r.Audit = &bench.Audit{Clean: clean, Said: said.String()}
 	return err
+}
+
+// sweeps is how long the shop may take to cancel what nobody paid while no shop was open.
+const sweeps = 5 * time.Minute
+
+// swept waits until it has: what earlier runs bought is neither to slow this one down nor to be found by its audit.
+func swept(ctx context.Context, s *backend.Stores, progress io.Writer) error {
+	for began := time.Now(); time.Since(began) < sweeps; {
+		var due bool
+		err := s.Web.QueryRow(ctx, `select exists (select from orders where status = 'pending' and expires_at <= now())`).Scan(&due)
+		if err != nil {
+			return fmt.Errorf("look for overdue orders: %w", err)
+		}
+		if !due {
+			return nil
+		}
+		fmt.Fprintln(progress, "waiting until the shop has cancelled what earlier buyers did not pay")
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(time.Second):
+		}
+	}
+	return errors.New("overdue orders of earlier runs are still not cancelled")
 }
 
 // bare drives the yardstick, in a process of its own as the shop is.
@@ -193,7 +286,10 @@ func verdict(r bench.Report) error {
 	for _, t := range r.Turns {
 		accepted += t.Accepted
 		unheard += t.Failed + t.Aborted + t.RefusedBy["busy"]
-		lost += t.Outcomes["sold_out"] + t.Outcomes["closed"] + t.Outcomes["invalid"]
+		lost += min(t.Accepted, t.Outcomes["sold_out"]+t.Outcomes["closed"]+t.Outcomes["invalid"])
+		if c := t.Cold; c != nil && (int64(*r.Cold) < c.Accepted || int64(*r.Cold) > c.Accepted+c.Failed+c.RefusedBy["busy"]) {
+			return fmt.Errorf("%w: at the other sales %d were accepted and there are %d orders", ErrMismatch, c.Accepted, *r.Cold)
+		}
 	}
 	if n := int64(*r.Orders); n > accepted+unheard || n < accepted-lost {
 		return fmt.Errorf("%w: %d were accepted, %d of those in vain, %d got no answer, and there are %d orders", ErrMismatch, accepted, lost, unheard, n)

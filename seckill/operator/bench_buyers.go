@@ -16,8 +16,8 @@ import (
 	"miaosha/user"
 )
 
-// mintBuyers makes buyers with live sessions and hidden addresses.
-func mintBuyers(ctx context.Context, d Desk, s *backend.Stores, n int, sale int64, ends time.Time) ([]bench.Buyer, error) {
+// mintBuyers makes buyers with live sessions and hidden addresses, one sale's after the other's.
+func mintBuyers(ctx context.Context, d Desk, s *backend.Stores, n int, sales []int64, ends time.Time) ([]bench.Buyer, error) {
 	sessions, err := user.NewSessions(s.SessionURL, d.SessionLife)
 	if err != nil {
 		return nil, err
@@ -25,7 +25,8 @@ func mintBuyers(ctx context.Context, d Desk, s *backend.Stores, n int, sale int6
 	defer sessions.Close()
 	buyers := make([]bench.Buyer, 0, n)
 	err = user.New(s.Users, s.Redis, s.Secret, user.Config{}, d.Log).Mint(ctx, sessions, n, func(id int64, _, token string) error {
-		buyers = append(buyers, bench.Buyer{Token: token, Path: seckill.SignPath(s.Secret, id, sale, token, ends)})
+		sale := sales[len(buyers)%len(sales)]
+		buyers = append(buyers, bench.Buyer{Token: token, Path: seckill.SignPath(s.Secret, id, sale, token, ends), Sale: sale})
 		return nil
 	})
 	return buyers, err

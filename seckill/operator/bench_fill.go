@@ -1,0 +1,103 @@
+package operator
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"miaosha/goods"
+	"miaosha/seckill/backend"
+)
+
+const (
+	mostCold    = 900             // other sales: the list shows a thousand
+	coldSettles = 5 * time.Second // until the last of their tickets is settled
+	mostFilled  = 10_000_000
+	fillBatch   = 10_000 // users and orders in one transaction, which are those of one sale
+)
+
+// openSales opens n sales for buyers of theirs.
+func openSales(ctx context.Context, s *backend.Stores, n, buyers int, ends time.Time) (ids []int64, err error) {
+	for i := range n {
+		id, err := goods.New(s.Web).Sell(ctx, goods.Item{Title: fmt.Sprintf("bench cold %d", i+1)},
+			goods.Terms{Price: 1, Total: buyers, StartsAt: time.Now(), EndsAt: ends})
+		if err != nil {
+			return nil, err
+		}
+		ids = append(ids, id)
+	}
+	return ids, nil
+}
+
+// firstFiller is the phone of the first user that fill makes: longer than anybody's.
+const firstFiller = 90_000_000_000_000
+
+// fill sees to it that there are at least n users and orders of old sales, and gives how many. Each user has had an order
+// and cancelled it, with all the rows that this leaves behind. Those of an earlier fill count.
+func fill(ctx context.Context, db *pgxpool.Pool, n int, progress io.Writer) (has int, err error) {
+	err = db.QueryRow(ctx, `
+		select coalesce(max(phone)::bigint + 1 - $1::bigint, 0) from users where phone >= $1::text and length(phone) = 14`, firstFiller).Scan(&has)
+	if err != nil {
+		return 0, fmt.Errorf("--fill: %w", err)
+	}
+	if has >= n {
+		return has, nil
+	}
+	for ; has < n; has += min(fillBatch, n-has) {
+		fmt.Fprintf(progress, "fill      %d of %d\n", has, n)
+		if err := fillSale(ctx, db, has, min(fillBatch, n-has)); err != nil {
+			return has, fmt.Errorf("--fill: %w", err)
+		}
+	}
+	return n, db.AcquireFunc(ctx, func(c *pgxpool.Conn) error {
+		defer c.Exec(ctx, `reset statement_timeout`)
+		_, err := c.Exec(ctx, `set statement_timeout = 0`)
+		if err == nil {
+			_, err = c.Exec(ctx, `vacuum (analyze) users, orders, ticket_results, order_events`)
+		}
+		return err
+	})
+}
+
+// fillSale makes one old sale with n users who have cancelled their orders. from is the number of the first.
+func fillSale(ctx context.Context, db *pgxpool.Pool, from, n int) error {
+	ended := time.Now().Add(-48 * time.Hour) // longer ago than anybody looks after a sale
+	sale, err := goods.New(db).Sell(ctx, goods.Item{Title: "bench filler"}, goods.Terms{Price: 1, Total: n, StartsAt: ended.Add(-time.Hour), EndsAt: ended})
+	if err != nil {
+		return err
+	}
+	return pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error {
+		for _, step := range []struct {
+			sql  string
+			args []any
+		}{
+			{`set local statement_timeout = '60s'`, nil},
+			{`set local enable_nestloop = off`, nil}, // the trigger on updates is for hundreds of rows, not for as many as these
+			// Ids and tickets that look like the shop's: a UUIDv7 of that time, and epoch:entry:nonce, of no epoch there is.
+			{`
+				with buyers as (
+				     insert into users (phone, nickname, created_at)
+				     select ($1::bigint + i)::text, 'filler ' || i, $5
+				     from   generate_series($2::bigint, $2::bigint + $3 - 1) i
+				     returning id, phone)
+				insert into orders (id, user_id, sale_id, ticket, title, price, created_at, expires_at)
+				select (lpad(to_hex($6::bigint + i), 12, '0') || '7' || substr(r, 14, 3) || '8' || substr(r, 18, 15))::uuid, id, $4,
+				       'fill:' || $6::bigint + i || '-0:' || r::uuid, 'bench filler', 1, $5, $5::timestamptz + interval '15 minutes'
+				from   buyers, lateral (select phone::bigint - $1::bigint as i) n, lateral (select md5(i::text) as r) m
+				order  by i`, []any{int64(firstFiller), from, n, sale, ended.Add(-time.Minute), ended.Add(-24 * time.Hour).UnixMilli()}},
+			{`
+				insert into ticket_results (ticket, user_id, sale_id, outcome, order_id, created_at)
+				select ticket, user_id, sale_id, 'ordered', id, created_at from orders where sale_id = $1`, []any{sale}},
+			{`update orders set status = 'cancelled' where sale_id = $1`, []any{sale}},
+		} {
+			if _, err := tx.Exec(ctx, step.sql, step.args...); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
