@@ -4,7 +4,7 @@ SHELL := /bin/bash
 GO ?= go
 PLATFORMS := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
-.PHONY: help run build test embedded faults short check borders format vet platforms lint fuzz
+.PHONY: help run build test embedded faults short check borders format vet platforms lint fuzz bench growth speed
 
 help: ## list the chores
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -26,6 +26,29 @@ faults: ## kill, stop and cut everything there is, and prove that the suite woul
 
 short: ## the faults that take three minutes
 	$(GO) test -tags faults -short -timeout 15m ./seckill/failpoint ./seckill/faults
+
+# Each run has a folder of its own, which is gone in the end, so that nobody's sandbox has a million orders in it.
+bench_in = set -e; dir=$$(mktemp -d); chmod 711 $$dir; \
+	trap 'MIAOSHA_DATA_DIR=$$dir/data $$dir/miaosha reset --yes >/dev/null 2>&1; rm -rf $$dir' EXIT; \
+	$(GO) build -trimpath -o $$dir/miaosha .; export MIAOSHA_DATA_DIR=$$dir/data; \
+	bench() { echo; $$dir/miaosha bench "$$@" 2>$$dir/progress || { cat $$dir/progress >&2; exit 1; }; };
+
+bench: ## the figures: purchases, refusals, results, lists beside a bare handler, and the parts alone (five minutes)
+	@$(bench_in) export MIAOSHA_SANDBOX_REDIS=server; \
+	for shape in capacity soldout polls list; do bench --shape $$shape --seconds 5 --yardstick; done
+	@echo; echo "The same on the Redis inside the process:"; \
+	$(bench_in) MIAOSHA_SANDBOX_REDIS=embedded bench --shape capacity --seconds 5 --yardstick
+	@echo; $(MAKE) --no-print-directory speed
+
+speed: ## the parts alone, for benchstat
+	$(GO) test -run '^$$' -bench . -benchtime 2s ./seckill ./user ./web
+
+# The first run of a folder finds empty tables.
+growth: ## capacity with empty tables, beside 200 other sales, and beside a million old users and orders (four minutes)
+	@$(bench_in) \
+	bench --seconds 5 --yardstick; \
+	bench --seconds 5 --yardstick --sales 200; \
+	bench --seconds 5 --yardstick --fill 1000000
 
 check: borders format vet platforms lint test embedded short ## everything a change must pass
 
