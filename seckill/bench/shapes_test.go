@@ -111,7 +111,7 @@ func TestList(t *testing.T) {
 func TestListIsLookedInto(t *testing.T) {
 	t.Parallel()
 	for name, h := range map[string]http.HandlerFunc{
-		"fault":      says(500, `{"code":"internal"}`),
+		"fault":      says(500, `{"code":"ok","data":[]}`),
 		"other code": says(200, `{"code":"busy"}`),
 		"no JSON":    says(200, `hello`),
 		"not packed": func(w http.ResponseWriter, r *http.Request) {
@@ -225,9 +225,8 @@ func TestSumsAreSolved(t *testing.T) {
 func TestGoodput(t *testing.T) {
 	var lumps Turn
 	lumps.Seconds, lumps.Committed = 3, 1
-	for i := range 50 { // 100 units each half second, from 0.7 s on; buyers come for 3 s
-		at := float64(i) / 10
-		lumps.Samples = append(lumps.Samples, Sample{At: at, Sold: 100 * max(0, (i-2)/5)})
+	for i := range 50 { // 100 units each half second, from 0.7 s on; buyers come for 3 s, and the last unit is sold much later
+		lumps.Samples = append(lumps.Samples, Sample{At: float64(i) / 10, Sold: 100*max(0, (min(i, 30)-2)/5) + i/49})
 	}
 	if got := lumps.goodput(); got < 199 || got > 201 {
 		t.Errorf("%.1f/s, want 200", got)
