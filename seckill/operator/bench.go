@@ -160,6 +160,15 @@ func (b Bench) drive(ctx context.Context, d Desk, cfg bench.Config, s *backend.S
 			return err
 		}
 	}
+	var cold []int64 // first of all, so that the shop has set their gates up by the time that it is measured
+	if b.Sales > 0 {
+		if cold, err = openSales(ctx, s, b.Sales, bench.ColdBuyers(b.Seconds), ends); err != nil {
+			return err
+		}
+		if cfg.Cold, err = mintBuyers(ctx, d, s, bench.ColdBuyers(b.Seconds), cold, ends); err != nil {
+			return err
+		}
+	}
 	var buyers []bench.Buyer
 	if b.Buyers != "" {
 		buyers, err = readBuyers(b.Buyers)
@@ -168,15 +177,6 @@ func (b Bench) drive(ctx context.Context, d Desk, cfg bench.Config, s *backend.S
 	}
 	if err != nil {
 		return err
-	}
-	var cold []int64
-	if b.Sales > 0 {
-		if cold, err = openSales(ctx, s, b.Sales, bench.ColdBuyers(b.Seconds), ends); err != nil {
-			return err
-		}
-		if cfg.Cold, err = mintBuyers(ctx, d, s, bench.ColdBuyers(b.Seconds), cold, ends); err != nil {
-			return err
-		}
 	}
 	r.Buyers = len(buyers)
 	count := func(ctx context.Context, sales ...int64) (n int, err error) {
