@@ -10,13 +10,14 @@ import (
 	"net/http/httptest"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 )
 
 // fake is a shop whose sale 7 is open. It asks sums where told, and has the routes that are given.
-func fake(t *testing.T, captcha bool, routes map[string]http.HandlerFunc) *httptest.Server {
+func fake(t *testing.T, captcha bool, routes map[string]http.HandlerFunc, change ...func(*http.Server)) *httptest.Server {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /api/sales/7", func(w http.ResponseWriter, r *http.Request) {
 		io.WriteString(w, `{"code":"ok","data":{"state":"open","captcha":`+strconv.FormatBool(captcha)+`}}`)
@@ -24,7 +25,11 @@ func fake(t *testing.T, captcha bool, routes map[string]http.HandlerFunc) *httpt
 	for pattern, h := range routes {
 		mux.HandleFunc(pattern, h)
 	}
-	s := httptest.NewServer(mux)
+	s := httptest.NewUnstartedServer(mux)
+	for _, c := range change {
+		c(s.Config)
+	}
+	s.Start()
 	t.Cleanup(s.Close)
 	return s
 }
@@ -137,17 +142,22 @@ func TestConns(t *testing.T) {
 	}{"patient": {time.Minute, 0}, "impatient": {time.Second, 40}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := fake(t, false, nil)
-			s.Config.IdleTimeout = c.idle
-			var open, most atomic.Int64
-			s.Config.ConnState = func(_ net.Conn, state http.ConnState) {
-				switch state {
-				case http.StateNew:
-					most.Store(max(most.Load(), open.Add(1)))
-				case http.StateClosed:
-					open.Add(-1)
+			var mu sync.Mutex
+			open, most := 0, 0
+			s := fake(t, false, nil, func(s *http.Server) {
+				s.IdleTimeout = c.idle
+				s.ConnState = func(_ net.Conn, state http.ConnState) {
+					mu.Lock()
+					defer mu.Unlock()
+					switch state {
+					case http.StateNew:
+						open++
+						most = max(most, open)
+					case http.StateClosed:
+						open--
+					}
 				}
-			}
+			})
 			memory := []int64{1000, 9000, 3000}
 			turns, err := Run(t.Context(), Config{URL: s.URL, Sale: 7, Shape: "conns", Seconds: 1, Conns: 40, Usage: func(context.Context) (Usage, error) {
 				if len(memory) == 0 {
@@ -164,8 +174,10 @@ func TestConns(t *testing.T) {
 			if h := one.Held; h.Conns != 40 || h.Cut != c.cut || h.Before != 1000 || h.Open != 9000 || h.After != 3000 || h.Each() != 200 || h.Seconds < 1 {
 				t.Errorf("%+v", h)
 			}
-			if most.Load() < 40 || open.Load() > 0 || one.Pages != 40 || one.Loaded.Count != 40 {
-				t.Errorf("%d were open at once, %d still are; %+v", most.Load(), open.Load(), one.counts)
+			mu.Lock()
+			defer mu.Unlock()
+			if most < 40 || open > 0 || one.Pages != 40 || one.Loaded.Count != 40 {
+				t.Errorf("%d were open at once, %d still are; %+v", most, open, one.counts)
 			}
 		})
 	}
