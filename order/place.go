@@ -41,7 +41,7 @@ type Result struct {
 // wins. A closed sale places none. This is the function that decides: the row lock orders the processes, the unique
 // index refuses a second order, the guarded update refuses a unit that isn't there.
 func (s *Store) Place(ctx context.Context, tx pgx.Tx, sale goods.Locked, tickets []Ticket) ([]Result, error) {
-	ids, users, orders := make([]string, len(tickets)), make([]int64, len(tickets)), make([]uuid.UUID, len(tickets))
+	ids, users, orders := make([]string, len(tickets)), make([]int64, len(tickets)), make([][16]byte, len(tickets)) // not uuid.UUID, which travels as text
 	for i, t := range tickets {
 		id, err := uuid.NewV7()
 		if err != nil {
