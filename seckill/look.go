@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/maypok86/otter/v2"
 	"golang.org/x/sync/errgroup"
 
 	"miaosha/order"
@@ -16,6 +17,7 @@ const (
 	lookBatch   = 256  // questions in one of them
 	looksQueued = 4096 // more hear busy
 	lookLimit   = time.Second
+	ordersKnown = 100_000 // owners this process remembers; about 15 MB
 )
 
 // looks answers those who ask for their result. Whatever waits is looked up together, first at the gates. What a gate
@@ -24,6 +26,10 @@ const (
 type looks struct {
 	gate, truth chan *look
 	ended       chan struct{} // closed when nobody looks any more
+
+	// ordered is who has an order, as far as this process has settled it or looked it up: that never changes any more, so it
+	// is told without asking.
+	ordered *otter.Cache[watch, uuid.UUID]
 }
 
 // look is one question.
@@ -42,7 +48,16 @@ type looked struct {
 }
 
 func newLooks() looks {
-	return looks{gate: make(chan *look, looksQueued), truth: make(chan *look, looksQueued), ended: make(chan struct{})}
+	return looks{gate: make(chan *look, looksQueued), truth: make(chan *look, looksQueued), ended: make(chan struct{}),
+		ordered: otter.Must(&otter.Options[watch, uuid.UUID]{MaximumSize: ordersKnown})}
+}
+
+func (ls *looks) remember(sale int64, results ...order.Result) {
+	for _, r := range results {
+		if r.OrderID != uuid.Nil {
+			ls.ordered.Set(watch{sale, r.UserID}, r.OrderID)
+		}
+	}
 }
 
 func (e *Engine) runLooks(ctx context.Context) error {
@@ -91,6 +106,9 @@ func gather(ctx context.Context, in <-chan *look, do func(ctx context.Context, s
 
 // Result tells a user what became of his ticket. ErrBusy when it can't be said: an outage is never a no.
 func (e *Engine) Result(ctx context.Context, sale, user int64) (Status, error) {
+	if id, known := e.looks.ordered.GetIfPresent(watch{sale, user}); known {
+		return Status{State: Ordered, OrderID: id}, nil
+	}
 	if _, _, err := e.cache.Sale(ctx, sale); err != nil {
 		return Status{}, err
 	}
@@ -132,6 +150,7 @@ func (e *Engine) lookAtGates(ctx context.Context, sale int64, asked []*look) {
 		l.gate, l.down, l.ticket = statusOf(values[i]), err != nil, strings.TrimPrefix(values[i], "Q")
 		switch {
 		case l.gate.State == Ordered:
+			e.looks.remember(sale, order.Result{UserID: l.user, OrderID: l.gate.OrderID})
 			l.answer <- looked{Status: l.gate}
 			continue
 		case here: // Redis may have lost the ticket, or not answer
@@ -166,6 +185,7 @@ func (e *Engine) lookAtTruth(ctx context.Context, sale int64, asked []*look) {
 		case err != nil, !known && l.down: // he may hold a ticket that only Redis knows
 			l.answer <- looked{err: ErrBusy}
 		case known:
+			e.looks.remember(sale, r)
 			l.answer <- looked{Status: statusOf(remembered(r))}
 		default: // he has nothing; or a no that could not be stored
 			l.answer <- looked{Status: l.gate}

@@ -1,6 +1,7 @@
 package seckill_test
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -11,15 +12,19 @@ import (
 	"miaosha/seckill"
 )
 
-// The gate is not told of an order yet. Who has heard of it goes on hearing of it when Postgres is away next.
+// The gate is not told of an order yet. Who has heard of it goes on hearing of it when Postgres is away next, whichever
+// process he asks.
 func TestAnOrderOnceToldIsNeverQueued(t *testing.T) {
 	t.Parallel()
 	s := newShop(t, 5)
 	s.idle = time.Hour // nobody claims
 	looks := s.pool("looks")
-	e := s.start(func(_ *seckill.Config, d *seckill.Deps) {
-		d.Orders = order.New(looks, order.Config{PayWithin: time.Hour})
-	})
+	start := func() *process {
+		return s.start(func(_ *seckill.Config, d *seckill.Deps) {
+			d.Orders = order.New(looks, order.Config{PayWithin: time.Hour})
+		})
+	}
+	e, other := start(), start()
 	s.ready()
 	ticket, err := seckill.Reserve(t.Context(), s.rdb, "dead", s.sale, 1)
 	if err != nil {
@@ -39,7 +44,29 @@ func TestAnOrderOnceToldIsNeverQueued(t *testing.T) {
 		t.Fatalf("%+v, %v, want an order", told, err)
 	}
 	looks.Close()
-	if again, err := e.Result(t.Context(), s.sale, 1); err != nil || again != told {
-		t.Errorf("later %+v, %v, want %+v", again, err, told)
+	for _, at := range []*process{e, other} {
+		if again, err := at.Result(t.Context(), s.sale, 1); err != nil || again != told {
+			t.Errorf("later %+v, %v, want %+v", again, err, told)
+		}
+	}
+}
+
+// Who has an order hears of it though neither store answers: that can't change any more.
+func TestAnOrderIsToldWithoutAsking(t *testing.T) {
+	t.Parallel()
+	s, w := newShop(t, 5), &wire{}
+	db := s.pool("web")
+	e := s.start(func(_ *seckill.Config, d *seckill.Deps) {
+		d.Redis, d.Orders = s.client(w), order.New(db, order.Config{PayWithin: time.Hour})
+	})
+	s.ready()
+	id := s.buy(e, 1)
+	w.cut(true)
+	db.Close()
+	if st, err := e.Result(t.Context(), s.sale, 1); err != nil || st.State != seckill.Ordered || st.OrderID != id {
+		t.Errorf("the owner of %s is told %+v, %v", id, st, err)
+	}
+	if st, err := e.Result(t.Context(), s.sale, 2); !errors.Is(err, seckill.ErrBusy) {
+		t.Errorf("of whom nothing is known: %+v, %v, want busy", st, err)
 	}
 }

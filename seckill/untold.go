@@ -40,7 +40,11 @@ func (u *untold) take() map[int64][]order.Result {
 
 // tellGate takes tickets out of the journal, whatever becomes of the caller.
 func (e *Engine) tellGate(ctx context.Context, sale int64, results []order.Result) error {
-	return e.ask(context.WithoutCancel(ctx), redisLimit, func(ctx context.Context) error { return e.gate.settle(ctx, sale, results) })
+	err := e.ask(context.WithoutCancel(ctx), redisLimit, func(ctx context.Context) error { return e.gate.settle(ctx, sale, results) })
+	if err == nil { // not before the gate knows: the next question may go to another process
+		e.looks.remember(sale, results...)
+	}
+	return err
 }
 
 // catchUpUntold tells the gates what they missed; what fails again is kept.
