@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"syscall"
 	"time"
 
@@ -199,12 +200,16 @@ func serve(ctx context.Context, c *commands, log *slog.Logger, stdout io.Writer)
 	return errors.Join(err, work.Wait())
 }
 
-// limitMemory lets Go collect its garbage before the container's limit ends the process, unless GOMEMLIMIT says otherwise.
+// limitMemory lets Go collect its garbage seldom, but before the container's limit ends the process. GOGC and GOMEMLIMIT say
+// otherwise.
 // The sandbox's servers live in the same container.
 func limitMemory(sandboxed bool) error {
 	ratio := 0.9
 	if sandboxed {
 		ratio = 0.5
+	}
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(300) // a rush makes much garbage beside little that stays
 	}
 	_, err := memlimit.Set(memlimit.WithRatio(ratio))
 	if errors.Is(err, memlimit.ErrCgroupsNotSupported) {
