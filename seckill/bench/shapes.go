@@ -28,7 +28,7 @@ func none(int) int          { return 1 } // sold before the turn begins: a sale 
 func nobody(int) int        { return 1 } // of what is not used
 
 var shapes = map[string]Shape{
-	"capacity":  {64, 2, many, forAll, true, capacity},
+	"capacity":  {128, 2, many, forAll, true, capacity},
 	"open":      {256, 100, many, forAll, true, open},
 	"second":    {1000, 100, crowd, forSome, false, second},
 	"ramp":      {256, 2, func(s int) int { return many(3 * s) }, forAll, false, ramp},

@@ -27,7 +27,7 @@ type Bench struct {
 	Stock       int     `help:"Units of the sale that is made; 0: as the shape has it (1000, or enough for all)."`
 	Shape       string  `default:"capacity" enum:"capacity,open,second,ramp,soldout,impatient,slow,polls,list,conns" help:"capacity: one purchase after the other; open: at --rate; second: all click within 0.1 s; ramp: 1, 10 and 100 times the capacity, or --rate, of a shop made slow for it; soldout: refusals; impatient: who hang up after milliseconds and click again; slow: beside 500 who send a byte at a time; polls: results; list: the list of sales; conns: the memory for 10000 idle connections."`
 	Seconds     int     `default:"10" help:"How long new buyers come; for conns, how long after their end the memory is read again."`
-	Conns       int     `help:"Connections; 0: as the shape has it (64 for capacity)."`
+	Conns       int     `help:"Connections; 0: as the shape has it (128 for capacity)."`
 	Rate        float64 `help:"Buyers a second, for open and ramp."`
 	Poll        int     `default:"-1" help:"Percent of the accepted who poll until they know; -1: as the shape has it (2 for capacity, slow and ramp, else all)."`
 	Pay         int     `help:"Percent of those with an order who pay, at the play-money cashier."`
