@@ -72,35 +72,33 @@ func second(ctx context.Context, d *driver, buyers []Buyer) ([]Turn, error) {
 		again: true, all: true, conns: min(d.Conns, len(buyers))}))
 }
 
-// ramp: the measured capacity, ten times and a hundred times as much. What the tool can't send is not offered, and the
-// report shows what was.
+// floods is more buyers a second than a shop that is slowed down for the ramp can serve.
+const floods = 2000
+
+// ramp: the capacity, found by flooding the shop, then once, ten times and a hundred times as much. What the tool can't send
+// is not offered, and the report shows what was.
 func ramp(ctx context.Context, d *driver, buyers []Buyer) (turns []Turn, err error) {
-	rate, rest := d.Rate, buyers
 	defer func() { ofPeak(turns) }()
-	take := func(n int) []Buyer {
-		n = max(1, min(n, len(rest)))
-		some := rest[:n]
-		if rest = rest[n:]; len(rest) == 0 {
-			rest = some
+	turn := func(name string, rate float64) error {
+		n := max(1, min(int(rate*d.coming().Seconds()), len(buyers)))
+		t, err := d.turn(ctx, plan{name: name, buyers: buyers[:n], arrivals: n, when: atRate(rate), coming: d.coming(), conns: d.Conns})
+		if t.Planned = math.Round(rate); n < len(buyers) {
+			buyers = buyers[n:]
 		}
-		return some
+		turns = append(turns, t)
+		return err
 	}
+	rate := d.Rate
 	if rate == 0 {
-		some := take(len(buyers) / 3)
-		t, err := d.turn(ctx, plan{name: "capacity", buyers: some, arrivals: len(some), coming: d.coming(), conns: min(64, d.Conns)})
-		if turns = append(turns, t); err != nil {
+		if err := turn("capacity", floods); err != nil {
 			return turns, err
 		}
-		if rate = t.goodput(); rate == 0 {
+		if rate = turns[0].goodput(); rate == 0 {
 			return turns, fmt.Errorf("ramp: nothing was accepted, so there is no capacity to take ten times of")
 		}
 	}
-	for _, c := range []struct{ times, part float64 }{{1, 1. / 9}, {10, 1. / 2}, {100, 1}} { // of those who are left
-		times, some := c.times, take(int(c.part*float64(len(rest))))
-		t, err := d.turn(ctx, plan{name: fmt.Sprintf("%.0fx", times), buyers: some, arrivals: len(some), when: atRate(rate * times),
-			coming: d.coming(), conns: d.Conns})
-		t.Planned = math.Round(rate * times)
-		if turns = append(turns, t); err != nil {
+	for _, times := range []float64{1, 10, 100} {
+		if err := turn(fmt.Sprintf("%.0fx", times), rate*times); err != nil {
 			return turns, err
 		}
 	}

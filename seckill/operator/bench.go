@@ -89,10 +89,10 @@ func (b Bench) Run(ctx context.Context, d Desk) error {
 	return verdict(r)
 }
 
-// A ramp is to a hundred times the capacity, which is only within the tool's reach where that is low: a settle transaction
-// takes at most 500 tickets, so this pause allows some 700 purchases a second. The queue is short, so that a turn doesn't
-// end in half a minute of settling what it left.
-const rampPause, rampQueue = "700ms", "2000"
+// A ramp is to a hundred times the capacity, which is only within the tool's reach where that is low: a settle
+// transaction takes what is queued, so these two allow 200 to 400 purchases a second, in lumps that are small beside what a
+// turn sells.
+const rampPause, rampQueue = "150ms", "60"
 
 // serve is how the shop is started that is to be measured.
 func (b Bench) serve() []string {
