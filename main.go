@@ -10,11 +10,9 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"syscall"
 	"time"
 
-	"github.com/KimMachineGun/automemlimit/memlimit"
 	"github.com/alecthomas/kong"
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/term"
@@ -139,7 +137,7 @@ func serve(ctx context.Context, c *commands, log *slog.Logger, stdout io.Writer)
 		return err
 	}
 	defer doors.Close()
-	if err := limitMemory(c.Backend.Sandboxed()); err != nil {
+	if err := operator.LimitMemory(c.Backend.Sandboxed()); err != nil {
 		log.Warn("the memory limit of this container is not known", "err", err)
 	}
 	stores, err := backend.Open(ctx, c.Backend, schema, log)
@@ -177,6 +175,7 @@ func serve(ctx context.Context, c *commands, log *slog.Logger, stdout io.Writer)
 	work.Go(func() error { return rush.Run(behind) })
 	work.Go(func() error { return orders.Sweep(behind, shop.Refund(), report) })
 	work.Go(func() error { return watch.Run(behind) })
+	work.Go(func() error { return operator.TidyMemory(behind) })
 	if c.Backend.Sandboxed() {
 		if err := demoAccounts(ctx, users); err != nil {
 			stop()
@@ -198,24 +197,6 @@ func serve(ctx context.Context, c *commands, log *slog.Logger, stdout io.Writer)
 	err = doors.Serve(front, shop, ops, log)
 	stop()
 	return errors.Join(err, work.Wait())
-}
-
-// limitMemory lets Go collect its garbage seldom, but before the container's limit ends the process. GOGC and GOMEMLIMIT say
-// otherwise.
-// The sandbox's servers live in the same container.
-func limitMemory(sandboxed bool) error {
-	ratio := 0.9
-	if sandboxed {
-		ratio = 0.5
-	}
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(300) // a rush makes much garbage beside little that stays
-	}
-	_, err := memlimit.Set(memlimit.WithRatio(ratio))
-	if errors.Is(err, memlimit.ErrCgroupsNotSupported) {
-		err = nil
-	}
-	return err
 }
 
 // The sandbox's accounts. Anybody may read them, so the sandbox listens on loopback.
