@@ -44,7 +44,10 @@ var (
 	retireScript  = redis.NewScript(retireSource)
 )
 
-const group = "settle" // the consumer group of every journal
+const (
+	group      = "settle" // the consumer group of every journal
+	tellAtOnce = 500      // results in one call
+)
 
 var errNoGate = errors.New("seckill: the sale has no gate")
 
@@ -126,18 +129,20 @@ func refusal(word, rest string) error {
 
 // settle takes tickets out of the journal once Postgres has committed what became of them.
 func (g gate) settle(ctx context.Context, sale int64, results []order.Result) error {
-	args := make([]any, 0, 4*len(results))
-	for _, r := range results {
-		if e, ok := entryOf(r.Ticket); ok {
-			args = append(args, e, r.UserID, r.Ticket, remembered(r))
-		}
-	}
-	if len(args) == 0 {
-		return nil
-	}
 	keys := []string{gateKey(sale), ticketsKey(sale), journalKey(sale)}
-	if err := settleScript.Run(ctx, g.rdb, keys, args...).Err(); err != nil {
-		return fmt.Errorf("settle %d tickets of sale %d at the gate: %w", len(results), sale, err)
+	for some := range slices.Chunk(results, tellAtOnce) { // meanwhile Redis serves nobody else
+		args := make([]any, 0, 4*len(some))
+		for _, r := range some {
+			if e, ok := entryOf(r.Ticket); ok {
+				args = append(args, e, r.UserID, r.Ticket, remembered(r))
+			}
+		}
+		if len(args) == 0 {
+			continue
+		}
+		if err := settleScript.Run(ctx, g.rdb, keys, args...).Err(); err != nil {
+			return fmt.Errorf("settle %d tickets of sale %d at the gate: %w", len(results), sale, err)
+		}
 	}
 	return nil
 }
@@ -204,13 +209,14 @@ func ReadGates(ctx context.Context, rdb redis.UniversalClient, sales []int64) (m
 // isWrongType tells that a key is not of the type it should be: somebody else has written there.
 func isWrongType(err error) bool { return err != nil && strings.Contains(err.Error(), "WRONGTYPE") }
 
-// fix holds a gate, as read before, against the durable stock read after it. It gives by how much it moved.
-func (g gate) fix(ctx context.Context, sale int64, was Reading, durable int) (drift int, err error) {
+// fix holds a gate, as read before, against the durable stock read after it. It gives by how much it moved it; not ok if the
+// gate has moved by itself since.
+func (g gate) fix(ctx context.Context, sale int64, was Reading, durable int) (drift int, ok bool, err error) {
 	got, err := fixScript.Run(ctx, g.rdb, []string{gateKey(sale), journalKey(sale)}, was.Epoch, was.Ops, durable).Int64Slice()
 	if err != nil || len(got) != 2 {
-		return 0, fmt.Errorf("fix the gate of sale %d: %v %w", sale, got, err)
+		return 0, false, fmt.Errorf("fix the gate of sale %d: %v %w", sale, got, err)
 	}
-	return int(got[1]), nil
+	return int(got[1]), got[0] == 1, nil
 }
 
 // path asks the big gate for an address. Errors: the refusals, TooManyError, errNoGate, or a fault.

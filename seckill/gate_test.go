@@ -402,7 +402,7 @@ func TestFix(t *testing.T) {
 	t.Parallel()
 	fix := func(t *testing.T, g gate, was Reading, durable, drift, stock int) {
 		t.Helper()
-		got, err := g.fix(t.Context(), 1, was, durable)
+		got, _, err := g.fix(t.Context(), 1, was, durable)
 		if err != nil || got != drift {
 			t.Errorf("drift %d, %v, want %d", got, err, drift)
 		}
@@ -575,5 +575,39 @@ func TestGarbageMakesNoTicket(t *testing.T) {
 				t.Errorf("%s %.40q makes %v", field, v, got)
 			}
 		}
+	}
+}
+
+// A Redis that is full refuses what takes memory. It must not refuse what frees it: results leave the journal all the same.
+func TestSettleAtAFullRedis(t *testing.T) {
+	t.Parallel()
+	rdb := redis.NewClient(&redis.Options{Addr: sandboxtest.StartRedis(t)})
+	t.Cleanup(func() { rdb.Close() })
+	g := gate{rdb: rdb, consumer: "me"}
+	if _, err := g.found(t.Context(), 1); err != nil {
+		t.Fatal(err)
+	}
+	if ok, err := g.install(t.Context(), open(9), 1, 99); err != nil || !ok {
+		t.Fatal(ok, err)
+	}
+	a := ask(t, g, 1, 2)
+	if err := rdb.ConfigSet(t.Context(), "maxmemory", "1mb").Err(); err != nil { // it has more already
+		t.Fatal(err)
+	}
+	if err := rdb.Set(t.Context(), "more", "x", 0).Err(); err == nil || !strings.HasPrefix(err.Error(), "OOM") {
+		t.Fatalf("%v, want OOM", err)
+	}
+	err := g.settle(t.Context(), 1, []order.Result{
+		{Ticket: a[0].ticket, UserID: 1, Outcome: order.SoldOut},
+		{Ticket: a[1].ticket, UserID: 2, Outcome: order.Ordered, OrderID: uuid.New()},
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	if r := read(t, g); r.Waiting != 0 {
+		t.Errorf("%d wait in the journal", r.Waiting)
+	}
+	if got := rdb.HGet(t.Context(), ticketsKey(1), "1").Val(); got != "Xsold_out" {
+		t.Errorf("who came too late has %q", got)
 	}
 }

@@ -1,28 +1,26 @@
 -- settle: tell the gate what became of tickets, once Postgres has committed it.
 --
 -- KEYS  1 gate  2 tickets  3 journal
--- ARGV  for each ticket: its journal entry, its user, the ticket, the outcome (O<order id> or X<reason>)
+-- ARGV  for each of at most 500 tickets: its journal entry, its user, the ticket, the outcome (O<order id> or X<reason>)
 --
 -- Returns how many entries left the journal. An O always lands; an X only where the user still holds this very
--- ticket, so a late answer can't overwrite a newer one. Missing keys stay missing. Safe to run twice.
+-- ticket, so a late answer can't overwrite a newer one. Missing keys stay missing. Safe to run twice. XACK comes first: a
+-- Redis that is full refuses what takes memory, but not after a command that doesn't.
 local known = redis.call('EXISTS', KEYS[2]) == 1
-local gone = 0
-for from = 1, #ARGV, 2000 do -- 500 tickets: Lua hands over only so many values at once
-    local entries, orders = {}, {}
-    for i = from, math.min(from + 1999, #ARGV), 4 do
-        local user, ticket, outcome = ARGV[i + 1], ARGV[i + 2], ARGV[i + 3]
-        entries[#entries + 1] = ARGV[i]
-        if string.sub(outcome, 1, 1) == 'O' then
-            orders[#orders + 1], orders[#orders + 2] = user, outcome
-        elseif known and redis.call('HGET', KEYS[2], user) == 'Q' .. ticket then
-            redis.call('HSET', KEYS[2], user, outcome)
-        end
+local entries, orders = {}, {}
+for i = 1, #ARGV, 4 do entries[#entries + 1] = ARGV[i] end
+redis.call('XACK', KEYS[3], 'settle', unpack(entries))
+local gone = redis.call('XDEL', KEYS[3], unpack(entries))
+for i = 1, #ARGV, 4 do
+    local user, ticket, outcome = ARGV[i + 1], ARGV[i + 2], ARGV[i + 3]
+    if string.sub(outcome, 1, 1) == 'O' then
+        orders[#orders + 1], orders[#orders + 2] = user, outcome
+    elseif known and redis.call('HGET', KEYS[2], user) == 'Q' .. ticket then
+        redis.call('HSET', KEYS[2], user, outcome)
     end
-    redis.call('XACK', KEYS[3], 'settle', unpack(entries))
-    gone = gone + redis.call('XDEL', KEYS[3], unpack(entries))
-    if known and #orders > 0 then
-        redis.call('HSET', KEYS[2], unpack(orders))
-    end
+end
+if known and #orders > 0 then
+    redis.call('HSET', KEYS[2], unpack(orders))
 end
 if redis.call('EXISTS', KEYS[1]) == 1 then
     redis.call('HINCRBY', KEYS[1], 'ops', 1)

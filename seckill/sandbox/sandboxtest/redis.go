@@ -2,7 +2,10 @@ package sandboxtest
 
 import (
 	"context"
+	"net"
 	"net/url"
+	"os"
+	"os/exec"
 	"strconv"
 	"sync"
 	"testing"
@@ -48,6 +51,55 @@ func Redis(t testing.TB) redis.UniversalClient {
 	c := client(t, RedisURL(t))
 	t.Cleanup(func() { c.Close() })
 	return c
+}
+
+// StartRedis runs a Redis server with options for as long as the test, and gives its address.
+func StartRedis(t testing.TB, options ...string) string {
+	t.Helper()
+	program, err := exec.LookPath("redis-server")
+	if err != nil {
+		if os.Getenv("CI") == "true" {
+			t.Fatal(err)
+		}
+		t.Skip("there is no redis-server here")
+	}
+	for range 5 { // somebody else may take the port first
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := l.Addr().String()
+		l.Close()
+		_, port, _ := net.SplitHostPort(at)
+		child := exec.Command(program, append([]string{"--bind", "127.0.0.1", "--port", port, "--save", "", "--appendonly", "no"}, options...)...)
+		child.Dir = t.TempDir()
+		if err := child.Start(); err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan struct{})
+		go func() {
+			child.Wait()
+			close(ended)
+		}()
+		t.Cleanup(func() {
+			child.Process.Kill()
+			<-ended
+		})
+		c := redis.NewClient(&redis.Options{Addr: at})
+		defer c.Close()
+		for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); {
+			if c.Ping(t.Context()).Err() == nil {
+				return at
+			}
+			select {
+			case <-ended:
+				deadline = time.Time{}
+			default:
+			}
+		}
+	}
+	t.Fatal("the Redis server does not start")
+	return ""
 }
 
 func client(t testing.TB, at string) *redis.Client {
