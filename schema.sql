@@ -160,23 +160,22 @@ begin
     raise exception 'order_events is append-only' using errcode = 'check_violation';
 end $$;
 
+-- From version 1: before the triggers, whose lock is weaker than that of the alter, so that nobody can come in between.
+do $$
+begin
+    if to_regclass('orders_of_a_sale') is not null or to_regclass('ticket_results_of_a_user') is not null then
+        drop index if exists orders_of_a_sale, ticket_results_of_a_user;
+        alter table orders drop constraint if exists one_order_per_user_and_sale;
+        alter table orders add constraint one_order_per_user_and_sale unique (sale_id, user_id) include (status);
+    end if;
+end $$;
+
 create or replace trigger orders_inserted after insert on orders
     referencing new table as fresh for each statement execute function orders_inserted();
 create or replace trigger orders_updated after update on orders
     referencing old table as was new table as is_now for each statement execute function orders_updated();
 create or replace trigger order_events_are_append_only before update or delete on order_events
     for each statement execute function order_events_are_append_only();
-
--- From version 1 ----------------------------------------------------------------------------------------------------
-
-do $$
-begin
-    if to_regclass('orders_of_a_sale') is not null then
-        drop index orders_of_a_sale, ticket_results_of_a_user;
-        alter table orders drop constraint one_order_per_user_and_sale;
-        alter table orders add constraint one_order_per_user_and_sale unique (sale_id, user_id) include (status);
-    end if;
-end $$;
 
 insert into schema_version (version) values (2)
     on conflict (one) do update set version = excluded.version where schema_version.version < excluded.version;
