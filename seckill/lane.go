@@ -212,12 +212,12 @@ func (e *Engine) bought(a answer, ahead int) Bought {
 	case a.err != nil:
 		return Bought{err: e.asRefusal("reserve", a.err)}
 	case a.ticket != "":
-		return Bought{Ticket: a.ticket, Status: Status{State: Queued, Ahead: ahead, NextPoll: nextPoll(ahead)}}
+		return Bought{Ticket: a.ticket, Status: Status{State: Queued, Ahead: ahead, NextPoll: nextPoll(ahead, true)}}
 	}
 	b := Bought{Status: statusOf(a.has)}
 	if b.Status.State == Queued {
 		b.Ticket = a.has[1:]
-		b.Status.Ahead, b.Status.NextPoll = ahead, nextPoll(ahead)
+		b.Status.Ahead, b.Status.NextPoll = ahead, nextPoll(ahead, true)
 	}
 	return b
 }

@@ -166,7 +166,7 @@ func (e *Engine) lookAtGates(ctx context.Context, sale int64, asked []*look) {
 	}
 }
 
-func queuedBehind(n int) Status { return Status{State: Queued, Ahead: n, NextPoll: nextPoll(n)} }
+func queuedBehind(n int) Status { return Status{State: Queued, Ahead: n, NextPoll: nextPoll(n, false)} }
 
 func (e *Engine) lookAtTruth(ctx context.Context, sale int64, asked []*look) {
 	users := make([]int64, len(asked))
@@ -193,8 +193,9 @@ func (e *Engine) lookAtTruth(ctx context.Context, sale int64, asked []*look) {
 	}
 }
 
-// layBehind tells the gate of orders whose tickets wait there still, before their owners are told: nobody who has heard of
-// his order may hear that he is queued, should Postgres be away when he asks again.
+// layBehind tells the gate of orders whose tickets wait there still, before their owners are told: who has heard of his order
+// is not to hear that he is queued, should Postgres be away when he asks another process. It is told all the same if the gate
+// doesn't answer.
 func (e *Engine) layBehind(ctx context.Context, sale int64, asked []*look, outcomes map[int64]order.Result) {
 	var owners []order.Owner
 	for _, l := range asked {

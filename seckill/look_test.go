@@ -2,6 +2,7 @@ package seckill_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -60,7 +61,14 @@ func TestAnOrderIsToldWithoutAsking(t *testing.T) {
 		d.Redis, d.Orders = s.client(w), order.New(db, order.Config{PayWithin: time.Hour})
 	})
 	s.ready()
-	id := s.buy(e, 1)
+	if b, err := s.insist(e, 1); err != nil || b.Status.State != seckill.Queued {
+		t.Fatalf("%+v, %v, want queued", b, err)
+	}
+	s.until(5*time.Second, "the gate knows of the order", func() bool {
+		return strings.HasPrefix(s.rdb.HGet(t.Context(), seckill.TicketsKey(s.sale), "1").Val(), "O")
+	})
+	id := s.owners()[1]
+	time.Sleep(50 * time.Millisecond) // the process hears that the gate has heard
 	w.cut(true)
 	db.Close()
 	if st, err := e.Result(t.Context(), s.sale, 1); err != nil || st.State != seckill.Ordered || st.OrderID != id {

@@ -51,9 +51,14 @@ func statusOf(value string) Status {
 	return Status{State: Invalid}
 }
 
-// nextPoll is about when the result will be there, by how many are settled before: twenty thousand a second, in batches.
-func nextPoll(ahead int) time.Duration {
-	return min(50*time.Millisecond+time.Duration(ahead)*50*time.Microsecond, 2*time.Second)
+// nextPoll is when to ask again: first after a buy, when on a fast machine the result is there, and then no oftener than the
+// limit of five requests a second allows. It grows with the queue.
+func nextPoll(ahead int, first bool) time.Duration {
+	at := 200 * time.Millisecond
+	if first {
+		at = 50 * time.Millisecond
+	}
+	return min(at+time.Duration(ahead)*50*time.Microsecond, 2*time.Second)
 }
 
 // watchers are those who listen for the result of a ticket in this process.
