@@ -5,16 +5,17 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
+	"sync"
 	"syscall"
 	"time"
 
 	"golang.org/x/crypto/acme/autocert"
-	"golang.org/x/net/netutil"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -22,7 +23,7 @@ import (
 type Listen struct {
 	Addr      string `name:"addr" env:"MIAOSHA_ADDR" default:"127.0.0.1:8080" help:"Where the shop listens."`
 	OpsAddr   string `name:"ops-addr" env:"MIAOSHA_OPS_ADDR" default:"127.0.0.1:8081" help:"Where /metrics, /healthz, /readyz and /debug/pprof are; off for none."`
-	MaxConns  int    `name:"max-conns" env:"MIAOSHA_MAX_CONNS" default:"20000" help:"Connections open at once; who comes beyond that waits until one closes."`
+	MaxConns  int    `name:"max-conns" env:"MIAOSHA_MAX_CONNS" default:"20000" help:"Connections open at once; who comes beyond that is told busy."`
 	AllowLAN  bool   `name:"allow-lan" env:"MIAOSHA_ALLOW_LAN" help:"Let the sandbox, whose accounts are public, listen where others reach it."`
 	TLSCert   string `name:"tls-cert" env:"MIAOSHA_TLS_CERT" placeholder:"FILE" help:"Certificate chain (PEM). With --tls-key the shop speaks TLS."`
 	TLSKey    string `name:"tls-key" env:"MIAOSHA_TLS_KEY" placeholder:"FILE" help:"Its key (PEM)."`
@@ -73,7 +74,7 @@ func (l Listen) Open(sandboxed bool) (d *Doors, err error) {
 	if d.shop, err = listen(l.Addr); err != nil {
 		return nil, fmt.Errorf("--addr (MIAOSHA_ADDR): %w", err)
 	}
-	d.shop = netutil.LimitListener(d.shop, l.MaxConns)
+	d.shop = &bounded{d.shop, make(chan struct{}, l.MaxConns), d.tls == nil}
 	if l.OpsAddr != "off" {
 		if d.ops, err = listen(l.OpsAddr); err != nil {
 			d.shop.Close()
@@ -92,6 +93,50 @@ func listen(addr string) (net.Listener, error) {
 		return nil, fmt.Errorf("can't listen on %s: %w", addr, err)
 	}
 	return l, nil
+}
+
+// bounded has a limited number of connections open. Who comes beyond that is told busy, or over TLS let go without a word.
+type bounded struct {
+	net.Listener
+	room  chan struct{} // one token per connection
+	plain bool
+}
+
+// full is the whole answer to a connection there is no room for.
+var full = func() string {
+	const body = `{"code":"busy","msg":"系统繁忙，请稍后再试 Busy, please try again shortly"}`
+	return fmt.Sprintf("HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json; charset=utf-8\r\nCache-Control: no-store\r\n"+
+		"Retry-After: 2\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+}()
+
+func (b *bounded) Accept() (net.Conn, error) {
+	for {
+		c, err := b.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		select {
+		case b.room <- struct{}{}:
+			return &counted{c, sync.OnceFunc(func() { <-b.room })}, nil
+		default:
+		}
+		if b.plain {
+			c.SetWriteDeadline(time.Now().Add(100 * time.Millisecond)) // it fits into the system's buffer
+			io.WriteString(c, full)
+		}
+		c.Close()
+	}
+}
+
+// counted is a connection that gives its place back when it is closed.
+type counted struct {
+	net.Conn
+	leave func()
+}
+
+func (c *counted) Close() error {
+	c.leave()
+	return c.Conn.Close()
 }
 
 // loopback tells whether only this machine reaches addr.
@@ -145,7 +190,7 @@ func (d *Doors) Serve(ctx context.Context, shop *Server, ops http.Handler, log *
 	errors := slog.NewLogLogger(log.Handler(), slog.LevelDebug)
 	// One limit for a request's header and its body, which is 4 KB at most: a second one costs each request a system timer.
 	front := &http.Server{Handler: shop, TLSConfig: d.tls, ErrorLog: errors, ReadTimeout: 8 * time.Second,
-		WriteTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10}
+		WriteTimeout: 30 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10}
 	front.RegisterOnShutdown(shop.EndStreams)
 	var g errgroup.Group
 	ctx, cancel := context.WithCancel(ctx)
