@@ -80,10 +80,10 @@ func (e *Engine) click(ctx context.Context, sale, user int64) (Bought, error) {
 	if err != nil {
 		return Bought{}, err
 	}
-	c := &click{asked: asked{user: user, nonce: uuid.NewString()}, at: time.Now(), answer: make(chan Bought, 1)}
 	if l.full() {
 		return Bought{}, e.shed("lane")
 	}
+	c := &click{asked: asked{user: user, nonce: uuid.NewString()}, at: time.Now(), answer: make(chan Bought, 1)}
 	select {
 	case l.in <- c:
 	default:

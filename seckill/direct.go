@@ -17,9 +17,14 @@ const (
 // serveDirect is the way without a gate: the batch goes straight to the transaction that decides, few at a time, and
 // the answers are final. No journal holds these tickets, so nobody is told anything before the commit.
 func (e *Engine) serveDirect(ctx context.Context, l *lane, batch []*click) {
+	late := time.NewTimer(waitLimit - time.Since(batch[0].at))
+	defer late.Stop()
 	select {
 	case e.direct <- struct{}{}:
 		defer func() { <-e.direct }()
+	case <-late.C:
+		answerAll(batch, Bought{err: e.shed("late")})
+		return
 	case <-ctx.Done():
 		answerAll(batch, Bought{err: ErrBusy})
 		return

@@ -728,3 +728,40 @@ func TestCaptcha(t *testing.T) {
 		t.Error("too early used the sum up")
 	}
 }
+
+// A batch that is too large for Postgres' pace is settled in smaller ones.
+func TestABatchThatTakesTooLongIsHalved(t *testing.T) {
+	t.Parallel()
+	s := newShop(t, 100)
+	if _, err := s.db.Exec(t.Context(), `
+		create function slowly() returns trigger language plpgsql as $$ begin perform pg_sleep(0.02); return new; end $$;
+		create trigger slowly before insert on orders for each row execute function slowly()`); err != nil {
+		t.Fatal(err)
+	}
+	e := s.start(nil)
+	s.ready()
+	release := s.hold() // until all wait together
+	for user := range int64(100) {
+		if b, err := s.insist(e, user+1); err != nil || b.Status.State != seckill.Queued {
+			t.Fatalf("%+v, %v, want queued", b, err)
+		}
+	}
+	release()
+	s.until(30*time.Second, "all have an order", func() bool { return len(s.owners()) == 100 })
+	s.wantRest()
+}
+
+// While all stores are slow, a click without a gate waits for its turn no longer than any answer may take.
+func TestWaitingForTheDirectWayHasAnEnd(t *testing.T) {
+	t.Parallel()
+	s := newShop(t, 50)
+	e := s.start(nil)
+	s.ready()
+	free := e.TakeDirect()
+	defer free()
+	began := time.Now()
+	errs := e.ServeDirectly(t.Context(), s.sale, 2500*time.Millisecond)
+	if took := time.Since(began); !errors.Is(errs[0], seckill.ErrBusy) || took < 300*time.Millisecond || took > 2*time.Second {
+		t.Errorf("%v after %v, want busy after half a second", errs, took)
+	}
+}

@@ -106,12 +106,33 @@ func LaneRoom(took ...time.Duration) int {
 }
 
 // ServeLate serves a batch of clicks, the first user's first, that have waited so long, and gives what each hears.
-func (e *Engine) ServeLate(ctx context.Context, sale int64, waited ...time.Duration) (errs []error) {
-	l, now, batch := &lane{sale: sale}, time.Now(), []*click{}
+func (e *Engine) ServeLate(ctx context.Context, sale int64, waited ...time.Duration) []error {
+	return serveLate(waited, func(batch []*click) { e.serve(ctx, &lane{sale: sale}, e.inTime(batch, time.Now())) })
+}
+
+// ServeDirectly is ServeLate without a gate.
+func (e *Engine) ServeDirectly(ctx context.Context, sale int64, waited ...time.Duration) []error {
+	return serveLate(waited, func(batch []*click) { e.serveDirect(ctx, &lane{sale: sale}, batch) })
+}
+
+// TakeDirect takes all places for settling without a gate.
+func (e *Engine) TakeDirect() (free func()) {
+	for range directAtOnce {
+		e.direct <- struct{}{}
+	}
+	return func() {
+		for range directAtOnce {
+			<-e.direct
+		}
+	}
+}
+
+func serveLate(waited []time.Duration, serve func([]*click)) (errs []error) {
+	now, batch := time.Now(), []*click{}
 	for i, d := range waited {
 		batch = append(batch, &click{asked: asked{int64(i + 1), uuid.NewString()}, at: now.Add(-d), answer: make(chan Bought, 1)})
 	}
-	e.serve(ctx, l, e.inTime(batch, now))
+	serve(batch)
 	for _, c := range batch {
 		b := <-c.answer
 		errs = append(errs, b.err)

@@ -203,8 +203,8 @@ func TestGateFollowsItsModel(t *testing.T) {
 				if m.seen.Epoch == "" || m.sawStock < 0 {
 					r.Skip()
 				}
-				drift, err := m.g.fix(r.Context(), 1, m.seen, m.sawStock)
-				if err != nil {
+				drift, still, err := m.g.fix(r.Context(), 1, m.seen, m.sawStock)
+				if err != nil || still != m.same {
 					r.Fatal(err)
 				}
 				want := 0

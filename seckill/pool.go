@@ -15,6 +15,7 @@ const (
 	poolBatch   = 2000 // tickets in one of them
 	retryFirst  = 20 * time.Millisecond
 	retryLast   = time.Second
+	slowTries   = 3
 	drainLimit  = 10 * time.Second // for what is queued when the process stops
 )
 
@@ -201,16 +202,21 @@ func (p *pool) done(l *line) {
 
 // settle sees a batch through: decided in Postgres, told to the gate, told to who listens. A fault means the same
 // batch again, for as long as it takes: an outage is never the ticket's fault. A batch that meets poison is halved
-// until the poisoned ticket is alone. It gives up only with ctx; the journal keeps what is then undecided.
+// until the poisoned ticket is alone, and so is one that Postgres thrice had no time for. It gives up only with ctx; the
+// journal keeps what is then undecided.
 func (p *pool) settle(ctx context.Context, sale int64, batch []order.Ticket) {
-	for try, wait := 1, retryFirst; ; try, wait = try+1, min(2*wait, retryLast) {
+	slow := 0
+	for wait := retryFirst; ; wait = min(2*wait, retryLast) {
 		results, err := p.e.settle(ctx, sale, batch, true)
-		if err != nil && isPoison(err) {
-			if len(batch) > 1 {
-				p.settle(ctx, sale, batch[:len(batch)/2])
-				p.settle(ctx, sale, batch[len(batch)/2:])
-				return
-			}
+		if isSlow(err) {
+			slow++
+		}
+		if len(batch) > 1 && (isPoison(err) || slow == slowTries) {
+			p.settle(ctx, sale, batch[:len(batch)/2])
+			p.settle(ctx, sale, batch[len(batch)/2:])
+			return
+		}
+		if isPoison(err) {
 			p.e.log.Error("a ticket can't be settled", "sale", sale, "ticket", batch[0].ID, "user", batch[0].UserID, "err", err)
 			results, err = p.e.reject(ctx, sale, batch)
 			if isPoison(err) { // can't even be refused: nothing is stored of it, but it must not hold up its sale's line

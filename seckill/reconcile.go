@@ -142,7 +142,11 @@ func (e *Engine) reconcile(ctx context.Context) {
 // reconcileAgain is another try at gates that have moved since the last one, and gives those that have moved once more. A
 // sale at its height moves its gate all the time: the next tick would find it no stiller.
 func (e *Engine) reconcileAgain(ctx context.Context, sales []int64, left map[int64]int) (moved []int64, err error) {
-	gates, err := ReadGates(ctx, e.gate.rdb, sales)
+	var gates map[int64]Reading
+	err = e.try(ctx, redisLimit, func(ctx context.Context) (err error) {
+		gates, err = ReadGates(ctx, e.gate.rdb, sales)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -168,7 +172,7 @@ func (e *Engine) reconcileOne(ctx context.Context, t goods.Truth, g Reading) (dr
 	if t.Stock-g.Waiting <= g.Stock && g.Stock <= t.Stock {
 		return 0, true
 	}
-	drift, err := e.gate.fix(ctx, t.ID, g, t.Stock)
+	drift, fixed, err := e.gate.fix(ctx, t.ID, g, t.Stock)
 	switch {
 	case err != nil && ctx.Err() == nil:
 		e.logFault("fix", err)
@@ -177,7 +181,7 @@ func (e *Engine) reconcileOne(ctx context.Context, t goods.Truth, g Reading) (dr
 	case drift < 0:
 		e.metrics.fixes.WithLabelValues("down").Inc()
 	}
-	return drift, err != nil || drift != 0
+	return drift, fixed || err != nil
 }
 
 // catchUp tells a gate who bought past it while Redis was away, or everybody if it was set back.

@@ -80,3 +80,9 @@ func isPoison(err error) bool {
 	pg := new(pgconn.PgError)
 	return errors.Is(err, goods.ErrNoSale) || errors.As(err, &pg) && len(pg.Code) == 5 && (pg.Code[:2] == "22" || pg.Code[:2] == "23")
 }
+
+// isSlow tells that a transaction did not end in its time.
+func isSlow(err error) bool {
+	pg := new(pgconn.PgError)
+	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &pg) && pg.Code == "57014"
+}
