@@ -81,6 +81,9 @@ func run(ctx context.Context, args []string, stdin *os.File, stdout, stderr *os.
 	if err != nil {
 		return err
 	}
+	if len(args) > 0 && args[0] == "help" { // miaosha help, miaosha help bench
+		args = append(args[1:], "--help")
+	}
 	parsed, err := parser.Parse(args)
 	if exited { // --help was printed
 		return nil

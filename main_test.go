@@ -403,3 +403,14 @@ func TestSettingsAreMasked(t *testing.T) {
 		t.Error(out)
 	}
 }
+
+// Help is there for who asks in a word, as for who knows the flag.
+func TestHelpIsAWordToo(t *testing.T) {
+	t.Parallel()
+	env := []string{"HOME=" + t.TempDir()}
+	for args, want := range map[string]string{"help": "audit", "--help": "audit", "help bench": "--yardstick"} {
+		if out := sandboxtest.MustCommand(t, env, strings.Fields(args)...); !strings.Contains(out, want) {
+			t.Errorf("miaosha %s says nothing of %s:\n%s", args, want, out)
+		}
+	}
+}
