@@ -42,7 +42,8 @@ func TidyMemory(ctx context.Context) error {
 		metrics.Read(now)
 		return now[0].Value.Uint64(), now[1].Value.Uint64() - now[2].Value.Uint64()
 	}
-	before, level := look()
+	var level uint64 // after the last tidying; what the start took goes back too
+	before, _ := look()
 	tick := time.NewTicker(tidyEvery)
 	defer tick.Stop()
 	for {
