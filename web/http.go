@@ -16,6 +16,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/go-chi/chi/v5"
 	"github.com/google/uuid"
@@ -72,7 +73,7 @@ func okStatus(w http.ResponseWriter, status int, ticket string, s seckill.Status
 	return nil
 }
 
-// body reads the request's one JSON object into v: no unknown fields, nothing behind it, at most 4 KB. With optional a
+// body reads the request's one JSON object into v: no field unknown or twice, nothing behind it, at most 4 KB. With optional a
 // request without a body is an empty object.
 func body(w http.ResponseWriter, r *http.Request, v any, optional bool) error {
 	raw, err := rawBody(w, r)
@@ -112,6 +113,29 @@ func decode(raw []byte, v any) error {
 	}
 	if _, err := d.Token(); err != io.EOF {
 		return fmt.Errorf("%w: something follows the object", errBadRequest)
+	}
+	return exact(raw)
+}
+
+// exact refuses what Go's decoder lets pass: null for an object, a field twice or in other letters than ours, and bytes
+// that are no text in Postgres. The bodies are flat.
+func exact(raw []byte) error {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	if t, err := d.Token(); err != nil || t != json.Delim('{') || !utf8.Valid(raw) {
+		return fmt.Errorf("%w: not an object in UTF-8", errBadRequest)
+	}
+	for seen := map[string]bool{}; d.More(); {
+		key, err := d.Token()
+		name, _ := key.(string)
+		if err != nil || seen[name] || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz_") != "" {
+			return fmt.Errorf("%w: a field twice, or in capitals", errBadRequest)
+		}
+		seen[name] = true
+		value, err := d.Token()
+		text, _ := value.(string)
+		if _, nested := value.(json.Delim); err != nil || nested || strings.Contains(text, "\x00") {
+			return fieldError{field: name}
+		}
 	}
 	return nil
 }
