@@ -195,7 +195,7 @@ func chinese(r *http.Request) bool {
 }
 
 // headers are on every answer, errors included.
-func headers(next http.Handler) http.Handler {
+func (s *Server) headers(next http.Handler) http.Handler {
 	const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; " +
 		"connect-src 'self'; font-src 'self'; manifest-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 	csp, nosniff, year := []string{policy}, []string{"nosniff"}, []string{"max-age=31536000"}
@@ -204,7 +204,7 @@ func headers(next http.Handler) http.Handler {
 		h["Content-Security-Policy"] = csp
 		h["X-Content-Type-Options"] = nosniff
 		h["Referrer-Policy"] = sameOrigin
-		if r.TLS != nil {
+		if s.secure(r) {
 			h["Strict-Transport-Security"] = year
 		}
 		next.ServeHTTP(w, r)
