@@ -42,19 +42,18 @@ func TestAutomaticCertificateIsForOneNameAlone(t *testing.T) {
 	}
 	defer d.Close()
 	hello := func(name string) (*tls.Certificate, error) {
-		return d.tls.GetCertificate(&tls.ClientHelloInfo{ServerName: name, CipherSuites: []uint16{tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256},
-			SupportedCurves: []tls.CurveID{tls.CurveP256}, SignatureSchemes: []tls.SignatureScheme{tls.ECDSAWithP256AndSHA256}, SupportedVersions: []uint16{tls.VersionTLS13}})
+		return d.tls.GetCertificate(&tls.ClientHelloInfo{ServerName: name, SupportedVersions: []uint16{tls.VersionTLS13},
+			CipherSuites: []uint16{tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256}, SupportedCurves: []tls.CurveID{tls.CurveP256},
+			SignatureSchemes: []tls.SignatureScheme{tls.ECDSAWithP256AndSHA256}})
 	}
 	for _, name := range []string{"shop.example", "SHOP.example"} {
 		if c, err := hello(name); err != nil || len(c.Certificate) != 1 {
 			t.Errorf("%q: %v", name, err)
 		}
 	}
-	for _, name := range []string{"other.example", "www.shop.example", "shop.example.evil.example", "127.0.0.1", "localhost", "", "../shop.example"} {
-		if c, err := hello(name); err == nil || c != nil {
-			t.Errorf("%q: there is a certificate", name)
-		} else if strings.Contains(err.Error(), "acme") && !strings.Contains(err.Error(), "autocert") {
-			t.Errorf("%q was asked for: %v", name, err)
+	for _, name := range []string{"other.example", "www.shop.example", "shop.example.evil.example", "127.0.0.1", "localhost", "", "../shop"} {
+		if c, err := hello(name); err == nil || c != nil || !strings.HasPrefix(err.Error(), "acme/autocert: ") {
+			t.Errorf("%q: %v, want the manager's own refusal", name, err)
 		}
 	}
 	if !slices.Contains(d.tls.NextProtos, "h2") || d.tls.MinVersion != 0 && d.tls.MinVersion < tls.VersionTLS12 {
@@ -72,7 +71,8 @@ func kept(t *testing.T, name string) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: []string{name}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(90 * 24 * time.Hour)}
+	c := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: []string{name},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(90 * 24 * time.Hour)}
 	der, err := x509.CreateCertificate(rand.Reader, c, c, &key.PublicKey, key)
 	if err != nil {
 		t.Fatal(err)
@@ -81,5 +81,6 @@ func kept(t *testing.T, name string) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return append(pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: raw}), pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})...)
+	return append(pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: raw}),
+		pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})...)
 }

@@ -123,7 +123,10 @@ func TestWrongAddressNeverReachesRedis(t *testing.T) {
 		{"no such sale", "999999", me.token, own},
 		{"expired", sale, me.token, me.signed(t, sale, -time.Millisecond)},
 		{"expired long ago", sale, me.token, me.signed(t, sale, -time.Hour)},
-		{"cut", sale, me.token, own[:len(own)-1]}, {"longer", sale, me.token, own + "A"}, {"padded", sale, me.token, own + "%3D"}, {"a line break", sale, me.token, own[:len(own)-1] + "%0A"},
+		{"cut", sale, me.token, own[:len(own)-1]},
+		{"longer", sale, me.token, own + "A"},
+		{"padded", sale, me.token, own + "%3D"},
+		{"a line break", sale, me.token, own[:len(own)-1] + "%0A"},
 		{"zeros", sale, me.token, strings.Repeat("A", len(own))},
 	}
 	raw, err := base64.RawURLEncoding.DecodeString(own)
