@@ -17,28 +17,51 @@ const captchaLife = 60 * time.Second
 // Captcha draws a sum for a session and a sale, as a PNG. Its answer is kept for a minute, in place of any before. It is
 // told only to a load tool, by Config.CaptchaAnswers, and else "". Refusals: goods.ErrNoSale, goods.ErrEnded, ErrBusy.
 func (e *Engine) Captcha(ctx context.Context, sale int64, token string) (png []byte, told string, err error) {
-	s, _, err := e.cache.Sale(ctx, sale)
+	s, told, err := e.newCaptcha(ctx, sale, token)
 	if err != nil {
 		return nil, "", err
 	}
+	return drawCaptcha(s.text()), told, nil
+}
+
+// CaptchaWords is Captcha for who can't see a picture: the sum spelled out, in Chinese or English, under the same rules. A
+// program reads it as easily as a person, so the caller gives it out more sparingly than pictures.
+func (e *Engine) CaptchaWords(ctx context.Context, sale int64, token string, chinese bool) (words, told string, err error) {
+	s, told, err := e.newCaptcha(ctx, sale, token)
+	switch {
+	case err != nil:
+		return "", "", err
+	case chinese:
+		return s.chinese(), told, nil
+	default:
+		return s.english(), told, nil
+	}
+}
+
+// newCaptcha makes a sum and keeps its answer, and only that.
+func (e *Engine) newCaptcha(ctx context.Context, sale int64, token string) (drawn sum, told string, err error) {
+	s, _, err := e.cache.Sale(ctx, sale)
+	if err != nil {
+		return sum{}, "", err
+	}
 	if !e.clock.now().Before(s.EndsAt) {
-		return nil, "", s.Window(s.EndsAt)
+		return sum{}, "", s.Window(s.EndsAt)
 	}
 	var seed [32]byte
 	if _, err := rand.Read(seed[:]); err != nil {
-		return nil, "", fmt.Errorf("seed a captcha: %w", err)
+		return sum{}, "", fmt.Errorf("seed a captcha: %w", err)
 	}
-	text, answer := newSum(mathrand.New(mathrand.NewChaCha8(seed)))
+	drawn = newSum(mathrand.New(mathrand.NewChaCha8(seed)))
 	err = e.ask(ctx, redisLimit, func(ctx context.Context) error {
-		return e.gate.rdb.Set(ctx, captchaKey(sale, token), answer, captchaLife).Err()
+		return e.gate.rdb.Set(ctx, captchaKey(sale, token), drawn.answer(), captchaLife).Err()
 	})
 	if err != nil {
-		return nil, "", e.asRefusal("captcha", err)
+		return sum{}, "", e.asRefusal("captcha", err)
 	}
 	if e.cfg.CaptchaAnswers {
-		told = answer
+		told = drawn.answer()
 	}
-	return drawCaptcha(text), told, nil
+	return drawn, told, nil
 }
 
 // checkCaptcha uses up the session's sum, whatever the answer is.
@@ -57,10 +80,15 @@ func (e *Engine) checkCaptcha(ctx context.Context, sale int64, token, answer str
 	if err != nil {
 		return e.asRefusal("captcha", err)
 	}
-	if want == "" || subtle.ConstantTimeCompare([]byte(want), []byte(answer)) != 1 {
+	if !rightAnswer(want, answer) {
 		return ErrWrongCaptcha
 	}
 	return nil
+}
+
+// rightAnswer compares in constant time. want is "" where there is no sum.
+func rightAnswer(want, given string) bool {
+	return want != "" && subtle.ConstantTimeCompare([]byte(want), []byte(given)) == 1
 }
 
 // CaptchaOn tells whether an address wants a sum solved.

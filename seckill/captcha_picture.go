@@ -7,7 +7,6 @@ import (
 	"image/png"
 	"math"
 	"math/rand/v2"
-	"strconv"
 	"sync"
 
 	"golang.org/x/image/font"
@@ -39,15 +38,6 @@ var captchaPalette = func() color.Palette {
 	}
 	return append(p, color.RGBA{0xc9, 0xc4, 0xb4, 0xff}, color.RGBA{0x9f, 0xb0, 0xc4, 0xff}, color.RGBA{0xd3, 0xa5, 0x9d, 0xff})
 }()
-
-// newSum returns a sum to put before a buyer, such as "48213 + 6", and its answer in digits: one of about 90,000.
-func newSum(rng *rand.Rand) (text, answer string) {
-	a, b := 10_000+rng.IntN(90_000), 1+rng.IntN(9)
-	if rng.IntN(2) == 0 {
-		return strconv.Itoa(a) + " + " + strconv.Itoa(b), strconv.Itoa(a + b)
-	}
-	return strconv.Itoa(a) + " - " + strconv.Itoa(b), strconv.Itoa(a - b)
-}
 
 // drawCaptcha returns a PNG of the text, 160 by 60: digits, + and -, turned and moved at random, over noise. It takes
 // about 0.15 ms, and draws its chances from the runtime's generator, which many may use at once.

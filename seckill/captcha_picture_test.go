@@ -2,43 +2,15 @@ package seckill
 
 import (
 	"bytes"
-	"fmt"
 	"image"
+	"image/draw"
 	"image/png"
 	"math/rand/v2"
-	"strconv"
+	"os"
+	"path/filepath"
 	"testing"
+	"time"
 )
-
-func TestASumHasItsAnswer(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	rng := rand.New(rand.NewPCG(seed, 0))
-	answers := map[string]bool{}
-	for range 60_000 {
-		text, answer := newSum(rng)
-		var a, b, want int
-		var sign byte
-		if _, err := fmt.Sscanf(text, "%d %c %d", &a, &sign, &b); err != nil {
-			t.Fatalf("sum %q: %v", text, err)
-		}
-		switch sign {
-		case '+':
-			want = a + b
-		case '-':
-			want = a - b
-		default:
-			t.Fatalf("sum %q has sign %q", text, sign)
-		}
-		if answer != strconv.Itoa(want) {
-			t.Fatalf("sum %q has answer %q, want %d", text, answer, want)
-		}
-		answers[answer] = true
-	}
-	if len(answers) < 10_000 {
-		t.Errorf("%d different answers among 60,000 sums, want at least 10,000", len(answers))
-	}
-}
 
 func TestCaptchaIsAPicture(t *testing.T) {
 	for _, text := range []string{"48213 + 6", "90876 - 5", "11111 - 1", "99999 + 9"} {
@@ -73,8 +45,51 @@ func TestCaptchasDiffer(t *testing.T) {
 	}
 }
 
+// A picture has to cost less than half a millisecond; the test leaves room for a machine that does other things, or looks
+// for races, and takes the quickest of some tries, which those disturb least.
+func TestAPictureIsDrawnQuickly(t *testing.T) {
+	captchaGlyphs()
+	best := time.Hour
+	for range 50 {
+		began := time.Now()
+		drawCaptcha("48213 + 6")
+		best = min(best, time.Since(began))
+	}
+	if t.Logf("%v", best); best > 2*time.Millisecond {
+		t.Errorf("a picture takes %v at best, want 0.5ms, and not even four times that", best)
+	}
+}
+
+// Pictures for the eye, twenty on a sheet: MIAOSHA_SHOTS=folder go test -run TwentyPictures ./seckill
+func TestTwentyPictures(t *testing.T) {
+	folder := os.Getenv("MIAOSHA_SHOTS")
+	if folder == "" {
+		t.Skip("MIAOSHA_SHOTS names no folder")
+	}
+	const columns, rows, margin = 4, 5, 10
+	rng := rand.New(rand.NewPCG(rand.Uint64(), 0))
+	sheet := image.NewPaletted(image.Rect(0, 0, columns*(captchaWidth+margin), rows*(captchaHeight+margin)), captchaPalette)
+	for i := range columns * rows {
+		s := newSum(rng)
+		t.Logf("%2d: %s", i+1, s.text())
+		one, err := png.Decode(bytes.NewReader(drawCaptcha(s.text())))
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := image.Pt(i%columns*(captchaWidth+margin), i/columns*(captchaHeight+margin))
+		draw.Draw(sheet, one.Bounds().Add(at), one, image.Point{}, draw.Src)
+	}
+	var out bytes.Buffer
+	if err := png.Encode(&out, sheet); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(folder, "captchas.png"), out.Bytes(), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func BenchmarkDrawCaptcha(b *testing.B) {
-	text, _ := newSum(rand.New(rand.NewPCG(1, 2)))
+	text := newSum(rand.New(rand.NewPCG(1, 2))).text()
 	b.ReportAllocs()
 	var size int
 	for b.Loop() {

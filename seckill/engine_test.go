@@ -718,6 +718,34 @@ func TestCaptcha(t *testing.T) {
 	if old != answer {
 		try("of an older picture", s.sale, "a", old, wrong)
 	}
+	// Of a picture and words only the one drawn last counts, and words follow the same rules.
+	inWords := func(sale int64, token string) (answer string) {
+		t.Helper()
+		zh, _, err := e.CaptchaWords(t.Context(), sale, token, true)
+		if err != nil || strings.Trim(zh, "零一二三四五六七八九十百千万加减") != "" {
+			t.Fatalf("%q, %v", zh, err)
+		}
+		en, told, err := e.CaptchaWords(t.Context(), sale, token, false)
+		if err != nil || told != "" || !strings.Contains(en, " thousand ") {
+			t.Fatalf("%q, %q, %v", en, told, err)
+		}
+		if left := s.rdb.PTTL(t.Context(), seckill.CaptchaKey(sale, token)).Val(); left <= 50*time.Second || left > time.Minute {
+			t.Errorf("it lives for %v", left)
+		}
+		return s.rdb.Get(t.Context(), seckill.CaptchaKey(sale, token)).Val()
+	}
+	old = draw(s.sale, "a")
+	if answer = inWords(s.sale, "a"); old != answer {
+		try("of a picture before the words", s.sale, "a", old, wrong)
+	}
+	answer = inWords(s.sale, "a")
+	try("words, another session", s.sale, "b", answer, wrong)
+	try("words, another sale", other, "a", answer, wrong)
+	try("words, right", s.sale, "a", answer, nil)
+	try("words, right again", s.sale, "a", answer, wrong)
+	answer = inWords(s.sale, "a")
+	try("words, wrong", s.sale, "a", answer+"0", wrong)
+	try("words, right after wrong", s.sale, "a", answer, wrong)
 	// Too early is told before the sum is looked at, so it is not used up.
 	answer = draw(later, "a")
 	var early goods.NotStartedError

@@ -490,6 +490,41 @@ func TestCaptchaIsAPicture(t *testing.T) {
 	}
 }
 
+// Who can't see a picture hears the sum in his language, and a program gets one in five seconds.
+func TestCaptchaInWords(t *testing.T) {
+	t.Parallel()
+	h := openHouse(t, "MIAOSHA_CAPTCHA=math")
+	sale := h.sale("--stock", "1")
+	tokens := h.buyers(3)
+	ask := func(token, language string) sandboxtest.Reply {
+		return h.call("GET", "/api/sales/"+sale+"/captcha?kind=words", token, "", "Accept-Language", language)
+	}
+	var in struct{ Question string }
+	zh := ask(tokens[0], "zh-CN")
+	if zh.Read(t, &in); !strings.Contains(in.Question, "万") || zh.Header.Get("Cache-Control") != "no-store" || zh.Header.Get("X-Captcha-Answer") != "" {
+		t.Errorf("in Chinese: %q %v", in.Question, zh.Header)
+	}
+	if ask(tokens[1], "en-GB").Read(t, &in); !strings.Contains(in.Question, " thousand ") {
+		t.Errorf("in English: %q", in.Question)
+	}
+	r := ask(tokens[1], "en-GB")
+	if r.Status != 429 || r.Code != "too_many" || r.Header.Get("Retry-After") != "5" {
+		t.Errorf("the second at once: %d %s, again in %s; want 429 and 5", r.Status, r.Code, r.Header.Get("Retry-After"))
+	}
+	if r := h.call("GET", "/api/sales/"+sale+"/captcha", tokens[1], ""); r.Header.Get("Content-Type") != "image/png" {
+		t.Errorf("a picture in between: %d %s", r.Status, r.Code)
+	}
+	if r := ask(tokens[2], "en-GB"); r.Code != "ok" {
+		t.Errorf("somebody else: %d %s", r.Status, r.Code)
+	}
+	if r := h.call("GET", "/api/sales/"+sale+"/captcha?kind=song", tokens[2], ""); r.Code != "bad_request" {
+		t.Errorf("another kind: %d %s", r.Status, r.Code)
+	}
+	if r := ask("", "en-GB"); r.Code != "not_logged_in" {
+		t.Errorf("nobody: %d %s", r.Status, r.Code)
+	}
+}
+
 // A listener hears the result and what is left without asking.
 func TestEventsTellResultAndLeft(t *testing.T) {
 	t.Parallel()

@@ -137,6 +137,31 @@ func (v *visitor) reads(selector chromedp.CSS) string {
 	return text
 }
 
+// presses types into whatever has the focus.
+func (v *visitor) presses(keys string) {
+	v.t.Helper()
+	v.do(fmt.Sprintf("press %q", keys), chromedp.KeyEvent(keys))
+}
+
+// tabsTo goes forward with the tab key until the focus is there.
+func (v *visitor) tabsTo(name string) {
+	v.t.Helper()
+	v.do("wait for "+name, chromedp.WaitEnabled(test(name)))
+	for range 60 {
+		ctx, cancel := context.WithTimeout(v.ctx, 20*time.Second)
+		at, err := chromedp.Run(ctx, chromedp.Evaluate[string](`document.activeElement?.dataset.test ?? ''`))
+		cancel()
+		if err != nil {
+			v.t.Fatalf("tab to %s: %v", name, err)
+		}
+		if at == name {
+			return
+		}
+		v.presses("\t")
+	}
+	v.t.Fatalf("the tab key does not reach %s", name)
+}
+
 // until waits for an expression to hold in the page.
 func (v *visitor) until(what, expression string) {
 	v.t.Helper()
@@ -321,6 +346,49 @@ func TestFullGateAsksForANewSum(t *testing.T) {
 	time.Sleep(2 * time.Second) // the others' addresses run out; a person is no quicker
 	v.types("captcha-input", l.answer(t, sale)+"\r")
 	v.sees(face("ordered"))
+}
+
+// A purchase by keyboard alone, with the sum in words, as somebody has it who hears the page: the words are in a region
+// that is read out when they come, and belong to the field they are the question of.
+func TestKeyboardAloneWithTheSumInWords(t *testing.T) {
+	t.Parallel()
+	root := chromium(t)
+	l := openLab(t)
+	sale := l.sale(t, "--title", "T", "--stock", "1")
+	v := visit(t, root, l.URL, "en-GB")
+	v.goTo("/login.html?next=" + "%2Fsale.html%3Fid%3D" + sale)
+	v.registers("13811110010", "N")
+	v.sees(face("open"))
+	v.tabsTo("buy")
+	v.presses("\r")
+	v.sees(test("captcha-img"))
+	v.tabsTo("captcha-kind")
+	v.presses("\r")
+	v.sees(test("captcha-words"))
+	if words := v.reads(test("captcha-words")); !strings.Contains(words, " thousand ") {
+		t.Errorf("the English page asks %q", words)
+	}
+	v.until("the words are announced, and the question of the field that has the focus", `(() => {
+		const words = document.querySelector('[data-test="captcha-words"]'), input = document.activeElement;
+		return words.closest('[aria-live="polite"]')?.id === input.getAttribute('aria-describedby') && input.dataset.test === 'captcha-input';
+	})()`)
+	v.presses("0\r") // wrong, and the next one comes in words again
+	v.sees(face("sum") + " " + test("note"))
+	v.until("another sum", `document.querySelector('[data-test="captcha-words"]') !== null && document.activeElement.dataset.test === 'captcha-input'
+		&& document.activeElement.value === ''`)
+	v.presses(l.answer(t, sale) + "\r")
+	v.sees(face("ordered"))
+	v.tabsTo("pay-now")
+	v.presses("\r")
+	v.sees(test("pay-confirm"))
+	v.tabsTo("pay-confirm")
+	v.presses("\r")
+	v.sees(test("order-status") + `[data-status="paid"]`)
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if len(v.faults) > 0 {
+		t.Errorf("the console says: %v", v.faults)
+	}
 }
 
 // Pictures of the pages for the eye: MIAOSHA_SHOTS=folder go test -run Pictures ./web

@@ -17,6 +17,7 @@ import (
 const (
 	bucketsAlive = 200_000 // keys remembered at once; who is forgotten begins with a full bucket
 	bucketLife   = time.Minute
+	wordsRate    = 0.2 // sums in words a second, per user
 )
 
 // buckets gives each key its own token bucket, in this process, in bounded memory.

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"fmt"
 	"net/http"
 	"strconv"
 
@@ -11,24 +12,57 @@ import (
 	"miaosha/user"
 )
 
+// captcha draws a sum: a PNG, or with ?kind=words {"question": "..."} in the caller's language, for who can't see one. Words
+// have a bucket of their own, which fills slowly: a program that asks for them gets far fewer than it would of pictures,
+// and a person one whenever he needs it. Only the sum that was asked for last can be answered, whatever its kind.
 func (s *Server) captcha(w http.ResponseWriter, r *http.Request, who user.Session) error {
 	sale, err := number(r, goods.ErrNoSale)
 	if err != nil {
 		return err
 	}
-	if err := s.pictures.take(who.UserID); err != nil {
+	switch kind := r.URL.Query().Get("kind"); kind {
+	case "", "picture":
+		return s.captchaPicture(w, r, sale, who.UserID)
+	case "words":
+		return s.captchaWords(w, r, sale, who.UserID)
+	default:
+		return fmt.Errorf("%w: captcha of kind %q", errBadRequest, kind)
+	}
+}
+
+func (s *Server) captchaPicture(w http.ResponseWriter, r *http.Request, sale, userID int64) error {
+	if err := s.pictures.take(userID); err != nil {
 		return err
 	}
 	png, told, err := s.Rush.Captcha(r.Context(), sale, s.token(r))
 	if err != nil {
 		return err
 	}
-	if told != "" {
-		w.Header().Set("X-Captcha-Answer", told)
-	}
+	tellAnswer(w, told)
 	w.Header().Set("Content-Type", "image/png")
 	w.Write(png)
 	return nil
+}
+
+func (s *Server) captchaWords(w http.ResponseWriter, r *http.Request, sale, userID int64) error {
+	if err := s.words.take(userID); err != nil {
+		return err
+	}
+	question, told, err := s.Rush.CaptchaWords(r.Context(), sale, s.token(r), chinese(r))
+	if err != nil {
+		return err
+	}
+	tellAnswer(w, told)
+	return ok(w, 200, struct {
+		Question string `json:"question"`
+	}{question})
+}
+
+// tellAnswer tells a load tool the answer, where that is allowed.
+func tellAnswer(w http.ResponseWriter, told string) {
+	if told != "" {
+		w.Header().Set("X-Captcha-Answer", told)
+	}
 }
 
 func (s *Server) path(w http.ResponseWriter, r *http.Request, who user.Session) error {

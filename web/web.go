@@ -83,6 +83,7 @@ type Server struct {
 	cfg      Config
 	users    *buckets[int64]
 	pictures *buckets[int64] // captchas have a bucket of their own: who looks at sums may still buy
+	words    *buckets[int64] // and sums in words, which a program reads too, a small one
 	addrs    *buckets[netip.Addr]
 	assets   *assets
 	prepared *prepared
@@ -102,7 +103,7 @@ func New(cfg Config, d Deps, self string) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{Deps: d, cfg: cfg, closing: make(chan struct{}), events: make(chan struct{}, maxListeners), mine: listeners{of: map[int64]int{}},
-		faults: rate.Sometimes{Interval: time.Second}, users: newBuckets[int64](cfg.rate), pictures: newBuckets[int64](cfg.rate), addrs: newBuckets[netip.Addr](cfg.ipRate)}
+		faults: rate.Sometimes{Interval: time.Second}, users: newBuckets[int64](cfg.rate), pictures: newBuckets[int64](cfg.rate), words: newBuckets[int64](wordsRate), addrs: newBuckets[netip.Addr](cfg.ipRate)}
 	var err error
 	if s.assets, err = loadAssets(); err != nil {
 		return nil, err

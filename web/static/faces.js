@@ -35,10 +35,14 @@ function Sum({ s, deal }) {
   };
   return html`
     <form class="sum" onSubmit=${go} aria-busy=${s.sending}>
-      <div class="plate">${s.sum && html`<img src=${s.sum} alt=${t('sum.alt')} width="160" height="60" data-test="captcha-img" />`}</div>
-      <button type="button" class="plain" disabled=${s.sending} onClick=${deal.draw}>${t('sum.other')}</button>
+      <div id="sum-question" class=${s.spoken ? 'plate words' : 'plate'} aria-live="polite">${s.sum && (s.spoken
+        ? html`<p data-test="captcha-words">${s.sum}</p>`
+        : html`<img src=${s.sum} alt=${t('sum.alt')} width="160" height="60" data-test="captcha-img" />`)}</div>
+      <button type="button" class="plain" disabled=${s.sending} onClick=${() => deal.draw()}>${t('sum.other')}</button>
+      <button type="button" class="plain kind" data-test="captcha-kind" disabled=${s.sending} onClick=${() => deal.draw(!s.spoken)}>
+        ${t(s.spoken ? 'sum.picture' : 'sum.words')}</button>
       <label for="sum">${t('sum.label')}</label>
-      <input id="sum" ref=${input} data-test="captcha-input" inputmode="numeric" maxlength="6" autocomplete="off"
+      <input id="sum" ref=${input} data-test="captcha-input" aria-describedby="sum-question" inputmode="numeric" maxlength="6" autocomplete="off"
         enterkeyhint="go" value=${answer} onInput=${(e) => setAnswer(e.target.value.trim())} />
       <button class="button" data-test="captcha-submit" disabled=${s.sending || !s.sum || !answer}>${t(s.sending && s.sum ? 'sum.sending' : 'sum.go')}</button>
     </form>`;

@@ -11,7 +11,7 @@ import { watchResult } from './watch.js';
 // step: idle -> sum -> (sending) -> queue -> idle with a result.
 const start = {
   sale: null, missing: false, stale: false, user: undefined, known: false, // known: /result was read
-  step: 'idle', sending: false, sum: null, note: null, wait: null, result: null, order: null, held: 0,
+  step: 'idle', sending: false, sum: null, spoken: false, note: null, wait: null, result: null, order: null, held: 0,
 };
 
 export function openPurchase(id, changed) {
@@ -80,13 +80,14 @@ export function openPurchase(id, changed) {
     draw();
   }
 
-  // draw puts a new sum up; the old one is gone on the shop's side.
-  async function draw() {
+  // draw puts a new sum up, as a picture or in words; the old one is gone on the shop's side. Who chose words keeps them.
+  async function draw(spoken = s.spoken) {
     if (s.sending) return;
-    set({ sending: true, sum: dropped() });
-    const answer = await patiently(() => picture(`${way}/captcha?t=${Date.now()}`), waiting('buy'));
+    set({ sending: true, sum: dropped(), spoken });
+    const ask = spoken ? () => get(`${way}/captcha?kind=words`) : () => picture(`${way}/captcha?t=${Date.now()}`);
+    const answer = await patiently(ask, waiting('buy'));
     set({ sending: false });
-    if (answer.ok) set({ sum: answer.data });
+    if (answer.ok) set({ sum: spoken ? answer.data.question : answer.data });
     else refuse(answer);
   }
 
@@ -142,7 +143,7 @@ export function openPurchase(id, changed) {
   }
 
   const dropped = () => {
-    if (s.sum) URL.revokeObjectURL(s.sum);
+    if (s.sum && !s.spoken) URL.revokeObjectURL(s.sum);
     return null;
   };
   return {

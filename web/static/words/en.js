@@ -67,6 +67,8 @@ export default {
   'sum.label': 'What does the sum come to?',
   'sum.go': 'Go',
   'sum.other': 'Another one',
+  'sum.words': 'Can\'t see the picture? Have it in words',
+  'sum.picture': 'Show it as a picture',
   'sum.sending': 'Sending…',
   'face.queue': 'You are in the queue',
   'queue.ahead': ({ n }) => `${people(n)} ahead of you`,
