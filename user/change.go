@@ -5,18 +5,19 @@ import (
 	"fmt"
 )
 
-// ChangePassword replaces the password if the old one is right and still is when the new one is written. It counts as
-// a try at the account. ErrWrongPassword, ErrNotFound, InvalidError, TooManyError, ErrBusy. The caller then ends the
-// other sessions (Sessions.EndAll): a log-in with the old password that is under way just then may outlive that.
+// ChangePassword replaces the password if the old one is right and still is when the new one is written. Ten
+// tries a minute, which no log-in of others uses up. ErrWrongPassword, ErrNotFound, InvalidError, TooManyError, ErrBusy.
+// The caller then ends the other sessions (Sessions.EndAll): a log-in with the old password that is under way just then
+// may outlive that.
 func (s *Store) ChangePassword(ctx context.Context, userID int64, old, new string) error {
 	if err := checkPassword(new); err != nil {
 		return err
 	}
-	a, err := s.account(ctx, `where id = $1`, userID)
-	if err != nil {
+	if err := s.limits.password(ctx, userID); err != nil {
 		return err
 	}
-	if err := s.limits.take(ctx, limitLogin+short(a.Phone), loginsPerAccount); err != nil {
+	a, err := s.account(ctx, `where id = $1`, userID)
+	if err != nil {
 		return err
 	}
 	// Twice, because a log-in may turn the old hash of an older account into a new one under us. The second look finds

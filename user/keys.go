@@ -8,10 +8,13 @@ const (
 	sessionPrefix = "ms:session:" // + hash of the token -> one session, as Codec writes it
 	indexPrefix   = "ms:sessions:"
 	codePrefix    = "ms:otp:"
+	knownPrefix   = "ms:known:" // + phone and address -> "": he has logged in from there
 
 	// Limits; the limiter puts "rate:" before each.
 	limitLogin        = "ms:login:phone:"
+	limitLoginKnown   = "ms:login:known:"
 	limitLoginAddress = "ms:login:addr:"
+	limitPassword     = "ms:password:"
 	limitCode         = "ms:otp:phone:"
 	limitCodeAddress  = "ms:otp:addr:"
 )
@@ -21,5 +24,7 @@ func indexKey(userID int64) string { return indexPrefix + strconv.FormatInt(user
 
 // codeKey is a hash: mac, tries, winner.
 func codeKey(phone string) string { return codePrefix + short(phone) }
+
+func knownKey(phone, addr string) string { return knownPrefix + short(phone) + ":" + addr }
 
 func short(phone string) string { return phone[:min(len(phone), 21)] }

@@ -83,11 +83,94 @@ func TestLoginAndSendCodeAreLimited(t *testing.T) {
 	if _, err := s.Login(t.Context(), phone, "correct horse", address); !errors.As(err, &TooManyError{}) {
 		t.Errorf("11th log-in: %v, want TooManyError", err)
 	}
-	u, err := s.byPhone(t.Context(), phone)
-	if err != nil {
+}
+
+// Whoever guesses at an account from anywhere can't keep its owner out of it.
+func TestStrangersDoNotLockTheOwnerOut(t *testing.T) {
+	const home = "198.51.100.1"
+	s := newShop(t)
+	u := s.register(t, phone, "correct horse")
+	if _, err := s.Login(t.Context(), phone, "correct horse", home); err != nil {
 		t.Fatal(err)
 	}
+	guess := func(i int) error { return s.limits.login(t.Context(), phone, fmt.Sprint("203.0.113.", i)) }
+	if let, _ := tries(t, 30, guess); let == 30 {
+		t.Fatal("strangers are not limited")
+	}
+	if _, err := s.Login(t.Context(), phone, "correct horse", "203.0.113.200"); !errors.As(err, &TooManyError{}) {
+		t.Errorf("one more stranger: %v, want TooManyError", err)
+	}
+	if _, err := s.Login(t.Context(), phone, "correct horse", home); err != nil {
+		t.Errorf("the owner from where he was before: %v", err)
+	}
+	if err := s.ChangePassword(t.Context(), u.ID, "correct horse", "battery staple"); err != nil {
+		t.Errorf("the owner changes the password: %v", err)
+	}
+	// What is known is the account and the address together, and it has a bucket, too.
+	let, _ := tries(t, 30, func(int) error { return s.limits.login(t.Context(), phone, home) })
+	if let > 15 {
+		t.Errorf("%d tries in a row from a known address", let)
+	}
+	if let, _ := tries(t, 30, func(int) error { return s.limits.login(t.Context(), "13800000002", home) }); let > 15 {
+		t.Errorf("%d tries in a row at another account from there", let)
+	}
+	if _, err := s.Login(t.Context(), "13800000002", "x", "203.0.113.201"); !errors.As(err, &TooManyError{}) {
+		t.Errorf("another account: %v, want the strangers' bucket to be empty: the address is known to the first alone", err)
+	}
+	if life := s.rdb.PTTL(t.Context(), knownKey(phone, home)).Val(); life <= knownFor-time.Minute || life > knownFor {
+		t.Errorf("the address is known for %v, want %v", life, knownFor)
+	}
+}
+
+// A wrong password makes no address known.
+func TestAWrongPasswordOpensNoBucket(t *testing.T) {
+	s := newShop(t)
+	s.register(t, phone, "correct horse")
+	if _, err := s.Login(t.Context(), phone, "battery staple", address); !errors.Is(err, ErrWrongPassword) {
+		t.Fatal(err)
+	}
+	if n := s.rdb.Exists(t.Context(), knownKey(phone, address)).Val(); n != 0 {
+		t.Error("the address of a wrong password is known")
+	}
+}
+
+func TestChangesOfThePasswordAreLimited(t *testing.T) {
+	s := newShop(t)
+	u := s.register(t, phone, "correct horse")
+	for range 10 {
+		if err := s.limits.password(t.Context(), u.ID); err != nil {
+			t.Fatal(err)
+		}
+	}
 	if err := s.ChangePassword(t.Context(), u.ID, "correct horse", "battery staple"); !errors.As(err, &TooManyError{}) {
-		t.Errorf("change of the password: %v, want TooManyError", err)
+		t.Errorf("the 11th: %v, want TooManyError", err)
+	}
+}
+
+func TestNetwork(t *testing.T) {
+	for addr, want := range map[string]string{
+		"192.0.2.7": "192.0.2.7", "::ffff:192.0.2.7": "192.0.2.7", "2001:db8:1:2:3:4:5:6": "2001:db8:1:2::/64", "2001:db8:1:2::9": "2001:db8:1:2::/64",
+		"2001:db8:1:3::9": "2001:db8:1:3::/64", "fe80::1%eth0": "fe80::/64", "?": "?", "": "",
+	} {
+		if got := network(addr); got != want {
+			t.Errorf("network(%q) = %q, want %q", addr, got, want)
+		}
+	}
+}
+
+// A household with more addresses than there are guesses is one address.
+func TestAnIPv6NetworkIsOneAddress(t *testing.T) {
+	for name, take := range map[string]func(s shop, i int) error{
+		"log-ins": func(s shop, i int) error {
+			return s.limits.login(t.Context(), fmt.Sprint(i), fmt.Sprintf("2001:db8::%x", i))
+		},
+		"codes": func(s shop, i int) error {
+			return s.limits.code(t.Context(), fmt.Sprint(i), fmt.Sprintf("2001:db8::%x", i))
+		},
+	} {
+		s := newShop(t)
+		if let, _ := tries(t, 400, func(i int) error { return take(s, i+1) }); let < 200 || let > 300 {
+			t.Errorf("%s: %d let, want 200", name, let)
+		}
 	}
 }

@@ -18,7 +18,7 @@ type account struct {
 
 // Login returns the account of a phone and a password. It judges no form: what can't be an account is ErrWrongPassword
 // like any other, after the same work. Ten tries a minute for a phone and 200 for an address, else TooManyError;
-// ErrBusy when too many passwords wait to be checked.
+// an address that has logged in there before has ten of its own. ErrBusy when too many passwords wait to be checked.
 func (s *Store) Login(ctx context.Context, phone, password, addr string) (User, error) {
 	if err := s.limits.login(ctx, phone, addr); err != nil {
 		return User{}, err
@@ -35,6 +35,9 @@ func (s *Store) Login(ctx context.Context, phone, password, addr string) (User, 
 		if err := s.upgrade(ctx, a, fresh); err != nil {
 			return User{}, err
 		}
+	}
+	if err := s.limits.loggedIn(ctx, phone, addr); err != nil {
+		return User{}, err
 	}
 	return a.User, nil
 }
