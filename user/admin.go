@@ -5,9 +5,10 @@ import (
 	"fmt"
 )
 
-// MakeAdmin makes an administrator, or promotes the account the phone has, and sets its password either way. Sessions
-// bear the role they were started with: whoever is promoted logs in again. InvalidError, ErrBusy.
-func (s *Store) MakeAdmin(ctx context.Context, phone, password string) (created bool, err error) {
+// MakeAdmin makes an administrator, or promotes the account the phone has, sets its password either way, and ends the
+// sessions it has: they bear the role they were started with, and whoever had them may not know the new password.
+// InvalidError, ErrBusy.
+func (s *Store) MakeAdmin(ctx context.Context, sessions *Sessions, phone, password string) (created bool, err error) {
 	if err := checkPhone(phone); err != nil {
 		return false, err
 	}
@@ -19,14 +20,18 @@ func (s *Store) MakeAdmin(ctx context.Context, phone, password string) (created 
 		return false, fmt.Errorf("hash an administrator's password: %w", err)
 	}
 	// A row that was inserted has no xmax, one that was updated has.
+	var id int64
 	err = s.db.QueryRow(ctx, `
 		insert into users (phone, nickname, role, password_hash)
 		values ($1, 'admin', 'admin', $2)
 		on conflict (phone) do update
 		set    role = 'admin', password_hash = excluded.password_hash, legacy_hash = null, legacy_salt = null
-		returning xmax = 0`, phone, hash).Scan(&created)
+		returning id, xmax = 0`, phone, hash).Scan(&id, &created)
 	if err != nil {
 		return false, fault(err, "make %s an administrator", masked(phone))
+	}
+	if err := sessions.EndAll(ctx, id, ""); err != nil {
+		return false, fmt.Errorf("end what %s had open: %w", masked(phone), err)
 	}
 	return created, nil
 }

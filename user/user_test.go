@@ -116,11 +116,14 @@ func TestByID(t *testing.T) {
 func TestMakeAdmin(t *testing.T) {
 	s := newShop(t)
 	buyer := s.register(t, "13800000001", "correct horse")
+	sessions, _ := newSessions(t, sandboxtest.RedisURL(t))
+	before := logIn(t, sessions, buyer)
+	expect(t, "before", sessions, before, buyer)
 	for _, c := range []struct {
 		phone   string
 		created bool
 	}{{"13800000001", false}, {"13800000002", true}, {"13800000002", false}} {
-		created, err := s.MakeAdmin(t.Context(), c.phone, "administrator")
+		created, err := s.MakeAdmin(t.Context(), sessions, c.phone, "administrator")
 		if err != nil || created != c.created {
 			t.Errorf("MakeAdmin(%s) = %v, %v; want created %v", c.phone, created, err, c.created)
 		}
@@ -129,10 +132,11 @@ func TestMakeAdmin(t *testing.T) {
 			t.Errorf("log-in of %s: %+v, %v; want an administrator", c.phone, u, err)
 		}
 	}
+	expect(t, "a session of before", sessions, before, User{})
 	if u, err := s.ByID(t.Context(), buyer.ID); err != nil || u.Nickname != buyer.Nickname {
 		t.Errorf("promoted account is %+v, %v; want the same nickname", u, err)
 	}
-	if _, err := s.MakeAdmin(t.Context(), "12", "administrator"); !errors.As(err, &InvalidError{}) {
+	if _, err := s.MakeAdmin(t.Context(), sessions, "12", "administrator"); !errors.As(err, &InvalidError{}) {
 		t.Errorf("MakeAdmin of no phone: %v, want InvalidError", err)
 	}
 }

@@ -130,18 +130,13 @@ func (s *Server) enter(w http.ResponseWriter, r *http.Request, u user.User) erro
 	return ok(w, 200, account{UserID: u.ID, Nickname: u.Nickname, Role: u.Role, Token: token})
 }
 
-func (s *Server) logout(w http.ResponseWriter, r *http.Request) error {
+// logout ends all of the user's sessions: who logs out because he lost a device, or does not trust it, does not leave one
+// of them open.
+func (s *Server) logout(w http.ResponseWriter, r *http.Request, who user.Session) error {
 	if err := noBody(w, r); err != nil {
 		return err
 	}
-	token := s.token(r)
-	if token == "" {
-		return errNotLoggedIn
-	}
-	if _, err := s.Sessions.Get(r.Context(), token); err != nil {
-		return err
-	}
-	if err := s.Sessions.End(r.Context(), token); err != nil {
+	if err := s.Sessions.EndAll(r.Context(), who.UserID, ""); err != nil {
 		return err
 	}
 	s.setCookie(w, r, "", time.Unix(1, 0))

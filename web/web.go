@@ -170,7 +170,7 @@ func (s *Server) routes() http.Handler {
 		r.Post("/otp", s.handle(s.sendCode))
 		r.Post("/register", s.handle(s.register))
 		r.Post("/login", s.handle(s.login))
-		r.Post("/logout", s.handle(s.logout))
+		r.Post("/logout", s.as(s.logout))
 		r.Get("/me", s.as(s.me))
 		r.Post("/password", s.as(s.changePassword))
 

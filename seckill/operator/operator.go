@@ -147,7 +147,12 @@ func (a Admin) Run(ctx context.Context, d Desk) error {
 		}
 	}
 	return d.withStores(ctx, func(s *backend.Stores) error {
-		created, err := user.New(s.Users, s.Redis, s.Secret, user.Config{}, d.Log).MakeAdmin(ctx, a.Phone, password)
+		sessions, err := user.NewSessions(s.SessionURL, d.SessionLife)
+		if err != nil {
+			return err
+		}
+		defer sessions.Close()
+		created, err := user.New(s.Users, s.Redis, s.Secret, user.Config{}, d.Log).MakeAdmin(ctx, sessions, a.Phone, password)
 		if invalid := (user.InvalidError{}); errors.As(err, &invalid) {
 			return fmt.Errorf("--%s: not possible (%s)", invalid.Field, invalid.Reason)
 		}
