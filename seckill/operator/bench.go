@@ -171,7 +171,7 @@ func (b Bench) drive(ctx context.Context, d Desk, cfg bench.Config, s *backend.S
 	}
 	var buyers []bench.Buyer
 	if b.Buyers != "" {
-		buyers, err = readBuyers(b.Buyers)
+		buyers, err = openBuyers(b.Buyers)
 	} else {
 		buyers, err = mintBuyers(ctx, d, s, b.N, []int64{cfg.Sale}, ends)
 	}

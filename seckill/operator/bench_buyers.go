@@ -32,18 +32,29 @@ func mintBuyers(ctx context.Context, d Desk, s *backend.Stores, n int, sales []i
 	return buyers, err
 }
 
-// readBuyers reads what Users wrote.
-func readBuyers(file string) ([]bench.Buyer, error) {
+// openBuyers reads the file that Users wrote.
+func openBuyers(file string) ([]bench.Buyer, error) {
 	f, err := os.Open(file)
 	if err != nil {
 		return nil, fmt.Errorf("--buyers: %w", err)
 	}
 	defer f.Close()
-	rows := csv.NewReader(f)
+	buyers, err := readBuyers(f)
+	if err != nil {
+		return nil, fmt.Errorf("--buyers: %s: %w", file, err)
+	}
+	return buyers, nil
+}
+
+// readBuyers reads a table with a column token and perhaps one path. What they hold goes into requests as it is, so it
+// has to be of the letters that Users writes.
+func readBuyers(from io.Reader) ([]bench.Buyer, error) {
+	rows := csv.NewReader(from)
+	rows.ReuseRecord = true
 	header, err := rows.Read()
 	token, path := slices.Index(header, "token"), slices.Index(header, "path")
 	if err != nil || token < 0 {
-		return nil, fmt.Errorf("--buyers: %s has no column token (%v)", file, err)
+		return nil, fmt.Errorf("no column token (%v)", err)
 	}
 	var buyers []bench.Buyer
 	for {
@@ -52,17 +63,18 @@ func readBuyers(file string) ([]bench.Buyer, error) {
 			return buyers, nil
 		}
 		if err != nil {
-			return nil, fmt.Errorf("--buyers: %w", err)
+			return nil, err
 		}
 		b := bench.Buyer{Token: row[token]}
 		if path >= 0 {
 			b.Path = row[path]
 		}
-		if strings.ContainsAny(b.Token+b.Path, " \r\n/?#") {
-			return nil, fmt.Errorf("--buyers: %s: not a token and an address in row %d", file, len(buyers)+1)
+		const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+		if b.Token == "" || strings.Trim(b.Token, letters) != "" || strings.Trim(b.Path, letters) != "" {
+			return nil, fmt.Errorf("not a token and an address in row %d", len(buyers)+1)
 		}
 		if buyers = append(buyers, b); len(buyers) > bench.MaxBuyers {
-			return nil, fmt.Errorf("--buyers: more than %d", bench.MaxBuyers)
+			return nil, fmt.Errorf("more than %d", bench.MaxBuyers)
 		}
 	}
 }

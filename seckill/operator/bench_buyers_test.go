@@ -1,0 +1,70 @@
+package operator
+
+import (
+	"encoding/base64"
+	"strings"
+	"testing"
+
+	"miaosha/seckill/bench"
+)
+
+func TestReadBuyers(t *testing.T) {
+	for _, c := range []struct {
+		name, text string
+		want       []bench.Buyer // nil: refused
+	}{
+		{"as users writes it", "user_id,phone,token\n1,19900000001,abc-_9\n", []bench.Buyer{{Token: "abc-_9"}}},
+		{"with addresses", "user_id,phone,token,path\n1,1,a,b\n2,2,c,d\n", []bench.Buyer{{Token: "a", Path: "b"}, {Token: "c", Path: "d"}}},
+		{"an address is missing", "token,path\na,\n", []bench.Buyer{{Token: "a"}}},
+		{"nothing", "", nil},
+		{"no column token", "user_id,phone\n1,1\n", nil},
+		{"no token", "token,path\n,b\n", nil},
+		{"a short row", "user_id,token\n1\n", nil},
+		{"a line break in a token", "token\n\"a\r\nX-Evil: 1\"\n", nil},
+		{"a space", "token\na b\n", nil},
+		{"a slash", "token,path\na,../../x\n", nil},
+		{"a zero byte", "token\na\x00b\n", nil},
+		{"another alphabet", "token\nａ\n", nil},
+	} {
+		got, err := readBuyers(strings.NewReader(c.text))
+		if (err == nil) != (c.want != nil) || len(got) != len(c.want) {
+			t.Errorf("%s: %v, %v; want %v", c.name, got, err, c.want)
+			continue
+		}
+		for i := range got {
+			if got[i] != c.want[i] {
+				t.Errorf("%s: buyer %d is %v, want %v", c.name, i, got[i], c.want[i])
+			}
+		}
+	}
+}
+
+// Whatever a file holds, what is read from it is fit for a request as it is.
+func FuzzReadBuyers(f *testing.F) {
+	f.Add("user_id,phone,token\n1,19900000001,abc\n")
+	f.Add("user_id,phone,token,path\n1,19900000001,abc,def\n2,19900000002,ghi,jkl\n")
+	f.Add("path,token\r\nx,y\r\n")
+	f.Add("token\n\"a\nb\"\n")
+	f.Add("token\n\"\"\n")
+	f.Add("token,token\na,b\n")
+	f.Add("\ufefftoken\na\n")
+	f.Add("token\n=cmd()\n")
+	f.Add("token\n\"a")
+	f.Fuzz(func(t *testing.T, text string) {
+		buyers, err := readBuyers(strings.NewReader(text))
+		if err != nil && buyers != nil {
+			t.Errorf("%q: %d buyers and %v", text, len(buyers), err)
+		}
+		if lines := strings.Count(text, "\n") + strings.Count(text, "\r") + 1; len(buyers) > lines {
+			t.Errorf("%q: %d buyers", text, len(buyers))
+		}
+		for _, b := range buyers {
+			for _, word := range []string{b.Token, b.Path} {
+				// Four letters at a time are always base64, whatever they say.
+				if _, err := base64.RawURLEncoding.DecodeString(strings.Repeat(word, 4)); err != nil || strings.ContainsAny(word, "\r\n") || b.Token == "" {
+					t.Errorf("%q: %+v goes into a request", text, b)
+				}
+			}
+		}
+	})
+}

@@ -1,0 +1,188 @@
+package web
+
+import (
+	"bytes"
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+	"github.com/google/uuid"
+
+	"miaosha/goods"
+	"miaosha/order"
+)
+
+// What is tried here are the places where bytes of strangers are read. Each has a second reading beside it, slower and
+// simpler, that must agree.
+
+// A body is taken only if it is one flat object of fields that are asked for, each once; and then it is taken as it is.
+func FuzzBody(f *testing.F) {
+	for _, s := range []string{
+		`{"phone":"13811112222","password":"x"}`, `{"amount":990,"order_id":"x","provider_ref":"y"}`, `{"captcha":"48219"}`, `{}`, ``, ` `, `null`, `[]`, `"x"`, `1`,
+		`{"phone":1}`, `{"phone":null}`, `{"amount":9223372036854775808}`, `{"amount":1e3}`, `{"amount":-1}`, `{"amount":1.0}`, `{"role":"admin"}`,
+		`{"phone":"1"}{}`, `{"phone":"1"} x`, `{"phone":"1","phone":"2"}`, `{"phone":"1","Phone":"2"}`, `{"PHONE":"1"}`, `{"phone":{"phone":"1"}}`, `{"phone":["1"]}`,
+		`{"phone":"\u0000"}`, `{"phone":"\ud800"}`, "{\"phone\":\"\xff\"}", "\ufeff{}", `{"p\u0068one":"1"}`, `{"__proto__":1}`, strings.Repeat(`{"phone":`, 400),
+		strings.Repeat("[", 4000), "{\"phone\":\"\x00\"}", `{"phone":"1",}`, `{'phone':'1'}`, `{"phone":"<img src=x onerror=alert(1)>"}`,
+	} {
+		f.Add([]byte(s))
+	}
+	// Fields that bodies of the shop have, of every type there is.
+	type form struct {
+		Phone    string `json:"phone"`
+		Password string `json:"password"`
+		Captcha  string `json:"captcha"`
+		notice
+	}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		var in form
+		err := decode(raw, &in)
+		if err != nil {
+			if !errors.Is(err, errBadRequest) {
+				t.Errorf("%q: %v is no refusal", raw, err)
+			}
+			w := httptest.NewRecorder()
+			(&Server{}).writeError(w, httptest.NewRequest("POST", "/", http.NoBody), err)
+			if w.Code != 400 || !json.Valid(w.Body.Bytes()) {
+				t.Errorf("%q: answered %d %s", raw, w.Code, w.Body)
+			}
+			return
+		}
+		fields := map[string]any{}
+		if json.Unmarshal(raw, &fields) != nil {
+			t.Fatalf("%q was taken", raw)
+		}
+		want := form{}
+		for name, value := range fields {
+			text, isText := value.(string)
+			switch n, isNumber := value.(float64); {
+			case value == nil: // as if it were not there
+			case name == "amount" && isNumber && (n == float64(in.Amount)):
+				want.Amount = in.Amount
+			case isText && name == "phone":
+				want.Phone = text
+			case isText && name == "password":
+				want.Password = text
+			case isText && name == "captcha":
+				want.Captcha = text
+			case isText && name == "order_id":
+				want.OrderID = text
+			case isText && name == "provider_ref":
+				want.ProviderRef = text
+			default:
+				t.Errorf("%q: %q = %v was taken", raw, name, value)
+			}
+		}
+		if in != want {
+			t.Errorf("%q was taken as %+v, want %+v", raw, in, want)
+		}
+		if len(keysOf(raw)) != len(fields) {
+			t.Errorf("%q was taken, with a field twice", raw)
+		}
+	})
+}
+
+// keysOf lists the keys of a flat object.
+func keysOf(raw []byte) (keys []string) {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.Token()
+	for d.More() {
+		key, err := d.Token()
+		if err != nil {
+			return keys
+		}
+		keys = append(keys, fmt.Sprint(key))
+		d.Token()
+	}
+	return keys
+}
+
+// Of what follows the ? and of the names in a path nothing gets further that is not a slot of the menu, a sale's number
+// or an order's id.
+func FuzzQuery(f *testing.F) {
+	s := &Server{cfg: Config{zone: time.FixedZone("CST", 8*3600)}}
+	now := time.Date(2026, 11, 11, 12, 34, 56, 0, time.UTC)
+	menu := goods.Slots(now.In(s.cfg.zone))
+	for _, q := range []string{"slot=" + url.QueryEscape(menu[3].StartAt.Format(time.RFC3339)), "slot=" + menu[3].StartAt.Format(time.RFC3339), "slot=", "slot=x", "slot=%zz",
+		"slot=2026-11-11T04:00:00Z&slot=x", "a;b", "slot=9999-12-31T23:59:59Z", "slot=2026-11-11T04:00:00.000000001Z", "slot=0000-00-00T00:00:00Z", strings.Repeat("&", 999)} {
+		f.Add(q, "1")
+	}
+	for _, id := range []string{"0", "-1", "+7", "007", "9223372036854775807", "9223372036854775808", "1e3", "0x7", "1_0", "７", "", "%00", "0b2c4b48-6a4e-4b2a-9d9f-8f0a4e1f7c11",
+		"{0b2c4b48-6a4e-4b2a-9d9f-8f0a4e1f7c11}", "urn:uuid:0b2c4b48-6a4e-4b2a-9d9f-8f0a4e1f7c11", "0b2c4b486a4e4b2a9d9f8f0a4e1f7c11", "0B2C4B48-6A4E-4B2A-9D9F-8F0A4E1F7C11",
+		"0b2c4b48-6a4e-4b2a-9d9f-8f0a4e1f7c1g", "' or 1=1 --"} {
+		f.Add("", id)
+	}
+	f.Fuzz(func(t *testing.T, query, id string) {
+		r := &http.Request{URL: &url.URL{RawQuery: query}}
+		route := chi.NewRouteContext()
+		route.URLParams.Add("id", id)
+		r = r.WithContext(context.WithValue(t.Context(), chi.RouteCtxKey, route))
+		at, err := s.slotAt(r.URL.Query().Get("slot"), now)
+		inMenu := slices.ContainsFunc(menu, func(slot goods.Slot) bool { return slot.StartAt.Equal(at) })
+		if err == nil && !inMenu || err != nil && (!errors.Is(err, errBadRequest) || !at.IsZero()) {
+			t.Errorf("?%s: %v, %v", query, at, err)
+		}
+		sale, err := number(r, goods.ErrNoSale)
+		digits := strings.TrimLeft(strings.TrimPrefix(id, "+"), "0")
+		switch {
+		case err == nil && (sale < 1 || strconv.FormatInt(sale, 10) != digits), err != nil && (err != goods.ErrNoSale || sale != 0):
+			t.Errorf("sale %q: %d, %v", id, sale, err)
+		case err != nil && len(digits) > 0 && len(digits) < 19 && strings.Trim(id, "0123456789") == "":
+			t.Errorf("sale %q is refused", id)
+		}
+		of, err := uid(r, order.ErrNotFound)
+		if err == nil && of.String() != strings.ToLower(id) || err != nil && (err != order.ErrNotFound || of != uuid.Nil) {
+			t.Errorf("order %q: %v, %v", id, of, err)
+		}
+	})
+}
+
+// A notice counts only with the one signature that its bytes, its time and the key make, and only for some minutes.
+func FuzzNotice(f *testing.F) {
+	key, now := []byte("notify-notify-notify-notify"), time.Unix(1_800_000_000, 0)
+	body := []byte(`{"order_id":"0b2c4b48-6a4e-4b2a-9d9f-8f0a4e1f7c11","amount":990,"provider_ref":"r1"}`)
+	sign := func(timestamp string, body []byte) string {
+		mac := hmac.New(sha256.New, key)
+		mac.Write(slices.Concat([]byte(timestamp), []byte("."), body))
+		return hex.EncodeToString(mac.Sum(nil))
+	}
+	right := sign("1800000000", body)
+	for _, signature := range []string{right, strings.ToUpper(right), right[:63], right + "0", "", " " + right, sign("1800000000", nil), sign("180000000", append([]byte("0"), body...))} {
+		f.Add("1800000000", signature, body, false)
+	}
+	for _, timestamp := range []string{"1800000300", "1800000301", "1799999700", "1799999699", "0", "-1", "", "x", "1800000000.0", "1.8e9", "+1800000000",
+		"9223372036854775807", "-9223372036854775808", "9223372036854775808", "1800000000.", "18000000001", " 1800000000"} {
+		f.Add(timestamp, "", body, true)
+	}
+	f.Add("1800000000", "", []byte(`{"order_id":"x","amount":-1,"provider_ref":""}`), true)
+	f.Fuzz(func(t *testing.T, timestamp, signature string, body []byte, signed bool) {
+		if signed {
+			signature = sign(timestamp, body)
+		}
+		err := verifyNotice(key, timestamp, signature, body, now)
+		at, bad := strconv.ParseInt(timestamp, 10, 64)
+		good := signature == sign(timestamp, body) && bad == nil && at >= now.Unix()-300 && at <= now.Unix()+300
+		if good != (err == nil) || err != nil && !errors.Is(err, errForbidden) {
+			t.Errorf("%q %q %q: %v, want good: %t", timestamp, signature, body, err, good)
+		}
+		// It is read only then, but whatever it is, it must not do harm.
+		var in notice
+		if decode(body, &in) == nil {
+			if id, err := in.validate(); err == nil && (id == uuid.Nil && !strings.Contains(in.OrderID, "0000") || in.Amount < 0 || in.ProviderRef == "") {
+				t.Errorf("%q: %+v is taken", body, in)
+			}
+		}
+	})
+}
