@@ -53,6 +53,32 @@ func TestEveryLoginHashesOnce(t *testing.T) {
 	}
 }
 
+// A crowd costs neither Redis nor Postgres a question: who finds no room is told so before his try is counted.
+func TestACrowdIsTurnedAwayAtTheDoor(t *testing.T) {
+	s := newShop(t)
+	s.hashes = newHasher(1)
+	room := 1 + int(s.hashes.queue)
+	for range room {
+		if err := s.hashes.admit(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 20 {
+		if _, err := s.Login(t.Context(), phone, "correct horse", address); !errors.Is(err, ErrBusy) {
+			t.Fatalf("Login: %v, want ErrBusy", err)
+		}
+	}
+	if keys := s.rdb.Keys(t.Context(), "*").Val(); len(keys) != 0 {
+		t.Errorf("Redis was asked: %v", keys)
+	}
+	s.hashes.dismiss()
+	for range 2 { // and the place is free again after each
+		if _, err := s.Login(t.Context(), phone, "correct horse", address); !errors.Is(err, ErrWrongPassword) {
+			t.Errorf("Login with room for one: %v, want ErrWrongPassword", err)
+		}
+	}
+}
+
 func TestChangePassword(t *testing.T) {
 	s := newShop(t)
 	u := s.register(t, phone, "correct horse")

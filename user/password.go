@@ -34,6 +34,7 @@ var nobody = encodeHash(make([]byte, saltBytes), make([]byte, keyBytes))
 type hasher struct {
 	slots    chan struct{}
 	waiting  atomic.Int32
+	inside   atomic.Int32 // log-ins under way
 	queue    int32
 	patience time.Duration
 }
@@ -41,6 +42,18 @@ type hasher struct {
 func newHasher(slots int) *hasher {
 	return &hasher{slots: make(chan struct{}, slots), queue: 16, patience: 2 * time.Second}
 }
+
+// admit lets as many log-ins begin as can be served or queued, before they cost a question to Redis or Postgres. Who is
+// let calls dismiss in the end.
+func (h *hasher) admit() error {
+	if h.inside.Add(1) > int32(cap(h.slots))+h.queue {
+		h.dismiss()
+		return ErrBusy
+	}
+	return nil
+}
+
+func (h *hasher) dismiss() { h.inside.Add(-1) }
 
 // hash returns the string to keep for a password: $argon2id$v=19$m=...,t=...,p=...$salt$key.
 func (h *hasher) hash(ctx context.Context, password string) (string, error) {

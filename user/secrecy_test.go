@@ -48,24 +48,28 @@ func TestNobodyLearnsWhoHasAnAccount(t *testing.T) {
 				kinds["account of the older systems"] = append(kinds["account of the older systems"], older)
 			}
 			took := map[string]time.Duration{}
-			for i := range rounds { // one of each in turn: what disturbs one kind disturbs the others
-				for kind, phones := range kinds {
-					began := time.Now()
-					if err := c.try(s, phones[i], fmt.Sprint("192.0.2.", i)); !errors.Is(err, c.want) {
-						t.Errorf("%s: %v, want %v", kind, err, c.want)
-					}
-					if one := time.Since(began); took[kind] == 0 || one < took[kind] {
-						took[kind] = one
+			within := func(one time.Duration) bool {
+				return (one - took["no account"]).Abs() <= max(took["no account"]/4, c.slack)
+			}
+			// On a busy machine more tries find the quickest one; a difference in the work stays, however many there are.
+			for batch := range 3 {
+				for i := range rounds { // one of each in turn: what disturbs one kind disturbs the others
+					for kind, phones := range kinds {
+						began := time.Now()
+						if err := c.try(s, phones[i], fmt.Sprint("192.0.2.", i)); !errors.Is(err, c.want) {
+							t.Errorf("%s: %v, want %v", kind, err, c.want)
+						}
+						if one := time.Since(began); took[kind] == 0 || one < took[kind] {
+							took[kind] = one
+						}
 					}
 				}
-			}
-			none := took["no account"]
-			for kind, one := range took {
-				t.Logf("%s: %v", kind, one)
-				if (one - none).Abs() > max(none/4, c.slack) {
-					t.Errorf("%s: %v, where there is none %v; want them within a quarter", kind, one, none)
+				t.Logf("after %d tries of each: %v", (batch+1)*rounds, took)
+				if within(took["account"]) && within(took["account of the older systems"]) {
+					return
 				}
 			}
+			t.Errorf("%v; want them within a quarter", took)
 		})
 	}
 }
