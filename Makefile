@@ -50,7 +50,7 @@ growth: ## capacity with empty tables, beside 200 other sales, and beside a mill
 	bench --seconds 5 --yardstick --sales 200; \
 	bench --seconds 5 --yardstick --fill 1000000
 
-check: borders format vet platforms lint test embedded short ## everything a change must pass
+check: borders format vet platforms lint test fuzz embedded short ## everything a change must pass
 
 # An import that HOUSE's arrows don't have. One line each: who, and what it must not import. Failpoints are for all: they
 # import nothing of ours, and a release has none.
@@ -90,7 +90,7 @@ lint: ## staticcheck, and code that nothing reaches
 	$(GO) tool staticcheck -tags faults ./...
 	@dead=$$($(GO) tool deadcode -test ./... && $(GO) tool deadcode -tags faults -test ./...); if [ -n "$$dead" ]; then echo "$$dead"; exit 1; fi
 
-fuzz: ## ten seconds for each fuzz target
+fuzz: ## ten seconds for each fuzz target (eight of them)
 	@for p in $$($(GO) list ./...); do \
 	  for f in $$($(GO) test -list '^Fuzz' $$p | grep '^Fuzz'); do $(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime 10s $$p || exit 1; done; \
 	done
