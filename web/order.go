@@ -90,33 +90,37 @@ func (s *Server) pay(w http.ResponseWriter, r *http.Request, who user.Session) e
 	return ok(w, 200, out)
 }
 
-// paid is where the payment provider tells of a capture. The signature is checked before a byte of the body is read as
-// anything else. What is refused is written down in the log.
+// paid is where the payment provider tells of a capture. What is refused is written down in the log.
 func (s *Server) paid(w http.ResponseWriter, r *http.Request) error {
 	raw, err := rawBody(w, r)
 	if err != nil {
 		return err
 	}
-	if err := verifyNotice(s.notify, r.Header.Get("X-Timestamp"), r.Header.Get("X-Signature"), raw, s.Rush.Now(), time.Now()); err != nil {
-		s.Log.Warn("a payment notice is refused", "from", s.addrOf(r), "err", err)
-		return err
-	}
 	var in notice
-	if err := decode(raw, &in); err != nil {
-		return err
-	}
-	id, err := in.validate()
+	state, err := s.capture(r, raw, &in)
 	if err != nil {
-		return err
-	}
-	state, err := s.Orders.Capture(r.Context(), id, in.Amount, in.ProviderRef)
-	if err != nil {
-		s.Log.Warn("a payment notice is refused", "order", id, "amount", in.Amount, "ref", in.ProviderRef, "err", err)
+		s.Log.Warn("a payment notice is refused", "from", s.addrOf(r), "order", in.OrderID, "amount", in.Amount, "ref", in.ProviderRef, "err", err)
 		return err
 	}
 	return ok(w, 200, struct {
 		Status string `json:"status"` // captured, or refund_due when it came too late or twice
 	}{state})
+}
+
+// capture does what a notice says and leaves in what it has read of it. The signature is checked before a byte of the body
+// is read as anything else.
+func (s *Server) capture(r *http.Request, raw []byte, in *notice) (status string, err error) {
+	if err := verifyNotice(s.notify, r.Header.Get("X-Timestamp"), r.Header.Get("X-Signature"), raw, s.Rush.Now(), time.Now()); err != nil {
+		return "", err
+	}
+	if err := decode(raw, in); err != nil {
+		return "", err
+	}
+	id, err := in.validate()
+	if err != nil {
+		return "", err
+	}
+	return s.Orders.Capture(r.Context(), id, in.Amount, in.ProviderRef)
 }
 
 // cash is the sandbox cashier's button.
