@@ -4,7 +4,7 @@ SHELL := /bin/bash
 GO ?= go
 PLATFORMS := linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
 
-.PHONY: help run build test embedded faults short check borders format vet platforms lint fuzz bench growth speed
+.PHONY: help run build test embedded faults short check borders format vet platforms lint licences fuzz bench growth speed
 
 help: ## list the chores
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -89,6 +89,9 @@ platforms: ## go vet for every system the shop runs on
 lint: ## staticcheck, and code that nothing reaches
 	$(GO) tool staticcheck -tags faults ./...
 	@dead=$$($(GO) tool deadcode -test ./... && $(GO) tool deadcode -tags faults -test ./...); if [ -n "$$dead" ]; then echo "$$dead"; exit 1; fi
+
+licences: ## write LICENSES.md anew: what is in the binary, and under which licences (that it is current is one of the tests)
+	$(GO) test -count 1 -run '^TestLicencesAreCurrent$$' ./seckill/operator -args -write-licences
 
 fuzz: ## ten seconds for each fuzz target (eight of them)
 	@for p in $$($(GO) list ./...); do \
