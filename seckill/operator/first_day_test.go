@@ -26,7 +26,7 @@ func TestTheSandboxStaysOnThisMachine(t *testing.T) {
 	} {
 		out, errs, code := sandboxtest.Command(t, env, "--addr", c.addr, "--ops-addr", c.ops)
 		if code == 0 || out != "" || strings.Count(errs, "\n") != 1 || !strings.Contains(errs, c.names+" ") || !strings.Contains(errs, "--allow-lan") {
-			t.Errorf("--addr %s --ops-addr %s: exit %d\n%s%s", c.addr, c.ops, code, out, errs)
+			t.Fatalf("--addr %s --ops-addr %s: exit %d\n%s%s", c.addr, c.ops, code, out, errs)
 		}
 	}
 	// With an own Redis it is the sandbox still: its accounts are in Postgres.
