@@ -211,6 +211,11 @@ func (s *Server) headers(next http.Handler) http.Handler {
 	})
 }
 
+// full answers who comes on a connection there is no room for.
+func (s *Server) full(w http.ResponseWriter, r *http.Request) {
+	s.headers(s.handle(func(http.ResponseWriter, *http.Request) error { return seckill.ErrBusy })).ServeHTTP(w, r)
+}
+
 // private answers are kept by nobody.
 func private(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -33,6 +32,7 @@ type Listen struct {
 // Doors are open listeners, before anything stands behind them: so that a port that is taken is told at once.
 type Doors struct {
 	shop, ops net.Listener // ops is nil for none
+	beyond    *overflow
 	tls       *tls.Config
 }
 
@@ -74,7 +74,8 @@ func (l Listen) Open(sandboxed bool) (d *Doors, err error) {
 	if d.shop, err = listen(l.Addr); err != nil {
 		return nil, fmt.Errorf("--addr (MIAOSHA_ADDR): %w", err)
 	}
-	d.shop = &bounded{d.shop, make(chan struct{}, l.MaxConns), d.tls == nil}
+	d.beyond = newOverflow(d.shop)
+	d.shop = &bounded{d.shop, make(chan struct{}, l.MaxConns), d.beyond}
 	if l.OpsAddr != "off" {
 		if d.ops, err = listen(l.OpsAddr); err != nil {
 			d.shop.Close()
@@ -95,19 +96,12 @@ func listen(addr string) (net.Listener, error) {
 	return l, nil
 }
 
-// bounded has a limited number of connections open. Who comes beyond that is told busy, or over TLS let go without a word.
+// bounded has a limited number of connections open. Of who comes beyond that, beyond takes those it has room for.
 type bounded struct {
 	net.Listener
-	room  chan struct{} // one token per connection
-	plain bool
+	room   chan struct{} // one token per connection
+	beyond *overflow
 }
-
-// full is the whole answer to a connection there is no room for.
-var full = func() string {
-	const body = `{"code":"busy","msg":"系统繁忙，请稍后再试 Busy, please try again shortly"}`
-	return fmt.Sprintf("HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json; charset=utf-8\r\nCache-Control: no-store\r\n"+
-		"Retry-After: 2\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
-}()
 
 func (b *bounded) Accept() (net.Conn, error) {
 	for {
@@ -115,23 +109,61 @@ func (b *bounded) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		select {
-		case b.room <- struct{}{}:
-			return &counted{c, sync.OnceFunc(func() { <-b.room })}, nil
-		default:
+		if in := count(c, b.room); in != nil {
+			return in, nil
 		}
-		if b.plain {
-			c.SetWriteDeadline(time.Now().Add(100 * time.Millisecond)) // it fits into the system's buffer
-			io.WriteString(c, full)
+		if in := count(c, b.beyond.room); in != nil {
+			b.beyond.conns <- in // as long as room
+		} else {
+			c.Close()
 		}
-		c.Close()
 	}
 }
+
+// overflow is the listener of connections there is no room for, so that each hears so in answer to its request, and over
+// TLS too.
+type overflow struct {
+	net.Listener // for its address
+	room         chan struct{}
+	conns        chan net.Conn
+	closed       chan struct{}
+	close        func()
+}
+
+// overflowConns are told busy at once; who comes beyond that too is let go without a word.
+const overflowConns = 256
+
+func newOverflow(l net.Listener) *overflow {
+	o := &overflow{Listener: l, room: make(chan struct{}, overflowConns), conns: make(chan net.Conn, overflowConns), closed: make(chan struct{})}
+	o.close = sync.OnceFunc(func() { close(o.closed) })
+	return o
+}
+
+func (o *overflow) Accept() (net.Conn, error) {
+	select {
+	case c := <-o.conns:
+		return c, nil
+	case <-o.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (o *overflow) Close() error { o.close(); return nil }
 
 // counted is a connection that gives its place back when it is closed.
 type counted struct {
 	net.Conn
 	leave func()
+}
+
+// count gives c a place in room, or nil if there is none.
+func count(c net.Conn, room chan struct{}) net.Conn {
+	select {
+	case room <- struct{}{}:
+		return &counted{c, sync.OnceFunc(func() { <-room })}
+	default:
+		return nil
+	}
 }
 
 func (c *counted) Close() error {
@@ -219,6 +251,10 @@ func (d *Doors) Serve(ctx context.Context, shop *Server, ops http.Handler, log *
 		})
 	}
 	serve(front, d.shop)
+	full := &http.Server{Handler: http.HandlerFunc(shop.full), TLSConfig: d.tls, ErrorLog: errors, ReadTimeout: time.Second,
+		WriteTimeout: time.Second, MaxHeaderBytes: 16 << 10}
+	full.SetKeepAlivesEnabled(false)
+	serve(full, d.beyond)
 	if d.ops != nil {
 		serve(&http.Server{Handler: ops, ErrorLog: errors, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute}, d.ops)
 	}
