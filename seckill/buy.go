@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/google/uuid"
@@ -59,7 +60,15 @@ func (e *Engine) Leave() { e.inFlight.Add(-1) }
 // Buy asks for a unit of a sale for a user. Accepted is not bought: a Status of Queued means that the ticket is in the
 // journal and will get one final result. Refusals: goods.ErrNoSale, goods.NotStartedError, goods.ErrEnded,
 // goods.ErrPaused, goods.ErrSoldOut, ErrBusy.
+//
+// Of a user one buy is in flight: who clicks again meanwhile gets the answer of that one, and no place of his own.
 func (e *Engine) Buy(ctx context.Context, sale, user int64) (Bought, error) {
+	who := strconv.FormatInt(sale, 10) + " " + strconv.FormatInt(user, 10)
+	b, err, _ := e.buying.Do(who, func() (any, error) { return e.buy(ctx, sale, user) })
+	return b.(Bought), err
+}
+
+func (e *Engine) buy(ctx context.Context, sale, user int64) (Bought, error) {
 	if _, open := e.lanes.bySale.Load(sale); !open { // a lane is for a sale that exists
 		if _, _, err := e.cache.Sale(ctx, sale); err != nil {
 			return Bought{}, err

@@ -5,11 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 	"golang.org/x/sync/errgroup"
@@ -92,6 +95,49 @@ func TestWithoutAGateTheAnswerIsFinal(t *testing.T) {
 		t.Errorf("%+v, %v, want no sale", b, err)
 	}
 	s.wantClean()
+}
+
+// Who clicks again while his click is being worked on shares its answer: one place is taken, however many ask.
+func TestOneBuyOfAUserIsInFlight(t *testing.T) {
+	t.Parallel()
+	s := newShop(t, 5)
+	e := s.start(func(cfg *seckill.Config, _ *seckill.Deps) { cfg.Gate = "off" }) // the answer waits for Postgres
+	release := s.hold()
+	var asking, answered sync.WaitGroup
+	orders := make([]uuid.UUID, 50)
+	for i := range orders {
+		asking.Add(1)
+		answered.Go(func() {
+			asking.Done()
+			if b, err := e.Buy(t.Context(), s.sale, 1); err != nil {
+				t.Error(err)
+			} else {
+				orders[i] = b.Status.OrderID
+			}
+		})
+	}
+	asking.Wait()
+	time.Sleep(100 * time.Millisecond) // between the two statements of the last of them
+	release()
+	answered.Wait()
+	if slices.ContainsFunc(orders, func(id uuid.UUID) bool { return id == uuid.Nil || id != orders[0] }) {
+		t.Errorf("orders %v, want one and the same", orders)
+	}
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(e.Collectors()...)
+	all, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range all {
+		if m.GetName() == "miaosha_lane_batch_users" {
+			if n := m.Metric[0].Histogram.GetSampleSum(); n != 1 {
+				t.Errorf("%v places in the lane, want 1", n)
+			}
+			return
+		}
+	}
+	t.Error("the lane's users are not counted")
 }
 
 // A sale's first click comes before anybody has set its gate up, and after Redis has lost it.

@@ -24,6 +24,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/redis/go-redis/v9"
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/sync/singleflight"
 
 	"miaosha/goods"
 	"miaosha/order"
@@ -94,7 +95,8 @@ type Engine struct {
 	looks    looks
 	watchers watchers
 	inFlight atomic.Int64
-	direct   chan struct{} // one token per settle without a gate
+	buying   singleflight.Group // by sale and user
+	direct   chan struct{}      // one token per settle without a gate
 
 	reclaimIdle time.Duration // the constant, but in tests
 	retired     time.Time     // when dead consumers were last looked for; reclaim's own
