@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"image/png"
+	"io"
 	"net"
 	"net/http"
 	"strconv"
@@ -528,6 +529,31 @@ func TestCaptchaInWords(t *testing.T) {
 	}
 	if r := ask("", "en-GB"); r.Code != "not_logged_in" {
 		t.Errorf("nobody: %d %s", r.Status, r.Code)
+	}
+}
+
+// A stream ends with the session it was opened in.
+func TestEventsEndWithTheSession(t *testing.T) {
+	t.Parallel()
+	h := openHouse(t)
+	sale, me := h.sale(), h.account("13811112222")
+	req, err := http.NewRequestWithContext(t.Context(), "GET", h.URL+"/api/sales/"+sale+"/events", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+me)
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil || resp.StatusCode != 200 {
+		t.Fatalf("%v %v", resp, err)
+	}
+	defer resp.Body.Close()
+	time.AfterFunc(10*time.Second, func() { resp.Body.Close() })
+	if r := h.call("POST", "/api/logout", me, ""); r.Code != "ok" {
+		t.Fatalf("%d %s", r.Status, r.Code)
+	}
+	began := time.Now()
+	if _, err := io.Copy(io.Discard, resp.Body); err != nil || time.Since(began) > 5*time.Second {
+		t.Errorf("%v, %v after the log-out; want the end of the stream", err, time.Since(began))
 	}
 }
 

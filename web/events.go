@@ -2,6 +2,7 @@ package web
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"sync"
@@ -21,7 +22,8 @@ const (
 )
 
 // listen is the push beside the poll: a stream of `result` (as GET result gives it, whenever it changes) and `left`
-// (`{"left": 12}`). It goes on until the client leaves or the server stops; a page closes it when it knows enough.
+// (`{"left": 12}`). It goes on until the client leaves, the session ends or the server stops; a page closes it when it knows
+// enough.
 func (s *Server) listen(w http.ResponseWriter, r *http.Request, who user.Session) error {
 	id, err := number(r, goods.ErrNoSale)
 	if err != nil {
@@ -69,6 +71,9 @@ func (s *Server) listen(w http.ResponseWriter, r *http.Request, who user.Session
 			return nil
 		case next = <-news:
 		case <-tick.C:
+			if _, err := s.Sessions.Get(r.Context(), s.token(r)); errors.Is(err, user.ErrNoSession) {
+				return nil
+			}
 			if next = st; !st.Final() {
 				if next, err = s.Rush.Result(r.Context(), id, who.UserID); err != nil {
 					next = st // nothing is known: say nothing
