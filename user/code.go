@@ -102,11 +102,10 @@ func (c *codes) mac(phone, code string) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// masked is a phone number fit for a log or an error.
+// masked is a phone number fit for a log or an error. What is none, perhaps a password in the wrong field, is hidden whole.
 func masked(phone string) string {
-	if len(phone) < 8 {
+	if len(phone) < 8 || !maybePhone(phone) {
 		return "***"
 	}
-	phone = short(phone)
 	return phone[:3] + "****" + phone[len(phone)-4:]
 }

@@ -32,6 +32,9 @@ func (s *Store) Login(ctx context.Context, phone, password, addr string) (User, 
 		return User{}, err
 	}
 	fresh, err := s.verify(ctx, a, password)
+	if errors.Is(err, ErrWrongPassword) {
+		s.log.InfoContext(ctx, "log-in refused", "phone", masked(phone), "addr", addr)
+	}
 	if err != nil {
 		return User{}, err
 	}
@@ -43,6 +46,7 @@ func (s *Store) Login(ctx context.Context, phone, password, addr string) (User, 
 	if err := s.limits.loggedIn(ctx, phone, addr); err != nil {
 		return User{}, err
 	}
+	s.log.InfoContext(ctx, "logged in", "user", a.ID, "addr", addr)
 	return a.User, nil
 }
 

@@ -26,6 +26,32 @@ func TestLogin(t *testing.T) {
 	}
 }
 
+// Log-ins, right and wrong, are written down: who and from where, without phone and password.
+func TestLogInsAreWrittenDown(t *testing.T) {
+	s := newShop(t)
+	u := s.register(t, phone, "correct horse")
+	if _, err := s.Login(t.Context(), phone, "correct horse", address); err != nil {
+		t.Fatal(err)
+	}
+	for _, typed := range []string{phone, "my-password-here"} {
+		if _, err := s.Login(t.Context(), typed, "battery staple", address); !errors.Is(err, ErrWrongPassword) {
+			t.Fatal(err)
+		}
+	}
+	log := s.logged.String()
+	for _, want := range []string{fmt.Sprintf(`msg="logged in" user=%d addr=%s`, u.ID, address),
+		fmt.Sprintf(`msg="log-in refused" phone=%s addr=%s`, masked(phone), address), `msg="log-in refused" phone=***`} {
+		if !strings.Contains(log, want) {
+			t.Errorf("not in the log: %s", want)
+		}
+	}
+	for _, secret := range []string{phone, "correct horse", "battery staple", "my-pass", "here"} {
+		if strings.Contains(log, secret) {
+			t.Errorf("%q is in the log:\n%s", secret, log)
+		}
+	}
+}
+
 func TestAnAccountWithoutPasswordLogsInWithNone(t *testing.T) {
 	s := newShop(t)
 	if _, err := s.db.Exec(t.Context(), `insert into users (phone) values ($1)`, phone); err != nil {
