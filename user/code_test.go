@@ -51,13 +51,13 @@ func TestACodeHasOneUse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Register(t.Context(), "13800000002", code, "correct horse", "x"); !errors.Is(err, ErrWrongCode) {
+	if _, err := s.Register(t.Context(), "13800000002", code, "correct horse", "x", "192.0.2.1"); !errors.Is(err, ErrWrongCode) {
 		t.Errorf("with another's code: %v, want ErrWrongCode", err)
 	}
-	if _, err := s.Register(t.Context(), phone, code, "correct horse", "x"); err != nil {
+	if _, err := s.Register(t.Context(), phone, code, "correct horse", "x", "192.0.2.1"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Register(t.Context(), phone, code, "correct horse", "x"); !errors.Is(err, ErrWrongCode) {
+	if _, err := s.Register(t.Context(), phone, code, "correct horse", "x", "192.0.2.1"); !errors.Is(err, ErrWrongCode) {
 		t.Errorf("with a used code: %v, want ErrWrongCode", err)
 	}
 }

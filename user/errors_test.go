@@ -25,7 +25,7 @@ func TestAStoreThatIsAwayIsAFault(t *testing.T) {
 		away("SendCode", err)
 		_, err = s.Login(t.Context(), "13800000001", "correct horse", address)
 		away("Login", err)
-		_, err = s.Register(t.Context(), "13800000001", "000000", "correct horse", "x")
+		_, err = s.Register(t.Context(), "13800000001", "000000", "correct horse", "x", "192.0.2.1")
 		away("Register", err)
 	})
 	t.Run("postgres", func(t *testing.T) {
@@ -41,7 +41,7 @@ func TestAStoreThatIsAwayIsAFault(t *testing.T) {
 		away("ByID", err)
 		away("ChangePassword", s.ChangePassword(t.Context(), 1, "correct horse", "battery staple"))
 		for range 2 { // the code survives our failure
-			_, err = s.Register(t.Context(), "13800000001", code, "correct horse", "x")
+			_, err = s.Register(t.Context(), "13800000001", code, "correct horse", "x", "192.0.2.1")
 			away("Register", err)
 		}
 	})

@@ -17,6 +17,7 @@ const (
 	limitPassword     = "ms:password:"
 	limitCode         = "ms:otp:phone:"
 	limitCodeAddress  = "ms:otp:addr:"
+	limitRegister     = "ms:register:addr:"
 )
 
 // indexKey is a zset: hash of a token -> its expiry in Unix milliseconds, for one user.

@@ -70,6 +70,11 @@ func (l *limits) code(ctx context.Context, phone, addr string) error {
 	return l.take(ctx, limitCode+short(phone), codesPerPhone)
 }
 
+// register counts a try at registering from an address. The tries at one code are counted with the code.
+func (l *limits) register(ctx context.Context, addr string) error {
+	return l.take(ctx, limitRegister+network(addr), perAddress)
+}
+
 func (l *limits) take(ctx context.Context, key string, limit redis_rate.Limit) error {
 	res, err := l.limiter.Allow(ctx, key, limit)
 	switch {

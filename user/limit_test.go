@@ -85,6 +85,26 @@ func TestLoginAndSendCodeAreLimited(t *testing.T) {
 	}
 }
 
+// One address can't try the codes of ever other phones.
+func TestRegisteringIsLimitedByAddress(t *testing.T) {
+	s := newShop(t)
+	register := func(addr string) func(int) error {
+		return func(i int) error {
+			_, err := s.Register(t.Context(), fmt.Sprint(13800000000+i), "000000", "correct horse", "x", addr)
+			if errors.Is(err, ErrWrongCode) {
+				return nil
+			}
+			return err
+		}
+	}
+	if let, wait := tries(t, 1000, register(address)); let < 200 || let == 1000 || wait <= 0 {
+		t.Errorf("%d tries let, then %v to wait; want 200 and what the time brought", let, wait)
+	}
+	if let, _ := tries(t, 1, register("198.51.100.1")); let != 1 {
+		t.Error("another address is refused")
+	}
+}
+
 // Whoever guesses at an account from anywhere can't keep its owner out of it.
 func TestStrangersDoNotLockTheOwnerOut(t *testing.T) {
 	const home = "198.51.100.1"

@@ -9,11 +9,14 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Register makes an account for a phone whose code is right. ErrWrongCode, InvalidError, ErrBusy; and ErrPhoneTaken,
-// which only who holds the phone gets to hear. The code is used up unless we failed: after a fault or ErrBusy it is
+// Register makes an account for a phone whose code is right. ErrWrongCode, InvalidError, ErrBusy; TooManyError after 200
+// tries a minute from an address; and ErrPhoneTaken, which only who holds the phone gets to hear. The code is used up unless we failed: after a fault or ErrBusy it is
 // good for another try.
-func (s *Store) Register(ctx context.Context, phone, code, password, nickname string) (User, error) {
+func (s *Store) Register(ctx context.Context, phone, code, password, nickname, addr string) (User, error) {
 	if err := errors.Join(checkPhone(phone), checkPassword(password), checkNickname(nickname)); err != nil {
+		return User{}, err
+	}
+	if err := s.limits.register(ctx, addr); err != nil {
 		return User{}, err
 	}
 	giveBack, err := s.codes.use(ctx, phone, code)

@@ -9,14 +9,14 @@ import (
 func TestPhoneTakenIsToldToItsHolderOnly(t *testing.T) {
 	s := newShop(t)
 	s.register(t, phone, "correct horse")
-	if _, err := s.Register(t.Context(), phone, "000000", "battery staple", "x"); !errors.Is(err, ErrWrongCode) {
+	if _, err := s.Register(t.Context(), phone, "000000", "battery staple", "x", "192.0.2.1"); !errors.Is(err, ErrWrongCode) {
 		t.Errorf("without a code: %v, want ErrWrongCode", err)
 	}
 	code, _, err := s.SendCode(t.Context(), phone, address)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Register(t.Context(), phone, code, "battery staple", "x"); !errors.Is(err, ErrPhoneTaken) {
+	if _, err := s.Register(t.Context(), phone, code, "battery staple", "x", "192.0.2.1"); !errors.Is(err, ErrPhoneTaken) {
 		t.Errorf("with a code: %v, want ErrPhoneTaken", err)
 	}
 	if _, err := s.Login(t.Context(), phone, "correct horse", address); err != nil {
@@ -31,7 +31,7 @@ func TestOfRacingRegistrationsOneWins(t *testing.T) {
 		t.Fatal(err)
 	}
 	errs := together(8, func(i int) error {
-		_, err := s.Register(t.Context(), phone, code, "correct horse", fmt.Sprint("racer ", i))
+		_, err := s.Register(t.Context(), phone, code, "correct horse", fmt.Sprint("racer ", i), "192.0.2.1")
 		return err
 	})
 	if ok, refused, other := count(errs, ErrWrongCode); ok != 1 || refused != 7 {
@@ -50,12 +50,12 @@ func TestABusyMachineUsesUpNoCode(t *testing.T) {
 	for range cap(s.hashes.slots) {
 		s.hashes.slots <- struct{}{}
 	}
-	if _, err := s.Register(t.Context(), phone, code, "correct horse", "x"); !errors.Is(err, ErrBusy) {
+	if _, err := s.Register(t.Context(), phone, code, "correct horse", "x", "192.0.2.1"); !errors.Is(err, ErrBusy) {
 		t.Fatalf("Register: %v, want ErrBusy", err)
 	}
 	s.hashes.queue = queue
 	s.hashes.leave()
-	if _, err := s.Register(t.Context(), phone, code, "correct horse", "x"); err != nil {
+	if _, err := s.Register(t.Context(), phone, code, "correct horse", "x", "192.0.2.1"); err != nil {
 		t.Errorf("the same code once there is room: %v", err)
 	}
 }

@@ -26,7 +26,7 @@ func TestNobodyLearnsWhoHasAnAccount(t *testing.T) {
 			return err
 		}, nil},
 		{"a wrong code", 2 * time.Millisecond, func(s shop, phone, _ string) error {
-			_, err := s.Register(t.Context(), phone, "none", "correct horse", "x")
+			_, err := s.Register(t.Context(), phone, "none", "correct horse", "x", "192.0.2.1")
 			return err
 		}, ErrWrongCode},
 	} {

@@ -43,7 +43,7 @@ func (s shop) register(t *testing.T, phone, password string) User {
 	if err != nil {
 		t.Fatal(err)
 	}
-	u, err := s.Register(t.Context(), phone, code, password, "小明")
+	u, err := s.Register(t.Context(), phone, code, password, "小明", "192.0.2.1")
 	if err != nil {
 		t.Fatal(err)
 	}

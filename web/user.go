@@ -93,7 +93,7 @@ func (s *Server) register(w http.ResponseWriter, r *http.Request) error {
 	if err := body(w, r, &in, false); err != nil {
 		return err
 	}
-	u, err := s.Users.Register(r.Context(), in.Phone, in.Code, in.Password, in.Nickname)
+	u, err := s.Users.Register(r.Context(), in.Phone, in.Code, in.Password, in.Nickname, s.addrOf(r))
 	if err != nil {
 		return formError(err)
 	}
