@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/google/uuid"
@@ -17,11 +16,16 @@ const (
 	waitLimit   = 3 * time.Second        // a click or a question that has waited so long is not worked on any more
 )
 
-// click is one buy request that waits for its answer.
+// click is one place in a lane: a user's, however many of his requests wait for its answer.
 type click struct {
 	asked
 	at     time.Time
-	answer chan Bought // takes one
+	done   chan struct{} // closed when there is an answer
+	answer Bought
+}
+
+func newClick(user int64, at time.Time) *click {
+	return &click{asked: asked{user: user, nonce: uuid.NewString()}, at: at, done: make(chan struct{})}
 }
 
 // Bought is the answer to a buy: a queued ticket, or where there is no gate what became of it, or an error.
@@ -61,14 +65,8 @@ func (e *Engine) Leave() { e.inFlight.Add(-1) }
 // journal and will get one final result. Refusals: goods.ErrNoSale, goods.NotStartedError, goods.ErrEnded,
 // goods.ErrPaused, goods.ErrSoldOut, ErrBusy.
 //
-// Of a user one buy is in flight: who clicks again meanwhile gets the answer of that one, and no place of his own.
+// Of a user one click on a sale is in flight in this process: who clicks again meanwhile hears the answer of that one.
 func (e *Engine) Buy(ctx context.Context, sale, user int64) (Bought, error) {
-	who := strconv.FormatInt(sale, 10) + " " + strconv.FormatInt(user, 10)
-	b, err, _ := e.buying.Do(who, func() (any, error) { return e.buy(ctx, sale, user) })
-	return b.(Bought), err
-}
-
-func (e *Engine) buy(ctx context.Context, sale, user int64) (Bought, error) {
 	if _, open := e.lanes.bySale.Load(sale); !open { // a lane is for a sale that exists
 		if _, _, err := e.cache.Sale(ctx, sale); err != nil {
 			return Bought{}, err
@@ -83,29 +81,24 @@ func (e *Engine) buy(ctx context.Context, sale, user int64) (Bought, error) {
 
 var errLaneEnded = fmt.Errorf("%w: the lane has ended", ErrBusy)
 
-// click puts a click into the sale's lane and waits for its answer.
+// click waits for the answer to the user's click in the sale's lane, after putting one there if there is none.
 func (e *Engine) click(ctx context.Context, sale, user int64) (Bought, error) {
 	l, err := e.lanes.of(ctx, sale)
 	if err != nil {
 		return Bought{}, err
 	}
-	if l.full() {
-		return Bought{}, e.shed("lane")
-	}
-	c := &click{asked: asked{user: user, nonce: uuid.NewString()}, at: time.Now(), answer: make(chan Bought, 1)}
-	select {
-	case l.in <- c:
-	default:
+	c, err := l.click(user)
+	if err != nil {
 		return Bought{}, e.shed("lane")
 	}
 	select {
-	case b := <-c.answer:
-		return b, b.err
+	case <-c.done:
+		return c.answer, c.answer.err
 	case <-l.ended:
 		// The lane ended between our look and our click. What it answered before that stands.
 		select {
-		case b := <-c.answer:
-			return b, b.err
+		case <-c.done:
+			return c.answer, c.answer.err
 		default:
 			return Bought{}, errLaneEnded
 		}

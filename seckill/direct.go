@@ -23,10 +23,10 @@ func (e *Engine) serveDirect(ctx context.Context, l *lane, batch []*click) {
 	case e.direct <- struct{}{}:
 		defer func() { <-e.direct }()
 	case <-late.C:
-		answerAll(batch, Bought{err: e.shed("late")})
+		l.tellAll(batch, Bought{err: e.shed("late")})
 		return
 	case <-ctx.Done():
-		answerAll(batch, Bought{err: ErrBusy})
+		l.tellAll(batch, Bought{err: ErrBusy})
 		return
 	}
 	tickets := make([]order.Ticket, len(batch))
@@ -43,7 +43,7 @@ func (e *Engine) serveDirect(ctx context.Context, l *lane, batch []*click) {
 			e.logFault("settle without a gate", err)
 			err = ErrBusy
 		}
-		e.refuse(ctx, l.sale, batch, err)
+		e.refuse(ctx, l, batch, err)
 		return
 	}
 	byTicket := make(map[string]order.Result, len(results))
@@ -57,13 +57,13 @@ func (e *Engine) serveDirect(ctx context.Context, l *lane, batch []*click) {
 			l.soldOut.Store(time.Now().Add(soldOutMark).UnixNano())
 			b.err = goods.ErrSoldOut
 		}
-		c.answer <- b
+		l.tell(c, b)
 	}
 }
 
 // refuse answers a batch that the sale's state or window refused, but for those who have an order: as a gate would, it
 // tells them of it.
-func (e *Engine) refuse(ctx context.Context, sale int64, batch []*click, err error) {
+func (e *Engine) refuse(ctx context.Context, l *lane, batch []*click, err error) {
 	users := make([]int64, len(batch))
 	for i, c := range batch {
 		users[i] = c.user
@@ -71,7 +71,7 @@ func (e *Engine) refuse(ctx context.Context, sale int64, batch []*click, err err
 	has := map[int64]Status{}
 	if !errors.Is(err, ErrBusy) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleLimit)
-		owners, fault := e.orders.OwnersAmong(ctx, sale, users)
+		owners, fault := e.orders.OwnersAmong(ctx, l.sale, users)
 		cancel()
 		if fault != nil {
 			err = ErrBusy
@@ -82,9 +82,9 @@ func (e *Engine) refuse(ctx context.Context, sale int64, batch []*click, err err
 	}
 	for _, c := range batch {
 		if st, ok := has[c.user]; ok {
-			c.answer <- Bought{Status: st}
+			l.tell(c, Bought{Status: st})
 		} else {
-			c.answer <- Bought{err: err}
+			l.tell(c, Bought{err: err})
 		}
 	}
 }

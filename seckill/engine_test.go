@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -97,47 +95,71 @@ func TestWithoutAGateTheAnswerIsFinal(t *testing.T) {
 	s.wantClean()
 }
 
-// Who clicks again while his click is being worked on shares its answer: one place is taken, however many ask.
-func TestOneBuyOfAUserIsInFlight(t *testing.T) {
+// Who clicks again while his click is being worked on waits for that one's answer: one place is taken, however many ask,
+// and whoever of them stays hears it.
+func TestOneClickOfAUserIsInFlight(t *testing.T) {
 	t.Parallel()
 	s := newShop(t, 5)
 	e := s.start(func(cfg *seckill.Config, _ *seckill.Deps) { cfg.Gate = "off" }) // the answer waits for Postgres
 	release := s.hold()
-	var asking, answered sync.WaitGroup
-	orders := make([]uuid.UUID, 50)
-	for i := range orders {
-		asking.Add(1)
-		answered.Go(func() {
-			asking.Done()
-			if b, err := e.Buy(t.Context(), s.sale, 1); err != nil {
-				t.Error(err)
-			} else {
-				orders[i] = b.Status.OrderID
+	buy := func(ctx context.Context) chan error {
+		answer := make(chan error, 1)
+		go func() {
+			b, err := e.Buy(ctx, s.sale, 1)
+			if err == nil && b.Status.State != seckill.Ordered {
+				err = fmt.Errorf("state %s", b.Status.State)
 			}
+			answer <- err
+		}()
+		return answer
+	}
+	leaves, leave := context.WithCancel(t.Context())
+	first := buy(leaves)
+	s.until(5*time.Second, "the first click is being worked on", func() bool { return s.placesTaken(e) == 1 })
+	stays := buy(t.Context())
+	var others errgroup.Group
+	for range 50 {
+		others.Go(func() error {
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+			defer cancel()
+			if _, err := e.Buy(ctx, s.sale, 1); !errors.Is(err, seckill.ErrBusy) {
+				return fmt.Errorf("who has 20 ms hears %v, want busy", err)
+			}
+			return nil
 		})
 	}
-	asking.Wait()
-	time.Sleep(100 * time.Millisecond) // between the two statements of the last of them
-	release()
-	answered.Wait()
-	if slices.ContainsFunc(orders, func(id uuid.UUID) bool { return id == uuid.Nil || id != orders[0] }) {
-		t.Errorf("orders %v, want one and the same", orders)
+	if err := others.Wait(); err != nil {
+		t.Error(err)
 	}
+	leave()
+	if err := <-first; !errors.Is(err, seckill.ErrBusy) {
+		t.Errorf("who leaves hears %v", err)
+	}
+	release()
+	if err := <-stays; err != nil {
+		t.Errorf("who stays hears %v, want an order", err)
+	}
+	if n := s.placesTaken(e); n != 1 {
+		t.Errorf("%v places in the lane, want 1", n)
+	}
+}
+
+// placesTaken is how many clicks the process's lanes have worked on.
+func (s *shop) placesTaken(e *process) (sum float64) {
+	s.Helper()
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(e.Collectors()...)
 	all, err := registry.Gather()
 	if err != nil {
-		t.Fatal(err)
+		s.Fatal(err)
 	}
 	for _, m := range all {
 		if m.GetName() == "miaosha_lane_batch_users" {
-			if n := m.Metric[0].Histogram.GetSampleSum(); n != 1 {
-				t.Errorf("%v places in the lane, want 1", n)
-			}
-			return
+			return m.Metric[0].Histogram.GetSampleSum()
 		}
 	}
-	t.Error("the lane's users are not counted")
+	s.Fatal("the lanes' clicks are not counted")
+	return 0
 }
 
 // A sale's first click comes before anybody has set its gate up, and after Redis has lost it.

@@ -97,8 +97,7 @@ func (e *Engine) SoldOut(sale int64) bool {
 
 // LaneRoom is how many may wait for a lane after it has served batches that took so long.
 func LaneRoom(took ...time.Duration) int {
-	l := &lane{}
-	l.room.Store(laneWaiting)
+	l := newLane(1)
 	for _, d := range took {
 		l.measure(d)
 	}
@@ -107,12 +106,13 @@ func LaneRoom(took ...time.Duration) int {
 
 // ServeLate serves a batch of clicks, the first user's first, that have waited so long, and gives what each hears.
 func (e *Engine) ServeLate(ctx context.Context, sale int64, waited ...time.Duration) []error {
-	return serveLate(waited, func(batch []*click) { e.serve(ctx, &lane{sale: sale}, e.inTime(batch, time.Now())) })
+	l := newLane(sale)
+	return serveLate(waited, func(batch []*click) { e.serve(ctx, l, e.inTime(l, batch, time.Now())) })
 }
 
 // ServeDirectly is ServeLate without a gate.
 func (e *Engine) ServeDirectly(ctx context.Context, sale int64, waited ...time.Duration) []error {
-	return serveLate(waited, func(batch []*click) { e.serveDirect(ctx, &lane{sale: sale}, batch) })
+	return serveLate(waited, func(batch []*click) { e.serveDirect(ctx, newLane(sale), batch) })
 }
 
 // TakeDirect takes all places for settling without a gate.
@@ -130,12 +130,12 @@ func (e *Engine) TakeDirect() (free func()) {
 func serveLate(waited []time.Duration, serve func([]*click)) (errs []error) {
 	now, batch := time.Now(), []*click{}
 	for i, d := range waited {
-		batch = append(batch, &click{asked: asked{int64(i + 1), uuid.NewString()}, at: now.Add(-d), answer: make(chan Bought, 1)})
+		batch = append(batch, newClick(int64(i+1), now.Add(-d)))
 	}
 	serve(batch)
 	for _, c := range batch {
-		b := <-c.answer
-		errs = append(errs, b.err)
+		<-c.done
+		errs = append(errs, c.answer.err)
 	}
 	return errs
 }

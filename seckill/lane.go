@@ -38,6 +38,50 @@ type lane struct {
 	soldOut atomic.Int64 // until when, in nanoseconds since 1970 by our clock, the sale is known to be sold out
 	room    atomic.Int64 // clicks that may wait, by how fast they are served now
 	ended   chan struct{}
+
+	mu     sync.Mutex
+	clicks map[int64]*click // by user: those without an answer
+}
+
+func newLane(sale int64) *lane {
+	l := &lane{sale: sale, in: make(chan *click, laneWaiting), ended: make(chan struct{}), clicks: map[int64]*click{}}
+	l.room.Store(laneWaiting)
+	return l
+}
+
+// click gives the user's click that has no answer yet, or puts one in. ErrBusy if there is no room for it.
+func (l *lane) click(user int64) (*click, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if c, waits := l.clicks[user]; waits {
+		return c, nil
+	}
+	if l.full() {
+		return nil, ErrBusy
+	}
+	c := newClick(user, time.Now())
+	select {
+	case l.in <- c:
+		l.clicks[user] = c
+		return c, nil
+	default:
+		return nil, ErrBusy
+	}
+}
+
+// tell answers a click.
+func (l *lane) tell(c *click, b Bought) {
+	l.mu.Lock()
+	delete(l.clicks, c.user)
+	l.mu.Unlock()
+	c.answer = b
+	close(c.done)
+}
+
+func (l *lane) tellAll(batch []*click, b Bought) {
+	for _, c := range batch {
+		l.tell(c, b)
+	}
 }
 
 // run starts lanes as they are opened and waits for them all.
@@ -60,8 +104,7 @@ func (ls *lanes) of(ctx context.Context, sale int64) (*lane, error) {
 	if l, ok := ls.bySale.Load(sale); ok {
 		return l.(*lane), nil
 	}
-	l := &lane{sale: sale, in: make(chan *click, laneWaiting), ended: make(chan struct{})}
-	l.room.Store(laneWaiting)
+	l := newLane(sale)
 	if first, had := ls.bySale.LoadOrStore(sale, l); had {
 		return first.(*lane), nil
 	}
@@ -100,7 +143,7 @@ func (e *Engine) runLane(ctx context.Context, l *lane) {
 			}
 		}
 		began := time.Now()
-		if batch := e.inTime(batch, began); len(batch) > 0 {
+		if batch := e.inTime(l, batch, began); len(batch) > 0 {
 			e.serve(ctx, l, batch)
 			l.measure(time.Since(began))
 		}
@@ -119,10 +162,10 @@ func (l *lane) measure(d time.Duration) {
 }
 
 // inTime answers those of a batch who have waited too long, and gives the others.
-func (e *Engine) inTime(batch []*click, now time.Time) []*click {
+func (e *Engine) inTime(l *lane, batch []*click, now time.Time) []*click {
 	late := 0
 	for late < len(batch) && now.Sub(batch[late].at) > waitLimit { // the first have waited longest
-		batch[late].answer <- Bought{err: e.shed("late")}
+		l.tell(batch[late], Bought{err: e.shed("late")})
 		late++
 	}
 	return batch[late:]
@@ -137,7 +180,7 @@ func (e *Engine) serve(ctx context.Context, l *lane, batch []*click) {
 	}
 	room := e.pool.reserve(len(batch))
 	e.metrics.shed.WithLabelValues("queue").Add(float64(len(batch) - room))
-	answerAll(batch[room:], Bought{err: ErrBusy})
+	l.tellAll(batch[room:], Bought{err: ErrBusy})
 	if batch = batch[:room]; room == 0 {
 		return
 	}
@@ -154,7 +197,7 @@ func (e *Engine) serve(ctx context.Context, l *lane, batch []*click) {
 	if err = e.asRefusal("reserve", err); err != nil {
 		e.view.late.Store(l.sale, lateTicks)
 		e.pool.release(room)
-		answerAll(batch, Bought{err: err})
+		l.tellAll(batch, Bought{err: err})
 		return
 	}
 	granted := make([]order.Ticket, 0, len(batch))
@@ -172,7 +215,7 @@ func (e *Engine) serve(ctx context.Context, l *lane, batch []*click) {
 	e.pool.release(room - len(granted))
 	ahead := e.pool.submit(l.sale, granted)
 	for i, c := range batch {
-		c.answer <- e.bought(answers[i], ahead)
+		l.tell(c, e.bought(answers[i], ahead))
 	}
 	e.metrics.granted.Add(float64(len(granted)))
 }
@@ -220,10 +263,4 @@ func (e *Engine) bought(a answer, ahead int) Bought {
 		b.Status.Ahead, b.Status.NextPoll = ahead, nextPoll(ahead, true)
 	}
 	return b
-}
-
-func answerAll(batch []*click, b Bought) {
-	for _, c := range batch {
-		c.answer <- b
-	}
 }

@@ -24,7 +24,6 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/redis/go-redis/v9"
 	"golang.org/x/sync/errgroup"
-	"golang.org/x/sync/singleflight"
 
 	"miaosha/goods"
 	"miaosha/order"
@@ -95,8 +94,7 @@ type Engine struct {
 	looks    looks
 	watchers watchers
 	inFlight atomic.Int64
-	buying   singleflight.Group // by sale and user
-	direct   chan struct{}      // one token per settle without a gate
+	direct   chan struct{} // one token per settle without a gate
 
 	reclaimIdle time.Duration // the constant, but in tests
 	retired     time.Time     // when dead consumers were last looked for; reclaim's own
