@@ -20,10 +20,10 @@ type account struct {
 // like any other, after the same work. Ten tries a minute for a phone and 200 for an address, else TooManyError;
 // an address that has logged in there before has ten of its own. ErrBusy when too many passwords wait to be checked.
 func (s *Store) Login(ctx context.Context, phone, password, addr string) (User, error) {
-	if err := s.hashes.admit(); err != nil {
+	if err := s.hashes.admit(network(addr)); err != nil {
 		return User{}, err
 	}
-	defer s.hashes.dismiss()
+	defer s.hashes.dismiss(network(addr))
 	if err := s.limits.login(ctx, phone, addr); err != nil {
 		return User{}, err
 	}

@@ -33,7 +33,7 @@ func TestLogInsAreWrittenDown(t *testing.T) {
 	if _, err := s.Login(t.Context(), phone, "correct horse", address); err != nil {
 		t.Fatal(err)
 	}
-	for _, typed := range []string{phone, "my-password-here"} {
+	for _, typed := range []string{phone, "my-password-here", "19900101"} {
 		if _, err := s.Login(t.Context(), typed, "battery staple", address); !errors.Is(err, ErrWrongPassword) {
 			t.Fatal(err)
 		}
@@ -45,7 +45,7 @@ func TestLogInsAreWrittenDown(t *testing.T) {
 			t.Errorf("not in the log: %s", want)
 		}
 	}
-	for _, secret := range []string{phone, "correct horse", "battery staple", "my-pass", "here"} {
+	for _, secret := range []string{phone, "correct horse", "battery staple", "my-pass", "here", "1990", "0101"} {
 		if strings.Contains(log, secret) {
 			t.Errorf("%q is in the log:\n%s", secret, log)
 		}
@@ -84,8 +84,8 @@ func TestACrowdIsTurnedAwayAtTheDoor(t *testing.T) {
 	s := newShop(t)
 	s.hashes = newHasher(1)
 	room := 1 + int(s.hashes.queue)
-	for range room {
-		if err := s.hashes.admit(); err != nil {
+	for i := range room {
+		if err := s.hashes.admit(fmt.Sprint(i)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -97,11 +97,37 @@ func TestACrowdIsTurnedAwayAtTheDoor(t *testing.T) {
 	if keys := s.rdb.Keys(t.Context(), "*").Val(); len(keys) != 0 {
 		t.Errorf("Redis was asked: %v", keys)
 	}
-	s.hashes.dismiss()
+	s.hashes.dismiss("0")
 	for range 2 { // and the place is free again after each
 		if _, err := s.Login(t.Context(), phone, "correct horse", address); !errors.Is(err, ErrWrongPassword) {
 			t.Errorf("Login with room for one: %v, want ErrWrongPassword", err)
 		}
+	}
+}
+
+// One network takes half of the places, however many it asks for.
+func TestOneNetworkDoesNotFillTheQueue(t *testing.T) {
+	h := newHasher(1)
+	took := 0
+	for h.admit("192.0.2.1") == nil {
+		took++
+	}
+	if took != 8 {
+		t.Errorf("one network has %d places of 17, want 8", took)
+	}
+	if err := h.admit("192.0.2.2"); err != nil {
+		t.Errorf("another: %v", err)
+	}
+	h.dismiss("192.0.2.1")
+	if h.admit("192.0.2.1") != nil || h.admit("192.0.2.1") == nil {
+		t.Error("a place that is given back is free for one")
+	}
+	h.dismiss("192.0.2.2")
+	for range took {
+		h.dismiss("192.0.2.1")
+	}
+	if h.inside != 0 || len(h.of) != 0 {
+		t.Errorf("%d inside, of %v; want none", h.inside, h.of)
 	}
 }
 

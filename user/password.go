@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -34,26 +35,39 @@ var nobody = encodeHash(make([]byte, saltBytes), make([]byte, keyBytes))
 type hasher struct {
 	slots    chan struct{}
 	waiting  atomic.Int32
-	inside   atomic.Int32 // log-ins under way
 	queue    int32
 	patience time.Duration
+
+	mu     sync.Mutex
+	inside int            // log-ins under way
+	of     map[string]int // by network
 }
 
 func newHasher(slots int) *hasher {
-	return &hasher{slots: make(chan struct{}, slots), queue: 16, patience: 2 * time.Second}
+	return &hasher{slots: make(chan struct{}, slots), queue: 16, patience: 2 * time.Second, of: map[string]int{}}
 }
 
-// admit lets as many log-ins begin as can be served or queued, before they cost a question to Redis or Postgres. Who is
-// let calls dismiss in the end.
-func (h *hasher) admit() error {
-	if h.inside.Add(1) > int32(cap(h.slots))+h.queue {
-		h.dismiss()
+// admit lets as many log-ins begin as can be served or queued, and of one network half of them, before they cost a question
+// to Redis or Postgres. Who is let calls dismiss in the end.
+func (h *hasher) admit(network string) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if room := cap(h.slots) + int(h.queue); h.inside >= room || h.of[network] >= room/2 {
 		return ErrBusy
 	}
+	h.inside++
+	h.of[network]++
 	return nil
 }
 
-func (h *hasher) dismiss() { h.inside.Add(-1) }
+func (h *hasher) dismiss(network string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.inside--
+	if h.of[network]--; h.of[network] == 0 {
+		delete(h.of, network)
+	}
+}
 
 // hash returns the string to keep for a password: $argon2id$v=19$m=...,t=...,p=...$salt$key.
 func (h *hasher) hash(ctx context.Context, password string) (string, error) {
