@@ -12,7 +12,7 @@ const phone = "13800000001"
 
 func TestSendCode(t *testing.T) {
 	s := newShop(t)
-	code, ttl, err := s.SendCode(t.Context(), phone, address)
+	code, ttl, err := s.SendCode(t.Context(), phone, from)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,40 +40,40 @@ func TestSendCode(t *testing.T) {
 func TestSMSOff(t *testing.T) {
 	s := newShop(t)
 	s.cfg.SMS = "off"
-	if _, _, err := s.SendCode(t.Context(), phone, address); !errors.Is(err, ErrSMSOff) {
+	if _, _, err := s.SendCode(t.Context(), phone, from); !errors.Is(err, ErrSMSOff) {
 		t.Errorf("SendCode: %v, want ErrSMSOff", err)
 	}
 }
 
 func TestACodeHasOneUse(t *testing.T) {
 	s := newShop(t)
-	code, _, err := s.SendCode(t.Context(), phone, address)
+	code, _, err := s.SendCode(t.Context(), phone, from)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Register(t.Context(), "13800000002", code, "correct horse", "x", "192.0.2.1"); !errors.Is(err, ErrWrongCode) {
+	if _, err := s.Register(t.Context(), "13800000002", code, "correct horse", "x", from); !errors.Is(err, ErrWrongCode) {
 		t.Errorf("with another's code: %v, want ErrWrongCode", err)
 	}
-	if _, err := s.Register(t.Context(), phone, code, "correct horse", "x", "192.0.2.1"); err != nil {
+	if _, err := s.Register(t.Context(), phone, code, "correct horse", "x", from); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Register(t.Context(), phone, code, "correct horse", "x", "192.0.2.1"); !errors.Is(err, ErrWrongCode) {
+	if _, err := s.Register(t.Context(), phone, code, "correct horse", "x", from); !errors.Is(err, ErrWrongCode) {
 		t.Errorf("with a used code: %v, want ErrWrongCode", err)
 	}
 }
 
 func TestFiveWrongTriesUseUpACode(t *testing.T) {
 	s := newShop(t)
-	code, _, err := s.SendCode(t.Context(), phone, address)
+	code, _, err := s.SendCode(t.Context(), phone, from)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i := range 5 {
-		if _, err := s.codes.use(t.Context(), phone, wrong(code)); !errors.Is(err, ErrWrongCode) {
+		if _, err := s.codes.use(t.Context(), phone, wrong(code), ""); !errors.Is(err, ErrWrongCode) {
 			t.Fatalf("wrong try %d: %v, want ErrWrongCode", i+1, err)
 		}
 		if i == 3 { // four wrong tries leave a fifth, which may be right
-			giveBack, err := s.codes.use(t.Context(), phone, code)
+			giveBack, err := s.codes.use(t.Context(), phone, code, "")
 			if err != nil {
 				t.Fatalf("right code after four wrong ones: %v", err)
 			}
@@ -82,40 +82,65 @@ func TestFiveWrongTriesUseUpACode(t *testing.T) {
 			}
 		}
 	}
-	if _, err := s.codes.use(t.Context(), phone, code); !errors.Is(err, ErrWrongCode) {
+	if _, err := s.codes.use(t.Context(), phone, code, ""); !errors.Is(err, ErrWrongCode) {
 		t.Errorf("right code after five wrong ones: %v, want ErrWrongCode", err)
 	}
-	if code, _, err = s.SendCode(t.Context(), phone, address); err != nil {
+	if code, _, err = s.SendCode(t.Context(), phone, from); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.codes.use(t.Context(), phone, code); err != nil {
+	if _, err := s.codes.use(t.Context(), phone, code, ""); err != nil {
 		t.Errorf("a new code: %v", err)
+	}
+}
+
+// Strangers use up their own tries at a code, not those of the browser that asked for it.
+func TestStrangersDoNotUseUpACode(t *testing.T) {
+	s := newShop(t)
+	code, _, err := s.SendCode(t.Context(), phone, From{address, "the browser's secret"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 * codeTries {
+		if _, err := s.codes.use(t.Context(), phone, wrong(code), ""); !errors.Is(err, ErrWrongCode) {
+			t.Fatal(err)
+		}
+	}
+	if _, err := s.codes.use(t.Context(), phone, code, "another secret"); !errors.Is(err, ErrWrongCode) {
+		t.Errorf("one more stranger, with the right code: %v, want ErrWrongCode", err)
+	}
+	for range codeTries - 1 {
+		if _, err := s.codes.use(t.Context(), phone, wrong(code), "the browser's secret"); !errors.Is(err, ErrWrongCode) {
+			t.Fatal(err)
+		}
+	}
+	if _, err := s.codes.use(t.Context(), phone, code, "the browser's secret"); err != nil {
+		t.Errorf("the fifth try of who asked: %v", err)
 	}
 }
 
 func TestANewCodeReplacesTheOld(t *testing.T) {
 	s := newShop(t)
-	first, err := s.codes.make(t.Context(), phone)
+	first, err := s.codes.make(t.Context(), phone, "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	second := first
 	for second == first {
-		if second, err = s.codes.make(t.Context(), phone); err != nil {
+		if second, err = s.codes.make(t.Context(), phone, ""); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := s.codes.use(t.Context(), phone, first); !errors.Is(err, ErrWrongCode) {
+	if _, err := s.codes.use(t.Context(), phone, first, ""); !errors.Is(err, ErrWrongCode) {
 		t.Errorf("the old code: %v, want ErrWrongCode", err)
 	}
-	if _, err := s.codes.use(t.Context(), phone, second); err != nil {
+	if _, err := s.codes.use(t.Context(), phone, second, ""); err != nil {
 		t.Errorf("the new code: %v", err)
 	}
 }
 
 func TestUseOfACodeMayBeRetried(t *testing.T) {
 	s := newShop(t)
-	code, err := s.codes.make(t.Context(), phone)
+	code, err := s.codes.make(t.Context(), phone, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +150,7 @@ func TestUseOfACodeMayBeRetried(t *testing.T) {
 			t.Errorf("run %d: %s, %v; want RIGHT", i+1, got, err)
 		}
 	}
-	if _, err := s.codes.use(t.Context(), phone, code); !errors.Is(err, ErrWrongCode) {
+	if _, err := s.codes.use(t.Context(), phone, code, ""); !errors.Is(err, ErrWrongCode) {
 		t.Errorf("another use: %v, want ErrWrongCode", err)
 	}
 }

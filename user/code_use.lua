@@ -1,25 +1,27 @@
 -- Use a one-time code.
--- KEYS[1]  hash mac, tries, winner: the code sent to one phone
+-- KEYS[1]  hash mac, browser, tries, strange, winner: the code sent to one phone
 -- ARGV[1]  mac of the code that was given
 -- ARGV[2]  nonce of this use
 -- ARGV[3]  how many wrong tries a code allows
+-- ARGV[4]  mac of the browser's secret: the one that asked for the code has tries of its own
 -- returns  RIGHT  the code is right and this use, and no other, has it
 --          WRONG  the code is wrong; one try less
 --          NONE   there is none: never sent, expired, used, or out of tries
 -- Safe to run twice: a use that won is told so again. A wrong try whose reply was lost may count twice.
-local code = redis.call('HMGET', KEYS[1], 'mac', 'tries', 'winner')
+local code = redis.call('HMGET', KEYS[1], 'mac', 'browser', 'winner')
 if not code[1] then
     return 'NONE'
 end
 if code[3] then
     return code[3] == ARGV[2] and 'RIGHT' or 'NONE'
 end
-if tonumber(code[2]) >= tonumber(ARGV[3]) then
+local tries = code[2] == ARGV[4] and 'tries' or 'strange'
+if tonumber(redis.call('HGET', KEYS[1], tries) or 0) >= tonumber(ARGV[3]) then
     return 'NONE'
 end
 if code[1] == ARGV[1] then
     redis.call('HSET', KEYS[1], 'winner', ARGV[2])
     return 'RIGHT'
 end
-redis.call('HINCRBY', KEYS[1], 'tries', 1)
+redis.call('HINCRBY', KEYS[1], tries, 1)
 return 'WRONG'

@@ -21,16 +21,16 @@ func TestAStoreThatIsAwayIsAFault(t *testing.T) {
 	t.Run("redis", func(t *testing.T) {
 		s := newShop(t)
 		s.rdb.Close()
-		_, _, err := s.SendCode(t.Context(), "13800000001", address)
+		_, _, err := s.SendCode(t.Context(), "13800000001", from)
 		away("SendCode", err)
 		_, err = s.Login(t.Context(), "13800000001", "correct horse", address)
 		away("Login", err)
-		_, err = s.Register(t.Context(), "13800000001", "000000", "correct horse", "x", "192.0.2.1")
+		_, err = s.Register(t.Context(), "13800000001", "000000", "correct horse", "x", from)
 		away("Register", err)
 	})
 	t.Run("postgres", func(t *testing.T) {
 		s := newShop(t)
-		code, _, err := s.SendCode(t.Context(), "13800000001", address)
+		code, _, err := s.SendCode(t.Context(), "13800000001", from)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -41,7 +41,7 @@ func TestAStoreThatIsAwayIsAFault(t *testing.T) {
 		away("ByID", err)
 		away("ChangePassword", s.ChangePassword(t.Context(), 1, "correct horse", "battery staple"))
 		for range 2 { // the code survives our failure
-			_, err = s.Register(t.Context(), "13800000001", code, "correct horse", "x", "192.0.2.1")
+			_, err = s.Register(t.Context(), "13800000001", code, "correct horse", "x", from)
 			away("Register", err)
 		}
 	})

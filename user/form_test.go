@@ -23,7 +23,7 @@ func TestForms(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("%.12q", c.phone+c.password+c.nickname), func(t *testing.T) {
 			var invalid InvalidError
-			_, err := new(Store).Register(t.Context(), c.phone, "000000", c.password, c.nickname, "192.0.2.1")
+			_, err := new(Store).Register(t.Context(), c.phone, "000000", c.password, c.nickname, from)
 			if !errors.As(err, &invalid) || invalid != (InvalidError{c.field, c.reason}) {
 				t.Errorf("%+v: %v, want %s %s", c, err, c.field, c.reason)
 			}

@@ -23,7 +23,7 @@ const (
 // indexKey is a zset: hash of a token -> its expiry in Unix milliseconds, for one user.
 func indexKey(userID int64) string { return indexPrefix + strconv.FormatInt(userID, 10) }
 
-// codeKey is a hash: mac, tries, winner.
+// codeKey is a hash: mac, browser, tries, strange, winner.
 func codeKey(phone string) string { return codePrefix + short(phone) }
 
 func knownKey(phone, addr string) string { return knownPrefix + short(phone) + ":" + addr }

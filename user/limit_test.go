@@ -69,7 +69,7 @@ func TestLoginAndSendCodeAreLimited(t *testing.T) {
 	s := newShop(t)
 	s.register(t, phone, "correct horse")
 	let, _ := tries(t, 9, func(int) error {
-		_, _, err := s.SendCode(t.Context(), phone, address)
+		_, _, err := s.SendCode(t.Context(), phone, from)
 		return err
 	})
 	if let != 2 { // one went into the registration
@@ -90,7 +90,7 @@ func TestRegisteringIsLimitedByAddress(t *testing.T) {
 	s := newShop(t)
 	register := func(addr string) func(int) error {
 		return func(i int) error {
-			_, err := s.Register(t.Context(), fmt.Sprint(13800000000+i), "000000", "correct horse", "x", addr)
+			_, err := s.Register(t.Context(), fmt.Sprint(13800000000+i), "000000", "correct horse", "x", From{Addr: addr})
 			if errors.Is(err, ErrWrongCode) {
 				return nil
 			}
@@ -110,7 +110,13 @@ func TestStrangersDoNotLockTheOwnerOut(t *testing.T) {
 	const home = "198.51.100.1"
 	s := newShop(t)
 	u := s.register(t, phone, "correct horse")
-	if _, err := s.Login(t.Context(), phone, "correct horse", home); err != nil {
+	if tries, _ := tries(t, 30, func(int) error { return s.limits.login(t.Context(), phone, "203.0.113.201") }); tries == 30 {
+		t.Fatal("a stranger is not limited")
+	}
+	if _, err := s.Login(t.Context(), phone, "correct horse", address); err != nil {
+		t.Errorf("the owner from where he registered: %v", err)
+	}
+	if err := s.limits.loggedIn(t.Context(), phone, home); err != nil {
 		t.Fatal(err)
 	}
 	guess := func(i int) error { return s.limits.login(t.Context(), phone, fmt.Sprint("203.0.113.", i)) }
@@ -146,10 +152,10 @@ func TestStrangersDoNotLockTheOwnerOut(t *testing.T) {
 func TestAWrongPasswordOpensNoBucket(t *testing.T) {
 	s := newShop(t)
 	s.register(t, phone, "correct horse")
-	if _, err := s.Login(t.Context(), phone, "battery staple", address); !errors.Is(err, ErrWrongPassword) {
+	if _, err := s.Login(t.Context(), phone, "battery staple", "198.51.100.1"); !errors.Is(err, ErrWrongPassword) {
 		t.Fatal(err)
 	}
-	if n := s.rdb.Exists(t.Context(), knownKey(phone, address)).Val(); n != 0 {
+	if n := s.rdb.Exists(t.Context(), knownKey(phone, "198.51.100.1")).Val(); n != 0 {
 		t.Error("the address of a wrong password is known")
 	}
 }

@@ -9,14 +9,14 @@ import (
 func TestPhoneTakenIsToldToItsHolderOnly(t *testing.T) {
 	s := newShop(t)
 	s.register(t, phone, "correct horse")
-	if _, err := s.Register(t.Context(), phone, "000000", "battery staple", "x", "192.0.2.1"); !errors.Is(err, ErrWrongCode) {
+	if _, err := s.Register(t.Context(), phone, "000000", "battery staple", "x", from); !errors.Is(err, ErrWrongCode) {
 		t.Errorf("without a code: %v, want ErrWrongCode", err)
 	}
-	code, _, err := s.SendCode(t.Context(), phone, address)
+	code, _, err := s.SendCode(t.Context(), phone, from)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Register(t.Context(), phone, code, "battery staple", "x", "192.0.2.1"); !errors.Is(err, ErrPhoneTaken) {
+	if _, err := s.Register(t.Context(), phone, code, "battery staple", "x", from); !errors.Is(err, ErrPhoneTaken) {
 		t.Errorf("with a code: %v, want ErrPhoneTaken", err)
 	}
 	if _, err := s.Login(t.Context(), phone, "correct horse", address); err != nil {
@@ -26,12 +26,12 @@ func TestPhoneTakenIsToldToItsHolderOnly(t *testing.T) {
 
 func TestOfRacingRegistrationsOneWins(t *testing.T) {
 	s := newShop(t)
-	code, _, err := s.SendCode(t.Context(), phone, address)
+	code, _, err := s.SendCode(t.Context(), phone, from)
 	if err != nil {
 		t.Fatal(err)
 	}
 	errs := together(8, func(i int) error {
-		_, err := s.Register(t.Context(), phone, code, "correct horse", fmt.Sprint("racer ", i), "192.0.2.1")
+		_, err := s.Register(t.Context(), phone, code, "correct horse", fmt.Sprint("racer ", i), from)
 		return err
 	})
 	if ok, refused, other := count(errs, ErrWrongCode); ok != 1 || refused != 7 {
@@ -41,7 +41,7 @@ func TestOfRacingRegistrationsOneWins(t *testing.T) {
 
 func TestABusyMachineUsesUpNoCode(t *testing.T) {
 	s := newShop(t)
-	code, _, err := s.SendCode(t.Context(), phone, address)
+	code, _, err := s.SendCode(t.Context(), phone, from)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,12 +50,12 @@ func TestABusyMachineUsesUpNoCode(t *testing.T) {
 	for range cap(s.hashes.slots) {
 		s.hashes.slots <- struct{}{}
 	}
-	if _, err := s.Register(t.Context(), phone, code, "correct horse", "x", "192.0.2.1"); !errors.Is(err, ErrBusy) {
+	if _, err := s.Register(t.Context(), phone, code, "correct horse", "x", from); !errors.Is(err, ErrBusy) {
 		t.Fatalf("Register: %v, want ErrBusy", err)
 	}
 	s.hashes.queue = queue
 	s.hashes.leave()
-	if _, err := s.Register(t.Context(), phone, code, "correct horse", "x", "192.0.2.1"); err != nil {
+	if _, err := s.Register(t.Context(), phone, code, "correct horse", "x", from); err != nil {
 		t.Errorf("the same code once there is room: %v", err)
 	}
 }

@@ -22,11 +22,11 @@ func TestNobodyLearnsWhoHasAnAccount(t *testing.T) {
 			return err
 		}, ErrWrongPassword},
 		{"a code is sent", 2 * time.Millisecond, func(s shop, phone, addr string) error {
-			_, _, err := s.SendCode(t.Context(), phone, addr)
+			_, _, err := s.SendCode(t.Context(), phone, From{Addr: addr})
 			return err
 		}, nil},
 		{"a wrong code", 2 * time.Millisecond, func(s shop, phone, _ string) error {
-			_, err := s.Register(t.Context(), phone, "none", "correct horse", "x", "192.0.2.1")
+			_, err := s.Register(t.Context(), phone, "none", "correct horse", "x", from)
 			return err
 		}, ErrWrongCode},
 	} {

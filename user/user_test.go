@@ -19,6 +19,8 @@ var secret = []byte("a secret of thirty-two bytes, 012")
 
 const address = "192.0.2.7"
 
+var from = From{Addr: address}
+
 // shop is a Store with what it prints and what it logs.
 type shop struct {
 	*Store
@@ -39,11 +41,11 @@ func newShop(t *testing.T) shop {
 // register makes an account that is not what the test is about.
 func (s shop) register(t *testing.T, phone, password string) User {
 	t.Helper()
-	code, _, err := s.SendCode(t.Context(), phone, address)
+	code, _, err := s.SendCode(t.Context(), phone, from)
 	if err != nil {
 		t.Fatal(err)
 	}
-	u, err := s.Register(t.Context(), phone, code, password, "小明", "192.0.2.1")
+	u, err := s.Register(t.Context(), phone, code, password, "小明", from)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"crypto/rand"
 	"errors"
 	"net/http"
 	"strings"
@@ -32,21 +33,22 @@ func (s *Server) token(r *http.Request) string {
 		}
 		return ""
 	}
-	if c, err := r.Cookie(s.cookieName(r)); err == nil {
+	if c, err := r.Cookie(s.cookieName(r, "session")); err == nil {
 		return c.Value
 	}
 	return ""
 }
 
-func (s *Server) cookieName(r *http.Request) string {
+// cookieName is a name that over TLS no neighbouring site can set.
+func (s *Server) cookieName(r *http.Request, name string) string {
 	if s.secure(r) {
-		return "__Host-session"
+		return "__Host-" + name
 	}
-	return "session"
+	return name
 }
 
 func (s *Server) setCookie(w http.ResponseWriter, r *http.Request, token string, expires time.Time) {
-	c := &http.Cookie{Name: s.cookieName(r), Value: token, Path: "/", Expires: expires,
+	c := &http.Cookie{Name: s.cookieName(r, "session"), Value: token, Path: "/", Expires: expires,
 		HttpOnly: true, Secure: s.secure(r), SameSite: http.SameSiteLaxMode}
 	if token == "" {
 		c.MaxAge = -1
@@ -61,10 +63,13 @@ func (s *Server) sendCode(w http.ResponseWriter, r *http.Request) error {
 	if err := body(w, r, &in, false); err != nil {
 		return err
 	}
-	code, ttl, err := s.Users.SendCode(r.Context(), in.Phone, s.addrOf(r))
+	from := user.From{Addr: s.addrOf(r), Browser: rand.Text()}
+	code, ttl, err := s.Users.SendCode(r.Context(), in.Phone, from)
 	if err != nil {
 		return formError(err)
 	}
+	http.SetCookie(w, &http.Cookie{Name: s.cookieName(r, "code"), Value: from.Browser, Path: "/", MaxAge: int(ttl.Seconds()),
+		HttpOnly: true, Secure: s.secure(r), SameSite: http.SameSiteStrictMode})
 	out := struct {
 		ExpiresIn int    `json:"expires_in"` // seconds
 		DevCode   string `json:"dev_code,omitempty"`
@@ -93,7 +98,11 @@ func (s *Server) register(w http.ResponseWriter, r *http.Request) error {
 	if err := body(w, r, &in, false); err != nil {
 		return err
 	}
-	u, err := s.Users.Register(r.Context(), in.Phone, in.Code, in.Password, in.Nickname, s.addrOf(r))
+	from := user.From{Addr: s.addrOf(r)}
+	if c, err := r.Cookie(s.cookieName(r, "code")); err == nil {
+		from.Browser = c.Value
+	}
+	u, err := s.Users.Register(r.Context(), in.Phone, in.Code, in.Password, in.Nickname, from)
 	if err != nil {
 		return formError(err)
 	}
@@ -137,6 +146,9 @@ func (s *Server) logout(w http.ResponseWriter, r *http.Request, who user.Session
 		return err
 	}
 	if err := s.Sessions.EndAll(r.Context(), who.UserID, ""); err != nil {
+		return err
+	}
+	if err := s.Sessions.End(r.Context(), s.token(r)); err != nil { // a Redis that has forgotten the list leaves this one at least
 		return err
 	}
 	s.setCookie(w, r, "", time.Unix(1, 0))
