@@ -800,16 +800,21 @@ func TestCaptcha(t *testing.T) {
 		if left := s.rdb.PTTL(t.Context(), seckill.CaptchaKey(sale, token)).Val(); left <= 50*time.Second || left > time.Minute {
 			t.Errorf("it lives for %v", left)
 		}
-		return s.rdb.Get(t.Context(), seckill.CaptchaKey(sale, token)).Val()
+		answer, _, _ = strings.Cut(s.rdb.Get(t.Context(), seckill.CaptchaKey(sale, token)).Val(), " ")
+		return answer
 	}
 	old = draw(s.sale, "a")
 	if answer = inWords(s.sale, "a"); old != answer {
 		try("of a picture before the words", s.sale, "a", old, wrong)
 	}
 	answer = inWords(s.sale, "a")
+	heard := time.Now()
 	try("words, another session", s.sale, "b", answer, wrong)
 	try("words, another sale", other, "a", answer, wrong)
 	try("words, right", s.sale, "a", answer, nil)
+	if took := time.Since(heard); took < 1900*time.Millisecond {
+		t.Errorf("words are answered after %v, in which nobody has heard them", took)
+	}
 	try("words, right again", s.sale, "a", answer, wrong)
 	answer = inWords(s.sale, "a")
 	try("words, wrong", s.sale, "a", answer+"0", wrong)
