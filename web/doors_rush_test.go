@@ -125,7 +125,6 @@ func TestWrongAddressNeverReachesRedis(t *testing.T) {
 	}
 	tries := []try{
 		{"other user", sale, stranger.token, own},
-		{"other user, with his id", sale, stranger.token, person{me.id, stranger.token}.signed(t, second, time.Minute)},
 		{"other session", sale, twins[1].token, twins[0].signed(t, sale, time.Minute)},
 		{"other sale", second, me.token, own},
 		{"a sale that has not begun", later, me.token, own},
@@ -185,6 +184,10 @@ func TestWrongAddressNeverReachesRedis(t *testing.T) {
 		if tap.count(p.token) != 0 {
 			t.Errorf("a token was told to Redis, which is to know its hash alone")
 		}
+	}
+	// One that is signed for another user in this session: only who has the secret can make it.
+	if r := h.call("POST", "/api/sales/"+sale+"/buy/"+(person{me.id, stranger.token}).signed(t, sale, time.Minute), stranger.token, ""); r.Code != "bad_path" {
+		t.Errorf("for another user, in one's own session: %d %s", r.Status, r.Code)
 	}
 	// An address that the operator's tools made beforehand: the gate's clock refuses it.
 	if r := h.call("POST", "/api/sales/"+later+"/buy/"+early.signed(t, later, time.Minute), early.token, ""); r.Code != "not_started" {
@@ -429,9 +432,6 @@ func TestOneUsersFloodIsNoneOfTheOthersBusiness(t *testing.T) {
 	flood.Wait()
 	rate := float64(sent.Load()) / took.Seconds()
 	t.Logf("others' buy p99 %v alone, %v beside %.0f requests a second of one user, %d of %d refused", before, during, rate, refused.Load(), sent.Load())
-	if rate < 700 {
-		t.Skipf("this machine sends %.0f requests a second, which is no flood", rate)
-	}
 	if refused.Load() < sent.Load()*9/10 {
 		t.Errorf("only %d of one user's %d were refused", refused.Load(), sent.Load())
 	}

@@ -49,6 +49,23 @@ func TestTLS(t *testing.T) {
 	}
 }
 
+// Who connects beyond the bound is told so over TLS, too.
+func TestFullIsToldOverTLS(t *testing.T) {
+	t.Parallel()
+	cert, key := pair(t)
+	h := openHouse(t, "MIAOSHA_TLS_CERT="+cert, "MIAOSHA_TLS_KEY="+key, "MIAOSHA_MAX_CONNS=1")
+	only, err := tls.Dial("tcp", strings.TrimPrefix(h.URL, "https://"), &tls.Config{InsecureSkipVerify: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer only.Close()
+	r := h.ask("GET", "/api/slots", "", "")
+	if r.Status != 503 || r.Code != "busy" || r.Header.Get("Retry-After") == "" {
+		t.Errorf("beyond the bound: %d %s", r.Status, r.Raw)
+	}
+	h.guarded("beyond the bound", "/api/slots", r)
+}
+
 // Behind a proxy that is trusted and says so it is TLS all the same; anybody else's word counts nothing.
 func TestTLSAtTheProxy(t *testing.T) {
 	t.Parallel()

@@ -92,12 +92,12 @@ func (s *Server) pay(w http.ResponseWriter, r *http.Request, who user.Session) e
 
 // paid is where the payment provider tells of a capture. What is refused is written down in the log.
 func (s *Server) paid(w http.ResponseWriter, r *http.Request) error {
-	raw, err := rawBody(w, r)
-	if err != nil {
-		return err
-	}
 	var in notice
-	state, err := s.capture(r, raw, &in)
+	var state string
+	raw, err := rawBody(w, r)
+	if err == nil {
+		state, err = s.capture(r, raw, &in)
+	}
 	if err != nil {
 		s.Log.Warn("a payment notice is refused", "from", s.addrOf(r), "order", in.OrderID, "amount", in.Amount, "ref", in.ProviderRef, "err", err)
 		return err
