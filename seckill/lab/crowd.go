@@ -1,0 +1,206 @@
+package lab
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"golang.org/x/sync/errgroup"
+)
+
+// click is one press of a button, which reaches one of the nodes.
+type click struct {
+	user int64 // from 1
+	node int
+}
+
+// clicks is the crowd of a plan, in the order in which they come: one click a buyer, and for those who press twice another
+// right behind it, at the next node.
+func (p Plan) clicks() []click {
+	luck := rand.New(rand.NewPCG(p.Seed, 0))
+	twice := luck.Perm(p.Buyers)[:p.Buyers*p.DoubleClicks/100]
+	slices.Sort(twice)
+	var all []click
+	for i, user := range luck.Perm(p.Buyers) {
+		all = append(all, click{int64(user + 1), i})
+		if _, does := slices.BinarySearch(twice, user); does {
+			all = append(all, click{int64(user + 1), i + 1})
+		}
+	}
+	return all
+}
+
+// heard is what a crowd was told.
+type heard struct {
+	mu     sync.Mutex
+	yes    map[int64]bool
+	waits  []time.Duration // of the clicks that were answered
+	took   time.Duration   // until the last of them
+	silent int             // clicks that got no answer
+	fault  error           // the last one that one of those met
+}
+
+const again = 5 * time.Millisecond // who got an error clicks again after that
+
+// crowd lets all click at once, and waits until each has his answer or the time is up.
+func (r *run) crowd(ctx context.Context, clicks []click) *heard {
+	ctx, cancel := context.WithTimeout(ctx, time.Duration(r.plan.Seconds)*time.Second)
+	defer cancel()
+	pending := make([]atomic.Int32, r.plan.Buyers+1)
+	for _, c := range clicks {
+		pending[c.user].Add(1)
+	}
+	h := &heard{yes: map[int64]bool{}}
+	var all, death errgroup.Group
+	dying, calm := context.WithCancel(ctx)
+	death.Go(func() error { return r.mourn(dying) })
+	r.sql.Store(0)
+	r.redis.Store(0)
+	open := make(chan struct{})
+	var began time.Time
+	for _, c := range clicks {
+		all.Go(func() error {
+			<-open
+			yes, err := r.insist(ctx, c)
+			if err == nil && pending[c.user].Add(-1) == 0 {
+				r.asked.Add(1)
+			}
+			h.add(c.user, yes, err, time.Since(began))
+			return nil
+		})
+	}
+	if began = time.Now(); r.plan.has(RedisPause) {
+		r.silentUntil.Store(began.Add(silence).UnixNano())
+	}
+	close(open)
+	all.Wait()
+	calm()
+	if err := death.Wait(); err != nil && h.fault == nil {
+		h.fault = err
+	}
+	return h
+}
+
+// insist clicks until there is an answer: at the other nodes if one gives an error.
+func (r *run) insist(ctx context.Context, c click) (bool, error) {
+	for i := c.node; ; i++ {
+		n := r.nodes[i%len(r.nodes)].Load()
+		yes, err := n.click(ctx, c.user)
+		if err == nil {
+			return yes, nil
+		}
+		if pause(ctx, again); ctx.Err() != nil {
+			return false, err
+		}
+	}
+}
+
+// click is one click at a node, whose death ends it.
+func (n *node) click(ctx context.Context, user int64) (yes bool, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(n.ctx, cancel)()
+	if err = n.alive(); err == nil {
+		yes, err = n.strategy.Buy(ctx, user)
+		n.tape.step(n.id, "answer", answerText(yes, err))("")
+	}
+	if err == nil {
+		err = n.alive() // or the answer was never sent
+	}
+	if err == nil && yes {
+		n.promise()
+	}
+	return yes, err
+}
+
+func answerText(yes bool, err error) string {
+	if err != nil {
+		return err.Error()
+	}
+	if yes {
+		return "yes"
+	}
+	return "no"
+}
+
+func (h *heard) add(user int64, yes bool, err error, wait time.Duration) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if err != nil {
+		h.silent++
+		h.fault = err
+		return
+	}
+	h.yes[user] = h.yes[user] || yes
+	h.waits = append(h.waits, wait)
+	h.took = max(h.took, wait)
+}
+
+// count holds what the crowd was told against the orders in Postgres.
+func (r *run) count(ctx context.Context, h *heard) (Result, error) {
+	p := r.plan
+	res := Result{Strategy: r.way.name, Stock: p.Stock, Buyers: p.Buyers}
+	if err := r.settled(ctx); err != nil {
+		return res, err
+	}
+	rows, err := r.admin.Query(ctx, `select user_id from orders`)
+	if err != nil {
+		return res, err
+	}
+	owners, err := pgx.CollectRows(rows, pgx.RowTo[int64])
+	if err != nil {
+		return res, err
+	}
+	has := make(map[int64]bool, len(owners))
+	for _, user := range owners {
+		has[user] = true
+	}
+	for user, yes := range h.yes {
+		if yes && !has[user] {
+			res.Lost++
+		}
+	}
+	res.Sold = len(owners)
+	res.Oversold = max(0, res.Sold-p.Stock)
+	res.Unsold = max(0, min(p.Stock, p.Buyers)-res.Sold)
+	res.Duplicates = res.Sold - len(has)
+	res.Seconds = round(h.took.Seconds(), 3)
+	if h.took > 0 {
+		res.PerSecond = round(float64(len(h.waits))/h.took.Seconds(), 0)
+	}
+	if slices.Sort(h.waits); len(h.waits) > 0 {
+		res.P99 = round(1000*h.waits[(len(h.waits)*99+99)/100-1].Seconds(), 1)
+	}
+	if res.Sold > 0 {
+		res.SQLPerOrder = round(float64(r.sql.Load())/float64(res.Sold), 1)
+		res.RedisPerOrder = round(float64(r.redis.Load())/float64(res.Sold), 1)
+	}
+	if h.silent > 0 {
+		res.Error = fmt.Sprintf("%d clicks got no answer in %d s; the last met: %v", h.silent, p.Seconds, h.fault)
+	}
+	return res, nil
+}
+
+// settled waits until Postgres has ended what dead connections had asked it for.
+func (r *run) settled(ctx context.Context) error {
+	for began := time.Now(); time.Since(began) < tidyLimit; pause(ctx, 5*time.Millisecond) {
+		var busy bool
+		err := r.admin.QueryRow(ctx, `
+			select exists (select from pg_stat_activity where application_name = $1 and state <> 'idle')`, r.schema).Scan(&busy)
+		if err != nil || !busy {
+			return err
+		}
+	}
+	return fmt.Errorf("Postgres is busy still with what was asked of it %v ago", tidyLimit)
+}
+
+func round(f float64, digits int) float64 {
+	by := math.Pow10(digits)
+	return math.Round(f*by) / by
+}
