@@ -68,7 +68,9 @@ borders: ## imports run one way, and no test code is in the binary
 	never "./seckill" '^miaosha/(user|web|seckill/)'; \
 	never "./seckill/failpoint" 'miaosha|net/http'; \
 	never "./seckill/bench" '^miaosha/'; \
+	never "./seckill/lab" '^(net/http|miaosha/web|miaosha/user|miaosha/seckill/)'; \
 	never "./web" '^miaosha/seckill/'; \
+	never "$$($(GO) list ./... | grep -vE '^miaosha/seckill/operator$$')" '^miaosha/seckill/lab$$'; \
 	never "$$($(GO) list ./... | grep -vE '^miaosha(/web|/seckill/operator)?$$')" '^miaosha/(user|web)$$'; \
 	bad=$$($(GO) list -deps -f '{{range .Imports}}{{if eq . "testing"}}{{$$.ImportPath}}{{end}}{{end}}' . | grep '^miaosha' || true); \
 	if [ -n "$$bad" ]; then echo "test code is in the binary:" $$bad; fail=1; fi; \

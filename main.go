@@ -54,6 +54,7 @@ type commands struct {
 	Sale    operator.Sale    `cmd:"" help:"Make and publish one sale; prints its id alone."`
 	Admin   operator.Admin   `cmd:"" help:"Make or promote an administrator. The password is asked for, or made and printed once."`
 	Bench   operator.Bench   `cmd:"" help:"Drive a running shop, or one started for it, with thousands of buyers over HTTP, and report."`
+	Lab     operator.Lab     `cmd:"" help:"Sell one unit in every way the courses teach, right and wrong, to one crowd, and compare."`
 	Audit   operator.Audit   `cmd:"" help:"Hold the running data against the invariants; exit code 1 and the rows where one is broken."`
 	Config  settings         `cmd:"" help:"Print the effective settings, secrets masked."`
 	Reset   operator.Reset   `cmd:"" help:"Empty the sandbox, so that a class can begin again."`
@@ -102,6 +103,8 @@ func run(ctx context.Context, args []string, stdin *os.File, stdout, stderr *os.
 		return c.Admin.Run(ctx, desk)
 	case "bench":
 		return c.Bench.Run(ctx, desk)
+	case "lab":
+		return c.Lab.Run(ctx, desk)
 	case "yardstick":
 		return c.Yardstick.Run(desk)
 	case "audit":

@@ -32,7 +32,7 @@ type run struct {
 }
 
 const (
-	pgConns = 24                     // connections to Postgres that all nodes have together
+	pgConns = 16                     // connections to Postgres that all nodes have together; a shop's process settles over 8
 	silence = 300 * time.Millisecond // of Redis, under RedisPause
 )
 

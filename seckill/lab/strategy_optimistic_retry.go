@@ -11,7 +11,7 @@ import (
 //
 // Right. Of all who try with the same version one wins, so each round sells a unit and the loop ends.
 //
-// Its price: work that is thrown away. With 24 who try at once, 23 transactions of a round are for nothing; look at its
+// Its price: work that is thrown away. With 16 who try at once, 15 transactions of a round are for nothing; look at its
 // statements per order. It gets slower as more want to buy, which is the wrong way round for a rush. A bound on the
 // tries, as courses have it ("at most three"), makes it undersell again.
 //
