@@ -28,11 +28,11 @@ func stores(t *testing.T) Stores {
 	return Stores{DatabaseURL: sandboxtest.DatabaseURL(t), Redis: sandboxtest.Redis(t), Schema: string(schema)}
 }
 
-// seeds is how many crowds each way has to stand: five, or MIAOSHA_LAB_SEEDS of them (fifty by hand).
-func seeds(t *testing.T) uint64 {
+// seeds is how many crowds a way has to stand: few, or MIAOSHA_LAB_SEEDS of them (fifty by hand).
+func seeds(t *testing.T, few uint64) uint64 {
 	n, err := strconv.ParseUint(os.Getenv("MIAOSHA_LAB_SEEDS"), 10, 64)
 	if err != nil {
-		return 5
+		return few
 	}
 	t.Logf("%d seeds", n)
 	return n
@@ -67,7 +67,8 @@ func TestVerdicts(t *testing.T) {
 		t.Run(w.Name, func(t *testing.T) {
 			t.Parallel()
 			s, shown := stores(t), []uint64(nil)
-			for seed := range seeds(t) {
+			n := seeds(t, 5)
+			for seed := range n {
 				r, err := try(t.Context(), s, crowdOf(seed+1, w.Name, w.Needs...))
 				if err != nil {
 					t.Fatal(err)
@@ -80,7 +81,7 @@ func TestVerdicts(t *testing.T) {
 				}
 			}
 			if !w.Right && len(shown) == 0 {
-				t.Errorf("called wrong (%s), and was not in any of %d seeds", w.Wrong, seeds(t))
+				t.Errorf("called wrong (%s), and was not in any of %d seeds", w.Wrong, n)
 			}
 			t.Logf("right: %v; %s with seeds %v", w.Right, w.Wrong, shown)
 		})
@@ -111,12 +112,15 @@ func TestVerdictsUnderOtherCircumstances(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s, shown := stores(t), atomic.Int64{}
+			s, shown, n := stores(t), atomic.Int64{}, seeds(t, 5)
+			if c.wrong == "" {
+				n = seeds(t, 3)
+			}
 			var all errgroup.Group
 			if all.SetLimit(1); c.strategy == "shop" && slices.Contains(c.faults, Kill) {
 				all.SetLimit(5) // they wait, most of the time, for the five seconds after which a ticket is anybody's
 			}
-			for seed := range seeds(t) {
+			for seed := range n {
 				all.Go(func() error {
 					p := crowdOf(seed+1, c.strategy, c.faults...)
 					p.Nodes = c.nodes
@@ -134,7 +138,7 @@ func TestVerdictsUnderOtherCircumstances(t *testing.T) {
 				t.Fatal(err)
 			}
 			if c.wrong != "" && shown.Load() == 0 {
-				t.Errorf("not %s in any of %d seeds", c.wrong, seeds(t))
+				t.Errorf("not %s in any of %d seeds", c.wrong, n)
 			}
 			t.Logf("%q with %d seeds", c.wrong, shown.Load())
 		})

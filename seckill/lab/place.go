@@ -70,6 +70,17 @@ func openPlace(ctx context.Context, s Stores, schema string) (p *place, err erro
 func (p *place) close(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), tidyLimit)
 	defer cancel()
+	if p.admin.IsClosed() { // as it is after a statement that was broken off
+		// What Postgres had begun for it may go on still: the lock is free when that has ended.
+		again, err := pgx.ConnectConfig(ctx, p.admin.Config())
+		if err == nil {
+			p.admin = again
+			_, err = p.admin.Exec(ctx, `select pg_advisory_lock($1)`, p.number)
+		}
+		if err != nil {
+			return fmt.Errorf("remove what the lab has left: %w", err)
+		}
+	}
 	return errors.Join(p.remove(ctx, p.number), p.admin.Close(ctx))
 }
 
