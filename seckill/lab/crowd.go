@@ -215,7 +215,7 @@ func (r *run) settled(ctx context.Context) error {
 			return err
 		}
 	}
-	return fmt.Errorf("Postgres is busy still with what was asked of it %v ago", tidyLimit)
+	return fmt.Errorf("still busy in Postgres with what was asked of it %v ago", tidyLimit)
 }
 
 func round(f float64, digits int) float64 {

@@ -112,7 +112,7 @@ func TestVerdictsUnderOtherCircumstances(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s, shown, n := stores(t), atomic.Int64{}, seeds(t, 5)
+			s, shown, n := stores(t), atomic.Int64{}, seeds(t, 8)
 			if c.wrong == "" {
 				n = seeds(t, 3)
 			}
