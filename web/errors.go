@@ -69,9 +69,13 @@ var refusals = []refusal{
 	{err: order.ErrWrongStatus, status: 409, code: "wrong_status", zh: "订单当前状态不支持该操作", en: "Not possible in the order's present state"},
 	{err: goods.ErrEnded, status: 410, code: "ended", zh: "秒杀已结束", en: "The sale has ended"},
 	{err: goods.ErrSoldOut, status: 410, code: "sold_out", zh: "已抢光", en: "Sold out"},
+	{err: errLabNoRight, status: 409, code: "lab_unavailable", zh: "本店的数据库账号无权建立实验用的 schema，实验室不可用",
+		en: "The lab is not available: this shop's database role may not make the lab's schema"},
+	{err: errLabStopped, status: 409, code: "stopped", zh: "实验已停止", en: "Stopped"},
 	{err: errTooLarge, status: 413, code: "too_large", zh: "请求内容过大", en: "The request is too large"},
 	{err: errMediaType, status: 415, code: "unsupported_media_type", zh: "请使用 application/json", en: "Please send application/json"},
 	{err: seckill.ErrBusy, status: 503, code: "busy", zh: "系统繁忙，请稍后再试", en: "Busy, please try again shortly"},
+	{err: errLabBusy, status: 503, code: "busy", zh: "实验室正在做另一次实验，请稍候", en: "The lab is in use, please wait until it is free"},
 	{err: user.ErrBusy, status: 503, code: "busy", zh: "系统繁忙，请稍后再试", en: "Busy, please try again shortly"},
 }
 
@@ -118,11 +122,9 @@ func (s *Server) writeError(w http.ResponseWriter, r *http.Request, err error) {
 	case r.Context().Err() != nil && errors.Is(err, context.Canceled):
 		return // the caller is gone
 	}
-	for i := range refusals {
-		if f := &refusals[i]; errors.Is(err, f.err) {
-			f.write(w, r)
-			return
-		}
+	if f := refusalOf(err); f != nil {
+		f.write(w, r)
+		return
 	}
 	if isAway(err) {
 		s.faults.Do(func() { s.Log.Error("a store is away", "path", pathOf(r), "err", err) })
@@ -131,7 +133,35 @@ func (s *Server) writeError(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	id := uuid.NewString()
 	s.Log.Error("internal error", "id", id, "method", r.Method, "path", pathOf(r), "err", err)
-	refuse(w, r, 500, "internal", "系统出错，编号 "+id, "Something broke, its number is "+id, map[string]any{"id": id})
+	zh, en := broken(id)
+	refuse(w, r, 500, "internal", zh, en, map[string]any{"id": id})
+}
+
+// refusalOf finds the refusal that an error is, nil if it is none of the table's.
+func refusalOf(err error) *refusal {
+	for i := range refusals {
+		if f := &refusals[i]; errors.Is(err, f.err) {
+			return f
+		}
+	}
+	return nil
+}
+
+// tell gives code and message of an error that is part of an answer: a refusal's, or internal with the id that the log has.
+func tell(r *http.Request, err error, id string) (code, msg string) {
+	code = "internal"
+	zh, en := broken(id)
+	if f := refusalOf(err); f != nil {
+		code, zh, en = f.code, f.zh, f.en
+	}
+	if chinese(r) {
+		return code, zh
+	}
+	return code, en
+}
+
+func broken(id string) (zh, en string) {
+	return "系统出错，编号 " + id, "Something broke, its number is " + id
 }
 
 func (f *refusal) write(w http.ResponseWriter, r *http.Request) {

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -36,6 +37,8 @@ func FuzzBody(f *testing.F) {
 		`{"phone":"1"}{}`, `{"phone":"1"} x`, `{"phone":"1","phone":"2"}`, `{"phone":"1","Phone":"2"}`, `{"PHONE":"1"}`, `{"phone":{"phone":"1"}}`, `{"phone":["1"]}`,
 		`{"phone":"\u0000"}`, `{"phone":"\ud800"}`, "{\"phone\":\"\xff\"}", "\ufeff{}", `{"p\u0068one":"1"}`, `{"__proto__":1}`, strings.Repeat(`{"phone":`, 400),
 		strings.Repeat("[", 4000), "{\"phone\":\"\x00\"}", `{"phone":"1",}`, `{'phone':'1'}`, `{"phone":"<img src=x onerror=alert(1)>"}`,
+		`{"strategies":["a","b"]}`, `{"strategies":[]}`, `{"strategies":[["a"]]}`, `{"strategies":[null]}`, `{"strategies":["\u0000"]}`, `{"strategies":[{}]}`,
+		`{"strategies":["a"`, `{"strategies":"a"}`, `{"phone":["1"],"phone":["2"]}`, `{"strategies":["a"],"strategies":["b"]}`, `{"strategies":[1]}`,
 	} {
 		f.Add([]byte(s))
 	}
@@ -45,6 +48,7 @@ func FuzzBody(f *testing.F) {
 		Password string `json:"password"`
 		Captcha  string `json:"captcha"`
 		notice
+		Strategies []string `json:"strategies"`
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		var in form
@@ -67,6 +71,7 @@ func FuzzBody(f *testing.F) {
 		want := form{}
 		for name, value := range fields {
 			text, isText := value.(string)
+			list, isList := value.([]any)
 			switch n, isNumber := value.(float64); {
 			case value == nil: // as if it were not there
 			case name == "amount" && isNumber && (n == float64(in.Amount)):
@@ -81,11 +86,20 @@ func FuzzBody(f *testing.F) {
 				want.OrderID = text
 			case isText && name == "provider_ref":
 				want.ProviderRef = text
+			case isList && name == "strategies":
+				want.Strategies = []string{}
+				for _, v := range list {
+					text, isText := v.(string)
+					if !isText && v != nil || strings.Contains(text, "\x00") {
+						t.Errorf("%q: %v in a list was taken", raw, v)
+					}
+					want.Strategies = append(want.Strategies, text)
+				}
 			default:
 				t.Errorf("%q: %q = %v was taken", raw, name, value)
 			}
 		}
-		if in != want {
+		if !reflect.DeepEqual(in, want) {
 			t.Errorf("%q was taken as %+v, want %+v", raw, in, want)
 		}
 		if len(keysOf(raw)) != len(fields) {
@@ -104,7 +118,12 @@ func keysOf(raw []byte) (keys []string) {
 			return keys
 		}
 		keys = append(keys, fmt.Sprint(key))
-		d.Token()
+		if value, _ := d.Token(); value == json.Delim('[') {
+			for d.More() {
+				d.Token()
+			}
+			d.Token()
+		}
 	}
 	return keys
 }

@@ -118,7 +118,7 @@ func decode(raw []byte, v any) error {
 }
 
 // exact refuses what Go's decoder lets pass: null for an object, a field twice or in other letters than ours, and bytes
-// that are no text in Postgres. The bodies are flat.
+// that are no text in Postgres. The bodies are flat, but for lists of values.
 func exact(raw []byte) error {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	if t, err := d.Token(); err != nil || t != json.Delim('{') || !utf8.Valid(raw) {
@@ -131,13 +131,32 @@ func exact(raw []byte) error {
 			return fmt.Errorf("%w: a field twice, or in capitals", errBadRequest)
 		}
 		seen[name] = true
-		value, err := d.Token()
-		text, _ := value.(string)
-		if _, nested := value.(json.Delim); err != nil || nested || strings.Contains(text, "\x00") {
+		if !flat(d) {
 			return fieldError{field: name}
 		}
 	}
 	return nil
+}
+
+// flat reads a value: one without a zero byte, or a list of such.
+func flat(d *json.Decoder) bool {
+	value, err := d.Token()
+	if value != json.Delim('[') {
+		return err == nil && plain(value)
+	}
+	for d.More() {
+		if value, err = d.Token(); err != nil || !plain(value) {
+			return false
+		}
+	}
+	_, err = d.Token()
+	return err == nil
+}
+
+func plain(value json.Token) bool {
+	text, _ := value.(string)
+	_, nested := value.(json.Delim)
+	return !nested && !strings.Contains(text, "\x00")
 }
 
 func rawBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {

@@ -72,6 +72,7 @@ type Deps struct {
 	Cache    *goods.Cache
 	Orders   *order.Store
 	Rush     *seckill.Engine
+	Lab      *Lab
 	Log      *slog.Logger
 	Secret   []byte
 	Sandbox  bool // own stores: codes are shown, and money is play money
@@ -165,6 +166,8 @@ func (s *Server) routes() http.Handler {
 		r.Method(method, "/api/sales", s.handle(s.listSales))
 		r.Method(method, "/api/sales/{id}", s.handle(s.showSale))
 	}
+	rush.Post("/api/lab/race", s.inLab(s.raceInLab))
+	rush.Post("/api/lab/try", s.inLab(s.tryInLab))
 	r.Route("/api", func(r chi.Router) {
 		r.Use(private, middleware.GetHead, inTime)
 		r.Post("/otp", s.handle(s.sendCode))
@@ -186,6 +189,11 @@ func (s *Server) routes() http.Handler {
 		if s.cashier != nil {
 			r.Post("/cashier/{id}", s.as(s.cash))
 		}
+
+		r.Get("/lab", s.inLab(s.showLab))
+		r.Get("/lab/run", s.inLab(s.showLabRun))
+		r.Post("/lab/run", s.inLab(s.startLab))
+		r.Post("/lab/run/stop", s.inLab(s.stopLab))
 	})
 	r.Get("/*", s.handle(s.static))
 	r.Head("/*", s.handle(s.static))
