@@ -1,0 +1,123 @@
+package lab
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// span is what a figure has to be.
+type span struct{ from, to float64 }
+
+func is(n float64) span { return span{n, n} }
+
+// lessons are what each experiment has to show, whatever the seed.
+var lessons = map[string][]struct {
+	way     string
+	right   bool
+	figures map[string]span
+}{
+	"address": {
+		{"fixed address", false, map[string]span{"tries": is(1000), "let_in": is(1000), "redis": is(1000), "bots": {25, 50}, "people": {0, 25}}},
+		{"random address kept in Redis", true, map[string]span{"tries": is(1000), "let_in": is(0), "redis": is(1000), "bots": is(0), "people": is(50)}},
+		{"signed address", true, map[string]span{"tries": is(1000), "let_in": is(0), "redis": is(0), "bots": is(0), "people": is(50)}},
+		{"a sum may be tried again", false, map[string]span{"tries": {50, 850}, "let_in": is(50), "redis": {50, 850}}},
+		{"a sum dies with its first answer", true, map[string]span{"tries": is(140), "let_in": is(0), "people": is(20)}},
+	},
+	"limits": {
+		{"no limit", false, map[string]span{"asked": is(1200), "redis": is(1200), "bot": {30, 50}, "people": {0, 20}}},
+		{"a bucket per user", true, map[string]span{"asked": is(1200), "redis": {200, 250}, "bot": {0, 24}, "people": {26, 50}}},
+		{"an address for everybody", false, map[string]span{"asked": is(1000), "alive": is(1000), "bound": is(100), "waiting": is(0)}},
+		{"the big gate", true, map[string]span{"asked": is(1000), "alive": is(100), "bound": is(100), "waiting": is(900)}},
+	},
+	"late-payment": {
+		{"select, then update", false, map[string]span{"orders": is(200), "both": {10, 200}, "units": {210, 600}, "put_back": {50, 400}}},
+		{"one conditional update", true, map[string]span{"orders": is(200), "both": is(0), "units": is(200), "put_back": {1, 199}}},
+	},
+	"cache": {
+		{"unknown ids, misses not remembered", false, map[string]span{"reads": is(1000), "sql": {500, 1000}}},
+		{"unknown ids, misses remembered", true, map[string]span{"reads": is(1000), "sql": is(100)}},
+		{"hot id expires, everybody reads", false, map[string]span{"reads": is(500), "sql": {50, 500}, "at_once": {50, 500}}},
+		{"hot id expires, single flight", true, map[string]span{"reads": is(500), "sql": is(1), "at_once": is(1)}},
+		{"1,000 ids expire at once", false, map[string]span{"sql": is(1000), "at_once": {500, 1000}}},
+		{"1,000 ids expire with jitter", true, map[string]span{"sql": is(1000), "at_once": {1, 499}}},
+	},
+}
+
+func TestExperimentsShowTheirLesson(t *testing.T) {
+	if names := slices.Sorted(slices.Values(Experiments())); !slices.Equal(names, slices.Sorted(maps.Keys(lessons))) {
+		t.Fatalf("experiments %v", names)
+	}
+	for _, name := range Experiments() {
+		for _, seed := range []uint64{1, 20261111} {
+			t.Run(fmt.Sprint(name, "/", seed), func(t *testing.T) {
+				s := stores(t)
+				tried, err := Try(t.Context(), s, name, seed)
+				if err != nil || tried.Experiment != name || len(tried.Rows) != len(lessons[name]) {
+					t.Fatalf("%+v, %v", tried, err)
+				}
+				for i, want := range lessons[name] {
+					row := tried.Rows[i]
+					if row.Way != want.way || row.Right != want.right {
+						t.Errorf("%q is right: %t, want %q %t", row.Way, row.Right, want.way, want.right)
+					}
+					for figure, span := range want.figures {
+						if n, there := row.Figures[figure]; !there || n < span.from || n > span.to {
+							t.Errorf("%s: %s %v, want %v to %v (%v)", row.Way, figure, n, span.from, span.to, row.Figures)
+						}
+					}
+				}
+				nothingIsLeft(t, s)
+			})
+		}
+	}
+}
+
+// nothingIsLeft holds what there is in the stores against what was there before: sums, which run out, are all that may be new.
+func nothingIsLeft(t *testing.T, s Stores) {
+	t.Helper()
+	db, err := pgx.Connect(t.Context(), s.DatabaseURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close(context.Background())
+	var schemas, sales, orders int
+	if err := db.QueryRow(t.Context(), `
+		select (select count(*) from pg_namespace where nspname like 'lab%'), (select count(*) from public.sales), (select count(*) from public.orders)`).
+		Scan(&schemas, &sales, &orders); err != nil || schemas+sales+orders != 0 {
+		t.Errorf("%d schemas, %d sales, %d orders are left, %v", schemas, sales, orders, err)
+	}
+	keys, err := s.Redis.Keys(t.Context(), "*").Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range keys {
+		if life := s.Redis.TTL(t.Context(), key).Val(); !strings.Contains(key, ":captcha:") || life <= 0 || life > time.Minute {
+			t.Errorf("%s is left, for %v", key, life)
+		}
+	}
+}
+
+// An experiment that is stopped in its middle leaves nothing either, and says that it was stopped.
+func TestExperimentsStop(t *testing.T) {
+	for _, name := range Experiments() {
+		t.Run(name, func(t *testing.T) {
+			s := stores(t)
+			ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+			defer cancel()
+			if tried, err := Try(ctx, s, name, 1); err == nil || tried.Rows != nil {
+				t.Errorf("%+v, %v", tried, err)
+			}
+			nothingIsLeft(t, s)
+		})
+	}
+	if _, err := Try(t.Context(), Stores{}, "none", 1); err == nil {
+		t.Error("there is an experiment none")
+	}
+}
