@@ -163,8 +163,9 @@ func serve(ctx context.Context, c *commands, log *slog.Logger, stdout io.Writer)
 	if err != nil {
 		return err
 	}
+	lab := operator.NewLab(c.Backend, stores, schema, log)
 	shop, err := web.New(cfg.Web, web.Deps{Users: users, Sessions: sessions, Cache: cache, Orders: orders, Rush: rush,
-		Log: log, Secret: stores.Secret, Sandbox: c.Backend.Sandboxed()}, doors.URL())
+		Lab: lab, Log: log, Secret: stores.Secret, Sandbox: c.Backend.Sandboxed()}, doors.URL())
 	if err != nil {
 		return err
 	}
@@ -181,6 +182,7 @@ func serve(ctx context.Context, c *commands, log *slog.Logger, stdout io.Writer)
 	work.Go(func() error { return rush.Run(behind) })
 	work.Go(func() error { return orders.Sweep(behind, shop.Refund(), report) })
 	work.Go(func() error { return watch.Run(behind) })
+	work.Go(func() error { return lab.Run(behind) })
 	work.Go(func() error { return operator.TidyMemory(behind) })
 	if c.Backend.Sandboxed() {
 		if err := demoAccounts(ctx, users); err != nil {
