@@ -212,7 +212,10 @@ func TestLeastPrivilege(t *testing.T) {
 	}
 	token := text(t, call(t, s, "POST", "/api/login", "", `{"phone":"`+phone+`","password":"first password"}`, 200), "token")
 	call(t, s, "POST", "/api/password", token, `{"old":"first password","new":"second password"}`, 200)
-	command("admin", "--phone", "13911112222")
+	_, password, _ := strings.Cut(command("admin", "--phone", "13911112222"), "password: ")
+	in := fmt.Sprintf(`{"phone":"13911112222","password":%q}`, strings.TrimSpace(password))
+	admin := text(t, call(t, s, "POST", "/api/login", "", in, 200), "token")
+	noLab(t, s, admin)
 
 	// A process that is killed with a ticket in its queue leaves it to the next, which also clears a spoiled entry away.
 	first := s
@@ -264,6 +267,26 @@ func TestLeastPrivilege(t *testing.T) {
 	}
 	intruder(t, redisAt.Host)
 	clerk(t, as(ownerURL, "shop", "change-me-postgres"))
+}
+
+// noLab asks for all that the lab does: a role that may make no schema has none, and is told so.
+func noLab(t *testing.T, s *sandboxtest.Shop, admin string) {
+	t.Helper()
+	call(t, s, "GET", "/api/lab", admin, "", 200)
+	for path, body := range map[string]string{"race": `{"strategy":"guard","seed":1}`, "try": `{"experiment":"cache","seed":1}`} {
+		if r := call(t, s, "POST", "/api/lab/"+path, admin, body, 409); r.Code != "lab_unavailable" {
+			t.Errorf("%s: %s", path, r.Raw)
+		}
+	}
+	call(t, s, "POST", "/api/lab/run", admin, `{"strategies":["guard"],"buyers":5,"stock":1,"double_clicks":0,"seed":1,"seconds":5}`, 202)
+	for until := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		r := call(t, s, "GET", "/api/lab/run", admin, "", 200)
+		if state := text(t, r, "state"); state == "failed" && text(t, r, "code") == "lab_unavailable" {
+			return
+		} else if state != "running" || time.Now().After(until) {
+			t.Fatalf("a run: %s", r.Raw)
+		}
+	}
 }
 
 // rare are the commands that no run of a test comes by: where, and when.
