@@ -6,10 +6,10 @@
 import { lang } from './i18n.js';
 import { sample } from './clock.js';
 
-const LIMIT = 10_000; // ms for one answer
+const LIMIT = 10_000; // ms for one answer, unless the caller knows of a longer one
 
 export const get = (path) => call('GET', path);
-export const post = (path, body) => call('POST', path, body);
+export const post = (path, body, limit) => call('POST', path, body, limit);
 
 // picture fetches an image as a blob: URL; a refusal reads like any other.
 // The caller revokes the URL.
@@ -24,8 +24,8 @@ export async function picture(path) {
   }
 }
 
-async function call(method, path, body) {
-  const got = await send(method, path, body);
+async function call(method, path, body, limit) {
+  const got = await send(method, path, body, limit);
   if (!got.response) return got;
   const { response, sent, answered } = got;
   if (!response.ok) return refusal(response);
@@ -38,14 +38,14 @@ async function call(method, path, body) {
   }
 }
 
-async function send(method, path, body) {
+async function send(method, path, body, limit = LIMIT) {
   const init = {
     method,
     headers: { Accept: 'application/json', 'Accept-Language': lang() },
     credentials: 'same-origin',
     cache: 'no-cache', // asked for each time; the shop says what may be kept to ask with
     redirect: 'error',
-    signal: AbortSignal.timeout(LIMIT),
+    signal: AbortSignal.timeout(limit),
   };
   if (body !== undefined) {
     init.headers['Content-Type'] = 'application/json';

@@ -11,6 +11,12 @@ mark();
 
 export const lang = () => current;
 
+// learn adds the words of one page, {zh, en}, to those that every page has.
+export function learn(words) {
+  Object.assign(zh, words.zh);
+  Object.assign(en, words.en);
+}
+
 // t gives the words of a key; a word that depends on figures is a function of them.
 export function t(key, values = {}) {
   const word = WORDS[current][key] ?? WORDS.en[key];

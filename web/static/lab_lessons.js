@@ -1,0 +1,96 @@
+// What each lesson runs, and how its question is answered from what the run found. Its words are in words/lessons_*.js.
+//
+//   plan     a run's plan without its seed; or experiment, the name of one
+//   judge    given the run's results by way, or the experiment's rows: {right, ...figures}. right is the number of the
+//            choice that the run shows, null if it shows none; the figures go into the sentence 'lesson.N.shown'
+//   read     the way whose source is shown first
+//   places   where the thing lives in our code: file, and a name in it
+const crowd = { buyers: 200, stock: 20, double_clicks: 0, faults: [], seconds: 10 };
+
+export const lessons = [
+  {
+    plan: { ...crowd, strategies: ['read-then-write'] },
+    read: 'read-then-write',
+    judge: ({ 'read-then-write': r }) => ({ right: r.sold === r.stock ? 0 : r.sold < r.stock ? 1 : 2, sold: r.sold, stock: r.stock }),
+    places: [['goods/stock.go', 'Take'], ['schema.sql', 'stock_within_total']],
+  },
+  {
+    plan: { ...crowd, strategies: ['mutex', 'for-update', 'advisory-lock', 'redis-lock'] },
+    read: 'mutex',
+    judge: ({ mutex, 'for-update': row }) => ({ right: mutex.oversold > 0 ? 1 : mutex.unsold > 0 ? 2 : 0, sold: mutex.sold, stock: mutex.stock, row: row.per_second }),
+    places: [['goods/stock.go', 'Lock'], ['seckill/settle.go', 'settle'], ['seckill/pool.go', 'next']],
+  },
+  {
+    plan: { ...crowd, strategies: ['optimistic', 'optimistic-retry'] },
+    read: 'optimistic',
+    judge: ({ optimistic: once, 'optimistic-retry': again }) => ({ right: once.oversold > 0 ? 2 : once.unsold > 0 ? 1 : 0,
+      sold: once.sold, unsold: once.unsold, retried: again.unsold, sql: again.sql_per_order }),
+    places: [['seckill/scripts/fix.lua', 'ops'], ['seckill/reconcile.go', 'reconcileOne']],
+  },
+  {
+    plan: { ...crowd, stock: 100, strategies: ['for-update', 'optimistic-retry', 'guard', 'guard-window', 'serializable'] },
+    read: 'guard',
+    judge: ({ 'for-update': lock, 'optimistic-retry': retry, guard }) => {
+      const figures = [lock.per_second, retry.per_second, guard.per_second];
+      return { right: figures.indexOf(Math.max(...figures)), lock: figures[0], retry: figures[1], guard: figures[2] };
+    },
+    places: [['goods/stock.go', 'Take'], ['order/expire.go', 'Cancel'], ['order/pay.go', 'capture']],
+  },
+  {
+    plan: { ...crowd, double_clicks: 50, strategies: ['guard', 'guard-unique'] },
+    read: 'guard-unique',
+    judge: ({ guard, 'guard-unique': unique }) => ({ right: guard.oversold > 0 ? 2 : guard.duplicates > 0 ? 1 : 0,
+      duplicates: guard.duplicates, withIndex: unique.duplicates }),
+    places: [['schema.sql', 'one_order_per_user_and_sale'], ['order/place.go', 'Place'], ['seckill/scripts/reserve.lua', 'HAS']],
+  },
+  {
+    plan: { ...crowd, double_clicks: 50, strategies: ['redis-get-decr', 'redis-decr', 'redis-oversupply', 'lua'] },
+    read: 'redis-decr',
+    judge: ({ 'redis-decr': decr, lua }) => ({ right: decr.oversold > 0 ? 0 : decr.unsold > 0 ? 1 : 2,
+      unsold: decr.unsold, oversold: decr.oversold, lua: lua.unsold }),
+    places: [['seckill/scripts/reserve.lua', 'HINCRBY'], ['seckill/scripts/fix.lua', 'stock'], ['seckill/reconcile.go', 'reconcile']],
+  },
+  {
+    plan: { ...crowd, faults: ['kill'], strategies: ['lua-channel', 'shop'] },
+    read: 'lua-channel',
+    judge: ({ 'lua-channel': channel, shop }) => ({ right: shop.lost > 0 ? (channel.lost > 0 ? 2 : null) : channel.lost > 0 ? 1 : 0,
+      channel: channel.lost, journal: shop.lost }),
+    places: [['seckill/scripts/reserve.lua', 'XADD'], ['seckill/reclaim.go', 'reclaim'], ['seckill/scripts/settle.lua', 'XACK'], ['order/place.go', 'Place']],
+  },
+  {
+    plan: { ...crowd, buyers: 2000, stock: 1000, strategies: ['guard-unique', 'skip-locked', 'shop'] },
+    read: 'shop',
+    judge: ({ 'guard-unique': one, shop }) => ({ right: shop.sql_per_order >= 2 ? 0 : shop.sql_per_order >= 0.5 ? 1 : 2,
+      shopSql: shop.sql_per_order, oneSql: one.sql_per_order, shop: shop.per_second, one: one.per_second }),
+    places: [['seckill/lane.go', 'runLane'], ['seckill/pool.go', 'settle'], ['order/place.go', 'Place'], ['goods/stock.go', 'Take']],
+  },
+  {
+    experiment: 'address',
+    judge: () => ({ right: null }),
+    places: [['seckill/path.go', 'verify'], ['seckill/captcha.go', 'checkCaptcha'], ['web/seckill.go', 'buy']],
+  },
+  {
+    experiment: 'limits',
+    judge: () => ({ right: null }),
+    places: [['seckill/buy.go', 'Enter'], ['web/limit.go', 'allow'], ['seckill/scripts/path.lua', 'FULL']],
+  },
+  {
+    experiment: 'late-payment',
+    judge: () => ({ right: null }),
+    places: [['order/expire.go', 'Expire'], ['order/pay.go', 'Capture'], ['order/pay.go', 'DrainRefunds'], ['seckill/reconcile.go', 'reconcile']],
+  },
+  {
+    experiment: 'cache',
+    judge: () => ({ right: null }),
+    places: [['goods/cache.go', 'Sale'], ['goods/cache.go', 'load']],
+  },
+];
+
+// answerOf judges a finished run; null while there is nothing to judge.
+export function answerOf(lesson, run) {
+  if (!run || run.state !== 'done') return null;
+  if (lesson.experiment) return lesson.judge(run.data.rows);
+  const by = Object.fromEntries(run.results.map((r) => [r.strategy, r]));
+  if (lesson.plan.strategies.some((name) => !by[name] || by[name].error)) return { right: null };
+  return lesson.judge(by);
+}
