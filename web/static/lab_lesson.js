@@ -33,11 +33,11 @@ export function Lesson({ n, lab, runs }) {
         <fieldset><legend>${t(`lesson.${n}.ask`)}</legend>
           ${t(`lesson.${n}.choices`).map((choice, i) => html`<${Choice} key=${i} i=${i} words=${choice} guess=${guess} answer=${answer}
             choose=${() => setGuess(guesses[n] = i)} />`)}</fieldset>
+        ${answer && html`<p class="tip" role="status" data-test="lesson-answer" data-right=${answer.right}>
+          ${answer.right === null ? t('lesson.unclear') : t(`lesson.${n}.shown`, answer)}</p>`}
         <p class="more small">${lesson.experiment ? t('lesson.experiment') : preset(lesson.plan)} ${!answer && t('lesson.guess')}</p>
         <p class="row"><button class="button" data-test="lesson-run" disabled=${runs.busy} onClick=${go}>
           ${t(runs.busy ? 'run.running' : run ? 'lesson.again' : 'lesson.go')}</button></p>
-        ${answer && html`<p class="tip" role="status" data-test="lesson-answer" data-right=${answer.right}>
-          ${answer.right === null ? t('lesson.unclear') : t(`lesson.${n}.shown`, answer)}</p>`}
       </div>
       <${Run} run=${run} stop=${runs.stop} />
       ${run && run.data && html`<${Tried} tried=${run.data} />`}

@@ -1,7 +1,7 @@
 // What each lesson runs, and how its question is answered from what the run found. Its words are in words/lessons_*.js.
 //
 //   plan     a run's plan without its seed; or experiment, the name of one
-//   judge    given the run's results by way, or the experiment's rows: {right, ...figures}. right is the number of the
+//   judge    given the run's results by way, or the experiment's figures by way: {right, ...figures}. right is the number of the
 //            choice that the run shows, null if it shows none; the figures go into the sentence 'lesson.N.shown'
 //   read     the way whose source is shown first
 //   places   where the thing lives in our code: file, and a name in it
@@ -17,7 +17,8 @@ export const lessons = [
   {
     plan: { ...crowd, strategies: ['mutex', 'for-update', 'advisory-lock', 'redis-lock'] },
     read: 'mutex',
-    judge: ({ mutex, 'for-update': row }) => ({ right: mutex.oversold > 0 ? 1 : mutex.unsold > 0 ? 2 : 0, sold: mutex.sold, stock: mutex.stock, row: row.per_second }),
+    judge: ({ mutex, 'for-update': row, 'redis-lock': redis }) => ({ right: mutex.oversold > 0 ? 1 : mutex.unsold > 0 ? 2 : 0,
+      sold: mutex.sold, stock: mutex.stock, row: row.sold, rowSpeed: row.per_second, redis: redis.sold }),
     places: [['goods/stock.go', 'Lock'], ['seckill/settle.go', 'settle'], ['seckill/pool.go', 'next']],
   },
   {
@@ -66,22 +67,33 @@ export const lessons = [
   },
   {
     experiment: 'address',
-    judge: () => ({ right: null }),
+    judge: ({ 'fixed address': fixed, 'random address kept in Redis': kept, 'signed address': signed }) => ({
+      right: kept.redis === 0 ? 2 : signed.redis > 0 ? 0 : 1, tries: fixed.tries, fixedIn: fixed.let_in, bots: fixed.bots,
+      keptIn: kept.let_in, kept: kept.redis, signedIn: signed.let_in, signed: signed.redis }),
     places: [['seckill/path.go', 'verify'], ['seckill/captcha.go', 'checkCaptcha'], ['web/seckill.go', 'buy']],
   },
   {
     experiment: 'limits',
-    judge: () => ({ right: null }),
+    judge: ({ 'no limit': none, 'a bucket per user': bucket, 'an address for everybody': all, 'the big gate': gate }) => ({
+      right: none.bot > none.people ? 1 : 0, bot: none.bot, people: none.people, bucketBot: bucket.bot, bucketPeople: bucket.people,
+      everybody: all.alive, alive: gate.alive, waiting: gate.waiting }),
     places: [['seckill/buy.go', 'Enter'], ['web/limit.go', 'allow'], ['seckill/scripts/path.lua', 'FULL']],
   },
   {
     experiment: 'late-payment',
-    judge: () => ({ right: null }),
+    judge: ({ 'select, then update': naive, 'one conditional update': guarded }) => ({
+      right: naive.units > naive.orders ? 1 : naive.units < naive.orders ? 2 : 0, of: naive.orders, units: naive.units, both: naive.both,
+      guarded: guarded.units, guardedBoth: guarded.both, refunded: guarded.refunded }),
     places: [['order/expire.go', 'Expire'], ['order/pay.go', 'Capture'], ['order/pay.go', 'DrainRefunds'], ['seckill/reconcile.go', 'reconcile']],
   },
   {
     experiment: 'cache',
-    judge: () => ({ right: null }),
+    judge: (by) => {
+      const everybody = by['hot id expires, everybody reads'].sql;
+      return { right: everybody === 1 ? 0 : everybody < 100 ? 1 : 2, everybody, flight: by['hot id expires, single flight'].sql,
+        unknown: by['unknown ids, misses not remembered'].sql, remembered: by['unknown ids, misses remembered'].sql,
+        together: by['1,000 ids expire at once'].at_once, jitter: by['1,000 ids expire with jitter'].at_once };
+    },
     places: [['goods/cache.go', 'Sale'], ['goods/cache.go', 'load']],
   },
 ];
@@ -89,7 +101,7 @@ export const lessons = [
 // answerOf judges a finished run; null while there is nothing to judge.
 export function answerOf(lesson, run) {
   if (!run || run.state !== 'done') return null;
-  if (lesson.experiment) return lesson.judge(run.data.rows);
+  if (lesson.experiment) return lesson.judge(Object.fromEntries(run.data.rows.map((row) => [row.way, row.figures])));
   const by = Object.fromEntries(run.results.map((r) => [r.strategy, r]));
   if (lesson.plan.strategies.some((name) => !by[name] || by[name].error)) return { right: null };
   return lesson.judge(by);

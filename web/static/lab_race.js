@@ -1,4 +1,4 @@
-// Two buyers want the last unit: what each did when, as it was recorded, played slowly.
+// Two clicks want the last unit: what each did when, as it was recorded, played slowly.
 import { html, useEffect, useRef, useState } from './lib/preact.js';
 import { post } from './api.js';
 import { t } from './i18n.js';
@@ -52,6 +52,8 @@ function rows(steps) {
 function Player({ recording }) {
   const { steps } = recording;
   const { placed, beats } = rows(steps);
+  const one = recording.clicks === 'one buyer';
+  const who = (n) => t(one ? 'race.click' : 'race.buyer', { n });
   const [beat, setBeat] = useState(1);
   const [plays, play] = useState(() => !matchMedia('(prefers-reduced-motion: reduce)').matches);
   const box = useRef();
@@ -85,25 +87,25 @@ function Player({ recording }) {
       <span class="more digits">${t('race.at', { n: beat, of: last })}</span>
       <span class="more keys">${t('race.keys')}</span>
     </div>
-    <p class="hidden" aria-live="polite">${now && spoken(steps[now.step], now.ends || placed[now.step].to === beat)}</p>
+    <p class="hidden" aria-live="polite">${now && spoken(who, steps[now.step], now.ends || placed[now.step].to === beat)}</p>
     <div class="track" ref=${box}>
-      <div class="runner" data-buyer="1">${t('race.buyer', { n: 1 })}</div><div class="runner" data-buyer="2">${t('race.buyer', { n: 2 })}</div>
+      <div class="runner" data-buyer="1">${who(1)}</div><div class="runner" data-buyer="2">${who(2)}</div>
       <ol class="steps2">${steps.map((s, i) => {
         const { from, to } = placed[i];
         const state = beat < from ? 'ahead' : beat < to ? 'runs' : 'done';
         return html`<li key=${i} data-buyer=${s.buyer} data-kind=${s.kind} data-state=${state} data-now=${now && now.step === i ? '' : undefined}
             style=${{ gridRow: `${from} / ${to + 1}`, gridColumn: s.buyer }} aria-hidden=${state === 'ahead' ? 'true' : undefined}>
-          <span class="clock digits"><span class="hidden">${t('race.buyer', { n: s.buyer })} </span>${t('race.ms', { at: s.at_ms.toFixed(1), took: s.took_ms.toFixed(1) })} <em>${t('kind.' + s.kind)}</em></span>
+          <span class="clock digits"><span class="hidden">${who(s.buyer)} </span>${t('race.ms', { at: s.at_ms.toFixed(1), took: s.took_ms.toFixed(1) })} <em>${t('kind.' + s.kind)}</em></span>
           <code>${s.text}</code>
           ${state === 'runs' && html`<span class="waits">${t('race.waits')}</span>`}
           ${state === 'done' && s.result && html`<span class="got">→ <code>${s.result}</code></span>`}</li>`;
       })}</ol>
     </div>
     ${over && html`<p class="note end" data-test="race-end" data-right=${recording.right ? 'yes' : 'no'} role="status">
-      <strong class="verdict" data-right=${recording.right ? 'yes' : 'no'}><span aria-hidden="true">${recording.right ? '✓' : '✗'}</span>
-      ${t('race.end', { sold: recording.sold, stock: recording.stock })}</strong> ${t('way.' + recording.strategy + '.says')}
+      <strong class="verdict" data-right=${recording.right ? 'yes' : 'no'}><span aria-hidden="true">${recording.right ? '✓ ' : '✗ '}</span>
+      ${t('race.end', { sold: recording.sold, stock: recording.stock, left: recording.left, one })}</strong> ${t('way.' + recording.strategy + '.says')}${' '}
       <a href=${'#ways/' + recording.strategy}>${t('race.source')}</a></p>`}
   </div>`;
 }
 
-const spoken = (step, done) => `${t('race.buyer', { n: step.buyer })}: ${step.text}${done && step.result ? ` → ${step.result}` : ''}`;
+const spoken = (who, step, done) => `${who(step.buyer)}: ${step.text}${done && step.result ? ` → ${step.result}` : ''}`;

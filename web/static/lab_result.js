@@ -56,6 +56,16 @@ function Live({ plan, now, done, stop }) {
   </section>`;
 }
 
+const KINDS = ['sold', 'oversold', 'unsold', 'duplicates', 'lost'];
+
+// Table is a table of figures. On a phone each row's head has a line of its own; the roles are for browsers that take a
+// table which is laid out otherwise for none.
+const Table = ({ labelledby, columns, rows }) => html`<table role="table" aria-labelledby=${labelledby} style=${{ '--columns': columns.length }}>
+  <thead role="rowgroup"><tr role="row"><th role="columnheader" scope="col">${t('result.way')}</th>${columns.map((c, i) => html`
+    <th key=${i} role="columnheader" scope="col" class="figure">${c}</th>`)}</tr></thead>
+  <tbody role="rowgroup">${rows.map((r) => html`<tr key=${r.name} role="row" data-test=${'result-' + r.name} data-right=${r.right ? 'yes' : 'no'}>
+    <th role="rowheader" scope="row">${r.head}</th>${r.cells.map((c, i) => html`<td key=${i} role="cell" class="figure">${c}</td>`)}</tr>`)}</tbody></table>`;
+
 // Results are the price of each way, as bars, beside what it did to the stock.
 export function Results({ results }) {
   const best = Math.max(...results.map((r) => r.per_second || 0), 1);
@@ -69,36 +79,46 @@ export function Results({ results }) {
         </li>`)}</ul>
       <p class="more small">${t('result.pricesMore')}</p>
     </section>
-    <section class="sheet">
-      <div class="scroll" tabindex="0" role="region" aria-labelledby="outcomes"><table>
-        <caption id="outcomes">${t('result.outcomes', { buyers: count(results[0].buyers), stock: count(results[0].stock) })}</caption>
-        <thead><tr><th scope="col">${t('result.way')}</th>${['sold', 'oversold', 'unsold', 'duplicates', 'lost'].map((kind) => html`
-          <th key=${kind} scope="col" class="figure">${t('result.' + kind)}</th>`)}</tr></thead>
-        <tbody>${results.map((r) => html`<tr key=${r.strategy} data-test=${'result-' + r.strategy} data-right=${r.right ? 'yes' : 'no'}>
-          <th scope="row"><a href=${'#ways/' + r.strategy}>${nameOf(r.strategy)}</a><${Verdict} of=${r} /></th>
-          <td class="figure">${count(r.sold)}</td>
-          ${['oversold', 'unsold', 'duplicates', 'lost'].map((kind) => html`
-            <td key=${kind} class=${r[kind] > 0 ? 'figure bad' : 'figure'}>${r[kind] > 0 ? html`<span aria-hidden="true">✗ </span>` : ''}${count(r[kind])}</td>`)}
-        </tr>`)}</tbody></table></div>
+    <section class="sheet"><h3 id="outcomes">${t('result.outcomes', { buyers: count(results[0].buyers), stock: count(results[0].stock) })}</h3>
+      <${Table} labelledby="outcomes" columns=${KINDS.map((kind) => t('result.' + kind))} rows=${results.map((r) => ({
+        name: r.strategy, right: r.right,
+        head: html`<a href=${'#ways/' + r.strategy}>${nameOf(r.strategy)}</a><${Verdict} of=${r} />`,
+        cells: KINDS.map((kind) => (kind !== 'sold' && r[kind] > 0 ? html`<b class="bad"><span aria-hidden="true">✗ </span>${count(r[kind])}</b>` : count(r[kind]))),
+      }))} />
       <p class="more small">${t('result.legend')}</p>
     </section>
   </div>`;
 }
 
-// figures writes a word of an experiment's, or the word itself where we have none.
+// known is an experiment's word in the reader's language, or the word itself where we have none.
 const known = (key, word) => { const got = t(key + word); return got === key + word ? word : got; };
+
+// A figure's place in its row; those that come here without a place come last.
+const FIGURES = ['tries', 'let_in', 'asked', 'redis', 'bot', 'bots', 'people', 'alive', 'bound', 'waiting',
+  'orders', 'paid', 'refunded', 'put_back', 'both', 'units', 'reads', 'sql', 'at_once'];
+const placeOf = (figure) => (FIGURES.indexOf(figure) + 1 || FIGURES.length + 1);
+
+// alike parts rows into tables: a row whose figures are among an earlier one's stands below it.
+function alike(rows) {
+  const tables = [];
+  for (const row of rows) {
+    const columns = Object.keys(row.figures).sort((a, b) => placeOf(a) - placeOf(b));
+    const table = tables.find((other) => columns.every((c) => other.columns.includes(c)));
+    if (table) table.rows.push(row);
+    else tables.push({ columns, rows: [row] });
+  }
+  return tables;
+}
 
 // Tried is what an experiment found: a row for each way to do it.
 export function Tried({ tried }) {
-  const columns = [...new Set(tried.rows.flatMap((row) => Object.keys(row.figures)))];
-  return html`<section class="sheet" data-test="tried">
-    <div class="scroll" tabindex="0" role="region" aria-labelledby="tried"><table>
-      <caption id="tried">${t('try.caption')}</caption>
-      <thead><tr><th scope="col">${t('result.way')}</th>${columns.map((c) => html`<th key=${c} scope="col" class="figure">${known('figure.', c)}</th>`)}</tr></thead>
-      <tbody>${tried.rows.map((row) => html`<tr key=${row.way} data-right=${row.right ? 'yes' : 'no'}>
-        <th scope="row">${known('try.', row.way)}<span class="verdict" data-right=${row.right ? 'yes' : 'no'}>
-          <span aria-hidden="true">${row.right ? '✓' : '✗'}</span> ${t(row.right ? 'try.right' : 'try.wrong')}</span></th>
-        ${columns.map((c) => html`<td key=${c} class="figure">${c in row.figures ? number(row.figures[c], row.figures[c] % 1 ? 2 : 0) : '–'}</td>`)}
-      </tr>`)}</tbody></table></div>
+  return html`<section class="sheet tried" data-test="tried"><h3 id="tried">${t('try.caption')}</h3>
+    ${alike(tried.rows).map(({ columns, rows }) => html`
+      <${Table} key=${columns.join()} labelledby="tried" columns=${columns.map((c) => known('figure.', c))} rows=${rows.map((row) => ({
+        name: row.way, right: row.right,
+        head: html`<span>${known('try.', row.way)}</span><span class="verdict" data-right=${row.right ? 'yes' : 'no'}>
+          <span aria-hidden="true">${row.right ? '✓ ' : '✗ '}</span>${t(row.right ? 'try.right' : 'try.wrong')}</span>`,
+        cells: columns.map((c) => (c in row.figures ? number(row.figures[c], row.figures[c] % 1 ? 2 : 0) : '–')),
+      }))} />`)}
   </section>`;
 }

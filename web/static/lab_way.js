@@ -20,8 +20,9 @@ export function Ways({ lab, name }) {
 // Way is what there is to say about a way, its source and its race.
 export function Way({ way }) {
   return html`
-    <p class="judged"><strong class="verdict" data-right=${way.right ? 'yes' : 'no'}><span aria-hidden="true">${way.right ? '✓' : '✗'}</span>
-      ${way.right ? t('way.right') : t('way.wrong.' + (way.wrong || 'any'))}</strong> ${t('way.' + way.name + '.says')}</p>
+    <p class="judged"><strong class="verdict" data-right=${way.right ? 'yes' : 'no'}><span aria-hidden="true">${way.right ? '✓ ' : '✗ '}</span>
+      ${way.right ? t('way.right') : t('way.wrong.' + (way.wrong || 'any'))}
+      ${way.needs && way.needs.length > 0 && ' ' + t('way.needs', { faults: way.needs.map((f) => t('fault.' + f)).join(t('and')) })}</strong> ${t('way.' + way.name + '.says')}</p>
     <${Source} way=${way} />
     <p class="row"><a class="button quiet" href=${'#race/' + way.name}>${t('race.see')}</a></p>`;
 }

@@ -1,5 +1,6 @@
 // The twelve lessons. `text` is paragraphs; what stands between backticks is code.
 const n = (x) => Number(x).toLocaleString('en-GB', { maximumFractionDigits: x < 100 ? 1 : 0 });
+const few = (x) => Number(x).toLocaleString('en-GB', { maximumFractionDigits: 2 });
 const units = (x) => `${n(x)} ${x === 1 ? 'unit' : 'units'}`;
 const orders = (x) => `${n(x)} ${x === 1 ? 'order' : 'orders'}`;
 
@@ -22,7 +23,7 @@ export default {
   ],
   'lesson.2.ask': 'Two servers, each with a mutex round read-then-write. What will they do?',
   'lesson.2.choices': ['Sell exactly what there is: one at a time', 'Oversell: each has a lock of its own', 'Leave units unsold'],
-  'lesson.2.shown': ({ sold, stock, row }) => `With a mutex in each of two servers: ${orders(sold)} for ${units(stock)}. The row lock sold exactly what there is, at ${n(row)} a second.`,
+  'lesson.2.shown': ({ sold, stock, row, rowSpeed, redis }) => `With a mutex in each of two servers: ${orders(sold)} for ${units(stock)}. With the row lock: ${n(row)}, at ${n(rowSpeed)} clicks a second. With the Redis lock, whose holder sometimes stands still: ${n(redis)}.`,
 
   'lesson.3.title': 'Optimistic',
   'lesson.3.text': [
@@ -32,7 +33,7 @@ export default {
   ],
   'lesson.3.ask': 'With a version and no second try: what will 200 buyers leave of 20 units?',
   'lesson.3.choices': ['Nothing, all 20 are sold', 'Units, though buyers were turned away', 'Less than nothing: it oversells'],
-  'lesson.3.shown': ({ sold, unsold, retried, sql }) => `Without a second try: ${orders(sold)}, ${units(unsold)} unsold. With one: ${n(retried)}, for ${n(sql)} SQL calls per order.`,
+  'lesson.3.shown': ({ sold, unsold, retried, sql }) => `Without a second try: ${orders(sold)}, ${units(unsold)} unsold. With one: ${n(retried)}, for ${n(sql)} SQL statements per order.`,
 
   'lesson.4.title': 'The guard',
   'lesson.4.text': [
@@ -40,9 +41,9 @@ export default {
     'There is nothing to get wrong between two steps, since there is one step. Nobody reads first, nobody tries again, and no lock is held across the network while your program thinks. The same holds for the window: put `now() >= starts_at and now() < ends_at` beside it and nobody buys early because his server\'s clock is fast.',
     'This line is what the shop rests on, whatever stands before it. Queues and caches make it fast. This makes it right. Cancelling and paying are guarded the same way.',
   ],
-  'lesson.4.ask': 'All of these are right. Which one sells fastest on this machine?',
+  'lesson.4.ask': 'All of these are right. Which one answers fastest on this machine?',
   'lesson.4.choices': ['The row lock (for update)', 'Optimistic with retry', 'The guarded update'],
-  'lesson.4.shown': ({ lock, retry, guard }) => `Orders a second: row lock ${n(lock)}, optimistic ${n(retry)}, guarded update ${n(guard)}. Differences of a few per cent are noise; run it again.`,
+  'lesson.4.shown': ({ lock, retry, guard }) => `Clicks answered a second: row lock ${n(lock)}, optimistic ${n(retry)}, guarded update ${n(guard)}. Differences of a few per cent are noise; run it again.`,
 
   'lesson.5.title': 'Double click',
   'lesson.5.text': [
@@ -80,9 +81,9 @@ export default {
     'You can split the row: one row per unit, and `skip locked` so that each takes another. It helps, and costs a row per unit. Or you can do more per turn. If a hundred buyers wait anyway, take the row once, insert a hundred orders in one statement, subtract a hundred, commit once.',
     'The shop does both ends this way. A lane gathers whoever waits, up to 256, into one script call. The pool then settles up to 2,000 tickets in one transaction. Nobody waits for a batch to fill: alone, you go alone. A batch only grows while the one before it is being worked on.',
   ],
-  'lesson.8.ask': 'One order a transaction needs several SQL calls. How many does the shop need per order in a rush?',
-  'lesson.8.choices': ['Two or more, like everybody', 'About one', 'Less than one half'],
-  'lesson.8.shown': ({ shopSql, oneSql, shop, one }) => `SQL calls per order: ${n(shopSql)} in the shop, ${n(oneSql)} with one order a transaction. Orders a second: ${n(shop)} and ${n(one)}.`,
+  'lesson.8.ask': '2,000 buyers, 1,000 units. How many SQL statements does the shop need per order, those for the losers included?',
+  'lesson.8.choices': ['Two or more, like everybody', 'About one', 'Less than a half'],
+  'lesson.8.shown': ({ shopSql, oneSql, shop, one }) => `Statements per order: ${few(shopSql)} in the shop, ${few(oneSql)} with one order a transaction. Clicks answered a second: ${n(shop)} and ${n(one)}.`,
 
   'lesson.9.title': 'Hidden address and captcha',
   'lesson.9.text': [
@@ -90,6 +91,10 @@ export default {
     'The courses keep a random path in Redis and look it up at each click. Ours is signed: user, expiry and an HMAC over both, the sale and the session. To check it costs arithmetic and no question to anybody, so a flood of made-up addresses never reaches Redis. Nobody else can use yours, nor you in another sale.',
     'A sum dies with its first answer, right or wrong. Otherwise a program would simply guess on.',
   ],
+  'lesson.9.ask': 'Bots try addresses that are not theirs. What does each try cost Redis?',
+  'lesson.9.choices': ['One look, whichever kind of address', 'One look where addresses are kept in Redis, nothing where they are signed', 'Nothing, with either kind'],
+  'lesson.9.shown': ({ tries, fixedIn, bots, keptIn, kept, signedIn, signed }) =>
+    `${n(tries)} tries of the bots. At a fixed address ${n(fixedIn)} came in and took ${units(bots)}. Kept in Redis: ${n(keptIn)} came in, ${n(kept)} commands. Signed: ${n(signedIn)} came in, ${n(signed)} commands.`,
 
   'lesson.10.title': 'Limits and the big gate',
   'lesson.10.text': [
@@ -97,6 +102,10 @@ export default {
     'A bucket does not know how much there is to sell. The big gate does: at most five addresses are alive for each unit left, and never fewer than 64 may be. Who gets none is told to wait, and is told sold out when it is. So the crowd behind the gate stays in proportion to the stock.',
     'A full queue is an answer too: 503 with `Retry-After`. It never grows without bound, and never reads as "sold out".',
   ],
+  'lesson.10.ask': '50 units, 200 people who ask once, and one bot that asks 1,000 times. Without a limit, who gets most?',
+  'lesson.10.choices': ['The people: there are 200 of them', 'The bot: it asks more often'],
+  'lesson.10.shown': ({ bot, people, bucketBot, bucketPeople, everybody, alive, waiting }) =>
+    `Without a limit: bot ${n(bot)}, people ${n(people)}. With a bucket per user: bot ${n(bucketBot)}, people ${n(bucketPeople)}. Addresses alive: ${n(everybody)} without the big gate, ${n(alive)} with it, and ${n(waiting)} buyers told to wait.`,
 
   'lesson.11.title': 'Late payment',
   'lesson.11.text': [
@@ -104,6 +113,10 @@ export default {
     'Every change of an order is one conditional update. Expiry says `where status = \'pending\' and expires_at <= clock_timestamp()`, paying says the same with `>`, by the same clock, on the same row. One of them changes the row; the other finds nothing to change. The unit goes back in the transaction that cancelled, so twice is impossible.',
     'Money that arrives too late is not lost and does not revive the order: it is recorded as due back in the same transaction, and a worker returns it. At the gate nobody adds one. A comparison with Postgres sets its stock.',
   ],
+  'lesson.11.ask': '200 orders run out just as their money arrives. "Select, then update": how many units are there afterwards, paid for or on sale?',
+  'lesson.11.choices': ['200, as before', 'More than there ever were', 'Fewer'],
+  'lesson.11.shown': ({ units: all, both, of, guarded, guardedBoth, refunded }) =>
+    `Select, then update: ${units(all)} out of ${n(of)}; ${orders(both)} paid for and put back on sale as well. One conditional update: ${units(guarded)}, ${n(guardedBoth)} both; the money of ${n(refunded)} came too late and goes back.`,
 
   'lesson.12.title': 'Caches',
   'lesson.12.text': [
@@ -111,4 +124,8 @@ export default {
     'Avalanche: a thousand entries that were filled together run out together. The courses spread their ends. An entry of ours lives one second and is read anew only when somebody asks, by one for all; if Postgres doesn\'t answer, what is up to a minute old is served and marked.',
     'Cached stock is for looking at, never for selling. Nothing that decides reads the cache.',
   ],
+  'lesson.12.ask': 'The entry everybody reads runs out as 500 readers come. How many of them read the database, if nothing prevents it?',
+  'lesson.12.choices': ['One', 'Fewer than 100', '100 or more'],
+  'lesson.12.shown': ({ everybody, flight, unknown, remembered, together, jitter }) =>
+    `Reads of the database: ${n(everybody)}, and ${n(flight)} with a single flight. Unknown ids: ${n(unknown)}, and ${n(remembered)} when the "no" is remembered. At one time, when all ends together: ${n(together)}, and ${n(jitter)} when the ends are spread.`,
 };

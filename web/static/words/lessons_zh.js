@@ -1,5 +1,6 @@
 // 十二课。text 是段落，反引号里的是代码。
 const n = (x) => Number(x).toLocaleString('zh-CN', { maximumFractionDigits: x < 100 ? 1 : 0 });
+const few = (x) => Number(x).toLocaleString('zh-CN', { maximumFractionDigits: 2 });
 
 export default {
   'lesson.1.title': '超卖',
@@ -20,7 +21,7 @@ export default {
   ],
   'lesson.2.ask': '两台服务器，各自用互斥锁包住“先读后写”，结果是？',
   'lesson.2.choices': ['一个一个来，卖得正好', '超卖：各锁各的', '剩下没卖完'],
-  'lesson.2.shown': ({ sold, stock, row }) => `两台服务器各一把互斥锁：库存 ${n(stock)} 件，订单 ${n(sold)} 个。行锁卖得正好，每秒 ${n(row)} 单。`,
+  'lesson.2.shown': ({ sold, stock, row, rowSpeed, redis }) => `库存 ${n(stock)} 件。两台服务器各一把互斥锁：订单 ${n(sold)} 个。行锁：${n(row)} 个，每秒应答 ${n(rowSpeed)} 次点击。Redis 锁，持有者偶尔停顿：${n(redis)} 个。`,
 
   'lesson.3.title': '乐观锁',
   'lesson.3.text': [
@@ -30,7 +31,7 @@ export default {
   ],
   'lesson.3.ask': '用版本号、不重试：200 个买家抢 20 件，会剩下什么？',
   'lesson.3.choices': ['不剩，20 件全卖完', '有剩余，却有买家被拒', '反而超卖'],
-  'lesson.3.shown': ({ sold, unsold, retried, sql }) => `不重试：订单 ${n(sold)} 个，剩 ${n(unsold)} 件没卖出。重试：剩 ${n(retried)} 件，每单 ${n(sql)} 次 SQL。`,
+  'lesson.3.shown': ({ sold, unsold, retried, sql }) => `不重试：订单 ${n(sold)} 个，剩 ${n(unsold)} 件没卖出。重试：剩 ${n(retried)} 件，每单 ${n(sql)} 条 SQL。`,
 
   'lesson.4.title': '带条件的更新',
   'lesson.4.text': [
@@ -38,9 +39,9 @@ export default {
     '两步之间出不了错，因为只有一步。没有人先读，没有人重试，也没有锁隔着网络等你的程序想事情。时间窗也一样：旁边再写上 `now() >= starts_at and now() < ends_at`，就不会有人因为自己的服务器时钟快而提前买到。',
     '不管前面挡着什么，这一行是整个店的根基。队列和缓存让它快，它让结果对。取消和支付也是这样写的。',
   ],
-  'lesson.4.ask': '这几种都对。在这台机器上哪种卖得最快？',
+  'lesson.4.ask': '这几种都对。在这台机器上哪种答得最快？',
   'lesson.4.choices': ['行锁（for update）', '乐观锁加重试', '带条件的更新'],
-  'lesson.4.shown': ({ lock, retry, guard }) => `每秒订单：行锁 ${n(lock)}，乐观锁 ${n(retry)}，带条件的更新 ${n(guard)}。相差百分之几只是波动，再运行一次看看。`,
+  'lesson.4.shown': ({ lock, retry, guard }) => `每秒应答的点击：行锁 ${n(lock)}，乐观锁 ${n(retry)}，带条件的更新 ${n(guard)}。相差百分之几只是波动，再运行一次看看。`,
 
   'lesson.5.title': '重复点击与唯一索引',
   'lesson.5.text': [
@@ -78,9 +79,9 @@ export default {
     '可以把行拆开：一件一行，用 `skip locked` 各拿各的。有用，代价是每件一行。也可以让每一轮多做点事：反正有一百个人在等，那就锁一次行，一条语句插一百个订单，一次减一百，提交一次。',
     '我们的店两头都这样做。lane 把正在等的人收拢起来，最多 256 个，合成一次脚本调用；pool 再把最多 2,000 张票放进一个事务。没有人为了凑满一批而等：一个人来，就一个人走。只有前一批还在做的时候，后一批才会变大。',
   ],
-  'lesson.8.ask': '一单一个事务，每单要好几次 SQL。抢购时我们的店每单要几次？',
-  'lesson.8.choices': ['两次以上，和别人一样', '大约一次', '不到半次'],
-  'lesson.8.shown': ({ shopSql, oneSql, shop, one }) => `每单 SQL 次数：本店 ${n(shopSql)}，一单一个事务 ${n(oneSql)}。每秒订单：${n(shop)} 和 ${n(one)}。`,
+  'lesson.8.ask': '2,000 个买家，1,000 件。连没抢到的人也算上，我们的店每单要几条 SQL？',
+  'lesson.8.choices': ['两条以上，和别人一样', '大约一条', '不到半条'],
+  'lesson.8.shown': ({ shopSql, oneSql, shop, one }) => `每单 SQL 条数：本店 ${few(shopSql)}，一单一个事务 ${few(oneSql)}。每秒应答的点击：${n(shop)} 和 ${n(one)}。`,
 
   'lesson.9.title': '隐藏地址与验证码',
   'lesson.9.text': [
@@ -88,6 +89,10 @@ export default {
     '课程把随机路径存在 Redis 里，每次点击去查。我们的是签名：用户、到期时间，加上对这两样、活动和会话算出的 HMAC。验证只需计算，不用问任何人，所以成堆编造的地址到不了 Redis。你的地址别人用不了，你自己在别的场次也用不了。',
     '一道题答过一次就作废，不论对错。否则程序会一直猜下去。',
   ],
+  'lesson.9.ask': '机器人拿不属于自己的地址来试。每试一次，Redis 要付出什么？',
+  'lesson.9.choices': ['查一次，不管哪种地址', '地址存在 Redis 里的要查一次，签名的不用', '哪种都不用'],
+  'lesson.9.shown': ({ tries, fixedIn, bots, keptIn, kept, signedIn, signed }) =>
+    `机器人试了 ${n(tries)} 次。固定地址：进来 ${n(fixedIn)} 次，抢走 ${n(bots)} 件。存在 Redis 里：进来 ${n(keptIn)} 次，${n(kept)} 条命令。签名：进来 ${n(signedIn)} 次，${n(signed)} 条命令。`,
 
   'lesson.10.title': '限流与大闸',
   'lesson.10.text': [
@@ -95,6 +100,10 @@ export default {
     '令牌桶不知道有多少货。大闸知道：每剩一件，最多有五个活着的地址，但总能给出 64 个。没拿到的先等；抢光了就说抢光。这样闸后面的人数始终和库存成比例。',
     '队列满了也是一种回答：503 加 `Retry-After`。它从不无限变长，也从不说成“抢光了”。',
   ],
+  'lesson.10.ask': '50 件货，200 个人各问一次，一个机器人问 1,000 次。不限流，谁拿得多？',
+  'lesson.10.choices': ['人：有 200 个呢', '机器人：它问得勤'],
+  'lesson.10.shown': ({ bot, people, bucketBot, bucketPeople, everybody, alive, waiting }) =>
+    `不限流：机器人 ${n(bot)} 件，人 ${n(people)} 件。每个用户一个令牌桶：机器人 ${n(bucketBot)} 件，人 ${n(bucketPeople)} 件。活着的地址：没有大闸 ${n(everybody)} 个，有大闸 ${n(alive)} 个，另有 ${n(waiting)} 个买家先等着。`,
 
   'lesson.11.title': '超时、迟到的付款与还库存',
   'lesson.11.text': [
@@ -102,6 +111,10 @@ export default {
     '订单的每次变化都是一条带条件的更新。过期写的是 `where status = \'pending\' and expires_at <= clock_timestamp()`，付款写的一样，只是换成 `>`，同一个时钟，同一行。两个里只有一个改得动，另一个找不到可改的。还库存和取消在同一个事务里，所以不可能还两次。',
     '迟到的钱不会丢，也不会让订单复活：同一个事务里记为待退，由后台退回。入口处没有谁去“加一”，而是和 Postgres 对过之后把库存设好。',
   ],
+  'lesson.11.ask': '200 个订单到期时，钱也正好到。用“先查再改”，之后付了款的和在售的一共有几件？',
+  'lesson.11.choices': ['200，和原来一样', '比原有的还多', '变少了'],
+  'lesson.11.shown': ({ units: all, both, of, guarded, guardedBoth, refunded }) =>
+    `先查再改：${n(of)} 件变成 ${n(all)} 件，有 ${n(both)} 单既收了钱又放回去卖。一条带条件的更新：${n(guarded)} 件，两样都占的 ${n(guardedBoth)} 单；${n(refunded)} 单的钱到得太晚，退回。`,
 
   'lesson.12.title': '缓存穿透、击穿与雪崩',
   'lesson.12.text': [
@@ -109,4 +122,8 @@ export default {
     '雪崩：一起放进去的一千条一起到期。课程把到期时间打散。我们的每条只活一秒，有人问才重读，一个人读大家用；Postgres 不回答时，就给一分钟以内的旧内容并注明。',
     '缓存里的库存只给人看，从不用来卖。凡是做决定的地方都不读缓存。',
   ],
+  'lesson.12.ask': '人人在读的那一条到期了，500 个读者同时来。什么都不做，有几个会去读数据库？',
+  'lesson.12.choices': ['一个', '不到 100 个', '100 个或更多'],
+  'lesson.12.shown': ({ everybody, flight, unknown, remembered, together, jitter }) =>
+    `读数据库的次数：${n(everybody)}；一个读、大家用：${n(flight)}。不存在的编号：${n(unknown)}；记住“没有”：${n(remembered)}。一起到期时同时在读的：${n(together)}；打散到期：${n(jitter)}。`,
 };
