@@ -27,15 +27,15 @@ export function Bench({ lab, runs }) {
             onChange=${(e) => { const on = e.currentTarget.checked; choose((x) => (x.name === w.name ? on : plan.strategies.includes(x.name))); }} />
           <span>${nameOf(w.name)}</span></label>`)}</div></fieldset>
       <fieldset class="numbers"><legend>${t('bench.crowd')}</legend>
-        <${Number_} label=${t('bench.buyers')} name="buyers" min=${1} max=${lab.max.buyers} plan=${plan} change=${change} />
-        <${Number_} label=${t('bench.stock')} name="stock" min=${1} max=${lab.max.stock} plan=${plan} change=${change} />
-        <${Number_} label=${t('bench.double')} name="double_clicks" min=${0} max=${100} plan=${plan} change=${change} />
-        <${Number_} label=${t('bench.seed')} name="seed" min=${0} max=${1_000_000_000} plan=${plan} change=${change} />
-        <${Number_} label=${t('bench.seconds')} name="seconds" min=${1} max=${lab.max.seconds} plan=${plan} change=${change} />
+        <${Amount} label=${t('bench.buyers')} name="buyers" min=${1} max=${lab.max.buyers} plan=${plan} change=${change} />
+        <${Amount} label=${t('bench.stock')} name="stock" min=${1} max=${lab.max.stock} plan=${plan} change=${change} />
+        <${Amount} label=${t('bench.double')} name="double_clicks" min=${0} max=${100} plan=${plan} change=${change} />
+        <${Amount} label=${t('bench.seed')} name="seed" min=${0} max=${1_000_000_000} plan=${plan} change=${change} />
+        <${Amount} label=${t('bench.seconds')} name="seconds" min=${1} max=${lab.max.seconds} plan=${plan} change=${change} />
       </fieldset>
       <fieldset><legend>${t('bench.faults')}</legend>
         <div class="checks">${lab.faults.map((f) => html`<label key=${f}>
-          <input type="checkbox" checked=${plan.faults.includes(f)} onChange=${(e) => change({ faults: toggle(plan.faults, f, e.currentTarget.checked) })} />
+          <input type="checkbox" data-test=${'fault-' + f} checked=${plan.faults.includes(f)} onChange=${(e) => change({ faults: toggle(plan.faults, f, e.currentTarget.checked) })} />
           <span>${t('fault.' + f)}</span></label>`)}</div></fieldset>
       <button class="button" data-test="bench-run" disabled=${runs.busy || !plan.strategies.length}>${t(runs.busy ? 'run.running' : 'run.go')}</button>
     </form>
@@ -43,7 +43,7 @@ export function Bench({ lab, runs }) {
   </section>`;
 }
 
-function Number_({ label, name, min, max, plan, change }) {
+function Amount({ label, name, min, max, plan, change }) {
   return html`<label class="field"><span>${label}</span>
     <input type="number" inputmode="numeric" required min=${min} max=${max} step="1" value=${plan[name]} data-test=${'bench-' + name}
       onInput=${(e) => e.currentTarget.validity.valid && change({ [name]: e.currentTarget.valueAsNumber })} /></label>`;

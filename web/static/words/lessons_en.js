@@ -1,6 +1,6 @@
 // The twelve lessons. `text` is paragraphs; what stands between backticks is code.
 const n = (x) => Number(x).toLocaleString('en-GB', { maximumFractionDigits: x < 100 ? 1 : 0 });
-const few = (x) => Number(x).toLocaleString('en-GB', { maximumFractionDigits: 2 });
+const few = (x) => (x < 0.1 ? 'less than 0.1' : n(x));
 const units = (x) => `${n(x)} ${x === 1 ? 'unit' : 'units'}`;
 const orders = (x) => `${n(x)} ${x === 1 ? 'order' : 'orders'}`;
 

@@ -1,6 +1,6 @@
 // 十二课。text 是段落，反引号里的是代码。
 const n = (x) => Number(x).toLocaleString('zh-CN', { maximumFractionDigits: x < 100 ? 1 : 0 });
-const few = (x) => Number(x).toLocaleString('zh-CN', { maximumFractionDigits: 2 });
+const few = (x) => (x < 0.1 ? '不到 0.1' : n(x));
 
 export default {
   'lesson.1.title': '超卖',
