@@ -1,5 +1,5 @@
 // What a run shows while it goes on and when it is over.
-import { html } from './lib/preact.js';
+import { html, useLayoutEffect, useRef } from './lib/preact.js';
 import { lang, t, why } from './i18n.js';
 
 const number = (n, digits = 0) =>
@@ -35,13 +35,15 @@ export const refusal = (answer) => (answer.code === 'replaced' ? t('run.replaced
 
 // Live shows the way at work: units fall, orders rise. Orders past the stock have a colour, a pattern and words.
 function Live({ plan, now, done, stop }) {
+  const box = useRef();
+  useLayoutEffect(() => box.current.scrollIntoView({ block: 'nearest' }), []);
   const ways = plan ? plan.strategies.length : 0;
   const stock = plan ? plan.stock : 0;
   const { left = stock, sold = 0, asked = 0, buyers = plan ? plan.buyers : 0 } = now || {};
   const over = Math.max(0, sold - stock);
   const whole = Math.max(stock, sold, 1);
   const share = (n) => ({ width: `${Math.max(0, Math.min(100, n / whole * 100))}%` });
-  return html`<section class="live" aria-label=${t('run.live')}>
+  return html`<section class="live" ref=${box} aria-label=${t('run.live')}>
     <div class="livehead"><h3>${now ? nameOf(now.strategy) : t('run.starting')}</h3>
       ${ways > 1 && html`<span class="more">${t('run.nth', { n: Math.min(done + 1, ways), of: ways })}</span>`}
       <button type="button" class="button quiet" data-test="stop" onClick=${stop}>${t('run.stop')}</button></div>

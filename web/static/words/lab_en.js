@@ -188,7 +188,7 @@ export default {
   'race.buyer': ({ n }) => `Buyer ${n}`,
   'race.click': ({ n }) => `Click ${n}, one buyer`,
   'race.ms': ({ at, took }) => `${at} ms · took ${took} ms`,
-  'race.waits': 'waiting…',
+  'race.waits': 'no answer yet…',
   'race.end': ({ sold, stock, left, one }) => `${s(stock, 'unit', 'units')}, ${s(sold, 'order', 'orders')}${one ? ' of one buyer' : ''}; the way believes that ${left} ${left === 1 ? 'is' : 'are'} left.`,
   'race.source': 'Read the lines',
   'race.see': 'See two buyers race',

@@ -186,7 +186,7 @@ export default {
   'race.buyer': ({ n }) => `买家 ${n}`,
   'race.click': ({ n }) => `同一买家，第 ${n} 下`,
   'race.ms': ({ at, took }) => `${at} 毫秒 · 用时 ${took} 毫秒`,
-  'race.waits': '等待中…',
+  'race.waits': '还没有结果…',
   'race.end': ({ sold, stock, left, one }) => `${stock} 件货，${sold} 个订单${one ? '，都是同一买家的' : ''}；这种写法以为还剩 ${left} 件。`,
   'race.source': '看代码',
   'race.see': '看两个买家怎么抢',

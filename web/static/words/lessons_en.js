@@ -21,7 +21,7 @@ export default {
     'A lock in the database is seen by all: `select ... for update` holds the row until the transaction ends, an advisory lock holds a number of your choice. Both are right. Both make everybody wait for everybody, for as long as one round trip more than the work itself takes.',
     'A lock in Redis (`SET NX` with an expiry) is seen by all too, but it runs out. A holder that pauses for longer than the expiry wakes up believing that it still holds it. The shop does lock the sale\'s row, once for a whole batch, never once per buyer.',
   ],
-  'lesson.2.ask': 'Two servers, each with a mutex round read-then-write. What will they do?',
+  'lesson.2.ask': 'Two servers, each with a mutex around read-then-write. What will they do?',
   'lesson.2.choices': ['Sell exactly what there is: one at a time', 'Oversell: each has a lock of its own', 'Leave units unsold'],
   'lesson.2.shown': ({ sold, stock, row, rowSpeed, redis }) => `With a mutex in each of two servers: ${orders(sold)} for ${units(stock)}. With the row lock: ${n(row)}, at ${n(rowSpeed)} clicks a second. With the Redis lock, whose holder sometimes stands still: ${n(redis)}.`,
 
