@@ -52,7 +52,10 @@ func TestLabOversellsOnThePageAndTheGuardDoesNot(t *testing.T) {
 	l := openLab(t)
 	v := visit(t, root, l.URL, "en-GB")
 	v.looksAt(1280, 900, false)
-	v.goTo("/lab.html#bench")
+	v.goTo("/")
+	v.clicks("to-lab") // a sandbox's pages lead there
+	v.sees(test("lesson"))
+	v.clicks("part-bench")
 	v.clicks("bench-run") // read-then-write and guard: that is what the bench begins with
 	v.sees(test("run") + `[data-state="done"]`)
 

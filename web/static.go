@@ -21,7 +21,7 @@ var embedded embed.FS
 
 // assets are the embedded pages and what they need, compressed once. An asset's address holds a hash of them all,
 // /static/<hash>/app.css, so a browser may keep it for a year and relative imports between modules just work. Pages
-// are asked for anew each time, by their ETag.
+// are asked for anew each time, by their ETag; those of a sandbox lead to its lab.
 type assets struct {
 	hash  string
 	files map[string]*file // by address
@@ -32,7 +32,7 @@ type file struct {
 	kind, keep []string // header values
 }
 
-func loadAssets() (*assets, error) {
+func loadAssets(sandbox bool) (*assets, error) {
 	root, err := fs.Sub(embedded, "static")
 	if err != nil {
 		return nil, fmt.Errorf("read the pages: %w", err)
@@ -61,6 +61,9 @@ func loadAssets() (*assets, error) {
 		if path.Ext(name) == ".html" {
 			at, keep = "/"+name, noCache
 			b = bytes.ReplaceAll(b, []byte(`"/static/`), []byte(`"`+a.prefix()))
+			if sandbox {
+				b = bytes.Replace(b, []byte("<html "), []byte("<html data-lab "), 1)
+			}
 		}
 		body, err := p.pack(b)
 		if err != nil {

@@ -106,7 +106,7 @@ func New(cfg Config, d Deps, self string) (*Server, error) {
 	s := &Server{Deps: d, cfg: cfg, closing: make(chan struct{}), events: make(chan struct{}, maxListeners), mine: listeners{of: map[int64]int{}},
 		faults: rate.Sometimes{Interval: time.Second}, users: newBuckets[int64](cfg.rate), pictures: newBuckets[int64](cfg.rate), words: newBuckets[int64](wordsRate), addrs: newBuckets[netip.Addr](cfg.ipRate)}
 	var err error
-	if s.assets, err = loadAssets(); err != nil {
+	if s.assets, err = loadAssets(d.Sandbox); err != nil {
 		return nil, err
 	}
 	if s.prepared, err = newPrepared(); err != nil {

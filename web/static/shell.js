@@ -10,6 +10,9 @@ export function mount(Page) {
   render(html`<${Shell} Page=${Page} />`, root);
 }
 
+// The lab is for the sandbox, whose pages say what they are, and for administrators.
+const inSandbox = 'lab' in document.documentElement.dataset;
+
 // title names the page in the browser's tab.
 export const title = (...parts) => {
   document.title = [...parts.filter(Boolean), t('shop')].join(' · ');
@@ -32,7 +35,8 @@ function Shell({ Page }) {
       </div>
     </header>
     <main id="main" class="wide" tabindex="-1"><${Page} lang=${lang} user=${user} /></main>
-    <footer class="wide"><p>${t('foot.1')} ${t('foot.2')}</p></footer>`;
+    <footer class="wide"><p>${t('foot.1')} ${t('foot.2')}</p>
+      ${(inSandbox || user?.role === 'admin') && html`<p><a href="/lab.html" data-test="to-lab">${t('foot.lab')}</a></p>`}</footer>`;
 }
 
 function Who({ user }) {

@@ -12,6 +12,7 @@ export default {
   stale: 'The connection is shaky, so figures may be a little old. Reconnecting.',
   'foot.1': 'Countdowns run on the shop\'s clock.',
   'foot.2': 'One per person per sale.',
+  'foot.lab': 'The lab: see a flash sale go wrong, and put it right',
 
   // list
   'list.title': 'Flash sales',
