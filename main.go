@@ -220,6 +220,7 @@ func welcome(w io.Writer, c *commands, doors *web.Doors, s *backend.Stores, play
 	fmt.Fprintf(w, "miaosha is open at %s  (ready in %.1f s)\n", doors.URL(), took.Seconds())
 	if c.Backend.Sandboxed() {
 		fmt.Fprintf(w, "  demo buyer          %s / %s\n  demo administrator  %s / %s\n", demoBuyer, demoPassword, demoAdmin, demoPassword)
+		fmt.Fprintf(w, "  lab                 %s/lab.html\n", doors.URL())
 	}
 	if b := s.Sandbox; b != nil {
 		fmt.Fprintf(w, "  data                %s\n", b.DataDir)

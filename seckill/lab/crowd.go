@@ -196,8 +196,8 @@ func (r *run) count(ctx context.Context, h *heard) (Result, error) {
 		res.P99 = round(1000*h.waits[(len(h.waits)*99+99)/100-1].Seconds(), 1)
 	}
 	if res.Sold > 0 {
-		res.SQLPerOrder = round(float64(r.sql.Load())/float64(res.Sold), 1)
-		res.RedisPerOrder = round(float64(r.redis.Load())/float64(res.Sold), 1)
+		res.SQLPerOrder = round(float64(r.sql.Load())/float64(res.Sold), 2)
+		res.RedisPerOrder = round(float64(r.redis.Load())/float64(res.Sold), 2)
 	}
 	if h.silent > 0 {
 		res.Error = fmt.Sprintf("%d clicks got no answer in %d s; the last met: %v", h.silent, p.Seconds, h.fault)

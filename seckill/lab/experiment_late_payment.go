@@ -46,7 +46,8 @@ const (
 	lateConns    = 16
 	lateFirst    = 200 * time.Millisecond // until the first order ends
 	lateEvery    = 5 * time.Millisecond   // between the ends of two orders
-	lateApart    = 8 * time.Millisecond   // how far from its order's end a payment comes, at most
+	lateBefore   = 24 * time.Millisecond  // how long before its order's end a payment comes, at most
+	lateAfter    = 8 * time.Millisecond   // and how long after
 	lateThink    = 3 * time.Millisecond   // between the select and the update
 	latePatience = 10 * time.Millisecond  // a sweeper's pause
 )
@@ -79,7 +80,7 @@ func lateRace(ctx context.Context, s Stores, seed uint64, pay, expire func(conte
 	var all errgroup.Group
 	for id := 1; id <= lateOrders; id++ {
 		end := asked.Add(lateFirst + time.Duration(id)*lateEvery)
-		paid := end.Add(time.Duration(luck.Int64N(int64(2*lateApart))) - lateApart)
+		paid := end.Add(time.Duration(luck.Int64N(int64(lateBefore+lateAfter))) - lateBefore)
 		all.Go(func() error {
 			pause(ctx, time.Until(paid))
 			return pay(ctx, r, id)

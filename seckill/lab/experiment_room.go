@@ -75,24 +75,6 @@ func openTill(s Stores) (till, error) {
 	return till{rdb, new(atomic.Int64)}, err
 }
 
-// openRedis connects once more to where a client is connected. It takes of its options no more than it needs: the rest belongs
-// to that client.
-func openRedis(s Stores) (redis.UniversalClient, error) {
-	own := redis.UniversalOptions{ContextTimeoutEnabled: true, PoolSize: 32, MaxRetries: 1,
-		ReadTimeout: tidyLimit, WriteTimeout: tidyLimit, PoolTimeout: tidyLimit}
-	switch c := s.Redis.(type) {
-	case *redis.Client:
-		o := c.Options()
-		own.Addrs, own.Username, own.Password, own.DB, own.TLSConfig = []string{o.Addr}, o.Username, o.Password, o.DB, o.TLSConfig
-	case *redis.ClusterClient:
-		o := c.Options()
-		own.Addrs, own.Username, own.Password, own.TLSConfig, own.IsClusterMode = o.Addrs, o.Username, o.Password, o.TLSConfig, true
-	default:
-		return nil, fmt.Errorf("the lab's Redis: a client of type %T", c)
-	}
-	return redis.NewUniversalClient(&own), nil
-}
-
 // sell takes a unit if there is one.
 func (t till) sell(ctx context.Context, key string) (bool, error) {
 	t.asked.Add(1)

@@ -68,30 +68,14 @@ func (r *run) openNode(ctx context.Context, id, conns int) (n *node, err error) 
 		return nil, err
 	}
 	n.db.node = n
-	switch c := r.stores.Redis.(type) {
-	case *redis.Client:
-		opt := *c.Options()
-		opt.PoolSize, opt.MaxRetries, opt.PushNotificationProcessor = redisConns, 1, nil // the processor is one client's
-		opt.ReadTimeout, opt.WriteTimeout, opt.PoolTimeout = redisPatience, redisPatience, redisPatience
-		n.rdb = redis.NewClient(&opt)
-	case *redis.ClusterClient:
-		opt := *c.Options()
-		opt.PoolSize, opt.MaxRetries, opt.PushNotificationProcessor = redisConns, 1, nil // the processor is one client's
-		opt.ReadTimeout, opt.WriteTimeout, opt.PoolTimeout = redisPatience, redisPatience, redisPatience
-		n.rdb = redis.NewClusterClient(&opt)
-	default:
+	if n.rdb, err = openRedis(r.stores); err != nil {
 		n.db.Pool.Close()
-		return nil, fmt.Errorf("the lab's Redis: a client of type %T", c)
+		return nil, err
 	}
 	n.rdb.AddHook(calls{n})
 	n.strategy = r.way.open(n)
 	return n, nil
 }
-
-const (
-	redisConns    = 64
-	redisPatience = 10 * time.Second // a crowd waits; the shop's own limits are shorter and in its engine
-)
 
 // Ready opens all of the node's connections, so that the crowd does not pay for that.
 func (n *node) Ready(ctx context.Context) error {

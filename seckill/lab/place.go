@@ -66,6 +66,29 @@ func openPlace(ctx context.Context, s Stores, schema string) (p *place, err erro
 	return p, nil
 }
 
+const (
+	redisConns    = 64
+	redisPatience = 10 * time.Second // a crowd waits; the shop's own limits are shorter and in its engine
+)
+
+// openRedis connects once more to where a client is connected. It takes of its options no more than it needs: the rest belongs
+// to that client.
+func openRedis(s Stores) (redis.UniversalClient, error) {
+	own := redis.UniversalOptions{ContextTimeoutEnabled: true, PoolSize: redisConns, MaxRetries: 1,
+		ReadTimeout: redisPatience, WriteTimeout: redisPatience, PoolTimeout: redisPatience}
+	switch c := s.Redis.(type) {
+	case *redis.Client:
+		o := c.Options()
+		own.Addrs, own.Username, own.Password, own.DB, own.TLSConfig = []string{o.Addr}, o.Username, o.Password, o.DB, o.TLSConfig
+	case *redis.ClusterClient:
+		o := c.Options()
+		own.Addrs, own.Username, own.Password, own.TLSConfig, own.IsClusterMode = o.Addrs, o.Username, o.Password, o.TLSConfig, true
+	default:
+		return nil, fmt.Errorf("the lab's Redis: a client of type %T", c)
+	}
+	return redis.NewUniversalClient(&own), nil
+}
+
 // close removes the place, whatever became of ctx.
 func (p *place) close(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), tidyLimit)

@@ -96,7 +96,7 @@ func writeLab(w io.Writer, p lab.Plan, results []lab.Result) error {
 	fmt.Fprintf(w, "%-16s %5s %9s %7s %11s %5s %9s %9s %8s %10s %12s\n", "strategy", "sold", "oversold", "unsold", "duplicates", "lost",
 		"seconds", "clicks/s", "p99 ms", "SQL/order", "Redis/order")
 	for _, r := range results {
-		_, err := fmt.Fprintf(w, "%-16s %5d %9s %7s %11s %5s %9.3f %9.0f %8.0f %10.1f %12.1f  %s\n", r.Strategy, r.Sold, unless0(r.Oversold),
+		_, err := fmt.Fprintf(w, "%-16s %5d %9s %7s %11s %5s %9.3f %9.0f %8.0f %10.2f %12.2f  %s\n", r.Strategy, r.Sold, unless0(r.Oversold),
 			unless0(r.Unsold), unless0(r.Duplicates), unless0(r.Lost), r.Seconds, r.PerSecond, r.P99, r.SQLPerOrder, r.RedisPerOrder, verdictOf(r))
 		if err != nil {
 			return err

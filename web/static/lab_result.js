@@ -6,6 +6,7 @@ const number = (n, digits = 0) =>
   Number(n || 0).toLocaleString(lang() === 'zh' ? 'zh-CN' : 'en-GB', { minimumFractionDigits: digits, maximumFractionDigits: digits });
 export const count = (n) => number(n);
 export const speed = (n) => number(n, n > 0 && n < 100 ? 1 : 0);
+const each = (n) => number(n, n > 0 && n < 1 ? 2 : 1);
 export const nameOf = (way) => t('way.' + way);
 
 // said writes what a result comes to, in words: never by colour alone.
@@ -77,7 +78,7 @@ export function Results({ results }) {
         <li key=${r.strategy} data-right=${r.right ? 'yes' : 'no'}>
           <span class="barname">${nameOf(r.strategy)}</span><b>${t('result.perSecond', { n: speed(r.per_second) })}</b>
           <span class="meter" aria-hidden="true"><i style=${{ width: `${(r.per_second || 0) / best * 100}%` }}></i></span>
-          <span class="more">${t('result.cost', { p99: speed(r.p99_ms), sql: number(r.sql_per_order, 1), redis: number(r.redis_per_order, 1), seconds: number(r.seconds, 2) })}</span>
+          <span class="more">${t('result.cost', { p99: speed(r.p99_ms), sql: each(r.sql_per_order), redis: each(r.redis_per_order), seconds: number(r.seconds, 2) })}</span>
         </li>`)}</ul>
       <p class="more small">${t('result.pricesMore')}</p>
     </section>
