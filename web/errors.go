@@ -71,6 +71,7 @@ var refusals = []refusal{
 	{err: goods.ErrSoldOut, status: 410, code: "sold_out", zh: "已抢光", en: "Sold out"},
 	{err: errLabNoRight, status: 409, code: "lab_unavailable", zh: "本店的数据库账号无权建立实验用的 schema，实验室不可用",
 		en: "The lab is not available: this shop's database role may not make the lab's schema"},
+	{err: errLabTooLong, status: 409, code: "too_long", zh: "实验在限定时间内没有做完", en: "This took longer than the lab allows"},
 	{err: errLabStopped, status: 409, code: "stopped", zh: "实验已停止", en: "Stopped"},
 	{err: errTooLarge, status: 413, code: "too_large", zh: "请求内容过大", en: "The request is too large"},
 	{err: errMediaType, status: 415, code: "unsupported_media_type", zh: "请使用 application/json", en: "Please send application/json"},

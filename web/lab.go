@@ -20,6 +20,7 @@ var (
 	errLabBusy    = errors.New("web: the lab is in use")
 	errLabNoRight = errors.New("web: the database's role may not make the lab's schema")
 	errLabStopped = errors.New("web: the run was stopped")
+	errLabTooLong = errors.New("web: the lab's work took too long")
 )
 
 // labLimit is the time that a race and an experiment have. A run has a limit of its own.
@@ -166,10 +167,15 @@ func (l *Lab) once(ctx context.Context, do func(context.Context) (any, error)) (
 	}
 	select {
 	case <-done:
-		return given, labError(fault)
+		if fault == nil || ctx.Err() == nil {
+			return given, labError(fault)
+		}
 	case <-ctx.Done(): // it ends in a moment, and then the lab is free
-		return nil, ctx.Err()
 	}
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return nil, errLabTooLong
+	}
+	return nil, ctx.Err()
 }
 
 // labError gives the one fault that is nobody's its name: a shop whose role has no more rights than it needs has no lab.
@@ -209,6 +215,9 @@ func (s *Server) startLab(w http.ResponseWriter, r *http.Request) error {
 	}
 	if field, reason := s.Lab.Check(in); field != "" {
 		return fieldError{field, reason}
+	}
+	if in.Faults == nil {
+		in.Faults = []string{}
 	}
 	id, err := s.Lab.start(in)
 	if err != nil {

@@ -209,7 +209,7 @@ func TestLabWaitsForNobodyWhoHasGone(t *testing.T) {
 		if a := b.post("/api/lab/try", aTry); a.Status != 200 {
 			t.Errorf("the next: %+v", a)
 		}
-		if a := b.post("/api/lab/race", aRace); a.Status != 503 || time.Since(began) != time.Second+labLimit {
+		if a := b.post("/api/lab/race", aRace); a.Status != 409 || a.Code != "too_long" || time.Since(began) != time.Second+labLimit {
 			t.Errorf("one that hangs: %+v after %v", a, time.Since(began))
 		}
 		synctest.Wait()

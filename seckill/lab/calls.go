@@ -160,6 +160,9 @@ func (n calls) redisCall(ctx context.Context, cmds []redis.Cmder, do func() erro
 	for i, c := range cmds {
 		results[i] = reply(c)
 	}
+	if err != nil && len(cmds) == 1 { // which the command itself does not know yet
+		results[0] = err.Error()
+	}
 	done(strings.Join(results, "; "))
 	return err
 }

@@ -96,6 +96,7 @@ func (t till) read(ctx context.Context, key string) (string, error) {
 type door struct {
 	*seckill.Engine
 	room
+	config seckill.Config
 	secret []byte
 	redis  redis.UniversalClient
 	stop   func() error
@@ -123,8 +124,8 @@ func openDoor(ctx context.Context, s Stores, captcha string, units int) (d door,
 		return d, err
 	}
 	d.secret = []byte("the lab has no secret worth keeping")
-	cfg := seckill.Config{Captcha: captcha, CaptchaAnswers: true, Gate: "redis", GateFactor: gateFactor, PathTTL: time.Minute, MaxInFlight: 4096, QMax: 20_000}
-	d.Engine, err = seckill.New(cfg, seckill.Deps{DB: d.db, Redis: d.redis, Sales: sales, Cache: goods.NewCache(sales),
+	d.config = seckill.Config{Captcha: captcha, CaptchaAnswers: true, Gate: "redis", GateFactor: gateFactor, PathTTL: time.Minute, MaxInFlight: 4096, QMax: 20_000}
+	d.Engine, err = seckill.New(d.config, seckill.Deps{DB: d.db, Redis: d.redis, Sales: sales, Cache: goods.NewCache(sales),
 		Orders: order.New(d.db, order.Config{PayWithin: time.Minute}), Secret: d.secret, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return d, err
@@ -142,6 +143,36 @@ func openDoor(ctx context.Context, s Stores, captcha string, units int) (d door,
 
 func (d door) close(ctx context.Context) error {
 	return errors.Join(d.stop(), d.room.close(ctx), d.redis.Close())
+}
+
+// sum asks the engine for a sum's answer until it gives one.
+func (d door) sum(ctx context.Context, token string) (answer string, err error) {
+	for {
+		_, answer, err = d.Captcha(ctx, d.number, token)
+		if !errors.Is(err, seckill.ErrBusy) || ctx.Err() != nil {
+			return answer, err
+		}
+		pause(ctx, again)
+	}
+}
+
+// counter counts the commands of a client.
+type counter struct{ n atomic.Int64 }
+
+func (c *counter) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (c *counter) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		c.n.Add(1)
+		return next(ctx, cmd)
+	}
+}
+
+func (c *counter) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		c.n.Add(int64(len(cmds)))
+		return next(ctx, cmds)
+	}
 }
 
 // gateFactor is the shop's default: addresses alive at once, per unit left.

@@ -58,7 +58,9 @@ func TestExperimentsShowTheirLesson(t *testing.T) {
 		for _, seed := range []uint64{1, 20261111} {
 			t.Run(fmt.Sprint(name, "/", seed), func(t *testing.T) {
 				s := stores(t)
-				tried, err := Try(t.Context(), s, name, seed)
+				ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // as at the face
+				defer cancel()
+				tried, err := Try(ctx, s, name, seed)
 				if err != nil || tried.Experiment != name || len(tried.Rows) != len(lessons[name]) {
 					t.Fatalf("%+v, %v", tried, err)
 				}
@@ -109,7 +111,7 @@ func TestExperimentsStop(t *testing.T) {
 	for _, name := range Experiments() {
 		t.Run(name, func(t *testing.T) {
 			s := stores(t)
-			ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+			ctx, cancel := context.WithTimeout(t.Context(), 60*time.Millisecond)
 			defer cancel()
 			if tried, err := Try(ctx, s, name, 1); err == nil || tried.Rows != nil {
 				t.Errorf("%+v, %v", tried, err)

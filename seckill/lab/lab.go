@@ -3,8 +3,10 @@
 //
 // Each way is a Strategy in a file of its own, strategy_*.go, which is written to be read. What is around them is the same
 // for all: a run gives a way a schema and Redis keys of its own, opens nodes (the processes of a shop, each with its own
-// connections), lets the crowd click, strikes with the faults of the plan, and then counts orders in Postgres. Nothing is
-// staged: a wrong way goes wrong because the crowd makes it.
+// connections), lets the crowd click, strikes with the faults of the plan, and then counts orders in Postgres. No outcome is
+// staged, but moments are: every way pauses for a millisecond where a shop would look up prices, a double click comes at once
+// and at two nodes, the holder of redis-lock sometimes pauses for longer than the lock lives, and a kill strikes the node that
+// has just said yes.
 //
 // The lab never touches the shop's tables, and the shop never imports it. Its faults act on its own connections alone.
 package lab
@@ -66,14 +68,20 @@ func (p Plan) Validate() error {
 		}
 		return nil
 	}
-	for _, name := range p.Strategies {
+	for i, name := range p.Strategies {
 		if wayOf(name) == nil {
 			return InvalidError{"strategies", fmt.Sprintf("there is no %q", name)}
 		}
+		if slices.Contains(p.Strategies[:i], name) {
+			return InvalidError{"strategies", fmt.Sprintf("%q comes twice", name)}
+		}
 	}
-	for _, name := range p.Faults {
+	for i, name := range p.Faults {
 		if !slices.Contains(Faults(), name) {
 			return InvalidError{"faults", fmt.Sprintf("there is no %q", name)}
+		}
+		if slices.Contains(p.Faults[:i], name) {
+			return InvalidError{"faults", fmt.Sprintf("%q comes twice", name)}
 		}
 	}
 	for _, err := range []error{between("buyers", p.Buyers, 1, MaxBuyers), between("stock", p.Stock, 1, MaxStock),

@@ -43,7 +43,12 @@ func crowdOf(seed uint64, strategy string, faults ...string) Plan {
 	return Plan{Strategies: []string{strategy}, Buyers: 60, Stock: 20, DoubleClicks: 60, Faults: faults, Seed: seed, Seconds: 20}
 }
 
+// atOnce bounds the runs and races at one time, each of which has up to 27 connections to the test's Postgres.
+var atOnce = make(chan struct{}, 10)
+
 func try(ctx context.Context, s Stores, p Plan) (Result, error) {
+	atOnce <- struct{}{}
+	defer func() { <-atOnce }()
 	results, err := Run(ctx, s, p, nil)
 	if err != nil || len(results) != 1 {
 		return Result{}, fmt.Errorf("%+v: %d results, %w", p, len(results), err)
@@ -52,6 +57,12 @@ func try(ctx context.Context, s Stores, p Plan) (Result, error) {
 		return Result{}, fmt.Errorf("%+v: %s", p, results[0].Error)
 	}
 	return results[0], nil
+}
+
+func race(t *testing.T, strategy string, seed uint64) (Recording, error) {
+	atOnce <- struct{}{}
+	defer func() { <-atOnce }()
+	return Race(t.Context(), stores(t), strategy, seed)
 }
 
 // wrongs is what is wrong with a result, by name.
@@ -151,7 +162,7 @@ func TestRaces(t *testing.T) {
 	for _, w := range Ladder() {
 		t.Run(w.Name, func(t *testing.T) {
 			t.Parallel()
-			rec, err := Race(t.Context(), stores(t), w.Name, 1)
+			rec, err := race(t, w.Name, 1)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -175,7 +186,7 @@ func TestRaces(t *testing.T) {
 // The steps say what was read: of two who oversell, both have read the same 1.
 func TestARaceShowsWhatWasRead(t *testing.T) {
 	t.Parallel()
-	rec, err := Race(t.Context(), stores(t), "read-then-write", 1)
+	rec, err := race(t, "read-then-write", 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -275,10 +286,14 @@ func TestPlansThatCannotBe(t *testing.T) {
 		"nodes":         func(p *Plan) { p.Nodes = -1 },
 		"faults":        func(p *Plan) { p.Faults = []string{"flood"} },
 		"strategies":    func(p *Plan) { p.Strategies = []string{"shop", "hope"} },
+		// and again
+		"strategies, twice": func(p *Plan) { p.Strategies = []string{"shop", "lua", "shop"} },
+		"faults, twice":     func(p *Plan) { p.Faults = []string{Kill, Kill} },
 	} {
 		p := good
 		spoil(&p)
-		if invalid := (InvalidError{}); !errors.As(p.Validate(), &invalid) || invalid.Field != field {
+		want, _, _ := strings.Cut(field, ",")
+		if invalid := (InvalidError{}); !errors.As(p.Validate(), &invalid) || invalid.Field != want {
 			t.Errorf("%s: %v", field, p.Validate())
 		}
 	}

@@ -130,9 +130,12 @@ func (p *place) sweep(ctx context.Context) error {
 }
 
 func (p *place) remove(ctx context.Context, number int64) error {
-	_, err := p.admin.Exec(ctx, `drop schema if exists `+schemaOf(number)+` cascade`)
+	var err error
 	for _, key := range keysOf(number) {
 		err = errors.Join(err, p.rdb.Del(ctx, key).Err())
+	}
+	if err == nil { // last, for it is what tells that there is something to remove
+		_, err = p.admin.Exec(ctx, `drop schema if exists `+schemaOf(number)+` cascade`)
 	}
 	if err != nil {
 		return fmt.Errorf("remove what the lab has left: %w", err)

@@ -15,8 +15,8 @@ import (
 //
 // Its price is that of forUpdate: everybody in line, each with a connection.
 //
-// In the field: for work that has no row, such as "apply the schema" or "one process at a time sweeps". The shop uses it for
-// that (backend), and this lab so as to know whether a run is alive. For stock there is a row; lock that.
+// In the field: for work that has no row, such as "one process at a time applies the schema", which is what the shop uses
+// it for (backend); and this lab knows by one whether a run is alive. For stock there is a row; lock that.
 type advisoryLock struct{ *node }
 
 func (s advisoryLock) Buy(ctx context.Context, user int64) (yes bool, err error) {

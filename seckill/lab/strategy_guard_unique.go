@@ -16,8 +16,8 @@ import (
 // The order comes first and the stock last, so that the row everybody wants is locked for one statement and the commit. The
 // second click of the same buyer waits at the index for the first to end, and holds nothing meanwhile.
 //
-// Its price: one transaction a purchase, one after the other on one row. 1,000 to 2,000 a second on a small machine: see the
-// README's numbers, and the shop, which puts hundreds of purchases into one such transaction.
+// Its price: one transaction a purchase, one after the other on one row. The run says how many that are a second on your
+// machine; see the shop, which puts hundreds of purchases into one such transaction.
 //
 // In the field: if you keep one thing of this ladder, keep this. All that Redis adds is fewer people in front of it.
 type guardUnique struct{ *node }

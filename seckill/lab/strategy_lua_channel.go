@@ -37,16 +37,15 @@ func (s *luaChannel) Buy(ctx context.Context, user int64) (bool, error) {
 
 // Run writes down what is in the queue, and at the end of a process that is stopped properly what is still in it.
 func (s *luaChannel) Run(ctx context.Context) error {
-	last := context.WithoutCancel(ctx)
 	for {
 		select {
 		case user := <-s.queue:
-			if err := s.write(last, user); err != nil {
+			if err := s.write(ctx, user); err != nil {
 				return err
 			}
 		case <-ctx.Done():
 			for len(s.queue) > 0 {
-				if err := s.write(last, <-s.queue); err != nil {
+				if err := s.write(ctx, <-s.queue); err != nil {
 					return err
 				}
 			}
@@ -56,6 +55,8 @@ func (s *luaChannel) Run(ctx context.Context) error {
 }
 
 func (s *luaChannel) write(ctx context.Context, user int64) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), tidyLimit)
+	defer cancel()
 	_, err := s.db.Exec(ctx, `insert into orders (user_id) values ($1)`, user)
 	return err
 }

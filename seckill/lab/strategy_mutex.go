@@ -10,7 +10,7 @@ import (
 // Right on one node, wrong on two: each process has a mutex of its own, and none keeps out the other's buyers. It sells
 // roughly once for each node. The lab shows two nodes; with one it is exact. A rolling update is two nodes for a minute.
 //
-// Its price even where it is right: buyers go through one after the other, each holding the lock for three statements and for
+// Its price even where it is right: buyers go through one after the other, each holding the lock for four statements and for
 // whatever else is done inside, of all items at once if there is only one lock.
 //
 // Two rules that courses get wrong: the lock has to be released after the commit, not before (a transactional annotation around

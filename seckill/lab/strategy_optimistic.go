@@ -11,7 +11,7 @@ import (
 //
 // It never oversells. Wrong all the same: it undersells. Of all who read the same version one gets a unit and the others
 // get nothing, though there are units. A course that ends here says "the losers may click again"; but the rush is over, they
-// have been told no, and the shop sits on what it did not sell. The more want it, the fewer get it.
+// have been told no, and the shop sits on what it did not sell. However many come, hardly more get it.
 //
 // The version has to be read before the look for an earlier order. Then a second click either sees the first one's order, or
 // finds that the version has moved.

@@ -17,8 +17,8 @@ import (
 // Its price is that of optimisticRetry and a little more: of all who want the same row one gets through, and the others have
 // worked for nothing. And it holds only if all writers of the table run at this level.
 //
-// In the field: for rules over many rows that no constraint can say, with few conflicts. "Serializable" is not the default
-// anywhere: Postgres has read committed, MySQL repeatable read, and there the same code oversells.
+// In the field: for rules over many rows that no constraint can say, with few conflicts. It is the default neither of
+// Postgres (read committed) nor of MySQL (repeatable read), and there the same code oversells.
 type serializable struct{ *node }
 
 func (s serializable) Buy(ctx context.Context, user int64) (yes bool, err error) {

@@ -59,6 +59,10 @@ func (s *shop) Ready(ctx context.Context) error {
 		pause(ctx, time.Millisecond)
 	}
 	_, err := s.engine.Result(ctx, s.number, MaxBuyers+1)
+	for errors.Is(err, seckill.ErrBusy) && ctx.Err() == nil {
+		pause(ctx, again)
+		_, err = s.engine.Result(ctx, s.number, MaxBuyers+1)
+	}
 	return errors.Join(s.node.Ready(ctx), err)
 }
 
@@ -78,8 +82,10 @@ func (s *shop) Buy(ctx context.Context, user int64) (bool, error) {
 		return false, nil
 	}
 	status := bought.Status
-	for err == nil && status.State == seckill.Queued {
+	if err == nil && status.State == seckill.Queued {
 		s.promise() // his ticket is in the journal: it will get a result, whoever dies
+	}
+	for err == nil && status.State == seckill.Queued {
 		select {
 		case status = <-results:
 		case <-time.After(status.NextPoll):

@@ -31,8 +31,8 @@ export function Run({ run, stop }) {
   </div>`;
 }
 
-export const refusal = (answer) => (answer.code === 'replaced' ? t('run.replaced') : answer.status === 503 ? t('run.busy')
-  : answer.code === 'bad_request' || answer.state === 'failed' ? answer.msg || t('run.failed') : why(answer));
+export const refusal = (answer) => (answer.code === 'replaced' ? t('run.replaced') : answer.code === 'busy' ? t('run.busy')
+  : ['bad_request', 'too_long'].includes(answer.code) || answer.state === 'failed' ? answer.msg || t('run.failed') : why(answer));
 
 // Live shows the way at work: units fall, orders rise. Orders past the stock have a colour, a pattern and words.
 function Live({ plan, now, done, stop }) {

@@ -38,7 +38,7 @@ export default {
   'lesson.4.title': 'The guard',
   'lesson.4.text': [
     'Put the question into the write: `update ... set stock = stock - 1 where id = $1 and stock > 0`. One statement reads, decides and writes. Postgres locks the row for just that long, and who waited looks at the row as it is then, not as it was. The number of rows changed is the answer: 1, you have it; 0, sold out.',
-    'There is nothing to get wrong between two steps, since there is one step. Nobody reads first, nobody tries again, and no lock is held across the network while your program thinks. The same holds for the window: put `now() >= starts_at and now() < ends_at` beside it and nobody buys early because his server\'s clock is fast.',
+    'There is nothing to get wrong between two steps, since there is one step. Nobody reads first, nobody tries again, and no lock is held across the network while your program thinks. The same holds for the window: put `clock_timestamp() >= starts_at and clock_timestamp() < ends_at` beside it and nobody buys early because his server\'s clock is fast.',
     'This line is what the shop rests on, whatever stands before it. Queues and caches make it fast. This makes it right. Cancelling and paying are guarded the same way.',
   ],
   'lesson.4.ask': 'All of these are right. Which one answers fastest on this machine?',
@@ -122,7 +122,7 @@ export default {
   'lesson.12.text': [
     'The page of a sale is read a thousand times for each purchase, so it comes from memory. Three things go wrong with that. Penetration: someone asks for ids that do not exist; nothing is cached, and each question reaches the database. Remember the "no" too, and refuse ids past the newest without a question. Breakdown: the entry everybody reads runs out, and a thousand requests read the row at once. Let one read, and the others wait for what it finds.',
     'Avalanche: a thousand entries that were filled together run out together. The courses spread their ends. An entry of ours lives one second and is read anew only when somebody asks, by one for all; if Postgres doesn\'t answer, what is up to a minute old is served and marked.',
-    'Cached stock is for looking at, never for selling. Nothing that decides reads the cache.',
+    'Cached stock is for looking at, never for selling. Nothing that takes a unit reads the cache.',
   ],
   'lesson.12.ask': 'The entry everybody reads runs out as 500 readers come. How many of them read the database, if nothing prevents it?',
   'lesson.12.choices': ['One', 'Fewer than 100', '100 or more'],
