@@ -21,7 +21,7 @@ import (
 type Lab struct {
 	Buyers       int      `default:"200" help:"How many want one."`
 	Stock        int      `default:"20" help:"Units there are."`
-	DoubleClicks int      `default:"20" placeholder:"PERCENT" help:"Percent of the buyers who press twice."`
+	DoubleClicks int      `default:"50" placeholder:"PERCENT" help:"Percent of the buyers who press twice."`
 	Faults       []string `placeholder:"LIST" help:"kill (a process dies in the middle), redis-pause, slow-postgres; several with commas."`
 	Strategies   []string `placeholder:"LIST" help:"Names with commas; all if not given."`
 	Seed         uint64   `default:"1" help:"Of the crowd: who comes when, who presses twice, who stands still."`
