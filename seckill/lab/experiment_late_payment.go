@@ -46,7 +46,7 @@ const (
 	lateConns    = 16
 	lateFirst    = 200 * time.Millisecond // until the first order ends
 	lateEvery    = 5 * time.Millisecond   // between the ends of two orders
-	lateBefore   = 24 * time.Millisecond  // how long before its order's end a payment comes, at most
+	lateBefore   = 14 * time.Millisecond  // how long before its order's end a payment comes, at most
 	lateAfter    = 8 * time.Millisecond   // and how long after
 	lateThink    = 3 * time.Millisecond   // between the select and the update
 	latePatience = 10 * time.Millisecond  // a sweeper's pause
@@ -64,11 +64,11 @@ func lateRace(ctx context.Context, s Stores, seed uint64, pay, expire func(conte
 		return row, err
 	}
 	defer func() { err = errors.Join(err, r.close(ctx)) }()
-	asked := time.Now()
 	var now time.Time // by the clock of the database, which judges
 	if err := r.db.QueryRow(ctx, `select clock_timestamp()`).Scan(&now); err != nil {
 		return row, err
 	}
+	asked := time.Now() // later, so that who comes at an order's end by our clock does not come before it
 	if _, err := r.db.Exec(ctx, `
 		with stock as (insert into item values (0))
 		insert into orders (id, expires_at)

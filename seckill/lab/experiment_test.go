@@ -37,7 +37,7 @@ var lessons = map[string][]struct {
 		{"the big gate", true, map[string]span{"asked": is(1000), "alive": is(100), "bound": is(100), "waiting": is(900)}},
 	},
 	"late-payment": {
-		{"select, then update", false, map[string]span{"orders": is(200), "both": {10, 200}, "units": {210, 600}, "put_back": {50, 400}}},
+		{"select, then update", false, map[string]span{"orders": is(200), "both": {10, 200}, "units": {205, 600}, "put_back": {20, 400}}},
 		{"one conditional update", true, map[string]span{"orders": is(200), "both": is(0), "units": is(200), "put_back": {1, 199}}},
 	},
 	"cache": {
