@@ -43,7 +43,7 @@ func (l Lab) Run(ctx context.Context, d Desk) error {
 	}
 	began := time.Now()
 	return d.withStores(ctx, func(s *backend.Stores) error {
-		results, err := lab.Run(ctx, labStores(d, s), plan, labProgress(d.Err))
+		results, err := lab.Run(ctx, labStores(d.Backend, s, d.Schema), plan, labProgress(d.Err))
 		if err != nil {
 			return err
 		}
@@ -66,12 +66,12 @@ func (l Lab) Run(ctx context.Context, d Desk) error {
 }
 
 // labStores says where the lab opens its own connections.
-func labStores(d Desk, s *backend.Stores) lab.Stores {
-	url := d.Backend.DatabaseURL
+func labStores(cfg backend.Config, s *backend.Stores, schema string) lab.Stores {
+	url := cfg.DatabaseURL
 	if url == "" {
 		url = s.Sandbox.DatabaseURL
 	}
-	return lab.Stores{DatabaseURL: url, Redis: s.Redis, Schema: d.Schema}
+	return lab.Stores{DatabaseURL: url, Redis: s.Redis, Schema: schema}
 }
 
 // labProgress writes one line that changes on a terminal, and elsewhere a line for each strategy that has ended.

@@ -1,7 +1,6 @@
 package operator
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -14,10 +13,7 @@ import (
 // NewLab gives the lab of a shop that stands on stores: the face of web, the work of package lab. It opens its own
 // connections to the same servers, when it is asked for something.
 func NewLab(cfg backend.Config, stores *backend.Stores, schema string, log *slog.Logger) *web.Lab {
-	in := lab.Stores{DatabaseURL: cfg.DatabaseURL, Redis: stores.Redis, Schema: schema}
-	if stores.Sandbox != nil {
-		in.DatabaseURL = cmp.Or(in.DatabaseURL, stores.Sandbox.DatabaseURL)
-	}
+	in := labStores(cfg, stores, schema)
 	ways := lab.Ladder()
 	work := web.LabWork{Ways: ways, Experiments: lab.Experiments(), Faults: lab.Faults(),
 		Max: web.LabMax{Buyers: lab.MaxBuyers, Stock: lab.MaxStock, Seconds: lab.MaxSeconds}}
