@@ -101,6 +101,6 @@ licences: ## write LICENSES.md anew: what is in the binary, and under which lice
 fuzz: ## ten seconds for each fuzz target (eight of them)
 	@for p in $$($(GO) list ./...); do \
 	  for f in $$($(GO) test -list '^Fuzz' $$p | grep '^Fuzz'); do \
-	    run="$(GO) test -run ^$$$$ -fuzz ^$$f$$ -fuzztime 10s $$p"; $$run || $$run || exit 1; \
+	    run="$(GO) test -run ^$$ -fuzz ^$$f$$ -fuzztime 10s $$p"; $$run || $$run || exit 1; \
 	  done; \
 	done
