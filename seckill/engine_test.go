@@ -595,6 +595,7 @@ func TestPostgresThrowsUsOut(t *testing.T) {
 	s := newShop(t, 200)
 	a, b := s.start(nil), s.start(nil)
 	s.ready()
+	release := s.hold() // until the first is thrown out, or a quick machine would have sold all before
 	var killing errgroup.Group
 	sold := make(chan struct{})
 	killed := 0
@@ -613,6 +614,7 @@ func TestPostgresThrowsUsOut(t *testing.T) {
 				return err
 			}
 			if killed += n; killed > 0 {
+				release()
 				rounds++
 			}
 		}
