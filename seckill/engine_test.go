@@ -589,16 +589,24 @@ func TestReplyIsLost(t *testing.T) {
 	}
 }
 
-// Postgres throws the settling out again and again, in the middle of transactions and at their commit.
+// Postgres throws the settling out again and again, in the middle of transactions and at their commit. On a quick machine all
+// may be sold before anybody was killed; then it is tried again.
 func TestPostgresThrowsUsOut(t *testing.T) {
 	t.Parallel()
+	for range 5 {
+		if throwOut(t) > 0 {
+			return
+		}
+	}
+	t.Error("none was killed")
+}
+
+func throwOut(t *testing.T) (killed int) {
 	s := newShop(t, 200)
 	a, b := s.start(nil), s.start(nil)
 	s.ready()
-	release := s.hold() // until the first is thrown out, or a quick machine would have sold all before
 	var killing errgroup.Group
 	sold := make(chan struct{})
-	killed := 0
 	killing.Go(func() error {
 		tick := time.NewTicker(3 * time.Millisecond)
 		defer tick.Stop()
@@ -614,7 +622,6 @@ func TestPostgresThrowsUsOut(t *testing.T) {
 				return err
 			}
 			if killed += n; killed > 0 {
-				release()
 				rounds++
 			}
 		}
@@ -626,14 +633,12 @@ func TestPostgresThrowsUsOut(t *testing.T) {
 		t.Error(err)
 	}
 	t.Logf("%d connections killed", killed)
-	if killed == 0 {
-		t.Error("none was killed")
-	}
 	s.wantSold(200, told)
 	s.wantRest()
 	if strings.Contains(s.log.String(), "claimed") {
 		t.Error("a batch was given up, and claimed again later")
 	}
+	return killed
 }
 
 // At the stop what is queued is settled, and whoever comes later is told.
