@@ -45,18 +45,21 @@ func TestCaptchasDiffer(t *testing.T) {
 	}
 }
 
-// A picture has to cost less than half a millisecond; the test leaves room for a machine that does other things, or looks
-// for races, and takes the quickest of some tries, which those disturb least.
+// A picture has to cost less than half a millisecond. The quickest of some tries counts, which a machine that does other things
+// disturbs least; in the tests that the race detector slows down, the embedded Redis', ten times that is allowed.
 func TestAPictureIsDrawnQuickly(t *testing.T) {
 	captchaGlyphs()
-	best := time.Hour
+	best, limit := time.Hour, 500*time.Microsecond
+	if os.Getenv("MIAOSHA_TEST_REDIS") == "embedded" {
+		limit *= 10
+	}
 	for range 50 {
 		began := time.Now()
 		drawCaptcha("48213 + 6")
 		best = min(best, time.Since(began))
 	}
-	if t.Logf("%v", best); best > 2*time.Millisecond {
-		t.Errorf("a picture takes %v at best, want 0.5ms, and not even four times that", best)
+	if t.Logf("%v", best); best > limit {
+		t.Errorf("a picture takes %v at best, want at most %v", best, limit)
 	}
 }
 
