@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"syscall"
@@ -183,6 +184,10 @@ func (v *visitor) registers(phone, nickname string) {
 	v.types("nickname", nickname+"\r")
 }
 
+// visitorsSecret is what no visit to the pages may leave in what the shop prints: the password and the phones that visitors
+// type, and anything as long as a session's token or a hidden address.
+var visitorsSecret = regexp.MustCompile(`a long password|1381111\d{4}|[A-Za-z0-9_-]{43,}`)
+
 // lab is a shop on a sandbox of its own, since only there the code of a phone is shown.
 type lab struct {
 	*sandboxtest.Shop
@@ -194,10 +199,14 @@ func openLab(t *testing.T, more ...string) lab {
 	t.Helper()
 	home := t.TempDir()
 	env := append([]string{"HOME=" + home, "PATH=" + os.Getenv("PATH"), "MIAOSHA_DATA_DIR=" + filepath.Join(home, "data"),
-		"MIAOSHA_ADDR=127.0.0.1:0", "MIAOSHA_OPS_ADDR=off", "MIAOSHA_SANDBOX_REDIS=" + sandboxtest.Kind(), "MIAOSHA_TIME_ZONE=Asia/Shanghai"}, more...)
+		"MIAOSHA_ADDR=127.0.0.1:0", "MIAOSHA_OPS_ADDR=off", "MIAOSHA_SANDBOX_REDIS=" + sandboxtest.Kind(), "MIAOSHA_TIME_ZONE=Asia/Shanghai", "MIAOSHA_LOG_LEVEL=debug"}, more...)
 	l := lab{sandboxtest.Open(t, env), env, nil}
 	t.Cleanup(func() {
 		l.End(syscall.SIGTERM)
+		log := consoleLine.ReplaceAllString(strings.ReplaceAll(l.Say.String()+l.Log.String(), home, ""), "")
+		if found := visitorsSecret.FindString(log); found != "" {
+			t.Errorf("printed: %q\n%s", found, log)
+		}
 		sandboxtest.MustCommand(t, env, "reset", "--yes")
 	})
 	raw, err := os.ReadFile(filepath.Join(home, "data", "state.json"))

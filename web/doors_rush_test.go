@@ -185,7 +185,7 @@ func TestWrongAddressNeverReachesRedis(t *testing.T) {
 			t.Errorf("a token was told to Redis, which is to know its hash alone")
 		}
 	}
-	// One that is signed for another user in this session: only who has the secret can make it.
+	// One that is signed for another user under one's own token: only who has the secret can make it.
 	if r := h.call("POST", "/api/sales/"+sale+"/buy/"+(person{me.id, stranger.token}).signed(t, sale, time.Minute), stranger.token, ""); r.Code != "bad_path" {
 		t.Errorf("for another user, in one's own session: %d %s", r.Status, r.Code)
 	}
