@@ -1,5 +1,3 @@
-//go:build !nobrowser
-
 package web_test
 
 import (
