@@ -96,11 +96,16 @@ lint: ## staticcheck; code that nothing reaches, and type errors, on every syste
 licences: ## write LICENSES.md anew: what is in the binary, and under which licences (that it is current is one of the tests)
 	$(GO) test -count 1 -run '^TestLicencesAreCurrent$$' ./seckill/operator -args -write-licences
 
-# Once more after a failure: at the end of its time the go command now and then takes its own deadline for one
-# (context deadline exceeded). An input that really fails is kept, and fails again at once.
-fuzz: ## ten seconds for each fuzz target (eight of them)
-	@for p in $$($(GO) list ./...); do \
-	  for f in $$($(GO) test -list '^Fuzz' $$p | grep '^Fuzz'); do \
-	    run="$(GO) test -run ^$$ -fuzz ^$$f$$ -fuzztime 10s $$p"; $$run || $$run || exit 1; \
-	  done; \
-	done
+# The go command's own -fuzz would compile every library anew to see what an input reaches in it; here it is seen in our
+# packages only, which takes a tenth of the time and tries four times as many inputs. Once more after a failure: at the
+# end of its time the fuzzer now and then takes its own deadline for one (context deadline exceeded). An input that really
+# fails is kept, and fails again at once.
+fuzz: ## ten seconds for each fuzz target, two at a time
+	@set -e; dir=$$(mktemp -d); trap 'rm -rf $$dir' EXIT; export dir; \
+	pkgs=$$(git grep -l '^func Fuzz' -- '*_test.go' | xargs -n 1 dirname | sort -u); \
+	$(GO) test -c -gcflags='miaosha/...=-d=libfuzzer' -o $$dir/ $$(printf './%s ' $$pkgs); \
+	for p in $$pkgs; do sed -n "s,^func \(Fuzz[A-Za-z0-9]*\)(.*,$$p \1,p" $$p/*_test.go; done | \
+	xargs -P 2 -n 2 sh -c 'cd $$0; log=$$dir/$$1.log; for try in 1 2; do \
+	  if $$dir/$${0##*/}.test -test.run NONE -test.fuzz "^$$1\$$" -test.fuzztime 10s -test.fuzzcachedir $$dir/$$1 \
+	    -test.parallel 1 >$$log 2>&1; then echo "$$0 $$1 $$(tail -n 2 $$log | head -n 1)"; exit 0; fi; \
+	done; cat $$log; exit 1'
