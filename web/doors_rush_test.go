@@ -382,12 +382,11 @@ func p99(times []time.Duration) time.Duration {
 	return times[len(times)*99/100]
 }
 
-// One user who sends 1,000 requests a second takes nothing from the others. It runs beside no other test of this package.
-//
-// Of the rounds the best counts, and latencies are not compared beside the embedded Redis: see TestLogInsLeaveBuyersAlone.
-func TestOneUsersFloodIsNoneOfTheOthersBusiness(t *testing.T) {
+// One user who sends 1,000 requests a second takes nothing from the others. Of the rounds the best counts, and latencies are
+// not compared beside other tests: see TestLatencyWhileManyLogIn.
+func TestLatencyBesideOneUsersFlood(t *testing.T) {
 	h := openHouse(t, "MIAOSHA_IP_RATE=off")
-	const rounds, each, pace = 6, 400, 10 * time.Millisecond // buys of a phase, and how far they are apart
+	const rounds, each, pace = 3, 400, 10 * time.Millisecond // buys of a phase, and how far they are apart
 	sale := h.sale("--stock", "5000")
 	them := h.people(2*rounds*each + 1)
 	bot, them := them[0], them[1:]
@@ -440,10 +439,9 @@ func TestOneUsersFloodIsNoneOfTheOthersBusiness(t *testing.T) {
 			t.Errorf("only %d of one user's %d were refused", refused.Load(), sent.Load())
 		}
 		// Below 20 ms a busy machine's own moods are more than twice what was.
-		if during <= min(100*time.Millisecond, max(2*before, 20*time.Millisecond)) || os.Getenv("MIAOSHA_TEST_REDIS") == "embedded" {
+		if during <= min(100*time.Millisecond, max(2*before, 20*time.Millisecond)) || !sandboxtest.Alone() {
 			return
 		}
-		time.Sleep(quietSoon)
 	}
 	t.Error("others' p99 is more than twice what it was, in each round")
 }
@@ -492,7 +490,7 @@ func resident(pid int) int {
 
 // Slow clients and fat requests end by themselves, and meanwhile the shop answers others. MIAOSHA_SLOW=5000 is for a machine
 // that has the file descriptors. It runs beside no other test of this package.
-func TestSlowAndFatAreShownOut(t *testing.T) {
+func TestLatencyBesideSlowAndFat(t *testing.T) {
 	many, err := strconv.Atoi(os.Getenv("MIAOSHA_SLOW"))
 	if err != nil {
 		many = 2000
@@ -631,7 +629,7 @@ func TestSlowAndFatAreShownOut(t *testing.T) {
 	if int(open.Load()) != many {
 		t.Errorf("%d of %d slow connections ended", open.Load(), many)
 	}
-	if limit := 200 * time.Millisecond; health == 0 || list == 0 || health >= limit || list >= limit {
+	if limit := 200 * time.Millisecond; health == 0 || list == 0 || sandboxtest.Alone() && max(health, list) >= limit {
 		t.Errorf("health p99 %v, list p99 %v", health, list)
 	}
 	if grown := int(most.Load()) - was; was > 0 && grown > 150 {

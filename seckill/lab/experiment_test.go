@@ -45,8 +45,8 @@ var lessons = map[string][]struct {
 		{"unknown ids, misses remembered", true, map[string]span{"reads": is(1000), "sql": is(100)}},
 		{"hot id expires, everybody reads", false, map[string]span{"reads": is(500), "sql": {50, 500}, "at_once": {50, 500}}},
 		{"hot id expires, single flight", true, map[string]span{"reads": is(500), "sql": is(1), "at_once": is(1)}},
-		{"1,000 ids expire at once", false, map[string]span{"sql": is(1000), "at_once": {500, 1000}}},
-		{"1,000 ids expire with jitter", true, map[string]span{"sql": is(1000), "at_once": {1, 499}}},
+		{"500 ids expire at once", false, map[string]span{"sql": is(500), "at_once": {250, 500}}},
+		{"500 ids expire with jitter", true, map[string]span{"sql": is(500), "at_once": {1, 249}}},
 	},
 }
 

@@ -21,7 +21,7 @@ func TestMemoryIsGivenBack(t *testing.T) {
 	go func() { ended <- TidyMemory(ctx) }()
 	before := held()
 	rush := make([]byte, 256<<20)
-	for i := range rush {
+	for i := 0; i < len(rush); i += 4096 { // a byte of each page will do, and is done before the first look
 		rush[i] = 1
 	}
 	if now := held(); now < before+(250<<20) {

@@ -57,6 +57,9 @@ func Main(m *testing.M) {
 	os.Exit(code)
 }
 
+// Alone tells that no other test runs, so that a test may compare waiting times: make latency says so.
+func Alone() bool { return os.Getenv("MIAOSHA_TEST_ALONE") != "" }
+
 // Kind tells which Redis the tests use, as sandbox.Config.RedisKind has it. It can be asked before anything is started.
 func Kind() string {
 	switch want := os.Getenv("MIAOSHA_TEST_REDIS"); want {

@@ -121,7 +121,7 @@ export default {
   'lesson.12.title': 'Caches',
   'lesson.12.text': [
     'The page of a sale is read a thousand times for each purchase, so it comes from memory. Three things go wrong with that. Penetration: someone asks for ids that do not exist; nothing is cached, and each question reaches the database. Remember the "no" too, and refuse ids past the newest without a question. Breakdown: the entry everybody reads runs out, and a thousand requests read the row at once. Let one read, and the others wait for what it finds.',
-    'Avalanche: a thousand entries that were filled together run out together. The courses spread their ends. An entry of ours lives one second and is read anew only when somebody asks, by one for all; if Postgres doesn\'t answer, what is up to a minute old is served and marked.',
+    'Avalanche: hundreds of entries that were filled together run out together. The courses spread their ends. An entry of ours lives one second and is read anew only when somebody asks, by one for all; if Postgres doesn\'t answer, what is up to a minute old is served and marked.',
     'Cached stock is for looking at, never for selling. Nothing that takes a unit reads the cache.',
   ],
   'lesson.12.ask': 'The entry everybody reads runs out as 500 readers come. How many of them read the database, if nothing prevents it?',
