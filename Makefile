@@ -94,7 +94,7 @@ lint: ## staticcheck; code that nothing reaches, and type errors, on every syste
 	$(GO) tool staticcheck -tags faults ./...
 	@deadcode=$$($(GO) tool -n deadcode) || exit 1; \
 	dead=$$($$deadcode -tags faults -test ./... && \
-	  for p in $(PLATFORMS); do CGO_ENABLED=0 GOOS=$${p%/*} GOARCH=$${p#*/} $$deadcode -test ./... || exit 1; done) && [ -z "$$dead" ] || { echo "$$dead"; exit 1; }
+	  for p in $(filter-out linux/%,$(PLATFORMS)); do CGO_ENABLED=0 GOOS=$${p%/*} GOARCH=$${p#*/} $$deadcode -test ./... || exit 1; done) && [ -z "$$dead" ] || { echo "$$dead"; exit 1; }
 
 licences: ## write LICENSES.md anew: what is in the binary, and under which licences (that it is current is one of the tests)
 	$(GO) test -count 1 -run '^TestLicencesAreCurrent$$' ./seckill/operator -args -write-licences

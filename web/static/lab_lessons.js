@@ -92,7 +92,7 @@ export const lessons = [
       const everybody = by['hot id expires, everybody reads'].sql;
       return { right: everybody === 1 ? 0 : everybody < 100 ? 1 : 2, everybody, flight: by['hot id expires, single flight'].sql,
         unknown: by['unknown ids, misses not remembered'].sql, remembered: by['unknown ids, misses remembered'].sql,
-        together: by['500 ids expire at once'].at_once, jitter: by['1,000 ids expire with jitter'].at_once };
+        together: by['500 ids expire at once'].at_once, jitter: by['500 ids expire with jitter'].at_once };
     },
     places: [['goods/cache.go', 'Sale'], ['goods/cache.go', 'load']],
   },
