@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 )
@@ -15,6 +16,9 @@ var built struct {
 	err  error
 }
 
+// buildFlags has -race in a test that the race detector watches, so that it watches the shop too.
+var buildFlags []string
+
 // Binary builds the shop once and returns where it lies; it is removed when the test binary ends.
 func Binary(t testing.TB) string {
 	t.Helper()
@@ -23,7 +27,7 @@ func Binary(t testing.TB) string {
 			return
 		}
 		var out []byte
-		if out, built.err = exec.Command("go", "build", "-o", filepath.Join(built.dir, "miaosha"), "miaosha").CombinedOutput(); built.err != nil {
+		if out, built.err = exec.Command("go", slices.Concat([]string{"build"}, buildFlags, []string{"-o", filepath.Join(built.dir, "miaosha"), "miaosha"})...).CombinedOutput(); built.err != nil {
 			os.Stderr.Write(out)
 		}
 	})

@@ -62,7 +62,7 @@ type Shop struct {
 	out chan struct{} // closed when its output ends
 }
 
-// Open starts the shop and waits until it is open. It is killed at the end of the test.
+// Open starts the shop and waits until it is open. It is killed at the end of the test, and must not have met a data race.
 func Open(t testing.TB, env []string, args ...string) *Shop {
 	t.Helper()
 	s := &Shop{cmd: exec.Command(Binary(t), args...), Log: &Tape{}, Say: &Tape{}, out: make(chan struct{})}
@@ -74,7 +74,12 @@ func Open(t testing.TB, env []string, args ...string) *Shop {
 	if err := s.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { s.End(syscall.SIGKILL) })
+	t.Cleanup(func() {
+		s.End(syscall.SIGKILL)
+		if _, race, found := strings.Cut(s.Log.String(), "WARNING: DATA RACE"); found {
+			t.Errorf("a data race in the shop: %s", race)
+		}
+	})
 	ready := make(chan string, 1)
 	go func() {
 		defer close(s.out)

@@ -1,0 +1,5 @@
+//go:build race
+
+package sandboxtest
+
+func init() { buildFlags = append(buildFlags, "-race") }
