@@ -27,10 +27,8 @@ latency: ## the tests that compare waiting times, with nothing beside them (the 
 # crowds go through the same handlers.
 driven := ./web ./seckill/bench
 embedded: ## all tests, on the Redis inside the process, most with the race detector
-	@export MIAOSHA_TEST_REDIS=embedded; \
-	$(GO) test $(driven) & driven=$$!; \
-	$(GO) test -race -p 1 $$($(GO) list ./... | grep -vxF "$$($(GO) list $(driven))"); raced=$$?; \
-	wait $$driven && exit $$raced
+	MIAOSHA_TEST_REDIS=embedded $(GO) test $(driven)
+	MIAOSHA_TEST_REDIS=embedded $(GO) test -race $$($(GO) list ./... | grep -vxF "$$($(GO) list $(driven))")
 
 faults: ## kill, stop and cut everything there is, and prove that the suite would notice (ten minutes; writes seckill/faults/RESULTS.md)
 	$(GO) test -tags faults -timeout 90m -v ./seckill/failpoint ./seckill/faults
