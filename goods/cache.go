@@ -23,9 +23,17 @@ const (
 // nothing.
 type Cache struct {
 	store   *Store
-	entries *otter.Cache[key, entry]
+	entries entries
 	flight  singleflight.Group
 	now     func() time.Time
+}
+
+// entries is what is used of an otter.Cache. Were that type a field, each package that knows a Cache would compile otter for
+// it once more, which takes seconds; so it is in user, seckill and web.
+type entries interface {
+	GetIfPresent(key) (entry, bool)
+	Set(key, entry) (entry, bool)
+	ComputeIfPresent(key, func(entry) (entry, otter.ComputeOp)) (entry, bool)
 }
 
 // key is what was read: a kind, and a slot's start (seconds since 1970) or a sale's id.

@@ -28,8 +28,11 @@ type looks struct {
 	ended       chan struct{} // closed when nobody looks any more
 
 	// ordered is who has an order, as far as this process has settled it or looked it up: that never changes any more, so it
-	// is told without asking.
-	ordered *otter.Cache[watch, uuid.UUID]
+	// is told without asking. It is an otter.Cache: see goods.Cache for why it is not named.
+	ordered interface {
+		GetIfPresent(watch) (uuid.UUID, bool)
+		Set(watch, uuid.UUID) (uuid.UUID, bool)
+	}
 }
 
 // look is one question.

@@ -20,8 +20,17 @@ const (
 type copies struct {
 	remote *remote
 	reads  *reads
-	kept   *otter.Cache[string, kept]
+	kept   keptByToken
 	now    func() time.Time
+}
+
+// keptByToken is what is used of an otter.Cache: see goods.Cache for why it is not a field itself.
+type keptByToken interface {
+	GetIfPresent(string) (kept, bool)
+	Set(string, kept) (kept, bool)
+	Compute(string, func(kept, bool) (kept, otter.ComputeOp)) (kept, bool)
+	Invalidate(string) (kept, bool)
+	StopAllGoroutines() bool
 }
 
 // kept is a session as it was at a time, or the mark of one that was ended here: tokens never come back, so neither

@@ -24,7 +24,9 @@ const (
 type buckets[K comparable] struct {
 	rate rate.Limit
 	size int
-	of   *otter.Cache[K, *rate.Limiter]
+	of   interface { // an otter.Cache: see goods.Cache for why it is not named
+		ComputeIfAbsent(K, func() (*rate.Limiter, bool)) (*rate.Limiter, bool)
+	}
 }
 
 // newBuckets allows perSecond, and twice that in one go. 0 allows everything.

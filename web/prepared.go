@@ -184,7 +184,12 @@ func accepts(header, coding string) bool {
 }
 
 // shelves hold answers of one kind, made once and given many times: at most so many, the least wanted go first.
-type shelves[K comparable, T any] struct{ of *otter.Cache[K, *shelf[T]] }
+type shelves[K comparable, T any] struct {
+	of interface { // an otter.Cache: see goods.Cache for why it is not named
+		GetIfPresent(K) (*shelf[T], bool)
+		SetIfAbsent(K, *shelf[T]) (*shelf[T], bool)
+	}
+}
 
 type shelf[T any] struct {
 	mu sync.Mutex // held by who makes the answer anew

@@ -57,13 +57,14 @@ func TestLatencyWhileManyLogIn(t *testing.T) {
 				for i := int(next.Add(1)) - 1; i < len(rows); i = int(next.Add(1)) - 1 {
 					cells := strings.Split(rows[i], ",")
 					began := time.Now()
-					status, _ := ask(shoppers, "/api/sales/"+sale+"/buy/"+cells[3], "", "Authorization", "Bearer "+cells[2])
-					for range 5 {
-						if status != http.StatusServiceUnavailable || sandboxtest.Alone() {
-							break
-						}
+					buy := func() int {
+						status, _ := ask(shoppers, "/api/sales/"+sale+"/buy/"+cells[3], "", "Authorization", "Bearer "+cells[2])
+						return status
+					}
+					status := buy()
+					for tries := 1; status == http.StatusServiceUnavailable && tries < 6 && !sandboxtest.Alone(); tries++ {
 						time.Sleep(time.Second)
-						status, _ = ask(shoppers, "/api/sales/"+sale+"/buy/"+cells[3], "", "Authorization", "Bearer "+cells[2])
+						status = buy()
 					}
 					if took[i] = time.Since(began); status != http.StatusAccepted {
 						t.Errorf("buy: %d", status)
