@@ -48,16 +48,19 @@ func TestCaptchasDiffer(t *testing.T) {
 }
 
 // A picture has to cost less than half a millisecond. The quickest of some tries counts, which a machine that does other things
-// disturbs least; beside other tests even that is not judged.
+// disturbs least; beside other tests, and under the race detector, ten times that is allowed.
 func TestLatencyOfAPicture(t *testing.T) {
 	captchaGlyphs()
 	best, limit := time.Hour, 500*time.Microsecond
+	if !sandboxtest.Alone() {
+		limit *= 10
+	}
 	for range 50 {
 		began := time.Now()
 		drawCaptcha("48213 + 6")
 		best = min(best, time.Since(began))
 	}
-	if t.Logf("%v", best); best > limit && sandboxtest.Alone() {
+	if t.Logf("%v", best); best > limit {
 		t.Errorf("a picture takes %v at best, want at most %v", best, limit)
 	}
 }
