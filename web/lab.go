@@ -97,8 +97,9 @@ func (l *Lab) Run(ctx context.Context) error {
 	}
 }
 
-// begin hands a job to Run, or answers errLabBusy if there is one. first is done before anybody can see the job.
-func (l *Lab) begin(first func(), do func(context.Context)) error {
+// begin hands a job to Run, or answers errLabBusy if there is one. first is done before anybody can see the job, and what do
+// gives in the same moment in which the lab is free again: who sees an end can begin the next.
+func (l *Lab) begin(first func(), do func(context.Context) (last func())) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.stop != nil {
@@ -111,8 +112,11 @@ func (l *Lab) begin(first func(), do func(context.Context)) error {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		defer context.AfterFunc(stopped, cancel)()
-		do(ctx)
-		l.locked(func() { l.stop = nil })
+		last := do(ctx)
+		l.locked(func() {
+			l.stop = nil
+			last()
+		})
 		stop()
 	}
 	return nil
@@ -127,7 +131,7 @@ func (l *Lab) locked(do func()) {
 // start begins a run and gives its id.
 func (l *Lab) start(p LabPlan) (id string, err error) {
 	id = uuid.NewString()
-	return id, l.begin(func() { l.run = labRun{id: id, plan: p, state: "running"} }, func(ctx context.Context) {
+	return id, l.begin(func() { l.run = labRun{id: id, plan: p, state: "running"} }, func(ctx context.Context) func() {
 		err := l.LabWork.Run(ctx, p,
 			func(now any) { l.locked(func() { l.run.now = now }) },
 			func(result any) { l.locked(func() { l.run.results = append(l.run.results, result) }) })
@@ -137,12 +141,12 @@ func (l *Lab) start(p LabPlan) (id string, err error) {
 		if err != nil && refusalOf(err) == nil {
 			l.log.Error("a run of the lab failed", "id", id, "err", err)
 		}
-		l.locked(func() {
+		return func() {
 			l.run.state, l.run.now, l.run.err = "done", nil, err
 			if err != nil {
 				l.run.state = "failed"
 			}
-		})
+		}
 	})
 }
 
@@ -153,14 +157,14 @@ func (l *Lab) once(ctx context.Context, do func(context.Context) (any, error)) (
 	var given any
 	var fault error
 	done := make(chan struct{})
-	err := l.begin(func() {}, func(job context.Context) {
-		defer close(done)
+	err := l.begin(func() {}, func(job context.Context) func() {
 		job, cancel := context.WithCancel(job)
 		defer cancel()
 		defer context.AfterFunc(ctx, cancel)()
 		if given, fault = do(job); fault != nil && job.Err() != nil && ctx.Err() == nil {
 			fault = errLabStopped
 		}
+		return func() { close(done) }
 	})
 	if err != nil {
 		return nil, err

@@ -165,6 +165,26 @@ func TestLabDoesOneThingAtATime(t *testing.T) {
 	})
 }
 
+// Who has been told of an end, of whatever kind, finds the lab free.
+func TestLabIsFreeOnceItsEndIsTold(t *testing.T) {
+	s := sandboxFace(t)
+	b := openBench(t, s, LabWork{
+		Run: func(context.Context, LabPlan, func(any), func(any)) error { return nil },
+		Try: func(context.Context, string, uint64) (any, error) { return 1, nil },
+	})
+	b.works()
+	for i := range 3000 {
+		if a := b.post("/api/lab/try", aTry); a.Status != 200 {
+			t.Fatalf("experiment %d after a run: %+v", i, a)
+		}
+		if a := b.post("/api/lab/run", aRun); a.Status != 202 {
+			t.Fatalf("run %d after an experiment: %+v", i, a)
+		}
+		for b.state("en").State == "running" {
+		}
+	}
+}
+
 // What is stopped before it has begun is stopped all the same.
 func TestLabStopsWhatHasNotBegun(t *testing.T) {
 	s := sandboxFace(t)
