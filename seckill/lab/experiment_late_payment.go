@@ -46,9 +46,9 @@ const (
 	lateConns    = 16
 	lateFirst    = 200 * time.Millisecond // until the first order ends
 	lateEvery    = 5 * time.Millisecond   // between the ends of two orders
-	lateBefore   = 14 * time.Millisecond  // how long before its order's end a payment comes, at most
+	lateBefore   = 30 * time.Millisecond  // how long before its order's end a payment comes, at most
 	lateAfter    = 8 * time.Millisecond   // and how long after
-	lateThink    = 3 * time.Millisecond   // between the select and the update
+	lateThink    = 5 * time.Millisecond   // between the select and the update
 	latePatience = 10 * time.Millisecond  // a sweeper's pause
 )
 
