@@ -42,7 +42,7 @@ func NewSessions(redisURL string, lifetime time.Duration) (*Sessions, error) {
 	}, nil
 }
 
-// Get returns whose token it is, or ErrNoSession. The answer may be two seconds old, or ten minutes while Redis is
+// Get returns whose token it is, or ErrNoSession. The answer may be 0.9 s old, or ten minutes while Redis is
 // away; without a copy that is a fault with ErrAway.
 func (s *Sessions) Get(ctx context.Context, token string) (Session, error) {
 	if !wellFormed(token) {

@@ -8,10 +8,10 @@ import (
 )
 
 const (
-	freshFor  = 2 * time.Second       // a copy answers alone; so long a session ended elsewhere lives on here
-	staleFor  = 10 * time.Minute      // a copy answers when Redis doesn't
-	copyWait  = 50 * time.Millisecond // who has an older copy waits so long for Redis
-	mostKept  = 200_000               // about 50 MB
+	freshFor  = 900 * time.Millisecond // a copy answers alone; an event stream looks each second, and has to end within two
+	staleFor  = 10 * time.Minute       // a copy answers when Redis doesn't
+	copyWait  = 50 * time.Millisecond  // who has an older copy waits so long for Redis
+	mostKept  = 200_000                // about 50 MB
 	readsOnce = 2
 )
 

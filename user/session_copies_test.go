@@ -31,7 +31,7 @@ func TestAReadUnderWayBringsNothingBack(t *testing.T) {
 	expect(t, "a read that began before the log-out", s, token, User{})
 	expect(t, "after it", s, token, User{})
 	clock.ahead += freshFor
-	expect(t, "two seconds later", s, token, User{})
+	expect(t, "once the copy is old", s, token, User{})
 }
 
 func TestSessionsInARush(t *testing.T) {

@@ -24,8 +24,8 @@ func TestEndAll(t *testing.T) {
 	expect(t, "desk, here", here, desk, User{})
 	expect(t, "phone, there, from its copy", there, phone, buyer)
 	clock.ahead += freshFor
-	expect(t, "phone, there, two seconds later", there, phone, User{})
-	expect(t, "desk, there, two seconds later", there, desk, User{})
+	expect(t, "phone, there, once the copy is old", there, phone, User{})
+	expect(t, "desk, there, once the copy is old", there, desk, User{})
 	for _, s := range []*Sessions{here, there} {
 		expect(t, "the one that changed the password", s, mine, buyer)
 		expect(t, "another user's", s, others, admin)
