@@ -20,7 +20,7 @@ build: ## build ./miaosha
 test: ## all tests
 	$(GO) test ./web ./...
 
-latency: ## the tests that compare waiting times, with nothing beside them (the other runs leave the comparison out)
+latency: ## the tests of waiting times, with nothing beside them (elsewhere they allow for a busy machine)
 	MIAOSHA_TEST_ALONE=1 $(GO) test -count 1 -p 1 -parallel 1 -v -run '^TestLatency' ./web ./seckill
 
 # Most tests of web drive the built shop from outside; the race detector watches it in those of the root, whose crowds go

@@ -18,6 +18,7 @@ import (
 	"miaosha/goods"
 	"miaosha/order"
 	"miaosha/seckill"
+	"miaosha/seckill/sandbox/sandboxtest"
 )
 
 // A shop made slow for measuring pauses before each transaction, and then sells as ever.
@@ -396,7 +397,7 @@ func TestTicketsOfASaleThatStops(t *testing.T) {
 }
 
 // A state set in Postgres, with its new epoch, reaches the gate.
-func TestStateReachesTheGate(t *testing.T) {
+func TestLatencyUntilTheGateKnowsAState(t *testing.T) {
 	t.Parallel()
 	s := newShop(t, 1000)
 	e := s.start(nil)
@@ -417,7 +418,7 @@ func TestStateReachesTheGate(t *testing.T) {
 }
 
 // Units that come back are on sale again within a second, and the mark "sold out" does not outlive them.
-func TestUnitsComeBack(t *testing.T) {
+func TestLatencyUntilUnitsComeBack(t *testing.T) {
 	t.Parallel()
 	t.Run("cancelled", func(t *testing.T) {
 		s := newShop(t, 1)
@@ -725,7 +726,7 @@ func TestWatch(t *testing.T) {
 		if st.State != seckill.Ordered || st.OrderID != s.owners()[1] {
 			t.Errorf("%+v after %+v", st, b)
 		}
-	case <-time.After(5 * time.Second):
+	case <-time.After(sandboxtest.Within(5 * time.Second)):
 		t.Error("no word")
 	}
 	if len(others) != 0 || len(gone) != 0 {
@@ -869,7 +870,7 @@ func TestWaitingForTheDirectWayHasAnEnd(t *testing.T) {
 	defer free()
 	began := time.Now()
 	errs := e.ServeDirectly(t.Context(), s.sale, 2500*time.Millisecond)
-	if took := time.Since(began); !errors.Is(errs[0], seckill.ErrBusy) || took < 300*time.Millisecond || took > 2*time.Second {
+	if took := time.Since(began); !errors.Is(errs[0], seckill.ErrBusy) || took < 300*time.Millisecond || took > sandboxtest.Within(2*time.Second) {
 		t.Errorf("%v after %v, want busy after half a second", errs, took)
 	}
 }

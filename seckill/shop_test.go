@@ -207,10 +207,10 @@ func (s *shop) engine(change func(*seckill.Config, *seckill.Deps)) *seckill.Engi
 	return e
 }
 
-// until asks again and again until ok, and fails when that takes longer than limit.
+// until asks again and again until ok, and fails when that is not within limit.
 func (s *shop) until(limit time.Duration, what string, ok func() bool) {
 	s.Helper()
-	if !poll(limit, ok) {
+	if limit = sandboxtest.Within(limit); !poll(limit, ok) {
 		s.Fatalf("not within %v: %s", limit, what)
 	}
 }

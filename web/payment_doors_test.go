@@ -57,7 +57,7 @@ func TestARefusedNoticeIsWrittenDown(t *testing.T) {
 			t.Errorf("%s: %d %s, want %s", name, r.Status, r.Raw, code)
 		}
 		count := func() int { return strings.Count(h.Log.String(), `msg="a payment notice is refused"`) }
-		for until := time.Now().Add(5 * time.Second); count() <= lines && time.Now().Before(until); time.Sleep(time.Millisecond) {
+		for until := time.Now().Add(sandboxtest.Within(5 * time.Second)); count() <= lines && time.Now().Before(until); time.Sleep(time.Millisecond) {
 		}
 		if n := count() - lines; n != 1 {
 			t.Errorf("%s: %d lines are written, want one", name, n)

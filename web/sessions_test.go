@@ -110,7 +110,7 @@ func TestNoSessionInAnAddress(t *testing.T) {
 
 // Logging out and changing the password end every session of the user within two seconds, in the process that was asked
 // and in one that has just used it.
-func TestSessionsEndInEveryProcess(t *testing.T) {
+func TestLatencyUntilSessionsEndEverywhere(t *testing.T) {
 	t.Parallel()
 	h := openHouse(t)
 	other := house{sandboxtest.Open(t, h.env), t, h.env}
@@ -159,7 +159,7 @@ func TestSessionsEndInEveryProcess(t *testing.T) {
 		}
 		for _, token := range ended {
 			for h.open(token) || other.open(token) {
-				if since := time.Since(began); since > 2*time.Second+200*time.Millisecond { // and the time a question takes
+				if since := time.Since(began); since > sandboxtest.Within(2*time.Second+200*time.Millisecond) { // and the time a question takes
 					t.Fatalf("%s: a session goes on after %v", c.name, since)
 				}
 				time.Sleep(10 * time.Millisecond)

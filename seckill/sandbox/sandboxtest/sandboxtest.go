@@ -60,6 +60,15 @@ func Main(m *testing.M) {
 // Alone tells that no other test runs, so that a test may compare waiting times: make latency says so.
 func Alone() bool { return os.Getenv("MIAOSHA_TEST_ALONE") != "" }
 
+// Within is the time that something has in a test: as promised where it is Alone, five times as long where other tests keep
+// the machine busy.
+func Within(promised time.Duration) time.Duration {
+	if Alone() {
+		return promised
+	}
+	return 5 * promised
+}
+
 // Kind tells which Redis the tests use, as sandbox.Config.RedisKind has it. It can be asked before anything is started.
 func Kind() string {
 	switch want := os.Getenv("MIAOSHA_TEST_REDIS"); want {
