@@ -143,9 +143,11 @@ func (e *Engine) adopt(ctx context.Context, sale int64) error {
 	if _, err := pipe.Exec(ctx); err != nil {
 		return fmt.Errorf("read late tickets of sale %d: %w", sale, err)
 	}
+	var entries []redis.XMessage
 	for _, f := range found {
-		e.takeOver(ctx, sale, f.Val(), held, nil)
+		entries = append(entries, f.Val()...)
 	}
+	e.takeOver(ctx, sale, entries, held, nil)
 	if n := ticks.(int); n > 1 {
 		e.view.late.CompareAndSwap(sale, n, n-1)
 	} else {
