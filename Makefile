@@ -21,7 +21,7 @@ test: ## all tests
 	$(GO) test ./web ./...
 
 latency: ## the tests of waiting times, with nothing beside them (elsewhere they allow for a busy machine)
-	MIAOSHA_TEST_ALONE=1 $(GO) test -count 1 -p 1 -parallel 1 -v -run '^TestLatency' ./web ./seckill
+	MIAOSHA_TEST_ALONE=1 $(GO) test -count 1 -p 1 -parallel 1 -v -run '^TestLatency' ./web ./seckill ./user
 
 # Most tests of web drive the built shop from outside; the race detector watches it in those of the root, whose crowds go
 # through the same handlers, and in web it watches the tests that run the code in their own process.
