@@ -178,7 +178,7 @@ func TestCrowdBuysExactly(t *testing.T) {
 	sale := newSale(t, env, 100)
 	buyers := crowd(t, env, 1000)
 	began := time.Now()
-	rush(buyers, at(s), sale, 60*time.Second)
+	rush(buyers, at(s), sale, sandboxtest.Within(60*time.Second))
 	t.Logf("1,000 buyers with two clicks each for 100 units: %v", time.Since(began))
 	settled(t, s, env, sale, buyers, 100)
 	if code := s.End(syscall.SIGTERM); code != 0 {
@@ -192,7 +192,7 @@ func TestCrowdBuysExactlyWithoutAGate(t *testing.T) {
 	s := sandboxtest.Open(t, env)
 	sale := newSale(t, env, 50)
 	buyers := crowd(t, env, 300)
-	rush(buyers, at(s), sale, 60*time.Second)
+	rush(buyers, at(s), sale, sandboxtest.Within(60*time.Second))
 	settled(t, s, env, sale, buyers, 50)
 }
 
@@ -210,7 +210,7 @@ func TestShopEndsInTheMiddle(t *testing.T) {
 			url := s.URL
 			here := func() string { mu.Lock(); defer mu.Unlock(); return url }
 			done := make(chan struct{})
-			go func() { defer close(done); rush(buyers, here, sale, 60*time.Second) }()
+			go func() { defer close(done); rush(buyers, here, sale, sandboxtest.Within(60*time.Second)) }()
 			db := database(t, env)
 			for n := 0; n < 20; time.Sleep(time.Millisecond) { // in the middle: some are sold
 				if err := db.QueryRow(t.Context(), `select count(*) from orders`).Scan(&n); err != nil {
@@ -241,10 +241,10 @@ func TestUnpaidUnitsAreSoldAgain(t *testing.T) {
 	sale := newSale(t, env, 20)
 	buyers := crowd(t, env, 60)
 	idle, keen := buyers[:20], buyers[20:]
-	rush(idle, at(s), sale, 20*time.Second)
+	rush(idle, at(s), sale, sandboxtest.Within(20*time.Second))
 	var all sync.WaitGroup
 	var paid atomic.Int64
-	until := time.Now().Add(40 * time.Second)
+	until := time.Now().Add(sandboxtest.Within(40 * time.Second))
 	for _, b := range keen {
 		all.Go(func() {
 			for b.state != "ordered" && time.Now().Before(until) {
