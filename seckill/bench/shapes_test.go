@@ -4,6 +4,7 @@ import (
 	"compress/gzip"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -215,6 +216,33 @@ func TestSumsAreSolved(t *testing.T) {
 	// One more is drawn to see whether the answer is told.
 	if one := turns[0]; one.Accepted != 3 || one.Requests != 9 || drawn.Load() != 4 || wrong.Load() != 0 || buyers[0].Path != "old" {
 		t.Errorf("%d pictures, %d wrong answers, %+v", drawn.Load(), wrong.Load(), one.counts)
+	}
+
+	// A sum is used up by whoever hears that the shop is busy, too.
+	drawn.Store(0)
+	wrong.Store(0)
+	var asked atomic.Int64
+	routes["GET /api/sales/7/captcha"] = func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("X-Captcha-Answer", strconv.FormatInt(drawn.Add(1), 10))
+		io.WriteString(w, "\x89PNG")
+	}
+	routes["POST /api/sales/7/path"] = func(w http.ResponseWriter, r *http.Request) {
+		if body, _ := io.ReadAll(r.Body); string(body) != fmt.Sprintf(`{"captcha":"%d"}`, drawn.Load()) || drawn.Load() != asked.Add(1)+1 {
+			wrong.Add(1)
+		}
+		if asked.Load() == 1 {
+			w.WriteHeader(503)
+			io.WriteString(w, `{"code":"busy"}`)
+			return
+		}
+		io.WriteString(w, `{"code":"ok","data":{"path":"new","expires_at":""}}`)
+	}
+	cfg.URL, cfg.Shape = fake(t, true, routes).URL, "second"
+	if turns, err = Run(t.Context(), cfg, buyers[1:2], io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	if one := turns[0]; one.Accepted != 1 || one.RefusedBy["busy"] != 1 || drawn.Load() != 3 || wrong.Load() != 0 {
+		t.Errorf("after a busy path: %d pictures, %d wrong answers, %+v %v", drawn.Load(), wrong.Load(), one.counts, one.RefusedBy)
 	}
 
 	silent := map[string]http.HandlerFunc{"GET /api/sales/7/captcha": says(200, "\x89PNG")}

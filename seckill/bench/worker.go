@@ -207,7 +207,11 @@ func (w *worker) refused(b *buyer, a answer, code string, took, sent time.Durati
 	case code == "busy" || code == "too_many" || code == "not_started":
 		// Who was let in wants to know; who wasn't tries again as far as the shape has it so.
 		if b.step != stepList && (w.t.plan.again || b.step > stepBuy) {
-			w.again(b, b.step, max(100*time.Millisecond, a.wait))
+			next := b.step
+			if next == stepPath {
+				next = w.t.ask() // his sum is used up
+			}
+			w.again(b, next, max(100*time.Millisecond, a.wait))
 		}
 	}
 	return false
