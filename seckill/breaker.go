@@ -26,7 +26,7 @@ func newBreaker() *breaker {
 		Name:        "redis",
 		MaxRequests: 1,
 		Interval:    10 * time.Second,
-		Timeout:     reconcileEvery * 2 / 3, // so that each tick may try
+		Timeout:     reconcileEvery / 3, // so that each tick may try, also the one after a tick that took too long
 		ReadyToTrip: func(c gobreaker.Counts) bool {
 			return c.ConsecutiveFailures >= 3 || c.TotalFailures >= 5 && c.TotalFailures*10 >= c.Requests || b.silent.Load()
 		},
