@@ -83,7 +83,7 @@ var mutants = []mutant{
 		if err != nil {
 			return fmt.Errorf("cancel order %s: %w", id, err)
 		}
-		time.Sleep(20 * time.Millisecond) // so that two meet in every run
+		time.Sleep(100 * time.Millisecond) // so that two meet in every run
 		if _, err := goods.Lock(ctx, tx, o.SaleID); err != nil {
 			return err
 		}
