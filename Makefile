@@ -26,10 +26,12 @@ latency: ## the tests of waiting times, with nothing beside them (elsewhere they
 # Most tests of web drive the built shop from outside; the race detector watches it in those of the root, whose crowds go
 # through the same handlers, and in web it watches the tests that run the code in their own process.
 inside = $$(grep -l '^package web$$' web/*_test.go | xargs sed -n 's,^func \(Test[A-Za-z0-9]*\)(.*,\1,p' | paste -sd '|')
+embedded: export MIAOSHA_TEST_REDIS = embedded
 embedded: ## all tests, on the Redis inside the process, and with the race detector
-	MIAOSHA_TEST_REDIS=embedded $(GO) test ./web
-	MIAOSHA_TEST_REDIS=embedded $(GO) test -race $$($(GO) list ./... | grep -vx miaosha/web)
-	MIAOSHA_TEST_REDIS=embedded $(GO) test -race -run "^($(inside))$$" ./web
+	@echo "$(GO) test ./web, and beside it -race for the others"; \
+	$(GO) test ./web & web=$$!; \
+	$(GO) test -race $$($(GO) list ./... | grep -vx miaosha/web); others=$$?; wait $$web && exit $$others
+	$(GO) test -race -run "^($(inside))$$" ./web
 
 faults: ## kill, stop and cut everything there is, and prove that the suite would notice (ten minutes; writes seckill/faults/RESULTS.md)
 	$(GO) test -tags faults -timeout 90m -v ./seckill/failpoint ./seckill/faults
