@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"strings"
 	"time"
 
@@ -173,8 +172,6 @@ func redisOptions(url string) (*redis.UniversalOptions, error) {
 		WriteTimeout:          300 * time.Millisecond,
 		PoolTimeout:           300 * time.Millisecond,
 		MaxRetries:            1, // every script is safe to run twice
-		MinRetryBackoff:       time.Millisecond,
-		MaxRetryBackoff:       8 * time.Millisecond,
 		PoolSize:              64,
 	}
 	for i, one := range strings.Split(url, ",") {
@@ -187,32 +184,8 @@ func redisOptions(url string) (*redis.UniversalOptions, error) {
 			u.Username, u.Password, u.DB, u.TLSConfig = o.Username, o.Password, o.DB, o.TLSConfig
 		}
 	}
-	dial := redis.NewDialer(&redis.Options{DialTimeout: u.DialTimeout, TLSConfig: u.TLSConfig})
-	u.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
-		c, err := dial(ctx, network, addr)
-		if err != nil {
-			return unreachable{err}, nil
-		}
-		return c, nil
-	}
 	return u, nil
 }
-
-// unreachable is a connection that could not be made, which says so when it is used. The client would count what is said at
-// once: after PoolSize failures it dials only once a second, and a Redis that is back is not asked for so long. Whether to
-// ask is the breaker's to decide, which is for the whole process. It is an error around that of dialing, too, because the
-// client takes off one layer of what a new connection gave.
-type unreachable struct{ error }
-
-func (u unreachable) Unwrap() error                  { return u.error }
-func (u unreachable) Read([]byte) (int, error)       { return 0, u }
-func (u unreachable) Write([]byte) (int, error)      { return 0, u }
-func (unreachable) Close() error                     { return nil }
-func (unreachable) LocalAddr() net.Addr              { return &net.TCPAddr{} }
-func (unreachable) RemoteAddr() net.Addr             { return &net.TCPAddr{} }
-func (unreachable) SetDeadline(time.Time) error      { return nil }
-func (unreachable) SetReadDeadline(time.Time) error  { return nil }
-func (unreachable) SetWriteDeadline(time.Time) error { return nil }
 
 // checkLimit is the time a Redis has to show itself, and to answer a command, which waits as no buyer would.
 const checkLimit = 10 * time.Second
