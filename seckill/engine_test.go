@@ -862,7 +862,7 @@ func TestABatchThatTakesTooLongIsHalved(t *testing.T) {
 }
 
 // While all stores are slow, a click without a gate waits for its turn no longer than any answer may take.
-func TestWaitingForTheDirectWayHasAnEnd(t *testing.T) {
+func TestLatencyOfWaitingForTheDirectWay(t *testing.T) {
 	t.Parallel()
 	s := newShop(t, 50)
 	e := s.start(nil)

@@ -10,8 +10,6 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/alicebob/miniredis/v2/server"
-
-	"miaosha/seckill/sandbox/sandboxtest"
 )
 
 // startAgain brings Redis back and waits until Sessions has noticed.
@@ -143,7 +141,7 @@ func TestARedisThatHangsIsAFault(t *testing.T) {
 	if _, away, other := count(errs, ErrAway); away != len(errs) {
 		t.Errorf("%d of %d are ErrAway, other: %v", away, len(errs), other)
 	}
-	if took := time.Since(began); took > sandboxtest.Within(10*redisTimeout) {
+	if took := time.Since(began); took > 10*redisTimeout {
 		t.Errorf("took %v, want at most a few times %v", took, redisTimeout)
 	}
 }
@@ -180,7 +178,7 @@ func TestACopyDoesNotWaitForASlowRedis(t *testing.T) {
 	clock.ahead += freshFor
 	began := time.Now()
 	expect(t, "with a copy", s, token, buyer)
-	if took := time.Since(began); took >= redisTimeout {
+	if took := time.Since(began); took > redisTimeout/2 {
 		t.Errorf("took %v, want about %v", took, copyWait)
 	}
 	slow.Store(false)
