@@ -2,10 +2,10 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 GO ?= go
-# The systems that files of ours are for; no file asks for a processor.
+# The systems for which the repository has files. No file depends on a processor.
 PLATFORMS := linux/amd64 darwin/arm64 windows/amd64
 
-.PHONY: help run build test latency embedded faults short check borders format vet lint licences fuzz bench growth speed
+.PHONY: help run build quick check test embedded latency faults short borders format vet lint words licences fuzz bench growth speed
 
 help: ## list the chores
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -16,73 +16,88 @@ run: ## open the shop on its own Postgres and Redis
 build: ## build ./miaosha
 	$(GO) build -trimpath -o miaosha .
 
-# The package that takes longest first, so that the others run beside it.
-test: ## all tests
-	$(GO) test ./web ./...
+quick: borders format lint ## before a commit: borders, format, lint, and the tests of the domains and the rush (two minutes)
+	$(GO) test ./goods ./order ./user ./seckill ./seckill/gate
 
-latency: ## the tests of waiting times, with nothing beside them (elsewhere they allow for a busy machine)
+# Each step compiles and vets only what no other step does. vet has all of go vet, so the tests do without their part of it.
+check: export GOFLAGS += -vet=off
+check: race = -race
+check: borders format vet lint latency test fuzz embedded short ## everything a change must pass; its tests run raced
+
+# The package that takes longest comes first, so that the others run beside it. Most tests of web drive the built shop from
+# outside: with race set, the detector watches the handlers in the tests of the root, whose crowds use the same ones, and in
+# the tests of web that run them in their own process.
+inside = $$(grep -l '^package web$$' web/*_test.go | xargs sed -n 's,^func \(Test[A-Za-z0-9]*\)(.*,\1,p' | paste -sd '|')
+test: ## all tests
+	@echo "$(GO) test ./web, and beside it $(race) the others"; \
+	$(GO) test ./web & web=$$!; \
+	$(GO) test $(race) $$($(GO) list ./... | grep -vx miaosha/web); others=$$?; wait $$web && exit $$others
+	$(if $(race),@tests=$(inside); [ -n "$$tests" ] && $(GO) test $(race) -run "^($$tests)$$" ./web)
+
+# Where a script runs in the Redis, or a sandbox starts it. Of web these are the tests with a browser; of operator, those that
+# read no document.
+browser = $$(sed -n 's,^func \(Test[A-Za-z0-9]*\)(.*,\1,p' $$(grep -l 'chromium(t)' web/*_test.go) | paste -sd '|')
+embedded: export MIAOSHA_TEST_REDIS = embedded
+embedded: ## the tests of scripts and of the sandbox, on the Redis inside the process
+	@tests=$(browser); [ -n "$$tests" ] || { echo "web has no test with a browser"; exit 1; }; \
+	echo "$(GO) test the pages of ./web, and beside it the others"; \
+	$(GO) test -run "^($$tests)$$" ./web & web=$$!; \
+	$(GO) test -skip '^Test(Documents|WrongNames|TheTwoReadmes|ReadingOrder|Licences)' \
+	  . ./seckill ./seckill/gate ./seckill/lab ./seckill/backend ./seckill/bench ./seckill/operator ./user; \
+	others=$$?; wait $$web && exit $$others
+
+latency: ## the tests of waiting times, alone (beside other tests they allow for a busy machine)
 	MIAOSHA_TEST_ALONE=1 $(GO) test -count 1 -p 1 -parallel 1 -v -run '^TestLatency' ./web ./seckill ./user
 
-# Most tests of web drive the built shop from outside; the race detector watches it in those of the root, whose crowds go
-# through the same handlers, and in web it watches the tests that run the code in their own process.
-inside = $$(grep -l '^package web$$' web/*_test.go | xargs sed -n 's,^func \(Test[A-Za-z0-9]*\)(.*,\1,p' | paste -sd '|')
-embedded: export MIAOSHA_TEST_REDIS = embedded
-embedded: ## all tests, on the Redis inside the process, and with the race detector
-	@echo "$(GO) test ./web, and beside it -race for the others"; \
-	$(GO) test ./web & web=$$!; \
-	$(GO) test -race $$($(GO) list ./... | grep -vx miaosha/web); others=$$?; wait $$web && exit $$others
-	$(GO) test -race -run "^($(inside))$$" ./web
-
-faults: ## kill, stop and cut everything there is, and prove that the suite would notice (ten minutes; writes seckill/faults/RESULTS.md)
+faults: ## break every process and connection, and prove that the suite would notice (ten minutes; writes seckill/faults/RESULTS.md)
 	$(GO) test -tags faults -timeout 90m -v ./seckill/failpoint ./seckill/faults
 
-short: ## the faults that take three minutes
+short: ## the faults of three minutes
 	$(GO) test -tags faults -short -timeout 15m ./seckill/failpoint ./seckill/faults
 
-# Each run has a folder of its own, which is gone in the end, so that nobody's sandbox has a million orders in it.
+# Each run has a folder of its own and removes it, so that a user's sandbox does not get a million orders.
 bench_in = set -e; dir=$$(mktemp -d); chmod 711 $$dir; \
 	trap 'MIAOSHA_DATA_DIR=$$dir/data $$dir/miaosha reset --yes >/dev/null 2>&1; rm -rf $$dir' EXIT; \
 	$(GO) build -trimpath -o $$dir/miaosha .; export MIAOSHA_DATA_DIR=$$dir/data; \
 	bench() { echo; $$dir/miaosha bench "$$@" 2>$$dir/progress || { cat $$dir/progress >&2; exit 1; }; };
 
-bench: ## the figures: purchases, refusals, results, lists beside a bare handler, and the parts alone (five minutes)
+bench: ## the figures: purchases, refusals, results and lists beside a bare handler, and each part alone (five minutes)
 	@$(bench_in) export MIAOSHA_SANDBOX_REDIS=server; \
-	for shape in capacity soldout polls list; do bench --shape $$shape --seconds 5 --yardstick; done
+	for shape in capacity soldout polls list; do bench --shape $$shape --seconds 5 --baseline; done
 	@echo; echo "The same on the Redis inside the process:"; \
-	$(bench_in) MIAOSHA_SANDBOX_REDIS=embedded bench --shape capacity --seconds 5 --yardstick
+	$(bench_in) MIAOSHA_SANDBOX_REDIS=embedded bench --shape capacity --seconds 5 --baseline
 	@echo; $(MAKE) --no-print-directory speed
 
-speed: ## the parts alone, for benchstat
+speed: ## each part alone, for benchstat
 	$(GO) test -run '^$$' -bench . -benchtime 2s ./seckill ./user ./web
 
-# The first run of a folder finds empty tables.
+# The first run in a folder has empty tables.
 growth: ## capacity with empty tables, beside 200 other sales, and beside a million old users and orders (four minutes)
 	@$(bench_in) \
-	bench --seconds 5 --yardstick; \
-	bench --seconds 5 --yardstick --sales 200; \
-	bench --seconds 5 --yardstick --fill 1000000
+	bench --seconds 5 --baseline; \
+	bench --seconds 5 --baseline --sales 200; \
+	bench --seconds 5 --baseline --fill 1000000
 
-check: borders format vet lint latency test fuzz embedded short ## everything a change must pass
-
-# An import that HOUSE's arrows don't have. One line each: who, and what it must not import. Failpoints are for all: they
-# import nothing of ours, and a release has none.
+# Imports that must not be. One line each: the package, what it must not import, and an exception. Failpoints are for all:
+# they import no package of this project, and a release has none.
 borders: ## imports run one way, and no test code is in the binary
 	@fail=0; \
 	never() { \
 	  pkgs=$$($(GO) list $$1) || fail=1; \
 	  for p in $$pkgs; do \
-	    bad=$$($(GO) list -f '{{join .Imports "\n"}}' $$p | grep -vx miaosha/seckill/failpoint | grep -E "$$2" || true); \
+	    bad=$$($(GO) list -f '{{join .Imports "\n"}}' $$p | grep -vxE "miaosha/seckill/failpoint|$$3" | grep -E "$$2" || true); \
 	    if [ -n "$$bad" ]; then echo "$$p must not import:" $$bad; fail=1; fi; \
 	  done; }; \
 	never "./goods ./user" '^miaosha/'; \
 	never "./order" '^miaosha/(user|web|seckill)'; \
-	never "./goods ./user ./order ./seckill" '^(net/http|miaosha/web)$$'; \
-	never "./seckill" '^miaosha/(user|web|seckill/)'; \
+	never "./goods ./user ./order ./seckill ./seckill/gate" '^(net/http|miaosha/web)$$'; \
+	never "./seckill" '^miaosha/(user|web|seckill/)' miaosha/seckill/gate; \
+	never "./seckill/gate" '^miaosha/(user|web|seckill)'; \
 	never "./seckill/failpoint" 'miaosha|net/http'; \
 	never "./seckill/bench" '^miaosha/'; \
 	never "./seckill/lab" '^(net/http|miaosha/web|miaosha/user|miaosha/seckill/)'; \
-	never "./web" '^miaosha/seckill/'; \
-	never "$$($(GO) list ./... | grep -vE '^miaosha/seckill/operator$$')" '^miaosha/seckill/lab$$'; \
+	never "./web" '^miaosha/seckill/' miaosha/seckill/lab; \
+	never "$$($(GO) list ./... | grep -vE '^miaosha/(web|seckill/operator)$$')" '^miaosha/seckill/lab$$'; \
 	never "$$($(GO) list ./... | grep -vE '^miaosha(/web|/seckill/operator)?$$')" '^miaosha/(user|web)$$'; \
 	bad=$$($(GO) list -deps -f '{{range .Imports}}{{if eq . "testing"}}{{$$.ImportPath}}{{end}}{{end}}' . | grep '^miaosha' || true); \
 	if [ -n "$$bad" ]; then echo "test code is in the binary:" $$bad; fail=1; fi; \
@@ -91,25 +106,34 @@ borders: ## imports run one way, and no test code is in the binary
 format: ## gofmt
 	@bad=$$(git ls-files '*.go' | xargs gofmt -l); if [ -n "$$bad" ]; then echo "not gofmt-ed: $$bad"; exit 1; fi
 
+# With the tag faults go vet sees every file but failpoint/off.go, which has one empty function.
 vet: ## go vet, go mod verify
-	$(GO) vet ./...
 	$(GO) vet -tags faults ./...
+	$(GO) vet ./seckill/failpoint
 	$(GO) mod verify
 
-# deadcode reads everything from its source and fails where a type is wrong, so it stands for a compiler on systems that
-# this is not (vet would first compile every library for each of them).
-lint: ## staticcheck; code that nothing reaches, and type errors, on every system the shop runs on
+# deadcode reads all source and fails on a type error, so it takes the place of a compiler for other systems. vet would first
+# compile every library for each of them.
+lint: words ## staticcheck, words that must not come back; code that nothing reaches, and type errors, on every system
 	$(GO) tool staticcheck -tags faults ./...
-	@deadcode=$$($(GO) tool -n deadcode) || exit 1; \
-	dead=$$($$deadcode -tags faults -test ./... && \
-	  for p in $(PLATFORMS); do CGO_ENABLED=0 GOOS=$${p%/*} GOARCH=$${p#*/} $$deadcode -test ./... || exit 1; done) && [ -z "$$dead" ] || { echo "$$dead"; exit 1; }
+	@deadcode=$$($(GO) tool -n deadcode) || exit 1; export deadcode; \
+	dead=$$(for p in $(PLATFORMS); do echo $$p none; done | sed '1s,.*,linux/amd64 faults\n&,' | \
+	  xargs -P 2 -n 2 sh -c 'CGO_ENABLED=0 GOOS=$${0%/*} GOARCH=$${0#*/} $$deadcode -tags=$$1 -test ./...') && \
+	  [ -z "$$dead" ] || { echo "$$dead"; exit 1; }
 
-licences: ## write LICENSES.md anew: what is in the binary, and under which licences (that it is current is one of the tests)
+words: ## comments and documents without the words that .ci/words and .ci/words.zh replace
+	@list() { grep -v '^#' $$1 | cut -f 1 | paste -sd '|'; }; words=$$(list .ci/words); \
+	found=$$(git grep -nIiP "(^|\s)(//|--|/\*|\*|#)\s.*\b($$words)\b" -- '*.go' '*.lua' '*.sql' '*.js' '*.css' Makefile ':!web/static/lib'; \
+	  git grep -nIiP "\b($$words)\b" -- '*.md' ':!*.zh-CN.md' ':!LICENSES.md'; \
+	  git grep -nIE "$$(list .ci/words.zh)" -- '*.md' 'web/static/*.js'); \
+	[ -z "$$found" ] || { echo "$$found"; echo "These words have replacements in .ci/words and .ci/words.zh."; exit 1; }
+
+licences: ## write LICENSES.md: the modules in the binary and their licences (a test checks that it is current)
 	$(GO) test -count 1 -run '^TestLicencesAreCurrent$$' ./seckill/operator -args -write-licences
 
-# The go command's own -fuzz would compile every library anew to see what an input reaches in it; here it is seen in the
-# target's own package only, which takes a tenth of the time and tries four times as many inputs. Once more after a failure:
-# at the end of its time the fuzzer now and then takes its own deadline for one (context deadline exceeded). An input that
+# go test -fuzz would compile every library again, to see which of its code an input reaches. Here only the target's own package
+# is instrumented, which takes a tenth of the time and tries four times as many inputs. A failed target is tried once more: at
+# the end of its time the fuzzer sometimes takes its own deadline for a failure (context deadline exceeded). An input that
 # really fails is kept, and fails again at once.
 fuzz: ## ten seconds for each fuzz target, two at a time
 	@set -e; dir=$$(mktemp -d); trap 'rm -rf $$dir' EXIT; export dir; \

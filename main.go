@@ -49,18 +49,18 @@ type commands struct {
 	LogLevel  slog.Level     `name:"log-level" env:"MIAOSHA_LOG_LEVEL" default:"info" help:"debug, info, warn or error."`
 	LogFormat string         `name:"log-format" env:"MIAOSHA_LOG_FORMAT" enum:"auto,text,json" default:"auto" help:"text, json, or auto: text on a terminal, json otherwise."`
 
-	Serve   settings         `cmd:"" default:"withargs" help:"Open the shop (what miaosha does if nothing else is said)."`
-	Users   operator.Users   `cmd:"" help:"Make buyers with live sessions, as CSV: user_id,phone,token. For load tools."`
-	Sale    operator.Sale    `cmd:"" help:"Make and publish one sale; prints its id alone."`
-	Admin   operator.Admin   `cmd:"" help:"Make or promote an administrator. The password is asked for, or made and printed once."`
-	Bench   operator.Bench   `cmd:"" help:"Drive a running shop, or one started for it, with thousands of buyers over HTTP, and report."`
-	Lab     operator.Lab     `cmd:"" help:"Sell one unit in every way the courses teach, right and wrong, to one crowd, and compare."`
-	Audit   operator.Audit   `cmd:"" help:"Hold the running data against the invariants; exit code 1 and the rows where one is broken."`
+	Serve   settings         `cmd:"" default:"withargs" help:"Run the shop (the default command)."`
+	Users   operator.Users   `cmd:"" help:"Create buyers with live sessions, as CSV: user_id,phone,token. For load tools."`
+	Sale    operator.Sale    `cmd:"" help:"Create and publish one sale; print only its id."`
+	Admin   operator.Admin   `cmd:"" help:"Create an administrator, or promote a user. Asks for the password, or creates one and prints it once."`
+	Bench   operator.Bench   `cmd:"" help:"Load-test a running shop, or one started for it, with thousands of buyers over HTTP, and report."`
+	Lab     operator.Lab     `cmd:"" help:"Sell the same stock to the same buyers with every strategy the courses teach, right and wrong, and compare."`
+	Audit   operator.Audit   `cmd:"" help:"Check the invariants on the live data; exit code 1 and the rows if one is broken."`
 	Config  settings         `cmd:"" help:"Print the effective settings, secrets masked."`
-	Reset   operator.Reset   `cmd:"" help:"Empty the sandbox, so that a class can begin again."`
+	Reset   operator.Reset   `cmd:"" help:"Delete the data of the sandbox, so that a class can start again."`
 	Version operator.Version `cmd:"" help:"Print version, commit and Go."`
 
-	Yardstick operator.Yardstick `cmd:"" hidden:"" help:"What bench compares with."`
+	Baseline operator.Baseline `cmd:"" hidden:"" help:"The bare handler that bench compares with."`
 }
 
 func main() {
@@ -72,7 +72,7 @@ func main() {
 	}
 }
 
-// run does one command. Flags and environment are read here and nowhere else.
+// run runs one command. Only run and serve read flags and the environment.
 func run(ctx context.Context, args []string, stdin *os.File, stdout, stderr *os.File) error {
 	var c commands
 	exited := false
@@ -93,33 +93,33 @@ func run(ctx context.Context, args []string, stdin *os.File, stdout, stderr *os.
 		return err
 	}
 	log := newLog(c.LogLevel, c.LogFormat, stderr)
-	desk := operator.Desk{Backend: c.Backend, Schema: schema, Log: log, SessionLife: sessionLife, In: stdin, Out: stdout, Err: stderr}
+	env := operator.Env{Backend: c.Backend, Schema: schema, Log: log, SessionLife: sessionLife, In: stdin, Out: stdout, Err: stderr}
 	switch parsed.Selected().Name {
 	case "users":
-		return c.Users.Run(ctx, desk)
+		return c.Users.Run(ctx, env)
 	case "sale":
-		return c.Sale.Run(ctx, desk)
+		return c.Sale.Run(ctx, env)
 	case "admin":
-		return c.Admin.Run(ctx, desk)
+		return c.Admin.Run(ctx, env)
 	case "bench":
-		return c.Bench.Run(ctx, desk)
+		return c.Bench.Run(ctx, env)
 	case "lab":
-		return c.Lab.Run(ctx, desk)
-	case "yardstick":
-		return c.Yardstick.Run(desk)
+		return c.Lab.Run(ctx, env)
+	case "baseline":
+		return c.Baseline.Run(env)
 	case "audit":
-		return c.Audit.Run(ctx, desk)
+		return c.Audit.Run(ctx, env)
 	case "config":
-		return desk.PrintSettings(parsed)
+		return env.PrintSettings(parsed)
 	case "reset":
-		return c.Reset.Run(ctx, desk)
+		return c.Reset.Run(ctx, env)
 	case "version":
-		return c.Version.Run(desk, version)
+		return c.Version.Run(env, version)
 	}
 	return serve(ctx, &c, log, stdout)
 }
 
-// newLog writes to w: text for people, JSON for machines.
+// newLog returns a logger to w: text for people, JSON for machines.
 func newLog(level slog.Level, format string, w *os.File) *slog.Logger {
 	opts := &slog.HandlerOptions{Level: level}
 	if format == "text" || format == "auto" && term.IsTerminal(int(w.Fd())) {
@@ -128,23 +128,23 @@ func newLog(level slog.Level, format string, w *os.File) *slog.Logger {
 	return slog.New(slog.NewJSONHandler(w, opts))
 }
 
-// serve opens the shop and runs it until ctx ends. What is asked last is stopped first: the doors, then the rush, then
-// the stores.
+// serve opens the shop and runs it until ctx ends. It stops in the order in which work flows: the
+// listeners, then the background work, then the stores.
 func serve(ctx context.Context, c *commands, log *slog.Logger, stdout io.Writer) error {
-	cfg, began := c.Serve, time.Now()
+	cfg, started := c.Serve, time.Now()
 	if err := c.Backend.RequireSecret(); err != nil {
 		return err
 	}
 	if cfg.Seckill.CaptchaAnswers && (c.Backend.DatabaseURL != "" || c.Backend.RedisURL != "") {
 		return errors.New("--captcha-answers (MIAOSHA_CAPTCHA_ANSWERS): only with the sandbox's own stores")
 	}
-	doors, err := cfg.Listen.Open(c.Backend.Sandboxed())
+	listeners, err := cfg.Listen.Open(c.Backend.Sandboxed())
 	if err != nil {
 		return err
 	}
-	defer doors.Close()
-	if err := operator.LimitMemory(c.Backend.Sandboxed()); err != nil {
-		log.Warn("the memory limit of this container is not known", "err", err)
+	defer listeners.Close()
+	if err := operator.LimitMemory(c.Backend.Sandboxed(), os.Getenv("GOGC") != ""); err != nil {
+		log.Warn("cannot read the memory limit of this container", "err", err)
 	}
 	stores, err := backend.Open(ctx, c.Backend, schema, log)
 	if err != nil {
@@ -158,56 +158,56 @@ func serve(ctx context.Context, c *commands, log *slog.Logger, stdout io.Writer)
 	defer sessions.Close()
 	sales, orders := goods.New(stores.Web), order.New(stores.Pay, cfg.Order)
 	users, cache := user.New(stores.Users, stores.Redis, stores.Secret, cfg.User, log), goods.NewCache(sales)
-	rush, err := seckill.New(cfg.Seckill, seckill.Deps{DB: stores.Settle, Redis: stores.Redis, Sales: sales, Cache: cache,
+	engine, err := seckill.New(cfg.Seckill, seckill.Deps{DB: stores.Settle, Redis: stores.Redis, Sales: sales, Cache: cache,
 		Orders: order.New(stores.Web, cfg.Order), Secret: stores.Secret, Log: log})
 	if err != nil {
 		return err
 	}
-	lab := operator.NewLab(c.Backend, stores, schema, log)
-	shop, err := web.New(cfg.Web, web.Deps{Users: users, Sessions: sessions, Cache: cache, Orders: orders, Rush: rush,
-		Lab: lab, Log: log, Secret: stores.Secret, Sandbox: c.Backend.Sandboxed()}, doors.URL())
+	lab := web.NewLab(operator.LabStores(c.Backend, stores, schema), log)
+	shop, err := web.New(cfg.Web, web.Deps{Users: users, Sessions: sessions, Cache: cache, Orders: orders, Rush: engine,
+		Lab: lab, Log: log, Secret: stores.Secret, Sandbox: c.Backend.Sandboxed()}, listeners.URL())
 	if err != nil {
 		return err
 	}
 	gates := stores.Redis
 	if cfg.Seckill.Gate == "off" {
-		gates = nil // what an earlier shop left there is nobody's
+		gates = nil // gates of an earlier shop mean nothing to this one
 	}
-	watch := audit.NewWatch(stores.Web, gates, log)
-	report := func(err error) { log.Warn("tried again in a moment", "err", err) }
-	filled := make(chan struct{})
-	behind, stop := context.WithCancel(context.WithoutCancel(ctx))
+	monitor := audit.NewMonitor(stores.Web, gates, log)
+	report := func(err error) { log.Warn("failed, will retry", "err", err) }
+	demoReady := make(chan struct{})
+	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
-	work, behind := errgroup.WithContext(behind)
-	work.Go(func() error { return rush.Run(behind) })
-	work.Go(func() error { return orders.Sweep(behind, shop.Refund(), report) })
-	work.Go(func() error { return watch.Run(behind) })
-	work.Go(func() error { return lab.Run(behind) })
-	work.Go(func() error { return operator.TidyMemory(behind) })
+	group, background := errgroup.WithContext(background)
+	group.Go(func() error { return engine.Run(background) })
+	group.Go(func() error { return orders.Sweep(background, shop.Refund(), report) })
+	group.Go(func() error { return monitor.Run(background) })
+	group.Go(func() error { return lab.Run(background) })
+	group.Go(func() error { return operator.ReleaseMemory(background) })
 	if c.Backend.Sandboxed() {
 		if err := demoAccounts(ctx, users); err != nil {
 			stop()
-			return errors.Join(err, work.Wait())
+			return errors.Join(err, group.Wait())
 		}
-		work.Go(func() error { return sales.Demo(behind, cfg.Web.Zone(), func() { close(filled) }, report) })
+		group.Go(func() error { return sales.Demo(background, cfg.Web.Zone(), func() { close(demoReady) }, report) })
 		select {
-		case <-filled:
-		case <-behind.Done():
+		case <-demoReady:
+		case <-background.Done():
 		case <-ctx.Done():
 		}
 	}
-	ops := web.Ops(append(rush.Collectors(), watch.Collectors()...), []web.Check{{Name: "postgres", Ask: stores.Web.Ping},
+	ops := web.Ops(append(engine.Collectors(), monitor.Collectors()...), []web.Check{{Name: "postgres", Ask: stores.Web.Ping},
 		{Name: "redis", Ask: func(ctx context.Context) error { return stores.Redis.Ping(ctx).Err() }}})
-	welcome(stdout, c, doors, stores, shop.PlayMoney(), time.Since(began))
-	front, cancel := context.WithCancel(ctx)
+	welcome(stdout, c, listeners, stores, shop.PlayMoney(), time.Since(started))
+	serving, cancel := context.WithCancel(ctx)
 	defer cancel()
-	context.AfterFunc(behind, cancel) // nothing to serve if what is behind has failed
-	err = doors.Serve(front, shop, ops, log)
+	context.AfterFunc(background, cancel) // stop serving when background work fails
+	err = listeners.Serve(serving, shop, ops, log)
 	stop()
-	return errors.Join(err, work.Wait())
+	return errors.Join(err, group.Wait())
 }
 
-// The sandbox's accounts. Anybody may read them, so the sandbox listens on loopback.
+// The accounts of the sandbox are public, so it listens on loopback only.
 const demoBuyer, demoAdmin, demoPassword = "13800000000", "13900000000", "miaosha-demo"
 
 func demoAccounts(ctx context.Context, users *user.Store) error {
@@ -216,22 +216,22 @@ func demoAccounts(ctx context.Context, users *user.Store) error {
 		users.Seed(ctx, user.User{Phone: demoAdmin, Nickname: "掌柜", Role: user.RoleAdmin}, demoPassword))
 }
 
-func welcome(w io.Writer, c *commands, doors *web.Doors, s *backend.Stores, playMoney bool, took time.Duration) {
-	fmt.Fprintf(w, "miaosha is open at %s  (ready in %.1f s)\n", doors.URL(), took.Seconds())
+func welcome(w io.Writer, c *commands, listeners *web.Listeners, s *backend.Stores, playMoney bool, took time.Duration) {
+	fmt.Fprintf(w, "miaosha is open at %s  (ready in %.1f s)\n", listeners.URL(), took.Seconds())
 	if c.Backend.Sandboxed() {
 		fmt.Fprintf(w, "  demo buyer          %s / %s\n  demo administrator  %s / %s\n", demoBuyer, demoPassword, demoAdmin, demoPassword)
-		fmt.Fprintf(w, "  lab                 %s/lab.html\n", doors.URL())
+		fmt.Fprintf(w, "  lab                 %s/lab.html\n", listeners.URL())
 	}
 	if b := s.Sandbox; b != nil {
 		fmt.Fprintf(w, "  data                %s\n", b.DataDir)
-		fmt.Fprintf(w, "  own servers         DATABASE_URL, REDIS_URL and MIAOSHA_SECRET in place of the sandbox's\n")
+		fmt.Fprintf(w, "  own servers         set DATABASE_URL, REDIS_URL and MIAOSHA_SECRET to replace the sandbox's\n")
 		if b.Shared != 0 {
-			fmt.Fprintf(w, "  shared              with process %d, which runs the sandbox's servers: they end with it\n", b.Shared)
+			fmt.Fprintf(w, "  shared              with process %d, which runs the servers of the sandbox and stops them when it ends\n", b.Shared)
 		}
 	} else if playMoney {
-		fmt.Fprintf(w, "  WARNING             payments are play money: give --notify-secret for a real provider\n")
+		fmt.Fprintf(w, "  WARNING             payments are play money: set --notify-secret for a real provider\n")
 	}
-	if url := doors.OpsURL(); url != "" {
+	if url := listeners.OpsURL(); url != "" {
 		fmt.Fprintf(w, "  metrics, health     %s\n", url)
 	}
 	fmt.Fprintf(w, "  stop with Ctrl-C\n")

@@ -1,32 +1,32 @@
--- The whole schema of miaosha. It is idempotent: every command that needs it applies it, under an advisory lock,
--- when the database is older than the version below. The constraints here are the last line of defence: the program
--- never relies on them to be right, and they never rely on the program.
+-- The whole schema of miaosha. It is idempotent: every command that needs it applies it, under an
+-- advisory lock, when the database has an older version than the one below. The constraints are the
+-- last line of defence: the program is right without them, and they hold whatever the program does.
 --
--- Money is in fen (1/100 yuan), times are timestamptz, ids that leave the house are UUIDs.
+-- Money is in fen (1/100 yuan), times are timestamptz, ids that leave the shop are UUIDs.
 
 create table if not exists schema_version (
     version integer not null,
     one     boolean primary key default true check (one)
 );
 
--- People ------------------------------------------------------------------------------------------------------------
+-- Users -------------------------------------------------------------------------------------------------------------
 
 create table if not exists users (
     id            bigint      generated always as identity primary key,
     phone         text        not null unique check (phone ~ '^[+]?[0-9]{3,20}$'),
     nickname      text        not null default '',
     role          text        not null default 'buyer' check (role in ('buyer', 'admin')),
-    -- An argon2id string, or '' for an account that can't log in by password. Never anything weaker.
+    -- An argon2id string, never anything weaker; '' for an account without a password.
     password_hash text        not null default '' check (password_hash = '' or password_hash like '$argon2id$%'),
-    -- Accounts brought from the older course systems: legacy_hash = md5(md5(password + fixed salt) + legacy_salt).
-    -- The first log-in turns it into password_hash and clears both.
+    -- Accounts from the older course systems: legacy_hash = md5(md5(password + fixed salt) +
+    -- legacy_salt). The first log-in sets password_hash and clears both.
     legacy_hash   text        check (legacy_hash ~ '^[0-9a-f]{32}$'),
     legacy_salt   text,
     created_at    timestamptz not null default now(),
     check (legacy_hash is null or password_hash = '')
 );
 
--- What is sold ------------------------------------------------------------------------------------------------------
+-- Goods and sales ---------------------------------------------------------------------------------------------------
 
 create table if not exists goods (
     id         bigint      generated always as identity primary key,
@@ -40,11 +40,11 @@ create table if not exists goods (
     created_at timestamptz not null default now()
 );
 
--- Every change of a sale's state, window or total takes a new epoch; the gate in Redis follows the newest.
+-- Every change of a sale's state, window or total takes a new epoch. Its gate follows the newest.
 create sequence if not exists gate_epoch;
 
--- A sale is one item at one price with `total` units, of which `stock` are still to be had. `stock` is the truth:
--- stock + count(pending and paid orders) = total, at every instant.
+-- A sale is one item at one price with `total` units; `stock` of them are left. `stock` is the true
+-- number: stock + count(pending and paid orders) = total, at every instant.
 create table if not exists sales (
     id         bigint      generated always as identity primary key,
     goods_id   bigint      not null references goods (id),
@@ -62,10 +62,10 @@ create table if not exists sales (
 
 create index if not exists sales_by_end on sales (ends_at) where state <> 'draft';
 
--- Who owns what -----------------------------------------------------------------------------------------------------
+-- Orders and payments -----------------------------------------------------------------------------------------------
 
--- No foreign keys on the three columns that every order of a rush repeats: they would look the same rows up again for
--- each of thousands of orders, and block sharding by sale. The settle transaction holds the sale's row lock instead.
+-- No foreign keys here: in a rush they would check the same rows again for thousands of orders, and
+-- prevent sharding by sale. The settle transaction holds the sale's row lock instead.
 create table if not exists orders (
     id         uuid        primary key,
     user_id    bigint      not null check (user_id > 0),
@@ -77,8 +77,8 @@ create table if not exists orders (
     created_at timestamptz not null default now(),
     expires_at timestamptz not null,
     paid_at    timestamptz,
-    -- The sale first: a rush then writes to one part of this index, and "this user in this sale" finds no second index that
-    -- looks as good to a planner who has never seen the table full. The status is in it to count a sale's units.
+    -- sale_id comes first: a rush writes to one part of the index, and a planner without statistics
+    -- finds no better one for "this user in this sale". status is there to count a sale's units.
     constraint one_order_per_user_and_sale unique (sale_id, user_id) include (status),
     constraint one_order_per_ticket        unique (ticket),
     constraint paid_has_a_time             check (status <> 'paid' or paid_at is not null)
@@ -87,7 +87,7 @@ create table if not exists orders (
 create index if not exists orders_pending_expiry on orders (expires_at) where status = 'pending';
 create index if not exists orders_of_a_user on orders (user_id, created_at);
 
--- What became of each ticket, written in the transaction that decided it. A batch that is replayed reads it back.
+-- The result of each ticket, written in the transaction that decided it. A repeated batch reads it.
 create table if not exists ticket_results (
     ticket     text        primary key,
     user_id    bigint      not null,
@@ -98,11 +98,11 @@ create table if not exists ticket_results (
     constraint an_order_for_those_who_have_one check ((outcome in ('ordered', 'duplicate')) = (order_id is not null))
 );
 
--- Of those who have an order, the order tells.
+-- Results with an order are found by the order, so they are not in this index.
 create index if not exists refusals_of_a_user on ticket_results (user_id, sale_id) where order_id is null;
 
--- open: the buyer was sent to pay · declined: he was refused there · captured: the money is ours and the order is paid ·
--- refund_due: the money came too late, twice, or is to go back · refunded: it went back
+-- open: the buyer was sent to pay · declined: the provider refused · captured: the order is paid ·
+-- refund_due: the money came too late or twice, or the order was refunded · refunded: returned
 create table if not exists payments (
     id           uuid        primary key,
     order_id     uuid        not null references orders (id),
@@ -120,7 +120,7 @@ create unique index if not exists one_capture_per_order      on payments (order_
 create index        if not exists payments_of_an_order       on payments (order_id);
 create index        if not exists payments_refund_due        on payments (updated_at) where status = 'refund_due';
 
--- The history of every order, append-only, written by the triggers below and by nothing else.
+-- The history of every order. It is append-only, and only the triggers below write it.
 create table if not exists order_events (
     id          bigint      generated always as identity primary key,
     order_id    uuid        not null,
@@ -160,7 +160,8 @@ begin
     raise exception 'order_events is append-only' using errcode = 'check_violation';
 end $$;
 
--- From version 1: before the triggers, whose lock is weaker than that of the alter, so that nobody can come in between.
+-- The upgrade from version 1. It comes before the triggers: their lock is weaker than that of alter
+-- table, so no other transaction can come between them.
 do $$
 begin
     if to_regclass('orders_of_a_sale') is not null or to_regclass('ticket_results_of_a_user') is not null then

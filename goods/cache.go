@@ -10,17 +10,18 @@ import (
 )
 
 const (
-	fresh     = time.Second             // how long an entry is served without a question
-	stale     = 60 * time.Second        // how long it is served when Postgres does not answer
-	patience  = 50 * time.Millisecond   // how long who could be served an older one waits for a new one
-	readLimit = 1500 * time.Millisecond // how long a read may take; a sale may need two, and a request has 3 s
-	cacheSize = 20_000                  // entries, unknown ids among them
+	freshFor  = time.Second             // an entry is served without a query
+	staleFor  = 60 * time.Second        // an entry is served if Postgres does not answer
+	staleWait = 50 * time.Millisecond   // a caller with a stale entry waits at most so long for a new one
+	readLimit = 1500 * time.Millisecond // for one read; a sale may need two, and a request has 3 s
+	cacheSize = 20_000                  // entries, including those of unknown ids
 )
 
-// Cache answers the shop window from memory. An entry lives a second; then it is read anew, once for all who ask (single
-// flight). When Postgres does not answer, or not soon, an entry up to a minute old is served and marked. An
-// id nobody sells is an entry too, and an id past the newest is refused without one, so guessing ids costs Postgres
-// nothing.
+// Cache serves the catalogue from memory. An entry is fresh for a second; then one caller reads it
+// for all (single flight). Without Postgres, an entry up to a minute old is served with its age.
+//
+// An unknown id has an entry too, and an id above the newest is refused without one: guessing ids
+// costs Postgres nothing.
 type Cache struct {
 	store   *Store
 	entries entries
@@ -28,15 +29,15 @@ type Cache struct {
 	now     func() time.Time
 }
 
-// entries is what is used of an otter.Cache. Were that type a field, each package that knows a Cache would compile otter for
-// it once more, which takes seconds; so it is in user, seckill and web.
+// entries has the methods of otter.Cache that are used here; user, seckill and web do the same. With
+// the generic type as a field, each package that uses a Cache would spend seconds to compile otter.
 type entries interface {
 	GetIfPresent(key) (entry, bool)
 	Set(key, entry) (entry, bool)
 	ComputeIfPresent(key, func(entry) (entry, otter.ComputeOp)) (entry, bool)
 }
 
-// key is what was read: a kind, and a slot's start (seconds since 1970) or a sale's id.
+// key names an entry: its kind, and a slot's start (seconds since 1970) or a sale's id.
 type key struct {
 	kind kind
 	n    int64
@@ -55,31 +56,31 @@ type entry struct {
 	sales []Sale
 	last  int64
 	at    time.Time
-	tried time.Time // when a newer one was last asked for in vain
+	tried time.Time // the last read that failed or took too long
 }
 
-// NewCache gives a Cache over s.
+// NewCache returns a Cache of what s reads.
 func NewCache(s *Store) *Cache {
 	return &Cache{store: s, now: time.Now, entries: otter.Must(&otter.Options[key, entry]{
 		MaximumSize:      cacheSize,
-		ExpiryCalculator: otter.ExpiryWriting[key, entry](stale),
+		ExpiryCalculator: otter.ExpiryWriting[key, entry](staleFor),
 	})}
 }
 
-// Live lists every sale that has not ended. Old tells that Postgres did not answer and how old the list is; it is 0
-// otherwise.
+// Live lists every sale that has not ended. If Postgres did not answer, old is the age of the list;
+// otherwise it is 0.
 func (c *Cache) Live(ctx context.Context) (sales []Sale, old time.Duration, err error) {
 	e, old, err := c.load(ctx, key{kind: live})
 	return e.sales, old, err
 }
 
-// Slot lists the sales of the slot that begins at start.
+// Slot lists the sales of the slot that begins at start. old is as for Live.
 func (c *Cache) Slot(ctx context.Context, start time.Time) (sales []Sale, old time.Duration, err error) {
 	e, old, err := c.load(ctx, key{slot, start.Unix()})
 	return e.sales, old, err
 }
 
-// Sale gives one sale, or ErrNoSale.
+// Sale returns one sale, or ErrNoSale. old is as for Live.
 func (c *Cache) Sale(ctx context.Context, id int64) (sale Sale, old time.Duration, err error) {
 	newest, _, err := c.load(ctx, key{kind: last})
 	if err != nil {
@@ -114,18 +115,18 @@ func (c *Cache) read(ctx context.Context, k key) (e entry, err error) {
 }
 
 func (c *Cache) load(ctx context.Context, k key) (entry, time.Duration, error) {
-	had, ok := c.entries.GetIfPresent(k)
-	if ok && c.now().Sub(had.at) < fresh {
-		return had, 0, nil
+	cached, ok := c.entries.GetIfPresent(k)
+	if ok && c.now().Sub(cached.at) < freshFor {
+		return cached, 0, nil
 	}
-	old := ok && c.now().Sub(had.at) < stale
-	if old && c.now().Sub(had.tried) < fresh {
-		return had, c.now().Sub(had.at), nil // Postgres has just not answered: not everybody need wait to see that
+	old := ok && c.now().Sub(cached.at) < staleFor
+	if old && c.now().Sub(cached.tried) < freshFor {
+		return cached, c.now().Sub(cached.at), nil // a read has just failed: do not wait for the next one
 	}
-	// The read is shared, so it must not die with the caller who happened to begin it.
+	// The read is shared, so it must not end with the caller that started it.
 	reading := c.flight.DoChan(fmt.Sprint(k.kind, k.n), func() (any, error) {
-		if e, ok := c.entries.GetIfPresent(k); ok && c.now().Sub(e.at) < fresh {
-			return e, nil // somebody's read ended between our look and here
+		if e, ok := c.entries.GetIfPresent(k); ok && c.now().Sub(e.at) < freshFor {
+			return e, nil // another read has ended since the check above
 		}
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readLimit)
 		defer cancel()
@@ -137,9 +138,9 @@ func (c *Cache) load(ctx context.Context, k key) (entry, time.Duration, error) {
 		c.entries.Set(k, e)
 		return e, nil
 	})
-	var enough <-chan time.Time
+	var timeout <-chan time.Time
 	if old {
-		enough = time.After(patience)
+		timeout = time.After(staleWait)
 	}
 	var err error
 	select {
@@ -147,19 +148,19 @@ func (c *Cache) load(ctx context.Context, k key) (entry, time.Duration, error) {
 		if err = got.Err; err == nil {
 			return got.Val.(entry), 0, nil
 		}
-	case <-enough:
+	case <-timeout:
 	case <-ctx.Done():
 		err = ctx.Err()
 	}
 	if old {
 		c.entries.ComputeIfPresent(k, func(e entry) (entry, otter.ComputeOp) {
-			if e.at.After(had.at) {
-				return e, otter.CancelOp // the read has ended after all
+			if e.at.After(cached.at) {
+				return e, otter.CancelOp // the read has just ended
 			}
 			e.tried = c.now()
 			return e, otter.WriteOp
 		})
-		return had, c.now().Sub(had.at), nil
+		return cached, c.now().Sub(cached.at), nil
 	}
-	return entry{}, 0, fmt.Errorf("goods cache: %w", err)
+	return entry{}, 0, fmt.Errorf("read the catalogue: %w", err)
 }

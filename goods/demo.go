@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -13,22 +14,23 @@ import (
 //go:embed demo.json
 var demoJSON []byte
 
-// The demo shop's plan, by the item's place in demo.json: the first few are always on sale, the next one opens again
-// and again, the others wait in the slots of the time menu.
+// The plan of the demo shop, by an item's position in demo.json. The first demoOpen items are
+// always on sale. The next one is the opening item: a sale of it opens again and again. The others
+// are sold in later slots of the time menu.
 const (
-	demoOpen  = 4                   // items that are on sale now
-	demoLock  = 0x6d69616f_64656d6f // advisory lock: one process fills in at a time
-	openFor   = 20 * time.Minute    // a sale that is on; they end one after the other
-	soonIn    = 45 * time.Second    // until the opening one opens
-	soonFor   = 10 * time.Minute
-	soonAgain = 3 * time.Minute // after an opening, the next one is set
+	demoLock   = 0x6d69616f_64656d6f // advisory lock: one process publishes at a time
+	demoOpen   = 4                   // items that are on sale now
+	openFor    = 20 * time.Minute    // length of their sales; the first ones end one after the other
+	opensIn    = 45 * time.Second    // from publishing a sale of the opening item until it opens
+	openingFor = 10 * time.Minute    // length of that sale
+	opensAgain = 3 * time.Minute     // from an opening until the next sale is published
 )
 
 var demoTotals = []int{100, 50, 20, 5}
 
-// Demo fills the shop with demo goods and keeps their sales fresh until ctx ends: some are open, one opens within a
-// minute, others come later, and as sales end new ones begin, so that whoever has bought everything can buy again
-// soon. A fault is told to report and tried again. The first filling is done when Demo calls ready.
+// Demo adds the demo goods and keeps publishing sales of them until ctx ends: some are open, one
+// opens within a minute, others open later. When a sale ends or is sold out, the next one follows,
+// so a buyer can always buy again. Demo calls ready after the first round, and reports faults.
 func (s *Store) Demo(ctx context.Context, zone *time.Location, ready func(), report func(error)) error {
 	tick := time.NewTicker(5 * time.Second)
 	defer tick.Stop()
@@ -50,7 +52,7 @@ func (s *Store) Demo(ctx context.Context, zone *time.Location, ready func(), rep
 func (s *Store) fillDemo(ctx context.Context, zone *time.Location, start bool) error {
 	return pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, `select pg_advisory_xact_lock($1)`, int64(demoLock)); err != nil {
-			return fmt.Errorf("fill in demo sales: %w", err)
+			return fmt.Errorf("publish demo sales: %w", err)
 		}
 		items, err := s.demoItems(ctx, tx)
 		if err != nil {
@@ -63,7 +65,7 @@ func (s *Store) fillDemo(ctx context.Context, zone *time.Location, start bool) e
 				continue
 			}
 			terms.Price = it.price
-			if _, err := s.Publish(ctx, tx, it.id, terms); err != nil {
+			if _, err := s.Publish(ctx, tx, it.ID, terms); err != nil {
 				return err
 			}
 		}
@@ -71,34 +73,37 @@ func (s *Store) fillDemo(ctx context.Context, zone *time.Location, start bool) e
 	})
 }
 
-// demoItem is an item with what is known of its sales.
+// demoItem is a demo item and the state of its sales.
 type demoItem struct {
-	id, price int64
-	live      bool      // a sale of it is to come, or is on and has units left
-	soldOut   bool      // the newest one is on and has none
-	started   time.Time // of its newest sale, also one to come; zero without any
+	ID      int64
+	Image   string
+	Live    bool      // a sale of it is upcoming, or is open and has units left
+	SoldOut bool      // a sale of it is open and has no units left
+	Started time.Time // start of its newest sale, which may be upcoming; zero without a sale
+	price   int64
 }
 
-// next gives the terms of the item's next sale if it is due now.
+// next returns the terms of the item's next sale, and whether it is due now. i is the item's
+// position in demo.json; start reports whether this is the process's first round.
 func (it demoItem) next(i int, now time.Time, zone *time.Location, start bool) (t Terms, due bool) {
 	t.Total = demoTotals[i%len(demoTotals)]
 	switch {
 	case i < demoOpen:
 		t.StartsAt, t.EndsAt = now, now.Add(openFor)
-		if it.started.IsZero() {
+		if it.Started.IsZero() {
 			t.EndsAt = now.Add(openFor + time.Duration(i)*openFor/demoOpen)
 		}
-		if it.soldOut {
-			t.StartsAt = now.Add(soonIn)
-			return t, now.Sub(it.started) > soonAgain
+		if it.SoldOut && !it.Live {
+			t.StartsAt = now.Add(opensIn)
+			return t, now.Sub(it.Started) > opensAgain
 		}
-		return t, !it.live
+		return t, !it.Live
 	case i == demoOpen:
-		t.StartsAt, t.EndsAt = now.Add(soonIn), now.Add(soonIn+soonFor)
+		t.StartsAt, t.EndsAt = now.Add(opensIn), now.Add(opensIn+openingFor)
 		if start {
-			return t, !it.started.After(now) // none is to come
+			return t, !it.Started.After(now) // no sale is upcoming
 		}
-		return t, now.Sub(it.started) > soonAgain
+		return t, now.Sub(it.Started) > opensAgain
 	}
 	var later []Slot
 	for _, slot := range Slots(now.In(zone)) {
@@ -108,10 +113,10 @@ func (it demoItem) next(i int, now time.Time, zone *time.Location, start bool) (
 	}
 	slot := later[min(i-demoOpen-1, len(later)-1)]
 	t.StartsAt, t.EndsAt = slot.StartAt, slot.EndAt
-	return t, !it.live && !it.soldOut
+	return t, !it.Live && !it.SoldOut
 }
 
-// demoItems gives the demo goods in the order of demo.json, adding those that are missing.
+// demoItems returns the demo goods in the order of demo.json. It adds those that are missing.
 func (s *Store) demoItems(ctx context.Context, tx pgx.Tx) ([]demoItem, error) {
 	var wanted []struct {
 		Image, Title, Detail string
@@ -123,41 +128,28 @@ func (s *Store) demoItems(ctx context.Context, tx pgx.Tx) ([]demoItem, error) {
 	if err := json.Unmarshal(demoJSON, &wanted); err != nil {
 		return nil, fmt.Errorf("read demo.json: %w", err)
 	}
-	ids := map[string]demoItem{}
-	rows, err := tx.Query(ctx, `
+	rows, _ := tx.Query(ctx, `
 		select g.image, g.id,
-		       coalesce(bool_or(s.ends_at > now() and (s.stock > 0 or s.starts_at > now())), false),
-		       coalesce(bool_or(s.ends_at > now() and s.starts_at <= now() and s.stock = 0), false),
-		       coalesce(max(s.starts_at), 'epoch')
+		       coalesce(bool_or(s.ends_at > now() and (s.stock > 0 or s.starts_at > now())), false) as live,
+		       coalesce(bool_or(s.ends_at > now() and s.starts_at <= now() and s.stock = 0), false) as sold_out,
+		       coalesce(max(s.starts_at), '0001-01-01 00:00Z') as started
 		from   goods g left join sales s on s.goods_id = g.id and s.state in ('published', 'paused')
 		where  g.demo
 		group  by g.id`)
+	known, err := pgx.CollectRows(rows, pgx.RowToStructByName[demoItem])
 	if err != nil {
 		return nil, fmt.Errorf("read the demo goods: %w", err)
 	}
-	var image string
-	var it demoItem
-	if _, err := pgx.ForEachRow(rows, []any{&image, &it.id, &it.live, &it.soldOut, &it.started}, func() error {
-		it.soldOut = it.soldOut && !it.live
-		if it.started.Unix() == 0 {
-			it.started = time.Time{}
+	items := make([]demoItem, len(wanted))
+	for i, w := range wanted {
+		n := slices.IndexFunc(known, func(it demoItem) bool { return it.Image == w.Image })
+		if n >= 0 {
+			items[i] = known[n]
+		} else if items[i].ID, err = s.AddItem(ctx, tx, Item{Title: w.Title, TitleEN: w.TitleEN, Image: w.Image,
+			Detail: w.Detail, DetailEN: w.DetailEN, ListPrice: w.ListPrice, Demo: true}); err != nil {
+			return nil, err
 		}
-		ids[image] = it
-		return nil
-	}); err != nil {
-		return nil, fmt.Errorf("read the demo goods: %w", err)
-	}
-	items := make([]demoItem, 0, len(wanted))
-	for _, w := range wanted {
-		it, ok := ids[w.Image]
-		if !ok {
-			if it.id, err = s.AddItem(ctx, tx, Item{Title: w.Title, TitleEN: w.TitleEN, Image: w.Image,
-				Detail: w.Detail, DetailEN: w.DetailEN, ListPrice: w.ListPrice, Demo: true}); err != nil {
-				return nil, err
-			}
-		}
-		it.price = w.Price
-		items = append(items, it)
+		items[i].price = w.Price
 	}
 	return items, nil
 }

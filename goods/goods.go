@@ -1,8 +1,8 @@
 // Package goods is the catalogue: what is sold, at what price, how many, and when.
 //
-// A sale is one item at one price with `total` units and a window. Its row in Postgres is the truth: column stock is
-// what is still to be had, and the statements in stock.go are the only ones that touch it. Everything here that is
-// read often is read through Cache; everything that is written is written with its check inside the statement.
+// A sale is one item at one price with `total` units and a window. Its row in Postgres is the
+// truth: column stock counts the units that are left, and only the statements in stock.go change
+// it. What is read often is read through Cache. Every write has its check inside the statement.
 package goods
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// States of a sale as stored. What a buyer sees also depends on the clock and on what is left.
+// States of a sale as stored. What a buyer sees also depends on the clock and on the stock.
 const (
 	Draft     = "draft"
 	Published = "published"
@@ -31,12 +31,12 @@ var (
 	ErrSoldOut = errors.New("goods: sold out")
 )
 
-// NotStartedError says how long it is until the sale opens.
+// NotStartedError has the time until the sale opens.
 type NotStartedError struct{ In time.Duration }
 
 func (e NotStartedError) Error() string { return fmt.Sprintf("goods: the sale opens in %v", e.In) }
 
-// InvalidError names the field of a new sale that can't be.
+// InvalidError names the field of a new sale that has an invalid value.
 type InvalidError struct{ Field, Reason string }
 
 func (e InvalidError) Error() string { return e.Field + ": " + e.Reason }
@@ -52,14 +52,14 @@ type Sale struct {
 	ListPrice int64
 	Price     int64
 	Total     int
-	Stock     int // as of the read; the gate's count is fresher
+	Stock     int // at the time of the read; the gate's count is fresher
 	State     string
 	StartsAt  time.Time
 	EndsAt    time.Time
 }
 
-// Window tells whether a purchase is possible at the instant now as far as the state and the clock go: nil,
-// ErrPaused, ErrEnded or a NotStartedError. A draft is ErrNoSale.
+// Window returns nil if the state and the window allow a purchase at the instant now. Otherwise it
+// returns ErrPaused, ErrEnded or a NotStartedError; ErrNoSale for a draft.
 func (s Sale) Window(now time.Time) error { return window(s.State, s.StartsAt, s.EndsAt, now) }
 
 func window(state string, starts, ends, now time.Time) error {
@@ -79,7 +79,7 @@ func window(state string, starts, ends, now time.Time) error {
 // Store reads and writes the catalogue in Postgres.
 type Store struct{ db *pgxpool.Pool }
 
-// New gives a Store on db.
+// New returns a Store on db.
 func New(db *pgxpool.Pool) *Store { return &Store{db: db} }
 
 const saleColumns = `
@@ -88,35 +88,36 @@ const saleColumns = `
 
 // live lists every sale that has not ended, soonest first, at most 1,000.
 func (s *Store) live(ctx context.Context) ([]Sale, error) {
-	rows, err := s.db.Query(ctx, `
+	rows, _ := s.db.Query(ctx, `
 		select`+saleColumns+`
 		from   sales s join goods g on g.id = s.goods_id
 		where  s.state in ('published', 'paused') and s.ends_at > now()
 		order  by s.starts_at, s.id
 		limit  1000`)
-	return collect(rows, err, "list live sales")
+	return collect(rows, "list live sales")
 }
 
-// between lists the sales whose window meets [from, to), ended ones too, at most 1,000.
+// between lists the sales whose window overlaps [from, to), even if they have ended, at most 1,000.
 func (s *Store) between(ctx context.Context, from, to time.Time) ([]Sale, error) {
-	rows, err := s.db.Query(ctx, `
+	rows, _ := s.db.Query(ctx, `
 		select`+saleColumns+`
 		from   sales s join goods g on g.id = s.goods_id
 		where  s.state <> 'draft' and s.starts_at < $2 and s.ends_at > $1
 		order  by s.starts_at, s.id
 		limit  1000`, from, to)
-	return collect(rows, err, "list a slot's sales")
+	return collect(rows, "list a slot's sales")
 }
 
+// byID returns a list of one sale, or an empty list.
 func (s *Store) byID(ctx context.Context, id int64) ([]Sale, error) {
-	rows, err := s.db.Query(ctx, `
+	rows, _ := s.db.Query(ctx, `
 		select`+saleColumns+`
 		from   sales s join goods g on g.id = s.goods_id
 		where  s.id = $1 and s.state <> 'draft'`, id)
-	return collect(rows, err, "read a sale")
+	return collect(rows, "read a sale")
 }
 
-// lastID is the newest sale's id, 0 without any: who asks for a later one need not ask the table.
+// lastID returns the newest sale's id, or 0 if there is no sale. A higher id needs no query.
 func (s *Store) lastID(ctx context.Context) (id int64, err error) {
 	if err = s.db.QueryRow(ctx, `select coalesce(max(id), 0) from sales`).Scan(&id); err != nil {
 		return 0, fmt.Errorf("read the newest sale's id: %w", err)
@@ -124,12 +125,10 @@ func (s *Store) lastID(ctx context.Context) (id int64, err error) {
 	return id, nil
 }
 
-func collect(rows pgx.Rows, err error, doing string) ([]Sale, error) {
-	if err == nil {
-		var sales []Sale
-		if sales, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Sale]); err == nil {
-			return sales, nil
-		}
+func collect(rows pgx.Rows, doing string) ([]Sale, error) {
+	sales, err := pgx.CollectRows(rows, pgx.RowToStructByName[Sale])
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", doing, err)
 	}
-	return nil, fmt.Errorf("%s: %w", doing, err)
+	return sales, nil
 }

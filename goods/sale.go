@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Item is what can be put on sale: text, a picture, and the price it is compared with.
+// Item is an entry of the catalogue. The list price is compared with the price of a sale.
 type Item struct {
 	Title     string
 	TitleEN   string
@@ -17,7 +17,7 @@ type Item struct {
 	Detail    string
 	DetailEN  string
 	ListPrice int64 // fen
-	Demo      bool  // made by the sandbox, which makes new sales of it as old ones end
+	Demo      bool  // made by the sandbox, which publishes a new sale of it when the old one ends
 }
 
 // Terms are the price, the amount and the window of a sale.
@@ -28,7 +28,7 @@ type Terms struct {
 	EndsAt   time.Time
 }
 
-// Validate gives an InvalidError for terms that can't be: it names the field.
+// Validate returns an InvalidError that names the first invalid field.
 func (t Terms) Validate() error {
 	switch {
 	case t.Price < 0:
@@ -43,7 +43,7 @@ func (t Terms) Validate() error {
 	return nil
 }
 
-// AddItem puts an item into the catalogue and gives its id.
+// AddItem adds an item to the catalogue and returns its id.
 func (s *Store) AddItem(ctx context.Context, tx pgx.Tx, it Item) (id int64, err error) {
 	if it.Title == "" {
 		return 0, InvalidError{"title", "must not be empty"}
@@ -62,8 +62,8 @@ func (s *Store) AddItem(ctx context.Context, tx pgx.Tx, it Item) (id int64, err 
 	return id, nil
 }
 
-// Publish makes a sale of the item with id goodsID that buyers can see at once, and gives its id.
-// The gate learns of it from reconcile, within half a second.
+// Publish makes a sale of the item with id goodsID and returns the sale's id. Buyers see the sale
+// at once. Reconcile creates its gate within half a second.
 func (s *Store) Publish(ctx context.Context, tx pgx.Tx, goodsID int64, t Terms) (id int64, err error) {
 	if err := t.Validate(); err != nil {
 		return 0, err
@@ -78,7 +78,7 @@ func (s *Store) Publish(ctx context.Context, tx pgx.Tx, goodsID int64, t Terms) 
 	return id, nil
 }
 
-// Sell adds an item and publishes one sale of it, both or neither.
+// Sell adds an item and publishes one sale of it, in one transaction. It returns the sale's id.
 func (s *Store) Sell(ctx context.Context, it Item, t Terms) (id int64, err error) {
 	err = pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) error {
 		goodsID, err := s.AddItem(ctx, tx, it)

@@ -12,8 +12,8 @@ type Slot struct {
 	State   string // ended, open, upcoming
 }
 
-// Slots is the time menu of today and tomorrow in the zone of now: 24 slots, or one more or less on the days when
-// the clocks change.
+// Slots returns the time menu of today and tomorrow in the time zone of now: 24 slots, or 25 when
+// an hour is repeated because the clocks go back.
 func Slots(now time.Time) []Slot {
 	var slots []Slot
 	y, m, d := now.Date()

@@ -9,8 +9,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Locked is a sale's row held under lock by the transaction that read it. Now is the database's clock at that moment,
-// after the wait for the lock.
+// Locked is a sale whose row is locked. Now is the database's clock, read after the wait for the
+// lock.
 type Locked struct {
 	ID       int64
 	Title    string
@@ -23,19 +23,18 @@ type Locked struct {
 	Now      time.Time
 }
 
-// Window is Sale.Window by the database's clock.
+// Window returns what Sale.Window returns, by the database's clock.
 func (l Locked) Window() error { return window(l.State, l.StartsAt, l.EndsAt, l.Now) }
 
-// Lock takes the sale's row before anything else in the transaction touches an order: every writer of a sale's stock
-// does, so that none deadlocks with another. ErrNoSale where there is none.
+// Lock locks the sale's row. Every transaction that changes a sale's stock calls it before it
+// touches an order, so no two of them deadlock. It returns ErrNoSale if there is no such sale.
 func Lock(ctx context.Context, tx pgx.Tx, id int64) (Locked, error) {
-	var l Locked
-	err := tx.QueryRow(ctx, `
-		select s.id, g.title, s.price, s.stock, s.state, s.starts_at, s.ends_at, s.epoch, clock_timestamp()
+	rows, _ := tx.Query(ctx, `
+		select s.id, g.title, s.price, s.stock, s.state, s.starts_at, s.ends_at, s.epoch, clock_timestamp() as now
 		from   sales s join goods g on g.id = s.goods_id
 		where  s.id = $1
-		for    no key update of s`, id).
-		Scan(&l.ID, &l.Title, &l.Price, &l.Stock, &l.State, &l.StartsAt, &l.EndsAt, &l.Epoch, &l.Now)
+		for    no key update of s`, id)
+	l, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[Locked])
 	if errors.Is(err, pgx.ErrNoRows) {
 		return l, ErrNoSale
 	}
@@ -45,7 +44,8 @@ func Lock(ctx context.Context, tx pgx.Tx, id int64) (Locked, error) {
 	return l, nil
 }
 
-// Take takes n units; the guard is in the statement. ErrSoldOut means that fewer were left: roll back.
+// Take takes n units; the statement itself checks that they are there. It returns ErrSoldOut if
+// fewer are left: the caller must roll back.
 func Take(ctx context.Context, tx pgx.Tx, id int64, n int) error {
 	tag, err := tx.Exec(ctx, `
 		update sales set stock = stock - $2
@@ -59,7 +59,7 @@ func Take(ctx context.Context, tx pgx.Tx, id int64, n int) error {
 	return nil
 }
 
-// GiveBack puts n units back on sale. The gates hear of it from reconcile.
+// GiveBack puts n units back on sale. Reconcile then adds them to the sale's gate.
 func GiveBack(ctx context.Context, tx pgx.Tx, id int64, n int) error {
 	tag, err := tx.Exec(ctx, `update sales set stock = stock + $2 where id = $1`, id, n)
 	if err == nil && tag.RowsAffected() != 1 {
@@ -71,8 +71,8 @@ func GiveBack(ctx context.Context, tx pgx.Tx, id int64, n int) error {
 	return nil
 }
 
-// NextEpoch gives the locked sale a new epoch and returns it. Epochs come from a sequence, so none is used twice even
-// by a transaction that is rolled back.
+// NextEpoch sets a new epoch on the locked sale and returns it. Epochs come from a sequence, so
+// none is used twice, even if the transaction is rolled back.
 func NextEpoch(ctx context.Context, tx pgx.Tx, id int64) (epoch int64, err error) {
 	err = tx.QueryRow(ctx, `
 		update sales set epoch = nextval('gate_epoch') where id = $1 returning epoch`, id).Scan(&epoch)
@@ -82,31 +82,29 @@ func NextEpoch(ctx context.Context, tx pgx.Tx, id int64) (epoch int64, err error
 	return epoch, nil
 }
 
-// Truth is what a gate is held against.
-type Truth struct {
+// SaleState is a sale's state in Postgres. Reconcile compares the sale's gate with it.
+type SaleState struct {
 	ID       int64
 	Stock    int
 	State    string
 	StartsAt time.Time
 	EndsAt   time.Time
 	Epoch    int64
-	Open     bool // now lies in the window, by the database's clock
+	Open     bool // within the window, by the database's clock
 }
 
-// Truths reads every sale whose gate has work to do: it opens within ten minutes, is open, or ended less than since
-// ago. At most 5,000.
-func (s *Store) Truths(ctx context.Context, since time.Duration) ([]Truth, error) {
-	rows, err := s.db.Query(ctx, `
-		select id, stock, state, starts_at, ends_at, epoch, now() >= starts_at and now() < ends_at
+// SaleStates returns the sales whose gates are reconciled: they open within ten minutes, are open,
+// or ended less than since ago. At most 5,000.
+func (s *Store) SaleStates(ctx context.Context, since time.Duration) ([]SaleState, error) {
+	rows, _ := s.db.Query(ctx, `
+		select id, stock, state, starts_at, ends_at, epoch, now() >= starts_at and now() < ends_at as open
 		from   sales
 		where  state <> 'draft' and ends_at > now() - $1::interval and starts_at < now() + interval '10 minutes'
 		order  by id
 		limit  5000`, since)
-	if err == nil {
-		var truths []Truth
-		if truths, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Truth]); err == nil {
-			return truths, nil
-		}
+	states, err := pgx.CollectRows(rows, pgx.RowToStructByName[SaleState])
+	if err != nil {
+		return nil, fmt.Errorf("read the stock of open sales: %w", err)
 	}
-	return nil, fmt.Errorf("read the stock of open sales: %w", err)
+	return states, nil
 }

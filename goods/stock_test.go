@@ -16,14 +16,14 @@ import (
 )
 
 func take(t *testing.T, db *pgxpool.Pool, sale int64, n int) error {
-	return in(t.Context(), db, func(tx pgx.Tx) error { return Take(t.Context(), tx, sale, n) })
+	return inTx(t.Context(), db, func(tx pgx.Tx) error { return Take(t.Context(), tx, sale, n) })
 }
 
 func giveBack(t *testing.T, db *pgxpool.Pool, sale int64, n int) error {
-	return in(t.Context(), db, func(tx pgx.Tx) error { return GiveBack(t.Context(), tx, sale, n) })
+	return inTx(t.Context(), db, func(tx pgx.Tx) error { return GiveBack(t.Context(), tx, sale, n) })
 }
 
-func TestTakeAndGiveBackFollowTheirModel(t *testing.T) {
+func TestTakeAndGiveBackFollowAModel(t *testing.T) {
 	db := sandboxtest.DB(t)
 	rapid.Check(t, func(r *rapid.T) {
 		total := rapid.IntRange(1, 20).Draw(r, "total")
@@ -33,13 +33,13 @@ func TestTakeAndGiveBackFollowTheirModel(t *testing.T) {
 			var err error
 			if rapid.Bool().Draw(r, "take") {
 				if err = take(t, db, sale, n); n > stock != errors.Is(err, ErrSoldOut) || (err == nil) != (n <= stock) {
-					r.Fatalf("taking %d of %d: %v", n, stock, err)
+					r.Fatalf("take %d of %d: %v", n, stock, err)
 				} else if err == nil {
 					stock -= n
 				}
 			} else {
 				if err = giveBack(t, db, sale, n); stock+n > total != (refusedBy(err) == "stock_within_total") || (err == nil) != (stock+n <= total) {
-					r.Fatalf("giving %d back to %d of %d: %v", n, stock, total, err)
+					r.Fatalf("give %d back to %d of %d: %v", n, stock, total, err)
 				} else if err == nil {
 					stock += n
 				}
@@ -51,16 +51,16 @@ func TestTakeAndGiveBackFollowTheirModel(t *testing.T) {
 	})
 }
 
-func TestTakingMoreThanIsLeftIsSoldOutAndLeavesTheRow(t *testing.T) {
+func TestTakingMoreThanIsLeftIsSoldOutAndChangesNothing(t *testing.T) {
 	db := sandboxtest.DB(t)
 	sale := sell(t, db, 5)
 	if err := take(t, db, sale, 3); err != nil {
 		t.Fatal(err)
 	}
-	// The guard must hold by itself: in a transaction that is committed all the same.
-	err := in(t.Context(), db, func(tx pgx.Tx) error {
+	// The check in the statement must be enough: this transaction is committed.
+	err := inTx(t.Context(), db, func(tx pgx.Tx) error {
 		if err := Take(t.Context(), tx, sale, 3); !errors.Is(err, ErrSoldOut) {
-			t.Errorf("taking 3 of 2: %v, want ErrSoldOut", err)
+			t.Errorf("take 3 of 2: %v, want ErrSoldOut", err)
 		}
 		return nil
 	})
@@ -68,23 +68,23 @@ func TestTakingMoreThanIsLeftIsSoldOutAndLeavesTheRow(t *testing.T) {
 		t.Errorf("%d units are left, %v; want 2", got, err)
 	}
 	if err := take(t, db, sale+1, 1); !errors.Is(err, ErrSoldOut) {
-		t.Errorf("taking of no sale: %v, want ErrSoldOut", err)
+		t.Errorf("take from an unknown sale: %v, want ErrSoldOut", err)
 	}
 	if err := giveBack(t, db, sale+1, 1); !errors.Is(err, ErrNoSale) {
-		t.Errorf("giving back to no sale: %v, want ErrNoSale", err)
+		t.Errorf("give back to an unknown sale: %v, want ErrNoSale", err)
 	}
 }
 
-func TestOfTwoHundredWhoTakeOneOfFiftyExactlyFiftyGetIt(t *testing.T) {
+func TestTwoHundredTakersOfFiftyUnitsGetExactlyFifty(t *testing.T) {
 	for _, lock := range []bool{false, true} {
-		t.Run(map[bool]string{false: "guard alone", true: "under lock"}[lock], func(t *testing.T) {
+		t.Run(map[bool]string{false: "without the row lock", true: "with the row lock"}[lock], func(t *testing.T) {
 			db := sandboxtest.DB(t)
 			sale := sell(t, db, 50)
-			var got, refused atomic.Int64
+			var taken, refused atomic.Int64
 			var crowd sync.WaitGroup
 			for range 200 {
 				crowd.Go(func() {
-					err := in(t.Context(), db, func(tx pgx.Tx) error {
+					err := inTx(t.Context(), db, func(tx pgx.Tx) error {
 						if lock {
 							if _, err := Lock(t.Context(), tx, sale); err != nil {
 								return err
@@ -94,7 +94,7 @@ func TestOfTwoHundredWhoTakeOneOfFiftyExactlyFiftyGetIt(t *testing.T) {
 					})
 					switch {
 					case err == nil:
-						got.Add(1)
+						taken.Add(1)
 					case errors.Is(err, ErrSoldOut):
 						refused.Add(1)
 					default:
@@ -103,8 +103,8 @@ func TestOfTwoHundredWhoTakeOneOfFiftyExactlyFiftyGetIt(t *testing.T) {
 				})
 			}
 			crowd.Wait()
-			if left := stockOf(t, db, sale); got.Load() != 50 || refused.Load() != 150 || left != 0 {
-				t.Errorf("%d got one, %d did not, %d are left; want 50, 150 and 0", got.Load(), refused.Load(), left)
+			if diff := cmp.Diff([]int64{50, 150, 0}, []int64{taken.Load(), refused.Load(), stockOf(t, db, sale)}); diff != "" {
+				t.Errorf("taken, refused, left: %s", diff)
 			}
 		})
 	}
@@ -132,17 +132,18 @@ func TestLock(t *testing.T) {
 		t.Errorf("locked at %v: %s", now, diff)
 	}
 
-	// The second waits for the first, sees what it did, and its clock is read after the wait.
+	// The second transaction waits for the first, sees its changes, and reads the clock after the
+	// wait.
 	var second Locked
 	done := make(chan error, 1)
 	go func() {
-		done <- in(t.Context(), db, func(tx pgx.Tx) error {
+		done <- inTx(t.Context(), db, func(tx pgx.Tx) error {
 			var err error
 			second, err = Lock(t.Context(), tx, sale)
 			return err
 		})
 	}()
-	waitsForALock(t, db)
+	awaitLockWaiter(t, db)
 	if err := Take(t.Context(), first, sale, 1); err != nil {
 		t.Fatal(err)
 	}
@@ -153,33 +154,36 @@ func TestLock(t *testing.T) {
 	if err := first.Commit(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := <-done; err != nil || second.Stock != 3 || second.Now.Before(before) {
-		t.Errorf("the second finds %d units at %v, %v; want 3 and not before %v", second.Stock, second.Now, err, before)
+	if err := <-done; err != nil || second.Stock != 3 {
+		t.Errorf("the second finds %d units, %v; want 3", second.Stock, err)
+	}
+	if second.Now.Before(before) {
+		t.Errorf("the second reads the clock at %v, want not before %v", second.Now, before)
 	}
 
-	err = in(t.Context(), db, func(tx pgx.Tx) error {
+	err = inTx(t.Context(), db, func(tx pgx.Tx) error {
 		_, err := Lock(t.Context(), tx, sale+1)
 		return err
 	})
 	if !errors.Is(err, ErrNoSale) {
-		t.Errorf("locking no sale: %v, want ErrNoSale", err)
+		t.Errorf("lock an unknown sale: %v, want ErrNoSale", err)
 	}
 }
 
-// waitsForALock returns when somebody on the database waits for a lock.
-func waitsForALock(t *testing.T, db *pgxpool.Pool) {
+// awaitLockWaiter returns when a connection to the database waits for a lock.
+func awaitLockWaiter(t *testing.T, db *pgxpool.Pool) {
 	t.Helper()
 	for deadline := time.Now().Add(10 * time.Second); ; {
 		if number(t, db, `select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`) > 0 {
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatal("nobody waits for a lock")
+			t.Fatal("no connection waits for a lock")
 		}
 	}
 }
 
-func TestNoEpochComesTwice(t *testing.T) {
+func TestEpochsAreUnique(t *testing.T) {
 	db := sandboxtest.DB(t)
 	sales := []int64{sell(t, db, 1), sell(t, db, 1), sell(t, db, 1)}
 	var mu sync.Mutex
@@ -195,7 +199,7 @@ func TestNoEpochComesTwice(t *testing.T) {
 	for i := range 60 {
 		crowd.Go(func() {
 			var epoch, before int64
-			err := in(t.Context(), db, func(tx pgx.Tx) error {
+			err := inTx(t.Context(), db, func(tx pgx.Tx) error {
 				l, err := Lock(t.Context(), tx, sales[i%3])
 				if err != nil {
 					return err
@@ -220,10 +224,10 @@ func TestNoEpochComesTwice(t *testing.T) {
 	crowd.Wait()
 }
 
-func TestTruthsAreTheSalesWhoseGatesHaveWork(t *testing.T) {
+func TestSaleStatesListsTheSalesToReconcile(t *testing.T) {
 	db := sandboxtest.DB(t)
 	now := time.Now()
-	want := map[int64]bool{} // open?
+	want := map[int64]bool{} // id -> open
 	for _, s := range []struct {
 		state    string
 		from, to time.Duration
@@ -245,13 +249,13 @@ func TestTruthsAreTheSalesWhoseGatesHaveWork(t *testing.T) {
 			want[id] = s.open
 		}
 	}
-	truths, err := New(db).Truths(t.Context(), 30*time.Second)
+	states, err := New(db).SaleStates(t.Context(), 30*time.Second)
 	if err != nil {
 		t.Fatal(err)
 	}
 	got := map[int64]bool{}
-	for _, tr := range truths {
-		got[tr.ID] = tr.Open
+	for _, s := range states {
+		got[s.ID] = s.Open
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)

@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// ParseWindow reads when a sale starts and ends. start is "now", a while from now (30s), or a time (RFC 3339); end is a
-// while after the start, or a time. It gives an InvalidError that names the field.
+// ParseWindow parses the start and the end of a sale. start is "now", a duration from now (30s) or
+// an RFC 3339 time; end is a duration after the start or an RFC 3339 time. An error is an
+// InvalidError that names the field.
 func ParseWindow(start, end string, now time.Time) (from, to time.Time, err error) {
 	if start == "now" {
 		from = now
@@ -26,5 +27,5 @@ func parseTime(text string, base time.Time) (time.Time, error) {
 	if at, err := time.Parse(time.RFC3339, text); err == nil {
 		return at, nil
 	}
-	return time.Time{}, fmt.Errorf("%q is neither a while such as 30s nor a time such as 2026-11-11T20:00:00+08:00", text)
+	return time.Time{}, fmt.Errorf("%q is neither a duration such as 30s nor a time such as 2026-11-11T20:00:00+08:00", text)
 }

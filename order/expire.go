@@ -18,10 +18,10 @@ import (
 const (
 	expireBatch = 500              // orders in one transaction
 	sweepEvery  = time.Second      // on average
-	sweepLimit  = 10 * time.Second // for one round of a sweeper
+	sweepLimit  = 10 * time.Second // for one round
 )
 
-// Cancel ends a pending order at its owner's wish and puts the unit back on sale. ErrNotFound, ErrWrongStatus.
+// Cancel cancels a user's pending order and puts the unit on sale. ErrNotFound, ErrWrongStatus.
 func (s *Store) Cancel(ctx context.Context, userID int64, id uuid.UUID) error {
 	o, err := s.ByID(ctx, userID, id)
 	if err != nil {
@@ -44,27 +44,24 @@ func (s *Store) Cancel(ctx context.Context, userID int64, id uuid.UUID) error {
 	})
 }
 
-// Expire cancels the pending orders whose time to pay is over, by the database's clock, and puts their units back on
-// sale: in transactions of at most 500 orders of one sale. It gives how many. Any number of processes may run it: each
-// order is cancelled once. A sale that fails is passed over and told of at the end, so that it holds up no other.
+// Expire cancels the pending orders whose time to pay is over, by the database's clock, puts their
+// units back on sale, and returns their number. A transaction takes at most 500 orders of one sale.
+// Any number of processes may run it: each order is cancelled once. A sale that fails does not stop
+// the others; its error is returned at the end.
 func (s *Store) Expire(ctx context.Context) (total int, err error) {
-	rows, err := s.db.Query(ctx, `
+	rows, _ := s.db.Query(ctx, `
 		select distinct sale_id
 		from   orders
 		where  status = 'pending' and expires_at <= clock_timestamp()
 		limit  100`)
-	var sales []int64
-	if err == nil {
-		sales, err = pgx.CollectRows(rows, pgx.RowTo[int64])
-	}
+	sales, err := pgx.CollectRows(rows, pgx.RowTo[int64])
 	if err != nil {
-		return 0, fmt.Errorf("look for overdue orders: %w", err)
+		return 0, fmt.Errorf("list the sales with overdue orders: %w", err)
 	}
 	var faults []error
 	for _, sale := range sales {
 		for n := expireBatch; n == expireBatch && ctx.Err() == nil; {
-			var err error
-			if n, err = s.expireOf(ctx, sale); err != nil {
+			if n, err = s.expireSale(ctx, sale); err != nil {
 				faults = append(faults, err)
 			}
 			total += n
@@ -73,7 +70,7 @@ func (s *Store) Expire(ctx context.Context) (total int, err error) {
 	return total, errors.Join(faults...)
 }
 
-func (s *Store) expireOf(ctx context.Context, sale int64) (n int, err error) {
+func (s *Store) expireSale(ctx context.Context, sale int64) (n int, err error) {
 	err = pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) error {
 		if _, err := goods.Lock(ctx, tx, sale); err != nil {
 			return err
@@ -100,9 +97,9 @@ func (s *Store) expireOf(ctx context.Context, sale int64) (n int, err error) {
 	return n, failpoint.Hit(failpoint.F7)
 }
 
-// Sweep expires orders and drains refunds, each once a second, until ctx ends: a provider that is slow to take money back
-// holds up no unit. A fault is told to report and tried again: what is overdue stays overdue. Without refund, what is due
-// back stays due: somebody has to give it back by hand.
+// Sweep runs Expire and DrainRefunds about once a second until ctx ends. They run side by side, so
+// a slow payment provider delays no unit. A fault is reported and the next round tries again. With
+// a nil refund, payments stay refund_due and an operator has to return the money by hand.
 func (s *Store) Sweep(ctx context.Context, refund func(context.Context, Payment) error, report func(error)) error {
 	var g errgroup.Group
 	g.Go(func() error { return sweep(ctx, report, s.Expire) })
@@ -119,7 +116,7 @@ func sweep(ctx context.Context, report func(error), round func(context.Context) 
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-time.After(sweepEvery*3/4 + rand.N(sweepEvery/2)): // so that of several processes not always the same does all
+		case <-time.After(sweepEvery*3/4 + rand.N(sweepEvery/2)): // random, so several processes share the work
 		}
 		limited, cancel := context.WithTimeout(ctx, sweepLimit)
 		if _, err := round(limited); err != nil && ctx.Err() == nil {

@@ -1,13 +1,12 @@
 package order_test
 
 import (
+	"context"
 	"errors"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"context"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
@@ -21,39 +20,39 @@ func TestCancelPutsTheUnitBack(t *testing.T) {
 	sale := s.sell(t, 3)
 	mine := s.buy(t, sale, 1)
 	if err := s.Cancel(t.Context(), 2, mine); !errors.Is(err, order.ErrNotFound) {
-		t.Errorf("by another: %v, want ErrNotFound", err)
+		t.Errorf("another user's order: %v, want ErrNotFound", err)
 	}
 	if err := s.Cancel(t.Context(), 1, uuid.New()); !errors.Is(err, order.ErrNotFound) {
-		t.Errorf("of no order: %v, want ErrNotFound", err)
+		t.Errorf("an unknown order: %v, want ErrNotFound", err)
 	}
 	if status, left := s.status(t, mine), s.stock(t, sale); status != order.Pending || left != 2 {
-		t.Errorf("refused, and yet the order is %s and %d are left", status, left)
+		t.Errorf("after refusals the order is %s and %d units are left, want pending and 2", status, left)
 	}
 	if err := s.Cancel(t.Context(), 1, mine); err != nil {
 		t.Fatal(err)
 	}
-	before := s.everything(t)
+	before := s.snapshot(t)
 	if err := s.Cancel(t.Context(), 1, mine); !errors.Is(err, order.ErrWrongStatus) {
-		t.Errorf("again: %v, want ErrWrongStatus", err)
+		t.Errorf("a second time: %v, want ErrWrongStatus", err)
 	}
-	if diff := cmp.Diff(before, s.everything(t)); diff != "" {
-		t.Errorf("the second time changed something: %s", diff)
+	if diff := cmp.Diff(before, s.snapshot(t)); diff != "" {
+		t.Errorf("the second time changed rows: %s", diff)
 	}
 	if status, left := s.status(t, mine), s.stock(t, sale); status != order.Cancelled || left != 3 {
-		t.Errorf("the order is %s and %d are left, want cancelled and 3", status, left)
+		t.Errorf("the order is %s and %d units are left, want cancelled and 3", status, left)
 	}
 	paid := s.buy(t, sale, 2)
 	s.capture(t, paid, "r", "captured")
 	if err := s.Cancel(t.Context(), 2, paid); !errors.Is(err, order.ErrWrongStatus) {
-		t.Errorf("a paid one: %v, want ErrWrongStatus", err)
+		t.Errorf("a paid order: %v, want ErrWrongStatus", err)
 	}
 	if left := s.stock(t, sale); left != 2 {
-		t.Errorf("%d are left, want 2", left)
+		t.Errorf("%d units are left, want 2", left)
 	}
-	s.sound(t)
+	s.checkInvariants(t)
 }
 
-func TestCancelledByManyAtOnceTheUnitComesBackOnce(t *testing.T) {
+func TestConcurrentCancelsPutTheUnitBackOnce(t *testing.T) {
 	s := newShop(t)
 	sale := s.sell(t, 3)
 	mine := s.buy(t, sale, 1)
@@ -71,12 +70,12 @@ func TestCancelledByManyAtOnceTheUnitComesBackOnce(t *testing.T) {
 	}
 	crowd.Wait()
 	if left := s.stock(t, sale); done.Load() != 1 || left != 3 {
-		t.Errorf("%d cancelled, %d are left; want 1 and 3", done.Load(), left)
+		t.Errorf("%d cancels succeeded, %d units are left; want 1 and 3", done.Load(), left)
 	}
-	s.sound(t)
+	s.checkInvariants(t)
 }
 
-func TestExpireTakesTheOverdueOnly(t *testing.T) {
+func TestExpireCancelsOnlyOverdueOrders(t *testing.T) {
 	s := newShop(t)
 	a, b := s.sell(t, 10), s.sell(t, 10)
 	late, lateToo, lateThere := s.buy(t, a, 1), s.buy(t, a, 2), s.buy(t, b, 1)
@@ -87,16 +86,16 @@ func TestExpireTakesTheOverdueOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n, err := s.Expire(t.Context()); n != 0 || err != nil {
-		t.Errorf("nothing is overdue, and %d ran out, %v", n, err)
+		t.Errorf("nothing is overdue: %d expired, %v; want none", n, err)
 	}
 	for _, id := range []uuid.UUID{late, lateToo, lateThere, paid, cancelled} {
-		s.overdue(t, id)
+		s.makeOverdue(t, id)
 	}
 	if n, err := s.Expire(t.Context()); n != 3 || err != nil {
-		t.Errorf("%d ran out, %v; want 3", n, err)
+		t.Errorf("%d expired, %v; want 3", n, err)
 	}
 	if n, err := s.Expire(t.Context()); n != 0 || err != nil {
-		t.Errorf("again %d ran out, %v; want none", n, err)
+		t.Errorf("a second time: %d expired, %v; want none", n, err)
 	}
 	for id, want := range map[uuid.UUID]string{late: order.Cancelled, lateToo: order.Cancelled, lateThere: order.Cancelled,
 		inTime: order.Pending, paid: order.Paid, cancelled: order.Cancelled} {
@@ -105,9 +104,9 @@ func TestExpireTakesTheOverdueOnly(t *testing.T) {
 		}
 	}
 	if left, leftThere := s.stock(t, a), s.stock(t, b); left != 8 || leftThere != 10 {
-		t.Errorf("%d and %d are left, want 8 and 10", left, leftThere)
+		t.Errorf("%d and %d units are left, want 8 and 10", left, leftThere)
 	}
-	s.sound(t)
+	s.checkInvariants(t)
 }
 
 func TestFiveSweepersPutEachUnitBackOnce(t *testing.T) {
@@ -115,7 +114,7 @@ func TestFiveSweepersPutEachUnitBackOnce(t *testing.T) {
 	var sales []int64
 	for range 3 {
 		sale := s.sell(t, 700)
-		users := make([]int64, 700) // more than one transaction takes
+		users := make([]int64, 700) // more than fit into one transaction
 		for i := range users {
 			users[i] = int64(1 + i)
 		}
@@ -144,55 +143,58 @@ func TestFiveSweepersPutEachUnitBackOnce(t *testing.T) {
 	}
 	sweepers.Wait()
 	if total.Load() != 3*650 {
-		t.Errorf("%d ran out, want %d", total.Load(), 3*650)
+		t.Errorf("%d expired, want %d", total.Load(), 3*650)
 	}
 	for _, sale := range sales {
 		if left := s.stock(t, sale); left != 650 {
 			t.Errorf("%d units of sale %d are left, want 650", left, sale)
 		}
 	}
-	s.sound(t)
+	s.checkInvariants(t)
 }
 
-// One sale whose units can't be put back must not keep the others' from coming back.
-func TestASaleThatCannotExpireDoesNotHoldUpTheOthers(t *testing.T) {
+// The units of one sale cannot be put back; those of the other sales still come back.
+func TestASaleThatFailsDoesNotStopTheOthers(t *testing.T) {
 	s := newShop(t)
 	broken, alsoBroken := s.sell(t, 3), s.sell(t, 3)
 	stuck, orphan := s.buy(t, broken, 1), s.buy(t, alsoBroken, 1)
 	good := s.sell(t, 3)
 	fine := s.buy(t, good, 1)
 	for _, id := range []uuid.UUID{stuck, orphan, fine} {
-		s.overdue(t, id)
+		s.makeOverdue(t, id)
 	}
 	s.exec(t, `update sales set stock = total where id = $1`, broken)
 	s.exec(t, `delete from sales where id = $1`, alsoBroken)
 	n, err := s.Expire(t.Context())
-	if n != 1 || !errors.Is(err, goods.ErrNoSale) || refusedBy(err) != "stock_within_total" {
-		t.Errorf("%d ran out, %v; want 1 and both faults", n, err)
+	if n != 1 {
+		t.Errorf("%d expired, want 1", n)
+	}
+	if !errors.Is(err, goods.ErrNoSale) || refusedBy(err) != "stock_within_total" {
+		t.Errorf("got %v, want both faults", err)
 	}
 	if got, left := s.status(t, fine), s.stock(t, good); got != order.Cancelled || left != 3 {
-		t.Errorf("the other sale's order is %s and %d are left, want cancelled and 3", got, left)
+		t.Errorf("the good sale's order is %s and %d units are left, want cancelled and 3", got, left)
 	}
 	if got := s.status(t, stuck); got != order.Pending {
-		t.Errorf("the order whose unit can't come back is %s", got)
+		t.Errorf("the order of the sale that fails is %s, want pending", got)
 	}
 }
 
-// Sweep is Expire and DrainRefunds until it is told to stop.
-func TestSweepDoesBothAndStops(t *testing.T) {
+// Sweep runs Expire and DrainRefunds until its context ends.
+func TestSweepRunsBothAndStops(t *testing.T) {
 	s := newShop(t)
 	sale := s.sell(t, 3)
 	late, tooLate := s.buy(t, sale, 1), s.buy(t, sale, 2)
-	s.overdue(t, late)
-	s.overdue(t, tooLate)
+	s.makeOverdue(t, late)
+	s.makeOverdue(t, tooLate)
 	s.capture(t, tooLate, "too late", "refund_due")
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	var given atomic.Int64
+	var refunds atomic.Int64
 	ended := make(chan error, 1)
 	go func() {
 		ended <- s.Sweep(ctx, func(context.Context, order.Payment) error {
-			given.Add(1)
+			refunds.Add(1)
 			return nil
 		}, func(err error) { t.Error(err) })
 	}()
@@ -201,12 +203,12 @@ func TestSweepDoesBothAndStops(t *testing.T) {
 			break
 		}
 		if time.Now().After(deadline) {
-			t.Fatal("nothing was swept")
+			t.Fatal("not everything was swept within 10 s")
 		}
 	}
 	stop()
-	if err := <-ended; err != nil || given.Load() != 1 {
-		t.Errorf("%d refunds, %v; want 1", given.Load(), err)
+	if err := <-ended; err != nil || refunds.Load() != 1 {
+		t.Errorf("%d refunds, %v; want 1", refunds.Load(), err)
 	}
-	s.sound(t)
+	s.checkInvariants(t)
 }

@@ -1,10 +1,11 @@
-// Package order is who bought what: orders, their payments, and the four moves an order can make.
+// Package order has the buyers' orders, their payments, and the four moves an order can make:
 //
 //	(ticket) -> pending -> paid -> refunded
 //	                    -> cancelled
 //
-// Each move is one conditional update; the row it changes decides who wins. Whoever changes a sale's stock takes the
-// sale's row first (goods.Lock) and an order's row after it. Paying changes no stock, so it takes no sale's row.
+// Each move is one conditional update; of two at once, the first to change the row wins. A
+// transaction that changes a sale's stock locks the sale's row first (goods.Lock) and an order's
+// row after it. Paying changes no stock, so it locks no sale.
 package order
 
 import (
@@ -28,8 +29,8 @@ const (
 
 // Refusals.
 var (
-	ErrNotFound    = errors.New("order: not found") // missing, or somebody else's
-	ErrWrongStatus = errors.New("order: not possible in its present state")
+	ErrNotFound    = errors.New("order: not found") // missing, or another user's
+	ErrWrongStatus = errors.New("order: not possible in the order's status")
 	ErrWrongAmount = errors.New("order: the amount is not the order's price")
 	ErrReusedRef   = errors.New("order: the provider's reference belongs to another order")
 )
@@ -39,7 +40,7 @@ type Config struct {
 	PayWithin time.Duration `name:"pay-within" env:"MIAOSHA_PAY_WITHIN" default:"15m" help:"How long a buyer has to pay before the unit goes back on sale."`
 }
 
-// Validate refuses what can't be meant.
+// Validate returns an error if PayWithin is less than a second.
 func (c Config) Validate() error {
 	if c.PayWithin < time.Second {
 		return fmt.Errorf("--pay-within: %v is too short, at least 1s", c.PayWithin)
@@ -47,7 +48,7 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// Order is one unit somebody bought, or tried to.
+// Order is one unit of a sale that a user has ordered.
 type Order struct {
 	ID        uuid.UUID
 	UserID    int64
@@ -66,36 +67,31 @@ type Store struct {
 	cfg Config
 }
 
-// New gives a Store on db. Give it a pool of its own: paying should not wait behind buying.
+// New returns a Store on db. Give it a pool of its own: paying should not wait behind buying.
 func New(db *pgxpool.Pool, cfg Config) *Store { return &Store{db: db, cfg: cfg} }
 
 // OfUser lists a user's orders, newest first, at most 200.
 func (s *Store) OfUser(ctx context.Context, userID int64) ([]Order, error) {
-	rows, err := s.db.Query(ctx, `
+	rows, _ := s.db.Query(ctx, `
 		select id, user_id, sale_id, title, price, status, created_at, expires_at, paid_at
 		from   orders
 		where  user_id = $1
 		order  by created_at desc, id desc
 		limit  200`, userID)
-	if err == nil {
-		var orders []Order
-		if orders, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Order]); err == nil {
-			return orders, nil
-		}
+	orders, err := pgx.CollectRows(rows, pgx.RowToStructByName[Order])
+	if err != nil {
+		return nil, fmt.Errorf("list the orders of user %d: %w", userID, err)
 	}
-	return nil, fmt.Errorf("list the orders of user %d: %w", userID, err)
+	return orders, nil
 }
 
-// ByID gives a user's order; another's is ErrNotFound, like a missing one.
+// ByID returns a user's order. Another user's order is ErrNotFound, like a missing one.
 func (s *Store) ByID(ctx context.Context, userID int64, id uuid.UUID) (Order, error) {
-	rows, err := s.db.Query(ctx, `
+	rows, _ := s.db.Query(ctx, `
 		select id, user_id, sale_id, title, price, status, created_at, expires_at, paid_at
 		from   orders
 		where  id = $1 and user_id = $2`, id, userID)
-	var o Order
-	if err == nil {
-		o, err = pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[Order])
-	}
+	o, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[Order])
 	if errors.Is(err, pgx.ErrNoRows) {
 		return o, ErrNotFound
 	}

@@ -24,20 +24,20 @@ func TestMain(m *testing.M) { sandboxtest.Main(m) }
 
 const price = 9900
 
-// shop is a Store on a fresh database.
-type shop struct {
+// testShop is a Store on a fresh database.
+type testShop struct {
 	*order.Store
 	db *pgxpool.Pool
 }
 
-func newShop(t *testing.T) shop {
+func newShop(t *testing.T) testShop {
 	t.Helper()
 	db := sandboxtest.DB(t)
-	return shop{order.New(db, order.Config{PayWithin: time.Hour}), db}
+	return testShop{order.New(db, order.Config{PayWithin: time.Hour}), db}
 }
 
-// sell publishes an open sale of total units.
-func (s shop) sell(t *testing.T, total int) int64 {
+// sell publishes an open sale of total units and returns its id.
+func (s testShop) sell(t *testing.T, total int) int64 {
 	t.Helper()
 	now := time.Now()
 	id, err := goods.New(s.db).Sell(t.Context(), goods.Item{Title: "kettle"},
@@ -48,8 +48,9 @@ func (s shop) sell(t *testing.T, total int) int64 {
 	return id
 }
 
-// settle places tickets as the rush does, in a transaction of its own, and gives the results in the tickets' order.
-func (s shop) settle(ctx context.Context, sale int64, tickets ...order.Ticket) (results []order.Result, err error) {
+// settle places tickets in a transaction, as package seckill does, and returns the results in the
+// order of the tickets.
+func (s testShop) settle(ctx context.Context, sale int64, tickets ...order.Ticket) (results []order.Result, err error) {
 	err = pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) error {
 		l, err := goods.Lock(ctx, tx, sale)
 		if err != nil {
@@ -65,7 +66,7 @@ func (s shop) settle(ctx context.Context, sale int64, tickets ...order.Ticket) (
 	return results, err
 }
 
-func (s shop) place(t *testing.T, sale int64, tickets ...order.Ticket) []order.Result {
+func (s testShop) place(t *testing.T, sale int64, tickets ...order.Ticket) []order.Result {
 	t.Helper()
 	results, err := s.settle(t.Context(), sale, tickets...)
 	if err != nil {
@@ -74,30 +75,27 @@ func (s shop) place(t *testing.T, sale int64, tickets ...order.Ticket) []order.R
 	return results
 }
 
-// buy gives a user a pending order.
-func (s shop) buy(t *testing.T, sale, user int64) uuid.UUID {
+// buy places a user's ticket and returns the pending order.
+func (s testShop) buy(t *testing.T, sale, user int64) uuid.UUID {
 	t.Helper()
 	r := s.place(t, sale, order.Ticket{ID: fmt.Sprintf("t%d-%d", sale, user), UserID: user})
 	if len(r) != 1 || r[0].Outcome != order.Ordered {
-		t.Fatalf("user %d got %+v", user, r)
+		t.Fatalf("user %d: results %+v, want an order", user, r)
 	}
 	return r[0].OrderID
 }
 
-func (s shop) exec(t *testing.T, sql string, args ...any) {
+func (s testShop) exec(t *testing.T, sql string, args ...any) {
 	t.Helper()
 	if _, err := s.db.Exec(t.Context(), sql, args...); err != nil {
 		t.Fatalf("%s: %v", sql, err)
 	}
 }
 
-// read gives the rows of a query as text.
-func (s shop) read(t *testing.T, sql string, args ...any) []string {
+// read returns the rows of a query as text.
+func (s testShop) read(t *testing.T, sql string, args ...any) []string {
 	t.Helper()
-	rows, err := s.db.Query(t.Context(), sql, args...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rows, _ := s.db.Query(t.Context(), sql, args...)
 	got, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (string, error) {
 		values, err := row.Values()
 		return fmt.Sprint(values...), err
@@ -108,7 +106,7 @@ func (s shop) read(t *testing.T, sql string, args ...any) []string {
 	return got
 }
 
-func (s shop) number(t *testing.T, sql string, args ...any) (n int) {
+func (s testShop) number(t *testing.T, sql string, args ...any) (n int) {
 	t.Helper()
 	if err := s.db.QueryRow(t.Context(), sql, args...).Scan(&n); err != nil {
 		t.Fatalf("%s: %v", sql, err)
@@ -116,24 +114,24 @@ func (s shop) number(t *testing.T, sql string, args ...any) (n int) {
 	return n
 }
 
-func (s shop) stock(t *testing.T, sale int64) int {
+func (s testShop) stock(t *testing.T, sale int64) int {
 	t.Helper()
 	return s.number(t, `select stock from sales where id = $1`, sale)
 }
 
-func (s shop) status(t *testing.T, id uuid.UUID) string {
+func (s testShop) status(t *testing.T, id uuid.UUID) string {
 	t.Helper()
 	return s.read(t, `select status from orders where id = $1`, id)[0]
 }
 
-// overdue lets the time to pay of an order be over.
-func (s shop) overdue(t *testing.T, id uuid.UUID) {
+// makeOverdue ends the time to pay of an order.
+func (s testShop) makeOverdue(t *testing.T, id uuid.UUID) {
 	t.Helper()
 	s.exec(t, `update orders set expires_at = clock_timestamp() where id = $1`, id)
 }
 
-// everything is all that must not change when nothing happens.
-func (s shop) everything(t *testing.T) []string {
+// snapshot returns all rows that must not change when nothing happens.
+func (s testShop) snapshot(t *testing.T) []string {
 	t.Helper()
 	return slices.Concat(
 		s.read(t, `select id, stock, total, state, epoch from sales order by id`),
@@ -143,8 +141,8 @@ func (s shop) everything(t *testing.T) []string {
 		s.read(t, `select id, order_id::text, from_status, to_status from order_events order by id`))
 }
 
-// sound fails the test where an invariant does not hold.
-func (s shop) sound(t *testing.T) {
+// checkInvariants fails the test if an invariant does not hold.
+func (s testShop) checkInvariants(t *testing.T) {
 	t.Helper()
 	found, err := audit.Postgres(t.Context(), s.db)
 	if err != nil {
@@ -155,7 +153,7 @@ func (s shop) sound(t *testing.T) {
 	}
 }
 
-// refusedBy gives the constraint that refused a statement, or the SQLSTATE where it has no name.
+// refusedBy returns the name of the constraint that refused a statement, or else the SQLSTATE.
 func refusedBy(err error) string {
 	pg := new(pgconn.PgError)
 	if !errors.As(err, &pg) {
@@ -183,9 +181,16 @@ func TestOrdersAreTheirOwnersAlone(t *testing.T) {
 		s.buy(t, s.sell(t, 1), 1)
 	}
 	got, err := s.ByID(t.Context(), 1, mine)
-	if err != nil || got.ID != mine || got.UserID != 1 || got.SaleID != sale || got.Title != "kettle" || got.Price != price ||
-		got.Status != order.Pending || got.PaidAt != nil || got.ExpiresAt.Sub(got.CreatedAt).Round(time.Minute) != time.Hour {
-		t.Errorf("my order is %+v, %v", got, err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := order.Order{ID: mine, UserID: 1, SaleID: sale, Title: "kettle", Price: price, Status: order.Pending,
+		CreatedAt: got.CreatedAt, ExpiresAt: got.ExpiresAt}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	if left := got.ExpiresAt.Sub(got.CreatedAt).Round(time.Minute); left != time.Hour {
+		t.Errorf("the order can be paid for %v, want an hour", left)
 	}
 	for _, id := range []uuid.UUID{other, uuid.Nil, uuid.New()} {
 		if _, err := s.ByID(t.Context(), 1, id); !errors.Is(err, order.ErrNotFound) {
@@ -194,20 +199,20 @@ func TestOrdersAreTheirOwnersAlone(t *testing.T) {
 	}
 	list, err := s.OfUser(t.Context(), 1)
 	if err != nil || len(list) != 3 {
-		t.Fatalf("%d orders, %v; want my 3", len(list), err)
+		t.Fatalf("%d orders, %v; want 3", len(list), err)
 	}
 	if !slices.IsSortedFunc(list, func(a, b order.Order) int { return b.CreatedAt.Compare(a.CreatedAt) }) {
-		t.Error("they are not listed newest first")
+		t.Error("the orders are not listed newest first")
 	}
 	if diff := cmp.Diff(got, list[2]); diff != "" {
-		t.Errorf("listed otherwise than alone: %s", diff)
+		t.Errorf("OfUser and ByID differ: %s", diff)
 	}
 	if none, err := s.OfUser(t.Context(), 3); err != nil || len(none) != 0 {
-		t.Errorf("who has none has %v, %v", none, err)
+		t.Errorf("the orders of a user without any: %v, %v", none, err)
 	}
 }
 
-func TestTheSchemaRefusesOrdersThatCannotBe(t *testing.T) {
+func TestTheSchemaRefusesImpossibleOrders(t *testing.T) {
 	s := newShop(t)
 	sale := s.sell(t, 5)
 	s.buy(t, sale, 1)
@@ -216,7 +221,7 @@ func TestTheSchemaRefusesOrdersThatCannotBe(t *testing.T) {
 			select gen_random_uuid(), user_id, sale_id, 'other', title, price, expires_at from orders`},
 		{"a second order of a ticket", "one_order_per_ticket", `insert into orders (id, user_id, sale_id, ticket, title, price, expires_at)
 			select gen_random_uuid(), 2, sale_id, ticket, title, price, expires_at from orders`},
-		{"nobody's order", "orders_user_id_check", `update orders set user_id = 0`},
+		{"an order without a user", "orders_user_id_check", `update orders set user_id = 0`},
 		{"a negative price", "orders_price_check", `update orders set price = -1`},
 		{"an unknown status", "orders_status_check", `update orders set status = 'lost'`},
 		{"paid without a time", "paid_has_a_time", `update orders set status = 'paid'`},
@@ -233,19 +238,20 @@ func TestTheSchemaRefusesOrdersThatCannotBe(t *testing.T) {
 		{"a deleted history", "23514", `delete from order_events`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			before := s.everything(t)
+			before := s.snapshot(t)
 			if _, err := s.db.Exec(t.Context(), test.sql); refusedBy(err) != test.refused {
-				t.Errorf("got %v, want it refused by %s", err, test.refused)
+				t.Errorf("got %v, want a refusal by %s", err, test.refused)
 			}
-			if diff := cmp.Diff(before, s.everything(t)); diff != "" {
+			if diff := cmp.Diff(before, s.snapshot(t)); diff != "" {
 				t.Error(diff)
 			}
 		})
 	}
 }
 
-// Every pair of statuses, whoever writes it: the four moves pass and are written down, the others are refused.
-func TestTheTriggerKnowsTheMoves(t *testing.T) {
+// Every pair of statuses, written by plain SQL: the trigger accepts and records the allowed moves
+// and refuses the others.
+func TestTheTriggerAllowsOnlyTheMoves(t *testing.T) {
 	s := newShop(t)
 	statuses := []string{order.Pending, order.Paid, order.Cancelled, order.Refunded}
 	path := map[string][]string{order.Pending: {}, order.Paid: {order.Paid}, order.Cancelled: {order.Cancelled}, order.Refunded: {order.Paid, order.Refunded}}
@@ -271,14 +277,14 @@ func TestTheTriggerKnowsTheMoves(t *testing.T) {
 				}
 				switch err := move(to); {
 				case from == to && err != nil:
-					t.Errorf("no move at all: %v", err)
+					t.Errorf("an update without a move: %v", err)
 				case allowed[from+" "+to]:
 					if err != nil {
 						t.Error(err)
 					}
 					want = append(want, from+" "+to)
 				case from != to && refusedBy(err) != "23514":
-					t.Errorf("got %v, want it refused", err)
+					t.Errorf("got %v, want a refusal", err)
 				}
 				got := s.read(t, `select from_status || ' ' || to_status from order_events where order_id = $1 order by id`, id)
 				if diff := cmp.Diff(want, got); diff != "" {

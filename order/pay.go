@@ -19,25 +19,26 @@ type Payment struct {
 	OrderID     uuid.UUID
 	Amount      int64  // fen
 	Status      string // open, declined, captured, refund_due, refunded
-	ProviderRef string // the provider's own name for it, "" while open
+	ProviderRef string // the provider's reference, "" while open
 }
 
-// OpenPayment begins to pay for a user's pending order. An order has one open payment at most: a second call gives the
-// same. ErrNotFound; ErrWrongStatus when it is not pending or its time is over.
-func (s *Store) OpenPayment(ctx context.Context, userID int64, orderID uuid.UUID) (p Payment, err error) {
+// OpenPayment opens a payment for a user's pending order. An order has at most one open payment: a
+// second call returns the same one. ErrNotFound; ErrWrongStatus if the order is not pending or its
+// time to pay is over.
+func (s *Store) OpenPayment(ctx context.Context, userID int64, orderID uuid.UUID) (Payment, error) {
 	id, err := uuid.NewV7()
 	if err != nil {
-		return p, fmt.Errorf("make a payment id: %w", err)
+		return Payment{}, fmt.Errorf("make a payment id: %w", err)
 	}
-	// The do-update changes nothing; it makes the statement return the payment that is open already.
-	err = s.db.QueryRow(ctx, `
+	// The update changes nothing; with it the statement returns the payment that is already open.
+	rows, _ := s.db.Query(ctx, `
 		insert into payments (id, order_id, amount)
 		select $1, id, price
 		from   orders
 		where  id = $2 and user_id = $3 and status = 'pending' and expires_at > clock_timestamp()
 		on     conflict (order_id) where status = 'open' do update set amount = excluded.amount
-		returning id, order_id, amount, status`, id, orderID, userID).
-		Scan(&p.ID, &p.OrderID, &p.Amount, &p.Status)
+		returning id, order_id, amount, status, '' as provider_ref`, id, orderID, userID)
+	p, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[Payment])
 	if errors.Is(err, pgx.ErrNoRows) {
 		if _, err := s.ByID(ctx, userID, orderID); err != nil {
 			return p, err
@@ -50,13 +51,13 @@ func (s *Store) OpenPayment(ctx context.Context, userID int64, orderID uuid.UUID
 	return p, nil
 }
 
-// PaymentOf gives a payment of one of the user's orders; another's is ErrNotFound.
-func (s *Store) PaymentOf(ctx context.Context, userID int64, id uuid.UUID) (p Payment, err error) {
-	err = s.db.QueryRow(ctx, `
-		select p.id, p.order_id, p.amount, p.status, coalesce(p.provider_ref, '')
+// PaymentOf returns a payment of one of the user's orders. Another user's payment is ErrNotFound.
+func (s *Store) PaymentOf(ctx context.Context, userID int64, id uuid.UUID) (Payment, error) {
+	rows, _ := s.db.Query(ctx, `
+		select p.id, p.order_id, p.amount, p.status, coalesce(p.provider_ref, '') as provider_ref
 		from   payments p join orders o on o.id = p.order_id
-		where  p.id = $1 and o.user_id = $2`, id, userID).
-		Scan(&p.ID, &p.OrderID, &p.Amount, &p.Status, &p.ProviderRef)
+		where  p.id = $1 and o.user_id = $2`, id, userID)
+	p, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[Payment])
 	if errors.Is(err, pgx.ErrNoRows) {
 		return p, ErrNotFound
 	}
@@ -66,7 +67,8 @@ func (s *Store) PaymentOf(ctx context.Context, userID int64, id uuid.UUID) (p Pa
 	return p, nil
 }
 
-// Decline closes an open payment that the provider refused. The order stays pending and may be paid again.
+// Decline marks an open payment that the provider refused. The order stays pending and can still be
+// paid. ErrWrongStatus if the payment is not open.
 func (s *Store) Decline(ctx context.Context, id uuid.UUID) error {
 	tag, err := s.db.Exec(ctx, `
 		update payments set status = 'declined', updated_at = now() where id = $1 and status = 'open'`, id)
@@ -79,9 +81,11 @@ func (s *Store) Decline(ctx context.Context, id uuid.UUID) error {
 	return nil
 }
 
-// Capture takes note that the provider holds the money for an order, under its reference ref. In time it pays the
-// order; too late, or a second time, the money is marked refund_due in the same transaction. Told the same again it
-// changes nothing and gives the same answer. Refusals, with nothing kept: ErrNotFound, ErrWrongAmount, ErrReusedRef.
+// Capture records that the provider has captured the money for an order, under the provider's
+// reference ref. It returns the payment's status. In time, the capture pays the order: captured.
+// Too late, or for an order that is not pending, the money is marked refund_due in the same
+// transaction. A second call with the same ref changes nothing. Refusals, with nothing recorded:
+// ErrNotFound, ErrWrongAmount, ErrReusedRef.
 func (s *Store) Capture(ctx context.Context, orderID uuid.UUID, amount int64, ref string) (status string, err error) {
 	for range 3 {
 		err = pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) error {
@@ -90,7 +94,7 @@ func (s *Store) Capture(ctx context.Context, orderID uuid.UUID, amount int64, re
 			}
 			return failpoint.Hit(failpoint.F8)
 		})
-		// Two notices of one capture at one moment: the second finds the first's row when it looks again.
+		// The second of two concurrent notices violates a unique index; its next try reads the row.
 		if pg := new(pgconn.PgError); !errors.As(err, &pg) || pg.Code != "23505" {
 			break
 		}
@@ -109,16 +113,17 @@ func capture(ctx context.Context, tx pgx.Tx, orderID uuid.UUID, amount int64, re
 	case amount != price:
 		return "", ErrWrongAmount
 	}
-	var of uuid.UUID
+	var paidOrder uuid.UUID
 	var status string
-	err = tx.QueryRow(ctx, `select order_id, status from payments where provider_ref = $1`, ref).Scan(&of, &status)
+	err = tx.QueryRow(ctx, `select order_id, status from payments where provider_ref = $1`, ref).Scan(&paidOrder, &status)
 	switch {
-	case err == nil && of == orderID:
-		return status, nil
-	case err == nil:
+	case errors.Is(err, pgx.ErrNoRows): // a new capture
+	case err != nil:
+		return "", fmt.Errorf("find the capture: %w", err)
+	case paidOrder != orderID:
 		return "", ErrReusedRef
-	case !errors.Is(err, pgx.ErrNoRows):
-		return "", fmt.Errorf("look for a capture: %w", err)
+	default:
+		return status, nil
 	}
 	tag, err := tx.Exec(ctx, `
 		update orders set status = 'paid', paid_at = clock_timestamp()
@@ -147,8 +152,8 @@ func capture(ctx context.Context, tx pgx.Tx, orderID uuid.UUID, amount int64, re
 	return status, nil
 }
 
-// Refund takes a paid order back: its money is due to the buyer and its unit is on sale again, both or neither. The money
-// itself goes when DrainRefunds has it taken. ErrNotFound, ErrWrongStatus where the order is not paid.
+// Refund marks a paid order refunded and its payment refund_due, and puts the unit back on sale, in
+// one transaction. DrainRefunds then returns the money. ErrNotFound; ErrWrongStatus if not paid.
 func (s *Store) Refund(ctx context.Context, orderID uuid.UUID) error {
 	var sale int64
 	err := s.db.QueryRow(ctx, `select sale_id from orders where id = $1`, orderID).Scan(&sale)
@@ -156,7 +161,7 @@ func (s *Store) Refund(ctx context.Context, orderID uuid.UUID) error {
 		return ErrNotFound
 	}
 	if err != nil {
-		return fmt.Errorf("look for order %s: %w", orderID, err)
+		return fmt.Errorf("read order %s: %w", orderID, err)
 	}
 	return pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) error {
 		if _, err := goods.Lock(ctx, tx, sale); err != nil {
@@ -178,23 +183,21 @@ func (s *Store) Refund(ctx context.Context, orderID uuid.UUID) error {
 	})
 }
 
-// DrainRefunds hands every payment that is due back to refund and marks those it took. refund must be safe to call
-// twice for one payment: the mark may be lost after it. It gives how many were marked. One that fails is passed over and
-// told of at the end, and stays due: it holds up no other, and since they are taken in no order, not even a hundred
-// that fail for ever do.
+// DrainRefunds calls refund for payments that are refund_due, at most 100, marks those that succeed
+// as refunded, and returns their number. refund must be safe to call twice for one payment: the
+// mark may be lost after it. A payment that fails stays refund_due, and its error is returned at
+// the end. The order is random, so even 100 payments that always fail do not stop the others for
+// ever.
 func (s *Store) DrainRefunds(ctx context.Context, refund func(context.Context, Payment) error) (n int, err error) {
-	rows, err := s.db.Query(ctx, `
+	rows, _ := s.db.Query(ctx, `
 		select id, order_id, amount, status, provider_ref
 		from   payments
 		where  status = 'refund_due'
 		order  by random()
 		limit  100`)
-	var due []Payment
-	if err == nil {
-		due, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Payment])
-	}
+	due, err := pgx.CollectRows(rows, pgx.RowToStructByName[Payment])
 	if err != nil {
-		return 0, fmt.Errorf("look for refunds: %w", err)
+		return 0, fmt.Errorf("list the refunds that are due: %w", err)
 	}
 	var faults []error
 	for _, p := range due {

@@ -14,19 +14,19 @@ import (
 // Outcomes of a ticket.
 const (
 	Ordered   = "ordered"
-	Duplicate = "duplicate" // the user has an order of this sale already: OrderID is that one
+	Duplicate = "duplicate" // the user already has an order of this sale: OrderID
 	SoldOut   = "sold_out"
-	Shut      = "closed"
+	Closed    = "closed"
 	Invalid   = "invalid"
 )
 
-// Ticket is the right to one place in the queue of a sale.
+// Ticket is a user's right to one place in the order queue of a sale.
 type Ticket struct {
 	ID     string
 	UserID int64
 }
 
-// Result is what became of a ticket. OrderID is uuid.Nil for those who have no order.
+// Result is the final outcome of a ticket. OrderID is uuid.Nil if the user has no order.
 type Result struct {
 	Ticket  string
 	UserID  int64
@@ -34,12 +34,13 @@ type Result struct {
 	OrderID uuid.UUID
 }
 
-// Place turns tickets of one sale, in their order of arrival, into orders, and gives one stored result per ticket. It
-// must run in a transaction of its own, which the caller commits or rolls back.
+// Place turns tickets of one sale into orders, first come first served, and returns one stored
+// result per ticket. It needs a transaction of its own, which the caller commits or rolls back.
 //
-// A ticket that has a result keeps it, so a batch may be placed any number of times. Of a user's tickets the first
-// wins. A closed sale places none. This is the function that decides: the row lock orders the processes, the unique
-// index refuses a second order, the guarded update refuses a unit that isn't there.
+// A ticket that has a result keeps it, so the same batch can be placed any number of times. The
+// first of a user's tickets wins. A closed sale sells nothing. This function decides: the row lock
+// puts the processes in order, the unique index refuses a user's second order, and the conditional
+// update refuses a unit that is not there.
 func (s *Store) Place(ctx context.Context, tx pgx.Tx, sale goods.Locked, tickets []Ticket) ([]Result, error) {
 	ids, users, orders := make([]string, len(tickets)), make([]int64, len(tickets)), make([][16]byte, len(tickets)) // not uuid.UUID, which travels as text
 	for i, t := range tickets {
@@ -51,7 +52,7 @@ func (s *Store) Place(ctx context.Context, tx pgx.Tx, sale goods.Locked, tickets
 	}
 	var won []Result
 	if sale.State != goods.Closed && sale.Stock > 0 {
-		rows, err := tx.Query(ctx, `
+		rows, _ := tx.Query(ctx, `
 			with won as (
 			insert into orders (id, user_id, sale_id, ticket, title, price, expires_at)
 			select order_id, user_id, $1, ticket, $2, $3, clock_timestamp() + $4::interval
@@ -63,15 +64,13 @@ func (s *Store) Place(ctx context.Context, tx pgx.Tx, sale goods.Locked, tickets
 			order by n
 			limit $8
 			on conflict do nothing
-			returning ticket, user_id, id), told as (
+			returning ticket, user_id, id), recorded as (
 			insert into ticket_results (ticket, user_id, sale_id, outcome, order_id)
 			select ticket, user_id, $1, 'ordered', id from won)
-			select ticket, user_id, 'ordered', id from won`,
+			select ticket, user_id, 'ordered' as outcome, id as order_id from won`,
 			sale.ID, sale.Title, sale.Price, s.cfg.PayWithin, ids, users, orders, sale.Stock)
-		if err == nil {
-			won, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Result])
-		}
-		if err != nil {
+		var err error
+		if won, err = pgx.CollectRows(rows, pgx.RowToStructByName[Result]); err != nil {
 			return nil, fmt.Errorf("place %d tickets of sale %d: %w", len(tickets), sale.ID, err)
 		}
 		if len(won) > 0 {
@@ -87,11 +86,12 @@ func (s *Store) Place(ctx context.Context, tx pgx.Tx, sale goods.Locked, tickets
 	return append(won, others...), err
 }
 
-// refuse gives tickets without an order a result, or finds the one they have. A user who has an order is told of that.
+// refuse records a result for each ticket that has none, and returns the stored results. If the
+// user has an order, the result is that order.
 func (s *Store) refuse(ctx context.Context, tx pgx.Tx, sale goods.Locked, tickets []Ticket) ([]Result, error) {
 	refusal := SoldOut
 	if sale.State == goods.Closed {
-		refusal = Shut
+		refusal = Closed
 	}
 	ids, users := make([]string, len(tickets)), make([]int64, len(tickets))
 	for i, t := range tickets {
@@ -110,6 +110,7 @@ func (s *Store) refuse(ctx context.Context, tx pgx.Tx, sale goods.Locked, ticket
 	return results(ctx, tx, sale.ID, ids)
 }
 
+// without returns the tickets that are not among the results.
 func without(tickets []Ticket, won []Result) []Ticket {
 	placed := make(map[string]bool, len(won))
 	for _, r := range won {
@@ -118,7 +119,8 @@ func without(tickets []Ticket, won []Result) []Ticket {
 	return slices.DeleteFunc(slices.Clone(tickets), func(t Ticket) bool { return placed[t.ID] })
 }
 
-// Reject gives tickets the result Invalid, for those whose data Postgres refuses.
+// Reject records the result Invalid for tickets whose data Postgres refuses, and returns the stored
+// results. A ticket that has a result keeps it.
 func (s *Store) Reject(ctx context.Context, tx pgx.Tx, saleID int64, tickets []Ticket) ([]Result, error) {
 	ids := make([]string, len(tickets))
 	for i, t := range tickets {
@@ -134,24 +136,23 @@ func (s *Store) Reject(ctx context.Context, tx pgx.Tx, saleID int64, tickets []T
 }
 
 func results(ctx context.Context, tx pgx.Tx, saleID int64, ids []string) ([]Result, error) {
-	rows, err := tx.Query(ctx, `
-		select ticket, user_id, outcome, coalesce(order_id, '00000000-0000-0000-0000-000000000000')
+	rows, _ := tx.Query(ctx, `
+		select ticket, user_id, outcome, coalesce(order_id, '00000000-0000-0000-0000-000000000000') as order_id
 		from   ticket_results
 		where  ticket = any($1)`, ids)
-	if err == nil {
-		var rs []Result
-		if rs, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Result]); err == nil {
-			return rs, nil
-		}
+	rs, err := pgx.CollectRows(rows, pgx.RowToStructByName[Result])
+	if err != nil {
+		return nil, fmt.Errorf("read results of sale %d: %w", saleID, err)
 	}
-	return nil, fmt.Errorf("read results of sale %d: %w", saleID, err)
+	return rs, nil
 }
 
-// Outcomes is what Postgres knows of users in a sale: a user's order, else the last result of a ticket of his. Those of
-// whom it knows nothing are not in it.
+// Outcomes returns the results of users in a sale, by user: the user's order, or else the newest
+// result of their tickets. A user without either is not in the map.
 func (s *Store) Outcomes(ctx context.Context, saleID int64, users []int64) (map[int64]Result, error) {
-	rows, err := s.db.Query(ctx, `
-		select distinct on (user_id) ticket, user_id, outcome, coalesce(order_id, '00000000-0000-0000-0000-000000000000')
+	rows, _ := s.db.Query(ctx, `
+		select distinct on (user_id) ticket, user_id, outcome,
+		       coalesce(order_id, '00000000-0000-0000-0000-000000000000') as order_id
 		from  (select ticket, user_id, 'ordered' as outcome, id as order_id, 'infinity'::timestamptz as created_at
 		       from   orders
 		       where  sale_id = $1 and user_id = any($2)
@@ -160,12 +161,9 @@ func (s *Store) Outcomes(ctx context.Context, saleID int64, users []int64) (map[
 		       from   ticket_results
 		       where  sale_id = $1 and user_id = any($2) and order_id is null) as known
 		order  by user_id, created_at desc`, saleID, users)
-	var rs []Result
-	if err == nil {
-		rs, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Result])
-	}
+	rs, err := pgx.CollectRows(rows, pgx.RowToStructByName[Result])
 	if err != nil {
-		return nil, fmt.Errorf("look up what %d users have of sale %d: %w", len(users), saleID, err)
+		return nil, fmt.Errorf("read the outcomes of %d users in sale %d: %w", len(users), saleID, err)
 	}
 	outcomes := make(map[int64]Result, len(rs))
 	for _, r := range rs {
@@ -174,32 +172,30 @@ func (s *Store) Outcomes(ctx context.Context, saleID int64, users []int64) (map[
 	return outcomes, nil
 }
 
-// Owner is a user and the order he has of a sale.
+// Owner is a user and the order they have of a sale.
 type Owner struct {
 	UserID  int64
 	OrderID uuid.UUID
 }
 
-// Owners lists who has an order of the sale by a ticket that begins with prefix; "" is any. It holds no lock and may
-// miss orders that are being placed meanwhile.
+// Owners lists the users whose order of the sale has a ticket that begins with prefix ("" for all).
+// It takes no lock and may miss orders that are placed at the same time.
 func (s *Store) Owners(ctx context.Context, saleID int64, prefix string) ([]Owner, error) {
 	return s.owners(ctx, saleID, `
-		select user_id, id from orders where sale_id = $1 and starts_with(ticket, $2)`, saleID, prefix)
+		select user_id, id as order_id from orders where sale_id = $1 and starts_with(ticket, $2)`, saleID, prefix)
 }
 
-// OwnersAmong lists which of the users have an order of the sale.
+// OwnersAmong lists those of the users that have an order of the sale.
 func (s *Store) OwnersAmong(ctx context.Context, saleID int64, users []int64) ([]Owner, error) {
 	return s.owners(ctx, saleID, `
-		select user_id, id from orders where sale_id = $1 and user_id = any($2)`, saleID, users)
+		select user_id, id as order_id from orders where sale_id = $1 and user_id = any($2)`, saleID, users)
 }
 
 func (s *Store) owners(ctx context.Context, saleID int64, sql string, args ...any) ([]Owner, error) {
-	rows, err := s.db.Query(ctx, sql, args...)
-	if err == nil {
-		var owners []Owner
-		if owners, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Owner]); err == nil {
-			return owners, nil
-		}
+	rows, _ := s.db.Query(ctx, sql, args...)
+	owners, err := pgx.CollectRows(rows, pgx.RowToStructByName[Owner])
+	if err != nil {
+		return nil, fmt.Errorf("list the owners in sale %d: %w", saleID, err)
 	}
-	return nil, fmt.Errorf("list the owners in sale %d: %w", saleID, err)
+	return owners, nil
 }

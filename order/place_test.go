@@ -18,7 +18,7 @@ import (
 	"miaosha/order"
 )
 
-// tickets gives one ticket for each user, in their order.
+// tickets returns one ticket for each user, in the same order.
 func tickets(users ...int64) []order.Ticket {
 	ts := make([]order.Ticket, len(users))
 	for i, u := range users {
@@ -34,9 +34,9 @@ func outcomes(results []order.Result) (out []string) {
 	return out
 }
 
-func TestTheFirstInOrderGetTheUnits(t *testing.T) {
+func TestTheFirstTicketsGetTheUnits(t *testing.T) {
 	s := newShop(t)
-	users := []int64{50, 3, 41, 7, 29, 1, 99, 13, 60, 2} // arrival, not the users' numbers, decides
+	users := []int64{50, 3, 41, 7, 29, 1, 99, 13, 60, 2} // the order of arrival decides, not the users' ids
 	for _, stock := range []int{1, 4, 10, 25} {
 		sale := s.sell(t, stock)
 		batch := make([]order.Ticket, len(users))
@@ -52,15 +52,18 @@ func TestTheFirstInOrderGetTheUnits(t *testing.T) {
 			if i >= stock {
 				want = order.SoldOut
 			}
-			if r.Ticket != batch[i].ID || r.UserID != users[i] || r.Outcome != want || (r.OrderID == uuid.Nil) != (want == order.SoldOut) {
-				t.Errorf("of %d units, place %d: %+v, want %s", stock, i, r, want)
+			if diff := cmp.Diff(order.Result{Ticket: batch[i].ID, UserID: users[i], Outcome: want, OrderID: r.OrderID}, r); diff != "" {
+				t.Errorf("%d units, position %d: %s", stock, i, diff)
+			}
+			if (r.OrderID == uuid.Nil) != (want == order.SoldOut) {
+				t.Errorf("%d units, position %d: %s with order %s", stock, i, want, r.OrderID)
 			}
 		}
 		if left := s.stock(t, sale); left != max(0, stock-len(users)) {
-			t.Errorf("of %d units %d are left", stock, left)
+			t.Errorf("of %d units, %d are left", stock, left)
 		}
 	}
-	s.sound(t)
+	s.checkInvariants(t)
 }
 
 func TestABatchPlacedAgainChangesNothing(t *testing.T) {
@@ -68,36 +71,36 @@ func TestABatchPlacedAgainChangesNothing(t *testing.T) {
 	sale := s.sell(t, 3)
 	batch := append(tickets(1, 2, 3, 4, 5), order.Ticket{ID: "again", UserID: 2})
 	first := s.place(t, sale, batch...)
-	before := s.everything(t)
+	before := s.snapshot(t)
 	for range 3 {
 		if diff := cmp.Diff(first, s.place(t, sale, batch...)); diff != "" {
-			t.Errorf("other results: %s", diff)
+			t.Errorf("the results changed: %s", diff)
 		}
 	}
-	if diff := cmp.Diff(before, s.everything(t)); diff != "" {
-		t.Errorf("something changed: %s", diff)
+	if diff := cmp.Diff(before, s.snapshot(t)); diff != "" {
+		t.Errorf("rows changed: %s", diff)
 	}
-	// Units that came back in between are not for tickets that have their answer.
+	// A unit that came back in between is not for tickets that have a result.
 	if err := s.Cancel(t.Context(), 1, first[0].OrderID); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(first, s.place(t, sale, batch...)); diff != "" {
-		t.Errorf("other results after a unit came back: %s", diff)
+		t.Errorf("the results changed after a unit came back: %s", diff)
 	}
 	if got := s.stock(t, sale); got != 1 {
-		t.Errorf("%d units are left, want the 1 that came back", got)
+		t.Errorf("%d units are left, want the one that came back", got)
 	}
-	// They are for those who come now.
+	// It is for the tickets that come now.
 	if got := outcomes(s.place(t, sale, tickets(6, 7)...)); !slices.Equal(got, []string{order.Ordered, order.SoldOut}) {
-		t.Errorf("who came then got %v", got)
+		t.Errorf("the next tickets got %v, want ordered and sold_out", got)
 	}
-	s.sound(t)
+	s.checkInvariants(t)
 }
 
 func TestABatchThatIsRolledBackLeavesNothing(t *testing.T) {
 	s := newShop(t)
 	sale := s.sell(t, 3)
-	before := s.everything(t)
+	before := s.snapshot(t)
 	undo := errors.New("undo")
 	err := pgx.BeginFunc(t.Context(), s.db, func(tx pgx.Tx) error {
 		l, err := goods.Lock(t.Context(), tx, sale)
@@ -109,7 +112,7 @@ func TestABatchThatIsRolledBackLeavesNothing(t *testing.T) {
 	if !errors.Is(err, undo) {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(before, s.everything(t)); diff != "" {
+	if diff := cmp.Diff(before, s.snapshot(t)); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -123,7 +126,7 @@ func TestOneOrderPerUserHoweverManyTickets(t *testing.T) {
 		t.Error(diff)
 	}
 	if got[1].OrderID != got[2].OrderID || got[1].OrderID == got[0].OrderID {
-		t.Errorf("the second ticket of a user points at another order: %+v", got)
+		t.Errorf("the second ticket of a user has another order: %+v", got)
 	}
 	later := s.place(t, sale, c)
 	if later[0].Outcome != order.Duplicate || later[0].OrderID != got[1].OrderID {
@@ -132,26 +135,26 @@ func TestOneOrderPerUserHoweverManyTickets(t *testing.T) {
 	if left := s.stock(t, sale); left != 3 {
 		t.Errorf("%d units are left, want 3", left)
 	}
-	// Once is once: an order that was cancelled is not bought again.
+	// A user who has cancelled an order cannot buy again.
 	if err := s.Cancel(t.Context(), 1, got[1].OrderID); err != nil {
 		t.Fatal(err)
 	}
 	if again := s.place(t, sale, order.Ticket{ID: "d", UserID: 1}); again[0].Outcome != order.Duplicate || again[0].OrderID != got[1].OrderID {
-		t.Errorf("after cancelling got %+v", again[0])
+		t.Errorf("after the cancel: %+v, want the duplicate", again[0])
 	}
-	// The same user in another sale is another matter.
+	// The same user can buy in another sale.
 	s.buy(t, s.sell(t, 1), 1)
-	s.sound(t)
+	s.checkInvariants(t)
 }
 
-func TestWhatTheStateOfASaleMeansToItsTickets(t *testing.T) {
+func TestOutcomesByTheStateOfTheSale(t *testing.T) {
 	s := newShop(t)
 	for _, test := range []struct{ set, want string }{
 		{`state = 'published'`, order.Ordered},
-		{`state = 'paused'`, order.Ordered}, // granted before
+		{`state = 'paused'`, order.Ordered}, // the ticket was granted before the pause
 		{`ends_at = now() - interval '1 s', starts_at = now() - interval '1 h'`, order.Ordered},
-		{`state = 'closed'`, order.Shut},
-		{`state = 'closed', stock = 0, total = 1`, order.Shut},
+		{`state = 'closed'`, order.Closed},
+		{`state = 'closed', stock = 0, total = 1`, order.Closed},
 		{`stock = 0`, order.SoldOut},
 	} {
 		t.Run(test.set, func(t *testing.T) {
@@ -164,16 +167,16 @@ func TestWhatTheStateOfASaleMeansToItsTickets(t *testing.T) {
 				t.Errorf("got %s, want %s", got[0].Outcome, test.want)
 			}
 			if left := s.stock(t, sale); (left < before) != (test.want == order.Ordered) {
-				t.Errorf("%d units were left, now %d", before, left)
+				t.Errorf("%d units were left, now %d; want a change only for an order", before, left)
 			}
 		})
 	}
-	t.Run("closed, to one who has an order", func(t *testing.T) {
+	t.Run("closed, for a user with an order", func(t *testing.T) {
 		sale := s.sell(t, 1)
 		mine := s.buy(t, sale, 1)
 		s.exec(t, `update sales set state = 'closed' where id = $1`, sale)
 		if got := s.place(t, sale, order.Ticket{ID: "late", UserID: 1}); got[0].Outcome != order.Duplicate || got[0].OrderID != mine {
-			t.Errorf("got %+v", got)
+			t.Errorf("got %+v, want the duplicate", got)
 		}
 	})
 }
@@ -195,11 +198,11 @@ func TestARejectedTicketStaysRejected(t *testing.T) {
 	bad := order.Ticket{ID: "bad", UserID: 1}
 	for range 2 {
 		if got := reject(bad); len(got) != 1 || got[0] != (order.Result{Ticket: "bad", UserID: 1, Outcome: order.Invalid}) {
-			t.Errorf("got %+v", got)
+			t.Errorf("got %+v, want invalid", got)
 		}
 	}
 	if got := s.place(t, sale, bad); got[0].Outcome != order.Invalid {
-		t.Errorf("placed afterwards it got %+v", got)
+		t.Errorf("placed after the rejection: %+v, want invalid", got)
 	}
 	ticket := s.read(t, `select ticket from orders where id = $1`, mine)[0]
 	if got := reject(order.Ticket{ID: ticket, UserID: 2}); got[0].Outcome != order.Ordered || got[0].OrderID != mine {
@@ -208,10 +211,10 @@ func TestARejectedTicketStaysRejected(t *testing.T) {
 	if left := s.stock(t, sale); left != 4 {
 		t.Errorf("%d units are left, want 4", left)
 	}
-	s.sound(t)
+	s.checkInvariants(t)
 }
 
-func TestOutcomesAreTheOrderElseTheLastResult(t *testing.T) {
+func TestOutcomesReturnsTheOrderOrTheNewestResult(t *testing.T) {
 	s := newShop(t)
 	sale := s.sell(t, 1)
 	outcomes := func(sale int64) map[int64]order.Result {
@@ -223,32 +226,33 @@ func TestOutcomesAreTheOrderElseTheLastResult(t *testing.T) {
 		return all
 	}
 	if all := outcomes(sale); len(all) > 0 {
-		t.Errorf("before anything: %v", all)
+		t.Errorf("before the first ticket: %v, want none", all)
 	}
 	mine := s.buy(t, sale, 1)
 	s.place(t, sale, order.Ticket{ID: "second", UserID: 1}, order.Ticket{ID: "loser", UserID: 2})
 	all := outcomes(sale)
-	if r := all[1]; r.Outcome != order.Ordered || r.OrderID != mine || r.UserID != 1 {
-		t.Errorf("user 1: %+v, want order %s", r, mine)
+	want := map[int64]order.Result{
+		1: {Ticket: all[1].Ticket, UserID: 1, Outcome: order.Ordered, OrderID: mine},
+		2: {Ticket: all[2].Ticket, UserID: 2, Outcome: order.SoldOut},
 	}
-	if r := all[2]; r.Outcome != order.SoldOut || r.OrderID != uuid.Nil || len(all) != 2 {
-		t.Errorf("user 2: %+v of %v, want sold out, and nothing of user 3", r, all)
+	if diff := cmp.Diff(want, all); diff != "" {
+		t.Error(diff)
 	}
-	// What he tries later is what he hears of.
+	// A later try has the newest result.
 	if err := s.Cancel(t.Context(), 1, mine); err != nil {
 		t.Fatal(err)
 	}
 	s.exec(t, `update sales set state = 'closed'`)
 	s.place(t, sale, order.Ticket{ID: "loser again", UserID: 2})
-	if r := outcomes(sale)[2]; r.Outcome != order.Shut {
-		t.Errorf("the last result of user 2 is %+v; want closed", r)
+	if r := outcomes(sale)[2]; r.Outcome != order.Closed {
+		t.Errorf("the newest result of user 2 is %+v, want closed", r)
 	}
 	if all := outcomes(sale + 1); len(all) > 0 {
-		t.Errorf("of another sale: %v", all)
+		t.Errorf("of another sale: %v, want none", all)
 	}
 }
 
-func TestOwnersNamesEachOnce(t *testing.T) {
+func TestOwnersListsEachUserOnce(t *testing.T) {
 	s := newShop(t)
 	sale := s.sell(t, 25)
 	want := map[int64]uuid.UUID{}
@@ -263,8 +267,11 @@ func TestOwnersNamesEachOnce(t *testing.T) {
 		for _, o := range owners {
 			got[o.UserID] = o.OrderID
 		}
-		if diff := cmp.Diff(want, got); diff != "" || err != nil || len(got) != len(owners) {
-			t.Errorf("%s: %d owners, %v %s", what, len(owners), err, diff)
+		if err != nil || len(owners) != len(want) {
+			t.Errorf("%s: %d owners, %v; want %d", what, len(owners), err, len(want))
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: %s", what, diff)
 		}
 	}
 	owners, err := s.Owners(t.Context(), sale, "direct:")
@@ -276,13 +283,14 @@ func TestOwnersNamesEachOnce(t *testing.T) {
 	check("all", want, owners, err)
 }
 
-// Twenty settle at once, their batches overlap in users, each batch is placed twice as after a lost answer.
+// Twenty workers settle at once. Their batches have common users, and half of the batches are
+// placed twice, as after a lost reply.
 func TestACrowdGetsExactlyTheStock(t *testing.T) {
 	s := newShop(t)
 	const stock, people, workers, batches, size = 100, 150, 20, 6, 15
 	sale := s.sell(t, stock)
 	var mu sync.Mutex
-	told := map[string]order.Result{}
+	results := map[string]order.Result{}
 	seed := uint64(rand.Int64())
 	t.Logf("seed %d", seed)
 	var crowd sync.WaitGroup
@@ -295,17 +303,17 @@ func TestACrowdGetsExactlyTheStock(t *testing.T) {
 					batch[i] = order.Ticket{ID: fmt.Sprintf("%d-%d-%d", w, b, i), UserID: 1 + dice.Int64N(people)}
 				}
 				for range 1 + dice.IntN(2) {
-					results, err := s.settle(t.Context(), sale, batch...)
-					if err != nil || len(results) != size {
-						t.Errorf("%d results, %v", len(results), err)
+					got, err := s.settle(t.Context(), sale, batch...)
+					if err != nil || len(got) != size {
+						t.Errorf("%d results, %v; want %d", len(got), err, size)
 						return
 					}
 					mu.Lock()
-					for _, r := range results {
-						if had, ok := told[r.Ticket]; ok && had != r {
-							t.Errorf("told %+v, then %+v", had, r)
+					for _, r := range got {
+						if before, ok := results[r.Ticket]; ok && before != r {
+							t.Errorf("first %+v, then %+v", before, r)
 						}
-						told[r.Ticket] = r
+						results[r.Ticket] = r
 					}
 					mu.Unlock()
 				}
@@ -314,20 +322,20 @@ func TestACrowdGetsExactlyTheStock(t *testing.T) {
 	}
 	crowd.Wait()
 	if orders, left := s.number(t, `select count(*) from orders`), s.stock(t, sale); orders != stock || left != 0 {
-		t.Errorf("%d orders and %d units left, want %d and 0", orders, left, stock)
+		t.Errorf("%d orders and %d units are left, want %d and 0", orders, left, stock)
 	}
-	got := map[string]int{}
-	for _, r := range told {
-		got[r.Outcome]++
+	counts := map[string]int{}
+	for _, r := range results {
+		counts[r.Outcome]++
 	}
-	if got[order.Ordered] != stock || got[order.Ordered]+got[order.Duplicate]+got[order.SoldOut] != workers*batches*size {
-		t.Errorf("told %v", got)
+	if counts[order.Ordered] != stock || counts[order.Ordered]+counts[order.Duplicate]+counts[order.SoldOut] != workers*batches*size {
+		t.Errorf("outcomes %v; want %d orders, and %d with duplicates and sold out", counts, stock, workers*batches*size)
 	}
-	s.sound(t)
+	s.checkInvariants(t)
 }
 
-// Batches of any tickets, also such that were placed before, against a model in a few lines.
-func TestPlaceFollowsItsModel(t *testing.T) {
+// Random batches, with tickets that were placed before, are compared with a small model.
+func TestPlaceFollowsAModel(t *testing.T) {
 	s := newShop(t)
 	rapid.Check(t, func(r *rapid.T) {
 		stock := rapid.IntRange(1, 6).Draw(r, "stock")
@@ -346,7 +354,7 @@ func TestPlaceFollowsItsModel(t *testing.T) {
 					batch = append(batch, order.Ticket{ID: id, UserID: owner[id]})
 				}
 			}
-			for _, tk := range batch { // first the orders, then what became of the others
+			for _, tk := range batch { // first the orders, then the other outcomes
 				if _, ok := winner[tk.UserID]; !ok && outcome[tk.ID] == "" && stock > 0 {
 					winner[tk.UserID] = tk.ID
 					stock--
@@ -377,5 +385,5 @@ func TestPlaceFollowsItsModel(t *testing.T) {
 			}
 		}
 	})
-	s.sound(t)
+	s.checkInvariants(t)
 }

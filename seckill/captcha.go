@@ -4,54 +4,31 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/subtle"
-	"errors"
 	"fmt"
 	mathrand "math/rand/v2"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/redis/go-redis/v9"
+	"miaosha/goods"
+	"miaosha/seckill/gate"
 )
 
-const (
-	captchaLife = 60 * time.Second
-	wordsPause  = 2 * time.Second // in which nobody has heard a sum in words to its end
-)
+const wordsPause = 2 * time.Second // shorter than any person needs to listen to a sum in words
 
-// Captcha draws a sum for a session and a sale, as a PNG. Its answer is kept for a minute, in place of any before. It is
-// told only to a load tool, by Config.CaptchaAnswers, and else "". Refusals: goods.ErrNoSale, goods.ErrEnded, ErrBusy.
-func (e *Engine) Captcha(ctx context.Context, sale int64, token string) (png []byte, told string, err error) {
-	s, told, err := e.newCaptcha(ctx, sale, token, 0)
-	if err != nil {
-		return nil, "", err
-	}
-	return drawCaptcha(s.text()), told, nil
+// captchas draws sums and checks their answers.
+type captchas struct {
+	cfg     Config
+	gate    *gate.Gate
+	clock   *gate.Clock
+	metrics *metrics
 }
 
-// CaptchaWords is Captcha for who can't see a picture: the sum spelled out, in Chinese or English, under the same rules. A
-// program reads it as easily as a person, so the caller gives it out more sparingly than pictures, and an answer that comes
-// faster than one can listen is judged when one could have.
-func (e *Engine) CaptchaWords(ctx context.Context, sale int64, token string, chinese bool) (words, told string, err error) {
-	s, told, err := e.newCaptcha(ctx, sale, token, wordsPause)
-	switch {
-	case err != nil:
-		return "", "", err
-	case chinese:
-		return s.chinese(), told, nil
-	default:
-		return s.english(), told, nil
-	}
-}
-
-// newCaptcha makes a sum and keeps its answer, and if there is a pause when it may be judged: "48219 1763731200000".
-func (e *Engine) newCaptcha(ctx context.Context, sale int64, token string, pause time.Duration) (drawn sum, told string, err error) {
-	s, _, err := e.cache.Sale(ctx, sale)
-	if err != nil {
-		return sum{}, "", err
-	}
-	if !e.clock.now().Before(s.EndsAt) {
-		return sum{}, "", s.Window(s.EndsAt)
+// draw returns a new sum and keeps its answer. With a pause it also keeps the time before which no answer is judged, in ms
+// since 1970: "48219 1763731200000". answer is "" unless Config.CaptchaAnswers is set.
+func (c *captchas) draw(ctx context.Context, sale goods.Sale, token string, pause time.Duration) (drawn sum, answer string, err error) {
+	if !c.clock.Now().Before(sale.EndsAt) {
+		return sum{}, "", sale.Window(sale.EndsAt)
 	}
 	var seed [32]byte
 	if _, err := rand.Read(seed[:]); err != nil {
@@ -60,40 +37,31 @@ func (e *Engine) newCaptcha(ctx context.Context, sale int64, token string, pause
 	drawn = newSum(mathrand.New(mathrand.NewChaCha8(seed)))
 	kept := drawn.answer()
 	if pause > 0 {
-		kept += " " + strconv.FormatInt(e.clock.now().Add(pause).UnixMilli(), 10)
+		kept += " " + strconv.FormatInt(c.clock.Now().Add(pause).UnixMilli(), 10)
 	}
-	err = e.ask(ctx, redisLimit, func(ctx context.Context) error {
-		return e.gate.rdb.Set(ctx, captchaKey(sale, token), kept, captchaLife).Err()
-	})
-	if err != nil {
-		return sum{}, "", e.asRefusal("captcha", err)
+	if err := c.gate.SaveCaptcha(ctx, sale.ID, token, kept); err != nil {
+		return sum{}, "", c.metrics.refusal("captcha", err)
 	}
-	if e.cfg.CaptchaAnswers {
-		told = drawn.answer()
+	if c.cfg.CaptchaAnswers {
+		answer = drawn.answer()
 	}
-	return drawn, told, nil
+	return drawn, answer, nil
 }
 
-// checkCaptcha uses up the session's sum, whatever the answer is.
-func (e *Engine) checkCaptcha(ctx context.Context, sale int64, token, answer string) error {
-	if e.cfg.Captcha == "off" {
+// check judges the answer to the session's sum, which is used up whatever the answer is. Refusals: ErrWrongCaptcha,
+// ErrBusy.
+func (c *captchas) check(ctx context.Context, sale int64, token, answer string) error {
+	if c.cfg.Captcha == "off" {
 		return nil
 	}
-	var kept string
-	err := e.ask(ctx, redisLimit, func(ctx context.Context) (err error) {
-		kept, err = e.gate.rdb.GetDel(ctx, captchaKey(sale, token)).Result()
-		if errors.Is(err, redis.Nil) {
-			kept, err = "", nil
-		}
-		return err
-	})
+	kept, err := c.gate.TakeCaptcha(ctx, sale, token)
 	if err != nil {
-		return e.asRefusal("captcha", err)
+		return c.metrics.refusal("captcha", err)
 	}
 	want, from, _ := strings.Cut(kept, " ")
 	if ms, err := strconv.ParseInt(from, 10, 64); err == nil {
 		select {
-		case <-time.After(time.UnixMilli(ms).Sub(e.clock.now())):
+		case <-time.After(time.UnixMilli(ms).Sub(c.clock.Now())):
 		case <-ctx.Done():
 			return ErrBusy
 		}
@@ -108,6 +76,3 @@ func (e *Engine) checkCaptcha(ctx context.Context, sale int64, token, answer str
 func rightAnswer(want, given string) bool {
 	return want != "" && subtle.ConstantTimeCompare([]byte(want), []byte(given)) == 1
 }
-
-// CaptchaOn tells whether an address wants a sum solved.
-func (e *Engine) CaptchaOn() bool { return e.cfg.Captcha != "off" }

@@ -18,15 +18,15 @@ import (
 const (
 	captchaWidth  = 160
 	captchaHeight = 60
-	captchaCell   = 36 // a glyph's square, turned or not
-	captchaFine   = 4  // glyphs are drawn so many times larger, then turned and scaled down
-	captchaShades = 4  // steps from paper to ink
+	captchaCell   = 36 // side of the square that holds a glyph in any turn
+	captchaFine   = 4  // glyphs are drawn this many times larger, then turned and scaled down
+	captchaShades = 4  // shades of each ink, the last is full ink
 	captchaInks   = 3
-	captchaTurns  = 9
+	captchaTurns  = 9 // drawings of each glyph, at different angles
 )
 
-// captchaPalette is paper, then captchaInks inks in captchaShades shades, then three colours of noise: sixteen in all,
-// so that a pixel takes four bits.
+// captchaPalette has the paper, captchaShades shades of each ink, and three colours of noise, in this order. That makes
+// sixteen colours, so a pixel takes four bits.
 var captchaPalette = func() color.Palette {
 	paper := color.RGBA{0xf7, 0xf5, 0xef, 0xff}
 	p := color.Palette{paper}
@@ -39,8 +39,8 @@ var captchaPalette = func() color.Palette {
 	return append(p, color.RGBA{0xc9, 0xc4, 0xb4, 0xff}, color.RGBA{0x9f, 0xb0, 0xc4, 0xff}, color.RGBA{0xd3, 0xa5, 0x9d, 0xff})
 }()
 
-// drawCaptcha returns a PNG of the text, 160 by 60: digits, + and -, turned and moved at random, over noise. It takes
-// about 0.15 ms, and draws its chances from the runtime's generator, which many may use at once.
+// drawCaptcha returns a PNG of the text, 160 by 60: digits, + and -, turned and moved at random, over noise. It takes about
+// 0.15 ms. Its random numbers come from the runtime's generator, which is safe for concurrent use.
 func drawCaptcha(text string) []byte {
 	img := image.NewPaletted(image.Rect(0, 0, captchaWidth, captchaHeight), captchaPalette)
 	captchaNoise(img)
@@ -57,12 +57,12 @@ func drawCaptcha(text string) []byte {
 	}
 	var out bytes.Buffer
 	if err := captchaEncoder.Encode(&out, img); err != nil {
-		panic("seckill: a paletted image didn't encode: " + err.Error()) // a buffer takes every write
+		panic("seckill: a paletted image didn't encode: " + err.Error()) // cannot happen: a write to a buffer never fails
 	}
 	return out.Bytes()
 }
 
-// captchaNoise draws dots and waves in pale colours: they trouble a program more than a reader.
+// captchaNoise draws dots and waves in pale colours. They disturb a program more than a person.
 func captchaNoise(img *image.Paletted) {
 	first := 1 + captchaInks*captchaShades
 	for range 260 {
@@ -82,7 +82,7 @@ func captchaNoise(img *image.Paletted) {
 	}
 }
 
-// captchaStamp lays a glyph in one ink over the picture.
+// captchaStamp draws a glyph over the picture in one ink.
 func captchaStamp(img *image.Paletted, cell *[captchaCell * captchaCell]uint8, left, top, ink int) {
 	for y := range captchaCell {
 		for x := range captchaCell {
@@ -101,7 +101,7 @@ type captchaGlyph struct {
 	turned  [captchaTurns][captchaCell * captchaCell]uint8 // shades, 0 is paper
 }
 
-// captchaGlyphs draws every glyph in every turn, once.
+// captchaGlyphs returns every glyph in every turn. They are drawn once.
 var captchaGlyphs = sync.OnceValue(func() *[256]*captchaGlyph {
 	parsed, err := opentype.Parse(gobold.TTF)
 	if err != nil {
@@ -122,8 +122,8 @@ var captchaGlyphs = sync.OnceValue(func() *[256]*captchaGlyph {
 	return &glyphs
 })
 
-// captchaTurn draws one glyph large and scales it down in turns of -16 to 16 degrees; signs turn less, or a minus
-// might pass for something else.
+// captchaTurn draws one glyph large, turns it by -16 to 16 degrees and scales it down. A sign is turned less, so that a
+// person still recognises a minus.
 func captchaTurn(face font.Face, c rune) *captchaGlyph {
 	const fine = captchaCell * captchaFine
 	large := image.NewAlpha(image.Rect(0, 0, fine, fine))
@@ -154,14 +154,14 @@ func captchaTurn(face font.Face, c rune) *captchaGlyph {
 	return g
 }
 
-// captchaEncoder is fast rather than thorough, and keeps its buffers.
+// captchaEncoder prefers speed to size, and uses its buffers again.
 var captchaEncoder = png.Encoder{CompressionLevel: png.BestSpeed, BufferPool: &captchaBuffers{}}
 
 type captchaBuffers struct{ pool sync.Pool }
 
 func (b *captchaBuffers) Get() *png.EncoderBuffer {
 	buffer, _ := b.pool.Get().(*png.EncoderBuffer)
-	return buffer // nil: the encoder makes one
+	return buffer // nil: the encoder allocates one
 }
 
 func (b *captchaBuffers) Put(buffer *png.EncoderBuffer) { b.pool.Put(buffer) }

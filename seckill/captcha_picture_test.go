@@ -23,11 +23,11 @@ func TestCaptchaIsAPicture(t *testing.T) {
 		if want := image.Rect(0, 0, captchaWidth, captchaHeight); img.Bounds() != want {
 			t.Errorf("%q: bounds %v, want %v", text, img.Bounds(), want)
 		}
-		// Every glyph must have left its ink: count the darkest pixels, and keep the edges free of them.
+		// Every glyph must be drawn: count the pixels of full ink. None of them may be at an edge.
 		p := img.(*image.Paletted)
 		dark := 0
 		for i, c := range p.Pix {
-			if c == 0 || int(c) > captchaInks*captchaShades || c%captchaShades != 0 {
+			if isInk := 1 <= c && int(c) <= captchaInks*captchaShades; !isInk || c%captchaShades != 0 {
 				continue
 			}
 			dark++
@@ -43,12 +43,12 @@ func TestCaptchaIsAPicture(t *testing.T) {
 
 func TestCaptchasDiffer(t *testing.T) {
 	if bytes.Equal(drawCaptcha("48213 + 6"), drawCaptcha("48213 + 6")) {
-		t.Error("two pictures of one sum are the same")
+		t.Error("two pictures of the same sum are equal")
 	}
 }
 
-// A picture has to cost less than half a millisecond. The quickest of some tries counts, which a machine that does other things
-// disturbs least; beside other tests, and under the race detector, ten times that is allowed.
+// A picture takes less than half a millisecond. The fastest of 50 tries counts, because other work on the machine disturbs
+// it least. Beside other tests, and under the race detector, ten times as much is allowed.
 func TestLatencyOfAPicture(t *testing.T) {
 	captchaGlyphs()
 	best, limit := time.Hour, 500*time.Microsecond
@@ -65,7 +65,7 @@ func TestLatencyOfAPicture(t *testing.T) {
 	}
 }
 
-// Pictures for the eye, twenty on a sheet: MIAOSHA_SHOTS=folder go test -run TwentyPictures ./seckill
+// It writes a sheet of twenty pictures for a person to look at: MIAOSHA_SHOTS=folder go test -run TwentyPictures ./seckill
 func TestTwentyPictures(t *testing.T) {
 	folder := os.Getenv("MIAOSHA_SHOTS")
 	if folder == "" {

@@ -5,8 +5,8 @@ import (
 	"strconv"
 )
 
-// sum is what a buyer works out: five digits and one more. Its answer is one of about 90,000, all about as likely, and a
-// person needs a few seconds for it: only the last digits change.
+// sum is the task that a buyer solves: a number of five digits, plus or minus one of one digit. There are about 90,000
+// answers, all about equally likely. A person needs a few seconds, because mostly only the last digits change.
 type sum struct {
 	a, b  int // a 10,000 to 99,999, b 1 to 9
 	minus bool
@@ -16,7 +16,7 @@ func newSum(rng *rand.Rand) sum {
 	return sum{10_000 + rng.IntN(90_000), 1 + rng.IntN(9), rng.IntN(2) == 0}
 }
 
-// text is the sum in figures, such as "48213 + 6".
+// text returns the sum in digits, such as "48213 + 6".
 func (s sum) text() string {
 	sign := " + "
 	if s.minus {
@@ -25,7 +25,7 @@ func (s sum) text() string {
 	return strconv.Itoa(s.a) + sign + strconv.Itoa(s.b)
 }
 
-// answer is in digits.
+// answer returns the right answer in digits.
 func (s sum) answer() string {
 	if s.minus {
 		return strconv.Itoa(s.a - s.b)
@@ -33,7 +33,7 @@ func (s sum) answer() string {
 	return strconv.Itoa(s.a + s.b)
 }
 
-// chinese and english spell the sum for who hears it instead of seeing it.
+// chinese and english spell the sum for a buyer who hears it.
 func (s sum) chinese() string {
 	sign := "加"
 	if s.minus {
@@ -58,7 +58,7 @@ var (
 	englishTens = [...]string{2: "twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"}
 )
 
-// chineseNumber spells 1 to 99,999: every gap of zeros between two digits is one 零.
+// chineseNumber spells 1 to 99,999. Zeros between two other digits, however many, are spelled as one 零.
 func chineseNumber(n int) (spelled string) {
 	gap := false
 	for i, unit := 0, 10_000; i < len(chineseUnits); i, unit = i+1, unit/10 {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func TestASumHasItsAnswer(t *testing.T) {
+func TestSumAnswer(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 0))
@@ -36,7 +36,7 @@ func TestASumHasItsAnswer(t *testing.T) {
 	if len(answers) < 10_000 {
 		t.Errorf("%d different answers among 60,000 sums, want at least 10,000", len(answers))
 	}
-	for answer, n := range answers { // to guess the likeliest must not pay
+	for answer, n := range answers { // always guessing the most frequent answer must not help
 		if n > 15 {
 			t.Errorf("%s is the answer to %d of 60,000 sums", answer, n)
 		}
@@ -65,14 +65,14 @@ func TestNumbersInWords(t *testing.T) {
 	}
 }
 
-// Every number that a sum may have can be told from every other, and has its value when read back.
-func TestEveryNumberInWordsIsItself(t *testing.T) {
+// Every number of a sum has a spelling of its own, which reads back as the same number.
+func TestSpelledNumbersReadBack(t *testing.T) {
 	for n := 1; n < 100_000; n++ {
 		if got := readChinese(t, chineseNumber(n)); got != n {
-			t.Fatalf("%d is %q, which reads as %d", n, chineseNumber(n), got)
+			t.Fatalf("%d is spelled %q, which reads as %d", n, chineseNumber(n), got)
 		}
 		if got := readEnglish(t, englishNumber(n)); got != n {
-			t.Fatalf("%d is %q, which reads as %d", n, englishNumber(n), got)
+			t.Fatalf("%d is spelled %q, which reads as %d", n, englishNumber(n), got)
 		}
 	}
 }
@@ -120,7 +120,7 @@ func readEnglish(t *testing.T, words string) (n int) {
 	return n
 }
 
-// What strangers give as an answer is right only if it is the answer, digit by digit.
+// An answer is right only if it has the same digits as the right one, and nothing else.
 func FuzzCaptchaAnswer(f *testing.F) {
 	f.Add("48219", 48_213, 6, false)
 	f.Add("48207", 48_213, 6, true)
@@ -140,10 +140,10 @@ func FuzzCaptchaAnswer(f *testing.F) {
 		n, err := strconv.Atoi(given)
 		same := err == nil && n == want && strconv.Itoa(n) == given
 		if got := rightAnswer(s.answer(), given); got != same {
-			t.Errorf("%q to %s: %t", given, s.text(), got)
+			t.Errorf("%q as the answer to %s: right %t", given, s.text(), got)
 		}
 		if rightAnswer("", given) {
-			t.Errorf("%q is right where no sum was drawn", given)
+			t.Errorf("%q counts as right although no sum was drawn", given)
 		}
 	})
 }

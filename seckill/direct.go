@@ -10,40 +10,54 @@ import (
 )
 
 const (
-	directAtOnce = 2         // settles without a gate, in this process
-	directTicket = "direct:" // what their tickets begin with
+	directAtOnce = 2         // settles without a gate at the same time, in this process
+	directTicket = "direct:" // prefix of their tickets
 )
 
-// serveDirect is the way without a gate: the batch goes straight to the transaction that decides, few at a time, and
-// the answers are final. No journal holds these tickets, so nobody is told anything before the commit.
-func (e *Engine) serveDirect(ctx context.Context, l *lane, batch []*click) {
+// direct is the way to buy without a gate: a batch goes straight to the transaction that decides, few at a time, and the
+// replies are final. No journal holds these tickets, so no buyer is told anything before the commit.
+type direct struct {
+	gateOff bool
+	settler *settler
+	orders  *order.Store
+	facts   *facts
+	metrics *metrics
+	slots   chan struct{} // one token per settle
+}
+
+func newDirect(cfg Config, s *settler, orders *order.Store, f *facts, m *metrics) *direct {
+	return &direct{gateOff: cfg.gateOff(), settler: s, orders: orders, facts: f, metrics: m, slots: make(chan struct{}, directAtOnce)}
+}
+
+// serve replies to every click of a batch.
+func (d *direct) serve(ctx context.Context, l *lane, batch []*click) {
 	late := time.NewTimer(waitLimit - time.Since(batch[0].at))
 	defer late.Stop()
 	select {
-	case e.direct <- struct{}{}:
-		defer func() { <-e.direct }()
+	case d.slots <- struct{}{}:
+		defer func() { <-d.slots }()
 	case <-late.C:
-		l.tellAll(batch, Bought{err: e.shed("late")})
+		l.replyAll(batch, Bought{err: d.metrics.shedFor("late")})
 		return
 	case <-ctx.Done():
-		l.tellAll(batch, Bought{err: ErrBusy})
+		l.replyAll(batch, Bought{err: ErrBusy})
 		return
 	}
 	tickets := make([]order.Ticket, len(batch))
 	for i, c := range batch {
-		tickets[i] = order.Ticket{ID: directTicket + c.nonce, UserID: c.user}
+		tickets[i] = order.Ticket{ID: directTicket + c.Nonce, UserID: c.UserID}
 	}
-	results, err := e.settle(context.WithoutCancel(ctx), l.sale, tickets, false)
-	if e.cfg.Gate == "redis" {
-		e.view.soldPast(l.sale)
+	results, err := d.settler.settle(context.WithoutCancel(ctx), l.sale, tickets, false)
+	if !d.gateOff {
+		d.facts.markBypassed(l.sale)
 	}
 	if err != nil {
 		if !isRefusal(err) {
-			e.metrics.retries.Inc()
-			e.logFault("settle without a gate", err)
+			d.metrics.retries.Inc()
+			d.metrics.logFault("settle without a gate", err)
 			err = ErrBusy
 		}
-		e.refuse(ctx, l, batch, err)
+		d.refuse(ctx, l, batch, err)
 		return
 	}
 	byTicket := make(map[string]order.Result, len(results))
@@ -52,39 +66,38 @@ func (e *Engine) serveDirect(ctx context.Context, l *lane, batch []*click) {
 	}
 	for i, c := range batch {
 		r := byTicket[tickets[i].ID]
-		b := Bought{Ticket: r.Ticket, Status: statusOf(remembered(r))}
+		b := Bought{Ticket: r.Ticket, Status: statusOf(r)}
 		if r.Outcome == order.SoldOut {
-			l.soldOut.Store(time.Now().Add(soldOutMark).UnixNano())
+			l.markSoldOut()
 			b.err = goods.ErrSoldOut
 		}
-		l.tell(c, b)
+		l.reply(c, b)
 	}
 }
 
-// refuse answers a batch that the sale's state or window refused, but for those who have an order: as a gate would, it
-// tells them of it.
-func (e *Engine) refuse(ctx context.Context, l *lane, batch []*click, err error) {
+// refuse replies to a batch that the sale's state or window refuses. As at a gate, a buyer with an order receives the order.
+func (d *direct) refuse(ctx context.Context, l *lane, batch []*click, err error) {
 	users := make([]int64, len(batch))
 	for i, c := range batch {
-		users[i] = c.user
+		users[i] = c.UserID
 	}
-	has := map[int64]Status{}
+	ordered := map[int64]Status{}
 	if !errors.Is(err, ErrBusy) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleLimit)
-		owners, fault := e.orders.OwnersAmong(ctx, l.sale, users)
+		owners, fault := d.orders.OwnersAmong(ctx, l.sale, users)
 		cancel()
 		if fault != nil {
 			err = ErrBusy
 		}
 		for _, o := range owners {
-			has[o.UserID] = Status{State: Ordered, OrderID: o.OrderID}
+			ordered[o.UserID] = Status{State: Ordered, OrderID: o.OrderID}
 		}
 	}
 	for _, c := range batch {
-		if st, ok := has[c.user]; ok {
-			l.tell(c, Bought{Status: st})
+		if status, has := ordered[c.UserID]; has {
+			l.reply(c, Bought{Status: status})
 		} else {
-			l.tell(c, Bought{err: err})
+			l.reply(c, Bought{err: err})
 		}
 	}
 }

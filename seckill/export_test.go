@@ -10,92 +10,76 @@ import (
 
 	"miaosha/goods"
 	"miaosha/order"
+	"miaosha/seckill/gate"
 )
 
-var (
-	GateKey, TicketsKey, JournalKey, DeadKey, CaptchaKey = gateKey, ticketsKey, journalKey, deadKey, captchaKey
-)
-
-// ReconcileEvery is how often gates are held against Postgres.
+// ReconcileEvery is the time between two ticks of reconcile.
 const ReconcileEvery = reconcileEvery
 
-// Deliveries is how often a ticket may be handed out.
-const Deliveries = deliveries
+// Deliveries is how many owners a ticket may have before it is rejected.
+const Deliveries = maxDeliveries
 
-// Retire forgets the consumers of a sale's journal that have been silent for so long.
-func Retire(ctx context.Context, rdb redis.UniversalClient, sale int64, silent time.Duration) error {
-	return gate{rdb: rdb}.retire(ctx, sale, silent)
+// GateAvailable reports whether the breaker is closed.
+func (e *Engine) GateAvailable() bool { return e.lanes.gate.Available() }
+
+// ReclaimAfter sets the time after which any process may claim an entry. Call it before Run.
+func (e *Engine) ReclaimAfter(d time.Duration) { e.reclaimer.idle = d }
+
+// Rebuild sets the sale's gate up from Postgres.
+func (e *Engine) Rebuild(ctx context.Context, sale int64) error {
+	return e.rebuilder.rebuild(ctx, sale)
 }
 
-// ReclaimAfter shortens the time after which an entry is anybody's.
-func (e *Engine) ReclaimAfter(d time.Duration) { e.reclaimIdle = d }
+// Reconcile runs one tick of reconcile.
+func (e *Engine) Reconcile(ctx context.Context) { e.reconciler.tick(ctx) }
 
-func (e *Engine) Rebuild(ctx context.Context, sale int64) error { return e.rebuild(ctx, sale) }
-
-// Reconcile is one tick.
-func (e *Engine) Reconcile(ctx context.Context) { e.reconcile(ctx) }
-
-// Probe takes the breaker's leave to call Redis; false where it gives none.
-func (e *Engine) Probe() (done func(error), ok bool) {
-	done, err := e.breaker.Allow()
-	return done, err == nil
-}
-
-// Settle is what a worker does with a batch.
+// Settle settles tickets as a worker of the queue does, until all are decided or ctx ends.
 func (e *Engine) Settle(ctx context.Context, sale int64, tickets ...order.Ticket) {
-	e.pool.settle(ctx, sale, tickets)
+	e.queue.settle(ctx, sale, tickets)
 }
 
-// Decide is the transaction alone: what becomes of tickets in Postgres, told to nobody.
-func (e *Engine) Decide(ctx context.Context, sale int64, tickets []order.Ticket) ([]order.Result, error) {
-	return e.settle(ctx, sale, tickets, true)
+// SettleOnce runs the settle transaction alone: one try, no Ack, nothing published.
+func (e *Engine) SettleOnce(ctx context.Context, sale int64, tickets []order.Ticket) ([]order.Result, error) {
+	return e.lanes.direct.settler.settle(ctx, sale, tickets, true)
 }
 
-// ReserveAll is one call of the script, for many users. It gives how many have a new ticket, which nobody settles.
+// ReserveAll reserves tickets for many users in one call and returns how many were granted. No process queues them.
 func (e *Engine) ReserveAll(ctx context.Context, sale int64, users []int64) (granted int, err error) {
-	crowd := make([]asked, len(users))
+	requests := make([]gate.Request, len(users))
 	for i, u := range users {
-		crowd[i] = asked{u, uuid.NewString()}
+		requests[i] = gate.Request{UserID: u, Nonce: uuid.NewString()}
 	}
-	answers, err := e.gate.reserve(ctx, sale, crowd)
-	for _, a := range answers {
-		if a.ticket != "" {
+	replies, err := e.lanes.gate.Reserve(ctx, sale, requests)
+	for _, r := range replies {
+		if r.Ticket != "" {
 			granted++
 		}
 	}
 	return granted, err
 }
 
-// Reserve gets a ticket for a user as another process would, and does nothing with it.
+// Reserve reserves a ticket for a user in the name of another process, which never queues it.
 func Reserve(ctx context.Context, rdb redis.UniversalClient, process string, sale, user int64) (ticket string, err error) {
-	answers, err := gate{rdb: rdb, consumer: process}.reserve(ctx, sale, []asked{{user, uuid.NewString()}})
+	replies, err := gate.New(rdb, process, time.Second).Reserve(ctx, sale, []gate.Request{{UserID: user, Nonce: uuid.NewString()}})
 	if err != nil {
 		return "", err
 	}
-	return answers[0].ticket, answers[0].err
+	return replies[0].Ticket, replies[0].Err
 }
 
-// Tell tells the gate results, as a process does that has committed them.
-func Tell(ctx context.Context, rdb redis.UniversalClient, sale int64, results ...order.Result) error {
-	return gate{rdb: rdb, consumer: "teller"}.settle(ctx, sale, results)
-}
+// MarkInDoubt notes, as a lane does, that a reserve call had no reply.
+func (e *Engine) MarkInDoubt(sale int64) { e.lanes.facts.markInDoubt(sale) }
 
-// Consumer is the process's name in the journals.
-func (e *Engine) Consumer() string { return e.gate.consumer }
-
-// GoWithoutAnswer is what the lane does when a reserve call got none.
-func (e *Engine) GoWithoutAnswer(sale int64) { e.view.late.Store(sale, lateTicks) }
-
-// SoldOut tells whether the sale was sold out a moment ago.
+// SoldOut reports whether Admit refuses clicks because the sale was sold out a moment ago.
 func (e *Engine) SoldOut(sale int64) bool {
-	err := e.Enter(sale)
+	err := e.Admit(sale)
 	if err == nil {
-		e.Leave()
+		e.Release()
 	}
 	return errors.Is(err, goods.ErrSoldOut)
 }
 
-// LaneRoom is how many may wait for a lane after it has served batches that took so long.
+// LaneRoom returns how many clicks may wait for a lane after it has served batches that took so long, in this order.
 func LaneRoom(took ...time.Duration) int {
 	l := newLane(1)
 	for _, d := range took {
@@ -104,30 +88,31 @@ func LaneRoom(took ...time.Duration) int {
 	return int(l.room.Load())
 }
 
-// ServeLate serves a batch of clicks, the first user's first, that have waited so long, and gives what each hears.
-func (e *Engine) ServeLate(ctx context.Context, sale int64, waited ...time.Duration) []error {
+// ServeAfterWaiting serves one batch of clicks of users 1, 2 and so on, each of which has waited for the given time. It
+// returns the error of each reply.
+func (e *Engine) ServeAfterWaiting(ctx context.Context, sale int64, waited ...time.Duration) []error {
 	l := newLane(sale)
-	return serveLate(waited, func(batch []*click) { e.serve(ctx, l, e.inTime(l, batch, time.Now())) })
+	return serveAfterWaiting(waited, func(batch []*click) { e.lanes.serve(ctx, l, e.lanes.inTime(l, batch, time.Now())) })
 }
 
-// ServeDirectly is ServeLate without a gate.
-func (e *Engine) ServeDirectly(ctx context.Context, sale int64, waited ...time.Duration) []error {
-	return serveLate(waited, func(batch []*click) { e.serveDirect(ctx, newLane(sale), batch) })
+// ServeDirectlyAfterWaiting is ServeAfterWaiting without a gate.
+func (e *Engine) ServeDirectlyAfterWaiting(ctx context.Context, sale int64, waited ...time.Duration) []error {
+	return serveAfterWaiting(waited, func(batch []*click) { e.lanes.direct.serve(ctx, newLane(sale), batch) })
 }
 
-// TakeDirect takes all places for settling without a gate.
-func (e *Engine) TakeDirect() (free func()) {
+// OccupyDirectSlots claims all slots for settles without a gate, until free is called.
+func (e *Engine) OccupyDirectSlots() (free func()) {
 	for range directAtOnce {
-		e.direct <- struct{}{}
+		e.lanes.direct.slots <- struct{}{}
 	}
 	return func() {
 		for range directAtOnce {
-			<-e.direct
+			<-e.lanes.direct.slots
 		}
 	}
 }
 
-func serveLate(waited []time.Duration, serve func([]*click)) (errs []error) {
+func serveAfterWaiting(waited []time.Duration, serve func([]*click)) (errs []error) {
 	now, batch := time.Now(), []*click{}
 	for i, d := range waited {
 		batch = append(batch, newClick(int64(i+1), now.Add(-d)))
@@ -135,7 +120,7 @@ func serveLate(waited []time.Duration, serve func([]*click)) (errs []error) {
 	serve(batch)
 	for _, c := range batch {
 		<-c.done
-		errs = append(errs, c.answer.err)
+		errs = append(errs, c.reply.err)
 	}
 	return errs
 }

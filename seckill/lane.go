@@ -8,39 +8,75 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/google/uuid"
 	"golang.org/x/sync/errgroup"
 
 	"miaosha/goods"
 	"miaosha/order"
 	"miaosha/seckill/failpoint"
+	"miaosha/seckill/gate"
 )
 
 const (
-	laneBatch   = 256                    // users a reserve call takes at most
-	laneWaiting = 4096                   // clicks that may wait for a lane; more hear busy
-	laneIdle    = time.Minute            // a lane nobody clicks on ends
-	laneWait    = 20 * time.Millisecond  // as many may wait as are served in this time
-	gateLimit   = 250 * time.Millisecond // for one reserve, with its retry if Redis was quick to fail
-	lateTicks   = 10                     // of reconcile, in which a call without an answer may yet be carried out
+	laneBatch   = 256                   // users in one reserve call at most
+	laneWaiting = 4096                  // clicks that may wait for a lane; the rest are told busy
+	laneIdle    = time.Minute           // a lane without a click for so long ends
+	laneWait    = 20 * time.Millisecond // as many clicks may wait as are served in this time
+
+	soldOutMark = 250 * time.Millisecond // how long a sold-out reply is repeated without a call
+	waitLimit   = 3 * time.Second        // a click or a query that has waited so long is not worked on any more
 )
 
-// lanes has a goroutine per sale somebody clicks on.
+// lanes holds a lane for each sale that receives clicks.
 type lanes struct {
 	bySale sync.Map // sale id -> *lane
 	opened chan *lane
 	ended  chan struct{} // closed when no lane is opened any more
+
+	gateOff   bool
+	gate      *gate.Gate
+	queue     *orderQueue
+	direct    *direct
+	rebuilder *rebuilder
+	facts     *facts
+	metrics   *metrics
 }
 
-// lane gathers the clicks on one sale: whatever waits goes to the gate in one call. Alone, a click waits for nobody.
+func newLanes(cfg Config, g *gate.Gate, q *orderQueue, d *direct, r *rebuilder, f *facts, m *metrics) *lanes {
+	return &lanes{opened: make(chan *lane), ended: make(chan struct{}), gateOff: cfg.gateOff(), gate: g, queue: q, direct: d,
+		rebuilder: r, facts: f, metrics: m}
+}
+
+// Bought is the reply to a buy: a queued ticket, or its outcome where there is no gate, or an error.
+type Bought struct {
+	Ticket string
+	Status Status
+	err    error
+}
+
+// click is one user's place in a lane. All requests of the user that wait for the reply share it.
+type click struct {
+	gate.Request
+	at    time.Time
+	done  chan struct{} // closed when reply is set
+	reply Bought
+}
+
+func newClick(user int64, at time.Time) *click {
+	return &click{Request: gate.Request{UserID: user, Nonce: uuid.NewString()}, at: at, done: make(chan struct{})}
+}
+
+// lane is the request coalescer of one sale (group commit): all waiting clicks go to the gate in one call. A single click
+// does not wait for others.
 type lane struct {
 	sale    int64
 	in      chan *click
-	soldOut atomic.Int64 // until when, in nanoseconds since 1970 by our clock, the sale is known to be sold out
-	room    atomic.Int64 // clicks that may wait, by how fast they are served now
+	soldOut atomic.Int64 // clicks are refused as sold out until then, in nanoseconds since 1970 by this machine's clock
+	room    atomic.Int64 // clicks that may wait, set by measure
 	ended   chan struct{}
 
 	mu     sync.Mutex
-	clicks map[int64]*click // by user: those without an answer
+	clicks map[int64]*click // by user: those without a reply
 }
 
 func newLane(sale int64) *lane {
@@ -49,7 +85,7 @@ func newLane(sale int64) *lane {
 	return l
 }
 
-// click gives the user's click that has no answer yet, or puts one in. ErrBusy if there is no room for it.
+// click returns the user's click that has no reply yet, or puts one in. ErrBusy if there is no room for it.
 func (l *lane) click(user int64) (*click, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -69,37 +105,54 @@ func (l *lane) click(user int64) (*click, error) {
 	}
 }
 
-// tell answers a click.
-func (l *lane) tell(c *click, b Bought) {
+func (l *lane) reply(c *click, b Bought) {
 	l.mu.Lock()
-	delete(l.clicks, c.user)
+	delete(l.clicks, c.UserID)
 	l.mu.Unlock()
-	c.answer = b
+	c.reply = b
 	close(c.done)
 }
 
-func (l *lane) tellAll(batch []*click, b Bought) {
+func (l *lane) replyAll(batch []*click, b Bought) {
 	for _, c := range batch {
-		l.tell(c, b)
+		l.reply(c, b)
 	}
 }
 
-// run starts lanes as they are opened and waits for them all.
-func (ls *lanes) run(ctx context.Context, e *Engine) error {
-	defer close(ls.ended)
-	var g errgroup.Group
-	for {
-		select {
-		case l := <-ls.opened:
-			g.Go(func() error { e.runLane(ctx, l); return nil })
-		case <-ctx.Done():
-			return g.Wait()
+// full reports whether as many clicks wait as will be served soon. One more should be refused at once.
+func (l *lane) full() bool { return int64(len(l.in)) >= l.room.Load() }
+
+// measure sets how many clicks may wait, after a batch was served in d: as many as full batches serve in laneWait, and at
+// least one batch. Half of the new value comes from the old one.
+func (l *lane) measure(d time.Duration) {
+	soon := min(laneWaiting, laneBatch*int64(laneWait)/int64(max(1, d)))
+	l.room.Store(max(laneBatch, (l.room.Load()+soon)/2))
+}
+
+func (l *lane) markSoldOut() { l.soldOut.Store(time.Now().Add(soldOutMark).UnixNano()) }
+
+// has reports whether the sale has a lane.
+func (ls *lanes) has(sale int64) bool {
+	_, open := ls.bySale.Load(sale)
+	return open
+}
+
+// admit refuses a click that a lane would refuse: goods.ErrSoldOut, ErrBusy.
+func (ls *lanes) admit(sale int64) error {
+	if l, ok := ls.bySale.Load(sale); ok {
+		l := l.(*lane)
+		if time.Now().UnixNano() < l.soldOut.Load() {
+			return goods.ErrSoldOut
+		}
+		if l.full() {
+			return ls.metrics.shedFor("lane")
 		}
 	}
+	return nil
 }
 
-// of gives the sale's lane, opening one if need be. The caller must know that the sale exists: lanes are bounded by
-// the sales there are.
+// of returns the sale's lane and opens one if there is none. The caller must have checked that the sale exists, because
+// only the number of sales bounds the number of lanes.
 func (ls *lanes) of(ctx context.Context, sale int64) (*lane, error) {
 	if l, ok := ls.bySale.Load(sale); ok {
 		return l.(*lane), nil
@@ -119,9 +172,23 @@ func (ls *lanes) of(ctx context.Context, sale int64) (*lane, error) {
 	return nil, ErrBusy
 }
 
-func (e *Engine) runLane(ctx context.Context, l *lane) {
+// Run starts lanes as they are opened, until ctx ends, and waits for all of them.
+func (ls *lanes) Run(ctx context.Context) error {
+	defer close(ls.ended)
+	var g errgroup.Group
+	for {
+		select {
+		case l := <-ls.opened:
+			g.Go(func() error { ls.runLane(ctx, l); return nil })
+		case <-ctx.Done():
+			return g.Wait()
+		}
+	}
+}
+
+func (ls *lanes) runLane(ctx context.Context, l *lane) {
 	defer close(l.ended)
-	defer e.lanes.bySale.CompareAndDelete(l.sale, l)
+	defer ls.bySale.CompareAndDelete(l.sale, l)
 	idle := time.NewTimer(laneIdle)
 	defer idle.Stop()
 	batch := make([]*click, 0, laneBatch)
@@ -143,124 +210,102 @@ func (e *Engine) runLane(ctx context.Context, l *lane) {
 			}
 		}
 		began := time.Now()
-		if batch := e.inTime(l, batch, began); len(batch) > 0 {
-			e.serve(ctx, l, batch)
+		if batch := ls.inTime(l, batch, began); len(batch) > 0 {
+			ls.serve(ctx, l, batch)
 			l.measure(time.Since(began))
 		}
 		idle.Reset(laneIdle)
 	}
 }
 
-// full tells that more wait already than are served soon: who comes now is better told so at once.
-func (l *lane) full() bool { return int64(len(l.in)) >= l.room.Load() }
-
-// measure sets how many may wait after a batch was served in d, half from what it was before: as many as full batches
-// carry in laneWait, and never fewer than one of them.
-func (l *lane) measure(d time.Duration) {
-	soon := min(laneWaiting, laneBatch*int64(laneWait)/int64(max(1, d)))
-	l.room.Store(max(laneBatch, (l.room.Load()+soon)/2))
-}
-
-// inTime answers those of a batch who have waited too long, and gives the others.
-func (e *Engine) inTime(l *lane, batch []*click, now time.Time) []*click {
+// inTime refuses the clicks of a batch that have waited too long, and returns the others.
+func (ls *lanes) inTime(l *lane, batch []*click, now time.Time) []*click {
 	late := 0
 	for late < len(batch) && now.Sub(batch[late].at) > waitLimit { // the first have waited longest
-		l.tell(batch[late], Bought{err: e.shed("late")})
+		l.reply(batch[late], Bought{err: ls.metrics.shedFor("late")})
 		late++
 	}
 	return batch[late:]
 }
 
-// serve answers every click of a batch.
-func (e *Engine) serve(ctx context.Context, l *lane, batch []*click) {
-	e.metrics.batch.Observe(float64(len(batch)))
-	if e.cfg.Gate == "off" || !e.breaker.closed() {
-		e.serveDirect(ctx, l, batch)
+// serve replies to every click of a batch.
+func (ls *lanes) serve(ctx context.Context, l *lane, batch []*click) {
+	ls.metrics.batch.Observe(float64(len(batch)))
+	if ls.gateOff || !ls.gate.Available() {
+		ls.direct.serve(ctx, l, batch)
 		return
 	}
-	room := e.pool.reserve(len(batch))
-	e.metrics.shed.WithLabelValues("queue").Add(float64(len(batch) - room))
-	l.tellAll(batch[room:], Bought{err: ErrBusy})
+	room := ls.queue.claimRoom(len(batch))
+	ls.metrics.shed.WithLabelValues("queue").Add(float64(len(batch) - room))
+	l.replyAll(batch[room:], Bought{err: ErrBusy})
 	if batch = batch[:room]; room == 0 {
 		return
 	}
-	crowd := make([]asked, len(batch))
+	requests := make([]gate.Request, len(batch))
 	for i, c := range batch {
-		crowd[i] = c.asked
+		requests[i] = c.Request
 	}
-	answers, err := e.reserve(context.WithoutCancel(ctx), l.sale, crowd) // who is asked about is answered, stop or not
-	if errors.Is(err, errBreaker) {                                      // it has opened since: nothing was asked
-		e.pool.release(room)
-		e.serveDirect(ctx, l, batch)
+	replies, err := ls.reserve(context.WithoutCancel(ctx), l.sale, requests) // a batch is served to its end even if the process stops
+	if errors.Is(err, gate.ErrUnavailable) {                                 // the breaker has opened since: Redis was not called
+		ls.queue.releaseRoom(room)
+		ls.direct.serve(ctx, l, batch)
 		return
 	}
-	if err = e.asRefusal("reserve", err); err != nil {
-		e.view.late.Store(l.sale, lateTicks)
-		e.pool.release(room)
-		l.tellAll(batch, Bought{err: err})
+	if err = ls.metrics.refusal("reserve", err); err != nil {
+		ls.facts.markInDoubt(l.sale)
+		ls.queue.releaseRoom(room)
+		l.replyAll(batch, Bought{err: err})
 		return
 	}
 	granted := make([]order.Ticket, 0, len(batch))
-	for i, a := range answers {
-		if a.ticket != "" {
-			granted = append(granted, order.Ticket{ID: a.ticket, UserID: crowd[i].user})
+	for i, r := range replies {
+		if r.Ticket != "" {
+			granted = append(granted, order.Ticket{ID: r.Ticket, UserID: requests[i].UserID})
 		}
-		if errors.Is(a.err, goods.ErrSoldOut) {
-			l.soldOut.Store(time.Now().Add(soldOutMark).UnixNano())
+		if errors.Is(r.Err, goods.ErrSoldOut) {
+			l.markSoldOut()
 		}
-		if errors.Is(a.err, ErrBusy) {
-			e.metrics.shed.WithLabelValues("journal").Inc()
+		if errors.Is(r.Err, ErrBusy) {
+			ls.metrics.shed.WithLabelValues("journal").Inc()
 		}
 	}
-	e.pool.release(room - len(granted))
-	ahead := e.pool.submit(l.sale, granted)
+	ls.queue.releaseRoom(room - len(granted))
+	ahead := ls.queue.submit(l.sale, granted)
 	for i, c := range batch {
-		l.tell(c, e.bought(answers[i], ahead))
+		l.reply(c, ls.bought(replies[i], ahead))
 	}
-	e.metrics.granted.Add(float64(len(granted)))
+	ls.metrics.granted.Add(float64(len(granted)))
 }
 
-// reserve makes the call: once more in the same time if its answer was lost, which the nonces make safe, and once more if
-// the gate had to be rebuilt.
-func (e *Engine) reserve(ctx context.Context, sale int64, crowd []asked) (answers []answer, err error) {
+// reserve makes the call, and once more if the gate had to be rebuilt.
+func (ls *lanes) reserve(ctx context.Context, sale int64, requests []gate.Request) (replies []gate.Reply, err error) {
 	if err := failpoint.Hit(failpoint.F1); err != nil {
 		return nil, err
 	}
-	ask := func() error {
-		return e.ask(ctx, gateLimit, func(ctx context.Context) error {
-			first, cancel := context.WithTimeout(ctx, gateLimit/2)
-			defer cancel()
-			if answers, err = e.gate.reserve(first, sale, crowd); isSilence(err) {
-				answers, err = e.gate.reserve(ctx, sale, crowd)
-			}
-			return err
-		})
-	}
-	if err = ask(); err == nil && errors.Is(answers[0].err, errNoGate) {
-		limited, cancel := context.WithTimeout(ctx, gateLimit)
+	replies, err = ls.gate.Reserve(ctx, sale, requests)
+	if err == nil && errors.Is(replies[0].Err, gate.ErrNoGate) {
+		limited, cancel := context.WithTimeout(ctx, gate.ReserveLimit)
 		defer cancel()
-		if err = e.rebuild(limited, sale); err == nil {
-			err = ask()
+		if err = ls.rebuilder.rebuild(limited, sale); err == nil {
+			replies, err = ls.gate.Reserve(ctx, sale, requests)
 		}
 	}
-	if err == nil && slices.ContainsFunc(answers, func(a answer) bool { return a.ticket != "" }) {
+	if err == nil && slices.ContainsFunc(replies, func(r gate.Reply) bool { return r.Ticket != "" }) {
 		err = failpoint.Hit(failpoint.F2)
 	}
-	return answers, err
+	return replies, err
 }
 
-// bought turns the gate's word into the answer to a buyer.
-func (e *Engine) bought(a answer, ahead int) Bought {
+// bought returns the buyer's reply for the gate's.
+func (ls *lanes) bought(r gate.Reply, ahead int) Bought {
+	ticket := r.Ticket
 	switch {
-	case a.err != nil:
-		return Bought{err: e.asRefusal("reserve", a.err)}
-	case a.ticket != "":
-		return Bought{Ticket: a.ticket, Status: Status{State: Queued, Ahead: ahead, NextPoll: nextPoll(ahead, true)}}
+	case r.Err != nil:
+		return Bought{err: ls.metrics.refusal("reserve", r.Err)}
+	case r.Existing != nil && r.Existing.State != Queued:
+		return Bought{Status: statusAtGate(*r.Existing)}
+	case r.Existing != nil:
+		ticket = r.Existing.Ticket
 	}
-	b := Bought{Status: statusOf(a.has)}
-	if b.Status.State == Queued {
-		b.Ticket = a.has[1:]
-		b.Status.Ahead, b.Status.NextPoll = ahead, nextPoll(ahead, true)
-	}
-	return b
+	return Bought{Ticket: ticket, Status: Status{State: Queued, Ahead: ahead, NextPoll: nextPoll(ahead, true)}}
 }

@@ -1,18 +1,18 @@
 package seckill
 
 import (
-	"context"
-	"errors"
+	"log/slog"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/time/rate"
-
-	"miaosha/goods"
 )
 
-// metrics are the counters of the rush.
+// metrics counts what the rush does, and logs its faults.
 type metrics struct {
+	log  *slog.Logger
+	once rate.Sometimes // every fault is counted, but at most one a second is logged
+
 	granted  prometheus.Counter
 	settled  *prometheus.CounterVec // outcome
 	retries  prometheus.Counter
@@ -25,11 +25,9 @@ type metrics struct {
 	batch    prometheus.Histogram
 	queued   prometheus.GaugeFunc
 	inFlight prometheus.GaugeFunc
-
-	logs rate.Sometimes // faults are counted each, and logged once a second
 }
 
-func newMetrics(e *Engine) *metrics {
+func newMetrics(log *slog.Logger, queued func() int, inFlight func() int64) *metrics {
 	count := func(name, help string) prometheus.Counter {
 		return prometheus.NewCounter(prometheus.CounterOpts{Name: "miaosha_" + name, Help: help})
 	}
@@ -40,48 +38,56 @@ func newMetrics(e *Engine) *metrics {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "miaosha_" + name, Help: help}, f)
 	}
 	return &metrics{
+		log:      log,
+		once:     rate.Sometimes{Interval: time.Second},
 		granted:  count("tickets_granted_total", "Tickets granted by the gate."),
-		settled:  counts("tickets_settled_total", "Tickets settled in Postgres, by outcome; replays count again.", "outcome"),
-		retries:  count("settle_retries_total", "Settle transactions that failed and are tried again."),
-		faults:   counts("gate_faults_total", "Requests told busy because the gate did not answer.", "doing"),
-		claims:   count("tickets_claimed_total", "Tickets taken over from a process that left them."),
+		settled:  counts("tickets_settled_total", "Tickets settled in Postgres, by outcome. A repeated batch counts again.", "outcome"),
+		retries:  count("settle_retries_total", "Settle transactions that failed and are repeated."),
+		faults:   counts("gate_faults_total", "Requests answered with busy because the gate did not reply.", "doing"),
+		claims:   count("tickets_claimed_total", "Tickets claimed from a process that left them."),
 		rebuilds: count("gate_rebuilds_total", "Gates set up from Postgres."),
-		fixes:    counts("gate_fixes_total", "Gates whose stock was moved to the truth.", "direction"),
+		fixes:    counts("gate_fixes_total", "Gates whose stock was corrected from Postgres.", "direction"),
 		dead:     count("dead_letters_total", "Journal entries that could not be settled."),
-		shed:     counts("shed_total", "Buy requests told busy because something was full.", "why"),
+		shed:     counts("shed_total", "Buy requests answered with busy because something was full.", "why"),
 		batch: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "miaosha_lane_batch_users",
-			Help: "Users in one call to the gate.", Buckets: prometheus.ExponentialBuckets(1, 2, 9)}),
-		queued:   gauge("queued_tickets", "Tickets in this process's queue.", func() float64 { return float64(e.pool.queued()) }),
-		inFlight: gauge("buys_in_flight", "Buy requests being worked on.", func() float64 { return float64(e.inFlight.Load()) }),
-		logs:     rate.Sometimes{Interval: time.Second},
+			Help: "Users in one reserve call.", Buckets: prometheus.ExponentialBuckets(1, 2, 9)}),
+		queued:   gauge("queued_tickets", "Tickets in this process's queue.", func() float64 { return float64(queued()) }),
+		inFlight: gauge("buys_in_flight", "Buy requests being worked on.", func() float64 { return float64(inFlight()) }),
 	}
 }
 
-// Collectors are the rush's metrics, to be registered once.
-func (e *Engine) Collectors() []prometheus.Collector {
-	m := e.metrics
+func (m *metrics) collectors() []prometheus.Collector {
 	return []prometheus.Collector{m.granted, m.settled, m.retries, m.faults, m.claims, m.rebuilds, m.fixes, m.dead, m.shed,
 		m.batch, m.queued, m.inFlight}
 }
 
-// shed counts what is turned away because something is full, and is ErrBusy.
-func (e *Engine) shed(why string) error {
-	e.metrics.shed.WithLabelValues(why).Inc()
+// shedFor counts a request that is refused because something is full, and returns ErrBusy.
+func (m *metrics) shedFor(why string) error {
+	m.shed.WithLabelValues(why).Inc()
 	return ErrBusy
 }
 
-// logFault logs a fault that is tried again or answered with busy; of many in a second, one.
-func (e *Engine) logFault(doing string, err error) {
-	e.metrics.logs.Do(func() { e.log.Warn("a store did not answer", "doing", doing, "err", err) })
+// logFault logs a fault that is tried again or answered with busy, at most once a second.
+func (m *metrics) logFault(doing string, err error) {
+	m.once.Do(func() { m.log.Warn("a store did not answer", "doing", doing, "err", err) })
 }
 
-// isRefusal tells the answers that a healthy shop gives from faults.
-func isRefusal(err error) bool {
-	for _, r := range []error{goods.ErrNoSale, goods.ErrPaused, goods.ErrEnded, goods.ErrSoldOut, ErrBusy,
-		ErrWrongCaptcha, ErrBadPath, errNoGate} {
-		if errors.Is(err, r) {
-			return true
-		}
+// refusal returns err if it is a refusal. It logs and counts a fault and returns ErrBusy: an outage never looks like sold
+// out.
+func (m *metrics) refusal(doing string, err error) error {
+	if err == nil || isRefusal(err) {
+		return err
 	}
-	return errors.As(err, new(goods.NotStartedError)) || errors.As(err, new(TooManyError)) || errors.Is(err, context.Canceled)
+	m.faults.WithLabelValues(doing).Inc()
+	m.logFault(doing, err)
+	return ErrBusy
+}
+
+// countDead counts a dead letter that was written, or logs why it was not.
+func (m *metrics) countDead(err error) {
+	if err != nil {
+		m.logFault("dead letter", err)
+		return
+	}
+	m.dead.Inc()
 }

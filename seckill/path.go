@@ -10,15 +10,16 @@ import (
 	"hash"
 	"sync"
 	"time"
+
+	"miaosha/seckill/gate"
 )
 
 // paths makes and checks hidden addresses:
 //
 //	base64url(user, expiry in ms, HMAC-SHA-256(user, sale, expiry, session token))
 //
-// An address is worth something only to the user, in the session and in the sale it was given for, until it runs out.
-// Checking one costs no I/O.
-type paths struct{ macs sync.Pool } // of hash.Hash, keyed: a key costs as much as the text
+// An address is good only for its user, in its session and its sale, until it expires. Checking one costs no I/O.
+type paths struct{ macs sync.Pool } // of hash.Hash with the key set, which costs as much as hashing the text
 
 const pathBytes = 8 + 8 + sha256.Size
 
@@ -47,10 +48,10 @@ func (p *paths) mac(userAndExpiry []byte, sale int64, token string) []byte {
 	return mac.Sum(nil)
 }
 
-// verify gives the user an address was made for, or ErrBadPath.
+// verify returns the user an address was made for, or ErrBadPath.
 func (p *paths) verify(path string, sale int64, token string, now time.Time) (user int64, err error) {
-	// Of the spellings that decode to the same bytes only one is an address: the decoder skips line breaks, so the length
-	// is that of the text.
+	// Several texts decode to the same bytes, and only one of them is an address. The decoder skips line breaks, so the
+	// length of the text is checked too.
 	if len(path) != base64.RawURLEncoding.EncodedLen(pathBytes) {
 		return 0, ErrBadPath
 	}
@@ -67,44 +68,28 @@ func (p *paths) verify(path string, sale int64, token string, now time.Time) (us
 	return int64(binary.BigEndian.Uint64(b)), nil
 }
 
-// SignPath makes an address without asking the big gate: for load tools, whose operator holds the secret. In the shop
-// addresses come from Path.
+// SignPath returns an address without asking the big gate. It is for load tools, whose operator has the secret. In the shop,
+// addresses come from Engine.Path.
 func SignPath(secret []byte, user, sale int64, token string, expiry time.Time) string {
 	return newPaths(secret).sign(user, sale, token, expiry)
 }
 
-// Path gives a user the hidden address of a sale, inside the window and as far as the big gate allows. captcha is his
-// answer to the sum, which is used up by the try. Refusals: goods.ErrNoSale, goods.NotStartedError, goods.ErrEnded,
-// goods.ErrPaused, goods.ErrSoldOut, ErrWrongCaptcha, TooManyError, ErrBusy.
-func (e *Engine) Path(ctx context.Context, sale, user int64, token, captcha string) (path string, expiry time.Time, err error) {
-	s, _, err := e.cache.Sale(ctx, sale)
-	if err != nil {
-		return "", time.Time{}, err
-	}
-	if err := s.Window(e.clock.now()); err != nil {
-		return "", time.Time{}, err
-	}
-	if err := e.checkCaptcha(ctx, sale, token, captcha); err != nil {
-		return "", time.Time{}, err
-	}
-	if e.cfg.Gate == "off" {
-		expiry = e.clock.now().Add(e.cfg.PathTTL)
-		return e.paths.sign(user, sale, token, expiry), expiry, nil
-	}
-	ask := func(ctx context.Context) error {
-		expiry, err = e.gate.path(ctx, sale, user, e.cfg.PathTTL, e.cfg.GateFactor)
-		return err
-	}
-	if err = e.ask(ctx, redisLimit, ask); errors.Is(err, errNoGate) && e.rebuild(ctx, sale) == nil {
-		err = e.ask(ctx, redisLimit, ask)
-	}
-	if err := e.asRefusal("path", err); err != nil {
-		return "", time.Time{}, err
-	}
-	return e.paths.sign(user, sale, token, expiry), expiry, nil
+// bigGate bounds the number of live hidden addresses by the units left.
+type bigGate struct {
+	cfg       Config
+	gate      *gate.Gate
+	rebuilder *rebuilder
+	metrics   *metrics
 }
 
-// CheckPath tells whether path is this user's address of the sale, by arithmetic alone. It gives the user it names.
-func (e *Engine) CheckPath(sale int64, token, path string) (user int64, err error) {
-	return e.paths.verify(path, sale, token, e.clock.now())
+// admit returns the expiry of a new address for a user. Refusals: see Engine.Path.
+func (b *bigGate) admit(ctx context.Context, sale, user int64, now time.Time) (expiry time.Time, err error) {
+	if b.cfg.gateOff() {
+		return now.Add(b.cfg.PathTTL), nil
+	}
+	expiry, err = b.gate.Path(ctx, sale, user, b.cfg.PathTTL, b.cfg.GateFactor)
+	if errors.Is(err, gate.ErrNoGate) && b.rebuilder.rebuild(ctx, sale) == nil {
+		expiry, err = b.gate.Path(ctx, sale, user, b.cfg.PathTTL, b.cfg.GateFactor)
+	}
+	return expiry, b.metrics.refusal("path", err)
 }

@@ -15,13 +15,13 @@ func TestAddress(t *testing.T) {
 	const user, sale, token = 42, 7, "session"
 	path := p.sign(user, sale, token, now.Add(time.Minute))
 	if got, err := p.verify(path, sale, token, now); err != nil || got != user {
-		t.Fatalf("the right one: %d, %v", got, err)
+		t.Fatalf("the right address: %d, %v", got, err)
 	}
 	if got, err := p.verify(path, sale, token, now.Add(time.Minute-time.Millisecond)); err != nil || got != user {
 		t.Errorf("in its last millisecond: %d, %v", got, err)
 	}
 	if path != SignPath(secret, user, sale, token, now.Add(time.Minute)) {
-		t.Error("SignPath makes another")
+		t.Error("SignPath returns another address")
 	}
 	refused := func(what string, p *paths, path string, sale int64, token string, now time.Time) {
 		t.Helper()
@@ -29,7 +29,7 @@ func TestAddress(t *testing.T) {
 			t.Errorf("%s: %d, %v, want ErrBadPath", what, got, err)
 		}
 	}
-	refused("run out", p, path, sale, token, now.Add(time.Minute))
+	refused("expired", p, path, sale, token, now.Add(time.Minute))
 	refused("another sale", p, path, sale+1, token, now)
 	refused("another session", p, path, sale, token+"x", now)
 	refused("no session", p, path, sale, "", now)
@@ -39,7 +39,7 @@ func TestAddress(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for bit := range len(raw) * 8 { // the user, the expiry and the sum: another user's is one of these
+	for bit := range len(raw) * 8 { // in the user, the expiry or the MAC: one of these texts names another user
 		raw[bit/8] ^= 1 << (bit % 8)
 		refused("a flipped bit", p, base64.RawURLEncoding.EncodeToString(raw), sale, token, now)
 		raw[bit/8] ^= 1 << (bit % 8)
@@ -52,11 +52,11 @@ func TestAddress(t *testing.T) {
 	for what, text := range map[string]string{
 		"nothing": "", "short": path[1:], "shorter": path[:40], "long": path + "A", "longer": path + path,
 		"padded": path + "=", "a line break": path[:9] + "\n" + path[9:], "a break at the end": path + "\r",
-		"a space": path + " ", "a break for a letter": path[:9] + "\n" + path[10:], "of zeros": strings.Repeat("A", len(path)),
+		"a space": path + " ", "a break for a letter": path[:9] + "\n" + path[10:], "all zeros": strings.Repeat("A", len(path)),
 	} {
 		refused(what, p, text, sale, token, now)
 	}
-	// The other alphabet spells the same bytes.
+	// The standard base64 alphabet encodes the same bytes, but is refused.
 	for i := range int64(100) {
 		path := p.sign(user+i, sale, token, now.Add(time.Minute))
 		if other := strings.NewReplacer("-", "+", "_", "/").Replace(path); other != path {
@@ -65,7 +65,7 @@ func TestAddress(t *testing.T) {
 	}
 }
 
-// Nobody makes an address without the secret; whatever text is tried, it is refused and nothing breaks.
+// No text passes as an address, except the one made with the secret.
 func FuzzVerify(f *testing.F) {
 	p, now := newPaths(secret), time.UnixMilli(1_800_000_000_000)
 	right := p.sign(42, 7, "session", now.Add(time.Minute))
@@ -79,9 +79,12 @@ func FuzzVerify(f *testing.F) {
 	f.Add(strings.Repeat("_", 64), int64(-1), "\x00")
 	f.Fuzz(func(t *testing.T, path string, sale int64, token string) {
 		user, err := p.verify(path, sale, token, now)
-		ok := path == right && sale == 7 && token == "session"
-		if ok && (err != nil || user != 42) || !ok && (!errors.Is(err, ErrBadPath) || user != 0) {
-			t.Errorf("verify(%q, %d, %q) = %d, %v", path, sale, token, user, err)
+		wantUser, wantErr := int64(0), ErrBadPath
+		if path == right && sale == 7 && token == "session" {
+			wantUser, wantErr = 42, nil
+		}
+		if user != wantUser || !errors.Is(err, wantErr) {
+			t.Errorf("verify(%q, %d, %q) = %d, %v, want %d, %v", path, sale, token, user, err, wantUser, wantErr)
 		}
 	})
 }

@@ -1,14 +1,16 @@
-// Package seckill is the rush: it lets the right people in, remembers whom it let in, and turns each place into an
-// order or a final no.
+// Package seckill is the rush: it admits the right buyers, remembers whom it admitted, and turns each ticket into an order
+// or a final refusal.
 //
-//	captcha -> hidden address -> lane -> gate (Redis) -> pool -> settle (Postgres) -> gate -> whoever polls or listens
+//	captcha -> hidden address -> lane -> gate (Redis) -> queue -> settle (Postgres) -> gate -> polls and event streams
 //
 // Redis thins the crowd and remembers tickets. Postgres alone decides who owns what. Only Postgres ever refills Redis.
-// A ticket is written to the sale's journal by the script that grants it, so the queue lives in this process and yet
-// survives it: what a dead process left is claimed by another, or by the same one when it is back.
+// The script that grants a ticket also writes it to the sale's journal. So the queue lives in this process and yet
+// survives it: the tickets of a dead process are claimed by another one, or by the same one after its restart.
 //
-// Who wins: among clicks, the reserve script's order; among processes, the sale's row lock; among an order's tickets,
-// the first; and always the unique index and the guarded update have the last word.
+// Who wins: among clicks, the order in which the reserve script serves them; among processes, the one that locks the sale's
+// row first; among one user's tickets, the first. The unique index and the guarded update always have the last word.
+//
+// README.md in this folder explains the words, one purchase step by step, and recovery.
 package seckill
 
 import (
@@ -22,85 +24,16 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 	"golang.org/x/sync/errgroup"
 
 	"miaosha/goods"
 	"miaosha/order"
+	"miaosha/seckill/gate"
 )
 
-// Refusals. goods has those that a sale's state and window give.
-var (
-	ErrBusy         = errors.New("seckill: busy, try again")
-	ErrWrongCaptcha = errors.New("seckill: wrong or used captcha")
-	ErrBadPath      = errors.New("seckill: not this buyer's address, or it has run out")
-)
-
-// TooManyError says when to try again.
-type TooManyError struct{ RetryAfter time.Duration }
-
-func (e TooManyError) Error() string {
-	return fmt.Sprintf("seckill: too many, try again in %v", e.RetryAfter)
-}
-
-// Config has the settings of the rush.
-type Config struct {
-	Captcha     string        `name:"captcha" env:"MIAOSHA_CAPTCHA" enum:"math,off" default:"math" help:"Ask a sum before an address is given: math or off."`
-	Gate        string        `name:"gate" env:"MIAOSHA_GATE" enum:"redis,off" default:"redis" help:"Where the crowd is thinned: redis, or off to let Postgres do it alone."`
-	GateFactor  int           `name:"gate-factor" env:"MIAOSHA_GATE_FACTOR" default:"5" help:"Hidden addresses alive at once, per unit left."`
-	PathTTL     time.Duration `name:"path-ttl" env:"MIAOSHA_PATH_TTL" default:"60s" help:"How long a hidden address is good."`
-	MaxInFlight int           `name:"max-in-flight" env:"MIAOSHA_MAX_IN_FLIGHT" default:"4096" help:"Buy requests worked on at once; more hear busy."`
-	QMax        int           `name:"qmax" env:"MIAOSHA_QMAX" default:"20000" help:"Tickets queued at once: per sale in Redis, and in all in this process."`
-
-	SettlePause    time.Duration `name:"settle-pause" env:"MIAOSHA_SETTLE_PAUSE" default:"0s" hidden:"" help:"For measuring: pause before each settle transaction."`
-	CaptchaAnswers bool          `name:"captcha-answers" env:"MIAOSHA_CAPTCHA_ANSWERS" hidden:"" help:"For measuring: tell the answer beside each sum. With the sandbox's own stores only."`
-}
-
-// Validate refuses what can't be meant. A bound of zero is an error, never "unlimited".
-func (c Config) Validate() error {
-	switch {
-	case c.GateFactor < 1:
-		return errors.New("--gate-factor: at least 1")
-	case c.PathTTL < time.Second:
-		return errors.New("--path-ttl: at least 1s")
-	case c.MaxInFlight < 1:
-		return errors.New("--max-in-flight: at least 1")
-	case c.QMax < 1:
-		return errors.New("--qmax: at least 1")
-	case c.SettlePause < 0:
-		return errors.New("--settle-pause: at least 0s")
-	}
-	return nil
-}
-
-// Engine runs the rush of one process.
-type Engine struct {
-	cfg     Config
-	db      *pgxpool.Pool
-	gate    gate
-	sales   *goods.Store
-	cache   *goods.Cache
-	orders  *order.Store
-	log     *slog.Logger
-	metrics *metrics
-
-	paths    *paths
-	clock    clock
-	breaker  *breaker
-	lanes    lanes
-	pool     *pool
-	untold   untold
-	view     view
-	looks    looks
-	watchers watchers
-	inFlight atomic.Int64
-	direct   chan struct{} // one token per settle without a gate
-
-	reclaimIdle time.Duration // the constant, but in tests
-	retired     time.Time     // when dead consumers were last looked for; reclaim's own
-}
-
-// Deps is what an Engine stands on. DB should be a pool of its own with short lock and statement timeouts.
+// Deps has what an Engine needs. DB should be a pool of its own with short lock and statement timeouts.
 type Deps struct {
 	DB     *pgxpool.Pool
 	Redis  redis.UniversalClient
@@ -111,76 +44,216 @@ type Deps struct {
 	Log    *slog.Logger
 }
 
-// New gives an Engine. It does nothing until Run.
+// Engine is the rush of one process. Package web calls its methods. The parts do the work; each is a type in a file of its
+// own.
+type Engine struct {
+	cfg      Config
+	cache    *goods.Cache
+	inFlight atomic.Int64
+	metrics  *metrics
+
+	clock       *gate.Clock
+	paths       *paths
+	bigGate     *bigGate
+	captchas    *captchas
+	lanes       *lanes
+	queue       *orderQueue
+	results     *resultReader
+	subscribers *subscribers
+	heartbeat   *heartbeat
+	reclaimer   *reclaimer
+	rebuilder   *rebuilder
+	reconciler  *reconciler
+}
+
+// New returns an Engine. It does nothing until Run.
 func New(cfg Config, d Deps) (*Engine, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
 	host, _ := os.Hostname()
-	e := &Engine{
-		cfg: cfg, db: d.DB, sales: d.Sales, cache: d.Cache, orders: d.Orders, log: d.Log,
-		gate:    gate{rdb: d.Redis, consumer: fmt.Sprintf("%s-%d-%s", host, os.Getpid(), uuid.NewString()[:8])},
-		paths:   newPaths(d.Secret),
-		breaker: newBreaker(),
-		direct:  make(chan struct{}, directAtOnce),
-		looks:   newLooks(),
+	consumer := fmt.Sprintf("%s-%d-%s", host, os.Getpid(), uuid.NewString()[:8])
+	e := &Engine{cfg: cfg, cache: d.Cache}
+	m := newMetrics(d.Log, func() int { return e.queue.queued() }, e.inFlight.Load)
+	gates := gate.New(d.Redis, consumer, reconcileEvery)
+	background := gates.Background()
+	owners, facts := newOrderCache(), newFacts()
 
-		reclaimIdle: reclaimIdle,
-	}
-	e.lanes.opened, e.lanes.ended = make(chan *lane), make(chan struct{})
-	e.metrics = newMetrics(e)
-	e.pool = newPool(e)
+	e.metrics = m
+	e.clock = gate.NewClock(gates)
+	e.captchas = &captchas{cfg: cfg, gate: gates, clock: e.clock, metrics: m}
+	e.subscribers = &subscribers{}
+	acks := &acks{gate: gates, orders: owners, limit: cfg.QMax, metrics: m}
+	settler := &settler{cfg: cfg, db: d.DB, orders: d.Orders, gate: background, acks: acks, subscribers: e.subscribers, metrics: m}
+	e.queue = newOrderQueue(cfg.QMax, settler.settleUntilDone)
+	e.results = newResultReader(cfg, gates, e.queue, d.Orders, owners, m)
+	e.heartbeat = &heartbeat{gate: background, queue: e.queue, metrics: m}
+	e.rebuilder = &rebuilder{db: d.DB, gate: background, orders: d.Orders, qmax: cfg.QMax, metrics: m}
+	e.paths = newPaths(d.Secret)
+	e.bigGate = &bigGate{cfg: cfg, gate: gates, rebuilder: e.rebuilder, metrics: m}
+	direct := newDirect(cfg, settler, d.Orders, facts, m)
+	e.lanes = newLanes(cfg, gates, e.queue, direct, e.rebuilder, facts, m)
+	e.reclaimer = &reclaimer{sales: d.Sales, gate: background, queue: e.queue, settler: settler, qmax: cfg.QMax, idle: reclaimIdle, metrics: m}
+	e.reconciler = &reconciler{cfg: cfg, sales: d.Sales, gate: background, acks: acks, facts: facts, rebuilder: e.rebuilder,
+		reclaimer: e.reclaimer, metrics: m}
 	return e, nil
 }
 
-// Run does the work behind the door until ctx ends: lanes, pool, clock, reconcile, reclaim. At the end no lane takes
-// anybody in any more, and what is queued is settled for at most drainLimit; the rest stays in the journals.
+// stopLimit is the time for the last acks and the last tick of reconcile.
+const stopLimit = 2 * time.Second
+
+// Run runs all parts until ctx ends. Then no lane admits a click any more, and queued tickets are settled for at most
+// drainLimit. The rest stays in the journals.
 func (e *Engine) Run(ctx context.Context) error {
 	settling, settled := context.WithCancel(context.WithoutCancel(ctx))
 	defer settled()
 	var workers errgroup.Group
-	for range poolWorkers {
-		workers.Go(func() error { return e.pool.work(settling) })
-	}
-	workers.Go(func() error { return e.pool.guard(settling) })
+	workers.Go(func() error { return e.queue.Run(settling) })
 	last := context.WithoutCancel(ctx)
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return e.lanes.run(ctx, e) })
-	g.Go(func() error { return e.runLooks(ctx) })
-	if e.cfg.Gate == "redis" {
-		g.Go(func() error { return every(ctx, time.Second, e.setClock) })
-		g.Go(func() error { return every(ctx, time.Second, e.reclaim) })
+	g.Go(func() error { return e.lanes.Run(ctx) })
+	g.Go(func() error { return e.results.Run(ctx) })
+	if !e.cfg.gateOff() {
+		workers.Go(func() error { return e.heartbeat.Run(settling) })
+		g.Go(func() error { return e.clock.Run(ctx) })
+		g.Go(func() error { return e.reclaimer.Run(ctx) })
 	}
-	g.Go(func() error { return every(ctx, reconcileEvery, e.reconcile) })
+	g.Go(func() error { return e.reconciler.Run(ctx) })
 	err := g.Wait()
-	e.pool.drain(drainLimit)
+	e.queue.drain(drainLimit)
 	settled()
 	err = errors.Join(err, workers.Wait())
 	last, cancel := context.WithTimeout(last, stopLimit)
 	defer cancel()
-	e.reconcile(last)        // what came back in the last moment; nobody else may be there to do it
-	e.view.rebuilding.Lock() // for good: waits for the rebuilds under way, and lets no other begin
+	e.reconciler.tick(last) // for units that came back last: there may be no other process
+	e.rebuilder.close()
 	return err
 }
 
-// roundLimit is the time one round of a background loop has; a store that hangs costs a round, not the loop.
-const roundLimit = 5 * time.Second
+// Admit claims a place for a buy request in flight. The caller must call Release if there is no error. Admit calls no store.
+// Refusals: goods.ErrSoldOut if the sale was sold out a moment ago; ErrBusy if all places are taken, or the lane or the
+// queue is full.
+func (e *Engine) Admit(sale int64) error {
+	if err := e.lanes.admit(sale); err != nil {
+		return err
+	}
+	if e.queue.full() {
+		return e.metrics.shedFor("queue")
+	}
+	if e.inFlight.Add(1) > int64(e.cfg.MaxInFlight) {
+		e.inFlight.Add(-1)
+		return e.metrics.shedFor("in flight")
+	}
+	return nil
+}
 
-// stopLimit is the time for leaving the gates as they should be.
-const stopLimit = 2 * time.Second
+// Release frees the place that Admit claimed.
+func (e *Engine) Release() { e.inFlight.Add(-1) }
 
-// every calls f at once and then each d until ctx ends. A fault is f's own to report: the next call tries again.
-func every(ctx context.Context, d time.Duration, f func(context.Context)) error {
-	tick := time.NewTicker(d)
-	defer tick.Stop()
-	for {
-		round, cancel := context.WithTimeout(ctx, roundLimit)
-		f(round)
-		cancel()
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
+// Buy asks for a unit of a sale for a user. Accepted is not bought: a Status of Queued means that the ticket is in the
+// journal and will get one final result. Refusals: goods.ErrNoSale, goods.NotStartedError, goods.ErrEnded,
+// goods.ErrPaused, goods.ErrSoldOut, ErrBusy.
+//
+// At most one click of a user on a sale is in flight in this process. A user who clicks again meanwhile receives the
+// reply to that click.
+func (e *Engine) Buy(ctx context.Context, sale, user int64) (Bought, error) {
+	if !e.lanes.has(sale) { // only a sale that exists gets a lane
+		if _, _, err := e.cache.Sale(ctx, sale); err != nil {
+			return Bought{}, err
 		}
 	}
+	return e.lanes.buy(ctx, sale, user)
 }
+
+// Result returns what became of a user's ticket, or ErrBusy if that is not known: an outage is never a refusal.
+func (e *Engine) Result(ctx context.Context, sale, user int64) (Status, error) {
+	if status, known := e.results.known(sale, user); known {
+		return status, nil
+	}
+	if _, _, err := e.cache.Sale(ctx, sale); err != nil {
+		return Status{}, err
+	}
+	return e.results.read(ctx, sale, user)
+}
+
+// Watch returns a channel for the results of one user in one sale that this process settles from now on. The channel holds
+// one result. Nothing waits for a slow reader, which can still call Result. The caller must call stop.
+func (e *Engine) Watch(sale, user int64) (results <-chan Status, stop func()) {
+	return e.subscribers.add(saleUser{sale, user})
+}
+
+// Left returns how many units of a sale are left, as far as this process knows. For an open sale the number is at most half a
+// second old.
+func (e *Engine) Left(s goods.Sale) int {
+	if n, ok := e.reconciler.leftOf(s.ID); ok {
+		return n
+	}
+	return s.Stock
+}
+
+// Captcha draws a sum for a session and a sale, as a PNG. Its answer is kept for a minute, in place of any former one.
+// answer is "" unless Config.CaptchaAnswers is set for a load tool. Refusals: goods.ErrNoSale, goods.ErrEnded, ErrBusy.
+func (e *Engine) Captcha(ctx context.Context, sale int64, token string) (png []byte, answer string, err error) {
+	s, _, err := e.cache.Sale(ctx, sale)
+	if err != nil {
+		return nil, "", err
+	}
+	drawn, answer, err := e.captchas.draw(ctx, s, token, 0)
+	if err != nil {
+		return nil, "", err
+	}
+	return drawCaptcha(drawn.text()), answer, nil
+}
+
+// CaptchaWords is Captcha for a buyer who cannot see a picture: the sum spelled out, in Chinese or English, under the
+// same rules. A program reads words as easily as a person does. So the caller limits them more strictly than pictures, and
+// an answer that comes faster than a person can listen is judged only after that time.
+func (e *Engine) CaptchaWords(ctx context.Context, sale int64, token string, chinese bool) (words, answer string, err error) {
+	s, _, err := e.cache.Sale(ctx, sale)
+	if err != nil {
+		return "", "", err
+	}
+	drawn, answer, err := e.captchas.draw(ctx, s, token, wordsPause)
+	switch {
+	case err != nil:
+		return "", "", err
+	case chinese:
+		return drawn.chinese(), answer, nil
+	default:
+		return drawn.english(), answer, nil
+	}
+}
+
+// CaptchaOn reports whether Path requires the answer to a sum.
+func (e *Engine) CaptchaOn() bool { return e.cfg.Captcha != "off" }
+
+// Path returns a user's hidden address of a sale, inside the window and while the big gate has room. captcha is the user's
+// answer; every try, right or wrong, uses the sum up. Refusals: goods.ErrNoSale, goods.NotStartedError,
+// goods.ErrEnded, goods.ErrPaused, goods.ErrSoldOut, ErrWrongCaptcha, TooManyError, ErrBusy.
+func (e *Engine) Path(ctx context.Context, sale, user int64, token, captcha string) (path string, expiry time.Time, err error) {
+	s, _, err := e.cache.Sale(ctx, sale)
+	if err != nil {
+		return "", time.Time{}, err
+	}
+	if err := s.Window(e.clock.Now()); err != nil {
+		return "", time.Time{}, err
+	}
+	if err := e.captchas.check(ctx, sale, token, captcha); err != nil {
+		return "", time.Time{}, err
+	}
+	if expiry, err = e.bigGate.admit(ctx, sale, user, e.clock.Now()); err != nil {
+		return "", time.Time{}, err
+	}
+	return e.paths.sign(user, sale, token, expiry), expiry, nil
+}
+
+// CheckPath returns the user for whom path was made, or ErrBadPath. It calls no store.
+func (e *Engine) CheckPath(sale int64, token, path string) (user int64, err error) {
+	return e.paths.verify(path, sale, token, e.clock.Now())
+}
+
+// Now returns the time by the clock that judges windows and expiries.
+func (e *Engine) Now() time.Time { return e.clock.Now() }
+
+// Collectors returns the rush's metrics, to be registered once.
+func (e *Engine) Collectors() []prometheus.Collector { return e.metrics.collectors() }

@@ -3,29 +3,48 @@ package seckill
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"miaosha/goods"
 	"miaosha/order"
 	"miaosha/seckill/failpoint"
+	"miaosha/seckill/gate"
 )
 
-// settleLimit is the time one settle transaction has.
-const settleLimit = 1500 * time.Millisecond
+const (
+	settleLimit = 1500 * time.Millisecond // for one settle transaction
+	retryFirst  = 20 * time.Millisecond
+	retryLast   = time.Second
+	slowTries   = 3
 
-// settle decides a batch of tickets of one sale in one transaction: take the sale's row, place what can be placed, and
-// give each ticket its stored result. After an error nothing is decided, or everything is and the answer was lost: the
+	maxDeliveries = 64 // a ticket with more owners than this is probably why they died
+)
+
+// settler decides batches of tickets in Postgres, and passes the results on.
+type settler struct {
+	cfg         Config
+	db          *pgxpool.Pool
+	orders      *order.Store
+	gate        *gate.Gate
+	acks        *acks
+	subscribers *subscribers
+	metrics     *metrics
+}
+
+// settle decides a batch of tickets of one sale in one transaction: it locks the sale's row, places the orders, and stores
+// one result per ticket. After an error either nothing is decided, or everything is and only the reply was lost. Settling the
 // same batch again finds out which.
 //
-// A gated ticket was granted inside the window, so the state and the window are not asked again, but a closed sale
-// places nothing. Without a gate they are asked here, under the row's lock, by the database's clock: goods' refusals.
-func (e *Engine) settle(ctx context.Context, sale int64, tickets []order.Ticket, gated bool) (results []order.Result, err error) {
-	if e.cfg.SettlePause > 0 {
+// A gated ticket was granted inside the window, so state and window are not checked again, except that a closed sale places
+// nothing. Without a gate they are checked here, under the row's lock and by the database's clock, with goods' refusals.
+func (s *settler) settle(ctx context.Context, sale int64, tickets []order.Ticket, gated bool) (results []order.Result, err error) {
+	if s.cfg.SettlePause > 0 {
 		select {
-		case <-time.After(e.cfg.SettlePause):
+		case <-time.After(s.cfg.SettlePause):
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
@@ -35,17 +54,17 @@ func (e *Engine) settle(ctx context.Context, sale int64, tickets []order.Ticket,
 	if err := failpoint.Hit(failpoint.F3); err != nil {
 		return nil, err
 	}
-	err = pgx.BeginFunc(ctx, e.db, func(tx pgx.Tx) error {
-		l, err := goods.Lock(ctx, tx, sale)
+	err = pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) error {
+		locked, err := goods.Lock(ctx, tx, sale)
 		if err != nil {
 			return err
 		}
 		if !gated {
-			if err := l.Window(); err != nil {
+			if err := locked.Window(); err != nil {
 				return err
 			}
 		}
-		if results, err = e.orders.Place(ctx, tx, l, tickets); err != nil {
+		if results, err = s.orders.Place(ctx, tx, locked, tickets); err != nil {
 			return err
 		}
 		return failpoint.Hit(failpoint.F4)
@@ -54,35 +73,86 @@ func (e *Engine) settle(ctx context.Context, sale int64, tickets []order.Ticket,
 		return nil, err
 	}
 	for _, r := range results {
-		e.metrics.settled.WithLabelValues(r.Outcome).Inc()
+		s.metrics.settled.WithLabelValues(r.Outcome).Inc()
 	}
 	return results, nil
 }
 
-// reject gives tickets that Postgres refuses the result invalid.
-func (e *Engine) reject(ctx context.Context, sale int64, tickets []order.Ticket) (results []order.Result, err error) {
+// reject stores the result invalid for tickets that Postgres refuses.
+func (s *settler) reject(ctx context.Context, sale int64, tickets []order.Ticket) (results []order.Result, err error) {
 	ctx, cancel := context.WithTimeout(ctx, settleLimit)
 	defer cancel()
-	err = pgx.BeginFunc(ctx, e.db, func(tx pgx.Tx) error {
-		// The lock keeps out another owner who places the same tickets.
+	err = pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) error {
+		// While this transaction has the lock, no other owner can place the same tickets.
 		if _, err := goods.Lock(ctx, tx, sale); err != nil && !errors.Is(err, goods.ErrNoSale) {
 			return err
 		}
-		results, err = e.orders.Reject(ctx, tx, sale, tickets)
+		results, err = s.orders.Reject(ctx, tx, sale, tickets)
 		return err
 	})
 	return results, err
 }
 
-// isPoison tells errors that the tickets themselves cause, however often they are tried: data that Postgres refuses
-// (SQLSTATE classes 22 and 23), or a sale that isn't there.
-func isPoison(err error) bool {
-	pg := new(pgconn.PgError)
-	return errors.Is(err, goods.ErrNoSale) || errors.As(err, &pg) && len(pg.Code) == 5 && (pg.Code[:2] == "22" || pg.Code[:2] == "23")
+// settleUntilDone settles a batch and passes the results on. After a fault it settles the same batch again, for as long as
+// needed: no ticket is refused because of an outage. A batch with a poisoned ticket is halved until that ticket is alone. A
+// batch that was too slow three times is halved as well. Only the end of ctx stops it early; undecided tickets then stay in
+// the journal.
+func (s *settler) settleUntilDone(ctx context.Context, sale int64, batch []order.Ticket) {
+	slow := 0
+	for wait := retryFirst; ; wait = min(2*wait, retryLast) {
+		results, err := s.settle(ctx, sale, batch, true)
+		if isSlow(err) {
+			slow++
+		}
+		if len(batch) > 1 && (isPoison(err) || slow == slowTries) {
+			s.settleUntilDone(ctx, sale, batch[:len(batch)/2])
+			s.settleUntilDone(ctx, sale, batch[len(batch)/2:])
+			return
+		}
+		if isPoison(err) {
+			s.metrics.log.Error("a ticket can't be settled", "sale", sale, "ticket", batch[0].ID, "user", batch[0].UserID, "err", err)
+			results, err = s.reject(ctx, sale, batch)
+			if isPoison(err) { // its refusal cannot be stored either, but it must not hold up the queue of its sale
+				results, err = []order.Result{{Ticket: batch[0].ID, UserID: batch[0].UserID, Outcome: order.Invalid}}, nil
+			}
+			if err == nil {
+				s.deadLetter(ctx, sale, batch[0])
+			}
+		}
+		if err == nil {
+			s.finish(ctx, sale, results)
+			return
+		}
+		s.metrics.retries.Inc()
+		s.metrics.logFault("settle", err)
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(wait/2 + rand.N(wait)):
+		}
+	}
 }
 
-// isSlow tells that a transaction did not end in its time.
-func isSlow(err error) bool {
-	pg := new(pgconn.PgError)
-	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &pg) && pg.Code == "57014"
+// rejectExhausted rejects a ticket that has had too many owners. If Postgres is away, the next claim tries again.
+func (s *settler) rejectExhausted(ctx context.Context, sale int64, t order.Ticket) {
+	results, err := s.reject(ctx, sale, []order.Ticket{t})
+	if err != nil {
+		s.metrics.logFault("reject an exhausted ticket", err)
+		return
+	}
+	s.metrics.log.Error("a ticket has outlived its owners", "sale", sale, "ticket", t.ID, "user", t.UserID, "deliveries", maxDeliveries)
+	s.deadLetter(ctx, sale, t)
+	s.finish(ctx, sale, results)
+}
+
+// finish passes committed results on, first to the gate and then to the subscribers.
+func (s *settler) finish(ctx context.Context, sale int64, results []order.Result) {
+	if !s.cfg.gateOff() && failpoint.Hit(failpoint.F5) == nil {
+		s.acks.ackOrKeep(ctx, sale, results)
+	}
+	s.subscribers.publish(sale, results)
+}
+
+func (s *settler) deadLetter(ctx context.Context, sale int64, t order.Ticket) {
+	s.metrics.countDead(s.gate.DeadLetter(ctx, sale, t))
 }

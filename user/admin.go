@@ -5,9 +5,9 @@ import (
 	"fmt"
 )
 
-// MakeAdmin makes an administrator, or promotes the account the phone has, sets its password either way, and ends the
-// sessions it has: they bear the role they were started with, and whoever had them may not know the new password.
-// InvalidError, ErrBusy.
+// MakeAdmin creates an administrator, or promotes the account that has the phone. It sets the
+// password either way and ends the account's sessions: they have the role of their log-in, and
+// their owner may not know the new password. InvalidError, ErrBusy.
 func (s *Store) MakeAdmin(ctx context.Context, sessions *Sessions, phone, password string) (created bool, err error) {
 	if err := checkPhone(phone); err != nil {
 		return false, err
@@ -19,7 +19,7 @@ func (s *Store) MakeAdmin(ctx context.Context, sessions *Sessions, phone, passwo
 	if err != nil {
 		return false, fmt.Errorf("hash an administrator's password: %w", err)
 	}
-	// A row that was inserted has no xmax, one that was updated has.
+	// An inserted row has xmax 0, an updated row has another xmax.
 	var id int64
 	err = s.db.QueryRow(ctx, `
 		insert into users (phone, nickname, role, password_hash)
@@ -31,7 +31,7 @@ func (s *Store) MakeAdmin(ctx context.Context, sessions *Sessions, phone, passwo
 		return false, fault(err, "make %s an administrator", masked(phone))
 	}
 	if err := sessions.EndAll(ctx, id, ""); err != nil {
-		return false, fmt.Errorf("end what %s had open: %w", masked(phone), err)
+		return false, fmt.Errorf("end the sessions of %s: %w", masked(phone), err)
 	}
 	return created, nil
 }

@@ -5,10 +5,12 @@ import (
 	"fmt"
 )
 
-// ChangePassword replaces the password if the old one is right and still is when the new one is written. Ten
-// tries a minute, which no log-in of others uses up. ErrWrongPassword, ErrNotFound, InvalidError, TooManyError, ErrBusy.
-// The caller then ends the other sessions (Sessions.EndAll): a log-in with the old password that is under way just then
-// may outlive that.
+// ChangePassword replaces the password if the old one is right, and still is when the new one is
+// written. A user has ten tries a minute; log-ins of strangers do not use them up.
+// ErrWrongPassword, ErrNotFound, InvalidError, TooManyError, ErrBusy.
+//
+// The caller then ends the other sessions (Sessions.EndAll). A log-in with the old password that is
+// under way at that moment may survive.
 func (s *Store) ChangePassword(ctx context.Context, userID int64, old, new string) error {
 	if err := checkPassword(new); err != nil {
 		return err
@@ -20,8 +22,8 @@ func (s *Store) ChangePassword(ctx context.Context, userID int64, old, new strin
 	if err != nil {
 		return err
 	}
-	// Twice, because a log-in may turn the old hash of an older account into a new one under us. The second look finds
-	// out whether it was that or another change.
+	// Twice: a log-in may upgrade the hash of an older account at the same time. The second try
+	// finds out whether it was that or another change.
 	for range 2 {
 		changed, err := s.change(ctx, a, old, new)
 		if changed || err != nil {
@@ -34,7 +36,7 @@ func (s *Store) ChangePassword(ctx context.Context, userID int64, old, new strin
 	return ErrBusy
 }
 
-// change reports false if the row is no longer the one that was read.
+// change reports whether it changed the password: false if the row has changed since a was read.
 func (s *Store) change(ctx context.Context, a account, old, new string) (bool, error) {
 	if _, err := s.verify(ctx, a, old); err != nil {
 		return false, err

@@ -23,14 +23,15 @@ const (
 var codeUseSource string
 var codeUse = redis.NewScript(codeUseSource)
 
-// From is who asks for a code or brings one.
+// From is the origin of a request that asks for a code or uses one.
 type From struct {
 	Addr    string
-	Browser string // a secret that the browser was given with its code; "" for none
+	Browser string // a secret that the browser received with its code; "" for none
 }
 
-// SendCode sends a one-time code of six digits to a phone and returns it with its life, for a caller who may show it
-// (the sandbox only). A new code replaces the one before. ErrSMSOff, InvalidError, TooManyError.
+// SendCode sends a one-time code of six digits to a phone. It returns the code, which only the
+// sandbox may show, and its lifetime. It replaces the last code. ErrSMSOff, InvalidError,
+// TooManyError.
 func (s *Store) SendCode(ctx context.Context, phone string, from From) (code string, ttl time.Duration, err error) {
 	if s.cfg.SMS != "console" {
 		return "", 0, ErrSMSOff
@@ -44,7 +45,7 @@ func (s *Store) SendCode(ctx context.Context, phone string, from From) (code str
 	if code, err = s.codes.make(ctx, phone, from.Browser); err != nil {
 		return "", 0, err
 	}
-	// The console is the telephone here; the log never sees a code.
+	// The console stands for the phone; the log never has a code.
 	if _, err := fmt.Fprintf(s.cfg.Console, "sms to %s: your code is %s, good for %v\n", phone, code, codeLife); err != nil {
 		return "", 0, fmt.Errorf("print a code: %w", err)
 	}
@@ -52,14 +53,14 @@ func (s *Store) SendCode(ctx context.Context, phone string, from From) (code str
 	return code, codeLife, nil
 }
 
-// codes are kept in Redis as an HMAC, five minutes long, for one use. The browser that asked for a code has five tries with
-// it, and all others together have five of their own: no stranger uses it up.
+// codes keeps one-time codes in Redis, as HMACs, for five minutes and one use. The browser that
+// asked for a code has five tries. All others together have five more: no stranger uses up a code.
 type codes struct {
 	rdb    redis.UniversalClient
 	secret []byte
 }
 
-// make draws a code for the phone and puts it in place of the one before.
+// make draws a code for the phone. It replaces the one before.
 func (c *codes) make(ctx context.Context, phone, browser string) (string, error) {
 	n, err := rand.Int(rand.Reader, big.NewInt(1_000_000))
 	if err != nil {
@@ -79,8 +80,8 @@ func (c *codes) make(ctx context.Context, phone, browser string) (string, error)
 	return code, nil
 }
 
-// use takes the code for the caller, who alone has it then, or returns ErrWrongCode. giveBack undoes it, for a caller
-// who could not do what the code is for.
+// use takes the code: no other caller can use it. Otherwise it returns ErrWrongCode. A caller that
+// then fails calls giveBack, and the code can be used again.
 func (c *codes) use(ctx context.Context, phone, code, browser string) (giveBack func(context.Context) error, err error) {
 	key := codeKey(phone)
 	reply, err := codeUse.Run(ctx, c.rdb, []string{key}, c.mac(phone, code), rand.Text(), codeTries, c.mac(phone, browser)).Text()
@@ -102,14 +103,16 @@ func (c *codes) use(ctx context.Context, phone, code, browser string) (giveBack 
 	}
 }
 
-// mac is what is kept of a code. A dump of Redis alone gives none away, though there are only a million.
+// mac returns the HMAC that is kept of a code. A dump of Redis alone reveals no code, though there
+// are only a million.
 func (c *codes) mac(phone, code string) string {
 	h := hmac.New(sha256.New, c.secret)
 	fmt.Fprintf(h, "one-time code\x00%s\x00%s", phone, code)
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// masked is a phone number fit for a log or an error. What is none, perhaps a password in the wrong field, is hidden whole.
+// masked returns a phone number for a log or an error: 138****6666. Any other text is hidden
+// completely, since it may be a password in the wrong field.
 func masked(phone string) string {
 	if checkPhone(phone) != nil {
 		return "***"

@@ -16,11 +16,14 @@ func TestSendCode(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(code) != 6 || strings.Trim(code, "0123456789") != "" || ttl != 5*time.Minute {
-		t.Errorf("code %q for %v, want six digits for 5m", code, ttl)
+	if len(code) != 6 || strings.Trim(code, "0123456789") != "" {
+		t.Errorf("code %q, want six digits", code)
+	}
+	if ttl != 5*time.Minute {
+		t.Errorf("the code is valid for %v, want 5m", ttl)
 	}
 	if out := s.console.String(); !strings.Contains(out, code) || !strings.Contains(out, phone) {
-		t.Errorf("console has %q, want the phone and the code", out)
+		t.Errorf("the console has %q, want the phone and the code", out)
 	}
 	if strings.Contains(s.logged.String(), code) {
 		t.Error("the log has the code")
@@ -52,7 +55,7 @@ func TestACodeHasOneUse(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := s.Register(t.Context(), "13800000002", code, "correct horse", "x", from); !errors.Is(err, ErrWrongCode) {
-		t.Errorf("with another's code: %v, want ErrWrongCode", err)
+		t.Errorf("with the code of another phone: %v, want ErrWrongCode", err)
 	}
 	if _, err := s.Register(t.Context(), phone, code, "correct horse", "x", from); err != nil {
 		t.Fatal(err)
@@ -72,10 +75,10 @@ func TestFiveWrongTriesUseUpACode(t *testing.T) {
 		if _, err := s.codes.use(t.Context(), phone, wrong(code), ""); !errors.Is(err, ErrWrongCode) {
 			t.Fatalf("wrong try %d: %v, want ErrWrongCode", i+1, err)
 		}
-		if i == 3 { // four wrong tries leave a fifth, which may be right
+		if i == 3 { // the fifth try may be right
 			giveBack, err := s.codes.use(t.Context(), phone, code, "")
 			if err != nil {
-				t.Fatalf("right code after four wrong ones: %v", err)
+				t.Fatalf("the right code after four wrong tries: %v", err)
 			}
 			if err := giveBack(t.Context()); err != nil {
 				t.Fatal(err)
@@ -83,7 +86,7 @@ func TestFiveWrongTriesUseUpACode(t *testing.T) {
 		}
 	}
 	if _, err := s.codes.use(t.Context(), phone, code, ""); !errors.Is(err, ErrWrongCode) {
-		t.Errorf("right code after five wrong ones: %v, want ErrWrongCode", err)
+		t.Errorf("the right code after five wrong tries: %v, want ErrWrongCode", err)
 	}
 	if code, _, err = s.SendCode(t.Context(), phone, from); err != nil {
 		t.Fatal(err)
@@ -93,7 +96,7 @@ func TestFiveWrongTriesUseUpACode(t *testing.T) {
 	}
 }
 
-// Strangers use up their own tries at a code, not those of the browser that asked for it.
+// Strangers use up their own tries of a code, not the tries of the browser that asked for it.
 func TestStrangersDoNotUseUpACode(t *testing.T) {
 	s := newShop(t)
 	code, _, err := s.SendCode(t.Context(), phone, From{address, "the browser's secret"})
@@ -106,7 +109,7 @@ func TestStrangersDoNotUseUpACode(t *testing.T) {
 		}
 	}
 	if _, err := s.codes.use(t.Context(), phone, code, "another secret"); !errors.Is(err, ErrWrongCode) {
-		t.Errorf("one more stranger, with the right code: %v, want ErrWrongCode", err)
+		t.Errorf("a stranger with the right code: %v, want ErrWrongCode", err)
 	}
 	for range codeTries - 1 {
 		if _, err := s.codes.use(t.Context(), phone, wrong(code), "the browser's secret"); !errors.Is(err, ErrWrongCode) {
@@ -114,7 +117,7 @@ func TestStrangersDoNotUseUpACode(t *testing.T) {
 		}
 	}
 	if _, err := s.codes.use(t.Context(), phone, code, "the browser's secret"); err != nil {
-		t.Errorf("the fifth try of who asked: %v", err)
+		t.Errorf("the fifth try of the browser that asked: %v", err)
 	}
 }
 
@@ -138,7 +141,7 @@ func TestANewCodeReplacesTheOld(t *testing.T) {
 	}
 }
 
-func TestUseOfACodeMayBeRetried(t *testing.T) {
+func TestAUseOfACodeCanBeRepeated(t *testing.T) {
 	s := newShop(t)
 	code, err := s.codes.make(t.Context(), phone, "")
 	if err != nil {

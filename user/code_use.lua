@@ -1,13 +1,13 @@
 -- Use a one-time code.
 -- KEYS[1]  hash mac, browser, tries, strange, winner: the code sent to one phone
--- ARGV[1]  mac of the code that was given
+-- ARGV[1]  mac of the code to check
 -- ARGV[2]  nonce of this use
--- ARGV[3]  how many wrong tries a code allows
--- ARGV[4]  mac of the browser's secret: the one that asked for the code has tries of its own
--- returns  RIGHT  the code is right and this use, and no other, has it
---          WRONG  the code is wrong; one try less
---          NONE   there is none: never sent, expired, used, or out of tries
--- Safe to run twice: a use that won is told so again. A wrong try whose reply was lost may count twice.
+-- ARGV[3]  number of wrong tries that a code allows
+-- ARGV[4]  mac of the browser's secret: the browser that asked for the code has tries of its own
+-- returns  RIGHT  the code is right; only this use has it
+--          WRONG  the code is wrong; one try is used
+--          NONE   there is no code: never sent, expired, used, or out of tries
+-- Safe to run twice: the use that won receives RIGHT again. A wrong try whose reply was lost may count twice.
 local code = redis.call('HMGET', KEYS[1], 'mac', 'browser', 'winner')
 if not code[1] then
     return 'NONE'

@@ -8,7 +8,7 @@ import (
 	"strconv"
 )
 
-// MintCSV mints n buyers and writes them as CSV: user_id,phone,token and, where path is given, a fourth column path.
+// MintCSV mints n buyers and writes them as CSV: user_id,phone,token and, with path, a column path.
 func (s *Store) MintCSV(ctx context.Context, sessions *Sessions, n int, path func(id int64, token string) string, w io.Writer) error {
 	out := csv.NewWriter(w)
 	header := []string{"user_id", "phone", "token"}

@@ -5,19 +5,19 @@ import (
 	"fmt"
 )
 
-// Seed makes an account unless its phone has one already, which is then left as it is. It is for the sandbox's demo
-// accounts, whose password anybody may read. InvalidError, ErrBusy.
+// Seed creates an account. If its phone already has one, nothing changes. The sandbox makes its
+// demo accounts with it; their password is public. InvalidError, ErrBusy.
 func (s *Store) Seed(ctx context.Context, u User, password string) error {
 	if err := checkPhone(u.Phone); err != nil {
 		return err
 	}
-	var has bool
-	err := s.db.QueryRow(ctx, `select exists (select from users where phone = $1)`, u.Phone).Scan(&has)
+	var exists bool
+	err := s.db.QueryRow(ctx, `select exists (select from users where phone = $1)`, u.Phone).Scan(&exists)
 	if err != nil {
-		return fault(err, "look for %s", masked(u.Phone))
+		return fault(err, "find the account %s", masked(u.Phone))
 	}
-	if has {
-		return nil // only to save the work below; the insert decides
+	if exists {
+		return nil // saves the hash; the insert decides
 	}
 	hash, err := s.hashes.hash(ctx, password)
 	if err != nil {

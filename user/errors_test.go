@@ -5,12 +5,15 @@ import (
 	"testing"
 )
 
-func TestAStoreThatIsAwayIsAFault(t *testing.T) {
+func TestAnUnavailableStoreIsAFault(t *testing.T) {
 	refusals := []error{ErrWrongPassword, ErrWrongCode, ErrPhoneTaken, ErrBusy, ErrSMSOff, ErrNotFound, ErrNoSession}
-	away := func(what string, err error) {
+	unavailable := func(what string, err error) {
 		t.Helper()
-		if !errors.Is(err, ErrAway) || errors.As(err, &TooManyError{}) || errors.As(err, &InvalidError{}) {
-			t.Errorf("%s: %v, want a fault with ErrAway", what, err)
+		if !errors.Is(err, ErrUnavailable) {
+			t.Errorf("%s: %v, want a fault with ErrUnavailable", what, err)
+		}
+		if errors.As(err, &TooManyError{}) || errors.As(err, &InvalidError{}) {
+			t.Errorf("%s: %v is a refusal", what, err)
 		}
 		for _, refusal := range refusals {
 			if errors.Is(err, refusal) {
@@ -22,11 +25,11 @@ func TestAStoreThatIsAwayIsAFault(t *testing.T) {
 		s := newShop(t)
 		s.rdb.Close()
 		_, _, err := s.SendCode(t.Context(), "13800000001", from)
-		away("SendCode", err)
+		unavailable("SendCode", err)
 		_, err = s.Login(t.Context(), "13800000001", "correct horse", address)
-		away("Login", err)
+		unavailable("Login", err)
 		_, err = s.Register(t.Context(), "13800000001", "000000", "correct horse", "x", from)
-		away("Register", err)
+		unavailable("Register", err)
 	})
 	t.Run("postgres", func(t *testing.T) {
 		s := newShop(t)
@@ -36,13 +39,13 @@ func TestAStoreThatIsAwayIsAFault(t *testing.T) {
 		}
 		s.db.Close()
 		_, err = s.Login(t.Context(), "13800000001", "correct horse", address)
-		away("Login", err)
+		unavailable("Login", err)
 		_, err = s.ByID(t.Context(), 1)
-		away("ByID", err)
-		away("ChangePassword", s.ChangePassword(t.Context(), 1, "correct horse", "battery staple"))
-		for range 2 { // the code survives our failure
+		unavailable("ByID", err)
+		unavailable("ChangePassword", s.ChangePassword(t.Context(), 1, "correct horse", "battery staple"))
+		for range 2 { // after a fault the code can be used again
 			_, err = s.Register(t.Context(), "13800000001", code, "correct horse", "x", from)
-			away("Register", err)
+			unavailable("Register", err)
 		}
 	})
 }

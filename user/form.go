@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// What a new account must look like. The web layer asks the same at the border, in the visitor's language; these are
-// what no caller gets round.
+// The rules for a new account. The web layer checks them too and explains them in the visitor's
+// language; these checks hold for every caller.
 
 func checkPhone(phone string) error {
 	if len(phone) != 11 || phone[0] != '1' || phone[1] < '3' || !maybePhone(phone) {
@@ -33,8 +33,8 @@ func checkNickname(nickname string) error {
 	return nil
 }
 
-// maybePhone reports whether a row of users can have this phone: [+]?[0-9]{3,20}, as the schema says. Anything else
-// need not be asked for, and some of it (a zero byte) can't be.
+// maybePhone reports whether a row of users can have this phone: [+]?[0-9]{3,20}, as the schema
+// says. Other text needs no query, and Postgres refuses some of it (a zero byte).
 func maybePhone(phone string) bool {
 	digits := strings.TrimPrefix(phone, "+")
 	if len(digits) < 3 || len(digits) > 20 {

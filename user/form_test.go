@@ -25,7 +25,7 @@ func TestForms(t *testing.T) {
 			var invalid InvalidError
 			_, err := new(Store).Register(t.Context(), c.phone, "000000", c.password, c.nickname, from)
 			if !errors.As(err, &invalid) || invalid != (InvalidError{c.field, c.reason}) {
-				t.Errorf("%+v: %v, want %s %s", c, err, c.field, c.reason)
+				t.Errorf("%+v: %v, want InvalidError of %s, reason %s", c, err, c.field, c.reason)
 			}
 		})
 	}

@@ -2,15 +2,15 @@ package user
 
 import "strconv"
 
-// Every name this package uses in Redis. A phone number in a key is cut to the length the schema allows, so that no
-// stranger's string makes a long one.
+// The Redis keys of this package. A phone number in a key is cut to one character more than the
+// schema allows, so that a stranger cannot make long keys.
 const (
-	sessionPrefix = "ms:session:" // + hash of the token -> one session, as Codec writes it
+	sessionPrefix = "ms:session:" // + hash of the token -> one session, encoded by codec
 	indexPrefix   = "ms:sessions:"
 	codePrefix    = "ms:otp:"
-	knownPrefix   = "ms:known:" // + phone and address -> "": he has logged in from there
+	knownPrefix   = "ms:known:" // + phone and address -> "": the account has logged in from there
 
-	// Limits; the limiter puts "rate:" before each.
+	// Limits; the limiter adds the prefix "rate:".
 	limitLogin        = "ms:login:phone:"
 	limitLoginKnown   = "ms:login:known:"
 	limitLoginAddress = "ms:login:addr:"
@@ -20,10 +20,10 @@ const (
 	limitRegister     = "ms:register:addr:"
 )
 
-// indexKey is a zset: hash of a token -> its expiry in Unix milliseconds, for one user.
+// indexKey names a user's zset: hash of a token -> its expiry in Unix milliseconds.
 func indexKey(userID int64) string { return indexPrefix + strconv.FormatInt(userID, 10) }
 
-// codeKey is a hash: mac, browser, tries, strange, winner.
+// codeKey names a phone's hash: mac, browser, tries, strange, winner.
 func codeKey(phone string) string { return codePrefix + short(phone) }
 
 func knownKey(phone, addr string) string { return knownPrefix + short(phone) + ":" + addr }

@@ -7,18 +7,18 @@ import (
 	"encoding/hex"
 )
 
-// The older course systems kept md5(md5(password + fixed salt) + the account's salt), hex in lower case. In them the
-// browser did the first step, which made its result the password. Here both are done from the password sent.
+// The older course systems kept md5(md5(password + fixed salt) + the account's salt) in lower-case
+// hex. The inner MD5, made in the browser, was the real password. Here the server does both steps.
 
-// legacyMatches reports whether the password is the one behind an old hash.
+// legacyMatches reports whether the password has the old hash.
 func legacyMatches(password, fixedSalt, salt, hash string) bool {
 	inner := md5.Sum([]byte(password + fixedSalt))
 	outer := md5.Sum([]byte(hex.EncodeToString(inner[:]) + salt))
 	return subtle.ConstantTimeCompare([]byte(hex.EncodeToString(outer[:])), []byte(hash)) == 1
 }
 
-// upgrade replaces the old hash of an account by a new one, if it still is the one that was checked. When it is not,
-// another log-in of the same moment has done it: nothing is left to do.
+// upgrade replaces the old hash of an account by a new one, unless it has changed since it was
+// checked. Then another log-in at the same moment has replaced it, and nothing is left to do.
 func (s *Store) upgrade(ctx context.Context, a account, newHash string) error {
 	_, err := s.db.Exec(ctx, `
 		update users

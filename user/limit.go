@@ -10,21 +10,21 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// How often one may try. Each limit is a bucket that refills evenly: the 11th log-in in a row waits six seconds, not a
-// minute.
+// Rate limits are buckets that refill evenly: the 11th log-in in a row waits 6 s, not a minute.
 var (
 	loginsPerAccount = redis_rate.PerMinute(10)
 	codesPerPhone    = redis_rate.Limit{Rate: 3, Burst: 3, Period: 10 * time.Minute}
-	perAddress       = redis_rate.PerMinute(200) // a class sits behind one address
+	perAddress       = redis_rate.PerMinute(200) // a whole class may share one address
 )
 
-// knownFor is how long an address keeps the bucket of its own that a log-in gave it.
+// knownFor is the time after a log-in in which its address has a bucket of its own for the account.
 const knownFor = 30 * 24 * time.Hour
 
-// limits are kept in Redis: all processes count together.
+// limits keeps its counts in Redis: all processes count together.
 //
-// Strangers share one bucket for an account, so that a crowd of addresses guesses no faster than one. They can keep it
-// empty, but not the owner out: an address that has logged in to the account before has a bucket for it of its own.
+// Strangers share one bucket for an account, so many addresses guess no faster than one. They can
+// keep it empty, but they cannot lock the owner out: an address that has logged in to the account
+// before has a bucket of its own for it.
 type limits struct {
 	limiter *redis_rate.Limiter
 	rdb     redis.UniversalClient
@@ -32,8 +32,8 @@ type limits struct {
 
 func newLimits(rdb redis.UniversalClient) *limits { return &limits{redis_rate.NewLimiter(rdb), rdb} }
 
-// login counts a try at an account from an address. The address is asked first, so that a refusal there costs the
-// account nothing.
+// login counts a try to log in to an account from an address. The address's bucket comes first: a
+// refusal there takes nothing from the account's bucket.
 func (l *limits) login(ctx context.Context, phone, addr string) error {
 	addr = network(addr)
 	if err := l.take(ctx, limitLoginAddress+addr, perAddress); err != nil {
@@ -41,7 +41,7 @@ func (l *limits) login(ctx context.Context, phone, addr string) error {
 	}
 	known, err := l.rdb.Exists(ctx, knownKey(phone, addr)).Result()
 	if err != nil {
-		return fault(err, "look for an address")
+		return fault(err, "find a known address")
 	}
 	if known > 0 {
 		return l.take(ctx, limitLoginKnown+short(phone)+":"+addr, loginsPerAccount)
@@ -49,7 +49,7 @@ func (l *limits) login(ctx context.Context, phone, addr string) error {
 	return l.take(ctx, limitLogin+short(phone), loginsPerAccount)
 }
 
-// loggedIn gives the address a bucket of its own at the account.
+// loggedIn makes the address known for the account: it has a bucket of its own from now on.
 func (l *limits) loggedIn(ctx context.Context, phone, addr string) error {
 	if err := l.rdb.Set(ctx, knownKey(phone, network(addr)), "", knownFor).Err(); err != nil {
 		return fault(err, "remember an address")
@@ -57,12 +57,12 @@ func (l *limits) loggedIn(ctx context.Context, phone, addr string) error {
 	return nil
 }
 
-// password counts a try at the password of somebody who is logged in, whom no stranger's tries are to hinder.
+// password counts a logged-in user's try to enter their password. Tries of strangers do not count.
 func (l *limits) password(ctx context.Context, userID int64) error {
 	return l.take(ctx, limitPassword+strconv.FormatInt(userID, 10), loginsPerAccount)
 }
 
-// code counts a code for a phone asked from an address.
+// code counts a code that is sent to a phone at the request of an address.
 func (l *limits) code(ctx context.Context, phone, addr string) error {
 	if err := l.take(ctx, limitCodeAddress+network(addr), perAddress); err != nil {
 		return err
@@ -70,7 +70,7 @@ func (l *limits) code(ctx context.Context, phone, addr string) error {
 	return l.take(ctx, limitCode+short(phone), codesPerPhone)
 }
 
-// register counts a try at registering from an address. The tries at one code are counted with the code.
+// register counts a try to register from an address. The tries of a code are counted with the code.
 func (l *limits) register(ctx context.Context, addr string) error {
 	return l.take(ctx, limitRegister+network(addr), perAddress)
 }
@@ -86,7 +86,7 @@ func (l *limits) take(ctx context.Context, key string, limit redis_rate.Limit) e
 	return nil
 }
 
-// network is the address, or for IPv6 its /64: a household has that many to itself.
+// network returns an IPv4 address, or the /64 of an IPv6 address, which is one household's.
 func network(addr string) string {
 	a, err := netip.ParseAddr(addr)
 	if err != nil {

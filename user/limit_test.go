@@ -7,10 +7,11 @@ import (
 	"time"
 )
 
-// tries takes until it is refused, at most most times, and returns how often it was let.
-func tries(t *testing.T, most int, take func(i int) error) (let int, wait time.Duration) {
+// tries calls take until it is refused, at most limit times. It returns the number of allowed
+// calls, and the wait until the next one.
+func tries(t *testing.T, limit int, take func(i int) error) (allowed int, wait time.Duration) {
 	t.Helper()
-	for i := range most {
+	for i := range limit {
 		err := take(i)
 		if refused, ok := errors.AsType[TooManyError](err); ok {
 			return i, refused.RetryAfter
@@ -19,31 +20,34 @@ func tries(t *testing.T, most int, take func(i int) error) (let int, wait time.D
 			t.Fatal(err)
 		}
 	}
-	return most, 0
+	return limit, 0
 }
 
 func TestLimits(t *testing.T) {
 	for _, c := range []struct {
 		name    string
-		let     int
-		longest time.Duration // until the next try is let
-		take    func(s shop, i int) error
+		allowed int
+		longest time.Duration // until the next try is allowed
+		take    func(s testShop, i int) error
 	}{
 		{"log-ins of an account", 10, 6 * time.Second,
-			func(s shop, i int) error { return s.limits.login(t.Context(), phone, fmt.Sprint(i)) }},
+			func(s testShop, i int) error { return s.limits.login(t.Context(), phone, fmt.Sprint(i)) }},
 		{"log-ins from an address", 200, 300 * time.Millisecond,
-			func(s shop, i int) error { return s.limits.login(t.Context(), fmt.Sprint(phone, i), address) }},
+			func(s testShop, i int) error { return s.limits.login(t.Context(), fmt.Sprint(phone, i), address) }},
 		{"codes for a phone", 3, 200 * time.Second,
-			func(s shop, i int) error { return s.limits.code(t.Context(), phone, fmt.Sprint(i)) }},
+			func(s testShop, i int) error { return s.limits.code(t.Context(), phone, fmt.Sprint(i)) }},
 		{"codes to an address", 200, 300 * time.Millisecond,
-			func(s shop, i int) error { return s.limits.code(t.Context(), fmt.Sprint(phone, i), address) }},
+			func(s testShop, i int) error { return s.limits.code(t.Context(), fmt.Sprint(phone, i), address) }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := newShop(t)
-			let, wait := tries(t, c.let*2, func(i int) error { return c.take(s, i) })
-			// The bucket refills while we try: allow for a slow machine.
-			if let < c.let || let > c.let+c.let/2 || wait <= 0 || wait > c.longest {
-				t.Errorf("%d let, then a wait of %v; want %d and at most %v", let, wait, c.let, c.longest)
+			allowed, wait := tries(t, c.allowed*2, func(i int) error { return c.take(s, i) })
+			// The bucket refills during the test, so a slow machine is allowed more tries.
+			if allowed < c.allowed || allowed > c.allowed+c.allowed/2 {
+				t.Errorf("%d tries allowed, want %d", allowed, c.allowed)
+			}
+			if wait <= 0 || wait > c.longest {
+				t.Errorf("the next try is in %v, want at most %v", wait, c.longest)
 			}
 		})
 	}
@@ -51,29 +55,29 @@ func TestLimits(t *testing.T) {
 
 func TestAnAddressThatIsRefusedCostsTheAccountNothing(t *testing.T) {
 	s := newShop(t)
-	let := 0 // while the address refilled, on a slow machine
+	allowed := 0 // because the address's bucket refilled, on a slow machine
 	for range 20 {
 		for s.limits.take(t.Context(), limitLoginAddress+address, perAddress) == nil {
 		}
 		if s.limits.login(t.Context(), phone, address) == nil {
-			let++
+			allowed++
 		}
 	}
 	more, _ := tries(t, 11, func(int) error { return s.limits.login(t.Context(), phone, "198.51.100.1") })
-	if let+more < 10 {
-		t.Errorf("%d log-ins let from another address after %d, want 10 in all", more, let)
+	if allowed+more < 10 {
+		t.Errorf("%d log-ins allowed from another address after %d, want 10 together", more, allowed)
 	}
 }
 
 func TestLoginAndSendCodeAreLimited(t *testing.T) {
 	s := newShop(t)
 	s.register(t, phone, "correct horse")
-	let, _ := tries(t, 9, func(int) error {
+	codes, _ := tries(t, 9, func(int) error {
 		_, _, err := s.SendCode(t.Context(), phone, from)
 		return err
 	})
-	if let != 2 { // one went into the registration
-		t.Errorf("%d more codes, want 2", let)
+	if codes != 2 { // the registration used one
+		t.Errorf("%d more codes, want 2", codes)
 	}
 	for range 10 {
 		if err := s.limits.login(t.Context(), phone, address); err != nil {
@@ -81,11 +85,11 @@ func TestLoginAndSendCodeAreLimited(t *testing.T) {
 		}
 	}
 	if _, err := s.Login(t.Context(), phone, "correct horse", address); !errors.As(err, &TooManyError{}) {
-		t.Errorf("11th log-in: %v, want TooManyError", err)
+		t.Errorf("the 11th log-in: %v, want TooManyError", err)
 	}
 }
 
-// One address can't try the codes of ever other phones.
+// One address cannot try codes of more and more phones.
 func TestRegisteringIsLimitedByAddress(t *testing.T) {
 	s := newShop(t)
 	register := func(addr string) func(int) error {
@@ -97,59 +101,63 @@ func TestRegisteringIsLimitedByAddress(t *testing.T) {
 			return err
 		}
 	}
-	if let, wait := tries(t, 1000, register(address)); let < 200 || let == 1000 || wait <= 0 {
-		t.Errorf("%d tries let, then %v to wait; want 200 and what the time brought", let, wait)
+	allowed, wait := tries(t, 1000, register(address))
+	if allowed < 200 || allowed == 1000 {
+		t.Errorf("%d tries allowed, want 200 and a few that the bucket refilled", allowed)
 	}
-	if let, _ := tries(t, 1, register("198.51.100.1")); let != 1 {
+	if wait <= 0 {
+		t.Errorf("the next try is in %v, want a wait", wait)
+	}
+	if allowed, _ := tries(t, 1, register("198.51.100.1")); allowed != 1 {
 		t.Error("another address is refused")
 	}
 }
 
-// Whoever guesses at an account from anywhere can't keep its owner out of it.
+// Strangers who guess the password of an account cannot lock its owner out.
 func TestStrangersDoNotLockTheOwnerOut(t *testing.T) {
 	const home = "198.51.100.1"
 	s := newShop(t)
 	u := s.register(t, phone, "correct horse")
-	if tries, _ := tries(t, 30, func(int) error { return s.limits.login(t.Context(), phone, "203.0.113.201") }); tries == 30 {
+	if allowed, _ := tries(t, 30, func(int) error { return s.limits.login(t.Context(), phone, "203.0.113.201") }); allowed == 30 {
 		t.Fatal("a stranger is not limited")
 	}
 	if _, err := s.Login(t.Context(), phone, "correct horse", address); err != nil {
-		t.Errorf("the owner from where he registered: %v", err)
+		t.Errorf("the owner, from the address of the registration: %v", err)
 	}
 	if err := s.limits.loggedIn(t.Context(), phone, home); err != nil {
 		t.Fatal(err)
 	}
 	guess := func(i int) error { return s.limits.login(t.Context(), phone, fmt.Sprint("203.0.113.", i)) }
-	if let, _ := tries(t, 30, guess); let == 30 {
+	if allowed, _ := tries(t, 30, guess); allowed == 30 {
 		t.Fatal("strangers are not limited")
 	}
 	if _, err := s.Login(t.Context(), phone, "correct horse", "203.0.113.200"); !errors.As(err, &TooManyError{}) {
 		t.Errorf("one more stranger: %v, want TooManyError", err)
 	}
 	if _, err := s.Login(t.Context(), phone, "correct horse", home); err != nil {
-		t.Errorf("the owner from where he was before: %v", err)
+		t.Errorf("the owner, from a known address: %v", err)
 	}
 	if err := s.ChangePassword(t.Context(), u.ID, "correct horse", "battery staple"); err != nil {
-		t.Errorf("the owner changes the password: %v", err)
+		t.Errorf("the owner's change of the password: %v", err)
 	}
-	// What is known is the account and the address together, and it has a bucket, too.
-	let, _ := tries(t, 30, func(int) error { return s.limits.login(t.Context(), phone, home) })
-	if let > 15 {
-		t.Errorf("%d tries in a row from a known address", let)
+	// A known address has a bucket too, and it is known for one account only.
+	allowed, _ := tries(t, 30, func(int) error { return s.limits.login(t.Context(), phone, home) })
+	if allowed > 15 {
+		t.Errorf("%d tries in a row from a known address, want 10", allowed)
 	}
-	if let, _ := tries(t, 30, func(int) error { return s.limits.login(t.Context(), "13800000002", home) }); let > 15 {
-		t.Errorf("%d tries in a row at another account from there", let)
+	if allowed, _ := tries(t, 30, func(int) error { return s.limits.login(t.Context(), "13800000002", home) }); allowed > 15 {
+		t.Errorf("%d tries in a row at another account from that address, want 10", allowed)
 	}
 	if _, err := s.Login(t.Context(), "13800000002", "x", "203.0.113.201"); !errors.As(err, &TooManyError{}) {
-		t.Errorf("another account: %v, want the strangers' bucket to be empty: the address is known to the first alone", err)
+		t.Errorf("another account: %v, want TooManyError: the address used up the strangers' bucket", err)
 	}
 	if life := s.rdb.PTTL(t.Context(), knownKey(phone, home)).Val(); life <= knownFor-time.Minute || life > knownFor {
 		t.Errorf("the address is known for %v, want %v", life, knownFor)
 	}
 }
 
-// A wrong password makes no address known.
-func TestAWrongPasswordOpensNoBucket(t *testing.T) {
+// A wrong password does not make its address known.
+func TestAWrongPasswordMakesNoAddressKnown(t *testing.T) {
 	s := newShop(t)
 	s.register(t, phone, "correct horse")
 	if _, err := s.Login(t.Context(), phone, "battery staple", "198.51.100.1"); !errors.Is(err, ErrWrongPassword) {
@@ -160,7 +168,7 @@ func TestAWrongPasswordOpensNoBucket(t *testing.T) {
 	}
 }
 
-func TestChangesOfThePasswordAreLimited(t *testing.T) {
+func TestPasswordChangesAreLimited(t *testing.T) {
 	s := newShop(t)
 	u := s.register(t, phone, "correct horse")
 	for range 10 {
@@ -169,7 +177,7 @@ func TestChangesOfThePasswordAreLimited(t *testing.T) {
 		}
 	}
 	if err := s.ChangePassword(t.Context(), u.ID, "correct horse", "battery staple"); !errors.As(err, &TooManyError{}) {
-		t.Errorf("the 11th: %v, want TooManyError", err)
+		t.Errorf("the 11th change: %v, want TooManyError", err)
 	}
 }
 
@@ -184,19 +192,19 @@ func TestNetwork(t *testing.T) {
 	}
 }
 
-// A household with more addresses than there are guesses is one address.
+// All IPv6 addresses of a household count as one.
 func TestAnIPv6NetworkIsOneAddress(t *testing.T) {
-	for name, take := range map[string]func(s shop, i int) error{
-		"log-ins": func(s shop, i int) error {
+	for name, take := range map[string]func(s testShop, i int) error{
+		"log-ins": func(s testShop, i int) error {
 			return s.limits.login(t.Context(), fmt.Sprint(i), fmt.Sprintf("2001:db8::%x", i))
 		},
-		"codes": func(s shop, i int) error {
+		"codes": func(s testShop, i int) error {
 			return s.limits.code(t.Context(), fmt.Sprint(i), fmt.Sprintf("2001:db8::%x", i))
 		},
 	} {
 		s := newShop(t)
-		if let, _ := tries(t, 400, func(i int) error { return take(s, i+1) }); let < 200 || let > 300 {
-			t.Errorf("%s: %d let, want 200", name, let)
+		if allowed, _ := tries(t, 400, func(i int) error { return take(s, i+1) }); allowed < 200 || allowed > 300 {
+			t.Errorf("%s: %d allowed, want 200", name, allowed)
 		}
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// account is a row of users with what only this package may see.
+// account is a row of users, with the columns that only this package may see.
 type account struct {
 	User
 	PasswordHash string
@@ -16,14 +16,15 @@ type account struct {
 	LegacySalt   string
 }
 
-// Login returns the account of a phone and a password. It judges no form: what can't be an account is ErrWrongPassword
-// like any other, after the same work. Ten tries a minute for a phone and 200 for an address, else TooManyError;
-// an address that has logged in there before has ten of its own. ErrBusy when too many passwords wait to be checked.
+// Login returns the account that has the phone and the password, or ErrWrongPassword. It does not
+// check the form of its input: an impossible phone does the same work as a wrong password. A phone
+// has ten tries a minute, an address has 200, else TooManyError. An address that has logged in to
+// the account before has ten tries of its own. ErrBusy if too many passwords wait to be checked.
 func (s *Store) Login(ctx context.Context, phone, password, addr string) (User, error) {
 	if err := s.hashes.admit(network(addr)); err != nil {
 		return User{}, err
 	}
-	defer s.hashes.dismiss(network(addr))
+	defer s.hashes.release(network(addr))
 	if err := s.limits.login(ctx, phone, addr); err != nil {
 		return User{}, err
 	}
@@ -50,8 +51,9 @@ func (s *Store) Login(ctx context.Context, phone, password, addr string) (User, 
 	return a.User, nil
 }
 
-// verify returns nil if the password is the account's, and ErrWrongPassword if not or if there is no account or no
-// password. It costs one hash in every case; for an account of the older systems that is the fresh one it returns.
+// verify returns ErrWrongPassword if the password is wrong, or if there is no account or no
+// password. It computes one hash in every case, so its time reveals nothing. For an account of the
+// older systems, that is the new hash, fresh.
 func (s *Store) verify(ctx context.Context, a account, password string) (fresh string, err error) {
 	var right bool
 	switch {
@@ -61,7 +63,7 @@ func (s *Store) verify(ctx context.Context, a account, password string) (fresh s
 	case a.PasswordHash != "":
 		right, err = s.hashes.check(ctx, a.PasswordHash, password)
 	default:
-		_, err = s.hashes.check(ctx, nobody, password)
+		_, err = s.hashes.check(ctx, dummyHash, password)
 	}
 	if err != nil {
 		return "", fmt.Errorf("check the password of user %d: %w", a.ID, err)
@@ -79,14 +81,11 @@ func (s *Store) byPhone(ctx context.Context, phone string) (account, error) {
 	return s.account(ctx, `where phone = $1`, phone)
 }
 
-// account reads one row; where is one of the two constants above.
+// account reads one row. where is a constant of the caller's, never input.
 func (s *Store) account(ctx context.Context, where string, arg any) (account, error) {
-	rows, err := s.db.Query(ctx, `
-		select id, phone, nickname, role, password_hash, legacy_hash, coalesce(legacy_salt, '') legacy_salt
+	rows, _ := s.db.Query(ctx, `
+		select id, phone, nickname, role, password_hash, legacy_hash, coalesce(legacy_salt, '') as legacy_salt
 		from   users `+where, arg)
-	if err != nil {
-		return account{}, fault(err, "read an account")
-	}
 	a, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[account])
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):

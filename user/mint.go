@@ -12,17 +12,17 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Mint gives out phones of 199 and eight digits.
+// Minted buyers have phones of 199 and eight digits.
 const (
 	mintFirst    = 199_0000_0000
 	mintLast     = 199_9999_9999
-	mintBatch    = 5000 // buyers to a transaction
-	mintPipeline = 500  // sessions to a round trip
+	mintBatch    = 5000 // buyers in one statement
+	mintPipeline = 500  // sessions in one round trip
 )
 
-// Mint makes n buyers with live sessions, for load tests, and calls each for every one of them, in order, once he can
-// buy. They have no password. An error from each stops it; what was made until then stays. Several may mint at once:
-// nobody gets a phone twice.
+// Mint makes n buyers with live sessions, for load tests. It calls each for every buyer, in order,
+// as soon as the buyer can buy. Minted buyers have no password. An error from each stops Mint; the
+// buyers made so far stay. Several calls may run at once: no phone is used twice.
 func (s *Store) Mint(ctx context.Context, sessions *Sessions, n int, each func(id int64, phone, token string) error) error {
 	for n > 0 {
 		buyers, err := s.mintBuyers(ctx, min(n, mintBatch))
@@ -43,9 +43,9 @@ func (s *Store) Mint(ctx context.Context, sessions *Sessions, n int, each func(i
 	return nil
 }
 
-// mintBuyers adds up to n buyers, at least one, under the next free numbers: above those of earlier mints, stepping
-// over what somebody registered. Another mint of this moment makes the insert wait and then come out short or empty;
-// the rest is taken further up.
+// mintBuyers adds at least one and at most n buyers under the next free phones: above those of
+// earlier mints, without the phones of registered users. If another mint inserts the same phones at
+// this moment, the insert waits and then adds fewer rows or none; the next phones are tried.
 func (s *Store) mintBuyers(ctx context.Context, n int) ([]User, error) {
 	for next := int64(mintFirst); ; next += int64(n) {
 		if err := s.db.QueryRow(ctx, `
@@ -58,15 +58,12 @@ func (s *Store) mintBuyers(ctx context.Context, n int) ([]User, error) {
 		if next > mintLast {
 			return nil, fmt.Errorf("mint %d buyers: no phone left up to %d", n, mintLast)
 		}
-		rows, err := s.db.Query(ctx, `
+		rows, _ := s.db.Query(ctx, `
 			insert into users (phone, nickname)
 			select p::text, 'buyer ' || right(p::text, 8)
 			from   generate_series($1::bigint, $2::bigint) p
 			on conflict (phone) do nothing
 			returning id, phone, nickname, role`, next, min(next+int64(n)-1, mintLast))
-		if err != nil {
-			return nil, fault(err, "mint %d buyers", n)
-		}
 		buyers, err := pgx.CollectRows(rows, pgx.RowToStructByName[User])
 		if err != nil {
 			return nil, fault(err, "mint %d buyers", n)
@@ -77,8 +74,8 @@ func (s *Store) mintBuyers(ctx context.Context, n int) ([]User, error) {
 	}
 }
 
-// mint writes a session for each user as Start would, many to a round trip, and returns their tokens. It has a
-// connection of its own with time to spare: a Redis that is merely slow is no reason to give up.
+// mint writes a session for each user as Start would, many in one round trip, and returns their
+// tokens. It uses a connection with a longer timeout, so a slow Redis does not stop it.
 func (s *Sessions) mint(ctx context.Context, users []User) ([]string, error) {
 	conn, err := s.remote.bulk(ctx)
 	if err != nil {
@@ -105,14 +102,14 @@ func (s *Sessions) mint(ctx context.Context, users []User) ([]string, error) {
 	return tokens, nil
 }
 
-// newToken is what scs makes, too: 256 random bits.
+// newToken returns 256 random bits, like a token of scs.
 func newToken() string {
 	secret := make([]byte, 32)
-	rand.Read(secret) // never fails: it ends the program instead
+	rand.Read(secret) // never returns an error
 	return base64.RawURLEncoding.EncodeToString(secret)
 }
 
-// sendSession sends without waiting what Start writes: the index entry, then the record.
+// sendSession sends what Start writes, the index entry and then the record, and reads no reply.
 func sendSession(conn redis.Conn, u User, token string, deadline time.Time) error {
 	record, err := encodeRecord(deadline, Session{u.ID, u.Role})
 	if err != nil {

@@ -7,6 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alicebob/miniredis/v2"
+	"github.com/alicebob/miniredis/v2/server"
+
 	"miaosha/seckill/sandbox/sandboxtest"
 )
 
@@ -22,12 +25,15 @@ func TestMint(t *testing.T) {
 		return nil
 	})
 	took := time.Since(began)
-	if err != nil || len(phones) != n || len(tokens) != n {
-		t.Fatalf("%d phones and %d tokens, %v; want %d", len(phones), len(tokens), err, n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(phones) != n || len(tokens) != n {
+		t.Fatalf("%d phones and %d tokens, want %d", len(phones), len(tokens), n)
 	}
 	t.Logf("%d buyers in %v", n, took)
-	if took > 30*time.Second { // ten on a machine that has nothing else to do
-		t.Errorf("took %v", took)
+	if took > 30*time.Second { // 10 s on a machine that does nothing else
+		t.Errorf("took %v, want at most 30s", took)
 	}
 	checked := 0
 	for token, id := range tokens {
@@ -37,24 +43,28 @@ func TestMint(t *testing.T) {
 		}
 	}
 	for phone, id := range phones {
-		if u, err := s.ByID(t.Context(), id); err != nil || u.Phone != phone || u.Role != RoleBuyer || checkPhone(phone) != nil {
-			t.Errorf("buyer %d is %+v, %v; want phone %s", id, u, err, phone)
+		want := User{ID: id, Phone: phone, Nickname: "buyer " + phone[3:], Role: RoleBuyer}
+		if u, err := s.ByID(t.Context(), id); err != nil || u != want {
+			t.Errorf("got %+v, %v; want %+v", u, err, want)
+		}
+		if err := checkPhone(phone); err != nil {
+			t.Errorf("phone %s: %v", phone, err)
 		}
 		if _, err := s.Login(t.Context(), phone, "", address); !errors.Is(err, ErrWrongPassword) {
-			t.Errorf("log-in without a password: %v, want ErrWrongPassword", err)
+			t.Errorf("log-in of an account without a password: %v, want ErrWrongPassword", err)
 		}
 		break
 	}
 	if err := sessions.EndAll(t.Context(), tokens[last], ""); err != nil {
 		t.Fatal(err)
 	}
-	expect(t, "a minted session that was ended", sessions, last, User{})
+	expect(t, "a minted session after EndAll", sessions, last, User{})
 }
 
-func TestMintsNeverCollide(t *testing.T) {
+func TestConcurrentMintsUseDifferentPhones(t *testing.T) {
 	s := newShop(t)
 	sessions, _ := newSessions(t, sandboxtest.RedisURL(t))
-	// Somebody has a number in the middle of the range, another the last one.
+	// Registered users have phones at the start of the range, and the last one.
 	for _, taken := range []int64{mintFirst + 3, mintFirst + 4, mintFirst + 10, mintLast} {
 		if _, err := s.insert(t.Context(), fmt.Sprint(taken), "correct horse", "x"); err != nil {
 			t.Fatal(err)
@@ -71,14 +81,14 @@ func TestMintsNeverCollide(t *testing.T) {
 		})
 	})
 	if ok, _, other := count(errs, ErrBusy); ok != 4 || len(phones) != 100 {
-		t.Errorf("%d of 4 mints, %d different phones, %v; want 4 and 100", ok, len(phones), other)
+		t.Errorf("%d of 4 mints succeeded with %d different phones, other: %v; want 4 and 100", ok, len(phones), other)
 	}
 	if phones[fmt.Sprint(mintFirst+10)] {
-		t.Error("a registered number was handed out")
+		t.Error("a registered phone was minted")
 	}
 }
 
-func TestMintOfOneTakesTheNextFreeNumber(t *testing.T) {
+func TestMintOfOneTakesTheNextFreePhone(t *testing.T) {
 	s := newShop(t)
 	sessions, _ := newSessions(t, sandboxtest.RedisURL(t))
 	if _, err := s.insert(t.Context(), fmt.Sprint(mintFirst), "correct horse", "x"); err != nil {
@@ -95,6 +105,21 @@ func TestMintOfOneTakesTheNextFreeNumber(t *testing.T) {
 	}
 	stop := errors.New("disk full")
 	if err := s.Mint(t.Context(), sessions, 9, func(int64, string, string) error { return stop }); !errors.Is(err, stop) {
-		t.Errorf("an error from each: %v, want it back", err)
+		t.Errorf("an error from each: %v, want that error", err)
+	}
+}
+
+// Mint waits for a Redis that is too slow for a buyer.
+func TestMintWaitsForASlowRedis(t *testing.T) {
+	rdb := miniredis.RunT(t)
+	s, _ := newSessions(t, "redis://"+rdb.Addr())
+	var once sync.Once
+	rdb.Server().SetPreHook(func(*server.Peer, string, ...string) bool {
+		once.Do(func() { time.Sleep(2 * redisTimeout) })
+		return false
+	})
+	tokens, err := s.mint(t.Context(), []User{buyer})
+	if err != nil || len(tokens) != 1 {
+		t.Errorf("%d tokens, %v; want 1", len(tokens), err)
 	}
 }

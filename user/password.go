@@ -15,7 +15,7 @@ import (
 	"golang.org/x/crypto/argon2"
 )
 
-// Argon2id as OWASP's password storage cheat sheet asks for it: 19 MiB, two passes, one lane; about 50 ms.
+// Argon2id as in OWASP's password storage cheat sheet: 19 MiB, two passes, one lane; about 50 ms.
 const (
 	argonMemory = 19 * 1024 // KiB
 	argonPasses = 2
@@ -26,65 +26,64 @@ const (
 
 var errBadHash = errors.New("not an argon2id string")
 
-// nobody's hash is what a password is checked against when there is no account to check it against: the work is the
-// same, and no password fits.
-var nobody = encodeHash(make([]byte, saltBytes), make([]byte, keyBytes))
+// dummyHash is checked when there is no account: the work is the same, and no password matches it.
+var dummyHash = encodeHash(make([]byte, saltBytes), make([]byte, keyBytes))
 
-// hasher bounds the work: as many at once as it has slots, a short queue, then ErrBusy. Hashes would otherwise take
-// the whole machine from those who buy.
+// hasher bounds the work: one hash per slot at a time, a short queue, then ErrBusy. Without it,
+// log-ins could take the whole machine from the buyers of a sale.
 type hasher struct {
-	slots    chan struct{}
-	waiting  atomic.Int32
-	queue    int32
-	patience time.Duration
+	slots   chan struct{}
+	waiting atomic.Int32
+	queue   int32
+	maxWait time.Duration
 
-	mu     sync.Mutex
-	inside int            // log-ins under way
-	of     map[string]int // by network
+	mu        sync.Mutex
+	underWay  int            // admitted log-ins
+	byNetwork map[string]int // the same by network
 }
 
 func newHasher(slots int) *hasher {
-	return &hasher{slots: make(chan struct{}, slots), queue: 16, patience: 2 * time.Second, of: map[string]int{}}
+	return &hasher{slots: make(chan struct{}, slots), queue: 16, maxWait: 2 * time.Second, byNetwork: map[string]int{}}
 }
 
-// admit lets as many log-ins begin as can be served or queued, and of one network half of them, before they cost a question
-// to Redis or Postgres. Who is let calls dismiss in the end.
+// admit admits as many log-ins as fit into the slots and the queue, from one network at most half
+// of them. Others are ErrBusy before they cost a query. release ends an admitted log-in.
 func (h *hasher) admit(network string) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if room := cap(h.slots) + int(h.queue); h.inside >= room || h.of[network] >= room/2 {
+	if room := cap(h.slots) + int(h.queue); h.underWay >= room || h.byNetwork[network] >= room/2 {
 		return ErrBusy
 	}
-	h.inside++
-	h.of[network]++
+	h.underWay++
+	h.byNetwork[network]++
 	return nil
 }
 
-func (h *hasher) dismiss(network string) {
+func (h *hasher) release(network string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.inside--
-	if h.of[network]--; h.of[network] == 0 {
-		delete(h.of, network)
+	h.underWay--
+	if h.byNetwork[network]--; h.byNetwork[network] == 0 {
+		delete(h.byNetwork, network)
 	}
 }
 
-// hash returns the string to keep for a password: $argon2id$v=19$m=...,t=...,p=...$salt$key.
+// hash returns the string to store for a password: $argon2id$v=19$m=...,t=...,p=...$salt$key.
 func (h *hasher) hash(ctx context.Context, password string) (string, error) {
-	if err := h.enter(ctx); err != nil {
+	if err := h.takeSlot(ctx); err != nil {
 		return "", err
 	}
-	defer h.leave()
+	defer h.freeSlot()
 	salt := make([]byte, saltBytes)
-	rand.Read(salt) // never fails: it ends the program instead
+	rand.Read(salt) // never returns an error
 	return encodeHash(salt, argon2.IDKey([]byte(password), salt, argonPasses, argonMemory, argonLanes, keyBytes)), nil
 }
 
-// check reports whether the password is the one behind the kept string.
-func (h *hasher) check(ctx context.Context, kept, password string) (bool, error) {
+// check reports whether the password matches the stored string.
+func (h *hasher) check(ctx context.Context, stored, password string) (bool, error) {
 	var memory, passes uint32
 	var lanes uint8
-	parts := strings.Split(kept, "$")
+	parts := strings.Split(stored, "$")
 	if len(parts) != 6 || parts[0] != "" || parts[1] != "argon2id" || parts[2] != fmt.Sprintf("v=%d", argon2.Version) {
 		return false, errBadHash
 	}
@@ -102,16 +101,16 @@ func (h *hasher) check(ctx context.Context, kept, password string) (bool, error)
 	if err != nil || len(key) < 16 {
 		return false, fmt.Errorf("%w: key", errBadHash)
 	}
-	if err := h.enter(ctx); err != nil {
+	if err := h.takeSlot(ctx); err != nil {
 		return false, err
 	}
-	defer h.leave()
+	defer h.freeSlot()
 	got := argon2.IDKey([]byte(password), salt, passes, memory, lanes, uint32(len(key)))
 	return subtle.ConstantTimeCompare(got, key) == 1, nil
 }
 
-// enter takes a slot, or waits for one in the queue if that has room.
-func (h *hasher) enter(ctx context.Context) error {
+// takeSlot takes a slot, or waits for one if the queue has room. The caller then calls freeSlot.
+func (h *hasher) takeSlot(ctx context.Context) error {
 	select {
 	case h.slots <- struct{}{}:
 		return nil
@@ -122,7 +121,7 @@ func (h *hasher) enter(ctx context.Context) error {
 		return ErrBusy
 	}
 	defer h.waiting.Add(-1)
-	timer := time.NewTimer(h.patience)
+	timer := time.NewTimer(h.maxWait)
 	defer timer.Stop()
 	select {
 	case h.slots <- struct{}{}:
@@ -134,7 +133,7 @@ func (h *hasher) enter(ctx context.Context) error {
 	}
 }
 
-func (h *hasher) leave() { <-h.slots }
+func (h *hasher) freeSlot() { <-h.slots }
 
 func encodeHash(salt, key []byte) string {
 	b64 := base64.RawStdEncoding

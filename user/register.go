@@ -9,9 +9,10 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Register makes an account for a phone whose code is right. ErrWrongCode, InvalidError, ErrBusy; TooManyError after 200
-// tries a minute from an address; and ErrPhoneTaken, which only who holds the phone gets to hear. The code is used up unless
-// we failed: after a fault or ErrBusy it is good for another try.
+// Register creates an account for a phone if the code is right. ErrWrongCode, InvalidError,
+// ErrBusy; TooManyError after 200 tries a minute from an address; ErrPhoneTaken, which only the
+// owner of the phone can see, since the code must be right. After a fault or ErrBusy the code can
+// be used again; otherwise it is used up.
 func (s *Store) Register(ctx context.Context, phone, code, password, nickname string, from From) (User, error) {
 	if err := errors.Join(checkPhone(phone), checkPassword(password), checkNickname(nickname)); err != nil {
 		return User{}, err
@@ -28,7 +29,7 @@ func (s *Store) Register(ctx context.Context, phone, code, password, nickname st
 		return u, s.limits.loggedIn(ctx, phone, from.Addr)
 	}
 	if !errors.Is(err, ErrPhoneTaken) {
-		// The caller may be gone; the code is his all the same.
+		// Give the code back even if the caller has gone.
 		after, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 		defer cancel()
 		err = errors.Join(err, giveBack(after))
@@ -36,20 +37,17 @@ func (s *Store) Register(ctx context.Context, phone, code, password, nickname st
 	return User{}, err
 }
 
-// insert adds a buyer, or returns ErrPhoneTaken: of two at one moment one gets the phone.
+// insert adds a buyer, or returns ErrPhoneTaken. Of two inserts at once, one gets the phone.
 func (s *Store) insert(ctx context.Context, phone, password, nickname string) (User, error) {
 	hash, err := s.hashes.hash(ctx, password)
 	if err != nil {
 		return User{}, fmt.Errorf("hash a new password: %w", err)
 	}
-	rows, err := s.db.Query(ctx, `
+	rows, _ := s.db.Query(ctx, `
 		insert into users (phone, nickname, password_hash)
 		values ($1, $2, $3)
 		on conflict (phone) do nothing
 		returning id, phone, nickname, role`, phone, nickname, hash)
-	if err != nil {
-		return User{}, fault(err, "register %s", masked(phone))
-	}
 	u, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[User])
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):

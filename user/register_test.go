@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestPhoneTakenIsToldToItsHolderOnly(t *testing.T) {
+func TestPhoneTakenIsShownToItsHolderOnly(t *testing.T) {
 	s := newShop(t)
 	s.register(t, phone, "correct horse")
 	if _, err := s.Register(t.Context(), phone, "000000", "battery staple", "x", from); !errors.Is(err, ErrWrongCode) {
@@ -24,7 +24,7 @@ func TestPhoneTakenIsToldToItsHolderOnly(t *testing.T) {
 	}
 }
 
-func TestOfRacingRegistrationsOneWins(t *testing.T) {
+func TestOneOfConcurrentRegistrationsWins(t *testing.T) {
 	s := newShop(t)
 	code, _, err := s.SendCode(t.Context(), phone, from)
 	if err != nil {
@@ -35,7 +35,7 @@ func TestOfRacingRegistrationsOneWins(t *testing.T) {
 		return err
 	})
 	if ok, refused, other := count(errs, ErrWrongCode); ok != 1 || refused != 7 {
-		t.Errorf("%d registered, %d had no code, other: %v; want 1, 7, none", ok, refused, other)
+		t.Errorf("%d registered, %d had a wrong code, other: %v; want 1, 7, none", ok, refused, other)
 	}
 }
 
@@ -54,8 +54,8 @@ func TestABusyMachineUsesUpNoCode(t *testing.T) {
 		t.Fatalf("Register: %v, want ErrBusy", err)
 	}
 	s.hashes.queue = queue
-	s.hashes.leave()
+	s.hashes.freeSlot()
 	if _, err := s.Register(t.Context(), phone, code, "correct horse", "x", from); err != nil {
-		t.Errorf("the same code once there is room: %v", err)
+		t.Errorf("the same code when there is room: %v", err)
 	}
 }

@@ -12,16 +12,16 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// Sessions is who is logged in, in a Redis of its own that may be the one the gate uses. It is safe for concurrent
-// use. Close it when nothing asks any more.
+// Sessions keeps the sessions of logged-in users in a Redis, which may be the gate's. It is safe
+// for concurrent use. Close it after the last call.
 type Sessions struct {
 	manager *scs.SessionManager
 	copies  *copies
 	remote  *remote
 }
 
-// NewSessions makes Sessions that live for lifetime from log-in, used or not. The address is redis://, rediss:// or
-// unix://, with password and database; nothing is connected to until it is needed.
+// NewSessions returns Sessions that end lifetime after the log-in, used or not. The address is
+// redis://, rediss:// or unix://, with password and database. It connects at the first use.
 func NewSessions(redisURL string, lifetime time.Duration) (*Sessions, error) {
 	if lifetime <= 0 {
 		return nil, fmt.Errorf("session lifetime %v: must be positive", lifetime)
@@ -35,20 +35,20 @@ func NewSessions(redisURL string, lifetime time.Duration) (*Sessions, error) {
 		return nil, fmt.Errorf("open the sessions: %w", err)
 	}
 	return &Sessions{
-		// Not scs.New: that starts a goroutine nobody can stop. No IdleTimeout: it would write on every request.
+		// Not scs.New: its goroutine never stops. No IdleTimeout: it would write on every request.
 		manager: &scs.SessionManager{Lifetime: lifetime, Store: c, Codec: codec{}, HashTokenInStore: true},
 		copies:  c,
 		remote:  r,
 	}, nil
 }
 
-// Get returns whose token it is, or ErrNoSession. The answer may be 0.9 s old, or ten minutes while Redis is
-// away; without a copy that is a fault with ErrAway.
+// Get returns the session of a token, or ErrNoSession. The session may be 0.9 s old, or ten minutes
+// old while Redis is unavailable. Without a copy, that is a fault with ErrUnavailable.
 func (s *Sessions) Get(ctx context.Context, token string) (Session, error) {
 	if !wellFormed(token) {
 		return Session{}, ErrNoSession
 	}
-	// As scs's Load would, without a context and a map for each request.
+	// What scs's Load would do, without a context and a map for each request.
 	record, found, err := s.copies.FindCtx(ctx, hashed(token))
 	if err != nil {
 		return Session{}, fmt.Errorf("find a session: %w", err)
@@ -56,14 +56,15 @@ func (s *Sessions) Get(ctx context.Context, token string) (Session, error) {
 	if !found {
 		return Session{}, ErrNoSession
 	}
-	deadline, who, err := decodeRecord(record)
-	if err != nil || !s.copies.now().Before(deadline) { // written by another version, or over: he logs in again
+	deadline, session, err := decodeRecord(record)
+	if err != nil || !s.copies.now().Before(deadline) { // of another version, or expired: the user logs in again
 		return Session{}, ErrNoSession
 	}
-	return who, nil
+	return session, nil
 }
 
-// Start logs somebody in under a new token of 256 bits. Of his sessions the twenty newest go on.
+// Start begins a session for a user and returns its new token of 256 bits. It ends the user's
+// oldest sessions if they are more than twenty.
 func (s *Sessions) Start(ctx context.Context, u User) (token string, expires time.Time, err error) {
 	if ctx, err = s.manager.Load(ctx, ""); err != nil {
 		return "", time.Time{}, fmt.Errorf("start a session: %w", err)
@@ -72,9 +73,9 @@ func (s *Sessions) Start(ctx context.Context, u User) (token string, expires tim
 		return "", time.Time{}, fmt.Errorf("start a session: %w", err)
 	}
 	s.manager.Put(ctx, sessionValue, Session{u.ID, u.Role})
-	// First into the index: a session that isn't there could not be ended with the others.
+	// The index comes first: EndAll could not end a session that is not in it.
 	token = s.manager.Token(ctx)
-	if err = s.remember(ctx, u.ID, hashed(token), s.manager.Deadline(ctx)); err != nil {
+	if err = s.addToIndex(ctx, u.ID, hashed(token), s.manager.Deadline(ctx)); err != nil {
 		return "", time.Time{}, fmt.Errorf("start a session: %w", err)
 	}
 	if token, expires, err = s.manager.Commit(ctx); err != nil {
@@ -83,29 +84,29 @@ func (s *Sessions) Start(ctx context.Context, u User) (token string, expires tim
 	return token, expires, nil
 }
 
-// End logs out: at once here, within two seconds elsewhere. A token that is nobody's is not an error.
+// End ends a token's session, if it has one: at once here, within two seconds in other processes.
 func (s *Sessions) End(ctx context.Context, token string) error {
-	who, err := s.Get(ctx, token)
+	session, err := s.Get(ctx, token)
 	switch {
 	case errors.Is(err, ErrNoSession):
 		return nil
 	case err != nil:
 		return fmt.Errorf("log out: %w", err)
 	}
-	return s.end(ctx, who.UserID, func(redis.Conn) ([]string, error) { return []string{hashed(token)}, nil })
+	return s.end(ctx, session.UserID, func(redis.Conn) ([]string, error) { return []string{hashed(token)}, nil })
 }
 
-// Close lets go of the connections. Get goes on answering from the copies it has, for a few seconds.
+// Close closes the connections. For a few seconds, Get still answers from its copies.
 func (s *Sessions) Close() error {
 	s.copies.reads.work.Wait()
-	s.copies.kept.StopAllGoroutines()
+	s.copies.entries.StopAllGoroutines()
 	if err := s.remote.pool.Close(); err != nil {
 		return fmt.Errorf("close the sessions: %w", err)
 	}
 	return nil
 }
 
-// wellFormed reports whether a token can be one of ours; anything else costs no I/O.
+// wellFormed reports whether a token has the form of ours. Get refuses any other without I/O.
 func wellFormed(token string) bool {
 	if len(token) != 43 {
 		return false
@@ -118,8 +119,8 @@ func wellFormed(token string) bool {
 	return true
 }
 
-// hashed is the name a token has in the store: a dump of Redis logs nobody in. It is what scs makes of it too
-// (hashToken in its data.go), which doesn't tell.
+// hashed returns a token's key in the store, so that a dump of Redis has no tokens. It is the same
+// hash as hashToken in the data.go of scs, which is not exported.
 func hashed(token string) string {
 	sum := sha256.Sum256([]byte(token))
 	return base64.RawURLEncoding.EncodeToString(sum[:])

@@ -8,98 +8,98 @@ import (
 )
 
 const (
-	freshFor  = 900 * time.Millisecond // a copy answers alone; an event stream looks each second, and has to end within two
-	staleFor  = 10 * time.Minute       // a copy answers when Redis doesn't
-	copyWait  = 50 * time.Millisecond  // who has an older copy waits so long for Redis
-	mostKept  = 200_000                // about 50 MB
-	readsOnce = 2
+	freshFor    = 900 * time.Millisecond // a copy is used without a read; an event stream looks each second and has to end within two
+	staleFor    = 10 * time.Minute       // a copy is used if Redis does not answer
+	staleWait   = 50 * time.Millisecond  // a caller with an older copy waits at most so long for Redis
+	maxEntries  = 200_000                // about 50 MB
+	readsAtOnce = 2
 )
 
-// copies is the scs.Store: Redis, with a copy in this process of what was read there. Tokens are hashed before they
-// come here.
+// copies implements scs.Store: Redis, with a cache in this process. Its tokens are hashed.
 type copies struct {
-	remote *remote
-	reads  *reads
-	kept   keptByToken
-	now    func() time.Time
+	remote  *remote
+	reads   *reads
+	entries entries
+	now     func() time.Time
 }
 
-// keptByToken is what is used of an otter.Cache: see goods.Cache for why it is not a field itself.
-type keptByToken interface {
-	GetIfPresent(string) (kept, bool)
-	Set(string, kept) (kept, bool)
-	Compute(string, func(kept, bool) (kept, otter.ComputeOp)) (kept, bool)
-	Invalidate(string) (kept, bool)
+// entries has the methods of otter.Cache that are used here; goods/cache.go says why.
+type entries interface {
+	GetIfPresent(string) (entry, bool)
+	Set(string, entry) (entry, bool)
+	Compute(string, func(entry, bool) (entry, otter.ComputeOp)) (entry, bool)
+	Invalidate(string) (entry, bool)
 	StopAllGoroutines() bool
 }
 
-// kept is a session as it was at a time, or the mark of one that was ended here: tokens never come back, so neither
-// does the session, whatever a read that was under way brings.
-type kept struct {
-	record []byte // nil: ended
+// entry is a session as of a time, or the mark that the session was ended here. Tokens are never
+// used again, so the mark stays, even if a read that began earlier returns the session.
+type entry struct {
+	record []byte // nil if ended
 	at     time.Time
 }
 
 func newCopies(r *remote) (*copies, error) {
-	cache, err := otter.New(&otter.Options[string, kept]{
-		MaximumSize:      mostKept,
-		ExpiryCalculator: otter.ExpiryWriting[string, kept](staleFor),
+	cache, err := otter.New(&otter.Options[string, entry]{
+		MaximumSize:      maxEntries,
+		ExpiryCalculator: otter.ExpiryWriting[string, entry](staleFor),
 	})
 	if err != nil {
 		return nil, err
 	}
-	c := &copies{remote: r, kept: cache, now: time.Now}
-	c.reads = newReads(readsOnce, c.fetch)
+	c := &copies{remote: r, entries: cache, now: time.Now}
+	c.reads = newReads(readsAtOnce, c.fetch)
 	return c, nil
 }
 
-// FindCtx implements scs.CtxStore. It may find a session that has expired; who asks looks at the deadline.
+// FindCtx implements scs.CtxStore. The session may have expired; the caller checks the deadline.
 func (c *copies) FindCtx(ctx context.Context, token string) (record []byte, found bool, err error) {
-	copied, have := c.kept.GetIfPresent(token)
-	if have && (copied.record == nil || c.now().Sub(copied.at) < freshFor) {
-		return copied.record, copied.record != nil, nil
+	cached, ok := c.entries.GetIfPresent(token)
+	if ok && (cached.record == nil || c.now().Sub(cached.at) < freshFor) {
+		return cached.record, cached.record != nil, nil
 	}
-	if have = have && c.now().Sub(copied.at) < staleFor; have {
+	stale := ok && c.now().Sub(cached.at) < staleFor
+	if stale {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, copyWait)
+		ctx, cancel = context.WithTimeout(ctx, staleWait)
 		defer cancel()
 	}
 	record, err = c.reads.get(ctx, token)
-	if err != nil && have {
-		return copied.record, true, nil
+	if err != nil && stale {
+		return cached.record, true, nil
 	}
 	if err != nil {
 		return nil, false, err
 	}
-	if now, ok := c.kept.GetIfPresent(token); ok && now.record == nil {
-		return nil, false, nil // ended while we read
+	if e, ok := c.entries.GetIfPresent(token); ok && e.record == nil {
+		return nil, false, nil // ended during the read
 	}
 	return record, record != nil, nil
 }
 
-// fetch reads sessions and keeps copies of them, as old as the question.
+// fetch reads sessions and keeps copies of them, dated when the read began.
 func (c *copies) fetch(ctx context.Context, tokens []string) ([][]byte, error) {
-	asked := c.now()
+	began := c.now()
 	records, err := c.remote.records(ctx, tokens)
 	if err != nil {
 		return nil, err
 	}
-	c.keep(tokens, records, asked)
+	c.keep(tokens, records, began)
 	return records, nil
 }
 
-// keep copies what was read, but for what was ended meanwhile. A token that Redis doesn't know leaves no copy:
-// strangers can make up any number of them.
-func (c *copies) keep(tokens []string, records [][]byte, asked time.Time) {
+// keep keeps copies of what was read, except of sessions that were ended meanwhile. A token that
+// Redis does not know has no copy: strangers can invent any number of tokens.
+func (c *copies) keep(tokens []string, records [][]byte, at time.Time) {
 	for i, token := range tokens {
-		c.kept.Compute(token, func(old kept, have bool) (kept, otter.ComputeOp) {
+		c.entries.Compute(token, func(old entry, ok bool) (entry, otter.ComputeOp) {
 			switch {
-			case have && old.record == nil:
+			case ok && old.record == nil:
 				return old, otter.CancelOp
 			case records[i] == nil:
 				return old, otter.InvalidateOp
 			default:
-				return kept{records[i], asked}, otter.WriteOp
+				return entry{records[i], at}, otter.WriteOp
 			}
 		})
 	}
@@ -107,13 +107,13 @@ func (c *copies) keep(tokens []string, records [][]byte, asked time.Time) {
 
 // CommitCtx implements scs.CtxStore.
 func (c *copies) CommitCtx(_ context.Context, token string, record []byte, expiry time.Time) error {
-	c.kept.Invalidate(token)
+	c.entries.Invalidate(token)
 	return c.remote.try("keep a session", func() error { return c.remote.store.Commit(token, record, expiry) })
 }
 
 // DeleteCtx implements scs.CtxStore.
 func (c *copies) DeleteCtx(_ context.Context, token string) error {
-	c.kept.Invalidate(token)
+	c.entries.Invalidate(token)
 	if err := c.remote.try("end a session", func() error { return c.remote.store.Delete(token) }); err != nil {
 		return err
 	}
@@ -121,10 +121,10 @@ func (c *copies) DeleteCtx(_ context.Context, token string) error {
 	return nil
 }
 
-// ended marks a session that is no longer in Redis.
-func (c *copies) ended(token string) { c.kept.Set(token, kept{at: c.now()}) }
+// ended marks a session that was removed from Redis.
+func (c *copies) ended(token string) { c.entries.Set(token, entry{at: c.now()}) }
 
-// Find, Commit and Delete implement scs.Store; scs calls the three above.
+// Find, Commit and Delete implement scs.Store; scs itself calls the variants with a context.
 func (c *copies) Find(token string) ([]byte, bool, error) {
 	return c.FindCtx(context.Background(), token)
 }

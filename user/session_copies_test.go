@@ -4,20 +4,26 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/alicebob/miniredis/v2/server"
 
 	"miaosha/seckill/sandbox/sandboxtest"
 )
 
-func TestAReadUnderWayBringsNothingBack(t *testing.T) {
+// A session that is ended during a read of it does not come back with that read.
+func TestAReadDoesNotBringAnEndedSessionBack(t *testing.T) {
 	url := sandboxtest.RedisURL(t)
 	s, clock := newSessions(t, url)
 	token := logIn(t, s, buyer)
 	fetch := s.copies.reads.fetch
 	s.copies.reads.fetch = func(ctx context.Context, keys []string) ([][]byte, error) {
 		s.copies.reads.fetch = fetch
-		// Redis has answered, and before the answer is kept somebody logs out.
-		asked := s.copies.now()
+		// Redis has replied, and the session is ended before the reply is kept.
+		began := s.copies.now()
 		records, err := s.remote.records(ctx, keys)
 		if err != nil {
 			return nil, err
@@ -25,13 +31,13 @@ func TestAReadUnderWayBringsNothingBack(t *testing.T) {
 		if err := s.EndAll(ctx, buyer.ID, ""); err != nil {
 			return nil, err
 		}
-		s.copies.keep(keys, records, asked)
+		s.copies.keep(keys, records, began)
 		return records, nil
 	}
-	expect(t, "a read that began before the log-out", s, token, User{})
-	expect(t, "after it", s, token, User{})
+	expect(t, "a read that began before the session ended", s, token, User{})
+	expect(t, "a read after that", s, token, User{})
 	clock.ahead += freshFor
-	expect(t, "once the copy is old", s, token, User{})
+	expect(t, "when the copy is old", s, token, User{})
 }
 
 func TestSessionsInARush(t *testing.T) {
@@ -47,9 +53,9 @@ func TestSessionsInARush(t *testing.T) {
 	}
 	errs := together(8*len(users), func(i int) error {
 		i %= len(users)
-		who, err := s.Get(t.Context(), tokens[i])
-		if err == nil && who.UserID != users[i].ID {
-			return fmt.Errorf("token of %d is user %d", users[i].ID, who.UserID)
+		session, err := s.Get(t.Context(), tokens[i])
+		if err == nil && session.UserID != users[i].ID {
+			return fmt.Errorf("the token of user %d is of user %d", users[i].ID, session.UserID)
 		}
 		if i%4 == 0 {
 			err = errors.Join(err, s.End(t.Context(), tokens[i]))
@@ -66,4 +72,43 @@ func TestSessionsInARush(t *testing.T) {
 		}
 		expect(t, fmt.Sprint("user ", users[i].ID), s, token, want)
 	}
+}
+
+func TestASessionThatRedisLostEnds(t *testing.T) {
+	rdb := miniredis.RunT(t)
+	s, clock := newSessions(t, "redis://"+rdb.Addr())
+	token := logIn(t, s, buyer)
+	expect(t, "before", s, token, buyer)
+	rdb.FlushAll()
+	clock.ahead += freshFor
+	expect(t, "after the loss", s, token, User{})
+	rdb.Close()
+	clock.ahead += freshFor
+	if _, err := s.Get(t.Context(), token); !errors.Is(err, ErrUnavailable) {
+		t.Errorf("after the loss, with Redis unavailable: %v, want ErrUnavailable and not the old copy", err)
+	}
+}
+
+// A caller with a stale copy does not wait for a slow Redis.
+func TestACopyDoesNotWaitForASlowRedis(t *testing.T) {
+	rdb := miniredis.RunT(t)
+	s, clock := newSessions(t, "redis://"+rdb.Addr())
+	token := logIn(t, s, buyer)
+	expect(t, "before", s, token, buyer)
+	var slow atomic.Bool
+	rdb.Server().SetPreHook(func(*server.Peer, string, ...string) bool {
+		if slow.Load() {
+			time.Sleep(redisTimeout)
+		}
+		return false
+	})
+	slow.Store(true)
+	clock.ahead += freshFor
+	began := time.Now()
+	expect(t, "with a copy", s, token, buyer)
+	if took := time.Since(began); took > redisTimeout/2 {
+		t.Errorf("took %v, want about %v", took, staleWait)
+	}
+	slow.Store(false)
+	s.copies.reads.work.Wait()
 }

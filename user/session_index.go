@@ -10,22 +10,22 @@ import (
 	"github.com/gomodule/redigo/redis"
 )
 
-// A user's sessions are listed in a zset, so that they can be ended together. The list may name a session that is
-// gone; a session that goes on is always listed.
-const mostPerUser = 20
+// A zset lists the sessions of a user, so that they can be ended together. It may list a session
+// that is gone, but it lists every live session.
+const maxPerUser = 20
 
-// EndAll ends the sessions of a user but the one whose token is given ("" spares none): at once here, within two
-// seconds in every other process. One that is being started at this moment may be missed.
+// EndAll ends the sessions of a user except the given token's ("" for no exception): at once here,
+// within two seconds in other processes. It may miss a session that starts at this moment.
 func (s *Sessions) EndAll(ctx context.Context, userID int64, except string) error {
-	spared := hashed(except)
+	kept := hashed(except)
 	return s.end(ctx, userID, func(conn redis.Conn) ([]string, error) {
 		all, err := redis.Strings(conn.Do("ZRANGE", indexKey(userID), 0, -1))
-		return slices.DeleteFunc(all, func(token string) bool { return token == spared }), err
+		return slices.DeleteFunc(all, func(token string) bool { return token == kept }), err
 	})
 }
 
-// remember lists a session that is about to be kept, and ends the oldest if they are too many.
-func (s *Sessions) remember(ctx context.Context, userID int64, token string, expires time.Time) error {
+// addToIndex adds a session that is about to start. It ends the oldest ones beyond maxPerUser.
+func (s *Sessions) addToIndex(ctx context.Context, userID int64, token string, expires time.Time) error {
 	return s.end(ctx, userID, func(conn redis.Conn) ([]string, error) {
 		index := indexKey(userID)
 		err := pipeline(conn, func() error {
@@ -37,15 +37,16 @@ func (s *Sessions) remember(ctx context.Context, userID int64, token string, exp
 		if err != nil {
 			return nil, err
 		}
-		return redis.Strings(conn.Do("ZRANGE", index, 0, -1-mostPerUser))
+		return redis.Strings(conn.Do("ZRANGE", index, 0, -1-maxPerUser))
 	})
 }
 
-// end deletes the sessions that which names, then takes them off the list: stopped half-way, it can be done again.
-func (s *Sessions) end(ctx context.Context, userID int64, which func(redis.Conn) ([]string, error)) error {
+// end deletes the sessions that choose returns, and then removes them from the index: if it stops
+// half-way, it can run again.
+func (s *Sessions) end(ctx context.Context, userID int64, choose func(redis.Conn) ([]string, error)) error {
 	var ended []string
 	err := s.remote.with(ctx, "end sessions", func(conn redis.Conn) (err error) {
-		if ended, err = which(conn); err != nil || len(ended) == 0 {
+		if ended, err = choose(conn); err != nil || len(ended) == 0 {
 			return err
 		}
 		keys := make([]any, len(ended))
@@ -72,12 +73,12 @@ func pipeline(conn redis.Conn, send func() error) error {
 	if err := send(); err != nil {
 		return err
 	}
-	replies, err := redis.Values(conn.Do("")) // flushes, and reads a reply to each
+	replies, err := redis.Values(conn.Do("")) // flushes, and reads a reply to each command
 	if err != nil {
 		return err
 	}
 	for _, reply := range replies {
-		if err, refused := reply.(redis.Error); refused {
+		if err, ok := reply.(redis.Error); ok {
 			return err
 		}
 	}

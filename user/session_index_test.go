@@ -11,9 +11,9 @@ func TestEndAll(t *testing.T) {
 	url := sandboxtest.RedisURL(t)
 	here, _ := newSessions(t, url)
 	there, clock := newSessions(t, url)
-	mine, phone, desk, others := logIn(t, here, buyer), logIn(t, here, buyer), logIn(t, there, buyer), logIn(t, here, admin)
+	mine, phone, desktop, others := logIn(t, here, buyer), logIn(t, here, buyer), logIn(t, there, buyer), logIn(t, here, admin)
 	for _, s := range []*Sessions{here, there} {
-		for _, token := range []string{mine, phone, desk} {
+		for _, token := range []string{mine, phone, desktop} {
 			expect(t, "before", s, token, buyer)
 		}
 	}
@@ -21,29 +21,29 @@ func TestEndAll(t *testing.T) {
 		t.Fatal(err)
 	}
 	expect(t, "phone, here", here, phone, User{})
-	expect(t, "desk, here", here, desk, User{})
+	expect(t, "desktop, here", here, desktop, User{})
 	expect(t, "phone, there, from its copy", there, phone, buyer)
 	clock.ahead += freshFor
-	expect(t, "phone, there, once the copy is old", there, phone, User{})
-	expect(t, "desk, there, once the copy is old", there, desk, User{})
+	expect(t, "phone, there, when the copy is old", there, phone, User{})
+	expect(t, "desktop, there, when the copy is old", there, desktop, User{})
 	for _, s := range []*Sessions{here, there} {
-		expect(t, "the one that changed the password", s, mine, buyer)
-		expect(t, "another user's", s, others, admin)
+		expect(t, "the excepted session", s, mine, buyer)
+		expect(t, "another user's session", s, others, admin)
 	}
 	if err := there.EndAll(t.Context(), buyer.ID, ""); err != nil {
 		t.Fatal(err)
 	}
-	expect(t, "the last one", there, mine, User{})
+	expect(t, "the last session", there, mine, User{})
 	if n := client(t, url).Exists(t.Context(), indexKey(buyer.ID)).Val(); n != 0 {
 		t.Error("the index is still there")
 	}
 }
 
-func TestTheTwentyNewestGoOn(t *testing.T) {
+func TestOnlyTheTwentyNewestSessionsStay(t *testing.T) {
 	url := sandboxtest.RedisURL(t)
 	s, _ := newSessions(t, url)
-	// Twenty that expire earlier than whatever starts now.
-	old := make([]User, mostPerUser)
+	// Twenty sessions that expire before any that starts now.
+	old := make([]User, maxPerUser)
 	for i := range old {
 		old[i] = buyer
 	}
@@ -63,10 +63,10 @@ func TestTheTwentyNewestGoOn(t *testing.T) {
 			left++
 		}
 	}
-	if left != mostPerUser-2 {
-		t.Errorf("%d of the old ones go on, want %d", left, mostPerUser-2)
+	if left != maxPerUser-2 {
+		t.Errorf("%d of the old sessions are left, want %d", left, maxPerUser-2)
 	}
-	if n := client(t, url).ZCard(t.Context(), indexKey(buyer.ID)).Val(); n != mostPerUser {
-		t.Errorf("%d sessions in the index, want %d", n, mostPerUser)
+	if n := client(t, url).ZCard(t.Context(), indexKey(buyer.ID)).Val(); n != maxPerUser {
+		t.Errorf("%d sessions in the index, want %d", n, maxPerUser)
 	}
 }

@@ -5,24 +5,24 @@ import (
 	"sync"
 )
 
-// reads joins what many ask for at one moment. One key is read once however many ask, and keys that are asked for
-// while the connections are busy go together in the next round trip: when a sale opens and thousands come for the
-// first time, Redis sees a few large reads. Alone, a read waits for nobody.
+// reads combines concurrent reads. A key is read once for all callers that wait for it, and keys
+// that arrive while the connections are busy go together into the next round trip: when thousands
+// of users come at once, Redis receives a few large reads. A single read is not delayed.
 //
-// A batch is read to its end, whoever of those that wait for it leaves.
+// A batch is read to its end, even if callers leave.
 type reads struct {
 	fetch func(ctx context.Context, keys []string) ([][]byte, error)
-	slots chan struct{}  // round trips at once
+	slots chan struct{}  // concurrent round trips
 	work  sync.WaitGroup // reads under way
 
 	mu        sync.Mutex
 	gathering *batch            // takes more keys; nil if there is none
-	open      map[string]*batch // key -> the batch that has it, gathering or under way
+	open      map[string]*batch // key -> its batch, gathering or under way
 }
 
 type batch struct {
 	keys   []string
-	at     map[string]int
+	at     map[string]int // key -> its index
 	done   chan struct{}
 	values [][]byte // after done
 	err    error    // after done
@@ -34,11 +34,11 @@ func newReads(atOnce int, fetch func(context.Context, []string) ([][]byte, error
 	return &reads{fetch: fetch, slots: make(chan struct{}, atOnce), open: map[string]*batch{}}
 }
 
-// get returns the value of a key, nil if there is none. It may have been read up to one round trip before the call.
+// get returns the value of a key, or nil, as of at most one round trip before the call.
 func (r *reads) get(ctx context.Context, key string) ([]byte, error) {
-	b, carry := r.join(key)
-	if carry {
-		r.work.Go(func() { r.carry(ctx, b) })
+	b, first := r.join(key)
+	if first {
+		r.work.Go(func() { r.run(ctx, b) })
 	}
 	select {
 	case <-b.done:
@@ -51,8 +51,8 @@ func (r *reads) get(ctx context.Context, key string) ([]byte, error) {
 	return b.values[b.at[key]], nil
 }
 
-// join returns the batch that reads the key, and whether the caller has to have it carried.
-func (r *reads) join(key string) (b *batch, carry bool) {
+// join returns the batch that reads the key. If the caller is its first, the caller starts it.
+func (r *reads) join(key string) (b *batch, first bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if b := r.open[key]; b != nil {
@@ -60,7 +60,7 @@ func (r *reads) join(key string) (b *batch, carry bool) {
 	}
 	if b = r.gathering; b == nil {
 		b = &batch{at: map[string]int{}, done: make(chan struct{})}
-		r.gathering, carry = b, true
+		r.gathering, first = b, true
 	}
 	b.at[key] = len(b.keys)
 	b.keys = append(b.keys, key)
@@ -68,12 +68,12 @@ func (r *reads) join(key string) (b *batch, carry bool) {
 	if len(b.keys) == largestBatch {
 		r.gathering = nil
 	}
-	return b, carry
+	return b, first
 }
 
-// carry waits for a slot, closes the batch to more keys, and reads it.
-func (r *reads) carry(ctx context.Context, b *batch) {
-	r.slots <- struct{}{} // fetch has its own time limit, so this has one too
+// run waits for a slot, closes the batch for more keys, and reads it.
+func (r *reads) run(ctx context.Context, b *batch) {
+	r.slots <- struct{}{} // bounded: fetch has a time limit
 	r.mu.Lock()
 	if r.gathering == b {
 		r.gathering = nil

@@ -10,18 +10,18 @@ import (
 	"testing/synctest"
 )
 
-// slowStore answers when it is told to.
+// slowStore replies when the test sends to reply.
 type slowStore struct {
-	mu     sync.Mutex
-	asked  [][]string
-	answer chan error
+	mu    sync.Mutex
+	calls [][]string
+	reply chan error
 }
 
 func (s *slowStore) fetch(_ context.Context, keys []string) ([][]byte, error) {
 	s.mu.Lock()
-	s.asked = append(s.asked, slices.Clone(keys))
+	s.calls = append(s.calls, slices.Clone(keys))
 	s.mu.Unlock()
-	if err := <-s.answer; err != nil {
+	if err := <-s.reply; err != nil {
 		return nil, err
 	}
 	values := make([][]byte, len(keys))
@@ -35,7 +35,7 @@ func (s *slowStore) fetch(_ context.Context, keys []string) ([][]byte, error) {
 
 func TestOneKeyIsReadOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := &slowStore{answer: make(chan error)}
+		store := &slowStore{reply: make(chan error)}
 		r := newReads(1, store.fetch)
 		var all sync.WaitGroup
 		for range 100 {
@@ -46,20 +46,20 @@ func TestOneKeyIsReadOnce(t *testing.T) {
 			})
 		}
 		synctest.Wait()
-		store.answer <- nil
+		store.reply <- nil
 		all.Wait()
-		if len(store.asked) != 1 {
-			t.Errorf("asked %d times: %v, want once", len(store.asked), store.asked)
+		if len(store.calls) != 1 {
+			t.Errorf("%d reads: %v, want one", len(store.calls), store.calls)
 		}
-		if len(r.open) != 0 || r.gathering != nil || len(r.slots) != 0 {
-			t.Errorf("left over: %d open, gathering %v, %d slots", len(r.open), r.gathering, len(r.slots))
+		if len(r.open)+len(r.slots) != 0 || r.gathering != nil {
+			t.Errorf("after the reads: %d open, gathering %v, %d slots; want none", len(r.open), r.gathering, len(r.slots))
 		}
 	})
 }
 
 func TestKeysAreReadTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := &slowStore{answer: make(chan error)}
+		store := &slowStore{reply: make(chan error)}
 		r := newReads(1, store.fetch)
 		var all sync.WaitGroup
 		ask := func(key, want string) {
@@ -77,11 +77,11 @@ func TestKeysAreReadTogether(t *testing.T) {
 		ask("none", "")
 		synctest.Wait()
 		for range 3 {
-			store.answer <- nil
+			store.reply <- nil
 		}
 		all.Wait()
 		var sizes []int
-		for _, keys := range store.asked {
+		for _, keys := range store.calls {
 			sizes = append(sizes, len(keys))
 		}
 		slices.Sort(sizes)
@@ -91,39 +91,37 @@ func TestKeysAreReadTogether(t *testing.T) {
 	})
 }
 
-func TestWhoLeavesCutsNobodyShort(t *testing.T) {
+func TestACallerThatLeavesDoesNotEndTheRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := &slowStore{answer: make(chan error)}
+		store := &slowStore{reply: make(chan error)}
 		r := newReads(1, store.fetch)
 		ctx, leave := context.WithCancel(t.Context())
-		carrier, waiter, leaver := make(chan error, 1), make(chan error, 1), make(chan error, 1)
+		first, waiter, leaver := make(chan error, 1), make(chan error, 1), make(chan error, 1)
 		get := func(ctx context.Context, to chan error) {
 			_, err := r.get(ctx, "a")
 			to <- err
 		}
-		go get(ctx, carrier)
+		go get(ctx, first)
 		synctest.Wait()
 		go get(t.Context(), waiter)
 		go get(ctx, leaver)
 		synctest.Wait()
 		leave()
 		if err := <-leaver; !errors.Is(err, context.Canceled) {
-			t.Errorf("who left: %v, want context.Canceled", err)
+			t.Errorf("the caller that left: %v, want context.Canceled", err)
 		}
-		store.answer <- nil
+		store.reply <- nil
 		if err := <-waiter; err != nil {
-			t.Errorf("who stayed: %v", err)
+			t.Errorf("the caller that stayed: %v", err)
 		}
-		<-carrier
+		<-first
 
-		away := errors.New("away")
+		failure := errors.New("unavailable")
 		go get(t.Context(), waiter)
 		synctest.Wait()
-		store.answer <- away
-		if err := <-waiter; !errors.Is(err, away) {
-			t.Errorf("a read that failed: %v", err)
+		store.reply <- failure
+		if err := <-waiter; !errors.Is(err, failure) {
+			t.Errorf("a read that failed: %v, want %v", err, failure)
 		}
 	})
 }
-
-// A session that is ended while a read of it is under way doesn't come back with that read.

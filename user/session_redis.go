@@ -17,20 +17,20 @@ import (
 const (
 	redisTimeout = 500 * time.Millisecond // to connect, to read, to write
 	bulkTimeout  = 10 * time.Second       // the same, where no buyer waits
-	redisConns   = 8                      // reads go together, so few are enough
-	redisRest    = 500 * time.Millisecond // how long it is left alone after failing three times running
+	redisConns   = 8                      // reads are combined, so a few are enough
+	breakerPause = 500 * time.Millisecond // without a call to Redis, after three failures in a row
 )
 
-// remote is the Redis that has the sessions. Every use goes through a breaker: while Redis is away, callers learn it at
-// once and not after a timeout each.
+// remote is the Redis that has the sessions. Every call goes through a breaker: while Redis is
+// unavailable, a call fails at once and not after a timeout.
 type remote struct {
 	pool    *redis.Pool
-	bulk    func(context.Context) (redis.Conn, error) // a patient connection, for much at once
+	bulk    func(context.Context) (redis.Conn, error) // a connection with a longer timeout, for many commands
 	store   *redisstore.RedisStore
 	breaker *gobreaker.CircuitBreaker[struct{}]
 }
 
-// newRemote checks the address and connects to nothing yet.
+// newRemote checks the address. It does not connect yet.
 func newRemote(address string) (*remote, error) {
 	dial, err := dialer(address, redisTimeout)
 	if err != nil {
@@ -60,13 +60,13 @@ func newRemote(address string) (*remote, error) {
 		store: redisstore.NewWithPrefix(pool, sessionPrefix),
 		breaker: gobreaker.NewCircuitBreaker[struct{}](gobreaker.Settings{
 			Name:        "sessions",
-			Timeout:     redisRest,
+			Timeout:     breakerPause,
 			ReadyToTrip: func(c gobreaker.Counts) bool { return c.ConsecutiveFailures >= 3 },
 		}),
 	}, nil
 }
 
-// try runs one piece of work against Redis, or refuses to while Redis is away.
+// try runs work, which calls Redis. While Redis is unavailable, it returns an error at once.
 func (r *remote) try(doing string, work func() error) error {
 	_, err := r.breaker.Execute(func() (struct{}, error) { return struct{}{}, work() })
 	if err != nil {
@@ -75,7 +75,7 @@ func (r *remote) try(doing string, work func() error) error {
 	return nil
 }
 
-// with is try with a connection. A caller who leaves doesn't cut the work short; its own limits do.
+// with calls try with a connection. Work does not end with ctx; it has a time limit of its own.
 func (r *remote) with(ctx context.Context, doing string, work func(redis.Conn) error) error {
 	return r.try(doing, func() error {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*redisTimeout)
@@ -89,7 +89,7 @@ func (r *remote) with(ctx context.Context, doing string, work func(redis.Conn) e
 	})
 }
 
-// records reads many sessions in one round trip; one that isn't there is nil.
+// records reads many sessions in one round trip. A missing session is nil.
 func (r *remote) records(ctx context.Context, tokens []string) (records [][]byte, err error) {
 	keys := make([]any, len(tokens))
 	for i, token := range tokens {
@@ -105,7 +105,7 @@ func (r *remote) records(ctx context.Context, tokens []string) (records [][]byte
 	return records, err
 }
 
-// dialer reads redis://, rediss:// and unix:// addresses (unix://:password@/path?db=1).
+// dialer parses redis://, rediss:// and unix:// addresses (unix://:password@/path?db=1).
 func dialer(address string, timeout time.Duration) (func(context.Context) (redis.Conn, error), error) {
 	options := []redis.DialOption{
 		redis.DialConnectTimeout(timeout), redis.DialTLSHandshakeTimeout(timeout),
@@ -127,7 +127,7 @@ func dialer(address string, timeout time.Duration) (func(context.Context) (redis
 		password, _ := u.User.Password()
 		db, err := strconv.Atoi(u.Query().Get("db"))
 		if err != nil && u.Query().Has("db") {
-			return nil, fmt.Errorf("database %q of a Redis address is no number", u.Query().Get("db"))
+			return nil, fmt.Errorf("database %q of a Redis address is not a number", u.Query().Get("db"))
 		}
 		options = append(options,
 			redis.DialUsername(u.User.Username()), redis.DialPassword(password), redis.DialDatabase(db))

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 
 	"miaosha/seckill/sandbox/sandboxtest"
@@ -18,14 +19,14 @@ var (
 	admin = User{ID: 8, Phone: "13800000002", Role: RoleAdmin}
 )
 
-// clock is a time that goes on only when a test says so.
+// clock is a clock that only the test moves.
 type clock struct{ ahead time.Duration }
 
 func (c *clock) now() time.Time { return start.Add(c.ahead) }
 
 var start = time.Now()
 
-// newSessions is one process's Sessions on a Redis, and its clock.
+// newSessions returns the Sessions of one process on a Redis, and their clock.
 func newSessions(t testing.TB, url string) (*Sessions, *clock) {
 	t.Helper()
 	s, err := NewSessions(url, lifetime)
@@ -51,18 +52,18 @@ func logIn(t testing.TB, s *Sessions, u User) string {
 	return token
 }
 
-// expect fails the test unless the token is u's; User{} is for nobody's.
+// expect fails the test unless the token is of user u; User{} means no session.
 func expect(t testing.TB, what string, s *Sessions, token string, u User) {
 	t.Helper()
-	who, err := s.Get(t.Context(), token)
+	session, err := s.Get(t.Context(), token)
 	if u == (User{}) {
-		if !errors.Is(err, ErrNoSession) || who != (Session{}) {
-			t.Errorf("%s: %+v, %v; want ErrNoSession", what, who, err)
+		if !errors.Is(err, ErrNoSession) || session != (Session{}) {
+			t.Errorf("%s: %+v, %v; want ErrNoSession", what, session, err)
 		}
 		return
 	}
-	if err != nil || who != (Session{u.ID, u.Role}) {
-		t.Errorf("%s: %+v, %v; want user %d", what, who, err, u.ID)
+	if err != nil || session != (Session{u.ID, u.Role}) {
+		t.Errorf("%s: %+v, %v; want user %d", what, session, err, u.ID)
 	}
 }
 
@@ -82,28 +83,28 @@ func TestSessions(t *testing.T) {
 	expect(t, "buyer", s, token, buyer)
 	expect(t, "administrator", s, other, admin)
 	if again := logIn(t, s, buyer); again == token {
-		t.Error("two log-ins have one token")
+		t.Error("two log-ins have the same token")
 	}
 	if err := s.End(t.Context(), token); err != nil {
 		t.Fatal(err)
 	}
 	expect(t, "after log-out", s, token, User{})
-	expect(t, "another's log-out", s, other, admin)
+	expect(t, "another user, after the log-out", s, other, admin)
 	if err := s.End(t.Context(), token); err != nil {
 		t.Errorf("a second log-out: %v", err)
 	}
 }
 
-func TestTokensThatAreNone(t *testing.T) {
-	s, _ := newSessions(t, "redis://127.0.0.1:1") // nobody answers there: what asks gets a fault
+func TestMalformedTokensAreRefused(t *testing.T) {
+	s, _ := newSessions(t, "redis://127.0.0.1:1") // no Redis is there: a read is a fault
 	for _, token := range []string{"", "x", strings.Repeat("a", 42), strings.Repeat("a", 44), strings.Repeat("a", 42) + "=", strings.Repeat("a", 42) + "\x00"} {
 		expect(t, token, s, token, User{})
 		if err := s.End(t.Context(), token); err != nil {
 			t.Errorf("End(%q): %v", token, err)
 		}
 	}
-	if _, err := s.Get(t.Context(), strings.Repeat("a", 43)); !errors.Is(err, ErrAway) {
-		t.Errorf("well-formed token: %v, want ErrAway", err)
+	if _, err := s.Get(t.Context(), strings.Repeat("a", 43)); !errors.Is(err, ErrUnavailable) {
+		t.Errorf("a well-formed token: %v, want ErrUnavailable", err)
 	}
 }
 
@@ -114,8 +115,8 @@ func TestASessionExpires(t *testing.T) {
 	clock.ahead += lifetime - time.Minute
 	expect(t, "a minute before", s, token, buyer)
 	clock.ahead += 2 * time.Minute
-	expect(t, "in time", s, token, User{}) // from Redis, whose clock still has it
-	// The record and its index go by themselves.
+	expect(t, "a minute after", s, token, User{}) // Redis still has it, by its own clock
+	// The record and its index expire in Redis.
 	rdb := client(t, url)
 	for _, key := range []string{sessionPrefix + hashed(token), indexKey(buyer.ID)} {
 		if ttl := rdb.PTTL(t.Context(), key).Val(); ttl <= lifetime-time.Minute || ttl > lifetime {
@@ -131,10 +132,13 @@ func TestRedisHasNoTokens(t *testing.T) {
 	rdb := client(t, url)
 	keys := rdb.Keys(t.Context(), "*").Val()
 	members := rdb.ZRange(t.Context(), indexKey(buyer.ID), 0, -1).Val()
-	if len(keys) != 2 || len(members) != 1 || strings.Contains(strings.Join(append(keys, members...), " "), token) {
-		t.Errorf("Redis has %v and %v for token %s", keys, members, token)
+	if len(keys) != 2 || len(members) != 1 {
+		t.Fatalf("Redis has the keys %v and the index %v, want 2 and 1", keys, members)
 	}
-	expect(t, "the hash as a token", s, members[0], User{})
+	if strings.Contains(strings.Join(append(keys, members...), " "), token) {
+		t.Errorf("Redis has the token %s: %v and %v", token, keys, members)
+	}
+	expect(t, "the hash used as a token", s, members[0], User{})
 }
 
 func TestARecordOfAnotherVersionIsNoSession(t *testing.T) {
@@ -142,23 +146,90 @@ func TestARecordOfAnotherVersionIsNoSession(t *testing.T) {
 	s, _ := newSessions(t, url)
 	token := newToken()
 	client(t, url).Set(t.Context(), sessionPrefix+hashed(token), "gob of old", time.Hour)
-	expect(t, "foreign record", s, token, User{})
+	expect(t, "a record of another version", s, token, User{})
 }
 
 func TestNewSessionsRefuses(t *testing.T) {
 	for _, url := range []string{"", "http://127.0.0.1", "redis://a:1,redis://b:1", "redis://:pass%zz@a", "unix:///x?db=y"} {
 		if _, err := NewSessions(url, lifetime); err == nil {
-			t.Errorf("NewSessions(%q) went well", url)
+			t.Errorf("NewSessions(%q) returned no error", url)
 		} else if strings.Contains(err.Error(), "pass") {
-			t.Errorf("NewSessions(%q) tells the password: %v", url, err)
+			t.Errorf("NewSessions(%q): the error has the password: %v", url, err)
 		}
 	}
 	if _, err := NewSessions("redis://127.0.0.1", 0); err == nil {
-		t.Error("a lifetime of nothing went well")
+		t.Error("NewSessions with a lifetime of 0 returned no error")
 	}
 }
 
-// client looks at what Sessions left in its Redis.
+func TestSessionsWhileRedisIsUnavailable(t *testing.T) {
+	rdb := miniredis.RunT(t)
+	s, clock := newSessions(t, "redis://"+rdb.Addr())
+	seen, unseen, ended := logIn(t, s, buyer), logIn(t, s, buyer), logIn(t, s, buyer)
+	expect(t, "before", s, seen, buyer)
+	if err := s.End(t.Context(), ended); err != nil {
+		t.Fatal(err)
+	}
+	rdb.Close()
+
+	for range 5 {
+		clock.ahead += freshFor
+		expect(t, "with a copy", s, seen, buyer)
+	}
+	expect(t, "an ended session", s, ended, User{})
+	for range 5 {
+		if _, err := s.Get(t.Context(), unseen); !errors.Is(err, ErrUnavailable) || errors.Is(err, ErrNoSession) {
+			t.Errorf("without a copy: %v, want ErrUnavailable", err)
+		}
+	}
+	if _, _, err := s.Start(t.Context(), admin); !errors.Is(err, ErrUnavailable) {
+		t.Errorf("Start: %v, want ErrUnavailable", err)
+	}
+	if err := s.EndAll(t.Context(), buyer.ID, ""); !errors.Is(err, ErrUnavailable) {
+		t.Errorf("EndAll: %v, want ErrUnavailable", err)
+	}
+	if err := s.End(t.Context(), seen); !errors.Is(err, ErrUnavailable) {
+		t.Errorf("End: %v, want ErrUnavailable", err)
+	}
+	clock.ahead += staleFor
+	if _, err := s.Get(t.Context(), seen); !errors.Is(err, ErrUnavailable) {
+		t.Errorf("with a copy that is ten minutes old: %v, want ErrUnavailable", err)
+	}
+
+	restart(t, rdb, s)
+	expect(t, "after the restart", s, seen, buyer)
+	expect(t, "after the restart, without a copy", s, unseen, buyer)
+}
+
+// restart restarts Redis and waits until Sessions can read from it.
+func restart(t *testing.T, rdb *miniredis.Miniredis, s *Sessions) {
+	t.Helper()
+	if err := rdb.Restart(); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(10 * time.Second); ; {
+		_, err := s.copies.remote.records(t.Context(), []string{"any"})
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("10 s after the restart of Redis: %v", err)
+		}
+	}
+}
+
+func TestASessionExpiresWhileRedisIsUnavailable(t *testing.T) {
+	rdb := miniredis.RunT(t)
+	s, clock := newSessions(t, "redis://"+rdb.Addr())
+	token := logIn(t, s, buyer)
+	clock.ahead += lifetime - time.Minute
+	expect(t, "a minute before", s, token, buyer)
+	rdb.Close()
+	clock.ahead += 2 * time.Minute
+	expect(t, "a minute after", s, token, User{})
+}
+
+// client returns a client of a Redis, to read what Sessions wrote.
 func client(t *testing.T, url string) *redis.Client {
 	t.Helper()
 	options, err := redis.ParseURL(url)
@@ -168,4 +239,24 @@ func client(t *testing.T, url string) *redis.Client {
 	rdb := redis.NewClient(options)
 	t.Cleanup(func() { rdb.Close() })
 	return rdb
+}
+
+// BenchmarkSession measures Get with a copy in this process, and without one, which takes a round
+// trip.
+func BenchmarkSession(b *testing.B) {
+	for name, forget := range map[string]bool{"kept": false, "read": true} {
+		b.Run(name, func(b *testing.B) {
+			s, _ := newSessions(b, sandboxtest.RedisURL(b))
+			token := logIn(b, s, buyer)
+			b.ReportAllocs()
+			for b.Loop() {
+				if forget {
+					s.copies.entries.Invalidate(hashed(token))
+				}
+				if session, err := s.Get(b.Context(), token); err != nil || session.UserID != buyer.ID {
+					b.Fatal(session, err)
+				}
+			}
+		})
+	}
 }

@@ -1,13 +1,14 @@
-// Package user knows who somebody is: accounts, one-time codes, passwords, sessions, roles.
+// Package user identifies users: accounts, one-time codes, passwords, sessions, roles.
 //
-// What is true: an account is a row of users, and only Postgres decides who owns a phone number. A code, a limit and a
-// session live in Redis and may be lost with it; the worst that follows is that somebody asks again or logs in again.
-// A password is kept as argon2id and nothing weaker is ever written; accounts of the older systems bring an MD5 that
-// their first log-in replaces. Log-in takes the same time whether the account exists or not, and says the same.
+// What is true: an account is a row of users, and only Postgres decides which account has a phone
+// number. A code, a limit and a session are in Redis and may be lost with it; then a user has to
+// ask for a new code or log in again. A password is stored as argon2id, never as anything weaker;
+// accounts of the older systems have an MD5 until their first log-in replaces it. Log-in takes the
+// same time and returns the same error whether the account exists or not.
 //
-// Who wins: of two that register one phone, the insert that comes first; of two that use one code, the script that
-// runs first; of two changes of one password, the update that still finds the old hash. Ending sessions takes effect
-// at once in this process and within two seconds in every other.
+// Who wins: of two registrations of one phone, the insert that comes first; of two uses of one
+// code, the script that runs first; of two changes of one password, the update that still finds the
+// old hash. Ended sessions end at once in this process and within two seconds in every other.
 package user
 
 import (
@@ -30,7 +31,7 @@ const (
 	RoleAdmin = "admin"
 )
 
-// User is an account as the rest of the house sees it.
+// User is an account, without the columns that only this package may see.
 type User struct {
 	ID       int64
 	Phone    string
@@ -38,7 +39,7 @@ type User struct {
 	Role     string // RoleBuyer or RoleAdmin
 }
 
-// Config is what an operator may set.
+// Config has the settings of accounts.
 type Config struct {
 	SMS        string `name:"sms" env:"MIAOSHA_SMS" enum:"console,off" default:"console" help:"How one-time codes are sent: console prints them, off refuses to."`
 	LegacySalt string `name:"legacy-salt" env:"MIAOSHA_LEGACY_SALT" help:"Fixed salt of accounts brought from the older systems."`
@@ -47,7 +48,7 @@ type Config struct {
 	Console io.Writer `kong:"-"`
 }
 
-// Validate reports the first setting that can't be used.
+// Validate returns an error if SMS is unknown.
 func (c Config) Validate() error {
 	if c.SMS != "console" && c.SMS != "off" {
 		return fmt.Errorf("sms: %q is neither console nor off", c.SMS)
@@ -55,7 +56,7 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// Store is the accounts. It is safe for concurrent use and owns no goroutine.
+// Store manages accounts. It is safe for concurrent use and starts no goroutine.
 type Store struct {
 	db     *pgxpool.Pool
 	codes  *codes
@@ -65,8 +66,9 @@ type Store struct {
 	log    *slog.Logger
 }
 
-// New makes a Store on a database that has the schema. The secret signs one-time codes; it is at least 32 bytes and
-// the same in every process. rdb holds codes and limits: any Redis that all processes share.
+// New returns a Store on a database that has the schema. The secret signs one-time codes; it has at
+// least 32 bytes and is the same in every process. rdb keeps codes and limits: it may be any Redis
+// that all processes share.
 func New(db *pgxpool.Pool, rdb redis.UniversalClient, secret []byte, cfg Config, log *slog.Logger) *Store {
 	if cfg.Console == nil {
 		cfg.Console = os.Stderr
@@ -83,13 +85,10 @@ func New(db *pgxpool.Pool, rdb redis.UniversalClient, secret []byte, cfg Config,
 
 // ByID returns the account, or ErrNotFound.
 func (s *Store) ByID(ctx context.Context, id int64) (User, error) {
-	rows, err := s.db.Query(ctx, `
+	rows, _ := s.db.Query(ctx, `
 		select id, phone, nickname, role
 		from   users
 		where  id = $1`, id)
-	if err != nil {
-		return User{}, fault(err, "read user %d", id)
-	}
 	u, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[User])
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):

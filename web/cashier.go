@@ -21,16 +21,18 @@ import (
 	"miaosha/order"
 )
 
-// noticeLife is how far a notice's timestamp may be from now: an old one that somebody caught can't be sent again.
+// noticeLife bounds the difference between a notice's timestamp and now. It stops a stranger who
+// replays an old notice.
 const noticeLife = 5 * time.Minute
 
-// notice is what a payment provider tells of a capture. Amount in fen.
+// notice is a payment provider's message about a capture. The amount is in fen.
 type notice struct {
 	OrderID     string `json:"order_id"`
 	Amount      int64  `json:"amount"`
-	ProviderRef string `json:"provider_ref"` // the provider's own name for the capture, 1 to 128 bytes
+	ProviderRef string `json:"provider_ref"` // the provider's id of the capture, 1 to 128 bytes
 }
 
+// validate returns the id of the order, or a fieldError.
 func (n notice) validate() (order uuid.UUID, err error) {
 	if order, err = uuid.Parse(n.OrderID); err != nil {
 		return order, fieldError{field: "order_id"}
@@ -44,7 +46,8 @@ func (n notice) validate() (order uuid.UUID, err error) {
 	return order, nil
 }
 
-// signNotice is hex(HMAC-SHA-256(key, timestamp + "." + body)), the timestamp in seconds since 1970.
+// signNotice returns hex(HMAC-SHA-256(key, timestamp + "." + body)). The timestamp is in seconds since
+// 1970.
 func signNotice(key []byte, timestamp string, body []byte) string {
 	mac := hmac.New(sha256.New, key)
 	mac.Write([]byte(timestamp + "."))
@@ -52,44 +55,50 @@ func signNotice(key []byte, timestamp string, body []byte) string {
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
-// verifyNotice gives errForbidden for a notice that is not the provider's, or not of the minutes around now by
-// any of the clocks: paying must go on though Redis's, which is the shop's, is wrong, or this machine's.
+// verifyNotice returns errForbidden if the signature is wrong, or if the timestamp is more than
+// noticeLife from all the clocks. One clock that is right is enough: payments must work while Redis's
+// clock, or this machine's, is wrong.
 func verifyNotice(key []byte, timestamp, signature string, body []byte, clocks ...time.Time) error {
 	if !hmac.Equal([]byte(signNotice(key, timestamp, body)), []byte(signature)) {
 		return fmt.Errorf("%w: wrong signature", errForbidden)
 	}
 	at, err := strconv.ParseInt(timestamp, 10, 64)
 	if err != nil || !slices.ContainsFunc(clocks, func(now time.Time) bool { return now.Sub(time.Unix(at, 0)).Abs() <= noticeLife }) {
-		return fmt.Errorf("%w: timestamp %q is not of now", errForbidden, timestamp)
+		return fmt.Errorf("%w: timestamp %q is too far from now", errForbidden, timestamp)
 	}
 	return nil
 }
 
-// cashier is the sandbox's payment provider. It takes no money, and knows the shop only as an outside one would: it
-// tells it of a capture over HTTP, with a signature.
+// cashier is the sandbox's payment provider. It takes no money. Like an outside provider it sends the
+// shop a signed notice of each capture over HTTP.
 type cashier struct {
 	url    string
 	key    []byte
-	now    func() time.Time // the shop's clock, which is right where this machine's may not be
+	now    func() time.Time // the shop's clock; this machine's may be wrong
 	client http.Client
 }
 
 func newCashier(self string, key []byte, now func() time.Time) *cashier {
-	// The shop's own address is on this machine and its certificate is for another name; the signature is what counts.
+	// The shop is on this machine, and its certificate is for another name. The notice's signature
+	// protects it.
 	t := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, MaxIdleConnsPerHost: 32}
 	return &cashier{url: self + "/api/payments/notify", key: key, now: now, client: http.Client{Transport: t, Timeout: 10 * time.Second}}
 }
 
-// confirm captures the payment and gives what the shop answered: its data. The payment's id is the reference, so
-// confirming twice is one capture.
+// confirm captures the payment and returns the data of the shop's answer. The reference is the
+// payment's id, so a second confirm is the same capture. A payment that was declined is
+// order.ErrWrongStatus.
 func (c *cashier) confirm(ctx context.Context, p order.Payment) ([]byte, error) {
+	if p.Status == "declined" {
+		return nil, order.ErrWrongStatus
+	}
 	raw, err := json.Marshal(notice{OrderID: p.OrderID.String(), Amount: p.Amount, ProviderRef: "sandbox-" + p.ID.String()})
 	if err != nil {
-		return nil, fmt.Errorf("write a notice: %w", err)
+		return nil, fmt.Errorf("make a notice: %w", err)
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url, bytes.NewReader(raw))
 	if err != nil {
-		return nil, fmt.Errorf("write a notice: %w", err)
+		return nil, fmt.Errorf("make a notice: %w", err)
 	}
 	now := strconv.FormatInt(c.now().Unix(), 10)
 	req.Header.Set("Content-Type", "application/json")
@@ -110,9 +119,9 @@ func (c *cashier) confirm(ctx context.Context, p order.Payment) ([]byte, error) 
 	}
 	if err := json.Unmarshal(answer, &out); err != nil || resp.StatusCode != 200 {
 		if resp.StatusCode == http.StatusServiceUnavailable {
-			return nil, context.DeadlineExceeded // the shop is away: try again
+			return nil, context.DeadlineExceeded // writeError answers busy: try again
 		}
-		return nil, errors.Join(err, fmt.Errorf("notify the shop: it answered %s %s", resp.Status, out.Code))
+		return nil, errors.Join(err, fmt.Errorf("notify the shop: the answer is %s %s", resp.Status, out.Code))
 	}
 	return out.Data, nil
 }

@@ -20,7 +20,7 @@ import (
 	"miaosha/user"
 )
 
-// Refusals of the face itself.
+// Refusals of the HTTP layer itself.
 var (
 	errBadRequest  = errors.New("web: bad request")
 	errNotLoggedIn = errors.New("web: not logged in")
@@ -31,22 +31,22 @@ var (
 	errMediaType   = errors.New("web: not application/json")
 )
 
-// fieldError is a bad request that can name its field.
+// fieldError is a bad request in a field that has a name.
 type fieldError struct{ field, reason string }
 
 func (e fieldError) Error() string   { return "web: bad field " + e.field }
 func (e fieldError) Is(t error) bool { return t == errBadRequest }
 
-// refusal is what a caller is told of an error.
+// refusal is the answer to an error that the shop expects.
 type refusal struct {
 	err    error
 	status int
 	code   string
 	zh, en string
-	bodies [2][]byte // in Chinese and in English, made once
+	bodies [2][]byte // in Chinese and in English, made at the start
 }
 
-// refusals is the one table from error to status and code. The first that matches wins.
+// refusals maps errors to statuses and codes. The first match counts.
 var refusals = []refusal{
 	{err: errBadRequest, status: 400, code: "bad_request", zh: "请求有误", en: "The request is malformed"},
 	{err: order.ErrWrongAmount, status: 400, code: "bad_request", zh: "金额与订单不符", en: "The amount is not the order's price"},
@@ -87,11 +87,13 @@ func init() {
 	}
 }
 
-// retrySoon is a little apart, so that those who were told so don't come back as one.
+// retrySoon are two values of Retry-After. A random one is sent, so that refused callers don't all come
+// back at once.
 var retrySoon = [][]string{{"1"}, {"2"}}
 
-// writeError answers with a refusal, or with internal and an id that the log has too. The refusals of a rush are answered
-// from prepared bytes.
+// writeError answers with the refusal of err. For any other error it answers internal with an id, and
+// logs the error under that id. The first loop is for speed: a crowd gets these refusals as bytes that
+// are ready.
 func (s *Server) writeError(w http.ResponseWriter, r *http.Request, err error) {
 	for i := range refusals {
 		if f := &refusals[i]; err == f.err {
@@ -108,10 +110,10 @@ func (s *Server) writeError(w http.ResponseWriter, r *http.Request, err error) {
 		refuse(w, r, 403, "not_started", "还没有开始", "Not started yet", map[string]any{"starts_in_ms": max(1, early.In.Milliseconds())})
 		return
 	case errors.As(err, &tooMany):
-		refuseFor(w, r, tooMany.RetryAfter)
+		refuseTooMany(w, r, tooMany.RetryAfter)
 		return
 	case errors.As(err, &tooOften):
-		refuseFor(w, r, tooOften.RetryAfter)
+		refuseTooMany(w, r, tooOften.RetryAfter)
 		return
 	case errors.As(err, &field):
 		more := map[string]any{"field": field.field}
@@ -121,24 +123,24 @@ func (s *Server) writeError(w http.ResponseWriter, r *http.Request, err error) {
 		refuse(w, r, 400, "bad_request", "请求有误", "The request is malformed", more)
 		return
 	case r.Context().Err() != nil && errors.Is(err, context.Canceled):
-		return // the caller is gone
+		return // the client has closed the connection
 	}
 	if f := refusalOf(err); f != nil {
 		f.write(w, r)
 		return
 	}
-	if isAway(err) {
-		s.faults.Do(func() { s.Log.Error("a store is away", "path", pathOf(r), "err", err) })
+	if isUnavailable(err) {
+		s.faults.Do(func() { s.Log.Error("a store is unavailable", "path", routePattern(r), "err", err) })
 		s.writeError(w, r, seckill.ErrBusy)
 		return
 	}
 	id := uuid.NewString()
-	s.Log.Error("internal error", "id", id, "method", r.Method, "path", pathOf(r), "err", err)
-	zh, en := broken(id)
+	s.Log.Error("internal error", "id", id, "method", r.Method, "path", routePattern(r), "err", err)
+	zh, en := internalMsg(id)
 	refuse(w, r, 500, "internal", zh, en, map[string]any{"id": id})
 }
 
-// refusalOf finds the refusal that an error is, nil if it is none of the table's.
+// refusalOf returns the refusal of err in the table, or nil.
 func refusalOf(err error) *refusal {
 	for i := range refusals {
 		if f := &refusals[i]; errors.Is(err, f.err) {
@@ -148,10 +150,11 @@ func refusalOf(err error) *refusal {
 	return nil
 }
 
-// tell gives code and message of an error that is part of an answer: a refusal's, or internal with the id that the log has.
-func tell(r *http.Request, err error, id string) (code, msg string) {
+// codeAndMsg returns the code and message of an error that is part of an answer. If it is no refusal,
+// that is internal with the id under which the error is logged.
+func codeAndMsg(r *http.Request, err error, id string) (code, msg string) {
 	code = "internal"
-	zh, en := broken(id)
+	zh, en := internalMsg(id)
 	if f := refusalOf(err); f != nil {
 		code, zh, en = f.code, f.zh, f.en
 	}
@@ -161,7 +164,7 @@ func tell(r *http.Request, err error, id string) (code, msg string) {
 	return code, en
 }
 
-func broken(id string) (zh, en string) {
+func internalMsg(id string) (zh, en string) {
 	return "系统出错，编号 " + id, "Something broke, its number is " + id
 }
 
@@ -176,12 +179,12 @@ func (f *refusal) write(w http.ResponseWriter, r *http.Request) {
 	writeRefusal(w, f.status, body)
 }
 
-func refuseFor(w http.ResponseWriter, r *http.Request, wait time.Duration) {
+func refuseTooMany(w http.ResponseWriter, r *http.Request, wait time.Duration) {
 	w.Header().Set("Retry-After", strconv.Itoa(max(1, int(math.Ceil(wait.Seconds())))))
 	refuse(w, r, 429, "too_many", "太频繁了，请稍候再试", "Too many at once, please wait a moment", nil)
 }
 
-// refuse writes a refusal that says more than its code.
+// refuse writes a refusal with more fields than code and msg.
 func refuse(w http.ResponseWriter, r *http.Request, status int, code, zh, en string, more map[string]any) {
 	msg := en
 	if chinese(r) {
@@ -195,7 +198,7 @@ func refusalBody(code, msg string, more map[string]any) []byte {
 	maps.Copy(body, more)
 	b, err := json.Marshal(body)
 	if err != nil {
-		panic(fmt.Sprintf("a refusal that is not JSON: %v", err)) // strings and numbers of ours only
+		panic(fmt.Sprintf("encode a refusal: %v", err)) // impossible: it has strings and numbers only
 	}
 	return b
 }

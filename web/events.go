@@ -14,18 +14,18 @@ import (
 )
 
 const (
-	maxListeners = 10_000           // event streams at once
-	maxOfOne     = 5                // of them of one user
-	eventEvery   = time.Second      // how often what is left, and a result of another process, is looked for
-	eventLimit   = 10 * time.Second // for a listener to take an event
-	eventBeat    = 15               // looks without news until a sign of life is sent
+	maxStreams     = 10_000           // event streams at once
+	maxUserStreams = 5                // of one user
+	eventEvery     = time.Second      // between two looks at the units left, and at results which another process has settled
+	eventLimit     = 10 * time.Second // for a client to take an event
+	eventBeat      = 15               // looks without news until a comment is sent, to keep the connection open
 )
 
-// listen is the push beside the poll: a stream of `result` (as GET result gives it, whenever it changes) and `left`
-// (`{"left": 12}`). It goes on until the client leaves, the session ends or the server stops; a page closes it when it knows
-// enough.
-func (s *Server) listen(w http.ResponseWriter, r *http.Request, who user.Session) error {
-	id, err := number(r, goods.ErrNoSale)
+// saleEvents is the push beside the poll: a stream of `result` (the data of GET result, whenever it
+// changes) and `left` (`{"left": 12}`). It ends when the client leaves, the session ends or the server
+// stops. A page closes it when it has its final result.
+func (s *Server) saleEvents(w http.ResponseWriter, r *http.Request, session user.Session) error {
+	id, err := idParam(r, goods.ErrNoSale)
 	if err != nil {
 		return err
 	}
@@ -33,25 +33,26 @@ func (s *Server) listen(w http.ResponseWriter, r *http.Request, who user.Session
 	if err != nil {
 		return err
 	}
-	select {
-	case s.events <- struct{}{}:
-		defer func() { <-s.events }()
-	default:
-		return seckill.ErrBusy
+	if err := s.streams.add(session.UserID); err != nil {
+		return err
 	}
-	if !s.mine.enter(who.UserID) {
-		return seckill.TooManyError{RetryAfter: time.Second}
-	}
-	defer s.mine.leave(who.UserID)
-	news, stop := s.Rush.Watch(id, who.UserID)
+	defer s.streams.remove(session.UserID)
+	news, stop := s.Rush.Watch(id, session.UserID)
 	defer stop()
-	st, err := s.Rush.Result(r.Context(), id, who.UserID)
+	st, err := s.Rush.Result(r.Context(), id, session.UserID)
 	if err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
 	w.Header().Set("X-Accel-Buffering", "no")
 	out := stream{w: w, rc: http.NewResponseController(w)}
+	s.pushEvents(&out, r, sale, session.UserID, st, news)
+	return nil
+}
+
+// pushEvents writes events until the stream ends. st is the user's first result, later ones come from
+// news or from a look at each tick.
+func (s *Server) pushEvents(out *stream, r *http.Request, sale goods.Sale, userID int64, st seckill.Status, news <-chan seckill.Status) {
 	out.send("result", json.RawMessage(appendStatus(nil, "", st)))
 	tick := time.NewTicker(eventEvery)
 	defer tick.Stop()
@@ -63,20 +64,20 @@ func (s *Server) listen(w http.ResponseWriter, r *http.Request, who user.Session
 				Left int `json:"left"`
 			}{left})
 		}
-		var next seckill.Status
+		next := st
 		select {
 		case <-r.Context().Done():
-			return nil
+			return
 		case <-s.closing:
-			return nil
+			return
 		case next = <-news:
 		case <-tick.C:
 			if _, err := s.Sessions.Get(r.Context(), s.token(r)); errors.Is(err, user.ErrNoSession) {
-				return nil
+				return
 			}
-			if next = st; !st.Final() {
-				if next, err = s.Rush.Result(r.Context(), id, who.UserID); err != nil {
-					next = st // nothing is known: say nothing
+			if !st.Final() {
+				if result, err := s.Rush.Result(r.Context(), sale.ID, userID); err == nil {
+					next = result
 				}
 			}
 			if quiet++; quiet >= eventBeat {
@@ -89,34 +90,41 @@ func (s *Server) listen(w http.ResponseWriter, r *http.Request, who user.Session
 		}
 		st = next
 	}
+}
+
+// streamCounts counts the open streams, all of them and those of each user.
+type streamCounts struct {
+	mu     sync.Mutex
+	all    int
+	ofUser map[int64]int
+}
+
+// add counts one more stream. It returns seckill.ErrBusy if the shop has too many, and a
+// seckill.TooManyError if the user has.
+func (c *streamCounts) add(user int64) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.all >= maxStreams {
+		return seckill.ErrBusy
+	}
+	if c.ofUser[user] >= maxUserStreams {
+		return seckill.TooManyError{RetryAfter: time.Second}
+	}
+	c.all++
+	c.ofUser[user]++
 	return nil
 }
 
-// listeners counts each user's streams.
-type listeners struct {
-	mu sync.Mutex
-	of map[int64]int
-}
-
-func (l *listeners) enter(user int64) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.of[user] >= maxOfOne {
-		return false
-	}
-	l.of[user]++
-	return true
-}
-
-func (l *listeners) leave(user int64) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.of[user]--; l.of[user] == 0 {
-		delete(l.of, user)
+func (c *streamCounts) remove(user int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.all--
+	if c.ofUser[user]--; c.ofUser[user] == 0 {
+		delete(c.ofUser, user)
 	}
 }
 
-// stream writes server-sent events; after a first failure it writes nothing more.
+// stream writes server-sent events. After the first failure it writes nothing more.
 type stream struct {
 	w   http.ResponseWriter
 	rc  *http.ResponseController
@@ -134,12 +142,16 @@ func (s *stream) send(event string, data any) {
 
 func (s *stream) comment() { s.write(":\n\n") }
 
+// write sends text at once, or sets err.
 func (s *stream) write(text string) {
+	if s.err != nil {
+		return
+	}
+	s.err = s.rc.SetWriteDeadline(time.Now().Add(eventLimit))
 	if s.err == nil {
-		if s.err = s.rc.SetWriteDeadline(time.Now().Add(eventLimit)); s.err == nil {
-			if _, s.err = s.w.Write([]byte(text)); s.err == nil {
-				s.err = s.rc.Flush()
-			}
-		}
+		_, s.err = s.w.Write([]byte(text))
+	}
+	if s.err == nil {
+		s.err = s.rc.Flush()
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/go-chi/chi/v5"
 )
 
-// Routes lists the router's routes as "METHOD pattern". The shop they are of speaks to nobody.
+// Routes returns the routes of a shop without stores, as "METHOD pattern".
 func Routes() (routes []string, err error) {
 	s, err := New(Config{Rate: "off", IPRate: "off", TimeZone: "UTC", Cashier: "sandbox"}, Deps{}, "")
 	if err != nil {

@@ -30,7 +30,7 @@ import (
 
 const maxBody = 4 << 10
 
-// handle turns a handler that may fail into one of net/http's.
+// handle makes an http.HandlerFunc of a handler that returns an error.
 func (s *Server) handle(h func(http.ResponseWriter, *http.Request) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if err := h(w, r); err != nil {
@@ -39,19 +39,19 @@ func (s *Server) handle(h func(http.ResponseWriter, *http.Request) error) http.H
 	}
 }
 
-// encode gives {"code":"ok","data":...}.
+// encode returns {"code":"ok","data":...}.
 func encode(data any) ([]byte, error) {
 	b, err := json.Marshal(struct {
 		Code string `json:"code"`
 		Data any    `json:"data"`
 	}{"ok", data})
 	if err != nil {
-		return nil, fmt.Errorf("write an answer: %w", err)
+		return nil, fmt.Errorf("encode an answer: %w", err)
 	}
 	return b, nil
 }
 
-// ok answers with data.
+// ok writes an answer with data.
 func ok(w http.ResponseWriter, status int, data any) error {
 	b, err := encode(data)
 	if err != nil {
@@ -63,7 +63,7 @@ func ok(w http.ResponseWriter, status int, data any) error {
 	return nil
 }
 
-// okStatus is ok for what became of a ticket, without the detour by reflection.
+// okStatus is ok for the state of a ticket. It encodes without reflection, which is faster.
 func okStatus(w http.ResponseWriter, status int, ticket string, s seckill.Status) error {
 	b := append(make([]byte, 0, 256), `{"code":"ok","data":`...)
 	b = append(appendStatus(b, ticket, s), '}')
@@ -73,8 +73,8 @@ func okStatus(w http.ResponseWriter, status int, ticket string, s seckill.Status
 	return nil
 }
 
-// body reads the request's one JSON object into v: no field unknown or twice, nothing behind it, at most 4 KB. With optional a
-// request without a body is an empty object.
+// body reads the request's body into v: one JSON object of at most 4 KB, with known fields only, each
+// at most once, and nothing after it. If the body is optional, a missing one is an empty object.
 func body(w http.ResponseWriter, r *http.Request, v any, optional bool) error {
 	raw, err := rawBody(w, r)
 	if err != nil {
@@ -89,14 +89,14 @@ func body(w http.ResponseWriter, r *http.Request, v any, optional bool) error {
 	return decode(raw, v)
 }
 
-// noBody refuses a request that brings one where none is expected.
-func noBody(w http.ResponseWriter, r *http.Request) error {
+// refuseBody returns errBadRequest if the request has a body.
+func refuseBody(w http.ResponseWriter, r *http.Request) error {
 	if r.Body == http.NoBody {
 		return nil
 	}
 	raw, err := rawBody(w, r)
 	if err == nil && len(raw) > 0 {
-		err = fmt.Errorf("%w: a body where none is expected", errBadRequest)
+		err = fmt.Errorf("%w: the request has a body", errBadRequest)
 	}
 	return err
 }
@@ -112,14 +112,15 @@ func decode(raw []byte, v any) error {
 		return fmt.Errorf("%w: %v", errBadRequest, err)
 	}
 	if _, err := d.Token(); err != io.EOF {
-		return fmt.Errorf("%w: something follows the object", errBadRequest)
+		return fmt.Errorf("%w: data after the object", errBadRequest)
 	}
-	return exact(raw)
+	return checkExact(raw)
 }
 
-// exact refuses what Go's decoder lets pass: null for an object, a field twice or in other letters than ours, and bytes
-// that are no text in Postgres. The bodies are flat, but for lists of values.
-func exact(raw []byte) error {
+// checkExact refuses bodies that Go's decoder accepts: null instead of an object, a field that comes
+// twice or in capitals, and text that Postgres does not store. A value may be a list, but not an
+// object.
+func checkExact(raw []byte) error {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	if t, err := d.Token(); err != nil || t != json.Delim('{') || !utf8.Valid(raw) {
 		return fmt.Errorf("%w: not an object in UTF-8", errBadRequest)
@@ -128,24 +129,24 @@ func exact(raw []byte) error {
 		key, err := d.Token()
 		name, _ := key.(string)
 		if err != nil || seen[name] || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz_") != "" {
-			return fmt.Errorf("%w: a field twice, or in capitals", errBadRequest)
+			return fmt.Errorf("%w: a field comes twice, or in capitals", errBadRequest)
 		}
 		seen[name] = true
-		if !flat(d) {
+		if !readFlat(d) {
 			return fieldError{field: name}
 		}
 	}
 	return nil
 }
 
-// flat reads a value: one without a zero byte, or a list of such.
-func flat(d *json.Decoder) bool {
+// readFlat reads one value and reports whether it is a plain value or a list of plain values.
+func readFlat(d *json.Decoder) bool {
 	value, err := d.Token()
 	if value != json.Delim('[') {
-		return err == nil && plain(value)
+		return err == nil && isPlain(value)
 	}
 	for d.More() {
-		if value, err = d.Token(); err != nil || !plain(value) {
+		if value, err = d.Token(); err != nil || !isPlain(value) {
 			return false
 		}
 	}
@@ -153,7 +154,8 @@ func flat(d *json.Decoder) bool {
 	return err == nil
 }
 
-func plain(value json.Token) bool {
+// isPlain reports whether a value is no object and no list, and has no zero byte.
+func isPlain(value json.Token) bool {
 	text, _ := value.(string)
 	_, nested := value.(json.Delim)
 	return !nested && !strings.Contains(text, "\x00")
@@ -171,8 +173,8 @@ func rawBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	return raw, nil
 }
 
-// number reads the {id} of a sale's route. What can't be one is not found.
-func number(r *http.Request, missing error) (int64, error) {
+// idParam returns the {id} of a sale's route. If it cannot be an id, idParam returns the error missing.
+func idParam(r *http.Request, missing error) (int64, error) {
 	id, err := strconv.ParseInt(chi.URLParam(r, "id"), 10, 64)
 	if err != nil || id < 1 {
 		return 0, missing
@@ -180,8 +182,9 @@ func number(r *http.Request, missing error) (int64, error) {
 	return id, nil
 }
 
-// uid reads the {id} of an order's or payment's route. What can't be one is not found.
-func uid(r *http.Request, missing error) (uuid.UUID, error) {
+// uuidParam returns the {id} of an order's or payment's route. If it is no UUID, uuidParam returns the
+// error missing.
+func uuidParam(r *http.Request, missing error) (uuid.UUID, error) {
 	raw := chi.URLParam(r, "id")
 	id, err := uuid.Parse(raw)
 	if err != nil || len(raw) != 36 {
@@ -192,11 +195,11 @@ func uid(r *http.Request, missing error) (uuid.UUID, error) {
 
 var (
 	languages = language.NewMatcher([]language.Tag{language.Chinese, language.English})
-	// To match a header takes longer than to answer a buyer, and browsers have few of them.
+	// Matching a header takes longer than answering a buyer, and browsers send few different headers.
 	matched = otter.Must(&otter.Options[string, bool]{MaximumSize: 1000})
 )
 
-// chinese tells which of the two languages the caller would rather read.
+// chinese reports whether the client prefers Chinese to English.
 func chinese(r *http.Request) bool {
 	accept := r.Header.Get("Accept-Language")
 	if accept == "" {
@@ -213,7 +216,7 @@ func chinese(r *http.Request) bool {
 	return zh
 }
 
-// headers are on every answer, errors included.
+// headers sets the headers of every answer, errors included.
 func (s *Server) headers(next http.Handler) http.Handler {
 	const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; " +
 		"connect-src 'self'; font-src 'self'; manifest-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -230,12 +233,12 @@ func (s *Server) headers(next http.Handler) http.Handler {
 	})
 }
 
-// full answers who comes on a connection there is no room for.
-func (s *Server) full(w http.ResponseWriter, r *http.Request) {
+// answerBusy answers a request on a connection beyond the limit.
+func (s *Server) answerBusy(w http.ResponseWriter, r *http.Request) {
 	s.headers(s.handle(func(http.ResponseWriter, *http.Request) error { return seckill.ErrBusy })).ServeHTTP(w, r)
 }
 
-// private answers are kept by nobody.
+// private forbids every cache to store the answer.
 func private(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header()["Cache-Control"] = noStore
@@ -243,10 +246,10 @@ func private(next http.Handler) http.Handler {
 	})
 }
 
-// answerLimit is the time a request has: a store that hangs is told as busy, and holds up nobody for longer.
+// answerLimit is the time limit of a request. If a store hangs, the client hears busy after that time.
 const answerLimit = 3 * time.Second
 
-func inTime(next http.Handler) http.Handler {
+func withTimeout(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), answerLimit)
 		defer cancel()
@@ -254,14 +257,14 @@ func inTime(next http.Handler) http.Handler {
 	})
 }
 
-// sameSite refuses a change that another site's page asks for.
+// sameSite refuses a change that a page of another site requests.
 func (s *Server) sameSite(next http.Handler) http.Handler {
 	p := http.NewCrossOriginProtection()
 	p.SetDenyHandler(s.handle(func(http.ResponseWriter, *http.Request) error { return errForbidden }))
 	return p.Handler(next)
 }
 
-// recoverer answers a panic with internal, and logs where it was.
+// recoverer answers a panic with internal, and logs its stack.
 func (s *Server) recoverer(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer func() {
@@ -276,21 +279,23 @@ func (s *Server) recoverer(next http.Handler) http.Handler {
 	})
 }
 
-// pathOf is the request's route for the log: its pattern, since the path itself may hold an address.
-func pathOf(r *http.Request) string {
+// routePattern returns the pattern of the request's route, for the log. The path itself may hold a
+// hidden address.
+func routePattern(r *http.Request) string {
 	if c := chi.RouteContext(r.Context()); c != nil && c.RoutePattern() != "" {
 		return c.RoutePattern()
 	}
 	return "?"
 }
 
-// isAway tells faults that pass: a store that does not answer in time, refuses connections, or is shutting down.
-func isAway(err error) bool {
+// isUnavailable reports whether err is a store that does not answer in time, refuses connections or is
+// shutting down.
+func isUnavailable(err error) bool {
 	var net net.Error
 	var pg *pgconn.PgError
 	var connect *pgconn.ConnectError
 	switch {
-	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, user.ErrAway), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF),
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, user.ErrUnavailable), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF),
 		errors.As(err, &net), errors.As(err, &connect):
 		return true
 	case errors.As(err, &pg):
@@ -300,10 +305,11 @@ func isAway(err error) bool {
 	return pgconn.Timeout(err) || pgconn.SafeToRetry(err)
 }
 
-// stamp is how times leave the house: RFC 3339 with milliseconds, UTC.
-func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
+// formatTime returns t as all answers have it: RFC 3339 in UTC, with milliseconds.
+func formatTime(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
 
-func derive(secret []byte, purpose string) []byte {
+// deriveKey returns the key for one purpose, made from the shop's secret.
+func deriveKey(secret []byte, purpose string) []byte {
 	mac := hmac.New(sha256.New, secret)
 	mac.Write([]byte("miaosha " + purpose))
 	return mac.Sum(nil)

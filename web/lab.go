@@ -12,80 +12,57 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"miaosha/seckill/lab"
 	"miaosha/user"
 )
 
 // Refusals of the lab.
 var (
 	errLabBusy    = errors.New("web: the lab is in use")
-	errLabNoRight = errors.New("web: the database's role may not make the lab's schema")
+	errLabNoRight = errors.New("web: the database's role may not create the lab's schema")
 	errLabStopped = errors.New("web: the run was stopped")
-	errLabTooLong = errors.New("web: the lab's work took too long")
+	errLabTooLong = errors.New("web: the lab's job took too long")
 )
 
-// labLimit is the time that a race and an experiment have. A run has a limit of its own.
+// labLimit is the time limit of a race and of an experiment. A run has a limit of its own.
 const labLimit = 20 * time.Second
 
-// LabPlan is a run, as it is asked for.
-type LabPlan struct {
-	Strategies   []string `json:"strategies"`
-	Buyers       int      `json:"buyers"`
-	Stock        int      `json:"stock"`
-	DoubleClicks int      `json:"double_clicks"` // percent of the buyers
-	Faults       []string `json:"faults"`
-	Seed         uint64   `json:"seed"`
-	Seconds      int      `json:"seconds"` // limit of one strategy's run
-}
-
-// LabMax is the most that a LabPlan may ask for.
-type LabMax struct {
-	Buyers  int `json:"buyers"`
-	Stock   int `json:"stock"`
-	Seconds int `json:"seconds"`
-}
-
-// LabWork is what the lab can do. The face passes on what it tells, as JSON, and knows nothing of what it means.
-type LabWork struct {
-	Ways        any // a list
-	Strategies  []string
-	Experiments []string
-	Faults      []string
-	Max         LabMax
-
-	Check func(LabPlan) (field, reason string)                                        // "" for a plan that can be
-	Run   func(ctx context.Context, p LabPlan, now func(any), result func(any)) error // result is called for each strategy
-	Race  func(ctx context.Context, strategy string, seed uint64) (recording any, err error)
-	Try   func(ctx context.Context, experiment string, seed uint64) (tried any, err error)
-}
-
-// Lab does one thing at a time: a run, which goes on when its caller has gone, a race or an experiment. It is idle until its
-// Run is called. What a run has given is kept until the next.
+// Lab does one job at a time: a run, a race or an experiment. A run continues when its caller has
+// gone, and its results are kept until the next run. Nothing starts before Run is called.
 type Lab struct {
-	LabWork
-	log  *slog.Logger
-	jobs chan func(context.Context) // has room for the one that there can be
+	log        *slog.Logger
+	jobs       chan func(context.Context) // has room for the one job
+	strategies []lab.StrategyInfo
+
+	stores     lab.Stores
+	runPlan    func(context.Context, lab.Stores, lab.Plan, func(lab.Progress)) ([]lab.Result, error)
+	race       func(ctx context.Context, s lab.Stores, strategy string, seed uint64) (lab.Recording, error)
+	experiment func(ctx context.Context, s lab.Stores, name string, seed uint64) (lab.ExperimentResult, error)
 
 	mu   sync.Mutex
-	stop context.CancelFunc // ends what is going on; nil: nothing is
+	stop context.CancelFunc // ends the current job; nil if there is none
 	run  labRun
 }
 
-// labRun is a run as it stands.
+// labRun is the state of a run.
 type labRun struct {
-	id      string
-	plan    LabPlan
-	state   string // idle, running, done, failed
-	now     any    // while running
-	results []any
-	err     error // failed
+	State   string        `json:"state"` // idle, running, done or failed
+	ID      string        `json:"run,omitempty"`
+	Plan    *lab.Plan     `json:"plan,omitempty"`
+	Now     *lab.Progress `json:"now,omitempty"` // while running
+	Results []lab.Result  `json:"results"`
+	Code    string        `json:"code,omitempty"` // of err
+	Msg     string        `json:"msg,omitempty"`
+	err     error         // failed
 }
 
-// NewLab gives a Lab for what work does.
-func NewLab(work LabWork, log *slog.Logger) *Lab {
-	return &Lab{LabWork: work, log: log, jobs: make(chan func(context.Context), 1), run: labRun{state: "idle"}}
+// NewLab returns an idle Lab on these stores.
+func NewLab(stores lab.Stores, log *slog.Logger) *Lab {
+	return &Lab{log: log, jobs: make(chan func(context.Context), 1), strategies: lab.Strategies(), stores: stores,
+		runPlan: lab.Run, race: lab.Race, experiment: lab.RunExperiment, run: labRun{State: "idle", Results: []lab.Result{}}}
 }
 
-// Run does what the lab is asked for until ctx ends, and then ends what is going on.
+// Run does the lab's jobs until ctx ends, and then stops the current one.
 func (l *Lab) Run(ctx context.Context) error {
 	for {
 		select {
@@ -97,8 +74,9 @@ func (l *Lab) Run(ctx context.Context) error {
 	}
 }
 
-// begin hands a job to Run, or answers errLabBusy if there is one. first is done before anybody can see the job, and what do
-// gives in the same moment in which the lab is free again: who sees an end can begin the next.
+// begin hands a job to Run, or returns errLabBusy if there is one. It calls first before the job is
+// visible. It calls the function that do returns in the moment in which the lab becomes free, so that
+// a caller who sees the end of a job can begin the next.
 func (l *Lab) begin(first func(), do func(context.Context) (last func())) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -128,13 +106,19 @@ func (l *Lab) locked(do func()) {
 	do()
 }
 
-// start begins a run and gives its id.
-func (l *Lab) start(p LabPlan) (id string, err error) {
+// start begins a run and returns its id.
+func (l *Lab) start(p lab.Plan) (id string, err error) {
 	id = uuid.NewString()
-	return id, l.begin(func() { l.run = labRun{id: id, plan: p, state: "running"} }, func(ctx context.Context) func() {
-		err := l.LabWork.Run(ctx, p,
-			func(now any) { l.locked(func() { l.run.now = now }) },
-			func(result any) { l.locked(func() { l.run.results = append(l.run.results, result) }) })
+	begun := labRun{State: "running", ID: id, Plan: &p, Results: []lab.Result{}}
+	return id, l.begin(func() { l.run = begun }, func(ctx context.Context) func() {
+		_, err := l.runPlan(ctx, l.stores, p, func(now lab.Progress) {
+			l.locked(func() {
+				l.run.Now = &now
+				if now.Done != nil {
+					l.run.Results = append(l.run.Results, *now.Done)
+				}
+			})
+		})
 		if err = labError(err); err != nil && ctx.Err() != nil {
 			err = errLabStopped
 		}
@@ -142,47 +126,47 @@ func (l *Lab) start(p LabPlan) (id string, err error) {
 			l.log.Error("a run of the lab failed", "id", id, "err", err)
 		}
 		return func() {
-			l.run.state, l.run.now, l.run.err = "done", nil, err
+			l.run.State, l.run.Now, l.run.err = "done", nil, err
 			if err != nil {
-				l.run.state = "failed"
+				l.run.State = "failed"
 			}
 		}
 	})
 }
 
-// once does something short and waits for it; it ends when its caller goes.
-func (l *Lab) once(ctx context.Context, do func(context.Context) (any, error)) (any, error) {
+// wait begins a short job and waits for it. The job ends when ctx ends, and after labLimit.
+func (l *Lab) wait(ctx context.Context, do func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, labLimit)
 	defer cancel()
-	var given any
-	var fault error
+	var jobErr error
 	done := make(chan struct{})
 	err := l.begin(func() {}, func(job context.Context) func() {
 		job, cancel := context.WithCancel(job)
 		defer cancel()
 		defer context.AfterFunc(ctx, cancel)()
-		if given, fault = do(job); fault != nil && job.Err() != nil && ctx.Err() == nil {
-			fault = errLabStopped
+		if jobErr = do(job); jobErr != nil && job.Err() != nil && ctx.Err() == nil {
+			jobErr = errLabStopped
 		}
 		return func() { close(done) }
 	})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	select {
 	case <-done:
-		if fault == nil || ctx.Err() == nil {
-			return given, labError(fault)
+		if jobErr == nil || ctx.Err() == nil {
+			return labError(jobErr)
 		}
-	case <-ctx.Done(): // it ends in a moment, and then the lab is free
+	case <-ctx.Done(): // the job ends in a moment, and then the lab is free
 	}
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return nil, errLabTooLong
+		return errLabTooLong
 	}
-	return nil, ctx.Err()
+	return ctx.Err()
 }
 
-// labError gives the one fault that is nobody's its name: a shop whose role has no more rights than it needs has no lab.
+// labError returns errLabNoRight for a missing right to create a schema, and other errors unchanged. A
+// shop whose database role has only the rights that it needs has no lab.
 func labError(err error) error {
 	if pg := new(pgconn.PgError); errors.As(err, &pg) && pg.Code == "42501" {
 		return errLabNoRight
@@ -190,12 +174,12 @@ func labError(err error) error {
 	return err
 }
 
-// inLab lets a handler run for administrators, and in the sandbox for everybody.
+// inLab allows a handler to administrators, and in the sandbox to all.
 func (s *Server) inLab(h func(http.ResponseWriter, *http.Request) error) http.HandlerFunc {
 	if s.Sandbox {
 		return s.handle(h)
 	}
-	return s.as(func(w http.ResponseWriter, r *http.Request, who user.Session) error {
+	return s.loggedIn(func(w http.ResponseWriter, r *http.Request, who user.Session) error {
 		if who.Role != user.RoleAdmin {
 			return errForbidden
 		}
@@ -204,26 +188,34 @@ func (s *Server) inLab(h func(http.ResponseWriter, *http.Request) error) http.Ha
 }
 
 func (s *Server) showLab(w http.ResponseWriter, r *http.Request) error {
+	type bounds struct {
+		Buyers  int `json:"buyers"`
+		Stock   int `json:"stock"`
+		Seconds int `json:"seconds"`
+	}
 	return ok(w, 200, struct {
-		Ways        any      `json:"ways"`
-		Experiments []string `json:"experiments"`
-		Faults      []string `json:"faults"`
-		Max         LabMax   `json:"max"`
-	}{s.Lab.Ways, s.Lab.Experiments, s.Lab.Faults, s.Lab.Max})
+		Strategies  []lab.StrategyInfo `json:"ways"`
+		Experiments []string           `json:"experiments"`
+		Faults      []string           `json:"faults"`
+		Max         bounds             `json:"max"`
+	}{s.Lab.strategies, lab.Experiments(), lab.Faults(), bounds{lab.MaxBuyers, lab.MaxStock, lab.MaxSeconds}})
 }
 
 func (s *Server) startLab(w http.ResponseWriter, r *http.Request) error {
-	var in LabPlan
-	if err := body(w, r, &in, false); err != nil {
+	var plan lab.Plan
+	if err := body(w, r, &plan, false); err != nil {
 		return err
 	}
-	if field, reason := s.Lab.Check(in); field != "" {
-		return fieldError{field, reason}
+	if len(plan.Strategies) == 0 {
+		return fieldError{"strategies", "at least one"}
 	}
-	if in.Faults == nil {
-		in.Faults = []string{}
+	if invalid := (lab.InvalidError{}); errors.As(plan.Validate(), &invalid) {
+		return fieldError{invalid.Field, invalid.Reason}
 	}
-	id, err := s.Lab.start(in)
+	if plan.Faults == nil {
+		plan.Faults = []string{}
+	}
+	id, err := s.Lab.start(plan)
 	if err != nil {
 		return err
 	}
@@ -234,27 +226,15 @@ func (s *Server) startLab(w http.ResponseWriter, r *http.Request) error {
 
 func (s *Server) showLabRun(w http.ResponseWriter, r *http.Request) error {
 	var run labRun
-	s.Lab.locked(func() { run = s.Lab.run; run.results = slices.Clone(run.results) })
-	out := struct {
-		State   string   `json:"state"`
-		Run     string   `json:"run,omitempty"`
-		Plan    *LabPlan `json:"plan,omitempty"`
-		Now     any      `json:"now,omitempty"`
-		Results []any    `json:"results"`
-		Code    string   `json:"code,omitempty"`
-		Msg     string   `json:"msg,omitempty"`
-	}{State: run.state, Run: run.id, Now: run.now, Results: append([]any{}, run.results...)}
-	if run.id != "" {
-		out.Plan = &run.plan
-	}
+	s.Lab.locked(func() { run = s.Lab.run })
 	if run.err != nil {
-		out.Code, out.Msg = tell(r, run.err, run.id)
+		run.Code, run.Msg = codeAndMsg(r, run.err, run.ID)
 	}
-	return ok(w, 200, out)
+	return ok(w, 200, run)
 }
 
 func (s *Server) stopLab(w http.ResponseWriter, r *http.Request) error {
-	if err := noBody(w, r); err != nil {
+	if err := refuseBody(w, r); err != nil {
 		return err
 	}
 	s.Lab.locked(func() {
@@ -273,10 +253,18 @@ func (s *Server) raceInLab(w http.ResponseWriter, r *http.Request) error {
 	if err := body(w, r, &in, false); err != nil {
 		return err
 	}
-	if !slices.Contains(s.Lab.Strategies, in.Strategy) {
+	if !slices.ContainsFunc(s.Lab.strategies, func(info lab.StrategyInfo) bool { return info.Name == in.Strategy }) {
 		return fieldError{field: "strategy"}
 	}
-	return s.once(w, r, func(ctx context.Context) (any, error) { return s.Lab.Race(ctx, in.Strategy, in.Seed) })
+	var recording lab.Recording
+	err := s.Lab.wait(r.Context(), func(ctx context.Context) (err error) {
+		recording, err = s.Lab.race(ctx, s.Lab.stores, in.Strategy, in.Seed)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return ok(w, 200, recording)
 }
 
 func (s *Server) tryInLab(w http.ResponseWriter, r *http.Request) error {
@@ -287,16 +275,16 @@ func (s *Server) tryInLab(w http.ResponseWriter, r *http.Request) error {
 	if err := body(w, r, &in, false); err != nil {
 		return err
 	}
-	if !slices.Contains(s.Lab.Experiments, in.Experiment) {
+	if !slices.Contains(lab.Experiments(), in.Experiment) {
 		return fieldError{field: "experiment"}
 	}
-	return s.once(w, r, func(ctx context.Context) (any, error) { return s.Lab.Try(ctx, in.Experiment, in.Seed) })
-}
-
-func (s *Server) once(w http.ResponseWriter, r *http.Request, do func(context.Context) (any, error)) error {
-	given, err := s.Lab.once(r.Context(), do)
+	var result lab.ExperimentResult
+	err := s.Lab.wait(r.Context(), func(ctx context.Context) (err error) {
+		result, err = s.Lab.experiment(ctx, s.Lab.stores, in.Experiment, in.Seed)
+		return err
+	})
 	if err != nil {
 		return err
 	}
-	return ok(w, 200, given)
+	return ok(w, 200, result)
 }

@@ -7,26 +7,28 @@ import (
 	"errors"
 	"log/slog"
 	"net/http/httptest"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"miaosha/seckill/lab"
 )
 
-// bench is a lab in a sandbox, whose work does as each test says.
-type bench struct {
+// labServer is a sandbox's server with a lab, whose jobs are what each test says.
+type labServer struct {
 	t   *testing.T
 	s   *Server
 	lab *Lab
 	log *bytes.Buffer
 }
 
-// sandboxFace is the face of a sandbox without a lab. Its caches clean up in goroutines without an end, so it is made outside
-// of a bubble.
-func sandboxFace(t *testing.T) *Server {
+// sandboxServer returns the server of a sandbox without a lab. Its caches clean up in goroutines
+// without an end, so create it outside of a synctest bubble.
+func sandboxServer(t *testing.T) *Server {
 	t.Helper()
 	s, err := New(Config{Rate: "off", IPRate: "off", TimeZone: "UTC", Cashier: "off"}, Deps{Sandbox: true}, "")
 	if err != nil {
@@ -35,32 +37,30 @@ func sandboxFace(t *testing.T) *Server {
 	return s
 }
 
-func openBench(t *testing.T, s *Server, work LabWork) bench {
+// serveLab adds a lab to the server, with the jobs of another lab.
+func serveLab(t *testing.T, s *Server, jobs *Lab) labServer {
 	t.Helper()
-	work.Ways, work.Strategies, work.Experiments = []string{"guard"}, []string{"guard"}, []string{"cache"}
-	if work.Check == nil {
-		work.Check = func(LabPlan) (field, reason string) { return "", "" }
-	}
 	log := &bytes.Buffer{}
 	s.Log = slog.New(slog.NewTextHandler(log, nil))
-	s.Lab = NewLab(work, s.Log)
-	return bench{t, s, s.Lab, log}
+	s.Lab = NewLab(lab.Stores{}, s.Log)
+	s.Lab.runPlan, s.Lab.race, s.Lab.experiment = jobs.runPlan, jobs.race, jobs.experiment
+	return labServer{t, s, s.Lab, log}
 }
 
-// works lets the lab run until the end of the test.
-func (b bench) works() {
-	ctx, cancel := context.WithCancel(b.t.Context())
+// works runs the lab until the end of the test.
+func (l labServer) works() {
+	ctx, cancel := context.WithCancel(l.t.Context())
 	ended := make(chan error)
-	go func() { ended <- b.lab.Run(ctx) }()
-	b.t.Cleanup(func() {
+	go func() { ended <- l.lab.Run(ctx) }()
+	l.t.Cleanup(func() {
 		cancel()
 		if err := <-ended; err != nil {
-			b.t.Error(err)
+			l.t.Error(err)
 		}
 	})
 }
 
-type labAnswer struct {
+type labReply struct {
 	Status      int
 	RetryAfter  string
 	Code, Field string
@@ -68,199 +68,277 @@ type labAnswer struct {
 	Data        json.RawMessage
 }
 
-func (b bench) ask(ctx context.Context, method, path, body, language string) (a labAnswer) {
-	b.t.Helper()
+func (l labServer) request(ctx context.Context, method, path, body, language string) (a labReply) {
+	l.t.Helper()
 	r := httptest.NewRequestWithContext(ctx, method, path, strings.NewReader(body))
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Accept-Language", language)
 	w := httptest.NewRecorder()
-	b.s.ServeHTTP(w, r)
+	l.s.ServeHTTP(w, r)
 	if err := json.Unmarshal(w.Body.Bytes(), &a); err != nil {
-		b.t.Errorf("%s %s: %q", method, path, w.Body)
+		l.t.Errorf("%s %s: %q", method, path, w.Body)
 	}
 	a.Status, a.RetryAfter = w.Code, w.Header().Get("Retry-After")
 	return a
 }
 
-func (b bench) post(path, body string) labAnswer {
-	b.t.Helper()
-	return b.ask(b.t.Context(), "POST", path, body, "en")
+func (l labServer) post(path, body string) labReply {
+	l.t.Helper()
+	return l.request(l.t.Context(), "POST", path, body, "en")
 }
 
-type labState struct {
-	State, Run, Code, Msg string
-	Plan                  LabPlan
-	Now                   any
-	Results               []any
-}
-
-func (b bench) state(language string) (s labState) {
-	b.t.Helper()
-	if err := json.Unmarshal(b.ask(b.t.Context(), "GET", "/api/lab/run", "", language).Data, &s); err != nil {
-		b.t.Fatal(err)
+// state returns the state of the run, as any client reads it.
+func (l labServer) state(language string) (s labState) {
+	l.t.Helper()
+	if err := json.Unmarshal(l.request(l.t.Context(), "GET", "/api/lab/run", "", language).Data, &s); err != nil {
+		l.t.Fatal(err)
 	}
 	return s
 }
 
-const aRun, aRace, aTry = `{"strategies":["guard"],"buyers":3,"faults":[]}`, `{"strategy":"guard","seed":7}`, `{"experiment":"cache","seed":7}`
+type labState struct {
+	State, Run, Code, Msg string
+	Plan                  *lab.Plan
+	Now                   *lab.Progress
+	Results               []lab.Result
+}
 
-// A run goes on by itself, shows how far it is, and keeps all else out until it ends or is stopped.
-func TestLabDoesOneThingAtATime(t *testing.T) {
-	s := sandboxFace(t)
+const (
+	aRun  = `{"strategies":["guard"],"buyers":3,"stock":1,"seconds":1,"faults":[]}`
+	aRace = `{"strategy":"guard","seed":7}`
+	aTry  = `{"experiment":"cache","seed":7}`
+)
+
+// reported is how the lab reports a result.
+func reported(r lab.Result) lab.Progress { return lab.Progress{Strategy: r.Strategy, Done: &r} }
+
+// A run continues by itself, shows its progress, and blocks all other jobs until it ends or is stopped.
+func TestLabDoesOneJobAtATime(t *testing.T) {
+	s := sandboxServer(t)
 	synctest.Test(t, func(t *testing.T) {
+		half, first, second := lab.Progress{Strategy: "guard", Sold: 2}, lab.Result{Strategy: "guard", Sold: 4}, lab.Result{Strategy: "lua", Sold: 5}
 		next := make(chan bool)
-		b := openBench(t, s, LabWork{Run: func(ctx context.Context, p LabPlan, now, result func(any)) error {
-			now("half")
-			result("first")
+		l := serveLab(t, s, &Lab{runPlan: func(ctx context.Context, _ lab.Stores, _ lab.Plan, report func(lab.Progress)) ([]lab.Result, error) {
+			report(reported(first))
+			report(half)
 			select {
 			case <-next:
-				result("second")
-				return nil
+				report(reported(second))
+				return nil, nil
 			case <-ctx.Done():
-				return ctx.Err()
+				return nil, ctx.Err()
 			}
-		}, Try: func(context.Context, string, uint64) (any, error) { return "tried", nil }})
-		if s := b.state("en"); s.State != "idle" || s.Run != "" || s.Results == nil || len(s.Results) != 0 {
-			t.Errorf("before the first run: %+v", s)
+		}, experiment: func(_ context.Context, _ lab.Stores, name string, _ uint64) (lab.ExperimentResult, error) {
+			return lab.ExperimentResult{Experiment: name}, nil
+		}})
+		if diff := cmp.Diff(labState{State: "idle", Results: []lab.Result{}}, l.state("en")); diff != "" {
+			t.Errorf("before the first run (-want +got): %s", diff)
 		}
-		b.works()
+		l.works()
 		for _, ends := range []string{"done", "failed"} {
-			a := b.post("/api/lab/run", aRun)
+			a := l.post("/api/lab/run", aRun)
 			var begun struct{ Run string }
 			if json.Unmarshal(a.Data, &begun); a.Status != 202 || begun.Run == "" {
 				t.Fatalf("a run: %+v", a)
 			}
 			synctest.Wait()
 			for path, body := range map[string]string{"run": aRun, "race": aRace, "try": aTry} {
-				if a := b.post("/api/lab/"+path, body); a.Status != 503 || a.Code != "busy" || a.RetryAfter == "" {
+				a := l.post("/api/lab/"+path, body)
+				if a.Status != 503 || a.Code != "busy" {
 					t.Errorf("%s during a run: %+v", path, a)
 				}
+				if a.RetryAfter == "" {
+					t.Errorf("%s during a run: no Retry-After", path)
+				}
 			}
-			s := b.state("en")
-			if s.State != "running" || s.Run != begun.Run || s.Now != "half" || !slices.Equal(s.Results, []any{"first"}) || s.Plan.Buyers != 3 {
-				t.Errorf("during a run: %+v", s)
+			want := labState{State: "running", Run: begun.Run, Now: &half, Results: []lab.Result{first},
+				Plan: &lab.Plan{Strategies: []string{"guard"}, Buyers: 3, Stock: 1, Seconds: 1, Faults: []string{}}}
+			if diff := cmp.Diff(want, l.state("en")); diff != "" {
+				t.Errorf("during a run (-want +got): %s", diff)
 			}
-			want := []any{"first"}
+			want.State, want.Now = ends, nil
 			if ends == "done" {
 				next <- true
-				want = append(want, "second")
-			} else if a := b.post("/api/lab/run/stop", ""); a.Status != 200 {
+				want.Results = append(want.Results, second)
+			} else if a := l.post("/api/lab/run/stop", ""); a.Status != 200 {
 				t.Errorf("stop: %+v", a)
+			} else {
+				want.Code = "stopped"
 			}
 			synctest.Wait()
-			s = b.state("en")
-			if s.State != ends || s.Run != begun.Run || s.Now != nil || !slices.Equal(s.Results, want) || (s.Code == "stopped") != (ends == "failed") {
-				t.Errorf("after a run that is %s: %+v", ends, s)
+			got := l.state("en")
+			want.Msg = got.Msg
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("after a run that is %s (-want +got): %s", ends, diff)
 			}
-			if a := b.post("/api/lab/try", aTry); a.Status != 200 || string(a.Data) != `"tried"` {
-				t.Errorf("an experiment after it: %+v", a)
+			if a := l.post("/api/lab/try", aTry); a.Status != 200 || string(a.Data) != `{"experiment":"cache","rows":null}` {
+				t.Errorf("an experiment after a run: %+v", a)
 			}
-			if now := b.state("en"); now.Run != begun.Run || len(now.Results) != len(want) {
-				t.Errorf("an experiment changed what the run gave: %+v", now)
+			if diff := cmp.Diff(want, l.state("en")); diff != "" {
+				t.Errorf("an experiment changed the results of the run (-want +got): %s", diff)
 			}
 		}
-		if b.log.Len() > 0 {
-			t.Errorf("logged: %s", b.log)
+		if l.log.Len() > 0 {
+			t.Errorf("logged: %s", l.log)
 		}
 	})
 }
 
-// Who has been told of an end, of whatever kind, finds the lab free.
-func TestLabIsFreeOnceItsEndIsTold(t *testing.T) {
-	s := sandboxFace(t)
-	b := openBench(t, s, LabWork{
-		Run: func(context.Context, LabPlan, func(any), func(any)) error { return nil },
-		Try: func(context.Context, string, uint64) (any, error) { return 1, nil },
+// The fields of the replies are what the pages read.
+func TestLabRepliesKeepTheirFields(t *testing.T) {
+	s := sandboxServer(t)
+	synctest.Test(t, func(t *testing.T) {
+		l := serveLab(t, s, &Lab{runPlan: func(ctx context.Context, _ lab.Stores, _ lab.Plan, report func(lab.Progress)) ([]lab.Result, error) {
+			report(lab.Progress{Strategy: "guard", Left: 1, Sold: 2, Answered: 3, Buyers: 3, Elapsed: 4})
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}})
+		l.works()
+		idle := l.request(t.Context(), "GET", "/api/lab/run", "", "en")
+		if want := `{"state":"idle","results":[]}`; string(idle.Data) != want {
+			t.Errorf("an idle lab: %s, want %s", idle.Data, want)
+		}
+		a := l.post("/api/lab/run", `{"strategies":["guard"],"buyers":3,"stock":1,"seconds":1}`)
+		var begun struct{ Run string }
+		if err := json.Unmarshal(a.Data, &begun); err != nil {
+			t.Fatalf("a run: %+v", a)
+		}
+		synctest.Wait()
+		running := l.request(t.Context(), "GET", "/api/lab/run", "", "en")
+		want := `{"state":"running","run":"` + begun.Run + `",` +
+			`"plan":{"strategies":["guard"],"buyers":3,"stock":1,"double_clicks":0,"faults":[],"seed":0,"seconds":1},` +
+			`"now":{"strategy":"guard","left":1,"sold":2,"oversold":0,"asked":3,"buyers":3,"elapsed_ms":4},"results":[]}`
+		if string(running.Data) != want {
+			t.Errorf("a run: %s, want %s", running.Data, want)
+		}
+		var bench map[string]json.RawMessage
+		if err := json.Unmarshal(l.request(t.Context(), "GET", "/api/lab", "", "en").Data, &bench); err != nil {
+			t.Fatal(err)
+		}
+		for field, prefix := range map[string]string{
+			"ways":        `[{"name":"read-then-write","file":"strategy_read_then_write.go","source":"package lab\n`,
+			"experiments": `["address","limits","late-payment","cache"]`,
+			"faults":      `["kill","redis-pause","slow-postgres"]`,
+			"max":         `{"buyers":5000,"stock":1000,"seconds":30}`,
+		} {
+			if !strings.HasPrefix(string(bench[field]), prefix) {
+				t.Errorf("%s: %.200s, want %s", field, bench[field], prefix)
+			}
+		}
+		l.post("/api/lab/run/stop", "")
+		synctest.Wait()
 	})
-	b.works()
+}
+
+// A client that sees the end of any job finds the lab free.
+func TestLabIsFreeOnceItsEndIsVisible(t *testing.T) {
+	l := serveLab(t, sandboxServer(t), &Lab{
+		runPlan: func(context.Context, lab.Stores, lab.Plan, func(lab.Progress)) ([]lab.Result, error) { return nil, nil },
+		experiment: func(context.Context, lab.Stores, string, uint64) (lab.ExperimentResult, error) {
+			return lab.ExperimentResult{}, nil
+		},
+	})
+	l.works()
 	for i := range 3000 {
-		if a := b.post("/api/lab/try", aTry); a.Status != 200 {
+		if a := l.post("/api/lab/try", aTry); a.Status != 200 {
 			t.Fatalf("experiment %d after a run: %+v", i, a)
 		}
-		if a := b.post("/api/lab/run", aRun); a.Status != 202 {
+		if a := l.post("/api/lab/run", aRun); a.Status != 202 {
 			t.Fatalf("run %d after an experiment: %+v", i, a)
 		}
-		for b.state("en").State == "running" {
+		for l.state("en").State == "running" {
 		}
 	}
 }
 
-// What is stopped before it has begun is stopped all the same.
-func TestLabStopsWhatHasNotBegun(t *testing.T) {
-	s := sandboxFace(t)
+// untilStopped is a run without an end of its own.
+func untilStopped(ctx context.Context, _ lab.Stores, _ lab.Plan, _ func(lab.Progress)) ([]lab.Result, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// A job that is stopped before it begins is stopped all the same.
+func TestLabStopsAJobThatHasNotBegun(t *testing.T) {
+	s := sandboxServer(t)
 	synctest.Test(t, func(t *testing.T) {
-		b := openBench(t, s, LabWork{Run: func(ctx context.Context, _ LabPlan, _, _ func(any)) error {
-			<-ctx.Done()
-			return ctx.Err()
-		}})
-		b.post("/api/lab/run", aRun)
-		b.post("/api/lab/run/stop", "")
-		b.works()
+		l := serveLab(t, s, &Lab{runPlan: untilStopped})
+		l.post("/api/lab/run", aRun)
+		l.post("/api/lab/run/stop", "")
+		l.works()
 		synctest.Wait()
-		if s := b.state("zh"); s.State != "failed" || s.Code != "stopped" || s.Msg != "实验已停止" {
+		s := l.state("zh")
+		if s.State != "failed" || s.Code != "stopped" {
 			t.Errorf("%+v", s)
+		}
+		if s.Msg != "实验已停止" {
+			t.Errorf("message %q", s.Msg)
 		}
 	})
 }
 
-// What is done for a caller ends when he goes, or after its time, and the lab is free again.
-func TestLabWaitsForNobodyWhoHasGone(t *testing.T) {
-	s := sandboxFace(t)
+// A race and an experiment end when their caller goes, or after labLimit, and the lab is free again.
+func TestLabEndsAJobWhoseCallerHasGone(t *testing.T) {
+	s := sandboxServer(t)
 	synctest.Test(t, func(t *testing.T) {
-		hang := func(ctx context.Context, name string, seed uint64) (any, error) {
-			if seed != 7 {
-				t.Errorf("%s with seed %d", name, seed)
+		l := serveLab(t, s, &Lab{race: func(ctx context.Context, _ lab.Stores, strategy string, seed uint64) (lab.Recording, error) {
+			if strategy != "guard" || seed != 7 {
+				t.Errorf("%s with seed %d", strategy, seed)
 			}
 			<-ctx.Done()
-			return nil, ctx.Err()
-		}
-		b := openBench(t, s, LabWork{Race: hang, Try: func(context.Context, string, uint64) (any, error) { return 1, nil }})
-		b.works()
+			return lab.Recording{}, ctx.Err()
+		}, experiment: func(context.Context, lab.Stores, string, uint64) (lab.ExperimentResult, error) {
+			return lab.ExperimentResult{}, nil
+		}})
+		l.works()
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, cancel)
 		began := time.Now()
 		r := httptest.NewRequestWithContext(ctx, "POST", "/api/lab/race", strings.NewReader(aRace))
 		r.Header.Set("Content-Type", "application/json")
-		b.s.ServeHTTP(httptest.NewRecorder(), r)
+		l.s.ServeHTTP(httptest.NewRecorder(), r)
 		synctest.Wait()
 		if waited := time.Since(began); waited != time.Second {
-			t.Errorf("it went on for %v", waited)
+			t.Errorf("a race without a caller went on for %v", waited)
 		}
-		if a := b.post("/api/lab/try", aTry); a.Status != 200 {
-			t.Errorf("the next: %+v", a)
+		if a := l.post("/api/lab/try", aTry); a.Status != 200 {
+			t.Errorf("the next job: %+v", a)
 		}
-		if a := b.post("/api/lab/race", aRace); a.Status != 409 || a.Code != "too_long" || time.Since(began) != time.Second+labLimit {
-			t.Errorf("one that hangs: %+v after %v", a, time.Since(began))
+		if a := l.post("/api/lab/race", aRace); a.Status != 409 || a.Code != "too_long" {
+			t.Errorf("a race that hangs: %+v", a)
+		}
+		if took := time.Since(began); took != time.Second+labLimit {
+			t.Errorf("a race that hangs ended after %v", took)
 		}
 		synctest.Wait()
-		time.AfterFunc(time.Second, func() { b.post("/api/lab/run/stop", "") })
-		if a := b.post("/api/lab/race", aRace); a.Status != 409 || a.Code != "stopped" {
-			t.Errorf("one that is stopped: %+v", a)
+		time.AfterFunc(time.Second, func() { l.post("/api/lab/run/stop", "") })
+		if a := l.post("/api/lab/race", aRace); a.Status != 409 || a.Code != "stopped" {
+			t.Errorf("a race that is stopped: %+v", a)
 		}
 	})
 }
 
-// A shop that closes ends what the lab does.
+// A shop that closes ends the lab's job.
 func TestLabEndsWithTheShop(t *testing.T) {
-	s := sandboxFace(t)
+	s := sandboxServer(t)
 	synctest.Test(t, func(t *testing.T) {
 		ended := false
-		b := openBench(t, s, LabWork{Run: func(ctx context.Context, _ LabPlan, _, _ func(any)) error {
-			<-ctx.Done()
+		l := serveLab(t, s, &Lab{runPlan: func(ctx context.Context, s lab.Stores, p lab.Plan, report func(lab.Progress)) ([]lab.Result, error) {
+			_, err := untilStopped(ctx, s, p, report)
 			ended = true
-			return ctx.Err()
+			return nil, err
 		}})
-		b.post("/api/lab/run", aRun)
+		l.post("/api/lab/run", aRun)
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, cancel)
-		if err := b.lab.Run(ctx); err != nil || !ended {
+		if err := l.lab.Run(ctx); err != nil || !ended {
 			t.Errorf("%v, ended %t", err, ended)
 		}
 	})
 }
 
-// A role that may make no schema has no lab, and is told so; a fault is told by its number, which the log has.
-func TestLabFaultsAreTold(t *testing.T) {
+// A role without the right to create a schema has no lab, and the reply says so. Any other fault is
+// reported by its number, and the log has both.
+func TestLabReportsFaults(t *testing.T) {
 	for _, c := range []struct {
 		err    error
 		status int
@@ -268,24 +346,45 @@ func TestLabFaultsAreTold(t *testing.T) {
 		logged bool
 	}{
 		{&pgconn.PgError{Code: "42501", Message: "permission denied for database shop"}, 409, "lab_unavailable", false},
-		{errors.New("a secret of the house"), 500, "internal", true},
+		{errors.New("a secret of the server"), 500, "internal", true},
 	} {
-		s := sandboxFace(t)
+		s := sandboxServer(t)
 		synctest.Test(t, func(t *testing.T) {
-			fail := func(context.Context, string, uint64) (any, error) { return nil, c.err }
-			b := openBench(t, s, LabWork{Run: func(context.Context, LabPlan, func(any), func(any)) error { return c.err }, Race: fail, Try: fail})
-			b.works()
-			b.post("/api/lab/run", aRun)
+			l := serveLab(t, s, &Lab{
+				runPlan: func(context.Context, lab.Stores, lab.Plan, func(lab.Progress)) ([]lab.Result, error) {
+					return nil, c.err
+				},
+				race: func(context.Context, lab.Stores, string, uint64) (lab.Recording, error) {
+					return lab.Recording{}, c.err
+				},
+				experiment: func(context.Context, lab.Stores, string, uint64) (lab.ExperimentResult, error) {
+					return lab.ExperimentResult{}, c.err
+				},
+			})
+			l.works()
+			l.post("/api/lab/run", aRun)
 			synctest.Wait()
-			en, zh := b.state("en"), b.state("zh")
-			if en.State != "failed" || en.Code != c.code || en.Msg == "" || en.Msg == zh.Msg || strings.Contains(en.Msg, c.err.Error()) {
+			en, zh := l.state("en"), l.state("zh")
+			if en.State != "failed" || en.Code != c.code {
 				t.Errorf("%v: %+v", c.err, en)
 			}
-			if c.logged && (!strings.Contains(en.Msg, en.Run) || strings.Count(b.log.String(), en.Run) != 1) || !c.logged && b.log.Len() > 0 {
-				t.Errorf("%v: told %+v, logged %s", c.err, en, b.log)
+			if en.Msg == "" || en.Msg == zh.Msg {
+				t.Errorf("%v: the messages are %q and %q", c.err, en.Msg, zh.Msg)
+			}
+			if strings.Contains(en.Msg, c.err.Error()) {
+				t.Errorf("%v: the message %q has the error's text", c.err, en.Msg)
+			}
+			if c.logged && !strings.Contains(en.Msg, en.Run) {
+				t.Errorf("%v: the message %q has no number", c.err, en.Msg)
+			}
+			if c.logged && strings.Count(l.log.String(), en.Run) != 1 {
+				t.Errorf("%v: the number is not logged once: %s", c.err, l.log)
+			}
+			if !c.logged && l.log.Len() > 0 {
+				t.Errorf("%v: logged %s", c.err, l.log)
 			}
 			for path, body := range map[string]string{"race": aRace, "try": aTry} {
-				if a := b.post("/api/lab/"+path, body); a.Status != c.status || a.Code != c.code {
+				if a := l.post("/api/lab/"+path, body); a.Status != c.status || a.Code != c.code {
 					t.Errorf("%s, %v: %+v", path, c.err, a)
 				}
 			}
@@ -293,24 +392,27 @@ func TestLabFaultsAreTold(t *testing.T) {
 	}
 }
 
-// What is wrong in a request is named, and nothing begins.
+// The reply to a wrong request names the field, and no job begins.
 func TestLabNamesTheWrongField(t *testing.T) {
-	b := openBench(t, sandboxFace(t), LabWork{Check: func(p LabPlan) (field, reason string) { return p.Faults[0], "because" }})
-	b.works()
+	l := serveLab(t, sandboxServer(t), &Lab{})
+	l.works()
 	for _, c := range []struct{ path, body, field string }{
-		{"run", `{"strategies":["guard"],"faults":["seconds"]}`, "seconds"},
+		{"run", `{"strategies":["guard"],"buyers":3,"stock":1,"seconds":31}`, "seconds"},
+		{"run", `{"strategies":["guard"],"buyers":3,"stock":1,"seconds":1,"faults":["flood"]}`, "faults"},
 		{"run", `{"strategies":["guard"],"faults":[["x"]]}`, "faults"},
 		{"run", `{"strategies":["guard"],"faults":{"x":1}}`, "faults"},
 		{"run", `{"strategies":["a\u0000b"],"faults":["x"]}`, "strategies"},
+		{"run", `{"strategies":[],"buyers":3,"stock":1,"seconds":1}`, "strategies"},
+		{"run", `{"strategies":["guard"],"buyers":3,"stock":1,"seconds":1,"nodes":1}`, ""},
 		{"race", `{"strategy":"none"}`, "strategy"},
 		{"try", `{"experiment":"none"}`, "experiment"},
 		{"try", `{"experiment":"cache","seed":-1}`, "seed"},
 	} {
-		if a := b.post("/api/lab/"+c.path, c.body); a.Status != 400 || a.Field != c.field {
+		if a := l.post("/api/lab/"+c.path, c.body); a.Status != 400 || a.Field != c.field {
 			t.Errorf("%s %s: %+v", c.path, c.body, a)
 		}
 	}
-	if s := b.state("en"); s.State != "idle" {
+	if s := l.state("en"); s.State != "idle" {
 		t.Errorf("%+v", s)
 	}
 }

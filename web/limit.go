@@ -15,21 +15,22 @@ import (
 )
 
 const (
-	bucketsAlive = 200_000 // keys remembered at once; who is forgotten begins with a full bucket
+	bucketsAlive = 200_000 // keys kept at once; a key that was dropped starts with a full bucket
 	bucketLife   = time.Minute
 	wordsRate    = 0.2 // sums in words a second, per user
 )
 
-// buckets gives each key its own token bucket, in this process, in bounded memory.
+// buckets keeps one token bucket per key, in this process and in bounded memory.
 type buckets[K comparable] struct {
 	rate rate.Limit
 	size int
-	of   interface { // an otter.Cache: see goods.Cache for why it is not named
+	of   interface { // an otter.Cache: goods.Cache says why its type is not named
 		ComputeIfAbsent(K, func() (*rate.Limiter, bool)) (*rate.Limiter, bool)
 	}
 }
 
-// newBuckets allows perSecond, and twice that in one go. 0 allows everything.
+// newBuckets allows each key perSecond tokens a second, and twice as many at once. With 0 it returns
+// nil, which allows everything.
 func newBuckets[K comparable](perSecond float64) *buckets[K] {
 	if perSecond == 0 {
 		return nil
@@ -41,7 +42,8 @@ func newBuckets[K comparable](perSecond float64) *buckets[K] {
 		})}
 }
 
-// take takes a token of the key's, or says when there will be one.
+// take takes a token from the bucket of k. If it is empty, take returns a seckill.TooManyError with the
+// time until the next token.
 func (b *buckets[K]) take(k K) error {
 	if b == nil {
 		return nil
@@ -53,24 +55,26 @@ func (b *buckets[K]) take(k K) error {
 	return seckill.TooManyError{RetryAfter: time.Duration(float64(time.Second) / float64(b.rate))}
 }
 
-// allow asks both buckets: one per user, one per address (a /64 for IPv6). One does not empty the other's.
+// allow takes a token from the user's bucket, then one from the bucket of the address (of the /64
+// network for IPv6).
 func (s *Server) allow(r *http.Request, userID int64) error {
-	if err := s.users.take(userID); err != nil {
+	if err := s.userBuckets.take(userID); err != nil {
 		return err
 	}
-	if s.addrs == nil {
+	if s.addrBuckets == nil {
 		return nil
 	}
-	addr := s.addr(r)
+	addr := s.clientAddr(r)
 	if addr.Is6() {
 		p, _ := addr.Prefix(64)
 		addr = p.Addr()
 	}
-	return s.addrs.take(addr)
+	return s.addrBuckets.take(addr)
 }
 
-// addr is who asks: the peer, or behind trusted proxies the address they vouch for. The zero Addr is somebody unknown.
-func (s *Server) addr(r *http.Request) netip.Addr {
+// clientAddr returns the address of the client: the peer, or the address that trusted proxies report.
+// It is the zero Addr if that is not known.
+func (s *Server) clientAddr(r *http.Request) netip.Addr {
 	if len(s.cfg.TrustedProxies) > 0 {
 		return middleware.GetClientIPAddr(r.Context())
 	}
@@ -78,19 +82,20 @@ func (s *Server) addr(r *http.Request) netip.Addr {
 	return peer.Addr().Unmap()
 }
 
-func (s *Server) addrOf(r *http.Request) string {
-	if a := s.addr(r); a.IsValid() {
+// clientIP returns clientAddr as text, "?" if it is not known.
+func (s *Server) clientIP(r *http.Request) string {
+	if a := s.clientAddr(r); a.IsValid() {
 		return a.String()
 	}
 	return "?"
 }
 
-// limited puts a logged-in handler behind both buckets.
+// limited runs a handler if both buckets allow it.
 func (s *Server) limited(h func(http.ResponseWriter, *http.Request, user.Session) error) func(http.ResponseWriter, *http.Request, user.Session) error {
-	return func(w http.ResponseWriter, r *http.Request, who user.Session) error {
-		if err := s.allow(r, who.UserID); err != nil {
+	return func(w http.ResponseWriter, r *http.Request, session user.Session) error {
+		if err := s.allow(r, session.UserID); err != nil {
 			return err
 		}
-		return h(w, r, who)
+		return h(w, r, session)
 	}
 }

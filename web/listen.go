@@ -18,27 +18,27 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Listen has the settings of the two addresses.
+// Listen has the settings of the two listeners.
 type Listen struct {
 	Addr      string `name:"addr" env:"MIAOSHA_ADDR" default:"127.0.0.1:8080" help:"Where the shop listens."`
 	OpsAddr   string `name:"ops-addr" env:"MIAOSHA_OPS_ADDR" default:"127.0.0.1:8081" help:"Where /metrics, /healthz, /readyz and /debug/pprof are; off for none."`
-	MaxConns  int    `name:"max-conns" env:"MIAOSHA_MAX_CONNS" default:"20000" help:"Connections open at once; who comes beyond that is told busy."`
-	AllowLAN  bool   `name:"allow-lan" env:"MIAOSHA_ALLOW_LAN" help:"Let the sandbox, whose accounts are public, listen where others reach it."`
+	MaxConns  int    `name:"max-conns" env:"MIAOSHA_MAX_CONNS" default:"20000" help:"Connections open at once; more of them are told busy."`
+	AllowLAN  bool   `name:"allow-lan" env:"MIAOSHA_ALLOW_LAN" help:"Let the sandbox, whose accounts are public, listen where other machines reach it."`
 	TLSCert   string `name:"tls-cert" env:"MIAOSHA_TLS_CERT" placeholder:"FILE" help:"Certificate chain (PEM). With --tls-key the shop speaks TLS."`
 	TLSKey    string `name:"tls-key" env:"MIAOSHA_TLS_KEY" placeholder:"FILE" help:"Its key (PEM)."`
 	TLSDomain string `name:"tls-domain" env:"MIAOSHA_TLS_DOMAIN" placeholder:"NAME" help:"Get and renew a certificate for this name by itself (ACME, Let's Encrypt); the shop must be reachable at its port 443."`
 }
 
-// Doors are open listeners, before anything stands behind them: so that a port that is taken is told at once.
-type Doors struct {
+// Listeners has the open listeners. They are opened before anything else, so that a port which is taken
+// is reported at once.
+type Listeners struct {
 	shop, ops net.Listener // ops is nil for none
-	beyond    *overflow
+	overflow  *overflow
 	tls       *tls.Config
 }
 
-// Open listens. Errors name the setting.
-func (l Listen) Open(sandboxed bool) (d *Doors, err error) {
-	d = &Doors{}
+// Open opens the listeners. Its errors name the setting.
+func (l Listen) Open(sandboxed bool) (ls *Listeners, err error) {
 	if l.MaxConns < 1 {
 		return nil, errors.New("--max-conns (MIAOSHA_MAX_CONNS): at least 1")
 	}
@@ -49,40 +49,49 @@ func (l Listen) Open(sandboxed bool) (d *Doors, err error) {
 			}
 		}
 	}
-	if (l.TLSCert == "") != (l.TLSKey == "") {
-		return nil, errors.New("--tls-cert and --tls-key: both or none")
+	ls = &Listeners{}
+	if ls.tls, err = l.tlsConfig(); err != nil {
+		return nil, err
 	}
-	if l.TLSCert != "" {
-		cert, err := tls.LoadX509KeyPair(l.TLSCert, l.TLSKey)
-		if err != nil {
-			return nil, fmt.Errorf("--tls-cert, --tls-key: %w", err)
-		}
-		d.tls = &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}}
-	}
-	if l.TLSDomain != "" {
-		if l.TLSCert != "" {
-			return nil, errors.New("--tls-domain: not together with --tls-cert")
-		}
-		cache, err := os.UserCacheDir()
-		if err != nil {
-			return nil, fmt.Errorf("--tls-domain: no place for its certificates: %w", err)
-		}
-		m := autocert.Manager{Prompt: autocert.AcceptTOS, HostPolicy: autocert.HostWhitelist(l.TLSDomain),
-			Cache: autocert.DirCache(filepath.Join(cache, "miaosha-certificates"))}
-		d.tls = m.TLSConfig()
-	}
-	if d.shop, err = listen(l.Addr); err != nil {
+	if ls.shop, err = listen(l.Addr); err != nil {
 		return nil, fmt.Errorf("--addr (MIAOSHA_ADDR): %w", err)
 	}
-	d.beyond = newOverflow(d.shop)
-	d.shop = &bounded{d.shop, make(chan struct{}, l.MaxConns), d.beyond}
+	ls.overflow = newOverflow(ls.shop)
+	ls.shop = &limitedListener{ls.shop, make(chan struct{}, l.MaxConns), ls.overflow}
 	if l.OpsAddr != "off" {
-		if d.ops, err = listen(l.OpsAddr); err != nil {
-			d.shop.Close()
+		if ls.ops, err = listen(l.OpsAddr); err != nil {
+			ls.shop.Close()
 			return nil, fmt.Errorf("--ops-addr (MIAOSHA_OPS_ADDR): %w", err)
 		}
 	}
-	return d, nil
+	return ls, nil
+}
+
+// tlsConfig returns how the shop speaks TLS, nil if it does not.
+func (l Listen) tlsConfig() (*tls.Config, error) {
+	if (l.TLSCert == "") != (l.TLSKey == "") {
+		return nil, errors.New("--tls-cert and --tls-key: both or none")
+	}
+	if l.TLSCert != "" && l.TLSDomain != "" {
+		return nil, errors.New("--tls-domain: not together with --tls-cert")
+	}
+	if l.TLSDomain != "" {
+		cache, err := os.UserCacheDir()
+		if err != nil {
+			return nil, fmt.Errorf("--tls-domain: no folder for its certificates: %w", err)
+		}
+		m := autocert.Manager{Prompt: autocert.AcceptTOS, HostPolicy: autocert.HostWhitelist(l.TLSDomain),
+			Cache: autocert.DirCache(filepath.Join(cache, "miaosha-certificates"))}
+		return m.TLSConfig(), nil
+	}
+	if l.TLSCert == "" {
+		return nil, nil
+	}
+	cert, err := tls.LoadX509KeyPair(l.TLSCert, l.TLSKey)
+	if err != nil {
+		return nil, fmt.Errorf("--tls-cert, --tls-key: %w", err)
+	}
+	return &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}}, nil
 }
 
 func listen(addr string) (net.Listener, error) {
@@ -96,45 +105,47 @@ func listen(addr string) (net.Listener, error) {
 	return l, nil
 }
 
-// bounded has a limited number of connections open. Of who comes beyond that, beyond takes those it has room for.
-type bounded struct {
+// limitedListener accepts a limited number of open connections. It passes the connections beyond that
+// limit to overflow.
+type limitedListener struct {
 	net.Listener
-	room   chan struct{} // one token per connection
-	beyond *overflow
+	places   chan struct{} // one token per connection
+	overflow *overflow
 }
 
-func (b *bounded) Accept() (net.Conn, error) {
+func (l *limitedListener) Accept() (net.Conn, error) {
 	for {
-		c, err := b.Listener.Accept()
+		c, err := l.Listener.Accept()
 		if err != nil {
 			return nil, err
 		}
-		if in := count(c, b.room); in != nil {
-			return in, nil
+		if placed := takePlace(c, l.places); placed != nil {
+			return placed, nil
 		}
-		if in := count(c, b.beyond.room); in != nil {
-			b.beyond.conns <- in // as long as room
+		if placed := takePlace(c, l.overflow.places); placed != nil {
+			l.overflow.conns <- placed // never blocks: conns is as long as places
 		} else {
 			c.Close()
 		}
 	}
 }
 
-// overflow is the listener of connections there is no room for, so that each hears so in answer to its request, and over
-// TLS too.
+// overflow is the listener of the connections beyond the limit. Each request on them is answered busy,
+// over TLS too.
 type overflow struct {
 	net.Listener // for its address
-	room         chan struct{}
+	places       chan struct{}
 	conns        chan net.Conn
 	closed       chan struct{}
 	close        func()
 }
 
-// overflowConns are told busy at once; who comes beyond that too is let go without a word.
+// overflowConns bounds the connections that are answered busy at once. Those beyond it are closed
+// without an answer.
 const overflowConns = 256
 
 func newOverflow(l net.Listener) *overflow {
-	o := &overflow{Listener: l, room: make(chan struct{}, overflowConns), conns: make(chan net.Conn, overflowConns), closed: make(chan struct{})}
+	o := &overflow{Listener: l, places: make(chan struct{}, overflowConns), conns: make(chan net.Conn, overflowConns), closed: make(chan struct{})}
 	o.close = sync.OnceFunc(func() { close(o.closed) })
 	return o
 }
@@ -150,28 +161,28 @@ func (o *overflow) Accept() (net.Conn, error) {
 
 func (o *overflow) Close() error { o.close(); return nil }
 
-// counted is a connection that gives its place back when it is closed.
-type counted struct {
+// placedConn is a connection that releases its place when it is closed.
+type placedConn struct {
 	net.Conn
-	leave func()
+	release func()
 }
 
-// count gives c a place in room, or nil if there is none.
-func count(c net.Conn, room chan struct{}) net.Conn {
+// takePlace returns c with a place, or nil if no place is free.
+func takePlace(c net.Conn, places chan struct{}) net.Conn {
 	select {
-	case room <- struct{}{}:
-		return &counted{c, sync.OnceFunc(func() { <-room })}
+	case places <- struct{}{}:
+		return &placedConn{c, sync.OnceFunc(func() { <-places })}
 	default:
 		return nil
 	}
 }
 
-func (c *counted) Close() error {
-	c.leave()
+func (c *placedConn) Close() error {
+	c.release()
 	return c.Conn.Close()
 }
 
-// loopback tells whether only this machine reaches addr.
+// loopback reports whether only this machine reaches addr.
 func loopback(addr string) bool {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -181,31 +192,31 @@ func loopback(addr string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// Close closes doors that Serve was never called for.
-func (d *Doors) Close() {
-	d.shop.Close()
-	if d.ops != nil {
-		d.ops.Close()
+// Close closes the listeners. Only listeners without a Serve need it.
+func (ls *Listeners) Close() {
+	ls.shop.Close()
+	if ls.ops != nil {
+		ls.ops.Close()
 	}
 }
 
-// URL is the shop's address for this machine.
-func (d *Doors) URL() string {
-	if d.tls != nil {
-		return "https://" + reachable(d.shop)
+// URL returns the shop's URL on this machine.
+func (ls *Listeners) URL() string {
+	if ls.tls != nil {
+		return "https://" + localAddr(ls.shop)
 	}
-	return "http://" + reachable(d.shop)
+	return "http://" + localAddr(ls.shop)
 }
 
-// OpsURL is the operator's address for this machine, "" for none.
-func (d *Doors) OpsURL() string {
-	if d.ops == nil {
+// OpsURL returns the operator's URL on this machine, "" if there is none.
+func (ls *Listeners) OpsURL() string {
+	if ls.ops == nil {
 		return ""
 	}
-	return "http://" + reachable(d.ops)
+	return "http://" + localAddr(ls.ops)
 }
 
-func reachable(l net.Listener) string {
+func localAddr(l net.Listener) string {
 	addr := l.Addr().(*net.TCPAddr)
 	host := addr.IP.String()
 	if addr.IP.IsUnspecified() {
@@ -214,14 +225,15 @@ func reachable(l net.Listener) string {
 	return net.JoinHostPort(host, fmt.Sprint(addr.Port))
 }
 
-// stopLimit is how long requests in flight may take once the shop closes.
+// stopLimit bounds the requests in flight once the shop closes.
 const stopLimit = 5 * time.Second
 
-// Serve answers until ctx ends, then lets what is in flight finish.
-func (d *Doors) Serve(ctx context.Context, shop *Server, ops http.Handler, log *slog.Logger) error {
+// Serve answers requests until ctx ends. Then it lets the requests in flight finish.
+func (ls *Listeners) Serve(ctx context.Context, shop *Server, ops http.Handler, log *slog.Logger) error {
 	errors := slog.NewLogLogger(log.Handler(), slog.LevelDebug)
-	// One limit for a request's header and its body, which is 4 KB at most: a second one costs each request a system timer.
-	front := &http.Server{Handler: shop, TLSConfig: d.tls, ErrorLog: errors, ReadTimeout: 8 * time.Second,
+	// One time limit for the header and the body, which has at most 4 KB: a second limit costs each
+	// request a system timer.
+	front := &http.Server{Handler: shop, TLSConfig: ls.tls, ErrorLog: errors, ReadTimeout: 8 * time.Second,
 		WriteTimeout: 30 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10}
 	front.RegisterOnShutdown(shop.EndStreams)
 	var g errgroup.Group
@@ -250,13 +262,13 @@ func (d *Doors) Serve(ctx context.Context, shop *Server, ops http.Handler, log *
 			return nil
 		})
 	}
-	serve(front, d.shop)
-	full := &http.Server{Handler: http.HandlerFunc(shop.full), TLSConfig: d.tls, ErrorLog: errors, ReadTimeout: time.Second,
+	serve(front, ls.shop)
+	full := &http.Server{Handler: http.HandlerFunc(shop.answerBusy), TLSConfig: ls.tls, ErrorLog: errors, ReadTimeout: time.Second,
 		WriteTimeout: time.Second, MaxHeaderBytes: 16 << 10}
 	full.SetKeepAlivesEnabled(false)
-	serve(full, d.beyond)
-	if d.ops != nil {
-		serve(&http.Server{Handler: ops, ErrorLog: errors, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute}, d.ops)
+	serve(full, ls.overflow)
+	if ls.ops != nil {
+		serve(&http.Server{Handler: ops, ErrorLog: errors, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute}, ls.ops)
 	}
 	return g.Wait()
 }

@@ -12,14 +12,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// Check asks one store whether it answers.
+// Check has the health check of one store.
 type Check struct {
 	Name string
 	Ask  func(context.Context) error
 }
 
-// Ops is the operator's side: /metrics, /healthz (the process lives), /readyz (it can serve), /debug/pprof. It belongs
-// on an address of its own that strangers can't reach.
+// Ops returns the handler for the operator: /metrics, /healthz (the process runs), /readyz (it can
+// serve) and /debug/pprof. It needs an address of its own, which strangers cannot reach.
 func Ops(metrics []prometheus.Collector, checks []Check) http.Handler {
 	reg := prometheus.NewRegistry()
 	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -36,7 +36,7 @@ func Ops(metrics []prometheus.Collector, checks []Check) http.Handler {
 	return mux
 }
 
-// ready answers 200 if every check passes within a second, else 503; either way with each one's state.
+// ready answers 200 if every check passes within a second, and 503 otherwise, with the state of each store.
 func ready(w http.ResponseWriter, r *http.Request, checks []Check) {
 	ctx, cancel := context.WithTimeout(r.Context(), time.Second)
 	defer cancel()

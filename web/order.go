@@ -9,7 +9,7 @@ import (
 	"miaosha/user"
 )
 
-// orderJSON is an order as its owner sees it. Price in fen.
+// orderJSON is an order as its owner sees it. The price is in fen.
 type orderJSON struct {
 	ID        string `json:"id"`
 	SaleID    int64  `json:"sale_id"`
@@ -21,62 +21,62 @@ type orderJSON struct {
 	PaidAt    string `json:"paid_at,omitempty"`
 }
 
-func shownOrder(o order.Order) orderJSON {
+func newOrderJSON(o order.Order) orderJSON {
 	out := orderJSON{ID: o.ID.String(), SaleID: o.SaleID, Title: o.Title, Price: o.Price, Status: o.Status,
-		CreatedAt: stamp(o.CreatedAt), ExpiresAt: stamp(o.ExpiresAt)}
+		CreatedAt: formatTime(o.CreatedAt), ExpiresAt: formatTime(o.ExpiresAt)}
 	if o.PaidAt != nil {
-		out.PaidAt = stamp(*o.PaidAt)
+		out.PaidAt = formatTime(*o.PaidAt)
 	}
 	return out
 }
 
-func (s *Server) listOrders(w http.ResponseWriter, r *http.Request, who user.Session) error {
-	list, err := s.Orders.OfUser(r.Context(), who.UserID)
+func (s *Server) listOrders(w http.ResponseWriter, r *http.Request, session user.Session) error {
+	list, err := s.Orders.OfUser(r.Context(), session.UserID)
 	if err != nil {
 		return err
 	}
 	out := make([]orderJSON, 0, len(list))
 	for _, o := range list {
-		out = append(out, shownOrder(o))
+		out = append(out, newOrderJSON(o))
 	}
 	return ok(w, 200, out)
 }
 
-func (s *Server) showOrder(w http.ResponseWriter, r *http.Request, who user.Session) error {
-	id, err := uid(r, order.ErrNotFound)
+func (s *Server) showOrder(w http.ResponseWriter, r *http.Request, session user.Session) error {
+	id, err := uuidParam(r, order.ErrNotFound)
 	if err != nil {
 		return err
 	}
-	o, err := s.Orders.ByID(r.Context(), who.UserID, id)
+	o, err := s.Orders.ByID(r.Context(), session.UserID, id)
 	if err != nil {
 		return err
 	}
-	return ok(w, 200, shownOrder(o))
+	return ok(w, 200, newOrderJSON(o))
 }
 
-func (s *Server) cancel(w http.ResponseWriter, r *http.Request, who user.Session) error {
-	id, err := uid(r, order.ErrNotFound)
+func (s *Server) cancel(w http.ResponseWriter, r *http.Request, session user.Session) error {
+	id, err := uuidParam(r, order.ErrNotFound)
 	if err != nil {
 		return err
 	}
-	if err := noBody(w, r); err != nil {
+	if err := refuseBody(w, r); err != nil {
 		return err
 	}
-	if err := s.Orders.Cancel(r.Context(), who.UserID, id); err != nil {
+	if err := s.Orders.Cancel(r.Context(), session.UserID, id); err != nil {
 		return err
 	}
 	return ok(w, 200, nil)
 }
 
-func (s *Server) pay(w http.ResponseWriter, r *http.Request, who user.Session) error {
-	id, err := uid(r, order.ErrNotFound)
+func (s *Server) pay(w http.ResponseWriter, r *http.Request, session user.Session) error {
+	id, err := uuidParam(r, order.ErrNotFound)
 	if err != nil {
 		return err
 	}
-	if err := noBody(w, r); err != nil {
+	if err := refuseBody(w, r); err != nil {
 		return err
 	}
-	p, err := s.Orders.OpenPayment(r.Context(), who.UserID, id)
+	p, err := s.Orders.OpenPayment(r.Context(), session.UserID, id)
 	if err != nil {
 		return err
 	}
@@ -90,27 +90,27 @@ func (s *Server) pay(w http.ResponseWriter, r *http.Request, who user.Session) e
 	return ok(w, 200, out)
 }
 
-// paid is where the payment provider tells of a capture. What is refused is written down in the log.
-func (s *Server) paid(w http.ResponseWriter, r *http.Request) error {
+// paymentNotice takes the payment provider's notice of a capture. Every notice that is refused is logged.
+func (s *Server) paymentNotice(w http.ResponseWriter, r *http.Request) error {
 	var in notice
-	var state string
-	raw, err := rawBody(w, r)
-	if err == nil {
-		state, err = s.capture(r, raw, &in)
-	}
+	status, err := s.capture(w, r, &in)
 	if err != nil {
-		s.Log.Warn("a payment notice is refused", "from", s.addrOf(r), "order", in.OrderID, "amount", in.Amount, "ref", in.ProviderRef, "err", err)
+		s.Log.Warn("a payment notice is refused", "from", s.clientIP(r), "order", in.OrderID, "amount", in.Amount, "ref", in.ProviderRef, "err", err)
 		return err
 	}
 	return ok(w, 200, struct {
-		Status string `json:"status"` // captured, or refund_due when it came too late or twice
-	}{state})
+		Status string `json:"status"` // captured; or refund_due, if the notice came too late or is a second capture
+	}{status})
 }
 
-// capture does what a notice says and leaves in what it has read of it. The signature is checked before a byte of the body
-// is read as anything else.
-func (s *Server) capture(r *http.Request, raw []byte, in *notice) (status string, err error) {
-	if err := verifyNotice(s.notify, r.Header.Get("X-Timestamp"), r.Header.Get("X-Signature"), raw, s.Rush.Now(), time.Now()); err != nil {
+// capture reads a notice into in, for the log too, and captures its payment. It checks the signature
+// before it decodes the body.
+func (s *Server) capture(w http.ResponseWriter, r *http.Request, in *notice) (status string, err error) {
+	raw, err := rawBody(w, r)
+	if err != nil {
+		return "", err
+	}
+	if err := verifyNotice(s.notifyKey, r.Header.Get("X-Timestamp"), r.Header.Get("X-Signature"), raw, s.Rush.Now(), time.Now()); err != nil {
 		return "", err
 	}
 	if err := decode(raw, in); err != nil {
@@ -123,9 +123,9 @@ func (s *Server) capture(r *http.Request, raw []byte, in *notice) (status string
 	return s.Orders.Capture(r.Context(), id, in.Amount, in.ProviderRef)
 }
 
-// cash is the sandbox cashier's button.
-func (s *Server) cash(w http.ResponseWriter, r *http.Request, who user.Session) error {
-	id, err := uid(r, order.ErrNotFound)
+// useCashier confirms or declines a payment at the sandbox cashier.
+func (s *Server) useCashier(w http.ResponseWriter, r *http.Request, session user.Session) error {
+	id, err := uuidParam(r, order.ErrNotFound)
 	if err != nil {
 		return err
 	}
@@ -135,15 +135,12 @@ func (s *Server) cash(w http.ResponseWriter, r *http.Request, who user.Session) 
 	if err := body(w, r, &in, false); err != nil {
 		return err
 	}
-	p, err := s.Orders.PaymentOf(r.Context(), who.UserID, id)
+	p, err := s.Orders.PaymentOf(r.Context(), session.UserID, id)
 	if err != nil {
 		return err
 	}
 	switch in.Action {
 	case "confirm":
-		if p.Status == "declined" {
-			return order.ErrWrongStatus
-		}
 		raw, err := s.cashier.confirm(r.Context(), p)
 		if err != nil {
 			return err

@@ -3,10 +3,8 @@ package web
 import (
 	"bytes"
 	"crypto/sha256"
-	"encoding/binary"
 	"encoding/hex"
 	"fmt"
-	"hash/crc32"
 	"net/http"
 	"strconv"
 	"strings"
@@ -18,37 +16,38 @@ import (
 	"github.com/maypok86/otter/v2"
 )
 
-// Header values that many answers share, as a Header has them, so that none is made for a request. They are replaced,
-// never changed.
+// Header values that many answers share, in the form of an http.Header, so that no request allocates
+// them. Nothing may change them.
 var (
-	jsonType      = []string{"application/json; charset=utf-8"}
-	noStore       = []string{"no-store"}
-	noCache       = []string{"no-cache"}
-	keepForever   = []string{"public, max-age=31536000, immutable"}
-	sameOrigin    = []string{"same-origin"}
-	gzipCoding    = []string{"gzip"}
-	zstdCoding    = []string{"zstd"}
-	variesCoding  = []string{"Accept-Encoding"}
-	variesOfSales = []string{"Accept-Language, Accept-Encoding"}
+	jsonType     = []string{"application/json; charset=utf-8"}
+	noStore      = []string{"no-store"}
+	noCache      = []string{"no-cache"}
+	keepForever  = []string{"public, max-age=31536000, immutable"}
+	sameOrigin   = []string{"same-origin"}
+	gzipEncoding = []string{"gzip"}
+	zstdEncoding = []string{"zstd"}
+	varyEncoding = []string{"Accept-Encoding"}
+	varySales    = []string{"Accept-Language, Accept-Encoding"}
 )
 
-// coded is a body in one content coding, and the header values that go with it.
-type coded struct {
-	bytes                []byte
-	length, coding, etag []string // coding is nil for a plain one
+// encoding is a body in one content encoding, with its header values.
+type encoding struct {
+	bytes              []byte
+	length, name, etag []string // name is nil for the plain body
 }
 
-// packed is a body that is sent many times, compressed once. A form that would be larger than the plain one is nil.
-type packed struct{ plain, gzip, zstd *coded }
+// encoded is a body that is compressed once and sent many times. An encoding that would not be smaller
+// than the plain body is nil.
+type encoded struct{ plain, gzip, zstd *encoding }
 
-// packer compresses. Several goroutines may use one, one after the other.
-type packer struct {
+// compressor makes encoded bodies. It is safe for concurrent use, and makes one at a time.
+type compressor struct {
 	mu   sync.Mutex
 	gzip *gzip.Writer
 	zstd *zstd.Encoder
 }
 
-func newPacker(gz int, zs zstd.EncoderLevel) (*packer, error) {
+func newCompressor(gz int, zs zstd.EncoderLevel) (*compressor, error) {
 	g, err := gzip.NewWriterLevel(nil, gz)
 	if err != nil {
 		return nil, fmt.Errorf("compress with gzip: %w", err)
@@ -57,125 +56,72 @@ func newPacker(gz int, zs zstd.EncoderLevel) (*packer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("compress with zstd: %w", err)
 	}
-	return &packer{gzip: g, zstd: z}, nil
+	return &compressor{gzip: g, zstd: z}, nil
 }
 
-// pack keeps b. The forms' ETags differ, as they are different bytes.
-func (p *packer) pack(b []byte) (*packed, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+// compress returns b in all encodings; it keeps b. Each encoding has an ETag of its own, since its
+// bytes differ.
+func (c *compressor) compress(b []byte) (*encoded, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	sum := sha256.Sum256(b)
-	form := func(b []byte, coding []string) *coded {
+	newEncoding := func(b []byte, name []string) *encoding {
 		etag := hex.EncodeToString(sum[:12])
-		if coding != nil {
-			etag += "-" + coding[0]
+		if name != nil {
+			etag += "-" + name[0]
 		}
-		return &coded{bytes: b, length: []string{strconv.Itoa(len(b))}, coding: coding, etag: []string{`"` + etag + `"`}}
+		return &encoding{bytes: b, length: []string{strconv.Itoa(len(b))}, name: name, etag: []string{`"` + etag + `"`}}
 	}
-	out := &packed{plain: form(b, nil)}
+	out := &encoded{plain: newEncoding(b, nil)}
 	var gz bytes.Buffer
-	p.gzip.Reset(&gz)
-	_, err := p.gzip.Write(b)
+	c.gzip.Reset(&gz)
+	_, err := c.gzip.Write(b)
 	if err == nil {
-		err = p.gzip.Close()
+		err = c.gzip.Close()
 	}
 	if err != nil {
 		return nil, fmt.Errorf("compress with gzip: %w", err)
 	}
 	if gz.Len() < len(b) {
-		out.gzip = form(bytes.Clone(gz.Bytes()), gzipCoding)
+		out.gzip = newEncoding(bytes.Clone(gz.Bytes()), gzipEncoding)
 	}
-	if z := p.zstd.EncodeAll(b, nil); len(z) < len(b) {
-		out.zstd = form(bytes.Clone(z), zstdCoding)
+	if z := c.zstd.EncodeAll(b, nil); len(z) < len(b) {
+		out.zstd = newEncoding(bytes.Clone(z), zstdEncoding)
 	}
 	return out, nil
 }
 
-// choose gives the form for a request: zstd before gzip before plain, as the caller accepts them.
-func (p *packed) choose(r *http.Request) *coded {
+// choose returns the first of zstd, gzip and plain that the client accepts.
+func (body *encoded) choose(r *http.Request) *encoding {
 	switch accept := r.Header.Get("Accept-Encoding"); {
-	case p.zstd != nil && accepts(accept, "zstd"):
-		return p.zstd
-	case p.gzip != nil && accepts(accept, "gzip"):
-		return p.gzip
+	case body.zstd != nil && accepts(accept, "zstd"):
+		return body.zstd
+	case body.gzip != nil && accepts(accept, "gzip"):
+		return body.gzip
 	}
-	return p.plain
+	return body.plain
 }
 
-// send answers with the body, or with 304 where the caller has it. The caller of send has set what else is to be said.
-func (p *packed) send(w http.ResponseWriter, r *http.Request, kind []string) {
-	f, h := p.choose(r), w.Header()
-	h["Etag"] = f.etag
-	if match := r.Header.Get("If-None-Match"); match != "" && (match == "*" || strings.Contains(match, f.etag[0])) {
+// send writes the body, or 304 if the client has it already. The other headers must be set before.
+func (body *encoded) send(w http.ResponseWriter, r *http.Request, kind []string) {
+	e, h := body.choose(r), w.Header()
+	h["Etag"] = e.etag
+	if match := r.Header.Get("If-None-Match"); match != "" && (match == "*" || strings.Contains(match, e.etag[0])) {
 		w.WriteHeader(http.StatusNotModified)
 		return
 	}
-	h["Content-Type"], h["Content-Length"] = kind, f.length
-	if f.coding != nil {
-		h["Content-Encoding"] = f.coding
+	h["Content-Type"], h["Content-Length"] = kind, e.length
+	if e.name != nil {
+		h["Content-Encoding"] = e.name
 	}
-	w.Write(f.bytes)
+	w.Write(e.bytes)
 }
 
-// unended is a JSON body whose last bytes differ from answer to answer: what comes before them, plain and as the
-// beginning of a gzip stream, which is nil where it saves nothing.
-type unended struct {
-	plain, gzip             []byte
-	crc                     uint32 // of plain
-	plainLength, gzipLength []string
-}
-
-// A gzip stream goes on with any number of blocks; the last one may hold its bytes as they are (RFC 1951, 3.2.4). So an
-// end of n bytes costs a request no compression: five bytes before it, and the sum and the length of all behind it
-// (RFC 1952, 2.3.1).
-const gzipEnd = 5 + 8
-
-// unended keeps b, of a body that goes on with n bytes, fewer than 65,536.
-func (p *packer) unended(b []byte, n int) (*unended, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	u := &unended{plain: b, crc: crc32.ChecksumIEEE(b), plainLength: []string{strconv.Itoa(len(b) + n)}}
-	var gz bytes.Buffer
-	p.gzip.Reset(&gz)
-	_, err := p.gzip.Write(b)
-	if err == nil {
-		err = p.gzip.Flush() // to a whole byte, without an end
-	}
-	if err != nil {
-		return nil, fmt.Errorf("compress with gzip: %w", err)
-	}
-	if gz.Len()+gzipEnd < len(b) {
-		u.gzip, u.gzipLength = bytes.Clone(gz.Bytes()), []string{strconv.Itoa(gz.Len() + gzipEnd + n)}
-	}
-	return u, nil
-}
-
-// send answers with the body and its end, of as many bytes as were announced.
-func (u *unended) send(w http.ResponseWriter, r *http.Request, end []byte) {
-	h := w.Header()
-	h["Content-Type"] = jsonType
-	if u.gzip == nil || !accepts(r.Header.Get("Accept-Encoding"), "gzip") {
-		h["Content-Length"] = u.plainLength
-		w.Write(u.plain)
-		w.Write(end)
-		return
-	}
-	h["Content-Encoding"], h["Content-Length"] = gzipCoding, u.gzipLength
-	w.Write(u.gzip)
-	n, out := uint16(len(end)), make([]byte, 0, gzipEnd+len(end))
-	out = append(out, 1) // the last block, as it is
-	out = binary.LittleEndian.AppendUint16(out, n)
-	out = binary.LittleEndian.AppendUint16(out, ^n)
-	out = append(out, end...)
-	out = binary.LittleEndian.AppendUint32(out, crc32.Update(u.crc, crc32.IEEETable, end))
-	w.Write(binary.LittleEndian.AppendUint32(out, uint32(len(u.plain)+len(end))))
-}
-
-// accepts reads an Accept-Encoding header; a coding with q=0 is not accepted.
-func accepts(header, coding string) bool {
+// accepts reports whether an Accept-Encoding header allows an encoding. With q=0 it does not.
+func accepts(header, encoding string) bool {
 	for part := range strings.SplitSeq(header, ",") {
 		name, q, _ := strings.Cut(strings.TrimSpace(part), ";")
-		if strings.EqualFold(strings.TrimSpace(name), coding) {
+		if strings.EqualFold(strings.TrimSpace(name), encoding) {
 			q = strings.ReplaceAll(q, " ", "")
 			return !(strings.HasPrefix(q, "q=0") && strings.Trim(q[3:], ".0") == "")
 		}
@@ -183,42 +129,44 @@ func accepts(header, coding string) bool {
 	return false
 }
 
-// shelves hold answers of one kind, made once and given many times: at most so many, the least wanted go first.
-type shelves[K comparable, T any] struct {
-	of interface { // an otter.Cache: see goods.Cache for why it is not named
-		GetIfPresent(K) (*shelf[T], bool)
-		SetIfAbsent(K, *shelf[T]) (*shelf[T], bool)
+// responseCache holds prepared responses of one kind: each is made once and sent many times. Its size
+// is bounded; the least used responses go first.
+type responseCache[K comparable, T any] struct {
+	entries interface { // an otter.Cache: goods.Cache says why its type is not named
+		GetIfPresent(K) (*entry[T], bool)
+		SetIfAbsent(K, *entry[T]) (*entry[T], bool)
 	}
 }
 
-type shelf[T any] struct {
-	mu sync.Mutex // held by who makes the answer anew
-	at atomic.Pointer[T]
+// entry holds the response of one key.
+type entry[T any] struct {
+	mu       sync.Mutex // held while a new response is made
+	response atomic.Pointer[T]
 }
 
-func newShelves[K comparable, T any](size int) shelves[K, T] {
-	return shelves[K, T]{otter.Must(&otter.Options[K, *shelf[T]]{MaximumSize: size})}
+func newResponseCache[K comparable, T any](size int) responseCache[K, T] {
+	return responseCache[K, T]{otter.Must(&otter.Options[K, *entry[T]]{MaximumSize: size})}
 }
 
-// get gives what lies there if it is good, and otherwise makes it anew, once for all who ask. make is given what lay
-// there, or nil.
-func (s shelves[K, T]) get(key K, good func(*T) bool, make func(was *T) (*T, error)) (*T, error) {
-	at, ok := s.of.GetIfPresent(key)
+// get returns the response of key. If there is none that is fresh, make makes one, once for all callers
+// that wait. make receives the old response, or nil.
+func (c responseCache[K, T]) get(key K, fresh func(*T) bool, make func(old *T) (*T, error)) (*T, error) {
+	e, ok := c.entries.GetIfPresent(key)
 	if !ok {
-		at, _ = s.of.SetIfAbsent(key, &shelf[T]{})
+		e, _ = c.entries.SetIfAbsent(key, &entry[T]{})
 	}
-	if is := at.at.Load(); is != nil && good(is) {
-		return is, nil
+	if current := e.response.Load(); current != nil && fresh(current) {
+		return current, nil
 	}
-	at.mu.Lock()
-	defer at.mu.Unlock()
-	was := at.at.Load()
-	if was != nil && good(was) {
-		return was, nil
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	old := e.response.Load()
+	if old != nil && fresh(old) {
+		return old, nil
 	}
-	is, err := make(was)
+	made, err := make(old)
 	if err == nil {
-		at.at.Store(is)
+		e.response.Store(made)
 	}
-	return is, err
+	return made, err
 }

@@ -12,61 +12,62 @@ import (
 	"miaosha/user"
 )
 
-// captcha draws a sum: a PNG, or with ?kind=words {"question": "..."} in the caller's language, for who can't see one. Words
-// have a bucket of their own, which fills slowly: a program that asks for them gets far fewer than it would of pictures,
-// and a person one whenever he needs it. Only the sum that was asked for last can be answered, whatever its kind.
-func (s *Server) captcha(w http.ResponseWriter, r *http.Request, who user.Session) error {
-	sale, err := number(r, goods.ErrNoSale)
+// captcha answers with a new sum: a PNG, or with ?kind=words {"question": "..."} in the client's
+// language, for users who cannot see a picture. Words have a bucket of their own, which fills slowly:
+// enough for a person, and far too slow for a program. Only the newest sum can be answered, whatever
+// its kind.
+func (s *Server) captcha(w http.ResponseWriter, r *http.Request, session user.Session) error {
+	sale, err := idParam(r, goods.ErrNoSale)
 	if err != nil {
 		return err
 	}
 	switch kind := r.URL.Query().Get("kind"); kind {
 	case "", "picture":
-		return s.captchaPicture(w, r, sale, who.UserID)
+		return s.captchaPicture(w, r, sale, session.UserID)
 	case "words":
-		return s.captchaWords(w, r, sale, who.UserID)
+		return s.captchaWords(w, r, sale, session.UserID)
 	default:
 		return fmt.Errorf("%w: captcha of kind %q", errBadRequest, kind)
 	}
 }
 
 func (s *Server) captchaPicture(w http.ResponseWriter, r *http.Request, sale, userID int64) error {
-	if err := s.pictures.take(userID); err != nil {
+	if err := s.pictureBuckets.take(userID); err != nil {
 		return err
 	}
-	png, told, err := s.Rush.Captcha(r.Context(), sale, s.token(r))
+	png, answer, err := s.Rush.Captcha(r.Context(), sale, s.token(r))
 	if err != nil {
 		return err
 	}
-	tellAnswer(w, told)
+	setCaptchaAnswer(w, answer)
 	w.Header().Set("Content-Type", "image/png")
 	w.Write(png)
 	return nil
 }
 
 func (s *Server) captchaWords(w http.ResponseWriter, r *http.Request, sale, userID int64) error {
-	if err := s.words.take(userID); err != nil {
+	if err := s.wordsBuckets.take(userID); err != nil {
 		return err
 	}
-	question, told, err := s.Rush.CaptchaWords(r.Context(), sale, s.token(r), chinese(r))
+	question, answer, err := s.Rush.CaptchaWords(r.Context(), sale, s.token(r), chinese(r))
 	if err != nil {
 		return err
 	}
-	tellAnswer(w, told)
+	setCaptchaAnswer(w, answer)
 	return ok(w, 200, struct {
 		Question string `json:"question"`
 	}{question})
 }
 
-// tellAnswer tells a load tool the answer, where that is allowed.
-func tellAnswer(w http.ResponseWriter, told string) {
-	if told != "" {
-		w.Header().Set("X-Captcha-Answer", told)
+// setCaptchaAnswer sends the answer to a load tool, if the settings allow it.
+func setCaptchaAnswer(w http.ResponseWriter, answer string) {
+	if answer != "" {
+		w.Header().Set("X-Captcha-Answer", answer)
 	}
 }
 
-func (s *Server) path(w http.ResponseWriter, r *http.Request, who user.Session) error {
-	sale, err := number(r, goods.ErrNoSale)
+func (s *Server) path(w http.ResponseWriter, r *http.Request, session user.Session) error {
+	sale, err := idParam(r, goods.ErrNoSale)
 	if err != nil {
 		return err
 	}
@@ -76,42 +77,43 @@ func (s *Server) path(w http.ResponseWriter, r *http.Request, who user.Session) 
 	if err := body(w, r, &in, true); err != nil {
 		return err
 	}
-	path, expiry, err := s.Rush.Path(r.Context(), sale, who.UserID, s.token(r), in.Captcha)
+	path, expiry, err := s.Rush.Path(r.Context(), sale, session.UserID, s.token(r), in.Captcha)
 	if err != nil {
 		return err
 	}
 	return ok(w, 200, struct {
 		Path      string `json:"path"`
 		ExpiresAt string `json:"expires_at"`
-	}{path, stamp(expiry)})
+	}{path, formatTime(expiry)})
 }
 
-// buy asks the cheapest question first: until the session, none costs I/O.
+// buy checks a click and asks the engine for a ticket. The cheapest checks come first: those before the
+// session cost no I/O.
 func (s *Server) buy(w http.ResponseWriter, r *http.Request) error {
 	token := s.token(r)
 	if token == "" {
 		return errNotLoggedIn
 	}
-	sale, err := number(r, goods.ErrNoSale)
+	sale, err := idParam(r, goods.ErrNoSale)
 	if err != nil {
 		return err
 	}
-	if err := noBody(w, r); err != nil {
+	if err := refuseBody(w, r); err != nil {
 		return err
 	}
 	userID, err := s.Rush.CheckPath(sale, token, chi.URLParam(r, "path"))
 	if err != nil {
 		return err
 	}
-	if err := s.Rush.Enter(sale); err != nil {
+	if err := s.Rush.Admit(sale); err != nil {
 		return err
 	}
-	defer s.Rush.Leave()
-	who, err := s.Sessions.Get(r.Context(), token)
+	defer s.Rush.Release()
+	session, err := s.Sessions.Get(r.Context(), token)
 	if err != nil {
 		return err
 	}
-	if who.UserID != userID {
+	if session.UserID != userID {
 		return seckill.ErrBadPath
 	}
 	if err := s.allow(r, userID); err != nil {
@@ -124,8 +126,9 @@ func (s *Server) buy(w http.ResponseWriter, r *http.Request) error {
 	return okStatus(w, http.StatusAccepted, b.Ticket, b.Status)
 }
 
-// appendStatus writes {"ticket":"...","state":"...","order_id":"...","ahead":0,"next_poll_ms":0}: without a ticket where
-// there is none, the order's id when ordered, ahead when queued, and next_poll_ms 0 when final.
+// appendStatus appends {"ticket":"...","state":"...","order_id":"...","ahead":0,"next_poll_ms":0} to b.
+// It leaves out an empty ticket, order_id unless the state is ordered, and ahead unless it is queued.
+// next_poll_ms is 0 if the state is final.
 func appendStatus(b []byte, ticket string, s seckill.Status) []byte {
 	b = append(b, '{')
 	if ticket != "" {
@@ -142,12 +145,12 @@ func appendStatus(b []byte, ticket string, s seckill.Status) []byte {
 	return append(b, '}')
 }
 
-func (s *Server) result(w http.ResponseWriter, r *http.Request, who user.Session) error {
-	sale, err := number(r, goods.ErrNoSale)
+func (s *Server) result(w http.ResponseWriter, r *http.Request, session user.Session) error {
+	sale, err := idParam(r, goods.ErrNoSale)
 	if err != nil {
 		return err
 	}
-	st, err := s.Rush.Result(r.Context(), sale, who.UserID)
+	st, err := s.Rush.Result(r.Context(), sale, session.UserID)
 	if err != nil {
 		return err
 	}

@@ -6,10 +6,14 @@ import (
 	"embed"
 	"encoding/hex"
 	"fmt"
+	"html/template"
 	"io/fs"
+	"maps"
 	"mime"
 	"net/http"
 	"path"
+	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/klauspost/compress/gzip"
@@ -19,17 +23,31 @@ import (
 //go:embed static
 var embedded embed.FS
 
-// assets are the embedded pages and what they need, compressed once. An asset's address holds a hash of them all,
-// /static/<hash>/app.css, so a browser may keep it for a year and relative imports between modules just work. Pages
-// are asked for anew each time, by their ETag; those of a sandbox lead to its lab.
+// page is one HTML page. All pages are made from static/page.html.
+type page struct{ Path, Title, Style, Script string }
+
+var pages = []page{
+	{"/", "秒杀", "list.css", "index.js"},
+	{"/sale.html", "秒杀", "sale.css", "sale.js"},
+	{"/login.html", "登录 · 秒杀", "account.css", "login.js"},
+	{"/orders.html", "我的订单 · 秒杀", "account.css", "orders.js"},
+	{"/order.html", "订单 · 秒杀", "account.css", "order.js"},
+	{"/pay.html", "沙盒收银台 · 秒杀", "account.css", "pay.js"},
+	{"/lab.html", "实验室 · 秒杀", "lab/lab.css", "lab/lab.js"},
+}
+
+// assets are the pages and the embedded files that they need, compressed once. The URL of a file
+// holds a hash of all files, /static/<hash>/app.css. So a browser may keep the file for a year, and
+// relative imports between scripts work. A browser revalidates a page on each visit, by its ETag.
+// In a sandbox the pages link to the lab.
 type assets struct {
 	hash  string
-	files map[string]*file // by address
+	files map[string]*file // by URL path
 }
 
 type file struct {
-	*packed
-	kind, keep []string // header values
+	*encoded
+	contentType, cacheControl []string // header values
 }
 
 func loadAssets(sandbox bool) (*assets, error) {
@@ -51,33 +69,87 @@ func loadAssets(sandbox bool) (*assets, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the pages: %w", err)
 	}
-	p, err := newPacker(gzip.BestCompression, zstd.SpeedBestCompression)
+	p, err := newCompressor(gzip.BestCompression, zstd.SpeedBestCompression)
 	if err != nil {
 		return nil, err
 	}
 	a := &assets{hash: hex.EncodeToString(sum.Sum(nil)[:8]), files: map[string]*file{}}
+	add := func(at string, b []byte, contentType string, cacheControl []string) error {
+		body, err := p.compress(b)
+		if err != nil {
+			return fmt.Errorf("%s: %w", at, err)
+		}
+		a.files[at] = &file{body, []string{contentType}, cacheControl}
+		return nil
+	}
+	shell, err := template.New("page").Parse(string(raw["page.html"]))
+	if err != nil {
+		return nil, fmt.Errorf("read the pages: %w", err)
+	}
+	delete(raw, "page.html")
+	for _, pg := range pages {
+		preloads, err := modules(raw, pg.Script)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", pg.Path, err)
+		}
+		var b bytes.Buffer
+		err = shell.Execute(&b, struct {
+			page
+			Prefix   string
+			Preloads []string
+			Sandbox  bool
+		}{pg, a.prefix(), preloads, sandbox})
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", pg.Path, err)
+		}
+		if err := add(pg.Path, b.Bytes(), contentTypeOf(".html"), noCache); err != nil {
+			return nil, err
+		}
+	}
+	a.files["/index.html"] = a.files["/"]
 	for name, b := range raw {
-		at, keep := a.prefix()+name, keepForever
-		if path.Ext(name) == ".html" {
-			at, keep = "/"+name, noCache
-			b = bytes.ReplaceAll(b, []byte(`"/static/`), []byte(`"`+a.prefix()))
-			if sandbox {
-				b = bytes.Replace(b, []byte("<html "), []byte("<html data-lab "), 1)
+		if err := add(a.prefix()+name, b, contentTypeOf(name), keepForever); err != nil {
+			return nil, err
+		}
+	}
+	return a, nil
+}
+
+var importStatement = regexp.MustCompile(`(?m)^(?:import|export)\b(?:[^;'"]*\bfrom)?\s*['"](\.[^'"]+)['"]`)
+
+// modules returns the scripts that a script imports, directly or through other scripts, in
+// alphabetical order. A page names them all, so that the browser loads them at once and not one
+// after the other.
+func modules(files map[string][]byte, script string) ([]string, error) {
+	seen := map[string]bool{}
+	var visit func(name string) error
+	visit = func(name string) error {
+		source, ok := files[name]
+		if !ok {
+			return fmt.Errorf("script %s does not exist", name)
+		}
+		seen[name] = true
+		for _, m := range importStatement.FindAllSubmatch(source, -1) {
+			imported := path.Join(path.Dir(name), string(m[1]))
+			if seen[imported] {
+				continue
+			}
+			if err := visit(imported); err != nil {
+				return fmt.Errorf("%s: %w", name, err)
 			}
 		}
-		body, err := p.pack(b)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
-		}
-		a.files[at] = &file{body, []string{kindOf(name)}, keep}
+		return nil
 	}
-	a.files["/"] = a.files["/index.html"]
-	return a, nil
+	if err := visit(script); err != nil {
+		return nil, err
+	}
+	delete(seen, script)
+	return slices.Sorted(maps.Keys(seen)), nil
 }
 
 func (a *assets) prefix() string { return "/static/" + a.hash + "/" }
 
-// url is where a picture named in the catalogue is found.
+// url returns the URL of an image that the catalogue names.
 func (a *assets) url(image string) string {
 	if image == "" || strings.HasPrefix(image, "/") {
 		return image
@@ -85,9 +157,9 @@ func (a *assets) url(image string) string {
 	return a.prefix() + image
 }
 
-// kindOf is a file's media type.
-func kindOf(name string) string {
-	switch path.Ext(name) { // what the machine's own table might say otherwise
+// contentTypeOf returns the media type of a file.
+func contentTypeOf(name string) string {
+	switch path.Ext(name) { // not from the machine's own table, which may differ
 	case ".js":
 		return "text/javascript; charset=utf-8"
 	case ".css":
@@ -109,7 +181,7 @@ func (s *Server) static(w http.ResponseWriter, r *http.Request) error {
 		return errNoPage
 	}
 	h := w.Header()
-	h["Cache-Control"], h["Vary"], h["Cross-Origin-Opener-Policy"] = f.keep, variesCoding, sameOrigin
-	f.send(w, r, f.kind)
+	h["Cache-Control"], h["Vary"], h["Cross-Origin-Opener-Policy"] = f.cacheControl, varyEncoding, sameOrigin
+	f.send(w, r, f.contentType)
 	return nil
 }

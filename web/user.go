@@ -10,22 +10,22 @@ import (
 	"miaosha/user"
 )
 
-// as lets a handler run for whoever is logged in.
-func (s *Server) as(h func(http.ResponseWriter, *http.Request, user.Session) error) http.HandlerFunc {
+// loggedIn runs a handler with the session of the user, and refuses a request without one.
+func (s *Server) loggedIn(h func(http.ResponseWriter, *http.Request, user.Session) error) http.HandlerFunc {
 	return s.handle(func(w http.ResponseWriter, r *http.Request) error {
 		token := s.token(r)
 		if token == "" {
 			return errNotLoggedIn
 		}
-		who, err := s.Sessions.Get(r.Context(), token)
+		session, err := s.Sessions.Get(r.Context(), token)
 		if err != nil {
 			return err
 		}
-		return h(w, r, who)
+		return h(w, r, session)
 	})
 }
 
-// token is the caller's session token, from Authorization or the cookie; never from the address.
+// token returns the session token from Authorization or from the cookie, but never from the URL.
 func (s *Server) token(r *http.Request) string {
 	if h := r.Header.Get("Authorization"); h != "" {
 		if scheme, token, ok := strings.Cut(h, " "); ok && strings.EqualFold(scheme, "Bearer") {
@@ -39,7 +39,7 @@ func (s *Server) token(r *http.Request) string {
 	return ""
 }
 
-// cookieName is a name that over TLS no neighbouring site can set.
+// cookieName returns the name of a cookie. Over TLS it has a prefix, with which no other host can set it.
 func (s *Server) cookieName(r *http.Request, name string) string {
 	if s.secure(r) {
 		return "__Host-" + name
@@ -63,7 +63,7 @@ func (s *Server) sendCode(w http.ResponseWriter, r *http.Request) error {
 	if err := body(w, r, &in, false); err != nil {
 		return err
 	}
-	from := user.From{Addr: s.addrOf(r), Browser: rand.Text()}
+	from := user.From{Addr: s.clientIP(r), Browser: rand.Text()}
 	code, ttl, err := s.Users.SendCode(r.Context(), in.Phone, from)
 	if err != nil {
 		return formError(err)
@@ -98,7 +98,7 @@ func (s *Server) register(w http.ResponseWriter, r *http.Request) error {
 	if err := body(w, r, &in, false); err != nil {
 		return err
 	}
-	from := user.From{Addr: s.addrOf(r)}
+	from := user.From{Addr: s.clientIP(r)}
 	if c, err := r.Cookie(s.cookieName(r, "code")); err == nil {
 		from.Browser = c.Value
 	}
@@ -106,7 +106,7 @@ func (s *Server) register(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return formError(err)
 	}
-	return s.enter(w, r, u)
+	return s.startSession(w, r, u)
 }
 
 func (s *Server) login(w http.ResponseWriter, r *http.Request) error {
@@ -117,15 +117,15 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) error {
 	if err := body(w, r, &in, false); err != nil {
 		return err
 	}
-	u, err := s.Users.Login(r.Context(), in.Phone, in.Password, s.addrOf(r))
+	u, err := s.Users.Login(r.Context(), in.Phone, in.Password, s.clientIP(r))
 	if err != nil {
 		return formError(err)
 	}
-	return s.enter(w, r, u)
+	return s.startSession(w, r, u)
 }
 
-// enter starts a session; the one the caller came with ends.
-func (s *Server) enter(w http.ResponseWriter, r *http.Request, u user.User) error {
+// startSession starts a session for u and ends the session of the request, if there is one.
+func (s *Server) startSession(w http.ResponseWriter, r *http.Request, u user.User) error {
 	if old := s.token(r); old != "" {
 		if err := s.Sessions.End(r.Context(), old); err != nil {
 			return err
@@ -139,31 +139,31 @@ func (s *Server) enter(w http.ResponseWriter, r *http.Request, u user.User) erro
 	return ok(w, 200, account{UserID: u.ID, Nickname: u.Nickname, Role: u.Role, Token: token})
 }
 
-// logout ends all of the user's sessions: who logs out because he lost a device, or does not trust it, does not leave one
-// of them open.
-func (s *Server) logout(w http.ResponseWriter, r *http.Request, who user.Session) error {
-	if err := noBody(w, r); err != nil {
+// logout ends all sessions of the user. A user who logs out because a device is lost or is not safe
+// must leave none open.
+func (s *Server) logout(w http.ResponseWriter, r *http.Request, session user.Session) error {
+	if err := refuseBody(w, r); err != nil {
 		return err
 	}
-	if err := s.Sessions.EndAll(r.Context(), who.UserID, ""); err != nil {
+	if err := s.Sessions.EndAll(r.Context(), session.UserID, ""); err != nil {
 		return err
 	}
-	if err := s.Sessions.End(r.Context(), s.token(r)); err != nil { // a Redis that has forgotten the list leaves this one at least
+	if err := s.Sessions.End(r.Context(), s.token(r)); err != nil { // even if Redis has lost the list of sessions
 		return err
 	}
 	s.setCookie(w, r, "", time.Unix(1, 0))
 	return ok(w, 200, nil)
 }
 
-func (s *Server) me(w http.ResponseWriter, r *http.Request, who user.Session) error {
-	u, err := s.Users.ByID(r.Context(), who.UserID)
+func (s *Server) me(w http.ResponseWriter, r *http.Request, session user.Session) error {
+	u, err := s.Users.ByID(r.Context(), session.UserID)
 	if err != nil {
 		return err
 	}
-	return ok(w, 200, account{UserID: u.ID, Nickname: u.Nickname, Role: u.Role, Phone: masked(u.Phone)})
+	return ok(w, 200, account{UserID: u.ID, Nickname: u.Nickname, Role: u.Role, Phone: maskPhone(u.Phone)})
 }
 
-func (s *Server) changePassword(w http.ResponseWriter, r *http.Request, who user.Session) error {
+func (s *Server) changePassword(w http.ResponseWriter, r *http.Request, session user.Session) error {
 	var in struct {
 		Old string `json:"old"`
 		New string `json:"new"`
@@ -171,24 +171,24 @@ func (s *Server) changePassword(w http.ResponseWriter, r *http.Request, who user
 	if err := body(w, r, &in, false); err != nil {
 		return err
 	}
-	if err := s.Users.ChangePassword(r.Context(), who.UserID, in.Old, in.New); err != nil {
+	if err := s.Users.ChangePassword(r.Context(), session.UserID, in.Old, in.New); err != nil {
 		return formError(err)
 	}
-	if err := s.Sessions.EndAll(r.Context(), who.UserID, s.token(r)); err != nil {
+	if err := s.Sessions.EndAll(r.Context(), session.UserID, s.token(r)); err != nil {
 		return err
 	}
 	return ok(w, 200, nil)
 }
 
-// masked shows enough of a phone for its owner to know it.
-func masked(phone string) string {
+// maskPhone returns a phone with its middle hidden, so that only its owner recognizes it.
+func maskPhone(phone string) string {
 	if len(phone) < 8 {
 		return "***"
 	}
 	return phone[:3] + "****" + phone[len(phone)-4:]
 }
 
-// formError gives a form's refusal the name of its field.
+// formError makes a fieldError of the refusal of a form.
 func formError(err error) error {
 	var wrong user.InvalidError
 	if errors.As(err, &wrong) {

@@ -1,5 +1,6 @@
-// Package web is the face of the shop: the routes, the pages, and the translation between HTTP and the domains. It
-// decides nothing about sales: handlers parse, call one domain and write; errors.go alone gives a refusal its status.
+// Package web is the HTTP layer of the shop: the routes, the pages, and the translation between HTTP
+// and the domains. It decides nothing about sales. A handler parses the request, calls one domain and
+// writes the answer. Only errors.go maps an error to a status and a code.
 package web
 
 import (
@@ -23,19 +24,19 @@ import (
 	"miaosha/user"
 )
 
-// Config has the settings of the face.
+// Config has the settings of the HTTP layer.
 type Config struct {
 	Rate           string   `name:"rate" env:"MIAOSHA_RATE" default:"5" help:"Buy, address and result requests a second per user; off for load tests."`
-	IPRate         string   `name:"ip-rate" env:"MIAOSHA_IP_RATE" default:"200" help:"The same per address: a class sits behind one. off turns it off."`
+	IPRate         string   `name:"ip-rate" env:"MIAOSHA_IP_RATE" default:"200" help:"The same per address, which a whole class may share; off for none."`
 	TrustedProxies []string `name:"trusted-proxies" env:"MIAOSHA_TRUSTED_PROXIES" help:"Networks whose X-Forwarded-For counts, such as 10.0.0.0/8."`
 	TimeZone       string   `name:"time-zone" env:"MIAOSHA_TIME_ZONE" default:"Local" help:"Zone of the time menu, such as Asia/Shanghai."`
 	NotifySecret   string   `name:"notify-secret" env:"MIAOSHA_NOTIFY_SECRET" help:"Key with which the payment provider signs; made from the secret if not given."`
-	Cashier        string   `name:"cashier" env:"MIAOSHA_CASHIER" enum:"auto,sandbox,off" default:"auto" help:"The play-money cashier: auto leaves it out where --notify-secret and an own database are given."`
+	Cashier        string   `name:"cashier" env:"MIAOSHA_CASHIER" enum:"auto,sandbox,off" default:"auto" help:"The play-money cashier: auto leaves it out if the shop has --notify-secret and a database of its own."`
 	zone           *time.Location
 	rate, ipRate   float64 // 0: off
 }
 
-// Validate refuses what can't be meant and prepares the rest.
+// Validate checks the settings and parses them. Its errors name the setting.
 func (c *Config) Validate() (err error) {
 	if c.rate, err = parseRate(c.Rate); err != nil {
 		return fmt.Errorf("--rate: %w", err)
@@ -59,13 +60,13 @@ func parseRate(s string) (float64, error) {
 		return 0, nil
 	}
 	n, err := strconv.ParseFloat(s, 64)
-	if err != nil || !(n > 0) || n > 1e9 {
+	if err != nil || !(n > 0) || n > 1e9 { // the second form also refuses NaN
 		return 0, errors.New("a number above 0, or off")
 	}
 	return n, nil
 }
 
-// Deps is what the face speaks to.
+// Deps is everything that the HTTP layer calls.
 type Deps struct {
 	Users    *user.Store
 	Sessions *user.Sessions
@@ -75,36 +76,37 @@ type Deps struct {
 	Lab      *Lab
 	Log      *slog.Logger
 	Secret   []byte
-	Sandbox  bool // own stores: codes are shown, and money is play money
+	Sandbox  bool // the shop runs its own stores: answers contain SMS codes, and money is play money
 }
 
 // Server answers the shop's requests. It is an http.Handler.
 type Server struct {
 	Deps
-	cfg      Config
-	users    *buckets[int64]
-	pictures *buckets[int64] // captchas have a bucket of their own: who looks at sums may still buy
-	words    *buckets[int64] // and sums in words, which a program reads too, a small one
-	addrs    *buckets[netip.Addr]
-	assets   *assets
-	prepared *prepared
-	cashier  *cashier
-	notify   []byte        // key of the provider's signatures
-	closing  chan struct{} // closed when long answers are to end
-	events   chan struct{} // one token per listener
-	mine     listeners     // and who they are
-	handler  http.Handler
-	faults   rate.Sometimes // of the faults in a second, one is logged
+	cfg            Config
+	userBuckets    *buckets[int64]
+	pictureBuckets *buckets[int64] // of their own, so that drawing captchas takes no buy requests
+	wordsBuckets   *buckets[int64] // smaller, since programs can read sums in words
+	addrBuckets    *buckets[netip.Addr]
+	assets         *assets
+	prepared       *prepared
+	cashier        *cashier
+	notifyKey      []byte        // signs the payment provider's notices
+	closing        chan struct{} // closed when event streams must end
+	streams        streamCounts
+	handler        http.Handler
+	faults         rate.Sometimes // logs at most one unavailable store a second
 }
 
-// New gives a Server. self is the address at which the server will be reached by its own cashier, such as
+// New returns a Server. self is the URL at which the sandbox cashier will reach it, such as
 // http://127.0.0.1:8080.
 func New(cfg Config, d Deps, self string) (*Server, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	s := &Server{Deps: d, cfg: cfg, closing: make(chan struct{}), events: make(chan struct{}, maxListeners), mine: listeners{of: map[int64]int{}},
-		faults: rate.Sometimes{Interval: time.Second}, users: newBuckets[int64](cfg.rate), pictures: newBuckets[int64](cfg.rate), words: newBuckets[int64](wordsRate), addrs: newBuckets[netip.Addr](cfg.ipRate)}
+	s := &Server{Deps: d, cfg: cfg, closing: make(chan struct{}), streams: streamCounts{ofUser: map[int64]int{}},
+		faults:      rate.Sometimes{Interval: time.Second},
+		userBuckets: newBuckets[int64](cfg.rate), pictureBuckets: newBuckets[int64](cfg.rate),
+		wordsBuckets: newBuckets[int64](wordsRate), addrBuckets: newBuckets[netip.Addr](cfg.ipRate)}
 	var err error
 	if s.assets, err = loadAssets(d.Sandbox); err != nil {
 		return nil, err
@@ -112,22 +114,23 @@ func New(cfg Config, d Deps, self string) (*Server, error) {
 	if s.prepared, err = newPrepared(); err != nil {
 		return nil, err
 	}
-	s.notify = []byte(cfg.NotifySecret)
+	s.notifyKey = []byte(cfg.NotifySecret)
 	if cfg.NotifySecret == "" {
-		s.notify = derive(d.Secret, "payment notices")
+		s.notifyKey = deriveKey(d.Secret, "payment notices")
 	}
 	if cfg.Cashier == "sandbox" || cfg.Cashier == "auto" && (d.Sandbox || cfg.NotifySecret == "") {
-		s.cashier = newCashier(self, s.notify, d.Rush.Now)
+		s.cashier = newCashier(self, s.notifyKey, d.Rush.Now)
 	}
 	s.handler = s.routes()
 	return s, nil
 }
 
-// PlayMoney tells whether buyers pay at the sandbox cashier, which takes no money.
+// PlayMoney reports whether buyers pay at the sandbox cashier, which takes no money.
 func (s *Server) PlayMoney() bool { return s.cashier != nil }
 
-// Refund gives the way to give money back that order.Store.Sweep asks for, nil if there is none: a provider's is not
-// known here, and what nobody gave back must not be called refunded. The sandbox cashier never took any.
+// Refund returns the function with which order.Store.Sweep refunds a payment. The sandbox cashier took
+// no money, so its function only logs. Without that cashier Refund returns nil: the shop cannot refund
+// through an outside provider, and a payment must not be called refunded before the money is back.
 func (s *Server) Refund() func(context.Context, order.Payment) error {
 	if s.cashier == nil {
 		return nil
@@ -138,12 +141,13 @@ func (s *Server) Refund() func(context.Context, order.Payment) error {
 	}
 }
 
-// EndStreams ends the answers that would go on for ever; call it when the server shuts down.
+// EndStreams ends all event streams, which would not end by themselves. Call it once, when the server
+// shuts down.
 func (s *Server) EndStreams() { close(s.closing) }
 
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
 
-// routes is the whole face on one screen.
+// routes lists all routes of the shop.
 func (s *Server) routes() http.Handler {
 	r := chi.NewRouter()
 	r.Use(s.recoverer, s.headers, s.sameSite)
@@ -156,38 +160,39 @@ func (s *Server) routes() http.Handler {
 		return errMethod
 	}))
 
-	// The events go on for as long as somebody listens. The two routes of the rush have the engine's limits for a limit, and
-	// the two of the shop window the cache's; these say themselves who may keep them.
+	// These routes have no time limit of their own. An event stream lasts as long as its client
+	// listens. The engine bounds buy and result, the cache bounds the two lists. The lists set their
+	// own Cache-Control.
 	rush := r.With(private)
-	rush.Get("/api/sales/{id}/events", s.as(s.listen))
+	rush.Get("/api/sales/{id}/events", s.loggedIn(s.saleEvents))
 	rush.Post("/api/sales/{id}/buy/{path}", s.handle(s.buy))
 	for _, method := range []string{http.MethodGet, http.MethodHead} {
-		rush.Method(method, "/api/sales/{id}/result", s.as(s.limited(s.result)))
+		rush.Method(method, "/api/sales/{id}/result", s.loggedIn(s.limited(s.result)))
 		r.Method(method, "/api/sales", s.handle(s.listSales))
 		r.Method(method, "/api/sales/{id}", s.handle(s.showSale))
 	}
 	rush.Post("/api/lab/race", s.inLab(s.raceInLab))
 	rush.Post("/api/lab/try", s.inLab(s.tryInLab))
 	r.Route("/api", func(r chi.Router) {
-		r.Use(private, middleware.GetHead, inTime)
+		r.Use(private, middleware.GetHead, withTimeout)
 		r.Post("/otp", s.handle(s.sendCode))
 		r.Post("/register", s.handle(s.register))
 		r.Post("/login", s.handle(s.login))
-		r.Post("/logout", s.as(s.logout))
-		r.Get("/me", s.as(s.me))
-		r.Post("/password", s.as(s.changePassword))
+		r.Post("/logout", s.loggedIn(s.logout))
+		r.Get("/me", s.loggedIn(s.me))
+		r.Post("/password", s.loggedIn(s.changePassword))
 
 		r.Get("/slots", s.handle(s.slots))
-		r.Get("/sales/{id}/captcha", s.as(s.captcha))
-		r.Post("/sales/{id}/path", s.as(s.limited(s.path)))
+		r.Get("/sales/{id}/captcha", s.loggedIn(s.captcha))
+		r.Post("/sales/{id}/path", s.loggedIn(s.limited(s.path)))
 
-		r.Get("/orders", s.as(s.listOrders))
-		r.Get("/orders/{id}", s.as(s.showOrder))
-		r.Post("/orders/{id}/pay", s.as(s.pay))
-		r.Post("/orders/{id}/cancel", s.as(s.cancel))
-		r.Post("/payments/notify", s.handle(s.paid))
+		r.Get("/orders", s.loggedIn(s.listOrders))
+		r.Get("/orders/{id}", s.loggedIn(s.showOrder))
+		r.Post("/orders/{id}/pay", s.loggedIn(s.pay))
+		r.Post("/orders/{id}/cancel", s.loggedIn(s.cancel))
+		r.Post("/payments/notify", s.handle(s.paymentNotice))
 		if s.cashier != nil {
-			r.Post("/cashier/{id}", s.as(s.cash))
+			r.Post("/cashier/{id}", s.loggedIn(s.useCashier))
 		}
 
 		r.Get("/lab", s.inLab(s.showLab))
@@ -200,7 +205,7 @@ func (s *Server) routes() http.Handler {
 	return r
 }
 
-// allowed lists the methods that a path answers.
+// allowed returns the methods of a path.
 func allowed(r chi.Router, path string) (methods []string) {
 	for _, m := range []string{http.MethodGet, http.MethodHead, http.MethodPost} {
 		if r.Match(chi.NewRouteContext(), m, path) || m == http.MethodHead && len(methods) > 0 {
@@ -210,7 +215,7 @@ func allowed(r chi.Router, path string) (methods []string) {
 	return methods
 }
 
-// secure tells whether the browser speaks TLS: to us, or to a trusted proxy that says so.
+// secure reports whether the browser uses TLS: to this server, or to a trusted proxy which says so.
 func (s *Server) secure(r *http.Request) bool {
 	if r.TLS != nil {
 		return true
@@ -230,5 +235,5 @@ func (s *Server) secure(r *http.Request) bool {
 	return false
 }
 
-// Zone is the zone of the time menu. Call it after Validate.
+// Zone returns the time zone of the time menu. Call it after Validate.
 func (c Config) Zone() *time.Location { return c.zone }

@@ -1,6 +1,6 @@
-// Package audit holds the running data against the invariants: the rows in Postgres by SQL, Postgres' own defences by
-// its catalogue, and the gates and journals in Redis against Postgres. It reads only. Run looks at everything, for the
-// command and the tests; Cheap looks at what is new, for Watch, which makes a metric of it each minute.
+// Package audit checks that the invariants hold in the running data: the rows, constraints and triggers in Postgres, and
+// the gates and journals in Redis against Postgres. It only reads. Run checks every row, for the command and the tests.
+// Quick checks the newest rows, for Monitor, which runs it each minute and exports the result as metrics.
 package audit
 
 import (
@@ -15,20 +15,20 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Finding is an invariant that does not hold, with the rows that show it (at most 20).
+// Finding is a broken invariant, with the rows that break it (at most 20).
 type Finding struct {
 	Invariant string
 	Meaning   string
 	Rows      []string
 }
 
-const shown = 20 // rows of a finding
+const maxRows = 20 // of a finding
 
-// query gives the rows that should not be.
+// query selects the rows that break an invariant.
 type query struct{ invariant, meaning, sql string }
 
-// Run audits both stores and prints what is broken, and what is worth a look though nothing is broken. clean is false
-// if anything is broken.
+// Run audits both stores. It prints each broken invariant, and notes that break nothing. clean reports whether every
+// invariant holds.
 func Run(ctx context.Context, db *pgxpool.Pool, rdb redis.UniversalClient, w io.Writer) (clean bool, err error) {
 	found, err := Defences(ctx, db)
 	if err != nil {
@@ -62,10 +62,10 @@ func Run(ctx context.Context, db *pgxpool.Pool, rdb redis.UniversalClient, w io.
 	return len(found) == 0, nil
 }
 
-// Postgres holds every row against the invariants, in one snapshot.
+// Postgres checks every row against the invariants, in one snapshot.
 func Postgres(ctx context.Context, db *pgxpool.Pool) (found []Finding, err error) {
-	err = reading(ctx, db, 5*time.Minute, func(tx pgx.Tx) error {
-		found, err = ask(ctx, tx, thorough)
+	err = readOnly(ctx, db, 5*time.Minute, func(tx pgx.Tx) error {
+		found, err = runQueries(ctx, tx, thorough)
 		return err
 	})
 	if err != nil {
@@ -74,8 +74,9 @@ func Postgres(ctx context.Context, db *pgxpool.Pool) (found []Finding, err error
 	return found, nil
 }
 
-// reading runs do in one snapshot that can't be written to. limit is for each statement, whatever the pool's is.
-func reading(ctx context.Context, db *pgxpool.Pool, limit time.Duration, do func(pgx.Tx) error) error {
+// readOnly runs do in a read-only transaction with one snapshot. limit bounds each statement, in place of the pool's own
+// limit.
+func readOnly(ctx context.Context, db *pgxpool.Pool, limit time.Duration, do func(pgx.Tx) error) error {
 	opts := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
 	return pgx.BeginTxFunc(ctx, db, opts, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, fmt.Sprintf(`set local statement_timeout = %d`, limit.Milliseconds())); err != nil {
@@ -85,31 +86,30 @@ func reading(ctx context.Context, db *pgxpool.Pool, limit time.Duration, do func
 	})
 }
 
-func ask(ctx context.Context, tx pgx.Tx, queries []query) (found []Finding, err error) {
+// runQueries returns a finding for each query that selects a row.
+func runQueries(ctx context.Context, tx pgx.Tx, queries []query) (found []Finding, err error) {
 	for _, q := range queries {
-		rows, err := tx.Query(ctx, q.sql)
+		rows, _ := tx.Query(ctx, q.sql)
+		broken, err := pgx.CollectRows(rows, rowText)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", q.invariant, err)
 		}
-		bad, err := pgx.CollectRows(rows, asText)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", q.invariant, err)
-		}
-		if len(bad) > 0 {
-			found = append(found, Finding{q.invariant, q.meaning, bad[:min(len(bad), shown)]})
+		if len(broken) > 0 {
+			found = append(found, Finding{q.invariant, q.meaning, broken[:min(len(broken), maxRows)]})
 		}
 	}
 	return found, nil
 }
 
-func asText(row pgx.CollectableRow) (string, error) {
-	raw := make([]string, 0, 4)
+// rowText formats a row of any query as "column=value column=value".
+func rowText(row pgx.CollectableRow) (string, error) {
+	columns := make([]string, 0, 4)
 	values, err := row.Values()
 	for i, v := range values {
 		if id, ok := v.([16]byte); ok {
 			v = fmt.Sprintf("%x-%x-%x-%x-%x", id[:4], id[4:6], id[6:8], id[8:10], id[10:])
 		}
-		raw = append(raw, fmt.Sprintf("%s=%v", row.FieldDescriptions()[i].Name, v))
+		columns = append(columns, fmt.Sprintf("%s=%v", row.FieldDescriptions()[i].Name, v))
 	}
-	return strings.Join(raw, " "), err
+	return strings.Join(columns, " "), err
 }

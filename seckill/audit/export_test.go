@@ -2,5 +2,5 @@ package audit
 
 import "time"
 
-// Hurry makes Run begin at once and audit again after so long.
-func (w *Watch) Hurry(every time.Duration) { w.first, w.every = 0, every }
+// Hurry makes Run audit at once, and then again at this interval.
+func (m *Monitor) Hurry(every time.Duration) { m.first, m.every = 0, every }

@@ -13,42 +13,39 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/redis/go-redis/v9"
 
-	"miaosha/seckill"
+	"miaosha/seckill/gate"
 )
 
-// gateTries and gatePause give reconcile the time it is promised: a gate is wrong if it stays wrong for over a second.
+// A gate breaks I6 only if it is wrong for more than a second: reconcile has this time to correct it.
 const (
 	gateTries = 6
 	gatePause = 300 * time.Millisecond
 
-	ticketLimit = 15 * time.Second // reclaim begins after 5, and settling has to be done well before 10
+	ticketLimit = 15 * time.Second // reclaim starts after 5 s, and then settling takes well under 10 s
 )
 
-// sale is one whose journal is still there: a gate lives a day after the sale's end.
+// sale is a sale that may still have a journal. A gate lives until one day after the end of its sale.
 type sale struct {
 	ID    int64
 	Stock int
-	Open  bool // only then is its gate held to its stock: nobody reconciles it afterwards
+	Open  bool // reconcile corrects the gate of an open sale only, so only its stock is checked
 }
 
 func sales(ctx context.Context, db *pgxpool.Pool) ([]sale, error) {
-	rows, err := db.Query(ctx, `
-		select id, stock, now() < ends_at
+	rows, _ := db.Query(ctx, `
+		select id, stock, now() < ends_at as open
 		from   sales
 		where  state <> 'draft' and starts_at <= now() and ends_at > now() - interval '25 hours'
 		order  by id desc
 		limit  5000`)
-	if err != nil {
-		return nil, err
-	}
-	return pgx.CollectRows(rows, pgx.RowToStructByPos[sale])
+	return pgx.CollectRows(rows, pgx.RowToStructByName[sale])
 }
 
-// Gates holds every open sale's idle gate against Postgres (I6): with an empty journal, the gate's stock is the sale's.
-// A sale whose gate is absent or being worked on proves nothing and breaks nothing. And no ticket may wait in a journal
-// for longer than reclaim takes (I4).
+// Gates checks the gate of each open sale against Postgres: if its journal is empty, its stock must be the sale's stock
+// (I6). It skips a sale whose gate is absent or has tickets in the journal. Gates also checks that no ticket waits in a
+// journal for longer than reclaim needs (I4).
 func Gates(ctx context.Context, db *pgxpool.Pool, rdb redis.UniversalClient) (found []Finding, err error) {
-	var is look
+	var now observation
 	for try := range gateTries {
 		if try > 0 {
 			select {
@@ -57,74 +54,77 @@ func Gates(ctx context.Context, db *pgxpool.Pool, rdb redis.UniversalClient) (fo
 			case <-time.After(gatePause):
 			}
 		}
-		was := is
-		if is, err = lookAt(ctx, db, rdb); err != nil {
+		before := now
+		if now, err = observe(ctx, db, rdb); err != nil {
 			return nil, fmt.Errorf("audit the gates: %w", err)
 		}
 		if try > 0 {
-			is.since(was)
+			now.keepRepeated(before)
 		}
-		if len(is.wrong)+len(is.late) == 0 {
+		if len(now.wrong)+len(now.overdue) == 0 {
 			return nil, nil
 		}
 	}
-	if len(is.late) > 0 {
-		found = append(found, Finding{"I4", "a ticket has waited in the journal for longer than reclaim takes", firstOf(is.late)})
+	if len(now.overdue) > 0 {
+		found = append(found, Finding{"I4", "a ticket has waited in the journal for longer than reclaim needs", firstRows(now.overdue)})
 	}
-	if len(is.wrong) > 0 {
-		found = append(found, Finding{"I6", "an idle gate's stock is not the sale's", firstOf(is.wrong)})
+	if len(now.wrong) > 0 {
+		found = append(found, Finding{"I6", "an idle gate's stock is not the sale's", firstRows(now.wrong)})
 	}
 	return found, nil
 }
 
-// look is what one try finds: by sale, what is to be shown.
-type look struct {
-	gates       map[int64]seckill.Reading
-	wrong, late map[int64]string
+// observation is the result of one try. wrong and overdue have the text of a finding's row for each sale.
+type observation struct {
+	gates          map[int64]gate.State
+	wrong, overdue map[int64]string
 }
 
-// since forgets what wasn't so the last time. A gate that has moved in between is not idle; and one that has not was the
-// same while Postgres was read, so the two readings belong together.
-func (l look) since(was look) {
-	maps.DeleteFunc(l.wrong, func(id int64, _ string) bool { return was.wrong[id] == "" || was.gates[id] != l.gates[id] })
-	maps.DeleteFunc(l.late, func(id int64, _ string) bool { return was.late[id] == "" })
+// keepRepeated deletes each entry that the observation before it does not have. It also deletes a gate that changed
+// between the two: such a gate is not idle. A gate that did not change was the same while Postgres was read, so the two
+// stocks belong together.
+func (o observation) keepRepeated(before observation) {
+	maps.DeleteFunc(o.wrong, func(id int64, _ string) bool { return before.wrong[id] == "" || before.gates[id] != o.gates[id] })
+	maps.DeleteFunc(o.overdue, func(id int64, _ string) bool { return before.overdue[id] == "" })
 }
 
-func lookAt(ctx context.Context, db *pgxpool.Pool, rdb redis.UniversalClient) (l look, err error) {
-	l = look{wrong: map[int64]string{}, late: map[int64]string{}}
+// observe reads the gates outside the breaker: the audit must see the gates even where the shop works without them.
+func observe(ctx context.Context, db *pgxpool.Pool, rdb redis.UniversalClient) (o observation, err error) {
+	o = observation{wrong: map[int64]string{}, overdue: map[int64]string{}}
 	all, err := sales(ctx, db)
 	if err != nil || len(all) == 0 {
-		return l, err
+		return o, err
 	}
 	ids := make([]int64, len(all))
 	for i, s := range all {
 		ids[i] = s.ID
 	}
-	if l.gates, err = seckill.ReadGates(ctx, rdb, ids); err != nil {
-		return l, err
+	if o.gates, err = gate.States(ctx, rdb, ids); err != nil {
+		return o, err
 	}
-	waiting := slices.DeleteFunc(ids, func(id int64) bool { return l.gates[id].Waiting == 0 })
-	if l.late, err = lateTickets(ctx, rdb, waiting); err != nil {
-		return l, err
+	waiting := slices.DeleteFunc(ids, func(id int64) bool { return o.gates[id].InFlight == 0 })
+	if o.overdue, err = overdueTickets(ctx, rdb, waiting); err != nil {
+		return o, err
 	}
 	for _, s := range all {
-		if g := l.gates[s.ID]; s.Open && g.Epoch != "" && g.Waiting == 0 && g.Stock != s.Stock {
-			l.wrong[s.ID] = fmt.Sprintf("sale=%d gate=%d postgres=%d", s.ID, g.Stock, s.Stock)
+		if g := o.gates[s.ID]; s.Open && g.Epoch != 0 && g.InFlight == 0 && g.Stock != s.Stock {
+			o.wrong[s.ID] = fmt.Sprintf("sale=%d gate=%d postgres=%d", s.ID, g.Stock, s.Stock)
 		}
 	}
-	return l, nil
+	return o, nil
 }
 
-// lateTickets finds the journals whose oldest entry is too old, by Redis TIME: an entry's id begins with its time.
-func lateTickets(ctx context.Context, rdb redis.UniversalClient, sales []int64) (late map[int64]string, err error) {
-	late = map[int64]string{}
+// overdueTickets returns the oldest ticket of each journal if it is too old by Redis TIME. The id of a journal entry
+// starts with its time.
+func overdueTickets(ctx context.Context, rdb redis.UniversalClient, sales []int64) (overdue map[int64]string, err error) {
+	overdue = map[int64]string{}
 	if len(sales) == 0 {
-		return late, nil
+		return overdue, nil
 	}
 	pipe := rdb.Pipeline()
 	now, oldest := pipe.Time(ctx), make([]*redis.XMessageSliceCmd, len(sales))
 	for i, id := range sales {
-		oldest[i] = pipe.XRangeN(ctx, key(id, "journal"), "-", "+", 1)
+		oldest[i] = pipe.XRangeN(ctx, gate.JournalKey(id), "-", "+", 1)
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
 		return nil, fmt.Errorf("read %d journals: %w", len(sales), err)
@@ -137,14 +137,15 @@ func lateTickets(ctx context.Context, rdb redis.UniversalClient, sales []int64) 
 				return nil, fmt.Errorf("entry %q of sale %d's journal: %w", entry.ID, id, err)
 			}
 			if age := now.Val().Sub(time.UnixMilli(ms)); age > ticketLimit {
-				late[id] = fmt.Sprintf("sale=%d entry=%s waits=%v", id, entry.ID, age.Truncate(time.Second))
+				overdue[id] = fmt.Sprintf("sale=%d entry=%s waits=%v", id, entry.ID, age.Truncate(time.Second))
 			}
 		}
 	}
-	return late, nil
+	return overdue, nil
 }
 
-// deadLetters says which sales have tickets that could not be settled. Each was answered, so no invariant is broken.
+// deadLetters returns a note for each sale with tickets that could not be settled. Their buyers have a result, so no
+// invariant is broken.
 func deadLetters(ctx context.Context, db *pgxpool.Pool, rdb redis.UniversalClient) (notes []string, err error) {
 	all, err := sales(ctx, db)
 	if err != nil || len(all) == 0 {
@@ -153,7 +154,7 @@ func deadLetters(ctx context.Context, db *pgxpool.Pool, rdb redis.UniversalClien
 	pipe := rdb.Pipeline()
 	lens := make([]*redis.IntCmd, len(all))
 	for i, s := range all {
-		lens[i] = pipe.XLen(ctx, key(s.ID, "dead"))
+		lens[i] = pipe.XLen(ctx, gate.DeadKey(s.ID))
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
 		return nil, fmt.Errorf("count the dead letters of %d sales: %w", len(all), err)
@@ -170,12 +171,10 @@ func deadLetters(ctx context.Context, db *pgxpool.Pool, rdb redis.UniversalClien
 	return notes, nil
 }
 
-// key is a sale's key as package seckill names it; the tests hold the two together.
-func key(sale int64, name string) string { return "ms:{" + strconv.FormatInt(sale, 10) + "}:" + name }
-
-func firstOf(rows map[int64]string) []string {
+// firstRows returns the rows of the lowest sale ids, at most maxRows.
+func firstRows(rows map[int64]string) []string {
 	var first []string
-	for _, id := range slices.Sorted(maps.Keys(rows))[:min(len(rows), shown)] {
+	for _, id := range slices.Sorted(maps.Keys(rows))[:min(len(rows), maxRows)] {
 		first = append(first, rows[id])
 	}
 	return first

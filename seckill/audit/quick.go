@@ -11,32 +11,32 @@ import (
 )
 
 const (
-	quickLimit     = 20 * time.Second // for all of it
-	quickStatement = 5 * time.Second  // for each query
+	quickLimit     = 20 * time.Second // of a whole quick audit
+	quickStatement = 5 * time.Second  // of each query
 )
 
-// Cheap is an audit for each minute of a busy shop. It counts the units of the sales that are open or ended less than
-// 25 hours ago, looks at the newest 20,000 orders and payments, and at the defences, gates and journals; each query uses
-// an index, one core and at most 5 s. What only a missing constraint lets happen (a second order, I2) it finds by the
-// missing constraint. rdb may be nil for a shop without gates.
+// Quick is an audit that a busy shop can run each minute. It counts the units of the sales that are open or ended less
+// than 25 hours ago. It checks the newest 20,000 orders and payments, the defences, the gates and the journals. Each query
+// uses an index, one core and at most 5 s. Some violations need a missing constraint first, such as a second order (I2):
+// Quick finds the missing constraint instead. rdb may be nil for a shop without gates.
 //
-// With an error, what was found before it is given too.
-func Cheap(ctx context.Context, db *pgxpool.Pool, rdb redis.UniversalClient) (found []Finding, err error) {
+// With an error, Quick also returns the findings from before it.
+func Quick(ctx context.Context, db *pgxpool.Pool, rdb redis.UniversalClient) (found []Finding, err error) {
 	ctx, cancel := context.WithTimeout(ctx, quickLimit)
 	defer cancel()
-	err = reading(ctx, db, quickStatement, func(tx pgx.Tx) error {
+	err = readOnly(ctx, db, quickStatement, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, `set local max_parallel_workers_per_gather = 0; set local jit = off`); err != nil {
 			return err
 		}
-		if found, err = missing(ctx, tx); err != nil {
+		if found, err = missingDefences(ctx, tx); err != nil {
 			return err
 		}
-		rows, err := ask(ctx, tx, quick)
+		rows, err := runQueries(ctx, tx, quick)
 		found = append(found, rows...)
 		return err
 	})
 	if err != nil {
-		return found, fmt.Errorf("audit Postgres quickly: %w", err)
+		return found, fmt.Errorf("quick audit of Postgres: %w", err)
 	}
 	if rdb == nil {
 		return found, nil
@@ -45,10 +45,10 @@ func Cheap(ctx context.Context, db *pgxpool.Pool, rdb redis.UniversalClient) (fo
 	return append(found, gates...), err
 }
 
-// quick has no query that reads a whole table. Ids of orders and payments grow with time (UUIDv7), so the newest are at
-// one end of the primary key. The count in each lateral makes Postgres look a row up rather than hash a whole table.
+// quick has no query that reads a whole table. Ids of orders and payments grow with time (UUIDv7), so the newest rows are
+// at one end of the primary key. The count in each lateral makes Postgres look up one row, not hash a whole table.
 var quick = []query{
-	{"I1", unitsLost, `
+	{"I1", unitsMismatch, `
 		select s.id as sale, s.total, s.stock, a.n as pending_and_paid
 		from   sales s cross join lateral
 		       (select count(*) n from orders o where o.sale_id = s.id and o.status in ('pending', 'paid')) a
@@ -60,7 +60,7 @@ var quick = []query{
 		      (select count(*) n from ticket_results r where r.ticket = o.ticket and r.order_id = o.id) r
 		where  r.n = 0`},
 	overdueOrders,
-	{"I7", moneyAstray, `
+	{"I7", moneyMismatch, `
 		select 'payment' as what, p.id
 		from  (select id, order_id, status, amount from payments order by id desc limit 20000) p cross join lateral
 		      (select count(*) n from orders o where o.id = p.order_id and o.status = 'paid' and o.price = p.amount) o
@@ -71,12 +71,12 @@ var quick = []query{
 		      (select count(*) n from payments p where p.order_id = o.id and p.status = 'captured') p
 		where  o.status = 'paid' and p.n = 0`},
 	lateRefunds,
-	{"I8", wrongMove, `
+	{"I8", invalidChange, `
 		select order_id
 		from  (select order_id, from_status, to_status from order_events order by id desc limit 20000) e
 		where  (from_status, to_status) not in
 		       (('new', 'pending'), ('pending', 'paid'), ('pending', 'cancelled'), ('paid', 'refunded'))`},
-	{"I8", historyDiffers, `
+	{"I8", historyMismatch, `
 		select o.id, o.status, coalesce(e.last, 'none') as last_event, e.born as births
 		from  (select id, status from orders order by id desc limit 20000) o cross join lateral
 		      (select (array_agg(to_status order by id desc))[1] as last, count(*) filter (where from_status = 'new') as born

@@ -1,26 +1,26 @@
 package audit
 
-// thorough looks at every row there is.
+// thorough checks every row.
 //
-// That the money captured in a sale is the price of its paid orders needs no sum: each captured payment has a paid
-// order and its price, each paid order has a captured payment, and none has two.
+// No query sums the money of a sale. The sum is right because each captured payment has a paid order of the same price,
+// each paid order has a captured payment, and no order has two.
 var thorough = []query{
-	{"I1", unitsLost, `
+	{"I1", unitsMismatch, `
 		select s.id as sale, s.total, s.stock, a.n as pending_and_paid
 		from   sales s cross join lateral
 		       (select count(*) n from orders o where o.sale_id = s.id and o.status in ('pending', 'paid')) a
 		where  s.stock < 0 or s.stock + a.n <> s.total`},
-	{"I2", "a user has more than one order of a sale", `
+	{"I2", "a user has more than one order in a sale", `
 		select user_id, sale_id, count(*) from orders group by 1, 2 having count(*) > 1`},
 	{"I2", "a ticket has more than one order", `
 		select ticket, count(*) from orders group by 1 having count(*) > 1`},
-	{"I3", "an order without its result, or a result that points at another's order or at none", `
+	{"I3", "an order without its result, or a result with the order of another user or sale, or with no order", `
 		select o.id from orders o left join ticket_results r on r.ticket = o.ticket and r.order_id = o.id where r.ticket is null
 		union all
 		select r.order_id from ticket_results r left join orders o on o.id = r.order_id
 		where  r.order_id is not null and (o.id is null or o.user_id <> r.user_id or o.sale_id <> r.sale_id)`},
 	overdueOrders,
-	{"I7", moneyAstray, `
+	{"I7", moneyMismatch, `
 		select 'payment' as what, p.id from payments p left join orders o on o.id = p.order_id
 		where  p.status = 'captured' and (o.status is distinct from 'paid' or p.amount <> o.price)
 		union all
@@ -29,30 +29,30 @@ var thorough = []query{
 		and    not exists (select from payments p where p.order_id = o.id and p.status = 'captured')`},
 	{"I7", "an order was paid for more than once", `
 		select order_id, count(*) from payments where status = 'captured' group by 1 having count(*) > 1`},
-	{"I7", "a provider's reference stands for more than one payment", `
+	{"I7", "a provider's reference belongs to more than one payment", `
 		select provider_ref, count(*) from payments where provider_ref is not null group by 1 having count(*) > 1`},
 	lateRefunds,
-	{"I8", wrongMove, `
+	{"I8", invalidChange, `
 		select order_id from order_events
 		where  (from_status, to_status) not in
 		       (('new', 'pending'), ('pending', 'paid'), ('pending', 'cancelled'), ('paid', 'refunded'))
 		union all
 		select order_id from order_events group by order_id, to_status having count(*) > 1`},
-	{"I8", "an order's moves don't follow from each other", `
+	{"I8", "a status change of an order does not start at the status before it", `
 		select order_id, was, from_status, to_status
 		from  (select order_id, from_status, to_status,
 		              coalesce(lag(to_status) over (partition by order_id order by id), 'new') as was
 		       from   order_events) e
 		where  from_status <> was`},
-	{"I8", historyDiffers, `
+	{"I8", historyMismatch, `
 		select o.id, o.status, coalesce(e.last, 'none') as last_event, coalesce(e.born, 0) as births
 		from   orders o left join
 		      (select order_id, (array_agg(to_status order by id desc))[1] as last, count(*) filter (where from_status = 'new') as born
 		       from   order_events group by order_id) e on e.order_id = o.id
 		where  e.last is distinct from o.status or e.born is distinct from 1`},
-	// A ticket epoch:entry:nonce says when the gate granted it: its journal entry begins with the milliseconds of Redis
-	// TIME. Whoever moves a window takes a new epoch, so a ticket of the sale's present epoch was granted under the
-	// present window. Of one granted before, or by Postgres alone, the rows don't tell which window it saw.
+	// A ticket is epoch:entry:nonce, and the journal entry starts with the milliseconds of Redis TIME: the time of the
+	// grant. A change of the window changes the epoch, so a ticket of the sale's current epoch was granted in the current
+	// window. For a ticket of an older epoch, or of Postgres alone, the window of its grant is unknown.
 	{"I9", outsideWindow, `
 		select r.ticket, s.id as sale
 		from   ticket_results r join sales s on s.id = r.sale_id and split_part(r.ticket, ':', 1) = s.epoch::text cross join lateral
@@ -61,20 +61,20 @@ var thorough = []query{
 		where  g.granted < date_trunc('milliseconds', s.starts_at) or g.granted > s.ends_at + interval '5 seconds'`},
 }
 
-// These two have an index of their own, so quick asks the same.
+// The thorough and the quick audit share these queries: each has an index of its own.
 var (
-	overdueOrders = query{"I5", "an order is pending long after its time to pay", `
+	overdueOrders = query{"I5", "an order is pending long after its time to pay ran out", `
 		select id from orders where status = 'pending' and expires_at < now() - interval '30 seconds' limit 20`}
 	lateRefunds = query{"I7", "a refund has been due for more than 5 minutes", `
 		select id, order_id, amount from payments
 		where  status = 'refund_due' and updated_at < now() - interval '5 minutes' limit 20`}
 )
 
-// What a finding says where thorough and quick have a query each.
+// The meanings of findings for which thorough and quick have different queries.
 const (
-	unitsLost      = "units left and units held by orders do not make the sale's total"
-	moneyAstray    = "money and paid orders do not match"
-	wrongMove      = "an order made a move that does not exist, or one of them twice"
-	historyDiffers = "an order's history does not begin once and end at its status"
-	outsideWindow  = "a ticket was granted outside the sale's window"
+	unitsMismatch   = "stock plus pending and paid orders is not the sale's total"
+	moneyMismatch   = "money and paid orders do not match"
+	invalidChange   = "an order made a status change that is not allowed, or one of them twice"
+	historyMismatch = "an order's history does not start exactly once and end at its status"
+	outsideWindow   = "a ticket was granted outside the sale's window"
 )

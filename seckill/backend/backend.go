@@ -1,5 +1,5 @@
-// Package backend opens the two stores the shop stands on, Postgres and Redis, and refuses those it can't stand on:
-// with one line that names the setting.
+// Package backend opens the two stores of the shop, Postgres and Redis. It refuses a store that the
+// shop cannot use, with an error of one line that names the setting.
 package backend
 
 import (
@@ -17,32 +17,32 @@ import (
 	"miaosha/seckill/sandbox"
 )
 
-// Config says where the stores are. Without an address the sandbox's are used.
+// Config says where the stores are. The sandbox runs a store that has no address.
 type Config struct {
 	DatabaseURL     string `name:"database-url" env:"DATABASE_URL" placeholder:"URL" help:"Postgres, as postgres://user:password@host/db. The sandbox's if not given."`
 	RedisURL        string `name:"redis-url" env:"REDIS_URL" placeholder:"URL" help:"Redis, as redis://:password@host:6379/0 or rediss://; several with commas are a Cluster. The sandbox's if not given."`
 	SessionRedisURL string `name:"session-redis-url" env:"SESSION_REDIS_URL" placeholder:"URL" help:"A Redis for sessions alone. The same as --redis-url if not given."`
 	DataDir         string `name:"data-dir" env:"MIAOSHA_DATA_DIR" placeholder:"DIR" help:"Where the sandbox keeps its data. A folder in the user's cache folder if not given."`
-	SandboxRedis    string `name:"sandbox-redis" env:"MIAOSHA_SANDBOX_REDIS" enum:"auto,server,embedded" default:"auto" help:"The sandbox's Redis: a redis-server or valkey-server found here (server), one inside this process (embedded), or the first of the two there is (auto)."`
-	PostgresBin     string `name:"postgres-bin" env:"MIAOSHA_POSTGRES_BIN" placeholder:"DIR" help:"The folder of the sandbox's postgres and initdb. Looked for if not given, and fetched if not found."`
+	SandboxRedis    string `name:"sandbox-redis" env:"MIAOSHA_SANDBOX_REDIS" enum:"auto,server,embedded" default:"auto" help:"The sandbox's Redis: an installed redis-server or valkey-server (server), one inside this process (embedded), or a server if there is one (auto)."`
+	PostgresBin     string `name:"postgres-bin" env:"MIAOSHA_POSTGRES_BIN" placeholder:"DIR" help:"The folder of the sandbox's postgres and initdb. If not given, an installed Postgres is used, and one is fetched if there is none."`
 	PostgresMirror  string `name:"postgres-mirror" env:"MIAOSHA_POSTGRES_MIRROR" placeholder:"URL" help:"Where the sandbox fetches Postgres from if none is installed: a Maven repository."`
 	Secret          string `name:"secret" env:"MIAOSHA_SECRET" placeholder:"TEXT" help:"Signs addresses, codes and notices; at least 32 bytes, the same in every process. The sandbox makes its own."`
 
-	Patient bool `kong:"-"` // for a command, which waits for a slow Redis; a shop says busy instead
+	Patient bool `kong:"-"` // wait for a slow Redis: a command does, while a shop replies busy
 }
 
 const secretBytes = 32
 
-// Sandboxed tells whether the shop stands on a Postgres of its own.
+// Sandboxed reports whether the sandbox runs the shop's Postgres.
 func (c Config) Sandboxed() bool { return c.DatabaseURL == "" }
 
-// Sandbox is c as the sandbox's own settings.
+// Sandbox returns the settings of the sandbox.
 func (c Config) Sandbox() sandbox.Config {
 	return sandbox.Config{DataDir: c.DataDir, Postgres: c.DatabaseURL == "", Redis: c.RedisURL == "",
 		RedisKind: c.SandboxRedis, PostgresBin: c.PostgresBin, PostgresMirror: c.PostgresMirror}
 }
 
-// Validate refuses a secret that is too short.
+// Validate returns an error if the secret is too short.
 func (c Config) Validate() error {
 	if c.Secret != "" && len(c.Secret) < secretBytes {
 		return fmt.Errorf("--secret (MIAOSHA_SECRET): %d bytes are too short, at least %d", len(c.Secret), secretBytes)
@@ -50,7 +50,8 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// RequireSecret refuses to go on without a secret where the sandbox makes none. Only who signs or checks needs one.
+// RequireSecret returns an error if there is no secret and the sandbox makes none. Only code that
+// signs or checks signatures needs one.
 func (c Config) RequireSecret() error {
 	if c.Secret == "" && !c.Sandboxed() {
 		return errors.New("--secret (MIAOSHA_SECRET): required with a database of your own, at least 32 bytes")
@@ -58,9 +59,10 @@ func (c Config) RequireSecret() error {
 	return nil
 }
 
-// Stores are open stores. The pools are separate so that a queue at one is not a queue at the others.
+// Stores are open stores. The pools are separate, so that waiting in one does not mean waiting in
+// the others.
 type Stores struct {
-	Web        *pgxpool.Pool // catalogue, results, what gates are held against
+	Web        *pgxpool.Pool // catalogue, results, and the state of sales for the reconciler
 	Users      *pgxpool.Pool // accounts
 	Settle     *pgxpool.Pool // turning tickets into orders
 	Pay        *pgxpool.Pool // orders and payments
@@ -70,8 +72,8 @@ type Stores struct {
 	Sandbox    *sandbox.Sandbox // nil when both stores are the operator's own
 }
 
-// Open starts or joins the sandbox if an address is missing, connects to both stores, checks them, and applies the
-// schema if the database is older. Errors name the setting.
+// Open connects to both stores, checks them, and applies the schema if the database has an older
+// one. It starts or joins the sandbox if an address is missing. An error names the setting.
 func Open(ctx context.Context, cfg Config, schema string, log *slog.Logger) (s *Stores, err error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -84,7 +86,7 @@ func Open(ctx context.Context, cfg Config, schema string, log *slog.Logger) (s *
 			s = nil
 		}
 	}()
-	// What is given is looked at before anything is started in place of what isn't.
+	// The given addresses are checked before the sandbox starts anything.
 	if cfg.DatabaseURL != "" {
 		if err = s.openPools(ctx, cfg.DatabaseURL, schema); err != nil {
 			return s, fmt.Errorf("--database-url (DATABASE_URL): %w", err)
@@ -128,7 +130,7 @@ func Open(ctx context.Context, cfg Config, schema string, log *slog.Logger) (s *
 	return s, nil
 }
 
-// Close ends all connections; what is in use is waited for.
+// Close closes all connections. It waits for those in use.
 func (s *Stores) Close() {
 	for _, p := range []*pgxpool.Pool{s.Pay, s.Settle, s.Users, s.Web} {
 		if p != nil {
@@ -143,14 +145,14 @@ func (s *Stores) Close() {
 	}
 }
 
-// openRedis connects to a Redis or a Cluster. It refuses one that evicts keys: a gate that loses its tickets under
-// memory pressure forgets whom it let in.
+// openRedis connects to a Redis or a Cluster. It refuses one that evicts keys: a gate that loses
+// tickets when memory is short no longer knows which buyers it has admitted.
 func openRedis(ctx context.Context, url string, patient bool) (redis.UniversalClient, error) {
 	opts, err := redisOptions(url)
 	if err != nil {
 		return nil, err
 	}
-	slow := *opts // a Redis that is slow for a moment is no reason not to open; for buyers it is one to go another way
+	slow := *opts // a Redis that is slow for a moment may be opened; a purchase would not wait for it
 	slow.ReadTimeout, slow.WriteTimeout, slow.PoolTimeout = checkLimit, checkLimit, checkLimit
 	first := redis.NewUniversalClient(&slow)
 	defer first.Close()
@@ -167,7 +169,7 @@ func redisOptions(url string) (*redis.UniversalOptions, error) {
 	u := &redis.UniversalOptions{
 		ContextTimeoutEnabled: true,
 		DialTimeout:           time.Second,
-		DialerRetries:         1, // the breaker is to hear of a Redis that is away at once
+		DialerRetries:         1, // the breaker must notice at once that Redis is down
 		ReadTimeout:           300 * time.Millisecond,
 		WriteTimeout:          300 * time.Millisecond,
 		PoolTimeout:           300 * time.Millisecond,
@@ -187,7 +189,8 @@ func redisOptions(url string) (*redis.UniversalOptions, error) {
 	return u, nil
 }
 
-// checkLimit is the time a Redis has to show itself, and to answer a command, which waits as no buyer would.
+// checkLimit bounds the check of a Redis, and each call of a command, which may wait longer than a
+// buyer.
 const checkLimit = 10 * time.Second
 
 func checkRedis(ctx context.Context, rdb redis.UniversalClient) error {
@@ -201,7 +204,7 @@ func checkRedis(ctx context.Context, rdb redis.UniversalClient) error {
 		}
 		return fmt.Errorf("can't reach Redis: %w", err)
 	}
-	// A Redis that hides INFO from us can't be judged; it is taken as it is.
+	// A Redis may forbid INFO. Then its policy is unknown, and it is accepted.
 	for _, line := range strings.Split(rdb.Info(ctx, "memory").Val(), "\n") {
 		if policy, ok := strings.CutPrefix(strings.TrimSpace(line), "maxmemory_policy:"); ok && policy != "noeviction" {
 			return fmt.Errorf("this Redis evicts keys (maxmemory-policy %s): set maxmemory-policy noeviction", policy)
@@ -210,7 +213,8 @@ func checkRedis(ctx context.Context, rdb redis.UniversalClient) error {
 	return nil
 }
 
-// quiet takes what the Redis client would print by itself: its calls give the same as errors, which are logged once.
+// quiet receives the messages that the Redis client would print. Its calls return the same as
+// errors, which are logged once.
 type quiet struct{ log *slog.Logger }
 
 func (q quiet) Printf(ctx context.Context, format string, v ...any) {

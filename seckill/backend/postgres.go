@@ -26,7 +26,8 @@ func (s *Stores) openPools(ctx context.Context, url, schema string) (err error) 
 	if err := prepare(ctx, url, schema); err != nil {
 		return err
 	}
-	// A settle transaction gives up early and is tried again; the others wait as long as a person would.
+	// A settle transaction gives up early and is tried again. The others wait as long as a user
+	// would.
 	if s.Settle, err = openPool(ctx, url, 8, 1500*time.Millisecond, 500*time.Millisecond, byIndex); err != nil {
 		return err
 	}
@@ -36,16 +37,17 @@ func (s *Stores) openPools(ctx context.Context, url, schema string) (err error) 
 	if s.Users, err = openPool(ctx, url, 8, 5*time.Second, 3*time.Second, nil); err != nil {
 		return err
 	}
-	s.Web, err = openPool(ctx, url, 10, 5*time.Second, 3*time.Second, anew)
+	s.Web, err = openPool(ctx, url, 10, 5*time.Second, 3*time.Second, planEachTime)
 	return err
 }
 
-// A rush begins with tables that are small or empty, and ends with them full, before Postgres counts their rows anew. A plan
-// made at the beginning that reads a whole table, and is kept, gets slower with each order. So what settles looks
-// everything up by index, row by row; and what the others ask is planned each time, by the table's size of that moment.
+// The settings of the planner. A rush begins with tables that are small or empty and ends with full
+// ones, before Postgres counts their rows again. A plan from the beginning that reads a whole
+// table, and is kept, gets slower with each order. So settling finds every row by index, and all
+// other queries are planned each time, for the size of the table at that moment.
 var (
-	byIndex = map[string]string{"plan_cache_mode": "force_generic_plan", "enable_seqscan": "off", "enable_hashjoin": "off", "enable_mergejoin": "off"}
-	anew    = map[string]string{"plan_cache_mode": "force_custom_plan"}
+	byIndex      = map[string]string{"plan_cache_mode": "force_generic_plan", "enable_seqscan": "off", "enable_hashjoin": "off", "enable_mergejoin": "off"}
+	planEachTime = map[string]string{"plan_cache_mode": "force_custom_plan"}
 )
 
 func openPool(ctx context.Context, url string, size int32, statement, lock time.Duration, planner map[string]string) (*pgxpool.Pool, error) {
@@ -64,10 +66,12 @@ func openPool(ctx context.Context, url string, size int32, statement, lock time.
 	return pgxpool.NewWithConfig(ctx, cfg)
 }
 
-// prepare says in one line why the database can't be used, or makes sure that it has the schema.
+// prepare makes sure that the database has the schema. It returns an error of one line if the
+// database cannot be used.
 func prepare(ctx context.Context, url, schema string) error {
 	cfg, err := pgx.ParseConfig(url)
-	// The parser takes what it doesn't know, such as mysql://host/db?a=b, for a setting and the local server as meant.
+	// The parser takes an unknown form, such as mysql://host/db?a=b, for a setting, and connects to
+	// the local server.
 	if scheme := anyScheme.FindString(url); err != nil || scheme != "" && scheme != "postgres://" && scheme != "postgresql://" {
 		return errNotPostgres
 	}
@@ -92,7 +96,7 @@ func prepare(ctx context.Context, url, schema string) error {
 
 var versionLine = regexp.MustCompile(`(?m)insert into schema_version \(version\) values \((\d+)\)`)
 
-// SchemaVersion reads the version that a schema's text sets.
+// SchemaVersion returns the version that the text of a schema sets.
 func SchemaVersion(schema string) (int, error) {
 	m := versionLine.FindStringSubmatch(schema)
 	if m == nil {
@@ -101,8 +105,9 @@ func SchemaVersion(schema string) (int, error) {
 	return strconv.Atoi(m[1])
 }
 
-// applySchema brings an older database to this program's schema, one process at a time, in one transaction. A database
-// that is there already is only read, so that a role without DDL will do. A newer one is refused.
+// applySchema upgrades an older database to this program's schema, one process at a time, in one
+// transaction. It only reads a database that has the schema, so a role without DDL is enough. It
+// refuses a newer database.
 func applySchema(ctx context.Context, conn *pgx.Conn, schema string) error {
 	ours, err := SchemaVersion(schema)
 	if err != nil {
@@ -110,14 +115,15 @@ func applySchema(ctx context.Context, conn *pgx.Conn, schema string) error {
 	}
 	theirs, err := currentVersion(ctx, conn)
 	if err != nil {
-		return err
+		return fmt.Errorf("read the schema's version: %w", err)
 	}
 	if theirs < ours {
 		err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
 			if _, err := tx.Exec(ctx, `select pg_advisory_xact_lock($1)`, int64(schemaLock)); err != nil {
 				return err
 			}
-			// While we waited another may have applied it, or a newer program a newer one.
+			// While this process waited, another may have applied this schema, or a newer program a
+			// newer one.
 			if theirs, err = currentVersion(ctx, conn); err != nil || theirs >= ours {
 				return err
 			}
@@ -135,18 +141,16 @@ func applySchema(ctx context.Context, conn *pgx.Conn, schema string) error {
 	return nil
 }
 
-// currentVersion is 0 for a database without our schema. It asks whether the table is there, for an error would end the
-// transaction it may be called in, and asks the catalogue's table: to_regclass may remember what was before that began.
-func currentVersion(ctx context.Context, conn *pgx.Conn) (version int, err error) {
-	var there bool
-	err = conn.QueryRow(ctx, `
-		select exists (select from pg_tables where tablename = 'schema_version' and schemaname = any(current_schemas(false)))`).
-		Scan(&there)
-	if err == nil && there {
-		err = conn.QueryRow(ctx, `select coalesce(max(version), 0) from schema_version`).Scan(&version)
+// currentVersion returns the version of the database's schema, 0 for none. It first checks whether
+// the table exists: an error would end the transaction in which it may be called. It checks in the
+// catalogue, because to_regclass may return what was true before that transaction began.
+func currentVersion(ctx context.Context, conn *pgx.Conn) (int, error) {
+	rows, _ := conn.Query(ctx, `
+		select exists (select from pg_tables where tablename = 'schema_version' and schemaname = any(current_schemas(false)))`)
+	exists, err := pgx.CollectExactlyOneRow(rows, pgx.RowTo[bool])
+	if err != nil || !exists {
+		return 0, err
 	}
-	if err != nil {
-		return 0, fmt.Errorf("read the schema's version: %w", err)
-	}
-	return version, nil
+	rows, _ = conn.Query(ctx, `select coalesce(max(version), 0) from schema_version`)
+	return pgx.CollectExactlyOneRow(rows, pgx.RowTo[int])
 }

@@ -1,42 +1,269 @@
-package backend
+package backend_test
 
 import (
+	"context"
+	"fmt"
+	"log/slog"
+	"miaosha/seckill/backend"
+	"miaosha/seckill/sandbox/sandboxtest"
+	"net/url"
 	"os"
+	"strconv"
+	"strings"
 	"sync"
 	"testing"
+	"time"
 
-	"github.com/jackc/pgx/v5"
-
-	"miaosha/seckill/sandbox/sandboxtest"
+	"github.com/google/go-cmp/cmp"
 )
 
+// newer returns the schema with a version that is higher by version, and with one more statement.
+func newer(t *testing.T, version int, statement string) string {
+	t.Helper()
+	text := schema(t)
+	ours, err := backend.SchemaVersion(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const line = "insert into schema_version (version) values ("
+	changed := strings.Replace(text, line+strconv.Itoa(ours)+")", line+strconv.Itoa(ours+version)+")", 1)
+	if got, err := backend.SchemaVersion(changed); err != nil || got != ours+version {
+		t.Fatal(got, err)
+	}
+	return changed + "\n" + statement
+}
+
+func TestASchemaWithoutAVersionIsRefused(t *testing.T) {
+	if n, err := backend.SchemaVersion("create table x ()"); err == nil {
+		t.Errorf("got version %d", n)
+	}
+}
+
 func TestTheSchemaIsAppliedOnceHoweverManyBeginAtOnce(t *testing.T) {
-	at := sandboxtest.DatabaseURL(t)
-	conn, err := pgx.Connect(t.Context(), at)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close(t.Context())
-	if _, err := conn.Exec(t.Context(), `drop schema public cascade; create schema public`); err != nil {
-		t.Fatal(err)
-	}
-	text, err := os.ReadFile("../../schema.sql")
-	if err != nil {
-		t.Fatal(err)
-	}
-	// A statement that can't run twice: who comes later has to see that it is done.
-	schema := string(text) + "\ncreate table applied (); insert into users (phone) values ('13800000000');"
+	at, rdb := emptyDatabase(t), sandboxtest.RedisURL(t)
+	// The last statement cannot run twice. A later process must see that the schema is applied.
+	text := schema(t) + "\ncreate table applied (); insert into users (phone) values ('13800000000');"
 	var processes sync.WaitGroup
 	for range 5 {
 		processes.Go(func() {
-			if err := prepare(t.Context(), at, schema); err != nil {
+			s, err := backend.Open(t.Context(), backend.Config{DatabaseURL: at, RedisURL: rdb, Secret: secret}, text, slog.New(slog.DiscardHandler))
+			if err != nil {
 				t.Error(err)
+				return
 			}
+			s.Close()
 		})
 	}
 	processes.Wait()
-	var n int
-	if err := conn.QueryRow(t.Context(), `select count(*) from users, schema_version`).Scan(&n); err != nil || n != 1 {
-		t.Errorf("%d rows, %v; want 1", n, err)
+	if n := number(t, connect(t, at), `select count(*) from users, schema_version`); n != 1 {
+		t.Errorf("%d rows, want 1", n)
 	}
+}
+
+func TestADatabaseOfANewerVersionIsRefusedAndLeftAlone(t *testing.T) {
+	at := emptyDatabase(t)
+	cfg := backend.Config{DatabaseURL: at, RedisURL: sandboxtest.RedisURL(t), Secret: secret}
+	ours, err := backend.SchemaVersion(schema(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn := connect(t, at)
+	do(t, conn, fmt.Sprintf(`create table schema_version (version integer not null, one boolean primary key default true check (one));
+		insert into schema_version values (%d)`, ours+1))
+	s, err := open(t, cfg)
+	want := fmt.Sprintf("--database-url (DATABASE_URL): the database has schema version %d, this program knows %d: use a newer miaosha", ours+1, ours)
+	if s != nil || err == nil || err.Error() != want {
+		t.Errorf("%v, %v; want %s", s, err, want)
+	}
+	if n := number(t, conn, `select count(*) from pg_tables where schemaname = 'public'`); n != 1 {
+		t.Errorf("there are %d tables, want schema_version alone", n)
+	}
+	waitForDisconnect(t, conn)
+}
+
+// refusedSchema checks that Open failed with one line that names the setting, the step, and why.
+func refusedSchema(t *testing.T, s *backend.Stores, err error, why string) {
+	t.Helper()
+	if s != nil {
+		t.Errorf("stores were returned: %+v", s)
+	}
+	if err == nil {
+		t.Fatal("the schema was applied")
+	}
+	text := err.Error()
+	if !strings.HasPrefix(text, "--database-url (DATABASE_URL): apply the schema: ") {
+		t.Errorf("the error does not name the setting and the step: %q", text)
+	}
+	if !strings.Contains(text, why) {
+		t.Errorf("the error does not contain %q: %q", why, text)
+	}
+	if strings.Contains(text, "\n") {
+		t.Errorf("the error has more than one line: %q", text)
+	}
+}
+
+func TestASchemaThatFailsLeavesNothing(t *testing.T) {
+	at := emptyDatabase(t)
+	cfg := backend.Config{DatabaseURL: at, RedisURL: sandboxtest.RedisURL(t), Secret: secret}
+	s, err := backend.Open(t.Context(), cfg, schema(t)+"\nselect 1 / 0;", slog.New(slog.DiscardHandler))
+	refusedSchema(t, s, err, "division by zero")
+	conn := connect(t, at)
+	if n := number(t, conn, ourTables); n != 0 {
+		t.Errorf("%d tables are left", n)
+	}
+	waitForDisconnect(t, conn)
+}
+
+// An old program and a new one start on an empty database at once. In any order the newer schema
+// remains.
+func TestAnOlderProgramNeverWritesOverANewerSchema(t *testing.T) {
+	at, rdb := emptyDatabase(t), sandboxtest.RedisURL(t)
+	conn := connect(t, at)
+	// The new program holds the lock. The old one has found no schema, and waits for the lock.
+	tx, err := conn.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(t.Context(), `select pg_advisory_xact_lock($1)`, int64(0x6d69616f_73686121)); err != nil {
+		t.Fatal(err)
+	}
+	old := make(chan error, 1)
+	go func() {
+		s, err := open(t, backend.Config{DatabaseURL: at, RedisURL: rdb, Secret: secret})
+		if err == nil {
+			s.Close()
+		}
+		old <- err
+	}()
+	look := connect(t, at)
+	if !sandboxtest.Poll(10*time.Second, func() bool {
+		return number(t, look, `select count(*) from pg_locks l join pg_database d on d.oid = l.database
+			where d.datname = current_database() and l.locktype = 'advisory' and not l.granted`) > 0
+	}) {
+		t.Fatal("no process waits for the lock")
+	}
+	const changed = `create or replace function order_events_are_append_only() returns trigger language plpgsql as $$ begin raise exception 'the newer one'; end $$;`
+	if _, err := conn.PgConn().Exec(t.Context(), newer(t, 1, changed)).ReadAll(); err != nil {
+		t.Fatal(err)
+	}
+	if err := tx.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-old; err == nil || !strings.Contains(err.Error(), "use a newer miaosha") {
+		t.Errorf("the old program got %v", err)
+	}
+	if n := number(t, conn, `select count(*) from pg_proc where proname = 'order_events_are_append_only' and prosrc like '%the newer one%'`); n != 1 {
+		t.Error("the old program wrote its function over the newer one")
+	}
+}
+
+func TestOpeningAgainChangesNothing(t *testing.T) {
+	at, rdb := emptyDatabase(t), sandboxtest.RedisURL(t)
+	conn := connect(t, at)
+	const state = `select md5(string_agg(t, ',' order by t)) from (
+		select oid::text || relname || relfilenode as t from pg_class where relnamespace = 'public'::regnamespace
+		union all select oid::text || proname || xmin from pg_proc where pronamespace = 'public'::regnamespace
+		union all select version::text || xmin from schema_version) as all_of_it`
+	var first string
+	for i := range 3 {
+		s, err := open(t, backend.Config{DatabaseURL: at, RedisURL: rdb, Secret: secret})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Close()
+		if i == 0 {
+			do(t, conn, `insert into users (phone) values ('13800000000')`)
+		}
+		var now string
+		if err := conn.QueryRow(t.Context(), state).Scan(&now); err != nil {
+			t.Fatal(err)
+		}
+		if first == "" {
+			first = now
+		} else if now != first {
+			t.Error("opening again changed the schema")
+		}
+	}
+	// A second application, as for an older version, keeps the data.
+	do(t, conn, `update schema_version set version = 0`)
+	s, err := open(t, backend.Config{DatabaseURL: at, RedisURL: rdb, Secret: secret})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Close()
+	if n := number(t, conn, `select count(*) from users`); n != 1 {
+		t.Errorf("%d users, want the one from before", n)
+	}
+}
+
+// A database of version 1 becomes equal to a new one, and keeps its orders.
+func TestAnOlderSchemaIsUpgraded(t *testing.T) {
+	rdb := sandboxtest.RedisURL(t)
+	first, err := os.ReadFile("testdata/schema_1.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The parts of a schema: columns, constraints, indexes, triggers.
+	const what = `select string_agg(d, E'\n' order by d) from (
+		select table_name || '.' || column_name || ' ' || data_type as d from information_schema.columns where table_schema = 'public'
+		union all select conrelid::regclass || ' ' || conname || ' ' || pg_get_constraintdef(oid) from pg_constraint where connamespace = 'public'::regnamespace
+		union all select indexdef from pg_indexes where schemaname = 'public'
+		union all select pg_get_triggerdef(oid) from pg_trigger where not tgisinternal) as all_of_it`
+	after := func(prepare string) (has string) {
+		at := emptyDatabase(t)
+		conn := connect(t, at)
+		if _, err := conn.PgConn().Exec(t.Context(), prepare).ReadAll(); err != nil {
+			t.Fatal(err)
+		}
+		s, err := open(t, backend.Config{DatabaseURL: at, RedisURL: rdb, Secret: secret})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Close()
+		if prepare != "" && number(t, conn, `select count(*) from orders`) != 1 {
+			t.Error("the old order is gone")
+		}
+		if err := conn.QueryRow(t.Context(), what).Scan(&has); err != nil {
+			t.Fatal(err)
+		}
+		return has
+	}
+	const order = `insert into orders (id, user_id, sale_id, ticket, title, price, expires_at) values (gen_random_uuid(), 1, 1, 't', 'x', 1, now());`
+	fresh := after("")
+	for name, prepare := range map[string]string{"as it was": "", "with an index dropped": "drop index orders_of_a_sale;"} {
+		if diff := cmp.Diff(fresh, after(string(first)+order+prepare)); diff != "" {
+			t.Errorf("version 1 %s: %s", name, diff)
+		}
+	}
+}
+
+func TestARoleWithoutDDLOpensAnExistingSchema(t *testing.T) {
+	at, empty, rdb := sandboxtest.DatabaseURL(t), emptyDatabase(t), sandboxtest.RedisURL(t)
+	conn, role := connect(t, at), fmt.Sprintf("clerk_%d", databases.Add(1))
+	do(t, conn, "create role "+role+" login password 'clerk'")
+	t.Cleanup(func() {
+		for _, sql := range []string{"drop owned by " + role, "drop role " + role} {
+			if _, err := conn.Exec(context.Background(), sql); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	do(t, conn, "revoke create on schema public from public")
+	do(t, conn, "grant select, insert, update on all tables in schema public to "+role)
+	as := func(at string) backend.Config {
+		return backend.Config{RedisURL: rdb, Secret: secret,
+			DatabaseURL: change(t, at, func(u *url.URL) { u.User = url.UserPassword(role, "clerk") })}
+	}
+	s, err := open(t, as(at))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Web.Exec(t.Context(), `insert into users (phone) values ('13800000000')`); err != nil {
+		t.Error(err)
+	}
+	s.Close()
+
+	do(t, connect(t, empty), "revoke create on schema public from public")
+	s, err = open(t, as(empty))
+	refusedSchema(t, s, err, "permission denied")
 }

@@ -1,12 +1,13 @@
-// Package bench is the load generator: a crowd that speaks HTTP to a running shop and reports what it was told. It knows
-// the shop's face and nothing behind it; what it can't see there, how many orders are committed and what the shop costs,
-// the caller gives it as functions.
+// Package bench is the load generator: buyers who send HTTP requests to a running shop, and a report of
+// the responses. It knows only the HTTP API. The number of sold units and the resource usage of the shop
+// come from functions that the caller passes.
 //
-// A buyer is not a connection. A worker owns a connection and does whatever step of whichever buyer is due: so that
-// thousands who wait for their result cost nothing but a place in a heap. The hot loop writes prepared bytes and reads
-// with a small reader of its own, because the tool shares the machine with the shop.
+// A run has one or more turns. In each turn buyers arrive by a plan: at once, at a rate, or as fast as
+// possible. A buyer is not a connection: a worker owns one connection and performs the next due step of
+// any of its buyers, so a waiting buyer costs only a place in a heap. The hot loop writes prepared bytes
+// and has a small HTTP reader of its own, since the bench shares the machine with the shop.
 //
-// Latency is counted from the moment a click was planned. A shop that stalls makes later clicks late, and that is seen.
+// Latency is measured from the planned time of the click, so it includes the delay of a stalled shop.
 package bench
 
 import (
@@ -20,45 +21,44 @@ import (
 	"time"
 )
 
-// Buyer is one person with a live session. Path is his hidden address, "" if he has to ask for one. Sale is where he buys,
-// 0 for the run's.
+// Buyer has a live session. Path is the hidden address, or "" to request one. Sale 0 is that of the run.
 type Buyer struct {
 	Token, Path string
 	Sale        int64
 }
 
-// Config says what to drive and how.
+// Config selects the shop and the load.
 type Config struct {
 	URL         string
-	AllowRemote bool // else only this machine is driven
+	AllowRemote bool // otherwise only this machine is allowed
 	Sale        int64
 	Shape       string
-	Seconds     int     // how long new buyers come
-	Conns       int     // connections at once
+	Seconds     int     // for how long new buyers arrive
+	Conns       int     // concurrent connections
 	Rate        float64 // buyers a second, for open; 1x of ramp, which measures it if 0
-	Poll        int     // percent of the accepted who poll for their result
-	Pay         int     // percent of those with an order who pay
-	Captcha     bool    // everybody solves the shop's sum first: it must tell the answers
-	Cold        []Buyer // who come to other sales meanwhile, a hundred a second; for a Shape that is Alone
+	Poll        int     // percent of the accepted buyers who poll for their result
+	Pay         int     // percent of the buyers with an order who pay
+	Captcha     bool    // every buyer solves a captcha first; the shop must reveal the answers
+	Cold        []Buyer // buyers of other sales, a hundred a second; only for a Shape with AllowsCold
 
-	// Sold counts the units that are sold for good, nil if that can't be known.
+	// Sold returns how many units of the sale are sold. nil: unknown.
 	Sold func(context.Context) (int, error)
-	// Usage reads what the shop has cost so far, nil if that can't be known.
+	// Usage returns what the shop has used so far. nil: unknown.
 	Usage func(context.Context) (Usage, error)
 }
 
-// The bounds of a run: a typing error must not take the machine. otherFiles are those that are open beside connections.
+// The bounds of a run, against typing errors. spareFiles are open files that are not connections.
 const (
-	otherFiles = 200
+	spareFiles = 200
 	MaxBuyers  = 1_000_000
 	maxConns   = 20_000
 	maxSeconds = 600
 )
 
-// Validate refuses what is out of bounds. The error begins with the flag.
+// Validate reports the first value that is out of bounds. The error begins with the flag.
 func (c Config) Validate() error {
 	if _, ok := shapes[c.Shape]; !ok {
-		return fmt.Errorf("--shape: %q is not known", c.Shape)
+		return fmt.Errorf("--shape: unknown shape %q", c.Shape)
 	}
 	switch {
 	case c.Seconds < 1 || c.Seconds > maxSeconds:
@@ -76,10 +76,10 @@ func (c Config) Validate() error {
 	return err
 }
 
-// target is where the shop is.
+// target is the address of the shop.
 type target struct {
 	addr, host string
-	tls        *tls.Config // nil: none
+	tls        *tls.Config // nil for http
 }
 
 func parseTarget(raw string, remote bool) (t target, err error) {
@@ -89,7 +89,7 @@ func parseTarget(raw string, remote bool) (t target, err error) {
 	}
 	ip := net.ParseIP(u.Hostname())
 	if !remote && u.Hostname() != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return t, fmt.Errorf("--url: %s is not this machine; --allow-remote if it is yours to load", u.Hostname())
+		return t, fmt.Errorf("--url: %s is not this machine; use --allow-remote if you may load it", u.Hostname())
 	}
 	t.host, t.addr = u.Host, u.Host
 	if u.Scheme == "https" {
@@ -110,8 +110,8 @@ func (t target) dial(ctx context.Context) (net.Conn, error) {
 	return tls.Client(c, t.tls), nil
 }
 
-// Run drives the shop with the buyers, each at most once (soldout: again and again), and writes a line a second to
-// progress. What the shop answers is a result and never an error.
+// Run drives the shop with the buyers, each at most once (in soldout, polls and list again and again).
+// It writes a line a second to progress. A response of the shop is a result, never an error of Run.
 func Run(ctx context.Context, c Config, buyers []Buyer, progress io.Writer) ([]Turn, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -124,10 +124,10 @@ func Run(ctx context.Context, c Config, buyers []Buyer, progress io.Writer) ([]T
 		return nil, err
 	}
 	d := &driver{Config: c, to: to, progress: progress}
-	if err := d.untilOpen(ctx); err != nil {
+	if err := d.waitUntilOpen(ctx); err != nil {
 		return nil, err
 	}
-	if buyers, err = d.withSums(ctx, buyers); err != nil {
+	if buyers, err = d.prepareCaptcha(ctx, buyers); err != nil {
 		return nil, err
 	}
 	return shapes[c.Shape].run(ctx, d, buyers)

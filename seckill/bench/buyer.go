@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// step is what a buyer does next.
+// step is the next request of a buyer.
 type step int
 
 const (
-	stepSum step = iota
+	stepCaptcha step = iota
 	stepPath
 	stepBuy
 	stepPoll
@@ -18,38 +18,39 @@ const (
 	stepList
 )
 
-// buyer is a Buyer on his way. One worker has him.
+// buyer is a Buyer during a turn. It belongs to one worker.
 type buyer struct {
 	Buyer
-	k           int       // which of the crowd
-	sale        string    // where
-	planned, at time.Time // when he was to click; when his next step is due
-	step        step
-	sum         string // the answer to the sum he was asked
-	accepted    bool
-	unheard     bool   // a click of his got no answer, and may have been taken
-	order       string // or payment
+	index      int       // position among the arrivals of the turn
+	sale       string    // URL path
+	planned    time.Time // the click
+	due        time.Time // the next step
+	step       step
+	captcha    string // the answer
+	accepted   bool
+	unanswered bool   // a click got no response; the shop may have accepted it
+	order      string // order or payment id
 }
 
-// pays tells whether he is among the percent who do. They are spread over the crowd, since it is often its front that buys.
-func (b *buyer) pays(percent int) bool { return int(uint32(b.k)*2654435761>>16)%100 < percent }
+// pays reports whether the buyer is among the percent who pay: spread evenly, not the first ones.
+func (b *buyer) pays(percent int) bool { return int(uint32(b.index)*2654435761>>16)%100 < percent }
 
-// later is a heap of those who wait, by when.
-type later []*buyer
+// buyerHeap holds waiting buyers, the next due first.
+type buyerHeap []*buyer
 
-func (l later) Len() int           { return len(l) }
-func (l later) Less(i, j int) bool { return l[i].at.Before(l[j].at) }
-func (l later) Swap(i, j int)      { l[i], l[j] = l[j], l[i] }
-func (l *later) Push(x any)        { *l = append(*l, x.(*buyer)) }
-func (l *later) Pop() any {
+func (l buyerHeap) Len() int           { return len(l) }
+func (l buyerHeap) Less(i, j int) bool { return l[i].due.Before(l[j].due) }
+func (l buyerHeap) Swap(i, j int)      { l[i], l[j] = l[j], l[i] }
+func (l *buyerHeap) Push(x any)        { *l = append(*l, x.(*buyer)) }
+func (l *buyerHeap) Pop() any {
 	old := *l
 	b := old[len(old)-1]
 	*l = old[:len(old)-1]
 	return b
 }
 
-// write puts the request of the buyer's step into w.out.
-func (w *worker) write(b *buyer) {
+// writeRequest writes the request of the buyer's step into w.out.
+func (w *worker) writeRequest(b *buyer) {
 	out, sale, body := w.out[:0], b.sale, ""
 	add := func(parts ...string) {
 		for _, p := range parts {
@@ -60,12 +61,12 @@ func (w *worker) write(b *buyer) {
 	case stepList:
 		w.out = append(out, w.t.list...)
 		return
-	case stepSum:
+	case stepCaptcha:
 		add("GET ", sale, "/captcha")
 	case stepPath:
 		add("POST ", sale, "/path")
-		if b.sum != "" {
-			body = `{"captcha":` + strconv.Quote(b.sum) + `}`
+		if b.captcha != "" {
+			body = `{"captcha":` + strconv.Quote(b.captcha) + `}`
 		}
 	case stepBuy:
 		add("POST ", sale, "/buy/", b.Path)
@@ -77,7 +78,7 @@ func (w *worker) write(b *buyer) {
 		add("POST /api/cashier/", b.order)
 		body = `{"action":"confirm"}`
 	}
-	add(" HTTP/1.1\r\nHost: ", w.wire.to.host, "\r\nAuthorization: Bearer ", b.Token, "\r\n")
+	add(" HTTP/1.1\r\nHost: ", w.client.to.host, "\r\nAuthorization: Bearer ", b.Token, "\r\n")
 	if body != "" {
 		add("Content-Type: application/json\r\n")
 	}

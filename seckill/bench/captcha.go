@@ -7,9 +7,9 @@ import (
 	"slices"
 )
 
-// withSums sees to it that everybody can get his address: where the shop asks sums, it has to tell their answers. With
-// Captcha the addresses that buyers have are taken from them.
-func (d *driver) withSums(ctx context.Context, buyers []Buyer) ([]Buyer, error) {
+// prepareCaptcha checks that every buyer can get a hidden address: a shop with captchas must reveal
+// their answers. With Config.Captcha it removes the paths that buyers already have.
+func (d *driver) prepareCaptcha(ctx context.Context, buyers []Buyer) ([]Buyer, error) {
 	if d.Captcha {
 		buyers = slices.Clone(buyers)
 		for i := range buyers {
@@ -17,23 +17,23 @@ func (d *driver) withSums(ctx context.Context, buyers []Buyer) ([]Buyer, error) 
 		}
 	}
 	switch {
-	case d.Captcha && !d.asksSums:
-		return nil, errors.New("--captcha: the shop at " + d.URL + " asks no sums")
-	case !d.Captcha && d.asksSums && slices.ContainsFunc(buyers, func(b Buyer) bool { return b.Path == "" }):
-		return nil, errors.New("--buyers: without addresses they are asked sums by the shop at " + d.URL + ": --captcha, or miaosha users --sale")
+	case d.Captcha && !d.captchaOn:
+		return nil, errors.New("--captcha: the shop at " + d.URL + " has no captcha")
+	case !d.Captcha && d.captchaOn && slices.ContainsFunc(buyers, func(b Buyer) bool { return b.Path == "" }):
+		return nil, errors.New("--buyers: without an address each buyer must solve a captcha at " + d.URL + ": use --captcha, or miaosha users --sale")
 	case !d.Captcha:
 		return buyers, nil
 	}
-	w := worker{t: d.newTurn(plan{}), wire: wire{to: d.to}}
-	defer w.wire.close()
-	w.write(&buyer{Buyer: buyers[0], sale: w.t.sale, step: stepSum})
-	a, err := w.wire.ask(ctx, w.out, answerLimit)
+	w := worker{t: d.newTurn(plan{}), client: client{to: d.to}}
+	defer w.client.close()
+	w.writeRequest(&buyer{Buyer: buyers[0], sale: w.t.sale, step: stepCaptcha})
+	resp, err := w.client.do(ctx, w.out, responseLimit)
 	if err != nil {
-		return nil, fmt.Errorf("ask for a sum: %w", err)
+		return nil, fmt.Errorf("request a captcha: %w", err)
 	}
-	if a.sum == "" {
-		return nil, fmt.Errorf("--captcha: the shop at %s doesn't tell the answers to its sums (%d %s); a sandbox started with MIAOSHA_CAPTCHA_ANSWERS=true does",
-			d.URL, a.status, field(a.body, "code"))
+	if resp.captchaAnswer == "" {
+		return nil, fmt.Errorf("--captcha: the shop at %s does not reveal the captcha answers (%d %s); a sandbox with MIAOSHA_CAPTCHA_ANSWERS=true does",
+			d.URL, resp.status, jsonValue(resp.body, "code"))
 	}
 	return buyers, nil
 }

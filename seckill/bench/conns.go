@@ -15,29 +15,29 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Held is the shop's memory before, with and after connections that do nothing. In bytes.
-type Held struct {
-	Conns   int     `json:"connections"` // open at once
-	Cut     int     `json:"cut"`         // closed by the shop before we did
-	Before  int64   `json:"before_bytes"`
-	Open    int64   `json:"open_bytes"`
-	After   int64   `json:"after_bytes"`
-	Seconds float64 `json:"after_seconds"` // since they were closed
+// Memory is the memory of the shop before, with and after idle connections, in bytes.
+type Memory struct {
+	Conns        int     `json:"connections"` // open at once
+	ClosedByShop int     `json:"cut"`         // before the bench closed them
+	Before       int64   `json:"before_bytes"`
+	Open         int64   `json:"open_bytes"`
+	After        int64   `json:"after_bytes"`
+	Seconds      float64 `json:"after_seconds"` // from closing them to After
 }
 
-// Each is what one connection takes, in bytes.
-func (h Held) Each() float64 { return float64(h.Open-h.Before) / float64(max(1, h.Conns)) }
+// PerConn returns the memory of one connection, in bytes.
+func (h Memory) PerConn() float64 { return float64(h.Open-h.Before) / float64(max(1, h.Conns)) }
 
 const (
-	openers = 64              // at once: more would fill the shop's queue of those who knock
-	calm    = 2 * time.Second // before the memory is read
+	openAtOnce = 64              // more would overflow the accept queue of the shop
+	restTime   = 2 * time.Second // before the memory is read
 )
 
-// conns: connections that have made one request each and stay. The memory with them, and --seconds after they are closed.
+// conns reads the shop's memory before, with and --seconds after connections that stay idle.
 func conns(ctx context.Context, d *driver, _ []Buyer) ([]Turn, error) {
-	h := &Held{}
+	h := &Memory{}
 	var err error
-	if h.Before, err = d.resident(ctx); err != nil {
+	if h.Before, err = d.residentMemory(ctx); err != nil {
 		return nil, err
 	}
 	tally, began := newTally(), time.Now()
@@ -48,61 +48,61 @@ func conns(ctx context.Context, d *driver, _ []Buyer) ([]Turn, error) {
 			c.Close()
 		}
 	}()
-	if err := sleep(ctx, calm); err != nil {
+	if err := sleep(ctx, restTime); err != nil {
 		return nil, err
 	}
-	if h.Open, err = d.resident(ctx); err != nil {
+	if h.Open, err = d.residentMemory(ctx); err != nil {
 		return nil, err
 	}
 	h.Conns = len(all)
-	h.Cut = countCut(all)
+	h.ClosedByShop = countClosed(all)
 	for _, c := range all {
 		c.Close()
 	}
 	all = nil
-	fmt.Fprintf(d.progress, "conns     %d were open; %d s of rest\n", h.Conns, d.Seconds)
+	fmt.Fprintf(d.progress, "conns     %d connections were open; waiting %d s\n", h.Conns, d.Seconds)
 	closed := time.Now()
-	if err := sleep(ctx, d.coming()); err != nil {
+	if err := sleep(ctx, d.duration()); err != nil {
 		return nil, err
 	}
-	if h.After, err = d.resident(ctx); err != nil {
+	if h.After, err = d.residentMemory(ctx); err != nil {
 		return nil, err
 	}
 	h.Seconds = time.Since(closed).Seconds()
 	t := report(plan{name: "conns", conns: d.Conns}, tally, opened, opened)
-	t.Held = h
+	t.Memory = h
 	return []Turn{t}, nil
 }
 
-// openAll opens the connections and lets each ask for the sale. It gives those that got their answer.
+// openAll opens the connections, requests the sale once on each and returns the open ones.
 func (d *driver) openAll(ctx context.Context, all *tally) (open []net.Conn) {
 	var mu sync.Mutex
 	var g errgroup.Group
-	g.SetLimit(openers)
+	g.SetLimit(openAtOnce)
 	request := d.saleRequest()
 	for range d.Conns {
 		g.Go(func() error {
-			w := wire{to: d.to} // its buffers end here
+			c := client{to: d.to} // its buffers are freed here
 			began := time.Now()
-			a, err := w.ask(ctx, request, answerLimit)
-			all.note(func(t *tally) {
+			resp, err := c.do(ctx, request, responseLimit)
+			all.update(func(t *tally) {
 				t.Offered++
 				switch {
 				case err != nil:
 					t.Failed++
-					t.failed[kind(err)]++
-				case a.status != http.StatusOK || a.last:
+					t.failed[faultKind(err)]++
+				case resp.status != http.StatusOK || resp.closing:
 					t.Failed++
-					t.failed[strconv.Itoa(a.status)+" "+string(field(a.body, "code"))]++
+					t.failed[strconv.Itoa(resp.status)+" "+string(jsonValue(resp.body, "code"))]++
 				default:
 					t.Requests++
 					t.Pages++
 					record(t.page, time.Since(began))
 				}
 			})
-			if w.c != nil {
+			if c.conn != nil {
 				mu.Lock()
-				open = append(open, w.c)
+				open = append(open, c.conn)
 				mu.Unlock()
 			}
 			return nil
@@ -112,11 +112,11 @@ func (d *driver) openAll(ctx context.Context, all *tally) (open []net.Conn) {
 	return open
 }
 
-// countCut counts the connections that the other side has closed: where one is open, there is nothing to read.
-func countCut(open []net.Conn) int {
+// countClosed returns how many connections the shop has closed. An open one has nothing to read.
+func countClosed(open []net.Conn) int {
 	var cut atomic.Int64
 	var g errgroup.Group
-	g.SetLimit(openers)
+	g.SetLimit(openAtOnce)
 	for _, c := range open {
 		g.Go(func() error {
 			c.SetReadDeadline(time.Now().Add(time.Millisecond))
@@ -130,10 +130,10 @@ func countCut(open []net.Conn) int {
 	return int(cut.Load())
 }
 
-// resident is the shop's memory of this moment.
-func (d *driver) resident(ctx context.Context) (int64, error) {
+// residentMemory returns the current memory of the shop.
+func (d *driver) residentMemory(ctx context.Context) (int64, error) {
 	if d.Usage == nil {
-		return 0, errors.New("--shape conns: the shop's memory is out of reach; --ops for a shop at --url")
+		return 0, errors.New("--shape conns: cannot read the memory of the shop; with --url use --ops")
 	}
 	u, err := d.Usage(ctx)
 	return u.Resident, err

@@ -13,26 +13,26 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// Page is what the list is to browsers.
-type Page struct {
+// List is the size of the list of sales.
+type List struct {
 	Sales    int    `json:"sales"`
 	Encoding string `json:"encoding"`    // "" for none
-	Bytes    int    `json:"bytes"`       // of the body, as it is sent to them
-	Plain    int    `json:"plain_bytes"` // and to who can't unpack it
+	Bytes    int    `json:"bytes"`       // of the body with Encoding
+	Plain    int    `json:"plain_bytes"` // of the body without encoding
 }
 
-// front: the list of sales, one after the other, for people who are not logged in.
-func front(ctx context.Context, d *driver, buyers []Buyer) (turns []Turn, err error) {
-	if d.page, err = d.lookAtList(ctx); err != nil {
+// list requests the list of sales again and again, for users who are not logged in.
+func list(ctx context.Context, d *driver, buyers []Buyer) (turns []Turn, err error) {
+	if d.expected, err = d.inspectList(ctx); err != nil {
 		return nil, err
 	}
 	d.list = d.listRequest(encodings)
-	t, err := d.turn(ctx, plan{name: "list", buyers: buyers, arrivals: math.MaxInt, coming: d.coming(), conns: d.Conns, first: stepList})
-	t.Page = &d.page
+	t, err := d.turn(ctx, plan{name: "list", buyers: buyers, arrivals: math.MaxInt, duration: d.duration(), conns: d.Conns, firstStep: stepList})
+	t.List = &d.expected
 	return []Turn{t}, err
 }
 
-// encodings are those that browsers name, without br, which can't be looked into here.
+// encodings are those that browsers accept, except br, which this program cannot decode.
 const encodings = "gzip, deflate, zstd"
 
 func (d *driver) listRequest(encodings string) []byte {
@@ -40,13 +40,13 @@ func (d *driver) listRequest(encodings string) []byte {
 		d.to.host, encodings)
 }
 
-// lookAtList reads the list once as browsers do and once plain, and looks into both: the turn only counts.
-func (d *driver) lookAtList(ctx context.Context) (p Page, err error) {
+// inspectList reads and checks the list with and without encoding. The turn then only counts.
+func (d *driver) inspectList(ctx context.Context) (p List, err error) {
 	plain, err := d.fetchList(ctx, "identity")
 	if err != nil {
 		return p, err
 	}
-	if p.Sales, err = salesIn(plain.body); err != nil {
+	if p.Sales, err = countSales(plain.body); err != nil {
 		return p, err
 	}
 	sent, err := d.fetchList(ctx, encodings)
@@ -54,57 +54,57 @@ func (d *driver) lookAtList(ctx context.Context) (p Page, err error) {
 		return p, err
 	}
 	p.Encoding, p.Bytes, p.Plain = sent.encoding, len(sent.body), len(plain.body)
-	whole, err := unpack(sent)
+	whole, err := decompress(sent)
 	if err != nil {
 		return p, fmt.Errorf("unpack the list: %w", err)
 	}
-	p.Sales, err = salesIn(whole)
+	p.Sales, err = countSales(whole)
 	return p, err
 }
 
-func unpack(a answer) ([]byte, error) {
-	packed := bytes.NewReader(a.body)
-	switch a.encoding {
+func decompress(resp response) ([]byte, error) {
+	compressed := bytes.NewReader(resp.body)
+	switch resp.encoding {
 	case "":
-		return a.body, nil
+		return resp.body, nil
 	case "gzip":
-		r, err := gzip.NewReader(packed)
+		r, err := gzip.NewReader(compressed)
 		if err != nil {
 			return nil, err
 		}
 		return io.ReadAll(r)
 	case "zstd":
-		r, err := zstd.NewReader(packed)
+		r, err := zstd.NewReader(compressed)
 		if err != nil {
 			return nil, err
 		}
 		defer r.Close()
 		return io.ReadAll(r)
 	}
-	return nil, fmt.Errorf("%q is not known here", a.encoding)
+	return nil, fmt.Errorf("unknown encoding %q", resp.encoding)
 }
 
-func (d *driver) fetchList(ctx context.Context, encodings string) (answer, error) {
-	w := wire{to: d.to}
-	defer w.close()
-	a, err := w.ask(ctx, d.listRequest(encodings), answerLimit)
-	if err == nil && a.status != http.StatusOK {
-		err = fmt.Errorf("%d %s", a.status, field(a.body, "code"))
+func (d *driver) fetchList(ctx context.Context, encodings string) (response, error) {
+	c := client{to: d.to}
+	defer c.close()
+	resp, err := c.do(ctx, d.listRequest(encodings), responseLimit)
+	if err == nil && resp.status != http.StatusOK {
+		err = fmt.Errorf("%d %s", resp.status, jsonValue(resp.body, "code"))
 	}
 	if err != nil {
-		return a, fmt.Errorf("read the list: %w", err)
+		return resp, fmt.Errorf("read the list: %w", err)
 	}
-	return a, nil
+	return resp, nil
 }
 
-func salesIn(body []byte) (int, error) {
+func countSales(body []byte) (int, error) {
 	var list struct {
 		Code string
 		Data []struct{ ID int64 }
 	}
 	err := json.Unmarshal(body, &list)
 	if err == nil && list.Code != "ok" {
-		err = fmt.Errorf("its code is %q", list.Code)
+		err = fmt.Errorf("the code is %q", list.Code)
 	}
 	if err != nil {
 		return 0, fmt.Errorf("read the list: %w", err)

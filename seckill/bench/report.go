@@ -10,38 +10,38 @@ import (
 	"time"
 )
 
-// Turn is what one turn gave. Latencies run from the planned moment of the click.
+// Turn is the result of one turn. Latencies are measured from the planned time of the click.
 type Turn struct {
 	Name    string  `json:"name"`
 	Planned float64 `json:"planned_per_second,omitempty"`
-	Seconds float64 `json:"seconds"`        // for which buyers came
-	RanOut  bool    `json:"buyers_ran_out"` // before the time did: give it more
+	Seconds float64 `json:"seconds"`        // for how long buyers arrived
+	RanOut  bool    `json:"buyers_ran_out"` // before the time was over: more buyers are needed
 	Conns   int     `json:"conns"`
-	counts
+	Counts
 	RefusedBy map[string]int64 `json:"refused_by"`
 	FailedBy  map[string]int64 `json:"failed_by"`
 	Outcomes  map[string]int64 `json:"outcomes"`
 
-	Sold      int     `json:"sold"`                 // units, by the shop's own books; 0 where they are out of reach
-	Committed float64 `json:"committed_per_second"` // from the first click to the last unit on the books
-	Answers   float64 `json:"answers_per_second"`
-	Goodput   float64 `json:"goodput_per_second,omitempty"` // ramp: committed from the first commit to the last while buyers came
-	OfPeak    float64 `json:"percent_of_peak,omitempty"`    // ramp: of the most that a turn had
+	Sold      int     `json:"sold"`                 // units, by Postgres; 0 if unknown
+	Committed float64 `json:"committed_per_second"` // from the first click to the last committed unit
+	Responses float64 `json:"answers_per_second"`
+	Goodput   float64 `json:"goodput_per_second,omitempty"` // ramp: committed, from the first commit to the last while buyers arrived
+	OfPeak    float64 `json:"percent_of_peak,omitempty"`    // ramp: goodput, of the highest of all turns
 
 	Accept  Latency  `json:"accept"`
 	Refusal Latency  `json:"refusal"`
-	Sent    Latency  `json:"refusal_once_sent"` // from when the request left, which a tool that lags doesn't lengthen
+	Sent    Latency  `json:"refusal_once_sent"` // measured from sending the request, so without the lag of the bench
 	Result  Latency  `json:"result_known"`
-	Loaded  Latency  `json:"page"`
-	Lag     Latency  `json:"tool_lag"` // by how much the tool itself was late
+	Page    Latency  `json:"page"`
+	Lag     Latency  `json:"tool_lag"` // how late the bench itself was
 	Shop    *Usage   `json:"shop,omitempty"`
-	Page    *Page    `json:"list,omitempty"`
-	Held    *Held    `json:"memory,omitempty"`
+	List    *List    `json:"list,omitempty"`
+	Memory  *Memory  `json:"memory,omitempty"`
 	Cold    *Cold    `json:"cold_sales,omitempty"`
 	Samples []Sample `json:"samples"`
 }
 
-// Faults counts the answers of 500: the shop's own failures.
+// Faults returns the number of responses with status 500: the shop's own failures.
 func (t Turn) Faults() (n int64) {
 	for kind, m := range t.FailedBy {
 		if strings.HasPrefix(kind, "500") {
@@ -51,7 +51,7 @@ func (t Turn) Faults() (n int64) {
 	return n
 }
 
-// Throughput is what counts of a turn: purchases a second that are on the books, else those accepted.
+// Throughput returns the committed purchases a second, or the accepted ones where commits are unknown.
 func (t Turn) Throughput() float64 {
 	if t.Committed > 0 {
 		return t.Committed
@@ -63,41 +63,41 @@ func perSecond(n int, d time.Duration) float64 {
 	return math.Round(10*float64(n)/max(d.Seconds(), 1e-9)) / 10
 }
 
-func report(p plan, all *tally, came, answered time.Duration) Turn {
-	t := Turn{Name: p.name, Seconds: came.Seconds(), Conns: p.conns, counts: all.counts, RefusedBy: all.refused, FailedBy: all.failed,
+func report(p plan, all *tally, arriving, running time.Duration) Turn {
+	t := Turn{Name: p.name, Seconds: arriving.Seconds(), Conns: p.conns, Counts: all.Counts, RefusedBy: all.refused, FailedBy: all.failed,
 		Outcomes: all.outcomes, Accept: latency(all.accept), Refusal: latency(all.refusal), Sent: latency(all.sent), Result: latency(all.known),
-		Loaded: latency(all.page), Lag: latency(all.lag)}
-	t.Answers = perSecond(int(t.Requests), answered)
+		Page: latency(all.page), Lag: latency(all.lag)}
+	t.Responses = perSecond(int(t.Requests), running)
 	return t
 }
 
-// Report is what a run gave.
+// Report is the result of a run.
 type Report struct {
-	At        time.Time  `json:"at"`
-	Machine   string     `json:"machine"`
-	Shape     string     `json:"shape"`
-	URL       string     `json:"url"`
-	Buyers    int        `json:"buyers"`
-	Stock     int        `json:"stock,omitempty"` // of the sale that was made for it
-	Poll      int        `json:"poll_percent"`
-	Pay       int        `json:"pay_percent"`
-	Turns     []Turn     `json:"turns"`
-	Orders    *int       `json:"orders,omitempty"` // of the sale, counted in Postgres
-	Cold      *int       `json:"cold_orders,omitempty"`
-	Filled    int        `json:"filled,omitempty"` // old users and orders that were in the tables
-	Captcha   bool       `json:"captcha"`          // everybody solved a sum first
-	Audit     *Audit     `json:"audit,omitempty"`
-	Yardstick *Yardstick `json:"yardstick,omitempty"`
+	At       time.Time `json:"at"`
+	Machine  string    `json:"machine"`
+	Shape    string    `json:"shape"`
+	URL      string    `json:"url"`
+	Buyers   int       `json:"buyers"`
+	Stock    int       `json:"stock,omitempty"` // of the sale that the bench created
+	Poll     int       `json:"poll_percent"`
+	Pay      int       `json:"pay_percent"`
+	Turns    []Turn    `json:"turns"`
+	Orders   *int      `json:"orders,omitempty"` // of the sale, counted in Postgres
+	Cold     *int      `json:"cold_orders,omitempty"`
+	Filled   int       `json:"filled,omitempty"` // old users and orders in the tables
+	Captcha  bool      `json:"captcha"`          // every buyer solved a captcha first
+	Audit    *Audit    `json:"audit,omitempty"`
+	Baseline *Baseline `json:"yardstick,omitempty"`
 }
 
-// Audit is whether the invariants hold, and what the audit said.
+// Audit is the result of checking the invariants.
 type Audit struct {
 	Clean bool   `json:"clean"`
 	Said  string `json:"said"`
 }
 
-// Headline is the figure that a run is made for. The yardstick is held against it where it is one of a second.
-func (r Report) Headline() (figure float64, what string) {
+// Headline returns the main figure of the run and its unit. A rate is compared with the baseline.
+func (r Report) Headline() (figure float64, unit string) {
 	t := r.Turns[len(r.Turns)-1]
 	rate := func(n int64) float64 { return float64(n) / max(t.Seconds, 1e-9) }
 	switch r.Shape {
@@ -108,21 +108,21 @@ func (r Report) Headline() (figure float64, what string) {
 	case "list":
 		return rate(t.Pages), "lists a second"
 	case "ramp":
-		return t.OfPeak, "% of the peak are sold at 100 times the capacity"
+		return t.OfPeak, "% of the peak is sold at 100 times the capacity"
 	case "conns":
-		return t.Held.Each() / 1000, "kB for each connection"
+		return t.Memory.PerConn() / 1000, "kB for each connection"
 	}
 	return r.Turns[0].Throughput(), "purchases a second"
 }
 
-// Write prints the report for people.
+// Write prints the report as text.
 func (r Report) Write(w io.Writer) {
 	p := func(format string, args ...any) { fmt.Fprintf(w, format+"\n", args...) }
 	stock := ""
 	if r.Stock > 0 {
 		stock = fmt.Sprintf(", stock %d", r.Stock)
 	}
-	for _, more := range r.more() {
+	for _, more := range r.conditions() {
 		stock += ", " + more
 	}
 	p("%s at %s, %d buyers%s\n%s", r.Shape, r.URL, r.Buyers, stock, r.Machine)
@@ -132,24 +132,24 @@ func (r Report) Write(w io.Writer) {
 		if t.Planned > 0 {
 			planned = fmt.Sprintf(" of %.0f planned", t.Planned)
 		}
-		p("%s: %.1f s over %d connections, %.0f %s/s%s, %.0f answers/s", t.Name, t.Seconds, t.Conns,
-			float64(t.Offered)/max(t.Seconds, 1e-9), t.who(), planned, t.Answers)
+		p("%s: %.1f s over %d connections, %.0f %s/s%s, %.0f responses/s", t.Name, t.Seconds, t.Conns,
+			float64(t.Offered)/max(t.Seconds, 1e-9), t.offeredUnit(), planned, t.Responses)
 		if t.RanOut {
-			p("  the buyers ran out before the time did; more of them: -n")
+			p("  the buyers ran out before the time was over; use a larger -n")
 		}
 		p("  offered    %d", t.Offered)
 		if t.buys() {
 			p("  accepted   %d", t.Accepted)
 		}
-		p("  refused    %d%s", t.Refused, list(t.RefusedBy))
-		p("  failed     %d%s", t.Failed, list(t.FailedBy))
+		p("  refused    %d%s", t.Refused, formatCounts(t.RefusedBy))
+		p("  failed     %d%s", t.Failed, formatCounts(t.FailedBy))
 		if t.Pages == 0 {
-			p("  know       %d%s", t.Known, list(t.Outcomes))
+			p("  results    %d%s", t.Known, formatCounts(t.Outcomes))
 		}
 		for _, extra := range []struct {
 			name string
 			n    int64
-		}{{"paid", t.Paid}, {"pages", t.Pages}, {"gave up", t.Aborted}, {"no result", t.Unknown}} {
+		}{{"paid", t.Paid}, {"pages", t.Pages}, {"aborted", t.Aborted}, {"no result", t.Unknown}} {
 			if extra.n > 0 {
 				p("  %-10s %d", extra.name, extra.n)
 			}
@@ -161,7 +161,7 @@ func (r Report) Write(w io.Writer) {
 			p("  %s", l)
 		}
 		if t.Shop != nil {
-			p("  the shop   %.2f s of CPU, %.0f MB at most", t.Shop.CPU, float64(t.Shop.Memory)/1e6)
+			p("  shop       %.2f s of CPU, %.0f MB at most", t.Shop.CPU, float64(t.Shop.Memory)/1e6)
 		}
 		p("  %-12s %9s %9s %9s %9s %9s  ms", "", "p50", "p90", "p99", "p99.9", "max")
 		for _, l := range t.latencies() {
@@ -169,18 +169,18 @@ func (r Report) Write(w io.Writer) {
 		}
 	}
 	p("")
-	if rows := r.ramp(); rows != nil {
+	if rows := r.rampTable(); rows != nil {
 		p("  %-9s %9s %9s %9s %8s %12s %12s %5s", "", "planned", "offered", "goodput", "of peak", "refusal p99", "once sent", "500s")
 		for _, row := range rows {
 			p("  %-9s %9s %9s %9s %8s %12s %12s %5s", row[0], row[1], row[2], row[3], row[4], row[5], row[6], row[7])
 		}
 		p("")
 	}
-	figure, what := r.Headline()
-	if y := r.Yardstick; y != nil {
-		p("yardstick: a bare handler answers a purchase %.0f/s before, %.0f/s after; %.0f %s are %.2f of it", y.Before, y.After, figure, what, y.Ratio)
+	figure, unit := r.Headline()
+	if y := r.Baseline; y != nil {
+		p("baseline: a bare handler answers a purchase %.0f/s before, %.0f/s after; %.0f %s are %.2f of it", y.Before, y.After, figure, unit, y.Ratio)
 	} else {
-		p("%.0f %s", figure, what)
+		p("%.0f %s", figure, unit)
 	}
 	if r.Orders != nil && r.sells() {
 		p("orders in Postgres: %d", *r.Orders)
@@ -190,56 +190,56 @@ func (r Report) Write(w io.Writer) {
 	}
 }
 
-// more is what is unusual about a run.
-func (r Report) more() (all []string) {
+// conditions names what is unusual about the run.
+func (r Report) conditions() (all []string) {
 	if r.Filled > 0 {
 		all = append(all, fmt.Sprintf("beside %d old users and orders", r.Filled))
 	}
 	if r.Captcha {
-		all = append(all, "after a sum")
+		all = append(all, "with captcha")
 	}
 	return all
 }
 
-// sells tells whether any turn was about buying.
+// sells reports whether any turn was about purchases.
 func (r Report) sells() bool { return slices.ContainsFunc(r.Turns, Turn.buys) }
 
-// buys tells whether a turn was about buying: pages and polls are not.
+// buys reports whether the turn was about purchases rather than polls or lists.
 func (t Turn) buys() bool { return t.Pages == 0 && (t.Accepted > 0 || t.Known == 0) }
 
-// who is what is offered to the shop.
-func (t Turn) who() string {
+// offeredUnit names what the turn offered to the shop.
+func (t Turn) offeredUnit() string {
 	if t.buys() {
 		return "buyers"
 	}
 	return "requests"
 }
 
-// remarks are the lines that only some turns have.
+// remarks returns the lines that only some turns have.
 func (t Turn) remarks() (all []string) {
 	add := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
-	if p := t.Page; p != nil && p.Encoding != "" {
+	if p := t.List; p != nil && p.Encoding != "" {
 		add("the list: %d sales, %d bytes of %s, %d plain", p.Sales, p.Bytes, p.Encoding, p.Plain)
 	} else if p != nil {
 		add("the list: %d sales, %d bytes, not compressed", p.Sales, p.Bytes)
 	}
-	if h := t.Held; h != nil {
-		add("memory: %.1f MB before, %.1f MB with %d connections (%.1f kB each), %.1f MB %.0f s after their end", float64(h.Before)/1e6,
-			float64(h.Open)/1e6, h.Conns, h.Each()/1000, float64(h.After)/1e6, h.Seconds)
-		add("closed by the shop meanwhile: %d", h.Cut)
+	if h := t.Memory; h != nil {
+		add("memory: %.1f MB before, %.1f MB with %d connections (%.1f kB each), %.1f MB %.0f s after closing them", float64(h.Before)/1e6,
+			float64(h.Open)/1e6, h.Conns, h.PerConn()/1000, float64(h.After)/1e6, h.Seconds)
+		add("closed by the shop before that: %d", h.ClosedByShop)
 	}
 	if c := t.Cold; c != nil {
-		add("cold: %d buyers at %d other sales, %d accepted, %d refused%s, %d failed%s; accept p99 %.1f ms, here %.1f ms", c.Offered, c.Sales,
-			c.Accepted, c.Refused, list(c.RefusedBy), c.Failed, list(c.FailedBy), c.Accept.P99, t.Accept.P99)
+		add("cold: %d buyers at %d other sales, %d accepted, %d refused%s, %d failed%s; accept p99 %.1f ms, at the main sale %.1f ms", c.Offered, c.Sales,
+			c.Accepted, c.Refused, formatCounts(c.RefusedBy), c.Failed, formatCounts(c.FailedBy), c.Accept.P99, t.Accept.P99)
 	}
 	if t.Lag.P99 > 100 {
-		add("LAG: the tool itself was late, by %.0f ms at p99: it had no more to give, and latencies hold its lag too", t.Lag.P99)
+		add("LAG: the bench itself was late by %.0f ms at p99: it is at its limit, and the latencies include this lag", t.Lag.P99)
 	}
 	return all
 }
 
-// ramp is a table of the turns of a ramp: goodput, and how the others were turned away. nil for other shapes.
-func (r Report) ramp() (rows [][8]string) {
+// rampTable compares the turns of a ramp: goodput and refusals. It returns nil for other shapes.
+func (r Report) rampTable() (rows [][8]string) {
 	if r.Shape != "ramp" {
 		return nil
 	}
@@ -257,22 +257,22 @@ func (r Report) ramp() (rows [][8]string) {
 	return rows
 }
 
-type named struct {
+type namedLatency struct {
 	Name string
 	Latency
 }
 
-// latencies are those that there are.
-func (t Turn) latencies() []named {
-	all := []named{{"accept", t.Accept}, {"refusal", t.Refusal}, {"once sent", t.Sent}, {"result known", t.Result}, {"page", t.Loaded}, {"tool's lag", t.Lag}}
+// latencies returns the distributions that have a value.
+func (t Turn) latencies() []namedLatency {
+	all := []namedLatency{{"accept", t.Accept}, {"refusal", t.Refusal}, {"once sent", t.Sent}, {"result known", t.Result}, {"page", t.Page}, {"bench's lag", t.Lag}}
 	if t.Cold != nil {
-		all = append(all, named{"accept, cold", t.Cold.Accept})
+		all = append(all, namedLatency{"accept, cold", t.Cold.Accept})
 	}
-	return slices.DeleteFunc(all, func(l named) bool { return l.Count == 0 })
+	return slices.DeleteFunc(all, func(l namedLatency) bool { return l.Count == 0 })
 }
 
-// list names the kinds of a count, the most frequent first.
-func list(m map[string]int64) string {
+// formatCounts formats counts by key, the highest first.
+func formatCounts(m map[string]int64) string {
 	keys := slices.SortedFunc(maps.Keys(m), func(a, b string) int {
 		if m[a] != m[b] {
 			return int(m[b] - m[a])

@@ -8,23 +8,21 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// slowClients is how many connections the slow ones hold.
-const slowClients = 500
+// drip holds dripConns connections and sends a byte on each every dripEvery.
+const dripConns, dripEvery = 500, 250 * time.Millisecond
 
-// slow: the crowd of capacity, beside clients who send a request a byte at a time.
+// slow is capacity beside a Slowloris attack: clients that send their request byte by byte.
 func slow(ctx context.Context, d *driver, buyers []Buyer) ([]Turn, error) {
-	return one(d.turn(ctx, plan{name: "slow", buyers: buyers, arrivals: len(buyers), coming: d.coming(), conns: d.Conns, again: true,
-		beside: d.drip}))
+	return single(d.turn(ctx, plan{name: "slow", buyers: buyers, arrivals: len(buyers), duration: d.duration(), conns: d.Conns, retry: true,
+		background: d.drip}))
 }
 
-// drip holds slowClients connections until ctx ends. One that the shop has had enough of is opened again.
+// drip keeps dripConns slow connections until ctx ends. It reopens those that the shop closes.
 func (d *driver) drip(ctx context.Context) error {
 	var g errgroup.Group
 	request := fmt.Appendf(nil, "POST /api/sales/%d/path HTTP/1.1\r\nHost: %s\r\nX-Slow: ", d.Sale, d.to.host)
-	for range slowClients {
+	for range dripConns {
 		g.Go(func() error {
-			tick := time.NewTicker(250 * time.Millisecond)
-			defer tick.Stop()
 			for ctx.Err() == nil {
 				c, err := d.to.dial(ctx)
 				for i := 0; err == nil && ctx.Err() == nil; i++ {
@@ -34,19 +32,13 @@ func (d *driver) drip(ctx context.Context) error {
 					}
 					c.SetWriteDeadline(time.Now().Add(time.Second))
 					if _, err = c.Write([]byte{b}); err == nil {
-						select {
-						case <-tick.C:
-						case <-ctx.Done():
-						}
+						sleep(ctx, dripEvery)
 					}
 				}
 				if c != nil {
 					c.Close()
 				}
-				select {
-				case <-tick.C:
-				case <-ctx.Done():
-				}
+				sleep(ctx, dripEvery)
 			}
 			return nil
 		})

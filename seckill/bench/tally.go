@@ -8,34 +8,33 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// tally counts what a few of the workers were told. Several of them share one, since thousands of histograms would be
-// the tool's own memory pressure.
+// tally counts responses for several workers: thousands of histograms would use too much memory.
 type tally struct {
 	mu sync.Mutex
-	counts
+	Counts
 	refused  map[string]int64 // by code
 	failed   map[string]int64 // by kind
 	outcomes map[string]int64 // by final state
 
-	// In µs, from the planned moment; sent from the moment a request that was refused was sent.
+	// In µs from the planned click; sent from sending a request that was refused.
 	accept, refusal, known, page, lag, sent *hdrhistogram.Histogram
 }
 
-// counts are cumulative.
-type counts struct {
+// Counts are cumulative.
+type Counts struct {
 	Offered  int64 `json:"offered"`  // buyers whose first request was sent
-	Requests int64 `json:"requests"` // answers of any kind
-	Accepted int64 `json:"accepted"` // buyers who were told 202
-	Refused  int64 `json:"refused"`  // answers that said no
-	Failed   int64 `json:"failed"`   // requests without a proper answer
+	Requests int64 `json:"requests"` // all responses
+	Accepted int64 `json:"accepted"` // buyers with a 202
+	Refused  int64 `json:"refused"`  // responses that refuse
+	Failed   int64 `json:"failed"`   // requests without a valid response
 	Known    int64 `json:"known"`    // buyers who know their final result
 	Paid     int64 `json:"paid"`
-	Pages    int64 `json:"pages"`   // that came whole
-	Aborted  int64 `json:"aborted"` // requests that an impatient buyer gave up
-	Unknown  int64 `json:"unknown"` // buyers who polled and were still without a result at the end
+	Pages    int64 `json:"pages"`   // lists received completely
+	Aborted  int64 `json:"aborted"` // requests that an impatient buyer aborted
+	Unknown  int64 `json:"unknown"` // buyers who polled and had no result at the end
 }
 
-func (c *counts) add(o counts) {
+func (c *Counts) add(o Counts) {
 	c.Offered += o.Offered
 	c.Requests += o.Requests
 	c.Accepted += o.Accepted
@@ -48,7 +47,7 @@ func (c *counts) add(o counts) {
 	c.Unknown += o.Unknown
 }
 
-// Two digits, a hundredth of the value, up to two minutes.
+// Two digits (1 % precise), up to two minutes.
 func newHistogram() *hdrhistogram.Histogram { return hdrhistogram.New(1, 120_000_000, 2) }
 
 func newTally() *tally {
@@ -56,37 +55,35 @@ func newTally() *tally {
 		accept: newHistogram(), refusal: newHistogram(), known: newHistogram(), page: newHistogram(), lag: newHistogram(), sent: newHistogram()}
 }
 
-// record takes what is longer than the histogram's range as its end.
+// record adds d; a value beyond the range of the histogram counts as its end.
 func record(h *hdrhistogram.Histogram, d time.Duration) {
 	h.RecordValue(min(max(1, d.Microseconds()), h.HighestTrackableValue()))
 }
 
-func (t *tally) note(f func(*tally)) {
+func (t *tally) update(f func(*tally)) {
 	t.mu.Lock()
 	f(t)
 	t.mu.Unlock()
 }
 
-func (t *tally) now() counts {
+func (t *tally) snapshot() Counts {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.counts
+	return t.Counts
 }
 
-// merge adds o, which nobody writes to any more.
+// merge adds o. No one may write to o any more.
 func (t *tally) merge(o *tally) {
-	t.counts.add(o.counts)
+	t.Counts.add(o.Counts)
 	for _, m := range [][2]map[string]int64{{t.refused, o.refused}, {t.failed, o.failed}, {t.outcomes, o.outcomes}} {
 		for k := range maps.Keys(m[1]) {
 			m[0][k] += m[1][k]
 		}
 	}
-	t.accept.Merge(o.accept)
-	t.refusal.Merge(o.refusal)
-	t.known.Merge(o.known)
-	t.page.Merge(o.page)
-	t.lag.Merge(o.lag)
-	t.sent.Merge(o.sent)
+	for _, h := range [][2]*hdrhistogram.Histogram{{t.accept, o.accept}, {t.refusal, o.refusal}, {t.known, o.known},
+		{t.page, o.page}, {t.lag, o.lag}, {t.sent, o.sent}} {
+		h[0].Merge(h[1])
+	}
 }
 
 // Latency is a distribution in milliseconds.
@@ -100,14 +97,14 @@ type Latency struct {
 	Curve []Point `json:"curve,omitempty"`
 }
 
-// Point is the latency that a percentage of answers did not exceed.
+// Point is the latency that a percentage of responses did not exceed.
 type Point struct {
 	Percent float64 `json:"percent"`
 	Millis  float64 `json:"ms"`
 }
 
-// curved are the percentiles of the plot: each step halves or so what is left.
-var curved = []float64{1, 10, 25, 50, 75, 90, 95, 98, 99, 99.5, 99.9, 99.95, 99.99}
+// percentiles are the points of the plot. Each step leaves about half of what was left.
+var percentiles = []float64{1, 10, 25, 50, 75, 90, 95, 98, 99, 99.5, 99.9, 99.95, 99.99}
 
 func latency(h *hdrhistogram.Histogram) Latency {
 	l := Latency{Count: h.TotalCount()}
@@ -116,9 +113,9 @@ func latency(h *hdrhistogram.Histogram) Latency {
 	}
 	at := func(p float64) float64 { return float64(h.ValueAtQuantile(p)) / 1000 }
 	l.P50, l.P90, l.P99, l.P999, l.Max = at(50), at(90), at(99), at(99.9), float64(h.Max())/1000
-	for _, p := range curved {
+	for _, p := range percentiles {
 		if p > 50 && float64(l.Count)*(100-p) < 99.9 {
-			break // fewer than one answer is beyond
+			break // less than one response is beyond
 		}
 		l.Curve = append(l.Curve, Point{p, at(p)})
 	}

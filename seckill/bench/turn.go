@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -12,62 +13,62 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// driver does the turns of one run.
+// driver runs the turns of one run.
 type driver struct {
 	Config
-	to       target
-	progress io.Writer
-	list     []byte // the request for it
-	page     Page   // what is expected then
-	asksSums bool   // before it gives an address
+	to        target
+	progress  io.Writer
+	list      []byte // the request for the list of sales
+	expected  List   // the list that the responses are compared with
+	captchaOn bool   // the sale requires a captcha
 }
 
-// plan is how the buyers of a turn come.
+// plan is how the buyers of a turn arrive and behave.
 type plan struct {
-	name     string
-	buyers   []Buyer
-	arrivals int                         // how many clicks; beyond the buyers they begin again
-	when     func(k int) time.Duration   // since the turn began; nil: as soon as a connection is free
-	coming   time.Duration               // nobody comes later
-	patience time.Duration               // an answer that takes longer is given up, 0: none is
-	again    bool                        // who is told to come back does
-	conns    int                         // workers
-	beside   func(context.Context) error // runs meanwhile
-	all      bool                        // everybody is to come, however long it takes
-	first    step                        // what each does first, if it isn't to buy: poll or list
+	name       string
+	buyers     []Buyer
+	arrivals   int                         // clicks; after the last buyer the first clicks again
+	when       func(k int) time.Duration   // since the start of the turn; nil: as soon as a connection is free
+	duration   time.Duration               // no one arrives later
+	patience   time.Duration               // a slower response is aborted; 0: never
+	retry      bool                        // buyers retry when the shop tells them to
+	conns      int                         // one worker each
+	background func(context.Context) error // runs during the turn
+	fixed      bool                        // the number of buyers is fixed: that all have arrived is not RanOut
+	firstStep  step                        // poll or list; the zero value: buy
 }
 
-// afterwards is how long those who came may take to learn their result.
-const afterwards = 60 * time.Second
+// resultWait is how long buyers may wait for their result after the last arrival.
+const resultWait = 60 * time.Second
 
-// turn is one plan being carried out.
+// turn is the execution of a plan.
 type turn struct {
 	*driver
-	plan       plan
-	sale       string
-	began, end time.Time
-	cursor     atomic.Int64
-	came       atomic.Int64 // nanoseconds until somebody found that nobody comes any more
-	tallies    [16]*tally
+	plan          plan
+	sale          string
+	began, end    time.Time
+	cursor        atomic.Int64
+	arrivalsEnded atomic.Int64 // nanoseconds since began, 0 while buyers arrive
+	tallies       [16]*tally
 }
 
-// claim gives the next buyer who comes, nil when nobody does any more.
+// claim returns the next buyer to arrive, or nil after the last.
 func (t *turn) claim() *buyer {
 	k := int(t.cursor.Add(1) - 1)
-	at, last := time.Now(), t.began.Add(t.plan.coming)
+	at, last := time.Now(), t.began.Add(t.plan.duration)
 	if t.plan.when != nil {
 		at = t.began.Add(t.plan.when(k))
 	}
-	// A tool that lags doesn't catch up after the end: what it hasn't sent by then is not offered.
+	// After the end a late bench does not catch up: what it has not sent is not offered.
 	if k >= t.plan.arrivals || at.After(last) || time.Now().After(last) {
-		came := t.plan.coming
-		if k >= t.plan.arrivals { // claimed ahead of its time, perhaps
-			came = min(came, max(time.Since(t.began), at.Sub(t.began)))
+		ended := t.plan.duration
+		if k >= t.plan.arrivals { // perhaps claimed before its time
+			ended = min(ended, max(time.Since(t.began), at.Sub(t.began)))
 		}
-		t.came.CompareAndSwap(0, int64(came))
+		t.arrivalsEnded.CompareAndSwap(0, int64(ended))
 		return nil
 	}
-	b := &buyer{Buyer: t.plan.buyers[k%len(t.plan.buyers)], k: k, sale: t.sale, planned: at, at: at}
+	b := &buyer{Buyer: t.plan.buyers[k%len(t.plan.buyers)], index: k, sale: t.sale, planned: at, due: at}
 	if b.Sale != 0 && b.Sale != t.Sale {
 		b.sale = saleURL(b.Sale)
 	}
@@ -84,8 +85,8 @@ func (d *driver) newTurn(p plan) *turn {
 	return t
 }
 
-// sum is all that was counted, once nobody counts any more.
-func (t *turn) sum() *tally {
+// total returns the sum of all tallies. The workers must have ended.
+func (t *turn) total() *tally {
 	all := newTally()
 	for _, one := range t.tallies {
 		all.merge(one)
@@ -93,7 +94,7 @@ func (t *turn) sum() *tally {
 	return all
 }
 
-// turn carries a plan out and waits until what was accepted is settled.
+// turn runs a plan and waits until what was accepted is settled.
 func (d *driver) turn(ctx context.Context, p plan) (Turn, error) {
 	before, err := d.sold(ctx)
 	if err != nil {
@@ -107,44 +108,39 @@ func (d *driver) turn(ctx context.Context, p plan) (Turn, error) {
 		cold = d.coldTurn(p)
 		workers = append(workers, cold.workers(ctx)...)
 		cold.began = time.Now()
-		cold.end = cold.began.Add(p.coming + afterwards)
+		cold.end = cold.began.Add(p.duration + resultWait)
 	}
 	t.began = time.Now()
-	t.end = t.began.Add(p.coming + afterwards)
+	t.end = t.began.Add(p.duration + resultWait)
 	background, stop := context.WithCancel(ctx)
 	defer stop()
 	var watch, g errgroup.Group
 	var samples []Sample
 	var peak int64
 	watch.Go(func() error { samples, peak = t.watch(background, before); return nil })
-	if p.beside != nil {
-		watch.Go(func() error { return p.beside(background) })
+	if p.background != nil {
+		watch.Go(func() error { return p.background(background) })
 	}
 	for _, w := range workers {
 		g.Go(func() error { return w.run(ctx) })
 	}
 	g.Wait()
-	drove := time.Since(t.began)
-	all := t.sum()
+	elapsed := time.Since(t.began)
+	all := t.total()
 	sold, settled, err := d.settle(ctx, before, int(all.Accepted))
 	stop()
-	if failed := watch.Wait(); err == nil {
-		err = failed
-	}
-	if err == nil {
-		err = ctx.Err()
-	}
-	came := min(time.Duration(t.came.Load()), p.coming)
-	r := report(p, all, came, max(came, min(drove, p.coming)))
+	err = cmp.Or(err, watch.Wait(), ctx.Err())
+	arriving := min(time.Duration(t.arrivalsEnded.Load()), p.duration)
+	r := report(p, all, arriving, max(arriving, min(elapsed, p.duration)))
 	if cold != nil {
-		some := cold.sum()
-		r.Cold = &Cold{cold.sales(), some.counts, some.refused, some.failed, latency(some.accept)}
+		some := cold.total()
+		r.Cold = &Cold{cold.saleCount(), some.Counts, some.refused, some.failed, latency(some.accept)}
 	}
-	r.RanOut = !p.all && came < p.coming*9/10
+	r.RanOut = !p.fixed && arriving < p.duration*9/10
 	r.Samples, r.Sold = samples, sold-before
 	if d.Sold != nil {
 		r.Committed = perSecond(r.Sold, settled.Sub(t.began))
-		r.Samples = append(r.Samples, Sample{time.Since(t.began).Seconds(), r.Sold, all.counts})
+		r.Samples = append(r.Samples, Sample{time.Since(t.began).Seconds(), r.Sold, all.Counts})
 	}
 	if after := d.usage(ctx); usage != nil && after != nil {
 		r.Shop = &Usage{CPU: after.CPU - usage.CPU, Memory: max(peak, after.Memory)}
@@ -152,15 +148,15 @@ func (d *driver) turn(ctx context.Context, p plan) (Turn, error) {
 	return r, err
 }
 
-// workers makes them and connects them, as browsers are that show the page. Who can't be connected tries again when a
-// buyer comes, and then it counts.
+// workers returns workers with open connections, like browsers that show the page. A worker that
+// cannot connect tries again when a buyer arrives; then a failure counts.
 func (t *turn) workers(ctx context.Context) []*worker {
 	all := make([]*worker, t.plan.conns)
 	var g errgroup.Group
 	g.SetLimit(32)
 	for i := range all {
-		all[i] = &worker{t: t, tally: t.tallies[i%len(t.tallies)], wire: wire{to: t.to}}
-		g.Go(func() error { return all[i].wire.open(ctx) })
+		all[i] = &worker{t: t, tally: t.tallies[i%len(t.tallies)], client: client{to: t.to}}
+		g.Go(func() error { return all[i].client.connect(ctx) })
 	}
 	g.Wait()
 	return all
@@ -170,14 +166,14 @@ func (d *driver) saleRequest() []byte {
 	return fmt.Appendf(nil, "GET %s HTTP/1.1\r\nHost: %s\r\nAccept-Encoding: identity\r\n\r\n", saleURL(d.Sale), d.to.host)
 }
 
-// untilOpen waits for the shop to have heard of a sale that was made a moment ago.
-func (d *driver) untilOpen(ctx context.Context) error {
-	w := wire{to: d.to}
-	defer w.close()
+// waitUntilOpen waits until the shop knows the sale, which may have been created a moment ago.
+func (d *driver) waitUntilOpen(ctx context.Context) error {
+	c := client{to: d.to}
+	defer c.close()
 	request := d.saleRequest()
 	until := time.Now().Add(10 * time.Second)
 	for {
-		a, err := w.ask(ctx, request, answerLimit)
+		resp, err := c.do(ctx, request, responseLimit)
 		var sale struct {
 			Code string
 			Data struct {
@@ -186,20 +182,18 @@ func (d *driver) untilOpen(ctx context.Context) error {
 			}
 		}
 		if err == nil {
-			err = json.Unmarshal(a.body, &sale)
+			err = json.Unmarshal(resp.body, &sale)
 		}
 		if err == nil && (sale.Data.State == "open" || sale.Data.State == "sold_out") {
-			d.asksSums = sale.Data.Captcha
+			d.captchaOn = sale.Data.Captcha
 			return nil
 		}
 		if time.Now().After(until) {
 			said := strings.TrimSpace(sale.Code + " " + sale.Data.State)
-			return fmt.Errorf("sale %d is not open at %s: it says %q (%v)", d.Sale, d.URL, said, err)
+			return fmt.Errorf("sale %d is not open at %s: its state is %q (%v)", d.Sale, d.URL, said, err)
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(50 * time.Millisecond):
+		if err := sleep(ctx, 50*time.Millisecond); err != nil {
+			return err
 		}
 	}
 }

@@ -13,38 +13,38 @@ import (
 	"time"
 )
 
-// Usage is what a process has cost.
+// Usage is what a process has used.
 type Usage struct {
 	CPU    float64 `json:"cpu_seconds"`
 	Memory int64   `json:"peak_bytes"`
 
-	Resident int64 `json:"-"` // memory of this moment
+	Resident int64 `json:"-"` // current memory
 }
 
-// ticks to a second in /proc, on every Linux that Go runs on.
-const ticks = 100
+// clockTicks a second in /proc, on every Linux that Go supports.
+const clockTicks = 100
 
-// OfProcess reads a process's CPU time and peak memory from /proc. Elsewhere than on Linux it fails.
-func OfProcess(pid int) (u Usage, err error) {
+// ProcessUsage reads the CPU time and memory of a process from /proc, so it works on Linux only.
+func ProcessUsage(pid int) (u Usage, err error) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
-		return u, fmt.Errorf("read what process %d costs: %w", pid, err)
+		return u, fmt.Errorf("read the usage of process %d: %w", pid, err)
 	}
-	// Behind the name, which is in brackets and may hold anything: state is the third field, utime and stime are 14 and 15.
+	// After the name in brackets, which may hold any character: field 3 is state, 14 utime, 15 stime.
 	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
 	if len(fields) < 13 {
-		return u, fmt.Errorf("read what process %d costs: %q", pid, stat)
+		return u, fmt.Errorf("read the usage of process %d: %q", pid, stat)
 	}
 	for _, f := range fields[11:13] {
 		n, err := strconv.ParseInt(f, 10, 64)
 		if err != nil {
-			return u, fmt.Errorf("read what process %d costs: %w", pid, err)
+			return u, fmt.Errorf("read the usage of process %d: %w", pid, err)
 		}
-		u.CPU += float64(n) / ticks
+		u.CPU += float64(n) / clockTicks
 	}
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
-		return u, fmt.Errorf("read what process %d costs: %w", pid, err)
+		return u, fmt.Errorf("read the usage of process %d: %w", pid, err)
 	}
 	for line := range strings.Lines(string(status)) {
 		if rest, ok := strings.CutPrefix(line, "VmHWM:"); ok {
@@ -57,21 +57,21 @@ func OfProcess(pid int) (u Usage, err error) {
 	return u, nil
 }
 
-// kilobytes reads "  1234 kB" and gives bytes.
+// kilobytes parses "  1234 kB" and returns bytes.
 func kilobytes(s string) int64 {
 	kb, _ := strconv.ParseInt(strings.Fields(s)[0], 10, 64)
 	return kb << 10
 }
 
-var ops = http.Client{Timeout: 2 * time.Second}
+var metricsClient = http.Client{Timeout: 2 * time.Second}
 
-// OfMetrics reads the same from the metrics at a shop's ops address. The memory is that of the moment.
-func OfMetrics(ctx context.Context, url string) (u Usage, err error) {
+// MetricsUsage reads the same from the metrics at a shop's ops address. The memory is the current one.
+func MetricsUsage(ctx context.Context, url string) (u Usage, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(url, "/")+"/metrics", nil)
 	if err != nil {
 		return u, fmt.Errorf("read %s: %w", url, err)
 	}
-	resp, err := ops.Do(req)
+	resp, err := metricsClient.Do(req)
 	if err != nil {
 		return u, fmt.Errorf("read %s: %w", url, err)
 	}
@@ -90,15 +90,15 @@ func OfMetrics(ctx context.Context, url string) (u Usage, err error) {
 	}
 	u.Resident = u.Memory
 	if found != 2 {
-		return u, errors.New("no figures of the process at " + url)
+		return u, errors.New("no process metrics at " + url)
 	}
 	return u, nil
 }
 
-// Machine says where the figures come from.
+// Machine describes the machine that runs the bench.
 func Machine() string {
 	model := ""
-	text, _ := os.ReadFile("/proc/cpuinfo") // elsewhere than on Linux the model stays out
+	text, _ := os.ReadFile("/proc/cpuinfo") // on systems other than Linux the model is missing
 	for line := range strings.Lines(string(text)) {
 		if name, value, _ := strings.Cut(line, ":"); strings.TrimSpace(name) == "model name" {
 			model = ", " + strings.TrimSpace(value)

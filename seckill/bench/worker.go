@@ -9,30 +9,30 @@ import (
 	"time"
 )
 
-// worker owns one connection and those of the buyers who came to it.
+// worker owns one connection and the buyers who arrived on it.
 type worker struct {
-	t     *turn
-	tally *tally
-	wire  wire
-	out   []byte
-	later later
+	t       *turn
+	tally   *tally
+	client  client
+	out     []byte
+	waiting buyerHeap
 }
 
-// run works until nobody is left or the time is up.
+// run serves buyers until none is left or the time is over.
 func (w *worker) run(ctx context.Context) error {
-	defer w.wire.close()
+	defer w.client.close()
 	alarm := time.NewTimer(time.Hour)
 	defer alarm.Stop()
 	next := w.t.claim()
-	for (next != nil || len(w.later) > 0) && ctx.Err() == nil {
+	for (next != nil || len(w.waiting) > 0) && ctx.Err() == nil {
 		now, first := time.Now(), next
-		if len(w.later) > 0 && (next == nil || w.later[0].at.Before(next.at)) {
-			first = w.later[0]
+		if len(w.waiting) > 0 && (next == nil || w.waiting[0].due.Before(next.due)) {
+			first = w.waiting[0]
 		}
 		if now.After(w.t.end) {
 			break
 		}
-		if wait := min(first.at.Sub(now), w.t.end.Sub(now)); wait > 0 {
+		if wait := min(first.due.Sub(now), w.t.end.Sub(now)); wait > 0 {
 			alarm.Reset(wait)
 			select {
 			case <-alarm.C:
@@ -41,156 +41,156 @@ func (w *worker) run(ctx context.Context) error {
 			continue
 		}
 		if first != next {
-			heap.Pop(&w.later)
-			w.act(ctx, first)
+			heap.Pop(&w.waiting)
+			w.doSteps(ctx, first)
 			continue
 		}
 		w.arrive(now, next)
-		w.act(ctx, next)
+		w.doSteps(ctx, next)
 		next = w.t.claim()
 	}
-	w.tally.note(func(t *tally) { t.Unknown += int64(len(w.later)) })
+	w.tally.update(func(t *tally) { t.Unknown += int64(len(w.waiting)) })
 	return nil
 }
 
 func (w *worker) arrive(now time.Time, b *buyer) {
-	w.tally.note(func(t *tally) {
+	w.tally.update(func(t *tally) {
 		t.Offered++
 		record(t.lag, now.Sub(b.planned))
 	})
-	switch b.step = w.t.plan.first; {
+	switch b.step = w.t.plan.firstStep; {
 	case b.step == stepPoll:
 		b.accepted = true
 	case b.step == stepList:
 	case b.Path != "":
 		b.step = stepBuy
 	default:
-		b.step = w.t.ask()
+		b.step = w.t.pathStep()
 	}
 }
 
-// ask is the first step of who has no address.
-func (t *turn) ask() step {
+// pathStep returns the first step of a buyer without a hidden address.
+func (t *turn) pathStep() step {
 	if t.Captcha {
-		return stepSum
+		return stepCaptcha
 	}
 	return stepPath
 }
 
-// again puts the buyer's next step off.
-func (w *worker) again(b *buyer, s step, wait time.Duration) {
-	b.step, b.at = s, time.Now().Add(wait)
-	heap.Push(&w.later, b)
+// schedule sets the buyer's next step and when it is due.
+func (w *worker) schedule(b *buyer, s step, wait time.Duration) {
+	b.step, b.due = s, time.Now().Add(wait)
+	heap.Push(&w.waiting, b)
 }
 
-// act does the buyer's next step and what follows at once.
-func (w *worker) act(ctx context.Context, b *buyer) {
-	for w.once(ctx, b) && ctx.Err() == nil {
+// doSteps does the buyer's next step and those that follow at once.
+func (w *worker) doSteps(ctx context.Context, b *buyer) {
+	for w.doStep(ctx, b) && ctx.Err() == nil {
 	}
 }
 
-// once does one step. It tells whether the next one, which it has set, is to be done now.
-func (w *worker) once(ctx context.Context, b *buyer) (more bool) {
-	limit := answerLimit
+// doStep does one step. It sets the next one and reports whether that is to be done at once.
+func (w *worker) doStep(ctx context.Context, b *buyer) (more bool) {
+	limit := responseLimit
 	patience := w.t.plan.patience
 	if patience > 0 && b.step == stepBuy && !b.accepted {
 		limit = patience/2 + rand.N(patience)
 	}
-	w.write(b)
+	w.writeRequest(b)
 	began := time.Now()
-	a, err := w.wire.ask(ctx, w.out, limit)
+	resp, err := w.client.do(ctx, w.out, limit)
 	if err != nil {
 		if ctx.Err() != nil {
-			return false // it is we who stopped
+			return false // the run has been stopped
 		}
-		return w.fault(b, kind(err), limit < answerLimit)
+		return w.handleFault(b, faultKind(err), limit < responseLimit)
 	}
 	took := time.Since(b.planned)
-	if a.status == http.StatusOK && b.step == stepList {
-		w.page(a, took)
+	if resp.status == http.StatusOK && b.step == stepList {
+		w.handleList(resp, took)
 		return false
 	}
-	if a.status == http.StatusOK && a.sum != "" {
-		w.tally.note(func(t *tally) { t.Requests++ })
-		b.sum, b.step = a.sum, stepPath
+	if resp.status == http.StatusOK && resp.captchaAnswer != "" {
+		w.tally.update(func(t *tally) { t.Requests++ })
+		b.captcha, b.step = resp.captchaAnswer, stepPath
 		return true
 	}
-	code := field(a.body, "code")
+	code := jsonValue(resp.body, "code")
 	if string(code) != "ok" {
-		return w.refused(b, a, string(code), took, time.Since(began))
+		return w.handleRefusal(b, resp, string(code), took, time.Since(began))
 	}
-	w.tally.note(func(t *tally) { t.Requests++ })
+	w.tally.update(func(t *tally) { t.Requests++ })
 	switch b.step {
 	case stepPath:
-		b.Path, b.step = string(field(a.body, "path")), stepBuy
+		b.Path, b.step = string(jsonValue(resp.body, "path")), stepBuy
 		return true
 	case stepBuy:
 		if !b.accepted {
 			b.accepted = true
-			w.tally.note(func(t *tally) {
+			w.tally.update(func(t *tally) {
 				t.Accepted++
 				record(t.accept, took)
 			})
 		}
-		return w.state(b, a, took)
+		return w.handleState(b, resp, took)
 	case stepPoll:
-		return w.state(b, a, took)
+		return w.handleState(b, resp, took)
 	case stepPay:
-		b.order, b.step = string(field(a.body, "payment_id")), stepConfirm
+		b.order, b.step = string(jsonValue(resp.body, "payment_id")), stepConfirm
 		return true
 	default: // confirmed
-		w.tally.note(func(t *tally) { t.Paid++ })
+		w.tally.update(func(t *tally) { t.Paid++ })
 		return false
 	}
 }
 
-// page counts a page that came, if it is as it should be. What was in one of them has been looked at before.
-func (w *worker) page(a answer, took time.Duration) {
-	if len(a.body) == 0 || a.encoding != w.t.page.Encoding {
-		w.failed("not the page")
+// handleList counts a list that arrived as expected. Its content was checked before the turn.
+func (w *worker) handleList(resp response, took time.Duration) {
+	if len(resp.body) == 0 || resp.encoding != w.t.expected.Encoding {
+		w.countFailure("not the page")
 		return
 	}
-	w.tally.note(func(t *tally) {
+	w.tally.update(func(t *tally) {
 		t.Requests++
 		t.Pages++
 		record(t.page, took)
 	})
 }
 
-// state reads how the buyer stands.
-func (w *worker) state(b *buyer, a answer, took time.Duration) (more bool) {
-	switch state := string(field(a.body, "state")); state {
+// handleState handles the state of the buyer's ticket.
+func (w *worker) handleState(b *buyer, resp response, took time.Duration) (more bool) {
+	switch state := string(jsonValue(resp.body, "state")); state {
 	case "queued":
-		if b.k%100 < w.t.Poll {
-			ms, _ := number(field(a.body, "next_poll_ms"))
-			w.again(b, stepPoll, time.Duration(max(10, ms))*time.Millisecond)
+		if b.index%100 < w.t.Poll {
+			ms, _ := parseNumber(jsonValue(resp.body, "next_poll_ms"))
+			w.schedule(b, stepPoll, time.Duration(max(10, ms))*time.Millisecond)
 		}
 	case "none":
 		if b.accepted {
-			w.failed("ticket forgotten")
+			w.countFailure("ticket forgotten")
 		}
 	case "ordered", "sold_out", "closed", "invalid":
-		w.tally.note(func(t *tally) {
+		w.tally.update(func(t *tally) {
 			t.Known++
 			t.outcomes[state]++
 			record(t.known, took)
 		})
 		if state == "ordered" && b.pays(w.t.Pay) {
-			b.order, b.step = string(field(a.body, "order_id")), stepPay
+			b.order, b.step = string(jsonValue(resp.body, "order_id")), stepPay
 			return true
 		}
 	default:
-		w.failed("unknown state")
+		w.countFailure("unknown state")
 	}
 	return false
 }
 
-// refused takes a no. Some come back for another try, if the shape has patient buyers.
-func (w *worker) refused(b *buyer, a answer, code string, took, sent time.Duration) (more bool) {
-	if code == "" || a.status >= 500 && code != "busy" {
-		return w.fault(b, strconv.Itoa(a.status)+" "+code, false)
+// handleRefusal counts a refusal. Depending on the code and the plan the buyer tries again.
+func (w *worker) handleRefusal(b *buyer, resp response, code string, took, sent time.Duration) (more bool) {
+	if code == "" || resp.status >= 500 && code != "busy" {
+		return w.handleFault(b, strconv.Itoa(resp.status)+" "+code, false)
 	}
-	w.tally.note(func(t *tally) {
+	w.tally.update(func(t *tally) {
 		t.Requests++
 		t.Refused++
 		t.refused[code]++
@@ -198,42 +198,42 @@ func (w *worker) refused(b *buyer, a answer, code string, took, sent time.Durati
 		record(t.sent, sent)
 	})
 	switch {
-	case code == "sold_out" && b.unheard && b.step == stepBuy:
-		b.step = stepPoll // perhaps one of the units is his
+	case code == "sold_out" && b.unanswered && b.step == stepBuy:
+		b.step = stepPoll // the click without a response may have got a unit
 		return true
-	case code == "bad_path" && w.t.plan.again && b.step == stepBuy:
+	case code == "bad_path" && w.t.plan.retry && b.step == stepBuy:
 		b.Path = ""
-		w.again(b, w.t.ask(), 100*time.Millisecond)
+		w.schedule(b, w.t.pathStep(), 100*time.Millisecond)
 	case code == "busy" || code == "too_many" || code == "not_started":
-		// Who was let in wants to know; who wasn't tries again as far as the shape has it so.
-		if b.step != stepList && (w.t.plan.again || b.step > stepBuy) {
+		// A buyer with a ticket keeps asking for the result. The others retry if the plan says so.
+		if b.step != stepList && (w.t.plan.retry || b.step > stepBuy) {
 			next := b.step
 			if next == stepPath {
-				next = w.t.ask() // his sum is used up
+				next = w.t.pathStep() // the captcha was used up
 			}
-			w.again(b, next, max(100*time.Millisecond, a.wait))
+			w.schedule(b, next, max(100*time.Millisecond, resp.retryAfter))
 		}
 	}
 	return false
 }
 
-// fault counts a request that got no proper answer. Perhaps it was heard; to buy twice is safe.
-func (w *worker) fault(b *buyer, kind string, impatient bool) (more bool) {
-	b.unheard = b.unheard || b.step == stepBuy
+// handleFault counts a request without a valid response. It may be repeated: buying twice is safe.
+func (w *worker) handleFault(b *buyer, kind string, impatient bool) (more bool) {
+	b.unanswered = b.unanswered || b.step == stepBuy
 	if impatient && kind == "timeout" {
-		w.tally.note(func(t *tally) { t.Aborted++ })
-		w.again(b, stepBuy, time.Millisecond)
+		w.tally.update(func(t *tally) { t.Aborted++ })
+		w.schedule(b, stepBuy, time.Millisecond)
 		return false
 	}
-	w.failed(kind)
-	if w.t.plan.again && b.step <= stepPoll {
-		w.again(b, b.step, 200*time.Millisecond)
+	w.countFailure(kind)
+	if w.t.plan.retry && b.step <= stepPoll {
+		w.schedule(b, b.step, 200*time.Millisecond)
 	}
 	return false
 }
 
-func (w *worker) failed(kind string) {
-	w.tally.note(func(t *tally) {
+func (w *worker) countFailure(kind string) {
+	w.tally.update(func(t *tally) {
 		t.Failed++
 		t.failed[kind]++
 	})

@@ -19,8 +19,8 @@ import (
 type point struct {
 	action  string
 	sleep   time.Duration
-	from    int64 // acts from this pass on
-	times   int64 // at most so often
+	from    int64 // first pass on which it acts
+	times   int64 // limit of actions
 	percent float64
 	passed  atomic.Int64
 	acted   atomic.Int64
@@ -32,7 +32,8 @@ var armed = arm(os.Getenv("MIAOSHA_FAILPOINTS"))
 
 var form = regexp.MustCompile(`^(F[0-9]+)=(kill|sleep|error|drop)(?::([0-9a-z.]+))?(?:@([0-9]{1,9}))?(?:\*([0-9]{1,9}))?(?:%([0-9.]+))?$`)
 
-// arm reads the setting. A wrong one ends the process: a fault that is not injected would prove nothing.
+// arm reads the setting. A wrong setting ends the process: a fault that is not injected would prove
+// nothing.
 func arm(setting string) map[string]*point {
 	points := map[string]*point{}
 	for one := range strings.SplitSeq(setting, ";") {
@@ -66,7 +67,7 @@ func number(text string, otherwise int64) int64 {
 	return otherwise
 }
 
-// Hit passes a point. Errors: ErrInjected, ErrDrop.
+// Hit passes a point. It returns nil, ErrInjected or ErrDrop.
 func Hit(name string) error {
 	p := armed[name]
 	if p == nil || p.passed.Add(1) < p.from || p.percent < 100 && rand.Float64()*100 >= p.percent || p.acted.Add(1) > p.times {

@@ -5,167 +5,152 @@ package faults
 import (
 	"fmt"
 	"math/rand/v2"
-	"sync"
+	"sync/atomic"
 	"time"
+
+	"miaosha/seckill/sandbox/sandboxtest"
 )
 
-// buyer is one of the crowd. What he will do is drawn before he arrives.
+// buyer is one buyer of the crowd. Their plans are drawn at random before they arrive. State is the last state that the
+// buyer was told.
 type buyer struct {
-	c                     *Crowd
-	rng                   *rand.Rand // of his own goroutine
-	id                    int64
-	token, path           string
-	arrives               time.Duration
-	twice, pays, cancels  bool
-	state, order, payment string // his last word, once he has one
+	*sandboxtest.Buyer
+	crowd                *Crowd
+	rng                  *rand.Rand // of the buyer's own goroutine
+	shop                 atomic.Int64
+	arrives              time.Duration
+	twice, pays, cancels bool
 }
 
-func (b *buyer) ask(kind, method, path, body string) answer {
-	return b.c.ledger.ask(b.c.w.anyShop(b.rng.IntN(1<<30)), b.id, b.token, kind, method, path, body)
+func newBuyer(c *Crowd, session *sandboxtest.Buyer, rng *rand.Rand) *buyer {
+	b := &buyer{Buyer: session, crowd: c, rng: rng}
+	b.Send = func(kind, method, path, body string) sandboxtest.Reply {
+		_, reply := c.ledger.send(c.env.anyShop(int(b.shop.Add(1))), b.ID, b.Token, kind, method, path, body)
+		return reply
+	}
+	return b
 }
 
-// wait is d with jitter.
-func (b *buyer) wait(d time.Duration) { time.Sleep(d/2 + time.Duration(b.rng.Int64N(int64(d)))) }
+// atRandom chooses the shop of the next request. The requests after it go to the shops in turn, so two clicks at once reach
+// two shops.
+func (b *buyer) atRandom() *sandboxtest.Buyer {
+	b.shop.Store(b.rng.Int64N(1 << 30))
+	return b.Buyer
+}
 
-// shop does what a person does: click, perhaps twice at once, and ask until he knows; after sold out again and again,
-// until nothing can come back.
-func (b *buyer) shop() {
-	for b.c.goesOn() {
-		if b.path == "" {
-			if b.askPath(); b.path == "" {
-				if b.state == "sold_out" {
-					if b.c.over() {
+// pause waits for about d.
+func (b *buyer) pause(d time.Duration) { time.Sleep(d/2 + time.Duration(b.rng.Int64N(int64(d)))) }
+
+// buy clicks, perhaps twice at once, and polls until the result is final. A buyer who is told "sold out" tries again, until
+// no unit can come back on sale.
+func (b *buyer) buy() {
+	for b.crowd.running() {
+		if b.Path == "" {
+			if reply := b.atRandom().AskPath(); b.Path == "" {
+				if b.handleRefusal(reply); b.State == "sold_out" {
+					if b.crowd.isSoldOut() {
 						return
 					}
-					b.wait(250 * time.Millisecond)
+					b.pause(250 * time.Millisecond)
 				}
 				continue
 			}
 		}
-		a := b.click()
-		switch {
-		case a.Data.State == "queued":
-			b.state = b.poll()
-		case a.Data.State != "":
-			b.state, b.order = a.Data.State, a.Data.OrderID
+		reply := b.click()
+		switch data := reply.Purchase(); data.State {
+		case "queued":
+			b.State = b.poll()
+		case "":
+			b.handleRefusal(reply)
 		default:
-			b.refused(a)
+			b.State, b.OrderID = data.State, data.OrderID
 		}
-		switch b.state {
+		switch b.State {
 		case "ordered":
 			return
 		case "closed", "invalid", "ended":
-			return // judged later
+			return // checkResponses reports it
 		case "sold_out":
-			if b.c.over() {
+			if b.crowd.isSoldOut() {
 				return
 			}
-			b.wait(250 * time.Millisecond)
+			b.pause(250 * time.Millisecond)
 		}
 	}
 }
 
-// refused takes a refusal in, and waits as it asks.
-func (b *buyer) refused(a answer) {
-	b.state = ""
-	switch {
-	case a.Code == "sold_out", a.Code == "ended":
-		b.state = a.Code
-	case a.Code == "bad_path":
-		b.path = ""
-	case a.Code == "not_started":
-		b.wait(min(time.Duration(max(a.Data.StartsIn, 50))*time.Millisecond, time.Second))
+// handleRefusal keeps the state that a refusal has, and waits before the next try.
+func (b *buyer) handleRefusal(reply sandboxtest.Reply) {
+	b.State = ""
+	switch reply.Code {
+	case "sold_out", "ended":
+		b.State = reply.Code
+	case "bad_path":
+		b.Path = ""
+	case "not_started":
+		b.pause(min(time.Duration(max(reply.Purchase().StartsIn, 50))*time.Millisecond, time.Second))
 	default:
-		b.wait(150 * time.Millisecond) // an impatient one
+		b.pause(150 * time.Millisecond) // less than the shop asks for
 	}
 }
 
-func (b *buyer) askPath() {
-	a := b.ask("path", "POST", b.c.w.salePath()+"/path", "")
-	if b.path = a.Data.Path; b.path == "" {
-		b.refused(a)
-	}
-}
-
-// click buys. Of two clicks at once the better answer counts.
-func (b *buyer) click() answer {
-	at := b.c.w.salePath() + "/buy/" + b.path
+// click buys. Of two clicks at once it returns the better reply.
+func (b *buyer) click() sandboxtest.Reply {
 	if !b.twice {
-		return b.ask("buy", "POST", at, "")
+		return b.atRandom().Click(1)[0]
 	}
-	var both [2]answer
-	var clicks sync.WaitGroup
-	first := b.rng.IntN(1 << 30)
-	for i := range both {
-		clicks.Go(func() {
-			both[i] = b.c.ledger.ask(b.c.w.anyShop(first+i), b.id, b.token, "buy", "POST", at, "")
-		})
-	}
-	clicks.Wait()
-	b.twice = b.rng.IntN(4) > 0 // he tires
+	replies := b.atRandom().Click(2)
+	b.twice = b.rng.IntN(4) > 0 // at some time the buyer clicks once only
 	for _, want := range []string{"ordered", "queued"} {
-		for _, a := range both {
-			if a.Data.State == want {
-				return a
+		for _, reply := range replies {
+			if reply.Purchase().State == want {
+				return reply
 			}
 		}
 	}
-	return both[0]
+	return replies[0]
 }
 
-// poll asks until there is a final word; "" if the crowd's time is over, or if his ticket is gone and he has to click again.
+// poll asks for the result until it is final, and returns it. It returns "" if the time of the crowd is over, or if the
+// ticket is gone and the buyer has to click again.
 func (b *buyer) poll() string {
 	next := 20
-	for b.c.goesOn() {
+	for b.crowd.running() {
 		time.Sleep(time.Duration(max(20, next)) * time.Millisecond)
-		a := b.ask("result", "GET", b.c.w.salePath()+"/result", "")
-		if a.Status != 200 {
-			b.wait(100 * time.Millisecond)
+		reply := b.atRandom().AskResult()
+		if reply.Status != 200 {
+			b.pause(100 * time.Millisecond)
 			continue
 		}
-		switch a.Data.State {
+		switch data := reply.Purchase(); data.State {
 		case "queued":
-			next = a.Data.Next
+			next = data.NextPoll
 		case "none":
 			return ""
 		default:
-			b.order = a.Data.OrderID
-			return a.Data.State
+			b.OrderID = data.OrderID
+			return data.State
 		}
 	}
 	return ""
 }
 
-// after is what a buyer does with his order: look at it, ask again, and pay or cancel.
-func (b *buyer) after() {
-	if b.order == "" {
+// useOrder reads the order and the result once more, and then pays or cancels.
+func (b *buyer) useOrder() {
+	if b.OrderID == "" {
 		return
 	}
-	at := "/api/orders/" + b.order
-	b.insist("order", "GET", at, "")
-	b.wait(200 * time.Millisecond)
-	b.ask("result", "GET", b.c.w.salePath()+"/result", "")
+	deadline := b.crowd.deadline()
+	b.atRandom().Insist(deadline, "order", "GET", "/api/orders/"+b.OrderID, "")
+	b.pause(200 * time.Millisecond)
+	b.atRandom().AskResult()
 	switch {
 	case b.cancels:
-		b.insist("cancel", "POST", at+"/cancel", "")
+		b.atRandom().Cancel(deadline, b.OrderID)
 	case b.pays:
-		b.wait(b.c.plan.payAfter)
-		if a := b.insist("pay", "POST", at+"/pay", ""); a.Status == 200 {
-			b.payment = a.Data.PaymentID
-			b.insist("confirm", "POST", "/api/cashier/"+b.payment, `{"action":"confirm"}`)
-		}
+		b.pause(b.crowd.plan.payAfter)
+		b.atRandom().Pay(deadline, b.OrderID)
 	}
 }
 
-// insist asks until it is told something else than busy.
-func (b *buyer) insist(kind, method, path, body string) (a answer) {
-	for b.c.goesOn() {
-		if a = b.ask(kind, method, path, body); a.Status != 0 && a.Status != 503 && a.Status != 429 {
-			return a
-		}
-		b.wait(150 * time.Millisecond)
-	}
-	return a
-}
-
-func (b *buyer) String() string { return fmt.Sprintf("buyer %d", b.id) }
+func (b *buyer) String() string { return fmt.Sprintf("buyer %d", b.ID) }

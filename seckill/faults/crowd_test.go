@@ -3,67 +3,73 @@
 package faults
 
 import (
-	"encoding/csv"
+	"fmt"
 	"math/rand/v2"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"miaosha/seckill/sandbox/sandboxtest"
 )
 
-// plan says who comes. Shares are in a hundred.
+// plan describes a crowd. Shares are in percent.
 type plan struct {
 	buyers, units        int
-	span                 time.Duration // they arrive at random within it
-	twice, pays, cancels int           // who double-clicks, who pays, and who cancels his order
-	asksPath             int           // who asks for an address; the others have one
-	payAfter             time.Duration // payers think it over for about so long
-	known                bool          // each shop has seen each of them before, as when he has looked at the sale
-	limit                time.Duration // who has no answer by then has none
+	span                 time.Duration // the buyers arrive at random within it
+	twice, pays, cancels int           // share of the buyers who click twice, pay, or cancel their order
+	fetchesPath          int           // share who ask for an address; the others have one
+	payAfter             time.Duration // payers wait about so long before they pay
+	cached               bool          // every shop has every session in its cache, as after a look at the sale
+	limit                time.Duration // a buyer gives up after it
 }
 
-// usual is a crowd that wants more than there is.
-var usual = plan{buyers: 300, units: 120, span: 4 * time.Second, twice: 30, pays: 40, cancels: 15, asksPath: 20,
+// defaultPlan is a crowd that wants more units than there are.
+var defaultPlan = plan{buyers: 300, units: 120, span: 4 * time.Second, twice: 30, pays: 40, cancels: 15, fetchesPath: 20,
 	payAfter: 300 * time.Millisecond, limit: 40 * time.Second}
 
-// Crowd is all buyers and a passer-by, who only looks.
+// amplePlan is a crowd with a unit for every buyer: no buyer may be told "sold out" while the gate is missing for seconds.
+// The shops have the sessions in their caches. Without them, a Redis that is down would keep every buyer from the gate.
+var amplePlan = plan{buyers: 300, units: 400, span: 7 * time.Second, twice: 30, pays: 40, cancels: 5,
+	payAfter: 300 * time.Millisecond, cached: true, limit: 40 * time.Second}
+
+// longPlan is a crowd that arrives for so long that a fault of 5 s is in the middle, and that pays all the time.
+var longPlan = plan{buyers: 400, units: 500, span: 9 * time.Second, twice: 20, pays: 60, cancels: 5, fetchesPath: 0,
+	payAfter: 300 * time.Millisecond, cached: true, limit: 40 * time.Second}
+
+// Crowd is the buyers of a scenario, and a visitor who only reads.
 type Crowd struct {
-	w       *World
-	plan    plan
-	ledger  *Ledger
-	buyers  []*buyer
-	began   time.Time
-	arrived atomic.Int64
-	wanting atomic.Int64  // have come and have no final answer
-	ordered atomic.Int64  // know that they have an order
-	giving  atomic.Int64  // of those, may yet cancel it
-	sellout chan struct{} // closed when nothing can come back on sale
-	stop    chan struct{} // closed when the passer-by is to go
-	all     sync.WaitGroup
-	looks   sync.WaitGroup
+	env       *Environment
+	plan      plan
+	ledger    *Ledger
+	buyers    []*buyer
+	started   time.Time
+	arrived   atomic.Int64
+	waiting   atomic.Int64  // buyers who have arrived and have no final state
+	ordered   atomic.Int64  // buyers who know that they have an order
+	deciding  atomic.Int64  // buyers who may still cancel it
+	soldOut   chan struct{} // closed when no unit can come back on sale
+	stop      chan struct{} // closed to stop the visitor
+	all       sync.WaitGroup
+	observers sync.WaitGroup
 }
 
-// newCrowd makes the buyers, with live sessions.
-func newCrowd(w *World, p plan) (*Crowd, error) {
-	out, err := w.command("users", "-n", strconv.Itoa(p.buyers), "--sale", strconv.FormatInt(w.Sale, 10))
+// newCrowd creates the buyers, with sessions.
+func newCrowd(env *Environment, p plan) (*Crowd, error) {
+	sessions, err := env.newBuyers(p.buyers, env.Sale)
 	if err != nil {
 		return nil, err
 	}
-	rows, err := csv.NewReader(strings.NewReader(out)).ReadAll()
-	if err != nil {
-		return nil, err
-	}
-	c := &Crowd{w: w, plan: p, ledger: newLedger(), sellout: make(chan struct{}), stop: make(chan struct{})}
-	in := func(percent int) bool { return w.rng.IntN(100) < percent }
-	for _, r := range rows[1:] {
-		id, _ := strconv.ParseInt(r[0], 10, 64)
-		b := &buyer{c: c, id: id, token: r[2], path: r[3], arrives: time.Duration(w.rng.Int64N(int64(p.span))),
-			twice: in(p.twice), rng: rand.New(rand.NewPCG(w.rng.Uint64(), w.rng.Uint64()))}
-		if in(p.asksPath) {
-			b.path = ""
+	c := &Crowd{env: env, plan: p, ledger: newLedger(), soldOut: make(chan struct{}), stop: make(chan struct{})}
+	in := func(percent int) bool { return env.rng.IntN(100) < percent }
+	for _, session := range sessions {
+		arrives, twice := time.Duration(env.rng.Int64N(int64(p.span))), in(p.twice)
+		b := newBuyer(c, session, rand.New(rand.NewPCG(env.rng.Uint64(), env.rng.Uint64())))
+		b.arrives, b.twice = arrives, twice
+		if in(p.fetchesPath) {
+			b.Path = ""
 		}
 		if b.cancels = in(p.cancels); !b.cancels {
 			b.pays = in(p.pays * 100 / max(1, 100-p.cancels))
@@ -73,45 +79,59 @@ func newCrowd(w *World, p plan) (*Crowd, error) {
 	return c, nil
 }
 
-// greet has every shop see every buyer.
-func (c *Crowd) greet() {
+// newBuyers creates users with sessions and with the address of a sale.
+func (env *Environment) newBuyers(n int, sale int64) ([]*sandboxtest.Buyer, error) {
+	id := strconv.FormatInt(sale, 10)
+	printed, err := env.command("users", "-n", strconv.Itoa(n), "--sale", id)
+	if err != nil {
+		return nil, err
+	}
+	buyers, err := sandboxtest.ReadBuyers(printed, id)
+	if err == nil && len(buyers) != n {
+		err = fmt.Errorf("miaosha users -n %d created %d", n, len(buyers))
+	}
+	return buyers, err
+}
+
+// cacheSessions sends a request of every buyer to every shop.
+func (c *Crowd) cacheSessions() {
 	var all errgroup.Group
 	all.SetLimit(16)
 	for _, b := range c.buyers {
-		for _, s := range c.w.Shops {
-			all.Go(func() error { c.ledger.ask(s, b.id, b.token, "me", "GET", "/api/me", ""); return nil })
+		for _, s := range c.env.Shops {
+			all.Go(func() error { c.ledger.request(s, b.ID, b.Token, "me", "GET", "/api/me", ""); return nil })
 		}
 	}
 	all.Wait()
 }
 
-// start lets them come: the first ones a second before the sale begins, if it has not begun.
+// start starts the buyers and the visitor. The first buyers come one second before the sale starts, if it has not started.
 func (c *Crowd) start() {
-	if c.plan.known {
-		c.greet()
+	if c.plan.cached {
+		c.cacheSessions()
 	}
-	time.Sleep(time.Until(c.w.begins.Add(-time.Second)))
-	c.began = time.Now()
+	time.Sleep(time.Until(c.env.saleStart.Add(-time.Second)))
+	c.started = time.Now()
 	for _, b := range c.buyers {
 		c.all.Go(func() {
 			time.Sleep(b.arrives)
 			c.arrived.Add(1)
-			c.wanting.Add(1)
-			b.shop()
-			c.giving.Add(1)
-			c.wanting.Add(-1)
-			if b.state == "ordered" {
+			c.waiting.Add(1)
+			b.buy()
+			c.deciding.Add(1)
+			c.waiting.Add(-1)
+			if b.State == "ordered" {
 				c.ordered.Add(1)
-				b.after()
+				b.useOrder()
 			}
-			c.giving.Add(-1)
+			c.deciding.Add(-1)
 		})
 	}
-	c.looks.Go(c.look)
+	c.observers.Go(c.browse)
 }
 
-// look is the passer-by: he browses all the time, which works whatever is broken.
-func (c *Crowd) look() {
+// browse is the visitor. It reads the list and the sale all the time: that must work in every fault.
+func (c *Crowd) browse() {
 	for i := 0; ; i++ {
 		select {
 		case <-c.stop:
@@ -120,47 +140,86 @@ func (c *Crowd) look() {
 		}
 		kind, path := "list", "/api/sales"
 		if i%2 == 1 {
-			kind, path = "detail", c.w.salePath()
+			kind, path = "detail", c.env.salePath()
 		}
-		c.ledger.ask(c.w.anyShop(i/2), 0, "", kind, "GET", path, "")
+		c.ledger.request(c.env.anyShop(i/2), 0, "", kind, "GET", path, "")
 	}
 }
 
-func (c *Crowd) goesOn() bool { return time.Since(c.began) < c.plan.limit }
+// deadline returns when the buyers give up.
+func (c *Crowd) deadline() time.Time { return c.started.Add(c.plan.limit) }
 
-// over tells that nothing can come back on sale.
-func (c *Crowd) over() bool {
+func (c *Crowd) running() bool { return time.Now().Before(c.deadline()) }
+
+// isSoldOut reports whether no unit can come back on sale.
+func (c *Crowd) isSoldOut() bool {
 	select {
-	case <-c.sellout:
+	case <-c.soldOut:
 		return true
 	default:
 		return false
 	}
 }
 
-// Sold waits until so many buyers know that they have an order: the middle of the sale. If it never comes to that the
-// test fails, for what is broken after a sale proves nothing.
-func (c *Crowd) Sold(n int) {
+// WaitSold waits until n buyers know that they have an order: the middle of the sale. The test fails if the sale ends
+// before that, because a fault after the sale proves nothing.
+func (c *Crowd) WaitSold(n int) {
 	for c.ordered.Load() < int64(n) {
-		if c.arrived.Load()-c.wanting.Load() == int64(len(c.buyers)) || !c.goesOn() {
-			c.w.T.Errorf("the sale was over before %d were sold", n)
+		if c.arrived.Load()-c.waiting.Load() == int64(len(c.buyers)) || !c.running() {
+			c.env.T.Errorf("the sale was over before %d units were sold", n)
 			return
 		}
 		time.Sleep(2 * time.Millisecond)
 	}
 }
 
-// For lets the sale go on as it is: how long a fault lasts.
-func (c *Crowd) For(d time.Duration) { time.Sleep(d) }
+// Wait lets the sale go on for d: the time that a fault lasts.
+func (c *Crowd) Wait(d time.Duration) { time.Sleep(d) }
 
-// askAgain has everybody ask for his result once more, at rest.
-func (c *Crowd) askAgain() {
+// requestResults asks for the result of every buyer once more, after the sale.
+func (c *Crowd) requestResults() {
 	var all sync.WaitGroup
 	for i, b := range c.buyers {
 		all.Go(func() {
 			time.Sleep(time.Duration(i) * time.Millisecond)
-			b.ask("result", "GET", c.w.salePath()+"/result", "")
+			b.atRandom().AskResult()
 		})
 	}
 	all.Wait()
+}
+
+// orderOwners returns the buyers who were told of an order so far.
+func (c *Crowd) orderOwners() (owners []*buyer) {
+	told := map[int64]bool{}
+	for _, resp := range c.ledger.filter(ofKind("buy", "result")) {
+		if resp.Data.State == "ordered" {
+			told[resp.User] = true
+		}
+	}
+	for _, b := range c.buyers {
+		if told[b.ID] {
+			owners = append(owners, b)
+		}
+	}
+	return owners
+}
+
+// storm clicks at every shop at once, for every buyer without an order. No buyer may ask for an address meanwhile.
+func (c *Crowd) storm() {
+	told := map[*buyer]bool{}
+	for _, b := range c.orderOwners() {
+		told[b] = true
+	}
+	var clicks sync.WaitGroup
+	for _, b := range c.buyers {
+		if told[b] {
+			continue
+		}
+		for _, s := range c.env.Shops {
+			clicks.Go(func() {
+				c.ledger.request(s, b.ID, b.Token, "buy", "POST", c.env.salePath()+"/buy/"+b.Path, "")
+			})
+		}
+	}
+	clicks.Wait()
 }

@@ -1,10 +1,11 @@
-// Package faults proves that the shop stays exact whatever is broken under it: each scenario runs real processes of the
-// built shop on a Postgres and a Redis of its own, breaks something in the middle of a sale, and holds what every buyer
-// was told against what is.
+// Package faults proves that the shop stays correct when parts of it fail. Each scenario starts real processes of the shop on
+// its own Postgres and Redis, injects a fault in the middle of a sale, and compares every response with the data.
 //
-// The crowd's ledger is the only witness of what was promised. Safety is checked each second while it is broken, and
-// everything once it is at rest. A violation is reported as "I<n>: what", n as in the list of invariants, so that a
-// mutant of the shop can be told to fail on the invariant it breaks.
+// Package faults has only tests: make faults runs all of them, and make short those for every change. The scenarios are in
+// scenarios_*_test.go. A scenario runs in an Environment (the shops, their stores, and a proxy to each store). A Crowd of
+// buyers buys in it, and a Ledger records every response: it is the only record of what the shops promised.
 //
-// It is all tests: make faults runs them, -short those for every change.
+// An observer checks the invariants during the sale. The checks in check_*_test.go run when nothing changes any more. They
+// report a broken invariant as "I<n>: what is wrong", with the number in the list of invariants. So a mutant, which is the
+// shop without one of its defences, must fail on the invariant that this defence protects.
 package faults

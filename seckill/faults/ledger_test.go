@@ -3,136 +3,95 @@
 package faults
 
 import (
-	"encoding/json"
-	"io"
 	"math"
 	"net/http"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
+
+	"miaosha/seckill/sandbox/sandboxtest"
 )
 
-// answer is one line of the ledger: what somebody asked, and what he was told. Status 0 is no answer, and Code says why.
-type answer struct {
-	User   int64 // 0 is a passer-by
+// response is one line of the ledger: a request, and the shop's reply to it. Status 0 means that no reply came: then Code
+// is the error.
+type response struct {
+	User   int64 // 0 for a visitor without a session
 	Kind   string
 	Shop   int
 	Sent   time.Time
 	Took   time.Duration
 	Status int
 	Code   string
-	Data   told
+	Data   sandboxtest.Purchase
 
 	RetryAfter time.Duration
 }
 
-func (a answer) received() time.Time { return a.Sent.Add(a.Took) }
+func (r response) received() time.Time { return r.Sent.Add(r.Took) }
 
-// told is what the data of an answer may hold.
-type told struct {
-	Ticket    string `json:"ticket"`
-	State     string `json:"state"`
-	OrderID   string `json:"order_id"`
-	Next      int    `json:"next_poll_ms"`
-	StartsIn  int    `json:"starts_in_ms"`
-	Path      string `json:"path"`
-	PaymentID string `json:"payment_id"`
-	Status    string `json:"status"` // of an order, or of a payment
-	ExpiresAt string `json:"expires_at"`
-}
-
-// Ledger is all that was told.
+// Ledger has every response of every shop. It is the only record of what the shops promised.
 type Ledger struct {
-	client *http.Client
-	mu     sync.Mutex
-	lines  []answer
+	client    *http.Client
+	mu        sync.Mutex
+	responses []response
 }
 
 func newLedger() *Ledger {
 	return &Ledger{client: &http.Client{Timeout: 15 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 2000}}}
 }
 
-// ask makes one request and writes the answer down.
-func (l *Ledger) ask(s *Shop, user int64, token, kind, method, path, body string) answer {
-	return l.askWith(s, user, token, kind, method, path, body, http.Header{})
+// request makes one request and records the response.
+func (l *Ledger) request(s *Shop, user int64, token, kind, method, path, body string, headers ...string) response {
+	resp, _ := l.send(s, user, token, kind, method, path, body, headers...)
+	return resp
 }
 
-// askWith is ask with headers, which it keeps.
-func (l *Ledger) askWith(s *Shop, user int64, token, kind, method, path, body string, header http.Header) answer {
-	a := answer{User: user, Kind: kind, Shop: s.n, Sent: time.Now()}
-	req, err := http.NewRequest(method, s.URL()+path, strings.NewReader(body))
-	if err != nil {
-		panic(err)
-	}
-	req.Header = header
-	if body == "" {
-		req.Body, req.ContentLength = nil, 0
-	} else {
-		req.Header.Set("Content-Type", "application/json")
-	}
-	if token != "" {
-		req.Header.Set("Authorization", "Bearer "+token)
-	}
-	resp, err := l.client.Do(req)
-	if err == nil {
-		var raw []byte
-		raw, err = io.ReadAll(resp.Body)
-		resp.Body.Close()
-		a.Took = time.Since(a.Sent)
-		var in struct {
-			Code string
-			Data json.RawMessage
-		}
-		if err == nil {
-			a.Status = resp.StatusCode
-			json.Unmarshal(raw, &in)
-			a.Code = in.Code
-			json.Unmarshal(in.Data, &a.Data) // a list has none of it
-			if s, err := strconv.Atoi(resp.Header.Get("Retry-After")); err == nil {
-				a.RetryAfter = time.Duration(s) * time.Second
-			}
-		}
-	}
-	if err != nil {
-		a.Took, a.Code = time.Since(a.Sent), err.Error()
-	}
+// send is request. It also returns the whole reply, which the ledger does not keep.
+func (l *Ledger) send(s *Shop, user int64, token, kind, method, path, body string, headers ...string) (response, sandboxtest.Reply) {
+	resp := response{User: user, Kind: kind, Shop: s.n, Sent: time.Now()}
+	reply := sandboxtest.CallBy(l.client, method, s.URL()+path, token, body, headers...)
+	resp.Took = time.Since(resp.Sent)
+	resp.Status, resp.Code, resp.Data, resp.RetryAfter = reply.Status, reply.Code, reply.Purchase(), reply.RetryAfter()
 	l.mu.Lock()
-	l.lines = append(l.lines, a)
+	l.responses = append(l.responses, resp)
 	l.mu.Unlock()
-	return a
+	return resp, reply
 }
 
-// all gives the lines so far that keep says, in the order of their receipt.
-func (l *Ledger) all(keep func(answer) bool) []answer {
+// filter returns the responses so far for which keep returns true, in the order of their receipt.
+func (l *Ledger) filter(keep func(response) bool) []response {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var out []answer
-	for _, a := range l.lines {
-		if keep(a) {
-			out = append(out, a)
+	var out []response
+	for _, resp := range l.responses {
+		if keep(resp) {
+			out = append(out, resp)
 		}
 	}
 	return out
 }
 
-// of is a keep for kinds.
-func of(kinds ...string) func(answer) bool {
-	return func(a answer) bool { return slices.Contains(kinds, a.Kind) }
+// ofKind keeps the responses to some kinds of requests.
+func ofKind(kinds ...string) func(response) bool {
+	return func(resp response) bool { return slices.Contains(kinds, resp.Kind) }
 }
 
-// latencies sorts how long answers took.
-func latencies(lines []answer) []time.Duration {
-	out := make([]time.Duration, 0, len(lines))
-	for _, a := range lines {
-		out = append(out, a.Took)
+// ofUser keeps the responses to one user.
+func ofUser(id int64) func(response) bool {
+	return func(resp response) bool { return resp.User == id }
+}
+
+// latencies returns how long the responses took, sorted.
+func latencies(responses []response) []time.Duration {
+	out := make([]time.Duration, 0, len(responses))
+	for _, resp := range responses {
+		out = append(out, resp.Took)
 	}
 	slices.Sort(out)
 	return out
 }
 
-// quantile of sorted durations; 0 of none.
+// quantile returns a quantile of sorted durations, or 0 if there are none.
 func quantile(sorted []time.Duration, q float64) time.Duration {
 	if len(sorted) == 0 {
 		return 0

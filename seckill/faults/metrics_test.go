@@ -11,41 +11,41 @@ import (
 	"time"
 )
 
-// watched are the counters without which the long run proved nothing: each must have moved in some scenario. The sum over
-// the labels that a name doesn't say.
-var watched = []string{
+// requiredCounters must each have increased in some scenario, or the long run proved nothing. A name without labels stands
+// for the sum over its labels.
+var requiredCounters = []string{
 	"miaosha_tickets_claimed_total", "miaosha_gate_rebuilds_total", `miaosha_gate_fixes_total{direction="up"}`,
 	`miaosha_gate_fixes_total{direction="down"}`, "miaosha_settle_retries_total",
 	`miaosha_tickets_settled_total{outcome="duplicate"}`, "miaosha_dead_letters_total", "miaosha_shed_total", "refunds",
 }
 
-// sums are the counters of all scenarios so far.
-var sums struct {
+// totals has the counters of all scenarios so far.
+var totals struct {
 	mu sync.Mutex
 	of map[string]float64
 }
 
 var opsClient = &http.Client{Timeout: time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 
-// scrape reads every open shop's metrics. The last reading of each life of a shop is kept: a killed one takes what it
-// counted after it along.
-func (w *World) scrape() {
-	for _, s := range w.Shops {
-		life, open := s.life()
+// scrape reads the metrics of every open shop, and keeps the last values of each run. A killed shop loses the counts since
+// its last scrape.
+func (env *Environment) scrape() {
+	for _, s := range env.Shops {
+		run, open := s.currentRun()
 		if !open {
 			continue
 		}
 		read, err := s.metrics()
 		if err != nil {
-			continue // it is being killed, or is busy: the next time
+			continue // the shop is being killed or is busy; the next scrape reads it
 		}
-		w.mu.Lock()
-		w.counters[life] = read
-		w.mu.Unlock()
+		env.mu.Lock()
+		env.counters[run] = read
+		env.mu.Unlock()
 	}
 }
 
-// metrics gives a shop's metrics, with the labels in the name as it writes them.
+// metrics returns the metrics of a shop. A name includes the labels as the shop writes them.
 func (s *Shop) metrics() (map[string]float64, error) {
 	resp, err := opsClient.Get("http://" + s.ops + "/metrics")
 	if err != nil {
@@ -63,13 +63,13 @@ func (s *Shop) metrics() (map[string]float64, error) {
 	return read, lines.Err()
 }
 
-// total sums one of the watched counters over the lives of all shops of this world.
-func (w *World) total(name string) (sum float64) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, read := range w.counters {
-		for has, v := range read {
-			if has == name || strings.HasPrefix(has, name+"{") {
+// total returns the sum of a required counter over all runs of all shops.
+func (env *Environment) total(name string) (sum float64) {
+	env.mu.Lock()
+	defer env.mu.Unlock()
+	for _, read := range env.counters {
+		for metric, v := range read {
+			if metric == name || strings.HasPrefix(metric, name+"{") {
 				sum += v
 			}
 		}
@@ -77,28 +77,28 @@ func (w *World) total(name string) (sum float64) {
 	return sum
 }
 
-// addUp adds this world's counters to the sums.
-func (w *World) addUp(refunds int) {
-	sums.mu.Lock()
-	defer sums.mu.Unlock()
-	if sums.of == nil {
-		sums.of = map[string]float64{}
+// addCounters adds the counters of this environment to the totals.
+func (env *Environment) addCounters(refunds int) {
+	totals.mu.Lock()
+	defer totals.mu.Unlock()
+	if totals.of == nil {
+		totals.of = map[string]float64{}
 	}
-	for _, name := range watched {
+	for _, name := range requiredCounters {
 		if name == "refunds" {
-			sums.of[name] += float64(refunds)
+			totals.of[name] += float64(refunds)
 		} else {
-			sums.of[name] += w.total(name)
+			totals.of[name] += env.total(name)
 		}
 	}
 }
 
-// never lists the watched counters that are still zero.
-func never() (zero []string) {
-	sums.mu.Lock()
-	defer sums.mu.Unlock()
-	for _, name := range watched {
-		if sums.of[name] == 0 {
+// unmoved returns the required counters that are still zero.
+func unmoved() (zero []string) {
+	totals.mu.Lock()
+	defer totals.mu.Unlock()
+	for _, name := range requiredCounters {
+		if totals.of[name] == 0 {
 			zero = append(zero, name)
 		}
 	}

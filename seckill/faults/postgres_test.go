@@ -18,25 +18,25 @@ import (
 	"miaosha/seckill/sandbox/sandboxtest"
 )
 
-// ground is what all worlds of this test binary share: a folder, the programs, and a Postgres cluster with the schema in
-// it, at rest, to copy.
-var ground struct {
+// shared is for all environments: a folder, the server programs, and a stopped Postgres cluster with the schema, which
+// every environment copies.
+var shared struct {
 	dir   string
 	once  sync.Once
 	tools *sandbox.Breakable
 	err   error
 }
 
-func makeGround() (err error) {
+func makeTemplate() (err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
-	if ground.tools, err = sandbox.FindBreakable(ctx, ground.dir); err != nil {
+	if shared.tools, err = sandbox.FindBreakable(ctx, shared.dir); err != nil {
 		return err
 	}
-	data := filepath.Join(ground.dir, "template")
-	// Small, for it is copied often. A process that is killed loses nothing by fsync off, only a machine does.
+	data := filepath.Join(shared.dir, "template")
+	// The cluster is small because it is copied often. With fsync off a killed process loses no data; only a machine would.
 	const small = "\nmin_wal_size = 32MB\nmax_wal_size = 512MB\nshared_buffers = 64MB\nfsync = off\ndeadlock_timeout = 200ms\n"
-	if err := ground.tools.InitDB(ctx, data, small); err != nil {
+	if err := shared.tools.InitDB(ctx, data, small); err != nil {
 		return err
 	}
 	p := &Postgres{data: data}
@@ -65,24 +65,24 @@ type Postgres struct {
 	data string
 	port int
 	set  []string // settings, as name=value
-	log  *sandboxtest.Tape
+	log  *sandboxtest.SyncBuffer
 	*process
 }
 
-// newPostgres copies the template to data and runs it.
+// newPostgres copies the template to data and starts it.
 func newPostgres(data string, set ...string) (*Postgres, error) {
-	if ground.once.Do(func() { ground.err = makeGround() }); ground.err != nil {
-		return nil, fmt.Errorf("make the template: %w", ground.err)
+	if shared.once.Do(func() { shared.err = makeTemplate() }); shared.err != nil {
+		return nil, fmt.Errorf("make the template: %w", shared.err)
 	}
-	if out, err := exec.Command("cp", "-a", "--reflink=auto", filepath.Join(ground.dir, "template"), data).CombinedOutput(); err != nil {
+	if out, err := exec.Command("cp", "-a", "--reflink=auto", filepath.Join(shared.dir, "template"), data).CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("copy the template: %w: %s", err, out)
 	}
 	p := &Postgres{data: data, set: set}
 	return p, p.Start()
 }
 
-// Start runs it on its port and waits until it answers. One that was killed may leave children that hold its memory for
-// a moment: then it is tried again.
+// Start starts the server and waits until it answers. The children of a killed server may hold its memory for a moment:
+// then Start tries again.
 func (p *Postgres) Start() (err error) {
 	if p.port == 0 {
 		if p.port, err = sandbox.FreePort(); err != nil {
@@ -90,13 +90,13 @@ func (p *Postgres) Start() (err error) {
 		}
 	}
 	for range 50 {
-		cmd := ground.tools.Postgres(p.data, p.port, p.set...)
-		p.log = &sandboxtest.Tape{}
+		cmd := shared.tools.Postgres(p.data, p.port, p.set...)
+		p.log = &sandboxtest.SyncBuffer{}
 		cmd.Stderr = p.log
 		if p.process, err = startProcess(cmd); err != nil {
 			return err
 		}
-		if err = answers(p.process, "postgres", func(ctx context.Context) error { return sandbox.PingPostgres(ctx, p.admin()) }); err == nil {
+		if err = waitReady(p.process, "postgres", func(ctx context.Context) error { return sandbox.PingPostgres(ctx, p.admin()) }); err == nil {
 			return nil
 		}
 		if !p.Ended() {
@@ -107,16 +107,16 @@ func (p *Postgres) Start() (err error) {
 	return fmt.Errorf("%w\n%s", err, p.log)
 }
 
-// End: SIGINT is the fast shutdown, SIGQUIT the immediate one, which leaves recovery to the next start.
+// End stops the server. SIGINT is the fast shutdown. SIGQUIT is the immediate one, after which the next start recovers.
 func (p *Postgres) End(sig os.Signal) { p.process.End(sig, 20*time.Second) }
 
 func (p *Postgres) Addr() string { return fmt.Sprintf("127.0.0.1:%d", p.port) }
 
-// URL is that of the shop's database, asked directly.
-func (p *Postgres) URL() string { return p.on(p.Addr(), ground.tools.PostgresName) }
+// URL returns the URL of the shop's database, without a proxy.
+func (p *Postgres) URL() string { return p.on(p.Addr(), shared.tools.PostgresName) }
 
 func (p *Postgres) admin() string { return p.on(p.Addr(), "postgres") }
 
 func (p *Postgres) on(addr, database string) string {
-	return fmt.Sprintf("postgres://%s:%s@%s/%s?sslmode=disable", ground.tools.PostgresName, ground.tools.PostgresPassword(), addr, database)
+	return fmt.Sprintf("postgres://%s:%s@%s/%s?sslmode=disable", shared.tools.PostgresName, shared.tools.PostgresPassword(), addr, database)
 }

@@ -12,18 +12,18 @@ import (
 	"time"
 )
 
-// process is a child that the harness may kill. It dies with the test binary.
+// process is a child that the suite may kill. It ends with the test binary.
 type process struct {
 	cmd  *exec.Cmd
-	done chan struct{} // closed when it has ended and was waited for
+	done chan struct{} // closed when it has exited
 }
 
-var toStart = make(chan func())
+var starts = make(chan func())
 
-// starter starts every child, on one thread that never ends: Linux ends a child when the thread that made it does.
-func starter() {
+// startChildren starts every child, on one thread that never ends: Linux kills a child when the thread that started it ends.
+func startChildren() {
 	runtime.LockOSThread()
-	for f := range toStart {
+	for f := range starts {
 		f()
 	}
 }
@@ -31,7 +31,7 @@ func starter() {
 func startProcess(cmd *exec.Cmd) (*process, error) {
 	p := &process{cmd: cmd, done: make(chan struct{})}
 	started := make(chan error)
-	toStart <- func() { started <- cmd.Start() }
+	starts <- func() { started <- cmd.Start() }
 	if err := <-started; err != nil {
 		return nil, err
 	}
@@ -42,10 +42,11 @@ func startProcess(cmd *exec.Cmd) (*process, error) {
 	return p, nil
 }
 
-// Signal sends one to the process itself; one that has ended gets none.
+// Signal sends a signal to the process, unless it has exited.
 func (p *process) Signal(sig os.Signal) { p.cmd.Process.Signal(sig) }
 
-// End sends a signal and waits for the end, at last by force. It gives the exit code: -1 for one that was killed.
+// End sends a signal and waits for the exit. After limit it kills the process. It returns the exit code, or -1 for a process
+// that was killed.
 func (p *process) End(sig os.Signal, limit time.Duration) int {
 	p.Signal(sig)
 	select {
@@ -57,6 +58,7 @@ func (p *process) End(sig os.Signal, limit time.Duration) int {
 	return p.cmd.ProcessState.ExitCode()
 }
 
+// Ended reports whether the process has exited.
 func (p *process) Ended() bool {
 	select {
 	case <-p.done:
@@ -66,18 +68,8 @@ func (p *process) Ended() bool {
 	}
 }
 
-// until asks ok each few milliseconds; an error after limit.
-func until(limit time.Duration, what string, ok func() bool) error {
-	for end := time.Now().Add(limit); !ok(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			return fmt.Errorf("waited %v in vain: %s", limit, what)
-		}
-	}
-	return nil
-}
-
-// answers waits until a server answers, for as long as it lives.
-func answers(p *process, what string, ping func(context.Context) error) error {
+// waitReady waits until a server answers a ping. It returns an error if the server exits.
+func waitReady(p *process, what string, ping func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	for {
@@ -86,7 +78,7 @@ func answers(p *process, what string, ping func(context.Context) error) error {
 			return nil
 		}
 		if p.Ended() {
-			return fmt.Errorf("%s ended: %v", what, p.cmd.ProcessState)
+			return fmt.Errorf("%s exited: %v", what, p.cmd.ProcessState)
 		}
 		if ctx.Err() != nil {
 			return fmt.Errorf("%s does not answer: %w", what, err)

@@ -20,24 +20,21 @@ import (
 
 const redisPassword = "private"
 
-// Redis is a private server on a port of its own, or the embedded one, which can't be killed.
+// Redis is a private server on a port of its own, or the embedded one, which cannot be killed.
 type Redis struct {
-	Real   bool
-	Fsync  string   // always, everysec or no
-	More   string   // settings that the next Start adds, a line each
-	Prefix []string // command that the next Start runs it with, such as one that limits its files
-	dir    string
-	port   int
-	addr   string
-	stop   func()
-	log    *sandboxtest.Tape
+	fsync string // always, everysec or no
+	dir   string
+	port  int
+	addr  string
+	stop  func() // of the embedded one
+	log   *sandboxtest.SyncBuffer
 	*process
 }
 
-// newRedis runs one with its data in dir.
+// newRedis starts a server with its data in dir.
 func newRedis(dir, fsync string) (*Redis, error) {
-	r := &Redis{Real: sandboxtest.Kind() == sandbox.Server, Fsync: fsync, dir: dir}
-	if r.Real {
+	r := &Redis{fsync: fsync, dir: dir}
+	if sandboxtest.Kind() == sandbox.Server {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return nil, err
 		}
@@ -55,7 +52,7 @@ func newRedis(dir, fsync string) (*Redis, error) {
 	return r, nil
 }
 
-// Start runs it on its port and waits until it has read its journal.
+// Start starts the server and waits until it has read its AOF.
 func (r *Redis) Start() (err error) {
 	if r.port == 0 {
 		if r.port, err = sandbox.FreePort(); err != nil {
@@ -63,35 +60,29 @@ func (r *Redis) Start() (err error) {
 		}
 		r.addr = fmt.Sprintf("127.0.0.1:%d", r.port)
 	}
-	cmd, err := ground.tools.Redis(r.dir, r.port, redisPassword, r.Fsync, r.More)
+	cmd, err := shared.tools.Redis(r.dir, r.port, redisPassword, r.fsync, "")
 	if err != nil {
 		return err
 	}
-	if len(r.Prefix) > 0 {
-		if cmd.Path, err = exec.LookPath(r.Prefix[0]); err != nil {
-			return err
-		}
-		cmd.Args = append(append([]string{}, r.Prefix...), cmd.Args...)
-	}
-	r.log = &sandboxtest.Tape{}
+	r.log = &sandboxtest.SyncBuffer{}
 	cmd.Stdout, cmd.Stderr = r.log, r.log
 	if r.process, err = startProcess(cmd); err != nil {
 		return err
 	}
-	if err := answers(r.process, "redis", func(ctx context.Context) error { return sandbox.PingRedis(ctx, r.URL()) }); err != nil {
+	if err := waitReady(r.process, "redis", func(ctx context.Context) error { return sandbox.PingRedis(ctx, r.URL()) }); err != nil {
 		return fmt.Errorf("%w\n%s", err, r.log)
 	}
 	return nil
 }
 
-// Kill is kill -9.
+// Kill sends SIGKILL and waits for the exit.
 func (r *Redis) Kill() { r.End(syscall.SIGKILL, 10*time.Second) }
 
-// Stop freezes it: connections stay, nothing answers. Continue goes on.
+// Stop freezes the server: connections stay open, and no reply comes. Continue ends it.
 func (r *Redis) Stop()     { r.Signal(syscall.SIGSTOP) }
 func (r *Redis) Continue() { r.Signal(syscall.SIGCONT) }
 
-// close ends it, of whichever kind, in whatever state.
+// close stops a server of either kind, in any state.
 func (r *Redis) close() {
 	if r.stop != nil {
 		r.stop()
@@ -100,9 +91,10 @@ func (r *Redis) close() {
 	}
 }
 
-// SaveAOF copies the journal as it is on disk now; RestoreAOF puts the copy in its place, of a Redis that does not run.
+// SaveAOF copies the AOF as it is on disk now.
 func (r *Redis) SaveAOF() error { return r.copyAOF(r.aof(), r.aof()+".saved") }
 
+// RestoreAOF replaces the AOF by the saved copy. The server must not run.
 func (r *Redis) RestoreAOF() error {
 	if err := os.RemoveAll(r.aof()); err != nil {
 		return err
@@ -120,16 +112,16 @@ func (r *Redis) copyAOF(from, to string) error {
 	return nil
 }
 
-// URL asks it directly.
+// URL returns the URL of the server, without a proxy.
 func (r *Redis) URL() string { return r.on(r.addr) }
 
 func (r *Redis) on(addr string) string { return "redis://:" + redisPassword + "@" + addr + "/0" }
 
-// client asks it directly, and gives up soon.
+// client returns a client without a proxy that gives up soon.
 func (r *Redis) client() *redis.Client {
 	opt, err := redis.ParseURL(r.URL())
 	if err != nil {
-		panic(err) // ours
+		panic(err) // the URL is our own
 	}
 	opt.ContextTimeoutEnabled, opt.MaxRetries, opt.DialerRetries = true, -1, 1
 	opt.DialTimeout, opt.ReadTimeout, opt.WriteTimeout = 500*time.Millisecond, 500*time.Millisecond, 500*time.Millisecond

@@ -11,31 +11,34 @@ import (
 	"miaosha/seckill/sandbox/sandboxtest"
 )
 
-// scenarios is the matrix.
+// scenarios returns every scenario.
 func scenarios() []scenario {
-	return slices.Concat(calm(), people(), points(), processes(), redisAway(), redisLost(), redisSlow(),
-		redisFull(), lostReplies(), postgresFaults())
+	return slices.Concat(withoutFault(), cancelScenarios(), paymentScenarios(), journalScenarios(), failpointScenarios(),
+		processScenarios(), redisOutageScenarios(), redisDataLossScenarios(), redisNetworkScenarios(), redisFullScenarios(),
+		redisLostReplyScenarios(), postgresScenarios())
 }
 
 func needRealRedis(t testing.TB) {
 	t.Helper()
 	if sandboxtest.Kind() != sandbox.Server {
-		t.Skip("kills, stops or restarts Redis: needs a server")
+		t.Skip("kills, stops or restarts Redis: needs a Redis server")
 	}
 }
 
-// calm breaks nothing: what holds here is what the others are measured by.
-func calm() []scenario {
-	return []scenario{{
-		name: "none", setup: setup{startsIn: 2 * time.Second}, crowd: usual,
-		after: func(w *World, c *Crowd) {
-			if p := quantile(known(c), 1); p > 5*time.Second {
-				w.Violate("I4: on a healthy system an outcome took %v", p)
-			}
-			early := c.ledger.all(func(a answer) bool { return a.Code == "not_started" })
-			if len(early) == 0 {
-				w.T.Error("nobody came before the start")
-			}
-		},
-	}}
+// withoutFault returns the scenarios in which nothing is broken: "none" is the baseline for the others.
+func withoutFault() []scenario {
+	return []scenario{
+		{name: "none", setup: setup{startsIn: 2 * time.Second}, crowd: defaultPlan,
+			after: func(env *Environment, c *Crowd) {
+				if p := quantile(resultWaits(c), 1); p > 5*time.Second {
+					env.Report("I4: on a healthy system a result took %v", p)
+				}
+				early := c.ledger.filter(func(resp response) bool { return resp.Code == "not_started" })
+				if len(early) == 0 {
+					env.T.Error("no buyer came before the start")
+				}
+			}},
+		{name: "a crowd without a gate", gateless: true, setup: setup{env: []string{"MIAOSHA_GATE=off"}},
+			crowd: plan{buyers: 300, units: 200, span: 50 * time.Millisecond, twice: 80, limit: 30 * time.Second}},
+	}
 }

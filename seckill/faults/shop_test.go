@@ -17,33 +17,32 @@ import (
 	"miaosha/seckill/sandbox/sandboxtest"
 )
 
-// secret is every shop's.
+// secret is the same in every shop.
 const secret = "0123456789abcdef0123456789abcdef"
 
-// Shop is one process of the shop, with wires of its own to the stores. It keeps its addresses when it is started again.
+// Shop is one process of the shop, with its own proxies to the stores. It keeps its addresses when it is restarted.
 type Shop struct {
-	ToRedis, ToPostgres *Wire
-	Env                 []string // of its own, for the next Start
-	Log                 *sandboxtest.Tape
+	ToRedis, ToPostgres *sandboxtest.Proxy
+	Log                 *sandboxtest.SyncBuffer
 
-	w         *World
+	env       *Environment
 	n         int
 	addr, ops string
-	lives     int    // how often it was started
-	binary    string // what it runs
+	runs      int    // the number of times it was started
+	binary    string // the program that it runs
 
 	mu     sync.Mutex
 	p      *process
-	open   bool // it answers, as far as we know
-	ending bool // we end it
+	open   bool // it answers, as far as the suite knows
+	ending bool // the suite stops it
 }
 
-func newShop(w *World, n int) (s *Shop, err error) {
-	s = &Shop{w: w, n: n, binary: w.binary, Log: &sandboxtest.Tape{}}
-	if s.ToRedis, err = newWire("redis", w.Redis.addr); err != nil {
+func newShop(env *Environment, n int) (s *Shop, err error) {
+	s = &Shop{env: env, n: n, binary: env.binary, Log: &sandboxtest.SyncBuffer{}}
+	if s.ToRedis, err = sandboxtest.NewProxy(env.Redis.addr); err != nil {
 		return nil, err
 	}
-	if s.ToPostgres, err = newWire("postgres", w.DB.Addr()); err != nil {
+	if s.ToPostgres, err = sandboxtest.NewProxy(env.DB.Addr()); err != nil {
 		return nil, err
 	}
 	for _, at := range []*string{&s.addr, &s.ops} {
@@ -58,21 +57,20 @@ func newShop(w *World, n int) (s *Shop, err error) {
 
 func (s *Shop) URL() string { return "http://" + s.addr }
 
-func (s *Shop) env(points string) []string {
-	env := append([]string{
-		"DATABASE_URL=" + s.w.DB.on(s.ToPostgres.Addr(), ground.tools.PostgresName),
-		"REDIS_URL=" + s.w.Redis.on(s.ToRedis.Addr()),
-		"MIAOSHA_ADDR=" + s.addr, "MIAOSHA_OPS_ADDR=" + s.ops, "HOME=" + s.w.dir,
-		"MIAOSHA_FAILPOINTS=" + points}, s.w.env()...)
-	return append(env, s.Env...)
+func (s *Shop) variables(points string) []string {
+	return append([]string{
+		"DATABASE_URL=" + s.env.DB.on(s.ToPostgres.Addr(), shared.tools.PostgresName),
+		"REDIS_URL=" + s.env.Redis.on(s.ToRedis.Addr()),
+		"MIAOSHA_ADDR=" + s.addr, "MIAOSHA_OPS_ADDR=" + s.ops, "HOME=" + s.env.dir,
+		"MIAOSHA_FAILPOINTS=" + points}, s.env.variables()...)
 }
 
 // Start runs the shop with failpoints armed and waits until it is open.
 func (s *Shop) Start(points string) error {
 	cmd := exec.Command(s.binary)
-	cmd.Env = s.env(points)
+	cmd.Env = s.variables(points)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
-	log := &sandboxtest.Tape{} // of this life
+	log := &sandboxtest.SyncBuffer{} // of this run
 	cmd.Stderr = io.MultiWriter(s.Log, log)
 	ready := make(chan struct{}, 1)
 	r, out := io.Pipe()
@@ -90,13 +88,13 @@ func (s *Shop) Start(points string) error {
 	}
 	s.mu.Lock()
 	s.p, s.ending = p, false
-	s.lives++
+	s.runs++
 	s.mu.Unlock()
 	select {
 	case <-ready:
 	case <-p.done:
 		out.Close()
-		return fmt.Errorf("shop %d ended at its start: %s", s.n, log)
+		return fmt.Errorf("shop %d exited at its start: %s", s.n, log)
 	case <-time.After(20 * time.Second):
 		p.End(syscall.SIGKILL, time.Second)
 		return fmt.Errorf("shop %d did not open: %s", s.n, log)
@@ -104,7 +102,7 @@ func (s *Shop) Start(points string) error {
 	s.mu.Lock()
 	s.open = true
 	s.mu.Unlock()
-	s.w.work.Go(func() {
+	s.env.watches.Go(func() {
 		<-p.done
 		out.Close()
 		s.ended(p, log.String())
@@ -114,40 +112,41 @@ func (s *Shop) Start(points string) error {
 
 var killedAt = regexp.MustCompile(`failpoint (F\d+): kill`)
 
-// restartAfter is how long a shop that a failpoint has killed stays down, as under a supervisor.
+// restartAfter is how long a shop stays down after a failpoint has killed it, as under a supervisor.
 const restartAfter = 300 * time.Millisecond
 
-// ended looks at why a shop ended. One that a failpoint has killed is started again, without failpoints.
+// ended checks why a shop exited. It restarts a shop that a failpoint has killed, without failpoints.
 func (s *Shop) ended(p *process, log string) {
 	s.mu.Lock()
 	ending := s.ending
 	s.open = false
 	s.mu.Unlock()
 	if strings.Contains(log, "\npanic: ") || strings.HasPrefix(log, "panic: ") || strings.Contains(log, "\nfatal error: ") {
-		s.w.Violate("I10: shop %d panicked:\n%s", s.n, log)
+		s.env.Report("I10: shop %d panicked:\n%s", s.n, log)
 	}
 	point := killedAt.FindStringSubmatch(log)
 	switch {
 	case point != nil && !ending:
-		s.w.Strike("killed at "+point[1], func() {
+		s.env.Inject("killed at "+point[1], func() {
 			time.Sleep(restartAfter)
 			if err := s.Start(""); err != nil {
-				s.w.Violate("I10: a shop can't be started again: %v", err)
+				s.env.Report("I10: a shop cannot be restarted: %v", err)
 			}
 		})
-		s.w.fire(point[1])
+		s.env.markKilled(point[1])
 	case point != nil:
-		s.w.fire(point[1])
+		s.env.markKilled(point[1])
 	case !ending:
-		s.w.Violate("I10: shop %d ended by itself (%v):\n%s", s.n, p.cmd.ProcessState, log)
+		s.env.Report("I10: shop %d exited by itself (%v):\n%s", s.n, p.cmd.ProcessState, log)
 	}
 }
 
-// Kill is kill -9. Term is SIGTERM; it waits for the end and gives the exit code.
+// Kill sends SIGKILL and waits for the exit.
 func (s *Shop) Kill() { s.end(syscall.SIGKILL) }
 
+// Term sends SIGTERM, waits for the exit and returns the exit code.
 func (s *Shop) Term() int {
-	s.w.scrape() // its counters end with it
+	s.env.scrape() // the process takes its counters with it
 	return s.end(syscall.SIGTERM)
 }
 
@@ -162,11 +161,11 @@ func (s *Shop) end(sig syscall.Signal) int {
 	return p.End(sig, 20*time.Second)
 }
 
-// life names the life that the shop is in; ok if it is open.
-func (s *Shop) life() (name string, ok bool) {
+// currentRun returns a name for the current run of the shop, and reports whether it is open.
+func (s *Shop) currentRun() (name string, open bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return fmt.Sprintf("%d/%d", s.n, s.lives), s.open
+	return fmt.Sprintf("%d/%d", s.n, s.runs), s.open
 }
 
 func (s *Shop) isOpen() bool {

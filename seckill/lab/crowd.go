@@ -13,136 +13,129 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// click is one press of a button, which reaches one of the nodes.
+// click is one click of a buyer. A load balancer has chosen its node.
 type click struct {
 	user int64 // from 1
 	node int
 }
 
-// clicks is the crowd of a plan, in the order in which they come: one click a buyer, and for those who press twice another
-// right behind it, at the next node.
+// clicks returns the crowd of a plan in order of arrival: one click for each buyer. A double click
+// has its second click right behind the first, at the next node.
 func (p Plan) clicks() []click {
-	luck := rand.New(rand.NewPCG(p.Seed, 0))
-	twice := luck.Perm(p.Buyers)[:p.Buyers*p.DoubleClicks/100]
+	rng := rand.New(rand.NewPCG(p.Seed, 0))
+	twice := rng.Perm(p.Buyers)[:p.Buyers*p.DoubleClicks/100]
 	slices.Sort(twice)
 	var all []click
-	for i, user := range luck.Perm(p.Buyers) {
+	for i, user := range rng.Perm(p.Buyers) {
 		all = append(all, click{int64(user + 1), i})
-		if _, does := slices.BinarySearch(twice, user); does {
+		if _, double := slices.BinarySearch(twice, user); double {
 			all = append(all, click{int64(user + 1), i + 1})
 		}
 	}
 	return all
 }
 
-// heard is what a crowd was told.
-type heard struct {
+// outcome collects the replies to a crowd.
+type outcome struct {
 	began time.Time // the first click
 
-	mu      sync.Mutex
-	yes     map[int64]bool
-	pending map[int64]int   // a buyer's clicks without an answer
-	waits   []time.Duration // of the clicks that were answered
-	took    time.Duration   // until the last of them
-	silent  int             // clicks that got no answer
-	fault   error           // the last one that one of those met
+	mu         sync.Mutex
+	yes        map[int64]bool
+	pending    map[int64]int   // clicks without a reply, by buyer
+	waits      []time.Duration // of the clicks with a reply
+	took       time.Duration   // until the last reply
+	unanswered int             // clicks that received no reply
+	lastErr    error           // of an unanswered click
 }
 
 const (
-	apart = 50 * time.Microsecond // between two buyers: 20,000 a second come, more than any way serves
-	again = 5 * time.Millisecond  // who got an error clicks again after that
+	clickInterval = 50 * time.Microsecond // between two buyers: 20,000 a second, more than any strategy serves
+	retryPause    = 5 * time.Millisecond  // from an error to the next try
 )
 
-// crowd lets all click, and waits until each has his answer or the time is up.
-func (r *run) crowd(ctx context.Context, clicks []click) *heard {
+// runCrowd sends all clicks and waits until each has a reply or the time is up.
+func (r *run) runCrowd(ctx context.Context, clicks []click) *outcome {
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(r.plan.Seconds)*time.Second)
 	defer cancel()
-	h := &heard{yes: map[int64]bool{}, pending: map[int64]int{}}
-	var all, death errgroup.Group
-	dying, calm := context.WithCancel(ctx)
-	death.Go(func() error { return r.mourn(dying) })
+	o := &outcome{yes: map[int64]bool{}, pending: map[int64]int{}}
+	var all, replacing errgroup.Group
+	untilEnd, end := context.WithCancel(ctx)
+	replacing.Go(func() error { return r.replaceDead(untilEnd) })
 	r.sql.Store(0)
 	r.redis.Store(0)
-	h.began = time.Now().Add(time.Duration(len(clicks)) * 5 * time.Microsecond) // when all stand ready
+	o.began = time.Now().Add(time.Duration(len(clicks)) * 5 * time.Microsecond) // when all goroutines are ready
 	if r.plan.has(RedisPause) {
-		r.silentUntil.Store(h.began.Add(silence).UnixNano())
+		r.redisPausedUntil.Store(o.began.Add(redisPauseTime).UnixNano())
 	}
 	for _, c := range clicks {
-		h.pending[c.user]++
+		o.pending[c.user]++
 	}
-	due := h.began
+	due := o.began
 	for i, c := range clicks {
-		if i > 0 && clicks[i-1].user == c.user {
-			continue
-		}
-		mine := clicks[i : i+1]
-		if i+1 < len(clicks) && clicks[i+1].user == c.user {
-			mine = clicks[i : i+2]
+		if i > 0 && clicks[i-1].user != c.user { // the clicks of a double click come at once
+			due = due.Add(clickInterval)
 		}
 		at := due
 		all.Go(func() error {
 			pause(ctx, time.Until(at))
-			for _, c := range mine[1:] { // the finger comes down twice
-				all.Go(func() error { r.press(ctx, c, h); return nil })
-			}
-			r.press(ctx, mine[0], h)
+			r.press(ctx, c, o)
 			return nil
 		})
-		due = due.Add(apart)
 	}
 	all.Wait()
-	calm()
-	if err := death.Wait(); err != nil && h.fault == nil {
-		h.fault = err
+	end()
+	if err := replacing.Wait(); err != nil && o.lastErr == nil {
+		o.lastErr = err
 	}
-	return h
+	return o
 }
 
-// press is one click, until it has its answer.
-func (r *run) press(ctx context.Context, c click, h *heard) {
+// press does one click and records its reply.
+func (r *run) press(ctx context.Context, c click, o *outcome) {
 	began := time.Now()
-	yes, err := r.insist(ctx, c)
+	yes, err := r.clickUntilAnswered(ctx, c)
 	ended := time.Now()
-	h.mu.Lock()
-	defer h.mu.Unlock()
+	o.mu.Lock()
+	defer o.mu.Unlock()
 	if err != nil {
-		h.silent++
-		h.fault = err
+		o.unanswered++
+		o.lastErr = err
 		return
 	}
-	h.yes[c.user] = h.yes[c.user] || yes
-	h.waits = append(h.waits, ended.Sub(began))
-	h.took = max(h.took, ended.Sub(h.began))
-	if h.pending[c.user]--; h.pending[c.user] == 0 {
-		r.asked.Add(1)
+	o.yes[c.user] = o.yes[c.user] || yes
+	o.waits = append(o.waits, ended.Sub(began))
+	o.took = max(o.took, ended.Sub(o.began))
+	if o.pending[c.user]--; o.pending[c.user] == 0 {
+		r.answered.Add(1)
 	}
 }
 
-// insist clicks until there is an answer: at the other nodes if one gives an error.
-func (r *run) insist(ctx context.Context, c click) (bool, error) {
+// clickUntilAnswered clicks until there is a reply. After an error it clicks at the next node.
+func (r *run) clickUntilAnswered(ctx context.Context, c click) (bool, error) {
 	for i := c.node; ; i++ {
 		n := r.nodes[i%len(r.nodes)].Load()
 		yes, err := n.click(ctx, c.user)
 		if err == nil {
 			return yes, nil
 		}
-		if pause(ctx, again); ctx.Err() != nil {
+		if pause(ctx, retryPause); ctx.Err() != nil {
 			return false, err
 		}
 	}
 }
 
-// click is one click at a node, whose death ends it.
+// click sends one click to a node. The node's death ends it.
 func (n *node) click(ctx context.Context, user int64) (yes bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(n.ctx, cancel)()
-	if err = n.alive(); err == nil {
-		yes, err = n.strategy.Buy(ctx, user)
-		n.tape.step(n.id, "answer", answerText(yes, err))("")
+	if err := n.alive(); err != nil {
+		return false, err
 	}
+	yes, err = n.strategy.Buy(ctx, user)
+	n.recorder.step(n.id, "answer", answerText(yes, err))("")
 	if err == nil {
-		err = n.alive() // or the answer was never sent
+		err = n.alive() // a node that died meanwhile sends no reply
 	}
 	if err == nil && yes {
 		n.promise()
@@ -160,54 +153,51 @@ func answerText(yes bool, err error) string {
 	return "no"
 }
 
-// count holds what the crowd was told against the orders in Postgres.
-func (r *run) count(ctx context.Context, h *heard) (Result, error) {
+// count compares the replies with the orders in Postgres.
+func (r *run) count(ctx context.Context, o *outcome) (Result, error) {
 	p := r.plan
-	res := Result{Strategy: r.way.name, Stock: p.Stock, Buyers: p.Buyers}
-	if err := r.settled(ctx); err != nil {
+	res := Result{Strategy: r.spec.name, Stock: p.Stock, Buyers: p.Buyers}
+	if err := r.waitIdle(ctx); err != nil {
 		return res, err
 	}
-	rows, err := r.admin.Query(ctx, `select user_id from orders`)
-	if err != nil {
-		return res, err
-	}
+	rows, _ := r.admin.Query(ctx, `select user_id from orders`)
 	owners, err := pgx.CollectRows(rows, pgx.RowTo[int64])
 	if err != nil {
 		return res, err
 	}
-	has := make(map[int64]bool, len(owners))
+	ordered := make(map[int64]bool, len(owners))
 	for _, user := range owners {
-		has[user] = true
+		ordered[user] = true
 	}
-	for user, yes := range h.yes {
-		if yes && !has[user] {
+	for user, yes := range o.yes {
+		if yes && !ordered[user] {
 			res.Lost++
 		}
 	}
 	res.Sold = len(owners)
 	res.Oversold = max(0, res.Sold-p.Stock)
 	res.Unsold = max(0, min(p.Stock, p.Buyers)-res.Sold)
-	res.Duplicates = res.Sold - len(has)
-	res.Seconds = round(h.took.Seconds(), 3)
-	if h.took > 0 {
-		res.PerSecond = round(float64(len(h.waits))/h.took.Seconds(), 0)
+	res.Duplicates = res.Sold - len(ordered)
+	res.Seconds = round(o.took.Seconds(), 3)
+	if o.took > 0 {
+		res.PerSecond = round(float64(len(o.waits))/o.took.Seconds(), 0)
 	}
-	if slices.Sort(h.waits); len(h.waits) > 0 {
-		res.P99 = round(1000*h.waits[(len(h.waits)*99+99)/100-1].Seconds(), 1)
+	if slices.Sort(o.waits); len(o.waits) > 0 {
+		res.P99 = round(1000*o.waits[(len(o.waits)*99+99)/100-1].Seconds(), 1)
 	}
 	if res.Sold > 0 {
 		res.SQLPerOrder = round(float64(r.sql.Load())/float64(res.Sold), 2)
 		res.RedisPerOrder = round(float64(r.redis.Load())/float64(res.Sold), 2)
 	}
-	if h.silent > 0 {
-		res.Error = fmt.Sprintf("%d clicks got no answer in %d s; the last met: %v", h.silent, p.Seconds, h.fault)
+	if o.unanswered > 0 {
+		res.Error = fmt.Sprintf("%d clicks received no reply within %d s; the last error: %v", o.unanswered, p.Seconds, o.lastErr)
 	}
 	return res, nil
 }
 
-// settled waits until Postgres has ended what dead connections had asked it for.
-func (r *run) settled(ctx context.Context) error {
-	for began := time.Now(); time.Since(began) < tidyLimit; pause(ctx, 5*time.Millisecond) {
+// waitIdle waits until Postgres has finished the statements of dead connections.
+func (r *run) waitIdle(ctx context.Context) error {
+	for began := time.Now(); time.Since(began) < cleanupTimeout; pause(ctx, 5*time.Millisecond) {
 		var busy bool
 		err := r.admin.QueryRow(ctx, `
 			select exists (select from pg_stat_activity where application_name = $1 and state <> 'idle')`, r.schema).Scan(&busy)
@@ -215,7 +205,7 @@ func (r *run) settled(ctx context.Context) error {
 			return err
 		}
 	}
-	return fmt.Errorf("still busy in Postgres with what was asked of it %v ago", tidyLimit)
+	return fmt.Errorf("the run's statements still run in Postgres after %v", cleanupTimeout)
 }
 
 func round(f float64, digits int) float64 {

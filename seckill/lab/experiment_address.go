@@ -16,54 +16,46 @@ import (
 	"miaosha/seckill"
 )
 
-// tryAddress lets bots and people come for 50 units. People need a moment: they see that the sale is open, and click. Bots are
-// there in the first millisecond, if they know where.
+// runAddress lets bots and people compete for 50 units. People need a moment: they see that the sale
+// is open, and click. Bots come in the first millisecond, if they know the address.
 //
-// Where one buys at a fixed address, they know: it is in yesterday's page. A hidden address is given out inside the window only,
-// to one user. The courses keep it in Redis under the user's id, which is safe, but each made-up one costs a look. The shop
-// signs it: user, expiry, and an HMAC over these, the sale and the session (seckill/path.go). Checking that is arithmetic.
-// Bots try what there is: a made-up address, another user's, that of another sale, one that has run out, one with a bit turned.
+// They know a fixed address: it is in yesterday's page. A hidden address is issued to one user, and
+// only while the sale is open. The courses store it in Redis under the user's id. That is safe, but
+// every forged address costs a read. The shop signs the address: it contains the user, the expiry,
+// and an HMAC over these, the sale and the session (seckill/path.go). Checking it is arithmetic. Bots
+// try a random address, another user's address, one of another sale, an expired one, and one with a
+// flipped bit.
 //
-// Before an address stands a sum. Where a wrong answer may be followed by another, a program guesses until it is in. In the
-// shop a sum dies with its first answer (seckill/captcha.go): who then finds out the right one is too late with it, and who
-// was right can't be right twice.
+// Before an address, the shop asks for the result of a sum, its captcha. If a wrong answer may be
+// followed by another, a program guesses until it is right. In the shop a captcha ends with its first
+// answer (seckill/captcha.go): the right answer is refused after a wrong one, and is accepted only
+// once.
 //
-// tries: what bots asked; let_in: how often they came through; redis: commands these tries cost; bots and people: who got units,
-// or solved a sum.
-func tryAddress(ctx context.Context, s Stores, seed uint64) (rows []Found, err error) {
-	d, err := openDoor(ctx, s, "math", addressUnits)
+// The figures are tries: the bots' tries; let_in: successful tries; redis: Redis commands of the
+// tries; bots, people: units sold to them, or captchas they solved.
+func runAddress(ctx context.Context, s Stores, seed uint64) (rows []Finding, err error) {
+	e, err := openEngine(ctx, s, "math", addressUnits)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, d.close(ctx)) }()
-	a := addressRush{door: d, seed: seed}
-	if a.people, err = openTill(s); err != nil {
+	defer func() { err = errors.Join(err, e.close(ctx)) }()
+	a := addressRush{engine: e, seed: seed}
+	if a.people, err = openCounter(s); err != nil {
 		return nil, err
 	}
 	defer a.people.Close()
-	if a.bots, err = openTill(s); err != nil {
+	if a.bots, err = openCounter(s); err != nil {
 		return nil, err
 	}
 	defer a.bots.Close()
-	defer func() { err = errors.Join(err, a.tidy(ctx)) }()
-	for _, try := range []struct {
-		way string
-		do  func(context.Context) (Found, error)
-	}{
-		{"fixed address", a.fixed},
-		{"random address kept in Redis", a.kept},
-		{"signed address", a.signed},
-		{"a sum may be tried again", a.patientSum},
-		{"a sum dies with its first answer", a.mortalSum},
-	} {
-		row, err := try.do(ctx)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", try.way, err)
-		}
-		row.Way = try.way
-		rows = append(rows, row)
-	}
-	return rows, nil
+	defer func() { err = errors.Join(err, a.cleanUp(ctx)) }()
+	return tryAll(ctx, []variant{
+		{"fixed address", a.fixedAddress},
+		{"random address kept in Redis", a.storedAddress},
+		{"signed address", a.signedAddress},
+		{"a sum may be tried again", a.retriedCaptcha},
+		{"a sum dies with its first answer", a.oneTryCaptcha},
+	})
 }
 
 const (
@@ -71,47 +63,47 @@ const (
 	addressBots   = 50 // each with a session
 	addressTries  = 20 // of each bot
 	addressPeople = 100
-	peopleRead    = 100 * time.Millisecond // until the first of them clicks
-	peopleApart   = 200 * time.Millisecond // until the last does, after that
-	sumPeople     = 20
+	peopleRead    = 100 * time.Millisecond // until the first person clicks
+	peopleApart   = 200 * time.Millisecond // from then until the last one does
+	captchaPeople = 20
 )
 
-// addressRush is bots and people at one sale. Bots have the users from 1, people those after them.
+// addressRush is a sale with bots and people. The bots are the users from 1 on, the people follow.
 type addressRush struct {
-	door
+	engine
 	seed         uint64
-	people, bots till
+	people, bots counter
 }
 
 func token(user int64) string { return "session " + strconv.FormatInt(user, 10) }
 
 func (a addressRush) pathKey(user int64) string { return a.key("path:" + strconv.FormatInt(user, 10)) }
 
-// rush lets both loose. give is how a person gets his address, known what a bot tries, and enter whether one at the door with an
-// address may buy.
-func (a addressRush) rush(ctx context.Context, give func(ctx context.Context, user int64) (string, error),
-	known func(bot int64, try int, luck *rand.Rand) string, enter func(ctx context.Context, t till, user int64, path string) (bool, error)) (Found, error) {
+// rush starts bots and people. issue returns the address for a person, attempt an address that a bot
+// tries, and check reports whether a user may buy at an address.
+func (a addressRush) rush(ctx context.Context, issue func(ctx context.Context, user int64) (string, error),
+	attempt func(bot int64, try int, rng *rand.Rand) string, check func(ctx context.Context, c counter, user int64, path string) (bool, error)) (Finding, error) {
 	if err := a.people.Set(ctx, a.key("stock"), addressUnits, keyLife).Err(); err != nil {
-		return Found{}, err
+		return Finding{}, err
 	}
-	before := a.bots.asked.Load()
+	before := a.bots.commands.Load()
 	var letIn, bots, people atomic.Int64
 	var all errgroup.Group
-	luck := rand.New(rand.NewPCG(a.seed, 10))
+	rng := rand.New(rand.NewPCG(a.seed, 10))
 	for i := range int64(addressPeople) {
-		user, reads := addressBots+1+i, peopleRead+time.Duration(luck.Int64N(int64(peopleApart)))
+		user, reads := addressBots+1+i, peopleRead+time.Duration(rng.Int64N(int64(peopleApart)))
 		all.Go(func() error {
 			pause(ctx, reads)
-			path, err := give(ctx, user)
+			path, err := issue(ctx, user)
 			if err != nil {
 				return err
 			}
-			in, err := enter(ctx, a.people, user, path)
-			if err == nil && !in {
-				return fmt.Errorf("user %d was not let in at his own address", user)
-			}
+			in, err := check(ctx, a.people, user, path)
 			if err != nil {
 				return err
+			}
+			if !in {
+				return fmt.Errorf("user %d was not let in at their own address", user)
 			}
 			got, err := a.people.sell(ctx, a.key("stock"))
 			if got {
@@ -122,9 +114,9 @@ func (a addressRush) rush(ctx context.Context, give func(ctx context.Context, us
 	}
 	for bot := int64(1); bot <= addressBots; bot++ {
 		all.Go(func() error {
-			luck := rand.New(rand.NewPCG(a.seed, uint64(100+bot)))
+			rng := rand.New(rand.NewPCG(a.seed, uint64(100+bot)))
 			for try := range addressTries {
-				in, err := enter(ctx, a.bots, bot, known(bot, try, luck))
+				in, err := check(ctx, a.bots, bot, attempt(bot, try, rng))
 				if err != nil {
 					return err
 				}
@@ -132,9 +124,11 @@ func (a addressRush) rush(ctx context.Context, give func(ctx context.Context, us
 					continue
 				}
 				letIn.Add(1)
-				if got, err := a.bots.sell(ctx, a.key("stock")); err != nil {
+				got, err := a.bots.sell(ctx, a.key("stock"))
+				if err != nil {
 					return err
-				} else if got {
+				}
+				if got {
 					bots.Add(1)
 				}
 			}
@@ -142,69 +136,70 @@ func (a addressRush) rush(ctx context.Context, give func(ctx context.Context, us
 		})
 	}
 	err := all.Wait()
-	return Found{Right: letIn.Load() == 0, Figures: map[string]float64{"tries": addressBots * addressTries, "let_in": float64(letIn.Load()),
-		"redis": float64(a.bots.asked.Load() - before), "bots": float64(bots.Load()), "people": float64(people.Load())}}, err
+	return Finding{Right: letIn.Load() == 0, Figures: map[string]float64{"tries": addressBots * addressTries, "let_in": float64(letIn.Load()),
+		"redis": float64(a.bots.commands.Load() - before), "bots": float64(bots.Load()), "people": float64(people.Load())}}, err
 }
 
-// fixed is a sale at an address that everybody knows.
-func (a addressRush) fixed(ctx context.Context) (Found, error) {
+// fixedAddress sells at one address for all.
+func (a addressRush) fixedAddress(ctx context.Context) (Finding, error) {
 	return a.rush(ctx, func(context.Context, int64) (string, error) { return "buy", nil },
 		func(int64, int, *rand.Rand) string { return "buy" },
-		func(_ context.Context, _ till, _ int64, path string) (bool, error) { return path == "buy", nil })
+		func(_ context.Context, _ counter, _ int64, path string) (bool, error) { return path == "buy", nil })
 }
 
-// kept is a sale whose addresses are in Redis.
-func (a addressRush) kept(ctx context.Context) (Found, error) {
-	made := func(luck *rand.Rand) string { return fmt.Sprintf("%016x%016x", luck.Uint64(), luck.Uint64()) }
+// storedAddress sells at addresses that Redis stores.
+func (a addressRush) storedAddress(ctx context.Context) (Finding, error) {
+	made := func(rng *rand.Rand) string { return fmt.Sprintf("%016x%016x", rng.Uint64(), rng.Uint64()) }
 	victim := made(rand.New(rand.NewPCG(a.seed, 11)))
 	return a.rush(ctx, func(ctx context.Context, user int64) (string, error) {
 		path := made(rand.New(rand.NewPCG(a.seed, uint64(1000+user))))
 		return path, a.people.Set(ctx, a.pathKey(user), path, time.Minute).Err()
-	}, a.forgeries(victim), func(ctx context.Context, t till, user int64, path string) (bool, error) {
-		kept, err := t.read(ctx, a.pathKey(user))
+	}, a.forgeries(victim), func(ctx context.Context, c counter, user int64, path string) (bool, error) {
+		kept, err := c.read(ctx, a.pathKey(user))
 		return err == nil && kept != "" && kept == path, err
 	})
 }
 
-// signed is a sale with the shop's own addresses, given and checked by its own code.
-func (a addressRush) signed(ctx context.Context) (Found, error) {
-	give := func(_ context.Context, user int64) (string, error) {
+// signedAddress sells at the shop's signed addresses, signed and checked by the shop's code.
+func (a addressRush) signedAddress(ctx context.Context) (Finding, error) {
+	issue := func(_ context.Context, user int64) (string, error) {
 		return seckill.SignPath(a.secret, user, a.number, token(user), a.Now().Add(time.Minute)), nil
 	}
-	victim, _ := give(ctx, addressBots+1)
+	victim, _ := issue(ctx, addressBots+1)
 	rdb, err := openRedis(Stores{Redis: a.redis})
 	if err != nil {
-		return Found{}, err
+		return Finding{}, err
 	}
 	defer rdb.Close()
-	var asked counter
-	rdb.AddHook(&asked)
-	guard, err := seckill.New(a.config, seckill.Deps{Redis: rdb, Secret: a.secret}) // it does no more than check
+	var hook commandHook
+	rdb.AddHook(&hook)
+	checker, err := seckill.New(a.config, seckill.Deps{Redis: rdb, Secret: a.secret}) // it only checks addresses
 	if err != nil {
-		return Found{}, err
+		return Finding{}, err
 	}
-	row, err := a.rush(ctx, give, a.forgeries(victim), func(_ context.Context, _ till, user int64, path string) (bool, error) {
-		of, err := guard.CheckPath(a.number, token(user), path)
+	row, err := a.rush(ctx, issue, a.forgeries(victim), func(_ context.Context, _ counter, user int64, path string) (bool, error) {
+		owner, err := checker.CheckPath(a.number, token(user), path)
 		if err != nil && !errors.Is(err, seckill.ErrBadPath) {
 			return false, err
 		}
-		return err == nil && of == user, nil
+		return err == nil && owner == user, nil
 	})
 	if err == nil {
-		row.Figures["redis"] += float64(asked.n.Load())
+		row.Figures["redis"] += float64(hook.n.Load())
 	}
 	return row, err
 }
 
-// forgeries are what bots try by turns: made up, another user's, another sale's, run out, and one with a bit turned.
+// forgeries returns the addresses that bots try in turn: a random one, another user's, one of another
+// sale, an expired one, and one with a flipped bit.
 func (a addressRush) forgeries(victim string) func(int64, int, *rand.Rand) string {
-	return func(bot int64, try int, luck *rand.Rand) string {
+	return func(bot int64, try int, rng *rand.Rand) string {
 		now := a.Now()
 		switch try % 5 {
 		case 0:
 			b := make([]byte, 48)
 			for i := range b {
-				b[i] = byte(luck.Uint32())
+				b[i] = byte(rng.Uint32())
 			}
 			return base64.RawURLEncoding.EncodeToString(b)
 		case 1:
@@ -215,26 +210,27 @@ func (a addressRush) forgeries(victim string) func(int64, int, *rand.Rand) strin
 			return seckill.SignPath(a.secret, bot, a.number, token(bot), now.Add(-time.Minute))
 		}
 		own, _ := base64.RawURLEncoding.DecodeString(seckill.SignPath(a.secret, bot, a.number, token(bot), now.Add(-time.Minute)))
-		bit := luck.IntN(8 * len(own)) // such as one of its expiry
+		bit := rng.IntN(8 * len(own)) // may be in the expiry
 		own[bit/8] ^= 1 << (bit % 8)
 		return base64.RawURLEncoding.EncodeToString(own)
 	}
 }
 
-// patientSum is a sum as many shops ask it: two small numbers, and whoever is wrong may try again.
-func (a addressRush) patientSum(ctx context.Context) (Found, error) {
-	luck := rand.New(rand.NewPCG(a.seed, 12))
-	before, tries, letIn := a.bots.asked.Load(), 0, 0
+// retriedCaptcha is the sum of two small numbers, as many shops ask it. A wrong answer may be followed
+// by another.
+func (a addressRush) retriedCaptcha(ctx context.Context) (Finding, error) {
+	rng := rand.New(rand.NewPCG(a.seed, 12))
+	before, tries, letIn := a.bots.commands.Load(), 0, 0
 	for bot := int64(1); bot <= addressBots; bot++ {
-		answer := 2 + luck.IntN(9) + luck.IntN(9)
+		answer := 2 + rng.IntN(9) + rng.IntN(9)
 		if err := a.people.Set(ctx, a.pathKey(bot), answer, time.Minute).Err(); err != nil {
-			return Found{}, err
+			return Finding{}, err
 		}
 		for guess := 2; guess <= 18; guess++ {
 			tries++
 			want, err := a.bots.read(ctx, a.pathKey(bot))
 			if err != nil {
-				return Found{}, err
+				return Finding{}, err
 			}
 			if strconv.Itoa(guess) == want {
 				letIn++
@@ -242,55 +238,55 @@ func (a addressRush) patientSum(ctx context.Context) (Found, error) {
 			}
 		}
 	}
-	return Found{Right: letIn == 0, Figures: map[string]float64{"tries": float64(tries), "let_in": float64(letIn),
-		"redis": float64(a.bots.asked.Load() - before)}}, nil
+	return Finding{Right: letIn == 0, Figures: map[string]float64{"tries": float64(tries), "let_in": float64(letIn),
+		"redis": float64(a.bots.commands.Load() - before)}}, nil
 }
 
-// mortalSum is the shop's sum, asked and judged by its own code. Bots give a wrong answer and then the right one, which they
-// have been told meanwhile; people give the right one, and one of them gives it twice.
-func (a addressRush) mortalSum(ctx context.Context) (Found, error) {
+// oneTryCaptcha is the shop's captcha, checked by the shop's code. A bot sends a wrong answer and then
+// the right one. A person sends the right answer; more answers to the same captcha count as tries.
+func (a addressRush) oneTryCaptcha(ctx context.Context) (Finding, error) {
 	var tries, letIn, people int
 	answer := func(user int64, given string) (in bool, err error) {
 		switch _, err = a.address(ctx, user, token(user), given); {
 		case errors.Is(err, seckill.ErrWrongCaptcha):
 			return false, nil
-		case errors.Is(err, goods.ErrSoldOut): // the sum was right
+		case errors.Is(err, goods.ErrSoldOut): // the answer was right
 			return true, nil
 		}
 		return err == nil, err
 	}
-	for user := int64(1); user <= addressBots+sumPeople; user++ {
-		right, err := a.sum(ctx, token(user))
+	for user := int64(1); user <= addressBots+captchaPeople; user++ {
+		right, err := a.captchaAnswer(ctx, token(user))
 		if err != nil {
-			return Found{}, err
+			return Finding{}, err
 		}
 		if user > addressBots {
 			in, err := answer(user, right)
 			if err != nil {
-				return Found{}, err
+				return Finding{}, err
 			}
 			if in {
 				people++
 			}
 		}
-		for _, given := range []string{"1", right} { // a sum has at least four digits
+		for _, given := range []string{"1", right} { // "1" is never right: the result has at least four digits
 			tries++
 			in, err := answer(user, given)
 			if err != nil {
-				return Found{}, err
+				return Finding{}, err
 			}
 			if in {
 				letIn++
 			}
 		}
 	}
-	return Found{Right: letIn == 0 && people == sumPeople, Figures: map[string]float64{"tries": float64(tries), "let_in": float64(letIn),
+	return Finding{Right: letIn == 0 && people == captchaPeople, Figures: map[string]float64{"tries": float64(tries), "let_in": float64(letIn),
 		"people": float64(people)}}, nil
 }
 
-// tidy removes the keys that a place doesn't know of. Sums go by themselves, after a minute.
-func (a addressRush) tidy(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), tidyLimit)
+// cleanUp removes the keys of pathKey, which keysOf does not list. Captchas expire after a minute.
+func (a addressRush) cleanUp(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
 	defer cancel()
 	var all errgroup.Group
 	all.SetLimit(32)

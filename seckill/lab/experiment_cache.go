@@ -14,99 +14,100 @@ import (
 	"golang.org/x/sync/singleflight"
 )
 
-// tryCache breaks a cache in the three ways that have names, and mends each.
+// runCache shows the three well-known failures of a cache, and the remedy for each.
 //
-// Penetration: somebody asks for ids that don't exist. A cache that keeps only what there is sends each of these questions to
-// the database, for ever. So a "there is none" is kept, too. (It costs an entry: a cache has to be bounded, and goods.Cache
-// refuses ids past the newest without one.)
+// Penetration: a client asks for ids that do not exist. A cache of existing items sends each of these
+// requests to the database. The remedy is to cache "there is none", too. That costs an entry, so the
+// cache must be bounded; goods.Cache refuses ids beyond the newest without an entry.
 //
-// Breakdown: the entry that everybody reads runs out, and all who come in the next milliseconds read the same row. With a
-// single flight the first one reads and the others wait for what he finds. He has to look into the cache again before he
-// reads: a flight may have landed between his look and his start.
+// Breakdown: a hot entry expires, and all requests of the next milliseconds read the same row. With
+// a single flight, the first request reads and the others wait for its result. It must look into the
+// cache again before it reads: another flight may have ended since its first look.
 //
-// Avalanche: entries that were filled together run out together. When each lives a little longer or shorter than the next, the
-// same number of reads spreads out.
+// Avalanche: entries that were filled together expire together. With jitter, each entry lives a
+// little longer or shorter, and the same number of reads spreads over time.
 //
-// sql is the number of statements, and at_once the most of them that were under way, or waiting for a connection, at one time.
-func tryCache(ctx context.Context, s Stores, seed uint64) (rows []Found, err error) {
-	r, err := openRoom(ctx, s, `create table items as select id, id * 100 as price from generate_series(1, 1000) id;
+// The figures are sql: the number of statements; at_once: the most statements at one time that were
+// running or waiting for a connection.
+func runCache(ctx context.Context, s Stores, seed uint64) (rows []Finding, err error) {
+	w, err := openWorkspace(ctx, s, `create table items as select id, id * 100 as price from generate_series(1, 1000) id;
 		alter table items add primary key (id)`, cacheConns)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, r.close(ctx)) }()
-	for _, try := range []struct {
-		way   string
-		shelf *shelf
-		rush  func(context.Context, *shelf, uint64) (int, error)
-		right func(f map[string]float64) bool
+	defer func() { err = errors.Join(err, w.close(ctx)) }()
+	for _, v := range []struct {
+		variant string
+		cache   *priceCache
+		rush    func(context.Context, *priceCache, uint64) (int, error)
+		right   func(f map[string]float64) bool
 	}{
-		{"unknown ids, misses not remembered", &shelf{single: true}, penetrate, fewMisses},
-		{"unknown ids, misses remembered", &shelf{single: true, misses: true}, penetrate, fewMisses},
-		{"hot id expires, everybody reads", &shelf{}, breakDown, oneRead},
-		{"hot id expires, single flight", &shelf{single: true}, breakDown, oneRead},
-		{"500 ids expire at once", &shelf{single: true}, avalanche, spread},
-		{"500 ids expire with jitter", &shelf{single: true, jitter: avalancheSpread}, avalanche, spread},
+		{"unknown ids, misses not remembered", &priceCache{single: true}, penetrate, fewMisses},
+		{"unknown ids, misses remembered", &priceCache{single: true, misses: true}, penetrate, fewMisses},
+		{"hot id expires, everybody reads", &priceCache{}, breakDown, oneRead},
+		{"hot id expires, single flight", &priceCache{single: true}, breakDown, oneRead},
+		{"500 ids expire at once", &priceCache{single: true}, avalanche, spread},
+		{"500 ids expire with jitter", &priceCache{single: true, jitter: avalancheSpread}, avalanche, spread},
 	} {
-		c := try.shelf
-		c.db, c.entries, c.rng = r.db, map[int64]shelved{}, rand.New(rand.NewPCG(seed, 1))
-		reads, err := try.rush(ctx, c, seed)
+		c := v.cache
+		c.db, c.entries, c.rng = w.db, map[int64]cacheEntry{}, rand.New(rand.NewPCG(seed, 1))
+		reads, err := v.rush(ctx, c, seed)
 		if err != nil {
 			return nil, err
 		}
 		f := map[string]float64{"reads": float64(reads), "sql": float64(c.sql.Load()), "at_once": float64(c.most.Load())}
-		rows = append(rows, Found{try.way, try.right(f), f})
+		rows = append(rows, Finding{v.variant, v.right(f), f})
 	}
 	return rows, nil
 }
 
 const (
 	cacheConns      = 16
-	unknownIDs      = 100                     // asked for in turn
-	unknownReads    = 1000                    // in all
+	unknownIDs      = 100                     // requested at random
+	unknownReads    = 1000                    // in total
 	hotReaders      = 500                     // of one id
 	avalancheIDs    = 500                     // with one reader each
 	avalancheLife   = 150 * time.Millisecond  // of an entry
-	avalancheSpread = 1500 * time.Millisecond // more, at most, with jitter: even a slow database keeps up then
-	avalancheEvery  = 40 * time.Millisecond   // each reader's pause
+	avalancheSpread = 1500 * time.Millisecond // the most that jitter adds: enough for a slow database
+	avalancheEvery  = 40 * time.Millisecond   // between two reads of a reader
 )
 
 func fewMisses(f map[string]float64) bool { return f["sql"] <= unknownIDs }
 func oneRead(f map[string]float64) bool   { return f["sql"] == 1 }
 func spread(f map[string]float64) bool    { return f["at_once"] < avalancheIDs/2 }
 
-// shelf is a cache of prices with what a cache needs as switches.
-type shelf struct {
-	single bool          // who reads the database does it for all who ask for the same
-	misses bool          // what isn't there is remembered, too
-	life   time.Duration // of an entry; 0: for ever
-	jitter time.Duration // an entry lives up to so much longer
+// priceCache is a cache of prices. Each remedy is an option.
+type priceCache struct {
+	single bool          // one request reads for all that want the same id
+	misses bool          // ids that do not exist are cached, too
+	life   time.Duration // of an entry; 0: no limit
+	jitter time.Duration // the most that an entry lives longer
 
 	db interface {
 		QueryRow(context.Context, string, ...any) pgx.Row
 	}
 	mu             sync.Mutex
-	entries        map[int64]shelved
+	entries        map[int64]cacheEntry
 	rng            *rand.Rand
 	flight         singleflight.Group
 	sql, now, most atomic.Int64
 }
 
-type shelved struct {
+type cacheEntry struct {
 	price int64 // -1: there is no such item
 	until time.Time
 }
 
-// price reads through the shelf; -1 for an id that doesn't exist.
-func (c *shelf) price(ctx context.Context, id int64) (int64, error) {
-	if price, ok := c.look(id); ok {
+// price returns the price of an item, and -1 for an id that does not exist.
+func (c *priceCache) price(ctx context.Context, id int64) (int64, error) {
+	if price, ok := c.get(id); ok {
 		return price, nil
 	}
 	if !c.single {
 		return c.read(ctx, id)
 	}
 	v, err, _ := c.flight.Do(strconv.FormatInt(id, 10), func() (any, error) {
-		if price, ok := c.look(id); ok {
+		if price, ok := c.get(id); ok {
 			return price, nil
 		}
 		return c.read(ctx, id)
@@ -117,17 +118,17 @@ func (c *shelf) price(ctx context.Context, id int64) (int64, error) {
 	return v.(int64), nil
 }
 
-func (c *shelf) look(id int64) (int64, bool) {
+func (c *priceCache) get(id int64) (int64, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e, ok := c.entries[id]
 	return e.price, ok && (e.until.IsZero() || time.Now().Before(e.until))
 }
 
-func (c *shelf) put(id, price int64) {
+func (c *priceCache) put(id, price int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	e := shelved{price: price}
+	e := cacheEntry{price: price}
 	if c.life > 0 {
 		e.until = time.Now().Add(c.life)
 	}
@@ -137,8 +138,8 @@ func (c *shelf) put(id, price int64) {
 	c.entries[id] = e
 }
 
-// read asks the database, which takes ten milliseconds, and keeps what it says.
-func (c *shelf) read(ctx context.Context, id int64) (price int64, err error) {
+// read reads the price from the database, which takes ten milliseconds, and caches it.
+func (c *priceCache) read(ctx context.Context, id int64) (price int64, err error) {
 	c.sql.Add(1)
 	now := c.now.Add(1)
 	defer c.now.Add(-1)
@@ -157,8 +158,8 @@ func (c *shelf) read(ctx context.Context, id int64) (price int64, err error) {
 	return price, nil
 }
 
-// penetrate asks again and again for ids that don't exist.
-func penetrate(ctx context.Context, c *shelf, seed uint64) (reads int, err error) {
+// penetrate requests ids that do not exist, each many times.
+func penetrate(ctx context.Context, c *priceCache, seed uint64) (reads int, err error) {
 	rng := rand.New(rand.NewPCG(seed, 2))
 	var all errgroup.Group
 	all.SetLimit(cacheConns)
@@ -172,8 +173,8 @@ func penetrate(ctx context.Context, c *shelf, seed uint64) (reads int, err error
 	return unknownReads, all.Wait()
 }
 
-// breakDown lets a crowd read one id at the moment after its entry has run out.
-func breakDown(ctx context.Context, c *shelf, seed uint64) (reads int, err error) {
+// breakDown lets a crowd read one id at once, right after its entry has expired.
+func breakDown(ctx context.Context, c *priceCache, seed uint64) (reads int, err error) {
 	id := 1 + rand.New(rand.NewPCG(seed, 3)).Int64N(avalancheIDs)
 	var all errgroup.Group
 	open := make(chan struct{})
@@ -188,14 +189,15 @@ func breakDown(ctx context.Context, c *shelf, seed uint64) (reads int, err error
 	return hotReaders, all.Wait()
 }
 
-// avalanche fills the shelf at one moment, and has each id read every few milliseconds until all entries have run out once.
-func avalanche(ctx context.Context, c *shelf, seed uint64) (reads int, err error) {
+// avalanche fills the cache at one moment. It then reads each id every few milliseconds until all
+// entries have expired once.
+func avalanche(ctx context.Context, c *priceCache, seed uint64) (reads int, err error) {
 	c.life = avalancheLife
 	for id := range int64(avalancheIDs) {
 		c.put(id+1, 100*(id+1))
 	}
 	end := time.Now().Add(c.life + c.jitter)
-	c.life = time.Hour // once is enough
+	c.life = time.Hour // each entry expires once
 	var all errgroup.Group
 	var n atomic.Int64
 	rng := rand.New(rand.NewPCG(seed, 4))

@@ -15,62 +15,61 @@ import (
 	"miaosha/seckill"
 )
 
-// tryLimits lets one bot, with 1,000 requests, come among 200 people with one each, for 50 units; and then 1,000 buyers for
-// 20.
+// runLimits first sells 50 units to 200 people with one request each and a bot with 1,000. Then it
+// issues addresses for 20 units to 1,000 buyers.
 //
-// Without a limit whoever asks oftenest gets most. A token bucket for each user lets everybody do what a person would: five
-// requests a second, and ten in one go (web/limit.go). It is in the process, so what it refuses costs Redis nothing.
+// Without a limit, the client with most requests gets most units. A token bucket for each user
+// allows what a person does: five requests a second, and ten at once (web/limit.go). The bucket is
+// in the process, so a request that it refuses costs Redis nothing.
 //
-// A bucket doesn't know how much there is to sell. The big gate does: no more addresses are alive at one time than five for
-// each unit left, or 64 (seckill/scripts/path.lua). The others are told to wait, and their clicks never reach the sale.
+// A bucket does not know how many units are left. The big gate does: it allows five valid addresses
+// for each unit left, and at least 64 (seckill/gate/scripts/path.lua). It tells the other buyers to wait,
+// and their clicks never reach the sale.
 //
-// asked: requests; redis: those that reached Redis, or would; bot and people: who got units. alive: addresses at one time; bound:
-// what the big gate allows; waiting: buyers who were told to wait.
-func tryLimits(ctx context.Context, s Stores, seed uint64) (rows []Found, err error) {
-	d, err := openDoor(ctx, s, "off", gateUnits)
+// The figures are asked: requests; redis: requests that reach Redis; bot, people: units sold to
+// them; alive: valid addresses at one time; bound: the big gate's limit; waiting: buyers told to wait.
+func runLimits(ctx context.Context, s Stores, seed uint64) (rows []Finding, err error) {
+	e, err := openEngine(ctx, s, "off", gateUnits)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, d.close(ctx)) }()
-	t, err := openTill(s)
+	defer func() { err = errors.Join(err, e.close(ctx)) }()
+	c, err := openCounter(s)
 	if err != nil {
 		return nil, err
 	}
-	defer t.Close()
-	for _, limited := range []bool{false, true} {
-		row, err := crowdWithBot(ctx, t, d.key("stock"), seed, limited)
-		if err != nil {
-			return nil, err
-		}
-		rows = append(rows, row)
+	defer c.Close()
+	crowd := func(limited bool) func(context.Context) (Finding, error) {
+		return func(ctx context.Context) (Finding, error) { return crowdWithBot(ctx, c, e.key("stock"), seed, limited) }
 	}
-	for _, gated := range []bool{false, true} {
-		row, err := crowdAtGate(ctx, d, gated)
-		if err != nil {
-			return nil, err
-		}
-		rows = append(rows, row)
+	buyers := func(gated bool) func(context.Context) (Finding, error) {
+		return func(ctx context.Context) (Finding, error) { return crowdAtGate(ctx, e, gated) }
 	}
-	return rows, nil
+	return tryAll(ctx, []variant{
+		{"no limit", crowd(false)},
+		{"a bucket per user", crowd(true)},
+		{"an address for everybody", buyers(false)},
+		{"the big gate", buyers(true)},
+	})
 }
 
 const (
 	limitUnits  = 50
-	limitBot    = 1000 // requests
+	limitBot    = 1000 // requests of the bot
 	limitPeople = 200
 	limitAtOnce = 32
-	limitRate   = 5 // requests a second, the shop's default
+	limitRate   = 5 // requests a second, as is the shop's default
 	limitBurst  = 10
 
 	gateUnits  = 20
 	gateBuyers = 1000
-	gateLeast  = 64 // addresses that may be alive however few units are left
+	gateLeast  = 64 // valid addresses that are always allowed
 )
 
-// crowdWithBot mixes the bot's requests with the people's. User 0 is the bot.
-func crowdWithBot(ctx context.Context, t till, stock string, seed uint64, limited bool) (Found, error) {
-	if err := t.Set(ctx, stock, limitUnits, keyLife).Err(); err != nil {
-		return Found{}, err
+// crowdWithBot sends the requests of the bot and the people in random order. User 0 is the bot.
+func crowdWithBot(ctx context.Context, c counter, stock string, seed uint64, limited bool) (Finding, error) {
+	if err := c.Set(ctx, stock, limitUnits, keyLife).Err(); err != nil {
+		return Finding{}, err
 	}
 	requests := make([]int, limitBot, limitBot+limitPeople)
 	for user := range limitPeople {
@@ -81,7 +80,7 @@ func crowdWithBot(ctx context.Context, t till, stock string, seed uint64, limite
 	for i := range buckets {
 		buckets[i] = rate.NewLimiter(limitRate, limitBurst)
 	}
-	before := t.asked.Load()
+	before := c.commands.Load()
 	began := time.Now()
 	var bot, people, botReached atomic.Int64
 	var all errgroup.Group
@@ -94,7 +93,7 @@ func crowdWithBot(ctx context.Context, t till, stock string, seed uint64, limite
 			if user == 0 {
 				botReached.Add(1)
 			}
-			got, err := t.sell(ctx, stock)
+			got, err := c.sell(ctx, stock)
 			switch {
 			case got && user == 0:
 				bot.Add(1)
@@ -106,30 +105,26 @@ func crowdWithBot(ctx context.Context, t till, stock string, seed uint64, limite
 	}
 	err := all.Wait()
 	allowed := limitBurst + limitRate*time.Since(began).Seconds()
-	row := Found{Way: "no limit", Right: float64(botReached.Load()) <= allowed && people.Load() > bot.Load(), Figures: map[string]float64{
-		"asked": float64(len(requests)), "redis": float64(t.asked.Load() - before), "bot": float64(bot.Load()), "people": float64(people.Load())}}
-	if limited {
-		row.Way = "a bucket per user"
-	}
-	return row, err
+	return Finding{Right: float64(botReached.Load()) <= allowed && people.Load() > bot.Load(), Figures: map[string]float64{
+		"asked": float64(len(requests)), "redis": float64(c.commands.Load() - before), "bot": float64(bot.Load()), "people": float64(people.Load())}}, err
 }
 
-// crowdAtGate gives addresses to as many of a crowd as the gate lets have one, or to all.
-func crowdAtGate(ctx context.Context, d door, gated bool) (Found, error) {
+// crowdAtGate asks for an address for every buyer. Without the gate every buyer receives one.
+func crowdAtGate(ctx context.Context, e engine, gated bool) (Finding, error) {
 	var alive, waiting atomic.Int64
 	var all errgroup.Group
 	all.SetLimit(limitAtOnce)
 	for user := int64(1); user <= gateBuyers; user++ {
 		all.Go(func() error {
 			if !gated {
-				path := seckill.SignPath(d.secret, user, d.number, token(user), d.Now().Add(time.Minute))
-				if _, err := d.CheckPath(d.number, token(user), path); err != nil {
+				path := seckill.SignPath(e.secret, user, e.number, token(user), e.Now().Add(time.Minute))
+				if _, err := e.CheckPath(e.number, token(user), path); err != nil {
 					return err
 				}
 				alive.Add(1)
 				return nil
 			}
-			_, err := d.address(ctx, user, token(user), "")
+			_, err := e.address(ctx, user, token(user), "")
 			switch wait := (seckill.TooManyError{}); {
 			case errors.As(err, &wait), errors.Is(err, goods.ErrSoldOut):
 				waiting.Add(1)
@@ -143,10 +138,6 @@ func crowdAtGate(ctx context.Context, d door, gated bool) (Found, error) {
 	}
 	err := all.Wait()
 	bound := max(gateLeast, gateFactor*gateUnits)
-	row := Found{Way: "an address for everybody", Right: alive.Load() <= int64(bound), Figures: map[string]float64{"asked": gateBuyers,
-		"alive": float64(alive.Load()), "bound": float64(bound), "waiting": float64(waiting.Load())}}
-	if gated {
-		row.Way = "the big gate"
-	}
-	return row, err
+	return Finding{Right: alive.Load() <= int64(bound), Figures: map[string]float64{"asked": gateBuyers,
+		"alive": float64(alive.Load()), "bound": float64(bound), "waiting": float64(waiting.Load())}}, err
 }

@@ -12,14 +12,14 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// span is what a figure has to be.
+// span is the range of a figure.
 type span struct{ from, to float64 }
 
 func is(n float64) span { return span{n, n} }
 
-// lessons are what each experiment has to show, whatever the seed.
+// lessons lists the findings that each experiment must have, with any seed.
 var lessons = map[string][]struct {
-	way     string
+	variant string
 	right   bool
 	figures map[string]span
 }{
@@ -58,20 +58,27 @@ func TestExperimentsShowTheirLesson(t *testing.T) {
 		for _, seed := range []uint64{1, 20261111} {
 			t.Run(fmt.Sprint(name, "/", seed), func(t *testing.T) {
 				s := stores(t)
-				ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // as at the face
+				ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // the limit in web
 				defer cancel()
-				tried, err := Try(ctx, s, name, seed)
-				if err != nil || tried.Experiment != name || len(tried.Rows) != len(lessons[name]) {
-					t.Fatalf("%+v, %v", tried, err)
+				got, err := RunExperiment(ctx, s, name, seed)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got.Experiment != name || len(got.Rows) != len(lessons[name]) {
+					t.Fatalf("%+v", got)
 				}
 				for i, want := range lessons[name] {
-					row := tried.Rows[i]
-					if row.Way != want.way || row.Right != want.right {
-						t.Errorf("%q is right: %t, want %q %t", row.Way, row.Right, want.way, want.right)
+					row := got.Rows[i]
+					if row.Variant != want.variant || row.Right != want.right {
+						t.Errorf("%q is right: %t, want %q %t", row.Variant, row.Right, want.variant, want.right)
 					}
 					for figure, span := range want.figures {
-						if n, there := row.Figures[figure]; !there || n < span.from || n > span.to {
-							t.Errorf("%s: %s %v, want %v to %v (%v)", row.Way, figure, n, span.from, span.to, row.Figures)
+						n, ok := row.Figures[figure]
+						if !ok {
+							t.Errorf("%s: no figure %s (%v)", row.Variant, figure, row.Figures)
+						}
+						if n < span.from || n > span.to {
+							t.Errorf("%s: %s %v, want %v to %v (%v)", row.Variant, figure, n, span.from, span.to, row.Figures)
 						}
 					}
 				}
@@ -81,7 +88,7 @@ func TestExperimentsShowTheirLesson(t *testing.T) {
 	}
 }
 
-// nothingIsLeft holds what there is in the stores against what was there before: sums, which run out, are all that may be new.
+// nothingIsLeft checks that the stores are empty, except for captchas, which expire.
 func nothingIsLeft(t *testing.T, s Stores) {
 	t.Helper()
 	db, err := pgx.Connect(t.Context(), s.DatabaseURL)
@@ -100,26 +107,29 @@ func nothingIsLeft(t *testing.T, s Stores) {
 		t.Fatal(err)
 	}
 	for _, key := range keys {
-		if life := s.Redis.TTL(t.Context(), key).Val(); !strings.Contains(key, ":captcha:") || life <= 0 || life > time.Minute {
-			t.Errorf("%s is left, for %v", key, life)
+		if !strings.Contains(key, ":captcha:") {
+			t.Errorf("%s is left", key)
+		}
+		if life := s.Redis.TTL(t.Context(), key).Val(); life <= 0 || life > time.Minute {
+			t.Errorf("%s lives for %v", key, life)
 		}
 	}
 }
 
-// An experiment that is stopped in its middle leaves nothing either, and says that it was stopped.
+// An experiment that is stopped in the middle leaves nothing either, and returns an error.
 func TestExperimentsStop(t *testing.T) {
 	for _, name := range Experiments() {
 		t.Run(name, func(t *testing.T) {
 			s := stores(t)
 			ctx, cancel := context.WithTimeout(t.Context(), 60*time.Millisecond)
 			defer cancel()
-			if tried, err := Try(ctx, s, name, 1); err == nil || tried.Rows != nil {
-				t.Errorf("%+v, %v", tried, err)
+			if got, err := RunExperiment(ctx, s, name, 1); err == nil || got.Rows != nil {
+				t.Errorf("%+v, %v", got, err)
 			}
 			nothingIsLeft(t, s)
 		})
 	}
-	if _, err := Try(t.Context(), Stores{}, "none", 1); err == nil {
+	if _, err := RunExperiment(t.Context(), Stores{}, "none", 1); err == nil {
 		t.Error("there is an experiment none")
 	}
 }

@@ -1,38 +1,43 @@
-// Package lab sells one unit of stock in every way that the courses teach, right ones and wrong ones, under the same crowd
-// on the same machine, and counts what came of it.
+// Package lab sells the same stock with every strategy that the courses teach, right and wrong ones.
+// Each strategy meets the same crowd on the same machine, and the lab counts the outcome.
 //
-// Each way is a Strategy in a file of its own, strategy_*.go, which is written to be read. What is around them is the same
-// for all: a run gives a way a schema and Redis keys of its own, opens nodes (the processes of a shop, each with its own
-// connections), lets the crowd click, strikes with the faults of the plan, and then counts orders in Postgres. No outcome is
-// staged, but moments are: every way pauses for a millisecond where a shop would look up prices, a double click comes at once
-// and at two nodes, the holder of redis-lock sometimes pauses for longer than the lock lives, and a kill strikes the node that
+// Each Strategy has a file of its own, strategy_*.go, written to be read. Everything around it is
+// shared: a run creates a schema and Redis keys for one strategy, opens nodes (the processes of a
+// shop, each with its own connections), sends the crowd, injects the faults of the plan, and then
+// counts the orders in Postgres.
+//
+// No outcome is staged, but some moments are. Every strategy pauses for about a millisecond where
+// a shop would look up prices. Both clicks of a double click arrive at once, at two nodes. The
+// holder of redis-lock sometimes stalls for longer than the lock lives. A kill hits the node that
 // has just said yes.
 //
-// The lab never touches the shop's tables, and the shop never imports it. Its faults act on its own connections alone.
+// The lab never touches the shop's tables, and its faults act on its own connections only. Package
+// seckill does not import it.
 package lab
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
 	"github.com/redis/go-redis/v9"
 )
 
-// Stores is where the lab works. It opens connections of its own to both.
+// Stores names the servers that the lab uses. The lab opens its own connections to both.
 type Stores struct {
 	DatabaseURL string
-	Redis       redis.UniversalClient // tells where Redis is; a Client or a ClusterClient
-	Schema      string                // schema.sql's text, for the way shop
+	Redis       redis.UniversalClient // read for its address: a Client or a ClusterClient
+	Schema      string                // the text of schema.sql, for the strategy shop
 }
 
 // Faults of a Plan.
 const (
-	Kill         = "kill"          // a node dies in the middle, with all it remembers; another is opened in its place
-	RedisPause   = "redis-pause"   // no reply comes from Redis in the first 300 ms
-	SlowPostgres = "slow-postgres" // each statement takes up to 5 ms more
+	Kill         = "kill"          // a node dies in the middle and loses its memory; another one replaces it
+	RedisPause   = "redis-pause"   // Redis sends no reply in the first 300 ms
+	SlowPostgres = "slow-postgres" // each statement takes up to 5 ms longer
 )
 
-// Faults lists them.
+// Faults returns all faults.
 func Faults() []string { return []string{Kill, RedisPause, SlowPostgres} }
 
 // Bounds of a Plan.
@@ -43,89 +48,85 @@ const (
 	maxNodes   = 8
 )
 
-// Plan is one experiment: the same crowd for each of the strategies, one after the other.
+// Plan is one comparison: the same crowd for each strategy, one strategy after the other.
 type Plan struct {
-	Strategies   []string `json:"strategies"` // names of the ladder; none: all of them
+	Strategies   []string `json:"strategies"` // names; none: all of them
 	Buyers       int      `json:"buyers"`
 	Stock        int      `json:"stock"`
-	DoubleClicks int      `json:"double_clicks"` // percent of the buyers who press twice
+	DoubleClicks int      `json:"double_clicks"` // percentage of buyers who click twice
 	Faults       []string `json:"faults"`
 	Seed         uint64   `json:"seed"`
-	Seconds      int      `json:"seconds"` // limit of one strategy's run
-	Nodes        int      `json:"nodes"`   // processes of the shop; 0: 2
+	Seconds      int      `json:"seconds"` // time limit of one strategy
+	Nodes        int      `json:"-"`       // processes of the shop; 0: 2. Set by the command line only
 }
 
-// InvalidError names the field of a Plan that can't be, as JSON has it.
+// InvalidError names the invalid field of a Plan, spelled as in JSON.
 type InvalidError struct{ Field, Reason string }
 
 func (e InvalidError) Error() string { return e.Field + ": " + e.Reason }
 
-// Validate gives an InvalidError for a plan that can't be.
+// Validate returns an InvalidError for the first invalid field.
 func (p Plan) Validate() error {
+	names := func(field string, names []string, known func(string) bool) error {
+		for i, name := range names {
+			if !known(name) {
+				return InvalidError{field, fmt.Sprintf("there is no %q", name)}
+			}
+			if slices.Contains(names[:i], name) {
+				return InvalidError{field, fmt.Sprintf("%q comes twice", name)}
+			}
+		}
+		return nil
+	}
 	between := func(field string, n, lo, hi int) error {
 		if n < lo || n > hi {
 			return InvalidError{field, fmt.Sprintf("%d to %d", lo, hi)}
 		}
 		return nil
 	}
-	for i, name := range p.Strategies {
-		if wayOf(name) == nil {
-			return InvalidError{"strategies", fmt.Sprintf("there is no %q", name)}
-		}
-		if slices.Contains(p.Strategies[:i], name) {
-			return InvalidError{"strategies", fmt.Sprintf("%q comes twice", name)}
-		}
-	}
-	for i, name := range p.Faults {
-		if !slices.Contains(Faults(), name) {
-			return InvalidError{"faults", fmt.Sprintf("there is no %q", name)}
-		}
-		if slices.Contains(p.Faults[:i], name) {
-			return InvalidError{"faults", fmt.Sprintf("%q comes twice", name)}
-		}
-	}
-	for _, err := range []error{between("buyers", p.Buyers, 1, MaxBuyers), between("stock", p.Stock, 1, MaxStock),
-		between("double_clicks", p.DoubleClicks, 0, 100), between("seconds", p.Seconds, 1, MaxSeconds), between("nodes", p.Nodes, 0, maxNodes)} {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return cmp.Or(
+		names("strategies", p.Strategies, func(name string) bool { return specOf(name) != nil }),
+		names("faults", p.Faults, func(name string) bool { return slices.Contains(Faults(), name) }),
+		between("buyers", p.Buyers, 1, MaxBuyers),
+		between("stock", p.Stock, 1, MaxStock),
+		between("double_clicks", p.DoubleClicks, 0, 100),
+		between("seconds", p.Seconds, 1, MaxSeconds),
+		between("nodes", p.Nodes, 0, maxNodes))
 }
 
 func (p Plan) has(fault string) bool { return slices.Contains(p.Faults, fault) }
 
-// Result is what came of one strategy.
+// Result is the outcome of one strategy.
 type Result struct {
 	Strategy      string  `json:"strategy"`
 	Stock         int     `json:"stock"`
 	Buyers        int     `json:"buyers"`
 	Sold          int     `json:"sold"`            // orders in the database
 	Oversold      int     `json:"oversold"`        // orders beyond the stock
-	Unsold        int     `json:"unsold"`          // units without an order though a buyer went without
-	Duplicates    int     `json:"duplicates"`      // orders beyond a user's first
-	Lost          int     `json:"lost"`            // buyers who were told yes and have no order in the end
-	Seconds       float64 `json:"seconds"`         // from the first click to the last answer
-	PerSecond     float64 `json:"per_second"`      // clicks answered
-	P99           float64 `json:"p99_ms"`          // of the time a click waits for its answer; all click at once
-	SQLPerOrder   float64 `json:"sql_per_order"`   // statements of the whole crowd, refusals included, by orders
-	RedisPerOrder float64 `json:"redis_per_order"` // round trips, in the same way
+	Unsold        int     `json:"unsold"`          // units without an order although a buyer got none
+	Duplicates    int     `json:"duplicates"`      // orders beyond a buyer's first
+	Lost          int     `json:"lost"`            // buyers who were told yes and have no order at the end
+	Seconds       float64 `json:"seconds"`         // from the first click to the last reply
+	PerSecond     float64 `json:"per_second"`      // clicks that received a reply
+	P99           float64 `json:"p99_ms"`          // of the time from a click to its reply
+	SQLPerOrder   float64 `json:"sql_per_order"`   // statements of the whole crowd, refusals included, per order
+	RedisPerOrder float64 `json:"redis_per_order"` // Redis round trips, counted the same way
 	Right         bool    `json:"right"`           // nothing oversold, unsold, duplicate or lost
-	Error         string  `json:"error"`           // why the run could not be finished; "" if it was
+	Error         string  `json:"error"`           // why the run did not finish; "" if it did
 }
 
 func (r Result) exact() bool {
 	return r.Oversold == 0 && r.Unsold == 0 && r.Duplicates == 0 && r.Lost == 0 && r.Error == ""
 }
 
-// Progress is how far a strategy's run has come.
+// Progress reports how far the run of a strategy is.
 type Progress struct {
 	Strategy string  `json:"strategy"`
-	Left     int     `json:"left"` // units, as the way's own stock tells
+	Left     int     `json:"left"` // units, according to the strategy's own stock
 	Sold     int     `json:"sold"`
 	Oversold int     `json:"oversold"`
-	Asked    int     `json:"asked"` // buyers who have all their answers
+	Answered int     `json:"asked"` // buyers who have replies to all their clicks
 	Buyers   int     `json:"buyers"`
 	Elapsed  int64   `json:"elapsed_ms"`
-	Done     *Result `json:"-"` // set in the last one of a strategy
+	Done     *Result `json:"-"` // set in the last report of a strategy
 }

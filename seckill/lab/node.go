@@ -11,47 +11,45 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/redis/go-redis/v9"
 
 	"miaosha/goods"
 )
 
-// node is one process of a shop: it has connections of its own, and what it remembers dies with it. Strategies embed it.
+// node is one process of a shop, with its own connections and memory. Strategies embed it.
 type node struct {
 	*run
-	id       int // from 0; looker for the one that only looks
+	id       int // from 0, or observerID
 	strategy Strategy
 	db       database
-	rdb      redis.UniversalClient // hides the place's
+	rdb      redis.UniversalClient // hides the namespace's
 
-	ctx    context.Context // ends with the node
-	stop   context.CancelFunc
-	ended  chan error // Run's end
-	dead   atomic.Bool
-	mu     sync.Mutex
-	conns  map[net.Conn]struct{} // to Postgres
-	latest int                   // its last step on the tape
+	ctx      context.Context // ends with the node
+	stop     context.CancelFunc
+	ended    chan error // receives the result of Run
+	dead     atomic.Bool
+	mu       sync.Mutex
+	conns    map[net.Conn]struct{} // to Postgres
+	lastStep int                   // its last step in the recorder
 }
 
-// errKilled is what a dead node's calls give. To the shop's engine it looks like a sale that isn't there, at which it gives
-// up: else it would go on trying for the ten seconds that a process has which is stopped, and not killed.
+// errKilled is the error of every call of a dead node. It wraps ErrNoSale, at which the shop's
+// engine stops at once; otherwise it would retry for the ten seconds of a graceful stop.
 var errKilled = fmt.Errorf("the process was killed: %w", goods.ErrNoSale)
 
-const looker = -1
+const observerID = -1 // the id of a run's observer
 
-// openNode connects a node. conns is how many connections to Postgres it may have.
+// openNode connects a node, with at most conns connections to Postgres.
 func (r *run) openNode(ctx context.Context, id, conns int) (n *node, err error) {
-	n = &node{run: r, id: id, ended: make(chan error, 1), conns: map[net.Conn]struct{}{}, latest: -1}
+	n = &node{run: r, id: id, ended: make(chan error, 1), conns: map[net.Conn]struct{}{}, lastStep: -1}
 	n.ctx, n.stop = context.WithCancel(context.WithoutCancel(ctx))
-	cfg, err := pgxpool.ParseConfig(r.stores.DatabaseURL)
+	cfg, err := r.poolConfig(r.stores, conns)
 	if err != nil {
-		return nil, errors.New("the lab's database: not a postgres:// address")
+		return nil, err
 	}
-	cfg.MaxConns = int32(conns)
-	cfg.ConnConfig.RuntimeParams["application_name"] = r.schema
-	cfg.ConnConfig.RuntimeParams["search_path"] = r.schema
-	if r.way.schema { // the limits that the shop gives its connections
+	if r.spec.schema { // the limits of the shop's own connections
 		cfg.ConnConfig.RuntimeParams["statement_timeout"], cfg.ConnConfig.RuntimeParams["lock_timeout"] = "1500", "500"
 	}
 	dial := cfg.ConnConfig.DialFunc
@@ -60,10 +58,10 @@ func (r *run) openNode(ctx context.Context, id, conns int) (n *node, err error) 
 		if err != nil {
 			return nil, err
 		}
-		return c, n.keep(c)
+		return c, n.addConn(c)
 	}
 	cfg.PrepareConn = func(context.Context, *pgx.Conn) (bool, error) { return !n.dead.Load(), n.alive() }
-	cfg.ConnConfig.Tracer = calls{n}
+	cfg.ConnConfig.Tracer = tracer{n}
 	if n.db.Pool, err = pgxpool.NewWithConfig(ctx, cfg); err != nil {
 		return nil, err
 	}
@@ -72,30 +70,21 @@ func (r *run) openNode(ctx context.Context, id, conns int) (n *node, err error) 
 		n.db.Pool.Close()
 		return nil, err
 	}
-	n.rdb.AddHook(calls{n})
-	n.strategy = r.way.open(n)
+	n.rdb.AddHook(tracer{n})
+	n.strategy = r.spec.open(n)
 	return n, nil
 }
 
-// Ready opens all of the node's connections, so that the crowd does not pay for that.
+// Ready opens all connections of the node, so that the crowd does not wait for them.
 func (n *node) Ready(ctx context.Context) error {
-	var held []*pgxpool.Conn
-	defer func() {
-		for _, c := range held {
-			c.Release()
-		}
-	}()
-	for range n.db.Config().MaxConns {
-		c, err := n.db.Acquire(ctx)
-		if err != nil {
-			return fmt.Errorf("connect to Postgres: %w", err)
-		}
-		held = append(held, c)
+	if err := connectAll(ctx, n.db.Pool); err != nil {
+		return err
 	}
 	return n.rdb.Ping(ctx).Err()
 }
 
-func (n *node) keep(c net.Conn) error {
+// addConn keeps a connection for kill to close. A dead node gets errKilled.
+func (n *node) addConn(c net.Conn) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if err := n.alive(); err != nil {
@@ -106,6 +95,7 @@ func (n *node) keep(c net.Conn) error {
 	return nil
 }
 
+// alive returns errKilled if the node is dead.
 func (n *node) alive() error {
 	if n.dead.Load() {
 		return errKilled
@@ -113,8 +103,8 @@ func (n *node) alive() error {
 	return nil
 }
 
-// die is kill -9: connections are gone in the middle of whatever they did, and nobody cleans up.
-func (n *node) die() {
+// kill acts like kill -9: it closes the connections in the middle of their work, without cleanup.
+func (n *node) kill() {
 	n.dead.Store(true)
 	n.mu.Lock()
 	for c := range n.conns {
@@ -124,7 +114,7 @@ func (n *node) die() {
 	n.stop()
 }
 
-// close lets the node finish, unless it is dead, and gives its connections back.
+// close lets a living node finish, and closes its connections.
 func (n *node) close() error {
 	n.stop()
 	err := <-n.ended
@@ -136,42 +126,45 @@ func (n *node) close() error {
 	return err
 }
 
-// Prepare does nothing: what most ways need is there.
+// Prepare does nothing: the tables are enough for most strategies.
 func (n *node) Prepare(context.Context) error { return nil }
 
 // Run does nothing.
 func (n *node) Run(context.Context) error { return nil }
 
-// Left is the item's stock.
+// Left returns the item's stock.
 func (n *node) Left(ctx context.Context) (left int, err error) {
-	return left, n.db.QueryRow(ctx, `select stock from item`).Scan(&left)
+	err = n.db.QueryRow(ctx, `select stock from item`).Scan(&left)
+	return left, err
 }
 
-// think is what a shop does with a click besides counting stock: the price, the address, the coupons. Every way has to do
-// it once for each purchase, and it takes each buyer the same millisecond or two in all of them. Where it is done is the way's
-// choice: between a read and a write, or before both.
-func (n *node) think(ctx context.Context, user int64) {
-	d := 500*time.Microsecond + time.Duration(n.luck(user).Int64N(int64(time.Millisecond)))
-	defer n.tape.step(n.id, "code", "think about the price, the address, the coupons")("")
+// lookUpPrice stands for a shop's other work on a click: the price, the address, the coupons. Every
+// strategy does it once for each purchase. It takes 0.5 to 1.5 ms, the same for a buyer under every
+// strategy. The strategy decides where to do it: between a read and a write, or before both.
+func (n *node) lookUpPrice(ctx context.Context, user int64) {
+	d := 500*time.Microsecond + time.Duration(n.rng(user).Int64N(int64(time.Millisecond)))
+	defer n.recorder.step(n.id, "code", "look up the price, the address, the coupons")("")
 	pause(ctx, d)
 }
 
-// stall stops one buyer in eight for 50 ms more than a key lives: a garbage collector, a page that was swapped out, a
-// virtual machine that was moved. It is made to measure, so that nobody has to wait for a real one.
+// stall stops one buyer in eight until 50 ms after a key has expired. It stands for a garbage
+// collection, a swapped-out page or a moved virtual machine: real stalls are too rare to wait for.
 func (n *node) stall(ctx context.Context, user int64, key string) {
-	if n.luck(user+MaxBuyers).IntN(8) != 0 {
+	if n.rng(user+MaxBuyers).IntN(8) != 0 {
 		return
 	}
-	defer n.tape.step(n.id, "code", "the process stands still, for longer than the lock lives")("")
-	for ctx.Err() == nil && n.look.rdb.Exists(ctx, key).Val() != 0 {
+	defer n.recorder.step(n.id, "code", "the process stalls for longer than the lock lives")("")
+	for ctx.Err() == nil && n.observer.rdb.Exists(ctx, key).Val() != 0 {
 		pause(ctx, 5*time.Millisecond)
 	}
 	pause(ctx, 50*time.Millisecond)
 }
 
-// luck is a buyer's: the same in every run of a seed, whoever clicks first.
-func (r *run) luck(user int64) *rand.Rand { return rand.New(rand.NewPCG(r.plan.Seed, uint64(user))) }
+// rng returns a buyer's random numbers. They depend on the seed and the buyer only, not on the
+// order of the clicks.
+func (r *run) rng(user int64) *rand.Rand { return rand.New(rand.NewPCG(r.plan.Seed, uint64(user))) }
 
+// pause waits for d, or until ctx ends.
 func pause(ctx context.Context, d time.Duration) {
 	select {
 	case <-ctx.Done():
@@ -179,22 +172,29 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// ordered tells whether the user has an order.
-func ordered(ctx context.Context, q interface {
+// hasOrder reports whether the user has an order.
+func hasOrder(ctx context.Context, q interface {
 	QueryRow(context.Context, string, ...any) pgx.Row
 }, user int64) (has bool, err error) {
-	return has, q.QueryRow(ctx, `select exists (select from orders where user_id = $1)`, user).Scan(&has)
+	err = q.QueryRow(ctx, `select exists (select from orders where user_id = $1)`, user).Scan(&has)
+	return has, err
+}
+
+// isUnique reports whether a unique index has refused a row.
+func isUnique(err error) bool {
+	pg := new(pgconn.PgError)
+	return errors.As(err, &pg) && pg.Code == "23505"
 }
 
 // redisStock is a node whose units are counted in Redis.
 type redisStock struct{ *node }
 
-// Prepare puts the stock into Redis.
+// Prepare writes the stock to Redis.
 func (n redisStock) Prepare(ctx context.Context) error {
 	return n.rdb.Set(ctx, n.key("stock"), n.plan.Stock, keyLife).Err()
 }
 
-// Left is the stock in Redis.
+// Left returns the stock in Redis.
 func (n redisStock) Left(ctx context.Context) (int, error) {
 	return n.rdb.Get(ctx, n.key("stock")).Int()
 }

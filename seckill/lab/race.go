@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// Recording is what two buyers did in one race.
+// Recording is one recorded race of two clicks.
 type Recording struct {
 	Strategy string `json:"strategy"`
-	Seed     uint64 `json:"seed"`   // of this very race: the first one from the seed asked for in which the way goes wrong
-	Stock    int    `json:"stock"`  // 1; 2 where the point is that not all is sold, or too much to one buyer
-	Clicks   string `json:"clicks"` // two buyers: one click each; one buyer: the two clicks are one person's
-	Steps    []Step `json:"steps"`  // in the order in which they began
+	Seed     uint64 `json:"seed"`   // of this race: the first, from the requested seed on, in which a wrong strategy goes wrong
+	Stock    int    `json:"stock"`  // 1; 2 for a strategy that leaves units unsold or sells two to one buyer
+	Clicks   string `json:"clicks"` // TwoBuyers: one click each; OneBuyer: a double click
+	Steps    []Step `json:"steps"`  // in the order of their start
 	Sold     int    `json:"sold"`
-	Left     int    `json:"left"` // units, as the way's own stock tells
+	Left     int    `json:"left"` // units, according to the strategy's own stock
 	Right    bool   `json:"right"`
 }
 
@@ -27,60 +27,61 @@ const (
 
 const raceTries = 100 // seeds at most
 
-// Race records two clicks at the same instant, each at a node of its own, with every statement and its result. A wrong way is
-// raced again with the following seeds until it goes wrong; if it does not in raceTries, the last race is given.
+// Race records two clicks at the same instant, each at its own node, with every statement and its
+// result. It races a wrong strategy with one seed after another until it goes wrong, and returns the
+// last race if raceTries seeds were not enough.
 func Race(ctx context.Context, s Stores, strategy string, seed uint64) (rec Recording, err error) {
-	w := wayOf(strategy)
-	if w == nil {
+	spec := specOf(strategy)
+	if spec == nil {
 		return rec, InvalidError{"strategy", fmt.Sprintf("there is no %q", strategy)}
 	}
 	for try := range uint64(raceTries) {
-		if rec, err = raceOnce(ctx, s, w, seed+try); err != nil || w.wrong == "" || !rec.Right {
+		if rec, err = raceOnce(ctx, s, spec, seed+try); err != nil || spec.wrong == "" || !rec.Right {
 			return rec, err
 		}
 	}
 	return rec, nil
 }
 
-func raceOnce(ctx context.Context, s Stores, w *way, seed uint64) (rec Recording, err error) {
+func raceOnce(ctx context.Context, s Stores, spec *spec, seed uint64) (rec Recording, err error) {
 	p := Plan{Buyers: 2, Stock: 1, Seed: seed, Seconds: 10, Nodes: 2}
-	rec = Recording{Strategy: w.name, Seed: seed, Clicks: TwoBuyers}
+	rec = Recording{Strategy: spec.name, Seed: seed, Clicks: TwoBuyers}
 	clicks := []click{{1, 0}, {2, 1}}
-	if w.wrong == Unsold || w.wrong == Duplicates {
+	if spec.wrong == Unsold || spec.wrong == Duplicates {
 		p.Stock = 2
 	}
-	if w.wrong == Duplicates || w.name == "redis-decr" {
+	if spec.wrong == Duplicates || spec.name == "redis-decr" {
 		rec.Clicks, clicks[1].user = OneBuyer, 1
 	}
-	if w.needs != "" {
-		p.Faults = []string{w.needs}
+	if spec.needs != "" {
+		p.Faults = []string{spec.needs}
 	}
 	rec.Stock = p.Stock
-	t := &tape{began: time.Now()}
-	r, err := openRun(ctx, s, p, w, t)
+	recorder := &recorder{began: time.Now()}
+	r, err := openRun(ctx, s, p, spec, recorder)
 	if err != nil {
 		return rec, err
 	}
 	defer func() { err = errors.Join(err, r.close(ctx)) }()
-	t.restart()
-	h := r.crowd(ctx, clicks)
-	steps := t.stop()
+	recorder.restart()
+	seen := r.runCrowd(ctx, clicks)
+	steps := recorder.stop()
 	if err := r.closeNodes(); err != nil {
 		return rec, err
 	}
 	if ctx.Err() != nil {
 		return rec, ctx.Err()
 	}
-	result, err := r.count(ctx, h)
+	result, err := r.count(ctx, seen)
 	if err != nil {
 		return rec, err
 	}
 	rec.Steps, rec.Sold = steps, result.Sold
-	if rec.Left, err = r.look.strategy.Left(ctx); err != nil {
+	if rec.Left, err = r.observer.strategy.Left(ctx); err != nil {
 		return rec, err
 	}
-	// A unit is unsold if a buyer went without, or if nobody can have it any more.
-	short := len(h.yes) == 2 && result.Unsold > 0 || max(0, rec.Left)+result.Sold < p.Stock
+	// A unit is unsold if a buyer got none, or if it is neither in stock nor in an order.
+	short := len(seen.yes) == 2 && result.Unsold > 0 || max(0, rec.Left)+result.Sold < p.Stock
 	rec.Right = result.Oversold+result.Duplicates+result.Lost == 0 && !short && result.Error == ""
 	return rec, nil
 }

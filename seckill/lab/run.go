@@ -11,34 +11,34 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// run is one way under one crowd.
+// run is one strategy under one crowd.
 type run struct {
-	*place
-	stores Stores
-	way    *way
-	plan   Plan
-	tape   *tape // nil but in a race
+	*namespace
+	stores   Stores
+	spec     *spec
+	plan     Plan
+	recorder *recorder // nil except in a race
 
-	nodes  []atomic.Pointer[node] // the living ones
-	look   *node                  // looks on: uncounted, out of reach of faults
-	opened []*node                // all but look; changed by who opens: first openRun, then mourn
-	strike sync.Once
-	struck chan *node // takes the one that was killed
+	nodes    []atomic.Pointer[node] // the living nodes
+	observer *node                  // reads the state; not counted, not reached by faults
+	opened   []*node                // all nodes but the observer; used by openRun, then by replaceDead
+	killOnce sync.Once
+	killed   chan *node // receives the killed node
 
-	sql, redis  atomic.Int64 // statements and round trips of the nodes
-	promised    atomic.Int64
-	asked       atomic.Int64 // buyers who have all their answers
-	silentUntil atomic.Int64 // no reply of Redis comes before that moment, in nanoseconds since 1970
+	sql, redis       atomic.Int64 // statements and round trips of the nodes
+	promised         atomic.Int64
+	answered         atomic.Int64 // buyers who have replies to all their clicks
+	redisPausedUntil atomic.Int64 // Redis replies are held back until then, in Unix nanoseconds
 }
 
 const (
-	pgConns = 16                     // connections to Postgres that all nodes have together; a shop's process settles over 8
-	silence = 300 * time.Millisecond // of Redis, under RedisPause
+	pgConns        = 16                     // connections to Postgres of all nodes together; the shop settles over 8
+	redisPauseTime = 300 * time.Millisecond // how long RedisPause lasts
 )
 
-// Run lets the crowd of a plan loose on each of its strategies. report hears ten times a second how far it has come, and once
-// more with the result; it may be nil. What could not be finished has its Result.Error; an error is one of the stores, or
-// ctx's, and the results before it stand.
+// Run sends the crowd of a plan to each of its strategies. It calls report ten times a second, and
+// once more with the result of a strategy; report may be nil. A run that does not finish has a
+// Result.Error. An error comes from the stores or from ctx; the results before it are returned too.
 func Run(ctx context.Context, s Stores, p Plan, report func(Progress)) (results []Result, err error) {
 	if err := p.Validate(); err != nil {
 		return nil, err
@@ -46,45 +46,44 @@ func Run(ctx context.Context, s Stores, p Plan, report func(Progress)) (results 
 	if report == nil {
 		report = func(Progress) {}
 	}
-	ways := make([]*way, 0, len(ladder))
-	for _, name := range p.Strategies {
-		ways = append(ways, wayOf(name))
+	names := p.Strategies
+	if len(names) == 0 {
+		for _, s := range specs {
+			names = append(names, s.name)
+		}
 	}
-	for i := 0; len(p.Strategies) == 0 && i < len(ladder); i++ {
-		ways = append(ways, &ladder[i])
-	}
-	for _, w := range ways {
-		result, err := runOne(ctx, s, p, w, report)
+	for _, name := range names {
+		result, err := runOne(ctx, s, p, specOf(name), report)
 		if err != nil {
-			return results, fmt.Errorf("%s: %w", w.name, err)
+			return results, fmt.Errorf("%s: %w", name, err)
 		}
 		results = append(results, result)
 	}
 	return results, nil
 }
 
-func runOne(ctx context.Context, s Stores, p Plan, w *way, report func(Progress)) (result Result, err error) {
-	r, err := openRun(ctx, s, p, w, nil)
+func runOne(ctx context.Context, s Stores, p Plan, spec *spec, report func(Progress)) (result Result, err error) {
+	r, err := openRun(ctx, s, p, spec, nil)
 	if err != nil {
 		return result, err
 	}
 	defer func() { err = errors.Join(err, r.close(ctx)) }()
 	began := time.Now()
-	watching, enough := context.WithCancel(ctx)
+	watching, stopWatching := context.WithCancel(ctx)
 	var watch errgroup.Group
 	watch.Go(func() error { r.watch(watching, began, report); return nil })
-	heard := r.crowd(ctx, p.clicks())
-	enough()
+	seen := r.runCrowd(ctx, p.clicks())
+	stopWatching()
 	watch.Wait()
-	fault := r.closeNodes()
+	closeErr := r.closeNodes()
 	if ctx.Err() != nil {
 		return result, ctx.Err()
 	}
-	if result, err = r.count(ctx, heard); err != nil {
+	if result, err = r.count(ctx, seen); err != nil {
 		return result, err
 	}
-	if fault != nil && result.Error == "" {
-		result.Error = fault.Error()
+	if closeErr != nil && result.Error == "" {
+		result.Error = closeErr.Error()
 	}
 	result.Right = result.exact()
 	now := r.progress(ctx, began)
@@ -93,17 +92,17 @@ func runOne(ctx context.Context, s Stores, p Plan, w *way, report func(Progress)
 	return result, nil
 }
 
-// openRun makes a way ready for its crowd.
-func openRun(ctx context.Context, s Stores, p Plan, w *way, t *tape) (r *run, err error) {
+// openRun prepares a strategy for its crowd.
+func openRun(ctx context.Context, s Stores, p Plan, spec *spec, rec *recorder) (r *run, err error) {
 	if p.Nodes == 0 {
 		p.Nodes = 2
 	}
-	r = &run{stores: s, way: w, plan: p, tape: t, nodes: make([]atomic.Pointer[node], p.Nodes), struck: make(chan *node, 1)}
+	r = &run{stores: s, spec: spec, plan: p, recorder: rec, nodes: make([]atomic.Pointer[node], p.Nodes), killed: make(chan *node, 1)}
 	schema := tables
-	if w.schema {
+	if spec.schema {
 		schema = s.Schema
 	}
-	if r.place, err = openPlace(ctx, s, schema); err != nil {
+	if r.namespace, err = openNamespace(ctx, s, schema); err != nil {
 		return nil, err
 	}
 	defer func() {
@@ -111,19 +110,19 @@ func openRun(ctx context.Context, s Stores, p Plan, w *way, t *tape) (r *run, er
 			err = errors.Join(err, r.closeNodes(), r.close(ctx))
 		}
 	}()
-	if r.look, err = r.openNode(ctx, looker, 2); err != nil {
+	if r.observer, err = r.openNode(ctx, observerID, 2); err != nil {
 		return r, err
 	}
-	if !w.schema {
+	if !spec.schema {
 		if _, err = r.admin.Exec(ctx, `insert into item (stock) values ($1)`, p.Stock); err != nil {
 			return r, err
 		}
 	}
-	if err = r.look.strategy.Prepare(ctx); err != nil {
+	if err = r.observer.strategy.Prepare(ctx); err != nil {
 		return r, fmt.Errorf("prepare: %w", err)
 	}
 	for i := range r.nodes {
-		if err = r.replace(ctx, i); err != nil {
+		if err = r.startNode(ctx, i); err != nil {
 			return r, err
 		}
 		if err = r.opened[i].strategy.Ready(ctx); err != nil {
@@ -133,8 +132,8 @@ func openRun(ctx context.Context, s Stores, p Plan, w *way, t *tape) (r *run, er
 	return r, nil
 }
 
-// replace opens a node in a place where there is none, or a dead one.
-func (r *run) replace(ctx context.Context, i int) error {
+// startNode opens node i, for the first time or in place of a dead one.
+func (r *run) startNode(ctx context.Context, i int) error {
 	n, err := r.openNode(ctx, i, max(1, pgConns/len(r.nodes)))
 	if err != nil {
 		return err
@@ -145,7 +144,7 @@ func (r *run) replace(ctx context.Context, i int) error {
 	return nil
 }
 
-// closeNodes lets the living nodes finish what they have promised.
+// closeNodes lets the living nodes finish the work they have accepted.
 func (r *run) closeNodes() (err error) {
 	for _, n := range r.opened {
 		err = errors.Join(err, n.close())
@@ -155,37 +154,37 @@ func (r *run) closeNodes() (err error) {
 }
 
 func (r *run) close(ctx context.Context) error {
-	if r.look != nil {
-		r.look.db.Pool.Close()
-		r.look.rdb.Close()
+	if r.observer != nil {
+		r.observer.db.Pool.Close()
+		r.observer.rdb.Close()
 	}
-	return r.place.close(ctx)
+	return r.namespace.close(ctx)
 }
 
-// promise counts that a buyer was told yes, or that his place is sure. In the middle of it, the node dies that had just
-// done it, if the plan wants that.
+// promise counts a buyer who is told yes, or whose ticket is safe in a journal. If the plan has
+// Kill, the node that makes the middle promise dies right after it.
 func (n *node) promise() {
 	if n.promised.Add(1) < int64(max(1, n.plan.Stock/2)) || !n.plan.has(Kill) {
 		return
 	}
-	n.strike.Do(func() {
-		n.tape.step(n.id, "code", "the process is killed")("")
-		n.die()
-		n.struck <- n
+	n.killOnce.Do(func() {
+		n.recorder.step(n.id, "code", "the process is killed")("")
+		n.kill()
+		n.killed <- n
 	})
 }
 
-// mourn opens a node in the place of the one that is killed, should one be.
-func (r *run) mourn(ctx context.Context) error {
+// replaceDead waits until a node is killed and replaces it. It returns without one when ctx ends.
+func (r *run) replaceDead(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
 		return nil
-	case n := <-r.struck:
-		return r.replace(ctx, n.id)
+	case n := <-r.killed:
+		return r.startNode(ctx, n.id)
 	}
 }
 
-// watch reports ten times a second.
+// watch calls report ten times a second.
 func (r *run) watch(ctx context.Context, began time.Time, report func(Progress)) {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
@@ -200,9 +199,9 @@ func (r *run) watch(ctx context.Context, began time.Time, report func(Progress))
 }
 
 func (r *run) progress(ctx context.Context, began time.Time) Progress {
-	now := Progress{Strategy: r.way.name, Asked: int(r.asked.Load()), Buyers: r.plan.Buyers, Elapsed: time.Since(began).Milliseconds()}
-	now.Left, _ = r.look.strategy.Left(ctx) // a look that fails is made again in a moment
-	_ = r.look.db.QueryRow(ctx, `select count(*) from orders`).Scan(&now.Sold)
+	now := Progress{Strategy: r.spec.name, Answered: int(r.answered.Load()), Buyers: r.plan.Buyers, Elapsed: time.Since(began).Milliseconds()}
+	now.Left, _ = r.observer.strategy.Left(ctx) // after an error the next tick reads again
+	_ = r.observer.db.QueryRow(ctx, `select count(*) from orders`).Scan(&now.Sold)
 	now.Oversold = max(0, now.Sold-r.plan.Stock)
 	return now
 }

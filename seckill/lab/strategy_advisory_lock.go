@@ -6,17 +6,19 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// advisoryLock is forUpdate with a lock that belongs to a number and not to a row: Postgres keeps it, the program says what
-// it means.
+// advisoryLock is forUpdate with a lock on a number instead of a row. Postgres keeps the lock, and
+// the program decides what the number means.
 //
-// Right, on any number of nodes, as long as everybody who touches this stock takes the same lock first. The database does not
-// see to that: one forgotten place, or one person at a psql prompt, goes past it. The lock has to be the transaction's
-// (..._xact_...), which is released with the commit; one that is released before it lets the next one read the old stock.
+// Right, on any number of nodes, if every program that changes this stock takes the same lock first.
+// The database does not check that: one forgotten place in the code, or one person at a psql prompt,
+// bypasses the lock. Take the lock of the transaction (..._xact_...), which ends with the commit. A
+// lock that is released before the commit lets the next buyer read the old stock.
 //
-// Its price is that of forUpdate: everybody in line, each with a connection.
+// Its price is that of forUpdate: all buyers wait in line, each with a connection.
 //
-// In the field: for work that has no row, such as "one process at a time applies the schema", which is what the shop uses
-// it for (backend); and this lab knows by one whether a run is alive. For stock there is a row; lock that.
+// In the field: for work that has no row, such as "one process at a time applies the schema". The
+// shop uses it for that (package backend), and this lab to know whether a run is alive. Stock has a
+// row; lock the row.
 type advisoryLock struct{ *node }
 
 func (s advisoryLock) Buy(ctx context.Context, user int64) (yes bool, err error) {
@@ -30,10 +32,10 @@ func (s advisoryLock) Buy(ctx context.Context, user int64) (yes bool, err error)
 		if err := tx.QueryRow(ctx, `select stock from item`).Scan(&stock); err != nil {
 			return err
 		}
-		if yes, err = ordered(ctx, tx, user); err != nil || yes || stock <= 0 {
+		if yes, err = hasOrder(ctx, tx, user); err != nil || yes || stock <= 0 {
 			return err
 		}
-		s.think(ctx, user)
+		s.lookUpPrice(ctx, user)
 		if _, err := tx.Exec(ctx, `update item set stock = $1`, stock-1); err != nil {
 			return err
 		}

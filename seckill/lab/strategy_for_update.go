@@ -6,17 +6,19 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// forUpdate is the pessimistic lock: the transaction takes the row when it reads it, and everybody else waits until it ends.
+// forUpdate uses a pessimistic lock: a transaction locks the row when it reads it, and all other
+// buyers wait until the transaction ends.
 //
-// Right, on any number of nodes, because the lock is where the stock is. What is read under it can't change until the
-// commit, and the look for an earlier order is made under it too, so a double click finds the first one's order.
+// Right, on any number of nodes, because the lock is where the stock is. The stock cannot change
+// between the read and the commit. The search for an earlier order is under the same lock, so the
+// second click of a buyer finds the order of the first.
 //
-// Its price: a purchase holds the row, and a database connection, for as long as it takes to think, and all others stand in
-// line, with a connection each. Even who only comes to hear "sold out" has to stand in it. A thousand of them are more than
-// a database has connections, and then it serves nobody, of this item or any other.
+// Its price: a purchase holds the row and a database connection for all of its work. All others wait
+// in line with a connection each, even those who will only be told "sold out". A thousand waiting
+// buyers are more than a database has connections; then it serves no one, for this item or another.
 //
-// In the field: common and sound where few buy the same thing at once. Take rows in the same order everywhere (the item
-// first, then the order), or two transactions wait for each other.
+// In the field: common and sound where few buyers want the same item at once. Lock rows in the same
+// order everywhere (the item first, then the order); otherwise two transactions wait for each other.
 type forUpdate struct{ *node }
 
 func (s forUpdate) Buy(ctx context.Context, user int64) (yes bool, err error) {
@@ -26,10 +28,10 @@ func (s forUpdate) Buy(ctx context.Context, user int64) (yes bool, err error) {
 		if err := tx.QueryRow(ctx, `select stock from item for update`).Scan(&stock); err != nil {
 			return err
 		}
-		if yes, err = ordered(ctx, tx, user); err != nil || yes || stock <= 0 {
+		if yes, err = hasOrder(ctx, tx, user); err != nil || yes || stock <= 0 {
 			return err
 		}
-		s.think(ctx, user) // while all others wait
+		s.lookUpPrice(ctx, user) // while all other buyers wait
 		if _, err := tx.Exec(ctx, `update item set stock = $1`, stock-1); err != nil {
 			return err
 		}

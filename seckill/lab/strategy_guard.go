@@ -2,21 +2,23 @@ package lab
 
 import "context"
 
-// guard puts the check inside the write: take one where there is one. Who changed a row has a unit, who changed none has
-// not.
+// guard puts the check inside the write: take a unit only if there is one. If the update changes a
+// row, the buyer has a unit. If it changes no row, the item is sold out.
 //
-// It never oversells, on any number of nodes, and needs neither a lock in the program nor a version nor a retry: the database
-// takes the row's lock for this one statement, looks at the stock as it is then, and writes. Thinking is done before, while
-// nobody waits.
+// It never oversells, on any number of nodes. It needs no lock in the program, no version and no
+// retry: for this one statement the database locks the row, reads the current stock, and writes. The
+// price is looked up before that, while no one waits.
 //
-// Wrong in two other ways. Who clicks twice gets two orders: nothing here knows the buyer. And the unit and the order are two
-// steps: should the process die between them, the unit is gone and nobody has it. Both are put right in guardUnique.
+// It is wrong in two other ways. A buyer who clicks twice gets two orders, because nothing here knows
+// the buyer. And the unit and the order are two steps: if the process dies between them, the unit is
+// gone and no one has it. guardUnique solves both.
 //
-// In the field: this line is the heart of every seckill that is right, ours too (goods.Take). It is not the whole of it.
+// In the field: this line is the heart of every correct seckill, ours included (goods.Take). It is
+// not all of it.
 type guard struct{ *node }
 
 func (s guard) Buy(ctx context.Context, user int64) (bool, error) {
-	s.think(ctx, user)
+	s.lookUpPrice(ctx, user)
 	//lab:here
 	tag, err := s.db.Exec(ctx, `update item set stock = stock - 1 where stock > 0`)
 	if err != nil || tag.RowsAffected() == 0 {

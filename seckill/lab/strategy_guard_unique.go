@@ -7,19 +7,23 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// guardUnique is the guard and a unique index in one transaction: a unit and its order, both or neither, and one a buyer.
+// guardUnique puts the guard and a unique index into one transaction. A buyer gets a unit and its
+// order, both or neither, and one order at most.
 //
-// Right, with double clicks and with a process that dies in the middle: the database rolls back what it had begun. The index
-// is what stops the double click. A look beforehand ("has he an order?") is one more read before a write, and two clicks at
-// the same instant both see nothing.
+// Right, with double clicks and with a process that dies in the middle: the database rolls back an
+// unfinished transaction. The index stops the double click. To search for an order first is one more
+// read before a write: two clicks at the same instant both find none.
 //
-// The order comes first and the stock last, so that the row everybody wants is locked for one statement and the commit. The
-// second click of the same buyer waits at the index for the first to end, and holds nothing meanwhile.
+// The order comes first and the stock last. So the row that all buyers want is locked only for one
+// statement and the commit. The second click of a buyer waits at the index for the first click to
+// end, and holds no lock on the stock meanwhile.
 //
-// Its price: one transaction a purchase, one after the other on one row. The run says how many that are a second on your
-// machine; see the shop, which puts hundreds of purchases into one such transaction.
+// Its price: one transaction for each purchase, one after the other on one row. The run shows how
+// many that are per second on your machine. The strategy shop puts hundreds of purchases into one
+// such transaction.
 //
-// In the field: if you keep one thing of this ladder, keep this. All that Redis adds is fewer people in front of it.
+// In the field: if you remember one strategy, remember this one. All that Redis adds is fewer
+// requests that reach it.
 type guardUnique struct{ *node }
 
 var errSoldOut = errors.New("sold out")
@@ -32,16 +36,16 @@ func (s guardUnique) Prepare(ctx context.Context) error {
 }
 
 func (s guardUnique) Buy(ctx context.Context, user int64) (bool, error) {
-	s.think(ctx, user)
+	s.lookUpPrice(ctx, user)
 	err := pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) error {
 		//lab:here
 		tag, err := tx.Exec(ctx, `insert into orders (user_id) values ($1) on conflict do nothing`, user)
 		if err != nil || tag.RowsAffected() == 0 {
-			return err // no row: he has an order, and that is what he wants to hear
+			return err // no row: the buyer has an order, so the reply is yes
 		}
 		tag, err = tx.Exec(ctx, `update item set stock = stock - 1 where stock > 0`)
 		if err == nil && tag.RowsAffected() == 0 {
-			return errSoldOut // takes the order back
+			return errSoldOut // rolls the order back
 		}
 		//lab:end
 		return err

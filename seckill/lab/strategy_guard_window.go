@@ -2,21 +2,23 @@ package lab
 
 import "context"
 
-// guardWindow is guard that asks for the sale's window in the same condition.
+// guardWindow is guard with the sale's window in the same condition.
 //
-// A check of the window in the program is another read before a write: between the two the sale may end, and the clock of
-// each process is another one. Here the database's clock decides at the moment of the write, for all nodes. (now() would be
-// the moment at which the transaction began, which may have waited long for the row; clock_timestamp() is the present.)
+// A check of the window in the program is one more read before a write: the sale may end between the
+// two, and each process has another clock. Here the database's clock decides for all nodes, at the
+// moment of the write. Use clock_timestamp(), the present. now() is the start of the transaction,
+// which may have waited for the row for a long time.
 //
-// It never oversells and never sells too early or too late. Double clicks get two orders still, and the order is a second
-// step still: see guardUnique.
+// It never oversells, and never sells too early or too late. A double click still gets two orders,
+// and the order is still a second step: see guardUnique.
 //
-// In the field: courses that decrement in Redis often forget the window altogether, so that a request before the start touches
-// the stock. Our shop asks Redis' clock when it grants a ticket, and the database's where there is no Redis.
+// In the field: courses that decrement in Redis often forget the window, so a request before the
+// start changes the stock. Our shop checks Redis' clock when it grants a ticket, and the database's
+// clock where there is no Redis.
 type guardWindow struct{ *node }
 
 func (s guardWindow) Buy(ctx context.Context, user int64) (bool, error) {
-	s.think(ctx, user)
+	s.lookUpPrice(ctx, user)
 	//lab:here
 	tag, err := s.db.Exec(ctx, `
 		update item set stock = stock - 1

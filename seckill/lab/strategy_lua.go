@@ -6,19 +6,21 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// lua lets Redis check and take in one step: a script runs alone, from its first line to its last. Has this buyer asked
-// before? Is there a unit? Then it is his, and both are remembered.
+// lua lets Redis check and take in one step: a Lua script runs alone, from its first line to its
+// last. It checks whether the buyer already has a unit and whether one is left. Then it takes the
+// unit and remembers the buyer.
 //
-// Right, under any crowd: no click comes between the checks and the writes, and a double click is found before it takes
-// anything. Nobody is told yes before his order is in Postgres, so nobody can lose what he was told.
+// Right, under any crowd. No other click comes between the checks and the writes, and a double click
+// is found before it takes a unit. No buyer is told yes before the order is in Postgres, so no buyer
+// loses an order.
 //
-// What is left is the step from Redis to Postgres. A process that dies between the two has taken a unit that nobody gets, and
-// its buyer hears that he has asked already: nothing oversold, nothing lost, units unsold. Run it with the fault kill. Nothing
-// in Redis tells such a unit from one that is just being written; that takes a journal, which the same script writes:
-// see the shop.
+// The step from Redis to Postgres remains. If a process dies between the two, it has taken a unit
+// that no buyer gets, and the script refuses the buyer's next click as a repeat. Nothing is oversold
+// or lost, but units stay unsold. Run it with the fault kill. Redis cannot tell such a unit from one
+// whose order is being written. That takes a journal, written by the same script: see shop.
 //
-// In the field: the standard of the courses since Redis 2.6. The checks come before the writes, since Redis does not roll
-// back, and all keys carry one hash tag, so that a Cluster has them on one node.
+// In the field: the standard of the courses since Redis 2.6. The checks come before the writes, since
+// Redis does not roll back. All keys share one hash tag, so that a Cluster stores them on one node.
 type lua struct{ redisStock }
 
 //lab:here
@@ -32,10 +34,10 @@ var take = redis.NewScript(`
 //lab:end
 
 func (s lua) Buy(ctx context.Context, user int64) (bool, error) {
-	s.think(ctx, user)
+	s.lookUpPrice(ctx, user)
 	//lab:here
 	got, err := take.Run(ctx, s.rdb, []string{s.key("stock"), s.key("buyers")}, user).Int()
-	if err != nil || got != 1 { // 0: sold out, -1: he has asked already
+	if err != nil || got != 1 { // 0: sold out; -1: the buyer is already recorded
 		return false, err
 	}
 	//lab:end

@@ -2,18 +2,21 @@ package lab
 
 import "context"
 
-// luaChannel is lua that does not wait for Postgres: who has a unit in Redis is told so at once, and his order goes into a
-// queue in the process, which a worker writes down behind his back.
+// luaChannel is lua without waiting for Postgres. A buyer who has a unit in Redis is told yes at once.
+// The order goes into a queue in the process, and a worker writes it later.
 //
-// It is fast, it does not oversell, and as long as nothing happens it is exact. Wrong when the process dies: what is in the
-// queue is gone with it. Those buyers were told yes, Redis has taken their units, and nobody anywhere knows that their orders
-// are owed. Run it with the fault kill. A deployment is a kill, if it does not wait for the queue.
+// It is fast, it does not oversell, and it is exact while no process dies. Wrong when a process dies:
+// its queue is lost. Those buyers were told yes and Redis has taken their units, but no record says
+// that their orders are due. Run it with the fault kill. A deployment is a kill, too, if it does not
+// wait for the queue.
 //
-// Two things put it right. The script that takes the unit writes the order that is owed into a journal in the same step, from
-// which another process can take it over. And nobody is told more than "you are in the queue" before Postgres has committed.
-// That is the shop. A message broker is such a journal too; but then the unit and the message are two steps again.
+// Two things solve it. The script that takes the unit also writes the due order to a journal, from
+// which another process can take over. And a buyer is told only "you are in the queue" until Postgres
+// has committed. The shop does both. A message broker is such a journal, too; but then the unit and
+// the message are two steps again.
 //
-// In the field: "asynchronous order processing" with an in-memory queue, in Go as a channel, in Java as a BlockingQueue.
+// In the field: "asynchronous order processing" with a queue in memory, a channel in Go or a
+// BlockingQueue in Java.
 type luaChannel struct {
 	redisStock
 	queue chan int64
@@ -24,18 +27,18 @@ func newLuaChannel(n *node) *luaChannel {
 }
 
 func (s *luaChannel) Buy(ctx context.Context, user int64) (bool, error) {
-	s.think(ctx, user)
+	s.lookUpPrice(ctx, user)
 	got, err := take.Run(ctx, s.rdb, []string{s.key("stock"), s.key("buyers")}, user).Int()
 	if err != nil || got != 1 {
 		return false, err
 	}
 	//lab:here
-	s.queue <- user  // there is room for every unit
-	return true, nil // told, and nowhere written
+	s.queue <- user  // it has room for every unit
+	return true, nil // a yes that is not written anywhere
 	//lab:end
 }
 
-// Run writes down what is in the queue, and at the end of a process that is stopped properly what is still in it.
+// Run writes the queued orders. When the process stops properly, it writes the rest of the queue.
 func (s *luaChannel) Run(ctx context.Context) error {
 	for {
 		select {
@@ -55,7 +58,7 @@ func (s *luaChannel) Run(ctx context.Context) error {
 }
 
 func (s *luaChannel) write(ctx context.Context, user int64) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), tidyLimit)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
 	defer cancel()
 	_, err := s.db.Exec(ctx, `insert into orders (user_id) values ($1)`, user)
 	return err

@@ -7,16 +7,18 @@ import (
 
 // mutex is readThenWrite under a lock of the language: synchronized in Java, sync.Mutex in Go.
 //
-// Right on one node, wrong on two: each process has a mutex of its own, and none keeps out the other's buyers. It sells
-// roughly once for each node. The lab shows two nodes; with one it is exact. A rolling update is two nodes for a minute.
+// Right on one node, wrong on two. Each process has its own mutex, which does not stop the buyers of
+// the other process. It sells the stock about once for each node. The lab runs two nodes; with one
+// node it is exact. A rolling update is two nodes for a minute.
 //
-// Its price even where it is right: buyers go through one after the other, each holding the lock for four statements and for
-// whatever else is done inside, of all items at once if there is only one lock.
+// Its price, even where it is right: buyers go one after the other. Each holds the lock for four
+// statements and all other work inside, and one mutex for all items makes every sale wait.
 //
-// Two rules that courses get wrong: the lock has to be released after the commit, not before (a transactional annotation around
-// a synchronized method does it the wrong way), and it has to cover the look for an earlier order of the same buyer.
+// Courses often break two rules. The lock must be released after the commit, not before; a
+// transactional annotation on a synchronized method releases it before. And the lock must cover the
+// search for an earlier order of the same buyer.
 //
-// In the field: for what lives in the process anyway, such as its caches. Never for stock.
+// In the field: for data that lives in the process anyway, such as its caches. Never for stock.
 type mutex struct {
 	*node
 	mu sync.Mutex
@@ -24,12 +26,12 @@ type mutex struct {
 
 func (s *mutex) Buy(ctx context.Context, user int64) (bool, error) {
 	//lab:here
-	waited := s.tape.step(s.id, "code", "mu.Lock()")
+	waited := s.recorder.step(s.id, "code", "mu.Lock()")
 	s.mu.Lock() // the other node has another mu
 	defer s.mu.Unlock()
 	//lab:end
 	waited("")
-	if has, err := ordered(ctx, s.db, user); err != nil || has {
+	if has, err := hasOrder(ctx, s.db, user); err != nil || has {
 		return has, err
 	}
 	var stock int
@@ -39,7 +41,7 @@ func (s *mutex) Buy(ctx context.Context, user int64) (bool, error) {
 	if stock <= 0 {
 		return false, nil
 	}
-	s.think(ctx, user)
+	s.lookUpPrice(ctx, user)
 	if _, err := s.db.Exec(ctx, `update item set stock = $1`, stock-1); err != nil {
 		return false, err
 	}

@@ -6,18 +6,19 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// optimistic takes no lock. It remembers the version that it read, and writes only if that is still the version: who comes
-// second changes no row, and is told to try again.
+// optimistic takes no lock. It remembers the version that it read, and writes only if the version is
+// still the same. The second writer changes no row and is told to try again.
 //
-// It never oversells. Wrong all the same: it undersells. Of all who read the same version one gets a unit and the others
-// get nothing, though there are units. A course that ends here says "the losers may click again"; but the rush is over, they
-// have been told no, and the shop sits on what it did not sell. However many come, hardly more get it.
+// It never oversells. It is wrong all the same: it undersells. Of all buyers who read the same
+// version, one gets a unit. The others get none, though units are left. A course that ends here says
+// "the losers may click again". But the rush is over, they have been told no, and units stay unsold.
+// However large the crowd, hardly more buyers get a unit.
 //
-// The version has to be read before the look for an earlier order. Then a second click either sees the first one's order, or
-// finds that the version has moved.
+// Read the version before the search for an earlier order. Then a second click either finds the order
+// of the first, or finds that the version has changed.
 //
-// In the field: for editing a document, where two writers are rare and the second should look again. Not where all want the
-// same row at the same instant.
+// In the field: for editing a document, where two writers are rare and the second should read again.
+// Not for a row that all want at the same instant.
 type optimistic struct{ *node }
 
 func (s optimistic) Buy(ctx context.Context, user int64) (yes bool, err error) {
@@ -25,17 +26,17 @@ func (s optimistic) Buy(ctx context.Context, user int64) (yes bool, err error) {
 	if err := s.db.QueryRow(ctx, `select stock, version from item`).Scan(&stock, &version); err != nil {
 		return false, err
 	}
-	if has, err := ordered(ctx, s.db, user); err != nil || has || stock <= 0 {
+	if has, err := hasOrder(ctx, s.db, user); err != nil || has || stock <= 0 {
 		return has, err
 	}
-	s.think(ctx, user)
+	s.lookUpPrice(ctx, user)
 	err = pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) error {
 		//lab:here
 		tag, err := tx.Exec(ctx, `
 			update item set stock = stock - 1, version = version + 1
 			where  version = $1`, version)
 		if err != nil || tag.RowsAffected() == 0 {
-			return err // somebody was faster: no, though there may be units left
+			return err // another buyer was faster: no, though units may be left
 		}
 		//lab:end
 		yes = true

@@ -6,17 +6,17 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// optimisticRetry is optimistic that does not give up: who lost reads again and tries again, until he has a unit or there
-// is none.
+// optimisticRetry is optimistic with a loop: a buyer who loses reads and tries again, until they have
+// a unit or none is left.
 //
-// Right. Of all who try with the same version one wins, so each round sells a unit and the loop ends.
+// Right. Of all tries with the same version one wins, so each round sells a unit and the loop ends.
 //
-// Its price: work that is thrown away. With 16 who try at once, 15 transactions of a round are for nothing; look at its
-// statements per order. It gets slower as more want to buy, which is the wrong way round for a rush. A bound on the
-// tries, as courses have it ("at most three"), makes it undersell again.
+// Its price is wasted work. With 16 tries at once, 15 transactions of a round are for nothing; see its
+// statements per order. It slows down as more buyers come, just when a rush needs speed. A limit on
+// the tries ("at most three"), as courses have it, makes it undersell again.
 //
-// In the field: where conflicts are rare. Where they are the rule, let them wait in line (forUpdate) or decide in one
-// statement (guard).
+// In the field: where conflicts are rare. Where they are common, let buyers wait in line (forUpdate),
+// or decide in one statement (guard).
 type optimisticRetry struct{ *node }
 
 func (s optimisticRetry) Buy(ctx context.Context, user int64) (yes bool, err error) {
@@ -26,10 +26,10 @@ func (s optimisticRetry) Buy(ctx context.Context, user int64) (yes bool, err err
 		if err := s.db.QueryRow(ctx, `select stock, version from item`).Scan(&stock, &version); err != nil {
 			return false, err
 		}
-		if has, err := ordered(ctx, s.db, user); err != nil || has || stock <= 0 {
+		if has, err := hasOrder(ctx, s.db, user); err != nil || has || stock <= 0 {
 			return has, err
 		}
-		s.think(ctx, user)
+		s.lookUpPrice(ctx, user)
 		if won, err := s.take(ctx, user, version); err != nil || won {
 			return won, err
 		}

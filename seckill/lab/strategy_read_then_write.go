@@ -2,15 +2,16 @@ package lab
 
 import "context"
 
-// readThenWrite is what everybody writes first, and what an ORM makes of "load, change, save": ask how many units there are,
-// and if there is one, write back one less.
+// readThenWrite is what most people write first, and what an ORM makes of "load, change, save". It
+// reads the number of units, and if there is one, it writes back one less.
 //
-// Wrong: it oversells, by a lot. Between the read and the write lies a moment in which others read too. All of them see
-// the same 20, all of them write 19, and each of them makes an order: twenty orders, and the stock went down by one. Nothing
-// in the database objects, for each statement by itself is correct. A test with one buyer finds nothing.
+// Wrong: it oversells, by a lot. Between the read and the write, other buyers read too. All of them
+// read the same 20, all of them write 19, and each creates an order: twenty orders, and the stock has
+// gone down by one. The database does not object, since each statement by itself is correct. A test
+// with one buyer passes.
 //
-// `set stock = stock - 1` in place of the number keeps the count right and still sells what isn't there: the stock then falls
-// below zero. The check has to be inside the write: see guard.
+// With `set stock = stock - 1` in place of the number, the count is right, but it still sells units
+// that do not exist: the stock falls below zero. The check must be inside the write: see guard.
 //
 // In the field: every first version, and every counter that "hardly ever" has two writers.
 type readThenWrite struct{ *node }
@@ -24,7 +25,7 @@ func (s readThenWrite) Buy(ctx context.Context, user int64) (bool, error) {
 	if stock <= 0 {
 		return false, nil
 	}
-	s.think(ctx, user) // here the others read the same stock
+	s.lookUpPrice(ctx, user) // meanwhile other buyers read the same stock
 	if _, err := s.db.Exec(ctx, `update item set stock = $1`, stock-1); err != nil {
 		return false, err
 	}

@@ -2,18 +2,19 @@ package lab
 
 import "context"
 
-// redisDecr decrements first and looks at what came out: DECR gives each caller another number, and whose is not negative has
-// a unit. A unique index in Postgres keeps a buyer from a second order.
+// redisDecr decrements first and checks the result. DECR returns a different number to each caller, and
+// a number that is not negative means a unit. A unique index in Postgres prevents a second order.
 //
-// It never oversells. Wrong all the same: it burns units. A double click takes two from Redis, and only the second step finds
-// that the buyer has his order. The unit is in nobody's hands and nobody's stock: Redis says sold out, Postgres has less
-// orders than units. So does a process that dies between the two steps.
+// It never oversells. It is wrong all the same: it loses units. A double click takes two units from
+// Redis, and only the insert finds that the buyer already has an order. The second unit is then
+// neither in stock nor sold: Redis says sold out, and Postgres has fewer orders than units. A process
+// that dies between the two steps loses a unit in the same way.
 //
-// "Then give it back with INCR" is the next idea, and makes it worse: an undo that is repeated after a lost reply makes
-// units out of nothing, and who was told no meanwhile does not come back. The duplicate has to be found before the unit is
-// taken, in the same step: see lua.
+// "Then return it with INCR" is the next idea, and it makes things worse. If the INCR is repeated after
+// a lost reply, it creates units that do not exist. And a buyer who was told no meanwhile does not
+// come back. Find the duplicate before the unit is taken, in the same step: see lua.
 //
-// In the field: the usual first Redis version of the courses. Their undersell is blamed on bots.
+// In the field: the usual first Redis version of the courses. They blame their unsold units on bots.
 type redisDecr struct{ redisStock }
 
 func (s redisDecr) Prepare(ctx context.Context) error {
@@ -24,7 +25,7 @@ func (s redisDecr) Prepare(ctx context.Context) error {
 }
 
 func (s redisDecr) Buy(ctx context.Context, user int64) (bool, error) {
-	s.think(ctx, user)
+	s.lookUpPrice(ctx, user)
 	//lab:here
 	left, err := s.rdb.Decr(ctx, s.key("stock")).Result()
 	if err != nil || left < 0 {
@@ -32,5 +33,5 @@ func (s redisDecr) Buy(ctx context.Context, user int64) (bool, error) {
 	}
 	_, err = s.db.Exec(ctx, `insert into orders (user_id) values ($1) on conflict do nothing`, user)
 	//lab:end
-	return err == nil, err // on a conflict he has an order, and the unit that he took once more is burnt
+	return err == nil, err // on a conflict the buyer has an order, and the second unit is lost
 }

@@ -2,14 +2,15 @@ package lab
 
 import "context"
 
-// redisGetDecr moves the count to Redis, which is faster than any database, and reads before it writes all the same.
+// redisGetDecr counts the stock in Redis, which is faster than a database. It still reads before it
+// writes.
 //
-// Wrong: it oversells, just like readThenWrite. That Redis does one command after the other protects each command and not
-// the time between two. All who GET a 1 go on to DECR, and the stock falls below zero. A faster store only means that more
-// of them fit into the same moment.
+// Wrong: it oversells, just like readThenWrite. Redis executes one command after the other. That
+// protects each command, but not the time between two commands. All buyers who GET a 1 go on to DECR,
+// and the stock falls below zero. With a faster store, more of them fit into the same moment.
 //
-// In the field: in many a published "high concurrency" sample. Nobody notices as long as a constraint in the database refuses the
-// orders that should not be, and where there is none one notices too late.
+// In the field: in many published "high concurrency" examples. Where a constraint in the database
+// refuses the extra orders, the mistake stays hidden. Where there is none, it shows too late.
 type redisGetDecr struct{ redisStock }
 
 func (s redisGetDecr) Buy(ctx context.Context, user int64) (bool, error) {
@@ -18,7 +19,7 @@ func (s redisGetDecr) Buy(ctx context.Context, user int64) (bool, error) {
 	if err != nil || stock <= 0 {
 		return false, err
 	}
-	s.think(ctx, user) // here the others read the same stock
+	s.lookUpPrice(ctx, user) // meanwhile other buyers read the same stock
 	if err := s.rdb.Decr(ctx, s.key("stock")).Err(); err != nil {
 		return false, err
 	}

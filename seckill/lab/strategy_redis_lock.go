@@ -8,19 +8,22 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// redisLock is a mutex for all nodes: a key in Redis that only one can set (NX), with an expiry, so that a holder who dies
-// does not lock the shop up, and a token, so that nobody releases another's lock.
+// redisLock is a mutex for all nodes: a key in Redis that only one process can set (NX). The key
+// expires, so that a dead holder does not block the shop. It holds a token, so that no process
+// releases the lock of another.
 //
-// Wrong: it oversells, now and then. A holder who stands still for longer than the expiry (a garbage collector, a page that
-// was swapped out, a virtual machine that was moved) has lost the lock and does not know it. Somebody else has it, reads,
-// sells, releases; then the first one wakes up and writes what it had worked out long ago: the stock jumps back up. One
-// buyer in eight stands still here so that nobody has to wait for it. A longer expiry makes it rarer, and an accident
-// longer; a watchdog that renews the lock stands still together with its process.
+// Wrong: it oversells, now and then. A holder that stalls for longer than the expiry has lost the lock
+// and does not know it. The cause is a garbage collection, a swapped-out page or a moved virtual
+// machine. Another buyer takes the lock, reads, sells and releases it. Then the first one continues
+// and writes its old result: the stock goes up again. Here one buyer in eight stalls, so that you need
+// not wait for it. A longer expiry makes this rarer, and the wait after a crash longer. A watchdog
+// that renews the lock stalls together with its process.
 //
-// What helps is a check where the write is: a fencing token or a version that Postgres compares. With that, the lock is no
-// longer needed for safety. Its price besides: all in line, and knocking.
+// The remedy is a check inside the write: a fencing token or a version that Postgres compares. Then
+// safety does not need the lock any more. Its other price: all buyers wait in line, and poll.
 //
-// In the field: fine for saving work ("one of us refreshes the cache"), where two holders do no harm.
+// In the field: good for avoiding double work ("one of us refreshes the cache"), where two holders do
+// no harm.
 type redisLock struct{ *node }
 
 const lockLife = 30 * time.Millisecond
@@ -42,16 +45,16 @@ func (s redisLock) Buy(ctx context.Context, user int64) (bool, error) {
 	}
 	defer unlock.Run(ctx, s.rdb, []string{key}, token)
 	//lab:end
-	if has, err := ordered(ctx, s.db, user); err != nil || has {
+	if has, err := hasOrder(ctx, s.db, user); err != nil || has {
 		return has, err
 	}
 	var stock int
 	if err := s.db.QueryRow(ctx, `select stock from item`).Scan(&stock); err != nil || stock <= 0 {
 		return false, err
 	}
-	s.think(ctx, user)
+	s.lookUpPrice(ctx, user)
 	//lab:here
-	s.stall(ctx, user, key) // the lock ends, the holder does not know
+	s.stall(ctx, user, key) // the lock expires, and the holder does not know
 	if _, err := s.db.Exec(ctx, `update item set stock = $1`, stock-1); err != nil {
 		return false, err
 	}

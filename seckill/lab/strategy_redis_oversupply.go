@@ -7,17 +7,19 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// redisOversupply has twice as many units in Redis as there are. That is what happens when a shop writes the stock into Redis
-// as it starts, while purchases are under way; or gives units back twice; or by intention, so that burnt ones don't matter.
+// redisOversupply has twice as many units in Redis as there are. This happens when a shop starts during
+// a sale and writes the stock into Redis again, or returns a unit twice. Some shops do it on purpose,
+// so that lost units do not matter.
 //
-// Right, because Postgres decides: whoever gets past Redis goes through the transaction of guardUnique, and the guard lets
-// through as many as there are. The rest pass Redis and hear "sold out" all the same. Without the guard, Redis alone would
-// decide, and sell everything twice.
+// Right, because Postgres decides. A buyer who passes Redis goes through the transaction of
+// guardUnique, and the guard sells only the units that exist. The rest are told "sold out". Without
+// the guard, Redis alone would decide and sell everything twice.
 //
-// This is the rule for two stores: one thins the crowd and may be wrong, the other decides and must not be. An error upwards
-// in Redis costs some work; one downwards leaves units unsold, as in redisDecr. Twice the stock is enough while nobody
-// clicks more than twice and no process dies: the surplus is what a unit may be burnt from. The shop holds Redis against
-// Postgres three times a second instead, and puts it right.
+// This is the rule for two stores: one reduces the crowd and may be wrong, the other decides and must
+// be right. A number that is too high in Redis costs some work; one that is too low leaves units
+// unsold, as in redisDecr. Twice the stock is enough if no buyer clicks more than twice and no process
+// dies: the surplus covers the lost units. Our shop instead compares Redis with Postgres three times
+// a second and corrects it.
 type redisOversupply struct{ redisStock }
 
 func (s redisOversupply) Prepare(ctx context.Context) error {
@@ -30,7 +32,7 @@ func (s redisOversupply) Prepare(ctx context.Context) error {
 }
 
 func (s redisOversupply) Buy(ctx context.Context, user int64) (bool, error) {
-	s.think(ctx, user)
+	s.lookUpPrice(ctx, user)
 	left, err := s.rdb.Decr(ctx, s.key("stock")).Result()
 	if err != nil || left < 0 {
 		return false, err
@@ -43,7 +45,7 @@ func (s redisOversupply) Buy(ctx context.Context, user int64) (bool, error) {
 		//lab:here
 		tag, err = tx.Exec(ctx, `update item set stock = stock - 1 where stock > 0`)
 		if err == nil && tag.RowsAffected() == 0 {
-			return errSoldOut // past Redis, and no further
+			return errSoldOut // Redis let the buyer pass, Postgres does not
 		}
 		//lab:end
 		return err

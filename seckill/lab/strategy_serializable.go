@@ -8,17 +8,19 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// serializable is readThenWrite, word for word, in transactions that behave as if they ran one after the other. The database
-// watches who read what; if no such order exists any more, it ends one of them with SQLSTATE 40001, and that one starts over.
+// serializable is readThenWrite, word for word, in transactions that behave as if they ran one after
+// the other. The database tracks which transaction reads what. If no serial order exists any more, it
+// aborts one of them with SQLSTATE 40001, and that one starts again.
 //
-// Right, for any code at all, which is its charm: nobody has to find the race. The repeated part has to be the whole
-// transaction, reads included, and nothing in it may be felt outside before the commit (no mail, no Redis).
+// Right, for any code, and that is its charm: you need not find the race. Repeat the whole
+// transaction, reads included. Nothing in it may have an effect outside before the commit (no mail, no
+// Redis).
 //
-// Its price is that of optimisticRetry and a little more: of all who want the same row one gets through, and the others have
-// worked for nothing. And it holds only if all writers of the table run at this level.
+// Its price is that of optimisticRetry and a little more: of all that want the same row one succeeds,
+// and the work of the others is lost. And all writers of the table must use this isolation level.
 //
-// In the field: for rules over many rows that no constraint can say, with few conflicts. It is the default neither of
-// Postgres (read committed) nor of MySQL (repeatable read), and there the same code oversells.
+// In the field: for rules over many rows that no constraint can express, with few conflicts. It is not
+// the default of Postgres (read committed) or MySQL (repeatable read). There the same code oversells.
 type serializable struct{ *node }
 
 func (s serializable) Buy(ctx context.Context, user int64) (yes bool, err error) {
@@ -40,10 +42,10 @@ func (s serializable) try(ctx context.Context, user int64) (yes bool, err error)
 		if err := tx.QueryRow(ctx, `select stock from item`).Scan(&stock); err != nil {
 			return err
 		}
-		if yes, err = ordered(ctx, tx, user); err != nil || yes || stock <= 0 {
+		if yes, err = hasOrder(ctx, tx, user); err != nil || yes || stock <= 0 {
 			return err
 		}
-		s.think(ctx, user)
+		s.lookUpPrice(ctx, user)
 		if _, err := tx.Exec(ctx, `update item set stock = $1`, stock-1); err != nil {
 			return err
 		}

@@ -11,25 +11,27 @@ import (
 	"miaosha/seckill"
 )
 
-// shop is this shop's own engine, as it runs behind the web: clicks that wait together go to Redis in one script call, the
-// script checks the buyer and the stock, takes the unit and writes a ticket into a journal; tickets go to Postgres in batches,
-// each batch one transaction with the row lock, the unique index and the guard; and Postgres has the last word.
+// shop is this shop's own engine, as it runs behind the web. Clicks that wait together go to Redis in
+// one call of a script. The script checks the buyer and the stock, takes the unit, and writes a ticket
+// to a journal. Tickets go to Postgres in batches; a batch is one transaction with the row lock, the
+// unique index and the guard. Postgres has the last word.
 //
-// Right, also when the process dies: what it had in its queue is in the journal, and another process takes it over after 5 s.
-// A buyer is told "queued" by Redis, and yes only after the commit.
+// Right, also when a process dies: its queued tickets are in the journal, and another process takes
+// them over after 5 s. Redis tells a buyer only "queued"; yes comes after the commit.
 //
-// What each part is for is what the other ways lack. The lane: one call of Redis for hundreds of clicks. The batch: one
-// transaction on the hot row for hundreds of orders, where guardUnique has one each. The journal: luaChannel's loss. Postgres
-// alone ever refills Redis: redisDecr's burnt units, redisOversupply's surplus.
+// Each part supplies what another strategy lacks. The lane makes one Redis call for hundreds of
+// clicks. The batch makes one transaction on the hot row for hundreds of orders; guardUnique makes one
+// for each. The journal prevents the loss of luaChannel. And only Postgres' stock refills Redis, so
+// there are no lost units as in redisDecr and no surplus as in redisOversupply.
 //
-// To read on: seckill/lane.go, seckill/scripts/reserve.lua, seckill/pool.go, order/place.go, goods/stock.go.
+// Read on in seckill/README.md.
 type shop struct {
 	*node
 	engine *seckill.Engine
-	fault  error
+	err    error // of seckill.New
 }
 
-var errNoTicket = errors.New("nobody knows of a ticket")
+var errNoTicket = errors.New("no ticket of this buyer")
 
 func newShop(n *node) *shop {
 	sales := goods.New(n.db.Pool)
@@ -40,40 +42,40 @@ func newShop(n *node) *shop {
 	return &shop{n, e, err}
 }
 
-// Prepare puts one sale up, whose id is the run's number.
+// Prepare creates one sale, whose id is the run's number.
 func (s *shop) Prepare(ctx context.Context) error {
 	if _, err := s.db.Exec(ctx, `select setval(pg_get_serial_sequence('sales', 'id'), $1, false)`, s.number); err != nil {
 		return err
 	}
 	_, err := goods.New(s.db.Pool).Sell(ctx, goods.Item{Title: "lab"}, goods.Terms{Price: 1, Total: s.plan.Stock,
 		StartsAt: time.Now().Add(-time.Minute), EndsAt: time.Now().Add(time.Hour)})
-	return errors.Join(s.fault, err)
+	return errors.Join(s.err, err)
 }
 
-// Run is the engine's work: lanes, queue, journal, and holding Redis against Postgres.
+// Run does the engine's work: lanes, queue, journal, reconcile.
 func (s *shop) Run(ctx context.Context) error { return s.engine.Run(ctx) }
 
-// Ready waits until the engine has set the gate up in Redis, as it does before a sale begins, and knows the sale.
+// Ready waits until the engine has created the gate in Redis, as before every sale, and knows the sale.
 func (s *shop) Ready(ctx context.Context) error {
-	for s.look.rdb.Exists(ctx, gateOf(s.number)).Val() == 0 && ctx.Err() == nil {
+	for s.observer.rdb.Exists(ctx, gateOf(s.number)).Val() == 0 && ctx.Err() == nil {
 		pause(ctx, time.Millisecond)
 	}
-	_, err := s.engine.Result(ctx, s.number, MaxBuyers+1)
-	for errors.Is(err, seckill.ErrBusy) && ctx.Err() == nil {
-		pause(ctx, again)
-		_, err = s.engine.Result(ctx, s.number, MaxBuyers+1)
-	}
+	err := retryBusy(ctx, func() error {
+		_, err := s.engine.Result(ctx, s.number, MaxBuyers+1)
+		return err
+	})
 	return errors.Join(s.node.Ready(ctx), err)
 }
 
-// Left is what Postgres has.
+// Left returns the stock in Postgres.
 func (s *shop) Left(ctx context.Context) (left int, err error) {
-	return left, s.db.QueryRow(ctx, `select stock from sales`).Scan(&left)
+	err = s.db.QueryRow(ctx, `select stock from sales`).Scan(&left)
+	return left, err
 }
 
-// Buy clicks, and then asks until he knows, as the page does.
+// Buy clicks, and then waits for the result, as the page does.
 func (s *shop) Buy(ctx context.Context, user int64) (bool, error) {
-	s.think(ctx, user)
+	s.lookUpPrice(ctx, user)
 	results, stop := s.engine.Watch(s.number, user)
 	defer stop()
 	//lab:here
@@ -83,7 +85,7 @@ func (s *shop) Buy(ctx context.Context, user int64) (bool, error) {
 	}
 	status := bought.Status
 	if err == nil && status.State == seckill.Queued {
-		s.promise() // his ticket is in the journal: it will get a result, whoever dies
+		s.promise() // the ticket is in the journal: it gets a result even if this process dies
 	}
 	for err == nil && status.State == seckill.Queued {
 		select {
@@ -96,7 +98,7 @@ func (s *shop) Buy(ctx context.Context, user int64) (bool, error) {
 	}
 	//lab:end
 	if err == nil && status.State == seckill.None {
-		err = errNoTicket // asking again is safe
+		err = errNoTicket // a second click is safe
 	}
 	return status.State == seckill.Ordered, err
 }

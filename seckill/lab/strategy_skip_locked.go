@@ -8,18 +8,20 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// skipLocked has a row for each unit, as a cinema has one for each seat. A buyer takes the first row that is free and that
-// nobody is just taking: skip locked goes past those.
+// skipLocked has a row for each unit, as a cinema has one for each seat. A buyer takes the first free
+// row that no other transaction has locked: skip locked passes over locked rows.
 //
-// Right, and nobody waits for anybody: twenty buyers take twenty rows at once. There is no hot row any more.
+// Right, and no buyer waits for another: twenty buyers take twenty rows at once. No row is hot.
 //
-// The trap: finding no row does not mean sold out. The last ones may be locked by transactions that roll back, such as the second
-// click of somebody who has a seat. Who says "sold out" then leaves units unsold. So it asks once more, without skipping,
-// whether any row has no owner, and if so tries again.
+// The trap: no row found does not mean sold out. The last rows may be locked by transactions that roll
+// back, such as the second click of a buyer who has a seat. To say "sold out" then leaves units
+// unsold. So it asks again, without skipping, whether any row has no owner, and if so tries again.
 //
-// Its price: as many rows as units, and to find the free ones among those already taken (here by a scan; a partial index helps).
+// Its price: one row for each unit, and a search for a free row among the taken ones (here a scan; a
+// partial index helps).
 //
-// In the field: seats, coupons with codes, and above all job queues. For a thousand equal kettles a counter is simpler.
+// In the field: seats, coupons with codes, and above all job queues. For a thousand equal kettles one
+// number is simpler.
 type skipLocked struct{ *node }
 
 func (s skipLocked) Prepare(ctx context.Context) error {
@@ -31,11 +33,12 @@ func (s skipLocked) Prepare(ctx context.Context) error {
 }
 
 func (s skipLocked) Left(ctx context.Context) (left int, err error) {
-	return left, s.db.QueryRow(ctx, `select count(*) from units where owner is null`).Scan(&left)
+	err = s.db.QueryRow(ctx, `select count(*) from units where owner is null`).Scan(&left)
+	return left, err
 }
 
 func (s skipLocked) Buy(ctx context.Context, user int64) (bool, error) {
-	s.think(ctx, user)
+	s.lookUpPrice(ctx, user)
 	for {
 		err := pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) error {
 			//lab:here
@@ -44,12 +47,12 @@ func (s skipLocked) Buy(ctx context.Context, user int64) (bool, error) {
 				where  id = (select id from units where owner is null limit 1 for update skip locked)`, user)
 			//lab:end
 			if err == nil && tag.RowsAffected() == 0 {
-				return errSoldOut // or so it seems
+				return errSoldOut // as it seems
 			}
 			if err == nil {
 				_, err = tx.Exec(ctx, `insert into orders (user_id) values ($1)`, user)
 			}
-			return err // a second order breaks the index: the unit is free again
+			return err // the index refuses a second order: the unit is free again
 		})
 		if isUnique(err) {
 			return true, nil
@@ -62,6 +65,6 @@ func (s skipLocked) Buy(ctx context.Context, user int64) (bool, error) {
 			return false, err
 		}
 		//lab:end
-		pause(ctx, time.Millisecond) // for whoever has them to decide
+		pause(ctx, time.Millisecond) // until the transactions that lock them end
 	}
 }

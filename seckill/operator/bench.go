@@ -12,6 +12,8 @@ import (
 	"os"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"miaosha/goods"
 	"miaosha/seckill/audit"
 	"miaosha/seckill/backend"
@@ -20,33 +22,33 @@ import (
 
 // Bench drives a shop and reports.
 type Bench struct {
-	URL         string  `name:"url" placeholder:"URL" help:"A running shop. If not given, one is started for it on the same stores, without captcha and rate limits."`
-	Sale        int64   `placeholder:"ID" help:"An open sale. If not given, one is made."`
-	Buyers      string  `placeholder:"FILE" help:"Buyers as miaosha users writes them. If not given, they are made."`
-	N           int     `short:"n" help:"How many buyers; 0: as many as the shape needs (5000, or 15000 for each second)."`
-	Stock       int     `help:"Units of the sale that is made; 0: as the shape has it (1000, or enough for all)."`
-	Shape       string  `default:"capacity" enum:"capacity,open,second,ramp,soldout,impatient,slow,polls,list,conns" help:"capacity: one purchase after the other; open: at --rate; second: all click within 0.1 s; ramp: 1, 10 and 100 times the capacity, or --rate, of a shop made slow for it; soldout: refusals; impatient: who hang up after milliseconds and click again; slow: beside 500 who send a byte at a time; polls: results; list: the list of sales; conns: the memory for 10000 idle connections."`
-	Seconds     int     `default:"10" help:"How long new buyers come; for conns, how long after their end the memory is read again."`
-	Conns       int     `help:"Connections; 0: as the shape has it (128 for capacity)."`
+	URL         string  `name:"url" placeholder:"URL" help:"A running shop. If not given, bench starts one on the same stores, without captcha and rate limits."`
+	Sale        int64   `placeholder:"ID" help:"An open sale. If not given, bench creates one."`
+	Buyers      string  `placeholder:"FILE" help:"Buyers as miaosha users writes them. If not given, bench creates them."`
+	N           int     `short:"n" help:"Number of buyers; 0: as many as the shape needs (5000, or 15000 for each second)."`
+	Stock       int     `help:"Units of the created sale; 0: the default of the shape (1000, or one for each buyer)."`
+	Shape       string  `default:"capacity" enum:"capacity,open,second,ramp,soldout,impatient,slow,polls,list,conns" help:"capacity: one purchase after the other on each connection; open: arrivals at --rate; second: all click within 0.1 s; ramp: 1, 10 and 100 times the capacity, or --rate, of a shop made slow for it; soldout: refusals; impatient: buyers hang up after milliseconds and click again; slow: beside 500 clients who send one byte at a time; polls: results; list: the list of sales; conns: the memory for 10000 idle connections."`
+	Seconds     int     `default:"10" help:"How long new buyers arrive; for conns, how long to wait after closing before the memory is read again."`
+	Conns       int     `help:"Connections; 0: the default of the shape (128 for capacity)."`
 	Rate        float64 `help:"Buyers a second, for open and ramp."`
-	Poll        int     `default:"-1" help:"Percent of the accepted who poll until they know; -1: as the shape has it (2 for capacity, slow and ramp, else all)."`
-	Pay         int     `help:"Percent of those with an order who pay, at the play-money cashier."`
-	Captcha     bool    `help:"Every buyer solves a sum first. The shop has to tell the answers, as the one does that is started for it in the sandbox."`
-	Sales       int     `help:"Open so many other sales, with a hundred buyers a second between them, and report how those are served. With capacity, open and slow."`
-	Fill        int     `help:"In the sandbox: first have so many old users and orders in the tables. They stay there."`
-	Yardstick   bool    `help:"Drive a bare handler too, before and after, and print the ratio. It answers a purchase with fixed JSON, whatever the shape asks the shop for."`
+	Poll        int     `default:"-1" help:"Percent of the accepted buyers who poll for their result; -1: the default of the shape (2 for capacity, slow and ramp, else all)."`
+	Pay         int     `help:"Percent of the buyers with an order who pay, at the play-money cashier."`
+	Captcha     bool    `help:"Every buyer solves a captcha first. The shop must reveal the answers, as the one that bench starts in the sandbox does."`
+	Sales       int     `help:"Open this many other sales, with a hundred buyers a second for all of them, and report their results. With capacity, open and slow."`
+	Fill        int     `help:"In the sandbox: first create old users and orders until there are this many. They stay."`
+	Baseline    bool    `aliases:"yardstick" help:"Also drive a bare handler, before and after, and print the ratio. It answers a purchase with fixed JSON, whatever the shape requests from the shop."`
 	Ops         string  `placeholder:"URL" help:"The ops address of the shop at --url, for its CPU time and memory."`
 	JSON        bool    `name:"json" help:"Print the report as JSON."`
-	HTML        string  `name:"html" placeholder:"FILE" help:"Write the report as one page with plots."`
+	HTML        string  `name:"html" placeholder:"FILE" help:"Write the report as one HTML page with plots."`
 	AllowRemote bool    `help:"Drive a shop that is not on this machine."`
 }
 
-// ErrMismatch says that the orders are not those that buyers were promised.
-var ErrMismatch = errors.New("the orders are not those that buyers were told of")
+// ErrMismatch reports that the orders do not match the results that the buyers received.
+var ErrMismatch = errors.New("the orders do not match the results that the buyers received")
 
-// Run drives, audits and reports. ErrBroken or ErrMismatch if what was sold is not right, after the report.
-func (b Bench) Run(ctx context.Context, d Desk) error {
-	shape, _ := bench.Needs(b.Shape)
+// Run drives the shop and prints the report. It returns ErrBroken or ErrMismatch if orders are wrong.
+func (b Bench) Run(ctx context.Context, env Env) error {
+	shape, _ := bench.ShapeNamed(b.Shape)
 	b.N = cmp.Or(b.N, shape.Buyers(b.Seconds))
 	b.Stock = cmp.Or(b.Stock, shape.Stock(b.N))
 	b.Conns = cmp.Or(b.Conns, shape.Conns)
@@ -55,47 +57,47 @@ func (b Bench) Run(ctx context.Context, d Desk) error {
 	}
 	cfg := bench.Config{URL: cmp.Or(b.URL, "http://127.0.0.1:1"), AllowRemote: b.AllowRemote, Sale: b.Sale, Shape: b.Shape, Seconds: b.Seconds,
 		Conns: b.Conns, Rate: b.Rate, Poll: b.Poll, Pay: b.Pay, Captcha: b.Captcha}
-	if err := b.validate(cfg, d, shape); err != nil {
+	if err := b.validate(cfg, env, shape); err != nil {
 		return err
 	}
 	r := bench.Report{At: time.Now().UTC().Truncate(time.Second), Machine: bench.Machine(), Shape: b.Shape, Poll: b.Poll, Pay: b.Pay, Captcha: b.Captcha}
 	if b.Ops != "" {
-		cfg.Usage = func(ctx context.Context) (bench.Usage, error) { return bench.OfMetrics(ctx, b.Ops) }
+		cfg.Usage = func(ctx context.Context) (bench.Usage, error) { return bench.MetricsUsage(ctx, b.Ops) }
 	}
 	if b.URL == "" {
-		shop, err := startChild(ctx, d, b.serve()...)
+		shop, err := startChild(ctx, env, b.serveArgs()...)
 		if err != nil {
 			return fmt.Errorf("start a shop: %w", err)
 		}
 		defer shop.stop()
 		cfg.URL = shop.url
-		cfg.Usage = func(context.Context) (bench.Usage, error) { return bench.OfProcess(shop.pid()) }
+		cfg.Usage = func(context.Context) (bench.Usage, error) { return bench.ProcessUsage(shop.pid()) }
 	}
 	r.URL = cfg.URL
-	// With a shop, a sale and buyers given, the stores may be out of reach; what only they tell is left out.
-	do := func(s *backend.Stores) error { return b.drive(ctx, d, cfg, s, &r) }
+	// With a shop, a sale and buyers, the stores may be unreachable: the report lacks their part.
+	do := func(s *backend.Stores) error { return b.drive(ctx, env, cfg, s, &r) }
 	var err error
-	if b.URL != "" && b.Sale != 0 && b.Buyers != "" && (d.Backend.DatabaseURL == "" || d.Backend.RedisURL == "") {
+	if b.URL != "" && b.Sale != 0 && b.Buyers != "" && (env.Backend.DatabaseURL == "" || env.Backend.RedisURL == "") {
 		err = do(nil)
 	} else {
-		err = d.withStores(ctx, do)
+		err = env.withStores(ctx, do)
 	}
 	if err != nil {
 		return err
 	}
-	if err := b.write(d.Out, r); err != nil {
+	if err := b.writeReport(env.Out, r); err != nil {
 		return err
 	}
 	return verdict(r)
 }
 
-// A ramp is to a hundred times the capacity, which is only within the tool's reach where that is low: a settle
-// transaction takes what is queued, so these two allow 200 to 400 purchases a second, in lumps that are small beside what a
-// turn sells.
+// A ramp offers up to 100 times the capacity, which the bench can only do if the capacity is low. A
+// settle transaction takes at most what is queued, so these two limit a shop to 200 to 400
+// purchases a second, in batches that are small beside the sales of a turn.
 const rampPause, rampQueue = "150ms", "60"
 
-// serve is how the shop is started that is to be measured.
-func (b Bench) serve() []string {
+// serveArgs returns the command line of the shop that bench starts.
+func (b Bench) serveArgs() []string {
 	args := []string{"serve", "--addr", "127.0.0.1:0", "--ops-addr", "off", "--rate", "off", "--ip-rate", "off"}
 	if b.Captcha {
 		args = append(args, "--captcha", "math", "--captcha-answers")
@@ -108,7 +110,7 @@ func (b Bench) serve() []string {
 	return args
 }
 
-func (b Bench) validate(cfg bench.Config, d Desk, shape bench.Shape) error {
+func (b Bench) validate(cfg bench.Config, env Env, shape bench.Shape) error {
 	switch {
 	case b.N < 1 || b.N > bench.MaxBuyers:
 		return fmt.Errorf("-n: 1 to %d", bench.MaxBuyers)
@@ -118,38 +120,38 @@ func (b Bench) validate(cfg bench.Config, d Desk, shape bench.Shape) error {
 		return errors.New("--sale: required with --buyers")
 	case b.URL == "" && b.Ops != "":
 		return errors.New("--ops: only with --url")
-	case b.Sales < 0 || b.Sales > mostCold:
-		return fmt.Errorf("--sales: 0 to %d", mostCold)
-	case b.Sales > 0 && !shape.Alone:
+	case b.Sales < 0 || b.Sales > maxColdSales:
+		return fmt.Errorf("--sales: 0 to %d", maxColdSales)
+	case b.Sales > 0 && !shape.AllowsCold:
 		return fmt.Errorf("--sales: not with --shape %s", b.Shape)
-	case b.Fill < 0 || b.Fill > mostFilled:
-		return fmt.Errorf("--fill: 0 to %d", mostFilled)
-	case b.Fill > 0 && !d.Backend.Sandboxed():
+	case b.Fill < 0 || b.Fill > maxFill:
+		return fmt.Errorf("--fill: 0 to %d", maxFill)
+	case b.Fill > 0 && !env.Backend.Sandboxed():
 		return errors.New("--fill: only in the sandbox")
-	case b.Captcha && b.URL == "" && (d.Backend.DatabaseURL != "" || d.Backend.RedisURL != ""):
-		return errors.New("--captcha: a shop that tells the answers is started in the sandbox only; --url for a running one")
-	case b.Yardstick && (b.Shape == "conns" || b.Shape == "ramp"):
-		return fmt.Errorf("--yardstick: not with --shape %s, whose figure is not one of speed", b.Shape)
+	case b.Captcha && b.URL == "" && (env.Backend.DatabaseURL != "" || env.Backend.RedisURL != ""):
+		return errors.New("--captcha: bench starts a shop that reveals the answers only in the sandbox; use --url for a running one")
+	case b.Baseline && (b.Shape == "conns" || b.Shape == "ramp"):
+		return fmt.Errorf("--baseline: not with --shape %s, which does not measure speed", b.Shape)
 	}
-	if err := d.Backend.RequireSecret(); err != nil && (b.URL == "" || b.Buyers == "") {
+	if err := env.Backend.RequireSecret(); err != nil && (b.URL == "" || b.Buyers == "") {
 		return err
 	}
 	if err := cfg.Validate(); err != nil {
 		return err
 	}
-	return bench.RoomFor(b.Conns)
+	return bench.RaiseFileLimit(b.Conns)
 }
 
-// drive has the sale, the buyers, the turns and the audit. s is nil where the stores are out of reach.
-func (b Bench) drive(ctx context.Context, d Desk, cfg bench.Config, s *backend.Stores, r *bench.Report) (err error) {
+// drive runs the turns and the audit and fills in r. s is nil if the stores are unreachable.
+func (b Bench) drive(ctx context.Context, env Env, cfg bench.Config, s *backend.Stores, r *bench.Report) (err error) {
 	ends := time.Now().Add(time.Hour)
 	if b.Fill > 0 {
-		if r.Filled, err = fill(ctx, s.Web, b.Fill, d.Err); err != nil {
+		if r.Filled, err = fill(ctx, s.Web, b.Fill, env.Err); err != nil {
 			return err
 		}
 	}
 	if b.URL == "" {
-		if err := swept(ctx, s, d.Err); err != nil {
+		if err := waitForSweep(ctx, s, env.Err); err != nil {
 			return err
 		}
 	}
@@ -160,12 +162,12 @@ func (b Bench) drive(ctx context.Context, d Desk, cfg bench.Config, s *backend.S
 			return err
 		}
 	}
-	var cold []int64 // first of all, so that the shop has set their gates up by the time that it is measured
+	var cold []int64 // created early, so that the shop has built their gates before it is measured
 	if b.Sales > 0 {
 		if cold, err = openSales(ctx, s, b.Sales, bench.ColdBuyers(b.Seconds), ends); err != nil {
 			return err
 		}
-		if cfg.Cold, err = mintBuyers(ctx, d, s, bench.ColdBuyers(b.Seconds), cold, ends); err != nil {
+		if cfg.Cold, err = mintBuyers(ctx, env, s, bench.ColdBuyers(b.Seconds), cold, ends); err != nil {
 			return err
 		}
 	}
@@ -173,57 +175,50 @@ func (b Bench) drive(ctx context.Context, d Desk, cfg bench.Config, s *backend.S
 	if b.Buyers != "" {
 		buyers, err = openBuyers(b.Buyers)
 	} else {
-		buyers, err = mintBuyers(ctx, d, s, b.N, []int64{cfg.Sale}, ends)
+		buyers, err = mintBuyers(ctx, env, s, b.N, []int64{cfg.Sale}, ends)
 	}
 	if err != nil {
 		return err
 	}
 	r.Buyers = len(buyers)
-	count := func(ctx context.Context, sales ...int64) (n int, err error) {
-		if err = s.Web.QueryRow(ctx, `select count(*) from orders where sale_id = any($1)`, sales).Scan(&n); err != nil {
-			err = fmt.Errorf("count the orders of %d sales: %w", len(sales), err)
-		}
-		return n, err
-	}
 	before := 0
 	if s != nil {
-		cfg.Sold = func(ctx context.Context) (n int, err error) { // the sale's row alone: it is asked ten times a second
-			err = s.Web.QueryRow(ctx, `select total - stock from sales where id = $1`, cfg.Sale).Scan(&n)
-			return n, err
+		cfg.Sold = func(ctx context.Context) (int, error) { // ten times a second, so it reads only the row of the sale
+			rows, _ := s.Web.Query(ctx, `select total - stock from sales where id = $1`, cfg.Sale)
+			return pgx.CollectExactlyOneRow(rows, pgx.RowTo[int])
 		}
-		if before, err = count(ctx, cfg.Sale); err != nil {
+		if before, err = countOrders(ctx, s, cfg.Sale); err != nil {
 			return err
 		}
 	}
-	var y bench.Yardstick
-	if y.Before, err = b.bare(ctx, d); err != nil {
+	var y bench.Baseline
+	if y.Before, err = b.driveBaseline(ctx, env); err != nil {
 		return err
 	}
-	if r.Turns, err = bench.Run(ctx, cfg, buyers, d.Err); err != nil {
+	if r.Turns, err = bench.Run(ctx, cfg, buyers, env.Err); err != nil {
 		return err
 	}
-	if y.After, err = b.bare(ctx, d); err != nil {
+	if y.After, err = b.driveBaseline(ctx, env); err != nil {
 		return err
 	}
-	if b.Yardstick {
+	if b.Baseline {
 		figure, _ := r.Headline()
 		y.Ratio = math.Round(100*figure/((y.Before+y.After)/2)) / 100
-		r.Yardstick = &y
+		r.Baseline = &y
 	}
 	if s == nil {
 		return nil
 	}
-	after, err := count(ctx, cfg.Sale)
+	after, err := countOrders(ctx, s, cfg.Sale)
 	if err != nil {
 		return err
 	}
 	after -= before
 	r.Orders = &after
 	if cold != nil {
-		// The run has waited for its own sale only.
-		n := 0
-		for began := time.Now(); err == nil && int64(n) < r.Turns[0].Cold.Accepted && time.Since(began) < coldSettles; time.Sleep(20 * time.Millisecond) {
-			n, err = count(ctx, cold...)
+		n := 0 // the run has waited for its own sale only
+		for began := time.Now(); err == nil && int64(n) < r.Turns[0].Cold.Accepted && time.Since(began) < coldSettleLimit; time.Sleep(20 * time.Millisecond) {
+			n, err = countOrders(ctx, s, cold...)
 		}
 		if err != nil {
 			return err
@@ -236,45 +231,54 @@ func (b Bench) drive(ctx context.Context, d Desk, cfg bench.Config, s *backend.S
 	return err
 }
 
-// sweeps is how long the shop may take to cancel what nobody paid while no shop was open.
-const sweeps = 5 * time.Minute
+func countOrders(ctx context.Context, s *backend.Stores, sales ...int64) (int, error) {
+	rows, _ := s.Web.Query(ctx, `select count(*) from orders where sale_id = any($1)`, sales)
+	n, err := pgx.CollectExactlyOneRow(rows, pgx.RowTo[int])
+	if err != nil {
+		return 0, fmt.Errorf("count the orders of %d sales: %w", len(sales), err)
+	}
+	return n, nil
+}
 
-// swept waits until it has: what earlier runs bought is neither to slow this one down nor to be found by its audit.
-func swept(ctx context.Context, s *backend.Stores, progress io.Writer) error {
-	for began := time.Now(); time.Since(began) < sweeps; {
-		var due bool
-		err := s.Web.QueryRow(ctx, `select exists (select from orders where status = 'pending' and expires_at <= now())`).Scan(&due)
+// sweepLimit is how long the shop may take to cancel the orders that expired while no shop was running.
+const sweepLimit = 5 * time.Minute
+
+// waitForSweep waits until the shop has cancelled them: they must not affect this run or its audit.
+func waitForSweep(ctx context.Context, s *backend.Stores, progress io.Writer) error {
+	for began := time.Now(); time.Since(began) < sweepLimit; {
+		rows, _ := s.Web.Query(ctx, `select exists (select from orders where status = 'pending' and expires_at <= now())`)
+		expired, err := pgx.CollectExactlyOneRow(rows, pgx.RowTo[bool])
 		if err != nil {
-			return fmt.Errorf("look for overdue orders: %w", err)
+			return fmt.Errorf("look for expired orders: %w", err)
 		}
-		if !due {
+		if !expired {
 			return nil
 		}
-		fmt.Fprintln(progress, "waiting until the shop has cancelled what earlier buyers did not pay")
+		fmt.Fprintln(progress, "waiting until the shop has cancelled the expired orders of earlier runs")
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-time.After(time.Second):
 		}
 	}
-	return errors.New("overdue orders of earlier runs are still not cancelled")
+	return errors.New("the expired orders of earlier runs are still not cancelled")
 }
 
-// bare drives the yardstick, in a process of its own as the shop is.
-func (b Bench) bare(ctx context.Context, d Desk) (float64, error) {
-	if !b.Yardstick {
+// driveBaseline returns the speed of a baseline in a process of its own, like the shop.
+func (b Bench) driveBaseline(ctx context.Context, env Env) (float64, error) {
+	if !b.Baseline {
 		return 0, nil
 	}
-	child, err := startChild(ctx, d, "yardstick")
+	child, err := startChild(ctx, env, "baseline")
 	if err != nil {
-		return 0, fmt.Errorf("start the yardstick: %w", err)
+		return 0, fmt.Errorf("start the baseline: %w", err)
 	}
 	defer child.stop()
-	return bench.Bare(ctx, child.url, b.Conns, time.Duration(min(b.Seconds, 3))*time.Second)
+	return bench.DriveBaseline(ctx, child.url, b.Conns, time.Duration(min(b.Seconds, 3))*time.Second)
 }
 
-// verdict compares what buyers were told with what is on the books. A request that got no answer may have been accepted,
-// and so may one that was told busy because the gate was slow.
+// verdict compares the results that the buyers received with the orders in Postgres. A request without a
+// response may have been accepted, and so may one that was refused as busy because the gate was slow.
 func verdict(r bench.Report) error {
 	if r.Audit == nil {
 		return nil
@@ -282,22 +286,22 @@ func verdict(r bench.Report) error {
 	if !r.Audit.Clean {
 		return ErrBroken
 	}
-	var accepted, unheard, lost int64
+	var accepted, unanswered, inVain int64
 	for _, t := range r.Turns {
 		accepted += t.Accepted
-		unheard += t.Failed + t.Aborted + t.RefusedBy["busy"]
-		lost += min(t.Accepted, t.Outcomes["sold_out"]+t.Outcomes["closed"]+t.Outcomes["invalid"])
+		unanswered += t.Failed + t.Aborted + t.RefusedBy["busy"]
+		inVain += min(t.Accepted, t.Outcomes["sold_out"]+t.Outcomes["closed"]+t.Outcomes["invalid"])
 		if c := t.Cold; c != nil && (int64(*r.Cold) < c.Accepted || int64(*r.Cold) > c.Accepted+c.Failed+c.RefusedBy["busy"]) {
-			return fmt.Errorf("%w: at the other sales %d were accepted and there are %d orders", ErrMismatch, c.Accepted, *r.Cold)
+			return fmt.Errorf("%w: at the other sales %d buyers were accepted, and there are %d orders", ErrMismatch, c.Accepted, *r.Cold)
 		}
 	}
-	if n := int64(*r.Orders); n > accepted+unheard || n < accepted-lost {
-		return fmt.Errorf("%w: %d were accepted, %d of those in vain, %d got no answer, and there are %d orders", ErrMismatch, accepted, lost, unheard, n)
+	if n := int64(*r.Orders); n > accepted+unanswered || n < accepted-inVain {
+		return fmt.Errorf("%w: %d buyers were accepted (%d of them refused later), %d got no response, and there are %d orders", ErrMismatch, accepted, inVain, unanswered, n)
 	}
 	return nil
 }
 
-func (b Bench) write(w io.Writer, r bench.Report) error {
+func (b Bench) writeReport(w io.Writer, r bench.Report) error {
 	if b.HTML != "" {
 		var page bytes.Buffer
 		if err := r.HTML(&page); err != nil {

@@ -16,15 +16,15 @@ import (
 	"miaosha/user"
 )
 
-// mintBuyers makes buyers with live sessions and hidden addresses, one sale's after the other's.
-func mintBuyers(ctx context.Context, d Desk, s *backend.Stores, n int, sales []int64, ends time.Time) ([]bench.Buyer, error) {
-	sessions, err := user.NewSessions(s.SessionURL, d.SessionLife)
+// mintBuyers creates n buyers with live sessions and hidden addresses, for each of the sales in turn.
+func mintBuyers(ctx context.Context, env Env, s *backend.Stores, n int, sales []int64, ends time.Time) ([]bench.Buyer, error) {
+	sessions, err := user.NewSessions(s.SessionURL, env.SessionLife)
 	if err != nil {
 		return nil, err
 	}
 	defer sessions.Close()
 	buyers := make([]bench.Buyer, 0, n)
-	err = user.New(s.Users, s.Redis, s.Secret, user.Config{}, d.Log).Mint(ctx, sessions, n, func(id int64, _, token string) error {
+	err = user.New(s.Users, s.Redis, s.Secret, user.Config{}, env.Log).Mint(ctx, sessions, n, func(id int64, _, token string) error {
 		sale := sales[len(buyers)%len(sales)]
 		buyers = append(buyers, bench.Buyer{Token: token, Path: seckill.SignPath(s.Secret, id, sale, token, ends), Sale: sale})
 		return nil
@@ -32,7 +32,7 @@ func mintBuyers(ctx context.Context, d Desk, s *backend.Stores, n int, sales []i
 	return buyers, err
 }
 
-// openBuyers reads the file that Users wrote.
+// openBuyers reads a file that Users wrote.
 func openBuyers(file string) ([]bench.Buyer, error) {
 	f, err := os.Open(file)
 	if err != nil {
@@ -46,8 +46,8 @@ func openBuyers(file string) ([]bench.Buyer, error) {
 	return buyers, nil
 }
 
-// readBuyers reads a table with a column token and perhaps one path. What they hold goes into requests as it is, so it
-// has to be of the letters that Users writes.
+// readBuyers reads CSV with a column token and optionally a column path. They go into requests
+// unescaped, so only the characters that Users writes are allowed.
 func readBuyers(from io.Reader) ([]bench.Buyer, error) {
 	rows := csv.NewReader(from)
 	rows.ReuseRecord = true
@@ -71,10 +71,10 @@ func readBuyers(from io.Reader) ([]bench.Buyer, error) {
 		}
 		const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 		if b.Token == "" || strings.Trim(b.Token, letters) != "" || strings.Trim(b.Path, letters) != "" {
-			return nil, fmt.Errorf("not a token and an address in row %d", len(buyers)+1)
+			return nil, fmt.Errorf("row %d is not a token and an address", len(buyers)+1)
 		}
 		if buyers = append(buyers, b); len(buyers) > bench.MaxBuyers {
-			return nil, fmt.Errorf("more than %d", bench.MaxBuyers)
+			return nil, fmt.Errorf("more than %d buyers", bench.MaxBuyers)
 		}
 	}
 }

@@ -17,26 +17,26 @@ import (
 	"miaosha/seckill/bench"
 )
 
-// child is another process of this program that says where it listens.
+// child is another process of this program. It prints the URL at which it listens.
 type child struct {
-	url  string
-	cmd  *exec.Cmd
-	in   io.Closer
-	life errgroup.Group // starts it and waits for its end
-	done chan struct{}
+	url    string
+	cmd    *exec.Cmd
+	stdin  io.Closer
+	group  errgroup.Group // starts the process and waits for its end
+	exited chan struct{}
 }
 
-const childStarts, childStops = 2 * time.Minute, 15 * time.Second // a first start may fetch Postgres
+const childStartLimit, childStopLimit = 2 * time.Minute, 15 * time.Second // a first start may download Postgres
 
-// startChild starts one with our environment and our stores, and waits for its address. Call stop in the end.
-func startChild(ctx context.Context, d Desk, args ...string) (*child, error) {
+// startChild starts a child with our environment and stores and waits for its URL. Call stop after.
+func startChild(ctx context.Context, env Env, args ...string) (*child, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	c := &child{cmd: exec.Command(self, args...), done: make(chan struct{})}
+	c := &child{cmd: exec.Command(self, args...), exited: make(chan struct{})}
 	c.cmd.Env = append(c.cmd.Environ(), "MIAOSHA_LOG_LEVEL=warn")
-	b := d.Backend // its passwords are not for the list of processes, so they go by environment
+	b := env.Backend // passed by environment: the list of processes must not show the passwords
 	for name, value := range map[string]string{"DATABASE_URL": b.DatabaseURL, "REDIS_URL": b.RedisURL, "SESSION_REDIS_URL": b.SessionRedisURL,
 		"MIAOSHA_DATA_DIR": b.DataDir, "MIAOSHA_SANDBOX_REDIS": b.SandboxRedis, "MIAOSHA_POSTGRES_BIN": b.PostgresBin,
 		"MIAOSHA_POSTGRES_MIRROR": b.PostgresMirror, "MIAOSHA_SECRET": b.Secret} {
@@ -44,9 +44,9 @@ func startChild(ctx context.Context, d Desk, args ...string) (*child, error) {
 			c.cmd.Env = append(c.cmd.Env, name+"="+value)
 		}
 	}
-	c.cmd.Stderr = d.Err
-	tie(c.cmd)
-	if c.in, err = c.cmd.StdinPipe(); err != nil {
+	c.cmd.Stderr = env.Err
+	stopWithParent(c.cmd)
+	if c.stdin, err = c.cmd.StdinPipe(); err != nil {
 		return nil, err
 	}
 	out, err := c.cmd.StdoutPipe()
@@ -54,9 +54,9 @@ func startChild(ctx context.Context, d Desk, args ...string) (*child, error) {
 		return nil, err
 	}
 	started, address := make(chan error, 1), make(chan string, 1)
-	c.life.Go(func() error {
-		defer close(c.done)
-		runtime.LockOSThread() // a tie is to the thread that starts the child; it stays until the child has ended
+	c.group.Go(func() error {
+		defer close(c.exited)
+		runtime.LockOSThread() // stopWithParent binds the child to this thread, so the thread must live until the child has ended
 		err := c.cmd.Start()
 		started <- err
 		if err != nil {
@@ -66,7 +66,7 @@ func startChild(ctx context.Context, d Desk, args ...string) (*child, error) {
 			if _, rest, ok := strings.Cut(lines.Text(), "http"); ok {
 				select {
 				case address <- strings.Fields("http" + rest)[0]:
-				default: // the first is the one
+				default: // only the first URL counts
 				}
 			}
 		}
@@ -75,17 +75,17 @@ func startChild(ctx context.Context, d Desk, args ...string) (*child, error) {
 	if err := <-started; err != nil {
 		return nil, err
 	}
-	limit := time.NewTimer(childStarts)
+	limit := time.NewTimer(childStartLimit)
 	defer limit.Stop()
 	select {
 	case c.url = <-address:
 		return c, nil
-	case <-c.done:
-		err = errors.New("it ended at once")
+	case <-c.exited:
+		err = errors.New("the process ended at once")
 	case <-ctx.Done():
 		err = ctx.Err()
 	case <-limit.C:
-		err = errors.New("it doesn't open")
+		err = errors.New("the process does not listen")
 	}
 	c.stop()
 	return nil, err
@@ -93,22 +93,22 @@ func startChild(ctx context.Context, d Desk, args ...string) (*child, error) {
 
 func (c *child) pid() int { return c.cmd.Process.Pid }
 
-// stop asks the child to end, waits, and ends it if it doesn't.
+// stop asks the child to end, waits, and kills it after childStopLimit.
 func (c *child) stop() {
-	c.in.Close()
-	if c.cmd.Process.Signal(syscall.SIGTERM) != nil { // gone, or a system without signals
+	c.stdin.Close()
+	if c.cmd.Process.Signal(syscall.SIGTERM) != nil { // the child is gone, or the system has no signals
 		c.cmd.Process.Kill()
 	}
 	select {
-	case <-c.done:
-	case <-time.After(childStops):
+	case <-c.exited:
+	case <-time.After(childStopLimit):
 		c.cmd.Process.Kill()
 	}
-	c.life.Wait() // it was told to end: how it did is no news
+	c.group.Wait() // the child was told to end, so its exit status does not matter
 }
 
-// Yardstick is what Bench starts to compare with.
-type Yardstick struct{}
+// Baseline is the hidden command that Bench starts for comparison.
+type Baseline struct{}
 
-// Run serves until standard input ends, as it does when whoever started it has ended.
-func (Yardstick) Run(d Desk) error { return bench.ServeYardstick(d.In, d.Out) }
+// Run serves until standard input ends, which it also does when the parent process ends.
+func (Baseline) Run(env Env) error { return bench.ServeBaseline(env.In, env.Out) }

@@ -6,8 +6,8 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// Help prints what kong would, but for `miaosha --help`: there the commands come first and then every setting of the
-// shop, since that is what miaosha does if nothing else is said.
+// Help prints kong's help, except for `miaosha --help`. That prints the commands first and then
+// every setting of serve, the default command.
 func Help(options kong.HelpOptions, ctx *kong.Context) error {
 	if ctx.Selected() != nil && ctx.Args[0] == ctx.Selected().Name {
 		return kong.DefaultHelpPrinter(options, ctx)
@@ -18,7 +18,7 @@ func Help(options kong.HelpOptions, ctx *kong.Context) error {
 			fmt.Fprintf(ctx.Stdout, "  %-8s %s\n", c.Name, c.Help)
 		}
 	}
-	fmt.Fprint(ctx.Stdout, "\nmiaosha <command> --help tells its flags. These are serve's:\n\n")
+	fmt.Fprint(ctx.Stdout, "\nmiaosha <command> --help lists the flags of a command. These are the flags of serve:\n\n")
 	serve, err := kong.Trace(ctx.Kong, []string{"serve"})
 	if err != nil {
 		return err

@@ -17,33 +17,30 @@ import (
 	"miaosha/seckill/lab"
 )
 
-// Lab lets one crowd loose on every way to sell a unit, and shows what came of each.
+// Lab sends one crowd to each strategy and shows the outcomes.
 type Lab struct {
-	Buyers       int      `default:"200" help:"How many want one."`
-	Stock        int      `default:"20" help:"Units there are."`
-	DoubleClicks int      `default:"50" placeholder:"PERCENT" help:"Percent of the buyers who press twice."`
-	Faults       []string `placeholder:"LIST" help:"kill (a process dies in the middle), redis-pause, slow-postgres; several with commas."`
-	Strategies   []string `placeholder:"LIST" help:"Names with commas; all if not given."`
-	Seed         uint64   `default:"1" help:"Of the crowd: who comes when, who presses twice, who stands still."`
-	Seconds      int      `default:"10" help:"The most that one strategy may take."`
-	Nodes        int      `default:"2" help:"Processes of the shop that the crowd is spread over."`
-	JSON         bool     `name:"json" help:"Print the results as JSON and nothing else."`
-	HTML         string   `name:"html" placeholder:"FILE" help:"Write a page with the results and each strategy's source; it needs nothing else."`
+	Buyers       int      `default:"200" help:"Number of buyers."`
+	Stock        int      `default:"20" help:"Number of units."`
+	DoubleClicks int      `default:"50" placeholder:"PERCENT" help:"Percentage of buyers who click twice."`
+	Faults       []string `placeholder:"LIST" help:"kill (a process dies in the middle), redis-pause, slow-postgres; separated by commas."`
+	Strategies   []string `placeholder:"LIST" help:"Names, separated by commas; default: all."`
+	Seed         uint64   `default:"1" help:"Seed of the crowd: order of arrival, double clicks, stalls."`
+	Seconds      int      `default:"10" help:"Time limit of one strategy."`
+	Nodes        int      `default:"2" help:"Processes of the shop that share the crowd."`
+	JSON         bool     `name:"json" help:"Print only the results, as JSON."`
+	HTML         string   `name:"html" placeholder:"FILE" help:"Write a self-contained page with the results and each strategy's source."`
 }
 
-// Run prints the table. That ways oversell is what it is for, and no error.
-func (l Lab) Run(ctx context.Context, d Desk) error {
+// Run prints the results. A strategy that oversells is a result, not an error.
+func (l Lab) Run(ctx context.Context, env Env) error {
 	plan := lab.Plan{Strategies: l.Strategies, Buyers: l.Buyers, Stock: l.Stock, DoubleClicks: l.DoubleClicks, Faults: l.Faults,
 		Seed: l.Seed, Seconds: l.Seconds, Nodes: l.Nodes}
-	if err := plan.Validate(); err != nil {
-		if invalid := (lab.InvalidError{}); errors.As(err, &invalid) {
-			return fmt.Errorf("--%s: %s", strings.ReplaceAll(invalid.Field, "_", "-"), invalid.Reason)
-		}
-		return err
+	if invalid := (lab.InvalidError{}); errors.As(plan.Validate(), &invalid) {
+		return fmt.Errorf("--%s: %s", strings.ReplaceAll(invalid.Field, "_", "-"), invalid.Reason)
 	}
 	began := time.Now()
-	return d.withStores(ctx, func(s *backend.Stores) error {
-		results, err := lab.Run(ctx, labStores(d.Backend, s, d.Schema), plan, labProgress(d.Err))
+	return env.withStores(ctx, func(s *backend.Stores) error {
+		results, err := lab.Run(ctx, LabStores(env.Backend, s, env.Schema), plan, labProgress(env.Err))
 		if err != nil {
 			return err
 		}
@@ -57,16 +54,16 @@ func (l Lab) Run(ctx context.Context, d Desk) error {
 			}
 		}
 		if l.JSON {
-			e := json.NewEncoder(d.Out)
+			e := json.NewEncoder(env.Out)
 			e.SetIndent("", "  ")
 			return e.Encode(results)
 		}
-		return writeLab(d.Out, plan, results)
+		return writeLab(env.Out, plan, results)
 	})
 }
 
-// labStores says where the lab opens its own connections.
-func labStores(cfg backend.Config, s *backend.Stores, schema string) lab.Stores {
+// LabStores returns the servers to which the lab opens its own connections.
+func LabStores(cfg backend.Config, s *backend.Stores, schema string) lab.Stores {
 	url := cfg.DatabaseURL
 	if url == "" {
 		url = s.Sandbox.DatabaseURL
@@ -74,16 +71,17 @@ func labStores(cfg backend.Config, s *backend.Stores, schema string) lab.Stores 
 	return lab.Stores{DatabaseURL: url, Redis: s.Redis, Schema: schema}
 }
 
-// labProgress writes one line that changes on a terminal, and elsewhere a line for each strategy that has ended.
+// labProgress returns a report that rewrites one line on a terminal. Elsewhere it writes a line for
+// each strategy that has ended.
 func labProgress(w *os.File) func(lab.Progress) {
-	changing := term.IsTerminal(int(w.Fd()))
+	terminal := term.IsTerminal(int(w.Fd()))
 	return func(p lab.Progress) {
-		if changing {
+		if terminal {
 			fmt.Fprintf(w, "\r\x1b[K")
 		}
-		if changing || p.Done != nil {
+		if terminal || p.Done != nil {
 			fmt.Fprintf(w, "%-16s %4.1f s  %d of %d buyers answered  %d left  %d sold  %d oversold",
-				p.Strategy, float64(p.Elapsed)/1000, p.Asked, p.Buyers, p.Left, p.Sold, p.Oversold)
+				p.Strategy, float64(p.Elapsed)/1000, p.Answered, p.Buyers, p.Left, p.Sold, p.Oversold)
 		}
 		if p.Done != nil {
 			fmt.Fprintln(w)
@@ -96,8 +94,8 @@ func writeLab(w io.Writer, p lab.Plan, results []lab.Result) error {
 	fmt.Fprintf(w, "%-16s %5s %9s %7s %11s %5s %9s %9s %8s %10s %12s\n", "strategy", "sold", "oversold", "unsold", "duplicates", "lost",
 		"seconds", "clicks/s", "p99 ms", "SQL/order", "Redis/order")
 	for _, r := range results {
-		_, err := fmt.Fprintf(w, "%-16s %5d %9s %7s %11s %5s %9.3f %9.0f %8.0f %10.2f %12.2f  %s\n", r.Strategy, r.Sold, unless0(r.Oversold),
-			unless0(r.Unsold), unless0(r.Duplicates), unless0(r.Lost), r.Seconds, r.PerSecond, r.P99, r.SQLPerOrder, r.RedisPerOrder, verdictOf(r))
+		_, err := fmt.Fprintf(w, "%-16s %5d %9s %7s %11s %5s %9.3f %9.0f %8.0f %10.2f %12.2f  %s\n", r.Strategy, r.Sold, dashIfZero(r.Oversold),
+			dashIfZero(r.Unsold), dashIfZero(r.Duplicates), dashIfZero(r.Lost), r.Seconds, r.PerSecond, r.P99, r.SQLPerOrder, r.RedisPerOrder, verdictOf(r))
 		if err != nil {
 			return err
 		}
@@ -113,7 +111,7 @@ func planText(p lab.Plan) string {
 	return text
 }
 
-func unless0(n int) string {
+func dashIfZero(n int) string {
 	if n == 0 {
 		return "-"
 	}

@@ -15,10 +15,10 @@ import (
 //go:embed lab_page.html
 var labPageText string
 
-var labPage = template.Must(template.New("lab").Funcs(template.FuncMap{"plan": planText, "count": unless0}).Parse(labPageText))
+var labPage = template.Must(template.New("lab").Funcs(template.FuncMap{"plan": planText, "count": dashIfZero}).Parse(labPageText))
 
-// writeLabPage writes the results as one page that needs nothing else: the table, bars of the throughput, and each strategy's
-// source with the lines that decide.
+// writeLabPage writes the results as one self-contained page: the table, bars of the throughput, and
+// each strategy's source with the lines that decide.
 func writeLabPage(w io.Writer, p lab.Plan, results []lab.Result, at time.Time) error {
 	type line struct {
 		N      int
@@ -35,17 +35,17 @@ func writeLabPage(w io.Writer, p lab.Plan, results []lab.Result, at time.Time) e
 	for _, r := range results {
 		fastest = max(fastest, r.PerSecond)
 	}
-	ways := map[string]lab.Way{}
-	for _, w := range lab.Ladder() {
-		ways[w.Name] = w
+	infos := map[string]lab.StrategyInfo{}
+	for _, info := range lab.Strategies() {
+		infos[info.Name] = info
 	}
 	rows := make([]row, len(results))
 	for i, r := range results {
-		way := ways[r.Strategy]
-		rows[i] = row{Result: r, Bar: 100 * r.PerSecond / fastest, File: way.File}
-		for n, text := range strings.Split(strings.TrimSuffix(way.Source, "\n"), "\n") {
+		info := infos[r.Strategy]
+		rows[i] = row{Result: r, Bar: 100 * r.PerSecond / fastest, File: info.File}
+		for n, text := range strings.Split(strings.TrimSuffix(info.Source, "\n"), "\n") {
 			l := line{N: n + 1, Text: text}
-			for _, m := range way.Marks {
+			for _, m := range info.Marks {
 				l.Marked = l.Marked || m[0] <= l.N && l.N <= m[1]
 			}
 			rows[i].Lines = append(rows[i].Lines, l)

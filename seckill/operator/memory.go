@@ -3,7 +3,6 @@ package operator
 import (
 	"context"
 	"errors"
-	"os"
 	"runtime/debug"
 	"runtime/metrics"
 	"time"
@@ -11,15 +10,16 @@ import (
 	"github.com/KimMachineGun/automemlimit/memlimit"
 )
 
-// LimitMemory lets Go collect its garbage seldom, but before the container's limit ends the process. GOGC and GOMEMLIMIT say
-// otherwise. The sandbox's servers live in the same container.
-func LimitMemory(sandboxed bool) error {
+// LimitMemory lets Go collect garbage rarely, but before the process reaches the memory limit of
+// its container, which the servers of a sandbox share. ownGOGC reports whether the environment has
+// GOGC: then it applies, as GOMEMLIMIT does.
+func LimitMemory(sandboxed, ownGOGC bool) error {
 	ratio := 0.9
 	if sandboxed {
 		ratio = 0.5
 	}
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(300) // a rush makes much garbage beside little that stays
+	if !ownGOGC {
+		debug.SetGCPercent(300) // a rush produces much garbage and keeps little
 	}
 	_, err := memlimit.Set(memlimit.WithRatio(ratio))
 	if errors.Is(err, memlimit.ErrCgroupsNotSupported) {
@@ -29,22 +29,23 @@ func LimitMemory(sandboxed bool) error {
 }
 
 const (
-	tidyEvery = 4 * time.Second
-	quiet     = 8 << 20  // bytes allocated since the last look, at most
-	worthIt   = 32 << 20 // bytes that came since the last tidying
+	releaseEvery = 4 * time.Second
+	quietBytes   = 8 << 20  // at most this much allocated in one interval
+	releaseBytes = 32 << 20 // at least this much more held than after the last release
 )
 
-// TidyMemory gives the memory of a rush back to the system once it is quiet, until ctx ends: without new garbage Go would
-// look for the old only after minutes.
-func TidyMemory(ctx context.Context) error {
-	now := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}, {Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
-	look := func() (allocated, held uint64) {
-		metrics.Read(now)
-		return now[0].Value.Uint64(), now[1].Value.Uint64() - now[2].Value.Uint64()
+// ReleaseMemory returns the memory of a rush to the system when the process is quiet again, until
+// ctx ends. By itself Go would do so only after minutes, since a quiet process produces no garbage
+// that starts a collection.
+func ReleaseMemory(ctx context.Context) error {
+	samples := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}, {Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
+	read := func() (allocated, held uint64) {
+		metrics.Read(samples)
+		return samples[0].Value.Uint64(), samples[1].Value.Uint64() - samples[2].Value.Uint64()
 	}
-	var level uint64 // after the last tidying; what the start took goes back too
-	before, _ := look()
-	tick := time.NewTicker(tidyEvery)
+	var released uint64 // held after the last release; 0 at first, so the memory of the start is released too
+	before, _ := read()
+	tick := time.NewTicker(releaseEvery)
 	defer tick.Stop()
 	for {
 		select {
@@ -52,10 +53,10 @@ func TidyMemory(ctx context.Context) error {
 			return nil
 		case <-tick.C:
 		}
-		allocated, held := look()
-		if allocated-before < quiet && held > level+worthIt {
+		allocated, held := read()
+		if allocated-before < quietBytes && held > released+releaseBytes {
 			debug.FreeOSMemory()
-			allocated, level = look()
+			allocated, released = read()
 		}
 		before = allocated
 	}

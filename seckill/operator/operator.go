@@ -1,5 +1,6 @@
-// Package operator is the commands beside serve: what whoever runs the shop does at a terminal. Each is a struct whose
-// fields are its flags, with a Run. They speak to the same stores as the shop, running or not.
+// Package operator contains the commands beside serve, for the operator of a shop at a terminal.
+// Each is a struct with its flags as fields and a method Run. The commands use the same stores as
+// the shop, which may be running or not.
 package operator
 
 import (
@@ -21,20 +22,20 @@ import (
 	"miaosha/user"
 )
 
-// Desk is what every command works with.
-type Desk struct {
+// Env is the environment of a command.
+type Env struct {
 	Backend     backend.Config
 	Schema      string
 	Log         *slog.Logger
 	SessionLife time.Duration
 	In          *os.File
 	Out         io.Writer
-	Err         *os.File // what is not the result: progress, and what children log
+	Err         *os.File // progress, and the logs of child processes
 }
 
-func (d Desk) withStores(ctx context.Context, do func(*backend.Stores) error) error {
-	d.Backend.Patient = true
-	s, err := backend.Open(ctx, d.Backend, d.Schema, d.Log)
+func (env Env) withStores(ctx context.Context, do func(*backend.Stores) error) error {
+	env.Backend.Patient = true
+	s, err := backend.Open(ctx, env.Backend, env.Schema, env.Log)
 	if err != nil {
 		return err
 	}
@@ -42,22 +43,22 @@ func (d Desk) withStores(ctx context.Context, do func(*backend.Stores) error) er
 	return do(s)
 }
 
-// Users makes buyers with live sessions.
+// Users creates buyers with live sessions.
 type Users struct {
-	N    int    `short:"n" default:"1000" help:"How many."`
-	Out  string `default:"-" placeholder:"FILE" help:"Where to; - is standard output."`
-	Sale int64  `placeholder:"ID" help:"Add a column path: a hidden address for this sale, good until the sale's end."`
+	N    int    `short:"n" default:"1000" help:"Number of buyers."`
+	Out  string `default:"-" placeholder:"FILE" help:"Output file; - is standard output."`
+	Sale int64  `placeholder:"ID" help:"Add a column path: the hidden address for this sale, valid until the sale ends."`
 }
 
-// Run writes the buyers as CSV. The file appears whole or not at all.
-func (u Users) Run(ctx context.Context, d Desk) error {
+// Run writes the buyers as CSV. The file appears complete or not at all.
+func (u Users) Run(ctx context.Context, env Env) error {
 	if u.N < 1 || u.N > 1_000_000 {
 		return errors.New("-n: 1 to 1000000")
 	}
-	if err := d.Backend.RequireSecret(); err != nil {
+	if err := env.Backend.RequireSecret(); err != nil {
 		return err
 	}
-	return d.withStores(ctx, func(s *backend.Stores) error {
+	return env.withStores(ctx, func(s *backend.Stores) error {
 		var path func(int64, string) string
 		if u.Sale != 0 {
 			sale, _, err := goods.NewCache(goods.New(s.Web)).Sale(ctx, u.Sale)
@@ -68,17 +69,17 @@ func (u Users) Run(ctx context.Context, d Desk) error {
 				return seckill.SignPath(s.Secret, id, sale.ID, token, sale.EndsAt)
 			}
 		}
-		sessions, err := user.NewSessions(s.SessionURL, d.SessionLife)
+		sessions, err := user.NewSessions(s.SessionURL, env.SessionLife)
 		if err != nil {
 			return err
 		}
 		defer sessions.Close()
-		users := user.New(s.Users, s.Redis, s.Secret, user.Config{}, d.Log)
+		users := user.New(s.Users, s.Redis, s.Secret, user.Config{}, env.Log)
 		if u.Out == "-" {
-			return users.MintCSV(ctx, sessions, u.N, path, d.Out)
+			return users.MintCSV(ctx, sessions, u.N, path, env.Out)
 		}
 		part := u.Out + ".part"
-		f, err := os.OpenFile(part, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600) // it holds live sessions
+		f, err := os.OpenFile(part, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600) // the file holds live sessions
 		if err != nil {
 			return fmt.Errorf("--out: %w", err)
 		}
@@ -92,20 +93,20 @@ func (u Users) Run(ctx context.Context, d Desk) error {
 	})
 }
 
-// Sale makes one sale.
+// Sale creates one sale.
 type Sale struct {
-	Title     string `required:"" help:"What is sold."`
+	Title     string `required:"" help:"Title of the goods."`
 	Price     int64  `default:"1" help:"In fen."`
-	ListPrice int64  `default:"0" help:"The price it is compared with, in fen."`
+	ListPrice int64  `default:"0" help:"The regular price shown beside it, in fen."`
 	Stock     int    `default:"100" help:"Units."`
-	Start     string `default:"now" help:"now, in a while (30s), or a time (2026-11-11T20:00:00+08:00)."`
-	End       string `default:"1h" help:"That long after the start, or a time."`
+	Start     string `default:"now" help:"now, a delay (30s), or a time (2026-11-11T20:00:00+08:00)."`
+	End       string `default:"1h" help:"A duration after the start, or a time."`
 	Image     string `placeholder:"PATH" help:"A picture, such as goods/kettle.svg."`
 	Detail    string `help:"A sentence or two."`
 }
 
 // Run publishes the sale and prints its id.
-func (c Sale) Run(ctx context.Context, d Desk) error {
+func (c Sale) Run(ctx context.Context, env Env) error {
 	from, to, err := goods.ParseWindow(c.Start, c.End, time.Now())
 	terms := goods.Terms{Price: c.Price, Total: c.Stock, StartsAt: from, EndsAt: to}
 	if err == nil {
@@ -114,31 +115,31 @@ func (c Sale) Run(ctx context.Context, d Desk) error {
 	if err != nil {
 		return fmt.Errorf("--%w", err)
 	}
-	return d.withStores(ctx, func(s *backend.Stores) error {
+	return env.withStores(ctx, func(s *backend.Stores) error {
 		id, err := goods.New(s.Web).Sell(ctx,
 			goods.Item{Title: c.Title, Image: c.Image, Detail: c.Detail, ListPrice: c.ListPrice}, terms)
 		if invalid := (goods.InvalidError{}); errors.As(err, &invalid) {
 			return fmt.Errorf("--%w", err)
 		}
 		if err == nil {
-			_, err = fmt.Fprintln(d.Out, id)
+			_, err = fmt.Fprintln(env.Out, id)
 		}
 		return err
 	})
 }
 
-// Admin makes or promotes an administrator.
+// Admin creates an administrator, or promotes a user to one.
 type Admin struct {
 	Phone string `required:"" help:"The account's phone."`
 }
 
-// Run asks for the password at a terminal; elsewhere, or if none is given, it makes one and prints it once.
-func (a Admin) Run(ctx context.Context, d Desk) error {
+// Run asks for the password at a terminal. If it receives none, it creates one and prints it once.
+func (a Admin) Run(ctx context.Context, env Env) error {
 	password, made := rand.Text(), true
-	if term.IsTerminal(int(d.In.Fd())) {
-		fmt.Fprint(d.Out, "Password (empty: one is made): ")
-		typed, err := term.ReadPassword(int(d.In.Fd()))
-		fmt.Fprintln(d.Out)
+	if term.IsTerminal(int(env.In.Fd())) {
+		fmt.Fprint(env.Out, "Password (empty: create one): ")
+		typed, err := term.ReadPassword(int(env.In.Fd()))
+		fmt.Fprintln(env.Out)
 		if err != nil {
 			return fmt.Errorf("read the password: %w", err)
 		}
@@ -146,41 +147,41 @@ func (a Admin) Run(ctx context.Context, d Desk) error {
 			password, made = string(typed), false
 		}
 	}
-	return d.withStores(ctx, func(s *backend.Stores) error {
-		sessions, err := user.NewSessions(s.SessionURL, d.SessionLife)
+	return env.withStores(ctx, func(s *backend.Stores) error {
+		sessions, err := user.NewSessions(s.SessionURL, env.SessionLife)
 		if err != nil {
 			return err
 		}
 		defer sessions.Close()
-		created, err := user.New(s.Users, s.Redis, s.Secret, user.Config{}, d.Log).MakeAdmin(ctx, sessions, a.Phone, password)
+		created, err := user.New(s.Users, s.Redis, s.Secret, user.Config{}, env.Log).MakeAdmin(ctx, sessions, a.Phone, password)
 		if invalid := (user.InvalidError{}); errors.As(err, &invalid) {
 			return fmt.Errorf("--%s: not possible (%s)", invalid.Field, invalid.Reason)
 		}
 		if err != nil {
 			return err
 		}
-		what := "promoted to"
+		action := "promoted to"
 		if created {
-			what = "made"
+			action = "created"
 		}
-		fmt.Fprintf(d.Out, "%s administrator %s\n", what, a.Phone)
+		fmt.Fprintf(env.Out, "%s administrator %s\n", action, a.Phone)
 		if made {
-			fmt.Fprintf(d.Out, "password: %s\n", password)
+			fmt.Fprintf(env.Out, "password: %s\n", password)
 		}
 		return nil
 	})
 }
 
-// Audit runs the invariants.
+// Audit checks the invariants.
 type Audit struct{}
 
-// ErrBroken is Audit's answer where an invariant does not hold.
+// ErrBroken reports that an invariant does not hold.
 var ErrBroken = errors.New("an invariant is broken")
 
-// Run prints what is broken; ErrBroken if anything is.
-func (Audit) Run(ctx context.Context, d Desk) error {
-	return d.withStores(ctx, func(s *backend.Stores) error {
-		clean, err := audit.Run(ctx, s.Web, s.Redis, d.Out)
+// Run prints the violations. It returns ErrBroken if there are any.
+func (Audit) Run(ctx context.Context, env Env) error {
+	return env.withStores(ctx, func(s *backend.Stores) error {
+		clean, err := audit.Run(ctx, s.Web, s.Redis, env.Out)
 		if err == nil && !clean {
 			err = ErrBroken
 		}

@@ -11,15 +11,16 @@ import (
 	"syscall"
 )
 
-// account is a user other than our own, as whom Postgres runs; the zero account is our own.
+// account is another user, which runs Postgres. The zero account is our own user.
 type account struct {
 	set      bool
 	name     string
 	uid, gid uint32
 }
 
-// otherAccount returns the account that root lends to Postgres, and the zero one for anybody but root, or if there is none.
-func otherAccount() account {
+// postgresAccount returns the account that runs Postgres for root. It returns the zero account for
+// any other user, and if there is no such account.
+func postgresAccount() account {
 	if os.Geteuid() != 0 {
 		return account{}
 	}
@@ -37,7 +38,8 @@ func otherAccount() account {
 	return account{}
 }
 
-// credential returns what makes a child run as a; nil for our own account.
+// credential returns the credential that makes a child run as a. It returns nil for our own
+// account.
 func (a account) credential() *syscall.Credential {
 	if !a.set {
 		return nil
@@ -45,16 +47,17 @@ func (a account) credential() *syscall.Credential {
 	return &syscall.Credential{Uid: a.uid, Gid: a.gid}
 }
 
-// give makes a the owner of a file.
-func (a account) give(path string) error {
+// chown makes a the owner of a file.
+func (a account) chown(path string) error {
 	if !a.set {
 		return nil
 	}
 	return os.Lchown(path, int(a.uid), int(a.gid))
 }
 
-// reaches reports whether a may pass through dir and every folder above it. Access control lists are not looked at.
-func (a account) reaches(dir string) bool {
+// reaches reports whether a may pass through dir and every folder above it. It ignores access
+// control lists.
+func (a account) canReach(dir string) bool {
 	dir, err := filepath.EvalSymlinks(dir)
 	if err != nil {
 		return false
@@ -81,8 +84,8 @@ func (a account) reaches(dir string) bool {
 	}
 }
 
-// ownedByUs reports whether path is a folder that nobody but our account can write to. In a folder open to everybody
-// somebody else might have put one there.
+// ownedByUs reports whether path is a folder that only our account can write to. Another user may
+// have made it, if its parent is open to all.
 func ownedByUs(path string) bool {
 	info, err := os.Lstat(path)
 	if err != nil || !info.IsDir() || info.Mode().Perm()&0o022 != 0 {

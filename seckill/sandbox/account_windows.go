@@ -1,12 +1,12 @@
 package sandbox
 
-// account is a user other than our own; on Windows there is no need for one.
+// account is another user. Windows needs none.
 type account struct {
 	set  bool
 	name string
 }
 
-func otherAccount() account             { return account{} }
-func (account) give(path string) error  { return nil }
-func (account) reaches(dir string) bool { return true }
-func ownedByUs(path string) bool        { return true }
+func postgresAccount() account           { return account{} }
+func (account) chown(path string) error  { return nil }
+func (account) canReach(dir string) bool { return true }
+func ownedByUs(path string) bool         { return true }

@@ -13,8 +13,8 @@ import (
 	"syscall"
 )
 
-// Breakable is what the fault suite makes servers with that it can kill, stop and start again: the same programs, the
-// same account and the same settings as the sandbox's, but nobody keeps them up.
+// Breakable runs servers that the fault suite can kill, stop and start again. They have the
+// sandbox's programs, account and settings, but are not started again by themselves.
 type Breakable struct {
 	PostgresVersion string
 	PostgresName    string // of the superuser and the database
@@ -24,9 +24,9 @@ type Breakable struct {
 	redis string
 }
 
-// FindBreakable looks for the programs. dir is a folder that Postgres can pass through, whoever it runs as.
+// FindBreakable looks for the programs. Any account must be able to pass through dir.
 func FindBreakable(ctx context.Context, dir string) (*Breakable, error) {
-	o := &owner{secret: "", place: place{base: dir, home: dir, dataDir: dir, as: otherAccount()}}
+	o := &owner{secret: "", place: place{base: dir, home: dir, dataDir: dir, account: postgresAccount()}}
 	o.cfg = Config{DataDir: dir, Postgres: true, Redis: true, PostgresBin: os.Getenv("MIAOSHA_POSTGRES_BIN"), Throwaway: true}
 	if err := o.cfg.Validate(); err != nil {
 		return nil, err
@@ -37,12 +37,12 @@ func FindBreakable(ctx context.Context, dir string) (*Breakable, error) {
 	}
 	redis, err := findRedis(ctx)
 	if err != nil {
-		redis = "" // the embedded one will do for most
+		redis = "" // most scenarios can use the embedded one
 	}
 	return &Breakable{PostgresVersion: bin.version, PostgresName: postgresName, o: o, bin: bin, redis: redis}, nil
 }
 
-// InitDB makes a database cluster in data with the sandbox's settings, and more of them at the end.
+// InitDB creates a database cluster in data with the sandbox's settings, followed by more.
 func (b *Breakable) InitDB(ctx context.Context, data, more string) error {
 	if err := b.o.initdb(ctx, b.bin, data); err != nil {
 		return err
@@ -51,13 +51,13 @@ func (b *Breakable) InitDB(ctx context.Context, data, more string) error {
 	if err := writeFile(path, []byte(settings+more), 0o600); err != nil {
 		return err
 	}
-	return b.o.place.as.give(path)
+	return b.o.place.account.chown(path)
 }
 
-// PostgresPassword is the superuser's.
+// PostgresPassword returns the superuser's password.
 func (b *Breakable) PostgresPassword() string { return derive(b.o.secret, "postgres") }
 
-// Postgres is a command that runs a cluster on a port, with settings given as name=value.
+// Postgres returns the command that runs a cluster on a port, with settings written as name=value.
 func (b *Breakable) Postgres(data string, port int, set ...string) *exec.Cmd {
 	args := []string{"-D", data, "-p", strconv.Itoa(port)}
 	for _, s := range set {
@@ -65,12 +65,12 @@ func (b *Breakable) Postgres(data string, port int, set ...string) *exec.Cmd {
 	}
 	cmd := exec.Command(b.bin.path("postgres"), args...)
 	cmd.Dir, cmd.Env = b.o.place.home, cleanEnv()
-	prepare(cmd, program{as: b.o.place.as, dies: syscall.SIGQUIT})
+	prepare(cmd, program{account: b.o.place.account, deathSignal: syscall.SIGQUIT})
 	return cmd
 }
 
-// Redis is a command that runs a Redis in dir with the sandbox's settings, and more of them at the end. A stopped one
-// takes no other signal, so it gets SIGKILL when we die.
+// Redis returns the command that runs a Redis in dir with the sandbox's settings, followed by more.
+// When this process dies the Redis receives SIGKILL, because a stopped one takes no other signal.
 func (b *Breakable) Redis(dir string, port int, password, fsync, more string) (*exec.Cmd, error) {
 	if b.redis == "" {
 		return nil, fmt.Errorf("there is no redis-server or valkey-server on PATH")
@@ -78,21 +78,21 @@ func (b *Breakable) Redis(dir string, port int, password, fsync, more string) (*
 	text := fmt.Sprintf(redisConf, port, password, quote(dir), quote(filepath.Join(dir, redisPID)), 16, fsync) + more
 	cmd := exec.Command(b.redis, "-")
 	cmd.Dir, cmd.Stdin = dir, strings.NewReader(text)
-	prepare(cmd, program{dies: syscall.SIGKILL})
+	prepare(cmd, program{deathSignal: syscall.SIGKILL})
 	return cmd, nil
 }
 
-// EmbeddedRedis runs the Redis inside this process until stop.
+// EmbeddedRedis runs a Redis inside this process until stop is called.
 func EmbeddedRedis(password string) (at string, stop func(), err error) { return runEmbedded(password) }
 
-// FreePort gives a port of loopback that nobody listens on just now.
+// FreePort returns a port of 127.0.0.1 that is free at this moment.
 func FreePort() (int, error) { return freePort() }
 
-// PingPostgres and PingRedis connect once and leave.
+// PingPostgres connects once and disconnects.
 func PingPostgres(ctx context.Context, dsn string) error { return pingPostgres(ctx, dsn) }
 
-// PingRedis: an error while it reads its journal.
+// PingRedis connects once and disconnects. It returns an error while the Redis reads its journal.
 func PingRedis(ctx context.Context, at string) error { return pingRedis(ctx, at) }
 
-// CreateDatabase makes the shop's database.
+// CreateDatabase creates the shop's database.
 func CreateDatabase(ctx context.Context, dsn string) error { return createDatabase(ctx, dsn) }

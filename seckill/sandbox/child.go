@@ -10,35 +10,35 @@ import (
 	"time"
 )
 
-// stopLimit is how long a server may take over each of the ways to stop it.
+// stopLimit is how long a server may take for each step that stops it.
 const stopLimit = 10 * time.Second
 
 // program says how to run a server and how to end it.
 type program struct {
-	name    string
-	command func() *exec.Cmd          // a fresh one for every start
-	as      account                   // whose rights it has
-	bond    *os.File                  // the lock it holds with us
-	stops   []func(*os.Process) error // ways to stop it, the gentle one first; the last resort is Kill
-	dies    os.Signal                 // what Linux sends it when we die
-	output  *os.File                  // gets what it says; closed by the child
-	log     *slog.Logger
+	name        string
+	command     func() *exec.Cmd          // returns a new one for every start
+	account     account                   // runs it
+	serversLock *os.File                  // the lock that it holds too
+	stopSteps   []func(*os.Process) error // tried in turn, the gentle one first; Kill is the last resort
+	deathSignal os.Signal                 // Linux sends it when our process dies
+	output      *os.File                  // receives its messages; the child closes it
+	log         *slog.Logger
 }
 
-// child is a running program. One goroutine, on a thread of its own, starts it, waits for it, and starts it again if it
-// ends unasked; close stops the program and waits for that goroutine.
+// child is a running program. One goroutine with a thread of its own starts it, waits for it, and
+// starts it again if it ends by itself. close stops the program and waits for that goroutine.
 type child struct {
 	program
 	done chan struct{} // closed when the goroutine has ended, and the program with it
-	quit chan struct{} // closed when it is to stop
+	quit chan struct{} // closed by close
 
 	mu      sync.Mutex
 	process *os.Process // the one running, or the last
-	settled bool        // it has answered once: from now on it is kept up
+	restart bool        // start it again if it ends; set once it has answered
 	closing bool
 }
 
-// launch starts a program. It is not kept up, nor known to be of use, before keep is called.
+// launch starts a program. It is not started again before keep is called.
 func launch(p program) (*child, error) {
 	c := &child{program: p, done: make(chan struct{}), quit: make(chan struct{})}
 	started := make(chan error, 1)
@@ -50,22 +50,23 @@ func launch(p program) (*child, error) {
 	return c, nil
 }
 
-// keep has the program started again whenever it ends by itself, on the same address.
+// keep makes the child start the program again whenever it ends by itself, on the same address.
 func (c *child) keep() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.settled = true
+	c.restart = true
 }
 
 func (c *child) run(started chan<- error) {
-	// Linux ends the child when the thread that made it ends, not the process. So the thread stays with this goroutine,
-	// which is in Wait for as long as the child lives; it is never unlocked and ends with it.
+	// Linux ends the child when the thread that made it ends, not when the process ends. So this
+	// goroutine keeps its thread. It is in Wait for as long as the child lives. The thread is never
+	// unlocked and ends with the goroutine.
 	runtime.LockOSThread()
 	defer close(c.done)
 	defer c.output.Close()
 	wait := 100 * time.Millisecond
 	for first := true; ; first = false {
-		begun := time.Now()
+		began := time.Now()
 		cmd := c.command()
 		err := c.start(cmd)
 		if first {
@@ -77,12 +78,12 @@ func (c *child) run(started chan<- error) {
 			return
 		}
 		c.mu.Lock()
-		again := c.settled && !c.closing
+		again := c.restart && !c.closing
 		c.mu.Unlock()
 		if !again {
 			return
 		}
-		if time.Since(begun) > time.Minute {
+		if time.Since(began) > time.Minute {
 			wait = 100 * time.Millisecond
 		}
 		c.log.Warn("a server of the sandbox ended by itself and is started again", "server", c.name, "error", err, "in", wait)
@@ -108,13 +109,13 @@ func (c *child) start(cmd *exec.Cmd) error {
 		return err
 	}
 	c.process = cmd.Process
-	if err := adopt(cmd.Process); err != nil {
+	if err := addToJob(cmd.Process); err != nil {
 		return errors.Join(err, cmd.Process.Kill(), cmd.Wait())
 	}
 	return nil
 }
 
-// close stops the program and waits for its end: each way in turn, then by force.
+// close stops the program and waits for its end. It tries each stop step in turn, then kills it.
 func (c *child) close() {
 	c.mu.Lock()
 	if !c.closing {
@@ -123,11 +124,12 @@ func (c *child) close() {
 	}
 	process := c.process
 	c.mu.Unlock()
-	for i, stop := range c.stops {
+	for i, stop := range c.stopSteps {
 		if i > 0 {
-			c.log.Warn("a server of the sandbox doesn't stop; trying harder", "server", c.name)
+			c.log.Warn("a server of the sandbox does not stop; trying the next step", "server", c.name)
 		}
-		// One that has ended already, or is waiting to be started again, can't be told; then the goroutine is about to end.
+		// A program that has ended, or waits for its next start, cannot be signalled. Then the
+		// goroutine is about to end.
 		if err := stop(process); err != nil && !errors.Is(err, os.ErrProcessDone) {
 			continue
 		}

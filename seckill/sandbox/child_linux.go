@@ -6,19 +6,20 @@ import (
 	"syscall"
 )
 
-// prepare ties a child to us: it gets the signal p.dies when we die, kill -9 included; a process group of its own, so that
-// Ctrl-C at the terminal reaches us alone and we stop the servers in order; and the bond.
+// prepare ties a child to this process. The child receives p.deathSignal when this process dies, by
+// kill -9 too. It has a process group of its own, so that Ctrl-C reaches this process only, which
+// then stops the servers in order. It inherits the servers' lock.
 func prepare(cmd *exec.Cmd, p program) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{
-		Credential: p.as.credential(),
+		Credential: p.account.credential(),
 		Setpgid:    true,
-		Pdeathsig:  p.dies.(syscall.Signal),
+		Pdeathsig:  p.deathSignal.(syscall.Signal),
 	}
 	endAsGroup(cmd)
-	if p.bond != nil {
-		cmd.ExtraFiles = []*os.File{p.bond}
+	if p.serversLock != nil {
+		cmd.ExtraFiles = []*os.File{p.serversLock}
 	}
 }
 
-// adopt has nothing to do here: prepare has done it.
-func adopt(*os.Process) error { return nil }
+// addToJob does nothing on Linux: prepare has set the death signal.
+func addToJob(*os.Process) error { return nil }

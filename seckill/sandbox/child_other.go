@@ -8,16 +8,17 @@ import (
 	"syscall"
 )
 
-// prepare gives a child a process group of its own, so that Ctrl-C at the terminal reaches us alone and we stop the servers
-// in order; and the bond. Here nothing ends the children of a process that is killed: the next owner finds the bond held
-// and ends them.
+// prepare puts a child into a process group of its own, so that Ctrl-C reaches this process only,
+// which then stops the servers in order. The child inherits the servers' lock. On these systems
+// nothing ends the children of a killed process: the next owner finds the servers' lock held and
+// ends them.
 func prepare(cmd *exec.Cmd, p program) {
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: p.as.credential(), Setpgid: true}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: p.account.credential(), Setpgid: true}
 	endAsGroup(cmd)
-	if p.bond != nil {
-		cmd.ExtraFiles = []*os.File{p.bond}
+	if p.serversLock != nil {
+		cmd.ExtraFiles = []*os.File{p.serversLock}
 	}
 }
 
-// adopt has nothing to do here.
-func adopt(*os.Process) error { return nil }
+// addToJob does nothing on these systems.
+func addToJob(*os.Process) error { return nil }

@@ -11,27 +11,33 @@ import (
 	"syscall"
 )
 
-// Postgres: SIGINT is its fast shutdown (clients are cut off, a checkpoint written), SIGQUIT the immediate one, which
-// leaves recovery to the next start. Redis writes and syncs its journal on SIGTERM.
-func postgresStops(_, _ string) []func(*os.Process) error {
+// postgresStopSteps returns the fast shutdown and the immediate one. SIGINT is the fast one:
+// Postgres disconnects the clients and writes a checkpoint. SIGQUIT is the immediate one: the next
+// start has to recover.
+func postgresStopSteps(_, _ string) []func(*os.Process) error {
 	return []func(*os.Process) error{send(syscall.SIGINT), send(syscall.SIGQUIT)}
 }
 
-func redisStops() []func(*os.Process) error { return []func(*os.Process) error{send(syscall.SIGTERM)} }
+// redisStopSteps returns SIGTERM, on which Redis writes and syncs its journal.
+func redisStopSteps() []func(*os.Process) error {
+	return []func(*os.Process) error{send(syscall.SIGTERM)}
+}
 
-// What they get when we die. Postgres: the immediate shutdown, for the checkpoint of a fast one would keep the next start
-// waiting, and what was committed is in the log anyway. Redis: SIGTERM, for it takes milliseconds without a snapshot,
-// syncs the journal and ends a rewrite that is under way, which SIGKILL would orphan.
+// The signals that the servers receive when this process dies. For Postgres it is the immediate
+// shutdown: the next start would have to wait for the checkpoint of a fast one, and committed data
+// is in the log anyway. For Redis it is SIGTERM: it takes milliseconds without a snapshot, syncs
+// the journal, and ends a rewrite under way, which SIGKILL would orphan.
 var (
-	postgresDies os.Signal = syscall.SIGQUIT
-	redisDies    os.Signal = syscall.SIGTERM
+	postgresDeathSignal os.Signal = syscall.SIGQUIT
+	redisDeathSignal    os.Signal = syscall.SIGTERM
 )
 
 func send(sig os.Signal) func(*os.Process) error {
 	return func(p *os.Process) error { return p.Signal(sig) }
 }
 
-// endAsGroup has the end of a command's context end the children of the command as well, such as those of initdb.
+// endAsGroup makes the end of a command's context end the command's own children too, such as those
+// of initdb.
 func endAsGroup(cmd *exec.Cmd) {
 	if cmd.Cancel != nil {
 		cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
@@ -44,8 +50,8 @@ func alive(pid int) bool {
 	return err == nil || err == syscall.EPERM
 }
 
-// endLeftOvers ends the servers whose process ids lie in the folders of Postgres and Redis.
-func endLeftOvers(home, redis string, force bool) {
+// endOldServers ends the servers whose process ids are in the folders of Postgres and Redis.
+func endOldServers(home, redis string, force bool) {
 	end := func(path string, sig syscall.Signal) {
 		text, err := os.ReadFile(path)
 		if err != nil {

@@ -12,14 +12,16 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-var postgresDies, redisDies os.Signal = os.Kill, os.Kill
+var postgresDeathSignal, redisDeathSignal os.Signal = os.Kill, os.Kill
 
-// prepare keeps Ctrl-C at the console from the child, so that we stop the servers in order.
+// prepare keeps Ctrl-C at the console from the child, so that this process stops the servers in
+// order.
 func prepare(cmd *exec.Cmd, _ program) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{CreationFlags: windows.CREATE_NEW_PROCESS_GROUP}
 }
 
-// job is a job object that ends all its processes when its last handle goes, and that is ours: children die with us.
+// job is a job object that ends all its processes when its last handle is closed. Only this process
+// has a handle, so the children die with it.
 var job = sync.OnceValues(func() (windows.Handle, error) {
 	handle, err := windows.CreateJobObject(nil, nil)
 	if err != nil {
@@ -38,8 +40,8 @@ var job = sync.OnceValues(func() (windows.Handle, error) {
 	return handle, nil
 })
 
-// adopt puts a child, and those it will have, into the job.
-func adopt(p *os.Process) error {
+// addToJob puts a child and its future children into the job.
+func addToJob(p *os.Process) error {
 	handle, err := job()
 	if err != nil {
 		return err
@@ -55,8 +57,9 @@ func adopt(p *os.Process) error {
 	return nil
 }
 
-// Windows has no signals; pg_ctl speaks to Postgres through a pipe of its own.
-func postgresStops(bin, data string) []func(*os.Process) error {
+// postgresStopSteps returns the fast shutdown and the immediate one. Windows has no signals: pg_ctl
+// speaks to Postgres through a pipe.
+func postgresStopSteps(bin, data string) []func(*os.Process) error {
 	stop := func(mode string) func(*os.Process) error {
 		return func(*os.Process) error {
 			return exec.Command(filepath.Join(bin, "pg_ctl.exe"), "stop", "-W", "-D", data, "-m", mode).Run()
@@ -65,7 +68,7 @@ func postgresStops(bin, data string) []func(*os.Process) error {
 	return []func(*os.Process) error{stop("fast"), stop("immediate")}
 }
 
-func redisStops() []func(*os.Process) error { return nil }
+func redisStopSteps() []func(*os.Process) error { return nil }
 
 // alive reports whether a process of this id exists.
 func alive(pid int) bool {
@@ -78,5 +81,5 @@ func alive(pid int) bool {
 	return windows.GetExitCodeProcess(handle, &code) == nil && code == 259 // STILL_ACTIVE
 }
 
-// endLeftOvers has nothing to do: the job object has ended them.
-func endLeftOvers(_, _ string, _ bool) {}
+// endOldServers does nothing: the job object has ended them.
+func endOldServers(_, _ string, _ bool) {}

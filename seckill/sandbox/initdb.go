@@ -12,19 +12,20 @@ import (
 
 const confFile = "miaosha.conf"
 
-// settings are Postgres's, written anew at every start. Durability is left on: what the shop promised, it keeps.
+// settings are those of Postgres, written at every start. They leave durability on: the shop keeps
+// its promises.
 const settings = `# Written by miaosha at every start: changes here are lost.
 listen_addresses = '127.0.0.1'
 unix_socket_directories = ''
 max_connections = 200
 shared_buffers = 256MB
-# This bounds the time of recovery after a crash.
+# This bounds the time of a recovery after a crash.
 max_wal_size = 1GB
 min_wal_size = 256MB
 checkpoint_timeout = 15min
-# The row that everybody wants is updated all the time.
+# A sale's row is updated all the time.
 autovacuum_naptime = 15s
-# Short statements don't gain by compilation.
+# Compilation does not make short statements faster.
 jit = off
 timezone = 'UTC'
 lc_messages = 'C'
@@ -34,7 +35,7 @@ log_line_prefix = '%m [%p] '
 log_checkpoints = off
 `
 
-// throwaway are settings for tests, which lose their data anyway.
+// throwaway are the settings of tests, which delete their data anyway.
 const throwaway = `
 fsync = off
 synchronous_commit = off
@@ -45,13 +46,14 @@ shared_buffers = 128MB
 max_connections = 400
 `
 
-// initialised reports whether data holds a database cluster. A half-made one never bears this name.
+// initialised reports whether data holds a database cluster. An unfinished cluster has another
+// name: see initdb.
 func initialised(data string) bool {
 	_, err := os.Stat(filepath.Join(data, "PG_VERSION"))
 	return err == nil
 }
 
-// initdb makes a database cluster, under another name until it is whole and on disk.
+// initdb creates a database cluster. It has another name until it is complete and on disk.
 func (o *owner) initdb(ctx context.Context, bin programs, data string) (err error) {
 	defer func() {
 		if err != nil {
@@ -71,7 +73,7 @@ func (o *owner) initdb(ctx context.Context, bin programs, data string) (err erro
 	if err := writeFile(password, []byte(derive(o.secret, "postgres")+"\n"), 0o600); err != nil {
 		return err
 	}
-	if err := errors.Join(o.place.as.give(half), o.place.as.give(password)); err != nil {
+	if err := errors.Join(o.place.account.chown(half), o.place.account.chown(password)); err != nil {
 		return err
 	}
 	args := []string{"-D", half, "-U", postgresName, "--pwfile=" + password, "--auth=scram-sha-256", "--encoding=UTF8", "--no-locale"}
@@ -81,8 +83,8 @@ func (o *owner) initdb(ctx context.Context, bin programs, data string) (err erro
 	cmd := exec.CommandContext(ctx, bin.path("initdb"), args...)
 	cmd.Dir, cmd.Env = o.place.home, cleanEnv()
 	var text []byte
-	onThread(func() {
-		prepare(cmd, program{as: o.place.as, bond: o.bond, dies: os.Kill})
+	onOwnThread(func() {
+		prepare(cmd, program{account: o.place.account, serversLock: o.serversLock, deathSignal: os.Kill})
 		text, err = cmd.CombinedOutput()
 	})
 	if err != nil {
@@ -99,7 +101,7 @@ func (o *owner) initdb(ctx context.Context, bin programs, data string) (err erro
 	return os.Rename(half, data)
 }
 
-// configure writes our settings into a cluster.
+// configure writes the settings into a cluster.
 func (o *owner) configure(data string) error {
 	path, text := filepath.Join(data, confFile), settings
 	if o.cfg.Throwaway {
@@ -108,10 +110,10 @@ func (o *owner) configure(data string) error {
 	if err := writeFile(path, []byte(text), 0o600); err != nil {
 		return err
 	}
-	return o.place.as.give(path)
+	return o.place.account.chown(path)
 }
 
-// cleanEnv is our environment without what would talk Postgres into something else.
+// cleanEnv returns our environment without the variables that change the behaviour of Postgres.
 func cleanEnv() []string {
 	var env []string
 	for _, v := range os.Environ() {

@@ -12,7 +12,8 @@ import (
 	"time"
 )
 
-// state is what an owner tells those who join it. It holds passwords: the file is for the owner's account alone.
+// state is what an owner writes for the processes that join it. It holds passwords, so only the
+// owner's account may read it.
 type state struct {
 	PID         int    `json:"pid"`
 	DatabaseURL string `json:"database_url,omitempty"`
@@ -29,7 +30,7 @@ func (s state) write(dir string) error {
 	return writeFile(filepath.Join(dir, stateFile), append(text, '\n'), 0o600)
 }
 
-// readState returns what the owner of dir has said, or nil if it has said nothing (yet).
+// readState returns the state that the owner of dir has written, or nil if there is none yet.
 func readState(dir string) (*state, error) {
 	text, err := os.ReadFile(filepath.Join(dir, stateFile))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -45,15 +46,15 @@ func readState(dir string) (*state, error) {
 	return &s, nil
 }
 
-// join returns the servers of another process, both values nil if they aren't ready or just going down, and an error if
-// they are of no use to cfg.
+// join returns the servers of another process. Both values are nil if the servers are not ready or
+// about to end. It is an error if they do not fit cfg.
 func join(ctx context.Context, cfg Config) (*Sandbox, error) {
 	st, err := readState(cfg.DataDir)
 	if st == nil || err != nil {
 		return nil, err
 	}
-	// A state file can be the left-over of a crash that a new owner hasn't yet swept: then its process is gone, or its
-	// servers are.
+	// After a crash the state file stays until a new owner removes it. Then its process is gone, or
+	// its servers are.
 	if !alive(st.PID) {
 		return nil, nil
 	}

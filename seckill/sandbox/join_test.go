@@ -8,28 +8,30 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
 // A second process on the same folder uses the servers of the first, and leaves them running.
-func TestJoin(t *testing.T) {
+func TestSecondProcessJoins(t *testing.T) {
 	cfg := both(t)
-	cfg.RedisKind = Embedded // which is to be reached from other processes too
+	cfg.RedisKind = Embedded // other processes must reach it too
 	h := startHelper(t, cfg)
 	cfg.RedisKind = Auto
-	begun := time.Now()
+	began := time.Now()
 	s := open(t, cfg)
-	t.Logf("joined in %v", time.Since(begun))
-	if s.Shared != h.Process.Pid {
-		t.Errorf("Shared is %d, want the owner's %d", s.Shared, h.Process.Pid)
-	}
-	if s.DatabaseURL != h.DatabaseURL || s.RedisURL != h.RedisURL || s.Secret != h.Secret || s.RedisKind != Embedded || s.Postgres != h.Postgres {
-		t.Errorf("joined %+v, want %+v", *s, h.Sandbox)
+	t.Logf("joined in %v", time.Since(began))
+	want := h.Sandbox
+	want.RedisKind, want.Shared = Embedded, h.Process.Pid
+	if diff := cmp.Diff(want, *s, cmpopts.IgnoreUnexported(Sandbox{})); diff != "" {
+		t.Errorf("joined (-want +got):\n%s", diff)
 	}
 	put(t, s, 1)
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if inPostgres, inRedis := number(t, &h.Sandbox); inPostgres != 1 || inRedis != 1 {
+	if inPostgres, inRedis := stored(t, &h.Sandbox); inPostgres != 1 || inRedis != 1 {
 		t.Errorf("the owner sees %d and %d, want 1 and 1", inPostgres, inRedis)
 	}
 	h.leave(t)
@@ -38,8 +40,9 @@ func TestJoin(t *testing.T) {
 	}
 }
 
-// Many processes that start at once on a new folder end up with one owner and the same servers.
-func TestJoinWhileStarting(t *testing.T) {
+// Of many processes that start at once on a new folder, one becomes the owner and all use the same
+// servers.
+func TestManyProcessesStartAtOnce(t *testing.T) {
 	cfg := both(t)
 	helpers := make([]*helper, 4)
 	outs := make([]io.Reader, len(helpers))
@@ -61,8 +64,8 @@ func TestJoinWhileStarting(t *testing.T) {
 	}
 }
 
-// The owner dies while another waits for it to be ready: that one becomes the owner. What lies about where the servers are
-// is older still, and misleads nobody.
+// The owner dies while another process waits for its servers. The other process becomes the owner.
+// A state file that is older still does not mislead it.
 func TestOwnerDiesWhileStarting(t *testing.T) {
 	cfg := both(t)
 	cfg.RedisKind = Embedded
@@ -81,7 +84,7 @@ func TestOwnerDiesWhileStarting(t *testing.T) {
 		t.Fatalf("opened though the folder is locked, by %d", h.Shared)
 	case <-time.After(300 * time.Millisecond):
 	}
-	lock.Close() // as the system does at the end of a process
+	lock.Close() // like the system at the end of a process
 	<-line
 	if h.Shared != 0 || h.DatabaseURL == old.DatabaseURL {
 		t.Errorf("joined process %d at %s", h.Shared, h.DatabaseURL)
@@ -90,8 +93,8 @@ func TestOwnerDiesWhileStarting(t *testing.T) {
 	h.leave(t)
 }
 
-// Servers that are of no use are named, not taken.
-func TestJoinRefusals(t *testing.T) {
+// Servers that do not fit the Config are refused, and the error names their process.
+func TestJoinRefuses(t *testing.T) {
 	cfg := both(t)
 	cfg.Postgres, cfg.RedisKind = false, Embedded
 	s := open(t, cfg)

@@ -9,8 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tryLock takes the lock of a file and returns the file that holds it, or nil if somebody else does. The system gives the
-// lock back when the file is closed by every process that has it, which is how children hold one.
+// tryLock takes the lock of a file. It returns the file that holds the lock, or nil if another
+// process holds it. The system releases the lock when every process that has the file has closed
+// it. So a child that inherits the file holds the lock too.
 func tryLock(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {

@@ -7,8 +7,9 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// tryLock takes the lock of a file and returns the file that holds it, or nil if somebody else does. The system gives the
-// lock back when the file is closed or its process ends. Children don't hold it here: the job object ends them with us.
+// tryLock takes the lock of a file. It returns the file that holds the lock, or nil if another
+// process holds it. The system releases the lock when the file is closed or its process ends.
+// Children do not hold it: the job object ends them.
 func tryLock(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {

@@ -9,13 +9,14 @@ import (
 	"strings"
 )
 
-// logLimit is the size at which a server's log begins anew, at a start.
+// logLimit is the size from which a server's log is emptied at the next start.
 const logLimit = 10 << 20
 
-// serverLog is the file that a server writes its messages to. Its handle is closed by the child that has it as output.
+// serverLog is the file to which a server writes its messages. The child whose output it is closes
+// the handle.
 type serverLog struct {
 	file  *os.File
-	begun int64 // where this start's messages begin
+	start int64 // offset of the messages of this start
 }
 
 func openLog(path string) (*serverLog, error) {
@@ -30,20 +31,20 @@ func openLog(path string) (*serverLog, error) {
 	}
 	l := &serverLog{file: f}
 	if info, err := f.Stat(); err == nil {
-		l.begun = info.Size()
+		l.start = info.Size()
 	}
 	return l, nil
 }
 
-// explain adds to err what the server said at this start: the last line that holds sign. If some line holds taken, the
-// error is errPortTaken.
+// explain adds to err the last line of this start that contains sign. If a line contains taken, it
+// returns errPortTaken.
 func (l *serverLog) explain(err error, sign, taken string) error {
 	f, openErr := os.Open(l.file.Name())
 	if openErr != nil {
 		return err
 	}
 	defer f.Close()
-	text, _ := io.ReadAll(io.NewSectionReader(f, l.begun, logLimit))
+	text, _ := io.ReadAll(io.NewSectionReader(f, l.start, logLimit))
 	if bytes.Contains(text, []byte(taken)) {
 		return fmt.Errorf("%w (see %s)", errPortTaken, l.file.Name())
 	}
@@ -53,7 +54,7 @@ func (l *serverLog) explain(err error, sign, taken string) error {
 	return fmt.Errorf("%w (see %s)", err, l.file.Name())
 }
 
-// lastLine returns the last line that holds one of signs, or the last one that isn't empty.
+// lastLine returns the last line that contains one of signs, else the last line that is not empty.
 func lastLine(text []byte, signs ...string) string {
 	last, found := "", ""
 	for line := range strings.Lines(string(text)) {
@@ -74,12 +75,13 @@ func lastLine(text []byte, signs ...string) string {
 	return last
 }
 
-// onThread runs f on a thread of its own and waits for it. A short-lived child of f can't outlive us: see child.run.
-func onThread(f func()) {
+// onOwnThread runs f on a thread of its own and waits for it. A child that f starts cannot outlive
+// this process: see child.run.
+func onOwnThread(f func()) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		runtime.LockOSThread() // and never unlocked: the thread ends here
+		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
 		f()
 	}()
 	<-done

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// What a server says at this start explains why it didn't; what it said at an earlier one doesn't.
-func TestExplain(t *testing.T) {
+// The messages of this start explain why a server failed. The messages of an earlier start do not.
+func TestLogExplainsAFailedStart(t *testing.T) {
 	fault := errors.New("it ended at once")
 	for _, c := range []struct {
 		name, said, want string
@@ -42,8 +42,8 @@ func TestExplain(t *testing.T) {
 	}
 }
 
-// A log doesn't grow for ever.
-func TestLogLimit(t *testing.T) {
+// A large log is emptied at the next start.
+func TestLogIsEmptied(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "postgres.log")
 	if err := os.WriteFile(path, nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -56,7 +56,7 @@ func TestLogLimit(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer log.file.Close()
-	if info, err := os.Stat(path); err != nil || info.Size() != 0 || log.begun != 0 {
-		t.Errorf("size %d, begun at %d, %v; want a new log", info.Size(), log.begun, err)
+	if info, err := os.Stat(path); err != nil || info.Size() != 0 || log.start != 0 {
+		t.Errorf("size %d, began at %d, %v; want an empty log", info.Size(), log.start, err)
 	}
 }

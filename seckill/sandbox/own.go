@@ -15,20 +15,21 @@ import (
 
 // owner is the one process that runs the servers of a data folder.
 type owner struct {
-	cfg    Config
-	secret string
-	lock   *os.File // of the data folder; no child has it
-	place  place
-	bond   *os.File // the lock that the servers hold with us, see place.go
-	stop   func()   // of the embedded Redis; nil if there is none
+	cfg         Config
+	secret      string
+	lock        *os.File // of the data folder; children do not inherit it
+	place       place
+	serversLock *os.File // the lock that the servers hold too, see place.go
+	stop        func()   // ends the embedded Redis; nil if there is none
 
-	postgres, redis *child // nil if not ours to run
+	postgres, redis *child // nil if this process does not run it
 
 	once     sync.Once
 	closeErr error
 }
 
-// own starts the servers on a folder whose lock we hold. On an error nothing is left running.
+// own starts the servers on a folder whose lock this process holds. After an error nothing is left
+// running.
 func own(ctx context.Context, cfg Config, lock *os.File) (_ *Sandbox, err error) {
 	o := &owner{cfg: cfg, lock: lock}
 	defer func() {
@@ -54,7 +55,7 @@ func own(ctx context.Context, cfg Config, lock *os.File) (_ *Sandbox, err error)
 	if o.place, err = findPlace(cfg.DataDir, derive(o.secret, "place"), cfg.Log); err != nil {
 		return nil, err
 	}
-	if o.bond, err = o.leftOvers(ctx); err != nil {
+	if o.serversLock, err = o.lockServers(ctx); err != nil {
 		return nil, err
 	}
 	if err := o.place.claim(cfg.Log); err != nil {
@@ -92,27 +93,28 @@ func own(ctx context.Context, cfg Config, lock *os.File) (_ *Sandbox, err error)
 	}, nil
 }
 
-// patience is how long the servers of an owner that died may take to go by themselves.
-const patience = 2 * time.Second
+// selfEndLimit is how long the servers of an owner that died may take to end by themselves.
+const selfEndLimit = 2 * time.Second
 
-// leftOvers takes the lock that servers hold, and waits for those of an owner that died. On Linux they go down with it, in
-// a moment; elsewhere, and if they hang, they are ended here, politely at first. Their process ids are to be trusted because
-// the lock says that somebody is alive.
-func (o *owner) leftOvers(ctx context.Context) (*os.File, error) {
+// lockServers takes the servers' lock. It waits for the servers of an owner that died. On Linux
+// they end with their owner, in a moment. On other systems, and if they hang, lockServers ends
+// them: first it asks them, then it kills them. The process ids on disk can be trusted, because a
+// held lock proves that a server is alive.
+func (o *owner) lockServers(ctx context.Context) (*os.File, error) {
 	started := time.Now()
 	sent := 0
 	for {
-		bond, err := tryLock(filepath.Join(o.place.home, bondFile))
-		if bond != nil || err != nil {
-			return bond, err
+		serversLock, err := tryLock(filepath.Join(o.place.home, serversLockFile))
+		if serversLock != nil || err != nil {
+			return serversLock, err
 		}
 		switch waited := time.Since(started); {
 		case waited > openLimit:
 			return nil, fmt.Errorf("servers of an earlier run still hold %s: end the processes postgres and redis-server that run there", o.place.home)
-		case waited > time.Duration(sent*sent)*5*time.Second+patience:
+		case waited > time.Duration(sent*sent)*5*time.Second+selfEndLimit:
 			sent++
 			o.cfg.Log.Warn("ending servers of an earlier run", "folder", o.place.home)
-			endLeftOvers(o.place.home, filepath.Join(o.cfg.DataDir, redisDir), sent > 1)
+			endOldServers(o.place.home, filepath.Join(o.cfg.DataDir, redisDir), sent > 1)
 		}
 		if err := pause(ctx, 20*time.Millisecond); err != nil {
 			return nil, fmt.Errorf("wait for the servers of an earlier run: %w", err)
@@ -120,10 +122,11 @@ func (o *owner) leftOvers(ctx context.Context) (*os.File, error) {
 	}
 }
 
-// close stops whatever has been started, in order, and gives the folder back. It is safe on a half-built owner.
+// close stops what was started, in order, and releases the folder. It is safe on an owner that is
+// only half started.
 func (o *owner) close() error {
 	o.once.Do(func() {
-		// Nobody may join from here on.
+		// No process may join from here on.
 		errs := []error{removeState(o.cfg.DataDir)}
 		if o.stop != nil {
 			o.stop()
@@ -134,11 +137,11 @@ func (o *owner) close() error {
 		if o.postgres != nil {
 			o.postgres.close()
 		}
-		if o.cfg.Throwaway && o.bond != nil {
+		if o.cfg.Throwaway && o.serversLock != nil {
 			errs = append(errs, empty(o.cfg.DataDir, o.place.home))
 		}
-		if o.bond != nil {
-			errs = append(errs, o.bond.Close())
+		if o.serversLock != nil {
+			errs = append(errs, o.serversLock.Close())
 		}
 		errs = append(errs, o.lock.Close())
 		if err := errors.Join(errs...); err != nil {

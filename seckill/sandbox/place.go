@@ -13,45 +13,48 @@ import (
 )
 
 const (
-	bondFile = "servers.lock" // held by the owner and by every process of its servers
-	homeFile = "owner"        // in a home outside of the data folder: the id and the path of that folder
+	serversLockFile = "servers.lock" // held by the owner and by every process of its servers
+	homeFile        = "owner"        // in a home outside of the data folder: the id and the path of that folder
 )
 
-// place is where Postgres lies and as whom it runs. Postgres refuses to run as root, so root lends it the account postgres
-// or nobody; and when that account can't get to the data folder (below /root, or a private temporary folder), Postgres
-// gets a home elsewhere, tied to the data folder by an id. The folders in between are not ours and keep their modes.
+// place is the folder in which Postgres lies and the account that runs it. Postgres refuses to run
+// as root, so root lets another account run it (see postgresAccount). That account may not reach
+// the data folder: it may lie below /root, or in a private temporary folder. Then Postgres has a
+// home elsewhere, which an id ties to the data folder. The folders between are not ours and keep
+// their modes.
 type place struct {
 	dataDir string
-	id      string  // of the data folder; it changes when that one is deleted and made again
+	id      string  // of the data folder; a folder that is deleted and made again has another id
 	base    string  // holds bin, the fetched programs
-	home    string  // holds postgres-<major> and the bond
-	as      account // runs Postgres
+	home    string  // holds postgres-<major> and the servers' lock
+	account account // runs Postgres
 }
 
 // findPlace chooses the place for a data folder and makes its folders.
 func findPlace(dataDir, id string, log *slog.Logger) (place, error) {
-	p := place{dataDir: dataDir, id: id, base: dataDir, home: dataDir, as: otherAccount()}
-	if !p.as.set || p.as.reaches(dataDir) {
+	p := place{dataDir: dataDir, id: id, base: dataDir, home: dataDir, account: postgresAccount()}
+	if !p.account.set || p.account.canReach(dataDir) {
 		return p, nil
 	}
 	sum := sha256.Sum256([]byte(dataDir))
 	for _, base := range []string{"/var/lib/miaosha", "/var/tmp/miaosha"} {
-		// Not a thing is written below a folder that a stranger may have put there.
-		if makeFolder(base) != nil || !ownedByUs(base) || makeDataDir(base) != nil || !p.as.reaches(base) {
+		// Nothing is written below a folder that another user may have put there.
+		if makeFolder(base) != nil || !ownedByUs(base) || makeDataDir(base) != nil || !p.account.canReach(base) {
 			continue
 		}
-		sweep(base, log)
+		removeOldHomes(base, log)
 		p.base, p.home = base, filepath.Join(base, hex.EncodeToString(sum[:6]))
 		if err := makeFolder(p.home); err != nil {
 			return p, fmt.Errorf("make a home for Postgres: %w", err)
 		}
 		return p, nil
 	}
-	return p, fmt.Errorf("the user %s, as whom root has to run Postgres, can't reach %s: choose another --data-dir, or run as another user", p.as.name, dataDir)
+	return p, fmt.Errorf("the user %s, which runs Postgres for root, can't reach %s: choose another --data-dir, or run as another user", p.account.name, dataDir)
 }
 
-// claim makes sure that the home belongs to this very data folder. What is left of a deleted one goes: its passwords are
-// lost, so it is of no use. Whoever calls holds the bond, so nothing runs there.
+// claim makes sure that the home belongs to this very data folder. It removes the home of a deleted
+// data folder of the same path: its passwords are lost, so it is of no use. The caller holds the
+// servers' lock, so nothing runs there.
 func (p place) claim(log *slog.Logger) error {
 	if p.home == p.dataDir {
 		return nil
@@ -59,16 +62,16 @@ func (p place) claim(log *slog.Logger) error {
 	path := filepath.Join(p.home, homeFile)
 	text, err := os.ReadFile(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("see whose home %s is: %w", p.home, err)
+		return fmt.Errorf("find the owner of the home %s: %w", p.home, err)
 	}
 	if id, _, _ := strings.Cut(string(text), "\n"); id == p.id {
 		return nil
 	}
 	if len(text) > 0 {
-		log.Info("removing what an earlier data folder of this name has left", "folder", p.home)
+		log.Info("removing the Postgres of an earlier data folder of this name", "folder", p.home)
 	}
-	if err := removeAllBut(p.home, bondFile); err != nil {
-		return fmt.Errorf("remove what an earlier data folder has left: %w", err)
+	if err := removeAllBut(p.home, serversLockFile); err != nil {
+		return fmt.Errorf("remove the Postgres of an earlier data folder: %w", err)
 	}
 	if err := writeFile(path, []byte(p.id+"\n"+p.dataDir+"\n"), 0o600); err != nil {
 		return fmt.Errorf("claim a home for Postgres: %w", err)
@@ -76,9 +79,10 @@ func (p place) claim(log *slog.Logger) error {
 	return nil
 }
 
-// sweep removes the homes of data folders that lay in the temporary folder and are gone, as after a test or a trial. Any
-// other home stays, for its data folder may be on a disk that is away just now.
-func sweep(base string, log *slog.Logger) {
+// sweep removes the homes of data folders that lay in the temporary folder and are gone, as after a
+// test or a trial. Any other home stays, for its data folder may be on a disk that is away just
+// now.
+func removeOldHomes(base string, log *slog.Logger) {
 	for _, path := range globIn(base, "*/"+homeFile) {
 		text, err := os.ReadFile(path)
 		_, dataDir, found := strings.Cut(strings.TrimSpace(string(text)), "\n")
@@ -89,14 +93,14 @@ func sweep(base string, log *slog.Logger) {
 			continue
 		}
 		home := filepath.Dir(path)
-		bond, err := tryLock(filepath.Join(home, bondFile))
-		if bond == nil || err != nil {
+		serversLock, err := tryLock(filepath.Join(home, serversLockFile))
+		if serversLock == nil || err != nil {
 			continue
 		}
 		if err := os.RemoveAll(home); err != nil {
 			log.Warn("remove the Postgres of a data folder that is gone", "folder", home, "error", err)
 		}
-		bond.Close()
+		serversLock.Close()
 	}
 }
 

@@ -13,10 +13,10 @@ import (
 	"testing"
 )
 
-// As root: data folders that the user of Postgres can reach hold everything, others keep their modes and Postgres lies
-// elsewhere. In both cases it runs, and as that user.
-func TestRoot(t *testing.T) {
-	as := needRoot(t)
+// For root, Postgres lies in the data folder if its account can reach that, and elsewhere if not.
+// The folders above keep their modes. In both cases Postgres runs as that account.
+func TestRootRunsPostgresAsAnotherUser(t *testing.T) {
+	other := needRoot(t)
 	closed := filepath.Join(t.TempDir(), "home")
 	if err := os.Mkdir(closed, 0o700); err != nil {
 		t.Fatal(err)
@@ -55,22 +55,22 @@ func TestRoot(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if uid := info.Sys().(*syscall.Stat_t).Uid; uid != as.uid {
-				t.Errorf("Postgres runs as user %d, want %d", uid, as.uid)
+			if uid := info.Sys().(*syscall.Stat_t).Uid; uid != other.uid {
+				t.Errorf("Postgres runs as user %d, want %d", uid, other.uid)
 			}
 			if err := s.Close(); err != nil {
 				t.Fatal(err)
 			}
 			if left, _ := filepath.Glob(filepath.Join(home, "postgres-*")); len(left) > 0 {
-				t.Errorf("not thrown away: %v", left)
+				t.Errorf("Close has left %v", left)
 			}
 		})
 	}
 }
 
-// Somebody who isn't root needs no other account and no other place.
-func TestNotRoot(t *testing.T) {
-	needRoot(t) // to become nobody
+// A user other than root needs no other account and no other place.
+func TestOtherUsersRunPostgresThemselves(t *testing.T) {
+	needRoot(t) // only root can start a process of another account
 	needServer(t)
 	dir := passableDir(t)
 	self, err := os.Executable()
@@ -103,7 +103,7 @@ func TestNotRoot(t *testing.T) {
 			t.Errorf("the default data folder is %s, want one below %s", h.DataDir, home)
 		}
 		if n == 2 {
-			if inPostgres, inRedis := number(t, &h.Sandbox); inPostgres != 1 || inRedis != 1 {
+			if inPostgres, inRedis := stored(t, &h.Sandbox); inPostgres != 1 || inRedis != 1 {
 				t.Errorf("after a kill Postgres has %d and Redis %d, want 1 and 1", inPostgres, inRedis)
 			}
 			h.leave(t)
@@ -117,9 +117,9 @@ func TestNotRoot(t *testing.T) {
 	}
 }
 
-// A data folder that was deleted and made again doesn't meet the Postgres of its predecessor, and one that is gone for
-// good from the temporary folder leaves nothing behind.
-func TestHomeOfADeletedFolder(t *testing.T) {
+// A data folder that is deleted and made again does not get the old Postgres. The home of a data
+// folder that is gone from the temporary folder is removed.
+func TestHomeOfADeletedDataFolder(t *testing.T) {
 	needRoot(t)
 	cfg := both(t)
 	cfg.Redis = false
@@ -139,20 +139,20 @@ func TestHomeOfADeletedFolder(t *testing.T) {
 	if again := homeOf(t, cfg.DataDir); again != home {
 		t.Errorf("the home was %s and is %s", home, again)
 	}
-	execSQL(t, s, `create table numbers (n integer)`) // there is none
+	execSQL(t, s, `create table numbers (n integer)`) // it does not exist
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
 
-	sweep(filepath.Dir(home), slog.New(slog.DiscardHandler))
+	removeOldHomes(filepath.Dir(home), slog.New(slog.DiscardHandler))
 	if _, err := os.Stat(home); err != nil {
-		t.Errorf("swept though its data folder is there: %v", err)
+		t.Errorf("the home was removed though its data folder exists: %v", err)
 	}
 	if err := os.RemoveAll(cfg.DataDir); err != nil {
 		t.Fatal(err)
 	}
-	sweep(filepath.Dir(home), slog.New(slog.DiscardHandler))
+	removeOldHomes(filepath.Dir(home), slog.New(slog.DiscardHandler))
 	if _, err := os.Stat(home); err == nil {
-		t.Error("not swept though its data folder is gone")
+		t.Error("the home is left though its data folder is gone")
 	}
 }

@@ -18,19 +18,20 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// Name of the superuser and of the database.
+// postgresName is the name of the superuser and of the database.
 const postgresName = "miaosha"
 
-// readyLimit bounds the wait for a server's first answer. It is long because recovery after a crash, or the reading of a
-// large journal, is part of it.
+// readyLimit bounds the wait for a server's first reply. It is long because a server may first have
+// to recover from a crash or to read a large journal.
 const readyLimit = time.Minute
 
-// startPostgres runs the Postgres of the data folder and returns its URL and version when it answers. The way in is TCP on
-// loopback, on a free port and with a password: psql and other processes can use the URL as it is, it works on every
-// system, and a Unix socket's path may be 107 bytes long at most.
+// startPostgres runs the Postgres of the data folder and returns its URL and version when it
+// answers. It listens on TCP on loopback, on a free port and with a password. psql and other
+// processes can use that URL unchanged, and it works on every system. The path of a Unix socket may
+// be 107 bytes long at most.
 func (o *owner) startPostgres(ctx context.Context) (dsn, version string, err error) {
-	if os.Geteuid() == 0 && !o.place.as.set {
-		return "", "", errors.New("start Postgres: it refuses to run as root, and there is no user postgres or nobody to lend it: run as another user, or set DATABASE_URL")
+	if os.Geteuid() == 0 && !o.place.account.set {
+		return "", "", errors.New("start Postgres: it refuses to run as root, and there is no user postgres or nobody that could run it: run as another user, or set DATABASE_URL")
 	}
 	bin, err := o.findPostgres(ctx)
 	if err != nil {
@@ -45,7 +46,8 @@ func (o *owner) startPostgres(ctx context.Context) (dsn, version string, err err
 	if err := o.configure(data); err != nil {
 		return "", "", fmt.Errorf("configure Postgres: %w", err)
 	}
-	// Somebody else may take the port between our look and Postgres's bind: then another one.
+	// Another process may take the port after freePort and before Postgres binds it. Then another
+	// port is tried.
 	for range 5 {
 		dsn, err = o.runPostgres(ctx, bin, data)
 		if !errors.Is(err, errPortTaken) {
@@ -76,12 +78,12 @@ func (o *owner) runPostgres(ctx context.Context, bin programs, data string) (str
 			cmd.Dir, cmd.Env = o.place.home, cleanEnv()
 			return cmd
 		},
-		as:     o.place.as,
-		bond:   o.bond,
-		stops:  postgresStops(bin.dir, data),
-		dies:   postgresDies,
-		output: log.file,
-		log:    o.cfg.Log,
+		account:     o.place.account,
+		serversLock: o.serversLock,
+		stopSteps:   postgresStopSteps(bin.dir, data),
+		deathSignal: postgresDeathSignal,
+		output:      log.file,
+		log:         o.cfg.Log,
 	})
 	if err != nil {
 		return "", err
@@ -107,7 +109,8 @@ func (o *owner) runPostgres(ctx context.Context, bin programs, data string) (str
 	return at.String(), nil
 }
 
-// ready waits until ping succeeds. It gives up when the child ends, at an error that waiting doesn't mend, or at the limit.
+// ready waits until ping succeeds. It gives up when the child ends, on a wrong password, or at
+// readyLimit.
 func ready(ctx context.Context, c *child, ping func(context.Context) error) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, readyLimit, fmt.Errorf("no answer for %v", readyLimit))
 	defer cancel()
@@ -130,7 +133,7 @@ func ready(ctx context.Context, c *child, ping func(context.Context) error) erro
 	}
 }
 
-// pingPostgres connects once and leaves.
+// pingPostgres connects once and disconnects.
 func pingPostgres(ctx context.Context, dsn string) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
@@ -142,7 +145,7 @@ func pingPostgres(ctx context.Context, dsn string) error {
 	return conn.Ping(ctx)
 }
 
-// createDatabase makes the shop's database if it isn't there yet.
+// createDatabase creates the shop's database if it does not exist.
 func createDatabase(ctx context.Context, dsn string) error {
 	conn, err := pgx.Connect(ctx, dsn)
 	if err != nil {
@@ -156,8 +159,9 @@ func createDatabase(ctx context.Context, dsn string) error {
 	return err
 }
 
-// freePort returns a port of 127.0.0.1 that nobody listens on, just now. It lies below those that systems give to outgoing
-// connections: one of them could sit on the port while its server is started again.
+// freePort returns a port of 127.0.0.1 that is free at this moment. It lies below the ports that
+// systems use for outgoing connections: one of those could take the port while its server is being
+// started again.
 func freePort() (int, error) {
 	var err error
 	for range 100 {

@@ -34,8 +34,8 @@ var (
 	digits    = regexp.MustCompile(`\d+`)
 )
 
-// inspect asks the programs of a folder for their version, as the user that is to run them: so they are known to be
-// runnable, by him, on this machine.
+// inspect asks the programs of a folder for their version. The account that will run them asks, so
+// inspect also proves that this account can run them on this machine.
 func (o *owner) inspect(ctx context.Context, dir string) (programs, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -45,8 +45,8 @@ func (o *owner) inspect(ctx context.Context, dir string) (programs, error) {
 		cmd.Dir, cmd.Env = o.place.home, cleanEnv()
 		var text []byte
 		var err error
-		onThread(func() {
-			prepare(cmd, program{as: o.place.as, dies: os.Kill})
+		onOwnThread(func() {
+			prepare(cmd, program{account: o.place.account, deathSignal: os.Kill})
 			text, err = cmd.Output()
 		})
 		if err != nil {
@@ -62,9 +62,9 @@ func (o *owner) inspect(ctx context.Context, dir string) (programs, error) {
 	return p, nil
 }
 
-// numberIn returns the version in a path: the first number in its last part that has one, such as the 15 of
-// /usr/lib/postgresql/15/bin or the 17 of postgres-17.5.0/bin; 0 if there is none.
-func numberIn(path string) int {
+// versionIn returns the version in a path: the first number in the last part that has one, such as
+// the 15 of /usr/lib/postgresql/15/bin or the 17 of postgres-17.5.0/bin; 0 if there is none.
+func versionIn(path string) int {
 	for dir := path; dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
 		if n, err := strconv.Atoi(digits.FindString(filepath.Base(dir))); err == nil {
 			return n
@@ -73,7 +73,8 @@ func numberIn(path string) int {
 	return 0
 }
 
-// isPostgresDir reports whether name is that of a data folder of ours, whole or half-made.
+// isPostgresDir reports whether name is the name of one of our Postgres data folders, complete or
+// not.
 func isPostgresDir(name string) bool {
 	rest, ok := strings.CutPrefix(name, "postgres-")
 	return ok && rest != "" && rest[0] >= '0' && rest[0] <= '9'

@@ -18,9 +18,10 @@ import (
 
 const redisPID = "redis.pid"
 
-// redisConf: everything is kept in the journal, none of it dropped for want of memory. TCP with a password rather than a
-// Unix socket: one kind of URL for every client and system (the session store's client knows no unix://), and no limit of
-// 107 bytes on the path. The port is on loopback.
+// redisConf is the configuration of Redis. Every write is kept in the journal, and no key is
+// evicted. Redis listens on TCP on loopback with a password, not on a Unix socket: one kind of URL
+// works for every client and system (the session store's client knows no unix://), and a path would
+// be limited to 107 bytes.
 const redisConf = `bind 127.0.0.1
 port %d
 requirepass %s
@@ -55,9 +56,9 @@ func (o *owner) startRedis(ctx context.Context) (at, kind string, err error) {
 			return "", "", fmt.Errorf("start Redis: %w: install one (Debian: apt install redis-server, macOS: brew install redis), or set REDIS_URL", err)
 		}
 		if ctx.Err() != nil {
-			return "", "", fmt.Errorf("start Redis: %w", ctx.Err()) // Postgres failed meanwhile: nothing was judged
+			return "", "", fmt.Errorf("start Redis: %w", ctx.Err()) // Postgres has failed meanwhile: err says nothing about Redis
 		}
-		o.cfg.Log.Info("Redis runs inside this process and forgets everything with it", "because", err)
+		o.cfg.Log.Info("Redis runs inside this process: its data is lost when the process ends", "because", err)
 	}
 	at, o.stop, err = runEmbedded(derive(o.secret, "redis"))
 	if err != nil {
@@ -68,7 +69,8 @@ func (o *owner) startRedis(ctx context.Context) (at, kind string, err error) {
 
 var redisVersion = regexp.MustCompile(`v=(\d+)\.(\d+)`)
 
-// findRedis returns the path of a redis-server or valkey-server on PATH that is new enough for XAUTOCLAIM.
+// findRedis returns the path of a redis-server or valkey-server on PATH that is new enough for
+// XAUTOCLAIM.
 func findRedis(ctx context.Context) (string, error) {
 	none := errors.New("there is no redis-server or valkey-server on PATH")
 	for _, name := range []string{"redis-server", "valkey-server"} {
@@ -81,7 +83,7 @@ func findRedis(ctx context.Context) (string, error) {
 		text, err := exec.CommandContext(ctx, path, "--version").Output()
 		match := redisVersion.FindSubmatch(text)
 		if err != nil || match == nil {
-			none = fmt.Errorf("%s doesn't tell its version", path)
+			none = fmt.Errorf("%s does not print its version", path)
 			continue
 		}
 		major, _ := strconv.Atoi(string(match[1]))
@@ -117,17 +119,18 @@ func (o *owner) runRedis(ctx context.Context, path string) (string, error) {
 	c, err := launch(program{
 		name: "redis",
 		command: func() *exec.Cmd {
-			// By standard input: everybody can read a command line, and the path of a file would be taken for a pattern, which
-			// if it fits nothing starts a Redis with the settings it was built with.
+			// The configuration comes by standard input. Every user can read a command line. Redis
+			// takes the path of a file for a pattern, and if no file matches, it starts with its
+			// default settings.
 			cmd := exec.Command(path, "-")
 			cmd.Dir, cmd.Stdin = dir, strings.NewReader(text)
 			return cmd
 		},
-		bond:   o.bond,
-		stops:  redisStops(),
-		dies:   redisDies,
-		output: log.file,
-		log:    o.cfg.Log,
+		serversLock: o.serversLock,
+		stopSteps:   redisStopSteps(),
+		deathSignal: redisDeathSignal,
+		output:      log.file,
+		log:         o.cfg.Log,
 	})
 	if err != nil {
 		return "", err
@@ -152,8 +155,9 @@ func quote(path string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(path) + `"`
 }
 
-// pingRedis connects once and leaves. A server that is still reading its journal is an error. It speaks for itself, because
-// the client library tries a dial again and again and then writes to standard error.
+// pingRedis connects once and disconnects. It returns an error while the server reads its journal.
+// It does not use the client library, which dials again and again and then writes to standard
+// error.
 func pingRedis(ctx context.Context, at string) error {
 	u, err := url.Parse(at)
 	if err != nil {
@@ -176,7 +180,7 @@ func pingRedis(ctx context.Context, at string) error {
 		if got, err := replies.ReadString('\n'); err != nil {
 			return err
 		} else if got != want {
-			return fmt.Errorf("ping Redis: it answers %q", got)
+			return fmt.Errorf("ping Redis: the reply is %q", got)
 		}
 	}
 	return nil

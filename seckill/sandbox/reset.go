@@ -10,10 +10,11 @@ import (
 	"strings"
 )
 
-// Reset empties the data folder of cfg: databases, Redis, secret and logs go; programs that were fetched stay. It refuses
-// while a process runs on the folder, and a folder that isn't ours. A folder that isn't there is empty already.
+// Reset empties the data folder of cfg. It removes databases, Redis, secret and logs, and keeps
+// programs that were fetched. It refuses while a process runs on the folder, and it refuses a
+// folder that is not ours. A folder that does not exist is no error.
 func Reset(ctx context.Context, cfg Config) error {
-	cfg.Postgres = true // which servers are wanted doesn't matter here
+	cfg.Postgres = true // Validate wants one of them; it does not matter which
 	if err := cfg.Validate(); err != nil {
 		return err
 	}
@@ -39,21 +40,22 @@ func Reset(ctx context.Context, cfg Config) error {
 	}
 	defer lock.Close()
 
-	// Without a secret there is no telling whose a home elsewhere is; the next start begins it anew.
+	// Without a secret the home elsewhere cannot be matched with this folder. The next start
+	// empties that home.
 	home := cfg.DataDir
 	if _, err := os.Stat(filepath.Join(cfg.DataDir, secretFile)); err == nil {
 		o := &owner{cfg: cfg, lock: lock}
 		if o.secret, err = loadSecret(cfg.DataDir); err != nil {
-			o.secret = "" // spoilt, and about to go
+			o.secret = "" // invalid, and about to be removed
 		}
 		if o.place, err = findPlace(cfg.DataDir, derive(o.secret, "place"), cfg.Log); err != nil {
 			return err
 		}
-		bond, err := o.leftOvers(ctx)
+		serversLock, err := o.lockServers(ctx)
 		if err != nil {
 			return err
 		}
-		defer bond.Close()
+		defer serversLock.Close()
 		home = o.place.home
 	}
 	if err := empty(cfg.DataDir, home); err != nil {
@@ -62,8 +64,9 @@ func Reset(ctx context.Context, cfg Config) error {
 	return nil
 }
 
-// empty removes what is ours from a data folder and a home of Postgres; both are locked by the caller. Lock files stay, for
-// a lock on a file that was removed keeps nobody out; so do the marker and fetched programs. Strangers' files stay too.
+// empty removes our data from a data folder and from a home of Postgres. The caller has locked
+// both. Lock files stay, because a lock on a removed file keeps no other process out. The marker,
+// fetched programs and files that are not ours stay too.
 func empty(dataDir, home string) error {
 	if home == "" {
 		home = dataDir

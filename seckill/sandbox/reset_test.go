@@ -7,20 +7,20 @@ import (
 	"testing"
 )
 
-func TestReset(t *testing.T) {
+func TestResetEmptiesADataFolder(t *testing.T) {
 	cfg := both(t)
 	if err := Reset(t.Context(), cfg); err != nil {
-		t.Errorf("a folder that isn't there: %v", err)
+		t.Errorf("a folder that does not exist: %v", err)
 	}
 	s := open(t, cfg)
 	put(t, s, 1)
 
 	err := Reset(t.Context(), cfg)
 	if err == nil || !strings.Contains(err.Error(), "is running on") || strings.Contains(err.Error(), "\n") {
-		t.Errorf("with a process on it: %v, want one line that says so", err)
+		t.Errorf("while a process runs: %v, want one line about it", err)
 	}
-	if inPostgres, _ := number(t, s); inPostgres != 1 {
-		t.Error("the refusal did harm")
+	if inPostgres, _ := stored(t, s); inPostgres != 1 {
+		t.Error("the refusal changed the data")
 	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
@@ -40,22 +40,22 @@ func TestReset(t *testing.T) {
 		}
 	}
 	if _, err := os.Stat(foreign); err != nil {
-		t.Errorf("a file that isn't ours is gone: %v", err)
+		t.Errorf("a file that is not ours is gone: %v", err)
 	}
 	again := open(t, cfg)
 	if again.Secret == s.Secret {
-		t.Error("the secret is the old one")
+		t.Error("the secret is still the old one")
 	}
-	execSQL(t, again, `create table numbers (n integer)`) // not there any more
+	execSQL(t, again, `create table numbers (n integer)`) // it does not exist any more
 }
 
-func TestResetOfAForeignFolder(t *testing.T) {
+func TestResetRefusesAForeignFolder(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.Mkdir(filepath.Join(dir, redisDir), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	if err := Reset(t.Context(), Config{DataDir: dir}); err == nil {
-		t.Error("emptied")
+		t.Error("the folder was emptied")
 	}
 	if _, err := os.Stat(filepath.Join(dir, redisDir)); err != nil {
 		t.Error(err)

@@ -1,14 +1,16 @@
-// Package sandbox is the shop's embedded default: a real Postgres and a Redis, started and stopped by us, on loopback,
-// for those who have no DATABASE_URL or REDIS_URL.
+// Package sandbox runs a real Postgres and a Redis on loopback, for a shop without DATABASE_URL or
+// REDIS_URL. It starts and stops them.
 //
 // What is true here:
-//   - One data folder has at most one owner, the process that holds its lock. The owner runs the servers; who opens the
-//     same folder meanwhile joins them; when the owner is gone the next one to open it becomes the owner.
-//   - Servers don't outlive their owner, however it ends. Each of them holds a second lock of the folder for as long as
-//     any of its processes lives, so no new server is ever started beside the left-overs of an old one.
-//   - What Postgres has committed stays, through kill -9 as well. The server kind of Redis keeps all but the last second
-//     of a power cut; the embedded kind forgets everything with its process.
-//   - Nothing is deleted that doesn't carry our marker.
+//   - One data folder has at most one owner: the process that holds its lock. The owner runs the
+//     servers. Another process that opens the folder meanwhile joins them. After the owner has
+//     ended, the next process to open the folder owns it.
+//   - Servers do not outlive their owner, however it ends. Each server holds a second lock, the
+//     servers' lock, for as long as any of its processes lives. So a new server never runs beside
+//     an old one.
+//   - Data that Postgres has committed stays, after kill -9 too. A Redis server loses at most the
+//     last second before a power cut. The embedded Redis loses everything when its process ends.
+//   - Nothing is deleted in a folder without our marker file.
 package sandbox
 
 import (
@@ -23,40 +25,41 @@ import (
 
 // The kinds of Redis: what Config.RedisKind asks for and Sandbox.RedisKind reports.
 const (
-	Auto     = "auto"     // a server if there is one on PATH, else embedded
+	Auto     = "auto"     // a server if one is on PATH, else embedded
 	Server   = "server"   // redis-server or valkey-server, as a child of this process
 	Embedded = "embedded" // miniredis, inside this process
 )
 
-// openLimit is how long Open waits for an owner that is still starting, and for the left-overs of one that died.
+// openLimit is how long Open waits for an owner that is still starting, and for the servers of an
+// owner that died.
 const openLimit = 20 * time.Second
 
-// Config says what Open is to start, and where its data lies.
+// Config says which servers Open starts, and where their data lies.
 type Config struct {
-	DataDir        string       // absolute or relative; "" is the folder miaosha of the user's cache folder
-	Postgres       bool         // whether a Postgres is wanted
-	Redis          bool         // whether a Redis is wanted
+	DataDir        string       // absolute or relative; "" is the folder miaosha in the user's cache folder
+	Postgres       bool         // start Postgres
+	Redis          bool         // start Redis
 	RedisKind      string       // Auto (also ""), Server or Embedded
-	PostgresBin    string       // folder of postgres and initdb; "" looks for them and then fetches; "fetch" only fetches
+	PostgresBin    string       // folder of postgres and initdb; "" looks for them, and fetches them if there are none; "fetch" always fetches
 	PostgresMirror string       // base URL of a Maven repository to fetch Postgres from; "" is the public one
-	Throwaway      bool         // for tests: no fsync, and Close deletes the data; the folder has to be new
-	Log            *slog.Logger // nil says nothing
+	Throwaway      bool         // for tests: no fsync, and Close deletes the data; the folder must be new
+	Log            *slog.Logger // nil logs nothing
 }
 
-// Sandbox is a pair of running servers. Its fields are set by Open and don't change.
+// Sandbox is a pair of running servers. Open sets its fields, and they do not change.
 type Sandbox struct {
-	DatabaseURL string // for pgx; "" if no Postgres was asked for
-	RedisURL    string // redis://, for ParseURL of any client; "" if no Redis was asked for
-	RedisKind   string // Server or Embedded, whichever runs; "" if none does
-	Postgres    string // version of the running Postgres, such as "15.13"; "" if none does
+	DatabaseURL string // for pgx; "" if Config asked for no Postgres
+	RedisURL    string // redis://, for ParseURL of any client; "" if Config asked for no Redis
+	RedisKind   string // Server or Embedded; "" if no Redis runs
+	Postgres    string // version of the running Postgres, such as "15.13"; "" if none runs
 	Secret      string // 64 hexadecimal digits, made once per data folder
 	DataDir     string // absolute
-	Shared      int    // process id of the owner whose servers we joined; 0 if we own them
+	Shared      int    // process id of the owner whose servers this process joined; 0 if this process owns them
 
-	owner *owner // nil if we joined
+	owner *owner // nil if this process joined
 }
 
-// Validate reports the first setting that makes no sense, and makes DataDir absolute.
+// Validate returns an error for the first setting that makes no sense. It makes DataDir absolute.
 func (c *Config) Validate() error {
 	if !c.Postgres && !c.Redis {
 		return errors.New("the sandbox has nothing to start: ask for Postgres, Redis or both")
@@ -74,7 +77,7 @@ func (c *Config) Validate() error {
 	return c.place()
 }
 
-// place fills in DataDir.
+// place sets DataDir to its default, and makes it absolute.
 func (c *Config) place() error {
 	if c.DataDir == "" {
 		cache, err := os.UserCacheDir()
@@ -91,9 +94,10 @@ func (c *Config) place() error {
 	return nil
 }
 
-// Open starts the servers asked for, or joins those that another process runs on the same folder. It returns when they
-// answer. A first start takes some seconds, and longer if Postgres has to be fetched. Errors are one line that says what
-// to do. The servers live until Close, or until this process ends in whatever way; they don't end with ctx.
+// Open starts the servers that cfg asks for, or joins those that another process runs on the same
+// folder. It returns when they answer. A first start takes some seconds, and longer if Postgres has
+// to be fetched. An error is one line that says what to do. The servers live until Close, or until
+// this process ends in any way. The end of ctx does not end them.
 func Open(ctx context.Context, cfg Config) (*Sandbox, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -110,7 +114,8 @@ func Open(ctx context.Context, cfg Config) (*Sandbox, error) {
 		if lock != nil {
 			return own(ctx, cfg, lock)
 		}
-		// Somebody owns it: running, still starting, or just about to end. The lock is tried again each time round.
+		// Another process owns the folder: it runs, still starts, or is about to end. So every
+		// round tries the lock first.
 		s, err := join(ctx, cfg)
 		if s != nil || err != nil {
 			return s, err
@@ -125,8 +130,9 @@ func Open(ctx context.Context, cfg Config) (*Sandbox, error) {
 	}
 }
 
-// Close stops the servers that Open started, Redis first: what it holds is settled into Postgres, never the other way
-// round. Who joined stops nothing. A second Close does nothing. It takes a second or so, and half a minute at worst.
+// Close stops the servers that Open started, Redis first: data flows from Redis into Postgres,
+// never back. A process that joined stops nothing. A second Close does nothing. Close takes about a
+// second, and half a minute at worst.
 func (s *Sandbox) Close() error {
 	if s == nil || s.owner == nil {
 		return nil

@@ -1,64 +1,63 @@
-// Talks to the shop. Nothing here throws: every call answers
+// Requests to the shop. Nothing here throws: every request returns
 //   {ok: true, data}                                or
-//   {ok: false, code, msg, retryAfter, ...extra}    retryAfter in ms, 0 when the shop named none.
-// A broken line or a proxy's page becomes a code too (offline, busy), so no caller can
-// mistake an outage for a refusal.
+//   {ok: false, code, msg, retryAfter, ...extra}    retryAfter in ms, 0 if the shop named none.
+// A broken connection and a proxy's error page have codes too (offline, busy), so no caller can
+// take an outage for a refusal.
 import { lang } from './i18n.js';
-import { sample } from './clock.js';
+import { addSample } from './clock.js';
 
-const LIMIT = 10_000; // ms for one answer, unless the caller knows of a longer one
+const TIMEOUT = 10_000; // ms for one reply, unless the caller knows that it takes longer
 
 export const get = (path) => call('GET', path);
-export const post = (path, body, limit) => call('POST', path, body, limit);
+export const post = (path, body, timeout) => call('POST', path, body, timeout);
 
-// picture fetches an image as a blob: URL; a refusal reads like any other.
-// The caller revokes the URL.
-export async function picture(path) {
-  const got = await send('GET', path);
-  if (!got.response) return got;
-  if (!got.response.ok) return refusal(got.response);
+// getImage returns an image as a blob: URL, which the caller revokes.
+export async function getImage(path) {
+  const sent = await send('GET', path);
+  if (!sent.response) return sent;
+  if (!sent.response.ok) return refusal(sent.response);
   try {
-    return { ok: true, data: URL.createObjectURL(await got.response.blob()) };
+    return { ok: true, data: URL.createObjectURL(await sent.response.blob()) };
   } catch {
     return offline();
   }
 }
 
-async function call(method, path, body, limit) {
-  const got = await send(method, path, body, limit);
-  if (!got.response) return got;
-  const { response, sent, answered } = got;
+async function call(method, path, body, timeout) {
+  const sent = await send(method, path, body, timeout);
+  if (!sent.response) return sent;
+  const { response, sentAt, receivedAt } = sent;
   if (!response.ok) return refusal(response);
   try {
     const { data } = await response.json();
-    if (data && data.server_time) sample(Date.parse(data.server_time), sent, answered, 0);
+    if (data && data.server_time) addSample(Date.parse(data.server_time), sentAt, receivedAt, 0);
     return { ok: true, data };
   } catch {
     return offline();
   }
 }
 
-async function send(method, path, body, limit = LIMIT) {
+async function send(method, path, body, timeout = TIMEOUT) {
   const init = {
     method,
     headers: { Accept: 'application/json', 'Accept-Language': lang() },
     credentials: 'same-origin',
-    cache: 'no-cache', // asked for each time; the shop says what may be kept to ask with
+    cache: 'no-cache', // the browser revalidates each time
     redirect: 'error',
-    signal: AbortSignal.timeout(limit),
+    signal: AbortSignal.timeout(timeout),
   };
   if (body !== undefined) {
     init.headers['Content-Type'] = 'application/json';
     init.body = JSON.stringify(body);
   }
-  const sent = performance.now();
+  const sentAt = performance.now();
   try {
     const response = await fetch(path, init);
-    const answered = performance.now();
-    // Date counts whole seconds: take the middle of that second.
+    const receivedAt = performance.now();
+    // The Date header has whole seconds: take the middle of that second.
     const date = Date.parse(response.headers.get('Date') || '');
-    if (date) sample(date + 500, sent, answered, 500);
-    return { response, sent, answered };
+    if (date) addSample(date + 500, sentAt, receivedAt, 500);
+    return { response, sentAt, receivedAt };
   } catch {
     return offline();
   }
@@ -69,7 +68,7 @@ async function refusal(response) {
   try {
     body = await response.json();
   } catch {
-    // not ours (a proxy's page, a cut line): the status has to do
+    // not a reply of the shop (a proxy's page, a broken connection): the status decides
   }
   const { status } = response;
   const guess = status === 401 ? 'not_logged_in' : status === 404 ? 'not_found'

@@ -1,6 +1,6 @@
-// One sale in a list.
+// One sale in a list of sales.
 import { html } from './lib/preact.js';
-import { t, when } from './i18n.js';
+import { formatTime, t } from './i18n.js';
 import { now } from './clock.js';
 import { Countdown, Drawing, LeftBar, Price } from './parts.js';
 
@@ -15,7 +15,7 @@ export function Card({ sale, small }) {
           <${Price} fen=${price} list=${list} />
           ${!small && html`<p class="stock"><${LeftBar} left=${left} total=${total} />
             <span>${t('leftOf', { left, total })}</span></p>`}
-          <p class="when">${state === 'upcoming' ? html`<span>${t('startsAt', { at: when(sale.start_at, now()) })}</span><${Countdown} to=${sale.start_at} />`
+          <p class="when">${state === 'upcoming' ? html`<span>${t('startsAt', { at: formatTime(sale.start_at, now()) })}</span><${Countdown} to=${sale.start_at} />`
             : state === 'open' ? html`<span>${t('toEnd')}</span><${Countdown} to=${sale.end_at} />`
             : html`<span class="state">${t('state.' + state)}</span>`}</p>
         </div>

@@ -1,41 +1,42 @@
-// The shop's clock. Countdowns run on server time carried forward by the monotonic
-// performance.now(): a wrong or changed local clock moves nothing.
+// The shop's clock. Countdowns run on the server's time, carried forward by the monotonic
+// performance.now(), so a wrong or changed local clock has no effect.
 import { useEffect, useState } from './lib/preact.js';
 
 let base = null; // {server, mono, error} of the best sample
 
-// sample learns from one answer: server time (ms), when the question left and the answer
-// came (monotonic ms), and how coarse the server's figure is.
-export function sample(server, sent, answered, coarse) {
+// addSample takes the server's time (ms) from one reply. sentAt and receivedAt are the monotonic
+// times of the request and the reply; precision is the precision of the server's time, in ms.
+export function addSample(server, sentAt, receivedAt, precision) {
   if (!Number.isFinite(server)) return;
-  const next = { server: server + (answered - sent) / 2, mono: answered, error: (answered - sent) / 2 + coarse };
+  const next = { server: server + (receivedAt - sentAt) / 2, mono: receivedAt, error: (receivedAt - sentAt) / 2 + precision };
   if (base) {
-    const aged = base.error + (next.mono - base.mono) / 1000; // clocks drift; old samples lose weight
-    const apart = Math.abs(now() - next.server);              // a slept laptop: monotonic time stood still
+    const aged = base.error + (next.mono - base.mono) / 1000; // clocks drift, so old samples count less
+    const apart = Math.abs(now() - next.server);              // monotonic time stands still while a laptop sleeps
     if (next.error > aged && apart < aged + next.error) return;
   }
   base = next;
 }
 
-// now is server time in ms. Before the first answer it is the local clock: nothing is shown yet.
+// now returns the server's time in ms. Before the first reply, when no page shows a time, it is the
+// local time.
 export const now = () => (base ? base.server + performance.now() - base.mono : Date.now());
 
-// useSecond renders the caller on each whole second of the server.
+// useSecond renders its caller on each full second of the server's time.
 export function useSecond() {
-  const [, turn] = useState(0);
+  const [, render] = useState(0);
   useEffect(() => {
     let timer;
-    const arm = () => {
-      timer = setTimeout(() => { turn((n) => n + 1); arm(); }, 1000 - (now() % 1000) + 5);
+    const schedule = () => {
+      timer = setTimeout(() => { render((n) => n + 1); schedule(); }, 1000 - (now() % 1000) + 5);
     };
-    arm();
+    schedule();
     return () => clearTimeout(timer);
   }, []);
   return now();
 }
 
-// split cuts a span of ms into whole days and "hh:mm:ss", rounding up, so that 0 comes with the moment.
-// The shop's clock is known to about a tenth of a second: that much must not show as one more.
+// split cuts ms into full days and "hh:mm:ss". It rounds up, so that 0 comes at the moment itself.
+// The server's time is known to about a tenth of a second, so that much does not count as a second.
 export function split(ms) {
   const s = Math.max(0, Math.ceil(ms / 1000 - 0.15));
   const two = (n) => String(n).padStart(2, '0');

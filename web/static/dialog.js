@@ -1,13 +1,13 @@
-// A question with two answers, in the browser's own dialog: it keeps the focus and closes with Escape.
+// A question with two answers, in the browser's own dialog. It keeps the focus, and Escape closes it.
 import { html, useLayoutEffect, useRef } from './lib/preact.js';
 
-export function Ask({ head, more, yes, no, onYes, onNo, test }) {
-  const box = useRef();
-  useLayoutEffect(() => box.current.showModal(), []);
+export function Confirm({ title, text, yes, no, onYes, onNo, test }) {
+  const dialog = useRef();
+  useLayoutEffect(() => dialog.current.showModal(), []);
   return html`
-    <dialog ref=${box} aria-labelledby="ask" onClose=${onNo}>
-      <h2 id="ask">${head}</h2>
-      <p>${more}</p>
+    <dialog ref=${dialog} aria-labelledby="dialog-title" onClose=${onNo}>
+      <h2 id="dialog-title">${title}</h2>
+      <p>${text}</p>
       <form method="dialog" class="row">
         <button class="button quiet" autofocus>${no}</button>
         <button class="button" data-test=${test} onClick=${(e) => { e.preventDefault(); onYes(); }}>${yes}</button>

@@ -1,4 +1,4 @@
-// One labelled field of a form. Its error stands under it and is read out with it.
+// One labelled field of a form. A screen reader reads the error below the field together with it.
 import { html } from './lib/preact.js';
 
 export function Field({ id, label, error, onValue, children, ...rest }) {
@@ -11,7 +11,7 @@ export function Field({ id, label, error, onValue, children, ...rest }) {
     </div>`;
 }
 
-// toFirstError puts the cursor where the trouble is.
-export function toFirstError(form) {
+// focusFirstError puts the cursor into the first field that has an error.
+export function focusFirstError(form) {
   setTimeout(() => form.querySelector('[aria-invalid="true"]')?.focus());
 }

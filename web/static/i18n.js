@@ -1,53 +1,55 @@
-// Chinese and English. The choice is kept in this browser; the first one is the browser's own.
+// Chinese and English. The user's choice is kept in this browser. Without one, the browser's
+// language counts.
 import { useEffect, useState } from './lib/preact.js';
 import zh from './words/zh.js';
 import en from './words/en.js';
 
-const WORDS = { zh, en };
+const TEXTS = { zh, en };
 const KEY = 'miaosha.lang';
-const heard = new Set();
-let current = WORDS[kept()] ? kept() : (navigator.language || 'zh').toLowerCase().startsWith('zh') ? 'zh' : 'en';
-mark();
+const listeners = new Set();
+let current = TEXTS[stored()] ? stored() : (navigator.language || 'zh').toLowerCase().startsWith('zh') ? 'zh' : 'en';
+setPageLang();
 
 export const lang = () => current;
 
-// learn adds the words of one page, {zh, en}, to those that every page has.
-export function learn(words) {
-  Object.assign(zh, words.zh);
-  Object.assign(en, words.en);
+// addTexts adds the texts of one page, {zh, en}, to those of all pages.
+export function addTexts(texts) {
+  Object.assign(zh, texts.zh);
+  Object.assign(en, texts.en);
 }
 
-// t gives the words of a key; a word that depends on figures is a function of them.
+// t returns the text of a key. A text that depends on values is a function of them.
 export function t(key, values = {}) {
-  const word = WORDS[current][key] ?? WORDS.en[key];
-  if (word === undefined) return key;
-  return typeof word === 'function' ? word(values) : word;
+  const text = TEXTS[current][key] ?? TEXTS.en[key];
+  if (text === undefined) return key;
+  return typeof text === 'function' ? text(values) : text;
 }
 
-// why is the sentence for a refused call: ours where we have one, the shop's otherwise.
-export function why(answer) {
-  const own = WORDS[current]['why.' + answer.code];
-  if (own === undefined) return answer.msg || t('why.internal', answer);
-  return typeof own === 'function' ? own(answer) : own;
+// errorText returns the sentence for a refused request: the page's own if there is one, otherwise
+// the shop's.
+export function errorText(reply) {
+  const own = TEXTS[current]['error.' + reply.code];
+  if (own === undefined) return reply.msg || t('error.internal', reply);
+  return typeof own === 'function' ? own(reply) : own;
 }
 
-export function choose(next) {
+export function setLang(next) {
   current = next;
   try {
     localStorage.setItem(KEY, next);
   } catch {
-    // storage may be closed to us: the choice then lasts as long as the page
+    // the browser forbids storage: the choice lasts as long as the page
   }
-  mark();
-  heard.forEach((tell) => tell(next));
+  setPageLang();
+  listeners.forEach((notify) => notify(next));
 }
 
-// useLang renders the caller again when the language changes.
+// useLang renders its caller again when the language changes.
 export function useLang() {
-  const [value, tell] = useState(current);
+  const [value, setValue] = useState(current);
   useEffect(() => {
-    heard.add(tell);
-    return () => heard.delete(tell);
+    listeners.add(setValue);
+    return () => listeners.delete(setValue);
   }, []);
   return value;
 }
@@ -55,8 +57,8 @@ export function useLang() {
 // yuan writes fen as yuan, without needless decimals: 19900 -> 199, 1990 -> 19.90.
 export const yuan = (fen) => (fen % 100 ? (fen / 100).toFixed(2) : String(fen / 100));
 
-// when writes a moment for people: today's as a time, others with their date.
-export function when(value, today) {
+// formatTime writes a time of today without the date, and any other time with it.
+export function formatTime(value, today) {
   const at = new Date(value);
   const locale = current === 'zh' ? 'zh-CN' : 'en-GB';
   const time = at.toLocaleTimeString(locale, { hour: '2-digit', minute: '2-digit', hour12: false });
@@ -68,7 +70,7 @@ export function when(value, today) {
 
 export const dayOf = (at) => Math.round(new Date(at.getFullYear(), at.getMonth(), at.getDate(), 12).getTime() / 86_400_000);
 
-function kept() {
+function stored() {
   try {
     return localStorage.getItem(KEY);
   } catch {
@@ -76,6 +78,6 @@ function kept() {
   }
 }
 
-function mark() {
+function setPageLang() {
   document.documentElement.lang = current === 'zh' ? 'zh-CN' : 'en';
 }

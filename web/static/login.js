@@ -1,50 +1,50 @@
-// Log in and register, on one page; both lead back to where the visitor came from.
+// Log in and register, on one page. Both lead back to the page that the visitor came from.
 import { html, useEffect, useState } from './lib/preact.js';
 import { post } from './api.js';
-import { Field, toFirstError } from './field.js';
-import { t, why } from './i18n.js';
-import { inside } from './session.js';
-import { mount, title } from './shell.js';
+import { Field, focusFirstError } from './field.js';
+import { errorText, t } from './i18n.js';
+import { localPath } from './session.js';
+import { mount, setTitle } from './shell.js';
 
-const asked = new URLSearchParams(location.search);
-const next = inside(asked.get('next'), '/');
+const query = new URLSearchParams(location.search);
+const next = localPath(query.get('next'), '/');
 const PHONE = /^1\d{10}$/;
 const digits = (text) => text.replace(/\D/g, '');
 
 function Login({ lang, user }) {
-  const [tab, setTab] = useState(asked.has('register') ? 'register' : 'login');
+  const [tab, setTab] = useState(query.has('register') ? 'register' : 'login');
   const [form, setForm] = useState({ phone: '', password: '', code: '', nickname: '' });
   const [errors, setErrors] = useState({});
   const [note, setNote] = useState(null);
   const [sending, setSending] = useState(false);
-  useEffect(() => title(t(tab + '.title')), [lang, tab]);
+  useEffect(() => setTitle(t(tab + '.title')), [lang, tab]);
 
-  const wanted = tab === 'login' ? ['phone', 'password'] : ['phone', 'code', 'password', 'nickname'];
+  const names = tab === 'login' ? ['phone', 'password'] : ['phone', 'code', 'password', 'nickname'];
   const put = (name) => (value) => { setForm((f) => ({ ...f, [name]: value })); setErrors((e) => ({ ...e, [name]: '' })); };
-  const missing = (name) => (name === 'phone' ? !PHONE.test(digits(form.phone)) : !form[name].trim());
-  const complain = (names, box) => {
-    setErrors(Object.fromEntries(names.map((name) => [name, t('need.' + name)])));
-    toFirstError(box);
+  const isMissing = (name) => (name === 'phone' ? !PHONE.test(digits(form.phone)) : !form[name].trim());
+  const showMissing = (missing, element) => {
+    setErrors(Object.fromEntries(missing.map((name) => [name, t('need.' + name)])));
+    focusFirstError(element);
   };
   const show = (to) => { setTab(to); setErrors({}); setNote(null); };
 
   const submit = async (event) => {
     event.preventDefault();
     if (sending) return;
-    const box = event.currentTarget;
-    const lacking = wanted.filter(missing);
-    if (lacking.length) return complain(lacking, box);
+    const element = event.currentTarget;
+    const missing = names.filter(isMissing);
+    if (missing.length) return showMissing(missing, element);
     setSending(true);
     setNote(null);
-    const body = Object.fromEntries(wanted.map((name) => [name, form[name]]));
-    const answer = await post('/api/' + tab, { ...body, phone: digits(form.phone) });
-    if (answer.ok) return location.replace(next);
+    const body = Object.fromEntries(names.map((name) => [name, form[name]]));
+    const reply = await post('/api/' + tab, { ...body, phone: digits(form.phone) });
+    if (reply.ok) return location.replace(next);
     setSending(false);
-    if (answer.code === 'wrong_code') {
-      setErrors({ code: why(answer) });
-      return toFirstError(box);
+    if (reply.code === 'wrong_code') {
+      setErrors({ code: errorText(reply) });
+      return focusFirstError(element);
     }
-    setNote(answer);
+    setNote(reply);
   };
 
   if (user && !user.unsure) {
@@ -59,40 +59,40 @@ function Login({ lang, user }) {
       ${next !== '/' && html`<p class="more">${t('login.next')}</p>`}
       <form novalidate onSubmit=${submit} key=${tab}>
         ${field('phone', t('phone'), { type: 'tel', inputmode: 'numeric', autocomplete: 'username', maxlength: 16 })}
-        ${tab === 'register' && html`<${Code} phone=${digits(form.phone)} field=${field} put=${put('code')} complain=${(e) => complain(['phone'], e.target.form)} />`}
+        ${tab === 'register' && html`<${Code} phone=${digits(form.phone)} field=${field} put=${put('code')} onMissingPhone=${(e) => showMissing(['phone'], e.target.form)} />`}
         ${field('password', t(tab === 'login' ? 'password' : 'password.new'), { type: 'password', autocomplete: tab === 'login' ? 'current-password' : 'new-password', maxlength: 72 })}
         ${tab === 'register' && field('nickname', t('nickname'), { autocomplete: 'nickname', maxlength: 32 })}
-        <p class="note" role="alert" data-test="note" hidden=${!note}>${note && why(note)}</p>
+        <p class="note" role="alert" data-test="note" hidden=${!note}>${note && errorText(note)}</p>
         <button class="button big" data-test=${'submit-' + tab} disabled=${sending}>${t('submit.' + tab)}</button>
       </form>
     </div>`;
 }
 
-// Code asks for a one-time code. In the sandbox the shop tells it at once.
-function Code({ phone, field, put, complain }) {
-  const [rest, setRest] = useState(0); // seconds until it may be asked again
+// Code requests a one-time code. In the sandbox the reply contains the code.
+function Code({ phone, field, put, onMissingPhone }) {
+  const [seconds, setSeconds] = useState(0); // seconds until the next request
   const [note, setNote] = useState('');
   useEffect(() => {
-    if (rest <= 0) return undefined;
-    const timer = setTimeout(() => setRest(rest - 1), 1000);
+    if (seconds <= 0) return undefined;
+    const timer = setTimeout(() => setSeconds(seconds - 1), 1000);
     return () => clearTimeout(timer);
-  }, [rest]);
+  }, [seconds]);
   const send = async (event) => {
-    if (!PHONE.test(phone)) return complain(event);
-    setRest(60);
-    const answer = await post('/api/otp', { phone });
-    if (!answer.ok) {
-      setRest(Math.ceil(answer.retryAfter / 1000));
-      return setNote(why(answer));
+    if (!PHONE.test(phone)) return onMissingPhone(event);
+    setSeconds(60);
+    const reply = await post('/api/otp', { phone });
+    if (!reply.ok) {
+      setSeconds(Math.ceil(reply.retryAfter / 1000));
+      return setNote(errorText(reply));
     }
-    const { dev_code: code, expires_in: seconds } = answer.data;
+    const { dev_code: code, expires_in: validFor } = reply.data;
     if (code) put(code);
-    setNote(code ? t('devCode', { code }) : t('codeSent', { n: Math.max(1, Math.round(seconds / 60)) }));
+    setNote(code ? t('devCode', { code }) : t('codeSent', { n: Math.max(1, Math.round(validFor / 60)) }));
   };
   return html`
     ${field('code', t('code'), {
       inputmode: 'numeric', autocomplete: 'one-time-code', maxlength: 8,
-      children: html`<button type="button" class="button quiet" data-test="send-code" disabled=${rest > 0} onClick=${send}>${rest > 0 ? t('sendAgain', { n: rest }) : t('sendCode')}</button>`,
+      children: html`<button type="button" class="button quiet" data-test="send-code" disabled=${seconds > 0} onClick=${send}>${seconds > 0 ? t('sendAgain', { n: seconds }) : t('sendCode')}</button>`,
     })}
     <p class="tip" role="status" hidden=${!note}>${note}</p>`;
 }

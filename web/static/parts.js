@@ -1,4 +1,4 @@
-// Small parts that several pages share.
+// Small components that several pages share.
 import { html } from './lib/preact.js';
 import { split, useSecond } from './clock.js';
 import { t, yuan } from './i18n.js';
@@ -9,7 +9,8 @@ export function Price({ fen, list }) {
     ${list > fen && html`<s><span class="hidden">${t('listPrice')} </span>¥${yuan(list)}</s>`}</p>`;
 }
 
-// Countdown runs to a moment of the shop's clock. short leaves out the hours.
+// Countdown counts down to a time of the shop's clock. With short it shows only
+// minutes and seconds.
 export function Countdown({ to, short }) {
   const left = split(Date.parse(to) - useSecond());
   return html`<time class="countdown" role="timer" data-test="countdown" datetime=${left.iso}>
@@ -21,8 +22,8 @@ export function LeftBar({ left, total }) {
   return html`<span class="bar" aria-hidden="true"><i style=${{ width: share + '%' }}></i></span>`;
 }
 
-// ownImage keeps an image to this shop: whatever else the data says is not fetched.
-export const ownImage = (way) => (/^\/(?![/\\])/.test(way || '') ? way : new URL('./goods/parcel.svg', import.meta.url).pathname);
+// ownImage returns an image's path if it lies within this shop, otherwise the default image.
+export const ownImage = (path) => (/^\/(?![/\\])/.test(path || '') ? path : new URL('./goods/parcel.svg', import.meta.url).pathname);
 
 export const Drawing = ({ src, alt = '', lazy }) =>
   html`<span class="drawing"><img src=${ownImage(src)} alt=${alt} width="400" height="400" loading=${lazy ? 'lazy' : 'eager'} decoding="async" /></span>`;

@@ -1,170 +1,175 @@
-// One purchase, from the button to the order, without a word about looks.
-// State goes out through changed(state); each public function is safe to call twice.
-import { get, picture, post } from './api.js';
+// One purchase, from the button to the order, without its looks. Each change of the state is
+// handed to onChange(state). Each public function is safe to call twice.
+import { get, getImage, post } from './api.js';
 import { now } from './clock.js';
-import { followSale } from './live.js';
-import { once, passing, patiently } from './patience.js';
-import { forget } from './session.js';
+import { pollSale } from './poll_sale.js';
+import { resultStream } from './result_stream.js';
+import { isTransient, retry, tryOnce } from './retry.js';
+import { forgetUser } from './session.js';
 import { statusOf } from './status.js';
-import { watchResult } from './watch.js';
 
-// step: idle -> sum -> (sending) -> queue -> idle with a result.
+// step: idle -> captcha -> (sending) -> queue -> idle with a result.
+// known: the buyer's result was read. captcha: an image's URL or, with asText, a question in words.
+// heldUntil: the time until which the page shows "sold out", whatever the sale says.
 const start = {
-  sale: null, missing: false, stale: false, user: undefined, known: false, // known: /result was read
-  step: 'idle', sending: false, sum: null, spoken: false, note: null, wait: null, result: null, order: null, held: 0,
+  sale: null, missing: false, stale: false, user: undefined, known: false,
+  step: 'idle', sending: false, captcha: null, asText: false, note: null, wait: null, result: null, order: null, heldUntil: 0,
 };
 
-export function openPurchase(id, changed) {
+export function openPurchase(id, onChange) {
   let s = { ...start };
   let over = false;
-  let unwatch = () => {};
-  const way = `/api/sales/${encodeURIComponent(id)}`;
+  let stopStream = () => {};
+  const url = `/api/sales/${encodeURIComponent(id)}`;
   const set = (patch) => {
     if (over) return;
     s = { ...s, ...patch };
-    changed(s);
+    onChange(s);
   };
-  const waiting = (during) => (answer, ms) =>
-    set({ wait: answer && { code: answer.code, during, until: performance.now() + ms } });
+  const waiting = (during) => (reply, ms) =>
+    set({ wait: reply && { code: reply.code, during, until: performance.now() + ms } });
 
-  const live = followSale(id, {
-    good: (sale) => set({ sale, stale: false }),
-    bad: () => set({ stale: true }),
-    missing: () => set({ missing: true }),
+  const salePoll = pollSale(id, {
+    onData: (sale) => set({ sale, stale: false }),
+    onError: () => set({ stale: true }),
+    onMissing: () => set({ missing: true }),
   });
 
-  // A buyer who comes back finds his order or his place in the queue.
-  async function know(user) {
+  // setUser looks for the result of an earlier visit: an order, or a place in the queue.
+  async function setUser(user) {
     if (user === s.user) return;
     set({ user });
     if (!user) return set({ known: user === null });
-    const answer = await patiently(() => get(way + '/result'), waiting('look'));
-    if (!answer.ok) refuse(answer, true);
-    else await take(answer.data, true);
+    const reply = await retry(() => get(url + '/result'), waiting('load'));
+    if (!reply.ok) refuse(reply, true);
+    else await take(reply.data, true);
     set({ known: true });
   }
 
-  async function take(result, old) {
+  // take shows a result. earlier: it is from before this click, so the page shows an order or a
+  // place in the queue; otherwise the state of the sale counts.
+  async function take(result, earlier) {
     if (result.state === 'queued') {
       set({ result, step: 'queue', sending: false, note: null, wait: null });
-      if (old) watch(result.next_poll_ms || 500);
+      if (earlier) awaitResult(result.next_poll_ms || 500);
       return;
     }
     if (result.state === 'ordered') {
-      const answer = await patiently(() => get('/api/orders/' + encodeURIComponent(result.order_id)), waiting('queue'));
-      set({ result, step: 'idle', sending: false, sum: dropped(), wait: null });
-      return set(answer.ok ? { order: answer.data, note: null } : { note: answer });
+      const reply = await retry(() => get('/api/orders/' + encodeURIComponent(result.order_id)), waiting('queue'));
+      set({ result, step: 'idle', sending: false, captcha: released(), wait: null });
+      return set(reply.ok ? { order: reply.data, note: null } : { note: reply });
     }
-    // An outcome of long ago (old) says nothing about now: then the sale's own state speaks.
-    set({ result: old ? null : result, step: 'idle', sending: false, wait: null });
-    if (!old) {
+    set({ result: earlier ? null : result, step: 'idle', sending: false, wait: null });
+    if (!earlier) {
       set({ note: result.state === 'none' ? { code: 'lost' } : null });
-      live.read();
+      salePoll.read();
     }
   }
 
-  function watch(first) {
-    unwatch();
-    unwatch = watchResult(id, first, {
-      heard: (result) => take(result),
-      trouble: (answer, ms) => (answer.code === 'not_logged_in' ? refuse(answer) : waiting('queue')(answer, ms)),
-      left: (left) => s.sale && set({ sale: { ...s.sale, left } }),
+  function awaitResult(first) {
+    stopStream();
+    stopStream = resultStream(id, first, {
+      onResult: (result) => take(result),
+      onError: (reply, ms) => (reply.code === 'not_logged_in' ? refuse(reply) : waiting('queue')(reply, ms)),
+      onLeft: (left) => s.sale && set({ sale: { ...s.sale, left } }),
     });
   }
 
   function begin() {
     if (s.step !== 'idle' || s.sending || s.wait) return;
-    set({ result: null, note: null, held: 0 });
+    set({ result: null, note: null, heldUntil: 0 });
     if (!s.sale.captcha) return submit('');
-    set({ step: 'sum' });
-    draw();
+    set({ step: 'captcha' });
+    drawCaptcha();
   }
 
-  // draw puts a new sum up, as a picture or in words; the old one is gone on the shop's side. Who chose words keeps them.
-  async function draw(spoken = s.spoken) {
+  // drawCaptcha shows a new captcha, as an image or as text. The shop forgets the old one. A buyer
+  // who chose text receives text from then on.
+  async function drawCaptcha(asText = s.asText) {
     if (s.sending) return;
-    set({ sending: true, sum: dropped(), spoken });
-    const ask = spoken ? () => get(`${way}/captcha?kind=words`) : () => picture(`${way}/captcha?t=${Date.now()}`);
-    const answer = await patiently(ask, waiting('buy'));
+    set({ sending: true, captcha: released(), asText });
+    const request = asText ? () => get(`${url}/captcha?kind=words`) : () => getImage(`${url}/captcha?t=${Date.now()}`);
+    const reply = await retry(request, waiting('buy'));
     set({ sending: false });
-    if (answer.ok) set({ sum: spoken ? answer.data.question : answer.data });
-    else refuse(answer);
+    if (reply.ok) set({ captcha: asText ? reply.data.question : reply.data });
+    else refuse(reply);
   }
 
   async function submit(captcha) {
     if (s.sending) return;
     set({ sending: true, note: null });
-    const address = await (s.sale.captcha ? once : patiently)(() => post(way + '/path', s.sale.captcha ? { captcha } : undefined), waiting('buy'));
-    if (passing(address)) { // the answer is used up, so asking again takes a new sum
-      set({ step: 'sum', sending: false, note: address });
-      return draw();
+    const path = await (s.sale.captcha ? tryOnce : retry)(() => post(url + '/path', s.sale.captcha ? { captcha } : undefined), waiting('buy'));
+    if (isTransient(path)) { // a captcha is used up by its first answer, so the next try needs a new one
+      set({ step: 'captcha', sending: false, note: path });
+      return drawCaptcha();
     }
-    if (!address.ok) return refuse(address);
-    const bought = await patiently(() => post(`${way}/buy/${encodeURIComponent(address.data.path)}`), waiting('buy'));
+    if (!path.ok) return refuse(path);
+    const bought = await retry(() => post(`${url}/buy/${encodeURIComponent(path.data.path)}`), waiting('buy'));
     if (!bought.ok) return refuse(bought);
-    set({ sum: dropped(), step: 'queue', result: { state: 'queued' }, sending: false });
-    watch(bought.data.state === 'queued' ? bought.data.next_poll_ms || 300 : 0);
+    set({ captcha: released(), step: 'queue', result: { state: 'queued' }, sending: false });
+    awaitResult(bought.data.state === 'queued' ? bought.data.next_poll_ms || 300 : 0);
   }
 
-  // refuse: the shop decided against it. Each refusal leads to the place where one can go on.
-  async function refuse(answer, quiet) {
-    const { code } = answer;
+  // refuse handles a refusal. Each one leads to a step from which the buyer can go on.
+  async function refuse(reply, quiet) {
+    const { code } = reply;
     set({ sending: false, wait: null });
     if (code === 'not_logged_in') {
-      forget();
+      forgetUser();
       return set({ user: null, step: 'idle', order: null, note: quiet ? null : { code } });
     }
     if (code === 'wrong_captcha' || (code === 'bad_path' && s.sale.captcha)) {
-      set({ step: 'sum', note: answer });
-      return draw();
+      set({ step: 'captcha', note: reply });
+      return drawCaptcha();
     }
-    set({ step: 'idle', sum: dropped() });
+    set({ step: 'idle', captcha: released() });
     if (code === 'sold_out') {
-      // no new ticket; there may be an older one. The last units may also be in other hands
-      // for a moment, so the button stays away a while even if the count is not 0.
-      set({ held: now() + 4000 + Math.random() * 2000, sale: s.sale.left > 0 ? s.sale : { ...s.sale, state: 'sold_out' } });
-      const old = await get(way + '/result');
-      if (old.ok && (old.data.state === 'queued' || old.data.state === 'ordered')) return take(old.data, true);
-      return live.read();
+      // The buyer has no new ticket, but may have an older one. Other buyers may hold the last
+      // units for a moment, so the button stays away for some seconds even if units are left.
+      set({ heldUntil: now() + 4000 + Math.random() * 2000, sale: s.sale.left > 0 ? s.sale : { ...s.sale, state: 'sold_out' } });
+      const earlier = await get(url + '/result');
+      if (earlier.ok && (earlier.data.state === 'queued' || earlier.data.state === 'ordered')) return take(earlier.data, true);
+      return salePoll.read();
     }
-    if (code === 'not_started' && answer.starts_in_ms > 0) {
-      const start_at = new Date(now() + answer.starts_in_ms).toISOString();
+    if (code === 'not_started' && reply.starts_in_ms > 0) {
+      const start_at = new Date(now() + reply.starts_in_ms).toISOString();
       set({ sale: { ...s.sale, state: 'upcoming', start_at } });
-      if (answer.starts_in_ms < 60_000) setTimeout(live.read, answer.starts_in_ms + Math.random() * 500);
-    } else live.read();
-    set({ note: quiet ? null : answer });
+      if (reply.starts_in_ms < 60_000) setTimeout(salePoll.read, reply.starts_in_ms + Math.random() * 500);
+    } else salePoll.read();
+    set({ note: quiet ? null : reply });
   }
 
-  async function orderAgain() {
+  async function readOrder() {
     if (!s.order) return;
-    const answer = await get('/api/orders/' + encodeURIComponent(s.order.id));
-    if (answer.ok) set({ order: answer.data });
-    return !passing(answer);
+    const reply = await get('/api/orders/' + encodeURIComponent(s.order.id));
+    if (reply.ok) set({ order: reply.data });
+    return !isTransient(reply);
   }
 
-  const dropped = () => {
-    if (s.sum && !s.spoken) URL.revokeObjectURL(s.sum);
+  // released frees the captcha's image and returns null in its place.
+  const released = () => {
+    if (s.captcha && !s.asText) URL.revokeObjectURL(s.captcha);
     return null;
   };
   return {
-    know, begin, draw, submit, orderAgain,
-    retry: () => set({ result: null, note: null }),
-    reread: live.read,
-    stop() { over = true; unwatch(); live.stop(); },
+    setUser, begin, drawCaptcha, submit, readOrder,
+    dismiss: () => set({ result: null, note: null }),
+    readSale: salePoll.read,
+    stop() { over = true; stopStream(); salePoll.stop(); },
   };
 }
 
-// faceOf says which face of the panel a state shows.
-export function faceOf(s, at) {
+// viewOf returns the name of the view that shows a state.
+export function viewOf(s, at) {
   const { sale, order, result } = s;
   if (!sale) return 'loading';
   if (order) return order.status === 'pending' ? 'ordered' : statusOf(order, at);
-  if (s.wait && (s.wait.during !== 'look' || sale.state === 'open')) return 'busy';
+  if (s.wait && (s.wait.during !== 'load' || sale.state === 'open')) return 'busy';
   if (s.step !== 'idle') return s.step;
   if (result && (result.state === 'closed' || result.state === 'invalid')) return result.state;
   if (sale.state === 'paused' || sale.state === 'ended') return sale.state;
   if (sale.state === 'upcoming') return 'waiting';
-  if (sale.state === 'sold_out' || s.held > at) return 'sold_out';
+  if (sale.state === 'sold_out' || s.heldUntil > at) return 'sold_out';
   if (s.user === undefined || (s.user && !s.known)) return 'loading';
   return s.user ? 'open' : 'login';
 }

@@ -1,24 +1,24 @@
-// The page of one sale: the goods, the figures, and the panel to buy with.
+// The page of one sale: the goods, the countdown and the units left, and the panel to buy with.
 import { html, useEffect, useLayoutEffect, useRef, useState } from './lib/preact.js';
 import { now, useSecond } from './clock.js';
-import { FACES } from './faces.js';
-import { t, when, why } from './i18n.js';
+import { errorText, formatTime, t } from './i18n.js';
 import { Countdown, Drawing, LeftBar, Price } from './parts.js';
-import { faceOf, openPurchase } from './purchase.js';
-import { Failed, mount, title } from './shell.js';
+import { openPurchase, viewOf } from './purchase.js';
+import { Failed, mount, setTitle } from './shell.js';
+import { VIEWS } from './views.js';
 
 const id = new URLSearchParams(location.search).get('id') || '0';
 
 function Sale({ lang, user }) {
   const [s, set] = useState(null);
-  const deal = useRef();
+  const purchase = useRef();
   useEffect(() => {
-    deal.current = openPurchase(id, set);
-    return () => deal.current.stop();
+    purchase.current = openPurchase(id, set);
+    return () => purchase.current.stop();
   }, []);
-  useEffect(() => deal.current.know(user), [user]);
-  useEffect(() => { if (s) deal.current.reread(); }, [lang]); // titles come in the buyer's language
-  useEffect(() => title(s?.sale?.title), [lang, s?.sale?.title]);
+  useEffect(() => purchase.current.setUser(user), [user]);
+  useEffect(() => { if (s) purchase.current.readSale(); }, [lang]); // the shop sends titles in the buyer's language
+  useEffect(() => setTitle(s?.sale?.title), [lang, s?.sale?.title]);
 
   if (s?.missing && !s.sale) return html`<${Failed} title=${t('sale.missing')} more=${t('sale.missingMore')} />`;
   if (!s?.sale) return html`<div class="sale" aria-busy="true"><span class="drawing"></span>
@@ -32,13 +32,13 @@ function Sale({ lang, user }) {
         <${Price} fen=${sale.price} list=${sale.list_price} />
         <${Board} sale=${sale} />
         ${s.stale && html`<p class="note" role="status">${t('stale')}</p>`}
-        <${Panel} s=${s} deal=${deal.current} />
+        <${Panel} s=${s} purchase=${purchase.current} />
       </div>
       ${sale.detail && html`<section class="about"><h2>${t('sale.detail')}</h2><p>${sale.detail}</p></section>`}
     </article>`;
 }
 
-// Board: the two figures one should be able to read across a room.
+// Board shows the countdown and the units left, in large figures.
 function Board({ sale }) {
   const { state, left, total } = sale;
   const soon = state === 'upcoming';
@@ -46,44 +46,44 @@ function Board({ sale }) {
   return html`
     <dl class="board" data-state=${state}>
       <div><dt>${over ? t('state.ended') : t(soon ? 'toStart' : 'toEnd')}</dt>
-        <dd>${over ? html`<span class="countdown">${when(sale.end_at, now())}</span>` : html`<${Countdown} to=${soon ? sale.start_at : sale.end_at} />`}</dd></div>
+        <dd>${over ? html`<span class="countdown">${formatTime(sale.end_at, now())}</span>` : html`<${Countdown} to=${soon ? sale.start_at : sale.end_at} />`}</dd></div>
       <div><dt>${t('left')}</dt>
         <dd><span data-test="left" class="digits">${left}</span> <small>${t('totalOf', { total })}</small></dd></div>
       <${LeftBar} left=${left} total=${total} />
     </dl>`;
 }
 
-const PLAIN = new Set(['open', 'login', 'loading']); // their button says it all
+const PLAIN = new Set(['open', 'login', 'loading']); // their button says everything, so the headline is hidden
 
-function Panel({ s, deal }) {
+function Panel({ s, purchase }) {
   const at = useSecond();
-  const face = faceOf(s, at);
-  const Face = FACES[face];
+  const view = viewOf(s, at);
+  const View = VIEWS[view];
   const head = useRef();
-  const inside = useRef(false);
-  useLayoutEffect(() => { // a button that had the focus and is gone hands it to the headline
-    if (inside.current && document.activeElement === document.body && face !== 'sum') head.current.focus();
-  }, [face]);
-  usePayTime(s, deal);
-  const ahead = face === 'queue' && s.result?.ahead;
+  const focusWithin = useRef(false);
+  useLayoutEffect(() => { // if the focused button is gone, the headline receives the focus
+    if (focusWithin.current && document.activeElement === document.body && view !== 'captcha') head.current.focus();
+  }, [view]);
+  useOrderExpiry(s, purchase);
+  const ahead = view === 'queue' && s.result?.ahead;
   return html`
-    <section class="panel" data-test="face" data-face=${face} aria-label=${t('sale.panel')}
-      onFocusCapture=${() => { inside.current = true; }}>
-      <h2 ref=${head} tabindex="-1" class=${PLAIN.has(face) && !s.note ? 'hidden' : ''}>${t('face.' + face)}</h2>
-      ${s.note && html`<p class="note" data-test="note">${why(s.note)}</p>`}
-      <${Face} s=${s} deal=${deal} face=${face} />
-      <p class="hidden" role="status">${t('face.' + face)} ${ahead ? t('queue.ahead', { n: ahead }) : ''} ${s.note ? why(s.note) : ''}</p>
+    <section class="panel" data-test="view" data-view=${view} aria-label=${t('sale.panel')}
+      onFocusCapture=${() => { focusWithin.current = true; }}>
+      <h2 ref=${head} tabindex="-1" class=${PLAIN.has(view) && !s.note ? 'hidden' : ''}>${t('view.' + view)}</h2>
+      ${s.note && html`<p class="note" data-test="note">${errorText(s.note)}</p>`}
+      <${View} s=${s} purchase=${purchase} view=${view} />
+      <p class="hidden" role="status">${t('view.' + view)} ${ahead ? t('queue.ahead', { n: ahead }) : ''} ${s.note ? errorText(s.note) : ''}</p>
     </section>`;
 }
 
-// usePayTime asks for the order again when its time to pay is over.
-function usePayTime(s, deal) {
+// useOrderExpiry reads the order again when its time to pay is over.
+function useOrderExpiry(s, purchase) {
   const { order } = s;
   useEffect(() => {
     if (order?.status !== 'pending') return undefined;
     let timer;
-    const look = async () => { timer = setTimeout(look, (await deal.orderAgain()) ? 3000 : 6000); };
-    timer = setTimeout(look, Math.max(0, Date.parse(order.expires_at) - now()) + 300 + Math.random() * 700);
+    const read = async () => { timer = setTimeout(read, (await purchase.readOrder()) ? 3000 : 6000); };
+    timer = setTimeout(read, Math.max(0, Date.parse(order.expires_at) - now()) + 300 + Math.random() * 700);
     return () => clearTimeout(timer);
   }, [order?.id, order?.status]);
 }

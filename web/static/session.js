@@ -1,49 +1,49 @@
-// Who is looking. user is undefined until known, null for a stranger, UNSURE when the shop
-// could not say (then pages go on, and the first refused call settles it).
+// The logged-in user: undefined until known, null for a visitor who is not logged in, UNSURE when
+// the shop could not say. With UNSURE a page goes on, and the first refused request decides.
 import { useEffect, useState } from './lib/preact.js';
 import { get, post } from './api.js';
 
 export const UNSURE = { nickname: '', unsure: true };
 
 let user;
-let asked = null;
-const heard = new Set();
+let reading = null;
+const listeners = new Set();
 
 export function useUser() {
-  const [value, tell] = useState(user);
+  const [value, setValue] = useState(user);
   useEffect(() => {
-    heard.add(tell);
-    asked ??= ask();
-    if (value !== user) tell(user);
-    return () => heard.delete(tell);
+    listeners.add(setValue);
+    reading ??= readUser();
+    if (value !== user) setValue(user);
+    return () => listeners.delete(setValue);
   }, []);
   return value;
 }
 
-// forget: a call was answered not_logged_in.
-export const forget = () => know(null);
+// forgetUser is called when a request was refused as not_logged_in.
+export const forgetUser = () => setUser(null);
 
 export async function logOut() {
   await post('/api/logout');
   location.assign('/');
 }
 
-// loginHref is the log-in page, coming back to where we are.
+// loginHref returns the address of the log-in page, which leads back to this page.
 export const loginHref = () => '/login.html?next=' + encodeURIComponent(location.pathname + location.search);
 
-// inside keeps a way within this shop: a path with a single leading slash, else the fallback.
-export function inside(way, fallback) {
-  if (!/^\/(?![/\\])/.test(way || '') || /[\u0000-\u001f\\]/.test(way)) return fallback;
-  const url = new URL(way, location.origin);
+// localPath returns path if it lies within this shop and has one leading slash, otherwise fallback.
+export function localPath(path, fallback) {
+  if (!/^\/(?![/\\])/.test(path || '') || /[\u0000-\u001f\\]/.test(path)) return fallback;
+  const url = new URL(path, location.origin);
   return url.origin === location.origin ? url.pathname + url.search : fallback;
 }
 
-async function ask() {
-  const answer = await get('/api/me');
-  know(answer.ok ? answer.data : answer.code === 'not_logged_in' ? null : UNSURE);
+async function readUser() {
+  const reply = await get('/api/me');
+  setUser(reply.ok ? reply.data : reply.code === 'not_logged_in' ? null : UNSURE);
 }
 
-function know(next) {
+function setUser(next) {
   user = next;
-  heard.forEach((tell) => tell(next));
+  listeners.forEach((notify) => notify(next));
 }

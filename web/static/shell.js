@@ -1,7 +1,7 @@
-// What surrounds every page: header, language, who is logged in, footer.
-// mount(Page) gives Page the props {lang, user}.
+// The frame of every page: header, language, user and footer. mount(Page) renders Page with the
+// props {lang, user}.
 import { html, render } from './lib/preact.js';
-import { choose, t, useLang } from './i18n.js';
+import { setLang, t, useLang } from './i18n.js';
 import { logOut, loginHref, useUser } from './session.js';
 
 export function mount(Page) {
@@ -10,11 +10,11 @@ export function mount(Page) {
   render(html`<${Shell} Page=${Page} />`, root);
 }
 
-// The lab is for the sandbox, whose pages say what they are, and for administrators.
+// The lab is open in a sandbox, whose pages are marked with data-lab, and for administrators.
 const inSandbox = 'lab' in document.documentElement.dataset;
 
-// title names the page in the browser's tab.
-export const title = (...parts) => {
+// setTitle sets the title in the browser's tab.
+export const setTitle = (...parts) => {
   document.title = [...parts.filter(Boolean), t('shop')].join(' · ');
 };
 
@@ -28,9 +28,9 @@ function Shell({ Page }) {
         <a class="mark" href="/"><span class="seal" aria-hidden="true">秒</span>${t('shop')}</a>
         <nav>
           ${user && html`<a href="/orders.html">${t('orders')}</a>`}
-          <${Who} user=${user} />
+          <${Account} user=${user} />
           <button class="plain" data-test="lang" lang=${lang === 'zh' ? 'en' : 'zh-CN'}
-            onClick=${() => choose(lang === 'zh' ? 'en' : 'zh')}>${lang === 'zh' ? 'English' : '中文'}</button>
+            onClick=${() => setLang(lang === 'zh' ? 'en' : 'zh')}>${lang === 'zh' ? 'English' : '中文'}</button>
         </nav>
       </div>
     </header>
@@ -39,17 +39,18 @@ function Shell({ Page }) {
       ${(inSandbox || user?.role === 'admin') && html`<p><a href="/lab.html" data-test="to-lab">${t('foot.lab')}</a></p>`}</footer>`;
 }
 
-function Who({ user }) {
-  const away = location.pathname === '/login.html';
-  if (user === null) return away ? null : html`<a href=${loginHref()}>${t('login')}</a>`;
+function Account({ user }) {
+  const onLoginPage = location.pathname === '/login.html';
+  if (user === null) return onLoginPage ? null : html`<a href=${loginHref()}>${t('login')}</a>`;
   if (!user || user.unsure) return null;
   return html`<span class="nick">${user.nickname || user.phone}</span>
     <button class="plain" data-test="logout" onClick=${logOut}>${t('logout')}</button>`;
 }
 
-// Failed is the face of a page that could not be read; it tries again when asked.
-export function Failed({ title: head, more, again }) {
-  return html`<div class="blank" role="status"><h1>${head}</h1>${more && html`<p>${more}</p>`}
-    ${again && html`<button class="button" onClick=${again}>${t('again')}</button>`}
-    ${!again && html`<a class="button" href="/">${t('sale.back')}</a>`}</div>`;
+// Failed is shown in place of a page whose data could not be read. Its button calls onRetry;
+// without onRetry it leads to the list of sales.
+export function Failed({ title, more, onRetry }) {
+  return html`<div class="blank" role="status"><h1>${title}</h1>${more && html`<p>${more}</p>`}
+    ${onRetry && html`<button class="button" onClick=${onRetry}>${t('again')}</button>`}
+    ${!onRetry && html`<a class="button" href="/">${t('sale.back')}</a>`}</div>`;
 }

@@ -1,4 +1,4 @@
-// statusOf is the shop's word for an order, and run_out where nobody paid in time:
-// the shop says cancelled for both.
+// statusOf returns the status of an order. The shop says "cancelled" also when the time to pay ran
+// out; statusOf says "expired" then.
 export const statusOf = (order, at) =>
-  order.status === 'cancelled' && Date.parse(order.expires_at) <= at ? 'run_out' : order.status;
+  order.status === 'cancelled' && Date.parse(order.expires_at) <= at ? 'expired' : order.status;

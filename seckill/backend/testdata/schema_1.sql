@@ -98,7 +98,7 @@ create table if not exists ticket_results (
 
 create index if not exists ticket_results_of_a_user on ticket_results (user_id, sale_id);
 
--- open: the buyer was sent to pay · declined: he was refused there · captured: the money is ours and the order is paid ·
+-- open: the buyer was sent to pay · declined: the cashier refused · captured: the money is ours and the order is paid ·
 -- refund_due: the money came too late, twice, or is to go back · refunded: it went back
 create table if not exists payments (
     id           uuid        primary key,

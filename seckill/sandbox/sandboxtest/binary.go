@@ -9,17 +9,18 @@ import (
 	"testing"
 )
 
-// built is the program under test: made once per test binary.
+// built is the program under test, built once per test binary.
 var built struct {
 	once sync.Once
 	dir  string
 	err  error
 }
 
-// buildFlags has -race in a test that the race detector watches, so that it watches the shop too.
+// buildFlags are -race in a test binary with the race detector, so that the detector watches the
+// shop too.
 var buildFlags []string
 
-// Binary builds the shop once and returns where it lies; it is removed when the test binary ends.
+// Binary builds the shop once and returns its path. Main removes it when the tests end.
 func Binary(t testing.TB) string {
 	t.Helper()
 	built.once.Do(func() {

@@ -16,7 +16,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// template is the database that holds the schema and from which the others are made.
+// template is the database that holds the schema. The tests' databases are copies of it.
 const template = "miaosha_template"
 
 // stepLimit bounds a single step on the servers.
@@ -24,14 +24,14 @@ const stepLimit = 30 * time.Second
 
 var databases atomic.Int64
 
-// DatabaseURL returns the URL of a fresh database that holds /schema.sql. It is dropped when the test ends, whoever is
-// still connected.
+// DatabaseURL returns the URL of a new database that holds /schema.sql. The end of the test drops
+// it, with its connections.
 func DatabaseURL(t testing.TB) string {
 	t.Helper()
 	s := servers(t)
-	one.template.Do(func() { one.schema = makeTemplate(s.DatabaseURL) })
-	if one.schema != nil {
-		t.Fatalf("apply schema.sql: %v", one.schema)
+	shared.template.Do(func() { shared.schema = makeTemplate(s.DatabaseURL) })
+	if shared.schema != nil {
+		t.Fatalf("apply schema.sql: %v", shared.schema)
 	}
 	name := fmt.Sprintf("test_%d", databases.Add(1))
 	execute(t, "create database "+name+" template "+template)
@@ -39,8 +39,8 @@ func DatabaseURL(t testing.TB) string {
 	return onDatabase(s.DatabaseURL, name)
 }
 
-// DB returns a pool of at most 16 connections on such a database. It is closed when the test ends, and then waits for
-// connections that are still in use.
+// DB returns a pool of at most 16 connections to such a database. The end of the test closes it,
+// and waits for connections that are still in use.
 func DB(t testing.TB) *pgxpool.Pool {
 	t.Helper()
 	config, err := pgxpool.ParseConfig(DatabaseURL(t))
@@ -63,7 +63,7 @@ func execute(t testing.TB, sql string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), stepLimit) // the test's own context has ended at cleanup
 	defer cancel()
-	if _, err := one.admin.Exec(ctx, sql); err != nil {
+	if _, err := shared.admin.Exec(ctx, sql); err != nil {
 		t.Fatalf("%s: %v", sql, err)
 	}
 }
@@ -76,19 +76,19 @@ func makeTemplate(dsn string) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), stepLimit)
 	defer cancel()
-	if _, err := one.admin.Exec(ctx, "create database "+template); err != nil {
+	if _, err := shared.admin.Exec(ctx, "create database "+template); err != nil {
 		return err
 	}
 	conn, err := pgx.Connect(ctx, onDatabase(dsn, template))
 	if err != nil {
 		return err
 	}
-	defer conn.Close(ctx) // while somebody is connected nothing is made from it
+	defer conn.Close(ctx) // Postgres copies no database that has connections
 	_, err = conn.PgConn().Exec(ctx, string(schema)).ReadAll()
 	return err
 }
 
-// readSchema reads the schema.sql beside go.mod, above the folder of the package under test.
+// readSchema reads the schema.sql beside go.mod, in a folder above the package under test.
 func readSchema() ([]byte, error) {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -108,7 +108,7 @@ func readSchema() ([]byte, error) {
 	}
 }
 
-// onDatabase returns dsn with another database.
+// onDatabase returns dsn with the name of another database.
 func onDatabase(dsn, name string) string {
 	u, err := url.Parse(dsn)
 	if err != nil {

@@ -14,22 +14,22 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// numbers hands out the numbers of the Redis databases; 0 is nobody's.
-var numbers struct {
+// redisNumbers are the numbers of the Redis databases. No test has number 0.
+var redisNumbers struct {
 	mu   sync.Mutex
 	last int
 	free []int
 }
 
-// RedisURL returns the URL of an empty Redis database of the test's own. It is emptied when the test ends, and then given
-// to another: clients have to be closed by then.
+// RedisURL returns the URL of an empty Redis database of the test's own. The end of the test
+// empties it, for another test: so all clients must be closed by then.
 func RedisURL(t testing.TB) string {
 	t.Helper()
 	u, err := url.Parse(servers(t).RedisURL)
 	if err != nil {
 		t.Fatalf("parse the Redis URL: %v", err)
 	}
-	n := takeNumber()
+	n := claimNumber()
 	u.Path = "/" + strconv.Itoa(n)
 	t.Cleanup(func() {
 		c := client(t, u.String())
@@ -37,15 +37,16 @@ func RedisURL(t testing.TB) string {
 		ctx, cancel := context.WithTimeout(context.Background(), stepLimit)
 		defer cancel()
 		if err := c.FlushDB(ctx).Err(); err != nil {
-			t.Errorf("empty Redis database %d: %v", n, err) // and leave it alone
+			t.Errorf("empty Redis database %d: %v", n, err) // and no other test gets it
 			return
 		}
-		giveNumber(n)
+		releaseNumber(n)
 	})
 	return u.String()
 }
 
-// Redis returns a client on such a database, set as the shop's is but for longer timeouts. It is closed when the test ends.
+// Redis returns a client of such a database, with the shop's settings but longer timeouts. The end
+// of the test closes it.
 func Redis(t testing.TB) redis.UniversalClient {
 	t.Helper()
 	c := client(t, RedisURL(t))
@@ -53,7 +54,7 @@ func Redis(t testing.TB) redis.UniversalClient {
 	return c
 }
 
-// StartRedis runs a Redis server with options for as long as the test, and gives its address.
+// StartRedis runs a Redis server with options for as long as the test, and returns its address.
 func StartRedis(t testing.TB, options ...string) string {
 	t.Helper()
 	program, err := exec.LookPath("redis-server")
@@ -63,7 +64,7 @@ func StartRedis(t testing.TB, options ...string) string {
 		}
 		t.Skip("there is no redis-server here")
 	}
-	for range 5 { // somebody else may take the port first
+	for range 5 { // another process may take the port first
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)
@@ -115,20 +116,20 @@ func client(t testing.TB, at string) *redis.Client {
 	return redis.NewClient(opt)
 }
 
-func takeNumber() int {
-	numbers.mu.Lock()
-	defer numbers.mu.Unlock()
-	if n := len(numbers.free); n > 0 {
-		taken := numbers.free[n-1]
-		numbers.free = numbers.free[:n-1]
+func claimNumber() int {
+	redisNumbers.mu.Lock()
+	defer redisNumbers.mu.Unlock()
+	if n := len(redisNumbers.free); n > 0 {
+		taken := redisNumbers.free[n-1]
+		redisNumbers.free = redisNumbers.free[:n-1]
 		return taken
 	}
-	numbers.last++
-	return numbers.last
+	redisNumbers.last++
+	return redisNumbers.last
 }
 
-func giveNumber(n int) {
-	numbers.mu.Lock()
-	defer numbers.mu.Unlock()
-	numbers.free = append(numbers.free, n)
+func releaseNumber(n int) {
+	redisNumbers.mu.Lock()
+	defer redisNumbers.mu.Unlock()
+	redisNumbers.free = append(redisNumbers.free, n)
 }

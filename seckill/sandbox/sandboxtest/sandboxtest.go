@@ -1,14 +1,17 @@
-// Package sandboxtest gives tests real servers: one Postgres and one Redis for each test binary, started when a test first
-// asks for one and gone with the binary; in them, each test has a database and a Redis database of its own, fresh, so that
-// tests may run in parallel. The servers don't sync to disk, which makes them faster than those of the shop; a test of
-// durability opens a sandbox of its own.
+// Package sandboxtest has all that tests share: real servers, the built shop, a buyer, a proxy, and
+// one way to wait.
 //
-// A package that uses it says
+// Each test binary has one Postgres and one Redis. They start when a test first asks for one, and
+// end with the binary. In them each test has a new database and a new Redis database of its own, so
+// tests may run in parallel. The servers do not sync to disk, which makes them faster than those of
+// the shop. A test of durability opens a sandbox of its own.
+//
+// A package that uses it has
 //
 //	func TestMain(m *testing.M) { sandboxtest.Main(m) }
 //
-// MIAOSHA_TEST_REDIS says which Redis: "server", the default where a server is on PATH, or "embedded". Where the environment
-// says CI=true, a Redis that is missing is a failure; elsewhere the embedded one stands in.
+// MIAOSHA_TEST_REDIS is "server", which is the default if a server is on PATH, or "embedded". With
+// CI=true a missing Redis server is a failure. Otherwise the embedded Redis takes its place.
 package sandboxtest
 
 import (
@@ -29,8 +32,8 @@ import (
 // startLimit bounds the start of the servers, a download of Postgres included.
 const startLimit = 6 * time.Minute
 
-// one is what the tests of this binary share.
-var one struct {
+// shared is the state that all tests of this binary share.
+var shared struct {
 	mu      sync.Mutex
 	main    bool // Main runs
 	tried   bool
@@ -43,11 +46,11 @@ var one struct {
 	schema   error // of making the template
 }
 
-// Main runs the tests of a package, stops the servers and exits: it doesn't return.
+// Main runs the tests of a package, stops the servers and exits. It does not return.
 func Main(m *testing.M) {
-	one.mu.Lock()
-	one.main = true
-	one.mu.Unlock()
+	shared.mu.Lock()
+	shared.main = true
+	shared.mu.Unlock()
 	code := m.Run()
 	removeBinary()
 	if err := stop(); err != nil {
@@ -57,19 +60,8 @@ func Main(m *testing.M) {
 	os.Exit(code)
 }
 
-// Alone tells that no other test runs, so that a test may compare waiting times: make latency says so.
-func Alone() bool { return os.Getenv("MIAOSHA_TEST_ALONE") != "" }
-
-// Within is the time that something has in a test: as promised where it is Alone, five times as long where other tests keep
-// the machine busy.
-func Within(promised time.Duration) time.Duration {
-	if Alone() {
-		return promised
-	}
-	return 5 * promised
-}
-
-// Kind tells which Redis the tests use, as sandbox.Config.RedisKind has it. It can be asked before anything is started.
+// Kind returns the kind of Redis that the tests use, a value of sandbox.Config.RedisKind. It starts
+// nothing.
 func Kind() string {
 	switch want := os.Getenv("MIAOSHA_TEST_REDIS"); want {
 	case sandbox.Server, sandbox.Embedded:
@@ -84,43 +76,43 @@ func Kind() string {
 		}
 	}
 	if os.Getenv("CI") == "true" {
-		return sandbox.Server // and fail for want of it
+		return sandbox.Server // which fails, because there is none
 	}
 	return sandbox.Embedded
 }
 
-// servers returns the servers of this binary, started at the first call.
+// servers returns the servers of this binary. The first call starts them.
 func servers(t testing.TB) *sandbox.Sandbox {
 	t.Helper()
-	one.mu.Lock()
-	defer one.mu.Unlock()
-	if !one.main {
+	shared.mu.Lock()
+	defer shared.mu.Unlock()
+	if !shared.main {
 		t.Fatal("this package has no func TestMain(m *testing.M) { sandboxtest.Main(m) }")
 	}
-	if !one.tried {
-		one.tried = true
-		one.err = start()
+	if !shared.tried {
+		shared.tried = true
+		shared.err = start()
 	}
-	if one.err != nil {
-		t.Fatalf("start the servers of the tests: %v", one.err)
+	if shared.err != nil {
+		t.Fatalf("start the servers of the tests: %v", shared.err)
 	}
-	return one.sandbox
+	return shared.sandbox
 }
 
 // start starts the servers in a new folder.
 func start() (err error) {
-	if one.dir, err = os.MkdirTemp("", "miaosha-test-"); err != nil {
+	if shared.dir, err = os.MkdirTemp("", "miaosha-test-"); err != nil {
 		return err
 	}
-	sweep()
-	// It is ours, and so Postgres can run there though root can't run it.
-	if err := os.Chmod(one.dir, 0o711); err != nil {
+	removeOldDirs()
+	// The account that runs Postgres for root must pass through it.
+	if err := os.Chmod(shared.dir, 0o711); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), startLimit)
 	defer cancel()
-	one.sandbox, err = sandbox.Open(ctx, sandbox.Config{
-		DataDir:        filepath.Join(one.dir, "data"),
+	shared.sandbox, err = sandbox.Open(ctx, sandbox.Config{
+		DataDir:        filepath.Join(shared.dir, "data"),
 		Postgres:       true,
 		PostgresBin:    os.Getenv("MIAOSHA_POSTGRES_BIN"),
 		PostgresMirror: os.Getenv("MIAOSHA_POSTGRES_MIRROR"),
@@ -131,13 +123,13 @@ func start() (err error) {
 	if err != nil {
 		return err
 	}
-	one.admin, err = pgxpool.New(ctx, one.sandbox.DatabaseURL)
+	shared.admin, err = pgxpool.New(ctx, shared.sandbox.DatabaseURL)
 	return err
 }
 
-// sweep removes the folders of test binaries that were killed. Reset refuses those of binaries that still run, and an hour
-// is more than enough for a folder to get as far as that.
-func sweep() {
+// removeOldDirs removes the folders of test binaries that were killed. Reset refuses the folder of
+// a binary that still runs, and after an hour every such folder has its lock.
+func removeOldDirs() {
 	left, _ := filepath.Glob(filepath.Join(os.TempDir(), "miaosha-test-*"))
 	for _, dir := range left {
 		if info, err := os.Stat(dir); err != nil || time.Since(info.ModTime()) < time.Hour {
@@ -149,16 +141,16 @@ func sweep() {
 	}
 }
 
-// stop stops what start has started, and removes its folder.
+// stop stops the servers and removes their folder.
 func stop() error {
-	one.mu.Lock()
-	defer one.mu.Unlock()
-	if one.admin != nil {
-		one.admin.Close()
+	shared.mu.Lock()
+	defer shared.mu.Unlock()
+	if shared.admin != nil {
+		shared.admin.Close()
 	}
-	err := one.sandbox.Close()
-	if one.dir != "" {
-		if removeErr := os.RemoveAll(one.dir); err == nil {
+	err := shared.sandbox.Close()
+	if shared.dir != "" {
+		if removeErr := os.RemoveAll(shared.dir); err == nil {
 			err = removeErr
 		}
 	}

@@ -4,13 +4,11 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -18,14 +16,14 @@ import (
 	"time"
 )
 
-// Stores is a fresh database and Redis as the environment of a shop, which listens where there is room. Its first entry is
-// the DATABASE_URL.
+// Stores returns the environment of a shop with a new database and a new Redis, on a free port. The
+// first entry is the DATABASE_URL.
 func Stores(t testing.TB) []string {
 	return []string{"DATABASE_URL=" + DatabaseURL(t), "REDIS_URL=" + RedisURL(t),
 		"MIAOSHA_SECRET=0123456789abcdef0123456789abcdef", "MIAOSHA_OPS_ADDR=off", "MIAOSHA_ADDR=127.0.0.1:0", "HOME=" + t.TempDir()}
 }
 
-// Command runs one command of the shop to its end.
+// Command runs one command of the shop, and returns when it has ended.
 func Command(t testing.TB, env []string, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -42,7 +40,7 @@ func Command(t testing.TB, env []string, args ...string) (stdout, stderr string,
 	return out.String(), errs.String(), cmd.ProcessState.ExitCode()
 }
 
-// MustCommand is Command for one that has to succeed.
+// MustCommand is Command for a command that must succeed. It returns the standard output.
 func MustCommand(t testing.TB, env []string, args ...string) string {
 	t.Helper()
 	out, errs, code := Command(t, env, args...)
@@ -52,20 +50,30 @@ func MustCommand(t testing.TB, env []string, args ...string) string {
 	return out
 }
 
+// Sale creates a sale that is open for an hour, and returns its id. More arguments of the command
+// override these.
+func Sale(t testing.TB, env []string, stock int, args ...string) string {
+	t.Helper()
+	args = append([]string{"sale", "--title", "T", "--price", "990", "--stock", strconv.Itoa(stock)}, args...)
+	return strings.TrimSpace(MustCommand(t, env, args...))
+}
+
 // Shop is a running shop.
 type Shop struct {
 	URL string
-	Log *Tape // what it says on standard error
-	Say *Tape // what it says on standard output
+	Log *SyncBuffer // its standard error
+	Say *SyncBuffer // its standard output
 
+	env []string
 	cmd *exec.Cmd
 	out chan struct{} // closed when its output ends
 }
 
-// Open starts the shop and waits until it is open. It is killed at the end of the test, and must not have met a data race.
+// Open starts the shop and waits until it is open. The end of the test kills it. A data race in it
+// fails the test.
 func Open(t testing.TB, env []string, args ...string) *Shop {
 	t.Helper()
-	s := &Shop{cmd: exec.Command(Binary(t), args...), Log: &Tape{}, Say: &Tape{}, out: make(chan struct{})}
+	s := &Shop{env: env, cmd: exec.Command(Binary(t), args...), Log: &SyncBuffer{}, Say: &SyncBuffer{}, out: make(chan struct{})}
 	s.cmd.Env, s.cmd.Stderr = env, s.Log
 	stdout, err := s.cmd.StdoutPipe()
 	if err != nil {
@@ -101,28 +109,28 @@ func Open(t testing.TB, env []string, args ...string) *Shop {
 	return s
 }
 
-// Tape keeps what is written to it, and may be read meanwhile.
-type Tape struct {
+// SyncBuffer is a buffer that may be read while it is written to.
+type SyncBuffer struct {
 	mu  sync.Mutex
 	all bytes.Buffer
 }
 
-func (t *Tape) Write(b []byte) (int, error) {
+func (t *SyncBuffer) Write(b []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.all.Write(b)
 }
 
-func (t *Tape) String() string {
+func (t *SyncBuffer) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.all.String()
 }
 
-// PID is its process id.
+// PID returns the process id.
 func (s *Shop) PID() int { return s.cmd.Process.Pid }
 
-// End sends a signal, waits, and gives the exit code: -1 for one that was killed.
+// End sends a signal, waits for the end, and returns the exit code, which is -1 for a killed shop.
 func (s *Shop) End(sig os.Signal) int {
 	if s.cmd.ProcessState == nil {
 		s.cmd.Process.Signal(sig)
@@ -130,56 +138,4 @@ func (s *Shop) End(sig os.Signal) int {
 		s.cmd.Wait()
 	}
 	return s.cmd.ProcessState.ExitCode()
-}
-
-var browser = &http.Client{Timeout: 15 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 2000, MaxConnsPerHost: 400}}
-
-// Reply is what the shop answered. Its Status is 0 where it did not, and Code says why.
-type Reply struct {
-	Status int
-	Header http.Header
-	Raw    []byte
-	Code   string
-	Msg    string
-	Data   json.RawMessage
-}
-
-// Read reads the answer's data into v.
-func (r Reply) Read(t testing.TB, v any) {
-	t.Helper()
-	if err := json.Unmarshal(r.Data, v); err != nil {
-		t.Fatalf("%d %s %s: %v", r.Status, r.Code, r.Data, err)
-	}
-}
-
-// Call makes one request: with a session's token unless it is "", with a JSON body unless that is "", and with headers
-// given as names and values.
-func Call(method, url, token, body string, headers ...string) Reply {
-	req, err := http.NewRequest(method, url, strings.NewReader(body))
-	if err != nil {
-		panic(err)
-	}
-	if body == "" {
-		req.Body = nil
-		req.ContentLength = 0
-	} else {
-		req.Header.Set("Content-Type", "application/json")
-	}
-	if token != "" {
-		req.Header.Set("Authorization", "Bearer "+token)
-	}
-	for i := 0; i+1 < len(headers); i += 2 {
-		req.Header.Set(headers[i], headers[i+1])
-	}
-	resp, err := browser.Do(req)
-	if err != nil {
-		return Reply{Code: err.Error()}
-	}
-	defer resp.Body.Close()
-	r := Reply{Status: resp.StatusCode, Header: resp.Header}
-	if r.Raw, err = io.ReadAll(resp.Body); err != nil {
-		return Reply{Code: err.Error()}
-	}
-	json.Unmarshal(r.Raw, &r) // not JSON: Code stays empty
-	return r
 }

@@ -1,0 +1,75 @@
+package seckill
+
+import (
+	"context"
+	"sync"
+
+	"miaosha/order"
+	"miaosha/seckill/gate"
+)
+
+// acks acknowledges settled tickets at their gates. It keeps the results of a failed ack, and reconcile acknowledges them
+// when Redis replies again, so that no buyer waits until another process claims the entry. That is only a shortcut: the
+// entries stay in the journal until then, and the process that claims one finds its result stored.
+type acks struct {
+	gate    *gate.Gate
+	orders  orderCache
+	limit   int // the most results to keep
+	metrics *metrics
+
+	mu      sync.Mutex
+	unacked map[int64][]order.Result // by sale
+	n       int
+}
+
+// ackOrKeep acknowledges results, or keeps them for retry.
+func (a *acks) ackOrKeep(ctx context.Context, sale int64, results []order.Result) {
+	if err := a.ack(ctx, sale, results); err != nil {
+		a.metrics.logFault("acknowledge", err)
+		a.keep(sale, results)
+	}
+}
+
+// ack acknowledges results at the gate, also after ctx has ended.
+func (a *acks) ack(ctx context.Context, sale int64, results []order.Result) error {
+	err := a.gate.Ack(context.WithoutCancel(ctx), sale, results)
+	if err == nil { // only once the gate has them: the buyer may ask another process next
+		a.orders.remember(sale, results...)
+	}
+	return err
+}
+
+func (a *acks) keep(sale int64, results []order.Result) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.n+len(results) > a.limit {
+		return
+	}
+	if a.unacked == nil {
+		a.unacked = map[int64][]order.Result{}
+	}
+	a.unacked[sale] = append(a.unacked[sale], results...)
+	a.n += len(results)
+}
+
+func (a *acks) take() map[int64][]order.Result {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	all := a.unacked
+	a.unacked, a.n = nil, 0
+	return all
+}
+
+// retry acknowledges the kept results. Those that fail are kept again.
+func (a *acks) retry(ctx context.Context) {
+	for sale, results := range a.take() {
+		for len(results) > 0 {
+			n := min(len(results), settleBatch)
+			if err := a.ack(ctx, sale, results[:n]); err != nil {
+				a.keep(sale, results)
+				break
+			}
+			results = results[n:]
+		}
+	}
+}

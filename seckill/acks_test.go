@@ -1,0 +1,40 @@
+package seckill_test
+
+import (
+	"testing"
+	"time"
+
+	"miaosha/seckill"
+	"miaosha/seckill/sandbox/sandboxtest"
+)
+
+// Results that are committed while Redis is away are acknowledged as soon as it replies, long before any process may claim
+// the entries.
+func TestFailedAcksAreRetried(t *testing.T) {
+	t.Parallel()
+	s := newShop(t, 10)
+	rdb, proxy := s.proxied()
+	s.reclaimAfter = time.Hour // no process claims
+	e := s.start(func(_ *seckill.Config, d *seckill.Deps) { d.Redis = rdb })
+	s.awaitGate()
+	release := s.lockSale()
+	for user := range int64(5) {
+		if b, err := s.retryBuy(e, user+1); err != nil || b.Status.State != seckill.Queued {
+			t.Fatalf("%+v, %v, want queued", b, err)
+		}
+	}
+	proxy.Cut()
+	release()
+	sandboxtest.Until(t, 5*time.Second, "five units are sold", func() bool { return s.stock() == 5 })
+	if g := s.gateState(); g.InFlight != 5 {
+		t.Fatalf("%d tickets in the journal, want all five: no ack can have reached it", g.InFlight)
+	}
+	s.reconnect(proxy)
+	sandboxtest.Until(t, 2*time.Second, "the five are acknowledged", func() bool { return s.gateState().InFlight == 0 })
+	for user := range int64(5) {
+		if st := s.awaitFinal(e, user+1); st.State != seckill.Ordered {
+			t.Errorf("user %d: %+v", user+1, st)
+		}
+	}
+	s.wantConsistent()
+}

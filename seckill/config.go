@@ -1,0 +1,38 @@
+package seckill
+
+import (
+	"errors"
+	"time"
+)
+
+// Config has the settings of the rush.
+type Config struct {
+	Captcha     string        `name:"captcha" env:"MIAOSHA_CAPTCHA" enum:"math,off" default:"math" help:"Ask for a sum before an address is given: math or off."`
+	Gate        string        `name:"gate" env:"MIAOSHA_GATE" enum:"redis,off" default:"redis" help:"Where the crowd is thinned: redis, or off to let Postgres do it alone."`
+	GateFactor  int           `name:"gate-factor" env:"MIAOSHA_GATE_FACTOR" default:"5" help:"Hidden addresses alive at once, per unit left."`
+	PathTTL     time.Duration `name:"path-ttl" env:"MIAOSHA_PATH_TTL" default:"60s" help:"How long a hidden address is good."`
+	MaxInFlight int           `name:"max-in-flight" env:"MIAOSHA_MAX_IN_FLIGHT" default:"4096" help:"Buy requests worked on at once; the rest are told busy."`
+	QMax        int           `name:"qmax" env:"MIAOSHA_QMAX" default:"20000" help:"Tickets queued at once: per sale in Redis, and in all in this process."`
+
+	SettlePause    time.Duration `name:"settle-pause" env:"MIAOSHA_SETTLE_PAUSE" default:"0s" hidden:"" help:"For measuring: pause before each settle transaction."`
+	CaptchaAnswers bool          `name:"captcha-answers" env:"MIAOSHA_CAPTCHA_ANSWERS" hidden:"" help:"For measuring: send the answer with each sum. With the sandbox's own stores only."`
+}
+
+// Validate returns an error for settings that make no sense. A bound of zero is an error, never "unlimited".
+func (c Config) Validate() error {
+	switch {
+	case c.GateFactor < 1:
+		return errors.New("--gate-factor: at least 1")
+	case c.PathTTL < time.Second:
+		return errors.New("--path-ttl: at least 1s")
+	case c.MaxInFlight < 1:
+		return errors.New("--max-in-flight: at least 1")
+	case c.QMax < 1:
+		return errors.New("--qmax: at least 1")
+	case c.SettlePause < 0:
+		return errors.New("--settle-pause: at least 0s")
+	}
+	return nil
+}
+
+func (c Config) gateOff() bool { return c.Gate == "off" }

@@ -1,0 +1,57 @@
+package seckill
+
+import (
+	"miaosha/goods"
+	"miaosha/seckill/gate"
+)
+
+// observation is one sale as a tick of reconcile sees it. The gate was read before the sale's row.
+type observation struct {
+	sale     goods.SaleState
+	gate     gate.State
+	gateRead bool // Redis replied
+	facts    saleFacts
+}
+
+// repair names one repair of a gate.
+type repair string
+
+const (
+	rebuildGate      repair = "rebuild the gate"
+	fixStock         repair = "fix the stock"
+	recoverInDoubt   repair = "recover what is in doubt"
+	recoverRollback  repair = "recover a gate that was rolled back"
+	seedDirectOwners repair = "seed the owners that bought without the gate"
+)
+
+// diagnose returns the repairs that an observation calls for, in the order in which they are made:
+//
+//	Redis did not reply                        nothing
+//	the gate is missing or outdated            rebuild it from Postgres
+//	its stock has drifted                      fix it by compare-and-set
+//	a reserve call had no reply                queue the tickets that it may have granted
+//	Redis came back with older data            settle the whole journal again, then seed all owners
+//	the sale sold while Redis was away         seed the owners that the gate does not know
+//
+// Some tickets in flight may already be settled. So a stock has drifted only if it is above sales.stock, or below sales.stock
+// less the tickets in flight.
+func diagnose(o observation) (repairs []repair) {
+	if !o.gateRead {
+		return nil
+	}
+	if o.gate.Epoch == 0 || o.gate.Epoch < o.sale.Epoch {
+		return []repair{rebuildGate}
+	}
+	if o.gate.Stock < o.sale.Stock-o.gate.InFlight || o.gate.Stock > o.sale.Stock {
+		repairs = append(repairs, fixStock)
+	}
+	if o.facts.inDoubt > 0 {
+		repairs = append(repairs, recoverInDoubt)
+	}
+	if o.facts.rolledBack {
+		repairs = append(repairs, recoverRollback)
+	} else if o.facts.bypassed > 0 {
+		repairs = append(repairs, seedDirectOwners)
+	}
+	return repairs
+}

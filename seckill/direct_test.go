@@ -1,0 +1,124 @@
+package seckill_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"miaosha/goods"
+	"miaosha/seckill"
+	"miaosha/seckill/gate"
+	"miaosha/seckill/sandbox/sandboxtest"
+)
+
+func TestDirectReplyIsFinal(t *testing.T) {
+	t.Parallel()
+	s := newShop(t, 1)
+	e := s.start(func(cfg *seckill.Config, _ *seckill.Deps) { cfg.Gate = "off" })
+	b, err := e.Buy(t.Context(), s.sale, 1)
+	if err != nil || b.Status.State != seckill.Ordered {
+		t.Fatalf("%+v, %v, want an order", b, err)
+	}
+	if b.Status.NextPoll != 0 {
+		t.Errorf("the reply asks for a poll in %v, but it is final", b.Status.NextPoll)
+	}
+	if again, err := e.Buy(t.Context(), s.sale, 1); err != nil || again.Status.OrderID != b.Status.OrderID {
+		t.Errorf("%+v, %v, want the same order", again, err)
+	}
+	if b, err := e.Buy(t.Context(), s.sale, 2); !errors.Is(err, goods.ErrSoldOut) {
+		t.Errorf("%+v, %v, want sold out", b, err)
+	}
+	s.setState(goods.Paused)
+	if b, err := e.Buy(t.Context(), s.sale, 3); !errors.Is(err, goods.ErrPaused) {
+		t.Errorf("%+v, %v, want paused", b, err)
+	}
+	s.setState(goods.Closed)
+	if b, err := e.Buy(t.Context(), s.sale, 3); !errors.Is(err, goods.ErrEnded) {
+		t.Errorf("%+v, %v, want ended", b, err)
+	}
+	if b, err := e.Buy(t.Context(), s.sale+1, 3); !errors.Is(err, goods.ErrNoSale) {
+		t.Errorf("%+v, %v, want no sale", b, err)
+	}
+	s.wantCleanAudit()
+}
+
+// Redis goes away during the sale and keeps its data. The sale goes on without it and sells exactly what there is. No
+// buyer is told "sold out" while units are left. When Redis is back, its gate learns of the orders made meanwhile.
+func TestSaleGoesOnWithoutRedis(t *testing.T) {
+	t.Parallel()
+	s := newShop(t, 60)
+	rdb, proxy := s.proxied()
+	e := s.start(func(cfg *seckill.Config, d *seckill.Deps) { d.Redis, cfg.Captcha = rdb, "math" })
+	s.awaitGate()
+	id := s.mustBuy(e, 1)
+	if err := s.rdb.HSet(t.Context(), gate.TicketsKey(s.sale), "2", "Xsold_out").Err(); err != nil { // user 2 was refused before, and buys now
+		t.Fatal(err)
+	}
+	proxy.Cut()
+	s.wantSold(60, s.runRush(60, e)) // as many users as units: all of them buy
+	if st, err := e.Result(t.Context(), s.sale, 1); err != nil || st.OrderID != id {
+		t.Errorf("the buyer from before: %+v, %v, want order %s", st, err, id)
+	}
+	if st, err := e.Result(t.Context(), s.sale, 70); !errors.Is(err, seckill.ErrBusy) {
+		t.Errorf("a user without an order: %+v, %v, want busy", st, err)
+	}
+	if _, _, err := e.Captcha(t.Context(), s.sale, "token"); !errors.Is(err, seckill.ErrBusy) {
+		t.Errorf("captcha: %v, want busy", err)
+	}
+	if _, _, err := e.Path(t.Context(), s.sale, 70, "token", "1"); !errors.Is(err, seckill.ErrBusy) {
+		t.Errorf("address: %v, want busy", err)
+	}
+	if _, err := s.retryBuy(e, 70); !errors.Is(err, goods.ErrSoldOut) {
+		t.Errorf("user 70: %v, want sold out", err)
+	}
+	s.reconnect(proxy)
+	sandboxtest.Until(t, 5*time.Second, "results are read from the gate again", func() bool {
+		if st, err := e.Result(t.Context(), s.sale, 2); err == nil && st.State != seckill.Ordered {
+			t.Errorf("user 2 bought while Redis was away, and has the status %+v", st)
+		}
+		st, err := e.Result(t.Context(), s.sale, 71)
+		return err == nil && st.State == seckill.None
+	})
+	for user, id := range s.owners() {
+		if st, err := e.Result(t.Context(), s.sale, user); err != nil || st.OrderID != id {
+			t.Errorf("user %d has order %s, and the status %+v, %v", user, id, st, err)
+		}
+	}
+	s.wantConsistent()
+	sandboxtest.Until(t, time.Second, "the gate has 60 users and the field that CreateTickets wrote", func() bool {
+		return s.rdb.HLen(t.Context(), gate.TicketsKey(s.sale)).Val() == 61
+	})
+}
+
+// While all direct slots are taken, a click without a gate waits for one only until its time limit.
+func TestLatencyOfWaitingForADirectSlot(t *testing.T) {
+	t.Parallel()
+	s := newShop(t, 50)
+	e := s.start(nil)
+	s.awaitGate()
+	free := e.OccupyDirectSlots()
+	defer free()
+	began := time.Now()
+	errs := e.ServeDirectlyAfterWaiting(t.Context(), s.sale, 2500*time.Millisecond)
+	if !errors.Is(errs[0], seckill.ErrBusy) {
+		t.Errorf("%v, want busy", errs[0])
+	}
+	if took := time.Since(began); took < 300*time.Millisecond || took > sandboxtest.Within(2*time.Second) {
+		t.Errorf("refused after %v, want half a second", took)
+	}
+}
+
+// Without a gate, as with one, a buyer with an order is told of it after the sale is over.
+func TestDirectOwnerSeesTheOrderAfterTheSale(t *testing.T) {
+	t.Parallel()
+	s := newShop(t, 5)
+	e := s.start(func(cfg *seckill.Config, _ *seckill.Deps) { cfg.Gate = "off" })
+	id := s.mustBuy(e, 1)
+	s.setState(goods.Closed)
+	if b, err := e.Buy(t.Context(), s.sale, 1); err != nil || b.Status.OrderID != id {
+		t.Errorf("the owner: %+v, %v, want the order", b.Status, err)
+	}
+	if b, err := e.Buy(t.Context(), s.sale, 2); !errors.Is(err, goods.ErrEnded) {
+		t.Errorf("another user: %+v, %v, want ended", b.Status, err)
+	}
+}

@@ -1,0 +1,25 @@
+package seckill
+
+import (
+	"context"
+	"time"
+)
+
+// roundLimit is the time limit of one round of a background loop: a store that hangs ends the round, not the loop.
+const roundLimit = 5 * time.Second
+
+// every calls f at once and then once every d, until ctx ends. f logs its own faults; the next call tries again.
+func every(ctx context.Context, d time.Duration, f func(context.Context)) error {
+	tick := time.NewTicker(d)
+	defer tick.Stop()
+	for {
+		round, cancel := context.WithTimeout(ctx, roundLimit)
+		f(round)
+		cancel()
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}

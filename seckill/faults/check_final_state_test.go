@@ -1,0 +1,194 @@
+//go:build faults && linux
+
+package faults
+
+import (
+	"bytes"
+	"context"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"miaosha/seckill/audit"
+	"miaosha/seckill/sandbox/sandboxtest"
+)
+
+// saleState is the sale in Postgres when nothing changes any more.
+type saleState struct {
+	StartsAt, EndsAt time.Time
+	Stock            int
+	Refunds          int // payments that were refunded
+	orders           map[string]orderRow
+	ofUser           map[int64]string
+	tickets          map[string]ticketRow
+}
+
+type orderRow struct {
+	ID                   string
+	UserID               int64
+	Status               string
+	CreatedAt, ExpiresAt time.Time
+	CancelledAt          *time.Time
+	Direct               bool // bought without a gate
+}
+
+type ticketRow struct {
+	Ticket    string
+	UserID    int64
+	Outcome   string
+	CreatedAt time.Time // the start of the transaction that settled it
+}
+
+// checkFinalState waits until nothing changes any more. Then it checks all data and all responses against each other.
+func (env *Environment) checkFinalState(c *Crowd) (sale saleState) {
+	ctx, cancel := context.WithTimeout(context.Background(), 40*time.Second)
+	defer cancel()
+	var why string
+	if !sandboxtest.Poll(ticketsBound, func() bool {
+		g, err := env.readGate(ctx)
+		if err != nil || len(g.tickets) > 0 {
+			return false
+		}
+		rows, _ := env.pool.Query(ctx, `select count(*) from payments where status = 'refund_due'`)
+		due, err := pgx.CollectExactlyOneRow(rows, pgx.RowTo[int])
+		if err != nil || due > 0 {
+			return false
+		}
+		matches, text := env.gateMatches(ctx)
+		why = text
+		return matches
+	}) {
+		env.Report("I6: after %v the journal is not empty, the gate is wrong, or a refund is due: %s", ticketsBound, why)
+	}
+	c.requestResults()
+	var printed bytes.Buffer
+	if clean, err := audit.Run(ctx, env.pool, env.rdb, &printed); err != nil {
+		env.Report("I6: the audit failed: %v", err)
+	} else if !clean {
+		for finding := range strings.SplitSeq(strings.TrimPrefix(printed.String(), "BROKEN "), "\nBROKEN ") {
+			env.Report("%s", finding)
+		}
+	}
+	sale, err := env.readSale(ctx)
+	if err != nil {
+		env.Report("I1: the sale cannot be read: %v", err)
+		return sale
+	}
+	env.checkTickets(c, sale)
+	env.checkOrders(c, sale)
+	return sale
+}
+
+func (env *Environment) readSale(ctx context.Context) (sale saleState, err error) {
+	rows, _ := env.pool.Query(ctx, `
+		select starts_at, ends_at, stock, (select count(*) from payments where status = 'refunded') as refunds
+		from   sales where id = $1`, env.Sale)
+	if sale, err = pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[saleState]); err != nil {
+		return sale, err
+	}
+	rows, _ = env.pool.Query(ctx, `
+		select id::text as id, user_id, status, created_at, expires_at, ticket not like '%:%:%' as direct,
+		       (select min(at) from order_events e where e.order_id = o.id and to_status = 'cancelled') as cancelled_at
+		from   orders o where sale_id = $1`, env.Sale)
+	orders, err := pgx.CollectRows(rows, pgx.RowToStructByName[orderRow])
+	if err != nil {
+		return sale, err
+	}
+	rows, _ = env.pool.Query(ctx, `select ticket, user_id, outcome, created_at from ticket_results where sale_id = $1`, env.Sale)
+	tickets, err := pgx.CollectRows(rows, pgx.RowToStructByName[ticketRow])
+	if err != nil {
+		return sale, err
+	}
+	sale.orders, sale.ofUser, sale.tickets = map[string]orderRow{}, map[int64]string{}, map[string]ticketRow{}
+	for _, o := range orders {
+		sale.orders[o.ID], sale.ofUser[o.UserID] = o, o.ID
+	}
+	for _, ticket := range tickets {
+		sale.tickets[ticket.Ticket] = ticket
+	}
+	return sale, nil
+}
+
+// checkTickets checks that each accepted ticket has its one result (I4), that each was granted in the window (I9), and that
+// no user had two (I2).
+func (env *Environment) checkTickets(c *Crowd, sale saleState) {
+	settled := map[string]time.Time{}
+	for ticket, r := range sale.tickets {
+		settled[ticket] = r.CreatedAt
+		if at := grantedAt(ticket); !at.IsZero() && (at.Before(sale.StartsAt.Truncate(time.Millisecond)) || !at.Before(sale.EndsAt)) {
+			env.Report("I9: ticket %s was granted outside the window", ticket)
+		}
+		switch {
+		case r.Outcome == "duplicate":
+			// The gate grants no second ticket to a user who has a ticket or an order. But a shop that gets no reply from the
+			// gate in time sells without it, though the gate may have granted a ticket, or may still do so. So one of the two
+			// was sold without the gate, or the gate was wrong.
+			if order := sale.orders[sale.ofUser[r.UserID]]; !order.Direct && !grantedAt(ticket).IsZero() && !env.sc.losesData {
+				env.Report("I2: the gate granted ticket %s to user %d, who had order %s from it", ticket, r.UserID, order.ID)
+			}
+		case r.Outcome == "invalid" && !env.sc.poison, r.Outcome == "closed":
+			env.Report("I4: ticket %s was settled as %s", ticket, r.Outcome)
+		}
+	}
+	if env.sc.losesData {
+		return
+	}
+	for _, b := range c.buyers {
+		responses := c.ledger.filter(func(resp response) bool { return resp.User == b.ID && resp.Kind == "buy" })
+		for _, resp := range responses {
+			if r, ok := sale.tickets[resp.Data.Ticket]; resp.Data.Ticket != "" && (!ok || r.UserID != b.ID) {
+				env.Report("I4: ticket %s, accepted from %v, has no result", resp.Data.Ticket, b)
+			}
+		}
+		env.checkTwoTickets(b, responses, settled)
+	}
+}
+
+// checkOrders checks that what buyers were told is true (I3), and that each buyer with an order was told of it (I4). It
+// checks payments (I7) and the time to pay (I9).
+func (env *Environment) checkOrders(c *Crowd, sale saleState) {
+	for _, b := range c.buyers {
+		own, last := sale.ofUser[b.ID], response{}
+		cancelled, expiry := false, ""
+		for _, resp := range c.ledger.filter(ofUser(b.ID)) {
+			if id := resp.Data.OrderID; id != "" && id != own {
+				env.Report("I3: %v was told of order %s, but has %q", b, id, own)
+			}
+			switch status := sale.orders[own].Status; {
+			case resp.Kind == "result" && resp.Status == 200:
+				last = resp
+			case resp.Kind == "cancel":
+				cancelled = true
+				if resp.Status == 200 && status != "cancelled" {
+					env.Report("I3: %v was told that the order is cancelled: it is %s", b, status)
+				}
+			case resp.Kind == "confirm" && resp.Data.Status == "captured" && status != "paid":
+				env.Report("I7: %v was told that the payment was captured: the order is %s", b, status)
+			case resp.Kind == "order" && resp.Status == 200:
+				expiry = resp.Data.ExpiresAt
+			case resp.Kind == "order" && resp.Status == 404:
+				env.Report("I3: %v asked for order %s, and it was not found", b, own)
+			}
+		}
+		if own != "" && last.Data.State != "ordered" {
+			env.Report("I4: %v has an order, and the last result was %q", b, last.Data.State)
+		}
+		if own == "" {
+			continue
+		}
+		o := sale.orders[own]
+		// The ticket of an order without a gate has no time. Its order has the start of the transaction.
+		if o.Direct && (o.CreatedAt.Before(sale.StartsAt) || !o.CreatedAt.Before(sale.EndsAt)) {
+			env.Report("I9: order %s was made outside the window", own)
+		}
+		if !cancelled && o.CancelledAt != nil {
+			if t, err := time.Parse(time.RFC3339, expiry); err == nil && t.Before(o.ExpiresAt.Truncate(time.Second)) {
+				env.Report("I9: %v was told a deadline of %v: it is %v", b, t, o.ExpiresAt)
+			}
+			if o.CancelledAt.Before(o.ExpiresAt) {
+				env.Report("I9: order %s was cancelled %v before its time to pay ran out", own, o.ExpiresAt.Sub(*o.CancelledAt))
+			}
+		}
+	}
+}

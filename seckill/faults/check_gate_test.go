@@ -1,0 +1,140 @@
+//go:build faults && linux
+
+package faults
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/redis/go-redis/v9"
+)
+
+func (env *Environment) key(name string) string { return fmt.Sprintf("ms:{%d}:%s", env.Sale, name) }
+
+// gateState is the gate and the journal of the sale at one moment.
+type gateState struct {
+	epoch, ops string
+	stock      int
+	tickets    []string  // of the journal, in the form of ticket_results
+	oldest     time.Time // the grant of the first
+}
+
+// readGate reads both in one transaction. It returns an error if there is no gate.
+func (env *Environment) readGate(ctx context.Context) (r gateState, err error) {
+	if env.sc.gateless {
+		return r, nil
+	}
+	var gate *redis.SliceCmd
+	var journal *redis.XMessageSliceCmd
+	if _, err = env.rdb.TxPipelined(ctx, func(p redis.Pipeliner) error {
+		gate = p.HMGet(ctx, env.key("gate"), "epoch", "ops", "stock")
+		journal = p.XRange(ctx, env.key("journal"), "-", "+")
+		return nil
+	}); err != nil {
+		return r, err
+	}
+	v := gate.Val()
+	r.epoch, _ = v[0].(string)
+	r.ops, _ = v[1].(string)
+	text, _ := v[2].(string)
+	if r.stock, err = strconv.Atoi(text); err != nil {
+		return r, fmt.Errorf("no gate: %v", v)
+	}
+	for i, m := range journal.Val() {
+		epoch, _ := m.Values["epoch"].(string)
+		nonce, _ := m.Values["nonce"].(string)
+		r.tickets = append(r.tickets, epoch+":"+m.ID+":"+nonce)
+		if i == 0 {
+			r.oldest = grantedAt(r.tickets[0])
+		}
+	}
+	return r, nil
+}
+
+// same reports whether the gate did not change between two reads.
+func (g gateState) same(other gateState) bool {
+	type state struct {
+		epoch, ops     string
+		stock, tickets int
+	}
+	return state{g.epoch, g.ops, g.stock, len(g.tickets)} == state{other.epoch, other.ops, other.stock, len(other.tickets)}
+}
+
+// gateMatches reports whether the gate offers the units of Postgres less the tickets in the journal (I6). Of a settled
+// ticket that is still in the journal, the gate may have the ack or not, so the right stock is a range. gateMatches reads
+// the gate before and after Postgres, and starts again if the gate has changed.
+func (env *Environment) gateMatches(ctx context.Context) (matches bool, why string) {
+	if env.sc.gateless {
+		return true, ""
+	}
+	for range 20 {
+		before, err := env.readGate(ctx)
+		if err != nil {
+			return false, err.Error()
+		}
+		rows, _ := env.pool.Query(ctx, `
+			select stock, (select count(*) from ticket_results where ticket = any($2)) as settled
+			from   sales where id = $1`, env.Sale, before.tickets)
+		sale, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[struct{ Stock, Settled int }])
+		if err != nil {
+			return false, err.Error()
+		}
+		after, err := env.readGate(ctx)
+		if err != nil {
+			return false, err.Error()
+		}
+		if !before.same(after) {
+			continue
+		}
+		waiting := len(before.tickets)
+		least, most := max(0, sale.Stock-waiting), max(0, sale.Stock-waiting+sale.Settled)
+		return least <= before.stock && before.stock <= most, fmt.Sprintf("gate %d, Postgres %d, in the journal %d of which settled %d",
+			before.stock, sale.Stock, waiting, sale.Settled)
+	}
+	return false, "the gate never stopped changing"
+}
+
+// recovery is the time from the last fault until the gate was right, and until the older tickets were settled.
+type recovery struct{ gate, tickets time.Duration }
+
+const (
+	gateBound    = time.Second      // I6
+	ticketsBound = 15 * time.Second // for a ticket whose process has died: each second, reclaim claims entries idle for 5 s
+	finalBound   = 60 * time.Second // for the last result of all buyers (I4)
+)
+
+// measureRecovery waits for both, while the sale goes on.
+func (env *Environment) measureRecovery() (r recovery) {
+	_, since := env.injected()
+	if since.IsZero() {
+		since = time.Now()
+	}
+	r.gate, r.tickets = -1, -1
+	why := ""
+	for time.Since(since) < ticketsBound && (r.gate < 0 || r.tickets < 0) {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		if r.gate < 0 {
+			var matches bool
+			if matches, why = env.gateMatches(ctx); matches {
+				r.gate = time.Since(since)
+			}
+		}
+		if g, err := env.readGate(ctx); err == nil && r.tickets < 0 && (len(g.tickets) == 0 || g.oldest.After(since)) {
+			r.tickets = time.Since(since)
+		}
+		cancel()
+		time.Sleep(10 * time.Millisecond)
+	}
+	if r.gate < 0 {
+		env.Report("I6: the gate is wrong %v after the last fault: %s", ticketsBound, why)
+	} else if r.gate > gateBound && !env.sc.poison { // a poison message counts as a ticket until a process claims it
+		env.Report("I6: the gate was right only %v after the last fault", r.gate.Round(time.Millisecond))
+	}
+	if r.tickets < 0 {
+		env.Report("I4: tickets from before the last fault are in the journal %v after it", ticketsBound)
+	}
+	return r
+}

@@ -1,0 +1,117 @@
+//go:build faults && linux
+
+package faults
+
+import (
+	"flag"
+	"runtime"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+)
+
+// scenario is one row of the results.
+type scenario struct {
+	name            string
+	detail          string // shown after the name in the results
+	long            bool   // not in the short run
+	realRedis       bool   // kills, stops or restarts Redis: skipped on the embedded Redis
+	losesData       bool   // Redis loses data: a ticket may be lost, and then a second request is safe
+	gateless        bool   // there is no gate to check
+	poison          bool   // there are tickets that cannot be settled
+	exclusive       bool   // checks latencies, so no other scenario runs at the same time
+	checksResources bool   // checks goroutines and memory 10 s after the end
+	setup           setup
+	crowd           plan
+	run             func(*Environment, *Crowd) // injects faults while the crowd buys; nil for none
+	after           func(*Environment, *Crowd) // additional checks when nothing changes any more
+}
+
+// TestFaults runs the scenarios.
+func TestFaults(t *testing.T) {
+	atOnce := min(2, int64(runtime.GOMAXPROCS(0)))
+	slots := semaphore.NewWeighted(atOnce)
+	t.Run("all", func(t *testing.T) {
+		for i, sc := range scenarios() {
+			t.Run(sc.name, func(t *testing.T) {
+				if sc.long && testing.Short() {
+					t.Skip("in the long run only")
+				}
+				t.Parallel()
+				takes := int64(1)
+				if sc.exclusive {
+					takes = atOnce
+				}
+				if err := slots.Acquire(t.Context(), takes); err != nil {
+					t.Fatal(err)
+				}
+				defer slots.Release(takes)
+				for _, broken := range runScenario(t, sc, build(t, ""), seed+uint64(i)) {
+					t.Error(broken)
+				}
+			})
+		}
+	})
+	whole := !testing.Short() && flag.Lookup("test.run").Value.String() == ""
+	if whole && !t.Failed() {
+		if zero := unmoved(); len(zero) > 0 {
+			t.Errorf("counters that are zero after all scenarios, so the run proved nothing about them: %v", zero)
+		}
+		if err := writeResults(); err != nil {
+			t.Error(err)
+		}
+	}
+	printResults(t)
+}
+
+// runScenario runs one scenario from start to end and returns the invariants that it broke.
+func runScenario(t testing.TB, sc scenario, binary string, seed uint64) []string {
+	t.Helper()
+	if sc.realRedis {
+		needRealRedis(t)
+	}
+	began := time.Now()
+	env := newEnvironment(t, sc, binary, seed)
+	ready := time.Since(began)
+	c, err := newCrowd(env, sc.crowd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	usage := env.resourceUsage()
+	o := &observer{env: env, c: c, faultsOver: make(chan struct{})}
+	stop := make(chan struct{})
+	c.observers.Go(func() { o.run(stop) })
+	c.start()
+	if sc.run != nil {
+		sc.run(env, c)
+	}
+	recovered := env.measureRecovery()
+	close(o.faultsOver)
+	c.all.Wait()
+	sale := env.checkFinalState(c)
+	if all := time.Since(env.healthySince(c)); all > finalBound {
+		env.Report("I4: the last result was final only %v after the last fault", all.Round(time.Millisecond))
+	}
+	close(c.stop)
+	close(stop)
+	c.observers.Wait()
+	env.checkResponses(c, o.samples)
+	if o.audits == 0 {
+		t.Error("no audit succeeded during the sale")
+	}
+	if sc.crowd.units < sc.crowd.buyers && sc.setup.payWithin == 0 && sale.Stock > 0 {
+		env.Report("I5: %d units are left, and a buyer has none", sale.Stock)
+	}
+	if sc.after != nil {
+		sc.after(env, c)
+	}
+	if sc.checksResources {
+		env.checkResources(c, usage)
+	}
+	env.scrape()
+	env.addCounters(sale.Refunds)
+	addRow(env, c, recovered)
+	t.Logf("ready in %v, all in %v, seed %d", ready.Round(time.Millisecond), time.Since(began).Round(time.Millisecond), seed)
+	return env.Violations()
+}

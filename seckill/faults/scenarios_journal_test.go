@@ -1,0 +1,44 @@
+//go:build faults && linux
+
+package faults
+
+import (
+	"context"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// journalScenarios returns the scenario with journal entries that cannot be settled.
+func journalScenarios() []scenario {
+	return []scenario{
+		{name: "poison messages in the journal", poison: true, crowd: defaultPlan,
+			run: func(env *Environment, c *Crowd) {
+				for n := range 5 {
+					c.WaitSold(20 * (n + 1))
+					env.Inject("poison messages", env.addPoison)
+				}
+			},
+			after: func(env *Environment, c *Crowd) {
+				if n := env.rdb.XLen(context.Background(), env.key("dead")).Val(); n != 5*int64(len(poison)) {
+					env.Report("I4: %d dead letters, want %d", n, 5*len(poison))
+				}
+			}},
+	}
+}
+
+// poison has journal entries that are no tickets, or whose tickets cannot be settled.
+var poison = []map[string]any{
+	{"x": "y"},
+	{"user": "7", "epoch": "1", "nonce": "\x00"},
+	{"user": "-5", "epoch": "1", "nonce": "7c6f1d9e-0f0a-4a52-9f1e-2b8a3a1f0c11"},
+	{"user": "99999999999999999999", "epoch": "1", "nonce": "7c6f1d9e-0f0a-4a52-9f1e-2b8a3a1f0c11"},
+}
+
+// addPoison adds the entries to the journal of the sale.
+func (env *Environment) addPoison() {
+	for _, entry := range poison {
+		if err := env.rdb.XAdd(context.Background(), &redis.XAddArgs{Stream: env.key("journal"), Values: entry}).Err(); err != nil {
+			env.T.Error(err)
+		}
+	}
+}

@@ -1,0 +1,132 @@
+//go:build faults && linux
+
+package faults
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// paymentScenarios returns the scenarios in which payments, cancels and deadlines meet in every order.
+func paymentScenarios() []scenario {
+	return []scenario{
+		{name: "pay, cancel and five sweepers", detail: "200 orders whose time to pay runs out",
+			setup: setup{shops: 5, payWithin: 3 * time.Second},
+			crowd: plan{buyers: 200, units: 200, span: 500 * time.Millisecond, limit: 40 * time.Second}, run: payAndCancel},
+		{name: "payment notices repeated, late, reordered, forged, wrong",
+			setup: setup{env: []string{"MIAOSHA_NOTIFY_SECRET=" + notifySecret, "MIAOSHA_CASHIER=sandbox"}},
+			crowd: plan{buyers: 40, units: 40, span: 500 * time.Millisecond, limit: 30 * time.Second}, run: sendNotices},
+	}
+}
+
+// payAndCancel pays and cancels every order at once, at the moment when its time to pay runs out and five sweepers work.
+func payAndCancel(env *Environment, c *Crowd) {
+	c.WaitSold(len(c.buyers))
+	deadline := c.deadline()
+	var all sync.WaitGroup
+	var paid, cancelled, allCancelled atomic.Int64
+	for i, b := range c.buyers {
+		all.Go(func() {
+			at := "/api/orders/" + b.OrderID
+			reply := b.atRandom().Insist(deadline, "order", "GET", at, "")
+			expiry, err := time.Parse(time.RFC3339, reply.Purchase().ExpiresAt)
+			if err != nil {
+				env.T.Errorf("order of %v: %d %s %v", b, reply.Status, reply.Code, err)
+				return
+			}
+			payment := b.Insist(deadline, "pay", "POST", at+"/pay", "").Purchase().PaymentID
+			// The API shows whole seconds, so the real deadline is up to a second later.
+			time.Sleep(time.Until(expiry.Add(time.Duration(i%36-6) * 50 * time.Millisecond)))
+			var both sync.WaitGroup
+			both.Go(func() {
+				confirmed := b.Insist(deadline, "confirm", "POST", "/api/cashier/"+payment, `{"action":"confirm"}`)
+				if confirmed.Purchase().Status == "captured" {
+					paid.Add(1)
+				}
+			})
+			both.Go(func() {
+				time.Sleep(time.Duration(i%3) * 8 * time.Millisecond) // a payment takes more steps
+				if b.Cancel(deadline, b.OrderID).Status == 200 {
+					cancelled.Add(1)
+				}
+			})
+			both.Wait()
+			if b.Insist(deadline, "order", "GET", at, "").Purchase().Status == "cancelled" {
+				allCancelled.Add(1)
+			}
+		})
+	}
+	all.Wait()
+	expired := allCancelled.Load() - cancelled.Load()
+	env.T.Logf("of %d orders: paid %d, cancelled by the buyer %d, by a sweeper %d", len(c.buyers), paid.Load(), cancelled.Load(), expired)
+	if paid.Load()+allCancelled.Load() != int64(len(c.buyers)) {
+		env.Report("I8: of %d orders %d are paid and %d cancelled", len(c.buyers), paid.Load(), allCancelled.Load())
+	}
+	for name, n := range map[string]int64{"payment": paid.Load(), "cancel": cancelled.Load(), "sweeper": expired} {
+		if n == 0 {
+			env.T.Errorf("no %s was the first of the three", name)
+		}
+	}
+}
+
+const notifySecret = "a provider's key of 32 bytes ..."
+
+// notify sends a payment notice as the provider does, signed with key.
+func (env *Environment) notify(c *Crowd, shop int, body string, at time.Time, key string) response {
+	seconds := strconv.FormatInt(at.Unix(), 10)
+	mac := hmac.New(sha256.New, []byte(key))
+	mac.Write([]byte(seconds + "." + body))
+	return c.ledger.request(env.Shops[shop], 0, "", "notify", "POST", "/api/payments/notify", body,
+		"X-Timestamp", seconds, "X-Signature", hex.EncodeToString(mac.Sum(nil)))
+}
+
+// sendNotices checks that each order has one capture, and that any other money is refunded.
+func sendNotices(env *Environment, c *Crowd) {
+	c.WaitSold(len(c.buyers))
+	deadline := c.deadline()
+	notice := func(order, ref string, amount int) string {
+		return fmt.Sprintf(`{"order_id":%q,"amount":%d,"provider_ref":%q}`, order, amount, ref)
+	}
+	want := func(what string, resp response, status int, word string) {
+		if resp.Status != status || resp.Data.Status != word && resp.Code != word {
+			env.Report("I7: a notice %s: %d %s %s, want %d %s", what, resp.Status, resp.Code, resp.Data.Status, status, word)
+		}
+	}
+	now := time.Now()
+	for i := 0; i < len(c.buyers); i += 4 {
+		id, ref := c.buyers[i].OrderID, fmt.Sprintf("r-%d", i)
+		// A forged or old notice, or one with a wrong amount or order, is refused and leaves no row.
+		want("with a forged signature", env.notify(c, 0, notice(id, ref, 990), now, "another key of 32 bytes ........"), 403, "forbidden")
+		want("of an hour ago", env.notify(c, 1, notice(id, ref, 990), now.Add(-time.Hour), notifySecret), 403, "forbidden")
+		want("of a wrong amount", env.notify(c, 0, notice(id, ref, 989), now, notifySecret), 400, "bad_request")
+		want("of no order", env.notify(c, 1, notice("01a1fcde-b4cc-7e32-a2ab-8b8f9f201656", ref, 990), now, notifySecret), 404, "not_found")
+		// A notice repeated at both processes at once makes one capture, and every reply is the same.
+		var all sync.WaitGroup
+		for n := range 6 {
+			all.Go(func() {
+				want("repeated", env.notify(c, n%2, notice(id, ref, 990), now, notifySecret), 200, "captured")
+			})
+		}
+		all.Wait()
+		// A second capture of an order is refunded. The reference of one order cannot pay another.
+		want("of a second capture", env.notify(c, 0, notice(id, ref+"-again", 990), now, notifySecret), 200, "refund_due")
+		other := c.buyers[i+1]
+		want("with another's reference", env.notify(c, 1, notice(other.OrderID, ref, 990), now, notifySecret), 409, "wrong_status")
+		// A notice after the order was cancelled is too late.
+		if reply := other.Cancel(deadline, other.OrderID); reply.Status != 200 {
+			env.T.Errorf("cancel: %d %s", reply.Status, reply.Code)
+		}
+		want("too late", env.notify(c, 0, notice(other.OrderID, ref+"-late", 990), now, notifySecret), 200, "refund_due")
+		// Two notices in the wrong order: the older payment is confirmed after the newer one was captured.
+		third := c.buyers[i+2]
+		payment := third.Insist(deadline, "pay", "POST", "/api/orders/"+third.OrderID+"/pay", "").Purchase().PaymentID
+		want("of the newer payment", env.notify(c, 1, notice(third.OrderID, ref+"-second", 990), now, notifySecret), 200, "captured")
+		want("of the older payment", env.notify(c, 0, notice(third.OrderID, "sandbox-"+payment, 990), now, notifySecret), 200, "refund_due")
+	}
+}

@@ -1,0 +1,206 @@
+//go:build faults && linux
+
+package faults
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// postgresScenarios returns the scenarios in which Postgres is broken or blocked.
+func postgresScenarios() []scenario {
+	return []scenario{
+		{name: "Postgres backends killed every 10 ms for 3 s", crowd: defaultPlan,
+			run: func(env *Environment, c *Crowd) {
+				c.WaitSold(20)
+				env.Inject("backends killed", func() {
+					for end := time.Now().Add(3 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+						env.killBackends()
+					}
+				})
+			},
+			after: func(env *Environment, c *Crowd) {
+				if env.scrape(); env.total("miaosha_settle_retries_total") == 0 {
+					env.T.Error("no settle was interrupted")
+				}
+			}},
+		{name: "Postgres restarted three times", detail: "by the immediate shutdown, fsync on",
+			setup: setup{postgres: []string{"fsync=on"}}, crowd: defaultPlan,
+			run: func(env *Environment, c *Crowd) {
+				for n := range 3 {
+					c.WaitSold(20 * (n + 1))
+					env.Inject("Postgres restarted", func() {
+						env.DB.End(syscall.SIGQUIT)
+						if err := env.DB.Start(); err != nil {
+							env.T.Errorf("restart Postgres: %v", err)
+						}
+					})
+				}
+			}},
+		{name: "Postgres unreachable for 30 s", long: true,
+			crowd: plan{buyers: 300, units: 400, span: 37 * time.Second, twice: 20, pays: 40, cancels: 10,
+				payAfter: 300 * time.Millisecond, limit: 55 * time.Second},
+			run: func(env *Environment, c *Crowd) {
+				c.Wait(3 * time.Second)
+				env.Inject("Postgres unreachable", func() {
+					for _, s := range env.Shops {
+						s.ToPostgres.Cut()
+					}
+					c.Wait(30 * time.Second)
+					for _, s := range env.Shops {
+						env.restore(s.ToPostgres)
+					}
+				})
+			},
+			after: checkQueueThenBusy},
+		{name: "the sale's row locked for 5 s", exclusive: true,
+			crowd: plan{buyers: 300, units: 120, span: 7 * time.Second, twice: 30, pays: 40, cancels: 15, fetchesPath: 20,
+				payAfter: 300 * time.Millisecond, limit: 40 * time.Second},
+			run: func(env *Environment, c *Crowd) {
+				c.WaitSold(20)
+				env.Inject("row locked", func() { env.lockSale(func() { c.Wait(5 * time.Second) }) })
+			},
+			after: func(env *Environment, c *Crowd) {
+				env.scrape()
+				if env.total("miaosha_settle_retries_total") == 0 {
+					env.T.Error("no settle was retried: the row was not locked")
+				}
+				env.checkUnaffected(c, 30, "buy")
+				env.checkUnaffected(c, 30, "result")
+			}},
+		{name: "the web pool starved", detail: "twice 80 logins need a table that is locked for 7 s; at each process 8 of them may wait",
+			long: true, exclusive: true,
+			crowd: plan{buyers: 300, units: 400, span: 9 * time.Second, twice: 20, pays: 60, cancels: 5,
+				payAfter: 300 * time.Millisecond, limit: 40 * time.Second},
+			run: func(env *Environment, c *Crowd) {
+				c.Wait(2 * time.Second)
+				var logins sync.WaitGroup
+				env.Inject("users locked", func() {
+					env.locked(`lock table users in access exclusive mode`, func() {
+						for wave := range 2 {
+							for i := range 80 {
+								logins.Go(func() {
+									c.ledger.request(env.Shops[i%len(env.Shops)], 0, "", "login", "POST", "/api/login",
+										fmt.Sprintf(`{"phone":"139%08d","password":"whatever it was"}`, 80*wave+i))
+								})
+							}
+							c.Wait(3400 * time.Millisecond) // a login that waits for a lock is given up after three seconds
+						}
+					})
+				})
+				logins.Wait()
+			},
+			after: func(env *Environment, c *Crowd) {
+				for _, kind := range []string{"buy", "result", "pay", "list", "detail"} {
+					env.checkUnaffected(c, 20, kind)
+				}
+				waited := 0
+				for _, resp := range c.ledger.filter(ofKind("login")) {
+					if resp.Took > time.Second {
+						waited++
+					}
+				}
+				// Each process has a pool of 8 for accounts.
+				if want := 2 * 8 * len(env.Shops); waited < want {
+					env.T.Errorf("%d logins waited, want %d: the pool was not starved", waited, want)
+				}
+			}},
+	}
+}
+
+// locked runs f while another transaction holds a lock.
+func (env *Environment) locked(sql string, f func(), args ...any) {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	err := pgx.BeginFunc(ctx, env.pool, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, sql, args...); err != nil {
+			return err
+		}
+		f()
+		return nil
+	})
+	if err != nil {
+		env.T.Errorf("%s: %v", sql, err)
+	}
+}
+
+func (env *Environment) lockSale(f func()) {
+	env.locked(`select from sales where id = $1 for update`, f, env.Sale)
+}
+
+// checkUnaffected checks requests that do not need the broken part: they must be as fast as before the fault, and none may
+// fail. least is the number of them that the check needs.
+func (env *Environment) checkUnaffected(c *Crowd, least int, kind string) {
+	faults, _ := env.injected()
+	before := latencies(c.ledger.filter(func(resp response) bool { return resp.Kind == kind && resp.received().Before(faults[0].begin) }))
+	responses := env.duringFaults(c.ledger.filter(ofKind(kind)))
+	if len(responses) < least || len(before) < 5 {
+		env.T.Errorf("only %d and %d responses to %s before and during the fault", len(before), len(responses), kind)
+	}
+	// The 150 ms are for pauses of a machine that does other work too.
+	if p, was := quantile(latencies(responses), 0.99), quantile(before, 0.99); p > 2*was+150*time.Millisecond {
+		env.Report("I11: during the fault the p99 of %s is %v, before it was %v", kind, p, was)
+	}
+	for _, resp := range responses {
+		if resp.Status >= 500 || resp.Status == 0 {
+			env.Report("I11: during the fault %s got %d %s", kind, resp.Status, resp.Code)
+		}
+	}
+}
+
+// checkQueueThenBusy checks a sale without Postgres. The gate grants tickets until the oldest has waited for 10 s; after
+// that every buy is refused. A buyer with a ticket is told that it is queued. Any request that needs Postgres is refused at
+// once.
+func checkQueueThenBusy(env *Environment, c *Crowd) {
+	faults, _ := env.injected()
+	begin, end := faults[0].begin, faults[0].end
+	const cutting = 50 * time.Millisecond // from the cut of the first proxy to that of the last
+	has := map[int64]bool{}               // users who were told of a ticket or an order
+	granted, refused := 0, 0
+	for _, resp := range c.ledger.filter(ofKind("buy", "result", "order", "pay", "cancel", "confirm")) {
+		since := resp.Sent.Sub(begin)
+		within := since > cutting && resp.received().Before(end)
+		switch {
+		case !within:
+		case resp.Kind == "buy" && resp.Status == http.StatusServiceUnavailable:
+			if refused++; since < 8*time.Second {
+				env.Report("I4: a buy was refused %v after Postgres went down: %s", since, resp.Code)
+			} else if resp.RetryAfter == 0 {
+				env.Report("I10: a refusal has no Retry-After")
+			}
+		case resp.Kind == "buy" && resp.Data.State == "queued":
+			granted++
+			if late := grantedAt(resp.Data.Ticket).Sub(begin); late > 12*time.Second {
+				env.Report("I10: a ticket was granted %v after Postgres went down", late)
+			}
+		case resp.Kind == "buy" && resp.Data.State != "ordered":
+			env.Report("I4: without Postgres a buy got %d %s %s", resp.Status, resp.Code, resp.Data.State)
+		case resp.Kind == "result" && has[resp.User] && resp.Data.State != "queued" && resp.Data.State != "ordered":
+			env.Report("I4: without Postgres the owner of a ticket got %d %s %s", resp.Status, resp.Code, resp.Data.State)
+		case resp.Kind != "buy" && resp.Kind != "result" && (resp.Status != http.StatusServiceUnavailable || resp.Took > time.Second):
+			env.Report("I11: without Postgres %s got %d %s after %v", resp.Kind, resp.Status, resp.Code, resp.Took)
+		}
+		if resp.Data.State == "queued" || resp.Data.State == "ordered" {
+			has[resp.User] = true
+		}
+	}
+	if granted < 20 || refused < 100 {
+		env.T.Errorf("without Postgres only %d tickets were granted and %d buys refused", granted, refused)
+	}
+}
+
+// killBackends ends the connections of the shops that are not idle.
+func (env *Environment) killBackends() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	if _, err := env.pool.Exec(ctx, `
+		select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'miaosha' and state <> 'idle'`); err != nil {
+		env.T.Errorf("kill backends: %v", err)
+	}
+}

@@ -1,0 +1,208 @@
+//go:build faults && linux
+
+package faults
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"miaosha/seckill/sandbox/sandboxtest"
+)
+
+// redisLostReplyScenarios returns the scenarios in which Redis executes a call and its reply is lost.
+func redisLostReplyScenarios() []scenario {
+	return []scenario{
+		{name: "a lost reply", detail: "20 buyers, each alone in another sale, while a crowd buys",
+			crowd: plan{buyers: 200, units: 80, span: 6 * time.Second, pays: 40, cancels: 15, fetchesPath: 20,
+				payAfter: 300 * time.Millisecond, limit: 40 * time.Second},
+			run: func(env *Environment, c *Crowd) {
+				env.Inject("replies and connections lost", func() { loseRepliesAndConnections(env, c) })
+			}},
+		{name: "a lost reply, and then silence", detail: "8 buyers, each alone in another sale; the connection stays open", long: true,
+			crowd: plan{buyers: 200, units: 250, span: 12 * time.Second, pays: 40, payAfter: 300 * time.Millisecond,
+				cached: true, limit: 40 * time.Second},
+			run: func(env *Environment, c *Crowd) { env.Inject("replies lost", func() { loseReplies(env, c) }) }},
+	}
+}
+
+// otherSale is a second sale, in which one buyer at a time buys while the reply of the gate is lost.
+type otherSale struct {
+	env    *Environment
+	c      *Crowd
+	sale   int64
+	at     string // the start of the paths of its requests
+	grant  string // in a reply of its gate that grants a ticket, and in no other reply
+	units  int
+	buyers []*sandboxtest.Buyer
+}
+
+// newOtherSale creates a sale that is open now, with buyers of its own, and waits until every shop knows it.
+func newOtherSale(env *Environment, c *Crowd, buyers, units int) (*otherSale, error) {
+	printed, err := env.command("sale", "--title", "Another", "--price", "990", "--stock", strconv.Itoa(units), "--start", "now", "--end", "1h")
+	if err != nil {
+		return nil, err
+	}
+	other := &otherSale{env: env, c: c, units: units}
+	if other.sale, err = strconv.ParseInt(strings.TrimSpace(printed), 10, 64); err != nil {
+		return nil, err
+	}
+	if other.buyers, err = env.newBuyers(buyers, other.sale); err != nil {
+		return nil, err
+	}
+	other.at = "/api/sales/" + strconv.FormatInt(other.sale, 10)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	if !sandboxtest.Poll(5*time.Second, func() bool { return env.rdb.Exists(ctx, other.key("gate")).Val() == 1 }) {
+		return nil, fmt.Errorf("the other sale has no gate after 5 s")
+	}
+	for _, s := range env.Shops {
+		if !sandboxtest.Poll(5*time.Second, func() bool {
+			return c.ledger.request(s, 0, "", "another", "GET", other.at, "").Status == http.StatusOK
+		}) {
+			return nil, fmt.Errorf("shop %d does not know the other sale after 5 s", s.n)
+		}
+	}
+	// Each sale has epochs of its own, so no reply of another gate has this text.
+	other.grant = "NEW " + env.rdb.HGet(ctx, other.key("gate"), "epoch").Val() + ":"
+	return other, nil
+}
+
+func (other *otherSale) key(name string) string { return fmt.Sprintf("ms:{%d}:%s", other.sale, name) }
+
+// stock returns the units that the gate offers.
+func (other *otherSale) stock(ctx context.Context) string {
+	return other.env.rdb.HGet(ctx, other.key("gate"), "stock").Val()
+}
+
+// lost returns how many replies were lost so far.
+func (other *otherSale) lost() (n int) {
+	for _, s := range other.env.Shops {
+		n += s.ToRedis.Lost()
+	}
+	return n
+}
+
+func (other *otherSale) click(shop int, b *sandboxtest.Buyer) response {
+	return other.c.ledger.request(other.env.Shops[shop], b.ID, b.Token, "buy", "POST", other.at+"/buy/"+b.Path, "")
+}
+
+// order waits until the buyer has an order, and returns its id.
+func (other *otherSale) order(shop int, b *sandboxtest.Buyer) (order string) {
+	if !sandboxtest.Poll(8*time.Second, func() bool {
+		order = other.c.ledger.request(other.env.Shops[shop], b.ID, b.Token, "result", "GET", other.at+"/result", "").Data.OrderID
+		return order != ""
+	}) {
+		other.env.Report("I4: the buyer of a lost reply has no order after 8 s")
+	}
+	return order
+}
+
+// checkFinalState checks, after all have bought, that each buyer has one unit. It returns the number of tickets.
+func (other *otherSale) checkFinalState(ctx context.Context) int {
+	left := other.units - len(other.buyers)
+	if !sandboxtest.Poll(12*time.Second, func() bool {
+		return other.env.rdb.XLen(ctx, other.key("journal")).Val() == 0 && other.stock(ctx) == strconv.Itoa(left)
+	}) {
+		other.env.Report("I6: the other sale after 12 s: the gate offers %s, want %d and an empty journal", other.stock(ctx), left)
+	}
+	rows, _ := other.env.pool.Query(ctx, `
+		select stock,
+		       (select count(*) from orders where sale_id = $1) as orders,
+		       (select count(*) from ticket_results where sale_id = $1) as tickets
+		from   sales where id = $1`, other.sale)
+	sold, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[struct{ Stock, Orders, Tickets int }])
+	if err != nil {
+		other.env.T.Error(err)
+		return 0
+	}
+	if sold.Stock != left || sold.Orders != len(other.buyers) {
+		other.env.Report("I2: of %d units %d are left, with %d orders of %d buyers", other.units, sold.Stock, sold.Orders, len(other.buyers))
+	}
+	return sold.Tickets
+}
+
+// loseRepliesAndConnections loses each reply together with its connection. The shop repeats the call, which finds the
+// ticket of the first call: the buyer notices nothing, and the gate offers one unit less, not two.
+func loseRepliesAndConnections(env *Environment, c *Crowd) {
+	other, err := newOtherSale(env, c, 20, 25)
+	if err != nil {
+		env.T.Error(err)
+		return
+	}
+	defer env.healRedis()
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	for i, b := range other.buyers {
+		shop := i % len(env.Shops)
+		env.Shops[shop].ToRedis.Lose(other.grant, 1)
+		resp := other.click(shop, b)
+		stock := other.stock(ctx)
+		if other.lost() != i+1 {
+			env.T.Errorf("no reply was lost: %d %s", resp.Status, resp.Code)
+		}
+		if want := strconv.Itoa(other.units - 1 - i); stock != want {
+			env.Report("I2: a lost reply cost more than one unit: the gate offers %s, want %s", stock, want)
+			return // every later buyer would report the same
+		}
+		if resp.Status != http.StatusAccepted || resp.Data.Ticket == "" {
+			env.Report("I4: the buyer of a lost reply got %d %s %s", resp.Status, resp.Code, resp.Data.State)
+			continue
+		}
+		rows, _ := env.pool.Query(ctx, `select ticket from orders where id = $1 and user_id = $2`, other.order(shop, b), b.ID)
+		ticket, err := pgx.CollectExactlyOneRow(rows, pgx.RowTo[string])
+		if err != nil || ticket != resp.Data.Ticket {
+			env.Report("I4: the buyer was told of ticket %s, and the order has %q (%v)", resp.Data.Ticket, ticket, err)
+		}
+	}
+	// A second ticket of a buyer would be settled as a duplicate.
+	if n := other.checkFinalState(ctx); n != len(other.buyers) {
+		env.Report("I2: %d buyers had %d tickets", len(other.buyers), n)
+	}
+}
+
+// loseReplies loses each reply and leaves its connection open and silent. The shop cannot distinguish that from a Redis that
+// is down. It may sell to the buyer without the gate while the journal has a ticket of the same buyer. That too must cost
+// one unit only.
+func loseReplies(env *Environment, c *Crowd) {
+	other, err := newOtherSale(env, c, 8, 12)
+	if err != nil {
+		env.T.Error(err)
+		return
+	}
+	defer env.healRedis()
+	ctx, cancel := context.WithTimeout(context.Background(), 40*time.Second)
+	defer cancel()
+	for i, b := range other.buyers {
+		shop := i % len(env.Shops)
+		env.Shops[shop].ToRedis.Swallow(other.grant, 1)
+		if !sandboxtest.Poll(8*time.Second, func() bool {
+			resp := other.click(shop, b)
+			if resp.Status != http.StatusAccepted && resp.Status != http.StatusServiceUnavailable {
+				env.Report("I5: the buyer of a lost reply got %d %s", resp.Status, resp.Code)
+			}
+			return resp.Status == http.StatusAccepted
+		}) {
+			env.Report("I4: the buyer of a lost reply was refused for 8 s")
+			continue
+		}
+		other.order(shop, b)
+		c.Wait(700 * time.Millisecond) // until the shop uses Redis again
+	}
+	if n := other.lost(); n < len(other.buyers)/2 {
+		env.T.Errorf("only %d replies were lost", n)
+	}
+	other.checkFinalState(ctx)
+}
+
+// healRedis repairs the network between the shops and Redis.
+func (env *Environment) healRedis() {
+	for _, s := range env.Shops {
+		s.ToRedis.Heal()
+	}
+}

@@ -1,0 +1,81 @@
+package gate
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/sony/gobreaker/v2"
+)
+
+const (
+	callLimit = 700 * time.Millisecond // for most calls, with a retry
+
+	// ReserveLimit is the time of a Reserve, its second try included.
+	ReserveLimit = 250 * time.Millisecond
+)
+
+// breaker keeps calls away from a Redis that fails. It opens after three failures in a row, or after five within ten seconds
+// if these are at least a tenth of all calls. It also opens after a single timeout, because the next call, and every click
+// behind it, would wait as long. While it is open, only background work probes Redis (see Gate.Background), so that no buyer
+// waits for a probe.
+type breaker struct {
+	*gobreaker.TwoStepCircuitBreaker[struct{}]
+	timeout bool // the call that ends now had no reply; guarded by the circuit breaker's own lock
+}
+
+func newBreaker(probeEvery time.Duration) *breaker {
+	b := &breaker{}
+	b.TwoStepCircuitBreaker = gobreaker.NewTwoStepCircuitBreaker[struct{}](gobreaker.Settings{
+		Name:         "redis",
+		MaxRequests:  1,
+		Interval:     10 * time.Second,
+		Timeout:      probeEvery / 3, // so that every round of background work may probe
+		IsSuccessful: func(fault error) bool { b.timeout = isTimeout(fault); return fault == nil },
+		ReadyToTrip: func(c gobreaker.Counts) bool {
+			return c.ConsecutiveFailures >= 3 || c.TotalFailures >= 5 && c.TotalFailures*10 >= c.Requests || b.timeout
+		},
+	})
+	return b
+}
+
+func (b *breaker) closed() bool { return b.State() == gobreaker.StateClosed }
+
+// Available reports whether Redis is called at all at this moment.
+func (g *Gate) Available() bool { return g.breaker.closed() }
+
+// call makes one guarded call with a time limit of its own, because a caller that stops waiting is not a failure of Redis.
+// Its errors are those of f, ErrUnavailable if f was not called, or ErrBusy if ctx had ended before.
+//
+// A Gate has two views (see Background). A buyer's request never probes a Redis that may still be away. Background work
+// probes it, and so finds out when Redis is back.
+func (g *Gate) call(ctx context.Context, limit time.Duration, f func(context.Context) error) error {
+	if !g.probes && !g.breaker.closed() {
+		return ErrUnavailable
+	}
+	if ctx.Err() != nil {
+		return fmt.Errorf("%w: %w", ErrBusy, ctx.Err())
+	}
+	done, err := g.breaker.Allow()
+	if err != nil {
+		return ErrUnavailable
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
+	defer cancel()
+	err = f(ctx)
+	fault := faultOf(err)
+	if g.probes && g.breaker.closed() && isReply(fault) {
+		fault = nil // background work may fail for one sale without taking the gate from all buyers
+	}
+	done(fault)
+	return err
+}
+
+// guarded is call for an f with a result.
+func guarded[T any](ctx context.Context, g *Gate, limit time.Duration, f func(context.Context) (T, error)) (result T, err error) {
+	err = g.call(ctx, limit, func(ctx context.Context) (err error) {
+		result, err = f(ctx)
+		return err
+	})
+	return result, err
+}

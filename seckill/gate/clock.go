@@ -1,0 +1,49 @@
+package gate
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+)
+
+const clockEvery = time.Second
+
+// Clock is the clock of Redis as seen from this process. Every process judges windows and expiries by it, so a machine
+// whose own clock is wrong does no harm.
+type Clock struct {
+	gate   *Gate
+	offset atomic.Int64 // nanoseconds to add to this machine's clock
+}
+
+// NewClock returns a Clock that shows this machine's time until Run has asked Redis.
+func NewClock(g *Gate) *Clock { return &Clock{gate: g.Background()} }
+
+// Now returns the time of Redis, as far as known.
+func (c *Clock) Now() time.Time { return time.Now().Add(time.Duration(c.offset.Load())) }
+
+// Run asks Redis for the time once a second until ctx ends. While Redis does not reply, the last offset is used.
+func (c *Clock) Run(ctx context.Context) error {
+	tick := time.NewTicker(clockEvery)
+	defer tick.Stop()
+	for {
+		c.sync(ctx)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// sync assumes that Redis read its clock in the middle of the round trip.
+func (c *Clock) sync(ctx context.Context) {
+	var asked, at time.Time
+	err := c.gate.call(ctx, callLimit, func(ctx context.Context) (err error) {
+		asked = time.Now()
+		at, err = c.gate.rdb.Time(ctx).Result()
+		return err
+	})
+	if err == nil {
+		c.offset.Store(int64(at.Sub(asked.Add(time.Since(asked) / 2))))
+	}
+}

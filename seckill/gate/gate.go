@@ -1,0 +1,289 @@
+// Package gate makes all calls to Redis for a sale. A sale's gate admits only as many buyers as there are units, and
+// remembers their tickets. Its journal holds the tickets that are granted and not yet settled. The gate never decides who
+// owns a unit: it is rebuilt from Postgres whenever it is missing.
+//
+// Each step that must be atomic is one Lua script, with a contract in its first lines, that is safe to run twice. Every
+// method has a circuit breaker and a time limit inside, so a caller cannot forget them.
+package gate
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"miaosha/goods"
+	"miaosha/order"
+)
+
+//go:embed scripts/reserve.lua
+var reserveSource string
+
+//go:embed scripts/ack.lua
+var ackSource string
+
+//go:embed scripts/install.lua
+var installSource string
+
+//go:embed scripts/fix.lua
+var fixSource string
+
+//go:embed scripts/path.lua
+var pathSource string
+
+//go:embed scripts/remove_consumers.lua
+var removeConsumersSource string
+
+var (
+	reserveScript         = redis.NewScript(reserveSource)
+	ackScript             = redis.NewScript(ackSource)
+	installScript         = redis.NewScript(installSource)
+	fixScript             = redis.NewScript(fixSource)
+	pathScript            = redis.NewScript(pathSource)
+	removeConsumersScript = redis.NewScript(removeConsumersSource)
+)
+
+const ownersAtOnce = 1000 // in one call, during which Redis serves no other
+
+// Gate calls Redis for one process. Its methods may be used by any number of goroutines.
+type Gate struct {
+	rdb      redis.UniversalClient
+	consumer string // this process's name in the journals
+	breaker  *breaker
+	probes   bool // see Background
+}
+
+// New returns the view of the gates for buyers' requests. consumer is this process's name in the journals. probeEvery is the
+// time between two rounds of background work.
+func New(rdb redis.UniversalClient, consumer string, probeEvery time.Duration) *Gate {
+	return &Gate{rdb: rdb, consumer: consumer, breaker: newBreaker(probeEvery)}
+}
+
+// Background returns the view for background work: its calls probe a Redis that was away, behind the same breaker.
+func (g *Gate) Background() *Gate {
+	background := *g
+	background.probes = true
+	return &background
+}
+
+// Request is one user's request for a ticket. A repeated call has the same Nonce, a UUID; a second click has another.
+type Request struct {
+	UserID int64
+	Nonce  string
+}
+
+// Reply is the gate's answer to one Request: exactly one field is set. Err is a refusal: ErrNoGate, ErrBusy (the journal
+// is full, or no process settles it), goods.ErrEnded, goods.ErrPaused, goods.ErrSoldOut, goods.NotStartedError.
+type Reply struct {
+	Ticket   string  // a new ticket, written to the journal
+	Existing *Status // what the user has already
+	Err      error
+}
+
+// Reserve asks for tickets for many users in one call. If no reply comes, it tries once more within the same time limit.
+// After an error some users may have a ticket; the same requests, sent again, find them.
+func (g *Gate) Reserve(ctx context.Context, sale int64, requests []Request) ([]Reply, error) {
+	return guarded(ctx, g, ReserveLimit, func(ctx context.Context) ([]Reply, error) {
+		first, cancel := context.WithTimeout(ctx, ReserveLimit/2)
+		defer cancel()
+		replies, err := g.reserve(first, sale, requests)
+		if isTimeout(err) {
+			replies, err = g.reserve(ctx, sale, requests)
+		}
+		return replies, err
+	})
+}
+
+func (g *Gate) reserve(ctx context.Context, sale int64, requests []Request) ([]Reply, error) {
+	args := make([]any, 1, 1+2*len(requests))
+	args[0] = g.consumer
+	for _, r := range requests {
+		args = append(args, r.UserID, r.Nonce)
+	}
+	keys := []string{GateKey(sale), TicketsKey(sale), JournalKey(sale), PathsKey(sale)}
+	lines, err := reserveScript.Run(ctx, g.rdb, keys, args...).StringSlice()
+	if err != nil {
+		return nil, fmt.Errorf("reserve %d tickets in sale %d: %w", len(requests), sale, err)
+	}
+	if len(lines) != len(requests) {
+		return nil, fmt.Errorf("reserve in sale %d: %d replies for %d users", sale, len(lines), len(requests))
+	}
+	replies := make([]Reply, len(lines))
+	for i, line := range lines {
+		verdict, rest, _ := strings.Cut(line, " ")
+		switch verdict {
+		case "NEW":
+			replies[i].Ticket = rest
+		case "HAS":
+			existing := decode(rest)
+			replies[i].Existing = &existing
+		default:
+			replies[i].Err = refusal(verdict, rest)
+		}
+	}
+	return replies, nil
+}
+
+// Path asks the big gate for a hidden address that is good for life. The big gate admits at most factor live addresses per
+// unit left. Errors: the refusals of Reserve, TooManyError, or a fault.
+func (g *Gate) Path(ctx context.Context, sale, user int64, life time.Duration, factor int) (expiry time.Time, err error) {
+	keys := []string{GateKey(sale), TicketsKey(sale), PathsKey(sale)}
+	reply, err := guarded(ctx, g, callLimit, func(ctx context.Context) ([]any, error) {
+		return pathScript.Run(ctx, g.rdb, keys, user, life.Milliseconds(), factor).Slice()
+	})
+	if err != nil {
+		return time.Time{}, fmt.Errorf("ask for an address in sale %d: %w", sale, err)
+	}
+	if len(reply) != 2 {
+		return time.Time{}, fmt.Errorf("ask for an address in sale %d: the script returned %v", sale, reply)
+	}
+	verdict, _ := reply[0].(string)
+	number, _ := reply[1].(int64)
+	if verdict != "OK" {
+		return time.Time{}, refusal(verdict, strconv.FormatInt(number, 10))
+	}
+	return time.UnixMilli(number), nil
+}
+
+// State is the state of a gate in Redis.
+type State struct {
+	Epoch    int64 // 0 where there is no gate
+	Ops      int64 // grows with every Ack and Install
+	Stock    int   // units for which the gate would still grant a ticket
+	InFlight int   // tickets in the journal
+}
+
+// States reads many gates.
+func (g *Gate) States(ctx context.Context, sales []int64) (map[int64]State, error) {
+	return guarded(ctx, g, callLimit, func(ctx context.Context) (map[int64]State, error) {
+		return States(ctx, g.rdb, sales)
+	})
+}
+
+// States reads many gates in one pipeline, without a breaker, for the audit. It leaves out a gate whose keys have the wrong
+// type, so that the others are still read.
+func States(ctx context.Context, rdb redis.UniversalClient, sales []int64) (map[int64]State, error) {
+	pipe := rdb.Pipeline()
+	gates, lens := make([]*redis.SliceCmd, len(sales)), make([]*redis.IntCmd, len(sales))
+	for i, s := range sales {
+		gates[i], lens[i] = pipe.HMGet(ctx, GateKey(s), "epoch", "ops", "stock"), pipe.XLen(ctx, JournalKey(s))
+	}
+	if _, err := pipe.Exec(ctx); err != nil && !isWrongType(err) {
+		return nil, fmt.Errorf("read %d gates: %w", len(sales), err)
+	}
+	states := make(map[int64]State, len(sales))
+	for i, s := range sales {
+		if gates[i].Err() != nil || lens[i].Err() != nil {
+			continue
+		}
+		state := State{InFlight: int(lens[i].Val())}
+		numbers, whole := [3]int64{}, true
+		for j, v := range gates[i].Val() {
+			text, _ := v.(string)
+			n, err := strconv.ParseInt(text, 10, 64)
+			numbers[j], whole = n, whole && err == nil
+		}
+		if whole {
+			state.Epoch, state.Ops, state.Stock = numbers[0], numbers[1], int(numbers[2])
+		}
+		states[s] = state
+	}
+	return states, nil
+}
+
+// Install sets a gate up from the sale's locked row. It returns false if the existing gate's epoch is the same or newer, and
+// ErrNoGate if Redis has lost the hash that CreateTickets created.
+func (g *Gate) Install(ctx context.Context, sale goods.Locked, epoch int64, qmax int) (installed bool, err error) {
+	keys := []string{GateKey(sale.ID), TicketsKey(sale.ID), JournalKey(sale.ID)}
+	n, err := guarded(ctx, g, callLimit, func(ctx context.Context) (int, error) {
+		return installScript.Run(ctx, g.rdb, keys, epoch, sale.State, sale.StartsAt.UnixMilli(), sale.EndsAt.UnixMilli(),
+			sale.Stock, qmax).Int()
+	})
+	if err != nil {
+		return false, fmt.Errorf("install the gate of sale %d: %w", sale.ID, err)
+	}
+	if n < 0 {
+		return false, fmt.Errorf("install the gate of sale %d: its users are lost: %w", sale.ID, ErrNoGate)
+	}
+	return n == 1, nil
+}
+
+// Fix corrects the gate's stock. was is the gate's state; durable is sales.stock, read after was. Fix returns the change of
+// the stock, and false if the gate has changed since the first read.
+func (g *Gate) Fix(ctx context.Context, sale int64, was State, durable int) (drift int, fixed bool, err error) {
+	keys := []string{GateKey(sale), JournalKey(sale)}
+	reply, err := guarded(ctx, g, callLimit, func(ctx context.Context) ([]int64, error) {
+		return fixScript.Run(ctx, g.rdb, keys, was.Epoch, was.Ops, durable).Int64Slice()
+	})
+	if err != nil || len(reply) != 2 {
+		return 0, false, fmt.Errorf("fix the gate of sale %d: %v %w", sale, reply, err)
+	}
+	return int(reply[1]), reply[0] == 1, nil
+}
+
+// CreateTickets creates the tickets hash if it is missing, so that Ack writes to it from now on. It reports whether it did.
+func (g *Gate) CreateTickets(ctx context.Context, sale int64) (created bool, err error) {
+	created, err = guarded(ctx, g, callLimit, func(ctx context.Context) (bool, error) {
+		return g.rdb.HSetNX(ctx, TicketsKey(sale), "0", "X").Result()
+	})
+	if err != nil {
+		return false, fmt.Errorf("create the tickets of sale %d: %w", sale, err)
+	}
+	return created, nil
+}
+
+// AddOwners stores the orders of users, over any ticket: nothing is newer than an order.
+func (g *Gate) AddOwners(ctx context.Context, sale int64, owners []order.Owner) error {
+	for chunk := range slices.Chunk(owners, ownersAtOnce) {
+		if err := g.call(ctx, callLimit, func(ctx context.Context) error { return g.addOwners(ctx, sale, chunk) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// RepairTickets is AddOwners for a few users whose requests wait, with a shorter time limit.
+func (g *Gate) RepairTickets(ctx context.Context, sale int64, owners []order.Owner) error {
+	return g.call(ctx, ReserveLimit, func(ctx context.Context) error { return g.addOwners(ctx, sale, owners) })
+}
+
+func (g *Gate) addOwners(ctx context.Context, sale int64, owners []order.Owner) error {
+	pairs := make([]any, 0, 2*len(owners))
+	for _, o := range owners {
+		pairs = append(pairs, o.UserID, encode(order.Result{OrderID: o.OrderID}))
+	}
+	if err := g.rdb.HSet(ctx, TicketsKey(sale), pairs...).Err(); err != nil {
+		return fmt.Errorf("add %d owners of sale %d: %w", len(owners), sale, err)
+	}
+	return nil
+}
+
+// Tickets returns what the gate remembers of users, in their order, and the number of tickets in the journal.
+func (g *Gate) Tickets(ctx context.Context, sale int64, users []int64) (statuses []Status, inFlight int, err error) {
+	fields := make([]string, len(users))
+	for i, u := range users {
+		fields[i] = strconv.FormatInt(u, 10)
+	}
+	var tickets *redis.SliceCmd
+	var journal *redis.IntCmd
+	err = g.call(ctx, callLimit, func(ctx context.Context) error {
+		pipe := g.rdb.Pipeline()
+		tickets, journal = pipe.HMGet(ctx, TicketsKey(sale), fields...), pipe.XLen(ctx, JournalKey(sale))
+		_, err := pipe.Exec(ctx)
+		return err
+	})
+	if err != nil {
+		return nil, 0, fmt.Errorf("read the tickets of %d users in sale %d: %w", len(users), sale, err)
+	}
+	statuses = make([]Status, len(users))
+	for i, v := range tickets.Val() {
+		value, _ := v.(string)
+		statuses[i] = decode(value)
+	}
+	return statuses, int(journal.Val()), nil
+}

@@ -1,0 +1,507 @@
+package gate
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+	"github.com/redis/go-redis/v9"
+
+	"miaosha/goods"
+	"miaosha/order"
+	"miaosha/seckill/sandbox/sandboxtest"
+)
+
+// open returns the row of a sale that has been open for an hour.
+func open(stock int) goods.Locked {
+	return goods.Locked{ID: 1, State: goods.Published, Stock: stock, StartsAt: time.Now().Add(-time.Hour), EndsAt: time.Now().Add(time.Hour)}
+}
+
+// newGate returns a Gate, the process "here", on a Redis of its own with the gate of l installed.
+func newGate(t testing.TB, l goods.Locked, qmax int) *Gate {
+	t.Helper()
+	g := New(sandboxtest.Redis(t), "here", time.Second)
+	installGate(t, g, l, 1, qmax, true)
+	return g
+}
+
+// installGate creates the tickets and installs the gate of l. want is whether the install is expected to change anything.
+func installGate(t testing.TB, g *Gate, l goods.Locked, epoch int64, qmax int, want bool) {
+	t.Helper()
+	if _, err := g.CreateTickets(t.Context(), l.ID); err != nil {
+		t.Fatal(err)
+	}
+	got, err := g.Install(t.Context(), l, epoch, qmax)
+	if err != nil || got != want {
+		t.Fatalf("install epoch %d: %v, %v, want %v", epoch, got, err, want)
+	}
+}
+
+// reserveFor reserves tickets for users in one call, each with a new nonce.
+func reserveFor(t testing.TB, g *Gate, users ...int64) []Reply {
+	t.Helper()
+	requests := make([]Request, len(users))
+	for i, u := range users {
+		requests[i] = Request{u, uuid.NewString()}
+	}
+	return mustReserve(t, g, requests)
+}
+
+// mustReserve runs the reserve script once.
+func mustReserve(t testing.TB, g *Gate, requests []Request) []Reply {
+	t.Helper()
+	replies, err := g.reserve(t.Context(), 1, requests)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return replies
+}
+
+// readState returns the state of the gate of sale 1.
+func readState(t testing.TB, g *Gate) State {
+	t.Helper()
+	gates, err := States(t.Context(), g.rdb, []int64{1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return gates[1]
+}
+
+// wantState checks the stock of the gate and the number of tickets in its journal.
+func wantState(t testing.TB, g *Gate, stock, inFlight int) {
+	t.Helper()
+	if r := readState(t, g); r.Stock != stock || r.InFlight != inFlight {
+		t.Fatalf("stock %d and %d in the journal, want %d and %d", r.Stock, r.InFlight, stock, inFlight)
+	}
+}
+
+// existing returns the user's existing ticket as the tickets hash has it, or "".
+func (r Reply) existing() string {
+	switch {
+	case r.Existing == nil:
+		return ""
+	case r.Existing.State == Queued:
+		return "Q" + r.Existing.Ticket
+	}
+	return encode(order.Result{Outcome: r.Existing.State, OrderID: r.Existing.OrderID})
+}
+
+// String returns "new", the refusal, or the first letter of what the user has already.
+func (r Reply) String() string {
+	switch {
+	case r.Err != nil:
+		return r.Err.Error()
+	case r.Ticket != "":
+		return "new"
+	}
+	return r.existing()[:1]
+}
+
+func TestReserve(t *testing.T) {
+	t.Parallel()
+	g := newGate(t, open(3), 10)
+	if err := g.rdb.ZAdd(t.Context(), PathsKey(1), redis.Z{Score: 1e15, Member: "1"}, redis.Z{Score: 1e15, Member: "9"}).Err(); err != nil {
+		t.Fatal(err)
+	}
+	a := reserveFor(t, g, 1, 2, 1) // user 1 twice in one batch
+	if got := fmt.Sprint(a); got != "[new new Q]" || a[2].existing() != "Q"+a[0].Ticket {
+		t.Fatalf("%s %+v", got, a)
+	}
+	wantState(t, g, 1, 2)
+	if got := g.rdb.ZRange(t.Context(), PathsKey(1), 0, -1).Val(); fmt.Sprint(got) != "[9]" {
+		t.Errorf("live addresses of users %v, want only user 9", got)
+	}
+	b := reserveFor(t, g, 1, 3, 4)
+	if got := fmt.Sprint(b); got != "[Q new "+goods.ErrSoldOut.Error()+"]" || b[0].existing() != "Q"+a[0].Ticket {
+		t.Fatalf("%s %+v", got, b)
+	}
+	wantState(t, g, 0, 3)
+	if got := fmt.Sprint(reserveFor(t, g, 2, 5)); got != "[Q "+goods.ErrSoldOut.Error()+"]" {
+		t.Errorf("sold out: %s", got)
+	}
+	// A ticket is epoch:entry:nonce. Its journal entry has these three and the user.
+	entries := g.rdb.XRange(t.Context(), JournalKey(1), "-", "+").Val()
+	for i, want := range []string{a[0].Ticket, a[1].Ticket, b[1].Ticket} {
+		got, err := ticketIn(entries[i])
+		if err != nil {
+			t.Errorf("entry %d: %v", i, err)
+		}
+		if diff := cmp.Diff(order.Ticket{ID: want, UserID: int64(i + 1)}, got); diff != "" {
+			t.Errorf("the ticket of entry %d (-want +got):\n%s", i, diff)
+		}
+	}
+	// All entries are pending under this process's name.
+	if p := g.rdb.XPending(t.Context(), JournalKey(1), group).Val(); p.Count != 3 || p.Consumers["here"] != 3 {
+		t.Errorf("pending entries %+v, want 3 of here", p)
+	}
+}
+
+// A call whose reply was lost is repeated. It returns the same tickets and takes no more units.
+func TestReserveAgain(t *testing.T) {
+	t.Parallel()
+	g := newGate(t, open(5), 10)
+	requests := []Request{{1, uuid.NewString()}, {2, uuid.NewString()}, {1, uuid.NewString()}}
+	first, second := mustReserve(t, g, requests), mustReserve(t, g, requests)
+	if fmt.Sprint(first) != "[new new Q]" || fmt.Sprintf("%+v", first) != fmt.Sprintf("%+v", second) {
+		t.Fatalf("%+v, then %+v", first, second)
+	}
+	wantState(t, g, 3, 2)
+}
+
+func TestReserveRefuses(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		change func(*goods.Locked)
+		qmax   int
+		want   error
+	}{
+		"closed":            {func(l *goods.Locked) { l.State = goods.Closed }, 9, goods.ErrEnded},
+		"paused":            {func(l *goods.Locked) { l.State = goods.Paused }, 9, goods.ErrPaused},
+		"ended":             {func(l *goods.Locked) { l.EndsAt = time.Now().Add(-time.Second) }, 9, goods.ErrEnded},
+		"paused and ended":  {func(l *goods.Locked) { l.State, l.EndsAt = goods.Paused, time.Now().Add(-time.Second) }, 9, goods.ErrEnded},
+		"sold out":          {func(l *goods.Locked) { l.Stock = 0 }, 9, goods.ErrSoldOut},
+		"sold out and full": {func(l *goods.Locked) { l.Stock = 1 }, 1, goods.ErrSoldOut},
+		"full":              {func(l *goods.Locked) {}, 1, ErrBusy},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := open(5)
+			g := New(sandboxtest.Redis(t), "here", time.Second)
+			installGate(t, g, l, 1, 9, true)
+			before := reserveFor(t, g, 1, 2)
+			if err := g.Ack(t.Context(), 1, []order.Result{{Ticket: before[1].Ticket, UserID: 2, Outcome: order.Ordered, OrderID: uuid.New()}}); err != nil {
+				t.Fatal(err)
+			}
+			l.Stock -= 1
+			c.change(&l)
+			installGate(t, g, l, 2, c.qmax, true)
+			was := readState(t, g)
+			a := reserveFor(t, g, 7, 1, 2)
+			if !errors.Is(a[0].Err, c.want) {
+				t.Errorf("%v, want %v", a[0], c.want)
+			}
+			// A user with a ticket or an order is told of it all the same.
+			if a[1].existing() != "Q"+before[0].Ticket || a[2].String() != "O" {
+				t.Errorf("the user with a ticket: %v, the user with an order: %v", a[1], a[2])
+			}
+			if now := readState(t, g); now != was {
+				t.Errorf("a refusal changed the gate to %+v, was %+v", now, was)
+			}
+		})
+	}
+}
+
+func TestReserveTooEarly(t *testing.T) {
+	t.Parallel()
+	l := open(5)
+	l.StartsAt = time.Now().Add(30 * time.Second)
+	g := newGate(t, l, 9)
+	var early goods.NotStartedError
+	if a := reserveFor(t, g, 1); !errors.As(a[0].Err, &early) {
+		t.Errorf("%v, want NotStartedError", a)
+	}
+	if early.In < 25*time.Second || early.In > 31*time.Second {
+		t.Errorf("the sale starts in %v, want about 30 s", early.In)
+	}
+	wantState(t, g, 5, 0)
+}
+
+// The window is judged by the clock of Redis, whatever the clock of this process shows. The test tries a millisecond before
+// the start, the start, a millisecond before the end, and the end.
+func TestWindowByTheClockOfRedis(t *testing.T) {
+	t.Parallel()
+	m := miniredis.RunT(t)
+	rdb := redis.NewClient(&redis.Options{Addr: m.Addr()})
+	defer rdb.Close()
+	g := New(rdb, "here", time.Second)
+	starts := time.Now().Add(1000 * time.Hour).Truncate(time.Millisecond)
+	l := goods.Locked{ID: 1, State: goods.Published, Stock: 5, StartsAt: starts, EndsAt: starts.Add(time.Hour)}
+	m.SetTime(starts.Add(-time.Millisecond))
+	installGate(t, g, l, 1, 9, true)
+	for i, c := range []struct {
+		at   time.Time
+		want error
+	}{
+		{starts.Add(-time.Millisecond), goods.NotStartedError{In: time.Millisecond}},
+		{starts, nil},
+		{l.EndsAt.Add(-time.Millisecond), nil},
+		{l.EndsAt, goods.ErrEnded},
+	} {
+		m.SetTime(c.at)
+		if i == 2 { // else the first ticket has waited for too long
+			rdb.XTrimMaxLen(t.Context(), JournalKey(1), 0)
+		}
+		if a := reserveFor(t, g, int64(i+1)); !errors.Is(a[0].Err, c.want) || c.want == nil && a[0].Ticket == "" {
+			t.Errorf("reserve at %v: %v, want %v", c.at.Sub(starts), a, c.want)
+		}
+		if _, err := g.Path(t.Context(), 1, 100, time.Minute, 5); !errors.Is(err, c.want) {
+			t.Errorf("path at %v: %v, want %v", c.at.Sub(starts), err, c.want)
+		}
+	}
+}
+
+func TestReserveWithoutAGate(t *testing.T) {
+	t.Parallel()
+	g := newGate(t, open(5), 9)
+	for _, field := range []string{"state", "stock", "epoch", "qmax", "start_ms", "end_ms"} {
+		value := g.rdb.HGet(t.Context(), GateKey(1), field).Val()
+		g.rdb.HDel(t.Context(), GateKey(1), field)
+		if a := reserveFor(t, g, 1, 2); !errors.Is(a[0].Err, ErrNoGate) || !errors.Is(a[1].Err, ErrNoGate) {
+			t.Errorf("without %s: %v, want ErrNoGate", field, a)
+		}
+		g.rdb.HSet(t.Context(), GateKey(1), field, value)
+	}
+	wantState(t, g, 5, 0)
+	g.rdb.FlushDB(t.Context())
+	if a := reserveFor(t, g, 1); !errors.Is(a[0].Err, ErrNoGate) {
+		t.Errorf("flushed: %v, want ErrNoGate", a)
+	}
+	if n := g.rdb.DBSize(t.Context()).Val(); n != 0 {
+		t.Errorf("%d keys were created", n)
+	}
+}
+
+func TestReserveRecreatesTheGroup(t *testing.T) {
+	t.Parallel()
+	g := newGate(t, open(5), 9)
+	reserveFor(t, g, 1)
+	if err := g.rdb.XGroupDestroy(t.Context(), JournalKey(1), group).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if got := fmt.Sprint(reserveFor(t, g, 2)); got != "[new]" {
+		t.Fatal(got)
+	}
+	if p := g.rdb.XPending(t.Context(), JournalKey(1), group).Val(); p == nil || p.Count != 2 {
+		t.Errorf("pending %+v, want both", p)
+	}
+	wantState(t, g, 3, 2)
+}
+
+// While nothing is settled, tickets are granted until the oldest entry is ten seconds old.
+func TestReserveStopsWhenNothingIsSettled(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		age  time.Duration
+		want string
+	}{"young": {8 * time.Second, "[new]"}, "old": {11 * time.Second, "[" + ErrBusy.Error() + "]"}} {
+		t.Run(name, func(t *testing.T) {
+			g := newGate(t, open(5), 9)
+			id := strconv.FormatInt(time.Now().Add(-c.age).UnixMilli(), 10) + "-0"
+			if err := g.rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: JournalKey(1), ID: id, Values: []string{"user", "9"}}).Err(); err != nil {
+				t.Fatal(err)
+			}
+			if got := fmt.Sprint(reserveFor(t, g, 1)); got != c.want {
+				t.Errorf("%s, want %s", got, c.want)
+			}
+		})
+	}
+}
+
+// Reserve also claims the entries that no process was given, so that after a crash they are in a pending list. However many
+// these are, the caller's own entry is claimed with them.
+func TestReserveClaimsUnassignedEntries(t *testing.T) {
+	t.Parallel()
+	g := newGate(t, open(5), 1000)
+	for range 300 {
+		g.rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: JournalKey(1), Values: []string{"user", "1"}})
+	}
+	reserveFor(t, g, 1)
+	if p := g.rdb.XPending(t.Context(), JournalKey(1), group).Val(); p.Consumers["here"] != 301 {
+		t.Errorf("pending entries %+v, want 301 of here", p)
+	}
+}
+
+func TestInstall(t *testing.T) {
+	t.Parallel()
+	g := newGate(t, open(5), 9)
+	reserveFor(t, g, 1, 2)
+	later := open(5)
+	later.EndsAt = time.Now().Add(48 * time.Hour)
+	for _, epoch := range []int64{0, 1} { // not newer
+		installGate(t, g, later, epoch, 9, false)
+	}
+	wantState(t, g, 3, 2)
+	was := readState(t, g)
+	installGate(t, g, later, 2, 9, true) // neither ticket is settled yet
+	wantState(t, g, 3, 2)
+	if now := readState(t, g); now.Epoch != 2 || now.Ops == was.Ops {
+		t.Errorf("installed as %+v, was %+v", now, was)
+	}
+	later.Stock = 1 // fewer units than tickets
+	installGate(t, g, later, 3, 9, true)
+	wantState(t, g, 0, 2)
+	for _, key := range []string{GateKey(1), TicketsKey(1), JournalKey(1)} {
+		last := time.Now().Add(g.rdb.PTTL(t.Context(), key).Val())
+		if d := last.Sub(later.EndsAt.Add(24 * time.Hour)).Abs(); d > 5*time.Second {
+			t.Errorf("%s lives until %v, want a day after the end", key, last)
+		}
+	}
+}
+
+// A gate is not installed if Redis has lost the tickets hash, with the owners in it.
+func TestInstallAfterAFlush(t *testing.T) {
+	t.Parallel()
+	g := New(sandboxtest.Redis(t), "here", time.Second)
+	if _, err := g.Install(t.Context(), open(5), 1, 9); !errors.Is(err, ErrNoGate) {
+		t.Errorf("%v, want ErrNoGate", err)
+	}
+	if n := g.rdb.DBSize(t.Context()).Val(); n != 0 {
+		t.Errorf("%d keys were created", n)
+	}
+}
+
+func TestFix(t *testing.T) {
+	t.Parallel()
+	fix := func(t *testing.T, g *Gate, was State, durable, drift, stock int) {
+		t.Helper()
+		got, _, err := g.Fix(t.Context(), 1, was, durable)
+		if err != nil || got != drift {
+			t.Errorf("drift %d, %v, want %d", got, err, drift)
+		}
+		if r := readState(t, g); r.Stock != stock {
+			t.Errorf("stock %d, want %d", r.Stock, stock)
+		}
+	}
+	t.Run("empty journal", func(t *testing.T) {
+		g := newGate(t, open(5), 9)
+		fix(t, g, readState(t, g), 8, 3, 8)
+		fix(t, g, readState(t, g), 2, -6, 2)
+		fix(t, g, readState(t, g), 2, 0, 2)
+	})
+	t.Run("tickets in flight", func(t *testing.T) {
+		g := newGate(t, open(5), 9)
+		reserveFor(t, g, 1, 2)               // stock 3
+		fix(t, g, readState(t, g), 3, 0, 3)  // both may be settled: 3 units left is possible
+		fix(t, g, readState(t, g), 5, 0, 3)  // or neither is
+		fix(t, g, readState(t, g), 9, 4, 7)  // at least 7 units are left
+		fix(t, g, readState(t, g), 6, -1, 6) // at most 6 units are left
+	})
+	t.Run("the gate moved", func(t *testing.T) {
+		g := newGate(t, open(5), 9)
+		was := readState(t, g)
+		a := reserveFor(t, g, 1)
+		if err := g.Ack(t.Context(), 1, []order.Result{{Ticket: a[0].Ticket, UserID: 1, Outcome: order.SoldOut}}); err != nil {
+			t.Fatal(err)
+		}
+		fix(t, g, was, 9, 0, 4) // ops differ
+		was = readState(t, g)
+		installGate(t, g, open(6), 2, 9, true)
+		was.Ops = readState(t, g).Ops
+		fix(t, g, was, 9, 0, 6) // epochs differ
+		g.rdb.FlushDB(t.Context())
+		fix(t, g, was, 9, 0, 0)
+		if n := g.rdb.DBSize(t.Context()).Val(); n != 0 {
+			t.Errorf("fix made %d keys", n)
+		}
+	})
+}
+
+func TestBigGate(t *testing.T) {
+	t.Parallel()
+	const factor = 5
+	g := newGate(t, open(20), 99)
+	request := func(user int64, life time.Duration) error {
+		t.Helper()
+		before := time.Now().Add(-time.Second)
+		expiry, err := g.Path(t.Context(), 1, user, life, factor)
+		if err == nil && (expiry.Before(before.Add(life)) || expiry.After(time.Now().Add(life+time.Second))) {
+			t.Errorf("the address expires at %v, want %v from now", expiry, life)
+		}
+		return err
+	}
+	for u := range int64(100) { // factor x 20
+		if err := request(u+1, time.Minute); err != nil {
+			t.Fatalf("user %d: %v", u+1, err)
+		}
+	}
+	wantFull := func(user int64) {
+		t.Helper()
+		var many TooManyError
+		if err := request(user, time.Minute); !errors.As(err, &many) {
+			t.Errorf("user %d: %v, want TooManyError", user, err)
+		}
+		if many.RetryAfter <= 0 || many.RetryAfter > 5*time.Second {
+			t.Errorf("user %d: retry after %v, want at most 5 s", user, many.RetryAfter)
+		}
+	}
+	wantFull(101)
+	if err := request(7, time.Minute); err != nil {
+		t.Errorf("a user with an address refreshes it: %v", err)
+	}
+	// A ticket frees its address. One unit fewer is left, so the bound is 95 now, and 99 addresses are alive.
+	reserveFor(t, g, 1)
+	wantFull(101)
+	if err := request(1, time.Minute); err != nil {
+		t.Errorf("a user with a ticket: %v", err)
+	}
+	if n := g.rdb.ZCard(t.Context(), PathsKey(1)).Val(); n != 99 {
+		t.Errorf("%d addresses counted, want 99", n)
+	}
+	// With 3 units left the bound is 64.
+	for u := int64(1); u <= 17; u++ {
+		reserveFor(t, g, u)
+	}
+	for u := int64(18); u <= 36; u++ {
+		g.rdb.ZRem(t.Context(), PathsKey(1), u)
+	}
+	if n := g.rdb.ZCard(t.Context(), PathsKey(1)).Val(); n != 64 {
+		t.Fatalf("%d addresses counted, want 64", n)
+	}
+	wantFull(200)
+	g.rdb.ZRem(t.Context(), PathsKey(1), "100")
+	if err := request(200, 30*time.Millisecond); err != nil {
+		t.Errorf("the 64th address: %v", err)
+	}
+	if ttl := g.rdb.PTTL(t.Context(), PathsKey(1)).Val(); ttl < 30*time.Second || ttl > time.Minute {
+		t.Errorf("after a short-lived address the set expires in %v, but others are good for a minute", ttl)
+	}
+	sandboxtest.Until(t, 5*time.Second, "a new address is granted when one has expired", func() bool { return request(201, time.Minute) == nil })
+	wantFull(202)
+
+	reserveFor(t, g, 300, 301, 302)
+	if err := request(200, time.Minute); !errors.Is(err, goods.ErrSoldOut) {
+		t.Errorf("no unit left: %v, want sold out", err)
+	}
+	if err := request(300, time.Minute); err != nil {
+		t.Errorf("the user with the last ticket: %v", err)
+	}
+}
+
+func TestBigGateRefuses(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		change func(*goods.Locked)
+		want   error
+	}{
+		"closed": {func(l *goods.Locked) { l.State = goods.Closed }, goods.ErrEnded},
+		"paused": {func(l *goods.Locked) { l.State = goods.Paused }, goods.ErrPaused},
+		"ended":  {func(l *goods.Locked) { l.EndsAt = time.Now().Add(-time.Second) }, goods.ErrEnded},
+	} {
+		l := open(5)
+		c.change(&l)
+		g := newGate(t, l, 9)
+		if _, err := g.Path(t.Context(), 1, 1, time.Minute, 5); !errors.Is(err, c.want) {
+			t.Errorf("%s: %v, want %v", name, err, c.want)
+		}
+		g.rdb.FlushDB(t.Context())
+		if _, err := g.Path(t.Context(), 1, 1, time.Minute, 5); !errors.Is(err, ErrNoGate) {
+			t.Errorf("%s, flushed: %v, want ErrNoGate", name, err)
+		}
+	}
+}
+
+// The set of live addresses expires with its last address.
+func TestAddressesExpire(t *testing.T) {
+	t.Parallel()
+	g := newGate(t, open(5), 9)
+	if _, err := g.Path(t.Context(), 1, 1, time.Minute, 5); err != nil {
+		t.Fatal(err)
+	}
+	if ttl := g.rdb.PTTL(t.Context(), PathsKey(1)).Val(); ttl <= 0 || ttl > time.Minute {
+		t.Errorf("the set expires in %v, want at most a minute", ttl)
+	}
+}

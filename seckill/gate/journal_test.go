@@ -1,0 +1,220 @@
+package gate
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+	"github.com/redis/go-redis/v9"
+
+	"miaosha/order"
+	"miaosha/seckill/sandbox"
+	"miaosha/seckill/sandbox/sandboxtest"
+)
+
+// Ack removes entries from the journal and stores results. An order is always stored, a refusal only over its own ticket.
+func TestAck(t *testing.T) {
+	t.Parallel()
+	g := newGate(t, open(9), 99)
+	a := reserveFor(t, g, 1, 2, 3)
+	order1, order2 := uuid.New(), uuid.New()
+	results := []order.Result{
+		{Ticket: a[0].Ticket, UserID: 1, Outcome: order.Ordered, OrderID: order1},
+		{Ticket: a[1].Ticket, UserID: 2, Outcome: order.SoldOut},
+		{Ticket: "direct:" + uuid.NewString(), UserID: 8, Outcome: order.Ordered, OrderID: order2}, // was never in a journal
+	}
+	was := readState(t, g)
+	ack := func(rs ...order.Result) {
+		t.Helper()
+		if err := g.Ack(t.Context(), 1, rs); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ticket := func(user string) string { return g.rdb.HGet(t.Context(), TicketsKey(1), user).Val() }
+	ack(results...)
+	wantAcked := func() {
+		t.Helper()
+		wantState(t, g, 6, 1)
+		tickets := []string{ticket("1"), ticket("2"), ticket("3")}
+		if diff := cmp.Diff([]string{"O" + order1.String(), "Xsold_out", "Q" + a[2].Ticket}, tickets); diff != "" {
+			t.Errorf("tickets of users 1 to 3 (-want +got):\n%s", diff)
+		}
+		if p := g.rdb.XPending(t.Context(), JournalKey(1), group).Val(); p.Count != 1 {
+			t.Errorf("pending entries %+v, want one", p)
+		}
+	}
+	wantAcked()
+	if now := readState(t, g); now.Ops == was.Ops {
+		t.Errorf("ops stayed %d", now.Ops)
+	}
+	ack(results...) // a second time
+	wantAcked()
+
+	// User 2 reserves again and has a newer ticket. The old refusal must not replace it; an order must.
+	again := reserveFor(t, g, 2)
+	if again[0].Ticket == "" || again[0].Ticket == a[1].Ticket {
+		t.Fatalf("reserved again: %v, want a new ticket", again)
+	}
+	ack(results[1])
+	if ticket("2") != "Q"+again[0].Ticket {
+		t.Errorf("an old refusal replaced a newer ticket by %q", ticket("2"))
+	}
+	ack(order.Result{Ticket: a[1].Ticket, UserID: 2, Outcome: order.Duplicate, OrderID: order2})
+	if ticket("2") != "O"+order2.String() {
+		t.Errorf("an order did not replace the ticket: %q", ticket("2"))
+	}
+	ack(order.Result{Ticket: again[0].Ticket, UserID: 2, Outcome: order.SoldOut})
+	if ticket("2") != "O"+order2.String() {
+		t.Errorf("a refusal replaced an order by %q", ticket("2"))
+	}
+
+	// Invalid is final: the user gets no new ticket.
+	ack(order.Result{Ticket: a[2].Ticket, UserID: 3, Outcome: order.Invalid})
+	if b := reserveFor(t, g, 3); b[0].existing() != "Xinvalid" {
+		t.Errorf("%+v, want Xinvalid", b)
+	}
+
+	g.rdb.FlushDB(t.Context())
+	ack(results...)
+	if n := g.rdb.DBSize(t.Context()).Val(); n != 0 {
+		t.Errorf("acks on an empty Redis created %d keys", n)
+	}
+}
+
+// An entry is a ticket only as the reserve script writes it.
+func TestMalformedEntriesAreNoTickets(t *testing.T) {
+	good := func() map[string]any { return map[string]any{"user": "7", "nonce": uuid.NewString(), "epoch": "3"} }
+	if got, err := ticketIn(redis.XMessage{ID: "1-2", Values: good()}); err != nil || got.UserID != 7 {
+		t.Fatalf("%v, %v", got, err)
+	}
+	for field, values := range map[string][]string{
+		"user":  {"", "x", "1.5", "9223372036854775808", "7\n"},
+		"epoch": {"", "x", "1:2"},
+		"nonce": {"", "\x00", "a:b", strings.Repeat("a", 5000), "urn:uuid:" + uuid.NewString(), "\xff"},
+	} {
+		for _, v := range values {
+			m := good()
+			if m[field] = v; v == "" {
+				delete(m, field)
+			}
+			if got, err := ticketIn(redis.XMessage{ID: "1-2", Values: m}); err == nil {
+				t.Errorf("%s %.40q is read as %v, want an error", field, v, got)
+			}
+		}
+	}
+}
+
+// A full Redis refuses commands that need memory. It must not refuse acks, because they free memory.
+func TestAckAtAFullRedis(t *testing.T) {
+	t.Parallel()
+	rdb := redis.NewClient(&redis.Options{Addr: sandboxtest.StartRedis(t)})
+	t.Cleanup(func() { rdb.Close() })
+	g := New(rdb, "me", time.Second)
+	if _, err := g.CreateTickets(t.Context(), 1); err != nil {
+		t.Fatal(err)
+	}
+	if ok, err := g.Install(t.Context(), open(9), 1, 99); err != nil || !ok {
+		t.Fatal(ok, err)
+	}
+	a := reserveFor(t, g, 1, 2)
+	if err := rdb.ConfigSet(t.Context(), "maxmemory", "1mb").Err(); err != nil { // less than it uses already
+		t.Fatal(err)
+	}
+	if err := rdb.Set(t.Context(), "key", "x", 0).Err(); err == nil || !strings.HasPrefix(err.Error(), "OOM") {
+		t.Fatalf("%v, want OOM", err)
+	}
+	err := g.Ack(t.Context(), 1, []order.Result{
+		{Ticket: a[0].Ticket, UserID: 1, Outcome: order.SoldOut},
+		{Ticket: a[1].Ticket, UserID: 2, Outcome: order.Ordered, OrderID: uuid.New()},
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	if r := readState(t, g); r.InFlight != 0 {
+		t.Errorf("%d tickets in the journal, want none", r.InFlight)
+	}
+	if got := rdb.HGet(t.Context(), TicketsKey(1), "1").Val(); got != "Xsold_out" {
+		t.Errorf("user 1 has %q, want Xsold_out", got)
+	}
+}
+
+// Consumers that have been silent for long enough are removed, unless entries are pending under their name.
+func TestRemoveIdleConsumers(t *testing.T) {
+	t.Parallel()
+	if sandboxtest.Kind() == sandbox.Embedded {
+		t.Skip("the embedded Redis, which has one process only, does not report how long a consumer has been silent")
+	}
+	g := newGate(t, open(5), 9)
+	for i, name := range []string{"gone", "gone too", "has pending"} {
+		ticket := reserveFor(t, New(g.rdb, name, time.Second), int64(i+1))[0].Ticket
+		if name != "has pending" {
+			entry, _ := EntryID(ticket)
+			g.rdb.XAck(t.Context(), JournalKey(1), group, entry)
+			g.rdb.XDel(t.Context(), JournalKey(1), entry)
+		}
+	}
+	names := func() (names []string) {
+		consumers, err := g.rdb.XInfoConsumers(t.Context(), JournalKey(1), group).Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range consumers {
+			names = append(names, c.Name)
+		}
+		return names
+	}
+	if err := g.RemoveIdleConsumers(t.Context(), 1, time.Hour); err != nil || len(names()) != 3 {
+		t.Errorf("silent for less than an hour: %v, %v, want all three", names(), err)
+	}
+	time.Sleep(2 * time.Millisecond) // Redis measures silence in ms
+	if err := g.RemoveIdleConsumers(t.Context(), 1, time.Millisecond); err != nil {
+		t.Error(err)
+	}
+	if diff := cmp.Diff([]string{"has pending"}, names()); diff != "" {
+		t.Errorf("consumers (-want +got):\n%s", diff)
+	}
+	if err := g.RemoveIdleConsumers(t.Context(), 2, time.Millisecond); err != nil {
+		t.Errorf("of a sale without a journal: %v", err)
+	}
+}
+
+// A journal that is longer than one call reads is read to its end, or as far as asked, without a gap.
+func TestALongJournalIsReadInPages(t *testing.T) {
+	t.Parallel()
+	const entries = 2*readOnce + 7
+	g := newGate(t, open(9), 99)
+	pipe := g.rdb.Pipeline()
+	for range entries {
+		pipe.XAdd(t.Context(), &redis.XAddArgs{Stream: JournalKey(1), Values: []string{"user", "7", "nonce", uuid.NewString(), "epoch", "1"}})
+	}
+	pipe.XReadGroup(t.Context(), &redis.XReadGroupArgs{Group: group, Consumer: g.consumer, Streams: []string{JournalKey(1), ">"}})
+	if _, err := pipe.Exec(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for n, want := range map[int]int{1: 1, readOnce: readOnce, readOnce + 1: readOnce + 1, 2 * entries: entries} {
+		seen := map[string]bool{}
+		journal, err := g.Journal(t.Context(), 1, n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range journal {
+			if seen[e.ID] = true; e.Err != nil {
+				t.Fatal(e.Err)
+			}
+		}
+		deliveries, err := g.Deliveries(t.Context(), 1, 0, n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range deliveries {
+			if !seen[d.EntryID] {
+				t.Fatalf("of %d: entry %s is delivered and not in the journal", n, d.EntryID)
+			}
+		}
+		if len(journal) != want || len(seen) != want || len(deliveries) != want {
+			t.Errorf("of %d: %d entries, %d different ones, %d deliveries, want %d", n, len(journal), len(seen), len(deliveries), want)
+		}
+	}
+}

@@ -1,0 +1,21 @@
+package gate
+
+import (
+	"strings"
+	"testing"
+)
+
+// All keys of a sale are in one slot of a Cluster, so that one script may use them together.
+func TestKeysOfASaleShareASlot(t *testing.T) {
+	t.Parallel()
+	seen := map[string]bool{}
+	for _, k := range []string{GateKey(7), TicketsKey(7), JournalKey(7), PathsKey(7), DeadKey(7), CaptchaKey(7, "a"), CaptchaKey(7, "b")} {
+		if !strings.HasPrefix(k, "ms:{7}:") || seen[k] {
+			t.Errorf("%q: want the hash tag {7}, and a key of its own", k)
+		}
+		seen[k] = true
+	}
+	if strings.Contains(CaptchaKey(7, "secret"), "secret") {
+		t.Error("a key contains a session's token")
+	}
+}

@@ -1,0 +1,81 @@
+-- reserve: a ticket of one sale for each of many users.
+--
+-- KEYS  1 gate  2 tickets  3 journal  4 paths
+-- ARGV  1 consumer (this process), then for each user: the user id, a nonce of the request
+--
+-- Returns one string per user, in order:
+--   NOGATE         there is no gate; missing is never zero
+--   NEW <ticket>   a new ticket, written to the journal; or the one that this very nonce got before (a repeated call)
+--   HAS <value>    what the user has already: Q<ticket>, O<order id> or Xinvalid
+--   CLOSED, PAUSED, EARLY <ms>, ENDED   the sale's state, or its window by this server's clock
+--   SOLDOUT        nothing left at the gate
+--   BUSY           the journal is full, or its oldest entry has waited for 10 s: no process settles
+--
+-- The XADDs come first, because they may fail (out of memory). The commands after them cannot, once a write was accepted.
+-- All grants of a call are written by one HSET: a command costs as much as the work that it does.
+local users = (#ARGV - 1) / 2
+local replies = {}
+local gate = redis.call('HMGET', KEYS[1], 'state', 'stock', 'epoch', 'qmax', 'start_ms', 'end_ms')
+if not (gate[1] and gate[2] and gate[3] and gate[4] and gate[5] and gate[6]) then
+    for i = 1, users do replies[i] = 'NOGATE' end
+    return replies
+end
+local stock, epoch = tonumber(gate[2]), gate[3]
+local time = redis.call('TIME')
+local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
+local refusal = false
+if gate[1] == 'closed' then
+    refusal = 'CLOSED'
+elseif now >= tonumber(gate[6]) then
+    refusal = 'ENDED'
+elseif now < tonumber(gate[5]) then
+    refusal = string.format('EARLY %d', tonumber(gate[5]) - now)
+elseif gate[1] ~= 'published' then
+    refusal = 'PAUSED'
+end
+
+local asked = {}
+for i = 1, users do asked[i] = ARGV[2 * i] end
+local had = redis.call('HMGET', KEYS[2], unpack(asked))
+local room = tonumber(gate[4]) - redis.call('XLEN', KEYS[3])
+local oldest = redis.call('XRANGE', KEYS[3], '-', '+', 'COUNT', 1)[1]
+if oldest and tonumber(string.match(oldest[1], '^%d+')) <= now - 10000 then
+    room = 0
+end
+local granted, grants, remember, away = {}, 0, {}, {}
+for i = 1, users do
+    local user, nonce = asked[i], ARGV[2 * i + 1]
+    local has = granted[user] or had[i]
+    local kind = has and string.sub(has, 1, 1)
+    if kind == 'Q' and string.sub(has, -#nonce) == nonce then
+        replies[i] = 'NEW ' .. string.sub(has, 2)
+    elseif kind == 'Q' or kind == 'O' or has == 'Xinvalid' then
+        replies[i] = 'HAS ' .. has
+    elseif refusal then
+        replies[i] = refusal
+    elseif stock <= 0 then
+        replies[i] = 'SOLDOUT'
+    elseif room <= 0 then
+        replies[i] = 'BUSY'
+    else
+        local entry = redis.call('XADD', KEYS[3], '*', 'user', user, 'nonce', nonce, 'epoch', epoch)
+        local ticket = epoch .. ':' .. entry .. ':' .. nonce
+        granted[user] = 'Q' .. ticket
+        grants, stock, room = grants + 1, stock - 1, room - 1
+        remember[2 * grants - 1], remember[2 * grants], away[grants] = user, 'Q' .. ticket, user
+        replies[i] = 'NEW ' .. ticket
+    end
+end
+if grants > 0 then
+    redis.call('HSET', KEYS[2], unpack(remember))
+    redis.call('HINCRBY', KEYS[1], 'stock', -grants)
+    redis.call('ZREM', KEYS[4], unpack(away))
+    -- Put every entry that no consumer has under this process's name. After a crash it is in the pending list, where
+    -- another process finds it. No COUNT: an entry of another process must not displace ours.
+    local read = redis.pcall('XREADGROUP', 'GROUP', 'settle', ARGV[1], 'STREAMS', KEYS[3], '>')
+    if type(read) == 'table' and read.err then
+        redis.call('XGROUP', 'CREATE', KEYS[3], 'settle', '0')
+        redis.call('XREADGROUP', 'GROUP', 'settle', ARGV[1], 'STREAMS', KEYS[3], '>')
+    end
+end
+return replies

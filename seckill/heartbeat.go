@@ -1,0 +1,31 @@
+package seckill
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"miaosha/seckill/gate"
+)
+
+const heartbeatEvery = time.Second
+
+// heartbeat refreshes this process's claims on the journal entries in its queue, so that no other process takes them over
+// while Postgres is away.
+type heartbeat struct {
+	gate    *gate.Gate
+	queue   *orderQueue
+	metrics *metrics
+}
+
+// Run sends a heartbeat once a second until ctx ends.
+func (h *heartbeat) Run(ctx context.Context) error {
+	return every(ctx, heartbeatEvery, func(ctx context.Context) {
+		for sale, entries := range h.queue.pendingEntries() {
+			if err := h.gate.Heartbeat(ctx, sale, slices.Collect(maps.Keys(entries))); err != nil && ctx.Err() == nil {
+				h.metrics.logFault("heartbeat", err)
+			}
+		}
+	})
+}

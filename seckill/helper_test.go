@@ -1,0 +1,375 @@
+package seckill_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/redis/go-redis/v9"
+	"golang.org/x/sync/errgroup"
+
+	"miaosha/goods"
+	"miaosha/order"
+	"miaosha/seckill"
+	"miaosha/seckill/audit"
+	"miaosha/seckill/gate"
+	"miaosha/seckill/sandbox/sandboxtest"
+)
+
+// shop is one sale, its stores, and the processes that sell it.
+type shop struct {
+	testing.TB
+	url    string        // of the database
+	db     *pgxpool.Pool // for everything except settling
+	redis  string        // URL
+	rdb    redis.UniversalClient
+	sales  *goods.Store
+	orders *order.Store
+	sale   int64
+	log    *sandboxtest.SyncBuffer
+	// reclaimAfter, if set, replaces the time after which any process may claim an entry.
+	reclaimAfter time.Duration
+}
+
+// newShop returns a shop whose sale is open and has stock units.
+func newShop(t testing.TB, stock int) *shop { return newShopWithDeadline(t, stock, 15*time.Minute) }
+
+// newShopWithDeadline is newShop with orders that must be paid within payWithin.
+func newShopWithDeadline(t testing.TB, stock int, payWithin time.Duration) *shop {
+	s := &shop{TB: t, url: sandboxtest.DatabaseURL(t), redis: sandboxtest.RedisURL(t), log: &sandboxtest.SyncBuffer{}}
+	s.db, s.rdb = s.pool("test"), s.client(s.redis)
+	s.sales, s.orders = goods.New(s.db), order.New(s.db, order.Config{PayWithin: payWithin})
+	now := time.Now()
+	var err error
+	s.sale, err = s.sales.Sell(t.Context(), goods.Item{Title: "tea"},
+		goods.Terms{Price: 1, Total: stock, StartsAt: now.Add(-time.Minute), EndsAt: now.Add(time.Hour)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log(s.log)
+		}
+	})
+	return s
+}
+
+// pool returns a new pool with the timeouts of the shop's. pg_stat_activity shows its connections under name. params are
+// more run-time parameters, in pairs of name and value.
+func (s *shop) pool(name string, params ...string) *pgxpool.Pool {
+	s.Helper()
+	cfg, err := pgxpool.ParseConfig(s.url)
+	if err != nil {
+		s.Fatal(err)
+	}
+	cfg.MaxConns = 8
+	cfg.ConnConfig.RuntimeParams["application_name"] = name
+	cfg.ConnConfig.RuntimeParams["statement_timeout"] = "1500"
+	cfg.ConnConfig.RuntimeParams["lock_timeout"] = "500"
+	for i := 0; i < len(params); i += 2 {
+		cfg.ConnConfig.RuntimeParams[params[i]] = params[i+1]
+	}
+	db, err := pgxpool.NewWithConfig(s.Context(), cfg)
+	if err != nil {
+		s.Fatal(err)
+	}
+	s.Cleanup(db.Close)
+	return db
+}
+
+// client returns a Redis client with the shop's settings.
+func (s *shop) client(url string) redis.UniversalClient {
+	s.Helper()
+	opt, err := redis.ParseURL(url)
+	if err != nil {
+		s.Fatal(err)
+	}
+	opt.ContextTimeoutEnabled, opt.MaxRetries, opt.PoolSize, opt.DialerRetries = true, 1, 64, 1
+	opt.DialTimeout, opt.ReadTimeout, opt.WriteTimeout = time.Second, time.Second, time.Second // the test machine is busy
+	c := redis.NewClient(opt)
+	s.Cleanup(func() { c.Close() })
+	return c
+}
+
+// proxied returns a Redis client whose connections go through a proxy.
+func (s *shop) proxied() (redis.UniversalClient, *sandboxtest.Proxy) {
+	s.Helper()
+	p, url := sandboxtest.ProxyTo(s, s.redis)
+	return s.client(url), p
+}
+
+// reconnect lets a proxy accept connections again.
+func (s *shop) reconnect(p *sandboxtest.Proxy) {
+	s.Helper()
+	if err := p.Join(); err != nil {
+		s.Fatal(err)
+	}
+}
+
+// process is a running Engine.
+type process struct {
+	*seckill.Engine
+	stop func() // stops Run and waits for its end
+}
+
+// start runs an Engine until the test ends, or stop is called. change may be nil.
+func (s *shop) start(change func(*seckill.Config, *seckill.Deps)) *process {
+	s.Helper()
+	e := s.engine(change)
+	if s.reclaimAfter > 0 {
+		e.ReclaimAfter(s.reclaimAfter)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- e.Run(ctx) }()
+	stop := sync.OnceFunc(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			s.Errorf("Run: %v", err)
+		}
+	})
+	s.Cleanup(stop)
+	return &process{e, stop}
+}
+
+// engine returns an Engine that does not run yet. change may be nil.
+func (s *shop) engine(change func(*seckill.Config, *seckill.Deps)) *seckill.Engine {
+	s.Helper()
+	cfg := seckill.Config{Captcha: "off", Gate: "redis", GateFactor: 5, PathTTL: time.Minute, MaxInFlight: 4096, QMax: 20000}
+	deps := seckill.Deps{Redis: s.rdb, Sales: s.sales, Orders: s.orders,
+		Secret: []byte("a secret of thirty-two bytes ...."), Log: slog.New(slog.NewTextHandler(s.log, nil))}
+	if change != nil {
+		change(&cfg, &deps)
+	}
+	if deps.DB == nil {
+		deps.DB = s.pool("settle")
+	}
+	if deps.Cache == nil { // created only if needed: a cache has a goroutine until it is collected
+		deps.Cache = goods.NewCache(s.sales)
+	}
+	e, err := seckill.New(cfg, deps)
+	if err != nil {
+		s.Fatal(err)
+	}
+	return e
+}
+
+// retryBuy buys again and again until the reply is not busy.
+func (s *shop) retryBuy(e *process, user int64) (b seckill.Bought, err error) {
+	if !sandboxtest.Poll(15*time.Second, func() bool {
+		b, err = e.Buy(s.Context(), s.sale, user)
+		return !errors.Is(err, seckill.ErrBusy)
+	}) {
+		s.Errorf("user %d: still busy after 15 s", user)
+	}
+	return b, err
+}
+
+// awaitFinal waits for a user's final status. It is SoldOut for a user who has no ticket and gets none.
+func (s *shop) awaitFinal(e *process, user int64) (st seckill.Status) {
+	if !sandboxtest.Poll(15*time.Second, func() bool {
+		if got, err := e.Result(s.Context(), s.sale, user); err == nil {
+			st = got
+		} else if !errors.Is(err, seckill.ErrBusy) {
+			s.Errorf("result of user %d: %v", user, err)
+			return true
+		}
+		if st.State == seckill.None { // Redis lost the ticket, or the buy was refused: another buy is safe
+			if b, err := s.retryBuy(e, user); errors.Is(err, goods.ErrSoldOut) {
+				st = seckill.Status{State: seckill.SoldOut}
+			} else if err == nil {
+				st = b.Status
+			}
+		}
+		return st.Final()
+	}) {
+		s.Errorf("user %d is still %s after 15 s", user, st.State)
+	}
+	return st
+}
+
+// runRush lets users 1 to n click twice each, at all processes in turn, and returns the final status of each.
+func (s *shop) runRush(n int64, at ...*process) []seckill.Status {
+	s.Helper()
+	var crowd errgroup.Group
+	statuses := make([]seckill.Status, n)
+	for user := range n {
+		user, e := user+1, at[int(user)%len(at)]
+		crowd.Go(func() error {
+			var clicks errgroup.Group
+			for i := range 2 {
+				clicks.Go(func() error {
+					if _, err := s.retryBuy(at[(int(user)+i)%len(at)], user); err != nil && !errors.Is(err, goods.ErrSoldOut) {
+						s.Errorf("user %d: %v", user, err)
+					}
+					return nil
+				})
+			}
+			clicks.Wait()
+			statuses[user-1] = s.awaitFinal(e, user)
+			return nil
+		})
+	}
+	crowd.Wait()
+	return statuses
+}
+
+// stock returns sales.stock: the units left according to Postgres.
+func (s *shop) stock() (n int) {
+	s.Helper()
+	if err := s.db.QueryRow(s.Context(), `select stock from sales where id = $1`, s.sale).Scan(&n); err != nil {
+		s.Fatal(err)
+	}
+	return n
+}
+
+// lockSale locks the sale's row, so that nothing is settled until release is called.
+func (s *shop) lockSale() (release func()) {
+	s.Helper()
+	tx, err := s.db.Begin(s.Context())
+	if err == nil {
+		_, err = goods.Lock(s.Context(), tx, s.sale)
+	}
+	if err != nil {
+		s.Fatal(err)
+	}
+	release = sync.OnceFunc(func() { tx.Rollback(context.WithoutCancel(s.Context())) })
+	s.Cleanup(release)
+	return release
+}
+
+// setState changes the sale's state as an administrator does, with a new epoch.
+func (s *shop) setState(state string) {
+	s.Helper()
+	err := pgx.BeginFunc(s.Context(), s.db, func(tx pgx.Tx) error {
+		if _, err := goods.Lock(s.Context(), tx, s.sale); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(s.Context(), `update sales set state = $2 where id = $1`, s.sale, state); err != nil {
+			return err
+		}
+		_, err := goods.NextEpoch(s.Context(), tx, s.sale)
+		return err
+	})
+	if err != nil {
+		s.Fatal(err)
+	}
+}
+
+// awaitGate waits until the gate is installed.
+func (s *shop) awaitGate() {
+	s.Helper()
+	sandboxtest.Until(s, 5*time.Second, "the gate is installed", func() bool { return s.gateState().Epoch != 0 })
+}
+
+// mustBuy buys, waits for the order and returns its id. The test fails if there is none.
+func (s *shop) mustBuy(e *process, user int64) uuid.UUID {
+	s.Helper()
+	if _, err := s.retryBuy(e, user); err != nil {
+		s.Fatalf("user %d: %v", user, err)
+	}
+	st := s.awaitFinal(e, user)
+	if st.State != seckill.Ordered {
+		s.Fatalf("user %d: %s, want an order", user, st.State)
+	}
+	return st.OrderID
+}
+
+// gateState returns what the gate holds in Redis.
+func (s *shop) gateState() gate.State {
+	s.Helper()
+	gates, err := gate.States(s.Context(), s.rdb, []int64{s.sale})
+	if err != nil {
+		s.Fatal(err)
+	}
+	return gates[s.sale]
+}
+
+// owners returns the order of each user who has one, according to Postgres.
+func (s *shop) owners() map[int64]uuid.UUID {
+	s.Helper()
+	owners := map[int64]uuid.UUID{}
+	all, err := s.orders.Owners(s.Context(), s.sale, "")
+	if err != nil {
+		s.Fatal(err)
+	}
+	for _, o := range all {
+		owners[o.UserID] = o.OrderID
+	}
+	return owners
+}
+
+// wantSold checks that n units are sold and none is left, and that statuses, of users 1, 2 and so on, agree with
+// Postgres: an owner has the status of the owner's order, any other user has SoldOut.
+func (s *shop) wantSold(n int, statuses []seckill.Status) {
+	s.Helper()
+	owners := s.owners()
+	if len(owners) != n || s.stock() != 0 {
+		s.Errorf("%d orders and %d units left, want %d and none", len(owners), s.stock(), n)
+	}
+	for i, st := range statuses {
+		id, ordered := owners[int64(i+1)]
+		switch {
+		case ordered && (st.State != seckill.Ordered || st.OrderID != id):
+			s.Errorf("user %d has order %s, and the status %s %s", i+1, id, st.State, st.OrderID)
+		case !ordered && st.State != seckill.SoldOut:
+			s.Errorf("user %d has no order, and the status %s %s", i+1, st.State, st.OrderID)
+		}
+	}
+}
+
+// wantConsistent waits until the journal is empty and the gate has the stock of Postgres. Then it audits everything.
+func (s *shop) wantConsistent() {
+	s.Helper()
+	sandboxtest.Until(s, 10*time.Second, "the journal is empty and the gate has the stock of Postgres", func() bool {
+		g := s.gateState()
+		return g.Epoch != 0 && g.InFlight == 0 && g.Stock == s.stock()
+	})
+	s.wantCleanAudit()
+}
+
+// wantCleanAudit checks that the audit of Postgres and Redis finds nothing.
+func (s *shop) wantCleanAudit() {
+	s.Helper()
+	var findings strings.Builder
+	if clean, err := audit.Run(s.Context(), s.db, s.rdb, &findings); err != nil || !clean {
+		s.Errorf("audit: %v\n%s", err, &findings)
+	}
+}
+
+// clicksServed returns how many clicks the process's lanes have begun to serve. A click for which several requests wait
+// counts once.
+func (s *shop) clicksServed(e *process) (sum float64) {
+	s.Helper()
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(e.Collectors()...)
+	all, err := registry.Gather()
+	if err != nil {
+		s.Fatal(err)
+	}
+	for _, m := range all {
+		if m.GetName() == "miaosha_lane_batch_users" {
+			return m.Metric[0].Histogram.GetSampleSum()
+		}
+	}
+	s.Fatal("there is no metric miaosha_lane_batch_users")
+	return 0
+}
+
+// lockWaiters returns how many connections of that name wait for a lock.
+func (s *shop) lockWaiters(name string) (n int) {
+	s.Helper()
+	if err := s.db.QueryRow(s.Context(), `select count(*) from pg_stat_activity
+		where datname = current_database() and application_name = $1 and wait_event_type = 'Lock'`, name).Scan(&n); err != nil {
+		s.Fatal(err)
+	}
+	return n
+}

@@ -1,0 +1,67 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// A run leaves no schema and no keys, whether it ends, is stopped, or dies with its process.
+func TestRunsLeaveNothing(t *testing.T) {
+	t.Parallel()
+	s := stores(t)
+	ctx, stop := context.WithCancel(t.Context())
+	p := Plan{Strategies: []string{"lua", "shop", "optimistic-retry"}, Buyers: 300, Stock: 100, Seed: 1, Seconds: 20}
+	_, err := Run(ctx, s, p, func(now Progress) {
+		if now.Strategy == "optimistic-retry" {
+			stop()
+		}
+	})
+	if !errors.Is(err, context.Canceled) {
+		t.Fatalf("a stopped run returns %v", err)
+	}
+	schemas := func() (n int) {
+		t.Helper()
+		db, err := pgx.Connect(t.Context(), s.DatabaseURL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer db.Close(t.Context())
+		if err := db.QueryRow(t.Context(), `select count(*) from pg_namespace where nspname like 'lab%'`).Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	if n, keys := schemas(), s.Redis.Keys(t.Context(), "*").Val(); n != 0 || len(keys) != 0 {
+		t.Errorf("%d schemas and the keys %v are left", n, keys)
+	}
+
+	dead, err := openNamespace(t.Context(), s, tables)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Redis.Set(t.Context(), dead.key("stock"), 1, 0)
+	living, err := openNamespace(t.Context(), s, tables)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := schemas(); n != 2 {
+		t.Errorf("%d schemas of two living runs, want 2", n)
+	}
+	dead.admin.Close(t.Context())
+	next, err := openNamespace(t.Context(), s, tables)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, keys := schemas(), s.Redis.Keys(t.Context(), "*").Val(); n != 2 || len(keys) != 0 {
+		t.Errorf("two living runs have %d schemas, and the keys %v are left", n, keys)
+	}
+	if err := errors.Join(living.close(t.Context()), next.close(t.Context())); err != nil {
+		t.Error(err)
+	}
+	if n := schemas(); n != 0 {
+		t.Errorf("%d schemas are left", n)
+	}
+}

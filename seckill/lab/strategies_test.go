@@ -1,0 +1,174 @@
+package lab
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// seeds returns how many crowds a strategy meets, and whether it meets all of them: MIAOSHA_LAB_SEEDS
+// of them (fifty by hand), all of them; else few, until a wrong strategy has gone wrong.
+func seeds(t *testing.T, few uint64) (n uint64, all bool) {
+	n, err := strconv.ParseUint(os.Getenv("MIAOSHA_LAB_SEEDS"), 10, 64)
+	if err != nil {
+		return few, false
+	}
+	t.Logf("%d seeds", n)
+	return n, true
+}
+
+// smallPlan returns a plan with a small crowd.
+func smallPlan(seed uint64, strategy string, faults ...string) Plan {
+	return Plan{Strategies: []string{strategy}, Buyers: 60, Stock: 20, DoubleClicks: 60, Faults: faults, Seed: seed, Seconds: 20}
+}
+
+// try runs the one strategy of a plan.
+func try(ctx context.Context, s Stores, p Plan) (Result, error) {
+	parallelRuns <- struct{}{}
+	defer func() { <-parallelRuns }()
+	results, err := Run(ctx, s, p, nil)
+	if err != nil || len(results) != 1 {
+		return Result{}, fmt.Errorf("%+v: %d results, %w", p, len(results), err)
+	}
+	if results[0].Error != "" {
+		return Result{}, fmt.Errorf("%+v: %s", p, results[0].Error)
+	}
+	return results[0], nil
+}
+
+// failures returns the failures of a result by name.
+func failures(r Result) map[string]int {
+	return map[string]int{Oversold: r.Oversold, Unsold: r.Unsold, Duplicates: r.Duplicates, Lost: r.Lost}
+}
+
+// The table of strategies is right: a right strategy is exact under every crowd, and a wrong one goes
+// wrong as the table says under at least one.
+func TestVerdicts(t *testing.T) {
+	t.Parallel()
+	for _, info := range Strategies() {
+		t.Run(info.Name, func(t *testing.T) {
+			t.Parallel()
+			s, shown := stores(t), []uint64(nil)
+			n, all := seeds(t, 5)
+			for seed := uint64(0); seed < n && (all || len(shown) == 0); seed++ {
+				r, err := try(t.Context(), s, smallPlan(seed+1, info.Name, info.Needs...))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if info.Right && !r.Right {
+					t.Errorf("seed %d: a right strategy goes wrong: %+v", seed+1, r)
+				}
+				if !info.Right && failures(r)[info.Wrong] > 0 {
+					shown = append(shown, seed+1)
+				}
+			}
+			if !info.Right && len(shown) == 0 {
+				t.Errorf("not %s with any of %d seeds", info.Wrong, n)
+			}
+			t.Logf("right: %v; %s with seeds %v", info.Right, info.Wrong, shown)
+		})
+	}
+}
+
+// The strategies behave under faults as their comments say.
+func TestVerdictsUnderFaults(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		strategy string
+		nodes    int
+		faults   []string
+		wrong    string // the failure with one of the seeds; "": exact with each
+	}{
+		"a mutex is right on one node":                   {"mutex", 1, nil, ""},
+		"a channel is right while no process dies":       {"lua-channel", 2, nil, ""},
+		"a script alone leaves units after a kill":       {"lua", 2, []string{Kill}, Unsold},
+		"a transaction survives a kill":                  {"guard-unique", 2, []string{Kill}, ""},
+		"one under a row lock survives a kill":           {"for-update", 2, []string{Kill}, ""},
+		"one that skips locked rows survives a kill":     {"skip-locked", 2, []string{Kill}, ""},
+		"one that is retried survives a kill":            {"serializable", 2, []string{Kill}, ""},
+		"the shop survives a silent Redis":               {"shop", 2, []string{RedisPause}, ""},
+		"the shop survives a slow Postgres":              {"shop", 2, []string{SlowPostgres}, ""},
+		"the shop survives a kill":                       {"shop", 2, []string{Kill}, ""},
+		"the shop survives all three, on one node":       {"shop", 1, []string{Kill, RedisPause, SlowPostgres}, ""},
+		"a guard alone loses the unit of a dead process": {"guard", 2, []string{Kill, SlowPostgres}, Unsold},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, shown, few := stores(t), atomic.Int64{}, uint64(8)
+			if c.wrong == "" {
+				few = 3
+			}
+			n, every := seeds(t, few)
+			var all errgroup.Group
+			if all.SetLimit(1); c.strategy == "shop" && slices.Contains(c.faults, Kill) {
+				all.SetLimit(5) // most of the time they wait for the 5 s after which another process may take a ticket over
+			}
+			for seed := range n {
+				if !every && shown.Load() > 0 {
+					break
+				}
+				all.Go(func() error {
+					p := smallPlan(seed+1, c.strategy, c.faults...)
+					p.Nodes = c.nodes
+					r, err := try(t.Context(), s, p)
+					if failures(r)[c.wrong] > 0 {
+						shown.Add(1)
+					}
+					if c.wrong == "" && err == nil && !r.Right {
+						t.Errorf("seed %d: not exact: %+v", seed+1, r)
+					}
+					if r.Oversold > 0 {
+						t.Errorf("seed %d: oversold: %+v", seed+1, r)
+					}
+					if c.strategy == "lua" && r.Lost > 0 {
+						t.Errorf("seed %d: orders are lost: %+v", seed+1, r)
+					}
+					return err
+				})
+			}
+			if err := all.Wait(); err != nil {
+				t.Fatal(err)
+			}
+			if c.wrong != "" && shown.Load() == 0 {
+				t.Errorf("not %s with any of %d seeds", c.wrong, n)
+			}
+			t.Logf("%q with %d seeds", c.wrong, shown.Load())
+		})
+	}
+}
+
+// Each strategy has a file, and marks on the lines that decide.
+func TestSourcesAreMarked(t *testing.T) {
+	t.Parallel()
+	for _, info := range Strategies() {
+		lines := strings.Split(info.Source, "\n")
+		if !strings.HasPrefix(info.Source, "package lab\n") {
+			t.Errorf("%s does not begin with its package: %.50q", info.File, info.Source)
+		}
+		if len(lines) > 110 {
+			t.Errorf("%s has %d lines, at most 110 fit a page", info.File, len(lines))
+		}
+		if strings.Contains(info.Source, "//lab:") {
+			t.Errorf("%s shows the comments of its marks", info.File)
+		}
+		if len(info.Marks) == 0 {
+			t.Errorf("%s has no marks", info.File)
+		}
+		for _, m := range info.Marks {
+			if m[0] < 1 || m[1] < m[0] {
+				t.Errorf("%s: the mark %v is empty", info.File, m)
+			} else if m[1] >= len(lines) {
+				t.Errorf("%s: the mark %v is beyond line %d", info.File, m, len(lines))
+			} else if strings.TrimSpace(lines[m[0]-1]) == "" {
+				t.Errorf("%s: the mark %v begins with an empty line", info.File, m)
+			}
+		}
+	}
+}

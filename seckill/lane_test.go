@@ -1,0 +1,93 @@
+package seckill_test
+
+import (
+	"errors"
+	"math"
+	"slices"
+	"testing"
+	"time"
+
+	"miaosha/seckill"
+	"miaosha/seckill/sandbox/sandboxtest"
+)
+
+// While a call probes Redis, the sale goes on without it.
+func TestBuyDuringAProbe(t *testing.T) {
+	t.Parallel()
+	s := newShop(t, 5)
+	rdb, proxy := s.proxied()
+	e := s.start(func(_ *seckill.Config, d *seckill.Deps) { d.Redis = rdb })
+	s.awaitGate()
+	proxy.Cut()
+	sandboxtest.Until(t, 5*time.Second, "the breaker is open", func() bool { return !e.GateAvailable() })
+	proxy.Swallow("", math.MaxInt) // a probe finds a Redis that accepts its connection and never replies
+	s.reconnect(proxy)
+	sandboxtest.Until(t, 5*time.Second, "a probe waits for its reply", func() bool { return proxy.Lost() > 0 })
+	b, err := e.Buy(t.Context(), s.sale, 1)
+	if err != nil || b.Status.State != seckill.Ordered {
+		t.Errorf("%+v, %v, want an order", b, err)
+	}
+	proxy.Heal()
+	s.wantConsistent()
+}
+
+// The reply to a reserve call is lost. The client repeats the call, and the buyer gets the same ticket.
+func TestLostReserveReplyIsHarmless(t *testing.T) {
+	t.Parallel()
+	s := newShop(t, 5)
+	rdb, proxy := s.proxied()
+	e := s.start(func(_ *seckill.Config, d *seckill.Deps) { d.Redis = rdb })
+	s.awaitGate()
+	proxy.Lose("NEW ", 1)
+	if b, err := e.Buy(t.Context(), s.sale, 1); err != nil || b.Status.State != seckill.Queued {
+		t.Fatalf("%+v, %v, want a ticket", b, err)
+	}
+	if proxy.Lost() != 1 {
+		t.Fatal("no reply was lost")
+	}
+	s.mustBuy(e, 1)
+	s.wantConsistent()
+	if n := s.stock(); n != 4 {
+		t.Errorf("%d units left, want 4", n)
+	}
+}
+
+// As many clicks may wait for a lane as it serves in 20 ms, and never fewer than one batch.
+func TestLaneRoom(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		took []time.Duration // batches, one after the other
+		room int
+	}{
+		{nil, 4096},
+		{slices.Repeat([]time.Duration{time.Millisecond}, 20), 4096},
+		{slices.Repeat([]time.Duration{4 * time.Millisecond}, 20), 1280},
+		{slices.Repeat([]time.Duration{250 * time.Millisecond}, 20), 256},
+		{[]time.Duration{40 * time.Millisecond}, 2112}, // one slow batch halves it
+		{append(slices.Repeat([]time.Duration{time.Second}, 20), slices.Repeat([]time.Duration{time.Millisecond}, 20)...), 4095},
+	} {
+		if got := seckill.LaneRoom(c.took...); got != c.room {
+			t.Errorf("after %v: room for %d, want %d", c.took, got, c.room)
+		}
+	}
+}
+
+// Clicks that have waited in a lane for longer than the limit are refused as busy. The others of their batch are served.
+func TestClicksThatWaitedTooLongAreRefused(t *testing.T) {
+	t.Parallel()
+	s := newShop(t, 50)
+	e := s.start(nil)
+	s.awaitGate()
+	errs := e.ServeAfterWaiting(t.Context(), s.sale, 10*time.Second, 4*time.Second, time.Millisecond)
+	for i, want := range []error{seckill.ErrBusy, seckill.ErrBusy, nil} {
+		if !errors.Is(errs[i], want) {
+			t.Errorf("user %d: %v, want %v", i+1, errs[i], want)
+		}
+	}
+	if st := s.awaitFinal(e, 3); st.State != seckill.Ordered {
+		t.Errorf("user 3 was in time and has %s", st.State)
+	}
+	if got := s.owners(); len(got) != 1 {
+		t.Errorf("%d orders, want only that of user 3", len(got))
+	}
+}

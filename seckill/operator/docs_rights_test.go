@@ -1,0 +1,304 @@
+package operator
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/redis/go-redis/v9"
+
+	"miaosha/seckill/sandbox"
+	"miaosha/seckill/sandbox/sandboxtest"
+)
+
+// block returns the only fenced block of a language between two headings of a document.
+func block(t *testing.T, page, language, from, to string) string {
+	t.Helper()
+	raw, err := os.ReadFile(filepath.Join("../..", page))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, text, found := strings.Cut(string(raw), from)
+	text, _, ended := strings.Cut(text, to)
+	all := regexp.MustCompile("(?s)```"+language+"\n(.*?)```").FindAllStringSubmatch(text, -1)
+	if !found || !ended {
+		t.Fatalf("%s has no text between %q and %q", page, from, to)
+	}
+	if len(all) != 1 {
+		t.Fatalf("%s has %d blocks of %s between %q and %q, want one", page, len(all), language, from, to)
+	}
+	return all[0][1]
+}
+
+// rights returns the lines of deploy/README.md that make the shop's role and its user in Redis.
+func rights(t *testing.T) (sql, acl string) {
+	t.Helper()
+	const page, head, next = "deploy/README.md", "## With no more rights than it needs", "\n## Limits"
+	return block(t, page, "sql", head, next), block(t, page, "redis", head, next)
+}
+
+// startRedis starts a Redis for this test alone and returns a client and its URL.
+func startRedis(t *testing.T) (client *redis.Client, at *url.URL) {
+	t.Helper()
+	s, err := sandbox.Open(t.Context(), sandbox.Config{DataDir: filepath.Join(t.TempDir(), "data"), Redis: true, RedisKind: sandbox.Server, Throwaway: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	opts, err := redis.ParseURL(s.RedisURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client = redis.NewClient(opts)
+	t.Cleanup(func() { client.Close() })
+	if at, err = url.Parse(s.RedisURL); err != nil {
+		t.Fatal(err)
+	}
+	return client, at
+}
+
+// commandCalls returns how often Redis ran each command, such as "xgroup|create", since the last reset.
+func commandCalls(t *testing.T, rdb *redis.Client) map[string]int {
+	t.Helper()
+	text, err := rdb.Info(t.Context(), "commandstats").Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	calls := map[string]int{}
+	for _, m := range regexp.MustCompile(`(?m)^cmdstat_([^:]+):calls=(\d+)`).FindAllStringSubmatch(text, -1) {
+		calls[m[1]], _ = strconv.Atoi(m[2])
+	}
+	return calls
+}
+
+// The documented role and Redis user are enough for everything that the shop and its commands do,
+// including recovery after a kill and an invalid journal entry. They have no right that nothing uses.
+func TestLeastPrivilege(t *testing.T) {
+	t.Parallel()
+	sql, acl := rights(t)
+	if sandboxtest.Kind() == sandbox.Embedded {
+		t.Skip("the embedded Redis has no ACL")
+	}
+	root, redisURL := startRedis(t)
+	ownerURL := sandboxtest.DatabaseURL(t)
+	owner, err := pgx.Connect(t.Context(), ownerURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if _, err := owner.Exec(context.Background(), "drop owned by shop; drop role shop", pgx.QueryExecModeSimpleProtocol); err != nil {
+			t.Error(err)
+		}
+		owner.Close(context.Background())
+	})
+	if _, err := owner.Exec(t.Context(), sql, pgx.QueryExecModeSimpleProtocol); err != nil {
+		t.Fatal(err)
+	}
+	words := strings.Fields(acl)
+	args := make([]any, len(words))
+	for i, w := range words {
+		args[i] = w
+	}
+	if err := root.Do(t.Context(), args...).Err(); err != nil {
+		t.Fatal(err)
+	}
+	as := func(at, user, password string) string {
+		u, err := url.Parse(at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		u.User = url.UserPassword(user, password)
+		return u.String()
+	}
+	for _, password := range []string{"change-me-postgres", "change-me-redis"} {
+		if !strings.Contains(sql+acl, password) {
+			t.Fatalf("the documented lines do not have %s", password)
+		}
+	}
+	env := append(sandboxtest.Stores(t), "DATABASE_URL="+as(ownerURL, "shop", "change-me-postgres"),
+		"REDIS_URL="+as(redisURL.String(), "shop", "change-me-redis"), "MIAOSHA_CASHIER=sandbox", "MIAOSHA_NOTIFY_SECRET=notify-notify-notify-notify")
+	env = env[1:] // without the DATABASE_URL of Stores
+	if err := root.ConfigResetStat(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+
+	command := func(args ...string) string {
+		t.Helper()
+		return strings.TrimSpace(sandboxtest.MustCommand(t, env, args...))
+	}
+	const limit = 30 * time.Second
+	deadline := func() time.Time { return time.Now().Add(limit) }
+	off := append(slices.Clone(env), "MIAOSHA_CAPTCHA=off")
+	s := sandboxtest.Open(t, off)
+	sale := sandboxtest.Sale(t, env, 20)
+	buyers := s.Buyers(t, 4, "") // without an address, since giving one takes Redis commands too
+	for _, b := range buyers {
+		b.Sale = sale
+	}
+	if r := buyers[0].Pay(deadline(), buyers[0].Order(t, limit)); r.Code != "ok" {
+		t.Fatalf("pay: %d %s", r.Status, r.Raw)
+	}
+	if r := buyers[1].Cancel(deadline(), buyers[1].Order(t, limit)); r.Code != "ok" {
+		t.Fatalf("cancel: %d %s", r.Status, r.Raw)
+	}
+
+	// An account, from its first verification code to its last session.
+	phone := "13811112222"
+	call(t, s, "POST", "/api/otp", "", `{"phone":"`+phone+`"}`, 200)
+	sms := regexp.MustCompile(`sms to ` + phone + `: your code is (\d{6})`)
+	var code []string
+	if !sandboxtest.Poll(10*time.Second, func() bool { code = sms.FindStringSubmatch(s.Log.String()); return code != nil }) {
+		t.Fatalf("no code in %s", s.Log)
+	}
+	account := fmt.Sprintf(`{"phone":%q,"code":%q,"password":"first password","nickname":"N"}`, phone, code[1])
+	call(t, s, "POST", "/api/register", "", account, 200)
+	for range 2 {
+		token := text(t, call(t, s, "POST", "/api/login", "", `{"phone":"`+phone+`","password":"first password"}`, 200), "token")
+		call(t, s, "GET", "/api/me", token, "", 200)
+		call(t, s, "POST", "/api/logout", token, "", 200)
+	}
+	token := text(t, call(t, s, "POST", "/api/login", "", `{"phone":"`+phone+`","password":"first password"}`, 200), "token")
+	call(t, s, "POST", "/api/password", token, `{"old":"first password","new":"second password"}`, 200)
+	_, password, _ := strings.Cut(command("admin", "--phone", "13911112222"), "password: ")
+	in := fmt.Sprintf(`{"phone":"13911112222","password":%q}`, strings.TrimSpace(password))
+	admin := text(t, call(t, s, "POST", "/api/login", "", in, 200), "token")
+	checkLabUnavailable(t, s, admin)
+
+	// A killed process leaves a ticket in its queue. The next process takes it over, and removes an
+	// invalid entry.
+	first := s
+	first.End(syscall.SIGKILL)
+	slow := sandboxtest.Open(t, append(slices.Clone(off), "MIAOSHA_SETTLE_PAUSE=20s"))
+	last := buyers[2].At(func() string { return slow.URL })
+	if r := last.AskPath(); r.Code != "ok" {
+		t.Fatalf("hidden address: %d %s", r.Status, r.Raw)
+	}
+	if r := last.Click(1)[0]; r.Status != 202 {
+		t.Fatalf("buy: %d %s", r.Status, r.Raw)
+	}
+	sandboxtest.Poll(10*time.Second, func() bool { return commandCalls(t, root)["xclaim"] > 0 }) // if not, xclaim is reported below
+	slow.End(syscall.SIGKILL)
+	if err := root.XAdd(t.Context(), &redis.XAddArgs{Stream: "ms:{" + sale + "}:journal", Values: []string{"user", "nobody"}}).Err(); err != nil {
+		t.Fatal(err)
+	}
+	s = sandboxtest.Open(t, append(slices.Clone(env), "MIAOSHA_CAPTCHA=math"))
+	last.At(func() string { return s.URL }).WaitOrdered(t, limit)
+	if !sandboxtest.Poll(20*time.Second, func() bool { return root.XLen(t.Context(), "ms:{"+sale+"}:dead").Val() > 0 }) {
+		t.Fatalf("the invalid entry is still in the journal\n%s", s.Log)
+	}
+	call(t, s, "GET", "/api/sales/"+sale+"/captcha", buyers[3].Token, "", 200)
+	if r := sandboxtest.Call("POST", s.URL+"/api/sales/"+sale+"/path", buyers[3].Token, `{"captcha":"wrong"}`); r.Code != "wrong_captcha" {
+		t.Errorf("a wrong captcha: %d %s", r.Status, r.Code)
+	}
+	if out := command("audit"); !strings.Contains(out, "every invariant holds") {
+		t.Error(out)
+	}
+	for _, refused := range []string{"permission denied", "NOPERM"} {
+		if log := first.Log.String() + slow.Log.String() + s.Log.String(); strings.Contains(log, refused) {
+			t.Errorf("a right is missing:\n%s", log)
+		}
+	}
+
+	// Redis must have refused nothing. It refuses only that the client names itself and enables
+	// maintenance notifications, which the client can do without.
+	log, err := root.Do(t.Context(), "acl", "log", 128).Slice()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, entry := range log {
+		if !strings.Contains(fmt.Sprint(entry), "client|") {
+			t.Errorf("refused: %v", entry)
+		}
+	}
+	calls := commandCalls(t, root)
+	for _, w := range words {
+		name, allowed := strings.CutPrefix(w, "+")
+		if allowed && calls[name] == 0 && unusedHere[name] == "" {
+			t.Errorf("+%s is allowed, and nothing used it", name)
+		}
+	}
+	checkRedisRefuses(t, redisURL.Host)
+	checkPostgresRefuses(t, as(ownerURL, "shop", "change-me-postgres"))
+}
+
+// checkLabUnavailable checks that the lab refuses everything for a role that may not create a schema.
+func checkLabUnavailable(t *testing.T, s *sandboxtest.Shop, admin string) {
+	t.Helper()
+	call(t, s, "GET", "/api/lab", admin, "", 200)
+	for path, body := range map[string]string{"race": `{"strategy":"guard","seed":1}`, "try": `{"experiment":"cache","seed":1}`} {
+		if r := call(t, s, "POST", "/api/lab/"+path, admin, body, 409); r.Code != "lab_unavailable" {
+			t.Errorf("%s: %s", path, r.Raw)
+		}
+	}
+	call(t, s, "POST", "/api/lab/run", admin, `{"strategies":["guard"],"buyers":5,"stock":1,"double_clicks":0,"seed":1,"seconds":5}`, 202)
+	var r sandboxtest.Reply
+	if !sandboxtest.Poll(20*time.Second, func() bool {
+		r = call(t, s, "GET", "/api/lab/run", admin, "", 200)
+		return text(t, r, "state") != "running"
+	}) {
+		t.Fatalf("the run does not end: %s", r.Raw)
+	}
+	if state, code := text(t, r, "state"), text(t, r, "code"); state != "failed" || code != "lab_unavailable" {
+		t.Fatalf("the run ended with %s %s: %s", state, code, r.Raw)
+	}
+}
+
+// unusedHere are the commands that this test does not reach: the file that uses each, and when.
+var unusedHere = map[string]string{
+	"hdel":               "user/code.go: returns a code when the machine was too busy to hash the password that came with it",
+	"zscore":             "seckill/gate/scripts/path.lua: 64 addresses are valid",
+	"xgroup|delconsumer": "seckill/gate/scripts/remove_consumers.lua: a process has been gone for ten minutes",
+}
+
+// checkRedisRefuses tries what an attacker with the shop's Redis user could try.
+func checkRedisRefuses(t *testing.T, host string) {
+	t.Helper()
+	rdb := redis.NewClient(&redis.Options{Addr: host, Username: "shop", Password: "change-me-redis"})
+	defer rdb.Close()
+	refused := regexp.MustCompile("NOPERM|The user executing the script can't run this command")
+	for _, line := range []string{"flushall", "flushdb", "config get *", "keys *", "scan 0", "shutdown", "monitor", "acl list",
+		"script flush", "replicaof no one", "save", "module list", "client list", "swapdb 0 1", "get other", "set other 1", "eval return(redis.call('flushall')) 0"} {
+		var args []any
+		for _, w := range strings.Fields(line) {
+			args = append(args, w)
+		}
+		if err := fmt.Sprint(rdb.Do(t.Context(), args...).Err()); !refused.MatchString(err) {
+			t.Errorf("%s: %v, want a refusal", line, err)
+		}
+	}
+}
+
+// checkPostgresRefuses tries what an attacker with the shop's Postgres role could try.
+func checkPostgresRefuses(t *testing.T, at string) {
+	t.Helper()
+	db, err := pgx.Connect(t.Context(), at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close(context.Background())
+	rows, _ := db.Query(t.Context(), `select tablename::text from pg_tables where schemaname = 'public'`)
+	tables, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		t.Fatal(err)
+	}
+	tries := []string{"create table mine (n int)", "alter table orders disable trigger all", "create role other", "update order_events set to_status = 'paid'",
+		"update goods set title = 'x'", "update ticket_results set outcome = 'invalid'", "update schema_version set version = 99", "select setval('gate_epoch', 1)", "drop function orders_updated() cascade"}
+	for _, table := range tables {
+		tries = append(tries, "delete from "+table, "truncate "+table, "drop table "+table)
+	}
+	for _, sql := range tries {
+		if _, err := db.Exec(t.Context(), sql); err == nil || !strings.Contains(err.Error(), "SQLSTATE 42501") {
+			t.Errorf("%s: %v, want 42501", sql, err)
+		}
+	}
+}

@@ -1,0 +1,225 @@
+package seckill
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"miaosha/order"
+	"miaosha/seckill/failpoint"
+	"miaosha/seckill/gate"
+)
+
+const (
+	queueWorkers = 6                // settle transactions at the same time, in this process
+	settleBatch  = 2000             // tickets in one of them
+	drainLimit   = 10 * time.Second // to settle what is queued when the process stops
+)
+
+// orderQueue is the order queue: bounded, in this process, served by a fixed number of workers. Each sale has a queue of its
+// own, which one worker at a time serves. So a sale's tickets are settled in order, and only one transaction of this process
+// locks its row at a time. Every ticket in the queue is also in a journal, so a crash loses none.
+type orderQueue struct {
+	capacity int
+	settle   func(ctx context.Context, sale int64, batch []order.Ticket)
+
+	mu     sync.Mutex
+	room   int                  // free places
+	bySale map[int64]*saleQueue // sales with tickets, in waiting or in batch
+	ready  []*saleQueue         // sales that wait for a worker, each at most once
+	wake   sync.Cond            // on mu: ready grew, or ended or quit was set
+	ended  bool                 // workers leave when ready is empty, or at once if quit
+	quit   bool
+}
+
+// saleQueue is one sale's tickets. Guarded by orderQueue.mu.
+type saleQueue struct {
+	sale     int64
+	waiting  []order.Ticket
+	batch    []order.Ticket   // that a worker settles now
+	position map[int64]uint64 // user -> number in the queue
+	came     uint64           // numbers handed out
+	gone     uint64           // numbers settled
+}
+
+func newOrderQueue(capacity int, settle func(context.Context, int64, []order.Ticket)) *orderQueue {
+	q := &orderQueue{capacity: capacity, settle: settle, room: capacity, bySale: map[int64]*saleQueue{}}
+	q.wake.L = &q.mu
+	return q
+}
+
+// claimRoom claims at most n places and returns how many it got. releaseRoom returns the places that are not needed.
+func (q *orderQueue) claimRoom(n int) int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.ended {
+		return 0
+	}
+	n = min(n, q.room)
+	q.room -= n
+	return n
+}
+
+func (q *orderQueue) releaseRoom(n int) {
+	q.mu.Lock()
+	q.room += n
+	q.mu.Unlock()
+}
+
+// full reports whether no place is free.
+func (q *orderQueue) full() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.room <= 0
+}
+
+// submit queues tickets whose places are claimed. It never blocks. It returns how many tickets are ahead of the first.
+func (q *orderQueue) submit(sale int64, tickets []order.Ticket) (ahead int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	s := q.bySale[sale]
+	if s == nil {
+		if len(tickets) == 0 {
+			return 0
+		}
+		s = &saleQueue{sale: sale, position: map[int64]uint64{}}
+		q.bySale[sale] = s
+	}
+	ahead = int(s.came - s.gone)
+	if len(tickets) == 0 {
+		return ahead
+	}
+	for _, t := range tickets {
+		s.came++
+		s.position[t.UserID] = s.came
+	}
+	idle := len(s.waiting) == 0 && len(s.batch) == 0
+	s.waiting = append(s.waiting, tickets...)
+	if idle {
+		q.ready = append(q.ready, s)
+		q.wake.Signal()
+	}
+	return ahead
+}
+
+// ahead returns how many tickets will be settled before a user's, for each user with a ticket in this process's queue.
+func (q *orderQueue) ahead(sale int64, users []int64) map[int64]int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	s := q.bySale[sale]
+	if s == nil {
+		return nil
+	}
+	ahead := make(map[int64]int, len(users))
+	for _, u := range users {
+		if n, ok := s.position[u]; ok {
+			ahead[u] = int(n - s.gone - 1)
+		}
+	}
+	return ahead
+}
+
+// pendingEntries returns the journal entries whose tickets are in this process's queue, by sale.
+func (q *orderQueue) pendingEntries() map[int64]map[string]bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	pending := make(map[int64]map[string]bool, len(q.bySale))
+	for sale, s := range q.bySale {
+		entries := make(map[string]bool, len(s.waiting)+len(s.batch))
+		for _, tickets := range [][]order.Ticket{s.batch, s.waiting} {
+			for _, t := range tickets {
+				if entry, ok := gate.EntryID(t.ID); ok {
+					entries[entry] = true
+				}
+			}
+		}
+		pending[sale] = entries
+	}
+	return pending
+}
+
+// queued returns the number of tickets in the queue.
+func (q *orderQueue) queued() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.capacity - q.room
+}
+
+// Run serves the queue until it is drained, or ctx ends.
+func (q *orderQueue) Run(ctx context.Context) error {
+	var workers errgroup.Group
+	for range queueWorkers {
+		workers.Go(func() error { q.work(ctx); return nil })
+	}
+	return workers.Wait()
+}
+
+func (q *orderQueue) work(ctx context.Context) {
+	for ctx.Err() == nil {
+		s, batch := q.next()
+		if s == nil {
+			return
+		}
+		q.settle(ctx, s.sale, batch)
+		failpoint.Hit(failpoint.F6)
+		q.done(s)
+	}
+}
+
+func (q *orderQueue) next() (*saleQueue, []order.Ticket) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for len(q.ready) == 0 && !q.ended {
+		q.wake.Wait()
+	}
+	if len(q.ready) == 0 || q.quit {
+		return nil, nil
+	}
+	s := q.ready[0]
+	q.ready = q.ready[1:]
+	n := min(len(s.waiting), settleBatch)
+	s.batch, s.waiting = s.waiting[:n:n], s.waiting[n:]
+	return s, s.batch
+}
+
+// done ends a batch. If more tickets of the sale wait, the sale goes to the end of ready.
+func (q *orderQueue) done(s *saleQueue) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.room += len(s.batch)
+	s.gone += uint64(len(s.batch))
+	for _, t := range s.batch {
+		if s.position[t.UserID] <= s.gone {
+			delete(s.position, t.UserID)
+		}
+	}
+	s.batch = nil
+	if len(s.waiting) > 0 {
+		q.ready = append(q.ready, s)
+		q.wake.Signal()
+	} else {
+		delete(q.bySale, s.sale)
+	}
+	q.wake.Broadcast()
+}
+
+// drain lets the workers settle what is queued, for at most limit. No ticket may be submitted after it is called.
+func (q *orderQueue) drain(limit time.Duration) {
+	timer := time.AfterFunc(limit, func() {
+		q.mu.Lock()
+		q.quit = true
+		q.mu.Unlock()
+		q.wake.Broadcast()
+	})
+	defer timer.Stop()
+	failpoint.Hit(failpoint.F10)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.ended = true
+	q.wake.Broadcast()
+	for len(q.bySale) > 0 && !q.quit {
+		q.wake.Wait()
+	}
+}

@@ -1,0 +1,135 @@
+package seckill_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"miaosha/goods"
+	"miaosha/order"
+	"miaosha/seckill"
+	"miaosha/seckill/gate"
+	"miaosha/seckill/sandbox/sandboxtest"
+)
+
+// A click on a sale whose gate is missing rebuilds the gate: before its first install, and after Redis has lost it.
+func TestFirstClickRebuildsTheGate(t *testing.T) {
+	t.Parallel()
+	s := newShop(t, 5)
+	e := s.start(nil)
+	for user := int64(1); user <= 3; user++ {
+		if err := s.rdb.FlushDB(t.Context()).Err(); err != nil {
+			t.Fatal(err)
+		}
+		if b, err := e.Buy(t.Context(), s.sale, user); err != nil {
+			t.Fatalf("%+v, %v", b, err)
+		}
+		s.mustBuy(e, user)
+	}
+	s.wantConsistent()
+	if g := s.gateState(); g.Stock != 2 {
+		t.Errorf("%+v, want 2 units", g)
+	}
+}
+
+// Redis loses all its data while tickets are queued, and again and again while they are settled. A buyer with an order is
+// never told that there is none.
+func TestRedisLosesItsData(t *testing.T) {
+	t.Parallel()
+	s := newShop(t, 50)
+	e := s.start(nil)
+	s.awaitGate()
+	release := s.lockSale()
+	statuses := make(chan []seckill.Status, 1)
+	go func() { statuses <- s.runRush(300, e) }()
+	sandboxtest.Until(t, 10*time.Second, "all units have a ticket", func() bool { return s.gateState().InFlight == 50 })
+	queued := int64(0)
+	for user := int64(1); user <= 300; user++ {
+		if st, err := e.Result(t.Context(), s.sale, user); err == nil && st.State == seckill.Queued {
+			queued = user
+		}
+	}
+	if err := s.rdb.FlushDB(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if st, err := e.Result(t.Context(), s.sale, queued); err != nil || st.State != seckill.Queued {
+		t.Errorf("user %d is in this queue, and has the status %v, %v", queued, st, err)
+	}
+	release()
+	for range 20 {
+		for user, id := range s.owners() {
+			if st, err := e.Result(t.Context(), s.sale, user); err == nil && st.State != seckill.Queued && st.OrderID != id {
+				t.Errorf("user %d has order %s, and the status %s %s", user, id, st.State, st.OrderID)
+			}
+		}
+		if err := s.rdb.FlushDB(t.Context()).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.wantSold(50, <-statuses)
+	s.wantConsistent()
+
+	// Redis loses its data once more, with nothing in flight: all owners are seeded before the new gate is installed.
+	if err := s.rdb.FlushDB(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	s.awaitGate()
+	for user, id := range s.owners() {
+		if st, err := e.Result(t.Context(), s.sale, user); err != nil || st.OrderID != id {
+			t.Errorf("user %d has order %s, and with the new gate the status %+v, %v", user, id, st, err)
+		}
+	}
+}
+
+// A rebuilt gate knows every buyer with an order, also one who bought after the rebuild had read the orders. If Redis
+// loses the seeded owners before the install, the rebuild fails: there is no gate without its owners.
+func TestRebuildSeedsEveryOwner(t *testing.T) {
+	t.Parallel()
+	for _, flush := range []bool{false, true} {
+		t.Run(fmt.Sprint("flush=", flush), func(t *testing.T) {
+			s := newShop(t, 5)
+			e, err := seckill.New(seckill.Config{Captcha: "off", Gate: "redis", GateFactor: 5, PathTTL: time.Minute, MaxInFlight: 9, QMax: 9},
+				seckill.Deps{DB: s.pool("settle", "lock_timeout", "0", "statement_timeout", "0"), Redis: s.rdb, Sales: s.sales,
+					Cache: goods.NewCache(s.sales), Orders: s.orders, Secret: []byte("a secret of thirty-two bytes ...."), Log: slog.New(slog.DiscardHandler)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			release, rebuilt := s.lockSale(), make(chan error, 1)
+			go func() { rebuilt <- e.Rebuild(context.WithoutCancel(t.Context()), s.sale) }()
+			sandboxtest.Until(t, 5*time.Second, "the rebuild waits for the row", func() bool { return s.lockWaiters("settle") == 1 })
+			// Another process settles a ticket after the rebuild has read the orders, and acknowledges it.
+			id, ticket := uuid.New(), "1:1-1:"+uuid.NewString()
+			if _, err := s.db.Exec(t.Context(), `insert into orders (id, user_id, sale_id, ticket, title, price, expires_at)
+				values ($1, 7, $2, $3, 'tea', 1, now() + interval '1 hour')`, id, s.sale, ticket); err != nil {
+				t.Fatal(err)
+			}
+			if err := gate.New(s.rdb, "other", time.Second).Ack(t.Context(), s.sale, []order.Result{{Ticket: ticket, UserID: 7, Outcome: order.Ordered, OrderID: id}}); err != nil {
+				t.Fatal(err)
+			}
+			if flush {
+				s.rdb.FlushDB(t.Context())
+			}
+			release()
+			err = <-rebuilt
+			if flush {
+				if g := s.gateState(); err == nil || g.Epoch != 0 {
+					t.Errorf("a gate without its owners was installed: %+v, %v", g, err)
+				}
+				err = e.Rebuild(t.Context(), s.sale)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := s.rdb.HGet(t.Context(), gate.TicketsKey(s.sale), "7").Val(); got != "O"+id.String() {
+				t.Errorf("the gate has %q for user 7, want order %s", got, id)
+			}
+			if g := s.gateState(); g.Stock != 5 {
+				t.Errorf("the gate has %d units, want 5", g.Stock)
+			}
+		})
+	}
+}

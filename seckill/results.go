@@ -1,0 +1,205 @@
+package seckill
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+	"golang.org/x/sync/errgroup"
+
+	"miaosha/order"
+	"miaosha/seckill/gate"
+)
+
+const (
+	resultReaders = 2    // round trips at the same time, to each of Redis and Postgres
+	resultBatch   = 256  // queries in one of them
+	resultsQueued = 4096 // waiting queries; the rest are refused as busy
+	resultLimit   = time.Second
+)
+
+// resultReader reads results in batches: one Redis pipeline, then one Postgres query. Redis is believed only when it
+// reports an order. Any other value may be stale: Redis may have lost the ticket, may have been restored from older data,
+// or may have been bypassed while it was down. So every other value is looked up in Postgres.
+type resultReader struct {
+	gateOff bool
+	gate    *gate.Gate
+	queue   *orderQueue
+	store   *order.Store
+	orders  orderCache
+	metrics *metrics
+
+	atGate, atPostgres chan *resultQuery
+	ended              chan struct{} // closed when no query is served any more
+}
+
+// resultQuery is one request for a user's result.
+type resultQuery struct {
+	saleUser
+	at       time.Time
+	gate     gate.Status      // what the gate remembers
+	gateDown bool             // the gate did not reply
+	status   Status           // what is known without Postgres
+	reply    chan resultReply // has room for the one reply
+}
+
+type resultReply struct {
+	Status
+	err error
+}
+
+func newResultReader(cfg Config, g *gate.Gate, q *orderQueue, store *order.Store, orders orderCache, m *metrics) *resultReader {
+	return &resultReader{gateOff: cfg.gateOff(), gate: g, queue: q, store: store, orders: orders, metrics: m,
+		atGate: make(chan *resultQuery, resultsQueued), atPostgres: make(chan *resultQuery, resultsQueued), ended: make(chan struct{})}
+}
+
+// Run serves queries until ctx ends.
+func (r *resultReader) Run(ctx context.Context) error {
+	defer close(r.ended)
+	var g errgroup.Group
+	for range resultReaders {
+		g.Go(func() error { gather(ctx, r.atGate, r.readGate); return nil })
+		g.Go(func() error { gather(ctx, r.atPostgres, r.readPostgres); return nil })
+	}
+	return g.Wait()
+}
+
+// gather passes all queries that wait in a channel to read, by sale, until ctx ends. A single query does not wait for
+// others.
+func gather(ctx context.Context, in <-chan *resultQuery, read func(ctx context.Context, sale int64, queries []*resultQuery)) {
+	for {
+		bySale := map[int64][]*resultQuery{}
+		take := func(q *resultQuery) {
+			if time.Since(q.at) > waitLimit {
+				q.reply <- resultReply{err: ErrBusy}
+				return
+			}
+			bySale[q.sale] = append(bySale[q.sale], q)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case q := <-in:
+			take(q)
+		}
+		for n := 1; n < resultBatch; n++ {
+			select {
+			case q := <-in:
+				take(q)
+				continue
+			default:
+			}
+			break
+		}
+		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), resultLimit) // one limit for all sales: if one hangs, all hang
+		for sale, queries := range bySale {
+			read(limited, sale, queries)
+		}
+		cancel()
+	}
+}
+
+// known returns the user's order if this process remembers it.
+func (r *resultReader) known(sale, user int64) (Status, bool) {
+	id, known := r.orders.byBuyer.GetIfPresent(saleUser{sale, user})
+	return Status{State: Ordered, OrderID: id}, known
+}
+
+// read queues a query and waits for its reply.
+func (r *resultReader) read(ctx context.Context, sale, user int64) (Status, error) {
+	q := &resultQuery{saleUser: saleUser{sale, user}, at: time.Now(), reply: make(chan resultReply, 1)}
+	select {
+	case r.atGate <- q:
+	default:
+		return Status{}, r.metrics.shedFor("results")
+	}
+	select {
+	case got := <-q.reply:
+		return got.Status, got.err
+	case <-r.ended:
+	case <-ctx.Done():
+	}
+	return Status{}, ErrBusy
+}
+
+func usersOf(queries []*resultQuery) []int64 {
+	users := make([]int64, len(queries))
+	for i, q := range queries {
+		users[i] = q.user
+	}
+	return users
+}
+
+func (r *resultReader) readGate(ctx context.Context, sale int64, queries []*resultQuery) {
+	users := usersOf(queries)
+	// Read before the gate, because a ticket leaves the queue after its Ack.
+	ahead := r.queue.ahead(sale, users)
+	statuses, inFlight, err := slices.Repeat([]gate.Status{{State: None}}, len(queries)), 0, error(nil)
+	if !r.gateOff {
+		var read []gate.Status
+		if read, inFlight, err = r.gate.Tickets(ctx, sale, users); err != nil {
+			r.metrics.logFault("result", err)
+		} else {
+			statuses = read
+		}
+	}
+	for i, q := range queries {
+		position, here := ahead[q.user]
+		q.gate, q.gateDown, q.status = statuses[i], err != nil, statusAtGate(statuses[i])
+		switch {
+		case q.status.State == Ordered:
+			r.orders.remember(sale, order.Result{UserID: q.user, OrderID: q.status.OrderID})
+			q.reply <- resultReply{Status: q.status}
+			continue
+		case here: // whatever Redis has: it may have lost the ticket, or may not reply
+			q.status = queuedBehind(position)
+		case q.status.State == Queued: // in another process, behind at most all tickets of the journal
+			q.status = queuedBehind(max(0, inFlight-1))
+		}
+		select {
+		case r.atPostgres <- q:
+		default:
+			q.reply <- resultReply{err: r.metrics.shedFor("results")}
+		}
+	}
+}
+
+func (r *resultReader) readPostgres(ctx context.Context, sale int64, queries []*resultQuery) {
+	outcomes, err := r.store.Outcomes(ctx, sale, usersOf(queries))
+	if err != nil {
+		r.metrics.logFault("result", err)
+	}
+	r.repairTickets(ctx, sale, queries, outcomes)
+	for _, q := range queries {
+		switch result, known := outcomes[q.user]; {
+		case q.status.State == Queued && (err != nil || result.OrderID == uuid.Nil && result.Ticket != q.gate.Ticket): // or it is the result of an older ticket
+			q.reply <- resultReply{Status: q.status}
+		case err != nil, !known && q.gateDown: // Redis may have a ticket that Postgres does not know
+			q.reply <- resultReply{err: ErrBusy}
+		case known:
+			r.orders.remember(sale, result)
+			q.reply <- resultReply{Status: statusOf(result)}
+		default: // no ticket; or a refusal that could not be stored
+			q.reply <- resultReply{Status: q.status}
+		}
+	}
+}
+
+// repairTickets writes orders to the gate whose tickets are still queued there, before the replies to their owners. A buyer
+// who was told of an order must not be told "queued" by another process when Postgres is away. The replies follow even if
+// the gate does not reply.
+func (r *resultReader) repairTickets(ctx context.Context, sale int64, queries []*resultQuery, outcomes map[int64]order.Result) {
+	var owners []order.Owner
+	for _, q := range queries {
+		if result := outcomes[q.user]; result.OrderID != uuid.Nil && q.status.State == Queued && q.gate.State != None {
+			owners = append(owners, order.Owner{UserID: q.user, OrderID: result.OrderID})
+		}
+	}
+	if len(owners) == 0 {
+		return
+	}
+	if err := r.gate.RepairTickets(ctx, sale, owners); err != nil {
+		r.metrics.logFault("result", err)
+	}
+}

@@ -1,0 +1,181 @@
+package seckill_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"golang.org/x/sync/errgroup"
+
+	"miaosha/goods"
+	"miaosha/order"
+	"miaosha/seckill"
+	"miaosha/seckill/gate"
+	"miaosha/seckill/sandbox/sandboxtest"
+)
+
+// With Config.SettlePause, the queue pauses before each transaction and then settles as usual.
+func TestSettlePause(t *testing.T) {
+	t.Parallel()
+	s := newShop(t, 5)
+	e := s.start(func(cfg *seckill.Config, _ *seckill.Deps) { cfg.SettlePause = 300 * time.Millisecond })
+	s.awaitGate()
+	began := time.Now()
+	s.mustBuy(e, 1)
+	if took := time.Since(began); took < 300*time.Millisecond {
+		t.Errorf("bought after %v, want the pause of 300 ms", took)
+	}
+	s.wantConsistent()
+}
+
+// Entries and tickets that cannot be settled become dead letters. The other tickets of their batch are settled.
+func TestPoisonedTickets(t *testing.T) {
+	t.Parallel()
+	s := newShop(t, 9)
+	s.reclaimAfter = 20 * time.Millisecond
+	first := s.start(nil)
+	s.awaitGate()
+	first.stop()
+	for _, user := range []int64{1, 0, 2, -5, 3} {
+		if _, err := seckill.Reserve(t.Context(), s.rdb, "dead", s.sale, user); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, garbage := range [][]string{{"x", "y"}, {"user", "7", "epoch", "1", "nonce", "\x00"}, {"user", "8", "epoch", "1", "nonce", strings.Repeat("n", 5000)}} {
+		if err := s.rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: gate.JournalKey(s.sale), Values: garbage}).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	e := s.start(nil)
+	sandboxtest.Until(t, 10*time.Second, "the journal is empty", func() bool { return s.gateState().InFlight == 0 })
+	s.wantConsistent()
+	if owners := s.owners(); len(owners) != 3 {
+		t.Errorf("owners %v, want users 1, 2, 3", owners)
+	}
+	dead, err := s.rdb.XRange(t.Context(), gate.DeadKey(s.sale), "-", "+").Result()
+	if err != nil || len(dead) != 5 {
+		t.Errorf("%d dead letters, %v, want 5: %v", len(dead), err, dead)
+	}
+	for user, want := range map[int64]string{1: seckill.Ordered, 2: seckill.Ordered, 3: seckill.Ordered, -5: seckill.Invalid} {
+		if st, err := e.Result(t.Context(), s.sale, user); err != nil || st.State != want {
+			t.Errorf("user %d: %+v, %v, want %s", user, st, err, want)
+		}
+	}
+
+	// A ticket whose refusal cannot be stored either does not hold up its sale.
+	results, stop := e.Watch(s.sale, 9)
+	defer stop()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	e.Settle(ctx, s.sale, order.Ticket{ID: "1:1-1:\x00", UserID: 9})
+	select {
+	case st := <-results:
+		if st.State != seckill.Invalid {
+			t.Errorf("its owner receives %s, want invalid", st.State)
+		}
+	default:
+		t.Error("its owner receives no result")
+	}
+}
+
+// The tickets of a paused sale are settled. Those of a closed sale are refused.
+func TestTicketsOfAPausedOrClosedSale(t *testing.T) {
+	t.Parallel()
+	for state, want := range map[string]string{goods.Paused: seckill.Ordered, goods.Closed: seckill.Closed} {
+		t.Run(state, func(t *testing.T) {
+			s := newShop(t, 5)
+			s.reclaimAfter = 20 * time.Millisecond
+			first := s.start(nil)
+			s.awaitGate()
+			first.stop()
+			if _, err := seckill.Reserve(t.Context(), s.rdb, "dead", s.sale, 1); err != nil {
+				t.Fatal(err)
+			}
+			s.setState(state)
+			e := s.start(nil)
+			if st := s.awaitFinal(e, 1); st.State != want {
+				t.Errorf("%s, want %s", st.State, want)
+			}
+			s.wantConsistent()
+		})
+	}
+}
+
+// Postgres ends connections of the settler again and again, inside transactions and at their commit. On a fast machine all
+// units may be sold before a connection is ended; then the test tries again.
+func TestPostgresEndsConnections(t *testing.T) {
+	t.Parallel()
+	for range 5 {
+		if rushWhileConnectionsEnd(t) > 0 {
+			return
+		}
+	}
+	t.Error("no connection was ended")
+}
+
+// A batch that Postgres cannot settle within the time limit is settled in smaller ones.
+func TestSlowBatchIsHalved(t *testing.T) {
+	t.Parallel()
+	s := newShop(t, 100)
+	if _, err := s.db.Exec(t.Context(), `
+		create function slowly() returns trigger language plpgsql as $$ begin perform pg_sleep(0.02); return new; end $$;
+		create trigger slowly before insert on orders for each row execute function slowly()`); err != nil {
+		t.Fatal(err)
+	}
+	e := s.start(nil)
+	s.awaitGate()
+	release := s.lockSale() // so that all are in one batch
+	for user := range int64(100) {
+		if b, err := s.retryBuy(e, user+1); err != nil || b.Status.State != seckill.Queued {
+			t.Fatalf("%+v, %v, want queued", b, err)
+		}
+	}
+	release()
+	sandboxtest.Until(t, 30*time.Second, "all have an order", func() bool { return len(s.owners()) == 100 })
+	s.wantConsistent()
+}
+
+// rushWhileConnectionsEnd sells 200 units to 300 users while Postgres ends the connections of settles. It returns how many
+// connections were ended.
+func rushWhileConnectionsEnd(t *testing.T) (ended int) {
+	s := newShop(t, 200)
+	a, b := s.start(nil), s.start(nil)
+	s.awaitGate()
+	var terminator errgroup.Group
+	sold := make(chan struct{})
+	terminator.Go(func() error {
+		tick := time.NewTicker(3 * time.Millisecond)
+		defer tick.Stop()
+		for rounds := 0; rounds < 150; { // counted from the first ended connection: on a busy machine the crowd is late
+			select {
+			case <-sold:
+				return nil
+			case <-tick.C:
+			}
+			var n int
+			if err := s.db.QueryRow(t.Context(), `select count(pg_terminate_backend(pid)) from pg_stat_activity
+				where datname = current_database() and application_name = 'settle' and state <> 'idle'`).Scan(&n); err != nil {
+				return err
+			}
+			if ended += n; ended > 0 {
+				rounds++
+			}
+		}
+		return nil
+	})
+	statuses := s.runRush(300, a, b)
+	close(sold)
+	if err := terminator.Wait(); err != nil {
+		t.Error(err)
+	}
+	t.Logf("%d connections ended", ended)
+	s.wantSold(200, statuses)
+	s.wantConsistent()
+	// On a busy machine a reserve call may have no reply; then its tickets are claimed without ever having been queued.
+	if log := s.log.String(); strings.Contains(log, "claimed") && !strings.Contains(log, "doing=reserve") {
+		t.Error("a batch was abandoned, and claimed again later")
+	}
+	return ended
+}

@@ -1,0 +1,62 @@
+package user
+
+import (
+	"errors"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+)
+
+// While Redis is unavailable, a call fails at once.
+func TestTheBreakerOpens(t *testing.T) {
+	s, _ := newSessions(t, "redis://127.0.0.1:1")
+	for range 3 {
+		if _, err := s.Get(t.Context(), newToken()); !errors.Is(err, ErrUnavailable) {
+			t.Fatalf("%v, want ErrUnavailable", err)
+		}
+	}
+	called := false
+	err := s.remote.try("call", func() error { called = true; return nil })
+	if called || !errors.Is(err, ErrUnavailable) {
+		t.Errorf("called: %v, %v; want no call and ErrUnavailable", called, err)
+	}
+}
+
+func TestAnErrorOfRedisIsAFault(t *testing.T) {
+	rdb := miniredis.RunT(t)
+	s, _ := newSessions(t, "redis://"+rdb.Addr())
+	token := logIn(t, s, buyer)
+	rdb.SetError("LOADING the data set")
+	if _, err := s.Get(t.Context(), token); !errors.Is(err, ErrUnavailable) {
+		t.Errorf("Get: %v, want ErrUnavailable", err)
+	}
+	if _, _, err := s.Start(t.Context(), admin); !errors.Is(err, ErrUnavailable) {
+		t.Errorf("Start: %v, want ErrUnavailable", err)
+	}
+	if _, err := s.mint(t.Context(), []User{buyer}); !errors.Is(err, ErrUnavailable) {
+		t.Errorf("mint: %v, want ErrUnavailable", err)
+	}
+}
+
+// A Redis that accepts a command and never replies costs a caller no more than its time limits.
+func TestARedisThatHangsIsAFault(t *testing.T) {
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	s, _ := newSessions(t, "redis://"+silent.Addr().String())
+	began := time.Now()
+	errs := together(50, func(int) error {
+		_, err := s.Get(t.Context(), newToken())
+		return err
+	})
+	if _, unavailable, other := count(errs, ErrUnavailable); unavailable != len(errs) {
+		t.Errorf("%d of %d are ErrUnavailable, other: %v", unavailable, len(errs), other)
+	}
+	if took := time.Since(began); took > 10*redisTimeout {
+		t.Errorf("took %v, want at most a few times %v", took, redisTimeout)
+	}
+}

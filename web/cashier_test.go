@@ -1,0 +1,173 @@
+package web_test
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"miaosha/seckill/sandbox/sandboxtest"
+)
+
+// notify sends the shop a notice that is signed with key.
+func (shop testShop) notify(key, body string, at time.Time) sandboxtest.Reply {
+	timestamp := strconv.FormatInt(at.Unix(), 10)
+	mac := hmac.New(sha256.New, []byte(key))
+	mac.Write([]byte(timestamp + "." + body))
+	return shop.call("POST", "/api/payments/notify", "", body, "X-Timestamp", timestamp, "X-Signature", hex.EncodeToString(mac.Sum(nil)))
+}
+
+func TestNoticesAreTheProvidersAlone(t *testing.T) {
+	t.Parallel()
+	shop := openShop(t, "MIAOSHA_RATE=off", "MIAOSHA_PAY_WITHIN=4s")
+	sale := shop.sale("--stock", "10")
+	tokens := shop.tokens(2)
+	mine, late := shop.order(sale, tokens[0]), shop.order(sale, tokens[1])
+	body := func(order string, amount int, ref string) string {
+		return fmt.Sprintf(`{"order_id":%q,"amount":%d,"provider_ref":%q}`, order, amount, ref)
+	}
+	now := time.Now()
+	for name, c := range map[string]struct {
+		reply sandboxtest.Reply
+		code  string
+	}{
+		"forged":       {shop.notify("another key", body(mine, 990, "r1"), now), "forbidden"},
+		"old":          {shop.notify(notifySecret, body(mine, 990, "r1"), now.Add(-time.Hour)), "forbidden"},
+		"of tomorrow":  {shop.notify(notifySecret, body(mine, 990, "r1"), now.Add(time.Hour)), "forbidden"},
+		"wrong amount": {shop.notify(notifySecret, body(mine, 1, "r1"), now), "bad_request"},
+		"no order":     {shop.notify(notifySecret, body(uuid.NewString(), 990, "r1"), now), "not_found"},
+		"no reference": {shop.notify(notifySecret, body(mine, 990, ""), now), "bad_request"},
+	} {
+		if c.reply.Code != c.code {
+			t.Errorf("%s: %d %s, want %s", name, c.reply.Status, c.reply.Raw, c.code)
+		}
+	}
+	if s := shop.status(mine, tokens[0]); s != "pending" {
+		t.Errorf("the order is %s after refused notices", s)
+	}
+	for range 2 {
+		if r := shop.notify(notifySecret, body(mine, 990, "r1"), now); string(r.Data) != `{"status":"captured"}` {
+			t.Errorf("notice: %d %s", r.Status, r.Raw)
+		}
+	}
+	if r := shop.notify(notifySecret, body(late, 990, "r1"), now); r.Code != "wrong_status" {
+		t.Errorf("another order under the same reference: %d %s", r.Status, r.Raw)
+	}
+	for shop.status(late, tokens[1]) != "cancelled" { // the deadline of the test bounds it
+		time.Sleep(50 * time.Millisecond)
+	}
+	if r := shop.notify(notifySecret, body(late, 990, "r2"), time.Now()); string(r.Data) != `{"status":"refund_due"}` {
+		t.Errorf("late notice: %d %s", r.Status, r.Raw)
+	}
+	db := shop.connect()
+	var status string
+	for status != "refunded" {
+		if err := db.QueryRow(t.Context(), `select status from payments where provider_ref = 'r2'`).Scan(&status); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	shop.checkAudit()
+}
+
+// A notice with any mistake is refused, is logged once and changes nothing. A right notice that comes
+// several times is one capture.
+func TestARefusedNoticeIsWrittenDown(t *testing.T) {
+	t.Parallel()
+	shop := openShop(t, "MIAOSHA_RATE=off", "MIAOSHA_LOG_FORMAT=text")
+	me := shop.tokens(1)[0]
+	mine := shop.order(shop.sale(), me)
+	db := shop.connect()
+	payments := func() (all string) {
+		t.Helper()
+		err := db.QueryRow(t.Context(), `select coalesce(string_agg(provider_ref || ' ' || status || ' ' || amount, ', ' order by id), '') from payments`).Scan(&all)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return all
+	}
+
+	timestampIn := func(d time.Duration) string { return strconv.FormatInt(time.Now().Add(d).Unix(), 10) }
+	sign := func(timestamp, body string) string {
+		mac := hmac.New(sha256.New, []byte(notifySecret))
+		mac.Write([]byte(timestamp + "." + body))
+		return hex.EncodeToString(mac.Sum(nil))
+	}
+	send := func(timestamp, signature, body string) sandboxtest.Reply {
+		return shop.call("POST", "/api/payments/notify", "", body, "X-Timestamp", timestamp, "X-Signature", signature)
+	}
+	body := func(order string, amount int, ref string) string {
+		return fmt.Sprintf(`{"order_id":%q,"amount":%d,"provider_ref":%q}`, order, amount, ref)
+	}
+	// refused checks the code of a refusal, and that there is one new line in the log.
+	refused := func(name, code string, r sandboxtest.Reply, lines int) {
+		t.Helper()
+		if r.Code != code {
+			t.Errorf("%s: %d %s, want %s", name, r.Status, r.Raw, code)
+		}
+		count := func() int { return strings.Count(shop.Log.String(), `msg="a payment notice is refused"`) }
+		for until := time.Now().Add(sandboxtest.Within(5 * time.Second)); count() <= lines && time.Now().Before(until); time.Sleep(time.Millisecond) {
+		}
+		if n := count() - lines; n != 1 {
+			t.Errorf("%s: %d new lines in the log, want one", name, n)
+		}
+	}
+	good, now := body(mine, 990, "ref-1"), timestampIn(0)
+	flipped := []byte(sign(now, good))
+	flipped[10] ^= 1
+	raw := []struct{ name, code, timestamp, signature, body string }{
+		{"a signature of another body", "forbidden", now, sign(now, good), body(mine, 991, "ref-1")},
+		{"a signature of another time", "forbidden", timestampIn(time.Second), sign(now, good), good},
+		{"one bit flipped", "forbidden", now, string(flipped), good},
+		{"in capitals", "forbidden", now, strings.ToUpper(sign(now, good)), good},
+		{"half a signature", "forbidden", now, sign(now, good)[:32], good},
+		{"no signature", "forbidden", now, "", good},
+		{"no time", "forbidden", "", sign("", good), good},
+		{"a time that is no number", "forbidden", "now", sign("now", good), good},
+		{"a time with a fraction", "forbidden", now + ".0", sign(now+".0", good), good},
+		{"a time beyond int64", "forbidden", "99999999999999999999", sign("99999999999999999999", good), good},
+		{"the last time of int64", "forbidden", "9223372036854775807", sign("9223372036854775807", good), good},
+		{"five minutes old", "forbidden", timestampIn(-302 * time.Second), "", good},
+		{"five minutes ahead", "forbidden", timestampIn(310 * time.Second), "", good},
+		{"less than the price", "bad_request", now, "", body(mine, 1, "ref-1")},
+		{"more than the price", "bad_request", now, "", body(mine, 991, "ref-1")},
+		{"a negative amount", "bad_request", now, "", body(mine, -990, "ref-1")},
+		{"an amount beyond int64", "bad_request", now, "", `{"order_id":"` + mine + `","amount":99999999999999999999,"provider_ref":"ref-1"}`},
+		{"an amount with a fraction", "bad_request", now, "", `{"order_id":"` + mine + `","amount":990.5,"provider_ref":"ref-1"}`},
+		{"no such order", "not_found", now, "", body(uuid.NewString(), 990, "ref-1")},
+		{"no order at all", "bad_request", now, "", body("1", 990, "ref-1")},
+		{"no reference", "bad_request", now, "", body(mine, 990, "")},
+		{"a long reference", "bad_request", now, "", body(mine, 990, strings.Repeat("r", 129))},
+		{"with a field status", "bad_request", now, "", `{"order_id":"` + mine + `","amount":990,"provider_ref":"ref-1","status":"captured"}`},
+		{"no JSON", "bad_request", now, "", "ref-1"},
+	}
+	for i, c := range raw {
+		signature := c.signature
+		if signature == "" && c.name != "no signature" {
+			signature = sign(c.timestamp, c.body)
+		}
+		refused(c.name, c.code, send(c.timestamp, signature, c.body), i)
+	}
+	if s, p := shop.status(mine, me), payments(); s != "pending" || p != "" {
+		t.Fatalf("after refused notices the order is %s, with payments %q", s, p)
+	}
+
+	// The provider's notice comes a little late, and a stranger replays it: one capture, one answer.
+	late := timestampIn(-290 * time.Second)
+	for range 5 {
+		if r := send(late, sign(late, good), good); string(r.Data) != `{"status":"captured"}` {
+			t.Errorf("the provider's notice: %d %s", r.Status, r.Raw)
+		}
+	}
+	refused("replayed an hour later", "forbidden", send(timestampIn(-time.Hour), sign(timestampIn(-time.Hour), good), good), len(raw))
+	if s, p := shop.status(mine, me), payments(); s != "paid" || p != "ref-1 captured 990" {
+		t.Errorf("the order is %s, with payments %q; want it paid by one capture", s, p)
+	}
+	shop.checkAudit()
+}

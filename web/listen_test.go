@@ -1,0 +1,411 @@
+package web_test
+
+import (
+	"bufio"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"math/big"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"miaosha/seckill/sandbox/sandboxtest"
+)
+
+// pair writes a certificate for 127.0.0.1 and shop.example, and its key, to files.
+func pair(t *testing.T) (cert, key string) {
+	t.Helper()
+	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "shop.example"}, DNSNames: []string{"shop.example"},
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour)}
+	der, err := x509.CreateCertificate(rand.Reader, c, c, &k.PublicKey, k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := x509.MarshalPKCS8PrivateKey(k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	cert, key = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	for name, block := range map[string]*pem.Block{cert: {Type: "CERTIFICATE", Bytes: der}, key: {Type: "PRIVATE KEY", Bytes: raw}} {
+		if err := os.WriteFile(name, pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return cert, key
+}
+
+// Over TLS the cookie is bound to this host and to TLS. The same port does not speak plain HTTP.
+func TestTLS(t *testing.T) {
+	t.Parallel()
+	cert, key := pair(t)
+	shop := openShop(t, "MIAOSHA_TLS_CERT="+cert, "MIAOSHA_TLS_KEY="+key)
+	if !strings.HasPrefix(shop.URL, "https://") {
+		t.Fatalf("it is open at %s", shop.URL)
+	}
+	const phone = "13811112222"
+	shop.ask("POST", "/api/otp", "", `{"phone":"`+phone+`"}`)
+	r := shop.ask("POST", "/api/register", "", `{"phone":"`+phone+`","code":"`+codeIn(t, shop, phone)+`","password":"long enough","nickname":"n"}`)
+	cookies := (&http.Response{Header: r.Header}).Cookies()
+	if len(cookies) != 1 {
+		t.Fatalf("register: %s, cookies %v", outcome(r), cookies)
+	}
+	checkSecureCookie(t, cookies[0])
+	if r := shop.ask("GET", "/api/me", "", "", "Cookie", "__Host-session="+cookies[0].Value); r.Status != 200 {
+		t.Errorf("with the cookie: %s", outcome(r))
+	}
+	if r := shop.ask("GET", "/api/me", "", "", "Cookie", "session="+cookies[0].Value); outcome(r) != "401 not_logged_in" {
+		t.Errorf("with a name that another host can set: %s", outcome(r))
+	}
+	shop.checkHeaders("over TLS", "/api/me", r)
+	plain := shop
+	plain.Shop = &sandboxtest.Shop{URL: "http://" + strings.TrimPrefix(shop.URL, "https://")}
+	if r := plain.ask("GET", "/api/slots", "", ""); r.Status != 400 || r.Code != "" {
+		t.Errorf("plain HTTP at the same port: %d %s", r.Status, r.Raw)
+	}
+	old := &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11}
+	if c, err := tls.Dial("tcp", strings.TrimPrefix(shop.URL, "https://"), old); err == nil {
+		c.Close()
+		t.Error("TLS 1.1 is spoken")
+	}
+}
+
+// A request over TLS may come through a proxy. The shop believes a trusted proxy which says so, and no
+// other client.
+func TestTLSAtTheProxy(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		trusted, cookie, hsts string
+	}{
+		"a trusted proxy": {"127.0.0.0/8", "__Host-session", "max-age=31536000"},
+		"a stranger":      {"10.0.0.0/8", "session", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			shop := openShop(t, "MIAOSHA_TRUSTED_PROXIES="+c.trusted)
+			token := shop.tokens(1)[0]
+			r := shop.ask("POST", "/api/logout", token, "", "X-Forwarded-Proto", "https", "X-Forwarded-For", "192.0.2.1")
+			cookies := (&http.Response{Header: r.Header}).Cookies()
+			if len(cookies) != 1 {
+				t.Fatalf("%s: cookies %v", outcome(r), cookies)
+			}
+			if cookies[0].Name != c.cookie || cookies[0].Secure != (c.hsts != "") {
+				t.Errorf("%s: cookie %v", outcome(r), cookies[0])
+			}
+			if got := r.Header.Get("Strict-Transport-Security"); got != c.hsts {
+				t.Errorf("%s: Strict-Transport-Security %q, want %q", outcome(r), got, c.hsts)
+			}
+		})
+	}
+}
+
+func TestBrokenTLSSettingsStopTheStart(t *testing.T) {
+	t.Parallel()
+	cert, key := pair(t)
+	_, another := pair(t)
+	garbage := filepath.Join(t.TempDir(), "garbage.pem")
+	if err := os.WriteFile(garbage, []byte("-----BEGIN NOTHING-----"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	stores := sandboxtest.Stores(t)
+	for name, c := range map[string]struct {
+		args []string
+		says string
+	}{
+		"no certificate":             {[]string{"--tls-cert", cert + ".none", "--tls-key", key}, "--tls-cert"},
+		"no PEM":                     {[]string{"--tls-cert", garbage, "--tls-key", key}, "--tls-cert"},
+		"another's key":              {[]string{"--tls-cert", cert, "--tls-key", another}, "--tls-cert"},
+		"no key":                     {[]string{"--tls-cert", cert}, "--tls-key"},
+		"no chain":                   {[]string{"--tls-key", key}, "--tls-cert"},
+		"a certificate and a domain": {[]string{"--tls-cert", cert, "--tls-key", key, "--tls-domain", "shop.example"}, "--tls-domain"},
+	} {
+		out, errs, code := sandboxtest.Command(t, stores, append([]string{"serve"}, c.args...)...)
+		line := strings.TrimSpace(errs)
+		if code != 1 || out != "" {
+			t.Errorf("%s: exit code %d, output %q; want 1 and none", name, code, out)
+		}
+		if !strings.HasPrefix(line, "miaosha: ") || strings.Contains(line, "\n") {
+			t.Errorf("%s: %q, want one line of miaosha", name, errs)
+		}
+		if !strings.Contains(line, c.says) {
+			t.Errorf("%s: %q does not name %s", name, errs, c.says)
+		}
+	}
+}
+
+// A connection beyond the limit is answered busy. When another one closes, there is a place again.
+func TestConnectionsAreBounded(t *testing.T) {
+	t.Parallel()
+	shop := openShop(t, "MIAOSHA_MAX_CONNS=2")
+	open := func() net.Conn {
+		c, err := net.Dial("tcp", strings.TrimPrefix(shop.URL, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		fmt.Fprintf(c, "GET /api/slots HTTP/1.1\r\nHost: x\r\n\r\n")
+		return c
+	}
+	status := func(c net.Conn, within time.Duration) (int, error) {
+		c.SetReadDeadline(time.Now().Add(within))
+		r, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err != nil {
+			return 0, err
+		}
+		r.Body.Close()
+		return r.StatusCode, nil
+	}
+	http.DefaultClient.CloseIdleConnections() // connections of the test itself
+	first, second := open(), open()
+	for _, c := range []net.Conn{first, second} {
+		if got, err := status(c, 5*time.Second); got != 200 {
+			t.Fatalf("within the limit: %d, %v", got, err)
+		}
+	}
+	r := shop.call("GET", "/api/slots", "", "", "Connection", "close")
+	if outcome(r) != "503 busy" || r.Header.Get("Retry-After") == "" {
+		t.Errorf("beyond the limit: %d %s, Retry-After %q", r.Status, r.Code, r.Header.Get("Retry-After"))
+	}
+	first.Close()
+	for until := time.Now().Add(sandboxtest.Within(5 * time.Second)); ; time.Sleep(10 * time.Millisecond) {
+		third := open()
+		got, err := status(third, 5*time.Second)
+		if got == 200 {
+			break
+		}
+		if third.Close(); time.Now().After(until) {
+			t.Fatalf("after another connection has closed: %d, %v", got, err)
+		}
+	}
+}
+
+// A connection beyond the limit is answered busy over TLS too.
+func TestFullIsToldOverTLS(t *testing.T) {
+	t.Parallel()
+	cert, key := pair(t)
+	shop := openShop(t, "MIAOSHA_TLS_CERT="+cert, "MIAOSHA_TLS_KEY="+key, "MIAOSHA_MAX_CONNS=1")
+	only, err := tls.Dial("tcp", strings.TrimPrefix(shop.URL, "https://"), &tls.Config{InsecureSkipVerify: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer only.Close()
+	r := shop.ask("GET", "/api/slots", "", "")
+	if outcome(r) != "503 busy" {
+		t.Errorf("beyond the limit: %d %s", r.Status, r.Raw)
+	}
+	shop.checkHeaders("beyond the limit", "/api/slots", r)
+}
+
+// Slow clients and fat requests are ended by the shop, which answers others meanwhile.
+// MIAOSHA_SLOW=5000 needs a machine with as many file descriptors. No other test of this package runs
+// beside this one.
+func TestLatencyBesideSlowAndFat(t *testing.T) {
+	many, err := strconv.Atoi(os.Getenv("MIAOSHA_SLOW"))
+	if err != nil {
+		many = 2000
+	}
+	shop := openShop(t, "MIAOSHA_OPS_ADDR=127.0.0.1:0")
+	shop.sale()
+	ops := shop.opsURL()
+	addr := strings.TrimPrefix(shop.URL, "http://")
+	was, most := resident(shop.PID()), atomic.Int64{}
+	stop := make(chan struct{})
+	var watch, crowd sync.WaitGroup
+	var health, list time.Duration
+	watch.Go(func() { health, list = healthAndList(t, ops, shop.URL, stop) })
+	watch.Go(func() {
+		for tick := time.NewTicker(100 * time.Millisecond); ; <-tick.C {
+			most.Store(max(most.Load(), int64(resident(shop.PID()))))
+			select {
+			case <-stop:
+				return
+			default:
+			}
+		}
+	})
+	// ended returns the last status of a connection, 0 for none, and whether the connection has ended.
+	ended := func(c net.Conn) (int, bool) {
+		c.SetReadDeadline(time.Now().Add(20 * time.Second))
+		in := bufio.NewReader(c)
+		r, err := http.ReadResponse(in, nil)
+		if err != nil {
+			timeout, is := err.(net.Error)
+			return 0, !is || !timeout.Timeout()
+		}
+		_, err = io.Copy(io.Discard, r.Body)
+		if err == nil {
+			_, err = in.ReadByte()
+		}
+		timeout, is := err.(net.Error)
+		return r.StatusCode, !is || !timeout.Timeout()
+	}
+	dial := func() net.Conn {
+		c, err := net.Dial("tcp", addr)
+		if err != nil {
+			t.Errorf("connect: %v", err)
+		}
+		return c
+	}
+	began := time.Now()
+	var slow, open, last atomic.Int64
+	for i := range many {
+		if i%100 == 99 {
+			time.Sleep(10 * time.Millisecond)
+		}
+		crowd.Go(func() {
+			c := dial()
+			if c == nil {
+				return
+			}
+			defer c.Close()
+			slow.Add(1)
+			gone := make(chan struct{})
+			go func() {
+				defer close(gone)
+				status, over := ended(c)
+				if !over {
+					t.Error("a slow connection has not ended")
+				}
+				if status != 0 && status/100 != 4 {
+					t.Errorf("a slow connection: status %d", status)
+				}
+				open.Add(1)
+				last.Store(max(last.Load(), int64(time.Since(began))))
+			}()
+			head := "GET /api/sales HTTP/1.1\r\nHost: x\r\nX-Slow: " + strings.Repeat("x", 60)
+			if i%2 == 1 { // or the head at once and the body slowly
+				whole := "POST /api/login HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n"
+				io.WriteString(c, whole)
+				head = strings.Repeat(" ", 100)
+			}
+			for _, b := range []byte(head) {
+				select {
+				case <-gone:
+					return
+				case <-time.After(time.Second):
+				}
+				c.Write([]byte{b})
+			}
+			<-gone
+		})
+	}
+	fat := func(name, head string, chunk []byte, chunks int, wants ...int) {
+		crowd.Go(func() {
+			c := dial()
+			if c == nil {
+				return
+			}
+			defer c.Close()
+			io.WriteString(c, head)
+			wrote := make(chan int, 1)
+			go func() {
+				n := 0
+				for ; n < chunks; n++ {
+					if _, err := c.Write(chunk); err != nil {
+						break
+					}
+				}
+				wrote <- n * len(chunk)
+			}()
+			status, over := ended(c)
+			c.Close()
+			n := <-wrote
+			if !over || !slices.Contains(wants, status) {
+				t.Errorf("%s: status %d, ended %v", name, status, over)
+			}
+			if n > 64<<20 { // more than the sockets hold
+				t.Errorf("%s: the shop has read %d MB", name, n>>20)
+			}
+		})
+	}
+	megabyte := make([]byte, 1<<20)
+	chunk := append(append([]byte("100000\r\n"), megabyte...), "\r\n"...)
+	for _, route := range []string{"POST /api/login", "POST /api/otp", "POST /api/payments/notify", "GET /api/sales", "POST /nothing"} {
+		head := route + " HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+		wants := []int{413, 0} // 0: it was reset before the answer was read
+		if !strings.Contains(route, "POST /api") {
+			wants = []int{200, 404, 405, 0} // the shop does not read such a body
+		}
+		fat(route+" with a body of 1 GB", head+"Content-Length: 1073741824\r\n\r\n", megabyte, 1024, wants...)
+		fat(route+" with 1 GB in chunks", head+"Transfer-Encoding: chunked\r\n\r\n", chunk, 1024, wants...)
+		fat(route+" with headers of 10 MB", head+"X-Fat: ", []byte(strings.Repeat("x", 1<<20)), 10, 431, 0)
+		fat(route+" with 10 MB of headers", head, []byte(strings.Repeat("X-Fat: "+strings.Repeat("x", 1015)+"\r\n", 1024)), 10, 431, 0)
+	}
+	crowd.Wait()
+	close(stop)
+	watch.Wait()
+	t.Logf("%d slow connections, the last ended after %v; meanwhile health p99 %v, list p99 %v, memory %d MB, then %d at most",
+		slow.Load(), time.Duration(last.Load()).Round(time.Millisecond), health, list, was, most.Load())
+	if int(open.Load()) != many {
+		t.Errorf("%d of %d slow connections ended", open.Load(), many)
+	}
+	for name, p99 := range map[string]time.Duration{"health": health, "list": list} {
+		if p99 == 0 || p99 >= 200*time.Millisecond {
+			t.Errorf("%s: p99 %v, want less than 200ms", name, p99)
+		}
+	}
+	if grown := int(most.Load()) - was; was > 0 && grown > 150 {
+		t.Errorf("memory grew by %d MB", grown)
+	}
+}
+
+// healthAndList asks for both again and again until stop is closed, and returns the p99 of each.
+func healthAndList(t *testing.T, ops, shop string, stop chan struct{}) (health, list time.Duration) {
+	ask := func(url string) (times []time.Duration) {
+		c := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{}}
+		defer c.CloseIdleConnections()
+		for {
+			select {
+			case <-stop:
+				return times
+			case <-time.After(10 * time.Millisecond):
+			}
+			began := time.Now()
+			r, err := c.Get(url)
+			if err != nil {
+				t.Errorf("%s: %v", url, err)
+				return times
+			}
+			io.Copy(io.Discard, r.Body)
+			if r.Body.Close(); r.StatusCode != 200 {
+				t.Errorf("%s: %s", url, r.Status)
+			}
+			times = append(times, time.Since(began))
+		}
+	}
+	var both sync.WaitGroup
+	both.Go(func() { health = p99(ask(ops + "/healthz")) })
+	both.Go(func() { list = p99(ask(shop + "/api/sales")) })
+	both.Wait()
+	return health, list
+}
+
+// resident returns the memory of a process in MB, 0 if the system does not report it.
+func resident(pid int) int {
+	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0
+	}
+	_, rest, _ := strings.Cut(string(raw), "VmRSS:")
+	kb, _ := strconv.Atoi(strings.Fields(rest + " 0")[0])
+	return kb / 1024
+}

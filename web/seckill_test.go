@@ -1,0 +1,301 @@
+package web_test
+
+import (
+	"bytes"
+	"encoding/base64"
+	"fmt"
+	"image/png"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"miaosha/seckill"
+	"miaosha/seckill/sandbox/sandboxtest"
+)
+
+func TestCaptchaIsAPicture(t *testing.T) {
+	t.Parallel()
+	shop := openShop(t, "MIAOSHA_CAPTCHA=math")
+	sale := shop.sale("--stock", "1")
+	me := shop.tokens(1)[0]
+	r := shop.call("GET", "/api/sales/"+sale+"/captcha", me, "")
+	if _, err := png.Decode(bytes.NewReader(r.Raw)); err != nil {
+		t.Errorf("captcha: %v", err)
+	}
+	if kind, cache := r.Header.Get("Content-Type"), r.Header.Get("Cache-Control"); kind != "image/png" || cache != "no-store" {
+		t.Errorf("captcha: Content-Type %q, Cache-Control %q; want image/png, no-store", kind, cache)
+	}
+	for _, body := range []string{"", `{}`, `{"captcha":"x"}`} {
+		if r := shop.call("POST", "/api/sales/"+sale+"/path", me, body); r.Code != "wrong_captcha" {
+			t.Errorf("address for the body %q: %d %s", body, r.Status, r.Code)
+		}
+	}
+	if r := shop.call("POST", "/api/sales/"+sale+"/path", me, `{"captcha":1}`); r.Code != "bad_request" {
+		t.Errorf("a number as the answer: %d %s", r.Status, r.Code)
+	}
+}
+
+// A user who cannot see a picture gets the sum in words of their language, at most one in five seconds.
+func TestCaptchaInWords(t *testing.T) {
+	t.Parallel()
+	shop := openShop(t, "MIAOSHA_CAPTCHA=math")
+	sale := shop.sale("--stock", "1")
+	tokens := shop.tokens(3)
+	ask := func(token, language string) sandboxtest.Reply {
+		return shop.call("GET", "/api/sales/"+sale+"/captcha?kind=words", token, "", "Accept-Language", language)
+	}
+	var in struct{ Question string }
+	zh := ask(tokens[0], "zh-CN")
+	if zh.Read(t, &in); !strings.Contains(in.Question, "万") {
+		t.Errorf("in Chinese: %q", in.Question)
+	}
+	if zh.Header.Get("Cache-Control") != "no-store" || zh.Header.Get("X-Captcha-Answer") != "" {
+		t.Errorf("in Chinese: headers %v, want no-store and no answer", zh.Header)
+	}
+	if ask(tokens[1], "en-GB").Read(t, &in); !strings.Contains(in.Question, " thousand ") {
+		t.Errorf("in English: %q", in.Question)
+	}
+	r := ask(tokens[1], "en-GB")
+	if outcome(r) != "429 too_many" || r.Header.Get("Retry-After") != "5" {
+		t.Errorf("the second at once: %d %s, Retry-After %s; want 429 and 5", r.Status, r.Code, r.Header.Get("Retry-After"))
+	}
+	if r := shop.call("GET", "/api/sales/"+sale+"/captcha", tokens[1], ""); r.Header.Get("Content-Type") != "image/png" {
+		t.Errorf("a picture in between: %d %s", r.Status, r.Code)
+	}
+	if r := ask(tokens[2], "en-GB"); r.Code != "ok" {
+		t.Errorf("another user: %d %s", r.Status, r.Code)
+	}
+	if r := shop.call("GET", "/api/sales/"+sale+"/captcha?kind=song", tokens[2], ""); r.Code != "bad_request" {
+		t.Errorf("another kind: %d %s", r.Status, r.Code)
+	}
+	if r := ask("", "en-GB"); r.Code != "not_logged_in" {
+		t.Errorf("no session: %d %s", r.Status, r.Code)
+	}
+}
+
+// signPath returns a hidden address as the shop signs it, with the secret of sandboxtest.Stores.
+func signPath(t *testing.T, b *sandboxtest.Buyer, sale string, life time.Duration) string {
+	t.Helper()
+	id, err := strconv.ParseInt(sale, 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return seckill.SignPath([]byte("0123456789abcdef0123456789abcdef"), b.ID, id, b.Token, time.Now().Add(life))
+}
+
+// A wrong address costs the shop only arithmetic: it does not read the session and does not ask the gate.
+func TestWrongAddressNeverReachesRedis(t *testing.T) {
+	t.Parallel()
+	stores := sandboxtest.Stores(t)
+	proxy, through := sandboxtest.ProxyTo(t, strings.TrimPrefix(stores[1], "REDIS_URL="))
+	sent := proxy.Record()
+	count := func(word string) int { return strings.Count(sent.String(), word) }
+	shop := openShop(t, "MIAOSHA_RATE=off", stores[0], "REDIS_URL="+through)
+	sale, second, later := shop.sale("--stock", "100"), shop.sale("--stock", "100"), shop.sale("--start", "30m")
+	buyers := shop.newBuyers(3)
+	me, stranger, early := buyers[0], buyers[1], buyers[2]
+	_, password, _ := strings.Cut(sandboxtest.MustCommand(t, shop.env, "admin", "--phone", "13900001111"), "password: ")
+	var twins [2]*sandboxtest.Buyer // two sessions of one user
+	for i := range twins {
+		var in struct {
+			UserID int64 `json:"user_id"`
+			Token  string
+		}
+		shop.call("POST", "/api/login", "", fmt.Sprintf(`{"phone":"13900001111","password":%q}`, strings.TrimSpace(password))).Read(t, &in)
+		twins[i] = &sandboxtest.Buyer{ID: in.UserID, Token: in.Token}
+	}
+	own := signPath(t, me, sale, time.Minute)
+	type try struct {
+		name, sale, token, path string
+	}
+	tries := []try{
+		{"other user", sale, stranger.Token, own},
+		{"other session", sale, twins[1].Token, signPath(t, twins[0], sale, time.Minute)},
+		{"other sale", second, me.Token, own},
+		{"a sale that has not begun", later, me.Token, own},
+		{"no such sale", "999999", me.Token, own},
+		{"expired", sale, me.Token, signPath(t, me, sale, -time.Second)},
+		{"expired long ago", sale, me.Token, signPath(t, me, sale, -time.Hour)},
+		{"cut", sale, me.Token, own[:len(own)-1]},
+		{"longer", sale, me.Token, own + "A"},
+		{"padded", sale, me.Token, own + "%3D"},
+		{"a line break", sale, me.Token, own[:len(own)-1] + "%0A"},
+		{"zeros", sale, me.Token, strings.Repeat("A", len(own))},
+	}
+	raw, err := base64.RawURLEncoding.DecodeString(own)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for bit := range 8 * len(raw) {
+		b := slices.Clone(raw)
+		b[bit/8] ^= 1 << (bit % 8)
+		tries = append(tries, try{fmt.Sprintf("bit %d of the bytes", bit), sale, me.Token, base64.RawURLEncoding.EncodeToString(b)})
+	}
+	for i := range own {
+		for bit := range 8 {
+			b := []byte(own)
+			b[i] ^= 1 << bit
+			tries = append(tries, try{fmt.Sprintf("bit %d of letter %d", bit, i), sale, me.Token, url.PathEscape(string(b))})
+		}
+	}
+	gate := func(sale string) string { return "ms:{" + sale + "}:paths" } // both buy and path read it
+	sessions := count("ms:session")
+	for _, c := range tries {
+		r := shop.call("POST", "/api/sales/"+c.sale+"/buy/"+c.path, c.token, "")
+		if split := strings.Contains(c.path, "%2F"); r.Code != "bad_path" && !(split && r.Status == 404) {
+			t.Errorf("%s: %d %s", c.name, r.Status, r.Code)
+		}
+	}
+	if n := count("ms:session") - sessions; n != 0 {
+		t.Errorf("%d wrong addresses made the shop read sessions %d times", len(tries), n)
+	}
+	if r := shop.call("POST", "/api/sales/"+later+"/path", early.Token, ""); r.Code != "not_started" {
+		t.Errorf("an address before the start: %d %s", r.Status, r.Code)
+	}
+	for _, s := range []string{sale, second, later} {
+		if n := count(gate(s)); n != 0 {
+			t.Errorf("%d wrong addresses made the shop ask the gate of sale %s %d times", len(tries), s, n)
+		}
+	}
+	// The proxy does record: a purchase with the right address passes through it.
+	sessions = count("ms:session")
+	if r := shop.call("POST", "/api/sales/"+sale+"/buy/"+own, me.Token, ""); r.Status != 202 {
+		t.Errorf("the right address: %d %s", r.Status, r.Code)
+	}
+	if count(gate(sale)) == 0 || count("ms:session") == sessions {
+		t.Error("the proxy has not recorded a purchase")
+	}
+	for _, p := range buyers {
+		if count(p.Token) != 0 {
+			t.Error("Redis received a token; it may receive only the hash")
+		}
+	}
+	// An address for another user, signed with the stranger's own token: only the owner of the secret
+	// can make it.
+	if r := shop.call("POST", "/api/sales/"+sale+"/buy/"+signPath(t, &sandboxtest.Buyer{ID: me.ID, Token: stranger.Token}, sale, time.Minute), stranger.Token, ""); r.Code != "bad_path" {
+		t.Errorf("an address for another user, in the stranger's session: %d %s", r.Status, r.Code)
+	}
+	// An address that the operator's tools made before the start: the gate's clock refuses it.
+	if r := shop.call("POST", "/api/sales/"+later+"/buy/"+signPath(t, early, later, time.Minute), early.Token, ""); r.Code != "not_started" {
+		t.Errorf("buy before the start: %d %s", r.Status, r.Code)
+	}
+	shop.checkAudit()
+}
+
+// Twenty clicks at once get one ticket, one order and one unit.
+func TestRepeatedClickIsOneTicket(t *testing.T) {
+	t.Parallel()
+	shop := openShop(t, "MIAOSHA_RATE=off")
+	sale := shop.sale("--stock", "50")
+	me := shop.newBuyers(1)[0]
+	at := signPath(t, me, sale, time.Minute)
+	replies := make([]sandboxtest.Reply, 20)
+	var crowd sync.WaitGroup
+	for i := range replies {
+		crowd.Go(func() { replies[i] = shop.call("POST", "/api/sales/"+sale+"/buy/"+at, me.Token, "") })
+	}
+	crowd.Wait()
+	tickets := map[string]bool{}
+	for _, r := range replies {
+		var b struct{ Ticket, State string }
+		if r.Status != 202 {
+			t.Errorf("a click: %d %s", r.Status, r.Raw)
+			continue
+		}
+		if r.Read(t, &b); b.State == "queued" {
+			tickets[b.Ticket] = true
+		} else if b.State != "ordered" {
+			t.Errorf("a click: %s", r.Raw)
+		}
+	}
+	if len(tickets) != 1 {
+		t.Errorf("tickets %v, want one", tickets)
+	}
+	order := shop.order(sale, me.Token)
+	var orders []struct{ ID string }
+	shop.call("GET", "/api/orders", me.Token, "").Read(t, &orders)
+	if len(orders) != 1 || orders[0].ID != order {
+		t.Errorf("orders %v, want %s alone", orders, order)
+	}
+	var s struct{ Left int }
+	for shop.call("GET", "/api/sales/"+sale, "", "").Read(t, &s); s.Left == 50; shop.call("GET", "/api/sales/"+sale, "", "").Read(t, &s) {
+		time.Sleep(10 * time.Millisecond) // the units left follow later; the deadline of the test bounds the loop
+	}
+	if s.Left != 49 {
+		t.Errorf("%d left of 50", s.Left)
+	}
+	shop.checkAudit()
+}
+
+// All buys share the places in flight. A buyer who finds no free place hears busy at once.
+func TestBuysInFlightAreBounded(t *testing.T) {
+	t.Parallel()
+	shop := openShop(t, "MIAOSHA_RATE=off", "MIAOSHA_GATE=off", "MIAOSHA_MAX_IN_FLIGHT=1")
+	sale := shop.sale("--stock", "5")
+	buyers := shop.newBuyers(2)
+	db := shop.connect()
+	tx, err := db.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(t.Context(), `select 1 from sales where id = $1 for update`, sale); err != nil {
+		t.Fatal(err)
+	}
+	buy := func(p *sandboxtest.Buyer) sandboxtest.Reply {
+		return shop.call("POST", "/api/sales/"+sale+"/buy/"+signPath(t, p, sale, time.Minute), p.Token, "")
+	}
+	first := make(chan sandboxtest.Reply, 1)
+	go func() { first <- buy(buyers[0]) }()
+	var second sandboxtest.Reply
+	for second.Code != "busy" { // until the first buy has its place; before that, this one waits for the row
+		for waits := 0; waits == 0; {
+			if err := db.QueryRow(t.Context(), `
+				select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`).Scan(&waits); err != nil {
+				t.Fatal(err)
+			}
+		}
+		began := time.Now()
+		if second = buy(buyers[1]); second.Status != 503 || time.Since(began) > time.Second {
+			t.Fatalf("the second: %d %s after %v", second.Status, second.Raw, time.Since(began))
+		}
+	}
+	shop.checkHeaders("the second", "/api/sales/"+sale+"/buy/x", second)
+	if err := tx.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if r := <-first; r.Status != 202 && r.Status != 503 { // the lock's own limit is half a second
+		t.Errorf("the first: %d %s", r.Status, r.Raw)
+	}
+	if r := buy(buyers[1]); r.Status != 202 {
+		t.Errorf("once a place is free: %d %s", r.Status, r.Raw)
+	}
+}
+
+// A buyer who polls when next_poll_ms says so stays within the limit, even while the queue stands still.
+func TestAskingAsToldIsNeverTooOften(t *testing.T) {
+	t.Parallel()
+	shop := openShop(t)
+	sale, me := shop.sale("--stock", "5"), shop.tokens(1)[0]
+	shop.order(sale, shop.tokens(1)[0]) // opens the gate
+	if _, err := shop.connect().Exec(t.Context(), `begin; select from sales where id = `+sale+` for update`); err != nil {
+		t.Fatal(err)
+	}
+	r := shop.call("POST", "/api/sales/"+sale+"/buy/"+shop.address(sale, me), me, "")
+	if r.Status != 202 {
+		t.Fatalf("buy: %d %s", r.Status, r.Code)
+	}
+	for until := time.Now().Add(4 * time.Second); time.Now().Before(until); {
+		var st struct {
+			Next int `json:"next_poll_ms"`
+		}
+		r.Read(t, &st)
+		time.Sleep(time.Duration(st.Next) * time.Millisecond)
+		if r = shop.call("GET", "/api/sales/"+sale+"/result", me, ""); r.Status != 200 {
+			t.Fatalf("a poll after %d ms: %d %s", st.Next, r.Status, r.Code)
+		}
+	}
+}

@@ -1,0 +1,68 @@
+// The lab shows how a flash sale goes wrong, why, and how to put it right. It has twelve lessons,
+// and three tools to try things alone: the bench, the sources of the strategies, and the race. The
+// URL names the part that is shown: #1 to #12, #bench, #strategies/<name>, #race/<name>.
+import { html, useEffect, useState } from '../lib/preact.js';
+import { get } from '../api.js';
+import { addTexts, t } from '../i18n.js';
+import { Bench } from './bench.js';
+import { Lesson } from './lesson.js';
+import { lessons } from './lessons.js';
+import { Race } from './race.js';
+import { useRuns } from './run.js';
+import { Strategies } from './strategy.js';
+import { loginHref } from '../session.js';
+import { Failed, mount, setTitle } from '../shell.js';
+import labEn from './words/en.js';
+import labZh from './words/zh.js';
+import lessonsEn from './words/lessons_en.js';
+import lessonsZh from './words/lessons_zh.js';
+
+addTexts({ zh: labZh, en: labEn });
+addTexts({ zh: lessonsZh, en: lessonsEn });
+
+const CLOSED = [401, 403, 404]; // the statuses of a shop whose lab is closed to this visitor
+
+function Lab({ lang }) {
+  const [lab, setLab] = useState(null);
+  const [failed, setFailed] = useState(null);
+  const [tries, setTries] = useState(0);
+  const [part, arg] = usePart();
+  const runs = useRuns(lab !== null);
+  useEffect(() => setTitle(t('lab.title')), [lang]);
+  useEffect(() => {
+    get('/api/lab').then((reply) => (reply.ok ? (setLab(reply.data), setFailed(null)) : setFailed(reply)));
+  }, [tries]);
+
+  if (!lab && failed && CLOSED.includes(failed.status)) {
+    return html`<div class="blank" data-test="lab-closed"><h1>${t('lab.closed')}</h1><p>${t('lab.closedMore')}</p>
+      ${failed.status === 401 && html`<a class="button" href=${loginHref()}>${t('login')}</a>`}
+      ${failed.status !== 401 && html`<a class="button" href="/">${t('sale.back')}</a>`}</div>`;
+  }
+  if (!lab && failed) return html`<${Failed} title=${t('lab.failed')} more=${t('error.busy')} onRetry=${() => setTries(tries + 1)} />`;
+  if (!lab) return html`<p class="blank" role="status">${t('loading')}</p>`;
+  return html`
+    <div class="intro"><h1>${t('lab.title')}</h1><p class="more">${t('lab.intro')}</p></div>
+    <nav class="parts" aria-label=${t('lab.parts')}>
+      ${['lessons', 'bench', 'strategies', 'race'].map((p) => html`
+        <a key=${p} href=${p === 'lessons' ? '#1' : '#' + p} data-test=${'part-' + p} aria-current=${p === part ? 'page' : undefined}>${t('lab.' + p)}</a>`)}
+    </nav>
+    ${part === 'lessons' && html`<${Lesson} key=${arg} n=${Number(arg)} lab=${lab} runs=${runs} />`}
+    ${part === 'bench' && html`<${Bench} lab=${lab} runs=${runs} />`}
+    ${part === 'strategies' && html`<${Strategies} lab=${lab} name=${arg} />`}
+    ${part === 'race' && html`<${Race} key=${arg} lab=${lab} name=${arg} />`}`;
+}
+
+// usePart returns the part of the lab that the URL names, and its lesson or strategy.
+function usePart() {
+  const [hash, setHash] = useState(location.hash);
+  useEffect(() => {
+    const onChange = () => setHash(location.hash);
+    addEventListener('hashchange', onChange);
+    return () => removeEventListener('hashchange', onChange);
+  }, []);
+  const [part, arg] = hash.slice(1).split('/');
+  if (['bench', 'strategies', 'race'].includes(part)) return [part, arg];
+  return ['lessons', lessons[part - 1] ? part : '1'];
+}
+
+mount(Lab);

@@ -1,0 +1,110 @@
+// The run of each lesson, and how its result answers the question. The texts are in
+// words/lessons_*.js.
+//
+//   plan     the plan of a run, without its seed; or experiment, the name of an experiment
+//   judge    takes the results by strategy, or the figures of an experiment by row, and returns
+//            {right, ...figures}. right is the number of the choice that the run shows, or null;
+//            the figures go into the text 'lesson.N.shown'
+//   read     the strategy whose source is shown first
+//   places   the code of the shop for this lesson: a file, and a name in it
+const crowd = { buyers: 200, stock: 20, double_clicks: 0, faults: [], seconds: 10 };
+
+export const lessons = [
+  {
+    plan: { ...crowd, strategies: ['read-then-write'] },
+    read: 'read-then-write',
+    judge: ({ 'read-then-write': r }) => ({ right: r.sold === r.stock ? 0 : r.sold < r.stock ? 1 : 2, sold: r.sold, stock: r.stock }),
+    places: [['goods/stock.go', 'Take'], ['schema.sql', 'stock_within_total']],
+  },
+  {
+    plan: { ...crowd, strategies: ['mutex', 'for-update', 'advisory-lock', 'redis-lock'] },
+    read: 'mutex',
+    judge: ({ mutex, 'for-update': row, 'redis-lock': redis }) => ({ right: mutex.oversold > 0 ? 1 : mutex.unsold > 0 ? 2 : 0,
+      sold: mutex.sold, stock: mutex.stock, row: row.sold, rowSpeed: row.per_second, redis: redis.sold }),
+    places: [['goods/stock.go', 'Lock'], ['seckill/settle.go', 'settle'], ['seckill/queue.go', 'next']],
+  },
+  {
+    plan: { ...crowd, strategies: ['optimistic', 'optimistic-retry'] },
+    read: 'optimistic',
+    judge: ({ optimistic: once, 'optimistic-retry': again }) => ({ right: once.oversold > 0 ? 2 : once.unsold > 0 ? 1 : 0,
+      sold: once.sold, unsold: once.unsold, retried: again.unsold, sql: again.sql_per_order }),
+    places: [['seckill/gate/scripts/fix.lua', 'ops'], ['seckill/diagnose.go', 'diagnose']],
+  },
+  {
+    plan: { ...crowd, stock: 100, strategies: ['for-update', 'optimistic-retry', 'guard', 'guard-window', 'serializable'] },
+    read: 'guard',
+    judge: ({ 'for-update': lock, 'optimistic-retry': retry, guard }) => {
+      const figures = [lock.per_second, retry.per_second, guard.per_second];
+      return { right: figures.indexOf(Math.max(...figures)), lock: figures[0], retry: figures[1], guard: figures[2] };
+    },
+    places: [['goods/stock.go', 'Take'], ['order/expire.go', 'Cancel'], ['order/pay.go', 'capture']],
+  },
+  {
+    plan: { ...crowd, stock: 100, double_clicks: 50, strategies: ['guard', 'guard-unique'] },
+    read: 'guard-unique',
+    judge: ({ guard, 'guard-unique': unique }) => ({ right: guard.oversold > 0 ? 2 : guard.duplicates > 0 ? 1 : 0,
+      duplicates: guard.duplicates, withIndex: unique.duplicates }),
+    places: [['schema.sql', 'one_order_per_user_and_sale'], ['order/place.go', 'Place'], ['seckill/gate/scripts/reserve.lua', 'HAS']],
+  },
+  {
+    plan: { ...crowd, stock: 100, double_clicks: 50, strategies: ['redis-get-decr', 'redis-decr', 'redis-oversupply', 'lua'] },
+    read: 'redis-decr',
+    judge: ({ 'redis-decr': decr, lua }) => ({ right: decr.oversold > 0 ? 0 : decr.unsold > 0 ? 1 : 2,
+      unsold: decr.unsold, oversold: decr.oversold, lua: lua.unsold }),
+    places: [['seckill/gate/scripts/reserve.lua', 'HINCRBY'], ['seckill/gate/scripts/fix.lua', 'stock'], ['seckill/reconcile.go', 'tick']],
+  },
+  {
+    plan: { ...crowd, stock: 100, faults: ['kill'], strategies: ['lua-channel', 'shop'] },
+    read: 'lua-channel',
+    judge: ({ 'lua-channel': channel, shop }) => ({ right: shop.lost > 0 ? (channel.lost > 0 ? 2 : null) : channel.lost > 0 ? 1 : 0,
+      channel: channel.lost, journal: shop.lost }),
+    places: [['seckill/gate/scripts/reserve.lua', 'XADD'], ['seckill/reclaim.go', 'claim'], ['seckill/gate/scripts/ack.lua', 'XACK'], ['order/place.go', 'Place']],
+  },
+  {
+    plan: { ...crowd, buyers: 2000, stock: 1000, strategies: ['guard-unique', 'skip-locked', 'shop'] },
+    read: 'shop',
+    judge: ({ 'guard-unique': one, shop }) => ({ right: shop.sql_per_order >= 2 ? 0 : shop.sql_per_order >= 0.5 ? 1 : 2,
+      shopSql: shop.sql_per_order, oneSql: one.sql_per_order, shop: shop.per_second, one: one.per_second }),
+    places: [['seckill/lane.go', 'runLane'], ['seckill/settle.go', 'settleUntilDone'], ['order/place.go', 'Place'], ['goods/stock.go', 'Take']],
+  },
+  {
+    experiment: 'address',
+    judge: ({ 'fixed address': fixed, 'random address kept in Redis': kept, 'signed address': signed }) => ({
+      right: kept.redis === 0 ? 2 : signed.redis > 0 ? 0 : 1, tries: fixed.tries, fixedIn: fixed.let_in, bots: fixed.bots,
+      keptIn: kept.let_in, kept: kept.redis, signedIn: signed.let_in, signed: signed.redis }),
+    places: [['seckill/path.go', 'verify'], ['seckill/captcha.go', 'check'], ['web/seckill.go', 'buy']],
+  },
+  {
+    experiment: 'limits',
+    judge: ({ 'no limit': none, 'a bucket per user': bucket, 'an address for everybody': all, 'the big gate': gate }) => ({
+      right: none.bot > none.people ? 1 : 0, bot: none.bot, people: none.people, bucketBot: bucket.bot, bucketPeople: bucket.people,
+      without: all.alive, alive: gate.alive, waiting: gate.waiting }),
+    places: [['seckill/seckill.go', 'Admit'], ['web/limit.go', 'allow'], ['seckill/gate/scripts/path.lua', 'FULL']],
+  },
+  {
+    experiment: 'late-payment',
+    judge: ({ 'select, then update': naive, 'one conditional update': guarded }) => ({
+      right: naive.units > naive.orders ? 1 : naive.units < naive.orders ? 2 : 0, of: naive.orders, units: naive.units, both: naive.both,
+      guarded: guarded.units, guardedBoth: guarded.both, refunded: guarded.refunded }),
+    places: [['order/expire.go', 'Expire'], ['order/pay.go', 'Capture'], ['order/pay.go', 'DrainRefunds'], ['seckill/reconcile.go', 'tick']],
+  },
+  {
+    experiment: 'cache',
+    judge: (by) => {
+      const all = by['hot id expires, everybody reads'].sql;
+      return { right: all === 1 ? 0 : all < 100 ? 1 : 2, all, flight: by['hot id expires, single flight'].sql,
+        unknown: by['unknown ids, misses not remembered'].sql, remembered: by['unknown ids, misses remembered'].sql,
+        together: by['500 ids expire at once'].at_once, jitter: by['500 ids expire with jitter'].at_once };
+    },
+    places: [['goods/cache.go', 'Sale'], ['goods/cache.go', 'load']],
+  },
+];
+
+// answerOf returns what judge says of a finished run, and null before that.
+export function answerOf(lesson, run) {
+  if (!run || run.state !== 'done') return null;
+  if (lesson.experiment) return lesson.judge(Object.fromEntries(run.data.rows.map((row) => [row.way, row.figures])));
+  const by = Object.fromEntries(run.results.map((r) => [r.strategy, r]));
+  if (lesson.plan.strategies.some((name) => !by[name] || by[name].error)) return { right: null };
+  return lesson.judge(by);
+}

@@ -1,0 +1,112 @@
+// A race: two clicks for the last unit. The shop records each step with its time, and the page
+// plays them slowly.
+import { html, useEffect, useRef, useState } from '../lib/preact.js';
+import { post } from '../api.js';
+import { t } from '../i18n.js';
+import { nameOf, refusal } from './result.js';
+
+const BEAT = 1400;       // ms for one event when it plays
+const TIMEOUT = 25_000;  // ms for the recording; the shop takes 20 s at most
+
+export function Race({ lab, name }) {
+  const [strategy, setStrategy] = useState(lab.ways.some((s) => s.name === name) ? name : lab.ways[0].name);
+  const [seed, setSeed] = useState(1);
+  const [race, setRace] = useState({}); // {recording, reply, recordingNow}
+  const record = async (event) => {
+    event.preventDefault();
+    setRace({ recordingNow: true });
+    const reply = await post('/api/lab/race', { strategy, seed }, TIMEOUT);
+    setRace(reply.ok ? { recording: reply.data } : { reply });
+  };
+  return html`<section>
+    <h2>${t('lab.race')}</h2><p class="more lead">${t('race.intro')}</p>
+    <form class="sheet racing" onSubmit=${record}>
+      <label class="field"><span>${t('result.strategy')}</span>
+        <select data-test="race-strategy" value=${strategy} onChange=${(e) => { setStrategy(e.currentTarget.value); setRace({}); }}>${lab.ways.map((s) => html`
+          <option key=${s.name} value=${s.name}>${nameOf(s.name)}</option>`)}</select></label>
+      <label class="field"><span>${t('bench.seed')}</span>
+        <input type="number" inputmode="numeric" min="0" max="1000000000" step="1" required value=${seed}
+          onInput=${(e) => e.currentTarget.validity.valid && setSeed(e.currentTarget.valueAsNumber)} /></label>
+      <button class="button" data-test="race-go" disabled=${race.recordingNow}>${t(race.recordingNow ? 'race.recording' : 'race.record')}</button>
+    </form>
+    ${race.reply && html`<p class="note" role="alert">${refusal(race.reply)}</p>`}
+    ${race.recording && html`<${Player} recording=${race.recording} />`}
+  </section>`;
+}
+
+// rows puts the steps on a grid. Each beginning and each end of a step is a row, so a step that
+// waits for the other buyer is tall.
+function rows(steps) {
+  const events = steps.flatMap((s, i) => [{ at: s.at_ms, step: i, ends: false }, { at: s.at_ms + s.took_ms, step: i, ends: true }]);
+  events.sort((a, b) => a.at - b.at || a.step - b.step || a.ends - b.ends);
+  const placed = steps.map(() => ({}));
+  const beats = []; // one row each: one step begins or ends
+  for (const e of events) {
+    if (!e.ends) beats.push(e);
+    else if (beats.length && !beats.at(-1).ends && beats.at(-1).step === e.step) { /* it ended before any other step began: no row of its own */ }
+    else beats.push(e);
+    placed[e.step][e.ends ? 'to' : 'from'] = beats.length;
+  }
+  return { placed, beats };
+}
+
+function Player({ recording }) {
+  const { steps } = recording;
+  const { placed, beats } = rows(steps);
+  const one = recording.clicks === 'one buyer';
+  const label = (n) => t(one ? 'race.click' : 'race.buyer', { n });
+  const [beat, setBeat] = useState(1);
+  const [playing, setPlaying] = useState(() => !matchMedia('(prefers-reduced-motion: reduce)').matches);
+  const track = useRef();
+  const last = beats.length;
+  const move = (to) => { setPlaying(false); setBeat(Math.max(1, Math.min(last, to))); };
+  useEffect(() => {
+    if (!playing) return undefined;
+    if (beat >= last) { setPlaying(false); return undefined; }
+    const timer = setTimeout(() => setBeat(beat + 1), BEAT);
+    return () => clearTimeout(timer);
+  }, [playing, beat, last]);
+  useEffect(() => {
+    track.current.querySelector('[data-now]')?.scrollIntoView({ block: 'nearest', behavior: playing ? 'smooth' : 'auto' });
+  }, [beat]);
+  const onKey = (event) => {
+    if (event.key === 'ArrowRight') move(beat + 1);
+    else if (event.key === 'ArrowLeft') move(beat - 1);
+    else if (event.key === 'Home') move(1);
+    else if (event.key === 'End') move(last);
+    else return;
+    event.preventDefault();
+  };
+  const over = beat >= last;
+  const now = beats[beat - 1];
+  return html`<div class="player" data-test="player" onKeyDown=${onKey}>
+    <div class="row controls">
+      <button type="button" class="button" data-test="race-play" aria-pressed=${playing}
+        onClick=${() => { if (over) setBeat(1); setPlaying(!playing); }}>${t(playing ? 'race.pause' : over ? 'race.replay' : 'race.play')}</button>
+      <button type="button" class="button quiet" data-test="race-back" disabled=${beat <= 1} onClick=${() => move(beat - 1)}>${t('race.back')}</button>
+      <button type="button" class="button quiet" data-test="race-next" disabled=${over} onClick=${() => move(beat + 1)}>${t('race.next')}</button>
+      <span class="more digits">${t('race.at', { n: beat, of: last })}</span>
+      <span class="more keys">${t('race.keys')}</span>
+    </div>
+    <p class="hidden" aria-live="polite">${now && spoken(label, steps[now.step], now.ends || placed[now.step].to === beat)}</p>
+    <div class="track" ref=${track}>
+      <div class="runner" data-buyer="1">${label(1)}</div><div class="runner" data-buyer="2">${label(2)}</div>
+      <ol class="steps2">${steps.map((s, i) => {
+        const { from, to } = placed[i];
+        const state = beat < from ? 'ahead' : beat < to ? 'runs' : 'done';
+        return html`<li key=${i} data-buyer=${s.buyer} data-kind=${s.kind} data-state=${state} data-now=${now && now.step === i ? '' : undefined}
+            style=${{ gridRow: `${from} / ${to + 1}`, gridColumn: s.buyer }} aria-hidden=${state === 'ahead' ? 'true' : undefined}>
+          <span class="clock digits"><span class="hidden">${label(s.buyer)} </span>${t('race.ms', { at: s.at_ms.toFixed(1), took: s.took_ms.toFixed(1) })} <em>${t('kind.' + s.kind)}</em></span>
+          <code>${s.text}</code>
+          ${state === 'runs' && html`<span class="waits">${t('race.waits')}</span>`}
+          ${state === 'done' && s.result && html`<span class="got">→ <code>${s.result}</code></span>`}</li>`;
+      })}</ol>
+    </div>
+    ${over && html`<p class="note end" data-test="race-end" data-right=${recording.right ? 'yes' : 'no'} role="status">
+      <strong class="verdict" data-right=${recording.right ? 'yes' : 'no'}><span aria-hidden="true">${recording.right ? '✓ ' : '✗ '}</span>
+      ${t('race.end', { sold: recording.sold, stock: recording.stock, left: recording.left, one })}</strong> ${t('strategy.' + recording.strategy + '.says')}${' '}
+      <a href=${'#strategies/' + recording.strategy}>${t('race.source')}</a></p>`}
+  </div>`;
+}
+
+const spoken = (label, step, done) => `${label(step.buyer)}: ${step.text}${done && step.result ? ` → ${step.result}` : ''}`;

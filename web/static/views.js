@@ -1,0 +1,111 @@
+// The views of the purchase panel: one small component for each state.
+import { html, useEffect, useLayoutEffect, useRef, useState } from './lib/preact.js';
+import { Card } from './card.js';
+import { PayNow } from './cashier.js';
+import { get } from './api.js';
+import { t } from './i18n.js';
+import { loginHref } from './session.js';
+import { Countdown } from './parts.js';
+
+const More = ({ text }) => html`<p class="more">${t(text)}</p>`;
+const orderHref = (order) => '/order.html?id=' + encodeURIComponent(order.id);
+
+const Loading = () => html`<button class="button big" disabled>${t('loading')}</button>`;
+
+const Waiting = ({ s }) => html`
+  <${More} text="waiting.more" />
+  ${s.user === null && html`<a class="button" href=${loginHref()}>${t('waiting.login')}</a>`}`;
+
+const Open = ({ s, purchase }) => html`
+  <button class="button big" data-test="buy" disabled=${s.sending} onClick=${purchase.begin}>${t(s.sending ? 'captcha.sending' : 'open.buy')}</button>
+  <${More} text="open.more" />`;
+
+const Login = () => html`<a class="button big" href=${loginHref()}>${t('login.go')}</a><${More} text="open.more" />`;
+
+function Captcha({ s, purchase }) {
+  const [answer, setAnswer] = useState('');
+  const input = useRef();
+  useLayoutEffect(() => { // a new captcha empties and focuses the field before it is shown, so that no key is lost
+    setAnswer('');
+    input.current?.focus();
+  }, [s.captcha]);
+  const submit = (event) => {
+    event.preventDefault();
+    if (answer && s.captcha) purchase.submit(answer);
+  };
+  return html`
+    <form class="captcha" onSubmit=${submit} aria-busy=${s.sending}>
+      <div id="captcha-question" class=${s.asText ? 'plate words' : 'plate'} aria-live="polite">${s.captcha && (s.asText
+        ? html`<p data-test="captcha-words">${s.captcha}</p>`
+        : html`<img src=${s.captcha} alt=${t('captcha.alt')} width="160" height="60" data-test="captcha-img" />`)}</div>
+      <button type="button" class="plain" disabled=${s.sending} onClick=${() => purchase.drawCaptcha()}>${t('captcha.other')}</button>
+      <button type="button" class="plain kind" data-test="captcha-kind" disabled=${s.sending} onClick=${() => purchase.drawCaptcha(!s.asText)}>
+        ${t(s.asText ? 'captcha.image' : 'captcha.text')}</button>
+      <label for="captcha">${t('captcha.label')}</label>
+      <input id="captcha" ref=${input} data-test="captcha-input" aria-describedby="captcha-question" inputmode="numeric" maxlength="6" autocomplete="off"
+        enterkeyhint="go" value=${answer} onInput=${(e) => setAnswer(e.target.value.trim())} />
+      <button class="button" data-test="captcha-submit" disabled=${s.sending || !s.captcha || !answer}>${t(s.sending && s.captcha ? 'captcha.sending' : 'captcha.go')}</button>
+    </form>`;
+}
+
+const Queue = ({ s }) => html`
+  <p class="position" data-test="queue" data-ahead=${s.result?.ahead}>${position(s.result?.ahead)}</p>
+  <span class="running" aria-hidden="true"></span>
+  <${More} text="queue.more" />`;
+const position = (n) => (n > 0 ? t('queue.ahead', { n }) : t('queue.soon'));
+
+const Ordered = ({ s }) => html`
+  <div data-test="ordered">
+    <p class="within">${t('ordered.payWithin')} <${Countdown} to=${s.order.expires_at} short /></p>
+    <${PayNow} order=${s.order} />
+    <${More} text="ordered.more" />
+    <a href=${orderHref(s.order)}>${t('seeOrder')}</a>
+  </div>`;
+
+const SoldOut = ({ s }) => html`
+  <div data-test="sold-out">
+    <${More} text=${s.result?.state === 'sold_out' ? 'sold_out.queued' : s.sale.left > 0 ? 'sold_out.held' : 'sold_out.more'} />
+    <${OtherSales} not=${s.sale.id} />
+  </div>`;
+
+// Done shows an order for which the buyer has nothing left to do here.
+const Done = ({ s, view }) => html`
+  <${More} text=${view + '.more'} />
+  <p class="row"><a class="button quiet" href=${orderHref(s.order)}>${t('seeOrder')}</a></p>
+  ${view !== 'paid' && html`<${OtherSales} not=${s.sale.id} />`}`;
+
+const Over = ({ s, view }) => html`<${More} text=${view + '.more'} /><${OtherSales} not=${s.sale.id} />`;
+
+const Paused = () => html`<${More} text="paused.more" />`;
+
+const Invalid = ({ purchase }) => html`<${More} text="invalid.more" /><button class="button" onClick=${purchase.dismiss}>${t('again')}</button>`;
+
+function Busy({ s }) {
+  const [, render] = useState(0);
+  useEffect(() => {
+    const timer = setInterval(() => render((n) => n + 1), 250);
+    return () => clearInterval(timer);
+  }, []);
+  const n = Math.ceil((s.wait.until - performance.now()) / 1000);
+  return html`
+    <p class="more">${t('busy.' + s.wait.code)} ${t(s.step === 'queue' ? 'busy.position' : 'busy.nothing')}</p>
+    <p class="position">${n > 0 ? t('busy.in', { n }) : t('busy.now')}</p>
+    <span class="running" aria-hidden="true"></span>`;
+}
+
+const AVAILABLE = new Set(['open', 'upcoming']);
+function OtherSales({ not }) {
+  const [sales, setSales] = useState([]);
+  useEffect(() => {
+    get('/api/sales').then((reply) => reply.ok && setSales(reply.data.filter((o) => o.id !== not && AVAILABLE.has(o.state)).slice(0, 3)));
+  }, [not]);
+  return sales.length === 0 ? null : html`
+    <h3 class="also">${t('sale.others')}</h3>
+    <ul class="others">${sales.map((o) => html`<${Card} key=${o.id} sale=${o} small />`)}</ul>`;
+}
+
+export const VIEWS = {
+  loading: Loading, waiting: Waiting, open: Open, login: Login, captcha: Captcha, queue: Queue, ordered: Ordered, busy: Busy,
+  sold_out: SoldOut, paid: Done, expired: Done, cancelled: Done, refunded: Done,
+  paused: Paused, ended: Over, closed: Over, invalid: Invalid,
+};

@@ -1,0 +1,184 @@
+package web_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+)
+
+// A student makes the lab oversell, sees by how much, and reads the lines that are the cause. The
+// conditional update does not oversell.
+func TestLabOversellsOnThePageAndTheGuardDoesNot(t *testing.T) {
+	t.Parallel()
+	root := chromium(t)
+	s := openSandboxShop(t)
+	v := visit(t, root, s.URL, "en-GB")
+	v.emulates(1280, 900, "prefers-reduced-motion", "no-preference")
+	v.goTo("/")
+	v.clicks("to-lab") // the pages of a sandbox link to the lab
+	v.sees(test("lesson"))
+	v.clicks("part-bench")
+	v.clicks("bench-run") // the bench starts with read-then-write and guard selected
+	v.sees(test("run") + `[data-state="done"]`)
+
+	naive := test("result-read-then-write")
+	v.sees(naive + `[data-right="no"]`)
+	if text := v.reads(naive); !strings.Contains(text, "oversold by ") || !strings.Contains(text, "✗") {
+		t.Errorf("read-then-write shows %q", text)
+	}
+	v.until("the figure is above zero and red", `(() => {
+		const cell = document.querySelector('[data-test="result-read-then-write"] .bad');
+		const [red, green, blue] = getComputedStyle(cell).color.match(/\d+/g).map(Number);
+		return Number(cell.innerText.replace(/\D/g, '')) > 0 && red > 150 && green < 100 && blue < 100;
+	})()`)
+	guard := test("result-guard")
+	v.sees(guard + `[data-right="yes"]`)
+	if text := v.reads(guard); !strings.Contains(text, "exact") || strings.Contains(text, "✗") {
+		t.Errorf("guard shows %q", text)
+	}
+
+	v.goTo("/lab.html#strategies/read-then-write")
+	v.sees(test("source"))
+	if text := v.reads(test("source") + " figcaption"); !strings.Contains(text, "strategy_read_then_write.go") || !strings.Contains(text, "These lines decide") {
+		t.Errorf("the title of the source is %q", text)
+	}
+	v.until("the marked lines contain the read and the write", `(() => {
+		const lines = [...document.querySelectorAll('[data-test="source"] .decides mark')].map((m) => m.textContent).join('\n');
+		return /select/i.test(lines) && /update/i.test(lines);
+	})()`)
+	v.hasNoErrors()
+}
+
+// A user can stop a run, and the page says that it was stopped.
+func TestLabRunIsStoppedOnThePage(t *testing.T) {
+	t.Parallel()
+	root := chromium(t)
+	s := openSandboxShop(t)
+	v := visit(t, root, s.URL, "en-GB")
+	v.goTo("/lab.html#bench")
+	v.clicks("strategy-read-then-write")
+	v.clicks("strategy-guard")
+	v.clicks("strategy-for-update")
+	v.clicks("fault-slow-postgres")
+	v.clicks("bench-run")
+	v.clicks("stop")
+	v.sees(test("run") + `[data-state="failed"] ` + test("run-note"))
+	if note := v.reads(test("run-note")); note != "Stopped" {
+		t.Errorf("a stopped run shows %q, want %q", note, "Stopped")
+	}
+	v.sees(test("bench-run") + `:not([disabled])`)
+	v.hasNoErrors()
+}
+
+// A race is recorded, and the user goes through it step by step, with buttons and keys. It plays by
+// itself unless the user prefers reduced motion.
+func TestLabRaceIsPlayed(t *testing.T) {
+	t.Parallel()
+	root := chromium(t)
+	s := openSandboxShop(t)
+	v := visit(t, root, s.URL, "zh-CN")
+	v.emulates(390, 844, "prefers-reduced-motion", "reduce")
+	v.goTo("/lab.html#race/read-then-write")
+	v.clicks("race-go")
+	v.sees(test("race-play") + `[aria-pressed="false"]`)
+	v.until("one step is shown", `document.querySelectorAll('[data-state="runs"], [data-state="done"]').length === 1`)
+	v.clicks("race-next")
+	v.until("more steps are shown", `document.querySelectorAll('[data-test="player"] [data-state]').length > 4
+		&& document.querySelector('[data-test="race-back"]').disabled === false`)
+	v.until("the end is not shown yet", `document.querySelector('[data-test="race-end"]') === null`)
+	v.tabsTo("race-play")
+	v.do("go to the end", chromedp.Evaluate[chromedp.Void](`document.activeElement.dispatchEvent(new KeyboardEvent('keydown', { key: 'End', bubbles: true, cancelable: true }))`))
+	v.sees(test("race-end") + `[data-right="no"]`)
+	if end := v.reads(test("race-end")); !strings.Contains(end, "1 件货，2 个订单") {
+		t.Errorf("the race ends with %q", end)
+	}
+	v.until("both buyers receive a yes", `(() => {
+		const replies = [...document.querySelectorAll('[data-kind="answer"]')];
+		return replies.length === 2 && new Set(replies.map((li) => li.dataset.buyer)).size === 2 && replies.every((li) => /yes/.test(li.innerText));
+	})()`)
+	v.hasNoErrors()
+
+	lively := visit(t, root, s.URL, "en-GB")
+	lively.emulates(1280, 900, "prefers-reduced-motion", "no-preference")
+	lively.goTo("/lab.html#race/guard")
+	lively.clicks("race-go")
+	lively.sees(test("race-play") + `[aria-pressed="true"]`)
+	lively.until("it plays by itself", `document.querySelector('[data-test="race-back"]')?.disabled === false`)
+	lively.clicks("race-play")
+	lively.sees(test("race-play") + `[aria-pressed="false"]`)
+	lively.hasNoErrors()
+}
+
+// Every lesson exists in both languages, fits on a small phone, and has a question. Where any run
+// shows the answer, the page says which choice is right.
+func TestLabLessons(t *testing.T) {
+	t.Parallel()
+	root := chromium(t)
+	s := openSandboxShop(t)
+	answers := map[int]int{1: 2, 5: 1, 9: 1, 10: 1, 11: 1, 12: 2} // by lesson, the choice that every run shows to be right
+	for _, lang := range []string{"zh-CN", "en-GB"} {
+		v := visit(t, root, s.URL, lang)
+		v.emulates(360, 740, "prefers-reduced-motion", "reduce")
+		for n := 1; n <= 12; n++ {
+			v.goTo(fmt.Sprintf("/lab.html#%d", n))
+			lesson := fmt.Sprintf(`[data-test="lesson"][data-lesson="%d"] `, n)
+			v.sees(chromedp.CSS(lesson + `[data-test="choice-1"]`))
+			v.until("the page fits the width of the phone", `document.documentElement.scrollWidth <= 360`)
+			v.until("no text is missing", `!/\b(lesson|lab|strategy|experiment|figure|run|result|verdict)\.[\w-]+\b/.test(document.querySelector('main').innerText)`)
+			right, certain := answers[n]
+			if !certain || lang == "zh-CN" {
+				continue
+			}
+			v.do("guess", chromedp.Click(chromedp.CSS(lesson+`[data-test="choice-0"] input`)))
+			v.clicks("lesson-run")
+			v.sees(chromedp.CSS(fmt.Sprintf(`[data-test="lesson-answer"][data-right="%d"]`, right)))
+			if text := v.reads(chromedp.CSS(fmt.Sprintf(`[data-test="choice-%d"][data-right="yes"]`, right))); !strings.Contains(text, "what the run shows") {
+				t.Errorf("lesson %d: the right choice shows %q", n, text)
+			}
+			if text := v.reads(chromedp.CSS(`[data-test="choice-0"][data-right="no"]`)); !strings.Contains(text, "Your guess") {
+				t.Errorf("lesson %d: the guess shows %q", n, text)
+			}
+			v.until("the page fits the width of the phone", `document.documentElement.scrollWidth <= 360`)
+			v.until("no text is missing", `!/\b(lesson|lab|strategy|experiment|figure|run|result|verdict)\.[\w-]+\b/.test(document.querySelector('main').innerText)`)
+		}
+		v.hasNoErrors()
+	}
+}
+
+// If the shop's lab is closed to the visitor, the page says for whom it is open, whatever status
+// the shop replies with.
+func TestClosedLabSaysForWhomItIs(t *testing.T) {
+	t.Parallel()
+	root := chromium(t)
+	s := openSandboxShop(t)
+	shop, err := url.Parse(s.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages := httputil.NewSingleHostReverseProxy(shop)
+	for _, status := range []int{401, 403, 404} {
+		closed := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if strings.HasPrefix(r.URL.Path, "/api/lab") {
+				w.Header().Set("Content-Type", "application/json")
+				w.WriteHeader(status)
+				fmt.Fprint(w, `{"code":"forbidden","msg":""}`)
+				return
+			}
+			pages.ServeHTTP(w, r)
+		}))
+		t.Cleanup(closed.Close)
+		v := visit(t, root, closed.URL, "en-GB")
+		v.goTo("/lab.html")
+		v.sees(test("lab-closed"))
+		if text := v.reads(test("lab-closed")); !strings.Contains(text, "The lab is for the sandbox and administrators") {
+			t.Errorf("after a %d the page shows %q", status, text)
+		}
+		v.hasNoErrors()
+	}
+}

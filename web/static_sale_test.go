@@ -1,0 +1,161 @@
+package web_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"miaosha/seckill/sandbox/sandboxtest"
+)
+
+// Two visitors want the last unit. The first waits for the start, solves the captcha, queues, buys
+// and pays. The second reads English and sees "sold out".
+func TestTwoVisitorsWantTheLastUnit(t *testing.T) {
+	t.Parallel()
+	root := chromium(t)
+	s := openSandboxShop(t)
+	sale := s.sale(t, "--title", "茶具<img src=x onerror=alert(1)>", "--stock", "1", "--start", "8s", "--end", "1h")
+	first, second := visit(t, root, s.URL, "zh-CN"), visit(t, root, s.URL, "en-GB")
+
+	first.goTo("/sale.html?id=" + sale)
+	first.sees(view("waiting"))
+	first.goTo("/login.html?next=" + "%2Fsale.html%3Fid%3D" + sale)
+	first.registers("13811110001", "小明")
+	first.sees(view("waiting"))
+	first.sees(view("open")) // without a reload, when the countdown is over
+	first.clicks("buy")
+	first.sees(test("captcha-img"))
+	first.types("captcha-input", "0\r")
+	first.sees(view("captcha") + " " + test("note"))
+	first.until("there is a new captcha", `document.querySelector('[data-test="captcha-img"]') !== null && document.querySelector('[data-test="captcha-input"]').value === ''`)
+	first.types("captcha-input", s.answer(t, sale)+"\r")
+	first.sees(view("ordered"))
+	if text := first.reads(view("ordered")); !strings.Contains(text, "付") {
+		t.Errorf("the Chinese page shows %q", text)
+	}
+
+	second.goTo("/login.html?next=" + "%2Fsale.html%3Fid%3D" + sale)
+	second.registers("13811110002", "Ada")
+	second.sees(view("sold_out"))
+	if text := second.reads(view("sold_out")); !strings.Contains(strings.ToLower(text), "sold out") {
+		t.Errorf("the English page shows %q", text)
+	}
+
+	first.clicks("pay-now")
+	first.clicks("pay-confirm")
+	first.sees(test("order-status") + `[data-status="paid"]`)
+	first.goTo("/orders.html")
+	first.sees(test("order"))
+	first.goTo("/sale.html?id=" + sale)
+	first.sees(view("paid"))
+	first.clicks("lang")
+	first.sees(`html[lang^="en"]`)
+	first.clicks("logout")
+
+	first.hasNoErrors()
+	second.hasNoErrors()
+	if out := sandboxtest.MustCommand(t, s.env, "audit"); !strings.Contains(out, "holds") {
+		t.Error(out)
+	}
+}
+
+// An order that is not paid in time expires on the page, and another visitor who waits can buy its
+// unit.
+func TestUnpaidOrderExpiresOnThePage(t *testing.T) {
+	t.Parallel()
+	root := chromium(t)
+	s := openSandboxShop(t, "MIAOSHA_PAY_WITHIN=10s", "MIAOSHA_CAPTCHA=off") // a slow machine needs time to see the order
+	sale := s.sale(t, "--title", "T", "--stock", "1")
+	first, second := visit(t, root, s.URL, "zh-CN"), visit(t, root, s.URL, "en-GB")
+	for i, v := range []*visitor{first, second} {
+		v.goTo("/login.html?next=" + "%2Fsale.html%3Fid%3D" + sale)
+		v.registers(fmt.Sprintf("1381111100%d", i+3), "N")
+	}
+	first.sees(view("open"))
+	first.clicks("buy")
+	first.sees(view("ordered"))
+	second.sees(view("sold_out"))
+	first.sees(view("expired"))
+	second.sees(view("open"))
+	second.clicks("buy")
+	second.sees(view("ordered"))
+	second.clicks("pay-now")
+	second.clicks("pay-decline")
+	second.sees(test("order-status") + `[data-status="pending"]`)
+	second.clicks("cancel-order")
+	second.clicks("cancel-yes")
+	second.sees(test("order-status") + `[data-status="cancelled"]`)
+}
+
+// When too many buyers hold an address, the page waits and shows a new captcha. It does not call a
+// right answer wrong.
+func TestFullGateAsksForANewSum(t *testing.T) {
+	t.Parallel()
+	root := chromium(t)
+	s := openSandboxShop(t)
+	sale := s.sale(t, "--title", "T", "--stock", "1")
+	v := visit(t, root, s.URL, "en-GB")
+	v.goTo("/login.html?next=" + "%2Fsale.html%3Fid%3D" + sale)
+	v.registers("13811110009", "N")
+	v.sees(view("open"))
+	v.clicks("buy")
+	v.sees(test("captcha-img"))
+	for i := range 64 {
+		holder := redis.Z{Member: 1_000_000 + i, Score: float64(time.Now().Add(3 * time.Second).UnixMilli())}
+		if err := s.redis.ZAdd(t.Context(), "ms:{"+sale+"}:paths", holder).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	v.types("captcha-input", s.answer(t, sale)+"\r")
+	v.sees(view("busy"))
+	v.sees(view("captcha") + " " + test("note"))
+	if note := v.reads(view("captcha") + " " + test("note")); !strings.Contains(note, "Too many") {
+		t.Errorf("after a right answer at a full gate the page shows %q", note)
+	}
+	v.sees(test("captcha-img"))
+	time.Sleep(2 * time.Second) // the other addresses expire; a person is not faster
+	v.types("captcha-input", s.answer(t, sale)+"\r")
+	v.sees(view("ordered"))
+}
+
+// A purchase with the keyboard alone and the captcha in words, as with a screen reader. The words
+// are in a live region, which a screen reader announces, and they describe the input field.
+func TestKeyboardAloneWithTheSumInWords(t *testing.T) {
+	t.Parallel()
+	root := chromium(t)
+	s := openSandboxShop(t)
+	sale := s.sale(t, "--title", "T", "--stock", "1")
+	v := visit(t, root, s.URL, "en-GB")
+	v.goTo("/login.html?next=" + "%2Fsale.html%3Fid%3D" + sale)
+	v.registers("13811110010", "N")
+	v.sees(view("open"))
+	v.tabsTo("buy")
+	v.presses("\r")
+	v.sees(test("captcha-img"))
+	v.tabsTo("captcha-kind")
+	v.presses("\r")
+	v.sees(test("captcha-words"))
+	if words := v.reads(test("captcha-words")); !strings.Contains(words, " thousand ") {
+		t.Errorf("the captcha of the English page is %q", words)
+	}
+	v.until("the words are announced and describe the focused field", `(() => {
+		const words = document.querySelector('[data-test="captcha-words"]'), input = document.activeElement;
+		return words.closest('[aria-live="polite"]')?.id === input.getAttribute('aria-describedby') && input.dataset.test === 'captcha-input';
+	})()`)
+	v.presses("0\r") // wrong: the next captcha is in words again
+	v.sees(view("captcha") + " " + test("note"))
+	v.until("there is another captcha", `document.querySelector('[data-test="captcha-words"]') !== null && document.activeElement.dataset.test === 'captcha-input'
+		&& document.activeElement.value === ''`)
+	v.presses(s.answer(t, sale) + "\r")
+	v.sees(view("ordered"))
+	v.tabsTo("pay-now")
+	v.presses("\r")
+	v.sees(test("pay-confirm"))
+	v.tabsTo("pay-confirm")
+	v.presses("\r")
+	v.sees(test("order-status") + `[data-status="paid"]`)
+	v.hasNoErrors()
+}

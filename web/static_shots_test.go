@@ -1,0 +1,81 @@
+package web_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+)
+
+// Screenshots for a person to look at: MIAOSHA_SHOTS=folder go test -run Screenshots ./web
+func TestScreenshots(t *testing.T) {
+	folder := os.Getenv("MIAOSHA_SHOTS")
+	if folder == "" {
+		t.Skip("MIAOSHA_SHOTS is not set")
+	}
+	root := chromium(t)
+	s := openSandboxShop(t)
+	for _, device := range []struct {
+		name                string
+		width, height       int64
+		colorScheme, locale string
+	}{
+		{"desktop-light-zh", 1280, 900, "light", "zh-CN"},
+		{"desktop-dark-en", 1280, 900, "dark", "en-GB"},
+		{"phone-light-en", 390, 844, "light", "en-GB"},
+		{"phone-dark-zh", 390, 844, "dark", "zh-CN"},
+	} {
+		v := visit(t, root, s.URL, device.locale)
+		v.emulates(device.width, device.height, "prefers-color-scheme", device.colorScheme)
+		shoot := func(name string) {
+			v.do("wait", chromedp.Sleep(400*time.Millisecond))
+			b, err := chromedp.Run(v.ctx, chromedp.CaptureScreenshot())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(filepath.Join(folder, name+"-"+device.name+".png"), b, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		v.goTo("/")
+		v.sees(test("sale-card"))
+		shoot("home")
+		v.goTo("/sale.html?id=5")
+		v.sees(test("countdown"))
+		shoot("waiting")
+		v.goTo("/lab.html#1")
+		v.clicks("lesson-run")
+		v.sees(test("results"))
+		shoot("lab")
+		v.goTo("/login.html")
+		v.sees(test("phone"))
+		shoot("login")
+		v.types("phone", "13800000000")
+		v.types("password", "miaosha-demo\r")
+		v.sees(test("sale-card"))
+		v.goTo("/orders.html")
+		v.do("wait", chromedp.Sleep(300*time.Millisecond))
+		shoot("orders")
+		sale := s.sale(t, "--title", "青瓷茶具一套", "--stock", "9", "--detail", "一壶四杯，手工拉坯。")
+		v.goTo("/sale.html?id=" + sale)
+		v.sees(view("open"))
+		shoot("open")
+		v.clicks("buy")
+		v.sees(test("captcha-img"))
+		shoot("captcha")
+		v.clicks("captcha-kind")
+		v.sees(test("captcha-words"))
+		shoot("captcha-in-words")
+		v.types("captcha-input", s.answer(t, sale)+"\r")
+		v.sees(view("ordered"))
+		shoot("ordered")
+		v.clicks("pay-now")
+		v.sees(test("pay-confirm"))
+		shoot("cashier")
+		v.clicks("pay-confirm")
+		v.sees(test("order-status") + `[data-status="paid"]`)
+		shoot("paid")
+	}
+}

@@ -1,0 +1,81 @@
+package web
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestModules(t *testing.T) {
+	t.Parallel()
+	files := map[string][]byte{}
+	for name, source := range map[string]string{
+		"page.js":       "import { a } from './a.js';\nimport words from './lab/words.js';\n",
+		"a.js":          "// import './comment.js'\nimport {\n  b,\n  c,\n} from './b.js';\nexport default { 'key': './text.js' };\n",
+		"b.js":          "import './a.js'; // a cycle\nimport './page.js';\nexport * from './c.js';\n",
+		"c.js":          "export const c = () => './no.js';\n",
+		"lab/words.js":  "import { c } from '../c.js';\n",
+		"unused.js":     "import './page.js';\n",
+		"broken.js":     "import './broken_too.js';\n",
+		"broken_too.js": "import './missing.js';\n",
+	} {
+		files[name] = []byte(source)
+	}
+	got, err := modules(files, "page.js")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"a.js", "b.js", "c.js", "lab/words.js"}, got); diff != "" {
+		t.Errorf("modules of page.js (-want +got):\n%s", diff)
+	}
+	_, err = modules(files, "broken.js")
+	if err == nil || !strings.Contains(err.Error(), "missing.js does not exist") {
+		t.Errorf("an import of a missing script: %v", err)
+	}
+}
+
+// Every page names its own title, style and script, and files that are served. A page says whether
+// the shop is a sandbox.
+func TestPagesAreMadeFromOneTemplate(t *testing.T) {
+	t.Parallel()
+	for _, sandbox := range []bool{true, false} {
+		a, err := loadAssets(sandbox)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, pg := range pages {
+			f := a.files[pg.Path]
+			if f == nil {
+				t.Fatalf("there is no %s", pg.Path)
+			}
+			html := string(f.plain.bytes)
+			if strings.Contains(html, "<html data-lab lang=") != sandbox {
+				t.Errorf("%s, sandbox %v: the mark of a sandbox is wrong", pg.Path, sandbox)
+			}
+			for _, want := range []string{"<title>" + pg.Title + "</title>", `"` + a.prefix() + pg.Style + `"`, `<script type="module" src="` + a.prefix() + pg.Script + `">`} {
+				if strings.Count(html, want) != 1 {
+					t.Errorf("%s has %d of %s, want one", pg.Path, strings.Count(html, want), want)
+				}
+			}
+			for _, part := range strings.Split(html, `"`) {
+				if strings.HasPrefix(part, "/static/") && a.files[part] == nil {
+					t.Errorf("%s names %s, which is not served", pg.Path, part)
+				}
+			}
+		}
+		for _, name := range []string{"/page.html", a.prefix() + "page.html"} {
+			if a.files[name] != nil {
+				t.Errorf("the template is served as %s", name)
+			}
+		}
+	}
+}
+
+// PagePaths lists the pages for the tests that open them in a browser.
+func PagePaths() (paths []string) {
+	for _, pg := range pages {
+		paths = append(paths, pg.Path)
+	}
+	return paths
+}

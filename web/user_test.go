@@ -1,0 +1,275 @@
+package web_test
+
+import (
+	"encoding/base64"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"miaosha/seckill/sandbox/sandboxtest"
+)
+
+func TestAccountFromFirstCodeToNewPassword(t *testing.T) {
+	t.Parallel()
+	shop := openShop(t)
+	register := func(phone, code string) sandboxtest.Reply {
+		return shop.call("POST", "/api/register", "", fmt.Sprintf(`{"phone":%q,"code":%q,"password":"first password","nickname":"小明"}`, phone, code))
+	}
+	var sent struct {
+		ExpiresIn int     `json:"expires_in"`
+		DevCode   *string `json:"dev_code"`
+	}
+	shop.call("POST", "/api/otp", "", `{"phone":"13811112222"}`).Read(t, &sent)
+	if sent.ExpiresIn != 300 || sent.DevCode != nil {
+		t.Fatalf("a shop with stores of its own answers %+v, want no code", sent)
+	}
+	code := codeIn(t, shop, "13811112222")
+	r := register("13811112222", code)
+	if r.Code != "ok" {
+		t.Fatalf("register: %d %s", r.Status, r.Raw)
+	}
+	cookies := (&http.Response{Header: r.Header}).Cookies()
+	if len(cookies) != 1 {
+		t.Fatalf("cookies %v, want one", cookies)
+	}
+	if c := cookies[0]; c.Name != "session" {
+		t.Errorf("cookie %v, want session", c)
+	}
+	if c := cookies[0]; !c.HttpOnly || c.SameSite != http.SameSiteLaxMode {
+		t.Errorf("cookie %v, want HttpOnly and SameSite=Lax", c)
+	}
+	if r := register("13811112222", code); r.Code != "wrong_code" {
+		t.Errorf("a code used twice: %d %s", r.Status, r.Code)
+	}
+	var me struct {
+		UserID                int64 `json:"user_id"`
+		Phone, Nickname, Role string
+		Token                 string
+	}
+	shop.call("GET", "/api/me", "", "", "Cookie", "session="+cookies[0].Value).Read(t, &me)
+	if diff := cmp.Diff([]string{"138****2222", "小明", "buyer"}, []string{me.Phone, me.Nickname, me.Role}); diff != "" {
+		t.Errorf("me (-want +got):\n%s", diff)
+	}
+	login := func(password string) sandboxtest.Reply {
+		return shop.call("POST", "/api/login", "", fmt.Sprintf(`{"phone":"13811112222","password":%q}`, password))
+	}
+	login("first password").Read(t, &me)
+	if r := shop.call("POST", "/api/password", me.Token, `{"old":"first password","new":"second password"}`); r.Code != "ok" {
+		t.Fatalf("password: %d %s", r.Status, r.Raw)
+	}
+	if r := shop.call("GET", "/api/me", "", "", "Cookie", "session="+cookies[0].Value); r.Code != "not_logged_in" {
+		t.Errorf("the other session goes on: %d %s", r.Status, r.Code)
+	}
+	if r := shop.call("GET", "/api/me", me.Token, ""); r.Code != "ok" {
+		t.Errorf("the session that changed it ended: %d %s", r.Status, r.Code)
+	}
+	if r := login("first password"); r.Code != "wrong_password" {
+		t.Errorf("the old password: %d %s", r.Status, r.Code)
+	}
+	if r := shop.call("POST", "/api/logout", me.Token, ""); r.Code != "ok" {
+		t.Errorf("log out: %d %s", r.Status, r.Code)
+	}
+	if r := shop.call("GET", "/api/me", me.Token, ""); r.Code != "not_logged_in" {
+		t.Errorf("after log-out: %d %s", r.Status, r.Code)
+	}
+}
+
+// codeIn returns the code that --sms console has printed for a phone.
+func codeIn(t *testing.T, shop testShop, phone string) string {
+	t.Helper()
+	for until := time.Now().Add(sandboxtest.Within(5 * time.Second)); time.Now().Before(until); time.Sleep(10 * time.Millisecond) {
+		for _, line := range strings.Split(shop.Log.String(), "\n") {
+			if strings.Contains(line, phone) {
+				for _, word := range strings.FieldsFunc(line, func(r rune) bool { return r < '0' || r > '9' }) {
+					if len(word) == 6 {
+						return word
+					}
+				}
+			}
+		}
+	}
+	t.Fatalf("no code for %s in:\n%s", phone, shop.Log.String())
+	return ""
+}
+
+const firstPassword = "first password"
+
+// account registers a phone and returns the token of its first session.
+func (shop testShop) account(phone string) (token string) {
+	shop.t.Helper()
+	if r := shop.call("POST", "/api/otp", "", fmt.Sprintf(`{"phone":%q}`, phone)); r.Code != "ok" {
+		shop.t.Fatalf("code: %d %s", r.Status, r.Raw)
+	}
+	return shop.tokenIn(shop.call("POST", "/api/register", "", fmt.Sprintf(`{"phone":%q,"code":%q,"password":%q,"nickname":"n"}`,
+		phone, codeIn(shop.t, shop, phone), firstPassword)))
+}
+
+// login returns the token of a new session. The headers may have an old one.
+func (shop testShop) login(phone, password string, headers ...string) (token string) {
+	shop.t.Helper()
+	return shop.tokenIn(shop.call("POST", "/api/login", "", fmt.Sprintf(`{"phone":%q,"password":%q}`, phone, password), headers...))
+}
+
+// tokenIn returns the token in the answer to a log-in.
+func (shop testShop) tokenIn(r sandboxtest.Reply) string {
+	shop.t.Helper()
+	var in struct{ Token string }
+	if r.Code != "ok" {
+		shop.t.Fatalf("log-in: %d %s", r.Status, r.Raw)
+	}
+	r.Read(shop.t, &in)
+	return in.Token
+}
+
+// open reports whether a session is valid.
+func (shop testShop) open(token string) bool {
+	return shop.call("GET", "/api/me", token, "").Code == "ok"
+}
+
+// Another person may have put a token into the browser. It is worth nothing after the log-in: the
+// session has a new token of 256 bits, and the old one ends.
+func TestLogInBeginsUnderANewToken(t *testing.T) {
+	t.Parallel()
+	shop := openShop(t)
+	first := shop.account("13811112222")
+	planted := strings.Repeat("A", 43)
+	for _, c := range []struct {
+		name    string
+		old     string
+		headers []string
+	}{
+		{"a cookie", first, []string{"Cookie", "session=" + first}},
+		{"a header", "", []string{"Authorization", "Bearer %s"}},
+		{"a token that a stranger made up", planted, []string{"Cookie", "session=" + planted}},
+	} {
+		if c.old == "" {
+			c.old = shop.login("13811112222", firstPassword)
+			c.headers[1] = fmt.Sprintf(c.headers[1], c.old)
+		}
+		token := shop.login("13811112222", firstPassword, c.headers...)
+		if raw, err := base64.RawURLEncoding.DecodeString(token); err != nil || len(raw) != 32 {
+			t.Errorf("%s: the new token %q has %d bytes, %v; want 32", c.name, token, len(raw), err)
+		}
+		if token == c.old {
+			t.Errorf("%s: the token is the old one", c.name)
+		}
+		if !shop.open(token) || shop.open(c.old) {
+			t.Errorf("%s: the new session is open: %t, the old one: %t; want true, false", c.name, shop.open(token), shop.open(c.old))
+		}
+	}
+}
+
+// Over TLS, which a proxy speaks here, only this browser and this site can use the cookie.
+func TestTheCookieOverTLS(t *testing.T) {
+	t.Parallel()
+	shop := openShop(t, "MIAOSHA_TRUSTED_PROXIES=127.0.0.0/8")
+	shop.account("13811112222")
+	r := shop.call("POST", "/api/login", "", fmt.Sprintf(`{"phone":"13811112222","password":%q}`, firstPassword), "X-Forwarded-Proto", "https")
+	cookies := (&http.Response{Header: r.Header}).Cookies()
+	if len(cookies) != 1 {
+		t.Fatalf("%d %s, cookies %v", r.Status, r.Code, cookies)
+	}
+	c := cookies[0]
+	checkSecureCookie(t, c)
+	me := func(cookie string) string {
+		return shop.call("GET", "/api/me", "", "", "X-Forwarded-Proto", "https", "Cookie", cookie+"="+c.Value).Code
+	}
+	if me("__Host-session") != "ok" || me("session") != "not_logged_in" {
+		t.Errorf("with the cookie: %s; with a name that another host can set: %s", me("__Host-session"), me("session"))
+	}
+}
+
+// The shop takes no session from a URL, whatever the parameter is called.
+func TestNoSessionInAnAddress(t *testing.T) {
+	t.Parallel()
+	shop := openShop(t)
+	token := shop.account("13811112222")
+	for _, query := range []string{"token=", "session=", "__Host-session=", "access_token=", "Authorization=Bearer%20", "cookie=session%3D"} {
+		if r := shop.call("GET", "/api/me?"+query+token, "", ""); r.Code != "not_logged_in" {
+			t.Errorf("?%s: %d %s", query, r.Status, r.Code)
+		}
+	}
+	if !shop.open(token) {
+		t.Error("the token is not valid in a header either")
+	}
+}
+
+// A log-out, a new password and a new role end the sessions of a user within two seconds: in the
+// process that did it, and in another one which has just used them.
+func TestLatencyUntilSessionsEndEverywhere(t *testing.T) {
+	t.Parallel()
+	shop := openShop(t)
+	other := shop.another()
+	mine := shop.account("13811112222")
+	stranger := shop.account("13811113333")
+	admin := func(string) {
+		sandboxtest.MustCommand(t, shop.env, "admin", "--phone", "13811112222")
+	}
+	for _, c := range []struct {
+		name   string
+		end    func(token string)
+		spared bool // the session that made the request
+	}{
+		{"a new password", func(token string) {
+			if r := shop.call("POST", "/api/password", token, fmt.Sprintf(`{"old":%q,"new":%q}`, firstPassword, firstPassword+"!")); r.Code != "ok" {
+				t.Fatalf("%d %s", r.Status, r.Raw)
+			}
+			if r := shop.call("POST", "/api/password", token, fmt.Sprintf(`{"old":%q,"new":%q}`, firstPassword+"!", firstPassword)); r.Code != "ok" {
+				t.Fatalf("back again: %d %s", r.Status, r.Raw)
+			}
+		}, true},
+		{"a log-out", func(token string) {
+			if r := shop.call("POST", "/api/logout", token, ""); r.Code != "ok" {
+				t.Fatalf("%d %s", r.Status, r.Raw)
+			}
+		}, false},
+		{"a new role", admin, false},
+	} {
+		phone, laptop := shop.login("13811112222", firstPassword), other.login("13811112222", firstPassword)
+		mine = shop.login("13811112222", firstPassword, "Cookie", "session="+mine)
+		ended := []string{phone, laptop}
+		if !c.spared {
+			ended = append(ended, mine)
+		}
+		for _, at := range []testShop{shop, other} {
+			for _, token := range append(ended, mine, stranger) {
+				if !at.open(token) {
+					t.Fatalf("%s: no session before", c.name)
+				}
+			}
+		}
+		c.end(mine)
+		began := time.Now()
+		if c.name != "a new role" && (shop.open(phone) || shop.open(laptop)) {
+			t.Errorf("%s: a session goes on in the process that ended it", c.name)
+		}
+		for _, token := range ended {
+			for shop.open(token) || other.open(token) {
+				if since := time.Since(began); since > sandboxtest.Within(2*time.Second+200*time.Millisecond) { // and the time of a request
+					t.Fatalf("%s: a session goes on after %v", c.name, since)
+				}
+				time.Sleep(10 * time.Millisecond)
+			}
+		}
+		t.Logf("%s: gone everywhere after %v", c.name, time.Since(began))
+		for _, at := range []testShop{shop, other} {
+			if !at.open(stranger) || at.open(mine) != c.spared {
+				t.Errorf("%s: a stranger's session is open: %t, that of the request: %t", c.name, at.open(stranger), at.open(mine))
+			}
+		}
+	}
+}
+
+// checkSecureCookie checks that a session's cookie is for this host, TLS and HTTP only.
+func checkSecureCookie(t *testing.T, c *http.Cookie) {
+	t.Helper()
+	got := http.Cookie{Name: c.Name, Path: c.Path, Domain: c.Domain, Secure: c.Secure, HttpOnly: c.HttpOnly, SameSite: c.SameSite}
+	want := http.Cookie{Name: "__Host-session", Path: "/", Secure: true, HttpOnly: true, SameSite: http.SameSiteLaxMode}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("the cookie (-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,317 @@
+package web_test
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/redis/go-redis/v9"
+
+	"miaosha/seckill/sandbox/sandboxtest"
+	"miaosha/web"
+)
+
+// accessMatrix lists every route of the shop, with the status and code that each kind of caller
+// receives. Whoever calls, {id} is the owner's sale, order or payment, and {path} is the owner's hidden
+// address. The test calls them in this order.
+var accessMatrix = []struct {
+	route string
+	body  string    // a valid one, "" if the route takes none
+	want  [4]string // in the order of callers
+}{
+	{"GET /*", "", [4]string{"200", "200", "200", "200"}},
+	{"HEAD /*", "", [4]string{"200", "200", "200", "200"}},
+	{"GET /api/sales", "", [4]string{"200 ok", "200 ok", "200 ok", "200 ok"}},
+	{"HEAD /api/sales", "", [4]string{"200", "200", "200", "200"}},
+	{"GET /api/sales/{id}", "", [4]string{"200 ok", "200 ok", "200 ok", "200 ok"}},
+	{"HEAD /api/sales/{id}", "", [4]string{"200", "200", "200", "200"}},
+	{"GET /api/slots", "", [4]string{"200 ok", "200 ok", "200 ok", "200 ok"}},
+	{"POST /api/otp", `{"phone":"{phone}"}`, [4]string{"200 ok", "200 ok", "200 ok", "200 ok"}},
+	{"POST /api/register", `{"phone":"13811112222","code":"000000","password":"long enough","nickname":"n"}`,
+		[4]string{"403 wrong_code", "403 wrong_code", "403 wrong_code", "403 wrong_code"}},
+	{"POST /api/login", `{"phone":"13811112222","password":"x"}`,
+		[4]string{"401 wrong_password", "401 wrong_password", "401 wrong_password", "401 wrong_password"}},
+	{"GET /api/me", "", [4]string{"401 not_logged_in", "200 ok", "200 ok", "200 ok"}},
+	{"POST /api/password", `{"old":"x","new":"long enough"}`,
+		[4]string{"401 not_logged_in", "401 wrong_password", "401 wrong_password", "401 wrong_password"}},
+	{"GET /api/sales/{id}/captcha", "", [4]string{"401 not_logged_in", "200", "200", "200"}},
+	{"GET /api/sales/{id}/result", "", [4]string{"401 not_logged_in", "200 ok", "200 ok", "200 ok"}},
+	{"HEAD /api/sales/{id}/result", "", [4]string{"401", "200", "200", "200"}},
+	{"GET /api/sales/{id}/events", "", [4]string{"401 not_logged_in", "200", "200", "200"}},
+	{"POST /api/sales/{id}/path", `{"captcha":"1"}`, [4]string{"401 not_logged_in", "200 ok", "200 ok", "200 ok"}},
+	{"POST /api/sales/{id}/buy/{path}", "", [4]string{"401 not_logged_in", "403 bad_path", "403 bad_path", "202 ok"}},
+	{"GET /api/orders", "", [4]string{"401 not_logged_in", "200 ok", "200 ok", "200 ok"}},
+	{"GET /api/orders/{id}", "", [4]string{"401 not_logged_in", "404 not_found", "404 not_found", "200 ok"}},
+	{"POST /api/orders/{id}/pay", "", [4]string{"401 not_logged_in", "404 not_found", "404 not_found", "200 ok"}},
+	{"POST /api/cashier/{id}", `{"action":"decline"}`, [4]string{"401 not_logged_in", "404 not_found", "404 not_found", "200 ok"}},
+	{"POST /api/orders/{id}/cancel", "", [4]string{"401 not_logged_in", "404 not_found", "404 not_found", "200 ok"}},
+	{"POST /api/payments/notify", `{"order_id":"{order}","amount":990,"provider_ref":"r"}`, // not signed
+		[4]string{"403 forbidden", "403 forbidden", "403 forbidden", "403 forbidden"}},
+	{"GET /api/lab", "", [4]string{"401 not_logged_in", "403 forbidden", "200 ok", "403 forbidden"}},
+	{"POST /api/lab/race", `{"strategy":"mutex","seed":1}`, [4]string{"401 not_logged_in", "403 forbidden", "200 ok", "403 forbidden"}},
+	{"POST /api/lab/try", `{"experiment":"cache","seed":1}`, [4]string{"401 not_logged_in", "403 forbidden", "200 ok", "403 forbidden"}},
+	{"POST /api/lab/run", `{"strategies":["mutex"],"buyers":20,"stock":2,"double_clicks":10,"seed":1,"seconds":5}`,
+		[4]string{"401 not_logged_in", "403 forbidden", "202 ok", "403 forbidden"}},
+	{"GET /api/lab/run", "", [4]string{"401 not_logged_in", "403 forbidden", "200 ok", "403 forbidden"}},
+	{"POST /api/lab/run/stop", "", [4]string{"401 not_logged_in", "403 forbidden", "200 ok", "403 forbidden"}},
+	{"POST /api/logout", "", [4]string{"401 not_logged_in", "200 ok", "200 ok", "200 ok"}},
+}
+
+const (
+	anonymous = iota
+	other
+	admin
+	owner
+)
+
+var callers = [4]string{"anonymous", "other", "admin", "owner"} // the owner last, since the owner's calls change the order
+
+// allowedCaller returns a caller whom a route allows: the owner, or else the administrator.
+func allowedCaller(want [4]string) int {
+	if want[owner] == "403 forbidden" && strings.HasPrefix(want[admin], "2") {
+		return admin
+	}
+	return owner
+}
+
+// matrixShop is a shop whose owner has an order with an open payment, and a hidden address.
+type matrixShop struct {
+	testShop
+	sale, order, payment, path string
+	tokens                     [4]string
+}
+
+func openMatrixShop(t *testing.T, env ...string) matrixShop {
+	t.Helper()
+	shop := matrixShop{testShop: openShop(t, append([]string{"MIAOSHA_RATE=off"}, env...)...)}
+	shop.sale = shop.testShop.sale("--stock", "50")
+	buyers := shop.testShop.tokens(2)
+	shop.tokens[other], shop.tokens[owner] = buyers[0], buyers[1]
+	const phone = "13900001111"
+	_, password, _ := strings.Cut(sandboxtest.MustCommand(t, shop.env, "admin", "--phone", phone), "password: ")
+	var in struct{ Token, Role string }
+	shop.ask("POST", "/api/login", "", fmt.Sprintf(`{"phone":%q,"password":%q}`, phone, strings.TrimSpace(password))).Read(t, &in)
+	if shop.tokens[admin] = in.Token; in.Role != "admin" {
+		t.Fatalf("the administrator is %q", in.Role)
+	}
+	shop.path = shop.ask("POST", "/api/sales/"+shop.sale+"/path", buyers[1], "").Purchase().Path
+	if r := shop.ask("POST", "/api/sales/"+shop.sale+"/buy/"+shop.path, buyers[1], ""); r.Status != 202 {
+		t.Fatalf("buy: %d %s", r.Status, r.Raw)
+	}
+	var result sandboxtest.Purchase
+	for result.State != "ordered" { // the deadline of the test bounds it
+		result = shop.ask("GET", "/api/sales/"+shop.sale+"/result", buyers[1], "").Purchase()
+		time.Sleep(10 * time.Millisecond)
+	}
+	shop.order = result.OrderID
+	shop.payment = shop.ask("POST", "/api/orders/"+shop.order+"/pay", buyers[1], "").Purchase().PaymentID
+	return shop
+}
+
+// at returns the method of a route and its path with the owner's ids, or with id if that is not "".
+func (shop matrixShop) at(route, id string) (method, path string) {
+	method, path, _ = strings.Cut(route, " ")
+	if id == "" {
+		switch {
+		case strings.HasPrefix(path, "/api/sales/"):
+			id = shop.sale
+		case strings.HasPrefix(path, "/api/orders/"):
+			id = shop.order
+		case strings.HasPrefix(path, "/api/cashier/"):
+			id = shop.payment
+		}
+	}
+	return method, strings.NewReplacer("{id}", id, "{path}", shop.path, "/*", "/").Replace(path)
+}
+
+// fill returns the body of a route for one caller.
+func (shop matrixShop) fill(body string, caller int) string {
+	return strings.NewReplacer("{phone}", "1381111000"+strconv.Itoa(caller), "{order}", shop.order).Replace(body)
+}
+
+// outcome returns the status and the code of a reply.
+func outcome(r sandboxtest.Reply) string {
+	return strings.TrimSpace(strconv.Itoa(r.Status) + " " + r.Code)
+}
+
+func TestTableHasEveryRoute(t *testing.T) {
+	t.Parallel()
+	there, err := web.Routes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var listed []string
+	for _, row := range accessMatrix {
+		listed = append(listed, row.route)
+	}
+	for _, r := range there {
+		if !slices.Contains(listed, r) {
+			t.Errorf("%s is not in the access matrix", r)
+		}
+	}
+	for _, r := range listed {
+		if !slices.Contains(there, r) {
+			t.Errorf("the access matrix has %s, which is no route of the shop", r)
+		}
+	}
+}
+
+// Every caller receives the answer of the access matrix at every route, over HTTP and HTTPS, with all
+// headers.
+func TestEveryRouteForEveryCaller(t *testing.T) {
+	t.Parallel()
+	cert, key := pair(t)
+	for name, env := range map[string][]string{"http": nil, "https": {"MIAOSHA_TLS_CERT=" + cert, "MIAOSHA_TLS_KEY=" + key}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			shop := openMatrixShop(t, env...)
+			for _, row := range accessMatrix {
+				for caller, want := range row.want {
+					method, path := shop.at(row.route, "")
+					r := shop.ask(method, path, shop.tokens[caller], shop.fill(row.body, caller))
+					what := row.route + " by " + callers[caller]
+					if outcome(r) != want {
+						t.Errorf("%s: %s, want %s", what, outcome(r), want)
+					}
+					if caller != owner && row.route != "POST /api/payments/notify" && strings.Contains(string(r.Raw), shop.order) {
+						t.Errorf("%s shows the owner's order: %s", what, r.Raw)
+					}
+					shop.checkHeaders(what, path, r)
+				}
+			}
+			for _, page := range []string{"/sale.html", "/login.html", "/orders.html", "/order.html", "/pay.html", "/nothing", "/api/nothing"} {
+				shop.checkHeaders(page, page, shop.ask("GET", page, "", ""))
+			}
+			home := shop.ask("GET", "/", "", "", "Accept-Encoding", "identity")
+			for _, part := range strings.Split(string(home.Raw), `"`) {
+				if strings.HasPrefix(part, "/static/") {
+					shop.checkHeaders(part, part, shop.ask("GET", part, "", ""))
+				}
+			}
+			r := shop.ask("GET", "/", "", "", "Accept-Encoding", "identity", "If-None-Match", home.Header.Get("ETag"))
+			if shop.checkHeaders("not modified", "/", r); r.Status != 304 {
+				t.Errorf("/ again: %d", r.Status)
+			}
+		})
+	}
+}
+
+// For another user's order and for a missing one the answer is the same, byte for byte.
+func TestForeignAndMissingAreTheSame(t *testing.T) {
+	t.Parallel()
+	shop := openMatrixShop(t)
+	seen := 0
+	for _, row := range accessMatrix {
+		if row.want[other] != "404 not_found" {
+			continue
+		}
+		seen++
+		whole := func(caller int, id string) string {
+			method, path := shop.at(row.route, id)
+			r := shop.ask(method, path, shop.tokens[caller], row.body)
+			r.Header.Del("Date")
+			return fmt.Sprint(r.Status, r.Header, string(r.Raw))
+		}
+		foreign := whole(other, "")
+		for name, got := range map[string]string{"missing": whole(other, uuid.NewString()), "no id": whole(other, "1"),
+			"foreign to the administrator": whole(admin, ""), "missing for the owner": whole(owner, uuid.NewString())} {
+			if got != foreign {
+				t.Errorf("%s: foreign and %s differ:\n%s\n%s", row.route, name, foreign, got)
+			}
+		}
+	}
+	if seen != 4 {
+		t.Errorf("%d routes lead to a user's own things, want 4", seen)
+	}
+}
+
+func TestOtherMethodsAreRefused(t *testing.T) {
+	t.Parallel()
+	shop := openMatrixShop(t)
+	answers := map[string][]string{} // path -> methods
+	for _, row := range accessMatrix {
+		method, path := shop.at(row.route, "")
+		if answers[path] = append(answers[path], method); method == "GET" {
+			answers[path] = append(answers[path], "HEAD")
+		}
+	}
+	for path, methods := range answers {
+		for _, method := range []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "BREW"} {
+			if slices.Contains(methods, method) || strings.HasSuffix(path, "/events") && method == "HEAD" {
+				continue
+			}
+			r := shop.ask(method, path, shop.tokens[owner], "")
+			if r.Status != 405 || r.Header.Get("Allow") == "" {
+				t.Errorf("%s %s: %s, Allow %q", method, path, outcome(r), r.Header.Get("Allow"))
+			}
+			shop.checkHeaders(method+" "+path, path, r)
+		}
+	}
+}
+
+func TestReadingChangesNothing(t *testing.T) {
+	t.Parallel()
+	shop := openMatrixShop(t)
+	was := shop.state(t)
+	for _, row := range accessMatrix {
+		method, path := shop.at(row.route, "")
+		for _, method := range []string{method, "GET", "HEAD"} { // also GET on a route that changes something
+			if method == "POST" {
+				continue
+			}
+			for _, token := range shop.tokens {
+				shop.ask(method, path, token, "")
+				shop.ask(method, path+"?action=confirm&_method=POST&token="+token, token, "", "X-HTTP-Method-Override", "POST")
+			}
+		}
+	}
+	if now := shop.state(t); !maps.Equal(now, was) {
+		t.Errorf("reading has changed something: %v, was %v", now, was)
+	}
+}
+
+// state returns everything that the shop stores: each table, each session and the tickets, one line each.
+func (shop matrixShop) state(t *testing.T) map[string]string {
+	t.Helper()
+	db := shop.connect()
+	is := map[string]string{}
+	for _, table := range []string{"users", "goods", "sales", "orders", "order_events", "payments", "ticket_results"} {
+		var sum string
+		if err := db.QueryRow(t.Context(), `
+			select count(*) || ' ' || coalesce(md5(string_agg(t::text, ',' order by t::text)), '') from `+table+` t`).Scan(&sum); err != nil {
+			t.Fatal(err)
+		}
+		is[table] = sum
+	}
+	opts, err := redis.ParseURL(strings.TrimPrefix(shop.env[1], "REDIS_URL="))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rdb := redis.NewClient(opts)
+	defer rdb.Close()
+	keys, err := rdb.Keys(t.Context(), "ms:session*").Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range keys {
+		kind, err := rdb.Type(t.Context(), key).Result()
+		switch {
+		case err != nil:
+			t.Fatal(err)
+		case kind == "string":
+			is[key] = rdb.Get(t.Context(), key).Val()
+		default:
+			is[key] = fmt.Sprint(rdb.ZRangeWithScores(t.Context(), key, 0, -1).Val())
+		}
+	}
+	if len(keys) < 3 {
+		t.Fatalf("%d sessions in Redis: %v", len(keys), keys)
+	}
+	is["tickets"] = fmt.Sprint(rdb.HGetAll(t.Context(), "ms:{"+shop.sale+"}:tickets").Val())
+	return is
+}

@@ -1,0 +1,129 @@
+package web_test
+
+import (
+	"context"
+	"crypto/tls"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"miaosha/seckill/sandbox/sandboxtest"
+)
+
+func TestMain(m *testing.M) { sandboxtest.Main(m) }
+
+const notifySecret = "notify-notify-notify-notify"
+
+// testShop is a running shop and its environment. Its methods end the test on a failure.
+type testShop struct {
+	*sandboxtest.Shop
+	t   *testing.T
+	env []string
+}
+
+// openShop opens a shop on stores of its own, without captchas and with the sandbox cashier. env
+// overrides its settings.
+func openShop(t *testing.T, env ...string) testShop {
+	t.Helper()
+	all := append(sandboxtest.Stores(t), "MIAOSHA_CAPTCHA=off", "MIAOSHA_NOTIFY_SECRET="+notifySecret, "MIAOSHA_CASHIER=sandbox")
+	all = append(all, env...)
+	return testShop{sandboxtest.Open(t, all), t, all}
+}
+
+// another opens a second process on the same stores.
+func (shop testShop) another() testShop {
+	shop.t.Helper()
+	shop.Shop = sandboxtest.Open(shop.t, shop.env)
+	return shop
+}
+
+// sale creates a sale with the flags of miaosha sale, and returns its id.
+func (shop testShop) sale(flags ...string) string {
+	shop.t.Helper()
+	return sandboxtest.Sale(shop.t, shop.env, 100, flags...)
+}
+
+// tokens creates n users and returns the tokens of their sessions.
+func (shop testShop) tokens(n int) (tokens []string) {
+	shop.t.Helper()
+	for _, b := range shop.newBuyers(n) {
+		tokens = append(tokens, b.Token)
+	}
+	return tokens
+}
+
+// newBuyers creates n users whose sessions the shop has not used yet.
+func (shop testShop) newBuyers(n int) []*sandboxtest.Buyer {
+	shop.t.Helper()
+	return shop.Buyers(shop.t, n, "")
+}
+
+// call makes one request.
+func (shop testShop) call(method, path, token, body string, headers ...string) sandboxtest.Reply {
+	return sandboxtest.Call(method, shop.URL+path, token, body, headers...)
+}
+
+// ask is call for a shop with a certificate that no authority has signed.
+func (shop testShop) ask(method, path, token, body string, headers ...string) sandboxtest.Reply {
+	return sandboxtest.CallBy(anyCertificate, method, shop.URL+path, token, body, headers...)
+}
+
+// anyCertificate is a client that accepts every certificate.
+var anyCertificate = &http.Client{Timeout: 15 * time.Second, Transport: &http.Transport{
+	TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, MaxIdleConnsPerHost: 64}}
+
+// address returns the hidden address of a sale.
+func (shop testShop) address(sale, token string) string {
+	shop.t.Helper()
+	var at struct{ Path string }
+	shop.call("POST", "/api/sales/"+sale+"/path", token, "").Read(shop.t, &at)
+	return at.Path
+}
+
+// order buys a unit of a sale and returns the order's id.
+func (shop testShop) order(sale, token string) string {
+	shop.t.Helper()
+	b := &sandboxtest.Buyer{Token: token, Sale: sale}
+	return b.At(func() string { return shop.URL }).Order(shop.t, sandboxtest.Within(2*time.Second))
+}
+
+// status returns the status of an order.
+func (shop testShop) status(order, token string) string {
+	shop.t.Helper()
+	var o struct{ Status string }
+	shop.call("GET", "/api/orders/"+order, token, "").Read(shop.t, &o)
+	return o.Status
+}
+
+// checkAudit runs miaosha audit, which checks every invariant.
+func (shop testShop) checkAudit() {
+	shop.t.Helper()
+	if out := sandboxtest.MustCommand(shop.t, shop.env, "audit"); !strings.Contains(out, "holds") {
+		shop.t.Error(out)
+	}
+}
+
+// connect opens a connection to the shop's database, for as long as the test.
+func (shop testShop) connect() *pgx.Conn {
+	shop.t.Helper()
+	db, err := pgx.Connect(shop.t.Context(), strings.TrimPrefix(shop.env[0], "DATABASE_URL="))
+	if err != nil {
+		shop.t.Fatal(err)
+	}
+	shop.t.Cleanup(func() { db.Close(context.Background()) })
+	return db
+}
+
+// opsURL waits until the shop has printed the URL for the operator, and returns it.
+func (shop testShop) opsURL() (url string) {
+	shop.t.Helper()
+	sandboxtest.Until(shop.t, 5*time.Second, "the URL for the operator is printed", func() bool {
+		_, rest, _ := strings.Cut(shop.Say.String(), "metrics, health")
+		url, _, _ = strings.Cut(strings.TrimSpace(rest), "\n")
+		return url != ""
+	})
+	return url
+}
