@@ -9,7 +9,7 @@ import (
 const roundLimit = 5 * time.Second
 
 // every calls f at once and then once every d, until ctx ends. f logs its own faults; the next call tries again.
-func every(ctx context.Context, d time.Duration, f func(context.Context)) error {
+func every(ctx context.Context, d time.Duration, f func(context.Context)) {
 	tick := time.NewTicker(d)
 	defer tick.Stop()
 	for {
@@ -18,7 +18,7 @@ func every(ctx context.Context, d time.Duration, f func(context.Context)) error 
 		cancel()
 		select {
 		case <-ctx.Done():
-			return nil
+			return
 		case <-tick.C:
 		}
 	}

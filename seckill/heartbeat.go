@@ -20,8 +20,8 @@ type heartbeat struct {
 }
 
 // Run sends a heartbeat once a second until ctx ends.
-func (h *heartbeat) Run(ctx context.Context) error {
-	return every(ctx, heartbeatEvery, func(ctx context.Context) {
+func (h *heartbeat) Run(ctx context.Context) {
+	every(ctx, heartbeatEvery, func(ctx context.Context) {
 		for sale, entries := range h.queue.pendingEntries() {
 			if err := h.gate.Heartbeat(ctx, sale, slices.Collect(maps.Keys(entries))); err != nil && ctx.Err() == nil {
 				h.metrics.logFault("heartbeat", err)

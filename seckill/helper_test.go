@@ -128,14 +128,9 @@ func (s *shop) start(change func(*seckill.Config, *seckill.Deps)) *process {
 		e.ReclaimAfter(s.reclaimAfter)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- e.Run(ctx) }()
-	stop := sync.OnceFunc(func() {
-		cancel()
-		if err := <-ended; err != nil {
-			s.Errorf("Run: %v", err)
-		}
-	})
+	var running sync.WaitGroup
+	running.Go(func() { e.Run(ctx) })
+	stop := sync.OnceFunc(func() { cancel(); running.Wait() })
 	s.Cleanup(stop)
 	return &process{e, stop}
 }

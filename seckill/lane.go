@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"golang.org/x/sync/errgroup"
 
 	"miaosha/goods"
 	"miaosha/order"
@@ -96,13 +95,9 @@ func (l *lane) click(user int64) (*click, error) {
 		return nil, ErrBusy
 	}
 	c := newClick(user, time.Now())
-	select {
-	case l.in <- c:
-		l.clicks[user] = c
-		return c, nil
-	default:
-		return nil, ErrBusy
-	}
+	l.clicks[user] = c
+	l.in <- c // has room: l is not full, and only this function sends, under mu
+	return c, nil
 }
 
 func (l *lane) reply(c *click, b Bought) {
@@ -173,15 +168,16 @@ func (ls *lanes) of(ctx context.Context, sale int64) (*lane, error) {
 }
 
 // Run starts lanes as they are opened, until ctx ends, and waits for all of them.
-func (ls *lanes) Run(ctx context.Context) error {
+func (ls *lanes) Run(ctx context.Context) {
 	defer close(ls.ended)
-	var g errgroup.Group
+	var open sync.WaitGroup
+	defer open.Wait()
 	for {
 		select {
 		case l := <-ls.opened:
-			g.Go(func() error { ls.runLane(ctx, l); return nil })
+			open.Go(func() { ls.runLane(ctx, l) })
 		case <-ctx.Done():
-			return g.Wait()
+			return
 		}
 	}
 }

@@ -5,8 +5,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"miaosha/order"
 	"miaosha/seckill/failpoint"
 	"miaosha/seckill/gate"
@@ -148,12 +146,12 @@ func (q *orderQueue) queued() int {
 }
 
 // Run serves the queue until it is drained, or ctx ends.
-func (q *orderQueue) Run(ctx context.Context) error {
-	var workers errgroup.Group
+func (q *orderQueue) Run(ctx context.Context) {
+	var workers sync.WaitGroup
 	for range queueWorkers {
-		workers.Go(func() error { q.work(ctx); return nil })
+		workers.Go(func() { q.work(ctx) })
 	}
-	return workers.Wait()
+	workers.Wait()
 }
 
 func (q *orderQueue) work(ctx context.Context) {
@@ -198,7 +196,6 @@ func (q *orderQueue) done(s *saleQueue) {
 	s.batch = nil
 	if len(s.waiting) > 0 {
 		q.ready = append(q.ready, s)
-		q.wake.Signal()
 	} else {
 		delete(q.bySale, s.sale)
 	}

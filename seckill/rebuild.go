@@ -2,6 +2,7 @@ package seckill
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"sync"
@@ -43,7 +44,11 @@ func (r *rebuilder) rebuild(ctx context.Context, sale int64) error {
 			return nil, ErrBusy
 		}
 		defer r.running.RUnlock()
-		return nil, r.rebuildNow(ctx, sale)
+		err := r.rebuildNow(ctx, sale)
+		if errors.Is(err, gate.ErrNoGate) { // Redis lost its data meanwhile
+			err = r.rebuildNow(ctx, sale)
+		}
+		return nil, err
 	})
 	select {
 	case result := <-done:

@@ -2,6 +2,7 @@ package seckill_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"testing"
@@ -25,8 +26,12 @@ func TestFirstClickRebuildsTheGate(t *testing.T) {
 		if err := s.rdb.FlushDB(t.Context()).Err(); err != nil {
 			t.Fatal(err)
 		}
-		if b, err := e.Buy(t.Context(), s.sale, user); err != nil {
-			t.Fatalf("%+v, %v", b, err)
+		began := time.Now()
+		b, err := e.Buy(t.Context(), s.sale, user)
+		if errors.Is(err, seckill.ErrBusy) && time.Since(began) >= gate.ReserveLimit {
+			t.Logf("user %d: the machine was too busy to rebuild the gate within the limit of a click", user)
+		} else if err != nil {
+			t.Errorf("%+v, %v", b, err)
 		}
 		s.mustBuy(e, user)
 	}
@@ -86,7 +91,7 @@ func TestRedisLosesItsData(t *testing.T) {
 }
 
 // A rebuilt gate knows every buyer with an order, also one who bought after the rebuild had read the orders. If Redis
-// loses the seeded owners before the install, the rebuild fails: there is no gate without its owners.
+// loses the seeded owners before the install, the rebuild begins again: there is no gate without its owners.
 func TestRebuildSeedsEveryOwner(t *testing.T) {
 	t.Parallel()
 	for _, flush := range []bool{false, true} {
@@ -114,14 +119,7 @@ func TestRebuildSeedsEveryOwner(t *testing.T) {
 				s.rdb.FlushDB(t.Context())
 			}
 			release()
-			err = <-rebuilt
-			if flush {
-				if g := s.gateState(); err == nil || g.Epoch != 0 {
-					t.Errorf("a gate without its owners was installed: %+v, %v", g, err)
-				}
-				err = e.Rebuild(t.Context(), s.sale)
-			}
-			if err != nil {
+			if err := <-rebuilt; err != nil {
 				t.Fatal(err)
 			}
 			if got := s.rdb.HGet(t.Context(), gate.TicketsKey(s.sale), "7").Val(); got != "O"+id.String() {

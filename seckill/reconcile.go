@@ -33,7 +33,7 @@ type reconciler struct {
 }
 
 // Run reconciles about three times a second until ctx ends.
-func (r *reconciler) Run(ctx context.Context) error { return every(ctx, reconcileEvery, r.tick) }
+func (r *reconciler) Run(ctx context.Context) { every(ctx, reconcileEvery, r.tick) }
 
 // leftOf returns the units left of a sale, or false if the last tick did not see it.
 func (r *reconciler) leftOf(sale int64) (n int, ok bool) {

@@ -3,10 +3,10 @@ package seckill
 import (
 	"context"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
-	"golang.org/x/sync/errgroup"
 
 	"miaosha/order"
 	"miaosha/seckill/gate"
@@ -55,14 +55,14 @@ func newResultReader(cfg Config, g *gate.Gate, q *orderQueue, store *order.Store
 }
 
 // Run serves queries until ctx ends.
-func (r *resultReader) Run(ctx context.Context) error {
+func (r *resultReader) Run(ctx context.Context) {
 	defer close(r.ended)
-	var g errgroup.Group
+	var readers sync.WaitGroup
 	for range resultReaders {
-		g.Go(func() error { gather(ctx, r.atGate, r.readGate); return nil })
-		g.Go(func() error { gather(ctx, r.atPostgres, r.readPostgres); return nil })
+		readers.Go(func() { gather(ctx, r.atGate, r.readGate) })
+		readers.Go(func() { gather(ctx, r.atPostgres, r.readPostgres) })
 	}
-	return g.Wait()
+	readers.Wait()
 }
 
 // gather passes all queries that wait in a channel to read, by sale, until ctx ends. A single query does not wait for

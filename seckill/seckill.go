@@ -15,10 +15,10 @@ package seckill
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"os"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -26,7 +26,6 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
-	"golang.org/x/sync/errgroup"
 
 	"miaosha/goods"
 	"miaosha/order"
@@ -104,30 +103,27 @@ const stopLimit = 2 * time.Second
 
 // Run runs all parts until ctx ends. Then no lane admits a click any more, and queued tickets are settled for at most
 // drainLimit. The rest stays in the journals.
-func (e *Engine) Run(ctx context.Context) error {
+func (e *Engine) Run(ctx context.Context) {
 	settling, settled := context.WithCancel(context.WithoutCancel(ctx))
 	defer settled()
-	var workers errgroup.Group
-	workers.Go(func() error { return e.queue.Run(settling) })
-	last := context.WithoutCancel(ctx)
-	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return e.lanes.Run(ctx) })
-	g.Go(func() error { return e.results.Run(ctx) })
+	var doors, workers sync.WaitGroup
+	workers.Go(func() { e.queue.Run(settling) })
+	doors.Go(func() { e.lanes.Run(ctx) })
+	doors.Go(func() { e.results.Run(ctx) })
 	if !e.cfg.gateOff() {
-		workers.Go(func() error { return e.heartbeat.Run(settling) })
-		g.Go(func() error { return e.clock.Run(ctx) })
-		g.Go(func() error { return e.reclaimer.Run(ctx) })
+		workers.Go(func() { e.heartbeat.Run(settling) })
+		doors.Go(func() { e.clock.Run(ctx) })
+		doors.Go(func() { e.reclaimer.Run(ctx) })
 	}
-	g.Go(func() error { return e.reconciler.Run(ctx) })
-	err := g.Wait()
+	doors.Go(func() { e.reconciler.Run(ctx) })
+	doors.Wait()
 	e.queue.drain(drainLimit)
 	settled()
-	err = errors.Join(err, workers.Wait())
-	last, cancel := context.WithTimeout(last, stopLimit)
+	workers.Wait()
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopLimit)
 	defer cancel()
 	e.reconciler.tick(last) // for units that came back last: there may be no other process
 	e.rebuilder.close()
-	return err
 }
 
 // Admit claims a place for a buy request in flight. The caller must call Release if there is no error. Admit calls no store.

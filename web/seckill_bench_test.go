@@ -7,6 +7,7 @@ import (
 	"math"
 	"net/http"
 	"net/http/httptest"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -64,14 +65,9 @@ func openBenchShop(b *testing.B, stock, buyers int) *benchShop {
 		return nil
 	}))
 	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- rush.Run(ctx) }()
-	b.Cleanup(func() {
-		cancel()
-		if err := <-ended; err != nil {
-			b.Error(err)
-		}
-	})
+	var running sync.WaitGroup
+	running.Go(func() { rush.Run(ctx) })
+	b.Cleanup(func() { cancel(); running.Wait() })
 	// The first click builds the gate.
 	for until := time.Now().Add(10 * time.Second); c.buy(0) != http.StatusAccepted; {
 		if time.Now().After(until) {

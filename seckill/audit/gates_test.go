@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -235,8 +236,8 @@ func TestDeadLettersAreNoted(t *testing.T) {
 		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	var running errgroup.Group
-	running.Go(func() error { return engine.Run(ctx) })
+	var running sync.WaitGroup
+	running.Go(func() { engine.Run(ctx) })
 	defer running.Wait()
 	defer cancel()
 	want := fmt.Sprintf("note: sale %d has 2 dead letters\nevery invariant holds\n", sale)

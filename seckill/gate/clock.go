@@ -22,14 +22,14 @@ func NewClock(g *Gate) *Clock { return &Clock{gate: g.Background()} }
 func (c *Clock) Now() time.Time { return time.Now().Add(time.Duration(c.offset.Load())) }
 
 // Run asks Redis for the time once a second until ctx ends. While Redis does not reply, the last offset is used.
-func (c *Clock) Run(ctx context.Context) error {
+func (c *Clock) Run(ctx context.Context) {
 	tick := time.NewTicker(clockEvery)
 	defer tick.Stop()
 	for {
 		c.sync(ctx)
 		select {
 		case <-ctx.Done():
-			return nil
+			return
 		case <-tick.C:
 		}
 	}

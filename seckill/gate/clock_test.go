@@ -2,6 +2,7 @@ package gate
 
 import (
 	"context"
+	"sync"
 	"testing"
 	"time"
 
@@ -24,8 +25,8 @@ func TestClockFollowsRedis(t *testing.T) {
 		t.Fatalf("%v ahead before Redis was asked", got)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error)
-	go func() { ended <- c.Run(ctx) }()
+	var running sync.WaitGroup
+	running.Go(func() { c.Run(ctx) })
 	sandboxtest.Until(t, 2*time.Second, "the clock is an hour ahead, as Redis is", func() bool { return ahead() == time.Hour })
 	m.SetError("away")
 	m.SetTime(time.Now().Add(2 * time.Hour))
@@ -34,7 +35,5 @@ func TestClockFollowsRedis(t *testing.T) {
 		t.Errorf("%v ahead while Redis is away, want the last offset of an hour", got)
 	}
 	cancel()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
+	running.Wait()
 }

@@ -122,7 +122,7 @@ func openEngine(ctx context.Context, s Stores, captcha string, units int) (e eng
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var background errgroup.Group
 	engine := e.Engine
-	background.Go(func() error { return engine.Run(running) })
+	background.Go(func() error { engine.Run(running); return nil })
 	e.stop = func() error {
 		stop()
 		return background.Wait()
