@@ -12,6 +12,9 @@ import (
 const (
 	directAtOnce = 2         // settles without a gate at the same time, in this process
 	directTicket = "direct:" // prefix of their tickets
+
+	// directMark is soldOutMark for a sale without a gate. It is longer, because each mark reads all owners.
+	directMark = 5 * soldOutMark
 )
 
 // direct is the way to buy without a gate: a batch goes straight to the transaction that decides, few at a time, and the
@@ -20,13 +23,14 @@ type direct struct {
 	gateOff bool
 	settler *settler
 	orders  *order.Store
+	queue   *orderQueue
 	facts   *facts
 	metrics *metrics
 	slots   chan struct{} // one token per settle
 }
 
-func newDirect(cfg Config, s *settler, orders *order.Store, f *facts, m *metrics) *direct {
-	return &direct{gateOff: cfg.gateOff(), settler: s, orders: orders, facts: f, metrics: m, slots: make(chan struct{}, directAtOnce)}
+func newDirect(cfg Config, s *settler, orders *order.Store, q *orderQueue, f *facts, m *metrics) *direct {
+	return &direct{gateOff: cfg.gateOff(), settler: s, orders: orders, queue: q, facts: f, metrics: m, slots: make(chan struct{}, directAtOnce)}
 }
 
 // serve replies to every click of a batch.
@@ -64,15 +68,33 @@ func (d *direct) serve(ctx context.Context, l *lane, batch []*click) {
 	for _, r := range results {
 		byTicket[r.Ticket] = r
 	}
+	soldOut := false
 	for i, c := range batch {
 		r := byTicket[tickets[i].ID]
 		b := Bought{Ticket: r.Ticket, Status: statusOf(r)}
 		if r.Outcome == order.SoldOut {
-			l.markSoldOut()
-			b.err = goods.ErrSoldOut
+			b.err, soldOut = goods.ErrSoldOut, true
 		}
 		l.reply(c, b)
 	}
+	if soldOut {
+		d.markSoldOut(ctx, l)
+	}
+}
+
+// markSoldOut marks a sale that Postgres has sold out. Its holders are the owners, and the users whose tickets are in this
+// process's queue.
+func (d *direct) markSoldOut(ctx context.Context, l *lane) {
+	owners, err := d.orders.Owners(ctx, l.sale, "")
+	if err != nil {
+		d.metrics.logFault("mark a sale as sold out", err)
+		return
+	}
+	holders := d.queue.users(l.sale)
+	for _, o := range owners {
+		holders[o.UserID] = struct{}{}
+	}
+	l.markSoldOut(directMark, holders)
 }
 
 // refuse replies to a batch that the sale's state or window refuses. As at a gate, a buyer with an order receives the order.

@@ -70,9 +70,9 @@ func Reserve(ctx context.Context, rdb redis.UniversalClient, process string, sal
 // MarkInDoubt notes, as a lane does, that a reserve call had no reply.
 func (e *Engine) MarkInDoubt(sale int64) { e.lanes.facts.markInDoubt(sale) }
 
-// SoldOut reports whether Admit refuses clicks because the sale was sold out a moment ago.
-func (e *Engine) SoldOut(sale int64) bool {
-	err := e.Admit(sale)
+// SoldOut reports whether Admit refuses a user's clicks because the sale was sold out a moment ago.
+func (e *Engine) SoldOut(sale, user int64) bool {
+	err := e.Admit(sale, user)
 	if err == nil {
 		e.Release()
 	}

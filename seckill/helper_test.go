@@ -278,6 +278,17 @@ func (s *shop) mustBuy(e *process, user int64) uuid.UUID {
 	return st.OrderID
 }
 
+// awaitMark waits until the process refuses a user's clicks itself, because the sale is sold out.
+func (s *shop) awaitMark(e *process, user int64) {
+	s.Helper()
+	sandboxtest.Until(s, 5*time.Second, "the lane is marked as sold out", func() bool {
+		if _, err := e.Buy(s.Context(), s.sale, user); err != nil && !errors.Is(err, goods.ErrSoldOut) && !errors.Is(err, seckill.ErrBusy) {
+			s.Fatal(err)
+		}
+		return e.SoldOut(s.sale, user)
+	})
+}
+
 // gateState returns what the gate holds in Redis.
 func (s *shop) gateState() gate.State {
 	s.Helper()

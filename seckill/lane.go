@@ -22,7 +22,7 @@ const (
 	laneIdle    = time.Minute           // a lane without a click for so long ends
 	laneWait    = 20 * time.Millisecond // as many clicks may wait as are served in this time
 
-	soldOutMark = 250 * time.Millisecond // how long a sold-out reply is repeated without a call
+	soldOutMark = 50 * time.Millisecond // how long a lane refuses strangers itself after a gate was sold out
 	waitLimit   = 3 * time.Second        // a click or a query that has waited so long is not worked on any more
 )
 
@@ -70,7 +70,7 @@ func newClick(user int64, at time.Time) *click {
 type lane struct {
 	sale    int64
 	in      chan *click
-	soldOut atomic.Int64 // clicks are refused as sold out until then, in nanoseconds since 1970 by this machine's clock
+	soldOut atomic.Pointer[soldOut]
 	room    atomic.Int64 // clicks that may wait, set by measure
 	ended   chan struct{}
 
@@ -78,8 +78,16 @@ type lane struct {
 	clicks map[int64]*click // by user: those without a reply
 }
 
+// soldOut is the mark of a sale without units: until it ends, the lane refuses all users but the holders, who hear what they
+// hold. While no unit is left, no user joins the holders.
+type soldOut struct {
+	until   time.Time
+	holders map[int64]struct{} // users with a ticket or an order
+}
+
 func newLane(sale int64) *lane {
 	l := &lane{sale: sale, in: make(chan *click, laneWaiting), ended: make(chan struct{}), clicks: map[int64]*click{}}
+	l.soldOut.Store(&soldOut{})
 	l.room.Store(laneWaiting)
 	return l
 }
@@ -124,7 +132,16 @@ func (l *lane) measure(d time.Duration) {
 	l.room.Store(max(laneBatch, (l.room.Load()+soon)/2))
 }
 
-func (l *lane) markSoldOut() { l.soldOut.Store(time.Now().Add(soldOutMark).UnixNano()) }
+func (l *lane) markSoldOut(d time.Duration, holders map[int64]struct{}) {
+	l.soldOut.Store(&soldOut{time.Now().Add(d), holders})
+}
+
+// refuses reports whether the sale was sold out a moment ago, and the user holds nothing of it.
+func (l *lane) refuses(user int64) bool {
+	m := l.soldOut.Load()
+	_, holds := m.holders[user]
+	return !holds && time.Now().Before(m.until)
+}
 
 // has reports whether the sale has a lane.
 func (ls *lanes) has(sale int64) bool {
@@ -133,10 +150,10 @@ func (ls *lanes) has(sale int64) bool {
 }
 
 // admit refuses a click that a lane would refuse: goods.ErrSoldOut, ErrBusy.
-func (ls *lanes) admit(sale int64) error {
+func (ls *lanes) admit(sale, user int64) error {
 	if l, ok := ls.bySale.Load(sale); ok {
 		l := l.(*lane)
-		if time.Now().UnixNano() < l.soldOut.Load() {
+		if l.refuses(user) {
 			return goods.ErrSoldOut
 		}
 		if l.full() {
@@ -253,14 +270,12 @@ func (ls *lanes) serve(ctx context.Context, l *lane, batch []*click) {
 		l.replyAll(batch, Bought{err: err})
 		return
 	}
-	granted := make([]order.Ticket, 0, len(batch))
+	granted, users := make([]order.Ticket, 0, len(batch)), 0
 	for i, r := range replies {
 		if r.Ticket != "" {
 			granted = append(granted, order.Ticket{ID: r.Ticket, UserID: requests[i].UserID})
 		}
-		if errors.Is(r.Err, goods.ErrSoldOut) {
-			l.markSoldOut()
-		}
+		users = max(users, r.Users)
 		if errors.Is(r.Err, ErrBusy) {
 			ls.metrics.shed.WithLabelValues("journal").Inc()
 		}
@@ -271,6 +286,22 @@ func (ls *lanes) serve(ctx context.Context, l *lane, batch []*click) {
 		l.reply(c, ls.bought(replies[i], ahead))
 	}
 	ls.metrics.granted.Add(float64(len(granted)))
+	if users > 0 {
+		ls.markSoldOut(ctx, l, users)
+	}
+}
+
+// markSoldOut marks a sale whose gate is sold out and remembers so many users. It reads them unless the lane knows them all.
+func (ls *lanes) markSoldOut(ctx context.Context, l *lane, users int) {
+	holders := l.soldOut.Load().holders
+	if len(holders) != users {
+		var err error
+		if holders, err = ls.gate.Users(ctx, l.sale); err != nil {
+			ls.metrics.logFault("mark a sale as sold out", err)
+			return
+		}
+	}
+	l.markSoldOut(soldOutMark, holders)
 }
 
 // reserve makes the call, and once more if the gate had to be rebuilt.

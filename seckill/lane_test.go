@@ -91,3 +91,49 @@ func TestClicksThatWaitedTooLongAreRefused(t *testing.T) {
 		t.Errorf("%d orders, want only that of user 3", len(got))
 	}
 }
+
+// While a process refuses clicks because the sale is sold out, a buyer with a ticket or an order hears of it, whichever process
+// has granted it, and also where no process has had the gate's reply.
+func TestHoldersAreNotRefusedAsSoldOut(t *testing.T) {
+	t.Parallel()
+	s := newShop(t, 3)
+	e, other := s.start(nil), s.start(nil)
+	s.awaitGate()
+	id := s.mustBuy(e, 1)
+	release := s.lockSale() // the tickets of users 2 and 3 stay queued
+	if _, err := s.retryBuy(e, 2); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := seckill.Reserve(t.Context(), s.rdb, "dead", s.sale, 3); err != nil {
+		t.Fatal(err)
+	}
+	for _, at := range []*process{e, other} {
+		s.awaitMark(at, 4)
+		for user := int64(1); user <= 3; user++ {
+			if at.SoldOut(s.sale, user) {
+				t.Errorf("user %d is refused as sold out, and has a ticket", user)
+			}
+		}
+		if b, err := at.Buy(t.Context(), s.sale, 1); err != nil || b.Status.OrderID != id {
+			t.Errorf("%+v, %v, want order %s", b, err, id)
+		}
+	}
+	release()
+	s.wantConsistent()
+}
+
+// Without a gate, those who have an order are known as well.
+func TestHoldersAreNotRefusedAsSoldOutWithoutAGate(t *testing.T) {
+	t.Parallel()
+	s := newShop(t, 1)
+	off := func(cfg *seckill.Config, _ *seckill.Deps) { cfg.Gate = "off" }
+	e, other := s.start(off), s.start(off)
+	id := s.mustBuy(e, 1)
+	s.awaitMark(other, 2)
+	if other.SoldOut(s.sale, 1) {
+		t.Error("the owner is refused as sold out")
+	}
+	if b, err := other.Buy(t.Context(), s.sale, 1); err != nil || b.Status.OrderID != id {
+		t.Errorf("%+v, %v, want order %s", b, err, id)
+	}
+}

@@ -17,10 +17,10 @@ func TestShedRequestsAreCounted(t *testing.T) {
 	s := newShop(t, 50)
 	e := s.start(func(cfg *seckill.Config, _ *seckill.Deps) { cfg.QMax, cfg.MaxInFlight = 1, 1 })
 	s.awaitGate()
-	if err := e.Admit(s.sale); err != nil {
+	if err := e.Admit(s.sale, 1); err != nil {
 		t.Error(err)
 	}
-	if err := e.Admit(s.sale); !errors.Is(err, seckill.ErrBusy) {
+	if err := e.Admit(s.sale, 1); !errors.Is(err, seckill.ErrBusy) {
 		t.Errorf("a second request in flight: %v, want busy", err)
 	}
 	e.Release()
@@ -29,7 +29,7 @@ func TestShedRequestsAreCounted(t *testing.T) {
 	if _, err := e.Buy(t.Context(), s.sale, 2); !errors.Is(err, seckill.ErrBusy) {
 		t.Errorf("a second ticket: %v, want busy", err)
 	}
-	if err := e.Admit(s.sale); !errors.Is(err, seckill.ErrBusy) {
+	if err := e.Admit(s.sale, 1); !errors.Is(err, seckill.ErrBusy) {
 		t.Errorf("with a full queue: %v, want busy", err)
 	}
 	release()

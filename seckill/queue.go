@@ -119,6 +119,19 @@ func (q *orderQueue) ahead(sale int64, users []int64) map[int64]int {
 	return ahead
 }
 
+// users returns the users with a ticket in this process's queue.
+func (q *orderQueue) users(sale int64) map[int64]struct{} {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	users := map[int64]struct{}{}
+	if s := q.bySale[sale]; s != nil {
+		for user := range s.position {
+			users[user] = struct{}{}
+		}
+	}
+	return users
+}
+
 // pendingEntries returns the journal entries whose tickets are in this process's queue, by sale.
 func (q *orderQueue) pendingEntries() map[int64]map[string]bool {
 	q.mu.Lock()

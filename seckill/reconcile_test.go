@@ -90,15 +90,13 @@ func TestLatencyOfReturnedUnits(t *testing.T) {
 		e, other := s.start(nil), s.start(nil)
 		id := s.mustBuy(e, 1)
 		for _, at := range []*process{e, other} {
-			if _, err := s.retryBuy(at, 2); !errors.Is(err, goods.ErrSoldOut) || !at.SoldOut(s.sale) {
-				t.Fatalf("buy: %v, admit refuses: %v, want sold out and true", err, at.SoldOut(s.sale))
-			}
+			s.awaitMark(at, 2)
 		}
 		if err := s.orders.Cancel(t.Context(), 1, id); err != nil {
 			t.Fatal(err)
 		}
 		sandboxtest.Until(t, time.Second, "the gate has the unit", func() bool { return s.gateState().Stock == 1 })
-		sandboxtest.Until(t, time.Second, "both processes sell it", func() bool { return !e.SoldOut(s.sale) && !other.SoldOut(s.sale) })
+		sandboxtest.Until(t, time.Second, "both processes sell it", func() bool { return !e.SoldOut(s.sale, 2) && !other.SoldOut(s.sale, 2) })
 		if st, err := e.Buy(t.Context(), s.sale, 1); err != nil || st.Status.OrderID != id {
 			t.Errorf("the buyer who cancelled buys again: %+v, %v, want the old order", st, err)
 		}

@@ -90,7 +90,7 @@ func New(cfg Config, d Deps) (*Engine, error) {
 	e.rebuilder = &rebuilder{db: d.DB, gate: background, orders: d.Orders, qmax: cfg.QMax, metrics: m}
 	e.paths = newPaths(d.Secret)
 	e.bigGate = &bigGate{cfg: cfg, gate: gates, rebuilder: e.rebuilder, metrics: m}
-	direct := newDirect(cfg, settler, d.Orders, facts, m)
+	direct := newDirect(cfg, settler, d.Orders, e.queue, facts, m)
 	e.lanes = newLanes(cfg, gates, e.queue, direct, e.rebuilder, facts, m)
 	e.reclaimer = &reclaimer{sales: d.Sales, gate: background, queue: e.queue, settler: settler, qmax: cfg.QMax, idle: reclaimIdle, metrics: m}
 	e.reconciler = &reconciler{cfg: cfg, sales: d.Sales, gate: background, acks: acks, facts: facts, rebuilder: e.rebuilder,
@@ -127,10 +127,10 @@ func (e *Engine) Run(ctx context.Context) {
 }
 
 // Admit claims a place for a buy request in flight. The caller must call Release if there is no error. Admit calls no store.
-// Refusals: goods.ErrSoldOut if the sale was sold out a moment ago; ErrBusy if all places are taken, or the lane or the
-// queue is full.
-func (e *Engine) Admit(sale int64) error {
-	if err := e.lanes.admit(sale); err != nil {
+// Refusals: goods.ErrSoldOut if the sale was sold out a moment ago and the user holds nothing of it; ErrBusy if all places
+// are taken, or the lane or the queue is full.
+func (e *Engine) Admit(sale, user int64) error {
+	if err := e.lanes.admit(sale, user); err != nil {
 		return err
 	}
 	if e.queue.full() {

@@ -105,7 +105,7 @@ func (s *Server) buy(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if err := s.Rush.Admit(sale); err != nil {
+	if err := s.Rush.Admit(sale, userID); err != nil {
 		return err
 	}
 	defer s.Rush.Release()

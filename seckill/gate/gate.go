@@ -48,7 +48,7 @@ var (
 	removeConsumersScript = redis.NewScript(removeConsumersSource)
 )
 
-const ownersAtOnce = 1000 // in one call, during which Redis serves no other
+const usersOnce = 1000 // in one call of AddOwners or Users, during which Redis serves no other
 
 // Gate calls Redis for one process. Its methods may be used by any number of goroutines.
 type Gate struct {
@@ -77,12 +77,14 @@ type Request struct {
 	Nonce  string
 }
 
-// Reply is the gate's answer to one Request: exactly one field is set. Err is a refusal: ErrNoGate, ErrBusy (the journal
-// is full, or no process settles it), goods.ErrEnded, goods.ErrPaused, goods.ErrSoldOut, goods.NotStartedError.
+// Reply is the gate's answer to one Request: exactly one of Ticket, Existing and Err is set. Err is a refusal: ErrNoGate,
+// ErrBusy (the journal is full, or no process settles it), goods.ErrEnded, goods.ErrPaused, goods.ErrSoldOut,
+// goods.NotStartedError.
 type Reply struct {
 	Ticket   string  // a new ticket, written to the journal
 	Existing *Status // what the user has already
 	Err      error
+	Users    int // with goods.ErrSoldOut: how many users the gate remembers
 }
 
 // Reserve asks for tickets for many users in one call. If no reply comes, it tries once more within the same time limit.
@@ -123,7 +125,9 @@ func (g *Gate) reserve(ctx context.Context, sale int64, requests []Request) ([]R
 			existing := decode(rest)
 			replies[i].Existing = &existing
 		default:
-			replies[i].Err = refusal(verdict, rest)
+			if replies[i].Err = refusal(verdict, rest); verdict == "SOLDOUT" {
+				replies[i].Users, _ = strconv.Atoi(rest)
+			}
 		}
 	}
 	return replies, nil
@@ -239,7 +243,7 @@ func (g *Gate) CreateTickets(ctx context.Context, sale int64) (created bool, err
 
 // AddOwners stores the orders of users, over any ticket: nothing is newer than an order.
 func (g *Gate) AddOwners(ctx context.Context, sale int64, owners []order.Owner) error {
-	for chunk := range slices.Chunk(owners, ownersAtOnce) {
+	for chunk := range slices.Chunk(owners, usersOnce) {
 		if err := g.call(ctx, callLimit, func(ctx context.Context) error { return g.addOwners(ctx, sale, chunk) }); err != nil {
 			return err
 		}
@@ -261,6 +265,27 @@ func (g *Gate) addOwners(ctx context.Context, sale int64, owners []order.Owner) 
 		return fmt.Errorf("add %d owners of sale %d: %w", len(owners), sale, err)
 	}
 	return nil
+}
+
+// Users returns the users that the gate remembers. If some are added meanwhile, it may miss them.
+func (g *Gate) Users(ctx context.Context, sale int64) (users map[int64]struct{}, err error) {
+	err = g.call(ctx, callLimit, func(ctx context.Context) error {
+		users = map[int64]struct{}{}
+		// The scan returns each field and then its value.
+		fields := g.rdb.HScan(ctx, TicketsKey(sale), 0, "", usersOnce).Iterator()
+		for ; fields.Next(ctx); fields.Next(ctx) {
+			user, err := strconv.ParseInt(fields.Val(), 10, 64)
+			if err != nil {
+				return err
+			}
+			users[user] = struct{}{}
+		}
+		return fields.Err()
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read the users of sale %d: %w", sale, err)
+	}
+	return users, nil
 }
 
 // Tickets returns what the gate remembers of users, in their order, and the number of tickets in the journal.

@@ -8,7 +8,7 @@
 --   NEW <ticket>   a new ticket, written to the journal; or the one that this very nonce got before (a repeated call)
 --   HAS <value>    what the user has already: Q<ticket>, O<order id> or Xinvalid
 --   CLOSED, PAUSED, EARLY <ms>, ENDED   the sale's state, or its window by this server's clock
---   SOLDOUT        nothing left at the gate
+--   SOLDOUT <n>    nothing left at the gate, which remembers n users
 --   BUSY           the journal is full, or its oldest entry has waited for 10 s: no process settles
 --
 -- The XADDs come first, because they may fail (out of memory). The commands after them cannot, once a write was accepted.
@@ -43,6 +43,7 @@ if oldest and tonumber(string.match(oldest[1], '^%d+')) <= now - 10000 then
     room = 0
 end
 local granted, grants, remember, away = {}, 0, {}, {}
+local soldout = false
 for i = 1, users do
     local user, nonce = asked[i], ARGV[2 * i + 1]
     local has = granted[user] or had[i]
@@ -54,7 +55,8 @@ for i = 1, users do
     elseif refusal then
         replies[i] = refusal
     elseif stock <= 0 then
-        replies[i] = 'SOLDOUT'
+        soldout = soldout or string.format('SOLDOUT %d', redis.call('HLEN', KEYS[2]) + grants)
+        replies[i] = soldout
     elseif room <= 0 then
         replies[i] = 'BUSY'
     else
