@@ -37,8 +37,9 @@ func send(sig os.Signal) func(*os.Process) error {
 }
 
 // prepare ties a child to this process. The child has a process group of its own, so that Ctrl-C
-// reaches this process only, which then stops the servers in order. The end of the command's context
-// ends the command's own children too, such as those of initdb. All of them inherit the servers' lock.
+// reaches this process only, which then stops the servers in order. The end of the command's
+// context ends the command's own children too, such as those of initdb. All of them inherit the
+// servers' lock.
 func prepare(cmd *exec.Cmd, p program) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: p.account.credential(), Setpgid: true}
 	tie(cmd.SysProcAttr, p.deathSignal)

@@ -43,7 +43,11 @@ func (o *owner) startPostgres(ctx context.Context) (dsn, version string, err err
 			return "", "", err
 		}
 	}
-	if err := o.configure(data); err != nil {
+	more := ""
+	if o.cfg.Throwaway {
+		more = throwaway
+	}
+	if err := o.configure(data, more); err != nil {
 		return "", "", fmt.Errorf("configure Postgres: %w", err)
 	}
 	// Another process may take the port after freePort and before Postgres binds it. Then another

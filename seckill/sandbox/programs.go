@@ -43,12 +43,7 @@ func (o *owner) inspect(ctx context.Context, dir string) (programs, error) {
 	for _, name := range []string{"initdb", "postgres"} {
 		cmd := exec.CommandContext(ctx, p.path(name), "--version")
 		cmd.Dir, cmd.Env = o.place.home, cleanEnv()
-		var text []byte
-		var err error
-		onOwnThread(func() {
-			prepare(cmd, program{account: o.place.account, deathSignal: os.Kill})
-			text, err = cmd.Output()
-		})
+		text, err := onOwnThread(cmd, program{account: o.place.account, deathSignal: os.Kill}, cmd.Output)
 		if err != nil {
 			return p, fmt.Errorf("ask %s for its version: %w", p.path(name), err)
 		}

@@ -135,12 +135,7 @@ func (o *owner) runRedis(ctx context.Context, path string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	at := (&url.URL{
-		Scheme: "redis",
-		User:   url.UserPassword("", password),
-		Host:   net.JoinHostPort("127.0.0.1", strconv.Itoa(port)),
-		Path:   "/0",
-	}).String()
+	at := redisURL(net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), password)
 	if err := ready(ctx, c, func(ctx context.Context) error { return pingRedis(ctx, at) }); err != nil {
 		c.close()
 		return "", log.explain(err, "# ", "bind: ")
@@ -148,6 +143,10 @@ func (o *owner) runRedis(ctx context.Context, path string) (string, error) {
 	c.keep()
 	o.redis = c
 	return at, nil
+}
+
+func redisURL(addr, password string) string {
+	return (&url.URL{Scheme: "redis", User: url.UserPassword("", password), Host: addr, Path: "/0"}).String()
 }
 
 // quote writes a path as a Redis setting.

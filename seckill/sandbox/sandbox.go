@@ -142,12 +142,10 @@ func (s *Sandbox) Close() error {
 
 // pause waits for d, or for the end of ctx, whose error it returns.
 func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
 	case <-ctx.Done():
 		return context.Cause(ctx)
-	case <-timer.C:
+	case <-time.After(d):
 		return nil
 	}
 }
