@@ -67,10 +67,3 @@ func versionIn(path string) int {
 	}
 	return 0
 }
-
-// isPostgresDir reports whether name is the name of one of our Postgres data folders, complete or
-// not.
-func isPostgresDir(name string) bool {
-	rest, ok := strings.CutPrefix(name, "postgres-")
-	return ok && rest != "" && rest[0] >= '0' && rest[0] <= '9'
-}

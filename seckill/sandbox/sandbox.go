@@ -74,11 +74,6 @@ func (c *Config) Validate() error {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	return c.place()
-}
-
-// place sets DataDir to its default, and makes it absolute.
-func (c *Config) place() error {
 	if c.DataDir == "" {
 		cache, err := os.UserCacheDir()
 		if err != nil {
