@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -108,12 +109,8 @@ func (o *owner) configure(data, more string) error {
 
 // cleanEnv returns our environment without the variables that change the behaviour of Postgres.
 func cleanEnv() []string {
-	var env []string
-	for _, v := range os.Environ() {
-		if strings.HasPrefix(v, "PG") || strings.HasPrefix(v, "LC_") || strings.HasPrefix(v, "LANG") {
-			continue
-		}
-		env = append(env, v)
-	}
+	env := slices.DeleteFunc(os.Environ(), func(v string) bool {
+		return strings.HasPrefix(v, "PG") || strings.HasPrefix(v, "LC_") || strings.HasPrefix(v, "LANG")
+	})
 	return append(env, "LC_ALL=C")
 }
