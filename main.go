@@ -95,28 +95,13 @@ func run(ctx context.Context, args []string, stdin *os.File, stdout, stderr *os.
 	log := newLog(c.LogLevel, c.LogFormat, stderr)
 	env := operator.Env{Backend: c.Backend, Schema: schema, Log: log, SessionLife: sessionLife, In: stdin, Out: stdout, Err: stderr}
 	switch parsed.Selected().Name {
-	case "users":
-		return c.Users.Run(ctx, env)
-	case "sale":
-		return c.Sale.Run(ctx, env)
-	case "admin":
-		return c.Admin.Run(ctx, env)
-	case "bench":
-		return c.Bench.Run(ctx, env)
-	case "lab":
-		return c.Lab.Run(ctx, env)
-	case "baseline":
-		return c.Baseline.Run(env)
-	case "audit":
-		return c.Audit.Run(ctx, env)
+	case "serve":
+		return serve(ctx, &c, log, stdout)
 	case "config":
 		return env.PrintSettings(parsed)
-	case "reset":
-		return c.Reset.Run(ctx, env)
-	case "version":
-		return c.Version.Run(env, version)
 	}
-	return serve(ctx, &c, log, stdout)
+	parsed.BindTo(ctx, (*context.Context)(nil))
+	return parsed.Run(env, version) // the Run method of the command
 }
 
 // newLog returns a logger to w: text for people, JSON for machines.

@@ -24,7 +24,7 @@ var (
 type client struct {
 	to       target
 	conn     net.Conn
-	reader   *bufio.Reader
+	reader   bufio.Reader
 	buf      []byte
 	lastUsed time.Time
 }
@@ -46,9 +46,6 @@ func (w *client) connect(ctx context.Context) (err error) {
 		return fmt.Errorf("%w: %w", errConnect, err)
 	}
 	w.lastUsed = time.Now()
-	if w.reader == nil {
-		w.reader = bufio.NewReader(nil)
-	}
 	w.reader.Reset(w.conn)
 	return nil
 }
@@ -70,7 +67,7 @@ func (w *client) do(ctx context.Context, request []byte, limit time.Duration) (r
 	if _, err = w.conn.Write(request); err != nil {
 		return resp, err
 	}
-	resp, w.buf, err = readResponse(w.reader, w.buf)
+	resp, w.buf, err = readResponse(&w.reader, w.buf)
 	return resp, err
 }
 

@@ -43,11 +43,12 @@ func conns(ctx context.Context, d *driver, _ []Buyer) ([]Turn, error) {
 	tally, began := newTally(), time.Now()
 	all := d.openAll(ctx, tally)
 	opened := time.Since(began)
-	defer func() {
+	closeAll := func() {
 		for _, c := range all {
 			c.Close()
 		}
-	}()
+	}
+	defer closeAll() // after an error; a second time is harmless
 	if err := sleep(ctx, restTime); err != nil {
 		return nil, err
 	}
@@ -56,10 +57,7 @@ func conns(ctx context.Context, d *driver, _ []Buyer) ([]Turn, error) {
 	}
 	h.Conns = len(all)
 	h.ClosedByShop = countClosed(all)
-	for _, c := range all {
-		c.Close()
-	}
-	all = nil
+	closeAll()
 	fmt.Fprintf(d.progress, "conns     %d connections were open; waiting %d s\n", h.Conns, d.Seconds)
 	closed := time.Now()
 	if err := sleep(ctx, d.duration()); err != nil {

@@ -16,26 +16,17 @@ var htmlTemplate = template.Must(template.New("report").Funcs(template.FuncMap{
 	"counts":    formatCounts,
 	"mb":        func(n int64) string { return fmt.Sprintf("%.0f MB", float64(n)/1e6) },
 	"latencies": Turn.latencies, "remarks": Turn.remarks, "ramp": Report.rampTable, "conditions": Report.conditions,
-	"sells": Report.sells, "buys": Turn.buys,
+	"sells": Report.sells, "buys": Turn.buys, "latencyPlot": Turn.latencyPlot, "flowPlot": Turn.flowPlot,
 }).Parse(htmlText))
 
 // HTML writes the report as one HTML page that loads nothing else.
 func (r Report) HTML(w io.Writer) error {
 	figure, unit := r.Headline()
-	type plotted struct {
-		Turn
-		Latency, Flow Plot
-	}
-	var turns []plotted
-	for _, t := range r.Turns {
-		turns = append(turns, plotted{t, t.latencyPlot(), t.flowPlot()})
-	}
 	err := htmlTemplate.Execute(w, struct {
 		Report
-		Turns  []plotted
 		Unit   string
 		Figure float64
-	}{r, turns, unit, figure})
+	}{r, unit, figure})
 	if err != nil {
 		return fmt.Errorf("write the HTML report: %w", err)
 	}

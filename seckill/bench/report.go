@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"maps"
@@ -64,11 +65,9 @@ func perSecond(n int, d time.Duration) float64 {
 }
 
 func report(p plan, all *tally, arriving, running time.Duration) Turn {
-	t := Turn{Name: p.name, Seconds: arriving.Seconds(), Conns: p.conns, Counts: all.Counts, RefusedBy: all.refused, FailedBy: all.failed,
+	return Turn{Name: p.name, Seconds: arriving.Seconds(), Conns: p.conns, Counts: all.Counts, RefusedBy: all.refused, FailedBy: all.failed,
 		Outcomes: all.outcomes, Accept: latency(all.accept), Refusal: latency(all.refusal), Sent: latency(all.sent), Result: latency(all.known),
-		Page: latency(all.page), Lag: latency(all.lag)}
-	t.Responses = perSecond(int(t.Requests), running)
-	return t
+		Page: latency(all.page), Lag: latency(all.lag), Responses: perSecond(int(all.Requests), running)}
 }
 
 // Report is the result of a run.
@@ -274,10 +273,7 @@ func (t Turn) latencies() []namedLatency {
 // formatCounts formats counts by key, the highest first.
 func formatCounts(m map[string]int64) string {
 	keys := slices.SortedFunc(maps.Keys(m), func(a, b string) int {
-		if m[a] != m[b] {
-			return int(m[b] - m[a])
-		}
-		return strings.Compare(a, b)
+		return cmp.Or(cmp.Compare(m[b], m[a]), cmp.Compare(a, b))
 	})
 	for i, k := range keys {
 		keys[i] = fmt.Sprintf("%s %d", k, m[k])

@@ -99,8 +99,8 @@ func readResponse(r *bufio.Reader, buf []byte) (resp response, _ []byte, err err
 func readChunks(r *bufio.Reader, buf []byte) ([]byte, error) {
 	whole := bytes.NewBuffer(buf[:0])
 	if _, err := whole.ReadFrom(io.LimitReader(httputil.NewChunkedReader(r), maxBody+1)); err != nil {
-		if err != io.ErrUnexpectedEOF && !isNetError(err) {
-			err = errMalformed
+		if _, broken := errors.AsType[net.Error](err); err != io.ErrUnexpectedEOF && !broken {
+			err = errMalformed // the data, not the connection
 		}
 		return nil, err
 	}
@@ -116,12 +116,6 @@ func readChunks(r *bufio.Reader, buf []byte) ([]byte, error) {
 			return whole.Bytes(), nil
 		}
 	}
-}
-
-// isNetError reports whether the connection failed, rather than its data.
-func isNetError(err error) bool {
-	var fault net.Error
-	return errors.As(err, &fault)
 }
 
 // readLine returns the next line without its end. A line longer than the reader's buffer is malformed.
@@ -153,37 +147,26 @@ func equalFold(b []byte, lower string) bool {
 
 // parseNumber parses up to nine digits.
 func parseNumber(b []byte) (n int, ok bool) {
-	if len(b) == 0 || len(b) > 9 {
+	if len(b) > 9 {
 		return 0, false
 	}
-	for _, c := range b {
-		if c < '0' || c > '9' {
-			return 0, false
-		}
-		n = n*10 + int(c-'0')
-	}
-	return n, true
+	u, err := strconv.ParseUint(string(b), 10, 32)
+	return int(u), err == nil
 }
 
 // jsonValue returns the text or number of a key that occurs once in body, or nil. It searches for
 // `"key":` as the shop writes it, several times cheaper than to parse the JSON. In a string value
 // the quotes would be escaped.
 func jsonValue(body []byte, key string) []byte {
-	var quoted [32]byte
-	k := append(strconv.AppendQuote(quoted[:0], key), ':')
-	i := bytes.Index(body, k)
-	if i < 0 {
+	var buf [32]byte
+	k := append(strconv.AppendQuote(buf[:0], key), ':')
+	_, v, _ := bytes.Cut(body, k)
+	end := bytes.IndexAny(v, ",}")
+	if text, quoted := bytes.CutPrefix(v, []byte(`"`)); quoted {
+		v, end = text, bytes.IndexByte(text, '"')
+	}
+	if end < 0 {
 		return nil
 	}
-	v := body[i+len(k):]
-	if len(v) > 0 && v[0] == '"' {
-		if end := bytes.IndexByte(v[1:], '"'); end >= 0 {
-			return v[1 : 1+end]
-		}
-		return nil
-	}
-	if end := bytes.IndexAny(v, ",}"); end >= 0 {
-		return v[:end]
-	}
-	return nil
+	return v[:end]
 }

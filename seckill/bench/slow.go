@@ -3,9 +3,8 @@ package bench
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 )
 
 // drip holds dripConns connections and sends a byte on each every dripEvery.
@@ -18,11 +17,11 @@ func slow(ctx context.Context, d *driver, buyers []Buyer) ([]Turn, error) {
 }
 
 // drip keeps dripConns slow connections until ctx ends. It reopens those that the shop closes.
-func (d *driver) drip(ctx context.Context) error {
-	var g errgroup.Group
+func (d *driver) drip(ctx context.Context) {
+	var g sync.WaitGroup
 	request := fmt.Appendf(nil, "POST /api/sales/%d/path HTTP/1.1\r\nHost: %s\r\nX-Slow: ", d.Sale, d.to.host)
 	for range dripConns {
-		g.Go(func() error {
+		g.Go(func() {
 			for ctx.Err() == nil {
 				c, err := d.to.dial(ctx)
 				for i := 0; err == nil && ctx.Err() == nil; i++ {
@@ -40,8 +39,7 @@ func (d *driver) drip(ctx context.Context) error {
 				}
 				sleep(ctx, dripEvery)
 			}
-			return nil
 		})
 	}
-	return g.Wait()
+	g.Wait()
 }

@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"maps"
 	"sync"
 	"time"
 
@@ -76,8 +75,8 @@ func (t *tally) snapshot() Counts {
 func (t *tally) merge(o *tally) {
 	t.Counts.add(o.Counts)
 	for _, m := range [][2]map[string]int64{{t.refused, o.refused}, {t.failed, o.failed}, {t.outcomes, o.outcomes}} {
-		for k := range maps.Keys(m[1]) {
-			m[0][k] += m[1][k]
+		for k, n := range m[1] {
+			m[0][k] += n
 		}
 	}
 	for _, h := range [][2]*hdrhistogram.Histogram{{t.accept, o.accept}, {t.refusal, o.refusal}, {t.known, o.known},

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -27,15 +28,15 @@ type driver struct {
 type plan struct {
 	name       string
 	buyers     []Buyer
-	arrivals   int                         // clicks; after the last buyer the first clicks again
-	when       func(k int) time.Duration   // since the start of the turn; nil: as soon as a connection is free
-	duration   time.Duration               // no one arrives later
-	patience   time.Duration               // a slower response is aborted; 0: never
-	retry      bool                        // buyers retry when the shop tells them to
-	conns      int                         // one worker each
-	background func(context.Context) error // runs during the turn
-	fixed      bool                        // the number of buyers is fixed: that all have arrived is not RanOut
-	firstStep  step                        // poll or list; the zero value: buy
+	arrivals   int                       // clicks; after the last buyer the first clicks again
+	when       func(k int) time.Duration // since the start of the turn; nil: as soon as a connection is free
+	duration   time.Duration             // no one arrives later
+	patience   time.Duration             // a slower response is aborted; 0: never
+	retry      bool                      // buyers retry when the shop tells them to
+	conns      int                       // one worker each
+	background func(context.Context)     // runs during the turn
+	fixed      bool                      // the number of buyers is fixed: that all have arrived is not RanOut
+	firstStep  step                      // poll or list; the zero value: buy
 }
 
 // resultWait is how long buyers may wait for their result after the last arrival.
@@ -114,22 +115,23 @@ func (d *driver) turn(ctx context.Context, p plan) (Turn, error) {
 	t.end = t.began.Add(p.duration + resultWait)
 	background, stop := context.WithCancel(ctx)
 	defer stop()
-	var watch, g errgroup.Group
+	var watch, g sync.WaitGroup
 	var samples []Sample
 	var peak int64
-	watch.Go(func() error { samples, peak = t.watch(background, before); return nil })
+	watch.Go(func() { samples, peak = t.watch(background, before) })
 	if p.background != nil {
-		watch.Go(func() error { return p.background(background) })
+		watch.Go(func() { p.background(background) })
 	}
 	for _, w := range workers {
-		g.Go(func() error { return w.run(ctx) })
+		g.Go(func() { w.run(ctx) })
 	}
 	g.Wait()
 	elapsed := time.Since(t.began)
 	all := t.total()
 	sold, settled, err := d.settle(ctx, before, int(all.Accepted))
 	stop()
-	err = cmp.Or(err, watch.Wait(), ctx.Err())
+	watch.Wait()
+	err = cmp.Or(err, ctx.Err())
 	arriving := min(time.Duration(t.arrivalsEnded.Load()), p.duration)
 	r := report(p, all, arriving, max(arriving, min(elapsed, p.duration)))
 	if cold != nil {

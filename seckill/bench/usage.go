@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/prometheus/procfs"
 )
 
 // Usage is what a process has used.
@@ -21,46 +23,21 @@ type Usage struct {
 	Resident int64 `json:"-"` // current memory
 }
 
-// clockTicks a second in /proc, on every Linux that Go supports.
-const clockTicks = 100
-
 // ProcessUsage reads the CPU time and memory of a process from /proc, so it works on Linux only.
 func ProcessUsage(pid int) (u Usage, err error) {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	p, err := procfs.NewProc(pid)
 	if err != nil {
 		return u, fmt.Errorf("read the usage of process %d: %w", pid, err)
 	}
-	// After the name in brackets, which may hold any character: field 3 is state, 14 utime, 15 stime.
-	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
-	if len(fields) < 13 {
-		return u, fmt.Errorf("read the usage of process %d: %q", pid, stat)
-	}
-	for _, f := range fields[11:13] {
-		n, err := strconv.ParseInt(f, 10, 64)
-		if err != nil {
-			return u, fmt.Errorf("read the usage of process %d: %w", pid, err)
-		}
-		u.CPU += float64(n) / clockTicks
-	}
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	stat, err := p.Stat()
 	if err != nil {
 		return u, fmt.Errorf("read the usage of process %d: %w", pid, err)
 	}
-	for line := range strings.Lines(string(status)) {
-		if rest, ok := strings.CutPrefix(line, "VmHWM:"); ok {
-			u.Memory = kilobytes(rest)
-		}
-		if rest, ok := strings.CutPrefix(line, "VmRSS:"); ok {
-			u.Resident = kilobytes(rest)
-		}
+	status, err := p.NewStatus()
+	if err != nil {
+		return u, fmt.Errorf("read the usage of process %d: %w", pid, err)
 	}
-	return u, nil
-}
-
-// kilobytes parses "  1234 kB" and returns bytes.
-func kilobytes(s string) int64 {
-	kb, _ := strconv.ParseInt(strings.Fields(s)[0], 10, 64)
-	return kb << 10
+	return Usage{CPU: stat.CPUTime(), Memory: int64(status.VmHWM), Resident: int64(status.VmRSS)}, nil
 }
 
 var metricsClient = http.Client{Timeout: 2 * time.Second}

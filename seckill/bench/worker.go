@@ -19,7 +19,7 @@ type worker struct {
 }
 
 // run serves buyers until none is left or the time is over.
-func (w *worker) run(ctx context.Context) error {
+func (w *worker) run(ctx context.Context) {
 	defer w.client.close()
 	alarm := time.NewTimer(time.Hour)
 	defer alarm.Stop()
@@ -50,7 +50,6 @@ func (w *worker) run(ctx context.Context) error {
 		next = w.t.claim()
 	}
 	w.tally.update(func(t *tally) { t.Unknown += int64(len(w.waiting)) })
-	return nil
 }
 
 func (w *worker) arrive(now time.Time, b *buyer) {

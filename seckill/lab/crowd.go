@@ -58,7 +58,8 @@ func (r *run) runCrowd(ctx context.Context, clicks []click) *outcome {
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(r.plan.Seconds)*time.Second)
 	defer cancel()
 	o := &outcome{yes: map[int64]bool{}, pending: map[int64]int{}}
-	var all, replacing errgroup.Group
+	var all sync.WaitGroup
+	var replacing errgroup.Group
 	untilEnd, end := context.WithCancel(ctx)
 	replacing.Go(func() error { return r.replaceDead(untilEnd) })
 	r.sql.Store(0)
@@ -76,10 +77,9 @@ func (r *run) runCrowd(ctx context.Context, clicks []click) *outcome {
 			due = due.Add(clickInterval)
 		}
 		at := due
-		all.Go(func() error {
+		all.Go(func() {
 			pause(ctx, time.Until(at))
 			r.press(ctx, c, o)
-			return nil
 		})
 	}
 	all.Wait()

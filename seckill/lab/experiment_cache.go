@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sync/singleflight"
 )
@@ -83,9 +84,7 @@ type priceCache struct {
 	life   time.Duration // of an entry; 0: no limit
 	jitter time.Duration // the most that an entry lives longer
 
-	db interface {
-		QueryRow(context.Context, string, ...any) pgx.Row
-	}
+	db             *pgxpool.Pool
 	mu             sync.Mutex
 	entries        map[int64]cacheEntry
 	rng            *rand.Rand

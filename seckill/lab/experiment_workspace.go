@@ -164,24 +164,5 @@ func retryBusy(ctx context.Context, call func() error) error {
 	}
 }
 
-// commandHook counts the commands of a client.
-type commandHook struct{ n atomic.Int64 }
-
-func (h *commandHook) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (h *commandHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		h.n.Add(1)
-		return next(ctx, cmd)
-	}
-}
-
-func (h *commandHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []redis.Cmder) error {
-		h.n.Add(int64(len(cmds)))
-		return next(ctx, cmds)
-	}
-}
-
 // gateFactor is the shop's default: valid addresses at one time, for each unit left.
 const gateFactor = 5

@@ -7,8 +7,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 )
 
 // run is one strategy under one crowd.
@@ -70,8 +68,8 @@ func runOne(ctx context.Context, s Stores, p Plan, spec *spec, report func(Progr
 	defer func() { err = errors.Join(err, r.close(ctx)) }()
 	began := time.Now()
 	watching, stopWatching := context.WithCancel(ctx)
-	var watch errgroup.Group
-	watch.Go(func() error { r.watch(watching, began, report); return nil })
+	var watch sync.WaitGroup
+	watch.Go(func() { r.watch(watching, began, report) })
 	seen := r.runCrowd(ctx, p.clicks())
 	stopWatching()
 	watch.Wait()

@@ -47,11 +47,7 @@ func (b *Breakable) InitDB(ctx context.Context, data, more string) error {
 	if err := b.o.initdb(ctx, b.bin, data); err != nil {
 		return err
 	}
-	path := filepath.Join(data, confFile)
-	if err := writeFile(path, []byte(settings+more), 0o600); err != nil {
-		return err
-	}
-	return b.o.place.account.chown(path)
+	return b.o.configure(data, more)
 }
 
 // PostgresPassword returns the superuser's password.

@@ -36,13 +36,23 @@ func send(sig os.Signal) func(*os.Process) error {
 	return func(p *os.Process) error { return p.Signal(sig) }
 }
 
-// endAsGroup makes the end of a command's context end the command's own children too, such as those
-// of initdb.
-func endAsGroup(cmd *exec.Cmd) {
+// prepare ties a child to this process. The child has a process group of its own, so that Ctrl-C
+// reaches this process only, which then stops the servers in order. The end of the command's
+// context ends the command's own children too, such as those of initdb. All of them inherit the
+// servers' lock.
+func prepare(cmd *exec.Cmd, p program) {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: p.account.credential(), Setpgid: true}
+	tie(cmd.SysProcAttr, p.deathSignal)
 	if cmd.Cancel != nil {
 		cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	}
+	if p.serversLock != nil {
+		cmd.ExtraFiles = []*os.File{p.serversLock}
+	}
 }
+
+// addToJob does nothing: prepare has tied the child to this process, as far as the system can.
+func addToJob(*os.Process) error { return nil }
 
 // alive reports whether a process of this id exists.
 func alive(pid int) bool {

@@ -2,7 +2,7 @@ package sandbox
 
 import (
 	"context"
-	"net/url"
+	"sync"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
@@ -18,15 +18,11 @@ func runEmbedded(password string) (at string, stop func(), err error) {
 		return "", nil, err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		advanceClock(ctx, m.FastForward)
-	}()
-	at = (&url.URL{Scheme: "redis", User: url.UserPassword("", password), Host: m.Addr(), Path: "/0"}).String()
-	return at, func() {
+	var clock sync.WaitGroup
+	clock.Go(func() { advanceClock(ctx, m.FastForward) })
+	return redisURL(m.Addr(), password), func() {
 		cancel()
-		<-done
+		clock.Wait()
 		m.Close()
 	}, nil
 }

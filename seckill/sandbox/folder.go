@@ -54,6 +54,23 @@ func makeDataDir(dir string) error {
 	return nil
 }
 
+// tryLock takes the lock of a file. It returns the file that holds the lock, or nil if another
+// process holds it.
+func tryLock(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err = lock(f); err == nil {
+		return f, nil
+	}
+	f.Close()
+	if isHeld(err) {
+		return nil, nil
+	}
+	return nil, &os.PathError{Op: "lock", Path: path, Err: err}
+}
+
 // isOurs reports whether dir has our marker. A folder that does not exist has none.
 func isOurs(dir string) (bool, error) {
 	_, err := os.Lstat(filepath.Join(dir, markerFile))

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -82,11 +83,7 @@ func (o *owner) initdb(ctx context.Context, bin programs, data string) (err erro
 	}
 	cmd := exec.CommandContext(ctx, bin.path("initdb"), args...)
 	cmd.Dir, cmd.Env = o.place.home, cleanEnv()
-	var text []byte
-	onOwnThread(func() {
-		prepare(cmd, program{account: o.place.account, serversLock: o.serversLock, deathSignal: os.Kill})
-		text, err = cmd.CombinedOutput()
-	})
+	text, err := onOwnThread(cmd, program{account: o.place.account, serversLock: o.serversLock, deathSignal: os.Kill}, cmd.CombinedOutput)
 	if err != nil {
 		return fmt.Errorf("%w: %s", err, lastLine(text, "error:", "could not", "FATAL:"))
 	}
@@ -101,13 +98,10 @@ func (o *owner) initdb(ctx context.Context, bin programs, data string) (err erro
 	return os.Rename(half, data)
 }
 
-// configure writes the settings into a cluster.
-func (o *owner) configure(data string) error {
-	path, text := filepath.Join(data, confFile), settings
-	if o.cfg.Throwaway {
-		text += throwaway
-	}
-	if err := writeFile(path, []byte(text), 0o600); err != nil {
+// configure writes the settings into a cluster, followed by more.
+func (o *owner) configure(data, more string) error {
+	path := filepath.Join(data, confFile)
+	if err := writeFile(path, []byte(settings+more), 0o600); err != nil {
 		return err
 	}
 	return o.place.account.chown(path)
@@ -115,12 +109,8 @@ func (o *owner) configure(data string) error {
 
 // cleanEnv returns our environment without the variables that change the behaviour of Postgres.
 func cleanEnv() []string {
-	var env []string
-	for _, v := range os.Environ() {
-		if strings.HasPrefix(v, "PG") || strings.HasPrefix(v, "LC_") || strings.HasPrefix(v, "LANG") {
-			continue
-		}
-		env = append(env, v)
-	}
+	env := slices.DeleteFunc(os.Environ(), func(v string) bool {
+		return strings.HasPrefix(v, "PG") || strings.HasPrefix(v, "LC_") || strings.HasPrefix(v, "LANG")
+	})
 	return append(env, "LC_ALL=C")
 }

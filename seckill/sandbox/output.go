@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"runtime"
 	"strings"
+	"sync"
 )
 
 // logLimit is the size from which a server's log is emptied at the next start.
@@ -75,14 +77,15 @@ func lastLine(text []byte, signs ...string) string {
 	return last
 }
 
-// onOwnThread runs f on a thread of its own and waits for it. A child that f starts cannot outlive
-// this process: see child.run.
-func onOwnThread(f func()) {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
+// onOwnThread prepares a command, calls its run (Output or CombinedOutput) on a thread of its own and
+// waits for it. The command cannot outlive this process: see child.run.
+func onOwnThread(cmd *exec.Cmd, p program, run func() ([]byte, error)) (text []byte, err error) {
+	prepare(cmd, p)
+	var thread sync.WaitGroup
+	thread.Go(func() {
 		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
-		f()
-	}()
-	<-done
+		text, err = run()
+	})
+	thread.Wait()
+	return text, err
 }

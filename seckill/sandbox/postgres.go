@@ -43,17 +43,16 @@ func (o *owner) startPostgres(ctx context.Context) (dsn, version string, err err
 			return "", "", err
 		}
 	}
-	if err := o.configure(data); err != nil {
+	more := ""
+	if o.cfg.Throwaway {
+		more = throwaway
+	}
+	if err := o.configure(data, more); err != nil {
 		return "", "", fmt.Errorf("configure Postgres: %w", err)
 	}
-	// Another process may take the port after freePort and before Postgres binds it. Then another
-	// port is tried.
-	for range 5 {
-		dsn, err = o.runPostgres(ctx, bin, data)
-		if !errors.Is(err, errPortTaken) {
-			break
-		}
-	}
+	dsn, err = o.onFreePort("postgres", func(port int, log *serverLog) (string, error) {
+		return o.runPostgres(ctx, bin, data, port, log)
+	})
 	if err != nil {
 		return "", "", fmt.Errorf("start Postgres %s: %w", bin.version, err)
 	}
@@ -62,15 +61,26 @@ func (o *owner) startPostgres(ctx context.Context) (dsn, version string, err err
 
 var errPortTaken = errors.New("could not bind a port")
 
-func (o *owner) runPostgres(ctx context.Context, bin programs, data string) (string, error) {
-	port, err := freePort()
-	if err != nil {
-		return "", err
+// onFreePort runs the server of this name on a free port and returns its URL. Another process may
+// take the port after freePort and before the server binds it. Then another port is tried.
+func (o *owner) onFreePort(name string, run func(port int, log *serverLog) (string, error)) (string, error) {
+	for try := 1; ; try++ {
+		port, err := freePort()
+		if err != nil {
+			return "", err
+		}
+		log, err := openLog(filepath.Join(o.cfg.DataDir, name+logSuffix))
+		if err != nil {
+			return "", err
+		}
+		at, err := run(port, log)
+		if try == 5 || !errors.Is(err, errPortTaken) {
+			return at, err
+		}
 	}
-	log, err := openLog(filepath.Join(o.cfg.DataDir, "postgres"+logSuffix))
-	if err != nil {
-		return "", err
-	}
+}
+
+func (o *owner) runPostgres(ctx context.Context, bin programs, data string, port int, log *serverLog) (string, error) {
 	c, err := launch(program{
 		name: "postgres",
 		command: func() *exec.Cmd {

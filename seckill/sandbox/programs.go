@@ -43,12 +43,7 @@ func (o *owner) inspect(ctx context.Context, dir string) (programs, error) {
 	for _, name := range []string{"initdb", "postgres"} {
 		cmd := exec.CommandContext(ctx, p.path(name), "--version")
 		cmd.Dir, cmd.Env = o.place.home, cleanEnv()
-		var text []byte
-		var err error
-		onOwnThread(func() {
-			prepare(cmd, program{account: o.place.account, deathSignal: os.Kill})
-			text, err = cmd.Output()
-		})
+		text, err := onOwnThread(cmd, program{account: o.place.account, deathSignal: os.Kill}, cmd.Output)
 		if err != nil {
 			return p, fmt.Errorf("ask %s for its version: %w", p.path(name), err)
 		}
@@ -71,11 +66,4 @@ func versionIn(path string) int {
 		}
 	}
 	return 0
-}
-
-// isPostgresDir reports whether name is the name of one of our Postgres data folders, complete or
-// not.
-func isPostgresDir(name string) bool {
-	rest, ok := strings.CutPrefix(name, "postgres-")
-	return ok && rest != "" && rest[0] >= '0' && rest[0] <= '9'
 }

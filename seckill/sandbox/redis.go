@@ -42,12 +42,9 @@ func (o *owner) startRedis(ctx context.Context) (at, kind string, err error) {
 		program, err := findRedis(ctx)
 		switch {
 		case err == nil:
-			for range 5 {
-				at, err = o.runRedis(ctx, program)
-				if !errors.Is(err, errPortTaken) {
-					break
-				}
-			}
+			at, err = o.onFreePort("redis", func(port int, log *serverLog) (string, error) {
+				return o.runRedis(ctx, program, port, log)
+			})
 			if err != nil {
 				return "", "", fmt.Errorf("start Redis: %w", err)
 			}
@@ -97,18 +94,10 @@ func findRedis(ctx context.Context) (string, error) {
 	return "", none
 }
 
-func (o *owner) runRedis(ctx context.Context, path string) (string, error) {
+func (o *owner) runRedis(ctx context.Context, path string, port int, log *serverLog) (string, error) {
 	dir := filepath.Join(o.cfg.DataDir, redisDir)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return "", err
-	}
-	port, err := freePort()
-	if err != nil {
-		return "", err
-	}
-	log, err := openLog(filepath.Join(o.cfg.DataDir, "redis"+logSuffix))
-	if err != nil {
-		return "", err
+		return "", errors.Join(err, log.file.Close())
 	}
 	databases, sync := 16, "everysec"
 	if o.cfg.Throwaway {
@@ -135,12 +124,7 @@ func (o *owner) runRedis(ctx context.Context, path string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	at := (&url.URL{
-		Scheme: "redis",
-		User:   url.UserPassword("", password),
-		Host:   net.JoinHostPort("127.0.0.1", strconv.Itoa(port)),
-		Path:   "/0",
-	}).String()
+	at := redisURL(net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), password)
 	if err := ready(ctx, c, func(ctx context.Context) error { return pingRedis(ctx, at) }); err != nil {
 		c.close()
 		return "", log.explain(err, "# ", "bind: ")
@@ -148,6 +132,10 @@ func (o *owner) runRedis(ctx context.Context, path string) (string, error) {
 	c.keep()
 	o.redis = c
 	return at, nil
+}
+
+func redisURL(addr, password string) string {
+	return (&url.URL{Scheme: "redis", User: url.UserPassword("", password), Host: addr, Path: "/0"}).String()
 }
 
 // quote writes a path as a Redis setting.

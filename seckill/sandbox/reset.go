@@ -68,20 +68,16 @@ func Reset(ctx context.Context, cfg Config) error {
 // both. Lock files stay, because a lock on a removed file keeps no other process out. The marker,
 // fetched programs and files that are not ours stay too.
 func empty(dataDir, home string) error {
-	if home == "" {
-		home = dataDir
-	}
 	entries, err := os.ReadDir(dataDir)
 	if err != nil {
 		return err
 	}
 	for _, e := range entries {
 		name := e.Name()
-		switch {
-		case name == stateFile, name == secretFile, name == redisDir,
-			strings.HasSuffix(name, logSuffix),
-			strings.HasPrefix(name, "."+stateFile), strings.HasPrefix(name, "."+secretFile),
-			isPostgresDir(name):
+		isPostgres, _ := filepath.Match("postgres-[0-9]*", name) // complete or not
+		if isPostgres || name == stateFile || name == secretFile || name == redisDir ||
+			strings.HasSuffix(name, logSuffix) ||
+			strings.HasPrefix(name, "."+stateFile) || strings.HasPrefix(name, "."+secretFile) {
 			err = errors.Join(err, os.RemoveAll(filepath.Join(dataDir, name)))
 		}
 	}

@@ -74,11 +74,6 @@ func (c *Config) Validate() error {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	return c.place()
-}
-
-// place sets DataDir to its default, and makes it absolute.
-func (c *Config) place() error {
 	if c.DataDir == "" {
 		cache, err := os.UserCacheDir()
 		if err != nil {
@@ -142,12 +137,10 @@ func (s *Sandbox) Close() error {
 
 // pause waits for d, or for the end of ctx, whose error it returns.
 func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
 	case <-ctx.Done():
 		return context.Cause(ctx)
-	case <-timer.C:
+	case <-time.After(d):
 		return nil
 	}
 }
