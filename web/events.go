@@ -24,11 +24,7 @@ const (
 // saleEvents is the push beside the poll: a stream of `result` (the data of GET result, whenever it
 // changes) and `left` (`{"left": 12}`). It ends when the client leaves, the session ends or the server
 // stops. A page closes it when it has its final result.
-func (s *Server) saleEvents(w http.ResponseWriter, r *http.Request, session user.Session) error {
-	id, err := idParam(r, goods.ErrNoSale)
-	if err != nil {
-		return err
-	}
+func (s *Server) saleEvents(w http.ResponseWriter, r *http.Request, session user.Session, id int64) error {
 	sale, _, err := s.Cache.Sale(r.Context(), id)
 	if err != nil {
 		return err

@@ -201,7 +201,7 @@ func (d *detail) fresh(of goods.Sale, left int, state string) bool {
 // down, and after a 304 a browser would use the time of its old copy. The answer is not compressed
 // either: the demo's details have 384 to 455 bytes, or 277 to 347 as gzip, and both fit one packet.
 func (s *Server) showSale(w http.ResponseWriter, r *http.Request) error {
-	id, err := idParam(r, goods.ErrNoSale)
+	id, err := saleID(r)
 	if err != nil {
 		return err
 	}

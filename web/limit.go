@@ -91,7 +91,7 @@ func (s *Server) clientIP(r *http.Request) string {
 }
 
 // limited runs a handler if both buckets allow it.
-func (s *Server) limited(h func(http.ResponseWriter, *http.Request, user.Session) error) func(http.ResponseWriter, *http.Request, user.Session) error {
+func (s *Server) limited(h sessionHandler) sessionHandler {
 	return func(w http.ResponseWriter, r *http.Request, session user.Session) error {
 		if err := s.allow(r, session.UserID); err != nil {
 			return err

@@ -10,8 +10,11 @@ import (
 	"miaosha/user"
 )
 
+// sessionHandler is a handler for logged-in users.
+type sessionHandler func(http.ResponseWriter, *http.Request, user.Session) error
+
 // loggedIn runs a handler with the session of the user, and refuses a request without one.
-func (s *Server) loggedIn(h func(http.ResponseWriter, *http.Request, user.Session) error) http.HandlerFunc {
+func (s *Server) loggedIn(h sessionHandler) http.HandlerFunc {
 	return s.handle(func(w http.ResponseWriter, r *http.Request) error {
 		token := s.token(r)
 		if token == "" {

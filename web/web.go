@@ -164,10 +164,10 @@ func (s *Server) routes() http.Handler {
 	// listens. The engine bounds buy and result, the cache bounds the two lists. The lists set their
 	// own Cache-Control.
 	rush := r.With(private)
-	rush.Get("/api/sales/{id}/events", s.loggedIn(s.saleEvents))
+	rush.Get("/api/sales/{id}/events", s.loggedIn(withID(saleID, s.saleEvents)))
 	rush.Post("/api/sales/{id}/buy/{path}", s.handle(s.buy))
 	for _, method := range []string{http.MethodGet, http.MethodHead} {
-		rush.Method(method, "/api/sales/{id}/result", s.loggedIn(s.limited(s.result)))
+		rush.Method(method, "/api/sales/{id}/result", s.loggedIn(s.limited(withID(saleID, s.result))))
 		r.Method(method, "/api/sales", s.handle(s.listSales))
 		r.Method(method, "/api/sales/{id}", s.handle(s.showSale))
 	}
@@ -183,16 +183,16 @@ func (s *Server) routes() http.Handler {
 		r.Post("/password", s.loggedIn(s.changePassword))
 
 		r.Get("/slots", s.handle(s.slots))
-		r.Get("/sales/{id}/captcha", s.loggedIn(s.captcha))
-		r.Post("/sales/{id}/path", s.loggedIn(s.limited(s.path)))
+		r.Get("/sales/{id}/captcha", s.loggedIn(withID(saleID, s.captcha)))
+		r.Post("/sales/{id}/path", s.loggedIn(s.limited(withID(saleID, s.path))))
 
 		r.Get("/orders", s.loggedIn(s.listOrders))
-		r.Get("/orders/{id}", s.loggedIn(s.showOrder))
-		r.Post("/orders/{id}/pay", s.loggedIn(s.pay))
-		r.Post("/orders/{id}/cancel", s.loggedIn(s.cancel))
+		r.Get("/orders/{id}", s.loggedIn(withID(orderID, s.showOrder)))
+		r.Post("/orders/{id}/pay", s.loggedIn(withID(orderID, s.pay)))
+		r.Post("/orders/{id}/cancel", s.loggedIn(withID(orderID, s.cancel)))
 		r.Post("/payments/notify", s.handle(s.paymentNotice))
 		if s.cashier != nil {
-			r.Post("/cashier/{id}", s.loggedIn(s.useCashier))
+			r.Post("/cashier/{id}", s.loggedIn(withID(orderID, s.useCashier)))
 		}
 
 		r.Get("/lab", s.inLab(s.showLab))
