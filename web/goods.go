@@ -3,6 +3,7 @@ package web
 import (
 	"bytes"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -167,14 +168,12 @@ func (s *Server) makeList(old *list, rows []goods.Sale, zh bool) (*list, error) 
 // so that no client fills the cache with slots that no menu shows.
 func (s *Server) slotAt(text string, now time.Time) (time.Time, error) {
 	at, err := time.Parse(time.RFC3339, strings.ReplaceAll(text, " ", "+")) // a + that was not escaped
-	if err == nil {
-		for _, slot := range goods.Slots(now.In(s.cfg.zone)) {
-			if slot.StartAt.Equal(at) {
-				return slot.StartAt, nil
-			}
-		}
+	slots := goods.Slots(now.In(s.cfg.zone))
+	i := slices.IndexFunc(slots, func(slot goods.Slot) bool { return slot.StartAt.Equal(at) })
+	if err != nil || i < 0 {
+		return time.Time{}, fieldError{field: "slot"}
 	}
-	return time.Time{}, fieldError{field: "slot"}
+	return slots[i].StartAt, nil
 }
 
 // detailKey names a sale in one language.

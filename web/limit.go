@@ -61,9 +61,6 @@ func (s *Server) allow(r *http.Request, userID int64) error {
 	if err := s.userBuckets.take(userID); err != nil {
 		return err
 	}
-	if s.addrBuckets == nil {
-		return nil
-	}
 	addr := s.clientAddr(r)
 	if addr.Is6() {
 		p, _ := addr.Prefix(64)

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -220,19 +221,13 @@ func (s *Server) secure(r *http.Request) bool {
 	if r.TLS != nil {
 		return true
 	}
-	if len(s.cfg.TrustedProxies) == 0 || !strings.EqualFold(r.Header.Get("X-Forwarded-Proto"), "https") {
+	if !strings.EqualFold(r.Header.Get("X-Forwarded-Proto"), "https") {
 		return false
 	}
-	peer, err := netip.ParseAddrPort(r.RemoteAddr)
-	if err != nil {
-		return false
-	}
-	for _, p := range s.cfg.TrustedProxies {
-		if netip.MustParsePrefix(p).Contains(peer.Addr().Unmap()) {
-			return true
-		}
-	}
-	return false
+	peer, _ := netip.ParseAddrPort(r.RemoteAddr) // no network contains the zero address
+	return slices.ContainsFunc(s.cfg.TrustedProxies, func(network string) bool {
+		return netip.MustParsePrefix(network).Contains(peer.Addr().Unmap())
+	})
 }
 
 // Zone returns the time zone of the time menu. Call it after Validate.
