@@ -193,8 +193,7 @@ func maskPhone(phone string) string {
 
 // formError makes a fieldError of the refusal of a form.
 func formError(err error) error {
-	var wrong user.InvalidError
-	if errors.As(err, &wrong) {
+	if wrong, ok := errors.AsType[user.InvalidError](err); ok {
 		return fieldError{wrong.Field, wrong.Reason}
 	}
 	return err
