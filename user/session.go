@@ -31,10 +31,7 @@ func NewSessions(redisURL string, lifetime time.Duration) (*Sessions, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the sessions: %w", err)
 	}
-	c, err := newCopies(r)
-	if err != nil {
-		return nil, fmt.Errorf("open the sessions: %w", err)
-	}
+	c := newCopies(r)
 	return &Sessions{
 		// Not scs.New: its goroutine never stops. No IdleTimeout: it would write on every request.
 		manager: &scs.SessionManager{Lifetime: lifetime, Store: c, Codec: codec{}, HashTokenInStore: true},
