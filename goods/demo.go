@@ -105,12 +105,7 @@ func (it demoItem) next(i int, now time.Time, zone *time.Location, start bool) (
 		}
 		return t, now.Sub(it.Started) > opensAgain
 	}
-	var later []Slot
-	for _, slot := range Slots(now.In(zone)) {
-		if slot.State == "upcoming" {
-			later = append(later, slot)
-		}
-	}
+	later := slices.DeleteFunc(Slots(now.In(zone)), func(slot Slot) bool { return slot.State != "upcoming" })
 	slot := later[min(i-demoOpen-1, len(later)-1)]
 	t.StartsAt, t.EndsAt = slot.StartAt, slot.EndAt
 	return t, !it.Live && !it.SoldOut

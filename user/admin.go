@@ -2,6 +2,7 @@ package user
 
 import (
 	"context"
+	"errors"
 	"fmt"
 )
 
@@ -9,10 +10,7 @@ import (
 // password either way and ends the account's sessions: they have the role of their log-in, and
 // their owner may not know the new password. InvalidError, ErrBusy.
 func (s *Store) MakeAdmin(ctx context.Context, sessions *Sessions, phone, password string) (created bool, err error) {
-	if err := checkPhone(phone); err != nil {
-		return false, err
-	}
-	if err := checkPassword(password); err != nil {
+	if err := errors.Join(checkPhone(phone), checkPassword(password)); err != nil {
 		return false, err
 	}
 	hash, err := s.hashes.hash(ctx, password)

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -14,12 +15,13 @@ type Session struct {
 }
 
 const (
-	sessionValue   = "session" // the only value of a session
-	recordVersion  = 1
-	recordBytes    = 1 + 8 + 8 + 1
-	recordForBuyer = 0
-	recordForAdmin = 1
+	sessionValue  = "session" // the only value of a session
+	recordVersion = 1
+	recordBytes   = 1 + 8 + 8 + 1
 )
+
+// recordRoles are the roles; a record has the number of one.
+var recordRoles = []string{RoleBuyer, RoleAdmin}
 
 var errBadRecord = errors.New("not a session record")
 
@@ -46,13 +48,8 @@ func (codec) Decode(record []byte) (time.Time, map[string]any, error) {
 }
 
 func encodeRecord(deadline time.Time, session Session) ([]byte, error) {
-	var role byte
-	switch session.Role {
-	case RoleBuyer:
-		role = recordForBuyer
-	case RoleAdmin:
-		role = recordForAdmin
-	default:
+	role := slices.Index(recordRoles, session.Role)
+	if role < 0 {
 		return nil, fmt.Errorf("encode a session: role %q", session.Role)
 	}
 	if session.UserID <= 0 || deadline.UnixMilli() <= 0 {
@@ -62,23 +59,15 @@ func encodeRecord(deadline time.Time, session Session) ([]byte, error) {
 	record = append(record, recordVersion)
 	record = binary.BigEndian.AppendUint64(record, uint64(deadline.UnixMilli()))
 	record = binary.BigEndian.AppendUint64(record, uint64(session.UserID))
-	return append(record, role), nil
+	return append(record, byte(role)), nil
 }
 
 func decodeRecord(record []byte) (time.Time, Session, error) {
-	if len(record) != recordBytes || record[0] != recordVersion {
+	if len(record) != recordBytes || record[0] != recordVersion || int(record[17]) >= len(recordRoles) {
 		return time.Time{}, Session{}, errBadRecord
 	}
 	deadline := int64(binary.BigEndian.Uint64(record[1:]))
-	session := Session{UserID: int64(binary.BigEndian.Uint64(record[9:]))}
-	switch record[17] {
-	case recordForBuyer:
-		session.Role = RoleBuyer
-	case recordForAdmin:
-		session.Role = RoleAdmin
-	default:
-		return time.Time{}, Session{}, errBadRecord
-	}
+	session := Session{UserID: int64(binary.BigEndian.Uint64(record[9:])), Role: recordRoles[record[17]]}
 	if session.UserID <= 0 || deadline <= 0 {
 		return time.Time{}, Session{}, errBadRecord
 	}

@@ -50,8 +50,6 @@ func fault(err error, format string, args ...any) error {
 // answered reports whether err is Postgres's answer to the statement. A Postgres that shuts down
 // (57P), is full (53) or has lost a connection (08) answers too, but counts as unavailable.
 func answered(err error) bool {
-	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
-		return !strings.HasPrefix(pg.Code, "57P") && !strings.HasPrefix(pg.Code, "53") && !strings.HasPrefix(pg.Code, "08")
-	}
-	return false
+	pg, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && !strings.HasPrefix(pg.Code, "57P") && !strings.HasPrefix(pg.Code, "53") && !strings.HasPrefix(pg.Code, "08")
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -116,11 +117,8 @@ func sendSession(conn redis.Conn, u User, token string, deadline time.Time) erro
 		return err
 	}
 	until, index := deadline.UnixMilli(), indexKey(u.ID)
-	if err := conn.Send("ZADD", index, until, hashed(token)); err != nil {
-		return err
-	}
-	if err := conn.Send("PEXPIREAT", index, until); err != nil {
-		return err
-	}
-	return conn.Send("SET", sessionPrefix+hashed(token), record, "PXAT", until)
+	return errors.Join(
+		conn.Send("ZADD", index, until, hashed(token)),
+		conn.Send("PEXPIREAT", index, until),
+		conn.Send("SET", sessionPrefix+hashed(token), record, "PXAT", until))
 }

@@ -121,12 +121,10 @@ func (h *hasher) takeSlot(ctx context.Context) error {
 		return ErrBusy
 	}
 	defer h.waiting.Add(-1)
-	timer := time.NewTimer(h.maxWait)
-	defer timer.Stop()
 	select {
 	case h.slots <- struct{}{}:
 		return nil
-	case <-timer.C:
+	case <-time.After(h.maxWait):
 		return ErrBusy
 	case <-ctx.Done():
 		return fmt.Errorf("wait to hash a password: %w", ctx.Err())

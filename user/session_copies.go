@@ -39,17 +39,13 @@ type entry struct {
 	at     time.Time
 }
 
-func newCopies(r *remote) (*copies, error) {
-	cache, err := otter.New(&otter.Options[string, entry]{
+func newCopies(r *remote) *copies {
+	c := &copies{remote: r, now: time.Now, entries: otter.Must(&otter.Options[string, entry]{
 		MaximumSize:      maxEntries,
 		ExpiryCalculator: otter.ExpiryWriting[string, entry](staleFor),
-	})
-	if err != nil {
-		return nil, err
-	}
-	c := &copies{remote: r, entries: cache, now: time.Now}
+	})}
 	c.reads = newReads(readsAtOnce, c.fetch)
-	return c, nil
+	return c
 }
 
 // FindCtx implements scs.CtxStore. The session may have expired; the caller checks the deadline.

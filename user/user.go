@@ -13,14 +13,12 @@ package user
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
 	"runtime"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/redis/go-redis/v9"
 )
@@ -85,16 +83,6 @@ func New(db *pgxpool.Pool, rdb redis.UniversalClient, secret []byte, cfg Config,
 
 // ByID returns the account, or ErrNotFound.
 func (s *Store) ByID(ctx context.Context, id int64) (User, error) {
-	rows, _ := s.db.Query(ctx, `
-		select id, phone, nickname, role
-		from   users
-		where  id = $1`, id)
-	u, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[User])
-	switch {
-	case errors.Is(err, pgx.ErrNoRows):
-		return User{}, ErrNotFound
-	case err != nil:
-		return User{}, fault(err, "read user %d", id)
-	}
-	return u, nil
+	a, err := s.account(ctx, `where id = $1`, id)
+	return a.User, err
 }

@@ -1,7 +1,6 @@
 package web
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -24,11 +23,7 @@ const (
 // saleEvents is the push beside the poll: a stream of `result` (the data of GET result, whenever it
 // changes) and `left` (`{"left": 12}`). It ends when the client leaves, the session ends or the server
 // stops. A page closes it when it has its final result.
-func (s *Server) saleEvents(w http.ResponseWriter, r *http.Request, session user.Session) error {
-	id, err := idParam(r, goods.ErrNoSale)
-	if err != nil {
-		return err
-	}
+func (s *Server) saleEvents(w http.ResponseWriter, r *http.Request, session user.Session, id int64) error {
 	sale, _, err := s.Cache.Sale(r.Context(), id)
 	if err != nil {
 		return err
@@ -53,16 +48,14 @@ func (s *Server) saleEvents(w http.ResponseWriter, r *http.Request, session user
 // pushEvents writes events until the stream ends. st is the user's first result, later ones come from
 // news or from a look at each tick.
 func (s *Server) pushEvents(out *stream, r *http.Request, sale goods.Sale, userID int64, st seckill.Status, news <-chan seckill.Status) {
-	out.send("result", json.RawMessage(appendStatus(nil, "", st)))
+	out.send("result", appendStatus(nil, "", st))
 	tick := time.NewTicker(eventEvery)
 	defer tick.Stop()
 	left, quiet := -1, 0
 	for out.err == nil {
 		if now := s.Rush.Left(sale); now != left {
 			left, quiet = now, 0
-			out.send("left", struct {
-				Left int `json:"left"`
-			}{left})
+			out.send("left", fmt.Appendf(nil, `{"left":%d}`, left))
 		}
 		next := st
 		select {
@@ -82,11 +75,11 @@ func (s *Server) pushEvents(out *stream, r *http.Request, sale goods.Sale, userI
 			}
 			if quiet++; quiet >= eventBeat {
 				quiet = 0
-				out.comment()
+				out.write(":\n\n") // a comment
 			}
 		}
 		if next.State != st.State || next.Ahead != st.Ahead {
-			out.send("result", json.RawMessage(appendStatus(nil, "", next)))
+			out.send("result", appendStatus(nil, "", next))
 		}
 		st = next
 	}
@@ -131,25 +124,18 @@ type stream struct {
 	err error
 }
 
-func (s *stream) send(event string, data any) {
-	b, err := json.Marshal(data)
-	if err != nil {
-		s.err = err
-		return
-	}
-	s.write(fmt.Sprintf("event: %s\ndata: %s\n\n", event, b))
+// send sends an event with JSON data.
+func (s *stream) send(event string, data []byte) {
+	s.write("event: %s\ndata: %s\n\n", event, data)
 }
 
-func (s *stream) comment() { s.write(":\n\n") }
-
 // write sends text at once, or sets err.
-func (s *stream) write(text string) {
-	if s.err != nil {
-		return
-	}
-	s.err = s.rc.SetWriteDeadline(time.Now().Add(eventLimit))
+func (s *stream) write(format string, args ...any) {
 	if s.err == nil {
-		_, s.err = s.w.Write([]byte(text))
+		s.err = s.rc.SetWriteDeadline(time.Now().Add(eventLimit))
+	}
+	if s.err == nil {
+		_, s.err = fmt.Fprintf(s.w, format, args...)
 	}
 	if s.err == nil {
 		s.err = s.rc.Flush()

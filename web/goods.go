@@ -3,6 +3,7 @@ package web
 import (
 	"bytes"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -73,8 +74,8 @@ const (
 // prepared holds the answers about sales, ready to be sent.
 type prepared struct {
 	compressor *compressor
-	lists      responseCache[listKey, list]
-	details    responseCache[detailKey, detail]
+	lists      responseCache[responseKey, list]
+	details    responseCache[responseKey, detail]
 }
 
 func newPrepared() (*prepared, error) {
@@ -82,13 +83,14 @@ func newPrepared() (*prepared, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &prepared{c, newResponseCache[listKey, list](listsKept), newResponseCache[detailKey, detail](detailsKept)}, nil
+	return &prepared{c, newResponseCache[responseKey, list](listsKept), newResponseCache[responseKey, detail](detailsKept)}, nil
 }
 
-// listKey names a list of sales in one language.
-type listKey struct {
-	slot int64 // the start of the slot, in seconds since 1970; 0 for all sales that have not ended
-	zh   bool
+// responseKey names a list of sales, or one sale, in one language. The id of a list is the start of
+// its slot, in seconds since 1970; 0 for all sales that have not ended.
+type responseKey struct {
+	id int64
+	zh bool
 }
 
 // list is a list of sales as an answer, with the rows that it was made of. It is fresh until the cache
@@ -106,7 +108,7 @@ func (s *Server) listSales(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	l, err := s.prepared.lists.get(listKey{slot, zh},
+	l, err := s.prepared.lists.get(responseKey{slot, zh},
 		func(l *list) bool { return l.fresh(rows, now) },
 		func(old *list) (*list, error) { return s.makeList(old, rows, zh) })
 	if err != nil {
@@ -119,7 +121,7 @@ func (s *Server) listSales(w http.ResponseWriter, r *http.Request) error {
 }
 
 // saleRows returns the sales of the slot that the request names, or all that have not ended, and how
-// old this data is. slot is the one of listKey.
+// old this data is. slot is the id of its responseKey.
 func (s *Server) saleRows(r *http.Request, now time.Time) (slot int64, rows []goods.Sale, age time.Duration, err error) {
 	if r.URL.RawQuery == "" || r.URL.Query().Get("slot") == "" {
 		rows, age, err = s.Cache.Live(r.Context())
@@ -167,20 +169,12 @@ func (s *Server) makeList(old *list, rows []goods.Sale, zh bool) (*list, error) 
 // so that no client fills the cache with slots that no menu shows.
 func (s *Server) slotAt(text string, now time.Time) (time.Time, error) {
 	at, err := time.Parse(time.RFC3339, strings.ReplaceAll(text, " ", "+")) // a + that was not escaped
-	if err == nil {
-		for _, slot := range goods.Slots(now.In(s.cfg.zone)) {
-			if slot.StartAt.Equal(at) {
-				return slot.StartAt, nil
-			}
-		}
+	slots := goods.Slots(now.In(s.cfg.zone))
+	i := slices.IndexFunc(slots, func(slot goods.Slot) bool { return slot.StartAt.Equal(at) })
+	if err != nil || i < 0 {
+		return time.Time{}, fieldError{field: "slot"}
 	}
-	return time.Time{}, fieldError{field: "slot"}
-}
-
-// detailKey names a sale in one language.
-type detailKey struct {
-	id int64
-	zh bool
+	return slots[i].StartAt, nil
 }
 
 // detail is the answer about one sale, all but its last field, and everything that it was made of. It
@@ -201,7 +195,7 @@ func (d *detail) fresh(of goods.Sale, left int, state string) bool {
 // down, and after a 304 a browser would use the time of its old copy. The answer is not compressed
 // either: the demo's details have 384 to 455 bytes, or 277 to 347 as gzip, and both fit one packet.
 func (s *Server) showSale(w http.ResponseWriter, r *http.Request) error {
-	id, err := idParam(r, goods.ErrNoSale)
+	id, err := saleID(r)
 	if err != nil {
 		return err
 	}
@@ -211,7 +205,7 @@ func (s *Server) showSale(w http.ResponseWriter, r *http.Request) error {
 	}
 	now, left, zh := s.Rush.Now(), s.Rush.Left(g), chinese(r)
 	state := stateAt(g, now, left)
-	d, err := s.prepared.details.get(detailKey{id, zh},
+	d, err := s.prepared.details.get(responseKey{id, zh},
 		func(d *detail) bool { return d.fresh(g, left, state) },
 		func(*detail) (*detail, error) { return s.makeDetail(g, now, left, zh) })
 	if err != nil {

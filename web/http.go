@@ -24,6 +24,8 @@ import (
 	"github.com/maypok86/otter/v2"
 	"golang.org/x/text/language"
 
+	"miaosha/goods"
+	"miaosha/order"
 	"miaosha/seckill"
 	"miaosha/user"
 )
@@ -105,8 +107,7 @@ func decode(raw []byte, v any) error {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.DisallowUnknownFields()
 	if err := d.Decode(v); err != nil {
-		var wrong *json.UnmarshalTypeError
-		if errors.As(err, &wrong) && wrong.Field != "" {
+		if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && wrong.Field != "" {
 			return fieldError{field: wrong.Field}
 		}
 		return fmt.Errorf("%w: %v", errBadRequest, err)
@@ -163,8 +164,7 @@ func isPlain(value json.Token) bool {
 
 func rawBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	raw, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
-	var tooLarge *http.MaxBytesError
-	if errors.As(err, &tooLarge) {
+	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return nil, errTooLarge
 	}
 	if err != nil {
@@ -173,24 +173,34 @@ func rawBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	return raw, nil
 }
 
-// idParam returns the {id} of a sale's route. If it cannot be an id, idParam returns the error missing.
-func idParam(r *http.Request, missing error) (int64, error) {
+// saleID returns the {id} of a sale's route, or goods.ErrNoSale if it cannot be an id.
+func saleID(r *http.Request) (int64, error) {
 	id, err := strconv.ParseInt(chi.URLParam(r, "id"), 10, 64)
 	if err != nil || id < 1 {
-		return 0, missing
+		return 0, goods.ErrNoSale
 	}
 	return id, nil
 }
 
-// uuidParam returns the {id} of an order's or payment's route. If it is no UUID, uuidParam returns the
-// error missing.
-func uuidParam(r *http.Request, missing error) (uuid.UUID, error) {
+// orderID returns the {id} of an order's or payment's route, or order.ErrNotFound if it is no UUID.
+func orderID(r *http.Request) (uuid.UUID, error) {
 	raw := chi.URLParam(r, "id")
 	id, err := uuid.Parse(raw)
 	if err != nil || len(raw) != 36 {
-		return uuid.Nil, missing
+		return uuid.Nil, order.ErrNotFound
 	}
 	return id, nil
+}
+
+// withID runs a handler with the {id} of its route. read is saleID or orderID.
+func withID[ID any](read func(*http.Request) (ID, error), h func(http.ResponseWriter, *http.Request, user.Session, ID) error) sessionHandler {
+	return func(w http.ResponseWriter, r *http.Request, session user.Session) error {
+		id, err := read(r)
+		if err != nil {
+			return err
+		}
+		return h(w, r, session, id)
+	}
 }
 
 var (

@@ -153,7 +153,7 @@ func FuzzQuery(f *testing.F) {
 		if err != nil && (!errors.Is(err, errBadRequest) || !at.IsZero()) {
 			t.Errorf("?%s: %v, %v; want a bad request and no time", query, at, err)
 		}
-		sale, err := idParam(r, goods.ErrNoSale)
+		sale, err := saleID(r)
 		digits := strings.TrimLeft(strings.TrimPrefix(id, "+"), "0")
 		switch {
 		case err == nil && (sale < 1 || strconv.FormatInt(sale, 10) != digits):
@@ -163,7 +163,7 @@ func FuzzQuery(f *testing.F) {
 		case err != nil && len(digits) > 0 && len(digits) < 19 && strings.Trim(id, "0123456789") == "":
 			t.Errorf("sale %q is refused", id)
 		}
-		of, err := uuidParam(r, order.ErrNotFound)
+		of, err := orderID(r)
 		if err == nil && of.String() != strings.ToLower(id) {
 			t.Errorf("order %q: %v", id, of)
 		}

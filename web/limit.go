@@ -61,9 +61,6 @@ func (s *Server) allow(r *http.Request, userID int64) error {
 	if err := s.userBuckets.take(userID); err != nil {
 		return err
 	}
-	if s.addrBuckets == nil {
-		return nil
-	}
 	addr := s.clientAddr(r)
 	if addr.Is6() {
 		p, _ := addr.Prefix(64)
@@ -91,7 +88,7 @@ func (s *Server) clientIP(r *http.Request) string {
 }
 
 // limited runs a handler if both buckets allow it.
-func (s *Server) limited(h func(http.ResponseWriter, *http.Request, user.Session) error) func(http.ResponseWriter, *http.Request, user.Session) error {
+func (s *Server) limited(h sessionHandler) sessionHandler {
 	return func(w http.ResponseWriter, r *http.Request, session user.Session) error {
 		if err := s.allow(r, session.UserID); err != nil {
 			return err

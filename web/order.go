@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/google/uuid"
+
 	"miaosha/order"
 	"miaosha/user"
 )
@@ -42,11 +44,7 @@ func (s *Server) listOrders(w http.ResponseWriter, r *http.Request, session user
 	return ok(w, 200, out)
 }
 
-func (s *Server) showOrder(w http.ResponseWriter, r *http.Request, session user.Session) error {
-	id, err := uuidParam(r, order.ErrNotFound)
-	if err != nil {
-		return err
-	}
+func (s *Server) showOrder(w http.ResponseWriter, r *http.Request, session user.Session, id uuid.UUID) error {
 	o, err := s.Orders.ByID(r.Context(), session.UserID, id)
 	if err != nil {
 		return err
@@ -54,11 +52,7 @@ func (s *Server) showOrder(w http.ResponseWriter, r *http.Request, session user.
 	return ok(w, 200, newOrderJSON(o))
 }
 
-func (s *Server) cancel(w http.ResponseWriter, r *http.Request, session user.Session) error {
-	id, err := uuidParam(r, order.ErrNotFound)
-	if err != nil {
-		return err
-	}
+func (s *Server) cancel(w http.ResponseWriter, r *http.Request, session user.Session, id uuid.UUID) error {
 	if err := refuseBody(w, r); err != nil {
 		return err
 	}
@@ -68,11 +62,7 @@ func (s *Server) cancel(w http.ResponseWriter, r *http.Request, session user.Ses
 	return ok(w, 200, nil)
 }
 
-func (s *Server) pay(w http.ResponseWriter, r *http.Request, session user.Session) error {
-	id, err := uuidParam(r, order.ErrNotFound)
-	if err != nil {
-		return err
-	}
+func (s *Server) pay(w http.ResponseWriter, r *http.Request, session user.Session, id uuid.UUID) error {
 	if err := refuseBody(w, r); err != nil {
 		return err
 	}
@@ -124,11 +114,7 @@ func (s *Server) capture(w http.ResponseWriter, r *http.Request, in *notice) (st
 }
 
 // useCashier confirms or declines a payment at the sandbox cashier.
-func (s *Server) useCashier(w http.ResponseWriter, r *http.Request, session user.Session) error {
-	id, err := uuidParam(r, order.ErrNotFound)
-	if err != nil {
-		return err
-	}
+func (s *Server) useCashier(w http.ResponseWriter, r *http.Request, session user.Session, id uuid.UUID) error {
 	var in struct {
 		Action string `json:"action"`
 	}

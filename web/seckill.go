@@ -7,7 +7,6 @@ import (
 
 	"github.com/go-chi/chi/v5"
 
-	"miaosha/goods"
 	"miaosha/seckill"
 	"miaosha/user"
 )
@@ -16,11 +15,7 @@ import (
 // language, for users who cannot see a picture. Words have a bucket of their own, which fills slowly:
 // enough for a person, and far too slow for a program. Only the newest sum can be answered, whatever
 // its kind.
-func (s *Server) captcha(w http.ResponseWriter, r *http.Request, session user.Session) error {
-	sale, err := idParam(r, goods.ErrNoSale)
-	if err != nil {
-		return err
-	}
+func (s *Server) captcha(w http.ResponseWriter, r *http.Request, session user.Session, sale int64) error {
 	switch kind := r.URL.Query().Get("kind"); kind {
 	case "", "picture":
 		return s.captchaPicture(w, r, sale, session.UserID)
@@ -66,11 +61,7 @@ func setCaptchaAnswer(w http.ResponseWriter, answer string) {
 	}
 }
 
-func (s *Server) path(w http.ResponseWriter, r *http.Request, session user.Session) error {
-	sale, err := idParam(r, goods.ErrNoSale)
-	if err != nil {
-		return err
-	}
+func (s *Server) path(w http.ResponseWriter, r *http.Request, session user.Session, sale int64) error {
 	var in struct {
 		Captcha string `json:"captcha"`
 	}
@@ -94,7 +85,7 @@ func (s *Server) buy(w http.ResponseWriter, r *http.Request) error {
 	if token == "" {
 		return errNotLoggedIn
 	}
-	sale, err := idParam(r, goods.ErrNoSale)
+	sale, err := saleID(r)
 	if err != nil {
 		return err
 	}
@@ -145,11 +136,7 @@ func appendStatus(b []byte, ticket string, s seckill.Status) []byte {
 	return append(b, '}')
 }
 
-func (s *Server) result(w http.ResponseWriter, r *http.Request, session user.Session) error {
-	sale, err := idParam(r, goods.ErrNoSale)
-	if err != nil {
-		return err
-	}
+func (s *Server) result(w http.ResponseWriter, r *http.Request, session user.Session, sale int64) error {
 	st, err := s.Rush.Result(r.Context(), sale, session.UserID)
 	if err != nil {
 		return err

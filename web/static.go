@@ -9,7 +9,6 @@ import (
 	"html/template"
 	"io/fs"
 	"maps"
-	"mime"
 	"net/http"
 	"path"
 	"regexp"
@@ -75,6 +74,9 @@ func loadAssets(sandbox bool) (*assets, error) {
 	}
 	a := &assets{hash: hex.EncodeToString(sum.Sum(nil)[:8]), files: map[string]*file{}}
 	add := func(at string, b []byte, contentType string, cacheControl []string) error {
+		if contentType == "" {
+			return fmt.Errorf("%s: its extension has no media type here", at)
+		}
 		body, err := p.compress(b)
 		if err != nil {
 			return fmt.Errorf("%s: %w", at, err)
@@ -102,13 +104,13 @@ func loadAssets(sandbox bool) (*assets, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", pg.Path, err)
 		}
-		if err := add(pg.Path, b.Bytes(), contentTypeOf(".html"), noCache); err != nil {
+		if err := add(pg.Path, b.Bytes(), contentTypes[".html"], noCache); err != nil {
 			return nil, err
 		}
 	}
 	a.files["/index.html"] = a.files["/"]
 	for name, b := range raw {
-		if err := add(a.prefix()+name, b, contentTypeOf(name), keepForever); err != nil {
+		if err := add(a.prefix()+name, b, contentTypes[path.Ext(name)], keepForever); err != nil {
 			return nil, err
 		}
 	}
@@ -157,21 +159,14 @@ func (a *assets) url(image string) string {
 	return a.prefix() + image
 }
 
-// contentTypeOf returns the media type of a file.
-func contentTypeOf(name string) string {
-	switch path.Ext(name) { // not from the machine's own table, which may differ
-	case ".js":
-		return "text/javascript; charset=utf-8"
-	case ".css":
-		return "text/css; charset=utf-8"
-	case ".html":
-		return "text/html; charset=utf-8"
-	case ".svg":
-		return "image/svg+xml"
-	case "", ".txt", ".md":
-		return "text/plain; charset=utf-8"
-	}
-	return mime.TypeByExtension(path.Ext(name))
+// contentTypes has the media types of the embedded files, by extension. The machine's own table may
+// differ.
+var contentTypes = map[string]string{
+	".js":   "text/javascript; charset=utf-8",
+	".css":  "text/css; charset=utf-8",
+	".html": "text/html; charset=utf-8",
+	".svg":  "image/svg+xml",
+	"":      "text/plain; charset=utf-8",
 }
 
 // static serves the pages and their assets.

@@ -10,8 +10,11 @@ import (
 	"miaosha/user"
 )
 
+// sessionHandler is a handler for logged-in users.
+type sessionHandler func(http.ResponseWriter, *http.Request, user.Session) error
+
 // loggedIn runs a handler with the session of the user, and refuses a request without one.
-func (s *Server) loggedIn(h func(http.ResponseWriter, *http.Request, user.Session) error) http.HandlerFunc {
+func (s *Server) loggedIn(h sessionHandler) http.HandlerFunc {
 	return s.handle(func(w http.ResponseWriter, r *http.Request) error {
 		token := s.token(r)
 		if token == "" {
@@ -190,8 +193,7 @@ func maskPhone(phone string) string {
 
 // formError makes a fieldError of the refusal of a form.
 func formError(err error) error {
-	var wrong user.InvalidError
-	if errors.As(err, &wrong) {
+	if wrong, ok := errors.AsType[user.InvalidError](err); ok {
 		return fieldError{wrong.Field, wrong.Reason}
 	}
 	return err

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -164,10 +165,10 @@ func (s *Server) routes() http.Handler {
 	// listens. The engine bounds buy and result, the cache bounds the two lists. The lists set their
 	// own Cache-Control.
 	rush := r.With(private)
-	rush.Get("/api/sales/{id}/events", s.loggedIn(s.saleEvents))
+	rush.Get("/api/sales/{id}/events", s.loggedIn(withID(saleID, s.saleEvents)))
 	rush.Post("/api/sales/{id}/buy/{path}", s.handle(s.buy))
 	for _, method := range []string{http.MethodGet, http.MethodHead} {
-		rush.Method(method, "/api/sales/{id}/result", s.loggedIn(s.limited(s.result)))
+		rush.Method(method, "/api/sales/{id}/result", s.loggedIn(s.limited(withID(saleID, s.result))))
 		r.Method(method, "/api/sales", s.handle(s.listSales))
 		r.Method(method, "/api/sales/{id}", s.handle(s.showSale))
 	}
@@ -183,16 +184,16 @@ func (s *Server) routes() http.Handler {
 		r.Post("/password", s.loggedIn(s.changePassword))
 
 		r.Get("/slots", s.handle(s.slots))
-		r.Get("/sales/{id}/captcha", s.loggedIn(s.captcha))
-		r.Post("/sales/{id}/path", s.loggedIn(s.limited(s.path)))
+		r.Get("/sales/{id}/captcha", s.loggedIn(withID(saleID, s.captcha)))
+		r.Post("/sales/{id}/path", s.loggedIn(s.limited(withID(saleID, s.path))))
 
 		r.Get("/orders", s.loggedIn(s.listOrders))
-		r.Get("/orders/{id}", s.loggedIn(s.showOrder))
-		r.Post("/orders/{id}/pay", s.loggedIn(s.pay))
-		r.Post("/orders/{id}/cancel", s.loggedIn(s.cancel))
+		r.Get("/orders/{id}", s.loggedIn(withID(orderID, s.showOrder)))
+		r.Post("/orders/{id}/pay", s.loggedIn(withID(orderID, s.pay)))
+		r.Post("/orders/{id}/cancel", s.loggedIn(withID(orderID, s.cancel)))
 		r.Post("/payments/notify", s.handle(s.paymentNotice))
 		if s.cashier != nil {
-			r.Post("/cashier/{id}", s.loggedIn(s.useCashier))
+			r.Post("/cashier/{id}", s.loggedIn(withID(orderID, s.useCashier)))
 		}
 
 		r.Get("/lab", s.inLab(s.showLab))
@@ -220,19 +221,13 @@ func (s *Server) secure(r *http.Request) bool {
 	if r.TLS != nil {
 		return true
 	}
-	if len(s.cfg.TrustedProxies) == 0 || !strings.EqualFold(r.Header.Get("X-Forwarded-Proto"), "https") {
+	if !strings.EqualFold(r.Header.Get("X-Forwarded-Proto"), "https") {
 		return false
 	}
-	peer, err := netip.ParseAddrPort(r.RemoteAddr)
-	if err != nil {
-		return false
-	}
-	for _, p := range s.cfg.TrustedProxies {
-		if netip.MustParsePrefix(p).Contains(peer.Addr().Unmap()) {
-			return true
-		}
-	}
-	return false
+	peer, _ := netip.ParseAddrPort(r.RemoteAddr) // no network contains the zero address
+	return slices.ContainsFunc(s.cfg.TrustedProxies, func(network string) bool {
+		return netip.MustParsePrefix(network).Contains(peer.Addr().Unmap())
+	})
 }
 
 // Zone returns the time zone of the time menu. Call it after Validate.

@@ -56,16 +56,13 @@ func (m *Monitor) Collectors() []prometheus.Collector {
 
 // Run audits until ctx ends.
 func (m *Monitor) Run(ctx context.Context) error {
-	next := time.NewTimer(m.first)
-	defer next.Stop()
-	for {
+	for wait := m.first; ; wait = m.every {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-next.C:
+		case <-time.After(wait):
 		}
 		m.audit(ctx)
-		next.Reset(m.every)
 	}
 }
 

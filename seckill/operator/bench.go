@@ -4,12 +4,10 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -85,7 +83,11 @@ func (b Bench) Run(ctx context.Context, env Env) error {
 	if err != nil {
 		return err
 	}
-	if err := b.writeReport(env.Out, r); err != nil {
+	text := func(w io.Writer) error {
+		r.Write(w)
+		return nil
+	}
+	if err := writeReport(env.Out, b.HTML, b.JSON, r, r.HTML, text); err != nil {
 		return err
 	}
 	return verdict(r)
@@ -298,24 +300,5 @@ func verdict(r bench.Report) error {
 	if n := int64(*r.Orders); n > accepted+unanswered || n < accepted-inVain {
 		return fmt.Errorf("%w: %d buyers were accepted (%d of them refused later), %d got no response, and there are %d orders", ErrMismatch, accepted, inVain, unanswered, n)
 	}
-	return nil
-}
-
-func (b Bench) writeReport(w io.Writer, r bench.Report) error {
-	if b.HTML != "" {
-		var page bytes.Buffer
-		if err := r.HTML(&page); err != nil {
-			return err
-		}
-		if err := os.WriteFile(b.HTML, page.Bytes(), 0o644); err != nil {
-			return fmt.Errorf("--html: %w", err)
-		}
-	}
-	if b.JSON {
-		e := json.NewEncoder(w)
-		e.SetIndent("", "  ")
-		return e.Encode(r)
-	}
-	r.Write(w)
 	return nil
 }

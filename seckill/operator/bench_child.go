@@ -75,8 +75,6 @@ func startChild(ctx context.Context, env Env, args ...string) (*child, error) {
 	if err := <-started; err != nil {
 		return nil, err
 	}
-	limit := time.NewTimer(childStartLimit)
-	defer limit.Stop()
 	select {
 	case c.url = <-address:
 		return c, nil
@@ -84,7 +82,7 @@ func startChild(ctx context.Context, env Env, args ...string) (*child, error) {
 		err = errors.New("the process ended at once")
 	case <-ctx.Done():
 		err = ctx.Err()
-	case <-limit.C:
+	case <-time.After(childStartLimit):
 		err = errors.New("the process does not listen")
 	}
 	c.stop()

@@ -1,9 +1,7 @@
 package operator
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -44,21 +42,9 @@ func (l Lab) Run(ctx context.Context, env Env) error {
 		if err != nil {
 			return err
 		}
-		if l.HTML != "" {
-			var page bytes.Buffer
-			if err := writeLabPage(&page, plan, results, began); err != nil {
-				return err
-			}
-			if err := os.WriteFile(l.HTML, page.Bytes(), 0o644); err != nil {
-				return fmt.Errorf("--html: %w", err)
-			}
-		}
-		if l.JSON {
-			e := json.NewEncoder(env.Out)
-			e.SetIndent("", "  ")
-			return e.Encode(results)
-		}
-		return writeLab(env.Out, plan, results)
+		page := func(w io.Writer) error { return writeLabPage(w, plan, results, began) }
+		text := func(w io.Writer) error { return writeLab(w, plan, results) }
+		return writeReport(env.Out, l.HTML, l.JSON, results, page, text)
 	})
 }
 

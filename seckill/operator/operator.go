@@ -4,8 +4,10 @@
 package operator
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -41,6 +43,26 @@ func (env Env) withStores(ctx context.Context, do func(*backend.Stores) error) e
 	}
 	defer s.Close()
 	return do(s)
+}
+
+// writeReport writes the result of Bench or Lab: to the file of --html as a page, if there is one,
+// and to w as JSON or as text.
+func writeReport(w io.Writer, file string, asJSON bool, result any, page, text func(io.Writer) error) error {
+	if file != "" {
+		var b bytes.Buffer
+		if err := page(&b); err != nil {
+			return err
+		}
+		if err := os.WriteFile(file, b.Bytes(), 0o644); err != nil {
+			return fmt.Errorf("--html: %w", err)
+		}
+	}
+	if asJSON {
+		e := json.NewEncoder(w)
+		e.SetIndent("", "  ")
+		return e.Encode(result)
+	}
+	return text(w)
 }
 
 // Users creates buyers with live sessions.

@@ -8,36 +8,22 @@ import { addSample } from './clock.js';
 
 const TIMEOUT = 10_000; // ms for one reply, unless the caller knows that it takes longer
 
-export const get = (path) => call('GET', path);
-export const post = (path, body, timeout) => call('POST', path, body, timeout);
+export const get = (path) => send('GET', path, readData);
+export const post = (path, body, timeout) => send('POST', path, readData, body, timeout);
 
 // getImage returns an image as a blob: URL, which the caller revokes.
-export async function getImage(path) {
-  const sent = await send('GET', path);
-  if (!sent.response) return sent;
-  if (!sent.response.ok) return refusal(sent.response);
-  try {
-    return { ok: true, data: URL.createObjectURL(await sent.response.blob()) };
-  } catch {
-    return offline();
-  }
+export const getImage = (path) => send('GET', path, readImage);
+
+const readImage = async (response) => URL.createObjectURL(await response.blob());
+
+async function readData(response, sentAt, receivedAt) {
+  const { data } = await response.json();
+  if (data && data.server_time) addSample(Date.parse(data.server_time), sentAt, receivedAt, 0);
+  return data;
 }
 
-async function call(method, path, body, timeout) {
-  const sent = await send(method, path, body, timeout);
-  if (!sent.response) return sent;
-  const { response, sentAt, receivedAt } = sent;
-  if (!response.ok) return refusal(response);
-  try {
-    const { data } = await response.json();
-    if (data && data.server_time) addSample(Date.parse(data.server_time), sentAt, receivedAt, 0);
-    return { ok: true, data };
-  } catch {
-    return offline();
-  }
-}
-
-async function send(method, path, body, timeout = TIMEOUT) {
+// send sends a request. read takes the data from its response.
+async function send(method, path, read, body, timeout = TIMEOUT) {
   const init = {
     method,
     headers: { Accept: 'application/json', 'Accept-Language': lang() },
@@ -57,7 +43,8 @@ async function send(method, path, body, timeout = TIMEOUT) {
     // The Date header has whole seconds: take the middle of that second.
     const date = Date.parse(response.headers.get('Date') || '');
     if (date) addSample(date + 500, sentAt, receivedAt, 500);
-    return { response, sentAt, receivedAt };
+    if (!response.ok) return refusal(response);
+    return { ok: true, data: await read(response, sentAt, receivedAt) };
   } catch {
     return offline();
   }

@@ -23,9 +23,7 @@ function List({ lang }) {
     return () => removeEventListener('popstate', onBack);
   }, []);
   useEffect(() => poll('/api/slots', { onData: setSlots, interval: () => jitter(60_000) }).stop, []);
-  useEffect(() => {
-    setSales(null);
-  }, [slot]);
+  useEffect(() => setSales(null), [slot]);
   useEffect(() => {
     const url = '/api/sales' + (slot ? '?slot=' + encodeURIComponent(slot) : '');
     return poll(url, {
@@ -78,11 +76,11 @@ function Menu({ slots, slot, select }) {
     <a key=${key} href=${key ? '/?slot=' + encodeURIComponent(key) : '/'} data-slot=${key} data-state=${state}
       aria-current=${slot === key ? 'page' : undefined} onClick=${(e) => select(e, key)}><b>${big}</b><span>${small}</span></a>`;
   return html`<nav class="menu" aria-label=${t('list.menu')}>
-    ${item('', t('list.nowShort'), t('list.nextShort'), 'now')}
+    ${item('', t('list.onNow'), t('list.nextShort'), 'now')}
     ${slots.map((s) => {
       const at = new Date(s.start_at);
       const later = dayOf(at) > today;
-      return item(s.start_at, formatTime(at, at), later ? t('tomorrow') : t('slot.' + s.state), s.state);
+      return item(s.start_at, formatTime(at, at), later ? t('tomorrow') : t('state.' + s.state), s.state);
     })}</nav>`;
 }
 

@@ -8,8 +8,8 @@ import { errorText, formatTime, t, yuan } from './i18n.js';
 import { Countdown, Drawing } from './parts.js';
 import { poll } from './poll.js';
 import { jitter } from './retry.js';
-import { forgetUser, loginHref } from './session.js';
-import { Failed, mount, setTitle } from './shell.js';
+import { forgetUser } from './session.js';
+import { Failed, LoginFirst, mount, setTitle } from './shell.js';
 import { statusOf } from './status.js';
 
 const query = new URLSearchParams(location.search);
@@ -41,9 +41,7 @@ function Order({ lang, user }) {
     if (order) get('/api/sales/' + order.sale_id).then((reply) => reply.ok && setSale(reply.data));
   }, [order?.sale_id]);
 
-  if (user === null) {
-    return html`<div class="blank"><h1>${t('orders.login')}</h1><a class="button" href=${loginHref()}>${t('login')}</a></div>`;
-  }
+  if (user === null) return html`<${LoginFirst} />`;
   if (!order && failed && MISSING.has(failed.code)) return html`<${Failed} title=${t('order.missing')} />`;
   if (!order && failed) return html`<${Failed} title=${t('orders.failed')} more=${errorText(failed)} onRetry=${() => orderPoll.current.read()} />`;
   if (!order) return html`<p class="blank" role="status">${t('loading')}</p>`;

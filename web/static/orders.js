@@ -6,8 +6,8 @@ import { formatTime, t, yuan } from './i18n.js';
 import { Countdown, Drawing } from './parts.js';
 import { poll } from './poll.js';
 import { jitter } from './retry.js';
-import { forgetUser, loginHref } from './session.js';
-import { Failed, mount, setTitle } from './shell.js';
+import { forgetUser } from './session.js';
+import { Failed, LoginFirst, mount, setTitle } from './shell.js';
 import { statusOf } from './status.js';
 
 function Orders({ lang, user }) {
@@ -28,9 +28,7 @@ function Orders({ lang, user }) {
     get('/api/sales').then((reply) => reply.ok && setImages(Object.fromEntries(reply.data.map((s) => [s.id, s.image]))));
   }, []);
 
-  if (user === null) {
-    return html`<div class="blank"><h1>${t('orders.login')}</h1><a class="button" href=${loginHref()}>${t('login')}</a></div>`;
-  }
+  if (user === null) return html`<${LoginFirst} />`;
   if (!orders && failed) return html`<${Failed} title=${t('orders.failed')} more=${t('error.busy')} onRetry=${() => setTries(tries + 1)} />`;
   if (!orders) return html`<p class="blank" role="status">${t('loading')}</p>`;
   if (!orders.length) {

@@ -4,8 +4,7 @@ import { get, post } from './api.js';
 import { errorText, t, yuan } from './i18n.js';
 import { Countdown } from './parts.js';
 import { retry } from './retry.js';
-import { loginHref } from './session.js';
-import { Failed, mount, setTitle } from './shell.js';
+import { Failed, LoginFirst, mount, setTitle } from './shell.js';
 
 const query = new URLSearchParams(location.search);
 const payment = query.get('payment') || '';
@@ -35,9 +34,7 @@ function Pay({ lang, user }) {
     setNote(reply);
   };
 
-  if (user === null || failed?.code === 'not_logged_in') {
-    return html`<div class="blank"><h1>${t('orders.login')}</h1><a class="button" href=${loginHref()}>${t('login')}</a></div>`;
-  }
+  if (user === null || failed?.code === 'not_logged_in') return html`<${LoginFirst} />`;
   if (!order && failed) return html`<${Failed} title=${t(failed.code === 'not_found' || failed.code === 'bad_request' ? 'pay.missing' : 'orders.failed')} more=${errorText(failed)} />`;
   if (!order) return html`<p class="blank" role="status">${t('loading')}</p>`;
   if (order.status !== 'pending') {

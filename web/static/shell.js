@@ -47,6 +47,10 @@ function Account({ user }) {
     <button class="plain" data-test="logout" onClick=${logOut}>${t('logout')}</button>`;
 }
 
+// LoginFirst is shown in place of a page about orders to a visitor who is not logged in.
+export const LoginFirst = () =>
+  html`<div class="blank"><h1>${t('orders.login')}</h1><a class="button" href=${loginHref()}>${t('login')}</a></div>`;
+
 // Failed is shown in place of a page whose data could not be read. Its button calls onRetry;
 // without onRetry it leads to the list of sales.
 export function Failed({ title, more, onRetry }) {

@@ -20,7 +20,7 @@ const Open = ({ s, purchase }) => html`
   <button class="button big" data-test="buy" disabled=${s.sending} onClick=${purchase.begin}>${t(s.sending ? 'captcha.sending' : 'open.buy')}</button>
   <${More} text="open.more" />`;
 
-const Login = () => html`<a class="button big" href=${loginHref()}>${t('login.go')}</a><${More} text="open.more" />`;
+const Login = () => html`<a class="button big" href=${loginHref()}>${t('view.login')}</a><${More} text="open.more" />`;
 
 function Captcha({ s, purchase }) {
   const [answer, setAnswer] = useState('');

@@ -42,9 +42,8 @@ function rows(steps) {
   const placed = steps.map(() => ({}));
   const beats = []; // one row each: one step begins or ends
   for (const e of events) {
-    if (!e.ends) beats.push(e);
-    else if (beats.length && !beats.at(-1).ends && beats.at(-1).step === e.step) { /* it ended before any other step began: no row of its own */ }
-    else beats.push(e);
+    const last = beats.at(-1); // a step that ends before another begins has one row, not two
+    if (!last || !e.ends || last.ends || last.step !== e.step) beats.push(e);
     placed[e.step][e.ends ? 'to' : 'from'] = beats.length;
   }
   return { placed, beats };

@@ -22,7 +22,7 @@ export function Strategy({ strategy }) {
   const { name, right, wrong, needs } = strategy;
   return html`
     <p class="judged"><strong class="verdict" data-right=${right ? 'yes' : 'no'}><span aria-hidden="true">${right ? '✓ ' : '✗ '}</span>
-      ${right ? t('strategy.right') : t('strategy.wrong.' + (wrong || 'any'))}
+      ${right ? t('strategy.right') : t(wrong ? 'strategy.wrong.' + wrong : 'strategy.wrong')}
       ${needs && needs.length > 0 && ' ' + t('strategy.needs', { faults: needs.map((f) => t('fault.' + f)).join(t('and')) })}</strong> ${t('strategy.' + name + '.says')}</p>
     <${Source} strategy=${strategy} />
     <p class="row"><a class="button quiet" href=${'#race/' + name}>${t('race.see')}</a></p>`;

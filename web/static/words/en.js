@@ -17,7 +17,6 @@ export default {
   // list of sales
   'list.title': 'Flash sales',
   'list.menu': 'Time slots',
-  'list.nowShort': 'On now',
   'list.nextShort': 'and next',
   'list.onNow': 'On now',
   'list.next': 'Coming up',
@@ -25,9 +24,6 @@ export default {
   'list.empty': 'There is no sale in this slot.',
   'list.emptyNow': 'No sale is on right now. Have a look at the other slots.',
   'list.failed': 'The list of sales could not be loaded.',
-  'slot.open': 'On now',
-  'slot.upcoming': 'Upcoming',
-  'slot.ended': 'Ended',
 
   // price, stock, countdown
   price: 'Sale price',
@@ -61,7 +57,6 @@ export default {
   'open.buy': 'Buy now',
   'open.more': 'One per person.',
   'view.login': 'Log in to buy',
-  'login.go': 'Log in to buy',
   'view.captcha': 'Solve a small sum first',
   'captcha.alt': 'A picture of a small sum',
   'captcha.label': 'What is the result?',

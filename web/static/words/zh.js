@@ -15,7 +15,6 @@ export default {
   // 商品列表
   'list.title': '整点秒杀',
   'list.menu': '场次',
-  'list.nowShort': '正在抢购',
   'list.nextShort': '与即将开始',
   'list.onNow': '正在抢购',
   'list.next': '即将开始',
@@ -23,9 +22,6 @@ export default {
   'list.empty': '这个场次没有秒杀。',
   'list.emptyNow': '现在没有进行中的秒杀，看看其他场次。',
   'list.failed': '秒杀列表加载失败。',
-  'slot.open': '抢购中',
-  'slot.upcoming': '即将开始',
-  'slot.ended': '已结束',
 
   // 价格、库存、倒计时
   price: '秒杀价',
@@ -59,7 +55,6 @@ export default {
   'open.buy': '立即抢购',
   'open.more': '每人限购一件。',
   'view.login': '登录后抢购',
-  'login.go': '登录后抢购',
   'view.captcha': '请先算一道题',
   'captcha.alt': '一道算术题的图片',
   'captcha.label': '结果是多少？',

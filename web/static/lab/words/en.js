@@ -134,7 +134,6 @@ export default {
   'strategy.wrong.unsold': 'Leaves units unsold',
   'strategy.wrong.duplicates': 'Sells two units to one buyer',
   'strategy.wrong.lost': 'Loses promised orders',
-  'strategy.wrong.any': 'Wrong',
   'strategy.needs': ({ faults }) => `(${faults})`,
 
   'strategy.read-then-write': 'Read, then write',

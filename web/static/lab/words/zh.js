@@ -132,7 +132,6 @@ export default {
   'strategy.wrong.unsold': '会少卖',
   'strategy.wrong.duplicates': '同一买家会买到两件',
   'strategy.wrong.lost': '会丢单',
-  'strategy.wrong.any': '错误',
   'strategy.needs': ({ faults }) => `（${faults}）`,
 
   'strategy.read-then-write': '先读后写',
