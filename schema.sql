@@ -56,6 +56,11 @@ create table if not exists sales (
     ends_at    timestamptz not null,
     epoch      bigint      not null default nextval('gate_epoch'),
     created_at timestamptz not null default now(),
+    -- How often units were sold past the sale's gate, which a process does while Redis is away; and up
+    -- to which of these times the gate knows the buyers. While they differ, the gate may not know an
+    -- owner.
+    bypasses       bigint  not null default 0,
+    bypasses_known bigint  not null default 0 check (bypasses_known <= bypasses),
     constraint stock_within_total check (stock between 0 and total),
     constraint window_not_empty   check (ends_at > starts_at)
 );
@@ -178,5 +183,9 @@ create or replace trigger orders_updated after update on orders
 create or replace trigger order_events_are_append_only before update or delete on order_events
     for each statement execute function order_events_are_append_only();
 
-insert into schema_version (version) values (2)
+-- The upgrade from version 2.
+alter table sales add column if not exists bypasses       bigint not null default 0;
+alter table sales add column if not exists bypasses_known bigint not null default 0 check (bypasses_known <= bypasses);
+
+insert into schema_version (version) values (3)
     on conflict (one) do update set version = excluded.version where schema_version.version < excluded.version;

@@ -21,7 +21,19 @@ type Locked struct {
 	EndsAt   time.Time
 	Epoch    int64
 	Now      time.Time
+	Bypass
 }
+
+// Bypass counts the times that a sale was sold past its gate: in all, and up to the last whose
+// buyers the gate knows. While they differ, the sale is marked as bypassed: its gate may not know an
+// owner.
+type Bypass struct {
+	Bypasses      int64
+	BypassesKnown int64
+}
+
+// Bypassed reports whether the sale is marked.
+func (b Bypass) Bypassed() bool { return b.Bypasses > b.BypassesKnown }
 
 // Window returns what Sale.Window returns, by the database's clock.
 func (l Locked) Window() error { return window(l.State, l.StartsAt, l.EndsAt, l.Now) }
@@ -30,7 +42,8 @@ func (l Locked) Window() error { return window(l.State, l.StartsAt, l.EndsAt, l.
 // touches an order, so no two of them deadlock. It returns ErrNoSale if there is no such sale.
 func Lock(ctx context.Context, tx pgx.Tx, id int64) (Locked, error) {
 	rows, _ := tx.Query(ctx, `
-		select s.id, g.title, s.price, s.stock, s.state, s.starts_at, s.ends_at, s.epoch, clock_timestamp() as now
+		select s.id, g.title, s.price, s.stock, s.state, s.starts_at, s.ends_at, s.epoch,
+		       s.bypasses, s.bypasses_known, clock_timestamp() as now
 		from   sales s join goods g on g.id = s.goods_id
 		where  s.id = $1
 		for    no key update of s`, id)
@@ -71,6 +84,26 @@ func GiveBack(ctx context.Context, tx pgx.Tx, id int64, n int) error {
 	return nil
 }
 
+// CountBypass counts one more bypass of a locked sale, which marks it.
+func CountBypass(ctx context.Context, tx pgx.Tx, id int64) error {
+	if _, err := tx.Exec(ctx, `update sales set bypasses = bypasses + 1 where id = $1`, id); err != nil {
+		return fmt.Errorf("count a bypass of sale %d: %w", id, err)
+	}
+	return nil
+}
+
+// GateKnows takes the mark off a sale whose gate knows all buyers of so many bypasses. The sale stays
+// marked if there have been more since.
+func (s *Store) GateKnows(ctx context.Context, id, bypasses int64) error {
+	_, err := s.db.Exec(ctx, `
+		update sales set bypasses_known = $2
+		where  id = $1 and bypasses = $2`, id, bypasses)
+	if err != nil {
+		return fmt.Errorf("take the mark off sale %d: %w", id, err)
+	}
+	return nil
+}
+
 // NextEpoch sets a new epoch on the locked sale and returns it. Epochs come from a sequence, so
 // none is used twice, even if the transaction is rolled back.
 func NextEpoch(ctx context.Context, tx pgx.Tx, id int64) (epoch int64, err error) {
@@ -91,13 +124,15 @@ type SaleState struct {
 	EndsAt   time.Time
 	Epoch    int64
 	Open     bool // within the window, by the database's clock
+	Bypass
 }
 
 // SaleStates returns the sales whose gates are reconciled: they open within ten minutes, are open,
 // or ended less than since ago. At most 5,000.
 func (s *Store) SaleStates(ctx context.Context, since time.Duration) ([]SaleState, error) {
 	rows, _ := s.db.Query(ctx, `
-		select id, stock, state, starts_at, ends_at, epoch, now() >= starts_at and now() < ends_at as open
+		select id, stock, state, starts_at, ends_at, epoch, bypasses, bypasses_known,
+		       now() >= starts_at and now() < ends_at as open
 		from   sales
 		where  state <> 'draft' and ends_at > now() - $1::interval and starts_at < now() + interval '10 minutes'
 		order  by id

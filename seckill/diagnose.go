@@ -22,6 +22,7 @@ const (
 	recoverInDoubt   repair = "recover what is in doubt"
 	recoverRollback  repair = "recover a gate that was rolled back"
 	seedDirectOwners repair = "seed the owners that bought without the gate"
+	clearBypass      repair = "take the mark off the sale"
 )
 
 // diagnose returns the repairs that an observation calls for, in the order in which they are made:
@@ -31,7 +32,8 @@ const (
 //	its stock has drifted                      fix it by compare-and-set
 //	a reserve call had no reply                queue the tickets that it may have granted
 //	Redis came back with older data            settle the whole journal again, then seed all owners
-//	the sale sold while Redis was away         seed the owners that the gate does not know
+//	the sale is marked as bypassed             seed the owners that the gate does not know
+//	the same, seeded, and quiet since          take the mark off
 //
 // Some tickets in flight may already be settled. So a stock has drifted only if it is above sales.stock, or below sales.stock
 // less the tickets in flight.
@@ -48,10 +50,14 @@ func diagnose(o observation) (repairs []repair) {
 	if o.facts.inDoubt > 0 {
 		repairs = append(repairs, recoverInDoubt)
 	}
-	if o.facts.rolledBack {
+	switch {
+	case o.facts.rolledBack:
 		repairs = append(repairs, recoverRollback)
-	} else if o.facts.bypassed > 0 {
+	case !o.sale.Bypassed():
+	case o.facts.seeded != o.sale.Bypasses:
 		repairs = append(repairs, seedDirectOwners)
+	case o.facts.quiet >= quietTicks:
+		repairs = append(repairs, clearBypass)
 	}
 	return repairs
 }

@@ -13,17 +13,19 @@ func TestDiagnose(t *testing.T) {
 	t.Parallel()
 	sale := goods.SaleState{ID: 1, Stock: 10, Epoch: 5}
 	healthy := gate.State{Epoch: 5, Ops: 7, Stock: 10}
+	marked := goods.Bypass{Bypasses: 4, BypassesKnown: 2}
 	for name, c := range map[string]struct {
 		gate    gate.State
 		unread  bool
 		facts   saleFacts
+		bypass  goods.Bypass
 		repairs []repair
 	}{
 		"healthy":                     {gate: healthy},
 		"a newer gate":                {gate: gate.State{Epoch: 6, Stock: 10}},
-		"Redis did not reply":         {gate: gate.State{}, unread: true, facts: saleFacts{bypassed: 1, inDoubt: 3, rolledBack: true}},
+		"Redis did not reply":         {gate: gate.State{}, unread: true, facts: saleFacts{inDoubt: 3, rolledBack: true}, bypass: marked},
 		"missing":                     {gate: gate.State{}, repairs: []repair{rebuildGate}},
-		"missing, and all else wrong": {gate: gate.State{InFlight: 3}, facts: saleFacts{bypassed: 1, inDoubt: 3, rolledBack: true}, repairs: []repair{rebuildGate}},
+		"missing, and all else wrong": {gate: gate.State{InFlight: 3}, facts: saleFacts{inDoubt: 3, rolledBack: true}, bypass: marked, repairs: []repair{rebuildGate}},
 		"outdated":                    {gate: gate.State{Epoch: 4, Stock: 10}, repairs: []repair{rebuildGate}},
 		"too few units":               {gate: gate.State{Epoch: 5, Stock: 9}, repairs: []repair{fixStock}},
 		"too many units":              {gate: gate.State{Epoch: 5, Stock: 11}, repairs: []repair{fixStock}},
@@ -32,12 +34,17 @@ func TestDiagnose(t *testing.T) {
 		"in flight, too few":          {gate: gate.State{Epoch: 5, Stock: 6, InFlight: 3}, repairs: []repair{fixStock}},
 		"in flight, too many":         {gate: gate.State{Epoch: 5, Stock: 11, InFlight: 3}, repairs: []repair{fixStock}},
 		"in doubt":                    {gate: healthy, facts: saleFacts{inDoubt: 1}, repairs: []repair{recoverInDoubt}},
-		"bypassed":                    {gate: healthy, facts: saleFacts{bypassed: 2}, repairs: []repair{seedDirectOwners}},
+		"marked":                      {gate: healthy, bypass: marked, repairs: []repair{seedDirectOwners}},
+		"marked again since":          {gate: healthy, bypass: marked, facts: saleFacts{seeded: 3, quiet: quietTicks}, repairs: []repair{seedDirectOwners}},
+		"marked, owners seeded":       {gate: healthy, bypass: marked, facts: saleFacts{seeded: 4, quiet: quietTicks - 1}},
+		"marked, seeded and quiet":    {gate: healthy, bypass: marked, facts: saleFacts{seeded: 4, quiet: quietTicks}, repairs: []repair{clearBypass}},
+		"no longer marked":            {gate: healthy, bypass: goods.Bypass{Bypasses: 4, BypassesKnown: 4}},
 		"rolled back":                 {gate: healthy, facts: saleFacts{rolledBack: true}, repairs: []repair{recoverRollback}},
-		"rolled back and bypassed":    {gate: healthy, facts: saleFacts{rolledBack: true, bypassed: 1}, repairs: []repair{recoverRollback}},
-		"all at once": {gate: gate.State{Epoch: 5, Stock: 12}, facts: saleFacts{bypassed: 1, inDoubt: 9, rolledBack: true},
+		"rolled back and marked":      {gate: healthy, bypass: marked, facts: saleFacts{rolledBack: true}, repairs: []repair{recoverRollback}},
+		"all at once": {gate: gate.State{Epoch: 5, Stock: 12}, facts: saleFacts{inDoubt: 9, rolledBack: true}, bypass: marked,
 			repairs: []repair{fixStock, recoverInDoubt, recoverRollback}},
 	} {
+		sale.Bypass = c.bypass
 		got := diagnose(observation{sale: sale, gate: c.gate, gateRead: !c.unread, facts: c.facts})
 		if diff := cmp.Diff(c.repairs, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)

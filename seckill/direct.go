@@ -3,7 +3,12 @@ package seckill
 import (
 	"context"
 	"errors"
+	"fmt"
+	"sync"
 	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"miaosha/goods"
 	"miaosha/order"
@@ -19,41 +24,48 @@ const (
 
 // direct is the way to buy without a gate: a batch goes straight to the transaction that decides, few at a time, and the
 // replies are final. No journal holds these tickets, so no buyer is told anything before the commit.
+//
+// Another process may have a gate, which does not know these buyers. So the sale's row is marked as bypassed before it sells
+// the first unit, and nothing is sold until every other process must have seen the mark: see facts.sure.
 type direct struct {
 	gateOff bool
+	db      *pgxpool.Pool
 	settler *settler
 	orders  *order.Store
 	queue   *orderQueue
-	facts   *facts
 	metrics *metrics
 	slots   chan struct{} // one token per settle
+
+	mu    sync.Mutex
+	marks map[int64]bypassMark // by sale
 }
 
-func newDirect(cfg Config, s *settler, orders *order.Store, q *orderQueue, f *facts, m *metrics) *direct {
-	return &direct{gateOff: cfg.gateOff(), settler: s, orders: orders, queue: q, facts: f, metrics: m, slots: make(chan struct{}, directAtOnce)}
+// bypassMark is the mark of a sale: it was there at since, and is the same for as long as the gate knows no more bypasses.
+type bypassMark struct {
+	known int64
+	since time.Time
+}
+
+// errNotMarked says that the sale must be marked before it may be sold without its gate.
+var errNotMarked = fmt.Errorf("%w: the sale was not marked as bypassed long enough", ErrBusy)
+
+func newDirect(cfg Config, db *pgxpool.Pool, s *settler, orders *order.Store, q *orderQueue, m *metrics) *direct {
+	return &direct{gateOff: cfg.gateOff(), db: db, settler: s, orders: orders, queue: q, metrics: m,
+		slots: make(chan struct{}, directAtOnce), marks: map[int64]bypassMark{}}
 }
 
 // serve replies to every click of a batch.
 func (d *direct) serve(ctx context.Context, l *lane, batch []*click) {
-	late := time.NewTimer(waitLimit - time.Since(batch[0].at))
-	defer late.Stop()
-	select {
-	case d.slots <- struct{}{}:
-		defer func() { <-d.slots }()
-	case <-late.C:
-		l.replyAll(batch, Bought{err: d.metrics.shedFor("late")})
-		return
-	case <-ctx.Done():
-		l.replyAll(batch, Bought{err: ErrBusy})
-		return
-	}
 	tickets := make([]order.Ticket, len(batch))
 	for i, c := range batch {
 		tickets[i] = order.Ticket{ID: directTicket + c.Nonce, UserID: c.UserID}
 	}
-	results, err := d.settler.settle(context.WithoutCancel(ctx), l.sale, tickets, false)
-	if !d.gateOff {
-		d.facts.markBypassed(l.sale)
+	late := batch[0].at.Add(waitLimit)
+	results, err := d.settle(ctx, l.sale, tickets, late)
+	if errors.Is(err, errNotMarked) {
+		if err = d.mark(context.WithoutCancel(ctx), l.sale); err == nil {
+			results, err = d.settle(ctx, l.sale, tickets, late)
+		}
 	}
 	if err != nil {
 		if !isRefusal(err) {
@@ -80,6 +92,60 @@ func (d *direct) serve(ctx context.Context, l *lane, batch []*click) {
 	if soldOut {
 		d.markSoldOut(ctx, l)
 	}
+}
+
+// settle settles a batch as soon as there is a slot. ErrBusy if there is none in time.
+func (d *direct) settle(ctx context.Context, sale int64, tickets []order.Ticket, late time.Time) ([]order.Result, error) {
+	waiting, cancel := context.WithDeadline(ctx, late)
+	defer cancel()
+	select {
+	case d.slots <- struct{}{}:
+		defer func() { <-d.slots }()
+	case <-waiting.Done():
+		return nil, d.metrics.shedFor("late")
+	}
+	return d.settler.settle(context.WithoutCancel(ctx), sale, tickets, d.check)
+}
+
+// check refuses outside the sale's window by the database's clock, and until the sale's mark is old enough. It counts one
+// bypass.
+func (d *direct) check(ctx context.Context, tx pgx.Tx, sale goods.Locked) error {
+	if err := sale.Window(); err != nil {
+		return err
+	}
+	if !d.gateOff && (!sale.Bypassed() || d.untilSeen(sale) > 0) {
+		return errNotMarked
+	}
+	return goods.CountBypass(ctx, tx, sale.ID)
+}
+
+// mark marks the sale as bypassed, unless it is marked, and waits until every process must have seen the mark.
+func (d *direct) mark(ctx context.Context, sale int64) error {
+	ctx, cancel := context.WithTimeout(ctx, settleLimit)
+	defer cancel()
+	var locked goods.Locked
+	err := pgx.BeginFunc(ctx, d.db, func(tx pgx.Tx) (err error) {
+		if locked, err = goods.Lock(ctx, tx, sale); err != nil || locked.Bypassed() {
+			return err
+		}
+		return goods.CountBypass(ctx, tx, sale)
+	})
+	if err == nil {
+		time.Sleep(d.untilSeen(locked))
+	}
+	return err
+}
+
+// untilSeen returns how long the sale's mark may still be unseen by other processes.
+func (d *direct) untilSeen(sale goods.Locked) time.Duration {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	m, seen := d.marks[sale.ID]
+	if !seen || m.known != sale.BypassesKnown {
+		m = bypassMark{sale.BypassesKnown, time.Now()}
+		d.marks[sale.ID] = m
+	}
+	return time.Until(m.since.Add(sureFor))
 }
 
 // markSoldOut marks a sale that Postgres has sold out. Its holders are the owners, and the users whose tickets are in this

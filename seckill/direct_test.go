@@ -2,10 +2,12 @@ package seckill_test
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
 	"miaosha/goods"
+	"miaosha/order"
 	"miaosha/seckill"
 	"miaosha/seckill/gate"
 	"miaosha/seckill/sandbox/sandboxtest"
@@ -120,5 +122,96 @@ func TestDirectOwnerSeesTheOrderAfterTheSale(t *testing.T) {
 	}
 	if b, err := e.Buy(t.Context(), s.sale, 2); !errors.Is(err, goods.ErrEnded) {
 		t.Errorf("another user: %+v, %v, want ended", b.Status, err)
+	}
+}
+
+// One process has lost Redis and sells without the gate. A buyer whom it has told of an order clicks at another process, whose
+// gate does not know the buyer yet, and hears of the same order, or busy: never of a new ticket.
+func TestOrderedIsNotFollowedByQueued(t *testing.T) {
+	t.Parallel()
+	s := newShop(t, 100)
+	rdb, proxy := s.proxied()
+	direct := s.start(func(_ *seckill.Config, d *seckill.Deps) { d.Redis = rdb })
+	gated := s.start(nil)
+	s.awaitGate()
+	if b, err := s.retryBuy(gated, 1000); err != nil || b.Status.State != seckill.Queued {
+		t.Fatalf("%+v, %v, want a queued ticket", b, err)
+	}
+	proxy.Cut()
+	for user := int64(1); user <= 30; user++ {
+		id := s.mustBuy(direct, user)
+		b, err := gated.Buy(t.Context(), s.sale, user)
+		if err == nil && b.Status.OrderID != id || err != nil && !errors.Is(err, seckill.ErrBusy) {
+			t.Errorf("user %d has order %s, and hears %s %s, %v", user, id, b.Status.State, b.Status.OrderID, err)
+		}
+	}
+	s.wantConsistent()
+	sandboxtest.Until(t, 20*time.Second, "the mark is taken off", func() bool { return !s.bypass().Bypassed() })
+	for user, id := range s.owners() {
+		if got := s.rdb.HGet(t.Context(), gate.TicketsKey(s.sale), fmt.Sprint(user)).Val(); got != "O"+id.String() {
+			t.Errorf("the mark is off, and the gate has %q for user %d, want order %s", got, user, id)
+		}
+	}
+}
+
+// The first batch without the gate waits until every process has seen the mark. The next does not.
+func TestFirstDirectReplyWaitsForTheMark(t *testing.T) {
+	t.Parallel()
+	s := newShop(t, 10)
+	rdb, proxy := s.proxied()
+	e := s.start(func(_ *seckill.Config, d *seckill.Deps) { d.Redis = rdb })
+	s.awaitGate()
+	proxy.Cut()
+	sandboxtest.Until(t, 5*time.Second, "the breaker is open", func() bool { return !e.GateAvailable() })
+	began := time.Now()
+	go s.retryBuy(e, 1)
+	sandboxtest.Until(t, 5*time.Second, "the sale is marked", func() bool { return s.bypass().Bypassed() })
+	marked := time.Now()
+	sandboxtest.Until(t, 5*time.Second, "a unit is sold", func() bool { return len(s.owners()) == 1 })
+	if took := time.Since(began); took < seckill.SureFor {
+		t.Errorf("the first unit is sold after %v, and the mark %v after the click; want at least %v", took, marked.Sub(began), seckill.SureFor)
+	}
+	began = time.Now()
+	s.mustBuy(e, 2)
+	if took := time.Since(began); took > sandboxtest.Within(seckill.SureFor/2) {
+		t.Errorf("the second buyer waited %v", took)
+	}
+}
+
+// What stays possible: one process has lost only Redis, another only Postgres. The second has the user's ticket in its queue
+// and cannot know that the first has sold past the gate. It says queued until its Postgres is back, and then the order. A third
+// process without Postgres has no such ticket, and says busy.
+func TestTwoDifferentOutagesMayContradict(t *testing.T) {
+	t.Parallel()
+	s := newShop(t, 10)
+	rdb, noRedis := s.proxied()
+	noPostgres, url := sandboxtest.ProxyTo(s, s.url)
+	direct := s.start(func(_ *seckill.Config, d *seckill.Deps) { d.Redis = rdb })
+	withoutPostgres := func(_ *seckill.Config, d *seckill.Deps) {
+		db := s.poolAt(url, "no Postgres")
+		d.DB, d.Sales, d.Orders = db, goods.New(db), order.New(db, order.Config{PayWithin: time.Hour})
+		d.Cache = goods.NewCache(d.Sales)
+	}
+	gated, third := s.start(withoutPostgres), s.start(withoutPostgres)
+	s.awaitGate()
+	s.mustBuy(gated, 2)
+	s.awaitFinal(third, 2)
+	noPostgres.Cut()
+	if b, err := s.retryBuy(gated, 1); err != nil || b.Status.State != seckill.Queued {
+		t.Fatalf("%+v, %v, want a queued ticket", b, err)
+	}
+	noRedis.Cut()
+	id := s.mustBuy(direct, 1)
+	if st, err := gated.Result(t.Context(), s.sale, 1); err != nil || st.State != seckill.Queued {
+		t.Errorf("%+v, %v: the queue's own process knows more than it can", st, err)
+	}
+	if st, err := third.Result(t.Context(), s.sale, 1); !errors.Is(err, seckill.ErrBusy) {
+		t.Errorf("%+v, %v, want busy", st, err)
+	}
+	if err := noPostgres.Join(); err != nil {
+		t.Fatal(err)
+	}
+	if st := s.awaitFinal(gated, 1); st.OrderID != id {
+		t.Errorf("%+v, want order %s", st, id)
 	}
 }

@@ -16,6 +16,9 @@ import (
 // ReconcileEvery is the time between two ticks of reconcile.
 const ReconcileEvery = reconcileEvery
 
+// SureFor is how long a look at a sale's row is good for.
+const SureFor = sureFor
+
 // Deliveries is how many owners a ticket may have before it is rejected.
 const Deliveries = maxDeliveries
 
@@ -40,7 +43,7 @@ func (e *Engine) Settle(ctx context.Context, sale int64, tickets ...order.Ticket
 
 // SettleOnce runs the settle transaction alone: one try, no Ack, nothing published.
 func (e *Engine) SettleOnce(ctx context.Context, sale int64, tickets []order.Ticket) ([]order.Result, error) {
-	return e.lanes.direct.settler.settle(ctx, sale, tickets, true)
+	return e.lanes.direct.settler.settle(ctx, sale, tickets, nil)
 }
 
 // ReserveAll reserves tickets for many users in one call and returns how many were granted. No process queues them.

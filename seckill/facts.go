@@ -3,18 +3,31 @@ package seckill
 import (
 	"maps"
 	"sync"
+	"time"
 
+	"miaosha/goods"
 	"miaosha/seckill/gate"
 )
 
-const doubtTicks = 10 // ticks of reconcile during which a call without a reply may still be carried out
+const (
+	doubtTicks = 10 // ticks of reconcile during which a call without a reply may still be carried out
+	quietTicks = 10 // ticks without a bypass after which the mark is taken off a sale
+
+	// sureFor is how long a look at a sale's row is good for. A process that sells past a gate waits as long, once, after
+	// it has marked the row.
+	sureFor = 700 * time.Millisecond
+
+	_ = uint(sureFor - 2*reconcileEvery) // does not compile if one slow tick makes a process unsure
+)
 
 // saleFacts is what this process knows of a sale and neither its gate nor its row shows.
 type saleFacts struct {
-	bypassed   int   // not 0: the sale sold without its gate, which may not know these buyers; grows with each such sale
-	inDoubt    int   // ticks left in which a reserve call without a reply may still be carried out
-	rolledBack bool  // Redis came back with older data: the gate may know none of its buyers
-	ops        int64 // of the gate, at the last tick
+	inDoubt    int       // ticks left in which a reserve call without a reply may still be carried out
+	rolledBack bool      // Redis came back with older data: the gate may know none of its buyers
+	ops        int64     // of the gate, at the last tick
+	sureUntil  time.Time // till then the gate is known to know every owner
+	seeded     int64     // bypasses whose owners this process has seeded
+	quiet      int       // ticks since then without another bypass
 }
 
 // facts holds the saleFacts of every sale. Lanes write them; reconcile reads and clears them.
@@ -39,8 +52,24 @@ func (f *facts) change(sale int64, change func(*saleFacts)) {
 	f.bySale[sale] = s
 }
 
-// markBypassed notes, after the commit, that a sale sold without its gate.
-func (f *facts) markBypassed(sale int64) { f.change(sale, func(s *saleFacts) { s.bypassed++ }) }
+// sure reports whether no buyer can have been told of an order that the sale's gate does not know. The question must come
+// before the call of the gate: then a process that sells past the gate, and waits after it has marked the row, has told no
+// buyer before the click that this process grants. After an outage of Postgres, or a pause, this process is not sure until it
+// has looked at the row again.
+func (f *facts) sure(sale int64) bool { return time.Now().Before(f.of(sale).sureUntil) }
+
+// looked notes that a sale's row was read, by a query that began at that time.
+func (f *facts) looked(sale goods.SaleState, at time.Time) {
+	f.change(sale.ID, func(s *saleFacts) {
+		s.sureUntil = time.Time{}
+		if !sale.Bypassed() && !s.rolledBack {
+			s.sureUntil = at.Add(sureFor)
+		}
+		if s.seeded == sale.Bypasses {
+			s.quiet++
+		}
+	})
+}
 
 // markInDoubt notes that a reserve call had no reply.
 func (f *facts) markInDoubt(sale int64) {
@@ -57,14 +86,9 @@ func (f *facts) recovered(sale int64, was saleFacts) {
 	})
 }
 
-// seeded notes that the owners were seeded, begun at was. A sale that sold without its gate after that stays bypassed.
-func (f *facts) seeded(sale int64, was saleFacts) {
-	f.change(sale, func(s *saleFacts) {
-		s.rolledBack = false
-		if s.bypassed == was.bypassed {
-			s.bypassed = 0
-		}
-	})
+// seededOwners notes that the gate knows the owners of so many bypasses.
+func (f *facts) seededOwners(sale, bypasses int64) {
+	f.change(sale, func(s *saleFacts) { s.rolledBack, s.seeded, s.quiet = false, bypasses, 0 })
 }
 
 // compare compares the gates with those of the last tick. Fewer ops than before mean that Redis was restored from older
@@ -74,7 +98,7 @@ func (f *facts) compare(gates map[int64]gate.State) {
 	defer f.mu.Unlock()
 	for sale, s := range f.bySale {
 		if gates[sale].Epoch == 0 {
-			s.ops = 0 // no gate: the process that rebuilds it seeds all owners
+			s.ops, s.seeded = 0, 0 // no gate: the process that rebuilds it seeds all owners
 			f.bySale[sale] = s
 		}
 	}
@@ -86,5 +110,8 @@ func (f *facts) compare(gates map[int64]gate.State) {
 			f.bySale[sale] = s
 		}
 	}
-	maps.DeleteFunc(f.bySale, func(_ int64, s saleFacts) bool { return s == saleFacts{} })
+	maps.DeleteFunc(f.bySale, func(sale int64, s saleFacts) bool {
+		_, seen := gates[sale]
+		return !seen && s.inDoubt == 0 && !s.rolledBack
+	})
 }

@@ -66,7 +66,13 @@ func newShopWithDeadline(t testing.TB, stock int, payWithin time.Duration) *shop
 // more run-time parameters, in pairs of name and value.
 func (s *shop) pool(name string, params ...string) *pgxpool.Pool {
 	s.Helper()
-	cfg, err := pgxpool.ParseConfig(s.url)
+	return s.poolAt(s.url, name, params...)
+}
+
+// poolAt is pool for another URL of the database.
+func (s *shop) poolAt(url, name string, params ...string) *pgxpool.Pool {
+	s.Helper()
+	cfg, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -276,6 +282,16 @@ func (s *shop) mustBuy(e *process, user int64) uuid.UUID {
 		s.Fatalf("user %d: %s, want an order", user, st.State)
 	}
 	return st.OrderID
+}
+
+// bypass returns the counters of the sale's row.
+func (s *shop) bypass() (b goods.Bypass) {
+	s.Helper()
+	err := s.db.QueryRow(s.Context(), `select bypasses, bypasses_known from sales where id = $1`, s.sale).Scan(&b.Bypasses, &b.BypassesKnown)
+	if err != nil {
+		s.Fatal(err)
+	}
+	return b
 }
 
 // awaitMark waits until the process refuses a user's clicks itself, because the sale is sold out.

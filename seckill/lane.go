@@ -50,6 +50,7 @@ func newLanes(cfg Config, g *gate.Gate, q *orderQueue, d *direct, r *rebuilder, 
 type Bought struct {
 	Ticket string
 	Status Status
+	unsure bool // queued at the gate, but perhaps the user has an order
 	err    error
 }
 
@@ -254,6 +255,7 @@ func (ls *lanes) serve(ctx context.Context, l *lane, batch []*click) {
 	if batch = batch[:room]; room == 0 {
 		return
 	}
+	sure := ls.facts.sure(l.sale)
 	requests := make([]gate.Request, len(batch))
 	for i, c := range batch {
 		requests[i] = c.Request
@@ -283,7 +285,7 @@ func (ls *lanes) serve(ctx context.Context, l *lane, batch []*click) {
 	ls.queue.releaseRoom(room - len(granted))
 	ahead := ls.queue.submit(l.sale, granted)
 	for i, c := range batch {
-		l.reply(c, ls.bought(replies[i], ahead))
+		l.reply(c, ls.bought(replies[i], ahead, sure))
 	}
 	ls.metrics.granted.Add(float64(len(granted)))
 	if users > 0 {
@@ -323,8 +325,9 @@ func (ls *lanes) reserve(ctx context.Context, sale int64, requests []gate.Reques
 	return replies, err
 }
 
-// bought returns the buyer's reply for the gate's.
-func (ls *lanes) bought(r gate.Reply, ahead int) Bought {
+// bought returns the buyer's reply for the gate's. A new ticket stands by itself if this process is sure that its gate knows
+// all owners. An older one may have become an order meanwhile.
+func (ls *lanes) bought(r gate.Reply, ahead int, sure bool) Bought {
 	ticket := r.Ticket
 	switch {
 	case r.Err != nil:
@@ -332,7 +335,7 @@ func (ls *lanes) bought(r gate.Reply, ahead int) Bought {
 	case r.Existing != nil && r.Existing.State != Queued:
 		return Bought{Status: statusAtGate(*r.Existing)}
 	case r.Existing != nil:
-		ticket = r.Existing.Ticket
+		ticket, sure = r.Existing.Ticket, false
 	}
-	return Bought{Ticket: ticket, Status: Status{State: Queued, Ahead: ahead, NextPoll: nextPoll(ahead, true)}}
+	return Bought{Ticket: ticket, unsure: !sure, Status: Status{State: Queued, Ahead: ahead, NextPoll: nextPoll(ahead, true)}}
 }

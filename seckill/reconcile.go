@@ -92,15 +92,14 @@ func (r *reconciler) observe(ctx context.Context) ([]observation, error) {
 	if gatesRead {
 		r.facts.compare(gates)
 	}
+	began := time.Now()
 	sales, err := r.sales.SaleStates(ctx, 0)
 	if err != nil {
 		return nil, err
 	}
 	observed := make([]observation, len(sales))
 	for i, s := range sales {
-		if _, seen := slices.BinarySearch(r.last, s.ID); !seen && gatesRead {
-			r.facts.markBypassed(s.ID) // perhaps by a process that died before it could seed the owners
-		}
+		r.facts.looked(s, began)
 		g, read := gates[s.ID]
 		observed[i] = observation{sale: s, gate: g, gateRead: read, facts: r.facts.of(s.ID)}
 	}
@@ -123,6 +122,8 @@ func (r *reconciler) repair(ctx context.Context, o observation, cure repair) {
 		}
 	case seedDirectOwners:
 		err = r.seed(ctx, o, directTicket)
+	case clearBypass:
+		err = r.sales.GateKnows(ctx, sale, o.sale.Bypasses)
 	}
 	r.fault(ctx, string(cure), err)
 }
@@ -130,7 +131,7 @@ func (r *reconciler) repair(ctx context.Context, o observation, cure repair) {
 func (r *reconciler) seed(ctx context.Context, o observation, prefix string) error {
 	err := r.rebuilder.seedOwners(ctx, o.sale.ID, prefix)
 	if err == nil {
-		r.facts.seeded(o.sale.ID, o.facts)
+		r.facts.seededOwners(o.sale.ID, o.sale.Bypasses)
 	}
 	return err
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"miaosha/goods"
 	"miaosha/order"
 	"miaosha/seckill/gate"
 )
@@ -40,6 +41,7 @@ type resultQuery struct {
 	at       time.Time
 	gate     gate.Status      // what the gate remembers
 	gateDown bool             // the gate did not reply
+	here     bool             // the ticket is in this process's queue
 	status   Status           // what is known without Postgres
 	reply    chan resultReply // has room for the one reply
 }
@@ -123,6 +125,25 @@ func (r *resultReader) read(ctx context.Context, sale, user int64) (Status, erro
 	return Status{}, ErrBusy
 }
 
+// confirm returns what became of a ticket that the gate has, if this process cannot be sure that its user has no order.
+// Refusals: goods.ErrSoldOut, ErrBusy.
+func (r *resultReader) confirm(ctx context.Context, sale, user int64, queued Status) (Status, error) {
+	ctx, cancel := context.WithTimeout(ctx, resultLimit)
+	defer cancel()
+	status, err := r.read(ctx, sale, user)
+	switch {
+	case err != nil:
+		return Status{}, err
+	case status.State == Queued:
+		return queued, nil
+	case status.State == None: // the gate has lost the ticket
+		return Status{}, ErrBusy
+	case status.State == SoldOut:
+		return Status{}, goods.ErrSoldOut
+	}
+	return status, nil
+}
+
 func usersOf(queries []*resultQuery) []int64 {
 	users := make([]int64, len(queries))
 	for i, q := range queries {
@@ -146,7 +167,7 @@ func (r *resultReader) readGate(ctx context.Context, sale int64, queries []*resu
 	}
 	for i, q := range queries {
 		position, here := ahead[q.user]
-		q.gate, q.gateDown, q.status = statuses[i], err != nil, statusAtGate(statuses[i])
+		q.gate, q.gateDown, q.here, q.status = statuses[i], err != nil, here, statusAtGate(statuses[i])
 		switch {
 		case q.status.State == Ordered:
 			r.orders.remember(sale, order.Result{UserID: q.user, OrderID: q.status.OrderID})
@@ -173,7 +194,8 @@ func (r *resultReader) readPostgres(ctx context.Context, sale int64, queries []*
 	r.repairTickets(ctx, sale, queries, outcomes)
 	for _, q := range queries {
 		switch result, known := outcomes[q.user]; {
-		case q.status.State == Queued && (err != nil || result.OrderID == uuid.Nil && result.Ticket != q.gate.Ticket): // or it is the result of an older ticket
+		case err != nil && q.here, // this process would know of a result, unless another process sold past the gate
+			err == nil && q.status.State == Queued && result.OrderID == uuid.Nil && result.Ticket != q.gate.Ticket: // or it is the result of an older ticket
 			q.reply <- resultReply{Status: q.status}
 		case err != nil, !known && q.gateDown: // Redis may have a ticket that Postgres does not know
 			q.reply <- resultReply{err: ErrBusy}

@@ -90,7 +90,7 @@ func New(cfg Config, d Deps) (*Engine, error) {
 	e.rebuilder = &rebuilder{db: d.DB, gate: background, orders: d.Orders, qmax: cfg.QMax, metrics: m}
 	e.paths = newPaths(d.Secret)
 	e.bigGate = &bigGate{cfg: cfg, gate: gates, rebuilder: e.rebuilder, metrics: m}
-	direct := newDirect(cfg, settler, d.Orders, e.queue, facts, m)
+	direct := newDirect(cfg, d.DB, settler, d.Orders, e.queue, m)
 	e.lanes = newLanes(cfg, gates, e.queue, direct, e.rebuilder, facts, m)
 	e.reclaimer = &reclaimer{sales: d.Sales, gate: background, queue: e.queue, settler: settler, qmax: cfg.QMax, idle: reclaimIdle, metrics: m}
 	e.reconciler = &reconciler{cfg: cfg, sales: d.Sales, gate: background, acks: acks, facts: facts, rebuilder: e.rebuilder,
@@ -158,7 +158,11 @@ func (e *Engine) Buy(ctx context.Context, sale, user int64) (Bought, error) {
 			return Bought{}, err
 		}
 	}
-	return e.lanes.buy(ctx, sale, user)
+	b, err := e.lanes.buy(ctx, sale, user)
+	if err == nil && b.unsure {
+		b.Status, err = e.results.confirm(ctx, sale, user, b.Status)
+	}
+	return b, err
 }
 
 // Result returns what became of a user's ticket, or ErrBusy if that is not known: an outage is never a refusal.

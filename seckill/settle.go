@@ -35,13 +35,16 @@ type settler struct {
 	metrics     *metrics
 }
 
+// lockedCheck decides in a settle transaction whether anything may be placed.
+type lockedCheck func(ctx context.Context, tx pgx.Tx, sale goods.Locked) error
+
 // settle decides a batch of tickets of one sale in one transaction: it locks the sale's row, places the orders, and stores
 // one result per ticket. After an error either nothing is decided, or everything is and only the reply was lost. Settling the
 // same batch again finds out which.
 //
 // A gated ticket was granted inside the window, so state and window are not checked again, except that a closed sale places
-// nothing. Without a gate they are checked here, under the row's lock and by the database's clock, with goods' refusals.
-func (s *settler) settle(ctx context.Context, sale int64, tickets []order.Ticket, gated bool) (results []order.Result, err error) {
+// nothing. Without a gate, check does it, under the row's lock; nothing is placed after its error.
+func (s *settler) settle(ctx context.Context, sale int64, tickets []order.Ticket, check lockedCheck) (results []order.Result, err error) {
 	if s.cfg.SettlePause > 0 {
 		select {
 		case <-time.After(s.cfg.SettlePause):
@@ -59,8 +62,8 @@ func (s *settler) settle(ctx context.Context, sale int64, tickets []order.Ticket
 		if err != nil {
 			return err
 		}
-		if !gated {
-			if err := locked.Window(); err != nil {
+		if check != nil {
+			if err := check(ctx, tx, locked); err != nil {
 				return err
 			}
 		}
@@ -100,7 +103,7 @@ func (s *settler) reject(ctx context.Context, sale int64, tickets []order.Ticket
 func (s *settler) settleUntilDone(ctx context.Context, sale int64, batch []order.Ticket) {
 	slow := 0
 	for wait := retryFirst; ; wait = min(2*wait, retryLast) {
-		results, err := s.settle(ctx, sale, batch, true)
+		results, err := s.settle(ctx, sale, batch, nil)
 		if isSlow(err) {
 			slow++
 		}
