@@ -148,6 +148,7 @@ func serve(ctx context.Context, c *commands, log *slog.Logger, stdout io.Writer)
 	if err != nil {
 		return err
 	}
+	orders.OnUnitsReturned(engine.UnitsReturned)
 	lab := web.NewLab(operator.LabStores(c.Backend, stores, schema), log)
 	shop, err := web.New(cfg.Web, web.Deps{Users: users, Sessions: sessions, Cache: cache, Orders: orders, Rush: engine,
 		Lab: lab, Log: log, Secret: stores.Secret, Sandbox: c.Backend.Sandboxed()}, listeners.URL())

@@ -27,7 +27,7 @@ func (s *Store) Cancel(ctx context.Context, userID int64, id uuid.UUID) error {
 	if err != nil {
 		return err
 	}
-	return pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) error {
+	err = pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) error {
 		if _, err := goods.Lock(ctx, tx, o.SaleID); err != nil {
 			return err
 		}
@@ -42,6 +42,10 @@ func (s *Store) Cancel(ctx context.Context, userID int64, id uuid.UUID) error {
 		}
 		return goods.GiveBack(ctx, tx, o.SaleID, 1)
 	})
+	if err == nil {
+		s.unitsReturned()
+	}
+	return err
 }
 
 // Expire cancels the pending orders whose time to pay is over, by the database's clock, puts their
@@ -93,6 +97,9 @@ func (s *Store) expireSale(ctx context.Context, sale int64) (n int, err error) {
 	})
 	if err != nil {
 		return 0, err
+	}
+	if n > 0 {
+		s.unitsReturned()
 	}
 	return n, failpoint.Hit(failpoint.F7)
 }

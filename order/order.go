@@ -63,12 +63,19 @@ type Order struct {
 
 // Store moves orders in Postgres.
 type Store struct {
-	db  *pgxpool.Pool
-	cfg Config
+	db            *pgxpool.Pool
+	cfg           Config
+	unitsReturned func()
 }
 
 // New returns a Store on db. Give it a pool of its own: paying should not wait behind buying.
-func New(db *pgxpool.Pool, cfg Config) *Store { return &Store{db: db, cfg: cfg} }
+func New(db *pgxpool.Pool, cfg Config) *Store {
+	return &Store{db: db, cfg: cfg, unitsReturned: func() {}}
+}
+
+// OnUnitsReturned sets a function to be called after each commit that puts units back on sale. Call
+// it before the Store is used.
+func (s *Store) OnUnitsReturned(f func()) { s.unitsReturned = f }
 
 // OfUser lists a user's orders, newest first, at most 200.
 func (s *Store) OfUser(ctx context.Context, userID int64) ([]Order, error) {

@@ -163,7 +163,7 @@ func (s *Store) Refund(ctx context.Context, orderID uuid.UUID) error {
 	if err != nil {
 		return fmt.Errorf("read order %s: %w", orderID, err)
 	}
-	return pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) error {
+	err = pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) error {
 		if _, err := goods.Lock(ctx, tx, sale); err != nil {
 			return err
 		}
@@ -181,6 +181,10 @@ func (s *Store) Refund(ctx context.Context, orderID uuid.UUID) error {
 		}
 		return goods.GiveBack(ctx, tx, sale, 1)
 	})
+	if err == nil {
+		s.unitsReturned()
+	}
+	return err
 }
 
 // DrainRefunds calls refund for payments that are refund_due, at most 100, marks those that succeed

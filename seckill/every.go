@@ -8,8 +8,9 @@ import (
 // roundLimit is the time limit of one round of a background loop: a store that hangs ends the round, not the loop.
 const roundLimit = 5 * time.Second
 
-// every calls f at once and then once every d, until ctx ends. f logs its own faults; the next call tries again.
-func every(ctx context.Context, d time.Duration, f func(context.Context)) {
+// every calls f at once and then once every d, or when early receives, until ctx ends. f logs its own faults; the next call
+// tries again.
+func every(ctx context.Context, d time.Duration, early <-chan struct{}, f func(context.Context)) {
 	tick := time.NewTicker(d)
 	defer tick.Stop()
 	for {
@@ -20,6 +21,7 @@ func every(ctx context.Context, d time.Duration, f func(context.Context)) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
+		case <-early:
 		}
 	}
 }

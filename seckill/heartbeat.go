@@ -21,7 +21,7 @@ type heartbeat struct {
 
 // Run sends a heartbeat once a second until ctx ends.
 func (h *heartbeat) Run(ctx context.Context) {
-	every(ctx, heartbeatEvery, func(ctx context.Context) {
+	every(ctx, heartbeatEvery, nil, func(ctx context.Context) {
 		for sale, entries := range h.queue.pendingEntries() {
 			if err := h.gate.Heartbeat(ctx, sale, slices.Collect(maps.Keys(entries))); err != nil && ctx.Err() == nil {
 				h.metrics.logFault("heartbeat", err)

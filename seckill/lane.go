@@ -23,7 +23,7 @@ const (
 	laneWait    = 20 * time.Millisecond // as many clicks may wait as are served in this time
 
 	soldOutMark = 50 * time.Millisecond // how long a lane refuses strangers itself after a gate was sold out
-	waitLimit   = 3 * time.Second        // a click or a query that has waited so long is not worked on any more
+	waitLimit   = 3 * time.Second       // a click or a query that has waited so long is not worked on any more
 )
 
 // lanes holds a lane for each sale that receives clicks.

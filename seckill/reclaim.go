@@ -34,7 +34,7 @@ type reclaimer struct {
 }
 
 // Run reclaims once a second until ctx ends.
-func (r *reclaimer) Run(ctx context.Context) { every(ctx, reclaimEvery, r.tick) }
+func (r *reclaimer) Run(ctx context.Context) { every(ctx, reclaimEvery, nil, r.tick) }
 
 func (r *reclaimer) tick(ctx context.Context) {
 	states, err := r.sales.SaleStates(ctx, journalLife)

@@ -27,13 +27,14 @@ type reconciler struct {
 	rebuilder *rebuilder
 	reclaimer *reclaimer
 	metrics   *metrics
+	early     chan struct{} // has room for one
 
 	left atomic.Pointer[map[int64]int] // units left, by sale, as of the last tick
 	last []int64                       // sales of the last tick, in ascending order
 }
 
-// Run reconciles about three times a second until ctx ends.
-func (r *reconciler) Run(ctx context.Context) { every(ctx, reconcileEvery, r.tick) }
+// Run reconciles about three times a second, and when early receives, until ctx ends.
+func (r *reconciler) Run(ctx context.Context) { every(ctx, reconcileEvery, r.early, r.tick) }
 
 // leftOf returns the units left of a sale, or false if the last tick did not see it.
 func (r *reconciler) leftOf(sale int64) (n int, ok bool) {

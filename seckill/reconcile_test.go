@@ -82,7 +82,7 @@ func TestLatencyOfAStateChange(t *testing.T) {
 	s.wantConsistent()
 }
 
-// Units of cancelled and expired orders are on sale again within a second, and no process still refuses clicks as sold out.
+// Units of cancelled and expired orders are on sale again within a second at the latest, and no process still refuses clicks as sold out.
 func TestLatencyOfReturnedUnits(t *testing.T) {
 	t.Parallel()
 	t.Run("cancelled", func(t *testing.T) {

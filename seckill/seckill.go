@@ -94,7 +94,7 @@ func New(cfg Config, d Deps) (*Engine, error) {
 	e.lanes = newLanes(cfg, gates, e.queue, direct, e.rebuilder, facts, m)
 	e.reclaimer = &reclaimer{sales: d.Sales, gate: background, queue: e.queue, settler: settler, qmax: cfg.QMax, idle: reclaimIdle, metrics: m}
 	e.reconciler = &reconciler{cfg: cfg, sales: d.Sales, gate: background, acks: acks, facts: facts, rebuilder: e.rebuilder,
-		reclaimer: e.reclaimer, metrics: m}
+		reclaimer: e.reclaimer, metrics: m, early: make(chan struct{}, 1)}
 	return e, nil
 }
 
@@ -189,6 +189,15 @@ func (e *Engine) Left(s goods.Sale) int {
 		return n
 	}
 	return s.Stock
+}
+
+// UnitsReturned tells the Engine that units came back on sale, so that it brings them to the gate at once and not with the next
+// tick of reconcile. It does not wait.
+func (e *Engine) UnitsReturned() {
+	select {
+	case e.reconciler.early <- struct{}{}:
+	default: // a tick is about to begin
+	}
 }
 
 // Captcha draws a sum for a session and a sale, as a PNG. Its answer is kept for a minute, in place of any former one.

@@ -174,6 +174,8 @@ func redisOptions(url string) (*redis.UniversalOptions, error) {
 		WriteTimeout:          300 * time.Millisecond,
 		PoolTimeout:           300 * time.Millisecond,
 		MaxRetries:            1, // every script is safe to run twice
+		MinRetryBackoff:       time.Millisecond,
+		MaxRetryBackoff:       8 * time.Millisecond,
 		PoolSize:              64,
 	}
 	for i, one := range strings.Split(url, ",") {
@@ -186,6 +188,7 @@ func redisOptions(url string) (*redis.UniversalOptions, error) {
 			u.Username, u.Password, u.DB, u.TLSConfig = o.Username, o.Password, o.DB, o.TLSConfig
 		}
 	}
+	u.Dialer = quickDialer(&redis.Options{DialTimeout: u.DialTimeout, TLSConfig: u.TLSConfig})
 	return u, nil
 }
 
