@@ -10,12 +10,12 @@ import (
 )
 
 const (
-	doubtTicks = 10 // ticks of reconcile during which a call without a reply may still be carried out
-	quietTicks = 10 // ticks without a bypass after which the mark is taken off a sale
+	doubtTicks = 20 // ticks of reconcile during which a call without a reply may still be carried out
+	quietTicks = 20 // ticks without a bypass after which the mark is taken off a sale
 
 	// sureFor is how long a look at a sale's row is good for. A process that sells past a gate waits as long, once, after
 	// it has marked the row.
-	sureFor = 700 * time.Millisecond
+	sureFor = 400 * time.Millisecond
 
 	_ = uint(sureFor - 2*reconcileEvery) // does not compile if one slow tick makes a process unsure
 )

@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	reconcileEvery = 300 * time.Millisecond
+	reconcileEvery = 150 * time.Millisecond
 	fixAgain       = 3 // how often a tick tries again to fix the gates that moved
 )
 
@@ -33,7 +33,7 @@ type reconciler struct {
 	last []int64                       // sales of the last tick, in ascending order
 }
 
-// Run reconciles about three times a second, and when early receives, until ctx ends.
+// Run reconciles about seven times a second, and when early receives, until ctx ends.
 func (r *reconciler) Run(ctx context.Context) { every(ctx, reconcileEvery, r.early, r.tick) }
 
 // leftOf returns the units left of a sale, or false if the last tick did not see it.
