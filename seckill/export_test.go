@@ -70,6 +70,14 @@ func Reserve(ctx context.Context, rdb redis.UniversalClient, process string, sal
 	return replies[0].Ticket, replies[0].Err
 }
 
+// DeadProcess returns the name of a process of the shop with this secret, which has surely died.
+func DeadProcess(secret []byte) (name string, err error) {
+	p := newPresence(secret)
+	err = p.enter()
+	p.leave()
+	return p.name, err
+}
+
 // MarkInDoubt notes, as a lane does, that a reserve call had no reply.
 func (e *Engine) MarkInDoubt(sale int64) { e.lanes.facts.markInDoubt(sale) }
 

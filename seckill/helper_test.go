@@ -141,12 +141,15 @@ func (s *shop) start(change func(*seckill.Config, *seckill.Deps)) *process {
 	return &process{e, stop}
 }
 
+// secret returns the secret of this shop alone.
+func (s *shop) secret() []byte { return []byte("a secret of thirty-two bytes for " + s.url) }
+
 // engine returns an Engine that does not run yet. change may be nil.
 func (s *shop) engine(change func(*seckill.Config, *seckill.Deps)) *seckill.Engine {
 	s.Helper()
 	cfg := seckill.Config{Captcha: "off", Gate: "redis", GateFactor: 5, PathTTL: time.Minute, MaxInFlight: 4096, QMax: 20000}
 	deps := seckill.Deps{Redis: s.rdb, Sales: s.sales, Orders: s.orders,
-		Secret: []byte("a secret of thirty-two bytes ...."), Log: slog.New(slog.NewTextHandler(s.log, nil))}
+		Secret: s.secret(), Log: slog.New(slog.NewTextHandler(s.log, nil))}
 	if change != nil {
 		change(&cfg, &deps)
 	}

@@ -2,6 +2,7 @@ package seckill
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"miaosha/goods"
@@ -11,6 +12,7 @@ import (
 
 const (
 	reclaimEvery   = time.Second
+	inheritEvery   = 200 * time.Millisecond
 	reclaimIdle    = 5 * time.Second  // after this silence of its owner, any process may claim an entry
 	consumersEvery = 10 * time.Minute // how often idle consumers are removed, and how long they must have been silent
 	claimBatch     = 500              // entries in one claim
@@ -28,13 +30,54 @@ type reclaimer struct {
 	settler *settler
 	qmax    int
 	metrics *metrics
+	alive   *presence
 
 	idle           time.Duration // reclaimIdle, except in tests
 	consumersCheck time.Time     // when idle consumers were last removed
 }
 
-// Run reclaims once a second until ctx ends.
-func (r *reclaimer) Run(ctx context.Context) { every(ctx, reclaimEvery, nil, r.tick) }
+// Run reclaims once a second until ctx ends, and looks five times a second for processes that have died.
+func (r *reclaimer) Run(ctx context.Context) {
+	var looking sync.WaitGroup
+	looking.Go(func() { every(ctx, inheritEvery, nil, r.inherit) })
+	every(ctx, reclaimEvery, nil, r.tick)
+	looking.Wait()
+}
+
+// inherit queues the tickets of processes that have surely died. It calls no store unless it finds one.
+func (r *reclaimer) inherit(ctx context.Context) {
+	for dead := range r.alive.dead() {
+		err := r.inheritFrom(ctx, dead)
+		if err != nil && ctx.Err() == nil {
+			r.metrics.logFault("inherit", err)
+		}
+		dead.release(err == nil)
+	}
+}
+
+// inheritFrom queues all tickets of a dead process. ErrBusy if the queue has no room for them.
+func (r *reclaimer) inheritFrom(ctx context.Context, dead deadProcess) error {
+	states, err := r.sales.SaleStates(ctx, journalLife)
+	if err != nil {
+		return err
+	}
+	for _, s := range states {
+		for found := true; found; {
+			room := r.queue.claimRoom(claimBatch)
+			r.queue.releaseRoom(room)
+			if room == 0 {
+				return ErrBusy
+			}
+			entries, err := r.gate.Inherit(ctx, s.ID, dead.name, dead.since, room)
+			if err != nil {
+				return err
+			}
+			r.enqueueClaimed(ctx, s.ID, entries, r.queue.pendingEntries()[s.ID], nil)
+			found = len(entries) > 0
+		}
+	}
+	return nil
+}
 
 func (r *reclaimer) tick(ctx context.Context) {
 	states, err := r.sales.SaleStates(ctx, journalLife)

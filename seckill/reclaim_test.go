@@ -2,6 +2,7 @@ package seckill_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 
 	"miaosha/seckill"
 	"miaosha/seckill/gate"
+	"miaosha/seckill/sandbox"
 	"miaosha/seckill/sandbox/sandboxtest"
 )
 
@@ -124,4 +126,51 @@ func TestTicketsInDoubtAreRecovered(t *testing.T) {
 		t.Errorf("%+v, want an order", st)
 	}
 	s.wantConsistent()
+}
+
+// The tickets of a process that has surely died are settled at once. Taking them over is no delivery. Those of a process that
+// is only silent wait until it has been silent long enough.
+func TestTicketsOfADeadProcessAreTakenOver(t *testing.T) {
+	t.Parallel()
+	s := newShop(t, 10)
+	first := s.start(nil)
+	s.awaitGate()
+	first.stop()
+	dead, err := seckill.DeadProcess(s.secret())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for user := int64(1); user <= 3; user++ {
+		if _, err := seckill.Reserve(t.Context(), s.rdb, dead, s.sale, user); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := seckill.Reserve(t.Context(), s.rdb, "silent", s.sale, 4); err != nil {
+		t.Fatal(err)
+	}
+	release := s.lockSale()
+	began := time.Now()
+	s.start(nil)
+	pending := func() []redis.XPendingExt {
+		p, err := s.rdb.XPendingExt(t.Context(), &redis.XPendingExtArgs{Stream: gate.JournalKey(s.sale), Group: "settle", Start: "-", End: "+", Count: 9}).Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	sandboxtest.Until(t, time.Second, "the tickets are taken over", func() bool {
+		return !slices.ContainsFunc(pending(), func(p redis.XPendingExt) bool { return p.Consumer == dead })
+	})
+	for _, p := range pending() {
+		if p.RetryCount != 1 && sandboxtest.Kind() != sandbox.Embedded { // which counts every claim
+			t.Errorf("entry %s of %s has had %d deliveries, want 1", p.ID, p.Consumer, p.RetryCount)
+		}
+	}
+	release()
+	sandboxtest.Until(t, time.Second, "they have an order", func() bool { return len(s.owners()) == 3 })
+	t.Logf("settled %v after the start", time.Since(began))
+	s.wantConsistent()
+	if took := time.Since(began); took < 5*time.Second || len(s.owners()) != 4 {
+		t.Errorf("after %v %d orders; the silent process has 5 s", took, len(s.owners()))
+	}
 }

@@ -15,14 +15,11 @@ package seckill
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
-	"os"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
@@ -70,11 +67,10 @@ func New(cfg Config, d Deps) (*Engine, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	host, _ := os.Hostname()
-	consumer := fmt.Sprintf("%s-%d-%s", host, os.Getpid(), uuid.NewString()[:8])
+	alive := newPresence(d.Secret)
 	e := &Engine{cfg: cfg, cache: d.Cache}
 	m := newMetrics(d.Log, func() int { return e.queue.queued() }, e.inFlight.Load)
-	gates := gate.New(d.Redis, consumer, reconcileEvery)
+	gates := gate.New(d.Redis, alive.name, reconcileEvery)
 	background := gates.Background()
 	owners, facts := newOrderCache(), newFacts()
 
@@ -92,7 +88,7 @@ func New(cfg Config, d Deps) (*Engine, error) {
 	e.bigGate = &bigGate{cfg: cfg, gate: gates, rebuilder: e.rebuilder, metrics: m}
 	direct := newDirect(cfg, d.DB, settler, d.Orders, e.queue, m)
 	e.lanes = newLanes(cfg, gates, e.queue, direct, e.rebuilder, facts, m)
-	e.reclaimer = &reclaimer{sales: d.Sales, gate: background, queue: e.queue, settler: settler, qmax: cfg.QMax, idle: reclaimIdle, metrics: m}
+	e.reclaimer = &reclaimer{sales: d.Sales, gate: background, queue: e.queue, settler: settler, qmax: cfg.QMax, alive: alive, idle: reclaimIdle, metrics: m}
 	e.reconciler = &reconciler{cfg: cfg, sales: d.Sales, gate: background, acks: acks, facts: facts, rebuilder: e.rebuilder,
 		reclaimer: e.reclaimer, metrics: m, early: make(chan struct{}, 1)}
 	return e, nil
@@ -111,6 +107,10 @@ func (e *Engine) Run(ctx context.Context) {
 	doors.Go(func() { e.lanes.Run(ctx) })
 	doors.Go(func() { e.results.Run(ctx) })
 	if !e.cfg.gateOff() {
+		if err := e.reclaimer.alive.enter(); err != nil {
+			e.metrics.log.Warn("the tickets of this process will wait a while if it dies", "err", err)
+		}
+		defer e.reclaimer.alive.leave()
 		workers.Go(func() { e.heartbeat.Run(settling) })
 		doors.Go(func() { e.clock.Run(ctx) })
 		doors.Go(func() { e.reclaimer.Run(ctx) })

@@ -39,6 +39,9 @@ var pathSource string
 //go:embed scripts/remove_consumers.lua
 var removeConsumersSource string
 
+//go:embed scripts/inherit.lua
+var inheritSource string
+
 var (
 	reserveScript         = redis.NewScript(reserveSource)
 	ackScript             = redis.NewScript(ackSource)
@@ -46,6 +49,7 @@ var (
 	fixScript             = redis.NewScript(fixSource)
 	pathScript            = redis.NewScript(pathSource)
 	removeConsumersScript = redis.NewScript(removeConsumersSource)
+	inheritScript         = redis.NewScript(inheritSource)
 )
 
 const usersOnce = 1000 // in one call of AddOwners or Users, during which Redis serves no other

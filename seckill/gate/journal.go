@@ -102,6 +102,18 @@ func (g *Gate) Claim(ctx context.Context, sale int64, idle time.Duration, n int)
 	return entries, nil
 }
 
+// Inherit puts at most n entries of a process that was found dead at since under this process's name, and returns them. It
+// does not count as a delivery.
+func (g *Gate) Inherit(ctx context.Context, sale int64, dead string, since time.Time, n int) ([]Entry, error) {
+	ids, err := guarded(ctx, g, callLimit, func(ctx context.Context) ([]string, error) {
+		return inheritScript.Run(ctx, g.rdb, []string{JournalKey(sale)}, dead, g.consumer, time.Since(since).Milliseconds(), n).StringSlice()
+	})
+	if err != nil {
+		return nil, fmt.Errorf("inherit entries of sale %d: %w", sale, err)
+	}
+	return g.Entries(ctx, sale, ids)
+}
+
 // Deliveries lists at most n entries that have been pending under this process's name for idle or longer.
 func (g *Gate) Deliveries(ctx context.Context, sale int64, idle time.Duration, n int) ([]Delivery, error) {
 	id := func(p redis.XPendingExt) string { return p.ID }

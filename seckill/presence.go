@@ -1,0 +1,114 @@
+package seckill
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"iter"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/gofrs/flock"
+	"github.com/google/uuid"
+)
+
+// presence shows the other processes of this machine that a process lives: a file with the process's name in the journals,
+// locked for as long as the process runs. The kernel releases the lock when the process dies, however it dies. So a file
+// without a lock proves a death, and the dead process's tickets need not wait until it has been silent for reclaimIdle.
+//
+// The proof counts only inside one boot of one machine and one pid namespace, which are part of the name. Where the system
+// does not tell them (it is not Linux), there is no proof. Each shop has a folder of its own, found by its secret.
+type presence struct {
+	dir    string
+	kernel string // this boot and this pid namespace, or "" if they are not known
+	name   string
+	lock   *flock.Flock
+}
+
+func newPresence(secret []byte) *presence {
+	mac := hmac.New(sha256.New, secret)
+	mac.Write([]byte("miaosha presence"))
+	host, _ := os.Hostname()
+	p := &presence{kernel: kernelName()}
+	p.dir = filepath.Join(os.TempDir(), fmt.Sprintf("miaosha-%d-%x", os.Getuid(), mac.Sum(nil)[:8]))
+	p.name = fmt.Sprintf("%s-%s-%d-%s", p.kernel, host, os.Getpid(), uuid.NewString()[:8])
+	return p
+}
+
+// kernelName names the boot and the pid namespace of this process, or returns "".
+func kernelName() string {
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return ""
+	}
+	namespace, err := os.Readlink("/proc/self/ns/pid")
+	if err != nil {
+		return ""
+	}
+	sum := sha256.Sum256(append(boot, namespace...))
+	return hex.EncodeToString(sum[:8])
+}
+
+// enter shows that this process lives, until leave. The file gets its name when it is locked, so no process sees it without
+// its lock.
+func (p *presence) enter() error {
+	if p.kernel == "" {
+		return nil
+	}
+	if err := os.MkdirAll(p.dir, 0o700); err != nil {
+		return fmt.Errorf("show that this process lives: %w", err)
+	}
+	path := filepath.Join(p.dir, p.name)
+	p.lock = flock.New(path + ".new")
+	if _, err := p.lock.TryLock(); err != nil {
+		return fmt.Errorf("show that this process lives: %w", err)
+	}
+	return os.Rename(path+".new", path)
+}
+
+// leave releases the lock. The file stays, so that another process looks for tickets that this one has left.
+func (p *presence) leave() {
+	if p.lock != nil {
+		p.lock.Close()
+	}
+}
+
+// deadProcess is a process that has surely ended. No other process looks after its tickets until release is called.
+type deadProcess struct {
+	name  string
+	since time.Time // it was found dead
+	lock  *flock.Flock
+}
+
+// dead finds processes of this shop and this kernel that have ended. The caller must release each.
+func (p *presence) dead() iter.Seq[deadProcess] {
+	return func(yield func(deadProcess) bool) {
+		if p.kernel == "" {
+			return
+		}
+		files, _ := os.ReadDir(p.dir) // without the folder there is no proof
+		for _, f := range files {
+			if f.Name() == p.name || !strings.HasPrefix(f.Name(), p.kernel+"-") || strings.HasSuffix(f.Name(), ".new") {
+				continue
+			}
+			lock := flock.New(filepath.Join(p.dir, f.Name()))
+			if locked, err := lock.TryLock(); err != nil || !locked {
+				continue
+			}
+			if !yield(deadProcess{f.Name(), time.Now(), lock}) {
+				return
+			}
+		}
+	}
+}
+
+// release ends the looking after a dead process. If done, no process looks again.
+func (d deadProcess) release(done bool) {
+	if done {
+		os.Remove(d.lock.Path())
+	}
+	d.lock.Close()
+}
