@@ -13,6 +13,7 @@ import (
 const (
 	reclaimEvery   = time.Second
 	inheritEvery   = 200 * time.Millisecond
+	inheritFor     = time.Second // Redis may carry out the last call of a process some time after its death
 	reclaimIdle    = 5 * time.Second  // after this silence of its owner, any process may claim an entry
 	consumersEvery = 10 * time.Minute // how often idle consumers are removed, and how long they must have been silent
 	claimBatch     = 500              // entries in one claim
@@ -32,8 +33,9 @@ type reclaimer struct {
 	metrics *metrics
 	alive   *presence
 
-	idle           time.Duration // reclaimIdle, except in tests
-	consumersCheck time.Time     // when idle consumers were last removed
+	idle           time.Duration        // reclaimIdle, except in tests
+	died           map[string]time.Time // when a process was first found dead
+	consumersCheck time.Time            // when idle consumers were last removed
 }
 
 // Run reclaims once a second until ctx ends, and looks five times a second for processes that have died.
@@ -47,11 +49,14 @@ func (r *reclaimer) Run(ctx context.Context) {
 // inherit queues the tickets of processes that have surely died. It calls no store unless it finds one.
 func (r *reclaimer) inherit(ctx context.Context) {
 	for dead := range r.alive.dead() {
+		if r.died[dead.name].IsZero() {
+			r.died[dead.name] = time.Now()
+		}
 		err := r.inheritFrom(ctx, dead)
 		if err != nil && ctx.Err() == nil {
 			r.metrics.logFault("inherit", err)
 		}
-		dead.release(err == nil)
+		dead.release(err == nil && time.Since(r.died[dead.name]) > inheritFor)
 	}
 }
 

@@ -3,8 +3,12 @@
 package faults
 
 import (
+	"context"
+	"slices"
 	"syscall"
 	"time"
+
+	"miaosha/seckill/sandbox/sandboxtest"
 )
 
 // processScenarios returns the scenarios that kill whole processes, or give one a wrong clock.
@@ -41,8 +45,61 @@ func processScenarios() []scenario {
 					env.T.Error("no ticket was left in the journal: the kill came too late")
 				}
 			}},
+		{name: "killed twenty times", detail: "the only process; its tickets settle within 1 s after its restart", long: true,
+			setup: setup{shops: 1}, crowd: killsPlan,
+			run: func(env *Environment, c *Crowd) { env.killOften(c) }},
+		{name: "one of two killed twenty times", detail: "its tickets settle within 1 s after its death", long: true, crowd: killsPlan,
+			run: func(env *Environment, c *Crowd) { env.killOften(c) }},
 		{name: "a clock five minutes ahead", detail: "in one process of two", long: true,
 			setup: setup{clockAhead: true, env: []string{"MIAOSHA_PAY_WITHIN=4m"}}, crowd: defaultPlan},
+	}
+}
+
+// killsPlan is a crowd that comes for as long as killOften takes.
+var killsPlan = plan{buyers: 600, units: 700, span: 50 * time.Second, twice: 20, cached: true, limit: 90 * time.Second}
+
+const (
+	kills        = 20
+	settledBound = time.Second // for the tickets of a dead process, if another runs on its machine
+)
+
+// killOften kills the first shop again and again while tickets are queued, and restarts it. It checks how long the tickets wait
+// for their results from the moment on in which another process may know of the death.
+func (env *Environment) killOften(c *Crowd) {
+	c.WaitSold(10)
+	var took []time.Duration
+	env.Inject("killed twenty times", func() {
+		for len(took) < kills {
+			var queued int
+			env.lockSale(func() { // so that some tickets are queued
+				for queued == 0 && c.running() {
+					if g, err := env.readGate(context.Background()); err == nil {
+						queued = len(g.tickets)
+					}
+				}
+				env.Shops[0].Kill()
+			})
+			since := time.Now()
+			if len(env.Shops) == 1 {
+				env.restart(0)
+			}
+			known := time.Now()
+			if !sandboxtest.Poll(ticketsBound, func() bool {
+				g, err := env.readGate(context.Background())
+				return err == nil && (len(g.tickets) == 0 || g.oldest.After(since))
+			}) {
+				env.Report("I4: %d tickets of a killed process wait for %v", queued, ticketsBound)
+			}
+			took = append(took, time.Since(known))
+			if len(env.Shops) > 1 {
+				env.restart(0)
+			}
+		}
+	})
+	slices.Sort(took)
+	env.T.Logf("tickets of a dead process waited: p50 %v, max %v", quantile(took, 0.5), took[len(took)-1])
+	if longest := took[len(took)-1]; longest > settledBound {
+		env.Report("I4: the tickets of a dead process wait for %v", longest)
 	}
 }
 
