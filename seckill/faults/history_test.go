@@ -17,6 +17,7 @@ const (
 	afterFault     = 10 * time.Second        // for so long after a fault, entries of dead processes may hide units that came back
 	refusalAge     = 500 * time.Millisecond  // how old a sold-out reply may be: the longest mark of a lane lasts 250 ms
 	settleTook     = 1500 * time.Millisecond // a settle transaction takes no longer
+	paidWithin     = 50 * time.Millisecond   // between the check of the time to pay and the note of the payment
 	unknownAtMost  = 10                      // clicks of which not even Postgres knows what they did
 	ticketsOfBuyer = 63                      // that the model counts
 )
@@ -202,7 +203,7 @@ func (h *history) addOrders(replies []response) {
 			h.addTo(change, e.At, h.end)
 			continue
 		case "paid":
-			if e.At.After(o.ExpiresAt) {
+			if e.At.After(o.ExpiresAt.Add(paidWithin)) {
 				change.kind = overdue
 			}
 		default:
