@@ -120,13 +120,13 @@ func TestHistoryOfABuyer(t *testing.T) {
 		{"none before the click", append(slices.Clone(bought), at(-9, -1, toldNone)), false, ""},
 		{"queued, then none", []moment{grant, queued, at(6, 9, toldNone)}, false, "buyer 7 told none"},
 		{"queued, then none, as Redis lost the ticket", []moment{grant, queued, at(6, 9, toldNone)}, true, ""},
-		{"sold out, then ordered, of one ticket", append(slices.Clone(bought), at(6, 9, toldRefused)), false, "buyer 7 told sold_out by result"},
+		{"sold out, then ordered, of one ticket", append(slices.Clone(bought), at(6, 9, toldRefused)), false, "buyer 7 told sold out by result"},
 		{"sold out, and in a second try ordered",
 			[]moment{grant, queued, refuse, at(11, 20, toldRefused), with(at(30, 35, granted), 2, "", ""), with(at(30, 35, toldQueued), 2, "", ""),
 				with(at(40, 1000, placed), 2, anOrder, ""), ordered(50, 60)}, false, ""},
 		{"the old result in the second try",
 			[]moment{grant, queued, refuse, at(11, 20, toldRefused), with(at(30, 35, granted), 2, "", ""), with(at(30, 35, toldQueued), 2, "", ""),
-				at(36, 39, toldRefused), with(at(40, 1000, placed), 2, anOrder, ""), ordered(50, 60)}, false, "buyer 7 told sold_out by result"},
+				at(36, 39, toldRefused), with(at(40, 1000, placed), 2, anOrder, ""), ordered(50, 60)}, false, "buyer 7 told sold out by result"},
 		{"a second ticket while the first is undecided", []moment{grant, with(at(6, 8, granted), 2, "", ""), with(at(10, 1000, placed), 1, anOrder, ""),
 			with(at(6, 8, toldQueued), 2, "", ""), with(at(9, 9, toldQueued), 1, "", "")}, false, "buyer 7 granted ticket 2"},
 		{"an unanswered click that Postgres knows to have bought", []moment{with(at(1, 1000, granted), 1, "", ""), place, at(20, 25, toldQueued), ordered(30, 40)}, false, ""},
@@ -164,7 +164,7 @@ func expectLie(t *testing.T, parts []partition, wrong string) {
 	}
 	for _, l := range lies {
 		var drawn strings.Builder
-		if err := porcupine.Visualize(l.model, l.drawn, &drawn); err != nil || !strings.Contains(drawn.String(), l.why.String()) {
+		if err := l.draw(&drawn); err != nil || !strings.Contains(drawn.String(), l.why.label()) {
 			t.Errorf("the drawing does not show %q: %v", l.why, err)
 		}
 	}

@@ -3,6 +3,7 @@ package faults
 import (
 	"cmp"
 	"fmt"
+	"io"
 	"slices"
 	"time"
 
@@ -38,7 +39,7 @@ const (
 
 	toldQueued  kind = "told queued"
 	toldOrdered kind = "told ordered"
-	toldRefused kind = "told sold_out by result" // the final result of a ticket
+	toldRefused kind = "told sold out by result" // the final result of a ticket
 	toldNone    kind = "told none"
 	toldStatus  kind = "told status"  // of the order
 	toldClosed  kind = "told no more" // the order can't be cancelled any more
@@ -47,10 +48,15 @@ const (
 )
 
 func (e event) String() string {
-	text := string(e.kind)
 	if e.user != 0 {
-		text = fmt.Sprintf("buyer %d %s", e.user, e.kind)
+		return fmt.Sprintf("buyer %d %s", e.user, e.label())
 	}
+	return e.label()
+}
+
+// label is String without the buyer.
+func (e event) label() string {
+	text := string(e.kind)
 	if e.ticket != 0 {
 		text += fmt.Sprintf(" ticket %d", e.ticket)
 	}
@@ -67,8 +73,6 @@ func (e event) String() string {
 func operation(e event, from, to time.Time) porcupine.Operation {
 	return porcupine.Operation{Input: e, Call: from.UnixNano(), Return: max(from.UnixNano(), to.UnixNano())}
 }
-
-func describe(input, _ any) string { return input.(event).String() }
 
 // units is a sale's stock. left is the number in Postgres. held units are left there, but the gate does not offer them: there
 // is an undecided ticket for each, or they are on their way back.
@@ -102,7 +106,7 @@ func unitsModel(total int) porcupine.Model {
 			}
 			return true, u
 		},
-		DescribeOperation: describe,
+		DescribeOperation: func(input, _ any) string { return input.(event).String() },
 		DescribeState: func(state any) string {
 			u := state.(units)
 			return fmt.Sprintf("%d left, %d of them held", u.left, u.held)
@@ -175,7 +179,7 @@ func buyerModel(losesData bool) porcupine.Model {
 			}
 			return true, p
 		},
-		DescribeOperation: describe,
+		DescribeOperation: func(input, _ any) string { return input.(event).label() },
 		DescribeState: func(state any) string {
 			p := state.(purchase)
 			switch {
@@ -251,7 +255,6 @@ type lie struct {
 	partition
 	result porcupine.CheckResult // Illegal, or Unknown without time
 	why    event                 // the first event that fits nowhere
-	drawn  porcupine.LinearizationInfo
 }
 
 // check returns the partitions that have no right order. After limit the others count as wrong too.
@@ -261,7 +264,7 @@ func check(parts []partition, limit time.Duration) (lies []lie) {
 		assignRows(p.ops)
 		result, info := porcupine.CheckOperationsVerbose(p.model, p.ops, max(time.Millisecond, time.Until(deadline)))
 		if result != porcupine.Ok {
-			lies = append(lies, lie{p, result, firstMisfit(p.ops, info), info})
+			lies = append(lies, lie{p, result, firstMisfit(p.ops, info)})
 		}
 	}
 	return lies
@@ -290,7 +293,22 @@ func firstMisfit(ops []porcupine.Operation, info porcupine.LinearizationInfo) ev
 	return ops[first].Input.(event)
 }
 
-// assignRows puts the operations into rows of the drawing, so that none covers another.
+// draw writes an HTML page with the operations, and with the longest right orders of them. Of equal replies in a row it shows
+// the first and the last, and it counts the time from the first operation.
+func (l lie) draw(w io.Writer) error {
+	var ops []porcupine.Operation
+	for i, o := range l.ops { // in the order of their calls
+		o.Call, o.Return = o.Call-l.ops[0].Call, o.Return-l.ops[0].Call
+		if i == 0 || i+1 == len(l.ops) || l.ops[i-1].Input != o.Input || l.ops[i+1].Input != o.Input {
+			ops = append(ops, o)
+		}
+	}
+	assignRows(ops)
+	_, info := porcupine.CheckOperationsVerbose(l.model, ops, historyLimit)
+	return porcupine.Visualize(l.model, info, w)
+}
+
+// assignRows sorts the operations and puts the operations into rows of the drawing, so that none covers another.
 func assignRows(ops []porcupine.Operation) {
 	slices.SortStableFunc(ops, byCall)
 	var ends []int64

@@ -78,7 +78,7 @@ func (env *Environment) draw(l lie) string {
 	f, err := os.CreateTemp(dir, "history-"+strings.ReplaceAll(env.sc.name, " ", "-")+"-*.html")
 	if err == nil {
 		defer f.Close()
-		err = porcupine.Visualize(l.model, l.drawn, f)
+		err = l.draw(f)
 	}
 	if err != nil {
 		env.T.Errorf("draw the history: %v", err)
