@@ -3,6 +3,7 @@
 package faults
 
 import (
+	"cmp"
 	"os"
 	"slices"
 	"strings"
@@ -59,6 +60,7 @@ func (env *Environment) checkHistory(c *Crowd, sale saleState) {
 	env.T.Logf("history: %d changes and %d replies of units, %d buyers: %d operations in %d parts, %d unknown; made in %v, checked in %v",
 		len(h.changes), len(h.replies), len(h.buyers), n, len(parts), h.unknown, checked.Sub(began).Round(time.Millisecond),
 		time.Since(checked).Round(time.Millisecond))
+	slices.SortStableFunc(lies, func(a, b lie) int { return cmp.Compare(len(a.ops), len(b.ops)) }) // the drawing is of the shortest
 	for i, l := range lies {
 		drawing := ""
 		if i == 0 {
