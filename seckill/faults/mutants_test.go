@@ -97,25 +97,25 @@ var mutants = []mutant{
 	{name: "a sold-out mark of four seconds", scenario: "none", breaks: []string{"history"},
 		edits: []edit{{"seckill/lane.go", "soldOutMark = 50 * time.Millisecond", "soldOutMark = 4 * time.Second"}}},
 	{name: "sold out before the ticket is decided", scenario: "the sale's row locked for 5 s", breaks: []string{"history"},
-		edits: []edit{{"web/seckill.go", `	return okStatus(w, 200, "", st)
-`, `	if st.State == seckill.Queued && s.Rush.Left(goods.Sale{ID: sale}) == 0 {
-		st = seckill.Status{State: seckill.SoldOut}
+		edits: []edit{{"seckill/seckill.go", "	return e.results.read(ctx, sale, user)\n", `	status, err := e.results.read(ctx, sale, user)
+	if n, ok := e.reconciler.leftOf(sale); ok && n == 0 && status.State == Queued {
+		status = Status{State: SoldOut}
 	}
-	return okStatus(w, 200, "", st)
+	return status, err
 `}}},
 	{name: "the unit given back before the order is cancelled", scenario: "a crowd without a gate", breaks: []string{"history"},
 		plan: func(p *plan) { p.cancels = 5 },
 		edits: []edit{
 			{"order/expire.go", "return goods.GiveBack(ctx, tx, o.SaleID, 1)", "return nil"},
-			{"order/expire.go", `	return pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) error {
-`, `	if o.Status == "pending" {
+			{"order/expire.go", `	err = pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) error {
+		if _, err := goods.Lock(ctx, tx, o.SaleID)`, `	if o.Status == "pending" {
 		if err := pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) error { return goods.GiveBack(ctx, tx, o.SaleID, 1) }); err != nil {
 			return err
 		}
 		time.Sleep(20 * time.Millisecond) // so that the unit is sold again in every run
 	}
-	return pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) error {
-`},
+	err = pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) error {
+		if _, err := goods.Lock(ctx, tx, o.SaleID)`},
 			{"seckill/direct.go", "directMark = 5 * soldOutMark", "directMark = time.Nanosecond"}}},
 	{name: "payment after the time to pay", scenario: "pay, cancel and five sweepers", breaks: []string{"history"},
 		edits: []edit{{"order/pay.go", "where  id = $1 and status = 'pending' and expires_at > clock_timestamp()`, orderID)",
