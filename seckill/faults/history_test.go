@@ -261,14 +261,15 @@ func (h *history) addReply(resp response) {
 	h.addTo(e, sent, resp.received())
 }
 
-// addUnknown adds the clicks that Redis may have carried out before it lost them. Each may have held a unit until then.
+// addUnknown adds the clicks that Redis may have carried out before it lost them. Each may have held a unit until then. A
+// process that a failpoint kills takes no data with it.
 func (h *history) addUnknown(replies []response) {
 	for _, resp := range replies {
 		if resp.Kind != "buy" || resp.Status != 0 && resp.Status != 503 {
 			continue
 		}
 		for _, f := range h.faults {
-			if resp.Sent.Before(f.begin) && resp.received().After(f.begin) {
+			if !strings.HasPrefix(f.name, "killed at ") && resp.Sent.Before(f.begin) && resp.received().After(f.begin) {
 				h.unknown++
 				h.add(granted, resp.Sent)
 				h.add(back, h.backBy(f.begin))
