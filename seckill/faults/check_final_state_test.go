@@ -22,6 +22,7 @@ type saleState struct {
 	orders           map[string]orderRow
 	ofUser           map[int64]string
 	tickets          map[string]ticketRow
+	events           []orderEvent // in the order in which they happened
 }
 
 type orderRow struct {
@@ -30,7 +31,14 @@ type orderRow struct {
 	Status               string
 	CreatedAt, ExpiresAt time.Time
 	CancelledAt          *time.Time
+	Ticket               string
 	Direct               bool // bought without a gate
+}
+
+// orderEvent is a change of an order. Postgres noted its time while the sale's row was locked, except for a payment.
+type orderEvent struct {
+	OrderID, ToStatus string
+	At                time.Time
 }
 
 type ticketRow struct {
@@ -88,7 +96,7 @@ func (env *Environment) readSale(ctx context.Context) (sale saleState, err error
 		return sale, err
 	}
 	rows, _ = env.pool.Query(ctx, `
-		select id::text as id, user_id, status, created_at, expires_at, ticket not like '%:%:%' as direct,
+		select id::text as id, user_id, status, created_at, expires_at, ticket, ticket not like '%:%:%' as direct,
 		       (select min(at) from order_events e where e.order_id = o.id and to_status = 'cancelled') as cancelled_at
 		from   orders o where sale_id = $1`, env.Sale)
 	orders, err := pgx.CollectRows(rows, pgx.RowToStructByName[orderRow])
@@ -98,6 +106,11 @@ func (env *Environment) readSale(ctx context.Context) (sale saleState, err error
 	rows, _ = env.pool.Query(ctx, `select ticket, user_id, outcome, created_at from ticket_results where sale_id = $1`, env.Sale)
 	tickets, err := pgx.CollectRows(rows, pgx.RowToStructByName[ticketRow])
 	if err != nil {
+		return sale, err
+	}
+	rows, _ = env.pool.Query(ctx, `
+		select order_id::text as order_id, to_status, at from order_events where sale_id = $1 order by at, id`, env.Sale)
+	if sale.events, err = pgx.CollectRows(rows, pgx.RowToStructByName[orderEvent]); err != nil {
 		return sale, err
 	}
 	sale.orders, sale.ofUser, sale.tickets = map[string]orderRow{}, map[int64]string{}, map[string]ticketRow{}

@@ -97,6 +97,7 @@ func runScenario(t testing.TB, sc scenario, binary string, seed uint64) []string
 	close(stop)
 	c.observers.Wait()
 	env.checkResponses(c, o.samples)
+	env.checkHistory(c, sale)
 	if o.audits == 0 {
 		t.Error("no audit succeeded during the sale")
 	}

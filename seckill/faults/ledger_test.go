@@ -17,6 +17,7 @@ import (
 type response struct {
 	User   int64 // 0 for a visitor without a session
 	Kind   string
+	Path   string
 	Shop   int
 	Sent   time.Time
 	Took   time.Duration
@@ -48,7 +49,7 @@ func (l *Ledger) request(s *Shop, user int64, token, kind, method, path, body st
 
 // send is request. It also returns the whole reply, which the ledger does not keep.
 func (l *Ledger) send(s *Shop, user int64, token, kind, method, path, body string, headers ...string) (response, sandboxtest.Reply) {
-	resp := response{User: user, Kind: kind, Shop: s.n, Sent: time.Now()}
+	resp := response{User: user, Kind: kind, Path: path, Shop: s.n, Sent: time.Now()}
 	reply := sandboxtest.CallBy(l.client, method, s.URL()+path, token, body, headers...)
 	resp.Took = time.Since(resp.Sent)
 	resp.Status, resp.Code, resp.Data, resp.RetryAfter = reply.Status, reply.Code, reply.Purchase(), reply.RetryAfter()
