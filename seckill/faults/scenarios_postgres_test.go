@@ -155,19 +155,29 @@ func (env *Environment) checkUnaffected(c *Crowd, least int, kind string) {
 }
 
 // checkQueueThenBusy checks a sale without Postgres. The gate grants tickets until the oldest has waited for 10 s; after
-// that every buy is refused. A buyer with a ticket is told that it is queued. Any request that needs Postgres is refused at
-// once.
+// that every buy is refused. A buyer with a ticket is told that it is queued by the process that has it in its queue; the other
+// may say busy. Any request that needs Postgres is refused at once.
 func checkQueueThenBusy(env *Environment, c *Crowd) {
 	faults, _ := env.injected()
 	begin, end := faults[0].begin, faults[0].end
 	const cutting = 50 * time.Millisecond // from the cut of the first proxy to that of the last
-	has := map[int64]bool{}               // users who were told of a ticket or an order
+	const known = 2 * time.Second         // when a process has surely noticed: then it says queued of its own tickets only
+	has := map[int64]int{}                // users who were told of a ticket or an order: by this shop, or -1 if by any
+	accepted := map[int64]int{}           // users with a ticket: the shop that has it
+	for _, resp := range c.ledger.filter(ofKind("buy")) {
+		if resp.Data.State == "queued" && resp.Sent.Sub(begin) > cutting {
+			accepted[resp.User] = resp.Shop
+		}
+	}
 	granted, refused := 0, 0
 	for _, resp := range c.ledger.filter(ofKind("buy", "result", "order", "pay", "cancel", "confirm")) {
 		since := resp.Sent.Sub(begin)
 		within := since > cutting && resp.received().Before(end)
+		shop, told := has[resp.User]
+		holder, holds := accepted[resp.User]
+		elsewhere := resp.Code == "busy" && (told && shop != resp.Shop || holds && holder != resp.Shop)
 		switch {
-		case !within:
+		case !within, elsewhere:
 		case resp.Kind == "buy" && resp.Status == http.StatusServiceUnavailable:
 			if refused++; since < 8*time.Second {
 				env.Report("I4: a buy was refused %v after Postgres went down: %s", since, resp.Code)
@@ -181,13 +191,16 @@ func checkQueueThenBusy(env *Environment, c *Crowd) {
 			}
 		case resp.Kind == "buy" && resp.Data.State != "ordered":
 			env.Report("I4: without Postgres a buy got %d %s %s", resp.Status, resp.Code, resp.Data.State)
-		case resp.Kind == "result" && has[resp.User] && resp.Data.State != "queued" && resp.Data.State != "ordered":
+		case resp.Kind == "result" && told && resp.Data.State != "queued" && resp.Data.State != "ordered":
 			env.Report("I4: without Postgres the owner of a ticket got %d %s %s", resp.Status, resp.Code, resp.Data.State)
 		case resp.Kind != "buy" && resp.Kind != "result" && (resp.Status != http.StatusServiceUnavailable || resp.Took > time.Second):
 			env.Report("I11: without Postgres %s got %d %s after %v", resp.Kind, resp.Status, resp.Code, resp.Took)
 		}
-		if resp.Data.State == "queued" || resp.Data.State == "ordered" {
-			has[resp.User] = true
+		switch {
+		case resp.Data.State == "queued" && since > known && within:
+			has[resp.User] = resp.Shop
+		case !told && (resp.Data.State == "queued" || resp.Data.State == "ordered"):
+			has[resp.User] = -1
 		}
 	}
 	if granted < 20 || refused < 100 {
