@@ -20,9 +20,12 @@ quick: borders format lint ## before a commit: borders, format, lint, and the te
 	$(GO) test ./goods ./order ./user ./seckill ./seckill/gate
 
 # Each step compiles and vets only what no other step does. vet has all of go vet, so the tests do without their part of it.
+# The tests wait much of their time, so lint and fuzz, which only compute, run beside them. What must run alone comes first.
 check: export GOFLAGS += -vet=off
-check: race = -race
-check: borders format vet lint latency test fuzz embedded short ## everything a change must pass; its tests run raced
+check: borders format vet latency ## everything a change must pass; its tests run raced
+	$(MAKE) -j 2 -O test race=-race lint fuzz
+	$(MAKE) embedded
+	$(MAKE) short
 
 # The package that takes longest comes first, so that the others run beside it. Most tests of web drive the built shop from
 # outside: with race set, the detector watches the handlers in the tests of the root, whose crowds use the same ones, and in
@@ -34,16 +37,16 @@ test: ## all tests
 	$(GO) test $(race) $$($(GO) list ./... | grep -vx miaosha/web); others=$$?; wait $$web && exit $$others
 	$(if $(race),@tests=$(inside); [ -n "$$tests" ] && $(GO) test $(race) -run "^($$tests)$$" ./web)
 
-# Where a script runs in the Redis, or a sandbox starts it. Of web these are the tests with a browser; of operator, those that
-# read no document.
-browser = $$(sed -n 's,^func \(Test[A-Za-z0-9]*\)(.*,\1,p' $$(grep -l 'chromium(t)' web/*_test.go) | paste -sd '|')
+# Where a script runs in the Redis, or a sandbox starts it. Of web these are the purchases in a browser; of operator, the tests
+# that read no document.
+purchases = $$(sed -n 's,^func \(Test[A-Za-z0-9]*\)(.*,\1,p' web/static_sale_test.go | paste -sd '|')
 embedded: export MIAOSHA_TEST_REDIS = embedded
 embedded: ## the tests of scripts and of the sandbox, on the Redis inside the process
-	@tests=$(browser); [ -n "$$tests" ] || { echo "web has no test with a browser"; exit 1; }; \
-	echo "$(GO) test the pages of ./web, and beside it the others"; \
+	@tests=$(purchases); [ -n "$$tests" ] || { echo "web has no test of a purchase"; exit 1; }; \
+	echo "$(GO) test the purchases of ./web, and beside it the others"; \
 	$(GO) test -run "^($$tests)$$" ./web & web=$$!; \
 	$(GO) test -skip '^Test(Documents|WrongNames|TheTwoReadmes|ReadingOrder|Licences)' \
-	  . ./seckill ./seckill/gate ./seckill/lab ./seckill/backend ./seckill/bench ./seckill/operator ./user; \
+	  . ./seckill ./seckill/gate ./seckill/lab ./seckill/backend ./seckill/operator ./user; \
 	others=$$?; wait $$web && exit $$others
 
 latency: ## the tests of waiting times, alone (beside other tests they allow for a busy machine)
