@@ -197,7 +197,7 @@ func (r *resultReader) readPostgres(ctx context.Context, sale int64, queries []*
 		case err != nil && q.here, // this process would know of a result, unless another process sold past the gate
 			err == nil && q.status.State == Queued && result.OrderID == uuid.Nil && result.Ticket != q.gate.Ticket: // or it is the result of an older ticket
 			q.reply <- resultReply{Status: q.status}
-		case err != nil, !known && q.gateDown: // Redis may have a ticket that Postgres does not know
+		case err != nil, q.gateDown && result.OrderID == uuid.Nil: // Redis may have a newer ticket than Postgres knows
 			q.reply <- resultReply{err: ErrBusy}
 		case known:
 			r.orders.remember(sale, result)

@@ -118,3 +118,29 @@ func TestKnownOrderNeedsNoStore(t *testing.T) {
 		t.Errorf("a user without an order: %+v, %v, want busy", st, err)
 	}
 }
+
+// A buyer was refused, and has a newer ticket in another process's queue. While Redis is away, this process knows of the
+// refusal only, and does not tell it.
+func TestOldRefusalIsNotToldWithoutRedis(t *testing.T) {
+	t.Parallel()
+	s := newShop(t, 1)
+	rdb, proxy := s.proxied()
+	e := s.start(func(_ *seckill.Config, d *seckill.Deps) { d.Redis = rdb })
+	s.awaitGate()
+	id := s.mustBuy(e, 1)
+	e.Settle(t.Context(), s.sale, order.Ticket{ID: "1:1-1:older", UserID: 2})
+	if st, err := e.Result(t.Context(), s.sale, 2); err != nil || st.State != seckill.SoldOut {
+		t.Fatalf("%+v, %v, want sold out", st, err)
+	}
+	if err := s.orders.Cancel(t.Context(), 1, id); err != nil {
+		t.Fatal(err)
+	}
+	sandboxtest.Until(t, 2*time.Second, "the gate has the unit", func() bool { return s.gateState().Stock == 1 })
+	if _, err := seckill.Reserve(t.Context(), s.rdb, "other", s.sale, 2); err != nil {
+		t.Fatal(err)
+	}
+	proxy.Cut()
+	if st, err := e.Result(t.Context(), s.sale, 2); !errors.Is(err, seckill.ErrBusy) {
+		t.Errorf("%+v, %v, want busy", st, err)
+	}
+}
