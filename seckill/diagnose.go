@@ -1,6 +1,8 @@
 package seckill
 
 import (
+	"time"
+
 	"miaosha/goods"
 	"miaosha/seckill/gate"
 )
@@ -11,6 +13,7 @@ type observation struct {
 	gate     gate.State
 	gateRead bool // Redis replied
 	facts    saleFacts
+	at       time.Time
 }
 
 // repair names one repair of a gate.
@@ -32,8 +35,8 @@ const (
 //	its stock has drifted                      fix it by compare-and-set
 //	a reserve call had no reply                queue the tickets that it may have granted
 //	Redis came back with older data            settle the whole journal again, then seed all owners
-//	the sale is marked as bypassed             seed the owners that the gate does not know
-//	the same, seeded, and quiet since          take the mark off
+//	the gate knows fewer bypasses than the row seed the owners that bought without it
+//	the sale is marked, but quiet for 3 s      take the mark off
 //
 // Some tickets in flight may already be settled. So a stock has drifted only if it is above sales.stock, or below sales.stock
 // less the tickets in flight.
@@ -47,16 +50,15 @@ func diagnose(o observation) (repairs []repair) {
 	if o.gate.Stock < o.sale.Stock-o.gate.InFlight || o.gate.Stock > o.sale.Stock {
 		repairs = append(repairs, fixStock)
 	}
-	if o.facts.inDoubt > 0 {
+	if o.at.Before(o.facts.doubtUntil) {
 		repairs = append(repairs, recoverInDoubt)
 	}
 	switch {
 	case o.facts.rolledBack:
 		repairs = append(repairs, recoverRollback)
-	case !o.sale.Bypassed():
-	case o.facts.seeded != o.sale.Bypasses:
+	case o.gate.Known < o.sale.Bypasses:
 		repairs = append(repairs, seedDirectOwners)
-	case o.facts.quiet >= quietTicks:
+	case o.sale.Bypassed() && o.at.Sub(o.facts.quietSince) >= quietFor:
 		repairs = append(repairs, clearBypass)
 	}
 	return repairs

@@ -107,16 +107,15 @@ func (d *direct) settle(ctx context.Context, sale int64, tickets []order.Ticket,
 	return d.settler.settle(context.WithoutCancel(ctx), sale, tickets, d.check)
 }
 
-// check refuses outside the sale's window by the database's clock, and until the sale's mark is old enough. It counts one
-// bypass.
-func (d *direct) check(ctx context.Context, tx pgx.Tx, sale goods.Locked) error {
+// check refuses outside the sale's window by the database's clock, and until the sale's mark is old enough.
+func (d *direct) check(sale goods.Locked) error {
 	if err := sale.Window(); err != nil {
 		return err
 	}
 	if !d.gateOff && (!sale.Bypassed() || d.untilSeen(sale) > 0) {
 		return errNotMarked
 	}
-	return goods.CountBypass(ctx, tx, sale.ID)
+	return nil
 }
 
 // mark marks the sale as bypassed, unless it is marked, and waits until every process must have seen the mark.
@@ -151,16 +150,16 @@ func (d *direct) untilSeen(sale goods.Locked) time.Duration {
 // markSoldOut marks a sale that Postgres has sold out. Its holders are the owners, and the users whose tickets are in this
 // process's queue.
 func (d *direct) markSoldOut(ctx context.Context, l *lane) {
+	holders := d.queue.users(l.sale) // first: a ticket leaves the queue after its order is committed
 	owners, err := d.orders.Owners(ctx, l.sale, "")
 	if err != nil {
 		d.metrics.logFault("mark a sale as sold out", err)
 		return
 	}
-	holders := d.queue.users(l.sale)
 	for _, o := range owners {
 		holders[o.UserID] = struct{}{}
 	}
-	l.markSoldOut(directMark, holders)
+	l.soldOut.Store(&soldOut{until: time.Now().Add(directMark), holders: holders})
 }
 
 // refuse replies to a batch that the sale's state or window refuses. As at a gate, a buyer with an order receives the order.

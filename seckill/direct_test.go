@@ -215,3 +215,56 @@ func TestTwoDifferentOutagesMayContradict(t *testing.T) {
 		t.Errorf("%+v, want order %s", st, id)
 	}
 }
+
+// Another process's ticket holds the last unit at the gate. A process without Redis sells the unit. Its owner clicks where the
+// gate is sold out and does not know the owner, and hears of the order.
+func TestOwnerIsNotRefusedBySoldOutGate(t *testing.T) {
+	t.Parallel()
+	s := newShop(t, 1)
+	rdb, proxy := s.proxied()
+	direct := s.start(func(_ *seckill.Config, d *seckill.Deps) { d.Redis = rdb })
+	gated := s.start(nil)
+	s.awaitGate()
+	if _, err := seckill.Reserve(t.Context(), s.rdb, "slow", s.sale, 1); err != nil {
+		t.Fatal(err)
+	}
+	s.awaitMark(gated, 2)
+	proxy.Cut()
+	id := s.mustBuy(direct, 3)
+	for range 20 {
+		if gated.SoldOut(s.sale, 3) {
+			t.Error("the owner is refused as sold out")
+		}
+		if b, err := gated.Buy(t.Context(), s.sale, 3); err == nil && b.Status.OrderID != id || err != nil && !errors.Is(err, seckill.ErrBusy) {
+			t.Errorf("the owner hears %+v, %v, want order %s", b.Status, err, id)
+		}
+	}
+	s.wantConsistent()
+}
+
+// Redis goes back to data from before the owners of direct sales were seeded. They are seeded again before any process is sure
+// of the gate.
+func TestSeededOwnersThatRedisForgets(t *testing.T) {
+	t.Parallel()
+	s := newShop(t, 5)
+	rdb, proxy := s.proxied()
+	direct := s.start(func(_ *seckill.Config, d *seckill.Deps) { d.Redis = rdb })
+	s.start(nil)
+	s.awaitGate()
+	keys := []string{gate.GateKey(s.sale), gate.TicketsKey(s.sale)}
+	var dumps []string
+	for _, k := range keys {
+		dumps = append(dumps, s.rdb.Dump(t.Context(), k).Val())
+	}
+	proxy.Cut()
+	id := s.mustBuy(direct, 1)
+	knows := func() bool { return s.rdb.HGet(t.Context(), gate.TicketsKey(s.sale), "1").Val() == "O"+id.String() }
+	sandboxtest.Until(t, 2*time.Second, "the owner is seeded", knows)
+	for i, k := range keys {
+		if err := s.rdb.RestoreReplace(t.Context(), k, 0, dumps[i]).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sandboxtest.Until(t, 2*time.Second, "the owner is seeded again", knows)
+	s.wantConsistent()
+}

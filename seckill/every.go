@@ -8,6 +8,9 @@ import (
 // roundLimit is the time limit of one round of a background loop: a store that hangs ends the round, not the loop.
 const roundLimit = 5 * time.Second
 
+// earlyGap is the time by which an early call is late, so that many in a row do not keep the stores busy.
+const earlyGap = 5 * time.Millisecond
+
 // every calls f at once and then once every d, or when early receives, until ctx ends. f logs its own faults; the next call
 // tries again.
 func every(ctx context.Context, d time.Duration, early <-chan struct{}, f func(context.Context)) {
@@ -22,6 +25,7 @@ func every(ctx context.Context, d time.Duration, early <-chan struct{}, f func(c
 			return
 		case <-tick.C:
 		case <-early:
+			time.Sleep(earlyGap)
 		}
 	}
 }

@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	doubtTicks = 20 // ticks of reconcile during which a call without a reply may still be carried out
-	quietTicks = 20 // ticks without a bypass after which the mark is taken off a sale
+	doubtFor = 3 * time.Second // so long a call without a reply may still be carried out
+	quietFor = 3 * time.Second // so long after the last bypass the mark is taken off a sale
 
 	// sureFor is how long a look at a sale's row is good for. A process that sells past a gate waits as long, once, after
 	// it has marked the row.
@@ -22,12 +22,12 @@ const (
 
 // saleFacts is what this process knows of a sale and neither its gate nor its row shows.
 type saleFacts struct {
-	inDoubt    int       // ticks left in which a reserve call without a reply may still be carried out
+	doubtUntil time.Time // till then a reserve call without a reply may still be carried out
 	rolledBack bool      // Redis came back with older data: the gate may know none of its buyers
 	ops        int64     // of the gate, at the last tick
 	sureUntil  time.Time // till then the gate is known to know every owner
-	seeded     int64     // bypasses whose owners this process has seeded
-	quiet      int       // ticks since then without another bypass
+	bypasses   int64     // of the sale, at the last tick
+	quietSince time.Time // since when they are as many
 }
 
 // facts holds the saleFacts of every sale. Lanes write them; reconcile reads and clears them.
@@ -58,38 +58,26 @@ func (f *facts) change(sale int64, change func(*saleFacts)) {
 // has looked at the row again.
 func (f *facts) sure(sale int64) bool { return time.Now().Before(f.of(sale).sureUntil) }
 
-// looked notes that a sale's row was read, by a query that began at that time.
-func (f *facts) looked(sale goods.SaleState, at time.Time) {
+// looked notes that a sale's row was read, by a query that began at that time, and its gate before that.
+func (f *facts) looked(sale goods.SaleState, g gate.State, at time.Time) {
 	f.change(sale.ID, func(s *saleFacts) {
 		s.sureUntil = time.Time{}
-		if !sale.Bypassed() && !s.rolledBack {
+		if !sale.Bypassed() && !s.rolledBack && g.Known >= sale.Bypasses {
 			s.sureUntil = at.Add(sureFor)
 		}
-		if s.seeded == sale.Bypasses {
-			s.quiet++
+		if s.bypasses != sale.Bypasses || s.quietSince.IsZero() {
+			s.bypasses, s.quietSince = sale.Bypasses, at
 		}
 	})
 }
 
 // markInDoubt notes that a reserve call had no reply.
 func (f *facts) markInDoubt(sale int64) {
-	f.change(sale, func(s *saleFacts) { s.inDoubt = doubtTicks })
+	f.change(sale, func(s *saleFacts) { s.doubtUntil = time.Now().Add(doubtFor) })
 }
 
-// recovered notes one search for tickets in doubt, begun at was. A newer doubt, which has another
-// count, stays as it is.
-func (f *facts) recovered(sale int64, was saleFacts) {
-	f.change(sale, func(s *saleFacts) {
-		if s.inDoubt == was.inDoubt {
-			s.inDoubt--
-		}
-	})
-}
-
-// seededOwners notes that the gate knows the owners of so many bypasses.
-func (f *facts) seededOwners(sale, bypasses int64) {
-	f.change(sale, func(s *saleFacts) { s.rolledBack, s.seeded, s.quiet = false, bypasses, 0 })
-}
+// recovered notes that a gate which was rolled back knows all owners again.
+func (f *facts) recovered(sale int64) { f.change(sale, func(s *saleFacts) { s.rolledBack = false }) }
 
 // compare compares the gates with those of the last tick. Fewer ops than before mean that Redis was restored from older
 // data, or that it lost everything and another process has rebuilt the gate.
@@ -98,7 +86,7 @@ func (f *facts) compare(gates map[int64]gate.State) {
 	defer f.mu.Unlock()
 	for sale, s := range f.bySale {
 		if gates[sale].Epoch == 0 {
-			s.ops, s.seeded = 0, 0 // no gate: the process that rebuilds it seeds all owners
+			s.ops = 0 // no gate: the process that rebuilds it seeds all owners
 			f.bySale[sale] = s
 		}
 	}
@@ -112,6 +100,6 @@ func (f *facts) compare(gates map[int64]gate.State) {
 	}
 	maps.DeleteFunc(f.bySale, func(sale int64, s saleFacts) bool {
 		_, seen := gates[sale]
-		return !seen && s.inDoubt == 0 && !s.rolledBack
+		return !seen && time.Now().After(s.doubtUntil) && !s.rolledBack
 	})
 }

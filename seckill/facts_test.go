@@ -32,44 +32,29 @@ func TestFactsOfARolledBackGate(t *testing.T) {
 	}
 }
 
-// A repair clears only the facts that it saw when it began. What happens during the repair stays.
-func TestFactsThatChangeDuringARepairStay(t *testing.T) {
-	t.Parallel()
-	f := newFacts()
-	f.markInDoubt(1)
-	was := f.of(1)
-	f.recovered(1, was)
-	if got := f.of(1).inDoubt; got != doubtTicks-1 {
-		t.Errorf("%d ticks of doubt after one recovery, want %d", got, doubtTicks-1)
-	}
-	f.markInDoubt(1)
-	f.recovered(1, was) // saw an older doubt, which had as many ticks
-	f.recovered(1, saleFacts{inDoubt: 3})
-	if got := f.of(1).inDoubt; got != doubtTicks-1 {
-		t.Errorf("%d ticks of doubt, want %d", got, doubtTicks-1)
-	}
-}
-
-// A process is sure of a gate for a short time after it has looked at a row without a mark.
+// A process is sure of a gate for a short time after it has looked at a row without a mark, if the gate knows all bypasses.
 func TestFactsAreSureForAShortTime(t *testing.T) {
 	t.Parallel()
 	clean, marked := goods.SaleState{ID: 1}, goods.SaleState{ID: 1, Bypass: goods.Bypass{Bypasses: 1}}
+	removed := goods.SaleState{ID: 1, Bypass: goods.Bypass{Bypasses: 1, BypassesKnown: 1}}
 	for name, c := range map[string]struct {
 		looks []goods.SaleState
+		known int64
 		ago   time.Duration // since the last look began
 		want  bool
 	}{
-		"never looked":            {nil, 0, false},
-		"no mark":                 {[]goods.SaleState{clean}, 0, true},
-		"no mark, a while ago":    {[]goods.SaleState{clean}, sureFor - 300*time.Millisecond, true},
-		"no mark, too long ago":   {[]goods.SaleState{clean}, sureFor, false},
-		"a mark":                  {[]goods.SaleState{marked}, 0, false},
-		"a mark since":            {[]goods.SaleState{clean, marked}, 0, false},
-		"a mark that was removed": {[]goods.SaleState{marked, {ID: 1, Bypass: goods.Bypass{Bypasses: 1, BypassesKnown: 1}}}, 0, true},
+		"never looked":                  {nil, 0, 0, false},
+		"no mark":                       {[]goods.SaleState{clean}, 0, 0, true},
+		"no mark, a while ago":          {[]goods.SaleState{clean}, 0, sureFor - 300*time.Millisecond, true},
+		"no mark, too long ago":         {[]goods.SaleState{clean}, 0, sureFor, false},
+		"a mark":                        {[]goods.SaleState{marked}, 1, 0, false},
+		"a mark since":                  {[]goods.SaleState{clean, marked}, 1, 0, false},
+		"a mark that was removed":       {[]goods.SaleState{marked, removed}, 1, 0, true},
+		"a gate that forgot its buyers": {[]goods.SaleState{removed}, 0, 0, false},
 	} {
 		f := newFacts()
 		for _, look := range c.looks {
-			f.looked(look, time.Now().Add(-c.ago))
+			f.looked(look, gate.State{Known: c.known}, time.Now().Add(-c.ago))
 		}
 		if got := f.sure(1); got != c.want {
 			t.Errorf("%s: sure %v, want %v", name, got, c.want)
@@ -78,39 +63,35 @@ func TestFactsAreSureForAShortTime(t *testing.T) {
 	f := newFacts()
 	f.compare(map[int64]gate.State{1: {Epoch: 1, Ops: 3}})
 	f.compare(map[int64]gate.State{1: {Epoch: 1, Ops: 2}})
-	if f.looked(clean, time.Now()); f.sure(1) {
+	if f.looked(clean, gate.State{}, time.Now()); f.sure(1) {
 		t.Error("sure of a gate that was rolled back")
 	}
+	f.recovered(1)
+	if f.looked(clean, gate.State{}, time.Now()); !f.sure(1) {
+		t.Error("not sure of a gate that knows all owners again")
+	}
 }
 
-// The ticks are counted in which no other bypass came since the owners were seeded.
-func TestFactsCountQuietTicks(t *testing.T) {
+// A sale is quiet since the look that found the number of bypasses that it has now.
+func TestFactsKnowSinceWhenASaleIsQuiet(t *testing.T) {
 	t.Parallel()
-	f := newFacts()
-	look := func(bypasses int64) {
-		f.looked(goods.SaleState{ID: 1, Bypass: goods.Bypass{Bypasses: bypasses}}, time.Now())
+	f, begin := newFacts(), time.Now()
+	for i, bypasses := range []int64{2, 2, 3, 3, 3} {
+		f.looked(goods.SaleState{ID: 1, Bypass: goods.Bypass{Bypasses: bypasses}}, gate.State{}, begin.Add(time.Duration(i)*time.Second))
 	}
-	look(2)
-	f.seededOwners(1, 2)
-	look(2)
-	look(2)
-	look(3)
-	if got := f.of(1).quiet; got != 2 {
-		t.Errorf("%d quiet ticks, want 2", got)
-	}
-	if f.seededOwners(1, 3); f.of(1).quiet != 0 {
-		t.Errorf("%d quiet ticks after another bypass, want 0", f.of(1).quiet)
+	if got := f.of(1).quietSince.Sub(begin); got != 2*time.Second {
+		t.Errorf("quiet since %v, want 2s", got)
 	}
 }
 
-// A sale that is over leaves no facts, except a doubt that still has ticks.
+// A sale that is over leaves no facts, except a doubt that is not over.
 func TestFactsAreForgotten(t *testing.T) {
 	t.Parallel()
 	f := newFacts()
 	f.markInDoubt(2)
 	f.compare(map[int64]gate.State{1: {Epoch: 1, Ops: 3}, 2: {Epoch: 1, Ops: 3}})
 	f.compare(nil)
-	if len(f.bySale) != 1 || f.of(2).inDoubt == 0 {
+	if len(f.bySale) != 1 || f.of(2).doubtUntil.IsZero() {
 		t.Errorf("%v, want only the doubt of sale 2", f.bySale)
 	}
 }

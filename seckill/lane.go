@@ -22,8 +22,9 @@ const (
 	laneIdle    = time.Minute           // a lane without a click for so long ends
 	laneWait    = 20 * time.Millisecond // as many clicks may wait as are served in this time
 
-	soldOutMark = 50 * time.Millisecond // how long a lane refuses strangers itself after a gate was sold out
-	waitLimit   = 3 * time.Second       // a click or a query that has waited so long is not worked on any more
+	soldOutMark  = 50 * time.Millisecond // how long a lane refuses strangers itself after a gate was sold out
+	holdersLimit = 50_000                // users of a sale, above which a lane does not read them and refuses no click itself
+	waitLimit    = 3 * time.Second       // a click or a query that has waited so long is not worked on any more
 )
 
 // lanes holds a lane for each sale that receives clicks.
@@ -31,6 +32,8 @@ type lanes struct {
 	bySale sync.Map // sale id -> *lane
 	opened chan *lane
 	ended  chan struct{} // closed when no lane is opened any more
+
+	reading sync.WaitGroup // of holders
 
 	gateOff   bool
 	gate      *gate.Gate
@@ -50,8 +53,10 @@ func newLanes(cfg Config, g *gate.Gate, q *orderQueue, d *direct, r *rebuilder, 
 type Bought struct {
 	Ticket string
 	Status Status
-	unsure bool // queued at the gate, but perhaps the user has an order
 	err    error
+
+	atGate bool // as far as the gate knows: the user may have an order that it does not know
+	older  bool // the user had the ticket already
 }
 
 // click is one user's place in a lane. All requests of the user that wait for the reply share it.
@@ -72,6 +77,7 @@ type lane struct {
 	sale    int64
 	in      chan *click
 	soldOut atomic.Pointer[soldOut]
+	reading atomic.Bool  // the holders are being read
 	room    atomic.Int64 // clicks that may wait, set by measure
 	ended   chan struct{}
 
@@ -84,6 +90,7 @@ type lane struct {
 type soldOut struct {
 	until   time.Time
 	holders map[int64]struct{} // users with a ticket or an order
+	atGate  bool               // as far as the gate knows
 }
 
 func newLane(sale int64) *lane {
@@ -133,17 +140,6 @@ func (l *lane) measure(d time.Duration) {
 	l.room.Store(max(laneBatch, (l.room.Load()+soon)/2))
 }
 
-func (l *lane) markSoldOut(d time.Duration, holders map[int64]struct{}) {
-	l.soldOut.Store(&soldOut{time.Now().Add(d), holders})
-}
-
-// refuses reports whether the sale was sold out a moment ago, and the user holds nothing of it.
-func (l *lane) refuses(user int64) bool {
-	m := l.soldOut.Load()
-	_, holds := m.holders[user]
-	return !holds && time.Now().Before(m.until)
-}
-
 // has reports whether the sale has a lane.
 func (ls *lanes) has(sale int64) bool {
 	_, open := ls.bySale.Load(sale)
@@ -154,7 +150,7 @@ func (ls *lanes) has(sale int64) bool {
 func (ls *lanes) admit(sale, user int64) error {
 	if l, ok := ls.bySale.Load(sale); ok {
 		l := l.(*lane)
-		if l.refuses(user) {
+		if ls.refuses(l, user) {
 			return goods.ErrSoldOut
 		}
 		if l.full() {
@@ -162,6 +158,16 @@ func (ls *lanes) admit(sale, user int64) error {
 		}
 	}
 	return nil
+}
+
+// refuses reports whether the sale was sold out a moment ago, and the user surely holds nothing of it.
+func (ls *lanes) refuses(l *lane, user int64) bool {
+	m := l.soldOut.Load()
+	if time.Now().After(m.until) {
+		return false
+	}
+	_, holds := m.holders[user]
+	return !holds && (!m.atGate || ls.facts.sure(l.sale))
 }
 
 // of returns the sale's lane and opens one if there is none. The caller must have checked that the sale exists, because
@@ -189,7 +195,7 @@ func (ls *lanes) of(ctx context.Context, sale int64) (*lane, error) {
 func (ls *lanes) Run(ctx context.Context) {
 	defer close(ls.ended)
 	var open sync.WaitGroup
-	defer open.Wait()
+	defer func() { open.Wait(); ls.reading.Wait() }()
 	for {
 		select {
 		case l := <-ls.opened:
@@ -255,7 +261,6 @@ func (ls *lanes) serve(ctx context.Context, l *lane, batch []*click) {
 	if batch = batch[:room]; room == 0 {
 		return
 	}
-	sure := ls.facts.sure(l.sale)
 	requests := make([]gate.Request, len(batch))
 	for i, c := range batch {
 		requests[i] = c.Request
@@ -282,28 +287,40 @@ func (ls *lanes) serve(ctx context.Context, l *lane, batch []*click) {
 			ls.metrics.shed.WithLabelValues("journal").Inc()
 		}
 	}
+	if len(granted) > 0 {
+		l.soldOut.Store(&soldOut{}) // a unit came back; the mark does not know these holders
+	}
 	ls.queue.releaseRoom(room - len(granted))
 	ahead := ls.queue.submit(l.sale, granted)
 	for i, c := range batch {
-		l.reply(c, ls.bought(replies[i], ahead, sure))
+		l.reply(c, ls.bought(replies[i], ahead))
 	}
 	ls.metrics.granted.Add(float64(len(granted)))
-	if users > 0 {
+	if users > 0 && users <= holdersLimit {
 		ls.markSoldOut(ctx, l, users)
 	}
 }
 
-// markSoldOut marks a sale whose gate is sold out and remembers so many users. It reads them unless the lane knows them all.
+// markSoldOut marks a sale whose gate is sold out and remembers so many users. Unless the lane knows them all, it reads them
+// beside the lane, once at a time; a ticket that is granted meanwhile discards what was read.
 func (ls *lanes) markSoldOut(ctx context.Context, l *lane, users int) {
-	holders := l.soldOut.Load().holders
-	if len(holders) != users {
-		var err error
-		if holders, err = ls.gate.Users(ctx, l.sale); err != nil {
+	was := l.soldOut.Load()
+	if len(was.holders) == users {
+		l.soldOut.Store(&soldOut{time.Now().Add(soldOutMark), was.holders, true})
+		return
+	}
+	if !l.reading.CompareAndSwap(false, true) {
+		return
+	}
+	ls.reading.Go(func() {
+		defer l.reading.Store(false)
+		holders, err := ls.gate.Users(context.WithoutCancel(ctx), l.sale)
+		if err != nil {
 			ls.metrics.logFault("mark a sale as sold out", err)
 			return
 		}
-	}
-	l.markSoldOut(soldOutMark, holders)
+		l.soldOut.CompareAndSwap(was, &soldOut{time.Now().Add(soldOutMark), holders, true})
+	})
 }
 
 // reserve makes the call, and once more if the gate had to be rebuilt.
@@ -325,17 +342,16 @@ func (ls *lanes) reserve(ctx context.Context, sale int64, requests []gate.Reques
 	return replies, err
 }
 
-// bought returns the buyer's reply for the gate's. A new ticket stands by itself if this process is sure that its gate knows
-// all owners. An older one may have become an order meanwhile.
-func (ls *lanes) bought(r gate.Reply, ahead int, sure bool) Bought {
+// bought returns the buyer's reply for the gate's. A ticket that the user had already may have become an order meanwhile.
+func (ls *lanes) bought(r gate.Reply, ahead int) Bought {
 	ticket := r.Ticket
 	switch {
 	case r.Err != nil:
-		return Bought{err: ls.metrics.refusal("reserve", r.Err)}
+		return Bought{err: ls.metrics.refusal("reserve", r.Err), atGate: true}
 	case r.Existing != nil && r.Existing.State != Queued:
 		return Bought{Status: statusAtGate(*r.Existing)}
 	case r.Existing != nil:
-		ticket, sure = r.Existing.Ticket, false
+		ticket = r.Existing.Ticket
 	}
-	return Bought{Ticket: ticket, unsure: !sure, Status: Status{State: Queued, Ahead: ahead, NextPoll: nextPoll(ahead, true)}}
+	return Bought{Ticket: ticket, atGate: true, older: r.Existing != nil, Status: Status{State: Queued, Ahead: ahead, NextPoll: nextPoll(ahead, true)}}
 }

@@ -4,6 +4,7 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"iter"
 	"os"
@@ -58,8 +59,12 @@ func (p *presence) enter() error {
 	if p.kernel == "" {
 		return nil
 	}
-	if err := os.MkdirAll(p.dir, 0o700); err != nil {
+	if err := os.Mkdir(p.dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
 		return fmt.Errorf("show that this process lives: %w", err)
+	}
+	if is, err := os.Lstat(p.dir); err != nil || is.Mode() != os.ModeDir|0o700 {
+		p.kernel = "" // another user's, perhaps: no proof
+		return fmt.Errorf("show that this process lives: %s is not a folder of this user alone", p.dir)
 	}
 	path := filepath.Join(p.dir, p.name)
 	p.lock = flock.New(path + ".new")
@@ -94,7 +99,7 @@ func (p *presence) dead() iter.Seq[deadProcess] {
 			if f.Name() == p.name || !strings.HasPrefix(f.Name(), p.kernel+"-") || strings.HasSuffix(f.Name(), ".new") {
 				continue
 			}
-			lock := flock.New(filepath.Join(p.dir, f.Name()))
+			lock := flock.New(filepath.Join(p.dir, f.Name()), flock.SetFlag(os.O_RDONLY)) // it must not make the file
 			if locked, err := lock.TryLock(); err != nil || !locked {
 				continue
 			}

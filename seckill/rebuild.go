@@ -71,7 +71,7 @@ func (r *rebuilder) rebuildNow(ctx context.Context, sale int64) error {
 		return err
 	}
 	if created || gates[sale].Epoch == 0 {
-		if err := r.seedOwners(ctx, sale, ""); err != nil {
+		if err := r.seedOwners(ctx, sale, "", 0); err != nil {
 			return err
 		}
 	}
@@ -103,11 +103,12 @@ func (r *rebuilder) rebuildNow(ctx context.Context, sale int64) error {
 	})
 }
 
-// seedOwners adds the users to the gate whose order has a ticket that begins with prefix; "" means all owners.
-func (r *rebuilder) seedOwners(ctx context.Context, sale int64, prefix string) error {
+// seedOwners adds the users to the gate whose order has a ticket that begins with prefix; "" means all owners. If known is not 0,
+// the sale's row had so many bypasses before.
+func (r *rebuilder) seedOwners(ctx context.Context, sale int64, prefix string, known int64) error {
 	owners, err := r.orders.Owners(ctx, sale, prefix)
 	if err != nil {
 		return err
 	}
-	return r.gate.AddOwners(ctx, sale, owners)
+	return r.gate.AddOwners(ctx, sale, owners, known)
 }

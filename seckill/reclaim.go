@@ -13,7 +13,7 @@ import (
 const (
 	reclaimEvery   = time.Second
 	inheritEvery   = 200 * time.Millisecond
-	inheritFor     = time.Second // Redis may carry out the last call of a process some time after its death
+	inheritFor     = time.Second      // Redis may carry out the last call of a process some time after its death
 	reclaimIdle    = 5 * time.Second  // after this silence of its owner, any process may claim an entry
 	consumersEvery = 10 * time.Minute // how often idle consumers are removed, and how long they must have been silent
 	claimBatch     = 500              // entries in one claim
@@ -56,7 +56,10 @@ func (r *reclaimer) inherit(ctx context.Context) {
 		if err != nil && ctx.Err() == nil {
 			r.metrics.logFault("inherit", err)
 		}
-		dead.release(err == nil && time.Since(r.died[dead.name]) > inheritFor)
+		done := err == nil && time.Since(r.died[dead.name]) > inheritFor
+		if dead.release(done); done {
+			delete(r.died, dead.name)
+		}
 	}
 }
 
@@ -77,8 +80,9 @@ func (r *reclaimer) inheritFrom(ctx context.Context, dead deadProcess) error {
 			if err != nil {
 				return err
 			}
-			r.enqueueClaimed(ctx, s.ID, entries, r.queue.pendingEntries()[s.ID], nil)
-			found = len(entries) > 0
+			if found = len(entries) > 0; found {
+				r.enqueueClaimed(ctx, s.ID, entries, r.queue.pendingEntries()[s.ID], nil)
+			}
 		}
 	}
 	return nil

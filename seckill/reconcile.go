@@ -100,9 +100,9 @@ func (r *reconciler) observe(ctx context.Context) ([]observation, error) {
 	}
 	observed := make([]observation, len(sales))
 	for i, s := range sales {
-		r.facts.looked(s, began)
 		g, read := gates[s.ID]
-		observed[i] = observation{sale: s, gate: g, gateRead: read, facts: r.facts.of(s.ID)}
+		r.facts.looked(s, g, began)
+		observed[i] = observation{sale: s, gate: g, gateRead: read, facts: r.facts.of(s.ID), at: began}
 	}
 	return observed, nil
 }
@@ -113,9 +113,7 @@ func (r *reconciler) repair(ctx context.Context, o observation, cure repair) {
 	case rebuildGate:
 		err = r.rebuilder.rebuild(ctx, sale)
 	case recoverInDoubt:
-		if err = r.reclaimer.recoverInDoubt(ctx, sale); err == nil {
-			r.facts.recovered(sale, o.facts)
-		}
+		err = r.reclaimer.recoverInDoubt(ctx, sale)
 	case recoverRollback:
 		r.metrics.log.Warn("a gate was rolled back: Redis has lost data", "sale", sale)
 		if err = r.reclaimer.resettle(ctx, sale); err == nil {
@@ -130,9 +128,9 @@ func (r *reconciler) repair(ctx context.Context, o observation, cure repair) {
 }
 
 func (r *reconciler) seed(ctx context.Context, o observation, prefix string) error {
-	err := r.rebuilder.seedOwners(ctx, o.sale.ID, prefix)
+	err := r.rebuilder.seedOwners(ctx, o.sale.ID, prefix, o.sale.Bypasses)
 	if err == nil {
-		r.facts.seededOwners(o.sale.ID, o.sale.Bypasses)
+		r.facts.recovered(o.sale.ID)
 	}
 	return err
 }

@@ -125,21 +125,21 @@ func (r *resultReader) read(ctx context.Context, sale, user int64) (Status, erro
 	return Status{}, ErrBusy
 }
 
-// confirm returns what became of a ticket that the gate has, if this process cannot be sure that its user has no order.
-// Refusals: goods.ErrSoldOut, ErrBusy.
-func (r *resultReader) confirm(ctx context.Context, sale, user int64, queued Status) (Status, error) {
+// confirm returns what became of a click, if this process cannot be sure that its gate knows of it. The gate said queued, or
+// refused with goods.ErrSoldOut. Refusals: goods.ErrSoldOut, ErrBusy.
+func (r *resultReader) confirm(ctx context.Context, sale, user int64, queued Status, refusal error) (Status, error) {
 	ctx, cancel := context.WithTimeout(ctx, resultLimit)
 	defer cancel()
 	status, err := r.read(ctx, sale, user)
 	switch {
 	case err != nil:
 		return Status{}, err
-	case status.State == Queued:
-		return queued, nil
+	case status.State == SoldOut, status.State == None && refusal != nil:
+		return Status{}, goods.ErrSoldOut
 	case status.State == None: // the gate has lost the ticket
 		return Status{}, ErrBusy
-	case status.State == SoldOut:
-		return Status{}, goods.ErrSoldOut
+	case status.State == Queued && refusal == nil:
+		return queued, nil
 	}
 	return status, nil
 }

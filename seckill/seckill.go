@@ -15,6 +15,7 @@ package seckill
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -158,9 +159,10 @@ func (e *Engine) Buy(ctx context.Context, sale, user int64) (Bought, error) {
 			return Bought{}, err
 		}
 	}
+	sure := e.lanes.facts.sure(sale) // before the click goes to the gate
 	b, err := e.lanes.buy(ctx, sale, user)
-	if err == nil && b.unsure {
-		b.Status, err = e.results.confirm(ctx, sale, user, b.Status)
+	if told := err == nil || errors.Is(err, goods.ErrSoldOut); told && b.atGate && (b.older || !sure) {
+		b.Status, err = e.results.confirm(ctx, sale, user, b.Status, err)
 	}
 	return b, err
 }

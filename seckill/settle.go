@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -36,14 +37,15 @@ type settler struct {
 }
 
 // lockedCheck decides in a settle transaction whether anything may be placed.
-type lockedCheck func(ctx context.Context, tx pgx.Tx, sale goods.Locked) error
+type lockedCheck func(sale goods.Locked) error
 
 // settle decides a batch of tickets of one sale in one transaction: it locks the sale's row, places the orders, and stores
 // one result per ticket. After an error either nothing is decided, or everything is and only the reply was lost. Settling the
 // same batch again finds out which.
 //
 // A gated ticket was granted inside the window, so state and window are not checked again, except that a closed sale places
-// nothing. Without a gate, check does it, under the row's lock; nothing is placed after its error.
+// nothing. Without a gate, check does it, under the row's lock: nothing is placed after its error, and a
+// unit that is sold counts as a bypass.
 func (s *settler) settle(ctx context.Context, sale int64, tickets []order.Ticket, check lockedCheck) (results []order.Result, err error) {
 	if s.cfg.SettlePause > 0 {
 		select {
@@ -63,12 +65,17 @@ func (s *settler) settle(ctx context.Context, sale int64, tickets []order.Ticket
 			return err
 		}
 		if check != nil {
-			if err := check(ctx, tx, locked); err != nil {
+			if err := check(locked); err != nil {
 				return err
 			}
 		}
 		if results, err = s.orders.Place(ctx, tx, locked, tickets); err != nil {
 			return err
+		}
+		if check != nil && slices.ContainsFunc(results, func(r order.Result) bool { return r.Outcome == order.Ordered }) {
+			if err := goods.CountBypass(ctx, tx, sale); err != nil {
+				return err
+			}
 		}
 		return failpoint.Hit(failpoint.F4)
 	})

@@ -188,7 +188,7 @@ func redisOptions(url string) (*redis.UniversalOptions, error) {
 			u.Username, u.Password, u.DB, u.TLSConfig = o.Username, o.Password, o.DB, o.TLSConfig
 		}
 	}
-	u.Dialer = quickDialer(&redis.Options{DialTimeout: u.DialTimeout, TLSConfig: u.TLSConfig})
+	u.Dialer = quickDialer(redis.NewDialer(&redis.Options{DialTimeout: u.DialTimeout, TLSConfig: u.TLSConfig}))
 	return u, nil
 }
 

@@ -172,7 +172,10 @@ func TestMutants(t *testing.T) {
 				broken := withoutMissing(runScenario(t, control, build(t, overlay(t, control.name, m.base...)), seed+uint64(i)))
 				if slices.Contains(m.base, lateNoLock) || slices.Contains(m.base, noLock) {
 					// Without the lock two batches place the same buyers at once, and Postgres sometimes ends one as a deadlock.
-					broken = slices.DeleteFunc(broken, func(b string) bool { return strings.HasPrefix(b, "I4: deadlock") })
+					// A batch that will be rolled back holds units meanwhile, so another is told "sold out" too soon.
+					broken = slices.DeleteFunc(broken, func(b string) bool {
+						return strings.HasPrefix(b, "I4: deadlock") || strings.HasPrefix(b, "history: ") && strings.Contains(b, "told sold out fits nowhere")
+					})
 				}
 				if len(broken) > 0 {
 					t.Errorf("the control breaks an invariant: %v", broken)

@@ -9,8 +9,8 @@ package gate
 import (
 	"context"
 	_ "embed"
+	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -39,6 +39,9 @@ var pathSource string
 //go:embed scripts/remove_consumers.lua
 var removeConsumersSource string
 
+//go:embed scripts/seed.lua
+var seedSource string
+
 //go:embed scripts/inherit.lua
 var inheritSource string
 
@@ -50,6 +53,7 @@ var (
 	pathScript            = redis.NewScript(pathSource)
 	removeConsumersScript = redis.NewScript(removeConsumersSource)
 	inheritScript         = redis.NewScript(inheritSource)
+	seedScript            = redis.NewScript(seedSource)
 )
 
 const usersOnce = 1000 // in one call of AddOwners or Users, during which Redis serves no other
@@ -164,6 +168,7 @@ type State struct {
 	Ops      int64 // grows with every Ack and Install
 	Stock    int   // units for which the gate would still grant a ticket
 	InFlight int   // tickets in the journal
+	Known    int64 // bypasses of the sale whose buyers it knows
 }
 
 // States reads many gates.
@@ -179,7 +184,7 @@ func States(ctx context.Context, rdb redis.UniversalClient, sales []int64) (map[
 	pipe := rdb.Pipeline()
 	gates, lens := make([]*redis.SliceCmd, len(sales)), make([]*redis.IntCmd, len(sales))
 	for i, s := range sales {
-		gates[i], lens[i] = pipe.HMGet(ctx, GateKey(s), "epoch", "ops", "stock"), pipe.XLen(ctx, JournalKey(s))
+		gates[i], lens[i] = pipe.HMGet(ctx, GateKey(s), "epoch", "ops", "stock", "known"), pipe.XLen(ctx, JournalKey(s))
 	}
 	if _, err := pipe.Exec(ctx); err != nil && !isWrongType(err) {
 		return nil, fmt.Errorf("read %d gates: %w", len(sales), err)
@@ -190,14 +195,14 @@ func States(ctx context.Context, rdb redis.UniversalClient, sales []int64) (map[
 			continue
 		}
 		state := State{InFlight: int(lens[i].Val())}
-		numbers, whole := [3]int64{}, true
+		numbers, whole := [4]int64{}, true
 		for j, v := range gates[i].Val() {
 			text, _ := v.(string)
 			n, err := strconv.ParseInt(text, 10, 64)
-			numbers[j], whole = n, whole && err == nil
+			numbers[j], whole = n, whole && (err == nil || j == 3) // without known it is 0
 		}
 		if whole {
-			state.Epoch, state.Ops, state.Stock = numbers[0], numbers[1], int(numbers[2])
+			state.Epoch, state.Ops, state.Stock, state.Known = numbers[0], numbers[1], int(numbers[2]), numbers[3]
 		}
 		states[s] = state
 	}
@@ -245,49 +250,57 @@ func (g *Gate) CreateTickets(ctx context.Context, sale int64) (created bool, err
 	return created, nil
 }
 
-// AddOwners stores the orders of users, over any ticket: nothing is newer than an order.
-func (g *Gate) AddOwners(ctx context.Context, sale int64, owners []order.Owner) error {
-	for chunk := range slices.Chunk(owners, usersOnce) {
-		if err := g.call(ctx, callLimit, func(ctx context.Context) error { return g.addOwners(ctx, sale, chunk) }); err != nil {
+// AddOwners stores the orders of users, over any ticket: nothing is newer than an order. If known is not 0, the gate then knows
+// the buyers of so many bypasses.
+func (g *Gate) AddOwners(ctx context.Context, sale int64, owners []order.Owner, known int64) error {
+	for len(owners) > usersOnce {
+		if err := g.call(ctx, callLimit, func(ctx context.Context) error { return g.addOwners(ctx, sale, owners[:usersOnce], 0) }); err != nil {
 			return err
 		}
+		owners = owners[usersOnce:]
 	}
-	return nil
+	return g.call(ctx, callLimit, func(ctx context.Context) error { return g.addOwners(ctx, sale, owners, known) })
 }
 
 // RepairTickets is AddOwners for a few users whose requests wait, with a shorter time limit.
 func (g *Gate) RepairTickets(ctx context.Context, sale int64, owners []order.Owner) error {
-	return g.call(ctx, ReserveLimit, func(ctx context.Context) error { return g.addOwners(ctx, sale, owners) })
+	return g.call(ctx, ReserveLimit, func(ctx context.Context) error { return g.addOwners(ctx, sale, owners, 0) })
 }
 
-func (g *Gate) addOwners(ctx context.Context, sale int64, owners []order.Owner) error {
-	pairs := make([]any, 0, 2*len(owners))
+func (g *Gate) addOwners(ctx context.Context, sale int64, owners []order.Owner, known int64) error {
+	args := make([]any, 0, 1+2*len(owners))
+	args = append(args, known)
 	for _, o := range owners {
-		pairs = append(pairs, o.UserID, encode(order.Result{OrderID: o.OrderID}))
+		args = append(args, o.UserID, encode(order.Result{OrderID: o.OrderID}))
 	}
-	if err := g.rdb.HSet(ctx, TicketsKey(sale), pairs...).Err(); err != nil {
+	err := seedScript.Run(ctx, g.rdb, []string{GateKey(sale), TicketsKey(sale)}, args...).Err()
+	if err != nil && !errors.Is(err, redis.Nil) {
 		return fmt.Errorf("add %d owners of sale %d: %w", len(owners), sale, err)
 	}
 	return nil
 }
 
 // Users returns the users that the gate remembers. If some are added meanwhile, it may miss them.
-func (g *Gate) Users(ctx context.Context, sale int64) (users map[int64]struct{}, err error) {
-	err = g.call(ctx, callLimit, func(ctx context.Context) error {
-		users = map[int64]struct{}{}
-		// The scan returns each field and then its value.
-		fields := g.rdb.HScan(ctx, TicketsKey(sale), 0, "", usersOnce).Iterator()
-		for ; fields.Next(ctx); fields.Next(ctx) {
-			user, err := strconv.ParseInt(fields.Val(), 10, 64)
-			if err != nil {
+func (g *Gate) Users(ctx context.Context, sale int64) (map[int64]struct{}, error) {
+	users := map[int64]struct{}{}
+	for cursor, more := uint64(0), true; more; more = cursor != 0 {
+		err := g.call(ctx, callLimit, func(ctx context.Context) (err error) {
+			var page []string // each field, and then its value
+			if page, cursor, err = g.rdb.HScan(ctx, TicketsKey(sale), cursor, "", usersOnce).Result(); err != nil {
 				return err
 			}
-			users[user] = struct{}{}
+			for i := 0; i < len(page); i += 2 {
+				user, err := strconv.ParseInt(page[i], 10, 64)
+				if err != nil {
+					return err
+				}
+				users[user] = struct{}{}
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, fmt.Errorf("read the users of sale %d: %w", sale, err)
 		}
-		return fields.Err()
-	})
-	if err != nil {
-		return nil, fmt.Errorf("read the users of sale %d: %w", sale, err)
 	}
 	return users, nil
 }
