@@ -1,6 +1,7 @@
 package seckill
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"hash/fnv"
@@ -61,6 +62,7 @@ type simulation struct {
 	rng     *rand.Rand // of this step: a step that is left out does not change the others
 	healing bool       // the faults are over
 
+	turn    int
 	mu      sync.Mutex // guards waiting, heard and each task's done: other goroutines write them
 	waiting []*request
 	heard   []simReply
@@ -76,11 +78,16 @@ type simulation struct {
 	clicks    []*simClick
 	buyers    map[int64]*simBuyer
 
+	countedTwice int // the most settled tickets that were in the journal
+
 	granted  map[string]int64 // every ticket that a gate ever granted, with its user
 	journal  map[string]bool  // the tickets in the journal
 	lost     map[string]bool  // tickets that Redis lost
 	dataLost bool             // Redis has lost or got back something
+	older    bool             // Redis got back an older snapshot
+	killed   bool             // a process was killed
 	soldPast bool             // the sale sold without its gate
+	direct   map[string]bool  // the tickets of these sales
 	refs     int
 
 	hash    uint64
@@ -158,7 +165,8 @@ func runSimulation(seed uint64, keep func(step int) bool, trace *strings.Builder
 	uuid.SetRand(newUUIDs(seed))
 	defer uuid.SetRand(nil)
 	s = &simulation{plan: planOf(seed), seed: seed, model: newPgModel(), redis: newRedisServer(), trace: trace,
-		buyers: map[int64]*simBuyer{}, granted: map[string]int64{}, journal: map[string]bool{}, lost: map[string]bool{}}
+		buyers: map[int64]*simBuyer{}, granted: map[string]int64{}, journal: map[string]bool{}, lost: map[string]bool{},
+		direct: map[string]bool{}}
 	s.tracef("%d processes, %d users, %d units, qmax %d, %v to pay, faults %v, without %v", s.plan.processes, s.plan.users, s.plan.total,
 		s.plan.qmax, s.plan.payWithin, s.plan.faults, slices.Sorted(maps.Keys(s.plan.off)))
 	s.model.sell(saleRow{id: simSale, price: 100, total: int64(s.plan.total), stock: int64(s.plan.total), title: "tea",
@@ -311,6 +319,7 @@ func goroutine() uint64 {
 func (s *simulation) arrive(r *request) error {
 	r.reply, r.since, r.task = make(chan error, 1), time.Now(), goroutine()
 	s.mu.Lock()
+	r.turn = s.turn
 	alive := r.conn.process.alive
 	if alive {
 		s.waiting = append(s.waiting, r)
@@ -362,6 +371,11 @@ func (s *simulation) settleDown() {
 		}
 	}
 	s.tasks = slices.DeleteFunc(s.tasks, func(t *simTask) bool { return t.done })
+	// Callers that waited for the same rebuild go on at the same time. What they send is put into a fixed order.
+	slices.SortStableFunc(s.waiting, func(a, b *request) int {
+		return cmp.Or(cmp.Compare(a.turn, b.turn), cmp.Compare(a.conn.process.name, b.conn.process.name), cmp.Compare(a.key, b.key))
+	})
+	s.turn++
 	s.hearReplies()
 }
 
@@ -828,6 +842,7 @@ func (s *simulation) doKill() bool {
 		return false
 	}
 	s.tracef("%s: killed", p.name)
+	s.killed = true
 	s.kill(p)
 	return true
 }
@@ -867,6 +882,7 @@ func (s *simulation) doCut() bool {
 
 func (s *simulation) doSnapshot() bool {
 	n := len(s.redis.log)
+	s.older = true
 	s.setBack(n - s.rng.IntN(min(n, 40)+1))
 	return true
 }

@@ -26,12 +26,14 @@ import (
 type request struct {
 	conn    *wire
 	what    string             // for the trace
+	key     string             // what, with its arguments
 	run     func() (wait bool) // carries it out and writes the reply, or reports that it must wait for a lock
 	refuse  func(text string)  // writes an error reply instead
 	end     func()             // ends the session after the client has gone; only Postgres has one
 	lasting bool               // carrying it out makes changes last: a write to Redis, a COMMIT
 	reply   chan error         // the error that the client reads instead of a reply, or nil
 	since   time.Time          // when it arrived
+	turn    int                // of the simulation
 	task    uint64             // the goroutine that sent it
 }
 
@@ -172,7 +174,7 @@ func (s *redisServer) dial(p *simProcess, arrive func(*request) error) *wire {
 		if strings.HasPrefix(name, "EVAL") {
 			what = scriptName(args)
 		}
-		return c.do(&request{what: what, run: run, lasting: !reads[name],
+		return c.do(&request{what: what, key: strings.Join(args, " "), run: run, lasting: !reads[name],
 			refuse: func(text string) { fmt.Fprintf(&c.out, "-%s\r\n", text) }})
 	}
 	return c
@@ -307,7 +309,7 @@ func (s *pgSession) serve() error {
 		return nil
 	}
 	var batch []pgMessage
-	what := ""
+	what, key := "", s.in.String()
 	for s.in.Len() > 0 {
 		header := s.in.Next(5)
 		m := pgMessage{kind: header[0]}
@@ -338,7 +340,7 @@ func (s *pgSession) serve() error {
 		run()
 		return nil
 	}
-	return s.do(&request{what: what, run: run, end: s.end, lasting: what == "commit" || s.tx == nil && !strings.HasPrefix(what, "select"),
+	return s.do(&request{what: what, key: key, run: run, end: s.end, lasting: what == "commit" || s.tx == nil && !strings.HasPrefix(what, "select"),
 		refuse: func(code string) {
 			s.fault(code, "a fault of the simulation")
 			s.ready()
