@@ -123,6 +123,7 @@ type simTask struct {
 	kind      string
 	goroutine uint64
 	cancel    func()
+	stalled   bool // its requests are seldom served
 	done      bool
 }
 
@@ -198,14 +199,30 @@ func runSimulation(seed uint64, keep func(step int) bool, trace *strings.Builder
 			continue
 		}
 		s.rng = rand.New(rand.NewPCG(seed, uint64(1000+s.step)))
-		if len(s.waiting) > 0 && s.rng.IntN(10) < 7 {
-			s.serve(s.waiting[s.rng.IntN(len(s.waiting))])
+		if r := s.pickRequest(); r != nil {
+			s.serve(r)
 		} else {
 			s.act()
 		}
 	}
 	s.rest()
 	return s
+}
+
+// pickRequest chooses the request that is served next, or nil to start something new. A request of a stalled task is seldom
+// chosen, so that much may happen between two of its requests.
+func (s *simulation) pickRequest() *request {
+	if len(s.waiting) == 0 || s.rng.IntN(10) >= 7 {
+		return nil
+	}
+	for range 3 {
+		r := s.waiting[s.rng.IntN(len(s.waiting))]
+		stalled := slices.ContainsFunc(s.tasks, func(t *simTask) bool { return t.stalled && t.goroutine == r.task })
+		if !stalled || s.rng.IntN(10) == 0 {
+			return r
+		}
+	}
+	return nil
 }
 
 // noLog drops what the Redis client would print.
@@ -338,7 +355,7 @@ func (s *simulation) remove(r *request) {
 // start starts a step of the protocol in a process.
 func (s *simulation) start(p *simProcess, kind string, f func(ctx context.Context)) {
 	ctx, cancel := context.WithCancel(context.Background())
-	t := &simTask{process: p, kind: kind, cancel: cancel}
+	t := &simTask{process: p, kind: kind, cancel: cancel, stalled: !s.healing && s.rng.IntN(5) == 0}
 	s.tasks = append(s.tasks, t)
 	s.tracef("%s: %s", p.name, kind)
 	go func() {

@@ -28,7 +28,7 @@ var simMutants = []struct {
 	{"no fix", []simEdit{
 		{"seckill/diagnose.go", "if o.gate.Stock < o.sale.Stock-o.gate.InFlight || o.gate.Stock > o.sale.Stock {", "if false {"}}},
 	{"a rebuild does not seed the owners", []simEdit{
-		{"seckill/rebuild.go", "if created || gates[sale].Epoch == 0 {", "if created && false {"}}},
+		{"seckill/rebuild.go", "if created || gates[sale].Epoch == 0 {", "if created && gates[sale].Epoch < 0 {"}}},
 	{"an ack comes before the commit", []simEdit{
 		{"seckill/settle.go", "return failpoint.Hit(failpoint.F4)", "s.acks.ackOrKeep(ctx, sale, results)\n\t\treturn failpoint.Hit(failpoint.F4)"}}},
 	{"the queue drops its tail", []simEdit{

@@ -481,7 +481,7 @@ func (s *pgSession) execute(statement pgStatement, args pgArgs, formats []int16)
 			var value []byte
 			if v != nil {
 				var err error
-				if value, err = pgTypes.Encode(statement.columns[i].oid, formatOf(formats, i), v, nil); err != nil {
+				if value, err = pgTypes.Encode(statement.columns[i].oid, formatOf(formats, i), v, []byte{}); err != nil {
 					panic(fmt.Sprintf("column %s: %v", statement.columns[i].name, err))
 				}
 			}
