@@ -140,12 +140,13 @@ func (s *redisServer) call(peer *server.Peer, args []string) {
 }
 
 // restore sets Redis back to the state after the first n calls of its log: an older snapshot. With 0 it is empty. The scripts
-// stay loaded, as they do not matter.
+// are gone too, as after a restart: what failed for the lack of a script fails again.
 func (s *redisServer) restore(n int) {
 	s.FlushAll()
 	log := s.log[:n]
 	s.log = nil
 	peer := server.NewPeer(bufio.NewWriter(io.Discard))
+	s.Server().Dispatch(peer, []string{"SCRIPT", "FLUSH"})
 	for _, c := range log {
 		s.SetTime(c.at)
 		s.Server().Dispatch(peer, c.args)
