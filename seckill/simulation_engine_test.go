@@ -579,7 +579,7 @@ func (s *simulation) doClick() bool {
 }
 
 func (s *simulation) clickAt(p *simProcess, user int64) {
-	if err := p.Admit(simSale); err != nil {
+	if err := p.Admit(simSale, user); err != nil {
 		s.told(simReply{p, "buy", user, s.step, Status{}, err})
 		return
 	}
@@ -602,6 +602,7 @@ func (s *simulation) doLane() bool {
 	if p == nil {
 		return false
 	}
+	s.ageClicks()
 	var batch []*click
 	for range 1 + s.rng.IntN(6) {
 		if len(p.lane.in) > 0 {
@@ -610,6 +611,17 @@ func (s *simulation) doLane() bool {
 	}
 	s.startLane(p, batch)
 	return true
+}
+
+// ageClicks lets time pass if a click has waited so long that its limit could end while it is served: it is random whether such
+// a click is served.
+func (s *simulation) ageClicks() {
+	for _, c := range s.clicks {
+		if age := time.Since(c.at); age > waitLimit/2 && age <= waitLimit && !slices.ContainsFunc(s.tasks, func(t *simTask) bool { return t.kind == "lane" }) {
+			s.pass(waitLimit - age + time.Millisecond)
+			return
+		}
+	}
 }
 
 func (s *simulation) startLane(p *simProcess, batch []*click) {
@@ -697,24 +709,7 @@ func (s *simulation) askResults(p *simProcess, users []int64) {
 		return
 	}
 	s.start(p, "result", func(ctx context.Context) {
-		limited, cancel := context.WithTimeout(ctx, resultLimit)
-		defer cancel()
-		p.results.readGate(limited, simSale, queries)
-		var second []*resultQuery
-		for {
-			select {
-			case q := <-p.results.atPostgres:
-				second = append(second, q)
-				continue
-			default:
-			}
-			break
-		}
-		limited, cancel = context.WithTimeout(ctx, resultLimit)
-		defer cancel()
-		if len(second) > 0 {
-			p.results.readPostgres(limited, simSale, second)
-		}
+		p.readResults(ctx, queries)
 		for _, q := range queries {
 			select {
 			case got := <-q.reply:
@@ -722,6 +717,42 @@ func (s *simulation) askResults(p *simProcess, users []int64) {
 			default: // another reader has it
 			}
 		}
+	})
+}
+
+// readResults makes the two round trips of a result reader.
+func (p *simProcess) readResults(ctx context.Context, queries []*resultQuery) {
+	limited, cancel := context.WithTimeout(ctx, resultLimit)
+	defer cancel()
+	p.results.readGate(limited, simSale, queries)
+	var second []*resultQuery
+	for {
+		select {
+		case q := <-p.results.atPostgres:
+			second = append(second, q)
+			continue
+		default:
+		}
+		break
+	}
+	limited, cancel = context.WithTimeout(ctx, resultLimit)
+	defer cancel()
+	if len(second) > 0 {
+		p.results.readPostgres(limited, simSale, second)
+	}
+}
+
+// confirm does what Engine.Buy does with a ticket of which its process is not sure.
+func (s *simulation) confirm(c *simClick) {
+	s.start(c.process, "confirm", func(ctx context.Context) {
+		confirmed := make(chan struct{})
+		go func() {
+			defer close(confirmed)
+			status, err := c.process.results.confirm(ctx, simSale, c.UserID, c.reply.Status)
+			s.hear(simReply{c.process, "buy", c.UserID, c.began, status, err})
+		}()
+		c.process.readResults(ctx, []*resultQuery{<-c.process.results.atGate})
+		<-confirmed
 	})
 }
 

@@ -194,7 +194,7 @@ func TestModelFollowsPostgres(t *testing.T) {
 					states, err := d.sales.SaleStates(ctx, time.Hour)
 					for _, s := range states {
 						if s.ID == d.sale {
-							lines = append(lines, fmt.Sprint(s.Stock, s.State, s.Epoch, s.Open, s.StartsAt.UTC(), s.EndsAt.UTC(), err))
+							lines = append(lines, fmt.Sprint(s.Stock, s.State, s.Epoch, s.Open, s.StartsAt.UTC(), s.EndsAt.UTC(), s.Bypass, err))
 						}
 					}
 					slices.Sort(lines)
@@ -207,7 +207,7 @@ func TestModelFollowsPostgres(t *testing.T) {
 						if age := time.Since(l.Now); age < -time.Minute || age > time.Minute {
 							return errors.New("a wrong clock")
 						}
-						lines = append(lines, fmt.Sprint(l.Title, l.Price, l.Stock, l.State, l.Epoch, l.StartsAt.UTC(), l.EndsAt.UTC(), l.Window()))
+						lines = append(lines, fmt.Sprint(l.Title, l.Price, l.Stock, l.State, l.Epoch, l.StartsAt.UTC(), l.EndsAt.UTC(), l.Window(), l.Bypass))
 						return nil
 					})
 					return append(lines, errorName(err))
@@ -235,6 +235,13 @@ func TestModelFollowsPostgres(t *testing.T) {
 						_, err := goods.NextEpoch(ctx, tx, d.sale)
 						return err
 					}))}
+				})
+			},
+			"bypass": func(r *rapid.T) {
+				known, commit := rapid.Int64Range(0, 3).Draw(r, "known"), rapid.Bool().Draw(r, "commit")
+				both(r, func(d *pgSide) []string {
+					err := inTx(d, commit, func(tx pgx.Tx, _ goods.Locked) error { return goods.CountBypass(ctx, tx, d.sale) })
+					return []string{errorName(err), errorName(d.sales.GateKnows(ctx, d.sale, known))}
 				})
 			},
 			"cancel": func(r *rapid.T) {
@@ -277,7 +284,7 @@ func TestModelFollowsPostgres(t *testing.T) {
 // dumpPostgres returns the rows of the sale, in a form that is the same in both databases.
 func dumpPostgres(t *testing.T, pool *pgxpool.Pool, d *pgSide) []string {
 	rows, _ := pool.Query(t.Context(), `
-		select 'sale ' || stock || ' ' || state || ' ' || epoch from sales where id = $1
+		select 'sale ' || stock || ' ' || state || ' ' || epoch || ' ' || bypasses || ' ' || bypasses_known from sales where id = $1
 		union all
 		select 'order ' || user_id || ' ' || ticket || ' ' || status || ' ' || (paid_at is not null) || ' ' || price || ' ' || (expires_at < now())
 		from orders where sale_id = $1
@@ -297,7 +304,7 @@ func dumpPostgres(t *testing.T, pool *pgxpool.Pool, d *pgSide) []string {
 
 func dumpModel(m *pgModel, d *pgSide) (lines []string) {
 	s := m.sales[d.sale].committed
-	lines = append(lines, fmt.Sprint("sale ", s.stock, " ", s.state, " ", s.epoch))
+	lines = append(lines, fmt.Sprint("sale ", s.stock, " ", s.state, " ", s.epoch, " ", s.bypasses, " ", s.known))
 	for _, o := range m.inSale(nil, d.sale) {
 		lines = append(lines, fmt.Sprint("order ", o.user, " ", o.ticket, " ", o.status, " ", !o.paidAt.IsZero(), " ", o.price, " ", o.expires.Before(now())))
 	}

@@ -53,9 +53,17 @@ var simMutants = []struct {
 	{"a missing gate is sold out", []simEdit{
 		{"seckill/gate/errors.go", "\tcase \"NOGATE\":\n\t\treturn ErrNoGate", "\tcase \"NOGATE\":\n\t\treturn goods.ErrSoldOut"}}},
 	{"no owner is seeded after a sale without the gate", []simEdit{
-		{"seckill/diagnose.go", "} else if o.facts.bypassed > 0 {", "} else if false {"}}},
+		{"seckill/diagnose.go", "case o.facts.seeded != o.sale.Bypasses:", "case false:"}}},
 	{"no window without the gate", []simEdit{
-		{"seckill/settle.go", "\t\tif !gated {", "\t\tif false {"}}},
+		{"seckill/direct.go", "if err := sale.Window(); err != nil {", "if err := sale.Window(); err != nil && false {"}}},
+	{"a sale without the gate does not wait for its mark", []simEdit{
+		{"seckill/direct.go", "time.Sleep(d.untilSeen(locked))", ""},
+		{"seckill/direct.go", " || d.untilSeen(sale) > 0", ""}}},
+	{"an unsure process confirms nothing", []simEdit{
+		{"seckill/lane.go", "unsure: !sure", "unsure: false"}}},
+	{"a mark is taken off at once", []simEdit{
+		{"seckill/facts.go", "quietTicks = 20", "quietTicks = 0"},
+		{"seckill/diagnose.go", "case o.facts.seeded != o.sale.Bypasses:", "case false:"}}},
 	{"an order takes no unit", []simEdit{
 		{"order/place.go", "if len(won) > 0 {", "if false {"}}},
 	{"a cancelled order does not come back", []simEdit{

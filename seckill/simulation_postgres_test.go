@@ -32,6 +32,7 @@ type (
 	saleRow struct {
 		id, price, epoch int64
 		total, stock     int64
+		bypasses, known  int64
 		title, state     string
 		starts, ends     time.Time
 	}
@@ -241,19 +242,21 @@ var pgStatements = func() map[string]pgStatement {
 	byText := map[string]pgStatement{}
 	for sql, s := range map[string]pgStatement{
 		// goods
-		`select s.id, g.title, s.price, s.stock, s.state, s.starts_at, s.ends_at, s.epoch, clock_timestamp() as now
+		`select s.id, g.title, s.price, s.stock, s.state, s.starts_at, s.ends_at, s.epoch,
+		       s.bypasses, s.bypasses_known, clock_timestamp() as now
 		from   sales s join goods g on g.id = s.goods_id
 		where  s.id = $1
 		for    no key update of s`: {
-			params:  []uint32{pgtype.Int8OID},
-			columns: columns("id:int8 title:text price:int8 stock:int4 state:text starts_at:time ends_at:time epoch:int8 now:time"),
+			params: []uint32{pgtype.Int8OID},
+			columns: columns("id:int8 title:text price:int8 stock:int4 state:text starts_at:time ends_at:time epoch:int8 " +
+				"bypasses:int8 bypasses_known:int8 now:time"),
 			run: func(m *pgModel, tx *pgTx, a pgArgs) ([][]any, int, pgFault) {
 				r := m.sales[arg[int64](a, 1)]
 				if r == nil {
 					return nil, 0, ""
 				}
 				s := r.lock(tx)
-				return [][]any{{s.id, s.title, s.price, int32(s.stock), s.state, s.starts, s.ends, s.epoch, now()}}, 1, ""
+				return [][]any{{s.id, s.title, s.price, int32(s.stock), s.state, s.starts, s.ends, s.epoch, s.bypasses, s.known, now()}}, 1, ""
 			},
 		},
 		`update sales set stock = stock - $2 where id = $1 and stock > 0 and stock >= $2`: {
@@ -300,20 +303,48 @@ var pgStatements = func() map[string]pgStatement {
 				return nil, 1, ""
 			},
 		},
-		`select id, stock, state, starts_at, ends_at, epoch, now() >= starts_at and now() < ends_at as open
+		`update sales set bypasses = bypasses + 1 where id = $1`: {
+			params: []uint32{pgtype.Int8OID}, tag: "UPDATE",
+			run: func(m *pgModel, tx *pgTx, a pgArgs) ([][]any, int, pgFault) {
+				r := m.sales[arg[int64](a, 1)]
+				if r == nil {
+					return nil, 0, ""
+				}
+				r.lock(tx).bypasses++
+				return nil, 1, ""
+			},
+		},
+		`update sales set bypasses_known = $2
+		where  id = $1 and bypasses = $2`: {
+			params: []uint32{pgtype.Int8OID, pgtype.Int8OID}, tag: "UPDATE",
+			run: func(m *pgModel, tx *pgTx, a pgArgs) ([][]any, int, pgFault) {
+				r, n := m.sales[arg[int64](a, 1)], arg[int64](a, 2)
+				if r == nil || r.owner == nil && r.committed.bypasses != n {
+					return nil, 0, ""
+				}
+				s := r.lock(tx)
+				if s.bypasses != n {
+					return nil, 0, ""
+				}
+				s.known = n
+				return nil, 1, ""
+			},
+		},
+		`select id, stock, state, starts_at, ends_at, epoch, bypasses, bypasses_known,
+		       now() >= starts_at and now() < ends_at as open
 		from   sales
 		where  state <> 'draft' and ends_at > now() - $1::interval and starts_at < now() + interval '10 minutes'
 		order  by id
 		limit  5000`: {
 			params:  []uint32{pgtype.IntervalOID},
-			columns: columns("id:int8 stock:int4 state:text starts_at:time ends_at:time epoch:int8 open:bool"),
+			columns: columns("id:int8 stock:int4 state:text starts_at:time ends_at:time epoch:int8 bypasses:int8 bypasses_known:int8 open:bool"),
 			run: func(m *pgModel, tx *pgTx, a pgArgs) (rows [][]any, _ int, _ pgFault) {
 				since := arg[time.Duration](a, 1)
 				for _, id := range slices.Sorted(maps.Keys(m.sales)) {
 					s := m.sales[id].see(tx)
 					if s.state != goods.Draft && s.ends.After(tx.now.Add(-since)) && s.starts.Before(tx.now.Add(10*time.Minute)) {
 						open := !tx.now.Before(s.starts) && tx.now.Before(s.ends)
-						rows = append(rows, []any{s.id, int32(s.stock), s.state, s.starts, s.ends, s.epoch, open})
+						rows = append(rows, []any{s.id, int32(s.stock), s.state, s.starts, s.ends, s.epoch, s.bypasses, s.known, open})
 					}
 				}
 				return rows, len(rows), ""
