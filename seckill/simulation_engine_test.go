@@ -53,8 +53,9 @@ func planOf(seed uint64) simPlan {
 	return p
 }
 
-// simulation is one run. One goroutine, that of the test, decides everything: it starts the steps of the protocol and carries
-// out one request at a time at the stores. All others wait for it, so that only the seed decides their order.
+// simulation is one run. One goroutine, that of the test, decides everything: it starts the steps
+// of the protocol and carries out one request at a time at the stores. All others wait for it, so
+// that only the seed decides their order.
 type simulation struct {
 	plan    simPlan
 	seed    uint64
@@ -159,8 +160,8 @@ func (s *simulation) tracef(format string, args ...any) {
 	}
 }
 
-// runSimulation makes one run in a bubble of testing/synctest, in which time is simulated too. keep says which steps are made;
-// nil means all.
+// runSimulation makes one run in a bubble of testing/synctest, in which time is simulated too. keep
+// says which steps are made; nil means all.
 func runSimulation(seed uint64, keep func(step int) bool, trace *strings.Builder) (s *simulation) {
 	redis.SetLogger(noLog{})
 	uuid.SetRand(newUUIDs(seed))
@@ -209,8 +210,8 @@ func runSimulation(seed uint64, keep func(step int) bool, trace *strings.Builder
 	return s
 }
 
-// pickRequest chooses the request that is served next, or nil to start something new. A request of a stalled task is seldom
-// chosen, so that much may happen between two of its requests.
+// pickRequest chooses the request that is served next, or nil to start something new. A request of
+// a stalled task is seldom chosen, so that much may happen between two of its requests.
 func (s *simulation) pickRequest() *request {
 	if len(s.waiting) == 0 || s.rng.IntN(10) >= 7 {
 		return nil
@@ -332,7 +333,8 @@ func goroutine() uint64 {
 	return n
 }
 
-// arrive is called by a client's goroutine with a request. It waits until the simulation has decided what becomes of it.
+// arrive is called by a client's goroutine with a request. It waits until the simulation has
+// decided what becomes of it.
 func (s *simulation) arrive(r *request) error {
 	r.reply, r.since, r.task = make(chan error, 1), time.Now(), goroutine()
 	s.mu.Lock()
@@ -372,8 +374,9 @@ func (s *simulation) busy(p *simProcess, kind string) bool {
 	return slices.ContainsFunc(s.tasks, func(t *simTask) bool { return t.process == p && t.kind == kind })
 }
 
-// settleDown waits until every goroutine waits for the simulation. A worker that waits before it settles a batch again, and a
-// heartbeat that waits for its next round, are ended: the simulation decides when they go on.
+// settleDown waits until every goroutine waits for the simulation. A worker that waits before it
+// settles a batch again, and a heartbeat that waits for its next round, are ended: the simulation
+// decides when they go on.
 func (s *simulation) settleDown() {
 	synctest.Wait()
 	for _, t := range s.tasks {
@@ -388,7 +391,8 @@ func (s *simulation) settleDown() {
 		}
 	}
 	s.tasks = slices.DeleteFunc(s.tasks, func(t *simTask) bool { return t.done })
-	// Callers that waited for the same rebuild go on at the same time. What they send is put into a fixed order.
+	// Callers that waited for the same rebuild go on at the same time. What they send is put into a
+	// fixed order.
 	slices.SortStableFunc(s.waiting, func(a, b *request) int {
 		return cmp.Or(cmp.Compare(a.turn, b.turn), cmp.Compare(a.conn.process.name, b.conn.process.name), cmp.Compare(a.key, b.key))
 	})
@@ -512,14 +516,14 @@ func init() { // a variable would refer to itself
 		{"click", 20, false, (*simulation).doClick},
 		{"lane", 20, false, (*simulation).doLane},
 		{"settle", 16, false, (*simulation).doSettle},
-		{"reconcile", 12, false, (*simulation).doReconcile},
+		{"reconcile", 18, false, (*simulation).doReconcile},
 		{"reclaim", 6, false, (*simulation).doReclaim},
 		{"result", 12, false, (*simulation).doResult},
 		{"wait", 12, false, (*simulation).doWait},
 		{"heartbeat", 3, true, (*simulation).doHeartbeat},
 		{"wait long", 4, true, (*simulation).doWaitLong},
 		{"path", 3, true, (*simulation).doPath},
-		{"cancel", 5, true, (*simulation).doCancel},
+		{"cancel", 8, true, (*simulation).doCancel},
 		{"pay", 4, true, (*simulation).doPay},
 		{"refund", 2, true, (*simulation).doRefund},
 		{"expire", 4, true, (*simulation).doExpire},
@@ -536,19 +540,26 @@ func init() { // a variable would refer to itself
 	}
 }
 
-// act makes one action that the seed chooses.
+// act makes one action that the seed chooses. If it is not possible now, another one is tried.
 func (s *simulation) act() {
 	sum := 0
 	for _, a := range simActions {
-		sum += a.weight
+		if !s.plan.off[a.name] {
+			sum += a.weight
+		}
 	}
-	n := s.rng.IntN(sum)
-	for _, a := range simActions {
-		if n -= a.weight; n < 0 {
-			if !s.plan.off[a.name] {
-				a.do(s)
+	for range 3 {
+		n := s.rng.IntN(sum)
+		for _, a := range simActions {
+			if s.plan.off[a.name] {
+				continue
 			}
-			return
+			if n -= a.weight; n < 0 {
+				if a.do(s) {
+					return
+				}
+				break
+			}
 		}
 	}
 }
@@ -613,8 +624,8 @@ func (s *simulation) doLane() bool {
 	return true
 }
 
-// ageClicks lets time pass if a click has waited so long that its limit could end while it is served: it is random whether such
-// a click is served.
+// ageClicks lets time pass if a click has waited so long that its limit could end while it is
+// served: it is random whether such a click is served.
 func (s *simulation) ageClicks() {
 	for _, c := range s.clicks {
 		if age := time.Since(c.at); age > waitLimit/2 && age <= waitLimit && !slices.ContainsFunc(s.tasks, func(t *simTask) bool { return t.kind == "lane" }) {
@@ -824,8 +835,8 @@ func (s *simulation) doWait() bool {
 	return true
 }
 
-// doWaitLong lets entries become idle, and time limits end. A click that has waited for seconds may be served or not at random,
-// so no lane is at work.
+// doWaitLong lets entries become idle, and time limits end. A click that has waited for seconds may
+// be served or not at random, so no lane is at work.
 func (s *simulation) doWaitLong() bool {
 	if slices.ContainsFunc(s.tasks, func(t *simTask) bool { return t.kind == "lane" }) {
 		return false
@@ -940,8 +951,9 @@ func (s *simulation) doEmpty() bool {
 	return true
 }
 
-// setBack restores Redis from its first n calls. Tickets that are not in the journal any more, and have no result, are lost.
-// A restart takes time: two lives of Redis never make entries in the same millisecond.
+// setBack restores Redis from its first n calls. Tickets that are not in the journal any more, and
+// have no result, are lost. A restart takes time: two lives of Redis never make entries in the same
+// millisecond.
 func (s *simulation) setBack(n int) {
 	s.pass(2 * time.Millisecond)
 	s.redis.restore(n)

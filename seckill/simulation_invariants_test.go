@@ -69,7 +69,8 @@ func (s *simulation) hearReplies() {
 	}
 }
 
-// checkAccepted checks that a ticket of which a buyer was told is safe: it is in the journal, or has its result.
+// checkAccepted checks that a ticket of which a buyer was told is safe: it is in the journal, or
+// has its result.
 func (s *simulation) checkAccepted(c *simClick) {
 	ticket := c.reply.Ticket
 	if user, ok := s.granted[ticket]; !ok || user != c.UserID {
@@ -114,8 +115,9 @@ func (s *simulation) told(r simReply) {
 	}
 }
 
-// checkSoldOut checks that a refusal has a reason: as many tickets and orders as units have existed. A gate that is installed
-// between a COMMIT and its ack counts those tickets twice, until they are acknowledged.
+// checkSoldOut checks that a refusal has a reason: as many tickets and orders as units have
+// existed. A gate that is installed between a COMMIT and its ack counts those tickets twice, until
+// they are acknowledged.
 func (s *simulation) checkSoldOut(r simReply) {
 	taken := len(s.granted) + s.countedTwice
 	for ticket, result := range s.model.results {
@@ -213,14 +215,15 @@ func (s *simulation) gateStock() int64 {
 	return n
 }
 
-// restRounds is the time in which the shop must come to rest after the faults, in rounds of restEvery.
+// restRounds is the time in which the shop must come to rest after the faults, in rounds of
+// restEvery.
 const (
 	restRounds = 40
 	restEvery  = 500 * time.Millisecond
 )
 
-// rest ends all faults and lets every process work, and every buyer without an order click, until nothing moves. Then it checks
-// what must hold at rest.
+// rest ends all faults and lets every process work, and every buyer without an order click, until
+// nothing moves. Then it checks what must hold at rest.
 func (s *simulation) rest() {
 	s.step = s.plan.steps + 1
 	s.healing = true
@@ -354,9 +357,9 @@ func (s *simulation) restless() string {
 	return ""
 }
 
-// checkRest checks what every process tells of every order, and that payments agree with orders. A gate knows every owner,
-// unless Redis lost data and a process died too, or no process noticed that Redis was set back. Then it may give an owner a
-// ticket, whose result is the order.
+// checkRest checks what every process tells of every order, and that payments agree with orders. A
+// gate knows every owner, unless Redis lost data and a process died too, or no process noticed that
+// Redis was set back. Then it may give an owner a ticket, whose result is the order.
 func (s *simulation) checkRest() {
 	for _, p := range s.processes {
 		for _, o := range s.model.inSale(nil, simSale) {

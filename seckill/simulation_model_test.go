@@ -74,8 +74,9 @@ func errorName(err error) string {
 
 var errRolledBack = errors.New("the transaction is rolled back")
 
-// The model answers every statement of the project as Postgres does, and has the same rows after it. Both receive the same
-// calls of the same functions, in a random order. Waiting for locks is not compared: one client calls both.
+// The model answers every statement of the project as Postgres does, and has the same rows after
+// it. Both receive the same calls of the same functions, in a random order. Waiting for locks is
+// not compared: one client calls both.
 func TestModelFollowsPostgres(t *testing.T) {
 	ctx := t.Context()
 	pool, err := pgxpool.New(ctx, sandboxtest.DatabaseURL(t))

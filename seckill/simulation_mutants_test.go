@@ -14,8 +14,9 @@ import (
 // simEdit replaces old by new at its only place in a file of the module.
 type simEdit struct{ file, old, new string }
 
-// simMutants are decisions of the protocol that are taken out. The simulation must find each of them. Decisions in SQL are out
-// of its reach, because its Postgres is a model: seckill/faults has mutants of those.
+// simMutants are decisions of the protocol that are taken out. The simulation must find each of
+// them. Decisions in SQL are out of its reach, because its Postgres is a model: seckill/faults has
+// mutants of those.
 var simMutants = []struct {
 	name  string
 	edits []simEdit
@@ -75,8 +76,9 @@ var simMutants = []struct {
 // mutantSeeds is how many seeds may run before a mutant is found.
 const mutantSeeds = 2000
 
-// TestSimulationFindsMutants compiles each mutant and runs the simulation until it fails. It takes minutes, so it does so only
-// with MIAOSHA_SIM_MUTANTS set (make simulate). Otherwise it checks that the text which a mutant removes is still there.
+// TestSimulationFindsMutants compiles each mutant and runs the simulation until it fails. It takes
+// minutes, so it does so only with MIAOSHA_SIM_MUTANTS set (make simulate). Otherwise it checks
+// that the text which a mutant removes is still there.
 func TestSimulationFindsMutants(t *testing.T) {
 	build := os.Getenv("MIAOSHA_SIM_MUTANTS") != ""
 	for _, m := range simMutants {
@@ -106,7 +108,8 @@ func TestSimulationFindsMutants(t *testing.T) {
 	}
 }
 
-// mutantOverlay writes the edited files and the list of them for go test -overlay, and returns the path of the list.
+// mutantOverlay writes the edited files and the list of them for go test -overlay, and returns the
+// path of the list.
 func mutantOverlay(t *testing.T, edits []simEdit) string {
 	t.Helper()
 	root, err := filepath.Abs("..")

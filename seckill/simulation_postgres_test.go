@@ -14,9 +14,10 @@ import (
 	"miaosha/order"
 )
 
-// pgModel is a model of Postgres with the tables of a sale: READ COMMITTED, with row locks. A statement sees what was
-// committed before it, and the changes of its own transaction. A statement that needs a row which another transaction has
-// changed or locked must wait. TestModelFollowsPostgres holds the model against the real Postgres.
+// pgModel is a model of Postgres with the tables of a sale: READ COMMITTED, with row locks. A
+// statement sees what was committed before it, and the changes of its own transaction. A statement
+// that needs a row which another transaction has changed or locked must wait.
+// TestModelFollowsPostgres holds the model against the real Postgres.
 type pgModel struct {
 	sales    map[int64]*row[saleRow]
 	orders   []*row[orderRow]
@@ -55,7 +56,8 @@ type (
 	}
 )
 
-// row is a row with the change of at most one open transaction. committed is nil for a row whose insert is not committed.
+// row is a row with the change of at most one open transaction. committed is nil for a row whose
+// insert is not committed.
 type row[T any] struct {
 	committed, changed *T
 	owner              *pgTx
@@ -102,7 +104,8 @@ type pgTx struct {
 	undo []interface{ end(commit bool) }
 }
 
-// mustWait is the panic of a statement that needs a row which another transaction holds. It has changed nothing.
+// mustWait is the panic of a statement that needs a row which another transaction holds. It has
+// changed nothing.
 type mustWait struct{}
 
 // pgFault is an error of a statement: a SQLSTATE.
@@ -137,8 +140,8 @@ func (m *pgModel) sell(s saleRow) {
 	m.sales[s.id] = &row[saleRow]{committed: &s}
 }
 
-// orderOf returns a user's order in a sale, or nil. An order that another transaction is about to insert makes the
-// statement wait if it must know, as a unique index does.
+// orderOf returns a user's order in a sale, or nil. An order that another transaction is about to
+// insert makes the statement wait if it must know, as a unique index does.
 func (m *pgModel) orderOf(tx *pgTx, sale, user int64, mustKnow bool) *orderRow {
 	for _, r := range m.orders {
 		if o := r.see(tx); o != nil && o.sale == sale && o.user == user {
@@ -213,7 +216,8 @@ func arg[T any](a pgArgs, n int) (value T) {
 	return value
 }
 
-// pgStatement is one statement that the project sends. run returns its rows, or the number of rows that it changed.
+// pgStatement is one statement that the project sends. run returns its rows, or the number of rows
+// that it changed.
 type pgStatement struct {
 	params  []uint32
 	columns []pgColumn
@@ -658,7 +662,8 @@ func moveIf(r *row[orderRow], tx *pgTx, status string, may func(*orderRow) bool)
 	if r == nil || r.see(tx) == nil {
 		return 0
 	}
-	// A row that does not match is not locked. One that another transaction holds is judged after the wait.
+	// A row that does not match is not locked. One that another transaction holds is judged after
+	// the wait.
 	if r.owner == nil && !may(r.committed) {
 		return 0
 	}
@@ -710,7 +715,8 @@ func (m *pgModel) newestRefusal(tx *pgTx, sale, user int64) (newest *resultRow) 
 	return newest
 }
 
-// unique returns the fault of a payment that would be a second one with the same reference, or a second capture.
+// unique returns the fault of a payment that would be a second one with the same reference, or a
+// second capture.
 func (m *pgModel) unique(tx *pgTx, id uuidBytes, status, ref string) pgFault {
 	for _, r := range m.payments {
 		for _, p := range []*paymentRow{r.see(tx), r.changed} {

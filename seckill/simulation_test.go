@@ -10,18 +10,20 @@ import (
 	"time"
 )
 
-// The simulation runs the real parts of up to three processes against the in-process Redis, whose scripts are the real ones, and
-// a model of Postgres. A seed decides the order of all steps and all faults; time, ids and randomness come from it too.
+// The simulation runs the real parts of up to three processes against the in-process Redis, whose
+// scripts are the real ones, and a model of Postgres. A seed decides the order of all steps and all
+// faults; time, ids and randomness come from it too.
 //
 //	go test ./seckill -run Simulation        200 seeds, for at most 5 s
 //	make seeds                               2,000 seeds
 //	make simulate MIAOSHA_SIM_SECONDS=600    as many as that time allows, and the mutants
 //	MIAOSHA_SIM=42 go test -v ...            one seed, with its trace
-//	MIAOSHA_SIM=42:1,5,9-20 ...              only these steps of it, as a shrunk failure is printed
+//	MIAOSHA_SIM=42:1,5,9-20 ...              only these of its steps, as shrinking prints them
 //
 // What only Postgres does is out of its reach: mutants of SQL are found by seckill/faults.
 
-// TestSimulation runs MIAOSHA_SIM_SEEDS seeds from MIAOSHA_SIM_FIRST on, for at most MIAOSHA_SIM_SECONDS. A failing one is shrunk and printed.
+// TestSimulation runs MIAOSHA_SIM_SEEDS seeds from MIAOSHA_SIM_FIRST on, for at most
+// MIAOSHA_SIM_SECONDS. A failing one is shrunk and printed.
 func TestSimulation(t *testing.T) {
 	if replay := os.Getenv("MIAOSHA_SIM"); replay != "" {
 		seed, keep, err := parseReplay(replay)
@@ -91,8 +93,8 @@ func simulate(t *testing.T, seed uint64, keep func(int) bool, traced bool) (s *s
 	return s, trace
 }
 
-// shrink leaves out the steps of a failing seed without which it still fails in the same way, and returns how to replay the
-// rest, with its trace.
+// shrink leaves out the steps of a failing seed without which it still fails in the same way, and
+// returns how to replay the rest, with its trace.
 func shrink(t *testing.T, seed uint64) string {
 	steps := planOf(seed).steps
 	kept := make([]bool, steps+1)
@@ -134,7 +136,8 @@ func shrink(t *testing.T, seed uint64) string {
 		len(list), steps, seed, strings.Join(list, ","), trace)
 }
 
-// failureKind returns a failure without its names and numbers, so that a shrunk run counts only if it fails in the same way.
+// failureKind returns a failure without its names and numbers, so that a shrunk run counts only if
+// it fails in the same way.
 func failureKind(err error) string {
 	words := strings.Fields(err.Error())
 	for i, w := range words {

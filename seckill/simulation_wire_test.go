@@ -22,7 +22,8 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
-// request is one request of a client that has arrived at a store. The store carries it out when the simulation says so.
+// request is one request of a client that has arrived at a store. The store carries it out when the
+// simulation says so.
 type request struct {
 	conn    *wire
 	what    string             // for the trace
@@ -37,8 +38,8 @@ type request struct {
 	task    uint64             // the goroutine that sent it
 }
 
-// wire is the client's end of a connection to a simulated store. It has no socket and no goroutine: a client that reads the
-// reply carries the request to the store.
+// wire is the client's end of a connection to a simulated store. It has no socket and no goroutine:
+// a client that reads the reply carries the request to the store.
 type wire struct {
 	in, out  bytes.Buffer
 	serve    func() error // takes a request from in; its reply is in out when it returns
@@ -107,9 +108,10 @@ func (c *wire) do(r *request) error {
 	return nil
 }
 
-// Redis ------------------------------------------------------------------------------------------------------------------
+// Redis --------------------------------------------------------------------------------
 
-// redisServer is the Redis of a simulation. It is the in-process Redis of the sandbox, so the scripts are the real ones.
+// redisServer is the Redis of a simulation. It is the in-process Redis of the sandbox, so the
+// scripts are the real ones.
 type redisServer struct {
 	*miniredis.Miniredis
 	log []redisCall // the calls that may have written, since Redis was last empty
@@ -139,8 +141,9 @@ func (s *redisServer) call(peer *server.Peer, args []string) {
 	peer.Flush()
 }
 
-// restore sets Redis back to the state after the first n calls of its log: an older snapshot. With 0 it is empty. The scripts
-// are gone too, as after a restart: what failed for the lack of a script fails again.
+// restore sets Redis back to the state after the first n calls of its log: an older snapshot. With
+// 0 it is empty. The scripts are gone too, as after a restart: what failed for the lack of a script
+// fails again.
 func (s *redisServer) restore(n int) {
 	s.FlushAll()
 	log := s.log[:n]
@@ -223,8 +226,8 @@ func readCommand(in *bytes.Buffer) ([]string, error) {
 	return args, nil
 }
 
-// newRedisClient returns a client with the shop's settings. It does not wait before it tries again, because the time would be
-// random.
+// newRedisClient returns a client with the shop's settings. It does not wait before it tries again,
+// because the time would be random.
 func newRedisClient(dial func() (net.Conn, error)) *redis.Client {
 	return redis.NewClient(&redis.Options{
 		Dialer:                func(context.Context, string, string) (net.Conn, error) { return dial() },
@@ -235,7 +238,7 @@ func newRedisClient(dial func() (net.Conn, error)) *redis.Client {
 	})
 }
 
-// Postgres ---------------------------------------------------------------------------------------------------------------
+// Postgres -----------------------------------------------------------------------------
 
 // pgSession is the server's end of a connection to the model of Postgres.
 type pgSession struct {
