@@ -39,7 +39,7 @@ test: ## all tests
 
 # Two processes with 1,000 seeds each: ids are drawn from one source in a process, so its seeds run one after the other.
 seeds: ## 2,000 seeds of the simulation of the protocol
-	@run() { MIAOSHA_SIM_FIRST=$$1 MIAOSHA_SIM_SEEDS=1000 $(GO) test -count 1 -v -run '^TestSimulation$$' ./seckill; }; \
+	@run() { GOGC=400 MIAOSHA_SIM_FIRST=$$1 MIAOSHA_SIM_SEEDS=1000 $(GO) test -count 1 -v -run '^TestSimulation$$' ./seckill; }; \
 	run 1 & one=$$!; run 1001; two=$$?; wait $$one && exit $$two
 
 simulate: export MIAOSHA_SIM_SECONDS ?= 600

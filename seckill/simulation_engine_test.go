@@ -10,7 +10,6 @@ import (
 	"maps"
 	"math/rand/v2"
 	"net"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -64,6 +63,7 @@ type simulation struct {
 	healing bool       // the faults are over
 
 	turn    int
+	current *simTask   // the task that goes on now: what is sent now, it has sent
 	mu      sync.Mutex // guards waiting, heard and each task's done: other goroutines write them
 	waiting []*request
 	heard   []simReply
@@ -120,12 +120,11 @@ type simProcess struct {
 
 // simTask is a step of the protocol that is under way.
 type simTask struct {
-	process   *simProcess
-	kind      string
-	goroutine uint64
-	cancel    func()
-	stalled   bool // its requests are seldom served
-	done      bool
+	process *simProcess
+	kind    string
+	cancel  func()
+	stalled bool // its requests are seldom served
+	done    bool
 }
 
 // simClick is a click without a reply.
@@ -218,8 +217,7 @@ func (s *simulation) pickRequest() *request {
 	}
 	for range 3 {
 		r := s.waiting[s.rng.IntN(len(s.waiting))]
-		stalled := slices.ContainsFunc(s.tasks, func(t *simTask) bool { return t.stalled && t.goroutine == r.task })
-		if !stalled || s.rng.IntN(10) == 0 {
+		if r.task == nil || !r.task.stalled || s.rng.IntN(10) == 0 {
 			return r
 		}
 	}
@@ -325,18 +323,10 @@ func (s *simulation) stop() {
 	synctest.Wait()
 }
 
-// goroutine returns the number of the running goroutine.
-func goroutine() uint64 {
-	var b [64]byte
-	text, _, _ := strings.Cut(strings.TrimPrefix(string(b[:runtime.Stack(b[:], false)]), "goroutine "), " ")
-	n, _ := strconv.ParseUint(text, 10, 64)
-	return n
-}
-
 // arrive is called by a client's goroutine with a request. It waits until the simulation has
 // decided what becomes of it.
 func (s *simulation) arrive(r *request) error {
-	r.reply, r.since, r.task = make(chan error, 1), time.Now(), goroutine()
+	r.reply, r.since, r.task = make(chan error, 1), time.Now(), s.current
 	s.mu.Lock()
 	r.turn = s.turn
 	alive := r.conn.process.alive
@@ -360,8 +350,8 @@ func (s *simulation) start(p *simProcess, kind string, f func(ctx context.Contex
 	t := &simTask{process: p, kind: kind, cancel: cancel, stalled: !s.healing && s.rng.IntN(5) == 0}
 	s.tasks = append(s.tasks, t)
 	s.tracef("%s: %s", p.name, kind)
+	s.current = t
 	go func() {
-		t.goroutine = goroutine()
 		f(ctx)
 		s.mu.Lock()
 		t.done = true
@@ -380,7 +370,7 @@ func (s *simulation) busy(p *simProcess, kind string) bool {
 func (s *simulation) settleDown() {
 	synctest.Wait()
 	for _, t := range s.tasks {
-		if (t.kind == "settle" || t.kind == "heartbeat") && !t.done && !slices.ContainsFunc(s.waiting, func(r *request) bool { return r.task == t.goroutine }) {
+		if (t.kind == "settle" || t.kind == "heartbeat") && !t.done && !slices.ContainsFunc(s.waiting, func(r *request) bool { return r.task == t }) {
 			t.cancel()
 			synctest.Wait()
 		}
@@ -408,6 +398,7 @@ func (s *simulation) delay(r *request) {
 
 // serve decides what becomes of a request.
 func (s *simulation) serve(r *request) {
+	s.current = r.task
 	mode := s.redisMode
 	if r.end != nil {
 		mode = s.pgMode
@@ -847,6 +838,7 @@ func (s *simulation) doWaitLong() bool {
 
 func (s *simulation) pass(d time.Duration) {
 	s.tracef("%v pass", d)
+	s.current = nil
 	time.Sleep(d)
 	s.settleDown()
 }

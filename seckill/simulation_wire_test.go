@@ -11,6 +11,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -35,7 +36,7 @@ type request struct {
 	reply   chan error         // the error that the client reads instead of a reply, or nil
 	since   time.Time          // when it arrived
 	turn    int                // of the simulation
-	task    uint64             // the goroutine that sent it
+	task    *simTask           // that sent it
 }
 
 // wire is the client's end of a connection to a simulated store. It has no socket and no goroutine:
@@ -497,12 +498,17 @@ func (s *pgSession) execute(statement pgStatement, args pgArgs, formats []int16)
 	return false, false
 }
 
-// newPgPool returns a pool whose connections come from dial.
-func newPgPool(dial func() (net.Conn, error)) *pgxpool.Pool {
+var pgConfig = sync.OnceValue(func() *pgxpool.Config {
 	cfg, err := pgxpool.ParseConfig("postgres://simulation@simulation/simulation?sslmode=disable&pool_max_conns=32")
 	if err != nil {
 		panic(err)
 	}
+	return cfg
+})
+
+// newPgPool returns a pool whose connections come from dial.
+func newPgPool(dial func() (net.Conn, error)) *pgxpool.Pool {
+	cfg := pgConfig().Copy()
 	cfg.ConnConfig.DialFunc = func(context.Context, string, string) (net.Conn, error) { return dial() }
 	cfg.ConnConfig.LookupFunc = func(_ context.Context, host string) ([]string, error) { return []string{host}, nil }
 	pool, err := pgxpool.NewWithConfig(context.Background(), cfg)
