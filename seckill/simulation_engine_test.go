@@ -241,12 +241,16 @@ func (s *simulation) boot(p *simProcess) {
 	name := p.name
 	*p = simProcess{name: name, alive: true}
 	p.rdb = newRedisClient(func() (net.Conn, error) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
 		if !p.alive || p.cut || s.redisMode == storeDown {
 			return nil, errRefused
 		}
 		return s.redis.dial(p, s.arrive), nil
 	})
 	p.pool = newPgPool(func() (net.Conn, error) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
 		if !p.alive || s.pgMode == storeDown {
 			return nil, errRefused
 		}
@@ -274,15 +278,17 @@ func (s *simulation) kill(p *simProcess) {
 			if r.conn.process == p {
 				again = true
 				s.remove(r)
-				switch s.rng.IntN(3) {
-				case 0:
-					if !r.run() {
-						s.carriedOut(r)
+				func() {
+					defer r.answer(errReset)
+					switch s.rng.IntN(3) {
+					case 0:
+						if !r.run() {
+							s.carriedOut(r)
+						}
+					case 1:
+						s.delay(r)
 					}
-				case 1:
-					s.delay(r)
-				}
-				r.reply <- errReset
+				}()
 			}
 		}
 		for _, t := range s.tasks {
@@ -303,6 +309,7 @@ func (s *simulation) kill(p *simProcess) {
 func (s *simulation) stop() {
 	s.rng = rand.New(rand.NewPCG(s.seed, 1))
 	s.healing = true
+	synctest.Wait()
 	for _, p := range append(slices.Clone(s.processes), s.admin) {
 		if p.alive {
 			func() {
@@ -311,6 +318,7 @@ func (s *simulation) stop() {
 						if _, ok := v.(simFailure); !ok {
 							panic(v)
 						}
+						synctest.Wait()
 						s.kill(p)
 					}
 				}()
@@ -326,9 +334,9 @@ func (s *simulation) stop() {
 // arrive is called by a client's goroutine with a request. It waits until the simulation has
 // decided what becomes of it.
 func (s *simulation) arrive(r *request) error {
-	r.reply, r.since, r.task = make(chan error, 1), time.Now(), s.current
+	r.reply, r.since = make(chan error, 1), time.Now()
 	s.mu.Lock()
-	r.turn = s.turn
+	r.turn, r.task = s.turn, s.current
 	alive := r.conn.process.alive
 	if alive {
 		s.waiting = append(s.waiting, r)
@@ -459,15 +467,25 @@ func (s *simulation) serve(r *request) {
 	if failure != nil {
 		s.tracef("%s: %s: %v, carried out: %v", name, what, failure.Err, carryOut)
 		r.conn.out.Reset()
-		r.reply <- failure
 	} else {
 		s.tracef("%s: %s%s", name, what, s.digest())
-		r.reply <- nil
 	}
-	if carryOut {
-		s.carriedOut(r)
-	}
+	func() {
+		defer r.answer(failure) // also if an invariant is broken: no goroutine may be left behind
+		if carryOut {
+			s.carriedOut(r)
+		}
+	}()
 	s.settleDown()
+}
+
+// answer lets the client of a request go on, with an error or with its reply.
+func (r *request) answer(failure *net.OpError) {
+	if failure != nil {
+		r.reply <- failure
+		return
+	}
+	r.reply <- nil
 }
 
 // digest returns the state of the stores in short.
@@ -838,7 +856,9 @@ func (s *simulation) doWaitLong() bool {
 
 func (s *simulation) pass(d time.Duration) {
 	s.tracef("%v pass", d)
+	s.mu.Lock() // for the detector of races: a goroutine that a timer wakes reads what was written before
 	s.current = nil
+	s.mu.Unlock()
 	time.Sleep(d)
 	s.settleDown()
 }

@@ -1,6 +1,7 @@
 package seckill
 
 import (
+	"cmp"
 	"errors"
 	"maps"
 	"slices"
@@ -38,6 +39,10 @@ func (s *simulation) hearReplies() {
 	heard := s.heard
 	s.heard = nil
 	s.mu.Unlock()
+	slices.SortStableFunc(heard, func(a, b simReply) int { // two tasks may have ended at once
+		return cmp.Or(cmp.Compare(a.process.name, b.process.name), cmp.Compare(a.kind, b.kind), cmp.Compare(a.user, b.user),
+			cmp.Compare(a.began, b.began), cmp.Compare(a.status.State, b.status.State))
+	})
 	var unsure []*simClick
 	for _, c := range s.clicks {
 		select {

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -47,7 +48,7 @@ type wire struct {
 	arrive   func(*request) error
 	closed   func()
 	broken   error
-	deadline time.Time
+	deadline atomic.Int64 // in nanoseconds since 1970; 0 for none
 	process  *simProcess
 }
 
@@ -83,12 +84,23 @@ func (c *wire) Close() error {
 
 func (c *wire) LocalAddr() net.Addr                { return &net.UnixAddr{Name: "simulation"} }
 func (c *wire) RemoteAddr() net.Addr               { return &net.UnixAddr{Name: "simulation"} }
-func (c *wire) SetReadDeadline(t time.Time) error  { c.deadline = t; return nil }
 func (c *wire) SetWriteDeadline(t time.Time) error { return nil }
-func (c *wire) SetDeadline(t time.Time) error      { c.deadline = t; return nil }
+func (c *wire) SetDeadline(t time.Time) error      { return c.SetReadDeadline(t) }
+
+func (c *wire) SetReadDeadline(t time.Time) error {
+	if t.IsZero() {
+		c.deadline.Store(0)
+	} else {
+		c.deadline.Store(t.UnixNano())
+	}
+	return nil
+}
 
 // late reports whether the client has stopped to wait for a reply.
-func (c *wire) late() bool { return !c.deadline.IsZero() && !time.Now().Before(c.deadline) }
+func (c *wire) late() bool {
+	deadline := c.deadline.Load()
+	return deadline != 0 && time.Now().UnixNano() >= deadline
+}
 
 // The errors that a client reads when a connection breaks.
 var (
