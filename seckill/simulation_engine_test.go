@@ -63,8 +63,9 @@ type simulation struct {
 	healing bool       // the faults are over
 
 	turn    int
-	current *simTask   // the task that goes on now: what is sent now, it has sent
-	mu      sync.Mutex // guards waiting, heard and each task's done: other goroutines write them
+	dead    []deadProcess // processes that were killed
+	current *simTask      // the task that goes on now: what is sent now, it has sent
+	mu      sync.Mutex    // guards waiting, heard and each task's done: other goroutines write them
 	waiting []*request
 	heard   []simReply
 
@@ -272,6 +273,7 @@ func (s *simulation) boot(p *simProcess) {
 // kill ends a process at once. What it had sent may still be carried out.
 func (s *simulation) kill(p *simProcess) {
 	p.alive = false
+	s.dead = append(s.dead, deadProcess{name: p.reclaimer.alive.name, since: time.Now()})
 	for again := true; again; {
 		again = false
 		for _, r := range slices.Clone(s.waiting) {
@@ -527,6 +529,7 @@ func init() { // a variable would refer to itself
 		{"settle", 16, false, (*simulation).doSettle},
 		{"reconcile", 18, false, (*simulation).doReconcile},
 		{"reclaim", 6, false, (*simulation).doReclaim},
+		{"inherit", 3, true, (*simulation).doInherit},
 		{"result", 12, false, (*simulation).doResult},
 		{"wait", 12, false, (*simulation).doWait},
 		{"heartbeat", 3, true, (*simulation).doHeartbeat},
@@ -619,10 +622,9 @@ func (s *simulation) clickAt(p *simProcess, user int64) {
 
 func (s *simulation) doLane() bool {
 	p := s.pick(func(p *simProcess) bool { return len(p.lane.in) > 0 && !s.busy(p, "lane") })
-	if p == nil {
+	if p == nil || !s.ageClicks() {
 		return false
 	}
-	s.ageClicks()
 	var batch []*click
 	for range 1 + s.rng.IntN(6) {
 		if len(p.lane.in) > 0 {
@@ -633,14 +635,21 @@ func (s *simulation) doLane() bool {
 	return true
 }
 
-// ageClicks lets time pass if a click has waited so long that its limit could end while it is
-// served: it is random whether such a click is served.
-func (s *simulation) ageClicks() {
-	for _, c := range s.clicks {
-		if age := time.Since(c.at); age > waitLimit/2 && age <= waitLimit && !slices.ContainsFunc(s.tasks, func(t *simTask) bool { return t.kind == "lane" }) {
-			s.pass(waitLimit - age + time.Millisecond)
-			return
+// ageClicks lets time pass until no click has waited so long that its limit could end while it is
+// served: it is random whether such a click is served. It returns false if a lane is at work.
+func (s *simulation) ageClicks() bool {
+	for {
+		i := slices.IndexFunc(s.clicks, func(c *simClick) bool {
+			age := time.Since(c.at)
+			return age > waitLimit/2 && age <= waitLimit
+		})
+		if i < 0 {
+			return true
 		}
+		if slices.ContainsFunc(s.tasks, func(t *simTask) bool { return t.kind == "lane" }) {
+			return false
+		}
+		s.pass(waitLimit - time.Since(s.clicks[i].at) + time.Millisecond)
 	}
 }
 
@@ -700,6 +709,18 @@ func (s *simulation) doReconcile() bool { return s.round("reconcile", reconcileR
 func (s *simulation) doReclaim() bool   { return s.round("reclaim", reclaimRound) }
 func (s *simulation) doHeartbeat() bool { return s.round("heartbeat", heartbeatRound) }
 func (s *simulation) doExpire() bool    { return s.round("expire", expireRound) }
+
+// doInherit lets a process queue the tickets of one that was killed, as if it had found its file.
+func (s *simulation) doInherit() bool {
+	if len(s.dead) == 0 {
+		return false
+	}
+	dead := s.dead[s.rng.IntN(len(s.dead))]
+	if s.rng.IntN(2) == 0 {
+		dead.since = time.Now()
+	}
+	return s.round("inherit", func(p *simProcess, ctx context.Context) { p.reclaimer.inheritFrom(ctx, dead) })
+}
 
 func (s *simulation) doResult() bool {
 	p := s.pick(nil)
@@ -838,9 +859,16 @@ func (s *simulation) doRefund() bool {
 	return s.atOrder("refund", func(ctx context.Context, p *simProcess, o *orderRow) { p.orders.Refund(ctx, o.id) })
 }
 
-// doWait lets a short time pass.
+// doWait lets a short time pass, so that no click reaches its limit meanwhile.
 func (s *simulation) doWait() bool {
-	s.pass(time.Duration(1+s.rng.IntN(60)) * time.Millisecond)
+	d := time.Duration(1+s.rng.IntN(60)) * time.Millisecond
+	if s.rng.IntN(3) == 0 {
+		d = time.Duration(100+s.rng.IntN(350)) * time.Millisecond
+	}
+	if slices.ContainsFunc(s.clicks, func(c *simClick) bool { return time.Since(c.at)+d > waitLimit*6/10 }) {
+		d = min(d, 2*time.Millisecond)
+	}
+	s.pass(d)
 	return true
 }
 

@@ -202,8 +202,10 @@ func scriptName(args []string) string {
 	switch n, _ := strconv.Atoi(args[2]); {
 	case n == 4:
 		return "reserve"
-	case n == 1:
+	case n == 1 && len(args) == 5:
 		return "remove consumers"
+	case n == 1:
+		return "inherit"
 	case n == 2:
 		return "fix"
 	case strings.HasSuffix(args[5], "paths"):
