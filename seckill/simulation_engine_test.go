@@ -210,15 +210,15 @@ func runSimulation(seed uint64, keep func(step int) bool, trace *strings.Builder
 	return s
 }
 
-// pickRequest chooses the request that is served next, or nil to start something new. A request of
-// a stalled task is seldom chosen, so that much may happen between two of its requests.
+// pickRequest chooses the request that is served next, or nil to start something new. A stalled
+// request is seldom chosen, so that much happens between it and the one before.
 func (s *simulation) pickRequest() *request {
 	if len(s.waiting) == 0 || s.rng.IntN(10) >= 7 {
 		return nil
 	}
 	for range 3 {
 		r := s.waiting[s.rng.IntN(len(s.waiting))]
-		if r.task == nil || !r.task.stalled || s.rng.IntN(10) == 0 {
+		if !r.stalled || s.rng.IntN(25) == 0 {
 			return r
 		}
 	}
@@ -357,7 +357,7 @@ func (s *simulation) remove(r *request) {
 // start starts a step of the protocol in a process.
 func (s *simulation) start(p *simProcess, kind string, f func(ctx context.Context)) {
 	ctx, cancel := context.WithCancel(context.Background())
-	t := &simTask{process: p, kind: kind, cancel: cancel, stalled: !s.healing && s.rng.IntN(5) == 0}
+	t := &simTask{process: p, kind: kind, cancel: cancel}
 	s.tasks = append(s.tasks, t)
 	s.tracef("%s: %s", p.name, kind)
 	s.current = t
@@ -396,6 +396,11 @@ func (s *simulation) settleDown() {
 	slices.SortStableFunc(s.waiting, func(a, b *request) int {
 		return cmp.Or(cmp.Compare(a.turn, b.turn), cmp.Compare(a.conn.process.name, b.conn.process.name), cmp.Compare(a.key, b.key))
 	})
+	for _, r := range s.waiting {
+		if r.turn == s.turn {
+			r.stalled = !s.healing && s.rng.IntN(8) == 0
+		}
+	}
 	s.turn++
 	s.hearReplies()
 }
@@ -527,6 +532,7 @@ func init() { // a variable would refer to itself
 		{"click", 20, false, (*simulation).doClick},
 		{"lane", 20, false, (*simulation).doLane},
 		{"settle", 16, false, (*simulation).doSettle},
+		{"purchase", 8, true, (*simulation).doPurchase},
 		{"reconcile", 18, false, (*simulation).doReconcile},
 		{"reclaim", 6, false, (*simulation).doReclaim},
 		{"inherit", 3, true, (*simulation).doInherit},
@@ -681,6 +687,41 @@ func (s *simulation) startSettle(p *simProcess) {
 			p.held = nil
 		}
 	})
+}
+
+// doPurchase makes one purchase, or cancels an order, in one go while all other requests wait: what
+// they are about to do may then be out of date.
+func (s *simulation) doPurchase() bool {
+	p := s.pick(func(p *simProcess) bool { return !s.busy(p, "lane") && !s.busy(p, "settle") && !s.busy(p, "cancel") })
+	if p == nil {
+		return false
+	}
+	if s.rng.IntN(4) == 0 {
+		return s.doCancel() && s.finish(nil, "cancel")
+	}
+	s.clickAt(p, int64(1+s.rng.IntN(s.plan.users)))
+	if len(p.lane.in) == 0 || !s.ageClicks() {
+		return false
+	}
+	s.startLane(p, []*click{<-p.lane.in})
+	s.finish(p, "lane")
+	if p.alive && !s.busy(p, "settle") && (p.held != nil || len(p.queue.ready) > 0) {
+		s.startSettle(p)
+		s.finish(p, "settle")
+	}
+	return true
+}
+
+// finish serves the requests of one kind of task, in a process or in all, until there are none.
+func (s *simulation) finish(p *simProcess, kind string) bool {
+	for range 30 {
+		i := slices.IndexFunc(s.waiting, func(r *request) bool { return r.task != nil && (p == nil || r.task.process == p) && r.task.kind == kind })
+		if i < 0 {
+			break
+		}
+		s.serve(s.waiting[i])
+	}
+	return true
 }
 
 func (s *simulation) round(kind string, f func(*simProcess, context.Context)) bool {

@@ -37,6 +37,7 @@ type request struct {
 	reply   chan error         // the error that the client reads instead of a reply, or nil
 	since   time.Time          // when it arrived
 	turn    int                // of the simulation
+	stalled bool               // it is seldom chosen
 	task    *simTask           // that sent it
 }
 
