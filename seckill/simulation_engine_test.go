@@ -715,7 +715,9 @@ func (s *simulation) doPurchase() bool {
 // finish serves the requests of one kind of task, in a process or in all, until there are none.
 func (s *simulation) finish(p *simProcess, kind string) bool {
 	for range 30 {
-		i := slices.IndexFunc(s.waiting, func(r *request) bool { return r.task != nil && (p == nil || r.task.process == p) && r.task.kind == kind })
+		i := slices.IndexFunc(s.waiting, func(r *request) bool {
+			return r.task != nil && (p == nil || r.task.process == p) && r.task.kind == kind
+		})
 		if i < 0 {
 			break
 		}
