@@ -124,7 +124,6 @@ type simTask struct {
 	process *simProcess
 	kind    string
 	cancel  func()
-	stalled bool // its requests are seldom served
 	done    bool
 }
 
