@@ -5,7 +5,7 @@ GO ?= go
 # The systems for which the repository has files. No file depends on a processor.
 PLATFORMS := linux/amd64 darwin/arm64 windows/amd64
 
-.PHONY: help run build quick check test embedded latency faults short borders format vet lint words licences fuzz bench growth speed
+.PHONY: help run build quick check test seeds simulate embedded latency faults short borders format vet lint words licences fuzz bench growth speed
 
 help: ## list the chores
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -20,10 +20,10 @@ quick: borders format lint ## before a commit: borders, format, lint, and the te
 	$(GO) test ./goods ./order ./user ./seckill ./seckill/gate
 
 # Each step compiles and vets only what no other step does. vet has all of go vet, so the tests do without their part of it.
-# The tests wait much of their time, so lint and fuzz, which only compute, run beside them. What must run alone comes first.
+# The tests wait much of their time, so lint, fuzz and seeds, which only compute, run beside them. What must run alone comes first.
 check: export GOFLAGS += -vet=off
 check: borders format vet latency ## everything a change must pass; its tests run raced
-	$(MAKE) -j 2 -O test race=-race lint fuzz
+	$(MAKE) -j 2 -O test race=-race lint fuzz seeds
 	$(MAKE) embedded
 	$(MAKE) short
 
@@ -36,6 +36,16 @@ test: ## all tests
 	$(GO) test ./web & web=$$!; \
 	$(GO) test $(race) $$($(GO) list ./... | grep -vx miaosha/web); others=$$?; wait $$web && exit $$others
 	$(if $(race),@tests=$(inside); [ -n "$$tests" ] && $(GO) test $(race) -run "^($$tests)$$" ./web)
+
+# Two processes with 1,000 seeds each: ids are drawn from one source in a process, so its seeds run one after the other.
+seeds: ## 2,000 seeds of the simulation of the protocol
+	@run() { GOGC=400 MIAOSHA_SIM_FIRST=$$1 MIAOSHA_SIM_SEEDS=1000 $(GO) test -count 1 -v -run '^TestSimulation$$' ./seckill; }; \
+	run 1 & one=$$!; run 1001; two=$$?; wait $$one && exit $$two
+
+simulate: export MIAOSHA_SIM_SECONDS ?= 600
+simulate: ## seeds for MIAOSHA_SIM_SECONDS (600), from MIAOSHA_SIM_FIRST on, and the mutants that they must find
+	$(GO) test -count 1 -timeout 0 -v -run '^TestSimulation$$' ./seckill
+	MIAOSHA_SIM_MUTANTS=1 $(GO) test -count 1 -timeout 60m -v -run '^TestSimulationFindsMutants$$' ./seckill
 
 # Where a script runs in the Redis, or a sandbox starts it. Of web these are the purchases in a browser; of operator, the tests
 # that read no document.

@@ -1,0 +1,1064 @@
+package seckill
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"log/slog"
+	"maps"
+	"math/rand/v2"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/redis/go-redis/v9"
+
+	"miaosha/goods"
+	"miaosha/order"
+	"miaosha/seckill/gate"
+)
+
+// simSale is the sale of a simulation.
+const simSale = 1
+
+// simPlan is what a seed decides before the first step.
+type simPlan struct {
+	processes, users, total, steps int
+	qmax                           int
+	payWithin                      time.Duration
+	faults                         float64         // the share of requests that go wrong
+	off                            map[string]bool // actions that this run does not take
+}
+
+func planOf(seed uint64) simPlan {
+	r := rand.New(rand.NewPCG(seed, 0))
+	p := simPlan{processes: 1 + r.IntN(3), users: 2 + r.IntN(7), total: 1 + r.IntN(5), steps: 40 + r.IntN(160),
+		qmax: []int{2, 1000, 1000}[r.IntN(3)], payWithin: []time.Duration{3 * time.Second, time.Hour}[r.IntN(2)],
+		faults: []float64{0, 0, 0.03, 0.1}[r.IntN(4)], off: map[string]bool{}}
+	for _, a := range simActions {
+		if a.optional && r.IntN(2) == 0 {
+			p.off[a.name] = true
+		}
+	}
+	return p
+}
+
+// simulation is one run. One goroutine, that of the test, decides everything: it starts the steps
+// of the protocol and carries out one request at a time at the stores. All others wait for it, so
+// that only the seed decides their order.
+type simulation struct {
+	plan    simPlan
+	seed    uint64
+	step    int
+	rng     *rand.Rand // of this step: a step that is left out does not change the others
+	healing bool       // the faults are over
+
+	turn    int
+	dead    []deadProcess // processes that were killed
+	current *simTask      // the task that goes on now: what is sent now, it has sent
+	mu      sync.Mutex    // guards waiting, heard and each task's done: other goroutines write them
+	waiting []*request
+	heard   []simReply
+
+	model     *pgModel
+	redis     *redisServer
+	redisMode storeMode
+	pgMode    storeMode
+	processes []*simProcess
+	admin     *simProcess
+	tasks     []*simTask
+	delayed   []*request // requests whose client has gone, and which the store may still carry out
+	clicks    []*simClick
+	buyers    map[int64]*simBuyer
+
+	countedTwice int // the most settled tickets that were in the journal
+
+	granted  map[string]int64 // every ticket that a gate ever granted, with its user
+	journal  map[string]bool  // the tickets in the journal
+	lost     map[string]bool  // tickets that Redis lost
+	dataLost bool             // Redis has lost or got back something
+	older    bool             // Redis got back an older snapshot
+	killed   bool             // a process was killed
+	soldPast bool             // the sale sold without its gate
+	direct   map[string]bool  // the tickets of these sales
+	refs     int
+
+	hash    uint64
+	trace   *strings.Builder // nil if no one reads it
+	failure error
+}
+
+// storeMode is how a store behaves to all its clients.
+type storeMode int
+
+const (
+	storeUp     storeMode = iota
+	storeDown             // connections are refused
+	storeSilent           // requests have no reply
+)
+
+// simProcess is one process of the shop.
+type simProcess struct {
+	*Engine
+	name   string
+	alive  bool
+	cut    bool // from Redis
+	pool   *pgxpool.Pool
+	rdb    *redis.Client
+	orders *order.Store
+	lane   *lane
+	held   *saleQueue // a batch that a worker has begun to settle
+}
+
+// simTask is a step of the protocol that is under way.
+type simTask struct {
+	process *simProcess
+	kind    string
+	cancel  func()
+	done    bool
+}
+
+// simClick is a click without a reply.
+type simClick struct {
+	*click
+	process *simProcess
+	began   int
+}
+
+// simBuyer is what one buyer was told.
+type simBuyer struct {
+	user    int64
+	order   uuid.UUID // the order that the buyer was told of
+	told    int       // the step in which
+	refused bool      // as sold out, since the faults are over
+}
+
+// simFailure ends a run.
+type simFailure struct{ error }
+
+func (s *simulation) failf(format string, args ...any) {
+	panic(simFailure{fmt.Errorf(format, args...)})
+}
+
+func (s *simulation) tracef(format string, args ...any) {
+	line := fmt.Sprintf(format, args...)
+	h := fnv.New64a()
+	fmt.Fprintf(h, "%x %s", s.hash, line)
+	s.hash = h.Sum64()
+	if s.trace != nil {
+		fmt.Fprintf(s.trace, "%4d %s %s\n", s.step, time.Now().UTC().Format("05.000"), line)
+	}
+}
+
+// runSimulation makes one run in a bubble of testing/synctest, in which time is simulated too. keep
+// says which steps are made; nil means all.
+func runSimulation(seed uint64, keep func(step int) bool, trace *strings.Builder) (s *simulation) {
+	redis.SetLogger(noLog{})
+	uuid.SetRand(newUUIDs(seed))
+	defer uuid.SetRand(nil)
+	s = &simulation{plan: planOf(seed), seed: seed, model: newPgModel(), redis: newRedisServer(), trace: trace,
+		buyers: map[int64]*simBuyer{}, granted: map[string]int64{}, journal: map[string]bool{}, lost: map[string]bool{},
+		direct: map[string]bool{}}
+	s.tracef("%d processes, %d users, %d units, qmax %d, %v to pay, faults %v, without %v", s.plan.processes, s.plan.users, s.plan.total,
+		s.plan.qmax, s.plan.payWithin, s.plan.faults, slices.Sorted(maps.Keys(s.plan.off)))
+	s.model.sell(saleRow{id: simSale, price: 100, total: int64(s.plan.total), stock: int64(s.plan.total), title: "tea",
+		state: goods.Published, starts: now().Add(-time.Minute), ends: now().Add(24 * time.Hour)})
+	for u := range s.plan.users {
+		s.buyers[int64(u+1)] = &simBuyer{user: int64(u + 1)}
+	}
+	for i := range s.plan.processes {
+		s.processes = append(s.processes, &simProcess{name: "p" + strconv.Itoa(i+1)})
+	}
+	s.admin = &simProcess{name: "admin"}
+	defer s.stop()
+	defer func() {
+		switch v := recover().(type) {
+		case nil:
+		case simFailure:
+			s.failure = v.error
+			s.tracef("FAILED: %v", v.error)
+		default:
+			panic(v)
+		}
+	}()
+	for i, p := range append(slices.Clone(s.processes), s.admin) {
+		s.rng = rand.New(rand.NewPCG(seed, uint64(i)))
+		s.boot(p)
+	}
+	for s.step = 1; s.step <= s.plan.steps; s.step++ {
+		if keep != nil && !keep(s.step) {
+			continue
+		}
+		s.rng = rand.New(rand.NewPCG(seed, uint64(1000+s.step)))
+		if r := s.pickRequest(); r != nil {
+			s.serve(r)
+		} else {
+			s.act()
+		}
+	}
+	s.rest()
+	return s
+}
+
+// pickRequest chooses the request that is served next, or nil to start something new. A stalled
+// request is seldom chosen, so that much happens between it and the one before.
+func (s *simulation) pickRequest() *request {
+	if len(s.waiting) == 0 || s.rng.IntN(10) >= 7 {
+		return nil
+	}
+	for range 3 {
+		r := s.waiting[s.rng.IntN(len(s.waiting))]
+		if !r.stalled || s.rng.IntN(25) == 0 {
+			return r
+		}
+	}
+	return nil
+}
+
+// noLog drops what the Redis client would print.
+type noLog struct{}
+
+func (noLog) Printf(context.Context, string, ...any) {}
+
+// newUUIDs returns the source of all nonces and ids of a run.
+func newUUIDs(seed uint64) io.Reader {
+	var key [32]byte
+	copy(key[:], strconv.FormatUint(seed, 10))
+	return rand.NewChaCha8(key)
+}
+
+// boot starts a process.
+func (s *simulation) boot(p *simProcess) {
+	name := p.name
+	*p = simProcess{name: name, alive: true}
+	p.rdb = newRedisClient(func() (net.Conn, error) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if !p.alive || p.cut || s.redisMode == storeDown {
+			return nil, errRefused
+		}
+		return s.redis.dial(p, s.arrive), nil
+	})
+	p.pool = newPgPool(func() (net.Conn, error) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if !p.alive || s.pgMode == storeDown {
+			return nil, errRefused
+		}
+		return s.model.dial(p, s.arrive), nil
+	})
+	p.orders = order.New(p.pool, order.Config{PayWithin: s.plan.payWithin})
+	cfg := Config{Captcha: "off", Gate: "redis", GateFactor: 5, PathTTL: time.Minute, MaxInFlight: 100, QMax: s.plan.qmax}
+	var err error
+	p.Engine, err = New(cfg, Deps{DB: p.pool, Redis: p.rdb, Sales: goods.New(p.pool), Orders: p.orders,
+		Secret: []byte("a secret of thirty-two bytes ...."), Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		panic(err)
+	}
+	p.lane = newLane(simSale)
+	p.lanes.bySale.Store(int64(simSale), p.lane)
+	synctest.Wait()
+}
+
+// kill ends a process at once. What it had sent may still be carried out.
+func (s *simulation) kill(p *simProcess) {
+	p.alive = false
+	s.dead = append(s.dead, deadProcess{name: p.reclaimer.alive.name, since: time.Now()})
+	for again := true; again; {
+		again = false
+		for _, r := range slices.Clone(s.waiting) {
+			if r.conn.process == p {
+				again = true
+				s.remove(r)
+				func() {
+					defer r.answer(errReset)
+					switch s.rng.IntN(3) {
+					case 0:
+						if !r.run() {
+							s.carriedOut(r)
+						}
+					case 1:
+						s.delay(r)
+					}
+				}()
+			}
+		}
+		for _, t := range s.tasks {
+			if t.process == p {
+				t.cancel()
+			}
+		}
+		synctest.Wait()
+	}
+	s.clicks = slices.DeleteFunc(s.clicks, func(c *simClick) bool { return c.process == p })
+	s.tasks = slices.DeleteFunc(s.tasks, func(t *simTask) bool { return t.process == p })
+	p.rdb.Close()
+	p.pool.Close()
+	synctest.Wait()
+}
+
+// stop ends all processes, so that no goroutine is left.
+func (s *simulation) stop() {
+	s.rng = rand.New(rand.NewPCG(s.seed, 1))
+	s.healing = true
+	synctest.Wait()
+	for _, p := range append(slices.Clone(s.processes), s.admin) {
+		if p.alive {
+			func() {
+				defer func() {
+					if v := recover(); v != nil {
+						if _, ok := v.(simFailure); !ok {
+							panic(v)
+						}
+						synctest.Wait()
+						s.kill(p)
+					}
+				}()
+				s.kill(p)
+			}()
+		}
+	}
+	s.redis.Close()
+	time.Sleep(5 * time.Second) // a Redis client that could not connect tries again each second, and then sees that it is closed
+	synctest.Wait()
+}
+
+// arrive is called by a client's goroutine with a request. It waits until the simulation has
+// decided what becomes of it.
+func (s *simulation) arrive(r *request) error {
+	r.reply, r.since = make(chan error, 1), time.Now()
+	s.mu.Lock()
+	r.turn, r.task = s.turn, s.current
+	alive := r.conn.process.alive
+	if alive {
+		s.waiting = append(s.waiting, r)
+	}
+	s.mu.Unlock()
+	if !alive {
+		return errReset
+	}
+	return <-r.reply
+}
+
+func (s *simulation) remove(r *request) {
+	s.waiting = slices.DeleteFunc(s.waiting, func(other *request) bool { return other == r })
+}
+
+// start starts a step of the protocol in a process.
+func (s *simulation) start(p *simProcess, kind string, f func(ctx context.Context)) {
+	ctx, cancel := context.WithCancel(context.Background())
+	t := &simTask{process: p, kind: kind, cancel: cancel}
+	s.tasks = append(s.tasks, t)
+	s.tracef("%s: %s", p.name, kind)
+	s.current = t
+	go func() {
+		f(ctx)
+		s.mu.Lock()
+		t.done = true
+		s.mu.Unlock()
+	}()
+	s.settleDown()
+}
+
+func (s *simulation) busy(p *simProcess, kind string) bool {
+	return slices.ContainsFunc(s.tasks, func(t *simTask) bool { return t.process == p && t.kind == kind })
+}
+
+// settleDown waits until every goroutine waits for the simulation. A worker that waits before it
+// settles a batch again, and a heartbeat that waits for its next round, are ended: the simulation
+// decides when they go on.
+func (s *simulation) settleDown() {
+	synctest.Wait()
+	for _, t := range s.tasks {
+		if (t.kind == "settle" || t.kind == "heartbeat") && !t.done && !slices.ContainsFunc(s.waiting, func(r *request) bool { return r.task == t }) {
+			t.cancel()
+			synctest.Wait()
+		}
+	}
+	for _, t := range s.tasks {
+		if t.done {
+			t.cancel()
+		}
+	}
+	s.tasks = slices.DeleteFunc(s.tasks, func(t *simTask) bool { return t.done })
+	// Callers that waited for the same rebuild go on at the same time. What they send is put into a
+	// fixed order.
+	slices.SortStableFunc(s.waiting, func(a, b *request) int {
+		return cmp.Or(cmp.Compare(a.turn, b.turn), cmp.Compare(a.conn.process.name, b.conn.process.name), cmp.Compare(a.key, b.key))
+	})
+	for _, r := range s.waiting {
+		if r.turn == s.turn {
+			r.stalled = !s.healing && s.rng.IntN(8) == 0
+		}
+	}
+	s.turn++
+	s.hearReplies()
+}
+
+// delay leaves a request, whose client goes away, for later.
+func (s *simulation) delay(r *request) {
+	r.conn.closed = nil // the server does not know yet that the client has gone
+	s.delayed = append(s.delayed, r)
+}
+
+// serve decides what becomes of a request.
+func (s *simulation) serve(r *request) {
+	s.current = r.task
+	mode := s.redisMode
+	if r.end != nil {
+		mode = s.pgMode
+	} else if r.conn.process.cut {
+		mode = storeDown
+	}
+	name := r.conn.process.name
+	what := r.what[:min(len(r.what), 40)]
+	dice := 1.0
+	if !s.healing {
+		dice = s.rng.Float64()
+	}
+	failure := []*net.OpError{errNoReply, errReset}[s.rng.IntN(2)]
+	carryOut := true
+	switch {
+	case mode != storeUp:
+		carryOut = false
+		failure = errReset
+		if mode == storeSilent {
+			failure = errNoReply
+		}
+	case r.conn.late():
+		carryOut, failure = s.rng.IntN(2) == 0, errNoReply
+	case dice < s.plan.faults/4: // the reply is lost
+	case dice < s.plan.faults/2: // the request is lost
+		carryOut = false
+	case dice < s.plan.faults*3/4: // the request arrives after the client has gone
+		s.tracef("%s: %s is delayed: %v", name, what, failure.Err)
+		s.remove(r)
+		s.delay(r)
+		r.reply <- failure
+		s.settleDown()
+		return
+	case dice < s.plan.faults:
+		text := "LOADING Redis is loading the dataset in memory"
+		if r.end != nil {
+			text = []string{"57014", "40001", "55P03"}[s.rng.IntN(3)]
+		}
+		s.tracef("%s: %s fails: %s", name, what, text)
+		s.remove(r)
+		r.refuse(text)
+		r.reply <- nil
+		s.settleDown()
+		return
+	default:
+		failure = nil
+	}
+	if carryOut {
+		if wait := r.run(); wait && time.Since(r.since) < 500*time.Millisecond {
+			s.tracef("%s: %s waits for a lock", name, what)
+			return
+		} else if wait {
+			r.refuse("55P03")
+			failure = nil
+		}
+	}
+	s.remove(r)
+	if failure != nil {
+		s.tracef("%s: %s: %v, carried out: %v", name, what, failure.Err, carryOut)
+		r.conn.out.Reset()
+	} else {
+		s.tracef("%s: %s%s", name, what, s.digest())
+	}
+	func() {
+		defer r.answer(failure) // also if an invariant is broken: no goroutine may be left behind
+		if carryOut {
+			s.carriedOut(r)
+		}
+	}()
+	s.settleDown()
+}
+
+// answer lets the client of a request go on, with an error or with its reply.
+func (r *request) answer(failure *net.OpError) {
+	if failure != nil {
+		r.reply <- failure
+		return
+	}
+	r.reply <- nil
+}
+
+// digest returns the state of the stores in short.
+func (s *simulation) digest() string {
+	h := func(field string) string { return s.redis.HGet(gate.GateKey(simSale), field) }
+	sale := s.model.sales[simSale].committed
+	return fmt.Sprintf(" | gate %s epoch %s ops %s, journal %d, stock %d, orders %d, results %d, commits %d", h("stock"), h("epoch"), h("ops"),
+		len(s.journal), sale.stock, len(s.model.orders), len(s.model.results), s.model.commits)
+}
+
+// deliver carries out a request whose client has gone.
+func (s *simulation) deliver(r *request) {
+	if r.run() {
+		return // it waits for a lock
+	}
+	s.delayed = slices.DeleteFunc(s.delayed, func(other *request) bool { return other == r })
+	if r.end != nil {
+		r.end()
+	}
+	s.tracef("%s: %s is carried out late%s", r.conn.process.name, r.what[:min(len(r.what), 40)], s.digest())
+	s.carriedOut(r)
+	s.settleDown()
+}
+
+// simAction is something that happens. optional actions do not happen in every run.
+type simAction struct {
+	name     string
+	weight   int
+	optional bool
+	do       func(s *simulation) bool // false if it is not possible now
+}
+
+var simActions []simAction
+
+func init() { // a variable would refer to itself
+	simActions = []simAction{
+		{"click", 20, false, (*simulation).doClick},
+		{"lane", 20, false, (*simulation).doLane},
+		{"settle", 16, false, (*simulation).doSettle},
+		{"purchase", 8, true, (*simulation).doPurchase},
+		{"reconcile", 18, false, (*simulation).doReconcile},
+		{"reclaim", 6, false, (*simulation).doReclaim},
+		{"inherit", 3, true, (*simulation).doInherit},
+		{"result", 12, false, (*simulation).doResult},
+		{"wait", 12, false, (*simulation).doWait},
+		{"heartbeat", 3, true, (*simulation).doHeartbeat},
+		{"wait long", 4, true, (*simulation).doWaitLong},
+		{"path", 3, true, (*simulation).doPath},
+		{"cancel", 8, true, (*simulation).doCancel},
+		{"pay", 4, true, (*simulation).doPay},
+		{"refund", 2, true, (*simulation).doRefund},
+		{"expire", 4, true, (*simulation).doExpire},
+		{"deliver", 8, false, (*simulation).doDeliver},
+		{"state", 2, true, (*simulation).doState},
+		{"poison", 2, true, (*simulation).doPoison},
+		{"kill", 3, true, (*simulation).doKill},
+		{"boot", 6, false, (*simulation).doBoot},
+		{"redis", 3, true, (*simulation).doRedis},
+		{"postgres", 3, true, (*simulation).doPostgres},
+		{"cut", 3, true, (*simulation).doCut},
+		{"older snapshot", 2, true, (*simulation).doSnapshot},
+		{"empty redis", 2, true, (*simulation).doEmpty},
+	}
+}
+
+// act makes one action that the seed chooses. If it is not possible now, another one is tried.
+func (s *simulation) act() {
+	sum := 0
+	for _, a := range simActions {
+		if !s.plan.off[a.name] {
+			sum += a.weight
+		}
+	}
+	for range 3 {
+		n := s.rng.IntN(sum)
+		for _, a := range simActions {
+			if s.plan.off[a.name] {
+				continue
+			}
+			if n -= a.weight; n < 0 {
+				if a.do(s) {
+					return
+				}
+				break
+			}
+		}
+	}
+}
+
+// pick returns one of the living processes that fits, or nil.
+func (s *simulation) pick(fits func(*simProcess) bool) *simProcess {
+	var all []*simProcess
+	for _, p := range s.processes {
+		if p.alive && (fits == nil || fits(p)) {
+			all = append(all, p)
+		}
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	return all[s.rng.IntN(len(all))]
+}
+
+func (s *simulation) doClick() bool {
+	p := s.pick(nil)
+	if p == nil {
+		return false
+	}
+	for range 1 + s.rng.IntN(3) {
+		s.clickAt(p, int64(1+s.rng.IntN(s.plan.users)))
+	}
+	return true
+}
+
+func (s *simulation) clickAt(p *simProcess, user int64) {
+	if err := p.Admit(simSale, user); err != nil {
+		s.told(simReply{p, "buy", user, s.step, Status{}, err})
+		return
+	}
+	p.Release() // the bound on requests in flight is not simulated
+	for _, c := range s.clicks {
+		if c.process == p && c.UserID == user {
+			return // the same click
+		}
+	}
+	c, err := p.lane.click(user)
+	if err != nil {
+		return
+	}
+	s.tracef("%s: user %d clicks", p.name, user)
+	s.clicks = append(s.clicks, &simClick{c, p, s.step})
+}
+
+func (s *simulation) doLane() bool {
+	p := s.pick(func(p *simProcess) bool { return len(p.lane.in) > 0 && !s.busy(p, "lane") })
+	if p == nil || !s.ageClicks() {
+		return false
+	}
+	var batch []*click
+	for range 1 + s.rng.IntN(6) {
+		if len(p.lane.in) > 0 {
+			batch = append(batch, <-p.lane.in)
+		}
+	}
+	s.startLane(p, batch)
+	return true
+}
+
+// ageClicks lets time pass until no click has waited so long that its limit could end while it is
+// served: it is random whether such a click is served. It returns false if a lane is at work.
+func (s *simulation) ageClicks() bool {
+	for {
+		i := slices.IndexFunc(s.clicks, func(c *simClick) bool {
+			age := time.Since(c.at)
+			return age > waitLimit/2 && age <= waitLimit
+		})
+		if i < 0 {
+			return true
+		}
+		if slices.ContainsFunc(s.tasks, func(t *simTask) bool { return t.kind == "lane" }) {
+			return false
+		}
+		s.pass(waitLimit - time.Since(s.clicks[i].at) + time.Millisecond)
+	}
+}
+
+func (s *simulation) startLane(p *simProcess, batch []*click) {
+	s.start(p, "lane", func(ctx context.Context) {
+		if batch := p.lanes.inTime(p.lane, batch, time.Now()); len(batch) > 0 {
+			p.lanes.serve(ctx, p.lane, batch)
+		}
+	})
+}
+
+func (s *simulation) doSettle() bool {
+	p := s.pick(func(p *simProcess) bool { return (p.held != nil || len(p.queue.ready) > 0) && !s.busy(p, "settle") })
+	if p == nil {
+		return false
+	}
+	s.startSettle(p)
+	return true
+}
+
+func (s *simulation) startSettle(p *simProcess) {
+	if p.held == nil {
+		p.held, _ = p.queue.next()
+	}
+	s.start(p, "settle", func(ctx context.Context) {
+		p.queue.settle(ctx, simSale, p.held.batch)
+		if ctx.Err() == nil {
+			p.queue.done(p.held)
+			p.held = nil
+		}
+	})
+}
+
+// doPurchase makes one purchase, or cancels an order, in one go while all other requests wait: what
+// they are about to do may then be out of date.
+func (s *simulation) doPurchase() bool {
+	p := s.pick(func(p *simProcess) bool { return !s.busy(p, "lane") && !s.busy(p, "settle") && !s.busy(p, "cancel") })
+	if p == nil {
+		return false
+	}
+	if s.rng.IntN(4) == 0 {
+		return s.doCancel() && s.finish(nil, "cancel")
+	}
+	s.clickAt(p, int64(1+s.rng.IntN(s.plan.users)))
+	if len(p.lane.in) == 0 || !s.ageClicks() {
+		return false
+	}
+	s.startLane(p, []*click{<-p.lane.in})
+	s.finish(p, "lane")
+	if p.alive && !s.busy(p, "settle") && (p.held != nil || len(p.queue.ready) > 0) {
+		s.startSettle(p)
+		s.finish(p, "settle")
+	}
+	return true
+}
+
+// finish serves the requests of one kind of task, in a process or in all, until there are none.
+func (s *simulation) finish(p *simProcess, kind string) bool {
+	for range 30 {
+		i := slices.IndexFunc(s.waiting, func(r *request) bool {
+			return r.task != nil && (p == nil || r.task.process == p) && r.task.kind == kind
+		})
+		if i < 0 {
+			break
+		}
+		s.serve(s.waiting[i])
+	}
+	return true
+}
+
+func (s *simulation) round(kind string, f func(*simProcess, context.Context)) bool {
+	p := s.pick(func(p *simProcess) bool { return !s.busy(p, kind) })
+	if p == nil {
+		return false
+	}
+	s.startRound(p, kind, f)
+	return true
+}
+
+func (s *simulation) startRound(p *simProcess, kind string, f func(*simProcess, context.Context)) {
+	s.start(p, kind, func(ctx context.Context) {
+		ctx, cancel := context.WithTimeout(ctx, roundLimit)
+		defer cancel()
+		f(p, ctx)
+	})
+}
+
+func reconcileRound(p *simProcess, ctx context.Context) { p.reconciler.tick(ctx) }
+func reclaimRound(p *simProcess, ctx context.Context)   { p.reclaimer.tick(ctx) }
+func heartbeatRound(p *simProcess, ctx context.Context) { p.heartbeat.Run(ctx) } // settleDown ends it after one round
+func expireRound(p *simProcess, ctx context.Context)    { p.orders.Expire(ctx) }
+
+func (s *simulation) doReconcile() bool { return s.round("reconcile", reconcileRound) }
+func (s *simulation) doReclaim() bool   { return s.round("reclaim", reclaimRound) }
+func (s *simulation) doHeartbeat() bool { return s.round("heartbeat", heartbeatRound) }
+func (s *simulation) doExpire() bool    { return s.round("expire", expireRound) }
+
+// doInherit lets a process queue the tickets of one that was killed, as if it had found its file.
+func (s *simulation) doInherit() bool {
+	if len(s.dead) == 0 {
+		return false
+	}
+	dead := s.dead[s.rng.IntN(len(s.dead))]
+	if s.rng.IntN(2) == 0 {
+		dead.since = time.Now()
+	}
+	return s.round("inherit", func(p *simProcess, ctx context.Context) { p.reclaimer.inheritFrom(ctx, dead) })
+}
+
+func (s *simulation) doResult() bool {
+	p := s.pick(nil)
+	if p == nil {
+		return false
+	}
+	var users []int64
+	for range 1 + s.rng.IntN(3) {
+		users = append(users, int64(1+s.rng.IntN(s.plan.users)))
+	}
+	s.askResults(p, users)
+	return true
+}
+
+// askResults asks for results as gather does: all users in one call to each store.
+func (s *simulation) askResults(p *simProcess, users []int64) {
+	began := s.step
+	var queries []*resultQuery
+	for _, user := range users {
+		if status, known := p.results.known(simSale, user); known {
+			s.told(simReply{p, "result", user, began, status, nil})
+			continue
+		}
+		queries = append(queries, &resultQuery{saleUser: saleUser{simSale, user}, at: time.Now(), reply: make(chan resultReply, 1)})
+	}
+	if len(queries) == 0 {
+		return
+	}
+	s.start(p, "result", func(ctx context.Context) {
+		p.readResults(ctx, queries)
+		for _, q := range queries {
+			select {
+			case got := <-q.reply:
+				s.hear(simReply{p, "result", q.user, began, got.Status, got.err})
+			default: // another reader has it
+			}
+		}
+	})
+}
+
+// readResults makes the two round trips of a result reader.
+func (p *simProcess) readResults(ctx context.Context, queries []*resultQuery) {
+	limited, cancel := context.WithTimeout(ctx, resultLimit)
+	defer cancel()
+	p.results.readGate(limited, simSale, queries)
+	var second []*resultQuery
+	for {
+		select {
+		case q := <-p.results.atPostgres:
+			second = append(second, q)
+			continue
+		default:
+		}
+		break
+	}
+	limited, cancel = context.WithTimeout(ctx, resultLimit)
+	defer cancel()
+	if len(second) > 0 {
+		p.results.readPostgres(limited, simSale, second)
+	}
+}
+
+// confirm does what Engine.Buy does with a ticket of which its process is not sure.
+func (s *simulation) confirm(c *simClick) {
+	s.start(c.process, "confirm", func(ctx context.Context) {
+		confirmed := make(chan struct{})
+		go func() {
+			defer close(confirmed)
+			status, err := c.process.results.confirm(ctx, simSale, c.UserID, c.reply.Status)
+			s.hear(simReply{c.process, "buy", c.UserID, c.began, status, err})
+		}()
+		c.process.readResults(ctx, []*resultQuery{<-c.process.results.atGate})
+		<-confirmed
+	})
+}
+
+func (s *simulation) doPath() bool {
+	p := s.pick(nil)
+	if p == nil {
+		return false
+	}
+	user, began := int64(1+s.rng.IntN(s.plan.users)), s.step
+	s.start(p, "path", func(ctx context.Context) {
+		_, err := p.bigGate.admit(ctx, simSale, user, time.Now())
+		if err != nil {
+			s.hear(simReply{p, "path", user, began, Status{}, err})
+		}
+	})
+	return true
+}
+
+// someOrder returns a committed order, or nil.
+func (s *simulation) someOrder() *orderRow {
+	var all []*orderRow
+	for _, r := range s.model.orders {
+		if r.committed != nil {
+			all = append(all, r.committed)
+		}
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	return all[s.rng.IntN(len(all))]
+}
+
+func (s *simulation) atOrder(kind string, f func(ctx context.Context, p *simProcess, o *orderRow)) bool {
+	p, o := s.pick(nil), s.someOrder()
+	if p == nil || o == nil {
+		return false
+	}
+	s.start(p, kind, func(ctx context.Context) {
+		ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
+		defer cancel()
+		f(ctx, p, o)
+	})
+	return true
+}
+
+func (s *simulation) doCancel() bool {
+	return s.atOrder("cancel", func(ctx context.Context, p *simProcess, o *orderRow) { p.orders.Cancel(ctx, o.user, o.id) })
+}
+
+func (s *simulation) doPay() bool {
+	s.refs += s.rng.IntN(2) // the provider sends some notices twice
+	ref := "ref " + strconv.Itoa(s.refs)
+	open := s.rng.IntN(2) == 0
+	return s.atOrder("pay", func(ctx context.Context, p *simProcess, o *orderRow) {
+		if open {
+			p.orders.OpenPayment(ctx, o.user, o.id)
+		}
+		p.orders.Capture(ctx, o.id, o.price, ref)
+	})
+}
+
+func (s *simulation) doRefund() bool {
+	return s.atOrder("refund", func(ctx context.Context, p *simProcess, o *orderRow) { p.orders.Refund(ctx, o.id) })
+}
+
+// doWait lets a short time pass, so that no click reaches its limit meanwhile.
+func (s *simulation) doWait() bool {
+	d := time.Duration(1+s.rng.IntN(60)) * time.Millisecond
+	if s.rng.IntN(3) == 0 {
+		d = time.Duration(100+s.rng.IntN(350)) * time.Millisecond
+	}
+	if slices.ContainsFunc(s.clicks, func(c *simClick) bool { return time.Since(c.at)+d > waitLimit*6/10 }) {
+		d = min(d, 2*time.Millisecond)
+	}
+	s.pass(d)
+	return true
+}
+
+// doWaitLong lets entries become idle, and time limits end. A click that has waited for seconds may
+// be served or not at random, so no lane is at work.
+func (s *simulation) doWaitLong() bool {
+	if slices.ContainsFunc(s.tasks, func(t *simTask) bool { return t.kind == "lane" }) {
+		return false
+	}
+	s.pass(time.Duration(300+s.rng.IntN(6000)) * time.Millisecond)
+	return true
+}
+
+func (s *simulation) pass(d time.Duration) {
+	s.tracef("%v pass", d)
+	s.mu.Lock() // for the detector of races: a goroutine that a timer wakes reads what was written before
+	s.current = nil
+	s.mu.Unlock()
+	time.Sleep(d)
+	s.settleDown()
+}
+
+func (s *simulation) doDeliver() bool {
+	if len(s.delayed) == 0 {
+		return false
+	}
+	s.deliver(s.delayed[s.rng.IntN(len(s.delayed))])
+	return true
+}
+
+// doState pauses the sale or publishes it again, as an administrator does.
+func (s *simulation) doState() bool {
+	if s.busy(s.admin, "state") {
+		return false
+	}
+	state := []string{goods.Paused, goods.Published}[s.rng.IntN(2)]
+	s.setState(state)
+	return true
+}
+
+func (s *simulation) setState(state string) {
+	s.start(s.admin, "state", func(ctx context.Context) {
+		pgx.BeginFunc(ctx, s.admin.pool, func(tx pgx.Tx) error {
+			if _, err := goods.Lock(ctx, tx, simSale); err != nil {
+				return err
+			}
+			if _, err := tx.Exec(ctx, `update sales set state = $2 where id = $1`, simSale, state); err != nil {
+				return err
+			}
+			_, err := goods.NextEpoch(ctx, tx, simSale)
+			return err
+		})
+	})
+}
+
+// poisoned is a user whose orders Postgres refuses.
+const poisoned = -1
+
+func (s *simulation) doPoison() bool {
+	if p := s.pick(nil); p != nil {
+		s.clickAt(p, poisoned)
+		return true
+	}
+	return false
+}
+
+func (s *simulation) doKill() bool {
+	p := s.pick(nil)
+	if p == nil {
+		return false
+	}
+	s.tracef("%s: killed", p.name)
+	s.killed = true
+	s.kill(p)
+	return true
+}
+
+func (s *simulation) doBoot() bool {
+	for _, p := range s.processes {
+		if !p.alive {
+			s.tracef("%s: starts", p.name)
+			s.boot(p)
+			return true
+		}
+	}
+	return false
+}
+
+func (s *simulation) doRedis() bool {
+	s.redisMode = storeMode(s.rng.IntN(3))
+	s.tracef("redis: mode %d", s.redisMode)
+	return true
+}
+
+func (s *simulation) doPostgres() bool {
+	s.pgMode = storeMode(s.rng.IntN(3))
+	s.tracef("postgres: mode %d", s.pgMode)
+	return true
+}
+
+func (s *simulation) doCut() bool {
+	p := s.pick(nil)
+	if p == nil {
+		return false
+	}
+	p.cut = !p.cut
+	s.tracef("%s: cut from redis: %v", p.name, p.cut)
+	return true
+}
+
+func (s *simulation) doSnapshot() bool {
+	n := len(s.redis.log)
+	s.older = true
+	s.setBack(n - s.rng.IntN(min(n, 40)+1))
+	return true
+}
+
+func (s *simulation) doEmpty() bool {
+	s.setBack(0)
+	return true
+}
+
+// setBack restores Redis from its first n calls. Tickets that are not in the journal any more, and
+// have no result, are lost. A restart takes time: two lives of Redis never make entries in the same
+// millisecond.
+func (s *simulation) setBack(n int) {
+	s.pass(2 * time.Millisecond)
+	s.redis.restore(n)
+	s.dataLost = true
+	s.journal = map[string]bool{}
+	s.readJournal()
+	for ticket := range s.granted {
+		s.lost[ticket] = !s.journal[ticket] && s.model.resultOf(nil, ticket) == nil
+	}
+	s.tracef("redis: set back to call %d%s", n, s.digest())
+}
+
+// readJournal returns the tickets in the journal.
+func (s *simulation) readJournal() {
+	s.journal = map[string]bool{}
+	entries, _ := s.redis.Stream(gate.JournalKey(simSale))
+	for _, e := range entries {
+		values := map[string]string{}
+		for i := 0; i+1 < len(e.Values); i += 2 {
+			values[e.Values[i]] = e.Values[i+1]
+		}
+		ticket := values["epoch"] + ":" + e.ID + ":" + values["nonce"]
+		s.journal[ticket] = true
+		s.granted[ticket], _ = strconv.ParseInt(values["user"], 10, 64)
+	}
+}
