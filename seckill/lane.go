@@ -59,6 +59,12 @@ type Bought struct {
 	older  bool // the user had the ticket already
 }
 
+// mustConfirm reports whether a gate's reply may only be told after a look into Postgres: if the user had the ticket already, or
+// if this process was not sure of the gate when the click came.
+func (b Bought) mustConfirm(sure bool) bool {
+	return b.atGate && (b.err == nil && b.older || !sure && (b.err == nil || errors.Is(b.err, goods.ErrSoldOut)))
+}
+
 // click is one user's place in a lane. All requests of the user that wait for the reply share it.
 type click struct {
 	gate.Request

@@ -15,7 +15,6 @@ package seckill
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -161,7 +160,7 @@ func (e *Engine) Buy(ctx context.Context, sale, user int64) (Bought, error) {
 	}
 	sure := e.lanes.facts.sure(sale) // before the click goes to the gate
 	b, err := e.lanes.buy(ctx, sale, user)
-	if told := err == nil || errors.Is(err, goods.ErrSoldOut); told && b.atGate && (b.older || !sure) {
+	if b.mustConfirm(sure) {
 		b.Status, err = e.results.confirm(ctx, sale, user, b.Status, err)
 	}
 	return b, err

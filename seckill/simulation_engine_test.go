@@ -132,6 +132,7 @@ type simClick struct {
 	*click
 	process *simProcess
 	began   int
+	sure    bool // the process was sure of its gate
 }
 
 // simBuyer is what one buyer was told.
@@ -617,12 +618,13 @@ func (s *simulation) clickAt(p *simProcess, user int64) {
 			return // the same click
 		}
 	}
+	sure := p.lanes.facts.sure(simSale)
 	c, err := p.lane.click(user)
 	if err != nil {
 		return
 	}
 	s.tracef("%s: user %d clicks", p.name, user)
-	s.clicks = append(s.clicks, &simClick{c, p, s.step})
+	s.clicks = append(s.clicks, &simClick{c, p, s.step, sure})
 }
 
 func (s *simulation) doLane() bool {
@@ -831,7 +833,7 @@ func (s *simulation) confirm(c *simClick) {
 		confirmed := make(chan struct{})
 		go func() {
 			defer close(confirmed)
-			status, err := c.process.results.confirm(ctx, simSale, c.UserID, c.reply.Status)
+			status, err := c.process.results.confirm(ctx, simSale, c.UserID, c.reply.Status, c.reply.err)
 			s.hear(simReply{c.process, "buy", c.UserID, c.began, status, err})
 		}()
 		c.process.readResults(ctx, []*resultQuery{<-c.process.results.atGate})
