@@ -65,9 +65,10 @@ type simulation struct {
 	turn    int
 	dead    []deadProcess // processes that were killed
 	current *simTask      // the task that goes on now: what is sent now, it has sent
-	mu      sync.Mutex    // guards waiting, heard and each task's done: other goroutines write them
+	mu      sync.Mutex    // guards waiting, heard, ended and each task's done: other goroutines write them
 	waiting []*request
 	heard   []simReply
+	ended   []func() // end the sessions whose clients have closed them
 
 	model     *pgModel
 	redis     *redisServer
@@ -255,7 +256,14 @@ func (s *simulation) boot(p *simProcess) {
 		if !p.alive || s.pgMode == storeDown {
 			return nil, errRefused
 		}
-		return s.model.dial(p, s.arrive), nil
+		c := s.model.dial(p, s.arrive)
+		end := c.closed
+		c.closed = func() {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.ended = append(s.ended, end)
+		}
+		return c, nil
 	})
 	p.orders = order.New(p.pool, order.Config{PayWithin: s.plan.payWithin})
 	cfg := Config{Captcha: "off", Gate: "redis", GateFactor: 5, PathTTL: time.Minute, MaxInFlight: 100, QMax: s.plan.qmax}
@@ -267,7 +275,7 @@ func (s *simulation) boot(p *simProcess) {
 	}
 	p.lane = newLane(simSale)
 	p.lanes.bySale.Store(int64(simSale), p.lane)
-	synctest.Wait()
+	s.wait()
 }
 
 // kill ends a process at once. What it had sent may still be carried out.
@@ -298,20 +306,20 @@ func (s *simulation) kill(p *simProcess) {
 				t.cancel()
 			}
 		}
-		synctest.Wait()
+		s.wait()
 	}
 	s.clicks = slices.DeleteFunc(s.clicks, func(c *simClick) bool { return c.process == p })
 	s.tasks = slices.DeleteFunc(s.tasks, func(t *simTask) bool { return t.process == p })
 	p.rdb.Close()
 	p.pool.Close()
-	synctest.Wait()
+	s.wait()
 }
 
 // stop ends all processes, so that no goroutine is left.
 func (s *simulation) stop() {
 	s.rng = rand.New(rand.NewPCG(s.seed, 1))
 	s.healing = true
-	synctest.Wait()
+	s.wait()
 	for _, p := range append(slices.Clone(s.processes), s.admin) {
 		if p.alive {
 			func() {
@@ -320,7 +328,7 @@ func (s *simulation) stop() {
 						if _, ok := v.(simFailure); !ok {
 							panic(v)
 						}
-						synctest.Wait()
+						s.wait()
 						s.kill(p)
 					}
 				}()
@@ -330,7 +338,7 @@ func (s *simulation) stop() {
 	}
 	s.redis.Close()
 	time.Sleep(5 * time.Second) // a Redis client that could not connect tries again each second, and then sees that it is closed
-	synctest.Wait()
+	s.wait()
 }
 
 // arrive is called by a client's goroutine with a request. It waits until the simulation has
@@ -374,15 +382,28 @@ func (s *simulation) busy(p *simProcess, kind string) bool {
 	return slices.ContainsFunc(s.tasks, func(t *simTask) bool { return t.process == p && t.kind == kind })
 }
 
+// wait waits until every goroutine waits for the simulation.
+func (s *simulation) wait() {
+	synctest.Wait()
+	s.mu.Lock()
+	ended := s.ended
+	s.ended = nil
+	s.mu.Unlock()
+	for _, end := range ended {
+		end()
+	}
+}
+
 // settleDown waits until every goroutine waits for the simulation. A worker that waits before it
 // settles a batch again, and a heartbeat that waits for its next round, are ended: the simulation
 // decides when they go on.
 func (s *simulation) settleDown() {
-	synctest.Wait()
+	s.wait()
 	for _, t := range s.tasks {
-		if (t.kind == "settle" || t.kind == "heartbeat") && !t.done && !slices.ContainsFunc(s.waiting, func(r *request) bool { return r.task == t }) {
+		asks := slices.ContainsFunc(s.waiting, func(r *request) bool { return r.task == t })
+		if (t.kind == "settle" || t.kind == "heartbeat") && !t.done && !asks {
 			t.cancel()
-			synctest.Wait()
+			s.wait()
 		}
 	}
 	for _, t := range s.tasks {
