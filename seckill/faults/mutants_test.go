@@ -95,7 +95,7 @@ var mutants = []mutant{
 
 	// Lies that no count sees: sold out while a unit is free, two answers about one ticket, two owners of one unit.
 	{name: "a sold-out mark of four seconds", scenario: "none", breaks: []string{"history"},
-		edits: []edit{{"seckill/lane.go", "soldOutMark = 50 * time.Millisecond", "soldOutMark = 4 * time.Second"}}},
+		edits: []edit{{"seckill/lane.go", "soldOutMark  = 50 * time.Millisecond", "soldOutMark  = 4 * time.Second"}}},
 	{name: "sold out before the ticket is decided", scenario: "the sale's row locked for 5 s", breaks: []string{"history"},
 		edits: []edit{{"seckill/seckill.go", "	return e.results.read(ctx, sale, user)\n", `	status, err := e.results.read(ctx, sale, user)
 	if n, ok := e.reconciler.leftOf(sale); ok && n == 0 && status.State == Queued {
