@@ -20,12 +20,9 @@ quick: borders format lint ## before a commit: borders, format, lint, and the te
 	$(GO) test ./goods ./order ./user ./seckill ./seckill/gate
 
 # Each step compiles and vets only what no other step does. vet has all of go vet, so the tests do without their part of it.
-# The tests wait much of their time, so lint, fuzz and seeds, which only compute, run beside them. What must run alone comes first.
 check: export GOFLAGS += -vet=off
-check: borders format vet latency ## everything a change must pass; its tests run raced
-	$(MAKE) -j 2 -O test race=-race lint fuzz seeds
-	$(MAKE) embedded
-	$(MAKE) short
+check: race = -race
+check: borders format vet lint latency test seeds fuzz embedded short ## everything a change must pass; its tests run raced
 
 # The package that takes longest comes first, so that the others run beside it. Most tests of web drive the built shop from
 # outside: with race set, the detector watches the handlers in the tests of the root, whose crowds use the same ones, and in

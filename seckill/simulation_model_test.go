@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -74,6 +75,45 @@ func errorName(err error) string {
 
 var errRolledBack = errors.New("the transaction is rolled back")
 
+// sharedWire is a wire for a client with more than one goroutine: where the clock is real, pgx reads
+// beside a write that takes longer than 15 ms.
+type sharedWire struct {
+	*wire
+	mu     sync.Mutex
+	change sync.Cond
+	ended  bool
+}
+
+func newSharedWire(w *wire) *sharedWire {
+	c := &sharedWire{wire: w}
+	c.change.L = &c.mu
+	return c
+}
+
+func (c *sharedWire) Write(b []byte) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	defer c.change.Broadcast()
+	return c.wire.Write(b)
+}
+
+func (c *sharedWire) Read(b []byte) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for c.in.Len() == 0 && c.out.Len() == 0 && !c.ended {
+		c.change.Wait()
+	}
+	return c.wire.Read(b)
+}
+
+func (c *sharedWire) Close() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	defer c.change.Broadcast()
+	c.ended = true
+	return c.wire.Close()
+}
+
 // The model answers every statement of the project as Postgres does, and has the same rows after
 // it. Both receive the same calls of the same functions, in a random order. Waiting for locks is
 // not compared: one client calls both.
@@ -85,7 +125,7 @@ func TestModelFollowsPostgres(t *testing.T) {
 	}
 	t.Cleanup(pool.Close)
 	model := newPgModel()
-	modelPool := newPgPool(func() (net.Conn, error) { return model.dial(nil, nil), nil })
+	modelPool := newPgPool(func() (net.Conn, error) { return newSharedWire(model.dial(nil, nil)), nil })
 	t.Cleanup(modelPool.Close)
 	postgres, modelled := newPgSide(pool), newPgSide(modelPool)
 	postgres.dump = func() []string { return dumpPostgres(t, pool, postgres) }
