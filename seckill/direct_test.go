@@ -11,6 +11,8 @@ import (
 	"miaosha/seckill"
 	"miaosha/seckill/gate"
 	"miaosha/seckill/sandbox/sandboxtest"
+
+	"github.com/redis/go-redis/v9"
 )
 
 func TestDirectReplyIsFinal(t *testing.T) {
@@ -252,16 +254,21 @@ func TestSeededOwnersThatRedisForgets(t *testing.T) {
 	s.start(nil)
 	s.awaitGate()
 	keys := []string{gate.GateKey(s.sale), gate.TicketsKey(s.sale)}
-	var dumps []string
+	var older []map[string]string
 	for _, k := range keys {
-		dumps = append(dumps, s.rdb.Dump(t.Context(), k).Val())
+		older = append(older, s.rdb.HGetAll(t.Context(), k).Val())
 	}
 	proxy.Cut()
 	id := s.mustBuy(direct, 1)
 	knows := func() bool { return s.rdb.HGet(t.Context(), gate.TicketsKey(s.sale), "1").Val() == "O"+id.String() }
 	sandboxtest.Until(t, 2*time.Second, "the owner is seeded", knows)
 	for i, k := range keys {
-		if err := s.rdb.RestoreReplace(t.Context(), k, 0, dumps[i]).Err(); err != nil {
+		_, err := s.rdb.TxPipelined(t.Context(), func(p redis.Pipeliner) error {
+			p.Del(t.Context(), k)
+			p.HSet(t.Context(), k, older[i])
+			return nil
+		})
+		if err != nil {
 			t.Fatal(err)
 		}
 	}
