@@ -61,7 +61,7 @@ func failpointScenarios() (all []scenario) {
 			if run != nil {
 				run(env, c)
 			}
-			env.WaitKilled(p.point, 20*time.Second)
+			env.WaitKilled(p.point, 40*time.Second)
 		}
 		all = append(all, sc)
 	}
