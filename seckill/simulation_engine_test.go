@@ -41,7 +41,7 @@ type simPlan struct {
 
 func planOf(seed uint64) simPlan {
 	r := rand.New(rand.NewPCG(seed, 0))
-	p := simPlan{processes: 1 + r.IntN(3), users: 2 + r.IntN(7), total: 1 + r.IntN(5), steps: 40 + r.IntN(160),
+	p := simPlan{processes: 1 + r.IntN(3), users: 2 + r.IntN(7), total: 1 + r.IntN(5), steps: 60 + r.IntN(180),
 		qmax: []int{2, 1000, 1000}[r.IntN(3)], payWithin: []time.Duration{3 * time.Second, time.Hour}[r.IntN(2)],
 		faults: []float64{0, 0, 0.03, 0.1}[r.IntN(4)], off: map[string]bool{}}
 	for _, a := range simActions {
@@ -553,7 +553,7 @@ func init() { // a variable would refer to itself
 		{"click", 20, false, (*simulation).doClick},
 		{"lane", 20, false, (*simulation).doLane},
 		{"settle", 16, false, (*simulation).doSettle},
-		{"purchase", 8, true, (*simulation).doPurchase},
+		{"purchase", 14, true, (*simulation).doPurchase},
 		{"reconcile", 18, false, (*simulation).doReconcile},
 		{"reclaim", 6, false, (*simulation).doReclaim},
 		{"inherit", 3, true, (*simulation).doInherit},
@@ -623,9 +623,22 @@ func (s *simulation) doClick() bool {
 		return false
 	}
 	for range 1 + s.rng.IntN(3) {
-		s.clickAt(p, int64(1+s.rng.IntN(s.plan.users)))
+		s.clickAt(p, s.pickUser())
 	}
 	return true
+}
+
+// pickUser chooses a user, often the last one who was told of an order.
+func (s *simulation) pickUser() int64 {
+	user, last := int64(1+s.rng.IntN(s.plan.users)), 0
+	if s.rng.IntN(2) == 0 {
+		for u := range int64(s.plan.users) {
+			if b := s.buyers[u+1]; b.order != uuid.Nil && b.told > last {
+				user, last = b.user, b.told
+			}
+		}
+	}
+	return user
 }
 
 func (s *simulation) clickAt(p *simProcess, user int64) {
