@@ -30,7 +30,7 @@ type orderRow struct {
 	UserID               int64
 	Status               string
 	CreatedAt, ExpiresAt time.Time
-	CancelledAt          *time.Time
+	PaidAt, CancelledAt  *time.Time
 	Ticket               string
 	Direct               bool // bought without a gate
 }
@@ -96,7 +96,7 @@ func (env *Environment) readSale(ctx context.Context) (sale saleState, err error
 		return sale, err
 	}
 	rows, _ = env.pool.Query(ctx, `
-		select id::text as id, user_id, status, created_at, expires_at, ticket, ticket not like '%:%:%' as direct,
+		select id::text as id, user_id, status, created_at, expires_at, paid_at, ticket, ticket not like '%:%:%' as direct,
 		       (select min(at) from order_events e where e.order_id = o.id and to_status = 'cancelled') as cancelled_at
 		from   orders o where sale_id = $1`, env.Sale)
 	orders, err := pgx.CollectRows(rows, pgx.RowToStructByName[orderRow])
