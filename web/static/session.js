@@ -31,11 +31,16 @@ export async function logOut() {
 // loginHref returns the address of the log-in page, which leads back to this page.
 export const loginHref = () => '/login.html?next=' + encodeURIComponent(location.pathname + location.search);
 
-// localPath returns path if it lies within this shop and has one leading slash, otherwise fallback.
+// One slash; no backslash, which a browser reads as a slash; no control character, which it drops.
+const LOCAL = /^\/(?!\/)[^\\\u0000-\u001f]*$/;
+
+// localPath returns path, parsed, if it lies within this shop and has one leading slash, otherwise
+// fallback. The parsed path is checked too: "/.//host" has one leading slash, but its parsed path
+// is "//host", the address of another site.
 export function localPath(path, fallback) {
-  if (!/^\/(?![/\\])/.test(path || '') || /[\u0000-\u001f\\]/.test(path)) return fallback;
-  const url = new URL(path, location.origin);
-  return url.origin === location.origin ? url.pathname + url.search : fallback;
+  if (!LOCAL.test(path)) return fallback;
+  const { pathname, search } = new URL(path, location.origin);
+  return LOCAL.test(pathname) ? pathname + search : fallback;
 }
 
 async function readUser() {
