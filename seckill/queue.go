@@ -102,21 +102,28 @@ func (q *orderQueue) submit(sale int64, tickets []order.Ticket) (ahead int) {
 	return ahead
 }
 
-// ahead returns how many tickets will be settled before a user's, for each user with a ticket in this process's queue.
-func (q *orderQueue) ahead(sale int64, users []int64) map[int64]int {
+// place is the place of a ticket in the queue.
+type place struct {
+	ahead    int  // tickets that will be settled before it
+	settling bool // a worker settles it now, so it may already be settled in Postgres
+}
+
+// places returns the place of each user who has a ticket in this process's queue.
+func (q *orderQueue) places(sale int64, users []int64) map[int64]place {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	s := q.bySale[sale]
 	if s == nil {
 		return nil
 	}
-	ahead := make(map[int64]int, len(users))
+	places := make(map[int64]place, len(users))
 	for _, u := range users {
 		if n, ok := s.position[u]; ok {
-			ahead[u] = int(n - s.gone - 1)
+			ahead := int(n - s.gone - 1)
+			places[u] = place{ahead, ahead < len(s.batch)}
 		}
 	}
-	return ahead
+	return places
 }
 
 // users returns the users with a ticket in this process's queue.

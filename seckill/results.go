@@ -41,7 +41,7 @@ type resultQuery struct {
 	at       time.Time
 	gate     gate.Status      // what the gate remembers
 	gateDown bool             // the gate did not reply
-	here     bool             // the ticket is in this process's queue
+	waits    bool             // the ticket waits in this process's queue
 	status   Status           // what is known without Postgres
 	reply    chan resultReply // has room for the one reply
 }
@@ -155,7 +155,7 @@ func usersOf(queries []*resultQuery) []int64 {
 func (r *resultReader) readGate(ctx context.Context, sale int64, queries []*resultQuery) {
 	users := usersOf(queries)
 	// Read before the gate, because a ticket leaves the queue after its Ack.
-	ahead := r.queue.ahead(sale, users)
+	places := r.queue.places(sale, users)
 	statuses, inFlight, err := slices.Repeat([]gate.Status{{State: None}}, len(queries)), 0, error(nil)
 	if !r.gateOff {
 		var read []gate.Status
@@ -166,15 +166,16 @@ func (r *resultReader) readGate(ctx context.Context, sale int64, queries []*resu
 		}
 	}
 	for i, q := range queries {
-		position, here := ahead[q.user]
-		q.gate, q.gateDown, q.here, q.status = statuses[i], err != nil, here, statusAtGate(statuses[i])
+		place, here := places[q.user]
+		q.gate, q.gateDown, q.status = statuses[i], err != nil, statusAtGate(statuses[i])
+		q.waits = here && !place.settling
 		switch {
 		case q.status.State == Ordered:
 			r.orders.remember(sale, order.Result{UserID: q.user, OrderID: q.status.OrderID})
 			q.reply <- resultReply{Status: q.status}
 			continue
 		case here: // whatever Redis has: it may have lost the ticket, or may not reply
-			q.status = queuedBehind(position)
+			q.status = queuedBehind(place.ahead)
 		case q.status.State == Queued: // in another process, behind at most all tickets of the journal
 			q.status = queuedBehind(max(0, inFlight-1))
 		}
@@ -194,7 +195,7 @@ func (r *resultReader) readPostgres(ctx context.Context, sale int64, queries []*
 	r.repairTickets(ctx, sale, queries, outcomes)
 	for _, q := range queries {
 		switch result, known := outcomes[q.user]; {
-		case err != nil && q.here, // this process would know of a result, unless another process sold past the gate
+		case err != nil && q.waits && !q.gateDown, // no process has settled it, unless this one was cut off and lost it to another
 			err == nil && q.status.State == Queued && result.OrderID == uuid.Nil && result.Ticket != q.gate.Ticket: // or it is the result of an older ticket
 			q.reply <- resultReply{Status: q.status}
 		case err != nil, q.gateDown && result.OrderID == uuid.Nil: // Redis may have a newer ticket than Postgres knows
