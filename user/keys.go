@@ -10,14 +10,14 @@ const (
 	codePrefix    = "ms:otp:"
 	knownPrefix   = "ms:known:" // + phone and address -> "": the account has logged in from there
 
-	// Limits; the limiter adds the prefix "rate:".
-	limitLogin        = "ms:login:phone:"
-	limitLoginKnown   = "ms:login:known:"
-	limitLoginAddress = "ms:login:addr:"
-	limitPassword     = "ms:password:"
-	limitCode         = "ms:otp:phone:"
-	limitCodeAddress  = "ms:otp:addr:"
-	limitRegister     = "ms:register:addr:"
+	// Buckets: see limit_take.lua.
+	limitLogin        = "ms:limit:login:phone:"
+	limitLoginKnown   = "ms:limit:login:known:"
+	limitLoginAddress = "ms:limit:login:addr:"
+	limitPassword     = "ms:limit:password:"
+	limitCode         = "ms:limit:otp:phone:"
+	limitCodeAddress  = "ms:limit:otp:addr:"
+	limitRegister     = "ms:limit:register:addr:"
 )
 
 // indexKey names a user's zset: hash of a token -> its expiry in Unix milliseconds.

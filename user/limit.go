@@ -2,20 +2,30 @@ package user
 
 import (
 	"context"
+	_ "embed"
 	"net/netip"
 	"strconv"
 	"time"
 
-	"github.com/go-redis/redis_rate/v10"
 	"github.com/redis/go-redis/v9"
 )
 
-// Rate limits are buckets that refill evenly: the 11th log-in in a row waits 6 s, not a minute.
+// bucket is a rate limit: size tries at once, and one more each time that refill has passed. It
+// refills evenly: the 11th log-in in a row waits 6 s, not a minute.
+type bucket struct {
+	size   int
+	refill time.Duration // of one token, whole milliseconds
+}
+
 var (
-	loginsPerAccount = redis_rate.PerMinute(10)
-	codesPerPhone    = redis_rate.Limit{Rate: 3, Burst: 3, Period: 10 * time.Minute}
-	perAddress       = redis_rate.PerMinute(200) // a whole class may share one address
+	loginsPerAccount = bucket{10, 6 * time.Second}         // 10 a minute
+	codesPerPhone    = bucket{3, 200 * time.Second}        // 3 in ten minutes
+	perAddress       = bucket{200, 300 * time.Millisecond} // 200 a minute: a whole class may share one address
 )
+
+//go:embed limit_take.lua
+var limitTakeSource string
+var limitTake = redis.NewScript(limitTakeSource)
 
 // knownFor is the time after a log-in in which its address has a bucket of its own for the account.
 const knownFor = 30 * 24 * time.Hour
@@ -25,12 +35,7 @@ const knownFor = 30 * 24 * time.Hour
 // Strangers share one bucket for an account, so many addresses guess no faster than one. They can
 // keep it empty, but they cannot lock the owner out: an address that has logged in to the account
 // before has a bucket of its own for it.
-type limits struct {
-	limiter *redis_rate.Limiter
-	rdb     redis.UniversalClient
-}
-
-func newLimits(rdb redis.UniversalClient) *limits { return &limits{redis_rate.NewLimiter(rdb), rdb} }
+type limits struct{ rdb redis.UniversalClient }
 
 // login counts a try to log in to an account from an address. The address's bucket comes first: a
 // refusal there takes nothing from the account's bucket.
@@ -75,13 +80,14 @@ func (l *limits) register(ctx context.Context, addr string) error {
 	return l.take(ctx, limitRegister+network(addr), perAddress)
 }
 
-func (l *limits) take(ctx context.Context, key string, limit redis_rate.Limit) error {
-	res, err := l.limiter.Allow(ctx, key, limit)
+// take takes a token from the bucket in key, or returns a TooManyError with the time until the next.
+func (l *limits) take(ctx context.Context, key string, b bucket) error {
+	wait, err := limitTake.Run(ctx, l.rdb, []string{key}, b.refill.Milliseconds(), b.size, 1).Int64()
 	switch {
 	case err != nil:
 		return fault(err, "count a try")
-	case res.Allowed == 0:
-		return TooManyError{res.RetryAfter}
+	case wait > 0:
+		return TooManyError{time.Duration(wait) * time.Millisecond}
 	}
 	return nil
 }

@@ -74,7 +74,7 @@ func New(db *pgxpool.Pool, rdb redis.UniversalClient, secret []byte, cfg Config,
 	return &Store{
 		db:     db,
 		codes:  &codes{rdb: rdb, secret: secret},
-		limits: newLimits(rdb),
+		limits: &limits{rdb},
 		hashes: newHasher(max(1, runtime.GOMAXPROCS(0)/2)),
 		cfg:    cfg,
 		log:    log,
