@@ -76,7 +76,7 @@ func TestABucketFollowsItsModel(t *testing.T) {
 	})
 }
 
-// A server whose clock was set back by a day, such as another one after a failover, locks nobody out
+// A server whose clock was set back by a day, such as another one after a failover, refuses no one
 // for longer than an empty bucket does.
 func TestAClockThatWasSetBackLocksNobodyOut(t *testing.T) {
 	t.Parallel()
