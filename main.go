@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 	"time"
 
@@ -182,7 +183,7 @@ func serve(ctx context.Context, c *commands, log *slog.Logger, stdout io.Writer)
 		case <-ctx.Done():
 		}
 	}
-	ops := web.Ops(append(engine.Collectors(), monitor.Collectors()...), []web.Check{{Name: "postgres", Ask: stores.Web.Ping},
+	ops := web.Ops(slices.Concat(engine.Collectors(), monitor.Collectors(), listeners.Collectors()), []web.Check{{Name: "postgres", Ask: stores.Web.Ping},
 		{Name: "redis", Ask: func(ctx context.Context) error { return stores.Redis.Ping(ctx).Err() }}})
 	welcome(stdout, c, listeners, stores, shop.PlayMoney(), time.Since(started))
 	serving, cancel := context.WithCancel(ctx)

@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/crypto/acme/autocert"
 	"golang.org/x/sync/errgroup"
 )
@@ -23,6 +24,7 @@ type Listen struct {
 	Addr      string `name:"addr" env:"MIAOSHA_ADDR" default:"127.0.0.1:8080" help:"Where the shop listens."`
 	OpsAddr   string `name:"ops-addr" env:"MIAOSHA_OPS_ADDR" default:"127.0.0.1:8081" help:"Where /metrics, /healthz, /readyz and /debug/pprof are; off for none."`
 	MaxConns  int    `name:"max-conns" env:"MIAOSHA_MAX_CONNS" default:"20000" help:"Connections open at once; more of them are told busy."`
+	MaxShare  int    `name:"max-conns-share" env:"MIAOSHA_MAX_CONNS_SHARE" default:"25" help:"Percent of them that one address (a /64 of IPv6) may have when most are open; trusted proxies may have all."`
 	AllowLAN  bool   `name:"allow-lan" env:"MIAOSHA_ALLOW_LAN" help:"Let the sandbox, whose accounts are public, listen where other machines reach it."`
 	TLSCert   string `name:"tls-cert" env:"MIAOSHA_TLS_CERT" placeholder:"FILE" help:"Certificate chain (PEM). With --tls-key the shop speaks TLS."`
 	TLSKey    string `name:"tls-key" env:"MIAOSHA_TLS_KEY" placeholder:"FILE" help:"Its key (PEM)."`
@@ -33,6 +35,7 @@ type Listen struct {
 // is reported at once.
 type Listeners struct {
 	shop, ops net.Listener // ops is nil for none
+	limit     *connLimit
 	overflow  *overflow
 	tls       *tls.Config
 }
@@ -41,6 +44,9 @@ type Listeners struct {
 func (l Listen) Open(sandboxed bool) (ls *Listeners, err error) {
 	if l.MaxConns < 1 {
 		return nil, errors.New("--max-conns (MIAOSHA_MAX_CONNS): at least 1")
+	}
+	if l.MaxShare < 1 || l.MaxShare > 100 {
+		return nil, errors.New("--max-conns-share (MIAOSHA_MAX_CONNS_SHARE): a percentage from 1 to 100")
 	}
 	if sandboxed && !l.AllowLAN {
 		for name, addr := range map[string]string{"--addr (MIAOSHA_ADDR)": l.Addr, "--ops-addr (MIAOSHA_OPS_ADDR)": l.OpsAddr} {
@@ -56,8 +62,8 @@ func (l Listen) Open(sandboxed bool) (ls *Listeners, err error) {
 	if ls.shop, err = listen(l.Addr); err != nil {
 		return nil, fmt.Errorf("--addr (MIAOSHA_ADDR): %w", err)
 	}
-	ls.overflow = newOverflow(ls.shop)
-	ls.shop = &limitedListener{ls.shop, make(chan struct{}, l.MaxConns), ls.overflow}
+	ls.limit, ls.overflow = newConnLimit(l.MaxConns, l.MaxShare), newOverflow(ls.shop)
+	ls.shop = &limitedListener{ls.shop, ls.limit, ls.overflow}
 	if l.OpsAddr != "off" {
 		if ls.ops, err = listen(l.OpsAddr); err != nil {
 			ls.shop.Close()
@@ -105,11 +111,10 @@ func listen(addr string) (net.Listener, error) {
 	return l, nil
 }
 
-// limitedListener accepts a limited number of open connections. It passes the connections beyond that
-// limit to overflow.
+// limitedListener accepts the connections that the limit admits, and passes the others to overflow.
 type limitedListener struct {
 	net.Listener
-	places   chan struct{} // one token per connection
+	limit    *connLimit
 	overflow *overflow
 }
 
@@ -119,7 +124,7 @@ func (l *limitedListener) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		if placed := takePlace(c, l.places); placed != nil {
+		if placed := l.limit.admit(c); placed != nil {
 			return placed, nil
 		}
 		if placed := takePlace(c, l.overflow.places); placed != nil {
@@ -161,7 +166,7 @@ func (o *overflow) Accept() (net.Conn, error) {
 
 func (o *overflow) Close() error { o.close(); return nil }
 
-// placedConn is a connection that releases its place when it is closed.
+// placedConn is a connection of overflow. It releases its place when it is closed.
 type placedConn struct {
 	net.Conn
 	release func()
@@ -191,6 +196,9 @@ func loopback(addr string) bool {
 	ip := net.ParseIP(host)
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
+
+// Collectors returns the metrics of the connections.
+func (ls *Listeners) Collectors() []prometheus.Collector { return ls.limit.collectors() }
 
 // Close closes the listeners. Only listeners without a Serve need it.
 func (ls *Listeners) Close() {
@@ -234,7 +242,8 @@ func (ls *Listeners) Serve(ctx context.Context, shop *Server, ops http.Handler, 
 	// One time limit for the header and the body, which has at most 4 KB: a second limit costs each
 	// request a system timer.
 	front := &http.Server{Handler: shop, TLSConfig: ls.tls, ErrorLog: errors, ReadTimeout: 8 * time.Second,
-		WriteTimeout: 30 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10}
+		WriteTimeout: 30 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10, ConnState: ls.limit.connState, ConnContext: connContext}
+	ls.limit.exempt = shop.isProxy
 	front.RegisterOnShutdown(shop.EndStreams)
 	var g errgroup.Group
 	ctx, cancel := context.WithCancel(ctx)

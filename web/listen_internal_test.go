@@ -37,7 +37,7 @@ func TestAutomaticCertificateIsForOneNameAlone(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "other.example"), kept(t, "other.example"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	ls, err := Listen{Addr: "127.0.0.1:0", OpsAddr: "off", MaxConns: 1, TLSDomain: "shop.example"}.Open(false)
+	ls, err := Listen{Addr: "127.0.0.1:0", OpsAddr: "off", MaxConns: 1, MaxShare: 25, TLSDomain: "shop.example"}.Open(false)
 	if err != nil {
 		t.Fatal(err)
 	}

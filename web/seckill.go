@@ -107,6 +107,7 @@ func (s *Server) buy(w http.ResponseWriter, r *http.Request) error {
 	if session.UserID != userID {
 		return seckill.ErrBadPath
 	}
+	hasSession(r.Context())
 	if err := s.allow(r, userID); err != nil {
 		return err
 	}

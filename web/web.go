@@ -224,9 +224,14 @@ func (s *Server) secure(r *http.Request) bool {
 	if !strings.EqualFold(r.Header.Get("X-Forwarded-Proto"), "https") {
 		return false
 	}
-	peer, _ := netip.ParseAddrPort(r.RemoteAddr) // no network contains the zero address
+	peer, _ := netip.ParseAddrPort(r.RemoteAddr)
+	return s.isProxy(peer.Addr().Unmap())
+}
+
+// isProxy reports whether addr is a trusted proxy. The zero Addr is none.
+func (s *Server) isProxy(addr netip.Addr) bool {
 	return slices.ContainsFunc(s.cfg.TrustedProxies, func(network string) bool {
-		return netip.MustParsePrefix(network).Contains(peer.Addr().Unmap())
+		return netip.MustParsePrefix(network).Contains(addr)
 	})
 }
 

@@ -1,0 +1,270 @@
+package web
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"net/http"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// leastIdle is how long a connection may wait for a request, also when places run short. A client that
+// has just connected, or has just received an answer, is not closed.
+const leastIdle = time.Second
+
+// connLimit bounds the open connections of a listener. Two rules keep one client from taking every
+// place:
+//
+//   - Once three quarters of the places are taken, a network that has its share gets no further one.
+//   - Once nine tenths are taken, each new connection closes the one that has waited longest for a
+//     request, those that never had a session first. If none has waited leastIdle, the new one takes a
+//     free place. If there is none, it gets the oldest place of a network that has more than its share.
+//
+// A connection waits for a request from its start, or from the end of the last request, until the whole
+// header of the next one has been read. So half a header is no request.
+type connLimit struct {
+	size, share int
+	exempt      func(netip.Addr) bool // trusted proxies: they have no share, and are not closed
+
+	mu      sync.Mutex
+	open    int
+	ofNet   map[netip.Prefix]int // open connections of each network, without exempt ones
+	over    int                  // networks with more than their share
+	waiting [2]connList          // for a request: connections without a session, and those with one
+	busy    connList             // with a request
+
+	evicted, refused atomic.Int64
+}
+
+// newConnLimit returns a limit of size connections. share is the percentage of one network.
+func newConnLimit(size, share int) *connLimit {
+	return &connLimit{size: size, share: max(1, size*share/100), ofNet: map[netip.Prefix]int{},
+		exempt: func(netip.Addr) bool { return false }}
+}
+
+// clientConn is a connection that has a place.
+type clientConn struct {
+	net.Conn
+	limit   *connLimit
+	from    netip.Prefix // the zero Prefix for a trusted proxy
+	session atomic.Bool  // a request on it had a session
+
+	// limit.mu guards these.
+	in         *connList // nil without a place, and for a trusted proxy
+	prev, next *clientConn
+	since      time.Time // when it was put into the list
+	released   bool
+}
+
+// admit returns c with a place, or nil if there is none for it.
+func (l *connLimit) admit(c net.Conn) *clientConn {
+	placed := &clientConn{Conn: c, limit: l, from: l.network(c)}
+	admitted, evicted := l.place(placed, time.Now())
+	if evicted != nil {
+		l.evicted.Add(1)
+		evicted.Conn.Close()
+	}
+	if !admitted {
+		l.refused.Add(1)
+		return nil
+	}
+	return placed
+}
+
+// place reports whether there is a place for c, and returns the connection that must be closed for it,
+// if any.
+func (l *connLimit) place(c *clientConn, now time.Time) (admitted bool, evicted *clientConn) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if c.from.IsValid() && 4*l.open >= 3*l.size && l.ofNet[c.from] >= l.share {
+		return false, nil
+	}
+	if 10*l.open >= 9*l.size {
+		evicted = l.longestWaiting(now)
+	}
+	if l.open >= l.size && evicted == nil {
+		evicted = l.oldestBeyondShare()
+	}
+	if evicted != nil {
+		l.release(evicted)
+	}
+	if l.open >= l.size {
+		return false, nil
+	}
+	l.open++
+	if c.from.IsValid() {
+		l.ofNet[c.from]++
+		if l.ofNet[c.from] == l.share+1 {
+			l.over++
+		}
+		c.since = now
+		l.waiting[0].push(c)
+	}
+	return true, evicted
+}
+
+// longestWaiting returns the connection that is closed first, nil if none has waited long enough.
+func (l *connLimit) longestWaiting(now time.Time) *clientConn {
+	for i := range l.waiting {
+		if c := l.waiting[i].first; c != nil && now.Sub(c.since) >= leastIdle {
+			return c
+		}
+	}
+	return nil
+}
+
+// oldestBeyondShare returns a connection of a network that has more than its share, nil if there is no
+// such network.
+func (l *connLimit) oldestBeyondShare() *clientConn {
+	if l.over == 0 {
+		return nil
+	}
+	for _, list := range []*connList{&l.waiting[0], &l.waiting[1], &l.busy} {
+		for c := list.first; c != nil; c = c.next {
+			if l.ofNet[c.from] > l.share {
+				return c
+			}
+		}
+	}
+	return nil
+}
+
+// release takes the place of c away. A second call does nothing.
+func (l *connLimit) release(c *clientConn) {
+	if c.released {
+		return
+	}
+	c.released = true
+	l.open--
+	if c.in == nil {
+		return
+	}
+	c.in.remove(c)
+	switch l.ofNet[c.from]--; l.ofNet[c.from] {
+	case l.share:
+		l.over--
+	case 0:
+		delete(l.ofNet, c.from)
+	}
+}
+
+// connState keeps the lists. It is the hook of an http.Server.
+func (l *connLimit) connState(nc net.Conn, state http.ConnState) {
+	c := placeOf(nc)
+	if c == nil || !c.from.IsValid() || state != http.StateActive && state != http.StateIdle {
+		return
+	}
+	list := &l.busy
+	var now time.Time
+	if state == http.StateIdle {
+		now, list = time.Now(), &l.waiting[0]
+		if c.session.Load() {
+			list = &l.waiting[1]
+		}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if c.released {
+		return
+	}
+	c.in.remove(c)
+	c.since = now
+	list.push(c)
+}
+
+type connKey struct{}
+
+// connContext lets the handlers of a connection call hasSession. It is a hook of an http.Server.
+func connContext(ctx context.Context, nc net.Conn) context.Context {
+	if c := placeOf(nc); c != nil {
+		return context.WithValue(ctx, connKey{}, c)
+	}
+	return ctx
+}
+
+// hasSession marks the connection of a request as one that has a session.
+func hasSession(ctx context.Context) {
+	if c, ok := ctx.Value(connKey{}).(*clientConn); ok && !c.session.Load() {
+		c.session.Store(true)
+	}
+}
+
+// placeOf returns the connection under TLS, nil if it has no place.
+func placeOf(c net.Conn) *clientConn {
+	if over, ok := c.(*tls.Conn); ok {
+		c = over.NetConn()
+	}
+	placed, _ := c.(*clientConn)
+	return placed
+}
+
+func (c *clientConn) Close() error {
+	c.limit.mu.Lock()
+	c.limit.release(c)
+	c.limit.mu.Unlock()
+	return c.Conn.Close()
+}
+
+// network returns the network whose connections count together: an IPv4 address, or a /64 of IPv6. It
+// is the zero Prefix for a trusted proxy.
+func (l *connLimit) network(c net.Conn) netip.Prefix {
+	peer, _ := netip.ParseAddrPort(c.RemoteAddr().String())
+	addr := peer.Addr().Unmap().WithZone("")
+	if l.exempt(addr) {
+		return netip.Prefix{}
+	}
+	bits := 32
+	if addr.Is6() {
+		bits = 64
+	}
+	network, _ := addr.Prefix(bits)
+	return network
+}
+
+func (l *connLimit) collectors() []prometheus.Collector {
+	count := func(name, help string, n *atomic.Int64) prometheus.Collector {
+		return prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "miaosha_" + name, Help: help}, func() float64 { return float64(n.Load()) })
+	}
+	return []prometheus.Collector{
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "miaosha_connections", Help: "Open connections that have a place."}, func() float64 {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			return float64(l.open)
+		}),
+		count("connections_evicted_total", "Connections closed to make room for new ones.", &l.evicted),
+		count("connections_refused_total", "Connections without a place, which are answered busy.", &l.refused),
+	}
+}
+
+// connList is a list of connections in the order in which they were put into it. It links the
+// connections themselves, so that a request allocates nothing for it.
+type connList struct{ first, last *clientConn }
+
+func (l *connList) push(c *clientConn) {
+	c.in, c.prev, c.next = l, l.last, nil
+	if l.last == nil {
+		l.first = c
+	} else {
+		l.last.next = c
+	}
+	l.last = c
+}
+
+func (l *connList) remove(c *clientConn) {
+	if c.prev == nil {
+		l.first = c.next
+	} else {
+		c.prev.next = c.next
+	}
+	if c.next == nil {
+		l.last = c.prev
+	} else {
+		c.next.prev = c.prev
+	}
+	c.in, c.prev, c.next = nil, nil, nil
+}

@@ -1,0 +1,263 @@
+package web_test
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"miaosha/seckill/sandbox/sandboxtest"
+)
+
+// dialFrom connects to the shop from another address of this machine. It skips the test where a system
+// has 127.0.0.1 alone.
+func (shop testShop) dialFrom(from string) (net.Conn, error) {
+	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}, Timeout: 5 * time.Second}
+	c, err := d.Dial("tcp", strings.TrimPrefix(strings.TrimPrefix(shop.URL, "https://"), "http://"))
+	if err != nil && strings.Contains(err.Error(), "assign requested address") {
+		shop.t.Skip(err)
+	}
+	return c, err
+}
+
+// clientFrom is a client at another address of this machine, with a connection for each request.
+func (shop testShop) clientFrom(from string) *http.Client {
+	return &http.Client{Timeout: 15 * time.Second, Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
+		DialContext: func(context.Context, string, string) (net.Conn, error) { return shop.dialFrom(from) }}}
+}
+
+const (
+	wholeRequest = "GET /api/slots HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+	halfHeader   = "GET /api/slots HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Slow: "
+	halfBody     = "POST /api/login HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{"
+)
+
+// hold opens a connection that stays open, sends text on it and reads the answer to a whole request. It
+// returns the status, 0 for none.
+func (shop testShop) hold(from, text string) (c net.Conn, status int) {
+	shop.t.Helper()
+	c, err := shop.dialFrom(from)
+	if err != nil {
+		shop.t.Fatal(err)
+	}
+	shop.t.Cleanup(func() { c.Close() })
+	io.WriteString(c, text)
+	if text != wholeRequest {
+		return c, 0
+	}
+	c.SetReadDeadline(time.Now().Add(15 * time.Second))
+	r, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		return c, 0
+	}
+	io.Copy(io.Discard, r.Body)
+	r.Body.Close()
+	return c, r.StatusCode
+}
+
+// isOpen reports whether the shop has left a connection open on which it owes no answer.
+func isOpen(c net.Conn) bool {
+	c.SetReadDeadline(time.Now().Add(time.Millisecond))
+	_, err := c.Read(make([]byte, 1))
+	return errors.Is(err, os.ErrDeadlineExceeded)
+}
+
+// One address that opens as many connections as it can, and leaves them idle, gets no more than three
+// quarters of the places. The others stay for clients at other addresses.
+func TestOneAddressDoesNotTakeEveryPlace(t *testing.T) {
+	t.Parallel()
+	for name, text := range map[string]string{"idle": wholeRequest, "half a header": halfHeader, "half a body": halfBody} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			shop := openShop(t, "MIAOSHA_MAX_CONNS=100")
+			for range 120 {
+				shop.hold("127.0.0.2", text)
+			}
+			another := shop.clientFrom("127.0.0.3")
+			for range 20 {
+				if r := sandboxtest.CallBy(another, "GET", shop.URL+"/api/slots", "", ""); outcome(r) != "200 ok" {
+					t.Fatalf("another address: %s", outcome(r))
+				}
+			}
+		})
+	}
+}
+
+// Two addresses take every place, with requests that don't end. A client at another address gets a
+// place of the one that has more than its share.
+func TestTwoAddressesDoNotTakeEveryPlace(t *testing.T) {
+	t.Parallel()
+	shop := openShop(t, "MIAOSHA_MAX_CONNS=100")
+	for i := range 120 {
+		from := "127.0.0.2"
+		if i >= 80 {
+			from = "127.0.0.3"
+		}
+		shop.hold(from, halfBody)
+	}
+	another := shop.clientFrom("127.0.0.4")
+	for range 20 {
+		if r := sandboxtest.CallBy(another, "GET", shop.URL+"/api/slots", "", ""); outcome(r) != "200 ok" {
+			t.Fatalf("another address: %s", outcome(r))
+		}
+	}
+}
+
+// keepAlive is a client that keeps its connection open.
+type keepAlive struct {
+	client *http.Client
+	dials  atomic.Int64
+}
+
+func (shop testShop) keepAlive(from string) *keepAlive {
+	v := &keepAlive{}
+	transport := &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
+		DialContext: func(context.Context, string, string) (net.Conn, error) {
+			v.dials.Add(1)
+			return shop.dialFrom(from)
+		}}
+	v.client = &http.Client{Timeout: 15 * time.Second, Transport: transport}
+	shop.t.Cleanup(transport.CloseIdleConnections)
+	return v
+}
+
+// When nearly all places are taken, a new connection closes the one that has waited longest for a
+// request. Those without a session are closed first, over TLS and HTTP/2 too.
+func TestIdleConnectionsGiveWay(t *testing.T) {
+	t.Parallel()
+	cert, key := pair(t)
+	for name, env := range map[string][]string{"HTTP/1": nil, "HTTP/2": {"MIAOSHA_TLS_CERT=" + cert, "MIAOSHA_TLS_KEY=" + key}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			const places, each = 20, 9 // two times each are nine tenths
+			shop := openShop(t, append(env, "MIAOSHA_MAX_CONNS="+strconv.Itoa(places), "MIAOSHA_MAX_CONNS_SHARE=100")...)
+			token := shop.tokens(1)[0]
+			comeIn := func(who *keepAlive, token string) {
+				t.Helper()
+				path := "/api/me"
+				if token == "" {
+					path = "/api/slots"
+				}
+				if r := sandboxtest.CallBy(who.client, "GET", shop.URL+path, token, ""); outcome(r) != "200 ok" {
+					t.Fatalf("a client: %s", outcome(r))
+				}
+			}
+			var members, strangers []*keepAlive
+			for range each {
+				members = append(members, shop.keepAlive("127.0.0.2"))
+				comeIn(members[len(members)-1], token)
+			}
+			for range each {
+				strangers = append(strangers, shop.keepAlive("127.0.0.2"))
+				comeIn(strangers[len(strangers)-1], "")
+			}
+			time.Sleep(time.Second) // nothing that has waited for less is closed
+			for range each {
+				comeIn(shop.keepAlive("127.0.0.3"), token)
+			}
+			for i, m := range members {
+				if comeIn(m, token); m.dials.Load() != 1 {
+					t.Errorf("member %d was closed while there were strangers", i)
+				}
+			}
+			time.Sleep(time.Second)
+			comeIn(strangers[0], "") // takes a place of a member
+			if n := strangers[0].dials.Load(); n != 2 {
+				t.Errorf("the first stranger connected %d times, want 2: it was closed for a new member", n)
+			}
+		})
+	}
+}
+
+// A trusted proxy may take all places, and its idle connections stay open.
+func TestTrustedProxiesHaveNoShare(t *testing.T) {
+	t.Parallel()
+	shop := openShop(t, "MIAOSHA_MAX_CONNS=20", "MIAOSHA_TRUSTED_PROXIES=127.0.0.2/32")
+	var all []net.Conn
+	for i := range 20 {
+		c, status := shop.hold("127.0.0.2", wholeRequest)
+		if status != 200 {
+			t.Fatalf("connection %d of the proxy: %d", i, status)
+		}
+		all = append(all, c)
+	}
+	time.Sleep(time.Second) // others would now give way
+	if _, status := shop.hold("127.0.0.3", wholeRequest); status != 503 {
+		t.Errorf("with all places taken: %d", status)
+	}
+	for i, c := range all {
+		if !isOpen(c) {
+			t.Errorf("connection %d of the proxy was closed", i)
+		}
+	}
+}
+
+// Two addresses take nine tenths of the places, one with idle connections and one with half headers,
+// and come back for each that is closed. A client at another address, with a connection for each
+// request, waits no more than 50 ms and is never refused.
+func TestLatencyBesideTakenPlaces(t *testing.T) {
+	const places, attackers, asks = 500, 520, 400
+	shop := openShop(t, "MIAOSHA_MAX_CONNS="+strconv.Itoa(places), "MIAOSHA_OPS_ADDR=127.0.0.1:0")
+	shop.sale()
+	ops := shop.opsURL()
+	taken := func() (n int) {
+		_, rest, _ := strings.Cut(string(sandboxtest.Call("GET", ops+"/metrics", "", "").Raw), "\nmiaosha_connections ")
+		fmt.Sscan(rest, &n)
+		return n
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	var crowd sync.WaitGroup
+	defer crowd.Wait()
+	defer stop()
+	attack := func(from, text string, until int) {
+		for range attackers {
+			crowd.Go(func() {
+				for ctx.Err() == nil {
+					if c, err := shop.dialFrom(from); err == nil {
+						end := context.AfterFunc(ctx, func() { c.Close() })
+						io.WriteString(c, text)
+						io.Copy(io.Discard, c) // until the shop closes it
+						end()
+						c.Close()
+					}
+					select {
+					case <-ctx.Done():
+					case <-time.After(time.Second):
+					}
+				}
+			})
+		}
+		sandboxtest.Poll(sandboxtest.Within(10*time.Second), func() bool { return taken() >= until })
+	}
+	attack("127.0.0.2", wholeRequest, places*3/4)
+	attack("127.0.0.3", halfHeader, places*9/10)
+	t.Logf("%d of %d places are taken", taken(), places)
+	victim := shop.clientFrom("127.0.0.4")
+	var took []time.Duration
+	answers := map[string]int{}
+	for range asks {
+		began := time.Now()
+		r := sandboxtest.CallBy(victim, "GET", shop.URL+"/api/sales", "", "")
+		took = append(took, time.Since(began))
+		answers[outcome(r)]++
+		time.Sleep(5 * time.Millisecond)
+	}
+	t.Logf("then %d of %d; another address: p99 %v, answers %v", taken(), places, p99(took), answers)
+	if answers["200 ok"] != asks {
+		t.Errorf("answers %v, want 200 ok alone", answers)
+	}
+	if got := p99(took); sandboxtest.Alone() && got >= 50*time.Millisecond {
+		t.Errorf("p99 %v, want less than 50ms", got)
+	}
+}
