@@ -18,43 +18,31 @@ import (
 const (
 	captchaWidth  = 160
 	captchaHeight = 60
-	captchaCell   = 36 // side of the square that holds a glyph in any turn
-	captchaFine   = 4  // glyphs are drawn this many times larger, then turned and scaled down
-	captchaShades = 4  // shades of each ink, the last is full ink
-	captchaInks   = 3
-	captchaTurns  = 9 // drawings of each glyph, at different angles
+	captchaCell   = 36 // side of the square that holds a glyph in any shape
+	captchaFine   = 4  // glyphs are drawn this many times larger, then bent and scaled down
+	captchaShades = 3  // shades of an ink, the last is full ink
+	captchaShapes = 9  // drawings of each glyph
 )
 
-// captchaPalette has the paper, captchaShades shades of each ink, and three colours of noise, in this order. That makes
-// sixteen colours, so a pixel takes four bits.
-var captchaPalette = func() color.Palette {
+// captchaPalettes have the paper and the shades of one ink. A picture has one ink for glyphs and noise, so that no colour
+// tells them apart, and a pixel takes two bits.
+var captchaPalettes = func() (palettes [3]color.Palette) {
 	paper := color.RGBA{0xf7, 0xf5, 0xef, 0xff}
-	p := color.Palette{paper}
-	for _, ink := range [captchaInks]color.RGBA{{0x1d, 0x2b, 0x53, 0xff}, {0x6b, 0x1d, 0x3a, 0xff}, {0x14, 0x50, 0x3c, 0xff}} {
-		for shade := 1; shade <= captchaShades; shade++ {
+	for i, ink := range [len(palettes)]color.RGBA{{0x1d, 0x2b, 0x53, 0xff}, {0x6b, 0x1d, 0x3a, 0xff}, {0x14, 0x50, 0x3c, 0xff}} {
+		for shade := range captchaShades + 1 {
 			mix := func(a, b uint8) uint8 { return uint8((int(a)*(captchaShades-shade) + int(b)*shade) / captchaShades) }
-			p = append(p, color.RGBA{mix(paper.R, ink.R), mix(paper.G, ink.G), mix(paper.B, ink.B), 0xff})
+			palettes[i] = append(palettes[i], color.RGBA{mix(paper.R, ink.R), mix(paper.G, ink.G), mix(paper.B, ink.B), 0xff})
 		}
 	}
-	return append(p, color.RGBA{0xc9, 0xc4, 0xb4, 0xff}, color.RGBA{0x9f, 0xb0, 0xc4, 0xff}, color.RGBA{0xd3, 0xa5, 0x9d, 0xff})
+	return palettes
 }()
 
-// drawCaptcha returns a PNG of the text, 160 by 60: digits, + and -, turned and moved at random, over noise. It takes about
-// 0.15 ms. Its random numbers come from the runtime's generator, which is safe for concurrent use.
+// drawCaptcha returns a PNG of the text, 160 by 60: digits, + and -, each in a random shape, on a bent line, under noise. It
+// takes about 0.10 ms. Its random numbers come from the runtime's generator, which is safe for concurrent use.
 func drawCaptcha(text string) []byte {
-	img := image.NewPaletted(image.Rect(0, 0, captchaWidth, captchaHeight), captchaPalette)
+	img := image.NewPaletted(image.Rect(0, 0, captchaWidth, captchaHeight), captchaPalettes[rand.IntN(len(captchaPalettes))])
+	captchaText(img, text)
 	captchaNoise(img)
-	x := 4 + rand.IntN(6)
-	for _, c := range []byte(text) {
-		g := captchaGlyphs()[c]
-		if g == nil {
-			x += 4
-			continue
-		}
-		turned := &g.turned[rand.IntN(captchaTurns)]
-		captchaStamp(img, turned, x-(captchaCell-g.advance)/2, 8+rand.IntN(captchaHeight-captchaCell-16), rand.IntN(captchaInks))
-		x += g.advance + rand.IntN(3)
-	}
 	var out bytes.Buffer
 	if err := captchaEncoder.Encode(&out, img); err != nil {
 		panic("seckill: a paletted image didn't encode: " + err.Error()) // cannot happen: a write to a buffer never fails
@@ -62,47 +50,80 @@ func drawCaptcha(text string) []byte {
 	return out.Bytes()
 }
 
-// captchaNoise draws dots and waves in pale colours. They disturb a program more than a person.
-func captchaNoise(img *image.Paletted) {
-	first := 1 + captchaInks*captchaShades
-	for range 260 {
-		img.Pix[rand.IntN(len(img.Pix))] = uint8(first + rand.IntN(3))
+// captchaText draws the text. Waves move each column of the picture up or down, and each row to the left or right.
+func captchaText(img *image.Paletted, text string) {
+	down, right := captchaWave(3, 6, 90, 140), captchaWave(1, 2, 30, 50)
+	x := 7 + rand.IntN(3)
+	for _, c := range []byte(text) {
+		g := captchaGlyphs()[c]
+		if g == nil {
+			x += 4
+			continue
+		}
+		captchaStamp(img, &g.shapes[rand.IntN(captchaShapes)], x-(captchaCell-g.advance)/2, 10+rand.IntN(captchaHeight-captchaCell-19), &down, &right)
+		x += g.advance + rand.IntN(4) - 1
 	}
-	for i := range 4 {
-		y, swing := float64(8+rand.IntN(captchaHeight-16)), 3+8*rand.Float64()
-		turn, phase := 0.02+0.06*rand.Float64(), 2*math.Pi*rand.Float64()
+}
+
+// captchaNoise draws dots and lines in the ink of the glyphs, and a line in the colour of the paper, which cuts strokes.
+func captchaNoise(img *image.Paletted) {
+	for range 40 {
+		at, shade := rand.IntN(len(img.Pix)-captchaWidth-1), uint8(1+rand.IntN(captchaShades))
+		img.Pix[at], img.Pix[at+1], img.Pix[at+captchaWidth] = shade, shade, shade
+	}
+	for _, line := range [...]struct {
+		thick int
+		shade uint8
+	}{{2, captchaShades}, {1, captchaShades}, {1, 0}} {
+		y, wave := 12+rand.IntN(captchaHeight-25), captchaWave(4, 12, 50, 160) // never beyond the edges
 		for x := range captchaWidth {
-			at := int(y + swing*math.Sin(turn*float64(x)+phase))
-			for _, py := range [2]int{at, at + 1} {
-				if py >= 0 && py < captchaHeight {
-					img.Pix[py*img.Stride+x] = uint8(first + i%3)
-				}
+			for py := y + wave[x]; py < y+wave[x]+line.thick; py++ {
+				img.Pix[py*img.Stride+x] = line.shade
 			}
 		}
 	}
 }
 
-// captchaStamp draws a glyph over the picture in one ink.
-func captchaStamp(img *image.Paletted, cell *[captchaCell * captchaCell]uint8, left, top, ink int) {
+// captchaWave returns the heights of a wave whose swing and length are between the limits.
+func captchaWave(leastSwing, mostSwing, leastLength, mostLength float64) (heights [captchaWidth]int) {
+	swing := leastSwing + (mostSwing-leastSwing)*rand.Float64()
+	turn := 2 * math.Pi / (leastLength + (mostLength-leastLength)*rand.Float64())
+	phase := 2 * math.Pi * rand.Float64()
+	for i := range heights {
+		heights[i] = int(math.Round(swing * math.Sin(turn*float64(i)+phase)))
+	}
+	return heights
+}
+
+// captchaStamp draws a glyph over the picture.
+func captchaStamp(img *image.Paletted, shape *[captchaCell * captchaCell]uint8, left, top int, down, right *[captchaWidth]int) {
 	for y := range captchaCell {
 		for x := range captchaCell {
-			shade := cell[y*captchaCell+x]
-			px, py := left+x, top+y
-			if shade == 0 || px < 0 || px >= captchaWidth || py < 0 || py >= captchaHeight {
+			shade := shape[y*captchaCell+x]
+			px := left + x + right[top+y]
+			if shade == 0 || px < 0 || px >= captchaWidth {
 				continue
 			}
-			img.Pix[py*img.Stride+px] = uint8(ink*captchaShades) + shade
+			py := top + y + down[px]
+			if py < 0 || py >= captchaHeight {
+				continue
+			}
+			if at := py*img.Stride + px; img.Pix[at] < shade {
+				img.Pix[at] = shade
+			}
 		}
 	}
 }
 
 type captchaGlyph struct {
 	advance int
-	turned  [captchaTurns][captchaCell * captchaCell]uint8 // shades, 0 is paper
+	shapes  [captchaShapes][captchaCell * captchaCell]uint8 // shades, 0 is paper
 }
 
-// captchaGlyphs returns every glyph in every turn. They are drawn once.
-var captchaGlyphs = sync.OnceValue(func() *[256]*captchaGlyph {
+// captchaGlyphs returns every glyph in every shape. They are drawn once in a process, and differ from those of another.
+var captchaGlyphs = sync.OnceValue(newCaptchaGlyphs)
+
+func newCaptchaGlyphs() *[256]*captchaGlyph {
 	parsed, err := opentype.Parse(gobold.TTF)
 	if err != nil {
 		panic("seckill: the built-in font: " + err.Error())
@@ -117,14 +138,14 @@ var captchaGlyphs = sync.OnceValue(func() *[256]*captchaGlyph {
 		if c == '-' {
 			shown = '−' // as wide as the plus
 		}
-		glyphs[c] = captchaTurn(face, shown)
+		glyphs[c] = newCaptchaGlyph(face, shown)
 	}
 	return &glyphs
-})
+}
 
-// captchaTurn draws one glyph large, turns it by -16 to 16 degrees and scales it down. A sign is turned less, so that a
-// person still recognises a minus.
-func captchaTurn(face font.Face, c rune) *captchaGlyph {
+// newCaptchaGlyph draws one glyph large. It then turns, stretches, slants and bends it at random, and scales it down. A sign
+// is turned and slanted less, so that a person still recognises a minus.
+func newCaptchaGlyph(face font.Face, c rune) *captchaGlyph {
 	const fine = captchaCell * captchaFine
 	large := image.NewAlpha(image.Rect(0, 0, fine, fine))
 	advance := font.MeasureString(face, string(c))
@@ -132,22 +153,26 @@ func captchaTurn(face font.Face, c rune) *captchaGlyph {
 		Dot: fixed.Point26_6{X: (fixed.I(fine) - advance) / 2, Y: fixed.I(fine * 5 / 6)}}
 	pen.DrawString(string(c))
 	g := &captchaGlyph{advance: advance.Round() / captchaFine}
-	most := 16.0
+	turn, slant := 22*math.Pi/180, 0.3
 	if c < '0' || c > '9' {
-		most = 6
+		turn, slant = 0.4*turn, 0.4*slant
 	}
-	for i := range g.turned {
-		angle := most * (2*float64(i)/(captchaTurns-1) - 1) * math.Pi / 180
-		sin, cos := math.Sincos(angle)
+	for i := range g.shapes {
+		spread := func(most float64) float64 { return most * (2*rand.Float64() - 1) }
+		sin, cos := math.Sincos(spread(turn))
+		wide, high, slant := 1+spread(0.2), 1+spread(0.2), spread(slant)
+		length, phase := (16+8*rand.Float64())*captchaFine/(2*math.Pi), spread(math.Pi)
 		for y := range captchaCell {
 			for x := range captchaCell {
 				ink := 0
+				bend := 1.3 * captchaFine * math.Sin((float64(y-captchaCell/2)*cos-float64(x-captchaCell/2)*sin)*captchaFine/length+phase)
 				for s := range captchaFine * captchaFine {
 					fx := float64(x*captchaFine+s%captchaFine) - fine/2
 					fy := float64(y*captchaFine+s/captchaFine) - fine/2
-					ink += int(large.AlphaAt(int(fx*cos+fy*sin)+fine/2, int(fy*cos-fx*sin)+fine/2).A)
+					fx, fy = (fx*cos+fy*sin)/wide, (fy*cos-fx*sin)/high
+					ink += int(large.AlphaAt(int(fx+slant*fy+bend)+fine/2, int(fy)+fine/2).A)
 				}
-				g.turned[i][y*captchaCell+x] = uint8((ink*captchaShades + 0x7f*captchaFine*captchaFine) / (0xff * captchaFine * captchaFine))
+				g.shapes[i][y*captchaCell+x] = uint8((ink*captchaShades + 0x7f*captchaFine*captchaFine) / (0xff * captchaFine * captchaFine))
 			}
 		}
 	}
