@@ -23,6 +23,9 @@ create table if not exists users (
     legacy_hash   text        check (legacy_hash ~ '^[0-9a-f]{32}$'),
     legacy_salt   text,
     created_at    timestamptz not null default now(),
+    -- Rises with each new password and role, and when the user logs out everywhere: it ends the sessions
+    -- and the log-ins under way that began before.
+    generation    bigint      not null default 0,
     check (legacy_hash is null or password_hash = '')
 );
 
@@ -187,5 +190,8 @@ create or replace trigger order_events_are_append_only before update or delete o
 alter table sales add column if not exists bypasses       bigint not null default 0;
 alter table sales add column if not exists bypasses_known bigint not null default 0 check (bypasses_known <= bypasses);
 
-insert into schema_version (version) values (3)
+-- The upgrade from version 3.
+alter table users add column if not exists generation bigint not null default 0;
+
+insert into schema_version (version) values (4)
     on conflict (one) do update set version = excluded.version where schema_version.version < excluded.version;

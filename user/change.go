@@ -2,16 +2,17 @@ package user
 
 import (
 	"context"
+	"errors"
 	"fmt"
+
+	"github.com/jackc/pgx/v5"
 )
 
 // ChangePassword replaces the password if the old one is right, and still is when the new one is
-// written. A user has ten tries a minute; log-ins of strangers do not use them up.
-// ErrWrongPassword, ErrNotFound, InvalidError, TooManyError, ErrBusy.
-//
-// The caller then ends the other sessions (Sessions.EndAll). A log-in with the old password that is
-// under way at that moment may survive.
-func (s *Store) ChangePassword(ctx context.Context, userID int64, old, new string) error {
+// written. It ends all sessions of the user except the given token's, and the log-ins with the old
+// password that are under way. A user has ten tries a minute; log-ins of strangers do not use them
+// up. ErrWrongPassword, ErrNotFound, InvalidError, TooManyError, ErrBusy.
+func (s *Store) ChangePassword(ctx context.Context, sessions *Sessions, userID int64, token, old, new string) error {
 	if err := checkPassword(new); err != nil {
 		return err
 	}
@@ -25,9 +26,12 @@ func (s *Store) ChangePassword(ctx context.Context, userID int64, old, new strin
 	// Twice: a log-in may upgrade the hash of an older account at the same time. The second try
 	// finds out whether it was that or another change.
 	for range 2 {
-		changed, err := s.change(ctx, a, old, new)
-		if changed || err != nil {
+		generation, err := s.change(ctx, a, old, new)
+		if err != nil {
 			return err
+		}
+		if generation > 0 {
+			return sessions.EndAll(ctx, userID, generation, token)
 		}
 		if a, err = s.account(ctx, `where id = $1`, userID); err != nil {
 			return err
@@ -36,22 +40,42 @@ func (s *Store) ChangePassword(ctx context.Context, userID int64, old, new strin
 	return ErrBusy
 }
 
-// change reports whether it changed the password: false if the row has changed since a was read.
-func (s *Store) change(ctx context.Context, a account, old, new string) (bool, error) {
+// change changes the password and returns the new generation of the account: 0 if the row has
+// changed since a was read.
+func (s *Store) change(ctx context.Context, a account, old, new string) (generation int64, err error) {
 	if _, err := s.verify(ctx, a, old); err != nil {
-		return false, err
+		return 0, err
 	}
 	hash, err := s.hashes.hash(ctx, new)
 	if err != nil {
-		return false, fmt.Errorf("hash the new password of user %d: %w", a.ID, err)
+		return 0, fmt.Errorf("hash the new password of user %d: %w", a.ID, err)
 	}
-	tag, err := s.db.Exec(ctx, `
+	rows, _ := s.db.Query(ctx, `
 		update users
-		set    password_hash = $2, legacy_hash = null, legacy_salt = null
-		where  id = $1 and password_hash = $3 and legacy_hash is not distinct from $4`,
+		set    password_hash = $2, legacy_hash = null, legacy_salt = null, generation = generation + 1
+		where  id = $1 and password_hash = $3 and legacy_hash is not distinct from $4
+		returning generation`,
 		a.ID, hash, a.PasswordHash, a.LegacyHash)
-	if err != nil {
-		return false, fault(err, "change the password of user %d", a.ID)
+	generation, err = pgx.CollectExactlyOneRow(rows, pgx.RowTo[int64])
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return 0, nil
+	case err != nil:
+		return 0, fault(err, "change the password of user %d", a.ID)
 	}
-	return tag.RowsAffected() == 1, nil
+	return generation, nil
+}
+
+// LogOut ends all sessions of a user and the log-ins under way. If Postgres does not answer, it
+// still ends the sessions, and returns the fault: a log-in under way may survive.
+func (s *Store) LogOut(ctx context.Context, sessions *Sessions, userID int64) error {
+	rows, _ := s.db.Query(ctx, `update users set generation = generation + 1 where id = $1 returning generation`, userID)
+	generation, err := pgx.CollectExactlyOneRow(rows, pgx.RowTo[int64])
+	if errors.Is(err, pgx.ErrNoRows) { // the account is gone
+		err = nil
+	}
+	if err != nil {
+		err = fault(err, "end the log-ins of user %d", userID)
+	}
+	return errors.Join(err, sessions.EndAll(ctx, userID, generation, ""))
 }

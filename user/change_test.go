@@ -9,6 +9,7 @@ import (
 func TestChangePassword(t *testing.T) {
 	s := newShop(t)
 	u := s.register(t, phone, "correct horse")
+	sessions := s.sessions(t)
 	for _, c := range []struct {
 		id       int64
 		old, new string
@@ -20,7 +21,7 @@ func TestChangePassword(t *testing.T) {
 		{u.ID, "correct horse", "battery staple", nil},
 		{u.ID, "correct horse", "battery staple", ErrWrongPassword},
 	} {
-		if err := s.ChangePassword(t.Context(), c.id, c.old, c.new); !errors.Is(err, c.want) {
+		if err := s.ChangePassword(t.Context(), sessions, c.id, "", c.old, c.new); !errors.Is(err, c.want) {
 			t.Errorf("ChangePassword(%d, %s, %s): %v, want %v", c.id, c.old, c.new, err, c.want)
 		}
 	}
@@ -33,6 +34,7 @@ func TestOneOfConcurrentChangesWins(t *testing.T) {
 	for _, kind := range []string{"new account", "account of the older systems"} {
 		t.Run(kind, func(t *testing.T) {
 			s := newShop(t)
+			sessions := s.sessions(t)
 			var id int64
 			if kind == "new account" {
 				id = s.register(t, phone, "correct horse").ID
@@ -40,11 +42,70 @@ func TestOneOfConcurrentChangesWins(t *testing.T) {
 				id = s.old(t, phone, "correct horse")
 			}
 			errs := together(4, func(i int) error {
-				return s.ChangePassword(t.Context(), id, "correct horse", fmt.Sprint("battery staple ", i))
+				return s.ChangePassword(t.Context(), sessions, id, "", "correct horse", fmt.Sprint("battery staple ", i))
 			})
 			if ok, refused, other := count(errs, ErrWrongPassword); ok != 1 || refused != 3 {
 				t.Errorf("%d changes succeeded, %d had a wrong password, other: %v; want 1, 3, none", ok, refused, other)
 			}
 		})
 	}
+}
+
+// A log-in reads the account before a change and would begin its session after it.
+func TestAChangeEndsALogInUnderWay(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change func(s testShop, sessions *Sessions, u User, token string) error
+		spared bool // the session that made the change
+	}{
+		{"a new password", func(s testShop, sessions *Sessions, u User, token string) error {
+			return s.ChangePassword(t.Context(), sessions, u.ID, token, "correct horse", "administrator")
+		}, true},
+		{"a new role", func(s testShop, sessions *Sessions, u User, _ string) error {
+			_, err := s.MakeAdmin(t.Context(), sessions, u.Phone, "administrator")
+			return err
+		}, false},
+		{"a log-out", func(s testShop, sessions *Sessions, u User, _ string) error {
+			return s.LogOut(t.Context(), sessions, u.ID)
+		}, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := newShop(t)
+			s.register(t, phone, "correct horse")
+			sessions := s.sessions(t)
+			u, err := s.Login(t.Context(), phone, "correct horse", address)
+			if err != nil {
+				t.Fatal(err)
+			}
+			mine, other := logIn(t, sessions, u), logIn(t, sessions, u)
+			if err := c.change(s, sessions, u, mine); err != nil {
+				t.Fatal(err)
+			}
+			if token, _, err := sessions.Start(t.Context(), u, address); !errors.Is(err, ErrChanged) || token != "" {
+				t.Errorf("the log-in under way: token %q, %v; want ErrChanged", token, err)
+			}
+			expect(t, "another session from before", sessions, other, User{})
+			now, err := s.ByID(t.Context(), u.ID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			expect(t, "a log-in after the change", sessions, logIn(t, sessions, now), now)
+			if !c.spared {
+				u = User{}
+			}
+			expect(t, "the session that made the change", sessions, mine, u)
+		})
+	}
+}
+
+// Without Postgres a log-out ends the sessions that there are, and says that it is not complete.
+func TestALogOutWithoutPostgres(t *testing.T) {
+	s := newShop(t)
+	sessions := s.sessions(t)
+	token := logIn(t, sessions, buyer)
+	s.db.Close()
+	if err := s.LogOut(t.Context(), sessions, buyer.ID); !errors.Is(err, ErrUnavailable) {
+		t.Errorf("LogOut: %v, want ErrUnavailable", err)
+	}
+	expect(t, "the session", sessions, token, User{})
 }

@@ -12,7 +12,7 @@ func TestSeed(t *testing.T) {
 		t.Fatal(err)
 	}
 	seeded, err := s.Login(t.Context(), phone, "correct horse", address)
-	if want := (User{seeded.ID, phone, "demo", RoleAdmin}); err != nil || seeded != want {
+	if want := (User{ID: seeded.ID, Phone: phone, Nickname: "demo", Role: RoleAdmin}); err != nil || seeded != want {
 		t.Errorf("the account is %+v, %v; want %+v", seeded, err, want)
 	}
 	if err := s.Seed(t.Context(), User{Phone: phone, Nickname: "other", Role: RoleBuyer}, "battery staple"); err != nil {

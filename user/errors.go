@@ -17,6 +17,7 @@ var (
 	ErrPhoneTaken    = errors.New("user: the phone has an account")
 	ErrBusy          = errors.New("user: too many passwords to check at once")
 	ErrSMSOff        = errors.New("user: one-time codes are switched off")
+	ErrChanged       = errors.New("user: the account has changed during the log-in")
 	ErrNotFound      = errors.New("user: no such account")
 	ErrNoSession     = errors.New("user: not logged in")
 )

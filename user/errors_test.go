@@ -42,7 +42,7 @@ func TestAnUnavailableStoreIsAFault(t *testing.T) {
 		unavailable("Login", err)
 		_, err = s.ByID(t.Context(), 1)
 		unavailable("ByID", err)
-		unavailable("ChangePassword", s.ChangePassword(t.Context(), 1, "correct horse", "battery staple"))
+		unavailable("ChangePassword", s.ChangePassword(t.Context(), s.sessions(t), 1, "", "correct horse", "battery staple"))
 		for range 2 { // after a fault the code can be used again
 			_, err = s.Register(t.Context(), "13800000001", code, "correct horse", "x", from)
 			unavailable("Register", err)

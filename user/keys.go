@@ -7,6 +7,7 @@ import "strconv"
 const (
 	sessionPrefix = "ms:session:" // + hash of the token -> one session, encoded by codec
 	indexPrefix   = "ms:sessions:"
+	originsPrefix = "ms:origins:"
 	codePrefix    = "ms:otp:"
 	knownPrefix   = "ms:known:" // + phone and address -> "": the account has logged in from there
 
@@ -22,6 +23,10 @@ const (
 
 // indexKey names a user's zset: hash of a token -> its expiry in Unix milliseconds.
 func indexKey(userID int64) string { return indexPrefix + strconv.FormatInt(userID, 10) }
+
+// originsKey names a user's hash beside it: hash of a token -> generation and address of its log-in;
+// generation -> the highest one of the account.
+func originsKey(userID int64) string { return originsPrefix + strconv.FormatInt(userID, 10) }
 
 // codeKey names a phone's hash: mac, browser, tries, strange, winner.
 func codeKey(phone string) string { return codePrefix + short(phone) }

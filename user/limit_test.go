@@ -137,7 +137,7 @@ func TestStrangersDoNotLockTheOwnerOut(t *testing.T) {
 	if _, err := s.Login(t.Context(), phone, "correct horse", home); err != nil {
 		t.Errorf("the owner, from a known address: %v", err)
 	}
-	if err := s.ChangePassword(t.Context(), u.ID, "correct horse", "battery staple"); err != nil {
+	if err := s.ChangePassword(t.Context(), s.sessions(t), u.ID, "", "correct horse", "battery staple"); err != nil {
 		t.Errorf("the owner's change of the password: %v", err)
 	}
 	// A known address has a bucket too, and it is known for one account only.
@@ -176,7 +176,7 @@ func TestPasswordChangesAreLimited(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := s.ChangePassword(t.Context(), u.ID, "correct horse", "battery staple"); !errors.As(err, &TooManyError{}) {
+	if err := s.ChangePassword(t.Context(), s.sessions(t), u.ID, "", "correct horse", "battery staple"); !errors.As(err, &TooManyError{}) {
 		t.Errorf("the 11th change: %v, want TooManyError", err)
 	}
 }

@@ -84,7 +84,7 @@ func (s *Store) byPhone(ctx context.Context, phone string) (account, error) {
 // account reads one row. where is a constant of the caller's, never input.
 func (s *Store) account(ctx context.Context, where string, arg any) (account, error) {
 	rows, _ := s.db.Query(ctx, `
-		select id, phone, nickname, role, password_hash, legacy_hash, coalesce(legacy_salt, '') as legacy_salt
+		select id, phone, nickname, role, generation, password_hash, legacy_hash, coalesce(legacy_salt, '') as legacy_salt
 		from   users `+where, arg)
 	a, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[account])
 	switch {

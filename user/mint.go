@@ -64,7 +64,7 @@ func (s *Store) mintBuyers(ctx context.Context, n int) ([]User, error) {
 			select p::text, 'buyer ' || right(p::text, 8)
 			from   generate_series($1::bigint, $2::bigint) p
 			on conflict (phone) do nothing
-			returning id, phone, nickname, role`, next, min(next+int64(n)-1, mintLast))
+			returning id, phone, nickname, role, generation`, next, min(next+int64(n)-1, mintLast))
 		buyers, err := pgx.CollectRows(rows, pgx.RowToStructByName[User])
 		if err != nil {
 			return nil, fault(err, "mint %d buyers", n)
@@ -110,7 +110,8 @@ func newToken() string {
 	return base64.RawURLEncoding.EncodeToString(secret)
 }
 
-// sendSession sends what Start writes, the index entry and then the record, and reads no reply.
+// sendSession sends the index entry and then the record, and reads no reply. Unlike Start it writes
+// no generation and no address: the account is new.
 func sendSession(conn redis.Conn, u User, token string, deadline time.Time) error {
 	record, err := encodeRecord(deadline, Session{u.ID, u.Role})
 	if err != nil {

@@ -55,7 +55,7 @@ func TestMint(t *testing.T) {
 		}
 		break
 	}
-	if err := sessions.EndAll(t.Context(), tokens[last], ""); err != nil {
+	if err := sessions.EndAll(t.Context(), tokens[last], 1, ""); err != nil {
 		t.Fatal(err)
 	}
 	expect(t, "a minted session after EndAll", sessions, last, User{})

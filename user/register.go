@@ -47,7 +47,7 @@ func (s *Store) insert(ctx context.Context, phone, password, nickname string) (U
 		insert into users (phone, nickname, password_hash)
 		values ($1, $2, $3)
 		on conflict (phone) do nothing
-		returning id, phone, nickname, role`, phone, nickname, hash)
+		returning id, phone, nickname, role, generation`, phone, nickname, hash)
 	u, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[User])
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/alexedwards/scs/v2"
-	"github.com/gomodule/redigo/redis"
 )
 
 // Sessions keeps the sessions of logged-in users in a Redis, which may be the gate's. It is safe
@@ -61,9 +60,12 @@ func (s *Sessions) Get(ctx context.Context, token string) (Session, error) {
 	return session, nil
 }
 
-// Start begins a session for a user and returns its new token of 256 bits. It ends the user's
-// oldest sessions if they are more than twenty.
-func (s *Sessions) Start(ctx context.Context, u User) (token string, expires time.Time, err error) {
+// Start begins a session for a user who logged in from an address, and returns its new token of 256
+// bits. Of more than twenty sessions of a user it ends the oldest of that address first.
+//
+// u is the account as it was before its password was checked. If it has changed since then, Start
+// returns ErrChanged: its sessions were ended, and this one would have survived.
+func (s *Sessions) Start(ctx context.Context, u User, addr string) (token string, expires time.Time, err error) {
 	if ctx, err = s.manager.Load(ctx, ""); err != nil {
 		return "", time.Time{}, fmt.Errorf("start a session: %w", err)
 	}
@@ -71,12 +73,7 @@ func (s *Sessions) Start(ctx context.Context, u User) (token string, expires tim
 		return "", time.Time{}, fmt.Errorf("start a session: %w", err)
 	}
 	s.manager.Put(ctx, sessionValue, Session{u.ID, u.Role})
-	// The index comes first: EndAll could not end a session that is not in it.
-	token = s.manager.Token(ctx)
-	if err = s.addToIndex(ctx, u.ID, hashed(token), s.manager.Deadline(ctx)); err != nil {
-		return "", time.Time{}, fmt.Errorf("start a session: %w", err)
-	}
-	if token, expires, err = s.manager.Commit(ctx); err != nil {
+	if token, expires, err = s.manager.Commit(context.WithValue(ctx, ownerKey{}, owner{u, addr})); err != nil {
 		return "", time.Time{}, fmt.Errorf("start a session: %w", err)
 	}
 	return token, expires, nil
@@ -91,7 +88,7 @@ func (s *Sessions) End(ctx context.Context, token string) error {
 	case err != nil:
 		return fmt.Errorf("log out: %w", err)
 	}
-	return s.end(ctx, session.UserID, func(redis.Conn) ([]string, error) { return []string{hashed(token)}, nil })
+	return s.endOne(ctx, session.UserID, hashed(token))
 }
 
 // Close closes the connections. For a few seconds, Get still answers from its copies.

@@ -2,6 +2,7 @@ package user
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/maypok86/otter/v2"
@@ -101,10 +102,22 @@ func (c *copies) keep(tokens []string, records [][]byte, at time.Time) {
 	}
 }
 
-// CommitCtx implements scs.CtxStore.
-func (c *copies) CommitCtx(_ context.Context, token string, record []byte, expiry time.Time) error {
-	c.entries.Invalidate(token)
-	return c.remote.try("keep a session", func() error { return c.remote.store.Commit(token, record, expiry) })
+// ownerKey is the key of the owner in the context of a commit.
+type ownerKey struct{}
+
+var errNoOwner = errors.New("a session without an owner")
+
+// CommitCtx implements scs.CtxStore. It writes a new session of the owner in ctx.
+func (c *copies) CommitCtx(ctx context.Context, token string, record []byte, expiry time.Time) error {
+	of, ok := ctx.Value(ownerKey{}).(owner)
+	if !ok {
+		return errNoOwner // it could not be ended
+	}
+	ended, err := c.remote.list(ctx, of, token, record, expiry, c.now())
+	for _, token := range ended {
+		c.ended(token)
+	}
+	return err
 }
 
 // DeleteCtx implements scs.CtxStore.

@@ -28,7 +28,7 @@ func TestAReadDoesNotBringAnEndedSessionBack(t *testing.T) {
 		if err != nil {
 			return nil, err
 		}
-		if err := s.EndAll(ctx, buyer.ID, ""); err != nil {
+		if err := s.EndAll(ctx, buyer.ID, 1, ""); err != nil {
 			return nil, err
 		}
 		s.copies.keep(keys, records, began)

@@ -2,62 +2,73 @@ package user
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
 )
 
 // A zset lists the sessions of a user, so that they can be ended together. It may list a session
-// that is gone, but it lists every live session.
+// that is gone, but it lists every live session. A hash beside it has the address and the
+// generation of each of them.
 const maxPerUser = 20
 
-// EndAll ends the sessions of a user except the given token's ("" for no exception): at once here,
-// within two seconds in other processes. It may miss a session that starts at this moment.
-func (s *Sessions) EndAll(ctx context.Context, userID int64, except string) error {
-	kept := hashed(except)
+//go:embed session_start.lua
+var sessionStartSource string
+var sessionStart = redis.NewScript(3, sessionStartSource)
+
+//go:embed session_end.lua
+var sessionEndSource string
+var sessionEnd = redis.NewScript(2, sessionEndSource)
+
+// EndAll ends the sessions of a user that began with a lower generation of the account, except the
+// given token's ("" for no exception): at once here, within two seconds in other processes. From
+// now on Start refuses a log-in that read a lower generation. With generation 0, for one that is not
+// known, all sessions end, and a log-in under way may survive.
+func (s *Sessions) EndAll(ctx context.Context, userID, generation int64, except string) error {
+	kept := ""
+	if except != "" {
+		kept = hashed(except)
+	}
 	return s.end(ctx, userID, func(conn redis.Conn) ([]string, error) {
-		all, err := redis.Strings(conn.Do("ZRANGE", indexKey(userID), 0, -1))
-		return slices.DeleteFunc(all, func(token string) bool { return token == kept }), err
+		return redis.Strings(sessionEnd.Do(conn, indexKey(userID), originsKey(userID),
+			generation, kept, s.copies.now().Add(s.manager.Lifetime).UnixMilli(), sessionPrefix))
 	})
 }
 
-// addToIndex adds a session that is about to start. It ends the oldest ones beyond maxPerUser.
-func (s *Sessions) addToIndex(ctx context.Context, userID int64, token string, expires time.Time) error {
-	return s.end(ctx, userID, func(conn redis.Conn) ([]string, error) {
-		index := indexKey(userID)
-		err := pipeline(conn, func() error {
-			return errors.Join(
-				conn.Send("ZREMRANGEBYSCORE", index, "-inf", s.copies.now().UnixMilli()),
-				conn.Send("ZADD", index, expires.UnixMilli(), token),
-				conn.Send("PEXPIREAT", index, expires.UnixMilli()))
-		})
-		if err != nil {
-			return nil, err
-		}
-		return redis.Strings(conn.Do("ZRANGE", index, 0, -1-maxPerUser))
-	})
+// owner is the account of a session that is about to start, and the address of the log-in.
+type owner struct {
+	User
+	addr string
 }
 
-// end deletes the sessions that choose returns, and then removes them from the index: if it stops
-// half-way, it can run again.
-func (s *Sessions) end(ctx context.Context, userID int64, choose func(redis.Conn) ([]string, error)) error {
+// list lists a session and writes it. It returns the sessions that ended to make room for it.
+// ErrChanged.
+func (r *remote) list(ctx context.Context, of owner, token string, record []byte, expires, now time.Time) (ended []string, err error) {
+	err = r.with(ctx, "keep a session", func(conn redis.Conn) error {
+		ended, err = redis.Strings(sessionStart.Do(conn, indexKey(of.ID), originsKey(of.ID), sessionPrefix+token,
+			token, record, expires.UnixMilli(), now.UnixMilli(), of.Generation, network(of.addr), maxPerUser, sessionPrefix))
+		return err
+	})
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("sessions of user %d: %w", of.ID, err)
+	case len(ended) == 1 && ended[0] == "CHANGED":
+		return nil, ErrChanged
+	case len(ended) == 0 || ended[0] != "STARTED":
+		return nil, fmt.Errorf("sessions of user %d: unknown reply %q", of.ID, ended)
+	}
+	return ended[1:], nil
+}
+
+// end marks the sessions that work has ended.
+func (s *Sessions) end(ctx context.Context, userID int64, work func(redis.Conn) ([]string, error)) error {
 	var ended []string
 	err := s.remote.with(ctx, "end sessions", func(conn redis.Conn) (err error) {
-		if ended, err = choose(conn); err != nil || len(ended) == 0 {
-			return err
-		}
-		keys := make([]any, len(ended))
-		for i, token := range ended {
-			keys[i] = sessionPrefix + token
-		}
-		return pipeline(conn, func() error {
-			return errors.Join(
-				conn.Send("DEL", keys...),
-				conn.Send("ZREM", redis.Args{indexKey(userID)}.AddFlat(ended)...))
-		})
+		ended, err = work(conn)
+		return err
 	})
 	if err != nil {
 		return fmt.Errorf("sessions of user %d: %w", userID, err)
@@ -66,6 +77,18 @@ func (s *Sessions) end(ctx context.Context, userID int64, choose func(redis.Conn
 		s.copies.ended(token)
 	}
 	return nil
+}
+
+// endOne ends one session. If it stops half-way, it can run again.
+func (s *Sessions) endOne(ctx context.Context, userID int64, token string) error {
+	return s.end(ctx, userID, func(conn redis.Conn) ([]string, error) {
+		return []string{token}, pipeline(conn, func() error {
+			return errors.Join(
+				conn.Send("DEL", sessionPrefix+token),
+				conn.Send("ZREM", indexKey(userID), token),
+				conn.Send("HDEL", originsKey(userID), token))
+		})
+	})
 }
 
 // pipeline sends commands together and returns the first error among their replies.

@@ -2,6 +2,7 @@ package user
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -45,7 +46,7 @@ func newSessions(t testing.TB, url string) (*Sessions, *clock) {
 
 func logIn(t testing.TB, s *Sessions, u User) string {
 	t.Helper()
-	token, _, err := s.Start(t.Context(), u)
+	token, _, err := s.Start(t.Context(), u, address)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +70,7 @@ func expect(t testing.TB, what string, s *Sessions, token string, u User) {
 
 func TestSessions(t *testing.T) {
 	s, _ := newSessions(t, sandboxtest.RedisURL(t))
-	token, expires, err := s.Start(t.Context(), buyer)
+	token, expires, err := s.Start(t.Context(), buyer, address)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +119,7 @@ func TestASessionExpires(t *testing.T) {
 	expect(t, "a minute after", s, token, User{}) // Redis still has it, by its own clock
 	// The record and its index expire in Redis.
 	rdb := client(t, url)
-	for _, key := range []string{sessionPrefix + hashed(token), indexKey(buyer.ID)} {
+	for _, key := range []string{sessionPrefix + hashed(token), indexKey(buyer.ID), originsKey(buyer.ID)} {
 		if ttl := rdb.PTTL(t.Context(), key).Val(); ttl <= lifetime-time.Minute || ttl > lifetime {
 			t.Errorf("%s lives %v, want %v", key, ttl, lifetime)
 		}
@@ -132,11 +133,12 @@ func TestRedisHasNoTokens(t *testing.T) {
 	rdb := client(t, url)
 	keys := rdb.Keys(t.Context(), "*").Val()
 	members := rdb.ZRange(t.Context(), indexKey(buyer.ID), 0, -1).Val()
-	if len(keys) != 2 || len(members) != 1 {
-		t.Fatalf("Redis has the keys %v and the index %v, want 2 and 1", keys, members)
+	origins := rdb.HKeys(t.Context(), originsKey(buyer.ID)).Val()
+	if len(keys) != 3 || len(members) != 1 {
+		t.Fatalf("Redis has the keys %v and the index %v, want 3 and 1", keys, members)
 	}
-	if strings.Contains(strings.Join(append(keys, members...), " "), token) {
-		t.Errorf("Redis has the token %s: %v and %v", token, keys, members)
+	if strings.Contains(strings.Join(slices.Concat(keys, members, origins), " "), token) {
+		t.Errorf("Redis has the token %s: %v, %v and %v", token, keys, members, origins)
 	}
 	expect(t, "the hash used as a token", s, members[0], User{})
 }
@@ -182,10 +184,10 @@ func TestSessionsWhileRedisIsUnavailable(t *testing.T) {
 			t.Errorf("without a copy: %v, want ErrUnavailable", err)
 		}
 	}
-	if _, _, err := s.Start(t.Context(), admin); !errors.Is(err, ErrUnavailable) {
+	if _, _, err := s.Start(t.Context(), admin, address); !errors.Is(err, ErrUnavailable) {
 		t.Errorf("Start: %v, want ErrUnavailable", err)
 	}
-	if err := s.EndAll(t.Context(), buyer.ID, ""); !errors.Is(err, ErrUnavailable) {
+	if err := s.EndAll(t.Context(), buyer.ID, 1, ""); !errors.Is(err, ErrUnavailable) {
 		t.Errorf("EndAll: %v, want ErrUnavailable", err)
 	}
 	if err := s.End(t.Context(), seen); !errors.Is(err, ErrUnavailable) {

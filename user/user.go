@@ -8,7 +8,9 @@
 //
 // Who wins: of two registrations of one phone, the insert that comes first; of two uses of one
 // code, the script that runs first; of two changes of one password, the update that still finds the
-// old hash. Ended sessions end at once in this process and within two seconds in every other.
+// old hash; of a change that ends the sessions and a log-in under way, the change: the log-in has
+// read an older generation of the account. Ended sessions end at once in this process and within
+// two seconds in every other.
 package user
 
 import (
@@ -35,6 +37,9 @@ type User struct {
 	Phone    string
 	Nickname string
 	Role     string // RoleBuyer or RoleAdmin
+
+	// Generation rises with each new password and role, and when the user logs out everywhere.
+	Generation int64
 }
 
 // Config has the settings of accounts.

@@ -38,6 +38,13 @@ func newShop(t *testing.T) testShop {
 	return s
 }
 
+// sessions returns Sessions on a Redis of their own.
+func (s testShop) sessions(t *testing.T) *Sessions {
+	t.Helper()
+	sessions, _ := newSessions(t, sandboxtest.RedisURL(t))
+	return sessions
+}
+
 // register makes an account.
 func (s testShop) register(t *testing.T, phone, password string) User {
 	t.Helper()
@@ -109,7 +116,7 @@ func TestByID(t *testing.T) {
 	if err != nil || got != u {
 		t.Errorf("ByID = %+v, %v; want %+v", got, err, u)
 	}
-	if want := (User{u.ID, "13800000001", "小明", RoleBuyer}); u != want {
+	if want := (User{ID: u.ID, Phone: "13800000001", Nickname: "小明", Role: RoleBuyer}); u != want {
 		t.Errorf("registered %+v, want %+v", u, want)
 	}
 	if _, err := s.ByID(t.Context(), u.ID+1); !errors.Is(err, ErrNotFound) {

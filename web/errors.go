@@ -77,6 +77,7 @@ var refusals = []refusal{
 	{err: errMediaType, status: 415, code: "unsupported_media_type", zh: "请使用 application/json", en: "Please send application/json"},
 	{err: seckill.ErrBusy, status: 503, code: "busy", zh: "系统繁忙，请稍后再试", en: "Busy, please try again shortly"},
 	{err: errLabBusy, status: 503, code: "busy", zh: "实验室正在做另一次实验，请稍候", en: "The lab is in use, please wait until it is free"},
+	{err: user.ErrChanged, status: 503, code: "busy", zh: "账号刚刚有变动，请重新登录", en: "The account has just changed, please log in again"},
 	{err: user.ErrBusy, status: 503, code: "busy", zh: "系统繁忙，请稍后再试", en: "Busy, please try again shortly"},
 }
 

@@ -135,7 +135,7 @@ func (s *Server) startSession(w http.ResponseWriter, r *http.Request, u user.Use
 			return err
 		}
 	}
-	token, expires, err := s.Sessions.Start(r.Context(), u)
+	token, expires, err := s.Sessions.Start(r.Context(), u, s.clientIP(r))
 	if err != nil {
 		return err
 	}
@@ -149,13 +149,13 @@ func (s *Server) logout(w http.ResponseWriter, r *http.Request, session user.Ses
 	if err := refuseBody(w, r); err != nil {
 		return err
 	}
-	if err := s.Sessions.EndAll(r.Context(), session.UserID, ""); err != nil {
+	s.setCookie(w, r, "", time.Unix(1, 0))
+	if err := s.Users.LogOut(r.Context(), s.Sessions, session.UserID); err != nil {
 		return err
 	}
 	if err := s.Sessions.End(r.Context(), s.token(r)); err != nil { // even if Redis has lost the list of sessions
 		return err
 	}
-	s.setCookie(w, r, "", time.Unix(1, 0))
 	return ok(w, 200, nil)
 }
 
@@ -175,11 +175,8 @@ func (s *Server) changePassword(w http.ResponseWriter, r *http.Request, session 
 	if err := body(w, r, &in, false); err != nil {
 		return err
 	}
-	if err := s.Users.ChangePassword(r.Context(), session.UserID, in.Old, in.New); err != nil {
+	if err := s.Users.ChangePassword(r.Context(), s.Sessions, session.UserID, s.token(r), in.Old, in.New); err != nil {
 		return formError(err)
-	}
-	if err := s.Sessions.EndAll(r.Context(), session.UserID, s.token(r)); err != nil {
-		return err
 	}
 	return ok(w, 200, nil)
 }

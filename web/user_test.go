@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -272,4 +274,56 @@ func checkSecureCookie(t *testing.T, c *http.Cookie) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("the cookie (-want +got):\n%s", diff)
 	}
+}
+
+// Clients log in with the old password, again and again, while it is changed. When the change is
+// answered, a log-in that began before it is under way; none of them has a session afterwards.
+func TestANewPasswordEndsLogInsUnderWay(t *testing.T) {
+	t.Parallel()
+	shop := openShop(t, "MIAOSHA_TRUSTED_PROXIES=127.0.0.0/8") // the clients have addresses, and so limits, of their own
+	token := shop.account("13811112222")
+	var changed atomic.Bool
+	var mu sync.Mutex
+	var tokens []string
+	answers := map[string]int{}
+	var clients sync.WaitGroup
+	for i := range 3 {
+		clients.Go(func() {
+			for !changed.Load() {
+				r := shop.call("POST", "/api/login", "", fmt.Sprintf(`{"phone":"13811112222","password":%q}`, firstPassword),
+					"X-Forwarded-For", fmt.Sprint("203.0.113.", i))
+				mu.Lock()
+				if answers[r.Code]++; r.Code == "ok" {
+					tokens = append(tokens, shop.tokenIn(r))
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	change := func() sandboxtest.Reply {
+		return shop.call("POST", "/api/password", token, fmt.Sprintf(`{"old":%q,"new":"second password"}`, firstPassword))
+	}
+	r := change()
+	for tries := 0; r.Code == "busy" && tries < 9; tries++ { // a busy machine hashes slowly
+		r = change()
+	}
+	changed.Store(true)
+	clients.Wait()
+	if r.Code != "ok" {
+		t.Fatalf("change: %d %s", r.Status, r.Raw)
+	}
+	open := 0
+	for _, token := range tokens {
+		if shop.open(token) {
+			open++
+		}
+	}
+	t.Logf("answers to log-ins with the old password: %v", answers)
+	if open > 0 {
+		t.Errorf("%d of %d sessions of the old password go on after the change", open, len(tokens))
+	}
+	if !shop.open(token) {
+		t.Error("the session that made the change ended")
+	}
+	shop.login("13811112222", "second password")
 }
