@@ -172,3 +172,31 @@ func FuzzQuery(f *testing.F) {
 		}
 	})
 }
+
+// A refused method comes with the methods that the path has. A path that has none is not found, whatever
+// the method is called.
+func TestARefusedMethodNamesTheOthers(t *testing.T) {
+	s, err := New(Config{Rate: "off", IPRate: "off", TimeZone: "UTC", Cashier: "off"}, Deps{}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		method, path string
+		status       int
+		allow        string
+	}{
+		{"BREW", "/api/me", 405, "GET, HEAD"},
+		{"PUT", "/api/login", 405, "POST"},
+		{"BREW", "/nothing", 405, "GET, HEAD"},
+		{"DELETE", "/api/sales/1%2f2/result", 405, "GET, HEAD"},
+		{"PUT", "/api/nothing", 404, ""},
+		{"BREW", "/api/nothing", 404, ""},
+		{"get", "/api/orders/1/pay%2f", 404, ""},
+	} {
+		w := httptest.NewRecorder()
+		s.ServeHTTP(w, httptest.NewRequest(c.method, c.path, http.NoBody))
+		if got := w.Header().Get("Allow"); w.Code != c.status || got != c.allow {
+			t.Errorf("%s %s: %d, Allow %q; want %d, %q", c.method, c.path, w.Code, got, c.status, c.allow)
+		}
+	}
+}

@@ -4,6 +4,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -157,7 +158,11 @@ func (s *Server) routes() http.Handler {
 	}
 	r.NotFound(s.handle(func(http.ResponseWriter, *http.Request) error { return errNoPage }))
 	r.MethodNotAllowed(s.handle(func(w http.ResponseWriter, q *http.Request) error {
-		w.Header().Set("Allow", strings.Join(allowed(r, q.URL.Path), ", "))
+		methods := allowed(r, cmp.Or(q.URL.RawPath, q.URL.Path)) // as the router reads it
+		if len(methods) == 0 {
+			return errNoPage // the router takes a method that it does not know for a wrong one
+		}
+		w.Header().Set("Allow", strings.Join(methods, ", "))
 		return errMethod
 	}))
 
