@@ -5,7 +5,7 @@ GO ?= go
 # The systems for which the repository has files. No file depends on a processor.
 PLATFORMS := linux/amd64 darwin/arm64 windows/amd64
 
-.PHONY: help run build quick check test seeds simulate embedded latency faults short borders format vet lint words licences fuzz bench growth speed
+.PHONY: help run build quick check test seeds simulate embedded latency faults short borders format vet lint words licences fuzz requests bench growth speed
 
 help: ## list the chores
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -22,7 +22,7 @@ quick: borders format lint ## before a commit: borders, format, lint, and the te
 # Each step compiles and vets only what no other step does. vet has all of go vet, so the tests do without their part of it.
 check: export GOFLAGS += -vet=off
 check: race = -race
-check: borders format vet lint latency test seeds fuzz embedded short ## everything a change must pass; its tests run raced
+check: borders format vet lint latency test seeds fuzz requests embedded short ## everything a change must pass; its tests run raced
 
 # The package that takes longest comes first, so that the others run beside it. Most tests of web drive the built shop from
 # outside: with race set, the detector watches the handlers in the tests of the root, whose crowds use the same ones, and in
@@ -156,3 +156,9 @@ fuzz: ## ten seconds for each fuzz target, two at a time
 	  if $$dir/$${0##*/}.test -test.run NONE -test.fuzz "^$$1\$$" -test.fuzztime 10s -test.fuzzcachedir $$dir/$$1 \
 	    -test.parallel 1 >$$log 2>&1; then echo "$$0 $$1 $$(tail -n 2 $$log | head -n 1)"; exit 0; fi; \
 	done; cat $$log; exit 1' <$$dir/targets
+
+# The tests of web send 4,000 of them. The time is a bound: a slow machine sends fewer.
+requests: export MIAOSHA_REQUESTS ?= 200000
+requests: export MIAOSHA_REQUESTS_SECONDS ?= 60
+requests: ## 200,000 valid, nearly valid and wild requests to every route, for a minute at most
+	$(GO) test -count 1 -v -run '^TestRandomRequests$$' ./web

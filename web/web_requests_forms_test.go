@@ -1,0 +1,284 @@
+package web
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"miaosha/goods"
+	"miaosha/seckill"
+)
+
+// form is what a route takes, and what it may answer when it takes it.
+type form struct {
+	route   string // "METHOD pattern", as in the route tree
+	weight  int    // how often it is asked, beside the others
+	who     who    // whose session it needs
+	thing   thing  // what {id} names
+	fields  []field
+	missing bool // the body may be missing
+	sum     bool // it takes the answer to a captcha
+	raw     bool // the body is read whatever its content type is
+	// before are the refusals that come before the form is read.
+	before []string
+	// answers are those to a request without a mistake. Each route may also answer busy.
+	answers []string
+	query   func(g *generator, r *request) string
+	renew   bool // the request may end the buyer's session
+	// learn reads a successful answer.
+	learn func(g *generator, r *request, a answer)
+}
+
+type who int
+
+const (
+	anyone who = iota
+	aBuyer
+	anAdmin
+)
+
+type thing int
+
+const (
+	nothing thing = iota
+	aSale
+	anOrder
+	aPayment
+)
+
+// field is a field of a body. value returns a value that the route understands.
+type field struct {
+	name  string
+	value func(g *generator, r *request) any
+}
+
+// Answers that several routes share.
+var (
+	closedSale = []string{"403 not_started", "409 paused", "410 ended", "410 sold_out"}
+	limited    = []string{"429 too_many"}
+)
+
+func answers(lists ...[]string) []string { return slices.Concat(lists...) }
+
+// forms has one form for each route. TestEveryRouteHasAForm compares it with the route tree.
+var forms = []form{
+	{route: "GET /*", weight: 40, answers: []string{"200", "304"}, query: noQuery},
+	{route: "HEAD /*", weight: 10, answers: []string{"200", "304"}},
+	{route: "GET /api/sales", weight: 60, answers: []string{"200 ok", "304"}, query: slotQuery},
+	{route: "HEAD /api/sales", weight: 10, answers: []string{"200", "304"}, query: slotQuery},
+	{route: "GET /api/sales/{id}", weight: 60, thing: aSale, answers: []string{"200 ok"}},
+	{route: "HEAD /api/sales/{id}", weight: 10, thing: aSale, answers: []string{"200"}},
+	{route: "GET /api/slots", weight: 20, answers: []string{"200 ok"}},
+	{route: "POST /api/otp", weight: 10, answers: answers([]string{"200 ok"}, limited), learn: learnCode,
+		fields: []field{{"phone", newPhone}}},
+	{route: "POST /api/register", weight: 1, renew: true, answers: answers([]string{"200 ok", "403 wrong_code", "409 phone_taken"}, limited),
+		fields: []field{{"phone", codePhone}, {"code", code}, {"password", password}, {"nickname", nickname}}},
+	{route: "POST /api/login", weight: 1, renew: true, answers: answers([]string{"200 ok", "401 wrong_password"}, limited),
+		fields: []field{{"phone", accountPhone}, {"password", password}}},
+	{route: "POST /api/logout", weight: 5, who: aBuyer, renew: true, answers: []string{"200 ok"}},
+	{route: "GET /api/me", weight: 40, who: aBuyer, answers: []string{"200 ok"}},
+	{route: "POST /api/password", weight: 1, who: aBuyer, renew: true, answers: answers([]string{"200 ok", "401 wrong_password"}, limited),
+		fields: []field{{"old", password}, {"new", password}}},
+	{route: "GET /api/sales/{id}/captcha", weight: 30, who: aBuyer, thing: aSale, before: limited, answers: []string{"200", "200 ok", "410 ended", "409 paused"},
+		query: captchaQuery, learn: learnSum},
+	{route: "GET /api/sales/{id}/result", weight: 150, who: aBuyer, thing: aSale, before: limited, answers: []string{"200 ok"}, learn: learnOrder},
+	{route: "HEAD /api/sales/{id}/result", weight: 10, who: aBuyer, thing: aSale, before: []string{"429"}, answers: []string{"200"}},
+	{route: "GET /api/sales/{id}/events", weight: 20, who: aBuyer, thing: aSale, answers: answers([]string{"200"}, limited)},
+	{route: "POST /api/sales/{id}/path", weight: 60, who: aBuyer, thing: aSale, before: limited, missing: true, sum: true,
+		answers: answers([]string{"200 ok", "403 wrong_captcha"}, closedSale), learn: learnPath,
+		fields: []field{{"captcha", sum}}},
+	{route: "POST /api/sales/{id}/buy/{path}", weight: 150, who: aBuyer, thing: aSale, before: []string{"403 bad_path"},
+		answers: answers([]string{"202 ok"}, closedSale, limited), learn: learnOrder},
+	{route: "GET /api/orders", weight: 40, who: aBuyer, answers: []string{"200 ok"}, learn: learnOrders},
+	{route: "GET /api/orders/{id}", weight: 40, who: aBuyer, thing: anOrder, answers: []string{"200 ok"}},
+	{route: "POST /api/orders/{id}/pay", weight: 40, who: aBuyer, thing: anOrder, answers: []string{"200 ok", "409 wrong_status"}, learn: learnPayment},
+	{route: "POST /api/cashier/{id}", weight: 20, who: aBuyer, thing: aPayment, answers: []string{"200 ok", "409 wrong_status"},
+		fields: []field{{"action", func(g *generator, _ *request) any { return pick(g, "confirm", "decline") }}}},
+	{route: "POST /api/orders/{id}/cancel", weight: 30, who: aBuyer, thing: anOrder, answers: []string{"200 ok", "409 wrong_status"}},
+	{route: "POST /api/payments/notify", weight: 20, raw: true, answers: []string{"200 ok", "409 wrong_status"},
+		fields: []field{{"order_id", noticeOrder}, {"amount", func(*generator, *request) any { return fuzzPrice }}, {"provider_ref", reference}}},
+	{route: "GET /api/lab", weight: 3, who: anAdmin, answers: []string{"200 ok"}},
+	{route: "POST /api/lab/race", weight: 3, who: anAdmin, answers: []string{"200 ok", "409 stopped"},
+		fields: []field{{"strategy", strategy}, {"seed", seed}}},
+	{route: "POST /api/lab/try", weight: 3, who: anAdmin, answers: []string{"200 ok", "409 stopped"},
+		fields: []field{{"experiment", func(*generator, *request) any { return "cache" }}, {"seed", seed}}},
+	{route: "POST /api/lab/run", weight: 3, who: anAdmin, answers: []string{"202 ok"},
+		fields: []field{{"strategies", func(g *generator, r *request) any { return []any{strategy(g, r)} }}, {"buyers", upTo(20)}, {"stock", upTo(20)},
+			{"double_clicks", upTo(100)}, {"seed", seed}, {"seconds", upTo(20)}, {"faults", func(*generator, *request) any { return []any{} }}}},
+	{route: "GET /api/lab/run", weight: 3, who: anAdmin, answers: []string{"200 ok"}},
+	{route: "POST /api/lab/run/stop", weight: 3, who: anAdmin, answers: []string{"200 ok"}},
+}
+
+// Values of the fields.
+
+func upTo(n int) func(*generator, *request) any {
+	return func(g *generator, _ *request) any { return 1 + g.IntN(n) }
+}
+
+func seed(g *generator, _ *request) any     { return g.Uint64() }
+func strategy(g *generator, _ *request) any { return pick(g, "guard", "mutex", "read-then-write") }
+
+func newPhone(g *generator, _ *request) any { return fmt.Sprintf("131%08d", g.IntN(5000)) }
+
+// codePhone returns a phone of the worker that has a code, if there is one.
+func codePhone(g *generator, r *request) any {
+	if c := pickOf(g, g.worker.codes); c != nil && g.IntN(4) > 0 {
+		r.code = c
+		r.cookies = append(r.cookies, c.cookie)
+		return c.phone
+	}
+	return newPhone(g, r)
+}
+
+func code(g *generator, r *request) any {
+	if r.code != nil && g.IntN(4) > 0 {
+		return r.code.code
+	}
+	return fmt.Sprintf("%06d", g.IntN(1_000_000))
+}
+
+// accountPhone returns the phone of the buyer, who has a password, or one of a few without an account:
+// each try costs a hash.
+func accountPhone(g *generator, r *request) any {
+	if g.IntN(4) > 0 {
+		return r.buyer.phone
+	}
+	return fmt.Sprintf("1320000000%d", g.IntN(8))
+}
+
+func password(g *generator, _ *request) any {
+	return pick(g, fuzzPassword, fuzzPassword, fuzzPassword, "another password", "口令口令口令", strings.Repeat("x", 72))
+}
+
+func nickname(g *generator, _ *request) any {
+	return pick(g, "n", "小秒", "<b>bold</b>", "O'Brien", strings.Repeat("长", 32), "🛒", "a\"b\\c")
+}
+
+// sum returns the answer to the buyer's captcha, which is good for one try.
+func sum(_ *generator, r *request) any {
+	answer := r.buyer.sums[r.sale]
+	delete(r.buyer.sums, r.sale)
+	return answer
+}
+
+func reference(g *generator, _ *request) any {
+	return pick(g, fmt.Sprintf("ref-%d", g.IntN(200)), fmt.Sprintf("ref-%d", g.Uint64()), "支付宝", strings.Repeat("r", 128))
+}
+
+// noticeOrder returns an order of any buyer of the worker.
+func noticeOrder(g *generator, r *request) any {
+	if o := pickOf(g, r.buyer.orders); o != "" {
+		return o
+	}
+	r.also("404 not_found")
+	return g.uuid()
+}
+
+// Queries.
+
+func noQuery(g *generator, _ *request) string { return pick(g, "", "", "id=1", "next=%2Forders.html") }
+
+func slotQuery(g *generator, _ *request) string {
+	if g.IntN(2) == 0 {
+		return ""
+	}
+	slots := goods.Slots(time.Now().UTC())
+	return "slot=" + url.QueryEscape(slots[g.IntN(len(slots))].StartAt.Format(time.RFC3339))
+}
+
+func captchaQuery(g *generator, _ *request) string {
+	return pick(g, "", "", "", "kind=picture", "kind=words")
+}
+
+// What the generator learns from answers.
+
+func learnCode(g *generator, r *request, a answer) {
+	sent := r.sent["phone"]
+	for _, c := range a.header["Set-Cookie"] {
+		if cookie, _, ok := strings.Cut(c, ";"); ok && sent != nil {
+			g.worker.codes = lastOf(append(g.worker.codes, &sentCode{fmt.Sprint(sent), g.world.console.code(fmt.Sprint(sent)), cookie}), 8)
+		}
+	}
+}
+
+func learnSum(_ *generator, r *request, a answer) {
+	if sum := a.header.Get("X-Captcha-Answer"); sum != "" {
+		r.buyer.sums[r.sale] = sum
+	}
+}
+
+func learnPath(_ *generator, r *request, a answer) {
+	var at struct{ Path string }
+	if json.Unmarshal(a.data, &at) == nil {
+		r.buyer.paths[r.sale] = at.Path
+	}
+}
+
+func learnOrder(g *generator, r *request, a answer) {
+	var st struct {
+		OrderID string `json:"order_id"`
+	}
+	if json.Unmarshal(a.data, &st) == nil && st.OrderID != "" {
+		r.buyer.addOrder(st.OrderID)
+	}
+}
+
+func learnOrders(g *generator, r *request, a answer) {
+	var list []struct{ ID string }
+	if json.Unmarshal(a.data, &list) == nil {
+		for _, o := range list {
+			r.buyer.addOrder(o.ID)
+		}
+	}
+}
+
+func learnPayment(g *generator, r *request, a answer) {
+	var p struct {
+		PaymentID string `json:"payment_id"`
+	}
+	if json.Unmarshal(a.data, &p) == nil {
+		r.buyer.payments = lastOf(append(r.buyer.payments, p.PaymentID), 8)
+	}
+}
+
+// path returns the path of the form's route with ids of the buyer.
+func (f *form) path(g *generator, r *request) string {
+	_, path, _ := strings.Cut(f.route, " ")
+	id := ""
+	switch f.thing {
+	case aSale:
+		r.sale = pick(g, g.world.sales...)
+		if known := slices.Sorted(maps.Keys(r.buyer.sums)); f.sum && len(known) > 0 && g.IntN(2) == 0 {
+			r.sale = pick(g, known...)
+		}
+		id = strconv.FormatInt(r.sale, 10)
+	case anOrder:
+		id = pickOf(g, r.buyer.orders)
+	case aPayment:
+		id = pickOf(g, r.buyer.payments)
+	}
+	if id == "" && f.thing != nothing {
+		id = g.uuid()
+		r.want = []string{"404 not_found"}
+	}
+	address := r.buyer.paths[r.sale]
+	if address == "" || g.IntN(4) == 0 {
+		address = seckill.SignPath(g.world.s.Secret, r.buyer.id, r.sale, r.buyer.token, time.Now().Add(time.Minute))
+	}
+	return strings.NewReplacer("{id}", id, "{path}", address, "/*", pick(g, g.world.pages...)).Replace(path)
+}
+
+func (g *generator) uuid() string {
+	id, err := uuid.NewRandomFromReader(g)
+	if err != nil {
+		panic(err) // impossible: the generator always reads
+	}
+	return id.String()
+}
