@@ -36,17 +36,19 @@ type simPlan struct {
 	qmax                           int
 	payWithin                      time.Duration
 	faults                         float64         // the share of requests that go wrong
-	off                            map[string]bool // actions that this run does not take
+	off, often                     map[string]bool // actions that this run does not take, and that it takes often
 }
 
 func planOf(seed uint64) simPlan {
 	r := rand.New(rand.NewPCG(seed, 0))
 	p := simPlan{processes: 1 + r.IntN(3), users: 2 + r.IntN(7), total: 1 + r.IntN(5), steps: 60 + r.IntN(180),
 		qmax: []int{2, 1000, 1000}[r.IntN(3)], payWithin: []time.Duration{3 * time.Second, time.Hour}[r.IntN(2)],
-		faults: []float64{0, 0, 0.03, 0.1}[r.IntN(4)], off: map[string]bool{}}
+		faults: []float64{0, 0, 0.03, 0.1}[r.IntN(4)], off: map[string]bool{}, often: map[string]bool{}}
 	for _, a := range simActions {
 		if a.optional && r.IntN(2) == 0 {
 			p.off[a.name] = true
+		} else if r.IntN(5) == 0 {
+			p.often[a.name] = true
 		}
 	}
 	return p
@@ -170,8 +172,8 @@ func runSimulation(seed uint64, keep func(step int) bool, trace *strings.Builder
 	s = &simulation{plan: planOf(seed), seed: seed, model: newPgModel(), redis: newRedisServer(), trace: trace,
 		buyers: map[int64]*simBuyer{}, granted: map[string]int64{}, journal: map[string]bool{}, lost: map[string]bool{},
 		direct: map[string]bool{}}
-	s.tracef("%d processes, %d users, %d units, qmax %d, %v to pay, faults %v, without %v", s.plan.processes, s.plan.users, s.plan.total,
-		s.plan.qmax, s.plan.payWithin, s.plan.faults, slices.Sorted(maps.Keys(s.plan.off)))
+	s.tracef("%d processes, %d users, %d units, qmax %d, %v to pay, faults %v, without %v, often %v", s.plan.processes, s.plan.users, s.plan.total,
+		s.plan.qmax, s.plan.payWithin, s.plan.faults, slices.Sorted(maps.Keys(s.plan.off)), slices.Sorted(maps.Keys(s.plan.often)))
 	s.model.sell(saleRow{id: simSale, price: 100, total: int64(s.plan.total), stock: int64(s.plan.total), title: "tea",
 		state: goods.Published, starts: now().Add(-time.Minute), ends: now().Add(24 * time.Hour)})
 	for u := range s.plan.users {
@@ -579,21 +581,27 @@ func init() { // a variable would refer to itself
 	}
 }
 
+// weight returns how often an action is chosen in this run.
+func (s *simulation) weight(a simAction) int {
+	switch {
+	case s.plan.off[a.name]:
+		return 0
+	case s.plan.often[a.name]:
+		return 4 * a.weight
+	}
+	return a.weight
+}
+
 // act makes one action that the seed chooses. If it is not possible now, another one is tried.
 func (s *simulation) act() {
 	sum := 0
 	for _, a := range simActions {
-		if !s.plan.off[a.name] {
-			sum += a.weight
-		}
+		sum += s.weight(a)
 	}
 	for range 3 {
 		n := s.rng.IntN(sum)
 		for _, a := range simActions {
-			if s.plan.off[a.name] {
-				continue
-			}
-			if n -= a.weight; n < 0 {
+			if n -= s.weight(a); n < 0 {
 				if a.do(s) {
 					return
 				}
@@ -740,6 +748,10 @@ func (s *simulation) doPurchase() bool {
 	}
 	s.startLane(p, []*click{<-p.lane.in})
 	s.finish(p, "lane")
+	if p.alive && s.busy(p, "lane") { // it waits until all must have seen the sale's mark
+		s.pass(sureFor)
+		s.finish(p, "lane")
+	}
 	if p.alive && !s.busy(p, "settle") && (p.held != nil || len(p.queue.ready) > 0) {
 		s.startSettle(p)
 		s.finish(p, "settle")
