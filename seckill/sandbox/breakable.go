@@ -60,7 +60,7 @@ func (b *Breakable) Postgres(data string, port int, set ...string) *exec.Cmd {
 		args = append(args, "-c", s)
 	}
 	cmd := exec.Command(b.bin.path("postgres"), args...)
-	cmd.Dir, cmd.Env = b.o.place.home, cleanEnv()
+	cmd.Dir, cmd.Env = b.o.place.home, serverEnv()
 	prepare(cmd, program{account: b.o.place.account, deathSignal: syscall.SIGQUIT})
 	return cmd
 }
@@ -73,7 +73,7 @@ func (b *Breakable) Redis(dir string, port int, password, fsync, more string) (*
 	}
 	text := fmt.Sprintf(redisConf, port, password, quote(dir), quote(filepath.Join(dir, redisPID)), 16, fsync) + more
 	cmd := exec.Command(b.redis, "-")
-	cmd.Dir, cmd.Stdin = dir, strings.NewReader(text)
+	cmd.Dir, cmd.Env, cmd.Stdin = dir, serverEnv(), strings.NewReader(text)
 	prepare(cmd, program{deathSignal: syscall.SIGKILL})
 	return cmd, nil
 }

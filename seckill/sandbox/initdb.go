@@ -7,8 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
-	"strings"
 )
 
 const confFile = "miaosha.conf"
@@ -82,7 +80,7 @@ func (o *owner) initdb(ctx context.Context, bin programs, data string) (err erro
 		args = append(args, "--no-sync")
 	}
 	cmd := exec.CommandContext(ctx, bin.path("initdb"), args...)
-	cmd.Dir, cmd.Env = o.place.home, cleanEnv()
+	cmd.Dir, cmd.Env = o.place.home, serverEnv()
 	text, err := onOwnThread(cmd, program{account: o.place.account, serversLock: o.serversLock, deathSignal: os.Kill}, cmd.CombinedOutput)
 	if err != nil {
 		return fmt.Errorf("%w: %s", err, lastLine(text, "error:", "could not", "FATAL:"))
@@ -105,12 +103,4 @@ func (o *owner) configure(data, more string) error {
 		return err
 	}
 	return o.place.account.chown(path)
-}
-
-// cleanEnv returns our environment without the variables that change the behaviour of Postgres.
-func cleanEnv() []string {
-	env := slices.DeleteFunc(os.Environ(), func(v string) bool {
-		return strings.HasPrefix(v, "PG") || strings.HasPrefix(v, "LC_") || strings.HasPrefix(v, "LANG")
-	})
-	return append(env, "LC_ALL=C")
 }

@@ -85,7 +85,7 @@ func (o *owner) runPostgres(ctx context.Context, bin programs, data string, port
 		name: "postgres",
 		command: func() *exec.Cmd {
 			cmd := exec.Command(bin.path("postgres"), "-D", data, "-p", strconv.Itoa(port))
-			cmd.Dir, cmd.Env = o.place.home, cleanEnv()
+			cmd.Dir, cmd.Env = o.place.home, serverEnv()
 			return cmd
 		},
 		account:     o.place.account,

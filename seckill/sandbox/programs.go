@@ -42,7 +42,7 @@ func (o *owner) inspect(ctx context.Context, dir string) (programs, error) {
 	p := programs{dir: dir}
 	for _, name := range []string{"initdb", "postgres"} {
 		cmd := exec.CommandContext(ctx, p.path(name), "--version")
-		cmd.Dir, cmd.Env = o.place.home, cleanEnv()
+		cmd.Dir, cmd.Env = o.place.home, serverEnv()
 		text, err := onOwnThread(cmd, program{account: o.place.account, deathSignal: os.Kill}, cmd.Output)
 		if err != nil {
 			return p, fmt.Errorf("ask %s for its version: %w", p.path(name), err)

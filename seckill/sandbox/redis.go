@@ -77,7 +77,9 @@ func findRedis(ctx context.Context) (string, error) {
 		}
 		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 		defer cancel()
-		text, err := exec.CommandContext(ctx, path, "--version").Output()
+		cmd := exec.CommandContext(ctx, path, "--version")
+		cmd.Env = serverEnv()
+		text, err := cmd.Output()
 		match := redisVersion.FindSubmatch(text)
 		if err != nil || match == nil {
 			none = fmt.Errorf("%s does not print its version", path)
@@ -112,7 +114,7 @@ func (o *owner) runRedis(ctx context.Context, path string, port int, log *server
 			// takes the path of a file for a pattern, and if no file matches, it starts with its
 			// default settings.
 			cmd := exec.Command(path, "-")
-			cmd.Dir, cmd.Stdin = dir, strings.NewReader(text)
+			cmd.Dir, cmd.Env, cmd.Stdin = dir, serverEnv(), strings.NewReader(text)
 			return cmd
 		},
 		serversLock: o.serversLock,
