@@ -3,6 +3,7 @@
 package sandbox
 
 import (
+	"fmt"
 	"io/fs"
 	"os"
 	"os/user"
@@ -55,6 +56,14 @@ func (a account) chown(path string) error {
 	return os.Lchown(path, int(a.uid), int(a.gid))
 }
 
+// own makes a the owner of an open file.
+func (a account) own(f *os.File) error {
+	if !a.set {
+		return nil
+	}
+	return f.Chown(int(a.uid), int(a.gid))
+}
+
 // reaches reports whether a may pass through dir and every folder above it. It ignores access
 // control lists.
 func (a account) canReach(dir string) bool {
@@ -93,4 +102,30 @@ func ownedByUs(path string) bool {
 	}
 	st, ok := info.Sys().(*syscall.Stat_t)
 	return ok && int(st.Uid) == os.Geteuid()
+}
+
+// checkOwner returns an error if another account may have laid files in a data folder: if it belongs
+// to one that is neither ours nor root, or if every account may write to it. Members of its group
+// are trusted, because the umask of many systems lets a user's own group write.
+func checkOwner(dir string) error {
+	info, err := os.Stat(dir)
+	if err != nil {
+		return fmt.Errorf("find the owner of the data folder: %w", err)
+	}
+	if st, ok := info.Sys().(*syscall.Stat_t); ok && st.Uid != 0 && int(st.Uid) != os.Geteuid() {
+		name := strconv.FormatUint(uint64(st.Uid), 10)
+		if u, err := user.LookupId(name); err == nil {
+			name = u.Username
+		}
+		return fmt.Errorf("the data folder %s belongs to the user %s: choose another --data-dir, or run as that user", dir, name)
+	}
+	if info.Mode().Perm()&0o002 != 0 {
+		return fmt.Errorf("every user may write to the data folder %s: choose another --data-dir, or change its mode (chmod o-w)", dir)
+	}
+	return nil
+}
+
+// openFile opens a file of the sandbox. It fails if the file is a link.
+func openFile(path string, flags int, mode fs.FileMode) (*os.File, error) {
+	return os.OpenFile(path, flags|syscall.O_NOFOLLOW, mode)
 }

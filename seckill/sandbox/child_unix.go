@@ -63,7 +63,7 @@ func alive(pid int) bool {
 // endOldServers ends the servers whose process ids are in the folders of Postgres and Redis.
 func endOldServers(home, redis string, force bool) {
 	end := func(path string, sig syscall.Signal) {
-		text, err := os.ReadFile(path)
+		text, err := readFile(path)
 		if err != nil {
 			return
 		}

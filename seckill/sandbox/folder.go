@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -26,7 +27,8 @@ const (
 
 const markerText = "A data folder of the miaosha sandbox. `miaosha reset` empties it.\n"
 
-// makeDataDir makes sure that dir exists and is ours. It refuses a folder that holds other files.
+// makeDataDir makes sure that dir exists and is ours. It refuses a folder that holds other files, and
+// one in which another account may have laid files.
 func makeDataDir(dir string) error {
 	ours, err := isOurs(dir)
 	if err != nil || ours {
@@ -34,6 +36,9 @@ func makeDataDir(dir string) error {
 	}
 	if err := makeFolder(dir); err != nil {
 		return fmt.Errorf("make the data folder: %w: choose another --data-dir", err)
+	}
+	if err := checkOwner(dir); err != nil {
+		return err
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -57,7 +62,7 @@ func makeDataDir(dir string) error {
 // tryLock takes the lock of a file. It returns the file that holds the lock, or nil if another
 // process holds it.
 func tryLock(path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	f, err := openFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, err
 	}
@@ -71,12 +76,13 @@ func tryLock(path string) (*os.File, error) {
 	return nil, &os.PathError{Op: "lock", Path: path, Err: err}
 }
 
-// isOurs reports whether dir has our marker. A folder that does not exist has none.
+// isOurs reports whether dir has our marker. A folder that does not exist has none. A marked folder
+// in which another account may have laid files is an error.
 func isOurs(dir string) (bool, error) {
 	_, err := os.Lstat(filepath.Join(dir, markerFile))
 	switch {
 	case err == nil:
-		return true, nil
+		return true, checkOwner(dir)
 	case errors.Is(err, fs.ErrNotExist):
 		return false, nil
 	default:
@@ -111,7 +117,7 @@ func makeFolder(dir string) error {
 // folder may call it.
 func loadSecret(dir string) (string, error) {
 	path := filepath.Join(dir, secretFile)
-	text, err := os.ReadFile(path)
+	text, err := readFile(path)
 	if err == nil {
 		secret := strings.TrimSpace(string(text))
 		if len(secret) < 32 {
@@ -125,7 +131,7 @@ func loadSecret(dir string) (string, error) {
 	random := make([]byte, 32)
 	rand.Read(random) // never fails
 	secret := hex.EncodeToString(random)
-	if err := writeFile(path, []byte(secret+"\n"), 0o600); err != nil {
+	if err := writeFile(path, []byte(secret+"\n"), 0o600, account{}); err != nil {
 		return "", fmt.Errorf("keep the secret: %w", err)
 	}
 	return secret, nil
@@ -148,15 +154,25 @@ func globIn(dir, pattern string) []string {
 	return found
 }
 
-// writeFile replaces a whole file at once. A reader finds either the old text or the new one, after
-// a crash too.
-func writeFile(path string, text []byte, mode fs.FileMode) error {
+// readFile returns the text of a file that is no link.
+func readFile(path string) ([]byte, error) {
+	f, err := openFile(path, os.O_RDONLY, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(f)
+}
+
+// writeFile replaces a whole file at once, with an account as its owner. A reader finds either the old
+// text or the new one, after a crash too. A link of that name is replaced, not followed.
+func writeFile(path string, text []byte, mode fs.FileMode, to account) error {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-")
 	if err != nil {
 		return err
 	}
 	_, err = f.Write(text)
-	err = errors.Join(err, f.Chmod(mode), f.Sync(), f.Close())
+	err = errors.Join(err, f.Chmod(mode), to.own(f), f.Sync(), f.Close())
 	if err == nil {
 		err = os.Rename(f.Name(), path)
 	}

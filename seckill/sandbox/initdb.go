@@ -69,10 +69,10 @@ func (o *owner) initdb(ctx context.Context, bin programs, data string) (err erro
 	if err := os.Mkdir(half, 0o700); err != nil {
 		return err
 	}
-	if err := writeFile(password, []byte(derive(o.secret, "postgres")+"\n"), 0o600); err != nil {
+	if err := o.place.account.chown(half); err != nil {
 		return err
 	}
-	if err := errors.Join(o.place.account.chown(half), o.place.account.chown(password)); err != nil {
+	if err := writeFile(password, []byte(derive(o.secret, "postgres")+"\n"), 0o600, o.place.account); err != nil {
 		return err
 	}
 	args := []string{"-D", half, "-U", postgresName, "--pwfile=" + password, "--auth=scram-sha-256", "--encoding=UTF8", "--no-locale"}
@@ -85,7 +85,7 @@ func (o *owner) initdb(ctx context.Context, bin programs, data string) (err erro
 	if err != nil {
 		return fmt.Errorf("%w: %s", err, lastLine(text, "error:", "could not", "FATAL:"))
 	}
-	conf, err := os.OpenFile(filepath.Join(half, "postgresql.conf"), os.O_WRONLY|os.O_APPEND, 0)
+	conf, err := openFile(filepath.Join(half, "postgresql.conf"), os.O_WRONLY|os.O_APPEND, 0)
 	if err != nil {
 		return err
 	}
@@ -98,9 +98,5 @@ func (o *owner) initdb(ctx context.Context, bin programs, data string) (err erro
 
 // configure writes the settings into a cluster, followed by more.
 func (o *owner) configure(data, more string) error {
-	path := filepath.Join(data, confFile)
-	if err := writeFile(path, []byte(settings+more), 0o600); err != nil {
-		return err
-	}
-	return o.place.account.chown(path)
+	return writeFile(filepath.Join(data, confFile), []byte(settings+more), 0o600, o.place.account)
 }

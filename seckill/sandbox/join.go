@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -27,12 +26,12 @@ func (s state) write(dir string) error {
 	if err != nil {
 		return err
 	}
-	return writeFile(filepath.Join(dir, stateFile), append(text, '\n'), 0o600)
+	return writeFile(filepath.Join(dir, stateFile), append(text, '\n'), 0o600, account{})
 }
 
 // readState returns the state that the owner of dir has written, or nil if there is none yet.
 func readState(dir string) (*state, error) {
-	text, err := os.ReadFile(filepath.Join(dir, stateFile))
+	text, err := readFile(filepath.Join(dir, stateFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -82,7 +81,7 @@ func join(ctx context.Context, cfg Config) (*Sandbox, error) {
 	if s.RedisURL != "" && pingRedis(ctx, s.RedisURL) != nil {
 		return nil, nil
 	}
-	secret, err := os.ReadFile(filepath.Join(cfg.DataDir, secretFile))
+	secret, err := readFile(filepath.Join(cfg.DataDir, secretFile))
 	if err != nil {
 		return nil, fmt.Errorf("read the secret of the running servers: %w", err)
 	}

@@ -302,3 +302,17 @@ func homeOf(t *testing.T, dataDir string) string {
 	}
 	return p.home
 }
+
+// names returns the names of what is in a folder.
+func names(t *testing.T, dir string) string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	for _, e := range entries {
+		all = append(all, e.Name())
+	}
+	return strings.Join(all, " ")
+}

@@ -23,11 +23,11 @@ type serverLog struct {
 
 func openLog(path string) (*serverLog, error) {
 	flags := os.O_WRONLY | os.O_CREATE | os.O_APPEND
-	info, err := os.Stat(path)
+	info, err := os.Lstat(path)
 	if err == nil && info.Size() > logLimit {
 		flags |= os.O_TRUNC
 	}
-	f, err := os.OpenFile(path, flags, 0o600)
+	f, err := openFile(path, flags, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("open a server's log: %w", err)
 	}
@@ -41,7 +41,7 @@ func openLog(path string) (*serverLog, error) {
 // explain adds to err the last line of this start that contains sign. If a line contains taken, it
 // returns errPortTaken.
 func (l *serverLog) explain(err error, sign, taken string) error {
-	f, openErr := os.Open(l.file.Name())
+	f, openErr := openFile(l.file.Name(), os.O_RDONLY, 0)
 	if openErr != nil {
 		return err
 	}

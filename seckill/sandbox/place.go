@@ -60,7 +60,7 @@ func (p place) claim(log *slog.Logger) error {
 		return nil
 	}
 	path := filepath.Join(p.home, homeFile)
-	text, err := os.ReadFile(path)
+	text, err := readFile(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("find the owner of the home %s: %w", p.home, err)
 	}
@@ -73,7 +73,7 @@ func (p place) claim(log *slog.Logger) error {
 	if err := removeAllBut(p.home, serversLockFile); err != nil {
 		return fmt.Errorf("remove the Postgres of an earlier data folder: %w", err)
 	}
-	if err := writeFile(path, []byte(p.id+"\n"+p.dataDir+"\n"), 0o600); err != nil {
+	if err := writeFile(path, []byte(p.id+"\n"+p.dataDir+"\n"), 0o600, account{}); err != nil {
 		return fmt.Errorf("claim a home for Postgres: %w", err)
 	}
 	return nil
@@ -84,7 +84,7 @@ func (p place) claim(log *slog.Logger) error {
 // now.
 func removeOldHomes(base string, log *slog.Logger) {
 	for _, path := range globIn(base, "*/"+homeFile) {
-		text, err := os.ReadFile(path)
+		text, err := readFile(path)
 		_, dataDir, found := strings.Cut(strings.TrimSpace(string(text)), "\n")
 		if err != nil || !found || !strings.HasPrefix(dataDir, filepath.Clean(os.TempDir())+string(filepath.Separator)) {
 			continue
