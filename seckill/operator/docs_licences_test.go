@@ -17,12 +17,6 @@ import (
 
 var writeLicences = flag.Bool("write-licences", false, "rewrite LICENSES.md (make licences)")
 
-// readByHand are licences that the scanner does not know. A person has read them in the files of a
-// module version.
-var readByHand = map[string]string{
-	"github.com/xi2/xz@v0.0.0-20171230120015-48954b6210f8": "public domain",
-}
-
 // licencesOf returns the SPDX names of the licences in a folder, from the files whose name is that
 // of a licence. A file that the scanner recognizes only in part is an error: a person must read it.
 func licencesOf(dir string) (names []string, err error) {
@@ -70,7 +64,7 @@ func platforms(t *testing.T) []string {
 }
 
 // allowed are the licences with which the shop, itself under MIT, may be distributed as one program.
-var allowed = []string{"0BSD", "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "CC0-1.0", "ISC", "MIT", "Unlicense", "public domain"}
+var allowed = []string{"0BSD", "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "CC0-1.0", "ISC", "MIT", "Unlicense"}
 
 // LICENSES.md names every module in the shop's binary, on any of its platforms, and the scripts of
 // its pages.
@@ -126,10 +120,7 @@ Redis are programs of their own, and no part of it.
 		fmt.Fprintf(&page, "| %s | %s | %s | %s |\n", what, version, strings.Join(names, ", "), how)
 	}
 	for _, m := range modules {
-		names, err := []string{readByHand[m.path+"@"+m.version]}, error(nil)
-		if names[0] == "" {
-			names, err = licencesOf(m.dir)
-		}
+		names, err := licencesOf(m.dir)
 		row(m.path, m.version, m.how, names, err)
 	}
 	raw, err := os.ReadFile("../../web/static/lib/LICENSES")

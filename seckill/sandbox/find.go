@@ -112,7 +112,19 @@ func (o *owner) candidates() []string {
 	default:
 		return []string{o.cfg.PostgresBin}
 	}
-	return append(dirs, newestFirst(globIn(o.place.base, "bin/postgres-*/bin"))...)
+	return append(dirs, newestFirst(o.fetched())...)
+}
+
+// fetched returns the folders of programs that were fetched and whose sum was checked.
+func (o *owner) fetched() []string {
+	var dirs []string
+	for _, r := range o.releases() {
+		dir := filepath.Join(o.place.base, "bin", r.folder(system()), "bin")
+		if _, err := os.Stat(dir); err == nil {
+			dirs = append(dirs, dir)
+		}
+	}
+	return dirs
 }
 
 // newestFirst sorts folders by the version in their path, and returns them.

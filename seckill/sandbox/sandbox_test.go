@@ -76,7 +76,7 @@ func TestOpenRefuses(t *testing.T) {
 		{"folder below a file", Config{Redis: true, DataDir: filepath.Join(full, "letter.txt", "data")}, "choose another --data-dir"},
 		{"no Redis server", Config{Redis: true, RedisKind: Server}, "apt install redis-server"},
 		{"data that Close would delete", Config{Redis: true, Throwaway: true, DataDir: used.DataDir}, "holds data already"},
-		{"no Postgres, no network", Config{Postgres: true, PostgresBin: "fetch", PostgresMirror: "http://127.0.0.1:1"}, "apt install postgresql"},
+		{"no Postgres, no network", Config{Postgres: true, PostgresBin: "fetch", PostgresMirror: "https://127.0.0.1:1"}, "apt install postgresql"},
 		{"no Postgres in the given folder", Config{Postgres: true, PostgresBin: full}, "initdb"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
