@@ -261,3 +261,34 @@ func TestLatencyBesideTakenPlaces(t *testing.T) {
 		t.Errorf("p99 %v, want less than 50ms", got)
 	}
 }
+
+// A process that may open fewer files than --max-conns says so at the start. Clients that connect beyond
+// its limit are answered.
+func TestTheFileLimitBoundsConnections(t *testing.T) {
+	t.Parallel()
+	const files = 600
+	env := append(sandboxtest.Stores(t), "MIAOSHA_MAX_CONNS_SHARE=100")
+	shop := testShop{sandboxtest.OpenWithFiles(t, files, env), t, env}
+	if !sandboxtest.Poll(10*time.Second, func() bool { return strings.Contains(shop.Log.String(), "ulimit -n") }) {
+		t.Errorf("the log does not name the limit: %s", shop.Log)
+	}
+	for range files + 50 {
+		shop.hold("127.0.0.2", halfBody)
+	}
+	another := shop.clientFrom("127.0.0.3")
+	another.Timeout = time.Second
+	var last sandboxtest.Reply
+	if !sandboxtest.Poll(5*time.Second, func() bool { // after eight the shop ends the requests that it holds
+		last = sandboxtest.CallBy(another, "GET", shop.URL+"/api/slots", "", "")
+		return outcome(last) == "503 busy" || outcome(last) == "200 ok"
+	}) {
+		t.Errorf("beyond the limit: %s, want an answer", outcome(last))
+	}
+	if strings.Contains(shop.Log.String(), "too many open files") {
+		t.Error("the shop has opened more files than it may")
+	}
+	_, errs, code := sandboxtest.Command(t, env, "--max-conns", "0")
+	if code == 0 || !strings.Contains(errs, "--max-conns") {
+		t.Errorf("--max-conns 0: exit %d %s", code, errs)
+	}
+}

@@ -31,9 +31,14 @@ type Listen struct {
 	TLSDomain string `name:"tls-domain" env:"MIAOSHA_TLS_DOMAIN" placeholder:"NAME" help:"Get and renew a certificate for this name by itself (ACME, Let's Encrypt); the shop must be reachable at its port 443."`
 }
 
+// otherFiles is how many files a process may have open besides its admitted connections: connections to
+// the stores, those that overflow answers, and files of its own.
+const otherFiles = overflowConns + 256
+
 // Listeners has the open listeners. They are opened before anything else, so that a port which is taken
 // is reported at once.
 type Listeners struct {
+	config    Listen
 	shop, ops net.Listener // ops is nil for none
 	limit     *connLimit
 	overflow  *overflow
@@ -55,14 +60,18 @@ func (l Listen) Open(sandboxed bool) (ls *Listeners, err error) {
 			}
 		}
 	}
-	ls = &Listeners{}
+	places := min(l.MaxConns, fileLimit()-otherFiles)
+	if places < 1 {
+		return nil, fmt.Errorf("--max-conns (MIAOSHA_MAX_CONNS): this process may open %d files, which leaves none for connections: raise the limit (ulimit -n)", fileLimit())
+	}
+	ls = &Listeners{config: l}
 	if ls.tls, err = l.tlsConfig(); err != nil {
 		return nil, err
 	}
 	if ls.shop, err = listen(l.Addr); err != nil {
 		return nil, fmt.Errorf("--addr (MIAOSHA_ADDR): %w", err)
 	}
-	ls.limit, ls.overflow = newConnLimit(l.MaxConns, l.MaxShare), newOverflow(ls.shop)
+	ls.limit, ls.overflow = newConnLimit(places, l.MaxShare), newOverflow(ls.shop)
 	ls.shop = &limitedListener{ls.shop, ls.limit, ls.overflow}
 	if l.OpsAddr != "off" {
 		if ls.ops, err = listen(l.OpsAddr); err != nil {
@@ -238,6 +247,10 @@ const stopLimit = 5 * time.Second
 
 // Serve answers requests until ctx ends. Then it lets the requests in flight finish.
 func (ls *Listeners) Serve(ctx context.Context, shop *Server, ops http.Handler, log *slog.Logger) error {
+	if ls.limit.size < ls.config.MaxConns {
+		log.Warn("the limit of open files (ulimit -n) is too low for --max-conns: fewer connections are accepted, and others are answered busy",
+			"files", fileLimit(), "max_conns", ls.config.MaxConns, "accepted", ls.limit.size)
+	}
 	errors := slog.NewLogLogger(log.Handler(), slog.LevelDebug)
 	// One time limit for the header and the body, which has at most 4 KB: a second limit costs each
 	// request a system timer.

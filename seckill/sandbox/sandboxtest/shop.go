@@ -73,7 +73,19 @@ type Shop struct {
 // fails the test.
 func Open(t testing.TB, env []string, args ...string) *Shop {
 	t.Helper()
-	s := &Shop{env: env, cmd: exec.Command(Binary(t), args...), Log: &SyncBuffer{}, Say: &SyncBuffer{}, out: make(chan struct{})}
+	return open(t, env, exec.Command(Binary(t), args...))
+}
+
+// OpenWithFiles is Open for a process that may open that many files.
+func OpenWithFiles(t testing.TB, files int, env []string, args ...string) *Shop {
+	t.Helper()
+	script := fmt.Sprintf(`ulimit -n %d && exec "$0" "$@"`, files)
+	return open(t, env, exec.Command("sh", append([]string{"-c", script, Binary(t)}, args...)...))
+}
+
+func open(t testing.TB, env []string, cmd *exec.Cmd) *Shop {
+	t.Helper()
+	s := &Shop{env: env, cmd: cmd, Log: &SyncBuffer{}, Say: &SyncBuffer{}, out: make(chan struct{})}
 	s.cmd.Env, s.cmd.Stderr = env, s.Log
 	stdout, err := s.cmd.StdoutPipe()
 	if err != nil {
