@@ -292,3 +292,82 @@ func TestTheFileLimitBoundsConnections(t *testing.T) {
 		t.Errorf("--max-conns 0: exit %d %s", code, errs)
 	}
 }
+
+// A request with Transfer-Encoding is the last one on its HTTP/1 connection, and so is every request of
+// HTTP/1.0: what comes behind it is not taken for a request, whatever a proxy thinks of its length.
+func TestTransferEncodingEndsTheConnection(t *testing.T) {
+	t.Parallel()
+	shop := openShop(t)
+	const next = "GET /api/slots HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+	for name, c := range map[string]struct {
+		request string
+		answers int
+	}{
+		"with a length":              {"POST /api/login HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 2\r\n\r\n{}", 2},
+		"without a body":             {next, 2},
+		"in chunks":                  {"POST /api/login HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n", 1},
+		"without a chunk":            {"POST /api/logout HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 1},
+		"GET in chunks":              {"GET /api/slots HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 1},
+		"a page in chunks":           {"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: Chunked\r\n\r\n0\r\n\r\n", 1},
+		"in chunks, with a length":   {"POST /api/login HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 1},
+		"coded in an unknown way":    {"POST /api/login HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n", 1},
+		"HTTP/1.0 with both":         {"POST /api/login HTTP/1.0\r\nConnection: keep-alive\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 1},
+		"HTTP/1.0 with an encoding":  {"GET /api/slots HTTP/1.0\r\nConnection: keep-alive\r\nTransfer-Encoding: chunked\r\n\r\n", 1},
+		"HTTP/1.0 that stays":        {"GET /api/slots HTTP/1.0\r\nConnection: keep-alive\r\n\r\n", 1},
+		"HTTP/1.0 that has a length": {"POST /api/login HTTP/1.0\r\nConnection: keep-alive\r\nContent-Length: 2\r\n\r\n{}", 1},
+	} {
+		if got := shop.answersTo(c.request+next, 2); len(got) != c.answers {
+			t.Errorf("%s: answers %v, want %d", name, got, c.answers)
+		}
+	}
+}
+
+// answersTo sends text on one connection and returns the statuses of the answers, at most n.
+func (shop testShop) answersTo(text string, n int) (statuses []int) {
+	shop.t.Helper()
+	c, err := shop.dialFrom("127.0.0.1")
+	if err != nil {
+		shop.t.Fatal(err)
+	}
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(sandboxtest.Within(5 * time.Second)))
+	go io.WriteString(c, text)
+	for in := bufio.NewReader(c); len(statuses) < n; {
+		r, err := http.ReadResponse(in, nil)
+		if err != nil {
+			return statuses
+		}
+		io.Copy(io.Discard, r.Body)
+		r.Body.Close()
+		statuses = append(statuses, r.StatusCode)
+	}
+	return statuses
+}
+
+// A header of 8 KB is read, and none of more than 16 KB is: the first of a connection, one behind
+// another request, or over HTTP/2.
+func TestHeadersAreBounded(t *testing.T) {
+	t.Parallel()
+	shop := openShop(t)
+	const first = "GET /api/slots HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+	request := func(size int) string {
+		return first + "X-Fill: " + strings.Repeat("x", size-len(first)-len("X-Fill: \r\n\r\n")) + "\r\n\r\n"
+	}
+	for size, want := range map[int]int{8 << 10: 200, 16<<10 + 1: 431} {
+		if got := shop.answersTo(request(size), 1); len(got) != 1 || got[0] != want {
+			t.Errorf("a first request of %d bytes: %v, want %d", size, got, want)
+		}
+		if got := shop.answersTo(first+"\r\n"+request(size), 2); len(got) != 2 || got[1] != want {
+			t.Errorf("a second request of %d bytes: %v, want %d", size, got, want)
+		}
+	}
+	cert, key := pair(t)
+	shop = openShop(t, "MIAOSHA_TLS_CERT="+cert, "MIAOSHA_TLS_KEY="+key)
+	client := shop.keepAlive("127.0.0.1").client
+	for size, want := range map[int]int{7 << 10: 200, 16 << 10: 431} {
+		r := sandboxtest.CallBy(client, "GET", shop.URL+"/api/slots", "", "", "X-Fill", strings.Repeat("x", size))
+		if r.Status != want && (want == 200 || r.Status != 0) {
+			t.Errorf("a field of %d bytes over HTTP/2: %d %s, want %d", size, r.Status, r.Code, want)
+		}
+	}
+}

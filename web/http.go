@@ -230,12 +230,17 @@ func chinese(r *http.Request) bool {
 func (s *Server) headers(next http.Handler) http.Handler {
 	const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; " +
 		"connect-src 'self'; font-src 'self'; manifest-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
-	csp, nosniff, year := []string{policy}, []string{"nosniff"}, []string{"max-age=31536000"}
+	csp, nosniff, year, closing := []string{policy}, []string{"nosniff"}, []string{"max-age=31536000"}, []string{"close"}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
 		h["Content-Security-Policy"] = csp
 		h["X-Content-Type-Options"] = nosniff
 		h["Referrer-Policy"] = sameOrigin
+		// A proxy that ends such a request elsewhere than net/http does must not find a second one
+		// behind it. net/http hides Transfer-Encoding in HTTP/1.0.
+		if len(r.TransferEncoding) > 0 || !r.ProtoAtLeast(1, 1) {
+			h["Connection"] = closing
+		}
 		if s.secure(r) {
 			h["Strict-Transport-Security"] = year
 		}

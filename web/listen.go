@@ -242,6 +242,10 @@ func localAddr(l net.Listener) string {
 	return net.JoinHostPort(host, fmt.Sprint(addr.Port))
 }
 
+// maxHeader is a request's header that is always accepted. net/http reads 4 KB more, and another 4 KB
+// that came right behind the request before, so a header of more than 16 KB never is.
+const maxHeader = 8 << 10
+
 // stopLimit bounds the requests in flight once the shop closes.
 const stopLimit = 5 * time.Second
 
@@ -255,7 +259,7 @@ func (ls *Listeners) Serve(ctx context.Context, shop *Server, ops http.Handler, 
 	// One time limit for the header and the body, which has at most 4 KB: a second limit costs each
 	// request a system timer.
 	front := &http.Server{Handler: shop, TLSConfig: ls.tls, ErrorLog: errors, ReadTimeout: 8 * time.Second,
-		WriteTimeout: 30 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10, ConnState: ls.limit.connState, ConnContext: connContext}
+		WriteTimeout: 30 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: maxHeader, ConnState: ls.limit.connState, ConnContext: connContext}
 	ls.limit.exempt = shop.isProxy
 	front.RegisterOnShutdown(shop.EndStreams)
 	var g errgroup.Group
@@ -286,11 +290,12 @@ func (ls *Listeners) Serve(ctx context.Context, shop *Server, ops http.Handler, 
 	}
 	serve(front, ls.shop)
 	full := &http.Server{Handler: http.HandlerFunc(shop.answerBusy), TLSConfig: ls.tls, ErrorLog: errors, ReadTimeout: time.Second,
-		WriteTimeout: time.Second, MaxHeaderBytes: 16 << 10}
+		WriteTimeout: time.Second, MaxHeaderBytes: maxHeader}
 	full.SetKeepAlivesEnabled(false)
 	serve(full, ls.overflow)
 	if ls.ops != nil {
-		serve(&http.Server{Handler: ops, ErrorLog: errors, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute}, ls.ops)
+		serve(&http.Server{Handler: ops, ErrorLog: errors, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute,
+			MaxHeaderBytes: maxHeader}, ls.ops)
 	}
 	return g.Wait()
 }

@@ -162,7 +162,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { c.Close() })
-		fmt.Fprintf(c, "GET /api/slots HTTP/1.1\r\nHost: x\r\n\r\n")
+		fmt.Fprintf(c, "GET /api/slots HTTP/1.1\r\nHost: localhost\r\n\r\n")
 		return c
 	}
 	status := func(c net.Conn, within time.Duration) (int, error) {
@@ -291,9 +291,9 @@ func TestLatencyBesideSlowAndFat(t *testing.T) {
 				open.Add(1)
 				last.Store(max(last.Load(), int64(time.Since(began))))
 			}()
-			head := "GET /api/sales HTTP/1.1\r\nHost: x\r\nX-Slow: " + strings.Repeat("x", 60)
+			head := "GET /api/sales HTTP/1.1\r\nHost: localhost\r\nX-Slow: " + strings.Repeat("x", 60)
 			if i%2 == 1 { // or the head at once and the body slowly
-				whole := "POST /api/login HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n"
+				whole := "POST /api/login HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n"
 				io.WriteString(c, whole)
 				head = strings.Repeat(" ", 100)
 			}
@@ -340,7 +340,7 @@ func TestLatencyBesideSlowAndFat(t *testing.T) {
 	megabyte := make([]byte, 1<<20)
 	chunk := append(append([]byte("100000\r\n"), megabyte...), "\r\n"...)
 	for _, route := range []string{"POST /api/login", "POST /api/otp", "POST /api/payments/notify", "GET /api/sales", "POST /nothing"} {
-		head := route + " HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+		head := route + " HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
 		wants := []int{413, 0} // 0: it was reset before the answer was read
 		if !strings.Contains(route, "POST /api") {
 			wants = []int{200, 404, 405, 0} // the shop does not read such a body
