@@ -171,3 +171,34 @@ func TestARefusedNoticeIsWrittenDown(t *testing.T) {
 	}
 	shop.checkAudit()
 }
+
+// Strangers who send forged notices write at most a line a second, with their count. The provider's own
+// refused notice is logged meanwhile.
+func TestForgedNoticesAreLoggedWithARate(t *testing.T) {
+	t.Parallel()
+	const forged = 500
+	shop := openShop(t, "MIAOSHA_LOG_FORMAT=json")
+	began := time.Now()
+	for i := range forged {
+		if r := shop.call("POST", "/api/payments/notify", "", "{}", "X-Timestamp", "1", "X-Signature", "x"); r.Code != "forbidden" {
+			t.Fatalf("a forged notice: %s", outcome(r))
+		}
+		if i == forged/2 {
+			if r := shop.notify(notifySecret, `{"order_id":"1","amount":77,"provider_ref":"r"}`, time.Now()); r.Code != "bad_request" {
+				t.Errorf("the provider's notice: %s", outcome(r))
+			}
+		}
+	}
+	took := time.Since(began)
+	sandboxtest.Until(t, 5*time.Second, "the provider's refused notice is logged", func() bool {
+		return strings.Contains(shop.Log.String(), `"amount":77`)
+	})
+	log := shop.Log.String()
+	lines := strings.Count(log, `"since_last_line":`)
+	if most := 21 + int(took/time.Second); lines < 20 || lines > most {
+		t.Errorf("%d forged notices in %v wrote %d lines, want 20 to %d", forged, took, lines, most)
+	}
+	if n := strings.Count(log, `"amount":77`); n != 1 {
+		t.Errorf("the provider's refused notice is in %d lines, want one", n)
+	}
+}

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
 	"time"
@@ -80,10 +81,22 @@ func (s *Server) pay(w http.ResponseWriter, r *http.Request, session user.Sessio
 	return ok(w, 200, out)
 }
 
-// paymentNotice takes the payment provider's notice of a capture. Every notice that is refused is logged.
+// paymentNotice takes the payment provider's notice of a capture. Every refused notice of the provider
+// is logged. Of others, which strangers can send without end, at most one a second is, with their count.
 func (s *Server) paymentNotice(w http.ResponseWriter, r *http.Request) error {
+	raw, err := rawBody(w, r)
+	if err == nil {
+		err = verifyNotice(s.notifyKey, r.Header.Get("X-Timestamp"), r.Header.Get("X-Signature"), raw, s.Rush.Now(), time.Now())
+	}
+	if err != nil {
+		s.forged.Add(1)
+		s.forgedLog.Do(func() {
+			s.Log.Warn("a payment notice is refused", "from", s.clientIP(r), "err", err, "since_last_line", s.forged.Swap(0))
+		})
+		return err
+	}
 	var in notice
-	status, err := s.capture(w, r, &in)
+	status, err := s.capture(r.Context(), raw, &in)
 	if err != nil {
 		s.Log.Warn("a payment notice is refused", "from", s.clientIP(r), "order", in.OrderID, "amount", in.Amount, "ref", in.ProviderRef, "err", err)
 		return err
@@ -93,16 +106,8 @@ func (s *Server) paymentNotice(w http.ResponseWriter, r *http.Request) error {
 	}{status})
 }
 
-// capture reads a notice into in, for the log too, and captures its payment. It checks the signature
-// before it decodes the body.
-func (s *Server) capture(w http.ResponseWriter, r *http.Request, in *notice) (status string, err error) {
-	raw, err := rawBody(w, r)
-	if err != nil {
-		return "", err
-	}
-	if err := verifyNotice(s.notifyKey, r.Header.Get("X-Timestamp"), r.Header.Get("X-Signature"), raw, s.Rush.Now(), time.Now()); err != nil {
-		return "", err
-	}
+// capture reads a verified notice into in, for the log too, and captures its payment.
+func (s *Server) capture(ctx context.Context, raw []byte, in *notice) (status string, err error) {
 	if err := decode(raw, in); err != nil {
 		return "", err
 	}
@@ -110,7 +115,7 @@ func (s *Server) capture(w http.ResponseWriter, r *http.Request, in *notice) (st
 	if err != nil {
 		return "", err
 	}
-	return s.Orders.Capture(r.Context(), id, in.Amount, in.ProviderRef)
+	return s.Orders.Capture(ctx, id, in.Amount, in.ProviderRef)
 }
 
 // useCashier confirms or declines a payment at the sandbox cashier.

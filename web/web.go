@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-chi/chi/v5"
@@ -97,7 +98,12 @@ type Server struct {
 	streams        streamCounts
 	handler        http.Handler
 	faults         rate.Sometimes // logs at most one unavailable store a second
+	forged         atomic.Int64   // refused notices since the last one that was logged
+	forgedLog      rate.Sometimes
 }
+
+// firstForged is how many forged notices are logged one by one before at most one a second is.
+const firstForged = 20
 
 // New returns a Server. self is the URL at which the sandbox cashier will reach it, such as
 // http://127.0.0.1:8080.
@@ -107,6 +113,7 @@ func New(cfg Config, d Deps, self string) (*Server, error) {
 	}
 	s := &Server{Deps: d, cfg: cfg, closing: make(chan struct{}), streams: streamCounts{ofUser: map[int64]int{}},
 		faults:      rate.Sometimes{Interval: time.Second},
+		forgedLog:   rate.Sometimes{First: firstForged, Interval: time.Second},
 		userBuckets: newBuckets[int64](cfg.rate), pictureBuckets: newBuckets[int64](cfg.rate),
 		wordsBuckets: newBuckets[int64](wordsRate), addrBuckets: newBuckets[netip.Addr](cfg.ipRate)}
 	var err error
