@@ -25,6 +25,7 @@ var (
 	errBadRequest  = errors.New("web: bad request")
 	errNotLoggedIn = errors.New("web: not logged in")
 	errForbidden   = errors.New("web: forbidden")
+	errHost        = errors.New("web: not a name of this shop")
 	errNoPage      = errors.New("web: no such page")
 	errMethod      = errors.New("web: method not allowed")
 	errTooLarge    = errors.New("web: body too large")
@@ -60,6 +61,7 @@ var refusals = []refusal{
 	{err: seckill.ErrWrongCaptcha, status: 403, code: "wrong_captcha", zh: "算式答案不对，请重做一题", en: "Wrong answer, please solve a new sum"},
 	{err: seckill.ErrBadPath, status: 403, code: "bad_path", zh: "抢购地址无效或已过期，请重新获取", en: "This address is not yours or has run out; get a new one"},
 	{err: errForbidden, status: 403, code: "forbidden", zh: "没有权限", en: "Not allowed"},
+	{err: errHost, status: 403, code: "forbidden", zh: "本店不以这个域名提供服务，可用 --allow-host 添加", en: "This shop does not answer to that name; --allow-host adds one"},
 	{err: goods.ErrNoSale, status: 404, code: "no_sale", zh: "没有这场秒杀", en: "There is no such sale"},
 	{err: order.ErrNotFound, status: 404, code: "not_found", zh: "找不到", en: "Not found"},
 	{err: user.ErrNotFound, status: 404, code: "not_found", zh: "找不到", en: "Not found"},

@@ -253,6 +253,11 @@ func (s *Server) answerBusy(w http.ResponseWriter, r *http.Request) {
 	s.headers(s.handle(func(http.ResponseWriter, *http.Request) error { return seckill.ErrBusy })).ServeHTTP(w, r)
 }
 
+// refuseHost answers a request for a name that is not this shop's.
+func (s *Server) refuseHost(w http.ResponseWriter, r *http.Request) {
+	s.headers(s.handle(func(http.ResponseWriter, *http.Request) error { return errHost })).ServeHTTP(w, r)
+}
+
 // private forbids every cache to store the answer.
 func private(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

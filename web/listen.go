@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"sync"
@@ -21,14 +22,15 @@ import (
 
 // Listen has the settings of the two listeners.
 type Listen struct {
-	Addr      string `name:"addr" env:"MIAOSHA_ADDR" default:"127.0.0.1:8080" help:"Where the shop listens."`
-	OpsAddr   string `name:"ops-addr" env:"MIAOSHA_OPS_ADDR" default:"127.0.0.1:8081" help:"Where /metrics, /healthz, /readyz and /debug/pprof are; off for none."`
-	MaxConns  int    `name:"max-conns" env:"MIAOSHA_MAX_CONNS" default:"20000" help:"Connections open at once; more of them are told busy."`
-	MaxShare  int    `name:"max-conns-share" env:"MIAOSHA_MAX_CONNS_SHARE" default:"25" help:"Percent of them that one address (a /64 of IPv6) may have when most are open; trusted proxies may have all."`
-	AllowLAN  bool   `name:"allow-lan" env:"MIAOSHA_ALLOW_LAN" help:"Let the sandbox, whose accounts are public, listen where other machines reach it."`
-	TLSCert   string `name:"tls-cert" env:"MIAOSHA_TLS_CERT" placeholder:"FILE" help:"Certificate chain (PEM). With --tls-key the shop speaks TLS."`
-	TLSKey    string `name:"tls-key" env:"MIAOSHA_TLS_KEY" placeholder:"FILE" help:"Its key (PEM)."`
-	TLSDomain string `name:"tls-domain" env:"MIAOSHA_TLS_DOMAIN" placeholder:"NAME" help:"Get and renew a certificate for this name by itself (ACME, Let's Encrypt); the shop must be reachable at its port 443."`
+	Addr      string   `name:"addr" env:"MIAOSHA_ADDR" default:"127.0.0.1:8080" help:"Where the shop listens."`
+	OpsAddr   string   `name:"ops-addr" env:"MIAOSHA_OPS_ADDR" default:"127.0.0.1:8081" help:"Where /metrics, /healthz, /readyz and /debug/pprof are; off for none."`
+	MaxConns  int      `name:"max-conns" env:"MIAOSHA_MAX_CONNS" default:"20000" help:"Connections open at once; more of them are told busy."`
+	MaxShare  int      `name:"max-conns-share" env:"MIAOSHA_MAX_CONNS_SHARE" default:"25" help:"Percent of them that one address (a /64 of IPv6) may have when most are open; trusted proxies may have all."`
+	AllowHost []string `name:"allow-host" env:"MIAOSHA_ALLOW_HOST" placeholder:"NAME" help:"Names of this shop in a URL besides localhost and --tls-domain. On loopback, or if a name is given, requests for other names are refused."`
+	AllowLAN  bool     `name:"allow-lan" env:"MIAOSHA_ALLOW_LAN" help:"Let the sandbox, whose accounts are public, listen where other machines reach it."`
+	TLSCert   string   `name:"tls-cert" env:"MIAOSHA_TLS_CERT" placeholder:"FILE" help:"Certificate chain (PEM). With --tls-key the shop speaks TLS."`
+	TLSKey    string   `name:"tls-key" env:"MIAOSHA_TLS_KEY" placeholder:"FILE" help:"Its key (PEM)."`
+	TLSDomain string   `name:"tls-domain" env:"MIAOSHA_TLS_DOMAIN" placeholder:"NAME" help:"Get and renew a certificate for this name by itself (ACME, Let's Encrypt); the shop must be reachable at its port 443."`
 }
 
 // otherFiles is how many files a process may have open besides its admitted connections: connections to
@@ -258,7 +260,8 @@ func (ls *Listeners) Serve(ctx context.Context, shop *Server, ops http.Handler, 
 	errors := slog.NewLogLogger(log.Handler(), slog.LevelDebug)
 	// One time limit for the header and the body, which has at most 4 KB: a second limit costs each
 	// request a system timer.
-	front := &http.Server{Handler: shop, TLSConfig: ls.tls, ErrorLog: errors, ReadTimeout: 8 * time.Second,
+	handler := ls.checkHost(ls.shop, shop.isProxy, http.HandlerFunc(shop.refuseHost), shop)
+	front := &http.Server{Handler: handler, TLSConfig: ls.tls, ErrorLog: errors, ReadTimeout: 8 * time.Second,
 		WriteTimeout: 30 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: maxHeader, ConnState: ls.limit.connState, ConnContext: connContext}
 	ls.limit.exempt = shop.isProxy
 	front.RegisterOnShutdown(shop.EndStreams)
@@ -294,6 +297,8 @@ func (ls *Listeners) Serve(ctx context.Context, shop *Server, ops http.Handler, 
 	full.SetKeepAlivesEnabled(false)
 	serve(full, ls.overflow)
 	if ls.ops != nil {
+		none := func(netip.Addr) bool { return false } // no proxy is between the operator and this address
+		ops = ls.checkHost(ls.ops, none, http.HandlerFunc(refuseOpsHost), sameOriginOnly(ops))
 		serve(&http.Server{Handler: ops, ErrorLog: errors, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute,
 			MaxHeaderBytes: maxHeader}, ls.ops)
 	}

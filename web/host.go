@@ -1,0 +1,74 @@
+package web
+
+import (
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// A page of another site can give its own name the address 127.0.0.1 (DNS rebinding). Then the browser
+// of a user on this machine takes the shop for that site, and the page reads the shop's answers. The
+// requests still have the name in their Host header.
+
+// checkHost refuses requests whose Host is none of this shop: it passes them to refuse. On a listener
+// that other machines reach every name is accepted, unless names are given. Requests of exempt peers
+// are not checked.
+func (ls *Listeners) checkHost(l net.Listener, exempt func(netip.Addr) bool, refuse, next http.Handler) http.Handler {
+	names := ls.config.AllowHost
+	if len(names) == 0 && !l.Addr().(*net.TCPAddr).IP.IsLoopback() {
+		return next
+	}
+	if ls.config.TLSDomain != "" {
+		names = append(slices.Clone(names), ls.config.TLSDomain)
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if hostAllowed(r.Host, names) {
+			next.ServeHTTP(w, r)
+			return
+		}
+		if peer, err := netip.ParseAddrPort(r.RemoteAddr); err == nil && exempt(peer.Addr().Unmap()) {
+			next.ServeHTTP(w, r)
+			return
+		}
+		refuse.ServeHTTP(w, r)
+	})
+}
+
+// hostAllowed reports whether a Host header has one of the names, localhost, or an address. An address
+// cannot be rebound. No browser sends an empty Host.
+func hostAllowed(host string, names []string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	if _, err := netip.ParseAddr(strings.Trim(host, "[]")); err == nil || host == "" {
+		return true
+	}
+	host = strings.TrimSuffix(strings.ToLower(host), ".")
+	return host == "localhost" || strings.HasSuffix(host, ".localhost") ||
+		slices.ContainsFunc(names, func(name string) bool { return strings.EqualFold(host, name) })
+}
+
+// sameOriginOnly refuses requests that a page of another site makes, reading ones too: some of the
+// operator's pages cost seconds of work. Browsers say where a request comes from.
+func sameOriginOnly(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		site := r.Header.Get("Sec-Fetch-Site")
+		foreign := site != "" && site != "same-origin" && site != "none"
+		if origin := r.Header.Get("Origin"); origin != "" && site == "" {
+			u, err := url.Parse(origin)
+			foreign = err != nil || u.Host != r.Host
+		}
+		if foreign {
+			http.Error(w, "a page of another site may not ask this", http.StatusForbidden)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+func refuseOpsHost(w http.ResponseWriter, _ *http.Request) {
+	http.Error(w, "this address is not asked by that name: --allow-host adds one", http.StatusForbidden)
+}

@@ -1,0 +1,95 @@
+package web_test
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+// askAs asks for a page by another name than the one in its URL.
+func askAs(t *testing.T, host, url string, headers ...string) (status int, body string) {
+	t.Helper()
+	req, err := http.NewRequest("GET", url, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Host = host
+	for i := 0; i < len(headers); i += 2 {
+		req.Header.Set(headers[i], headers[i+1])
+	}
+	resp, err := (&http.Client{Timeout: 15 * time.Second}).Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	raw, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(raw)
+}
+
+// A page of another site that has the address 127.0.0.1 for a moment (DNS rebinding) still sends its own
+// name. A shop on loopback answers to its own names alone.
+func TestOtherHostNamesAreRefused(t *testing.T) {
+	t.Parallel()
+	own := []string{"127.0.0.1", "127.0.0.1:8080", "localhost", "LOCALHOST.:1", "shop.localhost", "[::1]:8080", "192.0.2.1"}
+	foreign := []string{"evil.example", "evil.example:8080", "127.0.0.1.evil.example", "localhost.evil.example", "evil-localhost", "2130706433", "127.1"}
+	for name, c := range map[string]struct {
+		env, answered, refused []string
+		ops                    bool // the operator's address refuses them too
+	}{
+		"on loopback":              {nil, own, append(foreign, "shop.example"), true},
+		"with a name":              {[]string{"MIAOSHA_ALLOW_HOST=shop.example,b.example"}, append(own, "shop.example:80", "Shop.Example", "b.example"), append(foreign, "a.shop.example"), true},
+		"behind a trusted proxy":   {[]string{"MIAOSHA_TRUSTED_PROXIES=127.0.0.0/8"}, append(own, foreign...), nil, true},
+		"behind a proxy":           {[]string{"MIAOSHA_TRUSTED_PROXIES=10.0.0.0/8"}, own, foreign, true},
+		"open to others":           {[]string{"MIAOSHA_ADDR=0.0.0.0:0", "MIAOSHA_OPS_ADDR=0.0.0.0:0"}, append(own, foreign...), nil, false},
+		"open to others by a name": {[]string{"MIAOSHA_ADDR=0.0.0.0:0", "MIAOSHA_OPS_ADDR=0.0.0.0:0", "MIAOSHA_ALLOW_HOST=shop.example"}, append(own, "shop.example"), foreign, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			shop := openShop(t, append([]string{"MIAOSHA_OPS_ADDR=127.0.0.1:0"}, c.env...)...)
+			ops := shop.opsURL()
+			for _, host := range c.answered {
+				if status, body := askAs(t, host, shop.URL+"/api/slots"); status != 200 {
+					t.Errorf("%s: %d %s", host, status, body)
+				}
+			}
+			for _, host := range c.refused {
+				status, body := askAs(t, host, shop.URL+"/api/slots", "Accept-Language", "en")
+				var answer struct{ Code, Msg string }
+				if err := json.Unmarshal([]byte(body), &answer); err != nil || status != 403 || answer.Code != "forbidden" || !strings.Contains(answer.Msg, "--allow-host") {
+					t.Errorf("%s: %d %s, want forbidden, and the setting's name", host, status, body)
+				}
+			}
+			status, body := askAs(t, "evil.example", ops+"/metrics")
+			if refused := status == 403 && strings.Contains(body, "--allow-host"); refused != c.ops || !refused && status != 200 {
+				t.Errorf("the operator's address: %d %s", status, body)
+			}
+		})
+	}
+}
+
+// The operator's address answers no page of another site.
+func TestOpsRefuseOtherSites(t *testing.T) {
+	t.Parallel()
+	ops := openShop(t, "MIAOSHA_OPS_ADDR=127.0.0.1:0").opsURL()
+	for _, c := range []struct {
+		want    int
+		headers []string
+	}{
+		{200, nil}, {200, []string{"Sec-Fetch-Site", "none"}}, {200, []string{"Sec-Fetch-Site", "same-origin"}}, {200, []string{"Origin", ops}},
+		{403, []string{"Sec-Fetch-Site", "cross-site"}}, {403, []string{"Sec-Fetch-Site", "same-site"}},
+		{403, []string{"Sec-Fetch-Site", "cross-site", "Origin", ops}}, {403, []string{"Origin", "http://evil.example"}},
+		{403, []string{"Origin", "null"}}, {403, []string{"Origin", "http://127.0.0.1:1"}},
+	} {
+		for _, path := range []string{"/metrics", "/healthz", "/debug/pprof/"} {
+			if status, _ := askAs(t, strings.TrimPrefix(ops, "http://"), ops+path, c.headers...); status != c.want {
+				t.Errorf("%s with %q: %d, want %d", path, c.headers, status, c.want)
+			}
+		}
+	}
+}
