@@ -78,7 +78,8 @@ func run(ctx context.Context, args []string, stdin *os.File, stdout, stderr *os.
 	var c commands
 	exited := false
 	parser, err := kong.New(&c, kong.Name("miaosha"), kong.Writers(stdout, stderr), kong.Exit(func(int) { exited = true }),
-		kong.Description("A flash-sale (秒杀) shop in one binary. Without --database-url and --redis-url it runs its own Postgres and Redis."),
+		kong.Resolvers(operator.SecretFiles(os.LookupEnv)),
+		kong.Description("A flash-sale (秒杀) shop in one binary. Without --database-url and --redis-url it runs its own Postgres and Redis. The environment variable of a secret with _FILE at its end names a file that has it."),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 110}), kong.Help(operator.Help))
 	if err != nil {
 		return err
@@ -97,6 +98,7 @@ func run(ctx context.Context, args []string, stdin *os.File, stdout, stderr *os.
 	env := operator.Env{Backend: c.Backend, Schema: schema, Log: log, SessionLife: sessionLife, In: stdin, Out: stdout, Err: stderr}
 	switch parsed.Selected().Name {
 	case "serve":
+		env.WarnOfSecrets(parsed)
 		return serve(ctx, &c, log, stdout)
 	case "config":
 		return env.PrintSettings(parsed)

@@ -2,7 +2,11 @@ package main
 
 import (
 	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -240,6 +244,10 @@ func TestStartRefusesWhatCantWork(t *testing.T) {
 		{"Redis nonsense", "REDIS_URL", with("REDIS_URL=nonsense"), nil},
 		{"session Redis unreachable", "SESSION_REDIS_URL", with("SESSION_REDIS_URL=redis://127.0.0.1:1"), nil},
 		{"newer schema", "schema version 1000", newer, nil},
+		{"a secret twice", "MIAOSHA_SECRET_FILE", with("MIAOSHA_SECRET_FILE=/dev/null"), nil},
+		{"no file with the secret", "MIAOSHA_SECRET_FILE", with("MIAOSHA_SECRET=", "MIAOSHA_SECRET_FILE=/nowhere"), nil},
+		{"share of 0", "--max-conns-share", env, []string{"--max-conns-share", "0"}},
+		{"share above 100", "--max-conns-share", env, []string{"--max-conns-share", "101"}},
 		{"no secret", "MIAOSHA_SECRET", with("MIAOSHA_SECRET="), nil},
 		{"short secret", "MIAOSHA_SECRET", with("MIAOSHA_SECRET=short"), nil},
 		{"rate 0", "--rate", env, []string{"--rate", "0"}},
@@ -385,5 +393,50 @@ func TestTheSandboxStaysOnThisMachine(t *testing.T) {
 	own := sandboxtest.Open(t, stores, "--addr", "0.0.0.0:0")
 	if r := sandboxtest.Call("POST", own.URL+"/api/login", "", login); r.Code != "wrong_password" {
 		t.Errorf("the demo administrator of a shop on its own stores: %d %s", r.Status, r.Code)
+	}
+}
+
+// Secrets may be in files that the environment names. One that came as an argument is warned of, without
+// being printed.
+func TestSecretsComeFromFiles(t *testing.T) {
+	t.Parallel()
+	stores := sandboxtest.Stores(t)
+	inFile := func(name, text string) string {
+		at := filepath.Join(t.TempDir(), name)
+		if err := os.WriteFile(at, []byte(text+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return "=" + at
+	}
+	const key = "notify-notify-notify-notify"
+	env := slices.DeleteFunc(slices.Clone(stores), func(s string) bool {
+		return strings.HasPrefix(s, "DATABASE_URL=") || strings.HasPrefix(s, "MIAOSHA_SECRET=")
+	})
+	env = append(env, "DATABASE_URL_FILE"+inFile("url", strings.TrimPrefix(stores[0], "DATABASE_URL=")),
+		"MIAOSHA_SECRET_FILE"+inFile("secret", "0123456789abcdef0123456789abcdef"), "MIAOSHA_NOTIFY_SECRET_FILE"+inFile("key", key))
+	notice := func(shop *sandboxtest.Shop) string {
+		body, now := `{"order_id":"00000000-0000-4000-8000-000000000000","amount":1,"provider_ref":"r"}`, strconv.FormatInt(time.Now().Unix(), 10)
+		mac := hmac.New(sha256.New, []byte(key))
+		mac.Write([]byte(now + "." + body))
+		return sandboxtest.Call("POST", shop.URL+"/api/payments/notify", "", body, "X-Timestamp", now, "X-Signature", hex.EncodeToString(mac.Sum(nil))).Code
+	}
+	shop := sandboxtest.Open(t, env)
+	if code := notice(shop); code != "not_found" {
+		t.Errorf("a notice for no order, signed with the key in the file: %s", code)
+	}
+	if log := shop.Log.String(); strings.Contains(log, "argument") {
+		t.Errorf("a warning without a reason: %s", log)
+	}
+	out := sandboxtest.MustCommand(t, env, "config")
+	if strings.Contains(out, key) || !regexp.MustCompile(`notify-secret +\*{4}`).MatchString(out) {
+		t.Errorf("config prints\n%s", out)
+	}
+
+	shop = sandboxtest.Open(t, stores, "--notify-secret", key)
+	if code := notice(shop); code != "not_found" {
+		t.Errorf("a notice for no order, signed with the key in the argument: %s", code)
+	}
+	if log := shop.Log.String(); !strings.Contains(log, "MIAOSHA_NOTIFY_SECRET_FILE") || strings.Contains(log, key) || strings.Contains(log, "MIAOSHA_SECRET_FILE") {
+		t.Errorf("the log of a shop with a key in its arguments: %s", log)
 	}
 }

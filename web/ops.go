@@ -19,7 +19,7 @@ type Check struct {
 }
 
 // Ops returns the handler for the operator: /metrics, /healthz (the process runs), /readyz (it can
-// serve) and /debug/pprof. It needs an address of its own, which strangers cannot reach.
+// serve) and /debug/pprof without the command line, which may have a secret. It needs an address of its own, which strangers cannot reach.
 func Ops(metrics []prometheus.Collector, checks []Check) http.Handler {
 	reg := prometheus.NewRegistry()
 	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -29,7 +29,6 @@ func Ops(metrics []prometheus.Collector, checks []Check) http.Handler {
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, r *http.Request) { w.Write([]byte("ok\n")) })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) { ready(w, r, checks) })
 	mux.HandleFunc("/debug/pprof/", pprof.Index)
-	mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
 	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
 	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
 	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)

@@ -17,6 +17,9 @@ func TestOpsAreBesideTheShop(t *testing.T) {
 			t.Errorf("%s%s: %d, want 200 with %q", ops, path, r.Status, want)
 		}
 	}
+	if r := sandboxtest.Call("GET", ops+"/debug/pprof/cmdline", "", ""); r.Status != 404 {
+		t.Errorf("the command line, which may have secrets: %d %s", r.Status, r.Raw)
+	}
 	for _, path := range []string{"/metrics", "/healthz", "/readyz", "/debug/pprof/"} {
 		if r := shop.call("GET", path, "", ""); r.Status != 404 {
 			t.Errorf("%s on the shop's own address: %d, want 404", path, r.Status)

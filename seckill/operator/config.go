@@ -35,10 +35,10 @@ func (env Env) PrintSettings(parsed *kong.Context) error {
 			value = defaults[flag.Name]
 		case value == "", value == "[]":
 			value = "(not set)"
-		case strings.HasSuffix(flag.Name, "secret"), strings.HasSuffix(flag.Name, "salt"):
-			value = "****"
 		case strings.HasSuffix(flag.Name, "-url"):
 			value = maskURLs(value)
+		case isSecret(flag.Name):
+			value = "****"
 		}
 		if _, err := fmt.Fprintf(env.Out, "%-18s %s\n", flag.Name, value); err != nil {
 			return err
