@@ -131,6 +131,9 @@ func serve(ctx context.Context, c *commands, log *slog.Logger, stdout io.Writer)
 		return err
 	}
 	defer listeners.Close()
+	if err := cfg.Listen.CheckPayments(cfg.Web, c.Backend.Sandboxed()); err != nil {
+		return err
+	}
 	if err := operator.LimitMemory(c.Backend.Sandboxed(), os.Getenv("GOGC") != ""); err != nil {
 		log.Warn("cannot read the memory limit of this container", "err", err)
 	}

@@ -244,6 +244,8 @@ func TestStartRefusesWhatCantWork(t *testing.T) {
 		{"Redis nonsense", "REDIS_URL", with("REDIS_URL=nonsense"), nil},
 		{"session Redis unreachable", "SESSION_REDIS_URL", with("SESSION_REDIS_URL=redis://127.0.0.1:1"), nil},
 		{"newer schema", "schema version 1000", newer, nil},
+		{"play money where others reach it", "--cashier sandbox", env, []string{"--addr", "0.0.0.0:0"}},
+		{"play money on all networks", "MIAOSHA_NOTIFY_SECRET", env, []string{"--addr", ":0"}},
 		{"a secret twice", "MIAOSHA_SECRET_FILE", with("MIAOSHA_SECRET_FILE=/dev/null"), nil},
 		{"no file with the secret", "MIAOSHA_SECRET_FILE", with("MIAOSHA_SECRET=", "MIAOSHA_SECRET_FILE=/nowhere"), nil},
 		{"share of 0", "--max-conns-share", env, []string{"--max-conns-share", "0"}},
@@ -390,9 +392,25 @@ func TestTheSandboxStaysOnThisMachine(t *testing.T) {
 	}
 	s.End(syscall.SIGTERM)
 
-	own := sandboxtest.Open(t, stores, "--addr", "0.0.0.0:0")
+	own := sandboxtest.Open(t, stores, "--addr", "0.0.0.0:0", "--cashier", "sandbox")
 	if r := sandboxtest.Call("POST", own.URL+"/api/login", "", login); r.Code != "wrong_password" {
 		t.Errorf("the demo administrator of a shop on its own stores: %d %s", r.Status, r.Code)
+	}
+}
+
+// A shop that other machines reach on its own Postgres takes play money only if it is told to.
+func TestPlayMoneyBeyondThisMachineIsSaid(t *testing.T) {
+	t.Parallel()
+	for _, settings := range [][]string{{"MIAOSHA_CASHIER=sandbox"}, {"MIAOSHA_CASHIER=off"}, {"MIAOSHA_NOTIFY_SECRET=notify-notify-notify"}} {
+		stores := sandboxtest.Stores(t)
+		shop := sandboxtest.Open(t, append(stores, settings...), "--addr", "0.0.0.0:0")
+		if r := sandboxtest.Call("GET", shop.URL+"/api/sales", "", ""); r.Code != "ok" {
+			t.Errorf("%v: %d %s", settings, r.Status, r.Code)
+		}
+		if said := strings.Contains(shop.Say.String(), "play money"); said != (settings[0] == "MIAOSHA_CASHIER=sandbox") {
+			t.Errorf("%v: the shop says\n%s", settings, shop.Say)
+		}
+		shop.End(syscall.SIGTERM)
 	}
 }
 

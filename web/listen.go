@@ -208,6 +208,15 @@ func loopback(addr string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
+// CheckPayments returns an error if other machines reach a shop that would take play money and was not
+// told to. The sandbox's shop has nothing else.
+func (l Listen) CheckPayments(c Config, sandboxed bool) error {
+	if sandboxed || c.NotifySecret != "" || c.Cashier != "auto" || loopback(l.Addr) {
+		return nil
+	}
+	return fmt.Errorf("--notify-secret (MIAOSHA_NOTIFY_SECRET): without the payment provider's key buyers would pay with play money, and other machines reach %s; --cashier sandbox if you mean it", l.Addr)
+}
+
 // Collectors returns the metrics of the connections.
 func (ls *Listeners) Collectors() []prometheus.Collector { return ls.limit.collectors() }
 
