@@ -308,11 +308,11 @@ func (r *repository) document(t *testing.T, at string) document {
 	return document{at, string(raw)}
 }
 
-// documents returns SECURITY.md and the READMEs of all folders. A changelog may name what is gone.
+// documents returns SECURITY.md, the table of ASVS and the READMEs of all folders. A changelog may name what is gone.
 func (r *repository) documents(t *testing.T) (docs []document) {
 	t.Helper()
 	for _, f := range slices.Sorted(maps.Keys(r.files)) {
-		if base := path.Base(f); base == "README.md" || base == "README.zh-CN.md" || f == "SECURITY.md" {
+		if base := path.Base(f); base == "README.md" || base == "README.zh-CN.md" || f == "SECURITY.md" || f == asvsTable {
 			docs = append(docs, r.document(t, f))
 		}
 	}
