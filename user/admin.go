@@ -13,7 +13,7 @@ func (s *Store) MakeAdmin(ctx context.Context, sessions *Sessions, phone, passwo
 	if err := errors.Join(checkPhone(phone), checkPassword(password)); err != nil {
 		return false, err
 	}
-	hash, err := s.hashes.hash(ctx, password)
+	hash, err := s.hashes.hash(ctx, inTurn, password)
 	if err != nil {
 		return false, fmt.Errorf("hash an administrator's password: %w", err)
 	}

@@ -21,7 +21,7 @@ func TestMakeAdmin(t *testing.T) {
 		if err != nil || created != c.created {
 			t.Errorf("MakeAdmin(%s) = %v, %v; want created %v", c.phone, created, err, c.created)
 		}
-		u, err := s.Login(t.Context(), c.phone, "administrator", address)
+		u, err := s.Login(t.Context(), c.phone, "administrator", from)
 		if err != nil || u.Role != RoleAdmin {
 			t.Errorf("log-in of %s: %+v, %v; want an administrator", c.phone, u, err)
 		}

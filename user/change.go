@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -11,44 +12,45 @@ import (
 // ChangePassword replaces the password if the old one is right, and still is when the new one is
 // written. It ends all sessions of the user except the given token's, and the log-ins with the old
 // password that are under way. A user has ten tries a minute; log-ins of strangers do not use them
-// up. ErrWrongPassword, ErrNotFound, InvalidError, TooManyError, ErrBusy.
-func (s *Store) ChangePassword(ctx context.Context, sessions *Sessions, userID int64, token, old, new string) error {
+// up. It returns the new cookie of the device, since the password ends the old one. ErrWrongPassword,
+// ErrNotFound, InvalidError, TooManyError, ErrBusy.
+func (s *Store) ChangePassword(ctx context.Context, sessions *Sessions, userID int64, token, old, new string) (device string, err error) {
 	if err := checkPassword(new); err != nil {
-		return err
+		return "", err
 	}
 	if err := s.limits.password(ctx, userID); err != nil {
-		return err
+		return "", err
 	}
 	a, err := s.account(ctx, `where id = $1`, userID)
 	if err != nil {
-		return err
+		return "", err
 	}
 	// Twice: a log-in may upgrade the hash of an older account at the same time. The second try
 	// finds out whether it was that or another change.
 	for range 2 {
-		generation, err := s.change(ctx, a, old, new)
+		generation, hash, err := s.change(ctx, a, old, new)
 		if err != nil {
-			return err
+			return "", err
 		}
 		if generation > 0 {
-			return sessions.EndAll(ctx, userID, generation, token)
+			return s.devices.issue(a.Phone, hash, time.Now()), sessions.EndAll(ctx, userID, generation, token)
 		}
 		if a, err = s.account(ctx, `where id = $1`, userID); err != nil {
-			return err
+			return "", err
 		}
 	}
-	return ErrBusy
+	return "", ErrBusy
 }
 
-// change changes the password and returns the new generation of the account: 0 if the row has
-// changed since a was read.
-func (s *Store) change(ctx context.Context, a account, old, new string) (generation int64, err error) {
-	if _, err := s.verify(ctx, a, old); err != nil {
-		return 0, err
+// change changes the password and returns its hash and the new generation of the account: 0 if the
+// row has changed since a was read.
+func (s *Store) change(ctx context.Context, a account, old, new string) (generation int64, hash string, err error) {
+	if _, err := s.verify(ctx, inTurn, a, old); err != nil {
+		return 0, "", err
 	}
-	hash, err := s.hashes.hash(ctx, new)
+	hash, err = s.hashes.hash(ctx, inTurn, new)
 	if err != nil {
-		return 0, fmt.Errorf("hash the new password of user %d: %w", a.ID, err)
+		return 0, "", fmt.Errorf("hash the new password of user %d: %w", a.ID, err)
 	}
 	rows, _ := s.db.Query(ctx, `
 		update users
@@ -59,11 +61,11 @@ func (s *Store) change(ctx context.Context, a account, old, new string) (generat
 	generation, err = pgx.CollectExactlyOneRow(rows, pgx.RowTo[int64])
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
-		return 0, nil
+		return 0, "", nil
 	case err != nil:
-		return 0, fault(err, "change the password of user %d", a.ID)
+		return 0, "", fault(err, "change the password of user %d", a.ID)
 	}
-	return generation, nil
+	return generation, hash, nil
 }
 
 // LogOut ends all sessions of a user and the log-ins under way. If Postgres does not answer, it

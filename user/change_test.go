@@ -21,11 +21,11 @@ func TestChangePassword(t *testing.T) {
 		{u.ID, "correct horse", "battery staple", nil},
 		{u.ID, "correct horse", "battery staple", ErrWrongPassword},
 	} {
-		if err := s.ChangePassword(t.Context(), sessions, c.id, "", c.old, c.new); !errors.Is(err, c.want) {
+		if _, err := s.ChangePassword(t.Context(), sessions, c.id, "", c.old, c.new); !errors.Is(err, c.want) {
 			t.Errorf("ChangePassword(%d, %s, %s): %v, want %v", c.id, c.old, c.new, err, c.want)
 		}
 	}
-	if _, err := s.Login(t.Context(), phone, "battery staple", address); err != nil {
+	if _, err := s.Login(t.Context(), phone, "battery staple", from); err != nil {
 		t.Errorf("log-in with the new password: %v", err)
 	}
 }
@@ -42,7 +42,8 @@ func TestOneOfConcurrentChangesWins(t *testing.T) {
 				id = s.old(t, phone, "correct horse")
 			}
 			errs := together(4, func(i int) error {
-				return s.ChangePassword(t.Context(), sessions, id, "", "correct horse", fmt.Sprint("battery staple ", i))
+				_, err := s.ChangePassword(t.Context(), sessions, id, "", "correct horse", fmt.Sprint("battery staple ", i))
+				return err
 			})
 			if ok, refused, other := count(errs, ErrWrongPassword); ok != 1 || refused != 3 {
 				t.Errorf("%d changes succeeded, %d had a wrong password, other: %v; want 1, 3, none", ok, refused, other)
@@ -59,7 +60,8 @@ func TestAChangeEndsALogInUnderWay(t *testing.T) {
 		spared bool // the session that made the change
 	}{
 		{"a new password", func(s testShop, sessions *Sessions, u User, token string) error {
-			return s.ChangePassword(t.Context(), sessions, u.ID, token, "correct horse", "administrator")
+			_, err := s.ChangePassword(t.Context(), sessions, u.ID, token, "correct horse", "administrator")
+			return err
 		}, true},
 		{"a new role", func(s testShop, sessions *Sessions, u User, _ string) error {
 			_, err := s.MakeAdmin(t.Context(), sessions, u.Phone, "administrator")
@@ -73,10 +75,11 @@ func TestAChangeEndsALogInUnderWay(t *testing.T) {
 			s := newShop(t)
 			s.register(t, phone, "correct horse")
 			sessions := s.sessions(t)
-			u, err := s.Login(t.Context(), phone, "correct horse", address)
+			in, err := s.Login(t.Context(), phone, "correct horse", from)
 			if err != nil {
 				t.Fatal(err)
 			}
+			u := in.User
 			mine, other := logIn(t, sessions, u), logIn(t, sessions, u)
 			if err := c.change(s, sessions, u, mine); err != nil {
 				t.Fatal(err)

@@ -23,10 +23,12 @@ const (
 var codeUseSource string
 var codeUse = redis.NewScript(codeUseSource)
 
-// From is the origin of a request that asks for a code or uses one.
+// From is the origin of a request that asks for a code, uses one or logs in.
 type From struct {
 	Addr    string
 	Browser string // a secret that the browser received with its code; "" for none
+	Device  string // the cookie of an earlier log-in (LoggedIn.Device); "" for none
+	Solved  bool   // the caller has checked the answer to a sum: the log-in has places of its own at the door
 }
 
 // SendCode sends a one-time code of six digits to a phone. It returns the code, which only the

@@ -99,7 +99,7 @@ func TestFiveWrongTriesUseUpACode(t *testing.T) {
 // Strangers use up their own tries of a code, not the tries of the browser that asked for it.
 func TestStrangersDoNotUseUpACode(t *testing.T) {
 	s := newShop(t)
-	code, _, err := s.SendCode(t.Context(), phone, From{address, "the browser's secret"})
+	code, _, err := s.SendCode(t.Context(), phone, From{Addr: address, Browser: "the browser's secret"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,7 +19,7 @@ func (s *Store) Seed(ctx context.Context, u User, password string) error {
 	if exists {
 		return nil // saves the hash; the insert decides
 	}
-	hash, err := s.hashes.hash(ctx, password)
+	hash, err := s.hashes.hash(ctx, inTurn, password)
 	if err != nil {
 		return fmt.Errorf("hash a demo account's password: %w", err)
 	}

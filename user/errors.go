@@ -16,6 +16,7 @@ var (
 	ErrWrongCode     = errors.New("user: wrong, used or expired code")
 	ErrPhoneTaken    = errors.New("user: the phone has an account")
 	ErrBusy          = errors.New("user: too many passwords to check at once")
+	ErrDoorFull      = fmt.Errorf("%w: the door is full", ErrBusy) // a known device or a solved sum has other places
 	ErrSMSOff        = errors.New("user: one-time codes are switched off")
 	ErrChanged       = errors.New("user: the account has changed during the log-in")
 	ErrNotFound      = errors.New("user: no such account")

@@ -11,14 +11,14 @@ import (
 func TestAnOldAccountIsUpgradedByItsFirstLogin(t *testing.T) {
 	s := newShop(t)
 	id := s.old(t, phone, "correct horse")
-	if _, err := s.Login(t.Context(), phone, "battery staple", address); !errors.Is(err, ErrWrongPassword) {
+	if _, err := s.Login(t.Context(), phone, "battery staple", from); !errors.Is(err, ErrWrongPassword) {
 		t.Fatalf("wrong password: %v, want ErrWrongPassword", err)
 	}
 	if a, err := s.byPhone(t.Context(), phone); err != nil || a.LegacyHash == nil {
 		t.Fatalf("after a wrong password: %+v, %v; want the old hash", a, err)
 	}
 	errs := together(3, func(int) error {
-		u, err := s.Login(t.Context(), phone, "correct horse", address)
+		u, err := s.Login(t.Context(), phone, "correct horse", from)
 		if err == nil && u.ID != id {
 			return fmt.Errorf("logged in as %d, want %d", u.ID, id)
 		}
@@ -35,10 +35,10 @@ func TestAnOldAccountIsUpgradedByItsFirstLogin(t *testing.T) {
 	if err != nil || left {
 		t.Errorf("the account still has an MD5: %v, %v; want false", left, err)
 	}
-	if _, err := s.Login(t.Context(), phone, "correct horse", address); err != nil {
+	if _, err := s.Login(t.Context(), phone, "correct horse", from); err != nil {
 		t.Errorf("second log-in: %v", err)
 	}
-	if _, err := s.Login(t.Context(), phone, "battery staple", address); !errors.Is(err, ErrWrongPassword) {
+	if _, err := s.Login(t.Context(), phone, "battery staple", from); !errors.Is(err, ErrWrongPassword) {
 		t.Errorf("wrong password after the upgrade: %v, want ErrWrongPassword", err)
 	}
 }

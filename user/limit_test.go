@@ -84,7 +84,7 @@ func TestLoginAndSendCodeAreLimited(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := s.Login(t.Context(), phone, "correct horse", address); !errors.As(err, &TooManyError{}) {
+	if _, err := s.Login(t.Context(), phone, "correct horse", from); !errors.As(err, &TooManyError{}) {
 		t.Errorf("the 11th log-in: %v, want TooManyError", err)
 	}
 }
@@ -121,7 +121,7 @@ func TestStrangersDoNotLockTheOwnerOut(t *testing.T) {
 	if allowed, _ := tries(t, 30, func(int) error { return s.limits.login(t.Context(), phone, "203.0.113.201") }); allowed == 30 {
 		t.Fatal("a stranger is not limited")
 	}
-	if _, err := s.Login(t.Context(), phone, "correct horse", address); err != nil {
+	if _, err := s.Login(t.Context(), phone, "correct horse", from); err != nil {
 		t.Errorf("the owner, from the address of the registration: %v", err)
 	}
 	if err := s.limits.loggedIn(t.Context(), phone, home); err != nil {
@@ -131,13 +131,13 @@ func TestStrangersDoNotLockTheOwnerOut(t *testing.T) {
 	if allowed, _ := tries(t, 30, guess); allowed == 30 {
 		t.Fatal("strangers are not limited")
 	}
-	if _, err := s.Login(t.Context(), phone, "correct horse", "203.0.113.200"); !errors.As(err, &TooManyError{}) {
+	if _, err := s.Login(t.Context(), phone, "correct horse", From{Addr: "203.0.113.200"}); !errors.As(err, &TooManyError{}) {
 		t.Errorf("one more stranger: %v, want TooManyError", err)
 	}
-	if _, err := s.Login(t.Context(), phone, "correct horse", home); err != nil {
+	if _, err := s.Login(t.Context(), phone, "correct horse", From{Addr: home}); err != nil {
 		t.Errorf("the owner, from a known address: %v", err)
 	}
-	if err := s.ChangePassword(t.Context(), s.sessions(t), u.ID, "", "correct horse", "battery staple"); err != nil {
+	if _, err := s.ChangePassword(t.Context(), s.sessions(t), u.ID, "", "correct horse", "battery staple"); err != nil {
 		t.Errorf("the owner's change of the password: %v", err)
 	}
 	// A known address has a bucket too, and it is known for one account only.
@@ -148,7 +148,7 @@ func TestStrangersDoNotLockTheOwnerOut(t *testing.T) {
 	if allowed, _ := tries(t, 30, func(int) error { return s.limits.login(t.Context(), "13800000002", home) }); allowed > 15 {
 		t.Errorf("%d tries in a row at another account from that address, want 10", allowed)
 	}
-	if _, err := s.Login(t.Context(), "13800000002", "x", "203.0.113.201"); !errors.As(err, &TooManyError{}) {
+	if _, err := s.Login(t.Context(), "13800000002", "x", From{Addr: "203.0.113.201"}); !errors.As(err, &TooManyError{}) {
 		t.Errorf("another account: %v, want TooManyError: the address used up the strangers' bucket", err)
 	}
 	if life := s.rdb.PTTL(t.Context(), knownKey(phone, home)).Val(); life <= knownFor-time.Minute || life > knownFor {
@@ -160,7 +160,7 @@ func TestStrangersDoNotLockTheOwnerOut(t *testing.T) {
 func TestAWrongPasswordMakesNoAddressKnown(t *testing.T) {
 	s := newShop(t)
 	s.register(t, phone, "correct horse")
-	if _, err := s.Login(t.Context(), phone, "battery staple", "198.51.100.1"); !errors.Is(err, ErrWrongPassword) {
+	if _, err := s.Login(t.Context(), phone, "battery staple", From{Addr: "198.51.100.1"}); !errors.Is(err, ErrWrongPassword) {
 		t.Fatal(err)
 	}
 	if n := s.rdb.Exists(t.Context(), knownKey(phone, "198.51.100.1")).Val(); n != 0 {
@@ -176,7 +176,7 @@ func TestPasswordChangesAreLimited(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := s.ChangePassword(t.Context(), s.sessions(t), u.ID, "", "correct horse", "battery staple"); !errors.As(err, &TooManyError{}) {
+	if _, err := s.ChangePassword(t.Context(), s.sessions(t), u.ID, "", "correct horse", "battery staple"); !errors.As(err, &TooManyError{}) {
 		t.Errorf("the 11th change: %v, want TooManyError", err)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -16,54 +17,75 @@ type account struct {
 	LegacySalt   string
 }
 
+// LoggedIn is a user who has just logged in or registered, and the cookie by which the browser is
+// known as a device of theirs from now on (From.Device).
+type LoggedIn struct {
+	User
+	Device string
+}
+
 // Login returns the account that has the phone and the password, or ErrWrongPassword. It does not
 // check the form of its input: an impossible phone does the same work as a wrong password. A phone
 // has ten tries a minute, an address has 200, else TooManyError. An address that has logged in to
-// the account before has ten tries of its own. ErrBusy if too many passwords wait to be checked.
-func (s *Store) Login(ctx context.Context, phone, password, addr string) (User, error) {
-	if err := s.hashes.admit(network(addr)); err != nil {
-		return User{}, err
+// the account before has ten tries of its own, and so has a known device, whatever its address.
+// ErrDoorFull or ErrBusy if too many passwords wait to be checked.
+func (s *Store) Login(ctx context.Context, phone, password string, from From) (LoggedIn, error) {
+	known, isKnown := s.devices.read(phone, from.Device, time.Now())
+	turn, leave, err := s.door.admit(phone, network(from.Addr), isKnown, from.Solved)
+	if err != nil {
+		return LoggedIn{}, err
 	}
-	defer s.hashes.release(network(addr))
-	if err := s.limits.login(ctx, phone, addr); err != nil {
-		return User{}, err
+	defer leave()
+	if isKnown {
+		err = s.devices.try(known)
+	} else {
+		err = s.limits.login(ctx, phone, from.Addr)
+	}
+	if err != nil {
+		return LoggedIn{}, err
 	}
 	a, err := s.byPhone(ctx, phone)
 	if err != nil && !errors.Is(err, ErrNotFound) {
-		return User{}, err
+		return LoggedIn{}, err
 	}
-	fresh, err := s.verify(ctx, a, password)
+	if isKnown && !s.devices.matches(known, a) { // the password has changed since: a stranger
+		if err := s.limits.login(ctx, phone, from.Addr); err != nil {
+			return LoggedIn{}, err
+		}
+	}
+	fresh, err := s.verify(ctx, turn, a, password)
 	if errors.Is(err, ErrWrongPassword) {
-		s.log.InfoContext(ctx, "log-in refused", "phone", masked(phone), "addr", addr)
+		s.log.InfoContext(ctx, "log-in refused", "phone", masked(phone), "addr", from.Addr)
 	}
 	if err != nil {
-		return User{}, err
+		return LoggedIn{}, err
 	}
 	if a.LegacyHash != nil {
 		if err := s.upgrade(ctx, a, fresh); err != nil {
-			return User{}, err
+			return LoggedIn{}, err
 		}
+		a.PasswordHash = fresh
 	}
-	if err := s.limits.loggedIn(ctx, phone, addr); err != nil {
-		return User{}, err
+	if err := s.limits.loggedIn(ctx, phone, from.Addr); err != nil {
+		return LoggedIn{}, err
 	}
-	s.log.InfoContext(ctx, "logged in", "user", a.ID, "addr", addr)
-	return a.User, nil
+	s.log.InfoContext(ctx, "logged in", "user", a.ID, "addr", from.Addr)
+	return LoggedIn{a.User, s.devices.issue(a.Phone, a.PasswordHash, time.Now())}, nil
 }
 
 // verify returns ErrWrongPassword if the password is wrong, or if there is no account or no
 // password. It computes one hash in every case, so its time reveals nothing. For an account of the
 // older systems, that is the new hash, fresh.
-func (s *Store) verify(ctx context.Context, a account, password string) (fresh string, err error) {
+func (s *Store) verify(ctx context.Context, turn turn, a account, password string) (fresh string, err error) {
 	var right bool
 	switch {
 	case a.LegacyHash != nil:
 		right = legacyMatches(password, s.cfg.LegacySalt, a.LegacySalt, *a.LegacyHash)
-		fresh, err = s.hashes.hash(ctx, password)
+		fresh, err = s.hashes.hash(ctx, turn, password)
 	case a.PasswordHash != "":
-		right, err = s.hashes.check(ctx, a.PasswordHash, password)
+		right, err = s.hashes.check(ctx, turn, a.PasswordHash, password)
 	default:
-		_, err = s.hashes.check(ctx, dummyHash, password)
+		_, err = s.hashes.check(ctx, turn, dummyHash, password)
 	}
 	if err != nil {
 		return "", fmt.Errorf("check the password of user %d: %w", a.ID, err)

@@ -13,7 +13,7 @@ import (
 func TestLogin(t *testing.T) {
 	s := newShop(t)
 	want := s.register(t, phone, "correct horse")
-	if got, err := s.Login(t.Context(), phone, "correct horse", address); err != nil || got != want {
+	if got, err := s.Login(t.Context(), phone, "correct horse", from); err != nil || got.User != want {
 		t.Errorf("Login = %+v, %v; want %+v", got, err, want)
 	}
 	for _, c := range [][2]string{
@@ -21,7 +21,7 @@ func TestLogin(t *testing.T) {
 		{"13800000001\x00", "correct horse"}, {strings.Repeat("1", 4000), "x"}, {"' or 1=1 --", "x"},
 		{phone, strings.Repeat("x", 4000)},
 	} {
-		if _, err := s.Login(t.Context(), c[0], c[1], address); !errors.Is(err, ErrWrongPassword) {
+		if _, err := s.Login(t.Context(), c[0], c[1], from); !errors.Is(err, ErrWrongPassword) {
 			t.Errorf("Login(%.20q, %.20q): %v, want ErrWrongPassword", c[0], c[1], err)
 		}
 	}
@@ -31,11 +31,11 @@ func TestLogin(t *testing.T) {
 func TestLogInsAreLogged(t *testing.T) {
 	s := newShop(t)
 	u := s.register(t, phone, "correct horse")
-	if _, err := s.Login(t.Context(), phone, "correct horse", address); err != nil {
+	if _, err := s.Login(t.Context(), phone, "correct horse", from); err != nil {
 		t.Fatal(err)
 	}
 	for _, typed := range []string{phone, "my-password-here", "19900101"} {
-		if _, err := s.Login(t.Context(), typed, "battery staple", address); !errors.Is(err, ErrWrongPassword) {
+		if _, err := s.Login(t.Context(), typed, "battery staple", from); !errors.Is(err, ErrWrongPassword) {
 			t.Fatal(err)
 		}
 	}
@@ -59,7 +59,7 @@ func TestAnAccountWithoutPasswordLogsInWithNone(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, password := range []string{"", "\x00", dummyHash} {
-		if _, err := s.Login(t.Context(), phone, password, address); !errors.Is(err, ErrWrongPassword) {
+		if _, err := s.Login(t.Context(), phone, password, from); !errors.Is(err, ErrWrongPassword) {
 			t.Errorf("Login with %q: %v, want ErrWrongPassword", password, err)
 		}
 	}
@@ -75,7 +75,7 @@ func TestEveryLoginHashesOnce(t *testing.T) {
 	s.hashes.queue = 0
 	s.hashes.slots <- struct{}{}
 	for _, phone := range []string{phone, "13800000002", "13800000003", "no phone"} {
-		if _, err := s.Login(t.Context(), phone, "correct horse", address); !errors.Is(err, ErrBusy) {
+		if _, err := s.Login(t.Context(), phone, "correct horse", from); !errors.Is(err, ErrBusy) {
 			t.Errorf("Login of %s: %v, want ErrBusy", phone, err)
 		}
 	}
@@ -85,24 +85,19 @@ func TestEveryLoginHashesOnce(t *testing.T) {
 // counted.
 func TestALoginCrowdIsRefusedEarly(t *testing.T) {
 	s := newShop(t)
-	s.hashes = newHasher(1)
-	room := 1 + int(s.hashes.queue)
-	for i := range room {
-		if err := s.hashes.admit(fmt.Sprint(i)); err != nil {
-			t.Fatal(err)
-		}
-	}
+	s.door = newDoor(3)
+	leave := fill(t, s.door)
 	for range 20 {
-		if _, err := s.Login(t.Context(), phone, "correct horse", address); !errors.Is(err, ErrBusy) {
-			t.Fatalf("Login: %v, want ErrBusy", err)
+		if _, err := s.Login(t.Context(), phone, "correct horse", from); !errors.Is(err, ErrDoorFull) || !errors.Is(err, ErrBusy) {
+			t.Fatalf("Login: %v, want ErrDoorFull, which is ErrBusy", err)
 		}
 	}
 	if keys := s.rdb.Keys(t.Context(), "*").Val(); len(keys) != 0 {
 		t.Errorf("Redis has keys: %v; want no query", keys)
 	}
-	s.hashes.release("0")
+	leave[0]()
 	for range 2 { // each log-in frees its place
-		if _, err := s.Login(t.Context(), phone, "correct horse", address); !errors.Is(err, ErrWrongPassword) {
+		if _, err := s.Login(t.Context(), phone, "correct horse", from); !errors.Is(err, ErrWrongPassword) {
 			t.Errorf("Login with one free place: %v, want ErrWrongPassword", err)
 		}
 	}
@@ -121,7 +116,7 @@ func TestLatencyDoesNotRevealAccounts(t *testing.T) {
 		want  error
 	}{
 		{"a wrong password", 0, func(s testShop, phone, addr string) error {
-			_, err := s.Login(t.Context(), phone, "battery staple", addr)
+			_, err := s.Login(t.Context(), phone, "battery staple", From{Addr: addr})
 			return err
 		}, ErrWrongPassword},
 		{"a code is sent", 2 * time.Millisecond, func(s testShop, phone, addr string) error {
@@ -136,7 +131,7 @@ func TestLatencyDoesNotRevealAccounts(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			s := newShop(t)
 			kinds := map[string][]string{}
-			hash, err := s.hashes.hash(t.Context(), "correct horse")
+			hash, err := s.hashes.hash(t.Context(), inTurn, "correct horse")
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -50,7 +50,7 @@ func TestMint(t *testing.T) {
 		if err := checkPhone(phone); err != nil {
 			t.Errorf("phone %s: %v", phone, err)
 		}
-		if _, err := s.Login(t.Context(), phone, "", address); !errors.Is(err, ErrWrongPassword) {
+		if _, err := s.Login(t.Context(), phone, "", from); !errors.Is(err, ErrWrongPassword) {
 			t.Errorf("log-in of an account without a password: %v, want ErrWrongPassword", err)
 		}
 		break
@@ -66,7 +66,7 @@ func TestConcurrentMintsUseDifferentPhones(t *testing.T) {
 	sessions, _ := newSessions(t, sandboxtest.RedisURL(t))
 	// Registered users have phones at the start of the range, and the last one.
 	for _, taken := range []int64{mintFirst + 3, mintFirst + 4, mintFirst + 10, mintLast} {
-		if _, err := s.insert(t.Context(), fmt.Sprint(taken), "correct horse", "x"); err != nil {
+		if _, _, err := s.insert(t.Context(), fmt.Sprint(taken), "correct horse", "x"); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -91,7 +91,7 @@ func TestConcurrentMintsUseDifferentPhones(t *testing.T) {
 func TestMintOfOneTakesTheNextFreePhone(t *testing.T) {
 	s := newShop(t)
 	sessions, _ := newSessions(t, sandboxtest.RedisURL(t))
-	if _, err := s.insert(t.Context(), fmt.Sprint(mintFirst), "correct horse", "x"); err != nil {
+	if _, _, err := s.insert(t.Context(), fmt.Sprint(mintFirst), "correct horse", "x"); err != nil {
 		t.Fatal(err)
 	}
 	err := s.Mint(t.Context(), sessions, 1, func(_ int64, phone, _ string) error {

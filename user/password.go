@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -37,40 +36,20 @@ type hasher struct {
 	queue   int32
 	maxWait time.Duration
 
-	mu        sync.Mutex
-	underWay  int            // admitted log-ins
-	byNetwork map[string]int // the same by network
+	first chan struct{} // hands a slot to a caller that is ahead
+	freed atomic.Int32
 }
 
 func newHasher(slots int) *hasher {
-	return &hasher{slots: make(chan struct{}, slots), queue: 16, maxWait: 2 * time.Second, byNetwork: map[string]int{}}
+	return &hasher{slots: make(chan struct{}, slots), queue: 16, maxWait: 2 * time.Second, first: make(chan struct{})}
 }
 
-// admit admits as many log-ins as fit into the slots and the queue, from one network at most half
-// of them. Others are ErrBusy before they cost a query. release ends an admitted log-in.
-func (h *hasher) admit(network string) error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if room := cap(h.slots) + int(h.queue); h.underWay >= room || h.byNetwork[network] >= room/2 {
-		return ErrBusy
-	}
-	h.underWay++
-	h.byNetwork[network]++
-	return nil
-}
-
-func (h *hasher) release(network string) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.underWay--
-	if h.byNetwork[network]--; h.byNetwork[network] == 0 {
-		delete(h.byNetwork, network)
-	}
-}
+// room returns how many callers in turn have a slot or a place in the queue.
+func (h *hasher) room() int { return cap(h.slots) + int(h.queue) }
 
 // hash returns the string to store for a password: $argon2id$v=19$m=...,t=...,p=...$salt$key.
-func (h *hasher) hash(ctx context.Context, password string) (string, error) {
-	if err := h.takeSlot(ctx); err != nil {
+func (h *hasher) hash(ctx context.Context, turn turn, password string) (string, error) {
+	if err := h.takeSlot(ctx, turn); err != nil {
 		return "", err
 	}
 	defer h.freeSlot()
@@ -80,7 +59,7 @@ func (h *hasher) hash(ctx context.Context, password string) (string, error) {
 }
 
 // check reports whether the password matches the stored string.
-func (h *hasher) check(ctx context.Context, stored, password string) (bool, error) {
+func (h *hasher) check(ctx context.Context, turn turn, stored, password string) (bool, error) {
 	var memory, passes uint32
 	var lanes uint8
 	parts := strings.Split(stored, "$")
@@ -101,7 +80,7 @@ func (h *hasher) check(ctx context.Context, stored, password string) (bool, erro
 	if err != nil || len(key) < 16 {
 		return false, fmt.Errorf("%w: key", errBadHash)
 	}
-	if err := h.takeSlot(ctx); err != nil {
+	if err := h.takeSlot(ctx, turn); err != nil {
 		return false, err
 	}
 	defer h.freeSlot()
@@ -109,20 +88,28 @@ func (h *hasher) check(ctx context.Context, stored, password string) (bool, erro
 	return subtle.ConstantTimeCompare(got, key) == 1, nil
 }
 
-// takeSlot takes a slot, or waits for one if the queue has room. The caller then calls freeSlot.
-func (h *hasher) takeSlot(ctx context.Context) error {
+// takeSlot takes a slot, or waits for one. A caller in turn waits if the queue has room, a caller
+// ahead always: the door has few places for those. The caller then calls freeSlot.
+func (h *hasher) takeSlot(ctx context.Context, turn turn) error {
 	select {
 	case h.slots <- struct{}{}:
 		return nil
 	default:
 	}
-	if h.waiting.Add(1) > h.queue {
-		h.waiting.Add(-1)
-		return ErrBusy
+	var first chan struct{} // blocks for ever in turn
+	if turn == ahead {
+		first = h.first
+	} else {
+		if h.waiting.Add(1) > h.queue {
+			h.waiting.Add(-1)
+			return ErrBusy
+		}
+		defer h.waiting.Add(-1)
 	}
-	defer h.waiting.Add(-1)
 	select {
 	case h.slots <- struct{}{}:
+		return nil
+	case <-first:
 		return nil
 	case <-time.After(h.maxWait):
 		return ErrBusy
@@ -131,7 +118,19 @@ func (h *hasher) takeSlot(ctx context.Context) error {
 	}
 }
 
-func (h *hasher) freeSlot() { <-h.slots }
+// freeSlot hands every second slot to a caller that is ahead, if one waits. All other slots go to the
+// caller that waits longest: neither kind keeps the other out.
+func (h *hasher) freeSlot() {
+	if h.freed.Add(1)%2 == 0 {
+		<-h.slots
+		return
+	}
+	select {
+	case h.first <- struct{}{}:
+	default:
+		<-h.slots
+	}
+}
 
 func encodeHash(salt, key []byte) string {
 	b64 := base64.RawStdEncoding

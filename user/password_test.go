@@ -3,6 +3,7 @@ package user
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -11,14 +12,14 @@ import (
 
 func TestHash(t *testing.T) {
 	h := newHasher(1)
-	stored, err := h.hash(t.Context(), "correct horse")
+	stored, err := h.hash(t.Context(), inTurn, "correct horse")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if !strings.HasPrefix(stored, "$argon2id$v=19$m=19456,t=2,p=1$") {
 		t.Errorf("the hash is %s", stored)
 	}
-	again, err := h.hash(t.Context(), "correct horse")
+	again, err := h.hash(t.Context(), inTurn, "correct horse")
 	if err != nil || again == stored {
 		t.Errorf("hashed again: %s, %v; want another salt", again, err)
 	}
@@ -29,7 +30,7 @@ func TestHash(t *testing.T) {
 		stored, password string
 		want             bool
 	}{{stored, "correct horse", true}, {stored, "correct horsf", false}, {stored, "", false}, {reference, "password", true}, {dummyHash, "", false}} {
-		if got, err := h.check(t.Context(), c.stored, c.password); err != nil || got != c.want {
+		if got, err := h.check(t.Context(), inTurn, c.stored, c.password); err != nil || got != c.want {
 			t.Errorf("check(%s, %s) = %v, %v; want %v", c.stored, c.password, got, err, c.want)
 		}
 	}
@@ -43,7 +44,7 @@ func TestMalformedHashes(t *testing.T) {
 		"$argon2id$v=19$m=8,t=1,p=0$c29tZXNhbHQ$CTFhFdXPJO1aFaMaO6Mm5Q", "$argon2id$v=19$m=8,t=1,p=1$!$CTFhFdXPJO1aFaMaO6Mm5Q",
 		"$argon2id$v=19$m=8,t=1,p=1$c29tZXNhbHQ$", "$argon2id$v=19$m=8,t=1,p=1$c29tZXNhbHQ$CTFhFdXPJO1aFaMaO6Mm5Q$",
 	} {
-		if right, err := h.check(t.Context(), stored, "password"); right || !errors.Is(err, errBadHash) {
+		if right, err := h.check(t.Context(), inTurn, stored, "password"); right || !errors.Is(err, errBadHash) {
 			t.Errorf("check(%q) = %v, %v; want errBadHash", stored, right, err)
 		}
 	}
@@ -56,13 +57,13 @@ func TestTheQueueIsShort(t *testing.T) {
 		h.slots <- struct{}{}
 		ctx, leave := context.WithCancel(t.Context())
 		left := make(chan error)
-		go func() { left <- h.takeSlot(ctx) }()
+		go func() { left <- h.takeSlot(ctx, inTurn) }()
 		waited := make(chan error, 15)
 		for range 15 {
-			go func() { waited <- h.takeSlot(t.Context()) }()
+			go func() { waited <- h.takeSlot(t.Context(), inTurn) }()
 		}
 		synctest.Wait()
-		if err := h.takeSlot(t.Context()); !errors.Is(err, ErrBusy) {
+		if err := h.takeSlot(t.Context(), inTurn); !errors.Is(err, ErrBusy) {
 			t.Errorf("the 17th caller in the queue: %v, want ErrBusy at once", err)
 		}
 		leave()
@@ -88,36 +89,44 @@ func TestTheQueueIsShort(t *testing.T) {
 	})
 }
 
-// One network gets at most half of the places.
-func TestOneNetworkDoesNotFillTheQueue(t *testing.T) {
-	h := newHasher(1)
-	admitted := 0
-	for h.admit("192.0.2.1") == nil {
-		admitted++
-	}
-	if admitted != 8 {
-		t.Errorf("one network has %d places of 17, want 8", admitted)
-	}
-	if err := h.admit("192.0.2.2"); err != nil {
-		t.Errorf("another network: %v", err)
-	}
-	h.release("192.0.2.1")
-	if h.admit("192.0.2.1") != nil || h.admit("192.0.2.1") == nil {
-		t.Error("a released place is not free for exactly one log-in")
-	}
-	h.release("192.0.2.2")
-	for range admitted {
-		h.release("192.0.2.1")
-	}
-	if h.underWay != 0 || len(h.byNetwork) != 0 {
-		t.Errorf("%d admitted, by network %v; want none", h.underWay, h.byNetwork)
-	}
+// Callers ahead receive every second slot, and do not wait in the queue of the others.
+func TestCallersAheadGetEverySecondSlot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHasher(1)
+		h.slots <- struct{}{}
+		order := make(chan turn, 20)
+		wait := func(turn turn) {
+			go func() {
+				if err := h.takeSlot(t.Context(), turn); err != nil {
+					t.Error(err)
+				}
+				order <- turn
+			}()
+			synctest.Wait() // it waits behind those before
+		}
+		for range h.queue {
+			wait(inTurn)
+		}
+		wait(ahead)
+		wait(ahead)
+		var got []turn
+		for range h.queue + 2 {
+			h.freeSlot()
+			got = append(got, <-order)
+		}
+		if got[0] != ahead || got[1] != inTurn || got[2] != ahead {
+			t.Errorf("slots went to %v, want ahead in turn with the others", got)
+		}
+		if i := slices.Index(got[3:], ahead); i >= 0 {
+			t.Errorf("slots went to %v, want the two ahead first", got)
+		}
+	})
 }
 
 func BenchmarkHash(b *testing.B) {
 	h := newHasher(1)
 	for b.Loop() {
-		if _, err := h.hash(b.Context(), "correct horse"); err != nil {
+		if _, err := h.hash(b.Context(), inTurn, "correct horse"); err != nil {
 			b.Fatal(err)
 		}
 	}

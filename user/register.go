@@ -13,20 +13,20 @@ import (
 // ErrBusy; TooManyError after 200 tries a minute from an address; ErrPhoneTaken, which only the
 // owner of the phone can see, since the code must be right. After a fault or ErrBusy the code can
 // be used again; otherwise it is used up.
-func (s *Store) Register(ctx context.Context, phone, code, password, nickname string, from From) (User, error) {
+func (s *Store) Register(ctx context.Context, phone, code, password, nickname string, from From) (LoggedIn, error) {
 	if err := errors.Join(checkPhone(phone), checkPassword(password), checkNickname(nickname)); err != nil {
-		return User{}, err
+		return LoggedIn{}, err
 	}
 	if err := s.limits.register(ctx, from.Addr); err != nil {
-		return User{}, err
+		return LoggedIn{}, err
 	}
 	giveBack, err := s.codes.use(ctx, phone, code, from.Browser)
 	if err != nil {
-		return User{}, err
+		return LoggedIn{}, err
 	}
-	u, err := s.insert(ctx, phone, password, nickname)
+	u, hash, err := s.insert(ctx, phone, password, nickname)
 	if err == nil {
-		return u, s.limits.loggedIn(ctx, phone, from.Addr)
+		return LoggedIn{u, s.devices.issue(phone, hash, time.Now())}, s.limits.loggedIn(ctx, phone, from.Addr)
 	}
 	if !errors.Is(err, ErrPhoneTaken) {
 		// Give the code back even if the caller has gone.
@@ -34,26 +34,26 @@ func (s *Store) Register(ctx context.Context, phone, code, password, nickname st
 		defer cancel()
 		err = errors.Join(err, giveBack(after))
 	}
-	return User{}, err
+	return LoggedIn{}, err
 }
 
-// insert adds a buyer, or returns ErrPhoneTaken. Of two inserts at once, one gets the phone.
-func (s *Store) insert(ctx context.Context, phone, password, nickname string) (User, error) {
-	hash, err := s.hashes.hash(ctx, password)
+// insert adds a buyer and returns the hash of the password too, or ErrPhoneTaken. Of two inserts at once, one gets the phone.
+func (s *Store) insert(ctx context.Context, phone, password, nickname string) (u User, hash string, err error) {
+	hash, err = s.hashes.hash(ctx, inTurn, password)
 	if err != nil {
-		return User{}, fmt.Errorf("hash a new password: %w", err)
+		return User{}, "", fmt.Errorf("hash a new password: %w", err)
 	}
 	rows, _ := s.db.Query(ctx, `
 		insert into users (phone, nickname, password_hash)
 		values ($1, $2, $3)
 		on conflict (phone) do nothing
 		returning id, phone, nickname, role, generation`, phone, nickname, hash)
-	u, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[User])
+	u, err = pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[User])
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
-		return User{}, ErrPhoneTaken
+		return User{}, "", ErrPhoneTaken
 	case err != nil:
-		return User{}, fault(err, "register %s", masked(phone))
+		return User{}, "", fault(err, "register %s", masked(phone))
 	}
-	return u, nil
+	return u, hash, nil
 }

@@ -19,7 +19,7 @@ func TestPhoneTakenIsShownToItsHolderOnly(t *testing.T) {
 	if _, err := s.Register(t.Context(), phone, code, "battery staple", "x", from); !errors.Is(err, ErrPhoneTaken) {
 		t.Errorf("with a code: %v, want ErrPhoneTaken", err)
 	}
-	if _, err := s.Login(t.Context(), phone, "correct horse", address); err != nil {
+	if _, err := s.Login(t.Context(), phone, "correct horse", from); err != nil {
 		t.Errorf("the first password: %v", err)
 	}
 }

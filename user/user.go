@@ -61,28 +61,33 @@ func (c Config) Validate() error {
 
 // Store manages accounts. It is safe for concurrent use and starts no goroutine.
 type Store struct {
-	db     *pgxpool.Pool
-	codes  *codes
-	limits *limits
-	hashes *hasher
-	cfg    Config
-	log    *slog.Logger
+	db      *pgxpool.Pool
+	codes   *codes
+	limits  *limits
+	hashes  *hasher
+	door    *door
+	devices *devices
+	cfg     Config
+	log     *slog.Logger
 }
 
-// New returns a Store on a database that has the schema. The secret signs one-time codes; it has at
-// least 32 bytes and is the same in every process. rdb keeps codes and limits: it may be any Redis
+// New returns a Store on a database that has the schema. The secret signs one-time codes and the
+// cookies of devices; it has at least 32 bytes and is the same in every process. rdb keeps codes and limits: it may be any Redis
 // that all processes share.
 func New(db *pgxpool.Pool, rdb redis.UniversalClient, secret []byte, cfg Config, log *slog.Logger) *Store {
 	if cfg.Console == nil {
 		cfg.Console = os.Stderr
 	}
+	hashes := newHasher(max(1, runtime.GOMAXPROCS(0)/2))
 	return &Store{
-		db:     db,
-		codes:  &codes{rdb: rdb, secret: secret},
-		limits: &limits{rdb},
-		hashes: newHasher(max(1, runtime.GOMAXPROCS(0)/2)),
-		cfg:    cfg,
-		log:    log,
+		db:      db,
+		codes:   &codes{rdb: rdb, secret: secret},
+		limits:  &limits{rdb},
+		hashes:  hashes,
+		door:    newDoor(hashes.room()),
+		devices: newDevices(secret),
+		cfg:     cfg,
+		log:     log,
 	}
 }
 

@@ -56,7 +56,7 @@ func (s testShop) register(t *testing.T, phone, password string) User {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return u
+	return u.User
 }
 
 // together makes n calls of f at the same moment and returns their errors.

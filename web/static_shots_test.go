@@ -29,7 +29,7 @@ func TestScreenshots(t *testing.T) {
 	} {
 		v := visit(t, root, s.URL, device.locale)
 		v.emulates(device.width, device.height, "prefers-color-scheme", device.colorScheme)
-		shoot := func(name string) {
+		shootOf := func(v *visitor, name string) {
 			v.do("wait", chromedp.Sleep(400*time.Millisecond))
 			b, err := chromedp.Run(v.ctx, chromedp.CaptureScreenshot())
 			if err != nil {
@@ -39,6 +39,7 @@ func TestScreenshots(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+		shoot := func(name string) { shootOf(v, name) }
 		v.goTo("/")
 		v.sees(test("sale-card"))
 		shoot("home")
@@ -52,6 +53,16 @@ func TestScreenshots(t *testing.T) {
 		v.goTo("/login.html")
 		v.sees(test("phone"))
 		shoot("login")
+		door := visit(t, root, s.atAFullDoor(t), device.locale)
+		door.emulates(device.width, device.height, "prefers-color-scheme", device.colorScheme)
+		door.goTo("/login.html")
+		door.types("phone", "13800000000")
+		door.types("password", "miaosha-demo\r")
+		door.sees(test("captcha-img"))
+		shootOf(door, "login-sum")
+		door.clicks("captcha-kind")
+		door.sees(test("captcha-words"))
+		shootOf(door, "login-sum-in-words")
 		v.types("phone", "13800000000")
 		v.types("password", "miaosha-demo\r")
 		v.sees(test("sale-card"))

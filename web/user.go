@@ -60,6 +60,13 @@ func (s *Server) setCookie(w http.ResponseWriter, r *http.Request, token string,
 	http.SetCookie(w, c)
 }
 
+// setDevice sets the cookie by which the browser is known at the next log-in. It outlives the session
+// and the log-out; it is no session.
+func (s *Server) setDevice(w http.ResponseWriter, r *http.Request, device string) {
+	http.SetCookie(w, &http.Cookie{Name: s.cookieName(r, "device"), Value: device, Path: "/", MaxAge: int(user.DeviceFor.Seconds()),
+		HttpOnly: true, Secure: s.secure(r), SameSite: http.SameSiteStrictMode})
+}
+
 func (s *Server) sendCode(w http.ResponseWriter, r *http.Request) error {
 	var in struct {
 		Phone string `json:"phone"`
@@ -106,40 +113,56 @@ func (s *Server) register(w http.ResponseWriter, r *http.Request) error {
 	if c, err := r.Cookie(s.cookieName(r, "code")); err == nil {
 		from.Browser = c.Value
 	}
-	u, err := s.Users.Register(r.Context(), in.Phone, in.Code, in.Password, in.Nickname, from)
+	registered, err := s.Users.Register(r.Context(), in.Phone, in.Code, in.Password, in.Nickname, from)
 	if err != nil {
 		return formError(err)
 	}
-	return s.startSession(w, r, u)
+	return s.startSession(w, r, registered)
 }
 
 func (s *Server) login(w http.ResponseWriter, r *http.Request) error {
 	var in struct {
 		Phone    string `json:"phone"`
 		Password string `json:"password"`
+		Captcha  string `json:"captcha"`
 	}
 	if err := body(w, r, &in, false); err != nil {
 		return err
 	}
-	u, err := s.Users.Login(r.Context(), in.Phone, in.Password, s.clientIP(r))
-	if err != nil {
+	from := user.From{Addr: s.clientIP(r)}
+	if c, err := r.Cookie(s.cookieName(r, "device")); err == nil {
+		from.Device = c.Value
+	}
+	if in.Captcha != "" && s.Rush.CaptchaOn() {
+		if err := s.checkLoginCaptcha(r, in.Captcha); err != nil {
+			return err
+		}
+		from.Solved = true
+	}
+	loggedIn, err := s.Users.Login(r.Context(), in.Phone, in.Password, from)
+	switch {
+	case errors.Is(err, user.ErrDoorFull) && !from.Solved && s.Rush.CaptchaOn():
+		return errSolveFirst
+	case err != nil:
 		return formError(err)
 	}
-	return s.startSession(w, r, u)
+	return s.startSession(w, r, loggedIn)
 }
 
-// startSession starts a session for u and ends the session of the request, if there is one.
-func (s *Server) startSession(w http.ResponseWriter, r *http.Request, u user.User) error {
+// startSession starts a session for a user who has just logged in, and ends the session of the
+// request, if there is one. The browser is known as a device of the user from now on.
+func (s *Server) startSession(w http.ResponseWriter, r *http.Request, u user.LoggedIn) error {
 	if old := s.token(r); old != "" {
 		if err := s.Sessions.End(r.Context(), old); err != nil {
 			return err
 		}
 	}
-	token, expires, err := s.Sessions.Start(r.Context(), u, s.clientIP(r))
+	token, expires, err := s.Sessions.Start(r.Context(), u.User, s.clientIP(r))
 	if err != nil {
 		return err
 	}
 	s.setCookie(w, r, token, expires)
+	s.setDevice(w, r, u.Device)
 	return ok(w, 200, account{UserID: u.ID, Nickname: u.Nickname, Role: u.Role, Token: token})
 }
 
@@ -175,9 +198,11 @@ func (s *Server) changePassword(w http.ResponseWriter, r *http.Request, session 
 	if err := body(w, r, &in, false); err != nil {
 		return err
 	}
-	if err := s.Users.ChangePassword(r.Context(), s.Sessions, session.UserID, s.token(r), in.Old, in.New); err != nil {
+	device, err := s.Users.ChangePassword(r.Context(), s.Sessions, session.UserID, s.token(r), in.Old, in.New)
+	if err != nil {
 		return formError(err)
 	}
+	s.setDevice(w, r, device)
 	return ok(w, 200, nil)
 }
 

@@ -35,11 +35,11 @@ func TestAccountFromFirstCodeToNewPassword(t *testing.T) {
 		t.Fatalf("register: %d %s", r.Status, r.Raw)
 	}
 	cookies := (&http.Response{Header: r.Header}).Cookies()
-	if len(cookies) != 1 {
-		t.Fatalf("cookies %v, want one", cookies)
+	if len(cookies) != 2 {
+		t.Fatalf("cookies %v, want two", cookies)
 	}
-	if c := cookies[0]; c.Name != "session" {
-		t.Errorf("cookie %v, want session", c)
+	if cookies[0].Name != "session" || cookies[1].Name != "device" {
+		t.Errorf("cookies %v, want session and device", cookies)
 	}
 	if c := cookies[0]; !c.HttpOnly || c.SameSite != http.SameSiteLaxMode {
 		t.Errorf("cookie %v, want HttpOnly and SameSite=Lax", c)
@@ -172,8 +172,11 @@ func TestTheCookieOverTLS(t *testing.T) {
 	shop.account("13811112222")
 	r := shop.call("POST", "/api/login", "", fmt.Sprintf(`{"phone":"13811112222","password":%q}`, firstPassword), "X-Forwarded-Proto", "https")
 	cookies := (&http.Response{Header: r.Header}).Cookies()
-	if len(cookies) != 1 {
+	if len(cookies) != 2 {
 		t.Fatalf("%d %s, cookies %v", r.Status, r.Code, cookies)
+	}
+	if d := cookies[1]; d.Name != "__Host-device" || !d.Secure || !d.HttpOnly || d.Path != "/" || d.Domain != "" || d.SameSite != http.SameSiteStrictMode {
+		t.Errorf("the device's cookie is %v", d)
 	}
 	c := cookies[0]
 	checkSecureCookie(t, c)

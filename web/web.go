@@ -90,6 +90,8 @@ type Server struct {
 	pictureBuckets *buckets[int64] // of their own, so that drawing captchas takes no buy requests
 	wordsBuckets   *buckets[int64] // smaller, since programs can read sums in words
 	addrBuckets    *buckets[netip.Addr]
+	loginPictures  *buckets[netip.Addr] // sums of the log-in: pictures and answers
+	loginWords     *buckets[netip.Addr] // the same in words
 	assets         *assets
 	prepared       *prepared
 	cashier        *cashier
@@ -115,7 +117,8 @@ func New(cfg Config, d Deps, self string) (*Server, error) {
 		faults:      rate.Sometimes{Interval: time.Second},
 		forgedLog:   rate.Sometimes{First: firstForged, Interval: time.Second},
 		userBuckets: newBuckets[int64](cfg.rate), pictureBuckets: newBuckets[int64](cfg.rate),
-		wordsBuckets: newBuckets[int64](wordsRate), addrBuckets: newBuckets[netip.Addr](cfg.ipRate)}
+		wordsBuckets: newBuckets[int64](wordsRate), addrBuckets: newBuckets[netip.Addr](cfg.ipRate),
+		loginPictures: newBuckets[netip.Addr](loginPictureRate), loginWords: newBuckets[netip.Addr](loginWordsRate)}
 	var err error
 	if s.assets, err = loadAssets(d.Sandbox); err != nil {
 		return nil, err
@@ -191,6 +194,7 @@ func (s *Server) routes() http.Handler {
 		r.Post("/otp", s.handle(s.sendCode))
 		r.Post("/register", s.handle(s.register))
 		r.Post("/login", s.handle(s.login))
+		r.Get("/login/captcha", s.handle(s.loginCaptcha))
 		r.Post("/logout", s.loggedIn(s.logout))
 		r.Get("/me", s.loggedIn(s.me))
 		r.Post("/password", s.loggedIn(s.changePassword))

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/redis/go-redis/v9"
 
 	"miaosha/seckill/sandbox/sandboxtest"
 	"miaosha/web"
@@ -36,6 +35,7 @@ var accessMatrix = []struct {
 		[4]string{"403 wrong_code", "403 wrong_code", "403 wrong_code", "403 wrong_code"}},
 	{"POST /api/login", `{"phone":"13811112222","password":"x"}`,
 		[4]string{"401 wrong_password", "401 wrong_password", "401 wrong_password", "401 wrong_password"}},
+	{"GET /api/login/captcha", "", [4]string{"200", "200", "200", "200"}},
 	{"GET /api/me", "", [4]string{"401 not_logged_in", "200 ok", "200 ok", "200 ok"}},
 	{"POST /api/password", `{"old":"x","new":"long enough"}`,
 		[4]string{"401 not_logged_in", "401 wrong_password", "401 wrong_password", "401 wrong_password"}},
@@ -288,12 +288,7 @@ func (shop matrixShop) state(t *testing.T) map[string]string {
 		}
 		is[table] = sum
 	}
-	opts, err := redis.ParseURL(strings.TrimPrefix(shop.env[1], "REDIS_URL="))
-	if err != nil {
-		t.Fatal(err)
-	}
-	rdb := redis.NewClient(opts)
-	defer rdb.Close()
+	rdb := shop.redis()
 	keys, err := rdb.Keys(t.Context(), "ms:session*").Result()
 	if err != nil {
 		t.Fatal(err)

@@ -82,6 +82,7 @@ var forms = []form{
 		fields: []field{{"phone", codePhone}, {"code", code}, {"password", password}, {"nickname", nickname}}},
 	{route: "POST /api/login", weight: 1, renew: true, answers: answers([]string{"200 ok", "401 wrong_password"}, limited),
 		fields: []field{{"phone", accountPhone}, {"password", password}}},
+	{route: "GET /api/login/captcha", weight: 10, answers: answers([]string{"200", "200 ok"}, limited), query: captchaQuery},
 	{route: "POST /api/logout", weight: 5, who: aBuyer, renew: true, answers: []string{"200 ok"}},
 	{route: "GET /api/me", weight: 40, who: aBuyer, answers: []string{"200 ok"}},
 	{route: "POST /api/password", weight: 1, who: aBuyer, renew: true, answers: answers([]string{"200 ok", "401 wrong_password"}, limited),

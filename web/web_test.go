@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/redis/go-redis/v9"
 
 	"miaosha/seckill/sandbox/sandboxtest"
 )
@@ -38,6 +39,18 @@ func (shop testShop) another() testShop {
 	shop.t.Helper()
 	shop.Shop = sandboxtest.Open(shop.t, shop.env)
 	return shop
+}
+
+// redis returns a client of the shop's Redis. The end of the test closes it.
+func (shop testShop) redis() *redis.Client {
+	shop.t.Helper()
+	opts, err := redis.ParseURL(strings.TrimPrefix(shop.env[1], "REDIS_URL="))
+	if err != nil {
+		shop.t.Fatal(err)
+	}
+	rdb := redis.NewClient(opts)
+	shop.t.Cleanup(func() { rdb.Close() })
+	return rdb
 }
 
 // sale creates a sale with the flags of miaosha sale, and returns its id.

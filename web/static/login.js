@@ -1,6 +1,7 @@
 // Log in and register, on one page. Both lead back to the page that the visitor came from.
 import { html, useEffect, useState } from './lib/preact.js';
-import { post } from './api.js';
+import { get, getImage, post } from './api.js';
+import { Captcha } from './captcha.js';
 import { Field, focusFirstError } from './field.js';
 import { errorText, t } from './i18n.js';
 import { localPath } from './session.js';
@@ -17,6 +18,7 @@ function Login({ lang, user }) {
   const [errors, setErrors] = useState({});
   const [note, setNote] = useState(null);
   const [sending, setSending] = useState(false);
+  const [sum, setSum] = useState(null); // {captcha, asText} to solve before the log-in, when its door is full
   useEffect(() => setTitle(t(tab + '.title')), [lang, tab]);
 
   const names = tab === 'login' ? ['phone', 'password'] : ['phone', 'code', 'password', 'nickname'];
@@ -26,25 +28,40 @@ function Login({ lang, user }) {
     setErrors(Object.fromEntries(missing.map((name) => [name, t('need.' + name)])));
     focusFirstError(element);
   };
-  const show = (to) => { setTab(to); setErrors({}); setNote(null); };
+  const show = (to) => { setTab(to); setErrors({}); setNote(null); setSum(null); };
 
-  const submit = async (event) => {
+  const drawSum = async (asText) => {
+    setSending(true);
+    setSum({ captcha: null, asText });
+    const reply = asText ? await get('/api/login/captcha?kind=words') : await getImage('/api/login/captcha?t=' + Date.now());
+    setSending(false);
+    if (reply.ok) return setSum({ captcha: asText ? reply.data.question : reply.data, asText });
+    setSum(null);
+    setNote(reply);
+  };
+  useEffect(() => () => sum?.captcha && !sum.asText && URL.revokeObjectURL(sum.captcha), [sum]);
+
+  const submit = (event) => {
     event.preventDefault();
-    if (sending) return;
+    if (sending) return undefined;
     const element = event.currentTarget;
     const missing = names.filter(isMissing);
-    if (missing.length) return showMissing(missing, element);
+    return missing.length ? showMissing(missing, element) : send(element);
+  };
+  const send = async (element, captcha) => {
     setSending(true);
     setNote(null);
     const body = Object.fromEntries(names.map((name) => [name, form[name]]));
-    const reply = await post('/api/' + tab, { ...body, phone: digits(form.phone) });
+    const reply = await post('/api/' + tab, { ...body, phone: digits(form.phone), captcha });
     if (reply.ok) return location.replace(next);
     setSending(false);
     if (reply.code === 'wrong_code') {
       setErrors({ code: errorText(reply) });
       return focusFirstError(element);
     }
-    setNote(reply);
+    setNote(reply.captcha ? { code: 'solve_first' } : reply);
+    if (reply.captcha || (reply.code === 'wrong_captcha' && sum)) return drawSum(sum?.asText ?? false);
+    return setSum(null); // a sum has one try
   };
 
   if (user && !user.unsure) {
@@ -63,8 +80,9 @@ function Login({ lang, user }) {
         ${field('password', t(tab === 'login' ? 'password' : 'password.new'), { type: 'password', autocomplete: tab === 'login' ? 'current-password' : 'new-password', maxlength: 72 })}
         ${tab === 'register' && field('nickname', t('nickname'), { autocomplete: 'nickname', maxlength: 32 })}
         <p class="note" role="alert" data-test="note" hidden=${!note}>${note && errorText(note)}</p>
-        <button class="button big" data-test=${'submit-' + tab} disabled=${sending}>${t('submit.' + tab)}</button>
+        <button class="button big" data-test=${'submit-' + tab} disabled=${sending} hidden=${!!sum}>${t('submit.' + tab)}</button>
       </form>
+      ${sum && html`<${Captcha} ...${sum} sending=${sending} onDraw=${drawSum} onSubmit=${(answer) => send(null, answer)} />`}
     </div>`;
 }
 

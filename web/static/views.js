@@ -1,5 +1,6 @@
 // The views of the purchase panel: one small component for each state.
-import { html, useEffect, useLayoutEffect, useRef, useState } from './lib/preact.js';
+import { html, useEffect, useState } from './lib/preact.js';
+import { Captcha } from './captcha.js';
 import { Card } from './card.js';
 import { PayNow } from './cashier.js';
 import { get } from './api.js';
@@ -22,31 +23,8 @@ const Open = ({ s, purchase }) => html`
 
 const Login = () => html`<a class="button big" href=${loginHref()}>${t('view.login')}</a><${More} text="open.more" />`;
 
-function Captcha({ s, purchase }) {
-  const [answer, setAnswer] = useState('');
-  const input = useRef();
-  useLayoutEffect(() => { // a new captcha empties and focuses the field before it is shown, so that no key is lost
-    setAnswer('');
-    input.current?.focus();
-  }, [s.captcha]);
-  const submit = (event) => {
-    event.preventDefault();
-    if (answer && s.captcha) purchase.submit(answer);
-  };
-  return html`
-    <form class="captcha" onSubmit=${submit} aria-busy=${s.sending}>
-      <div id="captcha-question" class=${s.asText ? 'plate words' : 'plate'} aria-live="polite">${s.captcha && (s.asText
-        ? html`<p data-test="captcha-words">${s.captcha}</p>`
-        : html`<img src=${s.captcha} alt=${t('captcha.alt')} width="160" height="60" data-test="captcha-img" />`)}</div>
-      <button type="button" class="plain" disabled=${s.sending} onClick=${() => purchase.drawCaptcha()}>${t('captcha.other')}</button>
-      <button type="button" class="plain kind" data-test="captcha-kind" disabled=${s.sending} onClick=${() => purchase.drawCaptcha(!s.asText)}>
-        ${t(s.asText ? 'captcha.image' : 'captcha.text')}</button>
-      <label for="captcha">${t('captcha.label')}</label>
-      <input id="captcha" ref=${input} data-test="captcha-input" aria-describedby="captcha-question" inputmode="numeric" maxlength="6" autocomplete="off"
-        enterkeyhint="go" value=${answer} onInput=${(e) => setAnswer(e.target.value.trim())} />
-      <button class="button" data-test="captcha-submit" disabled=${s.sending || !s.captcha || !answer}>${t(s.sending && s.captcha ? 'captcha.sending' : 'captcha.go')}</button>
-    </form>`;
-}
+const Sum = ({ s, purchase }) => html`
+  <${Captcha} captcha=${s.captcha} asText=${s.asText} sending=${s.sending} onDraw=${purchase.drawCaptcha} onSubmit=${purchase.submit} />`;
 
 const Queue = ({ s }) => html`
   <p class="position" data-test="queue" data-ahead=${s.result?.ahead}>${position(s.result?.ahead)}</p>
@@ -105,7 +83,7 @@ function OtherSales({ not }) {
 }
 
 export const VIEWS = {
-  loading: Loading, waiting: Waiting, open: Open, login: Login, captcha: Captcha, queue: Queue, ordered: Ordered, busy: Busy,
+  loading: Loading, waiting: Waiting, open: Open, login: Login, captcha: Sum, queue: Queue, ordered: Ordered, busy: Busy,
   sold_out: SoldOut, paid: Done, expired: Done, cancelled: Done, refunded: Done,
   paused: Paused, ended: Over, closed: Over, invalid: Invalid,
 };

@@ -120,6 +120,7 @@ export default {
   'error.wrong_status': 'The order has changed in the meantime. This is its current status.',
   'error.forbidden': 'You are not allowed to do this.',
   'error.lost': 'Your place in the queue was not found. Please buy again.',
+  'error.solve_first': 'Many people are logging in. Solve the sum to go ahead.',
   'error.wrong_password': 'Wrong phone number or password.',
   'error.wrong_code': 'The code is wrong or has expired.',
   'error.phone_taken': 'This phone number already has an account. Please log in.',

@@ -1,0 +1,45 @@
+package seckill
+
+import (
+	"context"
+	"time"
+
+	"miaosha/goods"
+)
+
+// The sums of the log-in belong to no sale and to no session: they are kept under sale 0, for a browser's
+// secret.
+const loginSale = 0
+
+// LoginCaptcha draws a sum for a visitor who wants to log in, as a PNG, under the rules of Captcha. browser is a secret of the
+// visitor's browser. Refusals: ErrBusy.
+func (e *Engine) LoginCaptcha(ctx context.Context, browser string) (png []byte, answer string, err error) {
+	drawn, answer, err := e.drawLogin(ctx, browser, 0)
+	if err != nil {
+		return nil, "", err
+	}
+	return drawCaptcha(drawn.text()), answer, nil
+}
+
+// LoginCaptchaWords is LoginCaptcha with the sum spelled out, under the rules of CaptchaWords.
+func (e *Engine) LoginCaptchaWords(ctx context.Context, browser string, chinese bool) (words, answer string, err error) {
+	drawn, answer, err := e.drawLogin(ctx, browser, wordsPause)
+	switch {
+	case err != nil:
+		return "", "", err
+	case chinese:
+		return drawn.chinese(), answer, nil
+	default:
+		return drawn.english(), answer, nil
+	}
+}
+
+func (e *Engine) drawLogin(ctx context.Context, browser string, pause time.Duration) (sum, string, error) {
+	return e.captchas.draw(ctx, goods.Sale{ID: loginSale, EndsAt: e.clock.Now().Add(time.Minute)}, browser, pause)
+}
+
+// CheckLoginCaptcha judges the answer to the browser's sum, which is used up whatever the answer is. Refusals:
+// ErrWrongCaptcha, ErrBusy.
+func (e *Engine) CheckLoginCaptcha(ctx context.Context, browser, answer string) error {
+	return e.captchas.check(ctx, loginSale, browser, answer)
+}

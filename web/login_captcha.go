@@ -1,0 +1,82 @@
+package web
+
+import (
+	"crypto/rand"
+	"fmt"
+	"net/http"
+	"net/netip"
+
+	"miaosha/seckill"
+)
+
+// The sums of the log-in a second, per address: a whole class may share one.
+const (
+	loginPictureRate = 10 // and answers
+	loginWordsRate   = 1  // fewer, since programs can read sums in words
+)
+
+// loginCaptcha draws a sum for a visitor who finds the door of the log-in full, as captcha does for a
+// buyer: a picture, or with ?kind=words a question. The sum is bound to the browser by a cookie. An
+// address has a bucket for pictures and a smaller one for words.
+func (s *Server) loginCaptcha(w http.ResponseWriter, r *http.Request) error {
+	browser := rand.Text()
+	if c, err := r.Cookie(s.cookieName(r, "sum")); err == nil && len(c.Value) == len(browser) {
+		browser = c.Value // the new sum takes the place of the old one
+	}
+	switch kind := r.URL.Query().Get("kind"); kind {
+	case "", "picture":
+		if err := s.loginPictures.take(s.clientNetwork(r)); err != nil {
+			return err
+		}
+		png, answer, err := s.Rush.LoginCaptcha(r.Context(), browser)
+		if err != nil {
+			return err
+		}
+		s.setLoginCaptcha(w, r, browser, answer)
+		w.Header().Set("Content-Type", "image/png")
+		w.Write(png)
+		return nil
+	case "words":
+		if err := s.loginWords.take(s.clientNetwork(r)); err != nil {
+			return err
+		}
+		question, answer, err := s.Rush.LoginCaptchaWords(r.Context(), browser, chinese(r))
+		if err != nil {
+			return err
+		}
+		s.setLoginCaptcha(w, r, browser, answer)
+		return ok(w, 200, struct {
+			Question string `json:"question"`
+		}{question})
+	default:
+		return fmt.Errorf("%w: captcha of kind %q", errBadRequest, kind)
+	}
+}
+
+func (s *Server) setLoginCaptcha(w http.ResponseWriter, r *http.Request, browser, answer string) {
+	http.SetCookie(w, &http.Cookie{Name: s.cookieName(r, "sum"), Value: browser, Path: "/", MaxAge: 60,
+		HttpOnly: true, Secure: s.secure(r), SameSite: http.SameSiteStrictMode})
+	setCaptchaAnswer(w, answer)
+}
+
+// checkLoginCaptcha judges the answer to the browser's sum, which is used up.
+func (s *Server) checkLoginCaptcha(r *http.Request, answer string) error {
+	c, err := r.Cookie(s.cookieName(r, "sum"))
+	if err != nil {
+		return seckill.ErrWrongCaptcha
+	}
+	if err := s.loginPictures.take(s.clientNetwork(r)); err != nil {
+		return err
+	}
+	return s.Rush.CheckLoginCaptcha(r.Context(), c.Value, answer)
+}
+
+// clientNetwork returns clientAddr, or the /64 network of an IPv6 address, as the key of a bucket.
+func (s *Server) clientNetwork(r *http.Request) netip.Addr {
+	addr := s.clientAddr(r)
+	if addr.Is6() {
+		p, _ := addr.Prefix(64)
+		addr = p.Addr()
+	}
+	return addr
+}

@@ -1,0 +1,31 @@
+// A sum to solve, as a picture or in words: before a purchase, and at the log-in when its door is full.
+import { html, useLayoutEffect, useRef, useState } from './lib/preact.js';
+import { t } from './i18n.js';
+
+// Captcha shows a sum. captcha is an image's URL or, with asText, a question in words; null until it is drawn. onDraw(asText)
+// draws another one, onSubmit(answer) sends the answer.
+export function Captcha({ captcha, asText, sending, onDraw, onSubmit }) {
+  const [answer, setAnswer] = useState('');
+  const input = useRef();
+  useLayoutEffect(() => { // a new captcha empties and focuses the field before it is shown, so that no key is lost
+    setAnswer('');
+    input.current?.focus();
+  }, [captcha]);
+  const submit = (event) => {
+    event.preventDefault();
+    if (answer && captcha) onSubmit(answer);
+  };
+  return html`
+    <form class="captcha" onSubmit=${submit} aria-busy=${sending}>
+      <div id="captcha-question" class=${asText ? 'plate words' : 'plate'} aria-live="polite">${captcha && (asText
+        ? html`<p data-test="captcha-words">${captcha}</p>`
+        : html`<img src=${captcha} alt=${t('captcha.alt')} width="160" height="60" data-test="captcha-img" />`)}</div>
+      <button type="button" class="plain" disabled=${sending} onClick=${() => onDraw(asText)}>${t('captcha.other')}</button>
+      <button type="button" class="plain kind" data-test="captcha-kind" disabled=${sending} onClick=${() => onDraw(!asText)}>
+        ${t(asText ? 'captcha.image' : 'captcha.text')}</button>
+      <label for="captcha">${t('captcha.label')}</label>
+      <input id="captcha" ref=${input} data-test="captcha-input" aria-describedby="captcha-question" inputmode="numeric" maxlength="6" autocomplete="off"
+        enterkeyhint="go" value=${answer} onInput=${(e) => setAnswer(e.target.value.trim())} />
+      <button class="button" data-test="captcha-submit" disabled=${sending || !captcha || !answer}>${t(sending && captcha ? 'captcha.sending' : 'captcha.go')}</button>
+    </form>`;
+}

@@ -1,0 +1,61 @@
+package web_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"sync/atomic"
+	"testing"
+)
+
+// atAFullDoor returns the URL of a proxy to the shop. The first log-in after each page is answered as
+// when the door is full.
+func (s sandboxShop) atAFullDoor(t *testing.T) string {
+	t.Helper()
+	shop, err := url.Parse(s.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := httputil.NewSingleHostReverseProxy(shop)
+	var full atomic.Bool
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.URL.Path == "/login.html":
+			full.Store(true)
+		case r.URL.Path == "/api/login" && full.Swap(false):
+			w.Header().Set("Content-Type", "application/json")
+			w.Header().Set("Retry-After", "1")
+			w.WriteHeader(http.StatusServiceUnavailable)
+			w.Write([]byte(`{"code":"busy","msg":"...","captcha":true}`))
+			return
+		}
+		proxy.ServeHTTP(w, r)
+	}))
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+// When the door is full, the log-in page shows a sum below the filled form, as a picture or in words.
+func TestTheLogInPageShowsASumWhenTheDoorIsFull(t *testing.T) {
+	t.Parallel()
+	root := chromium(t)
+	s := openSandboxShop(t)
+	for language, note := range map[string]string{"en-GB": "Many people are logging in. Solve the sum to go ahead.", "zh-CN": "登录的人很多，请先做一道算式。"} {
+		v := visit(t, root, s.atAFullDoor(t), language)
+		v.goTo("/login.html")
+		v.types("phone", "13800000000")
+		v.types("password", "miaosha-demo\r")
+		v.sees(test("captcha-img"))
+		if got := v.reads(test("note")); got != note {
+			t.Errorf("the note is %q, want %q", got, note)
+		}
+		v.types("captcha-input", "0\r") // wrong: there is a new sum
+		v.until("there is a new sum", `document.querySelector('[data-test="captcha-img"]') !== null && document.querySelector('[data-test="captcha-input"]').value === ''`)
+		v.clicks("captcha-kind")
+		v.sees(test("captcha-words"))
+		v.types("captcha-input", s.answer(t, "0")+"\r")
+		v.sees(test("sale-card"))
+		v.hasNoErrors()
+	}
+}
