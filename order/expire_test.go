@@ -10,9 +10,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"miaosha/goods"
 	"miaosha/order"
+	"miaosha/seckill/sandbox/sandboxtest"
 )
 
 func TestCancelPutsTheUnitBack(t *testing.T) {
@@ -73,6 +75,73 @@ func TestConcurrentCancelsPutTheUnitBackOnce(t *testing.T) {
 		t.Errorf("%d cancels succeeded, %d units are left; want 1 and 3", done.Load(), left)
 	}
 	s.checkInvariants(t)
+}
+
+// An order that is not pending is refused without its sale's lock, so repeated cancels delay no other
+// purchase and take no connection for long.
+func TestCancelOfADecidedOrderTakesNoLock(t *testing.T) {
+	s := newShop(t)
+	sale := s.sell(t, 3)
+	cancelled, paid := s.buy(t, sale, 1), s.buy(t, sale, 2)
+	if err := s.Cancel(t.Context(), 1, cancelled); err != nil {
+		t.Fatal(err)
+	}
+	s.capture(t, paid, "r", "captured")
+	tx := s.lockSale(t, sale)
+	defer tx.Rollback(context.WithoutCancel(t.Context()))
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second) // no test waits for it
+	defer cancel()
+	for user, id := range map[int64]uuid.UUID{1: cancelled, 2: paid} {
+		if err := s.Cancel(ctx, user, id); !errors.Is(err, order.ErrWrongStatus) {
+			t.Errorf("cancel while another transaction has the sale: %v, want ErrWrongStatus", err)
+		}
+	}
+	if err := s.Refund(ctx, cancelled); !errors.Is(err, order.ErrWrongStatus) {
+		t.Errorf("refund while another transaction has the sale: %v, want ErrWrongStatus", err)
+	}
+}
+
+// The look at the status is only a hint: the update under the lock decides.
+func TestCancelOfAnOrderThatIsPaidMeanwhile(t *testing.T) {
+	s := newShop(t)
+	sale := s.sell(t, 3)
+	mine := s.buy(t, sale, 1)
+	tx := s.lockSale(t, sale)
+	defer tx.Rollback(context.WithoutCancel(t.Context()))
+	cancelled := make(chan error, 1)
+	go func() { cancelled <- s.Cancel(t.Context(), 1, mine) }()
+	sandboxtest.Until(t, 10*time.Second, "the cancel waits for the sale's row", func() bool {
+		var waiting bool
+		if err := s.db.QueryRow(t.Context(), `
+			select exists (select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock')`).Scan(&waiting); err != nil {
+			t.Fatal(err)
+		}
+		return waiting
+	})
+	s.capture(t, mine, "r", "captured")
+	if err := tx.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-cancelled; !errors.Is(err, order.ErrWrongStatus) {
+		t.Errorf("cancel: %v, want ErrWrongStatus", err)
+	}
+	if status, left := s.status(t, mine), s.stock(t, sale); status != order.Paid || left != 2 {
+		t.Errorf("the order is %s and %d units are left, want paid and 2", status, left)
+	}
+	s.checkInvariants(t)
+}
+
+// lockSale returns a transaction that has the sale's lock.
+func (s testShop) lockSale(t *testing.T, sale int64) pgx.Tx {
+	t.Helper()
+	tx, err := s.db.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := goods.Lock(t.Context(), tx, sale); err != nil {
+		t.Fatal(err)
+	}
+	return tx
 }
 
 func TestExpireCancelsOnlyOverdueOrders(t *testing.T) {

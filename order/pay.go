@@ -153,15 +153,20 @@ func capture(ctx context.Context, tx pgx.Tx, orderID uuid.UUID, amount int64, re
 }
 
 // Refund marks a paid order refunded and its payment refund_due, and puts the unit back on sale, in
-// one transaction. DrainRefunds then returns the money. ErrNotFound; ErrWrongStatus if not paid.
+// one transaction. DrainRefunds then returns the money. ErrNotFound; ErrWrongStatus if not paid, which
+// it looks at before it locks the sale, as Cancel does.
 func (s *Store) Refund(ctx context.Context, orderID uuid.UUID) error {
 	var sale int64
-	err := s.db.QueryRow(ctx, `select sale_id from orders where id = $1`, orderID).Scan(&sale)
+	var status string
+	err := s.db.QueryRow(ctx, `select sale_id, status from orders where id = $1`, orderID).Scan(&sale, &status)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return ErrNotFound
 	}
 	if err != nil {
 		return fmt.Errorf("read order %s: %w", orderID, err)
+	}
+	if status != Paid {
+		return ErrWrongStatus
 	}
 	err = pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) error {
 		if _, err := goods.Lock(ctx, tx, sale); err != nil {

@@ -141,7 +141,7 @@ func TestIdleConnectionsGiveWay(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			const places, each = 20, 9 // two times each are nine tenths
-			shop := openShop(t, append(env, "MIAOSHA_MAX_CONNS="+strconv.Itoa(places), "MIAOSHA_MAX_CONNS_SHARE=100")...)
+			shop := openShop(t, append(env, "MIAOSHA_RATE=off", "MIAOSHA_MAX_CONNS="+strconv.Itoa(places), "MIAOSHA_MAX_CONNS_SHARE=100")...)
 			token := shop.tokens(1)[0]
 			comeIn := func(who *keepAlive, token string) {
 				t.Helper()

@@ -55,18 +55,23 @@ func (b *buckets[K]) take(k K) error {
 	return seckill.TooManyError{RetryAfter: time.Duration(float64(time.Second) / float64(b.rate))}
 }
 
-// allow takes a token from the user's bucket, then one from the bucket of the address (of the /64
-// network for IPv6).
-func (s *Server) allow(r *http.Request, userID int64) error {
-	if err := s.userBuckets.take(userID); err != nil {
+// limits are the buckets of some routes: one per user, and one per address (per /64 network for IPv6).
+type limits struct {
+	users *buckets[int64]
+	addrs *buckets[netip.Addr]
+}
+
+func newLimits(cfg Config) limits {
+	return limits{newBuckets[int64](cfg.rate), newBuckets[netip.Addr](cfg.ipRate)}
+}
+
+// allow takes a token from the user's bucket, then one from that of the address: a user who is refused
+// takes nothing from the others behind the address.
+func (s *Server) allow(l limits, r *http.Request, userID int64) error {
+	if err := l.users.take(userID); err != nil {
 		return err
 	}
-	addr := s.clientAddr(r)
-	if addr.Is6() {
-		p, _ := addr.Prefix(64)
-		addr = p.Addr()
-	}
-	return s.addrBuckets.take(addr)
+	return l.addrs.take(s.clientNetwork(r))
 }
 
 // clientAddr returns the address of the client: the peer, or the address that trusted proxies report.
@@ -88,9 +93,9 @@ func (s *Server) clientIP(r *http.Request) string {
 }
 
 // limited runs a handler if both buckets allow it.
-func (s *Server) limited(h sessionHandler) sessionHandler {
+func (s *Server) limited(l limits, h sessionHandler) sessionHandler {
 	return func(w http.ResponseWriter, r *http.Request, session user.Session) error {
-		if err := s.allow(r, session.UserID); err != nil {
+		if err := s.allow(l, r, session.UserID); err != nil {
 			return err
 		}
 		return h(w, r, session)

@@ -2,7 +2,9 @@ package web_test
 
 import (
 	"context"
+	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -76,6 +78,62 @@ func TestUsersAndAddressesHaveBucketsOfTheirOwn(t *testing.T) {
 			t.Errorf("the same user from another address: %v", got)
 		}
 	})
+}
+
+// openSlowMatrixShop returns a second process of a matrix shop, with buckets of one token in 20 seconds.
+func openSlowMatrixShop(t *testing.T) matrixShop {
+	t.Helper()
+	shop := openMatrixShop(t)
+	shop.env = append(shop.env, "MIAOSHA_RATE=0.05")
+	shop.testShop = shop.another()
+	return shop
+}
+
+// Each route that a logged-in user can call asks a store, so it takes from a bucket of the user.
+func TestEveryRouteTakesFromABucket(t *testing.T) {
+	t.Parallel()
+	shop := openSlowMatrixShop(t)
+	callers, counted := shop.newBuyers(len(accessMatrix)), 0
+	for i, row := range accessMatrix {
+		switch _, path, _ := strings.Cut(row.route, " "); {
+		case row.want[anonymous] != "401 not_logged_in" && row.want[anonymous] != "401":
+			continue // not for users alone
+		case strings.HasPrefix(path, "/api/lab"):
+			continue // one run at a time; for administrators
+		case path == "/api/logout":
+			continue // the session is over after the first
+		case path == "/api/password":
+			continue // counted in Redis: a thief who has the session must not use up the owner's bucket with other requests
+		}
+		counted++
+		b := callers[i]
+		method, path := shop.at(row.route, "")
+		path = strings.Replace(path, shop.path, signPath(t, b, shop.sale, time.Minute), 1)
+		first := shop.ask(method, path, b.Token, row.body)
+		second := shop.ask(method, path, b.Token, row.body)
+		if first.Status == 429 || second.Status != 429 || second.Header.Get("Retry-After") == "" {
+			t.Errorf("%s: %s, then %s; want 429 the second time alone", row.route, outcome(first), outcome(second))
+		}
+	}
+	if counted < 10 {
+		t.Errorf("%d routes take from a bucket, want 10 at least", counted)
+	}
+}
+
+// Asking for results uses up nothing that paying needs.
+func TestPollingLeavesPaymentsAlone(t *testing.T) {
+	t.Parallel()
+	shop := openSlowMatrixShop(t)
+	me := shop.testShop.tokens(1)[0]
+	for range 3 {
+		shop.call("GET", "/api/sales/"+shop.sale+"/result", me, "")
+	}
+	if r := shop.call("GET", "/api/sales/"+shop.sale+"/result", me, ""); r.Status != 429 {
+		t.Errorf("a poll: %s, want 429", outcome(r))
+	}
+	if r := shop.call("POST", "/api/orders/"+shop.order+"/pay", me, ""); r.Status == 429 {
+		t.Errorf("a payment: %s", outcome(r))
+	}
 }
 
 // The client's address comes from the connection, or from a proxy that the shop trusts.
@@ -186,4 +244,61 @@ func TestLatencyBesideOneUsersFlood(t *testing.T) {
 		}
 	}
 	t.Error("in each round the p99 of the others is more than twice that before")
+}
+
+// An account that cancels its own cancelled order again and again, on 1,000 connections, does not slow
+// down the others' payments. The best of several rounds counts: see TestLatencyWhileManyLogIn.
+func TestLatencyOfPayingBesideCancels(t *testing.T) {
+	shop := openShop(t)
+	const rounds, pays, pace, connections, attack = 3, 300, 10 * time.Millisecond, 1000, 3000 // attack: requests a second
+	sale := shop.sale("--stock", "5000")
+	buyers := shop.Buyers(t, 61, sale)
+	orders := make([]string, len(buyers))
+	for i, b := range buyers {
+		orders[i] = b.Order(t, sandboxtest.Within(2*time.Second))
+	}
+	bot, mine, buyers := buyers[60], orders[60], buyers[:60]
+	if r := bot.Cancel(time.Now().Add(sandboxtest.Within(2*time.Second)), mine); r.Code != "ok" {
+		t.Fatalf("cancel: %d %s", r.Status, r.Raw)
+	}
+	bots := &http.Client{Timeout: 15 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: connections, MaxConnsPerHost: connections}}
+	for range rounds {
+		ctx, stop := context.WithCancel(t.Context())
+		var sent, refused atomic.Int64
+		var flood sync.WaitGroup
+		flood.Go(func() {
+			for tick := time.NewTicker(5 * time.Millisecond); ctx.Err() == nil; <-tick.C {
+				for range attack / 200 {
+					flood.Go(func() {
+						sent.Add(1)
+						if sandboxtest.CallBy(bots, "POST", shop.URL+"/api/orders/"+mine+"/cancel", bot.Token, "").Status == 429 {
+							refused.Add(1)
+						}
+					})
+				}
+			}
+		})
+		times := make([]time.Duration, pays)
+		var crowd sync.WaitGroup
+		tick := time.NewTicker(pace)
+		for i := range times {
+			<-tick.C
+			crowd.Go(func() {
+				began := time.Now()
+				if r := buyers[i%len(buyers)].Send("pay", "POST", "/api/orders/"+orders[i%len(buyers)]+"/pay", ""); r.Code != "ok" {
+					t.Errorf("a payment: %d %s", r.Status, r.Raw)
+				}
+				times[i] = time.Since(began)
+			})
+		}
+		crowd.Wait()
+		stop()
+		flood.Wait()
+		slowest := p99(times)
+		t.Logf("p99 of the others' payments: %v, median %v; %d of the account's %d requests refused", slowest, times[pays/2], refused.Load(), sent.Load())
+		if slowest <= sandboxtest.Within(50*time.Millisecond) {
+			return
+		}
+	}
+	t.Errorf("in each round the p99 of the others' payments is above %v", sandboxtest.Within(50*time.Millisecond))
 }

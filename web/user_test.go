@@ -207,7 +207,7 @@ func TestNoSessionInAnAddress(t *testing.T) {
 // process that did it, and in another one which has just used them.
 func TestLatencyUntilSessionsEndEverywhere(t *testing.T) {
 	t.Parallel()
-	shop := openShop(t)
+	shop := openShop(t, "MIAOSHA_RATE=off")
 	other := shop.another()
 	mine := shop.account("13811112222")
 	stranger := shop.account("13811113333")

@@ -29,7 +29,7 @@ import (
 
 // Config has the settings of the HTTP layer.
 type Config struct {
-	Rate           string   `name:"rate" env:"MIAOSHA_RATE" default:"5" help:"Buy, address and result requests a second per user; off for load tests."`
+	Rate           string   `name:"rate" env:"MIAOSHA_RATE" default:"5" help:"Requests of a purchase (address, buy, result, events) a second per user, and as many for orders, payments and the account; off for load tests."`
 	IPRate         string   `name:"ip-rate" env:"MIAOSHA_IP_RATE" default:"200" help:"The same per address, which a whole class may share; off for none."`
 	TrustedProxies []string `name:"trusted-proxies" env:"MIAOSHA_TRUSTED_PROXIES" help:"Networks whose X-Forwarded-For counts, such as 10.0.0.0/8."`
 	TimeZone       string   `name:"time-zone" env:"MIAOSHA_TIME_ZONE" default:"Local" help:"Zone of the time menu, such as Asia/Shanghai."`
@@ -86,10 +86,10 @@ type Deps struct {
 type Server struct {
 	Deps
 	cfg            Config
-	userBuckets    *buckets[int64]
-	pictureBuckets *buckets[int64] // of their own, so that drawing captchas takes no buy requests
-	wordsBuckets   *buckets[int64] // smaller, since programs can read sums in words
-	addrBuckets    *buckets[netip.Addr]
+	rush           limits               // buy, address, result and event streams
+	own            limits               // orders, payments and the account: in this process, so paying needs no Redis
+	pictureBuckets *buckets[int64]      // of their own, so that drawing captchas takes no buy requests
+	wordsBuckets   *buckets[int64]      // smaller, since programs can read sums in words
 	loginPictures  *buckets[netip.Addr] // sums of the log-in: pictures and answers
 	loginWords     *buckets[netip.Addr] // the same in words
 	assets         *assets
@@ -114,10 +114,9 @@ func New(cfg Config, d Deps, self string) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{Deps: d, cfg: cfg, closing: make(chan struct{}), streams: streamCounts{ofUser: map[int64]int{}},
-		faults:      rate.Sometimes{Interval: time.Second},
-		forgedLog:   rate.Sometimes{First: firstForged, Interval: time.Second},
-		userBuckets: newBuckets[int64](cfg.rate), pictureBuckets: newBuckets[int64](cfg.rate),
-		wordsBuckets: newBuckets[int64](wordsRate), addrBuckets: newBuckets[netip.Addr](cfg.ipRate),
+		faults: rate.Sometimes{Interval: time.Second}, forgedLog: rate.Sometimes{First: firstForged, Interval: time.Second},
+		rush: newLimits(cfg), own: newLimits(cfg),
+		pictureBuckets: newBuckets[int64](cfg.rate), wordsBuckets: newBuckets[int64](wordsRate),
 		loginPictures: newBuckets[netip.Addr](loginPictureRate), loginWords: newBuckets[netip.Addr](loginWordsRate)}
 	var err error
 	if s.assets, err = loadAssets(d.Sandbox); err != nil {
@@ -180,10 +179,10 @@ func (s *Server) routes() http.Handler {
 	// listens. The engine bounds buy and result, the cache bounds the two lists. The lists set their
 	// own Cache-Control.
 	rush := r.With(private)
-	rush.Get("/api/sales/{id}/events", s.loggedIn(withID(saleID, s.saleEvents)))
+	rush.Get("/api/sales/{id}/events", s.loggedIn(s.limited(s.rush, withID(saleID, s.saleEvents))))
 	rush.Post("/api/sales/{id}/buy/{path}", s.handle(s.buy))
 	for _, method := range []string{http.MethodGet, http.MethodHead} {
-		rush.Method(method, "/api/sales/{id}/result", s.loggedIn(s.limited(withID(saleID, s.result))))
+		rush.Method(method, "/api/sales/{id}/result", s.loggedIn(s.limited(s.rush, withID(saleID, s.result))))
 		r.Method(method, "/api/sales", s.handle(s.listSales))
 		r.Method(method, "/api/sales/{id}", s.handle(s.showSale))
 	}
@@ -196,20 +195,20 @@ func (s *Server) routes() http.Handler {
 		r.Post("/login", s.handle(s.login))
 		r.Get("/login/captcha", s.handle(s.loginCaptcha))
 		r.Post("/logout", s.loggedIn(s.logout))
-		r.Get("/me", s.loggedIn(s.me))
+		r.Get("/me", s.loggedIn(s.limited(s.own, s.me)))
 		r.Post("/password", s.loggedIn(s.changePassword))
 
 		r.Get("/slots", s.handle(s.slots))
 		r.Get("/sales/{id}/captcha", s.loggedIn(withID(saleID, s.captcha)))
-		r.Post("/sales/{id}/path", s.loggedIn(s.limited(withID(saleID, s.path))))
+		r.Post("/sales/{id}/path", s.loggedIn(s.limited(s.rush, withID(saleID, s.path))))
 
-		r.Get("/orders", s.loggedIn(s.listOrders))
-		r.Get("/orders/{id}", s.loggedIn(withID(orderID, s.showOrder)))
-		r.Post("/orders/{id}/pay", s.loggedIn(withID(orderID, s.pay)))
-		r.Post("/orders/{id}/cancel", s.loggedIn(withID(orderID, s.cancel)))
+		r.Get("/orders", s.loggedIn(s.limited(s.own, s.listOrders)))
+		r.Get("/orders/{id}", s.loggedIn(s.limited(s.own, withID(orderID, s.showOrder))))
+		r.Post("/orders/{id}/pay", s.loggedIn(s.limited(s.own, withID(orderID, s.pay))))
+		r.Post("/orders/{id}/cancel", s.loggedIn(s.limited(s.own, withID(orderID, s.cancel))))
 		r.Post("/payments/notify", s.handle(s.paymentNotice))
 		if s.cashier != nil {
-			r.Post("/cashier/{id}", s.loggedIn(withID(orderID, s.useCashier)))
+			r.Post("/cashier/{id}", s.loggedIn(s.limited(s.own, withID(orderID, s.useCashier))))
 		}
 
 		r.Get("/lab", s.inLab(s.showLab))
