@@ -31,6 +31,7 @@ const (
 var (
 	ErrNotFound    = errors.New("order: not found") // missing, or another user's
 	ErrWrongStatus = errors.New("order: not possible in the order's status")
+	ErrDeclined    = errors.New("order: too many of the order's payments were declined")
 	ErrWrongAmount = errors.New("order: the amount is not the order's price")
 	ErrReusedRef   = errors.New("order: the provider's reference belongs to another order")
 )

@@ -22,33 +22,71 @@ type Payment struct {
 	ProviderRef string // the provider's reference, "" while open
 }
 
+// maxPayments is the number of payments of one order that its buyer can open, declined ones included.
+const maxPayments = 5
+
 // OpenPayment opens a payment for a user's pending order. An order has at most one open payment: a
 // second call returns the same one. ErrNotFound; ErrWrongStatus if the order is not pending or its
-// time to pay is over.
-func (s *Store) OpenPayment(ctx context.Context, userID int64, orderID uuid.UUID) (Payment, error) {
+// time to pay is over; ErrDeclined if five of its payments were declined.
+//
+// The order's row is locked, so that calls at once do not open more payments than one call after the
+// other does.
+func (s *Store) OpenPayment(ctx context.Context, userID int64, orderID uuid.UUID) (p Payment, err error) {
 	id, err := uuid.NewV7()
 	if err != nil {
 		return Payment{}, fmt.Errorf("make a payment id: %w", err)
 	}
-	// The update changes nothing; with it the statement returns the payment that is already open.
-	rows, _ := s.db.Query(ctx, `
-		insert into payments (id, order_id, amount)
-		select $1, id, price
-		from   orders
-		where  id = $2 and user_id = $3 and status = 'pending' and expires_at > clock_timestamp()
-		on     conflict (order_id) where status = 'open' do update set amount = excluded.amount
-		returning id, order_id, amount, status, '' as provider_ref`, id, orderID, userID)
-	p, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[Payment])
+	// One round trip and one transaction. The second statement sees what was committed before the lock.
+	batch := &pgx.Batch{}
+	batch.Queue(`select from orders where id = $1 and user_id = $2 for no key update`, orderID, userID)
+	batch.Queue(`
+		with pending as (
+		     select id, price
+		     from   orders
+		     where  id = $2 and user_id = $3 and status = 'pending' and expires_at > clock_timestamp()
+		), made as (
+		     select p.id, p.order_id, p.amount, p.status
+		     from   payments p join pending on p.order_id = pending.id
+		     where  p.status in ('open', 'declined')
+		), opened as (
+		     insert into payments (id, order_id, amount)
+		     select $1, id, price
+		     from   pending
+		     where  not exists (select from made where status = 'open') and (select count(*) from made) < $4
+		     returning id, order_id, amount, status
+		)
+		select id, order_id, amount, status, '' as provider_ref from made where status = 'open'
+		union  all
+		select id, order_id, amount, status, ''                 from opened`, id, orderID, userID, maxPayments).Query(func(rows pgx.Rows) error {
+		p, err = pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[Payment])
+		return err
+	})
+	err = s.db.SendBatch(ctx, batch).Close()
 	if errors.Is(err, pgx.ErrNoRows) {
-		if _, err := s.ByID(ctx, userID, orderID); err != nil {
-			return p, err
-		}
-		return p, ErrWrongStatus
+		return p, s.whyNoPayment(ctx, userID, orderID)
 	}
 	if err != nil {
 		return p, fmt.Errorf("open a payment for order %s: %w", orderID, err)
 	}
 	return p, nil
+}
+
+// whyNoPayment returns the refusal of a payment that was not opened.
+func (s *Store) whyNoPayment(ctx context.Context, userID int64, orderID uuid.UUID) error {
+	var payable bool
+	err := s.db.QueryRow(ctx, `
+		select status = 'pending' and expires_at > clock_timestamp()
+		from   orders
+		where  id = $1 and user_id = $2`, orderID, userID).Scan(&payable)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return ErrNotFound
+	case err != nil:
+		return fmt.Errorf("read order %s: %w", orderID, err)
+	case payable:
+		return ErrDeclined
+	}
+	return ErrWrongStatus
 }
 
 // PaymentOf returns a payment of one of the user's orders. Another user's payment is ErrNotFound.

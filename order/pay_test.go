@@ -100,6 +100,63 @@ func TestConcurrentCallsOpenOnePayment(t *testing.T) {
 	}
 }
 
+// However often and in whatever order a buyer opens and declines payments, an order has at most five.
+func TestAnOrderHasAFewPayments(t *testing.T) {
+	s := newShop(t)
+	sale := s.sell(t, 3)
+	mine, raced, paid := s.buy(t, sale, 1), s.buy(t, sale, 2), s.buy(t, sale, 3)
+	var last order.Payment
+	for i := range 7 {
+		p, err := s.OpenPayment(t.Context(), 1, mine)
+		switch {
+		case i < 5 && err != nil:
+			t.Fatalf("payment %d: %v", i+1, err)
+		case i < 5:
+			last = p
+			if i == 4 {
+				if again, err := s.OpenPayment(t.Context(), 1, mine); err != nil || again != p {
+					t.Errorf("the fifth again: %+v, %v; want %+v", again, err, p)
+				}
+			}
+			if err := s.Decline(t.Context(), p.ID); err != nil {
+				t.Fatal(err)
+			}
+		case !errors.Is(err, order.ErrDeclined):
+			t.Errorf("payment %d: %+v, %v; want ErrDeclined", i+1, p, err)
+		}
+	}
+	s.capture(t, mine, "r", "captured") // the provider's notice counts all the same
+	if _, err := s.OpenPayment(t.Context(), 1, mine); !errors.Is(err, order.ErrWrongStatus) {
+		t.Errorf("a paid order: %v, want ErrWrongStatus", err)
+	}
+	if err := s.Decline(t.Context(), last.ID); !errors.Is(err, order.ErrWrongStatus) {
+		t.Errorf("a second decline: %v, want ErrWrongStatus", err)
+	}
+
+	var crowd sync.WaitGroup
+	for range 8 {
+		crowd.Go(func() {
+			for range 40 {
+				p, err := s.OpenPayment(t.Context(), 2, raced)
+				if err == nil {
+					err = s.Decline(t.Context(), p.ID)
+				}
+				if err != nil && !errors.Is(err, order.ErrDeclined) && !errors.Is(err, order.ErrWrongStatus) {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	crowd.Wait()
+	if n := len(s.payments(t, raced)); n != 5 {
+		t.Errorf("eight callers at once made %d payments, want 5", n)
+	}
+	if _, err := s.OpenPayment(t.Context(), 3, paid); err != nil {
+		t.Errorf("another order: %v", err)
+	}
+	s.checkInvariants(t)
+}
+
 func TestOnlyAPendingOrderInTimeCanBePaid(t *testing.T) {
 	s := newShop(t)
 	sale := s.sell(t, 10)

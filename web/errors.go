@@ -71,6 +71,8 @@ var refusals = []refusal{
 	{err: errMethod, status: 405, code: "method_not_allowed", zh: "不支持该请求方法", en: "Method not allowed"},
 	{err: goods.ErrPaused, status: 409, code: "paused", zh: "秒杀暂停中，请稍候", en: "The sale is paused"},
 	{err: order.ErrWrongStatus, status: 409, code: "wrong_status", zh: "订单当前状态不支持该操作", en: "Not possible in the order's present state"},
+	{err: order.ErrDeclined, status: 409, code: "declined", zh: "该订单的支付已多次被拒绝，不能再次支付；请取消订单，或等待其自动取消",
+		en: "Too many payments for this order were declined; cancel the order, or let its time run out"},
 	{err: goods.ErrEnded, status: 410, code: "ended", zh: "秒杀已结束", en: "The sale has ended"},
 	{err: goods.ErrSoldOut, status: 410, code: "sold_out", zh: "已抢光", en: "Sold out"},
 	{err: errLabNoRight, status: 409, code: "lab_unavailable", zh: "本店的数据库账号无权建立实验用的 schema，实验室不可用",
