@@ -29,6 +29,52 @@ create table if not exists users (
     check (legacy_hash is null or password_hash = '')
 );
 
+-- The log of roles. It is append-only, and only change_role writes it. No foreign keys: a line stays
+-- as it is, whatever becomes of the accounts.
+create table if not exists role_changes (
+    id        bigint      generated always as identity primary key,
+    user_id   bigint      not null,
+    from_role text        not null,
+    to_role   text        not null,
+    by_user   bigint,     -- the administrator; null for the first one of a shop
+    by_login  text        not null default session_user, -- the role of Postgres
+    at        timestamptz not null default clock_timestamp()
+);
+
+-- Changes the role of a user on behalf of an administrator, and logs the change in the same
+-- transaction. The acting user may be null while the shop has no administrator. A user who has the
+-- role keeps it, and nothing is logged. It runs with the rights of the schema's owner, so that the
+-- shop's role can change no role in any other way.
+create or replace function change_role(acting bigint, subject bigint, new_role text) returns void
+    language plpgsql security definer as $$
+declare
+    old_role text;
+begin
+    lock table role_changes in share row exclusive mode; -- of two first administrators one is the second
+    select role into old_role from users where id = subject for update;
+    if not found then
+        raise exception 'there is no user %', subject using errcode = 'foreign_key_violation';
+    end if;
+    if old_role = new_role then
+        return;
+    end if;
+    if acting is null and exists (select from users where role = 'admin')
+       or acting is not null and not exists (select from users where id = acting and role = 'admin') then
+        raise exception 'only an administrator changes a role'
+              using errcode = 'check_violation', constraint = 'roles_are_changed_by_an_administrator';
+    end if;
+    update users set role = new_role where id = subject;
+    insert into role_changes (user_id, from_role, to_role, by_user) values (subject, old_role, new_role, acting);
+end $$;
+
+create or replace function role_changes_are_append_only() returns trigger language plpgsql as $$
+begin
+    raise exception 'role_changes is append-only' using errcode = 'check_violation';
+end $$;
+
+create or replace trigger role_changes_are_append_only before update or delete on role_changes
+    for each statement execute function role_changes_are_append_only();
+
 -- Goods and sales ---------------------------------------------------------------------------------------------------
 
 create table if not exists goods (
@@ -128,7 +174,8 @@ create unique index if not exists one_capture_per_order      on payments (order_
 create index        if not exists payments_of_an_order       on payments (order_id);
 create index        if not exists payments_refund_due        on payments (updated_at) where status = 'refund_due';
 
--- The history of every order. It is append-only, and only the triggers below write it.
+-- The history of every order. It is append-only, and only the triggers below write it: their
+-- functions run with the rights of the schema's owner.
 create table if not exists order_events (
     id          bigint      generated always as identity primary key,
     order_id    uuid        not null,
@@ -140,14 +187,14 @@ create table if not exists order_events (
 
 create index if not exists order_events_of_an_order on order_events (order_id);
 
-create or replace function orders_inserted() returns trigger language plpgsql as $$
+create or replace function orders_inserted() returns trigger language plpgsql security definer as $$
 begin
     insert into order_events (order_id, sale_id, from_status, to_status)
     select id, sale_id, 'new', status from fresh;
     return null;
 end $$;
 
-create or replace function orders_updated() returns trigger language plpgsql as $$
+create or replace function orders_updated() returns trigger language plpgsql security definer as $$
 begin
     if exists (select from was join is_now using (id)
                where was.status <> is_now.status
@@ -192,6 +239,19 @@ alter table sales add column if not exists bypasses_known bigint not null defaul
 
 -- The upgrade from version 3.
 alter table users add column if not exists generation bigint not null default 0;
+
+-- The functions that run with the owner's rights find their tables in the schema that they lie in (the
+-- lab has schemas of its own), and never among the temporary tables of a caller, who could lay another
+-- log before the true one. No role but the owner's may attach them to a table.
+do $$
+declare
+    f regprocedure;
+begin
+    foreach f in array array['change_role(bigint, bigint, text)', 'orders_inserted()', 'orders_updated()']::regprocedure[] loop
+        execute format('alter function %s set search_path = %I, pg_temp', f, current_schema());
+        execute format('revoke execute on function %s from public', f);
+    end loop;
+end $$;
 
 insert into schema_version (version) values (4)
     on conflict (one) do update set version = excluded.version where schema_version.version < excluded.version;

@@ -64,7 +64,7 @@ func TestAChangeEndsALogInUnderWay(t *testing.T) {
 			return err
 		}, true},
 		{"a new role", func(s testShop, sessions *Sessions, u User, _ string) error {
-			_, err := s.MakeAdmin(t.Context(), sessions, u.Phone, "administrator")
+			_, err := s.MakeAdmin(t.Context(), sessions, "", u.Phone, "administrator")
 			return err
 		}, false},
 		{"a log-out", func(s testShop, sessions *Sessions, u User, _ string) error {

@@ -21,6 +21,7 @@ var (
 	ErrChanged       = errors.New("user: the account has changed during the log-in")
 	ErrNotFound      = errors.New("user: no such account")
 	ErrNoSession     = errors.New("user: not logged in")
+	ErrNotByAdmin    = errors.New("user: only an administrator makes another one")
 )
 
 // ErrUnavailable marks a fault: Postgres or Redis did not answer. The result is unknown.

@@ -203,12 +203,13 @@ func TestAnOlderSchemaIsUpgraded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The parts of a schema: columns, constraints, indexes, triggers.
+	// The parts of a schema: columns, constraints, indexes, triggers, functions.
 	const what = `select string_agg(d, E'\n' order by d) from (
 		select table_name || '.' || column_name || ' ' || data_type as d from information_schema.columns where table_schema = 'public'
 		union all select conrelid::regclass || ' ' || conname || ' ' || pg_get_constraintdef(oid) from pg_constraint where connamespace = 'public'::regnamespace
 		union all select indexdef from pg_indexes where schemaname = 'public'
-		union all select pg_get_triggerdef(oid) from pg_trigger where not tgisinternal) as all_of_it`
+		union all select pg_get_triggerdef(oid) from pg_trigger where not tgisinternal
+		union all select format('%s %s %s %s', oid::regprocedure, prosecdef, proconfig, proacl) from pg_proc where pronamespace = 'public'::regnamespace) as all_of_it`
 	after := func(prepare string) (has string) {
 		at := emptyDatabase(t)
 		conn := connect(t, at)

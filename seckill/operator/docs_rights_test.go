@@ -14,9 +14,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/redis/go-redis/v9"
 
+	"miaosha/order"
 	"miaosha/seckill/sandbox"
 	"miaosha/seckill/sandbox/sandboxtest"
 )
@@ -141,7 +144,7 @@ func TestLeastPrivilege(t *testing.T) {
 	off := append(slices.Clone(env), "MIAOSHA_CAPTCHA=off")
 	s := sandboxtest.Open(t, off)
 	sale := sandboxtest.Sale(t, env, 20)
-	buyers := s.Buyers(t, 4, "") // without an address, since giving one takes Redis commands too
+	buyers := s.Buyers(t, 5, "") // without an address, since giving one takes Redis commands too
 	for _, b := range buyers {
 		b.Sale = sale
 	}
@@ -151,6 +154,8 @@ func TestLeastPrivilege(t *testing.T) {
 	if r := buyers[1].Cancel(deadline(), buyers[1].Order(t, limit)); r.Code != "ok" {
 		t.Fatalf("cancel: %d %s", r.Status, r.Raw)
 	}
+
+	buyers[4].Order(t, limit)
 
 	// An account, from its first verification code to its last session.
 	phone := "13811112222"
@@ -172,6 +177,10 @@ func TestLeastPrivilege(t *testing.T) {
 	_, password, _ := strings.Cut(command("admin", "--phone", "13911112222"), "password: ")
 	in := fmt.Sprintf(`{"phone":"13911112222","password":%q}`, strings.TrimSpace(password))
 	admin := text(t, call(t, s, "POST", "/api/login", "", in, 200), "token")
+	command("admin", "--phone", phone, "--by", "13911112222")
+	if _, say, code := sandboxtest.Command(t, env, "admin", "--phone", "13911114444"); code == 0 || !strings.HasPrefix(strings.TrimPrefix(say, "miaosha: "), "--by") {
+		t.Errorf("an administrator on behalf of no other: exit %d, %q, want a refusal that names --by", code, say)
+	}
 	checkLabUnavailable(t, s, admin)
 
 	// A killed process leaves a ticket in its queue. The next process takes it over, and removes an
@@ -200,6 +209,7 @@ func TestLeastPrivilege(t *testing.T) {
 	if r := sandboxtest.Call("POST", s.URL+"/api/sales/"+sale+"/path", buyers[3].Token, `{"captcha":"wrong"}`); r.Code != "wrong_captcha" {
 		t.Errorf("a wrong captcha: %d %s", r.Status, r.Code)
 	}
+	checkPayments(t, owner, as(ownerURL, "shop", "change-me-postgres"))
 	if out := command("audit"); !strings.Contains(out, "every invariant holds") {
 		t.Error(out)
 	}
@@ -229,6 +239,99 @@ func TestLeastPrivilege(t *testing.T) {
 	}
 	checkRedisRefuses(t, redisURL.Host)
 	checkPostgresRefuses(t, as(ownerURL, "shop", "change-me-postgres"))
+	checkRolesAreLogged(t, owner, as(ownerURL, "shop", "change-me-postgres"))
+}
+
+// checkPayments runs what payments and time do to orders, with the shop's role.
+func checkPayments(t *testing.T, owner *pgx.Conn, at string) {
+	t.Helper()
+	db, err := pgxpool.New(t.Context(), at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	orders := order.New(db, order.Config{PayWithin: time.Minute})
+	must := func(what string, err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+	}
+	rows, _ := owner.Query(t.Context(), `select id, user_id, price from orders where status = 'pending' order by id`)
+	type placed struct {
+		ID     uuid.UUID
+		UserID int64
+		Price  int64
+	}
+	pending, err := pgx.CollectRows(rows, pgx.RowToStructByPos[placed])
+	if err != nil || len(pending) < 2 {
+		t.Fatalf("the pending orders are %v, %v, want two", pending, err)
+	}
+	o, late := pending[0], pending[1]
+	p, err := orders.OpenPayment(t.Context(), o.UserID, o.ID)
+	must("open a payment", err)
+	must("decline it", orders.Decline(t.Context(), p.ID))
+	_, err = orders.OpenPayment(t.Context(), o.UserID, o.ID)
+	must("open another", err)
+	again, err := orders.OpenPayment(t.Context(), o.UserID, o.ID)
+	must("open it again", err)
+	_, err = orders.Capture(t.Context(), o.ID, again.Amount, "ref-1")
+	must("capture it", err)
+	must("refund the order", orders.Refund(t.Context(), o.ID))
+	_, err = owner.Exec(t.Context(), `update orders set expires_at = now() where id = $1`, late.ID)
+	must("let the time to pay pass", err)
+	if _, err := orders.Expire(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	status, err := orders.Capture(t.Context(), late.ID, late.Price, "ref-2")
+	if must("capture too late", err); status != "refund_due" {
+		t.Errorf("a late capture is %s, want refund_due", status)
+	}
+	_, err = orders.DrainRefunds(t.Context(), func(context.Context, order.Payment) error { return nil })
+	must("return the money", err)
+}
+
+// checkRolesAreLogged tries to change a role with the shop's role and without a line in the log.
+func checkRolesAreLogged(t *testing.T, owner *pgx.Conn, at string) {
+	t.Helper()
+	db, err := pgx.Connect(t.Context(), at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close(context.Background())
+	const buyer = `(select min(id) from users where role = 'buyer')`
+	for _, acting := range []string{"null", "0", buyer} {
+		_, err := db.Exec(t.Context(), `select change_role(`+acting+`, `+buyer+`, 'admin')`)
+		if err == nil || !strings.Contains(err.Error(), "only an administrator changes a role") {
+			t.Errorf("a role changed on behalf of %s: %v, want a refusal", acting, err)
+		}
+	}
+	// Tables of a caller's own, with the names of those that the functions write.
+	lines := func(table string) (n int) {
+		t.Helper()
+		if err := owner.QueryRow(t.Context(), `select count(*) from public.`+table).Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	roles, events := lines("role_changes"), lines("order_events")
+	for _, sql := range []string{
+		`create temp table role_changes (like public.role_changes including all)`,
+		`create temp table order_events (like public.order_events including all)`,
+		`select change_role((select min(id) from users where role = 'admin'), ` + buyer + `, 'admin')`,
+		`insert into orders (id, user_id, sale_id, ticket, title, price, expires_at) values (gen_random_uuid(), 1000000, 1000000, 'x', 'x', 0, now())`,
+	} {
+		if _, err := db.Exec(t.Context(), sql); err != nil {
+			t.Errorf("%s: %v", sql, err)
+		}
+	}
+	if roles, events := lines("role_changes")-roles, lines("order_events")-events; roles != 1 || events != 1 {
+		t.Errorf("the logs got %d and %d lines, want 1 each", roles, events)
+	}
+	var login string
+	if err := owner.QueryRow(t.Context(), `select by_login from role_changes order by id desc limit 1`).Scan(&login); err != nil || login != "shop" {
+		t.Errorf("the log names the login %q, %v, want shop", login, err)
+	}
 }
 
 // checkLabUnavailable checks that the lab refuses everything for a role that may not create a schema.
@@ -292,12 +395,25 @@ func checkPostgresRefuses(t *testing.T, at string) {
 		t.Fatal(err)
 	}
 	tries := []string{"create table mine (n int)", "alter table orders disable trigger all", "create role other", "update order_events set to_status = 'paid'",
-		"update goods set title = 'x'", "update ticket_results set outcome = 'invalid'", "update schema_version set version = 99", "select setval('gate_epoch', 1)", "drop function orders_updated() cascade"}
+		"update goods set title = 'x'", "update ticket_results set outcome = 'invalid'", "update schema_version set version = 99", "select setval('gate_epoch', 1)", "drop function orders_updated() cascade",
+		// Roles and histories.
+		"update users set role = 'admin'", "insert into users (phone, role) values ('13877776666', 'admin')", "update users set id = default", "update users set phone = '13877776666'",
+		"insert into role_changes (user_id, from_role, to_role) values (1, 'admin', 'buyer')", "update role_changes set by_user = 1",
+		"insert into order_events (order_id, sale_id, from_status, to_status) values (gen_random_uuid(), 1, 'pending', 'paid')",
+		`create temp table fresh_orders (id uuid, sale_id bigint, status text);
+		 create trigger forge after insert on fresh_orders referencing new table as fresh for each statement execute function orders_inserted()`,
+		`create temp table old_orders (id uuid, sale_id bigint, status text);
+		 create trigger forge after update on old_orders referencing old table as was new table as is_now for each statement execute function orders_updated()`,
+		// What was promised to a buyer.
+		"update orders set price = 0", "update orders set user_id = 1", "update orders set ticket = 'x'", "update orders set created_at = now()",
+		"insert into orders (id, user_id, sale_id, ticket, title, price, status, paid_at, expires_at) values (gen_random_uuid(), 1, 1, 'x', 'x', 0, 'paid', now(), now())",
+		"update sales set price = 0", "update sales set total = total + 1", "update sales set state = 'draft'", "update sales set ends_at = now()",
+		"update payments set order_id = gen_random_uuid()", "update payments set id = gen_random_uuid()"}
 	for _, table := range tables {
 		tries = append(tries, "delete from "+table, "truncate "+table, "drop table "+table)
 	}
 	for _, sql := range tries {
-		if _, err := db.Exec(t.Context(), sql); err == nil || !strings.Contains(err.Error(), "SQLSTATE 42501") {
+		if _, err := db.Exec(t.Context(), sql, pgx.QueryExecModeSimpleProtocol); err == nil || !strings.Contains(err.Error(), "SQLSTATE 42501") {
 			t.Errorf("%s: %v, want 42501", sql, err)
 		}
 	}

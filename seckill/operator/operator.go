@@ -153,6 +153,7 @@ func (c Sale) Run(ctx context.Context, env Env) error {
 // Admin creates an administrator, or promotes a user to one.
 type Admin struct {
 	Phone string `required:"" help:"The account's phone."`
+	By    string `placeholder:"PHONE" help:"The phone of the administrator on whose behalf this is done. Needed for each administrator but the first; the change is logged in the table role_changes."`
 }
 
 // Run asks for the password at a terminal. If it receives none, it creates one and prints it once.
@@ -175,9 +176,12 @@ func (a Admin) Run(ctx context.Context, env Env) error {
 			return err
 		}
 		defer sessions.Close()
-		created, err := user.New(s.Users, s.Redis, s.Secret, user.Config{}, env.Log).MakeAdmin(ctx, sessions, a.Phone, password)
+		created, err := user.New(s.Users, s.Redis, s.Secret, user.Config{}, env.Log).MakeAdmin(ctx, sessions, a.By, a.Phone, password)
 		if invalid := (user.InvalidError{}); errors.As(err, &invalid) {
 			return fmt.Errorf("--%s: not possible (%s)", invalid.Field, invalid.Reason)
+		}
+		if errors.Is(err, user.ErrNotByAdmin) {
+			return errors.New("--by: the shop has an administrator already: give the phone of one, on whose behalf this is done")
 		}
 		if err != nil {
 			return err
