@@ -408,7 +408,7 @@ func checkPostgresRefuses(t *testing.T, at string) {
 		"update orders set price = 0", "update orders set user_id = 1", "update orders set ticket = 'x'", "update orders set created_at = now()",
 		"insert into orders (id, user_id, sale_id, ticket, title, price, status, paid_at, expires_at) values (gen_random_uuid(), 1, 1, 'x', 'x', 0, 'paid', now(), now())",
 		"update sales set price = 0", "update sales set total = total + 1", "update sales set state = 'draft'", "update sales set ends_at = now()",
-		"update payments set order_id = gen_random_uuid()", "update payments set id = gen_random_uuid()"}
+		"update payments set amount = 0", "update payments set order_id = gen_random_uuid()", "update payments set id = gen_random_uuid()"}
 	for _, table := range tables {
 		tries = append(tries, "delete from "+table, "truncate "+table, "drop table "+table)
 	}
