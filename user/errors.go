@@ -35,7 +35,7 @@ func (e TooManyError) Error() string {
 }
 
 // InvalidError names an invalid field of a form and the reason: phone "form", password "length",
-// nickname "length" or "form".
+// nickname "length", "form" or "reserved".
 type InvalidError struct{ Field, Reason string }
 
 func (e InvalidError) Error() string { return "user: invalid " + e.Field + ": " + e.Reason }

@@ -1,10 +1,6 @@
 package user
 
-import (
-	"strings"
-	"unicode"
-	"unicode/utf8"
-)
+import "strings"
 
 // The rules for a new account. The web layer checks them too and explains them in the visitor's
 // language; these checks hold for every caller.
@@ -19,16 +15,6 @@ func checkPhone(phone string) error {
 func checkPassword(password string) error {
 	if len(password) < 8 || len(password) > 72 {
 		return InvalidError{"password", "length"}
-	}
-	return nil
-}
-
-func checkNickname(nickname string) error {
-	if !utf8.ValidString(nickname) || strings.ContainsFunc(nickname, unicode.IsControl) {
-		return InvalidError{"nickname", "form"}
-	}
-	if n := utf8.RuneCountInString(nickname); n < 1 || n > 32 {
-		return InvalidError{"nickname", "length"}
 	}
 	return nil
 }

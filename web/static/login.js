@@ -59,6 +59,10 @@ function Login({ lang, user }) {
       setErrors({ code: errorText(reply) });
       return focusFirstError(element);
     }
+    if (reply.field === 'nickname') {
+      setErrors({ nickname: t('need.otherNickname') });
+      return focusFirstError(element);
+    }
     setNote(reply.captcha ? { code: 'solve_first' } : reply);
     if (reply.captcha || (reply.code === 'wrong_captcha' && sum)) return drawSum(sum?.asText ?? false);
     return setSum(null); // a sum has one try

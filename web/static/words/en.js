@@ -146,6 +146,7 @@ export default {
   'need.password': 'Enter a password.',
   'need.code': 'Enter the code.',
   'need.nickname': 'Enter a nickname.',
+  'need.otherNickname': 'Choose another nickname: without invisible characters, and not a name of the staff.',
 
   // orders
   'orders.title': 'My orders',

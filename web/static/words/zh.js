@@ -144,6 +144,7 @@ export default {
   'need.password': '请填写密码。',
   'need.code': '请填写验证码。',
   'need.nickname': '请填写昵称。',
+  'need.otherNickname': '请换一个昵称：不能有不可见字符，也不能像工作人员的名称。',
 
   // 订单
   'orders.title': '我的订单',
