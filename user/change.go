@@ -69,7 +69,8 @@ func (s *Store) change(ctx context.Context, a account, old, new string) (generat
 }
 
 // LogOut ends all sessions of a user and the log-ins under way. If Postgres does not answer, it
-// still ends the sessions, and returns the fault: a log-in under way may survive.
+// still ends the sessions, and returns the fault: a log-in under way may survive. If Redis does not
+// answer, it returns that fault: the sessions go on until they expire or the user logs in again.
 func (s *Store) LogOut(ctx context.Context, sessions *Sessions, userID int64) error {
 	rows, _ := s.db.Query(ctx, `update users set generation = generation + 1 where id = $1 returning generation`, userID)
 	generation, err := pgx.CollectExactlyOneRow(rows, pgx.RowTo[int64])

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+
+	"github.com/alicebob/miniredis/v2"
 )
 
 func TestChangePassword(t *testing.T) {
@@ -111,4 +113,43 @@ func TestALogOutWithoutPostgres(t *testing.T) {
 		t.Errorf("LogOut: %v, want ErrUnavailable", err)
 	}
 	expect(t, "the session", sessions, token, User{})
+}
+
+// Without Redis a log-out ends the session in this process. Another process learns of it when Redis is
+// back and the user logs in again.
+func TestALogOutWithoutRedis(t *testing.T) {
+	s := newShop(t)
+	u := s.register(t, phone, "correct horse")
+	rdb := miniredis.RunT(t)
+	here, _ := newSessions(t, "redis://"+rdb.Addr())
+	there, _ := newSessions(t, "redis://"+rdb.Addr())
+	token, other := logIn(t, here, u), logIn(t, here, u)
+	for _, s := range []*Sessions{here, there} {
+		expect(t, "before", s, token, u)
+		expect(t, "before", s, other, u)
+	}
+	rdb.Close()
+	if err := s.LogOut(t.Context(), here, u.ID); !errors.Is(err, ErrUnavailable) {
+		t.Errorf("LogOut: %v, want ErrUnavailable", err)
+	}
+	if err := here.End(t.Context(), token); !errors.Is(err, ErrUnavailable) {
+		t.Errorf("End: %v, want ErrUnavailable", err)
+	}
+	expect(t, "the session, here", here, token, User{})
+	expect(t, "the session, in another process", there, token, u)
+
+	restart(t, rdb, here)
+	expect(t, "the session, here, with Redis", here, token, User{})
+	if _, _, err := here.Start(t.Context(), u, address); err != nil {
+		t.Fatal(err) // Redis does not know of the log-out yet
+	}
+	now, err := s.ByID(t.Context(), u.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	expect(t, "the next log-in", here, logIn(t, here, now), now)
+	expect(t, "the other session, here", here, other, User{})
+	if n := len(rdb.Keys()); n != 3 { // the index, the origins, and one session
+		t.Errorf("Redis has %d keys: %v, want one session", n, rdb.Keys())
+	}
 }

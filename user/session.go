@@ -80,6 +80,7 @@ func (s *Sessions) Start(ctx context.Context, u User, addr string) (token string
 }
 
 // End ends a token's session, if it has one: at once here, within two seconds in other processes.
+// While Redis is away, it returns a fault, and ends the session here alone.
 func (s *Sessions) End(ctx context.Context, token string) error {
 	session, err := s.Get(ctx, token)
 	switch {
@@ -88,7 +89,9 @@ func (s *Sessions) End(ctx context.Context, token string) error {
 	case err != nil:
 		return fmt.Errorf("log out: %w", err)
 	}
-	return s.endOne(ctx, session.UserID, hashed(token))
+	err = s.endOne(ctx, session.UserID, hashed(token))
+	s.copies.ended(hashed(token))
+	return err
 }
 
 // Close closes the connections. For a few seconds, Get still answers from its copies.

@@ -130,7 +130,7 @@ func (c *copies) DeleteCtx(_ context.Context, token string) error {
 	return nil
 }
 
-// ended marks a session that was removed from Redis.
+// ended marks a session that was removed from Redis, or that its user has ended while Redis was away.
 func (c *copies) ended(token string) { c.entries.Set(token, entry{at: c.now()}) }
 
 // Find, Commit and Delete implement scs.Store; scs itself calls the variants with a context.

@@ -167,8 +167,9 @@ func TestNewSessionsRefuses(t *testing.T) {
 func TestSessionsWhileRedisIsUnavailable(t *testing.T) {
 	rdb := miniredis.RunT(t)
 	s, clock := newSessions(t, "redis://"+rdb.Addr())
-	seen, unseen, ended := logIn(t, s, buyer), logIn(t, s, buyer), logIn(t, s, buyer)
+	seen, unseen, ended, leaving := logIn(t, s, buyer), logIn(t, s, buyer), logIn(t, s, buyer), logIn(t, s, buyer)
 	expect(t, "before", s, seen, buyer)
+	expect(t, "before", s, leaving, buyer)
 	if err := s.End(t.Context(), ended); err != nil {
 		t.Fatal(err)
 	}
@@ -190,9 +191,10 @@ func TestSessionsWhileRedisIsUnavailable(t *testing.T) {
 	if err := s.EndAll(t.Context(), buyer.ID, 1, ""); !errors.Is(err, ErrUnavailable) {
 		t.Errorf("EndAll: %v, want ErrUnavailable", err)
 	}
-	if err := s.End(t.Context(), seen); !errors.Is(err, ErrUnavailable) {
+	if err := s.End(t.Context(), leaving); !errors.Is(err, ErrUnavailable) {
 		t.Errorf("End: %v, want ErrUnavailable", err)
 	}
+	expect(t, "a session that ended without Redis", s, leaving, User{})
 	clock.ahead += staleFor
 	if _, err := s.Get(t.Context(), seen); !errors.Is(err, ErrUnavailable) {
 		t.Errorf("with a copy that is ten minutes old: %v, want ErrUnavailable", err)

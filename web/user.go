@@ -173,10 +173,8 @@ func (s *Server) logout(w http.ResponseWriter, r *http.Request, session user.Ses
 		return err
 	}
 	s.setCookie(w, r, "", time.Unix(1, 0))
-	if err := s.Users.LogOut(r.Context(), s.Sessions, session.UserID); err != nil {
-		return err
-	}
-	if err := s.Sessions.End(r.Context(), s.token(r)); err != nil { // even if Redis has lost the list of sessions
+	// The second ends this session here while Redis is away, and in Redis if that has lost the list of sessions.
+	if err := errors.Join(s.Users.LogOut(r.Context(), s.Sessions, session.UserID), s.Sessions.End(r.Context(), s.token(r))); err != nil {
 		return err
 	}
 	return ok(w, 200, nil)
