@@ -113,7 +113,7 @@ func TestRandomRequests(t *testing.T) {
 	if sent < n {
 		t.Logf("only %d of %d requests were sent in the time", sent, n)
 	}
-	if grown := int64(after.heap) - int64(before.heap); grown > 16<<20 {
+	if grown := int64(after.heap) - int64(before.heap); grown > 32<<20 {
 		t.Errorf("the heap has grown by %d KB in %d requests", grown>>10, sent)
 	}
 	if after.goroutines > before.goroutines+30 {
