@@ -80,9 +80,9 @@ var forms = []form{
 		fields: []field{{"phone", newPhone}}},
 	{route: "POST /api/register", weight: 1, renew: true, answers: answers([]string{"200 ok", "403 wrong_code", "409 phone_taken"}, limited),
 		fields: []field{{"phone", codePhone}, {"code", code}, {"password", password}, {"nickname", nickname}}},
-	{route: "POST /api/login", weight: 1, renew: true, answers: answers([]string{"200 ok", "401 wrong_password"}, limited),
-		fields: []field{{"phone", accountPhone}, {"password", password}}},
-	{route: "GET /api/login/captcha", weight: 10, answers: answers([]string{"200", "200 ok"}, limited), query: captchaQuery},
+	{route: "POST /api/login", weight: 1, renew: true, answers: answers([]string{"200 ok", "401 wrong_password", "403 wrong_captcha"}, limited),
+		fields: []field{{"phone", accountPhone}, {"password", password}, {"captcha", sum}}},
+	{route: "GET /api/login/captcha", weight: 10, answers: answers([]string{"200", "200 ok"}, limited), query: captchaQuery, learn: learnSum},
 	{route: "POST /api/logout", weight: 5, who: aBuyer, renew: true, answers: []string{"200 ok"}},
 	{route: "GET /api/me", weight: 40, who: aBuyer, before: limited, answers: []string{"200 ok"}},
 	{route: "POST /api/password", weight: 1, who: aBuyer, renew: true, answers: answers([]string{"200 ok", "401 wrong_password"}, limited),
@@ -162,7 +162,7 @@ func nickname(g *generator, _ *request) any {
 	return pick(g, "n", "小秒", "<b>bold</b>", "O'Brien", strings.Repeat("长", 32), "🛒", "a\"b\\c")
 }
 
-// sum returns the answer to the buyer's captcha, which is good for one try.
+// sum returns the answer to the buyer's captcha of the sale, or of the log-in, which is good for one try.
 func sum(_ *generator, r *request) any {
 	answer := r.buyer.sums[r.sale]
 	delete(r.buyer.sums, r.sale)
@@ -209,6 +209,7 @@ func learnCode(g *generator, r *request, a answer) {
 	}
 }
 
+// learnSum keeps the answer to a captcha. That of the log-in is kept as that of a sale 0.
 func learnSum(_ *generator, r *request, a answer) {
 	if sum := a.header.Get("X-Captcha-Answer"); sum != "" {
 		r.buyer.sums[r.sale] = sum
@@ -256,7 +257,7 @@ func (f *form) path(g *generator, r *request) string {
 	switch f.thing {
 	case aSale:
 		r.sale = pick(g, g.world.sales...)
-		if known := slices.Sorted(maps.Keys(r.buyer.sums)); f.sum && len(known) > 0 && g.IntN(2) == 0 {
+		if known := slices.DeleteFunc(slices.Sorted(maps.Keys(r.buyer.sums)), func(sale int64) bool { return sale == 0 }); f.sum && len(known) > 0 && g.IntN(2) == 0 {
 			r.sale = pick(g, known...)
 		}
 		id = strconv.FormatInt(r.sale, 10)

@@ -484,6 +484,9 @@ func (r *request) bytes(g *generator) []byte {
 		return cookie
 	}
 	cookies := slices.Clone(r.cookies)
+	for _, cookie := range slices.Sorted(maps.Keys(r.buyer.cookies)) {
+		cookies = append(cookies, name(cookie)+"="+r.buyer.cookies[cookie])
+	}
 	if r.token != "" {
 		if g.IntN(2) == 0 {
 			cookies = append(cookies, name("session")+"="+r.token)

@@ -282,8 +282,9 @@ type buyer struct {
 	id       int64
 	phone    string
 	token    string
-	sums     map[int64]string // answers to captchas, by sale
-	paths    map[int64]string // hidden addresses, by sale
+	sums     map[int64]string  // answers to captchas, by sale
+	paths    map[int64]string  // hidden addresses, by sale
+	cookies  map[string]string // but session, without the prefix
 	orders   []string
 	payments []string
 }
@@ -312,7 +313,7 @@ func (w *world) makeWorkers() {
 	w.t.Helper()
 	var buyers []*buyer
 	err := w.users.Mint(w.t.Context(), w.sessions, fuzzWorkers*fuzzBuyers, func(id int64, phone, token string) error {
-		buyers = append(buyers, &buyer{id: id, phone: phone, token: token, sums: map[int64]string{}, paths: map[int64]string{}})
+		buyers = append(buyers, &buyer{id: id, phone: phone, token: token, sums: map[int64]string{}, paths: map[int64]string{}, cookies: map[string]string{}})
 		return nil
 	})
 	if err != nil {
@@ -446,6 +447,11 @@ func (wk *worker) work(first, last uint64) {
 		wk.before = raw
 		if r.form != nil && r.form.renew {
 			wk.login(r.buyer)
+		}
+		for _, c := range (&http.Response{Header: a.header}).Cookies() {
+			if name := strings.TrimPrefix(c.Name, "__Host-"); name != "session" && r.buyer.cookies != nil {
+				r.buyer.cookies[name] = c.Value
+			}
 		}
 		if err == nil && r.form != nil && r.form.learn != nil && a.status < 300 {
 			r.form.learn(g, r, a)
