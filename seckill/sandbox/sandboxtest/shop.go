@@ -26,9 +26,10 @@ func Stores(t testing.TB) []string {
 // Command runs one command of the shop, and returns when it has ended.
 func Command(t testing.TB, env []string, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
+	binary := Binary(t) // a busy machine takes more than the minute to build it
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, Binary(t), args...)
+	cmd := exec.CommandContext(ctx, binary, args...)
 	cmd.Env = env
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
