@@ -85,7 +85,7 @@ var forms = []form{
 	{route: "GET /api/login/captcha", weight: 10, answers: answers([]string{"200", "200 ok"}, limited), query: captchaQuery, learn: learnSum},
 	{route: "POST /api/logout", weight: 5, who: aBuyer, renew: true, answers: []string{"200 ok"}},
 	{route: "GET /api/me", weight: 40, who: aBuyer, before: limited, answers: []string{"200 ok"}},
-	{route: "POST /api/password", weight: 1, who: aBuyer, renew: true, answers: answers([]string{"200 ok", "401 wrong_password"}, limited),
+	{route: "POST /api/password", weight: 1, who: aBuyer, renew: true, before: limited, answers: []string{"200 ok", "401 wrong_password"},
 		fields: []field{{"old", password}, {"new", password}}},
 	{route: "GET /api/sales/{id}/captcha", weight: 30, who: aBuyer, thing: aSale, before: limited, answers: []string{"200", "200 ok", "410 ended", "409 paused"},
 		query: captchaQuery, learn: learnSum},
@@ -268,7 +268,7 @@ func (f *form) path(g *generator, r *request) string {
 	}
 	if id == "" && f.thing != nothing {
 		id = g.uuid()
-		r.want = []string{"404 not_found"}
+		r.want = slices.Concat(f.before, []string{"404 not_found"})
 	}
 	address := r.buyer.paths[r.sale]
 	if address == "" || g.IntN(4) == 0 {

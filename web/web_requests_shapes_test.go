@@ -208,7 +208,7 @@ var mistakes = []mistake{
 			return false
 		}
 		r.token = other.token
-		r.only("404 not_found")
+		r.only(slices.Concat(r.form.before, []string{"404 not_found"})...)
 		if r.form.thing == aSale {
 			r.only("403 bad_path")
 		}
@@ -224,7 +224,7 @@ var mistakes = []mistake{
 		case aSale:
 			r.only(slices.Concat(r.form.before, []string{"404 no_sale"})...)
 		default:
-			r.only("404 not_found")
+			r.only(slices.Concat(r.form.before, []string{"404 not_found"})...)
 		}
 		parts[3] = id
 		r.path = strings.Join(parts, "/")
@@ -241,8 +241,8 @@ var mistakes = []mistake{
 			return true
 		}
 		r.only("404 not_found", "405 method_not_allowed")
-		if r.form.route == "GET /api/sales" {
-			r.also("404 no_sale")
+		if r.form.thing == nothing { // with an id behind it, some are another route
+			r.also("404 no_sale", "429 too_many")
 		}
 		return true
 	}},
@@ -335,7 +335,7 @@ var mistakes = []mistake{
 		}
 		r.body = pick(g, []byte("{}"), []byte("x"), []byte(" "), []byte(`{"price":1}`))
 		if r.method == "POST" {
-			r.only("400 bad_request")
+			r.refused()
 			if len(r.form.answers) > 0 && r.form.thing == anOrder && len(r.buyer.orders) == 0 {
 				r.also("404 not_found")
 			}
