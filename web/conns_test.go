@@ -81,8 +81,14 @@ func TestOneAddressDoesNotTakeEveryPlace(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			shop := openShop(t, "MIAOSHA_MAX_CONNS=100")
+			var got int
 			for range 120 {
-				shop.hold("127.0.0.2", text)
+				if _, status := shop.hold("127.0.0.2", text); status == 200 {
+					got++
+				}
+			}
+			if text == wholeRequest && got != 75 {
+				t.Errorf("one address got %d of 100 places, want 75", got)
 			}
 			another := shop.clientFrom("127.0.0.3")
 			for range 20 {

@@ -100,7 +100,7 @@ const rampPause, rampQueue = "150ms", "60"
 
 // serveArgs returns the command line of the shop that bench starts.
 func (b Bench) serveArgs() []string {
-	args := []string{"serve", "--addr", "127.0.0.1:0", "--ops-addr", "off", "--rate", "off", "--ip-rate", "off"}
+	args := []string{"serve", "--addr", "127.0.0.1:0", "--ops-addr", "off", "--rate", "off", "--ip-rate", "off", "--max-conns-share", "100"}
 	if b.Captcha {
 		args = append(args, "--captcha", "math", "--captcha-answers")
 	} else {

@@ -1,0 +1,151 @@
+package web
+
+import (
+	"crypto/tls"
+	"net"
+	"net/http"
+	"net/netip"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// peerConn is a connection of which only the peer counts. It is closed once.
+type peerConn struct {
+	net.Conn
+	peer   string
+	closed bool
+}
+
+func (c *peerConn) RemoteAddr() net.Addr {
+	return net.TCPAddrFromAddrPort(netip.MustParseAddrPort(c.peer))
+}
+func (c *peerConn) Close() error { c.closed = true; return nil }
+
+// place is a new connection at the limit.
+func place(l *connLimit, peer string, now time.Time) (c *clientConn, admitted bool, evicted *clientConn) {
+	conn := &peerConn{peer: peer}
+	c = &clientConn{Conn: conn, limit: l, from: l.network(conn)}
+	admitted, evicted = l.place(c, now)
+	return c, admitted, evicted
+}
+
+// A connection that has just come, or just received an answer, does not give way to a new one.
+func TestConnectionsMayWaitASecond(t *testing.T) {
+	now := time.Now()
+	for waited, want := range map[time.Duration]bool{0: false, leastIdle - 1: false, leastIdle: true, time.Hour: true} {
+		l := newConnLimit(10, 100)
+		first, _, _ := place(l, "192.0.2.1:1", now)
+		for range 9 {
+			place(l, "192.0.2.2:1", now)
+		}
+		_, admitted, evicted := place(l, "192.0.2.3:1", now.Add(waited))
+		if admitted != want || want != (evicted == first) {
+			t.Errorf("after %v: admitted %t, and the first connection was closed: %t; want %t", waited, admitted, evicted == first, want)
+		}
+	}
+}
+
+// Connections of one network count together.
+func TestNetworksOfConnections(t *testing.T) {
+	l := newConnLimit(10, 10)
+	l.exempt = func(a netip.Addr) bool { return a == netip.MustParseAddr("10.0.0.1") }
+	for peer, want := range map[string]string{
+		"192.0.2.1:1": "192.0.2.1/32", "192.0.2.1:2": "192.0.2.1/32", "192.0.2.2:1": "192.0.2.2/32", "[::ffff:192.0.2.1]:1": "192.0.2.1/32",
+		"[2001:db8::1]:1": "2001:db8::/64", "[2001:db8::ffff:1]:1": "2001:db8::/64", "[2001:db8:0:1::1]:1": "2001:db8:0:1::/64",
+		"[fe80::1%eth0]:1": "fe80::/64", "[fe80::2%eth1]:1": "fe80::/64", "10.0.0.1:1": "invalid Prefix",
+	} {
+		if got := l.network(&peerConn{peer: peer}).String(); got != want {
+			t.Errorf("%s: %s, want %s", peer, got, want)
+		}
+	}
+}
+
+// Whatever connections do, the counts are those of the open ones, each open one of a client is in the
+// list of its state, and no bound is passed.
+func TestPlacesOfConnectionsAreCounted(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		l := newConnLimit(rapid.IntRange(1, 30).Draw(t, "size"), rapid.IntRange(1, 100).Draw(t, "share"))
+		l.exempt = func(a netip.Addr) bool { return a == netip.MustParseAddr("10.0.0.1") }
+		peers := []string{"10.0.0.1:1", "192.0.2.1:1", "192.0.2.2:1", "[2001:db8::1]:1"}
+		now := time.Now()
+		lists := map[*clientConn]*connList{}
+		pick := func() *clientConn {
+			var open []*clientConn
+			for _, list := range []*connList{&l.waiting[0], &l.waiting[1], &l.busy} {
+				for c := list.first; c != nil; c = c.next {
+					open = append(open, c)
+				}
+			}
+			if len(open) == 0 {
+				t.Skip("no connection is open")
+			}
+			return rapid.SampledFrom(open).Draw(t, "connection")
+		}
+		var proxies int
+		t.Repeat(map[string]func(*rapid.T){
+			"connect": func(t *rapid.T) {
+				peer := rapid.SampledFrom(peers).Draw(t, "peer")
+				crowded, from := 4*l.open >= 3*l.size, l.network(&peerConn{peer: peer})
+				had := l.ofNet[from]
+				now = now.Add(rapid.SampledFrom([]time.Duration{0, leastIdle}).Draw(t, "later"))
+				c, admitted, evicted := place(l, peer, now)
+				if admitted && crowded && from.IsValid() && had >= l.share {
+					t.Errorf("a network with %d connections got one more than its share of %d", had, l.share)
+				}
+				if evicted != nil && !admitted {
+					t.Error("a connection was closed for nothing")
+				}
+				delete(lists, evicted)
+				if admitted && from.IsValid() {
+					lists[c] = &l.waiting[0]
+				} else if admitted {
+					proxies++
+				}
+			},
+			"request": func(t *rapid.T) {
+				c := pick()
+				l.connState(tls.Client(c, &tls.Config{}), http.StateActive)
+				lists[c] = &l.busy
+			},
+			"answer": func(t *rapid.T) {
+				c := pick()
+				if rapid.Bool().Draw(t, "session") {
+					c.session.Store(true)
+				}
+				l.connState(c, http.StateIdle)
+				if lists[c] = &l.waiting[0]; c.session.Load() {
+					lists[c] = &l.waiting[1]
+				}
+			},
+			"close": func(t *rapid.T) {
+				c := pick()
+				c.Close()
+				c.Close()
+				l.connState(c, http.StateIdle) // the hook may be late
+				delete(lists, c)
+			},
+			"": func(t *rapid.T) {
+				ofNet, over := map[netip.Prefix]int{}, 0
+				for c, list := range lists {
+					ofNet[c.from]++
+					if c.in != list {
+						t.Error("a connection is in a wrong list")
+					}
+				}
+				for network, n := range ofNet {
+					if n > l.share {
+						over++
+					}
+					if l.ofNet[network] != n {
+						t.Errorf("%v has %d connections, and %d are counted", network, n, l.ofNet[network])
+					}
+				}
+				if l.open != len(lists)+proxies || l.open > l.size || l.over != over || len(l.ofNet) != len(ofNet) {
+					t.Errorf("%d of %d places and %d networks beyond their share are counted; %d and %d are", l.open, l.size, l.over, len(lists)+proxies, over)
+				}
+			},
+		})
+	})
+}
