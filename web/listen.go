@@ -301,7 +301,7 @@ func (ls *Listeners) Serve(ctx context.Context, shop *Server, ops http.Handler, 
 		})
 	}
 	serve(front, ls.shop)
-	full := &http.Server{Handler: http.HandlerFunc(shop.answerBusy), TLSConfig: ls.tls, ErrorLog: errors, ReadTimeout: time.Second,
+	full := &http.Server{Handler: http.HandlerFunc(shop.answerBusy), TLSConfig: ls.tls.Clone(), ErrorLog: errors, ReadTimeout: time.Second,
 		WriteTimeout: time.Second, MaxHeaderBytes: maxHeader}
 	full.SetKeepAlivesEnabled(false)
 	serve(full, ls.overflow)
