@@ -284,7 +284,7 @@ func TestASumOpensTheFullDoor(t *testing.T) {
 	if r := login(fmt.Sprintf(`,"captcha":%q`, answer), cookie); r.Code != "wrong_captcha" {
 		t.Errorf("a second answer to the same sum: %d %s", r.Status, r.Code)
 	}
-	if cookie, answer = sum(""); login(fmt.Sprintf(`,"captcha":%q`, answer), "").Code != "wrong_captcha" {
+	if _, answer = sum(""); login(fmt.Sprintf(`,"captcha":%q`, answer), "").Code != "wrong_captcha" {
 		t.Error("a sum of another browser was accepted")
 	}
 	rdb.Del(t.Context(), rdb.Keys(t.Context(), "ms:{0}:captcha:*").Val()...)
