@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 	"github.com/redis/go-redis/v9"
 	"golang.org/x/sync/errgroup"
 
@@ -372,7 +373,18 @@ func (s *shop) wantCleanAudit() {
 
 // clicksServed returns how many clicks the process's lanes have begun to serve. A click for which several requests wait
 // counts once.
-func (s *shop) clicksServed(e *process) (sum float64) {
+func (s *shop) clicksServed(e *process) float64 {
+	s.Helper()
+	return s.metric(e, "miaosha_lane_batch_users").Histogram.GetSampleSum()
+}
+
+// counted returns the value of a counter without labels.
+func (s *shop) counted(e *process, name string) float64 {
+	s.Helper()
+	return s.metric(e, name).Counter.GetValue()
+}
+
+func (s *shop) metric(e *process, name string) *dto.Metric {
 	s.Helper()
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(e.Collectors()...)
@@ -381,12 +393,12 @@ func (s *shop) clicksServed(e *process) (sum float64) {
 		s.Fatal(err)
 	}
 	for _, m := range all {
-		if m.GetName() == "miaosha_lane_batch_users" {
-			return m.Metric[0].Histogram.GetSampleSum()
+		if m.GetName() == name {
+			return m.Metric[0]
 		}
 	}
-	s.Fatal("there is no metric miaosha_lane_batch_users")
-	return 0
+	s.Fatalf("there is no metric %s", name)
+	return nil
 }
 
 // lockWaiters returns how many connections of that name wait for a lock.

@@ -22,6 +22,7 @@ type metrics struct {
 	fixes    *prometheus.CounterVec // direction
 	dead     prometheus.Counter
 	shed     *prometheus.CounterVec // why
+	wasted   prometheus.Counter
 	batch    prometheus.Histogram
 	queued   prometheus.GaugeFunc
 	inFlight prometheus.GaugeFunc
@@ -49,6 +50,7 @@ func newMetrics(log *slog.Logger, queued func() int, inFlight func() int64) *met
 		fixes:    counts("gate_fixes_total", "Gates whose stock was corrected from Postgres.", "direction"),
 		dead:     count("dead_letters_total", "Journal entries that could not be settled."),
 		shed:     counts("shed_total", "Buy requests answered with busy because something was full.", "why"),
+		wasted:   count("addresses_wasted_total", "Hidden addresses that ran out unused, counted when the next buyer asks for one."),
 		batch: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "miaosha_lane_batch_users",
 			Help: "Users in one reserve call.", Buckets: prometheus.ExponentialBuckets(1, 2, 9)}),
 		queued:   gauge("queued_tickets", "Tickets in this process's queue.", func() float64 { return float64(queued()) }),
@@ -58,7 +60,7 @@ func newMetrics(log *slog.Logger, queued func() int, inFlight func() int64) *met
 
 func (m *metrics) collectors() []prometheus.Collector {
 	return []prometheus.Collector{m.granted, m.settled, m.retries, m.faults, m.claims, m.rebuilds, m.fixes, m.dead, m.shed,
-		m.batch, m.queued, m.inFlight}
+		m.wasted, m.batch, m.queued, m.inFlight}
 }
 
 // shedFor counts a request that is refused because something is full, and returns ErrBusy.

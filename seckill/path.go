@@ -74,7 +74,7 @@ func SignPath(secret []byte, user, sale int64, token string, expiry time.Time) s
 	return newPaths(secret).sign(user, sale, token, expiry)
 }
 
-// bigGate bounds the number of live hidden addresses by the units left.
+// bigGate bounds the number of live hidden addresses by the units left, and puts the users it has none for in line.
 type bigGate struct {
 	cfg       Config
 	gate      *gate.Gate
@@ -82,14 +82,15 @@ type bigGate struct {
 	metrics   *metrics
 }
 
-// admit returns the expiry of a new address for a user. Refusals: see Engine.Path.
+// admit returns the expiry of a user's address. Refusals: see Engine.Path.
 func (b *bigGate) admit(ctx context.Context, sale, user int64, now time.Time) (expiry time.Time, err error) {
 	if b.cfg.gateOff() {
 		return now.Add(b.cfg.PathTTL), nil
 	}
-	expiry, err = b.gate.Path(ctx, sale, user, b.cfg.PathTTL, b.cfg.GateFactor)
+	expiry, wasted, err := b.gate.Path(ctx, sale, user, b.cfg.PathTTL, b.cfg.GateFactor)
 	if errors.Is(err, gate.ErrNoGate) && b.rebuilder.rebuild(ctx, sale) == nil {
-		expiry, err = b.gate.Path(ctx, sale, user, b.cfg.PathTTL, b.cfg.GateFactor)
+		expiry, wasted, err = b.gate.Path(ctx, sale, user, b.cfg.PathTTL, b.cfg.GateFactor)
 	}
+	b.metrics.wasted.Add(float64(wasted))
 	return expiry, b.metrics.refusal("path", err)
 }

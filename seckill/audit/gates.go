@@ -43,7 +43,8 @@ func sales(ctx context.Context, db *pgxpool.Pool) ([]sale, error) {
 
 // Gates checks the gate of each open sale against Postgres: if its journal is empty, its stock must be the sale's stock
 // (I6). It skips a sale whose gate is absent or has tickets in the journal. Gates also checks that no ticket waits in a
-// journal for longer than reclaim needs (I4).
+// journal for longer than reclaim needs (I4), and that no big gate refuses buyers for two address lives while units are left
+// and none is sold (I5).
 func Gates(ctx context.Context, db *pgxpool.Pool, rdb redis.UniversalClient) (found []Finding, err error) {
 	var now observation
 	for try := range gateTries {
@@ -61,12 +62,15 @@ func Gates(ctx context.Context, db *pgxpool.Pool, rdb redis.UniversalClient) (fo
 		if try > 0 {
 			now.keepRepeated(before)
 		}
-		if len(now.wrong)+len(now.overdue) == 0 {
+		if len(now.wrong)+len(now.overdue)+len(now.unsold) == 0 {
 			return nil, nil
 		}
 	}
 	if len(now.overdue) > 0 {
 		found = append(found, Finding{"I4", "a ticket has waited in the journal for longer than reclaim needs", firstRows(now.overdue)})
+	}
+	if len(now.unsold) > 0 {
+		found = append(found, Finding{"I5", "buyers are told to wait while units are left, and none was sold for two address lives", firstRows(now.unsold)})
 	}
 	if len(now.wrong) > 0 {
 		found = append(found, Finding{"I6", "an idle gate's stock is not the sale's", firstRows(now.wrong)})
@@ -74,10 +78,10 @@ func Gates(ctx context.Context, db *pgxpool.Pool, rdb redis.UniversalClient) (fo
 	return found, nil
 }
 
-// observation is the result of one try. wrong and overdue have the text of a finding's row for each sale.
+// observation is the result of one try. wrong, overdue and unsold have the text of a finding's row for each sale.
 type observation struct {
-	gates          map[int64]gate.State
-	wrong, overdue map[int64]string
+	gates                  map[int64]gate.State
+	wrong, overdue, unsold map[int64]string
 }
 
 // keepRepeated deletes each entry that the observation before it does not have. It also deletes a gate that changed
@@ -86,11 +90,12 @@ type observation struct {
 func (o observation) keepRepeated(before observation) {
 	maps.DeleteFunc(o.wrong, func(id int64, _ string) bool { return before.wrong[id] == "" || before.gates[id] != o.gates[id] })
 	maps.DeleteFunc(o.overdue, func(id int64, _ string) bool { return before.overdue[id] == "" })
+	maps.DeleteFunc(o.unsold, func(id int64, _ string) bool { return before.unsold[id] == "" })
 }
 
 // observe reads the gates outside the breaker: the audit must see the gates even where the shop works without them.
 func observe(ctx context.Context, db *pgxpool.Pool, rdb redis.UniversalClient) (o observation, err error) {
-	o = observation{wrong: map[int64]string{}, overdue: map[int64]string{}}
+	o = observation{wrong: map[int64]string{}, overdue: map[int64]string{}, unsold: map[int64]string{}}
 	all, err := sales(ctx, db)
 	if err != nil || len(all) == 0 {
 		return o, err
@@ -102,11 +107,18 @@ func observe(ctx context.Context, db *pgxpool.Pool, rdb redis.UniversalClient) (
 	if o.gates, err = gate.States(ctx, rdb, ids); err != nil {
 		return o, err
 	}
+	refusing, err := gate.Refusals(ctx, rdb, ids)
+	if err != nil {
+		return o, err
+	}
 	waiting := slices.DeleteFunc(ids, func(id int64) bool { return o.gates[id].InFlight == 0 })
 	if o.overdue, err = overdueTickets(ctx, rdb, waiting); err != nil {
 		return o, err
 	}
 	for _, s := range all {
+		if r := refusing[s.ID]; s.Open && s.Stock > 0 && r.For > 2*r.Life {
+			o.unsold[s.ID] = fmt.Sprintf("sale=%d left=%d refuses=%v", s.ID, s.Stock, r.For.Truncate(time.Second))
+		}
 		if g := o.gates[s.ID]; s.Open && g.Epoch != 0 && g.InFlight == 0 && g.Stock != s.Stock {
 			o.wrong[s.ID] = fmt.Sprintf("sale=%d gate=%d postgres=%d", s.ID, g.Stock, s.Stock)
 		}

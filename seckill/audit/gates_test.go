@@ -85,6 +85,53 @@ func TestGatesAreCheckedAgainstPostgres(t *testing.T) {
 	}
 }
 
+// A big gate that refuses buyers for two address lives, while units are left and none is sold, breaks I5.
+func TestUnitsLeftBesideRefusals(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		since  time.Duration
+		stock  int // at the last refusal
+		gate   int // stock of the gate now
+		sale   string
+		broken bool
+	}{
+		{name: "two lives and more", since: 130 * time.Second, stock: 2, gate: 2, broken: true},
+		{name: "units came back", since: 130 * time.Second, stock: 1, gate: 2, broken: true},
+		{name: "less than two lives", since: 100 * time.Second, stock: 2, gate: 2},
+		{name: "a unit was sold since", since: 130 * time.Second, stock: 3, gate: 2},
+		{name: "after the sale", since: 130 * time.Second, stock: 2, gate: 2, sale: `starts_at = now() - interval '2 h', ends_at = now() - interval '1 h'`},
+		{name: "no refusal", gate: 2},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			db, rdb, sale, key := activeSale(t, test.sale)
+			now, err := rdb.Time(t.Context()).Result()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := rdb.HSet(t.Context(), key("gate"), "epoch", 1, "ops", 0, "stock", test.gate, "state", "published").Err(); err != nil {
+				t.Fatal(err)
+			}
+			if test.since > 0 {
+				if err := rdb.HSet(t.Context(), key("refusing"), "since", now.Add(-test.since).UnixMilli(), "stock", test.stock, "life", 60_000).Err(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			found, err := audit.Gates(t.Context(), db, rdb)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var rows []string
+			for _, f := range found {
+				rows = append(rows, f.Invariant+" "+strings.Join(f.Rows, ", "))
+			}
+			if broken := len(rows) == 1 && strings.HasPrefix(rows[0], fmt.Sprintf("I5 sale=%d left=2 refuses=2m1", sale)); broken != test.broken || !broken && len(rows) > 0 {
+				t.Errorf("found %q", rows)
+			}
+		})
+	}
+}
+
 // A gate may be wrong for a moment, until reconcile corrects it.
 func TestAGateThatIsCorrectedIsNotBroken(t *testing.T) {
 	db, rdb, _, key := activeSale(t, "")

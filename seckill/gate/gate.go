@@ -56,7 +56,12 @@ var (
 	seedScript            = redis.NewScript(seedSource)
 )
 
-const usersOnce = 1000 // in one call of AddOwners or Users, during which Redis serves no other
+const (
+	usersOnce = 1000 // in one call of AddOwners or Users, during which Redis serves no other
+
+	// waitingMost is the most users whom one big gate remembers as waiting, and the most whose wasted addresses it counts.
+	waitingMost = 10_000
+)
 
 // Gate calls Redis for one process. Its methods may be used by any number of goroutines.
 type Gate struct {
@@ -142,24 +147,62 @@ func (g *Gate) reserve(ctx context.Context, sale int64, requests []Request) ([]R
 }
 
 // Path asks the big gate for a hidden address that is good for life. The big gate admits at most factor live addresses per
-// unit left. Errors: the refusals of Reserve, TooManyError, or a fault.
-func (g *Gate) Path(ctx context.Context, sale, user int64, life time.Duration, factor int) (expiry time.Time, err error) {
-	keys := []string{GateKey(sale), TicketsKey(sale), PathsKey(sale)}
+// unit left. A user with a live address receives its expiry. wasted is the number of addresses that were found to have run out
+// unused, also where the answer is a refusal. Errors: the refusals of Reserve, TooManyError, or a fault.
+func (g *Gate) Path(ctx context.Context, sale, user int64, life time.Duration, factor int) (expiry time.Time, wasted int, err error) {
+	return g.path(ctx, sale, user, life, factor, waitingMost)
+}
+
+func (g *Gate) path(ctx context.Context, sale, user int64, life time.Duration, factor, most int) (expiry time.Time, wasted int, err error) {
+	keys := []string{GateKey(sale), TicketsKey(sale), PathsKey(sale), WaitingKey(sale), waitingUntilKey(sale), WastedKey(sale), RefusingKey(sale)}
 	reply, err := guarded(ctx, g, callLimit, func(ctx context.Context) ([]any, error) {
-		return pathScript.Run(ctx, g.rdb, keys, user, life.Milliseconds(), factor).Slice()
+		return pathScript.Run(ctx, g.rdb, keys, user, life.Milliseconds(), factor, most).Slice()
 	})
 	if err != nil {
-		return time.Time{}, fmt.Errorf("ask for an address in sale %d: %w", sale, err)
+		return time.Time{}, 0, fmt.Errorf("ask for an address in sale %d: %w", sale, err)
 	}
-	if len(reply) != 2 {
-		return time.Time{}, fmt.Errorf("ask for an address in sale %d: the script returned %v", sale, reply)
+	if len(reply) != 3 {
+		return time.Time{}, 0, fmt.Errorf("ask for an address in sale %d: the script returned %v", sale, reply)
 	}
 	verdict, _ := reply[0].(string)
 	number, _ := reply[1].(int64)
+	found, _ := reply[2].(int64)
 	if verdict != "OK" {
-		return time.Time{}, refusal(verdict, strconv.FormatInt(number, 10))
+		return time.Time{}, int(found), refusal(verdict, strconv.FormatInt(number, 10))
 	}
-	return time.UnixMilli(number), nil
+	return time.UnixMilli(number), int(found), nil
+}
+
+// Refusing says that a big gate refuses buyers while units are left, and has granted no ticket meanwhile.
+type Refusing struct {
+	For  time.Duration // since the first of these refusals; the last one is not older than Life
+	Life time.Duration // of an address
+}
+
+// Refusals reads which big gates refuse buyers while units are left, in one pipeline and without a breaker, for the audit.
+func Refusals(ctx context.Context, rdb redis.UniversalClient, sales []int64) (map[int64]Refusing, error) {
+	pipe := rdb.Pipeline()
+	now := pipe.Time(ctx)
+	stocks, rows := make([]*redis.StringCmd, len(sales)), make([]*redis.SliceCmd, len(sales))
+	for i, s := range sales {
+		stocks[i], rows[i] = pipe.HGet(ctx, GateKey(s), "stock"), pipe.HMGet(ctx, RefusingKey(s), "since", "stock", "life")
+	}
+	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) && !isWrongType(err) {
+		return nil, fmt.Errorf("read the refusals of %d gates: %w", len(sales), err)
+	}
+	refusing := map[int64]Refusing{}
+	for i, s := range sales {
+		numbers, whole := [3]int64{}, rows[i].Err() == nil
+		for j, v := range rows[i].Val() {
+			text, _ := v.(string)
+			n, err := strconv.ParseInt(text, 10, 64)
+			numbers[j], whole = n, whole && err == nil
+		}
+		if stock, err := stocks[i].Int64(); whole && err == nil && stock > 0 && stock >= numbers[1] {
+			refusing[s] = Refusing{now.Val().Sub(time.UnixMilli(numbers[0])), time.Duration(numbers[2]) * time.Millisecond}
+		}
+	}
+	return refusing, nil
 }
 
 // State is the state of a gate in Redis.

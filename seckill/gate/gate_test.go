@@ -238,7 +238,7 @@ func TestWindowByTheClockOfRedis(t *testing.T) {
 		if a := reserveFor(t, g, int64(i+1)); !errors.Is(a[0].Err, c.want) || c.want == nil && a[0].Ticket == "" {
 			t.Errorf("reserve at %v: %v, want %v", c.at.Sub(starts), a, c.want)
 		}
-		if _, err := g.Path(t.Context(), 1, 100, time.Minute, 5); !errors.Is(err, c.want) {
+		if _, _, err := g.Path(t.Context(), 1, 100, time.Minute, 5); !errors.Is(err, c.want) {
 			t.Errorf("path at %v: %v, want %v", c.at.Sub(starts), err, c.want)
 		}
 	}
@@ -404,12 +404,20 @@ func TestBigGate(t *testing.T) {
 	t.Parallel()
 	const factor = 5
 	g := newGate(t, open(20), 99)
+	first := map[int64]time.Time{} // the expiry of each user's address
 	request := func(user int64, life time.Duration) error {
 		t.Helper()
 		before := time.Now().Add(-time.Second)
-		expiry, err := g.Path(t.Context(), 1, user, life, factor)
-		if err == nil && (expiry.Before(before.Add(life)) || expiry.After(time.Now().Add(life+time.Second))) {
+		expiry, _, err := g.Path(t.Context(), 1, user, life, factor)
+		if was, again := first[user]; err == nil && again {
+			if !expiry.Equal(was) {
+				t.Errorf("user %d asks again: the address expires at %v, want %v as before", user, expiry, was)
+			}
+		} else if err == nil && (expiry.Before(before.Add(life)) || expiry.After(time.Now().Add(life+time.Second))) {
 			t.Errorf("the address expires at %v, want %v from now", expiry, life)
+		}
+		if err == nil {
+			first[user] = expiry
 		}
 		return err
 	}
@@ -429,12 +437,13 @@ func TestBigGate(t *testing.T) {
 		}
 	}
 	wantFull(101)
-	if err := request(7, time.Minute); err != nil {
-		t.Errorf("a user with an address refreshes it: %v", err)
+	if err := request(7, 2*time.Minute); err != nil {
+		t.Errorf("a user with an address asks again: %v", err)
 	}
 	// A ticket frees its address. One unit fewer is left, so the bound is 95 now, and 99 addresses are alive.
 	reserveFor(t, g, 1)
 	wantFull(101)
+	delete(first, 1)
 	if err := request(1, time.Minute); err != nil {
 		t.Errorf("a user with a ticket: %v", err)
 	}
@@ -451,19 +460,22 @@ func TestBigGate(t *testing.T) {
 	if n := g.rdb.ZCard(t.Context(), PathsKey(1)).Val(); n != 64 {
 		t.Fatalf("%d addresses counted, want 64", n)
 	}
+	wantFull(101)
 	wantFull(200)
 	g.rdb.ZRem(t.Context(), PathsKey(1), "100")
-	if err := request(200, 30*time.Millisecond); err != nil {
-		t.Errorf("the 64th address: %v", err)
+	wantFull(200) // user 101 asked first
+	wantFull(201)
+	if err := request(101, 30*time.Millisecond); err != nil {
+		t.Errorf("the 64th address, for the user who asked first: %v", err)
 	}
-	if ttl := g.rdb.PTTL(t.Context(), PathsKey(1)).Val(); ttl < 30*time.Second || ttl > time.Minute {
-		t.Errorf("after a short-lived address the set expires in %v, but others are good for a minute", ttl)
+	sandboxtest.Until(t, 5*time.Second, "a new address is granted when one has expired", func() bool { return request(200, time.Minute) == nil })
+	wantFull(201)
+	if n := g.rdb.HGet(t.Context(), WastedKey(1), "101").Val(); n != "1" {
+		t.Errorf("user 101 wasted %q addresses, want 1", n)
 	}
-	sandboxtest.Until(t, 5*time.Second, "a new address is granted when one has expired", func() bool { return request(201, time.Minute) == nil })
-	wantFull(202)
 
 	reserveFor(t, g, 300, 301, 302)
-	if err := request(200, time.Minute); !errors.Is(err, goods.ErrSoldOut) {
+	if err := request(201, time.Minute); !errors.Is(err, goods.ErrSoldOut) {
 		t.Errorf("no unit left: %v, want sold out", err)
 	}
 	if err := request(300, time.Minute); err != nil {
@@ -484,24 +496,38 @@ func TestBigGateRefuses(t *testing.T) {
 		l := open(5)
 		c.change(&l)
 		g := newGate(t, l, 9)
-		if _, err := g.Path(t.Context(), 1, 1, time.Minute, 5); !errors.Is(err, c.want) {
+		if _, _, err := g.Path(t.Context(), 1, 1, time.Minute, 5); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, want %v", name, err, c.want)
 		}
 		g.rdb.FlushDB(t.Context())
-		if _, err := g.Path(t.Context(), 1, 1, time.Minute, 5); !errors.Is(err, ErrNoGate) {
+		if _, _, err := g.Path(t.Context(), 1, 1, time.Minute, 5); !errors.Is(err, ErrNoGate) {
 			t.Errorf("%s, flushed: %v, want ErrNoGate", name, err)
 		}
 	}
 }
 
-// The set of live addresses expires with its last address.
+// What the big gate remembers of a sale's users expires with the sale.
 func TestAddressesExpire(t *testing.T) {
 	t.Parallel()
-	g := newGate(t, open(5), 9)
-	if _, err := g.Path(t.Context(), 1, 1, time.Minute, 5); err != nil {
-		t.Fatal(err)
+	l := open(5)
+	g := newGate(t, l, 9)
+	for user := range int64(66) {
+		life := time.Minute
+		if user == 0 {
+			life = time.Millisecond // wasted when the next user asks
+		}
+		if _, _, err := g.Path(t.Context(), 1, user+1, life, 5); err != nil && !errors.As(err, &TooManyError{}) {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Millisecond)
 	}
-	if ttl := g.rdb.PTTL(t.Context(), PathsKey(1)).Val(); ttl <= 0 || ttl > time.Minute {
-		t.Errorf("the set expires in %v, want at most a minute", ttl)
+	ends := time.Until(l.EndsAt)
+	for _, key := range []string{PathsKey(1), WaitingKey(1), waitingUntilKey(1), WastedKey(1)} {
+		if ttl := g.rdb.PTTL(t.Context(), key).Val(); ttl < ends-time.Minute || ttl > ends+time.Second {
+			t.Errorf("%s expires in %v, want with the sale in %v", key, ttl, ends)
+		}
+	}
+	if ttl := g.rdb.PTTL(t.Context(), RefusingKey(1)).Val(); ttl <= 0 || ttl > time.Minute {
+		t.Errorf("the refusals are remembered for %v, want at most an address life", ttl)
 	}
 }

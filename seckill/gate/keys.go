@@ -19,8 +19,21 @@ func TicketsKey(sale int64) string { return key(sale, "tickets") }
 // JournalKey is a stream with one entry for each ticket that is granted and not yet settled.
 func JournalKey(sale int64) string { return key(sale, "journal") }
 
-// PathsKey is a sorted set: the users with a live hidden address, sorted by its expiry.
+// PathsKey is a sorted set: the users with a hidden address that is not used, sorted by its expiry.
 func PathsKey(sale int64) string { return key(sale, "paths") }
+
+// WaitingKey is a sorted set: the users who wait for an address, in line.
+func WaitingKey(sale int64) string { return key(sale, "waiting") }
+
+// waitingUntilKey is a sorted set: the users who wait, sorted by the time at which they lose their places.
+func waitingUntilKey(sale int64) string { return key(sale, "waiting_until") }
+
+// WastedKey is a hash from user id to the number of addresses that ran out unused.
+func WastedKey(sale int64) string { return key(sale, "wasted") }
+
+// RefusingKey is a hash: since when the big gate refuses buyers and has granted no ticket, its stock, and the life of an
+// address.
+func RefusingKey(sale int64) string { return key(sale, "refusing") }
 
 // DeadKey is a stream with copies of the journal entries that could not be settled. It expires after seven days.
 func DeadKey(sale int64) string { return key(sale, "dead") }

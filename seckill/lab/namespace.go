@@ -195,7 +195,7 @@ func keysOf(number int64) (keys []string) {
 	for _, name := range []string{"stock", "buyers", "lock"} {
 		keys = append(keys, keyOf(number, name))
 	}
-	for _, name := range []string{"tickets", "journal", "paths", "dead"} {
+	for _, name := range []string{"tickets", "journal", "paths", "waiting", "waiting_until", "wasted", "refusing", "dead"} {
 		keys = append(keys, fmt.Sprintf("ms:{%d}:%s", number, name))
 	}
 	return append(keys, gateOf(number))

@@ -143,7 +143,7 @@ func TestLeastPrivilege(t *testing.T) {
 	deadline := func() time.Time { return time.Now().Add(limit) }
 	off := append(slices.Clone(env), "MIAOSHA_CAPTCHA=off")
 	s := sandboxtest.Open(t, off)
-	sale := sandboxtest.Sale(t, env, 20)
+	sale, scarce := sandboxtest.Sale(t, env, 20), sandboxtest.Sale(t, env, 1)
 	buyers := s.Buyers(t, 5, "") // without an address, since giving one takes Redis commands too
 	for _, b := range buyers {
 		b.Sale = sale
@@ -156,6 +156,7 @@ func TestLeastPrivilege(t *testing.T) {
 	}
 
 	buyers[4].Order(t, limit)
+	checkFullAndSoldOut(t, root, scarce, buyers[0], buyers[3])
 
 	// An account, from its first verification code to its last session.
 	phone := "13811112222"
@@ -334,6 +335,35 @@ func checkRolesAreLogged(t *testing.T, owner *pgx.Conn, at string) {
 	}
 }
 
+// checkFullAndSoldOut sells the one unit of a sale to first. Before that its big gate is full, and an address runs out unused.
+func checkFullAndSoldOut(t *testing.T, root *redis.Client, sale string, first, second *sandboxtest.Buyer) {
+	t.Helper()
+	a, b := *first, *second
+	first, second = &a, &b
+	first.Sale, second.Sale = sale, sale
+	if r := second.AskPath(); r.Code != "ok" {
+		t.Fatalf("hidden address: %d %s", r.Status, r.Raw)
+	}
+	holders := []redis.Z{{Member: -1, Score: 1}}
+	for i := range 63 {
+		holders = append(holders, redis.Z{Member: 1_000_000 + i, Score: float64(time.Now().Add(time.Hour).UnixMilli())})
+	}
+	paths := "ms:{" + sale + "}:paths"
+	if err := root.ZAdd(t.Context(), paths, holders...).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if r := first.AskPath(); r.Code != "too_many" {
+		t.Errorf("an address at a full gate: %d %s", r.Status, r.Raw)
+	}
+	if err := root.ZRem(t.Context(), paths, 1_000_000).Err(); err != nil {
+		t.Fatal(err)
+	}
+	first.Order(t, 30*time.Second)
+	if r := second.Click(1)[0]; r.Code != "sold_out" {
+		t.Errorf("a click when the sale is sold out: %d %s", r.Status, r.Raw)
+	}
+}
+
 // checkLabUnavailable checks that the lab refuses everything for a role that may not create a schema.
 func checkLabUnavailable(t *testing.T, s *sandboxtest.Shop, admin string) {
 	t.Helper()
@@ -359,7 +389,6 @@ func checkLabUnavailable(t *testing.T, s *sandboxtest.Shop, admin string) {
 // unusedHere are the commands that this test does not reach: the file that uses each, and when.
 var unusedHere = map[string]string{
 	"hdel":               "user/code.go: returns a code when the machine was too busy to hash the password that came with it",
-	"zscore":             "seckill/gate/scripts/path.lua: 64 addresses are valid",
 	"xgroup|delconsumer": "seckill/gate/scripts/remove_consumers.lua: a process has been gone for ten minutes",
 }
 
