@@ -26,7 +26,7 @@ var codeUse = redis.NewScript(codeUseSource)
 // From is the origin of a request that asks for a code, uses one or logs in.
 type From struct {
 	Addr    string
-	Browser string // a secret that the browser received with its code; "" for none
+	Browser string // a secret that the browser received with its code; "" for none, in which no code is good
 	Device  string // the cookie of an earlier log-in (LoggedIn.Device); "" for none
 	Solved  bool   // the caller has checked the answer to a sum: the log-in has places of its own at the door
 }
@@ -55,8 +55,8 @@ func (s *Store) SendCode(ctx context.Context, phone string, from From) (code str
 	return code, codeLife, nil
 }
 
-// codes keeps one-time codes in Redis, as HMACs, for five minutes and one use. The browser that
-// asked for a code has five tries. All others together have five more: no stranger uses up a code.
+// codes keeps one-time codes in Redis, as HMACs, for five minutes and one use. A code is good in the
+// browser that asked for it, which has five tries: no stranger can guess a code or use it up.
 type codes struct {
 	rdb    redis.UniversalClient
 	secret []byte
@@ -85,6 +85,9 @@ func (c *codes) make(ctx context.Context, phone, browser string) (string, error)
 // use takes the code: no other caller can use it. Otherwise it returns ErrWrongCode. A caller that
 // then fails calls giveBack, and the code can be used again.
 func (c *codes) use(ctx context.Context, phone, code, browser string) (giveBack func(context.Context) error, err error) {
+	if browser == "" {
+		return nil, ErrWrongCode
+	}
 	key := codeKey(phone)
 	reply, err := codeUse.Run(ctx, c.rdb, []string{key}, c.mac(phone, code), rand.Text(), codeTries, c.mac(phone, browser)).Text()
 	if err != nil {

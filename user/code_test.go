@@ -72,11 +72,11 @@ func TestFiveWrongTriesUseUpACode(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range 5 {
-		if _, err := s.codes.use(t.Context(), phone, wrong(code), ""); !errors.Is(err, ErrWrongCode) {
+		if _, err := s.codes.use(t.Context(), phone, wrong(code), from.Browser); !errors.Is(err, ErrWrongCode) {
 			t.Fatalf("wrong try %d: %v, want ErrWrongCode", i+1, err)
 		}
 		if i == 3 { // the fifth try may be right
-			giveBack, err := s.codes.use(t.Context(), phone, code, "")
+			giveBack, err := s.codes.use(t.Context(), phone, code, from.Browser)
 			if err != nil {
 				t.Fatalf("the right code after four wrong tries: %v", err)
 			}
@@ -85,75 +85,89 @@ func TestFiveWrongTriesUseUpACode(t *testing.T) {
 			}
 		}
 	}
-	if _, err := s.codes.use(t.Context(), phone, code, ""); !errors.Is(err, ErrWrongCode) {
+	if _, err := s.codes.use(t.Context(), phone, code, from.Browser); !errors.Is(err, ErrWrongCode) {
 		t.Errorf("the right code after five wrong tries: %v, want ErrWrongCode", err)
 	}
 	if code, _, err = s.SendCode(t.Context(), phone, from); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.codes.use(t.Context(), phone, code, ""); err != nil {
+	if _, err := s.codes.use(t.Context(), phone, code, from.Browser); err != nil {
 		t.Errorf("a new code: %v", err)
 	}
 }
 
-// Strangers use up their own tries of a code, not the tries of the browser that asked for it.
-func TestStrangersDoNotUseUpACode(t *testing.T) {
+// A code is good in the browser that asked for it alone, and strangers do not use up its tries.
+func TestACodeIsGoodInItsBrowserAlone(t *testing.T) {
 	s := newShop(t)
-	code, _, err := s.SendCode(t.Context(), phone, From{Addr: address, Browser: "the browser's secret"})
+	code, _, err := s.SendCode(t.Context(), phone, from)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range 2 * codeTries {
-		if _, err := s.codes.use(t.Context(), phone, wrong(code), ""); !errors.Is(err, ErrWrongCode) {
-			t.Fatal(err)
+	for _, browser := range []string{"", "another secret", from.Browser + " "} {
+		for range 2 * codeTries {
+			if _, err := s.codes.use(t.Context(), phone, wrong(code), browser); !errors.Is(err, ErrWrongCode) {
+				t.Fatal(err)
+			}
 		}
-	}
-	if _, err := s.codes.use(t.Context(), phone, code, "another secret"); !errors.Is(err, ErrWrongCode) {
-		t.Errorf("a stranger with the right code: %v, want ErrWrongCode", err)
+		if _, err := s.codes.use(t.Context(), phone, code, browser); !errors.Is(err, ErrWrongCode) {
+			t.Errorf("the right code from browser %q: %v, want ErrWrongCode", browser, err)
+		}
 	}
 	for range codeTries - 1 {
-		if _, err := s.codes.use(t.Context(), phone, wrong(code), "the browser's secret"); !errors.Is(err, ErrWrongCode) {
+		if _, err := s.codes.use(t.Context(), phone, wrong(code), from.Browser); !errors.Is(err, ErrWrongCode) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := s.codes.use(t.Context(), phone, code, "the browser's secret"); err != nil {
+	if _, err := s.codes.use(t.Context(), phone, code, from.Browser); err != nil {
 		t.Errorf("the fifth try of the browser that asked: %v", err)
+	}
+}
+
+// A code that was asked for without a browser's secret is good nowhere.
+func TestACodeWithoutABrowserIsGoodNowhere(t *testing.T) {
+	s := newShop(t)
+	code, err := s.codes.make(t.Context(), phone, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.codes.use(t.Context(), phone, code, ""); !errors.Is(err, ErrWrongCode) {
+		t.Errorf("%v, want ErrWrongCode", err)
 	}
 }
 
 func TestANewCodeReplacesTheOld(t *testing.T) {
 	s := newShop(t)
-	first, err := s.codes.make(t.Context(), phone, "")
+	first, err := s.codes.make(t.Context(), phone, from.Browser)
 	if err != nil {
 		t.Fatal(err)
 	}
 	second := first
 	for second == first {
-		if second, err = s.codes.make(t.Context(), phone, ""); err != nil {
+		if second, err = s.codes.make(t.Context(), phone, from.Browser); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := s.codes.use(t.Context(), phone, first, ""); !errors.Is(err, ErrWrongCode) {
+	if _, err := s.codes.use(t.Context(), phone, first, from.Browser); !errors.Is(err, ErrWrongCode) {
 		t.Errorf("the old code: %v, want ErrWrongCode", err)
 	}
-	if _, err := s.codes.use(t.Context(), phone, second, ""); err != nil {
+	if _, err := s.codes.use(t.Context(), phone, second, from.Browser); err != nil {
 		t.Errorf("the new code: %v", err)
 	}
 }
 
 func TestAUseOfACodeCanBeRepeated(t *testing.T) {
 	s := newShop(t)
-	code, err := s.codes.make(t.Context(), phone, "")
+	code, err := s.codes.make(t.Context(), phone, from.Browser)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i := range 2 {
-		got, err := codeUse.Run(t.Context(), s.rdb, []string{codeKey(phone)}, s.codes.mac(phone, code), "nonce", 5).Text()
+		got, err := codeUse.Run(t.Context(), s.rdb, []string{codeKey(phone)}, s.codes.mac(phone, code), "nonce", 5, s.codes.mac(phone, from.Browser)).Text()
 		if err != nil || got != "RIGHT" {
 			t.Errorf("run %d: %s, %v; want RIGHT", i+1, got, err)
 		}
 	}
-	if _, err := s.codes.use(t.Context(), phone, code, ""); !errors.Is(err, ErrWrongCode) {
+	if _, err := s.codes.use(t.Context(), phone, code, from.Browser); !errors.Is(err, ErrWrongCode) {
 		t.Errorf("another use: %v, want ErrWrongCode", err)
 	}
 }

@@ -18,7 +18,9 @@ const (
 	limitPassword     = "ms:limit:password:"
 	limitCode         = "ms:limit:otp:phone:"
 	limitCodeAddress  = "ms:limit:otp:addr:"
+	limitCodeNetwork  = "ms:limit:otp:net:"
 	limitRegister     = "ms:limit:register:addr:"
+	limitRegisterNet  = "ms:limit:register:net:"
 )
 
 // indexKey names a user's zset: hash of a token -> its expiry in Unix milliseconds.
@@ -28,7 +30,7 @@ func indexKey(userID int64) string { return indexPrefix + strconv.FormatInt(user
 // generation -> the highest one of the account.
 func originsKey(userID int64) string { return originsPrefix + strconv.FormatInt(userID, 10) }
 
-// codeKey names a phone's hash: mac, browser, tries, strange, winner.
+// codeKey names a phone's hash: mac, browser, tries, winner.
 func codeKey(phone string) string { return codePrefix + short(phone) }
 
 func knownKey(phone, addr string) string { return knownPrefix + short(phone) + ":" + addr }

@@ -21,6 +21,7 @@ var (
 	loginsPerAccount = bucket{10, 6 * time.Second}         // 10 a minute
 	codesPerPhone    = bucket{3, 200 * time.Second}        // 3 in ten minutes
 	perAddress       = bucket{200, 300 * time.Millisecond} // 200 a minute: a whole class may share one address
+	perNetwork       = bucket{600, 100 * time.Millisecond} // 600 a minute: a /24, or a /48 of IPv6
 )
 
 //go:embed limit_take.lua
@@ -67,17 +68,24 @@ func (l *limits) password(ctx context.Context, userID int64) error {
 	return l.take(ctx, limitPassword+strconv.FormatInt(userID, 10), loginsPerAccount)
 }
 
-// code counts a code that is sent to a phone at the request of an address.
+// code counts a code that is sent to a phone at the request of an address and of its network.
 func (l *limits) code(ctx context.Context, phone, addr string) error {
 	if err := l.take(ctx, limitCodeAddress+network(addr), perAddress); err != nil {
+		return err
+	}
+	if err := l.take(ctx, limitCodeNetwork+site(addr), perNetwork); err != nil {
 		return err
 	}
 	return l.take(ctx, limitCode+short(phone), codesPerPhone)
 }
 
-// register counts a try to register from an address. The tries of a code are counted with the code.
+// register counts a try to register from an address and its network. The tries of a code are counted
+// with the code.
 func (l *limits) register(ctx context.Context, addr string) error {
-	return l.take(ctx, limitRegister+network(addr), perAddress)
+	if err := l.take(ctx, limitRegister+network(addr), perAddress); err != nil {
+		return err
+	}
+	return l.take(ctx, limitRegisterNet+site(addr), perNetwork)
 }
 
 // take takes a token from the bucket in key, or returns a TooManyError with the time until the next.
@@ -93,14 +101,25 @@ func (l *limits) take(ctx context.Context, key string, b bucket) error {
 }
 
 // network returns an IPv4 address, or the /64 of an IPv6 address, which is one household's.
-func network(addr string) string {
+func network(addr string) string { return prefix(addr, 32, 64) }
+
+// site returns the /24 of an IPv4 address, or the /48 of an IPv6 address: what one customer of a
+// provider can have many addresses in.
+func site(addr string) string { return prefix(addr, 24, 48) }
+
+func prefix(addr string, v4, v6 int) string {
 	a, err := netip.ParseAddr(addr)
 	if err != nil {
 		return addr
 	}
-	if a = a.Unmap().WithZone(""); a.Is6() {
-		p, _ := a.Prefix(64) // 64 fits
-		return p.String()
+	a = a.Unmap().WithZone("")
+	bits := v4
+	if a.Is6() {
+		bits = v6
 	}
-	return a.String()
+	if bits == a.BitLen() {
+		return a.String()
+	}
+	p, _ := a.Prefix(bits) // the bits fit
+	return p.String()
 }

@@ -36,6 +36,16 @@ func TestLimits(t *testing.T) {
 			func(s testShop, i int) error { return s.limits.login(t.Context(), fmt.Sprint(phone, i), address) }},
 		{"codes for a phone", 3, 200 * time.Second,
 			func(s testShop, i int) error { return s.limits.code(t.Context(), phone, fmt.Sprint(i)) }},
+		{"codes to a /24", 600, 100 * time.Millisecond,
+			func(s testShop, i int) error {
+				return s.limits.code(t.Context(), fmt.Sprint(phone, i), fmt.Sprint("192.0.2.", i%256))
+			}},
+		{"codes to a /48", 600, 100 * time.Millisecond,
+			func(s testShop, i int) error {
+				return s.limits.code(t.Context(), fmt.Sprint(phone, i), fmt.Sprintf("2001:db8:1:%x::1", i))
+			}},
+		{"registrations from a /24", 600, 100 * time.Millisecond,
+			func(s testShop, i int) error { return s.limits.register(t.Context(), fmt.Sprint("192.0.2.", i%256)) }},
 		{"codes to an address", 200, 300 * time.Millisecond,
 			func(s testShop, i int) error { return s.limits.code(t.Context(), fmt.Sprint(phone, i), address) }},
 	} {

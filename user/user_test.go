@@ -19,7 +19,7 @@ var secret = []byte("a secret of thirty-two bytes, 012")
 
 const address = "192.0.2.7"
 
-var from = From{Addr: address}
+var from = From{Addr: address, Browser: "the browser's secret"}
 
 // testShop is a Store, with its output on the console and its log.
 type testShop struct {

@@ -74,7 +74,11 @@ func (s *Server) sendCode(w http.ResponseWriter, r *http.Request) error {
 	if err := body(w, r, &in, false); err != nil {
 		return err
 	}
+	// The browser keeps its secret: a second click, or another tab, makes no code useless.
 	from := user.From{Addr: s.clientIP(r), Browser: rand.Text()}
+	if c, err := r.Cookie(s.cookieName(r, "code")); err == nil && len(c.Value) == len(from.Browser) {
+		from.Browser = c.Value
+	}
 	code, ttl, err := s.Users.SendCode(r.Context(), in.Phone, from)
 	if err != nil {
 		return formError(err)

@@ -18,18 +18,26 @@ import (
 func TestAccountFromFirstCodeToNewPassword(t *testing.T) {
 	t.Parallel()
 	shop := openShop(t)
+	browser := "" // its cookie
 	register := func(phone, code string) sandboxtest.Reply {
-		return shop.call("POST", "/api/register", "", fmt.Sprintf(`{"phone":%q,"code":%q,"password":"first password","nickname":"小明"}`, phone, code))
+		return shop.call("POST", "/api/register", "", fmt.Sprintf(`{"phone":%q,"code":%q,"password":"first password","nickname":"小明"}`, phone, code), "Cookie", browser)
 	}
 	var sent struct {
 		ExpiresIn int     `json:"expires_in"`
 		DevCode   *string `json:"dev_code"`
 	}
-	shop.call("POST", "/api/otp", "", `{"phone":"13811112222"}`).Read(t, &sent)
+	asked := shop.call("POST", "/api/otp", "", `{"phone":"13811112222"}`)
+	asked.Read(t, &sent)
 	if sent.ExpiresIn != 300 || sent.DevCode != nil {
 		t.Fatalf("a shop with stores of its own answers %+v, want no code", sent)
 	}
 	code := codeIn(t, shop, "13811112222")
+	for _, browser = range []string{"", "code=" + strings.Repeat("A", 26)} {
+		if r := register("13811112222", code); r.Code != "wrong_code" {
+			t.Fatalf("the right code in another browser: %d %s", r.Status, r.Raw)
+		}
+	}
+	browser = asked.Cookies()
 	r := register("13811112222", code)
 	if r.Code != "ok" {
 		t.Fatalf("register: %d %s", r.Status, r.Raw)
@@ -103,11 +111,12 @@ const firstPassword = "first password"
 // account registers a phone and returns the token of its first session.
 func (shop testShop) account(phone string) (token string) {
 	shop.t.Helper()
-	if r := shop.call("POST", "/api/otp", "", fmt.Sprintf(`{"phone":%q}`, phone)); r.Code != "ok" {
-		shop.t.Fatalf("code: %d %s", r.Status, r.Raw)
+	asked := shop.call("POST", "/api/otp", "", fmt.Sprintf(`{"phone":%q}`, phone))
+	if asked.Code != "ok" {
+		shop.t.Fatalf("code: %d %s", asked.Status, asked.Raw)
 	}
 	return shop.tokenIn(shop.call("POST", "/api/register", "", fmt.Sprintf(`{"phone":%q,"code":%q,"password":%q,"nickname":"n"}`,
-		phone, codeIn(shop.t, shop, phone), firstPassword)))
+		phone, codeIn(shop.t, shop, phone), firstPassword), "Cookie", asked.Cookies()))
 }
 
 // login returns the token of a new session. The headers may have an old one.

@@ -76,12 +76,14 @@ func checkNoSecretIsPrinted(t *testing.T, format, level string) {
 
 	// A purchase while all is well.
 	sale := shop.sale("--stock", "10")
+	browser := "" // the cookie that came with the code
 	post := func(path, token, form string, parts ...any) sandboxtest.Reply {
 		t.Helper()
-		return shop.call("POST", path, token, fmt.Sprintf(form, parts...))
+		return shop.call("POST", path, token, fmt.Sprintf(form, parts...), "Cookie", browser)
 	}
 	const account = `{"phone":%q,"code":%q,"password":%q,"nickname":"N"}`
-	post("/api/otp", "", `{"phone":%q}`, secrets["phone"])
+	browser = post("/api/otp", "", `{"phone":%q}`, secrets["phone"]).Cookies()
+	_, secrets["the browser's secret"], _ = strings.Cut(browser, "=")
 	secrets["code"] = codeIn(t, shop, secrets["phone"])
 	if secrets["code"] == secrets["wrong code"] {
 		secrets["wrong code"] = "111111"

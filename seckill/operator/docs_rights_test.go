@@ -160,14 +160,14 @@ func TestLeastPrivilege(t *testing.T) {
 
 	// An account, from its first verification code to its last session.
 	phone := "13811112222"
-	call(t, s, "POST", "/api/otp", "", `{"phone":"`+phone+`"}`, 200)
+	asked := call(t, s, "POST", "/api/otp", "", `{"phone":"`+phone+`"}`, 200)
 	sms := regexp.MustCompile(`sms to ` + phone + `: your code is (\d{6})`)
 	var code []string
 	if !sandboxtest.Poll(10*time.Second, func() bool { code = sms.FindStringSubmatch(s.Log.String()); return code != nil }) {
 		t.Fatalf("no code in %s", s.Log)
 	}
 	account := fmt.Sprintf(`{"phone":%q,"code":%q,"password":"first password","nickname":"N"}`, phone, code[1])
-	call(t, s, "POST", "/api/register", "", account, 200)
+	call(t, s, "POST", "/api/register", "", account, 200, "Cookie", asked.Cookies())
 	for range 2 {
 		token := text(t, call(t, s, "POST", "/api/login", "", `{"phone":"`+phone+`","password":"first password"}`, 200), "token")
 		call(t, s, "GET", "/api/me", token, "", 200)

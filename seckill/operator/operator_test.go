@@ -12,9 +12,9 @@ import (
 
 func TestMain(m *testing.M) { sandboxtest.Main(m) }
 
-func call(t *testing.T, s *sandboxtest.Shop, method, path, token, body string, want int) sandboxtest.Reply {
+func call(t *testing.T, s *sandboxtest.Shop, method, path, token, body string, want int, headers ...string) sandboxtest.Reply {
 	t.Helper()
-	r := sandboxtest.Call(method, s.URL+path, token, body)
+	r := sandboxtest.Call(method, s.URL+path, token, body, headers...)
 	if r.Status != want {
 		t.Fatalf("%s %s: %d %s %s, want %d\n%s", method, path, r.Status, r.Code, r.Msg, want, s.Log)
 	}

@@ -45,6 +45,15 @@ func (r Reply) RetryAfter() time.Duration {
 	return time.Duration(seconds) * time.Second
 }
 
+// Cookies returns the cookies that the reply sets, as a request sends them.
+func (r Reply) Cookies() string {
+	var pairs []string
+	for _, c := range (&http.Response{Header: r.Header}).Cookies() {
+		pairs = append(pairs, c.Name+"="+c.Value)
+	}
+	return strings.Join(pairs, "; ")
+}
+
 // Call makes one request: with a session's token unless it is "", with a JSON body unless that is
 // "", and with headers as pairs of name and value.
 func Call(method, url, token, body string, headers ...string) Reply {
