@@ -53,7 +53,7 @@ func drawCaptcha(text string) []byte {
 // captchaText draws the text. Waves move each column of the picture up or down, and each row to the left or right.
 func captchaText(img *image.Paletted, text string) {
 	down, right := captchaWave(3, 6, 90, 140), captchaWave(1, 2, 30, 50)
-	x := 7 + rand.IntN(3)
+	x := 11 + rand.IntN(3) // no shape reaches an edge, wherever the waves move it
 	for _, c := range []byte(text) {
 		g := captchaGlyphs()[c]
 		if g == nil {
@@ -61,7 +61,7 @@ func captchaText(img *image.Paletted, text string) {
 			continue
 		}
 		captchaStamp(img, &g.shapes[rand.IntN(captchaShapes)], x-(captchaCell-g.advance)/2, 10+rand.IntN(captchaHeight-captchaCell-19), &down, &right)
-		x += g.advance + rand.IntN(4) - 1
+		x += g.advance + rand.IntN(3) - 1
 	}
 }
 

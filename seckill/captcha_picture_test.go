@@ -44,7 +44,7 @@ func TestCaptchaIsAPicture(t *testing.T) {
 	}
 }
 
-// An attacker with the source, a hundred lines and no training reads one picture in eight. It read every picture while noise
+// An attacker with the source, a hundred lines and no training reads one picture in ten. It read every picture while noise
 // had colours of its own and glyphs were only turned. A program with more shapes, which removes thin lines, reads two in five.
 func TestAProgramReadsFewPictures(t *testing.T) {
 	t.Parallel()

@@ -55,8 +55,8 @@ func (r captchaReader) read(picture []byte) (text string, err error) {
 		wrong int
 	}
 	best := map[int]guess{}
-	for x := range 6 {
-		best[4+x] = guess{}
+	for x := range 3 {
+		best[11+x] = guess{}
 	}
 	const digits, signs = "0123456789", "+-"
 	for _, kind := range []string{digits, digits, digits, digits, digits, signs, digits} {
@@ -87,7 +87,7 @@ func (r captchaReader) read(picture []byte) (text string, err error) {
 					}
 				}
 				to := guess{so.text + string(c), so.wrong + wrong}
-				for more := -1; more < 3; more++ {
+				for more := -1; more <= 1; more++ {
 					at := x + advance + more
 					if kind == signs {
 						at += 4

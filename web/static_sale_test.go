@@ -17,7 +17,7 @@ func TestTwoVisitorsWantTheLastUnit(t *testing.T) {
 	t.Parallel()
 	root := chromium(t)
 	s := openSandboxShop(t)
-	sale := s.sale(t, "--title", "茶具<img src=x onerror=alert(1)>", "--stock", "1", "--start", "8s", "--end", "1h")
+	sale := s.sale(t, "--title", "茶具<img src=x onerror=alert(1)>", "--stock", "1", "--start", "15s", "--end", "1h")
 	first, second := visit(t, root, s.URL, "zh-CN"), visit(t, root, s.URL, "en-GB")
 
 	first.goTo("/sale.html?id=" + sale)
