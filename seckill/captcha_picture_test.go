@@ -45,7 +45,7 @@ func TestCaptchaIsAPicture(t *testing.T) {
 }
 
 // An attacker with the source, a hundred lines and no training reads one picture in ten. It read every picture while noise
-// had colours of its own and glyphs were only turned. A program with more shapes, which removes thin lines, reads two in five.
+// had colours of its own and glyphs were only turned. A program with more shapes, which removes thin lines, reads three in five.
 func TestAProgramReadsFewPictures(t *testing.T) {
 	t.Parallel()
 	const pictures, most = 100, 35
