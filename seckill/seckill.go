@@ -50,6 +50,7 @@ type Engine struct {
 
 	clock       *gate.Clock
 	paths       *paths
+	lot         *lot
 	bigGate     *bigGate
 	captchas    *captchas
 	lanes       *lanes
@@ -85,6 +86,7 @@ func New(cfg Config, d Deps) (*Engine, error) {
 	e.heartbeat = &heartbeat{gate: background, queue: e.queue, metrics: m}
 	e.rebuilder = &rebuilder{db: d.DB, gate: background, orders: d.Orders, qmax: cfg.QMax, metrics: m}
 	e.paths = newPaths(d.Secret)
+	e.lot = &lot{cfg: cfg, clock: e.clock, paths: e.paths}
 	e.bigGate = &bigGate{cfg: cfg, gate: gates, rebuilder: e.rebuilder, metrics: m}
 	direct := newDirect(cfg, d.DB, settler, d.Orders, e.queue, m)
 	e.lanes = newLanes(cfg, gates, e.queue, direct, e.rebuilder, facts, m)
@@ -238,7 +240,7 @@ func (e *Engine) CaptchaWords(ctx context.Context, sale int64, token string, chi
 func (e *Engine) CaptchaOn() bool { return e.cfg.Captcha != "off" }
 
 // Path returns a user's hidden address of a sale, inside the window and while the big gate has room. captcha is the user's
-// answer; every try, right or wrong, uses the sum up. Refusals: goods.ErrNoSale, goods.NotStartedError,
+// answer; every try, right or wrong, uses the sum up. Requests of the first second are answered in the order of a lot. Refusals: goods.ErrNoSale, goods.NotStartedError,
 // goods.ErrEnded, goods.ErrPaused, goods.ErrSoldOut, ErrWrongCaptcha, TooManyError, ErrBusy.
 func (e *Engine) Path(ctx context.Context, sale, user int64, token, captcha string) (path string, expiry time.Time, err error) {
 	s, _, err := e.cache.Sale(ctx, sale)
@@ -249,6 +251,9 @@ func (e *Engine) Path(ctx context.Context, sale, user int64, token, captcha stri
 		return "", time.Time{}, err
 	}
 	if err := e.captchas.check(ctx, sale, token, captcha); err != nil {
+		return "", time.Time{}, err
+	}
+	if err := e.lot.wait(ctx, s, user); err != nil {
 		return "", time.Time{}, err
 	}
 	if expiry, err = e.bigGate.admit(ctx, sale, user, e.clock.Now()); err != nil {

@@ -90,6 +90,26 @@ func TestUnpaidOrderExpiresOnThePage(t *testing.T) {
 	second.sees(test("order-status") + `[data-status="cancelled"]`)
 }
 
+// A visitor solves the captcha before the start. The page sends the answer at the start, and the
+// visitor takes part in the lot of the first second.
+func TestCaptchaIsSolvedBeforeTheStart(t *testing.T) {
+	t.Parallel()
+	root := chromium(t)
+	s := openSandboxShop(t)
+	v := visit(t, root, s.URL, "en-GB")
+	v.goTo("/login.html")
+	v.registers("13811110011", "N")
+	v.sees(test("sale-card"))
+	sale := s.sale(t, "--title", "T", "--stock", "1", "--start", "15s", "--end", "1h")
+	v.goTo("/sale.html?id=" + sale)
+	v.clicks("prepare")
+	v.sees(test("captcha-img"))
+	v.types("captcha-input", s.answer(t, sale)+"\r")
+	v.sees(view("ready"))
+	v.sees(view("ordered"))
+	v.hasNoErrors()
+}
+
 // When too many buyers hold an address, the page waits and shows a new captcha. It does not call a
 // right answer wrong.
 func TestFullGateAsksForANewSum(t *testing.T) {

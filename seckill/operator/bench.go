@@ -159,7 +159,8 @@ func (b Bench) drive(ctx context.Context, env Env, cfg bench.Config, s *backend.
 	}
 	if cfg.Sale == 0 {
 		r.Stock = b.Stock
-		cfg.Sale, err = goods.New(s.Web).Sell(ctx, goods.Item{Title: "bench " + b.Shape}, goods.Terms{Price: 1, Total: b.Stock, StartsAt: time.Now(), EndsAt: ends})
+		began := time.Now().Add(-time.Minute) // the lot of its opening is over
+		cfg.Sale, err = goods.New(s.Web).Sell(ctx, goods.Item{Title: "bench " + b.Shape}, goods.Terms{Price: 1, Total: b.Stock, StartsAt: began, EndsAt: ends})
 		if err != nil {
 			return err
 		}

@@ -8,13 +8,19 @@ import { isTransient, retry, tryOnce } from './retry.js';
 import { forgetUser } from './session.js';
 import { statusOf } from './status.js';
 
-// step: idle -> captcha -> (sending) -> queue -> idle with a result.
+// step: idle -> captcha -> (ready, before the start) -> (sending) -> queue -> idle with a result.
 // known: the buyer's result was read. captcha: an image's URL or, with asText, a question in words.
 // heldUntil: the time until which the page shows "sold out", whatever the sale says.
 const start = {
   sale: null, missing: false, stale: false, user: undefined, known: false,
   step: 'idle', sending: false, captcha: null, asText: false, note: null, wait: null, result: null, order: null, heldUntil: 0,
 };
+
+const EARLY = 30_000; // a captcha may be solved so many ms before the start; it is good for a minute
+const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
+
+// canPrepare reports whether the buyer may solve the captcha now, before the start.
+export const canPrepare = (s, at) => s.user && s.known && s.sale.captcha && Date.parse(s.sale.start_at) - at < EARLY;
 
 export function openPurchase(id, onChange) {
   let s = { ...start };
@@ -98,7 +104,17 @@ export function openPurchase(id, onChange) {
   async function submit(captcha) {
     if (s.sending) return;
     set({ sending: true, note: null });
-    const path = await (s.sale.captcha ? tryOnce : retry)(() => post(url + '/path', s.sale.captcha ? { captcha } : undefined), waiting('buy'));
+    const askPath = () => (s.sale.captcha ? tryOnce : retry)(() => post(url + '/path', s.sale.captcha ? { captcha } : undefined), waiting('buy'));
+    if (s.sale.state === 'upcoming') { // the order within the first second does not count, so the browsers spread their requests
+      set({ step: 'ready' });
+      await sleep(Math.max(0, Date.parse(s.sale.start_at) - now()) + 120 + Math.random() * 400);
+      if (over) return;
+    }
+    let path = await askPath();
+    if (s.step === 'ready' && path.code === 'not_started' && path.starts_in_ms < EARLY) { // the captcha is not used up
+      await sleep(path.starts_in_ms + 20);
+      path = await askPath();
+    }
     if (isTransient(path)) { // a captcha is used up by its first answer, so the next try needs a new one
       set({ step: 'captcha', sending: false, note: path });
       return drawCaptcha();

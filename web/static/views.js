@@ -4,17 +4,20 @@ import { Captcha } from './captcha.js';
 import { Card } from './card.js';
 import { PayNow } from './cashier.js';
 import { get } from './api.js';
+import { now } from './clock.js';
 import { t } from './i18n.js';
 import { loginHref } from './session.js';
 import { Countdown } from './parts.js';
+import { canPrepare } from './purchase.js';
 
 const More = ({ text }) => html`<p class="more">${t(text)}</p>`;
 const orderHref = (order) => '/order.html?id=' + encodeURIComponent(order.id);
 
 const Loading = () => html`<button class="button big" disabled>${t('loading')}</button>`;
 
-const Waiting = ({ s }) => html`
+const Waiting = ({ s, purchase }) => html`
   <${More} text="waiting.more" />
+  ${canPrepare(s, now()) && html`<button class="button big" data-test="prepare" onClick=${purchase.begin}>${t('waiting.solve')}</button>`}
   ${s.user === null && html`<a class="button" href=${loginHref()}>${t('waiting.login')}</a>`}`;
 
 const Open = ({ s, purchase }) => html`
@@ -25,6 +28,9 @@ const Login = () => html`<a class="button big" href=${loginHref()}>${t('view.log
 
 const Sum = ({ s, purchase }) => html`
   <${Captcha} captcha=${s.captcha} asText=${s.asText} sending=${s.sending} onDraw=${purchase.drawCaptcha} onSubmit=${purchase.submit} />`;
+
+// Ready waits for the start with the answer to the captcha.
+const Ready = () => html`<span class="running" aria-hidden="true"></span><${More} text="ready.more" />`;
 
 const Queue = ({ s }) => html`
   <p class="position" data-test="queue" data-ahead=${s.result?.ahead}>${position(s.result?.ahead)}</p>
@@ -83,7 +89,7 @@ function OtherSales({ not }) {
 }
 
 export const VIEWS = {
-  loading: Loading, waiting: Waiting, open: Open, login: Login, captcha: Sum, queue: Queue, ordered: Ordered, busy: Busy,
+  loading: Loading, waiting: Waiting, open: Open, login: Login, captcha: Sum, ready: Ready, queue: Queue, ordered: Ordered, busy: Busy,
   sold_out: SoldOut, paid: Done, expired: Done, cancelled: Done, refunded: Done,
   paused: Paused, ended: Over, closed: Over, invalid: Invalid,
 };
