@@ -42,17 +42,51 @@ type Result struct {
 // puts the processes in order, the unique index refuses a user's second order, and the conditional
 // update refuses a unit that is not there.
 func (s *Store) Place(ctx context.Context, tx pgx.Tx, sale goods.Locked, tickets []Ticket) ([]Result, error) {
-	ids, users, orders := make([]string, len(tickets)), make([]int64, len(tickets)), make([][16]byte, len(tickets)) // not uuid.UUID, which travels as text
-	for i, t := range tickets {
+	won, err := s.sell(ctx, tx, sale, tickets)
+	if err != nil || len(won) == len(tickets) {
+		return won, err
+	}
+	others, err := s.refuse(ctx, tx, sale, without(tickets, won))
+	return append(won, others...), err
+}
+
+// PlaceAtOnce is Place for tickets that no journal holds. Their replies are final, so a refusal or a
+// second ticket of a user, which changes nothing, leaves no row: however often a user clicks, the
+// tables do not grow. A ticket that won may be placed again; any other is a new one each time.
+func (s *Store) PlaceAtOnce(ctx context.Context, tx pgx.Tx, sale goods.Locked, tickets []Ticket) ([]Result, error) {
+	won, err := s.sell(ctx, tx, sale, tickets)
+	if err != nil || len(won) == len(tickets) {
+		return won, err
+	}
+	ids, users := columns(without(tickets, won))
+	rows, _ := tx.Query(ctx, `
+		select t.ticket, t.user_id,
+		       case when o.id is null then $2 when o.ticket = t.ticket then 'ordered' else 'duplicate' end as outcome,
+		       coalesce(o.id, '00000000-0000-0000-0000-000000000000') as order_id
+		from   unnest($3::text[], $4::bigint[]) as t (ticket, user_id)
+		left   join orders o on o.user_id = t.user_id and o.sale_id = $1`, sale.ID, refusal(sale), ids, users)
+	others, err := pgx.CollectRows(rows, pgx.RowToStructByName[Result])
+	if err != nil {
+		return nil, fmt.Errorf("decide %d tickets of sale %d: %w", len(ids), sale.ID, err)
+	}
+	return append(won, others...), nil
+}
+
+// sell places an order for each ticket that gets a unit, and returns their results.
+func (s *Store) sell(ctx context.Context, tx pgx.Tx, sale goods.Locked, tickets []Ticket) (won []Result, err error) {
+	if sale.State == goods.Closed || sale.Stock <= 0 {
+		return nil, nil
+	}
+	ids, users := columns(tickets)
+	orders := make([][16]byte, len(tickets)) // not uuid.UUID, which travels as text
+	for i := range orders {
 		id, err := uuid.NewV7()
 		if err != nil {
 			return nil, fmt.Errorf("make an order id: %w", err)
 		}
-		ids[i], users[i], orders[i] = t.ID, t.UserID, id
+		orders[i] = id
 	}
-	var won []Result
-	if sale.State != goods.Closed && sale.Stock > 0 {
-		rows, _ := tx.Query(ctx, `
+	rows, _ := tx.Query(ctx, `
 			with won as (
 			insert into orders (id, user_id, sale_id, ticket, title, price, expires_at)
 			select order_id, user_id, $1, ticket, $2, $3, clock_timestamp() + $4::interval
@@ -68,42 +102,46 @@ func (s *Store) Place(ctx context.Context, tx pgx.Tx, sale goods.Locked, tickets
 			insert into ticket_results (ticket, user_id, sale_id, outcome, order_id)
 			select ticket, user_id, $1, 'ordered', id from won)
 			select ticket, user_id, 'ordered' as outcome, id as order_id from won`,
-			sale.ID, sale.Title, sale.Price, s.cfg.PayWithin, ids, users, orders, sale.Stock)
-		var err error
-		if won, err = pgx.CollectRows(rows, pgx.RowToStructByName[Result]); err != nil {
-			return nil, fmt.Errorf("place %d tickets of sale %d: %w", len(tickets), sale.ID, err)
-		}
-		if len(won) > 0 {
-			if err := goods.Take(ctx, tx, sale.ID, len(won)); err != nil {
-				return nil, err
-			}
-		}
-		if len(won) == len(tickets) {
-			return won, nil
+		sale.ID, sale.Title, sale.Price, s.cfg.PayWithin, ids, users, orders, sale.Stock)
+	if won, err = pgx.CollectRows(rows, pgx.RowToStructByName[Result]); err != nil {
+		return nil, fmt.Errorf("place %d tickets of sale %d: %w", len(tickets), sale.ID, err)
+	}
+	if len(won) > 0 {
+		if err := goods.Take(ctx, tx, sale.ID, len(won)); err != nil {
+			return nil, err
 		}
 	}
-	others, err := s.refuse(ctx, tx, sale, without(tickets, won))
-	return append(won, others...), err
+	return won, nil
+}
+
+// columns returns the ids and the users of tickets.
+func columns(tickets []Ticket) (ids []string, users []int64) {
+	ids, users = make([]string, len(tickets)), make([]int64, len(tickets))
+	for i, t := range tickets {
+		ids[i], users[i] = t.ID, t.UserID
+	}
+	return ids, users
+}
+
+// refusal is the outcome of a ticket that gets no unit.
+func refusal(sale goods.Locked) string {
+	if sale.State == goods.Closed {
+		return Closed
+	}
+	return SoldOut
 }
 
 // refuse records a result for each ticket that has none, and returns the stored results. If the
 // user has an order, the result is that order.
 func (s *Store) refuse(ctx context.Context, tx pgx.Tx, sale goods.Locked, tickets []Ticket) ([]Result, error) {
-	refusal := SoldOut
-	if sale.State == goods.Closed {
-		refusal = Closed
-	}
-	ids, users := make([]string, len(tickets)), make([]int64, len(tickets))
-	for i, t := range tickets {
-		ids[i], users[i] = t.ID, t.UserID
-	}
+	ids, users := columns(tickets)
 	_, err := tx.Exec(ctx, `
 		insert into ticket_results (ticket, user_id, sale_id, outcome, order_id)
 		select t.ticket, t.user_id, $1,
 		       case when o.id is null then $2 when o.ticket = t.ticket then 'ordered' else 'duplicate' end, o.id
 		from   unnest($3::text[], $4::bigint[]) as t (ticket, user_id)
 		left   join orders o on o.user_id = t.user_id and o.sale_id = $1
-		on     conflict (ticket) do nothing`, sale.ID, refusal, ids, users)
+		on     conflict (ticket) do nothing`, sale.ID, refusal(sale), ids, users)
 	if err != nil {
 		return nil, fmt.Errorf("record %d results of sale %d: %w", len(tickets), sale.ID, err)
 	}

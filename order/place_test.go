@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 
@@ -385,5 +386,50 @@ func TestPlaceFollowsAModel(t *testing.T) {
 			}
 		}
 	})
+	s.checkInvariants(t)
+}
+
+// Without a journal, clicks that change nothing leave no row, however many there are.
+func TestPlacedAtOnceOnlyAnOrderLeavesARow(t *testing.T) {
+	s := newShop(t)
+	sale := s.sell(t, 3)
+	atOnce := func(tickets ...order.Ticket) (results []order.Result) {
+		t.Helper()
+		err := pgx.BeginFunc(t.Context(), s.db, func(tx pgx.Tx) error {
+			l, err := goods.Lock(t.Context(), tx, sale)
+			if err == nil {
+				results, err = s.PlaceAtOnce(t.Context(), tx, l, tickets)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		slices.SortFunc(results, func(a, b order.Result) int { return strings.Compare(a.Ticket, b.Ticket) })
+		return results
+	}
+	first := atOnce(tickets(1, 2, 3)...)
+	if diff := cmp.Diff([]string{order.Ordered, order.Ordered, order.Ordered}, outcomes(first)); diff != "" {
+		t.Fatal(diff)
+	}
+	before := s.snapshot(t)
+	if diff := cmp.Diff(first, atOnce(tickets(1, 2, 3)...)); diff != "" {
+		t.Errorf("the reply to the same tickets changed: %s", diff)
+	}
+	for n := range 20 {
+		for user := range int64(5) {
+			got := atOnce(order.Ticket{ID: fmt.Sprintf("again-%d-%d", user, n), UserID: user + 1})
+			want := order.Result{Ticket: got[0].Ticket, UserID: user + 1, Outcome: order.SoldOut}
+			if user < 3 {
+				want.Outcome, want.OrderID = order.Duplicate, first[user].OrderID
+			}
+			if diff := cmp.Diff([]order.Result{want}, got); diff != "" {
+				t.Fatal(diff)
+			}
+		}
+	}
+	if diff := cmp.Diff(before, s.snapshot(t)); diff != "" {
+		t.Errorf("rows changed: %s", diff)
+	}
 	s.checkInvariants(t)
 }

@@ -40,7 +40,7 @@ type settler struct {
 type lockedCheck func(sale goods.Locked) error
 
 // settle decides a batch of tickets of one sale in one transaction: it locks the sale's row, places the orders, and stores
-// one result per ticket. After an error either nothing is decided, or everything is and only the reply was lost. Settling the
+// one result per ticket of a gate. After an error either nothing is decided, or everything is and only the reply was lost. Settling the
 // same batch again finds out which.
 //
 // A gated ticket was granted inside the window, so state and window are not checked again, except that a closed sale places
@@ -69,7 +69,11 @@ func (s *settler) settle(ctx context.Context, sale int64, tickets []order.Ticket
 				return err
 			}
 		}
-		if results, err = s.orders.Place(ctx, tx, locked, tickets); err != nil {
+		place := s.orders.Place
+		if check != nil {
+			place = s.orders.PlaceAtOnce
+		}
+		if results, err = place(ctx, tx, locked, tickets); err != nil {
 			return err
 		}
 		if check != nil && slices.ContainsFunc(results, func(r order.Result) bool { return r.Outcome == order.Ordered }) {

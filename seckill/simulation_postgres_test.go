@@ -375,6 +375,20 @@ var pgStatements = func() map[string]pgStatement {
 			columns: columns("ticket:text user_id:int8 outcome:text order_id:uuid"),
 			run:     (*pgModel).place,
 		},
+		`select t.ticket, t.user_id,
+		       case when o.id is null then $2 when o.ticket = t.ticket then 'ordered' else 'duplicate' end as outcome,
+		       coalesce(o.id, '00000000-0000-0000-0000-000000000000') as order_id
+		from   unnest($3::text[], $4::bigint[]) as t (ticket, user_id)
+		left   join orders o on o.user_id = t.user_id and o.sale_id = $1`: {
+			params:  []uint32{pgtype.Int8OID, pgtype.TextOID, pgtype.TextArrayOID, pgtype.Int8ArrayOID},
+			columns: columns("ticket:text user_id:int8 outcome:text order_id:uuid"),
+			run: func(m *pgModel, tx *pgTx, a pgArgs) (rows [][]any, _ int, _ pgFault) {
+				for _, r := range m.decide(tx, a) {
+					rows = append(rows, []any{r.ticket, r.user, r.outcome, r.order})
+				}
+				return rows, len(rows), ""
+			},
+		},
 		`insert into ticket_results (ticket, user_id, sale_id, outcome, order_id)
 		select t.ticket, t.user_id, $1,
 		       case when o.id is null then $2 when o.ticket = t.ticket then 'ordered' else 'duplicate' end, o.id
@@ -383,16 +397,8 @@ var pgStatements = func() map[string]pgStatement {
 		on     conflict (ticket) do nothing`: {
 			params: []uint32{pgtype.Int8OID, pgtype.TextOID, pgtype.TextArrayOID, pgtype.Int8ArrayOID}, tag: "INSERT 0",
 			run: func(m *pgModel, tx *pgTx, a pgArgs) ([][]any, int, pgFault) {
-				sale, refusal, tickets, users := arg[int64](a, 1), arg[string](a, 2), arg[[]string](a, 3), arg[[]int64](a, 4)
 				before := len(m.results)
-				for i, t := range tickets {
-					r := resultRow{ticket: t, user: users[i], sale: sale, outcome: refusal}
-					if o := m.orderOf(tx, sale, users[i], false); o != nil {
-						r.outcome, r.order = order.Duplicate, o.id
-						if o.ticket == t {
-							r.outcome = order.Ordered
-						}
-					}
+				for _, r := range m.decide(tx, a) {
 					m.addResult(tx, r)
 				}
 				return nil, len(m.results) - before, ""
@@ -543,11 +549,11 @@ var pgStatements = func() map[string]pgStatement {
 				return nil, 0, ""
 			},
 		},
-		`select sale_id from orders where id = $1`: {
-			params: []uint32{pgtype.UUIDOID}, columns: columns("sale_id:int8"),
+		`select sale_id, status from orders where id = $1`: {
+			params: []uint32{pgtype.UUIDOID}, columns: columns("sale_id:int8 status:text"),
 			run: func(m *pgModel, tx *pgTx, a pgArgs) ([][]any, int, pgFault) {
 				if r := m.order(tx, arg[uuidBytes](a, 1)); r != nil {
-					return [][]any{{r.see(tx).sale}}, 1, ""
+					return [][]any{{r.see(tx).sale, r.see(tx).status}}, 1, ""
 				}
 				return nil, 0, ""
 			},
@@ -611,34 +617,6 @@ var pgStatements = func() map[string]pgStatement {
 				return nil, 1, ""
 			},
 		},
-		`insert into payments (id, order_id, amount)
-		select $1, id, price
-		from   orders
-		where  id = $2 and user_id = $3 and status = 'pending' and expires_at > clock_timestamp()
-		on     conflict (order_id) where status = 'open' do update set amount = excluded.amount
-		returning id, order_id, amount, status, '' as provider_ref`: {
-			params:  []uint32{pgtype.UUIDOID, pgtype.UUIDOID, pgtype.Int8OID},
-			columns: columns("id:uuid order_id:uuid amount:int8 status:text provider_ref:text"),
-			run: func(m *pgModel, tx *pgTx, a pgArgs) ([][]any, int, pgFault) {
-				r := m.order(tx, arg[uuidBytes](a, 2))
-				if r == nil || r.see(tx).user != arg[int64](a, 3) || r.see(tx).status != order.Pending || r.see(tx).overdue() {
-					return nil, 0, ""
-				}
-				o := r.see(tx)
-				for _, r := range m.payments {
-					if p := r.see(tx); p != nil && p.order == o.id && p.status == "open" {
-						p = r.lock(tx)
-						return [][]any{{p.id, p.order, p.amount, p.status, ""}}, 1, ""
-					}
-					if p := r.changed; r.owner != tx && p != nil && p.order == o.id && p.status == "open" {
-						panic(mustWait{})
-					}
-				}
-				p := paymentRow{arg[uuidBytes](a, 1), o.id, o.price, "open", ""}
-				m.payments = append(m.payments, insert(tx, p))
-				return [][]any{{p.id, p.order, p.amount, p.status, ""}}, 1, ""
-			},
-		},
 	} {
 		s.tag = cmp.Or(s.tag, "SELECT")
 		byText[normalize(sql)] = s
@@ -673,6 +651,22 @@ func moveIf(r *row[orderRow], tx *pgTx, status string, may func(*orderRow) bool)
 	}
 	o.status = status
 	return 1
+}
+
+// decide returns the results of tickets that get no unit now: sale, refusal, tickets, users.
+func (m *pgModel) decide(tx *pgTx, a pgArgs) (results []resultRow) {
+	sale, refusal, tickets, users := arg[int64](a, 1), arg[string](a, 2), arg[[]string](a, 3), arg[[]int64](a, 4)
+	for i, t := range tickets {
+		r := resultRow{ticket: t, user: users[i], sale: sale, outcome: refusal}
+		if o := m.orderOf(tx, sale, users[i], false); o != nil {
+			r.outcome, r.order = order.Duplicate, o.id
+			if o.ticket == t {
+				r.outcome = order.Ordered
+			}
+		}
+		results = append(results, r)
+	}
+	return results
 }
 
 // place is the statement of order.Place that inserts orders and their results.
