@@ -50,9 +50,10 @@ func (s *Store) Place(ctx context.Context, tx pgx.Tx, sale goods.Locked, tickets
 	return append(won, others...), err
 }
 
-// PlaceAtOnce is Place for tickets that no journal holds. Their replies are final, so a refusal or a
-// second ticket of a user, which changes nothing, leaves no row: however often a user clicks, the
-// tables do not grow. A ticket that won may be placed again; any other is a new one each time.
+// PlaceAtOnce is Place for tickets that no journal holds. Their replies are final, so of a user's
+// refusals it stores the first, which tells the user's result, and of a second ticket of an owner
+// nothing: however often users click, the tables do not grow. A ticket that won may be placed again;
+// any other is a new one each time.
 func (s *Store) PlaceAtOnce(ctx context.Context, tx pgx.Tx, sale goods.Locked, tickets []Ticket) ([]Result, error) {
 	won, err := s.sell(ctx, tx, sale, tickets)
 	if err != nil || len(won) == len(tickets) {
@@ -60,11 +61,23 @@ func (s *Store) PlaceAtOnce(ctx context.Context, tx pgx.Tx, sale goods.Locked, t
 	}
 	ids, users := columns(without(tickets, won))
 	rows, _ := tx.Query(ctx, `
-		select t.ticket, t.user_id,
-		       case when o.id is null then $2 when o.ticket = t.ticket then 'ordered' else 'duplicate' end as outcome,
-		       coalesce(o.id, '00000000-0000-0000-0000-000000000000') as order_id
-		from   unnest($3::text[], $4::bigint[]) as t (ticket, user_id)
-		left   join orders o on o.user_id = t.user_id and o.sale_id = $1`, sale.ID, refusal(sale), ids, users)
+		with decided as (
+		     select t.ticket, t.user_id, o.id as order_id,
+		            case when o.id is null then $2 when o.ticket = t.ticket then 'ordered' else 'duplicate' end as outcome
+		     from   unnest($3::text[], $4::bigint[]) as t (ticket, user_id)
+		     left   join orders o on o.user_id = t.user_id and o.sale_id = $1
+		), recorded as (
+		     insert into ticket_results (ticket, user_id, sale_id, outcome)
+		     select distinct on (user_id) ticket, user_id, $1, outcome
+		     from   decided d
+		     where  order_id is null and not exists (
+		            select from ticket_results r
+		            where  r.user_id = d.user_id and r.sale_id = $1 and r.order_id is null and r.outcome = $2)
+		     order  by user_id, ticket collate "C"
+		     on     conflict do nothing
+		)
+		select ticket, user_id, outcome, coalesce(order_id, '00000000-0000-0000-0000-000000000000') as order_id
+		from   decided`, sale.ID, refusal(sale), ids, users)
 	others, err := pgx.CollectRows(rows, pgx.RowToStructByName[Result])
 	if err != nil {
 		return nil, fmt.Errorf("decide %d tickets of sale %d: %w", len(ids), sale.ID, err)

@@ -181,6 +181,16 @@ func (m *pgModel) addResult(tx *pgTx, r resultRow) {
 	}
 }
 
+// refused reports whether the user of a refusal has another one with its outcome.
+func (m *pgModel) refused(tx *pgTx, refusal resultRow) bool {
+	for _, r := range m.results {
+		if old := r.see(tx); old != nil && old.user == refusal.user && old.sale == refusal.sale && old.outcome == refusal.outcome {
+			return true
+		}
+	}
+	return false
+}
+
 // inSale returns a sale's orders that a statement sees, in the order of their inserts.
 func (m *pgModel) inSale(tx *pgTx, sale int64) (orders []*orderRow) {
 	for _, r := range m.orders {
@@ -375,16 +385,38 @@ var pgStatements = func() map[string]pgStatement {
 			columns: columns("ticket:text user_id:int8 outcome:text order_id:uuid"),
 			run:     (*pgModel).place,
 		},
-		`select t.ticket, t.user_id,
-		       case when o.id is null then $2 when o.ticket = t.ticket then 'ordered' else 'duplicate' end as outcome,
-		       coalesce(o.id, '00000000-0000-0000-0000-000000000000') as order_id
-		from   unnest($3::text[], $4::bigint[]) as t (ticket, user_id)
-		left   join orders o on o.user_id = t.user_id and o.sale_id = $1`: {
+		`with decided as (
+		     select t.ticket, t.user_id, o.id as order_id,
+		            case when o.id is null then $2 when o.ticket = t.ticket then 'ordered' else 'duplicate' end as outcome
+		     from   unnest($3::text[], $4::bigint[]) as t (ticket, user_id)
+		     left   join orders o on o.user_id = t.user_id and o.sale_id = $1
+		), recorded as (
+		     insert into ticket_results (ticket, user_id, sale_id, outcome)
+		     select distinct on (user_id) ticket, user_id, $1, outcome
+		     from   decided d
+		     where  order_id is null and not exists (
+		            select from ticket_results r
+		            where  r.user_id = d.user_id and r.sale_id = $1 and r.order_id is null and r.outcome = $2)
+		     order  by user_id, ticket collate "C"
+		     on     conflict do nothing
+		)
+		select ticket, user_id, outcome, coalesce(order_id, '00000000-0000-0000-0000-000000000000') as order_id
+		from   decided`: {
 			params:  []uint32{pgtype.Int8OID, pgtype.TextOID, pgtype.TextArrayOID, pgtype.Int8ArrayOID},
 			columns: columns("ticket:text user_id:int8 outcome:text order_id:uuid"),
 			run: func(m *pgModel, tx *pgTx, a pgArgs) (rows [][]any, _ int, _ pgFault) {
-				for _, r := range m.decide(tx, a) {
+				decided := m.decide(tx, a)
+				slices.SortStableFunc(decided, func(a, b resultRow) int { return cmp.Or(cmp.Compare(a.user, b.user), cmp.Compare(a.ticket, b.ticket)) })
+				var first []resultRow // of each user without an order or such a refusal
+				for _, r := range decided {
 					rows = append(rows, []any{r.ticket, r.user, r.outcome, r.order})
+					distinct := len(first) == 0 || first[len(first)-1].user != r.user
+					if r.outcome == arg[string](a, 2) && distinct && !m.refused(tx, r) {
+						first = append(first, r)
+					}
+				}
+				for _, r := range first {
+					m.addResult(tx, r)
 				}
 				return rows, len(rows), ""
 			},
