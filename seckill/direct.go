@@ -84,8 +84,11 @@ func (d *direct) serve(ctx context.Context, l *lane, batch []*click) {
 	for i, c := range batch {
 		r := byTicket[tickets[i].ID]
 		b := Bought{Ticket: r.Ticket, Status: statusOf(r)}
-		if r.Outcome == order.SoldOut {
+		switch r.Outcome {
+		case order.SoldOut:
 			b.err, soldOut = goods.ErrSoldOut, true
+		case order.Duplicate:
+			b.Ticket = "" // not stored: the user has an order
 		}
 		l.reply(c, b)
 	}
