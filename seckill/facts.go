@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	doubtFor = 3 * time.Second // so long a call without a reply may still be carried out
+	doubtFor = 3 * time.Second // so long, while Redis replies, a call without a reply may still be carried out
 	quietFor = 3 * time.Second // so long after the last bypass the mark is taken off a sale
 
 	// sureFor is how long a look at a sale's row is good for. A process that sells past a gate waits as long, once, after
@@ -22,7 +22,7 @@ const (
 
 // saleFacts is what this process knows of a sale and neither its gate nor its row shows.
 type saleFacts struct {
-	doubtUntil time.Time // till then a reserve call without a reply may still be carried out
+	doubtUntil time.Time // till then a reserve call without a reply may still be carried out; later if Redis does not reply
 	rolledBack bool      // Redis came back with older data: the gate may know none of its buyers
 	ops        int64     // of the gate, at the last tick
 	sureUntil  time.Time // till then the gate is known to know every owner
@@ -74,6 +74,19 @@ func (f *facts) looked(sale goods.SaleState, g gate.State, at time.Time) {
 // markInDoubt notes that a reserve call had no reply.
 func (f *facts) markInDoubt(sale int64) {
 	f.change(sale, func(s *saleFacts) { s.doubtUntil = time.Now().Add(doubtFor) })
+}
+
+// keepDoubt notes that Redis does not reply: what is in doubt may be carried out when it goes on, however late that is.
+func (f *facts) keepDoubt() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now := time.Now()
+	for sale, s := range f.bySale {
+		if now.Before(s.doubtUntil) {
+			s.doubtUntil = now.Add(doubtFor)
+			f.bySale[sale] = s
+		}
+	}
 }
 
 // recovered notes that a gate which was rolled back knows all owners again.

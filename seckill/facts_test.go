@@ -2,6 +2,7 @@ package seckill
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"miaosha/goods"
@@ -82,6 +83,26 @@ func TestFactsKnowSinceWhenASaleIsQuiet(t *testing.T) {
 	if got := f.of(1).quietSince.Sub(begin); got != 2*time.Second {
 		t.Errorf("quiet since %v, want 2s", got)
 	}
+}
+
+// What a stopped Redis has not read yet is carried out when it goes on, so a doubt lasts while Redis does not reply.
+func TestADoubtOutlastsAnOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFacts()
+		inDoubt := func() bool { return time.Now().Before(f.of(1).doubtUntil) }
+		f.markInDoubt(1)
+		for range 10 {
+			time.Sleep(doubtFor / 2)
+			f.keepDoubt()
+		}
+		if time.Sleep(doubtFor - 1); !inDoubt() {
+			t.Error("the doubt is over, but Redis has just replied again")
+		}
+		time.Sleep(1)
+		if f.keepDoubt(); inDoubt() {
+			t.Error("the doubt goes on, or began again")
+		}
+	})
 }
 
 // A sale that is over leaves no facts, except a doubt that is not over.

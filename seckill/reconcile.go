@@ -86,6 +86,7 @@ func (r *reconciler) observe(ctx context.Context) ([]observation, error) {
 					return nil, err
 				}
 				r.fault(ctx, "reconcile", err)
+				r.facts.keepDoubt()
 				gatesRead = false
 			}
 		}

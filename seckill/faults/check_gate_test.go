@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"strconv"
-	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -102,8 +101,7 @@ func (env *Environment) gateMatches(ctx context.Context) (matches bool, why stri
 type recovery struct{ gate, tickets time.Duration }
 
 const (
-	gateBound    = time.Second      // I6, in the long run
-	gateShort    = 3 * time.Second  // in the short run, which machines do beside other work
+	gateBound    = time.Second      // I6
 	ticketsBound = 15 * time.Second // for a ticket whose process has died: each second, reclaim claims entries idle for 5 s
 	finalBound   = 60 * time.Second // for the last result of all buyers (I4)
 )
@@ -113,10 +111,6 @@ func (env *Environment) measureRecovery() (r recovery) {
 	_, since := env.injected()
 	if since.IsZero() {
 		since = time.Now()
-	}
-	bound := gateBound
-	if testing.Short() {
-		bound = gateShort
 	}
 	r.gate, r.tickets = -1, -1
 	why := ""
@@ -136,7 +130,7 @@ func (env *Environment) measureRecovery() (r recovery) {
 	}
 	if r.gate < 0 {
 		env.Report("I6: the gate is wrong %v after the last fault: %s", ticketsBound, why)
-	} else if r.gate > bound && !env.sc.poison { // a poison message counts as a ticket until a process claims it
+	} else if r.gate > gateBound && !env.sc.poison { // a poison message counts as a ticket until a process claims it
 		env.Report("I6: the gate was right only %v after the last fault", r.gate.Round(time.Millisecond))
 	}
 	if r.tickets < 0 {
