@@ -145,7 +145,7 @@ licences: ## write LICENSES.md: the modules in the binary and their licences (a 
 # is instrumented, which takes a tenth of the time and tries four times as many inputs. A failed target is tried once more: at
 # the end of its time the fuzzer sometimes takes its own deadline for a failure (context deadline exceeded). An input that
 # really fails is kept, and fails again at once.
-fuzz: ## five seconds for each fuzz target, two at a time
+fuzz: ## ten seconds for each fuzz target, two at a time
 	@set -e; dir=$$(mktemp -d); trap 'rm -rf $$dir' EXIT; export dir; \
 	pkgs=$$(git grep -l '^func Fuzz' -- '*_test.go' | xargs -n 1 dirname | sort -u); \
 	for p in $$pkgs; do \
@@ -153,12 +153,12 @@ fuzz: ## five seconds for each fuzz target, two at a time
 	  sed -n "s,^func \(Fuzz[A-Za-z0-9]*\)(.*,$$p \1,p" $$p/*_test.go >>$$dir/targets; \
 	done; \
 	xargs -P 2 -n 2 sh -c 'cd $$0; log=$$dir/$$1.log; for try in 1 2; do \
-	  if $$dir/$${0##*/}.test -test.run NONE -test.fuzz "^$$1\$$" -test.fuzztime 5s -test.fuzzcachedir $$dir/$$1 \
+	  if $$dir/$${0##*/}.test -test.run NONE -test.fuzz "^$$1\$$" -test.fuzztime 10s -test.fuzzcachedir $$dir/$$1 \
 	    -test.parallel 1 >$$log 2>&1; then echo "$$0 $$1 $$(tail -n 2 $$log | head -n 1)"; exit 0; fi; \
 	done; cat $$log; exit 1' <$$dir/targets
 
 # The tests of web send 4,000 of them. The time is a bound: a slow machine sends fewer.
 requests: export MIAOSHA_REQUESTS ?= 200000
-requests: export MIAOSHA_REQUESTS_SECONDS ?= 40
-requests: ## 200,000 valid, nearly valid and wild requests to every route, in 40 seconds at most
+requests: export MIAOSHA_REQUESTS_SECONDS ?= 90
+requests: ## 200,000 valid, nearly valid and wild requests to every route, in 90 seconds at most
 	$(GO) test -count 1 -v -run '^TestRandomRequests$$' ./web
