@@ -40,14 +40,27 @@ func TestTurns(t *testing.T) {
 	if equal > 10 {
 		t.Errorf("%d of 4000 users have the same turn in two sales", equal)
 	}
-	last := opening.Add(lotOpen + lotSpread)
-	for _, late := range []time.Duration{lotOpen, lotOpen + lotSpread - 1} {
-		if turn := l.turn(sale, 1, opening.Add(late)); turn != last {
-			t.Errorf("a request after %v has its turn at %v, want after all of the lot", late, turn.Sub(opening))
+	// Later requests come after all of the lot, in their order, and spread: in no tenth of a second are there more than came in it.
+	const each = 10 * time.Millisecond
+	turns := map[time.Duration]int{} // by tenth of a second
+	before := opening.Add(lotOpen + lotSpread - 1)
+	for late := lotOpen; late < lotOpen+2*lotSpread; late += each {
+		turn := l.turn(sale, 1, opening.Add(late))
+		if !turn.After(before) || turn.Before(opening.Add(late)) {
+			t.Errorf("a request after %v has its turn at %v, and one before it at %v", late, turn.Sub(opening), before.Sub(opening))
+		}
+		turns[turn.Sub(opening).Truncate(lotSpread/10)]++
+		before = turn
+	}
+	for at, n := range turns {
+		if n > 2*int(lotSpread/10/each) {
+			t.Errorf("%d requests have their turn within a tenth of a second after %v, twice as many at most as come", n, at)
 		}
 	}
-	if now := last.Add(time.Hour); l.turn(sale, 1, now) != now {
-		t.Error("a request after the lot waits")
+	for _, now := range []time.Time{opening.Add(lotOpen + 2*lotSpread), opening.Add(time.Hour)} {
+		if l.turn(sale, 1, now) != now {
+			t.Errorf("a request %v after the opening waits", now.Sub(opening))
+		}
 	}
 }
 
