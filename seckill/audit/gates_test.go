@@ -113,7 +113,7 @@ func TestUnitsLeftBesideRefusals(t *testing.T) {
 				t.Fatal(err)
 			}
 			if test.since > 0 {
-				if err := rdb.HSet(t.Context(), key("refusing"), "since", now.Add(-test.since).UnixMilli(), "stock", test.stock, "life", 60_000).Err(); err != nil {
+				if err := rdb.HSet(t.Context(), key("refusing"), "since", now.Add(-test.since).UnixMilli(), "stock", test.stock, "ops", 0, "life", 60_000).Err(); err != nil {
 					t.Fatal(err)
 				}
 			}

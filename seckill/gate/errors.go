@@ -49,7 +49,7 @@ func refusal(verdict, argument string) error {
 		}
 	case "FULL":
 		if err == nil {
-			return TooManyError{RetryAfter: min(wait, 5*time.Second)}
+			return TooManyError{RetryAfter: wait}
 		}
 	}
 	return fmt.Errorf("a gate script returned %q %q", verdict, argument)

@@ -7,6 +7,7 @@
 package gate
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"errors"
@@ -183,26 +184,34 @@ type Refusing struct {
 func Refusals(ctx context.Context, rdb redis.UniversalClient, sales []int64) (map[int64]Refusing, error) {
 	pipe := rdb.Pipeline()
 	now := pipe.Time(ctx)
-	stocks, rows := make([]*redis.StringCmd, len(sales)), make([]*redis.SliceCmd, len(sales))
+	gates, rows := make([]*redis.SliceCmd, len(sales)), make([]*redis.SliceCmd, len(sales))
 	for i, s := range sales {
-		stocks[i], rows[i] = pipe.HGet(ctx, GateKey(s), "stock"), pipe.HMGet(ctx, RefusingKey(s), "since", "stock", "life")
+		gates[i] = pipe.HMGet(ctx, GateKey(s), "stock", "ops")
+		rows[i] = pipe.HMGet(ctx, RefusingKey(s), "stock", "ops", "since", "life")
 	}
-	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) && !isWrongType(err) {
-		return nil, fmt.Errorf("read the refusals of %d gates: %w", len(sales), err)
+	if _, err := pipe.Exec(ctx); err != nil && !isWrongType(err) || now.Err() != nil {
+		return nil, fmt.Errorf("read the refusals of %d gates: %w", len(sales), cmp.Or(now.Err(), err))
 	}
 	refusing := map[int64]Refusing{}
 	for i, s := range sales {
-		numbers, whole := [3]int64{}, rows[i].Err() == nil
-		for j, v := range rows[i].Val() {
-			text, _ := v.(string)
-			n, err := strconv.ParseInt(text, 10, 64)
-			numbers[j], whole = n, whole && err == nil
-		}
-		if stock, err := stocks[i].Int64(); whole && err == nil && stock > 0 && stock >= numbers[1] {
-			refusing[s] = Refusing{now.Val().Sub(time.UnixMilli(numbers[0])), time.Duration(numbers[2]) * time.Millisecond}
+		at, wholeGate := wholeNumbers(gates[i])
+		was, whole := wholeNumbers(rows[i])
+		if wholeGate && whole && at[0] > 0 && at[0] >= was[0] && at[1] == was[1] {
+			refusing[s] = Refusing{now.Val().Sub(time.UnixMilli(was[2])), time.Duration(was[3]) * time.Millisecond}
 		}
 	}
 	return refusing, nil
+}
+
+// wholeNumbers returns the fields of a hash, and reports whether all of them are whole numbers.
+func wholeNumbers(fields *redis.SliceCmd) (numbers []int64, whole bool) {
+	whole = fields.Err() == nil
+	for _, v := range fields.Val() {
+		text, _ := v.(string)
+		n, err := strconv.ParseInt(text, 10, 64)
+		numbers, whole = append(numbers, n), whole && err == nil
+	}
+	return numbers, whole
 }
 
 // State is the state of a gate in Redis.

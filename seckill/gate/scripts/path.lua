@@ -14,10 +14,12 @@
 -- FULL wait in line. First come those who wasted fewest addresses, and among them those who asked first. A user who does not ask
 -- for 30 s loses the place. In a line with the most users, a user who wasted fewer displaces the last one.
 --
--- refusing has the time since which this gate has said FULL and granted no ticket. It vanishes one life after the last FULL.
+-- refusing has the time since which this gate has said FULL, granted no ticket and settled none. It vanishes one life after the
+-- last FULL.
 -- Safe to run twice: the second run returns the address, or the place in line, of the first.
 local KEEP, SWEEP = 30000, 200 -- ms in line without asking; the most users to remove in one run
-local gate = redis.call('HMGET', KEYS[1], 'state', 'stock', 'start_ms', 'end_ms')
+local ASK = 5000 -- ms until the next request at most: below KEEP, or who obeys loses the place
+local gate = redis.call('HMGET', KEYS[1], 'state', 'stock', 'start_ms', 'end_ms', 'ops')
 if not (gate[1] and gate[2] and gate[3] and gate[4]) then
     return {'NOGATE', 0, 0}
 end
@@ -46,7 +48,7 @@ if own and tonumber(own) > now then
     return {'OK', tonumber(own), 0}
 end
 
--- Remove the addresses that have run out, this user's first. Those without a ticket were wasted.
+-- Remove the addresses that have run out, this user's first. Those without a ticket, or with a refused one, were wasted.
 if own then
     redis.call('ZADD', KEYS[3], 0, user)
 end
@@ -56,7 +58,7 @@ if #out > 0 then
     local tickets = redis.call('HMGET', KEYS[2], unpack(out))
     local room = redis.call('HLEN', KEYS[6]) < most
     for i, holder in ipairs(out) do
-        if not tickets[i] then
+        if not tickets[i] or string.sub(tickets[i], 1, 1) == 'X' then
             wasted = wasted + 1
             if room then
                 redis.call('HINCRBY', KEYS[6], holder, 1)
@@ -108,9 +110,10 @@ if waits then
     redis.call('ZADD', KEYS[5], text(now + KEEP), user)
     redis.call('PEXPIREAT', KEYS[5], gate[4])
 end
-local was = redis.call('HMGET', KEYS[7], 'since', 'stock')
-local since = was[1] and stock >= tonumber(was[2]) and was[1] or text(now)
-redis.call('HSET', KEYS[7], 'since', since, 'stock', gate[2], 'life', ARGV[2])
+local ops = gate[5] or '0' -- grows with each settled ticket, so that a unit which came back and was sold shows too
+local was = redis.call('HMGET', KEYS[7], 'since', 'stock', 'ops')
+local same = was[1] and stock >= tonumber(was[2]) and was[3] == ops
+redis.call('HSET', KEYS[7], 'since', same and was[1] or text(now), 'stock', gate[2], 'ops', ops, 'life', ARGV[2])
 redis.call('PEXPIRE', KEYS[7], ARGV[2])
 
 -- A free address is kept for those ahead in line, who come or lose their place.
@@ -118,4 +121,4 @@ local first = redis.call('ZRANGE', KEYS[3], 0, 0, 'WITHSCORES')[2]
 if room > 0 or not first then
     return {'FULL', 1000, wasted}
 end
-return {'FULL', math.max(1, tonumber(first) - now), wasted}
+return {'FULL', math.max(1, math.min(ASK, tonumber(first) - now)), wasted}
