@@ -100,21 +100,21 @@ func (s *Store) sell(ctx context.Context, tx pgx.Tx, sale goods.Locked, tickets 
 		orders[i] = id
 	}
 	rows, _ := tx.Query(ctx, `
-			with won as (
-			insert into orders (id, user_id, sale_id, ticket, title, price, expires_at)
-			select order_id, user_id, $1, ticket, $2, $3, clock_timestamp() + $4::interval
-			from (select distinct on (user_id) ticket, user_id, order_id, n
-			      from   unnest($5::text[], $6::bigint[], $7::uuid[]) with ordinality as t (ticket, user_id, order_id, n)
-			      where  not exists (select from ticket_results r where r.ticket = t.ticket)
-			      and    not exists (select from orders o where o.user_id = t.user_id and o.sale_id = $1)
-			      order  by user_id, n) as fresh
-			order by n
-			limit $8
-			on conflict do nothing
-			returning ticket, user_id, id), recorded as (
-			insert into ticket_results (ticket, user_id, sale_id, outcome, order_id)
-			select ticket, user_id, $1, 'ordered', id from won)
-			select ticket, user_id, 'ordered' as outcome, id as order_id from won`,
+		with won as (
+		insert into orders (id, user_id, sale_id, ticket, title, price, expires_at)
+		select order_id, user_id, $1, ticket, $2, $3, clock_timestamp() + $4::interval
+		from (select distinct on (user_id) ticket, user_id, order_id, n
+		      from   unnest($5::text[], $6::bigint[], $7::uuid[]) with ordinality as t (ticket, user_id, order_id, n)
+		      where  not exists (select from ticket_results r where r.ticket = t.ticket)
+		      and    not exists (select from orders o where o.user_id = t.user_id and o.sale_id = $1)
+		      order  by user_id, n) as fresh
+		order by n
+		limit $8
+		on conflict do nothing
+		returning ticket, user_id, id), recorded as (
+		insert into ticket_results (ticket, user_id, sale_id, outcome, order_id)
+		select ticket, user_id, $1, 'ordered', id from won)
+		select ticket, user_id, 'ordered' as outcome, id as order_id from won`,
 		sale.ID, sale.Title, sale.Price, s.cfg.PayWithin, ids, users, orders, sale.Stock)
 	if won, err = pgx.CollectRows(rows, pgx.RowToStructByName[Result]); err != nil {
 		return nil, fmt.Errorf("place %d tickets of sale %d: %w", len(tickets), sale.ID, err)

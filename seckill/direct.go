@@ -107,7 +107,7 @@ func (d *direct) settle(ctx context.Context, sale int64, tickets []order.Ticket,
 	case <-waiting.Done():
 		return nil, d.metrics.shedFor("late")
 	}
-	return d.settler.settle(context.WithoutCancel(ctx), sale, tickets, d.check)
+	return d.settler.settle(context.WithoutCancel(ctx), sale, tickets, d.check, func() {})
 }
 
 // check refuses outside the sale's window by the database's clock, and until the sale's mark is old enough.

@@ -38,12 +38,12 @@ func (e *Engine) Reconcile(ctx context.Context) { e.reconciler.tick(ctx) }
 
 // Settle settles tickets as a worker of the queue does, until all are decided or ctx ends.
 func (e *Engine) Settle(ctx context.Context, sale int64, tickets ...order.Ticket) {
-	e.queue.settle(ctx, sale, tickets)
+	e.queue.settle(ctx, sale, tickets, func() {})
 }
 
 // SettleOnce runs the settle transaction alone: one try, no Ack, nothing published.
 func (e *Engine) SettleOnce(ctx context.Context, sale int64, tickets []order.Ticket) ([]order.Result, error) {
-	return e.lanes.direct.settler.settle(ctx, sale, tickets, nil)
+	return e.lanes.direct.settler.settle(ctx, sale, tickets, nil, func() {})
 }
 
 // ReserveAll reserves tickets for many users in one call and returns how many were granted. No process queues them.
@@ -80,6 +80,11 @@ func DeadProcess(secret []byte) (name string, err error) {
 
 // MarkInDoubt notes, as a lane does, that a reserve call had no reply.
 func (e *Engine) MarkInDoubt(sale int64) { e.lanes.facts.markInDoubt(sale) }
+
+// InDoubt reports whether a reserve call without a reply may still be carried out.
+func (e *Engine) InDoubt(sale int64) bool {
+	return time.Now().Before(e.lanes.facts.of(sale).doubtUntil)
+}
 
 // SoldOut reports whether Admit refuses a user's clicks because the sale was sold out a moment ago.
 func (e *Engine) SoldOut(sale, user int64) bool {

@@ -401,6 +401,27 @@ func (s *shop) metric(e *process, name string) *dto.Metric {
 	return nil
 }
 
+// holdCommits stops every transaction that has placed an order at its COMMIT, until release is called.
+func (s *shop) holdCommits() (release func()) {
+	s.Helper()
+	conn, err := s.db.Acquire(s.Context())
+	if err != nil {
+		s.Fatal(err)
+	}
+	if _, err = conn.Exec(s.Context(), `
+		create function hold() returns trigger language plpgsql as 'begin perform pg_advisory_xact_lock_shared(1); return null; end';
+		create constraint trigger hold after insert on orders deferrable initially deferred for each row execute function hold();
+		select pg_advisory_lock(1)`); err != nil {
+		s.Fatal(err)
+	}
+	return func() {
+		defer conn.Release()
+		if _, err := conn.Exec(s.Context(), `select pg_advisory_unlock(1)`); err != nil {
+			s.Error(err)
+		}
+	}
+}
+
 // lockWaiters returns how many connections of that name wait for a lock.
 func (s *shop) lockWaiters(name string) (n int) {
 	s.Helper()

@@ -100,14 +100,14 @@ func TestHoardersDoNotKeepASaleUnsold(t *testing.T) {
 	t.Parallel()
 	const people = 4
 	s := newShop(t, people)
-	e := s.start(func(cfg *seckill.Config, _ *seckill.Deps) { cfg.PathTTL = 5 * time.Second })
+	e := s.start(func(cfg *seckill.Config, _ *seckill.Deps) { cfg.PathTTL = 10 * time.Second })
 	s.awaitGate()
 	h := s.hoard(e, 1, bigGateLeast)
 	sandboxtest.Until(t, 10*time.Second, "the hoarders have every address", func() bool { n, _ := h.holders(); return n == bigGateLeast })
 	var all sync.WaitGroup
 	for user := int64(1001); user <= 1000+people; user++ {
 		all.Go(func() {
-			if !s.buyPatiently(e, user, 20*time.Second, func() {
+			if !s.buyPatiently(e, user, 40*time.Second, func() {
 				if _, lives := h.holders(); lives > 2 {
 					t.Errorf("a hoarder had %d addresses before user %d got one, want at most 2", lives, user)
 				}

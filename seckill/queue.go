@@ -21,7 +21,7 @@ const (
 // locks its row at a time. Every ticket in the queue is also in a journal, so a crash loses none.
 type orderQueue struct {
 	capacity int
-	settle   func(ctx context.Context, sale int64, batch []order.Ticket)
+	settle   func(ctx context.Context, sale int64, batch []order.Ticket, sent func()) // calls sent before each COMMIT
 
 	mu     sync.Mutex
 	room   int                  // free places
@@ -37,12 +37,13 @@ type saleQueue struct {
 	sale     int64
 	waiting  []order.Ticket
 	batch    []order.Ticket   // that a worker settles now
+	sent     bool             // a COMMIT of batch may have been sent
 	position map[int64]uint64 // user -> number in the queue
 	came     uint64           // numbers handed out
 	gone     uint64           // numbers settled
 }
 
-func newOrderQueue(capacity int, settle func(context.Context, int64, []order.Ticket)) *orderQueue {
+func newOrderQueue(capacity int, settle func(context.Context, int64, []order.Ticket, func())) *orderQueue {
 	q := &orderQueue{capacity: capacity, settle: settle, room: capacity, bySale: map[int64]*saleQueue{}}
 	q.wake.L = &q.mu
 	return q
@@ -104,8 +105,8 @@ func (q *orderQueue) submit(sale int64, tickets []order.Ticket) (ahead int) {
 
 // place is the place of a ticket in the queue.
 type place struct {
-	ahead    int  // tickets that will be settled before it
-	settling bool // a worker settles it now, so it may already be settled in Postgres
+	ahead int  // tickets that will be settled before it
+	sent  bool // its COMMIT may have been sent, so it may be settled in Postgres
 }
 
 // places returns the place of each user who has a ticket in this process's queue.
@@ -120,7 +121,7 @@ func (q *orderQueue) places(sale int64, users []int64) map[int64]place {
 	for _, u := range users {
 		if n, ok := s.position[u]; ok {
 			ahead := int(n - s.gone - 1)
-			places[u] = place{ahead, ahead < len(s.batch)}
+			places[u] = place{ahead, s.sent && ahead < len(s.batch)}
 		}
 	}
 	return places
@@ -180,7 +181,7 @@ func (q *orderQueue) work(ctx context.Context) {
 		if s == nil {
 			return
 		}
-		q.settle(ctx, s.sale, batch)
+		q.settle(ctx, s.sale, batch, func() { q.send(s) })
 		failpoint.Hit(failpoint.F6)
 		q.done(s)
 	}
@@ -202,6 +203,13 @@ func (q *orderQueue) next() (*saleQueue, []order.Ticket) {
 	return s, s.batch
 }
 
+// send notes that a COMMIT of the batch is about to be sent.
+func (q *orderQueue) send(s *saleQueue) {
+	q.mu.Lock()
+	s.sent = true
+	q.mu.Unlock()
+}
+
 // done ends a batch. If more tickets of the sale wait, the sale goes to the end of ready.
 func (q *orderQueue) done(s *saleQueue) {
 	q.mu.Lock()
@@ -213,7 +221,7 @@ func (q *orderQueue) done(s *saleQueue) {
 			delete(s.position, t.UserID)
 		}
 	}
-	s.batch = nil
+	s.batch, s.sent = nil, false
 	if len(s.waiting) > 0 {
 		q.ready = append(q.ready, s)
 	} else {

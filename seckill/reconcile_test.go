@@ -36,6 +36,24 @@ func (m *moveAfterRead) ProcessPipelineHook(next redis.ProcessPipelineHook) redi
 	}
 }
 
+// Without Redis a doubt does not end: what Redis has not read yet is carried out when it goes on.
+func TestADoubtLastsWhileRedisIsAway(t *testing.T) {
+	t.Parallel()
+	s := newShop(t, 10)
+	rdb, proxy := s.proxied()
+	e := s.start(func(_ *seckill.Config, d *seckill.Deps) { d.Redis = rdb })
+	s.awaitGate()
+	proxy.Cut()
+	e.MarkInDoubt(s.sale)
+	for end := time.Now().Add(4 * time.Second); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+		if !e.InDoubt(s.sale) {
+			t.Fatal("the doubt is over, and Redis has not replied since")
+		}
+	}
+	s.reconnect(proxy)
+	sandboxtest.Until(t, 10*time.Second, "the doubt is over", func() bool { return !e.InDoubt(s.sale) })
+}
+
 // A gate that moves while it is compared with Postgres is fixed in the same tick, unless it moves at every try.
 func TestMovingGateIsFixedInOneTick(t *testing.T) {
 	t.Parallel()

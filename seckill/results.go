@@ -41,7 +41,7 @@ type resultQuery struct {
 	at       time.Time
 	gate     gate.Status      // what the gate remembers
 	gateDown bool             // the gate did not reply
-	waits    bool             // the ticket waits in this process's queue
+	waits    bool             // the ticket is in this process's queue, and no COMMIT of it was sent
 	status   Status           // what is known without Postgres
 	reply    chan resultReply // has room for the one reply
 }
@@ -168,7 +168,7 @@ func (r *resultReader) readGate(ctx context.Context, sale int64, queries []*resu
 	for i, q := range queries {
 		place, here := places[q.user]
 		q.gate, q.gateDown, q.status = statuses[i], err != nil, statusAtGate(statuses[i])
-		q.waits = here && !place.settling
+		q.waits = here && !place.sent
 		switch {
 		case q.status.State == Ordered:
 			r.orders.remember(sale, order.Result{UserID: q.user, OrderID: q.status.OrderID})
@@ -195,7 +195,7 @@ func (r *resultReader) readPostgres(ctx context.Context, sale int64, queries []*
 	r.repairTickets(ctx, sale, queries, outcomes)
 	for _, q := range queries {
 		switch result, known := outcomes[q.user]; {
-		case err != nil && q.waits && !q.gateDown, // no process has settled it, unless this one was cut off and lost it to another
+		case err != nil && q.waits && q.gate.State == Queued, // nobody has told of an order: who does repairs the gate first, or has no Redis
 			err == nil && q.status.State == Queued && result.OrderID == uuid.Nil && result.Ticket != q.gate.Ticket: // or it is the result of an older ticket
 			q.reply <- resultReply{Status: q.status}
 		case err != nil, q.gateDown && result.OrderID == uuid.Nil: // Redis may have a newer ticket than Postgres knows

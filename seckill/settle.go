@@ -40,13 +40,15 @@ type settler struct {
 type lockedCheck func(sale goods.Locked) error
 
 // settle decides a batch of tickets of one sale in one transaction: it locks the sale's row, places the orders, and stores
-// one result per ticket of a gate. After an error either nothing is decided, or everything is and only the reply was lost. Settling the
-// same batch again finds out which.
+// one result per ticket of a gate. After an error either nothing is decided, or everything is and only the reply was lost.
+// Settling the same batch again finds out which.
 //
 // A gated ticket was granted inside the window, so state and window are not checked again, except that a closed sale places
-// nothing. Without a gate, check does it, under the row's lock: nothing is placed after its error, and a
-// unit that is sold counts as a bypass.
-func (s *settler) settle(ctx context.Context, sale int64, tickets []order.Ticket, check lockedCheck) (results []order.Result, err error) {
+// nothing. Without a gate, check does it, under the row's lock: nothing is placed after its error, and a unit that is sold
+// counts as a bypass.
+//
+// It calls sent before it sends COMMIT: until then it has decided nothing.
+func (s *settler) settle(ctx context.Context, sale int64, tickets []order.Ticket, check lockedCheck, sent func()) (results []order.Result, err error) {
 	if s.cfg.SettlePause > 0 {
 		select {
 		case <-time.After(s.cfg.SettlePause):
@@ -81,6 +83,7 @@ func (s *settler) settle(ctx context.Context, sale int64, tickets []order.Ticket
 				return err
 			}
 		}
+		sent()
 		return failpoint.Hit(failpoint.F4)
 	})
 	if err != nil {
@@ -111,20 +114,21 @@ func (s *settler) reject(ctx context.Context, sale int64, tickets []order.Ticket
 // needed: no ticket is refused because of an outage. A batch with a poisoned ticket is halved until that ticket is alone. A
 // batch that was too slow three times is halved as well. Only the end of ctx stops it early; undecided tickets then stay in
 // the journal.
-func (s *settler) settleUntilDone(ctx context.Context, sale int64, batch []order.Ticket) {
+func (s *settler) settleUntilDone(ctx context.Context, sale int64, batch []order.Ticket, sent func()) {
 	slow := 0
 	for wait := retryFirst; ; wait = min(2*wait, retryLast) {
-		results, err := s.settle(ctx, sale, batch, nil)
+		results, err := s.settle(ctx, sale, batch, nil, sent)
 		if isSlow(err) {
 			slow++
 		}
 		if len(batch) > 1 && (isPoison(err) || slow == slowTries) {
-			s.settleUntilDone(ctx, sale, batch[:len(batch)/2])
-			s.settleUntilDone(ctx, sale, batch[len(batch)/2:])
+			s.settleUntilDone(ctx, sale, batch[:len(batch)/2], sent)
+			s.settleUntilDone(ctx, sale, batch[len(batch)/2:], sent)
 			return
 		}
 		if isPoison(err) {
 			s.metrics.log.Error("a ticket can't be settled", "sale", sale, "ticket", batch[0].ID, "user", batch[0].UserID, "err", err)
+			sent()
 			results, err = s.reject(ctx, sale, batch)
 			if isPoison(err) { // its refusal cannot be stored either, but it must not hold up the queue of its sale
 				results, err = []order.Result{{Ticket: batch[0].ID, UserID: batch[0].UserID, Outcome: order.Invalid}}, nil

@@ -724,7 +724,7 @@ func (s *simulation) startSettle(p *simProcess) {
 		p.held, _ = p.queue.next()
 	}
 	s.start(p, "settle", func(ctx context.Context) {
-		p.queue.settle(ctx, simSale, p.held.batch)
+		p.queue.settle(ctx, simSale, p.held.batch, func() { p.queue.send(p.held) })
 		if ctx.Err() == nil {
 			p.queue.done(p.held)
 			p.held = nil
