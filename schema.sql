@@ -63,7 +63,7 @@ begin
         raise exception 'only an administrator changes a role'
               using errcode = 'check_violation', constraint = 'roles_are_changed_by_an_administrator';
     end if;
-    update users set role = new_role where id = subject;
+    update users set role = new_role, generation = generation + 1 where id = subject;
     insert into role_changes (user_id, from_role, to_role, by_user) values (subject, old_role, new_role, acting);
 end $$;
 
@@ -253,5 +253,5 @@ begin
     end loop;
 end $$;
 
-insert into schema_version (version) values (4)
+insert into schema_version (version) values (5)
     on conflict (one) do update set version = excluded.version where schema_version.version < excluded.version;

@@ -31,14 +31,17 @@ func (s *Store) MakeAdmin(ctx context.Context, sessions *Sessions, by, phone, pa
 			on conflict (phone) do update
 			set    password_hash = excluded.password_hash, legacy_hash = null, legacy_salt = null,
 			       generation = users.generation + 1
-			returning id, generation, xmax = 0`, phone, hash).Scan(&id, &generation, &created)
+			returning id, xmax = 0`, phone, hash).Scan(&id, &created)
 		if err != nil {
 			return err
 		}
 		// The phone of no account is an acting user that does not exist, not one who is not named.
 		_, err = tx.Exec(ctx, `
 			select change_role(case when $1 <> '' then coalesce((select id from users where phone = $1), 0) end, $2, $3)`, by, id, RoleAdmin)
-		return err
+		if err != nil {
+			return err
+		}
+		return tx.QueryRow(ctx, `select generation from users where id = $1`, id).Scan(&generation)
 	})
 	if pg := new(pgconn.PgError); errors.As(err, &pg) && pg.ConstraintName == "roles_are_changed_by_an_administrator" {
 		return false, ErrNotByAdmin
