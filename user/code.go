@@ -28,12 +28,12 @@ type From struct {
 	Addr    string
 	Browser string // a secret that the browser received with its code; "" for none, in which no code is good
 	Device  string // the cookie of an earlier log-in (LoggedIn.Device); "" for none
-	Solved  bool   // the caller has checked the answer to a sum: the log-in has places of its own at the door
+	Solved  bool   // the caller has checked the answer to a sum: nothing returns ErrSolveFirst
 }
 
 // SendCode sends a one-time code of six digits to a phone. It returns the code, which only the
 // sandbox may show, and its lifetime. It replaces the last code. ErrSMSOff, InvalidError,
-// TooManyError.
+// TooManyError, ErrSolveFirst while the whole shop has sent many.
 func (s *Store) SendCode(ctx context.Context, phone string, from From) (code string, ttl time.Duration, err error) {
 	if s.cfg.SMS != "console" {
 		return "", 0, ErrSMSOff
@@ -41,7 +41,7 @@ func (s *Store) SendCode(ctx context.Context, phone string, from From) (code str
 	if err := checkPhone(phone); err != nil {
 		return "", 0, err
 	}
-	if err := s.limits.code(ctx, phone, from.Addr); err != nil {
+	if err := s.limits.code(ctx, phone, from); err != nil {
 		return "", 0, err
 	}
 	if code, err = s.codes.make(ctx, phone, from.Browser); err != nil {
@@ -82,11 +82,14 @@ func (c *codes) make(ctx context.Context, phone, browser string) (string, error)
 	return code, nil
 }
 
-// use takes the code: no other caller can use it. Otherwise it returns ErrWrongCode. A caller that
-// then fails calls giveBack, and the code can be used again.
+// errNoCode is an ErrWrongCode that told the caller nothing about a code.
+var errNoCode = fmt.Errorf("%w: none for this browser", ErrWrongCode)
+
+// use takes the code: no other caller can use it. Otherwise it returns ErrWrongCode, or errNoCode if
+// there is none to try. A caller that then fails calls giveBack, and the code can be used again.
 func (c *codes) use(ctx context.Context, phone, code, browser string) (giveBack func(context.Context) error, err error) {
 	if browser == "" {
-		return nil, ErrWrongCode
+		return nil, errNoCode
 	}
 	key := codeKey(phone)
 	reply, err := codeUse.Run(ctx, c.rdb, []string{key}, c.mac(phone, code), rand.Text(), codeTries, c.mac(phone, browser)).Text()
@@ -101,8 +104,10 @@ func (c *codes) use(ctx context.Context, phone, code, browser string) (giveBack 
 			}
 			return nil
 		}, nil
-	case "WRONG", "NONE":
+	case "WRONG":
 		return nil, ErrWrongCode
+	case "NONE":
+		return nil, errNoCode
 	default:
 		return nil, fmt.Errorf("use the code of %s: unknown reply %q", masked(phone), reply)
 	}

@@ -62,14 +62,14 @@ func TestAKnownDeviceIsNotLockedOut(t *testing.T) {
 	for s.limits.take(t.Context(), limitLoginAddress+address, perAddress) == nil {
 	}
 	fill(t, s.door)
-	if _, err := s.Login(t.Context(), phone, "correct horse", from); !errors.Is(err, ErrDoorFull) {
-		t.Errorf("without the cookie: %v, want ErrDoorFull", err)
+	if _, err := s.Login(t.Context(), phone, "correct horse", from); !errors.Is(err, ErrSolveFirst) {
+		t.Errorf("without the cookie: %v, want ErrSolveFirst", err)
 	}
 	if _, err := s.Login(t.Context(), phone, "correct horse", owner); err != nil {
 		t.Errorf("the owner's device: %v", err)
 	}
-	if _, err := s.Login(t.Context(), "13800000002", "correct horse", owner); !errors.Is(err, ErrDoorFull) {
-		t.Errorf("the device at another account: %v, want ErrDoorFull", err)
+	if _, err := s.Login(t.Context(), "13800000002", "correct horse", owner); !errors.Is(err, ErrSolveFirst) {
+		t.Errorf("the device at another account: %v, want ErrSolveFirst", err)
 	}
 	// The device has ten tries a minute, and another device of the owner has its own.
 	allowed, wait := tries(t, 30, func(int) error {

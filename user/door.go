@@ -29,7 +29,7 @@ func newDoor(room int) *door {
 }
 
 // admit returns the turn of a log-in to an account (its phone) from a network, and the function that
-// ends the log-in. ErrDoorFull.
+// ends the log-in. ErrSolveFirst; ErrBusy if the places for solved sums are taken too.
 func (d *door) admit(phone, network string, device, solved bool) (turn, func(), error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -41,7 +41,10 @@ func (d *door) admit(phone, network string, device, solved bool) (turn, func(), 
 	case d.everybody.take(network):
 		return inTurn, d.leave(&d.everybody, network), nil
 	}
-	return inTurn, nil, ErrDoorFull
+	if solved {
+		return inTurn, nil, ErrBusy
+	}
+	return inTurn, nil, ErrSolveFirst
 }
 
 func (d *door) leave(p *places, of string) func() {

@@ -42,8 +42,8 @@ func TestOneNetworkDoesNotFillTheQueue(t *testing.T) {
 	if _, leave[0], _ = d.admit(phone, "192.0.2.1", false, false); leave[0] == nil {
 		t.Fatal("a place that was left is not free")
 	}
-	if _, _, err := d.admit(phone, "192.0.2.1", false, false); !errors.Is(err, ErrDoorFull) {
-		t.Errorf("one more log-in of the network: %v, want ErrDoorFull", err)
+	if _, _, err := d.admit(phone, "192.0.2.1", false, false); !errors.Is(err, ErrSolveFirst) {
+		t.Errorf("one more log-in of the network: %v, want ErrSolveFirst", err)
 	}
 	for _, l := range leave {
 		l()
@@ -63,8 +63,8 @@ func TestTheDoorHasPlacesOfItsOwnForDevicesAndSums(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			d := newDoor(17)
 			fill(t, d)
-			if _, _, err := d.admit(phone, address, false, false); !errors.Is(err, ErrDoorFull) {
-				t.Fatalf("a stranger at a full door: %v, want ErrDoorFull", err)
+			if _, _, err := d.admit(phone, address, false, false); !errors.Is(err, ErrSolveFirst) {
+				t.Fatalf("a stranger at a full door: %v, want ErrSolveFirst", err)
 			}
 			admitted := 0
 			for i := range 2 * c.room {

@@ -15,8 +15,8 @@ var (
 	ErrWrongPassword = errors.New("user: wrong phone or password")
 	ErrWrongCode     = errors.New("user: wrong, used or expired code")
 	ErrPhoneTaken    = errors.New("user: the phone has an account")
-	ErrBusy          = errors.New("user: too many passwords to check at once")
-	ErrDoorFull      = fmt.Errorf("%w: the door is full", ErrBusy) // a known device or a solved sum has other places
+	ErrBusy          = errors.New("user: too many at once")
+	ErrSolveFirst    = fmt.Errorf("%w: a solved sum goes ahead", ErrBusy) // never returned to who has solved one
 	ErrSMSOff        = errors.New("user: one-time codes are switched off")
 	ErrChanged       = errors.New("user: the account has changed during the log-in")
 	ErrNotFound      = errors.New("user: no such account")

@@ -21,6 +21,8 @@ const (
 	limitCodeNetwork  = "ms:limit:otp:net:"
 	limitRegister     = "ms:limit:register:addr:"
 	limitRegisterNet  = "ms:limit:register:net:"
+	limitCodesOfAll   = "ms:limit:otp:all"
+	limitWrongOfAll   = "ms:limit:register:all"
 )
 
 // indexKey names a user's zset: hash of a token -> its expiry in Unix milliseconds.

@@ -3,6 +3,7 @@ package user
 import (
 	"context"
 	_ "embed"
+	"errors"
 	"net/netip"
 	"strconv"
 	"time"
@@ -22,6 +23,11 @@ var (
 	codesPerPhone    = bucket{3, 200 * time.Second}        // 3 in ten minutes
 	perAddress       = bucket{200, 300 * time.Millisecond} // 200 a minute: a whole class may share one address
 	perNetwork       = bucket{600, 100 * time.Millisecond} // 600 a minute: a /24, or a /48 of IPv6
+
+	// Budgets of the whole shop. Whoever finds one used up solves a sum and goes on: nobody is refused, or a crowd
+	// could close the registration for all others.
+	codesOfAll = bucket{600, 200 * time.Millisecond} // 300 a minute
+	wrongOfAll = bucket{100, 10 * time.Second}       // 8,640 a day: of a million codes for each phone
 )
 
 //go:embed limit_take.lua
@@ -68,12 +74,16 @@ func (l *limits) password(ctx context.Context, userID int64) error {
 	return l.take(ctx, limitPassword+strconv.FormatInt(userID, 10), loginsPerAccount)
 }
 
-// code counts a code that is sent to a phone at the request of an address and of its network.
-func (l *limits) code(ctx context.Context, phone, addr string) error {
-	if err := l.take(ctx, limitCodeAddress+network(addr), perAddress); err != nil {
+// code counts a code that is sent to a phone at the request of an address and of its network, and, unless a
+// sum was solved for it, in the shop's budget.
+func (l *limits) code(ctx context.Context, phone string, from From) error {
+	if err := l.take(ctx, limitCodeAddress+network(from.Addr), perAddress); err != nil {
 		return err
 	}
-	if err := l.take(ctx, limitCodeNetwork+site(addr), perNetwork); err != nil {
+	if err := l.take(ctx, limitCodeNetwork+site(from.Addr), perNetwork); err != nil {
+		return err
+	}
+	if err := l.spend(ctx, limitCodesOfAll, codesOfAll, from); err != nil {
 		return err
 	}
 	return l.take(ctx, limitCode+short(phone), codesPerPhone)
@@ -88,9 +98,36 @@ func (l *limits) register(ctx context.Context, addr string) error {
 	return l.take(ctx, limitRegisterNet+site(addr), perNetwork)
 }
 
+// guess takes a token from the shop's budget of wrong codes, unless a sum was solved. A code that was not
+// wrong gives it back with noGuess.
+func (l *limits) guess(ctx context.Context, from From) error {
+	return l.spend(ctx, limitWrongOfAll, wrongOfAll, from)
+}
+
+func (l *limits) noGuess(ctx context.Context, from From) error {
+	if from.Solved {
+		return nil
+	}
+	return l.run(ctx, limitWrongOfAll, wrongOfAll, -1)
+}
+
+// spend takes a token from a budget of the whole shop, unless a sum was solved. ErrSolveFirst if it is used up.
+func (l *limits) spend(ctx context.Context, key string, budget bucket, from From) error {
+	if from.Solved {
+		return nil
+	}
+	err := l.take(ctx, key, budget)
+	if _, usedUp := errors.AsType[TooManyError](err); usedUp {
+		return ErrSolveFirst
+	}
+	return err
+}
+
 // take takes a token from the bucket in key, or returns a TooManyError with the time until the next.
-func (l *limits) take(ctx context.Context, key string, b bucket) error {
-	wait, err := limitTake.Run(ctx, l.rdb, []string{key}, b.refill.Milliseconds(), b.size, 1).Int64()
+func (l *limits) take(ctx context.Context, key string, b bucket) error { return l.run(ctx, key, b, 1) }
+
+func (l *limits) run(ctx context.Context, key string, b bucket, tokens int) error {
+	wait, err := limitTake.Run(ctx, l.rdb, []string{key}, b.refill.Milliseconds(), b.size, tokens).Int64()
 	switch {
 	case err != nil:
 		return fault(err, "count a try")

@@ -35,19 +35,19 @@ func TestLimits(t *testing.T) {
 		{"log-ins from an address", 200, 300 * time.Millisecond,
 			func(s testShop, i int) error { return s.limits.login(t.Context(), fmt.Sprint(phone, i), address) }},
 		{"codes for a phone", 3, 200 * time.Second,
-			func(s testShop, i int) error { return s.limits.code(t.Context(), phone, fmt.Sprint(i)) }},
+			func(s testShop, i int) error { return s.limits.code(t.Context(), phone, From{Addr: fmt.Sprint(i)}) }},
 		{"codes to a /24", 600, 100 * time.Millisecond,
 			func(s testShop, i int) error {
-				return s.limits.code(t.Context(), fmt.Sprint(phone, i), fmt.Sprint("192.0.2.", i%256))
+				return s.limits.code(t.Context(), fmt.Sprint(phone, i), From{Addr: fmt.Sprint("192.0.2.", i%256), Solved: true})
 			}},
 		{"codes to a /48", 600, 100 * time.Millisecond,
 			func(s testShop, i int) error {
-				return s.limits.code(t.Context(), fmt.Sprint(phone, i), fmt.Sprintf("2001:db8:1:%x::1", i))
+				return s.limits.code(t.Context(), fmt.Sprint(phone, i), From{Addr: fmt.Sprintf("2001:db8:1:%x::1", i), Solved: true})
 			}},
 		{"registrations from a /24", 600, 100 * time.Millisecond,
 			func(s testShop, i int) error { return s.limits.register(t.Context(), fmt.Sprint("192.0.2.", i%256)) }},
 		{"codes to an address", 200, 300 * time.Millisecond,
-			func(s testShop, i int) error { return s.limits.code(t.Context(), fmt.Sprint(phone, i), address) }},
+			func(s testShop, i int) error { return s.limits.code(t.Context(), fmt.Sprint(phone, i), from) }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := newShop(t)
@@ -60,6 +60,100 @@ func TestLimits(t *testing.T) {
 				t.Errorf("the next try is in %v, want at most %v", wait, c.longest)
 			}
 		})
+	}
+}
+
+// useUp empties the budget of the whole shop in key, as many strangers in many networks do.
+func (s testShop) useUp(t *testing.T, key string, budget bucket) {
+	t.Helper()
+	full := time.Now().Add(time.Hour + time.Duration(budget.size)*budget.refill) // no token within an hour, however slow the test is
+	if err := s.rdb.Set(t.Context(), key, full.UnixMilli(), 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// When the shop has sent many codes, a solved sum still sends one, and only a solved sum does.
+func TestManyCodesOfTheShopAskForASum(t *testing.T) {
+	s := newShop(t)
+	for i := range codesOfAll.size {
+		if err := s.limits.code(t.Context(), fmt.Sprint(phone, i), From{Addr: fmt.Sprintf("203.0.%d.1", i)}); err != nil {
+			t.Fatalf("code %d: %v", i, err)
+		}
+	}
+	if life := s.rdb.PTTL(t.Context(), limitCodesOfAll).Val(); life < time.Duration(codesOfAll.size)*codesOfAll.refill/2 {
+		t.Errorf("after %d codes the budget is full again in %v", codesOfAll.size, life)
+	}
+	s.useUp(t, limitCodesOfAll, codesOfAll)
+	solved := from
+	solved.Solved = true
+	for i := range codesPerPhone.size {
+		if _, _, err := s.SendCode(t.Context(), phone, from); !errors.Is(err, ErrSolveFirst) || !errors.Is(err, ErrBusy) {
+			t.Errorf("without a sum: %v, want ErrSolveFirst, which is ErrBusy", err)
+		}
+		if _, _, err := s.SendCode(t.Context(), phone, solved); err != nil {
+			t.Errorf("solved sum %d: %v", i, err)
+		}
+	}
+	if _, _, err := s.SendCode(t.Context(), phone, solved); !errors.As(err, &TooManyError{}) {
+		t.Errorf("one more code for the phone: %v, want TooManyError", err)
+	}
+}
+
+// Wrong codes in many browsers use up the shop's budget. Then a solved sum still tries a code, and a try
+// without one uses up no try of a code. A right code takes nothing from the budget, and a code that was never sent neither.
+func TestManyWrongCodesOfTheShopAskForASum(t *testing.T) {
+	s := newShop(t)
+	code, _, err := s.SendCode(t.Context(), phone, from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	try := func(code string, from From) error {
+		giveBack, err := s.useCode(t.Context(), phone, code, from)
+		if err == nil {
+			err = giveBack(t.Context())
+		}
+		return err
+	}
+	for range 2 * wrongOfAll.size {
+		if err := try(code, from); err != nil {
+			t.Fatalf("a right code: %v", err)
+		}
+		if err := try(code, From{Addr: address, Browser: "another one"}); !errors.Is(err, ErrWrongCode) {
+			t.Fatalf("a code that this browser has not: %v", err)
+		}
+	}
+	if life := s.rdb.PTTL(t.Context(), limitWrongOfAll).Val(); life > 0 {
+		t.Errorf("no code was wrong, and the budget is full only in %v", life)
+	}
+	for i := range wrongOfAll.size {
+		if i%codeTries == 0 {
+			if _, err = s.codes.make(t.Context(), phone, from.Browser); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := try("x", from); !errors.Is(err, ErrWrongCode) {
+			t.Fatalf("wrong code %d: %v", i, err)
+		}
+	}
+	if life := s.rdb.PTTL(t.Context(), limitWrongOfAll).Val(); life < time.Duration(wrongOfAll.size)*wrongOfAll.refill/2 {
+		t.Errorf("after %d wrong codes the budget is full again in %v", wrongOfAll.size, life)
+	}
+	s.useUp(t, limitWrongOfAll, wrongOfAll)
+	if code, err = s.codes.make(t.Context(), phone, from.Browser); err != nil {
+		t.Fatal(err)
+	}
+	solved := from
+	solved.Solved = true
+	for range 2 * codeTries {
+		if err := try(wrong(code), from); !errors.Is(err, ErrSolveFirst) {
+			t.Fatalf("without a sum: %v, want ErrSolveFirst", err)
+		}
+	}
+	if err := try(wrong(code), solved); !errors.Is(err, ErrWrongCode) {
+		t.Errorf("a wrong code with a solved sum: %v", err)
+	}
+	if _, err := s.Register(t.Context(), phone, code, "correct horse", "x", solved); err != nil {
+		t.Errorf("the right code with a solved sum: %v", err)
 	}
 }
 
@@ -209,7 +303,7 @@ func TestAnIPv6NetworkIsOneAddress(t *testing.T) {
 			return s.limits.login(t.Context(), fmt.Sprint(i), fmt.Sprintf("2001:db8::%x", i))
 		},
 		"codes": func(s testShop, i int) error {
-			return s.limits.code(t.Context(), fmt.Sprint(i), fmt.Sprintf("2001:db8::%x", i))
+			return s.limits.code(t.Context(), fmt.Sprint(i), From{Addr: fmt.Sprintf("2001:db8::%x", i)})
 		},
 	} {
 		s := newShop(t)

@@ -28,7 +28,7 @@ type LoggedIn struct {
 // check the form of its input: an impossible phone does the same work as a wrong password. A phone
 // has ten tries a minute, an address has 200, else TooManyError. An address that has logged in to
 // the account before has ten tries of its own, and so has a known device, whatever its address.
-// ErrDoorFull or ErrBusy if too many passwords wait to be checked.
+// ErrSolveFirst or ErrBusy if too many passwords wait to be checked.
 func (s *Store) Login(ctx context.Context, phone, password string, from From) (LoggedIn, error) {
 	known, isKnown := s.devices.read(phone, from.Device, time.Now())
 	turn, leave, err := s.door.admit(phone, network(from.Addr), isKnown, from.Solved)

@@ -88,8 +88,8 @@ func TestALoginCrowdIsRefusedEarly(t *testing.T) {
 	s.door = newDoor(3)
 	leave := fill(t, s.door)
 	for range 20 {
-		if _, err := s.Login(t.Context(), phone, "correct horse", from); !errors.Is(err, ErrDoorFull) || !errors.Is(err, ErrBusy) {
-			t.Fatalf("Login: %v, want ErrDoorFull, which is ErrBusy", err)
+		if _, err := s.Login(t.Context(), phone, "correct horse", from); !errors.Is(err, ErrSolveFirst) || !errors.Is(err, ErrBusy) {
+			t.Fatalf("Login: %v, want ErrSolveFirst, which is ErrBusy", err)
 		}
 	}
 	if keys := s.rdb.Keys(t.Context(), "*").Val(); len(keys) != 0 {

@@ -10,9 +10,9 @@ import (
 )
 
 // Register creates an account for a phone if the code is right. ErrWrongCode, InvalidError,
-// ErrBusy; TooManyError after 200 tries a minute from an address; ErrPhoneTaken, which only the
-// owner of the phone can see, since the code must be right. After a fault or ErrBusy the code can
-// be used again; otherwise it is used up.
+// ErrBusy; ErrSolveFirst, while the whole shop has seen many wrong codes; TooManyError after 200 tries
+// a minute from an address; ErrPhoneTaken, which only the owner of the phone can see, since the code
+// must be right. After a fault or ErrBusy the code can be used again; otherwise it is used up.
 func (s *Store) Register(ctx context.Context, phone, code, password, nickname string, from From) (LoggedIn, error) {
 	if err := errors.Join(checkPhone(phone), checkPassword(password), checkNickname(nickname)); err != nil {
 		return LoggedIn{}, err
@@ -20,7 +20,7 @@ func (s *Store) Register(ctx context.Context, phone, code, password, nickname st
 	if err := s.limits.register(ctx, from.Addr); err != nil {
 		return LoggedIn{}, err
 	}
-	giveBack, err := s.codes.use(ctx, phone, code, from.Browser)
+	giveBack, err := s.useCode(ctx, phone, code, from)
 	if err != nil {
 		return LoggedIn{}, err
 	}
@@ -35,6 +35,20 @@ func (s *Store) Register(ctx context.Context, phone, code, password, nickname st
 		err = errors.Join(err, giveBack(after))
 	}
 	return LoggedIn{}, err
+}
+
+// useCode takes the code under the shop's budget of wrong ones: codes.use.
+func (s *Store) useCode(ctx context.Context, phone, code string, from From) (giveBack func(context.Context) error, err error) {
+	if err := s.limits.guess(ctx, from); err != nil {
+		return nil, err
+	}
+	giveBack, err = s.codes.use(ctx, phone, code, from.Browser)
+	if err == nil || errors.Is(err, errNoCode) {
+		if err := s.limits.noGuess(ctx, from); err != nil { // the token comes back by itself, later
+			s.log.WarnContext(ctx, "a right code was counted as a wrong one", "err", err)
+		}
+	}
+	return giveBack, err
 }
 
 // insert adds a buyer and returns the hash of the password too, or ErrPhoneTaken. Of two inserts at once, one gets the phone.

@@ -30,7 +30,6 @@ var (
 	errMethod      = errors.New("web: method not allowed")
 	errTooLarge    = errors.New("web: body too large")
 	errMediaType   = errors.New("web: not application/json")
-	errSolveFirst  = errors.New("web: the door is full, solve a sum first")
 )
 
 // fieldError is a bad request in a field that has a name.
@@ -83,7 +82,7 @@ var refusals = []refusal{
 	{err: errMediaType, status: 415, code: "unsupported_media_type", zh: "请使用 application/json", en: "Please send application/json"},
 	{err: seckill.ErrBusy, status: 503, code: "busy", zh: "系统繁忙，请稍后再试", en: "Busy, please try again shortly"},
 	{err: errLabBusy, status: 503, code: "busy", zh: "实验室正在做另一次实验，请稍候", en: "The lab is in use, please wait until it is free"},
-	{err: errSolveFirst, status: 503, code: "busy", zh: "登录的人太多，请先做一道算式", en: "Many people are logging in, please solve a sum first",
+	{err: user.ErrSolveFirst, status: 503, code: "busy", zh: "现在人很多，请先做一道算式", en: "Many people are here, please solve a sum first",
 		more: map[string]any{"captcha": true}},
 	{err: user.ErrChanged, status: 503, code: "busy", zh: "账号刚刚有变动，请重新登录", en: "The account has just changed, please log in again"},
 	{err: user.ErrBusy, status: 503, code: "busy", zh: "系统繁忙，请稍后再试", en: "Busy, please try again shortly"},

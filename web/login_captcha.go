@@ -15,8 +15,8 @@ const (
 	loginWordsRate   = 1  // fewer, since programs can read sums in words
 )
 
-// loginCaptcha draws a sum for a visitor who finds the door of the log-in full, as captcha does for a
-// buyer: a picture, or with ?kind=words a question. The sum is bound to the browser by a cookie. An
+// loginCaptcha draws a sum for a visitor who finds the door of the log-in full or a budget of codes used
+// up, as captcha does for a buyer: a picture, or with ?kind=words a question. The sum is bound to the browser by a cookie. An
 // address has a bucket for pictures and a smaller one for words.
 func (s *Server) loginCaptcha(w http.ResponseWriter, r *http.Request) error {
 	browser := rand.Text()
@@ -59,16 +59,21 @@ func (s *Server) setLoginCaptcha(w http.ResponseWriter, r *http.Request, browser
 	setCaptchaAnswer(w, answer)
 }
 
-// checkLoginCaptcha judges the answer to the browser's sum, which is used up.
-func (s *Server) checkLoginCaptcha(r *http.Request, answer string) error {
+// solved judges the answer to the browser's sum, which is used up. It reports false for no answer, and
+// when the shop asks for no sums. A wrong answer is an error.
+func (s *Server) solved(r *http.Request, answer string) (bool, error) {
+	if answer == "" || !s.Rush.CaptchaOn() {
+		return false, nil
+	}
 	c, err := r.Cookie(s.cookieName(r, "sum"))
 	if err != nil {
-		return seckill.ErrWrongCaptcha
+		return false, seckill.ErrWrongCaptcha
 	}
 	if err := s.loginPictures.take(s.clientNetwork(r)); err != nil {
-		return err
+		return false, err
 	}
-	return s.Rush.CheckLoginCaptcha(r.Context(), c.Value, answer)
+	err = s.Rush.CheckLoginCaptcha(r.Context(), c.Value, answer)
+	return err == nil, err
 }
 
 // clientNetwork returns clientAddr, or the /64 network of an IPv6 address, as the key of a bucket.

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"sync/atomic"
 	"testing"
+	"time"
 )
 
 // atAFullDoor returns the URL of a proxy to the shop. The first log-in after each page is answered as
@@ -41,7 +42,7 @@ func TestTheLogInPageShowsASumWhenTheDoorIsFull(t *testing.T) {
 	t.Parallel()
 	root := chromium(t)
 	s := openSandboxShop(t)
-	for language, note := range map[string]string{"en-GB": "Many people are logging in. Solve the sum to go ahead.", "zh-CN": "登录的人很多，请先做一道算式。"} {
+	for language, note := range map[string]string{"en-GB": "Many people are here. Solve the sum to go ahead.", "zh-CN": "现在人很多，请先做一道算式。"} {
 		v := visit(t, root, s.atAFullDoor(t), language)
 		v.goTo("/login.html")
 		v.types("phone", "13800000000")
@@ -52,6 +53,45 @@ func TestTheLogInPageShowsASumWhenTheDoorIsFull(t *testing.T) {
 		}
 		v.types("captcha-input", "0\r") // wrong: there is a new sum
 		v.until("there is a new sum", `document.querySelector('[data-test="captcha-img"]') !== null && document.querySelector('[data-test="captcha-input"]').value === ''`)
+		v.clicks("captcha-kind")
+		v.sees(test("captcha-words"))
+		v.types("captcha-input", s.answer(t, "0")+"\r")
+		v.sees(test("sale-card"))
+		v.hasNoErrors()
+	}
+}
+
+// When strangers have used up the shop's budgets of codes, the page shows a sum before it sends a code, and one before it
+// registers. A field that the shop refuses has the reason below it.
+func TestTheRegisterPageShowsASumWhenBudgetsAreUsedUp(t *testing.T) {
+	t.Parallel()
+	root := chromium(t)
+	for language, note := range map[string]string{"en-GB": "Many people are here. Solve the sum to go ahead.", "zh-CN": "现在人很多，请先做一道算式。"} {
+		s := openSandboxShop(t)
+		for _, budget := range []string{"ms:limit:otp:all", "ms:limit:register:all"} {
+			if err := s.redis.Set(t.Context(), budget, time.Now().Add(time.Hour).UnixMilli(), 0).Err(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		v := visit(t, root, s.URL, language)
+		v.goTo("/login.html?register")
+		v.types("phone", "13811110013")
+		v.clicks("send-code")
+		v.sees(test("captcha-img"))
+		if got := v.reads(test("note")); got != note {
+			t.Errorf("the note is %q, want %q", got, note)
+		}
+		v.types("captcha-input", "0\r") // wrong: there is a new sum
+		v.until("there is a new sum", `document.querySelector('[data-test="captcha-img"]') !== null && document.querySelector('[data-test="captcha-input"]').value === ''`)
+		v.types("captcha-input", s.answer(t, "0")+"\r")
+		v.until("the code is in its field, with the cursor", `document.activeElement.id === 'code' && document.activeElement.value.length === 6`)
+		v.types("nickname", "admin")
+		v.types("password", "123\r")
+		v.sees("#password-error")
+		v.types("password", "45678\r")
+		v.sees("#nickname-error")
+		v.types("nickname", "na\r")
+		v.sees(test("captcha-img"))
 		v.clicks("captcha-kind")
 		v.sees(test("captcha-words"))
 		v.types("captcha-input", s.answer(t, "0")+"\r")

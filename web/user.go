@@ -69,13 +69,18 @@ func (s *Server) setDevice(w http.ResponseWriter, r *http.Request, device string
 
 func (s *Server) sendCode(w http.ResponseWriter, r *http.Request) error {
 	var in struct {
-		Phone string `json:"phone"`
+		Phone   string `json:"phone"`
+		Captcha string `json:"captcha"`
 	}
 	if err := body(w, r, &in, false); err != nil {
 		return err
 	}
+	solved, err := s.solved(r, in.Captcha)
+	if err != nil {
+		return err
+	}
 	// The browser keeps its secret: a second click, or another tab, makes no code useless.
-	from := user.From{Addr: s.clientIP(r), Browser: rand.Text()}
+	from := user.From{Addr: s.clientIP(r), Browser: rand.Text(), Solved: solved || !s.Rush.CaptchaOn()}
 	if c, err := r.Cookie(s.cookieName(r, "code")); err == nil && len(c.Value) == len(from.Browser) {
 		from.Browser = c.Value
 	}
@@ -109,11 +114,16 @@ func (s *Server) register(w http.ResponseWriter, r *http.Request) error {
 		Code     string `json:"code"`
 		Password string `json:"password"`
 		Nickname string `json:"nickname"`
+		Captcha  string `json:"captcha"`
 	}
 	if err := body(w, r, &in, false); err != nil {
 		return err
 	}
-	from := user.From{Addr: s.clientIP(r)}
+	solved, err := s.solved(r, in.Captcha)
+	if err != nil {
+		return err
+	}
+	from := user.From{Addr: s.clientIP(r), Solved: solved || !s.Rush.CaptchaOn()}
 	if c, err := r.Cookie(s.cookieName(r, "code")); err == nil {
 		from.Browser = c.Value
 	}
@@ -133,20 +143,18 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) error {
 	if err := body(w, r, &in, false); err != nil {
 		return err
 	}
-	from := user.From{Addr: s.clientIP(r)}
+	solved, err := s.solved(r, in.Captcha)
+	if err != nil {
+		return err
+	}
+	from := user.From{Addr: s.clientIP(r), Solved: solved}
 	if c, err := r.Cookie(s.cookieName(r, "device")); err == nil {
 		from.Device = c.Value
 	}
-	if in.Captcha != "" && s.Rush.CaptchaOn() {
-		if err := s.checkLoginCaptcha(r, in.Captcha); err != nil {
-			return err
-		}
-		from.Solved = true
-	}
 	loggedIn, err := s.Users.Login(r.Context(), in.Phone, in.Password, from)
 	switch {
-	case errors.Is(err, user.ErrDoorFull) && !from.Solved && s.Rush.CaptchaOn():
-		return errSolveFirst
+	case errors.Is(err, user.ErrSolveFirst) && !s.Rush.CaptchaOn():
+		return user.ErrBusy
 	case err != nil:
 		return formError(err)
 	}

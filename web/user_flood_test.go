@@ -256,39 +256,39 @@ func TestTheOwnersDeviceIsNotLockedOut(t *testing.T) {
 	owner("a crowd that fills the door")
 }
 
+// sum draws a sum of the log-in and returns the browser's cookie, and the answer that Redis keeps.
+func (s testShop) sum(kind string) (cookie, answer string) {
+	s.t.Helper()
+	rdb := s.redis()
+	rdb.Del(s.t.Context(), rdb.Keys(s.t.Context(), "ms:{0}:captcha:*").Val()...)
+	r := s.call("GET", "/api/login/captcha"+kind, "", "", "X-Forwarded-For", "198.51.100.1", "Accept-Language", "en")
+	keys := rdb.Keys(s.t.Context(), "ms:{0}:captcha:*").Val()
+	if r.Status != 200 || len(keys) != 1 {
+		s.t.Fatalf("captcha: %d %s, keys %v", r.Status, r.Code, keys)
+	}
+	answer, _, _ = strings.Cut(rdb.Get(s.t.Context(), keys[0]).Val(), " ")
+	return cookies(r), answer
+}
+
 // A visitor without a known device who finds the door full solves a sum, and goes in.
 func TestASumOpensTheFullDoor(t *testing.T) {
 	t.Parallel()
 	shop := openShop(t, "MIAOSHA_TRUSTED_PROXIES=127.0.0.0/8", "MIAOSHA_CAPTCHA=math")
 	shop.account("13811112222")
-	rdb := shop.redis()
 	login := func(captcha, cookie string) sandboxtest.Reply {
 		return shop.call("POST", "/api/login", "", fmt.Sprintf(`{"phone":"13811112222","password":%q%s}`, firstPassword, captcha),
 			"X-Forwarded-For", "198.51.100.1", "Cookie", cookie)
 	}
-	// sum draws a sum and returns the browser's cookie, and the answer that Redis keeps.
-	sum := func(kind string) (cookie, answer string) {
-		t.Helper()
-		r := shop.call("GET", "/api/login/captcha"+kind, "", "", "X-Forwarded-For", "198.51.100.1", "Accept-Language", "en")
-		keys := rdb.Keys(t.Context(), "ms:{0}:captcha:*").Val()
-		if r.Status != 200 || len(keys) != 1 {
-			t.Fatalf("captcha: %d %s, keys %v", r.Status, r.Code, keys)
-		}
-		answer, _, _ = strings.Cut(rdb.Get(t.Context(), keys[0]).Val(), " ")
-		return cookies(r), answer
-	}
-	cookie, answer := sum("")
+	cookie, answer := shop.sum("")
 	if r := login(`,"captcha":"0"`, cookie); r.Code != "wrong_captcha" {
 		t.Errorf("a wrong answer: %d %s", r.Status, r.Code)
 	}
 	if r := login(fmt.Sprintf(`,"captcha":%q`, answer), cookie); r.Code != "wrong_captcha" {
 		t.Errorf("a second answer to the same sum: %d %s", r.Status, r.Code)
 	}
-	if _, answer = sum(""); login(fmt.Sprintf(`,"captcha":%q`, answer), "").Code != "wrong_captcha" {
+	if _, answer = shop.sum(""); login(fmt.Sprintf(`,"captcha":%q`, answer), "").Code != "wrong_captcha" {
 		t.Error("a sum of another browser was accepted")
 	}
-	rdb.Del(t.Context(), rdb.Keys(t.Context(), "ms:{0}:captcha:*").Val()...)
-
 	crowd(t, shop)
 	asked, in := 0, 0
 	for range 4 {
@@ -300,7 +300,7 @@ func TestASumOpensTheFullDoor(t *testing.T) {
 			t.Errorf("at the full door: %d %s, want busy and captcha", r.Status, r.Raw)
 		}
 		asked++
-		cookie, answer := sum([]string{"", "?kind=words"}[asked%2])
+		cookie, answer := shop.sum([]string{"", "?kind=words"}[asked%2])
 		if r := login(fmt.Sprintf(`,"captcha":%q`, answer), cookie); r.Code == "ok" {
 			in++
 		} else {
@@ -310,5 +310,53 @@ func TestASumOpensTheFullDoor(t *testing.T) {
 	t.Logf("%d of %d log-ins with a solved sum went in", in, asked)
 	if asked == 0 || in < asked-1 {
 		t.Errorf("%d of %d log-ins with a solved sum went in", in, asked)
+	}
+}
+
+// When strangers have used up the shop's budgets of codes, visitors solve a sum for a code and for the
+// registration. Nobody is refused, and a shop without sums asks for none.
+func TestASumGoesAheadOfUsedUpBudgets(t *testing.T) {
+	t.Parallel()
+	for _, captcha := range []string{"math", "off"} {
+		shop := openShop(t, "MIAOSHA_TRUSTED_PROXIES=127.0.0.0/8", "MIAOSHA_CAPTCHA="+captcha)
+		ask := func(path, form, sum, cookie string) sandboxtest.Reply {
+			if sum != "" {
+				form += fmt.Sprintf(`,"captcha":%q`, sum)
+			}
+			return shop.call("POST", path, "", "{"+form+"}", "X-Forwarded-For", "198.51.100.1", "Cookie", cookie)
+		}
+		// step sends a form and, if sums are on, expects to be asked for one first.
+		step := func(path, form, cookie string) sandboxtest.Reply {
+			t.Helper()
+			if captcha == "off" {
+				return ask(path, form, "", cookie)
+			}
+			if r := ask(path, form, "", cookie); r.Status != 503 || r.Code != "busy" || !strings.Contains(string(r.Raw), `"captcha":true`) {
+				t.Errorf("%s without a sum: %d %s, want busy and captcha", path, r.Status, r.Raw)
+			}
+			sumCookie, answer := shop.sum("")
+			if r := ask(path, form, answer+"0", cookie+"; "+sumCookie); r.Code != "wrong_captcha" {
+				t.Errorf("%s with a wrong answer: %d %s", path, r.Status, r.Code)
+			}
+			sumCookie, answer = shop.sum("?kind=words")
+			return ask(path, form, answer, cookie+"; "+sumCookie)
+		}
+		for _, budget := range []string{"ms:limit:otp:all", "ms:limit:register:all"} {
+			if err := shop.redis().Set(t.Context(), budget, time.Now().Add(time.Hour).UnixMilli(), 0).Err(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		sent := step("/api/otp", `"phone":"13811112222"`, "")
+		if sent.Code != "ok" {
+			t.Fatalf("captcha %s: the code: %d %s", captcha, sent.Status, sent.Raw)
+		}
+		var printed []string
+		sandboxtest.Until(t, 5*time.Second, "the code is printed", func() bool {
+			printed = consoleLine.FindStringSubmatch(shop.Log.String())
+			return printed != nil
+		})
+		if r := step("/api/register", fmt.Sprintf(`"phone":"13811112222","code":%q,"password":"correct horse","nickname":"x"`, printed[1]), cookies(sent)); r.Code != "ok" {
+			t.Errorf("captcha %s: the registration: %d %s", captcha, r.Status, r.Raw)
+		}
 	}
 }

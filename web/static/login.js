@@ -1,5 +1,5 @@
 // Log in and register, on one page. Both lead back to the page that the visitor came from.
-import { html, useEffect, useState } from './lib/preact.js';
+import { html, useEffect, useRef, useState } from './lib/preact.js';
 import { get, getImage, post } from './api.js';
 import { Captcha } from './captcha.js';
 import { Field, focusFirstError } from './field.js';
@@ -11,6 +11,8 @@ const query = new URLSearchParams(location.search);
 const next = localPath(query.get('next'), '/');
 const PHONE = /^1\d{10}$/;
 const digits = (text) => text.replace(/\D/g, '');
+const FIELDS = { phone: 'need.phone', password: 'need.otherPassword', nickname: 'need.otherNickname' }; // what a refused one needs
+const wantsSum = (reply) => reply.captcha || reply.code === 'wrong_captcha';
 
 function Login({ lang, user }) {
   const [tab, setTab] = useState(query.has('register') ? 'register' : 'login');
@@ -18,54 +20,76 @@ function Login({ lang, user }) {
   const [errors, setErrors] = useState({});
   const [note, setNote] = useState(null);
   const [sending, setSending] = useState(false);
-  const [sum, setSum] = useState(null); // {captcha, asText} to solve before the log-in, when its door is full
+  const [sum, setSum] = useState(null); // {captcha, asText, of} to solve before the form (of 'form') or a code (of 'code') is sent
+  const code = useCode();
+  const element = useRef();
   useEffect(() => setTitle(t(tab + '.title')), [lang, tab]);
 
   const names = tab === 'login' ? ['phone', 'password'] : ['phone', 'code', 'password', 'nickname'];
   const put = (name) => (value) => { setForm((f) => ({ ...f, [name]: value })); setErrors((e) => ({ ...e, [name]: '' })); };
   const isMissing = (name) => (name === 'phone' ? !PHONE.test(digits(form.phone)) : !form[name].trim());
-  const showMissing = (missing, element) => {
-    setErrors(Object.fromEntries(missing.map((name) => [name, t('need.' + name)])));
-    focusFirstError(element);
+  const showErrors = (found) => {
+    setErrors(found);
+    focusFirstError(element.current);
+  };
+  const findsMissing = (among) => {
+    const missing = among.filter(isMissing);
+    if (missing.length) showErrors(Object.fromEntries(missing.map((name) => [name, t('need.' + name)])));
+    return missing.length > 0;
   };
   const show = (to) => { setTab(to); setErrors({}); setNote(null); setSum(null); };
 
-  const drawSum = async (asText) => {
+  const drawSum = async (asText, of) => {
     setSending(true);
-    setSum({ captcha: null, asText });
+    setSum({ captcha: null, asText, of });
     const reply = asText ? await get('/api/login/captcha?kind=words') : await getImage('/api/login/captcha?t=' + Date.now());
     setSending(false);
-    if (reply.ok) return setSum({ captcha: asText ? reply.data.question : reply.data, asText });
+    if (reply.ok) return setSum((old) => old && { captcha: asText ? reply.data.question : reply.data, asText, of }); // null after a change of tabs
     setSum(null);
     setNote(reply);
+  };
+  // showsField shows a refusal at the field that it names, and returns whether it names one of this page.
+  const showsField = ({ field }) => {
+    if (FIELDS[field]) showErrors({ [field]: t(FIELDS[field]) });
+    return field in FIELDS;
+  };
+
+  // drawIfAsked shows a sum if the reply asks for one, and none otherwise: a sum has one try. It returns whether it does.
+  const drawIfAsked = (reply, of) => {
+    if (!wantsSum(reply)) {
+      setSum(null);
+      return false;
+    }
+    setNote(reply.captcha ? { code: 'solve_first' } : reply);
+    drawSum(sum?.asText ?? false, of);
+    return true;
   };
   useEffect(() => () => sum?.captcha && !sum.asText && URL.revokeObjectURL(sum.captcha), [sum]);
 
   const submit = (event) => {
     event.preventDefault();
-    if (sending) return undefined;
-    const element = event.currentTarget;
-    const missing = names.filter(isMissing);
-    return missing.length ? showMissing(missing, element) : send(element);
+    if (!sending && !findsMissing(names)) send();
   };
-  const send = async (element, captcha) => {
+  const send = async (captcha) => {
     setSending(true);
     setNote(null);
     const body = Object.fromEntries(names.map((name) => [name, form[name]]));
     const reply = await post('/api/' + tab, { ...body, phone: digits(form.phone), captcha });
     if (reply.ok) return location.replace(next);
     setSending(false);
-    if (reply.code === 'wrong_code') {
-      setErrors({ code: errorText(reply) });
-      return focusFirstError(element);
-    }
-    if (reply.field === 'nickname') {
-      setErrors({ nickname: t('need.otherNickname') });
-      return focusFirstError(element);
-    }
-    setNote(reply.captcha ? { code: 'solve_first' } : reply);
-    if (reply.captcha || (reply.code === 'wrong_captcha' && sum)) return drawSum(sum?.asText ?? false);
-    return setSum(null); // a sum has one try
+    if (drawIfAsked(reply, 'form')) return undefined;
+    if (reply.code === 'wrong_code') return showErrors({ code: errorText(reply) });
+    return showsField(reply) || setNote(reply);
+  };
+  const sendCode = async (captcha) => {
+    if (findsMissing(['phone'])) return;
+    setSending(true);
+    setNote(null);
+    const reply = await code.send(digits(form.phone), captcha);
+    setSending(false);
+    if (drawIfAsked(reply, 'code') || showsField(reply)) return;
+    if (reply.ok && reply.data.dev_code) put('code')(reply.data.dev_code);
+    if (captcha) element.current.elements.code.focus(); // the sum, which had the cursor, is gone
   };
 
   if (user && !user.unsure) {
@@ -78,45 +102,47 @@ function Login({ lang, user }) {
       <h1 class="hidden">${t(tab + '.title')}</h1>
       <div class="tabs">${tabFor('login')}${tabFor('register')}</div>
       ${next !== '/' && html`<p class="more">${t('login.next')}</p>`}
-      <form novalidate onSubmit=${submit} key=${tab}>
+      <form novalidate onSubmit=${submit} key=${tab} ref=${element}>
         ${field('phone', t('phone'), { type: 'tel', inputmode: 'numeric', autocomplete: 'username', maxlength: 16 })}
-        ${tab === 'register' && html`<${Code} phone=${digits(form.phone)} field=${field} put=${put('code')} onMissingPhone=${(e) => showMissing(['phone'], e.target.form)} />`}
+        ${tab === 'register' && html`
+          ${field('code', t('code'), {
+            inputmode: 'numeric', autocomplete: 'one-time-code', maxlength: 8,
+            children: html`<button type="button" class="button quiet" data-test="send-code" disabled=${code.seconds > 0} onClick=${() => sendCode()}>
+              ${code.seconds > 0 ? t('sendAgain', { n: code.seconds }) : t('sendCode')}</button>`,
+          })}
+          <p class="tip" role="status" hidden=${!code.note}>${code.note}</p>`}
         ${field('password', t(tab === 'login' ? 'password' : 'password.new'), { type: 'password', autocomplete: tab === 'login' ? 'current-password' : 'new-password', maxlength: 72 })}
         ${tab === 'register' && field('nickname', t('nickname'), { autocomplete: 'nickname', maxlength: 32 })}
         <p class="note" role="alert" data-test="note" hidden=${!note}>${note && errorText(note)}</p>
         <button class="button big" data-test=${'submit-' + tab} disabled=${sending} hidden=${!!sum}>${t('submit.' + tab)}</button>
       </form>
-      ${sum && html`<${Captcha} ...${sum} sending=${sending} onDraw=${drawSum} onSubmit=${(answer) => send(null, answer)} />`}
+      ${sum && html`<${Captcha} ...${sum} sending=${sending} onDraw=${(asText) => drawSum(asText, sum.of)} onSubmit=${sum.of === 'code' ? sendCode : send} />`}
     </div>`;
 }
 
-// Code requests a one-time code. In the sandbox the reply contains the code.
-function Code({ phone, field, put, onMissingPhone }) {
-  const [seconds, setSeconds] = useState(0); // seconds until the next request
+// useCode sends one-time codes: {seconds until the next one may be sent, note, send(phone, captcha)}. In the sandbox the reply
+// has the code.
+function useCode() {
+  const [seconds, setSeconds] = useState(0);
   const [note, setNote] = useState('');
   useEffect(() => {
     if (seconds <= 0) return undefined;
     const timer = setTimeout(() => setSeconds(seconds - 1), 1000);
     return () => clearTimeout(timer);
   }, [seconds]);
-  const send = async (event) => {
-    if (!PHONE.test(phone)) return onMissingPhone(event);
+  const send = async (phone, captcha) => {
     setSeconds(60);
-    const reply = await post('/api/otp', { phone });
-    if (!reply.ok) {
+    const reply = await post('/api/otp', { phone, captcha });
+    if (reply.ok) {
+      const { dev_code: code, expires_in: validFor } = reply.data;
+      setNote(code ? t('devCode', { code }) : t('codeSent', { n: Math.max(1, Math.round(validFor / 60)) }));
+    } else {
       setSeconds(Math.ceil(reply.retryAfter / 1000));
-      return setNote(errorText(reply));
+      setNote(wantsSum(reply) || reply.field ? '' : errorText(reply));
     }
-    const { dev_code: code, expires_in: validFor } = reply.data;
-    if (code) put(code);
-    setNote(code ? t('devCode', { code }) : t('codeSent', { n: Math.max(1, Math.round(validFor / 60)) }));
+    return reply;
   };
-  return html`
-    ${field('code', t('code'), {
-      inputmode: 'numeric', autocomplete: 'one-time-code', maxlength: 8,
-      children: html`<button type="button" class="button quiet" data-test="send-code" disabled=${seconds > 0} onClick=${send}>${seconds > 0 ? t('sendAgain', { n: seconds }) : t('sendCode')}</button>`,
-    })}
-    <p class="tip" role="status" hidden=${!note}>${note}</p>`;
+  return { seconds, note, send };
 }
 
 mount(Login);

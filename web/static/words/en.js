@@ -123,7 +123,7 @@ export default {
   'error.wrong_status': 'The order has changed in the meantime. This is its current status.',
   'error.forbidden': 'You are not allowed to do this.',
   'error.lost': 'Your place in the queue was not found. Please buy again.',
-  'error.solve_first': 'Many people are logging in. Solve the sum to go ahead.',
+  'error.solve_first': 'Many people are here. Solve the sum to go ahead.',
   'error.wrong_password': 'Wrong phone number or password.',
   'error.wrong_code': 'The code is wrong or has expired.',
   'error.phone_taken': 'This phone number already has an account. Please log in.',
@@ -134,7 +134,7 @@ export default {
   'login.next': 'After that you go back to the page you came from.',
   phone: 'Phone number',
   password: 'Password',
-  'password.new': 'Choose a password',
+  'password.new': 'Choose a password (8 characters or more)',
   nickname: 'Nickname',
   code: 'Code from the text message',
   sendCode: 'Send code',
@@ -149,6 +149,7 @@ export default {
   'need.password': 'Enter a password.',
   'need.code': 'Enter the code.',
   'need.nickname': 'Enter a nickname.',
+  'need.otherPassword': 'Use 8 to 72 characters.',
   'need.otherNickname': 'Choose another nickname: without invisible characters, and not a name of the staff.',
 
   // orders

@@ -121,7 +121,7 @@ export default {
   'error.wrong_status': '订单状态已改变，这是当前状态。',
   'error.forbidden': '你没有权限这样做。',
   'error.lost': '没有找到你的排队位置，请重新抢购。',
-  'error.solve_first': '登录的人很多，请先做一道算式。',
+  'error.solve_first': '现在人很多，请先做一道算式。',
   'error.wrong_password': '手机号或密码不对。',
   'error.wrong_code': '验证码不对或已过期。',
   'error.phone_taken': '这个手机号已注册，请登录。',
@@ -132,7 +132,7 @@ export default {
   'login.next': '之后会回到刚才的页面。',
   phone: '手机号',
   password: '密码',
-  'password.new': '设置密码',
+  'password.new': '设置密码（至少 8 位）',
   nickname: '昵称',
   code: '短信验证码',
   sendCode: '获取验证码',
@@ -147,6 +147,7 @@ export default {
   'need.password': '请填写密码。',
   'need.code': '请填写验证码。',
   'need.nickname': '请填写昵称。',
+  'need.otherPassword': '请使用 8 到 72 个字符。',
   'need.otherNickname': '请换一个昵称：不能有不可见字符，也不能像工作人员的名称。',
 
   // 订单
