@@ -23,12 +23,17 @@ type captchas struct {
 	metrics *metrics
 }
 
-// draw returns a new sum and keeps its answer. With a pause it also keeps the time before which no answer is judged, in ms
-// since 1970: "48219 1763731200000". answer is "" unless Config.CaptchaAnswers is set.
-func (c *captchas) draw(ctx context.Context, sale goods.Sale, token string, pause time.Duration) (drawn sum, answer string, err error) {
+// drawFor is draw for a sale that has not ended.
+func (c *captchas) drawFor(ctx context.Context, sale goods.Sale, token string, pause time.Duration) (drawn sum, answer string, err error) {
 	if !c.clock.Now().Before(sale.EndsAt) {
 		return sum{}, "", sale.Window(sale.EndsAt)
 	}
+	return c.draw(ctx, sale.ID, token, pause)
+}
+
+// draw returns a new sum and keeps its answer. With a pause it also keeps the time before which no answer is judged, in ms
+// since 1970: "48219 1763731200000". answer is "" unless Config.CaptchaAnswers is set.
+func (c *captchas) draw(ctx context.Context, sale int64, token string, pause time.Duration) (drawn sum, answer string, err error) {
 	var seed [32]byte
 	rand.Read(seed[:]) // never fails
 	drawn = newSum(mathrand.New(mathrand.NewChaCha8(seed)))
@@ -36,7 +41,7 @@ func (c *captchas) draw(ctx context.Context, sale goods.Sale, token string, paus
 	if pause > 0 {
 		kept += " " + strconv.FormatInt(c.clock.Now().Add(pause).UnixMilli(), 10)
 	}
-	if err := c.gate.SaveCaptcha(ctx, sale.ID, token, kept); err != nil {
+	if err := c.gate.SaveCaptcha(ctx, sale, token, kept); err != nil {
 		return sum{}, "", c.metrics.refusal("captcha", err)
 	}
 	if c.cfg.CaptchaAnswers {

@@ -1,11 +1,6 @@
 package seckill
 
-import (
-	"context"
-	"time"
-
-	"miaosha/goods"
-)
+import "context"
 
 // The sums of the log-in belong to no sale and to no session: they are kept under sale 0, for a browser's
 // secret.
@@ -14,7 +9,7 @@ const loginSale = 0
 // LoginCaptcha draws a sum for a visitor who wants to log in, as a PNG, under the rules of Captcha. browser is a secret of the
 // visitor's browser. Refusals: ErrBusy.
 func (e *Engine) LoginCaptcha(ctx context.Context, browser string) (png []byte, answer string, err error) {
-	drawn, answer, err := e.drawLogin(ctx, browser, 0)
+	drawn, answer, err := e.captchas.draw(ctx, loginSale, browser, 0)
 	if err != nil {
 		return nil, "", err
 	}
@@ -23,19 +18,11 @@ func (e *Engine) LoginCaptcha(ctx context.Context, browser string) (png []byte, 
 
 // LoginCaptchaWords is LoginCaptcha with the sum spelled out, under the rules of CaptchaWords.
 func (e *Engine) LoginCaptchaWords(ctx context.Context, browser string, chinese bool) (words, answer string, err error) {
-	drawn, answer, err := e.drawLogin(ctx, browser, wordsPause)
-	switch {
-	case err != nil:
+	drawn, answer, err := e.captchas.draw(ctx, loginSale, browser, wordsPause)
+	if err != nil {
 		return "", "", err
-	case chinese:
-		return drawn.chinese(), answer, nil
-	default:
-		return drawn.english(), answer, nil
 	}
-}
-
-func (e *Engine) drawLogin(ctx context.Context, browser string, pause time.Duration) (sum, string, error) {
-	return e.captchas.draw(ctx, goods.Sale{ID: loginSale, EndsAt: e.clock.Now().Add(time.Minute)}, browser, pause)
+	return drawn.words(chinese), answer, nil
 }
 
 // CheckLoginCaptcha judges the answer to the browser's sum, which is used up whatever the answer is. Refusals:

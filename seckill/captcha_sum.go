@@ -33,6 +33,14 @@ func (s sum) answer() string {
 	return strconv.Itoa(s.a + s.b)
 }
 
+// words returns the sum spelled out.
+func (s sum) words(chinese bool) string {
+	if chinese {
+		return s.chinese()
+	}
+	return s.english()
+}
+
 // chinese and english spell the sum for a buyer who hears it.
 func (s sum) chinese() string {
 	sign := "加"

@@ -210,7 +210,7 @@ func (e *Engine) Captcha(ctx context.Context, sale int64, token string) (png []b
 	if err != nil {
 		return nil, "", err
 	}
-	drawn, answer, err := e.captchas.draw(ctx, s, token, 0)
+	drawn, answer, err := e.captchas.drawFor(ctx, s, token, 0)
 	if err != nil {
 		return nil, "", err
 	}
@@ -225,15 +225,11 @@ func (e *Engine) CaptchaWords(ctx context.Context, sale int64, token string, chi
 	if err != nil {
 		return "", "", err
 	}
-	drawn, answer, err := e.captchas.draw(ctx, s, token, wordsPause)
-	switch {
-	case err != nil:
+	drawn, answer, err := e.captchas.drawFor(ctx, s, token, wordsPause)
+	if err != nil {
 		return "", "", err
-	case chinese:
-		return drawn.chinese(), answer, nil
-	default:
-		return drawn.english(), answer, nil
 	}
+	return drawn.words(chinese), answer, nil
 }
 
 // CaptchaOn reports whether Path requires the answer to a sum.

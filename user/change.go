@@ -12,7 +12,8 @@ import (
 // ChangePassword replaces the password if the old one is right, and still is when the new one is
 // written. It ends all sessions of the user except the given token's, and the log-ins with the old
 // password that are under way. A user has ten tries a minute; log-ins of strangers do not use them
-// up. It returns the new cookie of the device, since the password ends the old one. ErrWrongPassword,
+// up. It returns the new cookie of the device, since the password ends the old one, also with a fault of
+// Redis after the change: then the other sessions go on until the user logs in or out. ErrWrongPassword,
 // ErrNotFound, InvalidError, TooManyError, ErrBusy.
 func (s *Store) ChangePassword(ctx context.Context, sessions *Sessions, userID int64, token, old, new string) (device string, err error) {
 	if err := checkPassword(new); err != nil {
@@ -68,11 +69,16 @@ func (s *Store) change(ctx context.Context, a account, old, new string) (generat
 	return generation, hash, nil
 }
 
+// logOutWait is how long a log-out waits for Postgres before it ends the sessions without it.
+const logOutWait = time.Second
+
 // LogOut ends all sessions of a user and the log-ins under way. If Postgres does not answer, it
 // still ends the sessions, and returns the fault: a log-in under way may survive. If Redis does not
 // answer, it returns that fault: the sessions go on until they expire or the user logs in again.
 func (s *Store) LogOut(ctx context.Context, sessions *Sessions, userID int64) error {
-	rows, _ := s.db.Query(ctx, `update users set generation = generation + 1 where id = $1 returning generation`, userID)
+	waits, cancel := context.WithTimeout(ctx, logOutWait)
+	defer cancel()
+	rows, _ := s.db.Query(waits, `update users set generation = generation + 1 where id = $1 returning generation`, userID)
 	generation, err := pgx.CollectExactlyOneRow(rows, pgx.RowTo[int64])
 	if errors.Is(err, pgx.ErrNoRows) { // the account is gone
 		err = nil

@@ -1,9 +1,11 @@
 package user
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/alicebob/miniredis/v2"
 )
@@ -110,6 +112,28 @@ func TestALogOutWithoutPostgres(t *testing.T) {
 	token := logIn(t, sessions, buyer)
 	s.db.Close()
 	if err := s.LogOut(t.Context(), sessions, buyer.ID); !errors.Is(err, ErrUnavailable) {
+		t.Errorf("LogOut: %v, want ErrUnavailable", err)
+	}
+	expect(t, "the session", sessions, token, User{})
+}
+
+// A Postgres that does not reply does not use up the time in which the sessions end.
+func TestALogOutBesideAPostgresThatHangs(t *testing.T) {
+	s := newShop(t)
+	u := s.register(t, phone, "correct horse")
+	sessions := s.sessions(t)
+	token := logIn(t, sessions, u)
+	tx, err := s.db.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback(context.Background())
+	if _, err := tx.Exec(t.Context(), `select from users where id = $1 for update`, u.ID); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), logOutWait+2*time.Second) // the shop gives an answer 3 s
+	defer cancel()
+	if err := s.LogOut(ctx, sessions, u.ID); !errors.Is(err, ErrUnavailable) {
 		t.Errorf("LogOut: %v, want ErrUnavailable", err)
 	}
 	expect(t, "the session", sessions, token, User{})

@@ -65,18 +65,23 @@ func isLegible(text string) bool {
 // blanks are letters and symbols that show nothing: Hangul fillers and the empty Braille pattern.
 const blanks = "\u115f\u1160\u3164\uffa0\u2800"
 
-// The names of the staff: whole words in English, and parts of a name in Chinese.
+// The names of the staff: whole words in English, as skeletons, and parts of a name in Chinese.
 var (
-	staffWords = []string{"admin", "admins", "administrator", "root", "system", "sysadmin", "official", "staff", "support", "moderator",
-		"customerservice", "miaosha", "miaoshaofficial", "officialmiaosha", "miaoshasupport", "miaoshaadmin"}
+	staffWords = skeletons("admin", "admins", "administrator", "root", "system", "sysadmin", "official", "staff", "support", "moderator",
+		"customerservice", "miaosha", "miaoshaofficial", "officialmiaosha", "miaoshasupport", "miaoshaadmin")
 	staffParts = []string{"管理员", "管理員", "官方", "客服", "掌柜", "店主", "工作人员", "工作人員", "系统消息", "系统通知"}
 )
 
 // namesStaff reports whether a name is one of the staff, or looks like one: in wide, Cyrillic or Greek
 // letters, with digits for letters, with accents, or with anything between the letters.
 func namesStaff(name string) bool {
-	plain := skeleton(name)
-	if slices.ContainsFunc(staffParts, func(part string) bool { return strings.Contains(plain, part) }) {
+	chinese := strings.Map(func(r rune) rune {
+		if r < utf8.RuneSelf {
+			return -1
+		}
+		return r
+	}, skeleton(name))
+	if slices.ContainsFunc(staffParts, func(part string) bool { return strings.Contains(chinese, part) }) {
 		return true
 	}
 	words := strings.FieldsFunc(norm.NFKC.String(name), func(r rune) bool { return !unicode.In(r, unicode.L, unicode.N, unicode.M, unicode.S) })
@@ -89,21 +94,31 @@ func namesStaff(name string) bool {
 	return false
 }
 
-// alike has a plain letter for each letter, digit and sign that looks like it.
+// capitals has a plain letter for each capital that looks like it, if its small letter does not.
+var capitals = strings.NewReplacer("В", "b", "Β", "b", "Н", "h", "Η", "h", "К", "k", "Κ", "k", "М", "m", "Μ", "m", "Ν", "n", "Т", "t", "У", "y", "Υ", "y", "Χ", "x")
+
+// alike has a plain letter for each small letter, digit and sign that looks like it. A small l looks like a capital i.
 var alike = strings.NewReplacer(
 	"а", "a", "ɑ", "a", "α", "a", "@", "a", "4", "a", "с", "c", "ϲ", "c", "ԁ", "d", "е", "e", "ε", "e", "3", "e", "ғ", "f", "һ", "h",
-	"і", "i", "ι", "i", "ı", "i", "ӏ", "i", "1", "i", "!", "i", "|", "i", "м", "m", "ո", "n", "п", "n", "η", "n", "о", "o", "ο", "o",
-	"օ", "o", "0", "o", "р", "p", "ρ", "p", "г", "r", "ѕ", "s", "$", "s", "5", "s", "т", "t", "τ", "t", "υ", "u", "ս", "u", "ν", "v",
+	"і", "i", "ι", "i", "ı", "i", "ӏ", "i", "l", "i", "1", "i", "!", "i", "|", "i", "м", "m", "ո", "n", "п", "n", "η", "n", "о", "o", "ο", "o",
+	"օ", "o", "0", "o", "р", "p", "ρ", "p", "г", "r", "ѕ", "s", "$", "s", "5", "s", "т", "t", "τ", "t", "7", "t", "υ", "u", "ս", "u", "ν", "v",
 	"х", "x", "у", "y")
 
 // skeleton returns the letters of a text as a reader takes them: small, without accents, and each as
 // the plain letter that it looks like.
 func skeleton(text string) string {
-	text = alike.Replace(strings.ToLower(norm.NFKD.String(text)))
+	text = alike.Replace(strings.ToLower(capitals.Replace(norm.NFKD.String(text))))
 	return strings.Map(func(r rune) rune {
 		if unicode.IsLetter(r) || unicode.IsDigit(r) {
 			return r
 		}
 		return -1
 	}, text)
+}
+
+func skeletons(words ...string) []string {
+	for i, word := range words {
+		words[i] = skeleton(word)
+	}
+	return words
 }

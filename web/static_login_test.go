@@ -5,36 +5,41 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 )
 
-// atAFullDoor returns the URL of a proxy to the shop. The first log-in after each page is answered as
-// when the door is full.
-func (s sandboxShop) atAFullDoor(t *testing.T) string {
+// busyOnce returns the URL of a proxy to the shop. After each log-in page, the first request to a path is answered busy.
+func (s sandboxShop) busyOnce(t *testing.T, path, answer string) string {
 	t.Helper()
 	shop, err := url.Parse(s.URL)
 	if err != nil {
 		t.Fatal(err)
 	}
 	proxy := httputil.NewSingleHostReverseProxy(shop)
-	var full atomic.Bool
+	var busy atomic.Bool
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case r.URL.Path == "/login.html":
-			full.Store(true)
-		case r.URL.Path == "/api/login" && full.Swap(false):
+			busy.Store(true)
+		case r.URL.Path == path && busy.Swap(false):
 			w.Header().Set("Content-Type", "application/json")
 			w.Header().Set("Retry-After", "1")
 			w.WriteHeader(http.StatusServiceUnavailable)
-			w.Write([]byte(`{"code":"busy","msg":"...","captcha":true}`))
+			w.Write([]byte(answer))
 			return
 		}
 		proxy.ServeHTTP(w, r)
 	}))
 	t.Cleanup(server.Close)
 	return server.URL
+}
+
+// atAFullDoor is busyOnce for a log-in when the door is full.
+func (s sandboxShop) atAFullDoor(t *testing.T) string {
+	return s.busyOnce(t, "/api/login", `{"code":"busy","msg":"...","captcha":true}`)
 }
 
 // When the door is full, the log-in page shows a sum below the filled form, as a picture or in words.
@@ -96,6 +101,26 @@ func TestTheRegisterPageShowsASumWhenBudgetsAreUsedUp(t *testing.T) {
 		v.sees(test("captcha-words"))
 		v.types("captcha-input", s.answer(t, "0")+"\r")
 		v.sees(test("sale-card"))
+		v.hasNoErrors()
+	}
+}
+
+// A log-out that did not reach every device says so, whether this browser is logged in still or not.
+func TestAnUnfinishedLogOutIsSaid(t *testing.T) {
+	t.Parallel()
+	root := chromium(t)
+	s := openSandboxShop(t)
+	for language, note := range map[string]string{"en-GB": "Other devices may still be logged in", "zh-CN": "其他设备可能仍处于登录状态"} {
+		v := visit(t, root, s.busyOnce(t, "/api/logout", `{"code":"busy","msg":"..."}`), language)
+		v.goTo("/login.html")
+		v.types("phone", "13800000000")
+		v.types("password", "miaosha-demo\r")
+		v.sees(test("sale-card"))
+		v.clicks("logout")
+		v.sees(test("note"))
+		if got := v.reads(test("note")); !strings.HasPrefix(got, note) {
+			t.Errorf("the note is %q, want %q", got, note)
+		}
 		v.hasNoErrors()
 	}
 }

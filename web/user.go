@@ -153,7 +153,9 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) error {
 	}
 	loggedIn, err := s.Users.Login(r.Context(), in.Phone, in.Password, from)
 	switch {
-	case errors.Is(err, user.ErrSolveFirst) && !s.Rush.CaptchaOn():
+	case errors.Is(err, user.ErrBusy) && s.Rush.CaptchaOn() && !solved: // at the door, or behind it
+		return user.ErrSolveFirst
+	case errors.Is(err, user.ErrBusy):
 		return user.ErrBusy
 	case err != nil:
 		return formError(err)
@@ -209,10 +211,12 @@ func (s *Server) changePassword(w http.ResponseWriter, r *http.Request, session 
 		return err
 	}
 	device, err := s.Users.ChangePassword(r.Context(), s.Sessions, session.UserID, s.token(r), in.Old, in.New)
+	if device != "" {
+		s.setDevice(w, r, device)
+	}
 	if err != nil {
 		return formError(err)
 	}
-	s.setDevice(w, r, device)
 	return ok(w, 200, nil)
 }
 

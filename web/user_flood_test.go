@@ -291,7 +291,7 @@ func TestASumOpensTheFullDoor(t *testing.T) {
 	}
 	crowd(t, shop)
 	asked, in := 0, 0
-	for range 4 {
+	for end := time.Now().Add(sandboxtest.Within(time.Minute)); asked < 4 && time.Now().Before(end); {
 		r := login("", "")
 		if r.Status != http.StatusServiceUnavailable {
 			continue // a place was free
@@ -308,7 +308,7 @@ func TestASumOpensTheFullDoor(t *testing.T) {
 		}
 	}
 	t.Logf("%d of %d log-ins with a solved sum went in", in, asked)
-	if asked == 0 || in < asked-1 {
+	if asked < 4 || in < asked-1 {
 		t.Errorf("%d of %d log-ins with a solved sum went in", in, asked)
 	}
 }

@@ -331,6 +331,9 @@ func TestANewPasswordEndsLogInsUnderWay(t *testing.T) {
 		}
 	}
 	t.Logf("answers to log-ins with the old password: %v", answers)
+	if len(tokens) == 0 {
+		t.Error("nobody logged in with the old password")
+	}
 	if open > 0 {
 		t.Errorf("%d of %d sessions of the old password go on after the change", open, len(tokens))
 	}

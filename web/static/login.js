@@ -18,7 +18,7 @@ function Login({ lang, user }) {
   const [tab, setTab] = useState(query.has('register') ? 'register' : 'login');
   const [form, setForm] = useState({ phone: '', password: '', code: '', nickname: '' });
   const [errors, setErrors] = useState({});
-  const [note, setNote] = useState(null);
+  const [note, setNote] = useState(query.has('logout') ? { code: 'logout_unfinished' } : null);
   const [sending, setSending] = useState(false);
   const [sum, setSum] = useState(null); // {captcha, asText, of} to solve before the form (of 'form') or a code (of 'code') is sent
   const code = useCode();
@@ -93,7 +93,7 @@ function Login({ lang, user }) {
   };
 
   if (user && !user.unsure) {
-    return html`<div class="blank"><p>${t('already', { name: user.nickname || user.phone })}</p><a class="button" href=${next}>${t('goOn')}</a></div>`;
+    return html`<div class="blank">${note && html`<p class="note" role="alert" data-test="note">${errorText(note)}</p>`}<p>${t('already', { name: user.nickname || user.phone })}</p><a class="button" href=${next}>${t('goOn')}</a></div>`;
   }
   const field = (name, label, rest) => html`<${Field} id=${name} label=${label} value=${form[name]} error=${errors[name]} onValue=${put(name)} data-test=${name} ...${rest} />`;
   const tabFor = (name) => html`<button type="button" class="tab" data-test=${'tab-' + name} aria-pressed=${tab === name} onClick=${() => show(name)}>${t(name + '.title')}</button>`;

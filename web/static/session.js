@@ -23,9 +23,10 @@ export function useUser() {
 // forgetUser is called when a request was refused as not_logged_in.
 export const forgetUser = () => setUser(null);
 
+// logOut leads to the list of sales; or, if other devices may still be logged in, to a page that says so.
 export async function logOut() {
-  await post('/api/logout');
-  location.assign('/');
+  const reply = await post('/api/logout');
+  location.assign(reply.ok || reply.code === 'not_logged_in' ? '/' : '/login.html?logout=unfinished');
 }
 
 // loginHref returns the address of the log-in page, which leads back to this page.
