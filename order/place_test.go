@@ -412,7 +412,11 @@ func TestPlacedAtOnceClicksLeaveFewRows(t *testing.T) {
 	if diff := cmp.Diff([]string{order.Ordered, order.Ordered, order.Ordered}, outcomes(first)); diff != "" {
 		t.Fatal(diff)
 	}
-	atOnce(tickets(4, 5)...) // the first refusals
+	again := order.Ticket{ID: "t4-again", UserID: 4}
+	atOnce(append(tickets(4, 5), again)...) // the first refusals, and a second click in the same call
+	if n := s.number(t, `select count(*) from ticket_results where outcome = 'sold_out'`); n != 2 {
+		t.Errorf("two users' refusals left %d rows, want 2", n)
+	}
 	before := s.snapshot(t)
 	if diff := cmp.Diff(first, atOnce(tickets(1, 2, 3)...)); diff != "" {
 		t.Errorf("the reply to the same tickets changed: %s", diff)

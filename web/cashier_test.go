@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -189,7 +190,18 @@ func TestForgedNoticesAreLoggedWithARate(t *testing.T) {
 			}
 		}
 	}
+	time.Sleep(time.Second) // the next one is logged, with the count of those before that were not
+	shop.call("POST", "/api/payments/notify", "", "{}", "X-Timestamp", "1", "X-Signature", "x")
 	took := time.Since(began)
+	counts := regexp.MustCompile(`"since_last_line":(\d+)`)
+	sandboxtest.Until(t, 5*time.Second, "each forged notice is counted once", func() bool {
+		sum := 0
+		for _, m := range counts.FindAllStringSubmatch(shop.Log.String(), -1) {
+			n, _ := strconv.Atoi(m[1])
+			sum += n
+		}
+		return sum == forged+1
+	})
 	sandboxtest.Until(t, 5*time.Second, "the provider's refused notice is logged", func() bool {
 		return strings.Contains(shop.Log.String(), `"amount":77`)
 	})

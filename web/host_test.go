@@ -43,7 +43,7 @@ func TestOtherHostNamesAreRefused(t *testing.T) {
 		ops                    bool // the operator's address refuses them too
 	}{
 		"on loopback":              {nil, own, append(foreign, "shop.example"), true},
-		"with a name":              {[]string{"MIAOSHA_ALLOW_HOST=shop.example,b.example"}, append(own, "shop.example:80", "Shop.Example", "b.example"), append(foreign, "a.shop.example"), true},
+		"with a name":              {[]string{"MIAOSHA_ALLOW_HOST=Shop.example,b.example"}, append(own, "shop.example:80", "Shop.Example", "b.example"), append(foreign, "a.shop.example"), true},
 		"behind a trusted proxy":   {[]string{"MIAOSHA_TRUSTED_PROXIES=127.0.0.0/8"}, append(own, foreign...), nil, true},
 		"behind a proxy":           {[]string{"MIAOSHA_TRUSTED_PROXIES=10.0.0.0/8"}, own, foreign, true},
 		"open to others":           {[]string{"MIAOSHA_ADDR=0.0.0.0:0", "MIAOSHA_OPS_ADDR=0.0.0.0:0"}, append(own, foreign...), nil, false},

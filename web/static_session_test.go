@@ -64,6 +64,7 @@ func TestLogInLeadsToThisShopOnly(t *testing.T) {
 		{"//EVIL\\@SHOP/", "/"},
 		{"//SHOP/orders.html", "/"},
 		{"/\\EVIL/", "/"},
+		{"/\\EVIL/orders.html", "/"},
 		{"\\\\EVIL/", "/"},
 		{"\\/EVIL/", "/"},
 		{"/\t/EVIL/", "/"},
