@@ -70,7 +70,6 @@ func mirror(t *testing.T, serve http.HandlerFunc) (url string, roots *x509.CertP
 		requests.Add(1)
 		serve(w, r)
 	}))
-	server.Config.ErrorLog = nil
 	t.Cleanup(server.Close)
 	roots = x509.NewCertPool()
 	roots.AddCert(server.Certificate())
