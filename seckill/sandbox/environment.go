@@ -1,6 +1,9 @@
 package sandbox
 
-import "os"
+import (
+	"os"
+	"strings"
+)
 
 // passedOn are the variables of our environment that a server receives: where programs and libraries
 // lie, and those without which Windows starts no program. Others may be secrets, and every process
@@ -17,6 +20,18 @@ func serverEnv() []string {
 	for _, name := range passedOn {
 		if value, ok := os.LookupEnv(name); ok {
 			env = append(env, name+"="+value)
+		}
+	}
+	return env
+}
+
+// npmEnv returns the environment of npm: that of a server, and where npm finds its own settings.
+func npmEnv() []string {
+	env := serverEnv()
+	for _, v := range os.Environ() {
+		name, _, _ := strings.Cut(v, "=")
+		if name == "HOME" || name == "USERPROFILE" || name == "APPDATA" || strings.HasPrefix(strings.ToLower(name), "npm_config_") {
+			env = append(env, v)
 		}
 	}
 	return env

@@ -140,7 +140,7 @@ func (o *owner) registry(ctx context.Context) (string, error) {
 		ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 		defer cancel()
 		cmd := exec.CommandContext(ctx, "npm", "config", "get", "registry")
-		cmd.Dir = o.cfg.DataDir // not in a folder with settings of its own
+		cmd.Dir, cmd.Env = o.cfg.DataDir, npmEnv() // not in a folder with settings of its own
 		text, err := cmd.Output()
 		if err != nil {
 			return "", fmt.Errorf("find the registry that npm uses: %w", err)

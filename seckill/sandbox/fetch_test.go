@@ -264,18 +264,24 @@ func TestFetchAsksNPMForItsRegistry(t *testing.T) {
 	if _, err := exec.LookPath("sh"); err != nil {
 		missing(t, err)
 	}
+	t.Setenv("MIAOSHA_SECRET", "the secret of the shop")
+	t.Setenv("HOME", t.TempDir())
 	url, roots, requests := mirror(t, http.NotFound)
+	ask := "#!/bin/sh\n[ \"$*\" = 'config get registry' ] && "
 	for _, c := range []struct {
 		name, npm, want string
 		requests        int64
 	}{
-		{"npm", "#!/bin/sh\n[ \"$*\" = 'config get registry' ] && echo " + url + "/\n", "404 Not Found", 1},
+		{"npm", ask + "echo " + url + "/\n", "404 Not Found", 1},
+		{"npm that wants its settings and no secret of the shop", ask + `[ "$MIAOSHA_SECRET" = "" ] && [ "$HOME" != "" ] && echo ` + url + "/\n", "404 Not Found", 1},
+		{"npm with its own variable", ask + "echo $npm_config_registry\n", "404 Not Found", 1},
 		{"npm with plain http", "#!/bin/sh\necho http://127.0.0.1:1/\n", "is not an https:// address", 0},
 		{"no npm", "", "name an npm registry in MIAOSHA_POSTGRES_MIRROR", 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			path := t.TempDir()
 			t.Setenv("PATH", path)
+			t.Setenv("npm_config_registry", url+"/")
 			if c.npm != "" {
 				if err := os.WriteFile(filepath.Join(path, "npm"), []byte(c.npm), 0o755); err != nil {
 					t.Fatal(err)
