@@ -59,7 +59,7 @@ func unpack(ctx context.Context, archive io.Reader, dir string) error {
 	for n := 0; ; n++ {
 		header, err := files.Next()
 		switch {
-		case err == io.EOF:
+		case err == io.EOF && limited.N > 0: // at the limit it may be the limit's end and not the archive's
 			return makeLinks(root, links)
 		case err != nil && limited.N > 0:
 			return err

@@ -156,3 +156,36 @@ func TestUnpackStaysInside(t *testing.T) {
 		})
 	}
 }
+
+// A package that goes on behind the limit is refused, also if the limit lies exactly between two entries.
+func TestUnpackSeesWhatLiesBehindTheLimit(t *testing.T) {
+	var file, zeros bytes.Buffer
+	member := func(w *bytes.Buffer, text []byte) { // a file of gzip may have many members
+		zipped := gzip.NewWriter(w)
+		if _, err := zipped.Write(text); err != nil {
+			t.Fatal(err)
+		}
+		if err := zipped.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	header := func(name string, size int64) []byte {
+		var text bytes.Buffer
+		if err := tar.NewWriter(&text).WriteHeader(&tar.Header{Name: name, Typeflag: tar.TypeReg, Mode: 0o644, Size: size}); err != nil {
+			t.Fatal(err)
+		}
+		return text.Bytes()
+	}
+	const step = 1 << 20
+	first := header("package/a", unpackLimit-512)
+	member(&file, append(first, make([]byte, step-len(first))...))
+	member(&zeros, make([]byte, step))
+	for range unpackLimit/step - 1 {
+		file.Write(zeros.Bytes())
+	}
+	member(&file, header("package/native/lib/dropped", 0))
+	err := unpack(t.Context(), &file, filepath.Join(t.TempDir(), "unpacked"))
+	if err == nil || !strings.Contains(err.Error(), "more than 400 MB") {
+		t.Errorf("the error is %v, want one with the limit", err)
+	}
+}
