@@ -96,9 +96,9 @@ func run(ctx context.Context, args []string, stdin *os.File, stdout, stderr *os.
 	}
 	log := newLog(c.LogLevel, c.LogFormat, stderr)
 	env := operator.Env{Backend: c.Backend, Schema: schema, Log: log, SessionLife: sessionLife, In: stdin, Out: stdout, Err: stderr}
+	env.WarnOfSecrets(parsed)
 	switch parsed.Selected().Name {
 	case "serve":
-		env.WarnOfSecrets(parsed)
 		return serve(ctx, &c, log, stdout)
 	case "config":
 		return env.PrintSettings(parsed)

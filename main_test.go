@@ -457,4 +457,12 @@ func TestSecretsComeFromFiles(t *testing.T) {
 	if log := shop.Log.String(); !strings.Contains(log, "MIAOSHA_NOTIFY_SECRET_FILE") || strings.Contains(log, key) || strings.Contains(log, "MIAOSHA_SECRET_FILE") {
 		t.Errorf("the log of a shop with a key in its arguments: %s", log)
 	}
+	if _, errs, _ := sandboxtest.Command(t, stores, "audit", "--secret", key+key); !strings.Contains(errs, "MIAOSHA_SECRET_FILE") || strings.Contains(errs, key) {
+		t.Errorf("a command with a secret in its arguments says %q", errs)
+	}
+
+	// A shop that the bench starts receives the secrets of the files, and not their names as well.
+	if out, errs, code := sandboxtest.Command(t, env, "bench", "--shape", "second", "-n", "5", "--stock", "1"); code != 0 {
+		t.Errorf("bench with secrets in files: exit %d %s%s", code, out, errs)
+	}
 }

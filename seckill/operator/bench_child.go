@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -41,6 +42,7 @@ func startChild(ctx context.Context, env Env, args ...string) (*child, error) {
 		"MIAOSHA_DATA_DIR": b.DataDir, "MIAOSHA_SANDBOX_REDIS": b.SandboxRedis, "MIAOSHA_POSTGRES_BIN": b.PostgresBin,
 		"MIAOSHA_POSTGRES_MIRROR": b.PostgresMirror, "MIAOSHA_SECRET": b.Secret} {
 		if value != "" {
+			c.cmd.Env = slices.DeleteFunc(c.cmd.Env, func(v string) bool { return strings.HasPrefix(v, name+"_FILE=") }) // the value may come from it
 			c.cmd.Env = append(c.cmd.Env, name+"="+value)
 		}
 	}
