@@ -246,6 +246,8 @@ func TestStartRefusesWhatCantWork(t *testing.T) {
 		{"newer schema", "schema version 1000", newer, nil},
 		{"play money where others reach it", "--cashier sandbox", env, []string{"--addr", "0.0.0.0:0"}},
 		{"play money on all networks", "MIAOSHA_NOTIFY_SECRET", env, []string{"--addr", ":0"}},
+		{"play money behind a proxy", "--cashier sandbox", env, []string{"--trusted-proxies", "127.0.0.0/8"}},
+		{"play money behind a proxy's name", "--cashier sandbox", env, []string{"--allow-host", "shop.example"}},
 		{"a secret twice", "MIAOSHA_SECRET_FILE", with("MIAOSHA_SECRET_FILE=/dev/null"), nil},
 		{"no file with the secret", "MIAOSHA_SECRET_FILE", with("MIAOSHA_SECRET=", "MIAOSHA_SECRET_FILE=/nowhere"), nil},
 		{"share of 0", "--max-conns-share", env, []string{"--max-conns-share", "0"}},
@@ -401,9 +403,10 @@ func TestTheSandboxStaysOnThisMachine(t *testing.T) {
 // A shop that other machines reach on its own Postgres takes play money only if it is told to.
 func TestPlayMoneyBeyondThisMachineIsSaid(t *testing.T) {
 	t.Parallel()
-	for _, settings := range [][]string{{"MIAOSHA_CASHIER=sandbox"}, {"MIAOSHA_CASHIER=off"}, {"MIAOSHA_NOTIFY_SECRET=notify-notify-notify"}} {
+	for _, settings := range [][]string{{"MIAOSHA_CASHIER=sandbox"}, {"MIAOSHA_CASHIER=off"}, {"MIAOSHA_NOTIFY_SECRET=notify-notify-notify"},
+		{"MIAOSHA_CASHIER=sandbox", "MIAOSHA_ADDR=127.0.0.1:0", "MIAOSHA_TRUSTED_PROXIES=127.0.0.0/8"}} {
 		stores := sandboxtest.Stores(t)
-		shop := sandboxtest.Open(t, append(stores, settings...), "--addr", "0.0.0.0:0")
+		shop := sandboxtest.Open(t, append(append(stores, "MIAOSHA_ADDR=0.0.0.0:0"), settings...))
 		if r := sandboxtest.Call("GET", shop.URL+"/api/sales", "", ""); r.Code != "ok" {
 			t.Errorf("%v: %d %s", settings, r.Status, r.Code)
 		}

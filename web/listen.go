@@ -208,13 +208,18 @@ func loopback(addr string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// CheckPayments returns an error if other machines reach a shop that would take play money and was not
-// told to. The sandbox's shop has nothing else.
+// CheckPayments returns an error if other machines reach a shop, themselves or through a proxy, that would
+// take play money and was not told to. The sandbox's shop has nothing else.
 func (l Listen) CheckPayments(c Config, sandboxed bool) error {
-	if sandboxed || c.NotifySecret != "" || c.Cashier != "auto" || loopback(l.Addr) {
+	proxied := len(c.TrustedProxies) > 0 || len(l.AllowHost) > 0
+	if sandboxed || c.NotifySecret != "" || c.Cashier != "auto" || loopback(l.Addr) && !proxied {
 		return nil
 	}
-	return fmt.Errorf("--notify-secret (MIAOSHA_NOTIFY_SECRET): without the payment provider's key buyers would pay with play money, and other machines reach %s; --cashier sandbox if you mean it", l.Addr)
+	reached := l.Addr
+	if proxied {
+		reached += " through a proxy (--trusted-proxies, --allow-host)"
+	}
+	return fmt.Errorf("--notify-secret (MIAOSHA_NOTIFY_SECRET): without the payment provider's key buyers would pay with play money, and other machines reach %s; --cashier sandbox if you mean it", reached)
 }
 
 // Collectors returns the metrics of the connections.
