@@ -47,7 +47,7 @@ type settings struct {
 
 type commands struct {
 	Backend   backend.Config `embed:"" group:"Stores:"`
-	LogLevel  slog.Level     `name:"log-level" env:"MIAOSHA_LOG_LEVEL" default:"info" help:"debug, info, warn or error."`
+	LogLevel  logLevel       `name:"log-level" env:"MIAOSHA_LOG_LEVEL" default:"info" help:"debug, info, warn or error."`
 	LogFormat string         `name:"log-format" env:"MIAOSHA_LOG_FORMAT" enum:"auto,text,json" default:"auto" help:"text, json, or auto: text on a terminal, json otherwise."`
 
 	Serve   settings         `cmd:"" default:"withargs" help:"Run the shop (the default command)."`
@@ -62,6 +62,16 @@ type commands struct {
 	Version operator.Version `cmd:"" help:"Print version, commit and Go."`
 
 	Baseline operator.Baseline `cmd:"" hidden:"" help:"The bare handler that bench compares with."`
+}
+
+// logLevel is a level whose errors name the levels.
+type logLevel struct{ slog.Level }
+
+func (l *logLevel) UnmarshalText(text []byte) error {
+	if l.Level.UnmarshalText(text) != nil {
+		return fmt.Errorf("%q is not debug, info, warn or error", text)
+	}
+	return nil
 }
 
 func main() {
@@ -94,7 +104,7 @@ func run(ctx context.Context, args []string, stdin *os.File, stdout, stderr *os.
 	if err != nil {
 		return err
 	}
-	log := newLog(c.LogLevel, c.LogFormat, stderr)
+	log := newLog(c.LogLevel.Level, c.LogFormat, stderr)
 	env := operator.Env{Backend: c.Backend, Schema: schema, Log: log, SessionLife: sessionLife, In: stdin, Out: stdout, Err: stderr}
 	env.WarnOfSecrets(parsed)
 	switch parsed.Selected().Name {

@@ -264,6 +264,9 @@ func TestStartRefusesWhatCantWork(t *testing.T) {
 		{"time zone", "--time-zone", env, []string{"--time-zone", "Mars/Olympus"}},
 		{"pay within 0", "--pay-within", env, []string{"--pay-within", "0s"}},
 		{"captcha", "--captcha", env, []string{"--captcha", "maybe"}},
+		{"log level", "debug, info, warn or error", env, []string{"--log-level", "loud"}},
+		{"strategy of the lab", "guard-unique", env, []string{"lab", "--strategies", "foo"}},
+		{"fault of the lab", "redis-pause", env, []string{"lab", "--faults", "flood"}},
 		{"flag", "--nonsense", env, []string{"--nonsense"}},
 		{"half a certificate", "--tls-cert", env, []string{"--tls-cert", "x.pem"}},
 		{"sale without stock", "--stock", env, []string{"sale", "--title", "T", "--stock", "0"}},
@@ -310,8 +313,11 @@ func TestCommandsShareTheSandbox(t *testing.T) {
 	if r := sandboxtest.Call("GET", second.URL+"/api/me", me.Token, ""); r.Code != "ok" {
 		t.Errorf("the second process does not know the session of the first: %d %s", r.Status, r.Code)
 	}
-	if _, errs, code := sandboxtest.Command(t, env, "reset", "--yes"); code == 0 || strings.Count(errs, "\n") != 1 {
-		t.Errorf("reset while the shop runs: exit %d, %s", code, errs)
+	for _, args := range [][]string{{"reset", "--yes"}, {"reset"}} {
+		out, errs, code := sandboxtest.Command(t, env, args...)
+		if code == 0 || out != "" || strings.Count(errs, "\n") != 1 || !strings.Contains(errs, "stop it first") {
+			t.Errorf("%v while the shop runs: exit %d, asks %q, %s", args, code, out, errs)
+		}
 	}
 	if out := sandboxtest.MustCommand(t, env, "audit"); !strings.Contains(out, "every invariant holds") {
 		t.Errorf("audit: %s", out)

@@ -19,6 +19,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -67,10 +68,10 @@ func (e InvalidError) Error() string { return e.Field + ": " + e.Reason }
 
 // Validate returns an InvalidError for the first invalid field.
 func (p Plan) Validate() error {
-	names := func(field string, names []string, known func(string) bool) error {
+	names := func(field string, names, known []string) error {
 		for i, name := range names {
-			if !known(name) {
-				return InvalidError{field, fmt.Sprintf("there is no %q", name)}
+			if !slices.Contains(known, name) {
+				return InvalidError{field, fmt.Sprintf("there is no %q, only %s", name, strings.Join(known, ", "))}
 			}
 			if slices.Contains(names[:i], name) {
 				return InvalidError{field, fmt.Sprintf("%q comes twice", name)}
@@ -85,8 +86,8 @@ func (p Plan) Validate() error {
 		return nil
 	}
 	return cmp.Or(
-		names("strategies", p.Strategies, func(name string) bool { return specOf(name) != nil }),
-		names("faults", p.Faults, func(name string) bool { return slices.Contains(Faults(), name) }),
+		names("strategies", p.Strategies, strategyNames()),
+		names("faults", p.Faults, Faults()),
 		between("buyers", p.Buyers, 1, MaxBuyers),
 		between("stock", p.Stock, 1, MaxStock),
 		between("double_clicks", p.DoubleClicks, 0, 100),

@@ -63,6 +63,14 @@ var specs = []spec{
 	{name: "shop", store: "both", open: func(n *node) Strategy { return newShop(n) }, schema: true},
 }
 
+func strategyNames() []string {
+	names := make([]string, len(specs))
+	for i, s := range specs {
+		names[i] = s.name
+	}
+	return names
+}
+
 func specOf(name string) *spec {
 	for i := range specs {
 		if specs[i].name == name {

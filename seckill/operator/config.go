@@ -83,6 +83,9 @@ func (r Reset) Run(ctx context.Context, env Env) error {
 	if err := cfg.Validate(); err != nil {
 		return err
 	}
+	if err := sandbox.CheckReset(cfg); err != nil {
+		return err
+	}
 	if !r.Yes {
 		fmt.Fprintf(env.Out, "This deletes every user, sale and order of the sandbox in %s. Type yes: ", cfg.DataDir)
 		line, _ := bufio.NewReader(env.In).ReadString('\n')

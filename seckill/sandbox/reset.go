@@ -14,29 +14,9 @@ import (
 // programs that were fetched. It refuses while a process runs on the folder, and it refuses a
 // folder that is not ours. A folder that does not exist is no error.
 func Reset(ctx context.Context, cfg Config) error {
-	cfg.Postgres = true // Validate wants one of them; it does not matter which
-	if err := cfg.Validate(); err != nil {
+	lock, err := lockForReset(&cfg)
+	if lock == nil || err != nil {
 		return err
-	}
-	ours, err := isOurs(cfg.DataDir)
-	if err != nil {
-		return err
-	}
-	if !ours {
-		if _, err := os.Stat(cfg.DataDir); errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
-		return fmt.Errorf("%s is not a data folder of the sandbox: nothing was removed", cfg.DataDir)
-	}
-	lock, err := tryLock(filepath.Join(cfg.DataDir, lockFile))
-	if err != nil {
-		return fmt.Errorf("lock the data folder %s: %w", cfg.DataDir, err)
-	}
-	if lock == nil {
-		if st, _ := readState(cfg.DataDir); st != nil {
-			return fmt.Errorf("process %d is running on %s: stop it first", st.PID, cfg.DataDir)
-		}
-		return fmt.Errorf("a process is running on %s: stop it first", cfg.DataDir)
 	}
 	defer lock.Close()
 
@@ -62,6 +42,44 @@ func Reset(ctx context.Context, cfg Config) error {
 		return fmt.Errorf("empty %s: %w", cfg.DataDir, err)
 	}
 	return nil
+}
+
+// CheckReset returns the error with which Reset would refuse.
+func CheckReset(cfg Config) error {
+	lock, err := lockForReset(&cfg)
+	if lock != nil {
+		lock.Close()
+	}
+	return err
+}
+
+// lockForReset completes cfg and locks its data folder. It returns nil if the folder does not exist.
+func lockForReset(cfg *Config) (*os.File, error) {
+	cfg.Postgres = true // Validate wants one of them; it does not matter which
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	ours, err := isOurs(cfg.DataDir)
+	if err != nil {
+		return nil, err
+	}
+	if !ours {
+		if _, err := os.Stat(cfg.DataDir); errors.Is(err, fs.ErrNotExist) {
+			return nil, nil
+		}
+		return nil, fmt.Errorf("%s is not a data folder of the sandbox: nothing was removed", cfg.DataDir)
+	}
+	lock, err := tryLock(filepath.Join(cfg.DataDir, lockFile))
+	if err != nil {
+		return nil, fmt.Errorf("lock the data folder %s: %w", cfg.DataDir, err)
+	}
+	if lock == nil {
+		if st, _ := readState(cfg.DataDir); st != nil {
+			return nil, fmt.Errorf("process %d is running on %s: stop it first", st.PID, cfg.DataDir)
+		}
+		return nil, fmt.Errorf("a process is running on %s: stop it first", cfg.DataDir)
+	}
+	return lock, nil
 }
 
 // empty removes our data from a data folder and from a home of Postgres. The caller has locked
