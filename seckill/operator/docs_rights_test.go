@@ -43,11 +43,54 @@ func block(t *testing.T, page, language, from, to string) string {
 	return all[0][1]
 }
 
-// rights returns the lines of deploy/README.md that make the shop's role and its user in Redis.
-func rights(t *testing.T) (sql, acl string) {
+// rights returns the lines of deploy/README.md that make the shop's role, that take its rights away, and
+// that make its user in Redis.
+func rights(t *testing.T) (grant, revoke, acl string) {
 	t.Helper()
-	const page, head, next = "deploy/README.md", "## With no more rights than it needs", "\n## Limits"
-	return block(t, page, "sql", head, next), block(t, page, "redis", head, next)
+	const page, head, again, next = "deploy/README.md", "## With no more rights than it needs", "\nAfter a schema of a newer version", "\n## Limits"
+	return block(t, page, "sql", head, again), block(t, page, "sql", again, next), block(t, page, "redis", head, next)
+}
+
+// plainOwner gives the database to a role that is no superuser.
+const plainOwner = `create role shop_owner createrole;
+do $$ declare of record; begin
+	execute format('alter database %I owner to shop_owner', current_database());
+	for of in select oid::regclass as name from pg_class where relnamespace = 'public'::regnamespace and relkind = 'r' loop
+		execute format('alter table %s owner to shop_owner', of.name);
+	end loop;
+	for of in select oid::regprocedure as name from pg_proc where pronamespace = 'public'::regnamespace loop
+		execute format('alter function %s owner to shop_owner', of.name);
+	end loop;
+end $$;
+alter sequence gate_epoch owner to shop_owner`
+
+// grantTwice runs the documented lines as the plain owner, and again as after a newer schema.
+func grantTwice(t *testing.T, owner *pgx.Conn, grant, revoke string) {
+	t.Helper()
+	all := `select (select count(*) from information_schema.column_privileges where grantee = 'shop')
+		+ (select count(*) from information_schema.routine_privileges where grantee = 'shop')
+		+ (select count(*) from pg_class, aclexplode(relacl) a where a.grantee = 'shop'::regrole)`
+	var first, none, second int
+	must := func(sql string, into *int) {
+		t.Helper()
+		if _, err := owner.Exec(t.Context(), sql, pgx.QueryExecModeSimpleProtocol); err != nil {
+			t.Fatalf("%s: %v", sql, err)
+		}
+		if into != nil {
+			if err := owner.QueryRow(t.Context(), all).Scan(into); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	must(plainOwner, nil)
+	must("set role shop_owner", nil)
+	must(grant, &first)
+	must(revoke, &none)
+	must(regexp.MustCompile("(?m)^create role .*$").ReplaceAllString(grant, ""), &second)
+	must("reset role", nil)
+	if first == 0 || none != 0 || second != first {
+		t.Errorf("the role has %d rights, after they are taken away %d, and %d when they are given again", first, none, second)
+	}
 }
 
 // startRedis starts a Redis for this test alone and returns a client and its URL.
@@ -88,7 +131,7 @@ func commandCalls(t *testing.T, rdb *redis.Client) map[string]int {
 // including recovery after a kill and an invalid journal entry. They have no right that nothing uses.
 func TestLeastPrivilege(t *testing.T) {
 	t.Parallel()
-	sql, acl := rights(t)
+	grant, revoke, acl := rights(t)
 	if sandboxtest.Kind() == sandbox.Embedded {
 		t.Skip("the embedded Redis has no ACL")
 	}
@@ -99,14 +142,12 @@ func TestLeastPrivilege(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if _, err := owner.Exec(context.Background(), "drop owned by shop; drop role shop", pgx.QueryExecModeSimpleProtocol); err != nil {
+		if _, err := owner.Exec(context.Background(), "reset role; drop owned by shop; drop role shop; reassign owned by shop_owner to current_user; drop owned by shop_owner; drop role shop_owner", pgx.QueryExecModeSimpleProtocol); err != nil {
 			t.Error(err)
 		}
 		owner.Close(context.Background())
 	})
-	if _, err := owner.Exec(t.Context(), sql, pgx.QueryExecModeSimpleProtocol); err != nil {
-		t.Fatal(err)
-	}
+	grantTwice(t, owner, grant, revoke)
 	words := strings.Fields(acl)
 	args := make([]any, len(words))
 	for i, w := range words {
@@ -124,7 +165,7 @@ func TestLeastPrivilege(t *testing.T) {
 		return u.String()
 	}
 	for _, password := range []string{"change-me-postgres", "change-me-redis"} {
-		if !strings.Contains(sql+acl, password) {
+		if !strings.Contains(grant+acl, password) {
 			t.Fatalf("the documented lines do not have %s", password)
 		}
 	}
