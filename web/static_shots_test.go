@@ -1,6 +1,7 @@
 package web_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -17,7 +18,7 @@ func TestScreenshots(t *testing.T) {
 	}
 	root := chromium(t)
 	s := openSandboxShop(t)
-	for _, device := range []struct {
+	for i, device := range []struct {
 		name                string
 		width, height       int64
 		colorScheme, locale string
@@ -63,6 +64,29 @@ func TestScreenshots(t *testing.T) {
 		door.clicks("captcha-kind")
 		door.sees(test("captcha-words"))
 		shootOf(door, "login-sum-in-words")
+		v.goTo("/login.html?register")
+		v.types("phone", fmt.Sprint(13900000001+i))
+		v.clicks("send-code")
+		v.until("the code is there", `document.getElementById('code').value.length === 6`)
+		v.types("nickname", "admin")
+		v.types("password", "123\r")
+		v.sees("#password-error")
+		shoot("register-password")
+		v.types("password", "45678\r")
+		v.sees("#nickname-error")
+		shoot("register-nickname")
+		if err := s.redis.Set(t.Context(), "ms:limit:otp:all", time.Now().Add(time.Hour).UnixMilli(), 0).Err(); err != nil {
+			t.Fatal(err)
+		}
+		v.goTo("/login.html?register")
+		v.types("phone", fmt.Sprint(13900000101+i))
+		v.clicks("send-code")
+		v.sees(test("captcha-img"))
+		shoot("register-sum")
+		s.redis.Del(t.Context(), "ms:limit:otp:all")
+		v.goTo("/login.html?logout=unfinished")
+		v.sees(test("note"))
+		shoot("logout-unfinished")
 		v.types("phone", "13800000000")
 		v.types("password", "miaosha-demo\r")
 		v.sees(test("sale-card"))

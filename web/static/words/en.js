@@ -135,7 +135,7 @@ export default {
   'login.next': 'After that you go back to the page you came from.',
   phone: 'Phone number',
   password: 'Password',
-  'password.new': 'Choose a password (8 characters or more)',
+  'password.new': 'Password (at least 8 characters)',
   nickname: 'Nickname',
   code: 'Code from the text message',
   sendCode: 'Send code',
