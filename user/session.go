@@ -30,7 +30,7 @@ func NewSessions(redisURL string, lifetime time.Duration) (*Sessions, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the sessions: %w", err)
 	}
-	c := newCopies(r)
+	c := newCopies(r, lifetime)
 	return &Sessions{
 		// Not scs.New: its goroutine never stops. No IdleTimeout: it would write on every request.
 		manager: &scs.SessionManager{Lifetime: lifetime, Store: c, Codec: codec{}, HashTokenInStore: true},
@@ -80,7 +80,7 @@ func (s *Sessions) Start(ctx context.Context, u User, addr string) (token string
 }
 
 // End ends a token's session, if it has one: at once here, within two seconds in other processes.
-// While Redis is away, it returns a fault, and ends the session here alone.
+// While Redis is away, it returns a fault, and ends the session here alone, for good.
 func (s *Sessions) End(ctx context.Context, token string) error {
 	session, err := s.Get(ctx, token)
 	switch {

@@ -34,19 +34,32 @@ type entries interface {
 }
 
 // entry is a session as of a time, or the mark that the session was ended here. Tokens are never
-// used again, so the mark stays, even if a read that began earlier returns the session.
+// used again, so the mark stays for the life of a session, even if a read that began earlier, or a
+// Redis that was away when the user logged out, returns the session. Only a process with more than
+// maxEntries copies and marks forgets marks earlier.
 type entry struct {
 	record []byte // nil if ended
 	at     time.Time
 }
 
-func newCopies(r *remote) *copies {
-	c := &copies{remote: r, now: time.Now, entries: otter.Must(&otter.Options[string, entry]{
-		MaximumSize:      maxEntries,
-		ExpiryCalculator: otter.ExpiryWriting[string, entry](staleFor),
-	})}
+// newCopies returns copies of sessions with this life.
+func newCopies(r *remote, life time.Duration) *copies {
+	c := &copies{remote: r, now: time.Now, entries: newEntries(life, nil)}
 	c.reads = newReads(readsAtOnce, c.fetch)
 	return c
+}
+
+func newEntries(life time.Duration, clock otter.Clock) entries {
+	return otter.Must(&otter.Options[string, entry]{
+		MaximumSize: maxEntries,
+		Clock:       clock,
+		ExpiryCalculator: otter.ExpiryWritingFunc(func(e otter.Entry[string, entry]) time.Duration {
+			if e.Value.record == nil {
+				return max(life, staleFor)
+			}
+			return staleFor
+		}),
+	})
 }
 
 // FindCtx implements scs.CtxStore. The session may have expired; the caller checks the deadline.

@@ -112,3 +112,31 @@ func TestACopyDoesNotWaitForASlowRedis(t *testing.T) {
 	slow.Store(false)
 	s.copies.reads.work.Wait()
 }
+
+// laterClock is a clock of the cache that the test moves.
+type laterClock struct{ nanos atomic.Int64 }
+
+func (c *laterClock) NowNano() int64                      { return c.nanos.Load() }
+func (c *laterClock) Tick(time.Duration) <-chan time.Time { return nil }
+
+// A session that its user ended here while Redis was away does not come back with Redis, however long
+// that takes.
+func TestAnEndedSessionStaysEndedWhenRedisIsBack(t *testing.T) {
+	rdb := miniredis.RunT(t)
+	s, clock := newSessions(t, "redis://"+rdb.Addr())
+	later := new(laterClock)
+	s.copies.entries.StopAllGoroutines()
+	s.copies.entries = newEntries(lifetime, later)
+	token := logIn(t, s, buyer)
+	expect(t, "before", s, token, buyer)
+	rdb.SetError("away")
+	if err := s.End(t.Context(), token); !errors.Is(err, ErrUnavailable) {
+		t.Fatalf("a log-out while Redis is away: %v, want ErrUnavailable", err)
+	}
+	rdb.SetError("")
+	for _, after := range []time.Duration{0, staleFor, time.Hour, lifetime - 2*time.Hour, time.Hour} {
+		clock.ahead += after
+		later.nanos.Add(int64(after))
+		expect(t, fmt.Sprint("when Redis is back, and after ", clock.ahead), s, token, User{})
+	}
+}
