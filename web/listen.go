@@ -84,6 +84,13 @@ func (l Listen) Open(sandboxed bool) (ls *Listeners, err error) {
 	return ls, nil
 }
 
+// cipherSuites are those of TLS 1.2 with forward secrecy and authenticated encryption. Those of TLS 1.3 all are.
+var cipherSuites = []uint16{
+	tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256, tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,
+	tls.TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384, tls.TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,
+	tls.TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256, tls.TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256,
+}
+
 // tlsConfig returns how the shop speaks TLS, nil if it does not.
 func (l Listen) tlsConfig() (*tls.Config, error) {
 	if (l.TLSCert == "") != (l.TLSKey == "") {
@@ -99,7 +106,9 @@ func (l Listen) tlsConfig() (*tls.Config, error) {
 		}
 		m := autocert.Manager{Prompt: autocert.AcceptTOS, HostPolicy: autocert.HostWhitelist(l.TLSDomain),
 			Cache: autocert.DirCache(filepath.Join(cache, "miaosha-certificates"))}
-		return m.TLSConfig(), nil
+		config := m.TLSConfig()
+		config.MinVersion, config.CipherSuites = tls.VersionTLS12, cipherSuites
+		return config, nil
 	}
 	if l.TLSCert == "" {
 		return nil, nil
@@ -108,7 +117,7 @@ func (l Listen) tlsConfig() (*tls.Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--tls-cert, --tls-key: %w", err)
 	}
-	return &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}}, nil
+	return &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12, CipherSuites: cipherSuites, NextProtos: []string{"h2", "http/1.1"}}, nil
 }
 
 func listen(addr string) (net.Listener, error) {

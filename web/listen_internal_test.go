@@ -42,6 +42,9 @@ func TestAutomaticCertificateIsForOneNameAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer ls.Close()
+	if ls.tls.MinVersion != tls.VersionTLS12 || !slices.Equal(ls.tls.CipherSuites, cipherSuites) {
+		t.Errorf("with an automatic certificate: TLS from %s, cipher suites %x", tls.VersionName(ls.tls.MinVersion), ls.tls.CipherSuites)
+	}
 	hello := func(name string) (*tls.Certificate, error) {
 		return ls.tls.GetCertificate(&tls.ClientHelloInfo{ServerName: name, SupportedVersions: []uint16{tls.VersionTLS13},
 			CipherSuites: []uint16{tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256}, SupportedCurves: []tls.CurveID{tls.CurveP256},

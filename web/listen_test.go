@@ -58,7 +58,7 @@ func pair(t *testing.T) (cert, key string) {
 func TestTLS(t *testing.T) {
 	t.Parallel()
 	cert, key := pair(t)
-	shop := openShop(t, "MIAOSHA_TLS_CERT="+cert, "MIAOSHA_TLS_KEY="+key)
+	shop := openShop(t, "MIAOSHA_TLS_CERT="+cert, "MIAOSHA_TLS_KEY="+key, "MIAOSHA_CAPTCHA=math")
 	if !strings.HasPrefix(shop.URL, "https://") {
 		t.Fatalf("it is open at %s", shop.URL)
 	}
@@ -70,6 +70,18 @@ func TestTLS(t *testing.T) {
 		t.Fatalf("register: %s, cookies %v", outcome(r), cookies)
 	}
 	checkSecureCookie(t, cookies[0])
+	others := (&http.Response{Header: asked.Header}).Cookies()
+	others = append(others, (&http.Response{Header: shop.ask("GET", "/api/login/captcha", "", "").Header}).Cookies()...)
+	var names []string
+	for _, c := range append(others, cookies[1]) {
+		names = append(names, c.Name)
+		if !c.Secure || !c.HttpOnly || c.SameSite != http.SameSiteStrictMode || c.Path != "/" || c.Domain != "" {
+			t.Errorf("the cookie %v is not for this host, TLS, HTTP and this site only", c)
+		}
+	}
+	if want := []string{"__Host-code", "__Host-sum", "__Host-device"}; !slices.Equal(names, want) {
+		t.Errorf("the other cookies are %v, want %v", names, want)
+	}
 	if r := shop.ask("GET", "/api/me", "", "", "Cookie", "__Host-session="+cookies[0].Value); r.Status != 200 {
 		t.Errorf("with the cookie: %s", outcome(r))
 	}
@@ -86,6 +98,12 @@ func TestTLS(t *testing.T) {
 	if c, err := tls.Dial("tcp", strings.TrimPrefix(shop.URL, "https://"), old); err == nil {
 		c.Close()
 		t.Error("TLS 1.1 is spoken")
+	}
+	weak := &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS12,
+		CipherSuites: []uint16{tls.TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA, tls.TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA}}
+	if c, err := tls.Dial("tcp", strings.TrimPrefix(shop.URL, "https://"), weak); err == nil {
+		c.Close()
+		t.Errorf("%s is spoken", tls.CipherSuiteName(c.ConnectionState().CipherSuite))
 	}
 }
 
