@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// passedOn are the variables of our environment that a server receives: where programs and libraries
-// lie, and those without which Windows starts no program. Others may be secrets, and every process
+// passedOn are the variables of our environment that a server receives: where programs, libraries and
+// temporary files lie, and those without which Windows starts no program. Others may be secrets, and every process
 // of the account that runs the server can read them.
 var passedOn = []string{
 	"PATH", "TMPDIR", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "DYLD_FALLBACK_LIBRARY_PATH",
