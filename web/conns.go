@@ -14,7 +14,8 @@ import (
 )
 
 // leastIdle is how long a connection may wait for a request, also when places run short. A client that
-// has just connected, or has just received an answer, is not closed.
+// has just connected, or has just received an answer, is not closed, unless
+// its network has more than its share.
 const leastIdle = time.Second
 
 // connLimit bounds the open connections of a listener. Two rules keep one client from taking every
@@ -23,7 +24,8 @@ const leastIdle = time.Second
 //   - Once three quarters of the places are taken, a network that has its share gets no further one.
 //   - Once nine tenths are taken, each new connection closes the one that has waited longest for a
 //     request, those that never had a session first. If none has waited leastIdle, the new one takes a
-//     free place. If there is none, it gets the oldest place of a network that has more than its share.
+//     free place. If there is none, it gets the oldest place of the network that has most, if that has
+//     at least two more than its own: one with a request, or any if that has more than its share.
 //
 // A connection waits for a request from its start, or from the end of the last request, until the whole
 // header of the next one has been read. So half a header is no request.
@@ -34,7 +36,8 @@ type connLimit struct {
 	mu      sync.Mutex
 	open    int
 	ofNet   map[netip.Prefix]int // open connections of each network, without exempt ones
-	over    int                  // networks with more than their share
+	nets    []int                // nets[n]: networks with n open connections, for n of 1 and more
+	most    int                  // the largest n with such a network
 	waiting [2]connList          // for a request: connections without a session, and those with one
 	busy    connList             // with a request
 
@@ -43,7 +46,7 @@ type connLimit struct {
 
 // newConnLimit returns a limit of size connections. share is the percentage of one network.
 func newConnLimit(size, share int) *connLimit {
-	return &connLimit{size: size, share: max(1, size*share/100), ofNet: map[netip.Prefix]int{},
+	return &connLimit{size: size, share: max(1, size*share/100), ofNet: map[netip.Prefix]int{}, nets: []int{0},
 		exempt: func(netip.Addr) bool { return false }}
 }
 
@@ -87,8 +90,8 @@ func (l *connLimit) place(c *clientConn, now time.Time) (admitted bool, evicted 
 	if 10*l.open >= 9*l.size {
 		evicted = l.longestWaiting(now)
 	}
-	if l.open >= l.size && evicted == nil {
-		evicted = l.oldestBeyondShare()
+	if l.open >= l.size && evicted == nil && l.most >= l.ofNet[c.from]+2 {
+		evicted = l.oldestOfLargest()
 	}
 	if evicted != nil {
 		l.release(evicted)
@@ -98,10 +101,7 @@ func (l *connLimit) place(c *clientConn, now time.Time) (admitted bool, evicted 
 	}
 	l.open++
 	if c.from.IsValid() {
-		l.ofNet[c.from]++
-		if l.ofNet[c.from] == l.share+1 {
-			l.over++
-		}
+		l.count(c.from, 1)
 		c.since = now
 		l.waiting[0].push(c)
 	}
@@ -118,20 +118,38 @@ func (l *connLimit) longestWaiting(now time.Time) *clientConn {
 	return nil
 }
 
-// oldestBeyondShare returns a connection of a network that has more than its share, nil if there is no
-// such network.
-func (l *connLimit) oldestBeyondShare() *clientConn {
-	if l.over == 0 {
-		return nil
+// oldestOfLargest returns a connection of a network that has most, nil if there is none. Only one of a
+// network with more than its share may be without a request.
+func (l *connLimit) oldestOfLargest() *clientConn {
+	lists := []*connList{&l.waiting[0], &l.waiting[1], &l.busy}
+	if l.most <= l.share {
+		lists = lists[2:]
 	}
-	for _, list := range []*connList{&l.waiting[0], &l.waiting[1], &l.busy} {
+	for _, list := range lists {
 		for c := list.first; c != nil; c = c.next {
-			if l.ofNet[c.from] > l.share {
+			if l.ofNet[c.from] == l.most {
 				return c
 			}
 		}
 	}
 	return nil
+}
+
+// count adds one connection of a network, or takes one away: by is 1 or -1.
+func (l *connLimit) count(network netip.Prefix, by int) {
+	was := l.ofNet[network]
+	is := was + by
+	if l.ofNet[network] = is; is == 0 {
+		delete(l.ofNet, network)
+	}
+	if is == len(l.nets) {
+		l.nets = append(l.nets, 0)
+	}
+	l.nets[was]--
+	l.nets[is]++
+	if is > l.most || was == l.most && l.nets[was] == 0 {
+		l.most = is
+	}
 }
 
 // release takes the place of c away. A second call does nothing.
@@ -145,12 +163,7 @@ func (l *connLimit) release(c *clientConn) {
 		return
 	}
 	c.in.remove(c)
-	switch l.ofNet[c.from]--; l.ofNet[c.from] {
-	case l.share:
-		l.over--
-	case 0:
-		delete(l.ofNet, c.from)
-	}
+	l.count(c.from, -1)
 }
 
 // connState keeps the lists. It is the hook of an http.Server.

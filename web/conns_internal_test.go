@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"testing"
 	"time"
 
@@ -43,6 +44,37 @@ func TestConnectionsMayWaitASecond(t *testing.T) {
 		_, admitted, evicted := place(l, "192.0.2.3:1", now.Add(waited))
 		if admitted != want || want != (evicted == first) {
 			t.Errorf("after %v: admitted %t, and the first connection was closed: %t; want %t", waited, admitted, evicted == first, want)
+		}
+	}
+}
+
+// When every place has a request, a new connection gets the oldest place of the network that has most, if
+// that leaves the network no fewer places than the new one's.
+func TestTheLargestNetworkGivesWay(t *testing.T) {
+	for _, c := range []struct {
+		peers []string // in the order in which they come
+		want  int      // the place that a connection of 192.0.2.9 gets, -1 for none
+	}{
+		{[]string{"1", "2", "3", "4", "1", "2", "3", "4"}, 0},
+		{[]string{"1", "2", "3", "3", "4", "5", "6", "7"}, 2},
+		{[]string{"1", "2", "3", "4", "5", "6", "7", "8"}, -1},
+		{[]string{"9", "1", "1", "2", "2", "3", "3", "4"}, -1},
+		{[]string{"9", "1", "1", "2", "2", "2", "3", "4"}, 3},
+	} {
+		l := newConnLimit(len(c.peers), 25)
+		now := time.Now()
+		var all []*clientConn
+		for _, peer := range c.peers {
+			conn, admitted, _ := place(l, "192.0.2."+peer+":1", now)
+			if !admitted {
+				t.Fatalf("%v: no place for %s", c.peers, peer)
+			}
+			l.connState(conn, http.StateActive)
+			all = append(all, conn)
+		}
+		_, admitted, evicted := place(l, "192.0.2.9:1", now)
+		if got := slices.Index(all, evicted); got != c.want || admitted != (c.want >= 0) {
+			t.Errorf("%v: place %d, admitted %t; want place %d", c.peers, got, admitted, c.want)
 		}
 	}
 }
@@ -127,7 +159,7 @@ func TestPlacesOfConnectionsAreCounted(t *testing.T) {
 				delete(lists, c)
 			},
 			"": func(t *rapid.T) {
-				ofNet, over := map[netip.Prefix]int{}, 0
+				ofNet, most := map[netip.Prefix]int{}, 0
 				for c, list := range lists {
 					ofNet[c.from]++
 					if c.in != list {
@@ -135,15 +167,13 @@ func TestPlacesOfConnectionsAreCounted(t *testing.T) {
 					}
 				}
 				for network, n := range ofNet {
-					if n > l.share {
-						over++
-					}
+					most = max(most, n)
 					if l.ofNet[network] != n {
 						t.Errorf("%v has %d connections, and %d are counted", network, n, l.ofNet[network])
 					}
 				}
-				if l.open != len(lists)+proxies || l.open > l.size || l.over != over || len(l.ofNet) != len(ofNet) {
-					t.Errorf("%d of %d places and %d networks beyond their share are counted; %d and %d are", l.open, l.size, l.over, len(lists)+proxies, over)
+				if l.open != len(lists)+proxies || l.open > l.size || l.most != most || len(l.ofNet) != len(ofNet) {
+					t.Errorf("%d of %d places, and %d of one network at most, are counted; %d and %d are", l.open, l.size, l.most, len(lists)+proxies, most)
 				}
 			},
 		})

@@ -100,23 +100,24 @@ func TestOneAddressDoesNotTakeEveryPlace(t *testing.T) {
 	}
 }
 
-// Two addresses take every place, with requests that don't end. A client at another address gets a
-// place of the one that has more than its share.
+// Two addresses take every place, or four that have no more than their share, with requests that don't
+// end. A client at another address gets a place of the one that has most.
 func TestTwoAddressesDoNotTakeEveryPlace(t *testing.T) {
 	t.Parallel()
-	shop := openShop(t, "MIAOSHA_MAX_CONNS=100")
-	for i := range 120 {
-		from := "127.0.0.2"
-		if i >= 80 {
-			from = "127.0.0.3"
-		}
-		shop.hold(from, halfBody)
-	}
-	another := shop.clientFrom("127.0.0.4")
-	for range 20 {
-		if r := sandboxtest.CallBy(another, "GET", shop.URL+"/api/slots", "", ""); outcome(r) != "200 ok" {
-			t.Fatalf("another address: %s", outcome(r))
-		}
+	for name, takers := range map[string][]string{"two": {"127.0.0.2", "127.0.0.2", "127.0.0.3"}, "four": {"127.0.0.2", "127.0.0.3", "127.0.0.4", "127.0.0.5"}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			shop := openShop(t, "MIAOSHA_MAX_CONNS=100")
+			for i := range 120 {
+				shop.hold(takers[i%len(takers)], halfBody)
+			}
+			another := shop.clientFrom("127.0.0.6")
+			for range 20 {
+				if r := sandboxtest.CallBy(another, "GET", shop.URL+"/api/slots", "", ""); outcome(r) != "200 ok" {
+					t.Fatalf("another address: %s", outcome(r))
+				}
+			}
+		})
 	}
 }
 
