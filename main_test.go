@@ -237,6 +237,14 @@ func TestStartRefusesWhatCantWork(t *testing.T) {
 		{"port taken", "--addr", env, []string{"--addr", strings.TrimPrefix(taken.URL, "http://")}},
 		{"ops port taken", "--ops-addr", env, []string{"--ops-addr", strings.TrimPrefix(taken.URL, "http://")}},
 		{"no address", "--addr", env, []string{"--addr", "nonsense"}},
+		{"a port alone", `--addr (MIAOSHA_ADDR): "8080" is not a host and a port such as 127.0.0.1:8080`, env, []string{"--addr", "8080"}},
+		{"a host alone", `--ops-addr (MIAOSHA_OPS_ADDR): "127.0.0.1" is not a host and a port such as 127.0.0.1:8081`, env, []string{"--ops-addr", "127.0.0.1"}},
+		{"a URL for a name", `--allow-host (MIAOSHA_ALLOW_HOST): "https://shop.example" is not a name such as shop.example`, env, []string{"--allow-host", "https://shop.example"}},
+		{"a name with a port", `"shop.example:443"`, env, []string{"--allow-host", "b.example,shop.example:443"}},
+		{"a name for many", `"*.example"`, env, []string{"--allow-host", "*.example"}},
+		{"a name with a dot behind it", `"shop.example."`, env, []string{"--allow-host", "shop.example."}},
+		{"a name behind a space", `" shop.example"`, with("MIAOSHA_ALLOW_HOST=b.example, shop.example"), nil},
+		{"a name in another script", `"秒杀.example"`, env, []string{"--allow-host", "秒杀.example"}},
 		{"Postgres unreachable", "DATABASE_URL", with("DATABASE_URL=postgres://u:p@127.0.0.1:1/db"), nil},
 		{"Postgres nonsense", "DATABASE_URL", with("DATABASE_URL=nonsense://"), nil},
 		{"Postgres password", "DATABASE_URL", with("DATABASE_URL=" + strings.Replace(url, "@", "wrong@", 1)), nil},
@@ -374,6 +382,9 @@ func TestTheSandboxStaysOnThisMachine(t *testing.T) {
 				t.Fatalf("--addr %s --ops-addr %s: stderr %swant %s", c.addr, c.ops, errs, want)
 			}
 		}
+	}
+	if _, errs, code := sandboxtest.Command(t, env, "--addr", "8080", "--ops-addr", off); code == 0 || !strings.Contains(errs, "127.0.0.1:8080") {
+		t.Errorf("--addr 8080: exit %d %swant a host and a port", code, errs)
 	}
 	// With an own Redis it is still the sandbox, since the accounts are in Postgres.
 	stores := sandboxtest.Stores(t)

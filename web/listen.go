@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"regexp"
 	"sync"
 	"syscall"
 	"time"
@@ -37,6 +38,9 @@ type Listen struct {
 // the stores, those that overflow answers, and files of its own.
 const otherFiles = overflowConns + 256
 
+// hostName matches a name as browsers send it in a Host header, without a port.
+var hostName = regexp.MustCompile(`^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$`)
+
 // Listeners has the open listeners. They are opened before anything else, so that a port which is taken
 // is reported at once.
 type Listeners struct {
@@ -55,11 +59,22 @@ func (l Listen) Open(sandboxed bool) (ls *Listeners, err error) {
 	if l.MaxShare < 1 || l.MaxShare > 100 {
 		return nil, errors.New("--max-conns-share (MIAOSHA_MAX_CONNS_SHARE): a percentage from 1 to 100")
 	}
-	if sandboxed && !l.AllowLAN {
-		for name, addr := range map[string]string{"--addr (MIAOSHA_ADDR)": l.Addr, "--ops-addr (MIAOSHA_OPS_ADDR)": l.OpsAddr} {
-			if addr != "off" && !loopback(addr) {
-				return nil, fmt.Errorf("%s: the sandbox's accounts are public, so it listens on loopback only, not on %s; --allow-lan if you mean it", name, addr)
-			}
+	for _, name := range l.AllowHost {
+		if !hostName.MatchString(name) {
+			return nil, fmt.Errorf("--allow-host (MIAOSHA_ALLOW_HOST): %q is not a name such as shop.example", name)
+		}
+	}
+	type address struct{ name, addr, example string }
+	addresses := []address{{"--addr (MIAOSHA_ADDR)", l.Addr, "127.0.0.1:8080"}}
+	if l.OpsAddr != "off" {
+		addresses = append(addresses, address{"--ops-addr (MIAOSHA_OPS_ADDR)", l.OpsAddr, "127.0.0.1:8081"})
+	}
+	for _, at := range addresses {
+		if _, _, err := net.SplitHostPort(at.addr); err != nil {
+			return nil, fmt.Errorf("%s: %q is not a host and a port such as %s", at.name, at.addr, at.example)
+		}
+		if sandboxed && !l.AllowLAN && !loopback(at.addr) {
+			return nil, fmt.Errorf("%s: the sandbox's accounts are public, so it listens on loopback only, not on %s; --allow-lan if you mean it", at.name, at.addr)
 		}
 	}
 	places := min(l.MaxConns, fileLimit()-otherFiles)
