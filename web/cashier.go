@@ -55,8 +55,11 @@ func signNotice(key []byte, timestamp string, body []byte) string {
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
-// verifyNotice returns errForbidden if the signature is wrong, or if the timestamp is more than
-// noticeLife from all the clocks. One clock that is right is enough: payments must work while Redis's
+// errNoticeTime is a notice that the key has signed, for another time.
+var errNoticeTime = fmt.Errorf("%w: its timestamp is too far from now", errForbidden)
+
+// verifyNotice returns errForbidden if the signature is wrong, and errNoticeTime if the timestamp is more
+// than noticeLife from all the clocks. One clock that is right is enough: payments must work while Redis's
 // clock, or this machine's, is wrong.
 func verifyNotice(key []byte, timestamp, signature string, body []byte, clocks ...time.Time) error {
 	if !hmac.Equal([]byte(signNotice(key, timestamp, body)), []byte(signature)) {
@@ -64,7 +67,7 @@ func verifyNotice(key []byte, timestamp, signature string, body []byte, clocks .
 	}
 	at, err := strconv.ParseInt(timestamp, 10, 64)
 	if err != nil || !slices.ContainsFunc(clocks, func(now time.Time) bool { return now.Sub(time.Unix(at, 0)).Abs() <= noticeLife }) {
-		return fmt.Errorf("%w: timestamp %q is too far from now", errForbidden, timestamp)
+		return fmt.Errorf("%w: %q", errNoticeTime, timestamp)
 	}
 	return nil
 }

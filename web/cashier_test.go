@@ -174,10 +174,10 @@ func TestARefusedNoticeIsWrittenDown(t *testing.T) {
 }
 
 // Strangers who send forged notices write at most a line a second, with their count. The provider's own
-// refused notice is logged meanwhile.
+// refused notices are logged meanwhile, also if its clock is wrong.
 func TestForgedNoticesAreLoggedWithARate(t *testing.T) {
 	t.Parallel()
-	const forged = 500
+	const forged, old = 500, 15
 	shop := openShop(t, "MIAOSHA_LOG_FORMAT=json")
 	began := time.Now()
 	for i := range forged {
@@ -188,12 +188,17 @@ func TestForgedNoticesAreLoggedWithARate(t *testing.T) {
 			if r := shop.notify(notifySecret, `{"order_id":"1","amount":77,"provider_ref":"r"}`, time.Now()); r.Code != "bad_request" {
 				t.Errorf("the provider's notice: %s", outcome(r))
 			}
+			for range old {
+				if r := shop.notify(notifySecret, "{}", time.Now().Add(-time.Hour)); r.Code != "forbidden" {
+					t.Errorf("the provider's old notice: %s", outcome(r))
+				}
+			}
 		}
 	}
 	time.Sleep(time.Second) // the next one is logged, with the count of those before that were not
 	shop.call("POST", "/api/payments/notify", "", "{}", "X-Timestamp", "1", "X-Signature", "x")
 	took := time.Since(began)
-	counts := regexp.MustCompile(`"since_last_line":(\d+)`)
+	counts := regexp.MustCompile(`wrong signature","since_last_line":(\d+)`)
 	sandboxtest.Until(t, 5*time.Second, "each forged notice is counted once", func() bool {
 		sum := 0
 		for _, m := range counts.FindAllStringSubmatch(shop.Log.String(), -1) {
@@ -206,9 +211,12 @@ func TestForgedNoticesAreLoggedWithARate(t *testing.T) {
 		return strings.Contains(shop.Log.String(), `"amount":77`)
 	})
 	log := shop.Log.String()
-	lines := strings.Count(log, `"since_last_line":`)
+	lines := strings.Count(log, `wrong signature`)
 	if most := 21 + int(took/time.Second); lines < 20 || lines > most {
 		t.Errorf("%d forged notices in %v wrote %d lines, want 20 to %d", forged, took, lines, most)
+	}
+	if n := strings.Count(log, `is too far from now`); n != old {
+		t.Errorf("%d notices of a provider whose clock is wrong are in %d lines", old, n)
 	}
 	if n := strings.Count(log, `"amount":77`); n != 1 {
 		t.Errorf("the provider's refused notice is in %d lines, want one", n)

@@ -3,6 +3,7 @@ package web
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"time"
 
@@ -81,17 +82,23 @@ func (s *Server) pay(w http.ResponseWriter, r *http.Request, session user.Sessio
 	return ok(w, 200, out)
 }
 
-// paymentNotice takes the payment provider's notice of a capture. Every refused notice of the provider
-// is logged. Of others, which strangers can send without end, at most one a second is, with their count.
+// paymentNotice takes the payment provider's notice of a capture. Each refused one is logged, if it is
+// signed for now. Others can be sent, or sent again, without end by strangers: the first ones are logged,
+// and then at most one a second, with their count. Those signed for another time are counted apart, so
+// that forged ones do not hide a provider whose clock is wrong.
 func (s *Server) paymentNotice(w http.ResponseWriter, r *http.Request) error {
 	raw, err := rawBody(w, r)
 	if err == nil {
 		err = verifyNotice(s.notifyKey, r.Header.Get("X-Timestamp"), r.Header.Get("X-Signature"), raw, s.Rush.Now(), time.Now())
 	}
 	if err != nil {
-		s.forged.Add(1)
-		s.forgedLog.Do(func() {
-			s.Log.Warn("a payment notice is refused", "from", s.clientIP(r), "err", err, "since_last_line", s.forged.Swap(0))
+		refused := &s.forged
+		if errors.Is(err, errNoticeTime) {
+			refused = &s.untimely
+		}
+		refused.since.Add(1)
+		refused.log.Do(func() {
+			s.Log.Warn("a payment notice is refused", "from", s.clientIP(r), "err", err, "since_last_line", refused.since.Swap(0))
 		})
 		return err
 	}

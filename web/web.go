@@ -100,12 +100,17 @@ type Server struct {
 	streams        streamCounts
 	handler        http.Handler
 	faults         rate.Sometimes // logs at most one unavailable store a second
-	forged         atomic.Int64   // refused notices since the last one that was logged
-	forgedLog      rate.Sometimes
+	forged         refusedNotices // without a right signature
+	untimely       refusedNotices // with one, for another time
 }
 
-// firstForged is how many forged notices are logged one by one before at most one a second is.
-const firstForged = 20
+// refusedNotices are notices of which at most one a second is logged, after the first noticesLogged.
+type refusedNotices struct {
+	since atomic.Int64 // the last one that was logged
+	log   rate.Sometimes
+}
+
+const noticesLogged = 20
 
 // New returns a Server. self is the URL at which the sandbox cashier will reach it, such as
 // http://127.0.0.1:8080.
@@ -114,10 +119,12 @@ func New(cfg Config, d Deps, self string) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{Deps: d, cfg: cfg, closing: make(chan struct{}), streams: streamCounts{ofUser: map[int64]int{}},
-		faults: rate.Sometimes{Interval: time.Second}, forgedLog: rate.Sometimes{First: firstForged, Interval: time.Second},
-		rush: newLimits(cfg), own: newLimits(cfg),
+		faults: rate.Sometimes{Interval: time.Second},
+		rush:   newLimits(cfg), own: newLimits(cfg),
 		pictureBuckets: newBuckets[int64](cfg.rate), wordsBuckets: newBuckets[int64](wordsRate),
 		loginPictures: newBuckets[netip.Addr](loginPictureRate), loginWords: newBuckets[netip.Addr](loginWordsRate)}
+	s.forged.log = rate.Sometimes{First: noticesLogged, Interval: time.Second}
+	s.untimely.log = rate.Sometimes{First: noticesLogged, Interval: time.Second}
 	var err error
 	if s.assets, err = loadAssets(d.Sandbox); err != nil {
 		return nil, err
