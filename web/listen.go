@@ -1,10 +1,12 @@
 package web
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
+	stdlog "log"
 	"log/slog"
 	"net"
 	"net/http"
@@ -34,9 +36,10 @@ type Listen struct {
 	TLSDomain string   `name:"tls-domain" env:"MIAOSHA_TLS_DOMAIN" placeholder:"NAME" help:"Get and renew a certificate for this name by itself (ACME, Let's Encrypt); the shop must be reachable at its port 443."`
 }
 
-// otherFiles is how many files a process may have open besides its admitted connections: connections to
-// the stores, those that overflow answers, and files of its own.
-const otherFiles = overflowConns + 256
+// otherFiles is how many files a process may have open besides its admitted connections: those that
+// overflow answers, files of its own, 61 connections to Postgres, and 64 to each node of Redis, of which
+// the Redis inside the process has both ends.
+const otherFiles = overflowConns + 768
 
 // hostName matches a name as browsers send it in a Host header, without a port.
 var hostName = regexp.MustCompile(`^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$`)
@@ -286,6 +289,19 @@ func localAddr(l net.Listener) string {
 // that came right behind the request before, so a header of more than 16 KB never is.
 const maxHeader = 8 << 10
 
+// serverLog logs what an http.Server prints: at Warn that it can accept no connection, and at Debug what
+// clients do wrong.
+type serverLog struct{ log *slog.Logger }
+
+func (l serverLog) Write(line []byte) (int, error) {
+	level := slog.LevelDebug
+	if bytes.HasPrefix(line, []byte("http: Accept error")) {
+		level = slog.LevelWarn
+	}
+	l.log.Log(context.Background(), level, string(bytes.TrimSuffix(line, []byte("\n"))))
+	return len(line), nil
+}
+
 // stopLimit bounds the requests in flight once the shop closes.
 const stopLimit = 5 * time.Second
 
@@ -295,7 +311,7 @@ func (ls *Listeners) Serve(ctx context.Context, shop *Server, ops http.Handler, 
 		log.Warn("the limit of open files (ulimit -n) is too low for --max-conns: fewer connections are accepted, and others are answered busy",
 			"files", fileLimit(), "max_conns", ls.config.MaxConns, "accepted", ls.limit.size)
 	}
-	errors := slog.NewLogLogger(log.Handler(), slog.LevelDebug)
+	errors := stdlog.New(serverLog{log}, "", 0)
 	// One time limit for the header and the body, which has at most 4 KB: a second limit costs each
 	// request a system timer.
 	handler := ls.checkHost(ls.shop, shop.isProxy, http.HandlerFunc(shop.refuseHost), shop)
