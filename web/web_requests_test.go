@@ -120,9 +120,7 @@ func TestRandomRequests(t *testing.T) {
 		buf := make([]byte, 1<<20)
 		t.Errorf("%d goroutines, %d after %d requests\n%s", after.goroutines, before.goroutines, first, buf[:runtime.Stack(buf, true)])
 	}
-	if sent >= 100_000 {
-		w.counts.checkCoverage(t)
-	}
+	w.counts.checkCoverage(t)
 }
 
 func envNumber(t *testing.T, name string, unset uint64) uint64 {
@@ -208,7 +206,7 @@ func openWorld(t *testing.T, seed uint64) *world {
 	running.Go(func() {
 		orders.Sweep(background, w.s.Refund(), func(err error) { log.Error("sweep", "err", err) })
 	})
-	server := &http.Server{Handler: w.s, ReadTimeout: 8 * time.Second, WriteTimeout: 30 * time.Second, MaxHeaderBytes: 16 << 10,
+	server := &http.Server{Handler: w.s, ReadTimeout: 8 * time.Second, WriteTimeout: 30 * time.Second, MaxHeaderBytes: maxHeader,
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug)}
 	running.Go(func() { server.Serve(w.listener) })
 	running.Go(func() { server.Serve(tcp) })
@@ -585,11 +583,12 @@ func (c *answerCounts) String() string {
 	return b.String()
 }
 
-// checkCoverage checks that the requests have reached what they must: each route has succeeded, and has
-// been busy seldom.
+// checkCoverage checks that the requests have reached what they must: few were answered busy, and of so
+// many that each route has received good ones, each has succeeded.
 func (c *answerCounts) checkCoverage(t *testing.T) {
 	t.Helper()
 	busy, all := 0, 0
+	var failed []string
 	for route, n := range c.n {
 		good := 0
 		for a, k := range n {
@@ -601,10 +600,13 @@ func (c *answerCounts) checkCoverage(t *testing.T) {
 			}
 		}
 		if good == 0 {
-			t.Errorf("%s has never succeeded: %v", route, n)
+			failed = append(failed, fmt.Sprintf("%s has never succeeded: %v", route, n))
 		}
 	}
-	if busy > all/20 {
+	if all >= 50_000 && failed != nil {
+		t.Error(strings.Join(failed, "\n"))
+	}
+	if all >= 1000 && busy > all/20 {
 		t.Errorf("%d of %d answers are busy", busy, all)
 	}
 }
