@@ -52,7 +52,8 @@ func hostAllowed(host string, names []string) bool {
 }
 
 // sameOriginOnly refuses requests that a page of another site makes, reading ones too: some of the
-// operator's pages cost seconds of work. Browsers say where a request comes from.
+// operator's pages cost seconds of work. On loopback and over TLS browsers say where a request comes from.
+// To other addresses they send Origin at most, and a request without it passes.
 func sameOriginOnly(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		site := r.Header.Get("Sec-Fetch-Site")

@@ -19,7 +19,8 @@ type Check struct {
 }
 
 // Ops returns the handler for the operator: /metrics, /healthz (the process runs), /readyz (it can
-// serve) and /debug/pprof without the command line, which may have a secret. It needs an address of its own, which strangers cannot reach.
+// serve) and /debug/pprof without the command line, which may have a secret. It needs an address of its
+// own, which strangers cannot reach.
 func Ops(metrics []prometheus.Collector, checks []Check) http.Handler {
 	reg := prometheus.NewRegistry()
 	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
