@@ -192,7 +192,7 @@ func (l *connLimit) connState(nc net.Conn, state http.ConnState) {
 
 type connKey struct{}
 
-// connContext lets the handlers of a connection call hasSession. It is a hook of an http.Server.
+// connContext lets the handlers of a connection call markSession. It is a hook of an http.Server.
 func connContext(ctx context.Context, nc net.Conn) context.Context {
 	if c := placeOf(nc); c != nil {
 		return context.WithValue(ctx, connKey{}, c)
@@ -200,8 +200,8 @@ func connContext(ctx context.Context, nc net.Conn) context.Context {
 	return ctx
 }
 
-// hasSession marks the connection of a request as one that has a session.
-func hasSession(ctx context.Context) {
+// markSession marks the connection of a request as one that has a session.
+func markSession(ctx context.Context) {
 	if c, ok := ctx.Value(connKey{}).(*clientConn); ok && !c.session.Load() {
 		c.session.Store(true)
 	}

@@ -107,7 +107,7 @@ func (s *Server) buy(w http.ResponseWriter, r *http.Request) error {
 	if session.UserID != userID {
 		return seckill.ErrBadPath
 	}
-	hasSession(r.Context())
+	markSession(r.Context())
 	if err := s.allow(s.rush, r, userID); err != nil {
 		return err
 	}

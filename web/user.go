@@ -24,7 +24,7 @@ func (s *Server) loggedIn(h sessionHandler) http.HandlerFunc {
 		if err != nil {
 			return err
 		}
-		hasSession(r.Context())
+		markSession(r.Context())
 		return h(w, r, session)
 	})
 }
