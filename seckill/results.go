@@ -195,7 +195,7 @@ func (r *resultReader) readPostgres(ctx context.Context, sale int64, queries []*
 	r.repairTickets(ctx, sale, queries, outcomes)
 	for _, q := range queries {
 		switch result, known := outcomes[q.user]; {
-		case err != nil && q.waits && q.gate.State == Queued, // nobody has told of an order: who does repairs the gate first, or has no Redis
+		case err != nil && q.waits && q.gate.State == Queued, // no other process has told of an order: it would have repaired the gate, or has no Redis
 			err == nil && q.status.State == Queued && result.OrderID == uuid.Nil && result.Ticket != q.gate.Ticket: // or it is the result of an older ticket
 			q.reply <- resultReply{Status: q.status}
 		case err != nil, q.gateDown && result.OrderID == uuid.Nil: // Redis may have a newer ticket than Postgres knows

@@ -131,7 +131,7 @@ func TestALogOutBesideAPostgresThatHangs(t *testing.T) {
 	if _, err := tx.Exec(t.Context(), `select from users where id = $1 for update`, u.ID); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), logOutWait+2*time.Second) // the shop gives an answer 3 s
+	ctx, cancel := context.WithTimeout(t.Context(), logOutWait+2*time.Second) // the shop has 3 s for an answer
 	defer cancel()
 	if err := s.LogOut(ctx, sessions, u.ID); !errors.Is(err, ErrUnavailable) {
 		t.Errorf("LogOut: %v, want ErrUnavailable", err)

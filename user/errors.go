@@ -16,7 +16,7 @@ var (
 	ErrWrongCode     = errors.New("user: wrong, used or expired code")
 	ErrPhoneTaken    = errors.New("user: the phone has an account")
 	ErrBusy          = errors.New("user: too many at once")
-	ErrSolveFirst    = fmt.Errorf("%w: a solved sum goes ahead", ErrBusy) // never returned to who has solved one
+	ErrSolveFirst    = fmt.Errorf("%w: a solved sum goes ahead", ErrBusy) // not for a caller that has solved one
 	ErrSMSOff        = errors.New("user: one-time codes are switched off")
 	ErrChanged       = errors.New("user: the account has changed during the log-in")
 	ErrNotFound      = errors.New("user: no such account")

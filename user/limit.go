@@ -24,8 +24,8 @@ var (
 	perAddress       = bucket{200, 300 * time.Millisecond} // 200 a minute: a whole class may share one address
 	perNetwork       = bucket{600, 100 * time.Millisecond} // 600 a minute: a /24, or a /48 of IPv6
 
-	// Budgets of the whole shop. Whoever finds one used up solves a sum and goes on: nobody is refused, or a crowd
-	// could close the registration for all others.
+	// Budgets of the whole shop. When one is used up, visitors solve a sum and go on. No one is refused: otherwise a
+	// crowd could close the registration for all others.
 	codesOfAll = bucket{600, 200 * time.Millisecond} // 300 a minute
 	wrongOfAll = bucket{100, 10 * time.Second}       // 8,640 a day: of a million codes for each phone
 )
@@ -98,8 +98,8 @@ func (l *limits) register(ctx context.Context, addr string) error {
 	return l.take(ctx, limitRegisterNet+site(addr), perNetwork)
 }
 
-// guess takes a token from the shop's budget of wrong codes, unless a sum was solved. A code that was not
-// wrong gives it back with noGuess.
+// guess takes a token from the shop's budget of wrong codes, unless a sum was solved. noGuess puts it
+// back, for a code that was not wrong.
 func (l *limits) guess(ctx context.Context, from From) error {
 	return l.spend(ctx, limitWrongOfAll, wrongOfAll, from)
 }

@@ -132,7 +132,10 @@ func TestSessionsOfAnOlderProgram(t *testing.T) {
 	if n := live(t, s, append(tokens, newest...)); n != maxPerUser {
 		t.Errorf("%d sessions go on, want %d", n, maxPerUser)
 	}
-	if err := s.EndAll(t.Context(), buyer.ID, 1, tokens[maxPerUser-1]); err != nil {
+	if live(t, s, tokens[:1]) == 0 { // the new one ended any of the others, which are equally old
+		tokens = tokens[1:]
+	}
+	if err := s.EndAll(t.Context(), buyer.ID, 1, tokens[0]); err != nil {
 		t.Fatal(err)
 	}
 	if n := live(t, s, append(tokens, newest...)); n != 1 {

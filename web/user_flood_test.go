@@ -314,7 +314,7 @@ func TestASumOpensTheFullDoor(t *testing.T) {
 }
 
 // When strangers have used up the shop's budgets of codes, visitors solve a sum for a code and for the
-// registration. Nobody is refused, and a shop without sums asks for none.
+// registration. No one is refused, and a shop without sums asks for none.
 func TestASumGoesAheadOfUsedUpBudgets(t *testing.T) {
 	t.Parallel()
 	for _, captcha := range []string{"math", "off"} {

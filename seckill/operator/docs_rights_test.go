@@ -51,7 +51,7 @@ func rights(t *testing.T) (grant, revoke, acl string) {
 	return block(t, page, "sql", head, again), block(t, page, "sql", again, next), block(t, page, "redis", head, next)
 }
 
-// plainOwner gives the database to a role that is no superuser.
+// plainOwner makes a role that is no superuser the owner of the database.
 const plainOwner = `create role shop_owner createrole;
 do $$ declare of record; begin
 	execute format('alter database %I owner to shop_owner', current_database());
