@@ -80,7 +80,7 @@ func (l *limits) code(ctx context.Context, phone string, from From) error {
 	if err := l.take(ctx, limitCodeAddress+network(from.Addr), perAddress); err != nil {
 		return err
 	}
-	if err := l.take(ctx, limitCodeNetwork+site(from.Addr), perNetwork); err != nil {
+	if err := l.take(ctx, limitCodeNetwork+Site(from.Addr), perNetwork); err != nil {
 		return err
 	}
 	if err := l.spend(ctx, limitCodesOfAll, codesOfAll, from); err != nil {
@@ -95,7 +95,7 @@ func (l *limits) register(ctx context.Context, addr string) error {
 	if err := l.take(ctx, limitRegister+network(addr), perAddress); err != nil {
 		return err
 	}
-	return l.take(ctx, limitRegisterNet+site(addr), perNetwork)
+	return l.take(ctx, limitRegisterNet+Site(addr), perNetwork)
 }
 
 // guess takes a token from the shop's budget of wrong codes, unless a sum was solved. noGuess puts it
@@ -140,9 +140,9 @@ func (l *limits) run(ctx context.Context, key string, b bucket, tokens int) erro
 // network returns an IPv4 address, or the /64 of an IPv6 address, which is one household's.
 func network(addr string) string { return prefix(addr, 32, 64) }
 
-// site returns the /24 of an IPv4 address, or the /48 of an IPv6 address: what one customer of a
+// Site returns the /24 of an IPv4 address, or the /48 of an IPv6 address: what one customer of a
 // provider can have many addresses in.
-func site(addr string) string { return prefix(addr, 24, 48) }
+func Site(addr string) string { return prefix(addr, 24, 48) }
 
 func prefix(addr string, v4, v6 int) string {
 	a, err := netip.ParseAddr(addr)

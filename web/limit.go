@@ -84,6 +84,16 @@ func (s *Server) clientAddr(r *http.Request) netip.Addr {
 	return peer.Addr().Unmap()
 }
 
+// clientNetwork returns clientAddr, or the /64 network of an IPv6 address, as the key of a bucket.
+func (s *Server) clientNetwork(r *http.Request) netip.Addr {
+	addr := s.clientAddr(r)
+	if addr.Is6() {
+		p, _ := addr.Prefix(64)
+		addr = p.Addr()
+	}
+	return addr
+}
+
 // clientIP returns clientAddr as text, "?" if it is not known.
 func (s *Server) clientIP(r *http.Request) string {
 	if a := s.clientAddr(r); a.IsValid() {

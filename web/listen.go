@@ -80,7 +80,7 @@ func (l Listen) Open(sandboxed bool) (ls *Listeners, err error) {
 			return nil, fmt.Errorf("%s: the sandbox's accounts are public, so it listens on loopback only, not on %s; --allow-lan if you mean it", at.name, at.addr)
 		}
 	}
-	places := min(l.MaxConns, fileLimit()-otherFiles)
+	places := min(l.MaxConns, max(fileLimit()-otherFiles, fileLimit()/16)) // with few files the shop still starts
 	if places < 1 {
 		return nil, fmt.Errorf("--max-conns (MIAOSHA_MAX_CONNS): this process may open %d files, which leaves none for connections: raise the limit (ulimit -n)", fileLimit())
 	}

@@ -108,7 +108,7 @@ func (s *Server) buy(w http.ResponseWriter, r *http.Request) error {
 		return seckill.ErrBadPath
 	}
 	markSession(r.Context())
-	if err := s.allow(s.rush, r, userID); err != nil {
+	if err := s.allow(s.buyLimits, r, userID); err != nil {
 		return err
 	}
 	b, err := s.Rush.Buy(r.Context(), sale, userID)

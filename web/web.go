@@ -86,12 +86,12 @@ type Deps struct {
 type Server struct {
 	Deps
 	cfg            Config
-	rush           limits               // buy, address, result and event streams
-	own            limits               // orders, payments and the account: in this process, so paying needs no Redis
-	pictureBuckets *buckets[int64]      // of their own, so that drawing captchas takes no buy requests
-	wordsBuckets   *buckets[int64]      // smaller, since programs can read sums in words
-	loginPictures  *buckets[netip.Addr] // sums of the log-in: pictures and answers
-	loginWords     *buckets[netip.Addr] // the same in words
+	buyLimits      limits           // buy, address, result and event streams
+	accountLimits  limits           // orders, payments and the account: in this process, so paying needs no Redis
+	pictureBuckets *buckets[int64]  // of their own, so that drawing captchas takes no buy requests
+	wordsBuckets   *buckets[int64]  // smaller, since programs can read sums in words
+	loginPictures  *buckets[string] // sums of the log-in, per /24 or /48: pictures and answers
+	loginWords     *buckets[string] // the same in words
 	assets         *assets
 	prepared       *prepared
 	cashier        *cashier
@@ -119,10 +119,10 @@ func New(cfg Config, d Deps, self string) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{Deps: d, cfg: cfg, closing: make(chan struct{}), streams: streamCounts{ofUser: map[int64]int{}},
-		faults: rate.Sometimes{Interval: time.Second},
-		rush:   newLimits(cfg), own: newLimits(cfg),
+		faults:    rate.Sometimes{Interval: time.Second},
+		buyLimits: newLimits(cfg), accountLimits: newLimits(cfg),
 		pictureBuckets: newBuckets[int64](cfg.rate), wordsBuckets: newBuckets[int64](wordsRate),
-		loginPictures: newBuckets[netip.Addr](loginPictureRate), loginWords: newBuckets[netip.Addr](loginWordsRate)}
+		loginPictures: newBuckets[string](loginPictureRate), loginWords: newBuckets[string](loginWordsRate)}
 	s.forged.log = rate.Sometimes{First: noticesLogged, Interval: time.Second}
 	s.untimely.log = rate.Sometimes{First: noticesLogged, Interval: time.Second}
 	var err error
@@ -186,10 +186,10 @@ func (s *Server) routes() http.Handler {
 	// listens. The engine bounds buy and result, the cache bounds the two lists. The lists set their
 	// own Cache-Control.
 	rush := r.With(private)
-	rush.Get("/api/sales/{id}/events", s.loggedIn(s.limited(s.rush, withID(saleID, s.saleEvents))))
+	rush.Get("/api/sales/{id}/events", s.loggedIn(s.limited(s.buyLimits, withID(saleID, s.saleEvents))))
 	rush.Post("/api/sales/{id}/buy/{path}", s.handle(s.buy))
 	for _, method := range []string{http.MethodGet, http.MethodHead} {
-		rush.Method(method, "/api/sales/{id}/result", s.loggedIn(s.limited(s.rush, withID(saleID, s.result))))
+		rush.Method(method, "/api/sales/{id}/result", s.loggedIn(s.limited(s.buyLimits, withID(saleID, s.result))))
 		r.Method(method, "/api/sales", s.handle(s.listSales))
 		r.Method(method, "/api/sales/{id}", s.handle(s.showSale))
 	}
@@ -202,20 +202,20 @@ func (s *Server) routes() http.Handler {
 		r.Post("/login", s.handle(s.login))
 		r.Get("/login/captcha", s.handle(s.loginCaptcha))
 		r.Post("/logout", s.loggedIn(s.logout))
-		r.Get("/me", s.loggedIn(s.limited(s.own, s.me)))
+		r.Get("/me", s.loggedIn(s.limited(s.accountLimits, s.me)))
 		r.Post("/password", s.loggedIn(s.changePassword))
 
 		r.Get("/slots", s.handle(s.slots))
 		r.Get("/sales/{id}/captcha", s.loggedIn(withID(saleID, s.captcha)))
-		r.Post("/sales/{id}/path", s.loggedIn(s.limited(s.rush, withID(saleID, s.path))))
+		r.Post("/sales/{id}/path", s.loggedIn(s.limited(s.buyLimits, withID(saleID, s.path))))
 
-		r.Get("/orders", s.loggedIn(s.limited(s.own, s.listOrders)))
-		r.Get("/orders/{id}", s.loggedIn(s.limited(s.own, withID(orderID, s.showOrder))))
-		r.Post("/orders/{id}/pay", s.loggedIn(s.limited(s.own, withID(orderID, s.pay))))
-		r.Post("/orders/{id}/cancel", s.loggedIn(s.limited(s.own, withID(orderID, s.cancel))))
+		r.Get("/orders", s.loggedIn(s.limited(s.accountLimits, s.listOrders)))
+		r.Get("/orders/{id}", s.loggedIn(s.limited(s.accountLimits, withID(orderID, s.showOrder))))
+		r.Post("/orders/{id}/pay", s.loggedIn(s.limited(s.accountLimits, withID(orderID, s.pay))))
+		r.Post("/orders/{id}/cancel", s.loggedIn(s.limited(s.accountLimits, withID(orderID, s.cancel))))
 		r.Post("/payments/notify", s.handle(s.paymentNotice))
 		if s.cashier != nil {
-			r.Post("/cashier/{id}", s.loggedIn(s.limited(s.own, withID(orderID, s.useCashier))))
+			r.Post("/cashier/{id}", s.loggedIn(s.limited(s.accountLimits, withID(orderID, s.useCashier))))
 		}
 
 		r.Get("/lab", s.inLab(s.showLab))

@@ -35,7 +35,7 @@ var accessMatrix = []struct {
 		[4]string{"403 wrong_code", "403 wrong_code", "403 wrong_code", "403 wrong_code"}},
 	{"POST /api/login", `{"phone":"13811112222","password":"x"}`,
 		[4]string{"401 wrong_password", "401 wrong_password", "401 wrong_password", "401 wrong_password"}},
-	{"GET /api/login/captcha", "", [4]string{"200", "200", "200", "200"}},
+	{"GET /api/login/captcha", "", [4]string{"404 not_found", "404 not_found", "404 not_found", "404 not_found"}},
 	{"GET /api/me", "", [4]string{"401 not_logged_in", "200 ok", "200 ok", "200 ok"}},
 	{"POST /api/password", `{"old":"x","new":"long enough"}`,
 		[4]string{"401 not_logged_in", "401 wrong_password", "401 wrong_password", "401 wrong_password"}},
