@@ -260,6 +260,36 @@ func TestOwnerIsNotRefusedBySoldOutGate(t *testing.T) {
 	s.wantConsistent()
 }
 
+// The gate has lost the ticket of a sold-out sale that this process has in its queue. A click that is confirmed in Postgres
+// hears of that ticket, with its id.
+func TestAClickHearsOfTheTicketThatTheGateLost(t *testing.T) {
+	t.Parallel()
+	s := newShop(t, 1)
+	e := s.start(func(cfg *seckill.Config, _ *seckill.Deps) { cfg.SettlePause = 4 * time.Second })
+	s.awaitGate()
+	if _, err := s.db.Exec(t.Context(), `update sales set bypasses = bypasses + 1 where id = $1`, s.sale); err != nil { // no process is sure of the gate for 3 s
+		t.Fatal(err)
+	}
+	b, err := s.retryBuy(e, 1)
+	if err != nil || b.Status.State != seckill.Queued || b.Ticket == "" {
+		t.Fatalf("%+v, %v, want a ticket", b, err)
+	}
+	if err := s.rdb.HDel(t.Context(), gate.TicketsKey(s.sale), "1").Err(); err != nil {
+		t.Fatal(err)
+	}
+	var again seckill.Bought
+	sandboxtest.Until(t, 3*time.Second, "a click is confirmed", func() bool { // before the next tick the process is sure of the gate
+		again, err = e.Buy(t.Context(), s.sale, 1)
+		return err == nil
+	})
+	if again.Status.State != seckill.Queued || again.Ticket != b.Ticket {
+		t.Errorf("%+v, want ticket %s", again, b.Ticket)
+	}
+	if st := s.awaitFinal(e, 1); st.State != seckill.Ordered {
+		t.Errorf("%+v, want an order", st)
+	}
+}
+
 // Redis goes back to data from before the owners of direct sales were seeded. They are seeded again before any process is sure
 // of the gate.
 func TestSeededOwnersThatRedisForgets(t *testing.T) {

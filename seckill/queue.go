@@ -127,6 +127,21 @@ func (q *orderQueue) places(sale int64, users []int64) map[int64]place {
 	return places
 }
 
+// ticket returns the id of the user's ticket in this process's queue, "" if there is none.
+func (q *orderQueue) ticket(sale, user int64) string {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	s := q.bySale[sale]
+	if s == nil || s.position[user] == 0 {
+		return ""
+	}
+	at := int(s.position[user] - s.gone - 1)
+	if at < len(s.batch) {
+		return s.batch[at].ID
+	}
+	return s.waiting[at-len(s.batch)].ID
+}
+
 // users returns the users with a ticket in this process's queue.
 func (q *orderQueue) users(sale int64) map[int64]struct{} {
 	q.mu.Lock()

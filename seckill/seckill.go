@@ -165,6 +165,11 @@ func (e *Engine) Buy(ctx context.Context, sale, user int64) (Bought, error) {
 	if b.mustConfirm(sure) {
 		b.Status, err = e.results.confirm(ctx, sale, user, b.Status, err)
 	}
+	if err == nil && b.Status.State == Queued && b.Ticket == "" { // the gate said sold out: it has lost the ticket
+		if b.Ticket = e.queue.ticket(sale, user); b.Ticket == "" {
+			return Bought{}, ErrBusy // settled meanwhile, or in another process
+		}
+	}
 	return b, err
 }
 
