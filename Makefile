@@ -34,10 +34,10 @@ test: ## all tests
 	$(GO) test $(race) $$($(GO) list ./... | grep -vx miaosha/web); others=$$?; wait $$web && exit $$others
 	$(if $(race),@tests=$(inside); [ -n "$$tests" ] && $(GO) test $(race) -run "^($$tests)$$" ./web)
 
-# Two processes with 1,000 seeds each: ids are drawn from one source in a process, so its seeds run one after the other.
-seeds: ## 2,000 seeds of the simulation of the protocol
-	@run() { GOGC=400 MIAOSHA_SIM_FIRST=$$1 MIAOSHA_SIM_SEEDS=1000 $(GO) test -count 1 -v -run '^TestSimulation$$' ./seckill; }; \
-	run 1 & one=$$!; run 1001; two=$$?; wait $$one && exit $$two
+# Two processes with 1,500 seeds each: ids are drawn from one source in a process, so its seeds run one after the other.
+seeds: ## 3,000 seeds of the simulation of the protocol
+	@run() { GOGC=400 MIAOSHA_SIM_FIRST=$$1 MIAOSHA_SIM_SEEDS=1500 $(GO) test -count 1 -v -run '^TestSimulation$$' ./seckill; }; \
+	run 1 & one=$$!; run 1501; two=$$?; wait $$one && exit $$two
 
 simulate: export MIAOSHA_SIM_SECONDS ?= 600
 simulate: ## seeds for MIAOSHA_SIM_SECONDS (600), from MIAOSHA_SIM_FIRST on, and the mutants that they must find

@@ -70,7 +70,7 @@ var simMutants = []struct {
 }
 
 // mutantSeeds is how many seeds may run before a mutant is found.
-const mutantSeeds = 2000
+const mutantSeeds = 3000
 
 // TestSimulationFindsMutants compiles each mutant and runs the simulation until it fails. It takes
 // minutes, so it does so only with MIAOSHA_SIM_MUTANTS set (make simulate). Otherwise it checks

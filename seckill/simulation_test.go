@@ -15,7 +15,7 @@ import (
 // faults; time, ids and randomness come from it too.
 //
 //	go test ./seckill -run Simulation        200 seeds, for at most 5 s
-//	make seeds                               2,000 seeds
+//	make seeds                               3,000 seeds
 //	make simulate MIAOSHA_SIM_SECONDS=600    as many as that time allows, and the mutants
 //	MIAOSHA_SIM=42 go test -v ...            one seed, with its trace
 //	MIAOSHA_SIM=42:1,5,9-20 ...              only these of its steps, as shrinking prints them
