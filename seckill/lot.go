@@ -24,7 +24,7 @@ type lot struct {
 }
 
 // wait returns when it is the user's turn. After the last turn it returns at once. It returns ErrBusy if ctx ends first.
-// Requests that wait are bounded by the connections that are open: each has used up a sum, and a session has one.
+// What bounds the requests that wait is the limit of sums: each has used one up.
 func (l *lot) wait(ctx context.Context, sale goods.Sale, user int64) error {
 	if l.cfg.Captcha == "off" {
 		return nil
@@ -44,7 +44,7 @@ func (l *lot) wait(ctx context.Context, sale goods.Sale, user int64) error {
 
 // turn returns the time at which a request that came at now is let through. All requests of a user within lotOpen have the
 // same turn, in every session and process, so a second try does not help. A later one does not overtake them: requests of the
-// next two seconds keep their order and pass at half the rate, not all at once, which the gate's connections could not take.
+// next two seconds keep their order and pass in one, not all at once, which the gate's connections could not take.
 func (l *lot) turn(sale goods.Sale, user int64, now time.Time) time.Time {
 	if now.Before(sale.StartsAt.Add(lotOpen)) {
 		drawn := l.paths.mac(binary.BigEndian.AppendUint64([]byte("lot of "), uint64(user)), sale.ID, "")

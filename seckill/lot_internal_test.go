@@ -40,7 +40,7 @@ func TestTurns(t *testing.T) {
 	if equal > 10 {
 		t.Errorf("%d of 4000 users have the same turn in two sales", equal)
 	}
-	// Later requests come after all of the lot, in their order, and spread: in no tenth of a second are there more than came in it.
+	// Later requests come after all of the lot, in their order, and spread: in no tenth of a second are there more than came in two.
 	const each = 10 * time.Millisecond
 	turns := map[time.Duration]int{} // by tenth of a second
 	before := opening.Add(lotOpen + lotSpread - 1)

@@ -86,7 +86,13 @@ func (l *limits) code(ctx context.Context, phone string, from From) error {
 	if err := l.spend(ctx, limitCodesOfAll, codesOfAll, from); err != nil {
 		return err
 	}
-	return l.take(ctx, limitCode+short(phone), codesPerPhone)
+	err := l.take(ctx, limitCode+short(phone), codesPerPhone)
+	if _, refused := errors.AsType[TooManyError](err); refused && !from.Solved { // no code is sent
+		if err := l.run(ctx, limitCodesOfAll, codesOfAll, -1); err != nil {
+			return err
+		}
+	}
+	return err
 }
 
 // register counts a try to register from an address and its network. The tries of a code are counted

@@ -99,6 +99,19 @@ func TestManyCodesOfTheShopAskForASum(t *testing.T) {
 	}
 }
 
+// A phone that has had its codes takes nothing from the shop's budget, however often it asks.
+func TestARefusedCodeTakesNothingFromTheShop(t *testing.T) {
+	s := newShop(t)
+	for range 50 {
+		if err := s.limits.code(t.Context(), phone, from); err != nil && !errors.As(err, &TooManyError{}) {
+			t.Fatal(err)
+		}
+	}
+	if life := s.rdb.PTTL(t.Context(), limitCodesOfAll).Val(); life > 4*codesOfAll.refill {
+		t.Errorf("three codes were sent, and the budget is full only in %v", life)
+	}
+}
+
 // Wrong codes in many browsers use up the shop's budget. Then a solved sum still tries a code, and a try
 // without one uses up no try of a code. A right code takes nothing from the budget, and a code that was never sent neither.
 func TestManyWrongCodesOfTheShopAskForASum(t *testing.T) {

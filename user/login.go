@@ -49,7 +49,9 @@ func (s *Store) Login(ctx context.Context, phone, password string, from From) (L
 		return LoggedIn{}, err
 	}
 	if isKnown && !s.devices.matches(known, a) { // the password has changed since: a stranger
-		turn = inTurn
+		if !from.Solved {
+			turn = inTurn
+		}
 		if err := s.limits.login(ctx, phone, from.Addr); err != nil {
 			return LoggedIn{}, err
 		}

@@ -14,8 +14,8 @@ import (
 )
 
 // leastIdle is how long a connection may wait for a request, also when places run short. A client that
-// has just connected, or has just received an answer, is not closed, unless
-// its network has more than its share.
+// has just connected, or has just received an answer, is not closed, unless its network has more than
+// its share.
 const leastIdle = time.Second
 
 // connLimit bounds the open connections of a listener. Two rules keep one client from taking every
@@ -24,8 +24,8 @@ const leastIdle = time.Second
 //   - Once three quarters of the places are taken, a network that has its share gets no further one.
 //   - Once nine tenths are taken, each new connection closes the one that has waited longest for a
 //     request, those that never had a session first. If none has waited leastIdle, the new one takes a
-//     free place. If there is none, it gets the oldest place of the network that has most, if that has
-//     at least two more than its own: one with a request, or any if that has more than its share.
+//     free place. If there is none, it gets the oldest place of the network that has most, or of another
+//     one that has at least two more than its own: one with a request, or any of more than a share.
 //
 // A connection waits for a request from its start, or from the end of the last request, until the whole
 // header of the next one has been read. So half a header is no request.
@@ -91,7 +91,7 @@ func (l *connLimit) place(c *clientConn, now time.Time) (admitted bool, evicted 
 		evicted = l.longestWaiting(now)
 	}
 	if l.open >= l.size && evicted == nil && l.most >= l.ofNet[c.from]+2 {
-		evicted = l.oldestOfLargest()
+		evicted = l.oldestOfLarger(l.ofNet[c.from])
 	}
 	if evicted != nil {
 		l.release(evicted)
@@ -118,21 +118,32 @@ func (l *connLimit) longestWaiting(now time.Time) *clientConn {
 	return nil
 }
 
-// oldestOfLargest returns a connection of a network that has most, nil if there is none. Only one of a
-// network with more than its share may be without a request.
-func (l *connLimit) oldestOfLargest() *clientConn {
+// lookAt is how many connections are looked at, from the oldest on, to find one to close.
+const lookAt = 1000
+
+// oldestOfLarger returns a connection of the network that has most, or else of one that has at least two
+// more than own; nil if there is none. Only one of a network with more than its share may be without a
+// request.
+func (l *connLimit) oldestOfLarger(own int) (other *clientConn) {
 	lists := []*connList{&l.waiting[0], &l.waiting[1], &l.busy}
 	if l.most <= l.share {
 		lists = lists[2:]
 	}
 	for _, list := range lists {
-		for c := list.first; c != nil; c = c.next {
-			if l.ofNet[c.from] == l.most {
+		looked := 0
+		for c := list.first; c != nil && looked < lookAt; c = c.next {
+			looked++
+			n := l.ofNet[c.from]
+			switch {
+			case list != &l.busy && n <= l.share:
+			case n == l.most:
 				return c
+			case other == nil && n >= own+2:
+				other = c
 			}
 		}
 	}
-	return nil
+	return other
 }
 
 // count adds one connection of a network, or takes one away: by is 1 or -1.

@@ -79,6 +79,31 @@ func TestTheLargestNetworkGivesWay(t *testing.T) {
 	}
 }
 
+// The connections of the largest network have just received an answer. Then the oldest request of another
+// network is closed, if that network has at least two more than the new one's.
+func TestAnotherNetworkGivesWay(t *testing.T) {
+	for _, c := range []struct {
+		busy []string
+		want int
+	}{{[]string{"4", "2", "2", "3", "3"}, 1}, {[]string{"4", "5", "6", "7", "8"}, -1}} {
+		l := newConnLimit(8, 50)
+		now := time.Now()
+		for range 3 {
+			place(l, "192.0.2.1:1", now)
+		}
+		var busy []*clientConn
+		for _, peer := range c.busy {
+			conn, _, _ := place(l, "192.0.2."+peer+":1", now)
+			l.connState(conn, http.StateActive)
+			busy = append(busy, conn)
+		}
+		_, admitted, evicted := place(l, "192.0.2.9:1", now)
+		if got := slices.Index(busy, evicted); got != c.want || admitted != (c.want >= 0) {
+			t.Errorf("%v: place %d, admitted %t; want place %d", c.busy, got, admitted, c.want)
+		}
+	}
+}
+
 // Connections of one network count together.
 func TestNetworksOfConnections(t *testing.T) {
 	l := newConnLimit(10, 10)

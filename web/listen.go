@@ -238,13 +238,13 @@ func loopback(addr string) bool {
 // CheckPayments returns an error if other machines reach a shop, themselves or through a proxy, that would
 // take play money and was not told to. The sandbox's shop has nothing else.
 func (l Listen) CheckPayments(c Config, sandboxed bool) error {
-	proxied := len(c.TrustedProxies) > 0 || len(l.AllowHost) > 0
+	proxied := len(c.TrustedProxies) > 0 || len(l.AllowHost) > 0 || l.TLSDomain != ""
 	if sandboxed || c.NotifySecret != "" || c.Cashier != "auto" || loopback(l.Addr) && !proxied {
 		return nil
 	}
 	reached := l.Addr
 	if proxied {
-		reached += " through a proxy (--trusted-proxies, --allow-host)"
+		reached += " by another name (--trusted-proxies, --allow-host, --tls-domain)"
 	}
 	return fmt.Errorf("--notify-secret (MIAOSHA_NOTIFY_SECRET): without the payment provider's key buyers would pay with play money, and other machines reach %s; --cashier sandbox if you mean it", reached)
 }

@@ -105,12 +105,12 @@ func TestTheRegisterPageShowsASumWhenBudgetsAreUsedUp(t *testing.T) {
 	}
 }
 
-// A log-out that did not reach every device says so, whether this browser is logged in still or not.
+// A log-out that did not reach every device says so.
 func TestAnUnfinishedLogOutIsSaid(t *testing.T) {
 	t.Parallel()
 	root := chromium(t)
 	s := openSandboxShop(t)
-	for language, note := range map[string]string{"en-GB": "Other devices may still be logged in", "zh-CN": "其他设备可能仍处于登录状态"} {
+	for language, note := range map[string]string{"en-GB": "You may still be logged in on some devices.", "zh-CN": "部分设备可能仍处于登录状态。"} {
 		v := visit(t, root, s.busyOnce(t, "/api/logout", `{"code":"busy","msg":"..."}`), language)
 		v.goTo("/login.html")
 		v.types("phone", "13800000000")

@@ -86,12 +86,13 @@ type Deps struct {
 type Server struct {
 	Deps
 	cfg            Config
-	buyLimits      limits           // buy, address, result and event streams
-	accountLimits  limits           // orders, payments and the account: in this process, so paying needs no Redis
-	pictureBuckets *buckets[int64]  // of their own, so that drawing captchas takes no buy requests
-	wordsBuckets   *buckets[int64]  // smaller, since programs can read sums in words
-	loginPictures  *buckets[string] // sums of the log-in, per /24 or /48: pictures and answers
-	loginWords     *buckets[string] // the same in words
+	buyLimits      limits               // buy, address, result and event streams
+	accountLimits  limits               // orders, payments and the account: in this process, so paying needs no Redis
+	pictureBuckets *buckets[int64]      // of their own, so that drawing captchas takes no buy requests
+	wordsBuckets   *buckets[int64]      // smaller, since programs can read sums in words
+	loginPictures  *buckets[netip.Addr] // sums of the log-in: pictures and answers
+	loginWords     *buckets[netip.Addr] // the same in words
+	loginSites     *buckets[string]     // both, per /24 or /48
 	assets         *assets
 	prepared       *prepared
 	cashier        *cashier
@@ -122,7 +123,7 @@ func New(cfg Config, d Deps, self string) (*Server, error) {
 		faults:    rate.Sometimes{Interval: time.Second},
 		buyLimits: newLimits(cfg), accountLimits: newLimits(cfg),
 		pictureBuckets: newBuckets[int64](cfg.rate), wordsBuckets: newBuckets[int64](wordsRate),
-		loginPictures: newBuckets[string](loginPictureRate), loginWords: newBuckets[string](loginWordsRate)}
+		loginPictures: newBuckets[netip.Addr](loginPictureRate), loginWords: newBuckets[netip.Addr](loginWordsRate), loginSites: newBuckets[string](loginSiteRate)}
 	s.forged.log = rate.Sometimes{First: noticesLogged, Interval: time.Second}
 	s.untimely.log = rate.Sometimes{First: noticesLogged, Interval: time.Second}
 	var err error

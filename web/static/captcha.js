@@ -1,4 +1,4 @@
-// A sum to solve, as a picture or in words: before a purchase, and at the log-in when its door is full.
+// A sum to solve, as a picture or in words: before a purchase, and when a log-in, a code or a registration is asked for one.
 import { html, useLayoutEffect, useRef, useState } from './lib/preact.js';
 import { t } from './i18n.js';
 

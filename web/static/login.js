@@ -74,9 +74,11 @@ function Login({ lang, user }) {
     setSending(true);
     setNote(null);
     const body = Object.fromEntries(names.map((name) => [name, form[name]]));
+    const shown = element.current;
     const reply = await post('/api/' + tab, { ...body, phone: digits(form.phone), captcha });
     if (reply.ok) return location.replace(next);
     setSending(false);
+    if (element.current !== shown) return undefined; // the visitor has changed tabs
     if (drawIfAsked(reply, 'form')) return undefined;
     if (reply.code === 'wrong_code') return showErrors({ code: errorText(reply) });
     return showsField(reply) || setNote(reply);
@@ -85,11 +87,13 @@ function Login({ lang, user }) {
     if (findsMissing(['phone'])) return;
     setSending(true);
     setNote(null);
+    const shown = element.current;
     const reply = await code.send(digits(form.phone), captcha);
     setSending(false);
+    if (element.current !== shown) return; // the visitor has changed tabs
     if (drawIfAsked(reply, 'code') || showsField(reply)) return;
     if (reply.ok && reply.data.dev_code) put('code')(reply.data.dev_code);
-    if (captcha) element.current.elements.code.focus(); // the sum, which had the cursor, is gone
+    if (captcha) shown.elements.code.focus(); // the sum, which had the cursor, is gone
   };
 
   if (user && !user.unsure) {

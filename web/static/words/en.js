@@ -123,7 +123,7 @@ export default {
   'error.wrong_status': 'The order has changed in the meantime. This is its current status.',
   'error.forbidden': 'You are not allowed to do this.',
   'error.lost': 'Your place in the queue was not found. Please buy again.',
-  'error.logout_unfinished': 'Other devices may still be logged in: the shop could not reach them. Log in and out again in a few minutes.',
+  'error.logout_unfinished': 'You may still be logged in on some devices. Log in and out again in a few minutes.',
   'error.solve_first': 'Many people are here. Solve the sum to go ahead.',
   'error.wrong_password': 'Wrong phone number or password.',
   'error.wrong_code': 'The code is wrong or has expired.',

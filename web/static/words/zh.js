@@ -121,7 +121,7 @@ export default {
   'error.wrong_status': '订单状态已改变，这是当前状态。',
   'error.forbidden': '你没有权限这样做。',
   'error.lost': '没有找到你的排队位置，请重新抢购。',
-  'error.logout_unfinished': '其他设备可能仍处于登录状态：本店暂时无法通知它们。请过几分钟重新登录，再退出一次。',
+  'error.logout_unfinished': '部分设备可能仍处于登录状态。请过几分钟重新登录，再退出一次。',
   'error.solve_first': '现在人很多，请先做一道算式。',
   'error.wrong_password': '手机号或密码不对。',
   'error.wrong_code': '验证码不对或已过期。',
