@@ -297,7 +297,7 @@ func (ls *lanes) serve(ctx context.Context, l *lane, batch []*click) {
 		l.soldOut.Store(&soldOut{}) // a unit came back; the mark does not know these holders
 	}
 	ls.queue.releaseRoom(room - len(granted))
-	ahead := ls.queue.submit(l.sale, granted)
+	ahead := ls.queue.submit(l.sale, granted, true)
 	for i, c := range batch {
 		l.reply(c, ls.bought(replies[i], ahead))
 	}

@@ -39,6 +39,7 @@ type saleQueue struct {
 	batch    []order.Ticket   // that a worker settles now
 	sent     bool             // a COMMIT of batch may have been sent
 	position map[int64]uint64 // user -> number in the queue
+	claimed  map[int64]bool   // users whose ticket comes from the journal: a COMMIT of it may have been sent before
 	came     uint64           // numbers handed out
 	gone     uint64           // numbers settled
 }
@@ -74,8 +75,9 @@ func (q *orderQueue) full() bool {
 	return q.room <= 0
 }
 
-// submit queues tickets whose places are claimed. It never blocks. It returns how many tickets are ahead of the first.
-func (q *orderQueue) submit(sale int64, tickets []order.Ticket) (ahead int) {
+// submit queues tickets whose places are claimed. It never blocks. It returns how many tickets are ahead of the first. fresh
+// tickets were granted just now; others come from the journal.
+func (q *orderQueue) submit(sale int64, tickets []order.Ticket, fresh bool) (ahead int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	s := q.bySale[sale]
@@ -83,7 +85,7 @@ func (q *orderQueue) submit(sale int64, tickets []order.Ticket) (ahead int) {
 		if len(tickets) == 0 {
 			return 0
 		}
-		s = &saleQueue{sale: sale, position: map[int64]uint64{}}
+		s = &saleQueue{sale: sale, position: map[int64]uint64{}, claimed: map[int64]bool{}}
 		q.bySale[sale] = s
 	}
 	ahead = int(s.came - s.gone)
@@ -93,6 +95,9 @@ func (q *orderQueue) submit(sale int64, tickets []order.Ticket) (ahead int) {
 	for _, t := range tickets {
 		s.came++
 		s.position[t.UserID] = s.came
+		if !fresh {
+			s.claimed[t.UserID] = true
+		}
 	}
 	idle := len(s.waiting) == 0 && len(s.batch) == 0
 	s.waiting = append(s.waiting, tickets...)
@@ -121,7 +126,7 @@ func (q *orderQueue) places(sale int64, users []int64) map[int64]place {
 	for _, u := range users {
 		if n, ok := s.position[u]; ok {
 			ahead := int(n - s.gone - 1)
-			places[u] = place{ahead, s.sent && ahead < len(s.batch)}
+			places[u] = place{ahead, s.claimed[u] || s.sent && ahead < len(s.batch)}
 		}
 	}
 	return places
@@ -234,6 +239,7 @@ func (q *orderQueue) done(s *saleQueue) {
 	for _, t := range s.batch {
 		if s.position[t.UserID] <= s.gone {
 			delete(s.position, t.UserID)
+			delete(s.claimed, t.UserID)
 		}
 	}
 	s.batch, s.sent = nil, false

@@ -204,6 +204,6 @@ func (r *reclaimer) enqueueClaimed(ctx context.Context, sale int64, entries []ga
 	if tickets = tickets[:r.queue.claimRoom(len(tickets))]; len(tickets) > 0 {
 		r.metrics.log.Info("claimed tickets that no process worked on", "sale", sale, "tickets", len(tickets))
 		r.metrics.claims.Add(float64(len(tickets)))
-		r.queue.submit(sale, tickets)
+		r.queue.submit(sale, tickets, false)
 	}
 }
