@@ -39,7 +39,7 @@ type saleQueue struct {
 	batch    []order.Ticket   // that a worker settles now
 	sent     bool             // a COMMIT of batch may have been sent
 	position map[int64]uint64 // user -> number in the queue
-	claimed  map[int64]bool   // users whose ticket comes from the journal: a COMMIT of it may have been sent before
+	claimed  map[int64]bool   // users whose ticket comes from the journal: a COMMIT of it may have been sent before; nil for none
 	came     uint64           // numbers handed out
 	gone     uint64           // numbers settled
 }
@@ -85,7 +85,7 @@ func (q *orderQueue) submit(sale int64, tickets []order.Ticket, fresh bool) (ahe
 		if len(tickets) == 0 {
 			return 0
 		}
-		s = &saleQueue{sale: sale, position: map[int64]uint64{}, claimed: map[int64]bool{}}
+		s = &saleQueue{sale: sale, position: map[int64]uint64{}}
 		q.bySale[sale] = s
 	}
 	ahead = int(s.came - s.gone)
@@ -96,6 +96,9 @@ func (q *orderQueue) submit(sale int64, tickets []order.Ticket, fresh bool) (ahe
 		s.came++
 		s.position[t.UserID] = s.came
 		if !fresh {
+			if s.claimed == nil {
+				s.claimed = map[int64]bool{}
+			}
 			s.claimed[t.UserID] = true
 		}
 	}

@@ -87,10 +87,8 @@ func (l *limits) code(ctx context.Context, phone string, from From) error {
 		return err
 	}
 	err := l.take(ctx, limitCode+short(phone), codesPerPhone)
-	if _, refused := errors.AsType[TooManyError](err); refused && !from.Solved { // no code is sent
-		if err := l.run(ctx, limitCodesOfAll, codesOfAll, -1); err != nil {
-			return err
-		}
+	if _, refused := errors.AsType[TooManyError](err); refused { // no code is sent
+		return errors.Join(err, l.putBack(ctx, limitCodesOfAll, codesOfAll, from))
 	}
 	return err
 }
@@ -104,19 +102,6 @@ func (l *limits) register(ctx context.Context, addr string) error {
 	return l.take(ctx, limitRegisterNet+Site(addr), perNetwork)
 }
 
-// guess takes a token from the shop's budget of wrong codes, unless a sum was solved. noGuess puts it
-// back, for a code that was not wrong.
-func (l *limits) guess(ctx context.Context, from From) error {
-	return l.spend(ctx, limitWrongOfAll, wrongOfAll, from)
-}
-
-func (l *limits) noGuess(ctx context.Context, from From) error {
-	if from.Solved {
-		return nil
-	}
-	return l.run(ctx, limitWrongOfAll, wrongOfAll, -1)
-}
-
 // spend takes a token from a budget of the whole shop, unless a sum was solved. ErrSolveFirst if it is used up.
 func (l *limits) spend(ctx context.Context, key string, budget bucket, from From) error {
 	if from.Solved {
@@ -127,6 +112,14 @@ func (l *limits) spend(ctx context.Context, key string, budget bucket, from From
 		return ErrSolveFirst
 	}
 	return err
+}
+
+// putBack puts back what spend took.
+func (l *limits) putBack(ctx context.Context, key string, budget bucket, from From) error {
+	if from.Solved {
+		return nil
+	}
+	return l.run(ctx, key, budget, -1)
 }
 
 // take takes a token from the bucket in key, or returns a TooManyError with the time until the next.

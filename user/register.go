@@ -40,12 +40,12 @@ func (s *Store) Register(ctx context.Context, phone, code, password, nickname st
 
 // useCode takes the code under the shop's budget of wrong ones: codes.use.
 func (s *Store) useCode(ctx context.Context, phone, code string, from From) (giveBack func(context.Context) error, err error) {
-	if err := s.limits.guess(ctx, from); err != nil {
+	if err := s.limits.spend(ctx, limitWrongOfAll, wrongOfAll, from); err != nil {
 		return nil, err
 	}
 	giveBack, err = s.codes.use(ctx, phone, code, from.Browser)
 	if err == nil || errors.Is(err, errNoCode) {
-		if err := s.limits.noGuess(ctx, from); err != nil { // the token comes back by itself, later
+		if err := s.limits.putBack(ctx, limitWrongOfAll, wrongOfAll, from); err != nil { // the token comes back by itself, later
 			s.log.WarnContext(ctx, "a right code was counted as a wrong one", "err", err)
 		}
 	}

@@ -194,19 +194,19 @@ func Refusals(ctx context.Context, rdb redis.UniversalClient, sales []int64) (ma
 	}
 	refusing := map[int64]Refusing{}
 	for i, s := range sales {
-		at, wholeGate := wholeNumbers(gates[i])
-		was, whole := wholeNumbers(rows[i])
-		if wholeGate && whole && at[0] > 0 && at[0] >= was[0] && at[1] == was[1] {
+		at, wholeGate := wholeNumbers(gates[i].Val())
+		was, whole := wholeNumbers(rows[i].Val())
+		if gates[i].Err() == nil && rows[i].Err() == nil && wholeGate && whole && at[0] > 0 && at[0] >= was[0] && at[1] == was[1] {
 			refusing[s] = Refusing{now.Val().Sub(time.UnixMilli(was[2])), time.Duration(was[3]) * time.Millisecond}
 		}
 	}
 	return refusing, nil
 }
 
-// wholeNumbers returns the fields of a hash, and reports whether all of them are whole numbers.
-func wholeNumbers(fields *redis.SliceCmd) (numbers []int64, whole bool) {
-	whole = fields.Err() == nil
-	for _, v := range fields.Val() {
+// wholeNumbers returns the fields of a hash, and reports whether all of them are whole numbers. One that is not is 0.
+func wholeNumbers(fields []any) (numbers []int64, whole bool) {
+	whole = true
+	for _, v := range fields {
 		text, _ := v.(string)
 		n, err := strconv.ParseInt(text, 10, 64)
 		numbers, whole = append(numbers, n), whole && err == nil
@@ -247,14 +247,10 @@ func States(ctx context.Context, rdb redis.UniversalClient, sales []int64) (map[
 			continue
 		}
 		state := State{InFlight: int(lens[i].Val())}
-		numbers, whole := [4]int64{}, true
-		for j, v := range gates[i].Val() {
-			text, _ := v.(string)
-			n, err := strconv.ParseInt(text, 10, 64)
-			numbers[j], whole = n, whole && (err == nil || j == 3) // without known it is 0
-		}
-		if whole {
-			state.Epoch, state.Ops, state.Stock, state.Known = numbers[0], numbers[1], int(numbers[2]), numbers[3]
+		fields := gates[i].Val()
+		known, _ := wholeNumbers(fields[3:])
+		if numbers, whole := wholeNumbers(fields[:3]); whole {
+			state.Epoch, state.Ops, state.Stock, state.Known = numbers[0], numbers[1], int(numbers[2]), known[0]
 		}
 		states[s] = state
 	}
