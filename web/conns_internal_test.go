@@ -49,57 +49,41 @@ func TestConnectionsMayWaitASecond(t *testing.T) {
 }
 
 // When every place has a request, a new connection gets the oldest place of the network that has most, if
-// that leaves the network no fewer places than the new one's.
+// that leaves the network no fewer places than the new one's. Connections that only wait are left alone for a
+// second: then the oldest request of another network is closed, by the same rule.
 func TestTheLargestNetworkGivesWay(t *testing.T) {
 	for _, c := range []struct {
-		peers []string // in the order in which they come
-		want  int      // the place that a connection of 192.0.2.9 gets, -1 for none
+		waiting int      // connections of 192.0.2.1 that have just come
+		busy    []string // whose requests are under way, in the order in which they come
+		want    int      // the request that ends for a connection of 192.0.2.9, -1 if none does
 	}{
-		{[]string{"1", "2", "3", "4", "1", "2", "3", "4"}, 0},
-		{[]string{"1", "2", "3", "3", "4", "5", "6", "7"}, 2},
-		{[]string{"1", "2", "3", "4", "5", "6", "7", "8"}, -1},
-		{[]string{"9", "1", "1", "2", "2", "3", "3", "4"}, -1},
-		{[]string{"9", "1", "1", "2", "2", "2", "3", "4"}, 3},
+		{0, []string{"1", "2", "3", "4", "1", "2", "3", "4"}, 0},
+		{0, []string{"1", "2", "3", "3", "4", "5", "6", "7"}, 2},
+		{0, []string{"1", "2", "3", "4", "5", "6", "7", "8"}, -1},
+		{0, []string{"9", "1", "1", "2", "2", "3", "3", "4"}, -1},
+		{0, []string{"9", "1", "1", "2", "2", "2", "3", "4"}, 3},
+		{3, []string{"4", "2", "2", "3", "3"}, 1},
+		{3, []string{"4", "5", "6", "7", "8"}, -1},
 	} {
-		l := newConnLimit(len(c.peers), 25)
-		now := time.Now()
-		var all []*clientConn
-		for _, peer := range c.peers {
-			conn, admitted, _ := place(l, "192.0.2."+peer+":1", now)
-			if !admitted {
-				t.Fatalf("%v: no place for %s", c.peers, peer)
-			}
-			l.connState(conn, http.StateActive)
-			all = append(all, conn)
-		}
-		_, admitted, evicted := place(l, "192.0.2.9:1", now)
-		if got := slices.Index(all, evicted); got != c.want || admitted != (c.want >= 0) {
-			t.Errorf("%v: place %d, admitted %t; want place %d", c.peers, got, admitted, c.want)
-		}
-	}
-}
-
-// The connections of the largest network have just received an answer. Then the oldest request of another
-// network is closed, if that network has at least two more than the new one's.
-func TestAnotherNetworkGivesWay(t *testing.T) {
-	for _, c := range []struct {
-		busy []string
-		want int
-	}{{[]string{"4", "2", "2", "3", "3"}, 1}, {[]string{"4", "5", "6", "7", "8"}, -1}} {
 		l := newConnLimit(8, 50)
 		now := time.Now()
-		for range 3 {
-			place(l, "192.0.2.1:1", now)
+		for range c.waiting {
+			if _, admitted, _ := place(l, "192.0.2.1:1", now); !admitted {
+				t.Fatalf("%v: no place for one that waits", c)
+			}
 		}
 		var busy []*clientConn
 		for _, peer := range c.busy {
-			conn, _, _ := place(l, "192.0.2."+peer+":1", now)
+			conn, admitted, _ := place(l, "192.0.2."+peer+":1", now)
+			if !admitted {
+				t.Fatalf("%v: no place for %s", c, peer)
+			}
 			l.connState(conn, http.StateActive)
 			busy = append(busy, conn)
 		}
 		_, admitted, evicted := place(l, "192.0.2.9:1", now)
 		if got := slices.Index(busy, evicted); got != c.want || admitted != (c.want >= 0) {
-			t.Errorf("%v: place %d, admitted %t; want place %d", c.busy, got, admitted, c.want)
+			t.Errorf("%v: request %d, admitted %t", c, got, admitted)
 		}
 	}
 }

@@ -140,6 +140,14 @@ func (v *visitor) types(name, text string) {
 	v.t.Helper()
 	v.do("type into "+name, chromedp.WaitVisible(test(name)), chromedp.SendKeys(test(name), text))
 }
+
+// failsASum types a wrong answer and waits for the new sum.
+func (v *visitor) failsASum() {
+	v.t.Helper()
+	v.types("captcha-input", "0\r")
+	v.until("there is a new sum", `document.querySelector('[data-test="captcha-img"]') !== null && document.querySelector('[data-test="captcha-input"]').value === ''`)
+}
+
 func (v *visitor) reads(selector chromedp.CSS) string {
 	v.t.Helper()
 	ctx, cancel := context.WithTimeout(v.ctx, 20*time.Second)

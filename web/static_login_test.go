@@ -56,8 +56,7 @@ func TestTheLogInPageShowsASumWhenTheDoorIsFull(t *testing.T) {
 		if got := v.reads(test("note")); got != note {
 			t.Errorf("the note is %q, want %q", got, note)
 		}
-		v.types("captcha-input", "0\r") // wrong: there is a new sum
-		v.until("there is a new sum", `document.querySelector('[data-test="captcha-img"]') !== null && document.querySelector('[data-test="captcha-input"]').value === ''`)
+		v.failsASum()
 		v.clicks("captcha-kind")
 		v.sees(test("captcha-words"))
 		v.types("captcha-input", s.answer(t, "0")+"\r")
@@ -86,8 +85,7 @@ func TestTheRegisterPageShowsASumWhenBudgetsAreUsedUp(t *testing.T) {
 		if got := v.reads(test("note")); got != note {
 			t.Errorf("the note is %q, want %q", got, note)
 		}
-		v.types("captcha-input", "0\r") // wrong: there is a new sum
-		v.until("there is a new sum", `document.querySelector('[data-test="captcha-img"]') !== null && document.querySelector('[data-test="captcha-input"]').value === ''`)
+		v.failsASum()
 		v.types("captcha-input", s.answer(t, "0")+"\r")
 		v.until("the code is in its field, with the cursor", `document.activeElement.id === 'code' && document.activeElement.value.length === 6`)
 		v.types("nickname", "admin")
