@@ -24,6 +24,8 @@ type metrics struct {
 	shed     *prometheus.CounterVec // why
 	wasted   prometheus.Counter
 	batch    prometheus.Histogram
+	settling prometheus.Histogram
+	held     prometheus.Histogram
 	queued   prometheus.GaugeFunc
 	inFlight prometheus.GaugeFunc
 }
@@ -53,6 +55,10 @@ func newMetrics(log *slog.Logger, queued func() int, inFlight func() int64) *met
 		wasted:   count("addresses_wasted_total", "Hidden addresses that ran out unused, counted when the next buyer asks for one."),
 		batch: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "miaosha_lane_batch_users",
 			Help: "Users in one reserve call.", Buckets: prometheus.ExponentialBuckets(1, 2, 9)}),
+		settling: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "miaosha_settle_batch_tickets",
+			Help: "Tickets in one settle transaction.", Buckets: prometheus.ExponentialBuckets(1, 2, 12)}),
+		held: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "miaosha_settle_connection_seconds",
+			Help: "How long one settle transaction held its connection.", Buckets: prometheus.ExponentialBuckets(0.0005, 2, 12)}),
 		queued:   gauge("queued_tickets", "Tickets in this process's queue.", func() float64 { return float64(queued()) }),
 		inFlight: gauge("buys_in_flight", "Buy requests being worked on.", func() float64 { return float64(inFlight()) }),
 	}
@@ -60,7 +66,7 @@ func newMetrics(log *slog.Logger, queued func() int, inFlight func() int64) *met
 
 func (m *metrics) collectors() []prometheus.Collector {
 	return []prometheus.Collector{m.granted, m.settled, m.retries, m.faults, m.claims, m.rebuilds, m.fixes, m.dead, m.shed,
-		m.wasted, m.batch, m.queued, m.inFlight}
+		m.wasted, m.batch, m.settling, m.held, m.queued, m.inFlight}
 }
 
 // shedFor counts a request that is refused because something is full, and returns ErrBusy.

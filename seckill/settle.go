@@ -40,7 +40,7 @@ type settler struct {
 type lockedCheck func(sale goods.Locked) error
 
 // settle decides a batch of tickets of one sale in one transaction: it locks the sale's row, places the orders, and stores
-// one result per ticket of a gate. After an error either nothing is decided, or everything is and only the reply was lost.
+// a result for each ticket of a gate that got none. After an error either nothing is decided, or everything is and only the reply was lost.
 // Settling the same batch again finds out which.
 //
 // A gated ticket was granted inside the window, so state and window are not checked again, except that a closed sale places
@@ -61,7 +61,7 @@ func (s *settler) settle(ctx context.Context, sale int64, tickets []order.Ticket
 	if err := failpoint.Hit(failpoint.F3); err != nil {
 		return nil, err
 	}
-	err = pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) error {
+	err = s.inTransaction(ctx, func(tx pgx.Tx) error {
 		locked, err := goods.Lock(ctx, tx, sale)
 		if err != nil {
 			return err
@@ -89,17 +89,27 @@ func (s *settler) settle(ctx context.Context, sale int64, tickets []order.Ticket
 	if err != nil {
 		return nil, err
 	}
+	s.metrics.settling.Observe(float64(len(tickets)))
 	for _, r := range results {
 		s.metrics.settled.WithLabelValues(r.Outcome).Inc()
 	}
 	return results, nil
 }
 
+// inTransaction does work in a transaction, and measures how long it holds its connection.
+func (s *settler) inTransaction(ctx context.Context, work func(pgx.Tx) error) error {
+	return s.db.AcquireFunc(ctx, func(conn *pgxpool.Conn) error {
+		began := time.Now()
+		defer func() { s.metrics.held.Observe(time.Since(began).Seconds()) }()
+		return pgx.BeginFunc(ctx, conn, work)
+	})
+}
+
 // reject stores the result invalid for tickets that Postgres refuses.
 func (s *settler) reject(ctx context.Context, sale int64, tickets []order.Ticket) (results []order.Result, err error) {
 	ctx, cancel := context.WithTimeout(ctx, settleLimit)
 	defer cancel()
-	err = pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) error {
+	err = s.inTransaction(ctx, func(tx pgx.Tx) error {
 		// While this transaction has the lock, no other owner can place the same tickets.
 		if _, err := goods.Lock(ctx, tx, sale); err != nil && !errors.Is(err, goods.ErrNoSale) {
 			return err

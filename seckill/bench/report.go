@@ -36,6 +36,7 @@ type Turn struct {
 	Page    Latency  `json:"page"`
 	Lag     Latency  `json:"tool_lag"` // how late the bench itself was
 	Shop    *Usage   `json:"shop,omitempty"`
+	Cost    *Cost    `json:"cost,omitempty"`
 	List    *List    `json:"list,omitempty"`
 	Memory  *Memory  `json:"memory,omitempty"`
 	Cold    *Cold    `json:"cold_sales,omitempty"`
@@ -217,6 +218,9 @@ func (t Turn) offeredUnit() string {
 // remarks returns the lines that only some turns have.
 func (t Turn) remarks() (all []string) {
 	add := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
+	if t.Cost != nil {
+		all = append(all, strings.Split(t.Cost.String(), "\n")...)
+	}
 	if p := t.List; p != nil && p.Encoding != "" {
 		add("the list: %d sales, %d bytes of %s, %d plain", p.Sales, p.Bytes, p.Encoding, p.Plain)
 	} else if p != nil {

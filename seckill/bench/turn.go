@@ -101,7 +101,7 @@ func (d *driver) turn(ctx context.Context, p plan) (Turn, error) {
 	if err != nil {
 		return Turn{}, err
 	}
-	usage := d.usage(ctx)
+	spent := d.spent(ctx)
 	t := d.newTurn(p)
 	workers := t.workers(ctx)
 	var cold *turn
@@ -144,9 +144,15 @@ func (d *driver) turn(ctx context.Context, p plan) (Turn, error) {
 		r.Committed = perSecond(r.Sold, settled.Sub(t.began))
 		r.Samples = append(r.Samples, Sample{time.Since(t.began).Seconds(), r.Sold, all.Counts})
 	}
-	if after := d.usage(ctx); usage != nil && after != nil {
-		r.Shop = &Usage{CPU: after.CPU - usage.CPU, Memory: max(peak, after.Memory)}
+	after := d.spent(ctx)
+	if spent.shop != nil && after.shop != nil {
+		r.Shop = &Usage{CPU: after.shop.CPU - spent.shop.CPU, Memory: max(peak, after.shop.Memory)}
 	}
+	per, n := "purchase", r.Sold
+	if n == 0 {
+		per, n = "response", int(all.Requests)
+	}
+	r.Cost = cost(spent, after, per, n)
 	return r, err
 }
 

@@ -20,7 +20,16 @@ type Usage struct {
 	CPU    float64 `json:"cpu_seconds"`
 	Memory int64   `json:"peak_bytes"`
 
-	Resident int64 `json:"-"` // current memory
+	Resident int64    `json:"-"` // current memory
+	Counters Counters `json:"-"`
+}
+
+// Counters are metrics of a shop that only grow. All are 0 if its ops address is unknown.
+type Counters struct {
+	Allocations, AllocatedBytes float64
+	ReserveCalls, Clicks        float64 // calls of the reserve script, and the clicks in them
+	SettleCalls, Tickets        float64 // settle transactions, and the tickets in them
+	HeldSeconds                 float64 // for which they held a connection of Postgres
 }
 
 // ProcessUsage reads the CPU time and memory of a process from /proc, so it works on Linux only.
@@ -54,6 +63,11 @@ func MetricsUsage(ctx context.Context, url string) (u Usage, err error) {
 	}
 	defer resp.Body.Close()
 	found := 0
+	c := &u.Counters
+	counters := map[string]*float64{"go_memstats_mallocs_total": &c.Allocations, "go_memstats_alloc_bytes_total": &c.AllocatedBytes,
+		"miaosha_lane_batch_users_count": &c.ReserveCalls, "miaosha_lane_batch_users_sum": &c.Clicks,
+		"miaosha_settle_batch_tickets_count": &c.SettleCalls, "miaosha_settle_batch_tickets_sum": &c.Tickets,
+		"miaosha_settle_connection_seconds_sum": &c.HeldSeconds}
 	for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
 		name, value, _ := strings.Cut(lines.Text(), " ")
 		n, err := strconv.ParseFloat(value, 64)
@@ -63,6 +77,8 @@ func MetricsUsage(ctx context.Context, url string) (u Usage, err error) {
 			u.CPU, found = n, found+1
 		case name == "process_resident_memory_bytes":
 			u.Memory, found = int64(n), found+1
+		case counters[name] != nil:
+			*counters[name] = n
 		}
 	}
 	u.Resident = u.Memory

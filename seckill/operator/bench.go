@@ -69,7 +69,19 @@ func (b Bench) Run(ctx context.Context, env Env) error {
 		}
 		defer shop.stop()
 		cfg.URL = shop.url
-		cfg.Usage = func(context.Context) (bench.Usage, error) { return bench.ProcessUsage(shop.pid()) }
+		ops, err := shop.nextURL(ctx, "metrics")
+		if err != nil {
+			return fmt.Errorf("start a shop: %w", err)
+		}
+		cfg.Usage = func(ctx context.Context) (bench.Usage, error) {
+			u, err := bench.ProcessUsage(shop.pid())
+			if err != nil {
+				return u, err
+			}
+			all, err := bench.MetricsUsage(ctx, ops)
+			u.Counters = all.Counters
+			return u, err
+		}
 	}
 	r.URL = cfg.URL
 	// With a shop, a sale and buyers, the stores may be unreachable: the report lacks their part.
@@ -100,7 +112,7 @@ const rampPause, rampQueue = "150ms", "60"
 
 // serveArgs returns the command line of the shop that bench starts.
 func (b Bench) serveArgs() []string {
-	args := []string{"serve", "--addr", "127.0.0.1:0", "--ops-addr", "off", "--rate", "off", "--ip-rate", "off", "--max-conns-share", "100"}
+	args := []string{"serve", "--addr", "127.0.0.1:0", "--ops-addr", "127.0.0.1:0", "--rate", "off", "--ip-rate", "off", "--max-conns-share", "100"}
 	if b.Captcha {
 		args = append(args, "--captcha", "math", "--captcha-answers")
 	} else {
@@ -186,6 +198,9 @@ func (b Bench) drive(ctx context.Context, env Env, cfg bench.Config, s *backend.
 	r.Buyers = len(buyers)
 	before := 0
 	if s != nil {
+		cfg.Servers = func(ctx context.Context) bench.Servers {
+			return bench.Servers{Postgres: postgresCPU(ctx, s.Web), Redis: redisCPU(ctx, s.Redis)}
+		}
 		cfg.Sold = func(ctx context.Context) (int, error) { // ten times a second, so it reads only the row of the sale
 			rows, _ := s.Web.Query(ctx, `select total - stock from sales where id = $1`, cfg.Sale)
 			return pgx.CollectExactlyOneRow(rows, pgx.RowTo[int])

@@ -24,6 +24,7 @@ type child struct {
 	cmd    *exec.Cmd
 	stdin  io.Closer
 	group  errgroup.Group // starts the process and waits for its end
+	lines  chan string    // of its standard output, the first of them
 	exited chan struct{}
 }
 
@@ -35,7 +36,7 @@ func startChild(ctx context.Context, env Env, args ...string) (*child, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &child{cmd: exec.Command(self, args...), exited: make(chan struct{})}
+	c := &child{cmd: exec.Command(self, args...), lines: make(chan string, 100), exited: make(chan struct{})}
 	c.cmd.Env = append(c.cmd.Environ(), "MIAOSHA_LOG_LEVEL=warn")
 	b := env.Backend // passed by environment: the list of processes must not show the passwords
 	for name, value := range map[string]string{"DATABASE_URL": b.DatabaseURL, "REDIS_URL": b.RedisURL, "SESSION_REDIS_URL": b.SessionRedisURL,
@@ -55,7 +56,7 @@ func startChild(ctx context.Context, env Env, args ...string) (*child, error) {
 	if err != nil {
 		return nil, err
 	}
-	started, address := make(chan error, 1), make(chan string, 1)
+	started := make(chan error, 1)
 	c.group.Go(func() error {
 		defer close(c.exited)
 		runtime.LockOSThread() // stopWithParent binds the child to this thread, so the thread must live until the child has ended
@@ -65,11 +66,9 @@ func startChild(ctx context.Context, env Env, args ...string) (*child, error) {
 			return err
 		}
 		for lines := bufio.NewScanner(out); lines.Scan(); {
-			if _, rest, ok := strings.Cut(lines.Text(), "http"); ok {
-				select {
-				case address <- strings.Fields("http" + rest)[0]:
-				default: // only the first URL counts
-				}
+			select {
+			case c.lines <- lines.Text():
+			default: // no one reads so many
 			}
 		}
 		return c.cmd.Wait()
@@ -77,18 +76,30 @@ func startChild(ctx context.Context, env Env, args ...string) (*child, error) {
 	if err := <-started; err != nil {
 		return nil, err
 	}
-	select {
-	case c.url = <-address:
-		return c, nil
-	case <-c.exited:
-		err = errors.New("the process ended at once")
-	case <-ctx.Done():
-		err = ctx.Err()
-	case <-time.After(childStartLimit):
-		err = errors.New("the process does not listen")
+	if c.url, err = c.nextURL(ctx, ""); err != nil {
+		c.stop()
+		return nil, err
 	}
-	c.stop()
-	return nil, err
+	return c, nil
+}
+
+// nextURL waits for a line of the child's that contains label and a URL, and returns the URL.
+func (c *child) nextURL(ctx context.Context, label string) (string, error) {
+	limit := time.After(childStartLimit)
+	for {
+		select {
+		case line := <-c.lines:
+			if _, rest, ok := strings.Cut(line, "http"); ok && strings.Contains(line, label) {
+				return strings.Fields("http" + rest)[0], nil
+			}
+		case <-c.exited:
+			return "", errors.New("the process ended at once")
+		case <-ctx.Done():
+			return "", ctx.Err()
+		case <-limit:
+			return "", errors.New("the process does not listen")
+		}
+	}
 }
 
 func (c *child) pid() int { return c.cmd.Process.Pid }
