@@ -128,7 +128,8 @@ create table if not exists orders (
     title      text        not null,
     price      bigint      not null check (price >= 0),
     status     text        not null default 'pending' check (status in ('pending', 'paid', 'cancelled', 'refunded')),
-    created_at timestamptz not null default now(),
+    -- After the wait for the sale's lock, so orders have the order of the changes of its stock.
+    created_at timestamptz not null default clock_timestamp(),
     expires_at timestamptz not null,
     paid_at    timestamptz,
     -- sale_id comes first: a rush writes to one part of the index, and a planner without statistics
@@ -141,7 +142,8 @@ create table if not exists orders (
 create index if not exists orders_pending_expiry on orders (expires_at) where status = 'pending';
 create index if not exists orders_of_a_user on orders (user_id, created_at);
 
--- The result of each ticket, written in the transaction that decided it. A repeated batch reads it.
+-- The result of each ticket that did not become an order, written in the transaction that decided it. Shops before version 6
+-- also stored a row, 'ordered', for each ticket that did.
 create table if not exists ticket_results (
     ticket     text        primary key,
     user_id    bigint      not null,
@@ -154,6 +156,12 @@ create table if not exists ticket_results (
 
 -- Results with an order are found by the order, so they are not in this index.
 create index if not exists refusals_of_a_user on ticket_results (user_id, sale_id) where order_id is null;
+
+-- The result of every ticket. A repeated batch reads it, and changes nothing.
+create or replace view ticket_outcomes as
+    select ticket, user_id, sale_id, 'ordered' as outcome, id as order_id, created_at from orders
+    union all
+    select ticket, user_id, sale_id, outcome, order_id, created_at from ticket_results where outcome <> 'ordered';
 
 -- open: the buyer was sent to pay · declined: the provider refused · captured: the order is paid ·
 -- refund_due: the money came too late or twice, or the order was refunded · refunded: returned
@@ -174,8 +182,9 @@ create unique index if not exists one_capture_per_order      on payments (order_
 create index        if not exists payments_of_an_order       on payments (order_id);
 create index        if not exists payments_refund_due        on payments (updated_at) where status = 'refund_due';
 
--- The history of every order. It is append-only, and only the triggers below write it: their
--- functions run with the rights of the schema's owner.
+-- What became of orders after they were placed. It is append-only, and only the trigger below writes it: its function runs
+-- with the rights of the schema's owner. An order's first status leaves no row, since it is always the same; it did before
+-- version 6.
 create table if not exists order_events (
     id          bigint      generated always as identity primary key,
     order_id    uuid        not null,
@@ -187,11 +196,15 @@ create table if not exists order_events (
 
 create index if not exists order_events_of_an_order on order_events (order_id);
 
-create or replace function orders_inserted() returns trigger language plpgsql security definer as $$
+-- The history of every order, from its first status on.
+create or replace view order_history as
+    select id as order_id, sale_id, 'new' as from_status, 'pending' as to_status, created_at as at from orders
+    union all
+    select order_id, sale_id, from_status, to_status, at from order_events where from_status <> 'new';
+
+create or replace function orders_begin_as_pending() returns trigger language plpgsql as $$
 begin
-    insert into order_events (order_id, sale_id, from_status, to_status)
-    select id, sale_id, 'new', status from fresh;
-    return null;
+    raise exception 'an order begins as pending' using errcode = 'check_violation', constraint = 'orders_begin_as_pending';
 end $$;
 
 create or replace function orders_updated() returns trigger language plpgsql security definer as $$
@@ -226,8 +239,18 @@ begin
     end if;
 end $$;
 
-create or replace trigger orders_inserted after insert on orders
-    referencing new table as fresh for each statement execute function orders_inserted();
+-- The upgrade from version 5.
+do $$
+begin
+    if to_regprocedure('orders_inserted()') is not null then
+        alter table orders alter column created_at set default clock_timestamp();
+        drop trigger if exists orders_inserted on orders;
+        drop function orders_inserted();
+    end if;
+end $$;
+
+create or replace trigger orders_begin_as_pending before insert on orders
+    for each row when (new.status <> 'pending') execute function orders_begin_as_pending();
 create or replace trigger orders_updated after update on orders
     referencing old table as was new table as is_now for each statement execute function orders_updated();
 create or replace trigger order_events_are_append_only before update or delete on order_events
@@ -247,11 +270,11 @@ do $$
 declare
     f regprocedure;
 begin
-    foreach f in array array['change_role(bigint, bigint, text)', 'orders_inserted()', 'orders_updated()']::regprocedure[] loop
+    foreach f in array array['change_role(bigint, bigint, text)', 'orders_updated()']::regprocedure[] loop
         execute format('alter function %s set search_path = %I, pg_temp', f, current_schema());
         execute format('revoke execute on function %s from public', f);
     end loop;
 end $$;
 
-insert into schema_version (version) values (5)
+insert into schema_version (version) values (6)
     on conflict (one) do update set version = excluded.version where schema_version.version < excluded.version;

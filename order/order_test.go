@@ -224,9 +224,11 @@ func TestTheSchemaRefusesImpossibleOrders(t *testing.T) {
 		{"an order without a user", "orders_user_id_check", `update orders set user_id = 0`},
 		{"a negative price", "orders_price_check", `update orders set price = -1`},
 		{"an unknown status", "orders_status_check", `update orders set status = 'lost'`},
+		{"an order that begins as paid", "orders_begin_as_pending", `insert into orders (id, user_id, sale_id, ticket, title, price, expires_at, status, paid_at)
+			select gen_random_uuid(), 2, sale_id, 'other', title, price, expires_at, 'paid', now() from orders`},
 		{"paid without a time", "paid_has_a_time", `update orders set status = 'paid'`},
-		{"ordered without an order", "an_order_for_those_who_have_one", `update ticket_results set order_id = null`},
-		{"sold out with an order", "an_order_for_those_who_have_one", `update ticket_results set outcome = 'sold_out'`},
+		{"a duplicate without an order", "an_order_for_those_who_have_one", `insert into ticket_results (ticket, user_id, sale_id, outcome) values ('x', 1, 1, 'duplicate')`},
+		{"sold out with an order", "an_order_for_those_who_have_one", `insert into ticket_results (ticket, user_id, sale_id, outcome, order_id) values ('x', 1, 1, 'sold_out', gen_random_uuid())`},
 		{"an unknown outcome", "ticket_results_outcome_check", `insert into ticket_results (ticket, user_id, sale_id, outcome) values ('x', 1, 1, 'won')`},
 		{"money without a reference", "money_has_a_reference", `insert into payments (id, order_id, amount, status) select gen_random_uuid(), id, 1, 'captured' from orders`},
 		{"two open payments", "one_open_payment_per_order", `insert into payments (id, order_id, amount) select gen_random_uuid(), id, 1 from orders, generate_series(1, 2)`},
@@ -286,7 +288,7 @@ func TestTheTriggerAllowsOnlyTheMoves(t *testing.T) {
 				case from != to && refusedBy(err) != "23514":
 					t.Errorf("got %v, want a refusal", err)
 				}
-				got := s.read(t, `select from_status || ' ' || to_status from order_events where order_id = $1 order by id`, id)
+				got := s.read(t, `select from_status || ' ' || to_status from order_history where order_id = $1 order by at, from_status = 'new' desc`, id)
 				if diff := cmp.Diff(want, got); diff != "" {
 					t.Errorf("the history: %s", diff)
 				}

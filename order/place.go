@@ -34,8 +34,8 @@ type Result struct {
 	OrderID uuid.UUID
 }
 
-// Place turns tickets of one sale into orders, first come first served, and returns one stored
-// result per ticket. It needs a transaction of its own, which the caller commits or rolls back.
+// Place turns tickets of one sale into orders, first come first served, and returns the result of each
+// ticket. The order is the result of a ticket that became one; it stores a row for any other. It needs a transaction of its own, which the caller commits or rolls back.
 //
 // A ticket that has a result keeps it, so the same batch can be placed any number of times. The
 // first of a user's tickets wins. A closed sale sells nothing. This function decides: the row lock
@@ -100,7 +100,6 @@ func (s *Store) sell(ctx context.Context, tx pgx.Tx, sale goods.Locked, tickets 
 		orders[i] = id
 	}
 	rows, _ := tx.Query(ctx, `
-		with won as (
 		insert into orders (id, user_id, sale_id, ticket, title, price, expires_at)
 		select order_id, user_id, $1, ticket, $2, $3, clock_timestamp() + $4::interval
 		from (select distinct on (user_id) ticket, user_id, order_id, n
@@ -111,10 +110,7 @@ func (s *Store) sell(ctx context.Context, tx pgx.Tx, sale goods.Locked, tickets 
 		order by n
 		limit $8
 		on conflict do nothing
-		returning ticket, user_id, id), recorded as (
-		insert into ticket_results (ticket, user_id, sale_id, outcome, order_id)
-		select ticket, user_id, $1, 'ordered', id from won)
-		select ticket, user_id, 'ordered' as outcome, id as order_id from won`,
+		returning ticket, user_id, 'ordered' as outcome, id as order_id`,
 		sale.ID, sale.Title, sale.Price, s.cfg.PayWithin, ids, users, orders, sale.Stock)
 	if won, err = pgx.CollectRows(rows, pgx.RowToStructByName[Result]); err != nil {
 		return nil, fmt.Errorf("place %d tickets of sale %d: %w", len(tickets), sale.ID, err)
@@ -144,16 +140,16 @@ func refusal(sale goods.Locked) string {
 	return SoldOut
 }
 
-// refuse records a result for each ticket that has none, and returns the stored results. If the
-// user has an order, the result is that order.
+// refuse stores a result for each ticket that has none, and returns the results. If the user has an
+// order, the result is that order.
 func (s *Store) refuse(ctx context.Context, tx pgx.Tx, sale goods.Locked, tickets []Ticket) ([]Result, error) {
 	ids, users := columns(tickets)
 	_, err := tx.Exec(ctx, `
 		insert into ticket_results (ticket, user_id, sale_id, outcome, order_id)
-		select t.ticket, t.user_id, $1,
-		       case when o.id is null then $2 when o.ticket = t.ticket then 'ordered' else 'duplicate' end, o.id
+		select t.ticket, t.user_id, $1, case when o.id is null then $2 else 'duplicate' end, o.id
 		from   unnest($3::text[], $4::bigint[]) as t (ticket, user_id)
 		left   join orders o on o.user_id = t.user_id and o.sale_id = $1
+		where  o.ticket is distinct from t.ticket
 		on     conflict (ticket) do nothing`, sale.ID, refusal(sale), ids, users)
 	if err != nil {
 		return nil, fmt.Errorf("record %d results of sale %d: %w", len(tickets), sale.ID, err)
@@ -170,14 +166,15 @@ func without(tickets []Ticket, won []Result) []Ticket {
 	return slices.DeleteFunc(slices.Clone(tickets), func(t Ticket) bool { return placed[t.ID] })
 }
 
-// Reject records the result Invalid for tickets whose data Postgres refuses, and returns the stored
-// results. A ticket that has a result keeps it.
+// Reject stores the result Invalid for tickets whose data Postgres refuses, and returns the results. A
+// ticket that has a result keeps it.
 func (s *Store) Reject(ctx context.Context, tx pgx.Tx, saleID int64, tickets []Ticket) ([]Result, error) {
 	ids := make([]string, len(tickets))
 	for i, t := range tickets {
 		ids[i] = t.ID
 		_, err := tx.Exec(ctx, `
-			insert into ticket_results (ticket, user_id, sale_id, outcome) values ($1, $2, $3, 'invalid')
+			insert into ticket_results (ticket, user_id, sale_id, outcome)
+			select $1, $2::bigint, $3::bigint, 'invalid' where not exists (select from orders where ticket = $1)
 			on conflict (ticket) do nothing`, t.ID, t.UserID, saleID)
 		if err != nil {
 			return nil, fmt.Errorf("reject a ticket of sale %d: %w", saleID, err)
@@ -189,7 +186,7 @@ func (s *Store) Reject(ctx context.Context, tx pgx.Tx, saleID int64, tickets []T
 func results(ctx context.Context, tx pgx.Tx, saleID int64, ids []string) ([]Result, error) {
 	rows, _ := tx.Query(ctx, `
 		select ticket, user_id, outcome, coalesce(order_id, '00000000-0000-0000-0000-000000000000') as order_id
-		from   ticket_results
+		from   ticket_outcomes
 		where  ticket = any($1)`, ids)
 	rs, err := pgx.CollectRows(rows, pgx.RowToStructByName[Result])
 	if err != nil {

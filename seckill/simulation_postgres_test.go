@@ -154,6 +154,15 @@ func (m *pgModel) orderOf(tx *pgTx, sale, user int64, mustKnow bool) *orderRow {
 	return nil
 }
 
+func (m *pgModel) orderOfTicket(tx *pgTx, ticket string) *orderRow {
+	for _, r := range m.orders {
+		if o := r.see(tx); o != nil && o.ticket == ticket {
+			return o
+		}
+	}
+	return nil
+}
+
 func (m *pgModel) resultOf(tx *pgTx, ticket string) *resultRow {
 	if r := m.results[ticket]; r != nil {
 		return r.see(tx)
@@ -365,8 +374,7 @@ var pgStatements = func() map[string]pgStatement {
 			},
 		},
 		// order: place
-		`with won as (
-			insert into orders (id, user_id, sale_id, ticket, title, price, expires_at)
+		`insert into orders (id, user_id, sale_id, ticket, title, price, expires_at)
 			select order_id, user_id, $1, ticket, $2, $3, clock_timestamp() + $4::interval
 			from (select distinct on (user_id) ticket, user_id, order_id, n
 			      from   unnest($5::text[], $6::bigint[], $7::uuid[]) with ordinality as t (ticket, user_id, order_id, n)
@@ -376,10 +384,7 @@ var pgStatements = func() map[string]pgStatement {
 			order by n
 			limit $8
 			on conflict do nothing
-			returning ticket, user_id, id), recorded as (
-			insert into ticket_results (ticket, user_id, sale_id, outcome, order_id)
-			select ticket, user_id, $1, 'ordered', id from won)
-			select ticket, user_id, 'ordered' as outcome, id as order_id from won`: {
+			returning ticket, user_id, 'ordered' as outcome, id as order_id`: {
 			params: []uint32{pgtype.Int8OID, pgtype.TextOID, pgtype.Int8OID, pgtype.IntervalOID, pgtype.TextArrayOID,
 				pgtype.Int8ArrayOID, pgtype.UUIDArrayOID, pgtype.Int8OID},
 			columns: columns("ticket:text user_id:int8 outcome:text order_id:uuid"),
@@ -422,35 +427,43 @@ var pgStatements = func() map[string]pgStatement {
 			},
 		},
 		`insert into ticket_results (ticket, user_id, sale_id, outcome, order_id)
-		select t.ticket, t.user_id, $1,
-		       case when o.id is null then $2 when o.ticket = t.ticket then 'ordered' else 'duplicate' end, o.id
+		select t.ticket, t.user_id, $1, case when o.id is null then $2 else 'duplicate' end, o.id
 		from   unnest($3::text[], $4::bigint[]) as t (ticket, user_id)
 		left   join orders o on o.user_id = t.user_id and o.sale_id = $1
+		where  o.ticket is distinct from t.ticket
 		on     conflict (ticket) do nothing`: {
 			params: []uint32{pgtype.Int8OID, pgtype.TextOID, pgtype.TextArrayOID, pgtype.Int8ArrayOID}, tag: "INSERT 0",
 			run: func(m *pgModel, tx *pgTx, a pgArgs) ([][]any, int, pgFault) {
 				before := len(m.results)
 				for _, r := range m.decide(tx, a) {
-					m.addResult(tx, r)
+					if r.outcome != order.Ordered {
+						m.addResult(tx, r)
+					}
 				}
 				return nil, len(m.results) - before, ""
 			},
 		},
-		`insert into ticket_results (ticket, user_id, sale_id, outcome) values ($1, $2, $3, 'invalid')
+		`insert into ticket_results (ticket, user_id, sale_id, outcome)
+			select $1, $2::bigint, $3::bigint, 'invalid' where not exists (select from orders where ticket = $1)
 			on conflict (ticket) do nothing`: {
 			params: []uint32{pgtype.TextOID, pgtype.Int8OID, pgtype.Int8OID}, tag: "INSERT 0",
 			run: func(m *pgModel, tx *pgTx, a pgArgs) ([][]any, int, pgFault) {
 				before := len(m.results)
-				m.addResult(tx, resultRow{ticket: arg[string](a, 1), user: arg[int64](a, 2), sale: arg[int64](a, 3), outcome: order.Invalid})
+				if m.orderOfTicket(tx, arg[string](a, 1)) == nil {
+					m.addResult(tx, resultRow{ticket: arg[string](a, 1), user: arg[int64](a, 2), sale: arg[int64](a, 3), outcome: order.Invalid})
+				}
 				return nil, len(m.results) - before, ""
 			},
 		},
 		`select ticket, user_id, outcome, coalesce(order_id, '00000000-0000-0000-0000-000000000000') as order_id
-		from   ticket_results
+		from   ticket_outcomes
 		where  ticket = any($1)`: {
 			params: []uint32{pgtype.TextArrayOID}, columns: columns("ticket:text user_id:int8 outcome:text order_id:uuid"),
 			run: func(m *pgModel, tx *pgTx, a pgArgs) (rows [][]any, _ int, _ pgFault) {
 				for _, t := range slices.Compact(slices.Sorted(slices.Values(arg[[]string](a, 1)))) {
+					if o := m.orderOfTicket(tx, t); o != nil {
+						rows = append(rows, []any{t, o.user, order.Ordered, o.id})
+					}
 					if r := m.resultOf(tx, t); r != nil {
 						rows = append(rows, []any{r.ticket, r.user, r.outcome, r.order})
 					}
@@ -701,7 +714,7 @@ func (m *pgModel) decide(tx *pgTx, a pgArgs) (results []resultRow) {
 	return results
 }
 
-// place is the statement of order.Place that inserts orders and their results.
+// place is the statement of order.Place that inserts orders.
 func (m *pgModel) place(tx *pgTx, a pgArgs) (rows [][]any, _ int, _ pgFault) {
 	sale, title, price, within := arg[int64](a, 1), arg[string](a, 2), arg[int64](a, 3), arg[time.Duration](a, 4)
 	tickets, users, ids, limit := arg[[]string](a, 5), arg[[]int64](a, 6), arg[[]uuidBytes](a, 7), arg[int64](a, 8)
@@ -725,7 +738,6 @@ func (m *pgModel) place(tx *pgTx, a pgArgs) (rows [][]any, _ int, _ pgFault) {
 	for _, i := range fresh {
 		m.orders = append(m.orders, insert(tx, orderRow{id: ids[i], user: users[i], sale: sale, price: price, ticket: tickets[i],
 			title: title, status: order.Pending, created: tx.now, expires: now().Add(within)}))
-		m.addResult(tx, resultRow{ticket: tickets[i], user: users[i], sale: sale, outcome: order.Ordered, order: ids[i]})
 		rows = append(rows, []any{tickets[i], users[i], order.Ordered, ids[i]})
 	}
 	return rows, len(rows), ""

@@ -73,6 +73,14 @@ func activeShop(t *testing.T) (db *pgxpool.Pool, sale int64, orders []uuid.UUID)
 	return db, sale, orders
 }
 
+// beforeVersion6 adds the rows that an older shop stored as well: the result of each ticket with an order, and the first
+// status of each order. Events are in the order of their ids.
+const beforeVersion6 = `
+	insert into ticket_results (ticket, user_id, sale_id, outcome, order_id, created_at)
+	select ticket, user_id, sale_id, 'ordered', id, created_at from orders;
+	insert into order_events (id, order_id, sale_id, from_status, to_status, at) overriding system value
+	select -row_number() over (order by id), id, sale_id, 'new', 'pending', created_at from orders`
+
 // execute runs SQL statements that are separated by semicolons.
 func execute(t *testing.T, db *pgxpool.Pool, sql string) {
 	t.Helper()

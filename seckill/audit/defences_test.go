@@ -26,7 +26,7 @@ func TestDefences(t *testing.T) {
 		ref     = "I7 table=payments columns=[provider_ref]"
 		paid    = "I7 table=payments columns=[order_id] where=(status = 'captured'::text)"
 		open    = "I7 table=payments columns=[order_id] where=(status = 'open'::text)"
-		insert  = "I8 table=orders function=orders_inserted"
+		insert  = "I8 table=orders function=orders_begin_as_pending"
 		update  = "I8 table=orders function=orders_updated"
 		history = "I8 table=order_events function=order_events_are_append_only"
 
@@ -35,6 +35,7 @@ func TestDefences(t *testing.T) {
 		noCheck   = `alter table sales drop constraint stock_within_total; `
 		noOpen    = `drop index one_open_payment_per_order; `
 		noHistory = `drop trigger order_events_are_append_only on order_events; `
+		begins    = `create or replace trigger orders_begin_as_pending `
 	)
 	for _, test := range []struct{ name, sql, want string }{
 		{"no second order", noUser, second},
@@ -63,19 +64,23 @@ func TestDefences(t *testing.T) {
 		{"one of the bounds", noCheck + `alter table sales add check (stock >= 0 or stock <= total)`, stock},
 		{"a check with an exception for drafts", noCheck + `alter table sales add check (state = 'draft' or price >= 0 and stock >= 0 and stock <= total)`, stock},
 		{"a check of other bounds", noCheck + `alter table sales add check (stock between -1 and total)`, stock},
-		{"inserts: trigger disabled", `alter table orders disable trigger orders_inserted`, insert},
-		{"inserts: trigger on a replica only", `alter table orders enable replica trigger orders_inserted`, insert},
-		{"inserts: trigger always on", `alter table orders enable always trigger orders_inserted`, ""},
-		{"inserts: trigger with a condition", `create or replace trigger orders_inserted after insert on orders referencing new table as fresh
-			for each statement when (current_user = 'x') execute function orders_inserted()`, insert},
+		{"inserts: trigger disabled", `alter table orders disable trigger orders_begin_as_pending`, insert},
+		{"inserts: trigger on a replica only", `alter table orders enable replica trigger orders_begin_as_pending`, insert},
+		{"inserts: trigger always on", `alter table orders enable always trigger orders_begin_as_pending`, ""},
+		{"inserts: trigger without a condition", begins + `before insert on orders for each row execute function orders_begin_as_pending()`, insert},
+		{"inserts: trigger with another condition", begins + `before insert on orders for each row when (new.status = 'paid') execute function orders_begin_as_pending()`, insert},
+		{"inserts: trigger after the row", begins + `after insert on orders for each row when (new.status <> 'pending') execute function orders_begin_as_pending()`, insert},
+		{"inserts: an equal condition", begins + `before insert on orders for each row when (new.status != text 'pending') execute function orders_begin_as_pending()`, ""},
 		{"updates: no trigger", `drop trigger orders_updated on orders`, update},
+		{"updates: trigger with a condition", `drop trigger orders_updated on orders; create trigger orders_updated after update on orders
+			referencing old table as was new table as is_now for each statement when (current_user = 'x') execute function orders_updated()`, update},
 		{"updates: another function", `create or replace trigger orders_updated after update on orders for each statement execute function order_events_are_append_only()`, update},
 		{"updates: renamed trigger", `alter trigger orders_updated on orders rename to x`, ""},
 		{"all triggers disabled", `alter table orders disable trigger all`, insert + "\n" + update},
 		{"history: no trigger", noHistory, history},
 		{"history: rows can be deleted", noHistory + `create trigger x before update on order_events for each statement execute function order_events_are_append_only()`, history},
 		{"history: all columns but one can be updated", noHistory + `create trigger x before delete or update of at on order_events for each statement execute function order_events_are_append_only()`, history},
-		{"no table", `drop table order_events`, history},
+		{"no table", `drop table order_events cascade`, history},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()

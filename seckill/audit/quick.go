@@ -54,11 +54,12 @@ var quick = []query{
 		       (select count(*) n from orders o where o.sale_id = s.id and o.status in ('pending', 'paid')) a
 		where  s.state <> 'draft' and s.starts_at <= now() and s.ends_at > now() - interval '25 hours'
 		and   (s.stock < 0 or s.stock + a.n <> s.total)`},
-	{"I3", "an order without its result", `
-		select o.id
+	{"I3", otherResult, `
+		select o.id, o.ticket
 		from  (select id, ticket from orders order by id desc limit 20000) o cross join lateral
-		      (select count(*) n from ticket_results r where r.ticket = o.ticket and r.order_id = o.id) r
-		where  r.n = 0`},
+		      (select count(*) n from ticket_results r
+		       where  r.ticket = o.ticket and (r.outcome <> 'ordered' or r.order_id <> o.id)) r
+		where  r.n > 0`},
 	overdueOrders,
 	{"I7", moneyMismatch, `
 		select 'payment' as what, p.id
@@ -77,11 +78,11 @@ var quick = []query{
 		where  (from_status, to_status) not in
 		       (('new', 'pending'), ('pending', 'paid'), ('pending', 'cancelled'), ('paid', 'refunded'))`},
 	{"I8", historyMismatch, `
-		select o.id, o.status, coalesce(e.last, 'none') as last_event, e.born as births
+		select o.id, o.status, coalesce(e.last, 'pending') as last_event, e.born as births
 		from  (select id, status from orders order by id desc limit 20000) o cross join lateral
 		      (select (array_agg(to_status order by id desc))[1] as last, count(*) filter (where from_status = 'new') as born
 		       from   order_events where order_id = o.id) e
-		where  e.last is distinct from o.status or e.born <> 1`},
+		where  coalesce(e.last, 'pending') <> o.status or e.born > 1`},
 	{"I9", outsideWindow, `
 		select o.ticket, s.id as sale
 		from  (select ticket, sale_id from orders order by id desc limit 20000) o

@@ -14,11 +14,13 @@ var thorough = []query{
 		select user_id, sale_id, count(*) from orders group by 1, 2 having count(*) > 1`},
 	{"I2", "a ticket has more than one order", `
 		select ticket, count(*) from orders group by 1 having count(*) > 1`},
-	{"I3", "an order without its result, or a result with the order of another user or sale, or with no order", `
-		select o.id from orders o left join ticket_results r on r.ticket = o.ticket and r.order_id = o.id where r.ticket is null
-		union all
-		select r.order_id from ticket_results r left join orders o on o.id = r.order_id
-		where  r.order_id is not null and (o.id is null or o.user_id <> r.user_id or o.sale_id <> r.sale_id)`},
+	{"I3", otherResult, `
+		select o.id, o.ticket from orders o join ticket_results r on r.ticket = o.ticket
+		where  r.outcome <> 'ordered' or r.order_id <> o.id`},
+	{"I3", "a result has the order of another ticket, user or sale, or an order that does not exist", `
+		select r.order_id, r.ticket from ticket_results r left join orders o on o.id = r.order_id
+		where  r.order_id is not null and (o.id is null or o.user_id <> r.user_id or o.sale_id <> r.sale_id
+		                                   or r.outcome = 'ordered' and o.ticket <> r.ticket)`},
 	overdueOrders,
 	{"I7", moneyMismatch, `
 		select 'payment' as what, p.id from payments p left join orders o on o.id = p.order_id
@@ -41,21 +43,22 @@ var thorough = []query{
 	{"I8", "a status change of an order does not start at the status before it", `
 		select order_id, was, from_status, to_status
 		from  (select order_id, from_status, to_status,
-		              coalesce(lag(to_status) over (partition by order_id order by id), 'new') as was
+		              coalesce(lag(to_status) over (partition by order_id order by id),
+		                       case when from_status = 'new' then 'new' else 'pending' end) as was
 		       from   order_events) e
 		where  from_status <> was`},
 	{"I8", historyMismatch, `
-		select o.id, o.status, coalesce(e.last, 'none') as last_event, coalesce(e.born, 0) as births
+		select o.id, o.status, coalesce(e.last, 'pending') as last_event, coalesce(e.born, 0) as births
 		from   orders o left join
 		      (select order_id, (array_agg(to_status order by id desc))[1] as last, count(*) filter (where from_status = 'new') as born
 		       from   order_events group by order_id) e on e.order_id = o.id
-		where  e.last is distinct from o.status or e.born is distinct from 1`},
+		where  coalesce(e.last, 'pending') <> o.status or e.born > 1`},
 	// A ticket is epoch:entry:nonce, and the journal entry starts with the milliseconds of Redis TIME: the time of the
 	// grant. A change of the window changes the epoch, so a ticket of the sale's current epoch was granted in the current
 	// window. For a ticket of an older epoch, or of Postgres alone, the window of its grant is unknown.
 	{"I9", outsideWindow, `
 		select r.ticket, s.id as sale
-		from   ticket_results r join sales s on s.id = r.sale_id and split_part(r.ticket, ':', 1) = s.epoch::text cross join lateral
+		from   ticket_outcomes r join sales s on s.id = r.sale_id and split_part(r.ticket, ':', 1) = s.epoch::text cross join lateral
 		      (select case when r.ticket ~ '^[0-9]+:[0-9]{1,15}-[0-9]+:'
 		                   then to_timestamp(split_part(split_part(r.ticket, ':', 2), '-', 1)::bigint / 1000.0) end as granted) g
 		where  g.granted < date_trunc('milliseconds', s.starts_at) or g.granted > s.ends_at + interval '5 seconds'`},
@@ -75,6 +78,7 @@ const (
 	unitsMismatch   = "stock plus pending and paid orders is not the sale's total"
 	moneyMismatch   = "money and paid orders do not match"
 	invalidChange   = "an order made a status change that is not allowed, or one of them twice"
-	historyMismatch = "an order's history does not start exactly once and end at its status"
+	otherResult     = "a ticket has an order and another result"
+	historyMismatch = "an order's history does not end at its status, or starts twice"
 	outsideWindow   = "a ticket was granted outside the sale's window"
 )

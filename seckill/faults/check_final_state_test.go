@@ -103,13 +103,13 @@ func (env *Environment) readSale(ctx context.Context) (sale saleState, err error
 	if err != nil {
 		return sale, err
 	}
-	rows, _ = env.pool.Query(ctx, `select ticket, user_id, outcome, created_at from ticket_results where sale_id = $1`, env.Sale)
+	rows, _ = env.pool.Query(ctx, `select ticket, user_id, outcome, created_at from ticket_outcomes where sale_id = $1`, env.Sale)
 	tickets, err := pgx.CollectRows(rows, pgx.RowToStructByName[ticketRow])
 	if err != nil {
 		return sale, err
 	}
 	rows, _ = env.pool.Query(ctx, `
-		select order_id::text as order_id, to_status, at from order_events where sale_id = $1 order by at, id`, env.Sale)
+		select order_id::text as order_id, to_status, at from order_history where sale_id = $1 order by at, from_status = 'new' desc`, env.Sale)
 	if sale.events, err = pgx.CollectRows(rows, pgx.RowToStructByName[orderEvent]); err != nil {
 		return sale, err
 	}

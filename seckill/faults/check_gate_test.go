@@ -18,7 +18,7 @@ func (env *Environment) key(name string) string { return fmt.Sprintf("ms:{%d}:%s
 type gateState struct {
 	epoch, ops string
 	stock      int
-	tickets    []string  // of the journal, in the form of ticket_results
+	tickets    []string  // of the journal, in the form of ticket_outcomes
 	oldest     time.Time // the grant of the first
 }
 
@@ -76,7 +76,7 @@ func (env *Environment) gateMatches(ctx context.Context) (matches bool, why stri
 			return false, err.Error()
 		}
 		rows, _ := env.pool.Query(ctx, `
-			select stock, (select count(*) from ticket_results where ticket = any($2)) as settled
+			select stock, (select count(*) from ticket_outcomes where ticket = any($2)) as settled
 			from   sales where id = $1`, env.Sale, before.tickets)
 		sale, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[struct{ Stock, Settled int }])
 		if err != nil {

@@ -114,7 +114,7 @@ func (other *otherSale) checkFinalState(ctx context.Context) int {
 	rows, _ := other.env.pool.Query(ctx, `
 		select stock,
 		       (select count(*) from orders where sale_id = $1) as orders,
-		       (select count(*) from ticket_results where sale_id = $1) as tickets
+		       (select count(*) from ticket_outcomes where sale_id = $1) as tickets
 		from   sales where id = $1`, other.sale)
 	sold, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[struct{ Stock, Orders, Tickets int }])
 	if err != nil {

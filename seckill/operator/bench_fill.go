@@ -91,9 +91,6 @@ func fillSale(ctx context.Context, db *pgxpool.Pool, from, n int) error {
 				       'fill:' || $6::bigint + i || '-0:' || r::uuid, 'bench filler', 1, $5, $5::timestamptz + interval '15 minutes'
 				from   buyers, lateral (select phone::bigint - $1::bigint as i) n, lateral (select md5(i::text) as r) m
 				order  by i`, []any{int64(firstFillPhone), from, n, sale, ended.Add(-time.Minute), ended.Add(-24 * time.Hour).UnixMilli()}},
-			{`
-				insert into ticket_results (ticket, user_id, sale_id, outcome, order_id, created_at)
-				select ticket, user_id, sale_id, 'ordered', id, created_at from orders where sale_id = $1`, []any{sale}},
 			{`update orders set status = 'cancelled' where sale_id = $1`, []any{sale}},
 		} {
 			if _, err := tx.Exec(ctx, step.sql, step.args...); err != nil {
