@@ -92,12 +92,13 @@ func (s *Store) sell(ctx context.Context, tx pgx.Tx, sale goods.Locked, tickets 
 	}
 	ids, users := columns(tickets)
 	orders := make([][16]byte, len(tickets)) // not uuid.UUID, which travels as text
-	for i := range orders {
+	ticketOf := make(map[[16]byte]Ticket, len(tickets))
+	for i, t := range tickets {
 		id, err := uuid.NewV7()
 		if err != nil {
 			return nil, fmt.Errorf("make an order id: %w", err)
 		}
-		orders[i] = id
+		orders[i], ticketOf[id] = id, t
 	}
 	rows, _ := tx.Query(ctx, `
 		insert into orders (id, user_id, sale_id, ticket, title, price, expires_at)
@@ -110,9 +111,15 @@ func (s *Store) sell(ctx context.Context, tx pgx.Tx, sale goods.Locked, tickets 
 		order by n
 		limit $8
 		on conflict do nothing
-		returning ticket, user_id, 'ordered' as outcome, id as order_id`,
+		returning id`,
 		sale.ID, sale.Title, sale.Price, s.cfg.PayWithin, ids, users, orders, sale.Stock)
-	if won, err = pgx.CollectRows(rows, pgx.RowToStructByName[Result]); err != nil {
+	var id [16]byte
+	_, err = pgx.ForEachRow(rows, []any{&id}, func() error {
+		t := ticketOf[id]
+		won = append(won, Result{Ticket: t.ID, UserID: t.UserID, Outcome: Ordered, OrderID: id})
+		return nil
+	})
+	if err != nil {
 		return nil, fmt.Errorf("place %d tickets of sale %d: %w", len(tickets), sale.ID, err)
 	}
 	if len(won) > 0 {

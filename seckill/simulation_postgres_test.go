@@ -384,10 +384,10 @@ var pgStatements = func() map[string]pgStatement {
 			order by n
 			limit $8
 			on conflict do nothing
-			returning ticket, user_id, 'ordered' as outcome, id as order_id`: {
+			returning id`: {
 			params: []uint32{pgtype.Int8OID, pgtype.TextOID, pgtype.Int8OID, pgtype.IntervalOID, pgtype.TextArrayOID,
 				pgtype.Int8ArrayOID, pgtype.UUIDArrayOID, pgtype.Int8OID},
-			columns: columns("ticket:text user_id:int8 outcome:text order_id:uuid"),
+			columns: columns("id:uuid"),
 			run:     (*pgModel).place,
 		},
 		`with decided as (
@@ -738,7 +738,7 @@ func (m *pgModel) place(tx *pgTx, a pgArgs) (rows [][]any, _ int, _ pgFault) {
 	for _, i := range fresh {
 		m.orders = append(m.orders, insert(tx, orderRow{id: ids[i], user: users[i], sale: sale, price: price, ticket: tickets[i],
 			title: title, status: order.Pending, created: tx.now, expires: now().Add(within)}))
-		rows = append(rows, []any{tickets[i], users[i], order.Ordered, ids[i]})
+		rows = append(rows, []any{ids[i]})
 	}
 	return rows, len(rows), ""
 }
