@@ -61,6 +61,7 @@ type Engine struct {
 	reclaimer   *reclaimer
 	rebuilder   *rebuilder
 	reconciler  *reconciler
+	warmer      *warmer
 }
 
 // New returns an Engine. It does nothing until Run.
@@ -93,6 +94,7 @@ func New(cfg Config, d Deps) (*Engine, error) {
 	e.reclaimer = &reclaimer{sales: d.Sales, gate: background, queue: e.queue, settler: settler, qmax: cfg.QMax, alive: alive, died: map[string]time.Time{}, idle: reclaimIdle, metrics: m}
 	e.reconciler = &reconciler{cfg: cfg, sales: d.Sales, gate: background, acks: acks, facts: facts, rebuilder: e.rebuilder,
 		reclaimer: e.reclaimer, metrics: m, early: make(chan struct{}, 1)}
+	e.warmer = &warmer{db: d.DB, cache: d.Cache, orders: d.Orders, clock: e.clock, metrics: m, warmed: map[int64]time.Time{}}
 	return e, nil
 }
 
@@ -118,6 +120,7 @@ func (e *Engine) Run(ctx context.Context) {
 		doors.Go(func() { e.reclaimer.Run(ctx) })
 	}
 	doors.Go(func() { e.reconciler.Run(ctx) })
+	doors.Go(func() { e.warmer.Run(ctx) })
 	doors.Wait()
 	e.queue.drain(drainLimit)
 	settled()
