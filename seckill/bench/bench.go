@@ -45,8 +45,8 @@ type Config struct {
 	Sold func(context.Context) (int, error)
 	// Usage returns what the shop has used so far. nil: unknown.
 	Usage func(context.Context) (Usage, error)
-	// Servers returns what the stores have used so far. nil: unknown.
-	Servers func(context.Context) Servers
+	// Spent returns what the stores have used and the shop has counted so far. nil: unknown.
+	Spent func(context.Context) Spent
 }
 
 // The bounds of a run, against typing errors. spareFiles are open files that are not connections.

@@ -7,11 +7,15 @@ import (
 	"strings"
 )
 
-// Servers is the processor time that the stores have used so far, in seconds. 0 is unknown.
-type Servers struct{ Postgres, Redis float64 }
+// Spent is what the stores have used so far, and what the shop has counted. What is unknown is 0.
+type Spent struct {
+	Postgres, Redis float64 // seconds of processor time
+	Counters
+}
 
-// Cost is what one unit of work of a turn cost: a committed purchase, or a response where nothing was sold. The times are
-// microseconds of processor time, which depend less on other use of the machine than a throughput does. 0 is unknown.
+// Cost is what one unit of work of a turn cost: a committed purchase with all that went with it, such as polls and refusals; or
+// a response where nothing was sold. The times are microseconds of processor time, which depend less on other use of the
+// machine than a throughput does. 0 is unknown.
 type Cost struct {
 	Per            string  `json:"per"`
 	Shop           float64 `json:"shop_us,omitempty"`
@@ -26,17 +30,17 @@ type Cost struct {
 	Held    float64 `json:"connection_held_ms,omitempty"`              // mean, of a settle transaction
 }
 
-// spent is what all parts have used so far.
+// spent is what all parts have used so far. shop is nil if that is unknown.
 type spent struct {
-	shop    *Usage
-	servers Servers
-	client  float64
+	shop *Usage
+	Spent
+	client float64
 }
 
 func (d *driver) spent(ctx context.Context) (s spent) {
 	s.shop = d.usage(ctx)
-	if d.Servers != nil {
-		s.servers = d.Servers(ctx)
+	if d.Spent != nil {
+		s.Spent = d.Spent(ctx)
 	}
 	if own, err := ProcessUsage(os.Getpid()); err == nil {
 		s.client = own.CPU
@@ -44,24 +48,32 @@ func (d *driver) spent(ctx context.Context) (s spent) {
 	return s
 }
 
-// cost returns the cost of n units of work between two moments, or nil if the shop's is unknown.
+// costLeast is the least work of which a cost is told: of less, the background work of the shop would be most.
+const costLeast = 1000
+
+// cost returns the cost of n units of work between two moments, or nil if the shop's is unknown or n is small.
 func cost(before, after spent, per string, n int) *Cost {
-	if before.shop == nil || after.shop == nil || n == 0 {
+	if before.shop == nil || after.shop == nil || n < costLeast {
 		return nil
 	}
-	each := func(before, after float64) float64 { return (after - before) / float64(n) }
-	mean := func(before, after, n, m float64) float64 { return (after - before) / max(1, m-n) }
-	was, is := before.shop.Counters, after.shop.Counters
+	part := func(before, after, n float64) float64 {
+		if before == 0 || after == 0 || n <= 0 { // unknown
+			return 0
+		}
+		return (after - before) / n
+	}
+	units := float64(n)
+	was, is := before.Counters, after.Counters
 	return &Cost{Per: per,
-		Shop:           1e6 * each(before.shop.CPU, after.shop.CPU),
-		Postgres:       1e6 * each(before.servers.Postgres, after.servers.Postgres),
-		Redis:          1e6 * each(before.servers.Redis, after.servers.Redis),
-		Client:         1e6 * each(before.client, after.client),
-		Allocations:    each(was.Allocations, is.Allocations),
-		AllocatedBytes: each(was.AllocatedBytes, is.AllocatedBytes),
-		Clicks:         mean(was.Clicks, is.Clicks, was.ReserveCalls, is.ReserveCalls),
-		Tickets:        mean(was.Tickets, is.Tickets, was.SettleCalls, is.SettleCalls),
-		Held:           1e3 * mean(was.HeldSeconds, is.HeldSeconds, was.SettleCalls, is.SettleCalls),
+		Shop:           1e6 * part(before.shop.CPU, after.shop.CPU, units),
+		Postgres:       1e6 * part(before.Postgres, after.Postgres, units),
+		Redis:          1e6 * part(before.Redis, after.Redis, units),
+		Client:         1e6 * part(before.client, after.client, units),
+		Allocations:    part(was.Allocations, is.Allocations, units),
+		AllocatedBytes: part(was.AllocatedBytes, is.AllocatedBytes, units),
+		Clicks:         (is.Clicks - was.Clicks) / max(1, is.ReserveCalls-was.ReserveCalls),
+		Tickets:        (is.Tickets - was.Tickets) / max(1, is.SettleCalls-was.SettleCalls),
+		Held:           1e3 * (is.HeldSeconds - was.HeldSeconds) / max(1, is.Held-was.Held),
 	}
 }
 

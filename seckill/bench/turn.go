@@ -148,11 +148,13 @@ func (d *driver) turn(ctx context.Context, p plan) (Turn, error) {
 	if spent.shop != nil && after.shop != nil {
 		r.Shop = &Usage{CPU: after.shop.CPU - spent.shop.CPU, Memory: max(peak, after.shop.Memory)}
 	}
-	per, n := "purchase", r.Sold
-	if n == 0 {
-		per, n = "response", int(all.Requests)
+	switch {
+	case cold != nil: // the shop's work for the other sales is not known
+	case r.Sold > 0:
+		r.Cost = cost(spent, after, "purchase", r.Sold)
+	default:
+		r.Cost = cost(spent, after, "response", int(all.Requests))
 	}
-	r.Cost = cost(spent, after, per, n)
 	return r, err
 }
 

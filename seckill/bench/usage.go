@@ -3,7 +3,6 @@ package bench
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -20,16 +19,15 @@ type Usage struct {
 	CPU    float64 `json:"cpu_seconds"`
 	Memory int64   `json:"peak_bytes"`
 
-	Resident int64    `json:"-"` // current memory
-	Counters Counters `json:"-"`
+	Resident int64 `json:"-"` // current memory
 }
 
-// Counters are metrics of a shop that only grow. All are 0 if its ops address is unknown.
+// Counters are metrics of a shop that only grow.
 type Counters struct {
 	Allocations, AllocatedBytes float64
 	ReserveCalls, Clicks        float64 // calls of the reserve script, and the clicks in them
 	SettleCalls, Tickets        float64 // settle transactions, and the tickets in them
-	HeldSeconds                 float64 // for which they held a connection of Postgres
+	Held, HeldSeconds           float64 // how often and how long one held a connection of Postgres, also in vain
 }
 
 // ProcessUsage reads the CPU time and memory of a process from /proc, so it works on Linux only.
@@ -53,39 +51,43 @@ var metricsClient = http.Client{Timeout: 2 * time.Second}
 
 // MetricsUsage reads the same from the metrics at a shop's ops address. The memory is the current one.
 func MetricsUsage(ctx context.Context, url string) (u Usage, err error) {
+	var memory float64
+	err = readMetrics(ctx, url, map[string]*float64{"process_cpu_seconds_total": &u.CPU, "process_resident_memory_bytes": &memory})
+	u.Memory, u.Resident = int64(memory), int64(memory)
+	return u, err
+}
+
+// MetricsCounters reads a shop's counters at its ops address.
+func MetricsCounters(ctx context.Context, url string) (c Counters, err error) {
+	return c, readMetrics(ctx, url, map[string]*float64{"go_memstats_mallocs_total": &c.Allocations, "go_memstats_alloc_bytes_total": &c.AllocatedBytes,
+		"miaosha_lane_batch_users_count": &c.ReserveCalls, "miaosha_lane_batch_users_sum": &c.Clicks,
+		"miaosha_settle_batch_tickets_count": &c.SettleCalls, "miaosha_settle_batch_tickets_sum": &c.Tickets,
+		"miaosha_settle_connection_seconds_count": &c.Held, "miaosha_settle_connection_seconds_sum": &c.HeldSeconds})
+}
+
+// readMetrics reads metrics into the numbers, by name. All must be there.
+func readMetrics(ctx context.Context, url string, numbers map[string]*float64) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(url, "/")+"/metrics", nil)
 	if err != nil {
-		return u, fmt.Errorf("read %s: %w", url, err)
+		return fmt.Errorf("read %s: %w", url, err)
 	}
 	resp, err := metricsClient.Do(req)
 	if err != nil {
-		return u, fmt.Errorf("read %s: %w", url, err)
+		return fmt.Errorf("read %s: %w", url, err)
 	}
 	defer resp.Body.Close()
 	found := 0
-	c := &u.Counters
-	counters := map[string]*float64{"go_memstats_mallocs_total": &c.Allocations, "go_memstats_alloc_bytes_total": &c.AllocatedBytes,
-		"miaosha_lane_batch_users_count": &c.ReserveCalls, "miaosha_lane_batch_users_sum": &c.Clicks,
-		"miaosha_settle_batch_tickets_count": &c.SettleCalls, "miaosha_settle_batch_tickets_sum": &c.Tickets,
-		"miaosha_settle_connection_seconds_sum": &c.HeldSeconds}
 	for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
 		name, value, _ := strings.Cut(lines.Text(), " ")
-		n, err := strconv.ParseFloat(value, 64)
-		switch {
-		case err != nil:
-		case name == "process_cpu_seconds_total":
-			u.CPU, found = n, found+1
-		case name == "process_resident_memory_bytes":
-			u.Memory, found = int64(n), found+1
-		case counters[name] != nil:
-			*counters[name] = n
+		number := numbers[name]
+		if n, err := strconv.ParseFloat(value, 64); err == nil && number != nil {
+			*number, found = n, found+1
 		}
 	}
-	u.Resident = u.Memory
-	if found != 2 {
-		return u, errors.New("no process metrics at " + url)
+	if found != len(numbers) {
+		return fmt.Errorf("%d of %d metrics are at %s", found, len(numbers), url)
 	}
-	return u, nil
+	return nil
 }
 
 // Machine describes the machine that runs the bench.

@@ -69,19 +69,10 @@ func (b Bench) Run(ctx context.Context, env Env) error {
 		}
 		defer shop.stop()
 		cfg.URL = shop.url
-		ops, err := shop.nextURL(ctx, "metrics")
-		if err != nil {
+		if b.Ops, err = shop.nextURL(ctx, "metrics"); err != nil {
 			return fmt.Errorf("start a shop: %w", err)
 		}
-		cfg.Usage = func(ctx context.Context) (bench.Usage, error) {
-			u, err := bench.ProcessUsage(shop.pid())
-			if err != nil {
-				return u, err
-			}
-			all, err := bench.MetricsUsage(ctx, ops)
-			u.Counters = all.Counters
-			return u, err
-		}
+		cfg.Usage = func(context.Context) (bench.Usage, error) { return bench.ProcessUsage(shop.pid()) }
 	}
 	r.URL = cfg.URL
 	// With a shop, a sale and buyers, the stores may be unreachable: the report lacks their part.
@@ -198,8 +189,12 @@ func (b Bench) drive(ctx context.Context, env Env, cfg bench.Config, s *backend.
 	r.Buyers = len(buyers)
 	before := 0
 	if s != nil {
-		cfg.Servers = func(ctx context.Context) bench.Servers {
-			return bench.Servers{Postgres: postgresCPU(ctx, s.Web), Redis: redisCPU(ctx, s.Redis)}
+		cfg.Spent = func(ctx context.Context) bench.Spent {
+			spent := bench.Spent{Postgres: postgresCPU(ctx, s.Web), Redis: redisCPU(ctx, s.Redis)}
+			if b.Ops != "" {
+				spent.Counters, _ = bench.MetricsCounters(ctx, b.Ops) // unknown is 0
+			}
+			return spent
 		}
 		cfg.Sold = func(ctx context.Context) (int, error) { // ten times a second, so it reads only the row of the sale
 			rows, _ := s.Web.Query(ctx, `select total - stock from sales where id = $1`, cfg.Sale)

@@ -45,8 +45,11 @@ func postgresCPU(ctx context.Context, db *pgxpool.Pool) (seconds float64) {
 	return seconds
 }
 
-// redisCPU returns the processor time of Redis so far, in seconds; 0 if it does not say.
+// redisCPU returns the processor time of Redis so far, in seconds; 0 if it does not say, or is a Cluster.
 func redisCPU(ctx context.Context, rdb redis.UniversalClient) (seconds float64) {
+	if _, many := rdb.(*redis.ClusterClient); many {
+		return 0
+	}
 	info, _ := rdb.Info(ctx, "cpu").Result()
 	for line := range strings.Lines(info) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
