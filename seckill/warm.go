@@ -1,10 +1,13 @@
 package seckill
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"maps"
+	"fmt"
 	"math"
+	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -19,6 +22,7 @@ import (
 const (
 	warmEvery = 2 * time.Second
 	warmAhead = 20 * time.Second // before a sale opens
+	warmLeast = 5 * time.Second  // later it would be in the way
 )
 
 // warmer runs the statements of a settle transaction once on each idle connection before a sale opens, and opens connections
@@ -30,7 +34,7 @@ type warmer struct {
 	orders  *order.Store
 	clock   *gate.Clock
 	metrics *metrics
-	warmed  map[int64]time.Time // the openings that were prepared, by sale
+	warmed  time.Time // for the openings of the next warmAhead
 }
 
 // Run looks for sales that are about to open, until ctx ends.
@@ -38,47 +42,58 @@ func (w *warmer) Run(ctx context.Context) { every(ctx, warmEvery, nil, w.look) }
 
 func (w *warmer) look(ctx context.Context) {
 	now := w.clock.Now()
-	maps.DeleteFunc(w.warmed, func(_ int64, start time.Time) bool { return start.Before(now) })
+	if now.Sub(w.warmed).Abs() < warmAhead {
+		return
+	}
 	sales, _, err := w.cache.Live(ctx)
-	for _, s := range sales {
+	if slices.ContainsFunc(sales, func(s goods.Sale) bool {
 		ahead := s.StartsAt.Sub(now)
-		if s.State != goods.Published || ahead <= 0 || ahead > warmAhead || w.warmed[s.ID].Equal(s.StartsAt) {
-			continue
+		return s.State == goods.Published && ahead >= warmLeast && ahead <= warmAhead
+	}) {
+		if err = w.warm(ctx); err == nil {
+			w.warmed = now
 		}
-		if err = w.warm(ctx, s.ID); err != nil {
-			break
-		}
-		w.warmed[s.ID] = s.StartsAt
 	}
 	if err != nil && ctx.Err() == nil {
 		w.metrics.logFault("warm connections", err)
 	}
 }
 
+// warm waits for no connection: those in use stay so.
+func (w *warmer) warm(ctx context.Context) (err error) {
+	conns := w.db.AcquireAllIdle(ctx)
+	for err == nil && w.db.Stat().TotalConns() < queueWorkers {
+		var conn *pgxpool.Conn
+		if conn, err = w.db.Acquire(ctx); err == nil {
+			conns = append(conns, conn)
+		}
+	}
+	for _, conn := range conns {
+		err = cmp.Or(err, w.rehearse(ctx, conn))
+		conn.Release()
+	}
+	return err
+}
+
 var errUndo = errors.New("undo")
 
-// warm places two tickets of a user that does not exist, on each connection, and takes all back. A connection in use is warm.
-func (w *warmer) warm(ctx context.Context, sale int64) error {
-	for range queueWorkers - int(w.db.Stat().AcquiredConns()) {
-		conn, err := w.db.Acquire(ctx)
-		if err != nil {
+// rehearse runs every statement, for a sale that does not exist, and takes all back. It waits for no lock.
+func (w *warmer) rehearse(ctx context.Context, conn *pgxpool.Conn) error {
+	err := pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+		if _, err := goods.Lock(ctx, tx, 0); !errors.Is(err, goods.ErrNoSale) {
 			return err
 		}
-		defer conn.Release()
-		err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
-			locked, err := goods.Lock(ctx, tx, sale)
-			if err != nil {
-				return err
-			}
-			unknown := []order.Ticket{{ID: uuid.NewString(), UserID: math.MaxInt64}, {ID: uuid.NewString(), UserID: math.MaxInt64}}
-			if _, err = w.orders.Place(ctx, tx, locked, unknown); err != nil {
-				return err
-			}
-			return errUndo
-		})
-		if !errors.Is(err, errUndo) {
+		tickets := []order.Ticket{{ID: uuid.NewString(), UserID: 1 + rand.Int64N(math.MaxInt64)}}
+		if _, err := w.orders.Place(ctx, tx, goods.Locked{Stock: 1, State: goods.Published}, tickets); !errors.Is(err, goods.ErrSoldOut) {
+			return err // the order is there, the sale is not
+		}
+		if _, err := w.orders.Place(ctx, tx, goods.Locked{State: goods.Closed}, tickets); err != nil {
 			return err
 		}
+		return errUndo
+	})
+	if !errors.Is(err, errUndo) {
+		return fmt.Errorf("rehearse a settle transaction: %w", err)
 	}
 	return nil
 }

@@ -22,22 +22,19 @@ func TestConnectionsAreWarmBeforeASaleOpens(t *testing.T) {
 	}
 	db := s.pool("settle")
 	s.start(func(_ *seckill.Config, d *seckill.Deps) { d.DB = db })
-	var warm int
-	if !sandboxtest.Poll(10*time.Second, func() bool {
-		warm = 0
-		for _, conn := range db.AcquireAllIdle(t.Context()) {
-			var statements int // lock, place, take, refuse, results
-			if err := conn.QueryRow(t.Context(), `select count(*) from pg_prepared_statements where statement ~ 'sales|orders|ticket'`, pgx.QueryExecModeSimpleProtocol).Scan(&statements); err != nil {
-				t.Error(err)
-			}
-			if statements == 5 {
-				warm++
-			}
-			conn.Release()
+	if !sandboxtest.Poll(10*time.Second, func() bool { return db.Stat().TotalConns() >= 6 && db.Stat().AcquiredConns() == 0 }) {
+		t.Fatalf("%d connections, want 6", db.Stat().TotalConns())
+	}
+	for i, conn := range db.AcquireAllIdle(t.Context()) {
+		var statements int
+		if err := conn.QueryRow(t.Context(), `select count(*) from pg_prepared_statements
+			where statement ~ 'for    no key update of s|insert into orders|stock - |insert into ticket_results|ticket = any'`, pgx.QueryExecModeSimpleProtocol).Scan(&statements); err != nil {
+			t.Error(err)
 		}
-		return warm == 6
-	}) {
-		t.Errorf("%d connections have all statements, want 6", warm)
+		conn.Release()
+		if statements != 5 {
+			t.Errorf("connection %d has %d of the five statements: lock, place, take, refuse, results", i, statements)
+		}
 	}
 	var orders, results, left int
 	if err := s.db.QueryRow(t.Context(), `select (select count(*) from orders), (select count(*) from ticket_results), (select sum(stock) from sales)`).Scan(&orders, &results, &left); err != nil {
