@@ -9,6 +9,18 @@ create table if not exists schema_version (
     one     boolean primary key default true check (one)
 );
 
+-- The upgrade from version 5. It comes first: its locks are the strongest, and in the order in which every transaction of the
+-- shop takes them.
+do $$
+begin
+    if exists (select from pg_trigger where tgrelid = to_regclass('orders') and tgname = 'orders_inserted') then
+        lock table sales, orders in access exclusive mode;
+        alter table orders alter column created_at set default clock_timestamp();
+        drop trigger orders_inserted on orders;
+        drop function if exists orders_inserted();
+    end if;
+end $$;
+
 -- Users -------------------------------------------------------------------------------------------------------------
 
 create table if not exists users (
@@ -142,8 +154,8 @@ create table if not exists orders (
 create index if not exists orders_pending_expiry on orders (expires_at) where status = 'pending';
 create index if not exists orders_of_a_user on orders (user_id, created_at);
 
--- The result of each ticket that did not become an order, written in the transaction that decided it. Shops before version 6
--- also stored a row, 'ordered', for each ticket that did.
+-- The result of each ticket that did not become an order, written in the transaction that decided
+-- it. Shops before version 6 also stored a row, 'ordered', for each ticket that did.
 create table if not exists ticket_results (
     ticket     text        primary key,
     user_id    bigint      not null,
@@ -157,11 +169,12 @@ create table if not exists ticket_results (
 -- Results with an order are found by the order, so they are not in this index.
 create index if not exists refusals_of_a_user on ticket_results (user_id, sale_id) where order_id is null;
 
--- The result of every ticket. A repeated batch reads it, and changes nothing.
+-- The result of every ticket, for people and the audit.
 create or replace view ticket_outcomes as
     select ticket, user_id, sale_id, 'ordered' as outcome, id as order_id, created_at from orders
     union all
-    select ticket, user_id, sale_id, outcome, order_id, created_at from ticket_results where outcome <> 'ordered';
+    select ticket, user_id, sale_id, outcome, order_id, created_at from ticket_results r
+    where  not exists (select from orders o where o.ticket = r.ticket);
 
 -- open: the buyer was sent to pay · declined: the provider refused · captured: the order is paid ·
 -- refund_due: the money came too late or twice, or the order was refunded · refunded: returned
@@ -182,9 +195,9 @@ create unique index if not exists one_capture_per_order      on payments (order_
 create index        if not exists payments_of_an_order       on payments (order_id);
 create index        if not exists payments_refund_due        on payments (updated_at) where status = 'refund_due';
 
--- What became of orders after they were placed. It is append-only, and only the trigger below writes it: its function runs
--- with the rights of the schema's owner. An order's first status leaves no row, since it is always the same; it did before
--- version 6.
+-- What became of orders after they were placed. It is append-only, and only the trigger below writes
+-- it: its function runs with the rights of the schema's owner. An order's first status leaves no row,
+-- since it is always the same; it did before version 6.
 create table if not exists order_events (
     id          bigint      generated always as identity primary key,
     order_id    uuid        not null,
@@ -196,7 +209,8 @@ create table if not exists order_events (
 
 create index if not exists order_events_of_an_order on order_events (order_id);
 
--- The history of every order, from its first status on.
+-- The history of every order, from its first status on. An order of a shop before version 6 begins
+-- here with the time of its transaction's start.
 create or replace view order_history as
     select id as order_id, sale_id, 'new' as from_status, 'pending' as to_status, created_at as at from orders
     union all
@@ -236,16 +250,6 @@ begin
         drop index if exists orders_of_a_sale, ticket_results_of_a_user;
         alter table orders drop constraint if exists one_order_per_user_and_sale;
         alter table orders add constraint one_order_per_user_and_sale unique (sale_id, user_id) include (status);
-    end if;
-end $$;
-
--- The upgrade from version 5.
-do $$
-begin
-    if to_regprocedure('orders_inserted()') is not null then
-        alter table orders alter column created_at set default clock_timestamp();
-        drop trigger if exists orders_inserted on orders;
-        drop function orders_inserted();
     end if;
 end $$;
 

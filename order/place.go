@@ -156,7 +156,7 @@ func (s *Store) refuse(ctx context.Context, tx pgx.Tx, sale goods.Locked, ticket
 		select t.ticket, t.user_id, $1, case when o.id is null then $2 else 'duplicate' end, o.id
 		from   unnest($3::text[], $4::bigint[]) as t (ticket, user_id)
 		left   join orders o on o.user_id = t.user_id and o.sale_id = $1
-		where  o.ticket is distinct from t.ticket
+		where  not exists (select from orders x where x.ticket = t.ticket)
 		on     conflict (ticket) do nothing`, sale.ID, refusal(sale), ids, users)
 	if err != nil {
 		return nil, fmt.Errorf("record %d results of sale %d: %w", len(tickets), sale.ID, err)
@@ -192,9 +192,13 @@ func (s *Store) Reject(ctx context.Context, tx pgx.Tx, saleID int64, tickets []T
 
 func results(ctx context.Context, tx pgx.Tx, saleID int64, ids []string) ([]Result, error) {
 	rows, _ := tx.Query(ctx, `
-		select ticket, user_id, outcome, coalesce(order_id, '00000000-0000-0000-0000-000000000000') as order_id
-		from   ticket_outcomes
-		where  ticket = any($1)`, ids)
+		select ticket, user_id, 'ordered' as outcome, id as order_id
+		from   orders
+		where  ticket = any($1)
+		union  all
+		select ticket, user_id, outcome, coalesce(order_id, '00000000-0000-0000-0000-000000000000')
+		from   ticket_results r
+		where  ticket = any($1) and not exists (select from orders o where o.ticket = r.ticket)`, ids)
 	rs, err := pgx.CollectRows(rows, pgx.RowToStructByName[Result])
 	if err != nil {
 		return nil, fmt.Errorf("read results of sale %d: %w", saleID, err)

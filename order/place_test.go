@@ -106,6 +106,21 @@ func TestABatchPlacedAgainChangesNothing(t *testing.T) {
 	s.checkInvariants(t)
 }
 
+// A journal entry may name the wrong user.
+func TestATicketHasOneResultWhoeverBringsIt(t *testing.T) {
+	s := newShop(t)
+	for _, stock := range []int{1, 2} {
+		sale := s.sell(t, stock)
+		ticket := order.Ticket{ID: fmt.Sprint("ticket of ", sale), UserID: 1}
+		first := s.place(t, sale, ticket)
+		ticket.UserID = 2
+		if diff := cmp.Diff(first, s.place(t, sale, ticket)); diff != "" {
+			t.Errorf("%d units: %s", stock, diff)
+		}
+	}
+	s.checkInvariants(t)
+}
+
 func TestABatchThatIsRolledBackLeavesNothing(t *testing.T) {
 	s := newShop(t)
 	sale := s.sell(t, 3)

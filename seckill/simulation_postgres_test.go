@@ -430,13 +430,13 @@ var pgStatements = func() map[string]pgStatement {
 		select t.ticket, t.user_id, $1, case when o.id is null then $2 else 'duplicate' end, o.id
 		from   unnest($3::text[], $4::bigint[]) as t (ticket, user_id)
 		left   join orders o on o.user_id = t.user_id and o.sale_id = $1
-		where  o.ticket is distinct from t.ticket
+		where  not exists (select from orders x where x.ticket = t.ticket)
 		on     conflict (ticket) do nothing`: {
 			params: []uint32{pgtype.Int8OID, pgtype.TextOID, pgtype.TextArrayOID, pgtype.Int8ArrayOID}, tag: "INSERT 0",
 			run: func(m *pgModel, tx *pgTx, a pgArgs) ([][]any, int, pgFault) {
 				before := len(m.results)
 				for _, r := range m.decide(tx, a) {
-					if r.outcome != order.Ordered {
+					if m.orderOfTicket(tx, r.ticket) == nil {
 						m.addResult(tx, r)
 					}
 				}
@@ -455,16 +455,19 @@ var pgStatements = func() map[string]pgStatement {
 				return nil, len(m.results) - before, ""
 			},
 		},
-		`select ticket, user_id, outcome, coalesce(order_id, '00000000-0000-0000-0000-000000000000') as order_id
-		from   ticket_outcomes
-		where  ticket = any($1)`: {
+		`select ticket, user_id, 'ordered' as outcome, id as order_id
+		from   orders
+		where  ticket = any($1)
+		union  all
+		select ticket, user_id, outcome, coalesce(order_id, '00000000-0000-0000-0000-000000000000')
+		from   ticket_results r
+		where  ticket = any($1) and not exists (select from orders o where o.ticket = r.ticket)`: {
 			params: []uint32{pgtype.TextArrayOID}, columns: columns("ticket:text user_id:int8 outcome:text order_id:uuid"),
 			run: func(m *pgModel, tx *pgTx, a pgArgs) (rows [][]any, _ int, _ pgFault) {
 				for _, t := range slices.Compact(slices.Sorted(slices.Values(arg[[]string](a, 1)))) {
 					if o := m.orderOfTicket(tx, t); o != nil {
 						rows = append(rows, []any{t, o.user, order.Ordered, o.id})
-					}
-					if r := m.resultOf(tx, t); r != nil {
+					} else if r := m.resultOf(tx, t); r != nil {
 						rows = append(rows, []any{r.ticket, r.user, r.outcome, r.order})
 					}
 				}

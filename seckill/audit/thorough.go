@@ -2,6 +2,9 @@ package audit
 
 // thorough checks every row.
 //
+// A purchase is one row, which cannot contradict itself: a pending order whose user or ticket was changed by hand, or that was
+// written by hand together with its unit, is not found. The shop's role may do neither (deploy/README.md).
+//
 // No query sums the money of a sale. The sum is right because each captured payment has a paid order of the same price,
 // each paid order has a captured payment, and no order has two.
 var thorough = []query{
@@ -47,6 +50,9 @@ var thorough = []query{
 		                       case when from_status = 'new' then 'new' else 'pending' end) as was
 		       from   order_events) e
 		where  from_status <> was`},
+	{"I8", "a history has no order, or an order of another sale", `
+		select e.order_id, e.to_status from order_events e left join orders o on o.id = e.order_id
+		where  o.id is null or o.sale_id <> e.sale_id`},
 	{"I8", historyMismatch, `
 		select o.id, o.status, coalesce(e.last, 'pending') as last_event, coalesce(e.born, 0) as births
 		from   orders o left join

@@ -57,6 +57,8 @@ func TestEachBrokenInvariantIsFound(t *testing.T) {
 		{"I8", "paid, and then cancelled as if it were pending", `delete from order_events where order_id = '$1'; ` + event + `('$1', 1, 'pending', 'paid'), ('$1', 1, 'pending', 'cancelled')`, "order_id=$1 was=paid from_status=pending to_status=cancelled", slow},
 		{"I8", "the same with an old first row", `delete from order_events where order_id = '$1'; ` + event + `('$1', 1, 'new', 'pending'), ('$1', 1, 'pending', 'paid'), ('$1', 1, 'pending', 'cancelled')`, "order_id=$1 was=paid from_status=pending to_status=cancelled", slow},
 		{"I8", "the history starts as paid", `update orders set status = 'refunded' where id = '$0'; update sales set stock = stock + 1; update payments set status = 'refunded' where order_id = '$0' and status = 'captured'; delete from order_events where order_id = '$0'; ` + event + `('$0', 1, 'paid', 'refunded')`, "order_id=$0 was=pending from_status=paid to_status=refunded", slow},
+		{"I8", "a history without an order", event + `('00000000-0000-4000-8000-000000000000', $s, 'pending', 'cancelled')`, "order_id=00000000-", slow},
+		{"I8", "a history of another sale", `update order_events set sale_id = sale_id + 1 where order_id = '$0'`, "order_id=$0 to_status=paid", slow},
 		{"I9", "a ticket before the start", granted("epoch", "starts_at - interval '1 ms'"), "ticket=1:", !slow},
 		{"I9", "a ticket after the end", granted("epoch", "ends_at + interval '6 s'"), "ticket=1:", !slow},
 	} {

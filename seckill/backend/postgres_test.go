@@ -205,7 +205,7 @@ func TestAnOlderSchemaIsUpgraded(t *testing.T) {
 	}
 	// The parts of a schema: columns, constraints, indexes, triggers, functions.
 	const what = `select string_agg(d, E'\n' order by d) from (
-		select table_name || '.' || column_name || ' ' || data_type as d from information_schema.columns where table_schema = 'public'
+		select table_name || '.' || column_name || ' ' || data_type || ' ' || coalesce(column_default, '') as d from information_schema.columns where table_schema = 'public'
 		union all select conrelid::regclass || ' ' || conname || ' ' || pg_get_constraintdef(oid) from pg_constraint where connamespace = 'public'::regnamespace
 		union all select indexdef from pg_indexes where schemaname = 'public'
 		union all select pg_get_triggerdef(oid) from pg_trigger where not tgisinternal

@@ -45,7 +45,7 @@ type ticketRow struct {
 	Ticket    string
 	UserID    int64
 	Outcome   string
-	CreatedAt time.Time // the start of the transaction that settled it
+	CreatedAt time.Time // of an order, its insert; otherwise the start of the transaction
 }
 
 // checkFinalState waits until nothing changes any more. Then it checks all data and all responses against each other.
@@ -191,7 +191,7 @@ func (env *Environment) checkOrders(c *Crowd, sale saleState) {
 			continue
 		}
 		o := sale.orders[own]
-		// The ticket of an order without a gate has no time. Its order has the start of the transaction.
+		// The ticket of an order without a gate has no time. Its order has the time of its insert.
 		if o.Direct && (o.CreatedAt.Before(sale.StartsAt) || !o.CreatedAt.Before(sale.EndsAt)) {
 			env.Report("I9: order %s was made outside the window", own)
 		}
