@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // edit replaces old by new at its only place in a file.
@@ -95,6 +96,7 @@ var mutants = []mutant{
 
 	// Lies that no count sees: sold out while a unit is free, two answers about one ticket, two owners of one unit.
 	{name: "a sold-out mark of four seconds", scenario: "none", breaks: []string{"history"},
+		plan:  func(p *plan) { p.units, p.span = 60, 8*time.Second }, // so that many units come back under a mark
 		edits: []edit{{"seckill/lane.go", "soldOutMark  = 50 * time.Millisecond", "soldOutMark  = 4 * time.Second"}}},
 	{name: "sold out before the ticket is decided", scenario: "the sale's row locked for 5 s", breaks: []string{"history"},
 		edits: []edit{{"seckill/seckill.go", "	return e.results.read(ctx, sale, user)\n", `	status, err := e.results.read(ctx, sale, user)
