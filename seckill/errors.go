@@ -25,10 +25,14 @@ type TooManyError = gate.TooManyError
 func isRefusal(err error) bool { return gate.IsRefusal(err) && !errors.Is(err, gate.ErrNoGate) }
 
 // isPoison reports whether err is caused by the tickets themselves, so that another try fails too: data that Postgres
-// refuses (SQLSTATE classes 22 and 23), or a sale that does not exist.
+// refuses (SQLSTATE classes 22 and 23), or a sale that does not exist. If the user has just got an order without the row's lock,
+// the next try finds it.
 func isPoison(err error) bool {
 	pg := new(pgconn.PgError)
-	return errors.Is(err, goods.ErrNoSale) || errors.As(err, &pg) && len(pg.Code) == 5 && (pg.Code[:2] == "22" || pg.Code[:2] == "23")
+	if !errors.As(err, &pg) || len(pg.Code) != 5 {
+		return errors.Is(err, goods.ErrNoSale)
+	}
+	return pg.Code[:2] == "22" || pg.Code[:2] == "23" && pg.ConstraintName != "one_order_per_user_and_sale"
 }
 
 // isSlow reports whether a transaction exceeded a time limit.

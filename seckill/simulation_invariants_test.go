@@ -131,8 +131,8 @@ func (s *simulation) told(r simReply) {
 // they are acknowledged.
 func (s *simulation) checkSoldOut(r simReply) {
 	taken := len(s.granted) + s.countedTwice
-	for ticket, result := range s.model.results {
-		if _, gated := s.granted[ticket]; !gated && result.committed != nil && result.committed.outcome == order.Ordered {
+	for _, result := range s.model.committed() {
+		if _, gated := s.granted[result.ticket]; !gated && result.outcome == order.Ordered {
 			taken++
 		}
 	}
@@ -160,20 +160,21 @@ func (s *simulation) checkPostgres() {
 			s.failf("user %d has two orders", o.user)
 		}
 		owners[o.user] = true
-		if result := s.model.resultOf(nil, o.ticket); result == nil || result.order != o.id {
-			s.failf("the order of ticket %s has no result", o.ticket)
+		if s.model.stored(nil, o.ticket) != nil {
+			s.failf("ticket %s has an order and another result", o.ticket)
 		}
 	}
 	if sale.stock < 0 || sale.stock+live != sale.total {
 		s.failf("%d units left and %d sold, of %d", sale.stock, live, sale.total)
 	}
-	for ticket, result := range s.model.results {
-		if _, gated := s.granted[ticket]; gated || result.committed == nil || s.direct[ticket] {
+	for _, result := range s.model.committed() {
+		ticket := result.ticket
+		if _, gated := s.granted[ticket]; gated || s.direct[ticket] {
 			continue
 		}
 		s.soldPast = true
 		s.direct[ticket] = true
-		if result.committed.outcome == order.Ordered && sale.state != goods.Published {
+		if result.outcome == order.Ordered && sale.state != goods.Published {
 			s.failf("ticket %s was sold without a gate while the sale is %s", ticket, sale.state)
 		}
 	}

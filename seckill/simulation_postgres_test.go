@@ -163,11 +163,35 @@ func (m *pgModel) orderOfTicket(tx *pgTx, ticket string) *orderRow {
 	return nil
 }
 
+// resultOf returns the result of a ticket: its order, or else the stored row.
 func (m *pgModel) resultOf(tx *pgTx, ticket string) *resultRow {
+	if o := m.orderOfTicket(tx, ticket); o != nil {
+		return &resultRow{ticket: ticket, user: o.user, sale: o.sale, outcome: order.Ordered, order: o.id, created: o.created}
+	}
+	return m.stored(tx, ticket)
+}
+
+// stored returns the row of a ticket in ticket_results.
+func (m *pgModel) stored(tx *pgTx, ticket string) *resultRow {
 	if r := m.results[ticket]; r != nil {
 		return r.see(tx)
 	}
 	return nil
+}
+
+// committed returns the committed results of all tickets.
+func (m *pgModel) committed() (results []*resultRow) {
+	for _, r := range m.orders {
+		if o := r.committed; o != nil {
+			results = append(results, m.resultOf(nil, o.ticket))
+		}
+	}
+	for _, r := range m.results {
+		if r.committed != nil {
+			results = append(results, r.committed)
+		}
+	}
+	return results
 }
 
 func (m *pgModel) order(tx *pgTx, id uuidBytes) *row[orderRow] {
@@ -383,7 +407,6 @@ var pgStatements = func() map[string]pgStatement {
 			      order  by user_id, n) as fresh
 			order by n
 			limit $8
-			on conflict do nothing
 			returning id`: {
 			params: []uint32{pgtype.Int8OID, pgtype.TextOID, pgtype.Int8OID, pgtype.IntervalOID, pgtype.TextArrayOID,
 				pgtype.Int8ArrayOID, pgtype.UUIDArrayOID, pgtype.Int8OID},
@@ -465,9 +488,7 @@ var pgStatements = func() map[string]pgStatement {
 			params: []uint32{pgtype.TextArrayOID}, columns: columns("ticket:text user_id:int8 outcome:text order_id:uuid"),
 			run: func(m *pgModel, tx *pgTx, a pgArgs) (rows [][]any, _ int, _ pgFault) {
 				for _, t := range slices.Compact(slices.Sorted(slices.Values(arg[[]string](a, 1)))) {
-					if o := m.orderOfTicket(tx, t); o != nil {
-						rows = append(rows, []any{t, o.user, order.Ordered, o.id})
-					} else if r := m.resultOf(tx, t); r != nil {
+					if r := m.resultOf(tx, t); r != nil {
 						rows = append(rows, []any{r.ticket, r.user, r.outcome, r.order})
 					}
 				}
@@ -727,7 +748,7 @@ func (m *pgModel) place(tx *pgTx, a pgArgs) (rows [][]any, _ int, _ pgFault) {
 		if r := m.results[t]; r != nil && r.see(tx) == nil {
 			panic(mustWait{})
 		}
-		if m.resultOf(tx, t) == nil && !seen[users[i]] && m.orderOf(tx, sale, users[i], true) == nil {
+		if m.stored(tx, t) == nil && !seen[users[i]] && m.orderOf(tx, sale, users[i], true) == nil {
 			seen[users[i]] = true
 			fresh = append(fresh, i)
 		}
@@ -737,10 +758,13 @@ func (m *pgModel) place(tx *pgTx, a pgArgs) (rows [][]any, _ int, _ pgFault) {
 		if users[i] <= 0 { // the check on orders.user_id
 			return nil, 0, "23514"
 		}
+		if m.orderOfTicket(tx, tickets[i]) != nil { // the unique index on orders.ticket
+			return nil, 0, "23505"
+		}
 	}
 	for _, i := range fresh {
 		m.orders = append(m.orders, insert(tx, orderRow{id: ids[i], user: users[i], sale: sale, price: price, ticket: tickets[i],
-			title: title, status: order.Pending, created: tx.now, expires: now().Add(within)}))
+			title: title, status: order.Pending, created: now(), expires: now().Add(within)}))
 		rows = append(rows, []any{ids[i]})
 	}
 	return rows, len(rows), ""

@@ -55,7 +55,7 @@ func rights(t *testing.T) (grant, revoke, acl string) {
 const plainOwner = `create role shop_owner createrole;
 do $$ declare of record; begin
 	execute format('alter database %I owner to shop_owner', current_database());
-	for of in select oid::regclass as name from pg_class where relnamespace = 'public'::regnamespace and relkind = 'r' loop
+	for of in select oid::regclass as name from pg_class where relnamespace = 'public'::regnamespace and relkind in ('r', 'v') loop
 		execute format('alter table %s owner to shop_owner', of.name);
 	end loop;
 	for of in select oid::regprocedure as name from pg_proc where pronamespace = 'public'::regnamespace loop
