@@ -39,10 +39,12 @@ type Delivery struct {
 
 // EntryID returns the journal entry of a ticket, epoch:entry:nonce, or false for a ticket that was never in a journal.
 func EntryID(ticket string) (string, bool) {
-	if parts := strings.Split(ticket, ":"); len(parts) == 3 {
-		return parts[1], true
+	_, rest, _ := strings.Cut(ticket, ":")
+	entry, nonce, found := strings.Cut(rest, ":")
+	if !found || strings.Contains(nonce, ":") {
+		return "", false
 	}
-	return "", false
+	return entry, true
 }
 
 // Ack acknowledges tickets whose results are committed in Postgres: their entries leave the journal, and the gate
@@ -53,9 +55,15 @@ func (g *Gate) Ack(ctx context.Context, sale int64, results []order.Result) erro
 		for chunk := range slices.Chunk(results, acksOnce) {
 			args := make([]any, 0, 4*len(chunk))
 			for _, r := range chunk {
-				if entry, ok := EntryID(r.Ticket); ok {
-					args = append(args, entry, r.UserID, r.Ticket, encode(r))
+				entry, ok := EntryID(r.Ticket)
+				if !ok {
+					continue
 				}
+				compared := r.Ticket
+				if r.OrderID != uuid.Nil {
+					compared = "" // an order replaces any value
+				}
+				args = append(args, entry, r.UserID, compared, encode(r))
 			}
 			if len(args) == 0 {
 				continue

@@ -1,7 +1,8 @@
 -- ack: acknowledge tickets whose results Postgres has committed.
 --
 -- KEYS  1 gate  2 tickets  3 journal
--- ARGV  for each of at most 500 tickets: its journal entry, its user, the ticket, the outcome (O<order id> or X<reason>)
+-- ARGV  for each of at most 500 tickets: its journal entry, its user, the ticket (not read with an O), the outcome
+--       (O<order id> or X<reason>)
 --
 -- Returns how many entries left the journal. An O is always written. An X is written only where the user still has this
 -- very ticket, so a late result can't overwrite a newer ticket. Missing keys stay missing. Safe to run twice. XACK comes
