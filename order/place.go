@@ -70,7 +70,7 @@ func (s *Store) PlaceAtOnce(ctx context.Context, tx pgx.Tx, sale goods.Locked, t
 		     insert into ticket_results (ticket, user_id, sale_id, outcome)
 		     select distinct on (user_id) ticket, user_id, $1, outcome
 		     from   decided d
-		     where  order_id is null and not exists (
+		     where  order_id is null and not exists (select from orders x where x.ticket = d.ticket) and not exists (
 		            select from ticket_results r
 		            where  r.user_id = d.user_id and r.sale_id = $1 and r.order_id is null and r.outcome = $2)
 		     order  by user_id, ticket collate "C"

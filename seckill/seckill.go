@@ -118,9 +118,9 @@ func (e *Engine) Run(ctx context.Context) {
 		workers.Go(func() { e.heartbeat.Run(settling) })
 		doors.Go(func() { e.clock.Run(ctx) })
 		doors.Go(func() { e.reclaimer.Run(ctx) })
+		doors.Go(func() { e.warmer.Run(ctx) })
 	}
 	doors.Go(func() { e.reconciler.Run(ctx) })
-	doors.Go(func() { e.warmer.Run(ctx) })
 	doors.Wait()
 	e.queue.drain(drainLimit)
 	settled()

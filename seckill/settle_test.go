@@ -3,6 +3,7 @@ package seckill_test
 import (
 	"context"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -28,6 +29,40 @@ func TestSettlePause(t *testing.T) {
 		t.Errorf("bought after %v, want the pause of 300 ms", took)
 	}
 	s.wantConsistent()
+}
+
+// An order that was written without the row's lock is met by the unique index. The next try finds it.
+func TestATicketWaitsForAnOrderWithoutTheLock(t *testing.T) {
+	t.Parallel()
+	s := newShop(t, 5)
+	e := s.engine(nil)
+	tx, err := s.db.Begin(t.Context())
+	if err == nil {
+		_, err = tx.Exec(t.Context(), `insert into orders (id, user_id, sale_id, ticket, title, price, expires_at)
+			values (gen_random_uuid(), 1, $1, 'another', 'tea', 1, now() + interval '1 h')`, s.sale)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	var settling sync.WaitGroup
+	settling.Go(func() { e.Settle(ctx, s.sale, order.Ticket{ID: "1:1-1:late", UserID: 1}) })
+	sandboxtest.Until(t, 5*time.Second, "it waits for the order", func() (waits bool) {
+		err := s.db.QueryRow(t.Context(), `select exists (select from pg_stat_activity where datname = current_database() and wait_event = 'transactionid')`).Scan(&waits)
+		return err == nil && waits
+	})
+	if err := tx.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	settling.Wait()
+	var outcome string
+	if err := s.db.QueryRow(t.Context(), `select outcome from ticket_results where ticket = '1:1-1:late'`).Scan(&outcome); err != nil || outcome != order.Duplicate {
+		t.Errorf("%q, %v; want duplicate", outcome, err)
+	}
+	if n := s.rdb.XLen(t.Context(), gate.DeadKey(s.sale)).Val(); n != 0 {
+		t.Errorf("%d dead letters, want none", n)
+	}
 }
 
 // Entries and tickets that cannot be settled become dead letters. The other tickets of their batch are settled.

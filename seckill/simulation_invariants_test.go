@@ -151,7 +151,7 @@ func (s *simulation) carriedOut(r *request) {
 
 func (s *simulation) checkPostgres() {
 	sale, live := s.model.sales[simSale].committed, int64(0)
-	owners := map[int64]bool{}
+	owners, tickets := map[int64]bool{}, map[string]bool{}
 	for _, o := range s.model.inSale(nil, simSale) {
 		if o.status == order.Pending || o.status == order.Paid {
 			live++
@@ -160,6 +160,10 @@ func (s *simulation) checkPostgres() {
 			s.failf("user %d has two orders", o.user)
 		}
 		owners[o.user] = true
+		if tickets[o.ticket] {
+			s.failf("ticket %s has two orders", o.ticket)
+		}
+		tickets[o.ticket] = true
 		if s.model.stored(nil, o.ticket) != nil {
 			s.failf("ticket %s has an order and another result", o.ticket)
 		}

@@ -422,7 +422,7 @@ var pgStatements = func() map[string]pgStatement {
 		     insert into ticket_results (ticket, user_id, sale_id, outcome)
 		     select distinct on (user_id) ticket, user_id, $1, outcome
 		     from   decided d
-		     where  order_id is null and not exists (
+		     where  order_id is null and not exists (select from orders x where x.ticket = d.ticket) and not exists (
 		            select from ticket_results r
 		            where  r.user_id = d.user_id and r.sale_id = $1 and r.order_id is null and r.outcome = $2)
 		     order  by user_id, ticket collate "C"
@@ -439,7 +439,7 @@ var pgStatements = func() map[string]pgStatement {
 				for _, r := range decided {
 					rows = append(rows, []any{r.ticket, r.user, r.outcome, r.order})
 					distinct := len(first) == 0 || first[len(first)-1].user != r.user
-					if r.outcome == arg[string](a, 2) && distinct && !m.refused(tx, r) {
+					if r.outcome == arg[string](a, 2) && distinct && m.orderOfTicket(tx, r.ticket) == nil && !m.refused(tx, r) {
 						first = append(first, r)
 					}
 				}

@@ -1,7 +1,6 @@
 package seckill
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -50,9 +49,8 @@ func (w *warmer) look(ctx context.Context) {
 		ahead := s.StartsAt.Sub(now)
 		return s.State == goods.Published && ahead >= warmLeast && ahead <= warmAhead
 	}) {
-		if err = w.warm(ctx); err == nil {
-			w.warmed = now
-		}
+		w.warmed = now
+		err = w.warm(ctx)
 	}
 	if err != nil && ctx.Err() == nil {
 		w.metrics.logFault("warm connections", err)
@@ -62,14 +60,16 @@ func (w *warmer) look(ctx context.Context) {
 // warm waits for no connection: those in use stay so.
 func (w *warmer) warm(ctx context.Context) (err error) {
 	conns := w.db.AcquireAllIdle(ctx)
-	for err == nil && w.db.Stat().TotalConns() < queueWorkers {
+	for err == nil && w.db.Stat().TotalConns() < min(queueWorkers, w.db.Stat().MaxConns()) {
 		var conn *pgxpool.Conn
 		if conn, err = w.db.Acquire(ctx); err == nil {
 			conns = append(conns, conn)
 		}
 	}
 	for _, conn := range conns {
-		err = cmp.Or(err, w.rehearse(ctx, conn))
+		if err == nil {
+			err = w.rehearse(ctx, conn)
+		}
 		conn.Release()
 	}
 	return err
@@ -79,6 +79,8 @@ var errUndo = errors.New("undo")
 
 // rehearse runs every statement, for a sale that does not exist, and takes all back. It waits for no lock.
 func (w *warmer) rehearse(ctx context.Context, conn *pgxpool.Conn) error {
+	ctx, cancel := context.WithTimeout(ctx, settleLimit)
+	defer cancel()
 	err := pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
 		if _, err := goods.Lock(ctx, tx, 0); !errors.Is(err, goods.ErrNoSale) {
 			return err

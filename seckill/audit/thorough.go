@@ -3,7 +3,7 @@ package audit
 // thorough checks every row.
 //
 // A purchase is one row, which cannot contradict itself: a pending order whose user or ticket was changed by hand, or that was
-// written by hand together with its unit, is not found. The shop's role may do neither (deploy/README.md).
+// written by hand together with its unit, is not found. The shop's role may not do the first (deploy/README.md), and the second is what the shop itself does.
 //
 // No query sums the money of a sale. The sum is right because each captured payment has a paid order of the same price,
 // each paid order has a captured payment, and no order has two.

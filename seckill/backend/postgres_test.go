@@ -208,6 +208,7 @@ func TestAnOlderSchemaIsUpgraded(t *testing.T) {
 		select table_name || '.' || column_name || ' ' || data_type || ' ' || coalesce(column_default, '') as d from information_schema.columns where table_schema = 'public'
 		union all select conrelid::regclass || ' ' || conname || ' ' || pg_get_constraintdef(oid) from pg_constraint where connamespace = 'public'::regnamespace
 		union all select indexdef from pg_indexes where schemaname = 'public'
+		union all select viewname || definition from pg_views where schemaname = 'public'
 		union all select pg_get_triggerdef(oid) from pg_trigger where not tgisinternal
 		union all select format('%s %s %s %s', oid::regprocedure, prosecdef, proconfig, proacl) from pg_proc where pronamespace = 'public'::regnamespace) as all_of_it`
 	after := func(prepare string) (has string) {

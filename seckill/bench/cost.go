@@ -56,24 +56,29 @@ func cost(before, after spent, per string, n int) *Cost {
 	if before.shop == nil || after.shop == nil || n < costLeast {
 		return nil
 	}
-	part := func(before, after, n float64) float64 {
-		if before == 0 || after == 0 || n <= 0 { // unknown
+	mean := func(sum, n float64) float64 {
+		if n <= 0 { // unknown
 			return 0
 		}
-		return (after - before) / n
+		return sum / n
 	}
-	units := float64(n)
+	part := func(before, after float64) float64 {
+		if before == 0 || after == 0 { // unknown
+			return 0
+		}
+		return mean(after-before, float64(n))
+	}
 	was, is := before.Counters, after.Counters
 	return &Cost{Per: per,
-		Shop:           1e6 * part(before.shop.CPU, after.shop.CPU, units),
-		Postgres:       1e6 * part(before.Postgres, after.Postgres, units),
-		Redis:          1e6 * part(before.Redis, after.Redis, units),
-		Client:         1e6 * part(before.client, after.client, units),
-		Allocations:    part(was.Allocations, is.Allocations, units),
-		AllocatedBytes: part(was.AllocatedBytes, is.AllocatedBytes, units),
-		Clicks:         (is.Clicks - was.Clicks) / max(1, is.ReserveCalls-was.ReserveCalls),
-		Tickets:        (is.Tickets - was.Tickets) / max(1, is.SettleCalls-was.SettleCalls),
-		Held:           1e3 * (is.HeldSeconds - was.HeldSeconds) / max(1, is.Held-was.Held),
+		Shop:           1e6 * part(before.shop.CPU, after.shop.CPU),
+		Postgres:       1e6 * part(before.Postgres, after.Postgres),
+		Redis:          1e6 * part(before.Redis, after.Redis),
+		Client:         1e6 * part(before.client, after.client),
+		Allocations:    part(was.Allocations, is.Allocations),
+		AllocatedBytes: part(was.AllocatedBytes, is.AllocatedBytes),
+		Clicks:         mean(is.Clicks-was.Clicks, is.ReserveCalls-was.ReserveCalls),
+		Tickets:        mean(is.Tickets-was.Tickets, is.SettleCalls-was.SettleCalls),
+		Held:           1e3 * mean(is.HeldSeconds-was.HeldSeconds, is.Held-was.Held),
 	}
 }
 

@@ -59,10 +59,11 @@ func MetricsUsage(ctx context.Context, url string) (u Usage, err error) {
 
 // MetricsCounters reads a shop's counters at its ops address.
 func MetricsCounters(ctx context.Context, url string) (c Counters, err error) {
-	return c, readMetrics(ctx, url, map[string]*float64{"go_memstats_mallocs_total": &c.Allocations, "go_memstats_alloc_bytes_total": &c.AllocatedBytes,
+	err = readMetrics(ctx, url, map[string]*float64{"go_memstats_mallocs_total": &c.Allocations, "go_memstats_alloc_bytes_total": &c.AllocatedBytes,
 		"miaosha_lane_batch_users_count": &c.ReserveCalls, "miaosha_lane_batch_users_sum": &c.Clicks,
 		"miaosha_settle_batch_tickets_count": &c.SettleCalls, "miaosha_settle_batch_tickets_sum": &c.Tickets,
 		"miaosha_settle_connection_seconds_count": &c.Held, "miaosha_settle_connection_seconds_sum": &c.HeldSeconds})
+	return c, err
 }
 
 // readMetrics reads metrics into the numbers, by name. All must be there.

@@ -35,7 +35,7 @@ type Bench struct {
 	Sales       int     `help:"Open this many other sales, with a hundred buyers a second for all of them, and report their results. With capacity, open and slow."`
 	Fill        int     `help:"In the sandbox: first create old users and orders until there are this many. They stay."`
 	Baseline    bool    `aliases:"yardstick" help:"Also drive a bare handler, before and after, and print the ratio. It answers a purchase with fixed JSON, whatever the shape requests from the shop."`
-	Ops         string  `placeholder:"URL" help:"The ops address of the shop at --url, for its CPU time and memory."`
+	Ops         string  `placeholder:"URL" help:"The ops address of the shop at --url, for its CPU time, memory and counters."`
 	JSON        bool    `name:"json" help:"Print the report as JSON."`
 	HTML        string  `name:"html" placeholder:"FILE" help:"Write the report as one HTML page with plots."`
 	AllowRemote bool    `help:"Drive a shop that is not on this machine."`
