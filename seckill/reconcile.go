@@ -29,8 +29,9 @@ type reconciler struct {
 	metrics   *metrics
 	early     chan struct{} // has room for one
 
-	left atomic.Pointer[map[int64]int] // units left, by sale, as of the last tick
-	last []int64                       // sales of the last tick, in ascending order
+	left  atomic.Pointer[map[int64]int] // units left, by sale, as of the last tick
+	opens atomic.Pointer[[]time.Time]   // when the sales open that were not open at the last tick
+	last  []int64                       // sales of the last tick, in ascending order
 }
 
 // Run reconciles about seven times a second, and when early receives, until ctx ends.
@@ -44,6 +45,14 @@ func (r *reconciler) leftOf(sale int64) (n int, ok bool) {
 	return n, ok
 }
 
+// openings returns when the sales open that were not open at the last tick, but are to open within ten minutes.
+func (r *reconciler) openings() []time.Time {
+	if opens := r.opens.Load(); opens != nil {
+		return *opens
+	}
+	return nil
+}
+
 func (r *reconciler) tick(ctx context.Context) {
 	observed, err := r.observe(ctx)
 	if err != nil {
@@ -51,8 +60,12 @@ func (r *reconciler) tick(ctx context.Context) {
 		return
 	}
 	left, sales, moved := make(map[int64]int, len(observed)), make([]int64, 0, len(observed)), []int64(nil)
+	var opens []time.Time
 	for _, o := range observed {
 		sales = append(sales, o.sale.ID)
+		if o.sale.State == goods.Published && !o.sale.Open {
+			opens = append(opens, o.sale.StartsAt)
+		}
 		left[o.sale.ID] = o.sale.Stock
 		if o.gateRead && o.gate.Epoch >= o.sale.Epoch {
 			left[o.sale.ID] = max(0, o.gate.Stock)
@@ -69,6 +82,7 @@ func (r *reconciler) tick(ctx context.Context) {
 		moved = r.fixMoved(ctx, moved, left)
 	}
 	r.left.Store(&left)
+	r.opens.Store(&opens)
 	r.last = sales
 }
 

@@ -94,7 +94,7 @@ func New(cfg Config, d Deps) (*Engine, error) {
 	e.reclaimer = &reclaimer{sales: d.Sales, gate: background, queue: e.queue, settler: settler, qmax: cfg.QMax, alive: alive, died: map[string]time.Time{}, idle: reclaimIdle, metrics: m}
 	e.reconciler = &reconciler{cfg: cfg, sales: d.Sales, gate: background, acks: acks, facts: facts, rebuilder: e.rebuilder,
 		reclaimer: e.reclaimer, metrics: m, early: make(chan struct{}, 1)}
-	e.warmer = &warmer{db: d.DB, cache: d.Cache, orders: d.Orders, clock: e.clock, metrics: m}
+	e.warmer = &warmer{db: d.DB, openings: e.reconciler.openings, orders: d.Orders, clock: e.clock, metrics: m}
 	return e, nil
 }
 

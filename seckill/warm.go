@@ -28,12 +28,12 @@ const (
 // until every worker has one. Otherwise the first tickets wait while Postgres starts a process, reads its catalogue and
 // plans the statements.
 type warmer struct {
-	db      *pgxpool.Pool // of settle
-	cache   *goods.Cache
-	orders  *order.Store
-	clock   *gate.Clock
-	metrics *metrics
-	warmed  time.Time // for the openings of the next warmAhead
+	db       *pgxpool.Pool      // of settle
+	openings func() []time.Time // soon
+	orders   *order.Store
+	clock    *gate.Clock
+	metrics  *metrics
+	warmed   time.Time // for the openings of the next warmAhead
 }
 
 // Run looks for sales that are about to open, until ctx ends.
@@ -44,15 +44,14 @@ func (w *warmer) look(ctx context.Context) {
 	if now.Sub(w.warmed).Abs() < warmAhead {
 		return
 	}
-	sales, _, err := w.cache.Live(ctx)
-	if slices.ContainsFunc(sales, func(s goods.Sale) bool {
-		ahead := s.StartsAt.Sub(now)
-		return s.State == goods.Published && ahead >= warmLeast && ahead <= warmAhead
+	if !slices.ContainsFunc(w.openings(), func(start time.Time) bool {
+		ahead := start.Sub(now)
+		return ahead >= warmLeast && ahead <= warmAhead
 	}) {
-		w.warmed = now
-		err = w.warm(ctx)
+		return
 	}
-	if err != nil && ctx.Err() == nil {
+	w.warmed = now
+	if err := w.warm(ctx); err != nil && ctx.Err() == nil {
 		w.metrics.logFault("warm connections", err)
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"io"
 	"math"
 	"net/http"
-	"time"
 
 	"github.com/klauspost/compress/zstd"
 )
@@ -22,14 +21,8 @@ type List struct {
 	Plain    int    `json:"plain_bytes"` // of the body without encoding
 }
 
-// listAge is how old the list of a shop may be: then it has the sale of the run.
-const listAge = 1200 * time.Millisecond
-
 // list requests the list of sales again and again, for users who are not logged in.
 func list(ctx context.Context, d *driver, buyers []Buyer) (turns []Turn, err error) {
-	if err := sleep(ctx, listAge); err != nil {
-		return nil, err
-	}
 	if d.expected, err = d.inspectList(ctx); err != nil {
 		return nil, err
 	}
