@@ -35,7 +35,8 @@ type Result struct {
 }
 
 // Place turns tickets of one sale into orders, first come first served, and returns the result of each
-// ticket. The order is the result of a ticket that became one; it stores a row for any other. It needs a transaction of its own, which the caller commits or rolls back.
+// ticket: its order, or else a row that Place stores. It needs a transaction of its own, which the caller
+// commits or rolls back.
 //
 // A ticket that has a result keeps it, so the same batch can be placed any number of times. The
 // first of a user's tickets wins. A closed sale sells nothing. This function decides: the row lock

@@ -40,8 +40,8 @@ type settler struct {
 type lockedCheck func(sale goods.Locked) error
 
 // settle decides a batch of tickets of one sale in one transaction: it locks the sale's row, places the orders, and stores
-// a result for each ticket of a gate that got none. After an error either nothing is decided, or everything is and only the reply was lost.
-// Settling the same batch again finds out which.
+// a result for each ticket of a gate that got none. After an error either nothing is decided, or everything is and only the
+// reply was lost. Settling the same batch again finds out which.
 //
 // A gated ticket was granted inside the window, so state and window are not checked again, except that a closed sale places
 // nothing. Without a gate, check does it, under the row's lock: nothing is placed after its error, and a unit that is sold
