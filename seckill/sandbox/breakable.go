@@ -78,6 +78,14 @@ func (b *Breakable) Redis(dir string, port int, password, fsync, more string) (*
 	return cmd, nil
 }
 
+// AsPostgres returns the command that runs another program under the account of Postgres.
+func (b *Breakable) AsPostgres(path string, args ...string) *exec.Cmd {
+	cmd := exec.Command(path, args...)
+	cmd.Dir, cmd.Env = b.o.place.home, serverEnv()
+	prepare(cmd, program{account: b.o.place.account, deathSignal: syscall.SIGKILL})
+	return cmd
+}
+
 // EmbeddedRedis runs a Redis inside this process until stop is called.
 func EmbeddedRedis(password string) (at string, stop func(), err error) { return runEmbedded(password) }
 

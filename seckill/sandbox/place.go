@@ -33,6 +33,9 @@ type place struct {
 // findPlace chooses the place for a data folder and makes its folders.
 func findPlace(dataDir, id string, log *slog.Logger) (place, error) {
 	p := place{dataDir: dataDir, id: id, base: dataDir, home: dataDir, account: postgresAccount()}
+	if isTemporary(dataDir) {
+		p.base = filepath.Dir(dataDir)
+	}
 	if !p.account.set || p.account.canReach(dataDir) {
 		return p, nil
 	}

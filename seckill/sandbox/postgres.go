@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -169,13 +170,21 @@ func createDatabase(ctx context.Context, dsn string) error {
 	return err
 }
 
-// freePort returns a port of 127.0.0.1 that is free at this moment. It lies below the ports that
-// systems use for outgoing connections: one of those could take the port while its server is being
-// started again.
+// The ports that freePort tries lie below those that systems use for outgoing connections: one of
+// those could take the port while its server is being started again.
+const lowestPort, ports = 15000, 17000
+
+var (
+	beginAt    = rand.Uint32N(ports) // two processes seldom try the same ports
+	portsTried atomic.Uint32
+)
+
+// freePort returns a port of 127.0.0.1 that is free at this moment. In one process it returns each
+// port once before it returns one again: the server of the former call may not have bound its port yet.
 func freePort() (int, error) {
 	var err error
 	for range 100 {
-		port := 15000 + rand.IntN(17000)
+		port := lowestPort + int((beginAt+portsTried.Add(1))%ports)
 		var l net.Listener
 		if l, err = net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port))); err == nil {
 			return port, l.Close()

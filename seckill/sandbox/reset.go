@@ -12,7 +12,7 @@ import (
 
 // Reset empties the data folder of cfg. It removes databases, Redis, secret and logs, and keeps
 // programs that were fetched. It refuses while a process runs on the folder, and it refuses a
-// folder that is not ours. A folder that does not exist is no error.
+// folder that is not ours. A folder that does not exist is no error. Temporary folders go too, except those in use.
 func Reset(ctx context.Context, cfg Config) error {
 	lock, err := lockForReset(&cfg)
 	if lock == nil || err != nil {
@@ -41,7 +41,12 @@ func Reset(ctx context.Context, cfg Config) error {
 	if err := empty(cfg.DataDir, home); err != nil {
 		return fmt.Errorf("empty %s: %w", cfg.DataDir, err)
 	}
-	return nil
+	all, err := lockTemporaries(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	defer all.Close()
+	return removeDeadTemporaries(ctx, cfg)
 }
 
 // CheckReset returns the error with which Reset would refuse.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -109,6 +110,11 @@ func (r Reply) Purchase() (p Purchase) {
 	return p
 }
 
+// NoTicket reports whether a result says that the buyer has no ticket and no order: none, or sold out for now.
+func (p Purchase) NoTicket() bool {
+	return p.State == "none" || p.State == "sold_out" && p.NextPoll > 0
+}
+
 func (b *Buyer) salePath() string { return "/api/sales/" + b.Sale }
 
 // AskPath asks for the hidden address, and keeps it.
@@ -182,13 +188,13 @@ func (b *Buyer) Buy(deadline time.Time) {
 			b.Path = ""
 		}
 		p := b.AskResult().Purchase()
-		switch p.State {
-		case "ordered", "sold_out", "closed", "invalid":
-			b.State, b.OrderID, b.Queued = p.State, p.OrderID, false
-			return
-		case "none":
+		switch {
+		case p.NoTicket():
 			b.Forgotten = b.Forgotten || b.Queued
 			b.Queued = false
+		case slices.Contains([]string{"ordered", "sold_out", "closed", "invalid"}, p.State):
+			b.State, b.OrderID, b.Queued = p.State, p.OrderID, false
+			return
 		}
 		time.Sleep(time.Duration(max(20, p.NextPoll)) * time.Millisecond)
 	}
@@ -200,9 +206,11 @@ func (b *Buyer) Order(t testing.TB, limit time.Duration) string {
 	t.Helper()
 	deadline := time.Now().Add(limit)
 	if b.Path == "" {
-		if r := b.AskPath(); r.Code != "ok" {
+		r := b.Insist(deadline, "path", "POST", b.salePath()+"/path", "")
+		if r.Code != "ok" {
 			t.Fatalf("buyer %d: hidden address: %d %s", b.ID, r.Status, r.Raw)
 		}
+		b.Path = r.Purchase().Path
 	}
 	r := b.Insist(deadline, "buy", "POST", b.salePath()+"/buy/"+b.Path, "")
 	if r.Status != http.StatusAccepted {
