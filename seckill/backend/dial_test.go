@@ -18,7 +18,7 @@ import (
 func TestRedisIsFoundAtOnceWhenItIsBack(t *testing.T) {
 	t.Parallel()
 	m := miniredis.RunT(t)
-	rdb, err := openRedis(t.Context(), "redis://"+m.Addr(), false)
+	rdb, err := openRedis(t.Context(), "redis://"+m.Addr(), 64, false)
 	if err != nil {
 		t.Fatal(err)
 	}

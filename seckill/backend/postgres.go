@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"regexp"
 	"strconv"
@@ -19,26 +20,50 @@ const schemaLock = 0x6d69616f_73686121
 
 var (
 	errNotPostgres = errors.New("not a postgres:// address")
+	errExecMode    = errors.New("default_query_exec_mode in it has to be one that knows the types of the arguments, such as cache_describe")
 	anyScheme      = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9+.-]*://`)
 )
 
-func (s *Stores) openPools(ctx context.Context, url, schema string) (err error) {
+func (s *Stores) openPools(ctx context.Context, url, schema string, pools Pools, log *slog.Logger) (err error) {
 	if err := prepare(ctx, url, schema); err != nil {
 		return err
 	}
 	// A settle transaction gives up early and is tried again. The others wait as long as a user
 	// would.
-	if s.Settle, err = openPool(ctx, url, 8, 1500*time.Millisecond, 500*time.Millisecond, byIndex); err != nil {
+	if s.Settle, err = openPool(ctx, url, pools.Settle, settleLimit, 500*time.Millisecond, byIndex); err != nil {
 		return err
 	}
-	if s.Pay, err = openPool(ctx, url, 8, 5*time.Second, 3*time.Second, nil); err != nil {
+	warnOfLimits(ctx, s.Settle, log)
+	warnOfConnections(ctx, s.Settle, pools, log)
+	if s.Pay, err = openPool(ctx, url, pools.Pay, 5*time.Second, 3*time.Second, nil); err != nil {
 		return err
 	}
-	if s.Users, err = openPool(ctx, url, 8, 5*time.Second, 3*time.Second, nil); err != nil {
+	if s.Users, err = openPool(ctx, url, pools.Users, 5*time.Second, 3*time.Second, nil); err != nil {
 		return err
 	}
-	s.Web, err = openPool(ctx, url, 10, 5*time.Second, 3*time.Second, planEachTime)
+	if s.Staff, err = openPool(ctx, url, pools.Staff, 5*time.Second, 3*time.Second, nil); err != nil {
+		return err
+	}
+	s.Web, err = openPool(ctx, url, pools.Web, 5*time.Second, 3*time.Second, planEachTime)
 	return err
+}
+
+// settleLimit is the time of a settle transaction, the same as in package seckill.
+const settleLimit = 1500 * time.Millisecond
+
+// warnOfLimits logs each limit of a settle transaction that is not in force. A pooler may drop what the shop sends with a
+// connection, so the limits must be those of its role.
+func warnOfLimits(ctx context.Context, db *pgxpool.Pool, log *slog.Logger) {
+	for name, most := range map[string]time.Duration{"lock_timeout": settleLimit - 1, "statement_timeout": time.Minute, "idle_in_transaction_session_timeout": time.Minute} {
+		var ms int64
+		err := db.QueryRow(ctx, `select setting::bigint from pg_settings where name = $1`, name).Scan(&ms)
+		if inForce := time.Duration(ms) * time.Millisecond; err != nil {
+			log.Warn("Postgres does not tell whether a limit is in force", "limit", name, "err", err)
+		} else if inForce == 0 || inForce > most {
+			log.Warn("a limit that the shop sends with its connections is not in force, as behind a pooler: set it for the shop's role (deploy/README.md, Behind PgBouncer)",
+				"limit", name, "in_force", inForce, "at_most", most)
+		}
+	}
 }
 
 // The settings of the planner. A rush begins with tables that are small or empty and ends with full
@@ -51,41 +76,75 @@ var (
 )
 
 func openPool(ctx context.Context, url string, size int32, statement, lock time.Duration, planner map[string]string) (*pgxpool.Pool, error) {
+	cfg, err := poolConfig(url, size, statement, lock, planner)
+	if err != nil {
+		return nil, err
+	}
+	poolForPrimary(cfg)
+	return pgxpool.NewWithConfig(ctx, cfg)
+}
+
+func poolConfig(url string, size int32, statement, lock time.Duration, planner map[string]string) (*pgxpool.Config, error) {
 	cfg, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		return nil, errNotPostgres
 	}
 	cfg.MaxConns, cfg.MinConns = size, 1
-	cfg.ConnConfig.ConnectTimeout = 2 * time.Second
+	cfg.ConnConfig.ConnectTimeout = 2 * time.Second // to each host of the URL
+	cfg.PingTimeout = 300 * time.Millisecond        // of a connection that was idle for a second
 	params := cfg.ConnConfig.RuntimeParams
 	params["application_name"] = "miaosha"
 	params["statement_timeout"] = strconv.FormatInt(statement.Milliseconds(), 10)
 	params["lock_timeout"] = strconv.FormatInt(lock.Milliseconds(), 10)
 	params["idle_in_transaction_session_timeout"] = "10000"
 	maps.Copy(params, planner)
-	return pgxpool.NewWithConfig(ctx, cfg)
+	return cfg, nil
+}
+
+// parsePostgres parses the URL of a Postgres.
+func parsePostgres(url string) (*pgx.ConnConfig, error) {
+	cfg, err := pgx.ParseConfig(url)
+	// The parser takes an unknown form, such as mysql://host/db?a=b, for a setting, and connects to
+	// the local server.
+	if scheme := anyScheme.FindString(url); err != nil || scheme != "" && scheme != "postgres://" && scheme != "postgresql://" {
+		return nil, errNotPostgres
+	}
+	if mode := cfg.DefaultQueryExecMode; mode == pgx.QueryExecModeExec || mode == pgx.QueryExecModeSimpleProtocol {
+		return nil, errExecMode
+	}
+	return cfg, nil
+}
+
+// refusal returns an error of one line if Postgres has refused a connection, and nil if it did not reply.
+func refusal(err error) error {
+	pg := new(pgconn.PgError)
+	switch {
+	case errors.As(err, &pg) && (pg.Code == "28P01" || pg.Code == "28000"):
+		return fmt.Errorf("the user or the password in it is refused by Postgres (%s)", pg.Message)
+	case errors.As(err, &pg):
+		return fmt.Errorf("the connection is refused by Postgres: %s", pg.Message)
+	}
+	return nil
 }
 
 // prepare makes sure that the database has the schema. It returns an error of one line if the
 // database cannot be used.
 func prepare(ctx context.Context, url, schema string) error {
-	cfg, err := pgx.ParseConfig(url)
-	// The parser takes an unknown form, such as mysql://host/db?a=b, for a setting, and connects to
-	// the local server.
-	if scheme := anyScheme.FindString(url); err != nil || scheme != "" && scheme != "postgres://" && scheme != "postgresql://" {
-		return errNotPostgres
+	cfg, err := parsePostgres(url)
+	if err != nil {
+		return err
 	}
 	cfg.ConnectTimeout = 5 * time.Second
+	forPrimary(cfg)
 	conn, err := pgx.ConnectConfig(ctx, cfg)
 	if err != nil {
-		pg := new(pgconn.PgError)
-		switch {
-		case errors.As(err, &pg) && (pg.Code == "28P01" || pg.Code == "28000"):
-			return fmt.Errorf("the user or the password in it is refused by Postgres (%s)", pg.Message)
-		case errors.As(err, &pg):
-			return fmt.Errorf("the connection is refused by Postgres: %s", pg.Message)
+		if refused := refusal(err); refused != nil {
+			return refused
 		}
-		return fmt.Errorf("can't reach Postgres at %s:%d", cfg.Host, cfg.Port)
+		if errors.Is(err, pgconn.ErrReadOnlyConnection) {
+			return fmt.Errorf("no Postgres in it takes writes (%s): one that answers is a standby or read-only", servers(cfg))
+		}
+		return fmt.Errorf("can't reach Postgres at %s", servers(cfg))
 	}
 	defer conn.Close(context.WithoutCancel(ctx))
 	if schema == "" {

@@ -2,10 +2,12 @@ package backend_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"log/slog"
-	"miaosha/seckill/backend"
-	"miaosha/seckill/sandbox/sandboxtest"
+	"maps"
+	"net"
 	"net/url"
 	"os"
 	"strconv"
@@ -15,6 +17,10 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5/pgproto3"
+
+	"miaosha/seckill/backend"
+	"miaosha/seckill/sandbox/sandboxtest"
 )
 
 // newer returns the schema with a version that is higher by version, and with one more statement.
@@ -46,7 +52,7 @@ func TestTheSchemaIsAppliedOnceHoweverManyBeginAtOnce(t *testing.T) {
 	var processes sync.WaitGroup
 	for range 5 {
 		processes.Go(func() {
-			s, err := backend.Open(t.Context(), backend.Config{DatabaseURL: at, RedisURL: rdb, Secret: secret}, text, slog.New(slog.DiscardHandler))
+			s, err := backend.Open(t.Context(), backend.Config{DatabaseURL: at, RedisURL: rdb, Secret: secret, Pools: usual}, text, slog.New(slog.DiscardHandler))
 			if err != nil {
 				t.Error(err)
 				return
@@ -104,7 +110,7 @@ func refusedSchema(t *testing.T, s *backend.Stores, err error, why string) {
 
 func TestASchemaThatFailsLeavesNothing(t *testing.T) {
 	at := emptyDatabase(t)
-	cfg := backend.Config{DatabaseURL: at, RedisURL: sandboxtest.RedisURL(t), Secret: secret}
+	cfg := backend.Config{DatabaseURL: at, RedisURL: sandboxtest.RedisURL(t), Secret: secret, Pools: usual}
 	s, err := backend.Open(t.Context(), cfg, schema(t)+"\nselect 1 / 0;", slog.New(slog.DiscardHandler))
 	refusedSchema(t, s, err, "division by zero")
 	conn := connect(t, at)
@@ -154,6 +160,55 @@ func TestAnOlderProgramNeverWritesOverANewerSchema(t *testing.T) {
 	}
 	if n := number(t, conn, `select count(*) from pg_proc where proname = 'order_events_are_append_only' and prosrc like '%the newer one%'`); n != 1 {
 		t.Error("the old program wrote its function over the newer one")
+	}
+}
+
+// A shop of version 6 sells and reads while its database is upgraded. No one of them ends in a deadlock.
+func TestAnUpgradeBesideALiveShop(t *testing.T) {
+	at, rdb := emptyDatabase(t), sandboxtest.RedisURL(t)
+	look := connect(t, at)
+	if _, err := look.PgConn().Exec(t.Context(), schema(t)+"drop trigger sales_changed on sales; update schema_version set version = 6").ReadAll(); err != nil {
+		t.Fatal(err)
+	}
+	await := func(mode string) {
+		t.Helper()
+		sandboxtest.Until(t, 10*time.Second, mode+" on sales is waited for", func() bool {
+			return number(t, look, `select count(*) from pg_locks where relation = 'sales'::regclass and not granted and mode = '`+mode+`'`) > 0
+		})
+	}
+	purchase, err := connect(t, at).Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := purchase.Exec(t.Context(), `select from sales for no key update`); err != nil {
+		t.Fatal(err)
+	}
+	upgraded, read := make(chan error, 1), make(chan error, 1)
+	go func() {
+		s, err := open(t, backend.Config{DatabaseURL: at, RedisURL: rdb, Secret: secret})
+		if err == nil {
+			s.Close()
+		}
+		upgraded <- err
+	}()
+	await("AccessExclusiveLock")
+	reader := connect(t, at)
+	go func() {
+		_, err := reader.Exec(t.Context(), `select from orders o join sales s on s.id = o.sale_id`) // as the audit does
+		read <- err
+	}()
+	await("AccessShareLock")
+	if _, err := purchase.Exec(t.Context(), `update orders set status = status`); err != nil {
+		t.Error(err)
+	}
+	if err := purchase.Commit(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if err := errors.Join(<-upgraded, <-read); err != nil {
+		t.Error(err)
+	}
+	if n := number(t, look, `select count(*) from pg_trigger where tgname = 'sales_changed'`); n != 1 {
+		t.Error("the schema was not upgraded")
 	}
 }
 
@@ -268,4 +323,91 @@ func TestARoleWithoutDDLOpensAnExistingSchema(t *testing.T) {
 	do(t, connect(t, empty), "revoke create on schema public from public")
 	s, err = open(t, as(empty))
 	refusedSchema(t, s, err, "permission denied")
+}
+
+// withoutParameters returns a URL of a pooler, which drops what a client sends with its connection.
+func withoutParameters(t *testing.T, at string) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	u, err := url.Parse(at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	serve := func(client net.Conn) {
+		defer client.Close()
+		first, err := pgproto3.NewBackend(client, client).ReceiveStartupMessage()
+		start, ok := first.(*pgproto3.StartupMessage)
+		if err != nil || !ok {
+			return
+		}
+		maps.DeleteFunc(start.Parameters, func(name, _ string) bool { return name != "user" && name != "database" })
+		raw, err := start.Encode(nil)
+		if err != nil {
+			return
+		}
+		postgres, err := net.Dial("tcp", u.Host)
+		if err != nil {
+			return
+		}
+		defer postgres.Close()
+		postgres.Write(raw)
+		go io.Copy(postgres, client)
+		io.Copy(client, postgres)
+	}
+	go func() {
+		for {
+			client, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go serve(client)
+		}
+	}()
+	return change(t, at, func(u *url.URL) { u.Host = l.Addr().String() })
+}
+
+// Behind a pooler the limits have to be those of the role. The documented ones are enough.
+func TestLimitsThatAreNotInForceAreSaid(t *testing.T) {
+	at := sandboxtest.DatabaseURL(t)
+	conn, pooled := connect(t, at), withoutParameters(t, at)
+	do(t, conn, `create role pooled superuser login password 'pooled'`)
+	t.Cleanup(func() {
+		if _, err := conn.Exec(context.Background(), `drop role pooled`); err != nil {
+			t.Error(err)
+		}
+	})
+	asRole := func(at string) string {
+		return change(t, at, func(u *url.URL) { u.User = url.UserPassword("pooled", "pooled") })
+	}
+	const said = "is not in force"
+	warnings := func(at string) int {
+		t.Helper()
+		var log sandboxtest.SyncBuffer
+		s, err := backend.Open(t.Context(), backend.Config{DatabaseURL: at, RedisURL: sandboxtest.RedisURL(t), Secret: secret, Pools: usual}, schema(t), slog.New(slog.NewTextHandler(&log, nil)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Close()
+		return strings.Count(log.String(), said)
+	}
+	if n := warnings(asRole(at)); n != 0 {
+		t.Errorf("%d warnings without a pooler", n)
+	}
+	if n := warnings(asRole(pooled)); n != 3 {
+		t.Errorf("%d warnings behind a pooler, want one for each limit", n)
+	}
+	for _, set := range []string{`statement_timeout = '5s'`, `lock_timeout = '1s'`, `idle_in_transaction_session_timeout = '10s'`} {
+		do(t, conn, `alter role pooled set `+set)
+	}
+	if n := warnings(asRole(pooled)); n != 0 {
+		t.Errorf("%d warnings with the limits of deploy/README.md", n)
+	}
+	do(t, conn, `alter role pooled set lock_timeout = '1500ms'`)
+	if n := warnings(asRole(pooled)); n != 1 {
+		t.Errorf("%d warnings with a lock_timeout as long as a settle transaction", n)
+	}
 }
