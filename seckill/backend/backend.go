@@ -20,15 +20,17 @@ import (
 
 // Config says where the stores are. The sandbox runs a store that has no address.
 type Config struct {
-	DatabaseURL     string `name:"database-url" env:"DATABASE_URL" placeholder:"URL" help:"Postgres, as postgres://user:password@host/db; several hosts with commas are a primary and its standbys. The sandbox's if not given."`
-	RedisURL        string `name:"redis-url" env:"REDIS_URL" placeholder:"URL" help:"Redis, as redis://:password@host:6379/0 or rediss://; several with commas are a Cluster. Sentinels: redis+sentinel://:password@host:26379/0?master_name=shop, and others after commas. The sandbox's if not given."`
-	SessionRedisURL string `name:"session-redis-url" env:"SESSION_REDIS_URL" placeholder:"URL" help:"A Redis for sessions alone. The same as --redis-url if not given."`
-	DataDir         string `name:"data-dir" env:"MIAOSHA_DATA_DIR" placeholder:"DIR" help:"Where the sandbox keeps its data. A folder in the user's cache folder if not given."`
-	SandboxRedis    string `name:"sandbox-redis" env:"MIAOSHA_SANDBOX_REDIS" enum:"auto,server,embedded" default:"auto" help:"The sandbox's Redis: an installed redis-server or valkey-server (server), one inside this process (embedded), or a server if there is one (auto)."`
-	PostgresBin     string `name:"postgres-bin" env:"MIAOSHA_POSTGRES_BIN" placeholder:"DIR" help:"The folder of the sandbox's postgres and initdb. If not given, an installed Postgres is used, and one is fetched if there is none."`
-	PostgresMirror  string `name:"postgres-mirror" env:"MIAOSHA_POSTGRES_MIRROR" placeholder:"URL" help:"Where the sandbox fetches Postgres from if none is installed: the https address of an npm registry. The one that npm uses on this machine if not given."`
-	Secret          string `name:"secret" env:"MIAOSHA_SECRET" placeholder:"TEXT" help:"Signs addresses, codes and notices; at least 32 bytes, the same in every process. The sandbox makes its own."`
-	Pools           Pools  `embed:""`
+	DatabaseURL     string        `name:"database-url" env:"DATABASE_URL" placeholder:"URL" help:"Postgres, as postgres://user:password@host/db; several hosts with commas are a primary and its standbys. The sandbox's if not given."`
+	ReadDatabaseURL string        `name:"read-database-url" env:"READ_DATABASE_URL" placeholder:"URL" help:"A streaming standby of --database-url, for lists and details of sales alone. The primary if not given, or if the standby is away or too far behind."`
+	ReadMaxLag      time.Duration `name:"read-max-lag" env:"MIAOSHA_READ_MAX_LAG" default:"2s" help:"How far --read-database-url may be behind. A list or detail is a second older at most, because it is cached."`
+	RedisURL        string        `name:"redis-url" env:"REDIS_URL" placeholder:"URL" help:"Redis, as redis://:password@host:6379/0 or rediss://; several with commas are a Cluster. Sentinels: redis+sentinel://:password@host:26379/0?master_name=shop, and others after commas. The sandbox's if not given."`
+	SessionRedisURL string        `name:"session-redis-url" env:"SESSION_REDIS_URL" placeholder:"URL" help:"A Redis for sessions alone. The same as --redis-url if not given."`
+	DataDir         string        `name:"data-dir" env:"MIAOSHA_DATA_DIR" placeholder:"DIR" help:"Where the sandbox keeps its data. A folder in the user's cache folder if not given."`
+	SandboxRedis    string        `name:"sandbox-redis" env:"MIAOSHA_SANDBOX_REDIS" enum:"auto,server,embedded" default:"auto" help:"The sandbox's Redis: an installed redis-server or valkey-server (server), one inside this process (embedded), or a server if there is one (auto)."`
+	PostgresBin     string        `name:"postgres-bin" env:"MIAOSHA_POSTGRES_BIN" placeholder:"DIR" help:"The folder of the sandbox's postgres and initdb. If not given, an installed Postgres is used, and one is fetched if there is none."`
+	PostgresMirror  string        `name:"postgres-mirror" env:"MIAOSHA_POSTGRES_MIRROR" placeholder:"URL" help:"Where the sandbox fetches Postgres from if none is installed: the https address of an npm registry. The one that npm uses on this machine if not given."`
+	Secret          string        `name:"secret" env:"MIAOSHA_SECRET" placeholder:"TEXT" help:"Signs addresses, codes and notices; at least 32 bytes, the same in every process. The sandbox makes its own."`
+	Pools           Pools         `embed:""`
 
 	Patient bool `kong:"-"` // wait for a slow Redis: a command does, while a shop replies busy
 }
@@ -46,6 +48,12 @@ func (c Config) Sandbox() sandbox.Config {
 
 // Validate returns an error that names the setting that makes no sense.
 func (c Config) Validate() error {
+	if c.ReadDatabaseURL != "" && c.Sandboxed() {
+		return errors.New("--read-database-url (READ_DATABASE_URL): only with --database-url, whose standby it has to be")
+	}
+	if c.ReadDatabaseURL != "" && c.ReadMaxLag < leastLag {
+		return fmt.Errorf("--read-max-lag (MIAOSHA_READ_MAX_LAG): %v is too short, at least %v", c.ReadMaxLag, leastLag)
+	}
 	if c.Secret != "" && len(c.Secret) < secretBytes {
 		return fmt.Errorf("--secret (MIAOSHA_SECRET): %d bytes are too short, at least %d", len(c.Secret), secretBytes)
 	}
@@ -69,6 +77,7 @@ type Stores struct {
 	Settle     *pgxpool.Pool // turning tickets into orders
 	Pay        *pgxpool.Pool // orders and payments
 	Staff      *pgxpool.Pool // the back office, and pictures
+	Replica    *Replica      // lists and details of sales; nil without --read-database-url
 	Redis      redis.UniversalClient
 	SessionURL string // address of the sessions' Redis
 	Secret     []byte
@@ -93,6 +102,11 @@ func Open(ctx context.Context, cfg Config, schema string, log *slog.Logger) (s *
 	if cfg.DatabaseURL != "" {
 		if err = s.openPools(ctx, cfg.DatabaseURL, schema, cfg.Pools, log); err != nil {
 			return s, fmt.Errorf("--database-url (DATABASE_URL): %w", err)
+		}
+	}
+	if cfg.ReadDatabaseURL != "" {
+		if err = s.openReplica(ctx, cfg.ReadDatabaseURL, cfg.ReadMaxLag, log); err != nil {
+			return s, fmt.Errorf("--read-database-url (READ_DATABASE_URL): %w", err)
 		}
 	}
 	if cfg.RedisURL != "" {
@@ -135,6 +149,9 @@ func Open(ctx context.Context, cfg Config, schema string, log *slog.Logger) (s *
 
 // Close closes all connections. It waits for those in use.
 func (s *Stores) Close() {
+	if s.Replica != nil {
+		s.Replica.Pool.Close()
+	}
 	for _, p := range []*pgxpool.Pool{s.Pay, s.Settle, s.Staff, s.Users, s.Web} {
 		if p != nil {
 			p.Close()

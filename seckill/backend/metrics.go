@@ -8,6 +8,9 @@ import (
 // Collectors returns the metrics of the pools. They are counted in this process, so a scrape asks no store. Register them once.
 func (s *Stores) Collectors() []prometheus.Collector {
 	pools := poolMetrics{"web": s.Web, "users": s.Users, "settle": s.Settle, "pay": s.Pay, "staff": s.Staff}
+	if s.Replica != nil {
+		pools["replica"] = s.Replica.Pool
+	}
 	gauge := func(name, help string, f func() float64) prometheus.Collector {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "miaosha_redis_pool_" + name, Help: help}, f)
 	}

@@ -1,0 +1,229 @@
+//go:build linux
+
+package backend_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"miaosha/seckill/backend"
+	"miaosha/seckill/sandbox/sandboxtest"
+)
+
+const addUser = `insert into users (phone) select 13800000000 + count(*) from users`
+
+// users counts the users that a pool shows.
+func users(t *testing.T, db *pgxpool.Pool) (n int, err error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	err = db.QueryRow(ctx, `select count(*) from users`).Scan(&n)
+	return n, err
+}
+
+// withReplica opens the stores and runs their replica until the end of the test.
+func withReplica(t *testing.T, cfg backend.Config) (*backend.Replica, *sandboxtest.SyncBuffer) {
+	t.Helper()
+	log := &sandboxtest.SyncBuffer{}
+	cfg.RedisURL, cfg.Secret, cfg.Pools = sandboxtest.RedisURL(t), secret, usual
+	s, err := backend.Open(t.Context(), cfg, schema(t), slog.New(slog.NewTextHandler(log, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		s.Replica.Run(ctx)
+	}()
+	t.Cleanup(func() {
+		stop()
+		<-done
+		s.Close()
+	})
+	return s.Replica, log
+}
+
+func TestReplica(t *testing.T) {
+	primary := sandboxtest.DurablePostgres(t)
+	standby := primary.Standby(t)
+	const maxLag = 600 * time.Millisecond
+	cfg := backend.Config{DatabaseURL: primary.URL, ReadDatabaseURL: standby.URL, ReadMaxLag: maxLag}
+	usable := func(t *testing.T, r *backend.Replica) {
+		t.Helper()
+		sandboxtest.Until(t, 20*time.Second, "the standby is read", func() bool { _, err := users(t, r.Pool); return err == nil })
+	}
+
+	t.Run("is old by no more than it says", func(t *testing.T) {
+		r, log := withReplica(t, cfg)
+		usable(t, r)
+		before, err := users(t, r.Pool)
+		if err != nil {
+			t.Fatal(err)
+		}
+		says := func(what string) {
+			t.Helper()
+			sandboxtest.Until(t, 10*time.Second, "the log says it", func() bool { return strings.Contains(log.String(), what) })
+		}
+		says("are read at --read-database-url")
+		standby.Pause(t)
+		committed := time.Now()
+		primary.Do(t, addUser)
+		sandboxtest.Until(t, 10*time.Second, "the standby is left", func() bool {
+			n, err := users(t, r.Pool)
+			if err == nil && time.Since(committed) > maxLag+2*time.Second { // with time for a slow machine between check and count
+				t.Fatalf("%d users %v after another has come", n, time.Since(committed))
+			}
+			if err == nil && n != before {
+				t.Fatalf("the paused standby shows %d users, want %d", n, before)
+			}
+			return err != nil && strings.Contains(err.Error(), "it is more than 600ms behind the primary")
+		})
+		says("are read at the primary, not at --read-database-url")
+		standby.Resume(t)
+		usable(t, r)
+		standby.CatchUp(t, primary)
+		if n, err := users(t, r.Pool); err != nil || n != before+1 {
+			t.Errorf("%d users, %v; want %d", n, err, before+1)
+		}
+	})
+
+	// A primary without new commits moves nothing in its log. A standby that has all of it is up to date however long that lasts.
+	t.Run("an idle primary leaves it usable", func(t *testing.T) {
+		r, _ := withReplica(t, cfg)
+		usable(t, r)
+		time.Sleep(2 * maxLag)
+		usable(t, r)
+	})
+
+	t.Run("dies and comes back", func(t *testing.T) {
+		r, _ := withReplica(t, cfg)
+		usable(t, r)
+		standby.Kill()
+		if _, err := users(t, r.Pool); err == nil {
+			t.Error("a standby that is dead was read")
+		}
+		dead, log := withReplica(t, cfg) // the shop starts without it
+		if !strings.Contains(log.String(), "--read-database-url does not reply") {
+			t.Errorf("the log says %q", log)
+		}
+		standby.Start(t)
+		usable(t, r)
+		usable(t, dead)
+	})
+
+	t.Run("may be the primary itself", func(t *testing.T) {
+		cfg := cfg
+		cfg.ReadDatabaseURL = cfg.DatabaseURL
+		r, _ := withReplica(t, cfg)
+		usable(t, r)
+	})
+
+	t.Run("is of the same cluster", func(t *testing.T) {
+		other := sandboxtest.DatabaseURL(t)
+		for name, c := range map[string]struct{ at, want string }{
+			"another cluster":  {other, "it is no standby of --database-url: its system identifier is "},
+			"another database": {change(t, standby.URL, func(u *url.URL) { u.Path = "/postgres" }), "it is the database postgres, --database-url is miaosha"},
+			"no database":      {change(t, standby.URL, func(u *url.URL) { u.Path = "/missing" }), `the connection is refused by Postgres: database "missing" does not exist`},
+			"a wrong password": {change(t, standby.URL, func(u *url.URL) { u.User = url.UserPassword("miaosha", "x") }), "the user or the password in it is refused by Postgres"},
+			"no URL":           {"mysql://db/shop", "not a postgres:// address"},
+		} {
+			cfg := cfg
+			cfg.ReadDatabaseURL, cfg.RedisURL, cfg.Secret = c.at, sandboxtest.RedisURL(t), secret
+			if s, err := open(t, cfg); s != nil || err == nil || !strings.HasPrefix(err.Error(), "--read-database-url (READ_DATABASE_URL): "+c.want) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	})
+
+	t.Run("only shows", func(t *testing.T) { replicaOnlyShows(t, primary, standby) })
+
+	// What the promoted standby shows is not what the primary has.
+	t.Run("is left when it is promoted", func(t *testing.T) {
+		r, _ := withReplica(t, cfg)
+		usable(t, r)
+		standby.Do(t, `select pg_promote()`)
+		sandboxtest.Until(t, 10*time.Second, "the promoted standby is left", func() bool {
+			_, err := users(t, r.Pool)
+			return err != nil && strings.Contains(err.Error(), "it takes writes and is not the primary")
+		})
+	})
+}
+
+func TestReplicaSettingsAreChecked(t *testing.T) {
+	for want, cfg := range map[string]backend.Config{
+		"--read-database-url (READ_DATABASE_URL): only with --database-url, whose standby it has to be": {ReadDatabaseURL: "postgres://h/db", ReadMaxLag: time.Second},
+		"--read-max-lag (MIAOSHA_READ_MAX_LAG): 0s is too short, at least 500ms":                        {DatabaseURL: "postgres://h/db", ReadDatabaseURL: "postgres://i/db"},
+	} {
+		if err := cfg.Validate(); fmt.Sprint(err) != want {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+}
+
+// replicaOnlyShows runs a shop whose standby stops at an old state, which the shop allows, and then dies. Details are the old
+// ones, and purchases are exact. The standby's role has no more rights than deploy/README.md says.
+func replicaOnlyShows(t *testing.T, primary *sandboxtest.Durable, standby *sandboxtest.Standby) {
+	primary.Do(t, `create role reader login password 'reader'`, `grant select on goods, sales to reader`)
+	env := append(sandboxtest.Stores(t)[1:], "DATABASE_URL="+primary.URL, "MIAOSHA_READ_MAX_LAG=1h", "MIAOSHA_CAPTCHA=off", "MIAOSHA_RATE=off",
+		"READ_DATABASE_URL="+change(t, standby.URL, func(u *url.URL) { u.User = url.UserPassword("reader", "reader") }))
+	old := sandboxtest.Sale(t, env, 5)
+	shop := sandboxtest.Open(t, env)
+	sandboxtest.Until(t, 10*time.Second, "the shop reads at the standby", func() bool {
+		return strings.Contains(shop.Log.String(), "are read at --read-database-url")
+	})
+	standby.CatchUp(t, primary)
+	standby.Pause(t)
+	primary.Do(t, `update goods set title = 'new'`)
+	after := sandboxtest.Sale(t, env, 5)
+	detail := func(sale string) (code string, d struct{ Title string }) {
+		r := sandboxtest.Call("GET", shop.URL+"/api/sales/"+sale, "", "")
+		if r.Code == "ok" {
+			r.Read(t, &d)
+		}
+		return r.Code, d
+	}
+	if code, d := detail(old); code != "ok" || d.Title != "T" {
+		t.Errorf("the detail is %s %q, want the standby's T\n%s", code, d.Title, shop.Log)
+	}
+	if code, _ := detail(after); code != "no_sale" {
+		t.Errorf("the detail of a sale that the standby does not have: %s", code)
+	}
+	for _, sale := range []string{old, after} {
+		buyers := shop.Buyers(t, 20, sale)
+		var crowd sync.WaitGroup
+		for _, b := range buyers {
+			crowd.Go(func() { b.Buy(time.Now().Add(30 * time.Second)) })
+		}
+		crowd.Wait()
+		states := map[string]int{}
+		for _, b := range buyers {
+			states[b.State]++
+			if b.OrderID == "" {
+				continue
+			}
+			if r := sandboxtest.Call("GET", shop.URL+"/api/orders/"+b.OrderID, b.Token, ""); r.Code != "ok" {
+				t.Errorf("the order of a buyer: %d %s", r.Status, r.Code)
+			}
+		}
+		if states["ordered"] != 5 || states["sold_out"] != 15 {
+			t.Errorf("20 buyers of 5 units have the results %v", states)
+		}
+	}
+	sandboxtest.MustCommand(t, env, "audit")
+	standby.Kill()
+	defer standby.Start(t)
+	sandboxtest.Until(t, 10*time.Second, "the details are the primary's", func() bool {
+		_, d := detail(old)
+		code, _ := detail(after)
+		return d.Title == "new" && code == "ok"
+	})
+}
