@@ -18,7 +18,7 @@ type acks struct {
 	metrics *metrics
 
 	mu      sync.Mutex
-	unacked map[int64][]order.Result // by sale
+	unacked map[int64][][]order.Result // by sale: batches, each with whole journal entries
 	n       int
 }
 
@@ -46,13 +46,13 @@ func (a *acks) keep(sale int64, results []order.Result) {
 		return
 	}
 	if a.unacked == nil {
-		a.unacked = map[int64][]order.Result{}
+		a.unacked = map[int64][][]order.Result{}
 	}
-	a.unacked[sale] = append(a.unacked[sale], results...)
+	a.unacked[sale] = append(a.unacked[sale], results)
 	a.n += len(results)
 }
 
-func (a *acks) take() map[int64][]order.Result {
+func (a *acks) take() map[int64][][]order.Result {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	all := a.unacked
@@ -62,14 +62,12 @@ func (a *acks) take() map[int64][]order.Result {
 
 // retry acknowledges the kept results. Those that fail are kept again.
 func (a *acks) retry(ctx context.Context) {
-	for sale, results := range a.take() {
-		for len(results) > 0 {
-			n := min(len(results), settleBatch)
-			if err := a.ack(ctx, sale, results[:n]); err != nil {
+	for sale, batches := range a.take() {
+		failed := false
+		for _, results := range batches {
+			if failed = failed || a.ack(ctx, sale, results) != nil; failed {
 				a.keep(sale, results)
-				break
 			}
-			results = results[n:]
 		}
 	}
 }

@@ -29,6 +29,7 @@ func TestFailedAcksAreRetried(t *testing.T) {
 	if g := s.gateState(); g.InFlight != 5 {
 		t.Fatalf("%d tickets in the journal, want all five: no ack can have reached it", g.InFlight)
 	}
+	time.Sleep(3 * seckill.ReconcileEvery) // more tries fail
 	s.reconnect(proxy)
 	sandboxtest.Until(t, 2*time.Second, "the five are acknowledged", func() bool { return s.gateState().InFlight == 0 })
 	for user := range int64(5) {

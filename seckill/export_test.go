@@ -22,6 +22,9 @@ const SureFor = sureFor
 // Deliveries is how many owners a ticket may have before it is rejected.
 const Deliveries = maxDeliveries
 
+// AloneDeliveries is after how many owners of an entry each of its tickets is settled alone.
+const AloneDeliveries = aloneDeliveries
+
 // GateAvailable reports whether the breaker is closed.
 func (e *Engine) GateAvailable() bool { return e.lanes.gate.Available() }
 
@@ -76,6 +79,16 @@ func DeadProcess(secret []byte) (name string, err error) {
 	err = p.enter()
 	p.leave()
 	return p.name, err
+}
+
+// SeenOps returns the ops of a gate at the last tick of reconcile.
+func (e *Engine) SeenOps(sale int64) int64 { return e.lanes.facts.of(sale).ops }
+
+// KeptAcks returns how many results wait for an ack that can be repeated.
+func (e *Engine) KeptAcks() int {
+	e.reconciler.acks.mu.Lock()
+	defer e.reconciler.acks.mu.Unlock()
+	return e.reconciler.acks.n
 }
 
 // MarkInDoubt notes, as a lane does, that a reserve call had no reply.

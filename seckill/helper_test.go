@@ -275,6 +275,15 @@ func (s *shop) awaitGate() {
 	sandboxtest.Until(s, 5*time.Second, "the gate is installed", func() bool { return s.gateState().Epoch != 0 })
 }
 
+// stoppedWithGate returns a process that has set up the sale's gate, and has stopped.
+func (s *shop) stoppedWithGate() *process {
+	s.Helper()
+	e := s.start(nil)
+	s.awaitGate()
+	e.stop()
+	return e
+}
+
 // mustBuy buys, waits for the order and returns its id. The test fails if there is none.
 func (s *shop) mustBuy(e *process, user int64) uuid.UUID {
 	s.Helper()

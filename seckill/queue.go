@@ -12,15 +12,22 @@ import (
 
 const (
 	queueWorkers = 6                // settle transactions at the same time, in this process
-	settleBatch  = 2000             // tickets in one of them
+	settleBatch  = 2000             // tickets in one of them, and the rest of the last one's journal entry
 	drainLimit   = 10 * time.Second // to settle what is queued when the process stops
+
+	// If a batch had gatherFrom tickets or more, and more wait at its end, these gather others for gatherFor (group commit): a
+	// transaction for 300 tickets costs Postgres and this process little more than one for 40.
+	gatherFrom = 16
+	gatherFor  = 10 * time.Millisecond
 )
 
 // orderQueue is the order queue: bounded, in this process, served by a fixed number of workers. Each sale has a queue of its
 // own, which one worker at a time serves. So a sale's tickets are settled in order, and only one transaction of this process
-// locks its row at a time. Every ticket in the queue is also in a journal, so a crash loses none.
+// locks its row at a time. Every ticket in the queue is also in a journal, so a crash loses none. The tickets of one journal
+// entry come one after the other and are settled in one batch; where they are not, reclaim settles the entry again.
 type orderQueue struct {
 	capacity int
+	batch    int                                                                      // tickets in a settle transaction, and the rest of the last one's journal entry
 	settle   func(ctx context.Context, sale int64, batch []order.Ticket, sent func()) // calls sent before each COMMIT
 
 	mu     sync.Mutex
@@ -38,14 +45,15 @@ type saleQueue struct {
 	waiting  []order.Ticket
 	batch    []order.Ticket   // that a worker settles now
 	sent     bool             // a COMMIT of batch may have been sent
+	gathers  bool             // the next batch begins when gatherFor is over
 	position map[int64]uint64 // user -> number in the queue
 	claimed  map[int64]bool   // users whose ticket comes from the journal: a COMMIT of it may have been sent before; nil for none
 	came     uint64           // numbers handed out
 	gone     uint64           // numbers settled
 }
 
-func newOrderQueue(capacity int, settle func(context.Context, int64, []order.Ticket, func())) *orderQueue {
-	q := &orderQueue{capacity: capacity, settle: settle, room: capacity, bySale: map[int64]*saleQueue{}}
+func newOrderQueue(capacity, batch int, settle func(context.Context, int64, []order.Ticket, func())) *orderQueue {
+	q := &orderQueue{capacity: capacity, batch: batch, settle: settle, room: capacity, bySale: map[int64]*saleQueue{}}
 	q.wake.L = &q.mu
 	return q
 }
@@ -57,9 +65,20 @@ func (q *orderQueue) claimRoom(n int) int {
 	if q.ended {
 		return 0
 	}
-	n = min(n, q.room)
+	n = max(0, min(n, q.room))
 	q.room -= n
 	return n
+}
+
+// takeRoom takes n places for tickets of a journal, also if fewer are free: the journal of a sale has at most as many tickets as
+// the queue has places. It reports whether the queue takes any more.
+func (q *orderQueue) takeRoom(n int) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if !q.ended {
+		q.room -= n
+	}
+	return !q.ended
 }
 
 func (q *orderQueue) releaseRoom(n int) {
@@ -69,14 +88,17 @@ func (q *orderQueue) releaseRoom(n int) {
 }
 
 // full reports whether no place is free.
-func (q *orderQueue) full() bool {
+func (q *orderQueue) full() bool { return q.free() <= 0 }
+
+// free returns the number of free places.
+func (q *orderQueue) free() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.room <= 0
+	return q.room
 }
 
-// submit queues tickets whose places are claimed. It never blocks. It returns how many tickets are ahead of the first. fresh
-// tickets were granted just now; others come from the journal.
+// submit queues the tickets of journal entries whose places are claimed. It never blocks. It returns how many tickets are ahead of
+// the first. fresh tickets were granted just now; others come from the journal.
 func (q *orderQueue) submit(sale int64, tickets []order.Ticket, fresh bool) (ahead int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -221,9 +243,19 @@ func (q *orderQueue) next() (*saleQueue, []order.Ticket) {
 	}
 	s := q.ready[0]
 	q.ready = q.ready[1:]
-	n := min(len(s.waiting), settleBatch)
+	n := min(len(s.waiting), q.batch)
+	for n < len(s.waiting) && sameEntry(s.waiting[n-1], s.waiting[n]) {
+		n++
+	}
 	s.batch, s.waiting = s.waiting[:n:n], s.waiting[n:]
 	return s, s.batch
+}
+
+// sameEntry reports whether two tickets are of one journal entry.
+func sameEntry(a, b order.Ticket) bool {
+	entry, ok := gate.EntryID(a.ID)
+	other, _ := gate.EntryID(b.ID)
+	return ok && entry == other
 }
 
 // send notes that a COMMIT of the batch is about to be sent.
@@ -233,7 +265,7 @@ func (q *orderQueue) send(s *saleQueue) {
 	q.mu.Unlock()
 }
 
-// done ends a batch. If more tickets of the sale wait, the sale goes to the end of ready.
+// done ends a batch. If more tickets of the sale wait, the sale goes to the end of ready, at once or when it has gathered more.
 func (q *orderQueue) done(s *saleQueue) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -245,13 +277,31 @@ func (q *orderQueue) done(s *saleQueue) {
 			delete(s.claimed, t.UserID)
 		}
 	}
+	gather := len(s.batch) >= gatherFrom && len(s.waiting) < q.batch && !q.ended
 	s.batch, s.sent = nil, false
-	if len(s.waiting) > 0 {
-		q.ready = append(q.ready, s)
-	} else {
+	switch {
+	case len(s.waiting) == 0:
 		delete(q.bySale, s.sale)
+	case gather:
+		s.gathers = true
+		time.AfterFunc(gatherFor, func() {
+			q.mu.Lock()
+			defer q.mu.Unlock()
+			q.endGathering(s)
+			q.wake.Signal()
+		})
+	default:
+		q.ready = append(q.ready, s)
 	}
 	q.wake.Broadcast()
+}
+
+// endGathering puts a sale that gathers tickets at the end of ready. mu must be held.
+func (q *orderQueue) endGathering(s *saleQueue) {
+	if s.gathers {
+		s.gathers = false
+		q.ready = append(q.ready, s)
+	}
 }
 
 // drain lets the workers settle what is queued, for at most limit. No ticket may be submitted after it is called.
@@ -267,6 +317,9 @@ func (q *orderQueue) drain(limit time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.ended = true
+	for _, s := range q.bySale { // a worker leaves when no sale is ready
+		q.endGathering(s)
+	}
 	q.wake.Broadcast()
 	for len(q.bySale) > 0 && !q.quit {
 		q.wake.Wait()

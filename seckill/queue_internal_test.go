@@ -1,7 +1,12 @@
 package seckill
 
 import (
+	"context"
+	"fmt"
+	"slices"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"miaosha/order"
 )
@@ -9,7 +14,7 @@ import (
 // Of a ticket that comes from the journal another process, or this one before its restart, may have sent a COMMIT.
 func TestATicketFromTheJournalIsInDoubt(t *testing.T) {
 	t.Parallel()
-	q := newOrderQueue(10, nil)
+	q := newOrderQueue(10, settleBatch, nil)
 	q.submit(1, []order.Ticket{{ID: "a", UserID: 1}}, true)
 	q.submit(1, []order.Ticket{{ID: "b", UserID: 2}}, false)
 	s, _ := q.next()
@@ -25,4 +30,112 @@ func TestATicketFromTheJournalIsInDoubt(t *testing.T) {
 	if got := q.places(1, []int64{1, 2}); len(got) != 1 || got[2] != (place{0, false}) {
 		t.Errorf("a new ticket: %+v", got)
 	}
+}
+
+// entryOf returns the tickets of users first, first+1 and so on, n of them, in one journal entry.
+func entryOf(entry string, first int64, n int) (tickets []order.Ticket) {
+	for user := first; user < first+int64(n); user++ {
+		tickets = append(tickets, order.Ticket{ID: fmt.Sprintf("1:%s:%d", entry, user), UserID: user})
+	}
+	return tickets
+}
+
+// A batch never ends inside a journal entry. What comes from a journal takes places that are not free.
+func TestABatchHasWholeEntries(t *testing.T) {
+	t.Parallel()
+	q := newOrderQueue(settleBatch, settleBatch, nil)
+	if !q.takeRoom(settleBatch-1) || !q.takeRoom(258) || q.claimRoom(1) != 0 || q.free() != -257 {
+		t.Fatalf("%d places free, want 257 fewer than none", q.free())
+	}
+	q.submit(1, append(entryOf("1-0", 1, settleBatch-1), entryOf("1-1", 3000, 256)...), true)
+	q.submit(1, entryOf("1-2", 4000, 2), true)
+	for _, want := range []int{settleBatch - 1 + 256, 2} {
+		s, batch := q.next()
+		if len(batch) != want {
+			t.Errorf("a batch of %d tickets, want %d", len(batch), want)
+		}
+		q.done(s)
+	}
+	if q.free() != settleBatch || q.queued() != 0 {
+		t.Errorf("%d places free at the end, want all %d", q.free(), settleBatch)
+	}
+	q.drain(0)
+	if q.takeRoom(1) {
+		t.Error("a queue that has ended takes tickets")
+	}
+}
+
+func TestABatchIsDividedBetweenEntries(t *testing.T) {
+	t.Parallel()
+	for want, batch := range map[int][]order.Ticket{
+		0: entryOf("1-0", 1, 5),
+		1: append(entryOf("1-0", 1, 1), entryOf("1-1", 2, 7)...),
+		7: append(entryOf("1-0", 1, 7), entryOf("1-1", 8, 1)...),
+		3: append(append(entryOf("1-0", 1, 3), entryOf("1-1", 4, 2)...), entryOf("1-2", 6, 2)...),
+		2: append(entryOf("1-0", 1, 2), entryOf("1-1", 3, 2)...),
+	} {
+		if got := betweenEntries(batch); got != want {
+			t.Errorf("%v is divided at %d, want %d", batch, got, want)
+		}
+	}
+}
+
+// After a large batch the next one gathers tickets for a while; after a small one, and when the process stops, it does not.
+func TestALargeBatchIsFollowedByALargerOne(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		first int
+		ends  bool
+		wait  time.Duration
+		want  int // tickets in the next batch
+	}{
+		"large":                     {first: gatherFrom, wait: gatherFor, want: 3},
+		"small":                     {first: gatherFrom - 1, want: 2},
+		"large, and the queue ends": {first: gatherFrom, ends: true, want: 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				q := newOrderQueue(100, settleBatch, nil)
+				q.submit(1, entryOf("1-0", 1, c.first), true)
+				s, _ := q.next()
+				q.submit(1, entryOf("1-1", 50, 1), true)
+				q.ended = c.ends
+				q.done(s)
+				q.submit(1, entryOf("1-2", 51, 1), true)
+				began := time.Now()
+				if c.wait > 0 {
+					go func() { time.Sleep(c.wait / 2); q.submit(1, entryOf("1-3", 52, 1), true) }()
+				}
+				_, batch := q.next()
+				if took := time.Since(began); took != c.wait {
+					t.Errorf("the next batch begins after %v, want %v", took, c.wait)
+				}
+				if len(batch) != c.want {
+					t.Errorf("the next batch has %d tickets, want %d", len(batch), c.want)
+				}
+			})
+		})
+	}
+}
+
+// A process that stops while a sale gathers tickets settles them at once. No worker leaves before.
+func TestTheQueueIsDrainedWhileItGathers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var settled []int
+		var q *orderQueue
+		q = newOrderQueue(100, settleBatch, func(_ context.Context, _ int64, batch []order.Ticket, _ func()) {
+			if settled = append(settled, len(batch)); len(settled) == 1 {
+				q.submit(1, entryOf("1-1", 50, 3), true)
+			}
+		})
+		q.submit(1, entryOf("1-0", 1, gatherFrom), true)
+		go q.Run(t.Context())
+		synctest.Wait()
+		began := time.Now()
+		q.drain(time.Minute)
+		if took := time.Since(began); took != 0 || !slices.Equal(settled, []int{gatherFrom, 3}) {
+			t.Errorf("settled batches of %v after %v, want %d and 3 at once", settled, took, gatherFrom)
+		}
+	})
 }

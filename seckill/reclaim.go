@@ -1,7 +1,9 @@
 package seckill
 
 import (
+	"cmp"
 	"context"
+	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -16,7 +18,8 @@ const (
 	inheritFor     = time.Second      // Redis may carry out the last call of a process some time after its death
 	reclaimIdle    = 5 * time.Second  // after this silence of its owner, any process may claim an entry
 	consumersEvery = 10 * time.Minute // how often idle consumers are removed, and how long they must have been silent
-	claimBatch     = 500              // entries in one claim
+	claimBatch     = 500              // entries in one claim at most
+	claimLeast     = 50               // and at least, if there are so many
 	journalLife    = 25 * time.Hour   // gates and journals live a day after their sale's end
 
 	_ = uint(reclaimIdle - 3*settleLimit) // does not compile if an owner has no time for three tries
@@ -69,19 +72,19 @@ func (r *reclaimer) inheritFrom(ctx context.Context, dead deadProcess) error {
 	if err != nil {
 		return err
 	}
+	pending := r.queue.pendingEntries()
 	for _, s := range states {
 		for found := true; found; {
-			room := r.queue.claimRoom(claimBatch)
-			r.queue.releaseRoom(room)
-			if room == 0 {
+			if r.queue.full() {
 				return ErrBusy
 			}
-			entries, err := r.gate.Inherit(ctx, s.ID, dead.name, dead.since, room)
+			n := min(claimBatch, max(1, r.queue.free()/laneBatch))
+			entries, err := r.gate.Inherit(ctx, s.ID, dead.name, dead.since, n)
 			if err != nil {
 				return err
 			}
 			if found = len(entries) > 0; found {
-				r.enqueueClaimed(ctx, s.ID, entries, r.queue.pendingEntries()[s.ID], nil)
+				r.enqueueClaimed(ctx, s.ID, entries, pending[s.ID], nil)
 			}
 		}
 	}
@@ -116,39 +119,59 @@ func (r *reclaimer) tick(ctx context.Context) {
 	}
 	pending := r.queue.pendingEntries()
 	for _, sale := range sales {
-		if gates[sale].InFlight > len(pending[sale]) {
-			for n := claimBatch; n == claimBatch; {
-				if n, err = r.claim(ctx, sale, pending[sale]); err != nil && ctx.Err() == nil {
-					r.metrics.logFault("reclaim", err)
-				}
-			}
+		g := gates[sale]
+		if g.Entries > len(pending[sale]) {
+			r.fault(ctx, r.claim(ctx, sale, g, pending[sale]))
+		}
+		if g.Former > 0 {
+			r.fault(ctx, r.claimFormer(ctx, sale, pending[sale]))
 		}
 	}
 }
 
-// claim takes over idle entries of one sale and returns how many it claimed. It claims none for which the queue has no
-// room, because a claim counts as a delivery.
-func (r *reclaimer) claim(ctx context.Context, sale int64, pending map[string]bool) (n int, err error) {
-	room := r.queue.claimRoom(claimBatch)
-	if room == 0 {
-		return 0, nil
+// fault logs a fault, unless the round was cancelled.
+func (r *reclaimer) fault(ctx context.Context, err error) {
+	if err != nil && ctx.Err() == nil {
+		r.metrics.logFault("reclaim", err)
 	}
-	entries, err := r.gate.Claim(ctx, sale, r.idle, room)
-	r.queue.releaseRoom(room)
-	if err != nil || len(entries) == 0 {
-		return 0, err
+}
+
+// claim takes over idle entries of one sale, while the queue has room. A claim counts as a delivery, so all that is claimed is
+// worked on.
+func (r *reclaimer) claim(ctx context.Context, sale int64, g gate.State, pending map[string]bool) error {
+	for !r.queue.full() {
+		// As many as fit, at the average size; not too few, because a claim looks at ten times as many of all entries.
+		n := min(claimBatch, max(claimLeast, r.queue.free()*g.Entries/max(1, g.InFlight-g.Former)))
+		entries, err := r.gate.Claim(ctx, sale, r.idle, n)
+		if len(entries) == 0 {
+			return err
+		}
+		// Only a new owner counts. The heartbeats of an owner that keeps a ticket during an outage do not.
+		owners := map[string]int64{}
+		counts, failed := r.gate.Deliveries(ctx, sale, 0, r.qmax)
+		for _, d := range counts {
+			owners[d.EntryID] = d.Count
+		}
+		r.enqueueClaimed(ctx, sale, entries, pending, owners)
+		if err = cmp.Or(err, failed); err != nil || len(entries) < n {
+			return err
+		}
 	}
-	counts, err := r.gate.Deliveries(ctx, sale, 0, r.qmax)
-	if err != nil {
-		return 0, err
+	return nil
+}
+
+// claimFormer is claim for the journal of a former release. Its entries wait until their owner has been silent for idle, also if
+// it has surely died, and their deliveries are not counted.
+func (r *reclaimer) claimFormer(ctx context.Context, sale int64, pending map[string]bool) error {
+	for !r.queue.full() {
+		n := min(claimBatch, max(1, r.queue.free()))
+		entries, err := r.gate.ClaimFormer(ctx, sale, r.idle, n)
+		r.enqueueClaimed(ctx, sale, entries, pending, nil)
+		if err != nil || len(entries) < n {
+			return err
+		}
 	}
-	// Only a new owner counts. The heartbeats of an owner that keeps a ticket during an outage do not.
-	exhausted := map[string]bool{}
-	for _, d := range counts {
-		exhausted[d.EntryID] = d.Count > maxDeliveries
-	}
-	r.enqueueClaimed(ctx, sale, entries, pending, exhausted)
-	return len(entries), nil
+	return nil
 }
 
 // recoverInDoubt queues the tickets that are pending under this process's name and not in its queue. Redis may carry out a
@@ -185,25 +208,86 @@ func (r *reclaimer) resettle(ctx context.Context, sale int64) error {
 	return nil
 }
 
-// enqueueClaimed queues the tickets of entries that are not in the queue yet, while there is room. A later round finds the
-// others.
-func (r *reclaimer) enqueueClaimed(ctx context.Context, sale int64, entries []gate.Entry, pending, exhausted map[string]bool) {
-	tickets := make([]order.Ticket, 0, len(entries))
+// enqueueClaimed queues the tickets of entries that are not in the queue yet. owners has how many owners an entry has had, where
+// it is known.
+func (r *reclaimer) enqueueClaimed(ctx context.Context, sale int64, entries []gate.Entry, pending map[string]bool, owners map[string]int64) {
+	var tickets []order.Ticket
+	var damaged, exhausted, suspects []gate.Entry
 	for _, e := range entries {
-		switch {
+		switch n := owners[e.ID]; {
 		case pending[e.ID]:
 		case e.Err != nil:
-			r.metrics.log.Error("a journal entry holds no ticket", "sale", sale, "entry", e.ID, "err", e.Err)
-			r.metrics.countDead(r.gate.DeadLetterEntry(ctx, sale, e))
-		case exhausted[e.ID]:
-			r.settler.rejectExhausted(ctx, sale, e.Ticket)
+			damaged = append(damaged, e)
+		case n > maxDeliveries:
+			exhausted = append(exhausted, e)
+		case n > aloneDeliveries:
+			suspects = append(suspects, e)
 		default:
-			tickets = append(tickets, e.Ticket)
+			tickets = append(tickets, e.Tickets...)
 		}
 	}
-	if tickets = tickets[:r.queue.claimRoom(len(tickets))]; len(tickets) > 0 {
+	r.enqueue(sale, tickets)
+	for _, e := range damaged {
+		r.settleDamaged(ctx, sale, e)
+	}
+	for _, e := range exhausted {
+		r.settler.rejectExhausted(ctx, sale, e.Tickets)
+	}
+	r.settleSuspects(ctx, sale, suspects)
+}
+
+func (r *reclaimer) enqueue(sale int64, tickets []order.Ticket) {
+	if len(tickets) > 0 && r.queue.takeRoom(len(tickets)) {
 		r.metrics.log.Info("claimed tickets that no process worked on", "sale", sale, "tickets", len(tickets))
 		r.metrics.claims.Add(float64(len(tickets)))
 		r.queue.submit(sale, tickets, false)
+	}
+}
+
+// settleDamaged settles what can be read of an entry, and moves the entry to the dead letters. After a fault, the next claim tries
+// again.
+func (r *reclaimer) settleDamaged(ctx context.Context, sale int64, e gate.Entry) {
+	r.metrics.log.Error("a journal entry holds no ticket", "sale", sale, "entry", e.ID, "err", e.Err)
+	var results []order.Result
+	for _, t := range e.Tickets {
+		result, err := r.settler.settleAlone(ctx, sale, t)
+		if err != nil {
+			r.metrics.logFault("settle a damaged entry", err)
+			return
+		}
+		results = append(results, result...)
+	}
+	err := r.gate.DeadLetterEntry(ctx, sale, e)
+	if r.metrics.countDead(err); err == nil {
+		r.settler.finish(ctx, sale, results)
+	}
+}
+
+// settleSuspects settles the tickets of entries that have had many owners, who all died. Perhaps one of the tickets is why: each is
+// settled alone, in an order drawn by lot, so the others get their results sooner or later. At the first fault the queue takes the
+// rest, for as long as needed: another claim would count as an owner.
+func (r *reclaimer) settleSuspects(ctx context.Context, sale int64, suspects []gate.Entry) {
+	for i, e := range suspects {
+		var ids []string
+		for _, waits := range suspects[i:] {
+			ids = append(ids, waits.ID)
+		}
+		var results []order.Result
+		for _, n := range rand.Perm(len(e.Tickets)) {
+			err := r.gate.Heartbeat(ctx, sale, ids)
+			if err == nil {
+				var result []order.Result
+				result, err = r.settler.settleAlone(ctx, sale, e.Tickets[n])
+				results = append(results, result...)
+			}
+			if err != nil {
+				r.metrics.logFault("settle a ticket alone", err)
+				for _, rest := range suspects[i:] {
+					r.enqueue(sale, rest.Tickets)
+				}
+				return
+			}
+		}
+		r.settler.finish(ctx, sale, results)
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
 
 	"miaosha/seckill"
@@ -56,9 +58,7 @@ func TestExhaustedTicketIsRejected(t *testing.T) {
 	t.Parallel()
 	s := newShop(t, 5)
 	s.reclaimAfter = 20 * time.Millisecond
-	first := s.start(nil)
-	s.awaitGate()
-	first.stop()
+	s.stoppedWithGate()
 	allowed, err := seckill.Reserve(t.Context(), s.rdb, "dead", s.sale, 1)
 	if err != nil {
 		t.Fatal(err)
@@ -107,6 +107,138 @@ func TestExhaustedTicketIsRejected(t *testing.T) {
 	}
 }
 
+// The tickets of an entry that has had many owners are settled one by one. One that kills its process does not take the others of
+// its entry with it: when there have been too many owners, only a ticket without a result is rejected.
+func TestTicketsOfASuspectEntryAreSettledAlone(t *testing.T) {
+	t.Parallel()
+	s := newShop(t, 9)
+	s.reclaimAfter = 20 * time.Millisecond
+	first := s.stoppedWithGate()
+	if _, err := s.db.Exec(t.Context(), `
+		create function alone() returns trigger language plpgsql as $$
+		begin
+			if (select count(*) from placed) > 1 then raise 'two orders in a transaction'; end if;
+			return null;
+		end $$;
+		create trigger alone after insert on orders referencing new table as placed for each statement execute function alone()`); err != nil {
+		t.Fatal(err)
+	}
+	s.reserveWithOwners(first, seckill.AloneDeliveries+1, 1, 2, 3)
+	second := s.start(nil)
+	for user := range int64(3) {
+		if st := s.awaitFinal(second, user+1); st.State != seckill.Ordered {
+			t.Errorf("user %d: %+v, want an order", user+1, st)
+		}
+	}
+	s.wantConsistent()
+	second.stop()
+
+	entry := s.reserveWithOwners(first, seckill.Deliveries+1, 4, 5)
+	if _, err := first.SettleOnce(t.Context(), s.sale, entry.Tickets[:1]); err != nil { // by an owner who then died
+		t.Fatal(err)
+	}
+	third := s.start(nil)
+	for user, want := range map[int64]string{4: seckill.Ordered, 5: seckill.Invalid} {
+		if st := s.awaitFinal(third, user); st.State != want {
+			t.Errorf("user %d: %+v, want %s", user, st, want)
+		}
+	}
+	sandboxtest.Until(t, 2*time.Second, "there is a dead letter", func() bool { return s.rdb.XLen(t.Context(), gate.DeadKey(s.sale)).Val() == 1 })
+	s.wantConsistent()
+}
+
+// While Postgres does not settle the tickets of such an entry one by one, they wait in the queue: no further owner is counted.
+func TestSuspectTicketsWaitInTheQueue(t *testing.T) {
+	t.Parallel()
+	s := newShop(t, 9)
+	s.reclaimAfter = 20 * time.Millisecond
+	first := s.stoppedWithGate()
+	s.reserveWithOwners(first, seckill.AloneDeliveries+1, 1, 2, 3)
+	s.reserveWithOwners(first, seckill.AloneDeliveries+1, 4, 5)
+	release := s.lockSale()
+	second := s.start(nil)
+	sandboxtest.Until(t, 10*time.Second, "all five are in the queue", func() bool { return s.metric(second, "miaosha_queued_tickets").Gauge.GetValue() == 5 })
+	time.Sleep(2200 * time.Millisecond) // two rounds of reclaim
+	var owners []int64
+	for _, p := range s.rdb.XPendingExt(t.Context(), &redis.XPendingExtArgs{Stream: gate.JournalKey(s.sale), Group: "settle", Start: "-", End: "+", Count: 9}).Val() {
+		owners = append(owners, p.RetryCount)
+	}
+	diff := cmp.Diff([]int64{seckill.AloneDeliveries + 1, seckill.AloneDeliveries + 1}, owners)
+	if diff != "" && sandboxtest.Kind() != sandbox.Embedded { // which counts every heartbeat
+		t.Errorf("owners of both entries (-want +got):\n%s", diff)
+	}
+	release()
+	for user := range int64(5) {
+		if st := s.awaitFinal(second, user+1); st.State != seckill.Ordered {
+			t.Errorf("user %d: %+v, want an order", user+1, st)
+		}
+	}
+	s.wantConsistent()
+}
+
+// reserveWithOwners reserves tickets in one call and returns their entry, which will have had so many owners with the next claim.
+func (s *shop) reserveWithOwners(e *process, owners int, users ...int64) gate.Entry {
+	s.Helper()
+	if granted, err := e.ReserveAll(s.Context(), s.sale, users); err != nil || granted != len(users) {
+		s.Fatal(granted, err)
+	}
+	entries, err := gate.New(s.rdb, "reader", time.Second).Journal(s.Context(), s.sale, 99)
+	if err != nil || len(entries) == 0 {
+		s.Fatal(entries, err)
+	}
+	entry := entries[len(entries)-1]
+	for range owners - 2 { // the reserve call was one, the next claim is another
+		if err := s.rdb.XClaim(s.Context(), &redis.XClaimArgs{Stream: gate.JournalKey(s.sale), Group: "settle", Consumer: "dead",
+			Messages: []string{entry.ID}}).Err(); err != nil {
+			s.Fatal(err)
+		}
+	}
+	return entry
+}
+
+// A gate of a former release, which has a journal of its own, is set up again, and its tickets are settled. Its stock counts them
+// as in flight until then.
+func TestTicketsOfTheFormerReleaseAreSettled(t *testing.T) {
+	t.Parallel()
+	s := newShop(t, 5)
+	s.reclaimAfter = 200 * time.Millisecond
+	s.stoppedWithGate()
+	ctx, former := t.Context(), gate.FormerJournalKey(s.sale)
+	if err := s.rdb.HDel(ctx, gate.GateKey(s.sale), "in_flight").Err(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.rdb.XGroupCreateMkStream(ctx, former, "settle", "0").Err(); err != nil {
+		t.Fatal(err)
+	}
+	for user := range 2 {
+		nonce := uuid.NewString()
+		entry, err := s.rdb.XAdd(ctx, &redis.XAddArgs{Stream: former, Values: []any{"user", user + 1, "nonce", nonce, "epoch", 1}}).Result()
+		if err == nil {
+			err = s.rdb.HSet(ctx, gate.TicketsKey(s.sale), user+1, "Q1:"+entry+":"+nonce).Err()
+		}
+		if err == nil && user == 0 { // the other was never given to a process
+			err = s.rdb.XReadGroup(ctx, &redis.XReadGroupArgs{Group: "settle", Consumer: "former", Streams: []string{former, ">"}}).Err()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	release := s.lockSale()
+	e := s.start(nil)
+	sandboxtest.Until(t, 5*time.Second, "a new process claims the tickets", func() bool { return s.metric(e, "miaosha_queued_tickets").Gauge.GetValue() == 2 })
+	release()
+	for user := range int64(2) {
+		if st := s.awaitFinal(e, user+1); st.State != seckill.Ordered {
+			t.Errorf("user %d: %+v, want an order", user+1, st)
+		}
+	}
+	s.mustBuy(e, 3)
+	s.wantConsistent()
+	if n := s.rdb.XLen(ctx, former).Val(); n != 0 || s.stock() != 2 {
+		t.Errorf("%d entries in the former journal and %d units left, want none and 2", n, s.stock())
+	}
+}
+
 // Redis carries out a reserve call after its process has stopped waiting. That process queues the tickets, long before
 // another process may claim them.
 func TestTicketsInDoubtAreRecovered(t *testing.T) {
@@ -133,9 +265,7 @@ func TestTicketsInDoubtAreRecovered(t *testing.T) {
 func TestTicketsOfADeadProcessAreTakenOver(t *testing.T) {
 	t.Parallel()
 	s := newShop(t, 10)
-	first := s.start(nil)
-	s.awaitGate()
-	first.stop()
+	s.stoppedWithGate()
 	dead, err := seckill.DeadProcess(s.secret())
 	if err != nil {
 		t.Fatal(err)

@@ -82,7 +82,7 @@ func New(cfg Config, d Deps) (*Engine, error) {
 	e.subscribers = &subscribers{}
 	acks := &acks{gate: gates, orders: owners, limit: cfg.QMax, metrics: m}
 	settler := &settler{cfg: cfg, db: d.DB, orders: d.Orders, gate: background, acks: acks, subscribers: e.subscribers, metrics: m}
-	e.queue = newOrderQueue(cfg.QMax, settler.settleUntilDone)
+	e.queue = newOrderQueue(cfg.QMax, settleBatch, settler.settleUntilDone)
 	e.results = newResultReader(cfg, gates, e.queue, d.Orders, owners, m)
 	e.heartbeat = &heartbeat{gate: background, queue: e.queue, metrics: m}
 	e.rebuilder = &rebuilder{db: d.DB, gate: background, orders: d.Orders, qmax: cfg.QMax, metrics: m}

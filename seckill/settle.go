@@ -22,7 +22,8 @@ const (
 	retryLast   = time.Second
 	slowTries   = 3
 
-	maxDeliveries = 64 // a ticket with more owners than this is probably why they died
+	aloneDeliveries = 32 // after so many owners of an entry, each of its tickets is settled alone
+	maxDeliveries   = 64 // a ticket with more owners than this, and without a result, is probably why they died
 )
 
 // settler decides batches of tickets in Postgres, and passes the results on.
@@ -105,26 +106,80 @@ func (s *settler) inTransaction(ctx context.Context, work func(pgx.Tx) error) er
 	})
 }
 
-// reject stores the result invalid for tickets that Postgres refuses.
-func (s *settler) reject(ctx context.Context, sale int64, tickets []order.Ticket) (results []order.Result, err error) {
+// rejectOne stores the result invalid for a ticket, and returns it, or the result that the ticket has already.
+func (s *settler) rejectOne(ctx context.Context, sale int64, t order.Ticket) (result order.Result, err error) {
 	ctx, cancel := context.WithTimeout(ctx, settleLimit)
 	defer cancel()
+	result = order.Result{Ticket: t.ID, UserID: t.UserID, Outcome: order.Invalid}
 	err = s.inTransaction(ctx, func(tx pgx.Tx) error {
-		// While this transaction has the lock, no other owner can place the same tickets.
+		// While this transaction has the lock, no other owner can place the same ticket.
 		if _, err := goods.Lock(ctx, tx, sale); err != nil && !errors.Is(err, goods.ErrNoSale) {
 			return err
 		}
-		results, err = s.orders.Reject(ctx, tx, sale, tickets)
+		results, err := s.orders.Reject(ctx, tx, sale, []order.Ticket{t})
+		if len(results) == 1 {
+			result = results[0]
+		}
 		return err
 	})
-	return results, err
+	if isPoison(err) { // its refusal cannot be stored either, but it must not hold up the queue of its sale
+		err = nil
+	}
+	return result, err
 }
 
-// settleUntilDone settles a batch and passes the results on. After a fault it settles the same batch again, for as long as
-// needed: no ticket is refused because of an outage. A batch with a poisoned ticket is halved until that ticket is alone. A
-// batch that was too slow three times is halved as well. Only the end of ctx stops it early; undecided tickets then stay in
-// the journal.
+// settleUntilDone settles a batch of whole journal entries and passes the results on. An entry leaves the journal whole, so a
+// batch that must be divided is divided between two entries, and the results of a single one are passed on together. Only the end
+// of ctx stops it early; undecided tickets then stay in the journal.
 func (s *settler) settleUntilDone(ctx context.Context, sale int64, batch []order.Ticket, sent func()) {
+	results, err := s.decide(ctx, sale, batch, sent)
+	if errors.Is(err, errDivide) {
+		if half := betweenEntries(batch); half > 0 {
+			s.settleUntilDone(ctx, sale, batch[:half], sent)
+			s.settleUntilDone(ctx, sale, batch[half:], sent)
+			return
+		}
+		results, err = s.decideHalves(ctx, sale, batch, sent)
+	}
+	if err == nil {
+		s.finish(ctx, sale, results)
+	}
+}
+
+// betweenEntries returns the place between two entries of a batch that is nearest to its middle, or 0 if it is one entry.
+func betweenEntries(batch []order.Ticket) int {
+	for low, high := len(batch)/2, len(batch)/2+1; low > 0 || high < len(batch); low, high = low-1, high+1 {
+		if low > 0 && !sameEntry(batch[low-1], batch[low]) {
+			return low
+		}
+		if high < len(batch) && !sameEntry(batch[high-1], batch[high]) {
+			return high
+		}
+	}
+	return 0
+}
+
+// decideHalves decides the tickets of one entry in two parts, and each in smaller ones if needed.
+func (s *settler) decideHalves(ctx context.Context, sale int64, entry []order.Ticket, sent func()) (results []order.Result, err error) {
+	for _, half := range [][]order.Ticket{entry[:len(entry)/2], entry[len(entry)/2:]} {
+		decided, err := s.decide(ctx, sale, half, sent)
+		if errors.Is(err, errDivide) {
+			decided, err = s.decideHalves(ctx, sale, half, sent)
+		}
+		if err != nil {
+			return nil, err
+		}
+		results = append(results, decided...)
+	}
+	return results, nil
+}
+
+var errDivide = errors.New("settle in smaller batches")
+
+// decide settles tickets until they have results. After a fault it settles the same tickets again, for as long as needed: no
+// ticket is refused because of an outage. It returns errDivide if one of several tickets is poisoned, or if they were too slow
+// three times; else only the error of ctx.
+func (s *settler) decide(ctx context.Context, sale int64, batch []order.Ticket, sent func()) ([]order.Result, error) {
 	slow := 0
 	for wait := retryFirst; ; wait = min(2*wait, retryLast) {
 		results, err := s.settle(ctx, sale, batch, nil, sent)
@@ -132,44 +187,59 @@ func (s *settler) settleUntilDone(ctx context.Context, sale int64, batch []order
 			slow++
 		}
 		if len(batch) > 1 && (isPoison(err) || slow == slowTries) {
-			s.settleUntilDone(ctx, sale, batch[:len(batch)/2], sent)
-			s.settleUntilDone(ctx, sale, batch[len(batch)/2:], sent)
-			return
+			return nil, errDivide
 		}
 		if isPoison(err) {
-			s.metrics.log.Error("a ticket can't be settled", "sale", sale, "ticket", batch[0].ID, "user", batch[0].UserID, "err", err)
 			sent()
-			results, err = s.reject(ctx, sale, batch)
-			if isPoison(err) { // its refusal cannot be stored either, but it must not hold up the queue of its sale
-				results, err = []order.Result{{Ticket: batch[0].ID, UserID: batch[0].UserID, Outcome: order.Invalid}}, nil
-			}
-			if err == nil {
-				s.deadLetter(ctx, sale, batch[0])
-			}
+			results, err = s.rejectPoisoned(ctx, sale, batch[0], err)
 		}
 		if err == nil {
-			s.finish(ctx, sale, results)
-			return
+			return results, nil
 		}
 		s.metrics.retries.Inc()
 		s.metrics.logFault("settle", err)
 		select {
 		case <-ctx.Done():
-			return
+			return nil, ctx.Err()
 		case <-time.After(wait/2 + rand.N(wait)):
 		}
 	}
 }
 
-// rejectExhausted rejects a ticket that has had too many owners. If Postgres is away, the next claim tries again.
-func (s *settler) rejectExhausted(ctx context.Context, sale int64, t order.Ticket) {
-	results, err := s.reject(ctx, sale, []order.Ticket{t})
-	if err != nil {
-		s.metrics.logFault("reject an exhausted ticket", err)
-		return
+// settleAlone settles one ticket in a transaction of its own. After an error it may be tried again.
+func (s *settler) settleAlone(ctx context.Context, sale int64, t order.Ticket) ([]order.Result, error) {
+	results, err := s.settle(ctx, sale, []order.Ticket{t}, nil, func() {})
+	if isPoison(err) {
+		return s.rejectPoisoned(ctx, sale, t, err)
 	}
-	s.metrics.log.Error("a ticket has outlived its owners", "sale", sale, "ticket", t.ID, "user", t.UserID, "deliveries", maxDeliveries)
+	return results, err
+}
+
+// rejectPoisoned rejects a ticket that Postgres refuses.
+func (s *settler) rejectPoisoned(ctx context.Context, sale int64, t order.Ticket, why error) ([]order.Result, error) {
+	s.metrics.log.Error("a ticket can't be settled", "sale", sale, "ticket", t.ID, "user", t.UserID, "err", why)
+	rejected, err := s.rejectOne(ctx, sale, t)
+	if err != nil {
+		return nil, err
+	}
 	s.deadLetter(ctx, sale, t)
+	return []order.Result{rejected}, nil
+}
+
+// rejectExhausted rejects those tickets of an entry that have no result. If Postgres is away, the next claim tries again.
+func (s *settler) rejectExhausted(ctx context.Context, sale int64, entry []order.Ticket) {
+	var results []order.Result
+	for _, t := range entry {
+		r, err := s.rejectOne(ctx, sale, t)
+		if err != nil {
+			s.metrics.logFault("reject an exhausted ticket", err)
+			return
+		}
+		if results = append(results, r); r.Outcome == order.Invalid {
+			s.metrics.log.Error("a ticket has outlived its owners", "sale", sale, "ticket", t.ID, "user", t.UserID, "deliveries", maxDeliveries)
+			s.deadLetter(ctx, sale, t)
+		}
+	}
 	s.finish(ctx, sale, results)
 }
 

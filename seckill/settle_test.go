@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
 	"golang.org/x/sync/errgroup"
 
@@ -65,33 +66,39 @@ func TestATicketWaitsForAnOrderWithoutTheLock(t *testing.T) {
 	}
 }
 
-// Entries and tickets that cannot be settled become dead letters. The other tickets of their batch are settled.
+// Entries and tickets that cannot be settled become dead letters. The other tickets of their batch, and of their entry, are
+// settled.
 func TestPoisonedTickets(t *testing.T) {
 	t.Parallel()
 	s := newShop(t, 9)
 	s.reclaimAfter = 20 * time.Millisecond
-	first := s.start(nil)
-	s.awaitGate()
-	first.stop()
-	for _, user := range []int64{1, 0, 2, -5, 3} {
+	first := s.stoppedWithGate()
+	if granted, err := first.ReserveAll(t.Context(), s.sale, []int64{1, 0, 2}); err != nil || granted != 3 {
+		t.Fatal(granted, err)
+	}
+	for _, user := range []int64{-5, 3} {
 		if _, err := seckill.Reserve(t.Context(), s.rdb, "dead", s.sale, user); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for _, garbage := range [][]string{{"x", "y"}, {"user", "7", "epoch", "1", "nonce", "\x00"}, {"user", "8", "epoch", "1", "nonce", strings.Repeat("n", 5000)}} {
+	for _, garbage := range [][]string{{"x", "y"}, {"epoch", "1", "n", "1", "tickets", "4 " + uuid.NewString() + " 7 \x00"}, {"epoch", "1", "n", "1", "tickets", "8 " + strings.Repeat("n", 5000)}} {
 		if err := s.rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: gate.JournalKey(s.sale), Values: garbage}).Err(); err != nil {
 			t.Fatal(err)
 		}
 	}
 	e := s.start(nil)
-	sandboxtest.Until(t, 10*time.Second, "the journal is empty", func() bool { return s.gateState().InFlight == 0 })
+	sandboxtest.Until(t, 10*time.Second, "the journal is empty", func() bool { return s.gateState().Entries == 0 })
 	s.wantConsistent()
-	if owners := s.owners(); len(owners) != 3 {
-		t.Errorf("owners %v, want users 1, 2, 3", owners)
+	if owners := s.owners(); len(owners) != 4 {
+		t.Errorf("owners %v, want users 1, 2, 3, and 4 of a damaged entry", owners)
 	}
 	dead, err := s.rdb.XRange(t.Context(), gate.DeadKey(s.sale), "-", "+").Result()
 	if err != nil || len(dead) != 5 {
 		t.Errorf("%d dead letters, %v, want 5: %v", len(dead), err, dead)
+	}
+	const week = 7 * 24 * time.Hour
+	if life := s.rdb.PTTL(t.Context(), gate.DeadKey(s.sale)).Val(); life <= week-time.Minute || life > week {
+		t.Errorf("the dead letters live for %v, want a week", life)
 	}
 	for user, want := range map[int64]string{1: seckill.Ordered, 2: seckill.Ordered, 3: seckill.Ordered, -5: seckill.Invalid} {
 		if st, err := e.Result(t.Context(), s.sale, user); err != nil || st.State != want {

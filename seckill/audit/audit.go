@@ -17,7 +17,7 @@ import (
 
 // Finding is a broken invariant, with the rows that break it (at most 20).
 type Finding struct {
-	Invariant string
+	Invariant string // "": a note, which breaks nothing
 	Meaning   string
 	Rows      []string
 }
@@ -47,14 +47,15 @@ func Run(ctx context.Context, db *pgxpool.Pool, rdb redis.UniversalClient, w io.
 		return false, err
 	}
 	found = append(append(found, rows...), gates...)
-	for _, f := range found {
-		fmt.Fprintf(w, "BROKEN %s: %s\n", f.Invariant, f.Meaning)
+	for _, f := range append(found, notes...) {
+		if f.Invariant == "" {
+			fmt.Fprintf(w, "note: %s\n", f.Meaning)
+		} else {
+			fmt.Fprintf(w, "BROKEN %s: %s\n", f.Invariant, f.Meaning)
+		}
 		for _, r := range f.Rows {
 			fmt.Fprintf(w, "    %s\n", r)
 		}
-	}
-	for _, n := range notes {
-		fmt.Fprintf(w, "note: %s\n", n)
 	}
 	if len(found) == 0 {
 		fmt.Fprintln(w, "every invariant holds")

@@ -4,12 +4,14 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/redis/go-redis/v9"
 	"golang.org/x/sync/errgroup"
@@ -35,23 +37,33 @@ func activeSale(t *testing.T, change string) (db *pgxpool.Pool, rdb redis.Univer
 
 func TestGatesAreCheckedAgainstPostgres(t *testing.T) {
 	type gate map[string]any
-	right := gate{"epoch": 1, "ops": 0, "stock": 2, "state": "published"}
-	wrong := gate{"epoch": 1, "ops": 0, "stock": 3, "state": "published"}
+	with := func(stock, inFlight int) gate {
+		return gate{"epoch": 1, "ops": 0, "stock": stock, "in_flight": inFlight, "state": "published"}
+	}
+	const (
+		wrong    = "BROKEN I6: an idle gate's stock is not the sale's\n    sale=%d gate=3 postgres=2\n"
+		miscount = "BROKEN I6: a gate does not count the tickets in its journal right\n    sale=%d gate=1 journal=2\n"
+	)
 	for _, test := range []struct {
 		name    string
 		gate    gate
-		journal bool
+		journal string // a journal with an entry of two tickets
 		sale    string // a change of the sale
-		broken  bool
+		broken  string
 	}{
-		{"right", right, false, "", false},
-		{"absent", nil, false, "", false},
-		{"wrong", wrong, false, "", true},
-		{"wrong, paused", wrong, false, `state = 'paused'`, true},
-		{"wrong, with a ticket in the journal", wrong, true, "", false},
-		{"wrong, after the sale", wrong, false, `starts_at = now() - interval '2 h', ends_at = now() - interval '1 h'`, false},
-		{"wrong, before the sale", wrong, false, `starts_at = now() + interval '10 s'`, false},
-		{"wrong, draft", wrong, false, `state = 'draft'`, false},
+		{"right", with(2, 0), "", "", ""},
+		{"right, and an empty journal has no tickets", with(2, 5), "", "", ""},
+		{"absent", nil, "", "", ""},
+		{"wrong", with(3, 0), "", "", wrong},
+		{"wrong, paused", with(3, 0), "", `state = 'paused'`, wrong},
+		{"wrong, with tickets in the journal", with(3, 2), "journal2", "", ""},
+		{"wrong, with tickets in the former journal", with(3, 0), "journal", "", ""},
+		{"a wrong count", with(2, 1), "journal2", "", miscount},
+		{"a wrong count after the sale", with(2, 1), "journal2", `starts_at = now() - interval '2 h', ends_at = now() - interval '1 h'`, miscount},
+		{"without a gate", nil, "journal2", "", ""},
+		{"wrong, after the sale", with(3, 0), "", `starts_at = now() - interval '2 h', ends_at = now() - interval '1 h'`, ""},
+		{"wrong, before the sale", with(3, 0), "", `starts_at = now() + interval '10 s'`, ""},
+		{"wrong, draft", with(3, 0), "", `state = 'draft'`, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel() // a broken gate takes more than a second
@@ -61,21 +73,22 @@ func TestGatesAreCheckedAgainstPostgres(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if test.journal {
-				if err := rdb.Do(t.Context(), "xadd", key("journal"), "*", "user", 1).Err(); err != nil {
+			if test.journal != "" {
+				tickets := "1 " + uuid.NewString() + " 2 " + uuid.NewString()
+				if err := rdb.Do(t.Context(), "xadd", key(test.journal), "*", "epoch", 1, "n", 2, "tickets", tickets).Err(); err != nil {
 					t.Fatal(err)
 				}
 			}
 			var out strings.Builder
 			clean, err := audit.Run(t.Context(), db, rdb, &out)
 			want := "every invariant holds\n"
-			if test.broken {
-				want = fmt.Sprintf("BROKEN I6: an idle gate's stock is not the sale's\n    sale=%d gate=3 postgres=2\n", sale)
+			if test.broken != "" {
+				want = fmt.Sprintf(test.broken, sale)
 			}
 			if err != nil {
 				t.Fatal(err)
 			}
-			if clean == test.broken {
+			if clean != (test.broken == "") {
 				t.Errorf("clean is %v", clean)
 			}
 			if diff := cmp.Diff(want, out.String()); diff != "" {
@@ -200,13 +213,13 @@ func TestNoTicketWaitsTooLong(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			journal, entry := key("journal"), fmt.Sprintf("%d-0", now.Add(-test.age).UnixMilli())
+			journal, entry := key("journal2"), fmt.Sprintf("%d-0", now.Add(-test.age).UnixMilli())
 			for _, id := range []string{entry, "*"} { // only the first is old
 				if err := rdb.Do(t.Context(), "xadd", journal, id, "user", 1).Err(); err != nil {
 					t.Fatal(err)
 				}
 			}
-			if gates, err := gate.States(t.Context(), rdb, []int64{sale}); err != nil || gates[sale].InFlight != 2 {
+			if gates, err := gate.States(t.Context(), rdb, []int64{sale}); err != nil || gates[sale].Entries != 2 {
 				t.Fatalf("the gate does not read this journal: %+v, %v", gates, err)
 			}
 			if test.settle {
@@ -245,9 +258,12 @@ func TestATicketMustBeOverdueAtEachTry(t *testing.T) {
 	if now, err = rdb.Time(t.Context()).Result(); err != nil {
 		t.Fatal(err)
 	}
-	for sale, age := range map[int64]time.Duration{overdue: 20 * time.Second, fresh: 14200 * time.Millisecond} {
+	for journal, age := range map[string]time.Duration{
+		gate.FormerJournalKey(overdue): 20 * time.Second,
+		gate.JournalKey(fresh):         14200 * time.Millisecond,
+	} {
 		entry := fmt.Sprintf("%d-0", now.Add(-age).UnixMilli())
-		if err := rdb.Do(t.Context(), "xadd", fmt.Sprintf("ms:{%d}:journal", sale), entry, "user", 1).Err(); err != nil {
+		if err := rdb.Do(t.Context(), "xadd", journal, entry, "user", 1).Err(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -278,7 +294,7 @@ func TestDeadLettersAreNoted(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		if err := rdb.Do(t.Context(), "xadd", key("journal"), "*", "no", "ticket").Err(); err != nil {
+		if err := rdb.Do(t.Context(), "xadd", key("journal2"), "*", "no", "ticket").Err(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -287,14 +303,15 @@ func TestDeadLettersAreNoted(t *testing.T) {
 	running.Go(func() { engine.Run(ctx) })
 	defer running.Wait()
 	defer cancel()
-	want := fmt.Sprintf("note: sale %d has 2 dead letters\nevery invariant holds\n", sale)
+	want := fmt.Sprintf("note: sale %d has 2 dead letters\n    T entry=E was_no=ticket\n    T entry=E was_no=ticket\nevery invariant holds\n", sale)
+	atAndEntry := regexp.MustCompile(`2\d{3}-\d\d-\d\dT\d\d:\d\d:\d\dZ entry=\d+-\d+ `)
 	var got string
 	sandboxtest.Poll(20*time.Second, func() bool {
 		var out strings.Builder
 		if clean, err := audit.Run(t.Context(), db, rdb, &out); err != nil || !clean {
 			t.Fatalf("clean %v, %v: %s", clean, err, &out)
 		}
-		got = out.String()
+		got = atAndEntry.ReplaceAllString(out.String(), "T entry=E ")
 		return got == want
 	})
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -35,7 +35,7 @@ var thorough = []query{
 	{"I7", "an order was paid for more than once", `
 		select order_id, count(*) from payments where status = 'captured' group by 1 having count(*) > 1`},
 	{"I7", "a provider's reference belongs to more than one payment", `
-		select provider_ref, count(*) from payments where provider_ref is not null group by 1 having count(*) > 1`},
+		select provider, provider_ref, count(*) from payments where provider_ref is not null group by 1, 2 having count(*) > 1`},
 	lateRefunds,
 	{"I8", invalidChange, `
 		select order_id from order_events

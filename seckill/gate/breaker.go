@@ -44,6 +44,9 @@ func (b *breaker) closed() bool { return b.State() == gobreaker.StateClosed }
 // Available reports whether Redis is called at all at this moment.
 func (g *Gate) Available() bool { return g.breaker.closed() }
 
+// BreakerState returns closed, half-open or open. Redis is called while it is closed; otherwise background work alone probes it.
+func (g *Gate) BreakerState() string { return g.breaker.State().String() }
+
 // call makes one guarded call with a time limit of its own, because a caller that stops waiting is not a failure of Redis.
 // Its errors are those of f, ErrUnavailable if f was not called, or ErrBusy if ctx had ended before.
 //

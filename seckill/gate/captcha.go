@@ -3,12 +3,9 @@ package gate
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 )
-
-const captchaLife = 60 * time.Second
 
 // SaveCaptcha keeps the answer to a session's sum in a sale for a minute. It replaces any earlier answer.
 func (g *Gate) SaveCaptcha(ctx context.Context, sale int64, token, answer string) error {

@@ -16,8 +16,8 @@ import (
 
 // Refusals. Those of a sale's state and window are in package goods.
 var (
-	ErrBusy        = errors.New("seckill: busy, try again")
-	ErrNoGate      = errors.New("gate: the sale has no gate")
+	ErrBusy        = errors.New("busy, try again")
+	ErrNoGate      = errors.New("the sale has no gate")
 	ErrUnavailable = fmt.Errorf("%w: the breaker is open", ErrBusy) // Redis was not called
 )
 
@@ -25,7 +25,7 @@ var (
 type TooManyError struct{ RetryAfter time.Duration }
 
 func (e TooManyError) Error() string {
-	return fmt.Sprintf("seckill: too many, try again in %v", e.RetryAfter)
+	return fmt.Sprintf("too many, try again in %v", e.RetryAfter)
 }
 
 // refusal returns the error for a script's verdict: a named refusal, or a fault for an unknown verdict.

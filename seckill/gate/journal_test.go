@@ -1,6 +1,8 @@
 package gate
 
 import (
+	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -18,7 +20,7 @@ import (
 func TestAck(t *testing.T) {
 	t.Parallel()
 	g := newGate(t, open(9), 99)
-	a := reserveFor(t, g, 1, 2, 3)
+	a := append(reserveFor(t, g, 1, 2), reserveFor(t, g, 3)...)
 	order1, order2 := uuid.New(), uuid.New()
 	results := []order.Result{
 		{Ticket: a[0].Ticket, UserID: 1, Outcome: order.Ordered, OrderID: order1},
@@ -83,10 +85,33 @@ func TestAck(t *testing.T) {
 	}
 }
 
-// An entry is a ticket only as the reserve script writes it.
+// An entry has tickets only as the reserve script writes them. Of a damaged entry the others are still tickets.
 func TestMalformedEntriesAreNoTickets(t *testing.T) {
-	good := func() map[string]any { return map[string]any{"user": "7", "nonce": uuid.NewString(), "epoch": "3"} }
-	if got, err := ticketIn(redis.XMessage{ID: "1-2", Values: good()}); err != nil || got.UserID != 7 {
+	nonces := []string{uuid.NewString(), uuid.NewString()}
+	for text, want := range map[string][]int64{
+		"1 " + nonces[0] + " 2 " + nonces[1]:     {1, 2},
+		"1 " + nonces[0]:                         {1}, // n is 2
+		"1 " + nonces[0] + " 2":                  {1},
+		"1 " + nonces[0] + " x " + nonces[1]:     {1},
+		"1 " + nonces[0][1:] + " 2 " + nonces[1]: {2},
+		"1  " + nonces[0]:                        nil,
+		"1":                                      nil,
+		"":                                       nil,
+	} {
+		tickets, err := ticketsIn(redis.XMessage{ID: "1-2", Values: map[string]any{"epoch": "3", "n": "2", "tickets": text}})
+		var users []int64
+		for _, ticket := range tickets {
+			users = append(users, ticket.UserID)
+		}
+		whole := len(want) == 2
+		if diff := cmp.Diff(want, users); diff != "" || (err == nil) != whole {
+			t.Errorf("%q: error %v, users (-want +got):\n%s", text, err, diff)
+		}
+	}
+
+	// One ticket of the former journal.
+	good := func() map[string]any { return map[string]any{"user": "7", "nonce": nonces[0], "epoch": "3"} }
+	if got, err := ticketsIn(redis.XMessage{ID: "1-2", Values: good()}); err != nil || len(got) != 1 || got[0].UserID != 7 {
 		t.Fatalf("%v, %v", got, err)
 	}
 	for field, values := range map[string][]string{
@@ -99,7 +124,7 @@ func TestMalformedEntriesAreNoTickets(t *testing.T) {
 			if m[field] = v; v == "" {
 				delete(m, field)
 			}
-			if got, err := ticketIn(redis.XMessage{ID: "1-2", Values: m}); err == nil {
+			if got, err := ticketsIn(redis.XMessage{ID: "1-2", Values: m}); err == nil || len(got) > 0 {
 				t.Errorf("%s %.40q is read as %v, want an error", field, v, got)
 			}
 		}
@@ -125,12 +150,14 @@ func TestAckAtAFullRedis(t *testing.T) {
 	if err := rdb.Set(t.Context(), "key", "x", 0).Err(); err == nil || !strings.HasPrefix(err.Error(), "OOM") {
 		t.Fatalf("%v, want OOM", err)
 	}
-	err := g.Ack(t.Context(), 1, []order.Result{
+	results := []order.Result{
 		{Ticket: a[0].Ticket, UserID: 1, Outcome: order.SoldOut},
 		{Ticket: a[1].Ticket, UserID: 2, Outcome: order.Ordered, OrderID: uuid.New()},
-	})
-	if err != nil {
-		t.Error(err)
+	}
+	for _, try := range []string{"the ack", "the same ack again"} {
+		if err := g.Ack(t.Context(), 1, results); err != nil {
+			t.Errorf("%s: %v", try, err)
+		}
 	}
 	if r := readState(t, g); r.InFlight != 0 {
 		t.Errorf("%d tickets in the journal, want none", r.InFlight)
@@ -150,9 +177,9 @@ func TestRemoveIdleConsumers(t *testing.T) {
 	for i, name := range []string{"gone", "gone too", "has pending"} {
 		ticket := reserveFor(t, New(g.rdb, name, time.Second), int64(i+1))[0].Ticket
 		if name != "has pending" {
-			entry, _ := EntryID(ticket)
-			g.rdb.XAck(t.Context(), JournalKey(1), group, entry)
-			g.rdb.XDel(t.Context(), JournalKey(1), entry)
+			if err := g.Ack(t.Context(), 1, []order.Result{{Ticket: ticket, UserID: int64(i + 1), Outcome: order.SoldOut}}); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
 	names := func() (names []string) {
@@ -187,7 +214,7 @@ func TestALongJournalIsReadInPages(t *testing.T) {
 	g := newGate(t, open(9), 99)
 	pipe := g.rdb.Pipeline()
 	for range entries {
-		pipe.XAdd(t.Context(), &redis.XAddArgs{Stream: JournalKey(1), Values: []string{"user", "7", "nonce", uuid.NewString(), "epoch", "1"}})
+		pipe.XAdd(t.Context(), &redis.XAddArgs{Stream: JournalKey(1), Values: []string{"epoch", "1", "n", "1", "tickets", "7 " + uuid.NewString()}})
 	}
 	pipe.XReadGroup(t.Context(), &redis.XReadGroupArgs{Group: group, Consumer: g.consumer, Streams: []string{JournalKey(1), ">"}})
 	if _, err := pipe.Exec(t.Context()); err != nil {
@@ -215,6 +242,140 @@ func TestALongJournalIsReadInPages(t *testing.T) {
 		}
 		if len(journal) != want || len(seen) != want || len(deliveries) != want {
 			t.Errorf("of %d: %d entries, %d different ones, %d deliveries, want %d", n, len(journal), len(seen), len(deliveries), want)
+		}
+	}
+}
+
+// The former journal has one ticket in an entry. Its tickets count as in flight, are claimed and acknowledged. Of two entries with
+// the same id, one in each journal, only the one leaves whose ticket is acknowledged.
+func TestTheFormerJournal(t *testing.T) {
+	t.Parallel()
+	g := newGate(t, open(9), 99)
+	ticket := reserveFor(t, g, 1)[0].Ticket
+	id, _, _ := cutTicket(ticket)
+	former := FormerJournalKey(1)
+	second := reserveFor(t, g, 5)[0].Ticket
+	secondID, _, _ := cutTicket(second)
+	for _, entry := range []*redis.XAddArgs{
+		{Stream: former, ID: id, Values: []string{"user", "2", "nonce", uuid.NewString(), "epoch", "1"}},
+		{Stream: former, ID: secondID, Values: []string{"user", "4"}},
+		{Stream: former, Values: []string{"user", "3", "nonce", uuid.NewString(), "epoch", "1"}},
+	} {
+		if err := g.rdb.XAdd(t.Context(), entry).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wantState(t, g, 7, 5)
+	installGate(t, g, open(9), 2, 99, true)
+	wantState(t, g, 4, 5)
+	for range 2 { // also the second time, the former entry of the same id stays
+		if err := g.Ack(t.Context(), 1, []order.Result{{Ticket: ticket, UserID: 1, Outcome: order.SoldOut}}); err != nil {
+			t.Fatal(err)
+		}
+		if s := readState(t, g); s.Former != 3 || s.Entries != 1 {
+			t.Fatalf("%+v, want one entry and three former ones", s)
+		}
+	}
+	if drift, fixed, err := g.Fix(t.Context(), 1, readState(t, g), 8); drift != 0 || !fixed || err != nil {
+		t.Errorf("fixed by %d, %v, %v; want nothing to fix", drift, fixed, err)
+	}
+
+	entries, err := g.ClaimFormer(t.Context(), 1, 0, 99) // the group is missing: the claim creates it
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(entries) != 3 || entries[0].ID != id || entries[1].Err == nil {
+		t.Fatalf("claimed %+v, want three, the second of them malformed", entries)
+	}
+	for _, e := range entries {
+		var err error
+		if e.Err != nil {
+			err = g.DeadLetterEntry(t.Context(), 1, e)
+		} else {
+			err = g.Ack(t.Context(), 1, []order.Result{{Ticket: e.Tickets[0].ID, UserID: e.Tickets[0].UserID, Outcome: order.SoldOut}})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if p := g.rdb.XPending(t.Context(), former, group).Val(); p.Count != 0 {
+		t.Errorf("pending entries %+v, want none", p)
+	}
+	if s := readState(t, g); s.Former != 0 || s.Entries != 1 || s.InFlight != 1 {
+		t.Errorf("%+v, want the one entry of the journal", s)
+	}
+}
+
+// An entry leaves the journal only with the results of all its tickets.
+func TestAckOfAPartOfAnEntry(t *testing.T) {
+	t.Parallel()
+	g := newGate(t, open(9), 99)
+	a := reserveFor(t, g, 1, 2, 3)
+	var results []order.Result
+	for i, r := range a {
+		results = append(results, order.Result{Ticket: r.Ticket, UserID: int64(i + 1), Outcome: order.SoldOut})
+	}
+	if err := g.Ack(t.Context(), 1, results[:2]); err != nil {
+		t.Fatal(err)
+	}
+	wantState(t, g, 6, 3)
+	if got := g.rdb.HMGet(t.Context(), TicketsKey(1), "1", "2", "3").Val(); fmt.Sprint(got) != "[Xsold_out Xsold_out Q"+a[2].Ticket+"]" {
+		t.Errorf("the gate remembers %v", got)
+	}
+	if err := g.Ack(t.Context(), 1, results); err != nil {
+		t.Fatal(err)
+	}
+	wantState(t, g, 6, 0)
+}
+
+// More than ten entries of a living process do not hide the one of a dead process behind them, however few are claimed at once.
+func TestClaimLooksBehindLivingEntries(t *testing.T) {
+	t.Parallel()
+	g := newGate(t, open(99), 999)
+	dead := New(g.rdb, "dead", time.Second)
+	var ids []string
+	for user := range int64(40) {
+		id, _ := EntryID(reserveFor(t, dead, user+1)[0].Ticket)
+		ids = append(ids, id)
+	}
+	time.Sleep(300 * time.Millisecond)
+	if err := g.Heartbeat(t.Context(), 1, ids[:35]); err != nil {
+		t.Fatal(err)
+	}
+	claimed, err := g.Claim(t.Context(), 1, 200*time.Millisecond, 1)
+	if err != nil || len(claimed) != 1 || claimed[0].ID != ids[35] {
+		t.Errorf("claimed %+v, %v, want %s", claimed, err, ids[35])
+	}
+}
+
+// More results than one call carries are acknowledged in several, each with whole entries.
+func TestAckInSeveralCalls(t *testing.T) {
+	t.Parallel()
+	const users, inOneCall = 1100, 220
+	g := newGate(t, open(users), 2*users)
+	var results []order.Result
+	for first := int64(0); first < users; first += inOneCall {
+		requests := make([]Request, inOneCall)
+		for i := range requests {
+			requests[i] = Request{first + int64(i) + 1, uuid.NewString()}
+		}
+		for i, r := range mustReserve(t, g, requests) {
+			results = append(results, order.Result{Ticket: r.Ticket, UserID: requests[i].UserID, Outcome: order.Ordered, OrderID: uuid.New()})
+		}
+	}
+	was := readState(t, g)
+	if was.InFlight != users || was.Entries != users/inOneCall {
+		t.Fatalf("%+v", was)
+	}
+	if err := g.Ack(t.Context(), 1, results); err != nil {
+		t.Fatal(err)
+	}
+	if now := readState(t, g); now.InFlight != 0 || now.Entries != 0 || now.Ops != was.Ops+3 {
+		t.Errorf("%+v, was %+v; want an empty journal after three calls", now, was)
+	}
+	for _, r := range results {
+		if got := g.rdb.HGet(t.Context(), TicketsKey(1), strconv.FormatInt(r.UserID, 10)).Val(); got != encode(r) {
+			t.Fatalf("user %d has %q", r.UserID, got)
 		}
 	}
 }

@@ -4,22 +4,37 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"strconv"
+	"time"
+)
+
+// How long keys live that the shop writes from Go. The other keys of a sale get their expiry from the scripts: see each key.
+const (
+	captchaLife = 60 * time.Second   // a sum that takes a person longer was left
+	deadLife    = 7 * 24 * time.Hour // time for an operator to look
 )
 
 // Every key of a sale carries the hash tag {saleID}. All of a sale's keys are therefore in one slot of a Redis Cluster,
 // and one script may use them together.
 func key(sale int64, name string) string { return "ms:{" + strconv.FormatInt(sale, 10) + "}:" + name }
 
-// GateKey is a hash: state, stock, epoch, ops, qmax, start_ms, end_ms.
+// GateKey is a hash: state, stock, epoch, ops, qmax, in_flight, start_ms, end_ms, known. Like the tickets and the journal it
+// expires a day after the sale's end: late polls find their results in Redis, and every entry of the journal is settled by then.
 func GateKey(sale int64) string { return key(sale, "gate") }
 
-// TicketsKey is a hash from user id to the encoded Status of the user's ticket.
+// TicketsKey is a hash from user id to the encoded Status of the user's ticket. It expires with the gate, which must not
+// believe that a user has none.
 func TicketsKey(sale int64) string { return key(sale, "tickets") }
 
-// JournalKey is a stream with one entry for each ticket that is granted and not yet settled.
-func JournalKey(sale int64) string { return key(sale, "journal") }
+// JournalKey is a stream with one entry for each reserve call that granted tickets, until all of them are settled.
+// It expires with the gate.
+func JournalKey(sale int64) string { return key(sale, "journal2") }
 
-// PathsKey is a sorted set: the users with a hidden address that is not used, sorted by its expiry.
+// FormerJournalKey is the journal of releases that wrote one entry for each ticket. Nothing is added to it any more, so
+// it keeps the expiry that it has.
+func FormerJournalKey(sale int64) string { return key(sale, "journal") }
+
+// PathsKey is a sorted set: the users with a hidden address that is not used, sorted by its expiry. It
+// expires with the sale, after which no address is granted, as does what is known of those who wait.
 func PathsKey(sale int64) string { return key(sale, "paths") }
 
 // WaitingKey is a sorted set: the users who wait for an address, in line.
@@ -31,11 +46,11 @@ func waitingUntilKey(sale int64) string { return key(sale, "waiting_until") }
 // WastedKey is a hash from user id to the number of addresses that ran out unused.
 func WastedKey(sale int64) string { return key(sale, "wasted") }
 
-// RefusingKey is a hash: since when the big gate refuses buyers and has granted no ticket, its stock, and the life of an
+// RefusingKey is a hash that expires one life of an address after the last refusal, so that old ones alarm no audit: since when the big gate refuses buyers and has granted no ticket, its stock, and the life of an
 // address.
 func RefusingKey(sale int64) string { return key(sale, "refusing") }
 
-// DeadKey is a stream with copies of the journal entries that could not be settled. It expires after seven days.
+// DeadKey is a stream with copies of the journal entries that could not be settled. It expires deadLife after the last one.
 func DeadKey(sale int64) string { return key(sale, "dead") }
 
 // CaptchaKey is a string: the answer to a session's sum. It expires after captchaLife.
@@ -43,3 +58,13 @@ func CaptchaKey(sale int64, token string) string {
 	sum := sha256.Sum256([]byte(token))
 	return key(sale, "captcha:"+hex.EncodeToString(sum[:16]))
 }
+
+// processesKey is a sorted set: the processes of the shop, sorted by the time at which each was last seen. Those that were not seen for
+// a day leave it when a process starts.
+const processesKey = "ms:processes"
+
+// asksKey is a sorted set: the questions that every process is asked, sorted by time. It expires askLife after the last one.
+const asksKey = "ms:asks"
+
+// answersKey is a hash from process to its answer to one question. It expires askLife after the last one.
+func answersKey(id string) string { return "ms:answers:" + id }

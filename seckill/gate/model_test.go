@@ -2,6 +2,7 @@ package gate
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -186,6 +187,12 @@ func TestGateFollowsItsModel(t *testing.T) {
 			"reserve again": func(r *rapid.T) { m.reserve(r, m.lastRequests) },
 			"commit": func(r *rapid.T) {
 				n := rapid.IntRange(0, len(m.journal)).Draw(r, "n")
+				for n > 0 && n < len(m.journal) { // a process settles whole entries
+					if entry, _ := EntryID(m.journal[n].ID); !strings.Contains(m.journal[n-1].ID, ":"+entry+":") {
+						break
+					}
+					n++
+				}
 				m.commit(m.journal[:n])
 			},
 			"ack":       func(r *rapid.T) { m.ack(r, m.unacked); m.acked, m.unacked = append(m.acked, m.unacked...), nil },
@@ -223,6 +230,14 @@ func TestGateFollowsItsModel(t *testing.T) {
 				if drift != want {
 					r.Fatalf("drift %d, want %d", drift, want)
 				}
+			},
+			"lose the journal": func(r *rapid.T) {
+				if err := rdb.Del(r.Context(), JournalKey(1)).Err(); err != nil {
+					r.Fatal(err)
+				}
+				time.Sleep(2 * time.Millisecond) // Redis does not restart fast enough to make an entry with the id of a lost one
+				// A fix of what was observed before may offer too much, until the next one.
+				m.journal, m.observed, m.observedStock = nil, State{}, -1
 			},
 			"install": func(r *rapid.T) { m.install(r, m.epoch+rapid.Int64Range(-1, 2).Draw(r, "newer")) },
 			"":        m.check,

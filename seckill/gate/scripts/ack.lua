@@ -1,19 +1,38 @@
--- ack: acknowledge tickets whose results Postgres has committed.
+-- ack: store the results of tickets, and remove each journal entry whose tickets all have one.
 --
--- KEYS  1 gate  2 tickets  3 journal
--- ARGV  for each of at most 500 tickets: its journal entry, its user, the ticket (not read with an O), the outcome
---       (O<order id> or X<reason>)
+-- KEYS  1 gate  2 tickets  3 journal  4 former journal
+-- ARGV  1 the number of entries
+--       then for each entry: its id, the nonce of one of its tickets, the number of its tickets below
+--       then for each of at most about 500 tickets: its user, the ticket (not read with an O), the outcome (O<order id> or X<reason>)
 --
--- Returns how many entries left the journal. An O is always written. An X is written only where the user still has this
--- very ticket, so a late result can't overwrite a newer ticket. Missing keys stay missing. Safe to run twice. XACK comes
--- first: a Redis that is out of memory refuses commands that take memory, but not after one that takes none.
+-- Returns how many tickets left the journal. Postgres must have committed the results. An entry of which fewer tickets are given
+-- than it has stays. The nonce tells an entry of the journal from one with the same id in the former journal; with '' the entry is
+-- removed whatever it has. An O is always written. An X is written only where the user still has this very ticket, so a late result
+-- can't overwrite a newer ticket. Missing keys stay missing. Safe to run twice. An XACK comes first, of nothing: a Redis that is out
+-- of memory refuses commands that take memory, but not after a write that takes none.
+redis.call('XACK', KEYS[3], 'settle', '0-0')
 local known = redis.call('EXISTS', KEYS[2]) == 1
-local entries, orders = {}, {}
-for i = 1, #ARGV, 4 do entries[#entries + 1] = ARGV[i] end
-redis.call('XACK', KEYS[3], 'settle', unpack(entries))
-local gone = redis.call('XDEL', KEYS[3], unpack(entries))
-for i = 1, #ARGV, 4 do
-    local user, ticket, outcome = ARGV[i + 1], ARGV[i + 2], ARGV[i + 3]
+local last, gone = 3 * tonumber(ARGV[1]) + 1, 0
+for i = 2, last, 3 do
+    local id, nonce, given = ARGV[i], ARGV[i + 1], tonumber(ARGV[i + 2])
+    for k = 3, 4 do
+        local entry = redis.call('XRANGE', KEYS[k], id, id)[1]
+        local is = {}
+        if entry then
+            for f = 1, #entry[2], 2 do is[entry[2][f]] = entry[2][f + 1] end
+        end
+        local n = tonumber(string.match(is.n or '', '^%d%d?%d?$') or 0)
+        if entry and (nonce == '' or n <= given and string.find(is.tickets or is.nonce or '', nonce, 1, true)) then
+            redis.call('XACK', KEYS[k], 'settle', id)
+            redis.call('XDEL', KEYS[k], id)
+            gone = gone + n
+            break
+        end
+    end
+end
+local orders = {}
+for i = last + 1, #ARGV, 3 do
+    local user, ticket, outcome = ARGV[i], ARGV[i + 1], ARGV[i + 2]
     if string.sub(outcome, 1, 1) == 'O' then
         orders[#orders + 1], orders[#orders + 2] = user, outcome
     elseif known and redis.call('HGET', KEYS[2], user) == 'Q' .. ticket then
@@ -23,7 +42,11 @@ end
 if known and #orders > 0 then
     redis.call('HSET', KEYS[2], unpack(orders))
 end
-if redis.call('EXISTS', KEYS[1]) == 1 then
+local gate = redis.call('HMGET', KEYS[1], 'ops', 'in_flight')
+if gate[2] then
+    redis.call('HSET', KEYS[1], 'in_flight', string.format('%d', math.max(0, tonumber(gate[2]) - gone)))
+end
+if gate[1] then
     redis.call('HINCRBY', KEYS[1], 'ops', 1)
 end
 return gone

@@ -11,12 +11,15 @@
 --   SOLDOUT <n>    nothing left at the gate, which remembers n users
 --   BUSY           the journal is full, or its oldest entry has waited for 10 s: no process settles
 --
--- The XADDs come first, because they may fail (out of memory). The commands after them cannot, once a write was accepted.
--- All grants of a call are written by one HSET: a command costs as much as the work that it does.
+-- All grants of a call are one entry of the journal, and one HSET: a command costs as much as the work that it does. The entry
+-- has the epoch, the number of its tickets, and of each its user and nonce. It is never changed. The gate counts the tickets in
+-- the journal; an empty journal has none, whatever the gate says.
+--
+-- The XADD comes first, because it may fail (out of memory). The commands after it cannot, once a write was accepted.
 local users = (#ARGV - 1) / 2
 local replies = {}
-local gate = redis.call('HMGET', KEYS[1], 'state', 'stock', 'epoch', 'qmax', 'start_ms', 'end_ms')
-if not (gate[1] and gate[2] and gate[3] and gate[4] and gate[5] and gate[6]) then
+local gate = redis.call('HMGET', KEYS[1], 'state', 'stock', 'epoch', 'qmax', 'start_ms', 'end_ms', 'in_flight')
+if not (gate[1] and gate[2] and gate[3] and gate[4] and gate[5] and gate[6] and gate[7]) then
     for i = 1, users do replies[i] = 'NOGATE' end
     return replies
 end
@@ -37,41 +40,53 @@ end
 local asked = {}
 for i = 1, users do asked[i] = ARGV[2 * i] end
 local had = redis.call('HMGET', KEYS[2], unpack(asked))
-local room = tonumber(gate[4]) - redis.call('XLEN', KEYS[3])
 local oldest = redis.call('XRANGE', KEYS[3], '-', '+', 'COUNT', 1)[1]
+local in_flight = oldest and tonumber(gate[7]) or 0
+local room = tonumber(gate[4]) - in_flight
 if oldest and tonumber(string.match(oldest[1], '^%d+')) <= now - 10000 then
     room = 0
 end
-local granted, grants, remember, away = {}, 0, {}, {}
+local granted, winners, entry = {}, {}, {} -- granted: user -> nonce
 local soldout = false
 for i = 1, users do
     local user, nonce = asked[i], ARGV[2 * i + 1]
-    local has = granted[user] or had[i]
+    local has = had[i]
     local kind = has and string.sub(has, 1, 1)
-    if kind == 'Q' and string.sub(has, -#nonce) == nonce then
+    if granted[user] then
+        replies[i] = false -- twice in this call: see below
+    elseif kind == 'Q' and string.sub(has, -#nonce) == nonce then
         replies[i] = 'NEW ' .. string.sub(has, 2)
     elseif kind == 'Q' or kind == 'O' or has == 'Xinvalid' then
         replies[i] = 'HAS ' .. has
     elseif refusal then
         replies[i] = refusal
     elseif stock <= 0 then
-        soldout = soldout or string.format('SOLDOUT %d', redis.call('HLEN', KEYS[2]) + grants)
+        soldout = soldout or string.format('SOLDOUT %d', redis.call('HLEN', KEYS[2]) + #winners)
         replies[i] = soldout
     elseif room <= 0 then
         replies[i] = 'BUSY'
     else
-        local entry = redis.call('XADD', KEYS[3], '*', 'user', user, 'nonce', nonce, 'epoch', epoch)
-        local ticket = epoch .. ':' .. entry .. ':' .. nonce
-        granted[user] = 'Q' .. ticket
-        grants, stock, room = grants + 1, stock - 1, room - 1
-        remember[2 * grants - 1], remember[2 * grants], away[grants] = user, 'Q' .. ticket, user
-        replies[i] = 'NEW ' .. ticket
+        replies[i] = false
+        granted[user] = nonce
+        stock, room = stock - 1, room - 1
+        winners[#winners + 1] = user
+        entry[#entry + 1] = user .. ' ' .. nonce
     end
 end
+local grants = #winners
 if grants > 0 then
+    local id = redis.call('XADD', KEYS[3], '*', 'epoch', epoch, 'n', grants, 'tickets', table.concat(entry, ' '))
+    local first, remember = epoch .. ':' .. id .. ':', {}
+    for i = 1, users do
+        if not replies[i] then
+            local ticket = first .. granted[asked[i]]
+            replies[i] = (granted[asked[i]] == ARGV[2 * i + 1] and 'NEW ' or 'HAS Q') .. ticket
+            remember[#remember + 1], remember[#remember + 2] = asked[i], 'Q' .. ticket
+        end
+    end
     redis.call('HSET', KEYS[2], unpack(remember))
-    redis.call('HINCRBY', KEYS[1], 'stock', -grants)
-    redis.call('ZREM', KEYS[4], unpack(away))
+    redis.call('HSET', KEYS[1], 'stock', string.format('%d', stock), 'in_flight', string.format('%d', in_flight + grants))
+    redis.call('ZREM', KEYS[4], unpack(winners))
     -- Put every entry that no consumer has under this process's name. After a crash it is in the pending list, where
     -- another process finds it. No COUNT: an entry of another process must not displace ours.
     local read = redis.pcall('XREADGROUP', 'GROUP', 'settle', ARGV[1], 'STREAMS', KEYS[3], '>')
