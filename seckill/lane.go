@@ -256,7 +256,9 @@ func (ls *lanes) inTime(l *lane, batch []*click, now time.Time) []*click {
 
 // serve replies to every click of a batch.
 func (ls *lanes) serve(ctx context.Context, l *lane, batch []*click) {
+	began := time.Now()
 	ls.metrics.batch.Observe(float64(len(batch)))
+	ls.metrics.waited.Observe(began.Sub(batch[0].at).Seconds())
 	if ls.gateOff || !ls.gate.Available() {
 		ls.direct.serve(ctx, l, batch)
 		return
@@ -272,7 +274,9 @@ func (ls *lanes) serve(ctx context.Context, l *lane, batch []*click) {
 		requests[i] = c.Request
 	}
 	replies, err := ls.reserve(context.WithoutCancel(ctx), l.sale, requests) // a batch is served to its end even if the process stops
-	if errors.Is(err, gate.ErrUnavailable) {                                 // the breaker has opened since: Redis was not called
+	replied := time.Now()
+	ls.metrics.reserve.Observe(replied.Sub(began).Seconds())
+	if errors.Is(err, gate.ErrUnavailable) { // the breaker has opened since: Redis was not called
 		ls.queue.releaseRoom(room)
 		ls.direct.serve(ctx, l, batch)
 		return
@@ -283,6 +287,7 @@ func (ls *lanes) serve(ctx context.Context, l *lane, batch []*click) {
 		l.replyAll(batch, Bought{err: err})
 		return
 	}
+	ls.metrics.countReplies(replies)
 	granted, users := make([]order.Ticket, 0, len(batch)), 0
 	for i, r := range replies {
 		if r.Ticket != "" {
@@ -301,7 +306,7 @@ func (ls *lanes) serve(ctx context.Context, l *lane, batch []*click) {
 	for i, c := range batch {
 		l.reply(c, ls.bought(replies[i], ahead))
 	}
-	ls.metrics.granted.Add(float64(len(granted)))
+	ls.metrics.countGranted(l.sale, len(granted))
 	if users > 0 && users <= holdersLimit {
 		ls.markSoldOut(ctx, l, users)
 	}

@@ -1,11 +1,17 @@
 package seckill
 
 import (
+	"errors"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/time/rate"
+
+	"miaosha/goods"
+	"miaosha/order"
+	"miaosha/seckill/gate"
 )
 
 // metrics counts what the rush does, and logs its faults.
@@ -23,14 +29,29 @@ type metrics struct {
 	dead     prometheus.Counter
 	shed     *prometheus.CounterVec // why
 	wasted   prometheus.Counter
+	kinds    *prometheus.CounterVec        // kind
+	replies  map[string]prometheus.Counter // those of kinds
 	batch    prometheus.Histogram
+	waited   prometheus.Histogram
+	reserve  prometheus.Histogram
 	settling prometheus.Histogram
+	settle   prometheus.Histogram
 	held     prometheus.Histogram
+	drift    *prometheus.GaugeVec // without labels, because it can be absent
 	queued   prometheus.GaugeFunc
 	inFlight prometheus.GaugeFunc
+	breaker  prometheus.GaugeFunc
+
+	bySale sync.Map // sale id -> *saleCounts
 }
 
-func newMetrics(log *slog.Logger, queued func() int, inFlight func() int64) *metrics {
+// The kinds of a gate's reply to a click.
+const (
+	replyGranted, replyHeld, replySoldOut, replyBusy = "granted", "held", "sold_out", "busy"
+	replyEarly, replyEnded, replyPaused, replyFault  = "not_started", "ended", "paused", "fault"
+)
+
+func newMetrics(log *slog.Logger, queued func() int, inFlight func() int64, gateAvailable func() bool) *metrics {
 	count := func(name, help string) prometheus.Counter {
 		return prometheus.NewCounter(prometheus.CounterOpts{Name: "miaosha_" + name, Help: help})
 	}
@@ -40,7 +61,10 @@ func newMetrics(log *slog.Logger, queued func() int, inFlight func() int64) *met
 	gauge := func(name, help string, f func() float64) prometheus.GaugeFunc {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "miaosha_" + name, Help: help}, f)
 	}
-	return &metrics{
+	timed := func(name, help string) prometheus.Histogram {
+		return prometheus.NewHistogram(prometheus.HistogramOpts{Name: "miaosha_" + name, Help: help, Buckets: prometheus.ExponentialBuckets(0.0005, 2, 12)})
+	}
+	m := &metrics{
 		log:      log,
 		once:     rate.Sometimes{Interval: time.Second},
 		granted:  count("tickets_granted_total", "Tickets granted by the gate."),
@@ -57,16 +81,75 @@ func newMetrics(log *slog.Logger, queued func() int, inFlight func() int64) *met
 			Help: "Users in one reserve call.", Buckets: prometheus.ExponentialBuckets(1, 2, 9)}),
 		settling: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "miaosha_settle_batch_tickets",
 			Help: "Tickets in one settle transaction.", Buckets: prometheus.ExponentialBuckets(1, 2, 12)}),
-		held: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "miaosha_settle_connection_seconds",
-			Help: "How long one settle transaction held its connection.", Buckets: prometheus.ExponentialBuckets(0.0005, 2, 12)}),
+		kinds:   counts("gate_replies_total", "What gates replied to clicks, by kind.", "kind"),
+		replies: map[string]prometheus.Counter{},
+		waited:  timed("lane_wait_seconds", "How long the first click of a reserve call waited in its lane."),
+		reserve: timed("gate_reserve_seconds", "How long one reserve call took, its second try and a rebuild of the gate included."),
+		settle:  timed("settle_seconds", "How long one settle transaction took that was committed, the wait for its connection included."),
+		held:    timed("settle_connection_seconds", "How long one settle transaction held its connection."),
+		drift: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "miaosha_reconcile_drift_units",
+			Help: "Units by which gates still differed from Postgres after the last tick of reconcile. Absent while they cannot be compared."}, nil),
 		queued:   gauge("queued_tickets", "Tickets in this process's queue.", func() float64 { return float64(queued()) }),
 		inFlight: gauge("buys_in_flight", "Buy requests being worked on.", func() float64 { return float64(inFlight()) }),
+		breaker: gauge("gate_breaker_open", "1 while this process sells without Redis, because it does not answer.", func() float64 {
+			if gateAvailable() {
+				return 0
+			}
+			return 1
+		}),
 	}
+	for _, outcome := range []string{order.Ordered, order.Duplicate, order.SoldOut, order.Closed, order.Invalid} {
+		m.settled.WithLabelValues(outcome)
+	}
+	for _, why := range []string{"in flight", "journal", "lane", "late", "queue", "results"} {
+		m.shed.WithLabelValues(why)
+	}
+	for _, doing := range []string{"captcha", "path", "reserve"} {
+		m.faults.WithLabelValues(doing)
+	}
+	for _, direction := range []string{"up", "down"} {
+		m.fixes.WithLabelValues(direction)
+	}
+	for _, kind := range []string{replyGranted, replyHeld, replySoldOut, replyBusy, replyEarly, replyEnded, replyPaused, replyFault} {
+		m.replies[kind] = m.kinds.WithLabelValues(kind)
+	}
+	return m
+}
+
+// countReplies counts the replies to the clicks of a reserve call.
+func (m *metrics) countReplies(replies []gate.Reply) {
+	n := map[string]int{}
+	for _, r := range replies {
+		n[replyKind(r)]++
+	}
+	for kind, n := range n {
+		m.replies[kind].Add(float64(n))
+	}
+}
+
+func replyKind(r gate.Reply) string {
+	switch {
+	case r.Ticket != "":
+		return replyGranted
+	case r.Existing != nil:
+		return replyHeld
+	case r.Err == goods.ErrSoldOut:
+		return replySoldOut
+	case r.Err == gate.ErrBusy:
+		return replyBusy
+	case r.Err == goods.ErrEnded:
+		return replyEnded
+	case r.Err == goods.ErrPaused:
+		return replyPaused
+	case errors.As(r.Err, new(goods.NotStartedError)):
+		return replyEarly
+	}
+	return replyFault
 }
 
 func (m *metrics) collectors() []prometheus.Collector {
 	return []prometheus.Collector{m.granted, m.settled, m.retries, m.faults, m.claims, m.rebuilds, m.fixes, m.dead, m.shed,
-		m.wasted, m.batch, m.settling, m.held, m.queued, m.inFlight}
+		m.wasted, m.batch, m.waited, m.reserve, m.settling, m.settle, m.held, m.drift, m.queued, m.inFlight, m.breaker, m.kinds}
 }
 
 // shedFor counts a request that is refused because something is full, and returns ErrBusy.

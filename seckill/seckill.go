@@ -71,8 +71,8 @@ func New(cfg Config, d Deps) (*Engine, error) {
 	}
 	alive := newPresence(d.Secret)
 	e := &Engine{cfg: cfg, cache: d.Cache}
-	m := newMetrics(d.Log, func() int { return e.queue.queued() }, e.inFlight.Load)
 	gates := gate.New(d.Redis, alive.name, reconcileEvery)
+	m := newMetrics(d.Log, func() int { return e.queue.queued() }, e.inFlight.Load, gates.Available)
 	background := gates.Background()
 	owners, facts := newOrderCache(), newFacts()
 

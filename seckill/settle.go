@@ -62,6 +62,7 @@ func (s *settler) settle(ctx context.Context, sale int64, tickets []order.Ticket
 	if err := failpoint.Hit(failpoint.F3); err != nil {
 		return nil, err
 	}
+	began := time.Now()
 	err = s.inTransaction(ctx, func(tx pgx.Tx) error {
 		locked, err := goods.Lock(ctx, tx, sale)
 		if err != nil {
@@ -90,10 +91,9 @@ func (s *settler) settle(ctx context.Context, sale int64, tickets []order.Ticket
 	if err != nil {
 		return nil, err
 	}
+	s.metrics.settle.Observe(time.Since(began).Seconds())
 	s.metrics.settling.Observe(float64(len(tickets)))
-	for _, r := range results {
-		s.metrics.settled.WithLabelValues(r.Outcome).Inc()
-	}
+	s.metrics.countSettled(sale, results)
 	return results, nil
 }
 
