@@ -9,12 +9,17 @@ create table if not exists schema_version (
     one     boolean primary key default true check (one)
 );
 
--- The upgrade from version 5. It comes first: its locks are the strongest, and in the order in which every transaction of the
--- shop takes them.
+-- The upgrades from version 5 and 6. They come first: their locks are the strongest, and in the order in which every
+-- transaction of the shop takes them. Plain reads of orders go on: one that has begun there may wait for sales.
 do $$
 begin
+    if to_regclass('sales') is not null
+       and not exists (select from pg_trigger where tgrelid = to_regclass('sales') and tgname = 'sales_changed') then
+        lock table sales in access exclusive mode;
+        lock table orders in exclusive mode;
+        alter table sales add column if not exists gate_until timestamptz, add column if not exists priced_at timestamptz;
+    end if;
     if exists (select from pg_trigger where tgrelid = to_regclass('orders') and tgname = 'orders_inserted') then
-        lock table sales, orders in access exclusive mode;
         alter table orders alter column created_at set default clock_timestamp();
         drop trigger orders_inserted on orders;
         drop function if exists orders_inserted();
@@ -101,7 +106,8 @@ create table if not exists goods (
     created_at timestamptz not null default now()
 );
 
--- Every change of a sale's state, window or total takes a new epoch. Its gate follows the newest.
+-- Every change of a sale's state, window or total takes a new epoch, also one by hand: see sales_changed. Its gate follows
+-- the newest.
 create sequence if not exists gate_epoch;
 
 -- A sale is one item at one price with `total` units; `stock` of them are left. `stock` is the true
@@ -122,11 +128,37 @@ create table if not exists sales (
     -- owner.
     bypasses       bigint  not null default 0,
     bypasses_known bigint  not null default 0 check (bypasses_known <= bypasses),
+    -- When the price of a sale that buyers see was last changed: the sale opens at the earliest a minute after that.
+    priced_at  timestamptz,
+    -- Until then Redis may have a gate of before the last change of the sale; null for a sale that never changed.
+    gate_until timestamptz,
     constraint stock_within_total check (stock between 0 and total),
     constraint window_not_empty   check (ends_at > starts_at)
 );
 
 create index if not exists sales_by_end on sales (ends_at) where state <> 'draft';
+create index if not exists sales_by_gate on sales (gate_until) where gate_until is not null;
+
+-- A change of a sale's state, window or total takes a new epoch, so that the gate follows it, whoever makes the change. A
+-- gate lives for a day after the end that it was made with, or after it was made: until then gate_until lets reconcile find it,
+-- wherever the change has moved the sale. A draft has no gate to be found. If the total alone is changed, the units left
+-- change with it; stock_within_total refuses to take back what is sold.
+create or replace function sales_changed() returns trigger language plpgsql security definer as $$
+begin
+    new.epoch := nextval('gate_epoch');
+    if old.state <> 'draft' then
+        new.gate_until := greatest(old.gate_until, greatest(old.ends_at, clock_timestamp()) + interval '25 hours');
+    end if;
+    if new.stock = old.stock then
+        new.stock := old.stock + new.total - old.total;
+    end if;
+    return new;
+end $$;
+
+-- Never of stock: it changes with every purchase.
+create or replace trigger sales_changed before update of state, total, starts_at, ends_at on sales
+    for each row when ((old.state, old.total, old.starts_at, old.ends_at) is distinct from
+                       (new.state, new.total, new.starts_at, new.ends_at)) execute function sales_changed();
 
 -- Orders and payments -----------------------------------------------------------------------------------------------
 
@@ -274,11 +306,11 @@ do $$
 declare
     f regprocedure;
 begin
-    foreach f in array array['change_role(bigint, bigint, text)', 'orders_updated()']::regprocedure[] loop
+    foreach f in array array['change_role(bigint, bigint, text)', 'orders_updated()', 'sales_changed()']::regprocedure[] loop
         execute format('alter function %s set search_path = %I, pg_temp', f, current_schema());
         execute format('revoke execute on function %s from public', f);
     end loop;
 end $$;
 
-insert into schema_version (version) values (6)
+insert into schema_version (version) values (7)
     on conflict (one) do update set version = excluded.version where schema_version.version < excluded.version;

@@ -3,6 +3,7 @@
 // A sale is one item at one price with `total` units and a window. Its row in Postgres is the
 // truth: column stock counts the units that are left, and only the statements in stock.go change
 // it. What is read often is read through Cache. Every write has its check inside the statement.
+// The states of a sale, and what moves it from one to the next, are in change.go.
 package goods
 
 import (
@@ -12,7 +13,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // States of a sale as stored. What a buyer sees also depends on the clock and on the stock.
@@ -25,21 +26,53 @@ const (
 
 // Refusals. NotStartedError carries the wait.
 var (
-	ErrNoSale  = errors.New("goods: no such sale")
-	ErrPaused  = errors.New("goods: the sale is paused")
-	ErrEnded   = errors.New("goods: the sale has ended")
-	ErrSoldOut = errors.New("goods: sold out")
+	ErrNoSale  = errors.New("no such sale")
+	ErrNoItem  = errors.New("no such goods")
+	ErrPaused  = errors.New("the sale is paused")
+	ErrEnded   = errors.New("the sale has ended")
+	ErrSoldOut = errors.New("sold out")
 )
 
 // NotStartedError has the time until the sale opens.
 type NotStartedError struct{ In time.Duration }
 
-func (e NotStartedError) Error() string { return fmt.Sprintf("goods: the sale opens in %v", e.In) }
+func (e NotStartedError) Error() string { return fmt.Sprintf("the sale opens in %v", e.In) }
 
-// InvalidError names the field of a new sale that has an invalid value.
-type InvalidError struct{ Field, Reason string }
+// TransitionError refuses a change that is not possible in a sale's state.
+type TransitionError struct {
+	Do     string // the change, in English: publish
+	Reason string // a word: a state, or ended, open, past, soon, shown, units
+	Left   int    // the unsold units, if the reason is units
+}
 
-func (e InvalidError) Error() string { return e.Field + ": " + e.Reason }
+// whyNot are the reasons of a TransitionError in English.
+var whyNot = map[string]string{
+	Draft: "it is a draft", Published: "it is published", Paused: "it is paused", Closed: "it is closed",
+	"ended": "it has ended",
+	"open":  "it is open, so its start stays",
+	"past":  "the end has to be in the future; close the sale to end it now",
+	"soon":  "it opens in less than a minute, or has opened, so its price stays",
+	"shown": "its price has just changed, so it opens at the earliest a minute after that",
+}
+
+// Why returns the reason in English.
+func (e TransitionError) Why() string {
+	if e.Reason == "units" {
+		return fmt.Sprintf("%d of its units are unsold, and it has 1 to 2147483647 in all", e.Left)
+	}
+	return whyNot[e.Reason]
+}
+
+func (e TransitionError) Error() string { return "cannot " + e.Do + " this sale: " + e.Why() }
+
+// InvalidError names a field of an item or a sale that has an invalid value.
+type InvalidError struct {
+	Field  string // as the commands call it: list-price
+	Reason string // a word: required, range, length, order, form, unknown
+	Text   string // the reason in English
+}
+
+func (e InvalidError) Error() string { return e.Field + ": " + e.Text }
 
 // Sale is one item on sale, as the catalogue shows it. Prices in fen.
 type Sale struct {
@@ -77,10 +110,19 @@ func window(state string, starts, ends, now time.Time) error {
 }
 
 // Store reads and writes the catalogue in Postgres.
-type Store struct{ db *pgxpool.Pool }
+type Store struct{ db DB }
+
+// DB is a pool of connections; or a transaction, of which each change then is a part.
+type DB interface {
+	Begin(context.Context) (pgx.Tx, error)
+	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+	SendBatch(context.Context, *pgx.Batch) pgx.BatchResults
+}
 
 // New returns a Store on db.
-func New(db *pgxpool.Pool) *Store { return &Store{db: db} }
+func New(db DB) *Store { return &Store{db: db} }
 
 const saleColumns = `
 	s.id, g.title, g.title_en, g.image, g.detail, g.detail_en, g.list_price,

@@ -2,11 +2,15 @@ package goods
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // Item is an entry of the catalogue. The list price is compared with the price of a sale.
@@ -28,28 +32,56 @@ type Terms struct {
 	EndsAt   time.Time
 }
 
-// Validate returns an InvalidError that names the first invalid field.
+var badPrice = InvalidError{"price", "range", "must not be negative"}
+
+// Validate returns an InvalidError for each invalid field, joined.
 func (t Terms) Validate() error {
-	switch {
-	case t.Price < 0:
-		return InvalidError{"price", "must not be negative"}
-	case t.Total <= 0:
-		return InvalidError{"stock", "must be at least 1"}
-	case t.Total > math.MaxInt32:
-		return InvalidError{"stock", "must be at most 2147483647"}
-	case !t.EndsAt.After(t.StartsAt):
-		return InvalidError{"end", "must be after the start"}
+	var wrong []error
+	if t.Price < 0 {
+		wrong = append(wrong, badPrice)
 	}
-	return nil
+	if t.Total <= 0 {
+		wrong = append(wrong, InvalidError{"stock", "range", "must be at least 1"})
+	}
+	if t.Total > math.MaxInt32 {
+		wrong = append(wrong, InvalidError{"stock", "range", "must be at most 2147483647"})
+	}
+	if !t.EndsAt.After(t.StartsAt) {
+		wrong = append(wrong, InvalidError{"end", "order", "must be after the start"})
+	}
+	return errors.Join(wrong...)
+}
+
+// Lengths of an item's texts, in characters.
+const (
+	TitleMax  = 120
+	DetailMax = 400
+)
+
+// Validate returns an InvalidError for each invalid field, joined.
+func (it Item) Validate() error {
+	var wrong []error
+	if strings.TrimSpace(it.Title) == "" {
+		wrong = append(wrong, InvalidError{"title", "required", "must not be empty"})
+	}
+	for _, text := range []struct {
+		field, text string
+		most        int
+	}{{"title", it.Title, TitleMax}, {"title-en", it.TitleEN, TitleMax}, {"detail", it.Detail, DetailMax}, {"detail-en", it.DetailEN, DetailMax}} {
+		if utf8.RuneCountInString(text.text) > text.most {
+			wrong = append(wrong, InvalidError{text.field, "length", fmt.Sprintf("must have at most %d characters", text.most)})
+		}
+	}
+	if it.ListPrice < 0 {
+		wrong = append(wrong, InvalidError{"list-price", "range", "must not be negative"})
+	}
+	return errors.Join(wrong...)
 }
 
 // AddItem adds an item to the catalogue and returns its id.
 func (s *Store) AddItem(ctx context.Context, tx pgx.Tx, it Item) (id int64, err error) {
-	if it.Title == "" {
-		return 0, InvalidError{"title", "must not be empty"}
-	}
-	if it.ListPrice < 0 {
-		return 0, InvalidError{"list-price", "must not be negative"}
+	if err := it.Validate(); err != nil {
+		return 0, err
 	}
 	err = tx.QueryRow(ctx, `
 		insert into goods (title, title_en, image, detail, detail_en, list_price, demo)
@@ -62,31 +94,95 @@ func (s *Store) AddItem(ctx context.Context, tx pgx.Tx, it Item) (id int64, err 
 	return id, nil
 }
 
+// EditItem changes an item, with all its sales. Orders that are placed keep their title. It returns ErrNoItem.
+func (s *Store) EditItem(ctx context.Context, tx pgx.Tx, id int64, it Item) error {
+	if err := it.Validate(); err != nil {
+		return err
+	}
+	tag, err := tx.Exec(ctx, `
+		update goods set title = $2, title_en = $3, image = $4, detail = $5, detail_en = $6, list_price = $7
+		where  id = $1`, id, it.Title, it.TitleEN, it.Image, it.Detail, it.DetailEN, it.ListPrice)
+	if err != nil {
+		return fmt.Errorf("change item %d: %w", id, err)
+	}
+	if tag.RowsAffected() != 1 {
+		return ErrNoItem
+	}
+	return nil
+}
+
 // Publish makes a sale of the item with id goodsID and returns the sale's id. Buyers see the sale
 // at once. Reconcile creates its gate within half a second.
 func (s *Store) Publish(ctx context.Context, tx pgx.Tx, goodsID int64, t Terms) (id int64, err error) {
+	return s.AddSale(ctx, tx, goodsID, t, Published)
+}
+
+// AddSale is Publish for a sale that begins in the given state: Draft or Published.
+func (s *Store) AddSale(ctx context.Context, tx pgx.Tx, goodsID int64, t Terms, state string) (id int64, err error) {
 	if err := t.Validate(); err != nil {
 		return 0, err
 	}
 	err = tx.QueryRow(ctx, `
 		insert into sales (goods_id, price, total, stock, state, starts_at, ends_at)
-		values ($1, $2, $3, $3, 'published', $4, $5)
-		returning id`, goodsID, t.Price, t.Total, t.StartsAt, t.EndsAt).Scan(&id)
+		values ($1, $2, $3, $3, $4, $5, $6)
+		returning id`, goodsID, t.Price, t.Total, state, t.StartsAt, t.EndsAt).Scan(&id)
+	if pg := new(pgconn.PgError); errors.As(err, &pg) && pg.ConstraintName == "sales_goods_id_fkey" {
+		return 0, InvalidError{"goods", "unknown", "there are no such goods"}
+	}
 	if err != nil {
-		return 0, fmt.Errorf("publish a sale: %w", err)
+		return 0, fmt.Errorf("add a sale: %w", err)
 	}
 	return id, nil
 }
 
 // Sell adds an item and publishes one sale of it, in one transaction. It returns the sale's id.
 func (s *Store) Sell(ctx context.Context, it Item, t Terms) (id int64, err error) {
+	return s.add(ctx, it, t, Published)
+}
+
+// Draft is Sell for a sale that no buyer sees before PublishDraft.
+func (s *Store) Draft(ctx context.Context, it Item, t Terms) (id int64, err error) {
+	return s.add(ctx, it, t, Draft)
+}
+
+func (s *Store) add(ctx context.Context, it Item, t Terms, state string) (id int64, err error) {
 	err = pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) error {
 		goodsID, err := s.AddItem(ctx, tx, it)
 		if err != nil {
 			return err
 		}
-		id, err = s.Publish(ctx, tx, goodsID, t)
+		id, err = s.AddSale(ctx, tx, goodsID, t, state)
 		return err
 	})
 	return id, err
+}
+
+// Listed is a sale as its operator sees it.
+type Listed struct {
+	ID       int64     `json:"id"`
+	Title    string    `json:"title"`
+	State    string    `json:"state"`
+	StartsAt time.Time `json:"starts_at"`
+	EndsAt   time.Time `json:"ends_at"`
+	Total    int       `json:"total"`
+	Stock    int       `json:"left"`
+	Pending  int       `json:"pending"` // orders
+	Paid     int       `json:"paid"`
+}
+
+// List returns every sale that has not ended a day ago, also drafts and closed ones, soonest first, at most 1,000.
+func (s *Store) List(ctx context.Context) ([]Listed, error) {
+	rows, _ := s.db.Query(ctx, `
+		select s.id, g.title, s.state, s.starts_at, s.ends_at, s.total, s.stock, o.pending, o.paid
+		from   sales s join goods g on g.id = s.goods_id cross join lateral
+		       (select count(*) filter (where status = 'pending') as pending, count(*) filter (where status = 'paid') as paid
+		        from   orders where sale_id = s.id) o
+		where  s.ends_at > now() - interval '1 day'
+		order  by s.starts_at, s.id
+		limit  1000`)
+	sales, err := pgx.CollectRows(rows, pgx.RowToStructByName[Listed])
+	if err != nil {
+		return nil, fmt.Errorf("list the sales: %w", err)
+	}
+	return sales, nil
 }

@@ -104,8 +104,9 @@ func (s *Store) GateKnows(ctx context.Context, id, bypasses int64) error {
 	return nil
 }
 
-// NextEpoch sets a new epoch on the locked sale and returns it. Epochs come from a sequence, so
-// none is used twice, even if the transaction is rolled back.
+// NextEpoch sets a new epoch on the locked sale and returns it: a rebuild of a missing gate needs one. A change of the sale's
+// state, window or total takes one by itself (sales_changed in schema.sql). Epochs come from a sequence, so none is used
+// twice, even if the transaction is rolled back.
 func NextEpoch(ctx context.Context, tx pgx.Tx, id int64) (epoch int64, err error) {
 	err = tx.QueryRow(ctx, `
 		update sales set epoch = nextval('gate_epoch') where id = $1 returning epoch`, id).Scan(&epoch)
@@ -114,6 +115,12 @@ func NextEpoch(ctx context.Context, tx pgx.Tx, id int64) (epoch int64, err error
 	}
 	return epoch, nil
 }
+
+// gateAhead is how long before a sale opens its gate is set up.
+const gateAhead = 10 * time.Minute
+
+// GateOpens returns the time from which on a published sale that starts at that time has a gate.
+func GateOpens(start time.Time) time.Time { return start.Add(-gateAhead) }
 
 // SaleState is a sale's state in Postgres. Reconcile compares the sale's gate with it.
 type SaleState struct {
@@ -124,22 +131,36 @@ type SaleState struct {
 	EndsAt   time.Time
 	Epoch    int64
 	Open     bool // within the window, by the database's clock
+	Near     bool // it is to have a gate: it opens within ten minutes, is open, or ended less than since ago
 	Bypass
 }
 
-// SaleStates returns the sales whose gates are reconciled: they open within ten minutes, are open,
-// or ended less than since ago. At most 5,000.
-func (s *Store) SaleStates(ctx context.Context, since time.Duration) ([]SaleState, error) {
+// SaleStates returns the sales that are near: they open within ten minutes, are open, or ended less than since ago, and are no
+// drafts. It also returns the sales with the ids in also, whatever became of them. At most 5,000, those first that are near.
+func (s *Store) SaleStates(ctx context.Context, since time.Duration, also []int64) ([]SaleState, error) {
 	rows, _ := s.db.Query(ctx, `
 		select id, stock, state, starts_at, ends_at, epoch, bypasses, bypasses_known,
-		       now() >= starts_at and now() < ends_at as open
+		       now() >= starts_at and now() < ends_at as open,
+		       state <> 'draft' and ends_at > now() - $1::interval and starts_at < now() + $2::interval as near
 		from   sales
-		where  state <> 'draft' and ends_at > now() - $1::interval and starts_at < now() + interval '10 minutes'
-		order  by id
-		limit  5000`, since)
+		where  state <> 'draft' and ends_at > now() - $1::interval and starts_at < now() + $2::interval
+		or     id = any($3)
+		order  by near desc, id
+		limit  5000`, since, gateAhead, also)
 	states, err := pgx.CollectRows(rows, pgx.RowToStructByName[SaleState])
 	if err != nil {
 		return nil, fmt.Errorf("read the stock of open sales: %w", err)
 	}
 	return states, nil
+}
+
+// Changed returns the sales of which Redis may have a gate, or a journal, of before their last change, wherever the change has
+// moved them. At most 5,000, those first whose gates live longest.
+func (s *Store) Changed(ctx context.Context) ([]int64, error) {
+	rows, _ := s.db.Query(ctx, `select id from sales where gate_until > now() order by gate_until desc limit 5000`)
+	ids, err := pgx.CollectRows(rows, pgx.RowTo[int64])
+	if err != nil {
+		return nil, fmt.Errorf("read the sales that were changed: %w", err)
+	}
+	return ids, nil
 }

@@ -114,7 +114,8 @@ func TestLock(t *testing.T) {
 	db := sandboxtest.DB(t)
 	from := time.Now().Add(-time.Minute).Truncate(time.Microsecond)
 	sale := sellFor(t, db, Terms{Price: 990, Total: 9, StartsAt: from, EndsAt: from.Add(time.Hour)})
-	exec(t, db, `update sales set stock = 4, state = 'paused', epoch = 77 where id = $1`, sale)
+	exec(t, db, `update sales set stock = 4, state = 'paused' where id = $1`, sale)
+	exec(t, db, `update sales set epoch = 77 where id = $1`, sale)
 	want := Locked{ID: sale, Title: "kettle", Price: 990, Stock: 4, State: Paused, StartsAt: from, EndsAt: from.Add(time.Hour), Epoch: 77}
 
 	first, err := db.Begin(t.Context())
@@ -249,13 +250,25 @@ func TestSaleStatesListsTheSalesToReconcile(t *testing.T) {
 			want[id] = s.open
 		}
 	}
-	states, err := New(db).SaleStates(t.Context(), 30*time.Second)
+	// More sales that are not near, and have smaller ids, than are read at once.
+	far := []int64{}
+	exec(t, db, `insert into sales (id, goods_id, price, total, stock, state, starts_at, ends_at) overriding system value
+		select -n, (select min(id) from goods), 1, 1, 1, 'published', now() + '1 day', now() + '2 days' from generate_series(1, 5001) n`)
+	for n := range int64(5001) {
+		far = append(far, -n-1)
+	}
+	states, err := New(db).SaleStates(t.Context(), 30*time.Second, far)
 	if err != nil {
 		t.Fatal(err)
 	}
 	got := map[int64]bool{}
 	for _, s := range states {
-		got[s.ID] = s.Open
+		if s.Near {
+			got[s.ID] = s.Open
+		}
+	}
+	if len(states) != 5000 {
+		t.Errorf("%d sales are read, want 5,000 of the near and the far ones", len(states))
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)

@@ -31,7 +31,9 @@ const (
 // diagnose returns the repairs that an observation calls for, in the order in which they are made:
 //
 //	Redis did not reply                        nothing
-//	the gate is missing or outdated            rebuild it from Postgres
+//	the gate is outdated                       rebuild it from Postgres
+//	the sale is not near                       nothing more
+//	the gate is missing                        rebuild it from Postgres
 //	its stock has drifted                      fix it by compare-and-set
 //	a reserve call had no reply                queue the tickets that it may have granted
 //	Redis came back with older data            settle the whole journal again, then seed all owners
@@ -44,10 +46,13 @@ func diagnose(o observation) (repairs []repair) {
 	if !o.gateRead {
 		return nil
 	}
-	if o.gate.Epoch == 0 || o.gate.Epoch < o.sale.Epoch {
+	if o.gate.Epoch < o.sale.Epoch && (o.sale.Near || o.gate.Epoch != 0) {
 		return []repair{rebuildGate}
 	}
-	if o.gate.Stock < o.sale.Stock-o.gate.InFlight || o.gate.Stock > o.sale.Stock {
+	if !o.sale.Near {
+		return nil
+	}
+	if o.drift() > 0 {
 		repairs = append(repairs, fixStock)
 	}
 	if o.at.Before(o.facts.doubtUntil) {
@@ -62,4 +67,9 @@ func diagnose(o observation) (repairs []repair) {
 		repairs = append(repairs, clearBypass)
 	}
 	return repairs
+}
+
+// drift returns by how many units the gate's stock has drifted.
+func (o observation) drift() int {
+	return max(0, o.gate.Stock-o.sale.Stock, o.sale.Stock-o.gate.InFlight-o.gate.Stock)
 }

@@ -21,6 +21,7 @@ func TestDiagnose(t *testing.T) {
 	for name, c := range map[string]struct {
 		gate    gate.State
 		unread  bool
+		far     bool
 		facts   saleFacts
 		bypass  goods.Bypass
 		repairs []repair
@@ -31,6 +32,9 @@ func TestDiagnose(t *testing.T) {
 		"missing":                     {gate: gate.State{}, repairs: []repair{rebuildGate}},
 		"missing, and all else wrong": {gate: gate.State{InFlight: 3}, facts: saleFacts{doubtUntil: later, rolledBack: true}, bypass: marked, repairs: []repair{rebuildGate}},
 		"outdated":                    {gate: gate.State{Epoch: 4, Stock: 10}, repairs: []repair{rebuildGate}},
+		"outdated, and not near":      {gate: gate.State{Epoch: 4, Stock: 10}, far: true, repairs: []repair{rebuildGate}},
+		"missing, and not near":       {gate: gate.State{}, far: true},
+		"wrong, and not near":         {gate: gate.State{Epoch: 5, Stock: 11}, far: true, facts: saleFacts{doubtUntil: later, rolledBack: true}, bypass: marked},
 		"too few units":               {gate: gate.State{Epoch: 5, Stock: 9}, repairs: []repair{fixStock}},
 		"too many units":              {gate: gate.State{Epoch: 5, Stock: 11}, repairs: []repair{fixStock}},
 		"in flight, all settled":      {gate: gate.State{Epoch: 5, Stock: 10, InFlight: 3}},
@@ -50,7 +54,7 @@ func TestDiagnose(t *testing.T) {
 		"all at once": {gate: gate.State{Epoch: 5, Stock: 12}, facts: saleFacts{doubtUntil: later, rolledBack: true}, bypass: marked,
 			repairs: []repair{fixStock, recoverInDoubt, recoverRollback}},
 	} {
-		sale.Bypass = c.bypass
+		sale.Bypass, sale.Near = c.bypass, !c.far
 		got := diagnose(observation{sale: sale, gate: c.gate, gateRead: !c.unread, facts: c.facts, at: now})
 		if diff := cmp.Diff(c.repairs, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)

@@ -68,7 +68,7 @@ func (r *reclaimer) inherit(ctx context.Context) {
 
 // inheritFrom queues all tickets of a dead process. ErrBusy if the queue has no room for them.
 func (r *reclaimer) inheritFrom(ctx context.Context, dead deadProcess) error {
-	states, err := r.sales.SaleStates(ctx, journalLife)
+	states, err := r.withJournals(ctx)
 	if err != nil {
 		return err
 	}
@@ -91,8 +91,17 @@ func (r *reclaimer) inheritFrom(ctx context.Context, dead deadProcess) error {
 	return nil
 }
 
+// withJournals returns the sales that may have a journal, also those that were changed since, into a draft for example.
+func (r *reclaimer) withJournals(ctx context.Context) ([]goods.SaleState, error) {
+	changed, err := r.sales.Changed(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return r.sales.SaleStates(ctx, journalLife, changed)
+}
+
 func (r *reclaimer) tick(ctx context.Context) {
-	states, err := r.sales.SaleStates(ctx, journalLife)
+	states, err := r.withJournals(ctx)
 	if err != nil {
 		r.metrics.logFault("reclaim", err)
 		return

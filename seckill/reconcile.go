@@ -12,12 +12,19 @@ import (
 
 const (
 	reconcileEvery = 150 * time.Millisecond
-	fixAgain       = 3 // how often a tick tries again to fix the gates that moved
+	followEvery    = time.Second // how often the gates of all changed sales are compared, near or not
+	fixAgain       = 3           // how often a tick tries again to fix the gates that moved
 )
 
 // reconciler compares every open sale's gate with Postgres: it observes, diagnoses (diagnose.go) and repairs. This is how
 // cancelled and expired units come back on sale in every process, how a missing gate is rebuilt, and how a change of a
 // sale's state, window or total reaches the gate. Any number of processes may do it at once: there is no leader.
+//
+// A change may move a sale out of the query of the sales that are near: into a draft, far ahead, or into the past. The tick
+// after it still sees the sale, because it asks for the sales of the last tick too, and follows it until its gate has the row's
+// epoch, also through an outage of Redis. What no process has seen (a crash between the change and the gate, a first start, a
+// Redis that came back with an older gate) is found by goods.Store.Changed, when a process starts and once a second: the change
+// itself has noted in the row until when such a gate can live.
 type reconciler struct {
 	cfg       Config
 	sales     *goods.Store
@@ -29,9 +36,18 @@ type reconciler struct {
 	metrics   *metrics
 	early     chan struct{} // has room for one
 
-	left  atomic.Pointer[map[int64]int] // units left, by sale, as of the last tick
-	opens atomic.Pointer[[]time.Time]   // when the sales open that were not open at the last tick
-	last  []int64                       // sales of the last tick, in ascending order
+	left  atomic.Pointer[unitsLeft]   // as of the last tick
+	opens atomic.Pointer[[]time.Time] // when the sales open that were not open at the last tick
+
+	drifted  map[int64]int // by sale: units by which a gate has drifted and could not be fixed in this tick
+	last     []int64       // the sales whose gates the next tick reads
+	followed time.Time     // when the changed sales were last among them
+}
+
+// unitsLeft has the units left of each sale, as they were when a tick began or later.
+type unitsLeft struct {
+	at     time.Time
+	bySale map[int64]int
 }
 
 // Run reconciles about seven times a second, and when early receives, until ctx ends.
@@ -40,9 +56,20 @@ func (r *reconciler) Run(ctx context.Context) { every(ctx, reconcileEvery, r.ear
 // leftOf returns the units left of a sale, or false if the last tick did not see it.
 func (r *reconciler) leftOf(sale int64) (n int, ok bool) {
 	if m := r.left.Load(); m != nil {
-		n, ok = (*m)[sale]
+		n, ok = m.bySale[sale]
 	}
 	return n, ok
+}
+
+// soldOut reports whether a sale had no unit left at a tick that began at most sureFor ago. After an outage of Postgres, or a
+// pause, it reports false until the next tick.
+func (r *reconciler) soldOut(sale int64) bool {
+	m := r.left.Load()
+	if m == nil || time.Since(m.at) > sureFor {
+		return false
+	}
+	n, known := m.bySale[sale]
+	return known && n == 0
 }
 
 // openings returns when the sales open that were not open at the last tick, but are to open within ten minutes.
@@ -54,23 +81,31 @@ func (r *reconciler) openings() []time.Time {
 }
 
 func (r *reconciler) tick(ctx context.Context) {
+	began := time.Now()
+	r.drifted = map[int64]int{}
 	observed, err := r.observe(ctx)
 	if err != nil {
+		r.metrics.drift.Reset()
 		r.fault(ctx, "reconcile", err)
 		return
 	}
 	left, sales, moved := make(map[int64]int, len(observed)), make([]int64, 0, len(observed)), []int64(nil)
 	var opens []time.Time
 	for _, o := range observed {
-		sales = append(sales, o.sale.ID)
-		if o.sale.State == goods.Published && !o.sale.Open {
-			opens = append(opens, o.sale.StartsAt)
+		cures := diagnose(o)
+		if unknown := !o.gateRead && !r.cfg.gateOff(); o.sale.Near || len(cures) > 0 || unknown {
+			sales = append(sales, o.sale.ID)
 		}
-		left[o.sale.ID] = o.sale.Stock
-		if o.gateRead && o.gate.Epoch >= o.sale.Epoch {
-			left[o.sale.ID] = max(0, o.gate.Stock)
+		if o.sale.Near {
+			left[o.sale.ID] = o.sale.Stock
+			if o.gateRead && o.gate.Epoch >= o.sale.Epoch {
+				left[o.sale.ID] = max(0, o.gate.Stock)
+			}
+			if o.sale.State == goods.Published && !o.sale.Open {
+				opens = append(opens, o.sale.StartsAt)
+			}
 		}
-		for _, cure := range diagnose(o) {
+		for _, cure := range cures {
 			if cure != fixStock {
 				r.repair(ctx, o, cure)
 			} else if !r.fix(ctx, o, left) {
@@ -81,42 +116,72 @@ func (r *reconciler) tick(ctx context.Context) {
 	for n := 0; n < fixAgain && len(moved) > 0; n++ {
 		moved = r.fixMoved(ctx, moved, left)
 	}
-	r.left.Store(&left)
+	r.left.Store(&unitsLeft{began, left})
 	r.opens.Store(&opens)
-	r.last = sales
+	r.showDrift(observed)
+	r.last = r.andChanged(ctx, sales)
 }
 
-// observe reads all gates in one pipeline and then all sales in one query. The ops of a gate show whether it has moved since
-// it was read. Without Redis, only the sales are observed.
+// showDrift exports the drift that the tick left. It is not known if a gate of the tick could not be read.
+func (r *reconciler) showDrift(observed []observation) {
+	if r.cfg.gateOff() || slices.ContainsFunc(observed, func(o observation) bool { return !o.gateRead && slices.Contains(r.last, o.sale.ID) }) {
+		r.metrics.drift.Reset()
+		return
+	}
+	units := 0
+	for _, n := range r.drifted {
+		units += n
+	}
+	r.metrics.drift.WithLabelValues().Set(float64(units))
+}
+
+// andChanged adds the sales that were changed, once in followEvery.
+func (r *reconciler) andChanged(ctx context.Context, sales []int64) []int64 {
+	if r.cfg.gateOff() || time.Since(r.followed) < followEvery {
+		return sales
+	}
+	changed, err := r.sales.Changed(ctx)
+	if err != nil {
+		r.fault(ctx, "reconcile", err)
+		return sales
+	}
+	r.followed = time.Now()
+	sales = append(sales, changed...)
+	slices.Sort(sales)
+	return slices.Compact(sales)
+}
+
+// observe reads the gates of the last tick's sales in one pipeline, and then these sales and all that are near in one query.
+// The ops of a gate show whether it has moved since it was read. Without Redis, only the sales are observed.
 func (r *reconciler) observe(ctx context.Context) ([]observation, error) {
+	began := time.Now()
 	var gates map[int64]gate.State
 	gatesRead := !r.cfg.gateOff()
-	if gatesRead {
-		r.acks.retry(ctx)
-		if len(r.last) > 0 {
-			var err error
-			if gates, err = r.gate.States(ctx, r.last); err != nil {
-				if ctx.Err() != nil {
-					return nil, err
-				}
-				r.fault(ctx, "reconcile", err)
-				r.facts.keepDoubt()
-				gatesRead = false
+	if gatesRead && len(r.last) > 0 {
+		var err error
+		if gates, err = r.gate.States(ctx, r.last); err != nil {
+			if ctx.Err() != nil {
+				return nil, err
 			}
+			r.fault(ctx, "reconcile", err)
+			r.facts.keepDoubt()
+			gatesRead = false
 		}
 	}
 	if gatesRead {
 		r.facts.compare(gates)
+		r.acks.retry(ctx) // each adds to ops: before the comparison it would hide that Redis lost an earlier one
 	}
-	began := time.Now()
-	sales, err := r.sales.SaleStates(ctx, 0)
+	sales, err := r.sales.SaleStates(ctx, 0, r.last)
 	if err != nil {
 		return nil, err
 	}
 	observed := make([]observation, len(sales))
 	for i, s := range sales {
 		g, read := gates[s.ID]
-		r.facts.looked(s, g, began)
+		if s.Near {
+			r.facts.looked(s, g, began)
+		}
 		observed[i] = observation{sale: s, gate: g, gateRead: read, facts: r.facts.of(s.ID), at: began}
 	}
 	return observed, nil
@@ -156,12 +221,16 @@ func (r *reconciler) fix(ctx context.Context, o observation, left map[int64]int)
 	left[o.sale.ID] = max(0, o.gate.Stock+drift)
 	switch {
 	case err != nil:
+		r.drifted[o.sale.ID] = o.drift()
 		r.fault(ctx, string(fixStock), err)
 		return true // the next tick tries again
 	case drift > 0:
 		r.metrics.fixes.WithLabelValues("up").Inc()
 	case drift < 0:
 		r.metrics.fixes.WithLabelValues("down").Inc()
+	}
+	if r.drifted[o.sale.ID] = o.drift(); fixed {
+		delete(r.drifted, o.sale.ID)
 	}
 	return fixed
 }
@@ -174,7 +243,7 @@ func (r *reconciler) fixMoved(ctx context.Context, sales []int64, left map[int64
 		r.fault(ctx, "reconcile", err)
 		return nil
 	}
-	states, err := r.sales.SaleStates(ctx, 0)
+	states, err := r.sales.SaleStates(ctx, 0, nil)
 	if err != nil {
 		r.fault(ctx, "reconcile", err)
 		return nil
@@ -185,6 +254,7 @@ func (r *reconciler) fixMoved(ctx context.Context, sales []int64, left map[int64
 			continue
 		}
 		left[s.ID] = max(0, o.gate.Stock)
+		delete(r.drifted, s.ID)
 		if slices.Contains(diagnose(o), fixStock) && !r.fix(ctx, o, left) {
 			moved = append(moved, s.ID)
 		}

@@ -3,10 +3,15 @@ package seckill_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/redis/go-redis/v9"
 
 	"miaosha/goods"
@@ -73,9 +78,32 @@ func TestMovingGateIsFixedInOneTick(t *testing.T) {
 		if got := s.gateState().Stock; got != want {
 			t.Errorf("after %d moves the gate has %d units, want %d", moves, got, want)
 		}
+		if drift := s.metric(e, "miaosha_reconcile_drift_units").Gauge.GetValue(); drift != float64(10-want) {
+			t.Errorf("after %d moves the metric says that %v units are wrong, want %d", moves, drift, 10-want)
+		}
 		if want := min(moves+1, 4); m.reads != want {
 			t.Errorf("with %d moves the gate was read %d times, want %d", moves, m.reads, want)
 		}
+	}
+	client.Close()
+	e.Reconcile(t.Context())
+	if testutil.CollectAndCount(collector(e.Collectors()), "miaosha_reconcile_drift_units") != 0 {
+		t.Error("the metric says how many units are wrong while the gate cannot be read")
+	}
+}
+
+// collector is several collectors as one.
+type collector []prometheus.Collector
+
+func (all collector) Describe(out chan<- *prometheus.Desc) {
+	for _, c := range all {
+		c.Describe(out)
+	}
+}
+
+func (all collector) Collect(out chan<- prometheus.Metric) {
+	for _, c := range all {
+		c.Collect(out)
 	}
 }
 
@@ -98,6 +126,231 @@ func TestLatencyOfAStateChange(t *testing.T) {
 		})
 	}
 	s.wantConsistent()
+}
+
+// What is changed by plain SQL reaches the gate, whatever it is and wherever it moves the sale, while a crowd buys: then the
+// gate grants no ticket that the row does not allow.
+func TestChangesByPlainSQLReachTheGate(t *testing.T) {
+	t.Parallel()
+	const open = `state = 'published', starts_at = now() - interval '1 h', ends_at = now() + interval '1 h'`
+	for _, test := range []struct {
+		set   string
+		reply error  // to a newcomer's click
+		also  string // what became of tickets that are no order
+	}{
+		{`state = 'paused'`, goods.ErrPaused, ""},
+		{`state = 'closed'`, goods.ErrEnded, seckill.Closed},
+		{`state = 'draft'`, goods.ErrPaused, ""},
+		{`ends_at = starts_at + interval '1 s'`, goods.ErrEnded, ""},
+		{`starts_at = now() - interval '9 days', ends_at = now() - interval '8 days'`, goods.ErrEnded, ""},
+		{`starts_at = now() + interval '1 day', ends_at = now() + interval '2 days'`, goods.NotStartedError{}, ""},
+		{`starts_at = now() + interval '5 min'`, goods.NotStartedError{}, ""},
+		{`total = total - stock`, goods.ErrSoldOut, seckill.SoldOut},
+	} {
+		t.Run(test.set, func(t *testing.T) {
+			t.Parallel()
+			s := newShop(t, 100_000)
+			at := []*process{s.start(nil), s.start(nil)}
+			s.awaitGate()
+			crowd, stop := s.buyOn(at)
+			sandboxtest.Until(t, 10*time.Second, "the crowd buys", func() bool { return s.stock() < 99_900 })
+			s.exec(`update sales set ` + test.set + ` where id = $1`)
+			s.awaitFollowed(time.Second)
+			for user := range int64(3) {
+				_, err := at[user%2].Buy(t.Context(), s.sale, 1_000_000+user)
+				if early := new(goods.NotStartedError); !errors.Is(err, test.reply) && !(errors.As(test.reply, early) && errors.As(err, early)) {
+					t.Errorf("a newcomer hears %v, want %v", err, test.reply)
+				}
+			}
+			stop()
+			for user := range crowd() { // who was accepted before has one final result
+				if st := s.awaitResult(at[0], user); st.State != seckill.Ordered && st.State != test.also {
+					t.Errorf("user %d was accepted, and is %s", user, st.State)
+				}
+			}
+			s.wantCleanAudit()
+			s.exec(`update sales set ` + open + ` where id = $1`)
+			s.exec(`update sales set total = total + 5 where id = $1`)
+			s.awaitFollowed(time.Second)
+			s.mustBuy(at[1], 2_000_000)
+			s.wantConsistent()
+		})
+	}
+}
+
+// A sale is changed while no process runs, or by one that dies before the gate follows. The gate that it left sells nothing once
+// the next process has started, wherever the sale is now.
+func TestAGateFromBeforeAChangeIsFollowedAfterARestart(t *testing.T) {
+	t.Parallel()
+	for _, set := range []string{`state = 'draft'`, `state = 'closed'`, `starts_at = now() + interval '1 day', ends_at = now() + interval '2 days'`,
+		`starts_at = now() - interval '9 days', ends_at = now() - interval '8 days'`} {
+		t.Run(set, func(t *testing.T) {
+			t.Parallel()
+			s := newShop(t, 10)
+			s.stoppedWithGate()
+			s.exec(`update sales set ` + set + ` where id = $1`)
+			e := s.start(nil)
+			s.awaitFollowed(2 * time.Second)
+			if _, err := e.ReserveAll(t.Context(), s.sale, []int64{1, 2}); err != nil {
+				t.Error(err)
+			}
+			if n := s.gateState().InFlight; n != 0 {
+				t.Errorf("the former gate granted %d tickets", n)
+			}
+		})
+	}
+}
+
+// Redis comes back with the gate of before a change, long after the sale has left the query of those that are near.
+func TestAGateThatComesBackAfterAChangeIsFollowed(t *testing.T) {
+	t.Parallel()
+	s := newShop(t, 10)
+	e := s.engineWithGate(nil)
+	restore := s.backUpGate()
+	s.exec(`update sales set state = 'draft' where id = $1`)
+	s.follow(e)
+	e.Reconcile(t.Context()) // the sale has left the query
+	restore()
+	s.follow(e)
+}
+
+// A process that has seen a sale follows its change also where the row does not say that a gate may be left, and through an outage
+// of Redis.
+func TestASaleThatWasSeenIsFollowed(t *testing.T) {
+	t.Parallel()
+	for _, outage := range []bool{false, true} {
+		t.Run(fmt.Sprint("outage=", outage), func(t *testing.T) {
+			t.Parallel()
+			s := newShop(t, 10)
+			rdb, proxy := s.proxied()
+			e := s.engineWithGate(rdb)
+			if outage {
+				proxy.Cut()
+			}
+			err := pgx.BeginFunc(t.Context(), s.db, func(tx pgx.Tx) error {
+				_, changed := tx.Exec(t.Context(), `update sales set state = 'draft' where id = $1`, s.sale)
+				_, forgot := tx.Exec(t.Context(), `update sales set gate_until = null where id = $1`, s.sale)
+				return errors.Join(changed, forgot)
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			e.Reconcile(t.Context())
+			if outage {
+				s.reconnect(proxy)
+			}
+			s.follow(e)
+		})
+	}
+}
+
+// The tickets of a process that died are settled also where the sale has become a draft since.
+func TestTicketsOfASaleThatBecameADraftAreSettled(t *testing.T) {
+	t.Parallel()
+	s := newShop(t, 10)
+	s.reclaimAfter = 50 * time.Millisecond
+	s.stoppedWithGate()
+	if _, err := seckill.Reserve(t.Context(), s.rdb, "dead", s.sale, 1); err != nil {
+		t.Fatal(err)
+	}
+	s.exec(`update sales set state = 'draft', starts_at = now() - interval '9 days', ends_at = now() - interval '8 days' where id = $1`)
+	s.start(nil)
+	sandboxtest.Until(t, 10*time.Second, "the ticket is settled", func() bool { return s.gateState().InFlight == 0 && s.stock() == 9 })
+}
+
+// Sold without Redis, a sale that was changed by plain SQL a moment ago sells no more.
+func TestADirectSaleSeesAChangeAtOnce(t *testing.T) {
+	t.Parallel()
+	for set, want := range map[string]error{`state = 'paused'`: goods.ErrPaused, `state = 'draft'`: goods.ErrNoSale, `ends_at = now()`: goods.ErrEnded} {
+		s := newShop(t, 10)
+		e := s.start(func(cfg *seckill.Config, _ *seckill.Deps) { cfg.Gate = "off" })
+		s.mustBuy(e, 1)
+		s.exec(`update sales set ` + set + ` where id = $1`)
+		if _, err := e.Buy(t.Context(), s.sale, 2); !errors.Is(err, want) {
+			t.Errorf("%s: %v, want %v", set, err, want)
+		}
+	}
+}
+
+// exec changes the sale by hand.
+func (s *shop) exec(sql string) {
+	s.Helper()
+	if _, err := s.db.Exec(s.Context(), sql, s.sale); err != nil {
+		s.Fatal(err)
+	}
+}
+
+// awaitFollowed waits until the sale's gate has the epoch of its row.
+func (s *shop) awaitFollowed(limit time.Duration) {
+	s.Helper()
+	epoch := s.epoch()
+	sandboxtest.Until(s, limit, "the gate has the row's epoch", func() bool { return s.gateState().Epoch >= epoch })
+}
+
+// engineWithGate returns an Engine that does not run and has made ticks until the sale has its gate. A nil rdb is the shop's.
+func (s *shop) engineWithGate(rdb redis.UniversalClient) *seckill.Engine {
+	s.Helper()
+	e := s.engine(func(_ *seckill.Config, d *seckill.Deps) {
+		if rdb != nil {
+			d.Redis = rdb
+		}
+	})
+	sandboxtest.Until(s, 5*time.Second, "the sale has a gate", func() bool {
+		e.Reconcile(s.Context())
+		return s.gateState().Epoch != 0
+	})
+	return e
+}
+
+// follow makes ticks of a process that does not run, until the sale's gate has the epoch of its row.
+func (s *shop) follow(e *seckill.Engine) {
+	s.Helper()
+	epoch := s.epoch()
+	sandboxtest.Until(s, 5*time.Second, "the gate has the row's epoch", func() bool {
+		e.Reconcile(s.Context())
+		return s.gateState().Epoch >= epoch
+	})
+}
+
+// epoch returns the epoch of the sale's row.
+func (s *shop) epoch() (epoch int64) {
+	s.Helper()
+	if err := s.db.QueryRow(s.Context(), `select epoch from sales where id = $1`, s.sale).Scan(&epoch); err != nil {
+		s.Fatal(err)
+	}
+	return epoch
+}
+
+// buyOn lets a crowd of newcomers click until stop is called. accepted returns those who have a ticket.
+func (s *shop) buyOn(at []*process) (accepted func() map[int64]bool, stop func()) {
+	ctx, cancel := context.WithCancel(s.Context())
+	var crowd sync.WaitGroup
+	var mu sync.Mutex
+	has := map[int64]bool{}
+	for n := range int64(4) {
+		crowd.Go(func() {
+			for user := n + 1; ctx.Err() == nil; user += 4 {
+				if b, err := at[n%2].Buy(ctx, s.sale, user); err == nil && b.Ticket != "" {
+					mu.Lock()
+					has[user] = true
+					mu.Unlock()
+				}
+			}
+		})
+	}
+	stop = sync.OnceFunc(func() { cancel(); crowd.Wait() })
+	s.Cleanup(stop)
+	return func() map[int64]bool { return has }, stop
+}
+
+// awaitResult waits for the final result of a user who has a ticket.
+func (s *shop) awaitResult(e *process, user int64) (st seckill.Status) {
+	s.Helper()
+	sandboxtest.Until(s, 15*time.Second, "a ticket has its result", func() bool {
+		st, _ = e.Result(s.Context(), s.sale, user)
+		return st.Final()
+	})
+	return st
 }
 
 // Units of cancelled and expired orders are on sale again within a second at the latest, and no process still refuses clicks as sold out.
@@ -175,25 +428,18 @@ func TestRolledBackGateIsRepaired(t *testing.T) {
 	s.awaitGate()
 	s.mustBuy(e, 1)
 	sandboxtest.Until(t, time.Second, "the first ticket is acknowledged", func() bool { return s.gateState().InFlight == 0 })
-	keys := []string{gate.GateKey(s.sale), gate.TicketsKey(s.sale)}
-	backup := map[string]map[string]string{}
-	for _, k := range keys {
-		backup[k] = s.rdb.HGetAll(t.Context(), k).Val()
-	}
+	restore := s.backUpGate()
 	for user := range int64(5) {
 		s.mustBuy(e, user+2)
 	}
 	sandboxtest.Until(t, time.Second, "all tickets are acknowledged", func() bool { return s.gateState().InFlight == 0 && s.gateState().Stock == 4 })
-	time.Sleep(2 * seckill.ReconcileEvery) // a tick has seen the new ops
+	s.awaitTick(e)
 	proxy.Cut()
 	sandboxtest.Until(t, 5*time.Second, "the outage is noticed", func() bool {
 		_, err := e.Result(t.Context(), s.sale, 99)
 		return errors.Is(err, seckill.ErrBusy)
 	})
-	for _, k := range keys {
-		s.rdb.Del(t.Context(), k)
-		s.rdb.HSet(t.Context(), k, backup[k])
-	}
+	restore()
 	if g := s.gateState(); g.Stock != 9 {
 		t.Fatalf("the restored gate has %d units, want 9", g.Stock)
 	}
@@ -211,6 +457,63 @@ func TestRolledBackGateIsRepaired(t *testing.T) {
 		return strings.HasPrefix(s.rdb.HGet(t.Context(), gate.TicketsKey(s.sale), "6").Val(), "O")
 	})
 	s.wantConsistent()
+}
+
+// Redis comes back without the last ack, and a process has one that Redis never had. It must not make up for the other before the
+// process has compared: the gate would look as new as before, and an owner would stay unknown to it.
+func TestAnAckDoesNotHideARollback(t *testing.T) {
+	t.Parallel()
+	s := newShop(t, 10)
+	rdb, proxy := s.proxied()
+	e := s.start(func(_ *seckill.Config, d *seckill.Deps) { d.Redis = rdb })
+	s.awaitGate()
+	s.mustBuy(e, 1)
+	sandboxtest.Until(t, time.Second, "the first ticket is acknowledged", func() bool { return s.gateState().InFlight == 0 })
+	restore := s.backUpGate()
+	s.mustBuy(e, 2)
+	sandboxtest.Until(t, time.Second, "the second ticket is acknowledged", func() bool { return s.gateState().InFlight == 0 })
+	s.awaitTick(e)
+	release := s.lockSale()
+	if _, err := e.Buy(t.Context(), s.sale, 3); err != nil {
+		t.Fatal(err)
+	}
+	proxy.Cut()
+	release()
+	sandboxtest.Until(t, 5*time.Second, "the third ticket is settled", func() bool { return s.stock() == 7 })
+	sandboxtest.Until(t, 5*time.Second, "its ack has failed, and the outage is noticed", func() bool {
+		_, err := e.Result(t.Context(), s.sale, 99)
+		return e.KeptAcks() == 1 && errors.Is(err, seckill.ErrBusy)
+	})
+	restore()
+	s.rdb.Del(t.Context(), gate.JournalKey(s.sale))
+	s.reconnect(proxy)
+	for _, user := range []string{"2", "3"} {
+		sandboxtest.Until(t, 2*time.Second, "the gate knows the order of user "+user, func() bool {
+			return strings.HasPrefix(s.rdb.HGet(t.Context(), gate.TicketsKey(s.sale), user).Val(), "O")
+		})
+	}
+	s.wantConsistent()
+}
+
+// backUpGate returns a function that sets the gate and its tickets back to what they are now.
+func (s *shop) backUpGate() (restore func()) {
+	s.Helper()
+	backup := map[string]map[string]string{}
+	for _, k := range []string{gate.GateKey(s.sale), gate.TicketsKey(s.sale)} {
+		backup[k] = s.rdb.HGetAll(s.Context(), k).Val()
+	}
+	return func() {
+		for k, fields := range backup {
+			s.rdb.Del(s.Context(), k)
+			s.rdb.HSet(s.Context(), k, fields)
+		}
+	}
+}
+
+// awaitTick waits until a process has seen the gate as it is.
+func (s *shop) awaitTick(e *process) {
+	s.Helper()
+	sandboxtest.Until(s, 5*time.Second, "a tick has seen the gate's ops", func() bool { return e.SeenOps(s.sale) == s.gateState().Ops })
 }
 
 // Keys of the wrong type in one sale do not keep other gates from being reconciled, and do not open the breaker.

@@ -237,10 +237,10 @@ func TestModelFollowsPostgres(t *testing.T) {
 							lines = append(lines, fmt.Sprint("owner ", o.UserID, d.users[o.OrderID], err))
 						}
 					}
-					states, err := d.sales.SaleStates(ctx, time.Hour)
+					states, err := d.sales.SaleStates(ctx, time.Hour, []int64{d.sale})
 					for _, s := range states {
 						if s.ID == d.sale {
-							lines = append(lines, fmt.Sprint(s.Stock, s.State, s.Epoch, s.Open, s.StartsAt.UTC(), s.EndsAt.UTC(), s.Bypass, err))
+							lines = append(lines, fmt.Sprint(s.Stock, s.State, s.Epoch, s.Open, s.Near, s.StartsAt.UTC(), s.EndsAt.UTC(), s.Bypass, err))
 						}
 					}
 					slices.Sort(lines)

@@ -37,24 +37,27 @@ func uniqueIndex(invariant, name, table, predicate string, columns ...string) de
 		row, []any{table, predicate, columns}}
 }
 
-// trigger is an enabled trigger of all columns that runs the function for the statements or rows in kind, a sum of bits of
-// pg_trigger.tgtype, under exactly this condition ("" for none). While session_replication_role is replica, an ordinary
-// trigger does not fire.
-func trigger(name, table, function string, kind int, condition string) defence {
-	return defence{"I8", name + " is missing or off", `
+// trigger is an enabled trigger that runs the function for the statements or rows in kind, a sum of bits of
+// pg_trigger.tgtype, under exactly this condition ("" for none), for an update of any column, or of exactly these. While
+// session_replication_role is replica, an ordinary trigger does not fire.
+func trigger(invariant, name, table, function string, kind int, condition string, columns ...string) defence {
+	return defence{invariant, name + " is missing or off", `
 		select exists (
 		       select from pg_trigger t join pg_proc p on p.oid = t.tgfoid
 		       where  t.tgrelid = to_regclass($1) and p.proname = $2 and not t.tgisinternal
-		       and    t.tgtype & $3 = $3 and t.tgtype & 1 = $3 & 1 and cardinality(t.tgattr::int2[]) = 0
+		       and    t.tgtype & $3 = $3 and t.tgtype & 1 = $3 & 1
+		       and    coalesce($5::text[], '{}') = array(select a.attname::text from pg_attribute a
+		                                                 where  a.attrelid = t.tgrelid and a.attnum = any (t.tgattr::int2[])
+		                                                 order  by a.attname::text collate "C")
 		       and    coalesce(substring(pg_get_triggerdef(t.oid) from 'WHEN \((.*)\) EXECUTE'), '') = $4
 		       and   (t.tgenabled = 'A'
 		              or t.tgenabled = case current_setting('session_replication_role') when 'replica' then 'R' else 'O' end))`,
-		fmt.Sprintf("table=%s function=%s", table, function), []any{table, function, kind, condition}}
+		fmt.Sprintf("table=%s function=%s", table, function), []any{table, function, kind, condition, columns}}
 }
 
 const forEachRow, before, onInsert, onDelete, onUpdate = 1, 2, 4, 8, 16 // of pg_trigger.tgtype
 
-// The columns of each index are in alphabetical order, because the query sorts them so.
+// The columns of each index and trigger are in alphabetical order, because the query sorts them so.
 var defences = []defence{
 	// The query splits each valid check at "and". One check with both bounds is accepted, and so are two checks.
 	{"I1", "the check that keeps a sale's stock between 0 and its total is missing", `
@@ -70,10 +73,14 @@ var defences = []defence{
 	uniqueIndex("I7", "the unique index that refuses a second use of a provider's reference", "payments", "", "provider_ref"),
 	uniqueIndex("I7", "the unique index that refuses a second capture of an order", "payments", "(status = 'captured'::text)", "order_id"),
 	uniqueIndex("I7", "the unique index that refuses a second open payment of an order", "payments", "(status = 'open'::text)", "order_id"),
-	trigger("the trigger that refuses an order which does not begin as pending", "orders", "orders_begin_as_pending",
+	trigger("I8", "the trigger that refuses an order which does not begin as pending", "orders", "orders_begin_as_pending",
 		forEachRow|before|onInsert, "(new.status <> 'pending'::text)"),
-	trigger("the trigger that refuses invalid status changes of orders and records the others", "orders", "orders_updated", onUpdate, ""),
-	trigger("the trigger that keeps the history of orders append-only", "order_events", "order_events_are_append_only", onUpdate|onDelete, ""),
+	trigger("I8", "the trigger that refuses invalid status changes of orders and records the others", "orders", "orders_updated", onUpdate, ""),
+	trigger("I8", "the trigger that keeps the history of orders append-only", "order_events", "order_events_are_append_only", onUpdate|onDelete, ""),
+	trigger("I9", "the trigger that lets a sale's gate follow a change of its state, window or total", "sales", "sales_changed", forEachRow|before|onUpdate,
+		"((((old.state IS DISTINCT FROM new.state) OR (old.total IS DISTINCT FROM new.total)) OR "+
+			"(old.starts_at IS DISTINCT FROM new.starts_at)) OR (old.ends_at IS DISTINCT FROM new.ends_at))",
+		"ends_at", "starts_at", "state", "total"),
 }
 
 // Defences returns a finding for each constraint or trigger that protects an invariant and is missing in this database.

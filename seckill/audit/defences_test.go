@@ -23,12 +23,13 @@ func TestDefences(t *testing.T) {
 		second  = "I2 table=orders columns=[sale_id user_id]"
 		ticket  = "I2 table=orders columns=[ticket]"
 		result  = "I2 table=ticket_results columns=[ticket]"
-		ref     = "I7 table=payments columns=[provider_ref]"
+		ref     = "I7 table=payments columns=[provider provider_ref]"
 		paid    = "I7 table=payments columns=[order_id] where=(status = 'captured'::text)"
 		open    = "I7 table=payments columns=[order_id] where=(status = 'open'::text)"
 		insert  = "I8 table=orders function=orders_begin_as_pending"
 		update  = "I8 table=orders function=orders_updated"
 		history = "I8 table=order_events function=order_events_are_append_only"
+		change  = "I9 table=sales function=sales_changed"
 
 		noUser    = `alter table orders drop constraint one_order_per_user_and_sale; `
 		noTicket  = `alter table orders drop constraint one_order_per_ticket; `
@@ -52,7 +53,7 @@ func TestDefences(t *testing.T) {
 		{"on an expression", noTicket + `create unique index x on orders (lower(ticket))`, ticket},
 		{"no key of results", `alter table ticket_results drop constraint ticket_results_pkey`, result},
 		{"a unique index instead of the key", `alter table ticket_results drop constraint ticket_results_pkey; create unique index x on ticket_results (ticket)`, ""},
-		{"no reference", `alter table payments drop constraint payments_provider_ref_key`, ref},
+		{"no reference", `alter table payments drop constraint one_payment_per_reference`, ref},
 		{"no capture", `drop index one_capture_per_order`, paid},
 		{"no open payment", noOpen, open},
 		{"another predicate", noOpen + `create unique index x on payments (order_id) where status = 'declined'`, open},
@@ -81,6 +82,12 @@ func TestDefences(t *testing.T) {
 		{"history: rows can be deleted", noHistory + `create trigger x before update on order_events for each statement execute function order_events_are_append_only()`, history},
 		{"history: all columns but one can be updated", noHistory + `create trigger x before delete or update of at on order_events for each statement execute function order_events_are_append_only()`, history},
 		{"no table", `drop table order_events cascade`, history},
+		{"changes: no trigger", `drop trigger sales_changed on sales`, change},
+		{"changes: trigger of fewer columns", `create or replace trigger sales_changed before update of state, total, starts_at on sales
+			for each row when ((old.state, old.total, old.starts_at, old.ends_at) is distinct from (new.state, new.total, new.starts_at, new.ends_at))
+			execute function sales_changed()`, change},
+		{"changes: trigger with another condition", `create or replace trigger sales_changed before update of state, total, starts_at, ends_at on sales
+			for each row when (old.state is distinct from new.state) execute function sales_changed()`, change},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -118,7 +125,7 @@ func TestTriggersAreOffInTheReplicaRole(t *testing.T) {
 	for _, f := range found {
 		got = append(got, f.Invariant)
 	}
-	if diff := cmp.Diff([]string{"I8", "I8", "I8"}, got); diff != "" {
-		t.Errorf("found %v, want the three triggers: %s", found, diff)
+	if diff := cmp.Diff([]string{"I8", "I8", "I8", "I9"}, got); diff != "" {
+		t.Errorf("found %v, want the four triggers: %s", found, diff)
 	}
 }
