@@ -14,8 +14,8 @@ import (
 // and window.
 var (
 	ErrBusy         = gate.ErrBusy
-	ErrWrongCaptcha = errors.New("seckill: wrong or used captcha")
-	ErrBadPath      = errors.New("seckill: not this buyer's address, or it has expired")
+	ErrWrongCaptcha = errors.New("wrong or used captcha")
+	ErrBadPath      = errors.New("not this buyer's address, or it has expired")
 )
 
 // TooManyError carries the time after which to try again.

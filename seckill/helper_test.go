@@ -187,7 +187,7 @@ func (s *shop) awaitFinal(e *process, user int64) (st seckill.Status) {
 			s.Errorf("result of user %d: %v", user, err)
 			return true
 		}
-		if st.State == seckill.None { // Redis lost the ticket, or the buy was refused: another buy is safe
+		if st.NoTicket() { // Redis lost the ticket, or the buy was refused: another buy is safe
 			if b, err := s.retryBuy(e, user); errors.Is(err, goods.ErrSoldOut) {
 				st = seckill.Status{State: seckill.SoldOut}
 			} else if err == nil {

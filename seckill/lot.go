@@ -48,7 +48,7 @@ func (l *lot) wait(ctx context.Context, sale goods.Sale, user int64) error {
 func (l *lot) turn(sale goods.Sale, user int64, now time.Time) time.Time {
 	if now.Before(sale.StartsAt.Add(lotOpen)) {
 		drawn := l.paths.mac(binary.BigEndian.AppendUint64([]byte("lot of "), uint64(user)), sale.ID, "")
-		part, _ := bits.Mul64(binary.BigEndian.Uint64(drawn), uint64(lotSpread))
+		part, _ := bits.Mul64(binary.BigEndian.Uint64(drawn[:]), uint64(lotSpread))
 		return sale.StartsAt.Add(lotOpen + time.Duration(part))
 	}
 	if end := sale.StartsAt.Add(lotOpen + 2*lotSpread); now.Before(end) {

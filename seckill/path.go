@@ -19,33 +19,42 @@ import (
 //	base64url(user, expiry in ms, HMAC-SHA-256(user, sale, expiry, session token))
 //
 // An address is good only for its user, in its session and its sale, until it expires. Checking one costs no I/O.
-type paths struct{ macs sync.Pool } // of hash.Hash with the key set, which costs as much as hashing the text
+type paths struct{ macs sync.Pool } // of *pathMAC
 
 const pathBytes = 8 + 8 + sha256.Size
+
+// pathMAC makes one HMAC after the other. Setting the key costs as much as hashing a text.
+type pathMAC struct {
+	hash.Hash
+	text, sum []byte
+}
+
+var strictBase64 = base64.RawURLEncoding.Strict()
 
 func newPaths(secret []byte) *paths {
 	mac := hmac.New(sha256.New, secret)
 	mac.Write([]byte("miaosha hidden address"))
 	key := mac.Sum(nil)
-	return &paths{sync.Pool{New: func() any { return hmac.New(sha256.New, key) }}}
+	return &paths{sync.Pool{New: func() any { return &pathMAC{Hash: hmac.New(sha256.New, key)} }}}
 }
 
 func (p *paths) sign(user, sale int64, token string, expiry time.Time) string {
 	b := make([]byte, 0, pathBytes)
 	b = binary.BigEndian.AppendUint64(b, uint64(user))
 	b = binary.BigEndian.AppendUint64(b, uint64(expiry.UnixMilli()))
-	b = append(b, p.mac(b, sale, token)...)
-	return base64.RawURLEncoding.EncodeToString(b)
+	mac := p.mac(b, sale, token)
+	return base64.RawURLEncoding.EncodeToString(append(b, mac[:]...))
 }
 
-func (p *paths) mac(userAndExpiry []byte, sale int64, token string) []byte {
-	mac := p.macs.Get().(hash.Hash)
-	defer p.macs.Put(mac)
-	mac.Reset()
-	text := append(make([]byte, 0, 80), userAndExpiry...)
-	text = append(binary.BigEndian.AppendUint64(text, uint64(sale)), token...)
-	mac.Write(text)
-	return mac.Sum(nil)
+func (p *paths) mac(userAndExpiry []byte, sale int64, token string) [sha256.Size]byte {
+	m := p.macs.Get().(*pathMAC)
+	defer p.macs.Put(m)
+	m.Reset()
+	m.text = append(m.text[:0], userAndExpiry...)
+	m.text = append(binary.BigEndian.AppendUint64(m.text, uint64(sale)), token...)
+	m.Write(m.text)
+	m.sum = m.Sum(m.sum[:0])
+	return [sha256.Size]byte(m.sum)
 }
 
 // verify returns the user an address was made for, or ErrBadPath.
@@ -55,17 +64,17 @@ func (p *paths) verify(path string, sale int64, token string, now time.Time) (us
 	if len(path) != base64.RawURLEncoding.EncodedLen(pathBytes) {
 		return 0, ErrBadPath
 	}
-	b, err := base64.RawURLEncoding.Strict().DecodeString(path)
-	if err != nil || len(b) != pathBytes {
+	var b [pathBytes]byte
+	if n, err := strictBase64.Decode(b[:], []byte(path)); err != nil || n != pathBytes {
 		return 0, ErrBadPath
 	}
-	if !hmac.Equal(b[16:], p.mac(b[:16], sale, token)) {
+	if mac := p.mac(b[:16], sale, token); !hmac.Equal(b[16:], mac[:]) {
 		return 0, ErrBadPath
 	}
 	if !now.Before(time.UnixMilli(int64(binary.BigEndian.Uint64(b[8:])))) {
 		return 0, ErrBadPath
 	}
-	return int64(binary.BigEndian.Uint64(b)), nil
+	return int64(binary.BigEndian.Uint64(b[:])), nil
 }
 
 // SignPath returns an address without asking the big gate. It is for load tools, whose operator has the secret. In the shop,

@@ -125,9 +125,10 @@ func (r *resultReader) read(ctx context.Context, sale, user int64) (Status, erro
 	return Status{}, ErrBusy
 }
 
-// confirm returns what became of a click, if this process cannot be sure that its gate knows of it. The gate said queued, or
-// refused with goods.ErrSoldOut. Refusals: goods.ErrSoldOut, ErrBusy.
-func (r *resultReader) confirm(ctx context.Context, sale, user int64, queued Status, refusal error) (Status, error) {
+// confirm returns what became of a click, if this process cannot be sure that its gate knows of it, or if the ticket is an older
+// one, which has a place of its own in the queue. The gate said queued, or refused with goods.ErrSoldOut. Refusals:
+// goods.ErrSoldOut, ErrBusy.
+func (r *resultReader) confirm(ctx context.Context, sale, user int64, refusal error) (Status, error) {
 	ctx, cancel := context.WithTimeout(ctx, resultLimit)
 	defer cancel()
 	status, err := r.read(ctx, sale, user)
@@ -138,8 +139,6 @@ func (r *resultReader) confirm(ctx context.Context, sale, user int64, queued Sta
 		return Status{}, goods.ErrSoldOut
 	case status.State == None: // the gate has lost the ticket
 		return Status{}, ErrBusy
-	case status.State == Queued && refusal == nil:
-		return queued, nil
 	}
 	return status, nil
 }

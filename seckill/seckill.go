@@ -166,7 +166,7 @@ func (e *Engine) Buy(ctx context.Context, sale, user int64) (Bought, error) {
 	sure := e.lanes.facts.sure(sale) // before the click goes to the gate
 	b, err := e.lanes.buy(ctx, sale, user)
 	if b.mustConfirm(sure) {
-		b.Status, err = e.results.confirm(ctx, sale, user, b.Status, err)
+		b.Status, err = e.results.confirm(ctx, sale, user, err)
 	}
 	if err == nil && b.Status.State == Queued && b.Ticket == "" { // the gate said sold out: it has lost the ticket
 		if b.Ticket = e.queue.ticket(sale, user); b.Ticket == "" {
@@ -176,7 +176,8 @@ func (e *Engine) Buy(ctx context.Context, sale, user int64) (Bought, error) {
 	return b, err
 }
 
-// Result returns what became of a user's ticket, or ErrBusy if that is not known: an outage is never a refusal.
+// Result returns what became of a user's ticket, or ErrBusy if that is not known: an outage is never a refusal. A user without
+// a ticket or an order is told None, or SoldOut for as long as no unit is left. See Status.NoTicket.
 func (e *Engine) Result(ctx context.Context, sale, user int64) (Status, error) {
 	if status, known := e.results.known(sale, user); known {
 		return status, nil
@@ -184,7 +185,11 @@ func (e *Engine) Result(ctx context.Context, sale, user int64) (Status, error) {
 	if _, _, err := e.cache.Sale(ctx, sale); err != nil {
 		return Status{}, err
 	}
-	return e.results.read(ctx, sale, user)
+	status, err := e.results.read(ctx, sale, user)
+	if err == nil && status.State == None && e.reconciler.soldOut(sale) {
+		status = Status{State: SoldOut, NextPoll: soldOutPoll}
+	}
+	return status, err
 }
 
 // Watch returns a channel for the results of one user in one sale that this process settles from now on. The channel holds

@@ -879,7 +879,7 @@ func (s *simulation) confirm(c *simClick) {
 		confirmed := make(chan struct{})
 		go func() {
 			defer close(confirmed)
-			status, err := c.process.results.confirm(ctx, simSale, c.UserID, c.reply.Status, c.reply.err)
+			status, err := c.process.results.confirm(ctx, simSale, c.UserID, c.reply.err)
 			s.hear(simReply{c.process, "buy", c.UserID, c.began, status, err})
 		}()
 		c.process.readResults(ctx, []*resultQuery{<-c.process.results.atGate})

@@ -19,6 +19,9 @@ const (
 	Invalid = order.Invalid
 )
 
+// soldOutPoll is after which time to ask again whether a unit came back.
+const soldOutPoll = time.Second
+
 // Status is what became of a buyer's ticket so far.
 type Status struct {
 	State    string
@@ -28,7 +31,11 @@ type Status struct {
 }
 
 // Final reports whether the state will not change any more.
-func (s Status) Final() bool { return s.State != None && s.State != Queued }
+func (s Status) Final() bool { return s.State != Queued && !s.NoTicket() }
+
+// NoTicket reports whether the user has no ticket and no order, so that buying is safe. SoldOut with a NextPoll says so of a
+// sale that has no unit now; SoldOut without one is the result of a ticket.
+func (s Status) NoTicket() bool { return s.State == None || s.State == SoldOut && s.NextPoll > 0 }
 
 // statusOf returns the Status of a result. A duplicate shows as the order that the buyer has.
 func statusOf(r order.Result) Status {

@@ -97,7 +97,7 @@ func (s *shop) Buy(ctx context.Context, user int64) (bool, error) {
 		}
 	}
 	//lab:end
-	if err == nil && status.State == seckill.None {
+	if err == nil && status.NoTicket() {
 		err = errNoTicket // a second click is safe
 	}
 	return status.State == seckill.Ordered, err

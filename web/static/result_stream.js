@@ -3,7 +3,11 @@
 import { get } from './api.js';
 import { backoff, jitter } from './retry.js';
 
-const LOST_AFTER = 3; // replies "none" in a row before a ticket counts as lost
+const LOST_AFTER = 3; // replies without a ticket in a row before it counts as lost
+
+// noTicket reports whether a result says that the buyer has no ticket. "sold_out" says so if it is
+// not final: then it is about the sale, as it is now.
+const noTicket = (result) => result.state === 'none' || (result.state === 'sold_out' && result.next_poll_ms > 0);
 
 // resultStream calls onResult(result) for each news, onError(reply, ms) when a read fails and the
 // next one follows in ms, and onLeft(n) with the units left. It reads for the first time after
@@ -27,7 +31,7 @@ export function resultStream(id, first, { onResult, onError, onLeft }) {
 
   function take(result) {
     failures = 0;
-    none = result.state === 'none' ? none + 1 : 0;
+    none = noTicket(result) ? none + 1 : 0;
     const pending = result.state === 'queued' || (none > 0 && none < LOST_AFTER);
     if (!pending) stop();
     if (none === 0 || none === LOST_AFTER) onResult(result);
@@ -40,7 +44,7 @@ export function resultStream(id, first, { onResult, onError, onLeft }) {
   }
 
   const stream = 'EventSource' in window ? new EventSource(url + '/events') : null;
-  stream?.addEventListener('result', (event) => parse(event, (result) => result.state !== 'none' && take(result)));
+  stream?.addEventListener('result', (event) => parse(event, (result) => noTicket(result) || take(result)));
   stream?.addEventListener('left', (event) => parse(event, (figures) => onLeft(figures.left)));
   function parse(event, use) {
     if (over) return;
