@@ -3,6 +3,7 @@ package seckill
 import (
 	"context"
 	"sync"
+	"time"
 
 	"miaosha/order"
 	"miaosha/seckill/gate"
@@ -16,6 +17,7 @@ type acks struct {
 	orders  orderCache
 	limit   int // the most results to keep
 	metrics *metrics
+	trace   *trace
 
 	mu      sync.Mutex
 	unacked map[int64][][]order.Result // by sale: batches, each with whole journal entries
@@ -32,8 +34,10 @@ func (a *acks) ackOrKeep(ctx context.Context, sale int64, results []order.Result
 
 // ack acknowledges results at the gate, also after ctx has ended.
 func (a *acks) ack(ctx context.Context, sale int64, results []order.Result) error {
+	began := time.Now()
 	err := a.gate.Ack(context.WithoutCancel(ctx), sale, results)
 	if err == nil { // only once the gate has them: the buyer may ask another process next
+		a.trace.ack(sale, results, began)
 		a.orders.remember(sale, results...)
 	}
 	return err

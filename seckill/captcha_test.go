@@ -27,7 +27,7 @@ func TestCaptcha(t *testing.T) {
 	e := s.start(func(cfg *seckill.Config, _ *seckill.Deps) { cfg.Captcha = "math" })
 	draw := func(sale int64, token string) (answer string) {
 		t.Helper()
-		png, shown, err := e.Captcha(t.Context(), sale, token)
+		png, shown, err := e.Captcha(t.Context(), sale, 1, token)
 		if err != nil || len(png) == 0 {
 			t.Fatalf("a picture of %d bytes, %v", len(png), err)
 		}
@@ -54,7 +54,7 @@ func TestCaptcha(t *testing.T) {
 	}
 	wrong := seckill.ErrWrongCaptcha
 	withAnswers := s.start(func(cfg *seckill.Config, _ *seckill.Deps) { cfg.Captcha, cfg.CaptchaAnswers = "math", true })
-	_, shown, err := withAnswers.Captcha(t.Context(), s.sale, "tool")
+	_, shown, err := withAnswers.Captcha(t.Context(), s.sale, 1, "tool")
 	if err != nil {
 		t.Error(err)
 	}
@@ -82,11 +82,11 @@ func TestCaptcha(t *testing.T) {
 	// A sum in words follows the same rules. Of a picture and words, only the one drawn last counts.
 	inWords := func(sale int64, token string) (answer string) {
 		t.Helper()
-		zh, _, err := e.CaptchaWords(t.Context(), sale, token, true)
+		zh, _, err := e.CaptchaWords(t.Context(), sale, 1, token, true)
 		if err != nil || strings.Trim(zh, "零一二三四五六七八九十百千万加减") != "" {
 			t.Fatalf("%q, %v", zh, err)
 		}
-		en, shown, err := e.CaptchaWords(t.Context(), sale, token, false)
+		en, shown, err := e.CaptchaWords(t.Context(), sale, 1, token, false)
 		if err != nil || !strings.Contains(en, " thousand ") {
 			t.Fatalf("%q, %v", en, err)
 		}

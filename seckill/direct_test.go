@@ -66,7 +66,7 @@ func TestSaleGoesOnWithoutRedis(t *testing.T) {
 	if st, err := e.Result(t.Context(), s.sale, 70); !errors.Is(err, seckill.ErrBusy) {
 		t.Errorf("a user without an order: %+v, %v, want busy", st, err)
 	}
-	if _, _, err := e.Captcha(t.Context(), s.sale, "token"); !errors.Is(err, seckill.ErrBusy) {
+	if _, _, err := e.Captcha(t.Context(), s.sale, 1, "token"); !errors.Is(err, seckill.ErrBusy) {
 		t.Errorf("captcha: %v, want busy", err)
 	}
 	if _, _, err := e.Path(t.Context(), s.sale, 70, "token", "1"); !errors.Is(err, seckill.ErrBusy) {

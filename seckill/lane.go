@@ -42,11 +42,11 @@ type lanes struct {
 	rebuilder *rebuilder
 	facts     *facts
 	metrics   *metrics
+	trace     *trace
 }
 
-func newLanes(cfg Config, g *gate.Gate, q *orderQueue, d *direct, r *rebuilder, f *facts, m *metrics) *lanes {
-	return &lanes{opened: make(chan *lane), ended: make(chan struct{}), gateOff: cfg.gateOff(), gate: g, queue: q, direct: d,
-		rebuilder: r, facts: f, metrics: m}
+func newLanes(cfg Config, g *gate.Gate, q *orderQueue, d *direct, r *rebuilder, f *facts, m *metrics, t *trace) *lanes {
+	return &lanes{opened: make(chan *lane), ended: make(chan struct{}), gateOff: cfg.gateOff(), gate: g, queue: q, direct: d, rebuilder: r, facts: f, metrics: m, trace: t}
 }
 
 // Bought is the reply to a buy: a queued ticket, or its outcome where there is no gate, or an error.
@@ -303,6 +303,7 @@ func (ls *lanes) serve(ctx context.Context, l *lane, batch []*click) {
 	}
 	ls.queue.releaseRoom(room - len(granted))
 	ahead := ls.queue.submit(l.sale, granted, true)
+	ls.trace.grant(l.sale, batch, granted, began, replied, ahead)
 	for i, c := range batch {
 		l.reply(c, ls.bought(replies[i], ahead))
 	}

@@ -49,7 +49,7 @@ func (c crowd) buy(s *shop, e *process, sale, user int64, opening time.Time) {
 		return step()
 	}
 	draw := func() (answer string) {
-		far(func() error { _, _, err := e.Captcha(ctx, sale, token); return err })
+		far(func() error { _, _, err := e.Captcha(ctx, sale, user, token); return err })
 		answer, _, _ = strings.Cut(s.rdb.Get(ctx, gate.CaptchaKey(sale, token)).Val(), " ")
 		return answer
 	}

@@ -39,6 +39,9 @@ func newPresence(secret []byte) *presence {
 	return p
 }
 
+// shown returns the process's name as people read it: machine, process id, and what tells it from others.
+func (p *presence) shown() string { return strings.TrimPrefix(p.name, p.kernel+"-") }
+
 // kernelName names the boot and the pid namespace of this process, or returns "".
 func kernelName() string {
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")

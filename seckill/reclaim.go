@@ -34,6 +34,7 @@ type reclaimer struct {
 	settler *settler
 	qmax    int
 	metrics *metrics
+	trace   *trace
 	alive   *presence
 
 	idle           time.Duration        // reclaimIdle, except in tests
@@ -249,6 +250,7 @@ func (r *reclaimer) enqueue(sale int64, tickets []order.Ticket) {
 	if len(tickets) > 0 && r.queue.takeRoom(len(tickets)) {
 		r.metrics.log.Info("claimed tickets that no process worked on", "sale", sale, "tickets", len(tickets))
 		r.metrics.claims.Add(float64(len(tickets)))
+		r.trace.claim(sale, tickets)
 		r.queue.submit(sale, tickets, false)
 	}
 }

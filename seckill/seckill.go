@@ -62,6 +62,8 @@ type Engine struct {
 	rebuilder   *rebuilder
 	reconciler  *reconciler
 	warmer      *warmer
+	trace       *trace
+	witness     *witness
 }
 
 // New returns an Engine. It does nothing until Run.
@@ -77,11 +79,12 @@ func New(cfg Config, d Deps) (*Engine, error) {
 	owners, facts := newOrderCache(), newFacts()
 
 	e.metrics = m
+	e.trace = newTrace()
 	e.clock = gate.NewClock(gates)
 	e.captchas = &captchas{cfg: cfg, gate: gates, clock: e.clock, metrics: m}
-	e.subscribers = &subscribers{}
-	acks := &acks{gate: gates, orders: owners, limit: cfg.QMax, metrics: m}
-	settler := &settler{cfg: cfg, db: d.DB, orders: d.Orders, gate: background, acks: acks, subscribers: e.subscribers, metrics: m}
+	e.subscribers = &subscribers{trace: e.trace}
+	acks := &acks{gate: gates, orders: owners, limit: cfg.QMax, metrics: m, trace: e.trace}
+	settler := &settler{cfg: cfg, db: d.DB, orders: d.Orders, gate: background, acks: acks, subscribers: e.subscribers, metrics: m, trace: e.trace}
 	e.queue = newOrderQueue(cfg.QMax, settleBatch, settler.settleUntilDone)
 	e.results = newResultReader(cfg, gates, e.queue, d.Orders, owners, m)
 	e.heartbeat = &heartbeat{gate: background, queue: e.queue, metrics: m}
@@ -90,10 +93,11 @@ func New(cfg Config, d Deps) (*Engine, error) {
 	e.lot = &lot{cfg: cfg, clock: e.clock, paths: e.paths}
 	e.bigGate = &bigGate{cfg: cfg, gate: gates, rebuilder: e.rebuilder, metrics: m}
 	direct := newDirect(cfg, d.DB, settler, d.Orders, e.queue, m)
-	e.lanes = newLanes(cfg, gates, e.queue, direct, e.rebuilder, facts, m)
-	e.reclaimer = &reclaimer{sales: d.Sales, gate: background, queue: e.queue, settler: settler, qmax: cfg.QMax, alive: alive, died: map[string]time.Time{}, idle: reclaimIdle, metrics: m}
+	e.lanes = newLanes(cfg, gates, e.queue, direct, e.rebuilder, facts, m, e.trace)
+	e.reclaimer = &reclaimer{sales: d.Sales, gate: background, queue: e.queue, settler: settler, qmax: cfg.QMax, alive: alive, died: map[string]time.Time{}, idle: reclaimIdle, metrics: m, trace: e.trace}
 	e.reconciler = &reconciler{cfg: cfg, sales: d.Sales, gate: background, acks: acks, facts: facts, rebuilder: e.rebuilder,
 		reclaimer: e.reclaimer, metrics: m, early: make(chan struct{}, 1)}
+	e.witness = &witness{gate: background, clock: e.clock, trace: e.trace, name: alive.shown(), metrics: m}
 	e.warmer = &warmer{db: d.DB, openings: e.reconciler.openings, orders: d.Orders, clock: e.clock, metrics: m}
 	return e, nil
 }
@@ -218,7 +222,8 @@ func (e *Engine) UnitsReturned() {
 
 // Captcha draws a sum for a session and a sale, as a PNG. Its answer is kept for a minute, in place of any former one.
 // answer is "" unless Config.CaptchaAnswers is set for a load tool. Refusals: goods.ErrNoSale, goods.ErrEnded, ErrBusy.
-func (e *Engine) Captcha(ctx context.Context, sale int64, token string) (png []byte, answer string, err error) {
+func (e *Engine) Captcha(ctx context.Context, sale, user int64, token string) (png []byte, answer string, err error) {
+	began := time.Now()
 	s, _, err := e.cache.Sale(ctx, sale)
 	if err != nil {
 		return nil, "", err
@@ -227,13 +232,15 @@ func (e *Engine) Captcha(ctx context.Context, sale int64, token string) (png []b
 	if err != nil {
 		return nil, "", err
 	}
+	defer e.trace.call(tracedDraw, sale, user, began)
 	return drawCaptcha(drawn.text()), answer, nil
 }
 
 // CaptchaWords is Captcha for a buyer who cannot see a picture: the sum spelled out, in Chinese or English, under the
 // same rules. A program reads words as easily as a person does. So the caller limits them more strictly than pictures, and
 // an answer that comes faster than a person can listen is judged only after that time.
-func (e *Engine) CaptchaWords(ctx context.Context, sale int64, token string, chinese bool) (words, answer string, err error) {
+func (e *Engine) CaptchaWords(ctx context.Context, sale, user int64, token string, chinese bool) (words, answer string, err error) {
+	began := time.Now()
 	s, _, err := e.cache.Sale(ctx, sale)
 	if err != nil {
 		return "", "", err
@@ -242,6 +249,7 @@ func (e *Engine) CaptchaWords(ctx context.Context, sale int64, token string, chi
 	if err != nil {
 		return "", "", err
 	}
+	e.trace.call(tracedDraw, sale, user, began)
 	return drawn.words(chinese), answer, nil
 }
 
@@ -260,15 +268,21 @@ func (e *Engine) Path(ctx context.Context, sale, user int64, token, captcha stri
 	if err := s.Window(e.clock.Now()); err != nil {
 		return "", time.Time{}, err
 	}
+	began := time.Now()
 	if err := e.captchas.check(ctx, sale, token, captcha); err != nil {
 		return "", time.Time{}, err
 	}
+	if e.CaptchaOn() {
+		e.trace.call(tracedSum, sale, user, began)
+	}
+	began = time.Now()
 	if err := e.lot.wait(ctx, s, user); err != nil {
 		return "", time.Time{}, err
 	}
 	if expiry, err = e.bigGate.admit(ctx, sale, user, e.clock.Now()); err != nil {
 		return "", time.Time{}, err
 	}
+	e.trace.call(tracedAddress, sale, user, began)
 	return e.paths.sign(user, sale, token, expiry), expiry, nil
 }
 

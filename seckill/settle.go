@@ -35,6 +35,7 @@ type settler struct {
 	acks        *acks
 	subscribers *subscribers
 	metrics     *metrics
+	trace       *trace
 }
 
 // lockedCheck decides in a settle transaction whether anything may be placed.
@@ -62,12 +63,13 @@ func (s *settler) settle(ctx context.Context, sale int64, tickets []order.Ticket
 	if err := failpoint.Hit(failpoint.F3); err != nil {
 		return nil, err
 	}
-	began := time.Now()
+	began, lockedAt := time.Now(), time.Time{}
 	err = s.inTransaction(ctx, func(tx pgx.Tx) error {
 		locked, err := goods.Lock(ctx, tx, sale)
 		if err != nil {
 			return err
 		}
+		lockedAt = time.Now()
 		if check != nil {
 			if err := check(locked); err != nil {
 				return err
@@ -92,6 +94,7 @@ func (s *settler) settle(ctx context.Context, sale int64, tickets []order.Ticket
 		return nil, err
 	}
 	s.metrics.settle.Observe(time.Since(began).Seconds())
+	s.trace.settle(sale, tickets, results, began, lockedAt)
 	s.metrics.settling.Observe(float64(len(tickets)))
 	s.metrics.countSettled(sale, results)
 	return results, nil

@@ -8,6 +8,8 @@ import (
 
 // subscribers are the event streams of browsers that wait for results in this process.
 type subscribers struct {
+	trace *trace
+
 	mu      sync.Mutex
 	byBuyer map[saleUser]map[chan Status]struct{}
 }
@@ -35,6 +37,8 @@ func (s *subscribers) add(k saleUser) (results <-chan Status, stop func()) {
 
 // publish sends results to their subscribers. It skips a subscriber whose channel is full.
 func (s *subscribers) publish(sale int64, results []order.Result) {
+	told := 0
+	defer func() { s.trace.tell(sale, results, told) }()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.byBuyer) == 0 {
@@ -44,6 +48,7 @@ func (s *subscribers) publish(sale int64, results []order.Result) {
 		for ch := range s.byBuyer[saleUser{sale, r.UserID}] {
 			select {
 			case ch <- statusOf(r):
+				told++
 			default:
 			}
 		}

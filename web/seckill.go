@@ -30,7 +30,7 @@ func (s *Server) captchaPicture(w http.ResponseWriter, r *http.Request, sale, us
 	if err := s.pictureBuckets.take(userID); err != nil {
 		return err
 	}
-	png, answer, err := s.Rush.Captcha(r.Context(), sale, s.token(r))
+	png, answer, err := s.Rush.Captcha(r.Context(), sale, userID, s.token(r))
 	if err != nil {
 		return err
 	}
@@ -44,7 +44,7 @@ func (s *Server) captchaWords(w http.ResponseWriter, r *http.Request, sale, user
 	if err := s.wordsBuckets.take(userID); err != nil {
 		return err
 	}
-	question, answer, err := s.Rush.CaptchaWords(r.Context(), sale, s.token(r), chinese(r))
+	question, answer, err := s.Rush.CaptchaWords(r.Context(), sale, userID, s.token(r), chinese(r))
 	if err != nil {
 		return err
 	}

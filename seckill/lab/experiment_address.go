@@ -255,7 +255,7 @@ func (a addressRush) oneTryCaptcha(ctx context.Context) (Finding, error) {
 		return err == nil, err
 	}
 	for user := int64(1); user <= addressBots+captchaPeople; user++ {
-		right, err := a.captchaAnswer(ctx, token(user))
+		right, err := a.captchaAnswer(ctx, user, token(user))
 		if err != nil {
 			return Finding{}, err
 		}

@@ -135,9 +135,9 @@ func (e engine) close(ctx context.Context) error {
 }
 
 // captchaAnswer returns the answer of a new captcha.
-func (e engine) captchaAnswer(ctx context.Context, token string) (answer string, err error) {
+func (e engine) captchaAnswer(ctx context.Context, user int64, token string) (answer string, err error) {
 	err = retryBusy(ctx, func() (err error) {
-		_, answer, err = e.Captcha(ctx, e.number, token)
+		_, answer, err = e.Captcha(ctx, e.number, user, token)
 		return err
 	})
 	return answer, err

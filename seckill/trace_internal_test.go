@@ -1,0 +1,112 @@
+package seckill
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"miaosha/order"
+)
+
+// kindsOf returns the kinds of the steps that are remembered of a ticket.
+func kindsOf(t *trace, ticket string) (kinds []uint8) {
+	for _, s := range t.ofTicket(ticket) {
+		kinds = append(kinds, s.kind)
+	}
+	return kinds
+}
+
+// A ticket finds the steps of its own batches alone, also among batches of the same entry id in another sale.
+func TestATicketFindsItsBatches(t *testing.T) {
+	t.Parallel()
+	tr, now := newTrace(), time.Now()
+	first, second := entryOf("100-0", 1, 256), entryOf("100-1", 1000, 3)
+	other := []order.Ticket{{ID: "2:100-0:1", UserID: 1}}
+	for _, granted := range [][]order.Ticket{first, second, other} {
+		tr.grant(1, []*click{newClick(1, now)}, granted, now, now, 0)
+	}
+	both := append(first, second...)
+	results := make([]order.Result, len(both))
+	for i, b := range both {
+		results[i] = order.Result{Ticket: b.ID, UserID: b.UserID, Outcome: order.Ordered}
+	}
+	tr.settle(1, both, results, now, now)
+	tr.ack(1, results, now)
+	tr.tell(1, results[:256], 2)
+	for ticket, want := range map[string][]uint8{
+		first[0].ID: {tracedGrant, tracedSettle, tracedAck, tracedTell}, first[255].ID: {tracedGrant, tracedSettle, tracedAck, tracedTell},
+		second[2].ID: {tracedGrant, tracedSettle, tracedAck}, other[0].ID: {tracedGrant}, "1:100-2:1": nil,
+	} {
+		if got := kindsOf(tr, ticket); string(got) != string(want) {
+			t.Errorf("%s: steps %v, want %v", ticket, got, want)
+		}
+	}
+	if s := tr.ofTicket(first[0].ID)[1]; s.in != 259 || s.out != 259 {
+		t.Errorf("the settle transaction has %d tickets and %d orders, want 259", s.in, s.out)
+	}
+	if n := len(tr.batches.keys); n != 1+1+1+2+2+1 {
+		t.Errorf("%d entries are remembered: more than one for each batch", n)
+	}
+}
+
+// However much is recorded, the rings keep their bounds, and the newest steps.
+func TestTheTraceIsBounded(t *testing.T) {
+	t.Parallel()
+	tr, now := newTrace(), time.Now()
+	lone := make([]order.Ticket, 2000) // the worst: each an entry of its own
+	for n := range int64(traceEntries/2000 + 20) {
+		for i := range lone {
+			lone[i] = entryOf("1-"+string(rune('a'+n)), n*2000+int64(i), 1)[0]
+			lone[i].ID = lone[i].ID[:len(lone[i].ID)-1] + "-" + string(rune(i)) + ":x"
+		}
+		tr.claim(1, lone)
+	}
+	for range traceBatches + 10 {
+		tr.claim(1, lone[1999:])
+	}
+	for range traceCalls + 10 {
+		tr.call(tracedDraw, 1, 2, now)
+	}
+	if r := &tr.batches; len(r.records) != traceBatches || len(r.keys) != traceEntries || len(tr.calls.records) != traceCalls {
+		t.Errorf("%d steps, %d entries and %d calls are kept", len(r.records), len(r.keys), len(tr.calls.records))
+	}
+	if got := len(tr.ofTicket(lone[1999].ID)); got != traceBatches {
+		t.Errorf("%d steps of the newest entry, want %d", got, traceBatches)
+	}
+	if got := tr.ofTicket(lone[0].ID); got != nil {
+		t.Errorf("%d steps of an entry whose place was taken", len(got))
+	}
+	if got := len(tr.ofUser(1, 2)); got != traceCalls {
+		t.Errorf("%d calls of the user, want %d", got, traceCalls)
+	}
+}
+
+// Lanes, workers and questions use the trace at the same time. A trace that is nil records nothing.
+func TestTheTraceIsShared(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	for _, tr := range []*trace{newTrace(), nil} {
+		var all sync.WaitGroup
+		for n := range int64(8) {
+			all.Go(func() {
+				tickets := entryOf("1-0", n*10, 10)
+				for range 100 {
+					tr.call(tracedAddress, 1, n, now)
+					tr.grant(1, []*click{newClick(n, now)}, tickets, now, now, 1)
+					tr.claim(1, tickets)
+					tr.settle(1, tickets, nil, now, now)
+					tr.ack(1, nil, now)
+					tr.tell(1, nil, 0)
+					if tr != nil {
+						tr.ofTicket(tickets[0].ID)
+						tr.ofUser(1, n)
+					}
+				}
+			})
+		}
+		all.Wait()
+		if tr != nil && (tr.batches.added != 8*500 || tr.calls.added != 800) {
+			t.Errorf("%d batches and %d calls were recorded", tr.batches.added, tr.calls.added)
+		}
+	}
+}

@@ -1,0 +1,235 @@
+package seckill
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"miaosha/seckill/gate"
+)
+
+const (
+	witnessEvery = 500 * time.Millisecond
+	witnessLimit = 1500 * time.Millisecond // for the answers to a question
+	livesFor     = 3 * time.Second         // a process that was seen so lately lives, and is expected to answer
+	callsShown   = 8                       // sums and addresses of a user, the newest
+	clockError   = 20 * time.Millisecond   // a smaller difference between the clocks may be one of the measuring
+)
+
+// witness answers what is asked about tickets. The processes of a shop know no addresses of each other, so they ask over Redis:
+// twice a second each shows that it lives, and looks for questions.
+type witness struct {
+	gate    *gate.Gate
+	clock   *gate.Clock
+	trace   *trace
+	name    string
+	metrics *metrics
+}
+
+// Question asks every process what it remembers of a ticket. Sale and User are 0 if they are not known: then the steps before the
+// ticket are not found.
+type Question struct {
+	ID     string `json:"id"` // set by Ask
+	Ticket string `json:"ticket"`
+	Sale   int64  `json:"sale"`
+	User   int64  `json:"user"`
+}
+
+// Step is one step of a ticket, as a process or Postgres remembers it.
+type Step struct {
+	Name    string         `json:"name"`
+	At      time.Time      `json:"at"`      // when it was done; of a click, when it came
+	Process string         `json:"process"` // or postgres
+	TookMS  float64        `json:"took_ms,omitempty"`
+	Detail  map[string]any `json:"detail,omitempty"`
+}
+
+// Answer is what one process remembers.
+type Answer struct {
+	Sale  int64  `json:"sale"` // 0 if it does not know the ticket
+	Steps []Step `json:"steps"`
+}
+
+// Witness answers questions about tickets until ctx ends.
+func (e *Engine) Witness(ctx context.Context) error {
+	w := e.witness
+	process := w.name + " " + strconv.FormatInt(time.Now().UnixMilli(), 10)
+	if err := w.gate.ForgetProcesses(ctx, w.clock.Now()); err != nil && ctx.Err() == nil {
+		w.metrics.logFault("forget processes", err)
+	}
+	answered := map[string]bool{} // the questions of the last round
+	every(ctx, witnessEvery, nil, func(ctx context.Context) {
+		questions, err := w.gate.Attend(ctx, process, w.clock.Now())
+		if err != nil && ctx.Err() == nil {
+			w.metrics.logFault("look for questions", err)
+			return
+		}
+		seen := make(map[string]bool, len(questions))
+		for _, text := range questions {
+			if seen[text] = true; !answered[text] {
+				w.answer(ctx, process, text)
+			}
+		}
+		answered = seen
+	})
+	return nil
+}
+
+// answer answers one question. One that is none was not asked by a process of this version.
+func (w *witness) answer(ctx context.Context, process, question string) {
+	var q Question
+	if json.Unmarshal([]byte(question), &q) != nil {
+		return
+	}
+	text, err := json.Marshal(w.remember(q))
+	if err == nil {
+		err = w.gate.Answer(ctx, q.ID, process, string(text))
+	}
+	if err != nil && ctx.Err() == nil {
+		w.metrics.logFault("answer a question", err)
+	}
+}
+
+// remember returns what this process remembers of a ticket. The times are by the clock of Redis if this machine's clock is wrong.
+func (w *witness) remember(q Question) (a Answer) {
+	calls := w.trace.ofUser(q.Sale, q.User)
+	batches := w.trace.ofTicket(q.Ticket)
+	for _, r := range slices.Concat(calls[max(0, len(calls)-callsShown):], batches) {
+		a.Steps = append(a.Steps, r.steps(q.Ticket)...)
+	}
+	if len(batches) > 0 {
+		a.Sale = batches[0].sale
+	}
+	offset := time.Until(w.clock.Now())
+	if offset.Abs() < clockError {
+		offset = 0
+	}
+	for i := range a.Steps {
+		a.Steps[i].At, a.Steps[i].Process = a.Steps[i].At.Add(offset).UTC(), w.name
+	}
+	return a
+}
+
+// steps returns the steps of a record, in their order.
+func (r traced) steps(ticket string) []Step {
+	at := time.Unix(0, r.at)
+	one := func(name string, detail map[string]any) []Step {
+		return []Step{{Name: name, At: at, TookMS: ms(r.took), Detail: detail}}
+	}
+	switch r.kind {
+	case tracedDraw:
+		return one("sum_drawn", nil)
+	case tracedSum:
+		return one("sum_solved", nil)
+	case tracedAddress:
+		return one("address", nil)
+	case tracedClaim:
+		return one("claimed", map[string]any{"tickets": r.in})
+	case tracedSettle:
+		return one("settled", map[string]any{"tickets": r.in, "ordered": r.out, "lock_ms": ms(r.waited)})
+	case tracedAck:
+		return one("acknowledged", map[string]any{"tickets": r.in})
+	case tracedTell:
+		return one("told", map[string]any{"tickets": r.in, "streams": r.out})
+	}
+	asked, entry := at.Add(-r.took), ""
+	entry, _ = gate.EntryID(ticket)
+	return []Step{
+		{Name: "click", At: asked.Add(-r.waited)},
+		{Name: "batch", At: asked, TookMS: ms(r.waited), Detail: map[string]any{"clicks": r.in}},
+		{Name: "granted", At: at, TookMS: ms(r.took), Detail: map[string]any{"granted": r.out, "clicks": r.in}},
+		{Name: "journaled", At: at, Detail: map[string]any{"entry": entry, "tickets": r.out}},
+		{Name: "queued", At: at.Add(r.queued), TookMS: ms(r.queued), Detail: map[string]any{"ahead": r.ahead}},
+	}
+}
+
+func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
+// Witnessed is what the processes of a shop remember of a ticket.
+type Witnessed struct {
+	Sale    int64 // 0 if no process knows the ticket
+	Steps   []Step
+	Missing []Missing // processes that lived then, and did not answer
+}
+
+// Missing is a process that did not answer.
+type Missing struct {
+	Process  string    `json:"process"`
+	Started  time.Time `json:"started"`
+	LastSeen time.Time `json:"last_seen"`
+}
+
+// Ask asks every process that lived at since or later, and waits for the answers of those that live, but not long.
+func Ask(ctx context.Context, g *gate.Gate, q Question, since time.Time) (w Witnessed, err error) {
+	processes, now, err := g.Processes(ctx, since)
+	if err != nil {
+		return w, err
+	}
+	var living []string
+	for _, p := range processes {
+		if now.Sub(p.LastSeen) < livesFor {
+			living = append(living, p.Name)
+		}
+	}
+	answers, err := ask(ctx, g, q, now, living)
+	if err != nil {
+		return w, err
+	}
+	for _, p := range processes {
+		if text := answers[p.Name]; text != "" {
+			var a Answer
+			if err := json.Unmarshal([]byte(text), &a); err != nil {
+				return w, fmt.Errorf("the answer of process %s: %w", p.Name, err)
+			}
+			w.Sale, w.Steps = max(w.Sale, a.Sale), append(w.Steps, a.Steps...)
+			continue
+		}
+		name, started, _ := strings.Cut(p.Name, " ")
+		ms, _ := strconv.ParseInt(started, 10, 64)
+		w.Missing = append(w.Missing, Missing{name, time.UnixMilli(ms).UTC(), p.LastSeen.UTC()})
+	}
+	return w, nil
+}
+
+// ask puts the question and collects the answers of these processes.
+func ask(ctx context.Context, g *gate.Gate, q Question, now time.Time, living []string) (answers map[string]string, err error) {
+	if len(living) == 0 {
+		return nil, nil
+	}
+	q.ID = uuid.NewString()
+	text, err := json.Marshal(q)
+	if err == nil {
+		err = g.Ask(ctx, string(text), now)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("ask the processes: %w", err)
+	}
+	defer g.Withdraw(context.WithoutCancel(ctx), q.ID, string(text)) // or it expires
+	waiting, cancel := context.WithTimeout(ctx, witnessLimit)
+	defer cancel()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for answers = map[string]string{}; len(answers) < len(living); {
+		select {
+		case <-tick.C:
+		case <-waiting.Done():
+			return answers, nil
+		}
+		got, err := g.Answers(ctx, q.ID, living)
+		if err != nil {
+			return nil, err
+		}
+		for i, a := range got {
+			if a != "" {
+				answers[living[i]] = a
+			}
+		}
+	}
+	return answers, nil
+}

@@ -1,0 +1,132 @@
+package seckill_test
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"miaosha/seckill"
+	"miaosha/seckill/gate"
+	"miaosha/seckill/sandbox/sandboxtest"
+)
+
+// witness lets a process answer questions until the test ends, or stop is called.
+func (s *shop) witness(e *process) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var answering sync.WaitGroup
+	answering.Go(func() { e.Witness(ctx) })
+	stop = sync.OnceFunc(func() { cancel(); answering.Wait() })
+	s.Cleanup(stop)
+	return stop
+}
+
+// awaitProcesses waits until so many processes have shown themselves.
+func (s *shop) awaitProcesses(g *gate.Gate, n int) {
+	s.Helper()
+	sandboxtest.Until(s, 5*time.Second, "the processes show themselves", func() bool {
+		seen, _, err := g.Processes(s.Context(), time.Now().Add(-time.Hour))
+		return err == nil && len(seen) == n
+	})
+}
+
+// Of one purchase, each step is remembered in its order, with a time between the two around it.
+func TestAPurchaseIsWitnessed(t *testing.T) {
+	t.Parallel()
+	s := newShop(t, 5)
+	e := s.start(func(cfg *seckill.Config, _ *seckill.Deps) { cfg.Captcha, cfg.CaptchaAnswers = "math", true })
+	idle := s.start(nil)
+	s.awaitGate()
+	stop := s.witness(e)
+	s.witness(idle)
+	g := gate.New(s.rdb, "test", time.Second)
+	s.awaitProcesses(g, 2)
+
+	began := time.Now()
+	_, answer, err := e.Captcha(t.Context(), s.sale, 7, "token")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := e.Path(t.Context(), s.sale, 7, "token", answer); err != nil {
+		t.Fatal(err)
+	}
+	b, err := e.Buy(t.Context(), s.sale, 7)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.awaitFinal(e, 7)
+	var w seckill.Witnessed
+	sandboxtest.Until(t, 5*time.Second, "the batch is told", func() bool {
+		w, err = seckill.Ask(t.Context(), g, seckill.Question{Ticket: b.Ticket, Sale: s.sale, User: 7}, began)
+		return err == nil && len(w.Steps) > 0 && w.Steps[len(w.Steps)-1].Name == "told"
+	})
+	var names []string
+	last := began
+	for _, step := range w.Steps {
+		names = append(names, step.Name)
+		if step.At.Before(last) || step.At.After(time.Now()) || step.Process == "" || step.TookMS < 0 {
+			t.Errorf("%+v is not between the steps around it", step)
+		}
+		last = step.At
+	}
+	want := []string{"sum_drawn", "sum_solved", "address", "click", "batch", "granted", "journaled", "queued", "settled", "acknowledged", "told"}
+	if !slices.Equal(names, want) || w.Sale != s.sale || len(w.Missing) != 0 {
+		t.Errorf("sale %d, missing %v, steps %v, want %v", w.Sale, w.Missing, names, want)
+	}
+
+	stop()
+	w, err = seckill.Ask(t.Context(), g, seckill.Question{Ticket: b.Ticket, Sale: s.sale, User: 7}, began)
+	if err != nil || len(w.Steps) != 0 || len(w.Missing) != 1 || w.Missing[0].LastSeen.Before(w.Missing[0].Started) {
+		t.Errorf("of a process that has ended: %+v, %v", w, err)
+	}
+	if w, err = seckill.Ask(t.Context(), g, seckill.Question{Ticket: b.Ticket}, time.Now().Add(time.Hour)); err != nil || len(w.Missing) != 0 {
+		t.Errorf("of processes that were not seen since: %+v, %v", w, err)
+	}
+	sandboxtest.Until(t, 10*time.Second, "no question is left", func() bool { return s.rdb.Exists(t.Context(), "ms:asks").Val() == 0 })
+}
+
+// 40 clicks ride in few batches. A process that claims the ticket of another one says so.
+func TestABatchOfManyIsWitnessed(t *testing.T) {
+	t.Parallel()
+	s := newShop(t, 50)
+	e := s.start(nil)
+	s.awaitGate()
+	s.witness(e)
+	g := gate.New(s.rdb, "test", time.Second)
+	s.awaitProcesses(g, 1)
+	s.runRush(40, e)
+	left, err := seckill.Reserve(t.Context(), s.rdb, "a dead process", s.sale, 99)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.MarkInDoubt(s.sale)
+	var ticket string
+	if err := s.db.QueryRow(t.Context(), `select ticket from orders where user_id = 17`).Scan(&ticket); err != nil {
+		t.Fatal(err)
+	}
+	w, err := seckill.Ask(t.Context(), g, seckill.Question{Ticket: ticket}, time.Now().Add(-time.Minute))
+	if err != nil {
+		t.Fatal(err)
+	}
+	detail := map[string]map[string]any{}
+	for _, step := range w.Steps {
+		detail[step.Name] = step.Detail
+	}
+	clicks, _ := detail["batch"]["clicks"].(float64)
+	granted, _ := detail["granted"]["granted"].(float64)
+	settled, _ := detail["settled"]["tickets"].(float64)
+	if clicks < 1 || granted < 1 || granted > clicks || settled < granted || settled > 40 || detail["settled"]["ordered"] != settled {
+		t.Errorf("%v clicks, %v granted, %v settled: %+v", clicks, granted, settled, w.Steps)
+	}
+	if _, told := detail["sum_drawn"]; told {
+		t.Error("a sum is told, although the question names no user")
+	}
+	sandboxtest.Until(t, 15*time.Second, "the ticket is claimed and settled", func() bool {
+		w, err = seckill.Ask(t.Context(), g, seckill.Question{Ticket: left}, time.Now().Add(-time.Minute))
+		return err == nil && len(w.Steps) >= 3
+	})
+	if w.Steps[0].Name != "claimed" || w.Steps[1].Name != "settled" {
+		t.Errorf("the steps of a claimed ticket: %+v", w.Steps)
+	}
+}
