@@ -3,6 +3,7 @@ package goods
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/maypok86/otter/v2"
@@ -14,7 +15,10 @@ const (
 	staleFor  = 60 * time.Second        // an entry is served if Postgres does not answer
 	staleWait = 50 * time.Millisecond   // a caller with a stale entry waits at most so long for a new one
 	readLimit = 1500 * time.Millisecond // for one read; a sale may need two, and a request has 3 s
-	cacheSize = 20_000                  // entries, including those of unknown ids
+
+	replicaLimit = 300 * time.Millisecond // of it, for the replica; the store gets the rest
+	replicaPause = time.Second            // after a read at the replica that failed
+	cacheSize    = 20_000                 // entries, including those of unknown ids
 )
 
 // Cache serves the catalogue from memory. An entry is fresh for a second; then one caller reads it
@@ -24,9 +28,28 @@ const (
 // costs Postgres nothing.
 type Cache struct {
 	store   *Store
+	replica *Store       // nil without one
+	failed  atomic.Int64 // when a read at the replica last failed, in nanoseconds since 1970
 	entries entries
 	flight  singleflight.Group
+	fresh   time.Duration // an entry is served without a query
 	now     func() time.Time
+}
+
+// Config has the settings of the catalogue.
+type Config struct {
+	CatalogueLife time.Duration `name:"catalogue-life" default:"1s" hidden:"" help:"For measuring: how long sales are shown without a query. With the sandbox's own stores only."`
+}
+
+// CatalogueLife is that of a shop that is not slowed down for measuring.
+const CatalogueLife = freshFor
+
+// Validate returns an error for a life that makes no sense.
+func (c Config) Validate() error {
+	if c.CatalogueLife < 1 || c.CatalogueLife > freshFor {
+		return fmt.Errorf("--catalogue-life: 1ns to %v", freshFor)
+	}
+	return nil
 }
 
 // entries has the methods of otter.Cache that are used here; user, seckill and web do the same. With
@@ -61,11 +84,18 @@ type entry struct {
 
 // NewCache returns a Cache of what s reads.
 func NewCache(s *Store) *Cache {
-	return &Cache{store: s, now: time.Now, entries: otter.Must(&otter.Options[key, entry]{
+	return &Cache{store: s, fresh: freshFor, now: time.Now, entries: otter.Must(&otter.Options[key, entry]{
 		MaximumSize:      cacheSize,
 		ExpiryCalculator: otter.ExpiryWriting[key, entry](staleFor),
 	})}
 }
+
+// ReadFrom makes c read at a replica, and at the store only when the replica fails. The replica has to fail when it is
+// too old: c takes what it reads there for new. Call it before c is used.
+func (c *Cache) ReadFrom(replica *Store) { c.replica = replica }
+
+// SetLife sets how long an entry is served without a query, before the first call.
+func (c *Cache) SetLife(cfg Config) { c.fresh = cfg.CatalogueLife }
 
 // Live lists every sale that has not ended. If Postgres did not answer, old is the age of the list;
 // otherwise it is 0.
@@ -99,45 +129,44 @@ func (c *Cache) Sale(ctx context.Context, id int64) (sale Sale, old time.Duratio
 	return e.sales[0], old, nil
 }
 
-func (c *Cache) read(ctx context.Context, k key) (e entry, err error) {
+func (c *Cache) read(ctx context.Context, k key) (entry, error) {
+	if c.replica != nil && c.now().UnixNano()-c.failed.Load() >= int64(replicaPause) {
+		limited, cancel := context.WithTimeout(ctx, replicaLimit)
+		e, err := c.replica.read(limited, k)
+		cancel()
+		if err == nil {
+			return e, nil
+		}
+		c.failed.Store(c.now().UnixNano())
+	}
+	return c.store.read(ctx, k)
+}
+
+func (s *Store) read(ctx context.Context, k key) (e entry, err error) {
 	switch k.kind {
 	case live:
-		e.sales, err = c.store.live(ctx)
+		e.sales, err = s.live(ctx)
 	case slot:
 		start := time.Unix(k.n, 0)
-		e.sales, err = c.store.between(ctx, start, start.Add(SlotLength))
+		e.sales, err = s.between(ctx, start, start.Add(SlotLength))
 	case one:
-		e.sales, err = c.store.byID(ctx, k.n)
+		e.sales, err = s.byID(ctx, k.n)
 	case last:
-		e.last, err = c.store.lastID(ctx)
+		e.last, err = s.lastID(ctx)
 	}
 	return e, err
 }
 
 func (c *Cache) load(ctx context.Context, k key) (entry, time.Duration, error) {
 	cached, ok := c.entries.GetIfPresent(k)
-	if ok && c.now().Sub(cached.at) < freshFor {
+	if ok && c.now().Sub(cached.at) < c.fresh {
 		return cached, 0, nil
 	}
 	old := ok && c.now().Sub(cached.at) < staleFor
 	if old && c.now().Sub(cached.tried) < freshFor {
 		return cached, c.now().Sub(cached.at), nil // a read has just failed: do not wait for the next one
 	}
-	// The read is shared, so it must not end with the caller that started it.
-	reading := c.flight.DoChan(fmt.Sprint(k.kind, k.n), func() (any, error) {
-		if e, ok := c.entries.GetIfPresent(k); ok && c.now().Sub(e.at) < freshFor {
-			return e, nil // another read has ended since the check above
-		}
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readLimit)
-		defer cancel()
-		e, err := c.read(ctx, k)
-		if err != nil {
-			return nil, err
-		}
-		e.at = c.now()
-		c.entries.Set(k, e)
-		return e, nil
-	})
+	reading := c.reading(ctx, k, c.fresh)
 	var timeout <-chan time.Time
 	if old {
 		timeout = time.After(staleWait)
@@ -163,4 +192,23 @@ func (c *Cache) load(ctx context.Context, k key) (entry, time.Duration, error) {
 		return cached, c.now().Sub(cached.at), nil
 	}
 	return entry{}, 0, fmt.Errorf("read the catalogue: %w", err)
+}
+
+// reading reads an entry, unless it is younger than fresh by then. The read is shared, so it must not end with the caller that
+// started it.
+func (c *Cache) reading(ctx context.Context, k key, fresh time.Duration) <-chan singleflight.Result {
+	return c.flight.DoChan(fmt.Sprint(k.kind, k.n), func() (any, error) {
+		if e, ok := c.entries.GetIfPresent(k); ok && c.now().Sub(e.at) < fresh {
+			return e, nil // another read has ended since the caller looked
+		}
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readLimit)
+		defer cancel()
+		e, err := c.read(ctx, k)
+		if err != nil {
+			return nil, err
+		}
+		e.at = c.now()
+		c.entries.Set(k, e)
+		return e, nil
+	})
 }

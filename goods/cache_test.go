@@ -174,6 +174,43 @@ func TestAnEntryIsFreshForASecond(t *testing.T) {
 	}
 }
 
+// A reader reads an old row, stalls, and caches it after the write: with a delete as the only remedy the
+// entry would stay old. Here it does so for a second, and another process is right at once.
+func TestAStalledReadIsCachedForASecondAtMost(t *testing.T) {
+	c := newTestCache(t)
+	sale := sell(t, c.other, 5)
+	clock, stalled, goOn := c.now, make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	c.now = func() time.Time { // the first call comes after the query
+		once.Do(func() { close(stalled); <-goOn })
+		return clock()
+	}
+	read := func(c *Cache) (stock int) {
+		sales, _, err := c.Live(t.Context())
+		if err != nil || len(sales) != 1 {
+			t.Errorf("%d sales, %v", len(sales), err)
+			return -1
+		}
+		return sales[0].Stock
+	}
+	var reader sync.WaitGroup
+	reader.Go(func() { read(c.Cache) })
+	<-stalled
+	exec(t, c.other, `update sales set stock = 4 where id = $1`, sale)
+	if got := read(NewCache(New(c.other))); got != 4 {
+		t.Errorf("another process shows %d units, want 4", got)
+	}
+	close(goOn)
+	reader.Wait()
+	if got := read(c.Cache); got != 5 {
+		t.Errorf("within the second: %d units, want the 5 of the stalled read", got)
+	}
+	c.advance(freshFor)
+	if got := read(c.Cache); got != 4 {
+		t.Errorf("after a second: %d units, want 4", got)
+	}
+}
+
 func TestACancelledCallerDoesNotEndASharedRead(t *testing.T) {
 	c := newTestCache(t)
 	sell(t, c.other, 5)
@@ -321,4 +358,42 @@ func TestTheCacheShowsTheRightSales(t *testing.T) {
 			t.Errorf("%s: in the list, in the slot, by id: %v, want %v", name, got, shown[name])
 		}
 	}
+}
+
+func TestTheReplicaIsReadFirst(t *testing.T) {
+	c, replica := newTestCache(t), newTestCache(t)
+	sale := sell(t, c.other, 5)
+	if also := sell(t, replica.other, 5); also != sale {
+		t.Fatalf("the sale is %d at the store and %d at the replica", sale, also)
+	}
+	exec(t, replica.other, `update sales set stock = 4`)
+	c.ReadFrom(New(replica.pool))
+	reads := map[string]func() ([]Sale, error){
+		"live": func() ([]Sale, error) { sales, _, err := c.Live(t.Context()); return sales, err },
+		"slot": func() ([]Sale, error) {
+			sales, _, err := c.Slot(t.Context(), time.Now().Truncate(SlotLength))
+			return sales, err
+		},
+		"sale": func() ([]Sale, error) { s, _, err := c.Sale(t.Context(), sale); return []Sale{s}, err },
+	}
+	expect := func(when string, stock int) {
+		t.Helper()
+		for name, read := range reads {
+			if sales, err := read(); err != nil || len(sales) != 1 || sales[0].Stock != stock {
+				t.Errorf("%s %s: %+v, %v; want a sale with %d units", name, when, sales, err, stock)
+			}
+		}
+	}
+	if n := c.countQueries(func() { expect("at the replica", 4) }); n != 0 {
+		t.Errorf("%d queries of the store, want none", n)
+	}
+	slow := func() { time.Sleep(2 * replicaLimit) }
+	replica.hold.Store(&slow)
+	c.advance(staleFor) // no caller takes a stale entry instead of waiting
+	if n := replica.countQueries(func() { expect("while the replica is slow", 5) }); n != 1 {
+		t.Errorf("%d queries of the slow replica, want one in a second", n)
+	}
+	replica.hold.Store(nil)
+	c.advance(staleFor)
+	expect("at the replica again", 4)
 }

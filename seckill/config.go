@@ -2,6 +2,7 @@ package seckill
 
 import (
 	"errors"
+	"fmt"
 	"time"
 )
 
@@ -14,8 +15,22 @@ type Config struct {
 	MaxInFlight int           `name:"max-in-flight" env:"MIAOSHA_MAX_IN_FLIGHT" default:"4096" help:"Buy requests worked on at once; the rest are told busy."`
 	QMax        int           `name:"qmax" env:"MIAOSHA_QMAX" default:"20000" help:"Tickets queued at once: per sale in Redis, and in all in this process."`
 
+	Optimisations `embed:""`
+
 	SettlePause    time.Duration `name:"settle-pause" env:"MIAOSHA_SETTLE_PAUSE" default:"0s" hidden:"" help:"For measuring: pause before each settle transaction."`
 	CaptchaAnswers bool          `name:"captcha-answers" env:"MIAOSHA_CAPTCHA_ANSWERS" hidden:"" help:"For measuring: send the answer with each sum. With the sandbox's own stores only."`
+}
+
+// Optimisations are what bench --ladder switches off one by one: a batch of 1 is none, and so is a life of 1 ns.
+type Optimisations struct {
+	LaneBatch   int           `name:"lane-batch" default:"256" hidden:"" help:"For measuring: clicks in one reserve call at most. With the sandbox's own stores only."`
+	SettleBatch int           `name:"settle-batch" default:"2000" hidden:"" help:"For measuring: tickets in one settle transaction, and the rest of the last one's journal entry. With the sandbox's own stores only."`
+	SoldOutMark time.Duration `name:"sold-out-mark" default:"50ms" hidden:"" help:"For measuring: how long a lane refuses strangers itself. With the sandbox's own stores only."`
+}
+
+// AllOptimisations returns those of a shop that is not slowed down for measuring.
+func AllOptimisations() Optimisations {
+	return Optimisations{LaneBatch: laneBatch, SettleBatch: settleBatch, SoldOutMark: soldOutMark}
 }
 
 // Validate returns an error for settings that make no sense. A bound of zero is an error, never "unlimited".
@@ -29,6 +44,12 @@ func (c Config) Validate() error {
 		return errors.New("--max-in-flight: at least 1")
 	case c.QMax < 1:
 		return errors.New("--qmax: at least 1")
+	case c.LaneBatch < 1 || c.LaneBatch > laneBatch:
+		return fmt.Errorf("--lane-batch: 1 to %d", laneBatch)
+	case c.SettleBatch < 1 || c.SettleBatch > settleBatch:
+		return fmt.Errorf("--settle-batch: 1 to %d", settleBatch)
+	case c.SoldOutMark < 1 || c.SoldOutMark > soldOutMark:
+		return fmt.Errorf("--sold-out-mark: 1ns to %v", soldOutMark)
 	case c.SettlePause < 0:
 		return errors.New("--settle-pause: at least 0s")
 	}

@@ -18,8 +18,8 @@ const (
 	directAtOnce = 2         // settles without a gate at the same time, in this process
 	directTicket = "direct:" // prefix of their tickets
 
-	// directMark is soldOutMark for a sale without a gate. It is longer, because each mark reads all owners.
-	directMark = 5 * soldOutMark
+	// directMark is how much longer a sold-out mark lives where there is no gate, because each mark reads all owners.
+	directMark = 5
 )
 
 // direct is the way to buy without a gate: a batch goes straight to the transaction that decides, few at a time, and the
@@ -29,6 +29,7 @@ const (
 // the first unit, and nothing is sold until every other process must have seen the mark: see facts.sure.
 type direct struct {
 	gateOff bool
+	markFor time.Duration // the life of a sold-out mark
 	db      *pgxpool.Pool
 	settler *settler
 	orders  *order.Store
@@ -50,7 +51,7 @@ type bypassMark struct {
 var errNotMarked = fmt.Errorf("%w: the sale was not marked as bypassed long enough", ErrBusy)
 
 func newDirect(cfg Config, db *pgxpool.Pool, s *settler, orders *order.Store, q *orderQueue, m *metrics) *direct {
-	return &direct{gateOff: cfg.gateOff(), db: db, settler: s, orders: orders, queue: q, metrics: m,
+	return &direct{gateOff: cfg.gateOff(), markFor: directMark * cfg.SoldOutMark, db: db, settler: s, orders: orders, queue: q, metrics: m,
 		slots: make(chan struct{}, directAtOnce), marks: map[int64]bypassMark{}}
 }
 
@@ -154,6 +155,8 @@ func (d *direct) untilSeen(sale goods.Locked) time.Duration {
 // process's queue.
 func (d *direct) markSoldOut(ctx context.Context, l *lane) {
 	holders := d.queue.users(l.sale) // first: a ticket leaves the queue after its order is committed
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleLimit)
+	defer cancel()
 	owners, err := d.orders.Owners(ctx, l.sale, "")
 	if err != nil {
 		d.metrics.logFault("mark a sale as sold out", err)
@@ -162,7 +165,7 @@ func (d *direct) markSoldOut(ctx context.Context, l *lane) {
 	for _, o := range owners {
 		holders[o.UserID] = struct{}{}
 	}
-	l.soldOut.Store(&soldOut{until: time.Now().Add(directMark), holders: holders})
+	l.soldOut.Store(&soldOut{until: time.Now().Add(d.markFor), holders: holders})
 }
 
 // refuse replies to a batch that the sale's state or window refuses. As at a gate, a buyer with an order receives the order.

@@ -36,6 +36,8 @@ type lanes struct {
 	reading sync.WaitGroup // of holders
 
 	gateOff   bool
+	batch     int           // clicks in one reserve call at most
+	markFor   time.Duration // the life of a sold-out mark
 	gate      *gate.Gate
 	queue     *orderQueue
 	direct    *direct
@@ -46,7 +48,8 @@ type lanes struct {
 }
 
 func newLanes(cfg Config, g *gate.Gate, q *orderQueue, d *direct, r *rebuilder, f *facts, m *metrics, t *trace) *lanes {
-	return &lanes{opened: make(chan *lane), ended: make(chan struct{}), gateOff: cfg.gateOff(), gate: g, queue: q, direct: d, rebuilder: r, facts: f, metrics: m, trace: t}
+	return &lanes{opened: make(chan *lane), ended: make(chan struct{}), gateOff: cfg.gateOff(), batch: cfg.LaneBatch, markFor: cfg.SoldOutMark,
+		gate: g, queue: q, direct: d, rebuilder: r, facts: f, metrics: m, trace: t}
 }
 
 // Bought is the reply to a buy: a queued ticket, or its outcome where there is no gate, or an error.
@@ -85,10 +88,12 @@ type lane struct {
 	soldOut atomic.Pointer[soldOut]
 	reading atomic.Bool  // the holders are being read
 	room    atomic.Int64 // clicks that may wait, set by measure
+	refused atomic.Int64 // clicks that came no further than admit
 	ended   chan struct{}
 
 	mu     sync.Mutex
 	clicks map[int64]*click // by user: those without a reply
+	came   int64            // all clicks but the refused ones
 }
 
 // soldOut is the mark of a sale without units: until it ends, the lane refuses all users but the holders, who hear what they
@@ -110,6 +115,7 @@ func newLane(sale int64) *lane {
 func (l *lane) click(user int64) (*click, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.came++
 	if c, waits := l.clicks[user]; waits {
 		return c, nil
 	}
@@ -157,9 +163,11 @@ func (ls *lanes) admit(sale, user int64) error {
 	if l, ok := ls.bySale.Load(sale); ok {
 		l := l.(*lane)
 		if ls.refuses(l, user) {
+			l.refused.Add(1)
 			return goods.ErrSoldOut
 		}
 		if l.full() {
+			l.refused.Add(1)
 			return ls.metrics.shedFor("lane")
 		}
 	}
@@ -174,6 +182,18 @@ func (ls *lanes) refuses(l *lane, user int64) bool {
 	}
 	_, holds := m.holders[user]
 	return !holds && (!m.atGate || ls.facts.sure(l.sale))
+}
+
+// count returns how many clicks each lane has had.
+func (ls *lanes) count() map[int64]int64 {
+	clicks := map[int64]int64{}
+	for sale, l := range ls.bySale.Range {
+		l := l.(*lane)
+		l.mu.Lock()
+		clicks[sale.(int64)] = l.came + l.refused.Load()
+		l.mu.Unlock()
+	}
+	return clicks
 }
 
 // of returns the sale's lane and opens one if there is none. The caller must have checked that the sale exists, because
@@ -227,7 +247,7 @@ func (ls *lanes) runLane(ctx context.Context, l *lane) {
 		case c := <-l.in:
 			batch = append(batch[:0], c)
 		}
-		for waits := true; waits && len(batch) < laneBatch; {
+		for waits := true; waits && len(batch) < ls.batch; {
 			select {
 			case c := <-l.in:
 				batch = append(batch, c)
@@ -318,7 +338,7 @@ func (ls *lanes) serve(ctx context.Context, l *lane, batch []*click) {
 func (ls *lanes) markSoldOut(ctx context.Context, l *lane, users int) {
 	was := l.soldOut.Load()
 	if len(was.holders) == users {
-		l.soldOut.Store(&soldOut{time.Now().Add(soldOutMark), was.holders, true})
+		l.soldOut.Store(&soldOut{time.Now().Add(ls.markFor), was.holders, true})
 		return
 	}
 	if !l.reading.CompareAndSwap(false, true) {
@@ -331,7 +351,7 @@ func (ls *lanes) markSoldOut(ctx context.Context, l *lane, users int) {
 			ls.metrics.logFault("mark a sale as sold out", err)
 			return
 		}
-		l.soldOut.CompareAndSwap(was, &soldOut{time.Now().Add(soldOutMark), holders, true})
+		l.soldOut.CompareAndSwap(was, &soldOut{time.Now().Add(ls.markFor), holders, true})
 	})
 }
 

@@ -85,7 +85,7 @@ func New(cfg Config, d Deps) (*Engine, error) {
 	e.subscribers = &subscribers{trace: e.trace}
 	acks := &acks{gate: gates, orders: owners, limit: cfg.QMax, metrics: m, trace: e.trace}
 	settler := &settler{cfg: cfg, db: d.DB, orders: d.Orders, gate: background, acks: acks, subscribers: e.subscribers, metrics: m, trace: e.trace}
-	e.queue = newOrderQueue(cfg.QMax, settleBatch, settler.settleUntilDone)
+	e.queue = newOrderQueue(cfg.QMax, cfg.SettleBatch, settler.settleUntilDone)
 	e.results = newResultReader(cfg, gates, e.queue, d.Orders, owners, m)
 	e.heartbeat = &heartbeat{gate: background, queue: e.queue, metrics: m}
 	e.rebuilder = &rebuilder{db: d.DB, gate: background, orders: d.Orders, qmax: cfg.QMax, metrics: m}
@@ -210,6 +210,10 @@ func (e *Engine) Left(s goods.Sale) int {
 	}
 	return s.Stock
 }
+
+// Clicks returns how many clicks each sale has had in this process, whatever became of them. The count of a sale without a click
+// for a minute ends.
+func (e *Engine) Clicks() map[int64]int64 { return e.lanes.count() }
 
 // UnitsReturned tells the Engine that units came back on sale, so that it brings them to the gate at once and not with the next
 // tick of reconcile. It does not wait.

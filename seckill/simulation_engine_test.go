@@ -18,7 +18,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/redis/go-redis/v9"
 
@@ -84,6 +83,7 @@ type simulation struct {
 	buyers    map[int64]*simBuyer
 
 	countedTwice int // the most settled tickets that were in the journal
+	moments      int // that moment has counted
 
 	granted  map[string]int64 // every ticket that a gate ever granted, with its user
 	journal  map[string]bool  // the tickets in the journal
@@ -93,6 +93,8 @@ type simulation struct {
 	killed   bool             // a process was killed
 	soldPast bool             // the sale sold without its gate
 	direct   map[string]bool  // the tickets of these sales
+	least    int64            // the fewest units that the sale had in all
+	reduced  bool             // units were taken back
 	refs     int
 
 	hash    uint64
@@ -120,6 +122,8 @@ type simProcess struct {
 	orders *order.Store
 	lane   *lane
 	held   *saleQueue // a batch that a worker has begun to settle
+
+	pgFailed int // the moment at which Postgres did not carry out a request, or its reply was lost
 }
 
 // simTask is a step of the protocol that is under way.
@@ -134,7 +138,7 @@ type simTask struct {
 type simClick struct {
 	*click
 	process *simProcess
-	began   int
+	began   int  // the moment
 	sure    bool // the process was sure of its gate
 }
 
@@ -142,7 +146,7 @@ type simClick struct {
 type simBuyer struct {
 	user    int64
 	order   uuid.UUID // the order that the buyer was told of
-	told    int       // the step in which
+	told    int       // the moment
 	refused bool      // as sold out, since the faults are over
 }
 
@@ -151,6 +155,12 @@ type simFailure struct{ error }
 
 func (s *simulation) failf(format string, args ...any) {
 	panic(simFailure{fmt.Errorf(format, args...)})
+}
+
+// moment returns a number that is higher than all before it.
+func (s *simulation) moment() int {
+	s.moments++
+	return s.moments
 }
 
 func (s *simulation) tracef(format string, args ...any) {
@@ -176,6 +186,7 @@ func runSimulation(seed uint64, keep func(step int) bool, trace *strings.Builder
 		s.plan.qmax, s.plan.payWithin, s.plan.faults, slices.Sorted(maps.Keys(s.plan.off)), slices.Sorted(maps.Keys(s.plan.often)))
 	s.model.sell(saleRow{id: simSale, price: 100, total: int64(s.plan.total), stock: int64(s.plan.total), title: "tea",
 		state: goods.Published, starts: now().Add(-time.Minute), ends: now().Add(24 * time.Hour)})
+	s.least = int64(s.plan.total)
 	for u := range s.plan.users {
 		s.buyers[int64(u+1)] = &simBuyer{user: int64(u + 1)}
 	}
@@ -268,7 +279,7 @@ func (s *simulation) boot(p *simProcess) {
 		return c, nil
 	})
 	p.orders = order.New(p.pool, order.Config{PayWithin: s.plan.payWithin})
-	cfg := Config{Captcha: "off", Gate: "redis", GateFactor: 5, PathTTL: time.Minute, MaxInFlight: 100, QMax: s.plan.qmax}
+	cfg := Config{Captcha: "off", Gate: "redis", GateFactor: 5, PathTTL: time.Minute, MaxInFlight: 100, QMax: s.plan.qmax, Optimisations: AllOptimisations()}
 	var err error
 	p.Engine, err = New(cfg, Deps{DB: p.pool, Redis: p.rdb, Sales: goods.New(p.pool), Orders: p.orders,
 		Secret: []byte("a secret of thirty-two bytes ...."), Log: slog.New(slog.DiscardHandler)})
@@ -421,7 +432,11 @@ func (s *simulation) settleDown() {
 	})
 	for _, r := range s.waiting {
 		if r.turn == s.turn {
-			r.stalled = !s.healing && s.rng.IntN(8) == 0
+			chance := 8
+			if r.what == "fix" { // so that a purchase comes between what it has read and what it writes
+				chance = 2
+			}
+			r.stalled = !s.healing && s.rng.IntN(chance) == 0
 		}
 	}
 	s.turn++
@@ -467,6 +482,7 @@ func (s *simulation) serve(r *request) {
 		s.tracef("%s: %s is delayed: %v", name, what, failure.Err)
 		s.remove(r)
 		s.delay(r)
+		s.noteFailure(r)
 		r.reply <- failure
 		s.settleDown()
 		return
@@ -477,6 +493,7 @@ func (s *simulation) serve(r *request) {
 		}
 		s.tracef("%s: %s fails: %s", name, what, text)
 		s.remove(r)
+		s.noteFailure(r)
 		r.refuse(text)
 		r.reply <- nil
 		s.settleDown()
@@ -490,11 +507,13 @@ func (s *simulation) serve(r *request) {
 			return
 		} else if wait {
 			r.refuse("55P03")
+			s.noteFailure(r)
 			failure = nil
 		}
 	}
 	s.remove(r)
 	if failure != nil {
+		s.noteFailure(r)
 		s.tracef("%s: %s: %v, carried out: %v", name, what, failure.Err, carryOut)
 		r.conn.out.Reset()
 	} else {
@@ -507,6 +526,13 @@ func (s *simulation) serve(r *request) {
 		}
 	}()
 	s.settleDown()
+}
+
+// noteFailure notes that a process could not use Postgres.
+func (s *simulation) noteFailure(r *request) {
+	if r.end != nil {
+		r.conn.process.pgFailed = s.moment()
+	}
 }
 
 // answer lets the client of a request go on, with an error or with its reply.
@@ -570,12 +596,15 @@ func init() { // a variable would refer to itself
 		{"expire", 4, true, (*simulation).doExpire},
 		{"deliver", 8, false, (*simulation).doDeliver},
 		{"state", 2, true, (*simulation).doState},
+		{"window", 2, true, (*simulation).doWindow},
+		{"units", 2, true, (*simulation).doUnits},
 		{"poison", 2, true, (*simulation).doPoison},
 		{"kill", 3, true, (*simulation).doKill},
 		{"boot", 6, false, (*simulation).doBoot},
 		{"redis", 3, true, (*simulation).doRedis},
 		{"postgres", 3, true, (*simulation).doPostgres},
 		{"cut", 3, true, (*simulation).doCut},
+		{"sell past", 3, true, (*simulation).doSellPast},
 		{"older snapshot", 2, true, (*simulation).doSnapshot},
 		{"empty redis", 2, true, (*simulation).doEmpty},
 	}
@@ -649,9 +678,19 @@ func (s *simulation) pickUser() int64 {
 	return user
 }
 
+// pickNewcomer chooses a user, if possible one without an order, who can take a unit.
+func (s *simulation) pickNewcomer() (user int64) {
+	for range 5 {
+		if user = int64(1 + s.rng.IntN(s.plan.users)); s.buyers[user].order == uuid.Nil {
+			break
+		}
+	}
+	return user
+}
+
 func (s *simulation) clickAt(p *simProcess, user int64) {
 	if err := p.Admit(simSale, user); err != nil {
-		s.told(simReply{p, "buy", user, s.step, Status{}, err})
+		s.told(simReply{p, "buy", user, s.moment(), Status{}, err})
 		return
 	}
 	p.Release() // the bound on requests in flight is not simulated
@@ -666,7 +705,7 @@ func (s *simulation) clickAt(p *simProcess, user int64) {
 		return
 	}
 	s.tracef("%s: user %d clicks", p.name, user)
-	s.clicks = append(s.clicks, &simClick{c, p, s.step, sure})
+	s.clicks = append(s.clicks, &simClick{c, p, s.moment(), sure})
 }
 
 func (s *simulation) doLane() bool {
@@ -742,7 +781,19 @@ func (s *simulation) doPurchase() bool {
 	if s.rng.IntN(4) == 0 {
 		return s.doCancel() && s.finish(nil, "cancel")
 	}
-	s.clickAt(p, int64(1+s.rng.IntN(s.plan.users)))
+	if !s.buyAt(p, s.pickNewcomer()) {
+		return false
+	}
+	if p.alive && !s.busy(p, "settle") && (p.held != nil || len(p.queue.ready) > 0) {
+		s.startSettle(p)
+		s.finish(p, "settle")
+	}
+	return true
+}
+
+// buyAt lets a user click, and serves one click of the process in one go.
+func (s *simulation) buyAt(p *simProcess, user int64) bool {
+	s.clickAt(p, user)
 	if len(p.lane.in) == 0 || !s.ageClicks() {
 		return false
 	}
@@ -752,10 +803,27 @@ func (s *simulation) doPurchase() bool {
 		s.pass(sureFor)
 		s.finish(p, "lane")
 	}
-	if p.alive && !s.busy(p, "settle") && (p.held != nil || len(p.queue.ready) > 0) {
-		s.startSettle(p)
-		s.finish(p, "settle")
+	return true
+}
+
+// doSellPast cuts a process from Redis, which then sells past the gate, and lets its buyer click at another process, which
+// still has a gate that does not know the buyer.
+func (s *simulation) doSellPast() bool {
+	free := func(p *simProcess) bool { return !s.busy(p, "lane") && len(p.lane.in) == 0 }
+	p := s.pick(free)
+	other := s.pick(func(other *simProcess) bool { return other != p && !other.cut && free(other) })
+	if p == nil || other == nil {
+		return false
 	}
+	p.cut = true
+	s.tracef("%s: cut from redis, sells past the gate", p.name)
+	user := s.pickNewcomer()
+	for range 5 { // the third failure takes the gate away
+		if s.buyers[user].order != uuid.Nil || !s.buyAt(p, user) {
+			break
+		}
+	}
+	s.buyAt(other, user)
 	return true
 }
 
@@ -763,7 +831,10 @@ func (s *simulation) doPurchase() bool {
 func (s *simulation) finish(p *simProcess, kind string) bool {
 	for range 30 {
 		i := slices.IndexFunc(s.waiting, func(r *request) bool {
-			return r.task != nil && (p == nil || r.task.process == p) && r.task.kind == kind
+			if r.task == nil { // of a task that a timer woke
+				return r.conn.process == p
+			}
+			return (p == nil || r.task.process == p) && r.task.kind == kind
 		})
 		if i < 0 {
 			break
@@ -827,7 +898,7 @@ func (s *simulation) doResult() bool {
 
 // askResults asks for results as gather does: all users in one call to each store.
 func (s *simulation) askResults(p *simProcess, users []int64) {
-	began := s.step
+	began := s.moment()
 	var queries []*resultQuery
 	for _, user := range users {
 		if status, known := p.results.known(simSale, user); known {
@@ -892,7 +963,7 @@ func (s *simulation) doPath() bool {
 	if p == nil {
 		return false
 	}
-	user, began := int64(1+s.rng.IntN(s.plan.users)), s.step
+	user, began := int64(1+s.rng.IntN(s.plan.users)), s.moment()
 	s.start(p, "path", func(ctx context.Context) {
 		_, err := p.bigGate.admit(ctx, simSale, user, time.Now())
 		if err != nil {
@@ -937,7 +1008,9 @@ func (s *simulation) doCancel() bool {
 func (s *simulation) doPay() bool {
 	s.refs += s.rng.IntN(2) // the provider sends some notices twice
 	ref := "ref " + strconv.Itoa(s.refs)
-	return s.atOrder("pay", func(ctx context.Context, p *simProcess, o *orderRow) { p.orders.Capture(ctx, o.id, o.price, ref) })
+	return s.atOrder("pay", func(ctx context.Context, p *simProcess, o *orderRow) {
+		p.orders.Capture(ctx, o.id, o.price, ref)
+	})
 }
 
 func (s *simulation) doRefund() bool {
@@ -984,29 +1057,50 @@ func (s *simulation) doDeliver() bool {
 	return true
 }
 
-// doState pauses the sale or publishes it again, as an administrator does.
+// doState sets the sale's state, as an administrator does by hand.
 func (s *simulation) doState() bool {
-	if s.busy(s.admin, "state") {
-		return false
-	}
-	state := []string{goods.Paused, goods.Published}[s.rng.IntN(2)]
-	s.setState(state)
-	return true
+	state := []string{goods.Paused, goods.Published, goods.Draft, goods.Published, goods.Closed}[s.rng.IntN(5)]
+	return s.administer("state "+state, func(ctx context.Context) error {
+		_, err := s.admin.pool.Exec(ctx, `update sales set state = $2 where id = $1`, simSale, state)
+		return err
+	})
 }
 
-func (s *simulation) setState(state string) {
-	s.start(s.admin, "state", func(ctx context.Context) {
-		pgx.BeginFunc(ctx, s.admin.pool, func(tx pgx.Tx) error {
-			if _, err := goods.Lock(ctx, tx, simSale); err != nil {
-				return err
-			}
-			if _, err := tx.Exec(ctx, `update sales set state = $2 where id = $1`, simSale, state); err != nil {
-				return err
-			}
-			_, err := goods.NextEpoch(ctx, tx, simSale)
-			return err
-		})
+// doWindow moves the window by hand: around now, a day ahead, or days into the past.
+func (s *simulation) doWindow() bool {
+	return s.moveTo([]time.Duration{0, 0, 25 * time.Hour, -72 * time.Hour, -25 * time.Hour}[s.rng.IntN(5)])
+}
+
+// moveTo moves the window, which is a day long, so that it opens a minute ago plus d.
+func (s *simulation) moveTo(d time.Duration) bool {
+	starts := now().Add(d - time.Minute)
+	return s.administer(fmt.Sprint("window ", d), func(ctx context.Context) error {
+		_, err := s.admin.pool.Exec(ctx, `update sales set starts_at = $2, ends_at = $3 where id = $1`, simSale, starts, starts.Add(24*time.Hour))
+		return err
 	})
+}
+
+// doUnits adds units to the sale, or takes them back, by the command or by hand.
+func (s *simulation) doUnits() bool {
+	n, byHand := []int{1, 2, -1}[s.rng.IntN(3)], s.rng.IntN(2) == 0
+	return s.administer(fmt.Sprint("units ", n), func(ctx context.Context) error {
+		if !byHand {
+			_, err := goods.New(s.admin.pool).AddUnits(ctx, simSale, n)
+			return err
+		}
+		_, err := s.admin.pool.Exec(ctx, `update sales set total = total + $2 where id = $1`, simSale, n)
+		return err
+	})
+}
+
+// administer changes the sale, one change at a time.
+func (s *simulation) administer(what string, do func(ctx context.Context) error) bool {
+	if s.busy(s.admin, "change") {
+		return false
+	}
+	s.tracef("admin: %s", what)
+	s.start(s.admin, "change", func(ctx context.Context) { do(ctx) })
+	return true
 }
 
 // poisoned is a user whose orders Postgres refuses.
@@ -1100,8 +1194,11 @@ func (s *simulation) readJournal() {
 		for i := 0; i+1 < len(e.Values); i += 2 {
 			values[e.Values[i]] = e.Values[i+1]
 		}
-		ticket := values["epoch"] + ":" + e.ID + ":" + values["nonce"]
-		s.journal[ticket] = true
-		s.granted[ticket], _ = strconv.ParseInt(values["user"], 10, 64)
+		words := strings.Fields(values["tickets"])
+		for i := 0; i+1 < len(words); i += 2 {
+			ticket := values["epoch"] + ":" + e.ID + ":" + words[i+1]
+			s.journal[ticket] = true
+			s.granted[ticket], _ = strconv.ParseInt(words[i], 10, 64)
+		}
 	}
 }

@@ -3,7 +3,9 @@ package seckill
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
+	"crypto/sha1"
 	"encoding/binary"
 	"fmt"
 	"io"
@@ -128,7 +130,8 @@ func (c *wire) do(r *request) error {
 // scripts are the real ones.
 type redisServer struct {
 	*miniredis.Miniredis
-	log []redisCall // the calls that may have written, since Redis was last empty
+	log     []redisCall       // the calls that may have written, since Redis was last empty
+	scripts map[string]string // the name of each script that was sent, by its SHA-1
 }
 
 type redisCall struct {
@@ -137,7 +140,7 @@ type redisCall struct {
 }
 
 func newRedisServer() *redisServer {
-	s := &redisServer{Miniredis: miniredis.NewMiniRedis()}
+	s := &redisServer{Miniredis: miniredis.NewMiniRedis(), scripts: map[string]string{}}
 	c, _ := s.Dial() // starts it, without a listener
 	c.Close()
 	return s
@@ -190,7 +193,7 @@ func (s *redisServer) dial(p *simProcess, arrive func(*request) error) *wire {
 		}
 		what := name
 		if strings.HasPrefix(name, "EVAL") {
-			what = scriptName(args)
+			what = s.scriptName(args)
 		}
 		return c.do(&request{what: what, key: strings.Join(args, " "), run: run, lasting: !reads[name],
 			refuse: func(text string) { fmt.Fprintf(&c.out, "-%s\r\n", text) }})
@@ -198,23 +201,15 @@ func (s *redisServer) dial(p *simProcess, arrive func(*request) error) *wire {
 	return c
 }
 
-// scriptName returns what a call of a script does, seen by its arguments.
-func scriptName(args []string) string {
-	switch n, _ := strconv.Atoi(args[2]); {
-	case n == 4:
-		return "reserve"
-	case n == 1 && len(args) == 5:
-		return "remove consumers"
-	case n == 1:
-		return "inherit"
-	case n == 2:
-		return "fix"
-	case strings.HasSuffix(args[5], "paths"):
-		return "path"
-	case len(args) == 12:
-		return "install"
+// scriptName returns the name in the first line of a script, once it has been sent whole.
+func (s *redisServer) scriptName(args []string) string {
+	if strings.EqualFold(args[0], "EVAL") {
+		first, _, _ := strings.Cut(args[1], "\n")
+		name, _, _ := strings.Cut(strings.TrimPrefix(first, "-- "), ":")
+		s.scripts[fmt.Sprintf("%x", sha1.Sum([]byte(args[1])))] = name
+		return name
 	}
-	return "ack"
+	return cmp.Or(s.scripts[args[1]], "an unknown script")
 }
 
 // readCommand reads one command of the Redis protocol.

@@ -287,7 +287,7 @@ func TestATicketMustBeOverdueAtEachTry(t *testing.T) {
 func TestDeadLettersAreNoted(t *testing.T) {
 	db, rdb, sale, key := activeSale(t, "")
 	s := goods.New(db)
-	engine, err := seckill.New(seckill.Config{Captcha: "off", Gate: "redis", GateFactor: 5, PathTTL: time.Minute, MaxInFlight: 10, QMax: 100},
+	engine, err := seckill.New(seckill.Config{Captcha: "off", Gate: "redis", GateFactor: 5, PathTTL: time.Minute, MaxInFlight: 10, QMax: 100, Optimisations: seckill.AllOptimisations()},
 		seckill.Deps{DB: db, Redis: rdb, Sales: s, Cache: goods.NewCache(s), Orders: order.New(db, order.Config{PayWithin: time.Hour}),
 			Secret: make([]byte, 32), Log: slog.New(slog.DiscardHandler)})
 	if err != nil {

@@ -113,7 +113,7 @@ func openEngine(ctx context.Context, s Stores, captcha string, units int) (e eng
 		return e, err
 	}
 	e.secret = []byte("the lab has no secret worth keeping")
-	e.config = seckill.Config{Captcha: captcha, CaptchaAnswers: true, Gate: "redis", GateFactor: gateFactor, PathTTL: time.Minute, MaxInFlight: 4096, QMax: 20_000}
+	e.config = seckill.Config{Captcha: captcha, CaptchaAnswers: true, Gate: "redis", GateFactor: gateFactor, PathTTL: time.Minute, MaxInFlight: 4096, QMax: 20_000, Optimisations: seckill.AllOptimisations()}
 	e.Engine, err = seckill.New(e.config, seckill.Deps{DB: e.db, Redis: e.redis, Sales: sales, Cache: goods.NewCache(sales),
 		Orders: order.New(e.db, order.Config{PayWithin: time.Minute}), Secret: e.secret, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
