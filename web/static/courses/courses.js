@@ -1,0 +1,141 @@
+// The index: what five courses teach, found by the courses' own words in Chinese and English, and
+// where this shop has it. The rows are in rows/, in both languages. The URL names what is shown:
+// #q=<words> a search, #<id> a row.
+import { html, useEffect, useLayoutEffect, useRef, useState } from '../lib/preact.js';
+import { addTexts, t } from '../i18n.js';
+import { lessons } from '../lab/lessons.js';
+import { withCode } from '../lab/result.js';
+import { mount, setTitle } from '../shell.js';
+import { groups, nearest, search } from './search.js';
+import en from './words/en.js';
+import zh from './words/zh.js';
+
+addTexts({ zh, en });
+
+const COURSES = ['A', 'B', 'C', 'D', 'E'];
+
+function Courses({ lang }) {
+  const [place, setPlace] = useState(read); // {query, id}, as the URL has it
+  const [course, setCourse] = useState('');
+  const box = useRef();
+  useEffect(() => setTitle(t('courses.title')), [lang]);
+  useEffect(() => {
+    const onChange = () => setPlace(read());
+    const onKey = (event) => {
+      if (event.key !== '/' || event.target.matches('input, textarea, select') || event.ctrlKey || event.metaKey || event.altKey) return;
+      event.preventDefault();
+      box.current.focus();
+    };
+    addEventListener('hashchange', onChange);
+    addEventListener('keydown', onKey);
+    return () => { removeEventListener('hashchange', onChange); removeEventListener('keydown', onKey); };
+  }, []);
+  useLayoutEffect(() => {
+    const row = place.id && document.getElementById(place.id);
+    if (!row) return;
+    row.scrollIntoView();
+    row.focus({ preventScroll: true });
+  }, [place.id]);
+
+  const type = (query) => {
+    history.replaceState(null, '', query ? '#q=' + encodeURIComponent(query) : location.pathname);
+    setPlace({ query, id: '' });
+  };
+  const onKeyDown = (event) => {
+    if (event.isComposing) return; // Enter and Escape are the input method's
+    if (event.key === 'Escape') type('');
+    if (event.key === 'Enter' || event.key === 'ArrowDown') {
+      event.preventDefault();
+      document.querySelector('.index article')?.focus();
+    }
+  };
+  const found = search(place.query, course);
+  const elsewhere = found.length ? 0 : search(place.query, '').length; // rows of other courses
+  const near = found.length || elsewhere ? null : nearest(place.query, course);
+  const row = (r) => html`<${Row} key=${r.id} row=${r} lang=${lang} here=${r.id === place.id} />`;
+  return html`
+    <div class="intro"><h1>${t('courses.title')}</h1><p class="more">${t('courses.intro')}</p></div>
+    <search class="finder">
+      <label for="query">${t('courses.search')}</label>
+      <input id="query" ref=${box} type="search" data-test="query" autocomplete="off" autocapitalize="off" spellcheck="false" enterkeyhint="search"
+        placeholder=${t('courses.example')} value=${place.query} onInput=${(e) => type(e.currentTarget.value)} onKeyDown=${onKeyDown} />
+      <p class="more small" role="status" data-test="count" data-count=${found.length}>${near ? t('courses.near', { n: near.rows.length, piece: near.piece }) : t('courses.count', { n: found.length })}</p>
+      <p class="row filter" role="group" aria-label=${t('courses.by')}>
+        ${['', ...COURSES].map((c) => html`<button key=${c} type="button" class="plain pick" data-test=${'by-' + (c || 'all')} aria-pressed=${c === course}
+          onClick=${() => setCourse(c)}>${t('courses.' + (c || 'all'))}</button>`)}</p>
+    </search>
+    <div class="index" data-test="index">
+      ${elsewhere > 0 && html`<p><button type="button" class="button quiet" data-test="elsewhere" onClick=${() => setCourse('')}>${t('courses.elsewhere', { n: elsewhere })}</button></p>`}
+      ${!found.length && !elsewhere && !near && html`<p class="blank" data-test="nothing">${t('courses.nothing')}</p>`}
+      ${place.query ? html`<section><h2 class="hidden">${t('courses.found')}</h2>${(near ? near.rows : found).map(row)}</section>` : groups.map(({ name }) => {
+        const rows = found.filter((r) => r.group === name);
+        return rows.length > 0 && html`<section key=${name}><h2>${t('courses.group.' + name)}</h2>${rows.map(row)}</section>`;
+      })}
+    </div>
+    <p class="more small how">${t('courses.how')}</p>`;
+}
+
+// read returns the search or the row that the URL names.
+function read() {
+  let hash = location.hash.slice(1);
+  try {
+    hash = decodeURIComponent(hash);
+  } catch {
+    // not encoded: the text as it is
+  }
+  return hash.startsWith('q=') ? { query: hash.slice(2), id: '' } : { query: '', id: hash };
+}
+
+// Row is one taught thing.
+function Row({ row, lang, here }) {
+  const { taught, ours } = row[lang];
+  return html`<article id=${row.id} class="sheet taught" tabindex="-1" data-test="row" data-here=${here ? '' : undefined} aria-labelledby=${row.id + '-name'}>
+    <div class="name">
+      <h3 id=${row.id + '-name'}><a href=${'#' + row.id}>${taught}</a></h3>
+      <ul class="words" aria-label=${t('courses.words')}>${row.words.map((w) => html`<li key=${w}>${w}</li>`)}</ul>
+      <p class="more small">${t('courses.taughtBy')} ${row.by.split('').map((c) => t('courses.' + c)).join(t('courses.comma'))}</p>
+    </div>
+    <div class="ours">
+      <p>${withCode(ours)}</p>
+      ${row.code.length > 0 && html`<p class="places small"><b>${t('courses.where')}</b>${row.code.map(([file, name]) => html`<${Place} key=${file + name} file=${file} name=${name} />`)}</p>`}
+      ${row.see.length > 0 && html`<p class="row">${row.see.map((s) => html`<${See} key=${s} what=${s} />`)}</p>`}
+      ${row.run.map((command) => html`<${Command} key=${command} command=${command} />`)}
+    </div>
+  </article>`;
+}
+
+// Place is a name in a file. The lab shows the source of a strategy.
+function Place({ file, name }) {
+  const strategy = /^seckill\/lab\/strategy_(\w+)\.go$/.exec(file);
+  const path = html`<code>${file}</code>`;
+  return html`<span>${strategy ? html`<a href=${'/lab.html#strategies/' + strategy[1].replaceAll('_', '-')}>${path}</a>` : path}${' '}
+    <code class="soft">${name}</code></span>`;
+}
+
+// See opens the lab or a page. The lab runs what it is sent to by this page.
+function See({ what }) {
+  const [kind, name] = what.split(':');
+  if (kind === 'page') return html`<a class="button quiet" href=${name}>${t('courses.page', { name })}</a>`;
+  if (kind === 'race') return html`<a class="button quiet" data-test="see" href=${`/lab.html#race/${name}/run`}>${t('courses.race', { name })}</a>`;
+  const n = lessons.findIndex((l) => l.name === name) + 1;
+  return html`<a class="button" data-test="see" href=${`/lab.html#${name}/run`}>${t('courses.lesson', { n })}</a>`;
+}
+
+// Command is a line to copy into a terminal. The address in it is this shop's own.
+function Command({ command }) {
+  const [copied, setCopied] = useState(false);
+  const line = useRef();
+  const text = command.replaceAll('http://127.0.0.1:8080', location.origin);
+  const copy = async () => {
+    try {
+      await navigator.clipboard.writeText(text);
+      setCopied(true);
+    } catch { // the browser forbids it: the user copies the selected line
+      getSelection().selectAllChildren(line.current);
+    }
+  };
+  return html`<p class="command"><code ref=${line}>${text}</code>
+    <button type="button" class="plain" data-test="copy" onClick=${copy}>${t(copied ? 'courses.copied' : 'courses.copy')}</button></p>`;
+}
+
+mount(Courses);

@@ -1,0 +1,57 @@
+// Bots and limits. stock.js says what a row has.
+export default [
+  {
+    "id": "hidden-address", "by": "ABCE",
+    "words": ["隐藏秒杀地址", "隐藏地址", "秒杀令牌", "随机 path", "动态 URL", "秒杀接口地址隐藏", "MD5 加盐地址", "随机码", "promoToken", "URL 加密", "防刷", "hidden address", "sale token", "random path", "generateSecondKillToken", "隐藏下单接口", "隐藏秒杀接口", "接口隐藏", "秒杀接口隐藏", "验证值", "MD5 校验", "hash 校验", "抢购接口加盐"],
+    "zh": { "taught": "隐藏秒杀地址：随机路径、随机码、加盐 MD5、秒杀令牌", "ours": "地址就是令牌：用户、到期时间，以及对用户、秒杀、到期时间和会话算的 HMAC-SHA-256，有效 60 秒（`--path-ttl`）。验证只是计算，不查 Redis，所以编造的地址不花任何存储的力气；别的用户、别的会话、别的秒杀都不能用。" },
+    "en": { "taught": "Hidden address: random path, random code, salted MD5, sale token", "ours": "The address is the token: user, expiry, and an HMAC-SHA-256 over user, sale, expiry and session, good for 60 s (`--path-ttl`). Checking it is arithmetic and no look-up, so forged addresses cost Redis nothing; no other user, session or sale can use it." },
+    "code": [["seckill/path.go", "sign"], ["seckill/path.go", "verify"], ["web/seckill.go", "buy"], ["seckill/lab/experiment_address.go", "signedAddress"]],
+    "see": ["lesson:address"],
+    "run": ["go test -v -count 1 -run TestAddress ./seckill", "go test -v -count 1 -run TestWrongAddressNeverReachesRedis ./web"]
+  },
+  {
+    "id": "big-gate", "by": "B",
+    "words": ["秒杀大闸", "大闸", "令牌数量限制", "库存的五倍", "big gate", "gate factor", "tokens per unit"],
+    "zh": { "taught": "秒杀大闸：每件库存只发若干个令牌", "ours": "同时有效的地址最多是剩余件数的 5 倍（`--gate-factor`），至少 64 个。课程的令牌发完就没了；这里的会过期，没用掉的让给排队的下一个，浪费过地址的人排到后面，所以囤地址的机器人挡不住别人。" },
+    "en": { "taught": "The big gate: only so many tokens per unit", "ours": "At most five addresses per unit left are alive at once (`--gate-factor`), and at least 64. The course's tokens are used up for good; these expire, an unused one goes to the next in line, and users who wasted addresses come last, so bots that hoard addresses do not keep people out." },
+    "code": [["seckill/gate/scripts/path.lua", "FULL"], ["seckill/path.go", "admit"], ["seckill/lot.go", "wait"], ["seckill/lab/experiment_limits.go", "crowdAtGate"]],
+    "see": ["lesson:limits"],
+    "run": ["go test -v -count 1 -run 'TestBigGate|TestHoardersDelayPeople' ./seckill/gate"]
+  },
+  {
+    "id": "captcha", "by": "BE",
+    "words": ["验证码", "图形验证码", "数学验证码", "数学公式验证码", "ScriptEngine", "分散请求", "captcha", "math captcha", "防刷验证码", "CodeUtil"],
+    "zh": { "taught": "抢之前先算数学验证码，分散请求", "ours": "取地址之前答一道题，图片由我们自己画，也可以换成文字题。答案在 Redis 里 60 秒，`GETDEL` 取出来比，所以只能答一次，对错都作废；答案绑定会话。开始前 30 秒就可以先答，开始后的第一秒按抽签放行，不比谁的程序快。" },
+    "en": { "taught": "A math captcha before the address, to spread the rush", "ours": "A sum is answered before an address is granted; its picture is drawn here, or it is asked in words. The answer lies in Redis for 60 s and is taken out with `GETDEL`, so it has one try, right or wrong, and it belongs to the session. It may be solved 30 s ahead, and requests of the first second are let in by lot and not by speed." },
+    "code": [["seckill/captcha.go", "check"], ["seckill/captcha_sum.go", "newSum"], ["seckill/captcha_picture.go", "drawCaptcha"], ["seckill/gate/captcha.go", "TakeCaptcha"]],
+    "see": ["lesson:address", "page:/"],
+    "run": ["go test -v -count 1 -run 'TestCaptcha$' ./seckill", "go test -v -count 1 -run TestCaptchaHasOneTry ./seckill/gate"]
+  },
+  {
+    "id": "access-limit", "by": "CE",
+    "words": ["@AccessLimit", "AccessLimit", "防刷", "接口限流", "限流", "限流防刷", "计数器限流", "拦截器", "HandlerInterceptor", "自定义注解", "IP 限流", "rate limit", "interceptor", "annotation", "接口限流防刷", "单用户限制频率", "单用户限流", "用户限流", "频率限制", "访问频率", "限制访问次数", "每小时", "per hour"],
+    "zh": { "taught": "@AccessLimit 注解：每个用户每分钟几次", "ours": "注解变成一张表：`web/limit_table.go` 每条路由一行，写着按谁数、多快（`5/s`、`60/min`、`30/hour`）、在检查的哪一步；路由从这张表取限流，所以表不会说错，有测试走遍每条路由。`--rate` 和 `--ip-rate` 在每个进程的内存里数，不查 Redis，写成 `30/min` 也一样；表里自带的一分钟以上的限流，所有进程一起数。固定窗口的计数器在窗口交界处会悄悄放行两倍；令牌桶的上限写在明处。" },
+    "en": { "taught": "The @AccessLimit annotation: so many requests per user and minute", "ours": "The annotation is a table here: `web/limit_table.go` has one row for each route, with whom it counts, how much (`5/s`, `60/min`, `30/hour`) and at which step of the checks. The routes take their limits from it, so it is true, and a test walks them all. `--rate` and `--ip-rate` are counted in each process without Redis, also as `30/min`; the table's own limits of a minute and more are counted by all processes together. A counter per fixed window lets twice as many through at its edge without saying so; a bucket names its bound." },
+    "code": [["web/limit_table.go", "limitTable"], ["web/limit.go", "limited"], ["web/limit.go", "allow"], ["user/limit_user.go", "Count"]],
+    "see": ["lesson:limits"],
+    "run": ["T=$(./miaosha users -n 1 --out - | tail -n 1 | cut -d, -f3); for i in $(seq 30); do curl -so /dev/null -w '%{http_code} ' http://127.0.0.1:8080/api/me -H \"Authorization: Bearer $T\"; done", "go test -v -count 1 -run TestEveryRouteHasARowOfLimits ./web"]
+  },
+  {
+    "id": "token-bucket", "by": "ABC",
+    "words": ["令牌桶", "漏桶", "RateLimiter", "Guava RateLimiter", "acquire", "tryAcquire", "限流", "TPS 限流", "nginx 限流", "limit_req", "Sentinel", "token bucket", "leaky bucket", "单机限流", "令牌桶算法", "漏桶算法", "非阻塞", "non-blocking"],
+    "zh": { "taught": "令牌桶 RateLimiter：acquire 等待，tryAcquire 不等", "ours": "`golang.org/x/time/rate` 就是 Go 的 RateLimiter，按用户和地址各一个，不等待（tryAcquire）：没有令牌就答 429 和 `Retry-After`。限流那一课比较三种：都等（acquire）一个也不拒绝，却留下没有上限的队伍，最后的等一秒多；都不等；最多等 100 毫秒。整个店的上限是在途请求数（`--max-in-flight`）和队列长度（`--qmax`），满了答 503；等待只发生在合并通道里，它只收 20 毫秒内处理得完的点击。" },
+    "en": { "taught": "Token bucket (Guava RateLimiter): acquire waits, tryAcquire does not", "ours": "`golang.org/x/time/rate` is Go's RateLimiter, one for each user and each address, without waiting (tryAcquire): no token is answered with 429 and `Retry-After`. The lesson on limits compares three: if all wait (acquire), no request is refused, but the line has no bound and the last wait for more than a second; none waits; all wait for 100 ms at most. The bounds of the whole shop are the requests in flight (`--max-in-flight`) and the queue (`--qmax`); full is a 503. Clicks wait only in their lane, which takes no more than it serves in 20 ms." },
+    "code": [["web/limit.go", "take"], ["seckill/seckill.go", "Admit"], ["seckill/lane.go", "full"], ["seckill/lab/experiment_token_bucket.go", "crowdAtBucket"]],
+    "see": ["lesson:limits"],
+    "run": ["go test -v -count 1 -run 'TestOneUserIsLimited|TestBuysInFlightAreBounded' ./web"]
+  },
+  {
+    "id": "ban", "by": "C",
+    "words": ["封禁", "黑名单", "封 IP", "拉黑", "访问次数过多", "用户封禁", "ban", "blacklist", "too many visits"],
+    "zh": { "taught": "访问太多次就封禁", "ours": "一个用户十分钟内被拒绝 300 次（`--ban`），十分钟内不能再抢（`--ban-for`）：答复是 `banned`（429）和剩余时间，页面照它等待，所以人不会碰到，只有不理会拒绝的程序会。封禁自己结束，`miaosha ban lift` 可以提前解除；查结果、付款、取消不受影响。从不封网络地址：一个班、一间办公室共用一个。" },
+    "en": { "taught": "Ban after too many visits", "ours": "A user who was refused 300 times in ten minutes (`--ban`) cannot buy for ten minutes (`--ban-for`): the answer is `banned` (429) with the time that is left, and the page waits as it says, so only a program that goes on against refusals gets there. A ban ends by itself, or by `miaosha ban lift`; results, payments and cancelling go on. No address is banned, because a class or an office shares one." },
+    "code": [["user/ban.go", "Refused"], ["user/ban.go", "Check"], ["user/ban.lua", "KEYS"], ["seckill/operator/ban.go", "BanLift"]],
+    "see": [],
+    "run": ["./miaosha ban list", "./miaosha ban lift --phone 13800000000", "go test -v -count 1 -run 'TestAUserWhoIsRefusedTooOftenIsBanned|TestABanIsLifted' ./user"]
+  }
+];
