@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -182,9 +183,7 @@ func (r *run) count(ctx context.Context, o *outcome) (Result, error) {
 	if o.took > 0 {
 		res.PerSecond = round(float64(len(o.waits))/o.took.Seconds(), 0)
 	}
-	if slices.Sort(o.waits); len(o.waits) > 0 {
-		res.P99 = round(1000*o.waits[(len(o.waits)*99+99)/100-1].Seconds(), 1)
-	}
+	res.P99 = round(1000*percentile(o.waits, 99).Seconds(), 1)
 	if res.Sold > 0 {
 		res.SQLPerOrder = round(float64(r.sql.Load())/float64(res.Sold), 2)
 		res.RedisPerOrder = round(float64(r.redis.Load())/float64(res.Sold), 2)
@@ -206,6 +205,14 @@ func (r *run) waitIdle(ctx context.Context) error {
 		}
 	}
 	return fmt.Errorf("the run's statements still run in Postgres after %v", cleanupTimeout)
+}
+
+// percentile sorts values, and returns the one that p percent of them do not exceed; 0 if there is none.
+func percentile[T cmp.Ordered](values []T, p int) (v T) {
+	if slices.Sort(values); len(values) > 0 {
+		v = values[(len(values)*p+99)/100-1]
+	}
+	return v
 }
 
 func round(f float64, digits int) float64 {

@@ -47,6 +47,9 @@ var experiments = []struct {
 	{"limits", runLimits},
 	{"late-payment", runLatePayment},
 	{"cache", runCache},
+	{"cache-consistency", runCacheConsistency},
+	{"confirm", runConfirm},
+	{"hot", runHot},
 }
 
 // Experiments returns the names of the experiments.

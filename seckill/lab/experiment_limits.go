@@ -16,7 +16,8 @@ import (
 )
 
 // runLimits first sells 50 units to 200 people with one request each and a bot with 1,000. Then it
-// issues addresses for 20 units to 1,000 buyers.
+// issues addresses for 20 units to 1,000 buyers. Last it shows what a bucket does with a request that has no
+// token: crowdAtBucket.
 //
 // Without a limit, the client with most requests gets most units. A token bucket for each user
 // allows what a person does: five requests a second, and ten at once (web/limit.go). The bucket is
@@ -45,11 +46,17 @@ func runLimits(ctx context.Context, s Stores, seed uint64) (rows []Finding, err 
 	buyers := func(gated bool) func(context.Context) (Finding, error) {
 		return func(ctx context.Context) (Finding, error) { return crowdAtGate(ctx, e, gated) }
 	}
+	bucket := func(wait time.Duration) func(context.Context) (Finding, error) {
+		return func(ctx context.Context) (Finding, error) { return crowdAtBucket(ctx, seed, wait) }
+	}
 	return tryAll(ctx, []variant{
 		{"no limit", crowd(false)},
 		{"a bucket per user", crowd(true)},
 		{"an address for everybody", buyers(false)},
 		{"the big gate", buyers(true)},
+		{"wait for a token", bucket(time.Hour)},
+		{"wait for no token", bucket(0)},
+		{"wait for a token, 100 ms at most", bucket(bucketBound)},
 	})
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -35,10 +36,28 @@ var lessons = map[string][]struct {
 		{"a bucket per user", true, map[string]span{"asked": is(1200), "redis": {200, 250}, "bot": {0, 24}, "people": {26, 50}}},
 		{"an address for everybody", false, map[string]span{"asked": is(1000), "alive": is(1000), "bound": is(100), "waiting": is(0)}},
 		{"the big gate", true, map[string]span{"asked": is(1000), "alive": is(100), "bound": is(100), "waiting": is(900)}},
+		{"wait for a token", false, map[string]span{"asked": is(1500), "refused": is(0), "kept": {600, 1400}, "p99_ms": {600, 15_000}}},
+		{"wait for no token", true, map[string]span{"asked": is(1500), "refused": {300, 1400}, "kept": is(0), "kb": is(0), "p99_ms": {0, 999}}},
+		{"wait for a token, 100 ms at most", true, map[string]span{"asked": is(1500), "refused": {200, 1350}, "kept": {1, 300}, "p99_ms": {50, 999}}},
 	},
 	"late-payment": {
 		{"select, then update", false, map[string]span{"orders": is(200), "both": {10, 200}, "units": {205, 600}, "put_back": {20, 400}}},
 		{"one conditional update", true, map[string]span{"orders": is(200), "both": is(0), "units": is(200), "put_back": {1, 199}}},
+	},
+	"cache-consistency": {
+		{"delete, then write", false, map[string]span{"reads": {100, 5000}, "stale": {40, 2500}, "longest_ms": {40, 20_000}, "stays_old": {10, 20}}},
+		{"write, then delete", false, map[string]span{"reads": {100, 5000}, "stale": {5, 2500}, "longest_ms": {40, 20_000}, "stays_old": {3, 5}}},
+		{"delete twice", false, map[string]span{"reads": {100, 5000}, "stale": {40, 2500}, "longest_ms": {40, 20_000}, "stays_old": {1, 4}}},
+		{"short life", true, map[string]span{"reads": {100, 5000}, "stale": {40, 2500}, "longest_ms": {20, 20_000}, "stays_old": is(0)}},
+	},
+	"confirm": {
+		{"no confirm", false, map[string]span{"messages": is(1000), "per_second": {1, 1e9}, "p99_ms": {0, 20_000}, "lost": {100, 600}, "twice": is(0)}},
+		{"a transaction for each message", true, map[string]span{"messages": is(1000), "per_second": {1, 1e6}, "p99_ms": {0, 20_000}, "lost": is(0), "twice": is(1)}},
+		{"a confirm for each message", true, map[string]span{"messages": is(1000), "per_second": {1, 1e6}, "p99_ms": {0, 20_000}, "lost": is(0), "twice": is(1)}},
+		{"confirms in batches", true, map[string]span{"messages": is(1000), "per_second": {1, 1e6}, "p99_ms": {0, 20_000}, "lost": is(0), "twice": is(100)}},
+		{"one journal entry for a batch", true, map[string]span{"messages": is(1000), "per_second": {1, 1e7}, "p99_ms": {0, 20_000}, "lost": is(0), "twice": is(100)}},
+		{"ack, then work", false, map[string]span{"messages": is(100), "orders": is(89), "again": is(0), "dead": is(0), "lost": is(11)}},
+		{"work, then ack", true, map[string]span{"messages": is(100), "orders": is(99), "again": is(13), "dead": is(1), "lost": is(0)}},
 	},
 	"cache": {
 		{"unknown ids, misses not remembered", false, map[string]span{"reads": is(1000), "sql": {500, 1000}}},
@@ -47,6 +66,11 @@ var lessons = map[string][]struct {
 		{"hot id expires, single flight", true, map[string]span{"reads": is(500), "sql": is(1), "at_once": is(1)}},
 		{"500 ids expire at once", false, map[string]span{"sql": is(500), "at_once": {250, 500}}},
 		{"500 ids expire with jitter", true, map[string]span{"sql": is(500), "at_once": {1, 249}}},
+	},
+	"hot": {
+		{"one queue without a bound", false, map[string]span{"cold": is(100), "cold_refused": is(0), "behind": {50, 150}, "cold_p99_ms": {1, 20_000}}},
+		{"one queue with a bound", false, map[string]span{"cold": is(100), "cold_refused": {10, 100}, "hot_p99_ms": {1, 20_000}}},
+		{"a lane for each item", true, map[string]span{"cold": is(100), "cold_refused": is(0), "behind": {0, 10}, "hot_per_s": {1, 1e4}}},
 	},
 }
 
@@ -84,6 +108,26 @@ func TestExperimentsShowTheirLesson(t *testing.T) {
 				}
 				nothingIsLeft(t, s)
 			})
+		}
+	}
+}
+
+// The page has a text in both languages for every variant and figure.
+func TestFindingsHaveTheirTexts(t *testing.T) {
+	t.Parallel()
+	for _, lang := range []string{"en", "zh"} {
+		words, err := os.ReadFile("../../web/static/lab/words/" + lang + ".js")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, rows := range lessons {
+			for _, row := range rows {
+				for _, key := range append(slices.Collect(maps.Keys(row.figures)), row.variant) {
+					if !strings.Contains(string(words), "\n  'experiment."+key+"': '") && !strings.Contains(string(words), "\n  'figure."+key+"': '") {
+						t.Errorf("%s: words/%s.js has no text for %q", name, lang, key)
+					}
+				}
+			}
 		}
 	}
 }

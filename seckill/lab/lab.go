@@ -16,7 +16,7 @@
 package lab
 
 import (
-	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -66,7 +66,7 @@ type InvalidError struct{ Field, Reason string }
 
 func (e InvalidError) Error() string { return e.Field + ": " + e.Reason }
 
-// Validate returns an InvalidError for the first invalid field.
+// Validate returns an InvalidError for each invalid field, joined.
 func (p Plan) Validate() error {
 	names := func(field string, names, known []string) error {
 		for i, name := range names {
@@ -85,7 +85,7 @@ func (p Plan) Validate() error {
 		}
 		return nil
 	}
-	return cmp.Or(
+	return errors.Join(
 		names("strategies", p.Strategies, strategyNames()),
 		names("faults", p.Faults, Faults()),
 		between("buyers", p.Buyers, 1, MaxBuyers),

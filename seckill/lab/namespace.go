@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/redis/go-redis/v9"
 )
@@ -49,6 +50,7 @@ func openNamespace(ctx context.Context, s Stores, tables string) (n *namespace, 
 	if err != nil {
 		return nil, errDatabaseURL
 	}
+	cfg.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite // as the shop: of several hosts the primary
 	cfg.RuntimeParams["application_name"] = "miaosha lab"
 	cfg.RuntimeParams["search_path"] = n.schema
 	cfg.RuntimeParams["client_min_messages"] = "warning"
@@ -85,6 +87,7 @@ func (n *namespace) poolConfig(s Stores, conns int) (*pgxpool.Config, error) {
 		return nil, errDatabaseURL
 	}
 	cfg.MaxConns = int32(conns)
+	cfg.ConnConfig.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
 	cfg.ConnConfig.RuntimeParams["application_name"] = n.schema
 	cfg.ConnConfig.RuntimeParams["search_path"] = n.schema
 	return cfg, nil
@@ -107,8 +110,8 @@ const (
 	redisTimeout = 10 * time.Second // long, since a crowd queues; the shop's engine has shorter limits of its own
 )
 
-// openRedis returns a second client for the server of s.Redis. It copies address and credentials
-// only: the other options belong to that client.
+// openRedis returns a second client for the server of s.Redis. It copies how to reach it and
+// the credentials only: the other options belong to that client.
 func openRedis(s Stores) (redis.UniversalClient, error) {
 	own := redis.UniversalOptions{ContextTimeoutEnabled: true, PoolSize: redisConns, MaxRetries: 1,
 		ReadTimeout: redisTimeout, WriteTimeout: redisTimeout, PoolTimeout: redisTimeout}
@@ -116,6 +119,7 @@ func openRedis(s Stores) (redis.UniversalClient, error) {
 	case *redis.Client:
 		o := c.Options()
 		own.Addrs, own.Username, own.Password, own.DB, own.TLSConfig = []string{o.Addr}, o.Username, o.Password, o.DB, o.TLSConfig
+		own.Dialer = o.Dialer // behind sentinels it alone knows the server
 	case *redis.ClusterClient:
 		o := c.Options()
 		own.Addrs, own.Username, own.Password, own.TLSConfig, own.IsClusterMode = o.Addrs, o.Username, o.Password, o.TLSConfig, true
@@ -190,12 +194,12 @@ func keyOf(number int64, name string) string { return fmt.Sprintf("ms:lab:{%d}:%
 // gateOf returns the name of the gate's key that the shop's engine uses for its sale.
 func gateOf(number int64) string { return fmt.Sprintf("ms:{%d}:gate", number) }
 
-// keysOf returns every key that a strategy uses, and those that the shop's engine uses for its sale.
+// keysOf returns every key that a strategy or message queue uses, and those that the shop's engine uses for its sale.
 func keysOf(number int64) (keys []string) {
-	for _, name := range []string{"stock", "buyers", "lock"} {
+	for _, name := range []string{"stock", "buyers", "lock", "messages", "dead_letters"} {
 		keys = append(keys, keyOf(number, name))
 	}
-	for _, name := range []string{"tickets", "journal", "paths", "waiting", "waiting_until", "wasted", "refusing", "dead"} {
+	for _, name := range []string{"tickets", "journal2", "paths", "waiting", "waiting_until", "wasted", "refusing", "dead"} {
 		keys = append(keys, fmt.Sprintf("ms:{%d}:%s", number, name))
 	}
 	return append(keys, gateOf(number))

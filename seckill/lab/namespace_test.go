@@ -3,10 +3,31 @@ package lab
 import (
 	"context"
 	"errors"
+	"net"
 	"testing"
 
+	"github.com/alicebob/miniredis/v2"
 	"github.com/jackc/pgx/v5"
+	"github.com/redis/go-redis/v9"
 )
+
+// The client of a shop behind sentinels has no address of a server: its dialer asks the sentinels.
+func TestTheLabFindsARedisBehindSentinels(t *testing.T) {
+	t.Parallel()
+	server := miniredis.RunT(t)
+	shop := redis.NewClient(&redis.Options{Addr: "FailoverClient", Dialer: func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, network, server.Addr())
+	}})
+	defer shop.Close()
+	own, err := openRedis(Stores{Redis: shop})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer own.Close()
+	if err := own.Ping(t.Context()).Err(); err != nil {
+		t.Error(err)
+	}
+}
 
 // A run leaves no schema and no keys, whether it ends, is stopped, or dies with its process.
 func TestRunsLeaveNothing(t *testing.T) {

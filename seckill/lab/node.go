@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -158,6 +159,58 @@ func (n *node) stall(ctx context.Context, user int64, key string) {
 		pause(ctx, 5*time.Millisecond)
 	}
 	pause(ctx, 50*time.Millisecond)
+}
+
+// hang lets the first order of one buyer in three run into a time limit of Postgres, which cancels the
+// statement. It stands for every order that fails: a deadlock, a full disk, a standby that takes over.
+func (n *node) hang(ctx context.Context, tx pgx.Tx, user int64) error {
+	if n.rng(user+2*MaxBuyers).IntN(3) != 0 {
+		return nil
+	}
+	if _, again := n.hung.LoadOrStore(user, true); again {
+		return nil
+	}
+	if _, err := tx.Exec(ctx, `set local statement_timeout = 10`); err != nil {
+		return err
+	}
+	_, err := tx.Exec(ctx, `select pg_sleep(1)`)
+	return err
+}
+
+// pressesAgain reports whether a buyer who was told "sold out" at since presses again, after a pause that
+// grows. They do so while the page shows units, unless its number has not changed for 1.5 s.
+func (n *node) pressesAgain(ctx context.Context, since time.Time, tries int) (again bool, err error) {
+	left, changed, err := n.page.get(ctx, n.observer)
+	if err != nil || left <= 0 || time.Since(since) > patience && time.Since(changed) > patience {
+		return false, err
+	}
+	defer n.recorder.step(n.id, "code", "the page shows units: wait and press again")(strconv.Itoa(left))
+	pause(ctx, 10*time.Millisecond<<min(tries, 6))
+	return true, ctx.Err()
+}
+
+const patience = 1500 * time.Millisecond
+
+// shownStock is the stock that the page shows: Postgres' stock, from a cache of 5 ms for all buyers. Its
+// reads are not counted.
+type shownStock struct {
+	mu            sync.Mutex
+	left          int
+	read, changed time.Time
+}
+
+// get returns the number, and when it last changed.
+func (p *shownStock) get(ctx context.Context, observer *node) (left int, changed time.Time, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if time.Since(p.read) > 5*time.Millisecond {
+		before := p.left
+		err = observer.db.QueryRow(ctx, `select stock from item`).Scan(&p.left)
+		if p.read = time.Now(); p.left != before {
+			p.changed = p.read
+		}
+	}
+	return p.left, p.changed, err
 }
 
 // rng returns a buyer's random numbers. They depend on the seed and the buyer only, not on the

@@ -19,8 +19,9 @@ type Step struct {
 	At     float64 `json:"at_ms"`
 	Took   float64 `json:"took_ms"`
 	Kind   string  `json:"kind"` // sql, redis, code or answer
-	Text   string  `json:"text"` // on one line
+	Text   string  `json:"text"` // on one line; the page translates that of code and answer
 	Result string  `json:"result"`
+	Times  int     `json:"times"` // how often, one after the other
 }
 
 // recorder records the steps of two nodes that serve one click each. A nil recorder records nothing.
@@ -34,7 +35,7 @@ type recorder struct {
 func (r *recorder) begin(node int, kind, text string) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.steps = append(r.steps, Step{Buyer: node + 1, At: millis(time.Since(r.began)), Kind: kind, Text: oneLine(text)})
+	r.steps = append(r.steps, Step{Buyer: node + 1, At: millis(time.Since(r.began)), Kind: kind, Text: oneLine(text), Times: 1})
 	return len(r.steps) - 1
 }
 
@@ -120,19 +121,16 @@ func (r *recorder) stop() (steps []Step) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	slices.SortStableFunc(r.steps, func(a, b Step) int { return cmp.Compare(a.At, b.At) })
-	last, times := map[int]int{}, map[int]int{} // by buyer: the latest step; by step: its repetitions
+	last := map[int]int{} // by buyer: the latest step
 	for _, s := range r.steps {
 		i, ok := last[s.Buyer]
 		if ok && steps[i].Kind == s.Kind && steps[i].Text == s.Text && steps[i].Result == s.Result {
 			steps[i].Took = s.At + s.Took - steps[i].At
-			times[i]++
+			steps[i].Times++
 			continue
 		}
 		last[s.Buyer] = len(steps)
 		steps = append(steps, s)
-	}
-	for i, n := range times {
-		steps[i].Result += fmt.Sprintf(", %d times", n+1)
 	}
 	r.steps = nil
 	return steps

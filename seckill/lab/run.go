@@ -26,6 +26,8 @@ type run struct {
 	sql, redis       atomic.Int64 // statements and round trips of the nodes
 	promised         atomic.Int64
 	answered         atomic.Int64 // buyers who have replies to all their clicks
+	hung             sync.Map     // the buyers whose first order has failed, see hang
+	page             shownStock
 	redisPausedUntil atomic.Int64 // Redis replies are held back until then, in Unix nanoseconds
 }
 

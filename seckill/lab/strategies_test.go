@@ -144,6 +144,21 @@ func TestVerdictsUnderFaults(t *testing.T) {
 	}
 }
 
+// A refill does not write over a counter that has changed since the comparison.
+func TestARefillWritesOnlyOverWhatItCompared(t *testing.T) {
+	t.Parallel()
+	rdb := stores(t).Redis
+	for counted, want := range map[string]string{"-3": "7", "-4": "-3"} {
+		if err := rdb.Set(t.Context(), "stock", "-3", 0).Err(); err != nil {
+			t.Fatal(err)
+		}
+		set, err := setIfSame.Run(t.Context(), rdb, []string{"stock"}, counted, 7).Bool()
+		if got := rdb.Get(t.Context(), "stock").Val(); err != nil || got != want || set != (got == "7") {
+			t.Errorf("a counter of -3, compared as %s: %s, reply %v, %v; want %s", counted, got, set, err, want)
+		}
+	}
+}
+
 // Each strategy has a file, and marks on the lines that decide.
 func TestSourcesAreMarked(t *testing.T) {
 	t.Parallel()

@@ -1,6 +1,7 @@
-// The lab shows how a flash sale goes wrong, why, and how to put it right. It has twelve lessons,
-// and three tools to try things alone: the bench, the sources of the strategies, and the race. The
-// URL names the part that is shown: #1 to #12, #bench, #strategies/<name>, #race/<name>.
+// The lab shows how a flash sale goes wrong, why, and how to put it right. It has lessons, and
+// three tools to try things alone: the bench, the sources of the strategies, and the race. The URL
+// names the part that is shown: #1 or #oversell for a lesson, #bench, #strategies/<name>, #race/<name>. The
+// index of the courses adds /run to a lesson or a race, which then begins at once.
 import { html, useEffect, useState } from '../lib/preact.js';
 import { get } from '../api.js';
 import { addTexts, t } from '../i18n.js';
@@ -16,9 +17,12 @@ import labEn from './words/en.js';
 import labZh from './words/zh.js';
 import lessonsEn from './words/lessons_en.js';
 import lessonsZh from './words/lessons_zh.js';
+import linesEn from './words/lines_en.js';
+import linesZh from './words/lines_zh.js';
 
 addTexts({ zh: labZh, en: labEn });
 addTexts({ zh: lessonsZh, en: lessonsEn });
+addTexts({ zh: linesZh, en: linesEn });
 
 const CLOSED = [401, 403, 404]; // the statuses of a shop whose lab is closed to this visitor
 
@@ -26,7 +30,7 @@ function Lab({ lang }) {
   const [lab, setLab] = useState(null);
   const [failed, setFailed] = useState(null);
   const [tries, setTries] = useState(0);
-  const [part, arg] = usePart();
+  const [part, arg, begin] = usePart();
   const runs = useRuns(lab !== null);
   useEffect(() => setTitle(t('lab.title')), [lang]);
   useEffect(() => {
@@ -41,18 +45,21 @@ function Lab({ lang }) {
   if (!lab && failed) return html`<${Failed} title=${t('lab.failed')} more=${t('error.busy')} onRetry=${() => setTries(tries + 1)} />`;
   if (!lab) return html`<p class="blank" role="status">${t('loading')}</p>`;
   return html`
-    <div class="intro"><h1>${t('lab.title')}</h1><p class="more">${t('lab.intro')}</p></div>
+    <div class="intro"><h1>${t('lab.title')}</h1><p class="more">${t('lab.intro')} <a href="/courses.html">${t('lab.courses')}</a></p></div>
     <nav class="parts" aria-label=${t('lab.parts')}>
       ${['lessons', 'bench', 'strategies', 'race'].map((p) => html`
         <a key=${p} href=${p === 'lessons' ? '#1' : '#' + p} data-test=${'part-' + p} aria-current=${p === part ? 'page' : undefined}>${t('lab.' + p)}</a>`)}
     </nav>
-    ${part === 'lessons' && html`<${Lesson} key=${arg} n=${Number(arg)} lab=${lab} runs=${runs} />`}
+    ${part === 'lessons' && html`<${Lesson} key=${arg} n=${Number(arg)} lab=${lab} runs=${runs} begin=${begin} />`}
     ${part === 'bench' && html`<${Bench} lab=${lab} runs=${runs} />`}
     ${part === 'strategies' && html`<${Strategies} lab=${lab} name=${arg} />`}
-    ${part === 'race' && html`<${Race} key=${arg} lab=${lab} name=${arg} />`}`;
+    ${part === 'race' && html`<${Race} key=${arg} lab=${lab} name=${arg} begin=${begin} />`}`;
 }
 
-// usePart returns the part of the lab that the URL names, and its lesson or strategy.
+// Another site can lead here too, but it begins nothing.
+const fromIndex = document.referrer === location.origin + '/courses.html';
+
+// usePart returns the part of the lab that the URL names, its lesson or strategy, and whether to begin it.
 function usePart() {
   const [hash, setHash] = useState(location.hash);
   useEffect(() => {
@@ -60,9 +67,11 @@ function usePart() {
     addEventListener('hashchange', onChange);
     return () => removeEventListener('hashchange', onChange);
   }, []);
-  const [part, arg] = hash.slice(1).split('/');
-  if (['bench', 'strategies', 'race'].includes(part)) return [part, arg];
-  return ['lessons', lessons[part - 1] ? part : '1'];
+  const [part, ...args] = hash.slice(1).split('/');
+  const begin = fromIndex && args.at(-1) === 'run';
+  if (['bench', 'strategies', 'race'].includes(part)) return [part, args[0], begin];
+  const named = lessons.findIndex((lesson) => lesson.name === part);
+  return ['lessons', named >= 0 ? String(named + 1) : lessons[part - 1] ? part : '1', begin];
 }
 
 mount(Lab);

@@ -1,14 +1,14 @@
 // One lesson: a text, a question, a run, and the answer that the run shows.
-import { html, useState } from '../lib/preact.js';
+import { html, useEffect, useState } from '../lib/preact.js';
 import { t } from '../i18n.js';
 import { answerOf, lessons } from './lessons.js';
-import { Experiment, Run, nameOf } from './result.js';
+import { Experiment, Run, nameOf, withCode } from './result.js';
 import { Strategy } from './strategy.js';
 
 const guesses = {}; // by lesson, kept until the page is closed
 const seeds = {};
 
-export function Lesson({ n, lab, runs }) {
+export function Lesson({ n, lab, runs, begin }) {
   const lesson = lessons[n - 1];
   const [guess, setGuess] = useState(guesses[n]);
   const run = runs.byOwner[n];
@@ -18,23 +18,29 @@ export function Lesson({ n, lab, runs }) {
     if (lesson.experiment) runs.call(n, '/api/lab/try', { experiment: lesson.experiment, seed });
     else runs.start(n, { ...lesson.plan, seed });
   };
+  useEffect(() => {
+    if (!begin) return;
+    history.replaceState(null, '', '#' + lesson.name); // a reload begins nothing
+    start();
+  }, []);
   return html`<section class="split">
-    <nav class="list twelve" aria-label=${t('lesson.list')}><ol>${lessons.map((l, i) => html`
+    <nav class="list lessons" aria-label=${t('lesson.list', { of: lessons.length })}><ol>${lessons.map((l, i) => html`
       <li key=${i}><a href=${`#${i + 1}`} data-test=${`lesson-${i + 1}`} aria-current=${i + 1 === n ? 'true' : undefined}>
-        <b>${i + 1}</b> <span class="name">${t(`lesson.${i + 1}.title`)}</span>
+        <b>${i + 1}</b> <span class="name">${t(`lesson.${l.name}.title`)}</span>
         ${answerOf(l, runs.byOwner[i + 1]) && html`<span class="done"><span aria-hidden="true">✓</span><span class="hidden"> ${t('lesson.done')}</span></span>`}</a></li>`)}</ol></nav>
     <article class="lesson" data-test="lesson" data-lesson=${n}>
-      <p class="more small">${t('lesson.nth', { n })}</p>
-      <h2>${t(`lesson.${n}.title`)}</h2>
-      ${t(`lesson.${n}.text`).map((p, i) => html`<p key=${i}>${withCode(p)}</p>`)}
+      <p class="more small">${t('lesson.nth', { n, of: lessons.length })}</p>
+      <h2>${t(`lesson.${lesson.name}.title`)}</h2>
+      ${t(`lesson.${lesson.name}.text`).map((p, i) => html`<p key=${i}>${withCode(p)}</p>`)}
+      <p class="small"><b>${t('lesson.taught')}</b>${t(`lesson.${lesson.name}.taught`).join(t('comma'))}</p>
       <p class="where small"><b>${t('lesson.where')}</b>${lesson.places.map(([file, name], i) => html`
         <span key=${i}><code>${file}</code> <code class="soft">${name}</code></span>`)}</p>
       <div class="sheet asks">
-        <fieldset><legend>${t(`lesson.${n}.ask`)}</legend>
-          ${t(`lesson.${n}.choices`).map((choice, i) => html`<${Choice} key=${i} i=${i} text=${choice} guess=${guess} answer=${answer}
+        <fieldset><legend>${t(`lesson.${lesson.name}.ask`)}</legend>
+          ${t(`lesson.${lesson.name}.choices`).map((choice, i) => html`<${Choice} key=${i} i=${i} text=${choice} guess=${guess} answer=${answer}
             onChoose=${() => setGuess(guesses[n] = i)} />`)}</fieldset>
         ${answer && html`<p class="tip" role="status" data-test="lesson-answer" data-right=${answer.right}>
-          ${answer.right === null ? t('lesson.unclear') : t(`lesson.${n}.shown`, answer)}</p>`}
+          ${answer.right === null ? t('lesson.unclear') : t(`lesson.${lesson.name}.shown`, answer)}</p>`}
         <p class="more small">${lesson.experiment ? t('lesson.experiment') : preset(lesson.plan)} ${!answer && t('lesson.guess')}</p>
         <p class="row"><button class="button" data-test="lesson-run" disabled=${runs.busy} onClick=${start}>
           ${t(runs.busy ? 'run.running' : run ? 'lesson.again' : 'lesson.go')}</button></p>
@@ -43,7 +49,7 @@ export function Lesson({ n, lab, runs }) {
       ${run && run.data && html`<${Experiment} outcome=${run.data} />`}
       ${!lesson.experiment && html`<${Lines} lesson=${lesson} lab=${lab} />`}
       <p class="onward">${n < lessons.length
-        ? html`<a class="button quiet" href=${`#${n + 1}`}>${t('lesson.next', { title: t(`lesson.${n + 1}.title`) })}</a>`
+        ? html`<a class="button quiet" href=${`#${n + 1}`}>${t('lesson.next', { title: t(`lesson.${lessons[n].name}.title`) })}</a>`
         : html`<a class="button quiet" href="#bench">${t('lesson.toBench')}</a>`}</p>
     </article>
   </section>`;
@@ -72,6 +78,3 @@ function Lines({ lesson, lab }) {
 
 const preset = (plan) => t('lesson.preset', { buyers: plan.buyers, stock: plan.stock, double: plan.double_clicks, strategies: plan.strategies.length,
   faults: plan.faults.map((f) => t('fault.' + f)).join(t('and')) });
-
-// withCode renders the text between backticks as code.
-const withCode = (text) => text.split('`').map((part, i) => (i % 2 ? html`<code>${part}</code>` : part));

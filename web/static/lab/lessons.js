@@ -1,22 +1,25 @@
 // The run of each lesson, and how its result answers the question. The texts are in
 // words/lessons_*.js.
 //
+//   name     its name in the URL (#cache) and in the keys of its texts ('lesson.cache.title')
 //   plan     the plan of a run, without its seed; or experiment, the name of an experiment
 //   judge    takes the results by strategy, or the figures of an experiment by row, and returns
 //            {right, ...figures}. right is the number of the choice that the run shows, or null;
-//            the figures go into the text 'lesson.N.shown'
+//            the figures go into the text 'lesson.<name>.shown'
 //   read     the strategy whose source is shown first
 //   places   the code of the shop for this lesson: a file, and a name in it
 const crowd = { buyers: 200, stock: 20, double_clicks: 0, faults: [], seconds: 10 };
 
 export const lessons = [
   {
+    name: 'oversell',
     plan: { ...crowd, strategies: ['read-then-write'] },
     read: 'read-then-write',
     judge: ({ 'read-then-write': r }) => ({ right: r.sold === r.stock ? 0 : r.sold < r.stock ? 1 : 2, sold: r.sold, stock: r.stock }),
     places: [['goods/stock.go', 'Take'], ['schema.sql', 'stock_within_total']],
   },
   {
+    name: 'locks',
     plan: { ...crowd, strategies: ['mutex', 'for-update', 'advisory-lock', 'redis-lock'] },
     read: 'mutex',
     judge: ({ mutex, 'for-update': row, 'redis-lock': redis }) => ({ right: mutex.oversold > 0 ? 1 : mutex.unsold > 0 ? 2 : 0,
@@ -24,6 +27,7 @@ export const lessons = [
     places: [['goods/stock.go', 'Lock'], ['seckill/settle.go', 'settle'], ['seckill/queue.go', 'next']],
   },
   {
+    name: 'optimistic',
     plan: { ...crowd, strategies: ['optimistic', 'optimistic-retry'] },
     read: 'optimistic',
     judge: ({ optimistic: once, 'optimistic-retry': again }) => ({ right: once.oversold > 0 ? 2 : once.unsold > 0 ? 1 : 0,
@@ -31,6 +35,7 @@ export const lessons = [
     places: [['seckill/gate/scripts/fix.lua', 'ops'], ['seckill/diagnose.go', 'diagnose']],
   },
   {
+    name: 'guard',
     plan: { ...crowd, stock: 100, strategies: ['for-update', 'optimistic-retry', 'guard', 'guard-window', 'serializable'] },
     read: 'guard',
     judge: ({ 'for-update': lock, 'optimistic-retry': retry, guard }) => {
@@ -40,6 +45,7 @@ export const lessons = [
     places: [['goods/stock.go', 'Take'], ['order/expire.go', 'Cancel'], ['order/pay.go', 'capture']],
   },
   {
+    name: 'double-click',
     plan: { ...crowd, stock: 100, double_clicks: 50, strategies: ['guard', 'guard-unique'] },
     read: 'guard-unique',
     judge: ({ guard, 'guard-unique': unique }) => ({ right: guard.oversold > 0 ? 2 : guard.duplicates > 0 ? 1 : 0,
@@ -47,13 +53,24 @@ export const lessons = [
     places: [['schema.sql', 'one_order_per_user_and_sale'], ['order/place.go', 'Place'], ['seckill/gate/scripts/reserve.lua', 'HAS']],
   },
   {
+    name: 'pre-stock',
     plan: { ...crowd, stock: 100, double_clicks: 50, strategies: ['redis-get-decr', 'redis-decr', 'redis-oversupply', 'lua'] },
     read: 'redis-decr',
     judge: ({ 'redis-decr': decr, lua }) => ({ right: decr.oversold > 0 ? 0 : decr.unsold > 0 ? 1 : 2,
       unsold: decr.unsold, oversold: decr.oversold, lua: lua.unsold }),
-    places: [['seckill/gate/scripts/reserve.lua', 'HINCRBY'], ['seckill/gate/scripts/fix.lua', 'stock'], ['seckill/reconcile.go', 'tick']],
+    places: [['seckill/gate/scripts/reserve.lua', 'grants'], ['seckill/gate/scripts/fix.lua', 'stock'], ['seckill/reconcile.go', 'tick']],
   },
   {
+    name: 'refill',
+    plan: { ...crowd, stock: 100, double_clicks: 50, strategies: ['refill-incr', 'refill-set-one', 'refill-compare'] },
+    read: 'refill-incr',
+    judge: ({ 'refill-incr': incr, 'refill-set-one': one, 'refill-compare': truth }) => ({
+      right: truth.unsold > 0 || incr.unsold === 0 || one.unsold === 0 ? null : 2, stock: truth.stock,
+      incr: incr.unsold, one: one.unsold, truth: truth.unsold }),
+    places: [['seckill/reconcile.go', 'tick'], ['seckill/diagnose.go', 'diagnose'], ['seckill/gate/scripts/fix.lua', 'ops']],
+  },
+  {
+    name: 'journal',
     plan: { ...crowd, stock: 100, faults: ['kill'], strategies: ['lua-channel', 'shop'] },
     read: 'lua-channel',
     judge: ({ 'lua-channel': channel, shop }) => ({ right: shop.lost > 0 ? (channel.lost > 0 ? 2 : null) : channel.lost > 0 ? 1 : 0,
@@ -61,6 +78,7 @@ export const lessons = [
     places: [['seckill/gate/scripts/reserve.lua', 'XADD'], ['seckill/reclaim.go', 'claim'], ['seckill/gate/scripts/ack.lua', 'XACK'], ['order/place.go', 'Place']],
   },
   {
+    name: 'batch',
     plan: { ...crowd, buyers: 2000, stock: 1000, strategies: ['guard-unique', 'skip-locked', 'shop'] },
     read: 'shop',
     judge: ({ 'guard-unique': one, shop }) => ({ right: shop.sql_per_order >= 2 ? 0 : shop.sql_per_order >= 0.5 ? 1 : 2,
@@ -68,6 +86,7 @@ export const lessons = [
     places: [['seckill/lane.go', 'runLane'], ['seckill/settle.go', 'settleUntilDone'], ['order/place.go', 'Place'], ['goods/stock.go', 'Take']],
   },
   {
+    name: 'address',
     experiment: 'address',
     judge: ({ 'fixed address': fixed, 'random address kept in Redis': kept, 'signed address': signed }) => ({
       right: kept.redis === 0 ? 2 : signed.redis > 0 ? 0 : 1, tries: fixed.tries, fixedIn: fixed.let_in, bots: fixed.bots,
@@ -75,20 +94,25 @@ export const lessons = [
     places: [['seckill/path.go', 'verify'], ['seckill/captcha.go', 'check'], ['web/seckill.go', 'buy']],
   },
   {
+    name: 'limits',
     experiment: 'limits',
-    judge: ({ 'no limit': none, 'a bucket per user': bucket, 'an address for everybody': all, 'the big gate': gate }) => ({
+    judge: ({ 'no limit': none, 'a bucket per user': bucket, 'an address for everybody': all, 'the big gate': gate,
+      'wait for a token': wait, 'wait for no token': refuse, 'wait for a token, 100 ms at most': bounded }) => ({
       right: none.bot > none.people ? 1 : 0, bot: none.bot, people: none.people, bucketBot: bucket.bot, bucketPeople: bucket.people,
-      without: all.alive, alive: gate.alive, waiting: gate.waiting }),
+      without: all.alive, alive: gate.alive, waiting: gate.waiting,
+      kept: wait.kept, waitP99: wait.p99_ms, refused: refuse.refused, boundKept: bounded.kept, boundP99: bounded.p99_ms }),
     places: [['seckill/seckill.go', 'Admit'], ['web/limit.go', 'allow'], ['seckill/gate/scripts/path.lua', 'FULL']],
   },
   {
+    name: 'late-payment',
     experiment: 'late-payment',
     judge: ({ 'select, then update': naive, 'one conditional update': guarded }) => ({
       right: naive.units > naive.orders ? 1 : naive.units < naive.orders ? 2 : 0, of: naive.orders, units: naive.units, both: naive.both,
       guarded: guarded.units, guardedBoth: guarded.both, refunded: guarded.refunded }),
-    places: [['order/expire.go', 'Expire'], ['order/pay.go', 'Capture'], ['order/pay.go', 'DrainRefunds'], ['seckill/reconcile.go', 'tick']],
+    places: [['order/expire.go', 'Expire'], ['order/pay.go', 'Capture'], ['order/provider.go', 'DrainRefunds'], ['seckill/reconcile.go', 'tick']],
   },
   {
+    name: 'cache',
     experiment: 'cache',
     judge: (by) => {
       const all = by['hot id expires, everybody reads'].sql;
@@ -97,6 +121,35 @@ export const lessons = [
         together: by['500 ids expire at once'].at_once, jitter: by['500 ids expire with jitter'].at_once };
     },
     places: [['goods/cache.go', 'Sale'], ['goods/cache.go', 'load']],
+  },
+  {
+    name: 'cache-consistency',
+    experiment: 'cache-consistency',
+    judge: ({ 'delete, then write': first, 'write, then delete': after, 'delete twice': twice, 'short life': life }) => ({
+      right: life.stays_old > 0 || twice.stays_old === 0 || after.stays_old === 0 || first.stays_old === 0 ? null : 3, first: first.stays_old, after: after.stays_old,
+      twice: twice.stays_old, life: life.stays_old, firstStale: first.stale, afterStale: after.stale, lifeStale: life.stale, lifeLongest: life.longest_ms }),
+    places: [['goods/cache.go', 'load'], ['goods/cache.go', 'Sale'], ['goods/stock.go', 'Take']],
+  },
+  {
+    name: 'confirm',
+    experiment: 'confirm',
+    judge: (by) => {
+      const none = by['no confirm'], each = by['a transaction for each message'], confirm = by['a confirm for each message'],
+        batch = by['confirms in batches'], entry = by['one journal entry for a batch'], first = by['ack, then work'], after = by['work, then ack'];
+      return { right: none.lost === 0 || each.lost + confirm.lost + batch.lost + entry.lost > 0 ? null : 1, lost: none.lost, of: none.messages,
+        each: each.per_second, eachWait: each.p99_ms, confirm: confirm.per_second, confirmWait: confirm.p99_ms, batch: batch.per_second,
+        batchWait: batch.p99_ms, entry: entry.per_second, entryWait: entry.p99_ms, twice: batch.twice, ackLost: first.lost,
+        afterLost: after.lost, again: after.again, dead: after.dead };
+    },
+    places: [['seckill/gate/scripts/reserve.lua', 'XADD'], ['seckill/gate/scripts/ack.lua', 'XACK'], ['seckill/reclaim.go', 'claim'], ['order/place.go', 'Place']],
+  },
+  {
+    name: 'hot',
+    experiment: 'hot',
+    judge: ({ 'one queue without a bound': one, 'one queue with a bound': bounded, 'a lane for each item': lane }) => ({
+      right: one.behind < 1 ? 0 : one.behind <= 10 ? 1 : 2, one: one.behind, lane: lane.behind, cold: bounded.cold, refused: bounded.cold_refused,
+      laneRefused: lane.cold_refused, oneP99: one.cold_p99_ms, laneP99: lane.cold_p99_ms, oneHot: one.hot_per_s, laneHot: lane.hot_per_s }),
+    places: [['seckill/lane.go', 'of'], ['seckill/queue.go', 'next'], ['seckill/hot/heat.go', 'judge']],
   },
 ];
 

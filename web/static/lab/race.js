@@ -3,24 +3,28 @@
 import { html, useEffect, useRef, useState } from '../lib/preact.js';
 import { post } from '../api.js';
 import { t } from '../i18n.js';
-import { nameOf, refusal } from './result.js';
+import { nameOf, refusal, textOr } from './result.js';
 
 const BEAT = 1400;       // ms for one event when it plays
 const TIMEOUT = 25_000;  // ms for the recording; the shop takes 20 s at most
 
-export function Race({ lab, name }) {
+export function Race({ lab, name, begin }) {
   const [strategy, setStrategy] = useState(lab.ways.some((s) => s.name === name) ? name : lab.ways[0].name);
   const [seed, setSeed] = useState(1);
   const [race, setRace] = useState({}); // {recording, reply, recordingNow}
-  const record = async (event) => {
-    event.preventDefault();
+  const record = async () => {
     setRace({ recordingNow: true });
     const reply = await post('/api/lab/race', { strategy, seed }, TIMEOUT);
     setRace(reply.ok ? { recording: reply.data } : { reply });
   };
+  useEffect(() => {
+    if (!begin) return;
+    history.replaceState(null, '', '#race/' + strategy); // a reload begins nothing
+    record();
+  }, []);
   return html`<section>
     <h2>${t('lab.race')}</h2><p class="more lead">${t('race.intro')}</p>
-    <form class="sheet racing" onSubmit=${record}>
+    <form class="sheet racing" onSubmit=${(event) => { event.preventDefault(); record(); }}>
       <label class="field"><span>${t('result.strategy')}</span>
         <select data-test="race-strategy" value=${strategy} onChange=${(e) => { setStrategy(e.currentTarget.value); setRace({}); }}>${lab.ways.map((s) => html`
           <option key=${s.name} value=${s.name}>${nameOf(s.name)}</option>`)}</select></label>
@@ -96,9 +100,9 @@ function Player({ recording }) {
         return html`<li key=${i} data-buyer=${s.buyer} data-kind=${s.kind} data-state=${state} data-now=${now && now.step === i ? '' : undefined}
             style=${{ gridRow: `${from} / ${to + 1}`, gridColumn: s.buyer }} aria-hidden=${state === 'ahead' ? 'true' : undefined}>
           <span class="clock digits"><span class="hidden">${label(s.buyer)} </span>${t('race.ms', { at: s.at_ms.toFixed(1), took: s.took_ms.toFixed(1) })} <em>${t('kind.' + s.kind)}</em></span>
-          <code>${s.text}</code>
+          <code>${textOf(s)}</code>
           ${state === 'runs' && html`<span class="waits">${t('race.waits')}</span>`}
-          ${state === 'done' && s.result && html`<span class="got">→ <code>${s.result}</code></span>`}</li>`;
+          ${state === 'done' && s.result && html`<span class="got">→ <code>${s.result}</code>${s.times > 1 && t('race.times', { n: s.times })}</span>`}</li>`;
       })}</ol>
     </div>
     ${over && html`<p class="note end" data-test="race-end" data-right=${recording.right ? 'yes' : 'no'} role="status">
@@ -108,4 +112,6 @@ function Player({ recording }) {
   </div>`;
 }
 
-const spoken = (label, step, done) => `${label(step.buyer)}: ${step.text}${done && step.result ? ` → ${step.result}` : ''}`;
+// textOf returns a statement or a call as it was sent, and what else happened in the user's language.
+const textOf = (step) => (step.kind === 'code' || step.kind === 'answer' ? textOr('step.', step.text) : step.text);
+const spoken = (label, step, done) => `${label(step.buyer)}: ${textOf(step)}${done && step.result ? ` → ${step.result}` : ''}`;

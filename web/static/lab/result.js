@@ -9,6 +9,9 @@ export const speed = (n) => number(n, n > 0 && n < 100 ? 1 : 0);
 const each = (n) => number(n, n > 0 && n < 1 ? 2 : 1);
 export const nameOf = (strategy) => t('strategy.' + strategy);
 
+// withCode renders the text between backticks as code.
+export const withCode = (text) => text.split('`').map((part, i) => (i % 2 ? html`<code>${part}</code>` : part));
+
 // verdictOf writes the outcome of a result in words, so that it does not depend on colour alone.
 export function verdictOf(r) {
   if (r.error) return t('verdict.error', { error: r.error });
@@ -94,12 +97,16 @@ export function Results({ results }) {
   </div>`;
 }
 
-// textOr returns the text of an experiment's row or figure, or its name if it has no text.
-const textOr = (key, name) => { const text = t(key + name); return text === key + name ? name : text; };
+// textOr returns the text of an experiment's row or figure, or of a race's step, or its name if it has no text.
+export const textOr = (key, name) => { const text = t(key + name); return text === key + name ? name : text; };
 
 // The order of the figures in a row. Figures that are not named here come last.
-const FIGURES = ['tries', 'let_in', 'asked', 'redis', 'bot', 'bots', 'people', 'alive', 'bound', 'waiting',
-  'orders', 'paid', 'refunded', 'put_back', 'both', 'units', 'reads', 'sql', 'at_once'];
+const FIGURES = ['tries', 'let_in', 'asked', 'redis', 'bot', 'bots', 'people', 'alive', 'bound', 'waiting', 'messages',
+  'served', 'refused', 'kept', 'kb', 'per_second', 'p99_ms',
+  'orders', 'paid', 'refunded', 'put_back', 'both', 'units', 'reads', 'sql', 'at_once',
+  'stale', 'longest_ms', 'stays_old',
+  'lost', 'twice', 'again', 'dead',
+  'cold', 'cold_refused', 'behind', 'cold_p99_ms', 'hot_p99_ms', 'hot_per_s'];
 const positionOf = (figure) => (FIGURES.indexOf(figure) + 1 || FIGURES.length + 1);
 
 // group splits the rows into tables: a row joins the first table that has all its columns.

@@ -16,11 +16,12 @@ export function useRuns(open) {
   const [byOwner, setByOwner] = useState({});
   const [followed, follow] = useState(null); // {owner, run}
   const calling = useRef(false);
+  const asked = useRef(false); // this page has asked for a run: what the first read finds may be that one
   const put = (owner, run) => setByOwner((old) => ({ ...old, [owner]: run }));
 
   useEffect(() => {
     if (!open) return;
-    get('/api/lab/run').then(({ ok, data }) => ok && data.state === 'running' && !calling.current && follow({ owner: 'bench', run: data.run }));
+    get('/api/lab/run').then(({ ok, data }) => ok && data.state === 'running' && !asked.current && follow({ owner: 'bench', run: data.run }));
   }, [open]);
 
   useEffect(() => {
@@ -44,7 +45,7 @@ export function useRuns(open) {
 
   const request = async (owner, path, body, plan) => {
     if (calling.current) return null;
-    calling.current = true;
+    calling.current = asked.current = true;
     put(owner, { state: 'running', plan, results: [] });
     const reply = await post(path, body, TIMEOUT);
     calling.current = false;

@@ -1,7 +1,7 @@
 // The source of a strategy, with the lines marked that decide whether it is right.
 import { html, useLayoutEffect, useRef } from '../lib/preact.js';
 import { t } from '../i18n.js';
-import { nameOf } from './result.js';
+import { nameOf, withCode } from './result.js';
 
 const range = ([from, to]) => (from === to ? `${from}` : `${from}–${to}`);
 
@@ -41,5 +41,7 @@ function Source({ strategy: { name, file, source, marks } }) {
     <div class="code" ref=${code} tabindex="0" role="region" aria-label=${file}><ol>${lines.map((line, i) => html`
       <li key=${i} class=${isMarked(i + 1) ? 'decides' : ''}>${isMarked(i + 1)
         ? html`<mark><code>${line || ' '}</code></mark>` : html`<code>${line || ' '}</code>`}</li>`)}</ol></div>
+    <dl class="explains" data-test="explains">${marks.map((mark, i) => html`
+      <div key=${i}><dt>${t('strategy.line', { lines: range(mark) })}</dt><dd>${withCode(t('strategy.' + name + '.lines')[i])}</dd></div>`)}</dl>
   </figure>`;
 }

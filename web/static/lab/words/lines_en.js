@@ -1,0 +1,74 @@
+// What the marked lines of each strategy do: one text for each marked part, in the order of the source.
+export default {
+  'strategy.read-then-write.lines': [
+    'Reads the stock, lets time pass, and writes back a number that it worked out from the old one. Between the read and the write nothing keeps other buyers from reading the same number.',
+  ],
+  'strategy.mutex.lines': [
+    'Waits for the lock of this process. The second process has another lock, so one buyer of each process may be inside.',
+  ],
+  'strategy.for-update.lines': [
+    '`for update` locks the row (a pessimistic lock) until the transaction ends. All that follows, the price too, happens while the other buyers wait; so the write of an old number is safe.',
+  ],
+  'strategy.optimistic.lines': [
+    'Writes only if the version is still the one that was read. If no row has changed, another buyer was faster, and this buyer is told no at once.',
+  ],
+  'strategy.optimistic-retry.lines': [
+    'Reads, thinks and writes with the version again and again, until the write succeeds or the stock is zero.',
+  ],
+  'strategy.guard.lines': [
+    'One statement checks `stock > 0` and subtracts. If no row has changed, it is sold out. Nothing here asks who the buyer is.',
+  ],
+  'strategy.guard-window.lines': [
+    'The same statement also checks the time window by the clock of the database, so the clock of a server does not matter.',
+  ],
+  'strategy.guard-unique.lines': [
+    'The unique index: one order for each user, guaranteed by the database. This makes buying idempotent.',
+    'The order first, then the unit, in one transaction. If the insert finds an order, no unit is taken; if no unit is left, the order is rolled back.',
+  ],
+  'strategy.advisory-lock.lines': [
+    'Locks a number that stands for the sale, until the end of the transaction. Code that does not take this lock is not kept out.',
+  ],
+  'strategy.skip-locked.lines': [
+    'Takes a unit that is neither sold nor locked by another transaction, and waits for none.',
+    'No free unit found: locked ones may come back, so it gives up only when none is left.',
+  ],
+  'strategy.serializable.lines': [
+    'Tries again as long as the database reports a conflict (SQLSTATE 40001).',
+    'Opens the transaction at the isolation level serializable. The rest is read-then-write.',
+  ],
+  'strategy.redis-get-decr.lines': [
+    '`GET`, a check, a pause, `DECR`: read-then-write in Redis. Each command is atomic, the four together are not.',
+  ],
+  'strategy.redis-decr.lines': [
+    'Pre-decrements the stock, then inserts the order. If the insert meets a conflict, the unit that `DECR` took stays taken.',
+  ],
+  'strategy.redis-lock.lines': [
+    'The distributed lock: polls `SET NX` with an expiry until it has the lock, and releases it with a script only if the token is still its own.',
+    'The pause may be longer than the lock lives. The write does not check whether the lock is still held.',
+  ],
+  'strategy.redis-oversupply.lines': [
+    'Writes twice the stock into Redis, so units that are decremented for nothing do not run short.',
+    'The last word: Postgres refuses the buyers whom Redis let through without a unit.',
+  ],
+  'strategy.refill-incr.lines': [
+    'Puts the unit of a failed order back with `INCR`. If the counter is at -50, it is at -49 now, and no buyer gets through.',
+    'Pre-decrements: each press takes the counter one down, a refused one too.',
+  ],
+  'strategy.refill-set-one.lines': [
+    'Puts the unit back with `SET 1`, whatever the counter was: two failed orders become one unit, and a counter at 12 loses eleven.',
+  ],
+  'strategy.refill-compare.lines': [
+    'The script writes the new number only if the counter is still the one that was compared (compare and set).',
+    'Reads the counter, asks Postgres for the true stock, and sets it; if the counter has changed meanwhile, from the beginning.',
+  ],
+  'strategy.lua.lines': [
+    'The script: has the buyer a unit already, is one left, remember the buyer, take the unit. Redis runs no other command in between.',
+    'Runs the script. Only the reply 1 is a unit.',
+  ],
+  'strategy.lua-channel.lines': [
+    'Puts the order into a queue in memory and says yes. If the process dies now, the yes is recorded nowhere.',
+  ],
+  'strategy.shop.lines': [
+    'The engine grants a ticket, which the same script has written to the journal: the buyer is only "queued". Then it waits for the result, which comes after the commit in Postgres.',
+  ],
+};
