@@ -1,0 +1,152 @@
+// Package picture makes a picture that is safe to serve of bytes that anyone may have sent: it decodes them, bounds what is
+// shown, and encodes it again. What is in the file besides the picture, such as the place where it was taken, or a script, does
+// not come out again.
+package picture
+
+import (
+	"bytes"
+	"errors"
+	"image"
+	"image/color"
+	"image/jpeg"
+	"image/png"
+	"slices"
+
+	"golang.org/x/image/draw"
+	"golang.org/x/image/webp"
+)
+
+// Bounds of what is decoded and made.
+const (
+	MaxBytes  = 5 << 20
+	MaxPixels = 24_000_000 // half as many with 16 bits for a colour
+	MaxSide   = 1200       // of a picture that is made
+)
+
+// Refusals.
+var (
+	ErrNotAPicture   = errors.New("not a whole PNG, JPEG or WebP picture")
+	ErrTooManyPixels = errors.New("too many pixels")
+)
+
+// Made is a picture that was encoded again.
+type Made struct {
+	Kind          string // png or jpg
+	Bytes         []byte
+	Width, Height int
+}
+
+// format is a kind of pictures that is decoded. A file is of the kind that its first bytes say, whatever it is called.
+type format struct {
+	magic, at8 string
+	config     func(r *bytes.Reader) (image.Config, error)
+	decode     func(r *bytes.Reader) (image.Image, error)
+}
+
+var formats = []format{
+	{"\x89PNG\r\n\x1a\n", "", func(r *bytes.Reader) (image.Config, error) { return png.DecodeConfig(r) }, func(r *bytes.Reader) (image.Image, error) { return png.Decode(r) }},
+	{"\xff\xd8\xff", "", func(r *bytes.Reader) (image.Config, error) { return jpeg.DecodeConfig(r) }, func(r *bytes.Reader) (image.Image, error) { return jpeg.Decode(r) }},
+	{"RIFF", "WEBP", func(r *bytes.Reader) (image.Config, error) { return webp.DecodeConfig(r) }, func(r *bytes.Reader) (image.Image, error) { return webp.Decode(r) }},
+}
+
+// deep are the colours with 16 bits each, which take twice the memory.
+var deep = []color.Model{color.Gray16Model, color.RGBA64Model, color.NRGBA64Model}
+
+// Make decodes a picture, turns it as its camera was held, and makes it at most MaxSide wide and high. The size is checked
+// before anything is decoded. A picture with transparent parts becomes a PNG, any other a JPEG.
+func Make(raw []byte) (Made, error) {
+	f := formatOf(raw)
+	if f == nil || len(raw) > MaxBytes {
+		return Made{}, ErrNotAPicture
+	}
+	size, err := f.config(bytes.NewReader(raw))
+	if err != nil || size.Width <= 0 || size.Height <= 0 {
+		return Made{}, ErrNotAPicture
+	}
+	pixels := MaxPixels
+	if slices.Contains(deep, size.ColorModel) {
+		pixels /= 2
+	}
+	if size.Width > pixels/size.Height {
+		return Made{}, ErrTooManyPixels
+	}
+	decoded, err := f.decode(bytes.NewReader(raw))
+	if err != nil {
+		return Made{}, ErrNotAPicture
+	}
+	img := turn(shrink(decoded), orientation(raw))
+	m := Made{Width: img.Rect.Dx(), Height: img.Rect.Dy(), Kind: "jpg"}
+	var out bytes.Buffer
+	if img.Opaque() {
+		err = jpeg.Encode(&out, img, &jpeg.Options{Quality: 85})
+	} else {
+		m.Kind = "png"
+		err = png.Encode(&out, img)
+	}
+	m.Bytes = out.Bytes()
+	return m, err
+}
+
+func formatOf(raw []byte) *format {
+	for i, f := range formats {
+		if len(raw) > 16 && bytes.HasPrefix(raw, []byte(f.magic)) && bytes.HasPrefix(raw[8:], []byte(f.at8)) {
+			return &formats[i]
+		}
+	}
+	return nil
+}
+
+// shrink returns img with its longer side at most MaxSide. It halves img while it is much larger, so that each of its pixels
+// counts, and needs a quarter of its memory.
+func shrink(img image.Image) *image.RGBA {
+	for {
+		b := img.Bounds()
+		w, h, longer := b.Dx(), b.Dy(), max(b.Dx(), b.Dy())
+		switch {
+		case longer >= 2*MaxSide:
+			w, h = max(1, w/2), max(1, h/2)
+		case longer > MaxSide:
+			w, h = max(1, w*MaxSide/longer), max(1, h*MaxSide/longer)
+		}
+		small := image.NewRGBA(image.Rect(0, 0, w, h))
+		draw.ApproxBiLinear.Scale(small, small.Rect, img, b, draw.Src, nil)
+		if max(w, h) <= MaxSide {
+			return small
+		}
+		img = small
+	}
+}
+
+// turn returns img as EXIF says that it is to be seen: from 1, as it is, to 8.
+func turn(img *image.RGBA, orientation int) *image.RGBA {
+	if orientation < 2 || orientation > 8 {
+		return img
+	}
+	w, h := img.Rect.Dx(), img.Rect.Dy()
+	out := image.NewRGBA(image.Rect(0, 0, w, h))
+	if orientation >= 5 { // lies on its side
+		out = image.NewRGBA(image.Rect(0, 0, h, w))
+	}
+	for y := range h {
+		for x := range w {
+			c := img.RGBAAt(x, y)
+			switch orientation {
+			case 2:
+				out.SetRGBA(w-1-x, y, c)
+			case 3:
+				out.SetRGBA(w-1-x, h-1-y, c)
+			case 4:
+				out.SetRGBA(x, h-1-y, c)
+			case 5:
+				out.SetRGBA(y, x, c)
+			case 6:
+				out.SetRGBA(h-1-y, x, c)
+			case 7:
+				out.SetRGBA(h-1-y, w-1-x, c)
+			case 8:
+				out.SetRGBA(y, w-1-x, c)
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,165 @@
+package picture
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"hash/crc32"
+	"image"
+	"image/color"
+	"image/gif"
+	"image/jpeg"
+	"image/png"
+	"testing"
+)
+
+// drawn returns a picture of w times h pixels that is red on the left and blue on the right.
+func drawn(w, h int, alpha uint8) *image.NRGBA {
+	img := image.NewNRGBA(image.Rect(0, 0, w, h))
+	for y := range h {
+		for x := range w {
+			c := color.NRGBA{R: 200, A: alpha}
+			if x >= w/2 {
+				c = color.NRGBA{B: 200, A: alpha}
+			}
+			img.SetNRGBA(x, y, c)
+		}
+	}
+	return img
+}
+
+func encoded(t testing.TB, kind string, img image.Image) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	err := map[string]func() error{
+		"png": func() error { return png.Encode(&b, img) },
+		"jpg": func() error { return jpeg.Encode(&b, img, nil) },
+		"gif": func() error { return gif.Encode(&b, img, nil) },
+	}[kind]()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// header returns a PNG that claims a size and has a few bytes of data.
+func header(w, h uint32, depth byte) []byte {
+	b := []byte("\x89PNG\r\n\x1a\n")
+	chunk := func(kind string, data []byte) {
+		b = binary.BigEndian.AppendUint32(b, uint32(len(data)))
+		body := append([]byte(kind), data...)
+		b = binary.BigEndian.AppendUint32(append(b, body...), crc32.ChecksumIEEE(body))
+	}
+	ihdr := binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, w), h)
+	chunk("IHDR", append(ihdr, depth, 2, 0, 0, 0))
+	chunk("IDAT", []byte("\x78\x9c\x03\x00\x00\x00\x00\x01"))
+	return b
+}
+
+func withExif(raw []byte, orientation byte) []byte {
+	exif := append([]byte("\xff\xe1\x00\x22Exif\x00\x00MM\x00*\x00\x00\x00\x08\x00\x01\x01\x12\x00\x03\x00\x00\x00\x01\x00"), orientation, 0, 0, 0, 0, 0, 0)
+	return append(append(bytes.Clone(raw[:2]), exif...), raw[2:]...)
+}
+
+func TestMake(t *testing.T) {
+	small, large := encoded(t, "png", drawn(40, 20, 255)), encoded(t, "jpg", drawn(2600, 1300, 255))
+	for _, test := range []struct {
+		name string
+		raw  []byte
+		kind string
+		w, h int
+	}{
+		{"a PNG", small, "jpg", 40, 20},
+		{"a PNG that one can look through", encoded(t, "png", drawn(40, 20, 100)), "png", 40, 20},
+		{"a large JPEG", large, "jpg", 1200, 600},
+		{"a little too large", encoded(t, "png", drawn(10, 1210, 255)), "jpg", 9, 1200},
+		{"a long strip", encoded(t, "png", drawn(1, 5000, 255)), "jpg", 1, 1200},
+		{"lying on its side", withExif(large, 6), "jpg", 600, 1200},
+		{"upside down", withExif(large, 3), "jpg", 1200, 600},
+		{"an orientation that is none", withExif(large, 9), "jpg", 1200, 600},
+		{"a page behind the picture", append(bytes.Clone(small), "<html><script>alert(1)</script>"...), "jpg", 40, 20},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			m, err := Make(test.raw)
+			if err != nil || m.Kind != test.kind || m.Width != test.w || m.Height != test.h {
+				t.Fatalf("a %s of %d x %d, %v; want a %s of %d x %d", m.Kind, m.Width, m.Height, err, test.kind, test.w, test.h)
+			}
+			shown, kind, err := image.Decode(bytes.NewReader(m.Bytes))
+			if err != nil || shown.Bounds() != image.Rect(0, 0, test.w, test.h) || kind[:2] != test.kind[:2] {
+				t.Errorf("it shows a %s of %v, %v", kind, shown.Bounds(), err)
+			}
+			if bytes.Contains(m.Bytes, []byte("script")) || bytes.Contains(m.Bytes, []byte("Exif")) {
+				t.Error("what was beside the picture has come out again")
+			}
+		})
+	}
+}
+
+// Red is on the left; turned as its camera was held it is where EXIF says.
+func TestPicturesAreTurned(t *testing.T) {
+	raw := encoded(t, "jpg", drawn(64, 64, 255))
+	for orientation, red := range map[byte][2]int{1: {5, 32}, 2: {58, 32}, 3: {58, 32}, 4: {5, 32}, 5: {32, 5}, 6: {32, 5}, 7: {32, 58}, 8: {32, 58}} {
+		m, err := Make(withExif(raw, orientation))
+		if err != nil {
+			t.Fatal(err)
+		}
+		img, err := jpeg.Decode(bytes.NewReader(m.Bytes))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r, _, b, _ := img.At(red[0], red[1]).RGBA(); r < b {
+			t.Errorf("orientation %d: red is not at %v", orientation, red)
+		}
+	}
+}
+
+func TestHostilePicturesAreRefused(t *testing.T) {
+	good := encoded(t, "png", drawn(40, 20, 255))
+	for _, test := range []struct {
+		name string
+		raw  []byte
+		want error
+	}{
+		{"nothing", nil, ErrNotAPicture},
+		{"an SVG", []byte(`<svg xmlns="http://www.w3.org/2000/svg"><script>alert(1)</script></svg>`), ErrNotAPicture},
+		{"a page", []byte("<!doctype html><script>alert(1)</script>"), ErrNotAPicture},
+		{"a GIF", encoded(t, "gif", drawn(4, 4, 255)), ErrNotAPicture},
+		{"a page that begins as a GIF", []byte("GIF89a/*<script>alert(1)</script>*/"), ErrNotAPicture},
+		{"a page that begins as a JPEG", []byte("\xff\xd8\xff\xe0<script>alert(1)</script>"), ErrNotAPicture},
+		{"a sound that begins as a WebP", []byte("RIFF\x00\x00\x00\x00WAVEfmt 12345678"), ErrNotAPicture},
+		{"half a PNG", good[:len(good)-20], ErrNotAPicture},
+		{"half a JPEG", encoded(t, "jpg", drawn(40, 20, 255))[:300], ErrNotAPicture},
+		{"no pixels", header(0, 10, 8), ErrNotAPicture},
+		{"a bomb of 50,000 x 50,000", header(50_000, 50_000, 8), ErrTooManyPixels},
+		{"the largest size there is", header(1<<31-1, 1<<31-1, 8), ErrNotAPicture},
+		{"too many for 16 bits", header(4000, 4000, 16), ErrTooManyPixels},
+		{"as many with 8 bits and no data", header(4000, 4000, 8), ErrNotAPicture},
+		{"too many bytes", append(bytes.Clone(good), make([]byte, MaxBytes)...), ErrNotAPicture},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if m, err := Make(test.raw); !errors.Is(err, test.want) || m.Bytes != nil {
+				t.Errorf("%d bytes and %v, want %v", len(m.Bytes), err, test.want)
+			}
+		})
+	}
+}
+
+// Whatever is sent, there is no panic, and what comes out is a picture within the bounds.
+func FuzzMake(f *testing.F) {
+	f.Add(encoded(f, "png", drawn(3, 3, 100)))
+	f.Add(withExif(encoded(f, "jpg", drawn(9, 5, 255)), 6))
+	f.Add(header(5, 5, 16))
+	f.Add([]byte("RIFF\x1a\x00\x00\x00WEBPVP8L\x0d\x00\x00\x00\x2f\x00\x00\x00\x10\x07\x10\x11\x11\x88\x88\xfe\x07\x00"))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		if size, _, err := image.DecodeConfig(bytes.NewReader(raw)); err == nil && size.Width > 1_000_000/max(1, size.Height) {
+			return // it takes long
+		}
+		m, err := Make(raw)
+		if err != nil {
+			return
+		}
+		if size, _, err := image.DecodeConfig(bytes.NewReader(m.Bytes)); err != nil || size.Width != m.Width || size.Height != m.Height || max(m.Width, m.Height) > MaxSide {
+			t.Errorf("%d x %d came out as %v, %v", m.Width, m.Height, size, err)
+		}
+	})
+}
