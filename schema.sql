@@ -9,7 +9,7 @@ create table if not exists schema_version (
     one     boolean primary key default true check (one)
 );
 
--- The upgrades from version 5 and 6. They come first: their locks are the strongest, and in the order in which every
+-- The upgrades from version 5, 6 and 7. They come first: their locks are the strongest, and in the order in which every
 -- transaction of the shop takes them. Plain reads of orders go on: one that has begun there may wait for sales.
 do $$
 begin
@@ -17,12 +17,31 @@ begin
        and not exists (select from pg_trigger where tgrelid = to_regclass('sales') and tgname = 'sales_changed') then
         lock table sales in access exclusive mode;
         lock table orders in exclusive mode;
-        alter table sales add column if not exists gate_until timestamptz, add column if not exists priced_at timestamptz;
+        alter table sales add column if not exists gate_until timestamptz;
     end if;
     if exists (select from pg_trigger where tgrelid = to_regclass('orders') and tgname = 'orders_inserted') then
         alter table orders alter column created_at set default clock_timestamp();
         drop trigger orders_inserted on orders;
         drop function if exists orders_inserted();
+    end if;
+    if to_regclass('payments') is not null
+       and not exists (select from pg_attribute where attrelid = to_regclass('payments') and attname = 'provider') then
+        lock table sales in access exclusive mode;
+        lock table orders in exclusive mode;
+        alter table sales add column priced_at timestamptz;
+        alter table payments add column provider text not null default 'cashier' check (provider <> '');
+        alter table payments drop constraint payments_provider_ref_key;
+        alter table payments add constraint one_payment_per_reference unique (provider_ref, provider);
+        -- The play-money cashier's references begin with sandbox-; every other one is from the one outside provider.
+        update payments set provider = 'provider' where provider_ref not like 'sandbox-%';
+        alter table payments add column asked_at timestamptz,
+                             add column ask_at   timestamptz default now() + interval '30 seconds',
+                             add column tries    integer     not null default 0,
+                             add column why      text        not null default '';
+        alter table users drop constraint users_role_check;
+        alter table users add constraint users_role_check check (role in ('buyer', 'viewer', 'admin'));
+        alter table users add column disabled_at timestamptz, add column password_due boolean not null default false,
+                          add column revoked_at timestamptz;
     end if;
 end $$;
 
@@ -32,7 +51,7 @@ create table if not exists users (
     id            bigint      generated always as identity primary key,
     phone         text        not null unique check (phone ~ '^[+]?[0-9]{3,20}$'),
     nickname      text        not null default '',
-    role          text        not null default 'buyer' check (role in ('buyer', 'admin')),
+    role          text        not null default 'buyer' check (role in ('buyer', 'viewer', 'admin')),
     -- An argon2id string, never anything weaker; '' for an account without a password.
     password_hash text        not null default '' check (password_hash = '' or password_hash like '$argon2id$%'),
     -- Accounts from the older course systems: legacy_hash = md5(md5(password + fixed salt) +
@@ -43,8 +62,13 @@ create table if not exists users (
     -- Rises with each new password and role, and when the user logs out everywhere: it ends the sessions
     -- and the log-ins under way that began before.
     generation    bigint      not null default 0,
+    disabled_at   timestamptz, -- since then the account can neither log in nor buy
+    password_due  boolean     not null default false, -- its password was made for it: it acts as staff after it has chosen one
+    revoked_at    timestamptz, -- when its role last changed, or it was disabled or enabled: its sessions of before end
     check (legacy_hash is null or password_hash = '')
 );
+
+create index if not exists users_revoked on users (revoked_at) where revoked_at is not null;
 
 -- The log of roles. It is append-only, and only change_role writes it. No foreign keys: a line stays
 -- as it is, whatever becomes of the accounts.
@@ -58,16 +82,19 @@ create table if not exists role_changes (
     at        timestamptz not null default clock_timestamp()
 );
 
--- Changes the role of a user on behalf of an administrator, and logs the change in the same
+-- Changes the role of another user on behalf of an administrator, and logs the change in the same
 -- transaction. The acting user may be null while the shop has no administrator. A user who has the
 -- role keeps it, and nothing is logged. It runs with the rights of the schema's owner, so that the
 -- shop's role can change no role in any other way.
+--
+-- The lock puts all changes of roles and disabled accounts in a row: of two administrators who act on each other
+-- the second is none any more, and a shop that has an administrator always keeps one, the last who acted.
 create or replace function change_role(acting bigint, subject bigint, new_role text) returns void
     language plpgsql security definer as $$
 declare
     old_role text;
 begin
-    lock table role_changes in share row exclusive mode; -- of two first administrators one is the second
+    lock table role_changes in share row exclusive mode;
     select role into old_role from users where id = subject for update;
     if not found then
         raise exception 'there is no user %', subject using errcode = 'foreign_key_violation';
@@ -75,12 +102,13 @@ begin
     if old_role = new_role then
         return;
     end if;
-    if acting is null and exists (select from users where role = 'admin')
-       or acting is not null and not exists (select from users where id = acting and role = 'admin') then
-        raise exception 'only an administrator changes a role'
+    if acting = subject
+       or acting is null and exists (select from users where role = 'admin')
+       or acting is not null and not exists (select from users where id = acting and role = 'admin' and disabled_at is null) then
+        raise exception 'only another administrator changes a role'
               using errcode = 'check_violation', constraint = 'roles_are_changed_by_an_administrator';
     end if;
-    update users set role = new_role, generation = generation + 1 where id = subject;
+    update users set role = new_role, generation = generation + 1, revoked_at = clock_timestamp() where id = subject;
     insert into role_changes (user_id, from_role, to_role, by_user) values (subject, old_role, new_role, acting);
 end $$;
 
@@ -91,6 +119,58 @@ end $$;
 
 create or replace trigger role_changes_are_append_only before update or delete on role_changes
     for each statement execute function role_changes_are_append_only();
+
+-- Disables another account, or enables it again, on behalf of an administrator. A change takes a new
+-- generation: it ends the log-ins under way. It reports whether anything changed.
+create or replace function disable_user(acting bigint, subject bigint, off boolean) returns boolean
+    language plpgsql security definer as $$
+begin
+    lock table role_changes in share row exclusive mode; -- as change_role
+    if acting is null or acting = subject
+       or not exists (select from users where id = acting and role = 'admin' and disabled_at is null) then
+        raise exception 'only another administrator disables an account'
+              using errcode = 'check_violation', constraint = 'accounts_are_disabled_by_an_administrator';
+    end if;
+    update users set disabled_at = case when off then clock_timestamp() end, generation = generation + 1, revoked_at = clock_timestamp()
+    where  id = subject and (disabled_at is not null) <> off;
+    return found;
+end $$;
+
+-- What the staff did, one line for each action, written in the transaction that acts. It is append-only. No foreign keys: a
+-- line stays as it is, whatever becomes of its subject.
+create table if not exists admin_log (
+    id       bigint      generated always as identity primary key,
+    at       timestamptz not null default clock_timestamp(),
+    by_user  bigint,     -- null for a command at a terminal; for what was planned, who planned it
+    by_login text        not null default session_user, -- the role of Postgres
+    origin   text        not null, -- the address of the browser, the command, or the plan
+    action   text        not null check (action ~ '^[a-z]+[.][a-z_]+$'), -- such as sale.pause
+    subject  text        not null, -- such as sale 7
+    before   jsonb,
+    after    jsonb
+);
+
+create index if not exists admin_log_of_a_subject on admin_log (subject, id);
+create index if not exists admin_log_of_a_user    on admin_log (by_user, id);
+
+create or replace function admin_log_is_append_only() returns trigger language plpgsql as $$
+begin
+    raise exception 'admin_log is append-only' using errcode = 'check_violation';
+end $$;
+
+create or replace trigger admin_log_is_append_only before update or delete or truncate on admin_log
+    for each statement execute function admin_log_is_append_only();
+
+-- Where parcels go: the owner's address, and the copy that a paid order keeps of it. The owner may erase it: then the three
+-- columns are null.
+create table if not exists addresses (
+    user_id    bigint      primary key,
+    name       text        check (name <> ''),
+    phone      text        check (phone ~ '^[+]?[0-9]{3,20}$'),
+    address    text        check (address <> ''),
+    updated_at timestamptz not null default now(),
+    constraint a_whole_address_or_none check (num_nulls(name, phone, address) in (0, 3))
+);
 
 -- Goods and sales ---------------------------------------------------------------------------------------------------
 
@@ -160,6 +240,32 @@ create or replace trigger sales_changed before update of state, total, starts_at
     for each row when ((old.state, old.total, old.starts_at, old.ends_at) is distinct from
                        (new.state, new.total, new.starts_at, new.ends_at)) execute function sales_changed();
 
+-- What is planned for a sale. One process does it at its time and writes its result in the same transaction.
+create table if not exists sale_plans (
+    id         bigint      generated always as identity primary key,
+    sale_id    bigint      not null references sales (id),
+    action     text        not null check (action in ('publish', 'pause', 'resume', 'close')),
+    at         timestamptz not null,
+    state      text        not null default 'planned' check (state in ('planned', 'done', 'failed', 'cancelled')),
+    why        text        not null default '', -- it failed
+    done_at    timestamptz,
+    by_user    bigint,
+    created_at timestamptz not null default now(),
+    constraint ended_has_a_time check ((state = 'planned') = (done_at is null))
+);
+
+create index if not exists sale_plans_to_do on sale_plans (at) where state = 'planned';
+create index if not exists sale_plans_of_a_sale on sale_plans (sale_id);
+
+-- Pictures of goods, decoded and encoded again by the shop. The name is random, so a picture never changes.
+create table if not exists pictures (
+    name       text        primary key check (name ~ '^[0-9a-f]{32}[.](png|jpg)$'),
+    bytes      bytea       not null,
+    width      integer     not null,
+    height     integer     not null,
+    created_at timestamptz not null default now()
+);
+
 -- Orders and payments -----------------------------------------------------------------------------------------------
 
 -- No foreign keys here: in a rush they would check the same rows again for thousands of orders, and
@@ -185,6 +291,7 @@ create table if not exists orders (
 
 create index if not exists orders_pending_expiry on orders (expires_at) where status = 'pending';
 create index if not exists orders_of_a_user on orders (user_id, created_at);
+create index if not exists orders_refunded on orders (id) where status = 'refunded'; -- few among many; a purchase does not write it
 
 -- The result of each ticket that did not become an order, written in the transaction that decided
 -- it. Shops before version 6 also stored a row, 'ordered', for each ticket that did.
@@ -216,9 +323,17 @@ create table if not exists payments (
     amount       bigint      not null check (amount >= 0),
     status       text        not null default 'open'
                              check (status in ('open', 'declined', 'captured', 'refund_due', 'refunded')),
-    provider_ref text        unique,
+    provider     text        not null default 'cashier' check (provider <> ''),
+    provider_ref text,
     created_at   timestamptz not null default now(),
     updated_at   timestamptz not null default now(),
+    -- Of an open payment, and of a refund that is due: when the provider was asked last and is asked next (null: not again
+    -- by itself), how often since the payment has this status, and what went wrong; of a declined one the reason.
+    asked_at     timestamptz,
+    ask_at       timestamptz default now() + interval '30 seconds',
+    tries        integer     not null default 0,
+    why          text        not null default '',
+    constraint one_payment_per_reference unique (provider_ref, provider),
     constraint money_has_a_reference check (status in ('open', 'declined') or provider_ref is not null)
 );
 
@@ -226,6 +341,22 @@ create unique index if not exists one_open_payment_per_order on payments (order_
 create unique index if not exists one_capture_per_order      on payments (order_id) where status = 'captured';
 create index        if not exists payments_of_an_order       on payments (order_id);
 create index        if not exists payments_refund_due        on payments (updated_at) where status = 'refund_due';
+create index        if not exists payments_to_ask            on payments (provider, ask_at) where status = 'open';
+create index        if not exists payments_to_refund         on payments (provider, ask_at) where status = 'refund_due';
+
+-- What is sent for an order: a copy of the buyer's address, and how it was shipped. An order without a row has no address.
+create table if not exists deliveries (
+    order_id   uuid        primary key,
+    name       text,
+    phone      text,
+    address    text,
+    carrier    text        not null default '',
+    tracking   text        not null default '',
+    shipped_at timestamptz,
+    updated_at timestamptz not null default now(),
+    constraint a_whole_address_or_none check (num_nulls(name, phone, address) in (0, 3)),
+    constraint shipped_has_a_number    check (shipped_at is null or tracking <> '')
+);
 
 -- What became of orders after they were placed. It is append-only, and only the trigger below writes
 -- it: its function runs with the rights of the schema's owner. An order's first status leaves no row,
@@ -306,11 +437,11 @@ do $$
 declare
     f regprocedure;
 begin
-    foreach f in array array['change_role(bigint, bigint, text)', 'orders_updated()', 'sales_changed()']::regprocedure[] loop
+    foreach f in array array['change_role(bigint, bigint, text)', 'disable_user(bigint, bigint, boolean)', 'orders_updated()', 'sales_changed()']::regprocedure[] loop
         execute format('alter function %s set search_path = %I, pg_temp', f, current_schema());
         execute format('revoke execute on function %s from public', f);
     end loop;
 end $$;
 
-insert into schema_version (version) values (7)
+insert into schema_version (version) values (8)
     on conflict (one) do update set version = excluded.version where schema_version.version < excluded.version;

@@ -70,7 +70,7 @@ var defences = []defence{
 	uniqueIndex("I2", "the unique index that refuses a second order of a user in a sale", "orders", "", "sale_id", "user_id"),
 	uniqueIndex("I2", "the unique index that refuses a second order of a ticket", "orders", "", "ticket"),
 	uniqueIndex("I2", "the key that refuses a second result of a ticket", "ticket_results", "", "ticket"),
-	uniqueIndex("I7", "the unique index that refuses a second use of a provider's reference", "payments", "", "provider_ref"),
+	uniqueIndex("I7", "the unique index that refuses a second use of a provider's reference", "payments", "", "provider", "provider_ref"),
 	uniqueIndex("I7", "the unique index that refuses a second capture of an order", "payments", "(status = 'captured'::text)", "order_id"),
 	uniqueIndex("I7", "the unique index that refuses a second open payment of an order", "payments", "(status = 'open'::text)", "order_id"),
 	trigger("I8", "the trigger that refuses an order which does not begin as pending", "orders", "orders_begin_as_pending",
