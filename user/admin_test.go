@@ -11,7 +11,7 @@ import (
 	"miaosha/seckill/sandbox/sandboxtest"
 )
 
-func TestMakeAdmin(t *testing.T) {
+func TestMakeStaff(t *testing.T) {
 	s := newShop(t)
 	buyer := s.register(t, "13800000001", "correct horse")
 	sessions, _ := newSessions(t, sandboxtest.RedisURL(t))
@@ -22,9 +22,9 @@ func TestMakeAdmin(t *testing.T) {
 		by, phone string
 		created   bool
 	}{{"", "13800000001", false}, {"13800000001", "13800000002", true}, {"", "13800000002", false}} {
-		created, err := s.MakeAdmin(t.Context(), sessions, c.by, c.phone, "administrator")
+		created, err := s.MakeStaff(t.Context(), sessions, Staff{Phone: c.phone, Role: RoleAdmin, Password: "administrator", By: c.by})
 		if err != nil || created != c.created {
-			t.Errorf("MakeAdmin(%s) = %v, %v; want created %v", c.phone, created, err, c.created)
+			t.Errorf("MakeStaff(%s) = %v, %v; want created %v", c.phone, created, err, c.created)
 		}
 		u, err := s.Login(t.Context(), c.phone, "administrator", from)
 		if err != nil || u.Role != RoleAdmin {
@@ -35,14 +35,14 @@ func TestMakeAdmin(t *testing.T) {
 	if u, err := s.ByID(t.Context(), buyer.ID); err != nil || u.Nickname != buyer.Nickname {
 		t.Errorf("the promoted account is %+v, %v; want the same nickname", u, err)
 	}
-	if _, err := s.MakeAdmin(t.Context(), sessions, "13800000001", "12", "administrator"); !errors.As(err, &InvalidError{}) {
-		t.Errorf("MakeAdmin with an invalid phone: %v, want InvalidError", err)
+	if _, err := s.MakeStaff(t.Context(), sessions, Staff{Phone: "12", Role: RoleAdmin, Password: "administrator", By: "13800000001"}); !errors.As(err, &InvalidError{}) {
+		t.Errorf("MakeStaff with an invalid phone: %v, want InvalidError", err)
 	}
 	// The first administrator needs no other; each later one does. A refusal changes nothing.
 	for _, by := range []string{"", other.Phone, "13899999999", "nonsense"} {
 		for _, phone := range []string{other.Phone, "13800000003"} {
-			if _, err := s.MakeAdmin(t.Context(), sessions, by, phone, "administrator"); !errors.Is(err, ErrNotByAdmin) {
-				t.Errorf("MakeAdmin(%s) by %q: %v, want ErrNotByAdmin", phone, by, err)
+			if _, err := s.MakeStaff(t.Context(), sessions, Staff{Phone: phone, Role: RoleAdmin, Password: "administrator", By: by}); !errors.Is(err, ErrNotByAdmin) {
+				t.Errorf("MakeStaff(%s) by %q: %v, want ErrNotByAdmin", phone, by, err)
 			}
 		}
 	}

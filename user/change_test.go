@@ -21,7 +21,7 @@ func TestChangePassword(t *testing.T) {
 	}{
 		{u.ID, "wrong horse", "battery staple", ErrWrongPassword},
 		{u.ID + 1, "correct horse", "battery staple", ErrNotFound},
-		{u.ID, "correct horse", "short", InvalidError{"password", "length"}},
+		{u.ID, "correct horse", "short", InvalidError{"new", "length"}},
 		{u.ID, "correct horse", "battery staple", nil},
 		{u.ID, "correct horse", "battery staple", ErrWrongPassword},
 	} {
@@ -68,7 +68,7 @@ func TestAChangeEndsALogInUnderWay(t *testing.T) {
 			return err
 		}, true},
 		{"a new role", func(s testShop, sessions *Sessions, u User, _ string) error {
-			_, err := s.MakeAdmin(t.Context(), sessions, "", u.Phone, "administrator")
+			_, err := s.MakeStaff(t.Context(), sessions, Staff{Phone: u.Phone, Role: RoleAdmin, Password: "administrator"})
 			return err
 		}, false},
 		{"a log-out", func(s testShop, sessions *Sessions, u User, _ string) error {

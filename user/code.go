@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	codeLife  = 5 * time.Minute
-	codeTries = 5
+	codeTries  = 5
+	codeDigits = 6
 )
 
 //go:embed code_use.lua

@@ -11,8 +11,12 @@ import (
 // Session is the user that a session token stands for. The zero Session is no user.
 type Session struct {
 	UserID int64
-	Role   string // RoleBuyer or RoleAdmin, as of the log-in
+	Role   string // RoleBuyer, RoleViewer or RoleAdmin, as of the log-in; or RoleDue
 }
+
+// RoleDue is the role of a session of the staff whose password was made for them: until they have chosen another one, it may do
+// what a buyer may.
+const RoleDue = "due"
 
 const (
 	sessionValue  = "session" // the only value of a session
@@ -21,7 +25,7 @@ const (
 )
 
 // recordRoles are the roles; a record has the number of one.
-var recordRoles = []string{RoleBuyer, RoleAdmin}
+var recordRoles = []string{RoleBuyer, RoleAdmin, RoleViewer, RoleDue}
 
 var errBadRecord = errors.New("not a session record")
 

@@ -10,7 +10,7 @@ import (
 
 func TestCodec(t *testing.T) {
 	deadline := time.UnixMilli(1_800_000_000_123)
-	for _, session := range []Session{{1, RoleBuyer}, {1<<63 - 1, RoleAdmin}} {
+	for _, session := range []Session{{1, RoleBuyer}, {1<<63 - 1, RoleAdmin}, {2, RoleDue}} {
 		record, err := codec{}.Encode(deadline, map[string]any{sessionValue: session})
 		if err != nil {
 			t.Fatal(err)

@@ -16,7 +16,6 @@ import (
 const DeviceFor = 180 * 24 * time.Hour
 
 const (
-	deviceTries   = 10     // log-ins a minute to an account from a device
 	devicesTried  = 10_000 // buckets kept at once; one that was dropped starts full
 	deviceIDBytes = 16
 	deviceBytes   = deviceIDBytes + 8 + sha256.Size + sha256.Size
@@ -79,10 +78,10 @@ func (d *devices) matches(known device, a account) bool {
 // try counts a log-in from a device.
 func (d *devices) try(known device) error {
 	bucket, _ := d.tries.ComputeIfAbsent(known.id, func() (*rate.Limiter, bool) {
-		return rate.NewLimiter(rate.Every(time.Minute/deviceTries), deviceTries), false
+		return rate.NewLimiter(rate.Every(TriesPerDevice.Refill()), TriesPerDevice.Burst), false
 	})
 	if !bucket.Allow() {
-		return TooManyError{time.Minute / deviceTries}
+		return TooManyError{TriesPerDevice.Refill()}
 	}
 	return nil
 }

@@ -59,7 +59,7 @@ func TestAKnownDeviceIsNotLockedOut(t *testing.T) {
 	if allowed, _ := tries(t, 30, func(int) error { return s.limits.login(t.Context(), phone, address) }); allowed == 30 {
 		t.Fatal("the neighbour is not limited")
 	}
-	for s.limits.take(t.Context(), limitLoginAddress+address, perAddress) == nil {
+	for s.limits.take(t.Context(), limitLoginAddress+address, TriesPerAddress) == nil {
 	}
 	fill(t, s.door)
 	if _, err := s.Login(t.Context(), phone, "correct horse", from); !errors.Is(err, ErrSolveFirst) {
@@ -79,8 +79,8 @@ func TestAKnownDeviceIsNotLockedOut(t *testing.T) {
 		}
 		return err
 	})
-	if allowed < deviceTries-1 || allowed > 2*deviceTries || wait <= 0 {
-		t.Errorf("%d more tries from the device, the next in %v; want %d and a wait", allowed, wait, deviceTries-1)
+	if allowed < TriesPerDevice.Burst-1 || allowed > 2*TriesPerDevice.Burst || wait <= 0 {
+		t.Errorf("%d more tries from the device, the next in %v; want %d and a wait", allowed, wait, TriesPerDevice.Burst-1)
 	}
 	if _, err := s.Login(t.Context(), phone, "correct horse", From{Addr: address, Device: s.devices.issue(phone, s.hashOf(t, phone), time.Now())}); err != nil {
 		t.Errorf("another device: %v", err)

@@ -12,33 +12,40 @@ import (
 
 // Refusals: the answer is no, and every store works.
 var (
-	ErrWrongPassword = errors.New("user: wrong phone or password")
-	ErrWrongCode     = errors.New("user: wrong, used or expired code")
-	ErrPhoneTaken    = errors.New("user: the phone has an account")
-	ErrBusy          = errors.New("user: too many at once")
+	ErrWrongPassword = errors.New("wrong phone or password")
+	ErrWrongCode     = errors.New("wrong, used or expired code")
+	ErrPhoneTaken    = errors.New("the phone has an account")
+	ErrBusy          = errors.New("too many at once")
 	ErrSolveFirst    = fmt.Errorf("%w: a solved sum goes ahead", ErrBusy) // not for a caller that has solved one
-	ErrSMSOff        = errors.New("user: one-time codes are switched off")
-	ErrChanged       = errors.New("user: the account has changed during the log-in")
-	ErrNotFound      = errors.New("user: no such account")
-	ErrNoSession     = errors.New("user: not logged in")
-	ErrNotByAdmin    = errors.New("user: only an administrator makes another one")
+	ErrSMSOff        = errors.New("one-time codes are switched off")
+	ErrChanged       = errors.New("the account has changed during the log-in")
+	ErrNotFound      = errors.New("no such account")
+	ErrNoSession     = errors.New("not logged in")
+	ErrNotByAdmin    = errors.New("only an administrator makes another one")
+	ErrDisabled      = errors.New("the account is disabled") // only after the right password
 )
 
 // ErrUnavailable marks a fault: Postgres or Redis did not answer. The result is unknown.
-var ErrUnavailable = errors.New("user: Postgres or Redis is unavailable")
+var ErrUnavailable = errors.New("a store (Postgres or Redis) is unavailable")
 
 // TooManyError refuses a user who tries too often. The next try is possible after RetryAfter.
 type TooManyError struct{ RetryAfter time.Duration }
 
 func (e TooManyError) Error() string {
-	return fmt.Sprintf("user: too many tries, try again in %v", e.RetryAfter)
+	return fmt.Sprintf("too many tries, try again in %v", e.RetryAfter)
 }
 
-// InvalidError names an invalid field of a form and the reason: phone "form", password "length",
-// nickname "length", "form" or "reserved".
+// BannedError refuses a user who was refused too often. The ban ends after RetryAfter.
+type BannedError struct{ RetryAfter time.Duration }
+
+func (e BannedError) Error() string { return fmt.Sprintf("banned for another %v", e.RetryAfter) }
+
+// InvalidError names an invalid field of a form and the reason: "required" for an empty one; phone
+// "form", code "form", password "length", new "length" or "same", nickname "length", "form" or "reserved". An error may join
+// several, one for each invalid field.
 type InvalidError struct{ Field, Reason string }
 
-func (e InvalidError) Error() string { return "user: invalid " + e.Field + ": " + e.Reason }
+func (e InvalidError) Error() string { return "invalid " + e.Field + ": " + e.Reason }
 
 // fault wraps an error of a store with what we were doing. It adds ErrUnavailable unless the store
 // answered or the caller cancelled.
@@ -51,8 +58,9 @@ func fault(err error, format string, args ...any) error {
 }
 
 // answered reports whether err is Postgres's answer to the statement. A Postgres that shuts down
-// (57P), is full (53) or has lost a connection (08) answers too, but counts as unavailable.
+// (57P), is full (53), has lost a connection (08) or is no primary any more (25006) answers too, but
+// counts as unavailable.
 func answered(err error) bool {
 	pg, ok := errors.AsType[*pgconn.PgError](err)
-	return ok && !strings.HasPrefix(pg.Code, "57P") && !strings.HasPrefix(pg.Code, "53") && !strings.HasPrefix(pg.Code, "08")
+	return ok && !strings.HasPrefix(pg.Code, "57P") && !strings.HasPrefix(pg.Code, "53") && !strings.HasPrefix(pg.Code, "08") && pg.Code != "25006"
 }

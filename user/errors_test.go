@@ -3,6 +3,8 @@ package user
 import (
 	"errors"
 	"testing"
+
+	"github.com/jackc/pgx/v5/pgconn"
 )
 
 func TestAnUnavailableStoreIsAFault(t *testing.T) {
@@ -49,4 +51,13 @@ func TestAnUnavailableStoreIsAFault(t *testing.T) {
 			unavailable("Register", err)
 		}
 	})
+}
+
+// Postgres answers a statement also when it cannot serve it now.
+func TestAnAnswerThatIsAFault(t *testing.T) {
+	for code, want := range map[string]bool{"57P01": true, "53100": true, "08006": true, "25006": true, "23505": false, "42P01": false} {
+		if got := errors.Is(fault(&pgconn.PgError{Code: code}, "read"), ErrUnavailable); got != want {
+			t.Errorf("%s: unavailable is %v, want %v", code, got, want)
+		}
+	}
 }

@@ -1,20 +1,53 @@
 package user
 
-import "strings"
+import (
+	"strings"
+	"unicode/utf8"
+)
 
-// The rules for a new account. The web layer checks them too and explains them in the visitor's
-// language; these checks hold for every caller.
+// The bounds of what a user chooses, in characters (Unicode code points, not bytes).
+const (
+	PasswordMin = 8
+	PasswordMax = 72
+	NicknameMax = 32
+)
+
+// The rules for a new account. The pages have no rules of their own: they show what these checks refuse.
 
 func checkPhone(phone string) error {
+	if err := required("phone", phone); err != nil {
+		return err
+	}
 	if len(phone) != 11 || phone[0] != '1' || phone[1] < '3' || !maybePhone(phone) {
 		return InvalidError{"phone", "form"}
 	}
 	return nil
 }
 
-func checkPassword(password string) error {
-	if len(password) < 8 || len(password) > 72 {
-		return InvalidError{"password", "length"}
+func checkCode(code string) error {
+	if err := required("code", code); err != nil {
+		return err
+	}
+	if len(code) != codeDigits || strings.Trim(code, "0123456789") != "" {
+		return InvalidError{"code", "form"}
+	}
+	return nil
+}
+
+// checkPassword checks a new password, in a field of this name.
+func checkPassword(field, password string) error {
+	if err := required(field, password); err != nil {
+		return err
+	}
+	if n := utf8.RuneCountInString(password); n < PasswordMin || n > PasswordMax {
+		return InvalidError{field, "length"}
+	}
+	return nil
+}
+
+func required(field, value string) error {
+	if value == "" {
+		return InvalidError{field, "required"}
 	}
 	return nil
 }

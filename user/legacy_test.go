@@ -57,3 +57,38 @@ func (s testShop) old(t *testing.T, phone, password string) (id int64) {
 	}
 	return id
 }
+
+// Rows of the arrangements that older systems have. Those of the characters are the ones that a course prints.
+func TestLegacyPatterns(t *testing.T) {
+	const fixed, chars = "{fixed[0]}{fixed[2]}{password}{fixed[5]}{fixed[4]}", "{salt[0]}{salt[2]}{password}{salt[5]}{salt[4]}"
+	hex := func(text string) string { return fmt.Sprintf("%x", md5.Sum([]byte(text))) }
+	for _, c := range []struct{ first, second, hash string }{
+		{"{password}{fixed}", "{password}{salt}", hex(hex("123456"+"1a2b3c4d") + "1a2b3c4d")},
+		{"{fixed}{password}", "{salt}{password}", hex("1a2b3c4d" + hex("1a2b3c4d"+"123456"))},
+		{"{fixed}{password}", "{password}{salt}", hex(hex("1a2b3c4d"+"123456") + "1a2b3c4d")},
+		{fixed, chars, "b7797cce01b4b131b433b6acf4add449"},
+		{"12{password}c3", chars, "b7797cce01b4b131b433b6acf4add449"},
+	} {
+		cfg := Config{SMS: "off", SessionCopies: freshFor, LegacySalt: "1a2b3c4d", LegacyPattern: c.first, LegacyRowPattern: c.second}
+		if err := cfg.Validate(); err != nil {
+			t.Errorf("%s and %s: %v", c.first, c.second, err)
+		}
+		if !cfg.legacyMatches("123456", "1a2b3c4d", c.hash) {
+			t.Errorf("%s and %s do not match %s", c.first, c.second, c.hash)
+		}
+		for _, wrong := range [][2]string{{"123457", "1a2b3c4d"}, {"", "1a2b3c4d"}, {"123456", "x1y2z3w4"}, {"123456", ""}} {
+			if cfg.legacyMatches(wrong[0], wrong[1], c.hash) {
+				t.Errorf("%s and %s match %q with the salt %q", c.first, c.second, wrong[0], wrong[1])
+			}
+		}
+	}
+	short := Config{LegacyPattern: "{password}", LegacyRowPattern: chars}
+	if short.legacyMatches("123456", "1a2b", hex("12"+hex("123456"))) {
+		t.Error("a salt that is too short for the pattern matches")
+	}
+	for _, wrong := range []string{"", "{fixed}", "{password}{password}", "{password}{salt}", "{password}{fixed[-1]}", "{password}{fixed[8]}", "{password}{fixed", "{Password}"} {
+		if err := (Config{SMS: "off", SessionCopies: freshFor, LegacySalt: "1a2b3c4d", LegacyPattern: wrong, LegacyRowPattern: "{password}"}).Validate(); err == nil {
+			t.Errorf("the pattern %q is accepted", wrong)
+		}
+	}
+}

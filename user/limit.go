@@ -11,31 +11,26 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// bucket is a rate limit: size tries at once, and one more each time that refill has passed. It
-// refills evenly: the 11th log-in in a row waits 6 s, not a minute.
-type bucket struct {
-	size   int
-	refill time.Duration // of one token, whole milliseconds
-}
-
+// The limits of log-in, codes and registering. The table in web/limit_table.go says for which route each is.
 var (
-	loginsPerAccount = bucket{10, 6 * time.Second}         // 10 a minute
-	codesPerPhone    = bucket{3, 200 * time.Second}        // 3 in ten minutes
-	perAddress       = bucket{200, 300 * time.Millisecond} // 200 a minute: a whole class may share one address
-	perNetwork       = bucket{600, 100 * time.Millisecond} // 600 a minute: a /24, or a /48 of IPv6
+	LoginsPerAccount  = MustLimit("10/min", 0)
+	CodesPerPhone     = MustLimit("3/10min", 0)
+	CodesPerPhoneHour = MustLimit("10/hour", 0)
+	TriesPerAddress   = MustLimit("200/min", 0) // a whole class may share one address
+	TriesPerNetwork   = MustLimit("600/min", 0) // a /24, or a /48 of IPv6
+	TriesPerDevice    = MustLimit("10/min", 0)  // counted in this process
+	PasswordsPerUser  = MustLimit("10/min", 0)
+	PasswordsPerHour  = MustLimit("30/hour", 0) // a thief who has the session guesses no faster
 
 	// Budgets of the whole shop. When one is used up, visitors solve a sum and go on. No one is refused: otherwise a
 	// crowd could close the registration for all others.
-	codesOfAll = bucket{600, 200 * time.Millisecond} // 300 a minute
-	wrongOfAll = bucket{100, 10 * time.Second}       // 8,640 a day: of a million codes for each phone
+	CodesOfAll = MustLimit("300/min", 600)
+	WrongOfAll = MustLimit("6/min", 100) // 8,640 a day: of a million codes for each phone
 )
 
 //go:embed limit_take.lua
 var limitTakeSource string
 var limitTake = redis.NewScript(limitTakeSource)
-
-// knownFor is the time after a log-in in which its address has a bucket of its own for the account.
-const knownFor = 30 * 24 * time.Hour
 
 // limits keeps its counts in Redis: all processes count together.
 //
@@ -48,7 +43,7 @@ type limits struct{ rdb redis.UniversalClient }
 // refusal there takes nothing from the account's bucket.
 func (l *limits) login(ctx context.Context, phone, addr string) error {
 	addr = network(addr)
-	if err := l.take(ctx, limitLoginAddress+addr, perAddress); err != nil {
+	if err := l.take(ctx, limitLoginAddress+addr, TriesPerAddress); err != nil {
 		return err
 	}
 	known, err := l.rdb.Exists(ctx, knownKey(phone, addr)).Result()
@@ -56,9 +51,9 @@ func (l *limits) login(ctx context.Context, phone, addr string) error {
 		return fault(err, "find a known address")
 	}
 	if known > 0 {
-		return l.take(ctx, limitLoginKnown+short(phone)+":"+addr, loginsPerAccount)
+		return l.take(ctx, limitLoginKnown+short(phone)+":"+addr, LoginsPerAccount)
 	}
-	return l.take(ctx, limitLogin+short(phone), loginsPerAccount)
+	return l.take(ctx, limitLogin+short(phone), LoginsPerAccount)
 }
 
 // loggedIn makes the address known for the account: it has a bucket of its own from now on.
@@ -71,24 +66,31 @@ func (l *limits) loggedIn(ctx context.Context, phone, addr string) error {
 
 // password counts a logged-in user's try to enter their password. Tries of strangers do not count.
 func (l *limits) password(ctx context.Context, userID int64) error {
-	return l.take(ctx, limitPassword+strconv.FormatInt(userID, 10), loginsPerAccount)
+	id := strconv.FormatInt(userID, 10)
+	if err := l.take(ctx, limitPassword+id, PasswordsPerUser); err != nil {
+		return err
+	}
+	return l.take(ctx, limitPasswordHour+id, PasswordsPerHour)
 }
 
 // code counts a code that is sent to a phone at the request of an address and of its network, and, unless a
 // sum was solved for it, in the shop's budget.
 func (l *limits) code(ctx context.Context, phone string, from From) error {
-	if err := l.take(ctx, limitCodeAddress+network(from.Addr), perAddress); err != nil {
+	if err := l.take(ctx, limitCodeAddress+network(from.Addr), TriesPerAddress); err != nil {
 		return err
 	}
-	if err := l.take(ctx, limitCodeNetwork+Site(from.Addr), perNetwork); err != nil {
+	if err := l.take(ctx, limitCodeNetwork+Site(from.Addr), TriesPerNetwork); err != nil {
 		return err
 	}
-	if err := l.spend(ctx, limitCodesOfAll, codesOfAll, from); err != nil {
+	if err := l.spend(ctx, limitCodesOfAll, CodesOfAll, from); err != nil {
 		return err
 	}
-	err := l.take(ctx, limitCode+short(phone), codesPerPhone)
+	err := l.take(ctx, limitCode+short(phone), CodesPerPhone)
+	if err == nil {
+		err = l.take(ctx, limitCodeHour+short(phone), CodesPerPhoneHour)
+	}
 	if _, refused := errors.AsType[TooManyError](err); refused { // no code is sent
-		return errors.Join(err, l.putBack(ctx, limitCodesOfAll, codesOfAll, from))
+		return errors.Join(err, l.putBack(ctx, limitCodesOfAll, CodesOfAll, from))
 	}
 	return err
 }
@@ -96,14 +98,14 @@ func (l *limits) code(ctx context.Context, phone string, from From) error {
 // register counts a try to register from an address and its network. The tries of a code are counted
 // with the code.
 func (l *limits) register(ctx context.Context, addr string) error {
-	if err := l.take(ctx, limitRegister+network(addr), perAddress); err != nil {
+	if err := l.take(ctx, limitRegister+network(addr), TriesPerAddress); err != nil {
 		return err
 	}
-	return l.take(ctx, limitRegisterNet+Site(addr), perNetwork)
+	return l.take(ctx, limitRegisterNet+Site(addr), TriesPerNetwork)
 }
 
 // spend takes a token from a budget of the whole shop, unless a sum was solved. ErrSolveFirst if it is used up.
-func (l *limits) spend(ctx context.Context, key string, budget bucket, from From) error {
+func (l *limits) spend(ctx context.Context, key string, budget Limit, from From) error {
 	if from.Solved {
 		return nil
 	}
@@ -115,7 +117,7 @@ func (l *limits) spend(ctx context.Context, key string, budget bucket, from From
 }
 
 // putBack puts back what spend took.
-func (l *limits) putBack(ctx context.Context, key string, budget bucket, from From) error {
+func (l *limits) putBack(ctx context.Context, key string, budget Limit, from From) error {
 	if from.Solved {
 		return nil
 	}
@@ -123,10 +125,10 @@ func (l *limits) putBack(ctx context.Context, key string, budget bucket, from Fr
 }
 
 // take takes a token from the bucket in key, or returns a TooManyError with the time until the next.
-func (l *limits) take(ctx context.Context, key string, b bucket) error { return l.run(ctx, key, b, 1) }
+func (l *limits) take(ctx context.Context, key string, b Limit) error { return l.run(ctx, key, b, 1) }
 
-func (l *limits) run(ctx context.Context, key string, b bucket, tokens int) error {
-	wait, err := limitTake.Run(ctx, l.rdb, []string{key}, b.refill.Milliseconds(), b.size, tokens).Int64()
+func (l *limits) run(ctx context.Context, key string, b Limit, tokens int) error {
+	wait, err := limitTake.Run(ctx, l.rdb, []string{key}, b.Refill().Milliseconds(), b.Burst, tokens).Int64()
 	switch {
 	case err != nil:
 		return fault(err, "count a try")

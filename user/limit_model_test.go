@@ -9,13 +9,13 @@ import (
 
 // bucketModel is a model of one bucket. Its clock moves only when the test moves it.
 type bucketModel struct {
-	bucket
+	Limit
 	debt time.Duration // until the bucket is full; more than that of an empty one after the clock was set back
 }
 
 func (m *bucketModel) take(tokens int) (wait time.Duration) {
-	empty := time.Duration(m.size) * m.refill
-	after := max(0, min(m.debt, empty)+time.Duration(tokens)*m.refill)
+	empty := time.Duration(m.Burst) * m.Refill()
+	after := max(0, min(m.debt, empty)+time.Duration(tokens)*m.Refill())
 	if after > empty {
 		return after - empty
 	}
@@ -34,13 +34,13 @@ func TestABucketFollowsItsModel(t *testing.T) {
 	const key = "ms:limit:model"
 	rapid.Check(t, func(r *rapid.T) {
 		s.rdb.Del(t.Context(), key)
-		m := bucketModel{bucket: bucket{rapid.IntRange(1, 5).Draw(r, "size"), rapid.SampledFrom([]time.Duration{10 * time.Minute, 72 * time.Hour}).Draw(r, "refill")}}
+		m := bucketModel{Limit: Limit{Rate{1, rapid.SampledFrom([]time.Duration{10 * time.Minute, 72 * time.Hour}).Draw(r, "refill")}, rapid.IntRange(1, 5).Draw(r, "size")}}
 		began := time.Now()
 		near := func(got, want time.Duration) bool { // real time has passed, too; the embedded Redis counts it in seconds
 			return got <= want && got >= want-time.Since(began)-3*time.Second
 		}
 		run := func(r *rapid.T, tokens int) {
-			ms, err := limitTake.Run(t.Context(), s.rdb, []string{key}, m.refill.Milliseconds(), m.size, tokens).Int64()
+			ms, err := limitTake.Run(t.Context(), s.rdb, []string{key}, m.Refill().Milliseconds(), m.Burst, tokens).Int64()
 			if err != nil {
 				r.Fatal(err)
 			}
@@ -49,10 +49,11 @@ func TestABucketFollowsItsModel(t *testing.T) {
 			}
 		}
 		r.Repeat(map[string]func(*rapid.T){
-			"take":     func(r *rapid.T) { run(r, 1) },
-			"put back": func(r *rapid.T) { run(r, -1) },
+			"take":      func(r *rapid.T) { run(r, 1) },
+			"take some": func(r *rapid.T) { run(r, rapid.IntRange(2, 6).Draw(r, "tokens")) },
+			"put back":  func(r *rapid.T) { run(r, -1) },
 			"pass": func(r *rapid.T) {
-				d := time.Duration(rapid.IntRange(-4, 8).Draw(r, "half tokens")) * m.refill / 2
+				d := time.Duration(rapid.IntRange(-4, 8).Draw(r, "half tokens")) * m.Refill() / 2
 				full, err := s.rdb.Get(t.Context(), key).Int64()
 				if err != nil { // a full bucket has no key, and the clock does not matter to it
 					return
@@ -85,7 +86,7 @@ func TestAClockThatWasSetBackLocksNobodyOut(t *testing.T) {
 	if err := s.rdb.Set(t.Context(), limitRegister+address, tomorrow, time.Hour).Err(); err != nil {
 		t.Fatal(err)
 	}
-	if allowed, wait := tries(t, 1, func(int) error { return s.limits.register(t.Context(), address) }); allowed == 0 && wait > perAddress.refill {
-		t.Errorf("the next try is in %v, want at most %v", wait, perAddress.refill)
+	if allowed, wait := tries(t, 1, func(int) error { return s.limits.register(t.Context(), address) }); allowed == 0 && wait > TriesPerAddress.Refill() {
+		t.Errorf("the next try is in %v, want at most %v", wait, TriesPerAddress.Refill())
 	}
 }

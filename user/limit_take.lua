@@ -1,10 +1,10 @@
--- Take a token from a bucket that refills evenly, or put one back.
+-- Take tokens from a bucket that refills evenly, or put them back.
 -- KEYS[1]  string: the time at which the bucket is full again, in ms since 1970 by this server's clock; it expires then
 -- ARGV[1]  ms in which one token refills
 -- ARGV[2]  tokens of a full bucket
--- ARGV[3]  1 to take a token, -1 to put one back
+-- ARGV[3]  number of tokens to take; below zero, to put back
 -- returns  0   done
---          ms  the bucket is empty: the next token comes in so many ms, and nothing has changed
+--          ms  the bucket does not have them: it will in so many ms, and nothing has changed
 -- No bucket is emptier than empty: after this server's clock was set back, the wait is not longer than before.
 -- Anything else in the key counts as a full bucket. Safe to run twice: a try whose reply was lost may count twice.
 local time = redis.call('TIME')

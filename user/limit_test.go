@@ -64,9 +64,9 @@ func TestLimits(t *testing.T) {
 }
 
 // useUp empties the budget of the whole shop in key, as many strangers in many networks do.
-func (s testShop) useUp(t *testing.T, key string, budget bucket) {
+func (s testShop) useUp(t *testing.T, key string, budget Limit) {
 	t.Helper()
-	full := time.Now().Add(time.Hour + time.Duration(budget.size)*budget.refill) // no token within an hour, however slow the test is
+	full := time.Now().Add(time.Hour + time.Duration(budget.Burst)*budget.Refill()) // no token within an hour, however slow the test is
 	if err := s.rdb.Set(t.Context(), key, full.UnixMilli(), 0).Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -75,18 +75,18 @@ func (s testShop) useUp(t *testing.T, key string, budget bucket) {
 // When the shop has sent many codes, a solved sum still sends one, and only a solved sum does.
 func TestManyCodesOfTheShopAskForASum(t *testing.T) {
 	s := newShop(t)
-	for i := range codesOfAll.size {
+	for i := range CodesOfAll.Burst {
 		if err := s.limits.code(t.Context(), fmt.Sprint(phone, i), From{Addr: fmt.Sprintf("203.0.%d.1", i)}); err != nil {
 			t.Fatalf("code %d: %v", i, err)
 		}
 	}
-	if life := s.rdb.PTTL(t.Context(), limitCodesOfAll).Val(); life < time.Duration(codesOfAll.size)*codesOfAll.refill/2 {
-		t.Errorf("after %d codes the budget is full again in %v", codesOfAll.size, life)
+	if life := s.rdb.PTTL(t.Context(), limitCodesOfAll).Val(); life < time.Duration(CodesOfAll.Burst)*CodesOfAll.Refill()/2 {
+		t.Errorf("after %d codes the budget is full again in %v", CodesOfAll.Burst, life)
 	}
-	s.useUp(t, limitCodesOfAll, codesOfAll)
+	s.useUp(t, limitCodesOfAll, CodesOfAll)
 	solved := from
 	solved.Solved = true
-	for i := range codesPerPhone.size {
+	for i := range CodesPerPhone.Burst {
 		if _, _, err := s.SendCode(t.Context(), phone, from); !errors.Is(err, ErrSolveFirst) || !errors.Is(err, ErrBusy) {
 			t.Errorf("without a sum: %v, want ErrSolveFirst, which is ErrBusy", err)
 		}
@@ -107,7 +107,7 @@ func TestARefusedCodeTakesNothingFromTheShop(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if life := s.rdb.PTTL(t.Context(), limitCodesOfAll).Val(); life > 4*codesOfAll.refill {
+	if life := s.rdb.PTTL(t.Context(), limitCodesOfAll).Val(); life > 4*CodesOfAll.Refill() {
 		t.Errorf("three codes were sent, and the budget is full only in %v", life)
 	}
 }
@@ -127,7 +127,7 @@ func TestManyWrongCodesOfTheShopAskForASum(t *testing.T) {
 		}
 		return err
 	}
-	for range 2 * wrongOfAll.size {
+	for range 2 * WrongOfAll.Burst {
 		if err := try(code, from); err != nil {
 			t.Fatalf("a right code: %v", err)
 		}
@@ -138,7 +138,7 @@ func TestManyWrongCodesOfTheShopAskForASum(t *testing.T) {
 	if life := s.rdb.PTTL(t.Context(), limitWrongOfAll).Val(); life > 0 {
 		t.Errorf("no code was wrong, and the budget is full only in %v", life)
 	}
-	for i := range wrongOfAll.size {
+	for i := range WrongOfAll.Burst {
 		if i%codeTries == 0 {
 			if _, err = s.codes.make(t.Context(), phone, from.Browser); err != nil {
 				t.Fatal(err)
@@ -148,10 +148,10 @@ func TestManyWrongCodesOfTheShopAskForASum(t *testing.T) {
 			t.Fatalf("wrong code %d: %v", i, err)
 		}
 	}
-	if life := s.rdb.PTTL(t.Context(), limitWrongOfAll).Val(); life < time.Duration(wrongOfAll.size)*wrongOfAll.refill/2 {
-		t.Errorf("after %d wrong codes the budget is full again in %v", wrongOfAll.size, life)
+	if life := s.rdb.PTTL(t.Context(), limitWrongOfAll).Val(); life < time.Duration(WrongOfAll.Burst)*WrongOfAll.Refill()/2 {
+		t.Errorf("after %d wrong codes the budget is full again in %v", WrongOfAll.Burst, life)
 	}
-	s.useUp(t, limitWrongOfAll, wrongOfAll)
+	s.useUp(t, limitWrongOfAll, WrongOfAll)
 	if code, err = s.codes.make(t.Context(), phone, from.Browser); err != nil {
 		t.Fatal(err)
 	}
@@ -174,7 +174,7 @@ func TestAnAddressThatIsRefusedCostsTheAccountNothing(t *testing.T) {
 	s := newShop(t)
 	allowed := 0 // because the address's bucket refilled, on a slow machine
 	for range 20 {
-		for s.limits.take(t.Context(), limitLoginAddress+address, perAddress) == nil {
+		for s.limits.take(t.Context(), limitLoginAddress+address, TriesPerAddress) == nil {
 		}
 		if s.limits.login(t.Context(), phone, address) == nil {
 			allowed++

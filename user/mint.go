@@ -64,7 +64,7 @@ func (s *Store) mintBuyers(ctx context.Context, n int) ([]User, error) {
 			select p::text, 'buyer ' || right(p::text, 8)
 			from   generate_series($1::bigint, $2::bigint) p
 			on conflict (phone) do nothing
-			returning id, phone, nickname, role, generation`, next, min(next+int64(n)-1, mintLast))
+			returning `+userColumns, next, min(next+int64(n)-1, mintLast))
 		buyers, err := pgx.CollectRows(rows, pgx.RowToStructByName[User])
 		if err != nil {
 			return nil, fault(err, "mint %d buyers", n)
@@ -90,7 +90,7 @@ func (s *Sessions) mint(ctx context.Context, users []User) ([]string, error) {
 		err := pipeline(conn, func() error {
 			for i := from; i < to; i++ {
 				tokens[i] = newToken()
-				if err := sendSession(conn, users[i], tokens[i], deadline); err != nil {
+				if err := sendSession(conn, users[i], tokens[i], deadline, expiryOf(deadline, s.copies.now())); err != nil {
 					return err
 				}
 			}
@@ -112,12 +112,12 @@ func newToken() string {
 
 // sendSession sends the index entry and then the record, and reads no reply. Unlike Start it writes
 // no generation and no address: the account is new.
-func sendSession(conn redis.Conn, u User, token string, deadline time.Time) error {
+func sendSession(conn redis.Conn, u User, token string, deadline, expiry time.Time) error {
 	record, err := encodeRecord(deadline, Session{u.ID, u.Role})
 	if err != nil {
 		return err
 	}
-	until, index := deadline.UnixMilli(), indexKey(u.ID)
+	until, index := expiry.UnixMilli(), indexKey(u.ID)
 	return errors.Join(
 		conn.Send("ZADD", index, until, hashed(token)),
 		conn.Send("PEXPIREAT", index, until),

@@ -50,7 +50,7 @@ func TestMint(t *testing.T) {
 		if err := checkPhone(phone); err != nil {
 			t.Errorf("phone %s: %v", phone, err)
 		}
-		if _, err := s.Login(t.Context(), phone, "", from); !errors.Is(err, ErrWrongPassword) {
+		if _, err := s.Login(t.Context(), phone, " ", from); !errors.Is(err, ErrWrongPassword) {
 			t.Errorf("log-in of an account without a password: %v, want ErrWrongPassword", err)
 		}
 		break

@@ -9,12 +9,15 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// checkNickname checks the name that other users and the staff see. It has 1 to 32 characters, no
+// checkNickname checks the name that other users and the staff see. It has 1 to NicknameMax characters, no
 // invisible text, nothing that changes the order of the text around it, and it is no name of the
 // staff, also not in letters that look like these. It is no proof: there are more letters that look
 // alike than this table has.
 func checkNickname(nickname string) error {
-	if n := utf8.RuneCountInString(nickname); n < 1 || n > 32 {
+	if err := required("nickname", nickname); err != nil {
+		return err
+	}
+	if utf8.RuneCountInString(nickname) > NicknameMax {
 		return InvalidError{"nickname", "length"}
 	}
 	if !utf8.ValidString(nickname) || !isLegible(nickname) {

@@ -16,7 +16,8 @@ func TestNicknames(t *testing.T) {
 		"reserved": {"admin", "Admin", "ADMIN", "administrator", "аdmin", "admіn", "ａｄｍｉｎ", "𝐚𝐝𝐦𝐢𝐧", "ad.min", "a d m i n", "_admin_", "adm1n", "@dmin", "Ádmin", "admin1", "admin 1",
 			"ADMlN", "admln", "OfficiaI", "officia1", "0ff1c1a1", "sys7em", "ADMIΝ", "ΑDΜIN", "ΑDΜΙΝ", "SΥSTEM", "αdmin", "οfficial", "МІАОЅНА", "ЅUРРОRТ", "管1理员", "客a服",
 			"miaosha official", "Official shop", "r00t", "support", "customer service", "miaosha", "管理员", "本店管理员小李", "官方客服", "客 服", "掌柜", "秒杀官方", "工作人员007"},
-		"length": {"", strings.Repeat("名", 33)},
+		"length":   {strings.Repeat("名", 33)},
+		"required": {""},
 	} {
 		for _, name := range names {
 			want := error(InvalidError{"nickname", reason})

@@ -15,7 +15,7 @@ import (
 // must be right. After a fault or ErrBusy the code can be used again, unless the account was made: then
 // the user logs in. Otherwise it is used up.
 func (s *Store) Register(ctx context.Context, phone, code, password, nickname string, from From) (LoggedIn, error) {
-	if err := errors.Join(checkPhone(phone), checkPassword(password), checkNickname(nickname)); err != nil {
+	if err := errors.Join(checkPhone(phone), checkCode(code), checkPassword("password", password), checkNickname(nickname)); err != nil {
 		return LoggedIn{}, err
 	}
 	if err := s.limits.register(ctx, from.Addr); err != nil {
@@ -40,12 +40,12 @@ func (s *Store) Register(ctx context.Context, phone, code, password, nickname st
 
 // useCode takes the code under the shop's budget of wrong ones: codes.use.
 func (s *Store) useCode(ctx context.Context, phone, code string, from From) (giveBack func(context.Context) error, err error) {
-	if err := s.limits.spend(ctx, limitWrongOfAll, wrongOfAll, from); err != nil {
+	if err := s.limits.spend(ctx, limitWrongOfAll, WrongOfAll, from); err != nil {
 		return nil, err
 	}
 	giveBack, err = s.codes.use(ctx, phone, code, from.Browser)
 	if err == nil || errors.Is(err, errNoCode) {
-		if err := s.limits.putBack(ctx, limitWrongOfAll, wrongOfAll, from); err != nil { // the token comes back by itself, later
+		if err := s.limits.putBack(ctx, limitWrongOfAll, WrongOfAll, from); err != nil { // the token comes back by itself, later
 			s.log.WarnContext(ctx, "a right code was counted as a wrong one", "err", err)
 		}
 	}
@@ -62,7 +62,7 @@ func (s *Store) insert(ctx context.Context, phone, password, nickname string) (u
 		insert into users (phone, nickname, password_hash)
 		values ($1, $2, $3)
 		on conflict (phone) do nothing
-		returning id, phone, nickname, role, generation`, phone, nickname, hash)
+		returning `+userColumns, phone, nickname, hash)
 	u, err = pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[User])
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):

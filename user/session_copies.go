@@ -3,6 +3,8 @@ package user
 import (
 	"context"
 	"errors"
+	"iter"
+	"sync/atomic"
 	"time"
 
 	"github.com/maypok86/otter/v2"
@@ -21,7 +23,10 @@ type copies struct {
 	remote  *remote
 	reads   *reads
 	entries entries
+	fresh   time.Duration // a copy is used without a read
 	now     func() time.Time
+
+	hits, misses, stale atomic.Int64 // of find
 }
 
 // entries has the methods of otter.Cache that are used here; goods/cache.go says why.
@@ -30,6 +35,7 @@ type entries interface {
 	Set(string, entry) (entry, bool)
 	Compute(string, func(entry, bool) (entry, otter.ComputeOp)) (entry, bool)
 	Invalidate(string) (entry, bool)
+	All() iter.Seq2[string, entry]
 	StopAllGoroutines() bool
 }
 
@@ -38,13 +44,14 @@ type entries interface {
 // Redis that was away when the user logged out, returns the session. Only a process with more than
 // maxEntries copies and marks forgets marks earlier.
 type entry struct {
-	record []byte // nil if ended
-	at     time.Time
+	record  []byte // nil if ended
+	at      time.Time
+	renewAt time.Time // no use before it asks for a renewal
 }
 
 // newCopies returns copies of sessions with this life.
 func newCopies(r *remote, life time.Duration) *copies {
-	c := &copies{remote: r, now: time.Now, entries: newEntries(life, nil)}
+	c := &copies{remote: r, fresh: freshFor, now: time.Now, entries: newEntries(life, nil)}
 	c.reads = newReads(readsAtOnce, c.fetch)
 	return c
 }
@@ -64,9 +71,16 @@ func newEntries(life time.Duration, clock otter.Clock) entries {
 
 // FindCtx implements scs.CtxStore. The session may have expired; the caller checks the deadline.
 func (c *copies) FindCtx(ctx context.Context, token string) (record []byte, found bool, err error) {
+	e, err := c.find(ctx, token)
+	return e.record, e.record != nil, err
+}
+
+// find returns a session, without a record if there is none.
+func (c *copies) find(ctx context.Context, token string) (entry, error) {
 	cached, ok := c.entries.GetIfPresent(token)
-	if ok && (cached.record == nil || c.now().Sub(cached.at) < freshFor) {
-		return cached.record, cached.record != nil, nil
+	if ok && (cached.record == nil || c.now().Sub(cached.at) < c.fresh) {
+		c.hits.Add(1)
+		return cached, nil
 	}
 	stale := ok && c.now().Sub(cached.at) < staleFor
 	if stale {
@@ -74,17 +88,13 @@ func (c *copies) FindCtx(ctx context.Context, token string) (record []byte, foun
 		ctx, cancel = context.WithTimeout(ctx, staleWait)
 		defer cancel()
 	}
-	record, err = c.reads.get(ctx, token)
+	record, err := c.reads.get(ctx, token)
 	if err != nil && stale {
-		return cached.record, true, nil
+		c.stale.Add(1)
+		return cached, nil
 	}
-	if err != nil {
-		return nil, false, err
-	}
-	if e, ok := c.entries.GetIfPresent(token); ok && e.record == nil {
-		return nil, false, nil // ended during the read
-	}
-	return record, record != nil, nil
+	c.misses.Add(1)
+	return entry{record: record, renewAt: cached.renewAt}, err
 }
 
 // fetch reads sessions and keeps copies of them, dated when the read began.
@@ -98,18 +108,19 @@ func (c *copies) fetch(ctx context.Context, tokens []string) ([][]byte, error) {
 	return records, nil
 }
 
-// keep keeps copies of what was read, except of sessions that were ended meanwhile. A token that
-// Redis does not know has no copy: strangers can invent any number of tokens.
+// keep keeps copies of what was read, and takes sessions that were ended meanwhile out of records. A
+// token that Redis does not know has no copy: strangers can invent any number of tokens.
 func (c *copies) keep(tokens []string, records [][]byte, at time.Time) {
 	for i, token := range tokens {
 		c.entries.Compute(token, func(old entry, ok bool) (entry, otter.ComputeOp) {
 			switch {
 			case ok && old.record == nil:
+				records[i] = nil
 				return old, otter.CancelOp
 			case records[i] == nil:
 				return old, otter.InvalidateOp
 			default:
-				return entry{records[i], at}, otter.WriteOp
+				return entry{records[i], at, old.renewAt}, otter.WriteOp
 			}
 		})
 	}

@@ -109,6 +109,14 @@ func TestACopyDoesNotWaitForASlowRedis(t *testing.T) {
 	if took := time.Since(began); took > redisTimeout/2 {
 		t.Errorf("took %v, want about %v", took, staleWait)
 	}
+	for _, c := range []struct {
+		looked *atomic.Int64
+		want   int64
+	}{{&s.copies.hits, 0}, {&s.copies.misses, 1}, {&s.copies.stale, 1}} {
+		if got := c.looked.Load(); got != c.want {
+			t.Errorf("%d look-ups are counted, want %d", got, c.want)
+		}
+	}
 	slow.Store(false)
 	s.copies.reads.work.Wait()
 }

@@ -45,7 +45,9 @@ func TestEndAll(t *testing.T) {
 func logInAt(t *testing.T, s *Sessions, addr string, n int) (tokens []string) {
 	t.Helper()
 	for range n {
-		s.manager.Lifetime += time.Second // the older session is the one that expires first
+		at := s.copies.now().Add(time.Second) // the older session is the one that expires first
+		s.copies.now = func() time.Time { return at }
+		s.manager.Lifetime += time.Second
 		token, _, err := s.Start(t.Context(), buyer, addr)
 		if err != nil {
 			t.Fatal(err)

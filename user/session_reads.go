@@ -16,13 +16,18 @@ type reads struct {
 	work  sync.WaitGroup // reads under way
 
 	mu        sync.Mutex
-	gathering *batch            // takes more keys; nil if there is none
-	open      map[string]*batch // key -> its batch, gathering or under way
+	gathering *batch          // takes more keys; nil if there is none
+	open      map[string]read // by key: those that are gathered or under way
+}
+
+// read is the read of one key: its place in a batch.
+type read struct {
+	*batch
+	at int
 }
 
 type batch struct {
 	keys   []string
-	at     map[string]int // key -> its index
 	done   chan struct{}
 	values [][]byte // after done
 	err    error    // after done
@@ -31,44 +36,45 @@ type batch struct {
 const largestBatch = 512
 
 func newReads(atOnce int, fetch func(context.Context, []string) ([][]byte, error)) *reads {
-	return &reads{fetch: fetch, slots: make(chan struct{}, atOnce), open: map[string]*batch{}}
+	return &reads{fetch: fetch, slots: make(chan struct{}, atOnce), open: map[string]read{}}
 }
 
 // get returns the value of a key, or nil, as of at most one round trip before the call.
 func (r *reads) get(ctx context.Context, key string) ([]byte, error) {
-	b, first := r.join(key)
+	joined, first := r.join(key)
 	if first {
-		r.work.Go(func() { r.run(ctx, b) })
+		r.work.Go(func() { r.run(ctx, joined.batch) })
 	}
 	select {
-	case <-b.done:
+	case <-joined.done:
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	if b.err != nil {
-		return nil, b.err
+	if joined.err != nil {
+		return nil, joined.err
 	}
-	return b.values[b.at[key]], nil
+	return joined.values[joined.at], nil
 }
 
-// join returns the batch that reads the key. If the caller is its first, the caller starts it.
-func (r *reads) join(key string) (b *batch, first bool) {
+// join returns the read of a key. If the caller is the first of its batch, the caller starts the batch.
+func (r *reads) join(key string) (joined read, first bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if b := r.open[key]; b != nil {
-		return b, false
+	if joined, ok := r.open[key]; ok {
+		return joined, false
 	}
-	if b = r.gathering; b == nil {
-		b = &batch{at: map[string]int{}, done: make(chan struct{})}
+	b := r.gathering
+	if b == nil {
+		b = &batch{done: make(chan struct{})}
 		r.gathering, first = b, true
 	}
-	b.at[key] = len(b.keys)
+	joined = read{b, len(b.keys)}
 	b.keys = append(b.keys, key)
-	r.open[key] = b
+	r.open[key] = joined
 	if len(b.keys) == largestBatch {
 		r.gathering = nil
 	}
-	return b, first
+	return joined, first
 }
 
 // run waits for a slot, closes the batch for more keys, and reads it.

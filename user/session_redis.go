@@ -111,8 +111,8 @@ func dialer(address string, timeout time.Duration) (func(context.Context) (redis
 		redis.DialConnectTimeout(timeout), redis.DialTLSHandshakeTimeout(timeout),
 		redis.DialReadTimeout(timeout), redis.DialWriteTimeout(timeout),
 	}
-	if strings.Contains(address, ",") {
-		return nil, errors.New("sessions need a single Redis, not a Cluster")
+	if strings.Contains(address, ",") || strings.HasPrefix(address, "redis+sentinel:") {
+		return nil, errors.New("sessions need a single Redis of their own (SESSION_REDIS_URL), no Cluster and no sentinels")
 	}
 	u, err := url.Parse(address)
 	if err != nil {

@@ -5,7 +5,7 @@
 -- KEYS[3]  the record of the new session
 -- ARGV[1]  hash of the new session's token
 -- ARGV[2]  the record
--- ARGV[3]  expiry of the session, in ms since 1970
+-- ARGV[3]  expiry of the session if it is not used, in ms since 1970
 -- ARGV[4]  the time now, in ms since 1970
 -- ARGV[5]  generation of the account, as it was read before the password was checked
 -- ARGV[6]  network address of the log-in
@@ -13,7 +13,7 @@
 -- ARGV[8]  prefix of the keys of records
 -- returns  {"CHANGED"}             the account has a higher generation; nothing is written
 --          {"STARTED", hash, ...}  the session has begun. The sessions of these tokens ended: those of a
---                                  lower generation, and the oldest ones beyond the number.
+--                                  lower generation, and beyond the number those unused longest.
 -- Beyond the number, a session of the new one's address ends first. If there is none, one of the address
 -- that has the most sessions ends.
 -- Safe to run twice: the second run lists and writes the same session again.
@@ -36,7 +36,7 @@ local function finish(token)
     table.insert(reply, token)
 end
 
-local live, address, count = {}, {}, {} -- live has the oldest session first
+local live, address, count = {}, {}, {} -- live has first what was unused longest: it expires first
 local listed = redis.call('ZRANGE', KEYS[1], 0, -1, 'WITHSCORES')
 for i = 1, #listed, 2 do
     local token = listed[i]

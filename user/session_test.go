@@ -30,7 +30,12 @@ var start = time.Now()
 // newSessions returns the Sessions of one process on a Redis, and their clock.
 func newSessions(t testing.TB, url string) (*Sessions, *clock) {
 	t.Helper()
-	s, err := NewSessions(url, lifetime)
+	return newSessionsFor(t, url, lifetime)
+}
+
+func newSessionsFor(t testing.TB, url string, life time.Duration) (*Sessions, *clock) {
+	t.Helper()
+	s, err := NewSessions(url, life)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -32,7 +32,7 @@ type testShop struct {
 func newShop(t *testing.T) testShop {
 	t.Helper()
 	s := testShop{rdb: sandboxtest.Redis(t), console: &output{}, logged: &output{}}
-	cfg := Config{SMS: "console", LegacySalt: "1a2b3c4d", Console: s.console}
+	cfg := Config{SMS: "console", LegacySalt: "1a2b3c4d", LegacyPattern: "{password}{fixed}", LegacyRowPattern: "{password}{salt}", Console: s.console}
 	s.Store = New(sandboxtest.DB(t), s.rdb, secret, cfg, slog.New(slog.NewTextHandler(s.logged, nil)))
 	s.hashes.maxWait = time.Minute // the race detector slows the hashes down
 	return s
@@ -126,8 +126,13 @@ func TestByID(t *testing.T) {
 
 func TestConfig(t *testing.T) {
 	for sms, want := range map[string]bool{"console": true, "off": true, "": false, "carrier pigeon": false} {
-		if err := (Config{SMS: sms}).Validate(); (err == nil) != want {
+		if err := (Config{SMS: sms, SessionCopies: freshFor, LegacyPattern: "{password}", LegacyRowPattern: "{password}"}).Validate(); (err == nil) != want {
 			t.Errorf("sms %q: %v, want valid: %v", sms, err, want)
+		}
+	}
+	for life, want := range map[time.Duration]bool{1: true, freshFor: true, freshFor + 1: false, 0: false, -1: false} {
+		if err := (Config{SMS: "off", SessionCopies: life, LegacyPattern: "{password}", LegacyRowPattern: "{password}"}).Validate(); (err == nil) != want {
+			t.Errorf("a life of %v: %v, want valid: %v", life, err, want)
 		}
 	}
 }

@@ -153,12 +153,13 @@ func (c Sale) Run(ctx context.Context, env Env) error {
 // Admin creates an administrator, or promotes a user to one.
 type Admin struct {
 	Phone string `required:"" help:"The account's phone."`
+	Role  string `enum:"admin,viewer" default:"admin" help:"admin, or viewer: an account that may look at everything in the back office and change nothing."`
 	By    string `placeholder:"PHONE" help:"The phone of the administrator on whose behalf this is done. Needed for each administrator but the first; the change is logged in the table role_changes."`
 }
 
 // Run asks for the password at a terminal. If it receives none, it creates one and prints it once.
 func (a Admin) Run(ctx context.Context, env Env) error {
-	password, made := rand.Text(), true
+	password, made, title := rand.Text(), true, map[string]string{user.RoleAdmin: "administrator", user.RoleViewer: "viewer"}[a.Role]
 	if term.IsTerminal(int(env.In.Fd())) {
 		fmt.Fprint(env.Out, "Password (empty: create one): ")
 		typed, err := term.ReadPassword(int(env.In.Fd()))
@@ -176,7 +177,8 @@ func (a Admin) Run(ctx context.Context, env Env) error {
 			return err
 		}
 		defer sessions.Close()
-		created, err := user.New(s.Users, s.Redis, s.Secret, user.Config{}, env.Log).MakeAdmin(ctx, sessions, a.By, a.Phone, password)
+		created, err := user.New(s.Users, s.Redis, s.Secret, user.Config{}, env.Log).MakeStaff(ctx, sessions, user.Staff{Phone: a.Phone, Password: password,
+			Role: a.Role, By: a.By, PasswordDue: made && !env.Backend.Sandboxed()})
 		if invalid := (user.InvalidError{}); errors.As(err, &invalid) {
 			return fmt.Errorf("--%s: not possible (%s)", invalid.Field, invalid.Reason)
 		}
@@ -190,7 +192,7 @@ func (a Admin) Run(ctx context.Context, env Env) error {
 		if created {
 			action = "created"
 		}
-		fmt.Fprintf(env.Out, "%s administrator %s\n", action, a.Phone)
+		fmt.Fprintf(env.Out, "%s %s %s\n", action, title, a.Phone)
 		if made {
 			fmt.Fprintf(env.Out, "password: %s\n", password)
 		}

@@ -1,0 +1,70 @@
+package user
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// revokeEvery is how often a process looks for revoked accounts. With the life of a copy it is less than two seconds.
+const revokeEvery = 500 * time.Millisecond
+
+// EndRevoked ends the sessions of accounts whose role an administrator has changed, or that one has disabled, until ctx ends:
+// within two seconds, in every process that runs it. Postgres knows these accounts, so nothing is lost when the process
+// that made the change dies, or while Redis is away: then each process forgets its own copies, and the sessions end in Redis
+// when it is back. report is called with the first of several faults.
+func (s *Store) EndRevoked(ctx context.Context, sessions *Sessions, report func(error)) error {
+	ended := map[int64]int64{} // user -> the generation below which all sessions have ended
+	for failed := false; ; {
+		err := s.endRevoked(ctx, sessions, ended)
+		if err != nil && !failed && ctx.Err() == nil {
+			report(err)
+		}
+		failed = err != nil
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(revokeEvery):
+		}
+	}
+}
+
+// endRevoked looks once.
+func (s *Store) endRevoked(ctx context.Context, sessions *Sessions, ended map[int64]int64) (failed error) {
+	limited, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	rows, _ := s.db.Query(limited, `
+		select id, generation from users where revoked_at > now() - make_interval(secs => $1)`, sessions.manager.Lifetime.Seconds())
+	type revoked struct{ ID, Generation int64 }
+	all, err := pgx.CollectRows(rows, pgx.RowToStructByPos[revoked])
+	if err != nil {
+		return fault(err, "read the revoked accounts")
+	}
+	for _, u := range all {
+		if ended[u.ID] >= u.Generation {
+			continue
+		}
+		if err := sessions.EndAll(ctx, u.ID, u.Generation, ""); err != nil {
+			sessions.copies.endOf(u.ID)
+			failed = fmt.Errorf("end the sessions of a revoked account: %w", err)
+			continue
+		}
+		ended[u.ID] = u.Generation
+	}
+	return failed
+}
+
+// endOf ends the sessions of a user in this process alone.
+func (c *copies) endOf(userID int64) {
+	var tokens []string
+	for token, e := range c.entries.All() {
+		if _, session, err := decodeRecord(e.record); err == nil && session.UserID == userID {
+			tokens = append(tokens, token)
+		}
+	}
+	for _, token := range tokens {
+		c.ended(token)
+	}
+}

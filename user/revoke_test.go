@@ -1,0 +1,163 @@
+package user
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+
+	"miaosha/seckill/sandbox/sandboxtest"
+)
+
+// keeper makes an administrator and returns the id.
+func (s testShop) keeper(t *testing.T) (id int64) {
+	t.Helper()
+	if err := s.Seed(t.Context(), User{Phone: "13900000001", Role: RoleAdmin}, "administrator"); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.db.QueryRow(t.Context(), `select id from users where phone = '13900000001'`).Scan(&id); err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
+func (s testShop) exec(t *testing.T, sql string, args ...any) {
+	t.Helper()
+	if _, err := s.db.Exec(t.Context(), sql, args...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// revokes looks once, as one process.
+func (s testShop) revokes(t *testing.T, sessions *Sessions) {
+	t.Helper()
+	if err := s.endRevoked(t.Context(), sessions, map[int64]int64{}); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestADisabledAccountHasNoSession(t *testing.T) {
+	s := newShop(t)
+	u := s.register(t, phone, "correct horse")
+	keeper, url := s.keeper(t), sandboxtest.RedisURL(t)
+	here, clock := newSessions(t, url)
+	there, _ := newSessions(t, url)
+	there.copies.now = clock.now
+	underWay, err := s.Login(t.Context(), phone, "correct horse", from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	token := logIn(t, here, u)
+	expect(t, "before, there", there, token, u)
+	s.exec(t, `select disable_user($1, $2, true)`, keeper, u.ID)
+	s.revokes(t, here)
+	expect(t, "here", here, token, User{})
+	clock.ahead += freshFor
+	expect(t, "there, after the life of a copy", there, token, User{})
+	if freshFor+revokeEvery > 1500*time.Millisecond {
+		t.Errorf("a look each %v and copies of %v leave no time below two seconds", revokeEvery, freshFor)
+	}
+	if _, _, err := here.Start(t.Context(), underWay.User, address); !errors.Is(err, ErrChanged) {
+		t.Errorf("a log-in under way: %v, want ErrChanged", err)
+	}
+	// Only the owner of the password hears that the account is disabled.
+	for password, want := range map[string]error{"correct horse": ErrDisabled, "wrong horse": ErrWrongPassword} {
+		if _, err := s.Login(t.Context(), phone, password, from); !errors.Is(err, want) {
+			t.Errorf("log-in with %q: %v, want %v", password, err, want)
+		}
+	}
+	now, err := s.ByID(t.Context(), u.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := here.Start(t.Context(), now, address); !errors.Is(err, ErrDisabled) {
+		t.Errorf("Start: %v, want ErrDisabled", err)
+	}
+	s.exec(t, `select disable_user($1, $2, false)`, keeper, u.ID)
+	s.revokes(t, here)
+	in, err := s.Login(t.Context(), phone, "correct horse", from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	token = logIn(t, here, in.User)
+	s.revokes(t, there) // a process that looks again ends no session of after the change
+	expect(t, "enabled", here, token, u)
+	expect(t, "enabled, there", there, token, u)
+}
+
+// Each process forgets its copies while Redis is away, and the sessions are gone when Redis is back.
+func TestRevokedSessionsEndWithoutRedis(t *testing.T) {
+	s := newShop(t)
+	u, other := s.register(t, phone, "correct horse"), s.register(t, "13800000002", "correct horse")
+	keeper, rdb := s.keeper(t), miniredis.RunT(t)
+	sessions, _ := newSessions(t, "redis://"+rdb.Addr())
+	mine, forgotten, others := logIn(t, sessions, u), logIn(t, sessions, u), logIn(t, sessions, other)
+	expect(t, "before", sessions, mine, u)
+	expect(t, "before", sessions, others, other)
+	rdb.Close()
+	s.exec(t, `select change_role($1, $2, 'viewer')`, keeper, u.ID)
+	ended := map[int64]int64{}
+	if err := s.endRevoked(t.Context(), sessions, ended); !errors.Is(err, ErrUnavailable) {
+		t.Errorf("without Redis: %v, want ErrUnavailable", err)
+	}
+	expect(t, "without Redis", sessions, mine, User{})
+	expect(t, "without Redis, another user", sessions, others, other)
+	restart(t, rdb, sessions)
+	if err := s.endRevoked(t.Context(), sessions, ended); err != nil {
+		t.Error(err)
+	}
+	expect(t, "with Redis", sessions, mine, User{})
+	expect(t, "with Redis, a session that this process did not know", sessions, forgotten, User{})
+	expect(t, "with Redis, another user", sessions, others, other)
+}
+
+// A change of the password, which spares the session that makes it, spares none of before a change by an administrator.
+func TestANewPasswordRevivesNoRevokedSession(t *testing.T) {
+	for change, want := range map[string]error{`select change_role($1, $2, 'buyer')`: ErrNoSession, `select disable_user($1, $2, true)`: ErrDisabled} {
+		s := newShop(t)
+		sessions, keeper := s.sessions(t), s.keeper(t)
+		u := s.register(t, phone, "correct horse")
+		s.exec(t, `select change_role($1, $2, 'admin')`, keeper, u.ID)
+		s.revokes(t, sessions)
+		in, err := s.Login(t.Context(), phone, "correct horse", from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		token := logIn(t, sessions, in.User)
+		s.exec(t, change, keeper, u.ID)
+		if _, err := s.ChangePassword(t.Context(), sessions, u.ID, token, "correct horse", "battery staple"); !errors.Is(err, want) {
+			t.Errorf("%s: ChangePassword: %v, want %v", change, err, want)
+		}
+		s.revokes(t, sessions)
+		expect(t, change, sessions, token, User{})
+	}
+}
+
+// A member of the staff whose password was made is a buyer until another one is chosen.
+func TestAMadePasswordIsReplaced(t *testing.T) {
+	s := newShop(t)
+	sessions := s.sessions(t)
+	_, err := s.MakeStaff(t.Context(), sessions, Staff{Phone: phone, Role: RoleViewer, Password: "made by a command", PasswordDue: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	in, err := s.Login(t.Context(), phone, "made by a command", from)
+	if err != nil || in.Role != RoleViewer {
+		t.Fatalf("log-in: %+v, %v", in, err)
+	}
+	token := logIn(t, sessions, in.User)
+	expect(t, "with the made password", sessions, token, User{ID: in.ID, Role: RoleDue})
+	if _, err := s.ChangePassword(t.Context(), sessions, in.ID, token, "made by a command", "made by a command"); !errors.Is(err, InvalidError{"new", "same"}) {
+		t.Errorf("the same password: %v", err)
+	}
+	if _, err := s.ChangePassword(t.Context(), sessions, in.ID, token, "made by a command", "chosen by its owner"); err != nil {
+		t.Fatal(err)
+	}
+	now, err := s.ByID(t.Context(), in.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	expect(t, "with a chosen one", sessions, logIn(t, sessions, now), User{ID: in.ID, Role: RoleViewer})
+	expect(t, "the first session", sessions, token, User{ID: in.ID, Role: RoleDue})
+}
