@@ -110,21 +110,24 @@ func (s *Store) expireSale(ctx context.Context, sale int64) (n int, err error) {
 	return n, failpoint.Hit(failpoint.F7)
 }
 
-// Sweep runs Expire and DrainRefunds about once a second until ctx ends. They run side by side, so
-// a slow payment provider delays no unit. A fault is reported and the next round tries again. With
-// a nil refund, payments stay refund_due and an operator has to return the money by hand.
-func (s *Store) Sweep(ctx context.Context, refund func(context.Context, Payment) error, report func(error)) error {
+// Sweep expires orders until ctx ends, and asks each provider about the payments whose notice is missing
+// and for the refunds that are due, about once a second. All run side by side, so a slow provider delays
+// no unit and no other provider. A fault is reported and the next round tries again.
+func (s *Store) Sweep(ctx context.Context, providers []Provider, report func(error)) error {
 	var g errgroup.Group
-	g.Go(func() error { return sweep(ctx, report, s.Expire) })
-	if refund != nil {
+	g.Go(func() error { return sweep(ctx, &s.expiring, report, s.Expire) })
+	for _, p := range providers {
 		g.Go(func() error {
-			return sweep(ctx, report, func(ctx context.Context) (int, error) { return s.DrainRefunds(ctx, refund) })
+			return sweep(ctx, &s.asking, report, func(ctx context.Context) (int, error) { return s.AskOpen(ctx, p) })
+		})
+		g.Go(func() error {
+			return sweep(ctx, &s.refunding, report, func(ctx context.Context) (int, error) { return s.DrainRefunds(ctx, p) })
 		})
 	}
 	return g.Wait()
 }
 
-func sweep(ctx context.Context, report func(error), round func(context.Context) (int, error)) error {
+func sweep(ctx context.Context, counts *sweepCounts, report func(error), round func(context.Context) (int, error)) error {
 	for {
 		select {
 		case <-ctx.Done():
@@ -132,7 +135,10 @@ func sweep(ctx context.Context, report func(error), round func(context.Context) 
 		case <-time.After(sweepEvery*3/4 + rand.N(sweepEvery/2)): // random, so several processes share the work
 		}
 		limited, cancel := context.WithTimeout(ctx, sweepLimit)
-		if _, err := round(limited); err != nil && ctx.Err() == nil {
+		n, err := round(limited)
+		counts.done.Add(int64(n))
+		if err != nil && ctx.Err() == nil {
+			counts.faults.Add(1)
 			report(err)
 		}
 		cancel()

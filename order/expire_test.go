@@ -3,6 +3,7 @@ package order_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -11,6 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"miaosha/goods"
 	"miaosha/order"
@@ -262,10 +265,10 @@ func TestSweepRunsBothAndStops(t *testing.T) {
 	var refunds atomic.Int64
 	ended := make(chan error, 1)
 	go func() {
-		ended <- s.Sweep(ctx, func(context.Context, order.Payment) error {
+		ended <- s.Sweep(ctx, []order.Provider{testProvider(func(context.Context, order.Payment) error {
 			refunds.Add(1)
 			return nil
-		}, func(err error) { t.Error(err) })
+		})}, func(err error) { t.Error(err) })
 	}()
 	for deadline := time.Now().Add(10 * time.Second); ; {
 		if s.number(t, `select (select count(*) from orders where status = 'cancelled') + (select count(*) from payments where status = 'refunded')`) == 3 {
@@ -278,6 +281,18 @@ func TestSweepRunsBothAndStops(t *testing.T) {
 	stop()
 	if err := <-ended; err != nil || refunds.Load() != 1 {
 		t.Errorf("%d refunds, %v; want 1", refunds.Load(), err)
+	}
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(s.Collectors()...)
+	if err := testutil.GatherAndCompare(registry, strings.NewReader(`
+		# HELP miaosha_orders_expired_total Pending orders that this process has cancelled, because their time to pay was over.
+		# TYPE miaosha_orders_expired_total counter
+		miaosha_orders_expired_total 2
+		# HELP miaosha_payments_refunded_total Payments that this process has given back.
+		# TYPE miaosha_payments_refunded_total counter
+		miaosha_payments_refunded_total 1
+	`), "miaosha_orders_expired_total", "miaosha_payments_refunded_total"); err != nil {
+		t.Error(err)
 	}
 	s.checkInvariants(t)
 }

@@ -16,7 +16,8 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
+
+	"miaosha/goods"
 )
 
 // States of an order.
@@ -27,13 +28,18 @@ const (
 	Refunded  = "refunded"
 )
 
+// Statuses are the states of an order.
+var Statuses = []string{Pending, Paid, Cancelled, Refunded}
+
 // Refusals.
 var (
-	ErrNotFound    = errors.New("order: not found") // missing, or another user's
-	ErrWrongStatus = errors.New("order: not possible in the order's status")
-	ErrDeclined    = errors.New("order: too many of the order's payments were declined")
-	ErrWrongAmount = errors.New("order: the amount is not the order's price")
-	ErrReusedRef   = errors.New("order: the provider's reference belongs to another order")
+	ErrNotFound    = errors.New("not found") // missing, or another user's
+	ErrWrongStatus = errors.New("not possible in the order's status")
+	ErrDeclined    = errors.New("too many of the order's payments were declined")
+	ErrWrongAmount = errors.New("the amount is not the order's price")
+	ErrReusedRef   = errors.New("the provider's reference belongs to another order")
+	ErrRefused     = errors.New("the payment provider refuses this payment")
+	ErrProvider    = errors.New("the payment provider does not answer")
 )
 
 // Config has the settings of orders.
@@ -62,15 +68,26 @@ type Order struct {
 	PaidAt    *time.Time
 }
 
+// durable is a condition of every query whose rows are told to a user. A row may be visible before a
+// synchronous standby has it: after the wait of its commit was cancelled, and after a restart of
+// Postgres. If the standby took over then, the shop would have told of what never happened. So the
+// query writes too, if there is such a standby: then its own commit waits until the standby has all
+// that the query saw. A query that only reads does not wait, and pg_current_xact_id() writes
+// nothing. The condition is evaluated once.
+const durable = `(select current_setting('synchronous_standby_names') = '' or pg_logical_emit_message(true, 'miaosha', '') is not null)`
+
 // Store moves orders in Postgres.
 type Store struct {
-	db            *pgxpool.Pool
+	db            goods.DB
 	cfg           Config
 	unitsReturned func()
+
+	expiring, asking, refunding sweepCounts
 }
 
-// New returns a Store on db. Give it a pool of its own: paying should not wait behind buying.
-func New(db *pgxpool.Pool, cfg Config) *Store {
+// New returns a Store on db. Give it a pool of its own: paying should not wait behind buying. On a transaction each move is a
+// part of it, and whoever commits it tells the reconciler of units that came back.
+func New(db goods.DB, cfg Config) *Store {
 	return &Store{db: db, cfg: cfg, unitsReturned: func() {}}
 }
 
@@ -83,7 +100,7 @@ func (s *Store) OfUser(ctx context.Context, userID int64) ([]Order, error) {
 	rows, _ := s.db.Query(ctx, `
 		select id, user_id, sale_id, title, price, status, created_at, expires_at, paid_at
 		from   orders
-		where  user_id = $1
+		where  user_id = $1 and `+durable+`
 		order  by created_at desc, id desc
 		limit  200`, userID)
 	orders, err := pgx.CollectRows(rows, pgx.RowToStructByName[Order])
@@ -98,7 +115,7 @@ func (s *Store) ByID(ctx context.Context, userID int64, id uuid.UUID) (Order, er
 	rows, _ := s.db.Query(ctx, `
 		select id, user_id, sale_id, title, price, status, created_at, expires_at, paid_at
 		from   orders
-		where  id = $1 and user_id = $2`, id, userID)
+		where  id = $1 and user_id = $2 and `+durable, id, userID)
 	o, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[Order])
 	if errors.Is(err, pgx.ErrNoRows) {
 		return o, ErrNotFound

@@ -234,7 +234,7 @@ func TestTheSchemaRefusesImpossibleOrders(t *testing.T) {
 		{"two open payments", "one_open_payment_per_order", `insert into payments (id, order_id, amount) select gen_random_uuid(), id, 1 from orders, generate_series(1, 2)`},
 		{"two captures", "one_capture_per_order", `insert into payments (id, order_id, amount, status, provider_ref)
 			select gen_random_uuid(), id, 1, 'captured', n::text from orders, generate_series(1, 2) n`},
-		{"one reference twice", "payments_provider_ref_key", `insert into payments (id, order_id, amount, status, provider_ref)
+		{"one reference twice", "one_payment_per_reference", `insert into payments (id, order_id, amount, status, provider_ref)
 			select gen_random_uuid(), id, 1, 'refund_due', 'r' from orders, generate_series(1, 2) n`},
 		{"a changed history", "23514", `update order_events set to_status = 'paid'`},
 		{"a deleted history", "23514", `delete from order_events`},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -17,47 +18,55 @@ import (
 type Payment struct {
 	ID          uuid.UUID
 	OrderID     uuid.UUID
-	Amount      int64  // fen
-	Status      string // open, declined, captured, refund_due, refunded
-	ProviderRef string // the provider's reference, "" while open
+	Amount      int64     // fen
+	Status      string    // open, declined, captured, refund_due, refunded
+	Provider    string    // its name: no other provider is asked about this payment, or refunds it
+	ProviderRef string    // the provider's reference, "" while open
+	PayUntil    time.Time // the end of the order's time to pay
+	CreatedAt   time.Time
+	UpdatedAt   time.Time
 }
 
 // maxPayments is the number of payments of one order that its buyer can open, declined ones included.
 const maxPayments = 5
 
-// OpenPayment opens a payment for a user's pending order. An order has at most one open payment: a
-// second call returns the same one. ErrNotFound; ErrWrongStatus if the order is not pending or its
-// time to pay is over; ErrDeclined if five of its payments were declined.
+// OpenPayment opens a payment at a provider for a user's pending order. An order has at most one open
+// payment: a second call returns the same one, and one that is open at another provider, which the shop
+// had before, is declined. ErrNotFound; ErrWrongStatus if the order is not pending or its time to pay is
+// over; ErrDeclined if five of its payments were declined.
 //
 // The order's row is locked, so that calls at once do not open more payments than one call after the
 // other does.
-func (s *Store) OpenPayment(ctx context.Context, userID int64, orderID uuid.UUID) (p Payment, err error) {
+func (s *Store) OpenPayment(ctx context.Context, provider string, userID int64, orderID uuid.UUID) (p Payment, err error) {
 	id, err := uuid.NewV7()
 	if err != nil {
 		return Payment{}, fmt.Errorf("make a payment id: %w", err)
 	}
-	// One round trip and one transaction. The second statement sees what was committed before the lock.
+	// One round trip and one transaction. The later statements see what was committed before the lock.
 	batch := &pgx.Batch{}
 	batch.Queue(`select from orders where id = $1 and user_id = $2 for no key update`, orderID, userID)
 	batch.Queue(`
+		update payments set status = 'declined', why = 'the shop has another provider now', updated_at = now()
+		where  order_id = (select id from orders where id = $1 and user_id = $2) and status = 'open' and provider <> $3`, orderID, userID, provider)
+	batch.Queue(`
 		with pending as (
-		     select id, price
+		     select id, price, expires_at
 		     from   orders
 		     where  id = $2 and user_id = $3 and status = 'pending' and expires_at > clock_timestamp()
 		), made as (
-		     select p.id, p.order_id, p.amount, p.status
+		     select p.*
 		     from   payments p join pending on p.order_id = pending.id
 		     where  p.status in ('open', 'declined')
 		), opened as (
-		     insert into payments (id, order_id, amount)
-		     select $1, id, price
+		     insert into payments (id, order_id, amount, provider, ask_at)
+		     select $1, id, price, $5, least(clock_timestamp() + interval '30 seconds', greatest(clock_timestamp() + interval '2 seconds', expires_at - interval '10 seconds'))
 		     from   pending
 		     where  not exists (select from made where status = 'open') and (select count(*) from made) < $4
-		     returning id, order_id, amount, status
+		     returning *
 		)
-		select id, order_id, amount, status, '' as provider_ref from made where status = 'open'
-		union  all
-		select id, order_id, amount, status, ''                 from opened`, id, orderID, userID, maxPayments).Query(func(rows pgx.Rows) error {
+		select p.id, p.order_id, p.amount, p.status, p.provider, '' as provider_ref, o.expires_at as pay_until, p.created_at, p.updated_at
+		from  (select * from made where status = 'open' union all select * from opened) p join pending o on o.id = p.order_id`,
+		id, orderID, userID, maxPayments, provider).Query(func(rows pgx.Rows) error {
 		p, err = pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[Payment])
 		return err
 	})
@@ -77,7 +86,7 @@ func (s *Store) whyNoPayment(ctx context.Context, userID int64, orderID uuid.UUI
 	err := s.db.QueryRow(ctx, `
 		select status = 'pending' and expires_at > clock_timestamp()
 		from   orders
-		where  id = $1 and user_id = $2`, orderID, userID).Scan(&payable)
+		where  id = $1 and user_id = $2 and `+durable, orderID, userID).Scan(&payable)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return ErrNotFound
@@ -92,9 +101,9 @@ func (s *Store) whyNoPayment(ctx context.Context, userID int64, orderID uuid.UUI
 // PaymentOf returns a payment of one of the user's orders. Another user's payment is ErrNotFound.
 func (s *Store) PaymentOf(ctx context.Context, userID int64, id uuid.UUID) (Payment, error) {
 	rows, _ := s.db.Query(ctx, `
-		select p.id, p.order_id, p.amount, p.status, coalesce(p.provider_ref, '') as provider_ref
+		select p.id, p.order_id, p.amount, p.status, p.provider, coalesce(p.provider_ref, '') as provider_ref, o.expires_at as pay_until, p.created_at, p.updated_at
 		from   payments p join orders o on o.id = p.order_id
-		where  p.id = $1 and o.user_id = $2`, id, userID)
+		where  p.id = $1 and o.user_id = $2 and `+durable, id, userID)
 	p, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[Payment])
 	if errors.Is(err, pgx.ErrNoRows) {
 		return p, ErrNotFound
@@ -105,11 +114,26 @@ func (s *Store) PaymentOf(ctx context.Context, userID int64, id uuid.UUID) (Paym
 	return p, nil
 }
 
-// Decline marks an open payment that the provider refused. The order stays pending and can still be
-// paid. ErrWrongStatus if the payment is not open.
-func (s *Store) Decline(ctx context.Context, id uuid.UUID) error {
+// Payments lists the payments of a user's order, oldest first.
+func (s *Store) Payments(ctx context.Context, userID int64, orderID uuid.UUID) ([]Payment, error) {
+	rows, _ := s.db.Query(ctx, `
+		select p.id, p.order_id, p.amount, p.status, p.provider, coalesce(p.provider_ref, '') as provider_ref, o.expires_at as pay_until, p.created_at, p.updated_at
+		from   payments p join orders o on o.id = p.order_id
+		where  o.id = $1 and o.user_id = $2 and `+durable+`
+		order  by p.id`, orderID, userID)
+	payments, err := pgx.CollectRows(rows, pgx.RowToStructByName[Payment])
+	if err != nil {
+		return nil, fmt.Errorf("list the payments of order %s: %w", orderID, err)
+	}
+	return payments, nil
+}
+
+// Decline marks an open payment that its provider refused, with the reason. The order stays pending and
+// can still be paid. ErrWrongStatus if the provider has no such open payment.
+func (s *Store) Decline(ctx context.Context, provider string, id uuid.UUID, why string) error {
 	tag, err := s.db.Exec(ctx, `
-		update payments set status = 'declined', updated_at = now() where id = $1 and status = 'open'`, id)
+		update payments set status = 'declined', why = left($3, 200), updated_at = now()
+		where  id = $1 and provider = $2 and status = 'open'`, id, provider, why)
 	if err != nil {
 		return fmt.Errorf("decline payment %s: %w", id, err)
 	}
@@ -119,15 +143,43 @@ func (s *Store) Decline(ctx context.Context, id uuid.UUID) error {
 	return nil
 }
 
-// Capture records that the provider has captured the money for an order, under the provider's
-// reference ref. It returns the payment's status. In time, the capture pays the order: captured.
-// Too late, or for an order that is not pending, the money is marked refund_due in the same
-// transaction. A second call with the same ref changes nothing. Refusals, with nothing recorded:
-// ErrNotFound, ErrWrongAmount, ErrReusedRef.
-func (s *Store) Capture(ctx context.Context, orderID uuid.UUID, amount int64, ref string) (status string, err error) {
+// DeclineNoticed is Decline for a provider's notice about the order and the payment of c. It returns the
+// payment's status: a notice that comes after another one changes nothing. ErrNotFound.
+func (s *Store) DeclineNoticed(ctx context.Context, c Captured, why string) (status string, err error) {
+	if _, err := s.db.Exec(ctx, `
+		update payments set status = 'declined', why = left($4, 200), updated_at = now()
+		where  id = $1 and order_id = $2 and provider = $3 and status = 'open'`, c.PaymentID, c.OrderID, c.Provider, why); err != nil {
+		return "", fmt.Errorf("decline payment %s: %w", c.PaymentID, err)
+	}
+	err = s.db.QueryRow(ctx, `
+		select status from payments where id = $1 and order_id = $2 and provider = $3 and `+durable, c.PaymentID, c.OrderID, c.Provider).Scan(&status)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return "", ErrNotFound
+	}
+	if err != nil {
+		return "", fmt.Errorf("read payment %s: %w", c.PaymentID, err)
+	}
+	return status, nil
+}
+
+// Captured is what a provider reports: it has the buyer's money.
+type Captured struct {
+	Provider  string
+	OrderID   uuid.UUID
+	PaymentID uuid.UUID // zero if the provider does not say: then it is the order's open payment
+	Amount    int64     // fen
+	Ref       string    // the provider's reference of this capture
+}
+
+// Capture records that a provider has captured the money for an order. It returns the payment's status.
+// In time, the capture pays the order: captured. Too late, or for an order that is not pending, the money
+// is marked refund_due in the same transaction. A second call with the same provider and reference changes
+// nothing. Money is recorded also without an open payment, and if the provider had declined it before.
+// Refusals, with nothing recorded: ErrNotFound, ErrWrongAmount, ErrReusedRef.
+func (s *Store) Capture(ctx context.Context, c Captured) (status string, err error) {
 	for range 3 {
 		err = pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) error {
-			if status, err = capture(ctx, tx, orderID, amount, ref); err != nil {
+			if status, err = capture(ctx, tx, c); err != nil {
 				return err
 			}
 			return failpoint.Hit(failpoint.F8)
@@ -140,52 +192,56 @@ func (s *Store) Capture(ctx context.Context, orderID uuid.UUID, amount int64, re
 	return status, err
 }
 
-func capture(ctx context.Context, tx pgx.Tx, orderID uuid.UUID, amount int64, ref string) (string, error) {
+func capture(ctx context.Context, tx pgx.Tx, c Captured) (string, error) {
 	var price int64
-	err := tx.QueryRow(ctx, `select price from orders where id = $1`, orderID).Scan(&price)
+	err := tx.QueryRow(ctx, `select price from orders where id = $1`, c.OrderID).Scan(&price)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return "", ErrNotFound
 	case err != nil:
-		return "", fmt.Errorf("read order %s: %w", orderID, err)
-	case amount != price:
+		return "", fmt.Errorf("read order %s: %w", c.OrderID, err)
+	case c.Amount != price:
 		return "", ErrWrongAmount
 	}
 	var paidOrder uuid.UUID
 	var status string
-	err = tx.QueryRow(ctx, `select order_id, status from payments where provider_ref = $1`, ref).Scan(&paidOrder, &status)
+	err = tx.QueryRow(ctx, `select order_id, status from payments where provider = $1 and provider_ref = $2 and `+durable, c.Provider, c.Ref).Scan(&paidOrder, &status)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows): // a new capture
 	case err != nil:
 		return "", fmt.Errorf("find the capture: %w", err)
-	case paidOrder != orderID:
+	case paidOrder != c.OrderID:
 		return "", ErrReusedRef
 	default:
 		return status, nil
 	}
 	tag, err := tx.Exec(ctx, `
 		update orders set status = 'paid', paid_at = clock_timestamp()
-		where  id = $1 and status = 'pending' and expires_at > clock_timestamp()`, orderID)
+		where  id = $1 and status = 'pending' and expires_at > clock_timestamp()`, c.OrderID)
 	if err != nil {
-		return "", fmt.Errorf("pay order %s: %w", orderID, err)
+		return "", fmt.Errorf("pay order %s: %w", c.OrderID, err)
 	}
 	status = "refund_due"
 	if tag.RowsAffected() == 1 {
 		status = "captured"
+		if err := copyAddress(ctx, tx, c.OrderID); err != nil {
+			return "", err
+		}
 	}
 	tag, err = tx.Exec(ctx, `
-		update payments set status = $3, provider_ref = $2, updated_at = now()
-		where  order_id = $1 and status = 'open'`, orderID, ref, status)
+		update payments set status = $5, provider_ref = $4, ask_at = now(), tries = 0, why = '', updated_at = now()
+		where  order_id = $1 and provider = $2 and (id = $3 and status in ('open', 'declined') or
+		       $3 = '00000000-0000-0000-0000-000000000000' and status = 'open')`, c.OrderID, c.Provider, c.PaymentID, c.Ref, status)
 	if err == nil && tag.RowsAffected() == 0 {
 		var id uuid.UUID
 		if id, err = uuid.NewV7(); err == nil {
 			_, err = tx.Exec(ctx, `
-				insert into payments (id, order_id, amount, status, provider_ref)
-				values ($1, $2, $3, $4, $5)`, id, orderID, amount, status, ref)
+				insert into payments (id, order_id, amount, status, provider, provider_ref, ask_at)
+				values ($1, $2, $3, $4, $5, $6, now())`, id, c.OrderID, c.Amount, status, c.Provider, c.Ref)
 		}
 	}
 	if err != nil {
-		return "", fmt.Errorf("record the capture of order %s: %w", orderID, err)
+		return "", fmt.Errorf("record the capture of order %s: %w", c.OrderID, err)
 	}
 	return status, nil
 }
@@ -196,7 +252,7 @@ func capture(ctx context.Context, tx pgx.Tx, orderID uuid.UUID, amount int64, re
 func (s *Store) Refund(ctx context.Context, orderID uuid.UUID) error {
 	var sale int64
 	var status string
-	err := s.db.QueryRow(ctx, `select sale_id, status from orders where id = $1`, orderID).Scan(&sale, &status)
+	err := s.db.QueryRow(ctx, `select sale_id, status from orders where id = $1 and `+durable, orderID).Scan(&sale, &status)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return ErrNotFound
 	}
@@ -218,7 +274,7 @@ func (s *Store) Refund(ctx context.Context, orderID uuid.UUID) error {
 			return ErrWrongStatus
 		}
 		if _, err := tx.Exec(ctx, `
-			update payments set status = 'refund_due', updated_at = now()
+			update payments set status = 'refund_due', ask_at = now(), tries = 0, updated_at = now()
 			where  order_id = $1 and status = 'captured'`, orderID); err != nil {
 			return fmt.Errorf("refund order %s: %w", orderID, err)
 		}
@@ -228,38 +284,4 @@ func (s *Store) Refund(ctx context.Context, orderID uuid.UUID) error {
 		s.unitsReturned()
 	}
 	return err
-}
-
-// DrainRefunds calls refund for payments that are refund_due, at most 100, marks those that succeed
-// as refunded, and returns their number. refund must be safe to call twice for one payment: the
-// mark may be lost after it. A payment that fails stays refund_due, and its error is returned at
-// the end. The order is random, so even 100 payments that always fail do not stop the others for
-// ever.
-func (s *Store) DrainRefunds(ctx context.Context, refund func(context.Context, Payment) error) (n int, err error) {
-	rows, _ := s.db.Query(ctx, `
-		select id, order_id, amount, status, provider_ref
-		from   payments
-		where  status = 'refund_due'
-		order  by random()
-		limit  100`)
-	due, err := pgx.CollectRows(rows, pgx.RowToStructByName[Payment])
-	if err != nil {
-		return 0, fmt.Errorf("list the refunds that are due: %w", err)
-	}
-	var faults []error
-	for _, p := range due {
-		if err := refund(ctx, p); err != nil {
-			if faults = append(faults, fmt.Errorf("refund payment %s: %w", p.ID, err)); ctx.Err() != nil {
-				break
-			}
-			continue
-		}
-		tag, err := s.db.Exec(ctx, `
-			update payments set status = 'refunded', updated_at = now() where id = $1 and status = 'refund_due'`, p.ID)
-		if err != nil {
-			return n, errors.Join(append(faults, fmt.Errorf("mark payment %s refunded: %w", p.ID, err))...)
-		}
-		n += int(tag.RowsAffected())
-	}
-	return n, errors.Join(faults...)
 }

@@ -221,6 +221,7 @@ func (s *Store) Outcomes(ctx context.Context, saleID int64, users []int64) (map[
 		       select ticket, user_id, outcome, order_id, created_at
 		       from   ticket_results
 		       where  sale_id = $1 and user_id = any($2) and order_id is null) as known
+		where  `+durable+`
 		order  by user_id, created_at desc`, saleID, users)
 	rs, err := pgx.CollectRows(rows, pgx.RowToStructByName[Result])
 	if err != nil {
@@ -243,13 +244,13 @@ type Owner struct {
 // It takes no lock and may miss orders that are placed at the same time.
 func (s *Store) Owners(ctx context.Context, saleID int64, prefix string) ([]Owner, error) {
 	return s.owners(ctx, saleID, `
-		select user_id, id as order_id from orders where sale_id = $1 and starts_with(ticket, $2)`, saleID, prefix)
+		select user_id, id as order_id from orders where sale_id = $1 and starts_with(ticket, $2) and `+durable, saleID, prefix)
 }
 
 // OwnersAmong lists those of the users that have an order of the sale.
 func (s *Store) OwnersAmong(ctx context.Context, saleID int64, users []int64) ([]Owner, error) {
 	return s.owners(ctx, saleID, `
-		select user_id, id as order_id from orders where sale_id = $1 and user_id = any($2)`, saleID, users)
+		select user_id, id as order_id from orders where sale_id = $1 and user_id = any($2) and `+durable, saleID, users)
 }
 
 func (s *Store) owners(ctx context.Context, saleID int64, sql string, args ...any) ([]Owner, error) {

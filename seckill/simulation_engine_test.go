@@ -1009,7 +1009,7 @@ func (s *simulation) doPay() bool {
 	s.refs += s.rng.IntN(2) // the provider sends some notices twice
 	ref := "ref " + strconv.Itoa(s.refs)
 	return s.atOrder("pay", func(ctx context.Context, p *simProcess, o *orderRow) {
-		p.orders.Capture(ctx, o.id, o.price, ref)
+		p.orders.Capture(ctx, order.Captured{Provider: order.Cashier, OrderID: o.id, Amount: o.price, Ref: ref})
 	})
 }
 

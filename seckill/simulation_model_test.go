@@ -70,6 +70,9 @@ func errorName(err error) string {
 			return known.Error()
 		}
 	}
+	if errors.As(err, new(goods.NotStartedError)) {
+		return "not started"
+	}
 	return fmt.Sprint(err)
 }
 
@@ -243,6 +246,8 @@ func TestModelFollowsPostgres(t *testing.T) {
 							lines = append(lines, fmt.Sprint(s.Stock, s.State, s.Epoch, s.Open, s.Near, s.StartsAt.UTC(), s.EndsAt.UTC(), s.Bypass, err))
 						}
 					}
+					changed, err := d.sales.Changed(ctx)
+					lines = append(lines, fmt.Sprint("changed ", slices.Contains(changed, d.sale), err))
 					slices.Sort(lines)
 					return lines
 				})
@@ -253,7 +258,7 @@ func TestModelFollowsPostgres(t *testing.T) {
 						if age := time.Since(l.Now); age < -time.Minute || age > time.Minute {
 							return errors.New("a wrong clock")
 						}
-						lines = append(lines, fmt.Sprint(l.Title, l.Price, l.Stock, l.State, l.Epoch, l.StartsAt.UTC(), l.EndsAt.UTC(), l.Window(), l.Bypass))
+						lines = append(lines, fmt.Sprint(l.Title, l.Price, l.Stock, l.State, l.Epoch, l.StartsAt.UTC(), l.EndsAt.UTC(), errorName(l.Window()), l.Bypass))
 						return nil
 					})
 					return append(lines, errorName(err))
@@ -272,13 +277,41 @@ func TestModelFollowsPostgres(t *testing.T) {
 				})
 			},
 			"state": func(r *rapid.T) {
-				state, commit := rapid.SampledFrom([]string{goods.Published, goods.Paused, goods.Closed}).Draw(r, "state"), rapid.Bool().Draw(r, "commit")
+				state, commit := rapid.SampledFrom([]string{goods.Published, goods.Paused, goods.Closed, goods.Draft}).Draw(r, "state"), rapid.Bool().Draw(r, "commit")
 				both(r, func(d *pgSide) []string {
 					return []string{errorName(inTx(d, commit, func(tx pgx.Tx, _ goods.Locked) error {
-						if _, err := tx.Exec(ctx, `update sales set state = $2 where id = $1`, d.sale, state); err != nil {
-							return err
-						}
+						_, err := tx.Exec(ctx, `update sales set state = $2 where id = $1`, d.sale, state)
+						return err
+					}))}
+				})
+			},
+			"epoch": func(r *rapid.T) {
+				both(r, func(d *pgSide) []string {
+					return []string{errorName(inTx(d, true, func(tx pgx.Tx, _ goods.Locked) error {
 						_, err := goods.NextEpoch(ctx, tx, d.sale)
+						return err
+					}))}
+				})
+			},
+			"total": func(r *rapid.T) {
+				n, byHand := rapid.IntRange(-3, 3).Draw(r, "n"), rapid.Bool().Draw(r, "by hand")
+				both(r, func(d *pgSide) []string {
+					if !byHand {
+						_, err := d.sales.AddUnits(ctx, d.sale, n)
+						return []string{errorName(err)}
+					}
+					return []string{errorName(inTx(d, true, func(tx pgx.Tx, _ goods.Locked) error {
+						_, err := tx.Exec(ctx, `update sales set total = total + $2 where id = $1`, d.sale, n)
+						return err
+					}))}
+				})
+			},
+			"window": func(r *rapid.T) {
+				starts = starts.Add(time.Duration(rapid.SampledFrom([]int{0, 0, 0, -30, 30}).Draw(r, "start")) * time.Minute)
+				ends = starts.Add(time.Duration(rapid.SampledFrom([]int{1, 1, 120, -1}).Draw(r, "end")) * time.Minute)
+				both(r, func(d *pgSide) []string {
+					return []string{errorName(inTx(d, true, func(tx pgx.Tx, _ goods.Locked) error {
+						_, err := tx.Exec(ctx, `update sales set starts_at = $2, ends_at = $3 where id = $1`, d.sale, starts, ends)
 						return err
 					}))}
 				})
@@ -311,7 +344,7 @@ func TestModelFollowsPostgres(t *testing.T) {
 				amount := int64(rapid.SampledFrom([]int{100, 100, 100, 99}).Draw(r, "amount"))
 				ref := fmt.Sprint(postgres.sale, "-", rapid.IntRange(1, 4).Draw(r, "ref"))
 				both(r, func(d *pgSide) []string {
-					status, err := d.orders.Capture(ctx, d.ids[u], amount, ref)
+					status, err := d.orders.Capture(ctx, order.Captured{Provider: order.Cashier, OrderID: d.ids[u], Amount: amount, Ref: ref})
 					return []string{status, errorName(err)}
 				})
 			},
@@ -326,7 +359,7 @@ func TestModelFollowsPostgres(t *testing.T) {
 // dumpPostgres returns the rows of the sale, in a form that is the same in both databases.
 func dumpPostgres(t *testing.T, pool *pgxpool.Pool, d *pgSide) []string {
 	rows, _ := pool.Query(t.Context(), `
-		select 'sale ' || stock || ' ' || state || ' ' || epoch || ' ' || bypasses || ' ' || bypasses_known from sales where id = $1
+		select 'sale ' || stock || ' ' || total || ' ' || state || ' ' || epoch || ' ' || bypasses || ' ' || bypasses_known from sales where id = $1
 		union all
 		select 'order ' || user_id || ' ' || ticket || ' ' || status || ' ' || (paid_at is not null) || ' ' || price || ' ' || (expires_at < now())
 		from orders where sale_id = $1
@@ -346,7 +379,7 @@ func dumpPostgres(t *testing.T, pool *pgxpool.Pool, d *pgSide) []string {
 
 func dumpModel(m *pgModel, d *pgSide) (lines []string) {
 	s := m.sales[d.sale].committed
-	lines = append(lines, fmt.Sprint("sale ", s.stock, " ", s.state, " ", s.epoch, " ", s.bypasses, " ", s.known))
+	lines = append(lines, fmt.Sprint("sale ", s.stock, " ", s.total, " ", s.state, " ", s.epoch, " ", s.bypasses, " ", s.known))
 	for _, o := range m.inSale(nil, d.sale) {
 		lines = append(lines, fmt.Sprint("order ", o.user, " ", o.ticket, " ", o.status, " ", !o.paidAt.IsZero(), " ", o.price, " ", o.expires.Before(now())))
 	}

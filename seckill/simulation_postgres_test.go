@@ -36,6 +36,7 @@ type (
 		bypasses, known  int64
 		title, state     string
 		starts, ends     time.Time
+		gateUntil        time.Time // zero for null
 	}
 	orderRow struct {
 		id                       uuidBytes
@@ -285,6 +286,9 @@ func columns(text string) (all []pgColumn) {
 
 func normalize(sql string) string { return strings.Join(strings.Fields(strings.ToLower(sql)), " ") }
 
+// durable is the condition of package order. The model has no standby, so it is true.
+const durable = `(select current_setting('synchronous_standby_names') = '' or pg_logical_emit_message(true, 'miaosha', '') is not null)`
+
 var pgStatements = func() map[string]pgStatement {
 	byText := map[string]pgStatement{}
 	for sql, s := range map[string]pgStatement{
@@ -346,8 +350,33 @@ var pgStatements = func() map[string]pgStatement {
 		`update sales set state = $2 where id = $1`: { // an administrator's
 			params: []uint32{pgtype.Int8OID, pgtype.TextOID}, tag: "UPDATE",
 			run: func(m *pgModel, tx *pgTx, a pgArgs) ([][]any, int, pgFault) {
-				m.sales[arg[int64](a, 1)].lock(tx).state = arg[string](a, 2)
-				return nil, 1, ""
+				return nil, 1, m.change(m.sales[arg[int64](a, 1)].lock(tx), func(s *saleRow) { s.state = arg[string](a, 2) })
+			},
+		},
+		`update sales set total = total + $2 where id = $1`: { // by hand
+			params: []uint32{pgtype.Int8OID, pgtype.Int4OID}, tag: "UPDATE",
+			run: func(m *pgModel, tx *pgTx, a pgArgs) ([][]any, int, pgFault) {
+				return nil, 1, m.change(m.sales[arg[int64](a, 1)].lock(tx), func(s *saleRow) { s.total += arg[int64](a, 2) })
+			},
+		},
+		`update sales set starts_at = $2, ends_at = $3 where id = $1`: { // by hand
+			params: []uint32{pgtype.Int8OID, pgtype.TimestamptzOID, pgtype.TimestamptzOID}, tag: "UPDATE",
+			run: func(m *pgModel, tx *pgTx, a pgArgs) ([][]any, int, pgFault) {
+				return nil, 1, m.change(m.sales[arg[int64](a, 1)].lock(tx), func(s *saleRow) { s.starts, s.ends = arg[time.Time](a, 2), arg[time.Time](a, 3) })
+			},
+		},
+		`update sales set stock = stock + $2::integer, total = total + $2::integer
+		where  id = $1 and state <> 'closed' and ends_at > clock_timestamp()
+		and    stock::bigint + $2::integer >= 0 and total::bigint + $2::integer between 1 and 2147483647
+		returning epoch`: {
+			params: []uint32{pgtype.Int8OID, pgtype.Int4OID}, columns: columns("epoch:int8"), tag: "UPDATE",
+			run: func(m *pgModel, tx *pgTx, a pgArgs) ([][]any, int, pgFault) {
+				s, n := m.sales[arg[int64](a, 1)].lock(tx), arg[int64](a, 2)
+				if s.state == goods.Closed || !s.ends.After(now()) || s.stock+n < 0 || s.total+n < 1 {
+					return nil, 0, ""
+				}
+				fault := m.change(s, func(s *saleRow) { s.stock, s.total = s.stock+n, s.total+n })
+				return [][]any{{s.epoch}}, 1, fault
 			},
 		},
 		`update sales set bypasses = bypasses + 1 where id = $1`: {
@@ -378,20 +407,34 @@ var pgStatements = func() map[string]pgStatement {
 			},
 		},
 		`select id, stock, state, starts_at, ends_at, epoch, bypasses, bypasses_known,
-		       now() >= starts_at and now() < ends_at as open
+		       now() >= starts_at and now() < ends_at as open,
+		       state <> 'draft' and ends_at > now() - $1::interval and starts_at < now() + $2::interval as near
 		from   sales
-		where  state <> 'draft' and ends_at > now() - $1::interval and starts_at < now() + interval '10 minutes'
-		order  by id
+		where  state <> 'draft' and ends_at > now() - $1::interval and starts_at < now() + $2::interval
+		or     id = any($3)
+		order  by near desc, id
 		limit  5000`: {
-			params:  []uint32{pgtype.IntervalOID},
-			columns: columns("id:int8 stock:int4 state:text starts_at:time ends_at:time epoch:int8 bypasses:int8 bypasses_known:int8 open:bool"),
+			params:  []uint32{pgtype.IntervalOID, pgtype.IntervalOID, pgtype.Int8ArrayOID},
+			columns: columns("id:int8 stock:int4 state:text starts_at:time ends_at:time epoch:int8 bypasses:int8 bypasses_known:int8 open:bool near:bool"),
 			run: func(m *pgModel, tx *pgTx, a pgArgs) (rows [][]any, _ int, _ pgFault) {
-				since := arg[time.Duration](a, 1)
+				since, ahead, also := arg[time.Duration](a, 1), arg[time.Duration](a, 2), arg[[]int64](a, 3)
 				for _, id := range slices.Sorted(maps.Keys(m.sales)) {
 					s := m.sales[id].see(tx)
-					if s.state != goods.Draft && s.ends.After(tx.now.Add(-since)) && s.starts.Before(tx.now.Add(10*time.Minute)) {
+					near := s.state != goods.Draft && s.ends.After(tx.now.Add(-since)) && s.starts.Before(tx.now.Add(ahead))
+					if near || slices.Contains(also, id) {
 						open := !tx.now.Before(s.starts) && tx.now.Before(s.ends)
-						rows = append(rows, []any{s.id, int32(s.stock), s.state, s.starts, s.ends, s.epoch, s.bypasses, s.known, open})
+						rows = append(rows, []any{s.id, int32(s.stock), s.state, s.starts, s.ends, s.epoch, s.bypasses, s.known, open, near})
+					}
+				}
+				return rows, len(rows), ""
+			},
+		},
+		`select id from sales where gate_until > now() order by gate_until desc limit 5000`: {
+			columns: columns("id:int8"),
+			run: func(m *pgModel, tx *pgTx, a pgArgs) (rows [][]any, _ int, _ pgFault) {
+				for _, id := range slices.Sorted(maps.Keys(m.sales)) {
+					if m.sales[id].see(tx).gateUntil.After(tx.now) {
+						rows = append(rows, []any{id})
 					}
 				}
 				return rows, len(rows), ""
@@ -504,6 +547,7 @@ var pgStatements = func() map[string]pgStatement {
 		       select ticket, user_id, outcome, order_id, created_at
 		       from   ticket_results
 		       where  sale_id = $1 and user_id = any($2) and order_id is null) as known
+		where  ` + durable + `
 		order  by user_id, created_at desc`: {
 			params: []uint32{pgtype.Int8OID, pgtype.Int8ArrayOID}, columns: columns("ticket:text user_id:int8 outcome:text order_id:uuid"),
 			run: func(m *pgModel, tx *pgTx, a pgArgs) (rows [][]any, _ int, _ pgFault) {
@@ -518,7 +562,7 @@ var pgStatements = func() map[string]pgStatement {
 				return rows, len(rows), ""
 			},
 		},
-		`select user_id, id as order_id from orders where sale_id = $1 and starts_with(ticket, $2)`: {
+		`select user_id, id as order_id from orders where sale_id = $1 and starts_with(ticket, $2) and ` + durable: {
 			params: []uint32{pgtype.Int8OID, pgtype.TextOID}, columns: columns("user_id:int8 order_id:uuid"),
 			run: func(m *pgModel, tx *pgTx, a pgArgs) (rows [][]any, _ int, _ pgFault) {
 				for _, o := range m.inSale(tx, arg[int64](a, 1)) {
@@ -529,7 +573,7 @@ var pgStatements = func() map[string]pgStatement {
 				return rows, len(rows), ""
 			},
 		},
-		`select user_id, id as order_id from orders where sale_id = $1 and user_id = any($2)`: {
+		`select user_id, id as order_id from orders where sale_id = $1 and user_id = any($2) and ` + durable: {
 			params: []uint32{pgtype.Int8OID, pgtype.Int8ArrayOID}, columns: columns("user_id:int8 order_id:uuid"),
 			run: func(m *pgModel, tx *pgTx, a pgArgs) (rows [][]any, _ int, _ pgFault) {
 				for _, o := range m.inSale(tx, arg[int64](a, 1)) {
@@ -543,7 +587,7 @@ var pgStatements = func() map[string]pgStatement {
 		// order: cancel, expire
 		`select id, user_id, sale_id, title, price, status, created_at, expires_at, paid_at
 		from   orders
-		where  id = $1 and user_id = $2`: {
+		where  id = $1 and user_id = $2 and ` + durable: {
 			params:  []uint32{pgtype.UUIDOID, pgtype.Int8OID},
 			columns: columns("id:uuid user_id:int8 sale_id:int8 title:text price:int8 status:text created_at:time expires_at:time paid_at:time"),
 			run: func(m *pgModel, tx *pgTx, a pgArgs) ([][]any, int, pgFault) {
@@ -618,7 +662,7 @@ var pgStatements = func() map[string]pgStatement {
 				return nil, 0, ""
 			},
 		},
-		`select sale_id, status from orders where id = $1`: {
+		`select sale_id, status from orders where id = $1 and ` + durable: {
 			params: []uint32{pgtype.UUIDOID}, columns: columns("sale_id:int8 status:text"),
 			run: func(m *pgModel, tx *pgTx, a pgArgs) ([][]any, int, pgFault) {
 				if r := m.order(tx, arg[uuidBytes](a, 1)); r != nil {
@@ -627,11 +671,11 @@ var pgStatements = func() map[string]pgStatement {
 				return nil, 0, ""
 			},
 		},
-		`select order_id, status from payments where provider_ref = $1`: {
-			params: []uint32{pgtype.TextOID}, columns: columns("order_id:uuid status:text"),
+		`select order_id, status from payments where provider = $1 and provider_ref = $2 and ` + durable: {
+			params: []uint32{pgtype.TextOID, pgtype.TextOID}, columns: columns("order_id:uuid status:text"),
 			run: func(m *pgModel, tx *pgTx, a pgArgs) ([][]any, int, pgFault) {
 				for _, r := range m.payments {
-					if p := r.see(tx); p != nil && p.ref == arg[string](a, 1) {
+					if p := r.see(tx); p != nil && p.ref == arg[string](a, 2) {
 						return [][]any{{p.order, p.status}}, 1, ""
 					}
 				}
@@ -657,28 +701,39 @@ var pgStatements = func() map[string]pgStatement {
 				return nil, moveIf(r, tx, order.Refunded, func(o *orderRow) bool { return o.status == order.Paid }), ""
 			},
 		},
-		`update payments set status = $3, provider_ref = $2, updated_at = now()
-		where  order_id = $1 and status = 'open'`: {
-			params: []uint32{pgtype.UUIDOID, pgtype.TextOID, pgtype.TextOID}, tag: "UPDATE",
+		// No buyer of the model has an address.
+		`insert into deliveries (order_id, name, phone, address)
+		select o.id, a.name, a.phone, a.address
+		from   orders o join addresses a on a.user_id = o.user_id
+		where  o.id = $1 and a.address is not null
+		on     conflict (order_id) do nothing`: {
+			params: []uint32{pgtype.UUIDOID}, tag: "INSERT 0",
+			run: func(*pgModel, *pgTx, pgArgs) ([][]any, int, pgFault) { return nil, 0, "" },
+		},
+		// The model has one provider, whose notices name no payment.
+		`update payments set status = $5, provider_ref = $4, ask_at = now(), tries = 0, why = '', updated_at = now()
+		where  order_id = $1 and provider = $2 and (id = $3 and status in ('open', 'declined') or
+		       $3 = '00000000-0000-0000-0000-000000000000' and status = 'open')`: {
+			params: []uint32{pgtype.UUIDOID, pgtype.TextOID, pgtype.UUIDOID, pgtype.TextOID, pgtype.TextOID}, tag: "UPDATE",
 			run: func(m *pgModel, tx *pgTx, a pgArgs) ([][]any, int, pgFault) {
-				if fault := m.unique(tx, arg[uuidBytes](a, 1), arg[string](a, 3), arg[string](a, 2)); fault != "" && m.open(tx, arg[uuidBytes](a, 1)) {
+				if fault := m.unique(tx, arg[uuidBytes](a, 1), arg[string](a, 5), arg[string](a, 4)); fault != "" && m.open(tx, arg[uuidBytes](a, 1)) {
 					return nil, 0, fault
 				}
-				return nil, m.movePayments(tx, arg[uuidBytes](a, 1), "open", arg[string](a, 3), arg[string](a, 2)), ""
+				return nil, m.movePayments(tx, arg[uuidBytes](a, 1), "open", arg[string](a, 5), arg[string](a, 4)), ""
 			},
 		},
-		`update payments set status = 'refund_due', updated_at = now()
+		`update payments set status = 'refund_due', ask_at = now(), tries = 0, updated_at = now()
 			where  order_id = $1 and status = 'captured'`: {
 			params: []uint32{pgtype.UUIDOID}, tag: "UPDATE",
 			run: func(m *pgModel, tx *pgTx, a pgArgs) ([][]any, int, pgFault) {
 				return nil, m.movePayments(tx, arg[uuidBytes](a, 1), "captured", "refund_due", ""), ""
 			},
 		},
-		`insert into payments (id, order_id, amount, status, provider_ref)
-				values ($1, $2, $3, $4, $5)`: {
-			params: []uint32{pgtype.UUIDOID, pgtype.UUIDOID, pgtype.Int8OID, pgtype.TextOID, pgtype.TextOID}, tag: "INSERT 0",
+		`insert into payments (id, order_id, amount, status, provider, provider_ref, ask_at)
+				values ($1, $2, $3, $4, $5, $6, now())`: {
+			params: []uint32{pgtype.UUIDOID, pgtype.UUIDOID, pgtype.Int8OID, pgtype.TextOID, pgtype.TextOID, pgtype.TextOID}, tag: "INSERT 0",
 			run: func(m *pgModel, tx *pgTx, a pgArgs) ([][]any, int, pgFault) {
-				p := paymentRow{arg[uuidBytes](a, 1), arg[uuidBytes](a, 2), arg[int64](a, 3), arg[string](a, 4), arg[string](a, 5)}
+				p := paymentRow{arg[uuidBytes](a, 1), arg[uuidBytes](a, 2), arg[int64](a, 3), arg[string](a, 4), arg[string](a, 6)}
 				if fault := m.unique(tx, p.order, p.status, p.ref); fault != "" {
 					return nil, 0, fault
 				}
@@ -699,6 +754,31 @@ func (s *saleRow) take(n int64) pgFault {
 		return "23514"
 	}
 	s.stock -= n
+	return ""
+}
+
+// change changes a locked sale as an update of its state, window or total does: the trigger sales_changed, then the constraints.
+func (m *pgModel) change(s *saleRow, set func(*saleRow)) pgFault {
+	old := *s
+	set(s)
+	if s.state != old.state || s.total != old.total || !s.starts.Equal(old.starts) || !s.ends.Equal(old.ends) {
+		m.epoch++ // a rollback does not take it back
+		s.epoch = m.epoch
+		if old.state != goods.Draft {
+			for _, end := range []time.Time{old.ends, now()} {
+				if until := end.Add(25 * time.Hour); until.After(s.gateUntil) {
+					s.gateUntil = until
+				}
+			}
+		}
+		if s.stock == old.stock {
+			s.stock += s.total - old.total
+		}
+	}
+	if s.total < 1 || s.stock < 0 || s.stock > s.total || !s.ends.After(s.starts) {
+		*s = old
+		return "23514"
+	}
 	return ""
 }
 

@@ -68,7 +68,7 @@ func (s *Server) pay(w http.ResponseWriter, r *http.Request, session user.Sessio
 	if err := refuseBody(w, r); err != nil {
 		return err
 	}
-	p, err := s.Orders.OpenPayment(r.Context(), session.UserID, id)
+	p, err := s.Orders.OpenPayment(r.Context(), order.Cashier, session.UserID, id)
 	if err != nil {
 		return err
 	}
@@ -122,7 +122,7 @@ func (s *Server) capture(ctx context.Context, raw []byte, in *notice) (status st
 	if err != nil {
 		return "", err
 	}
-	return s.Orders.Capture(ctx, id, in.Amount, in.ProviderRef)
+	return s.Orders.Capture(ctx, order.Captured{Provider: order.Cashier, OrderID: id, Amount: in.Amount, Ref: in.ProviderRef})
 }
 
 // useCashier confirms or declines a payment at the sandbox cashier.
@@ -145,7 +145,7 @@ func (s *Server) useCashier(w http.ResponseWriter, r *http.Request, session user
 		}
 		return ok(w, 200, json.RawMessage(raw))
 	case "decline":
-		if err := s.Orders.Decline(r.Context(), id); err != nil {
+		if err := s.Orders.Decline(r.Context(), order.Cashier, id, ""); err != nil {
 			return err
 		}
 		return ok(w, 200, struct {

@@ -209,7 +209,7 @@ func openWorld(t *testing.T, seed uint64) *world {
 	running.Go(func() { rush.Run(background) })
 	running.Go(func() { jobs.Run(background) })
 	running.Go(func() {
-		orders.Sweep(background, w.s.Refund(), func(err error) { log.Error("sweep", "err", err) })
+		orders.Sweep(background, nil, func(err error) { log.Error("sweep", "err", err) })
 	})
 	server := &http.Server{Handler: w.s, ReadTimeout: 8 * time.Second, WriteTimeout: 30 * time.Second, MaxHeaderBytes: maxHeader,
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug)}

@@ -60,18 +60,24 @@ func activeShop(t *testing.T) (db *pgxpool.Pool, sale int64, orders []uuid.UUID)
 			t.Fatal(err)
 		}
 	}
-	p, err := s.OpenPayment(t.Context(), 1, orders[0])
+	p, err := s.OpenPayment(t.Context(), order.Cashier, 1, orders[0])
 	must(p, err)
-	must(nil, s.Decline(t.Context(), p.ID))
-	must(s.Capture(t.Context(), orders[0], 100, "r1"))
-	must(s.Capture(t.Context(), orders[0], 100, "r1 again"))
+	must(nil, s.Decline(t.Context(), order.Cashier, p.ID, "no"))
+	must(s.Capture(t.Context(), order.Captured{Provider: order.Cashier, OrderID: orders[0], Amount: 100, Ref: "r1"}))
+	must(s.Capture(t.Context(), order.Captured{Provider: order.Cashier, OrderID: orders[0], Amount: 100, Ref: "r1 again"}))
 	must(nil, s.Cancel(t.Context(), 2, orders[1]))
-	must(s.Capture(t.Context(), orders[1], 100, "r2"))
+	must(s.Capture(t.Context(), order.Captured{Provider: order.Cashier, OrderID: orders[1], Amount: 100, Ref: "r2"}))
 	must(db.Exec(t.Context(), `update orders set expires_at = clock_timestamp() where id = $1`, orders[2]))
 	must(s.Expire(t.Context()))
-	must(s.DrainRefunds(t.Context(), func(context.Context, order.Payment) error { return nil }))
+	must(s.DrainRefunds(t.Context(), cashier{}))
 	return db, sale, orders
 }
+
+// cashier makes every refund.
+type cashier struct{ order.Provider }
+
+func (cashier) Name() string                                { return order.Cashier }
+func (cashier) Refund(context.Context, order.Payment) error { return nil }
 
 // beforeVersion6 adds the rows that an older shop stored as well: the result of each ticket with an order, and the first
 // status of each order. Events are in the order of their ids.

@@ -1,0 +1,224 @@
+package order
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"golang.org/x/sync/errgroup"
+)
+
+// Provider takes the buyers' money and returns it. The shop may make each call again for the same payment,
+// also after a call whose answer was lost: the payment's id is the idempotency key, and the provider does
+// the work once. No call is made inside a transaction. A provider reports captures by itself, to Capture;
+// Query finds those whose report was lost.
+//
+// A refusal of the provider is a RefusedError. Any other error means that nothing is known.
+type Provider interface {
+	// Name is stored with each payment. Two providers of a shop never have the same name.
+	Name() string
+	// Create registers an open payment and returns the address at which the buyer pays; "" if there is none.
+	Create(ctx context.Context, p Payment) (url string, err error)
+	// Query returns what became of a payment.
+	Query(ctx context.Context, p Payment) (Found, error)
+	// Refund returns the whole amount of a captured payment. It returns nil once the money is on its way back.
+	Refund(ctx context.Context, p Payment) error
+}
+
+// Names that no provider outside the shop has: of the play-money cashier, and of payments that the staff confirmed by hand.
+const (
+	Cashier = "cashier"
+	Hand    = "hand"
+)
+
+// Found is a provider's answer to Query.
+type Found struct {
+	Status string // one of those below
+	Ref    string // of a capture
+	Amount int64  // of a capture, in fen
+	Why    string // it was declined
+}
+
+// What a provider finds.
+const (
+	FoundOpen     = "open"     // the buyer may still pay
+	FoundDeclined = "declined" // it was refused, or nothing more can be paid
+	FoundCaptured = "captured"
+	FoundUnknown  = "unknown" // the provider never had it
+)
+
+// RefusedError is the provider's refusal of a payment or of a refund.
+type RefusedError struct{ Why string }
+
+func (e RefusedError) Error() string { return "the provider refuses: " + e.Why }
+
+const (
+	askBatch   = 100 // payments in one round
+	askAtOnce  = 8   // calls to one provider
+	slowAnswer = 5 * time.Second
+)
+
+// Start opens a payment for a user's order at provider, and returns the address at which the buyer pays.
+// Its refusals are those of OpenPayment, and ErrRefused: the payment is declined. ErrProvider if the
+// provider does not answer: the payment stays open, and the next Start is the same payment.
+func (s *Store) Start(ctx context.Context, provider Provider, userID int64, orderID uuid.UUID) (p Payment, url string, err error) {
+	if p, err = s.OpenPayment(ctx, provider.Name(), userID, orderID); err != nil {
+		return p, "", err
+	}
+	url, err = provider.Create(ctx, p)
+	var refused RefusedError
+	switch {
+	case errors.As(err, &refused):
+		return p, "", errors.Join(ErrRefused, s.Decline(ctx, p.Provider, p.ID, refused.Why))
+	case err != nil:
+		return p, "", fmt.Errorf("%w: create payment %s: %w", ErrProvider, p.ID, err)
+	}
+	return p, url, nil
+}
+
+// AskOpen asks a provider about open payments, and records what it says. A payment is asked about half a
+// minute after it was opened, then after twice that time and so on, and every two seconds in the last ten
+// before its order's time to pay is over: a lost notice then loses no paid order. It never delays the
+// expiry. A capture that is found later is refund_due, as a late notice is. A day after the time to pay the
+// asking ends. The number is of the payments that moved.
+func (s *Store) AskOpen(ctx context.Context, provider Provider) (int, error) {
+	return s.ask(ctx, provider, `
+		with due as (
+		     select id
+		     from   payments
+		     where  status = 'open' and provider = $1 and ask_at <= clock_timestamp()
+		     order  by ask_at
+		     limit  $2
+		     for    update skip locked
+		)
+		update payments p
+		set    asked_at = clock_timestamp(), tries = p.tries + 1, why = '', ask_at = case
+		       when o.status = 'pending' and o.expires_at > clock_timestamp()
+		       then least(clock_timestamp() + interval '30 seconds' * 2 ^ least(p.tries, 7),
+		                  greatest(clock_timestamp() + interval '2 seconds', o.expires_at - interval '10 seconds'))
+		       when o.expires_at > clock_timestamp() - interval '1 day'
+		       then clock_timestamp() + interval '30 seconds' * 2 ^ least(p.tries, 7) end
+		from   due, orders o
+		where  p.id = due.id and o.id = p.order_id
+		returning p.id, p.order_id, p.amount, p.status, p.provider, '' as provider_ref, o.expires_at as pay_until, p.created_at, p.updated_at`,
+		func(ctx context.Context, p Payment) error {
+			found, err := provider.Query(ctx, p)
+			if err != nil {
+				return err
+			}
+			return s.record(ctx, p, found)
+		})
+}
+
+// record records what a provider found about an open payment.
+func (s *Store) record(ctx context.Context, p Payment, found Found) (err error) {
+	switch {
+	case found.Status == FoundCaptured:
+		_, err = s.Capture(ctx, Captured{p.Provider, p.OrderID, p.ID, found.Amount, found.Ref})
+	case found.Status == FoundDeclined:
+		err = s.Decline(ctx, p.Provider, p.ID, found.Why)
+	case found.Status == FoundUnknown:
+		return s.declineUnknown(ctx, p)
+	default:
+		return errStillOpen
+	}
+	if errors.Is(err, ErrWrongStatus) {
+		return nil // its notice was faster
+	}
+	return err
+}
+
+// declineUnknown declines a payment that the provider never had, a minute after the order's time to pay. Before
+// that its Create may be on the way.
+func (s *Store) declineUnknown(ctx context.Context, p Payment) error {
+	tag, err := s.db.Exec(ctx, `
+		update payments set status = 'declined', why = 'the provider never had it', updated_at = now()
+		where  id = $1 and status = 'open'
+		and    exists (select from orders o where o.id = order_id and o.expires_at < clock_timestamp() - interval '1 minute')`, p.ID)
+	if err != nil {
+		return fmt.Errorf("decline payment %s: %w", p.ID, err)
+	}
+	if tag.RowsAffected() == 0 {
+		return errStillOpen
+	}
+	return nil
+}
+
+// errStillOpen is a payment that has not moved. It is no fault.
+var errStillOpen = errors.New("still open")
+
+// DrainRefunds asks a provider for the refunds that are due, and marks those that it makes as refunded. It
+// returns their number. The mark may be lost after the provider's answer: then the next call is the same
+// refund. One that fails stays refund_due with the reason, and comes again after 5 s, 10 s and so on, at
+// last every ten minutes, so the failing ones do not stop the others.
+func (s *Store) DrainRefunds(ctx context.Context, provider Provider) (int, error) {
+	return s.ask(ctx, provider, `
+		with due as (
+		     select id
+		     from   payments
+		     where  status = 'refund_due' and provider = $1 and ask_at <= clock_timestamp()
+		     order  by ask_at
+		     limit  $2
+		     for    update skip locked
+		)
+		update payments p
+		set    asked_at = clock_timestamp(), tries = p.tries + 1,
+		       ask_at = clock_timestamp() + least(interval '5 seconds' * 2 ^ least(p.tries, 10), interval '10 minutes')
+		from   due, orders o
+		where  p.id = due.id and o.id = p.order_id
+		returning p.id, p.order_id, p.amount, p.status, p.provider, p.provider_ref, o.expires_at as pay_until, p.created_at, p.updated_at`,
+		func(ctx context.Context, p Payment) error {
+			if err := provider.Refund(ctx, p); err != nil {
+				return err
+			}
+			_, err := s.db.Exec(ctx, `
+				update payments set status = 'refunded', why = '', updated_at = now() where id = $1 and status = 'refund_due'`, p.ID)
+			if err != nil {
+				return fmt.Errorf("mark it refunded: %w", err)
+			}
+			return nil
+		})
+}
+
+// ask claims payments with a statement and calls do for each, some at a time, until no more are due. The
+// claim sets the time of the next try, so that several processes do not ask about the same payment, and one
+// that dies leaves its payments for later. The reason of a fault is stored with its payment; the first one
+// is returned.
+func (s *Store) ask(ctx context.Context, provider Provider, claim string, do func(context.Context, Payment) error) (int, error) {
+	var moved, failed atomic.Int64
+	var g errgroup.Group
+	g.SetLimit(askAtOnce)
+	for n := askBatch; n == askBatch && ctx.Err() == nil; {
+		rows, _ := s.db.Query(ctx, claim, provider.Name(), askBatch)
+		due, err := pgx.CollectRows(rows, pgx.RowToStructByName[Payment])
+		if err != nil {
+			return int(moved.Load()), errors.Join(fmt.Errorf("claim payments of %s: %w", provider.Name(), err), g.Wait())
+		}
+		n = len(due)
+		for _, p := range due {
+			g.Go(func() error {
+				limited, cancel := context.WithTimeout(ctx, slowAnswer)
+				defer cancel()
+				err := do(limited, p)
+				if err == nil {
+					moved.Add(1)
+				}
+				if err == nil || errors.Is(err, errStillOpen) {
+					return nil
+				}
+				failed.Add(1)
+				_, noted := s.db.Exec(ctx, `update payments set why = left($2, 200) where id = $1 and status = $3`, p.ID, err.Error(), p.Status)
+				return errors.Join(fmt.Errorf("payment %s at %s: %w", p.ID, p.Provider, err), noted)
+			})
+		}
+	}
+	err := g.Wait()
+	if n := failed.Load(); n > 1 {
+		err = fmt.Errorf("%d payments, the first: %w", n, err)
+	}
+	return int(moved.Load()), err
+}

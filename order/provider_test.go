@@ -1,0 +1,264 @@
+package order_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+
+	"miaosha/order"
+)
+
+// books is a provider whose answers a test writes.
+type books struct {
+	name     string
+	create   error
+	mu       sync.Mutex
+	found    map[uuid.UUID]order.Found // without an entry: the error of an outage
+	refunded map[uuid.UUID]int         // calls
+	refuse   bool
+}
+
+func (b *books) Name() string { return b.name }
+
+func (b *books) Create(_ context.Context, p order.Payment) (string, error) {
+	return "https://pay.example/" + p.ID.String(), b.create
+}
+
+func (b *books) Query(_ context.Context, p order.Payment) (order.Found, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if f, ok := b.found[p.ID]; ok {
+		return f, nil
+	}
+	return order.Found{}, errors.New("an outage")
+}
+
+func (b *books) Refund(_ context.Context, p order.Payment) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.refuse {
+		return order.RefusedError{Why: "no balance"}
+	}
+	b.refunded[p.ID]++
+	return nil
+}
+
+func newBooks(name string) *books {
+	return &books{name: name, found: map[uuid.UUID]order.Found{}, refunded: map[uuid.UUID]int{}}
+}
+
+func TestStart(t *testing.T) {
+	s := newShop(t)
+	mine := s.buy(t, s.sell(t, 1), 1)
+	provider := newBooks("wechat")
+	p, url, err := s.Start(t.Context(), provider, 1, mine)
+	if err != nil || url != "https://pay.example/"+p.ID.String() || p.Provider != "wechat" {
+		t.Fatalf("%+v, %q, %v", p, url, err)
+	}
+	provider.create = errors.New("no answer")
+	if again, _, err := s.Start(t.Context(), provider, 1, mine); !errors.Is(err, order.ErrProvider) || again.ID != p.ID {
+		t.Errorf("an outage: payment %s, %v; want the same payment and ErrProvider", again.ID, err)
+	}
+	provider.create = order.RefusedError{Why: "not in this country"}
+	if _, _, err := s.Start(t.Context(), provider, 1, mine); !errors.Is(err, order.ErrRefused) {
+		t.Errorf("a refusal: %v, want ErrRefused", err)
+	}
+	provider.create = nil
+	other, _, err := s.Start(t.Context(), newBooks("alipay"), 1, mine)
+	if err != nil || other.ID == p.ID {
+		t.Errorf("after a refusal: %s, %v; want another payment", other.ID, err)
+	}
+	// The shop has the first provider again: the payment at the other one is declined, not shown at a wrong one.
+	back, _, err := s.Start(t.Context(), provider, 1, mine)
+	if err != nil || back.ID == other.ID || back.Provider != "wechat" {
+		t.Errorf("after a change of the provider: %+v, %v", back, err)
+	}
+	want := []string{"wechat declined not in this country", "alipay declined the shop has another provider now", "wechat open "}
+	if got := s.read(t, `select provider || ' ' || status || ' ' || why from payments order by id`); !cmp.Equal(got, want) {
+		t.Error(cmp.Diff(want, got))
+	}
+}
+
+// Equal references of two providers are two captures, and each provider refunds its own.
+func TestTwoProvidersDoNotMeet(t *testing.T) {
+	s := newShop(t)
+	sale := s.sell(t, 2)
+	wechat, alipay := newBooks("wechat"), newBooks("alipay")
+	for i, p := range []*books{wechat, alipay} {
+		id := s.buy(t, sale, int64(i+1))
+		if _, _, err := s.Start(t.Context(), p, int64(i+1), id); err != nil {
+			t.Fatal(err)
+		}
+		if status, err := s.Capture(t.Context(), order.Captured{Provider: p.name, OrderID: id, Amount: price, Ref: "1"}); status != "captured" || err != nil {
+			t.Errorf("%s: %q, %v", p.name, status, err)
+		}
+		if err := s.Refund(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 3 { // the cashier has no business with them
+		if n, err := s.DrainRefunds(t.Context(), refunder); n != 0 || err != nil {
+			t.Errorf("the cashier refunded %d, %v", n, err)
+		}
+	}
+	if n, err := s.DrainRefunds(t.Context(), alipay); n != 1 || err != nil {
+		t.Error(n, err)
+	}
+	if got, want := s.read(t, `select provider || ' ' || status from payments order by 1`), []string{"alipay refunded", "wechat refund_due"}; !cmp.Equal(got, want) {
+		t.Error(cmp.Diff(want, got))
+	}
+	s.checkInvariants(t)
+}
+
+// A payment can be captured after it was declined, and one capture does not take another payment's row.
+func TestACaptureNamesItsPayment(t *testing.T) {
+	s := newShop(t)
+	mine := s.buy(t, s.sell(t, 1), 1)
+	provider := newBooks("wechat")
+	first, _, err := s.Start(t.Context(), provider, 1, mine)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := order.Captured{Provider: "wechat", OrderID: mine, PaymentID: first.ID, Amount: price, Ref: "r1"}
+	for range 2 {
+		if status, err := s.DeclineNoticed(t.Context(), c, "no money"); status != "declined" || err != nil {
+			t.Errorf("declined: %q, %v", status, err)
+		}
+	}
+	stranger := c
+	stranger.Provider = order.Cashier
+	if _, err := s.DeclineNoticed(t.Context(), stranger, "no"); !errors.Is(err, order.ErrNotFound) {
+		t.Errorf("another provider's notice: %v, want ErrNotFound", err)
+	}
+	second, _, err := s.Start(t.Context(), provider, 1, mine)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if status, err := s.Capture(t.Context(), c); status != "captured" || err != nil {
+		t.Errorf("the declined payment is captured: %q, %v", status, err)
+	}
+	if status, err := s.DeclineNoticed(t.Context(), c, "too late"); status != "captured" || err != nil {
+		t.Errorf("a notice that was overtaken: %q, %v", status, err)
+	}
+	c.PaymentID, c.Ref = second.ID, "r2"
+	if status, err := s.Capture(t.Context(), c); status != "refund_due" || err != nil {
+		t.Errorf("the second payment: %q, %v", status, err)
+	}
+	want := []string{first.ID.String() + " captured r1", second.ID.String() + " refund_due r2"}
+	if got := s.read(t, `select id || ' ' || status || ' ' || provider_ref from payments order by id`); !cmp.Equal(got, want) {
+		t.Error(cmp.Diff(want, got))
+	}
+	s.checkInvariants(t)
+}
+
+func TestAskOpen(t *testing.T) {
+	s, user := newShop(t), int64(0)
+	for name, c := range map[string]struct {
+		found    order.Found
+		outage   bool
+		late     string // how long the time to pay has been over, '' while it is not
+		wantPay  string
+		wantSold string
+	}{
+		"a notice was lost":                {found: order.Found{Status: order.FoundCaptured, Ref: "r", Amount: price}, wantPay: "captured ", wantSold: order.Paid},
+		"it was lost and is too late":      {found: order.Found{Status: order.FoundCaptured, Ref: "r", Amount: price}, late: "1 second", wantPay: "refund_due ", wantSold: order.Cancelled},
+		"declined":                         {found: order.Found{Status: order.FoundDeclined, Why: "no money"}, wantPay: "declined no money", wantSold: order.Pending},
+		"the buyer is still there":         {found: order.Found{Status: order.FoundOpen}, wantPay: "open ", wantSold: order.Pending},
+		"not there yet":                    {found: order.Found{Status: order.FoundUnknown}, late: "30 seconds", wantPay: "open ", wantSold: order.Cancelled},
+		"never there":                      {found: order.Found{Status: order.FoundUnknown}, late: "61 seconds", wantPay: "declined the provider never had it", wantSold: order.Cancelled},
+		"an outage":                        {outage: true, wantPay: "open an outage", wantSold: order.Pending},
+		"another amount than the order's":  {found: order.Found{Status: order.FoundCaptured, Ref: "r", Amount: 1}, wantPay: "open " + order.ErrWrongAmount.Error(), wantSold: order.Pending},
+		"open for long after the order":    {found: order.Found{Status: order.FoundOpen}, late: "23 hours", wantPay: "open ", wantSold: order.Cancelled},
+		"open for a day after the order":   {found: order.Found{Status: order.FoundOpen}, late: "25 hours", wantPay: "open  for ever", wantSold: order.Cancelled},
+		"in the last seconds of the order": {found: order.Found{Status: order.FoundOpen}, late: "-5 seconds", wantPay: "open  soon", wantSold: order.Pending},
+	} {
+		t.Run(name, func(t *testing.T) {
+			provider := newBooks("wechat")
+			user++
+			mine := s.buy(t, s.sell(t, 1), user)
+			p, _, err := s.Start(t.Context(), provider, user, mine)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c.found.Ref != "" {
+				c.found.Ref = p.ID.String()
+			}
+			if !c.outage {
+				provider.found[p.ID] = c.found
+			}
+			if n, err := s.AskOpen(t.Context(), provider); n != 0 || err != nil {
+				t.Errorf("at once after the start: %d, %v", n, err)
+			}
+			if c.late != "" {
+				s.exec(t, `update orders set expires_at = clock_timestamp() - interval '`+c.late+`' where id = $1`, mine)
+				if _, err := s.Expire(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			s.exec(t, `update payments set ask_at = now() where id = $1`, p.ID)
+			if n, _ := s.AskOpen(t.Context(), newBooks("alipay")); n != 0 {
+				t.Error("another provider was asked")
+			}
+			_, err = s.AskOpen(t.Context(), provider)
+			if wrong := c.outage || c.found.Amount == 1; (err != nil) != wrong {
+				t.Errorf("asking: %v", err)
+			}
+			got := s.read(t, `
+				select status || ' ' || why || case when status <> 'open' then '' when ask_at is null then ' for ever'
+				       when ask_at < clock_timestamp() + interval '3 seconds' then ' soon' else '' end from payments where id = $1`, p.ID)[0]
+			if sold := s.status(t, mine); got != c.wantPay || sold != c.wantSold {
+				t.Errorf("the payment is %q and the order %s, want %q and %s", got, sold, c.wantPay, c.wantSold)
+			}
+			s.checkInvariants(t)
+		})
+	}
+}
+
+// Every payment is asked about once a round, also if several processes ask and there are more than one claim takes.
+func TestManyAskAboutMany(t *testing.T) {
+	s := newShop(t)
+	sale := s.sell(t, 300)
+	users := make([]int64, 250)
+	for i := range users {
+		users[i] = int64(i + 1)
+	}
+	provider := newBooks("wechat")
+	for i, r := range s.place(t, sale, tickets(users...)...) {
+		s.makeOverdue(t, r.OrderID)
+		c := order.Captured{Provider: "wechat", OrderID: r.OrderID, Amount: price, Ref: fmt.Sprint(i)}
+		if status, err := s.Capture(t.Context(), c); status != "refund_due" || err != nil {
+			t.Fatal(status, err)
+		}
+	}
+	provider.refuse = true
+	if n, err := s.DrainRefunds(t.Context(), provider); n != 0 || err == nil || !strings.Contains(err.Error(), "250 payments") || !strings.Contains(err.Error(), "no balance") {
+		t.Errorf("refused: %d, %v", n, err)
+	}
+	s.askNow(t)
+	provider.refuse = false
+	var crowd sync.WaitGroup
+	for range 3 {
+		crowd.Go(func() {
+			for deadline := time.Now().Add(20 * time.Second); s.number(t, `select count(*) from payments where status <> 'refunded'`) > 0; {
+				if _, err := s.DrainRefunds(t.Context(), provider); err != nil || time.Now().After(deadline) {
+					t.Error("refunds are still due:", err)
+					return
+				}
+			}
+		})
+	}
+	crowd.Wait()
+	for id, n := range provider.refunded {
+		if n != 1 {
+			t.Errorf("payment %s was refunded in %d calls", id, n)
+		}
+	}
+	s.checkInvariants(t)
+}

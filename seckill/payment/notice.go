@@ -1,0 +1,66 @@
+package payment
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// Notice is a provider's message: it has captured a payment, or declined it.
+type Notice struct {
+	PaymentID string `json:"payment_id,omitempty"` // may be left out of a capture: then it is the order's open payment
+	OrderID   string `json:"order_id"`
+	Amount    int64  `json:"amount"`                 // fen
+	Ref       string `json:"provider_ref,omitempty"` // the provider's id of the capture, 1 to 128 bytes
+	Declined  string `json:"declined,omitempty"`     // the reason; "" for a capture
+}
+
+// MaxRef bounds the length of a reference, in bytes.
+const MaxRef = 128
+
+// noticeLife bounds the difference between a message's timestamp and now. It stops a stranger who sends an old
+// message again.
+const noticeLife = 5 * time.Minute
+
+// The refusals of Verify.
+var (
+	ErrSignature = errors.New("wrong signature")
+	ErrTime      = errors.New("its timestamp is too far from now") // though the key has signed it
+)
+
+// Sign returns hex(HMAC-SHA-256(key, timestamp + "." + body)). The timestamp is in seconds since 1970.
+func Sign(key []byte, timestamp string, body []byte) string {
+	mac := hmac.New(sha256.New, key)
+	mac.Write([]byte(timestamp + "."))
+	mac.Write(body)
+	return hex.EncodeToString(mac.Sum(nil))
+}
+
+// SignRequest sets the headers of a signed JSON request.
+func SignRequest(req *http.Request, key []byte, now time.Time, body []byte) {
+	timestamp := strconv.FormatInt(now.Unix(), 10)
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("X-Timestamp", timestamp)
+	req.Header.Set("X-Signature", Sign(key, timestamp, body))
+}
+
+// Verify returns ErrSignature if key has not signed the request, and ErrTime if its timestamp is more than five
+// minutes from all the clocks. One clock that is right is enough: payments must work while Redis's clock, or this
+// machine's, is wrong.
+func Verify(r *http.Request, key, body []byte, clocks ...time.Time) error {
+	timestamp := r.Header.Get("X-Timestamp")
+	if !hmac.Equal([]byte(Sign(key, timestamp, body)), []byte(r.Header.Get("X-Signature"))) {
+		return ErrSignature
+	}
+	at, err := strconv.ParseInt(timestamp, 10, 64)
+	if err != nil || !slices.ContainsFunc(clocks, func(now time.Time) bool { return now.Sub(time.Unix(at, 0)).Abs() <= noticeLife }) {
+		return fmt.Errorf("%w: %q", ErrTime, timestamp)
+	}
+	return nil
+}
