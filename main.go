@@ -52,8 +52,10 @@ type commands struct {
 
 	Serve   settings         `cmd:"" default:"withargs" help:"Run the shop (the default command)."`
 	Users   operator.Users   `cmd:"" help:"Create buyers with live sessions, as CSV: user_id,phone,token. For load tools."`
-	Sale    operator.Sale    `cmd:"" help:"Create and publish one sale; print only its id."`
+	Sale    operator.Sale    `cmd:"" help:"Create, list and change sales. Without a verb it creates and publishes one, and prints only its id (sale new --help)."`
 	Admin   operator.Admin   `cmd:"" help:"Create an administrator, or promote a user. Asks for the password, or creates one and prints it once."`
+	Ticket  operator.Ticket  `cmd:"" help:"Follow one ticket: all its steps, with the process, time and wait of each."`
+	Ban     operator.Ban     `cmd:"" help:"Show and end the bans of users who were refused too often."`
 	Bench   operator.Bench   `cmd:"" help:"Load-test a running shop, or one started for it, with thousands of buyers over HTTP, and report."`
 	Lab     operator.Lab     `cmd:"" help:"Sell the same stock to the same buyers with every strategy the courses teach, right and wrong, and compare."`
 	Audit   operator.Audit   `cmd:"" help:"Check the invariants on the live data; exit code 1 and the rows if one is broken."`

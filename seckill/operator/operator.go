@@ -115,42 +115,7 @@ func (u Users) Run(ctx context.Context, env Env) error {
 	})
 }
 
-// Sale creates one sale.
-type Sale struct {
-	Title     string `required:"" help:"Title of the goods."`
-	Price     int64  `default:"1" help:"In fen."`
-	ListPrice int64  `default:"0" help:"The regular price shown beside it, in fen."`
-	Stock     int    `default:"100" help:"Units."`
-	Start     string `default:"now" help:"now, a delay (30s), or a time (2026-11-11T20:00:00+08:00)."`
-	End       string `default:"1h" help:"A duration after the start, or a time."`
-	Image     string `placeholder:"PATH" help:"A picture, such as goods/kettle.svg."`
-	Detail    string `help:"A sentence or two."`
-}
-
-// Run publishes the sale and prints its id.
-func (c Sale) Run(ctx context.Context, env Env) error {
-	from, to, err := goods.ParseWindow(c.Start, c.End, time.Now())
-	terms := goods.Terms{Price: c.Price, Total: c.Stock, StartsAt: from, EndsAt: to}
-	if err == nil {
-		err = terms.Validate()
-	}
-	if err != nil {
-		return fmt.Errorf("--%w", err)
-	}
-	return env.withStores(ctx, func(s *backend.Stores) error {
-		id, err := goods.New(s.Web).Sell(ctx,
-			goods.Item{Title: c.Title, Image: c.Image, Detail: c.Detail, ListPrice: c.ListPrice}, terms)
-		if invalid := (goods.InvalidError{}); errors.As(err, &invalid) {
-			return fmt.Errorf("--%w", err)
-		}
-		if err == nil {
-			_, err = fmt.Fprintln(env.Out, id)
-		}
-		return err
-	})
-}
-
-// Admin creates an administrator, or promotes a user to one.
+// Admin creates an account of the staff, or makes a user one.
 type Admin struct {
 	Phone string `required:"" help:"The account's phone."`
 	Role  string `enum:"admin,viewer" default:"admin" help:"admin, or viewer: an account that may look at everything in the back office and change nothing."`

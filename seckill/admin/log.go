@@ -1,0 +1,96 @@
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Line is one action of the staff.
+type Line struct {
+	ID      int64           `json:"id"`
+	At      time.Time       `json:"at"`
+	ByUser  *int64          `json:"by_user"`  // null for a command at a terminal; for what was planned, who planned it
+	Name    string          `json:"name"`     // the user's nickname, now
+	ByLogin string          `json:"by_login"` // the role of Postgres
+	Origin  string          `json:"origin"`   // the address of the browser, the command, or the plan
+	Action  string          `json:"action"`   // such as sale.pause
+	Subject string          `json:"subject"`  // such as sale 7
+	Before  json.RawMessage `json:"before"`
+	After   json.RawMessage `json:"after"`
+}
+
+// LogFilter selects lines. A zero field selects all.
+type LogFilter struct {
+	ByUser  int64
+	Action  string // whole, or the part before the point: sale
+	Subject string
+	From    time.Time // inclusive
+	To      time.Time // exclusive
+	Cursor  int64     // lines before this id
+}
+
+// logPage is the number of lines in one page.
+const logPage = 50
+
+// Log returns a page of lines, newest first, and the cursor of the next page, 0 after the last one.
+func (s *Store) Log(ctx context.Context, f LogFilter) (lines []Line, next int64, err error) {
+	return s.logPage(ctx, f, logPage)
+}
+
+// WholeLog returns all lines of a filter, newest first. It keeps a thousand of them at a time, and no transaction open.
+func (s *Store) WholeLog(ctx context.Context, f LogFilter) iter.Seq2[Line, error] {
+	return func(yield func(Line, error) bool) {
+		for {
+			lines, next, err := s.logPage(ctx, f, 1000)
+			if err != nil {
+				yield(Line{}, err)
+				return
+			}
+			for _, l := range lines {
+				if !yield(l, nil) {
+					return
+				}
+			}
+			if next == 0 {
+				return
+			}
+			f.Cursor = next
+		}
+	}
+}
+
+func (s *Store) logPage(ctx context.Context, f LogFilter, size int) (lines []Line, next int64, err error) {
+	rows, _ := s.db.Query(ctx, `
+		select l.id, l.at, l.by_user, coalesce(u.nickname, '') as name, l.by_login, l.origin, l.action, l.subject, l.before, l.after
+		from   admin_log l left join users u on u.id = l.by_user
+		where ($1 = 0 or l.by_user = $1)
+		and   ($2 = '' or l.action = $2 or l.action like $2 || '.%')
+		and   ($3 = '' or l.subject = $3)
+		and   ($4::timestamptz is null or l.at >= $4)
+		and   ($5::timestamptz is null or l.at < $5)
+		and   ($6 = 0 or l.id < $6)
+		order  by l.id desc
+		limit  $7`, f.ByUser, f.Action, f.Subject, orNull(f.From), orNull(f.To), f.Cursor, size+1)
+	lines, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Line])
+	if err != nil {
+		return nil, 0, fmt.Errorf("read the log: %w", err)
+	}
+	if len(lines) > size {
+		lines = lines[:size]
+		next = lines[size-1].ID
+	}
+	return lines, next, nil
+}
+
+// orNull returns nil for the zero time.
+func orNull(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &t
+}

@@ -1,0 +1,120 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"miaosha/order"
+)
+
+// What an order is before and after an action. The action's own update says so: it refuses an order of another status.
+type (
+	status struct {
+		Status string `json:"status"`
+	}
+	expires struct {
+		ExpiresAt time.Time `json:"expires_at"`
+	}
+)
+
+// Refund is that of order.Store, with a line in the log.
+func (s *Store) Refund(ctx context.Context, by By, id uuid.UUID) error {
+	a := action{"order.refund", subjectOf(id), status{order.Paid}, status{order.Refunded}}
+	err := s.act(ctx, by, &a, func(tx pgx.Tx) error { return order.New(tx, s.orders).Refund(ctx, id) })
+	if err == nil {
+		s.unitsReturned()
+	}
+	return err
+}
+
+// Refunded says what became of one order: Err is nil if it was refunded.
+type Refunded struct {
+	Order uuid.UUID
+	Err   error
+}
+
+// refundFor bounds RefundAll, so that its answer comes before the request's own limit.
+const refundFor = 2 * time.Second
+
+// RefundAll refunds orders one after the other, each in a transaction and with a line in the log of its own: one that is refused
+// stops no other. It stops after two seconds, and returns what became of those that it came to. Whoever asks again for the
+// others, or for all, refunds none twice.
+func (s *Store) RefundAll(ctx context.Context, by By, ids []uuid.UUID) (done []Refunded) {
+	for end := time.Now().Add(refundFor); len(done) < len(ids) && time.Now().Before(end) && ctx.Err() == nil; {
+		id := ids[len(done)]
+		done = append(done, Refunded{id, s.Refund(ctx, by, id)})
+	}
+	return done
+}
+
+// payment is what the log shows of a payment that was confirmed by hand.
+type payment struct {
+	Payment   string `json:"payment"`
+	Reference string `json:"reference"`
+}
+
+// Confirm is ConfirmByHand of order.Store, with a line in the log.
+func (s *Store) Confirm(ctx context.Context, by By, id uuid.UUID, ref string) (status string, err error) {
+	a := action{name: "order.confirm", subject: subjectOf(id)}
+	err = s.act(ctx, by, &a, func(tx pgx.Tx) error {
+		status, err = order.New(tx, s.orders).ConfirmByHand(ctx, id, ref)
+		a.after = payment{status, ref}
+		return err
+	})
+	return status, err
+}
+
+// Cancel cancels a pending order of any user, with a line in the log. order.ErrNotFound, order.ErrWrongStatus.
+func (s *Store) Cancel(ctx context.Context, by By, id uuid.UUID) error {
+	a := action{"order.cancel", subjectOf(id), status{order.Pending}, status{order.Cancelled}}
+	err := s.act(ctx, by, &a, func(tx pgx.Tx) error {
+		var user int64
+		err := tx.QueryRow(ctx, `select user_id from orders where id = $1`, id).Scan(&user)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return order.ErrNotFound
+		}
+		if err != nil {
+			return fmt.Errorf("read order %s: %w", id, err)
+		}
+		return order.New(tx, s.orders).Cancel(ctx, user, id)
+	})
+	if err == nil {
+		s.unitsReturned()
+	}
+	return err
+}
+
+// Extend is that of order.Store, with a line in the log.
+func (s *Store) Extend(ctx context.Context, by By, id uuid.UUID, d time.Duration) error {
+	a := action{name: "order.extend", subject: subjectOf(id)}
+	return s.act(ctx, by, &a, func(tx pgx.Tx) error {
+		end, err := order.New(tx, s.orders).Extend(ctx, id, d)
+		a.before, a.after = expires{end.Add(-d)}, expires{end}
+		return err
+	})
+}
+
+// shipment is what the log shows of a delivery. It shows no address: a line of it is never erased.
+type shipment struct {
+	Carrier  string `json:"carrier"`
+	Tracking string `json:"tracking"`
+}
+
+// Ship is that of order.Store, with a line in the log.
+func (s *Store) Ship(ctx context.Context, by By, id uuid.UUID, carrier, tracking string) error {
+	a := action{name: "order.ship", subject: subjectOf(id), after: shipment{carrier, tracking}}
+	return s.act(ctx, by, &a, func(tx pgx.Tx) error {
+		was, err := order.New(tx, s.orders).Ship(ctx, id, carrier, tracking)
+		if was.Tracking != "" {
+			a.before = shipment{was.Carrier, was.Tracking}
+		}
+		return err
+	})
+}
+
+func subjectOf(id uuid.UUID) string { return "order " + id.String() }

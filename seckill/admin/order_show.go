@@ -1,0 +1,92 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"miaosha/order"
+)
+
+// OrderFile is all that the shop knows of an order.
+type OrderFile struct {
+	Order
+	Nickname  string // of the buyer
+	SaleState string
+	History   []Move
+	Payments  []Payment
+	Told      []Told
+}
+
+// Move is a change of an order's status. The first one comes from new.
+type Move struct {
+	From string    `json:"from"`
+	To   string    `json:"to"`
+	At   time.Time `json:"at"`
+}
+
+// Payment is a payment of an order, with what the provider calls it.
+type Payment struct {
+	ID          uuid.UUID `json:"id"`
+	Amount      int64     `json:"amount"` // fen
+	Status      string    `json:"status"`
+	Provider    string    `json:"provider"`
+	ProviderRef string    `json:"provider_ref"`
+	CreatedAt   time.Time `json:"created_at"`
+	UpdatedAt   time.Time `json:"updated_at"`
+}
+
+// Told is the final result of one of the buyer's tickets in the sale, as the buyer was told.
+type Told struct {
+	Ticket  string    `json:"ticket"`
+	Outcome string    `json:"outcome"`
+	At      time.Time `json:"at"`
+}
+
+// OrderFile returns an order with its history, its payments, and what its buyer was told, in one snapshot. order.ErrNotFound.
+func (s *Store) OrderFile(ctx context.Context, id uuid.UUID) (f OrderFile, err error) {
+	err = pgx.BeginTxFunc(ctx, s.db, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
+		sql, args := OrderFilter{Q: id.String()}.query(1)
+		rows, _ := tx.Query(ctx, sql, args)
+		if f.Order, err = pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[Order]); err != nil {
+			return err
+		}
+		err := tx.QueryRow(ctx, `
+			select coalesce((select nickname from users where id = $1), ''), coalesce((select state from sales where id = $2), '')`,
+			f.UserID, f.SaleID).Scan(&f.Nickname, &f.SaleState)
+		if err != nil {
+			return err
+		}
+		rows, _ = tx.Query(ctx, `select from_status, to_status, at from order_history where order_id = $1 order by at`, id)
+		if f.History, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Move]); err != nil {
+			return err
+		}
+		rows, _ = tx.Query(ctx, `
+			select id, amount, status, provider, coalesce(provider_ref, '') as provider_ref, created_at, updated_at
+			from   payments
+			where  order_id = $1
+			order  by created_at, id`, id)
+		if f.Payments, err = pgx.CollectRows(rows, pgx.RowToStructByName[Payment]); err != nil {
+			return err
+		}
+		rows, _ = tx.Query(ctx, `
+			select ticket, 'ordered' as outcome, created_at as at from orders where id = $1
+			union  all
+			select ticket, outcome, created_at from ticket_results where user_id = $2 and sale_id = $3 and order_id is null
+			order  by at
+			limit  100`, id, f.UserID, f.SaleID)
+		f.Told, err = pgx.CollectRows(rows, pgx.RowToStructByName[Told])
+		return err
+	})
+	if errors.Is(err, pgx.ErrNoRows) {
+		return f, order.ErrNotFound
+	}
+	if err != nil {
+		return f, fmt.Errorf("read order %s: %w", id, err)
+	}
+	return f, nil
+}

@@ -1,0 +1,92 @@
+package admin
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"miaosha/order"
+)
+
+// StuckPayment is a payment that waits for its provider, or for the staff.
+type StuckPayment struct {
+	Payment
+	OrderID uuid.UUID  `json:"order_id"`
+	Tries   int        `json:"tries"` // since it has its status
+	Why     string     `json:"why"`   // of the last fault
+	AskAt   *time.Time `json:"ask_at,omitempty"`
+	ByHand  bool       `json:"by_hand"` // no provider of the shop can be asked
+}
+
+// PaymentFilter selects payments. A zero field selects all.
+type PaymentFilter struct {
+	Status string    // one of StuckStatuses
+	Cursor uuid.UUID // payments behind this one
+}
+
+// StuckStatuses are the statuses in which a payment can be stuck.
+var StuckStatuses = []string{"open", "refund_due"}
+
+const paymentPage = 50
+
+// StuckPayments returns a page of the refunds that are due, and of the payments that are open ten minutes after their order's time
+// to pay, oldest first, and the cursor of the next page, uuid.Nil after the last one. asked has the names of the providers that
+// the shop can ask.
+func (s *Store) StuckPayments(ctx context.Context, f PaymentFilter, asked []string) (payments []StuckPayment, next uuid.UUID, err error) {
+	// One part for each status: each reads the index of that status.
+	rows, _ := s.db.Query(ctx, `
+		with stuck as (
+		     select p.*
+		     from   payments p join orders o on o.id = p.order_id
+		     where  p.status = 'open' and $1 in ('', 'open') and o.expires_at < now() - interval '10 minutes'
+		     union  all
+		     select *
+		     from   payments
+		     where  status = 'refund_due' and $1 in ('', 'refund_due')
+		)
+		select id, order_id, amount, status, provider, coalesce(provider_ref, '') as provider_ref, created_at, updated_at, tries, why, ask_at,
+		       (provider = any($3)) is not true as by_hand
+		from   stuck
+		where  id > $2
+		order  by id
+		limit  $4`, f.Status, f.Cursor, asked, paymentPage+1)
+	if payments, err = pgx.CollectRows(rows, pgx.RowToStructByName[StuckPayment]); err != nil {
+		return nil, next, fmt.Errorf("list the payments that are stuck: %w", err)
+	}
+	if len(payments) > paymentPage {
+		payments = payments[:paymentPage]
+		next = payments[paymentPage-1].ID
+	}
+	return payments, next, nil
+}
+
+// What a payment is before and after an action.
+type (
+	asking struct {
+		Tries int    `json:"tries"`
+		Why   string `json:"why,omitempty"`
+	}
+	returned struct {
+		Status string `json:"status"`
+		Note   string `json:"note"`
+	}
+)
+
+// AskAgain is that of order.Store, with a line in the log.
+func (s *Store) AskAgain(ctx context.Context, by By, id uuid.UUID, asked []string) error {
+	a := action{name: "payment.retry", subject: "payment " + id.String(), after: asking{}}
+	return s.act(ctx, by, &a, func(tx pgx.Tx) error {
+		tries, why, err := order.New(tx, s.orders).AskAgain(ctx, id, asked)
+		a.before = asking{tries, why}
+		return err
+	})
+}
+
+// ReturnByHand is that of order.Store, with a line in the log.
+func (s *Store) ReturnByHand(ctx context.Context, by By, id uuid.UUID, asked []string, note string) error {
+	a := action{"payment.returned", "payment " + id.String(), status{"refund_due"}, returned{"refunded", note}}
+	return s.act(ctx, by, &a, func(tx pgx.Tx) error { return order.New(tx, s.orders).ReturnByHand(ctx, id, asked, note) })
+}

@@ -1,0 +1,173 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/redis/go-redis/v9"
+
+	"miaosha/order"
+	"miaosha/seckill"
+	"miaosha/seckill/gate"
+)
+
+// beforeTicket is the time between a sum and the click, at most: the lives of the sum and of the address.
+const beforeTicket = 3 * time.Minute
+
+// afterTicket is the time between a settle transaction and the last step of its batch. A process that started later has no part in it.
+const afterTicket = 10 * time.Second
+
+// Tickets follows tickets: it joins what the processes remember with what Postgres has.
+type Tickets struct {
+	db   *pgxpool.Pool
+	gate *gate.Gate
+}
+
+// NewTickets returns Tickets on these stores.
+func NewTickets(db *pgxpool.Pool, rdb redis.UniversalClient) *Tickets {
+	return &Tickets{db: db, gate: gate.New(rdb, "tickets", time.Second).Background()}
+}
+
+// Timeline is one ticket and all its known steps, the oldest first.
+type Timeline struct {
+	Ticket  string            `json:"ticket"`
+	SaleID  int64             `json:"sale_id"`
+	UserID  int64             `json:"user_id"`
+	OrderID *uuid.UUID        `json:"order_id,omitempty"`
+	State   string            `json:"state"` // queued, or its outcome
+	Steps   []seckill.Step    `json:"steps"`
+	Missing []seckill.Missing `json:"missing"` // processes that may have had a part in it, and are gone
+	Asked   bool              `json:"asked"`   // false: Redis did not reply, so no process was asked
+}
+
+// ticketForm is epoch:entry:nonce, or the ticket of a shop without its gate.
+var ticketForm = regexp.MustCompile(`^(\d{1,18}:\d{1,15}-\d{1,15}|direct):[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
+
+// IsTicket reports whether text has the form of a ticket, or of an order's id.
+func IsTicket(text string) bool {
+	id, err := uuid.Parse(text)
+	return ticketForm.MatchString(text) || err == nil && id.String() == text
+}
+
+// Timeline returns the steps of a ticket, or of the ticket of the order with this id. order.ErrNotFound if neither Postgres nor a
+// process knows it.
+func (s *Tickets) Timeline(ctx context.Context, ticket string) (Timeline, error) {
+	t, err := s.inPostgres(ctx, ticket)
+	if errors.Is(err, order.ErrNotFound) && strings.Count(ticket, ":") == 2 {
+		t, err = s.inFlight(ctx, ticket)
+	}
+	if err != nil {
+		return Timeline{}, err
+	}
+	settled := time.Now()
+	if len(t.Steps) > 0 {
+		settled = t.Steps[0].At
+	}
+	w, err := seckill.Ask(ctx, s.gate, seckill.Question{Ticket: t.Ticket, Sale: t.SaleID, User: t.UserID}, granted(t.Ticket, settled).Add(-beforeTicket))
+	if t.Asked = err == nil; !t.Asked && ctx.Err() != nil {
+		return Timeline{}, err
+	}
+	t.Steps, t.Missing = append(w.Steps, t.Steps...), []seckill.Missing{}
+	for _, m := range w.Missing {
+		if m.Started.Before(settled.Add(afterTicket)) {
+			t.Missing = append(t.Missing, m)
+		}
+	}
+	slices.SortStableFunc(t.Steps, func(a, b seckill.Step) int { return a.At.Compare(b.At) })
+	return t, nil
+}
+
+// granted returns when a ticket was granted, by its entry; or else when it was settled.
+func granted(ticket string, settled time.Time) time.Time {
+	entry, _ := gate.EntryID(ticket)
+	ms, _, _ := strings.Cut(entry, "-")
+	at, err := strconv.ParseInt(ms, 10, 64)
+	if err != nil {
+		return settled
+	}
+	return time.UnixMilli(at)
+}
+
+// inFlight returns a ticket that is not settled yet. It is in the journal of its sale, which the processes know.
+func (s *Tickets) inFlight(ctx context.Context, ticket string) (Timeline, error) {
+	w, err := seckill.Ask(ctx, s.gate, seckill.Question{Ticket: ticket}, granted(ticket, time.Now()).Add(-beforeTicket))
+	if err != nil {
+		return Timeline{}, err
+	}
+	entry, _ := gate.EntryID(ticket)
+	entries, err := s.gate.Entries(ctx, w.Sale, []string{entry})
+	if err != nil {
+		return Timeline{}, err
+	}
+	for _, e := range entries {
+		if i := slices.IndexFunc(e.Tickets, func(t order.Ticket) bool { return t.ID == ticket }); i >= 0 {
+			return Timeline{Ticket: ticket, SaleID: w.Sale, UserID: e.Tickets[i].UserID, State: gate.Queued}, nil
+		}
+	}
+	return s.inPostgres(ctx, ticket) // settled meanwhile
+}
+
+// inPostgres returns what Postgres has of a ticket: its result, and the steps from there on.
+func (s *Tickets) inPostgres(ctx context.Context, ticket string) (t Timeline, err error) {
+	id, _ := uuid.Parse(ticket)
+	var at time.Time
+	err = s.db.QueryRow(ctx, `
+		select ticket, sale_id, user_id, id, 'ordered', created_at
+		from   orders
+		where  ticket = $1 or id = $2
+		union  all
+		select ticket, sale_id, user_id, order_id, outcome, created_at
+		from   ticket_results r
+		where  ticket = $1 and not exists (select from orders o where o.ticket = r.ticket)`, ticket, id).
+		Scan(&t.Ticket, &t.SaleID, &t.UserID, &t.OrderID, &t.State, &at)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return t, order.ErrNotFound
+	}
+	if err != nil {
+		return t, fmt.Errorf("read ticket %s: %w", ticket, err)
+	}
+	if t.State != order.Ordered {
+		t.Steps = []seckill.Step{{Name: "refused", At: at.UTC(), Process: postgres, Detail: map[string]any{"outcome": t.State}}}
+		return t, nil
+	}
+	t.Steps, err = s.ofOrder(ctx, *t.OrderID)
+	return t, err
+}
+
+const postgres = "postgres"
+
+// ofOrder returns the steps of an order.
+func (s *Tickets) ofOrder(ctx context.Context, id uuid.UUID) ([]seckill.Step, error) {
+	rows, _ := s.db.Query(ctx, `
+		select 'ordered' as name, created_at as at, 1 as n
+		from   orders
+		where  id = $1
+		union  all
+		select 'payment', created_at, 2
+		from   payments
+		where  order_id = $1
+		union  all
+		select case when e.to_status = 'cancelled' and e.at >= o.expires_at then 'expired' else e.to_status end, e.at, 3
+		from   order_events e join orders o on o.id = e.order_id
+		where  e.order_id = $1 and e.from_status <> 'new'
+		order  by at, n`, id)
+	steps, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (step seckill.Step, err error) {
+		var n int
+		err = row.Scan(&step.Name, &step.At, &n)
+		step.At, step.Process = step.At.UTC(), postgres
+		return step, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read the history of order %s: %w", id, err)
+	}
+	return steps, nil
+}
