@@ -41,6 +41,7 @@ type settings struct {
 	Listen  web.Listen     `embed:"" group:"The shop's addresses:"`
 	Web     web.Config     `embed:"" group:"The shop:"`
 	Seckill seckill.Config `embed:"" group:"The rush:"`
+	Goods   goods.Config   `embed:"" group:"The shop:"`
 	Order   order.Config   `embed:"" group:"The shop:"`
 	User    user.Config    `embed:"" group:"The shop:"`
 }
@@ -128,6 +129,30 @@ func newLog(level slog.Level, format string, w *os.File) *slog.Logger {
 	return slog.New(slog.NewJSONHandler(w, opts))
 }
 
+// checkMeasuring returns an error that names a setting for measuring, if it is set and a store is the operator's own.
+func (c *commands) checkMeasuring() error {
+	if c.Backend.DatabaseURL == "" && c.Backend.RedisURL == "" && c.Backend.SessionRedisURL == "" {
+		return nil
+	}
+	rush, all := c.Serve.Seckill, seckill.AllOptimisations()
+	for _, setting := range []struct {
+		flag string
+		set  bool
+	}{
+		{"captcha-answers (MIAOSHA_CAPTCHA_ANSWERS)", rush.CaptchaAnswers},
+		{"lane-batch", rush.LaneBatch != all.LaneBatch},
+		{"settle-batch", rush.SettleBatch != all.SettleBatch},
+		{"sold-out-mark", rush.SoldOutMark != all.SoldOutMark},
+		{"catalogue-life", c.Serve.Goods.CatalogueLife != goods.CatalogueLife},
+		{"session-copies", c.Serve.User.SessionCopies != user.SessionCopies},
+	} {
+		if setting.set {
+			return fmt.Errorf("--%s: only with the sandbox's own stores", setting.flag)
+		}
+	}
+	return nil
+}
+
 // serve opens the shop and runs it until ctx ends. It stops in the order in which work flows: the
 // listeners, then the background work, then the stores.
 func serve(ctx context.Context, c *commands, log *slog.Logger, stdout io.Writer) error {
@@ -135,8 +160,8 @@ func serve(ctx context.Context, c *commands, log *slog.Logger, stdout io.Writer)
 	if err := c.Backend.RequireSecret(); err != nil {
 		return err
 	}
-	if cfg.Seckill.CaptchaAnswers && (c.Backend.DatabaseURL != "" || c.Backend.RedisURL != "") {
-		return errors.New("--captcha-answers (MIAOSHA_CAPTCHA_ANSWERS): only with the sandbox's own stores")
+	if err := c.checkMeasuring(); err != nil {
+		return err
 	}
 	listeners, err := cfg.Listen.Open(c.Backend.Sandboxed())
 	if err != nil {
@@ -159,8 +184,10 @@ func serve(ctx context.Context, c *commands, log *slog.Logger, stdout io.Writer)
 		return err
 	}
 	defer sessions.Close()
+	sessions.SetCopyLife(cfg.User)
 	sales, orders := goods.New(stores.Web), order.New(stores.Pay, cfg.Order)
 	users, cache := user.New(stores.Users, stores.Redis, stores.Secret, cfg.User, log), goods.NewCache(sales)
+	cache.SetLife(cfg.Goods)
 	engine, err := seckill.New(cfg.Seckill, seckill.Deps{DB: stores.Settle, Redis: stores.Redis, Sales: sales, Cache: cache,
 		Orders: order.New(stores.Web, cfg.Order), Secret: stores.Secret, Log: log})
 	if err != nil {

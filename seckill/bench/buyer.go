@@ -16,6 +16,7 @@ const (
 	stepPay
 	stepConfirm
 	stepList
+	stepShow
 )
 
 // buyer is a Buyer during a turn. It belongs to one worker.
@@ -61,6 +62,8 @@ func (w *worker) writeRequest(b *buyer) {
 	case stepList:
 		w.out = append(out, w.t.list...)
 		return
+	case stepShow:
+		add("GET ", sale)
 	case stepCaptcha:
 		add("GET ", sale, "/captcha")
 	case stepPath:

@@ -16,8 +16,8 @@ import (
 const responseLimit = 10 * time.Second
 
 var (
-	errMalformed = errors.New("bench: not an HTTP/1.1 response with a length")
-	errConnect   = errors.New("bench: no connection")
+	errMalformed = errors.New("not an HTTP/1.1 response with a length")
+	errConnect   = errors.New("no connection")
 )
 
 // client is one keep-alive connection, opened again after a fault. It is for one goroutine.

@@ -48,12 +48,14 @@ func (d *driver) spent(ctx context.Context) (s spent) {
 	return s
 }
 
-// costLeast is the least work of which a cost is told: of less, the background work of the shop would be most.
+// costLeast is the least work of which a cost is told: of less, the background work of the shop would be most. A slow shop does
+// less and is told of all the same.
 const costLeast = 1000
 
-// cost returns the cost of n units of work between two moments, or nil if the shop's is unknown or n is small.
-func cost(before, after spent, per string, n int) *Cost {
-	if before.shop == nil || after.shop == nil || n < costLeast {
+// cost returns the cost of n units of work between two moments, or nil if the shop's is unknown or n is small and the
+// shop is not slow.
+func cost(before, after spent, per string, n int, slow bool) *Cost {
+	if before.shop == nil || after.shop == nil || n < costLeast && !slow {
 		return nil
 	}
 	mean := func(sum, n float64) float64 {

@@ -17,6 +17,7 @@ var htmlTemplate = template.Must(template.New("report").Funcs(template.FuncMap{
 	"mb":        func(n int64) string { return fmt.Sprintf("%.0f MB", float64(n)/1e6) },
 	"latencies": Turn.latencies, "remarks": Turn.remarks, "ramp": Report.rampTable, "conditions": Report.conditions,
 	"sells": Report.sells, "buys": Turn.buys, "latencyPlot": Turn.latencyPlot, "flowPlot": Turn.flowPlot,
+	"speedPlot": Ladder.speedPlot, "costPlot": Ladder.costPlot, "inc": func(i int) int { return i + 1 },
 }).Parse(htmlText))
 
 // HTML writes the report as one HTML page that loads nothing else.

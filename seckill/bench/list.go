@@ -9,6 +9,8 @@ import (
 	"io"
 	"math"
 	"net/http"
+	"slices"
+	"time"
 
 	"github.com/klauspost/compress/zstd"
 )
@@ -40,14 +42,27 @@ func (d *driver) listRequest(encodings string) []byte {
 		d.to.host, encodings)
 }
 
-// inspectList reads and checks the list with and without encoding. The turn then only counts.
+// inspectList reads and checks the list with and without encoding. The turn then only counts. The shop may show the list of a
+// second ago, so inspectList waits until the sale is in it.
 func (d *driver) inspectList(ctx context.Context) (p List, err error) {
-	plain, err := d.fetchList(ctx, "identity")
-	if err != nil {
-		return p, err
-	}
-	if p.Sales, err = countSales(plain.body); err != nil {
-		return p, err
+	var plain response
+	for until := time.Now().Add(10 * time.Second); ; {
+		if plain, err = d.fetchList(ctx, "identity"); err != nil {
+			return p, err
+		}
+		sales, err := salesIn(plain.body)
+		if err != nil {
+			return p, err
+		}
+		if slices.Contains(sales, d.Sale) {
+			break
+		}
+		if time.Now().After(until) {
+			return p, fmt.Errorf("sale %d is not in the list of %s", d.Sale, d.URL)
+		}
+		if err := sleep(ctx, 50*time.Millisecond); err != nil {
+			return p, err
+		}
 	}
 	sent, err := d.fetchList(ctx, encodings)
 	if err != nil {
@@ -58,7 +73,8 @@ func (d *driver) inspectList(ctx context.Context) (p List, err error) {
 	if err != nil {
 		return p, fmt.Errorf("unpack the list: %w", err)
 	}
-	p.Sales, err = countSales(whole)
+	sales, err := salesIn(whole)
+	p.Sales = len(sales)
 	return p, err
 }
 
@@ -97,17 +113,21 @@ func (d *driver) fetchList(ctx context.Context, encodings string) (response, err
 	return resp, nil
 }
 
-func countSales(body []byte) (int, error) {
+// salesIn returns the ids of the sales in a list.
+func salesIn(body []byte) (ids []int64, err error) {
 	var list struct {
 		Code string
 		Data []struct{ ID int64 }
 	}
-	err := json.Unmarshal(body, &list)
+	err = json.Unmarshal(body, &list)
 	if err == nil && list.Code != "ok" {
 		err = fmt.Errorf("the code is %q", list.Code)
 	}
 	if err != nil {
-		return 0, fmt.Errorf("read the list: %w", err)
+		return nil, fmt.Errorf("read the list: %w", err)
 	}
-	return len(list.Data), nil
+	for _, sale := range list.Data {
+		ids = append(ids, sale.ID)
+	}
+	return ids, nil
 }

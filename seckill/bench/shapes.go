@@ -35,6 +35,7 @@ var shapes = map[string]Shape{
 	"slow":      {64, 2, enough, unitEach, true, slow},
 	"polls":     {64, 100, constant(5000), unitEach, false, polls},
 	"list":      {64, 0, constant(1), constant(1), false, list},
+	LadderShape: {64, 100, enough, func(buyers int) int { return (buyers + LadderCrowd - 1) / LadderCrowd }, false, visits},
 	"conns":     {10_000, 0, constant(1), constant(1), false, conns},
 }
 

@@ -37,6 +37,7 @@ type plan struct {
 	background func(context.Context)     // runs during the turn
 	fixed      bool                      // the number of buyers is fixed: that all have arrived is not RanOut
 	firstStep  step                      // poll or list; the zero value: buy
+	visits     bool                      // after the list come the sale and the click
 }
 
 // resultWait is how long buyers may wait for their result after the last arrival.
@@ -151,9 +152,9 @@ func (d *driver) turn(ctx context.Context, p plan) (Turn, error) {
 	switch {
 	case cold != nil: // the shop's work for the other sales is not known
 	case r.Sold > 0:
-		r.Cost = cost(spent, after, "purchase", r.Sold)
+		r.Cost = cost(spent, after, "purchase", r.Sold, p.visits)
 	default:
-		r.Cost = cost(spent, after, "response", int(all.Requests))
+		r.Cost = cost(spent, after, "response", int(all.Requests), false)
 	}
 	return r, err
 }

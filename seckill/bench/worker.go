@@ -107,7 +107,8 @@ func (w *worker) doStep(ctx context.Context, b *buyer) (more bool) {
 	took := time.Since(b.planned)
 	if resp.status == http.StatusOK && b.step == stepList {
 		w.handleList(resp, took)
-		return false
+		b.step = stepShow
+		return w.t.plan.visits
 	}
 	if resp.status == http.StatusOK && resp.captchaAnswer != "" {
 		w.tally.update(func(t *tally) { t.Requests++ })
@@ -120,6 +121,9 @@ func (w *worker) doStep(ctx context.Context, b *buyer) (more bool) {
 	}
 	w.tally.update(func(t *tally) { t.Requests++ })
 	switch b.step {
+	case stepShow:
+		b.step, b.planned = stepBuy, time.Now()
+		return true
 	case stepPath:
 		b.Path, b.step = string(jsonValue(resp.body, "path")), stepBuy
 		return true
@@ -158,10 +162,14 @@ func (w *worker) handleList(resp response, took time.Duration) {
 
 // handleState handles the state of the buyer's ticket.
 func (w *worker) handleState(b *buyer, resp response, took time.Duration) (more bool) {
-	switch state := string(jsonValue(resp.body, "state")); state {
+	state := string(jsonValue(resp.body, "state"))
+	ms, _ := parseNumber(jsonValue(resp.body, "next_poll_ms"))
+	if state == "sold_out" && ms > 0 { // of the sale; the result of a ticket is final
+		state = "none"
+	}
+	switch state {
 	case "queued":
 		if b.index%100 < w.t.Poll {
-			ms, _ := parseNumber(jsonValue(resp.body, "next_poll_ms"))
 			w.schedule(b, stepPoll, time.Duration(max(10, ms))*time.Millisecond)
 		}
 	case "none":
@@ -205,7 +213,7 @@ func (w *worker) handleRefusal(b *buyer, resp response, code string, took, sent 
 		w.schedule(b, w.t.pathStep(), 100*time.Millisecond)
 	case code == "busy" || code == "too_many" || code == "not_started":
 		// A buyer with a ticket keeps asking for the result. The others retry if the plan says so.
-		if b.step != stepList && (w.t.plan.retry || b.step > stepBuy) {
+		if b.step < stepList && (w.t.plan.retry || b.step > stepBuy) {
 			next := b.step
 			if next == stepPath {
 				next = w.t.pathStep() // the captcha was used up

@@ -20,22 +20,24 @@ import (
 
 // Bench drives a shop and reports.
 type Bench struct {
-	URL         string  `name:"url" placeholder:"URL" help:"A running shop. If not given, bench starts one on the same stores, without captcha and rate limits."`
-	Sale        int64   `placeholder:"ID" help:"An open sale. If not given, bench creates one."`
-	Buyers      string  `placeholder:"FILE" help:"Buyers as miaosha users writes them. If not given, bench creates them."`
+	URL         string  `name:"url" placeholder:"URL" help:"A running shop. If not given, bench starts one, without captcha and rate limits, with a Redis and a database of its own, and removes them when it ends: in the sandbox a Postgres too, else the database is on the server of --database-url, where the user needs the right to create it."`
+	Sale        int64   `placeholder:"ID" help:"An open sale of the shop at --url. If not given, bench creates one."`
+	Buyers      string  `placeholder:"FILE" help:"Buyers of the shop at --url, as miaosha users writes them. If not given, bench creates them."`
 	N           int     `short:"n" help:"Number of buyers; 0: as many as the shape needs (5000, or 15000 for each second)."`
 	Stock       int     `help:"Units of the created sale; 0: the default of the shape (1000, or one for each buyer)."`
 	Shape       string  `default:"capacity" enum:"capacity,open,second,ramp,soldout,impatient,slow,polls,list,conns" help:"capacity: one purchase after the other on each connection; open: arrivals at --rate; second: all click within 0.1 s; ramp: 1, 10 and 100 times the capacity, or --rate, of a shop made slow for it; soldout: refusals; impatient: buyers hang up after milliseconds and click again; slow: beside 500 clients who send one byte at a time; polls: results; list: the list of sales; conns: the memory for 10000 idle connections."`
-	Seconds     int     `default:"10" help:"How long new buyers arrive; for conns, how long to wait after closing before the memory is read again."`
+	Seconds     int     `help:"How long new buyers arrive; 0: 10, or 2 in each round of --ladder; for conns, how long to wait after closing before the memory is read again."`
 	Conns       int     `help:"Connections; 0: the default of the shape (128 for capacity)."`
 	Rate        float64 `help:"Buyers a second, for open and ramp."`
 	Poll        int     `default:"-1" help:"Percent of the accepted buyers who poll for their result; -1: the default of the shape (2 for capacity, slow and ramp, else all)."`
 	Pay         int     `help:"Percent of the buyers with an order who pay, at the play-money cashier."`
 	Captcha     bool    `help:"Every buyer solves a captcha first. The shop must reveal the answers, as the one that bench starts in the sandbox does."`
 	Sales       int     `help:"Open this many other sales, with a hundred buyers a second for all of them, and report their results. With capacity, open and slow."`
-	Fill        int     `help:"In the sandbox: first create old users and orders until there are this many. They stay."`
+	Fill        int     `help:"In the sandbox: first create old users and orders until there are this many. With --url they stay."`
 	Baseline    bool    `aliases:"yardstick" help:"Also drive a bare handler, before and after, and print the ratio. It answers a purchase with fixed JSON, whatever the shape requests from the shop."`
 	Ops         string  `placeholder:"URL" help:"The ops address of the shop at --url, for its CPU time, memory and counters."`
+	Ladder      bool    `help:"In the sandbox: the same crowd at shops from the naive end up to the whole shop, which have one optimisation more each."`
+	Rounds      int     `default:"2" help:"How often --ladder measures each shop: up in the odd rounds, down in the others."`
 	JSON        bool    `name:"json" help:"Print the report as JSON."`
 	HTML        string  `name:"html" placeholder:"FILE" help:"Write the report as one HTML page with plots."`
 	AllowRemote bool    `help:"Drive a shop that is not on this machine."`
@@ -45,7 +47,14 @@ type Bench struct {
 var ErrMismatch = errors.New("the orders do not match the results that the buyers received")
 
 // Run drives the shop and prints the report. It returns ErrBroken or ErrMismatch if orders are wrong.
-func (b Bench) Run(ctx context.Context, env Env) error {
+func (b Bench) Run(ctx context.Context, env Env) (err error) {
+	if b.Ladder {
+		if b.Shape != "capacity" {
+			return errors.New("--shape: not with --ladder, whose crowd has a shape of its own")
+		}
+		b.Shape, b.Seconds = bench.LadderShape, cmp.Or(b.Seconds, ladderSeconds)
+	}
+	b.Seconds = cmp.Or(b.Seconds, 10)
 	shape, _ := bench.ShapeNamed(b.Shape)
 	b.N = cmp.Or(b.N, shape.Buyers(b.Seconds))
 	b.Stock = cmp.Or(b.Stock, shape.Stock(b.N))
@@ -58,11 +67,19 @@ func (b Bench) Run(ctx context.Context, env Env) error {
 	if err := b.validate(cfg, env, shape); err != nil {
 		return err
 	}
+	if b.Ladder {
+		return b.climb(ctx, env, cfg)
+	}
 	r := bench.Report{At: time.Now().UTC().Truncate(time.Second), Machine: bench.Machine(), Shape: b.Shape, Poll: b.Poll, Pay: b.Pay, Captcha: b.Captcha}
 	if b.Ops != "" {
 		cfg.Usage = func(ctx context.Context) (bench.Usage, error) { return bench.MetricsUsage(ctx, b.Ops) }
 	}
 	if b.URL == "" {
+		var remove func() error
+		if env, remove, err = env.ownStores(ctx); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, remove()) }()
 		shop, err := startChild(ctx, env, b.serveArgs()...)
 		if err != nil {
 			return fmt.Errorf("start a shop: %w", err)
@@ -77,7 +94,6 @@ func (b Bench) Run(ctx context.Context, env Env) error {
 	r.URL = cfg.URL
 	// With a shop, a sale and buyers, the stores may be unreachable: the report lacks their part.
 	do := func(s *backend.Stores) error { return b.drive(ctx, env, cfg, s, &r) }
-	var err error
 	if b.URL != "" && b.Sale != 0 && b.Buyers != "" && (env.Backend.DatabaseURL == "" || env.Backend.RedisURL == "") {
 		err = do(nil)
 	} else {
@@ -125,6 +141,8 @@ func (b Bench) validate(cfg bench.Config, env Env, shape bench.Shape) error {
 		return errors.New("--sale: required with --buyers")
 	case b.URL == "" && b.Ops != "":
 		return errors.New("--ops: only with --url")
+	case b.URL == "" && b.Sale != 0:
+		return errors.New("--sale: only with --url: a shop that bench starts has no sale yet")
 	case b.Sales < 0 || b.Sales > maxColdSales:
 		return fmt.Errorf("--sales: 0 to %d", maxColdSales)
 	case b.Sales > 0 && !shape.AllowsCold:
@@ -133,8 +151,14 @@ func (b Bench) validate(cfg bench.Config, env Env, shape bench.Shape) error {
 		return fmt.Errorf("--fill: 0 to %d", maxFill)
 	case b.Fill > 0 && !env.Backend.Sandboxed():
 		return errors.New("--fill: only in the sandbox")
-	case b.Captcha && b.URL == "" && (env.Backend.DatabaseURL != "" || env.Backend.RedisURL != ""):
+	case b.Captcha && b.URL == "" && !env.Backend.Sandboxed():
 		return errors.New("--captcha: bench starts a shop that reveals the answers only in the sandbox; use --url for a running one")
+	case b.Ladder && (env.Backend.DatabaseURL != "" || env.Backend.RedisURL != ""):
+		return errors.New("--ladder: only in the sandbox: it runs shops that are slow on purpose")
+	case b.Rounds < 1 || b.Rounds > 20:
+		return errors.New("--rounds: 1 to 20")
+	case b.Ladder && (b.URL != "" || b.Rate != 0 || b.Pay != 0 || b.Captcha || b.Sales != 0 || b.Fill != 0 || b.Baseline):
+		return errors.New("--ladder: not with --url, --rate, --pay, --captcha, --sales, --fill or --baseline")
 	case b.Baseline && (b.Shape == "conns" || b.Shape == "ramp"):
 		return fmt.Errorf("--baseline: not with --shape %s, which does not measure speed", b.Shape)
 	}
@@ -152,11 +176,6 @@ func (b Bench) drive(ctx context.Context, env Env, cfg bench.Config, s *backend.
 	ends := time.Now().Add(time.Hour)
 	if b.Fill > 0 {
 		if r.Filled, err = fill(ctx, s.Web, b.Fill, env.Err); err != nil {
-			return err
-		}
-	}
-	if b.URL == "" {
-		if err := waitForSweep(ctx, s, env.Err); err != nil {
 			return err
 		}
 	}
@@ -189,17 +208,7 @@ func (b Bench) drive(ctx context.Context, env Env, cfg bench.Config, s *backend.
 	r.Buyers = len(buyers)
 	before := 0
 	if s != nil {
-		cfg.Spent = func(ctx context.Context) bench.Spent {
-			spent := bench.Spent{Postgres: postgresCPU(ctx, s.Web), Redis: redisCPU(ctx, s.Redis)}
-			if b.Ops != "" {
-				spent.Counters, _ = bench.MetricsCounters(ctx, b.Ops) // unknown is 0
-			}
-			return spent
-		}
-		cfg.Sold = func(ctx context.Context) (int, error) { // ten times a second, so it reads only the row of the sale
-			rows, _ := s.Web.Query(ctx, `select total - stock from sales where id = $1`, cfg.Sale)
-			return pgx.CollectExactlyOneRow(rows, pgx.RowTo[int])
-		}
+		cfg.Spent, cfg.Sold = storesSpent(s, b.Ops), unitsSold(s, cfg.Sale)
 		if before, err = countOrders(ctx, s, cfg.Sale); err != nil {
 			return err
 		}
@@ -238,10 +247,33 @@ func (b Bench) drive(ctx context.Context, env Env, cfg bench.Config, s *backend.
 		}
 		r.Cold = &n
 	}
+	r.Audit, err = runAudit(ctx, s)
+	return err
+}
+
+// storesSpent returns a function that reads what the stores have used, and the counters of the shop at ops if that is not "".
+func storesSpent(s *backend.Stores, ops string) func(context.Context) bench.Spent {
+	return func(ctx context.Context) bench.Spent {
+		spent := bench.Spent{Postgres: postgresCPU(ctx, s.Web), Redis: redisCPU(ctx, s.Redis)}
+		if ops != "" {
+			spent.Counters, _ = bench.MetricsCounters(ctx, ops) // unknown is 0
+		}
+		return spent
+	}
+}
+
+// unitsSold returns a function that counts the sold units. It is called ten times a second, so it reads only the rows of the sales.
+func unitsSold(s *backend.Stores, sales ...int64) func(context.Context) (int, error) {
+	return func(ctx context.Context) (int, error) {
+		rows, _ := s.Web.Query(ctx, `select sum(total - stock)::int from sales where id = any($1)`, sales)
+		return pgx.CollectExactlyOneRow(rows, pgx.RowTo[int])
+	}
+}
+
+func runAudit(ctx context.Context, s *backend.Stores) (*bench.Audit, error) {
 	var said bytes.Buffer
 	clean, err := audit.Run(ctx, s.Web, s.Redis, &said)
-	r.Audit = &bench.Audit{Clean: clean, Said: said.String()}
-	return err
+	return &bench.Audit{Clean: clean, Said: said.String()}, err
 }
 
 func countOrders(ctx context.Context, s *backend.Stores, sales ...int64) (int, error) {
@@ -251,30 +283,6 @@ func countOrders(ctx context.Context, s *backend.Stores, sales ...int64) (int, e
 		return 0, fmt.Errorf("count the orders of %d sales: %w", len(sales), err)
 	}
 	return n, nil
-}
-
-// sweepLimit is how long the shop may take to cancel the orders that expired while no shop was running.
-const sweepLimit = 5 * time.Minute
-
-// waitForSweep waits until the shop has cancelled them: they must not affect this run or its audit.
-func waitForSweep(ctx context.Context, s *backend.Stores, progress io.Writer) error {
-	for began := time.Now(); time.Since(began) < sweepLimit; {
-		rows, _ := s.Web.Query(ctx, `select exists (select from orders where status = 'pending' and expires_at <= now())`)
-		expired, err := pgx.CollectExactlyOneRow(rows, pgx.RowTo[bool])
-		if err != nil {
-			return fmt.Errorf("look for expired orders: %w", err)
-		}
-		if !expired {
-			return nil
-		}
-		fmt.Fprintln(progress, "waiting until the shop has cancelled the expired orders of earlier runs")
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(time.Second):
-		}
-	}
-	return errors.New("the expired orders of earlier runs are still not cancelled")
 }
 
 // driveBaseline returns the speed of a baseline in a process of its own, like the shop.

@@ -18,18 +18,38 @@ import (
 
 // mintBuyers creates n buyers with live sessions and hidden addresses, for each of the sales in turn.
 func mintBuyers(ctx context.Context, env Env, s *backend.Stores, n int, sales []int64, ends time.Time) ([]bench.Buyer, error) {
+	users, err := mintUsers(ctx, env, s, n)
+	return sendTo(sales, users, s.Secret, ends), err
+}
+
+// loggedIn is a user with a live session.
+type loggedIn struct {
+	id    int64
+	token string
+}
+
+func mintUsers(ctx context.Context, env Env, s *backend.Stores, n int) ([]loggedIn, error) {
 	sessions, err := user.NewSessions(s.SessionURL, env.SessionLife)
 	if err != nil {
 		return nil, err
 	}
 	defer sessions.Close()
-	buyers := make([]bench.Buyer, 0, n)
+	users := make([]loggedIn, 0, n)
 	err = user.New(s.Users, s.Redis, s.Secret, user.Config{}, env.Log).Mint(ctx, sessions, n, func(id int64, _, token string) error {
-		sale := sales[len(buyers)%len(sales)]
-		buyers = append(buyers, bench.Buyer{Token: token, Path: seckill.SignPath(s.Secret, id, sale, token, ends), Sale: sale})
+		users = append(users, loggedIn{id, token})
 		return nil
 	})
-	return buyers, err
+	return users, err
+}
+
+// sendTo returns the users as buyers with hidden addresses, for each of the sales in turn.
+func sendTo(sales []int64, users []loggedIn, secret []byte, ends time.Time) []bench.Buyer {
+	buyers := make([]bench.Buyer, len(users))
+	for i, u := range users {
+		sale := sales[i%len(sales)]
+		buyers[i] = bench.Buyer{Token: u.token, Path: seckill.SignPath(secret, u.id, sale, u.token, ends), Sale: sale}
+	}
+	return buyers
 }
 
 // openBuyers reads a file that Users wrote.

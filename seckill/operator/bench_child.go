@@ -39,11 +39,12 @@ func startChild(ctx context.Context, env Env, args ...string) (*child, error) {
 	c := &child{cmd: exec.Command(self, args...), lines: make(chan string, 100), exited: make(chan struct{})}
 	c.cmd.Env = append(c.cmd.Environ(), "MIAOSHA_LOG_LEVEL=warn")
 	b := env.Backend // passed by environment: the list of processes must not show the passwords
-	for name, value := range map[string]string{"DATABASE_URL": b.DatabaseURL, "REDIS_URL": b.RedisURL, "SESSION_REDIS_URL": b.SessionRedisURL,
+	for name, value := range map[string]string{"DATABASE_URL": b.DatabaseURL, "REDIS_URL": b.RedisURL, "SESSION_REDIS_URL": b.SessionRedisURL, "READ_DATABASE_URL": b.ReadDatabaseURL,
 		"MIAOSHA_DATA_DIR": b.DataDir, "MIAOSHA_SANDBOX_REDIS": b.SandboxRedis, "MIAOSHA_POSTGRES_BIN": b.PostgresBin,
 		"MIAOSHA_POSTGRES_MIRROR": b.PostgresMirror, "MIAOSHA_SECRET": b.Secret} {
+		// The child must not have a store from our environment that this command does not use.
+		c.cmd.Env = slices.DeleteFunc(c.cmd.Env, func(v string) bool { return strings.HasPrefix(v, name+"_FILE=") || strings.HasPrefix(v, name+"=") })
 		if value != "" {
-			c.cmd.Env = slices.DeleteFunc(c.cmd.Env, func(v string) bool { return strings.HasPrefix(v, name+"_FILE=") }) // the value may come from it
 			c.cmd.Env = append(c.cmd.Env, name+"="+value)
 		}
 	}

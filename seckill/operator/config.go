@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/alecthomas/kong"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"miaosha/seckill/sandbox"
 )
@@ -105,14 +106,24 @@ type Version struct{}
 
 // Run prints the version, the commit and the Go version.
 func (Version) Run(env Env, version string) error {
-	commit := "unknown"
+	_, err := fmt.Fprintf(env.Out, "miaosha %s\ncommit  %s\ngo      %s %s/%s\n", version, commit(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	return err
+}
+
+// commit returns the commit that this program was built of.
+func commit() string {
 	if build, ok := debug.ReadBuildInfo(); ok {
 		for _, s := range build.Settings {
 			if s.Key == "vcs.revision" {
-				commit = s.Value
+				return s.Value
 			}
 		}
 	}
-	_, err := fmt.Fprintf(env.Out, "miaosha %s\ncommit  %s\ngo      %s %s/%s\n", version, commit, runtime.Version(), runtime.GOOS, runtime.GOARCH)
-	return err
+	return "unknown"
+}
+
+// BuildInfo returns the metric that names the version of this program.
+func BuildInfo(version string) prometheus.Collector {
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "miaosha_build_info", Help: "Always 1; its labels are the version, the commit and the Go of this process.",
+		ConstLabels: prometheus.Labels{"version": version, "commit": commit(), "go": runtime.Version()}}, func() float64 { return 1 })
 }
