@@ -1,0 +1,69 @@
+// Forms of the staff: labelled fields with the errors that the shop names, prices in yuan, and times of the browser's zone.
+import { html, useRef, useState } from '../lib/preact.js';
+import { post } from '../api.js';
+import { Field, errorsOf, focusFirstError } from '../field.js';
+import { errorText, lang, t } from '../i18n.js';
+
+// said returns the sentence for a refused request: the shop's, which knows what was refused.
+export const said = (reply) => reply.msg || errorText(reply);
+
+// useForm keeps the values of a form. name is the beginning of its fields' ids. field(name, label, more) returns a field of it.
+// send(event, path, body) sends the form, and returns the reply; the form shows what the shop refuses.
+export function useForm(name, first) {
+  const [values, setValues] = useState(first);
+  const [errors, setErrors] = useState({});
+  const [note, setNote] = useState('');
+  const [sending, setSending] = useState(false);
+  const form = useRef();
+  const set = (more) => setValues((v) => ({ ...v, ...more }));
+  const field = (key, label, { area, options, ...more } = {}) => {
+    const props = { id: `${name}-${key}`, label, value: values[key] ?? '', error: errors[key], onValue: (v) => set({ [key]: v }), ...more };
+    if (options) return html`<${Choice} ...${props} options=${options} />`;
+    return area ? html`<${Area} ...${props} />` : html`<${Field} autocomplete="off" ...${props} />`;
+  };
+  const send = async (event, path, body) => {
+    event.preventDefault();
+    setSending(true);
+    const reply = await post(path, body);
+    setSending(false);
+    const wrong = reply.ok ? {} : errorsOf(reply, (reply.fields ?? []).map((f) => f.field)) ?? {};
+    const unseen = Object.keys(wrong).filter((key) => !form.current?.querySelector(`[id="${name}-${key}"]`));
+    setErrors(wrong);
+    setNote(reply.ok || (reply.fields && !unseen.length) ? '' : unseen.length ? unseen.map((key) => wrong[key]).join(' ') : said(reply));
+    if (!reply.ok && form.current) focusFirstError(form.current);
+    return reply;
+  };
+  return { values, set, field, send, sending, form, note: note && html`<p class="note" role="alert">${note}</p>` };
+}
+
+const Area = ({ id, label, error, onValue, ...rest }) => html`
+  <div class="field"><label for=${id}>${label}</label>
+    <textarea id=${id} rows="3" aria-invalid=${error ? 'true' : undefined} aria-describedby=${error ? id + '-error' : undefined}
+      onInput=${(e) => onValue(e.target.value)} ...${rest}></textarea>
+    ${error && html`<p class="error" id=${id + '-error'}>${error}</p>`}</div>`;
+
+const Choice = ({ id, label, error, onValue, value, options, ...rest }) => html`
+  <div class="field"><label for=${id}>${label}</label>
+    <select id=${id} aria-invalid=${error ? 'true' : undefined} aria-describedby=${error ? id + '-error' : undefined}
+      onInput=${(e) => onValue(e.target.value)} ...${rest}>${options.map(([v, text]) => html`<option key=${v} value=${v} selected=${v === value}>${text}</option>`)}</select>
+    ${error && html`<p class="error" id=${id + '-error'}>${error}</p>`}</div>`;
+
+export const MONEY = { type: 'number', min: '0', step: '0.01', inputmode: 'decimal' };
+export const UNITS = { type: 'number', step: '1', inputmode: 'numeric' };
+export const TIME = { type: 'datetime-local', step: '1' };
+
+// fen and whole return a number, or undefined for a text that is none: the shop then says that the field is required.
+export const fen = (text) => (text === '' ? undefined : Math.round(Number(text) * 100));
+export const whole = (text) => (text === '' ? undefined : Number(text));
+
+// localTime writes a time as <input type="datetime-local"> has it, and isoTime reads it.
+export function localTime(value) {
+  const at = new Date(value);
+  return new Date(at.getTime() - at.getTimezoneOffset() * 60_000).toISOString().slice(0, 19);
+}
+export const isoTime = (text) => (text ? new Date(text).toISOString() : '');
+
+// titleOf returns the title of goods in the page's language.
+export const titleOf = ({ title, title_en: en }) => (lang() === 'en' && en) || title;
+
+export const zone = () => t('admin.zone', { zone: Intl.DateTimeFormat().resolvedOptions().timeZone });

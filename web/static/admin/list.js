@@ -1,0 +1,33 @@
+// A list of the shop that is read page by page, and the filters above it. The filters are in the URL's hash, so a filtered list
+// can be bookmarked, and the browser's back button works.
+import { html, useEffect, useState } from '../lib/preact.js';
+import { get } from '../api.js';
+import { t } from '../i18n.js';
+
+// useList reads a list at path: rows (null until read), the last refusal, and functions that read the next page, if there is
+// one, and the list again. name is the field of the reply that has the rows.
+export function useList(path, name, params) {
+  const [list, setList] = useState({ rows: null, next: 0 });
+  const [failed, setFailed] = useState(null);
+  const query = params.toString();
+  const read = async (cursor) => {
+    const reply = await get(`${path}?${query}${cursor ? '&cursor=' + cursor : ''}`);
+    setFailed(reply.ok ? null : reply);
+    if (reply.ok) setList((old) => ({ rows: cursor ? [...old.rows, ...reply.data[name]] : reply.data[name], next: reply.data.next }));
+  };
+  useEffect(() => { read(); }, [query]);
+  return { ...list, failed, more: list.next ? () => read(list.next) : undefined, again: () => read() };
+}
+
+// Filters is a form of fields with names. What is filled in becomes the hash of the section.
+export function Filters({ section, params, children }) {
+  const apply = (event) => {
+    event.preventDefault();
+    const chosen = new URLSearchParams([...new FormData(event.target)].filter(([, value]) => value !== ''));
+    location.hash = section + '/' + chosen;
+  };
+  return html`<form class="filters" key=${params.toString()} onSubmit=${apply} data-test="filters">${children}
+    <button class="button quiet small">${t('list.filter')}</button></form>`;
+}
+
+export const More = ({ list }) => list.more && html`<button class="button quiet" onClick=${list.more}>${t('admin.more')}</button>`;

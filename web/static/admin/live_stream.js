@@ -1,0 +1,64 @@
+// Reads the live view's event stream. It is read with fetch and not with EventSource: a link to the view goes into a header, which
+// no proxy logs, and a refusal has a code.
+import { lang } from '../i18n.js';
+import { backoff } from '../retry.js';
+
+const SILENT = 10_000; // ms without an event until the stream counts as broken
+
+// liveStream reads the figures of a sale, or with '' of the whole shop. It calls onEvent(name, data), and onState('live'),
+// onState('broken') when it tries again, or onState(code) when the shop refuses for good. It returns stop().
+export function liveStream({ sale, link, onEvent, onState }) {
+  const url = (link === undefined ? '/api/admin/live' : '/api/live') + (sale ? '?sale=' + encodeURIComponent(sale) : '');
+  const headers = { 'Accept-Language': lang(), ...(link ? { 'X-Live-Link': link } : {}) };
+  let abort;
+  let timer;
+  let over = false;
+  let failures = 0;
+
+  async function read() {
+    abort = new AbortController();
+    let wait = {};
+    try {
+      const response = await fetch(url, { headers, credentials: 'same-origin', cache: 'no-store', signal: abort.signal });
+      if (!response.ok) {
+        const { code } = await response.json();
+        if ([400, 401, 403].includes(response.status)) return onState(code);
+        wait = { retryAfter: 1000 * (response.headers.get('Retry-After') || 0) };
+      } else {
+        await events(response.body.getReader());
+      }
+    } catch {
+      // a broken connection, or stop()
+    }
+    if (over) return;
+    onState('broken');
+    timer = setTimeout(read, backoff({ retryAfter: 0, ...wait }, failures++));
+  }
+
+  async function events(reader) {
+    const decoder = new TextDecoder();
+    let text = '';
+    for (;;) {
+      const silent = setTimeout(() => abort.abort(), SILENT);
+      const { done, value } = await reader.read().finally(() => clearTimeout(silent));
+      if (done || over) return;
+      text += decoder.decode(value, { stream: true });
+      const parts = text.split('\n\n');
+      text = parts.pop();
+      for (const part of parts) {
+        const [, name, data] = /^event: (\w+)\ndata: (.*)$/.exec(part) || [];
+        if (!name) continue;
+        failures = 0;
+        onEvent(name, JSON.parse(data));
+        onState('live');
+      }
+    }
+  }
+
+  read();
+  return () => {
+    over = true;
+    clearTimeout(timer);
+    abort.abort();
+  };
+}

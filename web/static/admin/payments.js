@@ -1,0 +1,71 @@
+// The payments that are stuck: refunds that are due, and payments that are still open long after their order's time to pay.
+import { html, useEffect, useState } from '../lib/preact.js';
+import { post } from '../api.js';
+import { now } from '../clock.js';
+import { errorText, formatTime, t, yuan } from '../i18n.js';
+import { Failed } from '../shell.js';
+import { useForm } from './form.js';
+import { Filters, More, useList } from './list.js';
+
+const STATUSES = ['open', 'refund_due'];
+
+export function Payments({ arg, may }) {
+  const params = new URLSearchParams(arg);
+  const list = useList('/api/admin/payments', 'payments', params);
+  return html`
+    <p class="tip">${t('payments.rule')}</p>
+    <${Filters} section="payments" params=${params}>
+      <label>${t('payments.status')}<select name="status"><option value="">${t('list.all')}</option>${STATUSES.map((s) => html`
+        <option value=${s} selected=${s === params.get('status')}>${t('payment.' + s)}</option>`)}</select></label>
+    <//>
+    <${Table} list=${list} may=${may} />`;
+}
+
+function Table({ list, may }) {
+  const [note, setNote] = useState(null);
+  const [returning, setReturning] = useState(null);
+  if (list.failed && !list.rows) return html`<${Failed} title=${t('admin.failed')} more=${errorText(list.failed)} onRetry=${list.again} />`;
+  if (!list.rows) return html`<p class="blank" role="status">${t('loading')}</p>`;
+  if (!list.rows.length) return html`<p class="blank" data-test="no-payments">${t('payments.none')}</p>`;
+  const retry = async (p) => {
+    const reply = await post(`/api/admin/payments/${p.id}/retry`);
+    setNote({ text: reply.ok ? t('payments.retried') : errorText(reply), role: reply.ok ? 'status' : 'alert' });
+    list.again();
+  };
+  const returned = () => { setReturning(null); list.again(); };
+  return html`
+    ${note && html`<p class="note" role=${note.role} data-test="payments-note">${note.text}</p>`}
+    ${returning && html`<${Returned} key=${returning.id} payment=${returning} onDone=${returned} onNo=${() => setReturning(null)} />`}
+    <div class="scroll" tabindex="0" role="region" aria-label=${t('admin.payments')}><table data-test="payments">
+      <thead><tr>${['since', 'order', 'amount', 'status', 'provider', 'tries', 'why', 'next'].map((c) => html`<th scope="col">${t('payments.' + c)}</th>`)}
+        ${may && html`<th scope="col"><span class="hidden">${t('payments.do')}</span></th>`}</tr></thead>
+      <tbody>${list.rows.map((p) => html`<tr key=${p.id} data-payment=${p.id} data-status=${p.status}>
+        <td class="times">${formatTime(p.updated_at, now())}</td><td class="times"><a href=${'#orders/' + p.order_id}>…${p.order_id.slice(-6)}</a></td>
+        <td class="figure">¥${yuan(p.amount)}</td><td>${t('payment.' + p.status)}</td><td>${p.provider} ${p.provider_ref}</td>
+        <td class="figure">${p.tries}</td><td>${p.why}</td>
+        <td class="times">${p.by_hand ? t('payments.byHand') : p.ask_at ? formatTime(p.ask_at, now()) : t('payments.never')}</td>
+        ${may && html`<td>${!p.by_hand && html`<button class="button quiet small" data-test="retry" onClick=${() => retry(p)}>${t('payments.retry')}</button>`}
+          ${p.by_hand && p.status === 'refund_due' && html`<button class="button quiet small" data-test="returned" onClick=${() => setReturning(p)}>${t('payments.returned')}</button>`}</td>`}
+      </tr>`)}</tbody>
+    </table></div>
+    <${More} list=${list} />`;
+}
+
+// Returned notes how the staff has returned the money of a payment.
+function Returned({ payment: p, onDone, onNo }) {
+  const form = useForm('returned', { note: '' });
+  useEffect(() => form.form.current.querySelector('input').focus(), []);
+  const send = async (event) => {
+    const reply = await form.send(event, `/api/admin/payments/${p.id}/returned`, { note: form.values.note });
+    if (reply.ok) onDone();
+  };
+  return html`
+    <form class="sheet" ref=${form.form} onSubmit=${send} noValidate>
+      <h2>${t('payments.returnedAsk', { amount: yuan(p.amount), order: p.order_id.slice(-6) })}</h2>
+      <p>${t('payments.returnedMore')}</p>
+      ${form.note}
+      ${form.field('note', t('payments.note'))}
+      <div class="row"><button class="button small" data-test="returned-yes" disabled=${form.sending}>${t('payments.returnedYes')}</button>
+        <button class="button quiet small" type="button" onClick=${onNo}>${t('file.no')}</button></div>
+    </form>`;
+}
