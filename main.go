@@ -3,7 +3,7 @@ package main
 
 import (
 	"context"
-	_ "embed"
+	"embed"
 	"errors"
 	"fmt"
 	"io"
@@ -15,15 +15,20 @@ import (
 	"time"
 
 	"github.com/alecthomas/kong"
+	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/term"
 
 	"miaosha/goods"
 	"miaosha/order"
 	"miaosha/seckill"
+	"miaosha/seckill/admin"
 	"miaosha/seckill/audit"
 	"miaosha/seckill/backend"
+	"miaosha/seckill/hot"
+	"miaosha/seckill/live"
 	"miaosha/seckill/operator"
+	"miaosha/seckill/payment"
 	"miaosha/user"
 	"miaosha/web"
 )
@@ -31,19 +36,30 @@ import (
 //go:embed schema.sql
 var schema string
 
+// source is the code that the timeline of a ticket shows.
+//
+//go:embed seckill/captcha.go seckill/path.go seckill/lane.go seckill/queue.go seckill/reclaim.go seckill/settle.go seckill/acks.go
+//go:embed seckill/subscribers.go seckill/gate/scripts/reserve.lua order/place.go order/pay.go order/expire.go goods/stock.go
+var source embed.FS
+
 // version is set by the release build: -ldflags "-X main.version=...".
 var version = "dev"
 
-const sessionLife = 12 * time.Hour
+// sessionLife is the life of a session, however often it is used. One that is not used ends earlier: see
+// package user.
+const sessionLife = 3 * 24 * time.Hour
 
 // settings are the flags and environment of the shop itself.
 type settings struct {
 	Listen  web.Listen     `embed:"" group:"The shop's addresses:"`
 	Web     web.Config     `embed:"" group:"The shop:"`
 	Seckill seckill.Config `embed:"" group:"The rush:"`
+	Hot     hot.Config     `embed:"" group:"The rush:"`
 	Goods   goods.Config   `embed:"" group:"The shop:"`
 	Order   order.Config   `embed:"" group:"The shop:"`
+	Payment payment.Config `embed:"" group:"The shop:"`
 	User    user.Config    `embed:"" group:"The shop:"`
+	Bans    user.BanConfig `embed:"" group:"The shop:"`
 }
 
 type commands struct {
@@ -54,7 +70,7 @@ type commands struct {
 	Serve   settings         `cmd:"" default:"withargs" help:"Run the shop (the default command)."`
 	Users   operator.Users   `cmd:"" help:"Create buyers with live sessions, as CSV: user_id,phone,token. For load tools."`
 	Sale    operator.Sale    `cmd:"" help:"Create, list and change sales. Without a verb it creates and publishes one, and prints only its id (sale new --help)."`
-	Admin   operator.Admin   `cmd:"" help:"Create an administrator, or promote a user. Asks for the password, or creates one and prints it once."`
+	Admin   operator.Admin   `cmd:"" help:"Create an administrator or a viewer, or make a user one. Asks for the password, or creates one and prints it once."`
 	Ticket  operator.Ticket  `cmd:"" help:"Follow one ticket: all its steps, with the process, time and wait of each."`
 	Ban     operator.Ban     `cmd:"" help:"Show and end the bans of users who were refused too often."`
 	Bench   operator.Bench   `cmd:"" help:"Load-test a running shop, or one started for it, with thousands of buyers over HTTP, and report."`
@@ -163,6 +179,9 @@ func serve(ctx context.Context, c *commands, log *slog.Logger, stdout io.Writer)
 	if err := c.checkMeasuring(); err != nil {
 		return err
 	}
+	if err := cfg.Payment.Validate(); err != nil {
+		return err
+	}
 	listeners, err := cfg.Listen.Open(c.Backend.Sandboxed())
 	if err != nil {
 		return err
@@ -193,10 +212,28 @@ func serve(ctx context.Context, c *commands, log *slog.Logger, stdout io.Writer)
 	if err != nil {
 		return err
 	}
+	catalogue := cache
+	collectors := slices.Concat([]prometheus.Collector{operator.BuildInfo(version)}, engine.Collectors(), stores.Collectors(), sessions.Collectors(), orders.Collectors())
+	if replica := stores.Replica; replica != nil { // what decides goes on reading at the primary
+		catalogue = goods.NewCache(sales)
+		catalogue.ReadFrom(goods.New(replica.Pool))
+		collectors = append(collectors, replica.Collectors()...)
+	}
+	hotSales, err := hot.NewMonitor(cfg.Hot, engine, catalogue, log)
+	if err != nil {
+		return err
+	}
 	orders.OnUnitsReturned(engine.UnitsReturned)
+	bans, err := user.NewBans(stores.Redis, cfg.Bans, log)
+	if err != nil {
+		return err
+	}
 	lab := web.NewLab(operator.LabStores(c.Backend, stores, schema), log)
-	shop, err := web.New(cfg.Web, web.Deps{Users: users, Sessions: sessions, Cache: cache, Orders: orders, Rush: engine,
-		Lab: lab, Log: log, Secret: stores.Secret, Sandbox: c.Backend.Sandboxed()}, listeners.URL())
+	counts := live.NewCounts()
+	figures := live.New(live.Deps{DB: stores.Web, Redis: stores.Redis, Engine: engine, Counts: counts, Version: version, Log: log})
+	staff := admin.New(stores.Staff, cfg.Order, engine.UnitsReturned)
+	shop, err := web.New(cfg.Web, web.Deps{Users: users, Sessions: sessions, Cache: catalogue, Orders: orders, Rush: engine, Bans: bans,
+		Counts: counts, Live: figures, Admin: staff, Tickets: admin.NewTickets(stores.Staff, stores.Redis), Source: source, Provider: payment.New(cfg.Payment), Lab: lab, Log: log, Secret: stores.Secret, Sandbox: c.Backend.Sandboxed()}, listeners.URL())
 	if err != nil {
 		return err
 	}
@@ -204,17 +241,31 @@ func serve(ctx context.Context, c *commands, log *slog.Logger, stdout io.Writer)
 	if cfg.Seckill.Gate == "off" {
 		gates = nil // gates of an earlier shop mean nothing to this one
 	}
-	monitor := audit.NewMonitor(stores.Web, gates, log)
+	monitor, gauges := audit.NewMonitor(stores.Web, gates, log), audit.NewGauges(stores.Web, gates, log)
+	staff.ReadGates(gates)
 	report := func(err error) { log.Warn("failed, will retry", "err", err) }
 	demoReady := make(chan struct{})
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	group, background := errgroup.WithContext(background)
 	group.Go(func() error { engine.Run(background); return nil })
-	group.Go(func() error { return orders.Sweep(background, nil, report) })
+	group.Go(func() error { return orders.Sweep(background, shop.Providers(), report) })
+	group.Go(func() error { return staff.RunPlans(background, report) })
 	group.Go(func() error { return monitor.Run(background) })
+	group.Go(func() error { return gauges.Run(background) })
+	group.Go(func() error { return hotSales.Run(background) })
+	group.Go(func() error { return figures.Run(background) })
 	group.Go(func() error { return lab.Run(background) })
+	group.Go(func() error { return engine.Witness(background) })
+	group.Go(func() error { return bans.Run(background) })
+	group.Go(func() error { return users.EndRevoked(background, sessions, report) })
+	for _, c := range slices.Compact([]*goods.Cache{cache, catalogue}) {
+		group.Go(func() error { return c.KeepWarm(background, cfg.Web.Zone(), engine.Now) })
+	}
 	group.Go(func() error { return operator.ReleaseMemory(background) })
+	if stores.Replica != nil {
+		group.Go(func() error { return stores.Replica.Run(background) })
+	}
 	if c.Backend.Sandboxed() {
 		if err := demoAccounts(ctx, users); err != nil {
 			stop()
@@ -227,8 +278,8 @@ func serve(ctx context.Context, c *commands, log *slog.Logger, stdout io.Writer)
 		case <-ctx.Done():
 		}
 	}
-	ops := web.Ops(slices.Concat(engine.Collectors(), monitor.Collectors(), listeners.Collectors()), []web.Check{{Name: "postgres", Ask: stores.Web.Ping},
-		{Name: "redis", Ask: func(ctx context.Context) error { return stores.Redis.Ping(ctx).Err() }}})
+	ops := web.Ops(slices.Concat(collectors, shop.Collectors(), monitor.Collectors(), gauges.Collectors(), hotSales.Collectors(), listeners.Collectors(), bans.Collectors()), []web.Check{{Name: "postgres", Ask: stores.Web.Ping},
+		{Name: "redis", Ask: func(ctx context.Context) error { return stores.Redis.Ping(ctx).Err() }}}, func() any { return hotSales.Report() })
 	welcome(stdout, c, listeners, stores, shop.PlayMoney(), time.Since(started))
 	serving, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -252,6 +303,12 @@ func welcome(w io.Writer, c *commands, listeners *web.Listeners, s *backend.Stor
 	if c.Backend.Sandboxed() {
 		fmt.Fprintf(w, "  demo buyer          %s / %s\n  demo administrator  %s / %s\n", demoBuyer, demoPassword, demoAdmin, demoPassword)
 		fmt.Fprintf(w, "  lab                 %s/lab.html\n", listeners.URL())
+		fmt.Fprintf(w, "  courses' words      %s/courses.html\n", listeners.URL())
+		live := "/admin.html#live"
+		if c.Serve.Web.LiveView == "public" {
+			live = "/live.html"
+		}
+		fmt.Fprintf(w, "  live view           %s%s\n", listeners.URL(), live)
 	}
 	if b := s.Sandbox; b != nil {
 		fmt.Fprintf(w, "  data                %s\n", b.DataDir)

@@ -60,20 +60,26 @@ func TestNoticesAreTheProvidersAlone(t *testing.T) {
 	if r := shop.notify(notifySecret, body(late, 990, "r1"), now); r.Code != "wrong_status" {
 		t.Errorf("another order under the same reference: %d %s", r.Status, r.Raw)
 	}
+	payment := shop.call("POST", "/api/orders/"+late+"/pay", tokens[1], "").Purchase().PaymentID
 	for shop.status(late, tokens[1]) != "cancelled" { // the deadline of the test bounds it
 		time.Sleep(50 * time.Millisecond)
 	}
 	if r := shop.notify(notifySecret, body(late, 990, "r2"), time.Now()); string(r.Data) != `{"status":"refund_due"}` {
 		t.Errorf("late notice: %d %s", r.Status, r.Raw)
 	}
+	if r := shop.call("POST", "/api/cashier/"+payment, tokens[1], `{"action":"confirm"}`); string(r.Data) != `{"status":"refund_due"}` {
+		t.Errorf("late at the cashier: %d %s", r.Status, r.Raw)
+	}
+	// The cashier returns its own play money, and never calls the provider's money returned.
 	db := shop.connect()
-	var status string
-	for status != "refunded" {
-		if err := db.QueryRow(t.Context(), `select status from payments where provider_ref = 'r2'`).Scan(&status); err != nil {
+	var all string
+	sandboxtest.Until(t, 10*time.Second, "the cashier's money is returned, and the provider's is tried", func() bool {
+		err := db.QueryRow(t.Context(), `select string_agg(provider || ' ' || status || ' ' || why, ', ' order by provider, status) from payments`).Scan(&all)
+		if err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(20 * time.Millisecond)
-	}
+		return all == "cashier refunded , provider captured , provider refund_due without --provider-url its money is returned by hand"
+	})
 	shop.checkAudit()
 }
 
@@ -178,7 +184,7 @@ func TestARefusedNoticeIsWrittenDown(t *testing.T) {
 func TestForgedNoticesAreLoggedWithARate(t *testing.T) {
 	t.Parallel()
 	const forged, old = 500, 15
-	shop := openShop(t, "MIAOSHA_LOG_FORMAT=json")
+	shop := openShop(t, "MIAOSHA_LOG_FORMAT=json", "MIAOSHA_OPS_ADDR=127.0.0.1:0")
 	began := time.Now()
 	for i := range forged {
 		if r := shop.call("POST", "/api/payments/notify", "", "{}", "X-Timestamp", "1", "X-Signature", "x"); r.Code != "forbidden" {
@@ -220,5 +226,11 @@ func TestForgedNoticesAreLoggedWithARate(t *testing.T) {
 	}
 	if n := strings.Count(log, `"amount":77`); n != 1 {
 		t.Errorf("the provider's refused notice is in %d lines, want one", n)
+	}
+	metrics := string(sandboxtest.Call("GET", shop.opsURL()+"/metrics", "", "").Raw)
+	for result, want := range map[string]int{"forged": forged + 1, "untimely": old, "refused": 1, "captured": 0} {
+		if line := fmt.Sprintf("miaosha_payment_notices_total{result=%q} %d\n", result, want); !strings.Contains(metrics, line) {
+			t.Errorf("the metrics have no line %s", line)
+		}
 	}
 }

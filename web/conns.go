@@ -177,6 +177,18 @@ func (l *connLimit) release(c *clientConn) {
 	l.count(c.from, -1)
 }
 
+// waitEmpty waits until no connection is open, or for d.
+func (l *connLimit) waitEmpty(d time.Duration) {
+	for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		l.mu.Lock()
+		open := l.open
+		l.mu.Unlock()
+		if open == 0 {
+			return
+		}
+	}
+}
+
 // connState keeps the lists. It is the hook of an http.Server.
 func (l *connLimit) connState(nc net.Conn, state http.ConnState) {
 	c := placeOf(nc)

@@ -17,26 +17,22 @@ import (
 	"miaosha/goods"
 	"miaosha/order"
 	"miaosha/seckill"
+	"miaosha/seckill/admin"
 	"miaosha/user"
 )
 
 // Refusals of the HTTP layer itself.
 var (
-	errBadRequest  = errors.New("web: bad request")
-	errNotLoggedIn = errors.New("web: not logged in")
-	errForbidden   = errors.New("web: forbidden")
-	errHost        = errors.New("web: not a name of this shop")
-	errNoPage      = errors.New("web: no such page")
-	errMethod      = errors.New("web: method not allowed")
-	errTooLarge    = errors.New("web: body too large")
-	errMediaType   = errors.New("web: not application/json")
+	errBadRequest  = errors.New("bad request")
+	errNotLoggedIn = errors.New("not logged in")
+	errForbidden   = errors.New("forbidden")
+	errLink        = errors.New("a link that is wrong or has expired")
+	errHost        = errors.New("not a name of this shop")
+	errNoPage      = errors.New("no such page")
+	errMethod      = errors.New("method not allowed")
+	errTooLarge    = errors.New("body too large")
+	errMediaType   = errors.New("not application/json")
 )
-
-// fieldError is a bad request in a field that has a name.
-type fieldError struct{ field, reason string }
-
-func (e fieldError) Error() string   { return "web: bad field " + e.field }
-func (e fieldError) Is(t error) bool { return t == errBadRequest }
 
 // refusal is the answer to an error that the shop expects.
 type refusal struct {
@@ -61,17 +57,32 @@ var refusals = []refusal{
 	{err: user.ErrSMSOff, status: 403, code: "forbidden", zh: "本店不发送短信验证码", en: "This shop sends no codes"},
 	{err: seckill.ErrWrongCaptcha, status: 403, code: "wrong_captcha", zh: "算式答案不对，请重做一题", en: "Wrong answer, please solve a new sum"},
 	{err: seckill.ErrBadPath, status: 403, code: "bad_path", zh: "抢购地址无效或已过期，请重新获取", en: "This address is not yours or has run out; get a new one"},
+	{err: user.ErrDisabled, status: 403, code: "disabled", zh: "该账号已被停用，请联系店铺", en: "This account is disabled, please ask the shop"},
+	{err: errNewPassword, status: 403, code: "new_password", zh: "这个密码是系统生成的，请先改成自己的密码", en: "This password was made for you, please choose your own first"},
+	{err: admin.ErrNoLongerStaff, status: 403, code: "forbidden", zh: "没有权限", en: "Not allowed"},
 	{err: errForbidden, status: 403, code: "forbidden", zh: "没有权限", en: "Not allowed"},
+	{err: errLink, status: 403, code: "bad_link", zh: "链接无效或已过期，请向店家索取新的链接", en: "This link is wrong or has expired; ask the shop for a new one"},
 	{err: errHost, status: 403, code: "forbidden", zh: "本店不以这个域名提供服务，可用 --allow-host 添加", en: "This shop does not answer to that name; --allow-host adds one"},
+	{err: goods.ErrNoItem, status: 404, code: "not_found", zh: "没有这件商品", en: "There are no such goods"},
+	{err: admin.ErrNoPlan, status: 404, code: "not_found", zh: "没有这项计划", en: "There is no such plan"},
+	{err: admin.ErrNoPicture, status: 404, code: "not_found", zh: "没有这张图片", en: "There is no such picture"},
+	{err: admin.ErrNotPlanned, status: 409, code: "wrong_status", zh: "这项计划已经执行或取消", en: "This plan was carried out or cancelled before"},
+	{err: admin.ErrNoDecoder, status: 503, code: "busy", zh: "正在处理另一张图片，请稍后再试", en: "Another picture is being read, please try again shortly"},
+	{err: errPictureTooLarge, status: 413, code: "too_large", zh: "图片最大 5 MB、2400 万像素", en: "A picture has at most 5 MB and 24 megapixels"},
+	{err: admin.ErrTooManyPixels, status: 413, code: "too_large", zh: "图片最大 5 MB、2400 万像素", en: "A picture has at most 5 MB and 24 megapixels"},
+	{err: admin.ErrNotAPicture, status: 415, code: "unsupported_media_type", zh: "这不是完整的 PNG、JPEG 或 WebP 图片", en: "This is not a whole PNG, JPEG or WebP picture"},
 	{err: goods.ErrNoSale, status: 404, code: "no_sale", zh: "没有这场秒杀", en: "There is no such sale"},
 	{err: order.ErrNotFound, status: 404, code: "not_found", zh: "找不到", en: "Not found"},
 	{err: user.ErrNotFound, status: 404, code: "not_found", zh: "找不到", en: "Not found"},
+	{err: admin.ErrNoUser, status: 404, code: "not_found", zh: "找不到", en: "Not found"},
 	{err: errNoPage, status: 404, code: "not_found", zh: "找不到", en: "Not found"},
 	{err: errMethod, status: 405, code: "method_not_allowed", zh: "不支持该请求方法", en: "Method not allowed"},
 	{err: goods.ErrPaused, status: 409, code: "paused", zh: "秒杀暂停中，请稍候", en: "The sale is paused"},
 	{err: order.ErrWrongStatus, status: 409, code: "wrong_status", zh: "订单当前状态不支持该操作", en: "Not possible in the order's present state"},
+	{err: admin.ErrOwnAccount, status: 409, code: "own_account", zh: "不能操作自己的账号，请由另一位管理员操作", en: "This is your own account: another administrator has to do it"},
 	{err: order.ErrDeclined, status: 409, code: "declined", zh: "该订单的支付已多次被拒绝，不能再次支付；请取消订单，或等待其自动取消",
 		en: "Too many payments for this order were declined; cancel the order, or let its time run out"},
+	{err: order.ErrRefused, status: 409, code: "declined", zh: "支付机构拒绝了这笔支付，请稍后重试", en: "The payment provider refuses this payment; please try again later"},
 	{err: goods.ErrEnded, status: 410, code: "ended", zh: "秒杀已结束", en: "The sale has ended"},
 	{err: goods.ErrSoldOut, status: 410, code: "sold_out", zh: "已抢光", en: "Sold out"},
 	{err: errLabNoRight, status: 409, code: "lab_unavailable", zh: "本店的数据库账号无权建立实验用的 schema，实验室不可用",
@@ -81,6 +92,7 @@ var refusals = []refusal{
 	{err: errTooLarge, status: 413, code: "too_large", zh: "请求内容过大", en: "The request is too large"},
 	{err: errMediaType, status: 415, code: "unsupported_media_type", zh: "请使用 application/json", en: "Please send application/json"},
 	{err: seckill.ErrBusy, status: 503, code: "busy", zh: "系统繁忙，请稍后再试", en: "Busy, please try again shortly"},
+	{err: order.ErrProvider, status: 503, code: "busy", zh: "支付机构暂时没有响应，请稍后再试", en: "The payment provider does not answer, please try again shortly"},
 	{err: errLabBusy, status: 503, code: "busy", zh: "实验室正在做另一次实验，请稍候", en: "The lab is in use, please wait until it is free"},
 	{err: user.ErrSolveFirst, status: 503, code: "busy", zh: "现在人很多，请先做一道算式", en: "Many people are here, please solve a sum first",
 		more: map[string]any{"captcha": true}},
@@ -112,7 +124,8 @@ func (s *Server) writeError(w http.ResponseWriter, r *http.Request, err error) {
 	var early goods.NotStartedError
 	var tooMany seckill.TooManyError
 	var tooOften user.TooManyError
-	var field fieldError
+	var banned user.BannedError
+	var transition goods.TransitionError
 	switch {
 	case errors.As(err, &early):
 		refuse(w, r, 403, "not_started", "还没有开始", "Not started yet", map[string]any{"starts_in_ms": max(1, early.In.Milliseconds())})
@@ -123,15 +136,18 @@ func (s *Server) writeError(w http.ResponseWriter, r *http.Request, err error) {
 	case errors.As(err, &tooOften):
 		refuseTooMany(w, r, tooOften.RetryAfter)
 		return
-	case errors.As(err, &field):
-		more := map[string]any{"field": field.field}
-		if field.reason != "" {
-			more["reason"] = field.reason
-		}
-		refuse(w, r, 400, "bad_request", "请求有误", "The request is malformed", more)
+	case errors.As(err, &banned):
+		refuseBanned(w, r, banned.RetryAfter)
+		return
+	case errors.As(err, &transition):
+		refuseTransition(w, r, transition)
 		return
 	case r.Context().Err() != nil && errors.Is(err, context.Canceled):
 		return // the client has closed the connection
+	}
+	if wrong := wrongFields(err); len(wrong) > 0 {
+		refuseFields(w, r, wrong)
+		return
 	}
 	if f := refusalOf(err); f != nil {
 		f.write(w, r)
@@ -172,6 +188,18 @@ func codeAndMsg(r *http.Request, err error, id string) (code, msg string) {
 	return code, en
 }
 
+// partOfAnswer is codeAndMsg for an error of one of many things that a request did. It logs what is no refusal.
+func (s *Server) partOfAnswer(r *http.Request, err error) (code, msg string) {
+	if isUnavailable(err) {
+		err = seckill.ErrBusy
+	}
+	id := uuid.NewString()
+	if refusalOf(err) == nil {
+		s.Log.Error("internal error", "id", id, "method", r.Method, "path", routePattern(r), "err", err)
+	}
+	return codeAndMsg(r, err, id)
+}
+
 func internalMsg(id string) (zh, en string) {
 	return "系统出错，编号 " + id, "Something broke, its number is " + id
 }
@@ -188,8 +216,38 @@ func (f *refusal) write(w http.ResponseWriter, r *http.Request) {
 }
 
 func refuseTooMany(w http.ResponseWriter, r *http.Request, wait time.Duration) {
-	w.Header().Set("Retry-After", strconv.Itoa(max(1, int(math.Ceil(wait.Seconds())))))
+	setRetryAfter(w, wait)
 	refuse(w, r, 429, "too_many", "太频繁了，请稍候再试", "Too many at once, please wait a moment", nil)
+}
+
+func refuseBanned(w http.ResponseWriter, r *http.Request, left time.Duration) {
+	setRetryAfter(w, left)
+	refuse(w, r, 429, "banned", "请求过于频繁，您暂时不能抢购；已有的订单和排队不受影响",
+		"You sent too many requests and cannot buy for a time; your orders and tickets stay", map[string]any{"retry_after_ms": left.Milliseconds()})
+}
+
+// whyNotZH are the reasons of a goods.TransitionError in Chinese.
+var whyNotZH = map[string]string{
+	goods.Draft: "它还是草稿", goods.Published: "它已经发布", goods.Paused: "它处于暂停中", goods.Closed: "它已关闭",
+	"ended": "它已结束",
+	"open":  "它已经开始，开始时间不能再改",
+	"past":  "结束时间必须在将来；要立即结束，请关闭这场秒杀",
+	"soon":  "离开始不到一分钟，或已经开始，价格不能再改",
+	"shown": "刚刚改过价格，开始时间至少要在改价一分钟之后",
+}
+
+// refuseTransition also names the reason by a word, and the unsold units if they are too few.
+func refuseTransition(w http.ResponseWriter, r *http.Request, e goods.TransitionError) {
+	zh, more := whyNotZH[e.Reason], map[string]any{"reason": e.Reason}
+	if e.Reason == "units" {
+		zh = fmt.Sprintf("未售出的只有 %d 件；总数必须在 1 到 2147483647 之间", e.Left)
+		more["left"] = e.Left
+	}
+	refuse(w, r, 409, "wrong_status", "这场秒杀现在不能这样操作："+zh, e.Error(), more)
+}
+
+func setRetryAfter(w http.ResponseWriter, wait time.Duration) {
+	w.Header().Set("Retry-After", strconv.Itoa(max(1, int(math.Ceil(wait.Seconds())))))
 }
 
 // refuse writes a refusal with more fields than code and msg.

@@ -30,10 +30,10 @@ func TestRefusalsHaveTheirStatusAndCode(t *testing.T) {
 		{"sale past int64", "GET", "/api/sales/99999999999999999999", "", "", nil, 404, "no_sale"},
 		{"slot that is no time", "GET", "/api/sales?slot=x", "", "", nil, 400, "bad_request"},
 		{"slot that is in no menu", "GET", "/api/sales?slot=2001-01-01T00:00:00Z", "", "", nil, 400, "bad_request"},
-		{"no session", "GET", "/api/me", "", "", nil, 401, "not_logged_in"},
+		{"no session", "GET", "/api/orders", "", "", nil, 401, "not_logged_in"},
 		{"a token that is garbage", "GET", "/api/me", "garbage", "", nil, 401, "not_logged_in"},
 		{"unknown token", "GET", "/api/me", strings.Repeat("A", 43), "", nil, 401, "not_logged_in"},
-		{"token in the address", "GET", "/api/me?token=" + me, "", "", nil, 401, "not_logged_in"},
+		{"token in the address", "GET", "/api/orders?token=" + me, "", "", nil, 401, "not_logged_in"},
 		{"log out without a session", "POST", "/api/logout", "", "", nil, 401, "not_logged_in"},
 		{"wrong password", "POST", "/api/login", "", `{"phone":"13811112222","password":"x"}`, nil, 401, "wrong_password"},
 		{"unknown field", "POST", "/api/login", "", `{"phone":"13811112222","password":"x","role":"admin"}`, nil, 400, "bad_request"},
@@ -85,7 +85,7 @@ func TestRefusalsHaveTheirStatusAndCode(t *testing.T) {
 	if json.Unmarshal(r.Raw, &early); early.In < 29*60*1000 || early.In > 30*60*1000 {
 		t.Errorf("starts in %d ms: %s", early.In, r.Raw)
 	}
-	zh, en := shop.call("GET", "/api/me", "", "", "Accept-Language", "zh-CN,zh;q=0.9"), shop.call("GET", "/api/me", "", "", "Accept-Language", "en-GB,en;q=0.9")
+	zh, en := shop.call("GET", "/api/orders", "", "", "Accept-Language", "zh-CN,zh;q=0.9"), shop.call("GET", "/api/orders", "", "", "Accept-Language", "en-GB,en;q=0.9")
 	if zh.Msg != "请先登录" || en.Msg != "Please log in first" {
 		t.Errorf("messages %q and %q", zh.Msg, en.Msg)
 	}

@@ -172,7 +172,7 @@ func (s *Server) slotAt(text string, now time.Time) (time.Time, error) {
 	slots := goods.Slots(now.In(s.cfg.zone))
 	i := slices.IndexFunc(slots, func(slot goods.Slot) bool { return slot.StartAt.Equal(at) })
 	if err != nil || i < 0 {
-		return time.Time{}, fieldError{field: "slot"}
+		return time.Time{}, fieldError{"slot", "value"}
 	}
 	return slots[i].StartAt, nil
 }

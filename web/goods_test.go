@@ -30,6 +30,7 @@ func TestCatalogueListsSalesAndSlots(t *testing.T) {
 	t.Parallel()
 	shop := openShop(t)
 	open, later := shop.sale("--stock", "3", "--list-price", "1990"), shop.sale("--start", "10m", "--end", "10m")
+	shop.lists(2)
 	me := shop.tokens(1)[0]
 	type sale struct {
 		ID          int64
@@ -105,12 +106,36 @@ func TestCatalogueListsSalesAndSlots(t *testing.T) {
 	t.Errorf("%d left after one of 3 was bought", one.Left)
 }
 
+// Postgres goes away before a sale opens, and no visitor has come yet: the shop has read what they will ask for.
+func TestAnOpeningIsShownWithoutPostgres(t *testing.T) {
+	t.Parallel()
+	env := append(sandboxtest.Stores(t), "MIAOSHA_TIME_ZONE=Asia/Shanghai")
+	sale := sandboxtest.Sale(t, env, 100, "--start", "19s")
+	proxy, through := sandboxtest.ProxyTo(t, strings.TrimPrefix(env[0], "DATABASE_URL="))
+	env[0] = "DATABASE_URL=" + through
+	sent := proxy.Record()
+	shop := testShop{sandboxtest.Open(t, env), t, env}
+	sandboxtest.Until(t, 10*time.Second, "the sale's slot is read", func() bool { return strings.Contains(sent.String(), "s.ends_at > $1") })
+	proxy.Cut()
+	var list []struct{ ID int64 }
+	if r := shop.call("GET", "/api/sales", "", ""); r.Status == 200 {
+		r.Read(t, &list)
+	}
+	if len(list) != 1 || strconv.FormatInt(list[0].ID, 10) != sale {
+		t.Errorf("the list has %v, want sale %s", list, sale)
+	}
+	if r := shop.call("GET", "/api/sales/"+sale, "", ""); r.Status != 200 {
+		t.Errorf("the sale: %d %s", r.Status, r.Raw)
+	}
+}
+
 func TestListsAreKeptAndAskedFor(t *testing.T) {
 	t.Parallel()
 	shop := openShop(t)
 	for range 4 {
 		shop.sale("--start", "30m")
 	}
+	shop.lists(4)
 	var slots []struct {
 		StartAt string `json:"start_at"`
 	}
@@ -278,7 +303,7 @@ func openCatalogue(t testing.TB) catalogue {
 	db := sandboxtest.DB(t)
 	sales := goods.New(db)
 	cache := goods.NewCache(sales)
-	rush, err := seckill.New(seckill.Config{Captcha: "math", Gate: "off", GateFactor: 5, PathTTL: time.Minute, MaxInFlight: 1, QMax: 1},
+	rush, err := seckill.New(seckill.Config{Captcha: "math", Gate: "off", GateFactor: 5, PathTTL: time.Minute, MaxInFlight: 1, QMax: 1, Optimisations: seckill.AllOptimisations()},
 		seckill.Deps{DB: db, Sales: sales, Cache: cache, Secret: make([]byte, 32), Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)

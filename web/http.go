@@ -103,45 +103,71 @@ func refuseBody(w http.ResponseWriter, r *http.Request) error {
 	return err
 }
 
+// decode reads the fields of an object into v, one by one, so that its error names every wrong one.
 func decode(raw []byte, v any) error {
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.DisallowUnknownFields()
-	if err := d.Decode(v); err != nil {
-		if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && wrong.Field != "" {
-			return fieldError{field: wrong.Field}
+	fields, err := readObject(raw)
+	if err != nil {
+		return err
+	}
+	var wrong []error
+	for _, f := range fields[:min(len(fields), maxFields)] {
+		d := json.NewDecoder(strings.NewReader(`{"` + f.name + `":` + string(f.value) + `}`))
+		d.DisallowUnknownFields()
+		err := d.Decode(v)
+		if _, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+			wrong = append(wrong, fieldError{f.name, "type"})
+		} else if err != nil {
+			wrong = append(wrong, fieldError{f.name, "unknown"})
+		} else if !isFlat(f.value) {
+			wrong = append(wrong, fieldError{f.name, "form"})
 		}
-		return fmt.Errorf("%w: %v", errBadRequest, err)
 	}
-	if _, err := d.Token(); err != io.EOF {
-		return fmt.Errorf("%w: data after the object", errBadRequest)
+	if len(wrong) == 0 && len(fields) > maxFields {
+		return fmt.Errorf("%w: %d fields", errBadRequest, len(fields))
 	}
-	return checkExact(raw)
+	return errors.Join(wrong...)
 }
 
-// checkExact refuses bodies that Go's decoder accepts: null instead of an object, a field that comes
-// twice or in capitals, and text that Postgres does not store. A value may be a list, but not an
-// object.
-func checkExact(raw []byte) error {
+// maxFields is the number of fields of a body that are read: more than any body of the shop has.
+const maxFields = 32
+
+type rawField struct {
+	name  string
+	value json.RawMessage
+}
+
+// readObject returns the fields of a body in their order. It refuses what Go's decoder accepts: null
+// instead of an object, text that is not UTF-8, and a field that comes twice or in capitals.
+func readObject(raw []byte) (fields []rawField, err error) {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	if t, err := d.Token(); err != nil || t != json.Delim('{') || !utf8.Valid(raw) {
-		return fmt.Errorf("%w: not an object in UTF-8", errBadRequest)
+		return nil, fmt.Errorf("%w: not an object in UTF-8", errBadRequest)
 	}
 	for seen := map[string]bool{}; d.More(); {
 		key, err := d.Token()
 		name, _ := key.(string)
 		if err != nil || seen[name] || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz_") != "" {
-			return fmt.Errorf("%w: a field comes twice, or in capitals", errBadRequest)
+			return nil, fmt.Errorf("%w: a field comes twice, or in capitals", errBadRequest)
 		}
 		seen[name] = true
-		if !readFlat(d) {
-			return fieldError{field: name}
+		f := rawField{name: name}
+		if err := d.Decode(&f.value); err != nil {
+			return nil, fmt.Errorf("%w: %v", errBadRequest, err)
 		}
+		fields = append(fields, f)
 	}
-	return nil
+	if _, err := d.Token(); err != nil {
+		return nil, fmt.Errorf("%w: %v", errBadRequest, err)
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return nil, fmt.Errorf("%w: data after the object", errBadRequest)
+	}
+	return fields, nil
 }
 
-// readFlat reads one value and reports whether it is a plain value or a list of plain values.
-func readFlat(d *json.Decoder) bool {
+// isFlat reports whether a value is a plain value or a list of plain values.
+func isFlat(raw json.RawMessage) bool {
+	d := json.NewDecoder(bytes.NewReader(raw))
 	value, err := d.Token()
 	if value != json.Delim('[') {
 		return err == nil && isPlain(value)
@@ -163,6 +189,9 @@ func isPlain(value json.Token) bool {
 }
 
 func rawBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	if measured, ok := w.(*statusWriter); ok {
+		w = measured.ResponseWriter // on which MaxBytesReader closes the connection
+	}
 	raw, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return nil, errTooLarge
@@ -228,17 +257,22 @@ func chinese(r *http.Request) bool {
 
 // headers sets the headers of every answer, errors included.
 func (s *Server) headers(next http.Handler) http.Handler {
-	const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; " +
-		"connect-src 'self'; font-src 'self'; manifest-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+	files := "'self'"
+	if s.cfg.assetOrigin != "" {
+		files += " " + s.cfg.assetOrigin + "/static/"
+	}
+	policy := "default-src 'none'; script-src " + files + "; style-src " + files + "; img-src " + files + " data: blob:; " +
+		"connect-src 'self'; font-src " + files + "; manifest-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 	csp, nosniff, year, closing := []string{policy}, []string{"nosniff"}, []string{"max-age=31536000"}, []string{"close"}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.Counts.Request()
 		h := w.Header()
 		h["Content-Security-Policy"] = csp
 		h["X-Content-Type-Options"] = nosniff
 		h["Referrer-Policy"] = sameOrigin
 		// A proxy that ends such a request elsewhere than net/http does must not find a second one
 		// behind it. net/http hides Transfer-Encoding in HTTP/1.0.
-		if len(r.TransferEncoding) > 0 || !r.ProtoAtLeast(1, 1) {
+		if len(r.TransferEncoding) > 0 || !r.ProtoAtLeast(1, 1) || s.isClosing() {
 			h["Connection"] = closing
 		}
 		if s.secure(r) {
@@ -266,15 +300,17 @@ func private(next http.Handler) http.Handler {
 	})
 }
 
-// answerLimit is the time limit of a request. If a store hangs, the client hears busy after that time.
+// answerLimit is the time limit of a request, unless it is a download. If a store hangs, the client hears busy after that time.
 const answerLimit = 3 * time.Second
 
-func withTimeout(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		ctx, cancel := context.WithTimeout(r.Context(), answerLimit)
-		defer cancel()
-		next.ServeHTTP(w, r.WithContext(ctx))
-	})
+func withTimeout(limit time.Duration) func(http.Handler) http.Handler {
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			ctx, cancel := context.WithTimeout(r.Context(), limit)
+			defer cancel()
+			next.ServeHTTP(w, r.WithContext(ctx))
+		})
+	}
 }
 
 // sameSite refuses a change that a page of another site requests.
@@ -319,8 +355,9 @@ func isUnavailable(err error) bool {
 		errors.As(err, &net), errors.As(err, &connect):
 		return true
 	case errors.As(err, &pg):
-		// connection exceptions, shutdown, out of resources, lock and statement timeouts
-		return strings.HasPrefix(pg.Code, "08") || strings.HasPrefix(pg.Code, "57") || strings.HasPrefix(pg.Code, "53") || pg.Code == "55P03"
+		// connection exceptions, shutdown, out of resources, lock and statement timeouts, a primary that is none any more
+		return strings.HasPrefix(pg.Code, "08") || strings.HasPrefix(pg.Code, "57") || strings.HasPrefix(pg.Code, "53") ||
+			pg.Code == "55P03" || pg.Code == "25006"
 	}
 	return pgconn.Timeout(err) || pgconn.SafeToRetry(err)
 }

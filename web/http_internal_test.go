@@ -18,9 +18,11 @@ import (
 
 	"github.com/go-chi/chi/v5"
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"miaosha/goods"
 	"miaosha/order"
+	"miaosha/seckill/payment"
 )
 
 // Each fuzz target reads bytes of strangers. A second reader, slower and simpler, must agree with the
@@ -45,7 +47,7 @@ func FuzzBody(f *testing.F) {
 		Phone    string `json:"phone"`
 		Password string `json:"password"`
 		Captcha  string `json:"captcha"`
-		notice
+		payment.Notice
 		Strategies []string `json:"strategies"`
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
@@ -82,8 +84,12 @@ func FuzzBody(f *testing.F) {
 				want.Captcha = text
 			case isText && name == "order_id":
 				want.OrderID = text
+			case isText && name == "payment_id":
+				want.PaymentID = text
+			case isText && name == "declined":
+				want.Declined = text
 			case isText && name == "provider_ref":
-				want.ProviderRef = text
+				want.Ref = text
 			case isList && name == "strategies":
 				want.Strategies = []string{}
 				for _, v := range list {
@@ -197,6 +203,22 @@ func TestARefusedMethodNamesTheOthers(t *testing.T) {
 		s.ServeHTTP(w, httptest.NewRequest(c.method, c.path, http.NoBody))
 		if got := w.Header().Get("Allow"); w.Code != c.status || got != c.allow {
 			t.Errorf("%s %s: %d, Allow %q; want %d, %q", c.method, c.path, w.Code, got, c.status, c.allow)
+		}
+	}
+}
+
+func TestAStoreWithoutRoomIsUnavailable(t *testing.T) {
+	for code, want := range map[string]bool{
+		"53100": true, // disk_full
+		"53300": true, // too_many_connections
+		"57P02": true, // crash_shutdown
+		"55P03": true, // lock_not_available
+		"08P01": true, // of PgBouncer
+		"25006": true, // read_only_sql_transaction: a primary that is none any more
+		"23505": false, "42P01": false, "XX000": false,
+	} {
+		if got := isUnavailable(fmt.Errorf("pay: %w", &pgconn.PgError{Code: code})); got != want {
+			t.Errorf("%s: unavailable is %v, want %v", code, got, want)
 		}
 	}
 }

@@ -91,7 +91,7 @@ func TestBodiesAreTakenExactly(t *testing.T) {
 	was := shop.state(t)
 	for _, row := range accessMatrix {
 		method, path := shop.at(row.route, "")
-		if method != "POST" {
+		if method != "POST" || path == "/api/admin/pictures" { // whose body is a picture
 			continue
 		}
 		send := func(name, body string, want ...int) {

@@ -18,10 +18,10 @@ import (
 
 // Refusals of the lab.
 var (
-	errLabBusy    = errors.New("web: the lab is in use")
-	errLabNoRight = errors.New("web: the database's role may not create the lab's schema")
-	errLabStopped = errors.New("web: the run was stopped")
-	errLabTooLong = errors.New("web: the lab's job took too long")
+	errLabBusy    = errors.New("the lab is in use")
+	errLabNoRight = errors.New("the database's role may not create the lab's schema")
+	errLabStopped = errors.New("the run was stopped")
+	errLabTooLong = errors.New("the lab's job took too long")
 )
 
 // labLimit is the time limit of a race and of an experiment. A run has a limit of its own.
@@ -206,11 +206,12 @@ func (s *Server) startLab(w http.ResponseWriter, r *http.Request) error {
 	if err := body(w, r, &plan, false); err != nil {
 		return err
 	}
+	err := plan.Validate()
 	if len(plan.Strategies) == 0 {
-		return fieldError{"strategies", "at least one"}
+		err = errors.Join(fieldError{"strategies", "required"}, err)
 	}
-	if invalid := (lab.InvalidError{}); errors.As(plan.Validate(), &invalid) {
-		return fieldError{invalid.Field, invalid.Reason}
+	if err != nil {
+		return err
 	}
 	if plan.Faults == nil {
 		plan.Faults = []string{}
@@ -254,7 +255,7 @@ func (s *Server) raceInLab(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if !slices.ContainsFunc(s.Lab.strategies, func(info lab.StrategyInfo) bool { return info.Name == in.Strategy }) {
-		return fieldError{field: "strategy"}
+		return fieldError{"strategy", "value"}
 	}
 	var recording lab.Recording
 	err := s.Lab.wait(r.Context(), func(ctx context.Context) (err error) {
@@ -276,7 +277,7 @@ func (s *Server) tryInLab(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if !slices.Contains(lab.Experiments(), in.Experiment) {
-		return fieldError{field: "experiment"}
+		return fieldError{"experiment", "value"}
 	}
 	var result lab.ExperimentResult
 	err := s.Lab.wait(r.Context(), func(ctx context.Context) (err error) {

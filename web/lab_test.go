@@ -61,11 +61,12 @@ func (l labServer) works() {
 }
 
 type labReply struct {
-	Status      int
-	RetryAfter  string
-	Code, Field string
-	Msg         string
-	Data        json.RawMessage
+	Status     int
+	RetryAfter string
+	Code       string
+	Fields     []struct{ Field string }
+	Msg        string
+	Data       json.RawMessage
 }
 
 func (l labServer) request(ctx context.Context, method, path, body, language string) (a labReply) {
@@ -217,7 +218,7 @@ func TestLabRepliesKeepTheirFields(t *testing.T) {
 		}
 		for field, prefix := range map[string]string{
 			"ways":        `[{"name":"read-then-write","file":"strategy_read_then_write.go","source":"package lab\n`,
-			"experiments": `["address","limits","late-payment","cache"]`,
+			"experiments": `["address","limits","late-payment","cache","cache-consistency","confirm","hot"]`,
 			"faults":      `["kill","redis-pause","slow-postgres"]`,
 			"max":         `{"buyers":5000,"stock":1000,"seconds":30}`,
 		} {
@@ -403,12 +404,12 @@ func TestLabNamesTheWrongField(t *testing.T) {
 		{"run", `{"strategies":["guard"],"faults":{"x":1}}`, "faults"},
 		{"run", `{"strategies":["a\u0000b"],"faults":["x"]}`, "strategies"},
 		{"run", `{"strategies":[],"buyers":3,"stock":1,"seconds":1}`, "strategies"},
-		{"run", `{"strategies":["guard"],"buyers":3,"stock":1,"seconds":1,"nodes":1}`, ""},
+		{"run", `{"strategies":["guard"],"buyers":3,"stock":1,"seconds":1,"nodes":1}`, "nodes"},
 		{"race", `{"strategy":"none"}`, "strategy"},
 		{"try", `{"experiment":"none"}`, "experiment"},
 		{"try", `{"experiment":"cache","seed":-1}`, "seed"},
 	} {
-		if a := l.post("/api/lab/"+c.path, c.body); a.Status != 400 || a.Field != c.field {
+		if a := l.post("/api/lab/"+c.path, c.body); a.Status != 400 || len(a.Fields) == 0 || a.Fields[0].Field != c.field {
 			t.Errorf("%s %s: %+v", c.path, c.body, a)
 		}
 	}

@@ -1,7 +1,7 @@
 package web
 
 import (
-	"math"
+	"errors"
 	"net/http"
 	"net/netip"
 	"time"
@@ -17,61 +17,86 @@ import (
 const (
 	bucketsAlive = 200_000 // keys kept at once; a key that was dropped starts with a full bucket
 	bucketLife   = time.Minute
-	wordsRate    = 0.2 // sums in words a second, per user
 )
 
-// buckets keeps one token bucket per key, in this process and in bounded memory.
-type buckets[K comparable] struct {
-	rate rate.Limit
-	size int
+// buckets keeps the token buckets of a limit, one per key, in this process and in bounded memory.
+type buckets struct {
+	*limit
+	most user.Limit  // zero: the limit is switched off
 	of   interface { // an otter.Cache: goods.Cache says why its type is not named
-		ComputeIfAbsent(K, func() (*rate.Limiter, bool)) (*rate.Limiter, bool)
+		ComputeIfAbsent(bucketKey, func() (*rate.Limiter, bool)) (*rate.Limiter, bool)
 	}
 }
 
-// newBuckets allows each key perSecond tokens a second, and twice as many at once. With 0 it returns
-// nil, which allows everything.
-func newBuckets[K comparable](perSecond float64) *buckets[K] {
-	if perSecond == 0 {
-		return nil
-	}
-	return &buckets[K]{rate: rate.Limit(perSecond), size: max(1, int(math.Ceil(2*perSecond))),
-		of: otter.Must(&otter.Options[K, *rate.Limiter]{
-			MaximumSize:      bucketsAlive,
-			ExpiryCalculator: otter.ExpiryAccessing[K, *rate.Limiter](bucketLife),
-		})}
+// bucketKey has one of the two.
+type bucketKey struct {
+	user int64
+	addr netip.Addr
+}
+
+func newBuckets(l *limit, most user.Limit) *buckets {
+	return &buckets{limit: l, most: most, of: otter.Must(&otter.Options[bucketKey, *rate.Limiter]{
+		MaximumSize:      bucketsAlive,
+		ExpiryCalculator: otter.ExpiryAccessing[bucketKey, *rate.Limiter](max(bucketLife, most.Per)),
+	})}
 }
 
 // take takes a token from the bucket of k. If it is empty, take returns a seckill.TooManyError with the
 // time until the next token.
-func (b *buckets[K]) take(k K) error {
-	if b == nil {
-		return nil
-	}
-	l, _ := b.of.ComputeIfAbsent(k, func() (*rate.Limiter, bool) { return rate.NewLimiter(b.rate, b.size), false })
+func (b *buckets) take(k bucketKey) error {
+	l, _ := b.of.ComputeIfAbsent(k, func() (*rate.Limiter, bool) {
+		return rate.NewLimiter(rate.Every(b.most.Refill()), b.most.Burst), false
+	})
 	if l.Allow() {
 		return nil
 	}
-	return seckill.TooManyError{RetryAfter: time.Duration(float64(time.Second) / float64(b.rate))}
+	return seckill.TooManyError{RetryAfter: b.most.Refill()}
 }
 
-// limits are the buckets of some routes: one per user, and one per address (per /64 network for IPv6).
-type limits struct {
-	users *buckets[int64]
-	addrs *buckets[netip.Addr]
-}
-
-func newLimits(cfg Config) limits {
-	return limits{newBuckets[int64](cfg.rate), newBuckets[netip.Addr](cfg.ipRate)}
-}
-
-// allow takes a token from the user's bucket, then one from that of the address: a user who is refused
-// takes nothing from the others behind the address.
+// allow takes a token from each limit of a route, in the order of the table, and returns the first refusal. The
+// user's limits stand before those of the address: a user who is refused takes nothing from the others behind
+// the address. A route for anyone has no limit of a user; its userID is 0.
 func (s *Server) allow(l limits, r *http.Request, userID int64) error {
-	if err := l.users.take(userID); err != nil {
+	if l.buys {
+		if err := s.Bans.Check(userID); err != nil {
+			return err
+		}
+	}
+	for _, b := range l.buckets {
+		if b.most == (user.Limit{}) {
+			continue
+		}
+		switch b.per {
+		case perAddress:
+			if err := b.take(bucketKey{addr: s.clientNetwork(r)}); err != nil {
+				return err
+			}
+		case perNetwork:
+			if err := b.take(bucketKey{addr: s.clientSite(r)}); err != nil {
+				return err
+			}
+		default:
+			if err := s.allowUser(b, r, userID); err != nil {
+				s.Bans.Refused(userID)
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// allowUser takes a token from the user's bucket in this process and then, if the limit is shared, from the one in
+// Redis. While Redis is away, the bucket in this process counts alone.
+func (s *Server) allowUser(b *buckets, r *http.Request, userID int64) error {
+	if err := b.take(bucketKey{user: userID}); err != nil || b.name == "" {
 		return err
 	}
-	return l.addrs.take(s.clientNetwork(r))
+	err := s.Users.Count(r.Context(), b.name, userID, b.most)
+	if errors.Is(err, user.ErrUnavailable) {
+		s.faults.Do(func() { s.Log.Warn("a limit counts in this process alone", "limit", b.name, "err", err) })
+		return nil
+	}
+	return err
 }
 
 // clientAddr returns the address of the client: the peer, or the address that trusted proxies report.
@@ -85,13 +110,19 @@ func (s *Server) clientAddr(r *http.Request) netip.Addr {
 }
 
 // clientNetwork returns clientAddr, or the /64 network of an IPv6 address, as the key of a bucket.
-func (s *Server) clientNetwork(r *http.Request) netip.Addr {
-	addr := s.clientAddr(r)
-	if addr.Is6() {
-		p, _ := addr.Prefix(64)
-		addr = p.Addr()
+func (s *Server) clientNetwork(r *http.Request) netip.Addr { return networkOf(s.clientAddr(r), 32, 64) }
+
+// clientSite returns the /24 network of clientAddr, or the /48 of an IPv6 address, as user.Site does.
+func (s *Server) clientSite(r *http.Request) netip.Addr { return networkOf(s.clientAddr(r), 24, 48) }
+
+// networkOf returns the first address of a network of so many bits; the zero Addr of the zero Addr.
+func networkOf(addr netip.Addr, v4, v6 int) netip.Addr {
+	bits := v6
+	if addr.Is4() {
+		bits = v4
 	}
-	return addr
+	p, _ := addr.Prefix(bits)
+	return p.Addr()
 }
 
 // clientIP returns clientAddr as text, "?" if it is not known.
@@ -102,12 +133,22 @@ func (s *Server) clientIP(r *http.Request) string {
 	return "?"
 }
 
-// limited runs a handler if both buckets allow it.
-func (s *Server) limited(l limits, h sessionHandler) sessionHandler {
+// limited runs a handler if the limits of its route in the table allow it. A route that is not in the table is a
+// fault of the program.
+func (s *Server) limited(route string, h sessionHandler) sessionHandler {
+	l := s.limitsOf(route)
 	return func(w http.ResponseWriter, r *http.Request, session user.Session) error {
 		if err := s.allow(l, r, session.UserID); err != nil {
 			return err
 		}
 		return h(w, r, session)
 	}
+}
+
+func (s *Server) limitsOf(route string) limits {
+	l, there := s.limits[route]
+	if !there {
+		panic("web: " + route + " is not in limitTable")
+	}
+	return l
 }

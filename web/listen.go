@@ -305,20 +305,23 @@ func (l serverLog) Write(line []byte) (int, error) {
 // stopLimit bounds the requests in flight once the shop closes.
 const stopLimit = 5 * time.Second
 
-// Serve answers requests until ctx ends. Then it lets the requests in flight finish.
+// proxyLimit bounds the time in which trusted proxies may still send requests on the connections that they have, once the
+// shop closes.
+const proxyLimit = 2 * time.Second
+
+// Serve answers requests until ctx ends. Then it stops accepting connections, and lets the requests in flight finish.
 func (ls *Listeners) Serve(ctx context.Context, shop *Server, ops http.Handler, log *slog.Logger) error {
 	if ls.limit.size < ls.config.MaxConns {
 		log.Warn("the limit of open files (ulimit -n) is too low for --max-conns: fewer connections are accepted, and others are answered busy",
 			"files", fileLimit(), "max_conns", ls.config.MaxConns, "accepted", ls.limit.size)
 	}
-	errors := stdlog.New(serverLog{log}, "", 0)
+	errorLog := stdlog.New(serverLog{log}, "", 0)
 	// One time limit for the header and the body, which has at most 4 KB: a second limit costs each
 	// request a system timer.
 	handler := ls.checkHost(ls.shop, shop.isProxy, http.HandlerFunc(shop.refuseHost), shop)
-	front := &http.Server{Handler: handler, TLSConfig: ls.tls.Clone(), ErrorLog: errors, ReadTimeout: 8 * time.Second,
+	front := &http.Server{Handler: handler, TLSConfig: ls.tls.Clone(), ErrorLog: errorLog, ReadTimeout: 8 * time.Second,
 		WriteTimeout: 30 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: maxHeader, ConnState: ls.limit.connState, ConnContext: connContext}
 	ls.limit.exempt = shop.isProxy
-	front.RegisterOnShutdown(shop.EndStreams)
 	var g errgroup.Group
 	ctx, cancel := context.WithCancel(ctx)
 	serve := func(s *http.Server, l net.Listener) {
@@ -330,13 +333,16 @@ func (ls *Listeners) Serve(ctx context.Context, shop *Server, ops http.Handler, 
 			} else {
 				err = s.Serve(l)
 			}
-			if err == http.ErrServerClosed {
+			if errors.Is(err, http.ErrServerClosed) || errors.Is(err, net.ErrClosed) {
 				return nil
 			}
 			return err
 		})
 		g.Go(func() error {
 			<-ctx.Done()
+			if s == front {
+				ls.stopAccepting(shop)
+			}
 			late, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopLimit)
 			defer cancel()
 			if s.Shutdown(late) != nil {
@@ -346,15 +352,26 @@ func (ls *Listeners) Serve(ctx context.Context, shop *Server, ops http.Handler, 
 		})
 	}
 	serve(front, ls.shop)
-	full := &http.Server{Handler: http.HandlerFunc(shop.answerBusy), TLSConfig: ls.tls.Clone(), ErrorLog: errors, ReadTimeout: time.Second,
+	full := &http.Server{Handler: http.HandlerFunc(shop.answerBusy), TLSConfig: ls.tls.Clone(), ErrorLog: errorLog, ReadTimeout: time.Second,
 		WriteTimeout: time.Second, MaxHeaderBytes: maxHeader}
 	full.SetKeepAlivesEnabled(false)
 	serve(full, ls.overflow)
 	if ls.ops != nil {
 		none := func(netip.Addr) bool { return false } // no proxy is between the operator and this address
 		ops = ls.checkHost(ls.ops, none, http.HandlerFunc(refuseOpsHost), sameOriginOnly(ops))
-		serve(&http.Server{Handler: ops, ErrorLog: errors, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute,
+		serve(&http.Server{Handler: ops, ErrorLog: errorLog, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute,
 			MaxHeaderBytes: maxHeader}, ls.ops)
 	}
 	return g.Wait()
+}
+
+// stopAccepting closes the listener, ends all event streams, and ends each connection with its next answer. A proxy which
+// cannot connect passes the request to another process. But it does not know what became of a request which it sent on an
+// idle connection just when the shop closed that. So it leaves trusted proxies time to use up their connections.
+func (ls *Listeners) stopAccepting(shop *Server) {
+	ls.shop.Close()
+	shop.Close()
+	if len(shop.cfg.TrustedProxies) > 0 {
+		ls.limit.waitEmpty(proxyLimit)
+	}
 }

@@ -21,6 +21,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -133,6 +134,54 @@ func TestTLSAtTheProxy(t *testing.T) {
 				t.Errorf("%s: Strict-Transport-Security %q, want %q", outcome(r), got, c.hsts)
 			}
 		})
+	}
+}
+
+// A shop that stops accepts no connections, so a proxy turns to another process. A request that the proxy sends meanwhile on
+// a connection that it has is answered, and is the last one there.
+func TestAShopThatStopsAnswersOnTheConnectionsOfProxies(t *testing.T) {
+	t.Parallel()
+	shop := openShop(t, "MIAOSHA_TRUSTED_PROXIES=127.0.0.1/32")
+	addr := strings.TrimPrefix(shop.URL, "http://")
+	conn, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	conn.SetDeadline(time.Now().Add(10 * time.Second))
+	in := bufio.NewReader(conn)
+	ask := func() (status int, last bool) {
+		t.Helper()
+		fmt.Fprint(conn, "GET /api/sales HTTP/1.1\r\nHost: shop.example\r\n\r\n")
+		resp, err := http.ReadResponse(in, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		io.Copy(io.Discard, resp.Body)
+		return resp.StatusCode, resp.Close
+	}
+	if status, last := ask(); status != 200 || last {
+		t.Fatalf("before: %d, the last answer: %t", status, last)
+	}
+	exit := make(chan int)
+	go func() { exit <- shop.End(syscall.SIGTERM) }()
+	if !sandboxtest.Poll(time.Second, func() bool {
+		c, err := net.Dial("tcp", addr)
+		if err == nil {
+			c.Close()
+		}
+		return err != nil
+	}) {
+		t.Error("the shop goes on to accept connections")
+	}
+	if status, last := ask(); status != 200 || !last {
+		t.Errorf("after SIGTERM: %d, the last answer: %t", status, last)
+	}
+	if _, err := in.ReadByte(); err != io.EOF {
+		t.Errorf("after the last answer: %v", err)
+	}
+	if code := <-exit; code != 0 {
+		t.Errorf("exit code %d\n%s", code, shop.Log)
 	}
 }
 

@@ -6,27 +6,14 @@ import (
 	"net/http"
 
 	"miaosha/seckill"
-	"miaosha/user"
-)
-
-// The sums of the log-in a second, per address: a whole class may share one. A visitor needs no account
-// for one, and a picture costs half a millisecond, so a /24, or /48 of IPv6, has a limit, too.
-const (
-	loginPictureRate = 10 // and answers
-	loginWordsRate   = 1  // fewer, since programs can read sums in words
-	loginSiteRate    = 50
 )
 
 // loginCaptcha draws a sum for a visitor who finds the door of the log-in full or a budget of codes used
 // up, as captcha does for a buyer: a picture, or with ?kind=words a question. The sum is bound to the
-// browser by a cookie. An address has a bucket for pictures and a smaller one for words. Without sums
-// there is no such page.
+// browser by a cookie. Without sums there is no such page.
 func (s *Server) loginCaptcha(w http.ResponseWriter, r *http.Request) error {
 	if !s.Rush.CaptchaOn() {
 		return errNoPage
-	}
-	if err := s.loginSites.take(user.Site(s.clientIP(r))); err != nil {
-		return err
 	}
 	browser := rand.Text()
 	if c, err := r.Cookie(s.cookieName(r, "sum")); err == nil && len(c.Value) == len(browser) {
@@ -34,7 +21,7 @@ func (s *Server) loginCaptcha(w http.ResponseWriter, r *http.Request) error {
 	}
 	switch kind := r.URL.Query().Get("kind"); kind {
 	case "", "picture":
-		if err := s.loginPictures.take(s.clientNetwork(r)); err != nil {
+		if err := s.allow(s.limitsOf("GET /api/login/captcha"), r, 0); err != nil {
 			return err
 		}
 		png, answer, err := s.Rush.LoginCaptcha(r.Context(), browser)
@@ -46,7 +33,7 @@ func (s *Server) loginCaptcha(w http.ResponseWriter, r *http.Request) error {
 		w.Write(png)
 		return nil
 	case "words":
-		if err := s.loginWords.take(s.clientNetwork(r)); err != nil {
+		if err := s.allow(s.limitsOf("GET /api/login/captcha?kind=words"), r, 0); err != nil {
 			return err
 		}
 		question, answer, err := s.Rush.LoginCaptchaWords(r.Context(), browser, chinese(r))
@@ -78,7 +65,7 @@ func (s *Server) solved(r *http.Request, answer string) (bool, error) {
 	if err != nil {
 		return false, seckill.ErrWrongCaptcha
 	}
-	if err := s.loginPictures.take(s.clientNetwork(r)); err != nil {
+	if err := s.allow(s.answerLimits, r, 0); err != nil {
 		return false, err
 	}
 	err = s.Rush.CheckLoginCaptcha(r.Context(), c.Value, answer)

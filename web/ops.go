@@ -19,9 +19,9 @@ type Check struct {
 }
 
 // Ops returns the handler for the operator: /metrics, /healthz (the process runs), /readyz (it can
-// serve) and /debug/pprof without the command line, which may have a secret. It needs an address of its
-// own, which strangers cannot reach.
-func Ops(metrics []prometheus.Collector, checks []Check) http.Handler {
+// serve), /hot (the hot sales, as JSON) and /debug/pprof without the command line, which may have a
+// secret. It needs an address of its own, which strangers cannot reach.
+func Ops(metrics []prometheus.Collector, checks []Check, hot func() any) http.Handler {
 	reg := prometheus.NewRegistry()
 	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	reg.MustRegister(metrics...)
@@ -29,6 +29,7 @@ func Ops(metrics []prometheus.Collector, checks []Check) http.Handler {
 	mux.Handle("GET /metrics", promhttp.HandlerFor(reg, promhttp.HandlerOpts{}))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, r *http.Request) { w.Write([]byte("ok\n")) })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) { ready(w, r, checks) })
+	mux.HandleFunc("GET /hot", func(w http.ResponseWriter, r *http.Request) { sendJSON(w, http.StatusOK, hot()) })
 	mux.HandleFunc("/debug/pprof/", pprof.Index)
 	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
 	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
@@ -47,7 +48,12 @@ func ready(w http.ResponseWriter, r *http.Request, checks []Check) {
 			state[c.Name], status = "away", http.StatusServiceUnavailable
 		}
 	}
+	sendJSON(w, status, state)
+}
+
+// sendJSON answers the operator.
+func sendJSON(w http.ResponseWriter, status int, data any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	json.NewEncoder(w).Encode(state)
+	json.NewEncoder(w).Encode(data)
 }

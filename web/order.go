@@ -1,11 +1,9 @@
 package web
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
-	"time"
 
 	"github.com/google/uuid"
 
@@ -15,19 +13,32 @@ import (
 
 // orderJSON is an order as its owner sees it. The price is in fen.
 type orderJSON struct {
-	ID        string `json:"id"`
-	SaleID    int64  `json:"sale_id"`
-	Title     string `json:"title"`
-	Price     int64  `json:"price"`
-	Status    string `json:"status"` // pending, paid, cancelled, refunded
-	CreatedAt string `json:"created_at"`
-	ExpiresAt string `json:"expires_at"`
-	PaidAt    string `json:"paid_at,omitempty"`
+	ID        string        `json:"id"`
+	SaleID    int64         `json:"sale_id"`
+	Title     string        `json:"title"`
+	Price     int64         `json:"price"`
+	Status    string        `json:"status"` // pending, paid, cancelled, refunded
+	CreatedAt string        `json:"created_at"`
+	ExpiresAt string        `json:"expires_at"`
+	PaidAt    string        `json:"paid_at,omitempty"`
+	Seller    string        `json:"seller,omitempty"`  // the shop's name, if it has one
+	Payments  []paymentJSON `json:"payments,omitzero"` // of one order; a list of orders has none
+
+	Delivery *order.Delivery `json:"delivery,omitempty"` // of one order that was paid; not in the list
 }
 
-func newOrderJSON(o order.Order) orderJSON {
+// paymentJSON is a payment as the order's owner sees it. The amount is in fen.
+type paymentJSON struct {
+	ID        string `json:"id"`
+	Amount    int64  `json:"amount"`
+	Status    string `json:"status"` // open, declined, captured, refund_due, refunded
+	CreatedAt string `json:"created_at"`
+	UpdatedAt string `json:"updated_at"`
+}
+
+func (s *Server) orderJSON(o order.Order) orderJSON {
 	out := orderJSON{ID: o.ID.String(), SaleID: o.SaleID, Title: o.Title, Price: o.Price, Status: o.Status,
-		CreatedAt: formatTime(o.CreatedAt), ExpiresAt: formatTime(o.ExpiresAt)}
+		CreatedAt: formatTime(o.CreatedAt), ExpiresAt: formatTime(o.ExpiresAt), Seller: s.cfg.ShopName}
 	if o.PaidAt != nil {
 		out.PaidAt = formatTime(*o.PaidAt)
 	}
@@ -41,7 +52,7 @@ func (s *Server) listOrders(w http.ResponseWriter, r *http.Request, session user
 	}
 	out := make([]orderJSON, 0, len(list))
 	for _, o := range list {
-		out = append(out, newOrderJSON(o))
+		out = append(out, s.orderJSON(o))
 	}
 	return ok(w, 200, out)
 }
@@ -51,7 +62,24 @@ func (s *Server) showOrder(w http.ResponseWriter, r *http.Request, session user.
 	if err != nil {
 		return err
 	}
-	return ok(w, 200, newOrderJSON(o))
+	payments, err := s.Orders.Payments(r.Context(), session.UserID, id)
+	if err != nil {
+		return err
+	}
+	out := s.orderJSON(o)
+	out.Payments = []paymentJSON{}
+	for _, p := range payments {
+		out.Payments = append(out.Payments, paymentJSON{ID: p.ID.String(), Amount: p.Amount, Status: p.Status,
+			CreatedAt: formatTime(p.CreatedAt), UpdatedAt: formatTime(p.UpdatedAt)})
+	}
+	if o.PaidAt != nil {
+		d, err := s.Orders.DeliveryOf(r.Context(), session.UserID, id)
+		if err != nil {
+			return err
+		}
+		out.Delivery = &d
+	}
+	return ok(w, 200, out)
 }
 
 func (s *Server) cancel(w http.ResponseWriter, r *http.Request, session user.Session, id uuid.UUID) error {
@@ -68,61 +96,17 @@ func (s *Server) pay(w http.ResponseWriter, r *http.Request, session user.Sessio
 	if err := refuseBody(w, r); err != nil {
 		return err
 	}
-	p, err := s.Orders.OpenPayment(r.Context(), order.Cashier, session.UserID, id)
-	if err != nil {
-		return err
-	}
-	out := struct {
-		PaymentID string `json:"payment_id"`
-		PayURL    string `json:"pay_url,omitempty"`
-	}{PaymentID: p.ID.String()}
-	if s.cashier != nil {
-		out.PayURL = "/pay.html?payment=" + p.ID.String() + "&order=" + p.OrderID.String()
-	}
-	return ok(w, 200, out)
-}
-
-// paymentNotice takes the payment provider's notice of a capture. Each refused one is logged, if it is
-// signed for now. Others can be sent, or sent again, without end by strangers: the first ones are logged,
-// and then at most one a second, with their count. Those signed for another time are counted apart, so
-// that forged ones do not hide a provider whose clock is wrong.
-func (s *Server) paymentNotice(w http.ResponseWriter, r *http.Request) error {
-	raw, err := rawBody(w, r)
-	if err == nil {
-		err = verifyNotice(s.notifyKey, r.Header.Get("X-Timestamp"), r.Header.Get("X-Signature"), raw, s.Rush.Now(), time.Now())
+	p, url, err := s.Orders.Start(r.Context(), s.providers[0], session.UserID, id)
+	if errors.Is(err, order.ErrProvider) {
+		s.faults.Do(func() { s.Log.Error("the payment provider does not answer", "err", err) })
 	}
 	if err != nil {
-		refused := &s.forged
-		if errors.Is(err, errNoticeTime) {
-			refused = &s.untimely
-		}
-		refused.since.Add(1)
-		refused.log.Do(func() {
-			s.Log.Warn("a payment notice is refused", "from", s.clientIP(r), "err", err, "since_last_line", refused.since.Swap(0))
-		})
-		return err
-	}
-	var in notice
-	status, err := s.capture(r.Context(), raw, &in)
-	if err != nil {
-		s.Log.Warn("a payment notice is refused", "from", s.clientIP(r), "order", in.OrderID, "amount", in.Amount, "ref", in.ProviderRef, "err", err)
 		return err
 	}
 	return ok(w, 200, struct {
-		Status string `json:"status"` // captured; or refund_due, if the notice came too late or is a second capture
-	}{status})
-}
-
-// capture reads a verified notice into in, for the log too, and captures its payment.
-func (s *Server) capture(ctx context.Context, raw []byte, in *notice) (status string, err error) {
-	if err := decode(raw, in); err != nil {
-		return "", err
-	}
-	id, err := in.validate()
-	if err != nil {
-		return "", err
-	}
-	return s.Orders.Capture(ctx, order.Captured{Provider: order.Cashier, OrderID: id, Amount: in.Amount, Ref: in.ProviderRef})
+		PaymentID string `json:"payment_id"`
+		PayURL    string `json:"pay_url,omitempty"`
+	}{p.ID.String(), url})
 }
 
 // useCashier confirms or declines a payment at the sandbox cashier.
@@ -137,6 +121,9 @@ func (s *Server) useCashier(w http.ResponseWriter, r *http.Request, session user
 	if err != nil {
 		return err
 	}
+	if p.Provider != order.Cashier {
+		return order.ErrNotFound
+	}
 	switch in.Action {
 	case "confirm":
 		raw, err := s.cashier.confirm(r.Context(), p)
@@ -145,12 +132,12 @@ func (s *Server) useCashier(w http.ResponseWriter, r *http.Request, session user
 		}
 		return ok(w, 200, json.RawMessage(raw))
 	case "decline":
-		if err := s.Orders.Decline(r.Context(), order.Cashier, id, ""); err != nil {
+		if err := s.Orders.Decline(r.Context(), p.Provider, id, "the buyer declined it"); err != nil {
 			return err
 		}
 		return ok(w, 200, struct {
 			Status string `json:"status"`
 		}{"declined"})
 	}
-	return fieldError{field: "action"}
+	return fieldError{"action", "value"}
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"miaosha/seckill/sandbox/sandboxtest"
+	"miaosha/web"
 )
 
 func TestOrderIsPaidOnce(t *testing.T) {
@@ -78,5 +79,15 @@ func TestLatencyUntilACancelledUnitIsOnSale(t *testing.T) {
 	}
 	if r := shop.call("POST", "/api/sales/"+sale+"/buy/"+shop.address(sale, tokens[0]), tokens[0], ""); r.Status != 202 || !strings.Contains(string(r.Data), order) {
 		t.Errorf("the last buyer buys again: %d %s; want the old order", r.Status, r.Raw)
+	}
+}
+
+func TestShopNamesAreChecked(t *testing.T) {
+	for name, right := range map[string]bool{"": true, "小店": true, strings.Repeat("店", 40): true,
+		strings.Repeat("店", 41): false, "a\nb": false, "\u202eb": false} {
+		cfg := web.Config{Rate: "off", IPRate: "off", TimeZone: "UTC", ShopName: name}
+		if err := cfg.Validate(); (err == nil) != right {
+			t.Errorf("--shop-name %q: %v", name, err)
+		}
 	}
 }

@@ -24,6 +24,7 @@ var (
 	noCache      = []string{"no-cache"}
 	keepForever  = []string{"public, max-age=31536000, immutable"}
 	sameOrigin   = []string{"same-origin"}
+	anyOrigin    = []string{"*"}
 	gzipEncoding = []string{"gzip"}
 	zstdEncoding = []string{"zstd"}
 	varyEncoding = []string{"Accept-Encoding"}

@@ -27,7 +27,7 @@ func (s *Server) captcha(w http.ResponseWriter, r *http.Request, session user.Se
 }
 
 func (s *Server) captchaPicture(w http.ResponseWriter, r *http.Request, sale, userID int64) error {
-	if err := s.pictureBuckets.take(userID); err != nil {
+	if err := s.allow(s.limitsOf("GET /api/sales/{id}/captcha"), r, userID); err != nil {
 		return err
 	}
 	png, answer, err := s.Rush.Captcha(r.Context(), sale, userID, s.token(r))
@@ -41,7 +41,7 @@ func (s *Server) captchaPicture(w http.ResponseWriter, r *http.Request, sale, us
 }
 
 func (s *Server) captchaWords(w http.ResponseWriter, r *http.Request, sale, userID int64) error {
-	if err := s.wordsBuckets.take(userID); err != nil {
+	if err := s.allow(s.limitsOf("GET /api/sales/{id}/captcha?kind=words"), r, userID); err != nil {
 		return err
 	}
 	question, answer, err := s.Rush.CaptchaWords(r.Context(), sale, userID, s.token(r), chinese(r))

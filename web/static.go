@@ -32,16 +32,23 @@ var pages = []page{
 	{"/orders.html", "我的订单 · 秒杀", "account.css", "orders.js"},
 	{"/order.html", "订单 · 秒杀", "account.css", "order.js"},
 	{"/pay.html", "沙盒收银台 · 秒杀", "account.css", "pay.js"},
+	{"/admin.html", "店铺后台 · 秒杀", "admin/admin.css", "admin/admin.js"},
+	{"/live.html", "实时看板 · 秒杀", "admin/live.css", "admin/live_page.js"},
 	{"/lab.html", "实验室 · 秒杀", "lab/lab.css", "lab/lab.js"},
+	{"/courses.html", "课程索引 · 秒杀", "courses/courses.css", "courses/courses.js"},
 }
 
 // assets are the pages and the embedded files that they need, compressed once. The URL of a file
 // holds a hash of all files, /static/<hash>/app.css. So a browser may keep the file for a year, and
 // relative imports between scripts work. A browser revalidates a page on each visit, by its ETag.
-// In a sandbox the pages link to the lab.
+// In a sandbox the pages link to the lab and to the index of the courses. A shop with a name of its own shows it on every page.
+//
+// With an origin, pages load the files from there, and any page may load them from here: a browser asks a script of another
+// origin whether it may be used, and a CDN passes on what it has received.
 type assets struct {
-	hash  string
-	files map[string]*file // by URL path
+	origin string // the CDN's, maybe with a path; "" is the shop's own
+	hash   string
+	files  map[string]*file // by URL path
 }
 
 type file struct {
@@ -49,7 +56,7 @@ type file struct {
 	contentType, cacheControl []string // header values
 }
 
-func loadAssets(sandbox bool) (*assets, error) {
+func loadAssets(origin, shop string, sandbox bool) (*assets, error) {
 	root, err := fs.Sub(embedded, "static")
 	if err != nil {
 		return nil, fmt.Errorf("read the pages: %w", err)
@@ -72,7 +79,7 @@ func loadAssets(sandbox bool) (*assets, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &assets{hash: hex.EncodeToString(sum.Sum(nil)[:8]), files: map[string]*file{}}
+	a := &assets{origin: origin, hash: hex.EncodeToString(sum.Sum(nil)[:8]), files: map[string]*file{}}
 	add := func(at string, b []byte, contentType string, cacheControl []string) error {
 		if contentType == "" {
 			return fmt.Errorf("%s: its extension has no media type here", at)
@@ -100,7 +107,8 @@ func loadAssets(sandbox bool) (*assets, error) {
 			Prefix   string
 			Preloads []string
 			Sandbox  bool
-		}{pg, a.prefix(), preloads, sandbox})
+			Shop     string
+		}{pg, a.prefix(), preloads, sandbox, shop})
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", pg.Path, err)
 		}
@@ -110,7 +118,7 @@ func loadAssets(sandbox bool) (*assets, error) {
 	}
 	a.files["/index.html"] = a.files["/"]
 	for name, b := range raw {
-		if err := add(a.prefix()+name, b, contentTypes[path.Ext(name)], keepForever); err != nil {
+		if err := add(a.path()+name, b, contentTypes[path.Ext(name)], keepForever); err != nil {
 			return nil, err
 		}
 	}
@@ -149,7 +157,10 @@ func modules(files map[string][]byte, script string) ([]string, error) {
 	return slices.Sorted(maps.Keys(seen)), nil
 }
 
-func (a *assets) prefix() string { return "/static/" + a.hash + "/" }
+func (a *assets) path() string { return "/static/" + a.hash + "/" }
+
+// prefix returns the URL below which browsers find the files.
+func (a *assets) prefix() string { return a.origin + a.path() }
 
 // url returns the URL of an image that the catalogue names.
 func (a *assets) url(image string) string {
@@ -177,6 +188,9 @@ func (s *Server) static(w http.ResponseWriter, r *http.Request) error {
 	}
 	h := w.Header()
 	h["Cache-Control"], h["Vary"], h["Cross-Origin-Opener-Policy"] = f.cacheControl, varyEncoding, sameOrigin
+	if s.assets.origin != "" && strings.HasPrefix(r.URL.Path, s.assets.path()) {
+		h["Access-Control-Allow-Origin"] = anyOrigin
+	}
 	f.send(w, r, f.contentType)
 	return nil
 }

@@ -70,6 +70,7 @@ type visitor struct {
 	url    string
 	mu     sync.Mutex
 	errors []string // of the browser's console
+	lines  []string // all that the console shows
 }
 
 // visit opens a tab for a new visitor, whose browser asks for the language.
@@ -91,12 +92,13 @@ func visit(t *testing.T, root context.Context, url, language string) *visitor {
 			if err != nil {
 				return
 			}
+			v.mu.Lock()
+			v.lines = append(v.lines, m.String())
 			// The console repeats each status above 399. The pages handle these.
 			if (m.IsException() || m.Type == "error") && m.Source != "network" {
-				v.mu.Lock()
 				v.errors = append(v.errors, m.String())
-				v.mu.Unlock()
 			}
+			v.mu.Unlock()
 		}
 	}()
 	return v
@@ -152,11 +154,12 @@ func (v *visitor) reads(selector chromedp.CSS) string {
 	v.t.Helper()
 	ctx, cancel := context.WithTimeout(v.ctx, 20*time.Second)
 	defer cancel()
-	text, err := chromedp.Run(ctx, chromedp.Text(selector))
+	// In one step: the page may replace an element between two.
+	texts, err := chromedp.Run(ctx, chromedp.Poll[[]string](fmt.Sprintf(`(e => e && [e.innerText])(document.querySelector(%q))`, selector)))
 	if err != nil {
 		v.t.Fatalf("read %s: %v", selector, err)
 	}
-	return text
+	return texts[0]
 }
 
 // presses types into the focused element.
@@ -212,6 +215,16 @@ func (v *visitor) hasNoErrors() {
 	defer v.mu.Unlock()
 	if len(v.errors) > 0 {
 		v.t.Errorf("the console shows errors: %v", v.errors)
+	}
+}
+
+// hasAnEmptyConsole fails the test if the browser's console shows anything at all.
+func (v *visitor) hasAnEmptyConsole() {
+	v.t.Helper()
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if len(v.lines) > 0 {
+		v.t.Errorf("the console shows: %v", v.lines)
 	}
 }
 

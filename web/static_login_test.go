@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/chromedp/chromedp"
 )
 
 // busyOnce returns the URL of a proxy to the shop. After each log-in page, the first request to a path is answered busy.
@@ -91,8 +93,9 @@ func TestTheRegisterPageShowsASumWhenBudgetsAreUsedUp(t *testing.T) {
 		v.types("nickname", "admin")
 		v.types("password", "123\r")
 		v.sees("#password-error")
+		v.until("the cursor is in the first wrong field", `document.activeElement.id === 'password'`)
 		v.types("password", "45678\r")
-		v.sees("#nickname-error")
+		v.until("the cursor is in the wrong field", `document.activeElement.id === 'nickname'`)
 		v.types("nickname", "na\r")
 		v.sees(test("captcha-img"))
 		v.clicks("captcha-kind")
@@ -121,4 +124,74 @@ func TestAnUnfinishedLogOutIsSaid(t *testing.T) {
 		}
 		v.hasNoErrors()
 	}
+}
+
+// The rules of a form are shown before, and all wrong fields at once, each with what it needs, in the visitor's language. The
+// first one has the cursor. A visitor who has done nothing wrong has nothing in the console of the browser.
+func TestEveryWrongFieldIsMarked(t *testing.T) {
+	t.Parallel()
+	root := chromium(t)
+	s := openSandboxShop(t)
+	type marks struct{ Invalid, Described, Errors, Focus string }
+	shown := func(v *visitor) (m marks) {
+		t.Helper()
+		v.until("a field is marked and has the cursor", `document.activeElement.getAttribute('aria-invalid') === 'true'`)
+		m, err := chromedp.Run(v.ctx, chromedp.Evaluate[marks](`(() => {
+			const inputs = [...document.querySelectorAll('form input')].filter((i) => i.getAttribute('aria-invalid') === 'true');
+			const described = inputs.map((i) => i.getAttribute('aria-describedby').split(' '));
+			return {
+				Invalid: inputs.map((i) => i.id).join(), Focus: document.activeElement.id,
+				Described: String(described.flat().every((id) => document.getElementById(id).innerText.length > 3)),
+				Errors: described.map((ids) => document.getElementById(ids.find((id) => id.endsWith('-error'))).innerText).join('|'),
+			};
+		})()`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+	for language, want := range map[string]struct{ rule, register, login string }{
+		"en-GB": {"8 to 72 characters of any kind.",
+			"A phone number has 11 digits and begins with 13 to 19|The code has 6 digits|A password has 8 to 72 characters|This looks like a name of the staff; choose another one",
+			"This is required|This is required"},
+		"zh-CN": {"8 到 72 个字符，汉字、字母、数字和符号都可以。",
+			"请填写 11 位手机号，以 13 至 19 开头|验证码是 6 位数字|密码需要 8 到 72 个字符|这个昵称像工作人员的名称，请换一个",
+			"这一项必须填写|这一项必须填写"},
+	} {
+		v := visit(t, root, s.URL, language)
+		v.goTo("/")
+		v.sees(test("sale-card"))
+		v.until("the page knows its visitor", `document.querySelector('header a[href^="/login.html"]') !== null`)
+		v.hasAnEmptyConsole()
+
+		v.goTo("/login.html?register")
+		if got := v.reads("#password-rule"); got != want.rule {
+			t.Errorf("the rule of a password is %q, want %q", got, want.rule)
+		}
+		v.types("phone", "11012345678")
+		v.types("code", "12")
+		v.types("password", "1234567")
+		v.types("nickname", "admin\r")
+		if got := shown(v); got != (marks{"phone,code,password,nickname", "true", want.register, "phone"}) {
+			t.Errorf("a wrong form shows %+v", got)
+		}
+		v.clicks("tab-login")
+		v.until("the log-in has no rules and no marks", `document.querySelector('.rule, [aria-invalid]') === null`)
+		v.goTo("/login.html")
+		v.clicks("submit-login")
+		if got := shown(v); got != (marks{"phone,password", "true", want.login, "phone"}) {
+			t.Errorf("an empty form shows %+v", got)
+		}
+		v.hasNoErrors()
+	}
+
+	// What the rules allow, the shop takes: a password of 30 Chinese characters.
+	v := visit(t, root, s.URL, "zh-CN")
+	v.goTo("/login.html?register")
+	v.types("phone", "13811110021")
+	v.clicks("send-code")
+	v.until("the code is filled in", `document.querySelector('[data-test="code"]').value.length === 6`)
+	v.types("password", strings.Repeat("口令", 15))
+	v.types("nickname", "小明\r")
+	v.sees(test("sale-card"))
 }

@@ -73,7 +73,7 @@ func TestScreenshots(t *testing.T) {
 		v.sees("#password-error")
 		shoot("register-password")
 		v.types("password", "45678\r")
-		v.sees("#nickname-error")
+		v.until("the cursor is in the wrong field", `document.activeElement.id === 'nickname'`)
 		shoot("register-nickname")
 		if err := s.redis.Set(t.Context(), "ms:limit:otp:all", time.Now().Add(time.Hour).UnixMilli(), 0).Err(); err != nil {
 			t.Fatal(err)

@@ -40,7 +40,7 @@ func TestModules(t *testing.T) {
 func TestPagesAreMadeFromOneTemplate(t *testing.T) {
 	t.Parallel()
 	for _, sandbox := range []bool{true, false} {
-		a, err := loadAssets(sandbox)
+		a, err := loadAssets("", "", sandbox)
 		if err != nil {
 			t.Fatal(err)
 		}

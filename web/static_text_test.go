@@ -13,7 +13,9 @@ import (
 func TestHostileNamesAreTextOnEveryPage(t *testing.T) {
 	t.Parallel()
 	root := chromium(t)
-	s := openSandboxShop(t, "MIAOSHA_CAPTCHA=off")
+	const shop = `"><i onclick=window.pwned=1>小店`
+	s := openSandboxShop(t, "MIAOSHA_CAPTCHA=off", "MIAOSHA_RATE=off", // three purchases in a second or two
+		"MIAOSHA_SHOP_NAME="+shop)
 	const detail = `"><script>window.pwned=1</script><svg onload=window.pwned=1><a href="javascript:window.pwned=1">x</a>` +
 		`{{pwned}}${window.pwned=1}`
 	names := []string{`<img src=x onerror=window.pwned=1>`, `=cmd()`, `'"></h1><iframe srcdoc="<script>parent.pwned=1</script>">`}
@@ -45,7 +47,7 @@ func TestHostileNamesAreTextOnEveryPage(t *testing.T) {
 		intact(page)
 	}
 	v.goTo("/login.html")
-	v.registers("13811119999", `<img src=x onerror=window.pwned=1>`)
+	v.registers("13811119999", `<img src=x onerror=pwned=1>`)
 	v.sees(test("sale-card"))
 	for _, name := range names {
 		shows("the list", name)
@@ -64,6 +66,7 @@ func TestHostileNamesAreTextOnEveryPage(t *testing.T) {
 		v.clicks("pay-confirm")
 		v.sees(test("order-status") + `[data-status="paid"]`)
 		shows("the order", names[i])
+		shows("the order", "Seller\n"+shop)
 		v.goTo("/orders.html")
 		v.sees(test("order"))
 		shows("the orders", names[i])

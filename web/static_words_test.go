@@ -4,10 +4,16 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+
+	"miaosha/goods"
+	"miaosha/seckill/lab"
+	"miaosha/user"
 )
 
 // Every place in the code that a lesson names exists: the file, and the name in it.
@@ -22,8 +28,9 @@ func TestLessonsNameExistingCode(t *testing.T) {
 	}
 	lessons := asset(t, "lab/lessons.js")
 	places := regexp.MustCompile(`\['([\w/.]+\.(?:go|sql|lua))', '(\w+)'\]`).FindAllStringSubmatch(lessons, -1)
-	if n := strings.Count(lessons, "places: ["); n != 12 || len(places) < 2*n {
-		t.Fatalf("%d lessons name %d places, want 12 lessons with two places each or more", n, len(places))
+	n := strings.Count(lessons, "\n    name: '")
+	if n < 12 || strings.Count(lessons, "places: [") != n || len(places) < 2*n {
+		t.Fatalf("%d lessons name %d places, want 12 lessons or more with two places each or more", n, len(places))
 	}
 	for _, p := range places {
 		file, name := p[1], p[2]
@@ -42,10 +49,25 @@ func TestLessonsNameExistingCode(t *testing.T) {
 	}
 }
 
+// A student finds the lessons by the words of the courses.
+func TestLessonsAreFoundByTheWordsOfTheCourses(t *testing.T) {
+	for file, words := range map[string]string{
+		"lab/words/lessons_zh.js": "秒杀令牌 队列泄洪 预减库存 内存标记 库存流水 库存回补 死信 消息队列 削峰 幂等 一致性 悲观锁 乐观锁 分布式锁 防刷 限流 RabbitMQ RocketMQ",
+		"lab/words/lessons_en.js": "pessimistic optimistic distributed idempotent pre-decrement journal peak dead consistency token avalanche RabbitMQ RocketMQ",
+	} {
+		text := asset(t, file)
+		for word := range strings.FieldsSeq(words) {
+			if !strings.Contains(text, word) {
+				t.Errorf("%s does not contain %s", file, word)
+			}
+		}
+	}
+}
+
 // Both languages have the same keys, and every key that a script names exists.
 func TestTextsExistInBothLanguages(t *testing.T) {
 	known := map[string]bool{}
-	for _, file := range []string{"words/", "lab/words/", "lab/words/lessons_"} {
+	for _, file := range []string{"words/", "lab/words/", "lab/words/lessons_", "lab/words/lines_", "courses/words/", "admin/words/", "admin/words/live_", "admin/words/sales_", "admin/words/orders_", "admin/words/payments_", "admin/words/ticket_"} {
 		en, zh := textKeys(t, file+"en.js"), textKeys(t, file+"zh.js")
 		for _, k := range en {
 			known[k] = true
@@ -59,7 +81,7 @@ func TestTextsExistInBothLanguages(t *testing.T) {
 			}
 		}
 	}
-	for _, folder := range []string{"static/*.js", "static/lab/*.js"} {
+	for _, folder := range []string{"static/*.js", "static/lab/*.js", "static/courses/*.js", "static/admin/*.js"} {
 		files, err := fs.Glob(embedded, folder)
 		if err != nil {
 			t.Fatal(err)
@@ -77,6 +99,78 @@ func TestTextsExistInBothLanguages(t *testing.T) {
 	}
 }
 
+// Why a sale cannot be changed is said in both languages, and of a plan that failed on the page too.
+func TestReasonsOfSalesAreExplainedInBothLanguages(t *testing.T) {
+	for reason := range whyNotZH {
+		if (goods.TransitionError{Reason: reason}).Why() == "" {
+			t.Errorf("package goods has no reason %q", reason)
+		}
+	}
+	for _, reason := range []string{goods.Draft, goods.Published, goods.Paused, goods.Closed, "ended", "open", "past", "soon", "shown"} {
+		if whyNotZH[reason] == "" {
+			t.Errorf("the reason %q has no Chinese text", reason)
+		}
+	}
+	for _, words := range []string{"admin/words/sales_en.js", "admin/words/sales_zh.js"} {
+		known := textKeys(t, words)
+		for _, reason := range []string{goods.Draft, goods.Published, goods.Paused, goods.Closed, "ended"} {
+			if !slices.Contains(known, "plans.why."+reason) {
+				t.Errorf("%s does not say why a plan failed: %s", words, reason)
+			}
+		}
+	}
+}
+
+// Every strategy has a name, a sentence, and a text for each marked part of its source, in both languages.
+func TestStrategiesAreExplainedInBothLanguages(t *testing.T) {
+	for _, lang := range []string{"en", "zh"} {
+		known, lines := textKeys(t, "lab/words/"+lang+".js"), asset(t, "lab/words/lines_"+lang+".js")
+		for _, info := range lab.Strategies() {
+			for _, key := range []string{"strategy." + info.Name, "strategy." + info.Name + ".says"} {
+				if !slices.Contains(known, key) {
+					t.Errorf("lab/words/%s.js has no %q", lang, key)
+				}
+			}
+			_, rest, _ := strings.Cut(lines, "\n  'strategy."+info.Name+".lines': [\n")
+			texts, _, _ := strings.Cut(rest, "  ],\n")
+			if n := strings.Count(texts, "\n"); n != len(info.Marks) {
+				t.Errorf("lab/words/lines_%s.js explains %d parts of %s, which has %d marked parts", lang, n, info.Name, len(info.Marks))
+			}
+		}
+	}
+}
+
+// What a race's steps are called beside statements and calls exists in both languages.
+func TestStepsOfRacesAreInBothLanguages(t *testing.T) {
+	files, err := filepath.Glob("../seckill/lab/*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	steps := []string{"yes", "no"}
+	for _, file := range files {
+		source, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range regexp.MustCompile(`recorder\.step\(\w+\.id, "code", "([^"]+)"\)`).FindAllSubmatch(source, -1) {
+			if text := string(m[1]); text != "mu.Lock()" {
+				steps = append(steps, text)
+			}
+		}
+	}
+	if len(steps) < 6 {
+		t.Fatalf("the lab has the steps %q, want four of the code", steps)
+	}
+	for _, lang := range []string{"en", "zh"} {
+		known := textKeys(t, "lab/words/"+lang+".js")
+		for _, step := range steps {
+			if !slices.Contains(known, "step."+step) {
+				t.Errorf("lab/words/%s.js has no %q", lang, "step."+step)
+			}
+		}
+	}
+}
+
 // textKeys returns the keys of a file of texts. Each key stands at the beginning of a line.
 func textKeys(t *testing.T, name string) (keys []string) {
 	t.Helper()
@@ -87,8 +181,8 @@ func textKeys(t *testing.T, name string) (keys []string) {
 		}
 		keys = append(keys, k)
 	}
-	if len(keys) < 30 {
-		t.Fatalf("%s has %d keys, want 30 or more", name, len(keys))
+	if len(keys) < 20 {
+		t.Fatalf("%s has %d keys, want 20 or more", name, len(keys))
 	}
 	return keys
 }
@@ -101,4 +195,20 @@ func asset(t *testing.T, name string) string {
 		t.Fatal(err)
 	}
 	return string(b)
+}
+
+// The rules that a page shows before are those of the code.
+func TestRulesAreThoseOfTheCode(t *testing.T) {
+	for _, file := range []string{"words/zh.js", "words/en.js"} {
+		for key, numbers := range map[string][]int{"rule.password": {user.PasswordMin, user.PasswordMax}, "rule.nickname": {user.NicknameMax}} {
+			line := regexp.MustCompile(`(?m)^  '` + key + `': .*$`).FindString(asset(t, file))
+			var want []string
+			for _, n := range numbers {
+				want = append(want, strconv.Itoa(n))
+			}
+			if got := regexp.MustCompile(`\d+`).FindAllString(line, -1); !slices.Equal(got, want) {
+				t.Errorf("%s: %s has the numbers %v, want %v", file, line, got, want)
+			}
+		}
+	}
 }

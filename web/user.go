@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"miaosha/seckill/admin"
 	"miaosha/user"
 )
 
@@ -41,6 +42,30 @@ func (s *Server) token(r *http.Request) string {
 		return c.Value
 	}
 	return ""
+}
+
+// orVisitor answers null to a request without any credential: a page asks who its visitor is, and a visitor
+// is no error. Every other request goes on to h, also with a credential that no session can have.
+func (s *Server) orVisitor(h http.HandlerFunc) http.HandlerFunc {
+	return s.handle(func(w http.ResponseWriter, r *http.Request) error {
+		if !hasCredential(r) {
+			return ok(w, 200, nil)
+		}
+		h(w, r)
+		return nil
+	})
+}
+
+// hasCredential reports whether a request has a credential, also a cookie that net/http leaves out because of its value.
+func hasCredential(r *http.Request) bool {
+	for _, line := range r.Header["Cookie"] {
+		for pair := range strings.SplitSeq(line, ";") {
+			if name, _, _ := strings.Cut(strings.TrimSpace(pair), "="); name == "session" || name == "__Host-session" {
+				return true
+			}
+		}
+	}
+	return r.Header["Authorization"] != nil
 }
 
 // cookieName returns the name of a cookie. Over TLS it has a prefix, with which no other host can set it.
@@ -86,7 +111,7 @@ func (s *Server) sendCode(w http.ResponseWriter, r *http.Request) error {
 	}
 	code, ttl, err := s.Users.SendCode(r.Context(), in.Phone, from)
 	if err != nil {
-		return formError(err)
+		return err
 	}
 	http.SetCookie(w, &http.Cookie{Name: s.cookieName(r, "code"), Value: from.Browser, Path: "/", MaxAge: int(ttl.Seconds()),
 		HttpOnly: true, Secure: s.secure(r), SameSite: http.SameSiteStrictMode})
@@ -106,6 +131,12 @@ type account struct {
 	Role     string `json:"role,omitempty"`
 	Token    string `json:"token,omitempty"`
 	Phone    string `json:"phone,omitempty"`
+
+	PasswordDue bool `json:"password_due,omitempty"` // the back office is closed to the user until they have chosen a password
+}
+
+func accountOf(u user.User) account {
+	return account{UserID: u.ID, Nickname: u.Nickname, Role: u.Role, PasswordDue: u.PasswordDue && u.Role != user.RoleBuyer}
 }
 
 func (s *Server) register(w http.ResponseWriter, r *http.Request) error {
@@ -129,7 +160,7 @@ func (s *Server) register(w http.ResponseWriter, r *http.Request) error {
 	}
 	registered, err := s.Users.Register(r.Context(), in.Phone, in.Code, in.Password, in.Nickname, from)
 	if err != nil {
-		return formError(err)
+		return err
 	}
 	return s.startSession(w, r, registered)
 }
@@ -158,13 +189,14 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) error {
 	case errors.Is(err, user.ErrBusy):
 		return user.ErrBusy
 	case err != nil:
-		return formError(err)
+		return err
 	}
 	return s.startSession(w, r, loggedIn)
 }
 
 // startSession starts a session for a user who has just logged in, and ends the session of the
-// request, if there is one. The browser is known as a device of the user from now on.
+// request, if there is one. The browser is known as a device of the user from now on. A session of the staff has a line in
+// the log; without it the caller receives no token.
 func (s *Server) startSession(w http.ResponseWriter, r *http.Request, u user.LoggedIn) error {
 	if old := s.token(r); old != "" {
 		if err := s.Sessions.End(r.Context(), old); err != nil {
@@ -175,9 +207,16 @@ func (s *Server) startSession(w http.ResponseWriter, r *http.Request, u user.Log
 	if err != nil {
 		return err
 	}
+	if u.Role != user.RoleBuyer {
+		if err := s.Admin.LoggedIn(r.Context(), admin.By{UserID: u.ID, From: s.clientIP(r)}); err != nil {
+			return err
+		}
+	}
 	s.setCookie(w, r, token, expires)
 	s.setDevice(w, r, u.Device)
-	return ok(w, 200, account{UserID: u.ID, Nickname: u.Nickname, Role: u.Role, Token: token})
+	a := accountOf(u.User)
+	a.Token = token
+	return ok(w, 200, a)
 }
 
 // logout ends all sessions of the user. A user who logs out because a device is lost or is not safe
@@ -199,9 +238,13 @@ func (s *Server) me(w http.ResponseWriter, r *http.Request, session user.Session
 	if err != nil {
 		return err
 	}
-	return ok(w, 200, account{UserID: u.ID, Nickname: u.Nickname, Role: u.Role, Phone: maskPhone(u.Phone)})
+	a := accountOf(u)
+	a.Phone = maskPhone(u.Phone)
+	return ok(w, 200, a)
 }
 
+// changePassword ends the other sessions of the user. Of the staff's first password it ends this one too, and starts the one
+// that may act as staff.
 func (s *Server) changePassword(w http.ResponseWriter, r *http.Request, session user.Session) error {
 	var in struct {
 		Old string `json:"old"`
@@ -215,9 +258,16 @@ func (s *Server) changePassword(w http.ResponseWriter, r *http.Request, session 
 		s.setDevice(w, r, device)
 	}
 	if err != nil {
-		return formError(err)
+		return err
 	}
-	return ok(w, 200, nil)
+	if session.Role != user.RoleDue {
+		return ok(w, 200, nil)
+	}
+	u, err := s.Users.ByID(r.Context(), session.UserID)
+	if err != nil {
+		return err
+	}
+	return s.startSession(w, r, user.LoggedIn{User: u, Device: device})
 }
 
 // maskPhone returns a phone with its middle hidden, so that only its owner recognizes it.
@@ -226,12 +276,4 @@ func maskPhone(phone string) string {
 		return "***"
 	}
 	return phone[:3] + "****" + phone[len(phone)-4:]
-}
-
-// formError makes a fieldError of the refusal of a form.
-func formError(err error) error {
-	if wrong, ok := errors.AsType[user.InvalidError](err); ok {
-		return fieldError{wrong.Field, wrong.Reason}
-	}
-	return err
 }

@@ -203,7 +203,7 @@ func TestNoSessionInAnAddress(t *testing.T) {
 	shop := openShop(t)
 	token := shop.account("13811112222")
 	for _, query := range []string{"token=", "session=", "__Host-session=", "access_token=", "Authorization=Bearer%20", "cookie=session%3D"} {
-		if r := shop.call("GET", "/api/me?"+query+token, "", ""); r.Code != "not_logged_in" {
+		if r := shop.call("GET", "/api/orders?"+query+token, "", ""); r.Code != "not_logged_in" {
 			t.Errorf("?%s: %d %s", query, r.Status, r.Code)
 		}
 	}
@@ -341,4 +341,46 @@ func TestANewPasswordEndsLogInsUnderWay(t *testing.T) {
 		t.Error("the session that made the change ended")
 	}
 	shop.login("13811112222", "second password")
+}
+
+// A visitor is told null, and only a visitor: any credential is judged, and an outage is no visitor.
+func TestMeOfAVisitor(t *testing.T) {
+	t.Parallel()
+	stores := sandboxtest.Stores(t)
+	proxy, through := sandboxtest.ProxyTo(t, strings.TrimPrefix(stores[1], "REDIS_URL="))
+	shop := openShop(t, stores[0], stores[1], "SESSION_REDIS_URL="+through)
+	token := shop.account("13811112222")
+	me := func(headers ...string) string {
+		r := shop.call("GET", "/api/me", "", "", headers...)
+		return outcome(r) + " " + string(r.Data)
+	}
+	if got := me(); got != "200 ok null" {
+		t.Errorf("without a credential: %s", got)
+	}
+	if got := me("Cookie", "theme=dark; obsession=x; session_of=y"); got != "200 ok null" {
+		t.Errorf("with other cookies: %s", got)
+	}
+	for _, wrong := range []string{"Authorization: Basic eDp5", "Authorization: ", "Cookie: session=", "Cookie: session", `Cookie: a=b; session=a"b`, "Cookie: __Host-session=a\\b"} {
+		header, value, _ := strings.Cut(wrong, ": ")
+		if got := me(header, value); got != "401 not_logged_in " {
+			t.Errorf("with %s: %s", wrong, got)
+		}
+	}
+	for _, of := range []string{"garbage", strings.Repeat("A", 43), token + "A"} {
+		for header, value := range map[string]string{"Authorization": "Bearer " + of, "Cookie": "session=" + of} {
+			if got := me(header, value); got != "401 not_logged_in " {
+				t.Errorf("with %s: %s: %s", header, value, got)
+			}
+		}
+	}
+	if got := me("Authorization", "Bearer "+token); !strings.HasPrefix(got, `200 ok {"user_id":`) {
+		t.Errorf("with a session: %s", got)
+	}
+	proxy.Cut()
+	if got := me("Cookie", "session="+strings.Repeat("B", 43)); got != "503 busy " {
+		t.Errorf("with a token that nothing can judge: %s", got)
+	}
+	if got := me(); got != "200 ok null" {
+		t.Errorf("without a credential, while Redis is away: %s", got)
+	}
 }

@@ -5,38 +5,48 @@ package web
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net/http"
 	"net/netip"
+	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/go-chi/chi/v5"
 	"github.com/go-chi/chi/v5/middleware"
+	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/time/rate"
 
 	"miaosha/goods"
 	"miaosha/order"
 	"miaosha/seckill"
+	"miaosha/seckill/admin"
+	"miaosha/seckill/live"
+	"miaosha/seckill/payment"
 	"miaosha/user"
 )
 
 // Config has the settings of the HTTP layer.
 type Config struct {
-	Rate           string   `name:"rate" env:"MIAOSHA_RATE" default:"5" help:"Requests of a purchase (address, buy, result, events) a second per user, and as many for orders, payments and the account; off for load tests."`
+	Rate           string   `name:"rate" env:"MIAOSHA_RATE" default:"5" help:"Requests of a purchase (address, buy, result, events) per user, a number a second or a rate such as 30/min, and as many for orders, payments and the account; off for load tests."`
 	IPRate         string   `name:"ip-rate" env:"MIAOSHA_IP_RATE" default:"200" help:"The same per address, which a whole class may share; off for none."`
 	TrustedProxies []string `name:"trusted-proxies" env:"MIAOSHA_TRUSTED_PROXIES" help:"Networks whose X-Forwarded-For counts, such as 10.0.0.0/8."`
 	TimeZone       string   `name:"time-zone" env:"MIAOSHA_TIME_ZONE" default:"Local" help:"Zone of the time menu, such as Asia/Shanghai."`
-	NotifySecret   string   `name:"notify-secret" env:"MIAOSHA_NOTIFY_SECRET" help:"Key with which the payment provider signs; made from the secret if not given."`
-	Cashier        string   `name:"cashier" env:"MIAOSHA_CASHIER" enum:"auto,sandbox,off" default:"auto" help:"The play-money cashier: auto leaves it out if the shop has --notify-secret and a database of its own."`
+	NotifySecret   string   `name:"notify-secret" env:"MIAOSHA_NOTIFY_SECRET" help:"Key with which the payment provider signs its notices."`
+	ShopName       string   `name:"shop-name" env:"MIAOSHA_SHOP_NAME" placeholder:"NAME" help:"The seller's name, at the top of every page and on every order: at most 40 characters."`
+	AssetURL       string   `name:"asset-url" env:"MIAOSHA_ASSET_URL" placeholder:"URL" help:"Where browsers load scripts, styles and pictures from: a CDN that asks the shop for /static/, such as https://cdn.example. The shop itself if not given."`
+	Cashier        string   `name:"cashier" env:"MIAOSHA_CASHIER" enum:"auto,sandbox,off" default:"auto" help:"The play-money cashier: auto leaves it out if the shop has --provider-url, or --notify-secret and a database of its own. Beside a provider it takes the new payments."`
+	LiveView       string   `name:"live-view" env:"MIAOSHA_LIVE_VIEW" enum:"staff,public" default:"staff" help:"Who may watch the live view at /live.html: the staff and those with a link, or everyone (public)."`
 	zone           *time.Location
-	rate, ipRate   float64 // 0: off
+	assetOrigin    string     // AssetURL without a slash at its end
+	rate, ipRate   user.Limit // zero: off
 }
 
 // Validate checks the settings and parses them. Its errors name the setting.
@@ -52,21 +62,34 @@ func (c *Config) Validate() (err error) {
 			return fmt.Errorf("--trusted-proxies: %q is not a network such as 10.0.0.0/8", p)
 		}
 	}
+	if utf8.RuneCountInString(c.ShopName) > 40 || strings.ContainsFunc(c.ShopName, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return errors.New("--shop-name (MIAOSHA_SHOP_NAME): at most 40 characters, all of them printable")
+	}
+	if c.assetOrigin = strings.TrimSuffix(c.AssetURL, "/"); c.AssetURL != "" && !assetURL.MatchString(c.assetOrigin) {
+		return fmt.Errorf("--asset-url (MIAOSHA_ASSET_URL): %q is not an address such as https://cdn.example or https://cdn.example/shop", c.AssetURL)
+	}
 	if c.zone, err = time.LoadLocation(c.TimeZone); err != nil {
 		return fmt.Errorf("--time-zone: %q is not known", c.TimeZone)
 	}
 	return nil
 }
 
-func parseRate(s string) (float64, error) {
+// assetURL is written as browsers write it, and has nothing that would end a source of the content security policy.
+var assetURL = regexp.MustCompile(`^https?://[a-z0-9.-]+(:[0-9]+)?(/[A-Za-z0-9._~-]+)*$`)
+
+// parseRate parses a rate; a number alone is one a second.
+func parseRate(s string) (user.Limit, error) {
 	if s == "off" {
-		return 0, nil
+		return user.Limit{}, nil
 	}
-	n, err := strconv.ParseFloat(s, 64)
-	if err != nil || !(n > 0) || n > 1e9 { // the second form also refuses NaN
-		return 0, errors.New("a number above 0, or off")
+	if !strings.Contains(s, "/") {
+		s += "/s"
 	}
-	return n, nil
+	r, err := user.ParseRate(s)
+	if err != nil {
+		return user.Limit{}, errors.New("a number above 0, a rate such as 30/min, or off")
+	}
+	return user.NewLimit(r), nil
 }
 
 // Deps is everything that the HTTP layer calls.
@@ -76,6 +99,13 @@ type Deps struct {
 	Cache    *goods.Cache
 	Orders   *order.Store
 	Rush     *seckill.Engine
+	Bans     *user.Bans    // nil: no one is banned
+	Counts   *live.Counts  // nil: nothing is counted
+	Live     *live.Monitor // for the live view
+	Admin    *admin.Store
+	Tickets  *admin.Tickets
+	Source   fs.FS           // of the code that a ticket's timeline shows; nil: none
+	Provider *payment.Remote // the payment provider outside the shop; nil: none
 	Lab      *Lab
 	Log      *slog.Logger
 	Secret   []byte
@@ -85,24 +115,27 @@ type Deps struct {
 // Server answers the shop's requests. It is an http.Handler.
 type Server struct {
 	Deps
-	cfg            Config
-	buyLimits      limits               // buy, address, result and event streams
-	accountLimits  limits               // orders, payments and the account: in this process, so paying needs no Redis
-	pictureBuckets *buckets[int64]      // of their own, so that drawing captchas takes no buy requests
-	wordsBuckets   *buckets[int64]      // smaller, since programs can read sums in words
-	loginPictures  *buckets[netip.Addr] // sums of the log-in: pictures and answers
-	loginWords     *buckets[netip.Addr] // the same in words
-	loginSites     *buckets[string]     // both, per /24 or /48
-	assets         *assets
-	prepared       *prepared
-	cashier        *cashier
-	notifyKey      []byte        // signs the payment provider's notices
-	closing        chan struct{} // closed when event streams must end
-	streams        streamCounts
-	handler        http.Handler
-	faults         rate.Sometimes // logs at most one unavailable store a second
-	forged         refusedNotices // without a right signature
-	untimely       refusedNotices // with one, for another time
+	cfg          Config
+	limits       map[string]limits // by route, see limitTable
+	buyLimits    limits            // those of buy, which takes from them late
+	answerLimits limits            // of the answers to the sums of the log-in
+	assets       *assets
+	sources      map[string][]sourceFunc // by the step of a ticket
+	prepared     *prepared
+	pictures     *pictureCache
+	cashier      *cashier
+	liveKey      []byte           // signs links to the live view
+	guests       atomic.Int64     // who watch the live view with a link
+	providers    []order.Provider // see setProviders
+	noticeKeys   []noticeKey
+	closing      chan struct{} // closed when the server stops
+	streams      streamCounts
+	http         *httpMetrics
+	notices      *prometheus.CounterVec // of payments, by result
+	handler      http.Handler
+	faults       rate.Sometimes // logs at most one unavailable store a second
+	forged       refusedNotices // without a right signature
+	untimely     refusedNotices // with one, for another time
 }
 
 // refusedNotices are notices of which at most one a second is logged, after the first noticesLogged.
@@ -120,25 +153,23 @@ func New(cfg Config, d Deps, self string) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{Deps: d, cfg: cfg, closing: make(chan struct{}), streams: streamCounts{ofUser: map[int64]int{}},
-		faults:    rate.Sometimes{Interval: time.Second},
-		buyLimits: newLimits(cfg), accountLimits: newLimits(cfg),
-		pictureBuckets: newBuckets[int64](cfg.rate), wordsBuckets: newBuckets[int64](wordsRate),
-		loginPictures: newBuckets[netip.Addr](loginPictureRate), loginWords: newBuckets[netip.Addr](loginWordsRate), loginSites: newBuckets[string](loginSiteRate)}
+		faults: rate.Sometimes{Interval: time.Second}, notices: newNoticeCounter(),
+		limits: newLimits(cfg)}
+	s.buyLimits, s.answerLimits = s.limitsOf("POST /api/sales/{id}/buy/{path}"), s.limitsOf("POST /api/login")
 	s.forged.log = rate.Sometimes{First: noticesLogged, Interval: time.Second}
 	s.untimely.log = rate.Sometimes{First: noticesLogged, Interval: time.Second}
 	var err error
-	if s.assets, err = loadAssets(d.Sandbox); err != nil {
+	if s.assets, err = loadAssets(cfg.assetOrigin, cfg.ShopName, d.Sandbox); err != nil {
 		return nil, err
 	}
+	s.sources = loadSources(d.Source)
 	if s.prepared, err = newPrepared(); err != nil {
 		return nil, err
 	}
-	s.notifyKey = []byte(cfg.NotifySecret)
-	if cfg.NotifySecret == "" {
-		s.notifyKey = deriveKey(d.Secret, "payment notices")
-	}
-	if cfg.Cashier == "sandbox" || cfg.Cashier == "auto" && (d.Sandbox || cfg.NotifySecret == "") {
-		s.cashier = newCashier(self, s.notifyKey, d.Rush.Now)
+	s.liveKey = deriveKey(d.Secret, "live view")
+	s.pictures = newPictureCache()
+	if err := s.setProviders(self); err != nil {
+		return nil, err
 	}
 	s.handler = s.routes()
 	return s, nil
@@ -147,29 +178,25 @@ func New(cfg Config, d Deps, self string) (*Server, error) {
 // PlayMoney reports whether buyers pay at the sandbox cashier, which takes no money.
 func (s *Server) PlayMoney() bool { return s.cashier != nil }
 
-// Refund returns the function with which order.Store.Sweep refunds a payment. The sandbox cashier took
-// no money, so its function only logs. Without that cashier Refund returns nil: the shop cannot refund
-// through an outside provider, and a payment must not be called refunded before the money is back.
-func (s *Server) Refund() func(context.Context, order.Payment) error {
-	if s.cashier == nil {
-		return nil
-	}
-	return func(_ context.Context, p order.Payment) error {
-		s.Log.Info("refund of play money", "payment", p.ID, "order", p.OrderID, "amount", p.Amount)
-		return nil
+// Close ends all event streams, which would not end by themselves. Each answer after it is the last one
+// on its connection. Call it once, when the server stops.
+func (s *Server) Close() { close(s.closing) }
+
+func (s *Server) isClosing() bool {
+	select {
+	case <-s.closing:
+		return true
+	default:
+		return false
 	}
 }
-
-// EndStreams ends all event streams, which would not end by themselves. Call it once, when the server
-// shuts down.
-func (s *Server) EndStreams() { close(s.closing) }
 
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
 
 // routes lists all routes of the shop.
 func (s *Server) routes() http.Handler {
 	r := chi.NewRouter()
-	r.Use(s.recoverer, s.headers, s.sameSite)
+	r.Use(s.measure, s.recoverer, s.headers, s.sameSite)
 	if len(s.cfg.TrustedProxies) > 0 {
 		r.Use(middleware.ClientIPFromXFF(s.cfg.TrustedProxies...))
 	}
@@ -187,37 +214,54 @@ func (s *Server) routes() http.Handler {
 	// listens. The engine bounds buy and result, the cache bounds the two lists. The lists set their
 	// own Cache-Control.
 	rush := r.With(private)
-	rush.Get("/api/sales/{id}/events", s.loggedIn(s.limited(s.buyLimits, withID(saleID, s.saleEvents))))
-	rush.Post("/api/sales/{id}/buy/{path}", s.handle(s.buy))
+	rush.Get("/api/sales/{id}/events", s.loggedIn(s.limited("GET /api/sales/{id}/events", withID(saleID, s.saleEvents))))
+	rush.Post("/api/sales/{id}/buy/{path}", s.handle(s.countBuy))
+	rush.Get("/api/admin/live", s.staff("GET /api/admin/live", s.adminLive, user.RoleViewer, user.RoleAdmin))
+	rush.Get("/api/admin/log.csv", s.staff("GET /api/admin/log.csv", s.downloadLog, user.RoleViewer, user.RoleAdmin)) // it may be long
+	rush.Get("/api/live", s.handle(s.guestLive))
 	for _, method := range []string{http.MethodGet, http.MethodHead} {
-		rush.Method(method, "/api/sales/{id}/result", s.loggedIn(s.limited(s.buyLimits, withID(saleID, s.result))))
+		rush.Method(method, "/api/sales/{id}/result", s.loggedIn(s.limited(method+" /api/sales/{id}/result", withID(saleID, s.result))))
 		r.Method(method, "/api/sales", s.handle(s.listSales))
 		r.Method(method, "/api/sales/{id}", s.handle(s.showSale))
 	}
+	for _, method := range []string{http.MethodGet, http.MethodHead} {
+		r.Method(method, "/pictures/{name}", s.handle(s.showPicture))
+	}
+	rush.Post("/api/admin/pictures", s.staff("POST /api/admin/pictures", s.addPicture, user.RoleAdmin)) // a picture takes a while
+	downloads := r.With(private, withTimeout(downloadLimit))
+	downloads.Get("/api/admin/orders.csv", s.staff("GET /api/admin/orders.csv", s.adminOrdersCSV, user.RoleViewer, user.RoleAdmin))
 	rush.Post("/api/lab/race", s.inLab(s.raceInLab))
 	rush.Post("/api/lab/try", s.inLab(s.tryInLab))
 	r.Route("/api", func(r chi.Router) {
-		r.Use(private, middleware.GetHead, withTimeout)
+		r.Use(private, middleware.GetHead, withTimeout(answerLimit))
 		r.Post("/otp", s.handle(s.sendCode))
 		r.Post("/register", s.handle(s.register))
 		r.Post("/login", s.handle(s.login))
 		r.Get("/login/captcha", s.handle(s.loginCaptcha))
 		r.Post("/logout", s.loggedIn(s.logout))
-		r.Get("/me", s.loggedIn(s.limited(s.accountLimits, s.me)))
+		r.Get("/me", s.orVisitor(s.loggedIn(s.limited("GET /api/me", s.me))))
 		r.Post("/password", s.loggedIn(s.changePassword))
+
+		r.Get("/account/address", s.loggedIn(s.limited("GET /api/account/address", s.showAddress)))
+		r.Post("/account/address", s.loggedIn(s.limited("POST /api/account/address", s.setAddress)))
+		r.Post("/account/address/erase", s.loggedIn(s.limited("POST /api/account/address/erase", s.eraseAddress)))
 
 		r.Get("/slots", s.handle(s.slots))
 		r.Get("/sales/{id}/captcha", s.loggedIn(withID(saleID, s.captcha)))
-		r.Post("/sales/{id}/path", s.loggedIn(s.limited(s.buyLimits, withID(saleID, s.path))))
+		r.Post("/sales/{id}/path", s.loggedIn(s.countPath(s.limited("POST /api/sales/{id}/path", withID(saleID, s.path)))))
 
-		r.Get("/orders", s.loggedIn(s.limited(s.accountLimits, s.listOrders)))
-		r.Get("/orders/{id}", s.loggedIn(s.limited(s.accountLimits, withID(orderID, s.showOrder))))
-		r.Post("/orders/{id}/pay", s.loggedIn(s.limited(s.accountLimits, withID(orderID, s.pay))))
-		r.Post("/orders/{id}/cancel", s.loggedIn(s.limited(s.accountLimits, withID(orderID, s.cancel))))
+		r.Get("/orders", s.loggedIn(s.limited("GET /api/orders", s.listOrders)))
+		r.Get("/orders/{id}", s.loggedIn(s.limited("GET /api/orders/{id}", withID(orderID, s.showOrder))))
+		r.Get("/orders/{id}/ticket", s.loggedIn(s.limited("GET /api/orders/{id}/ticket", withID(orderID, s.orderTicket))))
+		r.Post("/orders/{id}/pay", s.loggedIn(s.limited("POST /api/orders/{id}/pay", withID(orderID, s.pay))))
+		r.Post("/orders/{id}/address", s.loggedIn(s.limited("POST /api/orders/{id}/address", withID(orderID, s.setOrderAddress))))
+		r.Post("/orders/{id}/cancel", s.loggedIn(s.limited("POST /api/orders/{id}/cancel", withID(orderID, s.cancel))))
 		r.Post("/payments/notify", s.handle(s.paymentNotice))
 		if s.cashier != nil {
-			r.Post("/cashier/{id}", s.loggedIn(s.limited(s.accountLimits, withID(orderID, s.useCashier))))
+			r.Post("/cashier/{id}", s.loggedIn(s.limited("POST /api/cashier/{id}", withID(orderID, s.useCashier))))
 		}
+
+		r.Route("/admin", s.adminRoutes)
 
 		r.Get("/lab", s.inLab(s.showLab))
 		r.Get("/lab/run", s.inLab(s.showLabRun))
@@ -226,6 +270,7 @@ func (s *Server) routes() http.Handler {
 	})
 	r.Get("/*", s.handle(s.static))
 	r.Head("/*", s.handle(s.static))
+	s.http = newHTTPMetrics(r)
 	return r
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"miaosha/goods"
 	"miaosha/seckill"
+	"miaosha/user"
 )
 
 // form is what a route takes, and what it may answer when it takes it.
@@ -49,8 +50,10 @@ type thing int
 const (
 	nothing thing = iota
 	aSale
+	anItem // goods, or a plan: its id is a number, like that of a sale
 	anOrder
 	aPayment
+	aUser
 )
 
 // field is a field of a body. value returns a value that the route understands.
@@ -99,12 +102,74 @@ var forms = []form{
 		answers: answers([]string{"202 ok"}, closedSale, limited), learn: learnOrder},
 	{route: "GET /api/orders", weight: 40, who: aBuyer, before: limited, answers: []string{"200 ok"}, learn: learnOrders},
 	{route: "GET /api/orders/{id}", weight: 40, who: aBuyer, thing: anOrder, before: limited, answers: []string{"200 ok"}},
+	{route: "GET /api/orders/{id}/ticket", weight: 3, who: aBuyer, thing: anOrder, before: limited, answers: []string{"404 not_found"}},
 	{route: "POST /api/orders/{id}/pay", weight: 40, who: aBuyer, thing: anOrder, before: limited, answers: []string{"200 ok", "409 declined", "409 wrong_status"}, learn: learnPayment},
 	{route: "POST /api/cashier/{id}", weight: 20, who: aBuyer, thing: aPayment, before: limited, answers: []string{"200 ok", "409 wrong_status"},
 		fields: []field{{"action", func(g *generator, _ *request) any { return pick(g, "confirm", "decline") }}}},
 	{route: "POST /api/orders/{id}/cancel", weight: 30, who: aBuyer, thing: anOrder, before: limited, answers: []string{"200 ok", "409 wrong_status"}},
 	{route: "POST /api/payments/notify", weight: 20, raw: true, answers: []string{"200 ok", "409 wrong_status"},
 		fields: []field{{"order_id", noticeOrder}, {"amount", func(*generator, *request) any { return fuzzPrice }}, {"provider_ref", reference}}},
+	{route: "GET /api/admin/users", weight: 3, who: anAdmin, before: limited, answers: []string{"200 ok"}},
+	{route: "GET /api/admin/users/{id}", weight: 3, who: anAdmin, thing: aUser, before: limited, answers: []string{"200 ok"}},
+	{route: "POST /api/admin/users/{id}/role", weight: 3, who: anAdmin, thing: aUser, before: limited, answers: []string{"200 ok"},
+		fields: []field{{"role", func(g *generator, _ *request) any { return "buyer" }}}},
+	// Not by an administrator: it would end the sessions of all other requests.
+	{route: "POST /api/admin/users/{id}/disable", weight: 3, who: aBuyer, thing: aUser, before: []string{"403 forbidden", "429 too_many"}, answers: []string{"403 forbidden"}},
+	{route: "POST /api/admin/users/{id}/enable", weight: 3, who: anAdmin, thing: aUser, before: limited, answers: []string{"200 ok"}},
+	{route: "GET /api/account/address", weight: 5, who: aBuyer, before: limited, answers: []string{"200 ok"}},
+	{route: "POST /api/account/address", weight: 10, who: aBuyer, before: limited, answers: []string{"200 ok"}, fields: addressFields},
+	{route: "POST /api/account/address/erase", weight: 3, who: aBuyer, before: limited, answers: []string{"200 ok"}},
+	{route: "POST /api/orders/{id}/address", weight: 10, who: aBuyer, thing: anOrder, before: limited, answers: []string{"200 ok", "409 wrong_status"}, fields: addressFields},
+	{route: "GET /api/admin/orders", weight: 5, who: anAdmin, before: limited, answers: []string{"200 ok"}, query: ordersQuery},
+	{route: "GET /api/admin/orders.csv", weight: 3, who: anAdmin, before: limited, answers: []string{"200"}, query: ordersQuery},
+	{route: "GET /api/admin/orders/{id}", weight: 5, who: anAdmin, thing: anOrder, before: limited, answers: []string{"200 ok"}},
+	{route: "POST /api/admin/orders/{id}/refund", weight: 5, who: anAdmin, thing: anOrder, before: limited, answers: []string{"200 ok", "409 wrong_status"}},
+	{route: "POST /api/admin/orders/{id}/confirm", weight: 5, who: anAdmin, thing: anOrder, before: limited, answers: []string{"200 ok", "409 wrong_status"},
+		fields: []field{{"reference", func(g *generator, _ *request) any { return fmt.Sprintf("bank-%d", g.Uint64()) }}}},
+	{route: "POST /api/admin/orders/{id}/cancel", weight: 5, who: anAdmin, thing: anOrder, before: limited, answers: []string{"200 ok", "409 wrong_status"}},
+	{route: "POST /api/admin/orders/{id}/extend", weight: 5, who: anAdmin, thing: anOrder, before: limited, answers: []string{"200 ok", "409 wrong_status"},
+		fields: []field{{"minutes", upTo(maxExtension)}}},
+	{route: "POST /api/admin/orders/{id}/ship", weight: 5, who: anAdmin, thing: anOrder, before: limited, answers: []string{"200 ok", "409 wrong_status"},
+		fields: []field{{"carrier", nickname}, {"tracking", func(g *generator, _ *request) any { return pick(g, "SF1234567890", "=1+1", "运单") }}}},
+	{route: "POST /api/admin/refunds", weight: 3, who: anAdmin, before: limited, answers: []string{"200 ok"},
+		fields: []field{{"orders", func(g *generator, _ *request) any { return []any{g.uuid(), g.uuid()} }}}},
+	{route: "GET /api/admin/payments", weight: 3, who: anAdmin, before: limited, answers: []string{"200 ok"},
+		query: func(g *generator, _ *request) string {
+			return pick(g, "", "status=open", "status=refund_due&cursor="+g.uuid())
+		}},
+	{route: "POST /api/admin/payments/{id}/retry", weight: 3, who: anAdmin, thing: aPayment, before: limited, answers: []string{"200 ok", "409 wrong_status"}},
+	{route: "POST /api/admin/payments/{id}/returned", weight: 3, who: anAdmin, thing: aPayment, before: limited, answers: []string{"409 wrong_status"},
+		fields: []field{{"note", nickname}}},
+	{route: "GET /api/admin/log", weight: 3, who: anAdmin, before: limited, answers: []string{"200 ok"}},
+	{route: "GET /api/admin/log.csv", weight: 3, who: anAdmin, before: limited, answers: []string{"200"}},
+	{route: "GET /api/admin/live", weight: 3, who: anAdmin, before: limited, answers: answers([]string{"200"}, limited), query: noQuery},
+	{route: "POST /api/admin/live/link", weight: 3, who: anAdmin, before: limited, answers: []string{"200 ok"},
+		fields: []field{{"hours", func(*generator, *request) any { return 1 }}}},
+	{route: "GET /api/live", weight: 3, before: []string{"403 bad_link", "429 too_many"}, answers: []string{"403 bad_link"}, query: noQuery},
+	{route: "GET /pictures/{name}", weight: 3, answers: []string{"404 not_found"}},
+	{route: "HEAD /pictures/{name}", weight: 3, answers: []string{"404"}},
+	{route: "GET /api/admin/sales", weight: 3, who: anAdmin, before: limited, answers: []string{"200 ok"}},
+	{route: "GET /api/admin/sales/{id}", weight: 3, thing: aSale, who: anAdmin, before: limited, answers: []string{"200 ok"}},
+	{route: "POST /api/admin/sales", weight: 3, who: anAdmin, before: limited, answers: []string{"200 ok"}, fields: append([]field{{"title", nickname}, {"state", fixed(goods.Draft)}}, terms...)},
+	{route: "POST /api/admin/sales/{id}", weight: 3, thing: aSale, who: anAdmin, before: limited, answers: []string{"409 wrong_status"}, fields: terms},
+	{route: "POST /api/admin/sales/{id}/units", weight: 3, thing: aSale, who: anAdmin, before: limited, answers: []string{"200 ok", "409 wrong_status"}, fields: []field{{"delta", upTo(2)}}},
+	{route: "POST /api/admin/sales/{id}/plans", weight: 3, thing: aSale, who: anAdmin, before: limited, answers: []string{"200 ok"},
+		fields: []field{{"action", func(g *generator, _ *request) any { return pick(g, "publish", "pause", "resume", "close") }}, {"at", fixed("2099-01-01T00:00:00Z")}}},
+	{route: "POST /api/admin/plans/{id}/cancel", weight: 3, thing: anItem, who: anAdmin, before: limited, answers: []string{"200 ok", "404 not_found", "409 wrong_status"}},
+	{route: "GET /api/admin/goods", weight: 3, who: anAdmin, before: limited, answers: []string{"200 ok"}},
+	{route: "POST /api/admin/goods", weight: 3, who: anAdmin, before: limited, answers: []string{"200 ok"}, fields: []field{{"title", nickname}, {"detail", nickname}, {"list_price", upTo(1000)}}},
+	{route: "GET /api/admin/goods/{id}", weight: 3, thing: anItem, who: anAdmin, before: limited, answers: []string{"200 ok", "404 not_found"}},
+	{route: "POST /api/admin/goods/{id}", weight: 3, thing: anItem, who: anAdmin, before: limited, answers: []string{"200 ok", "404 not_found"}, fields: []field{{"title", nickname}}},
+	// Not by an administrator: the price and the window are those of all other requests, and a picture is no JSON.
+	{route: "POST /api/admin/sales/{id}/price", weight: 1, thing: aSale, who: aBuyer, before: []string{"403 forbidden", "429 too_many"}, answers: []string{"403 forbidden"}, fields: []field{{"price", upTo(9)}}},
+	{route: "POST /api/admin/sales/{id}/window", weight: 1, thing: aSale, who: aBuyer, before: []string{"403 forbidden", "429 too_many"}, answers: []string{"403 forbidden"}, fields: []field{{"start_at", fixed("2099-01-01T00:00:00Z")}, {"end_at", fixed("2099-01-02T00:00:00Z")}}},
+	{route: "POST /api/admin/pictures", weight: 1, who: aBuyer, before: []string{"403 forbidden", "429 too_many"}, answers: []string{"403 forbidden"}},
+	{route: "GET /api/admin/tickets/{ticket}", weight: 3, who: anAdmin, before: limited, answers: []string{"404 not_found"}},
+	{route: "POST /api/admin/sales/{id}/publish", weight: 3, who: anAdmin, thing: aSale, before: limited, answers: []string{"409 wrong_status"}},
+	{route: "POST /api/admin/sales/{id}/pause", weight: 3, who: anAdmin, thing: aSale, before: limited, answers: []string{"200 ok", "409 wrong_status"}},
+	{route: "POST /api/admin/sales/{id}/resume", weight: 9, who: anAdmin, thing: aSale, before: limited, answers: []string{"200 ok", "409 wrong_status"}},
+	// Not by an administrator: it would end the sale for all other requests.
+	{route: "POST /api/admin/sales/{id}/close", weight: 3, who: aBuyer, thing: aSale, before: []string{"403 forbidden", "429 too_many"}, answers: []string{"403 forbidden"}},
 	{route: "GET /api/lab", weight: 3, who: anAdmin, answers: []string{"200 ok"}},
 	{route: "POST /api/lab/race", weight: 3, who: anAdmin, answers: []string{"200 ok", "409 stopped"},
 		fields: []field{{"strategy", strategy}, {"seed", seed}}},
@@ -122,6 +187,13 @@ var forms = []form{
 func upTo(n int) func(*generator, *request) any {
 	return func(g *generator, _ *request) any { return 1 + g.IntN(n) }
 }
+
+func fixed(value any) func(*generator, *request) any {
+	return func(*generator, *request) any { return value }
+}
+
+// terms are the fields of a sale's terms.
+var terms = []field{{"price", upTo(1000)}, {"stock", upTo(1000)}, {"start_at", fixed("2099-01-01T00:00:00Z")}, {"end_at", fixed("2099-01-02T00:00:00Z")}}
 
 func seed(g *generator, _ *request) any     { return g.Uint64() }
 func strategy(g *generator, _ *request) any { return pick(g, "guard", "mutex", "read-then-write") }
@@ -155,7 +227,7 @@ func accountPhone(g *generator, r *request) any {
 }
 
 func password(g *generator, _ *request) any {
-	return pick(g, fuzzPassword, fuzzPassword, fuzzPassword, "another password", "口令口令口令", strings.Repeat("x", 72))
+	return pick(g, fuzzPassword, fuzzPassword, fuzzPassword, "another password", "口令口令口令口令", strings.Repeat("长", user.PasswordMax))
 }
 
 func nickname(g *generator, _ *request) any {
@@ -182,6 +254,8 @@ func noticeOrder(g *generator, r *request) any {
 	return g.uuid()
 }
 
+var addressFields = []field{{"name", nickname}, {"phone", newPhone}, {"address", nickname}}
+
 // Queries.
 
 func noQuery(g *generator, _ *request) string { return pick(g, "", "", "id=1", "next=%2Forders.html") }
@@ -192,6 +266,11 @@ func slotQuery(g *generator, _ *request) string {
 	}
 	slots := goods.Slots(time.Now().UTC())
 	return "slot=" + url.QueryEscape(slots[g.IntN(len(slots))].StartAt.Format(time.RFC3339))
+}
+
+func ordersQuery(g *generator, _ *request) string {
+	return pick(g, "", "q=13100000001", "q="+g.uuid(), "q=1:2-3:4", "sale=1", "sale=1&status=paid", "status=refunded", "from=2026-01-01T00:00:00Z&to=2036-01-01T00:00:00Z",
+		"cursor="+g.uuid(), "q=%25&status=pending")
 }
 
 func captchaQuery(g *generator, _ *request) string {
@@ -255,16 +334,22 @@ func (f *form) path(g *generator, r *request) string {
 	_, path, _ := strings.Cut(f.route, " ")
 	id := ""
 	switch f.thing {
-	case aSale:
+	case aSale, anItem:
 		r.sale = pick(g, g.world.sales...)
 		if known := slices.DeleteFunc(slices.Sorted(maps.Keys(r.buyer.sums)), func(sale int64) bool { return sale == 0 }); f.sum && len(known) > 0 && g.IntN(2) == 0 {
 			r.sale = pick(g, known...)
 		}
 		id = strconv.FormatInt(r.sale, 10)
 	case anOrder:
-		id = pickOf(g, r.buyer.orders)
+		of := r.buyer
+		if f.who == anAdmin { // of any buyer
+			of = pick(g, g.worker.buyers...)
+		}
+		id = pickOf(g, of.orders)
 	case aPayment:
 		id = pickOf(g, r.buyer.payments)
+	case aUser: // enabled, with the role buyer
+		id = strconv.FormatInt(pick(g, g.worker.buyers...).id, 10)
 	}
 	if id == "" && f.thing != nothing {
 		id = g.uuid()
@@ -274,7 +359,7 @@ func (f *form) path(g *generator, r *request) string {
 	if address == "" || g.IntN(4) == 0 {
 		address = seckill.SignPath(g.world.s.Secret, r.buyer.id, r.sale, r.buyer.token, time.Now().Add(time.Minute))
 	}
-	return strings.NewReplacer("{id}", id, "{path}", address, "/*", pick(g, g.world.pages...)).Replace(path)
+	return strings.NewReplacer("{id}", id, "{path}", address, "{ticket}", "direct:00000000-0000-4000-8000-000000000000", "/*", pick(g, g.world.pages...)).Replace(path)
 }
 
 func (g *generator) uuid() string {

@@ -3,6 +3,7 @@ package web_test
 import (
 	"context"
 	"crypto/tls"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -59,6 +60,16 @@ func (shop testShop) sale(flags ...string) string {
 	return sandboxtest.Sale(shop.t, shop.env, 100, flags...)
 }
 
+// lists waits until the list has n sales. A shop shows a list for a second, and reads one when it starts.
+func (shop testShop) lists(n int) {
+	shop.t.Helper()
+	sandboxtest.Until(shop.t, 2*time.Second, fmt.Sprintf("%d sales in the list", n), func() bool {
+		var list []struct{ ID int64 }
+		shop.call("GET", "/api/sales", "", "").Read(shop.t, &list)
+		return len(list) == n
+	})
+}
+
 // tokens creates n users and returns the tokens of their sessions.
 func (shop testShop) tokens(n int) (tokens []string) {
 	shop.t.Helper()
@@ -73,6 +84,27 @@ func (shop testShop) newBuyers(n int) []*sandboxtest.Buyer {
 	shop.t.Helper()
 	return shop.Buyers(shop.t, n, "")
 }
+
+// staff makes a member of the staff on behalf of the administrator by ("" for the first), who has chosen a password, and
+// returns the token of a session.
+func (shop testShop) staff(phone, role, by string) (token string) {
+	shop.t.Helper()
+	args := []string{"admin", "--phone", phone, "--role", role}
+	if by != "" {
+		args = append(args, "--by", by)
+	}
+	_, password, _ := strings.Cut(sandboxtest.MustCommand(shop.t, shop.env, args...), "password: ")
+	password = strings.TrimSpace(password)
+	var in struct{ Token, Role string }
+	shop.ask("POST", "/api/login", "", fmt.Sprintf(`{"phone":%q,"password":%q}`, phone, password)).Read(shop.t, &in)
+	shop.ask("POST", "/api/password", in.Token, fmt.Sprintf(`{"old":%q,"new":%q}`, password, staffPassword)).Read(shop.t, &in)
+	if in.Role != role {
+		shop.t.Fatalf("the %s is %q", role, in.Role)
+	}
+	return in.Token
+}
+
+const staffPassword = "chosen by its owner"
 
 // call makes one request.
 func (shop testShop) call(method, path, token, body string, headers ...string) sandboxtest.Reply {

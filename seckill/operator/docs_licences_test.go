@@ -102,7 +102,7 @@ func TestLicencesAreCurrent(t *testing.T) {
 
 Written by ` + "`make licences`" + `, and held against the program by ` + "`make check`" + `: every module that is in the binary on any system it is
 built for, and the scripts of its pages. The shop's own licence is [MIT](LICENSE). The licences' texts are in the modules; the
-scripts' in [web/static/lib/LICENSES](web/static/lib/LICENSES). Beside these there is Go's own library (BSD-3-Clause). Postgres and
+scripts' beside them in [web/static/lib](web/static/lib). Beside these there is Go's own library (BSD-3-Clause). Postgres and
 Redis are programs of their own, and no part of it.
 
 | what | version | licence | how |
@@ -123,21 +123,23 @@ Redis are programs of their own, and no part of it.
 		names, err := licencesOf(m.dir)
 		row(m.path, m.version, m.how, names, err)
 	}
-	raw, err := os.ReadFile("../../web/static/lib/LICENSES")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, m := range regexp.MustCompile(`(?m)^lib/(\S+) is the file \S+ of the npm package (\S+) ([\d.]+\d)`).FindAllStringSubmatch(string(raw), -1) {
-		names, err := licencesOf("../../web/static/lib")
-		row(m[2]+" ("+m[1]+")", m[3], "page", names, err)
-	}
-	scripts, err := filepath.Glob("../../web/static/lib/*.js")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, s := range scripts {
-		if name := "(" + filepath.Base(s) + ")"; !strings.Contains(page.String(), name) {
-			t.Errorf("web/static/lib/LICENSES does not say what %s is", name)
+	for _, dir := range []string{"../../web/static/lib", "../../web/static/lib/uplot"} {
+		raw, err := os.ReadFile(filepath.Join(dir, "LICENSES"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range regexp.MustCompile(`(?m)^lib/(\S+) is the file \S+ of the npm package (\S+) ([\d.]+\d)`).FindAllStringSubmatch(string(raw), -1) {
+			names, err := licencesOf(dir)
+			row(m[2]+" ("+filepath.Base(m[1])+")", m[3], "page", names, err)
+		}
+		scripts, err := filepath.Glob(filepath.Join(dir, "*.js"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range scripts {
+			if name := "(" + filepath.Base(s) + ")"; !strings.Contains(page.String(), name) {
+				t.Errorf("%s/LICENSES does not say what %s is", dir, name)
+			}
 		}
 	}
 

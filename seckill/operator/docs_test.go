@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -50,7 +51,7 @@ func TestDocumentsNameWhatExists(t *testing.T) {
 	t.Parallel()
 	r := readRepository(t)
 	docs := r.documents(t)
-	for _, want := range []string{"README.md", "README.zh-CN.md", "SECURITY.md", "deploy/README.md", "web/README.md",
+	for _, want := range []string{"README.md", "README.zh-CN.md", "SECURITY.md", "SCALE.md", "deploy/README.md", "web/README.md",
 		"seckill/bench/README.md", "seckill/faults/README.md", "seckill/lab/README.md"} {
 		if !slices.ContainsFunc(docs, func(d document) bool { return d.path == want }) {
 			t.Errorf("there is no %s", want)
@@ -308,19 +309,34 @@ func (r *repository) document(t *testing.T, at string) document {
 	return document{at, string(raw)}
 }
 
-// documents returns SECURITY.md, the table of ASVS and the READMEs of all folders. A changelog may name what is gone.
+// documents returns SECURITY.md, SCALE.md, the table of ASVS and the READMEs of all folders. A changelog may name what is gone.
 func (r *repository) documents(t *testing.T) (docs []document) {
 	t.Helper()
 	for _, f := range slices.Sorted(maps.Keys(r.files)) {
-		if base := path.Base(f); base == "README.md" || base == "README.zh-CN.md" || f == "SECURITY.md" || f == asvsTable {
+		if base := path.Base(f); base == "README.md" || base == "README.zh-CN.md" || f == "SECURITY.md" || f == "SCALE.md" || f == asvsTable {
 			docs = append(docs, r.document(t, f))
 		}
 	}
 	return docs
 }
 
-// readRepository reads the sources, and asks the built shop for its commands and flags.
+// readRepository returns the repository, which all tests read and none changes.
 func readRepository(t *testing.T) *repository {
+	t.Helper()
+	readOnce.Do(func() { theRepository = readSources(t) })
+	if theRepository == nil {
+		t.Fatal("the repository could not be read: see the first test that failed")
+	}
+	return theRepository
+}
+
+var (
+	readOnce      sync.Once
+	theRepository *repository
+)
+
+// readSources reads the sources, and asks the built shop for its commands and flags.
+func readSources(t *testing.T) *repository {
 	t.Helper()
 	r := &repository{root: "../..", files: map[string]bool{}, sources: map[string]string{}, declared: map[string]bool{}, words: map[string]bool{},
 		tests: map[string]bool{}, targets: map[string]bool{}, flags: map[string]map[string]bool{"": {}}}
@@ -357,6 +373,10 @@ func readRepository(t *testing.T) *repository {
 	for _, m := range regexp.MustCompile(`(?m)^  ([a-z]+)  `).FindAllStringSubmatch(help, -1) {
 		r.flags[m[1]] = map[string]bool{}
 		help := sandboxtest.MustCommand(t, nil, m[1], "--help")
+		for _, verb := range regexp.MustCompile(`(?m)^  `+m[1]+` ([a-z]+)  `).FindAllStringSubmatch(help, -1) {
+			help += sandboxtest.MustCommand(t, nil, m[1], verb[1], "--help")
+			r.flags[m[1]+" "+verb[1]] = map[string]bool{}
+		}
 		for _, f := range regexp.MustCompile(`(?m)^ {2,6}(?:(-\w), )?(--[\w-]+)`).FindAllStringSubmatch(help, -1) {
 			r.flags[m[1]][f[1]], r.flags[m[1]][f[2]] = true, true
 		}

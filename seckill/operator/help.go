@@ -2,6 +2,7 @@ package operator
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/alecthomas/kong"
 )
@@ -9,7 +10,7 @@ import (
 // Help prints kong's help, except for `miaosha --help`. That prints the commands first and then
 // every setting of serve, the default command.
 func Help(options kong.HelpOptions, ctx *kong.Context) error {
-	if ctx.Selected() != nil && ctx.Args[0] == ctx.Selected().Name {
+	if slices.ContainsFunc(ctx.Model.Children, func(c *kong.Node) bool { return c.Name == ctx.Args[0] }) {
 		return kong.DefaultHelpPrinter(options, ctx)
 	}
 	fmt.Fprintf(ctx.Stdout, "%s\n\nUsage: miaosha [<command>] [flags]\n\nCommands:\n", ctx.Model.Help)

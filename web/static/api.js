@@ -9,6 +9,7 @@ import { addSample } from './clock.js';
 const TIMEOUT = 10_000; // ms for one reply, unless the caller knows that it takes longer
 
 export const get = (path) => send('GET', path, readData);
+// post sends an object as JSON, and a file as it is.
 export const post = (path, body, timeout) => send('POST', path, readData, body, timeout);
 
 // getImage returns an image as a blob: URL, which the caller revokes.
@@ -32,7 +33,9 @@ async function send(method, path, read, body, timeout = TIMEOUT) {
     redirect: 'error',
     signal: AbortSignal.timeout(timeout),
   };
-  if (body !== undefined) {
+  if (body instanceof Blob) {
+    init.body = body;
+  } else if (body !== undefined) {
     init.headers['Content-Type'] = 'application/json';
     init.body = JSON.stringify(body);
   }

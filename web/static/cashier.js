@@ -1,11 +1,11 @@
-// The button that leads from an order to the cashier.
+// The button that leads from an order to the payment provider.
 import { html, useState } from './lib/preact.js';
 import { post } from './api.js';
 import { errorText, t } from './i18n.js';
 import { localPath } from './session.js';
 
-// PayNow opens a payment for the order and goes to the cashier's page. It calls onRefused(reply)
-// when the order cannot be paid.
+// PayNow opens a payment for the order and goes to the provider's page, which is this shop's own for the cashier. It calls
+// onRefused(reply) when the order cannot be paid.
 export function PayNow({ order, onRefused = () => {} }) {
   const [sending, setSending] = useState(false);
   const [note, setNote] = useState(null);
@@ -14,7 +14,8 @@ export function PayNow({ order, onRefused = () => {} }) {
     setSending(true);
     setNote(null);
     const reply = await post(`/api/orders/${encodeURIComponent(order.id)}/pay`);
-    if (reply.ok) return location.assign(localPath(reply.data.pay_url, '/order.html?id=' + encodeURIComponent(order.id)));
+    const url = reply.data?.pay_url;
+    if (reply.ok) return location.assign(/^https?:\/\//.test(url) ? url : localPath(url, '/order.html?id=' + encodeURIComponent(order.id)));
     setSending(false);
     setNote(reply);
     onRefused(reply);

@@ -1,14 +1,23 @@
-// One labelled field of a form. A screen reader reads the error below the field together with it.
+// One labelled field of a form, with its rule and its error below it. A screen reader reads both together with the field.
 import { html } from './lib/preact.js';
 
-export function Field({ id, label, error, onValue, children, ...rest }) {
+export function Field({ id, label, rule, error, onValue, children, ...rest }) {
+  const described = [rule && id + '-rule', error && id + '-error'].filter(Boolean).join(' ');
   return html`
     <div class="field">
       <label for=${id}>${label}</label>
-      <div class="row"><input id=${id} name=${id} aria-invalid=${error ? 'true' : undefined} aria-describedby=${error ? id + '-error' : undefined}
+      <div class="row"><input id=${id} name=${id} aria-invalid=${error ? 'true' : undefined} aria-describedby=${described || undefined}
         onInput=${(e) => onValue(e.target.value)} ...${rest} />${children}</div>
       ${error && html`<p class="error" id=${id + '-error'}>${error}</p>`}
+      ${rule && html`<p class="rule" id=${id + '-rule'}>${rule}</p>`}
     </div>`;
+}
+
+// errorsOf returns the errors of a refused form by field, as the shop says them: the rules are the shop's alone. It is null if
+// the reply names none of these fields.
+export function errorsOf(reply, names) {
+  const wrong = (reply.fields ?? []).filter(({ field }) => names.includes(field));
+  return wrong.length ? Object.fromEntries(wrong.map(({ field, msg }) => [field, msg])) : null;
 }
 
 // focusFirstError puts the cursor into the first field that has an error.

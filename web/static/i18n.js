@@ -5,6 +5,8 @@ import zh from './words/zh.js';
 import en from './words/en.js';
 
 const TEXTS = { zh, en };
+const NAME = document.documentElement.dataset.shop;
+if (NAME) zh.shop = en.shop = NAME;
 const KEY = 'miaosha.lang';
 const listeners = new Set();
 let current = TEXTS[stored()] ? stored() : (navigator.language || 'zh').toLowerCase().startsWith('zh') ? 'zh' : 'en';

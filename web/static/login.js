@@ -2,16 +2,15 @@
 import { html, useEffect, useRef, useState } from './lib/preact.js';
 import { get, getImage, post } from './api.js';
 import { Captcha } from './captcha.js';
-import { Field, focusFirstError } from './field.js';
+import { errorsOf, Field, focusFirstError } from './field.js';
 import { errorText, t } from './i18n.js';
 import { localPath } from './session.js';
 import { mount, setTitle } from './shell.js';
 
 const query = new URLSearchParams(location.search);
 const next = localPath(query.get('next'), '/');
-const PHONE = /^1\d{10}$/;
 const digits = (text) => text.replace(/\D/g, '');
-const FIELDS = { phone: 'need.phone', password: 'need.otherPassword', nickname: 'need.otherNickname' }; // what a refused one needs
+const FIELD_OF = { wrong_code: 'code', phone_taken: 'phone' }; // refusals of one field
 const wantsSum = (reply) => reply.captcha || reply.code === 'wrong_captcha';
 
 function Login({ lang, user }) {
@@ -27,15 +26,9 @@ function Login({ lang, user }) {
 
   const names = tab === 'login' ? ['phone', 'password'] : ['phone', 'code', 'password', 'nickname'];
   const put = (name) => (value) => { setForm((f) => ({ ...f, [name]: value })); setErrors((e) => ({ ...e, [name]: '' })); };
-  const isMissing = (name) => (name === 'phone' ? !PHONE.test(digits(form.phone)) : !form[name].trim());
   const showErrors = (found) => {
-    setErrors(found);
+    setErrors((old) => ({ ...old, ...found })); // an old one goes when its field changes
     focusFirstError(element.current);
-  };
-  const findsMissing = (among) => {
-    const missing = among.filter(isMissing);
-    if (missing.length) showErrors(Object.fromEntries(missing.map((name) => [name, t('need.' + name)])));
-    return missing.length > 0;
   };
   const show = (to) => { setTab(to); setErrors({}); setNote(null); setSum(null); };
 
@@ -48,10 +41,11 @@ function Login({ lang, user }) {
     setSum(null);
     setNote(reply);
   };
-  // showsField shows a refusal at the field that it names, and returns whether it names one of this page.
-  const showsField = ({ field }) => {
-    if (FIELDS[field]) showErrors({ [field]: t(FIELDS[field]) });
-    return field in FIELDS;
+  // showsFields shows a refusal at every field that it names, and returns whether it names one of this form.
+  const showsFields = (reply) => {
+    const found = FIELD_OF[reply.code] ? { [FIELD_OF[reply.code]]: errorText(reply) } : errorsOf(reply, names);
+    if (found) showErrors(found);
+    return found !== null;
   };
 
   // drawIfAsked shows a sum if the reply asks for one, and none otherwise: a sum has one try. It returns whether it does.
@@ -68,7 +62,7 @@ function Login({ lang, user }) {
 
   const submit = (event) => {
     event.preventDefault();
-    if (!sending && !findsMissing(names)) send();
+    if (!sending) send();
   };
   const send = async (captcha) => {
     setSending(true);
@@ -79,19 +73,16 @@ function Login({ lang, user }) {
     if (reply.ok) return location.replace(next);
     setSending(false);
     if (element.current !== shown) return undefined; // the visitor has changed tabs
-    if (drawIfAsked(reply, 'form')) return undefined;
-    if (reply.code === 'wrong_code') return showErrors({ code: errorText(reply) });
-    return showsField(reply) || setNote(reply);
+    return drawIfAsked(reply, 'form') || showsFields(reply) || setNote(reply);
   };
   const sendCode = async (captcha) => {
-    if (findsMissing(['phone'])) return;
     setSending(true);
     setNote(null);
     const shown = element.current;
     const reply = await code.send(digits(form.phone), captcha);
     setSending(false);
     if (element.current !== shown) return; // the visitor has changed tabs
-    if (drawIfAsked(reply, 'code') || showsField(reply)) return;
+    if (drawIfAsked(reply, 'code') || showsFields(reply)) return;
     if (reply.ok && reply.data.dev_code) put('code')(reply.data.dev_code);
     if (captcha) shown.elements.code.focus(); // the sum, which had the cursor, is gone
   };
@@ -99,7 +90,7 @@ function Login({ lang, user }) {
   if (user && !user.unsure) {
     return html`<div class="blank">${note && html`<p class="note" role="alert" data-test="note">${errorText(note)}</p>`}<p>${t('already', { name: user.nickname || user.phone })}</p><a class="button" href=${next}>${t('goOn')}</a></div>`;
   }
-  const field = (name, label, rest) => html`<${Field} id=${name} label=${label} value=${form[name]} error=${errors[name]} onValue=${put(name)} data-test=${name} ...${rest} />`;
+  const field = (name, label, rest) => html`<${Field} id=${name} label=${label} value=${form[name]} rule=${tab === 'register' && t('rule.' + name)} error=${errors[name]} onValue=${put(name)} data-test=${name} ...${rest} />`;
   const tabFor = (name) => html`<button type="button" class="tab" data-test=${'tab-' + name} aria-pressed=${tab === name} onClick=${() => show(name)}>${t(name + '.title')}</button>`;
   return html`
     <div class="sheet narrow">
@@ -107,16 +98,16 @@ function Login({ lang, user }) {
       <div class="tabs">${tabFor('login')}${tabFor('register')}</div>
       ${next !== '/' && html`<p class="more">${t('login.next')}</p>`}
       <form novalidate onSubmit=${submit} key=${tab} ref=${element}>
-        ${field('phone', t('phone'), { type: 'tel', inputmode: 'numeric', autocomplete: 'username', maxlength: 16 })}
+        ${field('phone', t('phone'), { type: 'tel', inputmode: 'numeric', autocomplete: 'username' })}
         ${tab === 'register' && html`
           ${field('code', t('code'), {
-            inputmode: 'numeric', autocomplete: 'one-time-code', maxlength: 8,
+            inputmode: 'numeric', autocomplete: 'one-time-code',
             children: html`<button type="button" class="button quiet" data-test="send-code" disabled=${code.seconds > 0} onClick=${() => sendCode()}>
               ${code.seconds > 0 ? t('sendAgain', { n: code.seconds }) : t('sendCode')}</button>`,
           })}
           <p class="tip" role="status" hidden=${!code.note}>${code.note}</p>`}
-        ${field('password', t(tab === 'login' ? 'password' : 'password.new'), { type: 'password', autocomplete: tab === 'login' ? 'current-password' : 'new-password', maxlength: 72 })}
-        ${tab === 'register' && field('nickname', t('nickname'), { autocomplete: 'nickname', maxlength: 32 })}
+        ${field('password', t(tab === 'login' ? 'password' : 'password.new'), { type: 'password', autocomplete: tab === 'login' ? 'current-password' : 'new-password' })}
+        ${tab === 'register' && field('nickname', t('nickname'), { autocomplete: 'nickname' })}
         <p class="note" role="alert" data-test="note" hidden=${!note}>${note && errorText(note)}</p>
         <button class="button big" data-test=${'submit-' + tab} disabled=${sending} hidden=${!!sum}>${t('submit.' + tab)}</button>
       </form>
@@ -142,7 +133,7 @@ function useCode() {
       setNote(code ? t('devCode', { code }) : t('codeSent', { n: Math.max(1, Math.round(validFor / 60)) }));
     } else {
       setSeconds(Math.ceil(reply.retryAfter / 1000));
-      setNote(wantsSum(reply) || reply.field ? '' : errorText(reply));
+      setNote(wantsSum(reply) || reply.fields ? '' : errorText(reply));
     }
     return reply;
   };

@@ -1,5 +1,6 @@
 // One order: the goods, its status, and what the buyer can still do with it.
 import { html, useEffect, useRef, useState } from './lib/preact.js';
+import { Delivery } from './address.js';
 import { get, post } from './api.js';
 import { PayNow } from './cashier.js';
 import { now, useSecond } from './clock.js';
@@ -64,7 +65,7 @@ function Sheet({ order, image, reread, stale }) {
   const at = useSecond();
   const status = statusOf(order, at);
   const more = confirming(order) ? (performance.now() - openedAt < 15_000 ? 'order.confirming' : 'order.slow')
-    : status === 'pending' && paid === 'no' ? 'order.declined' : 'order.more.' + status;
+    : status === 'pending' && paid === 'no' ? 'order.declined' : order.delivery?.shipped_at && status === 'paid' ? 'order.shipped' : 'order.more.' + status;
   return html`
     <article class="sheet" data-status=${status}>
       <header class="standing">
@@ -81,9 +82,12 @@ function Sheet({ order, image, reread, stale }) {
         <div class="amount"><dt>${t('order.amount')}</dt><dd>¥${yuan(order.price)}</dd></div>
         <div><dt>${t('order.made')}</dt><dd>${formatTime(order.created_at, at)}</dd></div>
         ${order.paid_at && html`<div><dt>${t('order.paidAt')}</dt><dd>${formatTime(order.paid_at, at)}</dd></div>`}
+        <div><dt>${t('order.seller')}</dt><dd data-test="seller">${order.seller || t('shop')}</dd></div>
         <div><dt>${t('order.number')}</dt><dd class="number">${order.id}</dd></div>
       </dl>
+      ${'lab' in document.documentElement.dataset && html`<p><a href=${'/admin.html#ticket=' + order.id} data-test="follow-ticket">${t('order.follow')}</a></p>`}
       ${status === 'pending' && !confirming(order) && html`<${Actions} order=${order} reread=${reread} />`}
+      <${Delivery} order=${order} at=${at} reread=${reread} />
     </article>`;
 }
 

@@ -22,8 +22,11 @@ export function LeftBar({ left, total }) {
   return html`<span class="bar" aria-hidden="true"><i style=${{ width: share + '%' }}></i></span>`;
 }
 
-// ownImage returns an image's path if it lies within this shop, otherwise the default image.
-export const ownImage = (path) => (/^\/(?![/\\])/.test(path || '') ? path : new URL('./goods/parcel.svg', import.meta.url).pathname);
+const assets = new URL('./', import.meta.url).href;
+
+// ownImage returns an image's address if it lies within this shop or beside this script, which a CDN may serve, otherwise the
+// default image.
+export const ownImage = (path) => (/^\/(?![/\\])/.test(path || '') || path?.startsWith(assets) ? path : assets + 'goods/parcel.svg');
 
 export const Drawing = ({ src, alt = '', lazy }) =>
   html`<span class="drawing"><img src=${ownImage(src)} alt=${alt} width="400" height="400" loading=${lazy ? 'lazy' : 'eager'} decoding="async" /></span>`;

@@ -1,5 +1,5 @@
-// The logged-in user: undefined until known, null for a visitor who is not logged in, UNSURE when
-// the shop could not say. With UNSURE a page goes on, and the first refused request decides.
+// The logged-in user: undefined until known, null for a visitor who is not logged in (as the shop says it to a browser
+// without a session), UNSURE when the shop could not say. With UNSURE a page goes on, and the first refused request decides.
 import { useEffect, useState } from './lib/preact.js';
 import { get, post } from './api.js';
 

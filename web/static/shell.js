@@ -13,6 +13,8 @@ export function mount(Page) {
 // The lab is open in a sandbox, whose pages are marked with data-lab, and for administrators.
 const inSandbox = 'lab' in document.documentElement.dataset;
 
+export const STAFF = ['viewer', 'admin']; // the roles that see the shop's back office
+
 // setTitle sets the title in the browser's tab.
 export const setTitle = (...parts) => {
   document.title = [...parts.filter(Boolean), t('shop')].join(' · ');
@@ -27,6 +29,7 @@ function Shell({ Page }) {
       <div class="wide">
         <a class="mark" href="/"><span class="seal" aria-hidden="true">秒</span>${t('shop')}</a>
         <nav>
+          ${STAFF.includes(user?.role) && html`<a href="/admin.html" data-test="to-admin">${t('admin')}</a>`}
           ${user && html`<a href="/orders.html">${t('orders')}</a>`}
           <${Account} user=${user} />
           <button class="plain" data-test="lang" lang=${lang === 'zh' ? 'en' : 'zh-CN'}
@@ -36,7 +39,8 @@ function Shell({ Page }) {
     </header>
     <main id="main" class="wide" tabindex="-1"><${Page} lang=${lang} user=${user} /></main>
     <footer class="wide"><p>${t('foot.1')} ${t('foot.2')}</p>
-      ${(inSandbox || user?.role === 'admin') && html`<p><a href="/lab.html" data-test="to-lab">${t('foot.lab')}</a></p>`}</footer>`;
+      ${(inSandbox || user?.role === 'admin') && html`<p class="row"><a href="/lab.html" data-test="to-lab">${t('foot.lab')}</a>
+        <a href="/courses.html" data-test="to-courses">${t('foot.courses')}</a></p>`}</footer>`;
 }
 
 function Account({ user }) {

@@ -1,8 +1,10 @@
 const people = (n) => `${n} ${n === 1 ? 'person' : 'people'}`;
+const minutes = (ms) => { const n = Math.ceil(ms / 60_000); return `${n} ${n === 1 ? 'minute' : 'minutes'}`; };
 
 export default {
   shop: 'miaosha',
   skip: 'Skip to content',
+  admin: 'Back office',
   orders: 'Orders',
   login: 'Log in',
   logout: 'Log out',
@@ -13,6 +15,7 @@ export default {
   'foot.1': 'Countdowns use the shop\'s clock.',
   'foot.2': 'One per person per sale.',
   'foot.lab': 'The lab: see a flash sale go wrong, and put it right',
+  'foot.courses': 'The index: find what a course calls it',
 
   // list of sales
   'list.title': 'Flash sales',
@@ -60,7 +63,7 @@ export default {
   'view.login': 'Log in to buy',
   'view.captcha': 'Solve a small sum first',
   'captcha.alt': 'A picture of a small sum',
-  'captcha.label': 'What is the result?',
+  'captcha.label': 'Five digits plus or minus one digit: what is the result?',
   'captcha.go': 'Submit',
   'captcha.other': 'Another one',
   'captcha.text': 'Can\'t read it? Show it in words',
@@ -116,6 +119,7 @@ export default {
   'error.sold_out': 'It has just sold out.',
   'error.not_logged_in': 'Your log-in has expired. Log in again, and you will come back here.',
   'error.too_many': 'Too many requests. Wait a moment, then try again.',
+  'error.banned': ({ retry_after_ms }) => `Too many requests came from your account, so it cannot buy for another ${minutes(retry_after_ms)}. Your orders and your place in the queue stay.`,
   'error.busy': 'The shop is busy. Please try again in a moment.',
   'error.offline': 'No connection. Check it and try again.',
   'error.internal': ({ id }) => `The shop has an error. Please try again.${id ? ` (No. ${id})` : ''}`,
@@ -135,7 +139,7 @@ export default {
   'login.next': 'After that you go back to the page you came from.',
   phone: 'Phone number',
   password: 'Password',
-  'password.new': 'Password (at least 8 characters)',
+  'password.new': 'New password',
   nickname: 'Nickname',
   code: 'Code from the text message',
   sendCode: 'Send code',
@@ -146,12 +150,10 @@ export default {
   'submit.register': 'Register and log in',
   already: ({ name }) => `You are logged in as ${name}.`,
   goOn: 'Continue',
-  'need.phone': 'Enter a phone number of 11 digits.',
-  'need.password': 'Enter a password.',
-  'need.code': 'Enter the code.',
-  'need.nickname': 'Enter a nickname.',
-  'need.otherPassword': 'Use 8 to 72 characters.',
-  'need.otherNickname': 'Choose another nickname: without invisible characters, and not a name of the staff.',
+  'rule.phone': 'A number of 11 digits that begins with 13 to 19.',
+  'rule.code': 'The 6 digits of the text message.',
+  'rule.password': '8 to 72 characters of any kind.',
+  'rule.nickname': 'At most 32 characters, none of them invisible, and not like a name of the staff.',
 
   // orders
   'orders.title': 'My orders',
@@ -165,8 +167,10 @@ export default {
   'status.expired': 'Not paid in time',
   'status.refunded': 'Refunded',
   'order.title': 'Order',
+  'order.follow': 'Follow its ticket, step by step',
   'order.number': 'Order number',
   'order.made': 'Ordered',
+  'order.seller': 'Seller',
   'order.paidAt': 'Paid',
   'order.amount': 'Amount',
   'order.payWithin': 'Time left to pay',
@@ -178,6 +182,7 @@ export default {
   'order.missing': 'There is no such order',
   'order.more.pending': 'Your order will be shipped once you have paid.',
   'order.more.paid': 'Your order will be shipped soon.',
+  'order.shipped': 'Your order is on its way.',
   'order.more.cancelled': 'The unit went back on sale.',
   'order.more.expired': 'The order was not paid in time, and the unit went back on sale.',
   'order.more.refunded': 'The money went back to your payment account.',
@@ -185,6 +190,19 @@ export default {
   'order.slow': 'There is no result yet. This page updates by itself; please do not pay twice.',
   'order.declined': 'No payment was made. You can still pay until the time is over.',
   'order.toSale': 'Back to the sale',
+
+  // delivery
+  address: 'Delivery',
+  'address.name': 'Recipient',
+  'address.phone': 'Phone of the recipient',
+  'address.address': 'Address',
+  'address.needed': 'Where should the parcel go? The shop has no address yet.',
+  'address.none': 'No address is known.',
+  'address.save': 'Save the address',
+  'address.change': 'Change',
+  'address.erase': 'Erase my address',
+  'address.eraseMore': 'Erasing also removes the address from your orders. One that is paid and not shipped yet keeps it until you erase it after the shipping.',
+  'address.shipped': 'Shipped',
 
   // cashier
   'pay.title': 'Sandbox cashier',

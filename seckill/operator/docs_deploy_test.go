@@ -1,0 +1,378 @@
+package operator
+
+import (
+	"bytes"
+	"encoding/csv"
+	"encoding/xml"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"miaosha/seckill/sandbox/sandboxtest"
+)
+
+// longestStop is how long a process of the shop may take to end: web's proxyLimit and stopLimit, then the engine's drainLimit
+// and stopLimit.
+const longestStop = 20 * time.Second
+
+// openFiles is what a process needs by default: --max-conns and as many as it keeps for itself.
+const openFiles = 20_000 + 1024
+
+func deployFile(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("../../deploy", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+var (
+	helpVariable   = regexp.MustCompile(`\$([A-Z_]+)`)
+	deployVariable = regexp.MustCompile(`\b(?:MIAOSHA_[A-Z_]+|[A-Z_]*(?:DATABASE|REDIS)_URL[A-Z_]*)\b`)
+)
+
+// The files of deploy/ set no variable that the shop does not read.
+func TestDeployFilesNameRealSettings(t *testing.T) {
+	t.Parallel()
+	known := map[string]bool{}
+	for _, m := range helpVariable.FindAllStringSubmatch(sandboxtest.MustCommand(t, os.Environ(), "--help"), -1) {
+		known[m[1]] = true
+	}
+	if !known["MIAOSHA_ADDR"] || !known["DATABASE_URL"] {
+		t.Fatalf("the help names the variables %v", known)
+	}
+	for _, file := range []string{"Dockerfile", "compose.yaml", "miaosha.service", "README.md"} {
+		names := deployVariable.FindAllString(deployFile(t, file), -1)
+		if len(names) == 0 {
+			t.Errorf("%s names no setting", file)
+		}
+		for _, name := range names {
+			if !known[strings.TrimSuffix(name, "_FILE")] {
+				t.Errorf("%s has %s, which is no setting", file, name)
+			}
+		}
+	}
+}
+
+// The image is built of pinned versions by a command that go accepts, and runs as no root.
+func TestDockerfile(t *testing.T) {
+	t.Parallel()
+	text := deployFile(t, "Dockerfile")
+	images := regexp.MustCompile(`(?m)^FROM (\S+)`).FindAllStringSubmatch(text, -1)
+	if len(images) != 2 {
+		t.Fatalf("%d stages, want 2", len(images))
+	}
+	for _, m := range images {
+		if !pinned.MatchString(m[1]) {
+			t.Errorf("%s has no version", m[1])
+		}
+	}
+	needs := regexp.MustCompile(`(?m)^go (\d+\.\d+)`).FindStringSubmatch(deployFile(t, "../go.mod"))
+	if needs == nil || !strings.HasPrefix(images[0][1], "golang:"+needs[1]+".") {
+		t.Errorf("%s builds it, go.mod needs %v", images[0][1], needs)
+	}
+	user := regexp.MustCompile(`(?m)^USER (\d+):\d+$`).FindStringSubmatch(text)
+	if user == nil || user[1] == "0" {
+		t.Errorf("it runs as %v", user)
+	}
+	ops := regexp.MustCompile(`MIAOSHA_OPS_ADDR=(\S+)`).FindStringSubmatch(text)
+	if ops == nil || !regexp.MustCompile(`(?m)^HEALTHCHECK .*"http://`+ops[1]+`/readyz"\]$`).MatchString(text) {
+		t.Errorf("its health is not asked at %v", ops)
+	}
+	build := regexp.MustCompile(`(?m)^RUN CGO_ENABLED=0 go build (.*) \.$`).FindStringSubmatch(text)
+	if build == nil {
+		t.Fatal("it has no command that builds a static program")
+	}
+	dir := t.TempDir()
+	cmd := exec.Command("sh", "-c", "VERSION=test CGO_ENABLED=0 go build -n "+strings.ReplaceAll(build[1], "-o /miaosha", "-o "+dir+"/miaosha")+" .")
+	cmd.Dir = "../.."
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("go build: %v: %s", err, out[max(0, len(out)-500):])
+	}
+}
+
+var pinned = regexp.MustCompile(`^[a-z/.-]+:\d+\.\d+`)
+
+type composeFile struct {
+	Services map[string]struct {
+		Image       string
+		Environment map[string]string
+		Secrets     []string
+		Command     []string
+		Healthcheck struct{ Test []string }
+		Networks    yaml.Node
+		Restart     string
+		MemLimit    string        `yaml:"mem_limit"`
+		StopGrace   time.Duration `yaml:"stop_grace_period"`
+		ReadOnly    bool          `yaml:"read_only"`
+		Ulimits     struct{ NoFile int }
+	}
+	Secrets map[string]struct{ File string }
+}
+
+func TestCompose(t *testing.T) {
+	t.Parallel()
+	var c composeFile
+	if err := yaml.Unmarshal([]byte(deployFile(t, "compose.yaml")), &c); err != nil {
+		t.Fatal(err)
+	}
+	address := func(service string) string {
+		var at map[string]struct {
+			Address string `yaml:"ipv4_address"`
+		}
+		s := c.Services[service]
+		if err := s.Networks.Decode(&at); err != nil {
+			t.Fatal(err)
+		}
+		return at["shop"].Address
+	}
+	nginx := deployFile(t, "nginx.conf")
+	for _, name := range []string{"shop-1", "shop-2"} {
+		s := c.Services[name]
+		if !strings.Contains(nginx, "server "+address(name)+":8080 ") {
+			t.Errorf("nginx.conf has no server at %s, the address of %s", address(name), name)
+		}
+		proxy, err := netip.ParsePrefix(s.Environment["MIAOSHA_TRUSTED_PROXIES"])
+		if err != nil || proxy.String() != address("nginx")+"/32" {
+			t.Errorf("%s trusts %v, %v; want nginx", name, proxy, err)
+		}
+		if s.StopGrace <= longestStop || s.Ulimits.NoFile < openFiles || !s.ReadOnly {
+			t.Errorf("%s has %v to stop, %d files, read_only is %v", name, s.StopGrace, s.Ulimits.NoFile, s.ReadOnly)
+		}
+		for _, variable := range []string{"DATABASE_URL_FILE", "REDIS_URL_FILE", "MIAOSHA_SECRET_FILE", "MIAOSHA_NOTIFY_SECRET_FILE"} {
+			file, found := strings.CutPrefix(s.Environment[variable], "/run/secrets/")
+			if !found || !slices.Contains(s.Secrets, file) {
+				t.Errorf("%s: %s is %q, and its secrets are %v", name, variable, s.Environment[variable], s.Secrets)
+			}
+		}
+	}
+	for name, s := range c.Services {
+		if s.Restart == "" || s.MemLimit == "" || name != "shop-1" && name != "shop-2" && !pinned.MatchString(s.Image) {
+			t.Errorf("%s: restart %q, mem_limit %q, image %s", name, s.Restart, s.MemLimit, s.Image)
+		}
+		for _, secret := range s.Secrets {
+			if c.Secrets[secret].File == "" {
+				t.Errorf("%s has the secret %s, which has no file", name, secret)
+			}
+		}
+	}
+	if len(c.Services["postgres"].Healthcheck.Test) == 0 || len(c.Services["redis"].Healthcheck.Test) == 0 {
+		t.Error("a store has no check of its health")
+	}
+	checkRedisCommand(t, c.Services["redis"].Command)
+}
+
+// checkRedisCommand runs a Redis with the options of a command, and asks it for them.
+func checkRedisCommand(t *testing.T, command []string) {
+	t.Helper()
+	program, err := exec.LookPath("redis-server")
+	if err != nil {
+		t.Skip("there is no redis-server")
+	}
+	if len(command) < 2 || command[1] != "/run/secrets/redis_conf" {
+		t.Fatalf("redis runs %v", command)
+	}
+	dir := t.TempDir()
+	socket, conf := filepath.Join(dir, "s"), filepath.Join(dir, "conf")
+	if err := os.WriteFile(conf, []byte("requirepass sesame\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(program, append([]string{conf}, append(command[2:], "--port", "0", "--unixsocket", socket, "--dir", dir)...)...)
+	var log sandboxtest.SyncBuffer
+	cmd.Stdout = &log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		cmd.Process.Kill()
+		cmd.Wait()
+	}()
+	ask := func(args ...string) string {
+		out, _ := exec.Command("redis-cli", append([]string{"-s", socket, "--no-auth-warning", "-a", "sesame"}, args...)...).Output()
+		return strings.Join(strings.Fields(string(out)), " ")
+	}
+	if !sandboxtest.Poll(20*time.Second, func() bool { return ask("ping") == "PONG" }) {
+		t.Fatalf("redis does not start with %v: %s", command, &log)
+	}
+	for name, want := range map[string]string{"appendonly": "yes", "appendfsync": "everysec", "maxmemory-policy": "noeviction", "maxmemory": "536870912"} {
+		if got := ask("config", "get", name); got != name+" "+want {
+			t.Errorf("redis has %s, want %s %s", got, name, want)
+		}
+	}
+}
+
+func TestSystemdUnit(t *testing.T) {
+	t.Parallel()
+	text := deployFile(t, "miaosha.service")
+	value := func(key string) string {
+		m := regexp.MustCompile(`(?m)^` + key + `=(.*)$`).FindStringSubmatch(text)
+		if m == nil {
+			t.Fatalf("there is no %s", key)
+		}
+		return m[1]
+	}
+	if d, err := time.ParseDuration(value("TimeoutStopSec")); err != nil || d <= longestStop {
+		t.Errorf("TimeoutStopSec is %v, %v; the shop needs %v", d, err, longestStop)
+	}
+	if n, err := strconv.Atoi(value("LimitNOFILE")); err != nil || n < openFiles {
+		t.Errorf("LimitNOFILE is %d, %v; want %d", n, err, openFiles)
+	}
+	if value("Restart") != "always" || value("NoNewPrivileges") != "yes" || value("ExecStart") != "/usr/local/bin/miaosha serve" {
+		t.Error("Restart, NoNewPrivileges or ExecStart is another")
+	}
+	analyze, err := exec.LookPath("systemd-analyze")
+	if err != nil {
+		t.Skip("there is no systemd-analyze")
+	}
+	unit := filepath.Join(t.TempDir(), "miaosha.service")
+	if err := os.WriteFile(unit, []byte(strings.Replace(text, "/usr/local/bin/miaosha", sandboxtest.Binary(t), 1)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command(analyze, "verify", "--man=no", unit).CombinedOutput(); err != nil || len(out) > 0 {
+		t.Errorf("systemd-analyze verify: %v\n%s", err, out)
+	}
+}
+
+// element is an element of a JMeter plan.
+type element struct {
+	XMLName  xml.Name
+	Attrs    []xml.Attr `xml:",any,attr"`
+	Text     string     `xml:",chardata"`
+	Children []element  `xml:",any"`
+}
+
+func (e element) attr(name string) string {
+	for _, a := range e.Attrs {
+		if a.Name.Local == name {
+			return a.Value
+		}
+	}
+	return ""
+}
+
+// prop returns the text of the property with this name, in e or below it.
+func (e element) prop(name string) string {
+	for _, c := range e.Children {
+		if c.attr("name") == name {
+			return strings.TrimSpace(c.Text)
+		}
+		if text := c.prop(name); text != "" {
+			return text
+		}
+	}
+	return ""
+}
+
+// jmeterClasses are the test elements of JMeter that the plan has, with the class that shows each.
+var jmeterClasses = map[string]string{
+	"TestPlan": "TestPlanGui", "ThreadGroup": "ThreadGroupGui", "CSVDataSet": "TestBeanGUI", "ConfigTestElement": "HttpDefaultsGui",
+	"HeaderManager": "HeaderPanel", "IfController": "IfControllerPanel", "WhileController": "WhileControllerGui",
+	"HTTPSamplerProxy": "HttpTestSampleGui", "RegexExtractor": "RegexExtractorGui", "ResponseAssertion": "AssertionGui",
+	"ConstantTimer": "ConstantTimerGui", "ResultCollector": "SummaryReport",
+}
+
+// plan checks that each element of a hashTree is a known one that is followed by the hashTree of its own, and returns all
+// elements in their order, each with those below it as the last ones of its children.
+func plan(t *testing.T, tree element) (all []element) {
+	t.Helper()
+	if len(tree.Children)%2 != 0 {
+		t.Fatalf("a hashTree has %d children, want pairs", len(tree.Children))
+	}
+	for pair := range slices.Chunk(tree.Children, 2) {
+		e, below := pair[0], pair[1]
+		class := e.attr("testclass")
+		if class == "" || e.XMLName.Local != class || jmeterClasses[class] != e.attr("guiclass") || below.XMLName.Local != "hashTree" {
+			t.Fatalf("<%s testclass=%q guiclass=%q> is followed by <%s>", e.XMLName.Local, class, e.attr("guiclass"), below.XMLName.Local)
+		}
+		all = append(all, e)
+		all = append(all, plan(t, below)...)
+	}
+	return all
+}
+
+// The plan for JMeter is well formed. Its requests, made by hand in their order with what the command users has printed, buy.
+func TestJMeterPlan(t *testing.T) {
+	t.Parallel()
+	var root element
+	if err := xml.NewDecoder(bytes.NewReader([]byte(deployFile(t, "miaosha.jmx")))).Decode(&root); err != nil {
+		t.Fatal(err)
+	}
+	if root.XMLName.Local != "jmeterTestPlan" || len(root.Children) != 1 {
+		t.Fatalf("the plan is a %s with %d children", root.XMLName.Local, len(root.Children))
+	}
+	elements := plan(t, root.Children[0])
+	count := map[string]int{}
+	for _, e := range elements {
+		count[e.attr("testclass")]++
+	}
+	for class := range jmeterClasses {
+		if count[class] == 0 {
+			t.Errorf("the plan has no %s", class)
+		}
+	}
+	one := func(class string) element {
+		return elements[slices.IndexFunc(elements, func(e element) bool { return e.attr("testclass") == class })]
+	}
+
+	env := append(sandboxtest.Stores(t), "MIAOSHA_CAPTCHA=off")
+	shop := sandboxtest.Open(t, env)
+	sale := sandboxtest.Sale(t, env, 5)
+	rows, err := csv.NewReader(strings.NewReader(sandboxtest.MustCommand(t, env, "users", "-n", "1", "--sale", sale))).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	data := one("CSVDataSet")
+	if names := data.prop("variableNames"); names != strings.Join(rows[0], ",") || data.prop("ignoreFirstLine") != "true" || data.prop("recycle") != "false" {
+		t.Errorf("the plan reads %s, the header of the file is %v", names, rows[0])
+	}
+	values := map[string]string{"${__P(sale,1)}": sale}
+	for i, name := range rows[0] {
+		values["${"+name+"}"] = rows[1][i]
+	}
+	values["${path}"] = "none" // the plan asks for one
+	fill := func(text string) string {
+		for name, value := range values {
+			text = strings.ReplaceAll(text, name, value)
+		}
+		if strings.Contains(text, "${") {
+			t.Fatalf("%s has a variable without a value", text)
+		}
+		return text
+	}
+	header := one("HeaderManager")
+	var reply sandboxtest.Reply
+	var sent []string
+	for _, e := range elements {
+		switch e.attr("testclass") {
+		case "HTTPSamplerProxy":
+			sent = append(sent, e.attr("testname"))
+			reply = sandboxtest.Call(e.prop("HTTPSampler.method"), shop.URL+fill(e.prop("HTTPSampler.path")), "", "",
+				header.prop("Header.name"), fill(header.prop("Header.value")))
+			if reply.Code != "ok" {
+				t.Fatalf("%s: %d %s", e.attr("testname"), reply.Status, reply.Raw)
+			}
+		case "RegexExtractor":
+			found := regexp.MustCompile(e.prop("RegexExtractor.regex")).FindSubmatch(reply.Raw)
+			if found == nil {
+				t.Fatalf("%s finds nothing in %s", e.attr("testname"), reply.Raw)
+			}
+			values["${"+e.prop("RegexExtractor.refname")+"}"] = string(found[1])
+		}
+	}
+	if want := []string{"path", "buy", "result"}; !slices.Equal(sent, want) {
+		t.Errorf("the plan sends %v, want %v", sent, want)
+	}
+	if state := values["${state}"]; state != "queued" && state != "ordered" {
+		t.Errorf("the buyer's state is %s", state)
+	}
+}

@@ -1,0 +1,85 @@
+package web_test
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"miaosha/seckill/sandbox/sandboxtest"
+)
+
+// An evening of the shopkeeper, without SQL: a draft is published, 500 programs buy while the staff pauses, resumes and adds
+// units, then the orders go into a file and the paid ones are refunded. The audit finds nothing.
+func TestAWholeEvening(t *testing.T) {
+	t.Parallel()
+	shop := openShop(t, "MIAOSHA_RATE=off", "MIAOSHA_IP_RATE=off")
+	admin := shop.staff("13900001111", "admin", "")
+	do := func(path, body string) sandboxtest.Reply {
+		t.Helper()
+		r := shop.call("POST", "/api/admin/"+path, admin, body)
+		if r.Code != "ok" {
+			t.Fatalf("%s: %d %s", path, r.Status, r.Raw)
+		}
+		return r
+	}
+	var sale struct{ ID int64 }
+	window := fmt.Sprintf(`"start_at":%q,"end_at":%q`, time.Now().Add(-time.Minute).UTC().Format(time.RFC3339), time.Now().Add(time.Hour).UTC().Format(time.RFC3339))
+	do("sales", `{"title":"青瓷茶具","state":"draft","price":990,"stock":100,`+window+`}`).Read(t, &sale)
+	at := fmt.Sprintf("sales/%d/", sale.ID)
+	do(at+"publish", "")
+	deadline := time.Now().Add(90 * time.Second)
+	var crowd sync.WaitGroup
+	buyers := shop.Buyers(t, 500, fmt.Sprint(sale.ID))
+	rush := func() {
+		for _, b := range buyers {
+			if b.OrderID == "" {
+				crowd.Go(func() { b.Buy(deadline) })
+			}
+		}
+	}
+	rush()
+	do(at+"pause", "")
+	do(at+"units", `{"delta":20}`)
+	do(at+"resume", "")
+	crowd.Wait()
+	rush() // those who left before the units came
+	crowd.Wait()
+	sold := 0
+	for i, b := range buyers {
+		if b.OrderID == "" {
+			continue
+		}
+		if sold++; i%2 == 0 {
+			if r := b.Pay(deadline, b.OrderID); r.Status != 200 {
+				t.Errorf("pay: %d %s", r.Status, r.Raw)
+			}
+		}
+	}
+	if sold != 120 {
+		t.Errorf("%d buyers have an order, want 120", sold)
+	}
+	do(at+"close", "")
+	file := string(shop.call("GET", fmt.Sprintf("/api/admin/orders.csv?sale=%d", sale.ID), admin, "").Raw)
+	if lines := strings.Count(file, "\r\n"); lines != sold+1 {
+		t.Errorf("the file has %d lines, want one for each of %d orders and a header", lines, sold)
+	}
+	var cursor string
+	for {
+		var refunds struct{ Next string }
+		do("refunds", fmt.Sprintf(`{"sale":%d%s}`, sale.ID, cursor)).Read(t, &refunds)
+		if refunds.Next == "" {
+			break
+		}
+		cursor = fmt.Sprintf(`,"cursor":%q`, refunds.Next)
+	}
+	var paid struct{ Orders []struct{} }
+	shop.call("GET", fmt.Sprintf("/api/admin/orders?sale=%d&status=paid", sale.ID), admin, "").Read(t, &paid)
+	if len(paid.Orders) > 0 {
+		t.Errorf("%d orders are still paid", len(paid.Orders))
+	}
+	if out, errs, code := sandboxtest.Command(t, shop.env, "audit"); code != 0 {
+		t.Errorf("the audit: exit %d\n%s%s", code, out, errs)
+	}
+}

@@ -1,0 +1,138 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/go-chi/chi/v5"
+
+	"miaosha/goods"
+	"miaosha/seckill/admin"
+)
+
+// staffItem is an entry of the catalogue as the staff's pages show it.
+type staffItem struct {
+	admin.Item
+	Picture string `json:"picture"` // the image's URL
+}
+
+// adminGoods answers with a page of the catalogue, newest first.
+func (s *Server) adminGoods(w http.ResponseWriter, r *http.Request, _ admin.By) error {
+	q := query{values: r.URL.Query()}
+	cursor := q.id("cursor")
+	if err := q.err(); err != nil {
+		return err
+	}
+	items, next, err := s.Admin.Goods(r.Context(), cursor)
+	if err != nil {
+		return err
+	}
+	out := struct {
+		Goods []staffItem `json:"goods"`
+		Next  int64       `json:"next,omitempty"` // the cursor of the next page
+	}{make([]staffItem, 0, len(items)), next}
+	for _, it := range items {
+		out.Goods = append(out.Goods, staffItem{it, s.assets.url(it.Image)})
+	}
+	return ok(w, 200, out)
+}
+
+// adminItem answers with one entry.
+func (s *Server) adminItem(w http.ResponseWriter, r *http.Request, _ admin.By) error {
+	id, err := itemID(r)
+	if err != nil {
+		return err
+	}
+	return s.answerItem(w, r, id)
+}
+
+func (s *Server) answerItem(w http.ResponseWriter, r *http.Request, id int64) error {
+	it, err := s.Admin.Item(r.Context(), id)
+	if err != nil {
+		return err
+	}
+	return ok(w, 200, staffItem{it, s.assets.url(it.Image)})
+}
+
+func itemID(r *http.Request) (int64, error) {
+	id, err := strconv.ParseInt(chi.URLParam(r, "id"), 10, 64)
+	if err != nil || id < 1 {
+		return 0, goods.ErrNoItem
+	}
+	return id, nil
+}
+
+// itemInput are the fields of an item in a body.
+type itemInput struct {
+	Title     string `json:"title"`
+	TitleEN   string `json:"title_en"`
+	Image     string `json:"image"`
+	Detail    string `json:"detail"`
+	DetailEN  string `json:"detail_en"`
+	ListPrice int64  `json:"list_price"`
+}
+
+// item returns the item, or an error that names every wrong field.
+func (s *Server) item(ctx context.Context, in itemInput) (goods.Item, error) {
+	it := goods.Item{Title: strings.TrimSpace(in.Title), TitleEN: strings.TrimSpace(in.TitleEN), Image: in.Image,
+		Detail: strings.TrimSpace(in.Detail), DetailEN: strings.TrimSpace(in.DetailEN), ListPrice: in.ListPrice}
+	return it, errors.Join(it.Validate(), s.checkImage(ctx, in.Image))
+}
+
+// checkImage returns nil if the shop has the image: none, one of its own, or an uploaded one. Pictures are never removed.
+func (s *Server) checkImage(ctx context.Context, image string) error {
+	name, uploaded := strings.CutPrefix(image, "/pictures/")
+	if uploaded {
+		_, err := s.picture(ctx, name)
+		if errors.Is(err, admin.ErrNoPicture) {
+			return fieldError{"image", "unknown"}
+		}
+		return err
+	}
+	if image != "" && (!strings.HasPrefix(image, "goods/") || s.assets.files[s.assets.path()+image] == nil) {
+		return fieldError{"image", "unknown"}
+	}
+	return nil
+}
+
+// addItem adds an item to the catalogue.
+func (s *Server) addItem(w http.ResponseWriter, r *http.Request, by admin.By) error {
+	var in itemInput
+	if err := body(w, r, &in, false); err != nil {
+		return err
+	}
+	it, err := s.item(r.Context(), in)
+	if err != nil {
+		return err
+	}
+	id, err := s.Admin.AddItem(r.Context(), by, it)
+	if err != nil {
+		return err
+	}
+	return ok(w, 200, struct {
+		ID int64 `json:"id"`
+	}{id})
+}
+
+// editItem changes an item, and answers with it.
+func (s *Server) editItem(w http.ResponseWriter, r *http.Request, by admin.By) error {
+	id, err := itemID(r)
+	if err != nil {
+		return err
+	}
+	var in itemInput
+	if err := body(w, r, &in, false); err != nil {
+		return err
+	}
+	it, err := s.item(r.Context(), in)
+	if err != nil {
+		return err
+	}
+	if err := s.Admin.EditItem(r.Context(), by, id, it); err != nil {
+		return err
+	}
+	return s.answerItem(w, r, id)
+}

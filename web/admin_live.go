@@ -1,0 +1,154 @@
+package web
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"net/http"
+	"time"
+
+	"miaosha/seckill"
+	"miaosha/seckill/admin"
+	"miaosha/user"
+)
+
+const (
+	maxGuests    = 500     // event streams of the live view with a link, or of everyone if it is public
+	maxLinkHours = 30 * 24 // for which a link is good
+	linkHeader   = "X-Live-Link"
+)
+
+// adminLive is the live view for the staff. The stream ends with the session.
+func (s *Server) adminLive(w http.ResponseWriter, r *http.Request, by admin.By) error {
+	sale, err := liveSale(r)
+	if err != nil {
+		return err
+	}
+	if err := s.streams.add(by.UserID); err != nil {
+		return err
+	}
+	defer s.streams.remove(by.UserID)
+	return s.pushLive(w, r, sale, false, func() bool {
+		session, err := s.Sessions.Get(r.Context(), s.token(r))
+		if err != nil { // a store that is away ends no stream
+			return !errors.Is(err, user.ErrNoSession)
+		}
+		return session.Role != user.RoleBuyer
+	})
+}
+
+// guestLive is the live view for those with a link, or for everyone. It has figures only.
+//
+// The link comes in a header. An EventSource could send it in the URL only, which proxies write into their logs; so the page reads
+// the stream with fetch. In the page's own address it is behind the #, which no browser sends.
+func (s *Server) guestLive(w http.ResponseWriter, r *http.Request) error {
+	if err := s.allow(s.limitsOf("GET /api/live"), r, 0); err != nil {
+		return err
+	}
+	sale, err := liveSale(r)
+	if err != nil {
+		return err
+	}
+	link := r.Header.Get(linkHeader)
+	mayWatch := func() bool { return s.cfg.LiveView == "public" || s.goodLink(link) }
+	if !mayWatch() {
+		return errLink
+	}
+	defer s.guests.Add(-1)
+	if s.guests.Add(1) > maxGuests {
+		return seckill.ErrBusy
+	}
+	return s.pushLive(w, r, sale, true, mayWatch)
+}
+
+// liveSale returns the sale in the query, 0 for the whole shop.
+func liveSale(r *http.Request) (int64, error) {
+	q := query{values: r.URL.Query()}
+	sale := q.id("sale")
+	return sale, q.err()
+}
+
+// pushLive writes a live event at once, the history, and a live event a second, until the client leaves, mayWatch returns false or
+// the server stops.
+func (s *Server) pushLive(w http.ResponseWriter, r *http.Request, sale int64, guest bool, mayWatch func() bool) error {
+	view, next := s.Live.Latest()
+	if view == nil { // the process has just begun
+		select {
+		case <-next:
+			view, next = s.Live.Latest()
+		case <-r.Context().Done():
+			return r.Context().Err()
+		case <-s.closing:
+			return seckill.ErrBusy
+		}
+	}
+	w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
+	w.Header().Set("X-Accel-Buffering", "no")
+	out := stream{w: w, rc: http.NewResponseController(w)}
+	for first := true; out.err == nil && mayWatch(); first = false {
+		event, err := view.Event(sale, guest)
+		if err != nil {
+			return err
+		}
+		out.send("live", event)
+		if first {
+			if event, err = s.Live.History(sale); err != nil {
+				return err
+			}
+			out.send("history", event)
+		}
+		select {
+		case <-r.Context().Done():
+			return nil
+		case <-s.closing:
+			return nil
+		case <-next:
+		}
+		view, next = s.Live.Latest()
+	}
+	return nil
+}
+
+// shareLive makes a link to the live view for people without an account.
+func (s *Server) shareLive(w http.ResponseWriter, r *http.Request, by admin.By) error {
+	var in struct {
+		Hours int `json:"hours"`
+	}
+	if err := body(w, r, &in, false); err != nil {
+		return err
+	}
+	if in.Hours < 1 || in.Hours > maxLinkHours {
+		return fieldError{"hours", "link"}
+	}
+	expires := time.Now().Add(time.Duration(in.Hours) * time.Hour).Truncate(time.Second)
+	if err := s.Admin.ShareLive(r.Context(), by, expires); err != nil {
+		return err
+	}
+	return ok(w, 200, struct {
+		URL       string `json:"url"`
+		ExpiresAt string `json:"expires_at"`
+	}{"/live.html#" + s.newLink(expires), formatTime(expires)})
+}
+
+// newLink returns what shows that its holder may watch until expires: that time, signed.
+func (s *Server) newLink(expires time.Time) string {
+	at := binary.BigEndian.AppendUint64(nil, uint64(expires.Unix()))
+	return base64.RawURLEncoding.EncodeToString(append(at, s.signLink(at)...))
+}
+
+func (s *Server) signLink(at []byte) []byte {
+	mac := hmac.New(sha256.New, s.liveKey)
+	mac.Write(at)
+	return mac.Sum(nil)[:16]
+}
+
+// goodLink reports whether a link was made by this shop and has not expired.
+func (s *Server) goodLink(link string) bool {
+	raw, err := base64.RawURLEncoding.DecodeString(link)
+	if err != nil || len(raw) != 24 || !hmac.Equal(raw[8:], s.signLink(raw[:8])) {
+		return false
+	}
+	return time.Now().Before(time.Unix(int64(binary.BigEndian.Uint64(raw)), 0))
+}

@@ -1,0 +1,183 @@
+package web
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/google/uuid"
+
+	"miaosha/order"
+	"miaosha/seckill/admin"
+)
+
+// adminOrderRoutes lists the routes of the staff for orders. The file of orders is a download: see routes.
+func (s *Server) adminOrderRoutes(read, change func(string, adminHandler)) {
+	read("/orders", s.adminOrders)
+	read("/orders/{id}", s.adminOrder)
+	change("/orders/{id}/refund", s.changeOrder((*admin.Store).Refund))
+	change("/orders/{id}/confirm", s.confirmOrder)
+	change("/orders/{id}/cancel", s.changeOrder((*admin.Store).Cancel))
+	change("/orders/{id}/extend", s.extendOrder)
+	change("/orders/{id}/ship", s.shipOrder)
+	change("/refunds", s.refundOrders)
+}
+
+// changeOrder makes a handler of a change that needs nothing but the order.
+func (s *Server) changeOrder(change func(*admin.Store, context.Context, admin.By, uuid.UUID) error) adminHandler {
+	return func(w http.ResponseWriter, r *http.Request, by admin.By) error {
+		if err := refuseBody(w, r); err != nil {
+			return err
+		}
+		id, err := orderID(r)
+		if err != nil {
+			return err
+		}
+		if err := change(s.Admin, r.Context(), by, id); err != nil {
+			return err
+		}
+		return ok(w, 200, nil)
+	}
+}
+
+// The minutes by which an order is extended at once.
+const maxExtension = 24 * 60
+
+func (s *Server) extendOrder(w http.ResponseWriter, r *http.Request, by admin.By) error {
+	var in struct {
+		Minutes int `json:"minutes"`
+	}
+	id, err := orderID(r)
+	if err != nil {
+		return err
+	}
+	if err := body(w, r, &in, false); err != nil {
+		return err
+	}
+	if in.Minutes < 1 || in.Minutes > maxExtension {
+		return fieldError{"minutes", fmt.Sprintf("1 to %d", maxExtension)}
+	}
+	if err := s.Admin.Extend(r.Context(), by, id, time.Duration(in.Minutes)*time.Minute); err != nil {
+		return err
+	}
+	return ok(w, 200, nil)
+}
+
+// confirmOrder takes a payment that the staff has seen by itself.
+func (s *Server) confirmOrder(w http.ResponseWriter, r *http.Request, by admin.By) error {
+	var in struct {
+		Reference string `json:"reference"`
+	}
+	id, err := orderID(r)
+	if err != nil {
+		return err
+	}
+	if err := body(w, r, &in, false); err != nil {
+		return err
+	}
+	status, err := s.Admin.Confirm(r.Context(), by, id, in.Reference)
+	if err != nil {
+		return err
+	}
+	return ok(w, 200, struct {
+		Status string `json:"status"` // captured or refund_due
+	}{status})
+}
+
+func (s *Server) shipOrder(w http.ResponseWriter, r *http.Request, by admin.By) error {
+	var in struct {
+		Carrier  string `json:"carrier"`
+		Tracking string `json:"tracking"`
+	}
+	id, err := orderID(r)
+	if err != nil {
+		return err
+	}
+	if err := body(w, r, &in, false); err != nil {
+		return err
+	}
+	if err := s.Admin.Ship(r.Context(), by, id, in.Carrier, in.Tracking); err != nil {
+		return err
+	}
+	return ok(w, 200, nil)
+}
+
+// maxRefunds is the number of orders that one request refunds: as many ids as a body has room for.
+const maxRefunds = 100
+
+// refunds is what the staff wants refunded: orders, or the paid ones of a sale behind the cursor.
+type refunds struct {
+	Orders []string `json:"orders"`
+	Sale   int64    `json:"sale"`
+	Cursor string   `json:"cursor"`
+}
+
+// read returns the orders, or a filter that finds them.
+func (in refunds) read() (ids []uuid.UUID, f admin.OrderFilter, err error) {
+	switch {
+	case (len(in.Orders) == 0) == (in.Sale == 0):
+		return nil, f, fieldError{"orders", "required"}
+	case in.Sale < 0:
+		return nil, f, fieldError{"sale", "form"}
+	case len(in.Orders) > maxRefunds:
+		return nil, f, fieldError{"orders", fmt.Sprintf("1 to %d", maxRefunds)}
+	}
+	f = admin.OrderFilter{Sale: in.Sale, Status: order.Paid}
+	if in.Cursor != "" {
+		if f.Cursor, err = uuid.Parse(in.Cursor); err != nil {
+			return nil, f, fieldError{"cursor", "form"}
+		}
+	}
+	for _, text := range in.Orders {
+		id, err := uuid.Parse(text)
+		if err != nil {
+			return nil, f, fieldError{"orders", "form"}
+		}
+		ids = append(ids, id)
+	}
+	return ids, f, nil
+}
+
+// refundOrders refunds orders one after the other, and answers what became of each. It stops after two seconds: the next request
+// sends the orders that are not in the answer, or the cursor of the sale's next ones.
+func (s *Server) refundOrders(w http.ResponseWriter, r *http.Request, by admin.By) error {
+	var in refunds
+	if err := body(w, r, &in, false); err != nil {
+		return err
+	}
+	ids, f, err := in.read()
+	if err != nil {
+		return err
+	}
+	more := uuid.Nil
+	if f.Sale != 0 {
+		var found []admin.Order
+		if found, more, err = s.Admin.Orders(r.Context(), f, maxRefunds); err != nil {
+			return err
+		}
+		for _, o := range found {
+			ids = append(ids, o.ID)
+		}
+	}
+	type result struct {
+		Order uuid.UUID `json:"order"`
+		Code  string    `json:"code"` // ok, or that of the refusal
+		Msg   string    `json:"msg,omitempty"`
+	}
+	out := struct {
+		Orders []result `json:"orders"`
+		Next   string   `json:"next,omitempty"`
+	}{Orders: []result{}}
+	for _, done := range s.Admin.RefundAll(r.Context(), by, ids) {
+		is := result{Order: done.Order, Code: "ok"}
+		if done.Err != nil {
+			is.Code, is.Msg = s.partOfAnswer(r, done.Err)
+		}
+		out.Orders = append(out.Orders, is)
+	}
+	if n := len(out.Orders); f.Sale != 0 && n > 0 && (n < len(ids) || more != uuid.Nil) {
+		out.Next = out.Orders[n-1].Order.String()
+	}
+	return ok(w, 200, out)
+}

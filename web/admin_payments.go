@@ -1,0 +1,72 @@
+package web
+
+import (
+	"net/http"
+
+	"github.com/google/uuid"
+
+	"miaosha/order"
+	"miaosha/seckill/admin"
+)
+
+// adminPayments answers with a page of the payments that are stuck.
+func (s *Server) adminPayments(w http.ResponseWriter, r *http.Request, _ admin.By) error {
+	q := query{values: r.URL.Query()}
+	f := admin.PaymentFilter{Status: q.oneOf("status", admin.StuckStatuses...), Cursor: q.uuid("cursor")}
+	if err := q.err(); err != nil {
+		return err
+	}
+	payments, next, err := s.Admin.StuckPayments(r.Context(), f, s.askedProviders())
+	if err != nil {
+		return err
+	}
+	return ok(w, 200, struct {
+		Payments []admin.StuckPayment `json:"payments"`
+		Next     uuid.UUID            `json:"next,omitzero"` // the cursor of the next page
+	}{payments, next})
+}
+
+// retryPayment has the provider asked again at once.
+func (s *Server) retryPayment(w http.ResponseWriter, r *http.Request, by admin.By) error {
+	if err := refuseBody(w, r); err != nil {
+		return err
+	}
+	id, err := orderID(r)
+	if err != nil {
+		return err
+	}
+	if err := s.Admin.AskAgain(r.Context(), by, id, s.askedProviders()); err != nil {
+		return err
+	}
+	return ok(w, 200, nil)
+}
+
+// returnPayment notes that the staff has returned the money of a payment that no provider refunds.
+func (s *Server) returnPayment(w http.ResponseWriter, r *http.Request, by admin.By) error {
+	var in struct {
+		Note string `json:"note"`
+	}
+	id, err := orderID(r)
+	if err != nil {
+		return err
+	}
+	if err := body(w, r, &in, false); err != nil {
+		return err
+	}
+	if err := s.Admin.ReturnByHand(r.Context(), by, id, s.askedProviders(), in.Note); err != nil {
+		return err
+	}
+	return ok(w, 200, nil)
+}
+
+// askedProviders returns the names of the providers that the shop can ask: the cashier, and the one that has an address.
+func (s *Server) askedProviders() []string {
+	asked := []string{}
+	if s.cashier != nil {
+		asked = append(asked, order.Cashier)
+	}
+	if s.Provider != nil && s.Provider.CanBeAsked() {
+		asked = append(asked, s.Provider.Name())
+	}
+	return asked
+}

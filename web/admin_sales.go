@@ -1,0 +1,256 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+
+	"miaosha/goods"
+	"miaosha/seckill/admin"
+)
+
+// staffSale is a sale as the staff's pages show it.
+type staffSale struct {
+	admin.Sale
+	Picture string `json:"picture"` // the image's URL
+}
+
+func (s *Server) newStaffSale(sale admin.Sale) staffSale {
+	return staffSale{sale, s.assets.url(sale.Image)}
+}
+
+// adminSales answers with a page of sales, newest first.
+func (s *Server) adminSales(w http.ResponseWriter, r *http.Request, _ admin.By) error {
+	q := query{values: r.URL.Query()}
+	f := admin.SaleFilter{State: q.oneOf("state", goods.Draft, goods.Published, goods.Paused, goods.Closed), GoodsID: q.id("goods"), Cursor: q.id("cursor")}
+	if err := q.err(); err != nil {
+		return err
+	}
+	sales, next, err := s.Admin.Sales(r.Context(), f)
+	if err != nil {
+		return err
+	}
+	out := struct {
+		Sales []staffSale `json:"sales"`
+		Next  int64       `json:"next,omitempty"` // the cursor of the next page
+	}{make([]staffSale, 0, len(sales)), next}
+	for _, sale := range sales {
+		out.Sales = append(out.Sales, s.newStaffSale(sale))
+	}
+	return ok(w, 200, out)
+}
+
+// adminSale answers with one sale.
+func (s *Server) adminSale(w http.ResponseWriter, r *http.Request, _ admin.By) error {
+	id, err := saleID(r)
+	if err != nil {
+		return err
+	}
+	return s.answerSale(w, r, id)
+}
+
+// answerSale answers with a sale, its plans, and whether gate and catalogue have followed its last change.
+func (s *Server) answerSale(w http.ResponseWriter, r *http.Request, id int64) error {
+	sale, err := s.Admin.Sale(r.Context(), id)
+	if err != nil {
+		return err
+	}
+	plans, err := s.Admin.Plans(r.Context(), id)
+	if err != nil {
+		return err
+	}
+	return ok(w, 200, struct {
+		staffSale
+		Gate       admin.Gate   `json:"gate"`
+		Shown      bool         `json:"shown"` // buyers of this process see the sale as it is here
+		Plans      []admin.Plan `json:"plans"`
+		ServerTime string       `json:"server_time"`
+	}{s.newStaffSale(sale), s.Admin.Gate(r.Context(), id), s.shows(r.Context(), sale), plans, formatTime(s.Rush.Now())})
+}
+
+// shows reports whether the catalogue shows a sale as it is. It does not show a draft.
+func (s *Server) shows(ctx context.Context, sale admin.Sale) bool {
+	g, _, err := s.Cache.Sale(ctx, sale.ID)
+	if sale.State == goods.Draft {
+		return errors.Is(err, goods.ErrNoSale)
+	}
+	return err == nil && g.State == sale.State && g.Price == sale.Price && g.Total == sale.Total && g.Title == sale.Title && g.Image == sale.Image &&
+		g.StartsAt.Equal(sale.StartsAt) && g.EndsAt.Equal(sale.EndsAt)
+}
+
+// addSale adds a sale, of a new item or of goods that exist.
+func (s *Server) addSale(w http.ResponseWriter, r *http.Request, by admin.By) error {
+	var in struct {
+		GoodsID int64  `json:"goods_id"`
+		State   string `json:"state"`
+		itemInput
+		termsInput
+	}
+	if err := body(w, r, &in, false); err != nil {
+		return err
+	}
+	sale := admin.NewSale{GoodsID: in.GoodsID, State: in.State}
+	var err, noItem, noTerms error
+	if in.GoodsID == 0 {
+		sale.Item, noItem = s.item(r.Context(), in.itemInput)
+	} else if in.itemInput != (itemInput{}) {
+		noItem = fieldError{"goods_id", "alone"}
+	}
+	if sale.Terms, noTerms = in.terms(time.Now()); in.State != goods.Draft && in.State != goods.Published {
+		err = fieldError{"state", "value"}
+	}
+	if err = errors.Join(noItem, noTerms, err); err != nil {
+		return err
+	}
+	id, err := s.Admin.AddSale(r.Context(), by, sale)
+	if err != nil {
+		return err
+	}
+	return ok(w, 200, struct {
+		ID int64 `json:"id"`
+	}{id})
+}
+
+// termsInput are the terms of a sale in a body.
+type termsInput struct {
+	Price   *int64 `json:"price"`
+	Stock   *int   `json:"stock"`
+	StartAt string `json:"start_at"`
+	EndAt   string `json:"end_at"`
+}
+
+// terms returns the terms, or an error that names every wrong field. now is there to refuse an end that is over.
+func (in termsInput) terms(now time.Time) (t goods.Terms, err error) {
+	f := inputs{}
+	t.Price, t.Total = needed(&f, "price", in.Price), needed(&f, "stock", in.Stock)
+	t.StartsAt, t.EndsAt = f.time("start_at", in.StartAt), f.time("end_at", in.EndAt)
+	if !t.EndsAt.After(now) {
+		err = fieldError{"end_at", "past"}
+	}
+	return t, errors.Join(f.err(), t.Validate(), err)
+}
+
+// editDraft sets the terms of a draft.
+func (s *Server) editDraft(w http.ResponseWriter, r *http.Request, by admin.By) error {
+	var in termsInput
+	return s.changeSaleTo(w, r, by, "edit", &in, func() (admin.SaleChange, error) {
+		terms, err := in.terms(time.Now())
+		return func(g *goods.Store, ctx context.Context, id int64) (int64, error) { return g.EditDraft(ctx, id, terms) }, err
+	})
+}
+
+// setPrice sets the price of a sale that does not open soon.
+func (s *Server) setPrice(w http.ResponseWriter, r *http.Request, by admin.By) error {
+	var in struct {
+		Price *int64 `json:"price"`
+	}
+	return s.changeSaleTo(w, r, by, "price", &in, func() (admin.SaleChange, error) {
+		f := inputs{}
+		price := needed(&f, "price", in.Price)
+		return func(g *goods.Store, ctx context.Context, id int64) (int64, error) { return g.SetPrice(ctx, id, price) }, f.err()
+	})
+}
+
+// addUnits adds units to a sale, or takes unsold ones off.
+func (s *Server) addUnits(w http.ResponseWriter, r *http.Request, by admin.By) error {
+	var in struct {
+		Delta *int `json:"delta"`
+	}
+	return s.changeSaleTo(w, r, by, "units", &in, func() (admin.SaleChange, error) {
+		f := inputs{}
+		delta := needed(&f, "delta", in.Delta)
+		return func(g *goods.Store, ctx context.Context, id int64) (int64, error) { return g.AddUnits(ctx, id, delta) }, f.err()
+	})
+}
+
+// moveSale sets the window of a sale.
+func (s *Server) moveSale(w http.ResponseWriter, r *http.Request, by admin.By) error {
+	var in struct {
+		StartAt string `json:"start_at"`
+		EndAt   string `json:"end_at"`
+	}
+	return s.changeSaleTo(w, r, by, "window", &in, func() (admin.SaleChange, error) {
+		f := inputs{}
+		from, to := f.time("start_at", in.StartAt), f.time("end_at", in.EndAt)
+		return func(g *goods.Store, ctx context.Context, id int64) (int64, error) { return g.Move(ctx, id, from, to) }, f.err()
+	})
+}
+
+// changeSaleTo reads a body into in, makes the change that read returns then, and answers with the sale.
+func (s *Server) changeSaleTo(w http.ResponseWriter, r *http.Request, by admin.By, do string, in any, read func() (admin.SaleChange, error)) error {
+	id, err := saleID(r)
+	if err != nil {
+		return err
+	}
+	if err := body(w, r, in, false); err != nil {
+		return err
+	}
+	change, err := read()
+	if err != nil {
+		return err
+	}
+	if _, err := s.Admin.ChangeSale(r.Context(), by, do, id, change); err != nil {
+		return err
+	}
+	return s.answerSale(w, r, id)
+}
+
+// changeSale makes a handler of a change of a sale's state. It answers with the sale.
+func (s *Server) changeSale(change func(*admin.Store, context.Context, admin.By, int64) (int64, error)) adminHandler {
+	return func(w http.ResponseWriter, r *http.Request, by admin.By) error {
+		if err := refuseBody(w, r); err != nil {
+			return err
+		}
+		id, err := saleID(r)
+		if err != nil {
+			return err
+		}
+		if _, err := change(s.Admin, r.Context(), by, id); err != nil {
+			return err
+		}
+		return s.answerSale(w, r, id)
+	}
+}
+
+// addPlan plans a change of a sale.
+func (s *Server) addPlan(w http.ResponseWriter, r *http.Request, by admin.By) error {
+	id, err := saleID(r)
+	if err != nil {
+		return err
+	}
+	var in struct {
+		Action string `json:"action"`
+		At     string `json:"at"`
+	}
+	if err := body(w, r, &in, false); err != nil {
+		return err
+	}
+	f := inputs{}
+	at := f.time("at", in.At)
+	if err := f.err(); err != nil {
+		return err
+	}
+	if _, err := s.Admin.AddPlan(r.Context(), by, id, in.Action, at); err != nil {
+		return err
+	}
+	return s.answerSale(w, r, id)
+}
+
+// cancelPlan takes a plan back.
+func (s *Server) cancelPlan(w http.ResponseWriter, r *http.Request, by admin.By) error {
+	if err := refuseBody(w, r); err != nil {
+		return err
+	}
+	id, err := strconv.ParseInt(chi.URLParam(r, "id"), 10, 64)
+	if err != nil {
+		return admin.ErrNoPlan
+	}
+	if err := s.Admin.CancelPlan(r.Context(), by, id); err != nil {
+		return err
+	}
+	return ok(w, 200, struct{}{})
+}

@@ -1,0 +1,101 @@
+package web
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strconv"
+
+	"github.com/go-chi/chi/v5"
+
+	"miaosha/seckill/admin"
+	"miaosha/user"
+)
+
+// adminUsers answers with a page of accounts, newest first.
+func (s *Server) adminUsers(w http.ResponseWriter, r *http.Request, by admin.By) error {
+	q := query{values: r.URL.Query()}
+	f := admin.PeopleFilter{Q: q.text("q"), Role: q.oneOf("role", user.Roles...), Disabled: q.bool("disabled"), Cursor: q.id("cursor")}
+	if err := q.err(); err != nil {
+		return err
+	}
+	people, next, err := s.Admin.People(r.Context(), f)
+	if err != nil {
+		return err
+	}
+	for i := range people {
+		people[i].Phone = phoneFor(by, people[i].Phone)
+	}
+	return ok(w, 200, struct {
+		Users []admin.Person `json:"users"`
+		Next  int64          `json:"next,omitempty"` // the cursor of the next page
+	}{people, next})
+}
+
+// adminUser answers with one account: its orders by status, and its roles.
+func (s *Server) adminUser(w http.ResponseWriter, r *http.Request, by admin.By) error {
+	id, err := userID(r)
+	if err != nil {
+		return err
+	}
+	p, err := s.Admin.PersonByID(r.Context(), id)
+	if err != nil {
+		return err
+	}
+	p.Phone = phoneFor(by, p.Phone)
+	return ok(w, 200, p)
+}
+
+func (s *Server) setRole(w http.ResponseWriter, r *http.Request, by admin.By) error {
+	var in struct {
+		Role string `json:"role"`
+	}
+	if err := body(w, r, &in, false); err != nil {
+		return err
+	}
+	id, err := userID(r)
+	if err != nil {
+		return err
+	}
+	if !slices.Contains(user.Roles, in.Role) {
+		return fieldError{"role", "value"}
+	}
+	if err := s.Admin.SetRole(r.Context(), by, id, in.Role); err != nil {
+		return err
+	}
+	return ok(w, 200, nil)
+}
+
+// changeUser makes a handler of a change of another user's account.
+func (s *Server) changeUser(change func(*admin.Store, context.Context, admin.By, int64) error) adminHandler {
+	return func(w http.ResponseWriter, r *http.Request, by admin.By) error {
+		if err := refuseBody(w, r); err != nil {
+			return err
+		}
+		id, err := userID(r)
+		if err != nil {
+			return err
+		}
+		if err := change(s.Admin, r.Context(), by, id); err != nil {
+			return err
+		}
+		return ok(w, 200, nil)
+	}
+}
+
+// userID returns the {id} of a user's route, or admin.ErrNoUser if it is none.
+func userID(r *http.Request) (int64, error) {
+	id, err := strconv.ParseInt(chi.URLParam(r, "id"), 10, 64)
+	if err != nil || id < 1 {
+		return 0, admin.ErrNoUser
+	}
+	return id, nil
+}
+
+// phoneFor returns a phone as a member of the staff sees it: masked for a viewer.
+func phoneFor(by admin.By, phone string) string {
+	if by.Viewer {
+		return maskPhone(phone)
+	}
+	return phone
+}

@@ -1,0 +1,105 @@
+package web
+
+import (
+	"bytes"
+	"encoding/csv"
+	"errors"
+	"io"
+	"iter"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// serveCSV returns the URL of a server that sends these rows, and then fails with err if it is not nil.
+func serveCSV(t *testing.T, rows [][]string, err error) (url string) {
+	t.Helper()
+	s := &Server{Deps: Deps{Log: slog.New(slog.DiscardHandler)}, closing: make(chan struct{})}
+	var all iter.Seq2[[]string, error] = func(yield func([]string, error) bool) {
+		for _, row := range rows {
+			if !yield(row, nil) {
+				return
+			}
+		}
+		if err != nil {
+			yield(nil, err)
+		}
+	}
+	server := httptest.NewServer(s.recoverer(s.handle(func(w http.ResponseWriter, _ *http.Request) error {
+		return s.sendCSV(w, "订单.csv", []string{"id", "=title"}, all)
+	})))
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+func TestCSVIsTextForSpreadsheets(t *testing.T) {
+	t.Parallel()
+	formulas := []string{"=1+1", "+8613800000000", "-1", "@SUM(A1)", "\t=1", "\r=1", "\n=1", "＝1", "＋1", "－1", "＠x"}
+	plain := []string{"", "茶", "a=b", "13800000000", "9.90", "a\"b,c\nd", " =1"}
+	var rows, want [][]string
+	want = append(want, []string{"id", "'=title"})
+	for _, cell := range formulas {
+		// The writer drops a \r by itself.
+		rows, want = append(rows, []string{"1", cell}), append(want, []string{"1", "'" + strings.TrimPrefix(cell, "\r")})
+	}
+	for _, cell := range plain {
+		rows, want = append(rows, []string{"1", cell}), append(want, []string{"1", cell})
+	}
+	resp, err := http.Get(serveCSV(t, rows, nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	raw, err := io.ReadAll(resp.Body)
+	if err != nil || !bytes.HasPrefix(raw, []byte("\xef\xbb\xbfid,'=title\r\n")) {
+		t.Fatalf("%v, %q", err, raw[:min(len(raw), 40)])
+	}
+	if got := resp.Header.Get("Content-Disposition"); got != "attachment; filename*=utf-8''%E8%AE%A2%E5%8D%95.csv" {
+		t.Errorf("Content-Disposition: %s", got)
+	}
+	// The reader takes \r\n for \n within a cell, too: the writer has made it of \n.
+	got, err := csv.NewReader(bytes.NewReader(raw[3:])).ReadAll()
+	if diff := cmp.Diff(want, got); err != nil || diff != "" {
+		t.Error(err, diff)
+	}
+}
+
+func TestABrokenCSVDoesNotEnd(t *testing.T) {
+	t.Parallel()
+	rows := make([][]string, 5000)
+	for i := range rows {
+		rows[i] = []string{"1", strings.Repeat("x", 20)}
+	}
+	resp, err := http.Get(serveCSV(t, rows, errors.New("Postgres went away")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if raw, err := io.ReadAll(resp.Body); err == nil || resp.StatusCode != 200 {
+		t.Errorf("status %d, a broken file of %d bytes ends as a whole one", resp.StatusCode, len(raw))
+	}
+	resp, err = http.Get(serveCSV(t, nil, errBadRequest))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != 400 || resp.Header.Get("Content-Disposition") != "" {
+		t.Errorf("an error before the first row: %d, %v", resp.StatusCode, resp.Header)
+	}
+}
+
+func TestAnEmptyCSVHasItsHeader(t *testing.T) {
+	t.Parallel()
+	resp, err := http.Get(serveCSV(t, nil, nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if raw, err := io.ReadAll(resp.Body); err != nil || string(raw) != "\ufeffid,'=title\r\n" {
+		t.Errorf("%q, %v", raw, err)
+	}
+}

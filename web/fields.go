@@ -1,0 +1,142 @@
+package web
+
+import (
+	"cmp"
+	"fmt"
+	"net/http"
+	"slices"
+
+	"miaosha/goods"
+	"miaosha/order"
+	"miaosha/seckill/admin"
+	"miaosha/seckill/lab"
+	"miaosha/user"
+)
+
+// fieldError is a bad request in a field that has a name. The reason is "" if the field has no other form
+// than a right one; fieldMsgs has the messages.
+type fieldError struct{ field, reason string }
+
+func (e fieldError) Error() string   { return "web: bad field " + e.field }
+func (e fieldError) Is(t error) bool { return t == errBadRequest }
+
+// fieldMsgs are what the owner of a wrong field reads, by field and reason, or by the reason alone.
+var fieldMsgs = map[fieldError]struct{ zh, en string }{
+	{"phone", "form"}:        {"请填写 11 位手机号，以 13 至 19 开头", "A phone number has 11 digits and begins with 13 to 19"},
+	{"code", "form"}:         {"验证码是 6 位数字", "The code has 6 digits"},
+	{"password", "length"}:   passwordLength,
+	{"new", "length"}:        passwordLength,
+	{"new", "same"}:          {"新密码不能和现在的密码相同", "The new password must not be the present one"},
+	{"nickname", "length"}:   {fmt.Sprintf("昵称最多 %d 个字符", user.NicknameMax), fmt.Sprintf("A nickname has at most %d characters", user.NicknameMax)},
+	{"nickname", "form"}:     {"昵称中有不可见的字符，请去掉", "The nickname has invisible characters; leave them out"},
+	{"nickname", "reserved"}: {"这个昵称像工作人员的名称，请换一个", "This looks like a name of the staff; choose another one"},
+	{"hours", "link"}:        {fmt.Sprintf("1 到 %d 小时", maxLinkHours), fmt.Sprintf("1 to %d hours", maxLinkHours)},
+
+	{"title", "length"}:     titleLength,
+	{"title_en", "length"}:  titleLength,
+	{"detail", "length"}:    detailLength,
+	{"detail_en", "length"}: detailLength,
+	{"price", "range"}:      {"价格不能为负", "A price is not negative"},
+	{"list_price", "range"}: {"价格不能为负", "A price is not negative"},
+	{"stock", "range"}:      {"件数为 1 到 2147483647", "1 to 2147483647 units"},
+	{"delta", "range"}:      {"请填写非零的件数，减少用负数", "A number other than 0; a negative one takes units back"},
+	{"end_at", "order"}:     {"结束时间必须晚于开始时间", "The end must be after the start"},
+	{"end_at", "past"}:      {"结束时间必须在将来", "The end must be in the future"},
+	{"at", "past"}:          {"时间必须在将来", "The time must be in the future"},
+	{"goods_id", "unknown"}: {"没有这件商品", "There are no such goods"},
+	{"goods_id", "alone"}:   {"选用已有商品时，不能再填写商品内容", "With goods that exist, leave out the fields of new ones"},
+	{"image", "unknown"}:    {"没有这张图片", "There is no such picture"},
+	{"name", "length"}:      {fmt.Sprintf("收货人最多 %d 个字符", order.AddressNameMax), fmt.Sprintf("A name has at most %d characters", order.AddressNameMax)},
+	{"phone", "digits"}:     {"请填写 3 到 20 位数字的电话，前面可以有 +", "A phone has 3 to 20 digits; a + may stand before them"},
+	{"address", "length"}:   {fmt.Sprintf("地址最多 %d 个字符", order.AddressMax), fmt.Sprintf("An address has at most %d characters", order.AddressMax)},
+	{"carrier", "length"}:   {fmt.Sprintf("快递公司最多 %d 个字符", order.ShipmentMax), fmt.Sprintf("A carrier has at most %d characters", order.ShipmentMax)},
+	{"reference", "length"}: {"流水号最多 100 个字符", "A reference has at most 100 characters"},
+	{"note", "length"}:      {fmt.Sprintf("备注最多 %d 个字符", order.NoteMax), fmt.Sprintf("A note has at most %d characters", order.NoteMax)},
+	{"tracking", "length"}:  {fmt.Sprintf("运单号最多 %d 个字符", order.ShipmentMax), fmt.Sprintf("A tracking number has at most %d characters", order.ShipmentMax)},
+
+	{"", "required"}: {"这一项必须填写", "This is required"},
+	{"", "type"}:     {"类型不对", "It has a wrong type"},
+	{"", "unknown"}:  {"没有这个字段", "There is no such field"},
+	{"", "value"}:    {"不是可选的值", "It is none of the possible values"},
+	{"", "form"}:     {"格式不对", "It has a wrong form"},
+}
+
+var (
+	titleLength = struct{ zh, en string }{
+		fmt.Sprintf("最多 %d 个字符", goods.TitleMax), fmt.Sprintf("At most %d characters", goods.TitleMax)}
+	detailLength = struct{ zh, en string }{
+		fmt.Sprintf("最多 %d 个字符", goods.DetailMax), fmt.Sprintf("At most %d characters", goods.DetailMax)}
+)
+
+var passwordLength = struct{ zh, en string }{
+	fmt.Sprintf("密码需要 %d 到 %d 个字符", user.PasswordMin, user.PasswordMax),
+	fmt.Sprintf("A password has %d to %d characters", user.PasswordMin, user.PasswordMax),
+}
+
+// goodsFields has the fields that package goods calls as the commands do.
+var goodsFields = map[string]string{"start": "start_at", "end": "end_at", "list-price": "list_price", "title-en": "title_en", "detail-en": "detail_en",
+	"units": "delta", "goods": "goods_id"}
+
+// wrongFields returns every wrong field that err names. err may join several.
+func wrongFields(err error) (wrong []fieldError) {
+	switch e := err.(type) {
+	case fieldError:
+		if e.reason == "" {
+			e.reason = "form"
+		}
+		return []fieldError{e}
+	case user.InvalidError:
+		return []fieldError{{e.Field, e.Reason}}
+	case goods.InvalidError:
+		return []fieldError{{cmp.Or(goodsFields[e.Field], e.Field), e.Reason}}
+	case admin.PlanError:
+		return []fieldError{{e.Field, e.Reason}}
+	case order.InvalidError:
+		return []fieldError{{e.Field, e.Reason}}
+	case lab.InvalidError:
+		return []fieldError{{e.Field, e.Reason}}
+	case interface{ Unwrap() error }:
+		return wrongFields(e.Unwrap())
+	case interface{ Unwrap() []error }:
+		for _, part := range e.Unwrap() {
+			wrong = append(wrong, wrongFields(part)...)
+		}
+	}
+	return wrong
+}
+
+// msg returns what the field needs. A reason without a message says it itself, as those of the lab do: "1
+// to 500".
+func (e fieldError) msg(r *http.Request) string {
+	texts, ok := fieldMsgs[e]
+	if !ok {
+		texts, ok = fieldMsgs[fieldError{"", e.reason}]
+	}
+	switch {
+	case !ok && chinese(r):
+		return "取值不对：" + e.reason
+	case !ok:
+		return "Wrong value: " + e.reason
+	case chinese(r):
+		return texts.zh
+	}
+	return texts.en
+}
+
+// refuseFields writes a bad request with every wrong field, each once: what the field is called, a word for the
+// reason, and what its owner reads.
+func refuseFields(w http.ResponseWriter, r *http.Request, wrong []fieldError) {
+	type field struct {
+		Field  string `json:"field"`
+		Reason string `json:"reason"`
+		Msg    string `json:"msg"`
+	}
+	var fields []field
+	for i, e := range wrong {
+		if slices.ContainsFunc(wrong[:i], func(former fieldError) bool { return former.field == e.field }) {
+			continue // a field that is missing is also out of its range
+		}
+		fields = append(fields, field{e.field, e.reason, e.msg(r)})
+	}
+	refuse(w, r, http.StatusBadRequest, "bad_request", "有些内容填得不对", "Some fields are wrong", map[string]any{"fields": fields})
+}

@@ -1,0 +1,54 @@
+package web_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+type wrongField struct{ Field, Reason, Msg string }
+
+// Every body of several fields is refused with all that are wrong, in the client's language.
+func TestABadRequestListsEveryWrongField(t *testing.T) {
+	t.Parallel()
+	shop := openMatrixShop(t)
+	wrong := func(by int, route, body, language string) (code string, fields []wrongField) {
+		method, path := shop.at(route, "")
+		r := shop.ask(method, path, shop.tokens[by], body, "Accept-Language", language)
+		var in struct{ Fields []wrongField }
+		if err := json.Unmarshal(r.Raw, &in); err != nil {
+			t.Fatal(err)
+		}
+		return outcome(r), in.Fields
+	}
+	for _, c := range []struct {
+		by          int
+		route, body string
+		want        []wrongField
+	}{
+		{anonymous, "POST /api/register", `{"phone":"11012345678","code":"12345","password":"short","nickname":"admin"}`, []wrongField{
+			{"phone", "form", "A phone number has 11 digits and begins with 13 to 19"}, {"code", "form", "The code has 6 digits"},
+			{"password", "length", "A password has 8 to 72 characters"}, {"nickname", "reserved", "This looks like a name of the staff; choose another one"}}},
+		{anonymous, "POST /api/register", `{}`, []wrongField{{"phone", "required", "This is required"}, {"code", "required", "This is required"},
+			{"password", "required", "This is required"}, {"nickname", "required", "This is required"}}},
+		{anonymous, "POST /api/register", `{"phone":13811112222,"role":"admin","password":["x"],"code":"\u0000"}`, []wrongField{
+			{"phone", "type", "It has a wrong type"}, {"role", "unknown", "There is no such field"}, {"password", "type", "It has a wrong type"},
+			{"code", "form", "The code has 6 digits"}}},
+		{anonymous, "POST /api/login", `{"phone":"","password":""}`, []wrongField{{"phone", "required", "This is required"}, {"password", "required", "This is required"}}},
+		{anonymous, "POST /api/otp", `{"phone":"110"}`, []wrongField{{"phone", "form", "A phone number has 11 digits and begins with 13 to 19"}}},
+		{owner, "POST /api/password", `{"old":"","new":"short"}`, []wrongField{{"old", "required", "This is required"}, {"new", "length", "A password has 8 to 72 characters"}}},
+		{owner, "POST /api/sales/{id}/path", `{"captcha":1,"sum":2}`, []wrongField{{"captcha", "type", "It has a wrong type"}, {"sum", "unknown", "There is no such field"}}},
+		{owner, "POST /api/cashier/{id}", `{"action":"steal"}`, []wrongField{{"action", "value", "It is none of the possible values"}}},
+		{admin, "POST /api/lab/run", `{"strategies":[],"buyers":0,"stock":0,"double_clicks":0,"seed":1,"seconds":1}`, []wrongField{{"strategies", "required", "This is required"},
+			{"buyers", "1 to 5000", "Wrong value: 1 to 5000"}, {"stock", "1 to 1000", "Wrong value: 1 to 1000"}}},
+	} {
+		code, got := wrong(c.by, c.route, c.body, "en")
+		if diff := cmp.Diff(c.want, got); diff != "" || code != "400 bad_request" {
+			t.Errorf("%s %s: %s (-want +got):\n%s", c.route, c.body, code, diff)
+		}
+		if _, zh := wrong(c.by, c.route, c.body, "zh-CN"); len(zh) != len(got) || zh[0].Reason != got[0].Reason || zh[0].Msg == got[0].Msg || zh[0].Msg == "" {
+			t.Errorf("%s %s in Chinese: %+v", c.route, c.body, zh)
+		}
+	}
+}

@@ -1,0 +1,200 @@
+package web
+
+import "miaosha/user"
+
+// limit is a limit as data: what the courses write as an annotation above a method,
+// @AccessLimit(seconds = 1, maxCount = 5). Each of its keys has a token bucket of its own, which all routes
+// share that name the limit.
+type limit struct {
+	per  string     // the key
+	flag string     // the setting that has the rate; beside a rate, the one whose "off" switches the limit off, too
+	most user.Limit // zero if the setting has the rate
+	kept string
+	name string // of the buckets in Redis, if all processes share them
+	in   string // the domain that takes from the buckets; "" for this package
+}
+
+// The keys of limits.
+const (
+	perUser    = "user"
+	perAddress = "address" // a /64 network of IPv6
+	perNetwork = "network" // /24, or /48 of IPv6
+	perPhone   = "phone"
+	perDevice  = "device" // a browser in which the owner of the account has logged in
+	perShop    = "whole shop"
+)
+
+// Where the buckets are.
+const (
+	here   = "here"   // in each process by itself
+	shared = "shared" // by all processes; each by itself while Redis is away
+	strict = "strict" // by all processes; `busy` while Redis is away
+)
+
+// The limits. A second is counted in the process: a hot route asks no Redis for it, also if its setting is a rate such as
+// 30/min. The table's own limits of a minute and more are counted by all processes together, behind a bucket of the same
+// size in this process.
+var (
+	rush         = &limit{per: perUser, flag: "--rate", kept: here}
+	rushNetwork  = &limit{per: perAddress, flag: "--ip-rate", kept: here}
+	pictures     = &limit{per: perUser, flag: "--rate", kept: here}                  // of their own, so that drawing sums takes no buy requests
+	words        = &limit{per: perUser, most: user.MustLimit("1/5s", 0), kept: here} // fewer, since programs can read sums in words
+	own          = &limit{per: perUser, flag: "--rate", kept: here}                  // orders, payments and the account, so that polling leaves paying alone
+	ownNetwork   = &limit{per: perAddress, flag: "--ip-rate", kept: here}
+	reads        = &limit{per: perUser, flag: "--rate", most: user.MustLimit("300/min", 0), kept: shared, name: "reads"}
+	pays         = &limit{per: perUser, flag: "--rate", most: user.MustLimit("60/min", 0), kept: shared, name: "pays"} // a person needs three for an order
+	staff        = &limit{per: perUser, flag: "--rate", most: user.MustLimit("50/s", 0), kept: here}                   // a page of the staff asks for much at once
+	downloads    = &limit{per: perUser, most: user.MustLimit("1/s", 10), kept: here}                                   // a file may have a million rows
+	loginSums    = &limit{per: perAddress, most: user.MustLimit("10/s", 0), kept: here}                                // of visitors without an account, and answers: a whole class may share an address
+	loginWords   = &limit{per: perAddress, most: user.MustLimit("1/s", 0), kept: here}
+	loginSites   = &limit{per: perNetwork, most: user.MustLimit("50/s", 0), kept: here}
+	logins       = &limit{per: perPhone, most: user.LoginsPerAccount, kept: strict, in: "user"} // an address that the account knows has one of its own
+	loginDevices = &limit{per: perDevice, most: user.TriesPerDevice, kept: here, in: "user"}
+	tries        = &limit{per: perAddress, most: user.TriesPerAddress, kept: strict, in: "user"} // each route has its own
+	triesNetwork = &limit{per: perNetwork, most: user.TriesPerNetwork, kept: strict, in: "user"}
+	codes        = &limit{per: perPhone, most: user.CodesPerPhone, kept: strict, in: "user"}
+	codesHour    = &limit{per: perPhone, most: user.CodesPerPhoneHour, kept: strict, in: "user"}
+	codesOfAll   = &limit{per: perShop, most: user.CodesOfAll, kept: strict, in: "user"}
+	wrongOfAll   = &limit{per: perShop, most: user.WrongOfAll, kept: strict, in: "user"}
+	passwords    = &limit{per: perUser, most: user.PasswordsPerUser, kept: strict, in: "user"}
+	passwordHour = &limit{per: perUser, most: user.PasswordsPerHour, kept: strict, in: "user"}
+)
+
+// limitRow says which limits a route has, in the order in which they count.
+type limitRow struct {
+	route  string // with the query, if it decides
+	buys   bool   // a banned user (--ban) is refused, right before the limits
+	place  string // of the limits in the order of checks, or why there are none
+	limits []*limit
+}
+
+const (
+	first         = "after the session, before all else"
+	cached        = "none: from memory, for anyone"
+	cachedPicture = "none: from memory, for anyone; one that is not there is read at Postgres, 50 a second in all"
+	labJob        = "none: the lab does one job at a time"
+)
+
+// limitTable has each route of the shop once. Buy checks first what costs nothing, so its limits stand last.
+var limitTable = []limitRow{
+	{"GET /api/sales/{id}/captcha", true, first, []*limit{pictures}},
+	{"GET /api/sales/{id}/captcha?kind=words", true, first, []*limit{words}},
+	{"POST /api/sales/{id}/path", true, first, []*limit{rush, rushNetwork}},
+	{"POST /api/sales/{id}/buy/{path}", true, "after the address, the sold-out mark, the bound on buys in flight and the session; before the lane", []*limit{rush, rushNetwork}},
+	{"GET /api/sales/{id}/result", false, first, []*limit{rush, rushNetwork}},
+	{"HEAD /api/sales/{id}/result", false, first, []*limit{rush, rushNetwork}},
+	{"GET /api/sales/{id}/events", false, first + "; then at most 5 open streams of a user", []*limit{rush, rushNetwork}},
+
+	{"GET /api/me", false, first, []*limit{own, ownNetwork}},
+	{"GET /api/orders", false, first, []*limit{own, reads, ownNetwork}},
+	{"GET /api/orders/{id}", false, first, []*limit{own, reads, ownNetwork}},
+	{"GET /api/orders/{id}/ticket", false, first, []*limit{own, reads, ownNetwork}},
+	{"POST /api/orders/{id}/pay", false, first + "; then at most 5 payments of an order", []*limit{own, pays, ownNetwork}},
+	{"POST /api/cashier/{id}", false, first, []*limit{own, pays, ownNetwork}},
+	{"POST /api/orders/{id}/cancel", false, first, []*limit{own, pays, ownNetwork}},
+	{"POST /api/orders/{id}/address", false, first, []*limit{own, pays, ownNetwork}},
+	{"GET /api/account/address", false, first, []*limit{own, reads, ownNetwork}},
+	{"POST /api/account/address", false, first, []*limit{own, pays, ownNetwork}},
+	{"POST /api/account/address/erase", false, first, []*limit{own, pays, ownNetwork}},
+	{"POST /api/password", false, "after the session and the form; before Postgres", []*limit{passwords, passwordHour}},
+	{"POST /api/logout", false, "none: the session is over after the first", nil},
+
+	{"POST /api/login", false, "the first if there is a sum; the others after the places in the queue of the hasher, before Postgres; a known device has the last one alone", []*limit{loginSums, tries, logins, loginDevices}},
+	{"POST /api/otp", false, "the first if there is a sum; the others after the form; a solved sum goes ahead of the shop's", []*limit{loginSums, tries, triesNetwork, codesOfAll, codes, codesHour}},
+	{"POST /api/register", false, "the first if there is a sum; the others after the form; a solved sum goes ahead of the shop's", []*limit{loginSums, tries, triesNetwork, wrongOfAll}},
+	{"GET /api/login/captcha", false, "before all else", []*limit{loginSites, loginSums}},
+	{"GET /api/login/captcha?kind=words", false, "before all else", []*limit{loginSites, loginWords}},
+
+	{"GET /api/admin/users", false, first, []*limit{staff}},
+	{"GET /api/admin/users/{id}", false, first, []*limit{staff}},
+	{"POST /api/admin/users/{id}/role", false, first, []*limit{staff}},
+	{"POST /api/admin/users/{id}/disable", false, first, []*limit{staff}},
+	{"POST /api/admin/users/{id}/enable", false, first, []*limit{staff}},
+	{"GET /api/admin/log", false, first, []*limit{staff}},
+	{"GET /api/admin/log.csv", false, first, []*limit{staff}},
+	{"GET /api/admin/live", false, first + "; then at most 5 open streams of a user", []*limit{staff}},
+	{"POST /api/admin/live/link", false, first, []*limit{staff}},
+	{"GET /api/live", false, "before all else; then at most 500 open streams of a process", []*limit{ownNetwork}},
+	{"GET /api/admin/sales", false, first, []*limit{staff}},
+	{"POST /api/admin/sales", false, first, []*limit{staff}},
+	{"GET /api/admin/sales/{id}", false, first, []*limit{staff}},
+	{"POST /api/admin/sales/{id}", false, first, []*limit{staff}},
+	{"GET /api/admin/orders", false, first, []*limit{staff}},
+	{"GET /api/admin/orders.csv", false, first, []*limit{downloads}},
+	{"GET /api/admin/orders/{id}", false, first, []*limit{staff}},
+	{"POST /api/admin/orders/{id}/refund", false, first, []*limit{staff}},
+	{"POST /api/admin/orders/{id}/confirm", false, first, []*limit{staff}},
+	{"POST /api/admin/orders/{id}/cancel", false, first, []*limit{staff}},
+	{"POST /api/admin/orders/{id}/extend", false, first, []*limit{staff}},
+	{"POST /api/admin/orders/{id}/ship", false, first, []*limit{staff}},
+	{"POST /api/admin/refunds", false, first, []*limit{staff}},
+	{"GET /api/admin/payments", false, first, []*limit{staff}},
+	{"POST /api/admin/payments/{id}/retry", false, first, []*limit{staff}},
+	{"POST /api/admin/payments/{id}/returned", false, first, []*limit{staff}},
+	{"GET /api/admin/tickets/{ticket}", false, first, []*limit{staff}},
+	{"POST /api/admin/sales/{id}/publish", false, first, []*limit{staff}},
+	{"POST /api/admin/sales/{id}/pause", false, first, []*limit{staff}},
+	{"POST /api/admin/sales/{id}/resume", false, first, []*limit{staff}},
+	{"POST /api/admin/sales/{id}/close", false, first, []*limit{staff}},
+	{"POST /api/admin/sales/{id}/units", false, first, []*limit{staff}},
+	{"POST /api/admin/sales/{id}/window", false, first, []*limit{staff}},
+	{"POST /api/admin/sales/{id}/price", false, first, []*limit{staff}},
+	{"POST /api/admin/sales/{id}/plans", false, first, []*limit{staff}},
+	{"POST /api/admin/plans/{id}/cancel", false, first, []*limit{staff}},
+	{"GET /api/admin/goods", false, first, []*limit{staff}},
+	{"POST /api/admin/goods", false, first, []*limit{staff}},
+	{"GET /api/admin/goods/{id}", false, first, []*limit{staff}},
+	{"POST /api/admin/goods/{id}", false, first, []*limit{staff}},
+	{"POST /api/admin/pictures", false, first + "; then one picture is decoded at a time", []*limit{staff}},
+
+	{"GET /*", false, cached, nil},
+	{"HEAD /*", false, cached, nil},
+	{"GET /pictures/{name}", false, cachedPicture, nil},
+	{"HEAD /pictures/{name}", false, cachedPicture, nil},
+	{"GET /api/sales", false, cached, nil},
+	{"HEAD /api/sales", false, cached, nil},
+	{"GET /api/sales/{id}", false, cached, nil},
+	{"HEAD /api/sales/{id}", false, cached, nil},
+	{"GET /api/slots", false, cached, nil},
+	{"POST /api/payments/notify", false, "none: only the provider can sign", nil},
+	{"GET /api/lab", false, labJob, nil},
+	{"GET /api/lab/run", false, labJob, nil},
+	{"POST /api/lab/run", false, labJob, nil},
+	{"POST /api/lab/run/stop", false, labJob, nil},
+	{"POST /api/lab/race", false, labJob, nil},
+	{"POST /api/lab/try", false, labJob, nil},
+}
+
+// of returns how much a limit allows with these settings; the zero Limit if all.
+func (c Config) of(l *limit) user.Limit {
+	flag := map[string]user.Limit{"--rate": c.rate, "--ip-rate": c.ipRate}[l.flag]
+	if l.flag != "" && (flag == user.Limit{} || l.most == user.Limit{}) {
+		return flag
+	}
+	return l.most
+}
+
+// limits are those of one route.
+type limits struct {
+	buys    bool
+	buckets []*buckets // in the order in which they count
+}
+
+// newLimits returns the limits of each route in the table, without those from which a domain takes.
+func newLimits(cfg Config) map[string]limits {
+	made, routes := map[*limit]*buckets{}, map[string]limits{}
+	for _, row := range limitTable {
+		all := limits{buys: row.buys}
+		for _, l := range row.limits {
+			if l.in != "" {
+				continue
+			}
+			if made[l] == nil {
+				made[l] = newBuckets(l, cfg.of(l))
+			}
+			all.buckets = append(all.buckets, made[l])
+		}
+		routes[row.route] = all
+	}
+	return routes
+}

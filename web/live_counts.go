@@ -1,0 +1,71 @@
+package web
+
+import (
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+
+	"miaosha/goods"
+	"miaosha/seckill"
+	"miaosha/seckill/live"
+	"miaosha/user"
+)
+
+// countBuy is buy, counted for the live view.
+func (s *Server) countBuy(w http.ResponseWriter, r *http.Request) error {
+	began := time.Now()
+	err := s.buy(w, r)
+	s.countAnswer(r, live.Buy, began, err)
+	return err
+}
+
+// countPath counts the answers of the handler for hidden addresses.
+func (s *Server) countPath(h sessionHandler) sessionHandler {
+	return func(w http.ResponseWriter, r *http.Request, session user.Session) error {
+		began := time.Now()
+		err := h(w, r, session)
+		s.countAnswer(r, live.Path, began, err)
+		return err
+	}
+}
+
+func (s *Server) countAnswer(r *http.Request, step live.Step, began time.Time, err error) {
+	sale, _ := strconv.ParseInt(chi.URLParam(r, "id"), 10, 64) // 0 is no sale
+	s.Counts.Answered(sale, step, answerOf(err), time.Since(began))
+}
+
+// answerOf returns what a buyer was told with err. Refusals that a crowd gets come as they are; others may be wrapped.
+func answerOf(err error) live.Answer {
+	switch err {
+	case nil:
+		return live.Accepted
+	case goods.ErrSoldOut:
+		return live.SoldOut
+	case seckill.ErrBusy:
+		return live.Busy
+	}
+	var early goods.NotStartedError
+	var tooMany seckill.TooManyError
+	var tooOften user.TooManyError
+	switch {
+	case errors.As(err, &early):
+		return live.NotStarted
+	case errors.As(err, &tooMany), errors.As(err, &tooOften):
+		return live.TooMany
+	}
+	if f := refusalOf(err); f != nil {
+		if answer, ok := answerOfCode[f.code]; ok {
+			return answer
+		}
+	} else if isUnavailable(err) {
+		return live.Busy
+	}
+	return live.Other
+}
+
+// answerOfCode has the codes that a purchase has in errors.go.
+var answerOfCode = map[string]live.Answer{"sold_out": live.SoldOut, "busy": live.Busy, "ended": live.Ended, "paused": live.Paused,
+	"bad_path": live.BadPath, "wrong_captcha": live.WrongCaptcha, "not_logged_in": live.NotLoggedIn}

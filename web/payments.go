@@ -1,0 +1,149 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/google/uuid"
+
+	"miaosha/order"
+	"miaosha/seckill/payment"
+)
+
+// noticeKey signs the notices of a provider.
+type noticeKey struct {
+	provider string
+	key      []byte
+}
+
+// setProviders sets the payment providers, that of new payments first, and the keys of their notices. Each has
+// a key of its own, so that the cashier captures and refunds nothing in an outside provider's name. Only in the
+// sandbox, where all money is play money, --notify-secret is another key of the cashier.
+func (s *Server) setProviders(self string) error {
+	asked := s.Provider != nil && s.Provider.CanBeAsked()
+	if asked && s.cfg.NotifySecret == "" {
+		return errors.New("--notify-secret (MIAOSHA_NOTIFY_SECRET): with --provider-url the provider's notices need its key")
+	}
+	secret := []byte(s.cfg.NotifySecret)
+	if s.cfg.Cashier == "sandbox" || s.cfg.Cashier == "auto" && !asked && (s.Sandbox || s.cfg.NotifySecret == "") {
+		key := deriveKey(s.Secret, "payment notices")
+		s.cashier = newCashier(self, key, s.Rush.Now, s.Log)
+		s.providers = append(s.providers, s.cashier)
+		s.noticeKeys = append(s.noticeKeys, noticeKey{order.Cashier, key})
+	}
+	if s.Provider == nil {
+		return nil
+	}
+	s.providers = append(s.providers, s.Provider)
+	switch {
+	case s.cfg.NotifySecret == "":
+	case s.Sandbox && !asked:
+		s.noticeKeys = append(s.noticeKeys, noticeKey{order.Cashier, secret})
+	default:
+		s.noticeKeys = append(s.noticeKeys, noticeKey{s.Provider.Name(), secret})
+	}
+	return nil
+}
+
+// Providers returns the payment providers, for order.Store.Sweep.
+func (s *Server) Providers() []order.Provider { return s.providers }
+
+// verifyNotice returns the provider that has signed a notice. errForbidden, with the reason: payment.ErrTime if one
+// has signed it for another time.
+func (s *Server) verifyNotice(r *http.Request, raw []byte) (provider string, err error) {
+	reason := payment.ErrSignature
+	for _, k := range s.noticeKeys {
+		err := payment.Verify(r, k.key, raw, s.Rush.Now(), time.Now())
+		if err == nil {
+			return k.provider, nil
+		}
+		if errors.Is(err, payment.ErrTime) {
+			reason = err
+		}
+	}
+	return "", errors.Join(errForbidden, reason)
+}
+
+// paymentNotice takes a payment provider's notice. Each refused one is logged, if it is signed for now. Others
+// can be sent, or sent again, without end by strangers: the first ones are logged, and then at most one a
+// second, with their count. Those signed for another time are counted apart, so that forged ones do not hide a
+// provider whose clock is wrong.
+func (s *Server) paymentNotice(w http.ResponseWriter, r *http.Request) error {
+	raw, err := rawBody(w, r)
+	var provider string
+	if err == nil {
+		provider, err = s.verifyNotice(r, raw)
+	}
+	if err != nil {
+		refused, result := &s.forged, noticeForged
+		if errors.Is(err, payment.ErrTime) {
+			refused, result = &s.untimely, noticeUntimely
+		}
+		s.notices.WithLabelValues(result).Inc()
+		refused.since.Add(1)
+		refused.log.Do(func() {
+			s.Log.Warn("a payment notice is refused", "from", s.clientIP(r), "err", err, "since_last_line", refused.since.Swap(0))
+		})
+		return err
+	}
+	var in payment.Notice
+	status, err := s.takeNotice(r.Context(), provider, raw, &in)
+	if err != nil {
+		result := noticeRefused
+		if isUnavailable(err) {
+			result = noticeFailed
+		}
+		s.notices.WithLabelValues(result).Inc()
+		s.Log.Warn("a payment notice is refused", "from", s.clientIP(r), "provider", provider, "order", in.OrderID, "amount", in.Amount, "ref", in.Ref, "err", err)
+		return err
+	}
+	s.notices.WithLabelValues(status).Inc()
+	return ok(w, 200, struct {
+		Status string `json:"status"` // captured; refund_due, if the notice came too late or is a second capture; declined
+	}{status})
+}
+
+// takeNotice reads a verified notice into in, for the log too, and records it. It returns the payment's status.
+func (s *Server) takeNotice(ctx context.Context, provider string, raw []byte, in *payment.Notice) (status string, err error) {
+	if err := decode(raw, in); err != nil {
+		return "", err
+	}
+	c, err := readNotice(*in)
+	if err != nil {
+		return "", err
+	}
+	c.Provider = provider
+	if in.Declined != "" {
+		return s.Orders.DeclineNoticed(ctx, c, in.Declined)
+	}
+	return s.Orders.Capture(ctx, c)
+}
+
+// readNotice returns a notice's fields, or a fieldError for each wrong one. Only a capture has a reference, and only
+// it may leave the payment out.
+func readNotice(n payment.Notice) (c order.Captured, err error) {
+	var wrong []error
+	if c.OrderID, err = uuid.Parse(n.OrderID); err != nil {
+		wrong = append(wrong, fieldError{field: "order_id"})
+	}
+	if n.PaymentID != "" || n.Declined != "" {
+		if c.PaymentID, err = uuid.Parse(n.PaymentID); err != nil {
+			wrong = append(wrong, fieldError{field: "payment_id"})
+		}
+	}
+	if n.Amount < 0 {
+		wrong = append(wrong, fieldError{"amount", "value"})
+	}
+	switch {
+	case n.Declined != "" && n.Ref != "":
+		wrong = append(wrong, fieldError{"declined", "value"})
+	case n.Declined == "" && n.Ref == "":
+		wrong = append(wrong, fieldError{"provider_ref", "required"})
+	case len(n.Ref) > payment.MaxRef:
+		wrong = append(wrong, fieldError{"provider_ref", "1 to 128 bytes"})
+	}
+	c.Amount, c.Ref = n.Amount, n.Ref
+	return c, errors.Join(wrong...)
+}

@@ -1,0 +1,62 @@
+package web_test
+
+import (
+	"bytes"
+	"image"
+	"image/png"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"miaosha/seckill/sandbox/sandboxtest"
+)
+
+// A picture is served as what it is, for a year, and runs nothing. Each one is read once: it is there without Postgres, too.
+func TestPicturesAreServed(t *testing.T) {
+	t.Parallel()
+	proxy, through := sandboxtest.ProxyTo(t, sandboxtest.DatabaseURL(t))
+	shop := openShop(t, "DATABASE_URL="+through)
+	token := shop.staff("13900001111", "admin", "")
+	var raw bytes.Buffer
+	if err := png.Encode(&raw, image.NewNRGBA(image.Rect(0, 0, 30, 20))); err != nil {
+		t.Fatal(err)
+	}
+	var sent struct{ Image string }
+	shop.call("POST", "/api/admin/pictures", token, raw.String(), "Content-Type", "image/png").Read(t, &sent)
+	missing := strings.Repeat("0", 32) + ".png"
+	if r := shop.call("GET", "/pictures/"+missing, "", ""); outcome(r) != "404 not_found" {
+		t.Errorf("a picture that is not there: %s", outcome(r))
+	}
+	for _, when := range []string{"with Postgres", "without"} {
+		r, err := http.Get(shop.URL + sent.Image)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := io.ReadAll(r.Body)
+		r.Body.Close()
+		if size, kind, bad := image.DecodeConfig(bytes.NewReader(b)); err != nil || bad != nil || kind != "png" || size.Width != 30 {
+			t.Errorf("%s: a %s of %d pixels, %v, %v", when, kind, size.Width, err, bad)
+		}
+		for name, want := range map[string]string{"Content-Type": "image/png", "X-Content-Type-Options": "nosniff",
+			"Content-Security-Policy": "default-src 'none'; sandbox", "Cache-Control": "public, max-age=31536000, immutable"} {
+			if got := r.Header.Get(name); got != want {
+				t.Errorf("%s: %s is %q, want %q", when, name, got, want)
+			}
+		}
+		proxy.Cut()
+	}
+	if r := shop.call("GET", "/pictures/"+missing, "", ""); outcome(r) != "503 busy" {
+		t.Errorf("a picture that Postgres would know: %s", outcome(r))
+	}
+	for name, c := range map[string]struct{ body, want string }{
+		"a page":      {"<html><script>alert(1)</script>", "415 unsupported_media_type"},
+		"half of it":  {raw.String()[:40], "415 unsupported_media_type"},
+		"a large one": {raw.String() + strings.Repeat("x", 5<<20), "413 too_large"},
+		"nothing":     {"", "415 unsupported_media_type"},
+	} {
+		if r := shop.call("POST", "/api/admin/pictures", token, c.body, "Content-Type", "image/png"); outcome(r) != c.want {
+			t.Errorf("%s: %s, want %s", name, outcome(r), c.want)
+		}
+	}
+}

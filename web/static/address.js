@@ -1,0 +1,65 @@
+// Where the parcel of an order goes. Before the payment the form sets the address of the account, which the order then copies; after it
+// the order's own, until it is shipped.
+import { html, useEffect, useRef, useState } from './lib/preact.js';
+import { get, post } from './api.js';
+import { Field, errorsOf, focusFirstError } from './field.js';
+import { errorText, formatTime, t } from './i18n.js';
+
+const PARTS = { name: 'name', phone: 'tel', address: 'street-address' }; // and what a browser fills in
+const EMPTY = { name: '', phone: '', address: '' };
+const SAVED = '/api/account/address';
+
+export function Delivery({ order, at, reread }) {
+  const [saved, setSaved] = useState(undefined); // null: the account has none
+  const [editing, setEditing] = useState(false);
+  const read = async () => {
+    const reply = await get(SAVED);
+    if (reply.ok) setSaved(reply.data);
+  };
+  useEffect(() => { read(); }, [order.id]);
+  const pending = order.status === 'pending';
+  const d = order.delivery;
+  const known = pending ? saved : d?.address ? d : null;
+  const open = pending || (order.status === 'paid' && !d?.shipped_at);
+  const changed = () => { setEditing(false); read(); reread(); };
+  const erase = async () => { await post(SAVED + '/erase'); changed(); };
+  if ((!open && !known && !d?.shipped_at) || (pending && saved === undefined)) return null;
+  return html`
+    <section class="delivery" aria-labelledby="delivery">
+      <h2 id="delivery">${t('address')}</h2>
+      ${d?.shipped_at && html`<p data-test="shipped">${t('address.shipped')} ${formatTime(d.shipped_at, at)} · ${d.carrier} <b class="number">${d.tracking}</b></p>`}
+      ${known && !editing && html`<p data-test="address">${known.name} ${known.phone}<br />${known.address}</p>`}
+      ${!known && html`<p class="more" data-test="no-address">${t(open ? 'address.needed' : 'address.none')}</p>`}
+      ${open && (editing || !known) && html`<${Form} order=${order} first=${known || saved || EMPTY} keep=${saved === null} onDone=${changed} />`}
+      <p class="row">${open && known && !editing && html`<button class="plain" data-test="change-address" onClick=${() => setEditing(true)}>${t('address.change')}</button>`}
+        ${(saved || known) && html`<button class="plain" data-test="erase-address" onClick=${erase}>${t('address.erase')}</button>`}</p>
+      ${(saved || known) && html`<p class="rule">${t('address.eraseMore')}</p>`}
+    </section>`;
+}
+
+function Form({ order, first, keep, onDone }) {
+  const [address, setAddress] = useState({ name: first.name, phone: first.phone, address: first.address });
+  const [errors, setErrors] = useState({});
+  const [note, setNote] = useState(null);
+  const [sending, setSending] = useState(false);
+  const form = useRef();
+  const save = async (e) => {
+    e.preventDefault();
+    setSending(true);
+    const reply = await post(order.status === 'pending' ? SAVED : `/api/orders/${encodeURIComponent(order.id)}/address`, address);
+    if (reply.ok && keep && order.status !== 'pending') await post(SAVED, address);
+    setSending(false);
+    const wrong = reply.ok ? {} : errorsOf(reply, Object.keys(PARTS)) || {};
+    setErrors(wrong);
+    setNote(reply.ok || Object.keys(wrong).length ? null : reply);
+    if (reply.ok) onDone();
+    else focusFirstError(form.current);
+  };
+  return html`
+    <form ref=${form} onSubmit=${save} novalidate>
+      ${Object.entries(PARTS).map(([part, fill]) => html`<${Field} key=${part} id=${part} label=${t('address.' + part)} value=${address[part]} autocomplete=${fill}
+        type=${part === 'phone' ? 'tel' : 'text'} error=${errors[part]} onValue=${(v) => setAddress({ ...address, [part]: v })} />`)}
+      <p class="note" role="alert" hidden=${!note}>${note && errorText(note)}</p>
+      <button class="button quiet" data-test="save-address" disabled=${sending}>${t('address.save')}</button>
+    </form>`;
+}

@@ -1,0 +1,91 @@
+package web_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+)
+
+// fills sets the value of a field, as a user who types it over.
+func (v *visitor) fills(id, value string) {
+	v.t.Helper()
+	v.sees(chromedp.CSS("#" + id))
+	v.until("#"+id+" is filled in", `(e => { e.value = '`+value+`'; e.dispatchEvent(new Event('input', { bubbles: true })); return true })(document.getElementById('`+id+`'))`)
+}
+
+// sends submits a form.
+func (v *visitor) sends(form string) {
+	v.t.Helper()
+	v.do("send "+form, chromedp.Click(chromedp.CSS(`[data-test="`+form+`"] button:not([type])`)))
+}
+
+// A sale from its draft, with a picture, to its end, as a member of the staff makes it; and what buyers see of it.
+func TestStaffMakeASaleInTheBrowser(t *testing.T) {
+	t.Parallel()
+	root := chromium(t)
+	s := openSandboxShop(t)
+	v := visit(t, root, s.URL, "en-GB")
+	v.goTo("/login.html?next=/admin.html")
+	v.types("phone", "13900000000")
+	v.types("password", "miaosha-demo\r")
+	v.sees(test("sales"))
+	v.clicks("new-sale")
+	v.fills("new-title", "Teapot")
+	v.until("a picture is chosen", `(async () => {
+		const canvas = new OffscreenCanvas(300, 200);
+		canvas.getContext('2d').fillRect(0, 0, 300, 200);
+		const files = new DataTransfer();
+		files.items.add(new File([await canvas.convertToBlob()], 'x.png'));
+		const field = document.getElementById('picture');
+		field.files = files.files;
+		field.dispatchEvent(new Event('input'));
+		return true;
+	})()`)
+	v.until("it is uploaded", `document.querySelector('[data-test="picture-state"]').textContent.includes('300 × 200')`)
+	v.clicks("make-draft")
+	v.until("the price is missing", `document.activeElement.id === 'new-price' && document.getElementById('new-price-error') !== null`)
+	v.fills("new-price", "9.9")
+	v.fills("new-stock", "5")
+	v.clicks("make-draft")
+	draft := chromedp.CSS(`[data-test="sale"][data-phase="draft"]`)
+	v.sees(draft)
+	v.fills("terms-stock", "7")
+	v.sends("terms-form")
+	v.until("the draft has seven units", `document.querySelector('[data-test="sale-total"]').textContent === '7'`)
+	v.clicks("publish")
+	v.clicks("confirm")
+	v.sees(chromedp.CSS(`[data-phase="upcoming"] [data-gate="later"]`))
+	v.fills("price-price", "8.8")
+	v.sends("price-form")
+	v.until("the price is 8.80", `document.querySelector('[data-test="sale-price"]').textContent === '¥8.80'`)
+	now := time.Now().Add(-time.Second).Format("2006-01-02T15:04:05")
+	v.fills("window-start_at", now)
+	v.sends("window-form")
+	v.until("it does not open at once after a change of its price", `document.querySelector('[data-test="window-form"] [role="alert"]')?.textContent.includes('its price has just changed')`)
+	v.fills("units-delta", "-2")
+	v.sends("units-form")
+	v.until("there are five units", `document.querySelector('[data-test="sale-total"]').textContent === '5'`)
+	v.clicks("copy")
+	v.fills("new-start_at", now)
+	v.clicks("make-published")
+	v.sees(chromedp.CSS(`[data-phase="open"] [data-gate="ready"]`))
+	v.clicks("pause")
+	v.clicks("confirm")
+	v.sees(chromedp.CSS(`[data-phase="paused"] [data-gate="ready"]`))
+	v.fills("plan-action", "resume")
+	v.fills("plan-at", time.Now().Add(3*time.Second).Format("2006-01-02T15:04:05"))
+	v.sends("plan-form")
+	v.sees(chromedp.CSS(`[data-plan="done"]`))
+	v.sees(chromedp.CSS(`[data-phase="open"]`))
+	at := v.reads(chromedp.CSS(`[data-test="sale"] .more`))
+	id := strings.TrimPrefix(strings.Fields(at)[0], "#")
+	v.goTo("/sale.html?id=" + id)
+	v.sees(view("open"))
+	v.until("buyers see the picture", `(i => i.complete && i.naturalWidth === 300 && i.src.includes('/pictures/'))(document.querySelector('.sale .drawing img'))`)
+	if price := v.reads(".price"); !strings.Contains(price, "8.80") {
+		t.Errorf("buyers see the price %s", price)
+	}
+	v.hasNoErrors()
+}

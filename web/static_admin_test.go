@@ -1,0 +1,96 @@
+package web_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+
+	"miaosha/seckill/sandbox/sandboxtest"
+)
+
+// shoots writes a screenshot of the whole page for a person to look at, if MIAOSHA_SHOTS names a folder.
+func (v *visitor) shoots(name string) {
+	v.t.Helper()
+	folder := os.Getenv("MIAOSHA_SHOTS")
+	if folder == "" {
+		return
+	}
+	v.do("wait", chromedp.Sleep(400*time.Millisecond))
+	b, err := chromedp.Run(v.ctx, chromedp.CaptureScreenshot())
+	if err == nil {
+		err = os.WriteFile(filepath.Join(folder, name+".png"), b, 0o644)
+	}
+	if err != nil {
+		v.t.Fatal(err)
+	}
+}
+
+// A member of the staff replaces the password that was made, finds a user, disables them, and reads it in the log.
+func TestStaffWorkOnPeople(t *testing.T) {
+	t.Parallel()
+	root := chromium(t)
+	shop := openShop(t, "MIAOSHA_RATE=off")
+	buyer := shop.account("13811112222")
+	for i, device := range []struct {
+		name, language, color string
+		width                 int64
+		by                    []string
+	}{{"phone-en-dark", "en-GB", "dark", 320, nil}, {"desktop-zh-light", "zh-CN", "light", 1280, []string{"--by", "13900001111"}}} {
+		phone := fmt.Sprint(13900001111 + i)
+		args := append([]string{"admin", "--phone", phone}, device.by...)
+		_, made, _ := strings.Cut(sandboxtest.MustCommand(t, shop.env, args...), "password: ")
+		v := visit(t, root, shop.URL, device.language)
+		v.emulates(device.width, 900, "prefers-color-scheme", device.color)
+		v.goTo("/login.html?next=/admin.html")
+		v.types("phone", phone)
+		v.types("password", strings.TrimSpace(made)+"\r")
+		v.sees(test("new-password"))
+		v.do("type the present password", chromedp.SendKeys(chromedp.CSS("#old"), strings.TrimSpace(made)))
+		v.do("type too short a password", chromedp.SendKeys(chromedp.CSS("#new"), "short\r"))
+		v.sees("#new-error")
+		v.shoots("admin-password-" + device.name)
+		v.do("type a password", chromedp.SendKeys(chromedp.CSS("#new"), " no more, a long one\r"))
+		v.clicks("section-users")
+		v.types("people-q", "1381111222"+"2\r")
+		v.sees(`[data-test="people"] tbody tr:only-child a`)
+		v.fits(device.width)
+		v.shoots("admin-users-" + device.name)
+		v.do("open the account", chromedp.Click(chromedp.CSS(`[data-test="people"] tbody tr a`)))
+		v.clicks("toggle")
+		v.clicks("confirm")
+		v.sees(`[data-test="person"][data-disabled="true"]`)
+		v.fits(device.width)
+		v.shoots("admin-user-" + device.name)
+		sandboxtest.Until(t, 10*time.Second, "the session ends", func() bool { return !shop.open(buyer) })
+		v.clicks("toggle")
+		v.clicks("confirm")
+		v.sees(`[data-test="person"][data-disabled="false"]`)
+		v.clicks("section-log")
+		v.do("choose a kind of action", chromedp.SetValue(chromedp.CSS(`[name="action"]`), "user"), chromedp.Click(chromedp.CSS(".filters button")))
+		v.until("the log has the actions on people alone", `document.querySelectorAll('[data-test="log"] tbody tr').length > 1
+			&& [...document.querySelectorAll('[data-test="log"] tbody tr')].every(r => r.dataset.action.startsWith('user.'))
+			&& location.hash === '#log/action=user'`)
+		v.fits(device.width)
+		v.shoots("admin-log-" + device.name)
+		v.hasNoErrors()
+	}
+}
+
+// fits fails the test if the page is wider than the screen. It names what sticks out.
+func (v *visitor) fits(width int64) {
+	v.t.Helper()
+	ctx, cancel := context.WithTimeout(v.ctx, 20*time.Second)
+	defer cancel()
+	out, err := chromedp.Run(ctx, chromedp.Evaluate[string](fmt.Sprintf(`document.documentElement.scrollWidth <= %d ? '' : 'wide: ' +
+		[...document.querySelectorAll('body *')].filter(e => e.getBoundingClientRect().right > %[1]d && !e.closest('.scroll'))
+			.map(e => e.outerHTML.slice(0, 80) + ' ' + Math.round(e.getBoundingClientRect().right)).slice(0, 5).join('; ')`, width)))
+	if err != nil || out != "" {
+		v.t.Errorf("the page does not fit a screen of %d: %s %v", width, out, err)
+	}
+}

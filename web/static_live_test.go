@@ -1,0 +1,87 @@
+package web_test
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+
+	"miaosha/seckill/sandbox/sandboxtest"
+)
+
+// An administrator watches a rush: at its end the page shows what Postgres has. A hidden tab reads nothing, and the one that is
+// shown again catches up. The page for guests shows the same.
+func TestLiveViewShowsARush(t *testing.T) {
+	t.Parallel()
+	root := chromium(t)
+	s := openSandboxShop(t, "MIAOSHA_CAPTCHA=off", "MIAOSHA_RATE=off", "MIAOSHA_IP_RATE=off")
+	sale := sandboxtest.Sale(t, s.env, 30)
+	v := visit(t, root, s.URL, "en-GB")
+	v.emulates(390, 844, "prefers-color-scheme", "light")
+	v.goTo("/login.html?next=" + "%2Fadmin.html")
+	v.types("phone", "13900000000")
+	v.types("password", "miaosha-demo")
+	v.clicks("submit-login")
+	v.sees(test("section-live"))
+	v.goTo("/admin.html#live/" + sale)
+	shows := func(v *visitor, name, text string) {
+		t.Helper()
+		v.until(name+" is "+text, fmt.Sprintf(`document.querySelector('[data-test=%q]')?.innerText === %q`, name, text))
+	}
+	shows(v, "live-left", "30")
+
+	buyers := s.Buyers(t, 40, sale)
+	var crowd sync.WaitGroup
+	for _, b := range buyers {
+		crowd.Go(func() { b.Buy(time.Now().Add(20 * time.Second)) })
+	}
+	crowd.Wait()
+	shows(v, "live-left", "0")
+	shows(v, "live-sold", "30")
+	v.until("the totals are those of the rush", `(() => {
+		const text = (name) => document.querySelector('[data-test="live-' + name + '"]').parentNode.innerText;
+		return text('tickets').includes('30 in all') && text('orders').includes('30 in all') && text('sold').includes('30 not paid yet');
+	})()`)
+	if list := sandboxtest.MustCommand(t, s.env, "sale", "list", "--json"); !regexp.MustCompile(`"id": ` + sale + `,[^}]*"left": 0,\s*"pending": 30,`).MatchString(list) {
+		t.Errorf("in Postgres there is %s", list)
+	}
+	v.until("the charts are drawn", `document.querySelectorAll('[data-test="live"] .uplot canvas').length === 4`)
+	if text := v.reads(test("answers")); !strings.Contains(text, "Buy · accepted") {
+		t.Errorf("the answers are %q", text)
+	}
+	v.until("it is no wider than the phone", `document.documentElement.scrollWidth <= 390`)
+
+	hide := func(hidden bool) {
+		v.do("hide or show the tab", chromedp.Evaluate[chromedp.Void](fmt.Sprintf(
+			`Object.defineProperty(document, 'hidden', { value: %t, configurable: true }); document.dispatchEvent(new Event('visibilitychange'));`, hidden)))
+	}
+	v.clicks("share")
+	link := v.reads(test("link"))
+	hide(true)
+	v.sees(test("live-state") + `[data-state="paused"]`)
+	for _, b := range buyers {
+		if won := b.AskResult().Purchase(); won.State == "ordered" {
+			b.Cancel(time.Now().Add(10*time.Second), won.OrderID)
+			break
+		}
+	}
+	guest := visit(t, root, s.URL, "zh-CN")
+	guest.goTo(strings.TrimPrefix(link, s.URL))
+	shows(guest, "live-left", "1") // so the shop has told everyone who listens
+	if left := v.reads(test("live-left")); left != "0" {
+		t.Errorf("the hidden tab shows %s", left)
+	}
+	hide(false)
+	shows(v, "live-left", "1")
+	if text := guest.reads(test("processes")); !strings.Contains(text, "1 个进程") {
+		t.Errorf("a guest sees %q", text)
+	}
+	guest.goTo("/live.html#wrong")
+	guest.sees(test("live-state") + `[data-state="bad_link"]`)
+	v.hasNoErrors()
+	guest.hasNoErrors()
+}
