@@ -33,6 +33,6 @@ const (
 
 // The errors of Hit.
 var (
-	ErrInjected = fmt.Errorf("failpoint: injected: %w", io.ErrUnexpectedEOF) // like a lost connection
-	ErrDrop     = errors.New("failpoint: dropped")
+	ErrInjected = fmt.Errorf("injected by a failpoint: %w", io.ErrUnexpectedEOF) // like a lost connection
+	ErrDrop     = errors.New("dropped by a failpoint")
 )

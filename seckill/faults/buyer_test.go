@@ -51,7 +51,7 @@ func (b *buyer) buy() {
 					if b.crowd.isSoldOut() {
 						return
 					}
-					b.pause(250 * time.Millisecond)
+					b.pause(b.crowd.plan.again)
 				}
 				continue
 			}
@@ -74,7 +74,8 @@ func (b *buyer) buy() {
 			if b.crowd.isSoldOut() {
 				return
 			}
-			b.pause(250 * time.Millisecond)
+			b.atRandom().AskResult() // for the checks of what a buyer without a ticket is told
+			b.pause(b.crowd.plan.again)
 		}
 	}
 }
@@ -122,10 +123,10 @@ func (b *buyer) poll() string {
 			b.pause(100 * time.Millisecond)
 			continue
 		}
-		switch data := reply.Purchase(); data.State {
-		case "queued":
+		switch data := reply.Purchase(); {
+		case data.State == "queued":
 			next = data.NextPoll
-		case "none":
+		case data.NoTicket():
 			return ""
 		default:
 			b.OrderID = data.OrderID

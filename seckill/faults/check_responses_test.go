@@ -44,7 +44,7 @@ func (env *Environment) checkSoldOut(resp response, c *Crowd, samples []sample) 
 		env.Report("I5: an outage was reported as sold out: %s of shop %d, with a unit for every buyer", resp.Kind, resp.Shop)
 		return
 	}
-	if resp.Kind == "result" {
+	if resp.Kind == "result" && !resp.Data.NoTicket() {
 		return // the result of a ticket, which may be old
 	}
 	from, to := resp.Sent.Add(-gateLag), resp.received()
@@ -59,7 +59,7 @@ func (env *Environment) checkSoldOut(resp response, c *Crowd, samples []sample) 
 		if i == 0 && s.at.After(from) || next.at.Sub(s.at) > 5*sampleEvery {
 			return // unknown
 		}
-		// Between two samples, only orders reduce the stock. The gate keeps one unit of it for each entry of the journal. The
+		// Between two samples, only orders reduce the stock. The gate keeps one unit of it for each ticket in the journal. The
 		// entry is of a buyer who waits, or it was there before.
 		if s.stock-(next.orders-s.orders) <= s.waiting+next.arrived-s.arrived+s.journal {
 			return // it may be true
@@ -91,8 +91,8 @@ func (env *Environment) checkBuyer(b *buyer, responses []response) {
 		if resp.Data.State == "ordered" && order == "" {
 			order, ordered = resp.Data.OrderID, resp.received()
 		}
-		if resp.Kind == "result" && resp.Data.State == "none" && !queued.IsZero() && resp.Sent.After(queued) && !env.sc.losesData {
-			env.Report("I4: %v was told of a ticket, and later of none", b)
+		if resp.Kind == "result" && resp.Data.NoTicket() && !queued.IsZero() && resp.Sent.After(queued) && !env.sc.losesData {
+			env.Report("I4: %v was told of a ticket, and later of none (%s)", b, resp.Data.State)
 		}
 		if resp.Kind == "buy" && resp.Data.State == "queued" && queued.IsZero() {
 			queued = resp.received()

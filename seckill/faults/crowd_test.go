@@ -23,6 +23,7 @@ type plan struct {
 	fetchesPath          int           // share who ask for an address; the others have one
 	payAfter             time.Duration // payers wait about so long before they pay
 	cached               bool          // every shop has every session in its cache, as after a look at the sale
+	again                time.Duration // who is told "sold out" tries again after about it; 0 for a quarter of a second
 	limit                time.Duration // a buyer gives up after it
 }
 
@@ -62,7 +63,13 @@ func newCrowd(env *Environment, p plan) (*Crowd, error) {
 	if err != nil {
 		return nil, err
 	}
+	if p.again == 0 {
+		p.again = 250 * time.Millisecond
+	}
 	c := &Crowd{env: env, plan: p, ledger: newLedger(), soldOut: make(chan struct{}), stop: make(chan struct{})}
+	if env.Nginx != nil {
+		c.ledger.client.Transport = manyAddresses()
+	}
 	in := func(percent int) bool { return env.rng.IntN(100) < percent }
 	for _, session := range sessions {
 		arrives, twice := time.Duration(env.rng.Int64N(int64(p.span))), in(p.twice)
@@ -93,11 +100,11 @@ func (env *Environment) newBuyers(n int, sale int64) ([]*sandboxtest.Buyer, erro
 	return buyers, err
 }
 
-// cacheSessions sends a request of every buyer to every shop.
-func (c *Crowd) cacheSessions() {
+// cacheSessions sends a request of each of these buyers to every shop.
+func (c *Crowd) cacheSessions(buyers []*buyer) {
 	var all errgroup.Group
 	all.SetLimit(16)
-	for _, b := range c.buyers {
+	for _, b := range buyers {
 		for _, s := range c.env.Shops {
 			all.Go(func() error { c.ledger.request(s, b.ID, b.Token, "me", "GET", "/api/me", ""); return nil })
 		}
@@ -108,7 +115,7 @@ func (c *Crowd) cacheSessions() {
 // start starts the buyers and the visitor. The first buyers come one second before the sale starts, if it has not started.
 func (c *Crowd) start() {
 	if c.plan.cached {
-		c.cacheSessions()
+		c.cacheSessions(c.buyers)
 	}
 	time.Sleep(time.Until(c.env.saleStart.Add(-time.Second)))
 	c.started = time.Now()
@@ -205,14 +212,19 @@ func (c *Crowd) orderOwners() (owners []*buyer) {
 }
 
 // storm clicks at every shop at once, for every buyer without an order. No buyer may ask for an address meanwhile.
-func (c *Crowd) storm() {
+func (c *Crowd) storm() { c.clickAll(false) }
+
+// clickAgain is storm for the buyers who have an order.
+func (c *Crowd) clickAgain() { c.clickAll(true) }
+
+func (c *Crowd) clickAll(ordered bool) {
 	told := map[*buyer]bool{}
 	for _, b := range c.orderOwners() {
 		told[b] = true
 	}
 	var clicks sync.WaitGroup
 	for _, b := range c.buyers {
-		if told[b] {
+		if told[b] != ordered {
 			continue
 		}
 		for _, s := range c.env.Shops {

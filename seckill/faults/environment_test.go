@@ -32,31 +32,42 @@ type setup struct {
 	failpointsEverywhere bool     // every shop has the failpoints
 	fsync                string   // appendfsync of Redis; "" for everysec
 	postgres             []string // settings, as name=value
+	nginx                bool     // the crowd speaks to nginx only: see behindNginx
+	pgBouncer            bool     // between the shops, and their commands, and Postgres
+	standby              bool     // Postgres has a synchronous standby, and the shops have both addresses
 	separateSessions     bool     // sessions have a Redis of their own, so FLUSHALL logs no user out
+	cluster              bool     // Redis is a Cluster: see redisGroup. Sessions have a Redis of their own
+	sentinel             bool     // Redis is a master and a replica, which sentinels promote: see redisGroup. Likewise
 	startsIn             time.Duration
 	payWithin            time.Duration // 0 for the default of the shop
 	clockAhead           bool          // the first shop's clock is five minutes ahead
 	edits                []edit        // of the source of the shop: a mutant
+	former               bool          // the first shop is of the former version; the scenario starts the others, of this version
 	sql                  []string      // run in the database before the buyers arrive
 }
 
 // Environment has the shops and the stores of one scenario. No other scenario uses them.
 type Environment struct {
-	T     testing.TB
-	DB    *Postgres
-	Redis *Redis
-	Shops []*Shop
-	Sale  int64
+	T       testing.TB
+	DB      *Postgres
+	Standby *Standby // nil without setup.standby
+	Redis   *Redis   // nil where there is a group
+	Shops   []*Shop
+	Nginx   *Nginx // nil for none
+	Sale    int64
 
 	saleStart time.Time
 	sc        scenario
 	dir       string
 	binary    string
+	group     *redisGroup // in the place of Redis; nil where there is one
 	sessions  *Redis
+	pgBouncer *PgBouncer    // nil for none
 	pool      *pgxpool.Pool // of the suite itself, past the proxies
-	rdb       *redis.Client
+	rdb       redis.UniversalClient
 	rng       *rand.Rand // of the goroutine that creates the environment
 	watches   sync.WaitGroup
+	staff     []*administrator // of the scenarios that have some
 
 	mu         sync.Mutex
 	violations []string
@@ -86,22 +97,37 @@ func newEnvironment(t testing.TB, sc scenario, binary string, seed uint64) *Envi
 }
 
 func (env *Environment) open() (err error) {
-	if env.DB, err = newPostgres(filepath.Join(env.dir, "postgres"), env.sc.setup.postgres...); err != nil {
+	set := env.sc.setup.postgres
+	if env.sc.setup.standby {
+		set = append(slices.Clone(set), "synchronous_standby_names="+standbyName)
+	}
+	if env.DB, err = newPostgres(filepath.Join(env.dir, "postgres"), set...); err != nil {
 		return err
+	}
+	if env.sc.setup.standby {
+		if env.Standby, err = newStandby(env.DB, filepath.Join(env.dir, "standby")); err != nil {
+			return err
+		}
 	}
 	fsync := env.sc.setup.fsync
 	if fsync == "" {
 		fsync = "everysec"
 	}
-	if env.Redis, err = newRedis(filepath.Join(env.dir, "redis"), fsync); err != nil {
+	grouped := env.sc.setup.cluster || env.sc.setup.sentinel
+	if grouped {
+		err = env.openGroup(fsync)
+	} else {
+		env.Redis, err = newRedis(filepath.Join(env.dir, "redis"), fsync)
+	}
+	if err != nil {
 		return err
 	}
-	if env.sc.setup.separateSessions {
+	if env.sc.setup.separateSessions || grouped {
 		if env.sessions, err = newRedis(filepath.Join(env.dir, "sessions"), "no"); err != nil {
 			return err
 		}
 	}
-	cfg, err := pgxpool.ParseConfig(env.DB.URL())
+	cfg, err := pgxpool.ParseConfig(env.postgresURL(env.DB.Addr()))
 	if err != nil {
 		return err
 	}
@@ -110,7 +136,19 @@ func (env *Environment) open() (err error) {
 	if env.pool, err = pgxpool.NewWithConfig(context.Background(), cfg); err != nil {
 		return err
 	}
-	env.rdb = env.Redis.client()
+	if !grouped {
+		env.rdb = env.Redis.client()
+	}
+	if env.sc.setup.pgBouncer {
+		if env.pgBouncer, err = newPgBouncer(env); err != nil {
+			return err
+		}
+	}
+	if env.sc.setup.former {
+		if err = env.useFormer(); err != nil {
+			return err
+		}
+	}
 	n := env.sc.setup.shops
 	if n == 0 {
 		n = 2
@@ -125,6 +163,10 @@ func (env *Environment) open() (err error) {
 			s.binary = build(env.T, overlay(env.T, "clock ahead "+env.sc.name, append(slices.Clone(env.sc.setup.edits), clockAhead)...))
 		}
 		env.Shops = append(env.Shops, s)
+		if i > 0 && env.sc.setup.former {
+			s.binary = build(env.T, "")
+			continue
+		}
 		points := ""
 		if i == 0 || env.sc.setup.failpointsEverywhere {
 			points = env.sc.setup.failpoints
@@ -133,6 +175,11 @@ func (env *Environment) open() (err error) {
 	}
 	if err := shops.Wait(); err != nil {
 		return err
+	}
+	if env.sc.setup.nginx {
+		if err := env.openNginx(); err != nil {
+			return err
+		}
 	}
 	out, err := env.command("sale", "--title", "T", "--price", "990", "--stock", strconv.Itoa(env.sc.crowd.units),
 		"--start", env.startsIn(), "--end", "1h")
@@ -170,19 +217,33 @@ func (env *Environment) variables() []string {
 	return vars
 }
 
-// command runs a command of the shop, directly on the stores, and returns what it prints.
+// command runs a command of the shop, past the proxies, and returns what it prints.
 func (env *Environment) command(args ...string) (string, error) {
+	out, _, err := env.commandSays(args...)
+	return out, err
+}
+
+// commandSays is command that also returns what the command says on standard error.
+func (env *Environment) commandSays(args ...string) (out, says string, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, env.binary, args...)
-	cmd.Env = append([]string{"DATABASE_URL=" + env.DB.URL(), "REDIS_URL=" + env.Redis.URL(), "HOME=" + env.dir}, env.variables()...)
+	cmd.Env = append([]string{"DATABASE_URL=" + env.postgresURL(env.postgresAddr()), "REDIS_URL=" + env.redisURL(), "HOME=" + env.dir}, env.variables()...)
 	var errs bytes.Buffer
 	cmd.Stderr = &errs
-	out, err := cmd.Output()
+	printed, err := cmd.Output()
 	if err != nil {
-		return "", fmt.Errorf("miaosha %s: %w: %s", args[0], err, errs.String())
+		err = fmt.Errorf("miaosha %s: %w: %s", args[0], err, errs.String())
 	}
-	return string(out), nil
+	return string(printed), errs.String(), err
+}
+
+// redisURL returns the address of Redis, without a proxy.
+func (env *Environment) redisURL() string {
+	if env.group != nil {
+		return env.group.url
+	}
+	return env.Redis.URL()
 }
 
 func (env *Environment) salePath() string { return "/api/sales/" + strconv.FormatInt(env.Sale, 10) }
@@ -203,9 +264,14 @@ func (env *Environment) anyShop(n int) *Shop {
 
 // close stops everything, and shows the logs of the shops if the test has failed.
 func (env *Environment) close() {
+	if env.Nginx != nil {
+		env.Nginx.Kill()
+	}
 	for _, s := range env.Shops {
 		s.end(syscall.SIGKILL)
-		s.ToRedis.Cut()
+		if s.ToRedis != nil {
+			s.ToRedis.Cut()
+		}
 		s.ToPostgres.Cut()
 	}
 	env.watches.Wait()
@@ -220,8 +286,17 @@ func (env *Environment) close() {
 			r.close()
 		}
 	}
+	if env.group != nil {
+		env.group.close()
+	}
+	if env.pgBouncer != nil {
+		env.pgBouncer.Kill()
+	}
 	if env.DB != nil && env.DB.process != nil {
 		env.DB.End(syscall.SIGQUIT)
+	}
+	if env.Standby != nil {
+		env.Standby.close()
 	}
 	if env.T.Failed() {
 		faults, _ := env.injected()
@@ -230,6 +305,9 @@ func (env *Environment) close() {
 		}
 		for _, s := range env.Shops {
 			env.T.Logf("log of shop %d:\n%s", s.n, tail(s.Log.String(), 60))
+		}
+		if env.Nginx != nil {
+			env.T.Logf("log of nginx:\n%s", tail(env.Nginx.errors(), 40))
 		}
 	}
 	if err := os.RemoveAll(env.dir); err != nil && !errors.Is(err, os.ErrNotExist) {

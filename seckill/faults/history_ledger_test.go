@@ -24,6 +24,11 @@ func TestHistoryOfALedger(t *testing.T) {
 			Data: sandboxtest.Purchase{State: state}}
 	}
 	soldOut := func(sent, received int) response { return reply(8, "buy", sent, received, 410, "sold_out", "") }
+	soldOutNow := func(sent, received int) response {
+		r := reply(8, "result", sent, received, 200, "ok", "sold_out")
+		r.Data.NextPoll = 1000
+		return r
+	}
 	cancel := reply(7, "cancel", 990, 1100, 200, "ok", "")
 	cancel.Path = "/api/orders/" + anOrder + "/cancel"
 	queued := reply(7, "buy", 0, 5, 202, "ok", "queued")
@@ -52,6 +57,10 @@ func TestHistoryOfALedger(t *testing.T) {
 			[]response{queued, cancel, soldOut(2590, 2600)}, ""},
 		{"sold out when a cancelled unit must be back", ticket, false, 0, 60_000, 0, []orderEvent{placed, cancelled},
 			[]response{queued, cancel, soldOut(2610, 2620)}, "buyer 8 told sold out"},
+		{"a result without a ticket, sold out a second after the reply cancelled", ticket, false, 0, 60_000, 0, []orderEvent{placed, cancelled},
+			[]response{queued, cancel, soldOutNow(2590, 2600)}, ""},
+		{"a result without a ticket, sold out when a cancelled unit must be back", ticket, false, 0, 60_000, 0, []orderEvent{placed, cancelled},
+			[]response{queued, cancel, soldOutNow(2610, 2620)}, "buyer 8 told sold out"},
 		{"sold out after a fault that hides the cancelled unit", ticket, false, 1500, 60_000, 0, []orderEvent{placed, cancelled},
 			[]response{queued, cancel, soldOut(11_900, 11_990)}, ""},
 		{"sold out long after a fault", ticket, false, 1500, 60_000, 0, []orderEvent{placed, cancelled},

@@ -19,7 +19,7 @@ const (
 	refusalAge     = 500 * time.Millisecond  // how old a sold-out reply may be: the longest mark of a lane lasts 250 ms
 	settleTook     = 1500 * time.Millisecond // a settle transaction takes no longer
 	paidWithin     = 50 * time.Millisecond   // between the check of the time to pay and paid_at, two expressions of one statement
-	unknownAtMost  = 10                      // clicks of which not even Postgres knows what they did
+	unknownAtMost  = 10                      // clicks of which not even Postgres knows what they did, or one for each hundred buyers
 	ticketsOfBuyer = 63                      // that the model counts
 )
 
@@ -47,7 +47,7 @@ func (env *Environment) checkHistory(c *Crowd, sale saleState) {
 	}
 	began := time.Now()
 	h := newHistory(env, c, sale)
-	if h.unknown > unknownAtMost {
+	if h.unknown > max(unknownAtMost, len(c.buyers)/100) {
 		env.Report("history: %d clicks have an unknown outcome, so it proves too little", h.unknown)
 	}
 	parts := h.partitions()
@@ -56,7 +56,7 @@ func (env *Environment) checkHistory(c *Crowd, sale saleState) {
 		n += len(p.ops)
 	}
 	checked := time.Now()
-	lies := check(parts, historyLimit)
+	lies := check(parts, max(historyLimit, time.Duration(len(c.buyers))*4*time.Millisecond))
 	env.T.Logf("history: %d changes and %d replies of units, %d buyers: %d operations in %d parts, %d unknown; made in %v, checked in %v",
 		len(h.changes), len(h.replies), len(h.buyers), n, len(parts), h.unknown, checked.Sub(began).Round(time.Millisecond),
 		time.Since(checked).Round(time.Millisecond))
@@ -246,10 +246,12 @@ func (h *history) addReply(resp response) {
 		return
 	case resp.Data.State == "queued":
 		e.kind, e.order = toldQueued, ""
+	case resp.Data.NoTicket():
+		if e.kind, e.order = toldNone, ""; resp.Data.State == "sold_out" {
+			h.replies = append(h.replies, operation(event{kind: toldSoldOut, user: resp.User}, sent.Add(-refusalAge), resp.received()))
+		}
 	case resp.Data.State == "sold_out":
 		e.kind, e.order = toldRefused, ""
-	case resp.Data.State == "none":
-		e.kind, e.order = toldNone, ""
 	case resp.Kind == "order" && resp.Status == 200:
 		e.kind, e.status = toldStatus, resp.Data.Status
 	case resp.Kind == "cancel" && resp.Status == 200:

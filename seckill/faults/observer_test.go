@@ -16,7 +16,7 @@ type sample struct {
 	at                     time.Time
 	stock, pending, orders int
 	waiting, arrived       int
-	journal                int // entries, as last read
+	journal                int // tickets, as last read
 }
 
 const (
@@ -72,8 +72,8 @@ func (o *observer) sample() {
 		return
 	}
 	short, done := context.WithTimeout(ctx, sampleEvery)
-	if n, err := o.env.rdb.XLen(short, o.env.key("journal")).Result(); err == nil {
-		o.journal = int(n)
+	if g, err := o.env.readGate(short); err == nil {
+		o.journal = len(g.tickets)
 	}
 	done()
 	s.stock, s.pending, s.orders = sale.Stock, sale.Pending, sale.Orders

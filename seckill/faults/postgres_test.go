@@ -71,14 +71,23 @@ type Postgres struct {
 
 // newPostgres copies the template to data and starts it.
 func newPostgres(data string, set ...string) (*Postgres, error) {
+	p, err := copyTemplate(data)
+	if err != nil {
+		return nil, err
+	}
+	p.set = set
+	return p, p.Start()
+}
+
+// copyTemplate copies the template to data.
+func copyTemplate(data string) (*Postgres, error) {
 	if shared.once.Do(func() { shared.err = makeTemplate() }); shared.err != nil {
 		return nil, fmt.Errorf("make the template: %w", shared.err)
 	}
 	if out, err := exec.Command("cp", "-a", "--reflink=auto", filepath.Join(shared.dir, "template"), data).CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("copy the template: %w: %s", err, out)
 	}
-	p := &Postgres{data: data, set: set}
-	return p, p.Start()
+	return &Postgres{data: data}, nil
 }
 
 // Start starts the server and waits until it answers. The children of a killed server may hold its memory for a moment:

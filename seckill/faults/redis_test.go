@@ -23,6 +23,7 @@ const redisPassword = "private"
 // Redis is a private server on a port of its own, or the embedded one, which cannot be killed.
 type Redis struct {
 	fsync string // always, everysec or no
+	more  string // of the configuration
 	dir   string
 	port  int
 	addr  string
@@ -60,7 +61,7 @@ func (r *Redis) Start() (err error) {
 		}
 		r.addr = fmt.Sprintf("127.0.0.1:%d", r.port)
 	}
-	cmd, err := shared.tools.Redis(r.dir, r.port, redisPassword, r.fsync, "")
+	cmd, err := shared.tools.Redis(r.dir, r.port, redisPassword, r.fsync, r.more)
 	if err != nil {
 		return err
 	}

@@ -113,7 +113,7 @@ func resultWaits(c *Crowd) (waits []time.Duration) {
 		switch from, waiting := since[resp.User]; {
 		case resp.Data.State == "queued" && !waiting:
 			since[resp.User] = resp.received()
-		case waiting && resp.Data.State != "queued" && resp.Data.State != "" && resp.Data.State != "none":
+		case waiting && resp.Data.State != "queued" && resp.Data.State != "" && !resp.Data.NoTicket():
 			waits = append(waits, resp.received().Sub(from))
 			delete(since, resp.User)
 		}

@@ -29,15 +29,21 @@ func journalScenarios() []scenario {
 // poison has journal entries that are no tickets, or whose tickets cannot be settled.
 var poison = []map[string]any{
 	{"x": "y"},
-	{"user": "7", "epoch": "1", "nonce": "\x00"},
-	{"user": "-5", "epoch": "1", "nonce": "7c6f1d9e-0f0a-4a52-9f1e-2b8a3a1f0c11"},
-	{"user": "99999999999999999999", "epoch": "1", "nonce": "7c6f1d9e-0f0a-4a52-9f1e-2b8a3a1f0c11"},
+	{"epoch": "1", "n": "1", "tickets": "7 \x00"},
+	{"epoch": "1", "n": "1", "tickets": "-5 7c6f1d9e-0f0a-4a52-9f1e-2b8a3a1f0c11"},
+	{"epoch": "1", "n": "1", "tickets": "99999999999999999999 7c6f1d9e-0f0a-4a52-9f1e-2b8a3a1f0c11"},
 }
 
-// addPoison adds the entries to the journal of the sale.
+// addPoison adds the entries to the journal of the sale, and their tickets to the gate's count.
 func (env *Environment) addPoison() {
 	for _, entry := range poison {
-		if err := env.rdb.XAdd(context.Background(), &redis.XAddArgs{Stream: env.key("journal"), Values: entry}).Err(); err != nil {
+		if _, err := env.rdb.TxPipelined(context.Background(), func(p redis.Pipeliner) error {
+			p.XAdd(context.Background(), &redis.XAddArgs{Stream: env.key("journal2"), Values: entry})
+			if n, _ := entry["n"].(string); n != "" {
+				p.HIncrBy(context.Background(), env.key("gate"), "in_flight", 1)
+			}
+			return nil
+		}); err != nil {
 			env.T.Error(err)
 		}
 	}

@@ -107,8 +107,8 @@ func (env *Environment) killOften(c *Crowd) {
 func (s *Shop) termThenKill(after time.Duration) (exited bool) {
 	s.env.scrape() // the process takes its counters with it
 	s.mu.Lock()
-	s.ending, s.open = true, false
 	p := s.p
+	s.stopped, s.open = p, false
 	s.mu.Unlock()
 	p.Signal(syscall.SIGTERM)
 	time.Sleep(after)

@@ -99,27 +99,7 @@ func restoreOldAOF(env *Environment, c *Crowd) {
 		}
 	})
 	c.WaitSold(100)
-	owners := c.orderOwners()
-	if len(owners) < 50 {
-		env.T.Errorf("only %d buyers have an order", len(owners))
-	}
-	// The owners ask for their results all the time, until 2 s after the fault. So a response that is wrong for a moment only
-	// is in the ledger too.
-	restored := make(chan struct{})
-	for n := range 4 {
-		c.observers.Go(func() {
-			done := restored
-			for i, end := n, time.Now().Add(time.Minute); time.Now().Before(end); i++ {
-				select {
-				case <-done:
-					done, end = nil, time.Now().Add(2*time.Second)
-				case <-time.After(2 * time.Millisecond):
-				}
-				b := owners[i*7%len(owners)]
-				c.ledger.request(env.anyShop(i), b.ID, b.Token, "result", "GET", env.salePath()+"/result", "")
-			}
-		})
-	}
+	stop := c.askOwners()
 	env.Inject("Redis restored", func() {
 		env.Redis.Kill()
 		if err := env.Redis.RestoreAOF(); err != nil {
@@ -127,7 +107,31 @@ func restoreOldAOF(env *Environment, c *Crowd) {
 		}
 		env.restartRedis()
 	})
-	close(restored)
+	stop()
+}
+
+// askOwners lets the owners ask for their results all the time, until 2 s after stop is called. So a response that is wrong for a
+// moment only is in the ledger too.
+func (c *Crowd) askOwners() (stop func()) {
+	owners, over := c.orderOwners(), make(chan struct{})
+	if len(owners) < 50 {
+		c.env.T.Errorf("only %d buyers have an order", len(owners))
+	}
+	for n := range 4 {
+		c.observers.Go(func() {
+			done := over
+			for i, end := n, time.Now().Add(time.Minute); time.Now().Before(end); i++ {
+				select {
+				case <-done:
+					done, end = nil, time.Now().Add(2*time.Second)
+				case <-time.After(2 * time.Millisecond):
+				}
+				b := owners[i*7%len(owners)]
+				c.ledger.request(c.env.anyShop(i), b.ID, b.Token, "result", "GET", c.env.salePath()+"/result", "")
+			}
+		})
+	}
+	return func() { close(over) }
 }
 
 // checkRebuilds checks how many gates all processes together have built.

@@ -107,7 +107,7 @@ func (other *otherSale) order(shop int, b *sandboxtest.Buyer) (order string) {
 func (other *otherSale) checkFinalState(ctx context.Context) int {
 	left := other.units - len(other.buyers)
 	if !sandboxtest.Poll(12*time.Second, func() bool {
-		return other.env.rdb.XLen(ctx, other.key("journal")).Val() == 0 && other.stock(ctx) == strconv.Itoa(left)
+		return other.env.rdb.XLen(ctx, other.key("journal2")).Val() == 0 && other.stock(ctx) == strconv.Itoa(left)
 	}) {
 		other.env.Report("I6: the other sale after 12 s: the gate offers %s, want %d and an empty journal", other.stock(ctx), left)
 	}

@@ -74,7 +74,7 @@ func checkRedisStopped(env *Environment, c *Crowd) {
 		if len(buys) < 50 {
 			env.T.Errorf("only %d buys while Redis was down for %v or longer", len(buys), from)
 		}
-		if p := quantile(buys, 0.99); p > limit {
+		if p := quantile(buys, 0.99); p > allowed(limit) {
 			env.Report("I11: %v after Redis went down the p99 of a buy is %v", from, p)
 		}
 	}
@@ -84,7 +84,7 @@ func checkRedisStopped(env *Environment, c *Crowd) {
 		if len(now) < 20 || len(before) < 5 {
 			env.T.Errorf("only %d and %d responses to %v before and during the fault", len(before), len(now), kinds)
 		}
-		if p, was := quantile(now, 0.99), quantile(before, 0.99); p > 2*was+100*time.Millisecond {
+		if p, was := quantile(now, 0.99), quantile(before, 0.99); p > 2*was+allowed(100*time.Millisecond) {
 			env.Report("I11: while Redis is down the p99 of %v is %v, before it was %v", kinds, p, was)
 		}
 		for _, resp := range env.duringFaults(c.ledger.filter(ofKind(kinds...))) {

@@ -3,6 +3,8 @@
 package faults
 
 import (
+	"os"
+	"os/exec"
 	"slices"
 	"testing"
 	"time"
@@ -13,15 +15,35 @@ import (
 
 // scenarios returns every scenario.
 func scenarios() []scenario {
-	return slices.Concat(withoutFault(), cancelScenarios(), paymentScenarios(), journalScenarios(), failpointScenarios(),
+	return slices.Concat(withoutFault(), cancelScenarios(), activityScenarios(), adminScenarios(), paymentScenarios(), journalScenarios(), failpointScenarios(),
 		processScenarios(), redisOutageScenarios(), redisDataLossScenarios(), redisNetworkScenarios(), redisFullScenarios(),
-		redisLostReplyScenarios(), postgresScenarios())
+		redisLostReplyScenarios(), redisClusterScenarios(), redisSentinelScenarios(), sessionScenarios(), postgresScenarios(),
+		standbyScenarios(), pgBouncerScenarios(), postgresFullScenarios(), constraintScenarios(), postgresSnapshotScenarios(), suspendedScenarios(),
+		openFilesScenarios(), nginxScenarios(), everywhereScenarios(), formerScenarios())
 }
 
 func needRealRedis(t testing.TB) {
 	t.Helper()
 	if sandboxtest.Kind() != sandbox.Server {
 		t.Skip("kills, stops or restarts Redis: needs a Redis server")
+	}
+}
+
+// findProgram returns the path of an installed program. Those that only root runs by hand may be outside a user's PATH.
+func findProgram(name string) (string, error) {
+	path, err := exec.LookPath(name)
+	if err != nil {
+		return exec.LookPath("/usr/sbin/" + name)
+	}
+	return path, nil
+}
+
+func needProgram(t testing.TB, name string) {
+	t.Helper()
+	if _, err := findProgram(name); err != nil && os.Getenv("CI") == "true" {
+		t.Fatalf("%s is not installed: %v", name, err)
+	} else if err != nil {
+		t.Skipf("%s is not installed", name)
 	}
 }
 

@@ -22,7 +22,7 @@ const secret = "0123456789abcdef0123456789abcdef"
 
 // Shop is one process of the shop, with its own proxies to the stores. It keeps its addresses when it is restarted.
 type Shop struct {
-	ToRedis, ToPostgres *sandboxtest.Proxy
+	ToRedis, ToPostgres *sandboxtest.Proxy // there is no proxy to a group of Redis: its servers announce their own addresses
 	Log                 *sandboxtest.SyncBuffer
 
 	env       *Environment
@@ -31,18 +31,20 @@ type Shop struct {
 	runs      int    // the number of times it was started
 	binary    string // the program that it runs
 
-	mu     sync.Mutex
-	p      *process
-	open   bool // it answers, as far as the suite knows
-	ending bool // the suite stops it
+	mu      sync.Mutex
+	p       *process
+	open    bool     // it answers, as far as the suite knows
+	stopped *process // the last one that the suite has stopped; the next may run before its exit is looked at
 }
 
 func newShop(env *Environment, n int) (s *Shop, err error) {
 	s = &Shop{env: env, n: n, binary: env.binary, Log: &sandboxtest.SyncBuffer{}}
-	if s.ToRedis, err = sandboxtest.NewProxy(env.Redis.addr); err != nil {
-		return nil, err
+	if env.Redis != nil {
+		if s.ToRedis, err = sandboxtest.NewProxy(env.Redis.addr); err != nil {
+			return nil, err
+		}
 	}
-	if s.ToPostgres, err = sandboxtest.NewProxy(env.DB.Addr()); err != nil {
+	if s.ToPostgres, err = sandboxtest.NewProxy(env.postgresAddr()); err != nil {
 		return nil, err
 	}
 	for _, at := range []*string{&s.addr, &s.ops} {
@@ -55,14 +57,27 @@ func newShop(env *Environment, n int) (s *Shop, err error) {
 	return s, nil
 }
 
-func (s *Shop) URL() string { return "http://" + s.addr }
+// URL returns where the crowd reaches the shop: itself or, for all shops, the nginx in front of them.
+func (s *Shop) URL() string {
+	if s.env.Nginx != nil {
+		return s.env.Nginx.URL()
+	}
+	return "http://" + s.addr
+}
 
 func (s *Shop) variables(points string) []string {
 	return append([]string{
-		"DATABASE_URL=" + s.env.DB.on(s.ToPostgres.Addr(), shared.tools.PostgresName),
-		"REDIS_URL=" + s.env.Redis.on(s.ToRedis.Addr()),
+		"DATABASE_URL=" + s.env.postgresURL(s.ToPostgres.Addr()),
+		"REDIS_URL=" + s.redisURL(),
 		"MIAOSHA_ADDR=" + s.addr, "MIAOSHA_OPS_ADDR=" + s.ops, "HOME=" + s.env.dir,
 		"MIAOSHA_FAILPOINTS=" + points}, s.env.variables()...)
+}
+
+func (s *Shop) redisURL() string {
+	if s.ToRedis == nil {
+		return s.env.redisURL()
+	}
+	return s.env.Redis.on(s.ToRedis.Addr())
 }
 
 // Start runs the shop with failpoints armed and waits until it is open.
@@ -87,7 +102,7 @@ func (s *Shop) Start(points string) error {
 		return err
 	}
 	s.mu.Lock()
-	s.p, s.ending = p, false
+	s.p = p
 	s.runs++
 	s.mu.Unlock()
 	select {
@@ -118,8 +133,10 @@ const restartAfter = 300 * time.Millisecond
 // ended checks why a shop exited. It restarts a shop that a failpoint has killed, without failpoints.
 func (s *Shop) ended(p *process, log string) {
 	s.mu.Lock()
-	ending := s.ending
-	s.open = false
+	ending := s.stopped == p
+	if s.p == p {
+		s.open = false
+	}
 	s.mu.Unlock()
 	if strings.Contains(log, "\npanic: ") || strings.HasPrefix(log, "panic: ") || strings.Contains(log, "\nfatal error: ") {
 		s.env.Report("I10: shop %d panicked:\n%s", s.n, log)
@@ -152,8 +169,8 @@ func (s *Shop) Term() int {
 
 func (s *Shop) end(sig syscall.Signal) int {
 	s.mu.Lock()
-	s.ending, s.open = true, false
 	p := s.p
+	s.stopped, s.open = p, false
 	s.mu.Unlock()
 	if p == nil {
 		return 0
