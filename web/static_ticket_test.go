@@ -28,7 +28,10 @@ func TestATicketIsFollowed(t *testing.T) {
 				const ask = async (path, method) => (await (await fetch('/api/sales/`+sale+`' + path, { method })).json()).data;
 				await ask('/buy/' + (await ask('/path', 'POST')).path, 'POST');
 				let result;
-				do { result = await ask('/result'); } while (result.state !== 'ordered');
+				do {
+					await new Promise((next) => setTimeout(next, 200)); // as a page does: more often is refused
+					result = await ask('/result');
+				} while (result.state !== 'ordered');
 				location.href = '/order.html?id=' + result.order_id;
 			})()`))
 			v.clicks("follow-ticket")
