@@ -25,12 +25,16 @@ memory = $(shell d=/dev/shm; [ -w $$d ] && ! grep -q " $$d .*noexec" /proc/mount
   [ "$$(df -Pk $$d | awk 'NR == 2 {print $$4}')" -gt 8000000 ] && echo $$d)
 check test embedded latency requests short faults cluster: export TMPDIR := $(or $(TMPDIR),$(memory),/tmp)
 
-# Each step compiles and vets only what no other step does. vet has all of go vet, so the tests do without their part of it.
-# The tests of waiting times run alone.
-check: export GOFLAGS += -vet=off
+# Each step compiles and vets only what no other step does. vet has all of go vet, so the tests do without their part of it, and
+# without what a debugger needs: linking is a third faster. The tests of waiting times run alone. Fuzzing, random requests, seeds
+# and the Redis inside the process have a short form here; the target alone has the long one.
+check: export GOFLAGS += -vet=off -ldflags=-w
 check: race = -race
 check: skip = -skip '^TestLatency'
-check: scripts = . ./seckill ./seckill/gate ./seckill/lab ./user
+check: scripts = . ./seckill/gate ./user
+check: fuzzed = 3s
+check: sent = 60000
+check: export each = 500
 check: borders format latency test fuzz requests embedded beside ## everything a change must pass; its tests run raced
 
 # The faults wait half of the time, so what only computes runs beside them, at the lowest priority.
@@ -50,10 +54,11 @@ test: ## all tests
 	$(GO) test $(skip) $(race) $$($(GO) list ./... | grep -vxE "$$($(GO) list $(outside) | paste -sd '|')"); others=$$?; wait $$outside && exit $$others
 	$(if $(race),@tests=$(inside); [ -n "$$tests" ] && $(GO) test $(skip) $(race) -run "^($$tests)$$" ./web)
 
-# Two processes with 1,500 seeds each: ids are drawn from one source in a process, so its seeds run one after the other.
+# Two processes share the seeds: ids are drawn from one source in a process, so its seeds run one after the other.
+each ?= 1500
 seeds: ## 3,000 seeds of the simulation of the protocol
-	@run() { GOGC=400 MIAOSHA_SIM_FIRST=$$1 MIAOSHA_SIM_SEEDS=1500 $(GO) test -count 1 -v -run '^TestSimulation$$' ./seckill; }; \
-	run 1 & one=$$!; run 1501; two=$$?; wait $$one && exit $$two
+	@run() { GOGC=400 MIAOSHA_SIM_FIRST=$$1 MIAOSHA_SIM_SEEDS=$(each) $(GO) test -count 1 -v -run '^TestSimulation$$' ./seckill; }; \
+	run 1 & one=$$!; run $$(($(each) + 1)); two=$$?; wait $$one && exit $$two
 
 simulate: export MIAOSHA_SIM_SECONDS ?= 600
 simulate: ## seeds for MIAOSHA_SIM_SECONDS (600), from MIAOSHA_SIM_FIRST on, and the mutants that they must find
@@ -160,6 +165,7 @@ licences: ## write LICENSES.md: the modules in the binary and their licences (a 
 # is instrumented, which takes a tenth of the time and tries four times as many inputs. A failed target is tried once more: at
 # the end of its time the fuzzer sometimes takes its own deadline for a failure (context deadline exceeded). An input that
 # really fails is kept, and fails again at once.
+fuzzed = 10s
 fuzz: ## ten seconds for each fuzz target, two at a time
 	@set -e; dir=$$(mktemp -d); trap 'rm -rf $$dir' EXIT; export dir; \
 	pkgs=$$(git grep -l '^func Fuzz' -- '*_test.go' | xargs -n 1 dirname | sort -u); \
@@ -168,12 +174,13 @@ fuzz: ## ten seconds for each fuzz target, two at a time
 	  sed -n "s,^func \(Fuzz[A-Za-z0-9]*\)(.*,$$p \1,p" $$p/*_test.go >>$$dir/targets; \
 	done; \
 	xargs -P 2 -n 2 sh -c 'cd $$0; log=$$dir/$$1.log; for try in 1 2; do \
-	  if $$dir/$${0##*/}.test -test.run NONE -test.fuzz "^$$1\$$" -test.fuzztime 10s -test.fuzzcachedir $$dir/$$1 \
+	  if $$dir/$${0##*/}.test -test.run NONE -test.fuzz "^$$1\$$" -test.fuzztime $(fuzzed) -test.fuzzcachedir $$dir/$$1 \
 	    -test.parallel 1 >$$log 2>&1; then echo "$$0 $$1 $$(tail -n 2 $$log | head -n 1)"; exit 0; fi; \
 	done; cat $$log; exit 1' <$$dir/targets
 
 # The tests of web send 4,000 of them. The time is a bound: a slow machine sends fewer.
-requests: export MIAOSHA_REQUESTS ?= 200000
+sent = 200000
+requests: export MIAOSHA_REQUESTS ?= $(sent)
 requests: export MIAOSHA_REQUESTS_SECONDS ?= 90
 requests: ## 200,000 valid, nearly valid and wild requests to every route, in 90 seconds at most
 	$(GO) test -count 1 -v -run '^TestRandomRequests$$' ./web
