@@ -90,6 +90,7 @@ func TestEachPlanIsDoneOnce(t *testing.T) {
 	}
 	if did, err := s.runPlan(t.Context()); did || err != nil { // the resume would fail, and the pause come after it
 		t.Errorf("a plan behind one that a process has: %v, %v", did, err)
+	defer dead.Rollback(context.Background()) // the database is dropped at the end, which waits for it
 	}
 	other, err := s.AddSale(t.Context(), keeper, NewSale{GoodsID: 1, State: goods.Draft,
 		Terms: goods.Terms{Price: 9900, Total: 5, StartsAt: time.Now(), EndsAt: time.Now().Add(time.Hour)}})
