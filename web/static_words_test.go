@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"miaosha/goods"
+	"miaosha/seckill/admin"
 	"miaosha/seckill/lab"
 	"miaosha/user"
 )
@@ -113,7 +114,7 @@ func TestReasonsOfSalesAreExplainedInBothLanguages(t *testing.T) {
 	}
 	for _, words := range []string{"admin/words/sales_en.js", "admin/words/sales_zh.js"} {
 		known := textKeys(t, words)
-		for _, reason := range []string{goods.Draft, goods.Published, goods.Paused, goods.Closed, "ended"} {
+		for _, reason := range []string{goods.Draft, goods.Published, goods.Paused, goods.Closed, "ended", admin.NotStaff} {
 			if !slices.Contains(known, "plans.why."+reason) {
 				t.Errorf("%s does not say why a plan failed: %s", words, reason)
 			}

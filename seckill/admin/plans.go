@@ -30,7 +30,7 @@ type Plan struct {
 	Action    string     `json:"action"` // publish, pause, resume, close
 	At        time.Time  `json:"at"`
 	State     string     `json:"state"` // planned, done, failed, cancelled
-	Why       string     `json:"why"`   // it failed: the reason of a goods.TransitionError
+	Why       string     `json:"why"`   // it failed: the reason of a goods.TransitionError, or NotStaff
 	DoneAt    *time.Time `json:"done_at"`
 	ByUser    *int64     `json:"by_user"`
 	CreatedAt time.Time  `json:"created_at"`
@@ -40,6 +40,9 @@ type Plan struct {
 var planned = map[string]SaleChange{
 	"publish": (*goods.Store).PublishDraft, "pause": (*goods.Store).Pause, "resume": (*goods.Store).Resume, "close": (*goods.Store).Close,
 }
+
+// NotStaff is why a plan failed whose planner was no administrator at its time, or was disabled.
+const NotStaff = "not_staff"
 
 const plansShown = 100
 
@@ -143,23 +146,26 @@ func (s *Store) RunPlans(ctx context.Context, report func(error)) error {
 const planLimit = 3 * time.Second
 
 // runPlan carries out one plan that is due, if there is one. The change, the plan's result and the line in the log are one
-// transaction, so each happens once, whatever dies. A change that the sale refuses ends the plan as failed. The plans of one sale
-// are done one after the other: while a process has the first one, the others of the sale wait, and other sales do not.
+// transaction, so each happens once, whatever dies. A change that the sale refuses ends the plan as failed, and so does a planner
+// who may not act any more. The plans of one sale are done one after the other: while a process has the first one, the others of
+// the sale wait, and other sales do not.
 func (s *Store) runPlan(ctx context.Context) (did bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, planLimit)
 	defer cancel()
 	err = pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) error {
 		var id, sale, by int64
 		var do string
+		var mayAct bool
 		err := tx.QueryRow(ctx, `
-			select id, sale_id, action, coalesce(by_user, 0)
+			select id, sale_id, action, coalesce(by_user, 0),
+			       by_user is null or exists (select from users where id = by_user and role = 'admin' and disabled_at is null)
 			from   sale_plans p
 			where  state = 'planned' and at <= clock_timestamp()
 			and    not exists (select from sale_plans former
 			                   where  former.sale_id = p.sale_id and former.state = 'planned' and (former.at, former.id) < (p.at, p.id))
 			order  by at, id
 			limit  1
-			for    no key update skip locked`).Scan(&id, &sale, &do, &by)
+			for    no key update skip locked`).Scan(&id, &sale, &do, &by, &mayAct)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return nil
 		}
@@ -168,13 +174,16 @@ func (s *Store) runPlan(ctx context.Context) (did bool, err error) {
 		}
 		did = true
 		a := &action{name: "sale." + do, subject: saleSubject(sale)}
-		_, err = changeSale(ctx, tx, a, sale, planned[do])
-		state, refused := "done", goods.TransitionError{}
-		if errors.As(err, &refused) {
+		var refused goods.TransitionError
+		if !mayAct {
+			refused.Reason = NotStaff
+		} else if _, err := changeSale(ctx, tx, a, sale, planned[do]); err != nil && !errors.As(err, &refused) {
+			return fmt.Errorf("carry out plan %d: %w", id, err)
+		}
+		state := "done"
+		if refused.Reason != "" {
 			state, a.name = "failed", "plan.fail"
 			a.after = map[string]any{"action": do, "why": refused.Reason}
-		} else if err != nil {
-			return fmt.Errorf("carry out plan %d: %w", id, err)
 		}
 		if err := endPlan(ctx, tx, id, state, refused.Reason); err != nil {
 			return err

@@ -17,7 +17,12 @@ import (
 // planDue adds a plan whose time has come.
 func planDue(t *testing.T, s *Store, db *pgxpool.Pool, sale int64, do string) (id int64) {
 	t.Helper()
-	id, err := s.AddPlan(t.Context(), keeper, sale, do, time.Now().Add(time.Hour))
+	_, err := db.Exec(t.Context(), `
+		insert into users (id, phone, role) overriding system value values ($1, '13900000007', 'admin') on conflict do nothing`, keeper.UserID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	id, err = s.AddPlan(t.Context(), keeper, sale, do, time.Now().Add(time.Hour))
 	if err == nil {
 		_, err = db.Exec(t.Context(), `update sale_plans set at = now() - interval '1 minute' where id = $1`, id)
 	}
@@ -85,12 +90,12 @@ func TestEachPlanIsDoneOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer dead.Rollback(context.Background()) // the database is dropped at the end, which waits for it
 	if _, err := dead.Exec(t.Context(), `select from sale_plans where id = 1 for update`); err != nil {
 		t.Fatal(err)
 	}
 	if did, err := s.runPlan(t.Context()); did || err != nil { // the resume would fail, and the pause come after it
 		t.Errorf("a plan behind one that a process has: %v, %v", did, err)
-	defer dead.Rollback(context.Background()) // the database is dropped at the end, which waits for it
 	}
 	other, err := s.AddSale(t.Context(), keeper, NewSale{GoodsID: 1, State: goods.Draft,
 		Terms: goods.Terms{Price: 9900, Total: 5, StartsAt: time.Now(), EndsAt: time.Now().Add(time.Hour)}})
@@ -127,6 +132,47 @@ func TestEachPlanIsDoneOnce(t *testing.T) {
 	}
 	if done != changes || done != 2*n+1 {
 		t.Errorf("%d plans are done, and the log has %d changes; want %d", done, changes, 2*n+1)
+	}
+}
+
+// A plan has the rights that its planner has when it is due.
+func TestAPlanNeedsItsPlanner(t *testing.T) {
+	for name, change := range map[string]string{"demoted": `update users set role = 'viewer'`, "disabled": `update users set disabled_at = now()`} {
+		t.Run(name, func(t *testing.T) {
+			s, db, sale := newShop(t)
+			planDue(t, s, db, sale, "pause")
+			if _, err := db.Exec(t.Context(), change); err != nil {
+				t.Fatal(err)
+			}
+			if did, err := s.runPlan(t.Context()); !did || err != nil {
+				t.Fatal(did, err)
+			}
+			want := []Plan{{ID: 1, Action: "pause", State: "failed", Why: NotStaff}}
+			if diff := cmp.Diff(want, plans(t, s, sale)); diff != "" {
+				t.Error(diff)
+			}
+			if now, err := s.Sale(t.Context(), sale); err != nil || now.State != goods.Published {
+				t.Errorf("the sale is %s, %v; want published", now.State, err)
+			}
+			if got := lines(t, s)[0]; got != "plan.fail sale 1 plan 1" {
+				t.Errorf("the log ends with %s", got)
+			}
+		})
+	}
+}
+
+// What was planned at a terminal has no planner, and is done.
+func TestAPlanOfACommandIsDone(t *testing.T) {
+	s, db, sale := newShop(t)
+	planDue(t, s, db, sale, "pause")
+	if _, err := db.Exec(t.Context(), `update sale_plans set by_user = null`); err != nil {
+		t.Fatal(err)
+	}
+	if did, err := s.runPlan(t.Context()); !did || err != nil {
+		t.Fatal(did, err)
+	}
+	if got := plans(t, s, sale)[0].State; got != "done" {
+		t.Errorf("the plan is %s", got)
 	}
 }
 

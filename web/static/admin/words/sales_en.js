@@ -106,4 +106,5 @@ export default {
   'plans.why.paused': 'it was paused',
   'plans.why.closed': 'it was closed',
   'plans.why.ended': 'it had ended',
+  'plans.why.not_staff': 'the planner was no longer an administrator, or was disabled',
 };

@@ -106,4 +106,5 @@ export default {
   'plans.why.paused': '它处于暂停中',
   'plans.why.closed': '它已关闭',
   'plans.why.ended': '它已结束',
+  'plans.why.not_staff': '制定者已不是管理员，或账号已停用',
 };
