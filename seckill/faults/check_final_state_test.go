@@ -140,7 +140,7 @@ func (env *Environment) checkTickets(c *Crowd, sale saleState) {
 			if order := sale.orders[sale.ofUser[r.UserID]]; !order.Direct && !grantedAt(ticket).IsZero() && !env.sc.losesData {
 				env.Report("I2: the gate granted ticket %s to user %d, who had order %s from it", ticket, r.UserID, order.ID)
 			}
-		case r.Outcome == "invalid" && !env.sc.poison, r.Outcome == "closed":
+		case r.Outcome == "invalid" && !env.sc.poison, r.Outcome == "closed" && !env.mayBeClosed(r.CreatedAt):
 			env.Report("I4: ticket %s was settled as %s", ticket, r.Outcome)
 		}
 	}
@@ -176,7 +176,7 @@ func (env *Environment) checkOrders(c *Crowd, sale saleState) {
 				if resp.Status == 200 && status != "cancelled" {
 					env.Report("I3: %v was told that the order is cancelled: it is %s", b, status)
 				}
-			case resp.Kind == "confirm" && resp.Data.Status == "captured" && status != "paid":
+			case resp.Kind == "confirm" && resp.Data.Status == "captured" && status != "paid" && !(status == "refunded" && env.refunded(own)):
 				env.Report("I7: %v was told that the payment was captured: the order is %s", b, status)
 			case resp.Kind == "order" && resp.Status == 200:
 				expiry = resp.Data.ExpiresAt

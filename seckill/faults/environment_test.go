@@ -38,6 +38,7 @@ type setup struct {
 	separateSessions     bool     // sessions have a Redis of their own, so FLUSHALL logs no user out
 	cluster              bool     // Redis is a Cluster: see redisGroup. Sessions have a Redis of their own
 	sentinel             bool     // Redis is a master and a replica, which sentinels promote: see redisGroup. Likewise
+	draft                bool     // the sale is a draft until it is published
 	startsIn             time.Duration
 	payWithin            time.Duration // 0 for the default of the shop
 	clockAhead           bool          // the first shop's clock is five minutes ahead
@@ -68,6 +69,7 @@ type Environment struct {
 	rng       *rand.Rand // of the goroutine that creates the environment
 	watches   sync.WaitGroup
 	staff     []*administrator // of the scenarios that have some
+	closing   time.Time        // when they began to close the sale while the crowd buys; zero if they did not
 
 	mu         sync.Mutex
 	violations []string
@@ -181,8 +183,12 @@ func (env *Environment) open() (err error) {
 			return err
 		}
 	}
-	out, err := env.command("sale", "--title", "T", "--price", "990", "--stock", strconv.Itoa(env.sc.crowd.units),
-		"--start", env.startsIn(), "--end", "1h")
+	add := []string{"sale"}
+	if env.sc.setup.draft {
+		add = append(add, "draft")
+	}
+	out, err := env.command(append(add, "--title", "T", "--price", "990", "--stock", strconv.Itoa(env.sc.crowd.units),
+		"--start", env.startsIn(), "--end", "1h")...)
 	if err != nil {
 		return err
 	}

@@ -26,6 +26,7 @@ type scenario struct {
 	checksResources bool   // checks goroutines and memory 10 s after the end
 	setup           setup
 	crowd           plan
+	prepare         func(*Environment) error   // prepares the sale before the crowd comes; nil for nothing
 	run             func(*Environment, *Crowd) // injects faults while the crowd buys; nil for none
 	after           func(*Environment, *Crowd) // additional checks when nothing changes any more
 }
@@ -85,6 +86,11 @@ func runScenario(t testing.TB, sc scenario, binary string, seed uint64) []string
 	began := time.Now()
 	env := newEnvironment(t, sc, binary, seed)
 	ready := time.Since(began)
+	if sc.prepare != nil {
+		if err := sc.prepare(env); err != nil {
+			t.Fatal(err)
+		}
+	}
 	c, err := newCrowd(env, sc.crowd)
 	if err != nil {
 		t.Fatal(err)

@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
+	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -18,10 +20,14 @@ import (
 
 // adminScenarios returns the scenario in which two administrators act at once, over HTTP, while a crowd buys.
 func adminScenarios() []scenario {
+	buyers := 1000
+	if testing.Short() {
+		buyers = 300
+	}
 	return []scenario{
-		{name: "two administrators in the rush", detail: "they pause, resume, and add and take units, also while the journal is full; a process killed in the middle; closed by both, then refunds and cancels while buyers cancel",
-			setup: setup{env: []string{"MIAOSHA_QMAX=20"}},
-			crowd: plan{buyers: 300, units: 400, span: 2 * time.Second, twice: 30, pays: 20, cancels: 10, payAfter: 300 * time.Millisecond, limit: 30 * time.Second},
+		{name: "two administrators in the rush", detail: "they pause and resume, plan to, add and take units, and extend orders, also while the journal is full; a process killed in the middle; closed by both, then refunds and cancels while buyers cancel",
+			setup: setup{env: []string{fmt.Sprintf("MIAOSHA_QMAX=%d", buyers/15)}}, prepare: hireStaff,
+			crowd: plan{buyers: buyers, units: buyers + 100, span: 2 * time.Second, twice: 30, pays: 20, cancels: 10, payAfter: 300 * time.Millisecond, limit: 30 * time.Second},
 			run:   administer, after: closeTwice},
 	}
 }
@@ -44,6 +50,17 @@ type administrator struct {
 }
 
 const adminPassword = "chosen by its owner"
+
+// hireStaff makes two administrators.
+func hireStaff(env *Environment) error {
+	first, err := env.newAdministrator("13911110001", "")
+	if err != nil {
+		return err
+	}
+	second, err := env.newAdministrator("13911110002", "13911110001")
+	env.staff = []*administrator{first, second}
+	return err
+}
 
 // newAdministrator makes an administrator on behalf of another one ("" for the first), who has chosen a password.
 func (env *Environment) newAdministrator(phone, by string) (*administrator, error) {
@@ -77,25 +94,14 @@ func (a *administrator) do(s *Shop, path, action, body string) act {
 	return d
 }
 
-// administer lets two administrators pause and resume the sale, and change its units, at processes of their choice while a crowd buys.
+// administer lets two administrators change the sale and its orders, at processes of their choice while a crowd buys.
 func administer(env *Environment, c *Crowd) {
-	first, err := env.newAdministrator("13911110001", "")
-	if err != nil {
-		env.T.Error(err)
-		return
-	}
-	second, err := env.newAdministrator("13911110002", "13911110001")
-	if err != nil {
-		env.T.Error(err)
-		return
-	}
-	env.staff = []*administrator{first, second}
 	c.WaitSold(20)
 	env.Inject("two administrators", func() {
 		stop, acting := make(chan struct{}), sync.WaitGroup{}
 		for i, a := range env.staff {
 			rng := rand.New(rand.NewPCG(uint64(i), uint64(env.Sale)))
-			acting.Go(func() { env.changeAtRandom(a, rng, stop) })
+			acting.Go(func() { env.changeAtRandom(c, a, rng, stop) })
 		}
 		c.Wait(400 * time.Millisecond)
 		env.lockSale(func() { c.Wait(400 * time.Millisecond) }) // the journal fills
@@ -105,6 +111,8 @@ func administer(env *Environment, c *Crowd) {
 		c.Wait(400 * time.Millisecond)
 		close(stop)
 		acting.Wait()
+		env.waitPlans()
+		first := env.staff[0]
 		if !sandboxtest.Poll(5*time.Second, func() bool {
 			d := first.do(env.Shops[1], env.adminPath("resume"), "sale.resume", "")
 			return d.status == 200 || d.code == "wrong_status"
@@ -118,23 +126,65 @@ func (env *Environment) adminPath(verb string) string {
 	return fmt.Sprintf("/sales/%d/%s", env.Sale, verb)
 }
 
-func (env *Environment) changeAtRandom(a *administrator, rng *rand.Rand, stop chan struct{}) {
+func (env *Environment) changeAtRandom(c *Crowd, a *administrator, rng *rand.Rand, stop chan struct{}) {
 	for {
 		select {
 		case <-stop:
 			return
 		case <-time.After(time.Duration(rng.IntN(20)) * time.Millisecond):
 		}
-		verb, body := []string{"pause", "resume", "units"}[rng.IntN(3)], ""
-		if verb == "units" {
-			body = []string{`{"delta":5}`, `{"delta":-1}`}[rng.IntN(2)]
+		s := env.Shops[rng.IntN(len(env.Shops))]
+		switch verb := []string{"pause", "resume", "units", "plans", "extend"}[rng.IntN(5)]; verb {
+		case "units":
+			a.do(s, env.adminPath(verb), "sale.units", []string{`{"delta":5}`, `{"delta":-1}`}[rng.IntN(2)])
+		case "plans":
+			env.plan(a, s, []string{"pause", "resume"}[rng.IntN(2)])
+		case "extend":
+			orders := c.ledger.filter(func(resp response) bool { return resp.Data.State == "ordered" })
+			a.do(s, "/orders/"+orders[rng.IntN(len(orders))].Data.OrderID+"/extend", "order.extend", `{"minutes":5}`)
+		default:
+			a.do(s, env.adminPath(verb), "sale."+verb, "")
 		}
-		a.do(env.Shops[rng.IntN(len(env.Shops))], env.adminPath(verb), "sale."+verb, body)
 	}
 }
 
-// closeTwice lets both administrators close the sale at once, while orders are pending: one does it. Then it checks the log.
+// plan lets an administrator plan a change of the sale's state for a moment later.
+func (env *Environment) plan(a *administrator, s *Shop, do string) act {
+	at := time.Now().Add(200 * time.Millisecond).Format(time.RFC3339Nano)
+	return a.do(s, env.adminPath("plans"), "plan.create", fmt.Sprintf(`{"action":%q,"at":%q}`, do, at))
+}
+
+// waitPlans waits until no plan is left. One must be done: the sale may have refused others.
+func (env *Environment) waitPlans() {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	left, done := -1, 0
+	if !sandboxtest.Poll(5*time.Second, func() bool {
+		err := env.pool.QueryRow(ctx, `
+			select count(*) filter (where state = 'planned'), count(*) filter (where state = 'done')
+			from   sale_plans`).Scan(&left, &done)
+		return err == nil && left == 0
+	}) || done == 0 {
+		env.Report("I11: after 5 s %d plans are left, and %d were done", left, done)
+	}
+}
+
+// closeTwice lets both administrators close the sale when the crowd is done, while orders are pending. Then it checks the log.
 func closeTwice(env *Environment, c *Crowd) {
+	env.closeByBoth()
+	env.raceForOrders(c)
+	env.checkLog(10, 2)
+	env.checkAudit()
+}
+
+func (env *Environment) checkAudit() {
+	if out, err := env.command("audit"); err != nil {
+		env.Report("I6: the audit after the close: %v\n%s", err, out)
+	}
+}
+
+// closeByBoth lets both administrators close the sale at once: one does it.
+func (env *Environment) closeByBoth() {
 	var acting sync.WaitGroup
 	for i, a := range env.staff {
 		acting.Go(func() { a.do(env.Shops[i], env.adminPath("close"), "sale.close", "") })
@@ -151,45 +201,69 @@ func closeTwice(env *Environment, c *Crowd) {
 	if closed != 1 {
 		env.Report("I1: %d administrators have closed the sale, want one", closed)
 	}
-	env.raceForOrders(c)
-	env.checkLog()
-	if out, err := env.command("audit"); err != nil {
-		env.Report("I6: the audit after the close: %v\n%s", err, out)
+}
+
+// raceForOrders lets an administrator take pending and paid orders back while their buyers cancel them: of two cancels one is
+// done, and a paid order is not cancelled.
+func (env *Environment) raceForOrders(c *Crowd) {
+	var pending, paid []*buyer
+	var orders map[int64]string
+	if !sandboxtest.Poll(5*time.Second, func() bool {
+		pending, paid, orders = c.keepers()
+		return len(pending) >= raced && len(paid) >= raced
+	}) {
+		env.T.Errorf("%d pending and %d paid orders, want %d of each", len(pending), len(paid), raced)
+		return
+	}
+	for i := range raced {
+		env.race(c, pending[i], orders[pending[i].ID], "cancel")
+		env.race(c, paid[i], orders[paid[i].ID], "refund")
 	}
 }
 
-// raceForOrders lets an administrator take pending and paid orders of the closed sale back while their buyers cancel them: of two
-// cancels one is done, and a paid order is not cancelled.
-func (env *Environment) raceForOrders(c *Crowd) {
-	pending, paid := 0, 0
-	staff := env.staff[0]
-	for _, b := range c.orderOwners() {
-		if b.cancels || b.pays && paid == raced || !b.pays && pending == raced {
-			continue
-		}
-		verb, most := "cancel", &pending
-		if b.pays {
-			verb, most = "refund", &paid
-		}
-		*most++
-		var racing sync.WaitGroup
-		var own response
-		racing.Go(func() {
-			own = c.ledger.request(env.Shops[1], b.ID, b.Token, "cancel", "POST", "/api/orders/"+b.OrderID+"/cancel", "")
-		})
-		theirs := staff.do(env.Shops[0], "/orders/"+b.OrderID+"/"+verb, "order."+verb, "")
-		racing.Wait()
-		if won := (own.Status == 200) != (theirs.status == 200); !won || verb == "refund" && own.Status == 200 {
-			env.Report("I8: a buyer's cancel was answered %d %s, the administrator's %s %d %s", own.Status, own.Code, verb, theirs.status, theirs.code)
-		}
-	}
-	if pending < raced || paid < raced {
-		env.T.Errorf("%d pending and %d paid orders when the sale was closed, want %d of each", pending, paid, raced)
-	}
+// refunded reports whether an administrator has refunded an order.
+func (env *Environment) refunded(order string) bool {
+	return slices.ContainsFunc(env.staff, func(a *administrator) bool {
+		return slices.ContainsFunc(a.acts, func(d act) bool { return d.path == "/orders/"+order+"/refund" && d.status == 200 })
+	})
 }
 
 // raced is how many orders of each kind are taken back.
 const raced = 5
+
+// keepers returns the buyers with a pending order that they neither pay nor cancel, those who have paid, and their orders.
+func (c *Crowd) keepers() (pending, paid []*buyer, orders map[int64]string) {
+	orders = map[int64]string{}
+	captured := map[int64]bool{}
+	for _, resp := range c.ledger.filter(ofKind("buy", "result", "confirm")) {
+		if resp.Data.State == "ordered" {
+			orders[resp.User] = resp.Data.OrderID
+		}
+		captured[resp.User] = captured[resp.User] || resp.Data.Status == "captured"
+	}
+	for _, b := range c.buyers {
+		switch {
+		case captured[b.ID]:
+			paid = append(paid, b)
+		case orders[b.ID] != "" && !b.pays && !b.cancels:
+			pending = append(pending, b)
+		}
+	}
+	return pending, paid, orders
+}
+
+func (env *Environment) race(c *Crowd, b *buyer, order, verb string) {
+	var racing sync.WaitGroup
+	var own response
+	racing.Go(func() {
+		own = c.ledger.request(env.Shops[1], b.ID, b.Token, "cancel", "POST", "/api/orders/"+order+"/cancel", "")
+	})
+	theirs := env.staff[0].do(env.Shops[0], "/orders/"+order+"/"+verb, "order."+verb, "")
+	racing.Wait()
+	if won := (own.Status == 200) != (theirs.status == 200); !won || verb == "refund" && own.Status == 200 {
+		env.Report("I8: a buyer's cancel was answered %d %s, the administrator's %s %d %s", own.Status, own.Code, verb, theirs.status, theirs.code)
+	}
+}
 
 // logLine is a line of the log about the sale or an order.
 type logLine struct {
@@ -197,18 +271,20 @@ type logLine struct {
 	At            time.Time
 	Action        string
 	Subject       string
+	Planned       bool                   // done by a plan, not by the administrator who made it
 	Before, After struct{ State string } // of a sale
 }
 
 // checkLog checks the log against what the administrators were answered. Done is in it once, refused is not, and what had no
-// answer is in it or not. Its lines make one chain, from the published sale to its state now.
-func (env *Environment) checkLog() {
+// answer is in it or not. Its lines make one chain, from the new sale to its state now, also those of plans. So many actions at
+// least must be done and refused.
+func (env *Environment) checkLog(leastDone, leastRefused int) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	rows, _ := env.pool.Query(ctx, `
-		select by_user, at, action, subject, coalesce(before, '{}'), coalesce(after, '{}')
+		select by_user, at, action, subject, origin like 'plan %', coalesce(before, '{}'), coalesce(after, '{}')
 		from   admin_log
-		where  by_user is not null and (action like 'sale.%' or action like 'order.%')
+		where  by_user is not null and (action like 'sale.%' or action like 'order.%' or action = 'plan.create')
 		order  by id`)
 	lines, err := pgx.CollectRows(rows, pgx.RowToStructByPos[logLine])
 	if err != nil {
@@ -220,7 +296,7 @@ func (env *Environment) checkLog() {
 		for _, d := range a.acts {
 			n := 0
 			for _, l := range lines {
-				if l.ByUser == a.id && l.Action == d.action && !l.At.Before(d.sent.Truncate(time.Microsecond)) && l.At.Before(d.received) {
+				if !l.Planned && l.ByUser == a.id && l.Action == d.action && !l.At.Before(d.sent.Truncate(time.Microsecond)) && l.At.Before(d.received) {
 					n++
 				}
 			}
@@ -240,19 +316,25 @@ func (env *Environment) checkLog() {
 			}
 		}
 	}
-	env.T.Logf("the administrators: %d done, %d refused, %d without an answer; %d lines", done, refused, unanswered, len(lines))
-	if done < 10 || refused < 2 || len(lines) < done || len(lines) > done+unanswered {
-		env.Report("log: %d lines for %d actions, %d without an answer, %d refused", len(lines), done, unanswered, refused)
+	own, state := 0, "published"
+	if env.sc.setup.draft {
+		state = "draft"
 	}
-	state := "published"
 	for _, l := range lines {
-		if l.Subject != fmt.Sprintf("sale %d", env.Sale) {
+		if !l.Planned {
+			own++
+		}
+		if l.Subject != fmt.Sprintf("sale %d", env.Sale) || l.Action == "plan.create" {
 			continue
 		}
 		if l.Before.State != state {
 			env.Report("log: %s found the sale %s, which the line before left %s", l.Action, l.Before.State, state)
 		}
 		state = l.After.State
+	}
+	env.T.Logf("the administrators: %d done, %d refused, %d without an answer; %d lines, and %d of plans", done, refused, unanswered, own, len(lines)-own)
+	if done < leastDone || refused < leastRefused || own < done || own > done+unanswered {
+		env.Report("log: %d lines for %d actions, %d without an answer, %d refused", own, done, unanswered, refused)
 	}
 	var now string
 	if err := env.pool.QueryRow(ctx, `select state from sales where id = $1`, env.Sale).Scan(&now); err != nil || now != state {

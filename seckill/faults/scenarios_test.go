@@ -15,7 +15,7 @@ import (
 
 // scenarios returns every scenario.
 func scenarios() []scenario {
-	return slices.Concat(withoutFault(), cancelScenarios(), activityScenarios(), adminScenarios(), paymentScenarios(), journalScenarios(), failpointScenarios(),
+	return slices.Concat(withoutFault(), cancelScenarios(), activityScenarios(), adminScenarios(), closeScenarios(), paymentScenarios(), journalScenarios(), failpointScenarios(),
 		processScenarios(), redisOutageScenarios(), redisDataLossScenarios(), redisNetworkScenarios(), redisFullScenarios(),
 		redisLostReplyScenarios(), redisClusterScenarios(), redisSentinelScenarios(), sessionScenarios(), postgresScenarios(),
 		standbyScenarios(), pgBouncerScenarios(), postgresFullScenarios(), constraintScenarios(), postgresSnapshotScenarios(), suspendedScenarios(),
