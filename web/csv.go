@@ -67,12 +67,13 @@ func (s *Server) sendCSV(w http.ResponseWriter, name string, header []string, ro
 	return nil
 }
 
-// writeRow writes a row, of which each cell is text.
+// writeRow writes a row, of which each cell is text. It leaves row as it is: all downloads have one header.
 func writeRow(out *csv.Writer, row []string) error {
-	for i := range row {
-		row[i] = asText(row[i])
+	cells := make([]string, len(row))
+	for i, cell := range row {
+		cells[i] = asText(cell)
 	}
-	return out.Write(row)
+	return out.Write(cells)
 }
 
 // asText returns a cell that no spreadsheet takes for a formula: one that would be begins with an apostrophe. Excel in Chinese

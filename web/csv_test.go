@@ -15,6 +15,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
+var csvHeader = []string{"id", "=title"} // one for all downloads, as the shop's
+
 // serveCSV returns the URL of a server that sends these rows, and then fails with err if it is not nil.
 func serveCSV(t *testing.T, rows [][]string, err error) (url string) {
 	t.Helper()
@@ -30,7 +32,7 @@ func serveCSV(t *testing.T, rows [][]string, err error) (url string) {
 		}
 	}
 	server := httptest.NewServer(s.recoverer(s.handle(func(w http.ResponseWriter, _ *http.Request) error {
-		return s.sendCSV(w, "订单.csv", []string{"id", "=title"}, all)
+		return s.sendCSV(w, "订单.csv", csvHeader, all)
 	})))
 	t.Cleanup(server.Close)
 	return server.URL
@@ -65,6 +67,9 @@ func TestCSVIsTextForSpreadsheets(t *testing.T) {
 	got, err := csv.NewReader(bytes.NewReader(raw[3:])).ReadAll()
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
 		t.Error(err, diff)
+	}
+	if diff := cmp.Diff([]string{"id", "=title"}, csvHeader); diff != "" {
+		t.Errorf("a download changed the header of all downloads: %s", diff)
 	}
 }
 
