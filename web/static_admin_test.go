@@ -1,7 +1,6 @@
 package web_test
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -85,12 +84,9 @@ func TestStaffWorkOnPeople(t *testing.T) {
 // fits fails the test if the page is wider than the screen. It names what sticks out.
 func (v *visitor) fits(width int64) {
 	v.t.Helper()
-	ctx, cancel := context.WithTimeout(v.ctx, 20*time.Second)
-	defer cancel()
-	out, err := chromedp.Run(ctx, chromedp.Evaluate[string](fmt.Sprintf(`document.documentElement.scrollWidth <= %d ? '' : 'wide: ' +
+	if out := v.evaluates(fmt.Sprintf(`document.documentElement.scrollWidth <= %d ? '' : 'wide: ' +
 		[...document.querySelectorAll('body *')].filter(e => e.getBoundingClientRect().right > %[1]d && !e.closest('.scroll'))
-			.map(e => e.outerHTML.slice(0, 80) + ' ' + Math.round(e.getBoundingClientRect().right)).slice(0, 5).join('; ')`, width)))
-	if err != nil || out != "" {
-		v.t.Errorf("the page does not fit a screen of %d: %s %v", width, out, err)
+			.map(e => e.outerHTML.slice(0, 80) + ' ' + Math.round(e.getBoundingClientRect().right)).slice(0, 5).join('; ')`, width)); out != "" {
+		v.t.Errorf("the page does not fit a screen of %d: %s", width, out)
 	}
 }

@@ -173,18 +173,39 @@ func (v *visitor) tabsTo(name string) {
 	v.t.Helper()
 	v.do("wait for "+name, chromedp.WaitEnabled(test(name)))
 	for range 60 {
-		ctx, cancel := context.WithTimeout(v.ctx, 20*time.Second)
-		at, err := chromedp.Run(ctx, chromedp.Evaluate[string](`document.activeElement?.dataset.test ?? ''`))
-		cancel()
-		if err != nil {
-			v.t.Fatalf("tab to %s: %v", name, err)
-		}
-		if at == name {
+		if v.evaluates(`document.activeElement?.dataset.test ?? ''`) == name {
 			return
 		}
 		v.presses("\t")
 	}
 	v.t.Fatalf("60 presses of the tab key do not reach %s", name)
+}
+
+// evaluates returns the value of a JavaScript expression, a text, in the page.
+func (v *visitor) evaluates(expression string) string {
+	v.t.Helper()
+	ctx, cancel := context.WithTimeout(v.ctx, 20*time.Second)
+	defer cancel()
+	text, err := chromedp.Run(ctx, chromedp.Evaluate[string](expression))
+	if err != nil {
+		v.t.Fatalf("evaluate %s: %v", expression, err)
+	}
+	return text
+}
+
+// becomes waits until the value of a JavaScript expression is a text. what names the value in a message.
+func (v *visitor) becomes(what, expression, text string) {
+	v.t.Helper()
+	var got string
+	if !sandboxtest.Poll(20*time.Second, func() bool { got = v.evaluates(expression); return got == text }) {
+		v.t.Fatalf("%s: %q, want %q", what, got, text)
+	}
+}
+
+// shows waits until the text of an element is the one.
+func (v *visitor) shows(name, text string) {
+	v.t.Helper()
+	v.becomes(name, fmt.Sprintf(`document.querySelector(%q)?.innerText ?? ''`, test(name)), text)
 }
 
 // until waits until a JavaScript expression is true in the page.

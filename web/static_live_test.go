@@ -28,11 +28,7 @@ func TestLiveViewShowsARush(t *testing.T) {
 	v.clicks("submit-login")
 	v.sees(test("section-live"))
 	v.goTo("/admin.html#live/" + sale)
-	shows := func(v *visitor, name, text string) {
-		t.Helper()
-		v.until(name+" is "+text, fmt.Sprintf(`document.querySelector('[data-test=%q]')?.innerText === %q`, name, text))
-	}
-	shows(v, "live-left", "30")
+	v.shows("live-left", "30")
 
 	buyers := s.Buyers(t, 40, sale)
 	var crowd sync.WaitGroup
@@ -40,8 +36,8 @@ func TestLiveViewShowsARush(t *testing.T) {
 		crowd.Go(func() { b.Buy(time.Now().Add(20 * time.Second)) })
 	}
 	crowd.Wait()
-	shows(v, "live-left", "0")
-	shows(v, "live-sold", "30")
+	v.shows("live-left", "0")
+	v.shows("live-sold", "30")
 	v.until("the totals are those of the rush", `(() => {
 		const text = (name) => document.querySelector('[data-test="live-' + name + '"]').parentNode.innerText;
 		return text('tickets').includes('30 in all') && text('orders').includes('30 in all') && text('sold').includes('30 not paid yet');
@@ -71,12 +67,12 @@ func TestLiveViewShowsARush(t *testing.T) {
 	}
 	guest := visit(t, root, s.URL, "zh-CN")
 	guest.goTo(strings.TrimPrefix(link, s.URL))
-	shows(guest, "live-left", "1") // so the shop has told everyone who listens
+	guest.shows("live-left", "1") // so the shop has told everyone who listens
 	if left := v.reads(test("live-left")); left != "0" {
 		t.Errorf("the hidden tab shows %s", left)
 	}
 	hide(false)
-	shows(v, "live-left", "1")
+	v.shows("live-left", "1")
 	if text := guest.reads(test("processes")); !strings.Contains(text, "1 个进程") {
 		t.Errorf("a guest sees %q", text)
 	}
