@@ -10,6 +10,28 @@ import (
 	"miaosha/seckill/sandbox/sandboxtest"
 )
 
+// bots are programs that want one unit of the same sale each.
+type bots struct {
+	sync.WaitGroup // of what they do now
+	buyers         []*sandboxtest.Buyer
+	deadline       time.Time
+}
+
+// bots makes 500 of them, with sessions and hidden addresses.
+func (shop testShop) bots(sale string) *bots {
+	shop.t.Helper()
+	return &bots{buyers: shop.Buyers(shop.t, 500, sale), deadline: time.Now().Add(2 * time.Minute)}
+}
+
+// rush lets every buyer who has no order try to buy. It returns at once. An earlier rush must be over.
+func (all *bots) rush() {
+	for _, b := range all.buyers {
+		if b.OrderID == "" {
+			all.Go(func() { b.Buy(all.deadline) })
+		}
+	}
+}
+
 // An evening of the shopkeeper, without SQL: a draft is published, 500 programs buy while the staff pauses, resumes and adds
 // units, then the orders go into a file and the paid ones are refunded. The audit finds nothing.
 func TestAWholeEvening(t *testing.T) {
@@ -29,30 +51,21 @@ func TestAWholeEvening(t *testing.T) {
 	do("sales", `{"title":"青瓷茶具","state":"draft","price":990,"stock":100,`+window+`}`).Read(t, &sale)
 	at := fmt.Sprintf("sales/%d/", sale.ID)
 	do(at+"publish", "")
-	deadline := time.Now().Add(90 * time.Second)
-	var crowd sync.WaitGroup
-	buyers := shop.Buyers(t, 500, fmt.Sprint(sale.ID))
-	rush := func() {
-		for _, b := range buyers {
-			if b.OrderID == "" {
-				crowd.Go(func() { b.Buy(deadline) })
-			}
-		}
-	}
-	rush()
+	bots := shop.bots(fmt.Sprint(sale.ID))
+	bots.rush()
 	do(at+"pause", "")
 	do(at+"units", `{"delta":20}`)
 	do(at+"resume", "")
-	crowd.Wait()
-	rush() // those who left before the units came
-	crowd.Wait()
+	bots.Wait()
+	bots.rush() // those who left before the units came
+	bots.Wait()
 	sold := 0
-	for i, b := range buyers {
+	for i, b := range bots.buyers {
 		if b.OrderID == "" {
 			continue
 		}
 		if sold++; i%2 == 0 {
-			if r := b.Pay(deadline, b.OrderID); r.Status != 200 {
+			if r := b.Pay(bots.deadline, b.OrderID); r.Status != 200 {
 				t.Errorf("pay: %d %s", r.Status, r.Raw)
 			}
 		}
