@@ -12,7 +12,8 @@ import (
 	"miaosha/seckill/sandbox/sandboxtest"
 )
 
-// A buyer says where the parcel goes and pays. The staff finds the order, ships it and refunds it, and the buyer sees both.
+// A buyer says where the parcel goes and pays. The staff finds the order, ships it and refunds it, and the buyer sees both. Then
+// the staff opens each section: none is wider than the screen or writes an error into the console.
 func TestStaffWorkOnOrders(t *testing.T) {
 	t.Parallel()
 	root := chromium(t)
@@ -77,6 +78,17 @@ func TestStaffWorkOnOrders(t *testing.T) {
 			v.clicks("refund")
 			v.clicks("refund-yes")
 			v.sees(`[data-test="order-file"][data-status="refunded"]`)
+		}
+		sections := strings.Fields(v.evaluates(`[...document.querySelectorAll('nav.parts a')].map((a) => a.dataset.test).join(' ')`))
+		if len(sections) < 8 {
+			t.Errorf("the sections are %v, want 8 or more", sections)
+		}
+		for _, section := range sections {
+			v.clicks(section)
+			v.until(section+" is there", `document.querySelector('nav.parts [aria-current]').dataset.test === '`+section+`'
+				&& document.querySelector('nav.parts').nextElementSibling !== null && !document.querySelector('main p.blank[role="status"]')`)
+			v.fits(device.width)
+			v.shoots("admin-" + section + "-" + device.name)
 		}
 		v.hasNoErrors()
 	}
