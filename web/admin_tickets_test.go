@@ -1,0 +1,72 @@
+package web_test
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"miaosha/seckill"
+	"miaosha/seckill/sandbox/sandboxtest"
+)
+
+// What a killed process remembered of a ticket is gone, and the timeline names that process, but none that was gone before.
+func TestATimelineNamesTheKilledProcess(t *testing.T) {
+	t.Parallel()
+	shop := openShop(t, "MIAOSHA_RATE=off")
+	killed := shop.another()
+	staff := shop.staff("13900001111", "admin", "")
+	sale, token := shop.sale("--title", "Tea"), shop.tokens(1)[0]
+	rdb := shop.redis()
+	processes := func() []string { return rdb.ZRange(t.Context(), "ms:processes", 0, -1).Val() }
+	sandboxtest.Until(t, 5*time.Second, "both processes show themselves", func() bool { return len(processes()) == 2 })
+	type timeline struct {
+		Ticket  string
+		Steps   []seckill.Step
+		Missing []seckill.Missing
+		Asked   bool
+	}
+	follow := func(id string) (line timeline, names, gone []string) {
+		shop.call("GET", "/api/admin/tickets/"+id, staff, "").Read(t, &line)
+		for _, step := range line.Steps {
+			names = append(names, step.Name)
+		}
+		for _, m := range line.Missing {
+			gone = append(gone, m.Process)
+		}
+		return line, names, gone
+	}
+
+	buyer := &sandboxtest.Buyer{Token: token, Sale: sale}
+	sandboxtest.Until(t, 2*time.Second, "the sale is known", func() bool {
+		buyer.Path = shop.address(sale, token)
+		return buyer.Path != ""
+	})
+	order := buyer.At(func() string { return killed.URL }).Order(t, sandboxtest.Within(2*time.Second))
+	before, names, gone := follow(order)
+	if !slices.Contains(names, "granted") || len(gone) > 0 {
+		t.Fatalf("while both live: steps %v, missing %v", names, gone)
+	}
+	i := slices.IndexFunc(before.Steps, func(step seckill.Step) bool { return step.Name == "granted" })
+	granter := before.Steps[i].Process
+
+	entry, _, _ := strings.Cut(strings.Split(before.Ticket, ":")[1], "-")
+	granted, err := strconv.ParseInt(entry, 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	long := time.UnixMilli(granted).Add(-time.Minute)
+	rdb.ZAdd(t.Context(), "ms:processes", redis.Z{Score: float64(long.UnixMilli()), Member: "gone " + strconv.FormatInt(long.Add(-time.Hour).UnixMilli(), 10)})
+	killed.End(syscall.SIGKILL)
+	after, names, gone := follow(order)
+	if !slices.Equal(gone, []string{granter}) {
+		t.Errorf("missing %v, want the process that granted the ticket, %s", gone, granter)
+	}
+	if slices.Contains(names, "granted") || !slices.Contains(names, "address") || !slices.Contains(names, "ordered") || !after.Asked {
+		t.Errorf("the steps that others remember: %v", names)
+	}
+}
