@@ -32,6 +32,7 @@ check: export GOFLAGS += -vet=off -ldflags=-w
 check: race = -race
 check: skip = -skip '^TestLatency'
 check: scripts = . ./seckill/gate ./user
+check: purchases = TestTwoVisitorsWantTheLastUnit
 check: fuzzed = 3s
 check: sent = 60000
 check: export each = 500
@@ -44,9 +45,9 @@ beside:
 	$(MAKE) --no-print-directory short; faults=$$?; wait $$computed; computed=$$?; cat $$log; rm $$log; exit $$((faults + computed))
 
 # The packages that take longest come first, so that the others run beside them. Most tests of web and of operator drive the built
-# shop from outside: with race set, the detector watches the handlers and the commands in the tests of the root, whose crowds use
-# the same ones, and in the tests of web that run them in their own process.
-outside = ./web ./seckill/operator
+# shop from outside, and those of sandbox start servers: with race set, the detector watches the handlers and the commands in the
+# tests of the root, whose crowds use the same ones, and in the tests of web that run them in their own process.
+outside = ./web ./seckill/operator ./seckill/sandbox
 inside = $$(grep -l '^package web$$' web/*_test.go | xargs sed -n 's,^func \(Test[A-Za-z0-9]*\)(.*,\1,p' | paste -sd '|')
 test: ## all tests
 	@echo "$(GO) test $(skip) $(outside), and beside them $(race) the others"; \

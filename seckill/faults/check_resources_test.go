@@ -31,9 +31,9 @@ func (env *Environment) resourceUsage() resourceUsage {
 // checkResources checks that goroutines and memory are back at their old level at most 10 s after the end (I10). The
 // connections of the crowd are closed.
 func (env *Environment) checkResources(c *Crowd, before resourceUsage) {
-	c.ledger.client.CloseIdleConnections()
 	var high string
 	if !sandboxtest.Poll(resourceBound, func() bool {
+		c.ledger.client.CloseIdleConnections() // each time: a connection that is still dialed becomes idle later
 		high = ""
 		now := env.resourceUsage()
 		for n, b := range before {

@@ -47,7 +47,7 @@ func (env *Environment) checkHistory(c *Crowd, sale saleState) {
 	}
 	began := time.Now()
 	h := newHistory(env, c, sale)
-	if h.unknown > max(unknownAtMost, len(c.buyers)/100) {
+	if h.unknown > max(allowed(unknownAtMost), len(c.buyers)/100) {
 		env.Report("history: %d clicks have an unknown outcome, so it proves too little", h.unknown)
 	}
 	parts := h.partitions()
