@@ -270,29 +270,28 @@ func TestSweepRunsBothAndStops(t *testing.T) {
 			return nil
 		})}, func(err error) { t.Error(err) })
 	}()
-	for deadline := time.Now().Add(10 * time.Second); ; {
-		if s.number(t, `select (select count(*) from orders where status = 'cancelled') + (select count(*) from payments where status = 'refunded')`) == 3 {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("not everything was swept within 10 s")
-		}
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(s.Collectors()...)
+	var miscounted error // the sweep counts after its commit: it must not be stopped in between
+	if !sandboxtest.Poll(10*time.Second, func() bool {
+		miscounted = testutil.GatherAndCompare(registry, strings.NewReader(`
+			# HELP miaosha_orders_expired_total Pending orders that this process has cancelled, because their time to pay was over.
+			# TYPE miaosha_orders_expired_total counter
+			miaosha_orders_expired_total 2
+			# HELP miaosha_payments_refunded_total Payments that this process has given back.
+			# TYPE miaosha_payments_refunded_total counter
+			miaosha_payments_refunded_total 1
+		`), "miaosha_orders_expired_total", "miaosha_payments_refunded_total")
+		return miscounted == nil
+	}) {
+		t.Errorf("after 10 s of sweeping: %v", miscounted)
 	}
 	stop()
 	if err := <-ended; err != nil || refunds.Load() != 1 {
 		t.Errorf("%d refunds, %v; want 1", refunds.Load(), err)
 	}
-	registry := prometheus.NewPedanticRegistry()
-	registry.MustRegister(s.Collectors()...)
-	if err := testutil.GatherAndCompare(registry, strings.NewReader(`
-		# HELP miaosha_orders_expired_total Pending orders that this process has cancelled, because their time to pay was over.
-		# TYPE miaosha_orders_expired_total counter
-		miaosha_orders_expired_total 2
-		# HELP miaosha_payments_refunded_total Payments that this process has given back.
-		# TYPE miaosha_payments_refunded_total counter
-		miaosha_payments_refunded_total 1
-	`), "miaosha_orders_expired_total", "miaosha_payments_refunded_total"); err != nil {
-		t.Error(err)
+	if n := s.number(t, `select (select count(*) from orders where status = 'cancelled') + (select count(*) from payments where status = 'refunded')`); n != 3 {
+		t.Errorf("%d orders cancelled and payments refunded, want 3", n)
 	}
 	s.checkInvariants(t)
 }
