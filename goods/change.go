@@ -19,7 +19,7 @@ import (
 //	paused     -> published   Resume
 //	any other  -> closed      Close, for good; tickets that are not settled yet are refused, orders can be paid
 //	not closed, not ended     AddUnits adds units, or takes unsold ones back
-//	                          Move changes the window; an open sale keeps its start
+//	                          Move changes the window; a sale that is open, or is about to open, keeps its start
 //	draft                     EditDraft changes its terms
 //	draft, not open soon      SetPrice changes the price
 //
@@ -73,7 +73,12 @@ func (s *Store) AddUnits(ctx context.Context, id int64, n int) (epoch int64, err
 	}, n)
 }
 
-// Move sets the window of a sale. Its end must be in the future. An open sale must keep its start.
+// startStays is how long before the opening of a published sale its start can still change: until its gate has followed, buyers
+// would get tickets at the old time.
+const startStays = 3 * time.Second
+
+// Move sets the window of a sale. Its end must be in the future. A sale that is open, or opens within startStays, must keep its
+// start.
 func (s *Store) Move(ctx context.Context, id int64, from, to time.Time) (epoch int64, err error) {
 	if !to.After(from) {
 		return 0, InvalidError{"end", "order", "must be after the start"}
@@ -81,7 +86,7 @@ func (s *Store) Move(ctx context.Context, id int64, from, to time.Time) (epoch i
 	return s.change(ctx, id, "set the window of", `
 		update sales set starts_at = $2, ends_at = $3
 		where  id = $1 and $3 > clock_timestamp()
-		and   (state = 'draft' or state <> 'closed' and ends_at > clock_timestamp() and (starts_at > clock_timestamp() or starts_at = $2))
+		and   (state = 'draft' or state <> 'closed' and ends_at > clock_timestamp() and (starts_at > clock_timestamp() + $4::interval or starts_at = $2))
 		and   (priced_at is null or starts_at = $2 or $2 >= priced_at + interval '1 minute')
 		returning epoch`, func(l Locked) string {
 		switch {
@@ -91,11 +96,11 @@ func (s *Store) Move(ctx context.Context, id int64, from, to time.Time) (epoch i
 			return "past"
 		case l.State != Draft && !l.EndsAt.After(l.Now):
 			return "ended"
-		case l.State != Draft && !l.StartsAt.After(l.Now) && !l.StartsAt.Equal(from):
+		case l.State != Draft && !l.StartsAt.After(l.Now.Add(startStays)) && !l.StartsAt.Equal(from):
 			return "open"
 		}
 		return "shown"
-	}, from, to)
+	}, from, to, startStays)
 }
 
 // SetPrice sets the price of a draft, or of a sale that opens in more than a minute: so long the catalogue may show an old price

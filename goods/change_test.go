@@ -41,7 +41,7 @@ func TestChangesOfASale(t *testing.T) {
 		},
 	}
 	const done, few, past, open = "", "3 of its units are unsold, and it has 1 to 2147483647 in all",
-		"the end has to be in the future; close the sale to end it now", "it is open, so its start stays"
+		"the end has to be in the future; close the sale to end it now", "it is open, or opens within three seconds, so its start stays"
 	const draft, published, paused, closed, ended = "it is a draft", "it is published", "it is paused", "it is closed", "it has ended"
 	for _, test := range []struct {
 		state, window string
@@ -299,5 +299,32 @@ func TestAPurchaseFiresNoTrigger(t *testing.T) {
 		if got := strings.Contains(strings.Join(plan, "\n"), "Trigger sales_changed"); err != nil || got != fires {
 			t.Errorf("%s fires the trigger: %v, want %v: %v\n%s", set, got, fires, err, strings.Join(plan, "\n"))
 		}
+	}
+}
+
+// Until the gate has followed, it would open at the old time.
+func TestTheStartStaysRightBeforeTheOpening(t *testing.T) {
+	db := sandboxtest.DB(t)
+	s, now := New(db), time.Now().Truncate(time.Microsecond)
+	for _, c := range []struct {
+		name, state string
+		opens, to   time.Duration // from now
+		refused     bool
+	}{
+		{"later", Published, 2 * time.Second, time.Minute, true},
+		{"earlier", Published, 2 * time.Second, time.Second, true},
+		{"of a paused sale", Paused, 2 * time.Second, time.Minute, true},
+		{"only the end", Published, 2 * time.Second, 2 * time.Second, false},
+		{"of a draft", Draft, 2 * time.Second, time.Minute, false},
+		{"in time", Published, time.Minute, 2 * time.Minute, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			id := sellFor(t, db, Terms{Total: 5, StartsAt: now.Add(c.opens), EndsAt: now.Add(time.Hour)})
+			exec(t, db, `update sales set state = $2 where id = $1`, id, c.state)
+			_, err := s.Move(t.Context(), id, now.Add(c.to), now.Add(2*time.Hour))
+			if refused := (TransitionError{}); errors.As(err, &refused) != c.refused || c.refused && refused.Reason != "open" || err != nil && !c.refused {
+				t.Errorf("%v, want refused: %v", err, c.refused)
+			}
+		})
 	}
 }

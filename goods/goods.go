@@ -49,7 +49,7 @@ type TransitionError struct {
 var whyNot = map[string]string{
 	Draft: "it is a draft", Published: "it is published", Paused: "it is paused", Closed: "it is closed",
 	"ended": "it has ended",
-	"open":  "it is open, so its start stays",
+	"open":  "it is open, or opens within three seconds, so its start stays",
 	"past":  "the end has to be in the future; close the sale to end it now",
 	"soon":  "it opens in less than a minute, or has opened, so its price stays",
 	"shown": "its price has just changed, so it opens at the earliest a minute after that",

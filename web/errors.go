@@ -230,7 +230,7 @@ func refuseBanned(w http.ResponseWriter, r *http.Request, left time.Duration) {
 var whyNotZH = map[string]string{
 	goods.Draft: "它还是草稿", goods.Published: "它已经发布", goods.Paused: "它处于暂停中", goods.Closed: "它已关闭",
 	"ended": "它已结束",
-	"open":  "它已经开始，开始时间不能再改",
+	"open":  "它已经开始，或三秒内就要开始，开始时间不能再改",
 	"past":  "结束时间必须在将来；要立即结束，请关闭这场秒杀",
 	"soon":  "离开始不到一分钟，或已经开始，价格不能再改",
 	"shown": "刚刚改过价格，开始时间至少要在改价一分钟之后",
