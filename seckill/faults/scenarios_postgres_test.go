@@ -135,10 +135,9 @@ func (env *Environment) lockSale(f func()) {
 	env.locked(`select from sales where id = $1 for update`, f, env.Sale)
 }
 
-// allowed returns how long something may take, or how much may stay unknown: what is promised, which has room for pauses of a
-// machine that does other work too; and five times as much in the short run, beside which make check compiles, lints and runs
-// seeds.
-func allowed[N int | time.Duration](promised N) N {
+// allowed returns how long something may take: the promised time, which has room for pauses of a machine that does other work
+// too; and five times as much in the short run, beside which make check compiles, lints and runs seeds.
+func allowed(promised time.Duration) time.Duration {
 	if testing.Short() {
 		return 5 * promised
 	}
