@@ -175,7 +175,7 @@ func (env *Environment) waitPlans() {
 func closeTwice(env *Environment, c *Crowd) {
 	env.closeByBoth()
 	env.raceForOrders(c)
-	env.checkLog(5, 1)
+	env.checkLog(10, 2)
 	env.checkAudit()
 }
 
