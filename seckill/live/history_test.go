@@ -77,3 +77,30 @@ func TestHistoryHasGapsAndNoZeros(t *testing.T) {
 		t.Errorf("the history is %s", text)
 	}
 }
+
+// However many pages come in a second, the history is encoded once; those of the next second get a new one.
+func TestHistoryIsEncodedOnceASecond(t *testing.T) {
+	t.Parallel()
+	s := &scope{peaks: map[string]Peak{}}
+	m := &Monitor{scopes: map[int64]*scope{shop: s}}
+	history := func() []byte {
+		b, err := m.History(shop)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	now := time.Unix(1_800_000_000, 0)
+	for second := range 3 {
+		at := now.Add(time.Duration(second) * time.Second)
+		m.scopeView(shop, s, at, at, common{}, true)
+		first := history()
+		if again := history(); &first[0] != &again[0] {
+			t.Error("it is encoded for each page")
+		}
+		var shown struct{ At []int64 }
+		if err := json.Unmarshal(first, &shown); err != nil || len(shown.At) != second+1 {
+			t.Errorf("in second %d it has %d points, %v", second, len(shown.At), err)
+		}
+	}
+}

@@ -59,7 +59,8 @@ type Monitor struct {
 // scope is the shop or one sale.
 type scope struct {
 	series
-	peaks map[string]Peak
+	peaks   map[string]Peak
+	encoded []byte // its history; nil until a page asks for it in this second
 }
 
 // New returns a Monitor, which shows nothing until Run.

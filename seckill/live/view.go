@@ -135,6 +135,7 @@ func (m *Monitor) scopeView(id int64, s *scope, now, at time.Time, c common, who
 	}
 	p := newPoint(v, c, whole)
 	s.add(at, p)
+	s.encoded = nil
 	for i, name := range pointNames[:ratePaid+1] {
 		if r := float64(p[i]); r > s.peaks[name].PerSecond {
 			s.peaks[name] = Peak{r, at.Unix()}
@@ -260,18 +261,21 @@ func (v *View) Event(sale int64, guest bool) ([]byte, error) {
 	return b, nil
 }
 
-// History returns what is kept of a sale, or with 0 of the whole shop.
+// History returns what is kept of a sale, or with 0 of the whole shop. It is encoded once a second, for all who come: that takes
+// milliseconds, and a crowd comes at an opening.
 func (m *Monitor) History(sale int64) ([]byte, error) {
 	m.mu.Lock()
-	kept := new(series) // of a sale that is not tracked yet
-	if s := m.scopes[sale]; s != nil {
-		kept = &s.series
+	defer m.mu.Unlock()
+	s := m.scopes[sale]
+	if s == nil {
+		s = &scope{} // of a sale that is not tracked yet
 	}
-	h := kept.history()
-	m.mu.Unlock()
-	b, err := json.Marshal(h)
-	if err != nil {
-		return nil, fmt.Errorf("encode the history: %w", err)
+	if s.encoded == nil {
+		b, err := json.Marshal(s.history())
+		if err != nil {
+			return nil, fmt.Errorf("encode the history: %w", err)
+		}
+		s.encoded = b
 	}
-	return b, nil
+	return s.encoded, nil
 }
