@@ -49,7 +49,7 @@ func TestTheLogInPageShowsASumWhenTheDoorIsFull(t *testing.T) {
 	t.Parallel()
 	root := chromium(t)
 	s := openSandboxShop(t)
-	for language, note := range map[string]string{"en-GB": "Many people are here. Solve the sum to go ahead.", "zh-CN": "现在人很多，请先做一道算式。"} {
+	for language, note := range map[string]string{"en-GB": "Many people are here. Solve the sum to go ahead.", "zh-CN": "现在人很多，请先算一道题。"} {
 		v := visit(t, root, s.atAFullDoor(t), language)
 		v.goTo("/login.html")
 		v.types("phone", "13800000000")
@@ -72,7 +72,7 @@ func TestTheLogInPageShowsASumWhenTheDoorIsFull(t *testing.T) {
 func TestTheRegisterPageShowsASumWhenBudgetsAreUsedUp(t *testing.T) {
 	t.Parallel()
 	root := chromium(t)
-	for language, note := range map[string]string{"en-GB": "Many people are here. Solve the sum to go ahead.", "zh-CN": "现在人很多，请先做一道算式。"} {
+	for language, note := range map[string]string{"en-GB": "Many people are here. Solve the sum to go ahead.", "zh-CN": "现在人很多，请先算一道题。"} {
 		s := openSandboxShop(t)
 		for _, budget := range []string{"ms:limit:otp:all", "ms:limit:register:all"} {
 			if err := s.redis.Set(t.Context(), budget, time.Now().Add(time.Hour).UnixMilli(), 0).Err(); err != nil {

@@ -62,7 +62,7 @@ export default {
   'live.step.path': '抢购地址',
   'live.step.buy': '抢购',
   'live.answer.ok': '受理',
-  'live.answer.sold_out': '已抢光',
+  'live.answer.sold_out': '已售罄',
   'live.answer.not_started': '未开始',
   'live.answer.ended': '已结束',
   'live.answer.paused': '暂停中',

@@ -52,7 +52,7 @@ export default {
   'payment.refunded': '已退款',
   'outcome.ordered': '下单成功',
   'outcome.duplicate': '已有订单',
-  'outcome.sold_out': '已抢光',
+  'outcome.sold_out': '已售罄',
   'outcome.closed': '秒杀已关闭',
   'outcome.invalid': '无效',
 

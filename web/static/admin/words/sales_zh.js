@@ -46,7 +46,7 @@ export default {
   'sales.phase.draft': '草稿',
   'sales.phase.upcoming': '未开始',
   'sales.phase.open': '进行中',
-  'sales.phase.sold_out': '已抢光',
+  'sales.phase.sold_out': '已售罄',
   'sales.phase.paused': '暂停中',
   'sales.phase.ended': '已结束',
   'sales.phase.closed': '已关闭',
