@@ -16,7 +16,7 @@ const revokeEvery = 500 * time.Millisecond
 // that made the change dies, or while Redis is away: then each process forgets its own copies, and the sessions end in Redis
 // when it is back. report is called with the first of several faults.
 func (s *Store) EndRevoked(ctx context.Context, sessions *Sessions, report func(error)) error {
-	ended := map[int64]int64{} // user -> the generation below which all sessions have ended
+	ended := map[int64]time.Time{} // user -> the change whose sessions of before have ended
 	for failed := false; ; {
 		err := s.endRevoked(ctx, sessions, ended)
 		if err != nil && !failed && ctx.Err() == nil {
@@ -31,19 +31,22 @@ func (s *Store) EndRevoked(ctx context.Context, sessions *Sessions, report func(
 	}
 }
 
-// endRevoked looks once.
-func (s *Store) endRevoked(ctx context.Context, sessions *Sessions, ended map[int64]int64) (failed error) {
+// endRevoked looks once. Each change is handled once: a later one of the password raises the generation too, and spares a session.
+func (s *Store) endRevoked(ctx context.Context, sessions *Sessions, ended map[int64]time.Time) (failed error) {
 	limited, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	rows, _ := s.db.Query(limited, `
-		select id, generation from users where revoked_at > now() - make_interval(secs => $1)`, sessions.manager.Lifetime.Seconds())
-	type revoked struct{ ID, Generation int64 }
+		select id, generation, revoked_at from users where revoked_at > now() - make_interval(secs => $1)`, sessions.manager.Lifetime.Seconds())
+	type revoked struct {
+		ID, Generation int64
+		At             time.Time
+	}
 	all, err := pgx.CollectRows(rows, pgx.RowToStructByPos[revoked])
 	if err != nil {
 		return fault(err, "read the revoked accounts")
 	}
 	for _, u := range all {
-		if ended[u.ID] >= u.Generation {
+		if ended[u.ID].Equal(u.At) {
 			continue
 		}
 		if err := sessions.EndAll(ctx, u.ID, u.Generation, ""); err != nil {
@@ -51,7 +54,7 @@ func (s *Store) endRevoked(ctx context.Context, sessions *Sessions, ended map[in
 			failed = fmt.Errorf("end the sessions of a revoked account: %w", err)
 			continue
 		}
-		ended[u.ID] = u.Generation
+		ended[u.ID] = u.At
 	}
 	return failed
 }

@@ -32,7 +32,7 @@ func (s testShop) exec(t *testing.T, sql string, args ...any) {
 // revokes looks once, as one process.
 func (s testShop) revokes(t *testing.T, sessions *Sessions) {
 	t.Helper()
-	if err := s.endRevoked(t.Context(), sessions, map[int64]int64{}); err != nil {
+	if err := s.endRevoked(t.Context(), sessions, map[int64]time.Time{}); err != nil {
 		t.Error(err)
 	}
 }
@@ -97,7 +97,7 @@ func TestRevokedSessionsEndWithoutRedis(t *testing.T) {
 	expect(t, "before", sessions, others, other)
 	rdb.Close()
 	s.exec(t, `select change_role($1, $2, 'viewer')`, keeper, u.ID)
-	ended := map[int64]int64{}
+	ended := map[int64]time.Time{}
 	if err := s.endRevoked(t.Context(), sessions, ended); !errors.Is(err, ErrUnavailable) {
 		t.Errorf("without Redis: %v, want ErrUnavailable", err)
 	}
@@ -132,6 +132,31 @@ func TestANewPasswordRevivesNoRevokedSession(t *testing.T) {
 		s.revokes(t, sessions)
 		expect(t, change, sessions, token, User{})
 	}
+}
+
+// Between the change of a password in Postgres and the end of the other sessions in Redis, a process may look for revoked accounts.
+func TestALookSparesTheSessionOfANewPassword(t *testing.T) {
+	s := newShop(t)
+	sessions, keeper, ended := s.sessions(t), s.keeper(t), map[int64]time.Time{}
+	u := s.register(t, phone, "correct horse")
+	s.exec(t, `select change_role($1, $2, 'viewer')`, keeper, u.ID)
+	looks := func() {
+		if err := s.endRevoked(t.Context(), sessions, ended); err != nil {
+			t.Error(err)
+		}
+	}
+	looks()
+	in, err := s.Login(t.Context(), phone, "correct horse", from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	token := logIn(t, sessions, in.User)
+	s.exec(t, `update users set generation = generation + 1 where id = $1`, u.ID) // as a new password does
+	looks()
+	expect(t, "the session that changes its password", sessions, token, User{ID: u.ID, Role: RoleViewer})
+	s.exec(t, `select change_role($1, $2, 'buyer')`, keeper, u.ID)
+	looks()
+	expect(t, "after another role", sessions, token, User{})
 }
 
 // A member of the staff whose password was made is a buyer until another one is chosen.
