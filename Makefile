@@ -88,7 +88,7 @@ cluster: ## 30,000 buyers behind nginx, on a Redis Cluster and a Postgres with a
 	MIAOSHA_CLUSTER=1 $(GO) test -tags faults -count 1 -timeout 15m -v -run '^TestCluster$$' ./seckill/faults
 
 short: ## the faults of two minutes
-	$(GO) test -tags faults -short -parallel 3 -timeout 15m ./seckill/failpoint ./seckill/faults
+	$(GO) test -tags faults -short -parallel 2 -timeout 15m ./seckill/failpoint ./seckill/faults
 
 bench_in = set -e; dir=$$(mktemp -d); trap 'rm -rf $$dir' EXIT; $(GO) build -trimpath -o $$dir/miaosha .; \
 	bench() { echo; $$dir/miaosha bench "$$@" 2>$$dir/progress || { cat $$dir/progress >&2; exit 1; }; };

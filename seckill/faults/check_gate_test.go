@@ -144,7 +144,7 @@ func (env *Environment) measureRecovery() (r recovery) {
 	}
 	if r.gate < 0 {
 		env.Report("I6: the gate is wrong %v after the last fault: %s", ticketsBound, why)
-	} else if r.gate > allowed(gateBound) && !env.sc.poison && !env.sc.setup.former && !env.sc.exhibition {
+	} else if r.gate > gateBound && !env.sc.poison && !env.sc.setup.former && !env.sc.exhibition {
 		// A poison message counts as a ticket until a process claims it, and the gate does not count a former version's tickets.
 		env.Report("I6: the gate was right only %v after the last fault", r.gate.Round(time.Millisecond))
 	}

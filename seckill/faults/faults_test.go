@@ -34,9 +34,6 @@ type scenario struct {
 // TestFaults runs the scenarios.
 func TestFaults(t *testing.T) {
 	atOnce := min(2, int64(runtime.GOMAXPROCS(0)))
-	if testing.Short() {
-		atOnce++ // they wait half of the time
-	}
 	slots := semaphore.NewWeighted(atOnce)
 	t.Run("all", func(t *testing.T) {
 		for i, sc := range scenarios() {

@@ -7,7 +7,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"testing"
 	"time"
 
 	"github.com/anishathalye/porcupine"
@@ -48,11 +47,7 @@ func (env *Environment) checkHistory(c *Crowd, sale saleState) {
 	}
 	began := time.Now()
 	h := newHistory(env, c, sale)
-	most := max(unknownAtMost, len(c.buyers)/100)
-	if testing.Short() {
-		most = max(most, len(c.buyers)/2) // on a busy machine many clicks are under way when Redis loses its data
-	}
-	if h.unknown > most {
+	if most := max(unknownAtMost, len(c.buyers)/100); h.unknown > most {
 		env.Report("history: %d clicks have an unknown outcome, so it proves too little", h.unknown)
 	}
 	parts := h.partitions()
