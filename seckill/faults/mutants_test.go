@@ -96,7 +96,7 @@ var mutants = []mutant{
 
 	// Lies that no count sees: sold out while a unit is free, two answers about one ticket, two owners of one unit.
 	{name: "a sold-out mark of four seconds", scenario: "none", breaks: []string{"history"},
-		plan: func(p *plan) { p.units, p.span = 60, 8*time.Second }, // so that many units come back under a mark
+		plan: func(p *plan) { p.units, p.span, p.cancels = 60, 8*time.Second, 60 }, // so that many units come back under a mark
 		edits: []edit{{"seckill/lane.go", "soldOutMark  = 50 * time.Millisecond", "soldOutMark  = 4 * time.Second"},
 			{"seckill/config.go", `default:"50ms"`, `default:"4s"`}}},
 	{name: "sold out before the ticket is decided", scenario: "the sale's row locked for 5 s", breaks: []string{"history"},
