@@ -311,6 +311,29 @@ func TestALateCaptureIsRefunded(t *testing.T) {
 	s.checkInvariants(t)
 }
 
+// A round ends while the provider is silent. The payments that it never came to have lost no try.
+func TestASlowProviderCostsNoTries(t *testing.T) {
+	s := newShop(t)
+	sale := s.sell(t, 40)
+	for user := int64(1); user <= 40; user++ {
+		id := s.buy(t, sale, user)
+		s.makeOverdue(t, id)
+		s.capture(t, id, fmt.Sprintf("r%d", user), "refund_due")
+	}
+	round, cancel := context.WithCancel(t.Context())
+	var asked atomic.Int64
+	s.DrainRefunds(round, testProvider(func(ctx context.Context, _ order.Payment) error { // its error is that of the round
+		if asked.Add(1) == 8 {
+			cancel()
+		}
+		<-ctx.Done()
+		return ctx.Err()
+	}))
+	if got := s.read(t, `select 'tried' from payments where tries > 0`); len(got) > 16 {
+		t.Errorf("%d payments have lost a try, and the provider was asked about %d", len(got), asked.Load())
+	}
+}
+
 func TestARefundThatFailsIsTriedAgainAndDoesNotStopOthers(t *testing.T) {
 	s := newShop(t)
 	sale := s.sell(t, 5)

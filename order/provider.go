@@ -57,8 +57,7 @@ type RefusedError struct{ Why string }
 func (e RefusedError) Error() string { return "the provider refuses: " + e.Why }
 
 const (
-	askBatch   = 100 // payments in one round
-	askAtOnce  = 8   // calls to one provider
+	askAtOnce  = 8 // calls to one provider
 	slowAnswer = 5 * time.Second
 )
 
@@ -186,14 +185,16 @@ func (s *Store) DrainRefunds(ctx context.Context, provider Provider) (int, error
 
 // ask claims payments with a statement and calls do for each, some at a time, until no more are due. The
 // claim sets the time of the next try, so that several processes do not ask about the same payment, and one
-// that dies leaves its payments for later. The reason of a fault is stored with its payment; the first one
+// that dies leaves its payments for later. No more are claimed than can be asked at once: at the end of a
+// round with a slow provider the others would have lost a try without being asked. The reason of a fault is
+// stored with its payment; the first one
 // is returned.
 func (s *Store) ask(ctx context.Context, provider Provider, claim string, do func(context.Context, Payment) error) (int, error) {
 	var moved, failed atomic.Int64
 	var g errgroup.Group
 	g.SetLimit(askAtOnce)
-	for n := askBatch; n == askBatch && ctx.Err() == nil; {
-		rows, _ := s.db.Query(ctx, claim, provider.Name(), askBatch)
+	for n := askAtOnce; n == askAtOnce && ctx.Err() == nil; {
+		rows, _ := s.db.Query(ctx, claim, provider.Name(), askAtOnce)
 		due, err := pgx.CollectRows(rows, pgx.RowToStructByName[Payment])
 		if err != nil {
 			return int(moved.Load()), errors.Join(fmt.Errorf("claim payments of %s: %w", provider.Name(), err), g.Wait())
