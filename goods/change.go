@@ -141,7 +141,8 @@ func (s *Store) change(ctx context.Context, id int64, do, update string, why fun
 		}
 		err = tx.QueryRow(ctx, update, append([]any{id}, args...)...).Scan(&epoch)
 		if errors.Is(err, pgx.ErrNoRows) {
-			return TransitionError{Do: do, Reason: why(locked), Left: locked.Stock}
+			// Nothing else is in its way: it has ended since the row was read.
+			return TransitionError{Do: do, Reason: cmp.Or(why(locked), "ended"), Left: locked.Stock}
 		}
 		if err != nil {
 			return fmt.Errorf("%s sale %d: %w", do, id, err)

@@ -189,6 +189,20 @@ func TestAChangeOfNoSale(t *testing.T) {
 	}
 }
 
+// A sale that ends between the read of its row and the update has a reason: without one a plan would be taken for done.
+func TestARefusalHasAReason(t *testing.T) {
+	s, now := New(sandboxtest.DB(t)), time.Now()
+	id, err := s.Sell(t.Context(), Item{Title: "kettle"}, Terms{Price: 100, Total: 3, StartsAt: now, EndsAt: now.Add(time.Hour)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused := TransitionError{}
+	_, err = s.change(t.Context(), id, "pause", `update sales set state = 'paused' where id = $1 and now() > ends_at returning epoch`, only(Published))
+	if !errors.As(err, &refused) || refused.Reason != "ended" {
+		t.Errorf("%v with the reason %q, want ended", err, refused.Reason)
+	}
+}
+
 // A draft is seen by its operator only, until it is published.
 func TestADraftIsNotSeen(t *testing.T) {
 	db := sandboxtest.DB(t)
