@@ -37,7 +37,7 @@ var (
 	ErrWrongStatus = errors.New("not possible in the order's status")
 	ErrDeclined    = errors.New("too many of the order's payments were declined")
 	ErrWrongAmount = errors.New("the amount is not the order's price")
-	ErrReusedRef   = errors.New("the provider's reference belongs to another order")
+	ErrReusedRef   = errors.New("the reference is that of another payment")
 	ErrRefused     = errors.New("the payment provider refuses this payment")
 	ErrProvider    = errors.New("the payment provider does not answer")
 )

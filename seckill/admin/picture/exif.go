@@ -7,15 +7,10 @@ import (
 
 // orientation returns how a JPEG is to be turned, as EXIF counts: 1 to 8, and 1 where the file does not say it.
 func orientation(raw []byte) int {
-	for at := 2; at+4 <= len(raw) && raw[at] == 0xff; {
-		marker, size := raw[at+1], int(binary.BigEndian.Uint16(raw[at+2:]))
-		if marker == 0xda || size < 2 || at+2+size > len(raw) { // the picture begins
-			return 1
-		}
-		if segment := raw[at+4 : at+2+size]; marker == 0xe1 && bytes.HasPrefix(segment, []byte("Exif\x00\x00")) {
+	for marker, segment := range segments(raw) {
+		if marker == markerExif && bytes.HasPrefix(segment, []byte("Exif\x00\x00")) {
 			return orientationOf(segment[6:])
 		}
-		at += 2 + size
 	}
 	return 1
 }

@@ -19,7 +19,7 @@ import (
 // Bounds of what is decoded and made.
 const (
 	MaxBytes  = 5 << 20
-	MaxPixels = 24_000_000 // half as many with 16 bits for a colour
+	MaxPixels = 24_000_000 // half as many with 16 bits for a colour, and a quarter in a progressive JPEG
 	MaxSide   = 1200       // of a picture that is made
 )
 
@@ -66,6 +66,9 @@ func Make(raw []byte) (Made, error) {
 	pixels := MaxPixels
 	if slices.Contains(deep, size.ColorModel) {
 		pixels /= 2
+	}
+	if isProgressive(raw) {
+		pixels /= 4
 	}
 	if size.Width > pixels/size.Height {
 		return Made{}, ErrTooManyPixels

@@ -10,6 +10,7 @@ import (
 	"image/gif"
 	"image/jpeg"
 	"image/png"
+	"strings"
 	"testing"
 )
 
@@ -54,6 +55,14 @@ func header(w, h uint32, depth byte) []byte {
 	chunk("IHDR", append(ihdr, depth, 2, 0, 0, 0))
 	chunk("IDAT", []byte("\x78\x9c\x03\x00\x00\x00\x00\x01"))
 	return b
+}
+
+// progressive returns a JPEG of a few bytes that claims a size, and begins its first pass after a few others that mean nothing.
+func progressive(w, h uint16) []byte {
+	b := []byte("\xff\xd8\xff\x00\x01\xff\xff\xdb\x00\x43\x00" + strings.Repeat("\x01", 64) + "\xff\xc2\x00\x11\x08")
+	b = binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint16(b, h), w)
+	return append(b, "\x03\x01\x11\x00\x02\x11\x00\x03\x11\x00"+"\xff\xc4\x00\x14\x00\x01"+strings.Repeat("\x00", 16)+
+		"\xff\xda\x00\x0c\x03\x01\x00\x02\x00\x03\x00\x00\x00\x00"+strings.Repeat("\x00", 64)...)
 }
 
 func withExif(raw []byte, orientation byte) []byte {
@@ -134,6 +143,8 @@ func TestHostilePicturesAreRefused(t *testing.T) {
 		{"the largest size there is", header(1<<31-1, 1<<31-1, 8), ErrNotAPicture},
 		{"too many for 16 bits", header(4000, 4000, 16), ErrTooManyPixels},
 		{"as many with 8 bits and no data", header(4000, 4000, 8), ErrNotAPicture},
+		{"a progressive one whose decoding takes 340 MB", progressive(6000, 4000), ErrTooManyPixels},
+		{"one that takes as much as others", progressive(3000, 2000), ErrNotAPicture},
 		{"too many bytes", append(bytes.Clone(good), make([]byte, MaxBytes)...), ErrNotAPicture},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -149,6 +160,7 @@ func FuzzMake(f *testing.F) {
 	f.Add(encoded(f, "png", drawn(3, 3, 100)))
 	f.Add(withExif(encoded(f, "jpg", drawn(9, 5, 255)), 6))
 	f.Add(header(5, 5, 16))
+	f.Add(progressive(9, 5))
 	f.Add([]byte("RIFF\x1a\x00\x00\x00WEBPVP8L\x0d\x00\x00\x00\x2f\x00\x00\x00\x10\x07\x10\x11\x11\x88\x88\xfe\x07\x00"))
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		if size, _, err := image.DecodeConfig(bytes.NewReader(raw)); err == nil && size.Width > 1_000_000/max(1, size.Height) {
