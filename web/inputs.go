@@ -8,14 +8,14 @@ import (
 // inputs collects the wrong fields of a body that was decoded.
 type inputs struct{ wrong []error }
 
-// time returns a required time in RFC 3339.
+// time returns a required time in RFC 3339. It has a year of four digits in every zone, or no answer could show it.
 func (f *inputs) time(name, text string) time.Time {
 	if text == "" {
 		f.wrong = append(f.wrong, fieldError{name, "required"})
 		return time.Time{}
 	}
 	at, err := time.Parse(time.RFC3339, text)
-	if err != nil || at.Year() > 9999 {
+	if year := at.UTC().Year(); err != nil || year < 1 || year > 9998 {
 		f.wrong = append(f.wrong, fieldError{name, "form"})
 	}
 	return at
