@@ -27,6 +27,12 @@ func TestLiveViewShowsARush(t *testing.T) {
 	v.types("password", "miaosha-demo")
 	v.clicks("submit-login")
 	v.sees(test("section-live"))
+	draft := strings.TrimSpace(sandboxtest.MustCommand(t, s.env, "sale", "draft", "--title", "Later", "--stock", "7"))
+	v.goTo("/admin.html#live/" + draft)
+	v.sees(test("not-tracked"))
+	sandboxtest.MustCommand(t, s.env, "sale", "publish", draft)
+	v.shows("live-left", "7")
+	v.until("the charts of a sale that was opened early go on", `Number(document.querySelector('.charts').dataset.points) > 1`)
 	v.goTo("/admin.html#live/" + sale)
 	v.shows("live-left", "30")
 

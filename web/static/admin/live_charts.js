@@ -16,7 +16,7 @@ const CHARTS = [
 export function Charts({ history, span }) {
   const [uPlot, setUPlot] = useState(null);
   useEffect(() => { import('../lib/uplot/uplot.js').then((m) => setUPlot(() => m.default)); }, []);
-  return html`<div class="charts">${CHARTS.map(([title, unit, lines]) => html`
+  return html`<div class="charts" data-points=${history.at.length}>${CHARTS.map(([title, unit, lines]) => html`
     <${Chart} key=${title + lang()} uPlot=${uPlot} title=${title} unit=${unit} lines=${lines} history=${history} span=${span} />`)}</div>`;
 }
 

@@ -28,7 +28,7 @@ export function LiveView({ sale, link, href }) {
     return liveStream({ sale, link, onState: setState, onEvent: (name, data) => {
       if (name === 'history') return setHistory(data);
       setNow(data);
-      if (data.point) setHistory((h) => (h.at.length ? withPoint(h, Math.floor(Date.parse(data.at) / 1000), data.point) : h));
+      if (data.point) setHistory((h) => withPoint(h, Math.floor(Date.parse(data.at) / 1000), data.point));
     } });
   }, [sale, link, hidden]);
   const known = now && (now.sale?.id ?? 0) === Number(sale || 0);
