@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/chromedp/chromedp"
+
+	"miaosha/seckill/sandbox/sandboxtest"
 )
 
 // fills sets the value of a field, as a user who types it over.
@@ -60,6 +62,10 @@ func TestStaffMakeASaleInTheBrowser(t *testing.T) {
 	v.fills("price-price", "8.8")
 	v.sends("price-form")
 	v.shows("sale-price", "¥8.80")
+	id := strings.TrimPrefix(v.evaluates("location.hash"), "#sales/")
+	end := v.evaluates(`document.getElementById('window-end_at').value`)
+	sandboxtest.MustCommand(t, s.env, "sale", "window", id, "--end", "+3h")
+	v.until("the form has the end that another administrator has set", `document.getElementById('window-end_at').value !== '`+end+`'`)
 	now := time.Now().Add(-time.Second).Format("2006-01-02T15:04:05")
 	v.fills("window-start_at", now)
 	v.sends("window-form")
@@ -80,7 +86,7 @@ func TestStaffMakeASaleInTheBrowser(t *testing.T) {
 	v.sees(chromedp.CSS(`[data-plan="done"]`))
 	v.sees(chromedp.CSS(`[data-phase="open"]`))
 	at := v.reads(chromedp.CSS(`[data-test="sale"] .more`))
-	id := strings.TrimPrefix(strings.Fields(at)[0], "#")
+	id = strings.TrimPrefix(strings.Fields(at)[0], "#")
 	v.goTo("/sale.html?id=" + id)
 	v.sees(view("open"))
 	v.until("buyers see the picture", `(i => i.complete && i.naturalWidth === 300 && i.src.includes('/pictures/'))(document.querySelector('.sale .drawing img'))`)

@@ -112,7 +112,9 @@ function Units({ sale, onDone }) {
 }
 
 function Window({ sale, onDone }) {
-  const f = useForm('window', { start_at: localTime(sale.start_at), end_at: localTime(sale.end_at) });
+  const shown = { start_at: localTime(sale.start_at), end_at: localTime(sale.end_at) };
+  const f = useForm('window', shown);
+  useEffect(() => f.set(shown), [sale.start_at, sale.end_at]); // so that no change of another administrator is undone
   // A start that stays is sent as it is: the field has no milliseconds.
   const start = f.values.start_at === localTime(sale.start_at) ? sale.start_at : isoTime(f.values.start_at);
   const send = async (e) => {
@@ -125,6 +127,7 @@ function Window({ sale, onDone }) {
 
 function Price({ sale, onDone }) {
   const f = useForm('price', { price: yuan(sale.price) });
+  useEffect(() => f.set({ price: yuan(sale.price) }), [sale.price]);
   const send = async (e) => {
     const reply = await f.send(e, `/api/admin/sales/${sale.id}/price`, { price: fen(f.values.price) });
     if (reply.ok) onDone(reply.data);
@@ -143,6 +146,7 @@ export const TermsFields = ({ f }) => html`
 
 function Terms({ sale, onDone }) {
   const f = useForm('terms', termsOf(sale));
+  useEffect(() => f.set(termsOf(sale)), [sale.price, sale.total, sale.start_at, sale.end_at]);
   const send = async (e) => {
     const reply = await f.send(e, '/api/admin/sales/' + sale.id, termsBody(f.values));
     if (reply.ok) onDone(reply.data);
