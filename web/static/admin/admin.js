@@ -1,5 +1,5 @@
 // The shopkeeper's side. Each section is a module with one component, which gets {arg, lang, user, may}: arg is the rest of the
-// URL's hash behind the section's name (#sales/7), and may is true for an administrator, false for a viewer.
+// URL's hash behind the section's name (#sales/7), as it is there, and may is true for an administrator, false for a viewer.
 import { html, useEffect, useState } from '../lib/preact.js';
 import { addTexts, t } from '../i18n.js';
 import { loginHref } from '../session.js';
@@ -60,7 +60,7 @@ function useSection() {
     return () => removeEventListener('hashchange', onHash);
   }, []);
   const [, name, arg] = /^#([a-z]+)[/=]?(.*)$/.exec(hash) || [];
-  return SECTIONS[name] ? [name, decodeURIComponent(arg)] : [FIRST, ''];
+  return SECTIONS[name] ? [name, arg] : [FIRST, ''];
 }
 
 mount(Admin);

@@ -8,8 +8,18 @@ import { Failed, STAFF } from '../shell.js';
 const NAMES = ['sum_drawn', 'sum_solved', 'address', 'click', 'batch', 'granted', 'journaled', 'queued', 'claimed', 'ordered', 'refused',
   'settled', 'acknowledged', 'told', 'payment', 'paid', 'cancelled', 'expired', 'refunded'];
 
+// plain returns a text of the URL as it was before it was encoded, if it was.
+function plain(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
+
 // A buyer follows an order of their own; arg is its id then.
-export function Ticket({ arg, user, lang }) {
+export function Ticket({ arg: raw, user, lang }) {
+  const arg = plain(raw);
   const [line, setLine] = useState(null);
   const [failed, setFailed] = useState(null);
   const read = async () => {
