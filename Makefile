@@ -5,7 +5,7 @@ GO ?= go
 # The systems for which the repository has files. No file depends on a processor.
 PLATFORMS := linux/amd64 darwin/arm64 windows/amd64
 
-.PHONY: help run build quick check beside test seeds simulate embedded latency faults cluster short borders format vet lint words licences fuzz requests bench growth speed
+.PHONY: help run build quick check beside test seeds simulate embedded latency faults cluster short borders format vet lint words licences fuzz requests bench growth speed pages
 
 help: ## list the chores
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -185,3 +185,13 @@ requests: export MIAOSHA_REQUESTS ?= $(sent)
 requests: export MIAOSHA_REQUESTS_SECONDS ?= 90
 requests: ## 200,000 valid, nearly valid and wild requests to every route, in 90 seconds at most
 	$(GO) test -count 1 -v -run '^TestRandomRequests$$' ./web
+
+# The tools come from npm, in the versions of web/pages/package-lock.json, into a folder that git ignores. web/README.md has more.
+runs ?= 5
+pages: export RUNS := $(runs)
+pages: export ONLY := $(only)
+pages: export LEAST := $(or $(least),98)
+pages: ## Lighthouse and axe on every page, with Node and Chromium (an hour; runs=1: fifteen minutes, runs=0: axe alone, only=home,lab)
+	cd web/pages && npm ci --silent --no-audit --no-fund
+	@set -e; dir=$$(mktemp -d); trap 'rm -rf $$dir' EXIT; $(GO) build -trimpath -o $$dir/miaosha .; \
+	cd web/pages && MIAOSHA=$$dir/miaosha node pages.mjs
