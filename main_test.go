@@ -297,6 +297,8 @@ func TestStartRefusesWhatCantWork(t *testing.T) {
 		{"sale with a price below 0", "--price", env, []string{"sale", "--title", "T", "--price=-1"}},
 		{"sale that ends before it starts", "--end", env, []string{"sale", "--title", "T", "--start", "2h", "--end", "2020-01-01T00:00:00Z"}},
 		{"sale with an invalid start", "--start", env, []string{"sale", "--title", "T", "--start", "sometime"}},
+		{"sale with a picture that is not there", "goods/kettle.svg, goods/keyboard.svg", env, []string{"sale", "--title", "T", "--image", "goods/none.svg"}},
+		{"draft with an upload that is not there", "--image", env, []string{"sale", "draft", "--title", "T", "--image", "/pictures/none.png"}},
 		{"sale without a title", "--title", env, []string{"sale", "--title", ""}},
 		{"no users", "-n", env, []string{"users", "-n", "0"}},
 		{"users for no sale", "--sale", env, []string{"users", "-n", "1", "--sale", "12345"}},

@@ -18,12 +18,12 @@ var demoJSON []byte
 // always on sale. The next one is the opening item: a sale of it opens again and again. The others
 // are sold in later slots of the time menu.
 const (
-	demoLock   = 0x6d69616f_64656d6f // advisory lock: one process publishes at a time
-	demoOpen   = 4                   // items that are on sale now
-	openFor    = 20 * time.Minute    // length of their sales; the first ones end one after the other
-	opensIn    = 45 * time.Second    // from publishing a sale of the opening item until it opens
-	openingFor = 10 * time.Minute    // length of that sale
-	opensAgain = 3 * time.Minute     // from an opening until the next sale is published
+	demoLock   = 0x6d69616f_64656d6f  // advisory lock: one process publishes at a time
+	demoOpen   = 4                    // items that are on sale now
+	openFor    = 20 * time.Minute     // length of their sales; the first ones end one after the other
+	opensIn    = 45 * time.Second     // from publishing a sale of the opening item until it opens
+	opensAgain = 3 * time.Minute      // from an opening until the next sale is published
+	openingFor = opensAgain + opensIn // length of that sale: it ends when the next one opens, so that the list shows one open sale of the item
 )
 
 var demoTotals = []int{100, 50, 20, 5}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -92,7 +93,7 @@ func (s *Server) checkImage(ctx context.Context, image string) error {
 		}
 		return err
 	}
-	if image != "" && (!strings.HasPrefix(image, "goods/") || s.assets.files[s.assets.path()+image] == nil) {
+	if image != "" && !slices.Contains(OwnPictures(), image) {
 		return fieldError{"image", "unknown"}
 	}
 	return nil

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"path"
 	"regexp"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/go-chi/chi/v5"
@@ -45,6 +47,18 @@ func newPictureCache() *pictureCache {
 }
 
 var pictureName = regexp.MustCompile(`^[0-9a-f]{32}[.](png|jpg)$`)
+
+// OwnPictures lists the drawings of goods that every shop has, such as goods/kettle.svg.
+func OwnPictures() []string {
+	files, err := fs.Glob(embedded, "static/goods/*")
+	if err != nil {
+		panic("web: " + err.Error()) // cannot happen: the pattern is right
+	}
+	for i, name := range files {
+		files[i] = strings.TrimPrefix(name, "static/")
+	}
+	return files
+}
 
 // picture returns the bytes of a picture, or admin.ErrNoPicture. All who wait for one picture share one query.
 func (s *Server) picture(ctx context.Context, name string) ([]byte, error) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"miaosha/order"
 	"miaosha/seckill/admin"
 	"miaosha/seckill/backend"
+	"miaosha/web"
 )
 
 // Sale has the commands that make, show and change sales. Without a verb it makes one and publishes it. The states of a sale
@@ -49,7 +51,7 @@ type SaleNew struct {
 	Stock     int    `default:"100" help:"Units."`
 	Start     string `default:"now" help:"now, a delay (30s, +10m), the next time of a day (20:00), or a time (2026-11-11 20:00, 2026-11-11T20:00:00+08:00)."`
 	End       string `default:"1h" help:"A duration after the start (+1h), or a time as for --start."`
-	Image     string `placeholder:"PATH" help:"A picture, such as goods/kettle.svg."`
+	Image     string `placeholder:"PATH" help:"A picture of the shop, such as goods/kettle.svg, or an uploaded one: /pictures/..."`
 	Detail    string `help:"A sentence or two."`
 }
 
@@ -73,12 +75,33 @@ func (c SaleNew) create(ctx context.Context, env Env, in *Sale, state string) er
 	}
 	return env.withStores(ctx, func(s *backend.Stores) error {
 		item := goods.Item{Title: c.Title, Image: c.Image, Detail: c.Detail, ListPrice: c.ListPrice}
-		id, err := admin.New(s.Web, order.Config{}, nil).AddSale(ctx, admin.By{From: "miaosha sale"}, admin.NewSale{Item: item, Terms: terms, State: state})
+		store := admin.New(s.Web, order.Config{}, nil)
+		if err := checkImage(ctx, store, c.Image); err != nil {
+			return flagError(err)
+		}
+		id, err := store.AddSale(ctx, admin.By{From: "miaosha sale"}, admin.NewSale{Item: item, Terms: terms, State: state})
 		if err == nil {
 			_, err = fmt.Fprintln(env.Out, id)
 		}
 		return flagError(err)
 	})
+}
+
+// checkImage returns an InvalidError if the shop does not have the image: none, a drawing of its own, or an uploaded picture.
+func checkImage(ctx context.Context, store *admin.Store, image string) error {
+	own := web.OwnPictures()
+	if image == "" || slices.Contains(own, image) {
+		return nil
+	}
+	err := admin.ErrNoPicture
+	if name, uploaded := strings.CutPrefix(image, "/pictures/"); uploaded {
+		_, err = store.Picture(ctx, name)
+	}
+	if errors.Is(err, admin.ErrNoPicture) {
+		return goods.InvalidError{Field: "image", Reason: "unknown", Text: fmt.Sprintf("the shop has no picture %q. It has %s, and those uploaded in the back office: /pictures/...",
+			image, strings.Join(own, ", "))}
+	}
+	return err
 }
 
 // flagError names the flag of a value that package goods refuses.
