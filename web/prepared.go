@@ -22,6 +22,7 @@ var (
 	jsonType     = []string{"application/json; charset=utf-8"}
 	noStore      = []string{"no-store"}
 	noCache      = []string{"no-cache"}
+	ownCache     = []string{"private, no-cache"}
 	keepForever  = []string{"public, max-age=31536000, immutable"}
 	sameOrigin   = []string{"same-origin"}
 	anyOrigin    = []string{"*"}
@@ -111,10 +112,21 @@ func (body *encoded) send(w http.ResponseWriter, r *http.Request, kind []string)
 		w.WriteHeader(http.StatusNotModified)
 		return
 	}
+	e.write(w, http.StatusOK, kind)
+}
+
+// write writes the body with a status, and no ETag.
+func (body *encoded) write(w http.ResponseWriter, r *http.Request, status int, kind []string) {
+	body.choose(r).write(w, status, kind)
+}
+
+func (e *encoding) write(w http.ResponseWriter, status int, kind []string) {
+	h := w.Header()
 	h["Content-Type"], h["Content-Length"] = kind, e.length
 	if e.name != nil {
 		h["Content-Encoding"] = e.name
 	}
+	w.WriteHeader(status)
 	w.Write(e.bytes)
 }
 

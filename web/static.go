@@ -2,9 +2,11 @@ package web
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"html/template"
 	"io/fs"
@@ -17,30 +19,64 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
+
+	"miaosha/seckill/admin"
 )
 
 //go:embed static
 var embedded embed.FS
 
-// page is one HTML page. All pages are made from static/page.html.
-type page struct{ Path, Title, Style, Script string }
+// page is one HTML page. All pages are made from static/page.html, once in each language.
+type page struct {
+	Path, Style, Script string
+	Skeleton            string    // what a visitor sees until the script has run: list, sale, missing or, as most pages, one sheet
+	Title, Description  bilingual // the shop's name follows the title
+}
+
+// bilingual is a text in both languages.
+type bilingual struct{ ZH, EN string }
+
+// in returns the text in Chinese, or in English.
+func (t bilingual) in(zh bool) string {
+	if zh {
+		return t.ZH
+	}
+	return t.EN
+}
+
+var shopName = bilingual{"秒杀", "miaosha"} // of a shop without --shop-name, as in words/zh.js and words/en.js
 
 var pages = []page{
-	{"/", "秒杀", "list.css", "index.js"},
-	{"/sale.html", "秒杀", "sale.css", "sale.js"},
-	{"/login.html", "登录 · 秒杀", "account.css", "login.js"},
-	{"/orders.html", "我的订单 · 秒杀", "account.css", "orders.js"},
-	{"/order.html", "订单 · 秒杀", "account.css", "order.js"},
-	{"/pay.html", "沙盒收银台 · 秒杀", "account.css", "pay.js"},
-	{"/admin.html", "店铺后台 · 秒杀", "admin/admin.css", "admin/admin.js"},
-	{"/live.html", "实时看板 · 秒杀", "admin/live.css", "admin/live_page.js"},
-	{"/lab.html", "实验室 · 秒杀", "lab/lab.css", "lab/lab.js"},
-	{"/courses.html", "课程索引 · 秒杀", "courses/courses.css", "courses/courses.js"},
+	{"/", "list.css", "index.js", "list", bilingual{"整点秒杀", "Flash sales"},
+		bilingual{"正在抢购和即将开始的秒杀：价格、剩余件数和倒计时。每场每人限购一件。", "The flash sales that are on now and next: prices, units left and countdowns. One per person per sale."}},
+	{"/sale.html", "sale.css", "sale.js", "sale", bilingual{"秒杀商品", "Flash sale"},
+		bilingual{"一场秒杀的价格、剩余件数和倒计时。开抢后在这里下单。", "One flash sale: its price, the units left and the countdown. This is the page to buy on."}},
+	{"/login.html", "account.css", "login.js", "", bilingual{"登录", "Log in"},
+		bilingual{"用手机号登录或注册，然后回到刚才的页面。", "Log in or register with a phone number, and go back to the page you came from."}},
+	{"/orders.html", "account.css", "orders.js", "", bilingual{"我的订单", "My orders"},
+		bilingual{"您在本店的全部订单：待支付的、已支付的和已取消的。", "All your orders in this shop: to pay, paid and cancelled."}},
+	{"/order.html", "account.css", "order.js", "", bilingual{"订单", "Order"},
+		bilingual{"一笔订单的状态、金额、支付时限和收货地址。", "One order: its status, its amount, the time left to pay and where the parcel goes."}},
+	{"/pay.html", "account.css", "pay.js", "", bilingual{"沙盒收银台", "Sandbox cashier"},
+		bilingual{"练习用的收银台，不收真钱：可以确认支付，也可以拒绝。", "A cashier to practise with, which takes no money: confirm the payment or decline it."}},
+	{"/admin.html", "admin/admin.css", "admin/admin.js", "", bilingual{"后台", "Back office"},
+		bilingual{"店铺的后台：秒杀、订单、支付、商品、账号和实时看板。", "The shop's back office: sales, orders, payments, goods, people and the live view."}},
+	{"/live.html", "admin/live.css", "admin/live_page.js", "", bilingual{"实时看板", "Live view"},
+		bilingual{"实时看板：每秒更新的库存、请求数、订单数和延迟。", "The live view: units, requests, orders and latencies, renewed once a second."}},
+	{"/lab.html", "lab/lab.css", "lab/lab.js", "", bilingual{"实验室", "The lab"},
+		bilingual{"秒杀实验室：看库存怎么超卖、订单怎么丢失，再看正确的写法。", "The lab: see how a flash sale oversells and loses orders, and how to put it right."}},
+	{"/courses.html", "courses/courses.css", "courses/courses.js", "", bilingual{"课程索引", "Index of the courses"},
+		bilingual{"按秒杀课程里的词，找到这家店里对应的代码、实验和说明。", "Find what the courses on flash sales teach, by their own words: its code, its lesson and its document here."}},
 }
+
+// missingPage is what a browser sees at an address that the shop does not have.
+var missingPage = page{"", "account.css", "missing.js", "missing", bilingual{"没有这个页面", "There is no such page"},
+	bilingual{"这个地址没有对应的页面。", "The shop has no page at this address."}}
 
 // assets are the pages and the embedded files that they need, compressed once. The URL of a file
 // holds a hash of all files, /static/<hash>/app.css. So a browser may keep the file for a year, and
-// relative imports between scripts work. A browser revalidates a page on each visit, by its ETag.
+// relative imports between scripts work. A browser revalidates a page on each visit, by its ETag. A page is in the language that the
+// browser asks for.
 // In a sandbox the pages link to the lab and to the index of the courses. A shop with a name of its own shows it on every page.
 //
 // With an origin, pages load the files from there, and any page may load them from here: a browser asks a script of another
@@ -48,7 +84,20 @@ var pages = []page{
 type assets struct {
 	origin string // the CDN's, maybe with a path; "" is the shop's own
 	hash   string
-	files  map[string]*file // by URL path
+	files  map[string]*file    // by URL path
+	pages  map[string]pageFile // by URL path
+	absent pageFile            // sent with the status 404
+}
+
+// pageFile is a page in both languages. The script early.js shows the language that the visitor has chosen in this browser, which the
+// shop does not know.
+type pageFile struct{ zh, en *file }
+
+func (p pageFile) in(zh bool) *file {
+	if zh {
+		return p.zh
+	}
+	return p.en
 }
 
 type file struct {
@@ -79,24 +128,23 @@ func loadAssets(origin, shop string, sandbox bool) (*assets, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &assets{origin: origin, hash: hex.EncodeToString(sum.Sum(nil)[:8]), files: map[string]*file{}}
-	add := func(at string, b []byte, contentType string, cacheControl []string) error {
+	a := &assets{origin: origin, hash: hex.EncodeToString(sum.Sum(nil)[:8]), files: map[string]*file{}, pages: map[string]pageFile{}}
+	newFile := func(at string, b []byte, contentType string, cacheControl []string) (*file, error) {
 		if contentType == "" {
-			return fmt.Errorf("%s: its extension has no media type here", at)
+			return nil, fmt.Errorf("%s: its extension has no media type here", at)
 		}
 		body, err := p.compress(b)
 		if err != nil {
-			return fmt.Errorf("%s: %w", at, err)
+			return nil, fmt.Errorf("%s: %w", at, err)
 		}
-		a.files[at] = &file{body, []string{contentType}, cacheControl}
-		return nil
+		return &file{body, []string{contentType}, cacheControl}, nil
 	}
 	shell, err := template.New("page").Parse(string(raw["page.html"]))
 	if err != nil {
 		return nil, fmt.Errorf("read the pages: %w", err)
 	}
 	delete(raw, "page.html")
-	for _, pg := range pages {
+	newPage := func(pg page, zh bool) (*file, error) {
 		preloads, err := modules(raw, pg.Script)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", pg.Path, err)
@@ -104,21 +152,34 @@ func loadAssets(origin, shop string, sandbox bool) (*assets, error) {
 		var b bytes.Buffer
 		err = shell.Execute(&b, struct {
 			page
-			Prefix   string
-			Preloads []string
-			Sandbox  bool
-			Shop     string
-		}{pg, a.prefix(), preloads, sandbox, shop})
+			Prefix             string
+			Preloads           []string
+			Sandbox            bool
+			Shop               string
+			Lang               string
+			Title, Description string
+		}{pg, a.prefix(), preloads, sandbox, shop, bilingual{"zh-CN", "en"}.in(zh),
+			pg.Title.in(zh) + " · " + cmp.Or(shop, shopName.in(zh)), pg.Description.in(zh)})
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", pg.Path, err)
 		}
-		if err := add(pg.Path, b.Bytes(), contentTypes[".html"], noCache); err != nil {
+		return newFile(pg.Path, b.Bytes(), contentTypes[".html"], noCache)
+	}
+	for _, pg := range append([]page{missingPage}, pages...) {
+		var p pageFile
+		if p.zh, err = newPage(pg, true); err != nil {
 			return nil, err
 		}
+		if p.en, err = newPage(pg, false); err != nil {
+			return nil, err
+		}
+		a.pages[pg.Path] = p
 	}
-	a.files["/index.html"] = a.files["/"]
+	a.absent = a.pages[missingPage.Path]
+	delete(a.pages, missingPage.Path)
+	a.pages["/index.html"] = a.pages["/"]
 	for name, b := range raw {
-		if err := add(a.path()+name, b, contentTypes[path.Ext(name)], keepForever); err != nil {
+		if a.files[a.path()+name], err = newFile(name, b, contentTypes[path.Ext(name)], keepForever); err != nil {
 			return nil, err
 		}
 	}
@@ -162,10 +223,13 @@ func (a *assets) path() string { return "/static/" + a.hash + "/" }
 // prefix returns the URL below which browsers find the files.
 func (a *assets) prefix() string { return a.origin + a.path() }
 
-// url returns the URL of an image that the catalogue names.
+// url returns the URL of an image that the catalogue names, or "" if the shop does not have it: pages show a parcel then.
 func (a *assets) url(image string) string {
-	if image == "" || strings.HasPrefix(image, "/") {
+	if strings.HasPrefix(image, "/") {
 		return image
+	}
+	if a.files[a.path()+image] == nil {
+		return ""
 	}
 	return a.prefix() + image
 }
@@ -182,15 +246,35 @@ var contentTypes = map[string]string{
 
 // static serves the pages and their assets.
 func (s *Server) static(w http.ResponseWriter, r *http.Request) error {
-	f := s.assets.files[r.URL.Path]
+	f, vary := s.assets.files[r.URL.Path], varyEncoding
+	if p, ok := s.assets.pages[r.URL.Path]; ok {
+		f, vary = p.in(chinese(r)), varySales
+	}
 	if f == nil {
 		return errNoPage
 	}
 	h := w.Header()
-	h["Cache-Control"], h["Vary"], h["Cross-Origin-Opener-Policy"] = f.cacheControl, varyEncoding, sameOrigin
+	h["Cache-Control"], h["Vary"], h["Cross-Origin-Opener-Policy"] = f.cacheControl, vary, sameOrigin
 	if s.assets.origin != "" && strings.HasPrefix(r.URL.Path, s.assets.path()) {
 		h["Access-Control-Allow-Origin"] = anyOrigin
 	}
 	f.send(w, r, f.contentType)
 	return nil
+}
+
+// orMissingPage runs h. A browser that asks for a page or a picture which is not there sees a page that says so; a program, a script,
+// and whoever asks below /api receive the refusal.
+func (s *Server) orMissingPage(h func(http.ResponseWriter, *http.Request) error) http.HandlerFunc {
+	return s.handle(func(w http.ResponseWriter, r *http.Request) error {
+		err := h(w, r)
+		missing := err == errNoPage || errors.Is(err, admin.ErrNoPicture)
+		if !missing || strings.HasPrefix(r.URL.Path, "/api/") || !strings.Contains(r.Header.Get("Accept"), "text/html") {
+			return err
+		}
+		out := w.Header()
+		out["Cache-Control"], out["Vary"], out["Cross-Origin-Opener-Policy"] = noStore, varySales, sameOrigin
+		f := s.assets.absent.in(chinese(r))
+		f.write(w, r, http.StatusNotFound, f.contentType)
+		return nil
+	})
 }

@@ -35,7 +35,7 @@ func TestPagesLoadTheirFilesFromTheCDN(t *testing.T) {
 		if part != "" {
 			v.sees(test(part))
 		}
-		v.until(page+" has loaded its files from the CDN", `document.querySelector('#app').childElementCount > 0 &&
+		v.until(page+" has loaded its files from the CDN", `document.querySelector('main:not([aria-busy])') !== null &&
 			[...document.images].filter(i => i.loading !== 'lazy').every(i => i.naturalWidth > 0 && !i.src.includes('parcel'))`)
 		v.until(page+" loads no file from the shop", `performance.getEntriesByType('resource').filter(r => r.name.includes('/static/')).length > 3 &&
 			performance.getEntriesByType('resource').filter(r => r.name.includes('/static/')).every(r => r.name.startsWith('`+cdn.URL+`/shop/static/'))`)

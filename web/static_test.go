@@ -1,6 +1,7 @@
 package web
 
 import (
+	"html/template"
 	"strings"
 	"testing"
 
@@ -35,8 +36,8 @@ func TestModules(t *testing.T) {
 	}
 }
 
-// Every page names its own title, style and script, and files that are served. A page says whether
-// the shop is a sandbox.
+// Every page names its own title, description, style and script in both languages, and files that are served. A page says
+// whether the shop is a sandbox.
 func TestPagesAreMadeFromOneTemplate(t *testing.T) {
 	t.Parallel()
 	for _, sandbox := range []bool{true, false} {
@@ -44,23 +45,27 @@ func TestPagesAreMadeFromOneTemplate(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, pg := range pages {
-			f := a.files[pg.Path]
-			if f == nil {
-				t.Fatalf("there is no %s", pg.Path)
-			}
-			html := string(f.plain.bytes)
-			if strings.Contains(html, "<html data-lab lang=") != sandbox {
-				t.Errorf("%s, sandbox %v: the mark of a sandbox is wrong", pg.Path, sandbox)
-			}
-			for _, want := range []string{"<title>" + pg.Title + "</title>", `"` + a.prefix() + pg.Style + `"`, `<script type="module" src="` + a.prefix() + pg.Script + `">`} {
-				if strings.Count(html, want) != 1 {
-					t.Errorf("%s has %d of %s, want one", pg.Path, strings.Count(html, want), want)
+		a.pages[missingPage.Path] = a.absent
+		for _, pg := range append([]page{missingPage}, pages...) {
+			for _, zh := range []bool{true, false} {
+				f := a.pages[pg.Path].in(zh)
+				if f == nil {
+					t.Fatalf("there is no %s", pg.Path)
 				}
-			}
-			for _, part := range strings.Split(html, `"`) {
-				if strings.HasPrefix(part, "/static/") && a.files[part] == nil {
-					t.Errorf("%s names %s, which is not served", pg.Path, part)
+				html := string(f.plain.bytes)
+				if lang := (bilingual{"zh-CN", "en"}).in(zh); strings.Contains(html, "<html data-lab lang=\""+lang+`"`) != sandbox || !strings.Contains(html, ` lang="`+lang+"\">\n<head>") {
+					t.Errorf("%s, sandbox %v, Chinese %v: the mark of a sandbox or the language is wrong", pg.Path, sandbox, zh)
+				}
+				for _, want := range []string{"<title>" + pg.Title.in(zh) + " · " + shopName.in(zh) + "</title>", `<meta name="description" content="` + template.HTMLEscapeString(pg.Description.in(zh)) + `">`,
+					`"` + a.prefix() + pg.Style + `"`, `<script type="module" src="` + a.prefix() + pg.Script + `">`} {
+					if strings.Count(html, want) != 1 {
+						t.Errorf("%s has %d of %s, want one", pg.Path, strings.Count(html, want), want)
+					}
+				}
+				for _, part := range strings.Split(html, `"`) {
+					if strings.HasPrefix(part, "/static/") && a.files[part] == nil {
+						t.Errorf("%s names %s, which is not served", pg.Path, part)
+					}
 				}
 			}
 		}

@@ -200,7 +200,7 @@ func (s *Server) routes() http.Handler {
 	if len(s.cfg.TrustedProxies) > 0 {
 		r.Use(middleware.ClientIPFromXFF(s.cfg.TrustedProxies...))
 	}
-	r.NotFound(s.handle(func(http.ResponseWriter, *http.Request) error { return errNoPage }))
+	r.NotFound(s.orMissingPage(func(http.ResponseWriter, *http.Request) error { return errNoPage }))
 	r.MethodNotAllowed(s.handle(func(w http.ResponseWriter, q *http.Request) error {
 		methods := allowed(r, cmp.Or(q.URL.RawPath, q.URL.Path)) // as the router reads it
 		if len(methods) == 0 {
@@ -225,7 +225,7 @@ func (s *Server) routes() http.Handler {
 		r.Method(method, "/api/sales/{id}", s.handle(s.showSale))
 	}
 	for _, method := range []string{http.MethodGet, http.MethodHead} {
-		r.Method(method, "/pictures/{name}", s.handle(s.showPicture))
+		r.Method(method, "/pictures/{name}", s.orMissingPage(s.showPicture))
 	}
 	rush.Post("/api/admin/pictures", s.staff("POST /api/admin/pictures", s.addPicture, user.RoleAdmin)) // a picture takes a while
 	downloads := r.With(private, withTimeout(downloadLimit))
@@ -268,8 +268,8 @@ func (s *Server) routes() http.Handler {
 		r.Post("/lab/run", s.inLab(s.startLab))
 		r.Post("/lab/run/stop", s.inLab(s.stopLab))
 	})
-	r.Get("/*", s.handle(s.static))
-	r.Head("/*", s.handle(s.static))
+	r.Get("/*", s.orMissingPage(s.static))
+	r.Head("/*", s.orMissingPage(s.static))
 	s.http = newHTTPMetrics(r)
 	return r
 }

@@ -1,5 +1,4 @@
-// Chinese and English. The user's choice is kept in this browser. Without one, the browser's
-// language counts.
+// Chinese and English. The user's choice is kept in this browser, where early.js finds it before the page is shown.
 import { useEffect, useState } from './lib/preact.js';
 import zh from './words/zh.js';
 import en from './words/en.js';
@@ -9,8 +8,7 @@ const NAME = document.documentElement.dataset.shop;
 if (NAME) zh.shop = en.shop = NAME;
 const KEY = 'miaosha.lang';
 const listeners = new Set();
-let current = TEXTS[stored()] ? stored() : (navigator.language || 'zh').toLowerCase().startsWith('zh') ? 'zh' : 'en';
-setPageLang();
+let current = document.documentElement.lang === 'en' ? 'en' : 'zh';
 
 export const lang = () => current;
 
@@ -42,7 +40,7 @@ export function setLang(next) {
   } catch {
     // the browser forbids storage: the choice lasts as long as the page
   }
-  setPageLang();
+  document.documentElement.lang = current === 'zh' ? 'zh-CN' : 'en';
   listeners.forEach((notify) => notify(next));
 }
 
@@ -71,15 +69,3 @@ export function formatTime(value, today) {
 }
 
 export const dayOf = (at) => Math.round(new Date(at.getFullYear(), at.getMonth(), at.getDate(), 12).getTime() / 86_400_000);
-
-function stored() {
-  try {
-    return localStorage.getItem(KEY);
-  } catch {
-    return null;
-  }
-}
-
-function setPageLang() {
-  document.documentElement.lang = current === 'zh' ? 'zh-CN' : 'en';
-}

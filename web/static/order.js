@@ -10,7 +10,7 @@ import { Countdown, Drawing } from './parts.js';
 import { poll } from './poll.js';
 import { jitter } from './retry.js';
 import { forgetUser } from './session.js';
-import { Failed, LoginFirst, mount, setTitle } from './shell.js';
+import { Failed, Loading, LoginFirst, mount, setTitle } from './shell.js';
 import { statusOf } from './status.js';
 
 const query = new URLSearchParams(location.search);
@@ -45,7 +45,7 @@ function Order({ lang, user }) {
   if (user === null) return html`<${LoginFirst} />`;
   if (!order && failed && MISSING.has(failed.code)) return html`<${Failed} title=${t('order.missing')} />`;
   if (!order && failed) return html`<${Failed} title=${t('orders.failed')} more=${errorText(failed)} onRetry=${() => orderPoll.current.read()} />`;
-  if (!order) return html`<p class="blank" role="status">${t('loading')}</p>`;
+  if (!order) return html`<${Loading} />`;
   return html`<${Sheet} order=${order} image=${order.image || sale?.image} reread=${() => orderPoll.current.read()} stale=${failed} />`;
 }
 

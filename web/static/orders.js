@@ -7,7 +7,7 @@ import { Countdown, Drawing } from './parts.js';
 import { poll } from './poll.js';
 import { jitter } from './retry.js';
 import { forgetUser } from './session.js';
-import { Failed, LoginFirst, mount, setTitle } from './shell.js';
+import { Failed, Loading, LoginFirst, mount, setTitle } from './shell.js';
 import { statusOf } from './status.js';
 
 function Orders({ lang, user }) {
@@ -30,7 +30,7 @@ function Orders({ lang, user }) {
 
   if (user === null) return html`<${LoginFirst} />`;
   if (!orders && failed) return html`<${Failed} title=${t('orders.failed')} more=${t('error.busy')} onRetry=${() => setTries(tries + 1)} />`;
-  if (!orders) return html`<p class="blank" role="status">${t('loading')}</p>`;
+  if (!orders) return html`<${Loading} />`;
   if (!orders.length) {
     return html`<div class="blank"><h1>${t('orders.empty')}</h1><p>${t('orders.emptyMore')}</p><a class="button" href="/">${t('sale.back')}</a></div>`;
   }

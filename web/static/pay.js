@@ -4,7 +4,7 @@ import { get, post } from './api.js';
 import { errorText, t, yuan } from './i18n.js';
 import { Countdown } from './parts.js';
 import { retry } from './retry.js';
-import { Failed, LoginFirst, mount, setTitle } from './shell.js';
+import { Failed, Loading, LoginFirst, mount, setTitle } from './shell.js';
 
 const query = new URLSearchParams(location.search);
 const payment = query.get('payment') || '';
@@ -36,7 +36,7 @@ function Pay({ lang, user }) {
 
   if (user === null || failed?.code === 'not_logged_in') return html`<${LoginFirst} />`;
   if (!order && failed) return html`<${Failed} title=${t(failed.code === 'not_found' || failed.code === 'bad_request' ? 'pay.missing' : 'orders.failed')} more=${errorText(failed)} />`;
-  if (!order) return html`<p class="blank" role="status">${t('loading')}</p>`;
+  if (!order) return html`<${Loading} />`;
   if (order.status !== 'pending') {
     return html`<div class="blank"><h1>${t('pay.closed')}</h1><p>${t('status.' + order.status)}</p><a class="button" href=${orderHref}>${t('seeOrder')}</a></div>`;
   }

@@ -1,8 +1,10 @@
 // The frame of every page: header, language, user and footer. mount(Page) renders Page with the
-// props {lang, user}.
+// props {lang, user}. It takes the place of the page's own skeleton (page.html), whose header looks the same.
 import { html, render } from './lib/preact.js';
 import { setLang, t, useLang } from './i18n.js';
 import { logOut, loginHref, useUser } from './session.js';
+
+const skeleton = document.querySelector('main .ghosts:last-child')?.outerHTML ?? '';
 
 export function mount(Page) {
   const root = document.getElementById('app');
@@ -27,7 +29,7 @@ function Shell({ Page }) {
     <a class="skip" href="#main">${t('skip')}</a>
     <header class="top">
       <div class="wide">
-        <a class="mark" href="/"><span class="seal" aria-hidden="true">秒</span>${t('shop')}</a>
+        <a class="mark" href="/"><span class="seal" aria-hidden="true">秒</span><span class="name">${t('shop')}</span></a>
         <nav>
           ${STAFF.includes(user?.role) && html`<a href="/admin.html" data-test="to-admin">${t('admin')}</a>`}
           ${user && html`<a href="/orders.html">${t('orders')}</a>`}
@@ -55,10 +57,14 @@ function Account({ user }) {
 export const LoginFirst = () =>
   html`<div class="blank"><h1>${t('orders.login')}</h1><a class="button" href=${loginHref()}>${t('login')}</a></div>`;
 
+// Loading is shown in place of a page whose data is not there yet: the skeleton of the page, which is on the screen already.
+export const Loading = () => html`<div aria-busy="true" dangerouslySetInnerHTML=${{ __html: skeleton }}></div>
+  <p class="hidden" role="status">${t('loading')}</p>`;
+
 // Failed is shown in place of a page whose data could not be read. Its button calls onRetry;
 // without onRetry it leads to the list of sales.
 export function Failed({ title, more, onRetry }) {
   return html`<div class="blank" role="status"><h1>${title}</h1>${more && html`<p>${more}</p>`}
     ${onRetry && html`<button class="button" onClick=${onRetry}>${t('again')}</button>`}
-    ${!onRetry && html`<a class="button" href="/">${t('sale.back')}</a>`}</div>`;
+    ${!onRetry && html`<a class="button" href="/" data-test="to-list">${t('sale.back')}</a>`}</div>`;
 }

@@ -3,7 +3,7 @@
 import { html, useEffect, useState } from '../lib/preact.js';
 import { addTexts, t } from '../i18n.js';
 import { loginHref } from '../session.js';
-import { mount, setTitle, STAFF } from '../shell.js';
+import { Loading, mount, setTitle, STAFF } from '../shell.js';
 import { Goods } from './goods.js';
 import { Live } from './live.js';
 import { Log } from './log.js';
@@ -32,7 +32,7 @@ const FIRST = Object.keys(SECTIONS)[0];
 function Admin({ lang, user }) {
   const [section, arg] = useSection();
   useEffect(() => setTitle(t('admin.' + section), t('admin')), [lang, section]);
-  if (user === undefined) return html`<p class="blank" role="status">${t('loading')}</p>`;
+  if (user === undefined) return html`<${Loading} />`;
   if (user === null) return html`<div class="blank"><h1>${t('admin.login')}</h1><a class="button" href=${loginHref()}>${t('login')}</a></div>`;
   const isStaff = user.unsure || STAFF.includes(user.role);
   if (!isStaff && section === 'ticket' && arg && 'lab' in document.documentElement.dataset) { // a buyer of the sandbox
