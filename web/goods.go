@@ -2,6 +2,7 @@ package web
 
 import (
 	"bytes"
+	"context"
 	"net/http"
 	"slices"
 	"strconv"
@@ -52,21 +53,61 @@ func stateAt(g goods.Sale, now time.Time, left int) string {
 	return "open"
 }
 
+// slotMenu is the time menu as an answer. It is fresh until a slot ends, or for menuLife.
+type slotMenu struct {
+	*encoded
+	madeAt    time.Time
+	changesAt time.Time // by the shop's clock
+}
+
 func (s *Server) slots(w http.ResponseWriter, r *http.Request) error {
+	now := s.Rush.Now()
+	m, err := s.prepared.menu.get(struct{}{},
+		func(m *slotMenu) bool { return time.Since(m.madeAt) < menuLife && now.Before(m.changesAt) },
+		func(*slotMenu) (*slotMenu, error) { return s.makeMenu(r.Context(), now) })
+	if err != nil {
+		return err
+	}
+	h := w.Header()
+	h["Cache-Control"], h["Vary"] = noCache, varyEncoding
+	m.send(w, r, jsonType)
+	return nil
+}
+
+// makeMenu returns the menu. A slot that is over and had no sale is marked as empty, if Postgres answers.
+func (s *Server) makeMenu(ctx context.Context, now time.Time) (*slotMenu, error) {
 	type slot struct {
 		StartAt string `json:"start_at"`
 		EndAt   string `json:"end_at"`
 		State   string `json:"state"`
+		Empty   bool   `json:"empty,omitempty"`
 	}
 	var out []slot
-	for _, at := range goods.Slots(s.Rush.Now().In(s.cfg.zone)) {
-		out = append(out, slot{formatTime(at.StartAt), formatTime(at.EndAt), at.State})
+	m := &slotMenu{madeAt: time.Now()}
+	known := true
+	for _, at := range goods.Slots(now.In(s.cfg.zone)) {
+		to := slot{formatTime(at.StartAt), formatTime(at.EndAt), at.State, false}
+		if known && at.State == "ended" {
+			rows, _, err := s.Cache.Slot(ctx, at.StartAt)
+			known = err == nil
+			to.Empty = known && len(rows) == 0
+		}
+		if m.changesAt.IsZero() && now.Before(at.EndAt) {
+			m.changesAt = at.EndAt
+		}
+		out = append(out, to)
 	}
-	return ok(w, 200, out)
+	b, err := encode(out)
+	if err != nil {
+		return nil, err
+	}
+	m.encoded, err = s.prepared.compressor.compress(b)
+	return m, err
 }
 
 const (
 	listLife    = 100 * time.Millisecond // how long a list is sent, though the units left may have changed
+	menuLife    = 20 * time.Second       // how long the menu is sent, though an old slot may have a sale by now
 	listsKept   = 128                    // two days of slots in both languages are about a hundred
 	detailsKept = 5000
 )
@@ -76,6 +117,8 @@ type prepared struct {
 	compressor *compressor
 	lists      responseCache[responseKey, list]
 	details    responseCache[responseKey, detail]
+	menu       responseCache[struct{}, slotMenu]
+	lab        responseCache[struct{}, encoded] // what the lab has, which never changes
 }
 
 func newPrepared() (*prepared, error) {
@@ -83,7 +126,8 @@ func newPrepared() (*prepared, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &prepared{c, newResponseCache[responseKey, list](listsKept), newResponseCache[responseKey, detail](detailsKept)}, nil
+	return &prepared{c, newResponseCache[responseKey, list](listsKept), newResponseCache[responseKey, detail](detailsKept),
+		newResponseCache[struct{}, slotMenu](1), newResponseCache[struct{}, encoded](1)}, nil
 }
 
 // responseKey names a list of sales, or one sale, in one language. The id of a list is the start of

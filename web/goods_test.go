@@ -73,10 +73,13 @@ func TestCatalogueListsSalesAndSlots(t *testing.T) {
 	if apart := time.Since(one.ServerTime).Abs(); apart > 5*time.Second {
 		t.Errorf("server_time is %v from now", apart)
 	}
+	began := time.Now().Add(-3 * time.Hour)
+	earlier := shop.sale("--start=-3h", "--end", "4h")
 	var slots []struct {
 		StartAt time.Time `json:"start_at"`
 		EndAt   time.Time `json:"end_at"`
 		State   string
+		Empty   bool
 	}
 	shop.call("GET", "/api/slots", "", "").Read(t, &slots)
 	if len(slots) < 23 || len(slots) > 25 {
@@ -84,6 +87,9 @@ func TestCatalogueListsSalesAndSlots(t *testing.T) {
 	}
 	seen := map[int64]bool{}
 	for _, s := range slots {
+		if s.Empty != (s.State == "ended" && !s.EndAt.After(began)) {
+			t.Errorf("slot %v: only those that ended before %v had no sale", s, began)
+		}
 		var in []sale
 		shop.call("GET", "/api/sales?slot="+strings.ReplaceAll(s.StartAt.Format(time.RFC3339), "+", "%2B"), "", "").Read(t, &in)
 		for _, g := range in {
@@ -93,8 +99,8 @@ func TestCatalogueListsSalesAndSlots(t *testing.T) {
 			}
 		}
 	}
-	if len(seen) != 2 {
-		t.Errorf("the menu has %v, want %s and %s", seen, open, later)
+	if len(seen) != 3 {
+		t.Errorf("the menu has %v, want %s, %s and %s", seen, open, later, earlier)
 	}
 	shop.order(open, me)
 	for range 100 { // the units left follow within half a second

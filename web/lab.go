@@ -193,12 +193,25 @@ func (s *Server) showLab(w http.ResponseWriter, r *http.Request) error {
 		Stock   int `json:"stock"`
 		Seconds int `json:"seconds"`
 	}
-	return ok(w, 200, struct {
-		Strategies  []lab.StrategyInfo `json:"ways"`
-		Experiments []string           `json:"experiments"`
-		Faults      []string           `json:"faults"`
-		Max         bounds             `json:"max"`
-	}{s.Lab.strategies, lab.Experiments(), lab.Faults(), bounds{lab.MaxBuyers, lab.MaxStock, lab.MaxSeconds}})
+	all, err := s.prepared.lab.get(struct{}{}, func(*encoded) bool { return true }, func(*encoded) (*encoded, error) {
+		b, err := encode(struct {
+			Strategies  []lab.StrategyInfo `json:"ways"`
+			Experiments []string           `json:"experiments"`
+			Faults      []string           `json:"faults"`
+			Max         bounds             `json:"max"`
+		}{s.Lab.strategies, lab.Experiments(), lab.Faults(), bounds{lab.MaxBuyers, lab.MaxStock, lab.MaxSeconds}})
+		if err != nil {
+			return nil, err
+		}
+		return s.prepared.compressor.compress(b)
+	})
+	if err != nil {
+		return err
+	}
+	h := w.Header()
+	h["Cache-Control"], h["Vary"] = ownCache, varyEncoding
+	all.send(w, r, jsonType)
+	return nil
 }
 
 func (s *Server) startLab(w http.ResponseWriter, r *http.Request) error {

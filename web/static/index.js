@@ -3,6 +3,7 @@ import { html, useEffect, useState } from './lib/preact.js';
 import { Card } from './card.js';
 import { now, useSecond } from './clock.js';
 import { dayOf, formatTime, t } from './i18n.js';
+import { ownImage } from './parts.js';
 import { poll } from './poll.js';
 import { jitter } from './retry.js';
 import { Failed, mount, setTitle } from './shell.js';
@@ -14,6 +15,7 @@ function List({ lang }) {
   const [slots, setSlots] = useState([]);
   const [sales, setSales] = useState(null); // null: not yet read
   const [failed, setFailed] = useState(false);
+  const [noSlot, setNoSlot] = useState(false); // the address names none of the menu
   const [tries, setTries] = useState(0);
 
   useEffect(() => setTitle(t('list.title')), [lang]);
@@ -22,16 +24,17 @@ function List({ lang }) {
     addEventListener('popstate', onBack);
     return () => removeEventListener('popstate', onBack);
   }, []);
-  useEffect(() => poll('/api/slots', { onData: setSlots, interval: () => jitter(60_000) }).stop, []);
-  useEffect(() => setSales(null), [slot]);
+  useEffect(() => poll('/api/slots', { onData: (all) => setSlots(all.filter((s) => !s.empty)), interval: () => jitter(60_000) }).stop, []);
+  useEffect(() => { setSales(null); setNoSlot(false); }, [slot]);
   useEffect(() => {
     const url = '/api/sales' + (slot ? '?slot=' + encodeURIComponent(slot) : '');
     return poll(url, {
       onData: (data) => { setSales(data); setFailed(false); },
-      onError: () => setFailed(true),
+      onError: (reply) => (reply.code === 'bad_request' ? (setNoSlot(true), false) : setFailed(true)),
       interval,
     }).stop;
   }, [slot, lang, tries]);
+  useEffect(() => sales?.forEach(prefetch), [sales]);
 
   const select = (event, to) => {
     if (event.metaKey || event.ctrlKey || event.shiftKey || event.button) return;
@@ -43,7 +46,8 @@ function List({ lang }) {
     <h1 class="hidden">${t('list.title')}</h1>
     <${Menu} slots=${slots} slot=${slot} select=${select} />
     ${failed && sales && html`<p class="note" role="status">${t('stale')}</p>`}
-    ${failed && !sales ? html`<${Failed} title=${t('list.failed')} more=${t('error.busy')} onRetry=${() => setTries(tries + 1)} />`
+    ${noSlot ? html`<${Failed} title=${t('list.noSlot')} />`
+      : failed && !sales ? html`<${Failed} title=${t('list.failed')} more=${t('error.busy')} onRetry=${() => setTries(tries + 1)} />`
       : !sales ? html`<div class="grid" aria-busy="true">${[1, 2, 3, 4].map(() => html`<div class="card ghost"></div>`)}</div>`
       : !sales.length ? html`<p class="blank">${t(slot ? 'list.empty' : 'list.emptyNow')}</p>`
       : slot ? html`<${Group} sales=${sales} />`
@@ -54,8 +58,27 @@ function Groups({ sales }) {
   const by = (...states) => sales.filter((s) => states.includes(s.state));
   return html`
     <${Group} head=${t('list.onNow')} sales=${by('open', 'paused')} />
-    <${Group} head=${t('list.next')} sales=${by('upcoming')} />
+    <${Group} head=${t('list.next')} sales=${oncePerOffer(by('upcoming'))} />
     <${Group} head=${t('list.over')} sales=${by('sold_out', 'ended')} />`;
+}
+
+// oncePerOffer returns the first sale of each goods and price, with the later ones as also.
+function oncePerOffer(sales) {
+  const offers = new Map();
+  for (const s of sales.toSorted((a, b) => Date.parse(a.start_at) - Date.parse(b.start_at))) {
+    const key = JSON.stringify([s.title, s.image, s.price, s.list_price]);
+    if (offers.has(key)) offers.get(key).also.push(s);
+    else offers.set(key, { ...s, also: [] });
+  }
+  return [...offers.values()];
+}
+
+// prefetch fetches the picture of a sale that opens soon: its card may be far down the page, and at the opening the line is busy.
+const fetched = new Set();
+function prefetch({ state, image, start_at: start }) {
+  if (state !== 'upcoming' || Date.parse(start) - now() > 300_000 || fetched.has(image)) return;
+  fetched.add(image);
+  new Image().src = ownImage(image);
 }
 
 const Group = ({ head, sales }) => (sales.length === 0 ? null : html`
@@ -64,6 +87,7 @@ const Group = ({ head, sales }) => (sales.length === 0 ? null : html`
     <ul class="grid">${sales.map((s) => html`<${Card} key=${s.id} sale=${s} />`)}</ul>
   </section>`);
 
+// Menu is one stop of the tab key; the arrow keys, Home and End go from slot to slot.
 function Menu({ slots, slot, select }) {
   const today = dayOf(new Date(useSecond()));
   const current = slot || (slots.find((s) => s.state === 'open') || {}).start_at;
@@ -72,10 +96,20 @@ function Menu({ slots, slot, select }) {
     const item = strip && [...strip.querySelectorAll('[data-slot]')].find((a) => a.dataset.slot === current);
     if (item) strip.scrollLeft += item.getBoundingClientRect().left - strip.firstElementChild.getBoundingClientRect().right - 10;
   }, [current, slots.length]);
+  const keys = ['', ...slots.map((s) => s.start_at)];
+  const [stop, setStop] = useState(null); // the slot that the keyboard was at last
+  const tabStop = [stop, slot, ''].find((key) => keys.includes(key));
+  const onKeyDown = (event) => {
+    const at = keys.indexOf(event.target.closest('a')?.dataset.slot);
+    const to = { ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: keys.length - 1 }[event.key];
+    if (to === undefined || event.altKey || event.ctrlKey || event.metaKey) return;
+    event.preventDefault();
+    event.currentTarget.children[Math.min(Math.max(to, 0), keys.length - 1)].focus();
+  };
   const item = (key, big, small, state) => html`
-    <a key=${key} href=${key ? '/?slot=' + encodeURIComponent(key) : '/'} data-slot=${key} data-state=${state}
-      aria-current=${slot === key ? 'page' : undefined} onClick=${(e) => select(e, key)}><b>${big}</b><span>${small}</span></a>`;
-  return html`<nav class="menu" aria-label=${t('list.menu')}>
+    <a key=${key} href=${key ? '/?slot=' + encodeURIComponent(key) : '/'} data-slot=${key} data-state=${state} tabindex=${key === tabStop ? 0 : -1}
+      onFocus=${() => setStop(key)} aria-current=${slot === key ? 'page' : undefined} onClick=${(e) => select(e, key)}><b>${big}</b><span>${small}</span></a>`;
+  return html`<nav class="menu" aria-label=${t('list.menu')} onKeyDown=${onKeyDown}>
     ${item('', t('list.onNow'), t('list.nextShort'), 'now')}
     ${slots.map((s) => {
       const at = new Date(s.start_at);

@@ -17,9 +17,11 @@ export function Countdown({ to, short }) {
     ${!short && left.days > 0 && html`<span class="days">${t('days', { n: left.days })}</span> `}${short ? left.short : left.clock}</time>`;
 }
 
-export function LeftBar({ left, total }) {
-  const share = total > 0 ? Math.max(0, Math.min(100, left / total * 100)) : 0;
-  return html`<span class="bar" aria-hidden="true"><i style=${{ width: share + '%' }}></i></span>`;
+// Taken shows which share of the units is taken: an empty bar before the first one, a full one after the last, and the same in words.
+export function Taken({ left, total }) {
+  const share = left >= total ? 0 : left <= 0 ? 100 : Math.min(99, Math.max(1, Math.round((total - left) / total * 100)));
+  return html`<span class="taken"><span class="bar" aria-hidden="true"><i style=${{ width: share + '%' }}></i></span>
+    <span data-test="taken">${t('taken', { n: share })}</span></span>`;
 }
 
 const assets = new URL('./', import.meta.url).href;
@@ -28,5 +30,11 @@ const assets = new URL('./', import.meta.url).href;
 // default image.
 export const ownImage = (path) => (/^\/(?![/\\])/.test(path || '') || path?.startsWith(assets) ? path : assets + 'goods/parcel.svg');
 
-export const Drawing = ({ src, alt = '', lazy }) =>
-  html`<span class="drawing"><img src=${ownImage(src)} alt=${alt} width="400" height="400" loading=${lazy ? 'lazy' : 'eager'} decoding="async" /></span>`;
+// Drawing shows the default image also where the shop no longer has the picture.
+export const Drawing = ({ src, alt = '', lazy }) => html`<span class="drawing"><img src=${ownImage(src)} alt=${alt} width="400" height="400"
+  loading=${lazy ? 'lazy' : 'eager'} decoding="async" onError=${showParcel} /></span>`;
+
+function showParcel({ currentTarget: img }) {
+  const parcel = ownImage('');
+  if (img.src !== new URL(parcel, location).href) img.src = parcel;
+}

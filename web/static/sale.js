@@ -2,9 +2,9 @@
 import { html, useEffect, useLayoutEffect, useRef, useState } from './lib/preact.js';
 import { now, useSecond } from './clock.js';
 import { errorText, formatTime, t } from './i18n.js';
-import { Countdown, Drawing, LeftBar, Price } from './parts.js';
+import { Countdown, Drawing, Price, Taken } from './parts.js';
 import { openPurchase, viewOf } from './purchase.js';
-import { Failed, mount, setTitle } from './shell.js';
+import { Failed, Loading, mount, setTitle } from './shell.js';
 import { VIEWS } from './views.js';
 
 const id = new URLSearchParams(location.search).get('id') || '0';
@@ -21,8 +21,7 @@ function Sale({ lang, user }) {
   useEffect(() => setTitle(s?.sale?.title), [lang, s?.sale?.title]);
 
   if (s?.missing && !s.sale) return html`<${Failed} title=${t('sale.missing')} more=${t('sale.missingMore')} />`;
-  if (!s?.sale) return html`<div class="sale" aria-busy="true"><span class="drawing"></span>
-    <p class="more" role="status">${s?.stale ? t('busy.busy') + ' ' + t('busy.now') : t('loading')}</p></div>`;
+  if (!s?.sale) return s?.stale ? html`<p class="blank" role="status">${t('busy.busy')} ${t('busy.now')}</p>` : html`<${Loading} />`;
   const { sale } = s;
   return html`
     <article class="sale">
@@ -49,7 +48,7 @@ function Board({ sale }) {
         <dd>${over ? html`<span class="countdown">${formatTime(sale.end_at, now())}</span>` : html`<${Countdown} to=${soon ? sale.start_at : sale.end_at} />`}</dd></div>
       <div><dt>${t('left')}</dt>
         <dd><span data-test="left" class="digits">${left}</span> <small>${t('totalOf', { total })}</small></dd></div>
-      <${LeftBar} left=${left} total=${total} />
+      ${!soon && html`<${Taken} left=${left} total=${total} />`}
     </dl>`;
 }
 

@@ -4,7 +4,7 @@ import { post } from '../api.js';
 import { now, useSecond } from '../clock.js';
 import { Confirm } from '../dialog.js';
 import { formatTime, t, yuan } from '../i18n.js';
-import { Drawing, LeftBar } from '../parts.js';
+import { Drawing, Taken } from '../parts.js';
 import { poll } from '../poll.js';
 import { Failed } from '../shell.js';
 import { MONEY, TIME, UNITS, fen, isoTime, localTime, said, titleOf, useForm, whole, zone } from './form.js';
@@ -92,7 +92,7 @@ function Figures({ sale }) {
   const rows = [['window', `${formatTime(sale.start_at, now())} – ${formatTime(sale.end_at, now())}`], ['price', '¥' + yuan(sale.price)],
     ...['total', 'left', 'pending', 'paid'].map((c) => [c, sale[c]])];
   return html`<dl class="figures">${rows.map(([key, value]) => html`<div key=${key}><dt>${t('sales.' + key)}</dt><dd data-test=${'sale-' + key}>${value}</dd></div>`)}</dl>
-    <${LeftBar} left=${sale.left} total=${sale.total} />`;
+    <${Taken} left=${sale.left} total=${sale.total} />`;
 }
 
 const Card = ({ f, title, rule, yes, test, onSubmit, children }) => html`

@@ -12,7 +12,7 @@ import { Race } from './race.js';
 import { useRuns } from './run.js';
 import { Strategies } from './strategy.js';
 import { loginHref } from '../session.js';
-import { Failed, mount, setTitle } from '../shell.js';
+import { Failed, Loading, mount, setTitle } from '../shell.js';
 import labEn from './words/en.js';
 import labZh from './words/zh.js';
 import lessonsEn from './words/lessons_en.js';
@@ -26,7 +26,7 @@ addTexts({ zh: linesZh, en: linesEn });
 
 const CLOSED = [401, 403, 404]; // the statuses of a shop whose lab is closed to this visitor
 
-function Lab({ lang }) {
+function Lab({ lang, user }) {
   const [lab, setLab] = useState(null);
   const [failed, setFailed] = useState(null);
   const [tries, setTries] = useState(0);
@@ -34,8 +34,12 @@ function Lab({ lang }) {
   const runs = useRuns(lab !== null);
   useEffect(() => setTitle(t('lab.title')), [lang]);
   useEffect(() => {
+    if (!('lab' in document.documentElement.dataset) && !user) { // a shop that is no sandbox shows its lab to no stranger
+      if (user === null) setFailed({ status: 401 });
+      return;
+    }
     get('/api/lab').then((reply) => (reply.ok ? (setLab(reply.data), setFailed(null)) : setFailed(reply)));
-  }, [tries]);
+  }, [tries, user]);
 
   if (!lab && failed && CLOSED.includes(failed.status)) {
     return html`<div class="blank" data-test="lab-closed"><h1>${t('lab.closed')}</h1><p>${t('lab.closedMore')}</p>
@@ -43,7 +47,7 @@ function Lab({ lang }) {
       ${failed.status !== 401 && html`<a class="button" href="/">${t('sale.back')}</a>`}</div>`;
   }
   if (!lab && failed) return html`<${Failed} title=${t('lab.failed')} more=${t('error.busy')} onRetry=${() => setTries(tries + 1)} />`;
-  if (!lab) return html`<p class="blank" role="status">${t('loading')}</p>`;
+  if (!lab) return html`<${Loading} />`;
   return html`
     <div class="intro"><h1>${t('lab.title')}</h1><p class="more">${t('lab.intro')} <a href="/courses.html">${t('lab.courses')}</a></p></div>
     <nav class="parts" aria-label=${t('lab.parts')}>

@@ -1,0 +1,168 @@
+package web_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
+	"miaosha/seckill/sandbox/sandboxtest"
+)
+
+// shifts returns how far the parts of a page have moved by themselves since it was opened: the sum of Chromium's layout shifts, in
+// thousandths, with the last one.
+func (v *visitor) shifts() (sum float64, last string) {
+	v.t.Helper()
+	type shift struct {
+		Sum  float64
+		Last string
+	}
+	got, err := chromedp.Run(v.ctx, chromedp.Evaluate[shift](`new Promise((done) => {
+		new PerformanceObserver((list) => {
+			const all = list.getEntries().filter((e) => !e.hadRecentInput);
+			const name = (s) => (s.node?.outerHTML ?? String(s.node?.nodeValue)).slice(0, 80) + ' ' + JSON.stringify(s.previousRect) + JSON.stringify(s.currentRect);
+			done({ Sum: Math.round(1000 * all.reduce((sum, e) => sum + e.value, 0)), Last: all.at(-1)?.sources.map(name).join('; ') ?? '' });
+		}).observe({ type: 'layout-shift', buffered: true });
+		requestAnimationFrame(() => setTimeout(() => done({ Sum: 0, Last: '' }), 100));
+	})`, chromedp.EvalAwaitPromise))
+	if err != nil {
+		v.t.Fatalf("read the layout shifts: %v", err)
+	}
+	return got.Sum, got.Last
+}
+
+// The frame of a page is in its HTML and stays where it is: nothing that a visitor reads moves while scripts and data arrive, in any
+// window, and the header is one line.
+func TestNothingMovesWhileAPageFills(t *testing.T) {
+	t.Parallel()
+	root := chromium(t)
+	s := openSandboxShop(t)
+	sale := s.sale(t, "--title", "Tea", "--stock", "5", "--detail", "A pot and two cups.")
+	var keeper struct{ Token string }
+	sandboxtest.Call("POST", s.URL+"/api/login", "", `{"phone":"13900000000","password":"miaosha-demo"}`).Read(t, &keeper)
+	for _, width := range []int64{1280, 768, 320} {
+		v := visit(t, root, s.URL, "zh-CN")
+		v.emulates(width, 800, "prefers-color-scheme", "light")
+		check := func(page string, shown chromedp.CSS) {
+			t.Helper()
+			v.goTo(page)
+			v.sees(shown)
+			if sum, last := v.shifts(); sum > 0 {
+				t.Errorf("%s, %d wide: moved by %v thousandths, at last %s", page, width, sum, last)
+			}
+			v.fits(width)
+			if height := v.evaluates(`String(document.querySelector('.top').offsetHeight > 66)`); height != "false" {
+				t.Errorf("%s, %d wide: the header is higher than one line", page, width)
+			}
+		}
+		check("/", test("sale-card"))
+		check("/sale.html?id="+sale, view("login"))
+		check("/login.html", test("phone"))
+		check("/lab.html", ".lesson")
+		check("/courses.html", test("index"))
+		check("/no-such-page", ".blank")
+		v.do("log in", chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
+			_, err := cdp.Call(ctx, target, network.SetCookie, network.SetCookieParams{Name: "session", Value: keeper.Token, URL: s.URL})
+			return err
+		}))
+		check("/", test("logout"))
+		check("/sale.html?id="+sale, view("open"))
+		check("/orders.html", ".blank")
+		check("/admin.html", test("sales"))
+	}
+}
+
+// A wrong address is a page for a browser, with the status 404, in its language. For all others it is the refusal.
+func TestAWrongAddressIsAPageForABrowser(t *testing.T) {
+	t.Parallel()
+	root := chromium(t)
+	s := openSandboxShop(t)
+	const browser = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
+	for _, c := range []struct{ path, accept, language, says string }{
+		{"/nothing", browser, "en", "<h1>"}, {"/nothing", browser, "zh-CN", `lang="zh-CN">`}, {"/a/b.html", browser, "en", "There is no such page"},
+		{"/static/0123/app.css", browser, "en", "<h1>"}, {"/pictures/none.png", browser, "en", "<h1>"},
+		{"/pictures/0123456789abcdef0123456789abcdef.png", browser, "en", "<h1>"},
+		{"/nothing", "*/*", "en", `"not_found"`}, {"/nothing", "", "en", `"not_found"`}, {"/pictures/none.png", "image/avif,image/*,*/*;q=0.8", "en", `"not_found"`},
+		{"/api/nothing", browser, "en", `"not_found"`}, {"/api/sales/0", browser, "en", `"no_sale"`},
+	} {
+		r := sandboxtest.Call("GET", s.URL+c.path, "", "", "Accept", c.accept, "Accept-Language", c.language)
+		if r.Status != http.StatusNotFound || !strings.Contains(string(r.Raw), c.says) || r.Header.Get("ETag") != "" || r.Header.Get("Cache-Control") != "no-store" {
+			t.Errorf("%s for %q: %d, %v, %s; want 404 and %s", c.path, c.accept, r.Status, r.Header, r.Raw, c.says)
+		}
+	}
+	v := visit(t, root, s.URL, "en-GB")
+	v.goTo("/sale/7?id=7")
+	v.becomes("the title", `document.title`, "There is no such page · miaosha")
+	v.clicks("lang")
+	v.becomes("the heading in Chinese", `document.querySelector('h1').innerText`, "没有这个页面")
+	v.goTo("/nothing")
+	v.becomes("the choice is kept", `document.documentElement.lang + document.querySelector('h1')?.innerText`, "zh-CN没有这个页面")
+	v.clicks("to-list")
+	v.sees(test("sale-card"))
+	v.hasNoErrors()
+}
+
+// The list says that an address names no slot, and asks no further. The menu is one stop of the tab key, and a picture that the shop no
+// longer has is a parcel. An untouched sale has an empty bar.
+func TestTheListOfSales(t *testing.T) {
+	t.Parallel()
+	root := chromium(t)
+	s := openSandboxShop(t)
+	var terms []string
+	for _, start := range []string{"2h", "4h", "6h"} {
+		terms = append(terms, s.sale(t, "--title", "Often", "--stock", "5", "--start", start))
+	}
+	for _, path := range []string{"/api/slots", "/api/lab"} {
+		r := sandboxtest.Call("GET", s.URL+path, "", "", "Accept-Encoding", "gzip")
+		if again := sandboxtest.Call("GET", s.URL+path, "", "", "If-None-Match", r.Header.Get("ETag"), "Accept-Encoding", "gzip"); r.Header.Get("Content-Encoding") != "gzip" || again.Status != 304 {
+			t.Errorf("%s: %v, and then %d; want gzip and 304", path, r.Header, again.Status)
+		}
+	}
+	v := visit(t, root, s.URL, "en-GB")
+	v.goTo("/?slot=garbage")
+	v.becomes("the refusal", `document.querySelector('.blank h1')?.innerText ?? ''`, "There is no such slot")
+	v.clicks("to-list")
+	v.sees(test("sale-card"))
+
+	v.until("the menu has its slots", `document.querySelectorAll('.menu a').length > 5`)
+	if ended := v.evaluates(`String(document.querySelectorAll('.menu a[data-state="ended"]').length)`); ended != "0" {
+		t.Errorf("a new shop shows %s slots that are over and had no sale", ended)
+	}
+	focus := `document.activeElement.closest('.menu') ? 'slot ' + [...document.querySelectorAll('.menu a')].indexOf(document.activeElement) : document.activeElement.closest('.card') ? 'card' : ''`
+	for range 20 {
+		if v.evaluates(focus) != "" {
+			break
+		}
+		v.presses("\t")
+	}
+	for _, step := range []struct{ key, at string }{{"", "slot 0"}, {kb.ArrowRight, "slot 1"}, {kb.ArrowRight, "slot 2"}, {kb.ArrowLeft, "slot 1"}, {kb.Home, "slot 0"},
+		{kb.ArrowLeft, "slot 0"}, {kb.ArrowRight, "slot 1"}, {"\t", "card"}} {
+		if step.key != "" {
+			v.presses(step.key)
+		}
+		if at := v.evaluates(focus); at != step.at {
+			t.Errorf("after %q the focus is at %q, want %q", step.key, at, step.at)
+		}
+	}
+
+	card := `[...document.querySelectorAll('.card')].filter(c => c.innerText.includes('Often'))`
+	v.becomes("cards of one offer, and its later sales", card+`.length + ' ' + `+card+`[0]?.querySelectorAll('.also-at a').length`, "1 2")
+	for i, id := range terms[1:] {
+		if href := v.evaluates(card + fmt.Sprintf(`[0].querySelectorAll('.also-at a')[%d].getAttribute('href')`, i)); href != "/sale.html?id="+id {
+			t.Errorf("the link to the sale %s is %s", id, href)
+		}
+	}
+	sale := s.sale(t, "--title", "New", "--stock", "50")
+	bar := `(c => c ? c.querySelector('.bar i').style.width + ' ' + c.querySelector('[data-test="taken"]').innerText : '')(document.querySelector('[data-sale="` + sale + `"]'))`
+	v.goTo("/")
+	v.becomes("the bar of an untouched sale", bar, "0% None taken yet")
+	v.evaluates(`String(document.querySelector('[data-sale="` + sale + `"] img').src = '/pictures/0123456789abcdef0123456789abcdef.png')`)
+	v.until("the picture is a parcel", `(i => i.src.endsWith('goods/parcel.svg') && i.naturalWidth > 0)(document.querySelector('[data-sale="`+sale+`"] img'))`)
+	v.hasNoErrors()
+}
