@@ -80,6 +80,9 @@ func TestStaffWorkOnPeople(t *testing.T) {
 			&& location.hash === '#log/action=user'`)
 		v.fits(device.width)
 		v.shoots("admin-log-" + device.name)
+		v.do("choose another kind, while the shop is away", chromedp.Evaluate[chromedp.Void](`window.fetch = () => Promise.reject(new TypeError('away'))`),
+			chromedp.SetValue(chromedp.CSS(`[name="action"]`), "sale"), chromedp.Click(chromedp.CSS(".filters button")))
+		v.until("the page does not show the lines of the former filter", `document.querySelector('main .blank h1') && !document.querySelector('[data-test="log"]')`)
 		v.hasNoErrors()
 	}
 }

@@ -1,8 +1,8 @@
 // A list of the shop that is read page by page, and the filters above it. The filters are in the URL's hash, so a filtered list
 // can be bookmarked, and the browser's back button works.
-import { html, useEffect, useState } from '../lib/preact.js';
+import { html, useEffect, useRef, useState } from '../lib/preact.js';
 import { get } from '../api.js';
-import { t } from '../i18n.js';
+import { errorText, t } from '../i18n.js';
 
 // useList reads a list at path: rows (null until read), the last refusal, and functions that read the next page, if there is
 // one, and the list again. name is the field of the reply that has the rows.
@@ -10,12 +10,19 @@ export function useList(path, name, params) {
   const [list, setList] = useState({ rows: null, next: 0 });
   const [failed, setFailed] = useState(null);
   const query = params.toString();
+  const asked = useRef();
   const read = async (cursor) => {
     const reply = await get(`${path}?${query}${cursor ? '&cursor=' + cursor : ''}`);
+    if (asked.current !== query) return; // the filters have changed meanwhile
     setFailed(reply.ok ? null : reply);
     if (reply.ok) setList((old) => ({ rows: cursor ? [...old.rows, ...reply.data[name]] : reply.data[name], next: reply.data.next }));
   };
-  useEffect(() => { read(); }, [query]);
+  useEffect(() => {
+    asked.current = query;
+    setList({ rows: null, next: 0 }); // not those of other filters
+    setFailed(null);
+    read();
+  }, [query]);
   return { ...list, failed, more: list.next ? () => read(list.next) : undefined, again: () => read() };
 }
 
@@ -30,4 +37,7 @@ export function Filters({ section, params, children }) {
     <button class="button quiet small">${t('list.filter')}</button></form>`;
 }
 
-export const More = ({ list }) => list.more && html`<button class="button quiet" onClick=${list.more}>${t('admin.more')}</button>`;
+// More stands below the rows: why the last read failed, and a button for the next page.
+export const More = ({ list }) => html`
+  ${list.failed && html`<p class="note" role="alert">${errorText(list.failed)}</p>`}
+  ${list.more && html`<button class="button quiet" onClick=${list.more}>${t('admin.more')}</button>`}`;
