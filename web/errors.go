@@ -223,7 +223,7 @@ func refuseTooMany(w http.ResponseWriter, r *http.Request, wait time.Duration) {
 
 func refuseBanned(w http.ResponseWriter, r *http.Request, left time.Duration) {
 	setRetryAfter(w, left)
-	refuse(w, r, 429, "banned", "请求过于频繁，您暂时不能抢购；已有的订单和排队不受影响",
+	refuse(w, r, 429, "banned", "请求过于频繁，暂时不能抢购；已有的订单和排队不受影响",
 		"You sent too many requests and cannot buy for a time; your orders and tickets stay", map[string]any{"retry_after_ms": left.Milliseconds()})
 }
 

@@ -2,192 +2,53 @@ package web
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
-	"log/slog"
 	"net/http"
 	"slices"
-	"sync"
-	"time"
-
-	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"miaosha/seckill/lab"
 	"miaosha/user"
 )
 
-// Refusals of the lab.
-var (
-	errLabBusy    = errors.New("the lab is in use")
-	errLabNoRight = errors.New("the database's role may not create the lab's schema")
-	errLabStopped = errors.New("the run was stopped")
-	errLabTooLong = errors.New("the lab's job took too long")
-)
+type labHandler func(http.ResponseWriter, *http.Request, labCaller) error
 
-// labLimit is the time limit of a race and of an experiment. A run has a limit of its own.
-const labLimit = 20 * time.Second
-
-// Lab does one job at a time: a run, a race or an experiment. A run continues when its caller has
-// gone, and its results are kept until the next run. Nothing starts before Run is called.
-type Lab struct {
-	log        *slog.Logger
-	jobs       chan func(context.Context) // has room for the one job
-	strategies []lab.StrategyInfo
-
-	stores     lab.Stores
-	runPlan    func(context.Context, lab.Stores, lab.Plan, func(lab.Progress)) ([]lab.Result, error)
-	race       func(ctx context.Context, s lab.Stores, strategy string, seed uint64) (lab.Recording, error)
-	experiment func(ctx context.Context, s lab.Stores, name string, seed uint64) (lab.ExperimentResult, error)
-
-	mu   sync.Mutex
-	stop context.CancelFunc // ends the current job; nil if there is none
-	run  labRun
-}
-
-// labRun is the state of a run.
-type labRun struct {
-	State   string        `json:"state"` // idle, running, done or failed
-	ID      string        `json:"run,omitempty"`
-	Plan    *lab.Plan     `json:"plan,omitempty"`
-	Now     *lab.Progress `json:"now,omitempty"` // while running
-	Results []lab.Result  `json:"results"`
-	Code    string        `json:"code,omitempty"` // of err
-	Msg     string        `json:"msg,omitempty"`
-	err     error         // failed
-}
-
-// NewLab returns an idle Lab on these stores.
-func NewLab(stores lab.Stores, log *slog.Logger) *Lab {
-	return &Lab{log: log, jobs: make(chan func(context.Context), 1), strategies: lab.Strategies(), stores: stores,
-		runPlan: lab.Run, race: lab.Race, experiment: lab.RunExperiment, run: labRun{State: "idle", Results: []lab.Result{}}}
-}
-
-// Run does the lab's jobs until ctx ends, and then stops the current one.
-func (l *Lab) Run(ctx context.Context) error {
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case job := <-l.jobs:
-			job(ctx)
-		}
-	}
-}
-
-// begin hands a job to Run, or returns errLabBusy if there is one. It calls first before the job is
-// visible. It calls the function that do returns in the moment in which the lab becomes free, so that
-// a caller who sees the end of a job can begin the next.
-func (l *Lab) begin(first func(), do func(context.Context) (last func())) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.stop != nil {
-		return errLabBusy
-	}
-	stopped, stop := context.WithCancel(context.Background())
-	l.stop = stop
-	first()
-	l.jobs <- func(ctx context.Context) {
-		ctx, cancel := context.WithCancel(ctx)
-		defer cancel()
-		defer context.AfterFunc(stopped, cancel)()
-		last := do(ctx)
-		l.locked(func() {
-			l.stop = nil
-			last()
+// inLab allows a handler to administrators, and in the sandbox to all. A visitor without a session is
+// known by a cookie, so that no other one can stop the visitor's runs.
+func (s *Server) inLab(h labHandler) http.HandlerFunc {
+	if !s.Sandbox {
+		return s.loggedIn(func(w http.ResponseWriter, r *http.Request, who user.Session) error {
+			if who.Role != user.RoleAdmin {
+				return errForbidden
+			}
+			return h(w, r, labCaller{user: who.UserID, admin: true})
 		})
-		stop()
 	}
-	return nil
-}
-
-func (l *Lab) locked(do func()) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	do()
-}
-
-// start begins a run and returns its id.
-func (l *Lab) start(p lab.Plan) (id string, err error) {
-	id = uuid.NewString()
-	begun := labRun{State: "running", ID: id, Plan: &p, Results: []lab.Result{}}
-	return id, l.begin(func() { l.run = begun }, func(ctx context.Context) func() {
-		_, err := l.runPlan(ctx, l.stores, p, func(now lab.Progress) {
-			l.locked(func() {
-				l.run.Now = &now
-				if now.Done != nil {
-					l.run.Results = append(l.run.Results, *now.Done)
-				}
-			})
-		})
-		if err = labError(err); err != nil && ctx.Err() != nil {
-			err = errLabStopped
-		}
-		if err != nil && refusalOf(err) == nil {
-			l.log.Error("a run of the lab failed", "id", id, "err", err)
-		}
-		return func() {
-			l.run.State, l.run.Now, l.run.err = "done", nil, err
-			if err != nil {
-				l.run.State = "failed"
+	return s.handle(func(w http.ResponseWriter, r *http.Request) error {
+		if token := s.token(r); token != "" {
+			if who, err := s.Sessions.Get(r.Context(), token); err == nil {
+				return h(w, r, labCaller{user: who.UserID, admin: who.Role == user.RoleAdmin})
 			}
 		}
+		var caller labCaller
+		if c, err := r.Cookie(s.cookieName(r, "lab")); err == nil && len(c.Value) == len(rand.Text()) {
+			caller.browser = c.Value
+		}
+		return h(w, r, caller)
 	})
 }
 
-// wait begins a short job and waits for it. The job ends when ctx ends, and after labLimit.
-func (l *Lab) wait(ctx context.Context, do func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, labLimit)
-	defer cancel()
-	var jobErr error
-	done := make(chan struct{})
-	err := l.begin(func() {}, func(job context.Context) func() {
-		job, cancel := context.WithCancel(job)
-		defer cancel()
-		defer context.AfterFunc(ctx, cancel)()
-		if jobErr = do(job); jobErr != nil && job.Err() != nil && ctx.Err() == nil {
-			jobErr = errLabStopped
-		}
-		return func() { close(done) }
-	})
-	if err != nil {
-		return err
+// known returns the caller of a new job, by a new cookie if need be.
+func (s *Server) known(w http.ResponseWriter, r *http.Request, caller labCaller) labCaller {
+	if caller.user == 0 && caller.browser == "" {
+		caller.browser = rand.Text()
+		http.SetCookie(w, &http.Cookie{Name: s.cookieName(r, "lab"), Value: caller.browser, Path: "/",
+			HttpOnly: true, Secure: s.secure(r), SameSite: http.SameSiteStrictMode})
 	}
-	select {
-	case <-done:
-		if jobErr == nil || ctx.Err() == nil {
-			return labError(jobErr)
-		}
-	case <-ctx.Done(): // the job ends in a moment, and then the lab is free
-	}
-	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return errLabTooLong
-	}
-	return ctx.Err()
+	return caller
 }
 
-// labError returns errLabNoRight for a missing right to create a schema, and other errors unchanged. A
-// shop whose database role has only the rights that it needs has no lab.
-func labError(err error) error {
-	if pg := new(pgconn.PgError); errors.As(err, &pg) && pg.Code == "42501" {
-		return errLabNoRight
-	}
-	return err
-}
-
-// inLab allows a handler to administrators, and in the sandbox to all.
-func (s *Server) inLab(h func(http.ResponseWriter, *http.Request) error) http.HandlerFunc {
-	if s.Sandbox {
-		return s.handle(h)
-	}
-	return s.loggedIn(func(w http.ResponseWriter, r *http.Request, who user.Session) error {
-		if who.Role != user.RoleAdmin {
-			return errForbidden
-		}
-		return h(w, r)
-	})
-}
-
-func (s *Server) showLab(w http.ResponseWriter, r *http.Request) error {
+func (s *Server) showLab(w http.ResponseWriter, r *http.Request, _ labCaller) error {
 	type bounds struct {
 		Buyers  int `json:"buyers"`
 		Stock   int `json:"stock"`
@@ -214,7 +75,7 @@ func (s *Server) showLab(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-func (s *Server) startLab(w http.ResponseWriter, r *http.Request) error {
+func (s *Server) startLab(w http.ResponseWriter, r *http.Request, caller labCaller) error {
 	var plan lab.Plan
 	if err := body(w, r, &plan, false); err != nil {
 		return err
@@ -229,40 +90,64 @@ func (s *Server) startLab(w http.ResponseWriter, r *http.Request) error {
 	if plan.Faults == nil {
 		plan.Faults = []string{}
 	}
-	id, err := s.Lab.start(plan)
+	job, err := s.Lab.add(s.known(w, r, caller), true, labRun{Plan: &plan}, func(ctx context.Context, change func(func(*labRun))) error {
+		_, err := s.Lab.runPlan(ctx, s.Lab.stores, plan, func(now lab.Progress) {
+			change(func(run *labRun) {
+				run.Now = &now
+				if now.Done != nil {
+					run.Results = append(run.Results, *now.Done)
+				}
+			})
+		})
+		return err
+	})
 	if err != nil {
 		return err
 	}
-	return ok(w, http.StatusAccepted, struct {
-		Run string `json:"run"`
-	}{id})
+	return begun(w, job)
 }
 
-func (s *Server) showLabRun(w http.ResponseWriter, r *http.Request) error {
-	var run labRun
-	s.Lab.locked(func() { run = s.Lab.run })
+func (s *Server) showLabSource(w http.ResponseWriter, r *http.Request, _ labCaller) error {
+	files := lab.ExperimentSource(r.URL.Query().Get("experiment"))
+	if files == nil {
+		return errNoPage
+	}
+	return ok(w, 200, files)
+}
+
+// begun answers with the id of a job whose result is read later.
+func begun(w http.ResponseWriter, job *labJob) error {
+	return ok(w, http.StatusAccepted, struct {
+		Run string `json:"run"`
+	}{job.ID})
+}
+
+func (s *Server) showLabRun(w http.ResponseWriter, r *http.Request, caller labCaller) error {
+	run, found := s.Lab.show(r.URL.Query().Get("run"), caller)
+	if !found {
+		return errNoPage
+	}
 	if run.err != nil {
 		run.Code, run.Msg = codeAndMsg(r, run.err, run.ID)
 	}
 	return ok(w, 200, run)
 }
 
-func (s *Server) stopLab(w http.ResponseWriter, r *http.Request) error {
+func (s *Server) stopLab(w http.ResponseWriter, r *http.Request, caller labCaller) error {
 	if err := refuseBody(w, r); err != nil {
 		return err
 	}
-	s.Lab.locked(func() {
-		if s.Lab.stop != nil {
-			s.Lab.stop()
-		}
-	})
+	if err := s.Lab.halt(caller); err != nil {
+		return err
+	}
 	return ok(w, 200, nil)
 }
 
-func (s *Server) raceInLab(w http.ResponseWriter, r *http.Request) error {
+func (s *Server) raceInLab(w http.ResponseWriter, r *http.Request, caller labCaller) error {
 	var in struct {
 		Strategy string `json:"strategy"`
 		Seed     uint64 `json:"seed"`
+		Async    bool   `json:"async"`
 	}
 	if err := body(w, r, &in, false); err != nil {
 		return err
@@ -270,21 +155,16 @@ func (s *Server) raceInLab(w http.ResponseWriter, r *http.Request) error {
 	if !slices.ContainsFunc(s.Lab.strategies, func(info lab.StrategyInfo) bool { return info.Name == in.Strategy }) {
 		return fieldError{"strategy", "value"}
 	}
-	var recording lab.Recording
-	err := s.Lab.wait(r.Context(), func(ctx context.Context) (err error) {
-		recording, err = s.Lab.race(ctx, s.Lab.stores, in.Strategy, in.Seed)
-		return err
+	return s.short(w, r, caller, in.Async, func(ctx context.Context, _ func(func(*labRun))) (any, error) {
+		return s.Lab.race(ctx, s.Lab.stores, in.Strategy, in.Seed)
 	})
-	if err != nil {
-		return err
-	}
-	return ok(w, 200, recording)
 }
 
-func (s *Server) tryInLab(w http.ResponseWriter, r *http.Request) error {
+func (s *Server) tryInLab(w http.ResponseWriter, r *http.Request, caller labCaller) error {
 	var in struct {
 		Experiment string `json:"experiment"`
 		Seed       uint64 `json:"seed"`
+		Async      bool   `json:"async"`
 	}
 	if err := body(w, r, &in, false); err != nil {
 		return err
@@ -292,12 +172,36 @@ func (s *Server) tryInLab(w http.ResponseWriter, r *http.Request) error {
 	if !slices.Contains(lab.Experiments(), in.Experiment) {
 		return fieldError{"experiment", "value"}
 	}
-	var result lab.ExperimentResult
-	err := s.Lab.wait(r.Context(), func(ctx context.Context) (err error) {
-		result, err = s.Lab.experiment(ctx, s.Lab.stores, in.Experiment, in.Seed)
+	return s.short(w, r, caller, in.Async, func(ctx context.Context, change func(func(*labRun))) (any, error) {
+		return s.Lab.experiment(ctx, s.Lab.stores, in.Experiment, in.Seed, func(now lab.ExperimentProgress) {
+			change(func(run *labRun) { run.Trial = &now })
+		})
+	})
+}
+
+// short adds a job that takes labLimit at most. It answers with the job's result, or with its id if async.
+func (s *Server) short(w http.ResponseWriter, r *http.Request, caller labCaller, async bool,
+	do func(context.Context, func(func(*labRun))) (any, error)) error {
+	var result any
+	job, err := s.Lab.add(s.known(w, r, caller), async, labRun{}, func(ctx context.Context, change func(func(*labRun))) (err error) {
+		limited, cancel := context.WithTimeout(ctx, labLimit)
+		defer cancel()
+		result, err = do(limited, change)
+		if err != nil && limited.Err() != nil && ctx.Err() == nil {
+			return errLabTooLong
+		}
+		if err == nil {
+			change(func(run *labRun) { run.Data = result })
+		}
 		return err
 	})
 	if err != nil {
+		return err
+	}
+	if async {
+		return begun(w, job)
+	}
+	if err := s.Lab.wait(r.Context(), job); err != nil {
 		return err
 	}
 	return ok(w, 200, result)

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -20,10 +21,11 @@ import (
 
 // labServer is a sandbox's server with a lab, whose jobs are what each test says.
 type labServer struct {
-	t   *testing.T
-	s   *Server
-	lab *Lab
-	log *bytes.Buffer
+	t       *testing.T
+	s       *Server
+	lab     *Lab
+	log     *bytes.Buffer
+	browser *string // the cookie of the browser that asks, "" at first
 }
 
 // sandboxServer returns the server of a sandbox without a lab. Its caches clean up in goroutines
@@ -44,7 +46,7 @@ func serveLab(t *testing.T, s *Server, jobs *Lab) labServer {
 	s.Log = slog.New(slog.NewTextHandler(log, nil))
 	s.Lab = NewLab(lab.Stores{}, s.Log)
 	s.Lab.runPlan, s.Lab.race, s.Lab.experiment = jobs.runPlan, jobs.race, jobs.experiment
-	return labServer{t, s, s.Lab, log}
+	return labServer{t, s, s.Lab, log, new(string)}
 }
 
 // works runs the lab until the end of the test.
@@ -74,13 +76,25 @@ func (l labServer) request(ctx context.Context, method, path, body, language str
 	r := httptest.NewRequestWithContext(ctx, method, path, strings.NewReader(body))
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Accept-Language", language)
+	if *l.browser != "" {
+		r.AddCookie(&http.Cookie{Name: "lab", Value: *l.browser})
+	}
 	w := httptest.NewRecorder()
 	l.s.ServeHTTP(w, r)
+	for _, c := range w.Result().Cookies() {
+		*l.browser = c.Value
+	}
 	if err := json.Unmarshal(w.Body.Bytes(), &a); err != nil {
 		l.t.Errorf("%s %s: %q", method, path, w.Body)
 	}
 	a.Status, a.RetryAfter = w.Code, w.Header().Get("Retry-After")
 	return a
+}
+
+// another returns the lab as another browser sees it.
+func (l labServer) another() labServer {
+	l.browser = new(string)
+	return l
 }
 
 func (l labServer) post(path, body string) labReply {
@@ -99,6 +113,8 @@ func (l labServer) state(language string) (s labState) {
 
 type labState struct {
 	State, Run, Code, Msg string
+	Yours                 bool
+	Ahead                 int
 	Plan                  *lab.Plan
 	Now                   *lab.Progress
 	Results               []lab.Result
@@ -113,8 +129,8 @@ const (
 // reported is how the lab reports a result.
 func reported(r lab.Result) lab.Progress { return lab.Progress{Strategy: r.Strategy, Done: &r} }
 
-// A run continues by itself, shows its progress, and blocks all other jobs until it ends or is stopped.
-func TestLabDoesOneJobAtATime(t *testing.T) {
+// A run continues by itself and shows its progress until it ends or is stopped.
+func TestLabRunsAPlan(t *testing.T) {
 	s := sandboxServer(t)
 	synctest.Test(t, func(t *testing.T) {
 		half, first, second := lab.Progress{Strategy: "guard", Sold: 2}, lab.Result{Strategy: "guard", Sold: 4}, lab.Result{Strategy: "lua", Sold: 5}
@@ -129,7 +145,7 @@ func TestLabDoesOneJobAtATime(t *testing.T) {
 			case <-ctx.Done():
 				return nil, ctx.Err()
 			}
-		}, experiment: func(_ context.Context, _ lab.Stores, name string, _ uint64) (lab.ExperimentResult, error) {
+		}, experiment: func(_ context.Context, _ lab.Stores, name string, _ uint64, _ func(lab.ExperimentProgress)) (lab.ExperimentResult, error) {
 			return lab.ExperimentResult{Experiment: name}, nil
 		}})
 		if diff := cmp.Diff(labState{State: "idle", Results: []lab.Result{}}, l.state("en")); diff != "" {
@@ -143,16 +159,7 @@ func TestLabDoesOneJobAtATime(t *testing.T) {
 				t.Fatalf("a run: %+v", a)
 			}
 			synctest.Wait()
-			for path, body := range map[string]string{"run": aRun, "race": aRace, "try": aTry} {
-				a := l.post("/api/lab/"+path, body)
-				if a.Status != 503 || a.Code != "busy" {
-					t.Errorf("%s during a run: %+v", path, a)
-				}
-				if a.RetryAfter == "" {
-					t.Errorf("%s during a run: no Retry-After", path)
-				}
-			}
-			want := labState{State: "running", Run: begun.Run, Now: &half, Results: []lab.Result{first},
+			want := labState{State: "running", Run: begun.Run, Yours: true, Now: &half, Results: []lab.Result{first},
 				Plan: &lab.Plan{Strategies: []string{"guard"}, Buyers: 3, Stock: 1, Seconds: 1, Faults: []string{}}}
 			if diff := cmp.Diff(want, l.state("en")); diff != "" {
 				t.Errorf("during a run (-want +got): %s", diff)
@@ -185,6 +192,123 @@ func TestLabDoesOneJobAtATime(t *testing.T) {
 	})
 }
 
+// The lab does one job at a time. The others wait in line and see their place; a caller who has too many, or comes when the line
+// is full, is refused.
+func TestLabJobsWaitInLine(t *testing.T) {
+	s := sandboxServer(t)
+	synctest.Test(t, func(t *testing.T) {
+		next, working := make(chan bool), 0
+		l := serveLab(t, s, &Lab{runPlan: func(ctx context.Context, _ lab.Stores, _ lab.Plan, _ func(lab.Progress)) ([]lab.Result, error) {
+			if working++; working > 1 {
+				t.Error("two runs at a time")
+			}
+			<-next
+			working--
+			return nil, nil
+		}, experiment: func(_ context.Context, _ lab.Stores, name string, _ uint64, report func(lab.ExperimentProgress)) (lab.ExperimentResult, error) {
+			report(lab.ExperimentProgress{Variants: []string{"a", "b"}})
+			<-next
+			return lab.ExperimentResult{Experiment: name}, nil
+		}})
+		l.works()
+		job := func(l labServer, path, body string) (id string) {
+			t.Helper()
+			a := l.post(path, body)
+			var begun struct{ Run string }
+			if json.Unmarshal(a.Data, &begun); a.Status != 202 || begun.Run == "" {
+				t.Fatalf("%s: %+v", path, a)
+			}
+			synctest.Wait()
+			return begun.Run
+		}
+		of := func(l labServer, id string) string {
+			t.Helper()
+			return string(l.request(t.Context(), "GET", "/api/lab/run?run="+id, "", "en").Data)
+		}
+		other := l.another()
+		first := job(l, "/api/lab/run", aRun)
+		second := job(other, "/api/lab/try", `{"experiment":"cache","async":true}`)
+		third := job(l, "/api/lab/run", aRun)
+		if got, want := of(other, second), `{"state":"waiting","run":"`+second+`","yours":true,"ahead":1,"results":[]}`; got != want {
+			t.Errorf("the second job: %s, want %s", got, want)
+		}
+		if got := of(other, third); !strings.HasPrefix(got, `{"state":"waiting","run":"`+third+`","ahead":2,"plan":`) {
+			t.Errorf("the third job, for another caller: %s", got)
+		}
+		job(l, "/api/lab/run", aRun)
+		if a := l.post("/api/lab/run", aRun); a.Status != 503 || a.Code != "busy" || a.RetryAfter == "" {
+			t.Errorf("a fourth job of one caller: %+v", a)
+		}
+		next <- true
+		synctest.Wait()
+		if got, want := of(other, second), `{"state":"running","run":"`+second+`","yours":true,"trial":{"ways":["a","b"],"rows":null,"figures":null,"elapsed_ms":0},"results":[]}`; got != want {
+			t.Errorf("an experiment at work: %s, want %s", got, want)
+		}
+		next <- true
+		synctest.Wait()
+		if got, want := of(other, second), `{"state":"done","run":"`+second+`","yours":true,"results":[],"data":{"experiment":"cache","rows":null}}`; got != want {
+			t.Errorf("an experiment that is done: %s, want %s", got, want)
+		}
+		if got := of(l, first); !strings.HasPrefix(got, `{"state":"done"`) {
+			t.Errorf("the first job, after the next one began: %s", got)
+		}
+		if a := l.request(t.Context(), "GET", "/api/lab/run?run=none", "", "en"); a.Status != 404 {
+			t.Errorf("a job that is not there: %+v", a)
+		}
+		for n := range labRoom - 1 {
+			job(l.another(), "/api/lab/run", aRun)
+			if n == labRoom-2 {
+				if a := l.another().post("/api/lab/run", aRun); a.Status != 503 || a.Code != "busy" {
+					t.Errorf("a job beyond the line: %+v", a)
+				}
+			}
+		}
+		for range labRoom + 1 {
+			next <- true
+			synctest.Wait()
+		}
+	})
+}
+
+// Only the one who has started a run stops it, and an administrator.
+func TestLabRunIsStoppedByItsOwner(t *testing.T) {
+	s := sandboxServer(t)
+	synctest.Test(t, func(t *testing.T) {
+		l := serveLab(t, s, &Lab{runPlan: untilStopped})
+		l.works()
+		if a := l.post("/api/lab/run/stop", ""); a.Status != 200 {
+			t.Errorf("stop without a job: %+v", a)
+		}
+		l.post("/api/lab/run", aRun)
+		synctest.Wait()
+		other := l.another()
+		if a := other.post("/api/lab/run/stop", ""); a.Status != 403 || a.Code != "forbidden" {
+			t.Errorf("stop by a stranger: %+v", a)
+		}
+		if s := other.state("en"); s.State != "running" || s.Yours {
+			t.Errorf("after that: %+v", s)
+		}
+		other.post("/api/lab/run", aRun) // it waits
+		if a := other.post("/api/lab/run/stop", ""); a.Status != 200 || other.state("en").State != "running" {
+			t.Errorf("stop of the stranger's own job: %+v", a)
+		}
+		if err := l.lab.halt(labCaller{user: 7, admin: true}); err != nil {
+			t.Errorf("stop by an administrator: %v", err)
+		}
+		synctest.Wait()
+		if s := l.state("en"); s.Code != "stopped" {
+			t.Errorf("after that: %+v", s)
+		}
+		l.post("/api/lab/run", aRun)
+		synctest.Wait()
+		l.post("/api/lab/run/stop", "")
+		synctest.Wait()
+		if s := l.state("en"); s.Code != "stopped" {
+			t.Errorf("after the owner's stop: %+v", s)
+		}
+	})
+}
+
 // The fields of the replies are what the pages read.
 func TestLabRepliesKeepTheirFields(t *testing.T) {
 	s := sandboxServer(t)
@@ -206,7 +330,7 @@ func TestLabRepliesKeepTheirFields(t *testing.T) {
 		}
 		synctest.Wait()
 		running := l.request(t.Context(), "GET", "/api/lab/run", "", "en")
-		want := `{"state":"running","run":"` + begun.Run + `",` +
+		want := `{"state":"running","run":"` + begun.Run + `","yours":true,` +
 			`"plan":{"strategies":["guard"],"buyers":3,"stock":1,"double_clicks":0,"faults":[],"seed":0,"seconds":1},` +
 			`"now":{"strategy":"guard","left":1,"sold":2,"oversold":0,"asked":3,"buyers":3,"elapsed_ms":4},"results":[]}`
 		if string(running.Data) != want {
@@ -235,7 +359,7 @@ func TestLabRepliesKeepTheirFields(t *testing.T) {
 func TestLabIsFreeOnceItsEndIsVisible(t *testing.T) {
 	l := serveLab(t, sandboxServer(t), &Lab{
 		runPlan: func(context.Context, lab.Stores, lab.Plan, func(lab.Progress)) ([]lab.Result, error) { return nil, nil },
-		experiment: func(context.Context, lab.Stores, string, uint64) (lab.ExperimentResult, error) {
+		experiment: func(context.Context, lab.Stores, string, uint64, func(lab.ExperimentProgress)) (lab.ExperimentResult, error) {
 			return lab.ExperimentResult{}, nil
 		},
 	})
@@ -287,7 +411,7 @@ func TestLabEndsAJobWhoseCallerHasGone(t *testing.T) {
 			}
 			<-ctx.Done()
 			return lab.Recording{}, ctx.Err()
-		}, experiment: func(context.Context, lab.Stores, string, uint64) (lab.ExperimentResult, error) {
+		}, experiment: func(context.Context, lab.Stores, string, uint64, func(lab.ExperimentProgress)) (lab.ExperimentResult, error) {
 			return lab.ExperimentResult{}, nil
 		}})
 		l.works()
@@ -358,7 +482,7 @@ func TestLabReportsFaults(t *testing.T) {
 				race: func(context.Context, lab.Stores, string, uint64) (lab.Recording, error) {
 					return lab.Recording{}, c.err
 				},
-				experiment: func(context.Context, lab.Stores, string, uint64) (lab.ExperimentResult, error) {
+				experiment: func(context.Context, lab.Stores, string, uint64, func(lab.ExperimentProgress)) (lab.ExperimentResult, error) {
 					return lab.ExperimentResult{}, c.err
 				},
 			})

@@ -72,7 +72,7 @@ const (
 	first         = "after the session, before all else"
 	cached        = "none: from memory, for anyone"
 	cachedPicture = "none: from memory, for anyone; one that is not there is read at Postgres, 50 a second in all"
-	labJob        = "none: the lab does one job at a time"
+	labQueue      = "none: the lab does one job at a time"
 )
 
 // limitTable has each route of the shop once. Buy checks first what costs nothing, so its limits stand last.
@@ -157,12 +157,13 @@ var limitTable = []limitRow{
 	{"HEAD /api/sales/{id}", false, cached, nil},
 	{"GET /api/slots", false, cached, nil},
 	{"POST /api/payments/notify", false, "none: only the provider can sign", nil},
-	{"GET /api/lab", false, labJob, nil},
-	{"GET /api/lab/run", false, labJob, nil},
-	{"POST /api/lab/run", false, labJob, nil},
-	{"POST /api/lab/run/stop", false, labJob, nil},
-	{"POST /api/lab/race", false, labJob, nil},
-	{"POST /api/lab/try", false, labJob, nil},
+	{"GET /api/lab", false, labQueue, nil},
+	{"GET /api/lab/source", false, labQueue, nil},
+	{"GET /api/lab/run", false, labQueue, nil},
+	{"POST /api/lab/run", false, labQueue, nil},
+	{"POST /api/lab/run/stop", false, labQueue, nil},
+	{"POST /api/lab/race", false, labQueue, nil},
+	{"POST /api/lab/try", false, labQueue, nil},
 }
 
 // of returns how much a limit allows with these settings; the zero Limit if all.

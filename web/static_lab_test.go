@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 )
 
 // A student makes the lab oversell, sees by how much, and reads the lines that are the cause. The
@@ -41,8 +42,8 @@ func TestLabOversellsOnThePageAndTheGuardDoesNot(t *testing.T) {
 		return Number(cell.innerText.replace(/\D/g, '')) > 0 && red > 150 && green < 100 && blue < 100;
 	})()`)
 	guard := test("result-guard")
-	v.sees(guard + `[data-right="yes"]`)
-	if text := v.reads(guard); !strings.Contains(text, "exact") || strings.Contains(text, "✗") {
+	v.sees(guard + `[data-right="lucky"]`) // it does not know buyers, and none clicked twice
+	if text := v.reads(guard); !strings.Contains(text, "exact (lucky)") || strings.Contains(text, "✗") {
 		t.Errorf("guard shows %q", text)
 	}
 
@@ -101,6 +102,13 @@ func TestLabRaceIsPlayed(t *testing.T) {
 	if end := v.reads(test("race-end")); !strings.Contains(end, "1 件货，2 个订单") {
 		t.Errorf("the race ends with %q", end)
 	}
+	const greener = `(() => {
+		const [red, green] = getComputedStyle(document.querySelector('[data-test="race-end"]')).borderLeftColor.match(/\d+/g).map(Number);
+		return String(green > red);
+	})()`
+	if v.evaluates(greener) != "false" {
+		t.Error("a race that goes wrong ends in green")
+	}
 	v.until("both buyers receive a yes", `(() => {
 		const replies = [...document.querySelectorAll('[data-kind="answer"]')];
 		return replies.length === 2 && new Set(replies.map((li) => li.dataset.buyer)).size === 2 && replies.every((li) => li.innerText.includes("抢到了"));
@@ -109,13 +117,58 @@ func TestLabRaceIsPlayed(t *testing.T) {
 
 	lively := visit(t, root, s.URL, "en-GB")
 	lively.emulates(1280, 900, "prefers-reduced-motion", "no-preference")
-	lively.goTo("/lab.html#race/guard")
+	lively.goTo("/lab.html#race/guard-unique")
 	lively.clicks("race-go")
 	lively.sees(test("race-play") + `[aria-pressed="true"]`)
 	lively.until("it plays by itself", `document.querySelector('[data-test="race-back"]')?.disabled === false`)
 	lively.clicks("race-play")
 	lively.sees(test("race-play") + `[aria-pressed="false"]`)
+	lively.tabsTo("race-play")
+	lively.presses(kb.End)
+	lively.sees(test("race-end") + `[data-right="yes"]`)
+	if lively.evaluates(greener) != "true" {
+		t.Error("a race that goes right does not end in green")
+	}
+	lively.goTo("/lab.html#race/redis-lock") // one holder in eight stalls
+	lively.clicks("race-go")
+	lively.sees(test("race-play"))
+	lively.tabsTo("race-play")
+	lively.presses(kb.End)
+	lively.sees(test("race-end") + `[data-right="no"]`)
+	if tries := lively.reads(test("race-tries")); !regexp.MustCompile(`^Tried \d+ seeds, from 1 on; seed \d+ is the first with which it goes wrong\.$`).MatchString(tries) {
+		t.Errorf("the seeds of a race: %q", tries)
+	}
 	lively.hasNoErrors()
+}
+
+// An experiment shows what it does while it does it, then a drawing and its source. Another browser waits in line and cannot stop it.
+func TestLabExperimentIsSeenAtWork(t *testing.T) {
+	t.Parallel()
+	root := chromium(t)
+	s := openSandboxShop(t)
+	v, other := visit(t, root, s.URL, "en-GB"), visit(t, root, s.URL, "zh-CN")
+	v.goTo("/lab.html#late-payment")
+	other.goTo("/lab.html#cache")
+	other.sees(test("lesson-run"))
+	v.clicks("lesson-run")
+	v.until("the variant, what it does, and its figures", `['Select, then update', 'pause for 5 ms', 'Put back']
+		.every((text) => document.querySelector('[data-test="live-trial"]')?.innerText.includes(text))`)
+	other.clicks("lesson-run")
+	other.until("its place", `document.querySelector('[data-test="run-place"]')?.innerText.includes('前面还有 1 个')`)
+	v.sees(test("experiment"))
+	v.until("a striped bar for the wrong variant", `getComputedStyle(document.querySelector('[data-test="drawing"] [data-right="no"] .meter i')).backgroundImage.includes('gradient')`)
+	if text := v.reads(test("lesson-answer")); !strings.Contains(text, "put back twice") {
+		t.Errorf("the answer says nothing of what was put back twice: %q", text)
+	}
+	if text := v.reads(test("source") + " figcaption"); !strings.Contains(text, "experiment_late_payment.go") {
+		t.Errorf("the title of the source is %q", text)
+	}
+	v.hasNoErrors()
+	other.sees(test("experiment"))
+	if text := other.reads(test("about")); !strings.Contains(text, "穿透") {
+		t.Errorf("the source is explained as %q", text)
+	}
+	other.hasNoErrors()
 }
 
 // Every lesson exists in both languages, fits on a small phone, and has a question. Where any run

@@ -68,7 +68,7 @@ func TestLessonsAreFoundByTheWordsOfTheCourses(t *testing.T) {
 // Both languages have the same keys, and every key that a script names exists.
 func TestTextsExistInBothLanguages(t *testing.T) {
 	known := map[string]bool{}
-	for _, file := range []string{"words/", "lab/words/", "lab/words/lessons_", "lab/words/lines_", "courses/words/", "admin/words/", "admin/words/live_", "admin/words/sales_", "admin/words/orders_", "admin/words/payments_", "admin/words/ticket_"} {
+	for _, file := range []string{"words/", "lab/words/", "lab/words/lessons_", "lab/words/lines_", "lab/words/trials_", "courses/words/", "admin/words/", "admin/words/live_", "admin/words/sales_", "admin/words/orders_", "admin/words/payments_", "admin/words/ticket_"} {
 		en, zh := textKeys(t, file+"en.js"), textKeys(t, file+"zh.js")
 		for _, k := range en {
 			known[k] = true
@@ -94,6 +94,62 @@ func TestTextsExistInBothLanguages(t *testing.T) {
 			for _, used := range regexp.MustCompile(`\bt\('([\w.]+)'[,)]`).FindAllStringSubmatch(asset(t, strings.TrimPrefix(file, "static/")), -1) {
 				if !known[used[1]] {
 					t.Errorf("%s uses the key %q, which does not exist", file, used[1])
+				}
+			}
+		}
+	}
+}
+
+// Chinese texts have full-width punctuation: a half-width mark beside a Chinese character is a slip.
+func TestChineseIsPunctuatedInFullWidth(t *testing.T) {
+	half := regexp.MustCompile(`\p{Han}[,;:!?]|[,;:!?]\p{Han}|\p{Han}\([^)]*\p{Han}[^)]*\)|\p{Han}\.(\s|'|"|$)`)
+	texts := map[string]string{}
+	for _, file := range []string{"errors.go", "fields.go", "../goods/demo.json"} {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts[file] = string(b)
+	}
+	for _, folder := range []string{"static/words/zh.js", "static/*/words/*zh.js", "static/courses/rows/*.js"} {
+		files, err := fs.Glob(embedded, folder)
+		if err != nil || len(files) == 0 {
+			t.Fatalf("%s matches no file, %v", folder, err)
+		}
+		for _, file := range files {
+			texts[file] = asset(t, strings.TrimPrefix(file, "static/"))
+		}
+	}
+	for file, text := range texts {
+		for _, found := range half.FindAllStringIndex(text, -1) {
+			t.Errorf("%s: half-width punctuation in %q", file, text[max(0, found[0]-20):min(len(text), found[1]+20)])
+		}
+	}
+}
+
+// The lab's sources are explained in both languages, part by part, and the comment at their top in Chinese.
+func TestExperimentsAreExplained(t *testing.T) {
+	about := asset(t, "lab/words/about_zh.js")
+	for _, info := range lab.Strategies() {
+		if !strings.Contains(about, "\n  'strategy."+info.Name+".about': [") {
+			t.Errorf("lab/words/about_zh.js has no %s", info.Name)
+		}
+	}
+	for _, lang := range []string{"zh", "en"} {
+		texts := asset(t, "lab/words/trials_"+lang+".js")
+		for _, name := range lab.Experiments() {
+			files := lab.ExperimentSource(name)
+			if len(files) == 0 {
+				t.Errorf("%s has no source", name)
+			}
+			for _, f := range files {
+				if !strings.Contains(about, "\n  'source."+f.File+".about': [") {
+					t.Errorf("lab/words/about_zh.js has no %s", f.File)
+				}
+				_, lines, _ := strings.Cut(texts, "\n  'source."+f.File+".lines': [\n")
+				lines, _, _ = strings.Cut(lines, "\n  ],")
+				if n := strings.Count(lines, "\n") + 1; len(f.Marks) == 0 || n != len(f.Marks) || strings.Contains(f.Source, "//lab:") {
+					t.Errorf("%s: %s explains %d parts of %d", f.File, lang, n, len(f.Marks))
 				}
 			}
 		}

@@ -264,6 +264,7 @@ func (s *Server) routes() http.Handler {
 		r.Route("/admin", s.adminRoutes)
 
 		r.Get("/lab", s.inLab(s.showLab))
+		r.Get("/lab/source", s.inLab(s.showLabSource))
 		r.Get("/lab/run", s.inLab(s.showLabRun))
 		r.Post("/lab/run", s.inLab(s.startLab))
 		r.Post("/lab/run/stop", s.inLab(s.stopLab))

@@ -65,6 +65,7 @@ var accessMatrix = []struct {
 	{"POST /api/lab/try", `{"experiment":"cache","seed":1}`, [5]string{"401 not_logged_in", "403 forbidden", "403 forbidden", "200 ok", "403 forbidden"}},
 	{"POST /api/lab/run", `{"strategies":["mutex"],"buyers":20,"stock":2,"double_clicks":10,"seed":1,"seconds":5}`,
 		[5]string{"401 not_logged_in", "403 forbidden", "403 forbidden", "202 ok", "403 forbidden"}},
+	{"GET /api/lab/source", "", [5]string{"401 not_logged_in", "403 forbidden", "403 forbidden", "404 not_found", "403 forbidden"}},
 	{"GET /api/lab/run", "", [5]string{"401 not_logged_in", "403 forbidden", "403 forbidden", "200 ok", "403 forbidden"}},
 	{"POST /api/lab/run/stop", "", [5]string{"401 not_logged_in", "403 forbidden", "403 forbidden", "200 ok", "403 forbidden"}},
 	{"GET /api/admin/users", "", [5]string{"401 not_logged_in", "403 forbidden", "200 ok", "200 ok", "403 forbidden"}},

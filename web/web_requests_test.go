@@ -192,7 +192,7 @@ func openWorld(t *testing.T, seed uint64) *world {
 	jobs := NewLab(lab.Stores{}, log) // its jobs end at once: the lab has tests of its own
 	jobs.runPlan = func(context.Context, lab.Stores, lab.Plan, func(lab.Progress)) ([]lab.Result, error) { return nil, nil }
 	jobs.race = func(context.Context, lab.Stores, string, uint64) (lab.Recording, error) { return lab.Recording{}, nil }
-	jobs.experiment = func(context.Context, lab.Stores, string, uint64) (lab.ExperimentResult, error) {
+	jobs.experiment = func(context.Context, lab.Stores, string, uint64, func(lab.ExperimentProgress)) (lab.ExperimentResult, error) {
 		return lab.ExperimentResult{}, nil
 	}
 	tcp, err := net.Listen("tcp", "127.0.0.1:0") // for the cashier, which is a client of the shop

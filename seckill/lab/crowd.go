@@ -44,9 +44,30 @@ type outcome struct {
 	yes        map[int64]bool
 	pending    map[int64]int   // clicks without a reply, by buyer
 	waits      []time.Duration // of the clicks with a reply
-	took       time.Duration   // until the last reply
+	replies    []reply         // in the order in which they came
+	cutOff     map[int64]bool  // the buyers of whose clicks a dead process had one
 	unanswered int             // clicks that received no reply
 	lastErr    error           // of an unanswered click
+}
+
+// reply is the time of a reply, since the first click.
+type reply struct {
+	user int64
+	at   time.Duration
+}
+
+// selling returns when the last reply came to a buyer whom no process had cut off, and how many replies had come by
+// then. Without a kill that is the last reply of all.
+func (o *outcome) selling() (until time.Duration, replies int) {
+	for i, r := range o.replies {
+		if !o.cutOff[r.user] {
+			until, replies = r.at, i+1
+		}
+	}
+	if replies == 0 && len(o.replies) > 0 {
+		return o.replies[len(o.replies)-1].at, len(o.replies)
+	}
+	return until, replies
 }
 
 const (
@@ -58,7 +79,7 @@ const (
 func (r *run) runCrowd(ctx context.Context, clicks []click) *outcome {
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(r.plan.Seconds)*time.Second)
 	defer cancel()
-	o := &outcome{yes: map[int64]bool{}, pending: map[int64]int{}}
+	o := &outcome{yes: map[int64]bool{}, pending: map[int64]int{}, cutOff: map[int64]bool{}}
 	var all sync.WaitGroup
 	var replacing errgroup.Group
 	untilEnd, end := context.WithCancel(ctx)
@@ -94,10 +115,11 @@ func (r *run) runCrowd(ctx context.Context, clicks []click) *outcome {
 // press does one click and records its reply.
 func (r *run) press(ctx context.Context, c click, o *outcome) {
 	began := time.Now()
-	yes, err := r.clickUntilAnswered(ctx, c)
-	ended := time.Now()
+	yes, cutOff, err := r.clickUntilAnswered(ctx, c)
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	ended := time.Now()
+	o.cutOff[c.user] = o.cutOff[c.user] || cutOff
 	if err != nil {
 		o.unanswered++
 		o.lastErr = err
@@ -105,22 +127,24 @@ func (r *run) press(ctx context.Context, c click, o *outcome) {
 	}
 	o.yes[c.user] = o.yes[c.user] || yes
 	o.waits = append(o.waits, ended.Sub(began))
-	o.took = max(o.took, ended.Sub(o.began))
+	o.replies = append(o.replies, reply{c.user, ended.Sub(o.began)})
 	if o.pending[c.user]--; o.pending[c.user] == 0 {
 		r.answered.Add(1)
 	}
 }
 
-// clickUntilAnswered clicks until there is a reply. After an error it clicks at the next node.
-func (r *run) clickUntilAnswered(ctx context.Context, c click) (bool, error) {
+// clickUntilAnswered clicks until there is a reply. After an error it clicks at the next node. It
+// reports whether a node died with the click.
+func (r *run) clickUntilAnswered(ctx context.Context, c click) (yes, cutOff bool, err error) {
 	for i := c.node; ; i++ {
 		n := r.nodes[i%len(r.nodes)].Load()
-		yes, err := n.click(ctx, c.user)
+		yes, err = n.click(ctx, c.user)
 		if err == nil {
-			return yes, nil
+			return yes, cutOff, nil
 		}
+		cutOff = cutOff || n.dead.Load()
 		if pause(ctx, retryPause); ctx.Err() != nil {
-			return false, err
+			return false, cutOff, err
 		}
 	}
 }
@@ -179,9 +203,11 @@ func (r *run) count(ctx context.Context, o *outcome) (Result, error) {
 	res.Oversold = max(0, res.Sold-p.Stock)
 	res.Unsold = max(0, min(p.Stock, p.Buyers)-res.Sold)
 	res.Duplicates = res.Sold - len(ordered)
-	res.Seconds = round(o.took.Seconds(), 3)
-	if o.took > 0 {
-		res.PerSecond = round(float64(len(o.waits))/o.took.Seconds(), 0)
+	if len(o.replies) > 0 {
+		last := o.replies[len(o.replies)-1].at
+		until, replies := o.selling()
+		res.Seconds, res.Recovery = round(last.Seconds(), 3), round((last-until).Seconds(), 3)
+		res.PerSecond = round(float64(replies)/until.Seconds(), 0)
 	}
 	res.P99 = round(1000*percentile(o.waits, 99).Seconds(), 1)
 	if res.Sold > 0 {

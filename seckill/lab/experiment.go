@@ -2,7 +2,11 @@ package lab
 
 import (
 	"context"
+	"embed"
 	"fmt"
+	"slices"
+	"sync"
+	"time"
 )
 
 // ExperimentResult compares variants of the same thing, a wrong one first.
@@ -25,31 +29,111 @@ type variant struct {
 }
 
 // tryAll tries the variants of an experiment, one after the other.
-func tryAll(ctx context.Context, variants []variant) ([]Finding, error) {
-	rows := make([]Finding, len(variants))
+func tryAll(ctx context.Context, variants []variant) (rows []Finding, err error) {
+	names := make([]string, len(variants))
 	for i, v := range variants {
+		names[i] = v.name
+	}
+	for _, v := range variants {
+		observedIn(ctx).change(names, rows)
 		row, err := v.try(ctx)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", v.name, err)
 		}
 		row.Variant = v.name
-		rows[i] = row
+		rows = append(rows, row)
 	}
+	observedIn(ctx).change(names, rows)
 	return rows, nil
+}
+
+// ExperimentProgress reports how far an experiment is.
+type ExperimentProgress struct {
+	Variants []string           `json:"ways"`    // all of them
+	Rows     []Finding          `json:"rows"`    // of those that have ended
+	Figures  map[string]float64 `json:"figures"` // some of those of the next one, up to now
+	Elapsed  int64              `json:"elapsed_ms"`
+}
+
+// observed is a running experiment whose progress is reported.
+type observed struct {
+	mu      sync.Mutex
+	now     ExperimentProgress
+	figures func() map[string]float64 // of the current variant; nil if it shows none
+}
+
+type observedKey struct{}
+
+// observedIn returns the experiment of a context, or one that is reported to no one.
+func observedIn(ctx context.Context) *observed {
+	if o, ok := ctx.Value(observedKey{}).(*observed); ok {
+		return o
+	}
+	return new(observed)
+}
+
+// change says that the next variant begins.
+func (o *observed) change(names []string, rows []Finding) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.now.Variants, o.now.Rows, o.figures = names, slices.Clone(rows), nil
+}
+
+// show lets the reports of a variant contain these figures. figures is called beside the experiment.
+func show(ctx context.Context, figures func() map[string]float64) {
+	o := observedIn(ctx)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.figures = figures
+}
+
+func (o *observed) progress() ExperimentProgress {
+	o.mu.Lock()
+	now, figures := o.now, o.figures
+	o.mu.Unlock()
+	if figures != nil {
+		now.Figures = figures()
+	}
+	return now
+}
+
+// observe calls report ten times a second until the returned function is called.
+func (o *observed) observe(report func(ExperimentProgress)) (end func()) {
+	began, over := time.Now(), make(chan struct{})
+	var reports sync.WaitGroup
+	reports.Go(func() {
+		tick := time.NewTicker(100 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			now := o.progress()
+			now.Elapsed = time.Since(began).Milliseconds()
+			report(now)
+			select {
+			case <-over:
+				return
+			case <-tick.C:
+			}
+		}
+	})
+	return func() {
+		close(over)
+		reports.Wait()
+	}
 }
 
 // experiments lists the experiments in the order of the lessons. Each takes a few seconds at most.
 var experiments = []struct {
-	name string
-	run  func(context.Context, Stores, uint64) ([]Finding, error)
+	name  string
+	run   func(context.Context, Stores, uint64) ([]Finding, error)
+	files []string
 }{
-	{"address", runAddress},
-	{"limits", runLimits},
-	{"late-payment", runLatePayment},
-	{"cache", runCache},
-	{"cache-consistency", runCacheConsistency},
-	{"confirm", runConfirm},
-	{"hot", runHot},
+	{"address", runAddress, []string{"experiment_address.go"}},
+	{"limits", runLimits, []string{"experiment_limits.go", "experiment_token_bucket.go"}},
+	{"late-payment", runLatePayment, []string{"experiment_late_payment.go"}},
+	{"cache", runCache, []string{"experiment_cache.go"}},
+	{"cache-consistency", runCacheConsistency, []string{"experiment_cache_consistency.go"}},
+	{"confirm", runConfirm, []string{"experiment_confirm.go", "experiment_confirm_consumer.go"}},
+	{"hot", runHot, []string{"experiment_hot.go"}},
 }
 
 // Experiments returns the names of the experiments.
@@ -60,13 +144,42 @@ func Experiments() (names []string) {
 	return names
 }
 
-// RunExperiment runs one experiment. A seed determines the crowd; the order in which its requests
-// arrive differs from run to run.
-func RunExperiment(ctx context.Context, s Stores, name string, seed uint64) (ExperimentResult, error) {
+// SourceFile is a file of an experiment as the pages show it.
+type SourceFile struct {
+	File   string   `json:"file"`
+	Source string   `json:"source"`
+	Marks  [][2]int `json:"marks"` // first and last line, from 1, of each part that decides
+}
+
+// ExperimentSource returns the files of an experiment, none if there is no such experiment.
+func ExperimentSource(name string) (sources []SourceFile) {
 	for _, e := range experiments {
 		if e.name != name {
 			continue
 		}
+		for _, file := range e.files {
+			text, _ := experimentFiles.ReadFile(file) // a test checks that each file exists
+			source, marks := marked(string(text))
+			sources = append(sources, SourceFile{file, source, marks})
+		}
+	}
+	return sources
+}
+
+//go:embed experiment_address.go experiment_limits.go experiment_token_bucket.go experiment_late_payment.go experiment_cache.go
+//go:embed experiment_cache_consistency.go experiment_confirm.go experiment_confirm_consumer.go experiment_hot.go
+var experimentFiles embed.FS
+
+// RunExperiment runs one experiment. A seed determines the crowd; the order in which its requests
+// arrive differs from run to run. It calls report ten times a second.
+func RunExperiment(ctx context.Context, s Stores, name string, seed uint64, report func(ExperimentProgress)) (ExperimentResult, error) {
+	for _, e := range experiments {
+		if e.name != name {
+			continue
+		}
+		o := new(observed)
+		ctx = context.WithValue(ctx, observedKey{}, o)
+		defer o.observe(report)()
 		rows, err := e.run(ctx, s, seed)
 		if err != nil {
 			return ExperimentResult{}, fmt.Errorf("experiment %s: %w", name, err)

@@ -88,6 +88,11 @@ func (a addressRush) rush(ctx context.Context, issue func(ctx context.Context, u
 	}
 	before := a.bots.commands.Load()
 	var letIn, bots, people atomic.Int64
+	figures := func() map[string]float64 {
+		return map[string]float64{"let_in": float64(letIn.Load()), "redis": float64(a.bots.commands.Load() - before),
+			"bots": float64(bots.Load()), "people": float64(people.Load())}
+	}
+	show(ctx, figures)
 	var all errgroup.Group
 	rng := rand.New(rand.NewPCG(a.seed, 10))
 	for i := range int64(addressPeople) {
@@ -136,8 +141,9 @@ func (a addressRush) rush(ctx context.Context, issue func(ctx context.Context, u
 		})
 	}
 	err := all.Wait()
-	return Finding{Right: letIn.Load() == 0, Figures: map[string]float64{"tries": addressBots * addressTries, "let_in": float64(letIn.Load()),
-		"redis": float64(a.bots.commands.Load() - before), "bots": float64(bots.Load()), "people": float64(people.Load())}}, err
+	f := figures()
+	f["tries"] = addressBots * addressTries
+	return Finding{Right: letIn.Load() == 0, Figures: f}, err
 }
 
 // fixedAddress sells at one address for all.
@@ -155,8 +161,10 @@ func (a addressRush) storedAddress(ctx context.Context) (Finding, error) {
 		path := made(rand.New(rand.NewPCG(a.seed, uint64(1000+user))))
 		return path, a.people.Set(ctx, a.pathKey(user), path, time.Minute).Err()
 	}, a.forgeries(victim), func(ctx context.Context, c counter, user int64, path string) (bool, error) {
+		//lab:here
 		kept, err := c.read(ctx, a.pathKey(user))
 		return err == nil && kept != "" && kept == path, err
+		//lab:end
 	})
 }
 
@@ -176,11 +184,13 @@ func (a addressRush) signedAddress(ctx context.Context) (Finding, error) {
 		return Finding{}, err
 	}
 	row, err := a.rush(ctx, issue, a.forgeries(victim), func(_ context.Context, _ counter, user int64, path string) (bool, error) {
+		//lab:here
 		owner, err := checker.CheckPath(a.number, token(user), path)
 		if err != nil && !errors.Is(err, seckill.ErrBadPath) {
 			return false, err
 		}
 		return err == nil && owner == user, nil
+		//lab:end
 	})
 	if err == nil {
 		asked := rdb.PoolStats() // each command takes a connection: an open one, or a new one

@@ -37,29 +37,27 @@ func runCache(ctx context.Context, s Stores, seed uint64) (rows []Finding, err e
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, w.close(ctx)) }()
-	for _, v := range []struct {
-		variant string
-		cache   *priceCache
-		rush    func(context.Context, *priceCache, uint64) (int, error)
-		right   func(f map[string]float64) bool
-	}{
-		{"unknown ids, misses not remembered", &priceCache{single: true}, penetrate, fewMisses},
-		{"unknown ids, misses remembered", &priceCache{single: true, misses: true}, penetrate, fewMisses},
-		{"hot id expires, everybody reads", &priceCache{}, breakDown, oneRead},
-		{"hot id expires, single flight", &priceCache{single: true}, breakDown, oneRead},
-		{"500 ids expire at once", &priceCache{single: true}, avalanche, spread},
-		{"500 ids expire with jitter", &priceCache{single: true, jitter: avalancheSpread}, avalanche, spread},
-	} {
-		c := v.cache
-		c.db, c.entries, c.rng = w.db, map[int64]cacheEntry{}, rand.New(rand.NewPCG(seed, 1))
-		reads, err := v.rush(ctx, c, seed)
-		if err != nil {
-			return nil, err
+	try := func(c *priceCache, rush func(context.Context, *priceCache, uint64) (int, error), right func(map[string]float64) bool) func(context.Context) (Finding, error) {
+		return func(ctx context.Context) (Finding, error) {
+			c.db, c.entries, c.rng = w.db, map[int64]cacheEntry{}, rand.New(rand.NewPCG(seed, 1))
+			figures := func() map[string]float64 {
+				return map[string]float64{"sql": float64(c.sql.Load()), "at_once": float64(c.most.Load())}
+			}
+			show(ctx, figures)
+			reads, err := rush(ctx, c, seed)
+			f := figures()
+			f["reads"] = float64(reads)
+			return Finding{Right: right(f), Figures: f}, err
 		}
-		f := map[string]float64{"reads": float64(reads), "sql": float64(c.sql.Load()), "at_once": float64(c.most.Load())}
-		rows = append(rows, Finding{v.variant, v.right(f), f})
 	}
-	return rows, nil
+	return tryAll(ctx, []variant{
+		{"unknown ids, misses not remembered", try(&priceCache{single: true}, penetrate, fewMisses)},
+		{"unknown ids, misses remembered", try(&priceCache{single: true, misses: true}, penetrate, fewMisses)},
+		{"hot id expires, everybody reads", try(&priceCache{}, breakDown, oneRead)},
+		{"hot id expires, single flight", try(&priceCache{single: true}, breakDown, oneRead)},
+		{"500 ids expire at once", try(&priceCache{single: true}, avalanche, spread)},
+		{"500 ids expire with jitter", try(&priceCache{single: true, jitter: avalancheSpread}, avalanche, spread)},
+	})
 }
 
 const (
@@ -105,12 +103,14 @@ func (c *priceCache) price(ctx context.Context, id int64) (int64, error) {
 	if !c.single {
 		return c.read(ctx, id)
 	}
+	//lab:here
 	v, err, _ := c.flight.Do(strconv.FormatInt(id, 10), func() (any, error) {
 		if price, ok := c.get(id); ok {
 			return price, nil
 		}
 		return c.read(ctx, id)
 	})
+	//lab:end
 	if err != nil {
 		return 0, err
 	}
@@ -131,9 +131,11 @@ func (c *priceCache) put(id, price int64) {
 	if c.life > 0 {
 		e.until = time.Now().Add(c.life)
 	}
+	//lab:here
 	if c.jitter > 0 {
 		e.until = e.until.Add(time.Duration(c.rng.Int64N(int64(c.jitter))))
 	}
+	//lab:end
 	c.entries[id] = e
 }
 
@@ -146,10 +148,12 @@ func (c *priceCache) read(ctx context.Context, id int64) (price int64, err error
 	}
 	err = c.db.QueryRow(ctx, `select price from items, pg_sleep(0.01) where id = $1`, id).Scan(&price)
 	switch {
+	//lab:here
 	case errors.Is(err, pgx.ErrNoRows) && !c.misses:
 		return -1, nil
 	case errors.Is(err, pgx.ErrNoRows):
 		price = -1
+	//lab:end
 	case err != nil:
 		return 0, err
 	}

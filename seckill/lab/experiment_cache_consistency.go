@@ -111,6 +111,17 @@ func changePrices(ctx context.Context, w workspace, c counter, seed uint64, p ca
 		defer cancel()
 		err = errors.Join(err, c.Del(ctx, entries...).Err())
 	}()
+	figures := func() map[string]float64 {
+		f, longest := map[string]float64{}, int64(0)
+		for _, item := range items {
+			f["reads"] += float64(item.reads.Load())
+			f["stale"] += float64(item.stale.Load())
+			longest = max(longest, item.longest.Load())
+		}
+		f["longest_ms"] = round(float64(longest)/float64(time.Millisecond), 0)
+		return f
+	}
+	show(ctx, figures)
 	var all errgroup.Group
 	for n, i := range rand.New(rand.NewPCG(seed, 30)).Perm(cachedItems) {
 		all.Go(func() error {
@@ -131,14 +142,8 @@ func changePrices(ctx context.Context, w workspace, c counter, seed uint64, p ca
 	if err != nil {
 		return row, err
 	}
-	f := map[string]float64{"stays_old": float64(kept)}
-	var longest int64
-	for _, item := range items {
-		f["reads"] += float64(item.reads.Load())
-		f["stale"] += float64(item.stale.Load())
-		longest = max(longest, item.longest.Load())
-	}
-	f["longest_ms"] = round(float64(longest)/float64(time.Millisecond), 0)
+	f := figures()
+	f["stays_old"] = float64(kept)
 	return Finding{Right: kept == 0, Figures: f}, ctx.Err()
 }
 
@@ -197,6 +202,7 @@ func (i *cachedItem) write(ctx context.Context, long bool) error {
 
 // commit writes the price to Postgres, with the deletes right before and after.
 func (i *cachedItem) commit(ctx context.Context) error {
+	//lab:here
 	if i.before {
 		if err := i.Del(ctx, i.entry()).Err(); err != nil {
 			return err
@@ -208,6 +214,7 @@ func (i *cachedItem) commit(ctx context.Context) error {
 		pause(ctx, time.Millisecond) // the way from one store to the other
 		err = i.Del(ctx, i.entry()).Err()
 	}
+	//lab:end
 	return err
 }
 
@@ -220,12 +227,14 @@ func (i *cachedItem) readAndStall(ctx context.Context, long bool) error {
 	if err != nil {
 		return err
 	}
+	//lab:here
 	<-i.written
 	if long {
 		<-i.done
 	}
 	i.awaitReaders(ctx)
 	return i.Set(ctx, i.entry(), price, i.life).Err()
+	//lab:end
 }
 
 // awaitReaders waits until each reader has done a read that began after the call. None of them then has

@@ -99,7 +99,9 @@ func sendMessages(ctx context.Context, rdb redis.UniversalClient, stream string,
 }
 
 func sendEntry(ctx context.Context, rdb redis.UniversalClient, stream string, ids []int) error {
+	//lab:here
 	return rdb.XAdd(ctx, entryOf(stream, ids)).Err()
+	//lab:end
 }
 
 func entryOf(stream string, ids []int) *redis.XAddArgs {
@@ -148,11 +150,13 @@ func (q messageQueue) publishFrom(ctx context.Context, p publisher, dies bool, b
 		for i := range ids {
 			ids[i] = len(waits) + i
 		}
+		//lab:here
 		if p.fromMemory {
 			memory <- ids
 		} else if err := p.send(ctx, rdb, q.stream(), ids); err != nil {
 			return nil, err
 		}
+		//lab:end
 		killed := dies && len(waits)+p.size > confirmMessages/2
 		if killed {
 			rdb.Close()

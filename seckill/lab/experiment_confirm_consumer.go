@@ -84,11 +84,13 @@ func (q messageQueue) work(ctx context.Context, consumer string, ackFirst bool, 
 		if len(batch) == 0 {
 			return claimed, nil
 		}
+		//lab:here
 		if ackFirst {
 			if err := q.ack(ctx, batch...); err != nil {
 				return claimed, err
 			}
 		}
+		//lab:end
 		for _, m := range batch {
 			acks, err := q.writeOrder(ctx, m)
 			if err != nil {
@@ -97,11 +99,13 @@ func (q messageQueue) work(ctx context.Context, consumer string, ackFirst bool, 
 			if worked++; worked == diesAfter {
 				return claimed, nil
 			}
+			//lab:here
 			if acks && !ackFirst {
 				if err := q.ack(ctx, m); err != nil {
 					return claimed, err
 				}
 			}
+			//lab:end
 		}
 	}
 }

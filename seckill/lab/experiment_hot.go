@@ -34,11 +34,13 @@ func runHot(ctx context.Context, s Stores, seed uint64) (rows []Finding, err err
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, w.close(ctx)) }()
+	//lab:here
 	together := func(room int) []queue { return slices.Repeat([]queue{newQueue(room, hotConns)}, 1+coldItems) }
 	var apart []queue
 	for range 1 + coldItems {
 		apart = append(apart, newQueue(hotRoom, 1))
 	}
+	//lab:end
 	beside := func(queues []queue) func(context.Context) (Finding, error) {
 		return func(ctx context.Context) (Finding, error) { return sellBesideHot(ctx, w, seed, queues) }
 	}
@@ -70,6 +72,7 @@ func newQueue(room, turns int) queue {
 
 // wait runs work when it is its turn. It reports false at once if the queue is full.
 func (q queue) wait(work func() error) (served bool, err error) {
+	//lab:here
 	select {
 	case q.room <- struct{}{}:
 	default:
@@ -78,6 +81,7 @@ func (q queue) wait(work func() error) (served bool, err error) {
 	defer func() { <-q.room }()
 	q.turns <- struct{}{}
 	defer func() { <-q.turns }()
+	//lab:end
 	return true, work()
 }
 
@@ -118,7 +122,13 @@ func sellBesideHot(ctx context.Context, w workspace, seed uint64, queues []queue
 			return nil
 		})
 	}
-	refused, draw := 0, rand.New(rand.NewPCG(seed, 22))
+	refused := 0
+	show(ctx, func() map[string]float64 {
+		mu.Lock()
+		defer mu.Unlock()
+		return map[string]float64{"cold": coldItems * coldClicks, "cold_refused": float64(refused), "behind": float64(percentile(slices.Clone(behind), 50))}
+	})
+	draw := rand.New(rand.NewPCG(seed, 22))
 	for item := 1; item <= coldItems; item++ {
 		var pauses [coldClicks]time.Duration
 		for i := range pauses {

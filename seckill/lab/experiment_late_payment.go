@@ -25,7 +25,8 @@ import (
 //
 // The figures are paid: orders whose payment is kept; refunded: orders whose payment is refunded;
 // put_back: units returned to the stock; both: orders that are paid although their unit was
-// returned; units: units left plus orders paid, which should be 200.
+// returned; back_twice: units returned once more than they should; units: units left plus orders paid,
+// which should be 200.
 func runLatePayment(ctx context.Context, s Stores, seed uint64) ([]Finding, error) {
 	race := func(pay, expire func(context.Context, workspace, int) error) func(context.Context) (Finding, error) {
 		return func(ctx context.Context) (Finding, error) { return raceLatePayments(ctx, s, seed, pay, expire) }
@@ -71,6 +72,10 @@ func raceLatePayments(ctx context.Context, s Stores, seed uint64, pay, expire fu
 		lateOrders, now.Add(lateFirst), lateInterval.Milliseconds()); err != nil {
 		return row, err
 	}
+	show(ctx, func() map[string]float64 {
+		f, _ := w.countLatePayments(ctx) // none after an error; the next report counts again
+		return f
+	})
 	rng := rand.New(rand.NewPCG(seed, 5))
 	var all errgroup.Group
 	for id := 1; id <= lateOrders; id++ {
@@ -90,17 +95,25 @@ func raceLatePayments(ctx context.Context, s Stores, seed uint64, pay, expire fu
 	if err := all.Wait(); err != nil {
 		return row, err
 	}
-	var kept, refunded, back, both, units float64
-	err = w.db.QueryRow(ctx, `
+	f, err := w.countLatePayments(ctx)
+	return Finding{Right: f["both"] == 0 && f["units"] == lateOrders, Figures: f}, err
+}
+
+// countLatePayments returns the figures, up to now.
+func (w workspace) countLatePayments(ctx context.Context) (map[string]float64, error) {
+	var kept, refunded, back, both, twice, units float64
+	err := w.db.QueryRow(ctx, `
 		select (select count(*) from payments where status = 'captured'),
 		       (select count(*) from payments where status = 'refund_due'),
 		       (select count(*) from put_back),
 		       (select count(distinct order_id) from payments join put_back using (order_id) where status = 'captured'),
+		       (select count(*) - count(distinct order_id) from put_back),
 		       (select stock from item) + (select count(*) from payments where status = 'captured')`).
-		Scan(&kept, &refunded, &back, &both, &units)
-	row.Right = both == 0 && units == lateOrders
-	row.Figures = map[string]float64{"orders": lateOrders, "paid": kept, "refunded": refunded, "put_back": back, "both": both, "units": units}
-	return row, err
+		Scan(&kept, &refunded, &back, &both, &twice, &units)
+	if err != nil {
+		return nil, err
+	}
+	return map[string]float64{"orders": lateOrders, "paid": kept, "refunded": refunded, "put_back": back, "both": both, "back_twice": twice, "units": units}, nil
 }
 
 // payUnguarded reads whether the order is pending, and then takes the payment.
@@ -111,10 +124,12 @@ func payUnguarded(ctx context.Context, w workspace, id int) error {
 	}
 	payment := "refund_due"
 	if status == "pending" {
+		//lab:here
 		pause(ctx, latePause)
 		if _, err := w.db.Exec(ctx, `update orders set status = 'paid' where id = $1`, id); err != nil {
 			return err
 		}
+		//lab:end
 		payment = "captured"
 	}
 	_, err := w.db.Exec(ctx, `insert into payments values ($1, $2)`, id, payment)
@@ -149,12 +164,14 @@ func expireUnguarded(ctx context.Context, w workspace, id int) error {
 // payGuarded takes the payment if the order is pending at the moment of the write. Otherwise it
 // marks the payment as due for refund.
 func payGuarded(ctx context.Context, w workspace, id int) error {
+	//lab:here
 	_, err := w.db.Exec(ctx, `
 		with paid as (
 		     update orders set status = 'paid'
 		     where  id = $1 and status = 'pending' and expires_at > clock_timestamp()
 		     returning id)
 		insert into payments select $1, case when exists (select from paid) then 'captured' else 'refund_due' end`, id)
+	//lab:end
 	return err
 }
 
@@ -163,6 +180,7 @@ func payGuarded(ctx context.Context, w workspace, id int) error {
 func expireGuarded(ctx context.Context, w workspace, id int) error {
 	for ctx.Err() == nil {
 		var settled bool
+		//lab:here
 		err := w.db.QueryRow(ctx, `
 			with gone as (
 			     update orders set status = 'cancelled'
@@ -171,6 +189,7 @@ func expireGuarded(ctx context.Context, w workspace, id int) error {
 			     back as (insert into put_back select id from gone),
 			     item as (update item set stock = stock + 1 where exists (select from gone))
 			select status <> 'pending' or exists (select from gone) from orders where id = $1`, id).Scan(&settled)
+		//lab:end
 		if err != nil || settled {
 			return err
 		}

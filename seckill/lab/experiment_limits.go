@@ -90,13 +90,20 @@ func crowdWithBot(ctx context.Context, c counter, stock string, seed uint64, lim
 	before := c.commands.Load()
 	began := time.Now()
 	var bot, people, botReached atomic.Int64
+	figures := func() map[string]float64 {
+		return map[string]float64{"asked": float64(len(requests)), "redis": float64(c.commands.Load() - before),
+			"bot": float64(bot.Load()), "people": float64(people.Load())}
+	}
+	show(ctx, figures)
 	var all errgroup.Group
 	all.SetLimit(limitAtOnce)
 	for _, user := range requests {
 		all.Go(func() error {
+			//lab:here
 			if limited && !buckets[user].Allow() {
 				return nil
 			}
+			//lab:end
 			if user == 0 {
 				botReached.Add(1)
 			}
@@ -112,13 +119,17 @@ func crowdWithBot(ctx context.Context, c counter, stock string, seed uint64, lim
 	}
 	err := all.Wait()
 	allowed := limitBurst + limitRate*time.Since(began).Seconds()
-	return Finding{Right: float64(botReached.Load()) <= allowed && people.Load() > bot.Load(), Figures: map[string]float64{
-		"asked": float64(len(requests)), "redis": float64(c.commands.Load() - before), "bot": float64(bot.Load()), "people": float64(people.Load())}}, err
+	return Finding{Right: float64(botReached.Load()) <= allowed && people.Load() > bot.Load(), Figures: figures()}, err
 }
 
 // crowdAtGate asks for an address for every buyer. Without the gate every buyer receives one.
 func crowdAtGate(ctx context.Context, e engine, gated bool) (Finding, error) {
 	var alive, waiting atomic.Int64
+	bound := max(gateLeast, gateFactor*gateUnits)
+	figures := func() map[string]float64 {
+		return map[string]float64{"asked": gateBuyers, "alive": float64(alive.Load()), "bound": float64(bound), "waiting": float64(waiting.Load())}
+	}
+	show(ctx, figures)
 	var all errgroup.Group
 	all.SetLimit(limitAtOnce)
 	for user := int64(1); user <= gateBuyers; user++ {
@@ -131,11 +142,13 @@ func crowdAtGate(ctx context.Context, e engine, gated bool) (Finding, error) {
 				alive.Add(1)
 				return nil
 			}
+			//lab:here
 			_, err := e.address(ctx, user, token(user), "")
 			switch wait := (seckill.TooManyError{}); {
 			case errors.As(err, &wait), errors.Is(err, goods.ErrSoldOut):
 				waiting.Add(1)
 				return nil
+			//lab:end
 			case err != nil:
 				return fmt.Errorf("an address for user %d: %w", user, err)
 			}
@@ -144,7 +157,5 @@ func crowdAtGate(ctx context.Context, e engine, gated bool) (Finding, error) {
 		})
 	}
 	err := all.Wait()
-	bound := max(gateLeast, gateFactor*gateUnits)
-	return Finding{Right: alive.Load() <= int64(bound), Figures: map[string]float64{"asked": gateBuyers,
-		"alive": float64(alive.Load()), "bound": float64(bound), "waiting": float64(waiting.Load())}}, err
+	return Finding{Right: alive.Load() <= int64(bound), Figures: figures()}, err
 }

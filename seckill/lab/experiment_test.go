@@ -41,8 +41,8 @@ var lessons = map[string][]struct {
 		{"wait for a token, 100 ms at most", true, map[string]span{"asked": is(1500), "refused": {200, 1350}, "kept": {1, 300}, "p99_ms": {50, 999}}},
 	},
 	"late-payment": {
-		{"select, then update", false, map[string]span{"orders": is(200), "both": {10, 200}, "units": {205, 600}, "put_back": {20, 400}}},
-		{"one conditional update", true, map[string]span{"orders": is(200), "both": is(0), "units": is(200), "put_back": {1, 199}}},
+		{"select, then update", false, map[string]span{"orders": is(200), "both": {10, 200}, "units": {205, 600}, "put_back": {20, 400}, "back_twice": {5, 200}}},
+		{"one conditional update", true, map[string]span{"orders": is(200), "both": is(0), "units": is(200), "put_back": {1, 199}, "back_twice": is(0)}},
 	},
 	"cache-consistency": {
 		{"delete, then write", false, map[string]span{"reads": {100, 5000}, "stale": {40, 2500}, "longest_ms": {40, 20_000}, "stays_old": {10, 20}}},
@@ -84,7 +84,7 @@ func TestExperimentsShowTheirLesson(t *testing.T) {
 				s := stores(t)
 				ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // the limit in web
 				defer cancel()
-				got, err := RunExperiment(ctx, s, name, seed)
+				got, err := RunExperiment(ctx, s, name, seed, func(ExperimentProgress) {})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -122,6 +122,10 @@ func TestFindingsHaveTheirTexts(t *testing.T) {
 		}
 		for name, rows := range lessons {
 			for _, row := range rows {
+				trials, err := os.ReadFile("../../web/static/lab/words/trials_" + lang + ".js")
+				if err != nil || !strings.Contains(string(trials), "\n  'experiment.says."+row.variant+"': '") {
+					t.Errorf("%s: words/trials_%s.js does not say what %q does, %v", name, lang, row.variant, err)
+				}
 				for _, key := range append(slices.Collect(maps.Keys(row.figures)), row.variant) {
 					if !strings.Contains(string(words), "\n  'experiment."+key+"': '") && !strings.Contains(string(words), "\n  'figure."+key+"': '") {
 						t.Errorf("%s: words/%s.js has no text for %q", name, lang, key)
@@ -167,13 +171,13 @@ func TestExperimentsStop(t *testing.T) {
 			s := stores(t)
 			ctx, cancel := context.WithTimeout(t.Context(), 60*time.Millisecond)
 			defer cancel()
-			if got, err := RunExperiment(ctx, s, name, 1); err == nil || got.Rows != nil {
+			if got, err := RunExperiment(ctx, s, name, 1, func(ExperimentProgress) {}); err == nil || got.Rows != nil {
 				t.Errorf("%+v, %v", got, err)
 			}
 			nothingIsLeft(t, s)
 		})
 	}
-	if _, err := RunExperiment(t.Context(), Stores{}, "none", 1); err == nil {
+	if _, err := RunExperiment(t.Context(), Stores{}, "none", 1, nil); err == nil {
 		t.Error("there is an experiment none")
 	}
 }

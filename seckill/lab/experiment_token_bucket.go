@@ -35,6 +35,11 @@ func crowdAtBucket(ctx context.Context, seed uint64, wait time.Duration) (Findin
 	var mu sync.Mutex
 	var took []time.Duration
 	kept, most, refused := 0, 0, 0
+	show(ctx, func() map[string]float64 {
+		mu.Lock()
+		defer mu.Unlock()
+		return map[string]float64{"asked": bucketCrowd, "served": float64(len(took)), "refused": float64(refused), "kept": float64(most)}
+	})
 	began := time.Now()
 	var all errgroup.Group
 	for range bucketCrowd {
@@ -45,6 +50,7 @@ func crowdAtBucket(ctx context.Context, seed uint64, wait time.Duration) (Findin
 			defer mu.Unlock()
 			arrived := time.Now()
 			token := bucket.ReserveN(arrived, 1)
+			//lab:here
 			switch delay := token.DelayFrom(arrived); {
 			case delay > wait:
 				token.CancelAt(arrived)
@@ -57,6 +63,7 @@ func crowdAtBucket(ctx context.Context, seed uint64, wait time.Duration) (Findin
 				mu.Lock()
 				kept--
 			}
+			//lab:end
 			took = append(took, time.Since(arrived))
 			return ctx.Err()
 		})

@@ -108,11 +108,13 @@ type Result struct {
 	Duplicates    int     `json:"duplicates"`      // orders beyond a buyer's first
 	Lost          int     `json:"lost"`            // buyers who were told yes and have no order at the end
 	Seconds       float64 `json:"seconds"`         // from the first click to the last reply
-	PerSecond     float64 `json:"per_second"`      // clicks that received a reply
+	Recovery      float64 `json:"recovery"`        // of these, at the end: only clicks that a killed process had cut off waited
+	PerSecond     float64 `json:"per_second"`      // clicks that received a reply, in the time without Recovery
 	P99           float64 `json:"p99_ms"`          // of the time from a click to its reply
 	SQLPerOrder   float64 `json:"sql_per_order"`   // statements of the whole crowd, refusals included, per order
 	RedisPerOrder float64 `json:"redis_per_order"` // Redis round trips, counted the same way
 	Right         bool    `json:"right"`           // nothing oversold, unsold, duplicate or lost
+	Lucky         bool    `json:"lucky"`           // right, although the strategy is wrong by design
 	Error         string  `json:"error"`           // why the run did not finish; "" if it did
 }
 

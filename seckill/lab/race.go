@@ -14,9 +14,11 @@ type Recording struct {
 	Stock    int    `json:"stock"`  // 1; 2 for most strategies that leave units unsold, and for those that sell two to one buyer
 	Clicks   string `json:"clicks"` // TwoBuyers: one click each; OneBuyer: a double click
 	Steps    []Step `json:"steps"`  // in the order of their start
+	Tries    int    `json:"tries"`  // seeds raced, this one included: raceTries at most
 	Sold     int    `json:"sold"`
 	Left     int    `json:"left"` // units, according to the strategy's own stock
 	Right    bool   `json:"right"`
+	Lucky    bool   `json:"lucky"` // right, although the strategy is wrong by design
 }
 
 // Clicks of a Recording.
@@ -25,7 +27,8 @@ const (
 	OneBuyer  = "one buyer"
 )
 
-const raceTries = 100 // seeds at most
+// raceTries bounds the seeds of a race. The pages say it (race.tries).
+const raceTries = 100
 
 // Race records two clicks at the same instant, each at its own node, with every statement and its
 // result. It races a wrong strategy with one seed after another until it goes wrong, and returns the
@@ -36,7 +39,9 @@ func Race(ctx context.Context, s Stores, strategy string, seed uint64) (rec Reco
 		return rec, InvalidError{"strategy", fmt.Sprintf("there is no %q", strategy)}
 	}
 	for try := range uint64(raceTries) {
-		if rec, err = raceOnce(ctx, s, spec, seed+try); err != nil || spec.wrong == "" || !rec.Right {
+		rec, err = raceOnce(ctx, s, spec, seed+try)
+		rec.Tries = int(try) + 1
+		if err != nil || spec.wrong == "" || !rec.Right {
 			return rec, err
 		}
 	}
@@ -83,5 +88,6 @@ func raceOnce(ctx context.Context, s Stores, spec *spec, seed uint64) (rec Recor
 	// A unit is unsold if a buyer got none, or if it is neither in stock nor in an order.
 	short := len(seen.yes) == 2 && result.Unsold > 0 || max(0, rec.Left)+result.Sold < p.Stock
 	rec.Right = result.Oversold+result.Duplicates+result.Lost == 0 && !short && result.Error == ""
+	rec.Lucky = rec.Right && spec.lucky(p)
 	return rec, nil
 }

@@ -24,6 +24,9 @@ func TestRacesShowTheVerdict(t *testing.T) {
 			if rec.Right != info.Right {
 				t.Errorf("right is %v, of a strategy whose verdict is %v: %+v", rec.Right, info.Right, rec)
 			}
+			if rec.Tries < 1 || rec.Seed != uint64(rec.Tries) || info.Right && rec.Tries > 1 {
+				t.Errorf("%d tries from seed 1 to %d", rec.Tries, rec.Seed)
+			}
 			kinds := map[string]int{}
 			for i, s := range rec.Steps {
 				kinds[s.Kind]++

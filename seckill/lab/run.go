@@ -86,6 +86,7 @@ func runOne(ctx context.Context, s Stores, p Plan, spec *spec, report func(Progr
 		result.Error = closeErr.Error()
 	}
 	result.Right = result.exact()
+	result.Lucky = result.Right && spec.lucky(p)
 	now := r.progress(ctx, began)
 	now.Done = &result
 	report(now)

@@ -38,8 +38,13 @@ type spec struct {
 	needs string // the fault that is needed to show it; "" if the crowd is enough
 	open  func(*node) Strategy
 
-	schema bool // it uses the shop's own tables
+	breaks string // the fault under which a right strategy goes wrong; "" for most
+	schema bool   // it uses the shop's own tables
 }
+
+// lucky reports whether an exact outcome under this plan is luck: another crowd, fault or number of nodes shows that
+// the strategy is wrong.
+func (s *spec) lucky(p Plan) bool { return s.wrong != "" || s.breaks != "" && p.has(s.breaks) }
 
 // specs lists the strategies in the order of the lessons.
 var specs = []spec{
@@ -61,7 +66,7 @@ var specs = []spec{
 	{name: "refill-incr", store: "both", wrong: Unsold, open: func(n *node) Strategy { return refillIncr{refill{redisStock{n}}} }},
 	{name: "refill-set-one", store: "both", wrong: Unsold, open: func(n *node) Strategy { return refillSetOne{refill{redisStock{n}}} }},
 	{name: "refill-compare", store: "both", open: func(n *node) Strategy { return refillCompare{refill{redisStock{n}}} }},
-	{name: "lua", store: "both", open: func(n *node) Strategy { return lua{redisStock{n}} }},
+	{name: "lua", store: "both", breaks: Kill, open: func(n *node) Strategy { return lua{redisStock{n}} }},
 	{name: "lua-channel", store: "both", wrong: Lost, needs: Kill, open: func(n *node) Strategy { return newLuaChannel(n) }},
 	{name: "shop", store: "both", open: func(n *node) Strategy { return newShop(n) }, schema: true},
 }

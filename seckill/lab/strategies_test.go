@@ -3,12 +3,14 @@ package lab
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 )
@@ -65,6 +67,9 @@ func TestVerdicts(t *testing.T) {
 				if info.Right && !r.Right {
 					t.Errorf("seed %d: a right strategy goes wrong: %+v", seed+1, r)
 				}
+				if r.Lucky != (r.Right && !info.Right) {
+					t.Errorf("seed %d: lucky is %v: %+v", seed+1, r.Lucky, r)
+				}
 				if !info.Right && failures(r)[info.Wrong] > 0 {
 					shown = append(shown, seed+1)
 				}
@@ -74,6 +79,40 @@ func TestVerdicts(t *testing.T) {
 			}
 			t.Logf("right: %v; %s with seeds %v", info.Right, info.Wrong, shown)
 		})
+	}
+}
+
+// A wrong strategy that meets no double click and no fault is exact, and the result says that this is luck.
+func TestLuckIsSaid(t *testing.T) {
+	t.Parallel()
+	s := stores(t)
+	p := Plan{Strategies: []string{"guard", "guard-unique", "lua", "lua-channel"}, Buyers: 20, Stock: 10, Seed: 1, Seconds: 20}
+	results, err := Run(t.Context(), s, p, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lucky := map[string]bool{}
+	for _, r := range results {
+		if !r.Right {
+			t.Errorf("not exact: %+v", r)
+		}
+		lucky[r.Strategy] = r.Lucky
+	}
+	if want := map[string]bool{"guard": true, "guard-unique": false, "lua": false, "lua-channel": true}; !maps.Equal(lucky, want) {
+		t.Errorf("lucky: %v, want %v", lucky, want)
+	}
+}
+
+// The time in which only buyers of a dead process wait is recovery. It is not part of the speed.
+func TestRecoveryIsNotSpeed(t *testing.T) {
+	t.Parallel()
+	o := outcome{cutOff: map[int64]bool{2: true}, replies: []reply{{1, time.Second}, {2, 2 * time.Second}, {3, 3 * time.Second}, {2, 9 * time.Second}}}
+	if until, n := o.selling(); until != 3*time.Second || n != 3 {
+		t.Errorf("selling until %v, %d replies", until, n)
+	}
+	o.cutOff = map[int64]bool{1: true, 2: true, 3: true}
+	if until, n := o.selling(); until != 9*time.Second || n != 4 {
+		t.Errorf("if all were cut off: until %v, %d replies", until, n)
 	}
 }
 

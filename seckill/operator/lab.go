@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -86,6 +87,15 @@ func writeLab(w io.Writer, p lab.Plan, results []lab.Result) error {
 			return err
 		}
 	}
+	for _, r := range results {
+		if r.Recovery >= 0.001 {
+			fmt.Fprintf(w, "\n%s: the last %.3f s are the recovery of what the dead process held; clicks/s counts the time before.\n", r.Strategy, r.Recovery)
+		}
+	}
+	if slices.ContainsFunc(results, func(r lab.Result) bool { return r.Lucky }) {
+		_, err := fmt.Fprintln(w, "\nlucky: wrong by design, and exact this time. Another seed, more double clicks or --faults kill show it.")
+		return err
+	}
 	return nil
 }
 
@@ -108,6 +118,8 @@ func verdictOf(r lab.Result) string {
 	switch {
 	case r.Error != "":
 		return "not finished: " + r.Error
+	case r.Lucky:
+		return "right (lucky)"
 	case r.Right:
 		return "right"
 	}

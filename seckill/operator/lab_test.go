@@ -76,6 +76,11 @@ func TestLabComparesStrategies(t *testing.T) {
 		t.Errorf("the page needs other files: %q", out)
 	}
 
+	lucky := sandboxtest.MustCommand(t, env, "lab", "--strategies", "guard", "--buyers", "20", "--stock", "10", "--double-clicks", "0")
+	if !regexp.MustCompile(`(?m)^guard +10 .* right \(lucky\)$`).MatchString(lucky) || !strings.Contains(lucky, "wrong by design") {
+		t.Errorf("a wrong strategy that is exact: %s", lucky)
+	}
+
 	table := sandboxtest.MustCommand(t, env, args...)
 	if !regexp.MustCompile(`(?m)^read-then-write .* WRONG$`).MatchString(table) || !regexp.MustCompile(`(?m)^guard-unique +10 .* right$`).MatchString(table) {
 		t.Error(table)

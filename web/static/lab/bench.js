@@ -1,7 +1,8 @@
 // The bench runs any strategies with any crowd.
 import { html, useState } from '../lib/preact.js';
 import { t } from '../i18n.js';
-import { Run, nameOf } from './result.js';
+import { Run } from './live.js';
+import { nameOf } from './result.js';
 
 let lastPlan = { strategies: ['read-then-write', 'guard'], buyers: 200, stock: 20, double_clicks: 0, faults: [], seed: 1, seconds: 10 };
 

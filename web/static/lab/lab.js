@@ -13,16 +13,20 @@ import { useRuns } from './run.js';
 import { Strategies } from './strategy.js';
 import { loginHref } from '../session.js';
 import { Failed, Loading, mount, setTitle } from '../shell.js';
+import aboutZh from './words/about_zh.js';
 import labEn from './words/en.js';
 import labZh from './words/zh.js';
 import lessonsEn from './words/lessons_en.js';
 import lessonsZh from './words/lessons_zh.js';
 import linesEn from './words/lines_en.js';
 import linesZh from './words/lines_zh.js';
+import trialsEn from './words/trials_en.js';
+import trialsZh from './words/trials_zh.js';
 
 addTexts({ zh: labZh, en: labEn });
 addTexts({ zh: lessonsZh, en: lessonsEn });
 addTexts({ zh: linesZh, en: linesEn });
+addTexts({ zh: { ...trialsZh, ...aboutZh }, en: trialsEn });
 
 const CLOSED = [401, 403, 404]; // the statuses of a shop whose lab is closed to this visitor
 
@@ -57,7 +61,7 @@ function Lab({ lang, user }) {
     ${part === 'lessons' && html`<${Lesson} key=${arg} n=${Number(arg)} lab=${lab} runs=${runs} begin=${begin} />`}
     ${part === 'bench' && html`<${Bench} lab=${lab} runs=${runs} />`}
     ${part === 'strategies' && html`<${Strategies} lab=${lab} name=${arg} />`}
-    ${part === 'race' && html`<${Race} key=${arg} lab=${lab} name=${arg} begin=${begin} />`}`;
+    ${part === 'race' && html`<${Race} key=${arg} lab=${lab} name=${arg} begin=${begin} runs=${runs} />`}`;
 }
 
 // Another site can lead here too, but it begins nothing.

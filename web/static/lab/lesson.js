@@ -2,7 +2,9 @@
 import { html, useEffect, useState } from '../lib/preact.js';
 import { t } from '../i18n.js';
 import { answerOf, lessons } from './lessons.js';
-import { Experiment, Run, nameOf, withCode } from './result.js';
+import { Experiment, ExperimentSource } from './experiment.js';
+import { Run } from './live.js';
+import { nameOf, withCode } from './result.js';
 import { Strategy } from './strategy.js';
 
 const guesses = {}; // by lesson, kept until the page is closed
@@ -47,7 +49,7 @@ export function Lesson({ n, lab, runs, begin }) {
       </div>
       <${Run} run=${run} stop=${runs.stop} />
       ${run && run.data && html`<${Experiment} outcome=${run.data} />`}
-      ${!lesson.experiment && html`<${Lines} lesson=${lesson} lab=${lab} />`}
+      ${lesson.experiment ? html`<${ExperimentSource} name=${lesson.experiment} />` : html`<${Lines} lesson=${lesson} lab=${lab} />`}
       <p class="onward">${n < lessons.length
         ? html`<a class="button quiet" href=${`#${n + 1}`}>${t('lesson.next', { title: t(`lesson.${lessons[n].name}.title`) })}</a>`
         : html`<a class="button quiet" href="#bench">${t('lesson.toBench')}</a>`}</p>

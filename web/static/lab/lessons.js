@@ -107,7 +107,7 @@ export const lessons = [
     name: 'late-payment',
     experiment: 'late-payment',
     judge: ({ 'select, then update': naive, 'one conditional update': guarded }) => ({
-      right: naive.units > naive.orders ? 1 : naive.units < naive.orders ? 2 : 0, of: naive.orders, units: naive.units, both: naive.both,
+      right: naive.units > naive.orders ? 1 : naive.units < naive.orders ? 2 : 0, of: naive.orders, units: naive.units, both: naive.both, twice: naive.back_twice,
       guarded: guarded.units, guardedBoth: guarded.both, refunded: guarded.refunded }),
     places: [['order/expire.go', 'Expire'], ['order/pay.go', 'Capture'], ['order/provider.go', 'DrainRefunds'], ['seckill/reconcile.go', 'tick']],
   },

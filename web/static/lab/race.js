@@ -1,40 +1,36 @@
 // A race: two clicks for the last unit. The shop records each step with its time, and the page
 // plays them slowly.
 import { html, useEffect, useRef, useState } from '../lib/preact.js';
-import { post } from '../api.js';
 import { t } from '../i18n.js';
-import { nameOf, refusal, textOr } from './result.js';
+import { Waiting, nameOf, refusal, shownAs, textOr } from './result.js';
 
 const BEAT = 1400;       // ms for one event when it plays
-const TIMEOUT = 25_000;  // ms for the recording; the shop takes 20 s at most
 
-export function Race({ lab, name, begin }) {
+export function Race({ lab, name, begin, runs }) {
   const [strategy, setStrategy] = useState(lab.ways.some((s) => s.name === name) ? name : lab.ways[0].name);
   const [seed, setSeed] = useState(1);
-  const [race, setRace] = useState({}); // {recording, reply, recordingNow}
-  const record = async () => {
-    setRace({ recordingNow: true });
-    const reply = await post('/api/lab/race', { strategy, seed }, TIMEOUT);
-    setRace(reply.ok ? { recording: reply.data } : { reply });
-  };
+  const run = runs.byOwner.race;
+  const record = () => runs.call('race', '/api/lab/race', { strategy, seed });
   useEffect(() => {
     if (!begin) return;
     history.replaceState(null, '', '#race/' + strategy); // a reload begins nothing
     record();
   }, []);
+  const recording = run && run.state === 'done' && run.data.strategy === strategy && run.data;
   return html`<section>
     <h2>${t('lab.race')}</h2><p class="more lead">${t('race.intro')}</p>
     <form class="sheet racing" onSubmit=${(event) => { event.preventDefault(); record(); }}>
       <label class="field"><span>${t('result.strategy')}</span>
-        <select data-test="race-strategy" value=${strategy} onChange=${(e) => { setStrategy(e.currentTarget.value); setRace({}); }}>${lab.ways.map((s) => html`
+        <select data-test="race-strategy" value=${strategy} onChange=${(e) => setStrategy(e.currentTarget.value)}>${lab.ways.map((s) => html`
           <option key=${s.name} value=${s.name}>${nameOf(s.name)}</option>`)}</select></label>
       <label class="field"><span>${t('bench.seed')}</span>
         <input type="number" inputmode="numeric" min="0" max="1000000000" step="1" required value=${seed}
           onInput=${(e) => e.currentTarget.validity.valid && setSeed(e.currentTarget.valueAsNumber)} /></label>
-      <button class="button" data-test="race-go" disabled=${race.recordingNow}>${t(race.recordingNow ? 'race.recording' : 'race.record')}</button>
+      <button class="button" data-test="race-go" disabled=${runs.busy}>${t(run && run.state === 'running' ? 'race.recording' : 'race.record')}</button>
     </form>
-    ${race.reply && html`<p class="note" role="alert">${refusal(race.reply)}</p>`}
-    ${race.recording && html`<${Player} recording=${race.recording} />`}
+    ${run && run.state === 'waiting' && html`<${Waiting} ahead=${run.ahead || 0} stop=${runs.stop} />`}
+    ${run && ['refused', 'failed'].includes(run.state) && html`<p class="note" role="alert">${refusal(run.reply || run)}</p>`}
+    ${recording && html`<${Player} key=${run.run} recording=${recording} from=${recording.seed - recording.tries + 1} />`}
   </section>`;
 }
 
@@ -53,7 +49,7 @@ function rows(steps) {
   return { placed, beats };
 }
 
-function Player({ recording }) {
+function Player({ recording, from }) {
   const { steps } = recording;
   const { placed, beats } = rows(steps);
   const one = recording.clicks === 'one buyer';
@@ -105,10 +101,11 @@ function Player({ recording }) {
           ${state === 'done' && s.result && html`<span class="got">→ <code>${s.result}</code>${s.times > 1 && t('race.times', { n: s.times })}</span>`}</li>`;
       })}</ol>
     </div>
-    ${over && html`<p class="note end" data-test="race-end" data-right=${recording.right ? 'yes' : 'no'} role="status">
-      <strong class="verdict" data-right=${recording.right ? 'yes' : 'no'}><span aria-hidden="true">${recording.right ? '✓ ' : '✗ '}</span>
-      ${t('race.end', { sold: recording.sold, stock: recording.stock, left: recording.left, one })}</strong> ${t('strategy.' + recording.strategy + '.says')}${' '}
-      <a href=${'#strategies/' + recording.strategy}>${t('race.source')}</a></p>`}
+    ${over && html`<p class="end" data-test="race-end" data-right=${shownAs(recording)} role="status">
+      <strong class="verdict" data-right=${shownAs(recording)}><span aria-hidden="true">${recording.right ? '✓ ' : '✗ '}</span>
+      ${recording.lucky && t('race.lucky') + ' '}${t('race.end', { sold: recording.sold, stock: recording.stock, left: recording.left, one })}</strong> ${t('strategy.' + recording.strategy + '.says')}${' '}
+      <a href=${'#strategies/' + recording.strategy}>${t('race.source')}</a></p>
+      ${recording.tries > 1 && html`<p class="more small" data-test="race-tries">${t('race.tries', { n: recording.tries, from, seed: recording.seed, right: recording.right })}</p>`}`}
   </div>`;
 }
 

@@ -24,24 +24,27 @@ export function Strategy({ strategy }) {
     <p class="judged"><strong class="verdict" data-right=${right ? 'yes' : 'no'}><span aria-hidden="true">${right ? '✓ ' : '✗ '}</span>
       ${right ? t('strategy.right') : t(wrong ? 'strategy.wrong.' + wrong : 'strategy.wrong')}
       ${needs && needs.length > 0 && ' ' + t('strategy.needs', { faults: needs.map((f) => t('fault.' + f)).join(t('and')) })}</strong> ${t('strategy.' + name + '.says')}</p>
-    <${Source} strategy=${strategy} />
+    <${Source} of=${{ ...strategy, text: 'strategy.' + name }} />
     <p class="row"><a class="button quiet" href=${'#race/' + name}>${t('race.see')}</a></p>`;
 }
 
-function Source({ strategy: { name, file, source, marks } }) {
+// Source shows a file. text is the beginning of the keys of its texts.
+export function Source({ of: { text, file, source, marks } }) {
   const code = useRef();
   const lines = source.replace(/\n$/, '').split('\n');
   const isMarked = (n) => marks.some(([from, to]) => from <= n && n <= to);
   useLayoutEffect(() => { // scroll the code to the first marked line; the page itself does not move
     const first = code.current.querySelector('.decides');
     if (first) code.current.scrollTop = first.offsetTop - 60;
-  }, [name]);
+  }, [file]);
   return html`<figure class="source" data-test="source">
     <figcaption><code>seckill/lab/${file}</code> <mark>${t('strategy.decide', { lines: marks.map(range).join(t('comma')) })}</mark></figcaption>
     <div class="code" ref=${code} tabindex="0" role="region" aria-label=${file}><ol>${lines.map((line, i) => html`
       <li key=${i} class=${isMarked(i + 1) ? 'decides' : ''}>${isMarked(i + 1)
         ? html`<mark><code>${line || ' '}</code></mark>` : html`<code>${line || ' '}</code>`}</li>`)}</ol></div>
     <dl class="explains" data-test="explains">${marks.map((mark, i) => html`
-      <div key=${i}><dt>${t('strategy.line', { lines: range(mark) })}</dt><dd>${withCode(t('strategy.' + name + '.lines')[i])}</dd></div>`)}</dl>
+      <div key=${i}><dt>${t('strategy.line', { lines: range(mark) })}</dt><dd>${withCode(t(text + '.lines')[i])}</dd></div>`)}</dl>
+    ${t(text + '.about') !== text + '.about' && html`<details class="about" data-test="about" open><summary>${t('strategy.about')}</summary>
+      ${t(text + '.about').map((p, i) => html`<p key=${i}>${withCode(p)}</p>`)}</details>`}
   </figure>`;
 }

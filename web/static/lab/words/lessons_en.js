@@ -42,12 +42,12 @@ export default {
   'lesson.guard.text': [
     'Put the question into the update: `update ... set stock = stock - 1 where id = $1 and stock > 0`. One statement reads, decides and writes. Postgres locks the row only for this time, and a transaction that waited sees the current value of the row, not the value at its arrival. The number of changed rows is the answer: 1 is a success, 0 is sold out.',
     'Nothing can go wrong between two steps, because there is only one step. No buyer reads first, none retries, and no lock is held over the network while your program thinks. The time window works the same way: with `clock_timestamp() >= starts_at and clock_timestamp() < ends_at` beside it, no buyer buys early because the clock of a server is fast.',
-    'This line is the foundation of the shop, whatever is in front of it. Queues and caches make the shop fast; this line makes it right. Cancelling and paying are written the same way.',
+    'This line is the foundation of the shop, whatever is in front of it. It counts units only: one order per buyer needs the unique index of the next lesson. Queues and caches make the shop fast; this line makes it right. Cancelling and paying are written the same way.',
   ],
   'lesson.guard.taught': ['atomic stock update', 'row lock'],
-  'lesson.guard.ask': 'All of these are right. Which one is the fastest on this machine?',
+  'lesson.guard.ask': 'As long as no buyer clicks twice, all of these sell exactly the stock. Which one is the fastest on this machine?',
   'lesson.guard.choices': ['The row lock (for update)', 'The optimistic lock with retry', 'The conditional update'],
-  'lesson.guard.shown': ({ lock, retry, guard }) => `Clicks answered per second: row lock ${n(lock)}, optimistic lock ${n(retry)}, conditional update ${n(guard)}. Differences of a few per cent are noise; run it again.`,
+  'lesson.guard.shown': ({ lock, retry, guard }) => `Clicks answered per second: row lock ${n(lock)}, optimistic lock ${n(retry)}, conditional update ${n(guard)}. Differences of a few per cent are noise; run it again. The conditional update is exact here because no buyer clicked twice: it does not know buyers, which is the next lesson.`,
 
   'lesson.double-click.title': 'Double clicks and the unique index',
   'lesson.double-click.text': [
@@ -138,8 +138,8 @@ export default {
   'lesson.late-payment.taught': ['order time-out', 'stock returned', 'delay queue'],
   'lesson.late-payment.ask': '200 orders time out at the moment when their money arrives. With "select, then update", how many units are paid for or on sale afterwards?',
   'lesson.late-payment.choices': ['200, as before', 'More than before', 'Fewer'],
-  'lesson.late-payment.shown': ({ units: all, both, of, guarded, guardedBoth, refunded }) =>
-    `Select, then update: ${n(of)} units became ${n(all)}; ${orders(both)} paid and put back on sale as well. One conditional update: ${units(guarded)}, ${n(guardedBoth)} with both; the money of ${orders(refunded)} came too late and is refunded.`,
+  'lesson.late-payment.shown': ({ units: all, both, twice, of, guarded, guardedBoth, refunded }) =>
+    `Select, then update: ${n(of)} units became ${n(all)}. ${n(both)} were paid for and put back too, and ${n(twice)} were put back twice, once by each process. One conditional update: ${n(guarded)} units, ${n(guardedBoth)} of them paid for and put back; the money of ${n(refunded)} orders came too late and is refunded.`,
 
   'lesson.cache.title': 'Cache penetration, breakdown and avalanche',
   'lesson.cache.text': [

@@ -1,0 +1,277 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"miaosha/seckill/lab"
+)
+
+// Refusals of the lab.
+var (
+	errLabBusy    = errors.New("too many jobs wait for the lab")
+	errLabNoRight = errors.New("the database's role may not create the lab's schema")
+	errLabStopped = errors.New("the run was stopped")
+	errLabTooLong = errors.New("the lab's job took too long")
+)
+
+const (
+	labLimit = 20 * time.Second // of a race and of an experiment, without its wait; a run has a limit of its own
+	labRoom  = 40               // jobs that wait: a class
+	labOwn   = 3                // jobs of one caller that wait or work
+	labKept  = 60               // ended jobs whose results can still be read
+)
+
+// Lab does one job at a time: a run, a race or an experiment, in the order in which they were asked for.
+// A job continues when its caller has gone, unless the caller waits for its result. Nothing starts
+// before Run is called.
+type Lab struct {
+	log        *slog.Logger
+	strategies []lab.StrategyInfo
+
+	stores     lab.Stores
+	runPlan    func(context.Context, lab.Stores, lab.Plan, func(lab.Progress)) ([]lab.Result, error)
+	race       func(ctx context.Context, s lab.Stores, strategy string, seed uint64) (lab.Recording, error)
+	experiment func(ctx context.Context, s lab.Stores, name string, seed uint64, report func(lab.ExperimentProgress)) (lab.ExperimentResult, error)
+
+	added  chan struct{} // has a token when a job was added
+	mu     sync.Mutex
+	jobs   []*labJob // ended ones first, then the one at work, then those that wait
+	closed bool      // Run has ended
+}
+
+// labRun is the state of a job. Plan, Now and Results belong to a run, Trial to an experiment.
+type labRun struct {
+	State   string                  `json:"state"` // idle, waiting, running, done or failed
+	ID      string                  `json:"run,omitempty"`
+	Yours   bool                    `json:"yours,omitempty"` // the caller may stop it
+	Ahead   int                     `json:"ahead,omitempty"` // jobs before it, while waiting
+	Plan    *lab.Plan               `json:"plan,omitempty"`
+	Now     *lab.Progress           `json:"now,omitempty"`   // while running
+	Trial   *lab.ExperimentProgress `json:"trial,omitempty"` // while running
+	Results []lab.Result            `json:"results"`
+	Data    any                     `json:"data,omitempty"` // of a race or an experiment that is done
+	Code    string                  `json:"code,omitempty"` // of err
+	Msg     string                  `json:"msg,omitempty"`
+	err     error                   // failed
+}
+
+// labCaller is who asks the lab for something: a logged-in user, or a browser.
+type labCaller struct {
+	user    int64  // 0: not logged in
+	browser string // "" for a user
+	admin   bool
+}
+
+// owns reports whether other is the same user or the same browser.
+func (c labCaller) owns(other labCaller) bool {
+	return c.user == other.user && c.browser == other.browser && (c.user != 0 || c.browser != "")
+}
+
+type labJob struct {
+	labRun
+	owner   labCaller
+	async   bool // the caller does not wait for the end
+	do      func(ctx context.Context, change func(func(*labRun))) error
+	stopped context.Context
+	stop    context.CancelFunc
+	ended   chan struct{}
+}
+
+// NewLab returns an idle Lab on these stores.
+func NewLab(stores lab.Stores, log *slog.Logger) *Lab {
+	return &Lab{log: log, added: make(chan struct{}, 1), strategies: lab.Strategies(), stores: stores,
+		runPlan: lab.Run, race: lab.Race, experiment: lab.RunExperiment}
+}
+
+// Run does the lab's jobs until ctx ends, and then stops the current one and those that wait.
+func (l *Lab) Run(ctx context.Context) error {
+	for ctx.Err() == nil {
+		if job := l.next(); job != nil {
+			l.work(ctx, job)
+			continue
+		}
+		select {
+		case <-ctx.Done():
+		case <-l.added:
+		}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closed = true
+	for _, job := range l.jobs {
+		if job.State == "waiting" {
+			l.end(job, errLabStopped)
+		}
+	}
+	return nil
+}
+
+// next returns the next job, which is then running; nil if none waits.
+func (l *Lab) next() *labJob {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, job := range l.jobs {
+		if job.State == "waiting" {
+			job.State = "running"
+			return job
+		}
+	}
+	return nil
+}
+
+func (l *Lab) work(ctx context.Context, job *labJob) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(job.stopped, cancel)()
+	err := job.do(ctx, func(change func(*labRun)) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		change(&job.labRun)
+	})
+	if err = labError(err); err != nil && ctx.Err() != nil {
+		err = errLabStopped
+	}
+	if err != nil && job.async && refusalOf(err) == nil {
+		l.log.Error("a job of the lab failed", "id", job.ID, "err", err)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.end(job, err)
+}
+
+// end makes a job's end visible. The caller has locked l.
+func (l *Lab) end(job *labJob, err error) {
+	job.State, job.Now, job.Trial, job.err = "done", nil, nil, err
+	if err != nil {
+		job.State = "failed"
+	}
+	job.stop()
+	close(job.ended)
+	kept := 0
+	for i, old := range slices.Backward(l.jobs) {
+		if old.open() {
+			continue
+		}
+		if kept++; kept > labKept {
+			l.jobs = slices.Delete(l.jobs, i, i+1)
+		}
+	}
+}
+
+// open reports whether a job waits or works.
+func (j *labJob) open() bool { return j.State == "waiting" || j.State == "running" }
+
+// add puts a job behind the others. It returns errLabBusy if there is no room.
+func (l *Lab) add(owner labCaller, async bool, view labRun, do func(context.Context, func(func(*labRun))) error) (*labJob, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	waiting, own := 0, 0
+	for _, job := range l.jobs {
+		if job.State == "waiting" {
+			waiting++
+		}
+		if job.open() && owner.owns(job.owner) {
+			own++
+		}
+	}
+	if waiting >= labRoom || own >= labOwn || l.closed {
+		return nil, errLabBusy
+	}
+	job := &labJob{labRun: view, owner: owner, async: async, do: do, ended: make(chan struct{})}
+	job.State, job.ID, job.Results = "waiting", uuid.NewString(), []lab.Result{}
+	job.stopped, job.stop = context.WithCancel(context.Background())
+	l.jobs = append(l.jobs, job)
+	select {
+	case l.added <- struct{}{}:
+	default:
+	}
+	return job, nil
+}
+
+// show returns a job as the caller sees it; false if there is none with this id. Without an id it is the run that works,
+// or else the last one.
+func (l *Lab) show(id string, caller labCaller) (view labRun, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	view = labRun{State: "idle", Results: []lab.Result{}}
+	ahead := 0
+	for _, job := range l.jobs {
+		if job.ID == id || id == "" && job.Plan != nil && view.State != "running" && (job.State != "waiting" || view.State == "idle") {
+			view = job.labRun
+			view.Yours = caller.admin || caller.owns(job.owner)
+			if job.State == "waiting" {
+				view.Ahead = ahead
+			}
+		}
+		if job.open() {
+			ahead++
+		}
+	}
+	return view, id == "" || view.ID == id
+}
+
+// halt stops the caller's jobs. An administrator who has none stops the one that works. It returns
+// errForbidden if only others have jobs.
+func (l *Lab) halt(caller labCaller) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var open, own []*labJob
+	for _, job := range l.jobs {
+		if job.open() {
+			open = append(open, job)
+			if caller.owns(job.owner) {
+				own = append(own, job)
+			}
+		}
+	}
+	switch {
+	case len(open) == 0:
+		return nil
+	case len(own) == 0 && !caller.admin:
+		return errForbidden
+	case len(own) == 0:
+		own = open[:1]
+	}
+	for _, job := range own {
+		l.cancel(job)
+	}
+	return nil
+}
+
+// cancel ends a job that waits, and stops one that works. The caller has locked l.
+func (l *Lab) cancel(job *labJob) {
+	if job.State == "waiting" {
+		l.end(job, errLabStopped)
+	}
+	job.stop()
+}
+
+// wait waits for the end of a job. The job is stopped when ctx ends.
+func (l *Lab) wait(ctx context.Context, job *labJob) error {
+	select {
+	case <-job.ended:
+		return job.err
+	case <-ctx.Done():
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.cancel(job)
+		return ctx.Err()
+	}
+}
+
+// labError returns errLabNoRight for a missing right to create a schema, and other errors unchanged. A
+// shop whose database role has only the rights that it needs has no lab.
+func labError(err error) error {
+	if pg := new(pgconn.PgError); errors.As(err, &pg) && pg.Code == "42501" {
+		return errLabNoRight
+	}
+	return err
+}
