@@ -66,9 +66,9 @@ export default {
   'live.answer.not_started': '未开始',
   'live.answer.ended': '已结束',
   'live.answer.paused': '暂停中',
-  'live.answer.wrong_captcha': '算式答错',
+  'live.answer.wrong_captcha': '答题错误',
   'live.answer.busy': '系统繁忙',
-  'live.answer.too_many': '排队等待或请求过多',
+  'live.answer.too_many': '排队等待或请求过于频繁',
   'live.answer.bad_path': '地址无效',
   'live.answer.not_logged_in': '未登录',
   'live.answer.other': '其他拒绝',
@@ -102,5 +102,5 @@ export default {
 
   'live.hours': '链接有效期（小时）',
   'live.share': '生成投屏或课堂链接',
-  'live.shared': ({ at }) => `有效期至 ${at}。持有链接的人可以看到这些数据，看不到任何人的信息。链接只显示一次：`,
+  'live.shared': ({ at }) => `有效期至 ${at}。持有链接的人只能看到这些数据，看不到任何个人信息。链接只显示一次：`,
 };

@@ -12,7 +12,7 @@ export default [
   {
     "id": "page-cache", "by": "BE",
     "words": ["页面缓存", "URL 缓存", "对象缓存", "本地缓存", "热点缓存", "多级缓存", "Guava Cache", "Guava", "Caffeine", "Nginx 共享字典", "OpenResty", "ThymeleafViewResolver", "page cache", "object cache", "local cache", "本地热点缓存", "CacheBuilder", "shared dict", "商品详情页"],
-    "zh": { "taught": "页面缓存、URL 缓存、对象缓存；多级缓存：本地（Guava）→ Redis → 数据库", "ours": "两级：进程内的缓存（otter，和 Caffeine 同一种淘汰算法，有上限），后面直接是 Postgres，每秒每条最多一次查询。列表和详情连压缩好的字节也备着，一次编码发很多次。中间不放 Redis：它不比一条主键查询快多少，却多一份会过时的数据；Redis 只放要共享的：闸、会话、限流。" },
+    "zh": { "taught": "页面缓存、URL 缓存、对象缓存；多级缓存：本地（Guava）→ Redis → 数据库", "ours": "两级：进程内的缓存（otter，和 Caffeine 同一种淘汰算法，有上限），后面直接是 Postgres，每秒每条最多一次查询。列表和详情连压缩好的字节也备着，一次编码发很多次。中间不放 Redis：它不比一条主键查询快多少，却多一份会过时的数据；Redis 只放要共享的：库存闸、会话、限流。" },
     "en": { "taught": "Page, URL and object cache; local cache (Guava), then Redis, then the database", "ours": "Two levels: a bounded cache in the process (otter, which evicts as Caffeine does), and Postgres behind it, with one query an entry and second at most. Lists and details are also kept as compressed bytes, encoded once and sent many times. No Redis in between: it is hardly faster than a query by primary key, and one more copy to become stale. Redis holds what has to be shared: gates, sessions, limits." },
     "code": [["goods/cache.go", "load"], ["web/prepared.go", "newResponseCache"], ["web/goods.go", "makeList"], ["web/goods.go", "makeDetail"]],
     "see": ["lesson:cache"],
@@ -39,7 +39,7 @@ export default [
   {
     "id": "time-menu", "by": "A",
     "words": ["时间菜单", "秒杀时间段", "DateUtil", "秒杀频道", "秒杀商品列表", "定时加载秒杀商品", "time menu", "time slots", "商品压入缓存", "商品预热", "库存预加载", "库存显示", "preload stock"],
-    "zh": { "taught": "秒杀时间菜单，每个时段定时把商品压入 Redis，库存从 Redis 取", "ours": "今天和明天，每两小时一段，按店的时区算。开始前十分钟起，每个进程的对账都会给还没有闸的秒杀建闸，没有单独的定时任务，也就没有“任务没跑、商品没加载”。页面上的剩余件数来自闸；只是显示，不用来卖。" },
+    "zh": { "taught": "秒杀时间菜单，每个时段定时把商品压入 Redis，库存从 Redis 取", "ours": "今天和明天，每两小时一段，按店的时区算。开始前十分钟起，每个进程的对账都会给还没有库存闸的秒杀建好闸，没有单独的定时任务，也就没有“任务没跑、商品没加载”。页面上的剩余件数来自库存闸；只是显示，不用来卖。" },
     "en": { "taught": "Time menu of sale slots, stock loaded into Redis per slot and shown from there", "ours": "Two-hour slots of today and tomorrow, in the shop's time zone. From ten minutes before the start, reconcile in every process sets up a gate that is missing, so no scheduled job can be missed. The units left on the page come from the gate; they are for display and decide nothing." },
     "code": [["goods/slot.go", "Slots"], ["goods/stock.go", "SaleStates"], ["seckill/rebuild.go", "rebuild"], ["seckill/seckill.go", "Left"]],
     "see": ["page:/"],
@@ -48,7 +48,7 @@ export default [
   {
     "id": "activity", "by": "B",
     "words": ["活动发布", "发布活动", "publishPromo", "秒杀活动", "活动商品上架", "活动库存同步", "库存进缓存", "promo", "publish", "activity", "draft", "pause", "库存预热到缓存", "库存缓存化", "item_stock", "销量"],
-    "zh": { "taught": "秒杀是一个活动：发布时把库存放进缓存", "ours": "`sale draft` 建草稿，`sale publish` 发布，命令等到库存进了闸才结束；还有 `pause`、`resume`、`close`、`add`、`window`。状态、时间窗、件数一改，触发器就给这一行新的 epoch，用 SQL 直接改的也一样，一秒内闸跟上。课程里发布时写一次缓存，Redis 丢了就要重新发布，而那时已经卖掉一部分；这里闸随时可以从 Postgres 重建。商品和秒杀（带库存）是两张表；销量不另存一列，就是 `total - stock`。" },
+    "zh": { "taught": "秒杀是一个活动：发布时把库存放进缓存", "ours": "`sale draft` 建草稿，`sale publish` 发布，命令等到库存进了库存闸才结束；还有 `pause`、`resume`、`close`、`add`、`window`。状态、时间窗、件数一改，触发器就给这一行新的 epoch，用 SQL 直接改的也一样，闸一秒内跟上。课程里发布时写一次缓存，Redis 丢了就要重新发布，而那时已经卖掉一部分；这里的闸随时可以从 Postgres 重建。商品和秒杀（带库存）是两张表；销量不另存一列，就是 `total - stock`。" },
     "en": { "taught": "A sale is an activity: publishing puts the stock into the cache", "ours": "`sale draft` makes a draft and `sale publish` publishes it; the command ends when the stock is in the gate. There are `pause`, `resume`, `close`, `add` and `window` too. A change of state, window or units takes a new epoch by a trigger, also one made in SQL, and the gate follows within a second. The course writes the cache once, on publishing; if Redis loses it, publishing again writes a stock that was partly sold. Here a gate can be rebuilt from Postgres at any time. Goods and sales, which have the stock, are two tables; the number sold is no column, it is `total - stock`." },
     "code": [["goods/change.go", "PublishDraft"], ["schema.sql", "sales_changed"], ["seckill/rebuild.go", "rebuildNow"], ["seckill/gate/scripts/install.lua", "epoch"]],
     "see": ["page:/"],
@@ -57,7 +57,7 @@ export default [
   {
     "id": "countdown", "by": "CE",
     "words": ["倒计时", "秒杀倒计时", "服务器时间", "remainSeconds", "时间同步", "提前开抢", "countdown", "server time", "秒杀未开始"],
-    "zh": { "taught": "按服务器时间倒计时，开始之前不能买", "ours": "页面从答复里算出服务器的时间，用单调时钟往前走，改本机时间没有用。能不能买由闸上的脚本按 Redis 的时钟决定，多台服务器的时钟不一致也没有关系。开始之前拿不到地址：`not_started`，并告知还有多少毫秒。" },
+    "zh": { "taught": "按服务器时间倒计时，开始之前不能买", "ours": "页面从答复里算出服务器的时间，用单调时钟往前走，改本机时间没有用。能不能买由库存闸的脚本按 Redis 的时钟决定，多台服务器的时钟不一致也没有关系。开始之前拿不到地址：`not_started`，并告知还有多少毫秒。" },
     "en": { "taught": "Countdown by server time, no buy before the start", "ours": "The page takes the server's time from its replies and carries it on with a monotonic clock, so changing the local time does nothing. Whether a sale is open is decided by the gate's script and the clock of Redis, so servers whose clocks differ do no harm. Before the start no address is granted: `not_started`, with the milliseconds to go." },
     "code": [["web/static/clock.js", "addSample"], ["seckill/gate/clock.go", "Now"], ["seckill/gate/scripts/reserve.lua", "EARLY"], ["goods/stock.go", "Window"]],
     "see": ["page:/"],

@@ -3,7 +3,7 @@ export default [
   {
     "id": "redis-gone", "by": "E",
     "words": ["降级", "服务降级", "Redis 宕机", "Redis 挂了怎么办", "Redis 高可用", "哨兵", "Redis Cluster", "兜底", "fallback", "degrade", "Redis down"],
-    "zh": { "taught": "Redis 挂了：本地缓存、限流、降级", "ours": "熔断打开后 0.4 秒，买家直接进 Postgres：同样的合并和批量，条数少一些，答复就是最后的结果。先在秒杀的行上做记号，别的进程知道有人绕过了闸；Redis 回来后把这些买家补进闸再用它。会话有十分钟的副本，列表可以旧一分钟。故障从不说成“已售罄”，只说 `busy`。" },
+    "zh": { "taught": "Redis 挂了：本地缓存、限流、降级", "ours": "熔断打开后 0.4 秒，买家直接进 Postgres：同样的合并和批量，条数少一些，答复就是最后的结果。先在秒杀的行上做记号，别的进程知道有人绕过了库存闸；Redis 回来后把这些买家补进闸再用它。会话有十分钟的副本，列表可以旧一分钟。故障从不说成“已售罄”，只说 `busy`。" },
     "en": { "taught": "Redis is gone: local cache, limits, degrade", "ours": "0.4 s after the breaker opens, buyers go straight to Postgres, coalesced and in batches as before but fewer at a time, and the reply is final. The sale's row is marked first, so the other processes know that the gate was bypassed; when Redis is back, these buyers are written into the gate before it is trusted. Sessions have copies for ten minutes, lists may be a minute old. A fault never reads as sold out, only as `busy`." },
     "code": [["seckill/direct.go", "serve"], ["seckill/direct.go", "mark"], ["seckill/gate/breaker.go", "Available"], ["seckill/rebuild.go", "seedOwners"], ["user/session_copies.go", "FindCtx"]],
     "see": [],
@@ -12,7 +12,7 @@ export default [
   {
     "id": "circuit-breaker", "by": "A",
     "words": ["熔断", "断路器", "Hystrix", "Sentinel", "Feign", "超时", "服务雪崩", "线程隔离", "舱壁", "circuit breaker", "time-out", "bulkhead"],
-    "zh": { "taught": "熔断和超时（Hystrix、Feign）", "ours": "对 Redis 的每次调用都经过熔断，有自己的时限：一次超时、连续三次失败，或者十秒内五次且占一成，就打开。只有后台去试 Redis 回来没有，买家的请求从不当试探。Postgres 的连接池按用途分开（结算、付款、用户、页面），语句有时限，一处慢不拖住别处。" },
+    "zh": { "taught": "熔断和超时（Hystrix、Feign）", "ours": "对 Redis 的每次调用都经过熔断，有自己的时限：一次超时、连续三次失败，或者十秒内五次且占一成，就打开。只有后台去试 Redis 回来没有，买家的请求从不当试探。Postgres 的连接池按用途分开（落库、付款、用户、页面），语句有时限，一处慢不拖住别处。" },
     "en": { "taught": "Circuit breaker and time-outs (Hystrix, Feign)", "ours": "Every call to Redis goes through the breaker and has a time limit: it opens after one timeout, three failures in a row, or five in ten seconds that are a tenth of the calls. Background work alone probes whether Redis is back, never a buyer's request. Postgres has a pool for each use (settle, payments, users, pages) with limits of time, so one that is slow holds up no other." },
     "code": [["seckill/gate/breaker.go", "newBreaker"], ["seckill/gate/breaker.go", "call"], ["seckill/backend/postgres.go", "openPools"]],
     "see": [],
@@ -30,7 +30,7 @@ export default [
   {
     "id": "hot-items", "by": "E",
     "words": ["热点商品", "热点数据", "热点发现", "热 key", "热点隔离", "热点探测", "hot key", "hot item", "hot row", "hotspot"],
-    "zh": { "taught": "发现突然变热的商品，单独隔离", "ours": "每场秒杀有自己的合并通道（lane）和自己的队伍，最热的那场排队，不占别场的位置：一场同时只有一批在结算。页面的本地缓存按访问频率淘汰（W-TinyLFU），热的自己留下，所以发现之后不用再做什么。店主在 `/hot`、指标和日志里看得到哪场突然变热：每秒点击不少于 100（`--hot-clicks`），又是别场中位数的 10 倍（`--hot-factor`）。热点行由批量解决：锁一次，写几百单。" },
+    "zh": { "taught": "发现突然变热的商品，单独隔离", "ours": "每场秒杀有自己的合并通道（lane）和自己的队列，最热的那场排队，不占别场的位置：一场同时只有一批在落库。页面的本地缓存按访问频率淘汰（W-TinyLFU），热的自己留下，所以发现之后不用再做什么。店主在 `/hot`、指标和日志里看得到哪场突然变热：每秒点击不少于 100（`--hot-clicks`），又是别场中位数的 10 倍（`--hot-factor`）。热点行由批量解决：锁一次，写几百单。" },
     "en": { "taught": "Find suddenly hot items and keep them apart", "ours": "Each sale has a lane and a queue of its own, so the hottest one waits in its own line: one batch of a sale is settled at a time. The local cache evicts by frequency (W-TinyLFU), so what is hot stays, and nothing needs to be done once it is found. The operator sees a suddenly hot sale at `/hot`, in the metrics and in the log: 100 clicks a second or more (`--hot-clicks`) and ten times the median of the others (`--hot-factor`). The hot row is solved by batches: one lock for hundreds of orders." },
     "code": [["seckill/hot/heat.go", "judge"], ["seckill/hot/hot.go", "measure"], ["seckill/lane.go", "of"], ["seckill/queue.go", "next"], ["goods/cache.go", "NewCache"]],
     "see": ["lesson:hot", "lesson:batch"],
@@ -39,7 +39,7 @@ export default [
   {
     "id": "sessions-and-pools", "by": "E",
     "words": ["Session 有效期延长", "token 续期", "连接池", "Druid", "HikariCP", "max_connections", "JedisPool", "5000 线程", "Tomcat 线程数", "主从", "主从复制", "读写分离", "读写分离中间件", "分库分表", "连接数", "session life", "connection pool", "read replica", "primary and standby", "延长有效期"],
-    "zh": { "taught": "会话随使用延长；5,000 线程下的连接池大小；主从与读写分离", "ours": "会话 12 小时不用就结束，一直用最多活三天；续期在后台做，一个会话十分钟最多写一次，所以抢购时请求不等它，结束了的会话也不会被续活。一个进程对 Postgres 最多 34 个连接：热点行一次只能由一个事务修改，连接再多只是队伍更长，快来自批量。各个池的大小可以设（`--pool-settle` 等），超过 `max_connections` 时启动就有警告。读写分离：`--read-database-url` 让列表和详情读备库，按主库日志的位置算它落后多少，落后超过 2 秒就不读；凡是要作决定的、要显示自己订单的，都读主库，所以不会付了款却看不到订单。主库坏了自动改用接管的备库。" },
+    "zh": { "taught": "会话随使用延长；5,000 线程下的连接池大小；主从与读写分离", "ours": "会话 12 小时不用就结束，一直用最多活三天；续期在后台做，一个会话十分钟最多写一次，所以抢购时请求不等它，结束了的会话也不会被续活。一个进程对 Postgres 最多 34 个连接：热点行一次只能由一个事务修改，连接再多只是队列更长，要快就得成批。各个池的大小可以设（`--pool-settle` 等），超过 `max_connections` 时启动就有警告。读写分离：`--read-database-url` 让列表和详情读备库，按主库日志的位置算它落后多少，落后超过 2 秒就不读；凡是要作决定的、要显示自己订单的，都读主库，所以不会付了款却看不到订单。主库坏了自动改用接管的备库。" },
     "en": { "taught": "Session life extended by use; pool sizes under 5,000 threads; primary, standby and read replicas", "ours": "A session that is not used ends after 12 h, one that is used after three days. It is renewed in the background, by one write in ten minutes at most, so no request of a rush waits for it, and never after it was ended. A process has at most 34 connections to Postgres: one transaction at a time changes the hot row, more connections are a longer line, and batches are what makes it fast. `--pool-settle` and others set the size of each pool, and a process whose pools exceed `max_connections` warns when it starts. With `--read-database-url` lists and details are read at a standby, unless it is more than 2 s behind by its position in the log of the primary; what decides, and a buyer's own order, is read at the primary, so a paid order is never missing. A standby that takes over is found without a restart." },
     "code": [["user/session_renew.go", "renew"], ["seckill/backend/postgres.go", "openPools"], ["seckill/backend/pools.go", "Pools"], ["seckill/backend/replica.go", "check"], ["goods/cache.go", "ReadFrom"], ["seckill/backend/failover.go", "poolForPrimary"], ["deploy/README.md", ""]],
     "see": [],
@@ -66,7 +66,7 @@ export default [
   {
     "id": "warm-up", "by": "E",
     "words": ["预热", "缓存预热", "库存预热", "InitializingBean", "afterPropertiesSet", "系统初始化加载库存", "@PostConstruct", "warm-up", "preload"],
-    "zh": { "taught": "开始之前预热缓存（afterPropertiesSet）", "ours": "闸在开始前十分钟就建好；开始前 20 到 5 秒，每个进程在每个空闲的连接上把结算的语句跑一遍再回滚，因为一个连接的第一次要慢十分之一秒以上。开始前 20 秒起，列表、所在场次和商品详情一直保持新鲜，开始那一刻的第一个访客不用等任何查询。启动时加载的写法在秒杀中重启会把已经卖掉的库存又写进 Redis；这里的数只从 Postgres 现有的库存来。" },
+    "zh": { "taught": "开始之前预热缓存（afterPropertiesSet）", "ours": "库存闸在开始前十分钟就建好；开始前 20 到 5 秒，每个进程在每个空闲的连接上把落库的语句跑一遍再回滚，因为一个连接的第一次要慢十分之一秒以上。开始前 20 秒起，列表、所在场次和商品详情一直保持新鲜，开始那一刻的第一个访客不用等任何查询。启动时加载的写法在秒杀中重启会把已经卖掉的库存又写进 Redis；这里的数只从 Postgres 现有的库存来。" },
     "en": { "taught": "Cache warm-up before the opening (afterPropertiesSet)", "ours": "The gate is set up ten minutes ahead. 20 to 5 s before the opening each process runs the statements of a settle on every idle connection and takes them back, since the first use of a connection is slower by a tenth of a second and more. From 20 s ahead the list, the slot and the detail are kept fresh, so the first visitor of the opening waits for no query. Loading at the start of the process writes sold units into Redis again when it restarts during a sale; here the number only comes from the stock that Postgres has now." },
     "code": [["seckill/warm.go", "warm"], ["goods/warm.go", "KeepWarm"], ["goods/stock.go", "SaleStates"], ["seckill/rebuild.go", "rebuildNow"]],
     "see": ["page:/"],

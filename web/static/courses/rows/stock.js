@@ -17,7 +17,7 @@ export default [
   {
     "id": "sold-out-mark", "by": "DE",
     "words": ["内存标记", "本地标记", "库存售罄标记", "localOverMap", "ConcurrentHashMap", "fanout", "广播清标记", "sold-out mark", "memory mark", "售罄标识", "清除标记", "清除内存标记", "广播清除标记", "本地内存标记", "fanout exchange", "扇出交换机"],
-    "zh": { "taught": "内存里的售罄标记，库存回来时通知所有服务器清除", "ours": "标记只活 50 毫秒（Redis 不在时 250 毫秒），到期自己消失，所以没有什么要广播、要清除，也不会有一台服务器漏收消息而一直说售罄。有票或有订单的买家不受标记影响，听到的是自己的结果。售罄之后的点击大多不到 Redis。" },
+    "zh": { "taught": "内存里的售罄标记，库存回来时通知所有服务器清除", "ours": "标记只活 50 毫秒（Redis 不在时 250 毫秒），到期自己消失，所以没有什么要广播、要清除，也不会有一台服务器漏收消息而一直说售罄。有排队号或订单的买家不受标记影响，听到的是自己的结果。售罄之后的点击大多不到 Redis。" },
     "en": { "taught": "A sold-out mark in local memory, cleared on all servers when stock returns", "ours": "The mark lives for 50 ms (250 ms without Redis) and ends by itself, so there is nothing to broadcast or clear, and no server can miss a message and go on saying sold out. A holder of a ticket or an order is not refused by it. Most clicks after the last unit never reach Redis." },
     "code": [["seckill/lane.go", "markSoldOut"], ["seckill/lane.go", "refuses"], ["seckill/direct.go", "markSoldOut"]],
     "see": [],
@@ -26,7 +26,7 @@ export default [
   {
     "id": "once-per-user", "by": "AE",
     "words": ["重复下单", "重复点击", "重复提交", "一人一单", "唯一索引", "幂等", "INCR", "userQueueCount", "防重复秒杀", "duplicate order", "once per user", "unique index", "idempotent", "防止重复提交", "重复排队", "恶意刷单", "duplicate submit"],
-    "zh": { "taught": "同一用户只能买一次：INCR 计数、唯一索引", "ours": "三道，先便宜的：按钮点过就禁用；闸上的 tickets 哈希记着每个用户的票，第二次点击拿到同一张票；唯一索引 `(sale_id, user_id)` 是保证。没有会过期的计数：五分钟的 `INCR` 过期后还能再买。" },
+    "zh": { "taught": "同一用户只能买一次：INCR 计数、唯一索引", "ours": "三道，先便宜的：按钮点过就禁用；库存闸的 tickets 哈希记着每个用户的排队号，第二次点击拿到同一个；唯一索引 `(sale_id, user_id)` 是保证。没有会过期的计数：五分钟的 `INCR` 过期后还能再买。" },
     "en": { "taught": "One order per user: INCR counter, unique index", "ours": "Three checks, the cheap ones first: the button is disabled after a click; the gate's tickets hash knows each user's ticket, so a second click receives the same one; the unique index on `(sale_id, user_id)` is the guarantee. No counter expires: five minutes after an `INCR` the same user could buy again." },
     "code": [["schema.sql", "one_order_per_user_and_sale"], ["seckill/gate/scripts/reserve.lua", "HAS"], ["seckill/lane.go", "click"], ["seckill/lab/strategy_guard_unique.go", "Buy"]],
     "see": ["lesson:double-click", "race:guard"],
@@ -35,7 +35,7 @@ export default [
   {
     "id": "one-transaction", "by": "ACE",
     "words": ["减库存下单写入秒杀订单", "减库存", "stock > 0", "stock_count > 0", "@Transactional", "事务", "数据库事务", "unsigned", "超卖", "transaction", "guarded update", "conditional update"],
-    "zh": { "taught": "一个事务：带条件的减库存（stock > 0）加下单", "ours": "一样，而且每个事务结算最多约 2,000 张票：锁一次秒杀的行，插入订单，一条 `update ... where stock > 0 and stock >= $2` 减库存，提交一次。后面还有检查约束 `stock between 0 and total` 和唯一索引，程序写错也超卖不了。" },
+    "zh": { "taught": "一个事务：带条件的减库存（stock > 0）加下单", "ours": "一样，而且每个事务落库最多约 2,000 个排队号：锁一次秒杀的行，插入订单，一条 `update ... where stock > 0 and stock >= $2` 减库存，提交一次。后面还有检查约束 `stock between 0 and total` 和唯一索引，程序写错也超卖不了。" },
     "en": { "taught": "One transaction: guarded decrement (stock > 0) and the order", "ours": "The same, and one transaction settles up to about 2,000 tickets: lock the sale's row once, insert the orders, take the units with one `update ... where stock > 0 and stock >= $2`, commit once. Behind it stand the constraint `stock between 0 and total` and the unique index, so that a wrong program cannot oversell either." },
     "code": [["goods/stock.go", "Take"], ["schema.sql", "stock_within_total"], ["seckill/settle.go", "settle"], ["order/place.go", "Place"]],
     "see": ["lesson:guard", "race:guard-unique"],
@@ -53,7 +53,7 @@ export default [
   {
     "id": "window-and-oversupply", "by": "E",
     "words": ["start_date", "时间条件写进 SQL", "Redis 多放库存", "库存放大", "少卖", "undersell", "oversupply", "window in the update"],
-    "zh": { "taught": "把秒杀时间写进 update 的条件；Redis 里多放库存防少卖", "ours": "两种都是实验室的方案。本店在闸上按 Redis 的时钟查时间窗，Redis 不在时由 Postgres 在行锁下按自己的时钟查，不看服务器的时钟。不需要多放库存：白扣的件数对账时改回来。" },
+    "zh": { "taught": "把秒杀时间写进 update 的条件；Redis 里多放库存防少卖", "ours": "两种都是实验室的方案。本店由库存闸按 Redis 的时钟查时间窗，Redis 不在时由 Postgres 在行锁下按自己的时钟查，不看服务器的时钟。不需要多放库存：白扣的件数对账时改回来。" },
     "en": { "taught": "The sale's window in the update's condition; more stock in Redis than there is, against undersell", "ours": "Both are strategies of the lab. The gate checks the window by the clock of Redis; without Redis, Postgres checks it by its own clock under the row lock. A server's clock decides nothing. No surplus is needed: units that were taken for nothing are put right when the stores are compared." },
     "code": [["seckill/lab/strategy_guard_window.go", "Buy"], ["seckill/lab/strategy_redis_oversupply.go", "Prepare"], ["goods/stock.go", "Window"], ["seckill/gate/scripts/fix.lua", "stock"]],
     "see": ["lesson:guard", "race:redis-oversupply"],
@@ -62,7 +62,7 @@ export default [
   {
     "id": "refill", "by": "D",
     "words": ["库存回补", "回补 Redis", "INCR 回补", "还原库存", "预减库存不一致", "补偿", "对账", "refill", "compensation", "reconcile", "对比", "SET 1"],
-    "zh": { "taught": "下单失败时，把预减的库存补回 Redis（比较三种办法）", "ours": "`INCR` 加回去和 `SET 1` 在实验室里都少卖：被拒绝的点击已经把数减到零以下，两次失败也只写成一件。本店没有一段代码给闸上的数“加一”。对账每 150 毫秒读一次 Postgres 的真实库存，减去流水里的票，再用比较并设置（epoch 和 ops 没变才写）改对。" },
+    "zh": { "taught": "下单失败时，把预减的库存补回 Redis（比较三种办法）", "ours": "`INCR` 加回去和 `SET 1` 在实验室里都少卖：被拒绝的点击已经把数减到零以下，两次失败也只写成一件。本店没有一段代码给库存闸里的数“加一”。对账每 150 毫秒读一次 Postgres 的真实库存，减去流水里的排队号，再用比较并设置（epoch 和 ops 没变才写）改对。" },
     "en": { "taught": "Put the pre-decremented unit back into Redis when an order fails (three ways compared)", "ours": "`INCR` and `SET 1` leave units unsold in the lab: refused clicks have taken the number below zero, and two failures are written as one unit. Here no code adds one to the gate. Every 150 ms reconcile reads the true stock from Postgres, subtracts the tickets in the journal, and sets the gate by compare-and-set: only if epoch and ops are unchanged." },
     "code": [["seckill/gate/scripts/fix.lua", "ops"], ["seckill/reconcile.go", "fix"], ["seckill/diagnose.go", "diagnose"], ["seckill/lab/strategy_refill_incr.go", "Buy"], ["seckill/lab/strategy_refill_set_one.go", "Buy"], ["seckill/lab/strategy_refill_compare.go", "Buy"]],
     "see": ["lesson:refill", "race:refill-incr"],
