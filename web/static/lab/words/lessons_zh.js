@@ -17,23 +17,23 @@ export default {
   'lesson.locks.title': '锁',
   'lesson.locks.text': [
     '对付竞态最先想到的办法：一次只让一个买家进来。这取决于锁在哪里。互斥锁在一个进程里；两台服务器就有两把互斥锁，所以加上第二台服务器的那天竞态又回来了，而那天正是最需要锁的时候。',
-    '数据库里的锁所有服务器都看得见：`select ... for update` 把这一行锁到事务结束，咨询锁锁住你选的一个数字。两种都正确。两种都让所有买家互相等待，而且每一轮除了工作本身，还多一次网络往返。',
+    '数据库里的锁所有服务器都看得见：`select ... for update` 把这一行锁到事务结束，咨询锁锁住你选的一个数字。两种都正确，但都让买家一个等一个，而且每一轮都要多一次网络往返。',
     'Redis 里的锁（`SET NX` 加过期时间）所有服务器也看得见，但它会过期。持有者停顿的时间比过期时间长，醒来时仍以为自己拿着锁。本店也锁秒杀那一行，但一整批只锁一次，绝不为每个买家锁一次。',
   ],
   'lesson.locks.taught': ['悲观锁', '分布式锁', 'synchronized', 'Redisson'],
   'lesson.locks.ask': '两台服务器，各自用互斥锁包住“先读后写”，会怎样？',
   'lesson.locks.choices': ['卖得正好：一次一个买家', '超卖：各有各的锁', '少卖'],
-  'lesson.locks.shown': ({ sold, stock, row, rowSpeed, redis }) => `库存 ${n(stock)} 件。两台服务器各一把互斥锁：订单 ${n(sold)} 个。行锁：${n(row)} 个，每秒应答 ${n(rowSpeed)} 次点击。Redis 锁，持有者有时停顿：${n(redis)} 个。`,
+  'lesson.locks.shown': ({ sold, stock, row, rowSpeed, redis }) => `库存 ${n(stock)} 件。两台服务器各一把互斥锁：订单 ${n(sold)} 个。行锁：${n(row)} 个，每秒答复 ${n(rowSpeed)} 次点击。Redis 锁，持有者有时停顿：${n(redis)} 个。`,
 
   'lesson.optimistic.title': '乐观锁',
   'lesson.optimistic.text': [
-    '不拦住其他买家。所有买家都可以读，写的时候再检查有没有人抢先：`update ... where version = $2`。每行有一个版本号，每次写都加一，用旧版本来写就一行也改不动。它绝不超卖，程序思考的时候也不占着锁。',
-    '但在抢购里，几乎所有买家读到的是同一个版本。一个成功，其余的都被拒绝，尽管大部分库存还在。课程常常讲到这里为止，照抄的店就会少卖：买家没有买到，货却有剩余。所以失败的请求必须重试，而一百个重试的请求又是一次拥挤：每轮只有一个成功，其余的都做了无用功。',
-    '冲突少的地方，它是最好的办法。本店把它用在 Redis 的库存上：脚本 `fix` 只在 epoch 和 ops 没变时才修改。',
+    '不拦着别的买家：谁都可以读，写的时候再看有没有人抢先：`update ... where version = $2`。每行有一个版本号，每次写都加一，用旧版本来写就一行也改不动。它绝不超卖，程序思考的时候也不占着锁。',
+    '但在抢购里，几乎所有买家读到的是同一个版本。一个成功，其余的都被拒绝，而大部分库存还在。课程常常讲到这里为止，照抄的店就会少卖：买家没有买到，货却有剩余。所以失败的请求必须重试，而一百个重试的请求又是一次拥挤：每轮只有一个成功，其余的都做了无用功。',
+    '冲突少的地方，这是最好的办法。本店把它用在 Redis 的库存上：脚本 `fix` 只在 epoch 和 ops 没变时才修改。',
   ],
   'lesson.optimistic.taught': ['乐观锁', '版本号', 'CAS'],
   'lesson.optimistic.ask': '用版本号、不重试：200 个买家抢 20 件，会剩下什么？',
-  'lesson.optimistic.choices': ['不剩，20 件全部卖完', '有剩余，尽管有买家被拒绝', '反而超卖'],
+  'lesson.optimistic.choices': ['不剩，20 件全部卖完', '有剩余，明明有买家被拒绝', '反而超卖'],
   'lesson.optimistic.shown': ({ sold, unsold, retried, sql }) => `不重试：订单 ${n(sold)} 个，少卖 ${n(unsold)} 件。重试：少卖 ${n(retried)} 件，每单 ${n(sql)} 条 SQL。`,
 
   'lesson.guard.title': '带条件的更新',
@@ -45,7 +45,7 @@ export default {
   'lesson.guard.taught': ['原子扣减', '行锁'],
   'lesson.guard.ask': '没有人重复点击时，这几种都卖得正好。在这台机器上哪种最快？',
   'lesson.guard.choices': ['行锁（for update）', '乐观锁加重试', '带条件的更新'],
-  'lesson.guard.shown': ({ lock, retry, guard }) => `每秒应答的点击数：行锁 ${n(lock)}，乐观锁 ${n(retry)}，带条件的更新 ${n(guard)}。相差百分之几只是波动，请再运行一次。带条件的更新这次准确，是因为没有人点两下：它不认买家，见下一课。`,
+  'lesson.guard.shown': ({ lock, retry, guard }) => `每秒答复的点击数：行锁 ${n(lock)}，乐观锁 ${n(retry)}，带条件的更新 ${n(guard)}。相差百分之几只是波动，请再运行一次。带条件的更新这次准确，是因为没有人点两下：它不认买家，见下一课。`,
 
   'lesson.double-click.title': '重复点击与唯一索引',
   'lesson.double-click.text': [
@@ -61,7 +61,7 @@ export default {
   'lesson.pre-stock.title': 'Redis 预减库存，以及为何少卖',
   'lesson.pre-stock.text': [
     'Postgres 的一行一次只能由一个事务修改。Redis 数得更快，所以每门课都在数据库前面放一个 Redis 计数器，先减它，这叫预减库存。`GET`、检查、再 `DECR`，是第一课换了个地方。先 `DECR` 再检查它的返回值就不会超卖：计数器只用一步修改。',
-    '但现在货会不见。重复点击减两次，只成一单。订单失败，或者 `DECR` 之后服务器崩溃，这一件就白减了。计数器是零，数据库里还有货，所有买家都被告知“已售罄”。用 `INCR` 加回去看着简单，直到这个补偿执行了两次。也有的店在 Redis 里放比实际更多的库存，让数据库拒绝多出来的。',
+    '但现在货会不见。重复点击减两次，只成一单。订单失败，或者 `DECR` 之后服务器崩溃，这一件就白减了。计数器是零，数据库里还有货，所有买家听到的都是“已售罄”。用 `INCR` 加回去看着简单，直到这个补偿执行了两次。也有的店在 Redis 里放比实际更多的库存，让数据库拒绝多出来的。',
     '我们的脚本用一步检查买家并扣库存，从不加回去。每秒几次和 Postgres 对账，把计数器改对。',
   ],
   'lesson.pre-stock.taught': ['预减库存', '库存预热', 'Lua 原子扣减'],
@@ -82,25 +82,25 @@ export default {
 
   'lesson.journal.title': '流水',
   'lesson.journal.text': [
-    'Redis 里的脚本扣了库存，马上答复。订单稍后从队列里写入，这叫削峰。最简单的队列是内存里的 channel，它能用到进程结束为止：发版、崩溃、系统内存不足。在 channel 里等待的买家已被告知“抢到了”。他们的货已从 Redis 扣掉，订单却没有写，也没有留下任何记录。',
+    'Redis 里的脚本扣了库存，马上答复。订单稍后从队列里写入，这叫削峰。最简单的队列是内存里的 channel，它能用到进程结束为止：发版、崩溃、系统内存不足。在 channel 里等着的买家已经听到“抢到了”，货也从 Redis 扣走了，订单却没有写，什么记录也没留下。',
     '所以，承诺必须在作出的地方、在同一步里记下来。我们的脚本在库存旁边的 stream 里加一条记录：这就是流水。内存里的队列只是流水的快速副本。进程崩溃后，由别的进程认领它的记录：同一台机器上马上，别的机器上五秒后。Postgres 提交之后，记录才离开流水。',
     '所以同一个排队号可能落库两次，这必须无害：落库是幂等的。每个排队号的结果按它的编号保存，和订单在同一个事务里。',
   ],
   'lesson.journal.taught': ['库存流水', '异步下单', '消息队列', '削峰', '幂等'],
-  'lesson.journal.ask': '秒杀中途进程被杀。哪些买家被告知“抢到了”却没有订单？',
+  'lesson.journal.ask': '秒杀中途进程被杀。哪些买家听到“抢到了”却没有订单？',
   'lesson.journal.choices': ['channel 和流水都没有', 'channel 有一些；流水没有', '两种都有一些'],
-  'lesson.journal.shown': ({ channel, journal }) => `被告知“抢到了”却没有订单：channel ${n(channel)} 人，本店的流水 ${n(journal)} 人。`,
+  'lesson.journal.shown': ({ channel, journal }) => `听到“抢到了”却没有订单：channel ${n(channel)} 人，本店的流水 ${n(journal)} 人。`,
 
   'lesson.batch.title': '批量与热点行',
   'lesson.batch.text': [
     '一场秒杀的所有买家都要同一行。不管开多少连接，这一行一次只能由一个事务修改，后一个要等前一个落盘。连接再多，只是队列更长。这就是热点行。',
-    '可以把行拆开：一件一行，用 `skip locked`，每个事务拿不同的行。这有用，代价是每件一行。也可以让每一轮做得更多：反正有一百个买家在等，就锁一次行，一条语句插入一百个订单，一次减一百，提交一次。',
+    '可以把行拆开：一件一行，用 `skip locked`，每个事务拿不同的行。这有用，代价是每件一行。也可以让每一轮多做些：反正有一百个买家在等，就锁一次行，一条语句插入一百个订单，库存一次减一百，提交一次。',
     '本店两头都这样做。合并通道（lane）把等待的请求合成一次脚本调用，最多 256 个；订单队列再用一个事务落库，最多 2,000 个排队号。没有请求会为了凑满一批而等待：单个请求就单独走。只有前一批正在处理时，后一批才会变大。',
   ],
   'lesson.batch.taught': ['热点行', '队列泄洪', '批量合并', '削峰'],
   'lesson.batch.ask': '2,000 个买家，1,000 件。连被拒绝的买家也算上，本店每单要几条 SQL？',
   'lesson.batch.choices': ['两条以上，和别的方案一样', '大约一条', '不到半条'],
-  'lesson.batch.shown': ({ shopSql, oneSql, shop, one }) => `每单 SQL 条数：本店 ${few(shopSql)}，一单一个事务 ${few(oneSql)}。每秒应答的点击数：${n(shop)} 和 ${n(one)}。`,
+  'lesson.batch.shown': ({ shopSql, oneSql, shop, one }) => `每单 SQL 条数：本店 ${few(shopSql)}，一单一个事务 ${few(oneSql)}。每秒答复的点击数：${n(shop)} 和 ${n(one)}。`,
 
   'lesson.address.title': '隐藏地址与验证码',
   'lesson.address.text': [
@@ -117,7 +117,7 @@ export default {
   'lesson.limits.title': '限流与大闸',
   'lesson.limits.text': [
     '一百件货，一百万人：几乎全部工作都是拒绝。要早拒绝，便宜地拒绝。本店先做便宜的检查：请求的格式、地址、“刚刚售罄”的标记（只保留 50 毫秒，Redis 不在时 250 毫秒，所以货回来时不用清除什么）、在途请求的上限、会话，最后是用户和网络地址的令牌桶。用户的令牌桶挡住脚本；网络地址的令牌桶很大，因为一个班级、一间办公室可能共用一个地址。',
-    '令牌桶不知道库存。大闸知道：每剩一件，最多有五个地址同时有效，但总是允许 64 个。其余买家被告知等待，或者已售罄。这样，大闸后面的买家人数始终和库存成比例。',
+    '令牌桶不知道库存。大闸知道：每剩一件，最多有五个地址同时有效，但总是允许 64 个。其余的买家听到的是“稍等”或“已售罄”。这样，大闸后面的买家人数始终和库存成比例。',
     '队列满了也是一种答复：503 加 `Retry-After`。队列从不无限变长，满了也从不说成“已售罄”。',
     '没拿到令牌的请求怎么办？Guava 的 `RateLimiter` 有两种做法。`acquire` 一直等：谁也不拒绝，但每个等待的请求都占着连接和内存，人多时最后一个要等一秒以上；人再多一倍，就再等一倍。`tryAcquire` 拿不到就立刻拒绝，什么也不占。本店的限流从不等待；会等待的是队列，而且有上限（相当于带超时的 `tryAcquire`），超出上限的请求立刻得到答复。',
   ],
@@ -125,7 +125,7 @@ export default {
   'lesson.limits.ask': '50 件货，200 个人各发一次请求，一个机器人发 1,000 次。不限流，谁拿得更多？',
   'lesson.limits.choices': ['人：有 200 个', '机器人：它的请求更多'],
   'lesson.limits.shown': ({ bot, people, bucketBot, bucketPeople, without, alive, waiting, kept, waitP99, refused, boundKept, boundP99 }) =>
-    `不限流：机器人 ${n(bot)} 件，人 ${n(people)} 件。每个用户一个令牌桶：机器人 ${n(bucketBot)} 件，人 ${n(bucketPeople)} 件。有效的地址：没有大闸 ${n(without)} 个，有大闸 ${n(alive)} 个，另有 ${n(waiting)} 个买家被告知等待。同样 1,500 个请求对同一个令牌桶：一直等，同时有 ${n(kept)} 个请求在等，p99 ${n(waitP99)} 毫秒；不等待，${n(refused)} 个立刻被拒绝；最多等 100 毫秒，${n(boundKept)} 个在等，p99 ${n(boundP99)} 毫秒。`,
+    `不限流：机器人 ${n(bot)} 件，人 ${n(people)} 件。每个用户一个令牌桶：机器人 ${n(bucketBot)} 件，人 ${n(bucketPeople)} 件。有效的地址：没有大闸 ${n(without)} 个，有大闸 ${n(alive)} 个，另有 ${n(waiting)} 个买家要稍等。同样 1,500 个请求对同一个令牌桶：一直等，同时有 ${n(kept)} 个请求在等，p99 ${n(waitP99)} 毫秒；不等待，${n(refused)} 个立刻被拒绝；最多等 100 毫秒，${n(boundKept)} 个在等，p99 ${n(boundP99)} 毫秒。`,
 
   'lesson.late-payment.title': '超时、迟到的付款与库存回补',
   'lesson.late-payment.text': [
