@@ -5,7 +5,7 @@ GO ?= go
 # The systems for which the repository has files. No file depends on a processor.
 PLATFORMS := linux/amd64 darwin/arm64 windows/amd64
 
-.PHONY: help run build quick check beside test seeds simulate embedded latency faults cluster short borders format vet lint words licences fuzz requests bench growth speed pages
+.PHONY: help run build quick check pair beside test seeds simulate embedded latency faults cluster short borders format vet lint words licences fuzz requests bench growth speed pages
 
 help: ## list the chores
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -31,15 +31,19 @@ check test embedded latency requests short faults cluster: export TMPDIR := $(or
 check: export GOFLAGS += -vet=off -ldflags=-w
 check: race = -race
 check: skip = -skip '^TestLatency'
-check: scripts = . ./seckill/gate ./user
-check: purchases = TestTwoVisitorsWantTheLastUnit
-check: fuzzed = 3s
-check: sent = 60000
+check: export scripts = . ./seckill/gate ./user
+check: export purchases = TestTwoVisitorsWantTheLastUnit
+check: export fuzzed = 3s
+check: export sent = 60000
 check: export each = 500
-check: borders format latency test fuzz requests embedded beside ## everything a change must pass; its tests run raced
+check: borders format latency test pair beside ## everything a change must pass; its tests run raced
+
+# The tests of the embedded Redis wait for their expiries, and random requests only compute.
+pair:
+	@$(MAKE) --no-print-directory -j 2 -O requests embedded
 
 # The faults wait half of the time, so what only computes runs beside them, at the lowest priority.
-computed = vet lint seeds
+computed = vet lint fuzz seeds
 beside:
 	@log=$$(mktemp); nice -n 19 $(MAKE) --no-print-directory $(computed) >$$log 2>&1 & computed=$$!; \
 	$(MAKE) --no-print-directory short; faults=$$?; wait $$computed; computed=$$?; cat $$log; rm $$log; exit $$((faults + computed))
@@ -52,8 +56,9 @@ inside = $$(grep -l '^package web$$' web/*_test.go | xargs sed -n 's,^func \(Tes
 test: ## all tests
 	@echo "$(GO) test $(skip) $(outside), and beside them $(race) the others"; \
 	$(GO) test -p 1 $(skip) $(outside) & outside=$$!; \
-	$(GO) test $(skip) $(race) $$($(GO) list ./... | grep -vxE "$$($(GO) list $(outside) | paste -sd '|')"); others=$$?; wait $$outside && exit $$others
-	$(if $(race),@tests=$(inside); [ -n "$$tests" ] && $(GO) test $(skip) $(race) -run "^($$tests)$$" ./web)
+	$(GO) test $(skip) $(race) $$($(GO) list ./... | grep -vxE "$$($(GO) list $(outside) | paste -sd '|')"); others=$$?; \
+	$(if $(race),tests=$(inside); [ -n "$$tests" ] && $(GO) test $(skip) $(race) -run "^($$tests)$$" ./web || others=1;) \
+	wait $$outside && exit $$others
 
 # Two processes share the seeds: ids are drawn from one source in a process, so its seeds run one after the other.
 each ?= 1500
@@ -68,9 +73,9 @@ simulate: ## seeds for MIAOSHA_SIM_SECONDS (600), from MIAOSHA_SIM_FIRST on, and
 
 # Where a script runs in the Redis, or a sandbox starts it. Of web these are the purchases in a browser; of operator, the tests
 # that read no document.
-purchases = $$(sed -n 's,^func \(Test[A-Za-z0-9]*\)(.*,\1,p' web/static_sale_test.go | paste -sd '|')
+purchases ?= $$(sed -n 's,^func \(Test[A-Za-z0-9]*\)(.*,\1,p' web/static_sale_test.go | paste -sd '|')
 embedded: export MIAOSHA_TEST_REDIS = embedded
-scripts = . ./seckill ./seckill/gate ./seckill/lab ./seckill/backend ./seckill/operator ./user
+scripts ?= . ./seckill ./seckill/gate ./seckill/lab ./seckill/backend ./seckill/operator ./user
 embedded: ## the tests of scripts and of the sandbox, on the Redis inside the process
 	@tests=$(purchases); [ -n "$$tests" ] || { echo "web has no test of a purchase"; exit 1; }; \
 	echo "$(GO) test the purchases of ./web, and beside it the others"; \
@@ -166,7 +171,7 @@ licences: ## write LICENSES.md: the modules in the binary and their licences (a 
 # is instrumented, which takes a tenth of the time and tries four times as many inputs. A failed target is tried once more: at
 # the end of its time the fuzzer sometimes takes its own deadline for a failure (context deadline exceeded). An input that
 # really fails is kept, and fails again at once.
-fuzzed = 10s
+fuzzed ?= 10s
 fuzz: ## ten seconds for each fuzz target, two at a time
 	@set -e; dir=$$(mktemp -d); trap 'rm -rf $$dir' EXIT; export dir; \
 	pkgs=$$(git grep -l '^func Fuzz' -- '*_test.go' | xargs -n 1 dirname | sort -u); \
@@ -180,7 +185,7 @@ fuzz: ## ten seconds for each fuzz target, two at a time
 	done; cat $$log; exit 1' <$$dir/targets
 
 # The tests of web send 4,000 of them. The time is a bound: a slow machine sends fewer.
-sent = 200000
+sent ?= 200000
 requests: export MIAOSHA_REQUESTS ?= $(sent)
 requests: export MIAOSHA_REQUESTS_SECONDS ?= 90
 requests: ## 200,000 valid, nearly valid and wild requests to every route, in 90 seconds at most
