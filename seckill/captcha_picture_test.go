@@ -38,8 +38,8 @@ func TestCaptchaIsAPicture(t *testing.T) {
 				t.Errorf("%q: ink at the edge, at %d, %d", text, x, y)
 			}
 		}
-		if dark < 350 {
-			t.Errorf("%q: %d pixels of full ink, want at least 350", text, dark)
+		if dark < 1400 {
+			t.Errorf("%q: %d pixels of full ink, want at least 1400", text, dark)
 		}
 	}
 }
