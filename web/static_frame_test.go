@@ -73,6 +73,11 @@ func TestNothingMovesWhileAPageFills(t *testing.T) {
 		}))
 		check("/", test("logout"))
 		check("/sale.html?id="+sale, view("open"))
+		if width == 1280 {
+			v.clicks("buy")
+			v.sees(test("captcha-img"))
+			v.becomes("the sum is in the window without scrolling", `String(scrollY + document.querySelector('[data-test="captcha-submit"]').getBoundingClientRect().bottom < innerHeight)`, "true")
+		}
 		check("/orders.html", ".blank")
 		check("/admin.html", test("sales"))
 	}

@@ -42,8 +42,10 @@ async function inTab(browser, shop, page, { theme, language }, use) {
   }
 }
 
-// audit returns the report of one run of Lighthouse.
-const audit = (browser, shop, page, device, theme) => inTab(browser, shop, page, { theme, language: 'zh-CN' }, async (tab) => {
+// audit returns the report of one run of Lighthouse. On a busy machine a run sometimes fails by itself, so there is a second try.
+const audit = (...args) => auditOnce(...args).catch((error) => { say(error.message); return auditOnce(...args); });
+
+const auditOnce = (browser, shop, page, device, theme) => inTab(browser, shop, page, { theme, language: 'zh-CN' }, async (tab) => {
   const flags = { output: 'json', logLevel: 'silent', onlyCategories: CATEGORIES, disableStorageReset: true,
     ...(page.missing && { ignoreStatusCode: true, skipAudits: OF_404 }) };
   const { lhr } = await lighthouse(shop.url + page.path, flags, device === 'desktop' ? desktopConfig : undefined, tab);
