@@ -173,13 +173,14 @@ type Listed struct {
 // List returns every sale that has not ended a day ago, also drafts and closed ones, soonest first, at most 1,000.
 func (s *Store) List(ctx context.Context) ([]Listed, error) {
 	rows, _ := s.db.Query(ctx, `
-		select s.id, g.title, s.state, s.starts_at, s.ends_at, s.total, s.stock, o.pending, o.paid
-		from   sales s join goods g on g.id = s.goods_id cross join lateral
-		       (select count(*) filter (where status = 'pending') as pending, count(*) filter (where status = 'paid') as paid
-		        from   orders where sale_id = s.id) o
-		where  s.ends_at > now() - interval '1 day'
-		order  by s.starts_at, s.id
-		limit  1000`)
+		with page as materialized (select * from sales where ends_at > now() - interval '1 day' order by starts_at, id limit 1000)
+		select s.id, g.title, s.state, s.starts_at, s.ends_at, s.total, s.stock, coalesce(o.pending, 0) as pending, coalesce(o.paid, 0) as paid
+		from   page s join goods g on g.id = s.goods_id
+		left   join (select sale_id, count(*) filter (where status = 'pending') as pending, count(*) filter (where status = 'paid') as paid
+		             from   orders
+		             where  sale_id = any(array(select id from page)) -- all at once: one by one each could read the whole table
+		             group  by sale_id) o on o.sale_id = s.id
+		order  by s.starts_at, s.id`)
 	sales, err := pgx.CollectRows(rows, pgx.RowToStructByName[Listed])
 	if err != nil {
 		return nil, fmt.Errorf("list the sales: %w", err)

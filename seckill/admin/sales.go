@@ -30,10 +30,30 @@ type Sale struct {
 	CreatedAt time.Time `json:"created_at"`
 }
 
-const saleColumns = `
-	s.id, s.goods_id, g.title, g.title_en, g.image, s.price, g.list_price, s.state, s.starts_at, s.ends_at, s.total, s.stock,
-	(select count(*) from orders where sale_id = s.id and status = 'pending') as pending,
-	(select count(*) from orders where sale_id = s.id and status = 'paid') as paid, s.created_at`
+// saleQuery returns the query of the sales that a condition selects, newest first. The pending orders of all of them are counted
+// together: for each sale alone Postgres may read the whole table. A unit that is neither left nor pending is paid.
+func saleQuery(condition string) string {
+	return `
+		with page as materialized (select * from sales s where ` + condition + `)
+		select s.id, s.goods_id, g.title, g.title_en, g.image, s.price, g.list_price, s.state, s.starts_at, s.ends_at, s.total, s.stock,
+		       coalesce(o.pending, 0) as pending, s.total - s.stock - coalesce(o.pending, 0) as paid, s.created_at
+		from   page s join goods g on g.id = s.goods_id
+		left   join (select sale_id, count(*) as pending
+		             from   orders
+		             where  status = 'pending' and sale_id = any(array(select id from page))
+		             group  by sale_id) o on o.sale_id = s.id
+		order  by s.id desc`
+}
+
+var (
+	pageOfSales = saleQuery(`
+		      ($1 = '' or s.state = $1)
+		and   ($2 = 0 or s.goods_id = $2)
+		and   ($3 = 0 or s.id < $3)
+		order  by s.id desc
+		limit  $4`)
+	oneSale = saleQuery(`s.id = $1`)
+)
 
 // SaleFilter selects sales. A zero field selects all.
 type SaleFilter struct {
@@ -47,14 +67,7 @@ const salePage = 25
 
 // Sales returns a page of sales, newest first, and the cursor of the next page, 0 after the last one.
 func (s *Store) Sales(ctx context.Context, f SaleFilter) (sales []Sale, next int64, err error) {
-	rows, _ := s.db.Query(ctx, `
-		select`+saleColumns+`
-		from   sales s join goods g on g.id = s.goods_id
-		where ($1 = '' or s.state = $1)
-		and   ($2 = 0 or s.goods_id = $2)
-		and   ($3 = 0 or s.id < $3)
-		order  by s.id desc
-		limit  $4`, f.State, f.GoodsID, f.Cursor, salePage+1)
+	rows, _ := s.db.Query(ctx, pageOfSales, f.State, f.GoodsID, f.Cursor, salePage+1)
 	sales, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Sale])
 	if err != nil {
 		return nil, 0, fmt.Errorf("list the sales: %w", err)
@@ -68,7 +81,7 @@ func (s *Store) Sales(ctx context.Context, f SaleFilter) (sales []Sale, next int
 
 // Sale returns one sale, or goods.ErrNoSale.
 func (s *Store) Sale(ctx context.Context, id int64) (Sale, error) {
-	rows, _ := s.db.Query(ctx, `select`+saleColumns+` from sales s join goods g on g.id = s.goods_id where s.id = $1`, id)
+	rows, _ := s.db.Query(ctx, oneSale, id)
 	sale, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[Sale])
 	if errors.Is(err, pgx.ErrNoRows) {
 		return sale, goods.ErrNoSale

@@ -3,6 +3,8 @@ package admin
 import (
 	"context"
 	"errors"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -10,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"miaosha/goods"
@@ -58,6 +61,40 @@ func TestASaleIsMadeAndListed(t *testing.T) {
 		if err != nil || next != 0 || !cmp.Equal(ids, c.want) {
 			t.Errorf("%s: %v, next %d, %v; want %v", name, ids, next, err, c.want)
 		}
+	}
+}
+
+// The orders of a page of sales are counted in one read of the orders, however many sales there are. A unit that came back is neither
+// pending nor paid.
+func TestOrdersOfSalesAreCountedTogether(t *testing.T) {
+	s := newOrderShop(t, 6)
+	s.pay(t, 3)
+	for n, do := range map[int]func(context.Context, By, uuid.UUID) error{0: s.Refund, 5: s.Cancel} {
+		if err := do(t.Context(), keeper, s.ids[n]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sales, _, err := s.Sales(t.Context(), SaleFilter{})
+	if err != nil || len(sales) != 2 {
+		t.Fatal(sales, err)
+	}
+	one, err := s.Sale(t.Context(), s.sale)
+	for _, sale := range []Sale{sales[0], one} {
+		if sale.ID != s.sale || sale.Pending != 2 || sale.Paid != 2 || sale.Left != 7 || err != nil {
+			t.Errorf("%+v, %v; want 2 pending and 2 paid orders, and 7 units left", sale, err)
+		}
+	}
+	if other := sales[1]; other.Pending != 0 || other.Paid != 0 {
+		t.Errorf("a sale without orders has %+v", other)
+	}
+	rows, _ := s.db.Query(t.Context(), "explain (analyze, costs off, timing off) "+pageOfSales, pgx.QueryExecModeCacheDescribe, "", int64(0), int64(0), salePage)
+	plan, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan = slices.DeleteFunc(plan, func(line string) bool { return !strings.Contains(line, " on orders (") })
+	if len(plan) != 1 || !strings.Contains(plan[0], "loops=1)") {
+		t.Errorf("the orders are read by %q, want one read", plan)
 	}
 }
 
