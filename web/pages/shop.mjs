@@ -21,6 +21,10 @@ export async function openShop(program) {
   };
   try {
     const url = await Promise.race([address(shop.stdout), ended.then((code) => { throw new Error(`the shop ended with ${code}`); })]);
+    for (let tries = 0; !(await fetch(url).catch(() => null))?.ok; tries++) {
+      if (tries > 100) throw new Error('the shop does not answer');
+      await sleep(100);
+    }
     return { url, pages: await pagesOf(url), close };
   } catch (error) {
     await close();

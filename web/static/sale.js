@@ -48,8 +48,8 @@ function Board({ sale }) {
         <dd>${over ? html`<span class="countdown">${formatTime(sale.end_at, now())}</span>` : html`<${Countdown} to=${soon ? sale.start_at : sale.end_at} />`}</dd></div>
       <div><dt>${t('left')}</dt>
         <dd><span data-test="left" class="digits">${left}</span> <small>${t('totalOf', { total })}</small></dd></div>
-      ${!soon && html`<${Taken} left=${left} total=${total} />`}
-    </dl>`;
+    </dl>
+    ${!soon && html`<${Taken} left=${left} total=${total} />`}`;
 }
 
 const PLAIN = new Set(['open', 'login', 'loading']); // their button says everything, so the headline is hidden
