@@ -29,18 +29,20 @@ function group(rows) {
 const shown = (n) => number(n, n % 1 ? 2 : 0);
 const nameOf = (variant) => textOr('experiment.', variant);
 
-// DRAWN are the figures that show what an experiment is about, by the figures of a table; the first that fits.
-const DRAWN = ['let_in', 'bot', 'alive', 'kept', 'units', 'stays_old', 'per_second', 'lost', 'behind', 'at_once', 'sql'];
+// DRAWN are the figures that show what an experiment is about. Of a table the first two are drawn.
+const DRAWN = ['let_in', 'bot', 'people', 'alive', 'kept', 'units', 'stays_old', 'stale', 'lost', 'per_second', 'p99_ms',
+  'cold_refused', 'behind', 'sql', 'at_once'];
+const drawnOf = (columns) => DRAWN.filter((figure) => columns.includes(figure)).slice(0, 2);
 
-// drawnOf returns the figure of a table that the drawing shows.
-const drawnOf = (columns) => DRAWN.find((figure) => columns.includes(figure)) || columns[0];
+// Drawings shows the rows of a table.
+const Drawings = ({ columns, rows }) => html`<div class="charts">${drawnOf(columns).map((figure) => html`<${Drawing} key=${figure} figure=${figure} rows=${rows} />`)}</div>`;
 
-// Drawing shows one figure of each variant as a bar; a striped one is wrong. now is the variant at work.
-function Drawing({ figure, rows, now }) {
+// Drawing shows one figure of each variant as a bar; a striped one is wrong.
+function Drawing({ figure, rows }) {
   const of = (row) => Number(row.figures[figure] || 0);
   const most = Math.max(...rows.map(of), 1);
   return html`<figure class="chart" data-test="drawing" data-figure=${figure}><figcaption class="more small">${textOr('figure.', figure)}</figcaption>
-    <ul class="bars">${rows.map((row) => html`<li key=${row.way} data-right=${row.right ? 'yes' : 'no'} aria-current=${row.way === now ? 'true' : undefined}>
+    <ul class="bars">${rows.map((row) => html`<li key=${row.way} data-right=${row.right ? 'yes' : 'no'}>
       <span class="barname">${nameOf(row.way)}</span><b>${figure in row.figures ? shown(of(row)) : '–'}</b>
       <span class="meter" aria-hidden="true"><i style=${{ width: `${of(row) / most * 100}%` }}></i></span></li>`)}</ul></figure>`;
 }
@@ -59,7 +61,7 @@ export function LiveTrial({ trial, stop }) {
     ${now && html`<p class="more small" data-test="live-says">${textOr('experiment.says.', now)}</p>`}
     ${columns.length > 0 && html`<dl class="figures" data-test="live-figures">${columns.map((c) => html`
       <div key=${c}><dt>${textOr('figure.', c)}</dt><dd><b>${shown(figures[c])}</b></dd></div>`)}</dl>`}
-    ${group(rows).map((table) => html`<${Drawing} key=${table.columns.join()} figure=${drawnOf(table.columns)} rows=${table.rows} />`)}
+    ${group(rows).map((table) => html`<${Drawings} key=${table.columns.join()} ...${table} />`)}
   </section>`;
 }
 
@@ -67,7 +69,7 @@ export function LiveTrial({ trial, stop }) {
 export function Experiment({ outcome }) {
   return html`<section class="sheet experiment" data-test="experiment"><h3 id="experiment">${t('experiment.caption')}</h3>
     ${group(outcome.rows).map(({ columns, rows }) => html`
-      <${Drawing} figure=${drawnOf(columns)} rows=${rows} />
+      <${Drawings} columns=${columns} rows=${rows} />
       <${Table} key=${columns.join()} labelledby="experiment" columns=${columns.map((c) => textOr('figure.', c))} rows=${rows.map((row) => ({
         name: row.way, shown: row.right ? 'yes' : 'no',
         head: html`<span>${nameOf(row.way)}</span><span class="verdict" data-right=${row.right ? 'yes' : 'no'}>

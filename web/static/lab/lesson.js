@@ -45,7 +45,7 @@ export function Lesson({ n, lab, runs, begin }) {
           ${answer.right === null ? t('lesson.unclear') : t(`lesson.${lesson.name}.shown`, answer)}</p>`}
         <p class="more small">${lesson.experiment ? t('lesson.experiment') : preset(lesson.plan)} ${!answer && t('lesson.guess')}</p>
         <p class="row"><button class="button" data-test="lesson-run" disabled=${runs.busy} onClick=${start}>
-          ${t(runs.busy ? 'run.running' : run ? 'lesson.again' : 'lesson.go')}</button></p>
+          ${t(run && run.state === 'waiting' ? 'run.waiting' : runs.busy ? 'run.running' : run ? 'lesson.again' : 'lesson.go')}</button></p>
       </div>
       <${Run} run=${run} stop=${runs.stop} />
       ${run && run.data && html`<${Experiment} outcome=${run.data} />`}

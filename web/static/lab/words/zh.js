@@ -21,7 +21,7 @@ export default {
   'lesson.taught': '课程里叫：',
   'lesson.preset': ({ buyers, stock, strategies, double, faults }) =>
     `${buyers} 个买家，${stock} 件${double ? `，${double}% 的人重复点击` : ''}${faults ? `，${faults}` : ''}。${strategies} 种方案。`,
-  'lesson.experiment': '一个几秒钟的实验。',
+  'lesson.experiment': '这个实验只要几秒钟。',
   'lesson.go': '运行，看结果',
   'lesson.again': '换个种子再运行一次',
   'lesson.guess': '先猜一个，运行会给出答案。',
