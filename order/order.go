@@ -61,7 +61,8 @@ type Order struct {
 	UserID    int64
 	SaleID    int64
 	Title     string
-	Price     int64 // fen
+	Image     string // of the goods; "" if they have none
+	Price     int64  // fen
 	Status    string
 	CreatedAt time.Time
 	ExpiresAt time.Time
@@ -95,13 +96,16 @@ func New(db goods.DB, cfg Config) *Store {
 // it before the Store is used.
 func (s *Store) OnUnitsReturned(f func()) { s.unitsReturned = f }
 
+// selectOrders begins each query for the orders of a user.
+const selectOrders = `
+		select o.id, o.user_id, o.sale_id, o.title, coalesce(g.image, '') as image, o.price, o.status, o.created_at, o.expires_at, o.paid_at
+		from   orders o left join sales s on s.id = o.sale_id left join goods g on g.id = s.goods_id`
+
 // OfUser lists a user's orders, newest first, at most 200.
 func (s *Store) OfUser(ctx context.Context, userID int64) ([]Order, error) {
-	rows, _ := s.db.Query(ctx, `
-		select id, user_id, sale_id, title, price, status, created_at, expires_at, paid_at
-		from   orders
-		where  user_id = $1 and `+durable+`
-		order  by created_at desc, id desc
+	rows, _ := s.db.Query(ctx, selectOrders+`
+		where  o.user_id = $1 and `+durable+`
+		order  by o.created_at desc, o.id desc
 		limit  200`, userID)
 	orders, err := pgx.CollectRows(rows, pgx.RowToStructByName[Order])
 	if err != nil {
@@ -112,10 +116,8 @@ func (s *Store) OfUser(ctx context.Context, userID int64) ([]Order, error) {
 
 // ByID returns a user's order. Another user's order is ErrNotFound, like a missing one.
 func (s *Store) ByID(ctx context.Context, userID int64, id uuid.UUID) (Order, error) {
-	rows, _ := s.db.Query(ctx, `
-		select id, user_id, sale_id, title, price, status, created_at, expires_at, paid_at
-		from   orders
-		where  id = $1 and user_id = $2 and `+durable, id, userID)
+	rows, _ := s.db.Query(ctx, selectOrders+`
+		where  o.id = $1 and o.user_id = $2 and `+durable, id, userID)
 	o, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[Order])
 	if errors.Is(err, pgx.ErrNoRows) {
 		return o, ErrNotFound

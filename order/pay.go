@@ -114,16 +114,16 @@ func (s *Store) PaymentOf(ctx context.Context, userID int64, id uuid.UUID) (Paym
 	return p, nil
 }
 
-// Payments lists the payments of a user's order, oldest first.
-func (s *Store) Payments(ctx context.Context, userID int64, orderID uuid.UUID) ([]Payment, error) {
+// Payments lists the payments of a user's orders, oldest first.
+func (s *Store) Payments(ctx context.Context, userID int64, orderIDs ...uuid.UUID) ([]Payment, error) {
 	rows, _ := s.db.Query(ctx, `
 		select p.id, p.order_id, p.amount, p.status, p.provider, coalesce(p.provider_ref, '') as provider_ref, o.expires_at as pay_until, p.created_at, p.updated_at
 		from   payments p join orders o on o.id = p.order_id
-		where  o.id = $1 and o.user_id = $2 and `+durable+`
-		order  by p.id`, orderID, userID)
+		where  p.order_id = any($1) and o.user_id = $2 and `+durable+`
+		order  by p.id`, orderIDs, userID)
 	payments, err := pgx.CollectRows(rows, pgx.RowToStructByName[Payment])
 	if err != nil {
-		return nil, fmt.Errorf("list the payments of order %s: %w", orderID, err)
+		return nil, fmt.Errorf("list payments of user %d: %w", userID, err)
 	}
 	return payments, nil
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
 	"miaosha/seckill/sandbox/sandboxtest"
@@ -27,9 +28,16 @@ func (shop testShop) notify(key, body string, at time.Time) sandboxtest.Reply {
 func TestNoticesAreTheProvidersAlone(t *testing.T) {
 	t.Parallel()
 	shop := openShop(t, "MIAOSHA_RATE=off", "MIAOSHA_PAY_WITHIN=4s")
-	sale := shop.sale("--stock", "10")
-	tokens := shop.tokens(2)
-	mine, late := shop.order(sale, tokens[0]), shop.order(sale, tokens[1])
+	sale := shop.sale("--stock", "10", "--image", "goods/teaset.svg")
+	tokens := shop.tokens(3)
+	mine, late, cancelled := shop.order(sale, tokens[0]), shop.order(sale, tokens[1]), shop.order(sale, tokens[2])
+	atCashier := shop.call("POST", "/api/orders/"+cancelled+"/pay", tokens[2], "").Purchase().PaymentID
+	if r := shop.call("POST", "/api/orders/"+cancelled+"/cancel", tokens[2], ""); r.Code != "ok" {
+		t.Fatal(outcome(r))
+	}
+	if r := shop.call("POST", "/api/cashier/"+atCashier, tokens[2], `{"action":"confirm"}`); string(r.Data) != `{"status":"refund_due"}` {
+		t.Errorf("after the cancel at the cashier: %d %s", r.Status, r.Raw)
+	}
 	body := func(order string, amount int, ref string) string {
 		return fmt.Sprintf(`{"order_id":%q,"amount":%d,"provider_ref":%q}`, order, amount, ref)
 	}
@@ -67,8 +75,8 @@ func TestNoticesAreTheProvidersAlone(t *testing.T) {
 	if r := shop.notify(notifySecret, body(late, 990, "r2"), time.Now()); string(r.Data) != `{"status":"refund_due"}` {
 		t.Errorf("late notice: %d %s", r.Status, r.Raw)
 	}
-	if r := shop.call("POST", "/api/cashier/"+payment, tokens[1], `{"action":"confirm"}`); string(r.Data) != `{"status":"refund_due"}` {
-		t.Errorf("late at the cashier: %d %s", r.Status, r.Raw)
+	if r := shop.call("POST", "/api/cashier/"+payment, tokens[1], `{"action":"confirm"}`); r.Code != "wrong_status" {
+		t.Errorf("late at the cashier, which has closed: %d %s", r.Status, r.Raw)
 	}
 	// The cashier returns its own play money, and never calls the provider's money returned.
 	db := shop.connect()
@@ -78,8 +86,38 @@ func TestNoticesAreTheProvidersAlone(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return all == "cashier refunded , provider captured , provider refund_due without --provider-url its money is returned by hand"
+		return all == "cashier open , cashier refunded , provider captured , provider refund_due without --provider-url its money is returned by hand"
 	})
+	// The order of each says what became of its money.
+	for id, want := range map[string]struct{ token, payments string }{
+		mine: {tokens[0], "captured 990"}, late: {tokens[1], "open 990, refund_due 990"}, cancelled: {tokens[2], "refunded 990"}} {
+		type order struct {
+			Image    string
+			Payments []struct {
+				ID, Status string
+				Amount     int
+				CreatedAt  time.Time `json:"created_at"`
+				UpdatedAt  time.Time `json:"updated_at"`
+			}
+		}
+		var list []order
+		var one order
+		shop.call("GET", "/api/orders", want.token, "").Read(t, &list)
+		shop.call("GET", "/api/orders/"+id, want.token, "").Read(t, &one)
+		if diff := cmp.Diff(list, []order{one}); diff != "" {
+			t.Errorf("the order in the list (-) and by itself (+):\n%s", diff)
+		}
+		var payments []string
+		for _, p := range one.Payments {
+			payments = append(payments, fmt.Sprint(p.Status, " ", p.Amount))
+			if p.ID == "" || p.CreatedAt.IsZero() || p.UpdatedAt.Before(p.CreatedAt) {
+				t.Errorf("a payment is %+v", p)
+			}
+		}
+		if got := strings.Join(payments, ", "); got != want.payments || !strings.HasSuffix(one.Image, "/goods/teaset.svg") {
+			t.Errorf("an order has the payments %q and the image %q, want %q and the goods' image", got, one.Image, want.payments)
+		}
+	}
 	shop.checkAudit()
 }
 

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -16,13 +17,14 @@ type orderJSON struct {
 	ID        string        `json:"id"`
 	SaleID    int64         `json:"sale_id"`
 	Title     string        `json:"title"`
+	Image     string        `json:"image"`
 	Price     int64         `json:"price"`
 	Status    string        `json:"status"` // pending, paid, cancelled, refunded
 	CreatedAt string        `json:"created_at"`
 	ExpiresAt string        `json:"expires_at"`
 	PaidAt    string        `json:"paid_at,omitempty"`
-	Seller    string        `json:"seller,omitempty"`  // the shop's name, if it has one
-	Payments  []paymentJSON `json:"payments,omitzero"` // of one order; a list of orders has none
+	Seller    string        `json:"seller,omitempty"` // the shop's name, if it has one
+	Payments  []paymentJSON `json:"payments"`         // oldest first
 
 	Delivery *order.Delivery `json:"delivery,omitempty"` // of one order that was paid; not in the list
 }
@@ -36,13 +38,24 @@ type paymentJSON struct {
 	UpdatedAt string `json:"updated_at"`
 }
 
-func (s *Server) orderJSON(o order.Order) orderJSON {
-	out := orderJSON{ID: o.ID.String(), SaleID: o.SaleID, Title: o.Title, Price: o.Price, Status: o.Status,
-		CreatedAt: formatTime(o.CreatedAt), ExpiresAt: formatTime(o.ExpiresAt), Seller: s.cfg.ShopName}
-	if o.PaidAt != nil {
-		out.PaidAt = formatTime(*o.PaidAt)
+// ordersJSON returns a user's orders with their payments.
+func (s *Server) ordersJSON(ctx context.Context, userID int64, orders ...order.Order) ([]orderJSON, error) {
+	out, ids, at := make([]orderJSON, len(orders)), make([]uuid.UUID, len(orders)), make(map[uuid.UUID]int, len(orders))
+	for i, o := range orders {
+		ids[i], at[o.ID] = o.ID, i
+		out[i] = orderJSON{ID: o.ID.String(), SaleID: o.SaleID, Title: o.Title, Image: s.assets.url(o.Image), Price: o.Price, Status: o.Status,
+			CreatedAt: formatTime(o.CreatedAt), ExpiresAt: formatTime(o.ExpiresAt), Seller: s.cfg.ShopName, Payments: []paymentJSON{}}
+		if o.PaidAt != nil {
+			out[i].PaidAt = formatTime(*o.PaidAt)
+		}
 	}
-	return out
+	payments, err := s.Orders.Payments(ctx, userID, ids...)
+	for _, p := range payments {
+		of := &out[at[p.OrderID]]
+		of.Payments = append(of.Payments, paymentJSON{ID: p.ID.String(), Amount: p.Amount, Status: p.Status,
+			CreatedAt: formatTime(p.CreatedAt), UpdatedAt: formatTime(p.UpdatedAt)})
+	}
+	return out, err
 }
 
 func (s *Server) listOrders(w http.ResponseWriter, r *http.Request, session user.Session) error {
@@ -50,9 +63,9 @@ func (s *Server) listOrders(w http.ResponseWriter, r *http.Request, session user
 	if err != nil {
 		return err
 	}
-	out := make([]orderJSON, 0, len(list))
-	for _, o := range list {
-		out = append(out, s.orderJSON(o))
+	out, err := s.ordersJSON(r.Context(), session.UserID, list...)
+	if err != nil {
+		return err
 	}
 	return ok(w, 200, out)
 }
@@ -62,16 +75,11 @@ func (s *Server) showOrder(w http.ResponseWriter, r *http.Request, session user.
 	if err != nil {
 		return err
 	}
-	payments, err := s.Orders.Payments(r.Context(), session.UserID, id)
+	list, err := s.ordersJSON(r.Context(), session.UserID, o)
 	if err != nil {
 		return err
 	}
-	out := s.orderJSON(o)
-	out.Payments = []paymentJSON{}
-	for _, p := range payments {
-		out.Payments = append(out.Payments, paymentJSON{ID: p.ID.String(), Amount: p.Amount, Status: p.Status,
-			CreatedAt: formatTime(p.CreatedAt), UpdatedAt: formatTime(p.UpdatedAt)})
-	}
+	out := list[0]
 	if o.PaidAt != nil {
 		d, err := s.Orders.DeliveryOf(r.Context(), session.UserID, id)
 		if err != nil {
