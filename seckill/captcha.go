@@ -5,8 +5,6 @@ import (
 	"crypto/rand"
 	"crypto/subtle"
 	mathrand "math/rand/v2"
-	"strconv"
-	"strings"
 	"time"
 
 	"miaosha/goods"
@@ -31,17 +29,17 @@ func (c *captchas) drawFor(ctx context.Context, sale goods.Sale, token string, p
 	return c.draw(ctx, sale.ID, token, pause)
 }
 
-// draw returns a new sum and keeps its answer. With a pause it also keeps the time before which no answer is judged, in ms
-// since 1970: "48219 1763731200000". answer is "" unless Config.CaptchaAnswers is set.
+// draw returns a new sum and keeps its answer. With a pause it also keeps the time before which no answer is judged. answer is
+// "" unless Config.CaptchaAnswers is set.
 func (c *captchas) draw(ctx context.Context, sale int64, token string, pause time.Duration) (drawn sum, answer string, err error) {
 	var seed [32]byte
 	rand.Read(seed[:]) // never fails
 	drawn = newSum(mathrand.New(mathrand.NewChaCha8(seed)))
-	kept := drawn.answer()
+	var from time.Time
 	if pause > 0 {
-		kept += " " + strconv.FormatInt(c.clock.Now().Add(pause).UnixMilli(), 10)
+		from = c.clock.Now().Add(pause)
 	}
-	if err := c.gate.SaveCaptcha(ctx, sale, token, kept); err != nil {
+	if err := c.gate.SaveCaptcha(ctx, sale, token, drawn.answer(), from); err != nil {
 		return sum{}, "", c.metrics.refusal("captcha", err)
 	}
 	if c.cfg.CaptchaAnswers {
@@ -50,20 +48,21 @@ func (c *captchas) draw(ctx context.Context, sale int64, token string, pause tim
 	return drawn, answer, nil
 }
 
-// check judges the answer to the session's sum, which is used up whatever the answer is. Refusals: ErrWrongCaptcha,
-// ErrBusy.
+// check judges the answer to the session's sum, which is used up by it, right or wrong. Refusals: ErrWrongCaptcha; ErrStaleCaptcha
+// for the right answer to a sum that a newer one replaced, which is not used up; ErrBusy.
 func (c *captchas) check(ctx context.Context, sale int64, token, answer string) error {
 	if c.cfg.Captcha == "off" {
 		return nil
 	}
-	kept, err := c.gate.TakeCaptcha(ctx, sale, token)
-	if err != nil {
+	want, from, stale, err := c.gate.TakeCaptcha(ctx, sale, token, answer)
+	switch {
+	case err != nil:
 		return c.metrics.refusal("captcha", err)
-	}
-	want, from, _ := strings.Cut(kept, " ")
-	if ms, err := strconv.ParseInt(from, 10, 64); err == nil {
+	case stale:
+		return ErrStaleCaptcha
+	case !from.IsZero():
 		select {
-		case <-time.After(time.UnixMilli(ms).Sub(c.clock.Now())):
+		case <-time.After(from.Sub(c.clock.Now())):
 		case <-ctx.Done():
 			return ErrBusy
 		}

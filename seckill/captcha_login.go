@@ -26,7 +26,7 @@ func (e *Engine) LoginCaptchaWords(ctx context.Context, browser string, chinese 
 }
 
 // CheckLoginCaptcha judges the answer to the browser's sum, which is used up whatever the answer is. Refusals:
-// ErrWrongCaptcha, ErrBusy.
+// ErrWrongCaptcha, ErrStaleCaptcha, ErrBusy.
 func (e *Engine) CheckLoginCaptcha(ctx context.Context, browser, answer string) error {
 	return e.captchas.check(ctx, loginSale, browser, answer)
 }

@@ -15,6 +15,7 @@ import (
 var (
 	ErrBusy         = gate.ErrBusy
 	ErrWrongCaptcha = errors.New("wrong or used captcha")
+	ErrStaleCaptcha = errors.New("the captcha was replaced by a newer one")
 	ErrBadPath      = errors.New("not this buyer's address, or it has expired")
 )
 

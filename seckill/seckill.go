@@ -261,9 +261,9 @@ func (e *Engine) CaptchaWords(ctx context.Context, sale, user int64, token strin
 func (e *Engine) CaptchaOn() bool { return e.cfg.Captcha != "off" }
 
 // Path returns a user's hidden address of a sale, inside the window and while the big gate has room. captcha is the user's
-// answer; every try, right or wrong, uses the sum up. Requests of the first second are answered in the order of a lot.
-// Refusals: goods.ErrNoSale, goods.NotStartedError, goods.ErrEnded, goods.ErrPaused, goods.ErrSoldOut, ErrWrongCaptcha,
-// TooManyError, ErrBusy.
+// answer; every try, right or wrong, uses the sum up, but the right answer to a sum that a newer one replaced. Requests of the
+// first second are answered in the order of a lot. Refusals: goods.ErrNoSale, goods.NotStartedError, goods.ErrEnded,
+// goods.ErrPaused, goods.ErrSoldOut, ErrWrongCaptcha, ErrStaleCaptcha, TooManyError, ErrBusy.
 func (e *Engine) Path(ctx context.Context, sale, user int64, token, captcha string) (path string, expiry time.Time, err error) {
 	s, _, err := e.cache.Sale(ctx, sale)
 	if err != nil {

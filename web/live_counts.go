@@ -68,4 +68,4 @@ func answerOf(err error) live.Answer {
 
 // answerOfCode has the codes that a purchase has in errors.go.
 var answerOfCode = map[string]live.Answer{"sold_out": live.SoldOut, "busy": live.Busy, "ended": live.Ended, "paused": live.Paused,
-	"bad_path": live.BadPath, "wrong_captcha": live.WrongCaptcha, "not_logged_in": live.NotLoggedIn}
+	"bad_path": live.BadPath, "wrong_captcha": live.WrongCaptcha, "stale_captcha": live.WrongCaptcha, "not_logged_in": live.NotLoggedIn}

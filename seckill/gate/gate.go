@@ -46,6 +46,12 @@ var seedSource string
 //go:embed scripts/inherit.lua
 var inheritSource string
 
+//go:embed scripts/draw.lua
+var drawSource string
+
+//go:embed scripts/take.lua
+var takeSource string
+
 var (
 	reserveScript         = redis.NewScript(reserveSource)
 	ackScript             = redis.NewScript(ackSource)
@@ -55,6 +61,8 @@ var (
 	removeConsumersScript = redis.NewScript(removeConsumersSource)
 	inheritScript         = redis.NewScript(inheritSource)
 	seedScript            = redis.NewScript(seedSource)
+	drawScript            = redis.NewScript(drawSource)
+	takeScript            = redis.NewScript(takeSource)
 )
 
 const (

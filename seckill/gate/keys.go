@@ -53,7 +53,8 @@ func RefusingKey(sale int64) string { return key(sale, "refusing") }
 // DeadKey is a stream with copies of the journal entries that could not be settled. It expires deadLife after the last one.
 func DeadKey(sale int64) string { return key(sale, "dead") }
 
-// CaptchaKey is a string: the answer to a session's sum. It expires after captchaLife.
+// CaptchaKey is a string: the answer to a session's sum, and those of the sums that it replaced, see scripts/draw.lua. It expires
+// after captchaLife.
 func CaptchaKey(sale int64, token string) string {
 	sum := sha256.Sum256([]byte(token))
 	return key(sale, "captcha:"+hex.EncodeToString(sum[:16]))
