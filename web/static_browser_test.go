@@ -78,6 +78,19 @@ func visit(t *testing.T, root context.Context, url, language string) *visitor {
 	t.Helper()
 	ctx, cancel := chromedp.NewContext(root, chromedp.WithNewBrowserContext())
 	t.Cleanup(cancel)
+	return openTab(t, ctx, url, language)
+}
+
+// tab opens another tab of the same visitor, in a window of its own.
+func (v *visitor) tab(language string) *visitor {
+	v.t.Helper()
+	ctx, cancel := chromedp.NewContext(v.ctx)
+	v.t.Cleanup(cancel)
+	return openTab(v.t, ctx, v.url, language)
+}
+
+func openTab(t *testing.T, ctx context.Context, url, language string) *visitor {
+	t.Helper()
 	v := &visitor{t: t, ctx: ctx, url: url}
 	if err := chromedp.Do(ctx); err != nil { // no timeout: the tab lives as long as the context of its first call
 		t.Fatalf("open a tab: %v", err)
@@ -227,6 +240,12 @@ func (v *visitor) registers(phone, nickname string) {
 	v.until("the code is filled in", `document.querySelector('[data-test="code"]').value.length === 6`)
 	v.types("password", "a long password")
 	v.types("nickname", nickname+"\r")
+}
+
+// hides makes the page believe that it is hidden, or visible again.
+func (v *visitor) hides(hidden bool) {
+	v.t.Helper()
+	v.evaluates(fmt.Sprintf(`Object.defineProperty(document, 'hidden', { value: %t, configurable: true }); document.dispatchEvent(new Event('visibilitychange')); ''`, hidden))
 }
 
 // hasNoErrors fails the test if the browser's console has an error.

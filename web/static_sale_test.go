@@ -11,8 +11,9 @@ import (
 	"miaosha/seckill/sandbox/sandboxtest"
 )
 
-// Two visitors want the last unit. The first waits for the start, solves the captcha, queues, buys
-// and pays. The second reads English and sees "sold out".
+// Two visitors want the last unit. The first waits for the start in two tabs, one of them hidden, solves
+// the captcha, queues, buys and pays. The other tab's sum replaces the first one, and it sees the order
+// when there is one. The second reads English and sees "sold out".
 func TestTwoVisitorsWantTheLastUnit(t *testing.T) {
 	t.Parallel()
 	root := chromium(t)
@@ -25,17 +26,41 @@ func TestTwoVisitorsWantTheLastUnit(t *testing.T) {
 	first.goTo("/login.html?next=" + "%2Fsale.html%3Fid%3D" + sale)
 	first.registers("13811110001", "小明")
 	first.sees(view("waiting"))
+	other := first.tab("zh-CN")
+	other.goTo("/sale.html?id=" + sale)
+	other.sees(view("waiting"))
+	other.hides(true)
 	first.sees(view("open")) // without a reload, when the countdown is over
+	other.sees(view("open"))
+	other.hides(false)
 	first.clicks("buy")
 	first.sees(test("captcha-img"))
+	replaced := s.answer(t, sale)
+	other.clicks("buy")
+	other.sees(test("captcha-img"))
+	first.types("captcha-input", replaced+"\r")
+	first.sees(view("captcha") + " " + test("note"))
+	if note := first.reads(view("captcha") + " " + test("note")); !strings.Contains(note, "另一个页面") {
+		t.Errorf("after the right answer to a sum that another tab replaced: %q", note)
+	}
+	first.until("there is a new captcha", `document.querySelector('[data-test="captcha-img"]') !== null && document.querySelector('[data-test="captcha-input"]').value === ''`)
 	first.types("captcha-input", "0\r")
 	first.sees(view("captcha") + " " + test("note"))
 	first.until("there is a new captcha", `document.querySelector('[data-test="captcha-img"]') !== null && document.querySelector('[data-test="captcha-input"]').value === ''`)
 	first.types("captcha-input", s.answer(t, sale)+"\r")
 	first.sees(view("ordered"))
-	if text := first.reads(view("ordered")); !strings.Contains(text, "付") {
+	if text := first.reads(view("ordered")); !strings.Contains(text, "保留") || !strings.Contains(text, "付") {
 		t.Errorf("the Chinese page shows %q", text)
 	}
+	first.shows("left", "0")
+	other.sees(view("ordered")) // and no sum
+	other.goTo("/")
+	other.sees(test("badge") + `[data-state="pending"]`)
+	// A place in the queue is followed on every page.
+	other.evaluates(`localStorage.setItem('miaosha.turns', localStorage.getItem('miaosha.turns').replace('"pending"', '"queued"')), ''`)
+	other.goTo("/orders.html")
+	other.goTo("/")
+	other.sees(test("badge") + `[data-state="pending"]`)
 
 	second.goTo("/login.html?next=" + "%2Fsale.html%3Fid%3D" + sale)
 	second.registers("13811110002", "Ada")
@@ -47,6 +72,8 @@ func TestTwoVisitorsWantTheLastUnit(t *testing.T) {
 	first.clicks("pay-now")
 	first.clicks("pay-confirm")
 	first.sees(test("order-status") + `[data-status="paid"]`)
+	first.sees(test("payment") + `[data-status="captured"]`)
+	other.until("the badge is gone", `document.querySelector('[data-test="badge"]') === null`)
 	first.goTo("/orders.html")
 	first.sees(test("order"))
 	first.goTo("/sale.html?id=" + sale)
@@ -57,13 +84,15 @@ func TestTwoVisitorsWantTheLastUnit(t *testing.T) {
 
 	first.hasNoErrors()
 	second.hasNoErrors()
+	other.hasNoErrors()
 	if out := sandboxtest.MustCommand(t, s.env, "audit"); !strings.Contains(out, "holds") {
 		t.Error(out)
 	}
 }
 
-// An order that is not paid in time expires on the page, and another visitor who waits can buy its
-// unit.
+// An order that is not paid in time expires on the page, and the cashier closes. Another visitor who
+// waits can buy its unit. Money that comes after their order was cancelled goes back, and the order
+// says so.
 func TestUnpaidOrderExpiresOnThePage(t *testing.T) {
 	t.Parallel()
 	root := chromium(t)
@@ -77,17 +106,34 @@ func TestUnpaidOrderExpiresOnThePage(t *testing.T) {
 	first.sees(view("open"))
 	first.clicks("buy")
 	first.sees(view("ordered"))
+	cashier := first.tab("zh-CN")
+	cashier.goTo("/sale.html?id=" + sale)
+	cashier.clicks("pay-now")
+	cashier.sees(test("pay-confirm"))
 	second.sees(view("sold_out"))
 	first.sees(view("expired"))
+	cashier.sees(test("pay-closed"))
+	cashier.goTo("/orders.html")
+	cashier.sees(test("order") + `[data-status="expired"]`)
 	second.sees(view("open"))
 	second.clicks("buy")
 	second.sees(view("ordered"))
 	second.clicks("pay-now")
 	second.clicks("pay-decline")
 	second.sees(test("order-status") + `[data-status="pending"]`)
+	cashier = second.tab("en-GB")
+	cashier.goTo(second.evaluates(`location.pathname + location.search`))
+	cashier.clicks("pay-now")
+	cashier.sees(test("pay-confirm"))
 	second.clicks("cancel-order")
 	second.clicks("cancel-yes")
 	second.sees(test("order-status") + `[data-status="cancelled"]`)
+	cashier.clicks("pay-confirm")
+	cashier.sees(test("order-status") + `[data-status="cancelled"]`)
+	cashier.sees(test("payment") + `[data-status="refunded"]`)
+	if text := cashier.reads("article"); !strings.Contains(text, "came too late") || !strings.Contains(text, "¥9.90 came after the order was cancelled. It went back at ") {
+		t.Errorf("the order whose money went back says %q", text)
+	}
 }
 
 // A visitor solves the captcha before the start. The page sends the answer at the start, and the

@@ -1,5 +1,5 @@
 // Requests to the shop. Nothing here throws: every request returns
-//   {ok: true, data}                                or
+//   {ok: true, data, age}                           age in s, 0 if the data is fresh; or
 //   {ok: false, code, msg, retryAfter, ...extra}    retryAfter in ms, 0 if the shop named none.
 // A broken connection and a proxy's error page have codes too (offline, busy), so no caller can
 // take an outage for a refusal.
@@ -47,7 +47,7 @@ async function send(method, path, read, body, timeout = TIMEOUT) {
     const date = Date.parse(response.headers.get('Date') || '');
     if (date) addSample(date + 500, sentAt, receivedAt, 500);
     if (!response.ok) return refusal(response);
-    return { ok: true, data: await read(response, sentAt, receivedAt) };
+    return { ok: true, data: await read(response, sentAt, receivedAt), age: ageOf(response) };
   } catch {
     return offline();
   }
@@ -62,9 +62,12 @@ async function refusal(response) {
   }
   const { status } = response;
   const guess = status === 401 ? 'not_logged_in' : status === 404 ? 'not_found'
-    : status === 429 ? 'too_many' : status >= 502 ? 'busy' : 'internal';
+    : status === 429 ? 'too_many' : status === 503 ? 'busy' : status > 501 ? 'offline' : 'internal';
   return { msg: '', ...body, ok: false, status, code: body.code || guess, retryAfter: retryAfter(response) };
 }
+
+// ageOf returns the age of data that the shop calls stale: it cannot read its catalogue just now. Without a warning, Age is a cache's.
+const ageOf = ({ headers }) => (headers.get('Warning')?.startsWith('110') ? Number(headers.get('Age')) || 0 : 0);
 
 const offline = () => ({ ok: false, status: 0, code: 'offline', msg: '', retryAfter: 0 });
 

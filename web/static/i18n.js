@@ -57,11 +57,11 @@ export function useLang() {
 // yuan writes fen as yuan, without needless decimals: 19900 -> 199, 1990 -> 19.90.
 export const yuan = (fen) => (fen % 100 ? (fen / 100).toFixed(2) : String(fen / 100));
 
-// formatTime writes a time of today without the date, and any other time with it.
-export function formatTime(value, today) {
+// formatTime writes a time of today without the date, and any other time with it; with seconds if second is '2-digit'.
+export function formatTime(value, today, second) {
   const at = new Date(value);
   const locale = current === 'zh' ? 'zh-CN' : 'en-GB';
-  const time = at.toLocaleTimeString(locale, { hour: '2-digit', minute: '2-digit', hour12: false });
+  const time = at.toLocaleTimeString(locale, { hour: '2-digit', minute: '2-digit', second, hour12: false });
   const days = dayOf(at) - dayOf(new Date(today));
   if (days === 0) return time;
   if (days === 1) return `${t('tomorrow')} ${time}`;

@@ -7,6 +7,7 @@ import { ownImage } from './parts.js';
 import { poll } from './poll.js';
 import { jitter } from './retry.js';
 import { Failed, mount, setTitle } from './shell.js';
+import { causeOf, Trouble } from './trouble.js';
 
 const slotInUrl = () => new URLSearchParams(location.search).get('slot') || '';
 
@@ -14,7 +15,7 @@ function List({ lang }) {
   const [slot, setSlot] = useState(slotInUrl());
   const [slots, setSlots] = useState([]);
   const [sales, setSales] = useState(null); // null: not yet read
-  const [failed, setFailed] = useState(false);
+  const [trouble, setTrouble] = useState(null);
   const [noSlot, setNoSlot] = useState(false); // the address names none of the menu
   const [tries, setTries] = useState(0);
 
@@ -29,8 +30,8 @@ function List({ lang }) {
   useEffect(() => {
     const url = '/api/sales' + (slot ? '?slot=' + encodeURIComponent(slot) : '');
     return poll(url, {
-      onData: (data) => { setSales(data); setFailed(false); },
-      onError: (reply) => (reply.code === 'bad_request' ? (setNoSlot(true), false) : setFailed(true)),
+      onData: (data, trouble) => { setSales(data); setTrouble(trouble); },
+      onError: (reply, trouble) => (reply.code === 'bad_request' ? (setNoSlot(true), false) : setTrouble(trouble)),
       interval,
     }).stop;
   }, [slot, lang, tries]);
@@ -45,9 +46,9 @@ function List({ lang }) {
   return html`
     <h1 class="hidden">${t('list.title')}</h1>
     <${Menu} slots=${slots} slot=${slot} select=${select} />
-    ${failed && sales && html`<p class="note" role="status">${t('stale')}</p>`}
+    ${sales && html`<${Trouble} trouble=${trouble} />`}
     ${noSlot ? html`<${Failed} title=${t('list.noSlot')} />`
-      : failed && !sales ? html`<${Failed} title=${t('list.failed')} more=${t('error.busy')} onRetry=${() => setTries(tries + 1)} />`
+      : trouble && !sales ? html`<${Failed} title=${t('trouble.' + causeOf(trouble.reply))} more=${t('trouble.more.' + causeOf(trouble.reply))} onRetry=${() => setTries(tries + 1)} />`
       : !sales ? html`<div class="grid" aria-busy="true">${[1, 2, 3, 4].map(() => html`<div class="card ghost"></div>`)}</div>`
       : !sales.length ? html`<p class="blank">${t(slot ? 'list.empty' : 'list.emptyNow')}</p>`
       : slot ? html`<${Group} sales=${sales} />`

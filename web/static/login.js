@@ -11,7 +11,7 @@ const query = new URLSearchParams(location.search);
 const next = localPath(query.get('next'), '/');
 const digits = (text) => text.replace(/\D/g, '');
 const FIELD_OF = { wrong_code: 'code', phone_taken: 'phone' }; // refusals of one field
-const wantsSum = (reply) => reply.captcha || reply.code === 'wrong_captcha';
+const wantsSum = (reply) => reply.captcha || reply.code === 'wrong_captcha' || reply.code === 'stale_captcha';
 
 function Login({ lang, user }) {
   const [tab, setTab] = useState(query.has('register') ? 'register' : 'login');

@@ -1,17 +1,20 @@
 // One order: the goods, its status, and what the buyer can still do with it.
 import { html, useEffect, useRef, useState } from './lib/preact.js';
 import { Delivery } from './address.js';
-import { get, post } from './api.js';
+import { post } from './api.js';
 import { PayNow } from './cashier.js';
 import { now, useSecond } from './clock.js';
 import { Confirm } from './dialog.js';
 import { errorText, formatTime, t, yuan } from './i18n.js';
 import { Countdown, Drawing } from './parts.js';
+import { backOf, Payments } from './payments.js';
 import { poll } from './poll.js';
 import { jitter } from './retry.js';
 import { forgetUser } from './session.js';
 import { Failed, Loading, LoginFirst, mount, setTitle } from './shell.js';
 import { statusOf } from './status.js';
+import { causeOf, Trouble } from './trouble.js';
+import { keepOrder, tell } from './turns.js';
 
 const query = new URLSearchParams(location.search);
 const id = query.get('id') || '';
@@ -21,32 +24,33 @@ const MISSING = new Set(['not_found', 'bad_request']);
 
 function Order({ lang, user }) {
   const [order, setOrder] = useState(null);
-  const [sale, setSale] = useState(null);
-  const [failed, setFailed] = useState(null);
+  const [trouble, setTrouble] = useState(null);
   const orderPoll = useRef();
   useEffect(() => setTitle(t('order.title')), [lang]);
   useEffect(() => {
     if (!user) return undefined;
     orderPoll.current = poll(url, {
-      onData: (data) => { setOrder(data); setFailed(null); },
-      onError: (reply) => {
+      onData: (data, trouble) => {
+        setOrder(data);
+        setTrouble(trouble);
+        tell(data.sale_id);
+        keepOrder(user.user_id, data);
+      },
+      onError: (reply, trouble) => {
         if (reply.code === 'not_logged_in') return forgetUser(), false;
-        setFailed(reply);
+        setTrouble(trouble);
         return !MISSING.has(reply.code);
       },
       interval,
     });
     return orderPoll.current.stop;
   }, [user, lang]);
-  useEffect(() => {
-    if (order) get('/api/sales/' + order.sale_id).then((reply) => reply.ok && setSale(reply.data));
-  }, [order?.sale_id]);
 
   if (user === null) return html`<${LoginFirst} />`;
-  if (!order && failed && MISSING.has(failed.code)) return html`<${Failed} title=${t('order.missing')} />`;
-  if (!order && failed) return html`<${Failed} title=${t('orders.failed')} more=${errorText(failed)} onRetry=${() => orderPoll.current.read()} />`;
+  if (!order && MISSING.has(trouble?.reply?.code)) return html`<${Failed} title=${t('order.missing')} />`;
+  if (!order && trouble) return html`<${Failed} title=${t('trouble.' + causeOf(trouble.reply))} more=${t('trouble.more.' + causeOf(trouble.reply))} onRetry=${() => orderPoll.current.read()} />`;
   if (!order) return html`<${Loading} />`;
-  return html`<${Sheet} order=${order} image=${order.image || sale?.image} reread=${() => orderPoll.current.read()} stale=${failed} />`;
+  return html`<${Sheet} order=${order} reread=${() => orderPoll.current.read()} trouble=${trouble} />`;
 }
 
 const openedAt = performance.now();
@@ -55,27 +59,29 @@ const confirming = (order) => paid === 'yes' && order.status === 'pending';
 // interval returns the ms until the next read: short right after the payment, whose result takes
 // seconds; otherwise until the time to pay is over.
 function interval(order) {
-  if (order.status !== 'pending') return jitter(60_000);
+  if (order.status !== 'pending') return jitter(backOf(order) === 'refund_due' ? 2000 : 60_000);
   if (confirming(order)) return jitter(performance.now() - openedAt < 15_000 ? 700 : 4000);
   const end = Date.parse(order.expires_at) - now() + 300 + Math.random() * 700;
   return end > 0 ? Math.min(end, jitter(10_000)) : jitter(3000);
 }
 
-function Sheet({ order, image, reread, stale }) {
+function Sheet({ order, reread, trouble }) {
   const at = useSecond();
   const status = statusOf(order, at);
-  const more = confirming(order) ? (performance.now() - openedAt < 15_000 ? 'order.confirming' : 'order.slow')
+  const back = backOf(order);
+  const payable = status === 'pending' && !confirming(order) && Date.parse(order.expires_at) > at;
+  const more = back ? 'order.back.' + back : confirming(order) ? (performance.now() - openedAt < 15_000 ? 'order.confirming' : 'order.slow')
     : status === 'pending' && paid === 'no' ? 'order.declined' : order.delivery?.shipped_at && status === 'paid' ? 'order.shipped' : 'order.more.' + status;
   return html`
     <article class="sheet" data-status=${status}>
       <header class="standing">
         <p class="status" data-test="order-status" data-status=${status} role="status">${t('status.' + status)}</p>
         <p class="more">${t(more)}</p>
-        ${stale && html`<p class="note" role="status">${t('stale')}</p>`}
-        ${status === 'pending' && !confirming(order) && html`<p class="within">${t('order.payWithin')} <${Countdown} to=${order.expires_at} short /></p>`}
+        <${Trouble} trouble=${trouble} />
+        ${payable && html`<p class="within">${t('order.payWithin')} <${Countdown} to=${order.expires_at} short /></p>`}
       </header>
       <div class="thing">
-        <${Drawing} src=${image} />
+        <${Drawing} src=${order.image} />
         <div><h1>${order.title}</h1><a href=${'/sale.html?id=' + encodeURIComponent(order.sale_id)}>${t('order.toSale')}</a></div>
       </div>
       <dl class="rows">
@@ -85,16 +91,18 @@ function Sheet({ order, image, reread, stale }) {
         <div><dt>${t('order.seller')}</dt><dd data-test="seller">${order.seller || t('shop')}</dd></div>
         <div><dt>${t('order.number')}</dt><dd class="number">${order.id}</dd></div>
       </dl>
+      <${Payments} order=${order} at=${at} />
       ${'lab' in document.documentElement.dataset && html`<p><a href=${'/admin.html#ticket=' + order.id} data-test="follow-ticket">${t('order.follow')}</a></p>`}
-      ${status === 'pending' && !confirming(order) && html`<${Actions} order=${order} reread=${reread} />`}
+      ${payable && html`<${Actions} order=${order} reread=${reread} trouble=${trouble} />`}
       <${Delivery} order=${order} at=${at} reread=${reread} />
     </article>`;
 }
 
-function Actions({ order, reread }) {
+function Actions({ order, reread, trouble }) {
   const [asking, setAsking] = useState(false);
   const [sending, setSending] = useState(false);
   const [note, setNote] = useState(null);
+  useEffect(() => { if (!trouble) setNote(null); }, [trouble === null]); // what failed in an outage is not said after it
   const cancel = async () => {
     setAsking(false);
     setSending(true);

@@ -1,10 +1,14 @@
 // The sandbox cashier stands for a payment provider, and says so. The buyer confirms or declines.
 import { html, useEffect, useState } from './lib/preact.js';
-import { get, post } from './api.js';
+import { post } from './api.js';
+import { now, useSecond } from './clock.js';
 import { errorText, t, yuan } from './i18n.js';
 import { Countdown } from './parts.js';
-import { retry } from './retry.js';
+import { poll } from './poll.js';
+import { isTransient, jitter } from './retry.js';
 import { Failed, Loading, LoginFirst, mount, setTitle } from './shell.js';
+import { causeOf } from './trouble.js';
+import { keepOrder, tell } from './turns.js';
 
 const query = new URLSearchParams(location.search);
 const payment = query.get('payment') || '';
@@ -16,11 +20,23 @@ function Pay({ lang, user }) {
   const [failed, setFailed] = useState(null);
   const [sending, setSending] = useState('');
   const [note, setNote] = useState(null);
+  const at = useSecond();
   useEffect(() => setTitle(t('pay.title')), [lang]);
   useEffect(() => {
-    if (!user) return;
-    retry(() => get('/api/orders/' + encodeURIComponent(orderId)), setFailed)
-      .then((reply) => (reply.ok ? setOrder(reply.data) : setFailed(reply)));
+    if (!user) return undefined;
+    return poll('/api/orders/' + encodeURIComponent(orderId), {
+      onData: (data) => {
+        setOrder(data);
+        setFailed(null);
+        tell(data.sale_id);
+        keepOrder(user.user_id, data);
+      },
+      onError: (reply) => {
+        setFailed(reply);
+        return isTransient(reply);
+      },
+      interval,
+    }).stop;
   }, [user]);
 
   const act = async (action) => {
@@ -35,10 +51,15 @@ function Pay({ lang, user }) {
   };
 
   if (user === null || failed?.code === 'not_logged_in') return html`<${LoginFirst} />`;
-  if (!order && failed) return html`<${Failed} title=${t(failed.code === 'not_found' || failed.code === 'bad_request' ? 'pay.missing' : 'orders.failed')} more=${errorText(failed)} />`;
+  if (!order && failed) {
+    const missing = failed.code === 'not_found' || failed.code === 'bad_request';
+    return html`<${Failed} title=${t(missing ? 'pay.missing' : 'trouble.' + causeOf(failed))} more=${missing ? '' : t('trouble.more.' + causeOf(failed))} />`;
+  }
   if (!order) return html`<${Loading} />`;
-  if (order.status !== 'pending') {
-    return html`<div class="blank"><h1>${t('pay.closed')}</h1><p>${t('status.' + order.status)}</p><a class="button" href=${orderHref}>${t('seeOrder')}</a></div>`;
+  const over = Date.parse(order.expires_at) <= at;
+  if (!sending && (over || order.status !== 'pending')) {
+    return html`<div class="blank" role="status" data-test="pay-closed"><h1>${t(over && order.status !== 'paid' ? 'pay.over' : 'pay.closed')}</h1>
+      <p>${t(over && order.status !== 'paid' ? 'pay.overMore' : 'status.' + order.status)}</p><a class="button" href=${orderHref}>${t('seeOrder')}</a></div>`;
   }
   return html`
     <div class="sheet narrow cashier">
@@ -56,6 +77,12 @@ function Pay({ lang, user }) {
         ${sending === 'confirm' ? t('pay.sending') : t('pay.confirm', { price: yuan(order.price) })}</button>
       <button class="button quiet big" data-test="pay-decline" disabled=${!!sending} onClick=${() => act('decline')}>${t('pay.decline')}</button>
     </div>`;
+}
+
+// interval returns the ms until the next read: the order may be cancelled in another tab, and the shop may give more time.
+function interval(order) {
+  const end = Date.parse(order.expires_at) - now() + 300 + Math.random() * 700;
+  return end > 0 && order.status === 'pending' ? Math.min(end, jitter(30_000)) : jitter(60_000);
 }
 
 mount(Pay);

@@ -2,13 +2,17 @@
 import { get } from './api.js';
 import { backoff } from './retry.js';
 
-// poll calls onData(data) after each read and onError(reply) after each failed one. onError may
-// return false to end it. interval(data) returns the ms until the next read. Returns {read, stop}.
-export function poll(url, { onData, onError = () => {}, interval }) {
+// poll calls onData(data, trouble) after each read and onError(reply, trouble) after each failed one. onError may
+// return false to end it. interval(data) returns the ms until the next read; hidden(data) those until the next read of a hidden
+// page, if it needs one. trouble is for Trouble: null if all is well, otherwise {reply, since}, with the failed reply and the time
+// of performance.now() from which the last data is, if there is any. Returns {read, stop}.
+export function poll(url, { onData, onError = () => {}, interval, hidden = () => 0 }) {
   let timer;
   let failures = 0;
   let over = false;
   let latest = 0;
+  let last;  // the last data
+  let since; // from which it is
 
   async function read() {
     clearTimeout(timer);
@@ -17,12 +21,18 @@ export function poll(url, { onData, onError = () => {}, interval }) {
     if (over || current !== latest) return; // a newer read is under way
     if (reply.ok) {
       failures = 0;
-      onData(reply.data);
-      schedule(interval(reply.data));
-    } else if (onError(reply) !== false) schedule(backoff(reply, failures++));
+      last = reply.data;
+      since = performance.now() - reply.age * 1000;
+      onData(last, reply.age > 0 ? { since } : null);
+      schedule(interval(last));
+    } else if (onError(reply, { reply, since }) !== false) schedule(backoff(reply, failures++));
   }
-  const schedule = (ms) => { timer = setTimeout(readIfVisible, ms); };
-  const readIfVisible = () => document.hidden || read();
+  function schedule(ms) {
+    clearTimeout(timer);
+    const late = document.hidden && last && hidden(last);
+    timer = setTimeout(late ? read : readIfVisible, Math.max(late || 0, ms));
+  }
+  const readIfVisible = () => (document.hidden ? last && hidden(last) && schedule(0) : read());
   document.addEventListener('visibilitychange', readIfVisible);
   read();
   return {

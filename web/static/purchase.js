@@ -7,12 +7,13 @@ import { resultStream } from './result_stream.js';
 import { isTransient, retry, tryOnce } from './retry.js';
 import { forgetUser } from './session.js';
 import { statusOf } from './status.js';
+import { dropTurn, keepOrder, keepTurn, onTurns, tell } from './turns.js';
 
 // step: idle -> captcha -> (ready, before the start) -> (sending) -> queue -> idle with a result.
 // known: the buyer's result was read. captcha: an image's URL or, with asText, a question in words.
-// heldUntil: the time until which the page shows "sold out", whatever the sale says.
+// heldUntil: the time until which the page shows "sold out", whatever the sale says. trouble: see poll. place: see nextPlace.
 const start = {
-  sale: null, missing: false, stale: false, user: undefined, known: false,
+  sale: null, missing: false, trouble: null, place: null, user: undefined, known: false,
   step: 'idle', sending: false, captcha: null, asText: false, note: null, wait: null, result: null, order: null, heldUntil: 0,
 };
 
@@ -36,8 +37,9 @@ export function openPurchase(id, onChange) {
     set({ wait: reply && { code: reply.code, during, until: performance.now() + ms } });
 
   const salePoll = pollSale(id, {
-    onData: (sale) => set({ sale, stale: false }),
-    onError: () => set({ stale: true }),
+    // What was said of an outage goes when it is over.
+    onData: (sale, trouble) => set({ sale, trouble, note: s.step === 'idle' && s.note && isTransient(s.note) ? null : s.note }),
+    onError: (reply, trouble) => set({ trouble }),
     onMissing: () => set({ missing: true }),
   });
 
@@ -56,21 +58,44 @@ export function openPurchase(id, onChange) {
   // place in the queue; otherwise the state of the sale counts.
   async function take(result, earlier) {
     if (result.state === 'queued') {
-      set({ result, step: 'queue', sending: false, note: null, wait: null });
+      set({ result, step: 'queue', sending: false, captcha: released(), note: null, wait: null, place: nextPlace(s.place, result.ahead) });
+      keepTurn({ user: s.user?.user_id, sale: id, title: s.sale?.title, state: 'queued' });
       if (earlier) awaitResult(result.next_poll_ms || 500);
       return;
     }
     if (result.state === 'ordered') {
       const reply = await retry(() => get('/api/orders/' + encodeURIComponent(result.order_id)), waiting('queue'));
-      set({ result, step: 'idle', sending: false, captcha: released(), wait: null });
+      set({ result, step: 'idle', sending: false, captcha: released(), wait: null, place: null });
+      if (reply.ok) keepOrder(s.user?.user_id, reply.data);
+      if (!earlier) setTimeout(salePoll.read, 600 + Math.random() * 300); // the shop's count of units is half a second old
       return set(reply.ok ? { order: reply.data, note: null } : { note: reply });
     }
-    set({ result: earlier ? null : result, step: 'idle', sending: false, wait: null });
+    dropTurn(s.user?.user_id, id);
+    set({ result: earlier ? null : result, step: 'idle', sending: false, wait: null, place: null });
     if (!earlier) {
       set({ note: result.state === 'none' ? { code: 'lost' } : null });
       salePoll.read();
     }
   }
+
+  // look reads the buyer's result, which another tab may have changed. It shows an order or a place in the queue, and returns
+  // whether there is one.
+  async function look() {
+    const reply = await get(url + '/result');
+    const has = reply.ok && (reply.data.state === 'queued' || reply.data.state === 'ordered');
+    if (has && !s.order && s.step !== 'queue') await take(reply.data, true);
+    return has;
+  }
+
+  // lookAgain is called when the page becomes visible, and when another tab has news.
+  function lookAgain() {
+    if (s.order) return s.order.status === 'pending' && readOrder();
+    return s.user && s.known && !s.sending && !s.wait && (s.step === 'idle' || s.step === 'captcha') && look();
+  }
+  const onVisible = () => document.hidden || lookAgain();
+  document.addEventListener('visibilitychange', onVisible);
+  const stopTurns = onTurns((elsewhere) => elsewhere && lookAgain());
+  tell(id);
 
   function awaitResult(first) {
     stopStream();
@@ -122,29 +147,28 @@ export function openPurchase(id, onChange) {
     if (!path.ok) return refuse(path);
     const bought = await retry(() => post(`${url}/buy/${encodeURIComponent(path.data.path)}`), waiting('buy'));
     if (!bought.ok) return refuse(bought);
-    set({ captcha: released(), step: 'queue', result: { state: 'queued' }, sending: false });
+    set({ captcha: released(), step: 'queue', result: { state: 'queued' }, place: null, sending: false });
+    keepTurn({ user: s.user.user_id, sale: id, title: s.sale.title, state: 'queued' });
     awaitResult(bought.data.state === 'queued' ? bought.data.next_poll_ms || 300 : 0);
   }
 
   // refuse handles a refusal. Each one leads to a step from which the buyer can go on.
   async function refuse(reply, quiet) {
     const { code } = reply;
+    if (code !== 'not_logged_in' && !quiet && await look()) return; // another tab was faster
     set({ sending: false, wait: null });
     if (code === 'not_logged_in') {
       forgetUser();
       return set({ user: null, step: 'idle', order: null, note: quiet ? null : { code } });
     }
-    if (code === 'wrong_captcha' || (code === 'bad_path' && s.sale.captcha)) {
+    if (code === 'wrong_captcha' || code === 'stale_captcha' || (code === 'bad_path' && s.sale.captcha)) {
       set({ step: 'captcha', note: reply });
       return drawCaptcha();
     }
     set({ step: 'idle', captcha: released() });
     if (code === 'sold_out') {
-      // The buyer has no new ticket, but may have an older one. Other buyers may hold the last
-      // units for a moment, so the button stays away for some seconds even if units are left.
+      // Other buyers may hold the last units for a moment, so the button stays away for some seconds even if units are left.
       set({ heldUntil: now() + 4000 + Math.random() * 2000, sale: s.sale.left > 0 ? s.sale : { ...s.sale, state: 'sold_out' } });
-      const earlier = await get(url + '/result');
-      if (earlier.ok && (earlier.data.state === 'queued' || earlier.data.state === 'ordered')) return take(earlier.data, true);
       return salePoll.read();
     }
     if (code === 'not_started' && reply.starts_in_ms > 0) {
@@ -158,7 +182,10 @@ export function openPurchase(id, onChange) {
   async function readOrder() {
     if (!s.order) return;
     const reply = await get('/api/orders/' + encodeURIComponent(s.order.id));
-    if (reply.ok) set({ order: reply.data });
+    if (reply.ok) {
+      set({ order: reply.data });
+      keepOrder(s.user?.user_id, reply.data);
+    }
     return !isTransient(reply);
   }
 
@@ -171,8 +198,24 @@ export function openPurchase(id, onChange) {
     setUser, begin, drawCaptcha, submit, readOrder,
     dismiss: () => set({ result: null, note: null }),
     readSale: salePoll.read,
-    stop() { over = true; stopStream(); salePoll.stop(); },
+    stop() {
+      over = true;
+      stopStream();
+      stopTurns();
+      salePoll.stop();
+      document.removeEventListener('visibilitychange', onVisible);
+    },
   };
+}
+
+// nextPlace follows a place in the queue: first is the number of people ahead at the time since, ahead is their number now, and
+// wait the ms until the buyer's turn if the queue goes on as fast, null if that is not known yet.
+function nextPlace(place, ahead) {
+  if (!(ahead >= 0)) return place;
+  const at = performance.now();
+  if (!place || ahead > place.first) return { first: ahead, since: at, ahead, wait: null };
+  const gone = place.first - ahead;
+  return { ...place, ahead, wait: gone > 0 ? (at - place.since) / gone * ahead : null };
 }
 
 // viewOf returns the name of the view that shows a state.

@@ -5,6 +5,7 @@ import { errorText, formatTime, t } from './i18n.js';
 import { Countdown, Drawing, Price, Taken } from './parts.js';
 import { openPurchase, viewOf } from './purchase.js';
 import { Failed, Loading, mount, setTitle } from './shell.js';
+import { causeOf, Trouble } from './trouble.js';
 import { VIEWS } from './views.js';
 
 const id = new URLSearchParams(location.search).get('id') || '0';
@@ -21,7 +22,7 @@ function Sale({ lang, user }) {
   useEffect(() => setTitle(s?.sale?.title), [lang, s?.sale?.title]);
 
   if (s?.missing && !s.sale) return html`<${Failed} title=${t('sale.missing')} more=${t('sale.missingMore')} />`;
-  if (!s?.sale) return s?.stale ? html`<p class="blank" role="status">${t('busy.busy')} ${t('busy.now')}</p>` : html`<${Loading} />`;
+  if (!s?.sale) return s?.trouble ? html`<${Trouble} trouble=${s.trouble} />` : html`<${Loading} />`;
   const { sale } = s;
   return html`
     <article class="sale">
@@ -29,17 +30,18 @@ function Sale({ lang, user }) {
       <div class="facts">
         <h1>${sale.title}</h1>
         <${Price} fen=${sale.price} list=${sale.list_price} />
-        <${Board} sale=${sale} />
-        ${s.stale && html`<p class="note" role="status">${t('stale')}</p>`}
+        <${Board} sale=${sale} heldUntil=${s.heldUntil} />
+        <${Trouble} trouble=${s.trouble} ageOnly=${viewOf(s, now()) === 'busy'} />
         <${Panel} s=${s} purchase=${purchase.current} />
       </div>
       ${sale.detail && html`<section class="about"><h2>${t('sale.detail')}</h2><p>${sale.detail}</p></section>`}
     </article>`;
 }
 
-// Board shows the countdown and the units left, in large figures.
-function Board({ sale }) {
-  const { state, left, total } = sale;
+// Board shows the countdown and the units left, in large figures: none while others are about to get the last ones.
+function Board({ sale, heldUntil }) {
+  const { state, total } = sale;
+  const left = heldUntil > useSecond() ? 0 : sale.left;
   const soon = state === 'upcoming';
   const over = state === 'ended';
   return html`
@@ -53,6 +55,9 @@ function Board({ sale }) {
 }
 
 const PLAIN = new Set(['open', 'login', 'loading']); // their button says everything, so the headline is hidden
+
+// headline names the cause in an outage, so that a shop that is down is not called crowded.
+const headline = (view, s) => (view === 'busy' ? t('trouble.' + causeOf(s.wait)) : t('view.' + view));
 
 function Panel({ s, purchase }) {
   const at = useSecond();
@@ -68,10 +73,10 @@ function Panel({ s, purchase }) {
   return html`
     <section class="panel" data-test="view" data-view=${view} aria-label=${t('sale.panel')}
       onFocusCapture=${() => { focusWithin.current = true; }}>
-      <h2 ref=${head} tabindex="-1" class=${PLAIN.has(view) && !s.note ? 'hidden' : ''}>${t('view.' + view)}</h2>
+      <h2 ref=${head} tabindex="-1" class=${PLAIN.has(view) && !s.note ? 'hidden' : ''}>${headline(view, s)}</h2>
       ${s.note && html`<p class="note" data-test="note">${errorText(s.note)}</p>`}
       <${View} s=${s} purchase=${purchase} view=${view} />
-      <p class="hidden" role="status">${t('view.' + view)} ${ahead ? t('queue.ahead', { n: ahead }) : ''} ${s.note ? errorText(s.note) : ''}</p>
+      <p class="hidden" role="status">${headline(view, s)} ${ahead ? t('queue.ahead', { n: ahead }) : ''} ${s.note ? errorText(s.note) : ''}</p>
     </section>`;
 }
 

@@ -2,6 +2,7 @@
 // without a session), UNSURE when the shop could not say. With UNSURE a page goes on, and the first refused request decides.
 import { useEffect, useState } from './lib/preact.js';
 import { get, post } from './api.js';
+import { forgetTurns } from './turns.js';
 
 export const UNSURE = { nickname: '', unsure: true };
 
@@ -26,6 +27,7 @@ export const forgetUser = () => setUser(null);
 // logOut leads to the list of sales; or, if other devices may still be logged in, to a page that says so.
 export async function logOut() {
   const reply = await post('/api/logout');
+  forgetTurns();
   location.assign(reply.ok || reply.code === 'not_logged_in' ? '/' : '/login.html?logout=unfinished');
 }
 

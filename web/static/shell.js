@@ -1,6 +1,7 @@
 // The frame of every page: header, language, user and footer. mount(Page) renders Page with the
 // props {lang, user}. It takes the place of the page's own skeleton (page.html), whose header looks the same.
 import { html, render } from './lib/preact.js';
+import { Badge } from './badge.js';
 import { setLang, t, useLang } from './i18n.js';
 import { logOut, loginHref, useUser } from './session.js';
 
@@ -32,6 +33,7 @@ function Shell({ Page }) {
         <a class="mark" href="/"><span class="seal" aria-hidden="true">秒</span><span class="name">${t('shop')}</span></a>
         <nav>
           ${STAFF.includes(user?.role) && html`<a href="/admin.html" data-test="to-admin">${t('admin')}</a>`}
+          <${Badge} user=${user} />
           ${user && html`<a href="/orders.html">${t('orders')}</a>`}
           <${Account} user=${user} />
           <button class="plain" data-test="lang" lang=${lang === 'zh' ? 'en' : 'zh-CN'}

@@ -7,7 +7,7 @@ import { get } from './api.js';
 import { now } from './clock.js';
 import { t } from './i18n.js';
 import { loginHref } from './session.js';
-import { Countdown } from './parts.js';
+import { Countdown, LeftBar } from './parts.js';
 import { canPrepare } from './purchase.js';
 
 const More = ({ text }) => html`<p class="more">${t(text)}</p>`;
@@ -32,11 +32,12 @@ const Sum = ({ s, purchase }) => html`
 // Ready waits for the start with the answer to the captcha.
 const Ready = () => html`<span class="running" aria-hidden="true"></span><${More} text="ready.more" />`;
 
-const Queue = ({ s }) => html`
-  <p class="position" data-test="queue" data-ahead=${s.result?.ahead}>${position(s.result?.ahead)}</p>
-  <span class="running" aria-hidden="true"></span>
+// Queue shows the place, about how long the wait is, and a bar that falls with the people ahead.
+const Queue = ({ s: { place } }) => html`
+  <p class="position" data-test="queue" data-ahead=${place?.ahead}>${place?.ahead > 0 ? t('queue.ahead', { n: place.ahead }) : t('queue.soon')}
+    ${place?.wait > 0 && html` <span class="more" data-test="queue-wait">${t('queue.wait', { n: Math.ceil(place.wait / 1000) })}</span>`}</p>
+  ${place?.ahead > 0 ? html`<${LeftBar} left=${place.ahead} total=${place.first} />` : html`<span class="running" aria-hidden="true"></span>`}
   <${More} text="queue.more" />`;
-const position = (n) => (n > 0 ? t('queue.ahead', { n }) : t('queue.soon'));
 
 const Ordered = ({ s }) => html`
   <div data-test="ordered">
@@ -72,7 +73,7 @@ function Busy({ s }) {
   }, []);
   const n = Math.ceil((s.wait.until - performance.now()) / 1000);
   return html`
-    <p class="more">${t('busy.' + s.wait.code)} ${t(s.step === 'queue' ? 'busy.position' : 'busy.nothing')}</p>
+    <p class="more">${t(s.step === 'queue' ? 'busy.position' : 'busy.nothing')}</p>
     <p class="position">${n > 0 ? t('busy.in', { n }) : t('busy.now')}</p>
     <span class="running" aria-hidden="true"></span>`;
 }

@@ -1,0 +1,89 @@
+package web_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"miaosha/seckill/sandbox/sandboxtest"
+)
+
+// In an outage a page has one headline, which names the cause, and says how old its figures are. All of it goes when it is over.
+func TestAnOutageHasOneVoice(t *testing.T) {
+	t.Parallel()
+	root := chromium(t)
+	s := openSandboxShop(t, "MIAOSHA_CAPTCHA=off")
+	sale := s.sale(t, "--title", "T", "--stock", "5")
+	shop, err := url.Parse(s.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var outage atomic.Value // what the shop answers to each request of a script
+	outage.Store("")
+	proxy := httputil.NewSingleHostReverseProxy(shop)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		answer := func(status int, body string) {
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(status)
+			w.Write([]byte(body))
+		}
+		switch cause := outage.Load(); {
+		case !strings.HasPrefix(r.URL.Path, "/api/") || cause == "":
+			proxy.ServeHTTP(w, r)
+		case cause == "old":
+			w.Header().Set("Age", "30")
+			w.Header().Set("Warning", `110 - "Response is Stale"`)
+			proxy.ServeHTTP(w, r)
+		case cause == "busy":
+			answer(503, `{"code":"busy"}`)
+		case cause == "broken":
+			answer(500, `{"code":"internal"}`)
+		default: // offline: a proxy in front of a shop that is down
+			answer(502, "<html>")
+		}
+	}))
+	t.Cleanup(server.Close)
+	v := visit(t, root, server.URL, "en-GB")
+	reads := func(cause string) { // now, and not with the next poll
+		outage.Store(cause)
+		v.evaluates(`document.dispatchEvent(new Event('visibilitychange')); ''`)
+	}
+	const headline = `[data-test="trouble"] b`
+	headlines := map[string]string{"offline": "The shop cannot be reached", "busy": "The shop cannot answer right now", "broken": "The shop has an error"}
+
+	v.goTo("/login.html")
+	v.registers("13811110040", "N")
+	v.sees(test("sale-card"))
+	reads("old")
+	v.until("the age is shown", `/3\d s old/.test(document.querySelector('[data-test="age"]')?.innerText)`)
+	for _, page := range []string{"/", "/orders.html", "/sale.html?id=" + sale} {
+		outage.Store("")
+		v.goTo(page)
+		v.until("it has what it needs", `document.querySelector('main [data-test="sale-card"], main .blank a, [data-view="open"]') !== null`)
+		for cause, want := range headlines {
+			reads(cause)
+			v.becomes("the headline of "+page, `[...document.querySelectorAll('`+headline+`')].map((b) => b.innerText).join()`, want)
+		}
+		v.until("the age is shown", `/ \d+ s old/.test(document.querySelector('[data-test="age"]')?.innerText)`)
+		reads("")
+		v.until("no note is left", `document.querySelector('.note:not([hidden])') === null`)
+	}
+	outage.Store("busy")
+	v.clicks("buy")
+	v.sees(view("busy"))
+	v.becomes("the panel", `document.querySelector('[data-view="busy"] h2')?.innerText`, headlines["busy"])
+	outage.Store("offline")
+	v.becomes("the panel", `document.querySelector('[data-view="busy"] h2')?.innerText`, headlines["offline"])
+	v.until("the panel alone names the cause", `document.querySelector('[data-test="trouble"]') === null`)
+	outage.Store("")
+	v.sees(view("ordered"))
+	v.until("no note is left", `document.querySelector('.note:not([hidden])') === null`)
+	v.hasNoErrors()
+	if out := sandboxtest.MustCommand(t, s.env, "audit"); !strings.Contains(out, "holds") {
+		t.Error(out)
+	}
+}
