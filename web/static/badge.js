@@ -26,8 +26,9 @@ function Turns({ turns }) {
   const { state, sale, order, title } = first;
   const href = state === 'pending' ? '/order.html?id=' + encodeURIComponent(order) : '/sale.html?id=' + encodeURIComponent(sale);
   const n = ahead[sale];
-  return html`<a class="badge" data-test="badge" data-state=${state} href=${href} title=${title}>${state === 'pending'
-    ? html`${t('badge.pay')} <${Countdown} to=${first.until} short />` : t(state === 'queued' && n > 0 ? 'badge.ahead' : 'badge.' + state, { n })}</a>`;
+  return html`<a class="badge" data-test="badge" data-state=${state} href=${href} title=${title}>
+    ${state === 'pending' ? html`<span class="wordy">${t('badge.pay')}</span><${Countdown} to=${first.until} short />` : t('badge.' + state)}
+    ${state === 'queued' && n > 0 && html`<span class="wordy">${t('queue.ahead', { n })}</span>`}</a>`;
 }
 
 // watchPlace reads a result until it is final, while the page is visible.

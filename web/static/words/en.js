@@ -22,7 +22,6 @@ export default {
   'trouble.more.wait': 'There were too many requests. The page tries again by itself.',
   'trouble.age': ({ n }) => `The figures on this page are ${n < 100 ? `${n} s` : `${Math.round(n / 60)} min`} old.`,
   'badge.queued': 'In the queue',
-  'badge.ahead': ({ n }) => `In the queue, ${n} ahead`,
   'badge.pay': 'To pay',
   'badge.lost': 'You did not get one',
   stale: 'The connection is unstable, so the figures may be a little old. Reconnecting…',

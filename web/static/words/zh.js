@@ -19,7 +19,6 @@ export default {
   'trouble.more.wait': '请求太多，页面稍后会自动重试。',
   'trouble.age': ({ n }) => `页面上的数字是${n < 100 ? ` ${n} 秒` : ` ${Math.round(n / 60)} 分钟`}前的。`,
   'badge.queued': '排队中',
-  'badge.ahead': ({ n }) => `排队中，前面 ${n} 人`,
   'badge.pay': '待付款',
   'badge.lost': '没有抢到',
   stale: '连接不稳定，数字可能略有延迟，正在重连…',
