@@ -48,7 +48,7 @@ function List({ lang }) {
     <${Menu} slots=${slots} slot=${slot} select=${select} />
     ${sales && html`<${Trouble} trouble=${trouble} />`}
     ${noSlot ? html`<${Failed} title=${t('list.noSlot')} />`
-      : trouble && !sales ? html`<${Failed} title=${t('trouble.' + causeOf(trouble.reply))} more=${t('trouble.more.' + causeOf(trouble.reply))} onRetry=${() => setTries(tries + 1)} />`
+      : trouble?.reply && !sales ? html`<${Failed} title=${t('trouble.' + causeOf(trouble.reply))} more=${t('trouble.more.' + causeOf(trouble.reply))} onRetry=${() => setTries(tries + 1)} />`
       : !sales ? html`<div class="grid" aria-busy="true">${[1, 2, 3, 4].map(() => html`<div class="card ghost"></div>`)}</div>`
       : !sales.length ? html`<p class="blank">${t(slot ? 'list.empty' : 'list.emptyNow')}</p>`
       : slot ? html`<${Group} sales=${sales} />`

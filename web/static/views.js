@@ -7,7 +7,7 @@ import { get } from './api.js';
 import { now } from './clock.js';
 import { t } from './i18n.js';
 import { loginHref } from './session.js';
-import { Countdown, LeftBar } from './parts.js';
+import { Countdown } from './parts.js';
 import { canPrepare } from './purchase.js';
 
 const More = ({ text }) => html`<p class="more">${t(text)}</p>`;
@@ -36,7 +36,7 @@ const Ready = () => html`<span class="running" aria-hidden="true"></span><${More
 const Queue = ({ s: { place } }) => html`
   <p class="position" data-test="queue" data-ahead=${place?.ahead}>${place?.ahead > 0 ? t('queue.ahead', { n: place.ahead }) : t('queue.soon')}
     ${place?.wait > 0 && html` <span class="more" data-test="queue-wait">${t('queue.wait', { n: Math.ceil(place.wait / 1000) })}</span>`}</p>
-  ${place?.ahead > 0 ? html`<${LeftBar} left=${place.ahead} total=${place.first} />` : html`<span class="running" aria-hidden="true"></span>`}
+  ${place?.ahead > 0 ? html`<span class="bar" aria-hidden="true"><i style=${{ width: place.ahead / place.first * 100 + '%' }}></i></span>` : html`<span class="running" aria-hidden="true"></span>`}
   <${More} text="queue.more" />`;
 
 const Ordered = ({ s }) => html`
