@@ -18,6 +18,6 @@ export function Trouble({ trouble, ageOnly }) {
   const age = seconds > 1 && html`<span class="age" data-test="age">${t('trouble.age', { n: seconds })}</span>`;
   if (!reply || ageOnly) return age ? html`<p class="note old">${age}</p>` : null;
   const cause = causeOf(reply);
-  return html`<div class="note" data-test="trouble" data-cause=${cause}>
+  return html`<div class="note trouble" data-test="trouble" data-cause=${cause}>
     <p role="status"><b>${t('trouble.' + cause)}</b> ${t('trouble.more.' + cause)}</p>${age}</div>`;
 }
