@@ -2,6 +2,7 @@ package web
 
 import (
 	"context"
+	_ "embed"
 	"encoding/json"
 	"net/http"
 	"net/http/pprof"
@@ -18,7 +19,10 @@ type Check struct {
 	Ask  func(context.Context) error
 }
 
-// Ops returns the handler for the operator: /metrics, /healthz (the process runs), /readyz (it can
+//go:embed ops.html
+var opsIndex []byte
+
+// Ops returns the handler for the operator: / (a list of the others), /metrics, /healthz (the process runs), /readyz (it can
 // serve), /hot (the hot sales, as JSON) and /debug/pprof without the command line, which may have a
 // secret. It needs an address of its own, which strangers cannot reach.
 func Ops(metrics []prometheus.Collector, checks []Check, hot func() any) http.Handler {
@@ -26,6 +30,10 @@ func Ops(metrics []prometheus.Collector, checks []Check, hot func() any) http.Ha
 	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	reg.MustRegister(metrics...)
 	mux := http.NewServeMux()
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		w.Write(opsIndex)
+	})
 	mux.Handle("GET /metrics", promhttp.HandlerFor(reg, promhttp.HandlerOpts{}))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, r *http.Request) { w.Write([]byte("ok\n")) })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) { ready(w, r, checks) })

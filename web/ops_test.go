@@ -15,10 +15,13 @@ func TestOpsAreBesideTheShop(t *testing.T) {
 	shop := openShop(t, "MIAOSHA_OPS_ADDR=127.0.0.1:0")
 	shop.order(shop.sale(), shop.tokens(1)[0])
 	ops := shop.opsURL()
-	for path, want := range map[string]string{"/metrics": "miaosha_tickets_granted_total 1\n", "/healthz": "ok", "/readyz": `"postgres":"ok"`, "/hot": `"sales":[]`, "/debug/pprof/": "goroutine"} {
+	for path, want := range map[string]string{"/": `href="/debug/pprof/"`, "/metrics": "miaosha_tickets_granted_total 1\n", "/healthz": "ok", "/readyz": `"postgres":"ok"`, "/hot": `"sales":[]`, "/debug/pprof/": "goroutine"} {
 		if r := sandboxtest.Call("GET", ops+path, "", ""); r.Status != 200 || !strings.Contains(string(r.Raw), want) {
 			t.Errorf("%s%s: %d, want 200 with %q", ops, path, r.Status, want)
 		}
+	}
+	if r := sandboxtest.Call("GET", ops+"/nothing", "", ""); r.Status != 404 {
+		t.Errorf("an unknown address: %d, want 404", r.Status)
 	}
 	if r := sandboxtest.Call("GET", ops+"/debug/pprof/cmdline", "", ""); r.Status != 404 {
 		t.Errorf("the command line, which may have secrets: %d %s", r.Status, r.Raw)
