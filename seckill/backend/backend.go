@@ -32,7 +32,8 @@ type Config struct {
 	Secret          string        `name:"secret" env:"MIAOSHA_SECRET" placeholder:"TEXT" help:"Signs addresses, codes and notices; at least 32 bytes, the same in every process. The sandbox makes its own."`
 	Pools           Pools         `embed:""`
 
-	Patient bool `kong:"-"` // wait for a slow Redis: a command does, while a shop replies busy
+	Patient bool         `kong:"-"` // wait for a slow Redis: a command does, while a shop replies busy
+	Say     func(string) `kong:"-"` // receives a line before a part of the sandbox's start that takes seconds; nil for none
 }
 
 const secretBytes = 32
@@ -126,7 +127,7 @@ func Open(ctx context.Context, cfg Config, schema string, log *slog.Logger) (s *
 		return s, nil
 	}
 	own := cfg.Sandbox()
-	own.Log = log
+	own.Log, own.Say = log, cfg.Say
 	if s.Sandbox, err = sandbox.Open(ctx, own); err != nil {
 		return s, err
 	}

@@ -77,7 +77,8 @@ func (o *owner) fetch(ctx context.Context) (target string, err error) {
 	}
 	bin := filepath.Join(o.place.base, "bin")
 	target = filepath.Join(bin, r.folder(system()))
-	o.cfg.Log.Info("downloading Postgres (only this once)", "version", r.version, "folder", target)
+	o.cfg.Log.Debug("downloading Postgres (only this once)", "version", r.version, "folder", target)
+	o.cfg.Say(fmt.Sprintf("the sandbox downloads Postgres %s, because none is installed (only this once; a minute or more)", r.version))
 	if err := os.MkdirAll(bin, 0o755); err != nil {
 		return "", err
 	}

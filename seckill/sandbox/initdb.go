@@ -59,7 +59,8 @@ func (o *owner) initdb(ctx context.Context, bin programs, data string) (err erro
 			err = fmt.Errorf("make a database with initdb %s: %w", bin.version, err)
 		}
 	}()
-	o.cfg.Log.Info("making a database", "postgres", bin.version, "folder", data)
+	o.cfg.Log.Debug("making a database", "postgres", bin.version, "folder", data)
+	o.cfg.Say(fmt.Sprintf("the sandbox makes a database with Postgres %s (only this once; it takes some seconds)", bin.version))
 	half := data + ".new"
 	password := half + ".pw"
 	defer os.Remove(password)

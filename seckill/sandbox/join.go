@@ -88,3 +88,12 @@ func join(ctx context.Context, cfg Config) (*Sandbox, error) {
 	s.Secret = strings.TrimSpace(string(secret))
 	return s, nil
 }
+
+// Running reports whether a process runs servers on the data folder of cfg. It makes no folder.
+func Running(cfg Config) (bool, error) {
+	if err := cfg.Validate(); err != nil {
+		return false, err
+	}
+	st, err := readState(cfg.DataDir)
+	return st != nil && alive(st.PID), err
+}

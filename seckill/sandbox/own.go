@@ -61,6 +61,7 @@ func own(ctx context.Context, cfg Config, lock *os.File) (_ *Sandbox, err error)
 	if err := o.place.claim(cfg.Log); err != nil {
 		return nil, err
 	}
+	cfg.Say("the sandbox starts its servers in " + cfg.DataDir)
 
 	st := state{PID: os.Getpid()}
 	group, starting := errgroup.WithContext(ctx)

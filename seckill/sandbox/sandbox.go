@@ -44,6 +44,7 @@ type Config struct {
 	PostgresMirror string       // https address of an npm registry to fetch Postgres from; "" is the one that npm uses on this machine
 	Throwaway      bool         // for tests: no fsync, and Close deletes the data; the folder must be new
 	Log            *slog.Logger // nil logs nothing
+	Say            func(string) `json:"-"` // receives a line before a part of the start that takes seconds; nil for none
 
 	source source // what is fetched
 }
@@ -75,6 +76,9 @@ func (c *Config) Validate() error {
 	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
+	}
+	if c.Say == nil {
+		c.Say = func(string) {}
 	}
 	if c.DataDir == "" {
 		cache, err := os.UserCacheDir()
