@@ -129,7 +129,8 @@ borders: ## imports run one way, and no test code is in the binary
 	never "./seckill/gate" '^miaosha/(user|web|seckill)'; \
 	never "./seckill/failpoint" 'miaosha|net/http'; \
 	never "./seckill/live" '^(net/http|miaosha/(user|web|seckill/))'; \
-	never "./seckill/bench" '^miaosha/'; \
+	never "./seckill/report" '^miaosha/'; \
+	never "./seckill/bench" '^miaosha/' miaosha/seckill/report; \
 	never "./seckill/payment" '^miaosha/' miaosha/order; \
 	never "./seckill/lab" '^(net/http|miaosha/web|miaosha/user|miaosha/seckill/)'; \
 	never "./web" '^miaosha/seckill/' 'miaosha/seckill/(lab|admin|live|payment)'; \

@@ -67,7 +67,7 @@ func conns(ctx context.Context, d *driver, _ []Buyer) ([]Turn, error) {
 		return nil, err
 	}
 	h.Seconds = time.Since(closed).Seconds()
-	t := report(plan{name: "conns", conns: d.Conns}, tally, opened, opened)
+	t := turnReport(plan{name: "conns", conns: d.Conns}, tally, opened, opened)
 	t.Memory = h
 	return []Turn{t}, nil
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"strings"
+
+	"miaosha/seckill/report"
 )
 
 // Spent is what the stores have used so far, and what the shop has counted. What is unknown is 0.
@@ -84,26 +86,40 @@ func cost(before, after spent, per string, n int, slow bool) *Cost {
 	}
 }
 
-// String returns the cost as lines of text, without those of unknown parts.
-func (c Cost) String() string {
-	parts := []string{fmt.Sprintf("shop %.1f", c.Shop)}
+// lines returns the cost in sentences, without unknown parts.
+func (c Cost) lines() []report.Words {
+	parts, zhParts := []string{fmt.Sprintf("shop %.1f", c.Shop)}, []string{fmt.Sprintf("商店 %.1f", c.Shop)}
 	for _, part := range []struct {
 		name string
 		us   float64
 	}{{"Postgres", c.Postgres}, {"Redis", c.Redis}} {
 		if part.us > 0 {
-			parts = append(parts, fmt.Sprintf("%s %.1f", part.name, part.us))
+			parts, zhParts = append(parts, fmt.Sprintf("%s %.1f", part.name, part.us)), append(zhParts, fmt.Sprintf("%s %.1f", part.name, part.us))
 		}
 	}
-	s := fmt.Sprintf("%.1f µs of processor time a %s: %s; besides, the bench %.1f", c.Shop+c.Postgres+c.Redis, c.Per, strings.Join(parts, ", "), c.Client)
+	sum, zhPer := c.Shop+c.Postgres+c.Redis, map[string]string{"purchase": "每单", "response": "每次响应"}[c.Per]
+	all := []report.Words{{
+		En: fmt.Sprintf("%.1f µs of processor time a %s: %s; besides, the bench %.1f", sum, c.Per, strings.Join(parts, ", "), c.Client),
+		Zh: fmt.Sprintf("%s用处理器时间 %.1f 微秒：%s；此外压测端 %.1f", zhPer, sum, strings.Join(zhParts, "，"), c.Client),
+	}}
+	var more report.Words
+	add := func(en, zh string, args ...any) {
+		if more.En != "" {
+			more.En, more.Zh = more.En+"; ", more.Zh+"；"
+		}
+		more.En, more.Zh = more.En+fmt.Sprintf(en, args...), more.Zh+fmt.Sprintf(zh, args...)
+	}
 	if c.Allocations > 0 {
-		s += fmt.Sprintf("\n%.0f allocations (%.1f kB) a %s", c.Allocations, c.AllocatedBytes/1000, c.Per)
+		add("%.0f allocations (%.1f kB) a "+c.Per, zhPer+"分配内存 %.0f 次（%.1f kB）", c.Allocations, c.AllocatedBytes/1000)
 	}
 	if c.Clicks > 0 {
-		s += fmt.Sprintf("; %.1f clicks in a reserve call", c.Clicks)
+		add("%.1f clicks in a reserve call", "一次预占平均合并 %.1f 次点击", c.Clicks)
 	}
 	if c.Tickets > 0 {
-		s += fmt.Sprintf("; %.1f tickets in a settle transaction, which holds its connection for %.1f ms", c.Tickets, c.Held)
+		add("%.1f tickets in a settle transaction, which holds its connection for %.1f ms", "一个落库事务平均处理 %.1f 张排队号，占用连接 %.1f 毫秒", c.Tickets, c.Held)
 	}
-	return s
+	if more.En != "" {
+		all = append(all, more)
+	}
+	return all
 }

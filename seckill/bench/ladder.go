@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"fmt"
@@ -8,6 +9,8 @@ import (
 	"io"
 	"math"
 	"time"
+
+	"miaosha/seckill/report"
 )
 
 // LadderShape is the Config.Shape of a run of a Ladder. One buyer of LadderCrowd comes to a sale with units, the others to one
@@ -32,10 +35,11 @@ func visits(ctx context.Context, d *driver, buyers []Buyer) (turns []Turn, err e
 type Ladder struct {
 	At      time.Time `json:"at"`
 	Machine string    `json:"machine"`
-	Buyers  int       `json:"buyers"`
-	Conns   int       `json:"conns"`
-	Seconds int       `json:"seconds"` // for how long buyers arrive in each round
-	Rungs   []Rung    `json:"rungs"`   // each has what the one before has, and one thing more
+	report.Origin
+	Buyers  int    `json:"buyers"`
+	Conns   int    `json:"conns"`
+	Seconds int    `json:"seconds"` // for how long buyers arrive in each round
+	Rungs   []Rung `json:"rungs"`   // each has what the one before has, and one thing more
 }
 
 // Rung is a shop. Its figures are the means of its rounds.
@@ -136,59 +140,90 @@ func (r Rung) Verdict() string {
 //go:embed ladder.html
 var ladderText string
 
-var ladderTemplate = template.Must(template.Must(htmlTemplate.Clone()).New("ladder").Parse(ladderText))
+var ladderTemplate = report.New(ladderText, template.FuncMap{"speedPlot": Ladder.speedPlot, "costPlot": Ladder.costPlot,
+	"inc": func(i int) int { return i + 1 }, "rung": func(name string) template.HTML { return rungNamed(name).HTML() }})
+
+// rungNames are the Chinese names of the rungs.
+var rungNames = map[string]string{"none: Postgres decides": "全部关闭：数据库扛全部", "sales from memory": "商品走内存缓存", "the gate in Redis": "Redis 预减库存",
+	"settling in batches": "批量落库", "the lane": "请求合并", "copies of sessions": "会话副本", "sold-out mark: all": "售罄标记：全部打开"}
+
+func rungNamed(name string) report.Words {
+	return report.Words{En: name, Zh: cmp.Or(rungNames[name], name)}
+}
 
 // HTML writes the ladder as one HTML page that loads nothing else.
 func (l Ladder) HTML(w io.Writer) error {
-	err := ladderTemplate.Execute(w, struct {
+	err := ladderTemplate.ExecuteTemplate(w, "frame", struct {
 		Ladder
-		Note string
-	}{l, ladderNote})
+		Head report.Head
+		Note report.Words
+	}{l, l.head(), report.Words{En: ladderNote, Zh: "一次成交是一笔落库的订单，连同这位买家看的列表、商品页和轮询，以及另外三位被拒绝的买家。延迟从点击算起，单位毫秒；微秒是商店、Postgres 和 Redis 用的处理器时间。"}})
 	if err != nil {
 		return fmt.Errorf("write the HTML report: %w", err)
 	}
 	return nil
 }
 
+// head returns the top of the page.
+func (l Ladder) head() report.Head {
+	h := report.Head{Title: report.Words{En: "miaosha bench: ladder", Zh: "miaosha 压测：优化阶梯"}, At: l.At, Machine: l.Machine, Origin: l.Origin, Good: true}
+	first, last := l.Rungs[0], l.Rungs[len(l.Rungs)-1]
+	h.Verdict = report.Words{
+		En: fmt.Sprintf("From %s to %s purchases a second: the whole shop sells %.1f times as fast as the naive one", report.Number(first.Purchases), report.Number(last.Purchases), last.Factor),
+		Zh: fmt.Sprintf("每秒成交从 %s 单到 %s 单：完整的商店是最朴素做法的 %.1f 倍", report.Number(first.Purchases), report.Number(last.Purchases), last.Factor)}
+	for _, r := range l.Rungs {
+		h.Good = h.Good && r.Exact
+	}
+	if h.Good {
+		h.Verdict.En, h.Verdict.Zh = h.Verdict.En+", and every rung sold exactly.", h.Verdict.Zh+"，每一级都卖得分毫不差。"
+	} else {
+		h.Verdict.En, h.Verdict.Zh = h.Verdict.En+", but not every rung sold exactly.", h.Verdict.Zh+"，但并非每一级都卖得准确。"
+	}
+	h.Facts = []report.Words{{En: l.Conditions(), Zh: fmt.Sprintf("%d 个买家，每 %d 人里有一人买得到；%d 条连接，%d 轮，每轮 %d 秒", l.Buyers, LadderCrowd, l.Conns, len(first.Rounds), l.Seconds)},
+		{En: "Bench, shops and stores share this machine.", Zh: "压测端、商店和数据库共用这台机器。"}}
+	return h
+}
+
 // curve is one line of a plot over the rungs.
 type curve struct {
-	name string
+	name report.Words
 	of   func(Rung) float64
 }
 
 // speedPlot shows the purchases a second of each rung, a line for each round.
-func (l Ladder) speedPlot() Plot {
+func (l Ladder) speedPlot() report.Plot {
 	var curves []curve
 	for i := range l.Rungs[0].Rounds {
-		curves = append(curves, curve{fmt.Sprintf("round %d", i+1), func(r Rung) float64 { return r.Rounds[i].Turn.Throughput() }})
+		curves = append(curves, curve{report.Words{En: fmt.Sprintf("round %d", i+1), Zh: fmt.Sprintf("第 %d 轮", i+1)}, func(r Rung) float64 { return r.Rounds[i].Turn.Throughput() }})
 	}
-	return l.plot("%.0f/s", curves)
+	return l.plot(report.Plot{Title: report.Words{En: "Purchases a second on each rung", Zh: "每一级每秒的成交"}, YName: report.Words{En: "purchases a second", Zh: "每秒成交（单）"}}, curves)
 }
 
 // costPlot shows the processor time of a purchase on each rung.
-func (l Ladder) costPlot() Plot {
-	return l.plot("%.0f µs", []curve{{"shop, Postgres and Redis", func(r Rung) float64 { return r.Cost }}})
+func (l Ladder) costPlot() report.Plot {
+	return l.plot(report.Plot{Title: report.Words{En: "Processor time of a purchase on each rung", Zh: "每一级每单用的处理器时间"}, YName: report.Words{En: "processor time in µs", Zh: "处理器时间（微秒）"}},
+		[]curve{{report.Words{En: "shop, Postgres and Redis", Zh: "商店、Postgres 和 Redis"}, func(r Rung) float64 { return r.Cost }}})
 }
 
-func (l Ladder) plot(format string, curves []curve) (p Plot) {
+func (l Ladder) plot(p report.Plot, curves []curve) report.Plot {
 	most := 1.0
 	for _, r := range l.Rungs {
 		for _, c := range curves {
 			most = max(most, c.of(r))
 		}
 	}
-	unit := math.Pow(10, math.Floor(math.Log10(most)))
-	most = unit * math.Ceil(most/unit)
+	most = report.Round(most)
 	for i := range 5 {
 		part := float64(i) / 4
-		p.Y = append(p.Y, Tick{bottom - part*(bottom-top), fmt.Sprintf(format, part*most)})
+		p.TickY(part, fmt.Sprintf("%.0f", part*most))
 	}
 	x := func(i int) float64 { return float64(i) / float64(max(1, len(l.Rungs)-1)) }
 	for i := range l.Rungs {
-		p.X = append(p.X, Tick{left + x(i)*(right-left), fmt.Sprint(i + 1)})
+		p.TickX(x(i), fmt.Sprint(i+1))
 	}
+	p.XName = report.Words{En: "rung, by its number in the table", Zh: "级别，按表中的序号"}
 	for _, c := range curves {
-		p.Lines = append(p.Lines, line(c.name, len(l.Rungs), func(i int) (float64, float64) { return x(i), c.of(l.Rungs[i]) / most }))
+		p.At(c.name, len(l.Rungs), func(i int) (float64, float64) { return x(i), c.of(l.Rungs[i]) / most })
 	}
 	return p
 }

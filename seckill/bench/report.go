@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"miaosha/seckill/report"
 )
 
 // Turn is the result of one turn. Latencies are measured from the planned time of the click.
@@ -65,7 +67,7 @@ func perSecond(n int, d time.Duration) float64 {
 	return math.Round(10*float64(n)/max(d.Seconds(), 1e-9)) / 10
 }
 
-func report(p plan, all *tally, arriving, running time.Duration) Turn {
+func turnReport(p plan, all *tally, arriving, running time.Duration) Turn {
 	return Turn{Name: p.name, Seconds: arriving.Seconds(), Conns: p.conns, Counts: all.Counts, RefusedBy: all.refused, FailedBy: all.failed,
 		Outcomes: all.outcomes, Accept: latency(all.accept), Refusal: latency(all.refusal), Sent: latency(all.sent), Result: latency(all.known),
 		Page: latency(all.page), Lag: latency(all.lag), Responses: perSecond(int(all.Requests), running)}
@@ -73,8 +75,9 @@ func report(p plan, all *tally, arriving, running time.Duration) Turn {
 
 // Report is the result of a run.
 type Report struct {
-	At       time.Time `json:"at"`
-	Machine  string    `json:"machine"`
+	At      time.Time `json:"at"`
+	Machine string    `json:"machine"`
+	report.Origin
 	Shape    string    `json:"shape"`
 	URL      string    `json:"url"`
 	Buyers   int       `json:"buyers"`
@@ -87,6 +90,7 @@ type Report struct {
 	Filled   int       `json:"filled,omitempty"` // old users and orders in the tables
 	Captcha  bool      `json:"captcha"`          // every buyer solved a captcha first
 	Audit    *Audit    `json:"audit,omitempty"`
+	Wrong    string    `json:"wrong,omitempty"` // why the orders do not match the results; "" if they do
 	Baseline *Baseline `json:"yardstick,omitempty"`
 }
 
@@ -123,7 +127,7 @@ func (r Report) Write(w io.Writer) {
 		stock = fmt.Sprintf(", stock %d", r.Stock)
 	}
 	for _, more := range r.conditions() {
-		stock += ", " + more
+		stock += ", " + more.En
 	}
 	p("%s at %s, %d buyers%s\n%s", r.Shape, r.URL, r.Buyers, stock, r.Machine)
 	for _, t := range r.Turns {
@@ -158,7 +162,7 @@ func (r Report) Write(w io.Writer) {
 			p("  committed  %d, %.0f/s", t.Sold, t.Committed)
 		}
 		for _, l := range t.remarks() {
-			p("  %s", l)
+			p("  %s", l.En)
 		}
 		if t.Shop != nil {
 			p("  shop       %.2f s of CPU, %.0f MB at most", t.Shop.CPU, float64(t.Shop.Memory)/1e6)
@@ -191,12 +195,12 @@ func (r Report) Write(w io.Writer) {
 }
 
 // conditions names what is unusual about the run.
-func (r Report) conditions() (all []string) {
+func (r Report) conditions() (all []report.Words) {
 	if r.Filled > 0 {
-		all = append(all, fmt.Sprintf("beside %d old users and orders", r.Filled))
+		all = append(all, report.Words{En: fmt.Sprintf("beside %d old users and orders", r.Filled), Zh: fmt.Sprintf("另有 %d 个老用户和老订单", r.Filled)})
 	}
 	if r.Captcha {
-		all = append(all, "with captcha")
+		all = append(all, report.Words{En: "with captcha", Zh: "带验证码"})
 	}
 	return all
 }
@@ -216,27 +220,32 @@ func (t Turn) offeredUnit() string {
 }
 
 // remarks returns the lines that only some turns have.
-func (t Turn) remarks() (all []string) {
-	add := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
+func (t Turn) remarks() (all []report.Words) {
+	add := func(en, zh string, args ...any) {
+		all = append(all, report.Words{En: fmt.Sprintf(en, args...), Zh: fmt.Sprintf(zh, args...)})
+	}
 	if t.Cost != nil {
-		all = append(all, strings.Split(t.Cost.String(), "\n")...)
+		all = append(all, t.Cost.lines()...)
 	}
 	if p := t.List; p != nil && p.Encoding != "" {
-		add("the list: %d sales, %d bytes of %s, %d plain", p.Sales, p.Bytes, p.Encoding, p.Plain)
+		add("the list: %d sales, %d bytes of %s, %d plain", "列表：%d 场秒杀，压缩后 %d 字节（%s），压缩前 %d 字节", p.Sales, p.Bytes, p.Encoding, p.Plain)
 	} else if p != nil {
-		add("the list: %d sales, %d bytes, not compressed", p.Sales, p.Bytes)
+		add("the list: %d sales, %d bytes, not compressed", "列表：%d 场秒杀，%d 字节，未压缩", p.Sales, p.Bytes)
 	}
 	if h := t.Memory; h != nil {
-		add("memory: %.1f MB before, %.1f MB with %d connections (%.1f kB each), %.1f MB %.0f s after closing them", float64(h.Before)/1e6,
+		add("memory: %.1f MB before, %.1f MB with %d connections (%.1f kB each), %.1f MB %.0f s after closing them",
+			"内存：之前 %.1f MB，%[3]d 条连接时 %[2].1f MB（每条 %[4].1f kB），全部关闭 %[6].0f 秒后 %[5].1f MB", float64(h.Before)/1e6,
 			float64(h.Open)/1e6, h.Conns, h.PerConn()/1000, float64(h.After)/1e6, h.Seconds)
-		add("closed by the shop before that: %d", h.ClosedByShop)
+		add("closed by the shop before that: %d", "在此之前由商店关闭的连接：%d 条", h.ClosedByShop)
 	}
 	if c := t.Cold; c != nil {
-		add("cold: %d buyers at %d other sales, %d accepted, %d refused%s, %d failed%s; accept p99 %.1f ms, at the main sale %.1f ms", c.Offered, c.Sales,
+		add("cold: %d buyers at %d other sales, %d accepted, %d refused%s, %d failed%s; accept p99 %.1f ms, at the main sale %.1f ms",
+			"冷门场次：%d 个买家在另外 %d 场，受理 %d，拒绝 %d%s，失败 %d%s；受理 p99 %.1f 毫秒，主场次 %.1f 毫秒", c.Offered, c.Sales,
 			c.Accepted, c.Refused, formatCounts(c.RefusedBy), c.Failed, formatCounts(c.FailedBy), c.Accept.P99, t.Accept.P99)
 	}
 	if t.Lag.P99 > 100 {
-		add("LAG: the bench itself was late by %.0f ms at p99: it is at its limit, and the latencies include this lag", t.Lag.P99)
+		add("LAG: the bench itself was late by %.0f ms at p99: it is at its limit, and the latencies include this lag",
+			"注意：压测端自己的 p99 就晚了 %.0f 毫秒，已到极限，下面的延迟包含这段时间", t.Lag.P99)
 	}
 	return all
 }

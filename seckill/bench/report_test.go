@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"miaosha/seckill/report"
 )
 
 func sampleReport() Report {
@@ -14,13 +16,13 @@ func sampleReport() Report {
 	for i := range 200 {
 		record(all.accept, time.Duration(i)*time.Millisecond)
 	}
-	turn := report(plan{name: "<capacity>", conns: 2}, all, 2*time.Second, 2*time.Second)
+	turn := turnReport(plan{name: "<capacity>", conns: 2}, all, 2*time.Second, 2*time.Second)
 	turn.Sold, turn.Committed = 4, 2
 	for i := range 20 {
 		turn.Samples = append(turn.Samples, Sample{At: float64(i+1) / 10, Sold: i / 5, Counts: Counts{Accepted: int64(i) / 4}})
 	}
 	orders := 4
-	return Report{Shape: "capacity", Turns: []Turn{turn}, Orders: &orders, Audit: &Audit{Clean: true, Said: "every invariant holds"},
+	return Report{Shape: "capacity", Origin: report.Origin{Command: "miaosha bench -n 10", Version: "v1.2", Commit: "abc123"}, Turns: []Turn{turn}, Orders: &orders, Audit: &Audit{Clean: true, Said: "every invariant holds"},
 		Baseline: &Baseline{Before: 8, After: 12, Ratio: 0.2}}
 }
 
@@ -50,7 +52,7 @@ func TestReportOfOtherShapes(t *testing.T) {
 	record(slow.refusal, 1500*time.Millisecond)
 	record(slow.sent, 500*time.Millisecond)
 	turn := func(name string, all *tally) Turn {
-		return report(plan{name: name, conns: 2}, all, 2*time.Second, 2*time.Second)
+		return turnReport(plan{name: name, conns: 2}, all, 2*time.Second, 2*time.Second)
 	}
 	list, idle, cold, top := turn("list", pages), turn("conns", newTally()), turn("capacity", newTally()), turn("100x", slow)
 	list.List = &List{Sales: 9, Encoding: "gzip", Bytes: 500, Plain: 5000}

@@ -134,7 +134,7 @@ func (d *driver) turn(ctx context.Context, p plan) (Turn, error) {
 	watch.Wait()
 	err = cmp.Or(err, ctx.Err())
 	arriving := min(time.Duration(t.arrivalsEnded.Load()), p.duration)
-	r := report(p, all, arriving, max(arriving, min(elapsed, p.duration)))
+	r := turnReport(p, all, arriving, max(arriving, min(elapsed, p.duration)))
 	if cold != nil {
 		some := cold.total()
 		r.Cold = &Cold{cold.saleCount(), some.Counts, some.refused, some.failed, latency(some.accept)}

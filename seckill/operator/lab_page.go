@@ -10,16 +10,17 @@ import (
 	"time"
 
 	"miaosha/seckill/lab"
+	"miaosha/seckill/report"
 )
 
 //go:embed lab_page.html
 var labPageText string
 
-var labPage = template.Must(template.New("lab").Funcs(template.FuncMap{"plan": planText, "count": dashIfZero}).Parse(labPageText))
+var labPage = report.New(labPageText, template.FuncMap{"count": dashIfZero})
 
 // writeLabPage writes the results as one self-contained page: the table, bars of the throughput, and
 // each strategy's source with the lines that decide.
-func writeLabPage(w io.Writer, p lab.Plan, results []lab.Result, at time.Time) error {
+func writeLabPage(w io.Writer, origin report.Origin, p lab.Plan, results []lab.Result, at time.Time) error {
 	type line struct {
 		N      int
 		Text   string
@@ -51,10 +52,57 @@ func writeLabPage(w io.Writer, p lab.Plan, results []lab.Result, at time.Time) e
 			rows[i].Lines = append(rows[i].Lines, l)
 		}
 	}
-	err := labPage.Execute(w, map[string]any{"Plan": p, "Rows": rows, "At": at,
-		"Machine": fmt.Sprintf("%d CPUs, %s %s/%s", runtime.NumCPU(), runtime.Version(), runtime.GOOS, runtime.GOARCH)})
-	if err != nil {
+	head := report.Head{Title: report.Words{En: "miaosha lab", Zh: "miaosha 实验室"}, At: at.UTC(), Origin: origin,
+		Machine: fmt.Sprintf("%d CPUs, %s %s/%s", runtime.NumCPU(), runtime.Version(), runtime.GOOS, runtime.GOARCH),
+		Facts: []report.Words{{En: planText(p), Zh: planTextZh(p)},
+			{En: "The crowd, the shop's processes and the stores share this machine, so compare rows, not machines.", Zh: "买家、商店的各个进程和数据库共用这台机器，所以只能在各行之间比较，不能在机器之间比较。"}}}
+	head.Good, head.Verdict = labVerdict(p, results)
+	if err := labPage.ExecuteTemplate(w, "frame", map[string]any{"Head": head, "Rows": rows}); err != nil {
 		return fmt.Errorf("write the page: %w", err)
 	}
 	return nil
+}
+
+func planTextZh(p lab.Plan) string {
+	text := fmt.Sprintf("%d 个买家，%d 件库存，%d%% 的人点两次，%d 个进程，随机种子 %d", p.Buyers, p.Stock, p.DoubleClicks, p.Nodes, p.Seed)
+	if len(p.Faults) > 0 {
+		text += "，故障：" + strings.Join(p.Faults, "、")
+	}
+	return text
+}
+
+// labVerdict returns the results in one sentence. They are good if every strategy ended, and without a fault those that are right by
+// design came out right.
+func labVerdict(p lab.Plan, results []lab.Result) (good bool, w report.Words) {
+	right, wrong, byDesign := 0, map[string][]string{}, map[string]lab.StrategyInfo{}
+	for _, info := range lab.Strategies() {
+		byDesign[info.Name] = info
+	}
+	good = true
+	for _, r := range results {
+		if r.Right {
+			right++
+		}
+		if r.Lucky {
+			wrong["lucky"] = append(wrong["lucky"], r.Strategy)
+		}
+		good = good && r.Error == "" && (r.Right || !byDesign[r.Strategy].Right || len(p.Faults) > 0)
+		for kind, is := range map[string]bool{"oversold": r.Oversold > 0, "unsold": r.Unsold > 0, "duplicates": r.Duplicates > 0, "lost": r.Lost > 0, "error": r.Error != ""} {
+			if is {
+				wrong[kind] = append(wrong[kind], r.Strategy)
+			}
+		}
+	}
+	w = report.Words{En: fmt.Sprintf("%d of %d strategies came out right in this run", right, len(results)), Zh: fmt.Sprintf("这一次运行里，%d 种方案有 %d 种结果正确", len(results), right)}
+	for _, part := range []struct{ kind, en, zh string }{
+		{"oversold", "sold more than there was: ", "超卖："}, {"unsold", "left units unsold: ", "少卖："}, {"duplicates", "sold twice to one buyer: ", "同一买家买到两件："},
+		{"lost", "lost what it had promised: ", "丢单："}, {"lucky", "right by luck alone: ", "侥幸才对："}, {"error", "did not finish: ", "没有跑完："},
+	} {
+		if names := wrong[part.kind]; len(names) > 0 {
+			w.En += "; " + part.en + strings.Join(names, ", ")
+			w.Zh += "；" + part.zh + strings.Join(names, "、")
+		}
+	}
+	w.En, w.Zh = w.En+".", w.Zh+"。"
+	return good, w
 }

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/alecthomas/kong"
+
+	"miaosha/seckill/report"
 )
 
 // isSecret reports whether a setting is a secret, or a URL that may have a password.
@@ -50,4 +52,33 @@ func (env Env) WarnOfSecrets(parsed *kong.Context) {
 		env.Log.Warn("the list of processes shows a secret that is an argument: set it in the environment or in a file",
 			"flag", "--"+p.Flag.Name, "environment", name, "file", name+"_FILE")
 	}
+}
+
+// Origin returns what makes a report: the command line, with its secrets masked, and the version of this program.
+func Origin(args []string, version string) report.Origin {
+	words, hide := []string{"miaosha"}, ""
+	for _, arg := range args {
+		name, value, joined := strings.Cut(strings.TrimLeft(arg, "-"), "=")
+		switch {
+		case hide != "":
+			arg, hide = mask(hide, arg), ""
+		case strings.HasPrefix(arg, "--") && isSecret(name) && joined:
+			arg = "--" + name + "=" + mask(name, value)
+		case strings.HasPrefix(arg, "--") && isSecret(name):
+			hide = name
+		}
+		if arg == "" || strings.ContainsAny(arg, " \t\n'\"$&|;<>()*?`\\#~") {
+			arg = "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
+		}
+		words = append(words, arg)
+	}
+	return report.Origin{Command: strings.Join(words, " "), Version: version, Commit: commit()}
+}
+
+// mask masks the value of a setting that is a secret, or the password in it.
+func mask(name, value string) string {
+	if strings.HasSuffix(name, "-url") {
+		return maskURLs(value)
+	}
+	return "****"
 }
