@@ -97,12 +97,16 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr); err != nil {
-		fmt.Fprintln(os.Stderr, "miaosha:", err)
-		os.Exit(1)
+		fmt.Fprintln(os.Stderr, operator.Failure(err, coloured(os.Stderr)))
+		os.Exit(operator.ExitCode(err))
 	}
 }
 
-// run runs one command. Only run and serve read flags and the environment.
+func coloured(f *os.File) bool {
+	return operator.Coloured(f, os.Getenv("NO_COLOR"), os.Getenv("TERM"))
+}
+
+// run runs one command. Only main, run and serve read flags and the environment.
 func run(ctx context.Context, args []string, stdin *os.File, stdout, stderr *os.File) error {
 	var c commands
 	exited := false
@@ -121,10 +125,11 @@ func run(ctx context.Context, args []string, stdin *os.File, stdout, stderr *os.
 		return nil
 	}
 	if err != nil {
-		return err
+		return operator.Explain(parser.Model, args, err)
 	}
 	log := newLog(c.LogLevel.Level, c.LogFormat, stderr)
-	env := operator.Env{Backend: c.Backend, Schema: schema, Log: log, SessionLife: sessionLife, In: stdin, Out: stdout, Err: stderr}
+	env := operator.Env{Backend: c.Backend, Schema: schema, Log: log, SessionLife: sessionLife, In: stdin, Out: stdout, Err: stderr,
+		Colour: coloured(stdout), Origin: operator.Origin(args, version)}
 	env.WarnOfSecrets(parsed)
 	switch parsed.Selected().Name {
 	case "serve":
@@ -193,7 +198,11 @@ func serve(ctx context.Context, c *commands, log *slog.Logger, stdout io.Writer)
 	if err := operator.LimitMemory(c.Backend.Sandboxed(), os.Getenv("GOGC") != ""); err != nil {
 		log.Warn("cannot read the memory limit of this container", "err", err)
 	}
+	c.Backend.Say = func(what string) { fmt.Fprintln(stdout, what) }
 	stores, err := backend.Open(ctx, c.Backend, schema, log)
+	if err != nil && ctx.Err() != nil {
+		return errors.New("stopped before the shop was open; a database that is not finished is made again at the next start")
+	}
 	if err != nil {
 		return err
 	}
@@ -281,12 +290,17 @@ func serve(ctx context.Context, c *commands, log *slog.Logger, stdout io.Writer)
 	ops := web.Ops(slices.Concat(collectors, shop.Collectors(), monitor.Collectors(), gauges.Collectors(), hotSales.Collectors(), listeners.Collectors(), bans.Collectors()), []web.Check{{Name: "postgres", Ask: stores.Web.Ping},
 		{Name: "redis", Ask: func(ctx context.Context) error { return stores.Redis.Ping(ctx).Err() }}}, func() any { return hotSales.Report() })
 	welcome(stdout, c, listeners, stores, shop.PlayMoney(), time.Since(started))
+	defer context.AfterFunc(ctx, func() {
+		fmt.Fprintln(stdout, "stopping: no more requests; the tickets in the queue are settled first (a few seconds)")
+	})()
 	serving, cancel := context.WithCancel(ctx)
 	defer cancel()
 	context.AfterFunc(background, cancel) // stop serving when background work fails
 	err = listeners.Serve(serving, shop, ops, log)
 	stop()
-	return errors.Join(err, group.Wait())
+	err = errors.Join(err, group.Wait())
+	operator.Goodbye(stdout, stores, gates)
+	return err
 }
 
 // The accounts of the sandbox are public, so it listens on loopback only.

@@ -418,6 +418,9 @@ func TestTheSandboxStaysOnThisMachine(t *testing.T) {
 	if r := sandboxtest.Call("GET", s.URL+"/api/sales", "", ""); r.Code != "ok" {
 		t.Errorf("with --allow-lan: %d %s", r.Status, r.Code)
 	}
+	if !strings.Contains(s.Say.String(), "the sandbox makes a database with Postgres") {
+		t.Errorf("the first start does not say what it does: %s", s.Say)
+	}
 	demo := regexp.MustCompile(`demo administrator  (\d+) / (\S+)`).FindStringSubmatch(s.Say.String())
 	if demo == nil {
 		t.Fatalf("the sandbox does not print its administrator: %s", s.Say)

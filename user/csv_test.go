@@ -16,8 +16,12 @@ func TestMintCSV(t *testing.T) {
 	sessions, _ := newSessions(t, sandboxtest.RedisURL(t))
 	for _, path := range []func(int64, string) string{nil, func(id int64, token string) string { return fmt.Sprint(id, "/", token) }} {
 		var out bytes.Buffer
-		if err := s.MintCSV(t.Context(), sessions, 3, path, &out); err != nil {
+		var made []int
+		if err := s.MintCSV(t.Context(), sessions, 3, path, &out, func(n int) { made = append(made, n) }); err != nil {
 			t.Fatal(err)
+		}
+		if diff := cmp.Diff([]int{1, 2, 3}, made); diff != "" {
+			t.Error(diff)
 		}
 		rows, err := csv.NewReader(&out).ReadAll()
 		if err != nil || len(rows) != 4 {

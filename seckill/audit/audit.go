@@ -5,6 +5,7 @@ package audit
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -27,26 +28,35 @@ const maxRows = 20 // of a finding
 // query selects the rows that break an invariant.
 type query struct{ invariant, meaning, sql string }
 
+// ErrBroken reports that an invariant does not hold.
+var ErrBroken = errors.New("an invariant is broken")
+
 // Run audits both stores. It prints each broken invariant, and notes that break nothing. clean reports whether every
-// invariant holds.
+// invariant holds. If a store fails after something was found, Run prints that too, and its error wraps ErrBroken.
 func Run(ctx context.Context, db *pgxpool.Pool, rdb redis.UniversalClient, w io.Writer) (clean bool, err error) {
-	found, err := Defences(ctx, db)
-	if err != nil {
-		return false, err
+	return RunWith(ctx, db, rdb, w, func(string) {})
+}
+
+// RunWith is Run that names each part before it checks it.
+func RunWith(ctx context.Context, db *pgxpool.Pool, rdb redis.UniversalClient, w io.Writer, begin func(part string)) (clean bool, err error) {
+	var found, notes []Finding
+	for _, part := range []struct {
+		name  string
+		check func() ([]Finding, error)
+		to    *[]Finding
+	}{
+		{"the constraints and triggers of Postgres", func() ([]Finding, error) { return Defences(ctx, db) }, &found},
+		{"the rows of Postgres", func() ([]Finding, error) { return Postgres(ctx, db) }, &found},
+		{"the gates and journals in Redis", func() ([]Finding, error) { return Gates(ctx, db, rdb) }, &found},
+		{"the dead letters in Redis", func() ([]Finding, error) { return deadLetters(ctx, db, rdb) }, &notes},
+	} {
+		begin(part.name)
+		some, failed := part.check()
+		*part.to = append(*part.to, some...)
+		if err = failed; err != nil {
+			break
+		}
 	}
-	rows, err := Postgres(ctx, db)
-	if err != nil {
-		return false, err
-	}
-	gates, err := Gates(ctx, db, rdb)
-	if err != nil {
-		return false, err
-	}
-	notes, err := deadLetters(ctx, db, rdb)
-	if err != nil {
-		return false, err
-	}
-	found = append(append(found, rows...), gates...)
 	for _, f := range append(found, notes...) {
 		if f.Invariant == "" {
 			fmt.Fprintf(w, "note: %s\n", f.Meaning)
@@ -57,7 +67,12 @@ func Run(ctx context.Context, db *pgxpool.Pool, rdb redis.UniversalClient, w io.
 			fmt.Fprintf(w, "    %s\n", r)
 		}
 	}
-	if len(found) == 0 {
+	switch {
+	case err != nil && len(found) > 0:
+		return false, fmt.Errorf("%w, and the rest could not be checked: %w", ErrBroken, err)
+	case err != nil:
+		return false, err
+	case len(found) == 0:
 		fmt.Fprintln(w, "every invariant holds")
 	}
 	return len(found) == 0, nil

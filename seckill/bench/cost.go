@@ -88,7 +88,7 @@ func cost(before, after spent, per string, n int, slow bool) *Cost {
 
 // lines returns the cost in sentences, without unknown parts.
 func (c Cost) lines() []report.Words {
-	parts, zhParts := []string{fmt.Sprintf("shop %.1f", c.Shop)}, []string{fmt.Sprintf("商店 %.1f", c.Shop)}
+	parts, zhParts := []string{fmt.Sprintf("shop %.1f", c.Shop)}, []string{fmt.Sprintf("店铺 %.1f", c.Shop)}
 	for _, part := range []struct {
 		name string
 		us   float64
@@ -116,7 +116,7 @@ func (c Cost) lines() []report.Words {
 		add("%.1f clicks in a reserve call", "一次预占平均合并 %.1f 次点击", c.Clicks)
 	}
 	if c.Tickets > 0 {
-		add("%.1f tickets in a settle transaction, which holds its connection for %.1f ms", "一个落库事务平均处理 %.1f 张排队号，占用连接 %.1f 毫秒", c.Tickets, c.Held)
+		add("%.1f tickets in a settle transaction, which holds its connection for %.1f ms", "一个落库事务平均处理 %.1f 个排队号，占用连接 %.1f 毫秒", c.Tickets, c.Held)
 	}
 	if more.En != "" {
 		all = append(all, more)

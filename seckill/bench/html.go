@@ -40,7 +40,7 @@ func (r Report) HTML(w io.Writer) error {
 // names are the Chinese names of what a report counts and measures.
 var names = map[string]string{"offered": "到达", "accepted": "受理", "refused": "拒绝", "failed": "失败", "results": "得知结果", "pages": "列表", "paid": "付款",
 	"committed": "落库", "no result": "没有结果", "aborted requests": "中途放弃", "accept": "受理", "refusal": "拒绝", "once sent": "拒绝（从发出算起）",
-	"result known": "得知结果", "page": "列表", "bench's lag": "压测端自己的滞后", "accept, cold": "受理（冷门场次）",
+	"result known": "得知结果", "page": "列表", "bench's lag": "压测端自己的滞后", "accept, cold": "受理（冷门秒杀）",
 	"turn": "轮次", "planned": "计划", "goodput": "有效成交", "of peak": "占峰值", "refusal p99": "拒绝 p99", "500s": "500 错误"}
 
 func named(name string) report.Words { return report.Words{En: name, Zh: cmp.Or(names[name], name)} }
@@ -59,7 +59,7 @@ func (r Report) head() report.Head {
 		add(more.En, more.Zh)
 	}
 	h.Facts = append(h.Facts, what, report.Words{En: "Shop: " + r.URL + ". Bench, shop and stores share this machine unless the address names another one.",
-		Zh: "商店：" + r.URL + "。除非地址在另一台机器上，压测端、商店和数据库共用这台机器。"})
+		Zh: "店铺：" + r.URL + "。除非地址在另一台机器上，压测端、店铺和数据库共用这台机器。"})
 	if y := r.Baseline; y != nil {
 		h.Facts = append(h.Facts, report.Words{En: fmt.Sprintf("%.2f of what a bare handler answers (%.0f/s before, %.0f/s after).", y.Ratio, y.Before, y.After),
 			Zh: fmt.Sprintf("是空处理器的 %.2f 倍（之前每秒 %.0f 次，之后每秒 %.0f 次）。", y.Ratio, y.Before, y.After)})
@@ -98,7 +98,7 @@ func (r Report) verdict() (good bool, w report.Words) {
 		return false, w
 	case r.Orders != nil && r.sells():
 		orders := report.Number(float64(*r.Orders))
-		add("; the "+orders+" orders are what the buyers were told, and every invariant holds.", "；"+orders+" 笔订单与买家得知的结果一致，不变式全部成立。")
+		add("; the "+orders+" orders are what the buyers were told, and every invariant holds.", "；"+orders+" 个订单与买家得知的结果一致，不变式全部成立。")
 	default:
 		add("; every invariant holds.", "；不变式全部成立。")
 	}
@@ -119,7 +119,7 @@ func (t Turn) ran() report.Words {
 		add("; the buyers ran out before the time was over", "；时间没到，买家就用完了")
 	}
 	if u := t.Shop; u != nil {
-		add("; the shop used %.2f s of CPU and %.0f MB of memory at most", "；商店用了 %.2f 秒 CPU，内存最多 %.0f MB", u.CPU, float64(u.Memory)/1e6)
+		add("; the shop used %.2f s of CPU and %.0f MB of memory at most", "；店铺用了 %.2f 秒 CPU，内存最多 %.0f MB", u.CPU, float64(u.Memory)/1e6)
 	}
 	return w
 }

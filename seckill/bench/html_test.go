@@ -22,7 +22,7 @@ func TestPageIsSelfContained(t *testing.T) {
 	}
 	// The sentence comes first, and what was run stands in the page, in both languages.
 	for _, want := range []string{"2 purchases a second, 1 requests failed; the 4 orders are what the buyers were told, and every invariant holds.",
-		"每秒成交 2 单，1 个请求失败；4 笔订单与买家得知的结果一致，不变式全部成立。", "<code>miaosha bench -n 10</code>", "v1.2 · ", "<code>abc123</code>",
+		"每秒成交 2 单，1 个请求失败；4 个订单与买家得知的结果一致，不变式全部成立。", "<code>miaosha bench -n 10</code>", "v1.2 · ", "<code>abc123</code>",
 		">latency in ms, from the planned click<", ">延迟（毫秒），从计划的点击算起<"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page has no %q", want)

@@ -157,7 +157,7 @@ func (l Ladder) HTML(w io.Writer) error {
 		Ladder
 		Head report.Head
 		Note report.Words
-	}{l, l.head(), report.Words{En: ladderNote, Zh: "一次成交是一笔落库的订单，连同这位买家看的列表、商品页和轮询，以及另外三位被拒绝的买家。延迟从点击算起，单位毫秒；微秒是商店、Postgres 和 Redis 用的处理器时间。"}})
+	}{l, l.head(), report.Words{En: ladderNote, Zh: "一次成交是一笔落库的订单，连同这位买家看的列表、商品页和轮询，以及另外三位被拒绝的买家。延迟从点击算起，单位毫秒；微秒是店铺、Postgres 和 Redis 用的处理器时间。"}})
 	if err != nil {
 		return fmt.Errorf("write the HTML report: %w", err)
 	}
@@ -170,7 +170,7 @@ func (l Ladder) head() report.Head {
 	first, last := l.Rungs[0], l.Rungs[len(l.Rungs)-1]
 	h.Verdict = report.Words{
 		En: fmt.Sprintf("From %s to %s purchases a second: the whole shop sells %.1f times as fast as the naive one", report.Number(first.Purchases), report.Number(last.Purchases), last.Factor),
-		Zh: fmt.Sprintf("每秒成交从 %s 单到 %s 单：完整的商店是最朴素做法的 %.1f 倍", report.Number(first.Purchases), report.Number(last.Purchases), last.Factor)}
+		Zh: fmt.Sprintf("每秒成交从 %s 单到 %s 单：完整的店铺是最朴素做法的 %.1f 倍", report.Number(first.Purchases), report.Number(last.Purchases), last.Factor)}
 	for _, r := range l.Rungs {
 		h.Good = h.Good && r.Exact
 	}
@@ -180,7 +180,7 @@ func (l Ladder) head() report.Head {
 		h.Verdict.En, h.Verdict.Zh = h.Verdict.En+", but not every rung sold exactly.", h.Verdict.Zh+"，但并非每一级都卖得准确。"
 	}
 	h.Facts = []report.Words{{En: l.Conditions(), Zh: fmt.Sprintf("%d 个买家，每 %d 人里有一人买得到；%d 条连接，%d 轮，每轮 %d 秒", l.Buyers, LadderCrowd, l.Conns, len(first.Rounds), l.Seconds)},
-		{En: "Bench, shops and stores share this machine.", Zh: "压测端、商店和数据库共用这台机器。"}}
+		{En: "Bench, shops and stores share this machine.", Zh: "压测端、店铺和数据库共用这台机器。"}}
 	return h
 }
 
@@ -202,7 +202,7 @@ func (l Ladder) speedPlot() report.Plot {
 // costPlot shows the processor time of a purchase on each rung.
 func (l Ladder) costPlot() report.Plot {
 	return l.plot(report.Plot{Title: report.Words{En: "Processor time of a purchase on each rung", Zh: "每一级每单用的处理器时间"}, YName: report.Words{En: "processor time in µs", Zh: "处理器时间（微秒）"}},
-		[]curve{{report.Words{En: "shop, Postgres and Redis", Zh: "商店、Postgres 和 Redis"}, func(r Rung) float64 { return r.Cost }}})
+		[]curve{{report.Words{En: "shop, Postgres and Redis", Zh: "店铺、Postgres 和 Redis"}, func(r Rung) float64 { return r.Cost }}})
 }
 
 func (l Ladder) plot(p report.Plot, curves []curve) report.Plot {

@@ -236,11 +236,11 @@ func (t Turn) remarks() (all []report.Words) {
 		add("memory: %.1f MB before, %.1f MB with %d connections (%.1f kB each), %.1f MB %.0f s after closing them",
 			"内存：之前 %.1f MB，%[3]d 条连接时 %[2].1f MB（每条 %[4].1f kB），全部关闭 %[6].0f 秒后 %[5].1f MB", float64(h.Before)/1e6,
 			float64(h.Open)/1e6, h.Conns, h.PerConn()/1000, float64(h.After)/1e6, h.Seconds)
-		add("closed by the shop before that: %d", "在此之前由商店关闭的连接：%d 条", h.ClosedByShop)
+		add("closed by the shop before that: %d", "在此之前由店铺关闭的连接：%d 条", h.ClosedByShop)
 	}
 	if c := t.Cold; c != nil {
 		add("cold: %d buyers at %d other sales, %d accepted, %d refused%s, %d failed%s; accept p99 %.1f ms, at the main sale %.1f ms",
-			"冷门场次：%d 个买家在另外 %d 场，受理 %d，拒绝 %d%s，失败 %d%s；受理 p99 %.1f 毫秒，主场次 %.1f 毫秒", c.Offered, c.Sales,
+			"冷门秒杀：%d 个买家在另外 %d 场秒杀，受理 %d，拒绝 %d%s，失败 %d%s；受理 p99 %.1f 毫秒，主秒杀 %.1f 毫秒", c.Offered, c.Sales,
 			c.Accepted, c.Refused, formatCounts(c.RefusedBy), c.Failed, formatCounts(c.FailedBy), c.Accept.P99, t.Accept.P99)
 	}
 	if t.Lag.P99 > 100 {

@@ -70,7 +70,15 @@ func (b Bench) Run(ctx context.Context, env Env) (err error) {
 	if b.Ladder {
 		return b.climb(ctx, env, cfg)
 	}
-	r := bench.Report{At: time.Now().UTC().Truncate(time.Second), Machine: bench.Machine(), Shape: b.Shape, Poll: b.Poll, Pay: b.Pay, Captcha: b.Captcha}
+	var m made
+	defer func() { err = m.end(ctx, err) }()
+	p := env.progress()
+	if b.URL != "" {
+		if err := b.checkURL(ctx, env, cfg); err != nil {
+			return err
+		}
+	}
+	r := bench.Report{At: time.Now().UTC().Truncate(time.Second), Machine: bench.Machine(), Origin: env.Origin, Shape: b.Shape, Poll: b.Poll, Pay: b.Pay, Captcha: b.Captcha}
 	if b.Ops != "" {
 		cfg.Usage = func(ctx context.Context) (bench.Usage, error) { return bench.MetricsUsage(ctx, b.Ops) }
 	}
@@ -79,7 +87,13 @@ func (b Bench) Run(ctx context.Context, env Env) (err error) {
 		if env, remove, err = env.ownStores(ctx); err != nil {
 			return err
 		}
-		defer func() { err = errors.Join(err, remove()) }()
+		m.own = true
+		defer func() {
+			m.removed = remove()
+			err = errors.Join(err, m.removed)
+		}()
+		p.step("bench: starting a shop with stores of its own, which are removed at the end")
+		defer context.AfterFunc(ctx, func() { fmt.Fprintln(env.Err, "bench: stopping; ending the shop and removing its stores") })()
 		shop, err := startChild(ctx, env, b.serveArgs()...)
 		if err != nil {
 			return fmt.Errorf("start a shop: %w", err)
@@ -92,24 +106,30 @@ func (b Bench) Run(ctx context.Context, env Env) (err error) {
 		cfg.Usage = func(context.Context) (bench.Usage, error) { return bench.ProcessUsage(shop.pid()) }
 	}
 	r.URL = cfg.URL
-	// With a shop, a sale and buyers, the stores may be unreachable: the report lacks their part.
-	do := func(s *backend.Stores) error { return b.drive(ctx, env, cfg, s, &r) }
-	if b.URL != "" && b.Sale != 0 && b.Buyers != "" && (env.Backend.DatabaseURL == "" || env.Backend.RedisURL == "") {
-		err = do(nil)
-	} else {
+	do := func(s *backend.Stores) error { return b.drive(ctx, env, cfg, s, &r, &m) }
+	if b.needsStores(env) {
 		err = env.withStores(ctx, do)
+	} else {
+		err = do(nil)
 	}
 	if err != nil {
 		return err
+	}
+	wrong := verdict(r)
+	if wrong != nil {
+		r.Wrong = wrong.Error()
 	}
 	text := func(w io.Writer) error {
 		r.Write(w)
 		return nil
 	}
-	if err := writeReport(env.Out, b.HTML, b.JSON, r, r.HTML, text); err != nil {
+	if err := env.writeReport(b.HTML, b.JSON, r, r.HTML, text); err != nil {
 		return err
 	}
-	return verdict(r)
+	if !m.own && len(m.sales)+m.buyers > 0 {
+		p.step("bench: %s", m.left())
+	}
+	return wrong
 }
 
 // A ramp offers up to 100 times the capacity, which the bench can only do if the capacity is low. A
@@ -172,13 +192,8 @@ func (b Bench) validate(cfg bench.Config, env Env, shape bench.Shape) error {
 }
 
 // drive runs the turns and the audit and fills in r. s is nil if the stores are unreachable.
-func (b Bench) drive(ctx context.Context, env Env, cfg bench.Config, s *backend.Stores, r *bench.Report) (err error) {
-	ends := time.Now().Add(time.Hour)
-	if b.Fill > 0 {
-		if r.Filled, err = fill(ctx, s.Web, b.Fill, env.Err); err != nil {
-			return err
-		}
-	}
+func (b Bench) drive(ctx context.Context, env Env, cfg bench.Config, s *backend.Stores, r *bench.Report, m *made) (err error) {
+	p, ends := env.progress(), time.Now().Add(time.Hour)
 	if cfg.Sale == 0 {
 		r.Stock = b.Stock
 		began := time.Now().Add(-time.Minute) // the lot of its opening is over
@@ -186,21 +201,37 @@ func (b Bench) drive(ctx context.Context, env Env, cfg bench.Config, s *backend.
 		if err != nil {
 			return err
 		}
+		m.sales = append(m.sales, cfg.Sale)
 	}
 	var cold []int64 // created early, so that the shop has built their gates before it is measured
 	if b.Sales > 0 {
-		if cold, err = openSales(ctx, s, b.Sales, bench.ColdBuyers(b.Seconds), ends); err != nil {
+		cold, err = openSales(ctx, s, b.Sales, bench.ColdBuyers(b.Seconds), ends)
+		if m.sales = append(m.sales, cold...); err != nil {
 			return err
 		}
+	}
+	if b.URL != "" && s != nil {
+		if err := checkSale(ctx, cfg, s); err != nil {
+			return errors.Join(err, removeSales(ctx, s, m))
+		}
+	}
+	if b.Fill > 0 {
+		if r.Filled, err = fill(ctx, s.Web, b.Fill, env.Err); err != nil {
+			return err
+		}
+	}
+	if b.Sales > 0 {
 		if cfg.Cold, err = mintBuyers(ctx, env, s, bench.ColdBuyers(b.Seconds), cold, ends); err != nil {
 			return err
 		}
+		m.buyers += len(cfg.Cold)
 	}
 	var buyers []bench.Buyer
 	if b.Buyers != "" {
 		buyers, err = openBuyers(b.Buyers)
 	} else {
 		buyers, err = mintBuyers(ctx, env, s, b.N, []int64{cfg.Sale}, ends)
+		m.buyers += len(buyers)
 	}
 	if err != nil {
 		return err
@@ -247,6 +278,7 @@ func (b Bench) drive(ctx context.Context, env Env, cfg bench.Config, s *backend.
 		}
 		r.Cold = &n
 	}
+	p.step("bench: counting orders, and auditing")
 	r.Audit, err = runAudit(ctx, s)
 	return err
 }
@@ -290,6 +322,7 @@ func (b Bench) driveBaseline(ctx context.Context, env Env) (float64, error) {
 	if !b.Baseline {
 		return 0, nil
 	}
+	env.progress().step("bench: driving a bare handler, to compare with")
 	child, err := startChild(ctx, env, "baseline")
 	if err != nil {
 		return 0, fmt.Errorf("start the baseline: %w", err)

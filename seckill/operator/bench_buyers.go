@@ -34,9 +34,14 @@ func mintUsers(ctx context.Context, env Env, s *backend.Stores, n int) ([]logged
 		return nil, err
 	}
 	defer sessions.Close()
+	p := env.progress()
+	p.step("bench: making %d buyers with live sessions", n)
+	defer p.clear()
 	users := make([]loggedIn, 0, n)
 	err = user.New(s.Users, s.Redis, s.Secret, user.Config{}, env.Log).Mint(ctx, sessions, n, func(id int64, _, token string) error {
-		users = append(users, loggedIn{id, token})
+		if users = append(users, loggedIn{id, token}); len(users)%1000 == 0 {
+			p.count("bench: %d of %d buyers", len(users), n)
+		}
 		return nil
 	})
 	return users, err

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -90,7 +91,9 @@ func (c *child) nextURL(ctx context.Context, label string) (string, error) {
 	for {
 		select {
 		case line := <-c.lines:
-			if _, rest, ok := strings.Cut(line, "http"); ok && strings.Contains(line, label) {
+			if strings.HasPrefix(line, "the sandbox ") { // a part of the start that takes longer
+				fmt.Fprintln(c.cmd.Stderr, line)
+			} else if _, rest, ok := strings.Cut(line, "http"); ok && strings.Contains(line, label) {
 				return strings.Fields("http" + rest)[0], nil
 			}
 		case <-c.exited:

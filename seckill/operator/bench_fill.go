@@ -26,7 +26,7 @@ func openSales(ctx context.Context, s *backend.Stores, n, buyers int, ends time.
 		id, err := goods.New(s.Web).Sell(ctx, goods.Item{Title: fmt.Sprintf("bench cold %d", i+1)},
 			goods.Terms{Price: 1, Total: buyers, StartsAt: time.Now(), EndsAt: ends})
 		if err != nil {
-			return nil, err
+			return ids, err
 		}
 		ids = append(ids, id)
 	}

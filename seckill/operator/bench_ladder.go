@@ -45,8 +45,14 @@ func (b Bench) climb(ctx context.Context, env Env, cfg bench.Config) (err error)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, remove()) }()
-	l := bench.Ladder{At: time.Now().UTC().Truncate(time.Second), Machine: bench.Machine(), Buyers: b.N, Conns: b.Conns, Seconds: b.Seconds, Rungs: rungs()}
+	m := made{own: true}
+	defer func() {
+		m.removed = remove()
+		err = m.end(ctx, errors.Join(err, m.removed))
+	}()
+	env.progress().step("bench: starting stores of its own, which are removed at the end")
+	defer context.AfterFunc(ctx, func() { fmt.Fprintln(env.Err, "bench: stopping; ending the shop and removing its stores") })()
+	l := bench.Ladder{At: time.Now().UTC().Truncate(time.Second), Machine: bench.Machine(), Origin: env.Origin, Buyers: b.N, Conns: b.Conns, Seconds: b.Seconds, Rungs: rungs()}
 	var wrong []error
 	err = env.withStores(ctx, func(s *backend.Stores) error {
 		users, err := mintUsers(ctx, env, s, b.N)
@@ -79,7 +85,7 @@ func (b Bench) climb(ctx context.Context, env Env, cfg bench.Config) (err error)
 		l.Write(w)
 		return nil
 	}
-	return errors.Join(writeReport(env.Out, b.HTML, b.JSON, l, l.HTML, text), errors.Join(wrong...))
+	return errors.Join(env.writeReport(b.HTML, b.JSON, l, l.HTML, text), errors.Join(wrong...))
 }
 
 // step drives the crowd against one rung, with new sales. wrong is ErrBroken or ErrMismatch if the orders are.

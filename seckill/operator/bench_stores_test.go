@@ -56,9 +56,9 @@ func setting(env []string, name string) string {
 // startBench starts a run that goes on until it is ended, and returns when buyers arrive.
 func startBench(t *testing.T, env []string) *exec.Cmd {
 	t.Helper()
-	var said sandboxtest.SyncBuffer
+	said := &sandboxtest.SyncBuffer{}
 	cmd := exec.Command(sandboxtest.Binary(t), "bench", "--shape", "open", "--rate", "20", "--seconds", "60", "-n", "1200")
-	cmd.Env, cmd.Stderr, cmd.Stdout = env, &said, &said
+	cmd.Env, cmd.Stderr, cmd.Stdout = env, said, said
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -121,8 +121,8 @@ func TestBenchRemovesItsStores(t *testing.T) {
 		t.Errorf("during two runs there are %v, want two databases and two folders", left())
 	}
 	for sig, cmd := range map[os.Signal]*exec.Cmd{syscall.SIGINT: one, syscall.SIGTERM: other} {
-		if code := end(cmd, sig); code != 1 {
-			t.Errorf("after %v: exit %d", sig, code)
+		if code, said := end(cmd, sig), fmt.Sprint(cmd.Stderr); code != 1 || !strings.Contains(said, "its Postgres, Redis and data are removed; nothing is left behind") {
+			t.Errorf("after %v: exit %d %s", sig, code, said)
 		}
 	}
 	if len(left()) > 0 {

@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -34,18 +35,33 @@ type Lab struct {
 func (l Lab) Run(ctx context.Context, env Env) error {
 	plan := lab.Plan{Strategies: l.Strategies, Buyers: l.Buyers, Stock: l.Stock, DoubleClicks: l.DoubleClicks, Faults: l.Faults,
 		Seed: l.Seed, Seconds: l.Seconds, Nodes: l.Nodes}
+	var names []string
+	for _, s := range lab.Strategies() {
+		names = append(names, s.Name)
+	}
+	if err := cmp.Or(checkNames("strategies", l.Strategies, names), checkNames("faults", l.Faults, lab.Faults())); err != nil {
+		return err
+	}
 	if invalid := (lab.InvalidError{}); errors.As(plan.Validate(), &invalid) {
 		return fmt.Errorf("--%s: %s", strings.ReplaceAll(invalid.Field, "_", "-"), invalid.Reason)
 	}
-	began := time.Now()
+	began, ways := time.Now(), len(names)
+	if len(l.Strategies) > 0 {
+		ways = len(l.Strategies)
+	}
+	fmt.Fprintf(env.Err, "lab: %d strategies, one after the other: %s\n", ways, planText(plan))
 	return env.withStores(ctx, func(s *backend.Stores) error {
 		results, err := lab.Run(ctx, LabStores(env.Backend, s, env.Schema), plan, labProgress(env.Err))
+		if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+			return fmt.Errorf("stopped: %d of %d strategies had ended, with the outcomes above. The tables and keys of the run are removed; nothing is left behind%s",
+				len(results), ways, notWritten(l.HTML))
+		}
 		if err != nil {
 			return err
 		}
-		page := func(w io.Writer) error { return writeLabPage(w, plan, results, began) }
+		page := func(w io.Writer) error { return writeLabPage(w, env.Origin, plan, results, began) }
 		text := func(w io.Writer) error { return writeLab(w, plan, results) }
-		return writeReport(env.Out, l.HTML, l.JSON, results, page, text)
+		return env.writeReport(l.HTML, l.JSON, results, page, text)
 	})
 }
 
@@ -58,15 +74,28 @@ func LabStores(cfg backend.Config, s *backend.Stores, schema string) lab.Stores 
 	return lab.Stores{DatabaseURL: url, Redis: s.Redis, Schema: schema}
 }
 
+// notWritten says that the file of an interrupted run does not exist, if there was to be one.
+func notWritten(file string) string {
+	if file == "" {
+		return ""
+	}
+	return ", and " + file + " was not written"
+}
+
 // labProgress returns a report that rewrites one line on a terminal. Elsewhere it writes a line for
-// each strategy that has ended.
+// each strategy that has ended, and one a second for a strategy that takes longer.
 func labProgress(w *os.File) func(lab.Progress) {
-	terminal := term.IsTerminal(int(w.Fd()))
+	terminal, last := term.IsTerminal(int(w.Fd())), time.Now()
 	return func(p lab.Progress) {
 		if terminal {
 			fmt.Fprintf(w, "\r\x1b[K")
 		}
-		if terminal || p.Done != nil {
+		late := !terminal && p.Done == nil && p.Answered < p.Buyers && time.Since(last) > time.Second
+		if late {
+			defer fmt.Fprintln(w)
+		}
+		if terminal || p.Done != nil || late {
+			last = time.Now()
 			fmt.Fprintf(w, "%-16s %4.1f s  %d of %d buyers answered  %d left  %d sold  %d oversold",
 				p.Strategy, float64(p.Elapsed)/1000, p.Answered, p.Buyers, p.Left, p.Sold, p.Oversold)
 		}
@@ -121,7 +150,9 @@ func verdictOf(r lab.Result) string {
 	case r.Lucky:
 		return "right (lucky)"
 	case r.Right:
-		return "right"
+		return rightVerdict
 	}
-	return "WRONG"
+	return wrongVerdict
 }
+
+const rightVerdict, wrongVerdict = "right", "WRONG"

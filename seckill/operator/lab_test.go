@@ -62,6 +62,9 @@ func TestLabComparesStrategies(t *testing.T) {
 	if n := strings.Count(errs, "50 of 50 buyers answered"); n != 3 {
 		t.Errorf("%d progress lines, want 3: %s", n, errs)
 	}
+	if !strings.HasPrefix(errs, "lab: 3 strategies, ") || !strings.Contains(errs, "the page is in "+file) {
+		t.Errorf("want first what begins, and at last where the page is: %s", errs)
+	}
 
 	page, err := os.ReadFile(file)
 	if err != nil {
@@ -134,5 +137,8 @@ func TestLabCleansUpAfterAnInterrupt(t *testing.T) {
 	}
 	if n := schemas(); n != 0 || err == nil {
 		t.Errorf("%v, and %d schemas are left: %s", err, n, stderr)
+	}
+	if !regexp.MustCompile(`miaosha: stopped: [01] of 2 strategies had ended.* nothing is left behind`).MatchString(stderr.String()) {
+		t.Error(stderr)
 	}
 }

@@ -13,14 +13,13 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"time"
 
 	"golang.org/x/term"
 
-	"miaosha/goods"
-	"miaosha/seckill"
-	"miaosha/seckill/audit"
 	"miaosha/seckill/backend"
+	"miaosha/seckill/report"
 	"miaosha/user"
 )
 
@@ -33,10 +32,12 @@ type Env struct {
 	In          *os.File
 	Out         io.Writer
 	Err         *os.File // progress, and the logs of child processes
+	Colour      bool     // Out is a terminal with colours
+	Origin      report.Origin
 }
 
 func (env Env) withStores(ctx context.Context, do func(*backend.Stores) error) error {
-	env.Backend.Patient = true
+	env.Backend.Patient, env.Backend.Say = true, func(what string) { fmt.Fprintln(env.Err, what) }
 	s, err := backend.Open(ctx, env.Backend, env.Schema, env.Log)
 	if err != nil {
 		return err
@@ -45,9 +46,8 @@ func (env Env) withStores(ctx context.Context, do func(*backend.Stores) error) e
 	return do(s)
 }
 
-// writeReport writes the result of Bench or Lab: to the file of --html as a page, if there is one,
-// and to w as JSON or as text.
-func writeReport(w io.Writer, file string, asJSON bool, result any, page, text func(io.Writer) error) error {
+// writeReport writes the result of Bench or Lab: to the file of --html as a page, if there is one, and as JSON or as text to Out.
+func (env Env) writeReport(file string, asJSON bool, result any, page, text func(io.Writer) error) error {
 	if file != "" {
 		var b bytes.Buffer
 		if err := page(&b); err != nil {
@@ -56,63 +56,30 @@ func writeReport(w io.Writer, file string, asJSON bool, result any, page, text f
 		if err := os.WriteFile(file, b.Bytes(), 0o644); err != nil {
 			return fmt.Errorf("--html: %w", err)
 		}
+		defer fmt.Fprintf(env.Err, "the page is in %s\n", absolute(file))
 	}
 	if asJSON {
-		e := json.NewEncoder(w)
+		e := json.NewEncoder(env.Out)
 		e.SetIndent("", "  ")
 		return e.Encode(result)
 	}
-	return text(w)
+	return text(env.verdicts())
 }
 
-// Users creates buyers with live sessions.
-type Users struct {
-	N    int    `short:"n" default:"1000" help:"Number of buyers."`
-	Out  string `default:"-" placeholder:"FILE" help:"Output file; - is standard output."`
-	Sale int64  `placeholder:"ID" help:"Add a column path: the hidden address for this sale, valid until the sale ends."`
+// verdicts returns Out, for text that says what is right and what is wrong.
+func (env Env) verdicts() io.Writer {
+	if env.Colour {
+		return verdicts{env.Out}
+	}
+	return env.Out
 }
 
-// Run writes the buyers as CSV. The file appears complete or not at all.
-func (u Users) Run(ctx context.Context, env Env) error {
-	if u.N < 1 || u.N > 1_000_000 {
-		return errors.New("-n: 1 to 1000000")
+// absolute returns the path of a file as one that works in every folder, where that is known.
+func absolute(file string) string {
+	if path, err := filepath.Abs(file); err == nil {
+		return path
 	}
-	if err := env.Backend.RequireSecret(); err != nil {
-		return err
-	}
-	return env.withStores(ctx, func(s *backend.Stores) error {
-		var path func(int64, string) string
-		if u.Sale != 0 {
-			sale, _, err := goods.NewCache(goods.New(s.Web)).Sale(ctx, u.Sale)
-			if err != nil {
-				return fmt.Errorf("--sale %d: %w", u.Sale, err)
-			}
-			path = func(id int64, token string) string {
-				return seckill.SignPath(s.Secret, id, sale.ID, token, sale.EndsAt)
-			}
-		}
-		sessions, err := user.NewSessions(s.SessionURL, env.SessionLife)
-		if err != nil {
-			return err
-		}
-		defer sessions.Close()
-		users := user.New(s.Users, s.Redis, s.Secret, user.Config{}, env.Log)
-		if u.Out == "-" {
-			return users.MintCSV(ctx, sessions, u.N, path, env.Out)
-		}
-		part := u.Out + ".part"
-		f, err := os.OpenFile(part, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600) // the file holds live sessions
-		if err != nil {
-			return fmt.Errorf("--out: %w", err)
-		}
-		if err = errors.Join(users.MintCSV(ctx, sessions, u.N, path, f), f.Close()); err == nil {
-			err = os.Rename(part, u.Out)
-		}
-		if err != nil {
-			os.Remove(part)
-		}
-		return err
-	})
+	return file
 }
 
 // Admin creates an account of the staff, or makes a user one.
@@ -162,22 +129,5 @@ func (a Admin) Run(ctx context.Context, env Env) error {
 			fmt.Fprintf(env.Out, "password: %s\n", password)
 		}
 		return nil
-	})
-}
-
-// Audit checks the invariants.
-type Audit struct{}
-
-// ErrBroken reports that an invariant does not hold.
-var ErrBroken = errors.New("an invariant is broken")
-
-// Run prints the violations. It returns ErrBroken if there are any.
-func (Audit) Run(ctx context.Context, env Env) error {
-	return env.withStores(ctx, func(s *backend.Stores) error {
-		clean, err := audit.Run(ctx, s.Web, s.Redis, env.Out)
-		if err == nil && !clean {
-			err = ErrBroken
-		}
-		return err
 	})
 }

@@ -1,0 +1,136 @@
+package operator
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/alecthomas/kong"
+)
+
+// What kong says of a command line.
+var (
+	unexpectedArgument = regexp.MustCompile(`^unexpected argument ([^,]+)`)
+	unknownFlag        = regexp.MustCompile(`^unknown flag (--?[^,]+)$`)
+	notOneOf           = regexp.MustCompile(`^(.+) must be one of (.+) but got "(.*)"$`)
+)
+
+// Explain returns kong's error about a command line as one that names what is possible, with the exit code for wrong usage.
+func Explain(app *kong.Application, args []string, err error) error {
+	return exitError{exitUsage, explain(app.Node, args, err)}
+}
+
+func explain(app *kong.Node, args []string, err error) error {
+	if m := unexpectedArgument.FindStringSubmatch(err.Error()); m != nil {
+		node := commandOf(app, args, m[1])
+		names := commandNames(node)
+		if len(names) == 0 {
+			return fmt.Errorf("unexpected argument %s: see %s --help", m[1], node.FullPath())
+		}
+		return fmt.Errorf("there is no command %q%s The commands are %s", m[1], didYouMean(m[1], names), strings.Join(names, ", "))
+	}
+	if m := notOneOf.FindStringSubmatch(err.Error()); m != nil {
+		names := strings.Split(strings.ReplaceAll(m[2], `"`, ""), ",")
+		return fmt.Errorf("%s: %w", m[1], notKnown(m[3], names))
+	}
+	if m := unknownFlag.FindStringSubmatch(err.Error()); m != nil {
+		for _, child := range app.Children {
+			for _, flag := range child.Flags {
+				if "--"+flag.Name == m[1] && !child.Hidden {
+					return fmt.Errorf("%w: it belongs to %s %s", err, app.Name, child.Name)
+				}
+			}
+		}
+		node := commandOf(app, args, m[1])
+		return fmt.Errorf("%w: %s --help lists those that there are", err, node.FullPath())
+	}
+	if text, ok := strings.CutPrefix(err.Error(), "expected "); ok {
+		return fmt.Errorf("%s is missing: see %s --help", text, commandOf(app, args, "").FullPath())
+	}
+	return err
+}
+
+// commandOf returns the command that the arguments before word name.
+func commandOf(app *kong.Node, args []string, word string) *kong.Node {
+	node := app
+	for _, arg := range args {
+		if arg == word {
+			break
+		}
+		for _, child := range node.Children {
+			if child.Name == arg {
+				node = child
+				break
+			}
+		}
+	}
+	return node
+}
+
+func commandNames(node *kong.Node) (names []string) {
+	for _, child := range node.Children {
+		if !child.Hidden {
+			names = append(names, child.Name)
+		}
+	}
+	return names
+}
+
+// checkNames returns an error for the first of the names that is none of all.
+func checkNames(flag string, names, all []string) error {
+	for _, name := range names {
+		if !slices.Contains(all, name) {
+			return fmt.Errorf("--%s: %w", flag, notKnown(name, all))
+		}
+	}
+	return nil
+}
+
+func notKnown(name string, all []string) error {
+	return fmt.Errorf("there is no %q%s The valid ones are %s", name, didYouMean(name, all), strings.Join(all, ", "))
+}
+
+// didYouMean ends a clause about a wrong name, with the name that was probably meant.
+func didYouMean(word string, names []string) string {
+	if name := closest(word, names); name != "" {
+		return fmt.Sprintf(", did you mean %q?", name)
+	}
+	return "."
+}
+
+// closest returns the name that differs least from word, "" if all differ much.
+func closest(word string, names []string) (best string) {
+	least := min(2, len(word)/2) + 1
+	for _, name := range names {
+		d := distance(word, name)
+		if len(word) > 1 && strings.HasPrefix(name, word) {
+			d = min(d, 1)
+		}
+		if d < least {
+			best, least = name, d
+		}
+	}
+	return best
+}
+
+// distance returns how many letters have to be added, removed or replaced to make b of a (Levenshtein).
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			replaced := diagonal
+			if a[i] != b[j] {
+				replaced++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(replaced, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}
