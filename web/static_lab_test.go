@@ -155,7 +155,13 @@ func TestLabExperimentIsSeenAtWork(t *testing.T) {
 		.every((text) => document.querySelector('[data-test="live-trial"]')?.innerText.includes(text))`)
 	other.clicks("lesson-run")
 	other.until("its place", `document.querySelector('[data-test="run-place"]')?.innerText.includes('前面还有 1 个')`)
-	v.sees(test("experiment"))
+	other.clicks("stop")
+	other.becomes("the note", `document.querySelector('[data-test="run-note"]')?.innerText ?? ''`, "实验已停止")
+	if text := other.reads(test("about")); !strings.Contains(text, "穿透") {
+		t.Errorf("the source is explained as %q", text)
+	}
+	other.hasNoErrors()
+	v.sees(test("experiment")) // the other browser has not stopped this one
 	v.until("a striped bar for the wrong variant", `getComputedStyle(document.querySelector('[data-test="drawing"] [data-right="no"] .meter i')).backgroundImage.includes('gradient')`)
 	if text := v.reads(test("lesson-answer")); !strings.Contains(text, "put back twice") {
 		t.Errorf("the answer says nothing of what was put back twice: %q", text)
@@ -164,11 +170,6 @@ func TestLabExperimentIsSeenAtWork(t *testing.T) {
 		t.Errorf("the title of the source is %q", text)
 	}
 	v.hasNoErrors()
-	other.sees(test("experiment"))
-	if text := other.reads(test("about")); !strings.Contains(text, "穿透") {
-		t.Errorf("the source is explained as %q", text)
-	}
-	other.hasNoErrors()
 }
 
 // Every lesson exists in both languages, fits on a small phone, and has a question. Where any run
