@@ -81,6 +81,7 @@ type commands struct {
 	Version operator.Version `cmd:"" help:"Print version, commit and Go."`
 
 	Baseline operator.Baseline `cmd:"" hidden:"" help:"The bare handler that bench compares with."`
+	Resume   operator.Resume   `cmd:"" hidden:"" help:"Lets servers go on that the panel for teaching has stopped."`
 }
 
 // logLevel is a level whose errors name the levels.
@@ -241,8 +242,21 @@ func serve(ctx context.Context, c *commands, log *slog.Logger, stdout io.Writer)
 	counts := live.NewCounts()
 	figures := live.New(live.Deps{DB: stores.Web, Redis: stores.Redis, Engine: engine, Counts: counts, Version: version, Log: log})
 	staff := admin.New(stores.Staff, cfg.Order, engine.UnitsReturned)
+	var demo *web.Demo
+	var bots *operator.Bots
+	var teacher *operator.Teacher
+	if c.Backend.Sandboxed() {
+		env := operator.Env{Backend: c.Backend, Schema: schema, Log: log, SessionLife: sessionLife, Err: os.Stderr}
+		bots = operator.NewBots(env, stores, listeners.URL())
+		demo = firstSteps(cfg.Listen.Local(cfg.Web))
+		demo.Bots = bots
+		if demo.Local {
+			teacher = operator.NewTeacher(env, stores, listeners.URL(), cfg.Seckill.Gate != "off")
+			demo.Teacher = teacher
+		}
+	}
 	shop, err := web.New(cfg.Web, web.Deps{Users: users, Sessions: sessions, Cache: catalogue, Orders: orders, Rush: engine, Bans: bans,
-		Counts: counts, Live: figures, Admin: staff, Tickets: admin.NewTickets(stores.Staff, stores.Redis), Source: source, Provider: payment.New(cfg.Payment), Lab: lab, Log: log, Secret: stores.Secret, Sandbox: c.Backend.Sandboxed()}, listeners.URL())
+		Counts: counts, Live: figures, Admin: staff, Tickets: admin.NewTickets(stores.Staff, stores.Redis), Source: source, Provider: payment.New(cfg.Payment), Lab: lab, Log: log, Secret: stores.Secret, Sandbox: c.Backend.Sandboxed(), Demo: demo}, listeners.URL())
 	if err != nil {
 		return err
 	}
@@ -280,6 +294,10 @@ func serve(ctx context.Context, c *commands, log *slog.Logger, stdout io.Writer)
 			stop()
 			return errors.Join(err, group.Wait())
 		}
+		group.Go(func() error { return bots.Run(background) })
+		if teacher != nil {
+			group.Go(func() error { return teacher.Run(background) })
+		}
 		group.Go(func() error { return sales.Demo(background, cfg.Web.Zone(), func() { close(demoReady) }, report) })
 		select {
 		case <-demoReady:
@@ -310,6 +328,15 @@ func demoAccounts(ctx context.Context, users *user.Store) error {
 	return errors.Join(
 		users.Seed(ctx, user.User{Phone: demoBuyer, Nickname: "小秒", Role: user.RoleBuyer}, demoPassword),
 		users.Seed(ctx, user.User{Phone: demoAdmin, Nickname: "掌柜", Role: user.RoleAdmin}, demoPassword))
+}
+
+// firstSteps returns what a sandbox has for a person who is alone with it. Over a network no button makes one the shopkeeper.
+func firstSteps(local bool) *web.Demo {
+	demo := &web.Demo{Local: local, Accounts: map[string]web.DemoAccount{"buyer": {Phone: demoBuyer, Password: demoPassword}}}
+	if local {
+		demo.Accounts["admin"] = web.DemoAccount{Phone: demoAdmin, Password: demoPassword}
+	}
+	return demo
 }
 
 func welcome(w io.Writer, c *commands, listeners *web.Listeners, s *backend.Stores, playMoney bool, took time.Duration) {

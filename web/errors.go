@@ -96,6 +96,8 @@ var refusals = []refusal{
 	{err: seckill.ErrBusy, status: 503, code: "busy", zh: "系统繁忙，请稍后再试", en: "Busy, please try again shortly"},
 	{err: order.ErrProvider, status: 503, code: "busy", zh: "支付机构暂时没有响应，请稍后再试", en: "The payment provider does not answer, please try again shortly"},
 	{err: errLabBusy, status: 503, code: "busy", zh: "排队的实验太多了，请稍后再试", en: "Too many runs are waiting for the lab, please try again later"},
+	{err: errBotsBusy, status: 503, code: "busy", zh: "上一批机器人还没有抢完，请稍候", en: "The last bots are still under way, please wait"},
+	{err: errFaultBusy, status: 503, code: "busy", zh: "上一个故障还没有结束，请稍候", en: "The last fault is not over yet, please wait"},
 	{err: user.ErrSolveFirst, status: 503, code: "busy", zh: "现在人很多，请先算一道题", en: "Many people are here, please solve a sum first",
 		more: map[string]any{"captcha": true}},
 	{err: user.ErrChanged, status: 503, code: "busy", zh: "账号刚刚有变动，请重新登录", en: "The account has just changed, please log in again"},

@@ -72,6 +72,7 @@ const (
 	first         = "after the session, before all else"
 	cached        = "none: from memory, for anyone"
 	cachedPicture = "none: from memory, for anyone; one that is not there is read at Postgres, 50 a second in all"
+	oneCrowd      = "one crowd at a time; the limit where other machines reach the sandbox, after the session"
 	labQueue      = "none: the lab does one job at a time"
 )
 
@@ -157,6 +158,11 @@ var limitTable = []limitRow{
 	{"HEAD /api/sales/{id}", false, cached, nil},
 	{"GET /api/slots", false, cached, nil},
 	{"POST /api/payments/notify", false, "none: only the provider can sign", nil},
+	{"POST /api/sandbox/login", false, "as those of a log-in", []*limit{tries, logins, loginDevices}},
+	{"POST /api/sandbox/bots", false, oneCrowd, []*limit{staff}},
+	{"GET /api/sandbox/bots", false, oneCrowd, []*limit{staff}},
+	{"POST /api/sandbox/teach", false, first + "; then one fault at a time", []*limit{staff}},
+	{"GET /api/sandbox/teach", false, first, []*limit{staff}},
 	{"GET /api/lab", false, labQueue, nil},
 	{"GET /api/lab/source", false, labQueue, nil},
 	{"GET /api/lab/run", false, labQueue, nil},

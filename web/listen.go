@@ -238,7 +238,7 @@ func loopback(addr string) bool {
 // CheckPayments returns an error if other machines reach a shop, themselves or through a proxy, that would
 // take play money and was not told to. The sandbox's shop has nothing else.
 func (l Listen) CheckPayments(c Config, sandboxed bool) error {
-	proxied := len(c.TrustedProxies) > 0 || len(l.AllowHost) > 0 || l.TLSDomain != ""
+	proxied := l.proxied(c)
 	if sandboxed || c.NotifySecret != "" || c.Cashier != "auto" || loopback(l.Addr) && !proxied {
 		return nil
 	}
@@ -248,6 +248,14 @@ func (l Listen) CheckPayments(c Config, sandboxed bool) error {
 	}
 	return fmt.Errorf("--notify-secret (MIAOSHA_NOTIFY_SECRET): without the payment provider's key buyers would pay with play money, and other machines reach %s; --cashier sandbox if you mean it", reached)
 }
+
+// proxied reports whether the shop has another name than its address, by which other machines may reach it.
+func (l Listen) proxied(c Config) bool {
+	return len(c.TrustedProxies) > 0 || len(l.AllowHost) > 0 || l.TLSDomain != ""
+}
+
+// Local reports whether only this machine reaches the shop.
+func (l Listen) Local(c Config) bool { return !l.AllowLAN && loopback(l.Addr) && !l.proxied(c) }
 
 // Collectors returns the metrics of the connections.
 func (ls *Listeners) Collectors() []prometheus.Collector { return ls.limit.collectors() }

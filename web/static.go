@@ -67,7 +67,15 @@ var pages = []page{
 		bilingual{"秒杀实验室：看库存怎么超卖、订单怎么丢失，再看正确的写法。", "The lab: see how a flash sale oversells and loses orders, and how to put it right."}},
 	{"/courses.html", "courses/courses.css", "courses/courses.js", "", bilingual{"课程索引", "Index of the courses"},
 		bilingual{"按秒杀课程里的词，找到这家店里对应的代码、实验和说明。", "Find what the courses on flash sales teach, by their own words: its code, its lesson and its document here."}},
+	{teachPage, "sandbox/teach.css", "sandbox/teach.js", "", bilingual{"教学面板", "Panel for teaching"},
+		bilingual{"故意弄坏沙盒的一部分，看买家会遇到什么，再看店铺怎样恢复。", "Break a part of the sandbox on purpose, see what a buyer notices, and see how the shop gets up."}},
 }
+
+// teachPage is only in a sandbox that no other machine reaches.
+const teachPage = "/teach.html"
+
+// firstSteps is the script of the things that only a sandbox has.
+const firstSteps = "sandbox/first.js"
 
 // missingPage is what a browser sees at an address that the shop does not have.
 var missingPage = page{"", "account.css", "missing.js", "missing", bilingual{"没有这个页面", "There is no such page"},
@@ -77,7 +85,8 @@ var missingPage = page{"", "account.css", "missing.js", "missing", bilingual{"�
 // holds a hash of all files, /static/<hash>/app.css. So a browser may keep the file for a year, and
 // relative imports between scripts work. A browser revalidates a page on each visit, by its ETag. A page is in the language that the
 // browser asks for.
-// In a sandbox the pages link to the lab and to the index of the courses. A shop with a name of its own shows it on every page.
+// In a sandbox the pages link to the lab and to the index of the courses, and load sandbox/first.js; data-lab says "local" there if
+// only this machine reaches the shop. A shop with a name of its own shows it on every page.
 //
 // With an origin, pages load the files from there, and any page may load them from here: a browser asks a script of another
 // origin whether it may be used, and a CDN passes on what it has received.
@@ -105,7 +114,7 @@ type file struct {
 	contentType, cacheControl []string // header values
 }
 
-func loadAssets(origin, shop string, sandbox bool) (*assets, error) {
+func loadAssets(origin, shop string, sandbox, local bool) (*assets, error) {
 	root, err := fs.Sub(embedded, "static")
 	if err != nil {
 		return nil, fmt.Errorf("read the pages: %w", err)
@@ -149,16 +158,25 @@ func loadAssets(origin, shop string, sandbox bool) (*assets, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", pg.Path, err)
 		}
+		if sandbox {
+			more, err := modules(raw, firstSteps)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", pg.Path, err)
+			}
+			preloads = append(append(preloads, more...), firstSteps)
+			slices.Sort(preloads)
+			preloads = slices.DeleteFunc(slices.Compact(preloads), func(name string) bool { return name == pg.Script })
+		}
 		var b bytes.Buffer
 		err = shell.Execute(&b, struct {
 			page
 			Prefix             string
 			Preloads           []string
-			Sandbox            bool
+			Sandbox, Local     bool
 			Shop               string
 			Lang               string
 			Title, Description string
-		}{pg, a.prefix(), preloads, sandbox, shop, bilingual{"zh-CN", "en"}.in(zh),
+		}{pg, a.prefix(), preloads, sandbox, local, shop, bilingual{"zh-CN", "en"}.in(zh),
 			pg.Title.in(zh) + " · " + cmp.Or(shop, shopName.in(zh)), pg.Description.in(zh)})
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", pg.Path, err)
@@ -166,6 +184,9 @@ func loadAssets(origin, shop string, sandbox bool) (*assets, error) {
 		return newFile(pg.Path, b.Bytes(), contentTypes[".html"], noCache)
 	}
 	for _, pg := range append([]page{missingPage}, pages...) {
+		if pg.Path == teachPage && !local {
+			continue
+		}
 		var p pageFile
 		if p.zh, err = newPage(pg, true); err != nil {
 			return nil, err

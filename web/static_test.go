@@ -40,8 +40,8 @@ func TestModules(t *testing.T) {
 // whether the shop is a sandbox.
 func TestPagesAreMadeFromOneTemplate(t *testing.T) {
 	t.Parallel()
-	for _, sandbox := range []bool{true, false} {
-		a, err := loadAssets("", "", sandbox)
+	for lab, of := range map[string]struct{ sandbox, local bool }{"": {}, " data-lab": {true, false}, ` data-lab="local"`: {true, true}} {
+		a, err := loadAssets("", "", of.sandbox, of.local)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -49,12 +49,18 @@ func TestPagesAreMadeFromOneTemplate(t *testing.T) {
 		for _, pg := range append([]page{missingPage}, pages...) {
 			for _, zh := range []bool{true, false} {
 				f := a.pages[pg.Path].in(zh)
+				if (f == nil) != (pg.Path == teachPage && !of.local) {
+					t.Fatalf("with the mark %q: %s is there, or not, against its rule", lab, pg.Path)
+				}
 				if f == nil {
-					t.Fatalf("there is no %s", pg.Path)
+					continue
 				}
 				html := string(f.plain.bytes)
-				if lang := (bilingual{"zh-CN", "en"}).in(zh); strings.Contains(html, "<html data-lab lang=\""+lang+`"`) != sandbox || !strings.Contains(html, ` lang="`+lang+"\">\n<head>") {
-					t.Errorf("%s, sandbox %v, Chinese %v: the mark of a sandbox or the language is wrong", pg.Path, sandbox, zh)
+				if lang := (bilingual{"zh-CN", "en"}).in(zh); !strings.Contains(html, "<html"+lab+` lang="`+lang+"\">\n<head>") {
+					t.Errorf("%s, Chinese %v: it has not the mark %q of its shop, or the language is wrong", pg.Path, zh, lab)
+				}
+				if strings.Contains(html, a.prefix()+"sandbox/") != of.sandbox {
+					t.Errorf("%s with the mark %q: only a sandbox loads what only a sandbox has", pg.Path, lab)
 				}
 				for _, want := range []string{"<title>" + pg.Title.in(zh) + " · " + shopName.in(zh) + "</title>", `<meta name="description" content="` + template.HTMLEscapeString(pg.Description.in(zh)) + `">`,
 					`"` + a.prefix() + pg.Style + `"`, `<script type="module" src="` + a.prefix() + pg.Script + `">`} {

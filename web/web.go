@@ -109,7 +109,8 @@ type Deps struct {
 	Lab      *Lab
 	Log      *slog.Logger
 	Secret   []byte
-	Sandbox  bool // the shop runs its own stores: answers contain SMS codes, and money is play money
+	Sandbox  bool  // the shop runs its own stores: answers contain SMS codes, and money is play money
+	Demo     *Demo // of a sandbox; nil: none
 }
 
 // Server answers the shop's requests. It is an http.Handler.
@@ -159,7 +160,7 @@ func New(cfg Config, d Deps, self string) (*Server, error) {
 	s.forged.log = rate.Sometimes{First: noticesLogged, Interval: time.Second}
 	s.untimely.log = rate.Sometimes{First: noticesLogged, Interval: time.Second}
 	var err error
-	if s.assets, err = loadAssets(cfg.assetOrigin, cfg.ShopName, d.Sandbox); err != nil {
+	if s.assets, err = loadAssets(cfg.assetOrigin, cfg.ShopName, d.Sandbox, d.Demo != nil && d.Demo.Local); err != nil {
 		return nil, err
 	}
 	s.sources = loadSources(d.Source)
@@ -262,6 +263,12 @@ func (s *Server) routes() http.Handler {
 		}
 
 		r.Route("/admin", s.adminRoutes)
+
+		r.Post("/sandbox/login", s.inSandbox(s.Demo != nil, s.handle(s.demoLogin)))
+		r.Post("/sandbox/bots", s.forBots("POST /api/sandbox/bots", s.startBots))
+		r.Get("/sandbox/bots", s.forBots("GET /api/sandbox/bots", s.showBots))
+		r.Post("/sandbox/teach", s.teaching("POST /api/sandbox/teach", s.startFault))
+		r.Get("/sandbox/teach", s.teaching("GET /api/sandbox/teach", s.showFault))
 
 		r.Get("/lab", s.inLab(s.showLab))
 		r.Get("/lab/source", s.inLab(s.showLabSource))

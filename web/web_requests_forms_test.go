@@ -175,6 +175,12 @@ var forms = []form{
 		fields: []field{{"strategy", strategy}, {"seed", seed}}},
 	{route: "POST /api/lab/try", weight: 3, who: anAdmin, answers: []string{"200 ok", "409 stopped"},
 		fields: []field{{"experiment", func(*generator, *request) any { return "cache" }}, {"seed", seed}}},
+	// In a sandbox alone.
+	{route: "POST /api/sandbox/login", weight: 1, raw: true, before: []string{"404 not_found"}, answers: []string{"404 not_found"}},
+	{route: "POST /api/sandbox/bots", weight: 1, raw: true, before: []string{"404 not_found"}, answers: []string{"404 not_found"}},
+	{route: "GET /api/sandbox/bots", weight: 1, raw: true, before: []string{"404 not_found"}, answers: []string{"404 not_found"}},
+	{route: "POST /api/sandbox/teach", weight: 1, raw: true, before: []string{"404 not_found"}, answers: []string{"404 not_found"}},
+	{route: "GET /api/sandbox/teach", weight: 1, raw: true, before: []string{"404 not_found"}, answers: []string{"404 not_found"}},
 	{route: "POST /api/lab/run", weight: 3, who: anAdmin, answers: []string{"202 ok"},
 		fields: []field{{"strategies", func(g *generator, r *request) any { return []any{strategy(g, r)} }}, {"buyers", upTo(20)}, {"stock", upTo(20)},
 			{"double_clicks", upTo(100)}, {"seed", seed}, {"seconds", upTo(20)}, {"faults", func(*generator, *request) any { return []any{} }}}},

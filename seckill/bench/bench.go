@@ -41,6 +41,8 @@ type Config struct {
 	Captcha     bool    // every buyer solves a captcha first; the shop must reveal the answers
 	Cold        []Buyer // buyers of other sales, a hundred a second; only for a Shape with AllowsCold
 
+	// Watch is called each tenth of a second of a turn. nil: not at all.
+	Watch func(Sample)
 	// Sold returns how many units of the sale are sold. nil: unknown.
 	Sold func(context.Context) (int, error)
 	// Usage returns what the shop has used so far. nil: unknown.

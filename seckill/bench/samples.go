@@ -34,6 +34,9 @@ func (t *turn) watch(ctx context.Context, before int) (samples []Sample, peak in
 		}
 		s.Sold = sold - before
 		samples = append(samples, s)
+		if t.Watch != nil {
+			t.Watch(s)
+		}
 		if n%10 != 0 {
 			continue
 		}

@@ -115,6 +115,16 @@ func (c *child) start(cmd *exec.Cmd) error {
 	return nil
 }
 
+// pid returns the id of the process that runs, or ran last; 0 for no child.
+func (c *child) pid() int {
+	if c == nil {
+		return 0
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.process.Pid
+}
+
 // close stops the program and waits for its end. It tries each stop step in turn, then kills it.
 func (c *child) close() {
 	c.mu.Lock()

@@ -4,7 +4,7 @@ import { now, useSecond } from './clock.js';
 import { errorText, formatTime, t } from './i18n.js';
 import { Countdown, Drawing, Price, Taken } from './parts.js';
 import { openPurchase, viewOf } from './purchase.js';
-import { Failed, Loading, mount, setTitle } from './shell.js';
+import { Failed, Loading, mount, sandbox, setTitle } from './shell.js';
 import { causeOf, Trouble } from './trouble.js';
 import { VIEWS } from './views.js';
 
@@ -34,6 +34,7 @@ function Sale({ lang, user }) {
         <${Trouble} trouble=${s.trouble} ageOnly=${viewOf(s, now()) === 'busy'} />
         <${Panel} s=${s} purchase=${purchase.current} />
       </div>
+      ${sandbox && html`<${sandbox.Bots} sale=${sale} user=${user} onLook=${() => purchase.current.readSale()} />`}
       ${sale.detail && html`<section class="about"><h2>${t('sale.detail')}</h2><p>${sale.detail}</p></section>`}
     </article>`;
 }

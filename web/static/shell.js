@@ -16,6 +16,9 @@ export function mount(Page) {
 // The lab is open in a sandbox, whose pages are marked with data-lab, and for administrators.
 const inSandbox = 'lab' in document.documentElement.dataset;
 
+// What only a sandbox has; null in any other shop.
+export const sandbox = inSandbox ? await import('./sandbox/first.js') : null;
+
 export const STAFF = ['viewer', 'admin']; // the roles that see the shop's back office
 
 // setTitle sets the title in the browser's tab.
@@ -32,6 +35,7 @@ function Shell({ Page }) {
       <div class="wide">
         <a class="mark" href="/"><span class="seal" aria-hidden="true">秒</span><span class="name">${t('shop')}</span></a>
         <nav>
+          ${sandbox && html`<a class="to-lab" href="/lab.html" data-test="lab-top">${t('lab.top')}</a>`}
           ${STAFF.includes(user?.role) && html`<a href="/admin.html" data-test="to-admin">${t('admin')}</a>`}
           <${Badge} user=${user} />
           ${user && html`<a href="/orders.html">${t('orders')}</a>`}
@@ -41,10 +45,12 @@ function Shell({ Page }) {
         </nav>
       </div>
     </header>
-    <main id="main" class="wide" tabindex="-1"><${Page} lang=${lang} user=${user} /></main>
+    <main id="main" class="wide" tabindex="-1">${sandbox && html`<${sandbox.Start} user=${user} />`}<${Page} lang=${lang} user=${user} /></main>
+    ${sandbox && html`<${sandbox.Tour} />`}
     <footer class="wide"><p>${t('foot.1')} ${t('foot.2')}</p>
       ${(inSandbox || user?.role === 'admin') && html`<p class="row"><a href="/lab.html" data-test="to-lab">${t('foot.lab')}</a>
-        <a href="/courses.html" data-test="to-courses">${t('foot.courses')}</a></p>`}</footer>`;
+        <a href="/courses.html" data-test="to-courses">${t('foot.courses')}</a>
+        ${sandbox && html`<${sandbox.Again} />`}</p>`}</footer>`;
 }
 
 function Account({ user }) {

@@ -1,0 +1,150 @@
+package web
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+
+	"miaosha/goods"
+	"miaosha/seckill/admin"
+	"miaosha/user"
+)
+
+var (
+	errBotsBusy  = errors.New("bots are under way")
+	errFaultBusy = errors.New("a fault is under way")
+)
+
+// Demo is what a sandbox has beside the shop, for a person who is alone with it. No other shop has it.
+type Demo struct {
+	Local    bool                   // only this machine reaches the shop
+	Accounts map[string]DemoAccount // by the name of their button: buyer and, if only this machine reaches the shop, admin
+	Bots     Bots
+	Teacher  Teacher // nil where other machines reach the shop
+}
+
+// Bots sends crowds of bots to sales, one crowd at a time.
+type Bots interface {
+	Start(sale int64) bool // false while bots are under way
+	State() any            // of this run, or of the last one
+}
+
+// Teacher breaks parts of the sandbox on purpose, one at a time. Each fault ends by itself.
+type Teacher interface {
+	Can() map[string]string               // the faults, with why one is not possible here; "" if it is
+	Start(fault string, seconds int) bool // 0 seconds: as long as it lasts by default; false while a fault is under way
+	State() any                           // of this fault, or of the last one
+}
+
+// DemoAccount is an account whose password is public.
+type DemoAccount struct{ Phone, Password string }
+
+// inSandbox returns h for the route of a thing that this sandbox has. Where the thing is missing, there is no such page.
+func (s *Server) inSandbox(has bool, h http.HandlerFunc) http.HandlerFunc {
+	if has {
+		return h
+	}
+	return s.handle(func(http.ResponseWriter, *http.Request) error { return errNoPage })
+}
+
+// forBots allows a handler to everyone at this machine, and to administrators alone where others reach the shop: bots may take the
+// units that a class waits for.
+func (s *Server) forBots(route string, h func(http.ResponseWriter, *http.Request) error) http.HandlerFunc {
+	if s.Demo == nil {
+		return s.inSandbox(false, nil)
+	}
+	if s.Demo.Local {
+		return s.handle(h)
+	}
+	return s.staff(route, func(w http.ResponseWriter, r *http.Request, _ admin.By) error { return h(w, r) }, user.RoleAdmin)
+}
+
+// startBots sends bots to a sale that is open and has units.
+func (s *Server) startBots(w http.ResponseWriter, r *http.Request) error {
+	var in struct {
+		Sale int64 `json:"sale"`
+	}
+	if err := body(w, r, &in, false); err != nil {
+		return err
+	}
+	sale, _, err := s.Cache.Sale(r.Context(), in.Sale)
+	if err != nil {
+		return err
+	}
+	if err := sale.Window(s.Rush.Now()); err != nil {
+		return err
+	}
+	if s.Rush.Left(sale) <= 0 {
+		return goods.ErrSoldOut
+	}
+	if !s.Demo.Bots.Start(in.Sale) {
+		return errBotsBusy
+	}
+	return ok(w, http.StatusAccepted, s.Demo.Bots.State())
+}
+
+func (s *Server) showBots(w http.ResponseWriter, _ *http.Request) error {
+	return ok(w, 200, s.Demo.Bots.State())
+}
+
+// teaching is a handler of the panel for teaching, for administrators at this machine. Elsewhere there is no such page.
+func (s *Server) teaching(route string, h func(http.ResponseWriter, *http.Request) error) http.HandlerFunc {
+	return s.inSandbox(s.Demo != nil && s.Demo.Teacher != nil,
+		s.staff(route, func(w http.ResponseWriter, r *http.Request, _ admin.By) error { return h(w, r) }, user.RoleAdmin))
+}
+
+// maxFaultSeconds is how long a fault lasts at most.
+const maxFaultSeconds = 15
+
+func (s *Server) startFault(w http.ResponseWriter, r *http.Request) error {
+	var in struct {
+		Fault   string `json:"fault"`
+		Seconds int    `json:"seconds"`
+	}
+	if err := body(w, r, &in, false); err != nil {
+		return err
+	}
+	if why, there := s.Demo.Teacher.Can()[in.Fault]; !there || why != "" {
+		return fieldError{"fault", "value"}
+	}
+	if in.Seconds < 0 || in.Seconds > maxFaultSeconds {
+		return fieldError{"seconds", fmt.Sprintf("0 to %d", maxFaultSeconds)}
+	}
+	if !s.Demo.Teacher.Start(in.Fault, in.Seconds) {
+		return errFaultBusy
+	}
+	return s.showFault(w, r)
+}
+
+func (s *Server) showFault(w http.ResponseWriter, _ *http.Request) error {
+	return ok(w, 200, struct {
+		Can    map[string]string `json:"can"`
+		Lesson any               `json:"lesson"`
+	}{s.Demo.Teacher.Can(), s.Demo.Teacher.State()})
+}
+
+// demoLogin logs in a demo account with its public password, by the rules of every log-in.
+func (s *Server) demoLogin(w http.ResponseWriter, r *http.Request) error {
+	var in struct {
+		As string `json:"as"`
+	}
+	if err := body(w, r, &in, false); err != nil {
+		return err
+	}
+	demo, there := s.Demo.Accounts[in.As]
+	if !there {
+		return fieldError{"as", "value"}
+	}
+	from := user.From{Addr: s.clientIP(r)}
+	if c, err := r.Cookie(s.cookieName(r, "device")); err == nil {
+		from.Device = c.Value
+	}
+	loggedIn, err := s.Users.Login(r.Context(), demo.Phone, demo.Password, from)
+	if errors.Is(err, user.ErrBusy) {
+		return user.ErrBusy // a log-in with one press has no sum
+	}
+	if err != nil {
+		return err
+	}
+	return s.startSession(w, r, loggedIn)
+}

@@ -1,0 +1,206 @@
+package web_test
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"miaosha/seckill/sandbox/sandboxtest"
+)
+
+// demoLogin logs in a demo account with one request, and returns the token of the session.
+func (s sandboxShop) demoLogin(t *testing.T, as, role string) (token string) {
+	t.Helper()
+	var in struct{ Token, Role string }
+	sandboxtest.Call("POST", s.URL+"/api/sandbox/login", "", `{"as":"`+as+`"}`).Read(t, &in)
+	if in.Role != role {
+		t.Fatalf("the log-in as %s is that of a %q", as, in.Role)
+	}
+	return in.Token
+}
+
+// What only a sandbox has is there for the caller that each route is for, and a sandbox that other machines reach has less of it.
+func TestRoutesOfASandbox(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		env  []string
+		want map[string][3]string // of a stranger, the demo buyer and an administrator
+	}{
+		"at this machine": {nil, map[string][3]string{
+			`POST /api/sandbox/login {"as":"admin"}`:                 {"200 ok", "200 ok", "200 ok"},
+			`POST /api/sandbox/login {"as":"owner"}`:                 {"400 bad_request", "400 bad_request", "400 bad_request"},
+			`POST /api/sandbox/bots {"sale":999999}`:                 {"404 no_sale", "404 no_sale", "404 no_sale"},
+			`GET /api/sandbox/bots`:                                  {"200 ok", "200 ok", "200 ok"},
+			`POST /api/sandbox/teach {"fault":"fire"}`:               {"401 not_logged_in", "403 forbidden", "400 bad_request"},
+			`POST /api/sandbox/teach {"fault":"flush","seconds":16}`: {"401 not_logged_in", "403 forbidden", "400 bad_request"},
+			`GET /api/sandbox/teach`:                                 {"401 not_logged_in", "403 forbidden", "200 ok"},
+			`GET /teach.html`:                                        {"200", "200", "200"},
+		}},
+		"in a network": {[]string{"MIAOSHA_ALLOW_LAN=true"}, map[string][3]string{
+			`POST /api/sandbox/login {"as":"admin"}`:    {"400 bad_request", "400 bad_request", "400 bad_request"},
+			`POST /api/sandbox/bots {"sale":999999}`:    {"401 not_logged_in", "403 forbidden", "404 no_sale"},
+			`GET /api/sandbox/bots`:                     {"401 not_logged_in", "403 forbidden", "200 ok"},
+			`POST /api/sandbox/teach {"fault":"flush"}`: {"404 not_found", "404 not_found", "404 not_found"},
+			`GET /api/sandbox/teach`:                    {"404 not_found", "404 not_found", "404 not_found"},
+			`GET /teach.html`:                           {"404 not_found", "404 not_found", "404 not_found"},
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := openSandboxShop(t, c.env...)
+			var admin struct{ Token string }
+			sandboxtest.Call("POST", s.URL+"/api/login", "", `{"phone":"13900000000","password":"miaosha-demo"}`).Read(t, &admin)
+			for request, want := range c.want {
+				method, rest, _ := strings.Cut(request, " ")
+				path, body, _ := strings.Cut(rest, " ")
+				for i, token := range []string{"", s.demoLogin(t, "buyer", "buyer"), admin.Token} {
+					if strings.Contains(path, "login") {
+						token = "" // a log-in ends the session that it is made with
+					}
+					if got := outcome(sandboxtest.Call(method, s.URL+path, token, body)); got != want[i] {
+						t.Errorf("%s by the caller %d: %s, want %s", request, i, got, want[i])
+					}
+				}
+				if method == "POST" {
+					if got := outcome(sandboxtest.Call(method, s.URL+path, admin.Token, body, "Sec-Fetch-Site", "cross-site")); got != "403 forbidden" {
+						t.Errorf("%s from another site: %s", request, got)
+					}
+				}
+			}
+		})
+	}
+}
+
+// One person sees a rush: a log-in and a crowd with one press each. The tour follows, and stays away once it is closed.
+func TestOnePersonSeesARush(t *testing.T) {
+	t.Parallel()
+	root := chromium(t)
+	s := openSandboxShop(t)
+	sale := s.sale(t, "--title", "T", "--stock", "40")
+	v := visit(t, root, s.URL, "en-GB")
+	v.goTo("/login.html?next=" + "%2Fsale.html%3Fid%3D" + sale)
+	v.sees(test("tour") + `[data-step="1"]`)
+	v.clicks("as-buyer")
+	v.sees(view("open"))
+	v.sees(test("tour") + `[data-step="2"]`)
+	v.clicks("tour-close")
+	v.clicks("send-bots")
+	v.sees(test("bots") + `[data-state="running"]`)
+	v.shows("left", "0") // without a reload
+	v.sees(test("bots") + `[data-state="done"]`)
+	v.shows("bots-bought", "40")
+	v.shows("bots-soldOut", "460")
+	v.goTo("/")
+	v.sees(test("lab-top"))
+	v.until("the tour stays closed", `document.querySelector('[data-test="tour"]') === null`)
+	v.clicks("tour-again")
+	v.sees(test("tour") + `[data-step="1"]`)
+	v.hasNoErrors()
+	if out := sandboxtest.MustCommand(t, s.env, "audit"); !strings.Contains(out, "holds") {
+		t.Error(out)
+	}
+}
+
+// The shopkeeper stops Redis for a moment from the panel for teaching. A buyer's questions are not answered meanwhile; then they
+// are, the audit is clean, and the sale can be bought.
+func TestRedisStopsFromThePanel(t *testing.T) {
+	t.Parallel()
+	if sandboxtest.Kind() == "embedded" {
+		t.Skip("Redis is inside the process")
+	}
+	root := chromium(t)
+	s := openSandboxShop(t, "MIAOSHA_CAPTCHA=off")
+	sale := s.sale(t, "--title", "T", "--stock", "40")
+	v := visit(t, root, s.URL, "en-GB")
+	v.goTo("/teach.html")
+	v.clicks("as-admin")
+	v.sees(test("pulse-redis") + `[data-state="ok"]`)
+	v.clicks("fault-redis")
+	v.sees(test("lesson") + `[data-state="broken"]`)
+	v.sees(test("pulse-redis") + `[data-state="busy"]`)
+	v.until("no second fault can begin", `document.querySelector('[data-test="fault-flush"]').disabled`)
+	v.sees(test("lesson") + `[data-state="done"]`)
+	v.sees(test("pulse-redis") + `[data-state="ok"]`)
+	if text := v.reads(test("lesson-audit")); !strings.Contains(text, "every invariant holds") {
+		t.Errorf("the panel says %q", text)
+	}
+	v.goTo("/sale.html?id=" + sale)
+	v.sees(view("open"))
+	v.clicks("buy")
+	v.sees(view("ordered"))
+	v.hasNoErrors()
+}
+
+// lesson is what the panel for teaching shows of a fault.
+type lesson struct {
+	State, Audit string
+	Second       struct {
+		PID, Accepted, Before, Orders int
+	}
+}
+
+func (s sandboxShop) teach(t *testing.T, token, body string) (now lesson) {
+	t.Helper()
+	if r := sandboxtest.Call("POST", s.URL+"/api/sandbox/teach", token, body); r.Status != 200 {
+		t.Fatalf("%s: %d %s", body, r.Status, r.Raw)
+	}
+	if r := sandboxtest.Call("POST", s.URL+"/api/sandbox/teach", token, body); outcome(r) != "503 busy" {
+		t.Errorf("a second fault beside the first: %s", outcome(r))
+	}
+	sandboxtest.Until(t, 40*time.Second, body+" is over", func() bool {
+		r := sandboxtest.Call("GET", s.URL+"/api/sandbox/teach", token, "")
+		if r.Status == 401 { // a flush has ended the session
+			token = s.demoLogin(t, "admin", "admin")
+		}
+		var state struct{ Lesson lesson }
+		if json.Unmarshal(r.Data, &state) == nil {
+			now = state.Lesson
+		}
+		return now.State == "done" || now.State == "failed"
+	})
+	if now.State != "done" || now.Audit != "clean" {
+		t.Errorf("%s: %+v", body, now)
+	}
+	return now
+}
+
+// A second process that is killed loses no ticket, Postgres goes on where it was stopped, and a flushed Redis is built again.
+func TestFaultsFromThePanelEnd(t *testing.T) {
+	t.Parallel()
+	s := openSandboxShop(t, "MIAOSHA_RATE=off") // it asks for the state in quick succession
+	admin := s.demoLogin(t, "admin", "admin")
+	if second := s.teach(t, admin, `{"fault":"kill","seconds":2}`).Second; second.Accepted == 0 || second.Before >= second.Accepted || second.Orders < second.Accepted {
+		t.Errorf("of the killed process: %+v; want tickets that were no orders at its death, and are now", second)
+	}
+	s.teach(t, admin, `{"fault":"postgres","seconds":1}`)
+	s.teach(t, admin, `{"fault":"flush"}`)
+}
+
+// A shop that is killed while Redis is stopped leaves no stopped Redis behind: the next shop on its data opens at once.
+func TestAStoppedServerGoesOnAfterKill(t *testing.T) {
+	t.Parallel()
+	if sandboxtest.Kind() == "embedded" {
+		t.Skip("Redis is inside the process")
+	}
+	s := openSandboxShop(t)
+	r := sandboxtest.Call("POST", s.URL+"/api/sandbox/teach", s.demoLogin(t, "admin", "admin"), `{"fault":"redis","seconds":15}`)
+	if r.Status != 200 {
+		t.Fatalf("%d %s", r.Status, r.Raw)
+	}
+	sandboxtest.Until(t, 5*time.Second, "Redis is stopped", func() bool {
+		pid, err := os.ReadFile(filepath.Join(strings.TrimPrefix(s.env[2], "MIAOSHA_DATA_DIR="), "redis", "redis.pid"))
+		stat, statErr := os.ReadFile("/proc/" + strings.TrimSpace(string(pid)) + "/stat")
+		return err == nil && statErr == nil && strings.Contains(string(stat), ") T ")
+	})
+	s.End(syscall.SIGKILL)
+	began := time.Now()
+	s.Shop = sandboxtest.Open(t, s.env)
+	if took := time.Since(began); took > 6*time.Second { // after seven it would kill the stopped server
+		t.Errorf("the next shop was open after %v", took)
+	}
+	s.End(syscall.SIGTERM)
+}

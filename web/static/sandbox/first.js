@@ -1,0 +1,11 @@
+// What a sandbox has beside the shop, for a person who is alone with it: log-ins with one press, bots, and a tour. The frame of
+// the pages (shell.js) loads it; no other shop does.
+import { addTexts } from '../i18n.js';
+import en from './words/en.js';
+import zh from './words/zh.js';
+
+addTexts({ zh, en });
+
+export { Bots } from './bots.js';
+export { Start } from './start.js';
+export { Again, Tour } from './tour.js';

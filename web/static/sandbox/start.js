@@ -1,0 +1,57 @@
+// Two buttons that log a visitor in as one of the demo accounts, on the list and on the log-in page.
+import { html, useEffect, useState } from '../lib/preact.js';
+import { post } from '../api.js';
+import { errorText, t } from '../i18n.js';
+import { localPath } from '../session.js';
+import { local } from './local.js';
+
+const PAGES = ['/', '/index.html', '/login.html', '/teach.html'];
+const forAdmin = location.pathname === '/teach.html' ? '/teach.html' : '/admin.html';
+
+// The last user is remembered, so that the buttons stand there from the first moment, or never: nothing moves below them.
+const KEY = 'miaosha.in';
+
+export function Start({ user }) {
+  const [sending, setSending] = useState(false);
+  const [refused, setRefused] = useState(null);
+  useEffect(() => { if (user !== undefined) remember(user); }, [user]);
+  const stranger = user === null || (user === undefined && !remembered());
+  if (!stranger || !PAGES.includes(location.pathname)) return null;
+
+  const logIn = async (as) => {
+    setSending(true);
+    const reply = await post('/api/sandbox/login', { as });
+    if (reply.ok) {
+      const next = localPath(new URLSearchParams(location.search).get('next') || '', as === 'admin' ? forAdmin : '/');
+      return location.assign(next);
+    }
+    setSending(false);
+    return setRefused(reply);
+  };
+  return html`
+    <section class="start" aria-label=${t('start')} data-test="start">
+      <p>${t('start.more')}</p>
+      <div class="row">
+        <button class="button quiet" data-test="as-buyer" disabled=${sending} onClick=${() => logIn('buyer')}>${t('start.buyer')}</button>
+        ${local && html`<button class="button quiet" data-test="as-admin" disabled=${sending} onClick=${() => logIn('admin')}>${t('start.admin')}</button>`}
+      </div>
+      <p class="note" role="alert" hidden=${!refused}>${refused && (refused.code === 'wrong_password' ? t('start.changed') : errorText(refused))}</p>
+    </section>`;
+}
+
+function remember(user) {
+  try {
+    if (user) localStorage.setItem(KEY, '1');
+    else localStorage.removeItem(KEY);
+  } catch {
+    // the browser forbids storage
+  }
+}
+
+function remembered() {
+  try {
+    return localStorage.getItem(KEY) !== null;
+  } catch {
+    return false;
+  }
+}
