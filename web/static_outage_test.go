@@ -12,7 +12,8 @@ import (
 	"miaosha/seckill/sandbox/sandboxtest"
 )
 
-// In an outage a page has one headline, which names the cause, and says how old its figures are. All of it goes when it is over.
+// In an outage a page has one headline, which names the cause, and says how old its figures are. All of it goes when it is over. In
+// the end the buyer pays too late, and reads where the money went.
 func TestAnOutageHasOneVoice(t *testing.T) {
 	t.Parallel()
 	root := chromium(t)
@@ -82,6 +83,16 @@ func TestAnOutageHasOneVoice(t *testing.T) {
 	outage.Store("")
 	v.sees(view("ordered"))
 	v.until("no note is left", `document.querySelector('.note:not([hidden])') === null`)
+
+	// Money that comes after the order was cancelled goes back, and the order says so.
+	v.clicks("pay-now")
+	v.sees(test("pay-confirm"))
+	v.until("the order is cancelled", `fetch('/api/orders/' + new URLSearchParams(location.search).get('order') + '/cancel', { method: 'POST' }).then((r) => r.ok)`)
+	v.clicks("pay-confirm")
+	v.sees(test("payment") + `[data-status="refunded"]`)
+	if text := v.reads("article"); !strings.Contains(text, "came too late") || !strings.Contains(text, "¥9.90 came after the order was cancelled. It went back at ") {
+		t.Errorf("the order whose money went back says %q", text)
+	}
 	v.hasNoErrors()
 	if out := sandboxtest.MustCommand(t, s.env, "audit"); !strings.Contains(out, "holds") {
 		t.Error(out)
