@@ -48,7 +48,7 @@ export default [
   {
     "id": "load-test", "by": "E",
     "words": ["JMeter", "压测", "压力测试", "QPS", "TPS", "并发", "5000 个 token", "UserUtil", "wrk", "ab", "k6", "load test", "benchmark", "users' tokens", "性能压测"],
-    "zh": { "taught": "用 JMeter 和几千个用户的 token 压测：QPS 1,300 → 2,100", "ours": "`miaosha users` 几秒钟造出几万个已登录的用户，写成带表头的 CSV（user_id、phone、token，加 `--sale` 还有隐藏地址）；`deploy/miaosha.jmx` 是读这个文件的 JMeter 计划：每个买家取地址、抢、轮询结果。店要关掉验证码和限流；JMeter 3 以上。`miaosha bench` 自己就是压测工具：报告延迟分布、每单的处理器时间，最后核对每个不变量，因为卖错了的 QPS 没有意义。" },
+    "zh": { "taught": "用 JMeter 和几千个用户的 token 压测：QPS 1,300 → 2,100", "ours": "`miaosha users` 几秒钟造出几万个已登录的用户，写成带表头的 CSV（user_id、phone、token，加 `--sale` 还有隐藏地址）；`deploy/miaosha.jmx` 是读这个文件的 JMeter 计划：每个买家取地址、抢、轮询结果。店要关掉验证码和限流；JMeter 3 以上。`miaosha bench` 自己就是压测工具：报告延迟分布、每单的处理器时间，最后核对每个不变式，因为卖错了的 QPS 没有意义。" },
     "en": { "taught": "Load test with thousands of users' tokens (JMeter): 1,300 to 2,100 QPS", "ours": "`miaosha users` makes tens of thousands of logged-in users in seconds, as CSV with a header (user_id, phone, token, and with `--sale` the hidden address); `deploy/miaosha.jmx` is a JMeter plan that reads this file: each buyer asks for an address, buys and polls. The shop must be open without captcha and limits; JMeter 3 or newer. `miaosha bench` is a load generator itself: it reports latencies and processor time for each purchase, and checks every invariant at the end, since the QPS of a shop that oversells means nothing." },
     "code": [["deploy/miaosha.jmx", "CSVDataSet"], ["user/csv.go", "MintCSV"], ["seckill/bench/worker.go", "doStep"], ["seckill/bench/shapes.go", "ShapeNamed"], ["seckill/operator/bench.go", "drive"]],
     "see": [],
