@@ -6,6 +6,7 @@ import (
 	"html/template"
 	"io"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -57,6 +58,7 @@ func writeLabPage(w io.Writer, origin report.Origin, p lab.Plan, results []lab.R
 		Facts: []report.Words{{En: planText(p), Zh: planTextZh(p)},
 			{En: "The crowd, the shop's processes and the stores share this machine, so compare rows, not machines.", Zh: "买家、店铺的各个进程和数据库共用这台机器，所以只能在各行之间比较，不能在机器之间比较。"}}}
 	head.Good, head.Verdict = labVerdict(p, results)
+	head.Mixed = slices.ContainsFunc(results, func(r lab.Result) bool { return !r.Right })
 	if err := labPage.ExecuteTemplate(w, "frame", map[string]any{"Head": head, "Rows": rows}); err != nil {
 		return fmt.Errorf("write the page: %w", err)
 	}

@@ -33,6 +33,7 @@ func (w Words) HTML() template.HTML {
 type Head struct {
 	Title   Words // such as miaosha bench: capacity
 	Good    bool  // whether the verdict is a good one
+	Mixed   bool  // it compares what is right with what is wrong on purpose
 	Verdict Words // one sentence
 	At      time.Time
 	Origin
