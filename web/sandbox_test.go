@@ -83,10 +83,11 @@ func TestOnePersonSeesARush(t *testing.T) {
 	sale := s.sale(t, "--title", "T", "--stock", "40")
 	v := visit(t, root, s.URL, "en-GB")
 	v.goTo("/login.html?next=" + "%2Fsale.html%3Fid%3D" + sale)
-	v.sees(test("tour") + `[data-step="1"]`)
+	v.sees(test("tour") + `[data-note="1"]`)
 	v.clicks("as-buyer")
 	v.sees(view("open"))
-	v.sees(test("tour") + `[data-step="2"]`)
+	v.sees(test("tour") + `[data-note="2"]`)
+	v.clicks("tour-open") // in a small window it is a line
 	v.clicks("tour-close")
 	v.clicks("send-bots")
 	v.sees(test("bots") + `[data-state="running"]`)
@@ -98,7 +99,7 @@ func TestOnePersonSeesARush(t *testing.T) {
 	v.sees(test("lab-top"))
 	v.until("the tour stays closed", `document.querySelector('[data-test="tour"]') === null`)
 	v.clicks("tour-again")
-	v.sees(test("tour") + `[data-step="1"]`)
+	v.sees(test("tour") + `[data-note="1"]`)
 	v.hasNoErrors()
 	if out := sandboxtest.MustCommand(t, s.env, "audit"); !strings.Contains(out, "holds") {
 		t.Error(out)

@@ -35,18 +35,18 @@ function Shell({ Page }) {
       <div class="wide">
         <a class="mark" href="/"><span class="seal" aria-hidden="true">秒</span><span class="name">${t('shop')}</span></a>
         <nav>
-          ${sandbox && html`<a class="to-lab" href="/lab.html" data-test="lab-top">${t('lab.top')}</a>`}
           ${STAFF.includes(user?.role) && html`<a href="/admin.html" data-test="to-admin">${t('admin')}</a>`}
           <${Badge} user=${user} />
           ${user && html`<a href="/orders.html">${t('orders')}</a>`}
           <${Account} user=${user} />
+          ${sandbox && html`<a class="to-lab" href="/lab.html" data-test="lab-top">${t('lab.top')}</a>`}
           <button class="plain" data-test="lang" lang=${lang === 'zh' ? 'en' : 'zh-CN'}
             onClick=${() => setLang(lang === 'zh' ? 'en' : 'zh')}>${lang === 'zh' ? 'English' : '中文'}</button>
         </nav>
       </div>
     </header>
-    <main id="main" class="wide" tabindex="-1">${sandbox && html`<${sandbox.Start} user=${user} />`}<${Page} lang=${lang} user=${user} /></main>
-    ${sandbox && html`<${sandbox.Tour} />`}
+    <main id="main" class="wide" tabindex="-1">${sandbox && html`<${sandbox.Start} user=${user} pages=${sandbox.ABOVE} />`}<${Page} lang=${lang} user=${user} /></main>
+    ${sandbox && html`<div class="dock"><${sandbox.Tour} /><${sandbox.Start} user=${user} pages=${sandbox.BELOW} /></div>`}
     <footer class="wide"><p>${t('foot.1')} ${t('foot.2')}</p>
       ${(inSandbox || user?.role === 'admin') && html`<p class="row"><a href="/lab.html" data-test="to-lab">${t('foot.lab')}</a>
         <a href="/courses.html" data-test="to-courses">${t('foot.courses')}</a>

@@ -7,5 +7,5 @@ import zh from './words/zh.js';
 addTexts({ zh, en });
 
 export { Bots } from './bots.js';
-export { Start } from './start.js';
+export { ABOVE, BELOW, Start } from './start.js';
 export { Again, Tour } from './tour.js';

@@ -5,18 +5,20 @@ import { errorText, t } from '../i18n.js';
 import { localPath } from '../session.js';
 import { local } from './local.js';
 
-const PAGES = ['/', '/index.html', '/login.html', '/teach.html'];
+// The pages that have the buttons above all else, and those at the lower edge, beside the tour, where they move nothing.
+export const ABOVE = ['/login.html', '/teach.html'];
+export const BELOW = ['/', '/index.html'];
 const forAdmin = location.pathname === '/teach.html' ? '/teach.html' : '/admin.html';
 
 // The last user is remembered, so that the buttons stand there from the first moment, or never: nothing moves below them.
 const KEY = 'miaosha.in';
 
-export function Start({ user }) {
+export function Start({ user, pages }) {
   const [sending, setSending] = useState(false);
   const [refused, setRefused] = useState(null);
   useEffect(() => { if (user !== undefined) remember(user); }, [user]);
   const stranger = user === null || (user === undefined && !remembered());
-  if (!stranger || !PAGES.includes(location.pathname)) return null;
+  if (!stranger || !pages.includes(location.pathname)) return null;
 
   const logIn = async (as) => {
     setSending(true);

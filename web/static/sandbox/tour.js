@@ -1,5 +1,5 @@
 // The tour of a sandbox: five notes at the lower edge, one at a time. A note takes no focus and covers nothing for good: it lies
-// below the page, and sticks to the window's edge until one has scrolled there; on a phone it is a line that opens. The browser
+// below the page, and sticks to the window's edge until one has scrolled there; in a small window it is a line that opens. The browser
 // remembers the step, and that the tour was closed; the footer starts it again.
 import { html, useEffect, useState } from '../lib/preact.js';
 import { t } from '../i18n.js';
@@ -22,12 +22,13 @@ const NONE = ['/teach.html', '/live.html', '/courses.html']; // pages of a teach
 // A page that belongs to a later step leads there by itself: who looks at a sale has chosen one.
 const LEADS_TO = { '/sale.html': 2, '/order.html': 4, '/pay.html': 4 };
 
+if (step !== CLOSED && LEADS_TO[location.pathname] > step) goTo(LEADS_TO[location.pathname]);
+
 export function Tour() {
   const [now, setNow] = useState(step);
-  const [open, setOpen] = useState(PAGES[1].at.includes(location.pathname) || matchMedia('(min-width: 600px)').matches);
+  const [open, setOpen] = useState(matchMedia('(min-width: 600px) and (min-height: 700px)').matches);
   useEffect(() => {
     listeners.add(setNow);
-    if (step !== CLOSED && LEADS_TO[location.pathname] > step) goTo(LEADS_TO[location.pathname]);
     return () => listeners.delete(setNow);
   }, []);
   if (now === CLOSED || NONE.includes(location.pathname)) return null;
@@ -35,9 +36,9 @@ export function Tour() {
   const here = page.at.includes(location.pathname);
   const last = now === STEPS;
   return html`
-    <aside class="tour" aria-label=${t('tour')} data-test="tour" data-step=${now}>
+    <aside class="tour" aria-label=${t('tour')} data-test="tour" data-note=${now}>
       <details open=${open} onToggle=${(event) => setOpen(event.target.open)}>
-      <summary>${t('tour.step', { n: now, of: STEPS })}</summary>
+      <summary data-test="tour-open">${t('tour.step', { n: now, of: STEPS })}</summary>
       <p role="status">${t('tour.' + now)}</p>
       <p class="row">
         ${!here && html`<a class="button quiet" data-test="tour-go" href=${page.go}>${t('tour.go.' + now)}</a>`}
