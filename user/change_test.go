@@ -88,7 +88,7 @@ func TestAChangeEndsALogInUnderWay(t *testing.T) {
 			if err := c.change(s, sessions, u, mine); err != nil {
 				t.Fatal(err)
 			}
-			if token, _, err := sessions.Start(t.Context(), u, address); !errors.Is(err, ErrChanged) || token != "" {
+			if token, _, err := sessions.Start(t.Context(), u, address, ""); !errors.Is(err, ErrChanged) || token != "" {
 				t.Errorf("the log-in under way: token %q, %v; want ErrChanged", token, err)
 			}
 			expect(t, "another session from before", sessions, other, User{})
@@ -164,7 +164,7 @@ func TestALogOutWithoutRedis(t *testing.T) {
 
 	restart(t, rdb, here)
 	expect(t, "the session, here, with Redis", here, token, User{})
-	if _, _, err := here.Start(t.Context(), u, address); err != nil {
+	if _, _, err := here.Start(t.Context(), u, address, ""); err != nil {
 		t.Fatal(err) // Redis does not know of the log-out yet
 	}
 	now, err := s.ByID(t.Context(), u.ID)

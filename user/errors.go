@@ -20,9 +20,12 @@ var (
 	ErrSMSOff        = errors.New("one-time codes are switched off")
 	ErrChanged       = errors.New("the account has changed during the log-in")
 	ErrNotFound      = errors.New("no such account")
+	ErrNotListed     = errors.New("no such session of the user")
 	ErrNoSession     = errors.New("not logged in")
 	ErrNotByAdmin    = errors.New("only an administrator makes another one")
-	ErrDisabled      = errors.New("the account is disabled") // only after the right password
+	ErrDisabled      = errors.New("the account is disabled")               // only after the right password or code
+	ErrNoAccount     = errors.New("the phone has no account")              // only after the right code
+	ErrStaffPassword = errors.New("the staff has no new password by code") // only after the right code
 )
 
 // ErrUnavailable marks a fault: Postgres or Redis did not answer. The result is unknown.
@@ -41,7 +44,7 @@ type BannedError struct{ RetryAfter time.Duration }
 func (e BannedError) Error() string { return fmt.Sprintf("banned for another %v", e.RetryAfter) }
 
 // InvalidError names an invalid field of a form and the reason: "required" for an empty one; phone
-// "form", code "form", password "length", new "length" or "same", nickname "length", "form" or "reserved". An error may join
+// "form" or "same", code "form", password "length", new "length" or "same", nickname "length", "form" or "reserved". An error may join
 // several, one for each invalid field.
 type InvalidError struct{ Field, Reason string }
 

@@ -45,7 +45,7 @@ const (
 // indexKey names a user's zset: hash of a token -> its expiry in Unix milliseconds.
 func indexKey(userID int64) string { return indexPrefix + strconv.FormatInt(userID, 10) }
 
-// originsKey names a user's hash beside it: hash of a token -> generation and address of its log-in;
+// originsKey names a user's hash beside it: hash of a token -> generation, address and client of its log-in;
 // generation -> the highest one of the account.
 func originsKey(userID int64) string { return originsPrefix + strconv.FormatInt(userID, 10) }
 

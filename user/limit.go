@@ -95,7 +95,7 @@ func (l *limits) code(ctx context.Context, phone string, from From) error {
 	return err
 }
 
-// register counts a try to register from an address and its network. The tries of a code are counted
+// register counts a try to register, to set a new password by code or to change the phone, from an address and its network. The tries of a code are counted
 // with the code.
 func (l *limits) register(ctx context.Context, addr string) error {
 	if err := l.take(ctx, limitRegister+network(addr), TriesPerAddress); err != nil {

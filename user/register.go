@@ -21,21 +21,31 @@ func (s *Store) Register(ctx context.Context, phone, code, password, nickname st
 	if err := s.limits.register(ctx, from.Addr); err != nil {
 		return LoggedIn{}, err
 	}
-	giveBack, err := s.useCode(ctx, phone, code, from)
+	var u User
+	var hash string
+	err := s.withCode(ctx, phone, code, from, func() (err error) {
+		u, hash, err = s.insert(ctx, phone, password, nickname)
+		return err
+	})
 	if err != nil {
 		return LoggedIn{}, err
 	}
-	u, hash, err := s.insert(ctx, phone, password, nickname)
-	if err == nil {
-		return LoggedIn{u, s.devices.issue(phone, hash, time.Now())}, s.limits.loggedIn(ctx, phone, from.Addr)
+	return LoggedIn{u, s.devices.issue(phone, hash, time.Now())}, s.limits.loggedIn(ctx, phone, from.Addr)
+}
+
+// withCode runs use if the code is right. If use fails, the code can be used again, unless the phone is taken.
+func (s *Store) withCode(ctx context.Context, phone, code string, from From, use func() error) error {
+	giveBack, err := s.useCode(ctx, phone, code, from)
+	if err != nil {
+		return err
 	}
-	if !errors.Is(err, ErrPhoneTaken) {
+	if err = use(); err != nil && !errors.Is(err, ErrPhoneTaken) {
 		// Give the code back even if the caller has gone.
 		after, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 		defer cancel()
 		err = errors.Join(err, giveBack(after))
 	}
-	return LoggedIn{}, err
+	return err
 }
 
 // useCode takes the code under the shop's budget of wrong ones: codes.use.

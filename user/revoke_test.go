@@ -58,7 +58,7 @@ func TestADisabledAccountHasNoSession(t *testing.T) {
 	if freshFor+revokeEvery > 1500*time.Millisecond {
 		t.Errorf("a look each %v and copies of %v leave no time below two seconds", revokeEvery, freshFor)
 	}
-	if _, _, err := here.Start(t.Context(), underWay.User, address); !errors.Is(err, ErrChanged) {
+	if _, _, err := here.Start(t.Context(), underWay.User, address, ""); !errors.Is(err, ErrChanged) {
 		t.Errorf("a log-in under way: %v, want ErrChanged", err)
 	}
 	// Only the owner of the password hears that the account is disabled.
@@ -71,7 +71,7 @@ func TestADisabledAccountHasNoSession(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := here.Start(t.Context(), now, address); !errors.Is(err, ErrDisabled) {
+	if _, _, err := here.Start(t.Context(), now, address, ""); !errors.Is(err, ErrDisabled) {
 		t.Errorf("Start: %v, want ErrDisabled", err)
 	}
 	s.exec(t, `select disable_user($1, $2, false)`, keeper, u.ID)

@@ -1,6 +1,6 @@
 -- End the sessions of a user, and the log-ins under way.
 -- KEYS[1]  zset of the user: hash of a token -> expiry of its session, in ms since 1970
--- KEYS[2]  hash of the user: hash of a token -> "generation address" of its session;
+-- KEYS[2]  hash of the user: hash of a token -> "generation address client" of its session;
 --          "generation" -> the highest generation of the account that Redis knows
 -- ARGV[1]  new generation of the account: sessions that began with a lower one end. 0 if it is not
 --          known: all sessions end
@@ -15,10 +15,10 @@ if generation > tonumber(redis.call('HGET', KEYS[2], 'generation') or 0) then
 end
 redis.call('PEXPIREAT', KEYS[2], ARGV[3])
 for _, token in ipairs(redis.call('ZRANGE', KEYS[1], 0, -1)) do
-    local begun, address = string.match(redis.call('HGET', KEYS[2], token) or '0 ', '^(%d+) (.*)$')
+    local begun, rest = string.match(redis.call('HGET', KEYS[2], token) or '0 ', '^(%d+) (.*)$')
     local later = generation > 0 and tonumber(begun) >= generation -- it began after the change
     if token == kept and not later then
-        redis.call('HSET', KEYS[2], token, ARGV[1] .. ' ' .. address)
+        redis.call('HSET', KEYS[2], token, ARGV[1] .. ' ' .. rest)
     elseif not later then
         redis.call('DEL', ARGV[4] .. token)
         redis.call('ZREM', KEYS[1], token)

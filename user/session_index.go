@@ -11,8 +11,8 @@ import (
 )
 
 // A zset lists the sessions of a user, so that they can be ended together. It may list a session
-// that is gone, but it lists every live session. A hash beside it has the address and the
-// generation of each of them.
+// that is gone, but it lists every live session. A hash beside it has the generation, the
+// address and the client of each of them.
 const maxPerUser = 20
 
 //go:embed session_start.lua
@@ -38,10 +38,10 @@ func (s *Sessions) EndAll(ctx context.Context, userID, generation int64, except 
 	})
 }
 
-// owner is the account of a session that is about to start, and the address of the log-in.
+// owner is the account of a session that is about to start, and the address and the client of the log-in.
 type owner struct {
 	User
-	addr string
+	addr, client string
 }
 
 // list lists a session that ends at expires at the latest, and writes it. It returns the sessions that ended to make room for it.
@@ -49,7 +49,7 @@ type owner struct {
 func (r *remote) list(ctx context.Context, of owner, token string, record []byte, expires, now time.Time) (ended []string, err error) {
 	err = r.with(ctx, "keep a session", func(conn redis.Conn) error {
 		ended, err = redis.Strings(sessionStart.Do(conn, indexKey(of.ID), originsKey(of.ID), sessionPrefix+token,
-			token, record, expiryOf(expires, now).UnixMilli(), now.UnixMilli(), of.Generation, network(of.addr), maxPerUser, sessionPrefix))
+			token, record, expiryOf(expires, now).UnixMilli(), now.UnixMilli(), of.Generation, network(of.addr), maxPerUser, sessionPrefix, of.client))
 		return err
 	})
 	switch {

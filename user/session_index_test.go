@@ -48,7 +48,7 @@ func logInAt(t *testing.T, s *Sessions, addr string, n int) (tokens []string) {
 		at := s.copies.now().Add(time.Second) // the older session is the one that expires first
 		s.copies.now = func() time.Time { return at }
 		s.manager.Lifetime += time.Second
-		token, _, err := s.Start(t.Context(), buyer, addr)
+		token, _, err := s.Start(t.Context(), buyer, addr, "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -154,7 +154,7 @@ func TestALogInEndsSessionsOfALowerGeneration(t *testing.T) {
 	changed.Generation = 3
 	expect(t, "a log-in after the change", s, logIn(t, s, changed), changed)
 	expect(t, "a session from before", s, before, User{})
-	if _, _, err := s.Start(t.Context(), buyer, address); !errors.Is(err, ErrChanged) {
+	if _, _, err := s.Start(t.Context(), buyer, address, ""); !errors.Is(err, ErrChanged) {
 		t.Errorf("a log-in that began before: %v, want ErrChanged", err)
 	}
 }
@@ -173,7 +173,7 @@ func TestALateEndAllSparesNewerSessions(t *testing.T) {
 	}
 	expect(t, "a session from before", s, before, User{})
 	expect(t, "a session of the newest generation", s, after, changed)
-	if _, _, err := s.Start(t.Context(), User{ID: buyer.ID, Role: RoleBuyer, Generation: 1}, address); !errors.Is(err, ErrChanged) {
+	if _, _, err := s.Start(t.Context(), User{ID: buyer.ID, Role: RoleBuyer, Generation: 1}, address, ""); !errors.Is(err, ErrChanged) {
 		t.Errorf("a log-in of generation 1: %v, want ErrChanged", err)
 	}
 }

@@ -32,7 +32,7 @@ func TestAnErrorOfRedisIsAFault(t *testing.T) {
 	if _, err := s.Get(t.Context(), token); !errors.Is(err, ErrUnavailable) {
 		t.Errorf("Get: %v, want ErrUnavailable", err)
 	}
-	if _, _, err := s.Start(t.Context(), admin, address); !errors.Is(err, ErrUnavailable) {
+	if _, _, err := s.Start(t.Context(), admin, address, ""); !errors.Is(err, ErrUnavailable) {
 		t.Errorf("Start: %v, want ErrUnavailable", err)
 	}
 	if _, err := s.mint(t.Context(), []User{buyer}); !errors.Is(err, ErrUnavailable) {

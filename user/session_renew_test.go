@@ -73,7 +73,7 @@ func TestAUsedSessionLivesOnUpToItsLimit(t *testing.T) {
 	rdb := client(t, url)
 	s, clock := newRenewed(t, url)
 	other, otherClock := newRenewed(t, url)
-	token, limit, err := s.Start(t.Context(), buyer, address)
+	token, limit, err := s.Start(t.Context(), buyer, address, "")
 	if err != nil {
 		t.Fatal(err)
 	}

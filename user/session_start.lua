@@ -1,6 +1,6 @@
 -- Begin a session: list it and write it, unless the account has changed since the log-in read it.
 -- KEYS[1]  zset of the user: hash of a token -> expiry of its session, in ms since 1970
--- KEYS[2]  hash of the user: hash of a token -> "generation address" of its session;
+-- KEYS[2]  hash of the user: hash of a token -> "generation address client" of its session;
 --          "generation" -> the highest generation of the account that Redis knows
 -- KEYS[3]  the record of the new session
 -- ARGV[1]  hash of the new session's token
@@ -11,6 +11,7 @@
 -- ARGV[6]  network address of the log-in
 -- ARGV[7]  number of sessions that a user may have
 -- ARGV[8]  prefix of the keys of records
+-- ARGV[9]  client of the log-in, for the list of sessions
 -- returns  {"CHANGED"}             the account has a higher generation; nothing is written
 --          {"STARTED", hash, ...}  the session has begun. The sessions of these tokens ended: those of a
 --                                  lower generation, and beyond the number those unused longest.
@@ -23,7 +24,7 @@ if tonumber(redis.call('HGET', KEYS[2], 'generation') or 0) > generation then
 end
 redis.call('ZADD', KEYS[1], ARGV[3], new)
 redis.call('PEXPIREAT', KEYS[1], ARGV[3])
-redis.call('HSET', KEYS[2], 'generation', ARGV[5], new, ARGV[5] .. ' ' .. here)
+redis.call('HSET', KEYS[2], 'generation', ARGV[5], new, ARGV[5] .. ' ' .. here .. ' ' .. ARGV[9])
 redis.call('PEXPIREAT', KEYS[2], ARGV[3])
 redis.call('SET', KEYS[3], ARGV[2])
 redis.call('PEXPIREAT', KEYS[3], ARGV[3])
@@ -41,7 +42,7 @@ local listed = redis.call('ZRANGE', KEYS[1], 0, -1, 'WITHSCORES')
 for i = 1, #listed, 2 do
     local token = listed[i]
     -- A session that an older program began has no address and no generation.
-    local begun, from = string.match(redis.call('HGET', KEYS[2], token) or '0 ', '^(%d+) (.*)$')
+    local begun, from = string.match(redis.call('HGET', KEYS[2], token) or '0 ', '^(%d+) (%S*)')
     if tonumber(listed[i + 1]) <= now or tonumber(begun) < generation then
         finish(token)
     else

@@ -51,7 +51,7 @@ func newSessionsFor(t testing.TB, url string, life time.Duration) (*Sessions, *c
 
 func logIn(t testing.TB, s *Sessions, u User) string {
 	t.Helper()
-	token, _, err := s.Start(t.Context(), u, address)
+	token, _, err := s.Start(t.Context(), u, address, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +75,7 @@ func expect(t testing.TB, what string, s *Sessions, token string, u User) {
 
 func TestSessions(t *testing.T) {
 	s, _ := newSessions(t, sandboxtest.RedisURL(t))
-	token, expires, err := s.Start(t.Context(), buyer, address)
+	token, expires, err := s.Start(t.Context(), buyer, address, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -190,7 +190,7 @@ func TestSessionsWhileRedisIsUnavailable(t *testing.T) {
 			t.Errorf("without a copy: %v, want ErrUnavailable", err)
 		}
 	}
-	if _, _, err := s.Start(t.Context(), admin, address); !errors.Is(err, ErrUnavailable) {
+	if _, _, err := s.Start(t.Context(), admin, address, ""); !errors.Is(err, ErrUnavailable) {
 		t.Errorf("Start: %v, want ErrUnavailable", err)
 	}
 	if err := s.EndAll(t.Context(), buyer.ID, 1, ""); !errors.Is(err, ErrUnavailable) {

@@ -26,6 +26,7 @@ var fieldMsgs = map[fieldError]struct{ zh, en string }{
 	{"code", "form"}:         {"验证码是 6 位数字", "The code has 6 digits"},
 	{"password", "length"}:   passwordLength,
 	{"new", "length"}:        passwordLength,
+	{"phone", "same"}:        {"这就是现在的手机号", "This is the present phone number"},
 	{"new", "same"}:          {"新密码不能和现在的密码相同", "The new password must not be the present one"},
 	{"nickname", "length"}:   {fmt.Sprintf("昵称最多 %d 个字符", user.NicknameMax), fmt.Sprintf("A nickname has at most %d characters", user.NicknameMax)},
 	{"nickname", "form"}:     {"昵称中有不可见的字符，请去掉", "The nickname has invisible characters; leave them out"},

@@ -35,29 +35,32 @@ const (
 // 30/min. The table's own limits of a minute and more are counted by all processes together, behind a bucket of the same
 // size in this process.
 var (
-	rush         = &limit{per: perUser, flag: "--rate", kept: here}
-	rushNetwork  = &limit{per: perAddress, flag: "--ip-rate", kept: here}
-	pictures     = &limit{per: perUser, flag: "--rate", kept: here}                  // of their own, so that drawing sums takes no buy requests
-	words        = &limit{per: perUser, most: user.MustLimit("1/5s", 0), kept: here} // fewer, since programs can read sums in words
-	own          = &limit{per: perUser, flag: "--rate", kept: here}                  // orders, payments and the account, so that polling leaves paying alone
-	ownNetwork   = &limit{per: perAddress, flag: "--ip-rate", kept: here}
-	reads        = &limit{per: perUser, flag: "--rate", most: user.MustLimit("300/min", 0), kept: shared, name: "reads"}
-	pays         = &limit{per: perUser, flag: "--rate", most: user.MustLimit("60/min", 0), kept: shared, name: "pays"} // a person needs three for an order
-	staff        = &limit{per: perUser, flag: "--rate", most: user.MustLimit("50/s", 0), kept: here}                   // a page of the staff asks for much at once
-	downloads    = &limit{per: perUser, most: user.MustLimit("1/s", 10), kept: here}                                   // a file may have a million rows
-	loginSums    = &limit{per: perAddress, most: user.MustLimit("10/s", 0), kept: here}                                // of visitors without an account, and answers: a whole class may share an address
-	loginWords   = &limit{per: perAddress, most: user.MustLimit("1/s", 0), kept: here}
-	loginSites   = &limit{per: perNetwork, most: user.MustLimit("50/s", 0), kept: here}
-	logins       = &limit{per: perPhone, most: user.LoginsPerAccount, kept: strict, in: "user"} // an address that the account knows has one of its own
-	loginDevices = &limit{per: perDevice, most: user.TriesPerDevice, kept: here, in: "user"}
-	tries        = &limit{per: perAddress, most: user.TriesPerAddress, kept: strict, in: "user"} // each route has its own
-	triesNetwork = &limit{per: perNetwork, most: user.TriesPerNetwork, kept: strict, in: "user"}
-	codes        = &limit{per: perPhone, most: user.CodesPerPhone, kept: strict, in: "user"}
-	codesHour    = &limit{per: perPhone, most: user.CodesPerPhoneHour, kept: strict, in: "user"}
-	codesOfAll   = &limit{per: perShop, most: user.CodesOfAll, kept: strict, in: "user"}
-	wrongOfAll   = &limit{per: perShop, most: user.WrongOfAll, kept: strict, in: "user"}
-	passwords    = &limit{per: perUser, most: user.PasswordsPerUser, kept: strict, in: "user"}
-	passwordHour = &limit{per: perUser, most: user.PasswordsPerHour, kept: strict, in: "user"}
+	rush          = &limit{per: perUser, flag: "--rate", kept: here}
+	rushNetwork   = &limit{per: perAddress, flag: "--ip-rate", kept: here}
+	pictures      = &limit{per: perUser, flag: "--rate", kept: here}                  // of their own, so that drawing sums takes no buy requests
+	words         = &limit{per: perUser, most: user.MustLimit("1/5s", 0), kept: here} // fewer, since programs can read sums in words
+	own           = &limit{per: perUser, flag: "--rate", kept: here}                  // orders, payments and the account, so that polling leaves paying alone
+	ownNetwork    = &limit{per: perAddress, flag: "--ip-rate", kept: here}
+	reads         = &limit{per: perUser, flag: "--rate", most: user.MustLimit("300/min", 0), kept: shared, name: "reads"}
+	pays          = &limit{per: perUser, flag: "--rate", most: user.MustLimit("60/min", 0), kept: shared, name: "pays"} // a person needs three for an order
+	staff         = &limit{per: perUser, flag: "--rate", most: user.MustLimit("50/s", 0), kept: here}                   // a page of the staff asks for much at once
+	downloads     = &limit{per: perUser, most: user.MustLimit("1/s", 10), kept: here}                                   // a file may have a million rows
+	loginSums     = &limit{per: perAddress, most: user.MustLimit("10/s", 0), kept: here}                                // of visitors without an account, and answers: a whole class may share an address
+	loginWords    = &limit{per: perAddress, most: user.MustLimit("1/s", 0), kept: here}
+	practiceSums  = &limit{per: perAddress, most: user.MustLimit("10/s", 0), kept: here} // of their own, so that practice takes no sums of the log-in
+	practiceWords = &limit{per: perAddress, most: user.MustLimit("1/s", 0), kept: here}
+	practiceSites = &limit{per: perNetwork, most: user.MustLimit("50/s", 0), kept: here}
+	loginSites    = &limit{per: perNetwork, most: user.MustLimit("50/s", 0), kept: here}
+	logins        = &limit{per: perPhone, most: user.LoginsPerAccount, kept: strict, in: "user"} // an address that the account knows has one of its own
+	loginDevices  = &limit{per: perDevice, most: user.TriesPerDevice, kept: here, in: "user"}
+	tries         = &limit{per: perAddress, most: user.TriesPerAddress, kept: strict, in: "user"} // each route has its own; those that use a code share that of register
+	triesNetwork  = &limit{per: perNetwork, most: user.TriesPerNetwork, kept: strict, in: "user"}
+	codes         = &limit{per: perPhone, most: user.CodesPerPhone, kept: strict, in: "user"}
+	codesHour     = &limit{per: perPhone, most: user.CodesPerPhoneHour, kept: strict, in: "user"}
+	codesOfAll    = &limit{per: perShop, most: user.CodesOfAll, kept: strict, in: "user"}
+	wrongOfAll    = &limit{per: perShop, most: user.WrongOfAll, kept: strict, in: "user"}
+	passwords     = &limit{per: perUser, most: user.PasswordsPerUser, kept: strict, in: "user"}
+	passwordHour  = &limit{per: perUser, most: user.PasswordsPerHour, kept: strict, in: "user"}
 )
 
 // limitRow says which limits a route has, in the order in which they count.
@@ -94,6 +97,10 @@ var limitTable = []limitRow{
 	{"POST /api/cashier/{id}", false, first, []*limit{own, pays, ownNetwork}},
 	{"POST /api/orders/{id}/cancel", false, first, []*limit{own, pays, ownNetwork}},
 	{"POST /api/orders/{id}/address", false, first, []*limit{own, pays, ownNetwork}},
+	{"GET /api/account/sessions", false, first, []*limit{own, reads, ownNetwork}},
+	{"POST /api/account/sessions/{session}/end", false, first, []*limit{own, pays, ownNetwork}},
+	{"POST /api/account/nickname", false, first, []*limit{own, pays, ownNetwork}},
+	{"POST /api/account/phone", false, "the first if there is a sum; the others after the session and the form, those of the address and the shop are of register; a solved sum goes ahead of the shop's", []*limit{loginSums, passwords, passwordHour, tries, triesNetwork, wrongOfAll}},
 	{"GET /api/account/address", false, first, []*limit{own, reads, ownNetwork}},
 	{"POST /api/account/address", false, first, []*limit{own, pays, ownNetwork}},
 	{"POST /api/account/address/erase", false, first, []*limit{own, pays, ownNetwork}},
@@ -103,8 +110,13 @@ var limitTable = []limitRow{
 	{"POST /api/login", false, "the first if there is a sum; the others after the places in the queue of the hasher, before Postgres; a known device has the last one alone", []*limit{loginSums, tries, logins, loginDevices}},
 	{"POST /api/otp", false, "the first if there is a sum; the others after the form; a solved sum goes ahead of the shop's", []*limit{loginSums, tries, triesNetwork, codesOfAll, codes, codesHour}},
 	{"POST /api/register", false, "the first if there is a sum; the others after the form; a solved sum goes ahead of the shop's", []*limit{loginSums, tries, triesNetwork, wrongOfAll}},
+	{"POST /api/password/reset", false, "the first if there is a sum; the others, which are those of register, after the form; a solved sum goes ahead of the shop's", []*limit{loginSums, tries, triesNetwork, wrongOfAll}},
 	{"GET /api/login/captcha", false, "before all else", []*limit{loginSites, loginSums}},
 	{"GET /api/login/captcha?kind=words", false, "before all else", []*limit{loginSites, loginWords}},
+
+	{"GET /api/practice", false, "before all else", []*limit{practiceSites, practiceSums}},
+	{"GET /api/practice?kind=words", false, "before all else", []*limit{practiceSites, practiceWords}},
+	{"POST /api/practice", false, "before all else", []*limit{practiceSites, practiceSums}},
 
 	{"GET /api/admin/users", false, first, []*limit{staff}},
 	{"GET /api/admin/users/{id}", false, first, []*limit{staff}},

@@ -12,35 +12,40 @@ import (
 // up, as captcha does for a buyer: a picture, or with ?kind=words a question. The sum is bound to the
 // browser by a cookie. Without sums there is no such page.
 func (s *Server) loginCaptcha(w http.ResponseWriter, r *http.Request) error {
+	return s.drawSum(w, r, "sum", "GET /api/login/captcha")
+}
+
+// drawSum draws a sum that is bound to a cookie of this name, under the limits of a route.
+func (s *Server) drawSum(w http.ResponseWriter, r *http.Request, cookie, route string) error {
 	if !s.Rush.CaptchaOn() {
 		return errNoPage
 	}
 	browser := rand.Text()
-	if c, err := r.Cookie(s.cookieName(r, "sum")); err == nil && len(c.Value) == len(browser) {
+	if c, err := r.Cookie(s.cookieName(r, cookie)); err == nil && len(c.Value) == len(browser) {
 		browser = c.Value // the new sum takes the place of the old one
 	}
 	switch kind := r.URL.Query().Get("kind"); kind {
 	case "", "picture":
-		if err := s.allow(s.limitsOf("GET /api/login/captcha"), r, 0); err != nil {
+		if err := s.allow(s.limitsOf(route), r, 0); err != nil {
 			return err
 		}
 		png, answer, err := s.Rush.LoginCaptcha(r.Context(), browser)
 		if err != nil {
 			return err
 		}
-		s.setLoginCaptcha(w, r, browser, answer)
+		s.setSum(w, r, cookie, browser, answer)
 		w.Header().Set("Content-Type", "image/png")
 		w.Write(png)
 		return nil
 	case "words":
-		if err := s.allow(s.limitsOf("GET /api/login/captcha?kind=words"), r, 0); err != nil {
+		if err := s.allow(s.limitsOf(route+"?kind=words"), r, 0); err != nil {
 			return err
 		}
 		question, answer, err := s.Rush.LoginCaptchaWords(r.Context(), browser, chinese(r))
 		if err != nil {
 			return err
 		}
-		s.setLoginCaptcha(w, r, browser, answer)
+		s.setSum(w, r, cookie, browser, answer)
 		return ok(w, 200, struct {
 			Question string `json:"question"`
 		}{question})
@@ -49,8 +54,8 @@ func (s *Server) loginCaptcha(w http.ResponseWriter, r *http.Request) error {
 	}
 }
 
-func (s *Server) setLoginCaptcha(w http.ResponseWriter, r *http.Request, browser, answer string) {
-	http.SetCookie(w, &http.Cookie{Name: s.cookieName(r, "sum"), Value: browser, Path: "/", MaxAge: 60,
+func (s *Server) setSum(w http.ResponseWriter, r *http.Request, cookie, browser, answer string) {
+	http.SetCookie(w, &http.Cookie{Name: s.cookieName(r, cookie), Value: browser, Path: "/", MaxAge: 60,
 		HttpOnly: true, Secure: s.secure(r), SameSite: http.SameSiteStrictMode})
 	setCaptchaAnswer(w, answer)
 }

@@ -57,6 +57,8 @@ var pages = []page{
 		bilingual{"你在本店的全部订单：待付款的、已付款的和已取消的。", "All your orders in this shop: to pay, paid and cancelled."}},
 	{"/order.html", "account.css", "order.js", "", bilingual{"订单", "Order"},
 		bilingual{"一个订单的状态、金额、付款时限和收货地址。", "One order: its status, its amount, the time left to pay and where the parcel goes."}},
+	{"/account.html", "account.css", "account.js", "", bilingual{"我的账号", "My account"},
+		bilingual{"修改昵称、手机号、密码和收货地址，查看登录的设备。", "Change your nickname, phone number, password and delivery address, and see where you are logged in."}},
 	{"/pay.html", "account.css", "pay.js", "", bilingual{"沙盒收银台", "Sandbox cashier"},
 		bilingual{"练习用的收银台，不收真钱：可以确认付款，也可以拒绝。", "A cashier to practise with, which takes no money: confirm the payment or decline it."}},
 	{"/admin.html", "admin/admin.css", "admin/admin.js", "", bilingual{"后台", "Back office"},
@@ -86,7 +88,8 @@ var missingPage = page{"", "account.css", "missing.js", "missing", bilingual{"�
 // relative imports between scripts work. A browser revalidates a page on each visit, by its ETag. A page is in the language that the
 // browser asks for.
 // In a sandbox the pages link to the lab and to the index of the courses, and load sandbox/first.js; data-lab says "local" there if
-// only this machine reaches the shop. A shop with a name of its own shows it on every page.
+// only this machine reaches the shop. A shop with a name of its own shows it on every page,
+// and one without codes says at the log-in that it sends none.
 //
 // With an origin, pages load the files from there, and any page may load them from here: a browser asks a script of another
 // origin whether it may be used, and a CDN passes on what it has received.
@@ -114,7 +117,7 @@ type file struct {
 	contentType, cacheControl []string // header values
 }
 
-func loadAssets(origin, shop string, sandbox, local bool) (*assets, error) {
+func loadAssets(origin, shop string, sandbox, local, noCodes bool) (*assets, error) {
 	root, err := fs.Sub(embedded, "static")
 	if err != nil {
 		return nil, fmt.Errorf("read the pages: %w", err)
@@ -173,10 +176,11 @@ func loadAssets(origin, shop string, sandbox, local bool) (*assets, error) {
 			Prefix             string
 			Preloads           []string
 			Sandbox, Local     bool
+			NoCodes            bool
 			Shop               string
 			Lang               string
 			Title, Description string
-		}{pg, a.prefix(), preloads, sandbox, local, shop, bilingual{"zh-CN", "en"}.in(zh),
+		}{pg, a.prefix(), preloads, sandbox, local, noCodes, shop, bilingual{"zh-CN", "en"}.in(zh),
 			pg.Title.in(zh) + " · " + cmp.Or(shop, shopName.in(zh)), pg.Description.in(zh)})
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", pg.Path, err)

@@ -156,6 +156,14 @@ func (v *visitor) types(name, text string) {
 	v.do("type into "+name, chromedp.WaitVisible(test(name)), chromedp.SendKeys(test(name), text))
 }
 
+// retypes replaces the text of a field.
+func (v *visitor) retypes(name, text string) {
+	v.t.Helper()
+	v.do("wait for "+name, chromedp.WaitVisible(test(name)))
+	v.evaluates(fmt.Sprintf(`document.querySelector(%q).select() ?? ''`, test(name)))
+	v.presses(text)
+}
+
 // failsASum types a wrong answer and waits for the new sum.
 func (v *visitor) failsASum() {
 	v.t.Helper()

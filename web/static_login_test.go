@@ -1,10 +1,13 @@
 package web_test
 
 import (
+	"bytes"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -104,6 +107,81 @@ func TestTheRegisterPageShowsASumWhenBudgetsAreUsedUp(t *testing.T) {
 		v.sees(test("sale-card"))
 		v.hasNoErrors()
 	}
+}
+
+// Who has forgotten the password sets a new one with a code, which logs them out everywhere else. A shop that sends no codes says so.
+func TestAForgottenPasswordIsSetByCode(t *testing.T) {
+	t.Parallel()
+	root := chromium(t)
+	s := openSandboxShop(t)
+	first, v := visit(t, root, s.URL, "zh-CN"), visit(t, root, s.URL, "en-GB")
+	first.goTo("/login.html")
+	first.registers("13811110031", "小明")
+	first.sees(test("sale-card"))
+
+	v.emulates(320, 800, "prefers-color-scheme", "dark")
+	v.goTo("/login.html?next=%2Faccount.html")
+	v.types("password", "not this one")
+	v.clicks("to-forgot")
+	v.types("phone", "13811110032")
+	v.clicks("send-code")
+	v.until("the code is filled in", `document.querySelector('[data-test="code"]').value.length === 6`)
+	v.types("password", "another password\r")
+	v.sees("#phone-error") // there is no account
+	v.goTo("/login.html?forgot&next=%2Faccount.html")
+	v.types("phone", "13811110031")
+	v.clicks("send-code")
+	v.until("the code is filled in", `document.querySelector('[data-test="code"]').value.length === 6`)
+	v.types("password", "short\r")
+	v.sees("#password-error")
+	v.fits(320)
+	v.shoots("login-forgot-phone-en-dark")
+	v.types("password", " no more\r")
+	v.shows("my-nickname", "小明")
+	v.hasNoErrors()
+
+	first.goTo("/account.html")
+	first.sees(chromedp.CSS(`main a[href^="/login.html"]`))
+	first.goTo("/login.html?next=%2Faccount.html")
+	first.types("phone", "13811110031")
+	first.types("password", "a long password\r")
+	first.sees(test("note"))
+	first.retypes("password", "short no more\r")
+	first.shows("my-nickname", "小明")
+	first.hasNoErrors()
+
+	none := visit(t, root, s.rewritten(t, "<html", "<html data-no-codes"), "zh-CN") // as with --sms off
+	none.goTo("/login.html?forgot")
+	none.shows("no-codes", "本店不发送短信验证码，所以不能在这里重设密码。请联系店铺。")
+	none.until("there is no form", `document.querySelector('form').hidden`)
+	none.clicks("tab-login")
+	none.sees(test("submit-login"))
+}
+
+// rewritten returns the URL of a proxy to the shop that replaces a text of the pages.
+func (s sandboxShop) rewritten(t *testing.T, old, new string) string {
+	t.Helper()
+	shop, err := url.Parse(s.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := httputil.NewSingleHostReverseProxy(shop)
+	proxy.ModifyResponse = func(r *http.Response) error {
+		if !strings.HasPrefix(r.Header.Get("Content-Type"), "text/html") {
+			return nil
+		}
+		body, err := io.ReadAll(r.Body)
+		body = []byte(strings.Replace(string(body), old, new, 1))
+		r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+		r.Header.Set("Content-Length", strconv.Itoa(len(body)))
+		return err
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r.Header.Set("Accept-Encoding", "identity")
+		proxy.ServeHTTP(w, r)
+	}))
+	t.Cleanup(server.Close)
+	return server.URL
 }
 
 // A log-out that did not reach every device says so.

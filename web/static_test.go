@@ -41,7 +41,7 @@ func TestModules(t *testing.T) {
 func TestPagesAreMadeFromOneTemplate(t *testing.T) {
 	t.Parallel()
 	for lab, of := range map[string]struct{ sandbox, local bool }{"": {}, " data-lab": {true, false}, ` data-lab="local"`: {true, true}} {
-		a, err := loadAssets("", "", of.sandbox, of.local)
+		a, err := loadAssets("", "", of.sandbox, of.local, !of.sandbox)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -56,8 +56,11 @@ func TestPagesAreMadeFromOneTemplate(t *testing.T) {
 					continue
 				}
 				html := string(f.plain.bytes)
-				if lang := (bilingual{"zh-CN", "en"}).in(zh); !strings.Contains(html, "<html"+lab+` lang="`+lang+"\">\n<head>") {
+				if lang := (bilingual{"zh-CN", "en"}).in(zh); !strings.Contains(html, "<html"+lab) || !strings.Contains(html, ` lang="`+lang+"\">\n<head>") {
 					t.Errorf("%s, Chinese %v: it has not the mark %q of its shop, or the language is wrong", pg.Path, zh, lab)
+				}
+				if strings.Contains(html, " data-no-codes ") == of.sandbox {
+					t.Errorf("%s with the mark %q: only a shop that sends no codes says so", pg.Path, lab)
 				}
 				if strings.Contains(html, a.prefix()+"sandbox/") != of.sandbox {
 					t.Errorf("%s with the mark %q: only a sandbox loads what only a sandbox has", pg.Path, lab)

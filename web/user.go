@@ -154,15 +154,42 @@ func (s *Server) register(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	from := user.From{Addr: s.clientIP(r), Solved: solved || !s.Rush.CaptchaOn()}
-	if c, err := r.Cookie(s.cookieName(r, "code")); err == nil {
-		from.Browser = c.Value
-	}
-	registered, err := s.Users.Register(r.Context(), in.Phone, in.Code, in.Password, in.Nickname, from)
+	registered, err := s.Users.Register(r.Context(), in.Phone, in.Code, in.Password, in.Nickname, s.fromWithCode(r, solved))
 	if err != nil {
 		return err
 	}
 	return s.startSession(w, r, registered)
+}
+
+// fromWithCode returns the origin of a request that uses a code: the browser's cookie has the secret that goes with it.
+func (s *Server) fromWithCode(r *http.Request, solved bool) user.From {
+	from := user.From{Addr: s.clientIP(r), Solved: solved || !s.Rush.CaptchaOn()}
+	if c, err := r.Cookie(s.cookieName(r, "code")); err == nil {
+		from.Browser = c.Value
+	}
+	return from
+}
+
+// resetPassword sets a forgotten password by code and logs in. All other sessions of the user have ended.
+func (s *Server) resetPassword(w http.ResponseWriter, r *http.Request) error {
+	var in struct {
+		Phone    string `json:"phone"`
+		Code     string `json:"code"`
+		Password string `json:"password"`
+		Captcha  string `json:"captcha"`
+	}
+	if err := body(w, r, &in, false); err != nil {
+		return err
+	}
+	solved, err := s.solved(r, in.Captcha)
+	if err != nil {
+		return err
+	}
+	reset, err := s.Users.ResetPassword(r.Context(), s.Sessions, in.Phone, in.Code, in.Password, s.fromWithCode(r, solved))
+	if err != nil {
+		return err
+	}
+	return s.startSession(w, r, reset)
 }
 
 func (s *Server) login(w http.ResponseWriter, r *http.Request) error {
@@ -203,7 +230,7 @@ func (s *Server) startSession(w http.ResponseWriter, r *http.Request, u user.Log
 			return err
 		}
 	}
-	token, expires, err := s.Sessions.Start(r.Context(), u.User, s.clientIP(r))
+	token, expires, err := s.Sessions.Start(r.Context(), u.User, s.clientIP(r), clientOf(r.UserAgent()))
 	if err != nil {
 		return err
 	}

@@ -160,7 +160,8 @@ func New(cfg Config, d Deps, self string) (*Server, error) {
 	s.forged.log = rate.Sometimes{First: noticesLogged, Interval: time.Second}
 	s.untimely.log = rate.Sometimes{First: noticesLogged, Interval: time.Second}
 	var err error
-	if s.assets, err = loadAssets(cfg.assetOrigin, cfg.ShopName, d.Sandbox, d.Demo != nil && d.Demo.Local); err != nil {
+	noCodes := d.Users != nil && !d.Users.SendsCodes()
+	if s.assets, err = loadAssets(cfg.assetOrigin, cfg.ShopName, d.Sandbox, d.Demo != nil && d.Demo.Local, noCodes); err != nil {
 		return nil, err
 	}
 	s.sources = loadSources(d.Source)
@@ -239,10 +240,17 @@ func (s *Server) routes() http.Handler {
 		r.Post("/register", s.handle(s.register))
 		r.Post("/login", s.handle(s.login))
 		r.Get("/login/captcha", s.handle(s.loginCaptcha))
+		r.Get("/practice", s.handle(s.practiceSum))
+		r.Post("/practice", s.handle(s.checkPractice))
 		r.Post("/logout", s.loggedIn(s.logout))
 		r.Get("/me", s.orVisitor(s.loggedIn(s.limited("GET /api/me", s.me))))
 		r.Post("/password", s.loggedIn(s.changePassword))
+		r.Post("/password/reset", s.handle(s.resetPassword))
 
+		r.Get("/account/sessions", s.loggedIn(s.limited("GET /api/account/sessions", s.listSessions)))
+		r.Post("/account/sessions/{session}/end", s.loggedIn(s.limited("POST /api/account/sessions/{session}/end", s.endSession)))
+		r.Post("/account/nickname", s.loggedIn(s.limited("POST /api/account/nickname", s.setNickname)))
+		r.Post("/account/phone", s.loggedIn(s.changePhone))
 		r.Get("/account/address", s.loggedIn(s.limited("GET /api/account/address", s.showAddress)))
 		r.Post("/account/address", s.loggedIn(s.limited("POST /api/account/address", s.setAddress)))
 		r.Post("/account/address/erase", s.loggedIn(s.limited("POST /api/account/address/erase", s.eraseAddress)))

@@ -38,9 +38,13 @@ var accessMatrix = []struct {
 	{"POST /api/login", `{"phone":"13811112222","password":"x"}`,
 		[5]string{"401 wrong_password", "401 wrong_password", "401 wrong_password", "401 wrong_password", "401 wrong_password"}},
 	{"GET /api/login/captcha", "", [5]string{"404 not_found", "404 not_found", "404 not_found", "404 not_found", "404 not_found"}},
+	{"GET /api/practice", "", [5]string{"404 not_found", "404 not_found", "404 not_found", "404 not_found", "404 not_found"}},
+	{"POST /api/practice", `{"captcha":"1"}`, [5]string{"404 not_found", "404 not_found", "404 not_found", "404 not_found", "404 not_found"}},
 	{"GET /api/me", "", [5]string{"200 ok", "200 ok", "200 ok", "200 ok", "200 ok"}},
 	{"POST /api/password", `{"old":"x","new":"long enough"}`,
 		[5]string{"401 not_logged_in", "401 wrong_password", "401 wrong_password", "401 wrong_password", "401 wrong_password"}},
+	{"POST /api/password/reset", `{"phone":"13811112222","code":"000000","password":"long enough"}`,
+		[5]string{"403 wrong_code", "403 wrong_code", "403 wrong_code", "403 wrong_code", "403 wrong_code"}},
 	{"GET /api/sales/{id}/captcha", "", [5]string{"401 not_logged_in", "200", "200", "200", "200"}},
 	{"GET /api/sales/{id}/result", "", [5]string{"401 not_logged_in", "200 ok", "200 ok", "200 ok", "200 ok"}},
 	{"HEAD /api/sales/{id}/result", "", [5]string{"401", "200", "200", "200", "200"}},
@@ -48,6 +52,11 @@ var accessMatrix = []struct {
 	{"POST /api/sales/{id}/path", `{"captcha":"1"}`, [5]string{"401 not_logged_in", "200 ok", "200 ok", "200 ok", "200 ok"}},
 	{"POST /api/sales/{id}/buy/{path}", "", [5]string{"401 not_logged_in", "403 bad_path", "403 bad_path", "403 bad_path", "202 ok"}},
 	{"GET /api/orders", "", [5]string{"401 not_logged_in", "200 ok", "200 ok", "200 ok", "200 ok"}},
+	{"GET /api/account/sessions", "", [5]string{"401 not_logged_in", "200 ok", "200 ok", "200 ok", "200 ok"}},
+	{"POST /api/account/sessions/{session}/end", "", [5]string{"401 not_logged_in", "404 not_found", "404 not_found", "404 not_found", "404 not_found"}}, // an unknown one
+	{"POST /api/account/nickname", `{"nickname":"n"}`, [5]string{"401 not_logged_in", "200 ok", "200 ok", "200 ok", "200 ok"}},
+	{"POST /api/account/phone", `{"phone":"13811113333","code":"000000","password":"x"}`,
+		[5]string{"401 not_logged_in", "401 wrong_password", "401 wrong_password", "401 wrong_password", "401 wrong_password"}},
 	{"GET /api/account/address", "", [5]string{"401 not_logged_in", "200 ok", "200 ok", "200 ok", "200 ok"}},
 	{"POST /api/account/address", `{"name":"n","phone":"13811112222","address":"a"}`, [5]string{"401 not_logged_in", "200 ok", "200 ok", "200 ok", "200 ok"}},
 	{"POST /api/account/address/erase", "", [5]string{"401 not_logged_in", "200 ok", "200 ok", "200 ok", "200 ok"}},
@@ -190,7 +199,7 @@ func (shop matrixShop) at(route, id string) (method, path string) {
 			id = shop.payment
 		}
 	}
-	return method, strings.NewReplacer("{id}", id, "{path}", shop.path, "{ticket}", unknownTicket, "/*", "/").Replace(path)
+	return method, strings.NewReplacer("{id}", id, "{path}", shop.path, "{ticket}", unknownTicket, "{session}", strings.Repeat("A", 16), "/*", "/").Replace(path)
 }
 
 // fill returns the body of a route for one caller.

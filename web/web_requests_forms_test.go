@@ -86,10 +86,14 @@ var forms = []form{
 	{route: "POST /api/login", weight: 1, renew: true, answers: answers([]string{"200 ok", "401 wrong_password", "403 wrong_captcha", "403 stale_captcha"}, limited),
 		fields: []field{{"phone", accountPhone}, {"password", password}, {"captcha", sum}}},
 	{route: "GET /api/login/captcha", weight: 10, answers: answers([]string{"200", "200 ok"}, limited), query: captchaQuery, learn: learnSum},
+	{route: "GET /api/practice", weight: 5, before: limited, answers: []string{"200", "200 ok"}, query: captchaQuery},
+	{route: "POST /api/practice", weight: 5, before: limited, answers: []string{"200 ok"}, fields: []field{{"captcha", sum}}},
 	{route: "POST /api/logout", weight: 5, who: aBuyer, renew: true, answers: []string{"200 ok"}},
 	{route: "GET /api/me", weight: 40, who: aBuyer, before: limited, answers: []string{"200 ok"}},
 	{route: "POST /api/password", weight: 1, who: aBuyer, renew: true, before: limited, answers: []string{"200 ok", "401 wrong_password"},
 		fields: []field{{"old", password}, {"new", password}}},
+	{route: "POST /api/password/reset", weight: 1, renew: true, answers: answers([]string{"200 ok", "403 wrong_captcha", "403 wrong_code", "403 forbidden", "404 no_account"}, limited),
+		fields: []field{{"phone", codePhone}, {"code", code}, {"password", password}, {"captcha", sum}}},
 	{route: "GET /api/sales/{id}/captcha", weight: 30, who: aBuyer, thing: aSale, before: limited, answers: []string{"200", "200 ok", "410 ended", "409 paused"},
 		query: captchaQuery, learn: learnSum},
 	{route: "GET /api/sales/{id}/result", weight: 150, who: aBuyer, thing: aSale, before: limited, answers: []string{"200 ok"}, learn: learnOrder},
@@ -116,6 +120,11 @@ var forms = []form{
 	// Not by an administrator: it would end the sessions of all other requests.
 	{route: "POST /api/admin/users/{id}/disable", weight: 3, who: aBuyer, thing: aUser, before: []string{"403 forbidden", "429 too_many"}, answers: []string{"403 forbidden"}},
 	{route: "POST /api/admin/users/{id}/enable", weight: 3, who: anAdmin, thing: aUser, before: limited, answers: []string{"200 ok"}},
+	{route: "GET /api/account/sessions", weight: 5, who: aBuyer, before: limited, answers: []string{"200 ok"}},
+	{route: "POST /api/account/sessions/{session}/end", weight: 3, who: aBuyer, before: limited, answers: []string{"404 not_found"}},
+	{route: "POST /api/account/nickname", weight: 3, who: aBuyer, before: limited, answers: []string{"200 ok"}, fields: []field{{"nickname", nickname}}},
+	{route: "POST /api/account/phone", weight: 1, who: aBuyer, before: limited, answers: []string{"401 wrong_password", "403 wrong_captcha"},
+		fields: []field{{"phone", newPhone}, {"code", code}, {"password", fixed("a wrong password")}, {"captcha", sum}}},
 	{route: "GET /api/account/address", weight: 5, who: aBuyer, before: limited, answers: []string{"200 ok"}},
 	{route: "POST /api/account/address", weight: 10, who: aBuyer, before: limited, answers: []string{"200 ok"}, fields: addressFields},
 	{route: "POST /api/account/address/erase", weight: 3, who: aBuyer, before: limited, answers: []string{"200 ok"}},
@@ -366,7 +375,7 @@ func (f *form) path(g *generator, r *request) string {
 	if address == "" || g.IntN(4) == 0 {
 		address = seckill.SignPath(g.world.s.Secret, r.buyer.id, r.sale, r.buyer.token, time.Now().Add(time.Minute))
 	}
-	return strings.NewReplacer("{id}", id, "{path}", address, "{ticket}", "direct:00000000-0000-4000-8000-000000000000", "/*", pick(g, g.world.pages...)).Replace(path)
+	return strings.NewReplacer("{id}", id, "{path}", address, "{ticket}", "direct:00000000-0000-4000-8000-000000000000", "{session}", strings.Repeat("A", 16), "/*", pick(g, g.world.pages...)).Replace(path)
 }
 
 func (g *generator) uuid() string {

@@ -344,7 +344,7 @@ func (w *world) login(b *buyer) {
 	token := ""
 	u, err := w.users.ByID(context.Background(), b.id)
 	if err == nil {
-		token, _, err = w.sessions.Start(context.Background(), u, "203.0.113.1")
+		token, _, err = w.sessions.Start(context.Background(), u, "203.0.113.1", "")
 	}
 	if err != nil {
 		w.t.Errorf("start a session: %v", err)
@@ -610,7 +610,9 @@ func (c *answerCounts) checkCoverage(t *testing.T) {
 			}
 		}
 		// What the staff does needs things that a generator rarely names; the access matrix has a success of each route.
-		rare := strings.Contains(route, "/admin/") || strings.Contains(route, "/pictures/") || strings.HasSuffix(route, "/api/live") || strings.HasSuffix(route, "/ticket")
+		rare := strings.Contains(route, "/admin/") || strings.Contains(route, "/pictures/") || strings.HasSuffix(route, "/api/live") || strings.HasSuffix(route, "/ticket") ||
+			strings.HasSuffix(route, "/password/reset") || // few codes are of a phone that has an account
+			strings.HasSuffix(route, "/account/phone") || strings.HasSuffix(route, "/end") // they would change the buyer of all other requests
 		if good == 0 && !rare {
 			failed = append(failed, fmt.Sprintf("%s has never succeeded: %v", route, n))
 		}

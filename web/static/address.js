@@ -1,4 +1,4 @@
-// Where the parcel of an order goes. Before the payment the form sets the address of the account, which the order then copies; after it
+// Where parcels go. Before the payment of an order the form sets the address of the account, which the order then copies; after it
 // the order's own, until it is shipped.
 import { html, useEffect, useRef, useState } from './lib/preact.js';
 import { get, post } from './api.js';
@@ -30,14 +30,38 @@ export function Delivery({ order, at, reread }) {
       ${d?.shipped_at && html`<p data-test="shipped">${t('address.shipped')} ${formatTime(d.shipped_at, at)} · ${d.carrier} <b class="number">${d.tracking}</b></p>`}
       ${known && !editing && html`<p data-test="address">${known.name} ${known.phone}<br />${known.address}</p>`}
       ${!known && html`<p class="more" data-test="no-address">${t(open ? 'address.needed' : 'address.none')}</p>`}
-      ${open && (editing || !known) && html`<${Form} order=${order} first=${known || saved || EMPTY} keep=${saved === null} onDone=${changed} />`}
+      ${open && (editing || !known) && html`<${Form} to=${pending ? SAVED : `/api/orders/${encodeURIComponent(order.id)}/address`} first=${known || saved || EMPTY}
+        keep=${!pending && saved === null} onDone=${changed} />`}
       <p class="row">${open && known && !editing && html`<button class="plain" data-test="change-address" onClick=${() => setEditing(true)}>${t('address.change')}</button>`}
         ${(saved || known) && html`<button class="plain" data-test="erase-address" onClick=${erase}>${t('address.erase')}</button>`}</p>
       ${(saved || known) && html`<p class="rule">${t('address.eraseMore')}</p>`}
     </section>`;
 }
 
-function Form({ order, first, keep, onDone }) {
+// AccountAddress shows the address of the account, or its form. onEdit(whether) opens and closes the form.
+export function AccountAddress({ editing, onEdit }) {
+  const [saved, setSaved] = useState(undefined); // null: the account has none
+  const [failed, setFailed] = useState(null);
+  const read = async () => {
+    const reply = await get(SAVED);
+    setFailed(reply.ok ? null : reply);
+    if (reply.ok) setSaved(reply.data);
+  };
+  useEffect(() => { read(); }, []);
+  const changed = () => { onEdit(false); read(); };
+  const erase = async () => { await post(SAVED + '/erase'); changed(); };
+  if (failed && saved === undefined) return html`<p class="note" role="alert">${errorText(failed)} <button class="plain" onClick=${read}>${t('again')}</button></p>`;
+  if (saved === undefined) return html`<p class="more" role="status">${t('loading')}</p>`;
+  if (editing) return html`<${Form} to=${SAVED} first=${saved || EMPTY} onDone=${changed} />`;
+  return html`
+    ${saved ? html`<p data-test="address">${saved.name} ${saved.phone}<br />${saved.address}</p>` : html`<p class="more" data-test="no-address">${t('address.none')}</p>`}
+    <p class="row"><button class="button quiet" data-test="change-address" onClick=${() => onEdit(true)}>${t(saved ? 'address.change' : 'address.add')}</button>
+      ${saved && html`<button class="plain" data-test="erase-address" onClick=${erase}>${t('address.erase')}</button>`}</p>
+    ${saved && html`<p class="rule">${t('address.eraseMore')}</p>`}`;
+}
+
+// Form sends an address to a route; with keep it is also that of the account from now on.
+function Form({ to, first, keep, onDone }) {
   const [address, setAddress] = useState({ name: first.name, phone: first.phone, address: first.address });
   const [errors, setErrors] = useState({});
   const [note, setNote] = useState(null);
@@ -46,8 +70,8 @@ function Form({ order, first, keep, onDone }) {
   const save = async (e) => {
     e.preventDefault();
     setSending(true);
-    const reply = await post(order.status === 'pending' ? SAVED : `/api/orders/${encodeURIComponent(order.id)}/address`, address);
-    if (reply.ok && keep && order.status !== 'pending') await post(SAVED, address);
+    const reply = await post(to, address);
+    if (reply.ok && keep) await post(SAVED, address);
     setSending(false);
     const wrong = reply.ok ? {} : errorsOf(reply, Object.keys(PARTS)) || {};
     setErrors(wrong);

@@ -46,7 +46,8 @@ export function localPath(path, fallback) {
   return LOCAL.test(pathname) ? pathname + search : fallback;
 }
 
-async function readUser() {
+// readUser reads the user again, after a change of the account.
+export async function readUser() {
   const reply = await get('/api/me');
   setUser(reply.ok ? reply.data : reply.code === 'not_logged_in' ? null : UNSURE);
 }

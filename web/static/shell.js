@@ -57,7 +57,7 @@ function Account({ user }) {
   const onLoginPage = location.pathname === '/login.html';
   if (user === null) return onLoginPage ? null : html`<a href=${loginHref()}>${t('login')}</a>`;
   if (!user || user.unsure) return null;
-  return html`<span class="nick">${user.nickname || user.phone}</span>
+  return html`<a class="nick" href="/account.html" data-test="to-account">${user.nickname || user.phone}</a>
     <button class="plain" data-test="logout" onClick=${logOut}>${t('logout')}</button>`;
 }
 

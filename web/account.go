@@ -1,0 +1,93 @@
+package web
+
+import (
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+
+	"miaosha/user"
+)
+
+// sessionJSON is a session in the list of its user.
+type sessionJSON struct {
+	ID      string `json:"id"`
+	Current bool   `json:"current,omitempty"` // the request's own
+	Browser string `json:"browser"`           // see clientOf; other if it is not known
+	System  string `json:"system"`
+	BegunAt string `json:"begun_at"`
+	UsedAt  string `json:"used_at,omitempty"` // to ten minutes; without it, in the last twelve hours
+	EndsAt  string `json:"ends_at"`           // unless it is used again
+}
+
+func (s *Server) listSessions(w http.ResponseWriter, r *http.Request, session user.Session) error {
+	list, err := s.Sessions.List(r.Context(), session.UserID, s.token(r))
+	if err != nil {
+		return err
+	}
+	out := make([]sessionJSON, 0, len(list))
+	for _, l := range list {
+		one := sessionJSON{ID: l.ID, Current: l.Current, Browser: "other", System: "other", BegunAt: formatTime(l.BegunAt), EndsAt: formatTime(l.EndsAt)}
+		if browser, system, found := strings.Cut(l.Client, " "); found {
+			one.Browser, one.System = browser, system
+		}
+		if !l.UsedAt.IsZero() {
+			one.UsedAt = formatTime(l.UsedAt)
+		}
+		out = append(out, one)
+	}
+	return ok(w, 200, out)
+}
+
+// endSession ends one session of the user, maybe the request's own. The others go on.
+func (s *Server) endSession(w http.ResponseWriter, r *http.Request, session user.Session) error {
+	if err := refuseBody(w, r); err != nil {
+		return err
+	}
+	id := chi.URLParam(r, "session")
+	if err := s.Sessions.EndListed(r.Context(), session.UserID, id); err != nil {
+		return err
+	}
+	if id == user.SessionID(s.token(r)) {
+		s.setCookie(w, r, "", time.Unix(1, 0))
+	}
+	return ok(w, 200, nil)
+}
+
+func (s *Server) setNickname(w http.ResponseWriter, r *http.Request, session user.Session) error {
+	var in struct {
+		Nickname string `json:"nickname"`
+	}
+	if err := body(w, r, &in, false); err != nil {
+		return err
+	}
+	if err := s.Users.SetNickname(r.Context(), session.UserID, in.Nickname); err != nil {
+		return err
+	}
+	return ok(w, 200, nil)
+}
+
+func (s *Server) changePhone(w http.ResponseWriter, r *http.Request, session user.Session) error {
+	var in struct {
+		Phone    string `json:"phone"`
+		Code     string `json:"code"`
+		Password string `json:"password"`
+		Captcha  string `json:"captcha"`
+	}
+	if err := body(w, r, &in, false); err != nil {
+		return err
+	}
+	solved, err := s.solved(r, in.Captcha)
+	if err != nil {
+		return err
+	}
+	device, err := s.Users.ChangePhone(r.Context(), session.UserID, in.Phone, in.Code, in.Password, s.fromWithCode(r, solved))
+	if device != "" {
+		s.setDevice(w, r, device)
+	}
+	if err != nil {
+		return err
+	}
+	return ok(w, 200, nil)
+}

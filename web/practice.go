@@ -1,0 +1,42 @@
+package web
+
+import (
+	"errors"
+	"net/http"
+
+	"miaosha/seckill"
+)
+
+// Practice sums are for visitors who have not bought before. They are drawn as those of the log-in, for a cookie of their own: they
+// neither replace nor use up a sum that counts, and no answer to one is good for anything.
+
+func (s *Server) practiceSum(w http.ResponseWriter, r *http.Request) error {
+	return s.drawSum(w, r, "practice", "GET /api/practice")
+}
+
+// checkPractice says whether the answer is right. The sum is used up.
+func (s *Server) checkPractice(w http.ResponseWriter, r *http.Request) error {
+	var in struct {
+		Captcha string `json:"captcha"`
+	}
+	if err := s.allow(s.limitsOf("POST /api/practice"), r, 0); err != nil {
+		return err
+	}
+	if err := body(w, r, &in, false); err != nil {
+		return err
+	}
+	if !s.Rush.CaptchaOn() {
+		return errNoPage
+	}
+	browser := ""
+	if c, err := r.Cookie(s.cookieName(r, "practice")); err == nil {
+		browser = c.Value
+	}
+	err := s.Rush.CheckLoginCaptcha(r.Context(), browser, in.Captcha)
+	if err != nil && !errors.Is(err, seckill.ErrWrongCaptcha) {
+		return err
+	}
+	return ok(w, 200, struct {
+		Right bool `json:"right"`
+	}{err == nil})
+}
