@@ -14,6 +14,7 @@ import (
 // listedOrder is an order in a list of the staff: its buyer's phone is masked, and its address only known or not.
 type listedOrder struct {
 	ID         uuid.UUID `json:"id"`
+	Number     string    `json:"number"` // the short form of the id
 	UserID     int64     `json:"user_id"`
 	Phone      string    `json:"phone"`
 	SaleID     int64     `json:"sale_id"`
@@ -28,7 +29,7 @@ type listedOrder struct {
 }
 
 func listed(o admin.Order) listedOrder {
-	return listedOrder{ID: o.ID, UserID: o.UserID, Phone: maskPhone(o.BuyerPhone), SaleID: o.SaleID, Title: o.Title, Price: o.Price, Status: o.Status,
+	return listedOrder{ID: o.ID, Number: order.Number(o.ID), UserID: o.UserID, Phone: maskPhone(o.BuyerPhone), SaleID: o.SaleID, Title: o.Title, Price: o.Price, Status: o.Status,
 		CreatedAt: formatTime(o.CreatedAt), ExpiresAt: formatTime(o.ExpiresAt), PaidAt: formatOrNone(o.PaidAt),
 		HasAddress: o.Address.Address != "", ShippedAt: formatOrNone(o.ShippedAt)}
 }

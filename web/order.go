@@ -15,6 +15,7 @@ import (
 // orderJSON is an order as its owner sees it. The price is in fen.
 type orderJSON struct {
 	ID        string        `json:"id"`
+	Number    string        `json:"number"` // the short form of the id
 	SaleID    int64         `json:"sale_id"`
 	Title     string        `json:"title"`
 	Image     string        `json:"image"`
@@ -43,7 +44,7 @@ func (s *Server) ordersJSON(ctx context.Context, userID int64, orders ...order.O
 	out, ids, at := make([]orderJSON, len(orders)), make([]uuid.UUID, len(orders)), make(map[uuid.UUID]int, len(orders))
 	for i, o := range orders {
 		ids[i], at[o.ID] = o.ID, i
-		out[i] = orderJSON{ID: o.ID.String(), SaleID: o.SaleID, Title: o.Title, Image: s.assets.url(o.Image), Price: o.Price, Status: o.Status,
+		out[i] = orderJSON{ID: o.ID.String(), Number: order.Number(o.ID), SaleID: o.SaleID, Title: o.Title, Image: s.assets.url(o.Image), Price: o.Price, Status: o.Status,
 			CreatedAt: formatTime(o.CreatedAt), ExpiresAt: formatTime(o.ExpiresAt), Seller: s.cfg.ShopName, Payments: []paymentJSON{}}
 		if o.PaidAt != nil {
 			out[i].PaidAt = formatTime(*o.PaidAt)

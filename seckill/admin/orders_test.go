@@ -62,6 +62,7 @@ func TestOrderSearches(t *testing.T) {
 		"all":                {OrderFilter{}, "true"},
 		"a phone":            {OrderFilter{Q: "10000001000"}, "user_id = 1000"},
 		"an order":           {OrderFilter{Q: id.String()}, "user_id = 1000"},
+		"a number":           {OrderFilter{Q: strings.ToLower(order.Number(id))}, "user_id = 1000"},
 		"a ticket":           {OrderFilter{Q: "fill:1000"}, "user_id = 1000"},
 		"a second ticket":    {OrderFilter{Q: "second"}, "user_id = 7"},
 		"a reference":        {OrderFilter{Q: "ref-1001"}, "user_id = 1001"},

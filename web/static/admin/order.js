@@ -27,7 +27,7 @@ export function OrderFile({ id, may }) {
     <article class="sheet" data-test="order-file" data-status=${order.status}>
       <h2>${order.title} · <span class="status" data-status=${order.status}>${t('status.' + order.status)}</span></h2>
       <dl class="facts">
-        <${Fact} name=${t('order.number')}><code>${order.id}</code></${Fact}>
+        <${Fact} name=${t('order.number')}>${order.number} <code>${order.id}</code></${Fact}>
         <${Fact} name=${t('order.amount')}>¥${yuan(order.price)}</${Fact}>
         <${Fact} name=${t('orders.buyer')}>${order.nickname} (${order.user_id}) ${order.phone}</${Fact}>
         <${Fact} name=${t('orders.sale')}><a href=${'#orders?sale=' + order.sale_id}>${order.sale_id}</a></${Fact}>

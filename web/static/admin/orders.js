@@ -84,10 +84,10 @@ function Table({ orders, marked, mark }) {
       <thead><tr>${mark && html`<th scope="col"><span class="hidden">${t('orders.mark')}</span></th>`}
         ${columns.map((c) => html`<th scope="col">${t('orders.' + c)}</th>`)}</tr></thead>
       <tbody>${orders.map((o) => html`<tr key=${o.id} data-order=${o.id} data-status=${o.status}>
-        ${mark && html`<td>${o.status === 'paid' && html`<input type="checkbox" aria-label=${t('orders.markOne', { id: o.id.slice(-6) })}
+        ${mark && html`<td>${o.status === 'paid' && html`<input type="checkbox" aria-label=${t('orders.markOne', { id: o.number })}
           checked=${marked.includes(o.id)} onChange=${(e) => mark(o.id, e.target.checked)} />`}</td>`}
         <td>${formatTime(o.created_at, now())}</td>
-        <td><a href=${'#orders/' + o.id}>${o.title} <span class="soft">…${o.id.slice(-6)}</span></a></td>
+        <td><a href=${'#orders/' + o.id}>${o.title} <span class="soft">${o.number}</span></a></td>
         <td>${o.phone}</td>
         <td><a href=${'#orders?sale=' + o.sale_id}>${o.sale_id}</a></td>
         <td>¥${yuan(o.price)}</td>
