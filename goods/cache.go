@@ -73,11 +73,13 @@ const (
 	slot
 	one
 	last // the newest sale's id
+	held // what a sale has held
 )
 
 type entry struct {
 	sales []Sale
 	last  int64
+	held  *Held
 	at    time.Time
 	tried time.Time // the last read that failed or took too long
 }
@@ -153,20 +155,26 @@ func (s *Store) read(ctx context.Context, k key) (e entry, err error) {
 		e.sales, err = s.byID(ctx, k.n)
 	case last:
 		e.last, err = s.lastID(ctx)
+	case held:
+		e.held, err = s.held(ctx, k.n)
 	}
 	return e, err
 }
 
 func (c *Cache) load(ctx context.Context, k key) (entry, time.Duration, error) {
 	cached, ok := c.entries.GetIfPresent(k)
-	if ok && c.now().Sub(cached.at) < c.fresh {
+	fresh := c.fresh
+	if k.kind == held {
+		fresh = heldFor
+	}
+	if ok && c.now().Sub(cached.at) < fresh {
 		return cached, 0, nil
 	}
 	old := ok && c.now().Sub(cached.at) < staleFor
 	if old && c.now().Sub(cached.tried) < freshFor {
 		return cached, c.now().Sub(cached.at), nil // a read has just failed: do not wait for the next one
 	}
-	reading := c.reading(ctx, k, c.fresh)
+	reading := c.reading(ctx, k, fresh)
 	var timeout <-chan time.Time
 	if old {
 		timeout = time.After(staleWait)

@@ -77,6 +77,9 @@ type Order struct {
 // nothing. The condition is evaluated once.
 const durable = `(select current_setting('synchronous_standby_names') = '' or pg_logical_emit_message(true, 'miaosha', '') is not null)`
 
+// PayWithin returns how long a buyer has to pay.
+func (s *Store) PayWithin() time.Duration { return s.cfg.PayWithin }
+
 // Store moves orders in Postgres.
 type Store struct {
 	db            goods.DB

@@ -229,10 +229,11 @@ type detail struct {
 	of     goods.Sale
 	left   int
 	state  string
+	held   *goods.Held // of one that is sold out
 }
 
-func (d *detail) fresh(of goods.Sale, left int, state string) bool {
-	return d.left == left && d.state == state && d.of == of
+func (d *detail) fresh(of goods.Sale, left int, state string, held *goods.Held) bool {
+	return d.left == left && d.state == state && d.held == held && d.of == of
 }
 
 // showSale answers with one sale. There is no ETag: each answer has the time, with which pages count
@@ -249,9 +250,15 @@ func (s *Server) showSale(w http.ResponseWriter, r *http.Request) error {
 	}
 	now, left, zh := s.Rush.Now(), s.Rush.Left(g), chinese(r)
 	state := stateAt(g, now, left)
+	var held *goods.Held
+	if state == "sold_out" && g.Stock == 0 { // otherwise the last orders are not all in Postgres yet
+		if h, err := s.Cache.Held(r.Context(), id); err == nil { // without it buyers see no figure
+			held = h
+		}
+	}
 	d, err := s.prepared.details.get(responseKey{id, zh},
-		func(d *detail) bool { return d.fresh(g, left, state) },
-		func(*detail) (*detail, error) { return s.makeDetail(g, now, left, zh) })
+		func(d *detail) bool { return d.fresh(g, left, state, held) },
+		func(*detail) (*detail, error) { return s.makeDetail(g, now, left, held, zh) })
 	if err != nil {
 		return err
 	}
@@ -263,21 +270,27 @@ func (s *Server) showSale(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-func (s *Server) makeDetail(g goods.Sale, now time.Time, left int, zh bool) (*detail, error) {
+func (s *Server) makeDetail(g goods.Sale, now time.Time, left int, held *goods.Held, zh bool) (*detail, error) {
 	out := struct {
 		saleJSON
-		Detail  string `json:"detail"`
-		Captcha bool   `json:"captcha"`
-	}{s.newSaleJSON(g, now, left, zh), g.Detail, s.Rush.CaptchaOn()}
+		Detail    string `json:"detail"`
+		Captcha   bool   `json:"captcha"`
+		PayWithin int    `json:"pay_within"` // seconds
+		Held      *int   `json:"held,omitempty"`
+		BackAt    string `json:"back_at,omitempty"`
+	}{saleJSON: s.newSaleJSON(g, now, left, zh), Detail: g.Detail, Captcha: s.Rush.CaptchaOn(), PayWithin: int(s.Orders.PayWithin().Seconds())}
 	if !zh && g.DetailEN != "" {
 		out.Detail = g.DetailEN
+	}
+	if held != nil {
+		out.Held, out.BackAt = &held.Units, formatOrNone(held.BackAt)
 	}
 	b, err := encode(out)
 	if err != nil {
 		return nil, err
 	}
 	body := bytes.TrimSuffix(b, []byte("}}"))
-	return &detail{body, []string{strconv.Itoa(len(body) + len(serverTimeField(now)))}, g, left, out.State}, nil
+	return &detail{body, []string{strconv.Itoa(len(body) + len(serverTimeField(now)))}, g, left, out.State, held}, nil
 }
 
 // serverTimeField returns the last field of a detail, and its end. Its length is always the same.

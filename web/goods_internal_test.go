@@ -39,15 +39,17 @@ func TestDetailIsFreshUntilItHasChanged(t *testing.T) {
 		of    goods.Sale
 		left  int
 		state string
+		held  *goods.Held
 		want  bool
 	}{
-		"unchanged":        {sale, 3, "open", true},
-		"another title":    {retitled, 3, "open", false},
-		"another start":    {moved, 3, "open", false},
-		"fewer units left": {sale, 2, "open", false},
-		"paused":           {sale, 3, "paused", false},
+		"unchanged":        {sale, 3, "open", nil, true},
+		"another title":    {retitled, 3, "open", nil, false},
+		"another start":    {moved, 3, "open", nil, false},
+		"fewer units left": {sale, 2, "open", nil, false},
+		"paused":           {sale, 3, "paused", nil, false},
+		"other units held": {sale, 3, "open", &goods.Held{Units: 1}, false},
 	} {
-		if got := d.fresh(c.of, c.left, c.state); got != c.want {
+		if got := d.fresh(c.of, c.left, c.state, c.held); got != c.want {
 			t.Errorf("%s: fresh is %t, want %t", name, got, c.want)
 		}
 	}

@@ -2,6 +2,7 @@ package web_test
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -18,9 +19,10 @@ func TestTwoVisitorsWantTheLastUnit(t *testing.T) {
 	t.Parallel()
 	root := chromium(t)
 	s := openSandboxShop(t)
-	sale := s.sale(t, "--title", "茶具<img src=x onerror=alert(1)>", "--stock", "1", "--start", "15s", "--end", "1h")
 	first, second := visit(t, root, s.URL, "zh-CN"), visit(t, root, s.URL, "en-GB")
+	s.looksBefore(t, first)
 
+	sale := s.knownSale(t, "--title", "茶具<img src=x onerror=alert(1)>", "--stock", "1", "--start", "15s", "--end", "1h")
 	first.goTo("/sale.html?id=" + sale)
 	first.sees(view("waiting"))
 	first.goTo("/login.html?next=" + "%2Fsale.html%3Fid%3D" + sale)
@@ -69,11 +71,18 @@ func TestTwoVisitorsWantTheLastUnit(t *testing.T) {
 		t.Errorf("the English page shows %q", text)
 	}
 
+	second.shows("held", "1 unit is ordered and not paid yet. The first may come back at "+second.evaluates(`new Date(`+backAt(t, s.URL, sale)+
+		`).toLocaleTimeString('en-GB', { hour: '2-digit', minute: '2-digit' })`)+".")
+
 	first.clicks("pay-now")
 	first.clicks("pay-confirm")
 	first.sees(test("order-status") + `[data-status="paid"]`)
 	first.sees(test("payment") + `[data-status="captured"]`)
 	other.until("the badge is gone", `document.querySelector('[data-test="badge"]') === null`)
+	first.shows("next", "这是练习店铺，到这里就完成了，不会寄出商品。")
+	first.until("the order has a short number", `/^[0-9A-Z]{4}-[0-9A-Z]{4}-[0-9A-Z]{4}$/.test(document.querySelector('[data-test="order-number"]').innerText)`)
+	first.clicks("copy-number")
+	first.until("the number is copied", `document.querySelector('[data-test="copy-number"] + [role="status"]').innerText === '已复制'`)
 	first.goTo("/orders.html")
 	first.sees(test("order"))
 	first.goTo("/sale.html?id=" + sale)
@@ -88,6 +97,56 @@ func TestTwoVisitorsWantTheLastUnit(t *testing.T) {
 	if out := sandboxtest.MustCommand(t, s.env, "audit"); !strings.Contains(out, "holds") {
 		t.Error(out)
 	}
+}
+
+// looksBefore looks at a sale before its start: what will happen, the time that is left in the title of the tab, a file for the
+// calendar, and a sum for practice.
+func (s sandboxShop) looksBefore(t *testing.T, v *visitor) {
+	t.Helper()
+	v.goTo("/sale.html?id=" + s.knownSale(t, "--title", "壶;茶,杯", "--stock", "1", "--start", "50m", "--end", "2h"))
+	v.sees(view("waiting"))
+	if text := v.reads(test("steps")); !strings.Contains(text, "算一道题") || !strings.Contains(text, "15 分钟付款") || !strings.Contains(text, "限购一件") {
+		t.Errorf("the page says that this will happen: %q", text)
+	}
+	v.until("the title counts down", `/^49:\d\d · 壶;茶,杯 · /.test(document.title)`)
+	v.evaluates(`(URL.createObjectURL = (create => (blob) => { if (blob.type.startsWith('text/calendar')) blob.text().then((text) => { window.calendar = text; }); return create(blob); })(
+		URL.createObjectURL.bind(URL)), '')`)
+	v.clicks("calendar")
+	v.until("the calendar has the sale", `/\r\nDTSTART:\d{8}T\d{6}Z\r\n/.test(window.calendar) && window.calendar.includes('SUMMARY:秒杀：壶\\;茶\\,杯\r\n')
+		&& window.calendar.split('\r\n').every((line) => new TextEncoder().encode(line).length <= 75)`)
+	v.sees(test("nothing-sent"))
+	v.clicks("practise")
+	v.sees(test("captcha-img"))
+	v.failsASum()
+	v.types("captcha-input", s.answer(t, "0")+"\r")
+	v.shows("practice-said", "答对了。正式抢购时也是这样的题。")
+	v.sees(view("waiting"))
+}
+
+// knownSale creates a sale, and waits until the shop's cache has it.
+func (s sandboxShop) knownSale(t *testing.T, args ...string) (id string) {
+	t.Helper()
+	id = s.sale(t, args...)
+	if !sandboxtest.Poll(20*time.Second, func() bool { return sandboxtest.Call("GET", s.URL+"/api/sales/"+id, "", "").Code == "ok" }) {
+		t.Fatalf("the shop does not know sale %s", id)
+	}
+	return id
+}
+
+// backAt waits until the shop says when a unit of a sale may come back, and returns that time in ms since 1970.
+func backAt(t *testing.T, shop, sale string) (ms string) {
+	t.Helper()
+	if !sandboxtest.Poll(20*time.Second, func() bool {
+		var detail struct {
+			BackAt time.Time `json:"back_at"`
+		}
+		sandboxtest.Call("GET", shop+"/api/sales/"+sale, "", "").Read(t, &detail)
+		ms = strconv.FormatInt(detail.BackAt.UnixMilli(), 10)
+		return !detail.BackAt.IsZero()
+	}) {
+		t.Fatal("the shop does not say when a unit may come back")
+	}
+	return ms
 }
 
 // An order that is not paid in time expires on the page, and the cashier closes. Another visitor who

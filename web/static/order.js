@@ -1,6 +1,7 @@
 // One order: the goods, its status, and what the buyer can still do with it.
 import { html, useEffect, useRef, useState } from './lib/preact.js';
 import { Delivery } from './address.js';
+import { Next, OrderNumber } from './after.js';
 import { post } from './api.js';
 import { PayNow } from './cashier.js';
 import { now, useSecond } from './clock.js';
@@ -71,12 +72,13 @@ function Sheet({ order, reread, trouble }) {
   const back = backOf(order);
   const payable = status === 'pending' && !confirming(order) && Date.parse(order.expires_at) > at;
   const more = back ? 'order.back.' + back : confirming(order) ? (performance.now() - openedAt < 15_000 ? 'order.confirming' : 'order.slow')
-    : status === 'pending' && paid === 'no' ? 'order.declined' : order.delivery?.shipped_at && status === 'paid' ? 'order.shipped' : 'order.more.' + status;
+    : status === 'pending' && paid === 'no' ? 'order.declined' : 'order.more.' + status;
   return html`
     <article class="sheet" data-status=${status}>
       <header class="standing">
         <p class="status" data-test="order-status" data-status=${status} role="status">${t('status.' + status)}</p>
-        <p class="more">${t(more)}</p>
+        ${(back || status !== 'paid') && html`<p class="more">${t(more)}</p>`}
+        ${status === 'paid' && html`<${Next} shipped=${order.delivery?.shipped_at} />`}
         <${Trouble} trouble=${trouble} />
         ${payable && html`<p class="within">${t('order.payWithin')} <${Countdown} to=${order.expires_at} short /></p>`}
       </header>
@@ -89,7 +91,7 @@ function Sheet({ order, reread, trouble }) {
         <div><dt>${t('order.made')}</dt><dd>${formatTime(order.created_at, at)}</dd></div>
         ${order.paid_at && html`<div><dt>${t('order.paidAt')}</dt><dd>${formatTime(order.paid_at, at)}</dd></div>`}
         <div><dt>${t('order.seller')}</dt><dd data-test="seller">${order.seller || t('shop')}</dd></div>
-        <div><dt>${t('order.number')}</dt><dd class="number">${order.id}</dd></div>
+        <div><dt>${t('order.number')}</dt><dd><${OrderNumber} order=${order} /></dd></div>
       </dl>
       <${Payments} order=${order} at=${at} />
       ${'lab' in document.documentElement.dataset && html`<p><a href=${'/admin.html#ticket=' + order.id} data-test="follow-ticket">${t('order.follow')}</a></p>`}

@@ -2,6 +2,11 @@
 import { get } from './api.js';
 import { backoff } from './retry.js';
 
+let whileHidden = false;
+
+// readWhileHidden sets whether a hidden page reads, too: its visitor wants to be told what happens.
+export const readWhileHidden = (on) => { whileHidden = on; };
+
 // poll calls onData(data, trouble) after each read and onError(reply, trouble) after each failed one. onError may
 // return false to end it. interval(data) returns the ms until the next read; hidden(data) those until the next read of a hidden
 // page, if it needs one. trouble is for Trouble: null if all is well, otherwise {reply, since}, with the failed reply and the time
@@ -27,12 +32,13 @@ export function poll(url, { onData, onError = () => {}, interval, hidden = () =>
       schedule(interval(last));
     } else if (onError(reply, { reply, since }) !== false) schedule(backoff(reply, failures++));
   }
+  const wait = (data) => hidden(data) || (whileHidden && 10_000);
   function schedule(ms) {
     clearTimeout(timer);
-    const late = document.hidden && last && hidden(last);
+    const late = document.hidden && last && wait(last);
     timer = setTimeout(late ? read : readIfVisible, Math.max(late || 0, ms));
   }
-  const readIfVisible = () => (document.hidden ? last && hidden(last) && schedule(0) : read());
+  const readIfVisible = () => (document.hidden ? last && wait(last) && schedule(0) : read());
   document.addEventListener('visibilitychange', readIfVisible);
   read();
   return {

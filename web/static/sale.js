@@ -1,10 +1,12 @@
 // The page of one sale: the goods, the countdown and the units left, and the panel to buy with.
 import { html, useEffect, useLayoutEffect, useRef, useState } from './lib/preact.js';
+import { useBackAgain } from './after.js';
 import { now, useSecond } from './clock.js';
 import { errorText, formatTime, t } from './i18n.js';
 import { Countdown, Drawing, Price, Taken } from './parts.js';
 import { openPurchase, viewOf } from './purchase.js';
-import { Failed, Loading, mount, sandbox, setTitle } from './shell.js';
+import { Failed, Loading, mount, sandbox } from './shell.js';
+import { TabTitle } from './tab_title.js';
 import { causeOf, Trouble } from './trouble.js';
 import { VIEWS } from './views.js';
 
@@ -19,13 +21,13 @@ function Sale({ lang, user }) {
   }, []);
   useEffect(() => purchase.current.setUser(user), [user]);
   useEffect(() => { if (s) purchase.current.readSale(); }, [lang]); // the shop sends titles in the buyer's language
-  useEffect(() => setTitle(s?.sale?.title), [lang, s?.sale?.title]);
 
   if (s?.missing && !s.sale) return html`<${Failed} title=${t('sale.missing')} more=${t('sale.missingMore')} />`;
   if (!s?.sale) return s?.trouble ? html`<${Trouble} trouble=${s.trouble} />` : html`<${Loading} />`;
   const { sale } = s;
   return html`
     <article class="sale">
+      <${TabTitle} sale=${sale} lang=${lang} />
       <${Drawing} src=${sale.image} />
       <div class="facts">
         <h1>${sale.title}</h1>
@@ -70,6 +72,7 @@ function Panel({ s, purchase }) {
     if (focusWithin.current && document.activeElement === document.body && view !== 'captcha') head.current.focus();
   }, [view]);
   useOrderExpiry(s, purchase);
+  useBackAgain(view, s.sale);
   const ahead = view === 'queue' && s.result?.ahead;
   return html`
     <section class="panel" data-test="view" data-view=${view} aria-label=${t('sale.panel')}

@@ -1,5 +1,7 @@
 // The views of the purchase panel: one small component for each state.
 import { html, useEffect, useState } from './lib/preact.js';
+import { Next, Returns } from './after.js';
+import { Before, Steps } from './before.js';
 import { Captcha } from './captcha.js';
 import { Card } from './card.js';
 import { PayNow } from './cashier.js';
@@ -18,13 +20,14 @@ const Loading = () => html`<button class="button big" disabled>${t('loading')}</
 const Waiting = ({ s, purchase }) => html`
   <${More} text="waiting.more" />
   ${canPrepare(s, now()) && html`<button class="button big" data-test="prepare" onClick=${purchase.begin}>${t('waiting.solve')}</button>`}
-  ${s.user === null && html`<a class="button" href=${loginHref()}>${t('waiting.login')}</a>`}`;
+  ${s.user === null && html`<a class="button" href=${loginHref()}>${t('waiting.login')}</a>`}
+  <${Before} s=${s} preparing=${canPrepare(s, now())} />`;
 
 const Open = ({ s, purchase }) => html`
   <button class="button big" data-test="buy" disabled=${s.sending} onClick=${purchase.begin}>${t(s.sending ? 'captcha.sending' : 'open.buy')}</button>
-  <${More} text="open.more" />`;
+  <${Steps} sale=${s.sale} />`;
 
-const Login = () => html`<a class="button big" href=${loginHref()}>${t('view.login')}</a><${More} text="open.more" />`;
+const Login = ({ s }) => html`<a class="button big" href=${loginHref()}>${t('view.login')}</a><${Steps} sale=${s.sale} />`;
 
 const Sum = ({ s, purchase }) => html`
   <${Captcha} captcha=${s.captcha} asText=${s.asText} sending=${s.sending} onDraw=${purchase.drawCaptcha} onSubmit=${purchase.submit} />`;
@@ -50,12 +53,13 @@ const Ordered = ({ s }) => html`
 const SoldOut = ({ s }) => html`
   <div data-test="sold-out">
     <${More} text=${s.result?.state === 'sold_out' ? 'sold_out.queued' : s.sale.left > 0 ? 'sold_out.held' : 'sold_out.more'} />
+    <${Returns} sale=${s.sale} />
     <${OtherSales} not=${s.sale.id} />
   </div>`;
 
 // Done shows an order for which the buyer has nothing left to do here.
 const Done = ({ s, view }) => html`
-  <${More} text=${view + '.more'} />
+  ${view === 'paid' ? html`<${Next} />` : html`<${More} text=${view + '.more'} />`}
   <p class="row"><a class="button quiet" href=${orderHref(s.order)}>${t('seeOrder')}</a></p>
   ${view !== 'paid' && html`<${OtherSales} not=${s.sale.id} />`}`;
 

@@ -1,0 +1,60 @@
+// What a buyer wants to know afterwards: what comes next, when units come back, and the order's number to copy.
+import { html, useEffect, useRef, useState } from './lib/preact.js';
+import { now } from './clock.js';
+import { formatTime, t } from './i18n.js';
+import { canNotify, notify, useWish, wanted } from './notify.js';
+import { readWhileHidden } from './poll.js';
+
+const inSandbox = 'lab' in document.documentElement.dataset;
+
+// Next says what comes after the payment.
+export function Next({ shipped }) {
+  if (inSandbox && !shipped) return html`<p class="more" data-test="next">${t('next.sandbox')}</p>`;
+  const steps = shipped ? ['shipped', 'help'] : ['ship', 'tracking', 'help'];
+  return html`<ol class="steps" data-test="next">${steps.map((step) => html`<li key=${step}>${t('next.' + step)}</li>`)}</ol>`;
+}
+
+// Returns says how many units wait for a payment and when the first may come back, and offers a notification.
+export function Returns({ sale }) {
+  const [wish, ask] = useWish('back', sale.id);
+  useEffect(() => {
+    if (wish !== 'granted') return undefined;
+    readWhileHidden(true);
+    return () => readWhileHidden(false);
+  }, [wish]);
+  const { held, back_at: back } = sale;
+  return html`
+    ${held !== undefined && html`<p class="more" data-test="held">${held > 0
+      ? t('held.units', { n: held, at: back && Date.parse(back) > now() ? formatTime(back, now()) : '' }) : t('held.none')}</p>`}
+    ${canNotify && wish !== 'granted' && held !== 0 && html`<p><button class="plain" data-test="notify-back" onClick=${ask}>${t('held.notify')}</button></p>`}
+    <p class="more" role="status" hidden=${!wish}>${wish && t(wish === 'granted' ? 'held.granted' : 'remind.denied')}</p>`;
+}
+
+// useBackAgain tells a visitor who wished it that a unit is back, when the panel goes from sold out to its button.
+export function useBackAgain(view, sale) {
+  const former = useRef(view);
+  useEffect(() => {
+    if (former.current === 'sold_out' && (view === 'open' || view === 'login') && wanted('back', sale.id)) {
+      notify(t('back.title', { title: sale.title }), t('back.body'), 'back-' + sale.id);
+    }
+    former.current = view;
+  }, [view]);
+}
+
+// OrderNumber shows the short number of an order, and copies it.
+export function OrderNumber({ order }) {
+  const [copied, setCopied] = useState(false);
+  const text = useRef();
+  const copy = async () => {
+    try {
+      await navigator.clipboard.writeText(order.number);
+    } catch { // not over plain http from another machine
+      getSelection().selectAllChildren(text.current);
+      document.execCommand('copy');
+    }
+    setCopied(true);
+  };
+  return html`<span class="number" data-test="order-number" ref=${text}>${order.number}</span>
+    <button type="button" class="plain copy" data-test="copy-number" onClick=${copy}>${t('number.copy')}</button>
+    <span class="hidden" role="status">${copied && t('number.copied')}</span>${copied && html`<span aria-hidden="true"> ✓</span>`}`;
+}
