@@ -8,14 +8,14 @@ import { Field, errorsOf, focusFirstError } from './field.js';
 import { errorText, t } from './i18n.js';
 import { Sessions } from './sessions.js';
 import { readUser } from './session.js';
-import { LoginFirst, mount, setTitle } from './shell.js';
+import { Loading, LoginFirst, mount, setTitle } from './shell.js';
 
 function Account({ lang, user }) {
   const [open, setOpen] = useState(location.hash.slice(1)); // the form that is open, one at a time
   const [done, setDone] = useState('');
   useEffect(() => setTitle(t('account.title')), [lang]);
   if (user === null) return html`<${LoginFirst} />`;
-  if (!user) return html`<p class="blank" role="status">${t('loading')}</p>`;
+  if (!user) return html`<${Loading} />`;
   const show = (name) => { setOpen(name); setDone(''); };
   const finish = (name) => { setOpen(''); setDone(name); readUser(); };
   const part = (name, value, Form) => html`
