@@ -21,6 +21,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"miaosha/goods"
+	"miaosha/order"
 	"miaosha/seckill"
 	"miaosha/seckill/sandbox/sandboxtest"
 	"miaosha/web"
@@ -284,7 +285,7 @@ func TestDetailsTellTheTime(t *testing.T) {
 					"Content-Type": "application/json; charset=utf-8", "Content-Length": strconv.Itoa(len(r.Raw)), "Vary": "Accept-Language, Accept-Encoding"})
 			}
 		}
-		if !strings.Contains(first["detail"].(string), long) || len(first) != 12 {
+		if !strings.Contains(first["detail"].(string), long) || len(first) != 13 {
 			t.Errorf("detail %v", first)
 		}
 		titles[first["title"].(string)] = true
@@ -315,7 +316,7 @@ func openCatalogue(t testing.TB) catalogue {
 		t.Fatal(err)
 	}
 	s, err := web.New(web.Config{Rate: "off", IPRate: "off", TimeZone: "UTC", Cashier: "off"},
-		web.Deps{Cache: cache, Rush: rush, Log: slog.New(slog.DiscardHandler), Secret: make([]byte, 32)}, "")
+		web.Deps{Cache: cache, Rush: rush, Orders: order.New(db, order.Config{PayWithin: 15 * time.Minute}), Log: slog.New(slog.DiscardHandler), Secret: make([]byte, 32)}, "")
 	if err != nil {
 		t.Fatal(err)
 	}

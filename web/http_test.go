@@ -88,11 +88,12 @@ func TestOtherSitesAreRefused(t *testing.T) {
 // A body is accepted exactly or not at all: no field is unknown, comes twice, or has another type.
 func TestBodiesAreTakenExactly(t *testing.T) {
 	t.Parallel()
-	shop := openMatrixShop(t)
+	shop := openMatrixShop(t, "MIAOSHA_IP_RATE=off")
 	was := shop.state(t)
 	for _, row := range accessMatrix {
 		method, path := shop.at(row.route, "")
-		if method != "POST" || path == "/api/admin/pictures" { // whose body is a picture
+		// The body of a picture is no JSON, and only a sandbox has the routes of one.
+		if method != "POST" || path == "/api/admin/pictures" || strings.HasPrefix(path, "/api/sandbox/") {
 			continue
 		}
 		send := func(name, body string, want ...int) {

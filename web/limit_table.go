@@ -49,6 +49,7 @@ var (
 	loginWords    = &limit{per: perAddress, most: user.MustLimit("1/s", 0), kept: here}
 	practiceSums  = &limit{per: perAddress, most: user.MustLimit("10/s", 0), kept: here} // of their own, so that practice takes no sums of the log-in
 	practiceWords = &limit{per: perAddress, most: user.MustLimit("1/s", 0), kept: here}
+	practiceTries = &limit{per: perAddress, most: user.MustLimit("200/s", 0), kept: here} // an answer costs less than a sum
 	practiceSites = &limit{per: perNetwork, most: user.MustLimit("50/s", 0), kept: here}
 	loginSites    = &limit{per: perNetwork, most: user.MustLimit("50/s", 0), kept: here}
 	logins        = &limit{per: perPhone, most: user.LoginsPerAccount, kept: strict, in: "user"} // an address that the account knows has one of its own
@@ -116,7 +117,7 @@ var limitTable = []limitRow{
 
 	{"GET /api/practice", false, "before all else", []*limit{practiceSites, practiceSums}},
 	{"GET /api/practice?kind=words", false, "before all else", []*limit{practiceSites, practiceWords}},
-	{"POST /api/practice", false, "before all else", []*limit{practiceSites, practiceSums}},
+	{"POST /api/practice", false, "before all else", []*limit{practiceTries}},
 
 	{"GET /api/admin/users", false, first, []*limit{staff}},
 	{"GET /api/admin/users/{id}", false, first, []*limit{staff}},
