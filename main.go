@@ -179,6 +179,7 @@ func (c *commands) checkMeasuring() error {
 // listeners, then the background work, then the stores.
 func serve(ctx context.Context, c *commands, log *slog.Logger, stdout io.Writer) error {
 	cfg, started := c.Serve, time.Now()
+	signal.Ignore(syscall.SIGPIPE) // what reads the output may have been killed: the queue is drained and the stores are closed all the same
 	if err := c.Backend.RequireSecret(); err != nil {
 		return err
 	}

@@ -476,7 +476,7 @@ func checkPostgresRefuses(t *testing.T, at string) {
 	tries := []string{"create table mine (n int)", "alter table orders disable trigger all", "create role other", "update order_events set to_status = 'paid'",
 		"update goods set demo = true", "update ticket_results set outcome = 'invalid'", "update schema_version set version = 99", "select setval('gate_epoch', 1)", "drop function orders_updated() cascade",
 		// Roles and histories.
-		"update users set role = 'admin'", "insert into users (phone, role) values ('13877776666', 'admin')", "update users set id = default", "update users set phone = '13877776666'",
+		"update users set role = 'admin'", "insert into users (phone, role) values ('13877776666', 'admin')", "update users set id = default", "update users set disabled_at = now()",
 		"insert into role_changes (user_id, from_role, to_role) values (1, 'admin', 'buyer')", "update role_changes set by_user = 1",
 		"insert into order_events (order_id, sale_id, from_status, to_status) values (gen_random_uuid(), 1, 'pending', 'paid')",
 		`create temp table old_orders (id uuid, sale_id bigint, status text);
