@@ -5,7 +5,7 @@ GO ?= go
 # The systems for which the repository has files. No file depends on a processor.
 PLATFORMS := linux/amd64 darwin/arm64 windows/amd64
 
-.PHONY: help run build quick check pair beside test seeds simulate embedded latency faults cluster short borders format vet lint words licences fuzz requests bench growth speed pages
+.PHONY: help run build quick check beside test seeds simulate embedded latency faults cluster short borders format vet lint words licences fuzz requests bench growth speed pages
 
 help: ## list the chores
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -36,11 +36,7 @@ check: export purchases = TestTwoVisitorsWantTheLastUnit
 check: export fuzzed = 3s
 check: export sent = 60000
 check: export each = 500
-check: borders format latency test pair beside ## everything a change must pass; its tests run raced
-
-# The tests of the embedded Redis wait for their expiries, and random requests only compute.
-pair:
-	@$(MAKE) --no-print-directory -j 2 -O requests embedded
+check: borders format latency test requests embedded beside ## everything a change must pass; its tests run raced
 
 # The faults wait half of the time, so what only computes runs beside them, at the lowest priority.
 computed = vet lint fuzz seeds
