@@ -193,7 +193,7 @@ var forms = []form{
 	{route: "POST /api/lab/run", weight: 3, who: anAdmin, answers: []string{"202 ok"},
 		fields: []field{{"strategies", func(g *generator, r *request) any { return []any{strategy(g, r)} }}, {"buyers", upTo(20)}, {"stock", upTo(20)},
 			{"double_clicks", upTo(100)}, {"seed", seed}, {"seconds", upTo(20)}, {"faults", func(*generator, *request) any { return []any{} }}}},
-	{route: "GET /api/lab/source", weight: 1, who: anAdmin, answers: []string{"404 not_found"}},
+	{route: "GET /api/lab/source", weight: 2, who: anAdmin, answers: []string{"200 ok", "404 not_found"}, query: sourceQuery},
 	{route: "GET /api/lab/run", weight: 3, who: anAdmin, answers: []string{"200 ok"}},
 	{route: "POST /api/lab/run/stop", weight: 3, who: anAdmin, answers: []string{"200 ok"}},
 }
@@ -291,6 +291,10 @@ func ordersQuery(g *generator, _ *request) string {
 
 func captchaQuery(g *generator, _ *request) string {
 	return pick(g, "", "", "", "kind=picture", "kind=words")
+}
+
+func sourceQuery(g *generator, _ *request) string {
+	return pick(g, "experiment=late-payment", "experiment=none", "")
 }
 
 // What the generator learns from answers.
