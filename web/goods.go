@@ -110,6 +110,7 @@ const (
 	menuLife    = 20 * time.Second       // how long the menu is sent, though an old slot may have a sale by now
 	listsKept   = 128                    // two days of slots in both languages are about a hundred
 	detailsKept = 5000
+	heldWait    = 200 * time.Millisecond // how long a sale's details wait for the units that are held
 )
 
 // prepared holds the answers about sales, ready to be sent.
@@ -252,9 +253,11 @@ func (s *Server) showSale(w http.ResponseWriter, r *http.Request) error {
 	state := stateAt(g, now, left)
 	var held *goods.Held
 	if state == "sold_out" && g.Stock == 0 { // otherwise the last orders are not all in Postgres yet
-		if h, err := s.Cache.Held(r.Context(), id); err == nil { // without it buyers see no figure
+		limited, cancel := context.WithTimeout(r.Context(), heldWait)
+		if h, err := s.Cache.Held(limited, id); err == nil { // without it buyers see no figure
 			held = h
 		}
+		cancel()
 	}
 	d, err := s.prepared.details.get(responseKey{id, zh},
 		func(d *detail) bool { return d.fresh(g, left, state, held) },
