@@ -69,20 +69,12 @@ func (s *Server) setNickname(w http.ResponseWriter, r *http.Request, session use
 }
 
 func (s *Server) changePhone(w http.ResponseWriter, r *http.Request, session user.Session) error {
-	var in struct {
-		Phone    string `json:"phone"`
-		Code     string `json:"code"`
-		Password string `json:"password"`
-		Captcha  string `json:"captcha"`
-	}
-	if err := body(w, r, &in, false); err != nil {
-		return err
-	}
-	solved, err := s.solved(r, in.Captcha)
+	var in codeForm
+	from, err := s.usesCode(w, r, &in, &in)
 	if err != nil {
 		return err
 	}
-	device, err := s.Users.ChangePhone(r.Context(), session.UserID, in.Phone, in.Code, in.Password, s.fromWithCode(r, solved))
+	device, err := s.Users.ChangePhone(r.Context(), session.UserID, in.Phone, in.Code, in.Password, from)
 	if device != "" {
 		s.setDevice(w, r, device)
 	}

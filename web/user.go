@@ -141,51 +141,53 @@ func accountOf(u user.User) account {
 
 func (s *Server) register(w http.ResponseWriter, r *http.Request) error {
 	var in struct {
-		Phone    string `json:"phone"`
-		Code     string `json:"code"`
-		Password string `json:"password"`
+		codeForm
 		Nickname string `json:"nickname"`
-		Captcha  string `json:"captcha"`
 	}
-	if err := body(w, r, &in, false); err != nil {
-		return err
-	}
-	solved, err := s.solved(r, in.Captcha)
+	from, err := s.usesCode(w, r, &in, &in.codeForm)
 	if err != nil {
 		return err
 	}
-	registered, err := s.Users.Register(r.Context(), in.Phone, in.Code, in.Password, in.Nickname, s.fromWithCode(r, solved))
+	registered, err := s.Users.Register(r.Context(), in.Phone, in.Code, in.Password, in.Nickname, from)
 	if err != nil {
 		return err
 	}
 	return s.startSession(w, r, registered)
 }
 
-// fromWithCode returns the origin of a request that uses a code: the browser's cookie has the secret that goes with it.
-func (s *Server) fromWithCode(r *http.Request, solved bool) user.From {
+// codeForm is what a use of a code sends. Fields in a form of its own are beside it.
+type codeForm struct {
+	Phone    string `json:"phone"`
+	Code     string `json:"code"`
+	Password string `json:"password"`
+	Captcha  string `json:"captcha"`
+}
+
+// usesCode reads the form of a request that uses a code into in, of which form is a part, and returns the origin of the request: the
+// browser's cookie has the secret that goes with the code.
+func (s *Server) usesCode(w http.ResponseWriter, r *http.Request, in any, form *codeForm) (user.From, error) {
+	if err := body(w, r, in, false); err != nil {
+		return user.From{}, err
+	}
+	solved, err := s.solved(r, form.Captcha)
+	if err != nil {
+		return user.From{}, err
+	}
 	from := user.From{Addr: s.clientIP(r), Solved: solved || !s.Rush.CaptchaOn()}
 	if c, err := r.Cookie(s.cookieName(r, "code")); err == nil {
 		from.Browser = c.Value
 	}
-	return from
+	return from, nil
 }
 
 // resetPassword sets a forgotten password by code and logs in. All other sessions of the user have ended.
 func (s *Server) resetPassword(w http.ResponseWriter, r *http.Request) error {
-	var in struct {
-		Phone    string `json:"phone"`
-		Code     string `json:"code"`
-		Password string `json:"password"`
-		Captcha  string `json:"captcha"`
-	}
-	if err := body(w, r, &in, false); err != nil {
-		return err
-	}
-	solved, err := s.solved(r, in.Captcha)
+	var in codeForm
+	from, err := s.usesCode(w, r, &in, &in)
 	if err != nil {
 		return err
 	}
-	reset, err := s.Users.ResetPassword(r.Context(), s.Sessions, in.Phone, in.Code, in.Password, s.fromWithCode(r, solved))
+	reset, err := s.Users.ResetPassword(r.Context(), s.Sessions, in.Phone, in.Code, in.Password, from)
 	if err != nil {
 		return err
 	}
