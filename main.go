@@ -250,7 +250,7 @@ func serve(ctx context.Context, c *commands, log *slog.Logger, stdout io.Writer)
 		env := operator.Env{Backend: c.Backend, Schema: schema, Log: log, SessionLife: sessionLife, Err: os.Stderr}
 		bots = operator.NewBots(env, stores, listeners.URL())
 		demo = firstSteps(cfg.Listen.Local(cfg.Web))
-		demo.Bots = bots
+		demo.Bots, demo.Addresses = bots, listeners.NetworkURLs()
 		if demo.Local {
 			teacher = operator.NewTeacher(env, stores, listeners.URL(), cfg.Seckill.Gate != "off")
 			demo.Teacher = teacher

@@ -10,7 +10,7 @@ import (
 
 // SetNickname changes the name of a user. InvalidError, ErrNotFound.
 func (s *Store) SetNickname(ctx context.Context, userID int64, nickname string) error {
-	if err := checkNickname(nickname); err != nil {
+	if err := CheckNickname(nickname); err != nil {
 		return err
 	}
 	done, err := s.db.Exec(ctx, `update users set nickname = $2 where id = $1`, userID, nickname)

@@ -40,7 +40,7 @@ func TestForms(t *testing.T) {
 			t.Errorf("the code %q: %v", code, err)
 		}
 	}
-	if err := checkNickname(strings.Repeat("名", 32)); err != nil {
+	if err := CheckNickname(strings.Repeat("名", 32)); err != nil {
 		t.Errorf("a nickname of 32 characters: %v", err)
 	}
 	for _, password := range []string{"口令口令口令八字", strings.Repeat("长", PasswordMax), strings.Repeat("💩", 30)} {

@@ -9,11 +9,11 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// checkNickname checks the name that other users and the staff see. It has 1 to NicknameMax characters, no
+// CheckNickname checks a name that other users and the staff see. It has 1 to NicknameMax characters, no
 // invisible text, nothing that changes the order of the text around it, and it is no name of the
 // staff, also not in letters that look like these. It is no proof: there are more letters that look
 // alike than this table has.
-func checkNickname(nickname string) error {
+func CheckNickname(nickname string) error {
 	if err := required("nickname", nickname); err != nil {
 		return err
 	}

@@ -24,7 +24,7 @@ func TestNicknames(t *testing.T) {
 			if reason == "" {
 				want = nil
 			}
-			if err := checkNickname(name); !errors.Is(err, want) {
+			if err := CheckNickname(name); !errors.Is(err, want) {
 				t.Errorf("nickname %+q: %v, want %v", name, err, want)
 			}
 		}
@@ -35,7 +35,7 @@ func FuzzNickname(f *testing.F) {
 	f.Add("小明")
 	f.Add("a\u200d\u202e\xff")
 	f.Fuzz(func(t *testing.T, name string) {
-		if checkNickname(name) == nil && (strings.ContainsAny(name, "\u200b\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\ufeff\x00\n") || name == "") {
+		if CheckNickname(name) == nil && (strings.ContainsAny(name, "\u200b\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\ufeff\x00\n") || name == "") {
 			t.Errorf("%+q was accepted", name)
 		}
 	})

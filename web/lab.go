@@ -76,35 +76,30 @@ func (s *Server) showLab(w http.ResponseWriter, r *http.Request, _ labCaller) er
 }
 
 func (s *Server) startLab(w http.ResponseWriter, r *http.Request, caller labCaller) error {
-	var plan lab.Plan
-	if err := body(w, r, &plan, false); err != nil {
-		return err
-	}
-	err := plan.Validate()
-	if len(plan.Strategies) == 0 {
-		err = errors.Join(fieldError{"strategies", "required"}, err)
-	}
+	plan, err := readPlan(w, r)
 	if err != nil {
 		return err
 	}
-	if plan.Faults == nil {
-		plan.Faults = []string{}
-	}
-	job, err := s.Lab.add(s.known(w, r, caller), true, labRun{Plan: &plan}, func(ctx context.Context, change func(func(*labRun))) error {
-		_, err := s.Lab.runPlan(ctx, s.Lab.stores, plan, func(now lab.Progress) {
-			change(func(run *labRun) {
-				run.Now = &now
-				if now.Done != nil {
-					run.Results = append(run.Results, *now.Done)
-				}
-			})
-		})
-		return err
-	})
+	job, err := s.Lab.addPlan(s.known(w, r, caller), plan)
 	if err != nil {
 		return err
 	}
 	return begun(w, job)
+}
+
+// readPlan returns the plan of a run that a request has.
+func readPlan(w http.ResponseWriter, r *http.Request) (plan lab.Plan, err error) {
+	if err := body(w, r, &plan, false); err != nil {
+		return plan, err
+	}
+	err = plan.Validate()
+	if len(plan.Strategies) == 0 {
+		err = errors.Join(fieldError{"strategies", "required"}, err)
+	}
+	if plan.Faults == nil {
+		plan.Faults = []string{}
+	}
+	return plan, err
 }
 
 func (s *Server) showLabSource(w http.ResponseWriter, r *http.Request, _ labCaller) error {

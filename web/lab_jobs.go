@@ -196,6 +196,40 @@ func (l *Lab) add(owner labCaller, async bool, view labRun, do func(context.Cont
 	return job, nil
 }
 
+// addPlan puts a run behind the other jobs. It returns errLabBusy if there is no room.
+func (l *Lab) addPlan(owner labCaller, plan lab.Plan) (*labJob, error) {
+	return l.add(owner, true, labRun{Plan: &plan}, func(ctx context.Context, change func(func(*labRun))) error {
+		_, err := l.runPlan(ctx, l.stores, plan, func(now lab.Progress) {
+			change(func(run *labRun) {
+				run.Now = &now
+				if now.Done != nil {
+					run.Results = append(run.Results, *now.Done)
+				}
+			})
+		})
+		return err
+	})
+}
+
+// showJob returns a job as the caller sees it, also after others have taken its place among the ended ones.
+func (l *Lab) showJob(job *labJob, caller labCaller) labRun {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	view := job.labRun
+	view.Yours = caller.admin || caller.owns(job.owner)
+	if job.State == "waiting" {
+		for _, other := range l.jobs {
+			if other == job {
+				break
+			}
+			if other.open() {
+				view.Ahead++
+			}
+		}
+	}
+	return view
+}
+
 // show returns a job as the caller sees it; false if there is none with this id. Without an id it is the run that works,
 // or else the last one.
 func (l *Lab) show(id string, caller labCaller) (view labRun, ok bool) {

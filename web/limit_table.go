@@ -51,6 +51,7 @@ var (
 	practiceWords = &limit{per: perAddress, most: user.MustLimit("1/s", 0), kept: here}
 	practiceTries = &limit{per: perAddress, most: user.MustLimit("200/s", 0), kept: here} // an answer costs less than a sum
 	practiceSites = &limit{per: perNetwork, most: user.MustLimit("50/s", 0), kept: here}
+	classJoins    = &limit{per: perAddress, most: user.MustLimit("10/s", 0), kept: here} // a whole class behind one address joins within some seconds; a code is not guessed at this rate
 	loginSites    = &limit{per: perNetwork, most: user.MustLimit("50/s", 0), kept: here}
 	logins        = &limit{per: perPhone, most: user.LoginsPerAccount, kept: strict, in: "user"} // an address that the account knows has one of its own
 	loginDevices  = &limit{per: perDevice, most: user.TriesPerDevice, kept: here, in: "user"}
@@ -176,6 +177,16 @@ var limitTable = []limitRow{
 	{"GET /api/sandbox/bots", false, oneCrowd, []*limit{staff}},
 	{"POST /api/sandbox/teach", false, first + "; then one fault at a time", []*limit{staff}},
 	{"GET /api/sandbox/teach", false, first, []*limit{staff}},
+	{"GET /api/sandbox/classes", false, first, []*limit{staff}},
+	{"POST /api/sandbox/classes", false, first + "; then at most 8 classes are open", []*limit{staff}},
+	{"GET /api/sandbox/classes/{code}", false, first, []*limit{staff}},
+	{"POST /api/sandbox/classes/{code}/run", false, first + "; then the lab does one job at a time", []*limit{staff}},
+	{"POST /api/sandbox/classes/{code}/remove", false, first, []*limit{staff}},
+	{"POST /api/sandbox/classes/{code}/close", false, first, []*limit{staff}},
+	{"GET /api/sandbox/classes/{code}/results.csv", false, first, []*limit{staff}},
+	{"GET /api/sandbox/classes/{code}/results.json", false, first, []*limit{staff}},
+	{"GET /api/sandbox/class", false, "before all else", []*limit{ownNetwork}},
+	{"POST /api/sandbox/class", false, "before all else; then at most 100 students of a class", []*limit{classJoins}},
 	{"GET /api/lab", false, labQueue, nil},
 	{"GET /api/lab/source", false, labQueue, nil},
 	{"GET /api/lab/run", false, labQueue, nil},

@@ -268,6 +268,28 @@ func (ls *Listeners) Close() {
 	}
 }
 
+// NetworkURLs returns the shop's URLs in the networks of this machine, by its IPv4 addresses; none unless it listens on all of them.
+func (ls *Listeners) NetworkURLs() (urls []string) {
+	at := ls.shop.Addr().(*net.TCPAddr)
+	if !at.IP.IsUnspecified() {
+		return nil
+	}
+	own, err := net.InterfaceAddrs()
+	if err != nil {
+		return nil // a teacher knows the address, or asks for it
+	}
+	scheme := "http://"
+	if ls.tls != nil {
+		scheme = "https://"
+	}
+	for _, a := range own {
+		if network, isNet := a.(*net.IPNet); isNet && network.IP.To4() != nil && !network.IP.IsLoopback() && !network.IP.IsLinkLocalUnicast() {
+			urls = append(urls, scheme+net.JoinHostPort(network.IP.String(), fmt.Sprint(at.Port)))
+		}
+	}
+	return urls
+}
+
 // URL returns the shop's URL on this machine.
 func (ls *Listeners) URL() string {
 	if ls.tls != nil {

@@ -21,6 +21,8 @@ type Demo struct {
 	Accounts map[string]DemoAccount // by the name of their button: buyer and, if only this machine reaches the shop, admin
 	Bots     Bots
 	Teacher  Teacher // nil where other machines reach the shop
+
+	Addresses []string // URLs at which the machines of its network may reach the shop, for a class
 }
 
 // Bots sends crowds of bots to sales, one crowd at a time.

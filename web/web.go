@@ -123,6 +123,7 @@ type Server struct {
 	assets       *assets
 	sources      map[string][]sourceFunc // by the step of a ticket
 	prepared     *prepared
+	classes      *classes
 	pictures     *pictureCache
 	cashier      *cashier
 	liveKey      []byte           // signs links to the live view
@@ -154,7 +155,7 @@ func New(cfg Config, d Deps, self string) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{Deps: d, cfg: cfg, closing: make(chan struct{}), streams: streamCounts{ofUser: map[int64]int{}},
-		faults: rate.Sometimes{Interval: time.Second}, notices: newNoticeCounter(),
+		faults: rate.Sometimes{Interval: time.Second}, notices: newNoticeCounter(), classes: &classes{},
 		limits: newLimits(cfg)}
 	s.buyLimits, s.answerLimits = s.limitsOf("POST /api/sales/{id}/buy/{path}"), s.limitsOf("POST /api/login")
 	s.forged.log = rate.Sometimes{First: noticesLogged, Interval: time.Second}
@@ -277,6 +278,7 @@ func (s *Server) routes() http.Handler {
 		r.Get("/sandbox/bots", s.forBots("GET /api/sandbox/bots", s.showBots))
 		r.Post("/sandbox/teach", s.teaching("POST /api/sandbox/teach", s.startFault))
 		r.Get("/sandbox/teach", s.teaching("GET /api/sandbox/teach", s.showFault))
+		s.classRoutes(r)
 
 		r.Get("/lab", s.inLab(s.showLab))
 		r.Get("/lab/source", s.inLab(s.showLabSource))

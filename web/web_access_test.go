@@ -69,11 +69,21 @@ var accessMatrix = []struct {
 	{"POST /api/orders/{id}/cancel", "", [5]string{"401 not_logged_in", "404 not_found", "404 not_found", "404 not_found", "200 ok"}},
 	{"POST /api/payments/notify", `{"order_id":"{order}","amount":990,"provider_ref":"r"}`, // not signed
 		[5]string{"403 forbidden", "403 forbidden", "403 forbidden", "403 forbidden", "403 forbidden"}},
-	{"POST /api/sandbox/login", `{"as":"buyer"}`, [5]string{"404 not_found", "404 not_found", "404 not_found", "404 not_found", "404 not_found"}}, // this one and the next four: in a sandbox alone
+	{"POST /api/sandbox/login", `{"as":"buyer"}`, [5]string{"404 not_found", "404 not_found", "404 not_found", "404 not_found", "404 not_found"}}, // this one and the others of /api/sandbox: in a sandbox alone
 	{"POST /api/sandbox/bots", `{"sale":1}`, [5]string{"404 not_found", "404 not_found", "404 not_found", "404 not_found", "404 not_found"}},
 	{"GET /api/sandbox/bots", "", [5]string{"404 not_found", "404 not_found", "404 not_found", "404 not_found", "404 not_found"}},
 	{"POST /api/sandbox/teach", `{"fault":"flush"}`, [5]string{"404 not_found", "404 not_found", "404 not_found", "404 not_found", "404 not_found"}},
 	{"GET /api/sandbox/teach", "", [5]string{"404 not_found", "404 not_found", "404 not_found", "404 not_found", "404 not_found"}},
+	{"GET /api/sandbox/classes", "", [5]string{"404 not_found", "404 not_found", "404 not_found", "404 not_found", "404 not_found"}},
+	{"POST /api/sandbox/classes", `{"title":"t"}`, [5]string{"404 not_found", "404 not_found", "404 not_found", "404 not_found", "404 not_found"}},
+	{"GET /api/sandbox/classes/{code}", "", [5]string{"404 not_found", "404 not_found", "404 not_found", "404 not_found", "404 not_found"}},
+	{"POST /api/sandbox/classes/{code}/run", `{"strategies":["mutex"],"buyers":20,"stock":2,"seconds":5}`, [5]string{"404 not_found", "404 not_found", "404 not_found", "404 not_found", "404 not_found"}},
+	{"POST /api/sandbox/classes/{code}/remove", `{"student":1}`, [5]string{"404 not_found", "404 not_found", "404 not_found", "404 not_found", "404 not_found"}},
+	{"POST /api/sandbox/classes/{code}/close", "", [5]string{"404 not_found", "404 not_found", "404 not_found", "404 not_found", "404 not_found"}},
+	{"GET /api/sandbox/classes/{code}/results.csv", "", [5]string{"404 not_found", "404 not_found", "404 not_found", "404 not_found", "404 not_found"}},
+	{"GET /api/sandbox/classes/{code}/results.json", "", [5]string{"404 not_found", "404 not_found", "404 not_found", "404 not_found", "404 not_found"}},
+	{"GET /api/sandbox/class", "", [5]string{"404 not_found", "404 not_found", "404 not_found", "404 not_found", "404 not_found"}},
+	{"POST /api/sandbox/class", `{"code":"ACDEF","nickname":"n"}`, [5]string{"404 not_found", "404 not_found", "404 not_found", "404 not_found", "404 not_found"}},
 	{"GET /api/lab", "", [5]string{"401 not_logged_in", "403 forbidden", "403 forbidden", "200 ok", "403 forbidden"}},
 	{"POST /api/lab/race", `{"strategy":"mutex","seed":1}`, [5]string{"401 not_logged_in", "403 forbidden", "403 forbidden", "200 ok", "403 forbidden"}},
 	{"POST /api/lab/try", `{"experiment":"cache","seed":1}`, [5]string{"401 not_logged_in", "403 forbidden", "403 forbidden", "200 ok", "403 forbidden"}},

@@ -1,0 +1,200 @@
+package web
+
+import (
+	"crypto/rand"
+	"errors"
+	"mime"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/go-chi/chi/v5"
+
+	"miaosha/seckill/admin"
+	"miaosha/user"
+)
+
+// classRoutes lists the routes of the class board, below /api. Only a sandbox has them.
+func (s *Server) classRoutes(r chi.Router) {
+	teach := func(method, path string, h adminHandler) {
+		route := method + " /api" + path
+		r.Method(method, path, s.inSandbox(s.Sandbox, s.staff(route, h, user.RoleAdmin)))
+	}
+	attend := func(method, path string, h func(http.ResponseWriter, *http.Request) error) {
+		l := s.limitsOf(method + " /api" + path)
+		r.Method(method, path, s.inSandbox(s.Sandbox, s.handle(func(w http.ResponseWriter, r *http.Request) error {
+			if err := s.allow(l, r, 0); err != nil {
+				return err
+			}
+			return h(w, r)
+		})))
+	}
+	teach("GET", "/sandbox/classes", s.listClasses)
+	teach("POST", "/sandbox/classes", s.openClass)
+	teach("GET", "/sandbox/classes/{code}", s.showClass)
+	teach("POST", "/sandbox/classes/{code}/run", s.runInClass)
+	teach("POST", "/sandbox/classes/{code}/remove", s.removeStudent)
+	teach("POST", "/sandbox/classes/{code}/close", s.closeClass)
+	teach("GET", "/sandbox/classes/{code}/results.csv", s.classCSV)
+	teach("GET", "/sandbox/classes/{code}/results.json", s.classJSON)
+	attend("GET", "/sandbox/class", s.showSeat)
+	attend("POST", "/sandbox/class", s.joinClass)
+}
+
+// classToken returns the token of the browser's seat in a class, "" for none.
+func (s *Server) classToken(r *http.Request) string {
+	if c, err := r.Cookie(s.cookieName(r, "class")); err == nil && len(c.Value) == len(rand.Text()) {
+		return c.Value
+	}
+	return ""
+}
+
+func (s *Server) joinClass(w http.ResponseWriter, r *http.Request) error {
+	var in struct {
+		Code     string `json:"code"`
+		Nickname string `json:"nickname"`
+	}
+	if err := body(w, r, &in, false); err != nil {
+		return err
+	}
+	name := strings.TrimSpace(in.Nickname)
+	err := user.CheckNickname(name)
+	if in.Code == "" {
+		err = errors.Join(fieldError{"code", "required"}, err)
+	}
+	if err != nil {
+		return err
+	}
+	token, seat, err := s.classes.join(in.Code, name, s.classToken(r), time.Now())
+	if err != nil {
+		return err
+	}
+	http.SetCookie(w, &http.Cookie{Name: s.cookieName(r, "class"), Value: token, Path: "/", MaxAge: int(classLife.Seconds()),
+		HttpOnly: true, Secure: s.secure(r), SameSite: http.SameSiteStrictMode})
+	return ok(w, 200, seat)
+}
+
+func (s *Server) showSeat(w http.ResponseWriter, r *http.Request) error {
+	return ok(w, 200, s.classes.seat(s.classToken(r)))
+}
+
+func (s *Server) listClasses(w http.ResponseWriter, _ *http.Request, _ admin.By) error {
+	return ok(w, 200, s.classes.list())
+}
+
+func (s *Server) openClass(w http.ResponseWriter, r *http.Request, by admin.By) error {
+	var in struct {
+		Title string `json:"title"`
+	}
+	if err := body(w, r, &in, false); err != nil {
+		return err
+	}
+	title := strings.TrimSpace(in.Title)
+	if title == "" {
+		return fieldError{"title", "required"}
+	}
+	if utf8.RuneCountInString(title) > maxClassTitle {
+		return fieldError{"title", "class"}
+	}
+	return s.answerClass(w, r, by)(s.classes.open(title, time.Now()))
+}
+
+func (s *Server) showClass(w http.ResponseWriter, r *http.Request, by admin.By) error {
+	return s.answerClass(w, r, by)(s.classes.board(chi.URLParam(r, "code")))
+}
+
+// runInClass starts a run of the lab and puts it on the board.
+func (s *Server) runInClass(w http.ResponseWriter, r *http.Request, by admin.By) error {
+	code := chi.URLParam(r, "code")
+	if _, err := s.classes.board(code); err != nil {
+		return err
+	}
+	plan, err := readPlan(w, r)
+	if err != nil {
+		return err
+	}
+	job, err := s.Lab.addPlan(labCaller{user: by.UserID, admin: true}, plan)
+	if err != nil {
+		return err
+	}
+	return s.answerClass(w, r, by)(s.classes.show(code, job))
+}
+
+func (s *Server) removeStudent(w http.ResponseWriter, r *http.Request, by admin.By) error {
+	var in struct {
+		Student int `json:"student"`
+	}
+	if err := body(w, r, &in, false); err != nil {
+		return err
+	}
+	return s.answerClass(w, r, by)(s.classes.remove(chi.URLParam(r, "code"), in.Student))
+}
+
+func (s *Server) closeClass(w http.ResponseWriter, r *http.Request, by admin.By) error {
+	if err := refuseBody(w, r); err != nil {
+		return err
+	}
+	return s.answerClass(w, r, by)(s.classes.close(chi.URLParam(r, "code"), time.Now()))
+}
+
+// answerClass answers with a class and the run on its board.
+func (s *Server) answerClass(w http.ResponseWriter, r *http.Request, by admin.By) func(classView, error) error {
+	return func(v classView, err error) error {
+		if err != nil {
+			return err
+		}
+		out := struct {
+			classView
+			Addresses []string `json:"addresses,omitempty"` // of the shop in its network
+			Run       *labRun  `json:"run,omitempty"`
+		}{classView: v}
+		if s.Demo != nil {
+			out.Addresses = s.Demo.Addresses
+		}
+		if v.run != nil {
+			run := s.Lab.showJob(v.run, labCaller{user: by.UserID, admin: true})
+			if run.err != nil {
+				run.Code, run.Msg = codeAndMsg(r, run.err, run.ID)
+			}
+			out.Run = &run
+		}
+		return ok(w, 200, out)
+	}
+}
+
+// classCSV has a row for each exercise that a student has tried, and one for a student who has tried none.
+func (s *Server) classCSV(w http.ResponseWriter, r *http.Request, _ admin.By) error {
+	v, err := s.classes.board(chi.URLParam(r, "code"))
+	if err != nil {
+		return err
+	}
+	number := func(f float64) string { return strconv.FormatFloat(f, 'f', 2, 64) }
+	header := []string{"student", "joined_at", "exercise", "solved", "tries", "sql_per_order", "clicks_per_second", "solved_at"}
+	return s.sendCSV(w, "class-"+v.Code+".csv", header, func(yield func([]string, error) bool) {
+		for _, st := range v.Students {
+			if len(st.Exercises) == 0 && !yield([]string{st.Nickname, st.JoinedAt, "", "", "", "", "", ""}, nil) {
+				return
+			}
+			for _, e := range st.Exercises {
+				row := []string{st.Nickname, st.JoinedAt, e.Exercise, strconv.FormatBool(e.Solved), strconv.Itoa(e.Tries), "", "", e.SolvedAt}
+				if e.Cost != nil {
+					row[5], row[6] = number(e.Cost.SQLPerOrder), number(e.Cost.PerSecond)
+				}
+				if !yield(row, nil) {
+					return
+				}
+			}
+		}
+	})
+}
+
+func (s *Server) classJSON(w http.ResponseWriter, r *http.Request, _ admin.By) error {
+	v, err := s.classes.board(chi.URLParam(r, "code"))
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": "class-" + v.Code + ".json"}))
+	return ok(w, 200, v)
+}

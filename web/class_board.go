@@ -1,0 +1,309 @@
+package web
+
+import (
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	crand "crypto/rand"
+)
+
+// Refusals of the classes.
+var (
+	errNoClass     = errors.New("there is no such class, or it is over")
+	errClassFull   = errors.New("the class is full")
+	errClassesFull = errors.New("too many classes are open")
+)
+
+const (
+	maxClasses    = 8
+	maxStudents   = 100 // of a class
+	maxClassTitle = 60  // characters
+	classLife     = 24 * time.Hour
+	codeLength    = 5
+	// Digits and capitals that no one takes for another one, neither in print nor read aloud: no 0, O, 1, I, and no B, L, S, Z.
+	codeLetters = "23456789ACDEFGHJKMNPQRTUVWXY"
+)
+
+// classes are the lessons that administrators hold in this sandbox. They live in the memory of the process and end with it.
+type classes struct {
+	mu  sync.Mutex
+	all []*class // the oldest first
+}
+
+// class is one lesson: students join it by its code, and its board shows who has solved which exercise.
+type class struct {
+	code, title    string
+	opened, closed time.Time  // closed is zero while students may join and solve
+	students       []*student // in the order in which they joined
+	joined         int        // so far; the id of the last one
+	run            *labJob    // the last one that the board shows; nil for none
+}
+
+type student struct {
+	id     int
+	name   string
+	token  string // of the student's browser
+	joined time.Time
+	work   []exerciseWork // in the order of the first tries
+}
+
+// exerciseWork is what a student has done at one exercise.
+type exerciseWork struct {
+	Exercise string        `json:"exercise"`
+	Tries    int           `json:"tries"` // runs until the first that solved it
+	Solved   bool          `json:"solved"`
+	SolvedAt string        `json:"solved_at,omitempty"`
+	Cost     *exerciseCost `json:"cost,omitempty"` // of the cheapest run that solved it: fewest SQL per order, then most clicks per second
+}
+
+// exerciseCost is what a run of an exercise cost, as lab.Result has it.
+type exerciseCost struct {
+	SQLPerOrder float64 `json:"sql_per_order"`
+	PerSecond   float64 `json:"per_second"` // clicks
+}
+
+// studentView is a student as the board shows one.
+type studentView struct {
+	ID        int            `json:"id"`
+	Nickname  string         `json:"nickname"`
+	JoinedAt  string         `json:"joined_at"`
+	Exercises []exerciseWork `json:"exercises"`
+}
+
+// classView is a class as its teacher sees it.
+type classView struct {
+	Code     string        `json:"code"`
+	Title    string        `json:"title"`
+	OpenedAt string        `json:"opened_at"`
+	ClosedAt string        `json:"closed_at,omitempty"`
+	Students []studentView `json:"students"`
+	run      *labJob
+}
+
+// seatView is what a student sees of the own class.
+type seatView struct {
+	Code     string `json:"code"`
+	Title    string `json:"title"`
+	Closed   bool   `json:"closed"`
+	Students int    `json:"students"`
+	studentView
+}
+
+// open opens a class. A class of a day ago ends then, and a closed one if there is no other room. It returns errClassesFull if
+// maxClasses are open.
+func (c *classes) open(title string, now time.Time) (classView, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.all = slices.DeleteFunc(c.all, func(old *class) bool { return now.Sub(old.opened) > classLife })
+	if len(c.all) >= maxClasses {
+		i := slices.IndexFunc(c.all, func(old *class) bool { return !old.closed.IsZero() })
+		if i < 0 {
+			return classView{}, errClassesFull
+		}
+		c.all = slices.Delete(c.all, i, i+1)
+	}
+	code := newClassCode()
+	for c.find(code) != nil {
+		code = newClassCode()
+	}
+	opened := &class{code: code, title: title, opened: now}
+	c.all = append(c.all, opened)
+	return opened.view(), nil
+}
+
+func newClassCode() string {
+	code := make([]byte, codeLength)
+	for i := range code {
+		code[i] = codeLetters[rand.IntN(len(codeLetters))]
+	}
+	return string(code)
+}
+
+// find returns the class with this code, or nil. The caller has locked c.
+func (c *classes) find(code string) *class {
+	for _, one := range c.all {
+		if one.code == code {
+			return one
+		}
+	}
+	return nil
+}
+
+// list returns all classes, the newest first, without their students.
+func (c *classes) list() []classView {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	views := []classView{}
+	for _, one := range slices.Backward(c.all) {
+		v := one.view()
+		v.Students = nil
+		views = append(views, v)
+	}
+	return views
+}
+
+// board returns a class, or errNoPage.
+func (c *classes) board(code string) (classView, error) {
+	return c.change(code, func(*class) error { return nil })
+}
+
+// change runs do with a class and returns the class after it, or errNoPage.
+func (c *classes) change(code string, do func(*class) error) (classView, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	one := c.find(code)
+	if one == nil {
+		return classView{}, errNoPage
+	}
+	if err := do(one); err != nil {
+		return classView{}, err
+	}
+	return one.view(), nil
+}
+
+// close ends a class: no one joins it and solves in it any more. Its board stays.
+func (c *classes) close(code string, now time.Time) (classView, error) {
+	return c.change(code, func(one *class) error {
+		if one.closed.IsZero() {
+			one.closed = now
+		}
+		return nil
+	})
+}
+
+// remove takes a student off a class. The student may join again.
+func (c *classes) remove(code string, id int) (classView, error) {
+	return c.change(code, func(one *class) error {
+		before := len(one.students)
+		one.students = slices.DeleteFunc(one.students, func(s *student) bool { return s.id == id })
+		if len(one.students) == before {
+			return fieldError{"student", "value"}
+		}
+		return nil
+	})
+}
+
+// show puts a run on the board of an open class.
+func (c *classes) show(code string, run *labJob) (classView, error) {
+	return c.change(code, func(one *class) error {
+		one.run = run
+		return nil
+	})
+}
+
+// join gives the browser with the token a seat in an open class, under a name that the class does not have yet, and returns the
+// token of the seat: a new one unless this browser has this name there already. It returns errNoClass and errClassFull.
+func (c *classes) join(code, name, token string, now time.Time) (string, seatView, error) {
+	code = strings.ToUpper(strings.NewReplacer(" ", "", "-", "").Replace(code))
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	one := c.find(code)
+	if one == nil || !one.closed.IsZero() {
+		return "", seatView{}, errNoClass
+	}
+	for _, s := range one.students {
+		if strings.EqualFold(s.name, name) {
+			if s.token == token {
+				return token, one.seat(s), nil
+			}
+			return "", seatView{}, fieldError{"nickname", "taken"}
+		}
+	}
+	if len(one.students) >= maxStudents {
+		return "", seatView{}, errClassFull
+	}
+	one.joined++
+	s := &student{id: one.joined, name: name, token: crand.Text(), joined: now}
+	one.students = append(one.students, s)
+	return s.token, one.seat(s), nil
+}
+
+// seatOf returns the class and the student of a token; nil if there is none. The caller has locked c.
+func (c *classes) seatOf(token string) (*class, *student) {
+	if token == "" {
+		return nil, nil
+	}
+	for _, one := range c.all {
+		for _, s := range one.students {
+			if s.token == token {
+				return one, s
+			}
+		}
+	}
+	return nil, nil
+}
+
+// seat returns what the student with the token sees; nil if there is none.
+func (c *classes) seat(token string) *seatView {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	one, s := c.seatOf(token)
+	if s == nil {
+		return nil
+	}
+	v := one.seat(s)
+	return &v
+}
+
+// judged notes on the board that the lab has judged a run of an exercise, which a browser with this token (see classToken) has
+// asked for. Without a seat in an open class it does nothing. Only the server calls it: no browser says what it has solved.
+func (c *classes) judged(token, exercise string, solved bool, cost exerciseCost) {
+	c.judgedAt(token, exercise, solved, cost, time.Now())
+}
+
+func (c *classes) judgedAt(token, exercise string, solved bool, cost exerciseCost, now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	one, s := c.seatOf(token)
+	if s == nil || !one.closed.IsZero() {
+		return
+	}
+	i := slices.IndexFunc(s.work, func(w exerciseWork) bool { return w.Exercise == exercise })
+	if i < 0 {
+		i, s.work = len(s.work), append(s.work, exerciseWork{Exercise: exercise})
+	}
+	w := &s.work[i]
+	if !w.Solved {
+		w.Tries++
+	}
+	if !solved {
+		return
+	}
+	if !w.Solved {
+		w.Solved, w.SolvedAt = true, formatTime(now)
+	}
+	if w.Cost == nil || cost.cheaper(*w.Cost) {
+		w.Cost = &cost
+	}
+}
+
+func (c exerciseCost) cheaper(than exerciseCost) bool {
+	if c.SQLPerOrder != than.SQLPerOrder {
+		return c.SQLPerOrder < than.SQLPerOrder
+	}
+	return c.PerSecond > than.PerSecond
+}
+
+func (one *class) view() classView {
+	v := classView{Code: one.code, Title: one.title, OpenedAt: formatTime(one.opened), Students: []studentView{}, run: one.run}
+	if !one.closed.IsZero() {
+		v.ClosedAt = formatTime(one.closed)
+	}
+	for _, s := range one.students {
+		v.Students = append(v.Students, s.view())
+	}
+	return v
+}
+
+func (one *class) seat(s *student) seatView {
+	return seatView{one.code, one.title, !one.closed.IsZero(), len(one.students), s.view()}
+}
+
+// view returns a copy: the student goes on.
+func (s *student) view() studentView {
+	return studentView{s.id, s.name, formatTime(s.joined), append([]exerciseWork{}, s.work...)}
+}

@@ -1,0 +1,199 @@
+package web
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// openClassOf opens a class with students of these names, and returns its code and their tokens.
+func openClassOf(t *testing.T, c *classes, names ...string) (code string, tokens []string) {
+	t.Helper()
+	v, err := c.open("Monday", time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		token, _, err := c.join(v.Code, name, "", time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		tokens = append(tokens, token)
+	}
+	return v.Code, tokens
+}
+
+// The board counts the judged runs until the first that solves an exercise, and keeps the cost of the cheapest that does.
+func TestClassNotesWhatTheLabHasJudged(t *testing.T) {
+	t.Parallel()
+	c := &classes{}
+	code, tokens := openClassOf(t, c, "Li Lei", "韩梅梅")
+	at := time.Date(2026, 9, 1, 8, 0, 0, 0, time.UTC)
+	for _, run := range []struct {
+		student  int
+		exercise string
+		solved   bool
+		cost     exerciseCost
+	}{
+		{0, "guard", false, exerciseCost{1, 900}},
+		{0, "guard", false, exerciseCost{1, 900}},
+		{0, "guard", true, exerciseCost{8, 300}},
+		{0, "guard", true, exerciseCost{8, 400}}, // as few statements, faster
+		{0, "guard", true, exerciseCost{9, 999}}, // more statements
+		{0, "guard", false, exerciseCost{1, 900}},
+		{1, "kill", false, exerciseCost{}},
+	} {
+		c.judgedAt(tokens[run.student], run.exercise, run.solved, run.cost, at)
+	}
+	c.judgedAt("", "guard", true, exerciseCost{}, at)
+	c.judgedAt("no one's", "guard", true, exerciseCost{}, at)
+	v, err := c.board(code)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := [][]exerciseWork{{{"guard", 3, true, "2026-09-01T08:00:00.000Z", &exerciseCost{8, 400}}}, {{"kill", 1, false, "", nil}}}
+	for i, s := range v.Students {
+		if diff := cmp.Diff(want[i], s.Exercises); diff != "" {
+			t.Errorf("%s (-want +got)\n%s", s.Nickname, diff)
+		}
+	}
+	if _, err := c.close(code, at); err != nil {
+		t.Fatal(err)
+	}
+	c.judgedAt(tokens[1], "kill", true, exerciseCost{}, at)
+	if seat := c.seat(tokens[1]); !seat.Closed || seat.Exercises[0].Solved {
+		t.Errorf("after the end of the class: %+v", seat)
+	}
+}
+
+// A class has room for maxStudents, and the sandbox for maxClasses. Closed ones and those of a day ago make room.
+func TestClassesAreBounded(t *testing.T) {
+	t.Parallel()
+	c := &classes{}
+	now := time.Now()
+	code, _ := openClassOf(t, c)
+	for i := range maxStudents {
+		if _, _, err := c.join(code, fmt.Sprint("student ", i), "", now); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, _, err := c.join(code, "one more", "", now); err != errClassFull {
+		t.Errorf("the student after the last: %v", err)
+	}
+	for range maxClasses - 1 {
+		openClassOf(t, c)
+	}
+	if _, err := c.open("one more", now); err != errClassesFull {
+		t.Errorf("the class after the last: %v", err)
+	}
+	if _, err := c.close(code, now); err != nil {
+		t.Fatal(err)
+	}
+	openClassOf(t, c)
+	if _, err := c.board(code); err != errNoPage {
+		t.Errorf("the closed class, whose room was needed: %v", err)
+	}
+	if _, err := c.open("tomorrow", now.Add(classLife+time.Hour)); err != nil || len(c.list()) != 1 {
+		t.Errorf("a day later: %v, %d classes", err, len(c.list()))
+	}
+}
+
+// Codes have none of the signs that are taken for others.
+func TestCodesOfClassesAreReadAloud(t *testing.T) {
+	t.Parallel()
+	for range 1000 {
+		if code := newClassCode(); !regexp.MustCompile(`^[2-9ACDEFGHJKMNPQRTUVWXY]{5}$`).MatchString(code) {
+			t.Fatalf("a class has the code %s", code)
+		}
+	}
+}
+
+// A student joins by the code as it is spoken or written, and the cookie is the seat. Without a sandbox there is no class.
+func TestStudentsJoinAClass(t *testing.T) {
+	t.Parallel()
+	s := sandboxServer(t)
+	code, _ := openClassOf(t, s.classes, "Li Lei")
+	cookie := ""
+	ask := func(method, body string) (answer struct {
+		Code   string
+		Fields []struct{ Field, Reason string }
+		Data   *seatView
+	}) {
+		t.Helper()
+		r := httptest.NewRequest(method, "/api/sandbox/class", strings.NewReader(body))
+		r.Header.Set("Content-Type", "application/json")
+		if cookie != "" {
+			r.AddCookie(&http.Cookie{Name: "class", Value: cookie})
+		}
+		w := httptest.NewRecorder()
+		s.ServeHTTP(w, r)
+		for _, c := range w.Result().Cookies() {
+			if cookie = c.Value; !c.HttpOnly || c.SameSite != http.SameSiteStrictMode {
+				t.Errorf("the cookie is %v", c)
+			}
+		}
+		if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil {
+			t.Errorf("%s %s: %s", method, body, w.Body)
+		}
+		return answer
+	}
+	if a := ask("GET", ""); a.Code != "ok" || a.Data != nil {
+		t.Errorf("the seat of a stranger: %+v", a)
+	}
+	for body, want := range map[string]string{
+		`{"code":"22222","nickname":"n"}`:               "no_class ",
+		`{"code":"` + code + `","nickname":"li lei"}`:   "bad_request nickname taken",
+		`{"code":"` + code + `","nickname":" "}`:        "bad_request nickname required",
+		`{"code":"","nickname":"n"}`:                    "bad_request code required",
+		`{"code":"` + code + `","nickname":"\u202eab"}`: "bad_request nickname form",
+	} {
+		a := ask("POST", body)
+		got := a.Code + " "
+		for _, f := range a.Fields {
+			got += f.Field + " " + f.Reason
+		}
+		if got != want || cookie != "" {
+			t.Errorf("%s: %s, want %s", body, got, want)
+		}
+	}
+	spoken := strings.ToLower(code[:2]) + " " + code[2:]
+	a := ask("POST", `{"code":"`+spoken+`","nickname":" 韩梅梅 "}`)
+	if a.Code != "ok" || a.Data.Nickname != "韩梅梅" || a.Data.Students != 2 || cookie == "" {
+		t.Fatalf("joining: %+v", a)
+	}
+	token := cookie
+	if a := ask("POST", `{"code":"`+code+`","nickname":"韩梅梅"}`); a.Code != "ok" || a.Data.Students != 2 || cookie != token {
+		t.Errorf("joining a second time: %+v", a)
+	}
+	r := httptest.NewRequest("POST", "/api/lab/run", http.NoBody)
+	r.AddCookie(&http.Cookie{Name: "class", Value: cookie})
+	s.classes.judged(s.classToken(r), "guard", true, exerciseCost{3, 100})
+	if a := ask("GET", ""); a.Data == nil || len(a.Data.Exercises) != 1 || !a.Data.Exercises[0].Solved {
+		t.Errorf("after a judged run: %+v", a)
+	}
+	if a := ask("POST", `{"code":"`+code+`","nickname":"neighbour"}`); a.Data.Students != 3 || cookie == token {
+		t.Errorf("another student at the same machine: %+v", a)
+	}
+	if _, err := s.classes.remove(code, 2); err != nil || s.classes.seat(token) != nil {
+		t.Errorf("a removed student still has a seat, or %v", err)
+	}
+	if _, err := s.classes.remove(code, 2); !errors.Is(err, errBadRequest) {
+		t.Errorf("removing twice: %v", err)
+	}
+	shop, err := New(Config{Rate: "off", IPRate: "off", TimeZone: "UTC", Cashier: "off"}, Deps{}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s = shop
+	if a := ask("GET", ""); a.Code != "not_found" {
+		t.Errorf("a shop that is no sandbox: %+v", a)
+	}
+}
