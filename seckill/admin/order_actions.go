@@ -52,21 +52,34 @@ func (s *Store) RefundAll(ctx context.Context, by By, ids []uuid.UUID) (done []R
 	return done
 }
 
-// payment is what the log shows of a payment that was confirmed by hand.
+// payment is what the log shows of an order whose payment was confirmed by hand, and of that payment.
 type payment struct {
+	status
 	Payment   string `json:"payment"`
 	Reference string `json:"reference"`
 }
 
 // Confirm is ConfirmByHand of order.Store, with a line in the log.
-func (s *Store) Confirm(ctx context.Context, by By, id uuid.UUID, ref string) (status string, err error) {
+func (s *Store) Confirm(ctx context.Context, by By, id uuid.UUID, ref string) (money string, err error) {
 	a := action{name: "order.confirm", subject: subjectOf(id)}
 	err = s.act(ctx, by, &a, func(tx pgx.Tx) error {
-		status, err = order.New(tx, s.orders).ConfirmByHand(ctx, id, ref)
-		a.after = payment{status, ref}
+		var was string
+		err := tx.QueryRow(ctx, `select status from orders where id = $1 for update`, id).Scan(&was)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return order.ErrNotFound
+		}
+		if err != nil {
+			return fmt.Errorf("read order %s: %w", id, err)
+		}
+		money, err = order.New(tx, s.orders).ConfirmByHand(ctx, id, ref)
+		is := was
+		if money == "captured" {
+			is = order.Paid
+		}
+		a.before, a.after = status{was}, payment{status{is}, money, ref}
 		return err
 	})
-	return status, err
+	return money, err
 }
 
 // Cancel cancels a pending order of any user, with a line in the log. order.ErrNotFound, order.ErrWrongStatus.

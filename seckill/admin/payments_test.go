@@ -109,7 +109,11 @@ func TestStuckPayments(t *testing.T) {
 	s.check(t, "at the end", map[string]int{"refunded": 3, "cancelled": 2, "money refund_due": 2, "money refunded": 1, "money open": 2,
 		"order.confirm": 1, "order.refund": 1, "payment.retry": 3, "payment.returned": 1})
 	var note string
-	err := s.db.QueryRow(t.Context(), `select concat(subject, ' ', before, ' ', after) from admin_log where action = 'payment.returned'`).Scan(&note)
+	err := s.db.QueryRow(t.Context(), `select concat(before, ' ', after) from admin_log where action = 'order.confirm'`).Scan(&note)
+	if want := `{"status": "pending"} {"status": "paid", "payment": "captured", "reference": "bank 1"}`; note != want || err != nil {
+		t.Errorf("the log of a payment by hand has %q, %v; want %q", note, err, want)
+	}
+	err = s.db.QueryRow(t.Context(), `select concat(subject, ' ', before, ' ', after) from admin_log where action = 'payment.returned'`).Scan(&note)
 	if want := fmt.Sprintf(`payment %s {"status": "refund_due"} {"note": "bank 2", "status": "refunded"}`, former); note != want || err != nil {
 		t.Errorf("the log has %q, %v; want %q", note, err, want)
 	}

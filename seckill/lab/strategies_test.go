@@ -101,6 +101,12 @@ func TestLuckIsSaid(t *testing.T) {
 	if want := map[string]bool{"guard": true, "guard-unique": false, "lua": false, "lua-channel": true}; !maps.Equal(lucky, want) {
 		t.Errorf("lucky: %v, want %v", lucky, want)
 	}
+	// The lock of a process is enough for one process, so there it is no luck.
+	for what, p := range map[string]Plan{"one process": {Nodes: 1}, "two": {Nodes: 2}, "one that dies": {Nodes: 1, Faults: []string{Kill}}} {
+		if lucky := specOf("mutex").lucky(p); lucky != (what != "one process") {
+			t.Errorf("an exact outcome of mutex with %s is luck: %v", what, lucky)
+		}
+	}
 }
 
 // The time in which only buyers of a dead process wait is recovery. It is not part of the speed.

@@ -40,10 +40,10 @@ func (l Lab) Run(ctx context.Context, env Env) error {
 		names = append(names, s.Name)
 	}
 	if err := cmp.Or(checkNames("strategies", l.Strategies, names), checkNames("faults", l.Faults, lab.Faults())); err != nil {
-		return err
+		return exitError{exitUsage, err}
 	}
 	if invalid := (lab.InvalidError{}); errors.As(plan.Validate(), &invalid) {
-		return fmt.Errorf("--%s: %s", strings.ReplaceAll(invalid.Field, "_", "-"), invalid.Reason)
+		return exitError{exitUsage, fmt.Errorf("--%s: %s", strings.ReplaceAll(invalid.Field, "_", "-"), invalid.Reason)}
 	}
 	began, ways := time.Now(), len(names)
 	if len(l.Strategies) > 0 {

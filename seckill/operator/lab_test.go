@@ -89,7 +89,7 @@ func TestLabComparesStrategies(t *testing.T) {
 		t.Error(table)
 	}
 	for _, bad := range [][2]string{{"--strategies=hope", "--strategies: "}, {"--double-clicks=101", "--double-clicks: 0 to 100"}, {"--faults=flood", "--faults: "}} {
-		if _, errs, code := sandboxtest.Command(t, env, "lab", bad[0]); code != 1 || !strings.Contains(errs, bad[1]) {
+		if _, errs, code := sandboxtest.Command(t, env, "lab", bad[0]); code != 2 || !strings.Contains(errs, bad[1]) {
 			t.Errorf("%s: exit %d %s", bad[0], code, errs)
 		}
 	}

@@ -37,8 +37,8 @@ func TestAWrongWordNamesTheRightOnes(t *testing.T) {
 		"--shape second":              {2, `unknown flag --shape: it belongs to miaosha bench`},
 		"bench --shap second":         {2, `did you mean "--shape"?`},
 		"bench --shape secnd":         {2, `--shape: there is no "secnd", did you mean "second"? The valid ones are capacity, open, second,`},
-		"lab --strategies lua,mutx":   {1, `--strategies: there is no "mutx", did you mean "mutex"? The valid ones are read-then-write, mutex,`},
-		"lab --faults flood":          {1, `--faults: there is no "flood". The valid ones are kill, redis-pause, slow-postgres`},
+		"lab --strategies lua,mutx":   {2, `--strategies: there is no "mutx", did you mean "mutex"? The valid ones are read-then-write, mutex,`},
+		"lab --faults flood":          {2, `--faults: there is no "flood". The valid ones are kill, redis-pause, slow-postgres`},
 		"--log-format xml":            {2, `--log-format: there is no "xml". The valid ones are auto, text, json`},
 		"admin --phone 1 --role boss": {2, `--role: there is no "boss". The valid ones are admin, viewer`},
 	} {
