@@ -113,7 +113,7 @@ func (c Cost) lines() []report.Words {
 		add("%.0f allocations (%.1f kB) a "+c.Per, zhPer+"分配内存 %.0f 次（%.1f kB）", c.Allocations, c.AllocatedBytes/1000)
 	}
 	if c.Clicks > 0 {
-		add("%.1f clicks in a reserve call", "一次预占平均合并 %.1f 次点击", c.Clicks)
+		add("%.1f clicks in a reserve call", "一次预留平均合并 %.1f 次点击", c.Clicks)
 	}
 	if c.Tickets > 0 {
 		add("%.1f tickets in a settle transaction, which holds its connection for %.1f ms", "一个落库事务平均处理 %.1f 个排队号，占用连接 %.1f 毫秒", c.Tickets, c.Held)
