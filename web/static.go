@@ -117,7 +117,16 @@ type file struct {
 	contentType, cacheControl []string // header values
 }
 
-func loadAssets(origin, shop string, sandbox, local, noCodes bool) (*assets, error) {
+// marks are what the pages say of their shop, as attributes of the document.
+type marks struct {
+	Shop       string // its name, "" without one
+	Sandbox    bool
+	Local      bool // a sandbox that only this machine reaches
+	NoCodes    bool
+	LivePublic bool // the live view is open to everyone
+}
+
+func loadAssets(origin string, of marks) (*assets, error) {
 	root, err := fs.Sub(embedded, "static")
 	if err != nil {
 		return nil, fmt.Errorf("read the pages: %w", err)
@@ -157,12 +166,13 @@ func loadAssets(origin, shop string, sandbox, local, noCodes bool) (*assets, err
 	}
 	delete(raw, "page.html")
 	newPage := func(pg page, zh bool) (*file, error) {
-		preloads, err := modules(raw, pg.Script)
+		lang := bilingual{"zh", "en"}.in(zh)
+		preloads, err := modules(raw, pg.Script, lang)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", pg.Path, err)
 		}
-		if sandbox {
-			more, err := modules(raw, firstSteps)
+		if of.Sandbox {
+			more, err := modules(raw, firstSteps, lang)
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", pg.Path, err)
 			}
@@ -173,22 +183,20 @@ func loadAssets(origin, shop string, sandbox, local, noCodes bool) (*assets, err
 		var b bytes.Buffer
 		err = shell.Execute(&b, struct {
 			page
+			marks
 			Prefix             string
 			Preloads           []string
-			Sandbox, Local     bool
-			NoCodes            bool
-			Shop               string
 			Lang               string
 			Title, Description string
-		}{pg, a.prefix(), preloads, sandbox, local, noCodes, shop, bilingual{"zh-CN", "en"}.in(zh),
-			pg.Title.in(zh) + " · " + cmp.Or(shop, shopName.in(zh)), pg.Description.in(zh)})
+		}{pg, of, a.prefix(), preloads, bilingual{"zh-CN", "en"}.in(zh),
+			pg.Title.in(zh) + " · " + cmp.Or(of.Shop, shopName.in(zh)), pg.Description.in(zh)})
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", pg.Path, err)
 		}
 		return newFile(pg.Path, b.Bytes(), contentTypes[".html"], noCache)
 	}
 	for _, pg := range append([]page{missingPage}, pages...) {
-		if pg.Path == teachPage && !local {
+		if pg.Path == teachPage && !of.Local {
 			continue
 		}
 		var p pageFile
@@ -213,10 +221,13 @@ func loadAssets(origin, shop string, sandbox, local, noCodes bool) (*assets, err
 
 var importStatement = regexp.MustCompile(`(?m)^(?:import|export)\b(?:[^;'"]*\bfrom)?\s*['"](\.[^'"]+)['"]`)
 
+// textsImport is how a script names a file of texts: see loadTexts in static/i18n.js.
+var textsImport = regexp.MustCompile(`\b(zh|en): \(\) => import\('(\.[^']+)'\)`)
+
 // modules returns the scripts that a script imports, directly or through other scripts, in
-// alphabetical order. A page names them all, so that the browser loads them at once and not one
-// after the other.
-func modules(files map[string][]byte, script string) ([]string, error) {
+// alphabetical order, with the files of texts in one language, zh or en. A page names them all, so that the browser loads them at
+// once and not one after the other.
+func modules(files map[string][]byte, script, lang string) ([]string, error) {
 	seen := map[string]bool{}
 	var visit func(name string) error
 	visit = func(name string) error {
@@ -225,8 +236,17 @@ func modules(files map[string][]byte, script string) ([]string, error) {
 			return fmt.Errorf("script %s does not exist", name)
 		}
 		seen[name] = true
+		imports := []string{}
 		for _, m := range importStatement.FindAllSubmatch(source, -1) {
-			imported := path.Join(path.Dir(name), string(m[1]))
+			imports = append(imports, string(m[1]))
+		}
+		for _, m := range textsImport.FindAllSubmatch(source, -1) {
+			if string(m[1]) == lang {
+				imports = append(imports, string(m[2]))
+			}
+		}
+		for _, address := range imports {
+			imported := path.Join(path.Dir(name), address)
 			if seen[imported] {
 				continue
 			}

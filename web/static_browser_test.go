@@ -393,7 +393,7 @@ func TestPagesPreloadTheirImports(t *testing.T) {
 			proxy.ServeHTTP(w, r)
 		}))
 		t.Cleanup(server.Close)
-		page := string(sandboxtest.Call("GET", s.URL+path, "", "", "Accept-Encoding", "identity").Raw)
+		page := string(sandboxtest.Call("GET", s.URL+path, "", "", "Accept-Encoding", "identity", "Accept-Language", "en-GB").Raw)
 		var want []string
 		for _, m := range append(script.FindAllStringSubmatch(page, -1), preload.FindAllStringSubmatch(page, -1)...) {
 			want = append(want, m[1])

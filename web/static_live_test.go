@@ -86,4 +86,8 @@ func TestLiveViewShowsARush(t *testing.T) {
 	guest.sees(test("live-state") + `[data-state="bad_link"]`)
 	v.hasNoErrors()
 	guest.hasNoErrors()
+	stranger := visit(t, root, s.URL, "zh-CN") // a page without a link asks for nothing, and the console has no 403
+	stranger.goTo("/live.html")
+	stranger.sees(test("live-state") + `[data-state="bad_link"]`)
+	stranger.hasAnEmptyConsole()
 }

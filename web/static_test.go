@@ -12,7 +12,8 @@ func TestModules(t *testing.T) {
 	t.Parallel()
 	files := map[string][]byte{}
 	for name, source := range map[string]string{
-		"page.js":       "import { a } from './a.js';\nimport words from './lab/words.js';\n",
+		"page.js":       "import { a } from './a.js';\nimport words from './lab/words.js';\nawait loadTexts({ zh: () => import('./missing.js'), en: () => import('./en.js') });\n",
+		"en.js":         "",
 		"a.js":          "// import './comment.js'\nimport {\n  b,\n  c,\n} from './b.js';\nexport default { 'key': './text.js' };\n",
 		"b.js":          "import './a.js'; // a cycle\nimport './page.js';\nexport * from './c.js';\n",
 		"c.js":          "export const c = () => './no.js';\n",
@@ -23,14 +24,14 @@ func TestModules(t *testing.T) {
 	} {
 		files[name] = []byte(source)
 	}
-	got, err := modules(files, "page.js")
+	got, err := modules(files, "page.js", "en")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{"a.js", "b.js", "c.js", "lab/words.js"}, got); diff != "" {
+	if diff := cmp.Diff([]string{"a.js", "b.js", "c.js", "en.js", "lab/words.js"}, got); diff != "" {
 		t.Errorf("modules of page.js (-want +got):\n%s", diff)
 	}
-	_, err = modules(files, "broken.js")
+	_, err = modules(files, "broken.js", "en")
 	if err == nil || !strings.Contains(err.Error(), "missing.js does not exist") {
 		t.Errorf("an import of a missing script: %v", err)
 	}
@@ -41,7 +42,7 @@ func TestModules(t *testing.T) {
 func TestPagesAreMadeFromOneTemplate(t *testing.T) {
 	t.Parallel()
 	for lab, of := range map[string]struct{ sandbox, local bool }{"": {}, " data-lab": {true, false}, ` data-lab="local"`: {true, true}} {
-		a, err := loadAssets("", "", of.sandbox, of.local, !of.sandbox)
+		a, err := loadAssets("", marks{Sandbox: of.sandbox, Local: of.local, NoCodes: !of.sandbox})
 		if err != nil {
 			t.Fatal(err)
 		}

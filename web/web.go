@@ -161,8 +161,9 @@ func New(cfg Config, d Deps, self string) (*Server, error) {
 	s.forged.log = rate.Sometimes{First: noticesLogged, Interval: time.Second}
 	s.untimely.log = rate.Sometimes{First: noticesLogged, Interval: time.Second}
 	var err error
-	noCodes := d.Users != nil && !d.Users.SendsCodes()
-	if s.assets, err = loadAssets(cfg.assetOrigin, cfg.ShopName, d.Sandbox, d.Demo != nil && d.Demo.Local, noCodes); err != nil {
+	of := marks{Shop: cfg.ShopName, Sandbox: d.Sandbox, Local: d.Demo != nil && d.Demo.Local,
+		NoCodes: d.Users != nil && !d.Users.SendsCodes(), LivePublic: cfg.LiveView == "public"}
+	if s.assets, err = loadAssets(cfg.assetOrigin, of); err != nil {
 		return nil, err
 	}
 	s.sources = loadSources(d.Source)

@@ -1,26 +1,33 @@
 // Chinese and English. The user's choice is kept in this browser, where early.js finds it before the page is shown.
+// A page loads its texts in the language that is shown, and in the other one when the visitor changes to it.
 import { useEffect, useState } from './lib/preact.js';
-import zh from './words/zh.js';
-import en from './words/en.js';
 
-const TEXTS = { zh, en };
+const TEXTS = { zh: {}, en: {} };
+const FILES = [];
 const NAME = document.documentElement.dataset.shop;
-if (NAME) zh.shop = en.shop = NAME;
 const KEY = 'miaosha.lang';
 const listeners = new Set();
 let current = document.documentElement.lang === 'en' ? 'en' : 'zh';
 
 export const lang = () => current;
 
-// addTexts adds the texts of one page, {zh, en}, to those of all pages.
-export function addTexts(texts) {
-  Object.assign(zh, texts.zh);
-  Object.assign(en, texts.en);
+// loadTexts loads the texts of a page. Each file is {zh, en}, two functions that import it. Written as they are below, the shop finds
+// them and names the file of the page's language in its preload list.
+export async function loadTexts(...files) {
+  FILES.push(...files);
+  await read(files, current);
 }
+
+async function read(files, language) {
+  const modules = await Promise.all(files.map((file) => file[language]()));
+  Object.assign(TEXTS[language], ...modules.map((module) => module.default), NAME && { shop: NAME });
+}
+
+await loadTexts({ zh: () => import('./words/zh.js'), en: () => import('./words/en.js') });
 
 // t returns the text of a key. A text that depends on values is a function of them.
 export function t(key, values = {}) {
-  const text = TEXTS[current][key] ?? TEXTS.en[key];
+  const text = TEXTS[current][key];
   if (text === undefined) return key;
   return typeof text === 'function' ? text(values) : text;
 }
@@ -33,7 +40,13 @@ export function errorText(reply) {
   return typeof own === 'function' ? own(reply) : own;
 }
 
-export function setLang(next) {
+// setLang changes the language, unless its texts cannot be loaded.
+export async function setLang(next) {
+  try {
+    await read(FILES, next);
+  } catch {
+    return;
+  }
   current = next;
   try {
     localStorage.setItem(KEY, next);

@@ -40,7 +40,7 @@ function Shell({ Page }) {
           ${user && html`<a href="/orders.html">${t('orders')}</a>`}
           <${Account} user=${user} />
           ${sandbox && html`<a class="to-lab" href="/lab.html" data-test="lab-top">${t('lab.top')}</a>`}
-          <button class="plain" data-test="lang" lang=${lang === 'zh' ? 'en' : 'zh-CN'}
+          <button class="plain lang" data-test="lang" lang=${lang === 'zh' ? 'en' : 'zh-CN'}
             onClick=${() => setLang(lang === 'zh' ? 'en' : 'zh')}>${lang === 'zh' ? 'English' : '中文'}</button>
         </nav>
       </div>
@@ -57,7 +57,8 @@ function Account({ user }) {
   const onLoginPage = location.pathname === '/login.html';
   if (user === null) return onLoginPage ? null : html`<a href=${loginHref()}>${t('login')}</a>`;
   if (!user || user.unsure) return null;
-  return html`<a class="nick" href="/account.html" data-test="to-account">${user.nickname || user.phone}</a>
+  return html`<a class="nick" href="/account.html" data-test="to-account"><svg viewBox="0 0 24 24" aria-hidden="true"><circle cx="12" cy="8" r="4" /><path d="M4 21c.6-5 3.8-7 8-7s7.4 2 8 7" /></svg>
+      <span class="wordy">${user.nickname || user.phone}</span></a>
     <button class="plain" data-test="logout" onClick=${logOut}>${t('logout')}</button>`;
 }
 

@@ -1,7 +1,7 @@
 // The shopkeeper's side. Each section is a module with one component, which gets {arg, lang, user, may}: arg is the rest of the
 // URL's hash behind the section's name (#sales/7), as it is there, and may is true for an administrator, false for a viewer.
 import { html, useEffect, useState } from '../lib/preact.js';
-import { addTexts, t } from '../i18n.js';
+import { loadTexts, t } from '../i18n.js';
 import { loginHref } from '../session.js';
 import { Loading, mount, setTitle, STAFF } from '../shell.js';
 import { Goods } from './goods.js';
@@ -13,18 +13,14 @@ import { Payments } from './payments.js';
 import { People } from './people.js';
 import { Sales } from './sales.js';
 import { Ticket } from './ticket.js';
-import adminEn from './words/en.js';
-import ordersEn from './words/orders_en.js';
-import ordersZh from './words/orders_zh.js';
-import paymentsEn from './words/payments_en.js';
-import paymentsZh from './words/payments_zh.js';
-import salesEn from './words/sales_en.js';
-import salesZh from './words/sales_zh.js';
-import ticketEn from './words/ticket_en.js';
-import ticketZh from './words/ticket_zh.js';
-import adminZh from './words/zh.js';
 
-addTexts({ zh: { ...adminZh, ...salesZh, ...ordersZh, ...paymentsZh, ...ticketZh }, en: { ...adminEn, ...salesEn, ...ordersEn, ...paymentsEn, ...ticketEn } });
+await loadTexts(
+  { zh: () => import('./words/zh.js'), en: () => import('./words/en.js') },
+  { zh: () => import('./words/sales_zh.js'), en: () => import('./words/sales_en.js') },
+  { zh: () => import('./words/orders_zh.js'), en: () => import('./words/orders_en.js') },
+  { zh: () => import('./words/payments_zh.js'), en: () => import('./words/payments_en.js') },
+  { zh: () => import('./words/ticket_zh.js'), en: () => import('./words/ticket_en.js') },
+);
 
 const SECTIONS = { sales: Sales, orders: Orders, payments: Payments, goods: Goods, users: People, ticket: Ticket, live: Live, log: Log };
 const FIRST = Object.keys(SECTIONS)[0];

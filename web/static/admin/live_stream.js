@@ -55,10 +55,12 @@ export function liveStream({ sale, link, onEvent, onState }) {
     }
   }
 
-  read();
+  // Without a link there is nothing to ask, unless the view is open to everyone.
+  if (link === '' && !('live' in document.documentElement.dataset)) onState('bad_link');
+  else read();
   return () => {
     over = true;
     clearTimeout(timer);
-    abort.abort();
+    abort?.abort();
   };
 }

@@ -1,12 +1,10 @@
 // The live view: the figures of a sale, or of the whole shop, once a second. It pauses while its tab is hidden.
 import { html, useEffect, useRef, useState } from '../lib/preact.js';
-import { addTexts, lang, t } from '../i18n.js';
+import { loadTexts, lang, t } from '../i18n.js';
 import { Charts, withPoint } from './live_charts.js';
 import { liveStream } from './live_stream.js';
-import en from './words/live_en.js';
-import zh from './words/live_zh.js';
 
-addTexts({ zh, en });
+await loadTexts({ zh: () => import('./words/live_zh.js'), en: () => import('./words/live_en.js') });
 
 const EMPTY = { at: [], columns: {} };
 const TRYING = ['connecting', 'live', 'paused', 'broken']; // the other states are codes of refusals

@@ -2,15 +2,13 @@
 // where this shop has it. The rows are in rows/, in both languages. The URL names what is shown:
 // #q=<words> a search, #<id> a row.
 import { html, useEffect, useLayoutEffect, useRef, useState } from '../lib/preact.js';
-import { addTexts, t } from '../i18n.js';
+import { loadTexts, t } from '../i18n.js';
 import { lessons } from '../lab/lessons.js';
 import { withCode } from '../lab/result.js';
 import { mount, setTitle } from '../shell.js';
 import { groups, nearest, search } from './search.js';
-import en from './words/en.js';
-import zh from './words/zh.js';
 
-addTexts({ zh, en });
+await loadTexts({ zh: () => import('./words/zh.js'), en: () => import('./words/en.js') });
 
 const COURSES = ['A', 'B', 'C', 'D', 'E'];
 

@@ -4,7 +4,7 @@
 // index of the courses adds /run to a lesson or a race, which then begins at once.
 import { html, useEffect, useState } from '../lib/preact.js';
 import { get } from '../api.js';
-import { addTexts, t } from '../i18n.js';
+import { loadTexts, t } from '../i18n.js';
 import { Bench } from './bench.js';
 import { Lesson } from './lesson.js';
 import { lessons } from './lessons.js';
@@ -13,20 +13,13 @@ import { useRuns } from './run.js';
 import { Strategies } from './strategy.js';
 import { loginHref } from '../session.js';
 import { Failed, Loading, mount, setTitle } from '../shell.js';
-import aboutZh from './words/about_zh.js';
-import labEn from './words/en.js';
-import labZh from './words/zh.js';
-import lessonsEn from './words/lessons_en.js';
-import lessonsZh from './words/lessons_zh.js';
-import linesEn from './words/lines_en.js';
-import linesZh from './words/lines_zh.js';
-import trialsEn from './words/trials_en.js';
-import trialsZh from './words/trials_zh.js';
 
-addTexts({ zh: labZh, en: labEn });
-addTexts({ zh: lessonsZh, en: lessonsEn });
-addTexts({ zh: linesZh, en: linesEn });
-addTexts({ zh: { ...trialsZh, ...aboutZh }, en: trialsEn });
+await loadTexts(
+  { zh: () => import('./words/zh.js'), en: () => import('./words/en.js') },
+  { zh: () => import('./words/lessons_zh.js'), en: () => import('./words/lessons_en.js') },
+  { zh: () => import('./words/lines_zh.js'), en: () => import('./words/lines_en.js') },
+  { zh: () => import('./words/trials_zh.js'), en: () => import('./words/trials_en.js') },
+);
 
 const CLOSED = [401, 403, 404]; // the statuses of a shop whose lab is closed to this visitor
 

@@ -1,6 +1,6 @@
 // The source of a strategy, with the lines marked that decide whether it is right.
-import { html, useLayoutEffect, useRef } from '../lib/preact.js';
-import { t } from '../i18n.js';
+import { html, useEffect, useLayoutEffect, useRef, useState } from '../lib/preact.js';
+import { loadTexts, t } from '../i18n.js';
 import { nameOf, withCode } from './result.js';
 
 const range = ([from, to]) => (from === to ? `${from}` : `${from}–${to}`);
@@ -28,9 +28,16 @@ export function Strategy({ strategy }) {
     <p class="row"><a class="button quiet" href=${'#race/' + name}>${t('race.see')}</a></p>`;
 }
 
+// The comment at the top of each source, in Chinese. They come with the first source that is shown: "async" keeps them out of the
+// page's preload list.
+let about;
+const loadAbout = () => (about ??= loadTexts({ zh: async () => import('./words/about_zh.js'), en: async () => ({}) }).catch(() => { about = null; }));
+
 // Source shows a file. text is the beginning of the keys of its texts.
 export function Source({ of: { text, file, source, marks } }) {
   const code = useRef();
+  const [, setReady] = useState(false);
+  useEffect(() => { loadAbout().then(() => setReady(true)); }, []);
   const lines = source.replace(/\n$/, '').split('\n');
   const isMarked = (n) => marks.some(([from, to]) => from <= n && n <= to);
   useLayoutEffect(() => { // scroll the code to the first marked line; the page itself does not move

@@ -1,10 +1,8 @@
 // What a sandbox has beside the shop, for a person who is alone with it: log-ins with one press, bots, and a tour. The frame of
 // the pages (shell.js) loads it; no other shop does.
-import { addTexts } from '../i18n.js';
-import en from './words/en.js';
-import zh from './words/zh.js';
+import { loadTexts } from '../i18n.js';
 
-addTexts({ zh, en });
+await loadTexts({ zh: () => import('./words/zh.js'), en: () => import('./words/en.js') });
 
 export { Bots } from './bots.js';
 export { ABOVE, BELOW, Start } from './start.js';

@@ -2,14 +2,12 @@
 // administrator at this machine has it.
 import { html, useEffect, useRef, useState } from '../lib/preact.js';
 import { get, post } from '../api.js';
-import { addTexts, errorText, t } from '../i18n.js';
+import { loadTexts, errorText, t } from '../i18n.js';
 import { forgetUser, loginHref } from '../session.js';
 import { mount, sandbox, setTitle } from '../shell.js';
 import { Pulse } from './pulse.js';
-import en from './words/teach_en.js';
-import zh from './words/teach_zh.js';
 
-addTexts({ zh, en });
+await loadTexts({ zh: () => import('./words/teach_zh.js'), en: () => import('./words/teach_en.js') });
 
 const FAULTS = ['redis', 'flush', 'postgres', 'kill'];
 const EVERY = 300; // ms between two looks at a fault under way

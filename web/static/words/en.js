@@ -24,7 +24,6 @@ export default {
   'badge.queued': 'In the queue',
   'badge.pay': 'To pay',
   'badge.lost': 'You did not get one',
-  stale: 'The connection is unstable, so the figures may be a little old. Reconnecting…',
   'foot.1': 'Countdowns use the shop\'s clock.',
   'foot.2': 'One per person per sale.',
   'foot.lab': 'The lab: see a flash sale go wrong, and put it right',

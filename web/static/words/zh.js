@@ -21,7 +21,6 @@ export default {
   'badge.queued': '排队中',
   'badge.pay': '待付款',
   'badge.lost': '没有抢到',
-  stale: '连接不稳定，数字可能略有延迟，正在重连…',
   'foot.1': '倒计时以服务器时间为准。',
   'foot.2': '每场秒杀每人限购一件。',
   'foot.lab': '实验室：看秒杀怎么出错，再把它改对',
