@@ -65,7 +65,7 @@ export function Sale({ id, lang, may }) {
           <p class="more">#${sale.id} · <a href=${'#goods/' + sale.goods_id}>${t('sales.goods')}</a></p>
           <p><span class="badge" data-phase=${phase}>${t('sales.phase.' + phase)}</span></p></div></div>
         ${!over && html`<${Gate} sale=${sale} />`}
-        ${failed && html`<p class="note" role="status">${t('stale')}</p>`}
+        ${failed && html`<p class="note" role="status">${t('admin.stale')}</p>`}
         <${Figures} sale=${sale} />
         ${may && html`<div class="row"><${StateButtons} sale=${sale} phase=${phase} onDone=${done} />
           <a class="button quiet small" href=${'#sales/copy/' + sale.id} data-test="copy">${t('sales.copy')}</a></div>`}

@@ -3,6 +3,7 @@ export default {
   'admin.login': 'Please log in with a staff account',
   'admin.closed': 'The back office is for the staff of this shop',
   'admin.viewer': 'Your account may look at everything and change nothing.',
+  'admin.stale': 'The shop does not answer just now: this is how the sale was. The page tries again by itself.',
   'admin.failed': 'This could not be loaded.',
   'admin.more': 'Load more',
   'admin.log': 'Log',

@@ -3,6 +3,7 @@ export default {
   'admin.login': '请先登录后台账号',
   'admin.closed': '后台只对店铺员工开放',
   'admin.viewer': '你的账号只能查看，不能操作。',
+  'admin.stale': '店铺暂时没有回应，这里是上一次读到的情况。页面会自动重试。',
   'admin.failed': '加载失败。',
   'admin.more': '加载更多',
   'admin.log': '操作日志',
