@@ -95,6 +95,7 @@ func (l *logLevel) UnmarshalText(text []byte) error {
 }
 
 func main() {
+	operator.RunProgram() // in a child process of the lab it does not return
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr); err != nil {

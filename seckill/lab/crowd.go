@@ -106,6 +106,10 @@ func (r *run) runCrowd(ctx context.Context, clicks []click) *outcome {
 	}
 	all.Wait()
 	end()
+	r.told.Range(func(user, _ any) bool {
+		o.yes[user.(int64)] = true
+		return true
+	})
 	if err := replacing.Wait(); err != nil && o.lastErr == nil {
 		o.lastErr = err
 	}
@@ -233,10 +237,10 @@ func (r *run) waitIdle(ctx context.Context) error {
 	return fmt.Errorf("the run's statements still run in Postgres after %v", cleanupTimeout)
 }
 
-// percentile sorts values, and returns the one that p percent of them do not exceed; 0 if there is none.
+// percentile returns the value that p percent of the values do not exceed; 0 if there is none.
 func percentile[T cmp.Ordered](values []T, p int) (v T) {
-	if slices.Sort(values); len(values) > 0 {
-		v = values[(len(values)*p+99)/100-1]
+	if sorted := slices.Sorted(slices.Values(values)); len(sorted) > 0 {
+		v = sorted[(len(sorted)*p+99)/100-1]
 	}
 	return v
 }

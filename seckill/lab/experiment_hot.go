@@ -126,7 +126,7 @@ func sellBesideHot(ctx context.Context, w workspace, seed uint64, queues []queue
 	show(ctx, func() map[string]float64 {
 		mu.Lock()
 		defer mu.Unlock()
-		return map[string]float64{"cold": coldItems * coldClicks, "cold_refused": float64(refused), "behind": float64(percentile(slices.Clone(behind), 50))}
+		return map[string]float64{"cold": coldItems * coldClicks, "cold_refused": float64(refused), "behind": float64(percentile(behind, 50))}
 	})
 	draw := rand.New(rand.NewPCG(seed, 22))
 	for item := 1; item <= coldItems; item++ {

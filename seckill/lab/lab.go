@@ -58,7 +58,7 @@ type Plan struct {
 	Faults       []string `json:"faults"`
 	Seed         uint64   `json:"seed"`
 	Seconds      int      `json:"seconds"` // time limit of one strategy
-	Nodes        int      `json:"-"`       // processes of the shop; 0: 2. Set by the command line only
+	Nodes        int      `json:"-"`       // processes of the shop; 0: 2
 }
 
 // InvalidError names the invalid field of a Plan, spelled as in JSON.
@@ -116,6 +116,7 @@ type Result struct {
 	Right         bool    `json:"right"`           // nothing oversold, unsold, duplicate or lost
 	Lucky         bool    `json:"lucky"`           // right, although the strategy is wrong by design
 	Error         string  `json:"error"`           // why the run did not finish; "" if it did
+	*Verdict              // of a Program only
 }
 
 func (r Result) exact() bool {

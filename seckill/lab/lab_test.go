@@ -9,8 +9,6 @@ import (
 	"miaosha/seckill/sandbox/sandboxtest"
 )
 
-func TestMain(m *testing.M) { sandboxtest.Main(m) }
-
 func stores(t *testing.T) Stores {
 	t.Helper()
 	schema, err := os.ReadFile("../../schema.sql")

@@ -27,6 +27,7 @@ type run struct {
 	promised         atomic.Int64
 	answered         atomic.Int64 // buyers who have replies to all their clicks
 	hung             sync.Map     // the buyers whose first order has failed, see hang
+	told             sync.Map     // the buyers whom a program has told yes before its end
 	page             shownStock
 	redisPausedUntil atomic.Int64 // Redis replies are held back until then, in Unix nanoseconds
 }

@@ -1,0 +1,198 @@
+package lab
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"runtime/debug"
+	"runtime/metrics"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+	glua "github.com/yuin/gopher-lua"
+)
+
+const (
+	childMemory = 512 << 20 // bytes that a child may have
+	exitMemory  = 77        // its exit code if it wants more
+	maxOutput   = 4 << 10   // bytes that a program may print
+)
+
+// RunChild runs a program in a child process: it reads a job from standard input, writes news to standard output, and ends
+// the process when it is done, when standard input ends, or when the program wants too much memory.
+func RunChild() {
+	limitMemory(childMemory)
+	debug.SetMemoryLimit(childMemory * 3 / 4)
+	go watchMemory()
+	in := bufio.NewReader(os.Stdin)
+	line, err := in.ReadBytes('\n')
+	var job childJob
+	if err == nil {
+		err = json.Unmarshal(line, &job)
+	}
+	if err != nil {
+		os.Exit(2)
+	}
+	go func() {
+		_, _ = io.Copy(io.Discard, in)
+		os.Exit(3) // the parent is gone
+	}()
+	var mu sync.Mutex
+	encoder := json.NewEncoder(os.Stdout)
+	tell := func(news childNews) {
+		mu.Lock()
+		defer mu.Unlock()
+		_ = encoder.Encode(news)
+	}
+	if problem := job.run(context.Background(), tell); problem != nil {
+		tell(childNews{Problem: problem})
+	}
+	os.Exit(0)
+}
+
+// watchMemory ends the process when it has more memory than it may. Where the system has a limit it comes first for one
+// large piece.
+func watchMemory() {
+	used := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/heap/stacks:bytes"}}
+	for range time.Tick(20 * time.Millisecond) {
+		metrics.Read(used)
+		if used[0].Value.Uint64()+used[1].Value.Uint64() > childMemory {
+			os.Exit(exitMemory)
+		}
+	}
+}
+
+// run judges the program under each plan.
+func (j childJob) run(ctx context.Context, tell func(childNews)) *childProblem {
+	code, err := compileProgram(j.Program)
+	if err != nil {
+		return &childProblem{BadSyntax, err.Error()}
+	}
+	server := miniredis.NewMiniRedis()
+	if err := server.StartAddr("127.0.0.1:0"); err != nil {
+		return &childProblem{BadDatabase, err.Error()}
+	}
+	defer server.Close()
+	rdb := redis.NewClient(&redis.Options{Addr: server.Addr(), Protocol: 2, DisableIdentity: true})
+	defer rdb.Close()
+	stores := Stores{DatabaseURL: j.DatabaseURL, Redis: rdb}
+	for i, plan := range j.Plans {
+		plan.Nodes = j.Nodes[i]
+		result, err := judgePlan(ctx, stores, server, code, plan, func(now Progress) { tell(childNews{Progress: &now}) })
+		if err != nil {
+			if wrong := (programError{}); errors.As(err, &wrong) {
+				return &childProblem{BadRuntime, wrong.text}
+			}
+			return &childProblem{BadDatabase, oneLine(err.Error())}
+		}
+		tell(childNews{Result: &result})
+	}
+	return nil
+}
+
+// judgePlan searches a schedule that shows a fault, and then sends the crowd.
+func judgePlan(ctx context.Context, s Stores, server *miniredis.Miniredis, code *glua.FunctionProto, p Plan, report func(Progress)) (Result, error) {
+	p.Strategies = []string{Mine}
+	if p.Nodes == 0 {
+		p.Nodes = 2
+	}
+	out := &output{}
+	found, err := searchSchedules(ctx, s, server, code, p, out.write)
+	if err != nil {
+		return Result{}, err
+	}
+	verdict := &Verdict{Steps: []ScheduleStep{}}
+	if found != nil {
+		verdict.Kind, verdict.Problem, verdict.Schedule, verdict.Steps = found.kind, found.problem, found.schedule, found.steps
+	}
+	if verdict.Kind == Failed {
+		r := failedResult(p, verdict.Problem, found.text)
+		r.Verdict = verdict
+		verdict.Output = out.String()
+		return r, nil
+	}
+	server.FlushAll()
+	ticking, stop := context.WithCancel(ctx)
+	var clock sync.WaitGroup
+	clock.Go(func() { // keys expire: the clock of this Redis does not move by itself
+		last := time.Now()
+		for pause(ticking, 2*time.Millisecond); ticking.Err() == nil; pause(ticking, 2*time.Millisecond) {
+			now := time.Now()
+			server.FastForward(now.Sub(last))
+			last = now
+		}
+	})
+	shared := &programRun{code: code, print: out.write}
+	spec := &spec{name: Mine, store: "both", open: func(n *node) Strategy { return newProgram(n, shared) }}
+	result, err := runOne(ctx, s, p, spec, report)
+	stop()
+	clock.Wait()
+	if err != nil {
+		return result, err
+	}
+	if gone := lengthOf(&shared.cancelled); gone > 0 {
+		result.Unsold = max(0, min(p.Stock, p.Buyers-gone)-result.Sold)
+		result.Right = result.exact()
+	}
+	if verdict.Kind == "" {
+		verdict.Kind = kindOfCounts(result)
+	}
+	if verdict.Kind == Failed {
+		verdict.Problem = BadRuntime
+		if strings.Contains(result.Error, "received no reply") {
+			verdict.Problem = Endless
+		}
+	}
+	result.Right = result.Right && verdict.Kind == ""
+	verdict.Output = out.String()
+	result.Verdict = verdict
+	return result, nil
+}
+
+func lengthOf(m *sync.Map) (n int) {
+	m.Range(func(any, any) bool { n++; return true })
+	return n
+}
+
+// kindOfCounts names the kind of a crowd's outcome for which no schedule was found.
+func kindOfCounts(r Result) string {
+	switch {
+	case r.Error != "":
+		return Failed
+	case r.Lost > 0:
+		return LostPromise
+	case r.Duplicates > 0:
+		return DoubleDelivery
+	case r.Oversold > 0:
+		return CheckThenAct
+	case r.Unsold > 0:
+		return StaysUnsold
+	}
+	return ""
+}
+
+// output keeps the first bytes that a program prints.
+type output struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (o *output) write(text string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if room := maxOutput - o.text.Len(); room > 0 {
+		o.text.WriteString(strings.ToValidUTF8(text[:min(room, len(text))], ""))
+	}
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
+}

@@ -1,0 +1,286 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/redis/go-redis/v9"
+	glua "github.com/yuin/gopher-lua"
+)
+
+// programRun is what the processes of one run of a program share.
+type programRun struct {
+	code      *glua.FunctionProto
+	print     func(string)
+	counter   atomic.Uint64 // statements, for LostReply
+	awayUntil atomic.Int64  // RedisAway, in Unix nanoseconds; 0 before the first call
+	cancelled sync.Map      // the buyers who gave their unit back
+}
+
+// program is a program as a strategy, on one node.
+type program struct {
+	*node
+	*programRun
+	vm      *vm
+	opened  error         // why there is no vm
+	started chan struct{} // closed when start has returned
+	failed  error         // of start
+	laters  sync.WaitGroup
+}
+
+func newProgram(n *node, shared *programRun) *program {
+	p := &program{node: n, programRun: shared, started: make(chan struct{})}
+	p.vm, p.opened = openVM(n.ctx, shared.code, n.plan.Seed+uint64(n.id+1), shared.print)
+	return p
+}
+
+// Prepare calls prepare, if the program has it.
+func (p *program) Prepare(ctx context.Context) error {
+	if p.opened != nil {
+		return p.opened
+	}
+	_, _, err := p.vm.call(ctx, p.click(0), "prepare")
+	return err
+}
+
+// Run calls start, if the program has it, and at the end waits for the work that later has put off.
+func (p *program) Run(ctx context.Context) error {
+	if p.failed = p.opened; p.failed == nil {
+		_, _, p.failed = p.vm.call(ctx, p.click(0), "start")
+	}
+	close(p.started)
+	<-ctx.Done()
+	p.laters.Wait()
+	return nil
+}
+
+// Buy calls buy. Under Cancel one buyer in three gives the unit back, and a refused one presses again.
+func (p *program) Buy(ctx context.Context, user int64) (bool, error) {
+	select {
+	case <-p.started:
+	case <-ctx.Done():
+		return false, ctx.Err()
+	}
+	if p.failed != nil {
+		return false, p.failed
+	}
+	refused := time.Now()
+	for tries := 0; ; tries++ {
+		yes, err := p.buy(ctx, user)
+		if err != nil || !p.plan.has(Cancel) {
+			return yes, err
+		}
+		if yes && p.rng(user+3*MaxBuyers).IntN(3) == 0 {
+			pause(ctx, 20*time.Millisecond)
+			if _, _, err := p.vm.call(ctx, p.click(user), "cancel", glua.LNumber(user)); err != nil {
+				return false, err
+			}
+			p.cancelled.Store(user, true)
+			return false, nil
+		}
+		if yes {
+			return true, nil
+		}
+		if again, err := p.pressesAgain(ctx, refused, tries); err != nil || !again {
+			return false, err
+		}
+	}
+}
+
+func (p *program) buy(ctx context.Context, user int64) (bool, error) {
+	if _, gone := p.cancelled.Load(user); gone {
+		return false, nil // the second click of a buyer who gave the unit back
+	}
+	c := p.click(user)
+	yes, found, err := p.vm.call(ctx, c, "buy", glua.LNumber(user))
+	if !found {
+		return false, errNoBuy
+	}
+	if c.tx != nil {
+		_ = c.tx.Rollback(ctx)
+	}
+	return err == nil && yes == glua.LTrue, err
+}
+
+var errNoBuy = programError{"the program has no function buy"}
+
+func (p *program) click(user int64) *crowdClick { return &crowdClick{program: p, user: user} }
+
+// crowdClick is the calls of a click of the crowd.
+type crowdClick struct {
+	*program
+	user int64
+	tx   pgx.Tx
+}
+
+func (c *crowdClick) key(name string) string { return c.node.key(name) }
+
+var (
+	errNested    = programError{"a transaction inside of a transaction"}
+	errLostReply = errors.New("the connection was lost: nobody knows whether the statement was executed")
+	errRedisAway = errors.New("Redis is away")
+)
+
+func (c *crowdClick) query(ctx context.Context, _ int, text string, args []any) (*table, error) {
+	var rows pgx.Rows
+	var err error
+	if c.tx != nil {
+		rows, err = c.tx.Query(ctx, text, args...)
+	} else {
+		rows, err = c.db.Query(ctx, text, args...)
+	}
+	if err != nil {
+		return nil, err
+	}
+	t, err := readTable(rows)
+	if err == nil && c.loses() {
+		err = errLostReply
+	}
+	return t, err
+}
+
+// loses reports whether the reply of a statement is lost: that of one in twenty-five, under LostReply.
+func (c *crowdClick) loses() bool {
+	if !c.plan.has(LostReply) || c.id == observerID {
+		return false
+	}
+	return rand.New(rand.NewPCG(c.plan.Seed, c.counter.Add(1))).IntN(25) == 0
+}
+
+func (c *crowdClick) begin(ctx context.Context, _ int, isolation string) (err error) {
+	if c.tx != nil {
+		return errNested
+	}
+	level, err := isolationLevel(isolation)
+	if err != nil {
+		return err
+	}
+	c.tx, err = c.db.Pool.BeginTx(ctx, pgx.TxOptions{IsoLevel: level})
+	return err
+}
+
+func isolationLevel(name string) (pgx.TxIsoLevel, error) {
+	switch level := pgx.TxIsoLevel(strings.ToLower(name)); level {
+	case "", pgx.ReadCommitted, pgx.RepeatableRead, pgx.Serializable:
+		return level, nil
+	}
+	return "", programError{fmt.Sprintf("%q is no isolation level: read committed, repeatable read or serializable", name)}
+}
+
+func (c *crowdClick) end(ctx context.Context, _ int, commit bool) error {
+	tx := c.tx
+	c.tx = nil
+	if tx == nil {
+		return nil
+	}
+	if !commit {
+		return tx.Rollback(context.WithoutCancel(ctx))
+	}
+	err := tx.Commit(ctx)
+	if err == nil && c.loses() {
+		err = errLostReply
+	}
+	return err
+}
+
+func (c *crowdClick) redis(ctx context.Context, _ int, args []any) (any, error) {
+	if c.plan.has(RedisAway) && c.id != observerID {
+		c.awayUntil.CompareAndSwap(0, time.Now().Add(redisPauseTime).UnixNano())
+		if time.Now().UnixNano() < c.awayUntil.Load() {
+			pause(ctx, time.Millisecond)
+			return nil, errRedisAway
+		}
+	}
+	return redisReply(c.rdb.Do(ctx, args...))
+}
+
+// redisReply returns nil for a missing value, which is no error.
+func redisReply(c *redis.Cmd) (any, error) {
+	reply, err := c.Result()
+	if errors.Is(err, redis.Nil) {
+		return nil, nil
+	}
+	return reply, err
+}
+
+func (c *crowdClick) think(ctx context.Context, _ int) error {
+	c.lookUpPrice(ctx, c.user)
+	return ctx.Err()
+}
+
+// promise says that the buyer was told yes.
+func (c *crowdClick) promise(context.Context, int) error {
+	if c.user != 0 {
+		c.told.Store(c.user, true)
+		c.node.promise()
+	}
+	return c.alive()
+}
+
+func (c *crowdClick) lock(ctx context.Context, _ int, name string) (func(), error) {
+	return c.vm.lockOf(name).take(ctx)
+}
+
+func (c *crowdClick) later(do func(context.Context) error) {
+	c.laters.Go(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(c.ctx), cleanupTimeout)
+		defer cancel()
+		if c.alive() == nil {
+			if err := do(ctx); err != nil && c.alive() == nil {
+				c.print("later: " + err.Error() + "\n")
+			}
+		}
+	})
+}
+
+// processLock is a lock of one process that can be waited for with a context.
+type processLock chan struct{}
+
+func (l processLock) take(ctx context.Context) (unlock func(), err error) {
+	select {
+	case l <- struct{}{}:
+		return sync.OnceFunc(func() { <-l }), nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// maxResult is the largest result of a statement, in bytes.
+const maxResult = 1 << 20
+
+var errTooLarge = programError{fmt.Sprintf("the result of a statement is larger than %d KB", maxResult>>10)}
+
+// readTable reads a result to its end.
+func readTable(rows pgx.Rows) (*table, error) {
+	defer rows.Close()
+	t := &table{}
+	size := 0
+	for rows.Next() {
+		for _, raw := range rows.RawValues() {
+			size += len(raw) + 8
+		}
+		if size > maxResult {
+			return nil, errTooLarge
+		}
+		values, err := rows.Values()
+		if err != nil {
+			return nil, err
+		}
+		t.rows = append(t.rows, values)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	for _, f := range rows.FieldDescriptions() {
+		t.names = append(t.names, f.Name)
+	}
+	t.affected = rows.CommandTag().RowsAffected()
+	return t, nil
+}

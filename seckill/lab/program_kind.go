@@ -1,0 +1,118 @@
+package lab
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// counts compares what the buyers of a trial were told with the orders.
+func (t *trial) counts() (oversold, duplicates, lost, unsold int) {
+	sold := t.orders
+	owners := slices.Compact(slices.Sorted(slices.Values(sold)))
+	oversold, duplicates = max(0, len(sold)-t.stock), len(sold)-len(owners)
+	told := map[int64]string{} // one yes of a buyer is enough
+	for _, a := range t.actors {
+		if a.told == "yes" || a.promised {
+			told[a.user] = "yes"
+		} else if a.told == "no" && told[a.user] == "" {
+			told[a.user] = "no"
+		}
+	}
+	refused := 0
+	for user, answer := range told {
+		has := slices.Contains(owners, strconv.FormatInt(user, 10))
+		if answer == "yes" && !has {
+			lost++
+		}
+		if answer == "no" && !has {
+			refused++
+		}
+	}
+	unsold = max(0, min(t.stock-len(sold), refused))
+	return oversold, duplicates, lost, unsold
+}
+
+// verdict returns the kind of what went wrong; "" if nothing did.
+func (t *trial) verdict() string {
+	if t.kind == "" {
+		t.kind = t.judge()
+	}
+	return t.kind
+}
+
+func (t *trial) judge() string {
+	if t.failure != "" {
+		return Failed
+	}
+	oversold, duplicates, lost, unsold := t.counts()
+	wrong := oversold+duplicates+lost > 0
+	switch {
+	case wrong && slices.Contains(t.faults, LostReply):
+		return UnknownOutcome
+	case duplicates > 0:
+		return DoubleDelivery
+	case lost > 0:
+		return LostPromise
+	case oversold > 0 && t.overwritten():
+		return LostUpdate
+	case oversold > 0:
+		return CheckThenAct
+	case unsold > 0:
+		return StaysUnsold
+	}
+	return ""
+}
+
+// overwritten reports whether a write was lost: the counter that the program keeps has gone down by less than was sold.
+// The counter is the item's stock, or else the first key in Redis that is a number and has changed.
+func (t *trial) overwritten() bool {
+	first, last := t.steps[0].State, t.steps[len(t.steps)-1].State
+	sold := len(strings.Fields(last.Orders))
+	if now, err := strconv.Atoi(last.Stock); err == nil && now != t.stock {
+		return t.stock-now < sold
+	}
+	for key, value := range last.Keys {
+		now, err := strconv.Atoi(value)
+		if before, ok := first.Keys[key]; err == nil && ok && before != value {
+			if was, err := strconv.Atoi(before); err == nil {
+				return was-now < sold
+			}
+		}
+	}
+	return false
+}
+
+// explain returns what the trial shows.
+func (t *trial) explain() *found {
+	f := &found{kind: t.verdict(), problem: t.problem, text: t.failure, steps: t.steps}
+	if f.steps == nil {
+		f.steps = []ScheduleStep{}
+	}
+	if f.kind == Failed {
+		return f
+	}
+	f.schedule = &Schedule{Buyers: len(t.users), Stock: t.stock, Nodes: len(t.vms), Clicks: t.clicks, Switches: t.switches,
+		Tried: t.tried, Broken: t.brokenAt(f.kind)}
+	if len(t.faults) > 0 {
+		f.schedule.Fault = t.faults[0]
+	}
+	return f
+}
+
+// brokenAt returns the index of the step at which an invariant broke: the order too many, the answer no while there was a
+// unit, or the fault that took a promised order.
+func (t *trial) brokenAt(kind string) int {
+	if t.broken >= 0 {
+		return t.broken
+	}
+	last := -1
+	for i, s := range t.steps {
+		switch {
+		case kind == StaysUnsold && s.Kind == "answer" && s.Text == "no",
+			kind == LostPromise && s.Kind == "answer" && s.Text == "yes" && !slices.Contains(strings.Fields(t.steps[len(t.steps)-1].State.Orders), strconv.FormatInt(t.users[s.Buyer-1], 10)):
+			last = i
+		}
+	}
+	return last
+}

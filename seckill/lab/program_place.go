@@ -1,0 +1,312 @@
+package lab
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	mathrand "math/rand/v2"
+	"net/url"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// place is a database and a log-in role that are made for one program. The role owns the database and has no other right,
+// so that a program reaches nothing else.
+type place struct {
+	name  string
+	url   string    // for the role
+	admin *pgx.Conn // has the name of the place
+}
+
+// Limits of a program.
+const (
+	programConns   = 40                // connections of the role
+	programData    = 256 << 20         // bytes of the database
+	programLongest = 2 * time.Second   // of one statement
+	programTime    = 60 * time.Second  // of all plans, and
+	planTime       = 20 * time.Second  // more for each plan
+	placePrefix    = "lab_mine_"       // of databases and roles
+	placeNumbers   = 1_000_000_000_000 // numbers of places
+	placeFirst     = 8_000_000_000_000
+)
+
+// openPlace removes the places of dead runs and makes a new one.
+func openPlace(ctx context.Context, s Stores) (p *place, err error) {
+	p = &place{name: placePrefix + strconv.FormatInt(placeFirst+mathrand.Int64N(placeNumbers), 10)}
+	cfg, err := pgx.ParseConfig(s.DatabaseURL)
+	if err != nil {
+		return nil, errDatabaseURL
+	}
+	cfg.RuntimeParams["application_name"] = p.name // as long as it is there, no other run removes the place
+	if p.admin, err = pgx.ConnectConfig(ctx, cfg); err != nil {
+		return nil, fmt.Errorf("the lab's database: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(fmt.Errorf("make a database for the program: %w", err), p.close(ctx))
+		}
+	}()
+	if err = p.sweep(ctx); err != nil {
+		return p, err
+	}
+	password := rand.Text()
+	for _, statement := range []string{
+		fmt.Sprintf(`create role %s login password '%s' connection limit %d`, p.name, password, programConns),
+		// What the role cannot change for itself: a deadlock ends soon, and so does a sort that spills to the disk.
+		fmt.Sprintf(`alter role %s set deadlock_timeout = '20ms'`, p.name),
+		fmt.Sprintf(`alter role %s set temp_file_limit = '64MB'`, p.name),
+		fmt.Sprintf(`alter role %s set synchronous_commit = off`, p.name),
+		fmt.Sprintf(`alter role %s set client_min_messages = warning`, p.name),
+		fmt.Sprintf(`create database %s owner %s`, p.name, p.name),
+		fmt.Sprintf(`revoke all on database %s from public`, p.name),
+	} {
+		if _, err = p.admin.Exec(ctx, statement); err != nil {
+			return p, err
+		}
+	}
+	p.url, err = urlFor(s.DatabaseURL, cfg, p.name, password)
+	return p, err
+}
+
+// urlFor returns the address of the same server for the database and role of this name.
+func urlFor(databaseURL string, cfg *pgx.ConnConfig, name, password string) (string, error) {
+	u, err := url.Parse(databaseURL)
+	if err != nil || u.Scheme == "" {
+		return "", errDatabaseURL
+	}
+	u.User, u.Path = url.UserPassword(name, password), "/"+name
+	query := u.Query()
+	for _, own := range []string{"user", "password", "dbname", "database", "application_name", "options", "search_path"} {
+		query.Del(own)
+	}
+	if query.Get("host") == "" && u.Host == "" {
+		query.Set("host", cfg.Host)
+		query.Set("port", strconv.Itoa(int(cfg.Port)))
+	}
+	query.Set("default_query_exec_mode", "exec") // a program may change its tables: nothing is prepared
+	u.RawQuery = query.Encode()
+	return u.String(), nil
+}
+
+// sweep removes the places of dead runs: no connection has their name. Roles belong to all databases of a server, so the
+// lock of a namespace would not do.
+func (p *place) sweep(ctx context.Context) error {
+	rows, _ := p.admin.Query(ctx, `
+		select rolname from pg_roles
+		where  rolname ~ '^`+placePrefix+`8[0-9]{12}$'
+		and    not exists (select from pg_stat_activity where application_name = rolname)`)
+	names, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return err
+	}
+	for _, name := range names { // another run may remove it at the same time
+		_ = p.remove(ctx, name)
+	}
+	return nil
+}
+
+func (p *place) remove(ctx context.Context, name string) error {
+	if _, err := p.admin.Exec(ctx, `drop database if exists `+name+` with (force)`); err != nil {
+		return err
+	}
+	_, err := p.admin.Exec(ctx, `drop role if exists `+name)
+	return err
+}
+
+// close removes the place, even if ctx has ended.
+func (p *place) close(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
+	defer cancel()
+	if p.admin.IsClosed() { // pgx closes it after a cancelled statement
+		again, err := pgx.ConnectConfig(ctx, p.admin.Config())
+		if err != nil {
+			return fmt.Errorf("remove the database of a program: %w", err)
+		}
+		p.admin = again
+	}
+	return errors.Join(p.remove(ctx, p.name), p.admin.Close(ctx))
+}
+
+// guard ends what the role must not do, until ctx ends: a statement that takes too long, and a database that grows too
+// large. It returns why the program must end, or nil. The role cannot keep its statements from being ended.
+func (p *place) guard(ctx context.Context) *childProblem {
+	tick := time.NewTicker(200 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		var size int64
+		err := p.admin.QueryRow(ctx, `
+			with late as (
+			  select pid, now() - query_start > $3::interval * 2 as stubborn
+			  from   pg_stat_activity where usename = $1 and state = 'active' and now() - query_start > $3::interval
+			), ended as (
+			  select case when stubborn then pg_terminate_backend(pid) else pg_cancel_backend(pid) end from late
+			)
+			select pg_database_size($2) + 0 * (select count(*) from ended)`,
+			p.name, p.name, programLongest.String()).Scan(&size)
+		if err == nil && size > programData {
+			return &childProblem{TooLarge, fmt.Sprintf("the program's tables are larger than %d MB", programData>>20)}
+		}
+	}
+}
+
+// Child says how the child process of a program is started: this program with one more variable in its environment. A
+// process in whose environment it is calls RunChild before anything else.
+const Child = "MIAOSHA_LAB_PROGRAM"
+
+// childJob is what a child reads from its standard input. Its end ends the child.
+type childJob struct {
+	Program     Program
+	Plans       []Plan
+	Nodes       []int // of the plans
+	DatabaseURL string
+}
+
+// childNews is a line of the child's standard output.
+type childNews struct {
+	Progress *Progress     `json:",omitempty"`
+	Result   *Result       `json:",omitempty"` // of the next plan
+	Problem  *childProblem `json:",omitempty"` // the child has ended
+}
+
+type childProblem struct{ Problem, Text string }
+
+// longestLine bounds a line of the child.
+const longestLine = 8 << 20
+
+// runChild runs the plans in a child process. It returns the results of those that were done, and why the others were not.
+func (p *place) runChild(ctx context.Context, program Program, plans []Plan, report func(Progress)) ([]Result, *childProblem, error) {
+	limit := programTime + time.Duration(len(plans))*planTime
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	self, err := os.Executable()
+	if err != nil {
+		return nil, nil, err
+	}
+	cmd := exec.CommandContext(ctx, self)
+	cmd.Env = childEnvironment()
+	job := childJob{Program: program, Plans: plans, DatabaseURL: p.url}
+	for _, plan := range plans {
+		job.Nodes = append(job.Nodes, plan.Nodes)
+	}
+	encoded, err := json.Marshal(job)
+	if err != nil {
+		return nil, nil, err
+	}
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, nil, err
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, nil, err
+	}
+	trouble := &firstBytes{}
+	cmd.Stderr = trouble
+	if err := cmd.Start(); err != nil {
+		return nil, nil, fmt.Errorf("start the process of the program: %w", err)
+	}
+	var guarding sync.WaitGroup
+	var stopped *childProblem
+	guarded, unguard := context.WithCancel(ctx)
+	guarding.Go(func() {
+		if stopped = p.guard(guarded); stopped != nil {
+			_ = cmd.Process.Kill()
+		}
+	})
+	_, _ = in.Write(append(encoded, '\n')) // a child that has died says so below
+	var results []Result
+	var problem *childProblem
+	lines := bufio.NewScanner(out)
+	lines.Buffer(nil, longestLine)
+	for problem == nil && lines.Scan() {
+		var news childNews
+		if json.Unmarshal(lines.Bytes(), &news) != nil {
+			continue
+		}
+		switch {
+		case news.Progress != nil:
+			report(*news.Progress)
+		case news.Result != nil && len(results) < len(plans):
+			results = append(results, *news.Result)
+			now := Progress{Strategy: Mine, Buyers: news.Result.Buyers, Answered: news.Result.Buyers, Sold: news.Result.Sold,
+				Oversold: news.Result.Oversold, Elapsed: int64(news.Result.Seconds * 1000), Done: news.Result}
+			report(now)
+		case news.Problem != nil:
+			problem = news.Problem
+		}
+	}
+	in.Close()
+	if problem == nil && len(results) < len(plans) { // a line too long, or the child died
+		_ = cmd.Process.Kill()
+	}
+	_, _ = io.Copy(io.Discard, out)
+	ended := cmd.Wait()
+	unguard()
+	guarding.Wait()
+	if err := context.Cause(ctx); err != nil && !errors.Is(err, context.DeadlineExceeded) {
+		return results, nil, err
+	}
+	switch {
+	case problem != nil || len(results) == len(plans):
+	case stopped != nil:
+		problem = stopped
+	case ctx.Err() != nil:
+		problem = &childProblem{Endless, fmt.Sprintf("the program did not end within %d s", int(limit.Seconds()))}
+	case cmd.ProcessState != nil && cmd.ProcessState.ExitCode() == exitMemory || strings.Contains(trouble.String(), "out of memory") ||
+		strings.Contains(trouble.String(), "cannot allocate memory"):
+		problem = &childProblem{TooMuch, fmt.Sprintf("the program wants more than %d MB of memory", childMemory>>20)}
+	default:
+		return results, nil, fmt.Errorf("the process of the program ended: %v: %s", ended, trouble)
+	}
+	return results, problem, nil
+}
+
+// childEnvironment returns what the child needs to run, and nothing of the shop: no secret and no address of a store.
+func childEnvironment() []string {
+	env := []string{Child + "=1"}
+	for _, name := range []string{"PATH", "HOME", "TMPDIR", "TMP", "TEMP", "SystemRoot", "GOCOVERDIR", "TZ"} {
+		if value, ok := os.LookupEnv(name); ok {
+			env = append(env, name+"="+value)
+		}
+	}
+	return env
+}
+
+// firstBytes keeps the beginning of what is written to it.
+type firstBytes struct {
+	mu   sync.Mutex
+	kept []byte
+}
+
+func (b *firstBytes) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	const most = 4 << 10
+	if room := most - len(b.kept); room > 0 { // the first lines name the reason; the stacks come after
+		b.kept = append(b.kept, p[:min(room, len(p))]...)
+	}
+	return len(p), nil
+}
+
+func (b *firstBytes) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return string(bytes.TrimSpace(slices.Clone(b.kept)))
+}

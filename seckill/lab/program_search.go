@@ -1,0 +1,256 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/jackc/pgx/v5"
+	"github.com/redis/go-redis/v9"
+	glua "github.com/yuin/gopher-lua"
+)
+
+// Stall is a fault of a Schedule: the process stands still until its keys in Redis have expired.
+const Stall = "stall"
+
+// ThreeBuyers are the Clicks of a Schedule with one click of each of three buyers.
+const ThreeBuyers = "three buyers"
+
+// Bounds of a search.
+const (
+	searchTime     = 4 * time.Second // of one plan
+	searchMost     = 1200            // schedules
+	searchSwitches = 2               // and faults, together; one less with three buyers
+	trialTime      = 3 * time.Second // of one schedule
+	trialSteps     = 150
+	clickTries     = 4 // of a buyer who got no answer
+)
+
+// search looks for the shortest schedule in which a program goes wrong. It runs one schedule after the other: two or three
+// buyers, one statement at a time. A schedule with one switch from a buyer to another, or with one fault, comes before those
+// with two. The idea of few switches is that of CHESS (Musuvathi and others, 2008), and that a statement which waits for a
+// lock lets the others go on is that of Postgres' isolation tester.
+type search struct {
+	ns     *namespace
+	server *miniredis.Miniredis
+	rdb    *redis.Client
+	code   *glua.FunctionProto
+	plan   Plan
+	print  func(string)
+	conns  []*pgx.Conn // of the buyers
+	see    *pgx.Conn   // reads the state
+	tried  int
+}
+
+// scene is who clicks.
+type scene struct {
+	clicks string
+	users  []int64
+	stock  int
+}
+
+// move is what a schedule does at one of its choices.
+type move struct {
+	at    int    // the choice, from 0
+	buyer int    // switches to this one, from 0; -1 for none
+	fault string // of the buyer whose turn it is
+}
+
+// found is what a search has found.
+type found struct {
+	kind, problem, text string
+	schedule            *Schedule
+	steps               []ScheduleStep
+}
+
+// searchSchedules returns nil if no schedule shows a fault.
+func searchSchedules(ctx context.Context, st Stores, server *miniredis.Miniredis, code *glua.FunctionProto, p Plan, print func(string)) (f *found, err error) {
+	s := &search{server: server, code: code, plan: p, print: print}
+	s.rdb = redis.NewClient(&redis.Options{Addr: server.Addr(), Protocol: 2, DisableIdentity: true, MaxRetries: -1, ReadTimeout: trialTime})
+	defer s.rdb.Close()
+	if s.ns, err = openNamespace(ctx, st, tables); err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, s.close(ctx)) }()
+	if s.see, err = s.connect(ctx); err != nil {
+		return nil, err
+	}
+	for range 3 {
+		c, err := s.connect(ctx)
+		if err != nil {
+			return nil, err
+		}
+		s.conns = append(s.conns, c)
+	}
+	until := time.Now().Add(searchTime)
+	// To sell one unit twice says more than a double click does, and two buyers are easier to follow than three.
+	acts := [][]scene{{{TwoBuyers, []int64{1, 2}, 1}, {TwoBuyers, []int64{1, 2}, 2}}, nil, {{ThreeBuyers, []int64{1, 2, 3}, 2}}}
+	if p.DoubleClicks > 0 {
+		acts[1] = []scene{{OneBuyer, []int64{1, 1}, 2}}
+	}
+	for _, scenes := range acts {
+		if f, err = s.act(ctx, scenes, until); f != nil || err != nil {
+			return f, err
+		}
+	}
+	return nil, nil
+}
+
+// act searches the schedules of some scenes, those with the fewest switches and faults first. Of those with equally many a
+// unit that stays unsold is the least that can be found.
+func (s *search) act(ctx context.Context, scenes []scene, until time.Time) (*found, error) {
+	type candidate struct {
+		scene
+		moves []move
+	}
+	var level []candidate
+	for _, sc := range scenes {
+		level = append(level, candidate{sc, nil})
+	}
+	most := searchSwitches
+	if scenes != nil && len(scenes[0].users) > 2 {
+		most--
+	}
+	for depth := 0; depth <= most && len(level) > 0; depth++ {
+		var next []candidate
+		var unsold *found
+		for _, c := range level {
+			if time.Now().After(until) || s.tried >= searchMost {
+				return unsold, nil
+			}
+			t, err := s.try(ctx, c.scene, c.moves)
+			if err != nil {
+				return nil, err
+			}
+			s.tried++
+			if kind := t.verdict(); kind == StaysUnsold && unsold != nil {
+				continue
+			} else if kind != "" && (depth == 0 || s.again(ctx, t)) {
+				if kind != StaysUnsold {
+					return t.explain(), nil
+				}
+				unsold = t.explain()
+				continue
+			}
+			for _, m := range t.moves() {
+				next = append(next, candidate{c.scene, append(slices.Clone(c.moves), m)})
+			}
+		}
+		if unsold != nil {
+			return unsold, nil
+		}
+		// Switches come before faults.
+		slices.SortStableFunc(next, func(a, b candidate) int { return faultsOf(a.moves) - faultsOf(b.moves) })
+		level = next
+	}
+	return nil, nil
+}
+
+func faultsOf(moves []move) (n int) {
+	for _, m := range moves {
+		if m.fault != "" {
+			n++
+		}
+	}
+	return n
+}
+
+// again reports whether the schedule shows the same once more: what the machine's own timing has caused is no schedule.
+func (s *search) again(ctx context.Context, t *trial) bool {
+	second, err := s.try(ctx, t.scene, t.schedule)
+	return err == nil && second.verdict() == t.verdict()
+}
+
+func (s *search) connect(ctx context.Context) (*pgx.Conn, error) {
+	cfg := s.ns.admin.Config().Copy()
+	cfg.RuntimeParams["application_name"] = s.ns.schema
+	return pgx.ConnectConfig(ctx, cfg)
+}
+
+func (s *search) close(ctx context.Context) error {
+	for _, c := range append(slices.Clone(s.conns), s.see) {
+		if c != nil {
+			_ = c.Close(context.WithoutCancel(ctx))
+		}
+	}
+	return s.ns.close(ctx)
+}
+
+// reset makes the stores as they are before the first click.
+func (s *search) reset(ctx context.Context, stock int) error {
+	s.server.SetError("")
+	s.server.FlushAll()
+	_, err := s.ns.admin.PgConn().Exec(ctx, fmt.Sprintf(`drop schema %s cascade; create schema %s; %s; insert into item (stock) values (%d)`,
+		s.ns.schema, s.ns.schema, tables, stock)).ReadAll()
+	for i, c := range s.conns {
+		if err != nil {
+			break
+		}
+		if c.IsClosed() {
+			s.conns[i], err = s.connect(ctx)
+			continue
+		}
+		_, err = c.PgConn().Exec(ctx, `discard all`).ReadAll()
+		if err != nil { // in a transaction that a schedule has left
+			_ = c.Close(ctx)
+			s.conns[i], err = s.connect(ctx)
+		}
+	}
+	return err
+}
+
+// state reads what all can see. A table that is locked or gone reads as "?".
+func (s *search) state(ctx context.Context) RowState {
+	state := RowState{Stock: "?", Orders: "?", Units: "", Keys: map[string]string{}}
+	_ = s.see.QueryRow(ctx, `
+		select coalesce((select string_agg(stock::text, ' ') from item), ''),
+		       coalesce((select string_agg(user_id::text, ' ' order by id) from orders), ''),
+		       coalesce((select string_agg(coalesce(owner::text, '-'), ' ' order by id) from units), '')`).Scan(&state.Stock, &state.Orders, &state.Units)
+	prefix := s.ns.key("")
+	for i, key := range s.server.Keys() {
+		if i == maxKeys {
+			break
+		}
+		state.Keys[strings.TrimPrefix(key, prefix)] = oneLine(s.valueOf(key))
+	}
+	return state
+}
+
+// maxKeys bounds the Redis keys of a RowState.
+const maxKeys = 8
+
+func (s *search) valueOf(key string) string {
+	switch s.server.Type(key) {
+	case "string":
+		v, _ := s.server.Get(key)
+		return v
+	case "list":
+		v, _ := s.server.List(key)
+		return strings.Join(v, " ")
+	case "set":
+		v, _ := s.server.SMembers(key)
+		return strings.Join(v, " ")
+	case "zset":
+		v, _ := s.server.ZMembers(key)
+		return strings.Join(v, " ")
+	case "hash":
+		fields, _ := s.server.HKeys(key)
+		for i, f := range fields {
+			fields[i] = f + "=" + s.server.HGet(key, f)
+		}
+		return strings.Join(fields, " ")
+	}
+	return s.server.Type(key)
+}
+
+// expiry returns the time in which all keys with a life expire; 0 if there are none.
+func (s *search) expiry() (longest time.Duration) {
+	for _, key := range s.server.Keys() {
+		longest = max(longest, s.server.TTL(key))
+	}
+	return longest
+}

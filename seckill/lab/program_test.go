@@ -1,0 +1,87 @@
+package lab
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"miaosha/seckill/sandbox/sandboxtest"
+)
+
+func TestMain(m *testing.M) {
+	if os.Getenv(Child) != "" { // the tests start programs in children of themselves
+		RunChild()
+	}
+	sandboxtest.Main(m)
+}
+
+const readThenWriteLua = `
+function buy(user)
+  local r = sql("select stock from item")
+  if r[1].stock <= 0 then return false end
+  think()
+  sql("update item set stock = $1", r[1].stock - 1)
+  sql("insert into orders (user_id) values ($1)", user)
+  return true
+end`
+
+const guardUniqueLua = `
+function prepare()
+  sql("create unique index one_order_per_user on orders (user_id)")
+end
+function buy(user)
+  think()
+  return tx(function()
+    local r = sql("insert into orders (user_id) values ($1) on conflict do nothing", user)
+    if r.affected == 0 then return true end
+    return sql("update item set stock = stock - 1 where stock > 0").affected == 1
+  end)
+end`
+
+func TestJudge(t *testing.T) {
+	t.Parallel()
+	plan := Plan{Buyers: 60, Stock: 10, DoubleClicks: 30, Seed: 1, Seconds: 10}
+	with := func(faults ...string) Plan {
+		p := plan
+		p.Faults = faults
+		return p
+	}
+	for name, test := range map[string]struct {
+		program Program
+		plan    Plan
+		kind    string
+		steps   []string // parts of the schedule's steps
+	}{
+		"read, then write": {Program{Lua, readThenWriteLua}, plan, LostUpdate, []string{"select stock", "update item set stock = 0"}},
+		"guard and index":  {Program{Lua, guardUniqueLua}, plan, "", nil},
+		"... under a kill": {Program{Lua, guardUniqueLua}, with(Kill), "", nil},
+		"... a lost reply": {Program{Lua, guardUniqueLua}, with(LostReply), "", nil},
+		"check, then act":  {Program{Lua, strings.Replace(readThenWriteLua, `stock = $1", r[1].stock - 1)`, `stock = stock - 1")`, 1)}, plan, CheckThenAct, nil},
+		"a guard in SQL":   {Program{SQL, "-- buy\nupdate item set stock = stock - 1 where stock > 0;\n-- think\ninsert into orders (user_id) values (:user);"}, plan, DoubleDelivery, nil},
+		"a transaction":    {Program{SQL, "-- prepare\ncreate unique index one on orders (user_id);\n-- buy\nbegin;\nupdate item set stock = stock - 1 where stock > 0;\ninsert into orders (user_id) values (:user) on conflict do nothing;\ncommit;"}, plan, "", nil},
+		"an early promise": {Program{Lua, `function prepare() redis("SET", key("left"), sql("select stock from item")[1].stock) end function buy(u) if redis("DECR", key("left")) < 0 then return false end later(function() sql("insert into orders (user_id) values ($1)", u) end) return true end`}, with(Kill), LostPromise, []string{"killed"}},
+		"not Lua":          {Program{Lua, "function buy("}, plan, Failed, nil},
+		"no buy":           {Program{Lua, "function sell() end"}, plan, Failed, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			results, err := Judge(t.Context(), stores(t), test.program, []Plan{test.plan}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := results[0]
+			if r.Kind != test.kind || r.Right != (test.kind == "") {
+				t.Errorf("kind %q, right %v, %s, want %q: %+v, %+v", r.Kind, r.Right, r.Error, test.kind, r.Schedule, r.Steps)
+			}
+			if test.kind != "" && test.kind != Failed && r.Schedule == nil {
+				t.Error("no schedule shows it")
+			}
+			for _, want := range test.steps {
+				if !slices.ContainsFunc(r.Steps, func(s ScheduleStep) bool { return strings.Contains(s.Text, want) }) {
+					t.Errorf("no step %q: %+v", want, r.Steps)
+				}
+			}
+		})
+	}
+}
