@@ -1,0 +1,53 @@
+package lab
+
+import "embed"
+
+// ProgramInfo is a strategy as a program, in the language in which users of the lab write their own.
+type ProgramInfo struct {
+	Name     string `json:"name"`     // of the strategy
+	Language string `json:"language"` // lua or sql
+	Source   string `json:"source"`
+	Wrong    string `json:"wrong"` // oversold, unsold, duplicates, lost, or "", as the strategy
+	Kind     string `json:"kind"`  // of the race that shows it, as in Result.Kind; "" for a right strategy
+}
+
+// programKinds lists the kind of race in which each wrong strategy goes wrong.
+var programKinds = map[string]string{
+	"read-then-write": "lost_update",
+	"mutex":           "lost_update",
+	"optimistic":      "unsold",
+	"guard":           "double_delivery",
+	"guard-window":    "double_delivery",
+	"redis-get-decr":  "check_then_act",
+	"redis-decr":      "unsold",
+	"redis-lock":      "lost_update",
+	"refill-incr":     "unsold",
+	"refill-set-one":  "unsold",
+	"lua-channel":     "lost_promise",
+}
+
+// sqlKinds lists those that differ in SQL: its statements cannot keep what they have read.
+var sqlKinds = map[string]string{"read-then-write": "check_then_act"}
+
+//go:embed programs
+var programFiles embed.FS
+
+// Programs returns every strategy but the shop as a program in Lua, in the order of the lessons, and behind it
+// in SQL where it fits.
+func Programs() []ProgramInfo {
+	var infos []ProgramInfo
+	for _, s := range specs {
+		for _, language := range []string{"lua", "sql"} {
+			text, err := programFiles.ReadFile("programs/" + s.name + "." + language)
+			if err != nil {
+				continue // a test checks that each strategy but the shop has a program in Lua
+			}
+			kind := programKinds[s.name]
+			if other := sqlKinds[s.name]; language == "sql" && other != "" {
+				kind = other
+			}
+			infos = append(infos, ProgramInfo{s.name, language, string(text), s.wrong, kind})
+		}
+	}
+	return infos
+}

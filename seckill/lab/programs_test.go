@@ -1,0 +1,50 @@
+package lab
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/yuin/gopher-lua/parse"
+)
+
+// checkLua reports a program that is not Lua.
+func checkLua(t *testing.T, name, source string) {
+	t.Helper()
+	if _, err := parse.Parse(strings.NewReader(source), name); err != nil {
+		t.Errorf("%s: %v", name, err)
+	}
+	if !strings.Contains(source, "function buy(user)") {
+		t.Errorf("%s has no buy", name)
+	}
+}
+
+// Every strategy but the shop is a program, and each wrong one says how it goes wrong.
+func TestProgramsAreComplete(t *testing.T) {
+	t.Parallel()
+	var names []string
+	for _, p := range Programs() {
+		if p.Language == "lua" {
+			names = append(names, p.Name)
+			checkLua(t, p.Name, p.Source)
+		}
+		if n := strings.Count(p.Source, "\n"); n > 60 {
+			t.Errorf("%s.%s has %d lines; at most 60 are read", p.Name, p.Language, n)
+		}
+		if !strings.HasPrefix(p.Source, "-- ") {
+			t.Errorf("%s.%s has no comment in front", p.Name, p.Language)
+		}
+		if (p.Wrong == "") != (p.Kind == "") {
+			t.Errorf("%s.%s: wrong %q, kind %q", p.Name, p.Language, p.Wrong, p.Kind)
+		}
+	}
+	want := slices.DeleteFunc(strategyNames(), func(name string) bool { return name == "shop" })
+	if !slices.Equal(names, want) {
+		t.Errorf("programs: %v\nstrategies: %v", names, want)
+	}
+	files, _ := os.ReadDir("programs")
+	if len(files) != len(Programs()) {
+		t.Errorf("%d files, %d programs", len(files), len(Programs()))
+	}
+}
