@@ -83,6 +83,10 @@ func TestNothingMovesWhileAPageFills(t *testing.T) {
 		}
 		check("/orders.html", ".blank")
 		check("/admin.html", test("sales"))
+		check("/teach.html", test("pulse-redis"))
+		if in := v.evaluates(`(r => String(r.left >= 0 && r.right <= innerWidth))(document.querySelector('[data-test="lang"]').getBoundingClientRect())`); in != "true" {
+			t.Errorf("%d wide: the button of the language is not in the window", width)
+		}
 	}
 }
 

@@ -6,7 +6,7 @@ import { Captcha } from './captcha.js';
 import { Card } from './card.js';
 import { PayNow } from './cashier.js';
 import { get } from './api.js';
-import { now } from './clock.js';
+import { now, useSecond } from './clock.js';
 import { t } from './i18n.js';
 import { loginHref } from './session.js';
 import { Countdown } from './parts.js';
@@ -42,13 +42,17 @@ const Queue = ({ s: { place } }) => html`
   ${place?.ahead > 0 ? html`<span class="bar" aria-hidden="true"><i style=${{ width: place.ahead / place.first * 100 + '%' }}></i></span>` : html`<span class="running" aria-hidden="true"></span>`}
   <${More} text="queue.more" />`;
 
-const Ordered = ({ s }) => html`
-  <div data-test="ordered">
-    <p class="within">${t('ordered.payWithin')} <${Countdown} to=${s.order.expires_at} short /></p>
-    <${PayNow} order=${s.order} />
-    <${More} text="ordered.more" />
-    <a href=${orderHref(s.order)}>${t('seeOrder')}</a>
-  </div>`;
+// Ordered has no button once the time to pay is over, also before the shop has said so.
+function Ordered({ s }) {
+  const over = Date.parse(s.order.expires_at) <= useSecond();
+  return html`
+    <div data-test="ordered">
+      <p class="within">${t('ordered.payWithin')} <${Countdown} to=${s.order.expires_at} short /></p>
+      ${!over && html`<${PayNow} order=${s.order} />`}
+      <${More} text=${over ? 'ordered.over' : 'ordered.more'} />
+      <a href=${orderHref(s.order)}>${t('seeOrder')}</a>
+    </div>`;
+}
 
 const SoldOut = ({ s }) => html`
   <div data-test="sold-out">

@@ -8,7 +8,8 @@ import { local } from './local.js';
 // The pages that have the buttons above all else, and those at the lower edge, beside the tour, where they move nothing.
 export const ABOVE = ['/login.html', '/teach.html'];
 export const BELOW = ['/', '/index.html'];
-const forAdmin = location.pathname === '/teach.html' ? '/teach.html' : '/admin.html';
+const onTeach = location.pathname === '/teach.html'; // shows nothing until the user is known
+const forAdmin = onTeach ? '/teach.html' : '/admin.html';
 
 // The last user is remembered, so that the buttons stand there from the first moment, or never: nothing moves below them.
 const KEY = 'miaosha.in';
@@ -17,7 +18,7 @@ export function Start({ user, pages }) {
   const [sending, setSending] = useState(false);
   const [refused, setRefused] = useState(null);
   useEffect(() => { if (user !== undefined) remember(user); }, [user]);
-  const stranger = user === null || (user === undefined && !remembered());
+  const stranger = user === null || (user === undefined && !onTeach && !remembered());
   if (!stranger || !pages.includes(location.pathname)) return null;
 
   const logIn = async (as) => {

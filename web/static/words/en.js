@@ -91,6 +91,7 @@ export default {
   'queue.more': 'Your place is kept, even if you leave this page.',
   'view.ordered': 'One is kept for you',
   'ordered.payWithin': 'Pay within',
+  'ordered.over': 'The time to pay is over. The unit goes back on sale.',
   'ordered.more': 'If you do not pay in time, it goes back on sale.',
   payNow: 'Pay now',
   seeOrder: 'See the order',

@@ -88,6 +88,7 @@ export default {
   'queue.more': '离开这个页面，位置也会保留。',
   'view.ordered': '已为你保留一件',
   'ordered.payWithin': '请在此时间内付款',
+  'ordered.over': '付款时间已过，这件商品会重新开售。',
   'ordered.more': '超时未付款，这件商品会重新开售。',
   payNow: '去付款',
   seeOrder: '查看订单',
