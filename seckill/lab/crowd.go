@@ -48,6 +48,7 @@ type outcome struct {
 	cutOff     map[int64]bool  // the buyers of whose clicks a dead process had one
 	unanswered int             // clicks that received no reply
 	lastErr    error           // of an unanswered click
+	replaceErr error           // why no process came in place of the killed one
 }
 
 // reply is the time of a reply, since the first click.
@@ -83,7 +84,7 @@ func (r *run) runCrowd(ctx context.Context, clicks []click) *outcome {
 	var all sync.WaitGroup
 	var replacing errgroup.Group
 	untilEnd, end := context.WithCancel(ctx)
-	replacing.Go(func() error { return r.replaceDead(untilEnd) })
+	replacing.Go(func() error { return r.replaceDead(ctx, untilEnd.Done()) })
 	r.sql.Store(0)
 	r.redis.Store(0)
 	o.began = time.Now().Add(time.Duration(len(clicks)) * 5 * time.Microsecond) // when all goroutines are ready
@@ -110,9 +111,7 @@ func (r *run) runCrowd(ctx context.Context, clicks []click) *outcome {
 		o.yes[user.(int64)] = true
 		return true
 	})
-	if err := replacing.Wait(); err != nil && o.lastErr == nil {
-		o.lastErr = err
-	}
+	o.replaceErr = replacing.Wait()
 	return o
 }
 
@@ -218,7 +217,9 @@ func (r *run) count(ctx context.Context, o *outcome) (Result, error) {
 		res.SQLPerOrder = round(float64(r.sql.Load())/float64(res.Sold), 2)
 		res.RedisPerOrder = round(float64(r.redis.Load())/float64(res.Sold), 2)
 	}
-	if o.unanswered > 0 {
+	if o.replaceErr != nil {
+		res.Error = fmt.Sprintf("no process in place of the killed one: %v", o.replaceErr)
+	} else if o.unanswered > 0 {
 		res.Error = fmt.Sprintf("%d clicks received no reply within %d s; the last error: %v", o.unanswered, p.Seconds, o.lastErr)
 	}
 	return res, nil
@@ -229,7 +230,7 @@ func (r *run) waitIdle(ctx context.Context) error {
 	for began := time.Now(); time.Since(began) < cleanupTimeout; pause(ctx, 5*time.Millisecond) {
 		var busy bool
 		err := r.admin.QueryRow(ctx, `
-			select exists (select from pg_stat_activity where application_name = $1 and state <> 'idle')`, r.schema).Scan(&busy)
+			select exists (select from pg_stat_activity where (application_name = $1 or usename = $1) and state <> 'idle')`, r.schema).Scan(&busy)
 		if err != nil || !busy {
 			return err
 		}

@@ -171,7 +171,10 @@ func (n *namespace) sweep(ctx context.Context) error {
 }
 
 func (n *namespace) remove(ctx context.Context, number int64) error {
-	var err error
+	outside, err := n.removeRole(ctx, number)
+	if outside && err == nil {
+		err = n.removeKeys(ctx, number)
+	}
 	for _, key := range keysOf(number) {
 		err = errors.Join(err, n.rdb.Del(ctx, key).Err())
 	}

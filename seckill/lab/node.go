@@ -36,6 +36,12 @@ type node struct {
 	lastStep int                   // its last step in the recorder
 }
 
+// ownProcess is a Strategy whose node is a process of its own.
+type ownProcess interface {
+	launch(ctx context.Context) error // starts it and waits until it can sell
+	kill()                            // returns when it is gone
+}
+
 // errKilled is the error of every call of a dead node. It wraps ErrNoSale, at which the shop's
 // engine stops at once; otherwise it would retry for the ten seconds of a graceful stop.
 var errKilled = fmt.Errorf("the process was killed: %w", goods.ErrNoSale)
@@ -112,6 +118,9 @@ func (n *node) kill() {
 		c.Close()
 	}
 	n.mu.Unlock()
+	if p, ok := n.strategy.(ownProcess); ok {
+		p.kill()
+	}
 	n.stop()
 }
 
@@ -119,12 +128,17 @@ func (n *node) kill() {
 func (n *node) close() error {
 	n.stop()
 	err := <-n.ended
-	n.db.Pool.Close()
-	n.rdb.Close()
+	n.closeConns()
 	if n.dead.Load() {
 		return nil
 	}
 	return err
+}
+
+func (n *node) closeConns() {
+	n.stop()
+	n.db.Pool.Close()
+	n.rdb.Close()
 }
 
 // Prepare does nothing: the tables are enough for most strategies.

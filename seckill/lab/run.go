@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -83,8 +84,8 @@ func runOne(ctx context.Context, s Stores, p Plan, spec *spec, report func(Progr
 	if result, err = r.count(ctx, seen); err != nil {
 		return result, err
 	}
-	if closeErr != nil && result.Error == "" {
-		result.Error = closeErr.Error()
+	if closeErr != nil { // first: a process that has ended by itself is why clicks received no reply
+		result.Error = strings.TrimSuffix(closeErr.Error()+"; "+result.Error, "; ")
 	}
 	result.Right = result.exact()
 	result.Lucky = result.Right && spec.lucky(p)
@@ -120,6 +121,11 @@ func openRun(ctx context.Context, s Stores, p Plan, spec *spec, rec *recorder) (
 			return r, err
 		}
 	}
+	if spec.outside != nil {
+		if err = spec.outside.prepare(ctx, r); err != nil {
+			return r, err
+		}
+	}
 	if err = r.observer.strategy.Prepare(ctx); err != nil {
 		return r, fmt.Errorf("prepare: %w", err)
 	}
@@ -139,6 +145,12 @@ func (r *run) startNode(ctx context.Context, i int) error {
 	n, err := r.openNode(ctx, i, max(1, pgConns/len(r.nodes)))
 	if err != nil {
 		return err
+	}
+	if p, ok := n.strategy.(ownProcess); ok {
+		if err := p.launch(ctx); err != nil {
+			n.closeConns()
+			return err
+		}
 	}
 	go func() { n.ended <- n.strategy.Run(n.ctx) }() // close waits for it
 	r.opened = append(r.opened, n)
@@ -176,13 +188,18 @@ func (n *node) promise() {
 	})
 }
 
-// replaceDead waits until a node is killed and replaces it. It returns without one when ctx ends.
-func (r *run) replaceDead(ctx context.Context) error {
+// replaceDead waits until a node is killed and replaces it. It returns without one if none is dead when the crowd has ended.
+func (r *run) replaceDead(ctx context.Context, ended <-chan struct{}) error {
 	select {
-	case <-ctx.Done():
-		return nil
 	case n := <-r.killed:
 		return r.startNode(ctx, n.id)
+	case <-ended:
+	}
+	select {
+	case n := <-r.killed: // with the last reply. A shop may finish at its start what the dead process had accepted.
+		return r.startNode(ctx, n.id)
+	default:
+		return nil
 	}
 }
 

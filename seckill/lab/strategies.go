@@ -41,6 +41,8 @@ type spec struct {
 	breaks string // the fault under which a right strategy goes wrong; "" for most
 	alone  bool   // a wrong strategy that is right in a single process that lives
 	schema bool   // it uses the shop's own tables
+
+	outside *outside // the program that it is; nil for the lab's own strategies
 }
 
 // lucky reports whether an exact outcome under this plan is luck: another crowd, fault or number of nodes shows that

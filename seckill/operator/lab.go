@@ -26,7 +26,8 @@ type Lab struct {
 	Strategies   []string `placeholder:"LIST" help:"Names, separated by commas; default: all."`
 	Seed         uint64   `default:"1" help:"Seed of the crowd: order of arrival, double clicks, stalls."`
 	Seconds      int      `default:"10" help:"Time limit of one strategy."`
-	Nodes        int      `default:"2" help:"Processes of the shop that share the crowd."`
+	Processes    int      `default:"2" aliases:"nodes" help:"Processes of the shop that share the crowd."`
+	Mine         string   `placeholder:"COMMAND" help:"Judge a shop of your own, in any language, in place of the strategies. COMMAND starts one of its processes. The contract and working shops are in seckill/lab/starters."`
 	JSON         bool     `name:"json" help:"Print only the results, as JSON."`
 	HTML         string   `name:"html" placeholder:"FILE" help:"Write a self-contained page with the results and each strategy's source."`
 }
@@ -34,7 +35,7 @@ type Lab struct {
 // Run prints the results. A strategy that oversells is a result, not an error.
 func (l Lab) Run(ctx context.Context, env Env) error {
 	plan := lab.Plan{Strategies: l.Strategies, Buyers: l.Buyers, Stock: l.Stock, DoubleClicks: l.DoubleClicks, Faults: l.Faults,
-		Seed: l.Seed, Seconds: l.Seconds, Nodes: l.Nodes}
+		Seed: l.Seed, Seconds: l.Seconds, Nodes: l.Processes}
 	var names []string
 	for _, s := range lab.Strategies() {
 		names = append(names, s.Name)
@@ -42,8 +43,11 @@ func (l Lab) Run(ctx context.Context, env Env) error {
 	if err := cmp.Or(checkNames("strategies", l.Strategies, names), checkNames("faults", l.Faults, lab.Faults())); err != nil {
 		return exitError{exitUsage, err}
 	}
-	if invalid := (lab.InvalidError{}); errors.As(plan.Validate(), &invalid) {
-		return exitError{exitUsage, fmt.Errorf("--%s: %s", strings.ReplaceAll(invalid.Field, "_", "-"), invalid.Reason)}
+	if err := asFlag(plan.Validate()); err != nil {
+		return err
+	}
+	if l.Mine != "" {
+		return l.judgeMine(ctx, env, plan)
 	}
 	began, ways := time.Now(), len(names)
 	if len(l.Strategies) > 0 {
@@ -63,6 +67,18 @@ func (l Lab) Run(ctx context.Context, env Env) error {
 		text := func(w io.Writer) error { return writeLab(w, plan, results) }
 		return env.writeReport(l.HTML, l.JSON, results, page, text)
 	})
+}
+
+// asFlag names the flag of an invalid field of a plan. It returns other errors as they are.
+func asFlag(err error) error {
+	if invalid := (lab.InvalidError{}); errors.As(err, &invalid) {
+		flag := strings.ReplaceAll(invalid.Field, "_", "-")
+		if flag == "nodes" {
+			flag = "processes"
+		}
+		return exitError{exitUsage, fmt.Errorf("--%s: %s", flag, invalid.Reason)}
+	}
+	return err
 }
 
 // LabStores returns the servers to which the lab opens its own connections.
@@ -110,8 +126,8 @@ func writeLab(w io.Writer, p lab.Plan, results []lab.Result) error {
 	fmt.Fprintf(w, "%-16s %5s %9s %7s %11s %5s %9s %9s %8s %10s %12s\n", "strategy", "sold", "oversold", "unsold", "duplicates", "lost",
 		"seconds", "clicks/s", "p99 ms", "SQL/order", "Redis/order")
 	for _, r := range results {
-		_, err := fmt.Fprintf(w, "%-16s %5d %9s %7s %11s %5s %9.3f %9.0f %8.0f %10.2f %12.2f  %s\n", r.Strategy, r.Sold, dashIfZero(r.Oversold),
-			dashIfZero(r.Unsold), dashIfZero(r.Duplicates), dashIfZero(r.Lost), r.Seconds, r.PerSecond, r.P99, r.SQLPerOrder, r.RedisPerOrder, verdictOf(r))
+		_, err := fmt.Fprintf(w, "%-16s %5d %9s %7s %11s %5s %9.3f %9.0f %8.0f %10s %12s  %s\n", r.Strategy, r.Sold, dashIfZero(r.Oversold),
+			dashIfZero(r.Unsold), dashIfZero(r.Duplicates), dashIfZero(r.Lost), r.Seconds, r.PerSecond, r.P99, perOrder(r, r.SQLPerOrder), perOrder(r, r.RedisPerOrder), verdictOf(r))
 		if err != nil {
 			return err
 		}
@@ -141,6 +157,14 @@ func dashIfZero(n int) string {
 		return "-"
 	}
 	return fmt.Sprint(n)
+}
+
+// perOrder returns a number of calls; a shop of one's own makes them out of the lab's sight.
+func perOrder(r lab.Result, calls float64) string {
+	if r.Strategy == lab.Mine && calls == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.2f", calls)
 }
 
 func verdictOf(r lab.Result) string {

@@ -1,0 +1,339 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/redis/go-redis/v9"
+)
+
+// ownShop stands for a shop of one's own. Its processes are in this one, and have only what their environment names.
+type ownShop struct {
+	buy     func(ctx context.Context, p *ownProc, user int64) (bool, error)
+	refuses error // of the start of a third process
+	stopErr error // of the first one's end
+
+	mu  sync.Mutex
+	all []*ownProc
+}
+
+// ownProc is such a process.
+type ownProc struct {
+	shop   *ownShop
+	env    map[string]string
+	db     *pgxpool.Pool
+	rdb    *redis.Client
+	life   context.Context
+	end    context.CancelFunc
+	killed bool
+
+	mu       sync.Mutex
+	promised []int64 // orders that are not written yet
+}
+
+func (s *ownShop) start(ctx context.Context, env []string) (Process, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.all) == 2 && s.refuses != nil {
+		return nil, s.refuses
+	}
+	p := &ownProc{shop: s, env: map[string]string{}}
+	for _, v := range env {
+		name, value, _ := strings.Cut(v, "=")
+		p.env[name] = value
+	}
+	cfg, err := pgxpool.ParseConfig(p.env["DATABASE_URL"] + "&pool_max_conns=" + p.env["DATABASE_CONNECTIONS"])
+	if err != nil {
+		return nil, err
+	}
+	at, err := redis.ParseURL(p.env["REDIS_URL"])
+	if err != nil {
+		return nil, err
+	}
+	p.life, p.end = context.WithCancel(context.WithoutCancel(ctx))
+	if p.db, err = pgxpool.NewWithConfig(ctx, cfg); err != nil {
+		return nil, err
+	}
+	p.rdb = redis.NewClient(at)
+	s.all = append(s.all, p)
+	return p, p.rdb.SetNX(ctx, p.env["KEY_PREFIX"]+"a name of its own", 1, 0).Err()
+}
+
+func (p *ownProc) Buy(ctx context.Context, user int64) (bool, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(p.life, cancel)()
+	return p.shop.buy(ctx, p, user)
+}
+
+func (p *ownProc) Kill() {
+	p.end()
+	p.killed = true
+	p.rdb.Close()
+	p.db.Close()
+}
+
+// Stop writes the orders that the process has promised.
+func (p *ownProc) Stop(ctx context.Context) (err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, user := range p.promised {
+		_, insertErr := p.db.Exec(ctx, `insert into orders (user_id) values ($1)`, user)
+		err = errors.Join(err, insertErr)
+	}
+	p.rdb.Close()
+	p.db.Close()
+	if p == p.shop.all[0] {
+		err = errors.Join(err, p.shop.stopErr)
+	}
+	return err
+}
+
+// The ways to sell of the tests.
+func naively(ctx context.Context, p *ownProc, user int64) (bool, error) {
+	var stock int
+	if err := p.db.QueryRow(ctx, `select stock from item`).Scan(&stock); err != nil || stock <= 0 {
+		return false, err
+	}
+	if _, err := p.db.Exec(ctx, `update item set stock = $1`, stock-1); err != nil {
+		return false, err
+	}
+	_, err := p.db.Exec(ctx, `insert into orders (user_id) values ($1)`, user)
+	return err == nil, err
+}
+
+func rightly(ctx context.Context, p *ownProc, user int64) (bool, error) {
+	err := pgx.BeginFunc(ctx, p.db, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, `create unique index if not exists one_order_per_user on orders (user_id)`); err != nil {
+			return err
+		}
+		tag, err := tx.Exec(ctx, `insert into orders (user_id) values ($1) on conflict do nothing`, user)
+		if err != nil || tag.RowsAffected() == 0 {
+			return err
+		}
+		tag, err = tx.Exec(ctx, `update item set stock = stock - 1 where stock > 0`)
+		if err == nil && tag.RowsAffected() == 0 {
+			return errSoldOut
+		}
+		return err
+	})
+	if errors.Is(err, errSoldOut) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// fromMemory promises a unit, and writes the order at its end.
+func fromMemory(ctx context.Context, p *ownProc, user int64) (bool, error) {
+	has, err := p.rdb.SIsMember(ctx, p.env["KEY_PREFIX"]+"users", user).Result()
+	if err != nil || has {
+		return has, err
+	}
+	if n, err := p.rdb.Incr(ctx, p.env["KEY_PREFIX"]+"sold").Result(); err != nil || n > 20 {
+		return false, err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.promised = append(p.promised, user)
+	return true, p.rdb.SAdd(ctx, p.env["KEY_PREFIX"]+"users", user).Err()
+}
+
+// A shop of one's own meets the crowd of the strategies and is counted as they are. A kill reaches it, and another process
+// comes in place of the killed one. Nothing of it is left.
+func TestOutsideIsJudged(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name   string
+		shop   *ownShop
+		double int
+		faults []string
+		right  bool
+		failed string
+		error  string
+	}{
+		{name: "naive", shop: &ownShop{buy: naively}, failed: Oversold},
+		{name: "right", shop: &ownShop{buy: rightly}, double: 60, faults: []string{Kill}, right: true},
+		{name: "writes at its end", shop: &ownShop{buy: fromMemory}, right: true},
+		{name: "loses its memory", shop: &ownShop{buy: fromMemory}, faults: []string{Kill}, failed: Lost},
+		{name: "is not replaced", shop: &ownShop{buy: rightly, refuses: errors.New("no such class")}, faults: []string{Kill}, error: "no process in place of the killed one: no such class"},
+		{name: "ended by itself", shop: &ownShop{buy: rightly, stopErr: errors.New("exit 1")}, error: "exit 1"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			parallelRuns <- struct{}{}
+			defer func() { <-parallelRuns }()
+			s := stores(t)
+			p := smallPlan(1, "", c.faults...)
+			p.Strategies, p.DoubleClicks = nil, c.double
+			reports := 0
+			r, err := RunOutside(t.Context(), s, p, c.shop.start, func(Progress) { reports++ })
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r.Right != c.right || c.failed != "" && failures(r)[c.failed] == 0 || r.Error != c.error || r.Strategy != Mine || reports == 0 {
+				t.Errorf("%d reports, %+v", reports, r)
+			}
+			started, killed := len(c.shop.all), 0
+			for _, p := range c.shop.all {
+				if p.killed {
+					killed++
+				}
+			}
+			if want := len(c.faults); killed != want || c.error == "" && started != 2+want {
+				t.Errorf("%d processes, %d killed; want %d killed", started, killed, want)
+			}
+			nothingIsLeft(t, s)
+			roleIsGone(t, s, c.shop.all[0].env["DATABASE_URL"])
+		})
+	}
+}
+
+// roleIsGone fails the test if the server still has the role of a run, whose schema has its name.
+func roleIsGone(t *testing.T, s Stores, databaseURL string) {
+	t.Helper()
+	u, err := url.Parse(databaseURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	db, err := pgx.Connect(t.Context(), s.DatabaseURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close(context.Background())
+	var left int
+	err = db.QueryRow(t.Context(), `select count(*) from pg_roles where rolname = $1`, u.User.Username()).Scan(&left)
+	if err != nil || left > 0 || !strings.HasPrefix(u.User.Username(), "lab_7") {
+		t.Errorf("%d roles %s are left, %v", left, u.User, err)
+	}
+}
+
+// The role of a run has rights in its schema only, and it has its own tables there.
+func TestOutsideHasRightsInItsSchemaOnly(t *testing.T) {
+	t.Parallel()
+	s := stores(t)
+	codes := map[string]string{}
+	shop := &ownShop{buy: func(ctx context.Context, p *ownProc, user int64) (bool, error) {
+		for _, sql := range []string{`select stock from item`, `alter table orders add unit int`, `create table mine (id int)`,
+			`select * from public.users`, `create table public.mine (id int)`, `create role other`, `create schema other`} {
+			codes[sql] = ""
+			if _, err := p.db.Exec(ctx, sql); err != nil {
+				pg := new(pgconn.PgError)
+				errors.As(err, &pg)
+				codes[sql] = pg.Code
+			}
+		}
+		return false, nil
+	}}
+	if _, err := RunOutside(t.Context(), s, Plan{Buyers: 1, Stock: 1, Seconds: 20, Nodes: 1}, shop.start, nil); err != nil {
+		t.Fatal(err)
+	}
+	for sql, code := range codes {
+		if foreign := strings.Contains(sql, "public") || strings.Contains(sql, "other"); foreign != (code == "42501") || !foreign && code != "" {
+			t.Errorf("%s: %q", sql, code)
+		}
+	}
+	if len(codes) != 7 {
+		t.Errorf("%d statements", len(codes))
+	}
+}
+
+// A plan that cannot reach the shop, and a program that does not start, are errors; the latter leaves nothing behind.
+func TestOutsideErrors(t *testing.T) {
+	t.Parallel()
+	s := stores(t)
+	p := Plan{Buyers: 10, Stock: 1, Seconds: 1}
+	for _, fault := range []string{RedisPause, SlowPostgres} {
+		p.Faults = []string{fault}
+		if _, err := RunOutside(t.Context(), s, p, nil, nil); !errors.As(err, &InvalidError{}) || !strings.Contains(err.Error(), "only kill does") {
+			t.Errorf("%s: %v", fault, err)
+		}
+	}
+	shop, p := &ownShop{buy: rightly, refuses: errors.New("no such class")}, Plan{Buyers: 10, Stock: 1, Seconds: 1, Nodes: 3}
+	if _, err := RunOutside(t.Context(), s, p, shop.start, nil); !errors.Is(err, shop.refuses) {
+		t.Error(err)
+	}
+	stopped, stop := context.WithCancel(t.Context())
+	shop = &ownShop{buy: func(ctx context.Context, _ *ownProc, _ int64) (bool, error) {
+		stop()
+		<-ctx.Done()
+		return false, ctx.Err()
+	}}
+	if _, err := RunOutside(stopped, s, p, shop.start, nil); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	nothingIsLeft(t, s)
+	roleIsGone(t, s, shop.all[0].env["DATABASE_URL"])
+}
+
+// The next run removes the role and the keys of a run whose process was killed.
+func TestOutsideOfADeadRunIsRemoved(t *testing.T) {
+	t.Parallel()
+	s := stores(t)
+	n, err := openNamespace(t.Context(), s, tables)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at, err := n.openRole(t.Context(), s.DatabaseURL, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	orphan, err := pgx.Connect(t.Context(), at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer orphan.Close(t.Context())
+	if _, err := orphan.Exec(t.Context(), `begin; update item set stock = 1; lock table orders; create table own (id int)`); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 3 {
+		if err := s.Redis.Set(t.Context(), n.key(fmt.Sprint("own", i)), 1, 0).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := n.admin.Close(t.Context()); err != nil { // as if the process had died
+		t.Fatal(err)
+	}
+	next, err := openNamespace(t.Context(), s, tables)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := next.close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	nothingIsLeft(t, s)
+	roleIsGone(t, s, at)
+}
+
+// A program gets a URL of any driver, without what only ours knows.
+func TestURLsForOtherPrograms(t *testing.T) {
+	t.Parallel()
+	for given, want := range map[string]string{
+		"postgres://u:p@h:5433/shop?sslmode=require&pool_max_conns=4&search_path=x&default_query_exec_mode=exec": "postgres://lab_7:pw@h:5433/shop?sslmode=require",
+		"postgresql://h/shop?user=u&password=p": "postgresql://lab_7:pw@h/shop",
+	} {
+		if got, err := urlOf(given, "lab_7", "pw"); err != nil || got != want {
+			t.Errorf("%s: %s, %v", given, got, err)
+		}
+	}
+	if _, err := urlOf("host=h password=secret", "lab_7", "pw"); !errors.Is(err, errDatabaseURL) {
+		t.Error(err)
+	}
+	at, err := redisURL(redis.NewClient(&redis.Options{Addr: "h:6380", Password: "p", DB: 3}))
+	if err != nil || at != "redis://:p@h:6380/3" {
+		t.Errorf("%s, %v", at, err)
+	}
+	if at, err = redisURL(redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{"b:1", "a:1"}})); err != nil || at != "redis://a:1,redis://b:1" {
+		t.Errorf("%s, %v", at, err)
+	}
+	if at, err = redisURL(redis.NewFailoverClient(&redis.FailoverOptions{MasterName: "m", SentinelAddrs: []string{"h:1"}})); err == nil {
+		t.Error(at)
+	}
+}

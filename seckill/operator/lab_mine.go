@@ -1,0 +1,42 @@
+package operator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"miaosha/seckill/backend"
+	"miaosha/seckill/lab"
+	"miaosha/seckill/lab/outside"
+)
+
+// judgeMine sends the crowd to a shop that is a program of its own.
+func (l Lab) judgeMine(ctx context.Context, env Env, plan lab.Plan) error {
+	if len(l.Strategies) > 0 {
+		return errors.New("--strategies: --mine judges your shop alone; leave out one of the two")
+	}
+	began, shop := time.Now(), outside.New(l.Mine, env.Err)
+	start := func(ctx context.Context, env []string) (lab.Process, error) {
+		p, err := shop.Start(ctx, env)
+		if err != nil { // a nil *Process is not a nil lab.Process
+			return nil, err
+		}
+		return p, nil
+	}
+	fmt.Fprintf(env.Err, "lab: %s: %s\n", l.Mine, planText(plan))
+	return env.withStores(ctx, func(s *backend.Stores) error {
+		result, err := lab.RunOutside(ctx, LabStores(env.Backend, s, env.Schema), plan, start, labProgress(env.Err))
+		if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+			return fmt.Errorf("stopped. The processes of your shop are killed, and its role, tables and keys are removed; nothing is left behind%s", notWritten(l.HTML))
+		}
+		if err != nil {
+			return asFlag(err)
+		}
+		results := []lab.Result{result}
+		page := func(w io.Writer) error { return writeLabPage(w, env.Origin, plan, results, began) }
+		text := func(w io.Writer) error { return writeLab(w, plan, results) }
+		return env.writeReport(l.HTML, l.JSON, results, page, text)
+	})
+}
