@@ -129,6 +129,7 @@ borders: ## imports run one way, and no test code is in the binary
 	never "./seckill/bench" '^miaosha/' miaosha/seckill/report; \
 	never "./seckill/payment" '^miaosha/' miaosha/order; \
 	never "./seckill/lab" '^(net/http|miaosha/web|miaosha/user|miaosha/seckill/)'; \
+	never "./seckill/lab/outside" '^miaosha/'; \
 	never "./web" '^miaosha/seckill/' 'miaosha/seckill/(lab|admin|live|payment)'; \
 	never "$$($(GO) list ./... | grep -vE '^miaosha/(web|seckill/operator)$$')" '^miaosha/seckill/lab$$'; \
 	never "$$($(GO) list ./... | grep -vE '^miaosha(/web|/seckill/operator)?$$')" '^miaosha/(user|web)$$'; \

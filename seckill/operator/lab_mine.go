@@ -15,7 +15,7 @@ import (
 // judgeMine sends the crowd to a shop that is a program of its own.
 func (l Lab) judgeMine(ctx context.Context, env Env, plan lab.Plan) error {
 	if len(l.Strategies) > 0 {
-		return errors.New("--strategies: --mine judges your shop alone; leave out one of the two")
+		return exitError{exitUsage, errors.New("--strategies: --mine judges your shop alone; leave out one of the two")}
 	}
 	began, shop := time.Now(), outside.New(l.Mine, env.Err)
 	start := func(ctx context.Context, env []string) (lab.Process, error) {
