@@ -84,7 +84,11 @@ func (j childJob) run(ctx context.Context, tell func(childNews)) *childProblem {
 	stores := Stores{DatabaseURL: j.DatabaseURL, Redis: rdb}
 	for i, plan := range j.Plans {
 		plan.Nodes = j.Nodes[i]
-		result, err := judgePlan(ctx, stores, server, code, plan, func(now Progress) { tell(childNews{Progress: &now}) })
+		stuck := func(problem, text string) {
+			tell(childNews{Problem: &childProblem{problem, text}})
+			os.Exit(0)
+		}
+		result, err := judgePlan(ctx, stores, server, code, plan, stuck, func(now Progress) { tell(childNews{Progress: &now}) })
 		if err != nil {
 			if wrong := (programError{}); errors.As(err, &wrong) {
 				return &childProblem{BadRuntime, wrong.text}
@@ -97,13 +101,14 @@ func (j childJob) run(ctx context.Context, tell func(childNews)) *childProblem {
 }
 
 // judgePlan searches a schedule that shows a fault, and then sends the crowd.
-func judgePlan(ctx context.Context, s Stores, server *miniredis.Miniredis, code *glua.FunctionProto, p Plan, report func(Progress)) (Result, error) {
+func judgePlan(ctx context.Context, s Stores, server *miniredis.Miniredis, code *glua.FunctionProto, p Plan, stuck func(problem, text string),
+	report func(Progress)) (Result, error) {
 	p.Strategies = []string{Mine}
 	if p.Nodes == 0 {
 		p.Nodes = 2
 	}
 	out := &output{}
-	found, err := searchSchedules(ctx, s, server, code, p, out.write)
+	found, err := searchSchedules(ctx, s, server, code, p, out.write, stuck)
 	if err != nil {
 		return Result{}, err
 	}

@@ -32,14 +32,15 @@ type place struct {
 
 // Limits of a program.
 const (
-	programConns   = 40                // connections of the role
-	programData    = 256 << 20         // bytes of the database
-	programLongest = 2 * time.Second   // of one statement
-	programTime    = 60 * time.Second  // of all plans, and
-	planTime       = 20 * time.Second  // more for each plan
-	placePrefix    = "lab_mine_"       // of databases and roles
-	placeNumbers   = 1_000_000_000_000 // numbers of places
-	placeFirst     = 8_000_000_000_000
+	programConns   = 40               // connections of the role
+	programData    = 256 << 20        // bytes of the database
+	programLongest = 2 * time.Second  // of one statement
+	programTime    = 20 * time.Second // of all plans, and
+	planTime       = 10 * time.Second // for each plan, besides its own seconds
+
+	placePrefix  = "lab_mine_" // of databases and roles
+	placeNumbers = 1_000_000_000_000
+	placeFirst   = 8_000_000_000_000
 )
 
 // openPlace removes the places of dead runs and makes a new one.
@@ -192,7 +193,10 @@ const longestLine = 8 << 20
 
 // runChild runs the plans in a child process. It returns the results of those that were done, and why the others were not.
 func (p *place) runChild(ctx context.Context, program Program, plans []Plan, report func(Progress)) ([]Result, *childProblem, error) {
-	limit := programTime + time.Duration(len(plans))*planTime
+	limit := programTime
+	for _, plan := range plans {
+		limit += planTime + time.Duration(plan.Seconds)*time.Second
+	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	self, err := os.Executable()

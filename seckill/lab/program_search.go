@@ -25,7 +25,7 @@ const (
 	searchTime     = 4 * time.Second // of one plan
 	searchMost     = 1200            // schedules
 	searchSwitches = 2               // and faults, together; one less with three buyers
-	trialTime      = 3 * time.Second // of one schedule
+	trialTime      = 2 * time.Second // of one schedule
 	trialSteps     = 150
 	clickTries     = 4 // of a buyer who got no answer
 )
@@ -41,8 +41,9 @@ type search struct {
 	code   *glua.FunctionProto
 	plan   Plan
 	print  func(string)
-	conns  []*pgx.Conn // of the buyers
-	see    *pgx.Conn   // reads the state
+	stuck  func(problem, text string) // ends the process: its Redis answers nobody any more
+	conns  []*pgx.Conn                // of the buyers
+	see    *pgx.Conn                  // reads the state
 	tried  int
 }
 
@@ -68,9 +69,10 @@ type found struct {
 }
 
 // searchSchedules returns nil if no schedule shows a fault.
-func searchSchedules(ctx context.Context, st Stores, server *miniredis.Miniredis, code *glua.FunctionProto, p Plan, print func(string)) (f *found, err error) {
-	s := &search{server: server, code: code, plan: p, print: print}
-	s.rdb = redis.NewClient(&redis.Options{Addr: server.Addr(), Protocol: 2, DisableIdentity: true, MaxRetries: -1, ReadTimeout: trialTime})
+func searchSchedules(ctx context.Context, st Stores, server *miniredis.Miniredis, code *glua.FunctionProto, p Plan, print func(string),
+	stuck func(problem, text string)) (f *found, err error) {
+	s := &search{server: server, code: code, plan: p, print: print, stuck: stuck}
+	s.rdb = redis.NewClient(&redis.Options{Addr: server.Addr(), Protocol: 2, DisableIdentity: true, MaxRetries: -1, ReadTimeout: trialTime / 2})
 	defer s.rdb.Close()
 	if s.ns, err = openNamespace(ctx, st, tables); err != nil {
 		return nil, err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
 	"time"
@@ -341,7 +342,11 @@ func (t *trial) perform(a *actor, fault string, switched bool) {
 			r.err = errRedisAway
 			return
 		}
-		if r.result, r.err = r.do(t.ctx); r.err == nil && lost {
+		r.result, r.err = r.do(t.ctx)
+		if late := net.Error(nil); r.kind == "redis" && errors.As(r.err, &late) && late.Timeout() {
+			t.stuck(Endless, "a call of Redis does not end: "+oneLine(r.text))
+		}
+		if r.err == nil && lost {
 			r.err = errLostReply
 		}
 	}()

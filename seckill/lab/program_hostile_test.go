@@ -1,0 +1,83 @@
+package lab
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// A program can do what it likes to itself. It reaches nothing else, it ends, and its author is told why.
+func TestHostilePrograms(t *testing.T) {
+	t.Parallel()
+	s := stores(t)
+	db, err := pgx.Connect(t.Context(), s.DatabaseURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		var left int
+		err := db.QueryRow(context.Background(), `
+			select count(*) from pg_database where datname ~ '^lab_mine_' and datname not in (select application_name from pg_stat_activity)`).Scan(&left)
+		if err != nil || left > 0 {
+			t.Errorf("%d databases of programs are left: %v", left, err)
+		}
+		db.Close(context.Background())
+	})
+	if _, err := db.Exec(t.Context(), `create table secrets as select 'hidden' as word; grant all on secrets to public`); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Redis.Set(t.Context(), "ms:secret", "hidden", time.Minute).Err(); err != nil {
+		t.Fatal(err)
+	}
+	var database string
+	if err := db.QueryRow(t.Context(), `select current_database()`).Scan(&database); err != nil {
+		t.Fatal(err)
+	}
+	plan := Plan{Buyers: 4, Stock: 2, Seed: 1, Seconds: 3}
+	inBuy := func(code string) string { return "function buy(user) " + code + " return true end" }
+	for name, test := range map[string]struct {
+		source  string
+		problem string // "" for a program that may run
+		says    string // in the error or the output
+	}{
+		"an endless loop that catches": {inBuy("while true do pcall(function() while true do end end) end"), Endless, ""},
+		"endless at its start":         {"while true do end", Endless, ""},
+		"deep recursion":               {inBuy("local function f() return 1 + f() end f()"), BadRuntime, "overflow"},
+		"a large string":               {inBuy("local s = string.rep('x', 1e9) local t = s .. s .. 'y' print(#t)"), TooMuch, "512 MB"},
+		"a growing table":              {inBuy("local t = {} while true do t[#t + 1] = string.rep('x', 1000) .. #t end"), TooMuch, "512 MB"},
+		"a sleep without limit":        {inBuy("sql('set statement_timeout = 0') sql('select pg_sleep(60)')"), Endless, ""},
+		"tables of others":             {inBuy("local ok, e = pcall(sql, 'select word from public.secrets') print(ok, e)"), "", "does not exist"},
+		"another database":             {inBuy(fmt.Sprintf("local ok, e = pcall(sql, 'select word from %s.public.secrets') print(ok, e)", database)), "", "not implemented"},
+		"files of the server":          {inBuy("local ok, e = pcall(sql, [[select pg_read_file('/etc/passwd')]]) print(ok, e)"), "", "permission denied"},
+		"programs of the server":       {inBuy("local ok, e = pcall(sql, [[copy orders to program 'id']]) print(ok, e)"), "", "superuser"},
+		"another role":                 {inBuy("local ok, e = pcall(sql, 'set role postgres') print(ok, e)"), "", "role"},
+		"keys of others":               {inBuy("print(redis('GET', 'ms:secret'))"), "", "nil"},
+		"a large result":               {inBuy("sql([[select repeat('x', 10000000)]])"), BadRuntime, "larger than"},
+		"libraries that are absent":    {inBuy("print(os, io, require, debug, loadstring, dofile)"), "", "nil\tnil\tnil\tnil\tnil\tnil"},
+		"much output":                  {inBuy("for i = 1, 100000 do print('x') end"), "", "x"},
+		"a script without end":         {inBuy("eval('while true do end', {}, {})"), Endless, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			began := time.Now()
+			results, err := Judge(t.Context(), s, Program{"lua", test.source}, []Plan{plan}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := results[0]
+			if took := time.Since(began); took > 60*time.Second {
+				t.Errorf("it took %v", took)
+			}
+			if r.Problem != test.problem || !strings.Contains(r.Error+r.Output, test.says) {
+				t.Errorf("problem %q (%s), output %.200q; want problem %q that says %q", r.Problem, r.Error, r.Output, test.problem, test.says)
+			}
+			if strings.Contains(r.Output, "hidden") || len(r.Output) > maxOutput {
+				t.Errorf("output of %d bytes: %.200q", len(r.Output), r.Output)
+			}
+		})
+	}
+}
