@@ -5,7 +5,7 @@ GO ?= go
 # The systems for which the repository has files. No file depends on a processor.
 PLATFORMS := linux/amd64 darwin/arm64 windows/amd64
 
-.PHONY: help run build quick check beside test seeds simulate embedded latency faults cluster short borders format vet lint words licences fuzz requests bench growth speed pages
+.PHONY: help run build quick check beside test seeds simulate exercises embedded latency faults cluster short borders format vet lint words licences fuzz requests bench growth speed pages
 
 help: ## list the chores
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -66,6 +66,10 @@ simulate: export MIAOSHA_SIM_SECONDS ?= 600
 simulate: ## seeds for MIAOSHA_SIM_SECONDS (600), from MIAOSHA_SIM_FIRST on, and the mutants that they must find
 	$(GO) test -count 1 -timeout 0 -v -run '^TestSimulation$$' ./seckill
 	MIAOSHA_SIM_MUTANTS=1 $(GO) test -count 1 -timeout 60m -v -run '^TestSimulationFindsMutants$$' ./seckill
+
+exercises: export MIAOSHA_LAB_SEEDS ?= 50
+exercises: ## each program of the lab, each solution of an exercise with 50 seeds, and each wrong program with 20
+	$(GO) test -count 1 -timeout 0 -v -run '^Test(Program|Exercise)Verdicts$$' ./seckill/lab
 
 # Where a script runs in the Redis, or a sandbox starts it. Of web these are the purchases in a browser; of operator, the tests
 # that read no document.

@@ -59,6 +59,7 @@ type Plan struct {
 	Seed         uint64   `json:"seed"`
 	Seconds      int      `json:"seconds"` // time limit of one strategy
 	Nodes        int      `json:"-"`       // processes of the shop; 0: 2
+	CrowdOnly    bool     `json:"-"`       // the schedules of a program are not searched
 }
 
 // InvalidError names the invalid field of a Plan, spelled as in JSON.

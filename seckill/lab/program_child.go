@@ -83,7 +83,7 @@ func (j childJob) run(ctx context.Context, tell func(childNews)) *childProblem {
 	defer rdb.Close()
 	stores := Stores{DatabaseURL: j.DatabaseURL, Redis: rdb}
 	for i, plan := range j.Plans {
-		plan.Nodes = j.Nodes[i]
+		plan.Nodes, plan.CrowdOnly = j.Nodes[i], j.CrowdOnly[i]
 		stuck := func(problem, text string) {
 			tell(childNews{Problem: &childProblem{problem, text}})
 			os.Exit(0)
@@ -108,9 +108,12 @@ func judgePlan(ctx context.Context, s Stores, server *miniredis.Miniredis, code 
 		p.Nodes = 2
 	}
 	out := &output{}
-	found, err := searchSchedules(ctx, s, server, code, p, out.write, stuck)
-	if err != nil {
-		return Result{}, err
+	var found *found
+	if !p.CrowdOnly {
+		var err error
+		if found, err = searchSchedules(ctx, s, server, code, p, out.write, stuck); err != nil {
+			return Result{}, err
+		}
 	}
 	verdict := &Verdict{Steps: []ScheduleStep{}}
 	if found != nil {

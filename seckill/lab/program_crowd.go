@@ -232,6 +232,11 @@ func (c *crowdClick) later(do func(context.Context) error) {
 	c.laters.Go(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(c.ctx), cleanupTimeout)
 		defer cancel()
+		defer context.AfterFunc(c.ctx, func() { // a process that stops in order lets it finish
+			if c.dead.Load() {
+				cancel()
+			}
+		})()
 		if c.alive() == nil {
 			if err := do(ctx); err != nil && c.alive() == nil {
 				c.print("later: " + err.Error() + "\n")

@@ -176,6 +176,7 @@ type childJob struct {
 	Program     Program
 	Plans       []Plan
 	Nodes       []int // of the plans
+	CrowdOnly   []bool
 	DatabaseURL string
 }
 
@@ -207,7 +208,7 @@ func (p *place) runChild(ctx context.Context, program Program, plans []Plan, rep
 	cmd.Env = childEnvironment()
 	job := childJob{Program: program, Plans: plans, DatabaseURL: p.url}
 	for _, plan := range plans {
-		job.Nodes = append(job.Nodes, plan.Nodes)
+		job.Nodes, job.CrowdOnly = append(job.Nodes, plan.Nodes), append(job.CrowdOnly, plan.CrowdOnly)
 	}
 	encoded, err := json.Marshal(job)
 	if err != nil {

@@ -8,26 +8,26 @@ type ProgramInfo struct {
 	Language string `json:"language"` // lua or sql
 	Source   string `json:"source"`
 	Wrong    string `json:"wrong"` // oversold, unsold, duplicates, lost, or "", as the strategy
-	Kind     string `json:"kind"`  // of the race that shows it, as in Result.Kind; "" for a right strategy
+	Kind     string `json:"kind"`  // of the race that shows it, as in Verdict.Kind; "" for a right strategy
 }
 
 // programKinds lists the kind of race in which each wrong strategy goes wrong.
 var programKinds = map[string]string{
-	"read-then-write": "lost_update",
-	"mutex":           "lost_update",
-	"optimistic":      "unsold",
-	"guard":           "double_delivery",
-	"guard-window":    "double_delivery",
-	"redis-get-decr":  "check_then_act",
-	"redis-decr":      "unsold",
-	"redis-lock":      "lost_update",
-	"refill-incr":     "unsold",
-	"refill-set-one":  "unsold",
-	"lua-channel":     "lost_promise",
+	"read-then-write": LostUpdate,
+	"mutex":           LostUpdate,
+	"optimistic":      StaysUnsold,
+	"guard":           DoubleDelivery,
+	"guard-window":    DoubleDelivery,
+	"redis-get-decr":  CheckThenAct,
+	"redis-decr":      StaysUnsold,
+	"redis-lock":      LostUpdate,
+	"refill-incr":     StaysUnsold,
+	"refill-set-one":  StaysUnsold,
+	"lua-channel":     LostPromise,
 }
 
 // sqlKinds lists those that differ in SQL: its statements cannot keep what they have read.
-var sqlKinds = map[string]string{"read-then-write": "check_then_act"}
+var sqlKinds = map[string]string{"read-then-write": CheckThenAct}
 
 //go:embed programs
 var programFiles embed.FS
@@ -37,13 +37,13 @@ var programFiles embed.FS
 func Programs() []ProgramInfo {
 	var infos []ProgramInfo
 	for _, s := range specs {
-		for _, language := range []string{"lua", "sql"} {
+		for _, language := range []string{Lua, SQL} {
 			text, err := programFiles.ReadFile("programs/" + s.name + "." + language)
 			if err != nil {
 				continue // a test checks that each strategy but the shop has a program in Lua
 			}
 			kind := programKinds[s.name]
-			if other := sqlKinds[s.name]; language == "sql" && other != "" {
+			if other := sqlKinds[s.name]; language == SQL && other != "" {
 				kind = other
 			}
 			infos = append(infos, ProgramInfo{s.name, language, string(text), s.wrong, kind})

@@ -1,0 +1,165 @@
+package lab
+
+import (
+	"embed"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// Text is a text in both languages of the pages.
+type Text struct {
+	En string `json:"en"`
+	Zh string `json:"zh"`
+}
+
+// Exercise is a task for a program: a crowd, faults and a target. Exercises are a ladder. Most run the checks of
+// earlier ones again, as far as those fit.
+type Exercise struct {
+	Name     string  `json:"name"`
+	Title    Text    `json:"title"`
+	Task     Text    `json:"task"` // paragraphs with an empty line between them; code in backquotes
+	Hints    [3]Text `json:"hints"`
+	Start    Program `json:"start"`
+	Solution Program `json:"solution"`
+	Why      Text    `json:"why"` // the solution is right, in three sentences
+	Wrong    Program `json:"wrong"`
+	Kind     string  `json:"kind"`   // what Wrong does wrong, as in Verdict.Kind
+	Checks   []Check `json:"checks"` // its own first, then those of earlier exercises
+}
+
+// Check is one crowd that a program has to serve exactly, and at what cost.
+type Check struct {
+	Exercise    string   `json:"exercise"` // to which it belongs
+	Name        string   `json:"name"`
+	Plan        Plan     `json:"plan"`
+	Nodes       int      `json:"nodes"`         // processes
+	Before      []string `json:"before"`        // statements that run before the program's own prepare
+	SQLPerOrder float64  `json:"sql_per_order"` // at most; 0: any number
+	Baseline    string   `json:"baseline"`      // the program that is run beside this one; "" for none
+	Ratio       float64  `json:"ratio"`         // clicks per second, at least, divided by those of the baseline
+}
+
+// checkSeconds is the time limit of one run of a check.
+const checkSeconds = 20
+
+//go:embed exercises
+var exerciseFiles embed.FS
+
+// Exercises returns all exercises in the order of the ladder.
+func Exercises() []Exercise { return slices.Clone(allExercises()) }
+
+func exerciseOf(name string) (Exercise, bool) {
+	all := allExercises()
+	i := slices.IndexFunc(all, func(e Exercise) bool { return e.Name == name })
+	if i < 0 {
+		return Exercise{}, false
+	}
+	return all[i], true
+}
+
+var allExercises = sync.OnceValue(func() []Exercise {
+	all, err := readExercises(exerciseFiles)
+	if err != nil {
+		panic("lab: " + err.Error()) // the files are in the binary, and a test reads them
+	}
+	return all
+})
+
+// readExercises reads a folder for each exercise, NN-name: exercise.json, start.lua, solution.lua, wrong.lua, and the
+// texts of task.md and task.zh.md.
+func readExercises(files fs.FS) (all []Exercise, err error) {
+	folders, err := fs.ReadDir(files, "exercises")
+	if err != nil {
+		return nil, err
+	}
+	own := map[string][]Check{}
+	for _, folder := range folders {
+		e, err := readExercise(files, "exercises/"+folder.Name(), own)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", folder.Name(), err)
+		}
+		all = append(all, e)
+	}
+	return all, nil
+}
+
+// readExercise reads one folder. own has the checks of the exercises before it, by name; it adds those of this one.
+func readExercise(files fs.FS, folder string, own map[string][]Check) (e Exercise, err error) {
+	var settings struct {
+		Kind   string
+		Again  []string // earlier exercises whose checks are run again
+		Before []string
+		Checks []struct {
+			Name          string
+			Buyers, Stock int
+			DoubleClicks  int `json:"double_clicks"`
+			Nodes         int
+			Faults        []string
+			SQLPerOrder   float64 `json:"sql_per_order"`
+			Baseline      string
+			Ratio         float64
+		}
+	}
+	read := func(name string) string {
+		text, readErr := fs.ReadFile(files, folder+"/"+name)
+		if err == nil {
+			err = readErr
+		}
+		return string(text)
+	}
+	lua := func(name string) Program { return Program{Language: Lua, Source: read(name)} }
+	text, en, zh := read("exercise.json"), read("task.md"), read("task.zh.md")
+	_, e.Name, _ = strings.Cut(folder[strings.LastIndex(folder, "/")+1:], "-")
+	e.Start, e.Solution, e.Wrong = lua("start.lua"), lua("solution.lua"), lua("wrong.lua")
+	if err != nil {
+		return e, err
+	}
+	decoder := json.NewDecoder(strings.NewReader(text))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&settings); err != nil {
+		return e, err
+	}
+	if err := e.readTexts(en, zh); err != nil {
+		return e, err
+	}
+	e.Kind = settings.Kind
+	for _, c := range settings.Checks {
+		e.Checks = append(e.Checks, Check{
+			Exercise: e.Name, Name: c.Name, Before: settings.Before, SQLPerOrder: c.SQLPerOrder, Baseline: c.Baseline, Ratio: c.Ratio, Nodes: c.Nodes,
+			Plan: Plan{Buyers: c.Buyers, Stock: c.Stock, DoubleClicks: c.DoubleClicks, Faults: c.Faults, Seconds: checkSeconds, Nodes: c.Nodes}})
+	}
+	own[e.Name] = slices.Clone(e.Checks)
+	for _, earlier := range settings.Again {
+		checks, known := own[earlier]
+		if !known || earlier == e.Name {
+			return e, fmt.Errorf("there is no earlier exercise %q", earlier)
+		}
+		e.Checks = append(e.Checks, checks...)
+	}
+	return e, nil
+}
+
+// readTexts takes the title, the task, the hints and the reason from the texts of both languages. Each has a title and
+// four further headings in this order.
+func (e *Exercise) readTexts(en, zh string) error {
+	for _, one := range []struct {
+		text string
+		of   func(*Text) *string
+	}{{en, func(t *Text) *string { return &t.En }}, {zh, func(t *Text) *string { return &t.Zh }}} {
+		title, rest, _ := strings.Cut(one.text, "\n")
+		parts := strings.Split("\n"+rest, "\n## ")
+		if !strings.HasPrefix(title, "# ") || len(parts) != 5 {
+			return fmt.Errorf("a task has a title, a text, three hints and a reason, not %d parts", len(parts))
+		}
+		*one.of(&e.Title), *one.of(&e.Task) = title[2:], strings.TrimSpace(parts[0])
+		for i, to := range []*Text{&e.Hints[0], &e.Hints[1], &e.Hints[2], &e.Why} {
+			_, body, _ := strings.Cut(parts[i+1], "\n") // without its heading
+			*one.of(to) = strings.TrimSpace(body)
+		}
+	}
+	return nil
+}
