@@ -342,7 +342,7 @@ func TestLabRepliesKeepTheirFields(t *testing.T) {
 		}
 		for field, prefix := range map[string]string{
 			"ways":        `[{"name":"read-then-write","file":"strategy_read_then_write.go","source":"package lab\n`,
-			"experiments": `["address","limits","late-payment","cache","cache-consistency","confirm","hot"]`,
+			"experiments": `["address","limits","late-payment","cache","cache-consistency","confirm","hot","load","batch-size","retries","little","fair","hold","failover","backup"]`,
 			"faults":      `["kill","redis-pause","slow-postgres"]`,
 			"max":         `{"buyers":5000,"stock":1000,"seconds":30}`,
 		} {

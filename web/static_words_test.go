@@ -43,7 +43,7 @@ func TestLessonsNameExistingCode(t *testing.T) {
 			t.Errorf("%s has no %s", file, name)
 		}
 	}
-	for _, words := range []string{"lab/words/lessons_en.js", "lab/words/lessons_zh.js"} {
+	for _, words := range []string{"lab/words/lessons_en.js", "lab/words/lessons_zh.js", "lab/words/load_en.js", "lab/words/load_zh.js"} {
 		for _, file := range regexp.MustCompile(`\w+(?:/\w+)+\.(?:go|lua)\b`).FindAllString(asset(t, words), -1) {
 			read(file)
 		}
@@ -68,7 +68,7 @@ func TestLessonsAreFoundByTheWordsOfTheCourses(t *testing.T) {
 // Both languages have the same keys, and every key that a script names exists.
 func TestTextsExistInBothLanguages(t *testing.T) {
 	known := map[string]bool{}
-	for _, file := range []string{"words/", "lab/words/", "lab/words/lessons_", "lab/words/lines_", "lab/words/trials_", "courses/words/", "sandbox/words/", "sandbox/words/teach_", "admin/words/", "admin/words/live_", "admin/words/sales_", "admin/words/orders_", "admin/words/payments_", "admin/words/ticket_"} {
+	for _, file := range []string{"words/", "lab/words/", "lab/words/lessons_", "lab/words/lines_", "lab/words/trials_", "lab/words/load_", "courses/words/", "sandbox/words/", "sandbox/words/teach_", "admin/words/", "admin/words/live_", "admin/words/sales_", "admin/words/orders_", "admin/words/payments_", "admin/words/ticket_"} {
 		en, zh := textKeys(t, file+"en.js"), textKeys(t, file+"zh.js")
 		for _, k := range en {
 			known[k] = true
@@ -136,7 +136,7 @@ func TestExperimentsAreExplained(t *testing.T) {
 		}
 	}
 	for _, lang := range []string{"zh", "en"} {
-		texts := asset(t, "lab/words/trials_"+lang+".js")
+		texts := asset(t, "lab/words/trials_"+lang+".js") + asset(t, "lab/words/load_"+lang+".js")
 		for _, name := range lab.Experiments() {
 			files := lab.ExperimentSource(name)
 			if len(files) == 0 {

@@ -20,6 +20,13 @@ type Finding struct {
 	Variant string             `json:"way"` // in English; the page translates it
 	Right   bool               `json:"right"`
 	Figures map[string]float64 `json:"figures"`
+	Series  []Series           `json:"series,omitempty"` // for a drawing; of the variants that have one
+}
+
+// Series is a figure over time.
+type Series struct {
+	Name   string       `json:"name"`   // of the figure; the page translates it
+	Points [][2]float64 `json:"points"` // milliseconds since the variant began, and the figure
 }
 
 // variant is one variant of an experiment.
@@ -134,6 +141,14 @@ var experiments = []struct {
 	{"cache-consistency", runCacheConsistency, []string{"experiment_cache_consistency.go"}},
 	{"confirm", runConfirm, []string{"experiment_confirm.go", "experiment_confirm_consumer.go"}},
 	{"hot", runHot, []string{"experiment_hot.go"}},
+	{"load", runLoad, []string{"experiment_load.go"}},
+	{"batch-size", runBatchSize, []string{"experiment_batch_size.go"}},
+	{"retries", runRetries, []string{"experiment_retries.go"}},
+	{"little", runLittle, []string{"experiment_little.go"}},
+	{"fair", runFair, []string{"experiment_fair.go"}},
+	{"hold", runHold, []string{"experiment_hold.go"}},
+	{"failover", runFailover, []string{"experiment_failover.go"}},
+	{"backup", runBackup, []string{"experiment_backup.go"}},
 }
 
 // Experiments returns the names of the experiments.
@@ -168,6 +183,8 @@ func ExperimentSource(name string) (sources []SourceFile) {
 
 //go:embed experiment_address.go experiment_limits.go experiment_token_bucket.go experiment_late_payment.go experiment_cache.go
 //go:embed experiment_cache_consistency.go experiment_confirm.go experiment_confirm_consumer.go experiment_hot.go
+//go:embed experiment_load.go experiment_batch_size.go experiment_retries.go experiment_little.go experiment_fair.go
+//go:embed experiment_hold.go experiment_failover.go experiment_backup.go
 var experimentFiles embed.FS
 
 // RunExperiment runs one experiment. A seed determines the crowd; the order in which its requests

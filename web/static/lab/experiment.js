@@ -4,13 +4,14 @@ import { get } from '../api.js';
 import { t } from '../i18n.js';
 import { Stop, Table, number, textOr } from './result.js';
 import { Source } from './strategy.js';
+import { Timelines } from './timeline.js';
 
 // The order of the figures in a row. Figures that are not named here come last.
-const FIGURES = ['tries', 'let_in', 'asked', 'redis', 'bot', 'bots', 'people', 'alive', 'bound', 'waiting', 'messages',
-  'served', 'refused', 'kept', 'kb', 'per_second', 'p99_ms',
+const FIGURES = ['conns', 'tries', 'let_in', 'asked', 'entries', 'redis', 'bot', 'bots', 'people', 'fast', 'slow', 'alive', 'bound', 'waiting', 'messages',
+  'served', 'refused', 'kept', 'kb', 'good', 'wasted', 'end_good', 'late', 'p50_ms', 'told', 'turns', 'per_second', 'p99_ms', 'held_ms', 'wait_ms', 'stay_ms', 'law', 'inside',
   'orders', 'paid', 'refunded', 'put_back', 'both', 'units', 'reads', 'sql', 'at_once',
-  'stale', 'longest_ms', 'stays_old',
-  'lost', 'twice', 'again', 'dead',
+  'stale', 'longest_ms', 'stays_old', 'first_s', 'last_s', 'pages', 'table_kb',
+  'lost', 'beyond', 'twice', 'again', 'dead',
   'cold', 'cold_refused', 'behind', 'cold_p99_ms', 'hot_p99_ms', 'hot_per_s'];
 const positionOf = (figure) => (FIGURES.indexOf(figure) + 1 || FIGURES.length + 1);
 
@@ -30,8 +31,8 @@ const shown = (n) => number(n, n % 1 ? 2 : 0);
 const nameOf = (variant) => textOr('experiment.', variant);
 
 // DRAWN are the figures that show what an experiment is about. Of a table the first two are drawn.
-const DRAWN = ['let_in', 'bot', 'people', 'alive', 'kept', 'units', 'stays_old', 'stale', 'lost', 'per_second', 'p99_ms',
-  'cold_refused', 'behind', 'sql', 'at_once'];
+const DRAWN = ['let_in', 'bot', 'people', 'bots', 'slow', 'alive', 'kept', 'units', 'stays_old', 'stale', 'lost', 'beyond', 'wasted', 'end_good', 'pages', 'last_s',
+  'law', 'inside', 'per_second', 'held_ms', 'p99_ms', 'late', 'cold_refused', 'behind', 'sql', 'at_once'];
 const drawnOf = (columns) => DRAWN.filter((figure) => columns.includes(figure)).slice(0, 2);
 
 // Drawings shows the rows of a table.
@@ -69,6 +70,7 @@ export function LiveTrial({ trial, stop }) {
 export function Experiment({ outcome }) {
   return html`<section class="sheet experiment" data-test="experiment"><h3 id="experiment">${t('experiment.caption')}</h3>
     ${group(outcome.rows).map(({ columns, rows }) => html`
+      <${Timelines} rows=${rows} nameOf=${nameOf} />
       <${Drawings} columns=${columns} rows=${rows} />
       <${Table} key=${columns.join()} labelledby="experiment" columns=${columns.map((c) => textOr('figure.', c))} rows=${rows.map((row) => ({
         name: row.way, shown: row.right ? 'yes' : 'no',

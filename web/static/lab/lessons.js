@@ -151,6 +151,75 @@ export const lessons = [
       laneRefused: lane.cold_refused, oneP99: one.cold_p99_ms, laneP99: lane.cold_p99_ms, oneHot: one.hot_per_s, laneHot: lane.hot_per_s }),
     places: [['seckill/lane.go', 'of'], ['seckill/queue.go', 'next'], ['seckill/hot/heat.go', 'judge']],
   },
+  {
+    name: 'load',
+    experiment: 'load',
+    judge: ({ 'closed loop': closed, 'the same run, with the clicks that it left out': corrected, 'open loop': open }) => ({
+      right: open.p99_ms < 150 ? null : closed.p99_ms > 200 ? 0 : closed.p99_ms > 50 ? 1 : 2, asked: closed.asked, closed: closed.p99_ms,
+      closedLate: closed.late, longest: closed.longest_ms, corrected: corrected.p99_ms, open: open.p99_ms, openLate: open.late }),
+    places: [['seckill/bench/worker.go', 'doStep'], ['seckill/bench/tally.go', 'latency']],
+  },
+  {
+    name: 'batch-size',
+    experiment: 'batch-size',
+    judge: (by) => {
+      const one = by['1 order in a transaction'], many = by['64 orders in a transaction'], most = by['512 orders in a transaction'];
+      const gain = many.per_second / Math.max(1, one.per_second);
+      return { right: gain < 2 ? 0 : gain <= 10 ? 1 : 2, one: one.per_second, eight: by['8 orders in a transaction'].per_second, many: many.per_second,
+        most: most.per_second, turns: one.turns, mostTurns: most.turns, wait: one.p99_ms, mostWait: most.p99_ms };
+    },
+    places: [['seckill/queue.go', 'next'], ['seckill/settle.go', 'settle'], ['order/place.go', 'Place'], ['seckill/settle.go', 'decideHalves']],
+  },
+  {
+    name: 'retries',
+    experiment: 'retries',
+    judge: ({ 'retry at once, without a bound': once, 'backoff and jitter, five tries': backoff, 'backoff, jitter and a retry budget': budget }) => ({
+      right: budget.end_good < 50 ? null : once.end_good > 80 ? 0 : once.end_good > 20 ? 1 : 2, asked: once.asked, tries: once.tries, wasted: once.wasted,
+      end: once.end_good, backoffTries: backoff.tries, backoffEnd: backoff.end_good, budgetTries: budget.tries, budgetGood: budget.good, budgetEnd: budget.end_good }),
+    places: [['seckill/seckill.go', 'Admit'], ['seckill/lane.go', 'inTime'], ['web/errors.go', 'setRetryAfter'], ['seckill/gate/breaker.go', 'call']],
+  },
+  {
+    name: 'little',
+    experiment: 'little',
+    judge: ({ '400 clicks a second, 40 ms each': enough, 'the same with 8 connections': few }) => ({
+      right: enough.inside < 8 || enough.inside > 28 ? null : 1, rate: enough.per_second, stay: enough.stay_ms, law: enough.law, inside: enough.inside,
+      fewRate: few.per_second, fewStay: few.stay_ms, fewLaw: few.law, fewInside: few.inside }),
+    places: [['seckill/seckill.go', 'Admit'], ['seckill/queue.go', 'claimRoom'], ['seckill/lane.go', 'inTime']],
+  },
+  {
+    name: 'fair',
+    experiment: 'fair',
+    judge: ({ 'first come, first served': first, 'a lot': lot, 'a lot, and each bot has ten accounts': many, 'the same, one entry for each phone': phone }) => ({
+      right: first.bots > 40 ? 2 : first.bots > 18 ? 1 : 0, bots: first.bots, fast: first.fast, slow: first.slow, lotBots: lot.bots, lotFast: lot.fast,
+      lotSlow: lot.slow, manyBots: many.bots, phoneBots: phone.bots }),
+    places: [['seckill/lot.go', 'turn'], ['seckill/path.go', 'admit'], ['web/limit.go', 'allow'], ['schema.sql', 'one_order_per_user_and_sale']],
+  },
+  {
+    name: 'hold',
+    experiment: 'hold',
+    judge: ({ 'look up with the row locked': locked, 'look up in the transaction, before the write': inside, 'look up before the transaction': outside }) => {
+      const gain = outside.per_second / Math.max(1, inside.per_second);
+      return { right: gain < 1.1 ? 0 : gain <= 1.5 ? 1 : 2, locked: locked.per_second, inside: inside.per_second, outside: outside.per_second,
+        lockedHeld: locked.held_ms, insideHeld: inside.held_ms, outsideHeld: outside.held_ms, insideWait: inside.wait_ms, outsideWait: outside.wait_ms };
+    },
+    places: [['seckill/settle.go', 'inTransaction'], ['order/place.go', 'Place'], ['seckill/settle.go', 'finish']],
+  },
+  {
+    name: 'failover',
+    experiment: 'failover',
+    judge: ({ 'asynchronous standby': async, 'synchronous for 20 ms, then alone': half, 'synchronous standby': full }) => ({
+      right: full.lost > 0 ? null : async.told > 200 ? 2 : async.told < 200 ? 1 : 0, told: async.told, lost: async.lost, halfTold: half.told,
+      halfLost: half.lost, fullTold: full.told, fullLost: full.lost, wait: async.p99_ms, fullWait: full.p99_ms }),
+    places: [['order/order.go', 'OfUser'], ['seckill/settle.go', 'settleUntilDone'], ['seckill/diagnose.go', 'diagnose']],
+  },
+  {
+    name: 'backup',
+    experiment: 'backup',
+    judge: ({ 'no other transaction': alone, 'beside a backup (pg_dump)': beside, 'after the backup, and a vacuum': after }) => ({
+      right: alone.pages > 12 ? null : beside.pages > 12 ? 2 : beside.pages > 4 ? 1 : 0, alone: alone.pages, beside: beside.pages, after: after.pages,
+      aloneKB: alone.table_kb, besideKB: beside.table_kb, aloneSpeed: alone.last_s, besideSpeed: beside.last_s }),
+    places: [['goods/stock.go', 'Take'], ['goods/stock.go', 'Lock'], ['seckill/settle.go', 'settle']],
+  },
 ];
 
 // answerOf returns what judge says of a finished run, and null before that.

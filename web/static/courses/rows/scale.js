@@ -11,11 +11,11 @@ export default [
   },
   {
     "id": "circuit-breaker", "by": "A",
-    "words": ["熔断", "断路器", "Hystrix", "Sentinel", "Feign", "超时", "服务雪崩", "线程隔离", "舱壁", "circuit breaker", "time-out", "bulkhead"],
+    "words": ["熔断", "断路器", "Hystrix", "Sentinel", "Feign", "超时", "服务雪崩", "线程隔离", "舱壁", "circuit breaker", "time-out", "bulkhead", "重试", "重试风暴", "指数退避", "retry", "backoff"],
     "zh": { "taught": "熔断和超时（Hystrix、Feign）", "ours": "对 Redis 的每次调用都经过熔断，有自己的时限：一次超时、连续三次失败，或者十秒内五次且占一成，就打开。只有后台去试 Redis 回来没有，买家的请求从不当试探。Postgres 的连接池按用途分开（落库、付款、用户、页面），语句有时限，一处慢不拖住别处。" },
     "en": { "taught": "Circuit breaker and time-outs (Hystrix, Feign)", "ours": "Every call to Redis goes through the breaker and has a time limit: it opens after one timeout, three failures in a row, or five in ten seconds that are a tenth of the calls. Background work alone probes whether Redis is back, never a buyer's request. Postgres has a pool for each use (settle, payments, users, pages) with limits of time, so one that is slow holds up no other." },
     "code": [["seckill/gate/breaker.go", "newBreaker"], ["seckill/gate/breaker.go", "call"], ["seckill/backend/postgres.go", "openPools"]],
-    "see": [],
+    "see": ["lesson:retries"],
     "run": ["go test -v -count 1 -run 'TestBreakerOpens|TestOnlyBackgroundWorkProbes|TestCallHasItsOwnTimeLimit' ./seckill/gate", "./miaosha lab --faults redis-pause --strategies shop"]
   },
   {
@@ -38,20 +38,20 @@ export default [
   },
   {
     "id": "sessions-and-pools", "by": "E",
-    "words": ["Session 有效期延长", "token 续期", "连接池", "Druid", "HikariCP", "max_connections", "JedisPool", "5000 线程", "Tomcat 线程数", "主从", "主从复制", "读写分离", "读写分离中间件", "分库分表", "连接数", "session life", "connection pool", "read replica", "primary and standby", "延长有效期"],
+    "words": ["Session 有效期延长", "token 续期", "连接池", "Druid", "HikariCP", "max_connections", "JedisPool", "5000 线程", "Tomcat 线程数", "主从", "主从复制", "读写分离", "读写分离中间件", "分库分表", "连接数", "session life", "connection pool", "read replica", "primary and standby", "延长有效期", "半同步复制", "连接池耗尽", "大事务"],
     "zh": { "taught": "会话随使用延长；5,000 线程下的连接池大小；主从与读写分离", "ours": "会话 12 小时不用就结束，一直用最多活三天；续期在后台做，一个会话十分钟最多写一次，所以抢购时请求不等它，结束了的会话也不会被续活。一个进程对 Postgres 最多 34 个连接：热点行一次只能由一个事务修改，连接再多只是队列更长，要快就得成批。各个池的大小可以设（`--pool-settle` 等），超过 `max_connections` 时启动就有警告。读写分离：`--read-database-url` 让列表和详情读备库，按主库日志的位置算它落后多少，落后超过 2 秒就不读；凡是要作决定的、要显示自己订单的，都读主库，所以不会付了款却看不到订单。主库坏了自动改用接管的备库。" },
     "en": { "taught": "Session life extended by use; pool sizes under 5,000 threads; primary, standby and read replicas", "ours": "A session that is not used ends after 12 h, one that is used after three days. It is renewed in the background, by one write in ten minutes at most, so no request of a rush waits for it, and never after it was ended. A process has at most 34 connections to Postgres: one transaction at a time changes the hot row, more connections are a longer line, and batches are what makes it fast. `--pool-settle` and others set the size of each pool, and a process whose pools exceed `max_connections` warns when it starts. With `--read-database-url` lists and details are read at a standby, unless it is more than 2 s behind by its position in the log of the primary; what decides, and a buyer's own order, is read at the primary, so a paid order is never missing. A standby that takes over is found without a restart." },
     "code": [["user/session_renew.go", "renew"], ["seckill/backend/postgres.go", "openPools"], ["seckill/backend/pools.go", "Pools"], ["seckill/backend/replica.go", "check"], ["goods/cache.go", "ReadFrom"], ["seckill/backend/failover.go", "poolForPrimary"], ["deploy/README.md", ""]],
-    "see": [],
+    "see": ["lesson:hold", "lesson:little", "lesson:failover"],
     "run": ["./miaosha config", "go test -v -count 1 -run 'TestRenewalsAreInTheBackground|TestARenewalRevivesNoSession' ./user", "go test -v -count 1 -run 'TestReplica|TestOfSeveralServersTheOneThatTakesWritesIsUsed' ./seckill/backend"]
   },
   {
     "id": "load-test", "by": "E",
-    "words": ["JMeter", "压测", "压力测试", "QPS", "TPS", "并发", "5000 个 token", "UserUtil", "wrk", "ab", "k6", "load test", "benchmark", "users' tokens", "性能压测"],
+    "words": ["JMeter", "压测", "压力测试", "QPS", "TPS", "并发", "5000 个 token", "UserUtil", "wrk", "ab", "k6", "load test", "benchmark", "users' tokens", "性能压测", "p99", "协调遗漏", "coordinated omission"],
     "zh": { "taught": "用 JMeter 和几千个用户的 token 压测：QPS 1,300 → 2,100", "ours": "`miaosha users` 几秒钟造出几万个已登录的用户，写成带表头的 CSV（user_id、phone、token，加 `--sale` 还有隐藏地址）；`deploy/miaosha.jmx` 是读这个文件的 JMeter 计划：每个买家取地址、抢、轮询结果。店要关掉验证码和限流；JMeter 3 以上。`miaosha bench` 自己就是压测工具：报告延迟分布、每单的处理器时间，最后核对每个不变式，因为卖错了的 QPS 没有意义。" },
     "en": { "taught": "Load test with thousands of users' tokens (JMeter): 1,300 to 2,100 QPS", "ours": "`miaosha users` makes tens of thousands of logged-in users in seconds, as CSV with a header (user_id, phone, token, and with `--sale` the hidden address); `deploy/miaosha.jmx` is a JMeter plan that reads this file: each buyer asks for an address, buys and polls. The shop must be open without captcha and limits; JMeter 3 or newer. `miaosha bench` is a load generator itself: it reports latencies and processor time for each purchase, and checks every invariant at the end, since the QPS of a shop that oversells means nothing." },
     "code": [["deploy/miaosha.jmx", "CSVDataSet"], ["user/csv.go", "MintCSV"], ["seckill/bench/worker.go", "doStep"], ["seckill/bench/shapes.go", "ShapeNamed"], ["seckill/operator/bench.go", "drive"]],
-    "see": [],
+    "see": ["lesson:load", "lesson:little"],
     "run": ["./miaosha --captcha off --rate off --ip-rate off", "./miaosha users -n 5000 --sale 1 --out buyers.csv", "jmeter -n -t deploy/miaosha.jmx -l results.jtl -Jusers=buyers.csv -Jsale=1 -Jport=8080", "./miaosha bench --seconds 4 --baseline", "./miaosha bench --html /tmp/report.html"]
   },
   {

@@ -38,7 +38,7 @@ export default [
     "zh": { "taught": "一个事务：带条件的减库存（stock > 0）加下单", "ours": "一样，而且每个事务落库最多约 2,000 个排队号：锁一次秒杀的行，插入订单，一条 `update ... where stock > 0 and stock >= $2` 减库存，提交一次。后面还有检查约束 `stock between 0 and total` 和唯一索引，程序写错也超卖不了。" },
     "en": { "taught": "One transaction: guarded decrement (stock > 0) and the order", "ours": "The same, and one transaction settles up to about 2,000 tickets: lock the sale's row once, insert the orders, take the units with one `update ... where stock > 0 and stock >= $2`, commit once. Behind it stand the constraint `stock between 0 and total` and the unique index, so that a wrong program cannot oversell either." },
     "code": [["goods/stock.go", "Take"], ["schema.sql", "stock_within_total"], ["seckill/settle.go", "settle"], ["order/place.go", "Place"]],
-    "see": ["lesson:guard", "race:guard-unique"],
+    "see": ["lesson:guard", "race:guard-unique", "lesson:hold", "lesson:batch-size"],
     "run": ["./miaosha lab --strategies read-then-write,guard,guard-unique", "go test -v -count 1 -run TestTwoHundredTakersOfFiftyUnitsGetExactlyFifty ./goods"]
   },
   {
