@@ -28,6 +28,7 @@ func TestLabOversellsOnThePageAndTheGuardDoesNot(t *testing.T) {
 	v.clicks("to-lab")        // the pages of a sandbox link to the lab
 	v.sees(test("lesson"))
 	v.clicks("part-bench")
+	v.clicks("strategy-guard-unique")
 	v.clicks("bench-run") // the bench starts with read-then-write and guard selected
 	v.sees(test("run") + `[data-state="done"]`)
 
@@ -46,6 +47,12 @@ func TestLabOversellsOnThePageAndTheGuardDoesNot(t *testing.T) {
 	if text := v.reads(guard); !strings.Contains(text, "exact (lucky)") || strings.Contains(text, "✗") {
 		t.Errorf("guard shows %q", text)
 	}
+
+	v.until("a point for each strategy, a square for the wrong one, and their table", `(() => {
+		const points = [...document.querySelectorAll('[data-test="scatter"] .point')], rows = [...document.querySelectorAll('[data-test^="result-scatter-"]')];
+		return points.length === 3 && points.filter((p) => p.querySelector('rect')).length === 1 && rows.length === 3
+			&& points.every((p, i) => rows[i].innerText.startsWith(p.textContent)) && rows.some((r) => r.dataset.right === 'no' && r.innerText.includes('Read, then write'));
+	})()`)
 
 	v.goTo("/lab.html#strategies/read-then-write")
 	v.sees(test("source"))
@@ -171,6 +178,26 @@ func TestLabExperimentIsSeenAtWork(t *testing.T) {
 	if text := v.reads(test("source") + " figcaption"); !strings.Contains(text, "experiment_late_payment.go") {
 		t.Errorf("the title of the source is %q", text)
 	}
+	v.hasNoErrors()
+}
+
+// An experiment that has figures over time draws them for each variant, and says in words what is drawn.
+func TestLabDrawsAnExperimentOverTime(t *testing.T) {
+	t.Parallel()
+	root := chromium(t)
+	s := openSandboxShop(t)
+	v := visit(t, root, s.URL, "en-GB")
+	v.emulates(390, 844, "prefers-reduced-motion", "reduce")
+	v.goTo("/lab.html#load")
+	v.clicks("lesson-run")
+	v.sees(test("lesson-answer") + `[data-right="2"]`)
+	v.until("three drawings, each in words too", `(() => {
+		const drawings = [...document.querySelectorAll('[data-test="timelines"] svg[role="img"]')];
+		return drawings.length === 3 && drawings.every((d) => /^Longest, ms: at most \d+, after 0\.\d s$/.test(d.getAttribute('aria-label'))
+			&& d.querySelector('path').getBBox().height > 20);
+	})()`)
+	v.until("the page fits the width of the phone", `document.documentElement.scrollWidth <= 390`)
+	v.shoots("experiment-over-time")
 	v.hasNoErrors()
 }
 
