@@ -195,7 +195,7 @@ func (c *classes) show(code string, run *labJob) (classView, error) {
 	})
 }
 
-// join gives the browser with the token a seat in an open class, under a name that the class does not have yet, and returns the
+// join adds a seat for the browser with the token to an open class, under a name that the class does not have yet, and returns the
 // token of the seat: a new one unless this browser has this name there already. It returns errNoClass and errClassFull.
 func (c *classes) join(code, name, token string, now time.Time) (string, seatView, error) {
 	code = strings.ToUpper(strings.NewReplacer(" ", "", "-", "").Replace(code))

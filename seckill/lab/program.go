@@ -30,7 +30,7 @@ const Mine = "mine"
 const (
 	LostReply = "lost-reply" // now and then a statement or commit is executed and its reply is lost
 	RedisAway = "redis-away" // Redis answers with an error in the first 300 ms
-	Cancel    = "cancel"     // one buyer in three gives the unit back by cancel, and refused buyers press again
+	Cancel    = "cancel"     // one buyer in three returns the unit by cancel, and refused buyers press again
 )
 
 // ProgramFaults returns all faults of a plan for a program.

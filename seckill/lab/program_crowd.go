@@ -61,7 +61,7 @@ func (p *program) Run(ctx context.Context) error {
 	return nil
 }
 
-// Buy calls buy. Under Cancel one buyer in three gives the unit back, and a refused one presses again.
+// Buy calls buy. Under Cancel one buyer in three returns the unit, and a refused one presses again.
 func (p *program) Buy(ctx context.Context, user int64) (bool, error) {
 	select {
 	case <-p.started:

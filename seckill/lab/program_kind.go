@@ -85,15 +85,22 @@ func (t *trial) overwritten() bool {
 
 // explain returns what the trial shows.
 func (t *trial) explain() *found {
-	f := &found{kind: t.verdict(), problem: t.problem, text: t.failure, steps: t.steps}
-	if f.steps == nil {
-		f.steps = []ScheduleStep{}
+	f := &found{kind: t.verdict(), problem: t.problem, text: t.failure, steps: []ScheduleStep{}}
+	broken, at := t.brokenAt(f.kind), -1
+	for i, step := range t.steps {
+		if t.repeats[i] && i != broken {
+			continue
+		}
+		if i == broken {
+			at = len(f.steps)
+		}
+		f.steps = append(f.steps, step)
 	}
 	if f.kind == Failed {
 		return f
 	}
 	f.schedule = &Schedule{Buyers: len(t.users), Stock: t.stock, Nodes: len(t.vms), Clicks: t.clicks, Switches: t.switches,
-		Tried: t.tried, Broken: t.brokenAt(f.kind)}
+		Tried: t.tried, Broken: at}
 	if len(t.faults) > 0 {
 		f.schedule.Fault = t.faults[0]
 	}

@@ -77,24 +77,24 @@ func openPlace(ctx context.Context, s Stores) (p *place, err error) {
 			return p, err
 		}
 	}
-	p.url, err = urlFor(s.DatabaseURL, cfg, p.name, password)
+	p.url, err = urlFor(s.DatabaseURL, p.name, password)
 	return p, err
 }
 
 // urlFor returns the address of the same server for the database and role of this name.
-func urlFor(databaseURL string, cfg *pgx.ConnConfig, name, password string) (string, error) {
-	u, err := url.Parse(databaseURL)
-	if err != nil || u.Scheme == "" {
+func urlFor(databaseURL, name, password string) (string, error) {
+	role, err := urlOf(databaseURL, name, password)
+	if err != nil {
+		return "", err
+	}
+	u, err := url.Parse(role)
+	if err != nil {
 		return "", errDatabaseURL
 	}
-	u.User, u.Path = url.UserPassword(name, password), "/"+name
+	u.Path = "/" + name
 	query := u.Query()
-	for _, own := range []string{"user", "password", "dbname", "database", "application_name", "options", "search_path"} {
-		query.Del(own)
-	}
-	if query.Get("host") == "" && u.Host == "" {
-		query.Set("host", cfg.Host)
-		query.Set("port", strconv.Itoa(int(cfg.Port)))
+	for _, name := range []string{"dbname", "database", "application_name", "options"} {
+		query.Del(name)
 	}
 	query.Set("default_query_exec_mode", "exec") // a program may change its tables: nothing is prepared
 	u.RawQuery = query.Encode()

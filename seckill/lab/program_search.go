@@ -41,7 +41,7 @@ type search struct {
 	code   *glua.FunctionProto
 	plan   Plan
 	print  func(string)
-	stuck  func(problem, text string) // ends the process: its Redis answers nobody any more
+	stuck  func(problem, text string) // ends the process: its Redis no longer answers
 	conns  []*pgx.Conn                // of the buyers
 	see    *pgx.Conn                  // reads the state
 	tried  int

@@ -22,6 +22,7 @@ type trial struct {
 	vms      []*process
 	actors   []*actor
 	steps    []ScheduleStep
+	repeats  []bool   // the steps that say nothing new: an actor tries again and again
 	turn     int      // the actor whose turn it is
 	choices  []choice // so far
 	away     int      // calls of Redis that still fail
@@ -360,7 +361,7 @@ func (t *trial) perform(a *actor, fault string, switched bool) {
 }
 
 const (
-	stallText = "the process stands still for a long time: keys in Redis expire"
+	stallText = "time passes: keys in Redis expire"
 	killText  = "the process is killed"
 	thinkText = "think"
 )
@@ -443,6 +444,7 @@ func (t *trial) finish(a *actor, r *request, switched, waited bool) {
 	if a.stale++; !a.seen[signature] {
 		a.seen[signature], a.stale = true, 0
 	}
+	t.repeats[i] = a.stale > 1
 	if errors.Is(r.err, errLostReply) {
 		a.hangUp()
 	}
@@ -454,6 +456,7 @@ func (t *trial) finish(a *actor, r *request, switched, waited bool) {
 func (t *trial) record(a *actor, r *request, switched bool) int {
 	text := strings.ReplaceAll(oneLine(r.text), t.ns.key(""), "")
 	t.steps = append(t.steps, ScheduleStep{Buyer: a.id + 1, Kind: r.kind, Text: text, Line: r.line, Switched: switched, State: t.state(t.ctx)})
+	t.repeats = append(t.repeats, false)
 	i := len(t.steps) - 1
 	if sold := strings.Fields(t.steps[i].State.Orders); t.broken < 0 && (len(sold) > t.stock || len(slices.Compact(slices.Sorted(slices.Values(sold)))) < len(sold)) {
 		t.broken = i

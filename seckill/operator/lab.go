@@ -28,6 +28,7 @@ type Lab struct {
 	Seconds      int      `default:"10" help:"Time limit of one strategy."`
 	Processes    int      `default:"2" aliases:"nodes" help:"Processes of the shop that share the crowd."`
 	Mine         string   `placeholder:"COMMAND" help:"Judge a shop of your own, in any language, in place of the strategies. COMMAND starts one of its processes. The contract and working shops are in seckill/lab/starters."`
+	MineFile     string   `placeholder:"FILE" type:"existingfile" help:"Judge a program of your own, FILE.lua or FILE.sql, in place of the strategies, and show the shortest schedule that breaks it. Faults: also lost-reply, redis-away and cancel. seckill/lab/README.md has its functions."`
 	JSON         bool     `name:"json" help:"Print only the results, as JSON."`
 	HTML         string   `name:"html" placeholder:"FILE" help:"Write a self-contained page with the results and each strategy's source."`
 }
@@ -40,8 +41,15 @@ func (l Lab) Run(ctx context.Context, env Env) error {
 	for _, s := range lab.Strategies() {
 		names = append(names, s.Name)
 	}
-	if err := cmp.Or(checkNames("strategies", l.Strategies, names), checkNames("faults", l.Faults, lab.Faults())); err != nil {
+	faults := lab.Faults()
+	if l.MineFile != "" {
+		faults = lab.ProgramFaults()
+	}
+	if err := cmp.Or(checkNames("strategies", l.Strategies, names), checkNames("faults", l.Faults, faults)); err != nil {
 		return exitError{exitUsage, err}
+	}
+	if l.MineFile != "" {
+		return l.judgeFile(ctx, env, plan)
 	}
 	if err := asFlag(plan.Validate()); err != nil {
 		return err
@@ -180,10 +188,3 @@ func verdictOf(r lab.Result) string {
 }
 
 const rightVerdict, wrongVerdict = "right", "WRONG"
-
-// RunProgram runs a program of the lab and ends the process, if the lab has started this process for one.
-func RunProgram() {
-	if os.Getenv(lab.Child) != "" {
-		lab.RunChild()
-	}
-}

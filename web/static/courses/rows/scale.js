@@ -25,7 +25,7 @@ export default [
     "en": { "taught": "Many servers behind nginx, a Redis for sessions only", "ours": "Any number of processes share Postgres and Redis and nothing else; every background loop is safe in several copies, and none is the leader. Sessions need not stick to a process. `deploy/nginx.conf` is a whole configuration, and tested: a restart of one after the other is not noticed by buyers, events are not buffered, real addresses are limited. Sessions may have a Redis of their own (`SESSION_REDIS_URL`)." },
     "code": [["deploy/nginx.conf", "upstream"], ["seckill/presence.go", "dead"], ["seckill/reclaim.go", "inherit"], ["SCALE.md", ""]],
     "see": [],
-    "run": ["./miaosha --addr 127.0.0.1:8090 --ops-addr off", "./miaosha lab --nodes 4 --strategies mutex,shop"]
+    "run": ["./miaosha --addr 127.0.0.1:8090 --ops-addr off", "./miaosha lab --processes 4 --strategies mutex,shop"]
   },
   {
     "id": "hot-items", "by": "E",

@@ -1,0 +1,136 @@
+package operator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"miaosha/seckill/backend"
+	"miaosha/seckill/lab"
+)
+
+// RunProgram runs a program of the lab and ends the process, if the lab has started this process for one.
+func RunProgram() {
+	if os.Getenv(lab.Child) != "" {
+		lab.RunChild()
+	}
+}
+
+// judgeFile judges a program in Lua or SQL.
+func (l Lab) judgeFile(ctx context.Context, env Env, plan lab.Plan) error {
+	if len(l.Strategies) > 0 || l.Mine != "" {
+		return exitError{exitUsage, errors.New("--mine-file judges your program alone; leave out --strategies and --mine")}
+	}
+	if err := asFlag(plan.ValidateForProgram()); err != nil {
+		return err
+	}
+	program, err := readProgram(l.MineFile)
+	if err != nil {
+		return exitError{exitUsage, err}
+	}
+	began := time.Now()
+	fmt.Fprintf(env.Err, "lab: %s: %s\n", l.MineFile, planText(plan))
+	return env.withStores(ctx, func(s *backend.Stores) error {
+		results, err := lab.Judge(ctx, LabStores(env.Backend, s, env.Schema), program, []lab.Plan{plan}, labProgress(env.Err))
+		if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+			return fmt.Errorf("stopped. The program's process is killed, and its database and role are removed; nothing is left behind%s", notWritten(l.HTML))
+		}
+		if err != nil {
+			return asFlag(err)
+		}
+		page := func(w io.Writer) error { return writeLabPage(w, env.Origin, plan, results, began) }
+		text := func(w io.Writer) error {
+			if err := writeLab(w, plan, results); err != nil {
+				return err
+			}
+			return writeVerdict(w, results[0])
+		}
+		return env.writeReport(l.HTML, l.JSON, results, page, text)
+	})
+}
+
+// readProgram returns the program in a file, whose name ends with its language.
+func readProgram(file string) (p lab.Program, err error) {
+	source, err := os.ReadFile(file)
+	if err != nil {
+		return p, err
+	}
+	p = lab.Program{Language: strings.TrimPrefix(filepath.Ext(file), "."), Source: string(source)}
+	if err = p.Validate(); err != nil {
+		err = fmt.Errorf("%s: %w", file, err)
+	}
+	return p, err
+}
+
+// kindTexts says what the kinds of a verdict mean.
+var kindTexts = map[string]string{
+	lab.LostUpdate:     "a lost update: one buyer writes over what another has written, and has not read it",
+	lab.CheckThenAct:   "check, then act: the check was true when it was made, and no longer when it counted",
+	lab.DoubleDelivery: "double delivery: one buyer has two orders",
+	lab.LostPromise:    "a lost promise: a buyer was told yes and has no order",
+	lab.UnknownOutcome: "an unknown outcome: a lost reply was taken for a failure",
+	lab.StaysUnsold:    "an unsold unit: a buyer was told no while a unit was left",
+	lab.TooSlow:        "too slow: exact, but short of the target",
+	lab.Failed:         "the program did not run",
+}
+
+// writeVerdict writes what went wrong and the schedule that shows it, one column for each buyer and the state at the right.
+func writeVerdict(w io.Writer, r lab.Result) error {
+	if r.Verdict == nil {
+		return nil
+	}
+	if r.Output != "" {
+		fmt.Fprintf(w, "\nThe program printed:\n%s\n", strings.TrimRight(r.Output, "\n"))
+	}
+	if r.Kind != "" {
+		fmt.Fprintf(w, "\n%s: %s\n", r.Kind, kindTexts[r.Kind])
+	}
+	s := r.Schedule
+	if s == nil {
+		return nil
+	}
+	fmt.Fprintf(w, "\nThe shortest schedule that shows it (%d tried): %s, stock %d, %s", s.Tried, s.Clicks, s.Stock, count(s.Switches, "switch", "switches"))
+	if s.Fault != "" {
+		fmt.Fprintf(w, ", fault %s", s.Fault)
+	}
+	fmt.Fprint(w, "\n\n")
+	for i, step := range r.Steps {
+		text := step.Text
+		if step.Result != "" {
+			text += " -> " + step.Result
+		}
+		if step.Line > 0 {
+			text = "line " + strconv.Itoa(step.Line) + ": " + text
+		}
+		mark := ""
+		if i == s.Broken {
+			mark = "   <- here it goes wrong"
+		}
+		fmt.Fprintf(w, "%2d %sbuyer %d  %-70s  stock %s, orders [%s]%s%s\n", i+1, strings.Repeat("    ", step.Buyer-1), step.Buyer, text,
+			step.State.Stock, step.State.Orders, keysText(step.State.Keys), mark)
+	}
+	return nil
+}
+
+func keysText(keys map[string]string) string {
+	var b strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(keys)) {
+		fmt.Fprintf(&b, ", %s %s", name, keys[name])
+	}
+	return b.String()
+}
+
+func count(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
