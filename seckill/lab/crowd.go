@@ -202,10 +202,19 @@ func (r *run) count(ctx context.Context, o *outcome) (Result, error) {
 			res.Lost++
 		}
 	}
+	res.owners = owners
 	res.Sold = len(owners)
 	res.Oversold = max(0, res.Sold-p.Stock)
 	res.Unsold = max(0, min(p.Stock, p.Buyers)-res.Sold)
 	res.Duplicates = res.Sold - len(ordered)
+	if p.Closes {
+		if res.afterEnd, err = r.takenAfterEnd(ctx, res.Sold); err != nil {
+			return res, err
+		}
+		if r.closed.Load() { // what is left then stays
+			res.Unsold = 0
+		}
+	}
 	if len(o.replies) > 0 {
 		last := o.replies[len(o.replies)-1].at
 		until, replies := o.selling()

@@ -40,6 +40,7 @@ type Check struct {
 	Before      []string `json:"before"`        // statements that run before the program's own prepare
 	SQLPerOrder float64  `json:"sql_per_order"` // at most; 0: any number
 	Baseline    string   `json:"baseline"`      // the program that is run beside this one; "" for none
+	MostLate    int      `json:"most_late"`     // orders, as in Verdict.Late; -1: any number
 	Ratio       float64  `json:"ratio"`         // clicks per second, at least, divided by those of the baseline
 }
 
@@ -102,6 +103,8 @@ func readExercise(files fs.FS, folder string, own map[string][]Check) (e Exercis
 			SQLPerOrder   float64 `json:"sql_per_order"`
 			Baseline      string
 			Ratio         float64
+			Closes        bool
+			MostLate      *int `json:"most_late"`
 		}
 	}
 	read := func(name string) string {
@@ -128,9 +131,13 @@ func readExercise(files fs.FS, folder string, own map[string][]Check) (e Exercis
 	}
 	e.Kind = settings.Kind
 	for _, c := range settings.Checks {
+		late := -1
+		if c.MostLate != nil {
+			late = *c.MostLate
+		}
 		e.Checks = append(e.Checks, Check{
-			Exercise: e.Name, Name: c.Name, Before: settings.Before, SQLPerOrder: c.SQLPerOrder, Baseline: c.Baseline, Ratio: c.Ratio, Nodes: c.Nodes,
-			Plan: Plan{Buyers: c.Buyers, Stock: c.Stock, DoubleClicks: c.DoubleClicks, Faults: c.Faults, Seconds: checkSeconds, Nodes: c.Nodes}})
+			Exercise: e.Name, Name: c.Name, Before: settings.Before, SQLPerOrder: c.SQLPerOrder, MostLate: late, Baseline: c.Baseline, Ratio: c.Ratio, Nodes: c.Nodes,
+			Plan: Plan{Buyers: c.Buyers, Stock: c.Stock, DoubleClicks: c.DoubleClicks, Faults: c.Faults, Seconds: checkSeconds, Nodes: c.Nodes, Closes: c.Closes, CrowdOnly: c.Closes}})
 	}
 	own[e.Name] = slices.Clone(e.Checks)
 	for _, earlier := range settings.Again {

@@ -60,6 +60,7 @@ type Plan struct {
 	Seconds      int      `json:"seconds"` // time limit of one strategy
 	Nodes        int      `json:"-"`       // processes of the shop; 0: 2
 	CrowdOnly    bool     `json:"-"`       // the schedules of a program are not searched
+	Closes       bool     `json:"-"`       // the sale of a program ends when half of its units are sold
 }
 
 // InvalidError names the invalid field of a Plan, spelled as in JSON.
@@ -118,10 +119,13 @@ type Result struct {
 	Lucky         bool    `json:"lucky"`           // right, although the strategy is wrong by design
 	Error         string  `json:"error"`           // why the run did not finish; "" if it did
 	*Verdict              // of a Program only
+
+	owners   []int64 // of the orders
+	afterEnd int     // units that were taken after the end of the sale, see Plan.Closes
 }
 
 func (r Result) exact() bool {
-	return r.Oversold == 0 && r.Unsold == 0 && r.Duplicates == 0 && r.Lost == 0 && r.Error == ""
+	return r.Oversold == 0 && r.Unsold == 0 && r.Duplicates == 0 && r.Lost == 0 && r.afterEnd == 0 && r.Error == ""
 }
 
 // Progress reports how far the run of a strategy is.

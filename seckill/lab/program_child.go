@@ -82,8 +82,8 @@ func (j childJob) run(ctx context.Context, tell func(childNews)) *childProblem {
 	rdb := redis.NewClient(&redis.Options{Addr: server.Addr(), Protocol: 2, DisableIdentity: true})
 	defer rdb.Close()
 	stores := Stores{DatabaseURL: j.DatabaseURL, Redis: rdb}
-	for i, plan := range j.Plans {
-		plan.Nodes, plan.CrowdOnly = j.Nodes[i], j.CrowdOnly[i]
+	for _, hidden := range j.Plans {
+		plan := hidden.plan()
 		stuck := func(problem, text string) {
 			tell(childNews{Problem: &childProblem{problem, text}})
 			os.Exit(0)
@@ -148,6 +148,7 @@ func judgePlan(ctx context.Context, s Stores, server *miniredis.Miniredis, code 
 		result.Unsold = max(0, min(p.Stock, p.Buyers-gone)-result.Sold)
 		result.Right = result.exact()
 	}
+	verdict.AfterEnd, verdict.Late = result.afterEnd, shared.late(result.owners, p.Stock)
 	if verdict.Kind == "" {
 		verdict.Kind = kindOfCounts(result)
 	}
@@ -177,7 +178,7 @@ func kindOfCounts(r Result) string {
 		return LostPromise
 	case r.Duplicates > 0:
 		return DoubleDelivery
-	case r.Oversold > 0:
+	case r.Oversold > 0, r.afterEnd > 0:
 		return CheckThenAct
 	case r.Unsold > 0:
 		return StaysUnsold

@@ -22,6 +22,8 @@ type programRun struct {
 	counter   atomic.Uint64 // statements, for LostReply
 	awayUntil atomic.Int64  // RedisAway, in Unix nanoseconds; 0 before the first call
 	cancelled sync.Map      // the buyers who gave their unit back
+	places    sync.Map      // of the buyers, in the order in which their first clicks came, from 1
+	came      atomic.Int64  // buyers
 }
 
 // program is a program as a strategy, on one node.
@@ -53,12 +55,25 @@ func (p *program) Prepare(ctx context.Context) error {
 // Run calls start, if the program has it, and at the end waits for the work that later has put off.
 func (p *program) Run(ctx context.Context) error {
 	if p.failed = p.opened; p.failed == nil {
-		_, _, p.failed = p.vm.call(ctx, p.click(0), "start")
+		lasting, cancel := p.lasting() // the crowd may be gone before a journal is read
+		_, _, p.failed = p.vm.call(lasting, p.click(0), "start")
+		cancel()
 	}
 	close(p.started)
 	<-ctx.Done()
 	p.laters.Wait()
 	return nil
+}
+
+// lasting returns a context for work that a process finishes when it stops in order. A kill ends it.
+func (p *program) lasting() (context.Context, func()) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(p.ctx), cleanupTimeout)
+	stop := context.AfterFunc(p.ctx, func() {
+		if p.dead.Load() {
+			cancel()
+		}
+	})
+	return ctx, func() { stop(); cancel() }
 }
 
 // Buy calls buy. Under Cancel one buyer in three returns the unit, and a refused one presses again.
@@ -70,6 +85,9 @@ func (p *program) Buy(ctx context.Context, user int64) (bool, error) {
 	}
 	if p.failed != nil {
 		return false, p.failed
+	}
+	if _, known := p.places.Load(user); !known {
+		p.places.LoadOrStore(user, p.came.Add(1))
 	}
 	refused := time.Now()
 	for tries := 0; ; tries++ {
@@ -92,6 +110,17 @@ func (p *program) Buy(ctx context.Context, user int64) (bool, error) {
 			return false, err
 		}
 	}
+}
+
+// late counts the orders of buyers before whom at least twice as many had come as there are units. A crowd comes all at
+// once, so a smaller number would be chance.
+func (r *programRun) late(owners []int64, stock int) (n int) {
+	for _, user := range owners {
+		if place, ok := r.places.Load(user); ok && place.(int64) > int64(2*stock) {
+			n++
+		}
+	}
+	return n
 }
 
 func (p *program) buy(ctx context.Context, user int64) (bool, error) {
@@ -230,13 +259,8 @@ func (c *crowdClick) lock(ctx context.Context, _ int, name string) (func(), erro
 
 func (c *crowdClick) later(do func(context.Context) error) {
 	c.laters.Go(func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(c.ctx), cleanupTimeout)
+		ctx, cancel := c.lasting()
 		defer cancel()
-		defer context.AfterFunc(c.ctx, func() { // a process that stops in order lets it finish
-			if c.dead.Load() {
-				cancel()
-			}
-		})()
 		if c.alive() == nil {
 			if err := do(ctx); err != nil && c.alive() == nil {
 				c.print("later: " + err.Error() + "\n")

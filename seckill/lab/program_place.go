@@ -174,10 +174,20 @@ const Child = "MIAOSHA_LAB_PROGRAM"
 // childJob is what a child reads from its standard input. Its end ends the child.
 type childJob struct {
 	Program     Program
-	Plans       []Plan
-	Nodes       []int // of the plans
-	CrowdOnly   []bool
+	Plans       []childPlan
 	DatabaseURL string
+}
+
+// childPlan is a plan with the fields that the pages do not send.
+type childPlan struct {
+	Plan
+	Nodes             int
+	CrowdOnly, Closes bool
+}
+
+func (p childPlan) plan() Plan {
+	p.Plan.Nodes, p.Plan.CrowdOnly, p.Plan.Closes = p.Nodes, p.CrowdOnly, p.Closes
+	return p.Plan
 }
 
 // childNews is a line of the child's standard output.
@@ -206,9 +216,9 @@ func (p *place) runChild(ctx context.Context, program Program, plans []Plan, rep
 	}
 	cmd := exec.CommandContext(ctx, self)
 	cmd.Env = childEnvironment()
-	job := childJob{Program: program, Plans: plans, DatabaseURL: p.url}
+	job := childJob{Program: program, DatabaseURL: p.url}
 	for _, plan := range plans {
-		job.Nodes, job.CrowdOnly = append(job.Nodes, plan.Nodes), append(job.CrowdOnly, plan.CrowdOnly)
+		job.Plans = append(job.Plans, childPlan{plan, plan.Nodes, plan.CrowdOnly, plan.Closes})
 	}
 	encoded, err := json.Marshal(job)
 	if err != nil {

@@ -30,6 +30,8 @@ type run struct {
 	hung             sync.Map     // the buyers whose first order has failed, see hang
 	told             sync.Map     // the buyers whom a program has told yes before its end
 	page             shownStock
+	closeOnce        sync.Once
+	closed           atomic.Bool  // the sale, see Plan.Closes
 	redisPausedUntil atomic.Int64 // Redis replies are held back until then, in Unix nanoseconds
 }
 
@@ -126,6 +128,11 @@ func openRun(ctx context.Context, s Stores, p Plan, spec *spec, rec *recorder) (
 			return r, err
 		}
 	}
+	if p.Closes {
+		if _, err = r.admin.PgConn().Exec(ctx, noteAfterEnd).ReadAll(); err != nil {
+			return r, err
+		}
+	}
 	if err = r.observer.strategy.Prepare(ctx); err != nil {
 		return r, fmt.Errorf("prepare: %w", err)
 	}
@@ -178,7 +185,13 @@ func (r *run) close(ctx context.Context) error {
 // promise counts a buyer who is told yes, or whose ticket is safe in a journal. If the plan has
 // Kill, the node that makes the middle promise dies right after it.
 func (n *node) promise() {
-	if n.promised.Add(1) < int64(max(1, n.plan.Stock/2)) || !n.plan.has(Kill) {
+	if n.promised.Add(1) < int64(max(1, n.plan.Stock/2)) {
+		return
+	}
+	if n.plan.Closes {
+		n.closeOnce.Do(func() { n.closed.Store(n.endSale(n.ctx) == nil) })
+	}
+	if !n.plan.has(Kill) {
 		return
 	}
 	n.killOnce.Do(func() {
