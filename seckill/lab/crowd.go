@@ -51,10 +51,23 @@ type outcome struct {
 	replaceErr error           // why no process came in place of the killed one
 }
 
-// reply is the time of a reply, since the first click.
+// reply is the time of a reply and of its click, since the first click.
 type reply struct {
-	user int64
-	at   time.Duration
+	user    int64
+	at      time.Duration
+	clicked time.Duration
+	yes     bool
+}
+
+// holds returns who was told yes, for Result.Holds.
+func (o *outcome) holds() (holds [][3]float64) {
+	ms := func(d time.Duration) float64 { return round(1000*d.Seconds(), 1) }
+	for _, r := range o.replies {
+		if r.yes && len(holds) < maxHolds {
+			holds = append(holds, [3]float64{float64(r.user), ms(r.clicked), ms(r.at)})
+		}
+	}
+	return holds
 }
 
 // selling returns when the last reply came to a buyer whom no process had cut off, and how many replies had come by
@@ -130,7 +143,7 @@ func (r *run) press(ctx context.Context, c click, o *outcome) {
 	}
 	o.yes[c.user] = o.yes[c.user] || yes
 	o.waits = append(o.waits, ended.Sub(began))
-	o.replies = append(o.replies, reply{c.user, ended.Sub(o.began)})
+	o.replies = append(o.replies, reply{c.user, ended.Sub(o.began), max(0, began.Sub(o.began)), yes})
 	if o.pending[c.user]--; o.pending[c.user] == 0 {
 		r.answered.Add(1)
 	}
@@ -220,6 +233,7 @@ func (r *run) count(ctx context.Context, o *outcome) (Result, error) {
 		until, replies := o.selling()
 		res.Seconds, res.Recovery = round(last.Seconds(), 3), round((last-until).Seconds(), 3)
 		res.PerSecond = round(float64(replies)/until.Seconds(), 0)
+		res.Holds = o.holds()
 	}
 	res.P99 = round(1000*percentile(o.waits, 99).Seconds(), 1)
 	if res.Sold > 0 {

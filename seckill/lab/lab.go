@@ -46,7 +46,7 @@ const (
 	MaxBuyers  = 5000
 	MaxStock   = 1000
 	MaxSeconds = 30
-	maxNodes   = 8
+	MaxNodes   = 8
 )
 
 // Plan is one comparison: the same crowd for each strategy, one strategy after the other.
@@ -94,7 +94,7 @@ func (p Plan) Validate() error {
 		between("stock", p.Stock, 1, MaxStock),
 		between("double_clicks", p.DoubleClicks, 0, 100),
 		between("seconds", p.Seconds, 1, MaxSeconds),
-		between("nodes", p.Nodes, 0, maxNodes))
+		between("nodes", p.Nodes, 0, MaxNodes))
 }
 
 func (p Plan) has(fault string) bool { return slices.Contains(p.Faults, fault) }
@@ -118,11 +118,17 @@ type Result struct {
 	Right         bool    `json:"right"`           // nothing oversold, unsold, duplicate or lost
 	Lucky         bool    `json:"lucky"`           // right, although the strategy is wrong by design
 	Error         string  `json:"error"`           // why the run did not finish; "" if it did
+
+	// Holds has, of the first maxHolds clicks that were told yes, the buyer, and the times of the click and of the reply in
+	// milliseconds since the first click, in the order of the replies.
+	Holds    [][3]float64 `json:"holds,omitempty"`
 	*Verdict              // of a Program only
 
 	owners   []int64 // of the orders
 	afterEnd int     // units that were taken after the end of the sale, see Plan.Closes
 }
+
+const maxHolds = 150
 
 func (r Result) exact() bool {
 	return r.Oversold == 0 && r.Unsold == 0 && r.Duplicates == 0 && r.Lost == 0 && r.afterEnd == 0 && r.Error == ""

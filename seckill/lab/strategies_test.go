@@ -112,7 +112,7 @@ func TestLuckIsSaid(t *testing.T) {
 // The time in which only buyers of a dead process wait is recovery. It is not part of the speed.
 func TestRecoveryIsNotSpeed(t *testing.T) {
 	t.Parallel()
-	o := outcome{cutOff: map[int64]bool{2: true}, replies: []reply{{1, time.Second}, {2, 2 * time.Second}, {3, 3 * time.Second}, {2, 9 * time.Second}}}
+	o := outcome{cutOff: map[int64]bool{2: true}, replies: []reply{{user: 1, at: time.Second}, {user: 2, at: 2 * time.Second}, {user: 3, at: 3 * time.Second}, {user: 2, at: 9 * time.Second}}}
 	if until, n := o.selling(); until != 3*time.Second || n != 3 {
 		t.Errorf("selling until %v, %d replies", until, n)
 	}
