@@ -13,6 +13,7 @@ import (
 	"net"
 	"net/http"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -30,7 +31,10 @@ import (
 	"miaosha/user"
 )
 
-const maxBody = 4 << 10
+const (
+	maxBody    = 4 << 10
+	maxProgram = 64 << 10 // of a body that has a program of a student
+)
 
 // handle makes an http.HandlerFunc of a handler that returns an error.
 func (s *Server) handle(h func(http.ResponseWriter, *http.Request) error) http.HandlerFunc {
@@ -78,17 +82,57 @@ func okStatus(w http.ResponseWriter, status int, ticket string, s seckill.Status
 // body reads the request's body into v: one JSON object of at most 4 KB, with known fields only, each
 // at most once, and nothing after it. If the body is optional, a missing one is an empty object.
 func body(w http.ResponseWriter, r *http.Request, v any, optional bool) error {
-	raw, err := rawBody(w, r)
+	raw, err := rawBody(w, r, maxBody)
 	if err != nil {
 		return err
 	}
 	if len(bytes.TrimSpace(raw)) == 0 && optional {
 		return nil
 	}
+	if err := isJSON(r); err != nil {
+		return err
+	}
+	return decode(raw, v)
+}
+
+// programBody is body for a request with a program: at most 64 KB. Its field plan is an object, which is read into plan; without a plan
+// it has none.
+func programBody(w http.ResponseWriter, r *http.Request, v, plan any) error {
+	raw, err := rawBody(w, r, maxProgram)
+	if err != nil {
+		return err
+	}
+	if err := isJSON(r); err != nil {
+		return err
+	}
+	fields, err := readObject(raw)
+	if err != nil {
+		return err
+	}
+	if plan == nil {
+		return decodeFields(fields, v)
+	}
+	i := slices.IndexFunc(fields, func(f rawField) bool { return f.name == "plan" })
+	switch {
+	case i < 0:
+		err = fieldError{"plan", "required"}
+	case fields[i].value[0] != '{':
+		err = fieldError{"plan", "type"}
+	default:
+		err = decode(fields[i].value, plan)
+	}
+	if i >= 0 {
+		fields = slices.Delete(fields, i, i+1)
+	}
+	return errors.Join(err, decodeFields(fields, v))
+}
+
+// isJSON returns errMediaType if a request does not say that its body is JSON.
+func isJSON(r *http.Request) error {
 	if t, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || t != "application/json" {
 		return errMediaType
 	}
-	return decode(raw, v)
+	return nil
 }
 
 // refuseBody returns errBadRequest if the request has a body.
@@ -96,7 +140,7 @@ func refuseBody(w http.ResponseWriter, r *http.Request) error {
 	if r.Body == http.NoBody {
 		return nil
 	}
-	raw, err := rawBody(w, r)
+	raw, err := rawBody(w, r, maxBody)
 	if err == nil && len(raw) > 0 {
 		err = fmt.Errorf("%w: the request has a body", errBadRequest)
 	}
@@ -109,6 +153,10 @@ func decode(raw []byte, v any) error {
 	if err != nil {
 		return err
 	}
+	return decodeFields(fields, v)
+}
+
+func decodeFields(fields []rawField, v any) error {
 	var wrong []error
 	for _, f := range fields[:min(len(fields), maxFields)] {
 		d := json.NewDecoder(strings.NewReader(`{"` + f.name + `":` + string(f.value) + `}`))
@@ -188,11 +236,11 @@ func isPlain(value json.Token) bool {
 	return !nested && !strings.Contains(text, "\x00")
 }
 
-func rawBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+func rawBody(w http.ResponseWriter, r *http.Request, most int64) ([]byte, error) {
 	if measured, ok := w.(*statusWriter); ok {
 		w = measured.ResponseWriter // on which MaxBytesReader closes the connection
 	}
-	raw, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	raw, err := io.ReadAll(http.MaxBytesReader(w, r.Body, most))
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return nil, errTooLarge
 	}

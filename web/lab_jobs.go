@@ -40,6 +40,8 @@ type Lab struct {
 	runPlan    func(context.Context, lab.Stores, lab.Plan, func(lab.Progress)) ([]lab.Result, error)
 	race       func(ctx context.Context, s lab.Stores, strategy string, seed uint64) (lab.Recording, error)
 	experiment func(ctx context.Context, s lab.Stores, name string, seed uint64, report func(lab.ExperimentProgress)) (lab.ExperimentResult, error)
+	judge      func(context.Context, lab.Stores, lab.Program, []lab.Plan, func(lab.Progress)) ([]lab.Result, error)
+	exercise   func(ctx context.Context, s lab.Stores, e lab.Exercise, p lab.Program, seed uint64, report func(lab.Progress)) (lab.ExerciseResult, error)
 
 	added  chan struct{} // has a token when a job was added
 	mu     sync.Mutex
@@ -88,7 +90,7 @@ type labJob struct {
 // NewLab returns an idle Lab on these stores.
 func NewLab(stores lab.Stores, log *slog.Logger) *Lab {
 	return &Lab{log: log, added: make(chan struct{}, 1), strategies: lab.Strategies(), stores: stores,
-		runPlan: lab.Run, race: lab.Race, experiment: lab.RunExperiment}
+		runPlan: lab.Run, race: lab.Race, experiment: lab.RunExperiment, judge: lab.Judge, exercise: lab.JudgeExercise}
 }
 
 // Run does the lab's jobs until ctx ends, and then stops the current one and those that wait.

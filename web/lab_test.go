@@ -529,6 +529,16 @@ func TestLabNamesTheWrongField(t *testing.T) {
 		{"run", `{"strategies":["a\u0000b"],"faults":["x"]}`, "strategies"},
 		{"run", `{"strategies":[],"buyers":3,"stock":1,"seconds":1}`, "strategies"},
 		{"run", `{"strategies":["guard"],"buyers":3,"stock":1,"seconds":1,"nodes":1}`, "nodes"},
+		{"mine", `{"language":"lua","source":"x","plan":{"buyers":3,"stock":1,"seconds":1,"nodes":9}}`, "nodes"},
+		{"mine", `{"language":"lua","source":"x","plan":{"buyers":3,"stock":1,"seconds":1,"faults":["flood"]}}`, "faults"},
+		{"mine", `{"language":"lua","source":"x","plan":{"strategies":["guard"],"buyers":3,"stock":1,"seconds":1}}`, "strategies"},
+		{"mine", `{"language":"lua","source":"x","plan":{"buyers":{"x":1}}}`, "buyers"},
+		{"mine", `{"language":"lua","source":"x","plan":7}`, "plan"},
+		{"mine", `{"language":"lua","source":"x"}`, "plan"},
+		{"mine", `{"language":"php","source":"x","plan":{"buyers":3,"stock":1,"seconds":1}}`, "language"},
+		{"mine", `{"language":"lua","source":" ","plan":{"buyers":3,"stock":1,"seconds":1}}`, "source"},
+		{"exercises/one-unit", `{"language":"lua","source":"x","plan":{"buyers":3}}`, "plan"},
+		{"exercises/one-unit", `{"language":"lua","source":""}`, "source"},
 		{"race", `{"strategy":"none"}`, "strategy"},
 		{"try", `{"experiment":"none"}`, "experiment"},
 		{"try", `{"experiment":"cache","seed":-1}`, "seed"},
@@ -539,5 +549,12 @@ func TestLabNamesTheWrongField(t *testing.T) {
 	}
 	if s := l.state("en"); s.State != "idle" {
 		t.Errorf("%+v", s)
+	}
+	long := strings.Repeat("-- 12\\n", 9000) // 63 KB of a source, as JSON
+	if a := l.post("/api/lab/exercises/one-unit", `{"language":"php","source":"`+long+`"}`); a.Status != 400 {
+		t.Errorf("a long program: %+v", a)
+	}
+	if a := l.post("/api/lab/mine", `{"language":"lua","source":"`+long+long+`"}`); a.Status != 413 {
+		t.Errorf("a program that is too long: %+v", a)
 	}
 }

@@ -71,7 +71,7 @@ func (s *Server) verifyNotice(r *http.Request, raw []byte) (provider string, err
 // second, with their count. Those signed for another time are counted apart, so that forged ones do not hide a
 // provider whose clock is wrong.
 func (s *Server) paymentNotice(w http.ResponseWriter, r *http.Request) error {
-	raw, err := rawBody(w, r)
+	raw, err := rawBody(w, r, maxBody)
 	var provider string
 	if err == nil {
 		provider, err = s.verifyNotice(r, raw)

@@ -283,6 +283,10 @@ func (s *Server) routes() http.Handler {
 
 		r.Get("/lab", s.inLab(s.showLab))
 		r.Get("/lab/source", s.inLab(s.showLabSource))
+		r.Get("/lab/programs", s.inSandbox(s.Sandbox, s.inLab(s.showPrograms)))
+		r.Post("/lab/mine", s.inSandbox(s.Sandbox, s.inLab(s.judgeProgram)))
+		r.Get("/lab/exercises", s.inSandbox(s.Sandbox, s.inLab(s.showExercises)))
+		r.Post("/lab/exercises/{name}", s.inSandbox(s.Sandbox, s.inLab(s.judgeExercise)))
 		r.Get("/lab/run", s.inLab(s.showLabRun))
 		r.Post("/lab/run", s.inLab(s.startLab))
 		r.Post("/lab/run/stop", s.inLab(s.stopLab))

@@ -89,6 +89,10 @@ var accessMatrix = []struct {
 	{"POST /api/lab/try", `{"experiment":"cache","seed":1}`, [5]string{"401 not_logged_in", "403 forbidden", "403 forbidden", "200 ok", "403 forbidden"}},
 	{"POST /api/lab/run", `{"strategies":["mutex"],"buyers":20,"stock":2,"double_clicks":10,"seed":1,"seconds":5}`,
 		[5]string{"401 not_logged_in", "403 forbidden", "403 forbidden", "202 ok", "403 forbidden"}},
+	{"GET /api/lab/programs", "", [5]string{"404 not_found", "404 not_found", "404 not_found", "404 not_found", "404 not_found"}}, // this one and the next three: in a sandbox alone
+	{"POST /api/lab/mine", `{"language":"lua","source":"x","plan":{"buyers":1,"stock":1,"seconds":1}}`, [5]string{"404 not_found", "404 not_found", "404 not_found", "404 not_found", "404 not_found"}},
+	{"GET /api/lab/exercises", "", [5]string{"404 not_found", "404 not_found", "404 not_found", "404 not_found", "404 not_found"}},
+	{"POST /api/lab/exercises/{name}", `{"language":"lua","source":"x"}`, [5]string{"404 not_found", "404 not_found", "404 not_found", "404 not_found", "404 not_found"}},
 	{"GET /api/lab/source", "", [5]string{"401 not_logged_in", "403 forbidden", "403 forbidden", "404 not_found", "403 forbidden"}},
 	{"GET /api/lab/run", "", [5]string{"401 not_logged_in", "403 forbidden", "403 forbidden", "200 ok", "403 forbidden"}},
 	{"POST /api/lab/run/stop", "", [5]string{"401 not_logged_in", "403 forbidden", "403 forbidden", "200 ok", "403 forbidden"}},

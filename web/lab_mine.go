@@ -1,0 +1,107 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+
+	"miaosha/seckill/lab"
+)
+
+// showPrograms lists the programs with which a student can begin, and what a plan may have. Only a sandbox runs programs of its visitors.
+func (s *Server) showPrograms(w http.ResponseWriter, r *http.Request, _ labCaller) error {
+	type bounds struct {
+		Buyers  int `json:"buyers"`
+		Stock   int `json:"stock"`
+		Seconds int `json:"seconds"`
+		Nodes   int `json:"nodes"`
+	}
+	return ok(w, 200, struct {
+		Programs []lab.ProgramInfo `json:"programs"`
+		Faults   []string          `json:"faults"`
+		Max      bounds            `json:"max"`
+	}{lab.Programs(), lab.ProgramFaults(), bounds{lab.MaxBuyers, lab.MaxStock, lab.MaxSeconds, lab.MaxNodes}})
+}
+
+// judgeProgram runs a program of a student against a crowd. Only a sandbox does.
+func (s *Server) judgeProgram(w http.ResponseWriter, r *http.Request, caller labCaller) error {
+	var program lab.Program
+	var in struct {
+		lab.Plan
+		Nodes int `json:"nodes"` // a run of the shop's own strategies has two, always
+	}
+	if err := programBody(w, r, &program, &in); err != nil {
+		return err
+	}
+	plan := in.Plan
+	plan.Nodes = in.Nodes
+	if err := errors.Join(program.Validate(), plan.ValidateForProgram()); err != nil {
+		return err
+	}
+	job, err := s.Lab.add(s.known(w, r, caller), true, labRun{}, func(ctx context.Context, change func(func(*labRun))) error {
+		results, err := s.Lab.judge(ctx, s.Lab.stores, program, []lab.Plan{plan}, func(now lab.Progress) {
+			change(func(run *labRun) { run.Now = &now })
+		})
+		change(func(run *labRun) { run.Results = append(run.Results, results...) })
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return begun(w, job)
+}
+
+// showExercises lists the exercises with their texts in both languages.
+func (s *Server) showExercises(w http.ResponseWriter, r *http.Request, _ labCaller) error {
+	return ok(w, 200, lab.Exercises())
+}
+
+// exerciseLimit is how long the checks of an exercise may take together.
+const exerciseLimit = 3 * time.Minute
+
+// judgeExercise runs a program of a student against the checks of an exercise, with a seed of its own each time. If the browser
+// has a seat in a class, the board of the class shows the outcome.
+func (s *Server) judgeExercise(w http.ResponseWriter, r *http.Request, caller labCaller) error {
+	all := lab.Exercises()
+	i := slices.IndexFunc(all, func(e lab.Exercise) bool { return e.Name == chi.URLParam(r, "name") })
+	if i < 0 {
+		return errNoPage
+	}
+	exercise, seat := all[i], s.classToken(r)
+	var program lab.Program
+	if err := programBody(w, r, &program, nil); err != nil {
+		return err
+	}
+	if err := program.Validate(); err != nil {
+		return err
+	}
+	job, err := s.Lab.add(s.known(w, r, caller), true, labRun{}, func(ctx context.Context, change func(func(*labRun))) error {
+		limited, cancel := context.WithTimeout(ctx, exerciseLimit)
+		defer cancel()
+		result, err := s.Lab.exercise(limited, s.Lab.stores, exercise, program, rand.Uint64N(1_000_000_000), func(now lab.Progress) {
+			change(func(run *labRun) { run.Now = &now })
+		})
+		if err != nil && limited.Err() != nil && ctx.Err() == nil {
+			return errLabTooLong
+		}
+		if err != nil {
+			return err
+		}
+		cost := exerciseCost{SQLPerOrder: result.SQLPerOrder}
+		if len(result.Checks) > 0 {
+			cost.PerSecond = result.Checks[0].Result.PerSecond
+		}
+		s.classes.judged(seat, exercise.Name, result.Solved, cost)
+		change(func(run *labRun) { run.Data = result })
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return begun(w, job)
+}
