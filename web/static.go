@@ -28,7 +28,7 @@ var embedded embed.FS
 
 // page is one HTML page. All pages are made from static/page.html, once in each language.
 type page struct {
-	Path, Style, Script string
+	Path, Style, Script string    // Style may name several, with a space between
 	Skeleton            string    // what a visitor sees until the script has run: list, sale, missing or, as most pages, one sheet
 	Title, Description  bilingual // the shop's name follows the title
 }
@@ -67,6 +67,8 @@ var pages = []page{
 		bilingual{"实时看板：每秒更新的库存、请求数、订单数和延迟。", "The live view: units, requests, orders and latencies, renewed once a second."}},
 	{"/lab.html", "lab/lab.css", "lab/lab.js", "", bilingual{"实验室", "The lab"},
 		bilingual{"秒杀实验室：看库存怎么超卖、订单怎么丢失，再看正确的写法。", "The lab: see how a flash sale oversells and loses orders, and how to put it right."}},
+	{minePage, "lab/lab.css mine/mine.css", "mine/mine.js", "", bilingual{"自己写一种卖法", "Your own way to sell"},
+		bilingual{"自己写出怎样卖一件货，让一群买家来抢，再一步一步看它在哪里出错。", "Write how one unit is sold, let a crowd press at once, and see step by step where it goes wrong."}},
 	{"/courses.html", "courses/courses.css", "courses/courses.js", "", bilingual{"课程索引", "Index of the courses"},
 		bilingual{"按秒杀课程里的词，找到这家店里对应的代码、实验和说明。", "Find what the courses on flash sales teach, by their own words: its code, its lesson and its document here."}},
 	{teachPage, "sandbox/teach.css", "sandbox/teach.js", "", bilingual{"教学面板", "Panel for teaching"},
@@ -75,6 +77,9 @@ var pages = []page{
 
 // teachPage is only in a sandbox that no other machine reaches.
 const teachPage = "/teach.html"
+
+// minePage runs programs of its visitors, so only a sandbox has it.
+const minePage = "/mine.html"
 
 // firstSteps is the script of the things that only a sandbox has.
 const firstSteps = "sandbox/first.js"
@@ -185,10 +190,10 @@ func loadAssets(origin string, of marks) (*assets, error) {
 			page
 			marks
 			Prefix             string
-			Preloads           []string
+			Styles, Preloads   []string
 			Lang               string
 			Title, Description string
-		}{pg, of, a.prefix(), preloads, bilingual{"zh-CN", "en"}.in(zh),
+		}{pg, of, a.prefix(), strings.Fields(pg.Style), preloads, bilingual{"zh-CN", "en"}.in(zh),
 			pg.Title.in(zh) + " · " + cmp.Or(of.Shop, shopName.in(zh)), pg.Description.in(zh)})
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", pg.Path, err)
@@ -196,7 +201,7 @@ func loadAssets(origin string, of marks) (*assets, error) {
 		return newFile(pg.Path, b.Bytes(), contentTypes[".html"], noCache)
 	}
 	for _, pg := range append([]page{missingPage}, pages...) {
-		if pg.Path == teachPage && !of.Local {
+		if pg.Path == teachPage && !of.Local || pg.Path == minePage && !of.Sandbox {
 			continue
 		}
 		var p pageFile

@@ -84,6 +84,7 @@ async function pagesOf(url) {
     { name: 'admin', path: '/admin.html', token: admin },
     { name: 'live', path: '/live.html' },
     { name: 'lab', path: '/lab.html' },
+    { name: 'mine', path: '/mine.html' },
     { name: 'courses', path: '/courses.html' },
   ];
   const there = [];

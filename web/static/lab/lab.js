@@ -47,7 +47,8 @@ function Lab({ lang, user }) {
   if (!lab && failed) return html`<${Failed} title=${t('lab.failed')} more=${t('error.busy')} onRetry=${() => setTries(tries + 1)} />`;
   if (!lab) return html`<${Loading} />`;
   return html`
-    <div class="intro"><h1>${t('lab.title')}</h1><p class="more">${t('lab.intro')} <a href="/courses.html">${t('lab.courses')}</a></p></div>
+    <div class="intro"><h1>${t('lab.title')}</h1><p class="more">${t('lab.intro')} <a href="/courses.html">${t('lab.courses')}</a></p>
+      ${'lab' in document.documentElement.dataset && html`<p><a class="button quiet" href="/mine.html" data-test="to-mine">${t('lab.mine')}</a></p>`}</div>
     <nav class="parts" aria-label=${t('lab.parts')}>
       ${['lessons', 'bench', 'strategies', 'race'].map((p) => html`
         <a key=${p} href=${p === 'lessons' ? '#1' : '#' + p} data-test=${'part-' + p} aria-current=${p === part ? 'page' : undefined}>${t('lab.' + p)}</a>`)}

@@ -1,0 +1,124 @@
+// The ladder of exercises: a list with what this browser has solved, and one exercise with its task, editor, hints and solution.
+import { html, useEffect, useState } from '../lib/preact.js';
+import { get } from '../api.js';
+import { lang, t } from '../i18n.js';
+import { Loading, Failed } from '../shell.js';
+import { number, withCode } from '../lab/result.js';
+import { Source } from './code.js';
+import { Desk, useShown } from './desk.js';
+import { loadExercises, saveExercises } from './store.js';
+import { Verdict } from './verdict.js';
+
+const FRESH = { language: 'lua', sources: {}, hints: 0, solved: 0, gaveUp: false, cost: null };
+const EMPTY_SQL = '-- buy\n';
+
+// useExercises returns {all, failed, retry, kept, keep(name, patch), setStudent}. all is null until the list is there.
+export function useExercises(wanted) {
+  const [all, setAll] = useState(null);
+  const [failed, setFailed] = useState(null);
+  const [tries, setTries] = useState(0);
+  const [kept, setKept] = useState(loadExercises);
+  useEffect(() => {
+    if (wanted && !all) get('/api/lab/exercises').then((reply) => (reply.ok ? (setAll(reply.data), setFailed(null)) : setFailed(reply)));
+  }, [wanted, tries]);
+  useEffect(() => saveExercises(kept), [kept]);
+  return {
+    all, failed, kept,
+    retry: () => setTries(tries + 1),
+    keep: (name, patch) => setKept((old) => ({ ...old, by: { ...old.by, [name]: { ...FRESH, ...old.by[name], ...patch } } })),
+    setStudent: (student) => setKept((old) => ({ ...old, student })),
+  };
+}
+
+// textsOf returns {title, task, hints, why} of an exercise in the language that is shown.
+export const textsOf = ({ title, task, hints, why }) => {
+  const l = lang();
+  return { title: title[l], task: task[l], hints: hints.map((hint) => hint[l]), why: why[l] };
+};
+
+// Paragraphs shows a text whose paragraphs are apart by an empty line.
+const Paragraphs = ({ text }) => text.split(/\n{2,}/).map((part, i) => html`<p key=${i}>${withCode(part.replaceAll('\n', ' '))}</p>`);
+
+export function Exercises({ name, lab, runs, exercises }) {
+  const { all, failed, kept } = exercises;
+  if (!all && failed) return html`<${Failed} title=${t('lab.failed')} more=${t('error.busy')} onRetry=${exercises.retry} />`;
+  if (!all) return html`<${Loading} />`;
+  const next = all.find((e) => !kept.by[e.name]?.solved);
+  const exercise = all.find((e) => e.name === name) || next || all[0];
+  return html`<section class="split ladder">
+    <nav class="list" aria-label=${t('exercise.list')}>
+      <p class="more small" data-test="progress">${t('exercise.progress', { n: all.filter((e) => kept.by[e.name]?.solved).length, of: all.length })}</p>
+      <ol>${all.map((e, i) => html`<li key=${e.name}><a href=${'#exercises/' + e.name} data-test=${'exercise-' + e.name} aria-current=${e === exercise ? 'true' : undefined}>
+        <b>${i + 1}</b> <span class="name">${textsOf(e).title}</span>
+        ${kept.by[e.name]?.solved > 0 && html`<span class="done"><span aria-hidden="true">✓</span><span class="hidden"> ${t('exercise.solved')}</span></span>`}</a></li>`)}</ol></nav>
+    <${Exercise} key=${exercise.name} exercise=${exercise} n=${all.indexOf(exercise) + 1} all=${all} lab=${lab} runs=${runs} exercises=${exercises} />
+  </section>`;
+}
+
+function Exercise({ exercise, n, all, runs, exercises }) {
+  const { name } = exercise;
+  const mine = { ...FRESH, language: exercise.start.language, ...exercises.kept.by[name] };
+  const keep = (patch) => exercises.keep(name, patch);
+  const { title, task, hints, why } = textsOf(exercise);
+  const own = exercise.checks.filter((check) => check.exercise === name);
+  const again = [...new Set(exercise.checks.map((check) => check.exercise))].filter((other) => other !== name);
+  const { shown, onStep, goTo, onLine } = useShown();
+  const [sure, setSure] = useState(false);
+  const { language } = mine;
+  const source = mine.sources[language] ?? (language === exercise.start.language ? exercise.start.source : EMPTY_SQL);
+  const owner = 'exercise ' + name;
+  const run = runs.byOwner[owner];
+  const judged = run && run.state === 'done' ? run.data : null;
+  useEffect(() => {
+    if (!judged?.solved) return;
+    const now = costOf(judged);
+    const best = !mine.cost || now.sql_per_order < mine.cost.sql_per_order ? now : mine.cost;
+    keep({ solved: mine.solved || Date.now(), cost: best });
+  }, [judged?.solved, run?.run]);
+  const start = () => {
+    onStep(null);
+    runs.ask(owner, '/api/lab/exercises/' + name, { language, source });
+  };
+  const bar = html`<p class="row picks">
+    ${['lua', 'sql'].map((l) => html`<button key=${l} type="button" class="plain pick" aria-pressed=${l === language} data-test=${'in-' + l} onClick=${() => keep({ language: l })}>${l === 'sql' ? 'SQL' : 'Lua'}</button>`)}
+    <button type="button" class="plain pick" data-test="restart" onClick=${() => keep({ sources: { ...mine.sources, [language]: undefined } })}>${t('exercise.restart')}</button></p>`;
+  const failing = judged?.checks.find((c) => !c.passed);
+  return html`<article class="exercise" data-test="exercise" data-name=${name}>
+    <p class="more small">${t('exercise.nth', { n, of: all.length })}</p>
+    <h2>${title}</h2>
+    <div class="task"><${Paragraphs} text=${task} /></div>
+    <h3>${t('exercise.targets')}</h3>
+    <ul class="targets">${own.map((check, i) => html`<li key=${i}>${targetOf(check)}</li>`)}
+      ${again.length > 0 && html`<li class="more">${t('exercise.again', { names: again.map((a) => titleOf(all, a)).join(t('comma')) })}</li>`}</ul>
+    <${Desk} program=${{ language, source }} onInput=${(text) => keep({ sources: { ...mine.sources, [language]: text } })} onRun=${start} run=${run} busy=${runs.busy} stop=${runs.stop} stock=${0}
+      result=${failing?.result} shown=${shown} goTo=${goTo} label=${t('mine.source', { name: title })} bar=${bar} />
+    ${judged && html`<div class="judged-exercise" data-test="judged" data-solved=${judged.solved ? 'yes' : 'no'} role="status">
+      <h3 class="verdict" data-right=${judged.solved ? 'yes' : 'no'}>${judged.solved ? '✓ ' : '✗ '}${t(judged.solved ? 'exercise.isSolved' : 'exercise.notYet')}</h3>
+      <ul class="checks-of">${judged.checks.map((c, i) => html`<li key=${i} data-right=${c.passed ? 'yes' : 'no'}><span aria-hidden="true">${c.passed ? '✓' : '✗'}</span>
+        <span>${c.exercise !== name && html`<span class="more">${titleOf(all, c.exercise)}: </span>`}${targetOf(exercise.checks[i])}${!c.passed && html`<br /><strong class="bad">${c.message[lang()]}</strong>`}</span></li>`)}
+        ${judged.checks.length < exercise.checks.length && html`<li class="more"><span></span><span>${t('exercise.notRun', { n: exercise.checks.length - judged.checks.length })}</span></li>`}</ul>
+      ${judged.solved && n < all.length && html`<p><a class="button" data-test="next-exercise" href=${'#exercises/' + all[n].name}>${t('exercise.next', { title: textsOf(all[n]).title })}</a></p>`}
+      ${judged.solved && n === all.length && html`<p><a class="button" href="#certificate">${t('mine.certificate')}</a></p>`}
+    </div>
+    ${failing?.result && html`<${Verdict} key=${run.run} result=${failing.result} onLine=${onLine} onStep=${onStep} />`}`}
+    <section class="hints" aria-label=${t('exercise.hints')}>
+      ${hints.slice(0, mine.hints).map((hint, i) => html`<div key=${i} class="tip" data-test=${`hint-${i + 1}`}><b>${t('exercise.hint', { n: i + 1, of: hints.length })}</b> <${Paragraphs} text=${hint} /></div>`)}
+      <p class="row">${mine.hints < hints.length && html`<button type="button" class="button quiet" data-test="hint" onClick=${() => keep({ hints: mine.hints + 1 })}>${t('exercise.showHint', { n: mine.hints + 1, of: hints.length })}</button>`}
+        ${!mine.solved && !mine.gaveUp && html`<button type="button" class="button quiet" data-test="give-up" onClick=${() => (sure ? keep({ gaveUp: true }) : setSure(true))}>${t(sure ? 'exercise.giveUpSure' : 'exercise.giveUp')}</button>`}</p></section>
+    ${(mine.solved > 0 || mine.gaveUp) && html`<section class="sheet solution" data-test="solution"><h3>${t('exercise.solution')}</h3><${Source} ...${exercise.solution} />
+      <h4>${t('exercise.why')}</h4><${Paragraphs} text=${why} /></section>`}
+  </article>`;
+}
+
+const titleOf = (all, name) => { const found = all.find((e) => e.name === name); return found ? textsOf(found).title : name; };
+const costOf = ({ sql_per_order, checks: [{ result }] }) => ({ sql_per_order, per_second: result.per_second });
+
+// targetOf says in words what a check asks for.
+function targetOf(check) {
+  const { plan } = check;
+  const parts = [t('target.crowd', { ...plan, nodes: check.nodes })];
+  for (const fault of plan.faults || []) parts.push(t('fault.' + fault));
+  if (check.sql_per_order) parts.push(t('target.sql', { n: number(check.sql_per_order, check.sql_per_order % 1 ? 1 : 0) }));
+  if (check.baseline) parts.push(t('target.pace', { ratio: number(check.ratio, check.ratio % 1 ? 1 : 0), name: t('strategy.' + check.baseline) }));
+  return parts.join(t('comma'));
+}

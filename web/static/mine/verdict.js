@@ -1,0 +1,48 @@
+// What a run of the student's program has shown: the figures, what kind of race it is and what usually repairs it, and the steps.
+import { html } from '../lib/preact.js';
+import { t } from '../i18n.js';
+import { count, number, shownAs, speed, verdictOf } from '../lab/result.js';
+import { Picture } from './picture.js';
+import { sameRead, Schedule } from './schedule.js';
+
+const COUNTS = ['sold', 'oversold', 'unsold', 'duplicates', 'lost'];
+
+// lineOf returns the line that an error names, or 0.
+export function lineOf(result) {
+  if (!result || !result.error) return 0;
+  const found = result.error.match(/\bline[: ]+(\d+)/i) || result.error.match(/:(\d+):/);
+  return found ? Number(found[1]) : 0;
+}
+
+export function Verdict({ result, onLine, onStep }) {
+  const { kind, problem, schedule, steps = [], output } = result;
+  const line = lineOf(result);
+  const crowdRight = COUNTS.slice(1).every((c) => !result[c]) && !result.error;
+  const read = schedule && schedule.broken >= 0 ? sameRead(steps, schedule.broken) : null;
+  const oneBuyer = schedule?.clicks === 'one buyer';
+  return html`<div class="judgement" data-test="verdict" data-right=${result.right ? 'yes' : 'no'} data-kind=${kind || ''}>
+    <section class="sheet outcome" aria-labelledby="outcome">
+      <h2 id="outcome" class="verdict" data-right=${shownAs(result)}><span aria-hidden="true">${result.right ? '✓ ' : '✗ '}</span>${
+        kind === 'error' ? t('problem.' + (problem || 'runtime')) : result.right ? t('mine.right') : crowdRight ? t('mine.searched') : verdictOf(result)}</h2>
+      ${kind === 'error' && html`<div class="note" role="alert" data-test="problem"><p>${t('problem.' + (problem || 'runtime') + '.says')}</p>
+        <pre class="said">${result.error}</pre>
+        ${line > 0 && html`<p><button type="button" class="plain linked" data-test="to-error" onClick=${() => onLine(line)}>${t('problem.line', { line })}</button></p>`}</div>`}
+      ${kind && kind !== 'error' && html`<div class="race-kind" data-test="kind"><h3>${t('wrong.' + kind)}</h3><p>${t('wrong.' + kind + '.says')}</p>
+        ${read && html`<p data-test="same-read">${t(oneBuyer ? 'wrong.sameRead.one' : 'wrong.sameRead', read)}</p>`}
+        <p><b>${t('wrong.repair')}</b> ${t('wrong.' + kind + '.repair')}</p></div>`}
+      ${kind !== 'error' && result.error && html`<p class="note">${result.error}</p>`}
+      ${result.buyers > 0 && (kind !== 'error' || result.sold > 0) && html`
+        <dl class="counts">${COUNTS.map((c) => html`<div key=${c} data-wrong=${c !== 'sold' && result[c] > 0 ? '' : undefined}><dt>${t('result.' + c)}</dt>
+          <dd><b data-test=${'count-' + c}>${c !== 'sold' && result[c] > 0 ? '✗ ' : ''}${count(result[c])}</b></dd></div>`)}
+          <div><dt>${t('mine.speed')}</dt><dd><b>${speed(result.per_second)}</b></dd></div>
+          <div><dt>${t('mine.sql')}</dt><dd><b>${number(result.sql_per_order, 1)}</b></dd></div>
+          <div><dt>${t('mine.redis')}</dt><dd><b>${number(result.redis_per_order, 1)}</b></dd></div></dl>
+        <p class="more small">${t('mine.crowd', { buyers: count(result.buyers), stock: count(result.stock), seconds: number(result.seconds, 2), p99: number(result.p99_ms, 1) })}</p>
+        <${Picture} key=${result.seconds} result=${result} />`}
+      ${result.right && html`<p class="more small">${t('mine.rightMore')}</p>`}
+      ${!result.right && kind !== 'error' && !steps.length && html`<p class="tip">${t('mine.noSchedule')}</p>`}
+      ${output && html`<details class="about" open><summary>${t('mine.output')}</summary><pre class="said" data-test="output">${output}</pre></details>`}
+    </section>
+    ${schedule && steps.length > 0 && html`<${Schedule} schedule=${schedule} steps=${steps} onLine=${onLine} onStep=${onStep} />`}
+  </div>`;
+}

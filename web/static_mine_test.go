@@ -1,0 +1,141 @@
+package web_test
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/browser"
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
+	"miaosha/seckill/sandbox/sandboxtest"
+)
+
+// writes replaces the source in the editor.
+func (v *visitor) writes(source string) {
+	v.t.Helper()
+	text, err := json.Marshal(source)
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	v.sees(test("source"))
+	v.evaluates(`(field => { field.value = ` + string(text) + `; field.dispatchEvent(new Event('input', { bubbles: true })); return ''; })(document.querySelector('[data-test="source"]'))`)
+}
+
+const (
+	repaired = `function prepare()
+  sql("create unique index one_order on orders (user_id)")
+end
+
+function buy(user)
+  think()
+  return tx(function()
+    local new = sql("insert into orders (user_id) values ($1) on conflict do nothing", user)
+    if new.affected == 0 then return true end
+    return sql("update item set stock = stock - 1 where stock > 0").affected == 1
+  end)
+end
+`
+)
+
+// A student runs a way that goes wrong, sees the two buyers and the steps that did it, and repairs it. The program is kept in the
+// browser, leaves it as a file and comes back.
+func TestMineGoesWrongIsExplainedAndRepaired(t *testing.T) {
+	t.Parallel()
+	root := chromium(t)
+	s := openSandboxShop(t)
+	v := visit(t, root, s.URL, "en-GB")
+	v.emulates(1280, 900, "prefers-reduced-motion", "reduce")
+	v.goTo("/lab.html")
+	v.clicks("to-mine")
+	v.sees(test("editor"))
+	v.until("it begins with a way that goes wrong", `document.querySelector('[data-test="source"]').value.includes('select stock from item')`)
+	v.tabsTo("source")
+	v.do("run", chromedp.KeyEvent(kb.Enter, chromedp.KeyModifiers(chromedp.ModifierCtrl)))
+	v.sees(test("verdict") + `[data-right="no"][data-kind="lost_update"]`)
+	v.shoots("mine-verdict")
+	if text := v.reads(test("same-read")); !strings.Contains(text, "Both buyers had read") {
+		t.Errorf("what both believed: %q", text)
+	}
+	v.until("both buyers, the row between them, and where it broke", `(() => {
+		const steps = [...document.querySelectorAll('[data-test="schedule"] .beats li')];
+		const broken = steps.findIndex((li) => li.dataset.test === 'broken-step');
+		return new Set(steps.map((li) => li.dataset.buyer)).size === 2 && broken > 2 && steps[broken].innerText.includes('Here it broke')
+			&& steps.some((li) => li.querySelector('.shared [data-changed]')) && document.querySelectorAll('[data-test="step-table"] tbody tr').length === steps.length;
+	})()`)
+	v.presses(kb.Escape) // the tab key writes in the editor, until then
+	v.tabsTo("step-back")
+	v.presses(kb.Home)
+	v.until("one step is shown, and its line is marked", `document.querySelectorAll('.beats [data-state="ahead"]').length === document.querySelectorAll('.beats li').length - 1
+		&& document.querySelector('.gutter [data-mark="now"]') !== null`)
+	v.presses(kb.ArrowRight)
+	v.becomes("the place", `document.querySelector('[data-test="step-at"]').innerText.slice(0, 1)`, "2")
+	v.clicks("to-line")
+	v.becomes("the editor has the focus at that line", `document.activeElement.dataset.test + (document.activeElement.selectionEnd > document.activeElement.selectionStart)`, "sourcetrue")
+
+	v.writes("function buy(user)\n  if oops oops\nend\n")
+	v.clicks("run-mine")
+	v.sees(test("problem"))
+	v.until("the line of the error is marked", `document.querySelector('.gutter [data-mark="error"]')?.innerText === '2'`)
+	v.writes(repaired)
+	v.clicks("run-mine")
+	v.sees(test("verdict") + `[data-right="yes"]`)
+	v.until("each unit is sold once", `document.querySelectorAll('[data-test="picture"] .dots [data-sold="once"]').length === 20`)
+
+	files := t.TempDir()
+	v.do("allow files", chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
+		_, err := cdp.Call(ctx, target, browser.SetDownloadBehavior, browser.SetDownloadBehaviorParams{Behavior: browser.SetDownloadBehaviorBehaviorAllow, DownloadPath: files})
+		return err
+	}))
+	v.clicks("export")
+	file := filepath.Join(files, "read-then-write.lua")
+	if !sandboxtest.Poll(10*time.Second, func() bool { b, err := os.ReadFile(file); return err == nil && string(b) == repaired }) {
+		t.Fatalf("the program was not exported as %s", file)
+	}
+	v.clicks("remove")
+	v.until("it is gone", `!document.querySelector('[data-test="source"]').value.includes('one_order')`)
+	v.do("import", chromedp.SetUploadFiles(test("import"), []string{file}))
+	v.until("it is back", `document.querySelector('[data-test="source"]').value.includes('one_order')`)
+	v.goTo("/mine.html")
+	v.until("it is kept", `document.querySelector('[data-test="source"]')?.value.includes('one_order')`)
+	v.emulates(320, 700, "prefers-color-scheme", "dark")
+	v.fits(320)
+	v.hasNoErrors()
+}
+
+// An exercise is solved from its start: what is missed is said, a hint helps, and the certificate names it.
+func TestMineExerciseIsSolved(t *testing.T) {
+	t.Parallel()
+	root := chromium(t)
+	s := openSandboxShop(t)
+	v := visit(t, root, s.URL, "zh-CN")
+	v.emulates(320, 700, "prefers-color-scheme", "light")
+	v.goTo("/mine.html#exercises/one-unit")
+	v.sees(test("exercise"))
+	v.fits(320)
+	v.clicks("run-mine")
+	v.sees(test("judged") + `[data-solved="no"]`)
+	v.sees(test("schedule"))
+	v.fits(320)
+	v.shoots("mine-exercise")
+	v.clicks("hint")
+	v.sees(test("hint-1"))
+	v.until("no solution yet", `document.querySelector('[data-test="solution"]') === null`)
+	v.writes(repaired)
+	v.clicks("run-mine")
+	v.sees(test("judged") + `[data-solved="yes"]`)
+	v.sees(test("solution"))
+	v.clicks("part-certificate")
+	v.types("student", "王小明")
+	v.until("the certificate", `['王小明', '17 个练习中的 1 个', '1 个提示'].every((text) => document.querySelector('[data-test="certificate"]').innerText.includes(text))`)
+	v.until("no text is missing", `!/\b(mine|exercise|target|certificate|fault|wrong|schedule|picture|timeline)\.[\w-]+\b/.test(document.querySelector('main').innerText)`)
+	v.fits(320)
+	v.shoots("mine-certificate")
+	v.hasNoErrors()
+}
