@@ -5,7 +5,7 @@ GO ?= go
 # The systems for which the repository has files. No file depends on a processor.
 PLATFORMS := linux/amd64 darwin/arm64 windows/amd64
 
-.PHONY: help run build quick check beside test seeds simulate exercises embedded latency faults cluster short borders format vet lint words licences fuzz requests bench growth speed pages
+.PHONY: help run build quick check beside test seeds simulate exercises starters embedded latency faults cluster short borders format vet lint words licences fuzz requests bench growth speed pages
 
 help: ## list the chores
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -71,8 +71,12 @@ exercises: export MIAOSHA_LAB_SEEDS ?= 50
 exercises: ## each program of the lab, each solution of an exercise with 50 seeds, and each wrong program with 20
 	$(GO) test -count 1 -timeout 0 -v -run '^Test(Program|Exercise)Verdicts$$' ./seckill/lab
 
+starters: export MIAOSHA_LAB_SEEDS ?= 20
+starters: ## the shops in other languages: each wrong one, and each repaired one under kill, with 20 seeds
+	$(GO) test -count 1 -timeout 0 -v -run '^TestStartersAreJudged$$' ./seckill/operator
+
 # Where a script runs in the Redis, or a sandbox starts it. Of web these are the purchases in a browser; of operator, the tests
-# that read no document.
+# that read no document and start no student's shop or program: those use no script of ours.
 purchases ?= $$(sed -n 's,^func \(Test[A-Za-z0-9]*\)(.*,\1,p' web/static_sale_test.go | paste -sd '|')
 embedded: export MIAOSHA_TEST_REDIS = embedded
 scripts ?= . ./seckill ./seckill/gate ./seckill/lab ./seckill/backend ./seckill/operator ./user
@@ -80,7 +84,7 @@ embedded: ## the tests of scripts and of the sandbox, on the Redis inside the pr
 	@tests=$(purchases); [ -n "$$tests" ] || { echo "web has no test of a purchase"; exit 1; }; \
 	echo "$(GO) test the purchases of ./web, and beside it the others"; \
 	$(GO) test -run "^($$tests)$$" ./web & web=$$!; \
-	$(GO) test -skip '^Test(Documents|WrongNames|TheTwoReadmes|ReadingOrder|Licences)' $(scripts); \
+	$(GO) test -skip '^Test(Starters|Mine|Grade|Documents|WrongNames|TheTwoReadmes|ReadingOrder|Licences)' $(scripts); \
 	others=$$?; wait $$web && exit $$others
 
 latency: ## the tests of waiting times, alone (beside other tests they allow for a busy machine)

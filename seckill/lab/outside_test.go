@@ -110,25 +110,20 @@ func naively(ctx context.Context, p *ownProc, user int64) (bool, error) {
 	return err == nil, err
 }
 
-func rightly(ctx context.Context, p *ownProc, user int64) (bool, error) {
-	err := pgx.BeginFunc(ctx, p.db, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, `create unique index if not exists one_order_per_user on orders (user_id)`); err != nil {
+func rightly(ctx context.Context, p *ownProc, user int64) (yes bool, err error) {
+	err = pgx.BeginFunc(ctx, p.db, func(tx pgx.Tx) error {
+		var left bool
+		if err := tx.QueryRow(ctx, `select stock > 0 from item for update`).Scan(&left); err != nil {
 			return err
 		}
-		tag, err := tx.Exec(ctx, `insert into orders (user_id) values ($1) on conflict do nothing`, user)
-		if err != nil || tag.RowsAffected() == 0 {
+		if yes, err = hasOrder(ctx, tx, user); err != nil || yes || !left {
 			return err
 		}
-		tag, err = tx.Exec(ctx, `update item set stock = stock - 1 where stock > 0`)
-		if err == nil && tag.RowsAffected() == 0 {
-			return errSoldOut
-		}
+		yes = true
+		_, err := tx.Exec(ctx, `with taken as (update item set stock = stock - 1) insert into orders (user_id) values ($1)`, user)
 		return err
 	})
-	if errors.Is(err, errSoldOut) {
-		return false, nil
-	}
-	return err == nil, err
+	return yes && err == nil, err
 }
 
 // fromMemory promises a unit, and writes the order at its end.

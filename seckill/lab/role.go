@@ -74,7 +74,7 @@ func (n *namespace) removeRole(ctx context.Context, number int64) (found bool, e
 	return true, nil
 }
 
-// removeKeys removes all keys of a run. A shop that is a program of its own uses other names than the lab.
+// removeKeys removes all keys of a run. A shop that is a program of its own chooses their names.
 func (n *namespace) removeKeys(ctx context.Context, number int64) error {
 	server := redis.Cmdable(n.rdb)
 	if cluster, ok := n.rdb.(*redis.ClusterClient); ok { // the hash tag puts all of them on one server

@@ -190,9 +190,6 @@ func (p *Process) Stop(ctx context.Context) (err error) {
 		return fmt.Errorf("process %d ended by itself (%v)%s", p.number, p.cmd.ProcessState, p.lines.last())
 	default:
 	}
-	if ctx.Err() != nil {
-		return nil
-	}
 	status, err := p.call(ctx, "POST", "/end", endLimit)
 	if ctx.Err() != nil || err == nil && status == http.StatusOK {
 		return nil
