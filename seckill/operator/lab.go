@@ -17,8 +17,14 @@ import (
 	"miaosha/seckill/lab"
 )
 
-// Lab sends one crowd to each strategy and shows the outcomes.
+// Lab has the commands of the lab. Without a verb it compares strategies.
 type Lab struct {
+	Compare LabCompare `cmd:"" default:"withargs" help:"Send one crowd to each strategy, or to a shop of your own, and compare (lab without a verb)."`
+	Grade   LabGrade   `cmd:"" help:"Judge the programs in a folder, or in one folder for each student, by the exercises, and write a results.json for each."`
+}
+
+// LabCompare sends one crowd to each strategy and shows the outcomes.
+type LabCompare struct {
 	Buyers       int      `default:"200" help:"Number of buyers."`
 	Stock        int      `default:"20" help:"Number of units."`
 	DoubleClicks int      `default:"50" placeholder:"PERCENT" help:"Percentage of buyers who click twice."`
@@ -34,7 +40,7 @@ type Lab struct {
 }
 
 // Run prints the results. A strategy that oversells is a result, not an error.
-func (l Lab) Run(ctx context.Context, env Env) error {
+func (l LabCompare) Run(ctx context.Context, env Env) error {
 	plan := lab.Plan{Strategies: l.Strategies, Buyers: l.Buyers, Stock: l.Stock, DoubleClicks: l.DoubleClicks, Faults: l.Faults,
 		Seed: l.Seed, Seconds: l.Seconds, Nodes: l.Processes}
 	var names []string
@@ -167,9 +173,9 @@ func dashIfZero(n int) string {
 	return fmt.Sprint(n)
 }
 
-// perOrder returns a number of calls; a shop of one's own makes them out of the lab's sight.
+// perOrder returns a number of calls; a shop of one's own makes them out of the lab's sight, unlike a program of one's own.
 func perOrder(r lab.Result, calls float64) string {
-	if r.Strategy == lab.Mine && calls == 0 {
+	if r.Strategy == lab.Mine && r.Verdict == nil {
 		return "-"
 	}
 	return fmt.Sprintf("%.2f", calls)

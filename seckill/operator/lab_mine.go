@@ -13,7 +13,7 @@ import (
 )
 
 // judgeMine sends the crowd to a shop that is a program of its own.
-func (l Lab) judgeMine(ctx context.Context, env Env, plan lab.Plan) error {
+func (l LabCompare) judgeMine(ctx context.Context, env Env, plan lab.Plan) error {
 	if len(l.Strategies) > 0 {
 		return exitError{exitUsage, errors.New("--strategies: --mine judges your shop alone; leave out one of the two")}
 	}

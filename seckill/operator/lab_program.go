@@ -25,7 +25,7 @@ func RunProgram() {
 }
 
 // judgeFile judges a program in Lua or SQL.
-func (l Lab) judgeFile(ctx context.Context, env Env, plan lab.Plan) error {
+func (l LabCompare) judgeFile(ctx context.Context, env Env, plan lab.Plan) error {
 	if len(l.Strategies) > 0 || l.Mine != "" {
 		return exitError{exitUsage, errors.New("--mine-file judges your program alone; leave out --strategies and --mine")}
 	}

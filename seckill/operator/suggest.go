@@ -36,9 +36,11 @@ func explain(app *kong.Node, args []string, err error) error {
 	}
 	if m := unknownFlag.FindStringSubmatch(err.Error()); m != nil {
 		for _, child := range app.Children {
-			for _, flag := range child.Flags {
-				if "--"+flag.Name == m[1] && !child.Hidden {
-					return fmt.Errorf("%w: it belongs to %s %s", err, app.Name, child.Name)
+			for _, node := range append([]*kong.Node{child}, child.Children...) {
+				for _, flag := range node.Flags {
+					if "--"+flag.Name == m[1] && !child.Hidden {
+						return fmt.Errorf("%w: it belongs to %s %s", err, app.Name, child.Name)
+					}
 				}
 			}
 		}
