@@ -60,7 +60,8 @@ type Order struct {
 	ID        uuid.UUID
 	UserID    int64
 	SaleID    int64
-	Title     string
+	Title     string // as it was when the order was placed
+	TitleEN   string // of the goods; "" if they have none, or another title today
 	Image     string // of the goods; "" if they have none
 	Price     int64  // fen
 	Status    string
@@ -101,7 +102,7 @@ func (s *Store) OnUnitsReturned(f func()) { s.unitsReturned = f }
 
 // selectOrders begins each query for the orders of a user.
 const selectOrders = `
-		select o.id, o.user_id, o.sale_id, o.title, coalesce(g.image, '') as image, o.price, o.status, o.created_at, o.expires_at, o.paid_at
+		select o.id, o.user_id, o.sale_id, o.title, case when g.title = o.title then g.title_en else '' end as title_en, coalesce(g.image, '') as image, o.price, o.status, o.created_at, o.expires_at, o.paid_at
 		from   orders o left join sales s on s.id = o.sale_id left join goods g on g.id = s.goods_id`
 
 // OfUser lists a user's orders, newest first, at most 200.

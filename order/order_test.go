@@ -189,6 +189,14 @@ func TestOrdersAreTheirOwnersAlone(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
+	for _, c := range []struct{ update, titleEN string }{{`update goods set title_en = 'a kettle'`, "a kettle"}, {`update goods set title = 'a pot'`, ""}} {
+		if _, err := s.db.Exec(t.Context(), c.update); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := s.ByID(t.Context(), 1, mine); err != nil || got.Title != "kettle" || got.TitleEN != c.titleEN {
+			t.Errorf("after %s the order is of %q, %q in English, %v; want kettle, %q", c.update, got.Title, got.TitleEN, err, c.titleEN)
+		}
+	}
 	if left := got.ExpiresAt.Sub(got.CreatedAt).Round(time.Minute); left != time.Hour {
 		t.Errorf("the order can be paid for %v, want an hour", left)
 	}

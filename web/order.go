@@ -1,7 +1,6 @@
 package web
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -39,18 +38,21 @@ type paymentJSON struct {
 	UpdatedAt string `json:"updated_at"`
 }
 
-// ordersJSON returns a user's orders with their payments.
-func (s *Server) ordersJSON(ctx context.Context, userID int64, orders ...order.Order) ([]orderJSON, error) {
+// ordersJSON returns a user's orders with their payments, in the language of the request.
+func (s *Server) ordersJSON(r *http.Request, userID int64, orders ...order.Order) ([]orderJSON, error) {
 	out, ids, at := make([]orderJSON, len(orders)), make([]uuid.UUID, len(orders)), make(map[uuid.UUID]int, len(orders))
 	for i, o := range orders {
 		ids[i], at[o.ID] = o.ID, i
 		out[i] = orderJSON{ID: o.ID.String(), Number: order.Number(o.ID), SaleID: o.SaleID, Title: o.Title, Image: s.assets.url(o.Image), Price: o.Price, Status: o.Status,
 			CreatedAt: formatTime(o.CreatedAt), ExpiresAt: formatTime(o.ExpiresAt), Seller: s.cfg.ShopName, Payments: []paymentJSON{}}
+		if o.TitleEN != "" && !chinese(r) {
+			out[i].Title = o.TitleEN
+		}
 		if o.PaidAt != nil {
 			out[i].PaidAt = formatTime(*o.PaidAt)
 		}
 	}
-	payments, err := s.Orders.Payments(ctx, userID, ids...)
+	payments, err := s.Orders.Payments(r.Context(), userID, ids...)
 	for _, p := range payments {
 		of := &out[at[p.OrderID]]
 		of.Payments = append(of.Payments, paymentJSON{ID: p.ID.String(), Amount: p.Amount, Status: p.Status,
@@ -64,7 +66,7 @@ func (s *Server) listOrders(w http.ResponseWriter, r *http.Request, session user
 	if err != nil {
 		return err
 	}
-	out, err := s.ordersJSON(r.Context(), session.UserID, list...)
+	out, err := s.ordersJSON(r, session.UserID, list...)
 	if err != nil {
 		return err
 	}
@@ -76,7 +78,7 @@ func (s *Server) showOrder(w http.ResponseWriter, r *http.Request, session user.
 	if err != nil {
 		return err
 	}
-	list, err := s.ordersJSON(r.Context(), session.UserID, o)
+	list, err := s.ordersJSON(r, session.UserID, o)
 	if err != nil {
 		return err
 	}
