@@ -47,7 +47,7 @@ function Panel({ user, lang }) {
     setState(reply.data);
     head.current?.focus();
   };
-  if (!state) return html`<p class="blank" role="status">${t('loading')}</p>`;
+  if (!state) return html`<p key="loading" class="blank" role="status">${t('loading')}</p>`;
   return html`
     <h1>${t('teach')}</h1>
     <p class="lead">${t('teach.more')}</p>

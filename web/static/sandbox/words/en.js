@@ -1,4 +1,8 @@
 export default {
+  // In place of the texts of a shop that sends parcels
+  'address.needed': 'This is a practice shop: nothing is sent, and no address is needed. A shop asks here where the parcel goes.',
+  'order.more.pending': 'Pay before the time is over. Otherwise the unit goes back on sale.',
+
   // Log-ins with one press
   'lab.top': 'Lab',
   start: 'Log in with one press',
