@@ -5,7 +5,7 @@ GO ?= go
 # The systems for which the repository has files. No file depends on a processor.
 PLATFORMS := linux/amd64 darwin/arm64 windows/amd64
 
-.PHONY: help run build quick check beside test seeds simulate exercises starters embedded latency faults cluster short borders format vet lint words licences fuzz requests bench growth speed pages
+.PHONY: help run build quick check beside test seeds simulate exercises starters embedded latency faults cluster short borders format vet lint words licences fuzz requests bench growth speed pages shots
 
 help: ## list the chores
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -203,6 +203,13 @@ pages: export RUNS := $(runs)
 pages: export ONLY := $(only)
 pages: export LEAST := $(or $(least),98)
 pages: ## Lighthouse and axe on every page, with Node and Chromium (an hour; runs=1: fifteen minutes, runs=0: axe alone, only=home,lab)
+	$(call in_pages,pages.mjs)
+
+shots: ## take the pictures of the READMEs anew
+	$(call in_pages,shots.mjs)
+
+define in_pages
 	cd web/pages && npm ci --silent --no-audit --no-fund
 	@set -e; dir=$$(mktemp -d); trap 'rm -rf $$dir' EXIT; $(GO) build -trimpath -o $$dir/miaosha .; \
-	cd web/pages && MIAOSHA=$$dir/miaosha node pages.mjs
+	cd web/pages && MIAOSHA=$$dir/miaosha node $(1)
+endef

@@ -8,15 +8,14 @@
 //   make pages least=90           another threshold
 import { readFile, mkdtemp, rm } from 'node:fs/promises';
 import { createRequire } from 'node:module';
-import { existsSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import puppeteer from 'puppeteer-core';
 import lighthouse, { desktopConfig } from 'lighthouse';
+import { findChromium } from './chromium.mjs';
 import { openShop } from './shop.mjs';
 
-const { RUNS = '5', ONLY = '', LEAST = '98', MIAOSHA = '../../miaosha', CHROME = '' } = process.env;
-const CHROMES = [CHROME, '/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome', '/Applications/Google Chrome.app/Contents/MacOS/Google Chrome'];
+const { RUNS = '5', ONLY = '', LEAST = '98', MIAOSHA = '../../miaosha' } = process.env;
 const THEMES = ['light', 'dark'];
 const LANGUAGES = ['zh-CN', 'en'];
 const DEVICES = { phone: { width: 390, height: 844, isMobile: true, hasTouch: true }, desktop: { width: 1280, height: 800 } };
@@ -67,10 +66,8 @@ const findings = (browser, shop, page, device, theme, language) => inTab(browser
 const row = (cells) => `| ${cells.join(' | ')} |`;
 const table = (head, rows) => [row(head), row(head.map(() => '---')), ...rows.map(row)].join('\n');
 
-const program = CHROMES.find((path) => path && existsSync(path));
-if (!program) throw new Error('no Chromium: set CHROME');
 const profile = await mkdtemp(join(tmpdir(), 'miaosha-chromium-'));
-const browser = await puppeteer.launch({ executablePath: program, userDataDir: profile,
+const browser = await puppeteer.launch({ executablePath: findChromium(), userDataDir: profile,
   args: ['--no-sandbox', '--disable-gpu', '--disable-component-update', '--disable-sync', '--hide-scrollbars'] });
 const shop = await openShop(MIAOSHA).catch(async (error) => { await browser.close(); throw error; });
 const failures = [];
@@ -99,15 +96,19 @@ try {
         scoreCells.push(medians.join(' '));
         figureCells.push(`${figure('first-contentful-paint', 0)} ${figure('largest-contentful-paint', 0)} ${figure('total-blocking-time', 0)} ${figure('cumulative-layout-shift', 3)}`);
         CATEGORIES.forEach((c, i) => { if (medians[i] < Number(LEAST)) failures.push(`${page.name}, ${device}, ${theme}: ${c} ${medians[i]}`); });
+        const low = new Set(); // audits that cost points
         for (const r of reports) {
           for (const c of CATEGORIES) {
             for (const { id, weight } of r.categories[c].auditRefs) {
               const { score } = r.audits[id];
-              if (weight > 0 && score !== null && score < 0.9) audits.set(`${page.name}: ${id}`, Math.min(score, audits.get(`${page.name}: ${id}`) ?? 1));
+              if (weight > 0 && score !== null && score < 0.9) {
+                audits.set(`${page.name}: ${id}`, Math.min(score, audits.get(`${page.name}: ${id}`) ?? 1));
+                low.add(id);
+              }
             }
           }
         }
-        say(`${page.name}, ${device}, ${theme}: ${medians.join(' ')}`);
+        say(`${page.name}, ${device}, ${theme}: ${medians.join(' ')} ${figureCells.at(-1)} ${[...low].join(' ')}`);
       }
     }
     say(`${page.name}: ${findingsOfPage} findings of axe`);
