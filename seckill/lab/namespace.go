@@ -199,7 +199,7 @@ func gateOf(number int64) string { return fmt.Sprintf("ms:{%d}:gate", number) }
 
 // keysOf returns every key that a strategy or message queue uses, and those that the shop's engine uses for its sale.
 func keysOf(number int64) (keys []string) {
-	for _, name := range []string{"stock", "buyers", "lock", "messages", "dead_letters", "lot"} {
+	for _, name := range []string{"stock", "buyers", "tokens", "lock", "fence", "prepared", "lot", "messages", "dead_letters"} {
 		keys = append(keys, keyOf(number, name))
 	}
 	for _, name := range []string{"tickets", "journal2", "paths", "waiting", "waiting_until", "wasted", "refusing", "dead"} {

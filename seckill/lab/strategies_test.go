@@ -142,6 +142,10 @@ func TestVerdictsUnderFaults(t *testing.T) {
 		"the shop survives a slow Postgres":              {"shop", 2, []string{SlowPostgres}, ""},
 		"the shop survives a kill":                       {"shop", 2, []string{Kill}, ""},
 		"the shop survives all three, on one node":       {"shop", 1, []string{Kill, RedisPause, SlowPostgres}, ""},
+		"tokens in a list die with a process":            {"list-pop", 2, []string{Kill}, Unsold},
+		"a check-back returns the units of a dead one":   {"outbox", 2, []string{Kill}, ""},
+		"a ledger survives a kill":                       {"insert-only", 2, []string{Kill}, ""},
+		"a fenced lock survives the kill of its holder":  {"lock-fencing", 2, []string{Kill}, ""},
 		"a guard alone loses the unit of a dead process": {"guard", 2, []string{Kill, SlowPostgres}, Unsold},
 	} {
 		t.Run(name, func(t *testing.T) {

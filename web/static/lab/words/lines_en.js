@@ -32,9 +32,17 @@ export default {
     'Takes a unit that is neither sold nor locked by another transaction, and waits for none.',
     'No free unit found: locked ones may come back, so it gives up only when none is left.',
   ],
+  'strategy.buckets.lines': [
+    'The bucket depends on the buyer and the sale alone, so both clicks of a buyer, at any server, go to the same one.',
+    'The guard, on one bucket of sixteen. When it is empty the buyer is refused, whatever the other buckets have.',
+  ],
   'strategy.serializable.lines': [
     'Tries again as long as the database reports a conflict (SQLSTATE 40001).',
     'Opens the transaction at the isolation level serializable. The rest is read-then-write.',
+  ],
+  'strategy.insert-only.lines': [
+    'The number of the unit, and two unique indexes: one order per unit, one order per buyer.',
+    'One statement reads the highest number, compares it with the stock and inserts the next one. If another buyer has just taken that number, it inserts nothing.',
   ],
   'strategy.redis-get-decr.lines': [
     '`GET`, a check, a pause, `DECR`: read-then-write in Redis. Each command is atomic, the four together are not.',
@@ -42,9 +50,18 @@ export default {
   'strategy.redis-decr.lines': [
     'Pre-decrements the stock, then inserts the order. If the insert meets a conflict, the unit that `DECR` took stays taken.',
   ],
+  'strategy.list-pop.lines': [
+    '`SADD` reports whether the buyer is new to the set: checked and written in one step, and before the token is taken.',
+    '`LPOP` hands out each token once. No token is left: sold out. From here to the order the token is only in the memory of this process.',
+  ],
   'strategy.redis-lock.lines': [
     'The distributed lock: polls `SET NX` with an expiry until it has the lock, and releases it with a script only if the token is still its own.',
     'The pause may be longer than the lock lives. The write does not check whether the lock is still held.',
+  ],
+  'strategy.lock-fencing.lines': [
+    'The script takes the lock and a number that only rises.',
+    'Announces the number and reads the stock in one statement. No holder with an older number can write from here on.',
+    'The write names its number. If a newer holder has announced itself meanwhile, no row changes and the transaction rolls back.',
   ],
   'strategy.redis-oversupply.lines': [
     'Writes twice the stock into Redis, so units that are decremented for nothing do not run short.',
@@ -67,6 +84,11 @@ export default {
   ],
   'strategy.lua-channel.lines': [
     'Puts the order into a queue in memory and says yes. If the process dies now, the yes is recorded nowhere.',
+  ],
+  'strategy.outbox.lines': [
+    'The script of `lua`, and in the same step a message with the time at which the unit was taken.',
+    'The line of the log, the order and the stock: all three or none.',
+    'The check-back writes "not sold" unless the log has a line already. The first line is the truth; the script then removes the message and, if it was not sold, puts the unit back.',
   ],
   'strategy.shop.lines': [
     'The engine grants a ticket, which the same script has written to the journal: the buyer is only "queued". Then it waits for the result, which comes after the commit in Postgres.',
