@@ -21,6 +21,7 @@ var programKinds = map[string]string{
 	"redis-get-decr":  CheckThenAct,
 	"redis-decr":      StaysUnsold,
 	"redis-lock":      LostUpdate,
+	"buckets":         StaysUnsold,
 	"refill-incr":     StaysUnsold,
 	"refill-set-one":  StaysUnsold,
 	"lua-channel":     LostPromise,

@@ -86,6 +86,49 @@ export const lessons = [
     places: [['seckill/lane.go', 'runLane'], ['seckill/settle.go', 'settleUntilDone'], ['order/place.go', 'Place'], ['goods/stock.go', 'Take']],
   },
   {
+    name: 'buckets',
+    plan: { ...crowd, stock: 180, strategies: ['guard-unique', 'buckets'] },
+    read: 'buckets',
+    judge: ({ 'guard-unique': one, buckets }) => ({ right: buckets.oversold > 0 ? 2 : buckets.unsold > 0 ? 1 : 0,
+      unsold: buckets.unsold, speed: buckets.per_second, oneUnsold: one.unsold, oneSpeed: one.per_second }),
+    places: [['goods/stock.go', 'Take'], ['seckill/settle.go', 'settleUntilDone']],
+  },
+  {
+    name: 'tokens',
+    plan: { ...crowd, stock: 100, double_clicks: 50, strategies: ['redis-decr', 'list-pop'] },
+    read: 'list-pop',
+    judge: ({ 'redis-decr': decr, 'list-pop': list }) => ({ right: list.oversold + list.duplicates > 0 ? 2 : list.unsold > 0 ? 0 : 1,
+      stock: list.stock, decr: decr.unsold, list: list.unsold }),
+    places: [['seckill/gate/scripts/reserve.lua', 'HAS'], ['seckill/gate/scripts/reserve.lua', 'grants']],
+  },
+  {
+    name: 'outbox',
+    plan: { ...crowd, stock: 100, double_clicks: 50, faults: ['kill'], strategies: ['list-pop', 'lua', 'outbox'] },
+    read: 'outbox',
+    judge: ({ 'list-pop': list, lua, outbox }) => ({ right: outbox.oversold > 0 ? 2 : outbox.unsold > 0 || list.unsold + lua.unsold === 0 ? null : 1,
+      list: list.unsold, lua: lua.unsold, outbox: outbox.unsold, sql: outbox.sql_per_order }),
+    places: [['seckill/reclaim.go', 'claim'], ['order/place.go', 'Place'], ['schema.sql', 'ticket_results'], ['seckill/settle.go', 'settleUntilDone']],
+  },
+  {
+    name: 'fencing',
+    plan: { ...crowd, buyers: 100, strategies: ['redis-lock', 'lock-fencing'] },
+    read: 'lock-fencing',
+    judge: ({ 'redis-lock': lock, 'lock-fencing': fenced }) => ({ right: fenced.oversold > 0 ? 0 : fenced.unsold > 0 ? 2 : 1,
+      stock: fenced.stock, lock: lock.sold, fenced: fenced.sold, redis: fenced.redis_per_order, seconds: fenced.seconds }),
+    places: [['seckill/gate/scripts/fix.lua', 'epoch'], ['goods/stock.go', 'NextEpoch']],
+  },
+  {
+    name: 'ledger',
+    plan: { ...crowd, stock: 200, strategies: ['guard-unique', 'insert-only'] },
+    read: 'insert-only',
+    judge: ({ 'guard-unique': guard, 'insert-only': ledger }) => {
+      const times = ledger.sql_per_order / guard.sql_per_order;
+      return { right: times < 0.8 ? 0 : times <= 1.25 ? 1 : 2, guard: guard.sql_per_order, ledger: ledger.sql_per_order,
+        guardSpeed: guard.per_second, speed: ledger.per_second };
+    },
+    places: [['schema.sql', 'order_events_are_append_only'], ['schema.sql', 'order_history'], ['goods/stock.go', 'Take']],
+  },
+  {
     name: 'address',
     experiment: 'address',
     judge: ({ 'fixed address': fixed, 'random address kept in Redis': kept, 'signed address': signed }) => ({

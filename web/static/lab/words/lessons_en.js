@@ -104,6 +104,61 @@ export default {
   'lesson.batch.choices': ['Two or more, like the others', 'About one', 'Less than a half'],
   'lesson.batch.shown': ({ shopSql, oneSql, shop, one }) => `SQL statements per order: ${few(shopSql)} in the shop, ${few(oneSql)} with one order per transaction. Clicks answered per second: ${n(shop)} and ${n(one)}.`,
 
+  'lesson.buckets.title': 'Bucketed stock',
+  'lesson.buckets.text': [
+    'If one row is too hot, make sixteen of it. The stock is divided over sixteen buckets, a hash of the buyer names the bucket, and the conditional update runs on that row alone. Sixteen transactions can commit at once. Each bucket is as safe as the one row was, so nothing is oversold.',
+    'But a hash spreads buyers evenly only on the average. In the end some buckets have units and no buyers, and others have buyers and no units: they say "sold out" to a buyer while units are left next door. A unit of a cancelled order goes back to a bucket whose buyers have gone.',
+    'With ten buyers for each unit every bucket gets enough of them, and no one sees the error. It shows when buyers and units are about as many, or at the end of a long sale. To look into the other buckets is right, and then each refused buyer asks all sixteen. Our shop keeps one row and makes each turn on it do more: the lesson before this one.',
+  ],
+  'lesson.buckets.taught': ['bucketed stock', 'stock sharding', 'hot row'],
+  'lesson.buckets.ask': '180 units in 16 buckets, 200 buyers, and no one clicks twice. What happens?',
+  'lesson.buckets.choices': ['All 180 are sold: together the buckets hold them all', 'Units stay unsold, although buyers were refused', 'It oversells: no one counts all buckets'],
+  'lesson.buckets.shown': ({ unsold, speed, oneUnsold, oneSpeed }) => `Buckets: ${units(unsold)} unsold, ${n(speed)} clicks answered per second. One row: ${n(oneUnsold)} unsold, ${n(oneSpeed)} per second.`,
+
+  'lesson.tokens.title': 'Tokens in a Redis list',
+  'lesson.tokens.text': [
+    'In place of a counter, fill a list with one token for each unit. `LPOP` hands out each token once, and an empty list means sold out. There is no number to compare, and nothing falls below zero: however many buyers are refused, a token that is put back is there for the next one. A counter at -500 would not notice.',
+    'A double click takes two tokens, so the buyer comes first: `SADD buyers 42` adds the buyer to a set and reports whether they are new, in one step. Two commands, and each of them checks and writes at once. Their order decides. `LPOP` first and `SADD` second is `redis-decr` again.',
+    'What remains is the way from Redis to Postgres. A process that dies between `LPOP` and the order has the token in its memory only. To push a token back after an error is no cure: if only the reply was lost, the order exists, and its token would be sold twice. The next lesson is about that.',
+  ],
+  'lesson.tokens.taught': ['token list', 'LPOP', 'Redis List', 'Redis Set'],
+  'lesson.tokens.ask': 'Half of the buyers click twice. `SADD` first, then `LPOP`: what goes wrong?',
+  'lesson.tokens.choices': ['Units stay unsold, as with DECR', 'Nothing: the second click takes no token', 'It oversells, or sells two units to one buyer'],
+  'lesson.tokens.shown': ({ stock, decr, list }) => `Of ${units(stock)}, unsold: ${n(decr)} with DECR first, ${n(list)} with SADD and LPOP.`,
+
+  'lesson.outbox.title': 'The stock log and its check-back',
+  'lesson.outbox.text': [
+    'A unit is taken in Redis, an order is written in Postgres, and a process can die between the two. No transaction covers both. So leave a trace before and a proof after: the script that takes the unit also leaves a message, "prepared", and the order is written together with a line of the stock log, in one transaction. If the message stays, someone must ask the log: this is the check-back.',
+    'Is there a line? Then the order exists, and only the message is removed. Is there none? Then the unit goes back on sale. But the process may be slow and not dead, and write its order a moment later. So the check-back writes the line itself, "not sold". The primary key lets one of the two in: a late order fails with its line. Courses that leave a log at "unknown" are asked about it for ever.',
+    'Our shop has the same trace, the journal, and the same proof, the result of a ticket. It does not put the unit back: another process finishes the order, so the buyer keeps the place in the queue.',
+  ],
+  'lesson.outbox.taught': ['stock log', 'transactional message', 'check-back', 'half message', 'transactional outbox'],
+  'lesson.outbox.ask': 'A server dies after it has taken units in Redis and before it has written their orders. What becomes of these units?',
+  'lesson.outbox.choices': ['They are sold all the same, whatever the way', 'The token list and the script leave them unsold; the check-back puts them back on sale', 'The check-back puts back too many: it oversells'],
+  'lesson.outbox.shown': ({ list, lua, outbox, sql }) => `Unsold after the kill: ${n(list)} with tokens in a list, ${n(lua)} with the script alone, ${n(outbox)} with the stock log, at ${n(sql)} SQL statements per order.`,
+
+  'lesson.fencing.title': 'A lock with a fencing token',
+  'lesson.fencing.text': [
+    'A lock that expires has a weak moment: its holder sleeps past the expiry, another one enters, and then the first wakes up and writes what it worked out long ago. No lock can prevent this, because the sleeper does not ask any more. The one who can refuse is the one that is written to.',
+    'So the lock comes with a number that only rises. The holder first announces it in Postgres, with the statement that reads the stock: `set version = 7 where version < 7 returning stock`. The write names it again: `where version = 7`. If holder 8 has announced itself meanwhile, the write of holder 7 changes no row, and it starts again.',
+    'To compare at the write only, as many drawings of the fencing token show it, is not enough here: 7 and 8 both read 20 units, 7 writes 19, 8 writes 19 as well. And look at what is left for the lock to do. The comparison alone is the optimistic lock; the lock only keeps the losers from working in vain. Our shop guards its gate in the same way: a change carries the epoch of the sale, and an old epoch changes nothing.',
+  ],
+  'lesson.fencing.taught': ['distributed lock', 'fencing token', 'Redisson', 'watchdog'],
+  'lesson.fencing.ask': 'A holder sleeps for longer than its lock lives, wakes up, and writes. Postgres compares its number. What happens?',
+  'lesson.fencing.choices': ['It oversells all the same', 'The write changes no row, and the holder tries again', 'Its unit is lost: units stay unsold'],
+  'lesson.fencing.shown': ({ stock, lock, fenced, redis, seconds }) => `${units(stock)}. The lock alone: ${orders(lock)}. With a fencing token: ${orders(fenced)}, ${n(redis)} Redis calls per order, ${n(seconds)} s.`,
+
+  'lesson.ledger.title': 'A ledger that only grows',
+  'lesson.ledger.text': [
+    'Bookkeepers do not overwrite a number. Each sale is a new row with the number of its unit, and what is left is the stock less the highest number. There is no stock to lock and no row to wait for; a unique index on the number refuses what is taken, and one on the buyer refuses a second order.',
+    'The rest is one statement: read the highest number, compare it with the stock, insert the next one. It is right without a transaction around it, and nothing is lost when a process dies. But all buyers read the same highest number and want the same next one. One gets it. The others wait for its commit, insert nothing, and try again: the crowd has moved from a hot row to a hot number.',
+    'A sequence would give out numbers without waiting. But the number of an order that is rolled back never comes again, and its unit stays unsold. Our shop keeps one number with a guard for the decision, and a history that only grows for the proof.',
+  ],
+  'lesson.ledger.taught': ['insert-only', 'ledger', 'stock flow', 'unique index'],
+  'lesson.ledger.ask': '200 buyers and 200 units. How many SQL statements per order does the ledger need, beside the conditional update in its transaction?',
+  'lesson.ledger.choices': ['Fewer: one insert in place of a transaction', 'About as many', 'More: the losers try again'],
+  'lesson.ledger.shown': ({ guard, ledger, guardSpeed, speed }) => `SQL statements per order: ${n(ledger)} in the ledger, ${n(guard)} with the conditional update. Clicks answered per second: ${n(speed)} and ${n(guardSpeed)}.`,
+
   'lesson.address.title': 'Hidden address and captcha',
   'lesson.address.text': [
     'If the address of the buy button is known before the sale starts, a script uses it first, and ten thousand times. So a buyer receives the address only inside the time window, only when logged in, and only after a captcha, a small sum; it is valid for one minute. The captcha stops few programs. But it always spreads the requests over some seconds, because some people calculate faster than others.',
