@@ -58,9 +58,10 @@ func (s *Server) showLab(w http.ResponseWriter, r *http.Request, _ labCaller) er
 		b, err := encode(struct {
 			Strategies  []lab.StrategyInfo `json:"ways"`
 			Experiments []string           `json:"experiments"`
+			Defences    []string           `json:"defences"`
 			Faults      []string           `json:"faults"`
 			Max         bounds             `json:"max"`
-		}{s.Lab.strategies, lab.Experiments(), lab.Faults(), bounds{lab.MaxBuyers, lab.MaxStock, lab.MaxSeconds}})
+		}{s.Lab.strategies, lab.Experiments(), lab.Defences(), lab.Faults(), bounds{lab.MaxBuyers, lab.MaxStock, lab.MaxSeconds}})
 		if err != nil {
 			return nil, err
 		}
@@ -171,6 +172,22 @@ func (s *Server) tryInLab(w http.ResponseWriter, r *http.Request, caller labCall
 		return s.Lab.experiment(ctx, s.Lab.stores, in.Experiment, in.Seed, func(now lab.ExperimentProgress) {
 			change(func(run *labRun) { run.Trial = &now })
 		})
+	})
+}
+
+func (s *Server) leaveOutInLab(w http.ResponseWriter, r *http.Request, caller labCaller) error {
+	var in struct {
+		Without string `json:"without"`
+		Async   bool   `json:"async"`
+	}
+	if err := body(w, r, &in, false); err != nil {
+		return err
+	}
+	if in.Without != "" && !slices.Contains(lab.Defences(), in.Without) {
+		return fieldError{"without", "value"}
+	}
+	return s.short(w, r, caller, in.Async, func(ctx context.Context, _ func(func(*labRun))) (any, error) {
+		return s.Lab.without(ctx, s.Lab.stores, in.Without)
 	})
 }
 

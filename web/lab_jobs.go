@@ -42,6 +42,7 @@ type Lab struct {
 	experiment func(ctx context.Context, s lab.Stores, name string, seed uint64, report func(lab.ExperimentProgress)) (lab.ExperimentResult, error)
 	judge      func(context.Context, lab.Stores, lab.Program, []lab.Plan, func(lab.Progress)) ([]lab.Result, error)
 	exercise   func(ctx context.Context, s lab.Stores, e lab.Exercise, p lab.Program, seed uint64, report func(lab.Progress)) (lab.ExerciseResult, error)
+	without    func(ctx context.Context, s lab.Stores, without string) (lab.WithoutResult, error)
 
 	added  chan struct{} // has a token when a job was added
 	mu     sync.Mutex
@@ -90,7 +91,7 @@ type labJob struct {
 // NewLab returns an idle Lab on these stores.
 func NewLab(stores lab.Stores, log *slog.Logger) *Lab {
 	return &Lab{log: log, added: make(chan struct{}, 1), strategies: lab.Strategies(), stores: stores,
-		runPlan: lab.Run, race: lab.Race, experiment: lab.RunExperiment, judge: lab.Judge, exercise: lab.JudgeExercise}
+		runPlan: lab.Run, race: lab.Race, experiment: lab.RunExperiment, judge: lab.Judge, exercise: lab.JudgeExercise, without: lab.RunWithout}
 }
 
 // Run does the lab's jobs until ctx ends, and then stops the current one and those that wait.

@@ -542,6 +542,7 @@ func TestLabNamesTheWrongField(t *testing.T) {
 		{"race", `{"strategy":"none"}`, "strategy"},
 		{"try", `{"experiment":"none"}`, "experiment"},
 		{"try", `{"experiment":"cache","seed":-1}`, "seed"},
+		{"without", `{"without":"luck"}`, "without"},
 	} {
 		if a := l.post("/api/lab/"+c.path, c.body); a.Status != 400 || len(a.Fields) == 0 || a.Fields[0].Field != c.field {
 			t.Errorf("%s %s: %+v", c.path, c.body, a)

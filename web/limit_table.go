@@ -198,6 +198,7 @@ var limitTable = []limitRow{
 	{"POST /api/lab/run/stop", false, labQueue, nil},
 	{"POST /api/lab/race", false, labQueue, nil},
 	{"POST /api/lab/try", false, labQueue, nil},
+	{"POST /api/lab/without", false, labQueue, nil},
 }
 
 // of returns how much a limit allows with these settings; the zero Limit if all.

@@ -236,6 +236,7 @@ func (s *Server) routes() http.Handler {
 	downloads.Get("/api/admin/orders.csv", s.staff("GET /api/admin/orders.csv", s.adminOrdersCSV, user.RoleViewer, user.RoleAdmin))
 	rush.Post("/api/lab/race", s.inLab(s.raceInLab))
 	rush.Post("/api/lab/try", s.inLab(s.tryInLab))
+	rush.Post("/api/lab/without", s.inLab(s.leaveOutInLab))
 	r.Route("/api", func(r chi.Router) {
 		r.Use(private, middleware.GetHead, withTimeout(answerLimit))
 		r.Post("/otp", s.handle(s.sendCode))

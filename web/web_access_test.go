@@ -87,6 +87,7 @@ var accessMatrix = []struct {
 	{"GET /api/lab", "", [5]string{"401 not_logged_in", "403 forbidden", "403 forbidden", "200 ok", "403 forbidden"}},
 	{"POST /api/lab/race", `{"strategy":"mutex","seed":1}`, [5]string{"401 not_logged_in", "403 forbidden", "403 forbidden", "200 ok", "403 forbidden"}},
 	{"POST /api/lab/try", `{"experiment":"cache","seed":1}`, [5]string{"401 not_logged_in", "403 forbidden", "403 forbidden", "200 ok", "403 forbidden"}},
+	{"POST /api/lab/without", `{"without":"sweeper"}`, [5]string{"401 not_logged_in", "403 forbidden", "403 forbidden", "200 ok", "403 forbidden"}},
 	{"POST /api/lab/run", `{"strategies":["mutex"],"buyers":20,"stock":2,"double_clicks":10,"seed":1,"seconds":5}`,
 		[5]string{"401 not_logged_in", "403 forbidden", "403 forbidden", "202 ok", "403 forbidden"}},
 	{"GET /api/lab/programs", "", [5]string{"404 not_found", "404 not_found", "404 not_found", "404 not_found", "404 not_found"}}, // this one and the next three: in a sandbox alone

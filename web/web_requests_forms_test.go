@@ -184,6 +184,8 @@ var forms = []form{
 		fields: []field{{"strategy", strategy}, {"seed", seed}}},
 	{route: "POST /api/lab/try", weight: 3, who: anAdmin, answers: []string{"200 ok", "409 stopped"},
 		fields: []field{{"experiment", func(*generator, *request) any { return "cache" }}, {"seed", seed}}},
+	{route: "POST /api/lab/without", weight: 2, who: anAdmin, answers: []string{"200 ok", "409 stopped"},
+		fields: []field{{"without", func(*generator, *request) any { return "sweeper" }}}},
 	// In a sandbox alone.
 	{route: "POST /api/sandbox/login", weight: 1, raw: true, before: []string{"404 not_found"}, answers: []string{"404 not_found"}},
 	{route: "POST /api/sandbox/bots", weight: 1, raw: true, before: []string{"404 not_found"}, answers: []string{"404 not_found"}},

@@ -195,6 +195,7 @@ func openWorld(t *testing.T, seed uint64) *world {
 	jobs.experiment = func(context.Context, lab.Stores, string, uint64, func(lab.ExperimentProgress)) (lab.ExperimentResult, error) {
 		return lab.ExperimentResult{}, nil
 	}
+	jobs.without = func(context.Context, lab.Stores, string) (lab.WithoutResult, error) { return lab.WithoutResult{}, nil }
 	tcp, err := net.Listen("tcp", "127.0.0.1:0") // for the cashier, which is a client of the shop
 	must(err)
 	cfg := Config{Rate: "10", IPRate: "400", TimeZone: "UTC", Cashier: "sandbox", NotifySecret: "notify-notify-notify-notify", TrustedProxies: []string{"10.0.0.0/8"}}

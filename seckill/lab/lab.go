@@ -16,19 +16,22 @@
 package lab
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/redis/go-redis/v9"
 )
 
 // Stores names the servers that the lab uses. The lab opens its own connections to both.
 type Stores struct {
 	DatabaseURL string
-	Redis       redis.UniversalClient // read for its address: a Client or a ClusterClient
-	Schema      string                // the text of schema.sql, for the strategy shop
+	Redis       redis.UniversalClient                                  // read for its address: a Client or a ClusterClient
+	Schema      string                                                 // the text of schema.sql, for the strategy shop
+	Audit       func(context.Context, *pgxpool.Pool) ([]Broken, error) // checks the rows of such a schema, for RunWithout
 }
 
 // Faults of a Plan.

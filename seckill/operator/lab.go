@@ -11,8 +11,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
 	"golang.org/x/term"
 
+	"miaosha/seckill/audit"
 	"miaosha/seckill/backend"
 	"miaosha/seckill/lab"
 )
@@ -101,7 +103,16 @@ func LabStores(cfg backend.Config, s *backend.Stores, schema string) lab.Stores 
 	if url == "" {
 		url = s.Sandbox.DatabaseURL
 	}
-	return lab.Stores{DatabaseURL: url, Redis: s.Redis, Schema: schema}
+	return lab.Stores{DatabaseURL: url, Redis: s.Redis, Schema: schema, Audit: labAudit}
+}
+
+// labAudit checks the rows of a schema of the lab. It does not look for the defences that are missing: the lab has left them out.
+func labAudit(ctx context.Context, db *pgxpool.Pool) (broken []lab.Broken, err error) {
+	found, err := audit.Postgres(ctx, db)
+	for _, f := range found {
+		broken = append(broken, lab.Broken(f))
+	}
+	return broken, err
 }
 
 // notWritten says that the file of an interrupted run does not exist, if there was to be one.
