@@ -62,7 +62,7 @@ func (s lockFencing) buyAsHolder(ctx context.Context, user int64) (bool, error) 
 			return false, err
 		}
 		if number == 0 {
-			pause(ctx, time.Millisecond)
+			pause(ctx, 5*time.Millisecond)
 		}
 	}
 	defer unlock.Run(ctx, s.rdb, []string{key}, number)

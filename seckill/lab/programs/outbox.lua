@@ -2,8 +2,8 @@
 -- are one transaction. A message that stays is of a slow or dead process: the check-back asks the log,
 -- and puts the unit back if it has no line. It writes a line itself, so that a late one fails.
 --
--- Right, also when a process dies. Here a refused buyer does the check-back, and presses again while
--- Postgres has units.
+-- Right, also when a process dies: its units are on sale again after 30 ms. Here a refused buyer does
+-- the check-back, and presses again while Postgres has units.
 
 local take = [[
   if redis.call("SISMEMBER", KEYS[2], ARGV[2]) == 1 then return -1 end
@@ -15,7 +15,7 @@ local take = [[
   return 1]]
 local late = [[
   local now = redis.call("TIME")
-  return redis.call("ZRANGEBYSCORE", KEYS[1], 0, now[1] * 1000 + now[2] / 1000 - 300)]]
+  return redis.call("ZRANGEBYSCORE", KEYS[1], 0, now[1] * 1000 + now[2] / 1000 - 30)]]
 local remove = [[
   if redis.call("ZREM", KEYS[3], ARGV[1]) == 0 or ARGV[3] == "sold" then return 0 end
   redis.call("SREM", KEYS[2], ARGV[2])
