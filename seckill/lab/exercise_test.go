@@ -115,8 +115,10 @@ func TestExerciseVerdicts(t *testing.T) {
 					t.Errorf("seed %d: %d of %d checks", seed+1, len(r.Checks), len(e.Checks))
 				}
 			}
+			kinds := map[string]int{}
 			for seed := range wrong {
 				r := judge(e.Wrong, seed+1, true)
+				kinds[r.Checks[len(r.Checks)-1].Kind]++
 				if last := r.Checks[len(r.Checks)-1]; r.Solved || last.Kind != e.Kind || last.Message.Zh == "" {
 					t.Errorf("seed %d: the wrong program: solved %v, kind %q, want %q: %s", seed+1, r.Solved, last.Kind, e.Kind, shown(last.Result))
 				}
@@ -124,6 +126,7 @@ func TestExerciseVerdicts(t *testing.T) {
 			if r := judge(e.Start, 1, true); r.Solved {
 				t.Error("the program to start from solves it")
 			}
+			t.Logf("the solution was judged with %d seeds, the wrong program with %d: %v", right, wrong, kinds)
 		})
 	}
 }
