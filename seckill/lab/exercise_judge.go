@@ -146,7 +146,7 @@ func (c Check) compare(ctx context.Context, s Stores, p Program, one CheckResult
 
 // runChecks runs the crowds of some checks, which run the same statements before, and returns a result of each.
 func runChecks(ctx context.Context, s Stores, p Program, checks []Check, report func(Progress)) ([]Result, error) {
-	p.Source = before(p.Language, p.Source, checks[0].Before)
+	p = before(p, checks[0].Before)
 	var plans []Plan
 	for _, c := range checks {
 		plans = append(plans, c.Plan)
@@ -183,23 +183,25 @@ func programOf(name string) (source string, err error) {
 	return string(text), err
 }
 
-// before returns a program that runs statements before those that it prepares itself.
-func before(language, source string, statements []string) string {
+// before returns a program that runs statements before those that it prepares itself. They stand behind its source, so
+// that the numbers of its lines stay. A program that cannot be read stays as it is: Judge says so.
+func before(p Program, statements []string) Program {
 	if len(statements) == 0 {
-		return source
+		return p
 	}
-	if language == SQL {
-		first := strings.Join(statements, ";\n") + ";\n"
-		if head, rest, found := strings.Cut(source, "-- prepare\n"); found {
-			return head + "-- prepare\n" + first + rest
+	if p.Language == SQL {
+		source, err := luaOfSQL(p.Source)
+		if err != nil {
+			return p
 		}
-		return "-- prepare\n" + first + "-- buy\n" + source
+		p = Program{Lua, source}
 	}
-	var b strings.Builder // behind the source, so that the numbers of its lines stay
-	b.WriteString(source + "\ndo local own = prepare\nfunction prepare()\n")
+	var b strings.Builder
+	b.WriteString(p.Source + "\ndo local own = prepare\nfunction prepare()\n")
 	for _, statement := range statements {
 		b.WriteString("sql([==[" + statement + "]==])\n")
 	}
 	b.WriteString("if own then own() end\nend end\n")
-	return b.String()
+	p.Source = b.String()
+	return p
 }
