@@ -2,6 +2,7 @@
 import { html, useLayoutEffect, useRef } from '../lib/preact.js';
 import { t } from '../i18n.js';
 import { LiveTrial } from './experiment.js';
+import { Pictures } from './picture.js';
 import { Scatter } from './scatter.js';
 import { Results, Stop, Waiting, count, nameOf, refusal } from './result.js';
 
@@ -16,7 +17,7 @@ export function Run({ run, stop }) {
     ${state === 'running' && plan && html`<${Live} plan=${plan} now=${now} done=${results.length} stop=${onStop} />`}
     ${(state === 'refused' || state === 'failed') && html`<p class="note" role="alert" data-test="run-note">${refusal(reply || run)}</p>`}
     ${results.length > 0 && html`<${Results} results=${results} />`}
-    ${state === 'done' && html`<${Scatter} results=${results} />`}
+    ${state === 'done' && html`<${Pictures} results=${results} /><${Scatter} results=${results} />`}
   </div>`;
 }
 

@@ -2,9 +2,9 @@
 import { html, useState } from '../lib/preact.js';
 import { t } from '../i18n.js';
 import { count, refusal, Stop, Waiting } from '../lab/result.js';
+import { dotsOf } from '../lab/picture.js';
 import { Card } from './card.js';
 import { Editor } from './editor.js';
-import { dotsOf } from './picture.js';
 import { lineOf } from './verdict.js';
 
 // Desk shows a program {language, source}. result is a verdict whose error is marked in the source; shown is the step whose line is

@@ -11,6 +11,7 @@ import { Write } from './write.js';
 
 await loadTexts(
   { zh: () => import('../lab/words/zh.js'), en: () => import('../lab/words/en.js') },
+  { zh: () => import('../lab/words/picture_zh.js'), en: () => import('../lab/words/picture_en.js') },
   { zh: () => import('./words/zh.js'), en: () => import('./words/en.js') },
 );
 

@@ -1,8 +1,8 @@
 // What a run of the student's program has shown: the figures, what kind of race it is and what usually repairs it, and the steps.
-import { html } from '../lib/preact.js';
+import { html, useLayoutEffect, useRef } from '../lib/preact.js';
 import { t } from '../i18n.js';
 import { count, number, shownAs, speed, verdictOf } from '../lab/result.js';
-import { Picture } from './picture.js';
+import { Picture } from '../lab/picture.js';
 import { sameRead, Schedule } from './schedule.js';
 
 const COUNTS = ['sold', 'oversold', 'unsold', 'duplicates', 'lost'];
@@ -20,7 +20,9 @@ export function Verdict({ result, onLine, onStep }) {
   const crowdRight = COUNTS.slice(1).every((c) => !result[c]) && !result.error;
   const read = schedule && schedule.broken >= 0 ? sameRead(steps, schedule.broken) : null;
   const oneBuyer = schedule?.clicks === 'one buyer';
-  return html`<div class="judgement" data-test="verdict" data-right=${result.right ? 'yes' : 'no'} data-kind=${kind || ''}>
+  const box = useRef();
+  useLayoutEffect(() => box.current.scrollIntoView({ block: 'start' }), []);
+  return html`<div class="judgement" ref=${box} data-test="verdict" data-right=${result.right ? 'yes' : 'no'} data-kind=${kind || ''}>
     <section class="sheet outcome" aria-labelledby="outcome">
       <h2 id="outcome" class="verdict" data-right=${shownAs(result)}><span aria-hidden="true">${result.right ? '✓ ' : '✗ '}</span>${
         kind === 'error' ? t('problem.' + (problem || 'runtime')) : result.right ? t('mine.right') : crowdRight ? t('mine.searched') : verdictOf(result)}</h2>
@@ -32,7 +34,7 @@ export function Verdict({ result, onLine, onStep }) {
         <p><b>${t('wrong.repair')}</b> ${t('wrong.' + kind + '.repair')}</p></div>`}
       ${kind !== 'error' && result.error && html`<p class="note">${result.error}</p>`}
       ${result.buyers > 0 && (kind !== 'error' || result.sold > 0) && html`
-        <dl class="counts">${COUNTS.map((c) => html`<div key=${c} data-wrong=${c !== 'sold' && result[c] > 0 ? '' : undefined}><dt>${t('result.' + c)}</dt>
+        <dl class="tallies">${COUNTS.map((c) => html`<div key=${c} data-wrong=${c !== 'sold' && result[c] > 0 ? '' : undefined}><dt>${t('result.' + c)}</dt>
           <dd><b data-test=${'count-' + c}>${c !== 'sold' && result[c] > 0 ? '✗ ' : ''}${count(result[c])}</b></dd></div>`)}
           <div><dt>${t('mine.speed')}</dt><dd><b>${speed(result.per_second)}</b></dd></div>
           <div><dt>${t('mine.sql')}</dt><dd><b>${number(result.sql_per_order, 1)}</b></dd></div>

@@ -18,7 +18,7 @@ const PAGES = {
   4: { at: ['/order.html', '/pay.html', '/orders.html', '/sale.html'], go: '/orders.html' },
   5: { at: ['/lab.html', '/admin.html'], go: '/lab.html' },
 };
-const NONE = ['/teach.html', '/live.html', '/courses.html']; // pages of a teacher
+const NONE = ['/teach.html', '/live.html', '/courses.html', '/mine.html']; // pages of a teacher, and one that needs its whole window
 // A page that belongs to a later step leads there by itself: who looks at a sale has chosen one.
 const LEADS_TO = { '/sale.html': 2, '/order.html': 4, '/pay.html': 4 };
 

@@ -2,13 +2,25 @@
 // replayed from the times that the run has recorded.
 import { html, useEffect, useRef, useState } from '../lib/preact.js';
 import { t } from '../i18n.js';
-import { count, number } from '../lab/result.js';
+import { count, nameOf, number, shownAs } from './result.js';
 
 const REPLAY = [16_000, 8_000, 4_000]; // ms for the whole sale
 const CROSSES = 40, ROWS = 24;
 
 // dotsOf returns how often each unit is sold after n orders: 0, 1, or more.
 export const dotsOf = (stock, orders) => Array.from({ length: stock }, (_, i) => Math.floor(orders / stock) + (i < orders % stock ? 1 : 0));
+
+// Pictures draws the results of a run one at a time, the first that is wrong before the others.
+export function Pictures({ results }) {
+  const [name, setName] = useState('');
+  const drawn = results.filter((r) => !r.error);
+  const shown = drawn.find((r) => r.strategy === name) || drawn.find((r) => !r.right) || drawn[0];
+  if (!shown) return null;
+  return html`<section class="sheet" data-test="pictures"><h3>${t('picture.which')}</h3>
+    ${drawn.length > 1 && html`<p class="row picks">${drawn.map((r) => html`<button key=${r.strategy} type="button" class="plain pick" aria-pressed=${r === shown} onClick=${() => setName(r.strategy)}>
+      <span class="mark2" data-right=${shownAs(r)} aria-hidden="true">${r.right ? '✓' : '✗'}</span> ${nameOf(r.strategy)}</button>`)}</p>`}
+    <${Picture} key=${shown.strategy} result=${shown} /></section>`;
+}
 
 // Picture shows a result: {stock, sold, oversold, unsold, duplicates, lost, holds: [[buyer, clicked ms, told ms], ...]}.
 export function Picture({ result }) {
@@ -66,13 +78,13 @@ function Timeline({ holds, stock, end, now }) {
   const from = wrong >= ROWS ? Math.min(wrong - ROWS / 2, Math.max(0, rows.length - ROWS)) : 0;
   const shown = rows.slice(from, from + ROWS);
   const at = (ms) => `${ms / end * 100}%`;
-  return html`<div class="timeline" data-test="timeline"><p class="small"><b>${t('timeline.title')}</b> <span class="more">${t('timeline.of', { from: from + 1, to: from + shown.length, of: rows.length })}</span></p>
+  return html`<div class="held" data-test="timeline"><p class="small"><b>${t('held.title')}</b> <span class="more">${t('held.of', { from: from + 1, to: from + shown.length, of: rows.length })}</span></p>
     <ol>${shown.map(({ buyer, clicked, told, kind }, i) => html`<li key=${i} data-kind=${kind} data-held=${told <= now ? '' : undefined}>
-      <span class="who digits">${t('timeline.buyer', { n: buyer })}</span>
+      <span class="who digits">${t('held.buyer', { n: buyer })}</span>
       <span class="line"><i class="waits" style=${{ left: at(clicked), right: `calc(100% - ${at(Math.max(clicked, Math.min(told, now)))})` }}></i>
         ${told <= now && html`<i class="has" style=${{ left: at(told) }}></i>`}</span>
-      <span class="hidden">${t('timeline.row', { clicked: number(clicked, 1), told: number(told, 1) })}${kind !== 'holds' ? ' ' + t('timeline.' + kind) : ''}</span></li>`)}</ol>
-    <p class="legend small more"><span><i class="waits"></i>${t('timeline.waits')}</span> <span><i class="has"></i>${t('timeline.holds')}</span>
-      ${rows.some((row) => row.kind === 'over') && html` <span><i class="has over"></i>${t('timeline.over')}</span>`}${rows.some((row) => row.kind === 'again') && html` <span><i class="has again"></i>${t('timeline.again')}</span>`}</p>
+      <span class="hidden">${t('held.row', { clicked: number(clicked, 1), told: number(told, 1) })}${kind !== 'holds' ? ' ' + t('held.' + kind) : ''}</span></li>`)}</ol>
+    <p class="legend small more"><span><i class="waits"></i>${t('held.waits')}</span> <span><i class="has"></i>${t('held.holds')}</span>
+      ${rows.some((row) => row.kind === 'over') && html` <span><i class="has over"></i>${t('held.over')}</span>`}${rows.some((row) => row.kind === 'again') && html` <span><i class="has again"></i>${t('held.again')}</span>`}</p>
   </div>`;
 }

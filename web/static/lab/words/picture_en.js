@@ -1,0 +1,26 @@
+const s = (n, one, many) => `${n} ${n === 1 ? one : many}`;
+
+export default {
+  'picture.which': 'The run drawn',
+  'schedule.pace': 'Pace',
+  'schedule.pace.0': 'slow',
+  'schedule.pace.1': 'normal',
+  'schedule.pace.2': 'fast',
+  'picture.title': 'The units',
+  'picture.says': ({ stock, sold, once, twice, free }) => `${stock} units, ${sold} orders: ${once} sold once, ${twice} sold more than once, ${free} not sold`,
+  'picture.once': 'sold',
+  'picture.over': 'sold more than once',
+  'picture.free': 'not sold',
+  'picture.lost': ({ n }) => `${s(n, 'buyer was', 'buyers were')} told yes and ${n === 1 ? 'has' : 'have'} no order.`,
+  'picture.duplicates': ({ n }) => `${s(n, 'order is', 'orders are')} a second one of the same buyer.`,
+  'picture.play': 'Play the sale',
+  'picture.time': ({ ms }) => `${ms} ms after the first click`,
+  'held.title': 'Who held a unit from when on',
+  'held.of': ({ from, to, of }) => `${from} to ${to} of ${of} who were told yes`,
+  'held.buyer': ({ n }) => `buyer ${n}`,
+  'held.row': ({ clicked, told }) => `clicked at ${clicked} ms, told yes at ${told} ms`,
+  'held.waits': 'waits for the answer',
+  'held.holds': 'was told yes',
+  'held.over': 'more buyers than units',
+  'held.again': 'a second yes for the same buyer',
+};
