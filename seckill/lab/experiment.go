@@ -21,12 +21,20 @@ type Finding struct {
 	Right   bool               `json:"right"`
 	Figures map[string]float64 `json:"figures"`
 	Series  []Series           `json:"series,omitempty"` // for a drawing; of the variants that have one
+	Span    *Span              `json:"span,omitempty"`   // the time that the drawing marks
 }
 
 // Series is a figure over time.
 type Series struct {
 	Name   string       `json:"name"`   // of the figure; the page translates it
 	Points [][2]float64 `json:"points"` // milliseconds since the variant began, and the figure
+}
+
+// Span is the time of a stall or an outage, in milliseconds since the variant began.
+type Span struct {
+	Name string  `json:"name"`
+	From float64 `json:"from"`
+	To   float64 `json:"to"`
 }
 
 // variant is one variant of an experiment.

@@ -39,13 +39,13 @@ func runFailover(ctx context.Context, s Stores, _ uint64) (rows []Finding, err e
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, w.close(ctx)) }()
-	fail := func(patience time.Duration) func(context.Context) (Finding, error) {
-		return func(ctx context.Context) (Finding, error) { return failOver(ctx, w, patience) }
+	fail := func(patience time.Duration, stalls bool) func(context.Context) (Finding, error) {
+		return func(ctx context.Context) (Finding, error) { return failOver(ctx, w, patience, stalls) }
 	}
 	return tryAll(ctx, []variant{
-		{"asynchronous standby", fail(0)},
-		{"synchronous for 20 ms, then alone", fail(failoverPatience)},
-		{"synchronous standby", fail(time.Minute)},
+		{"asynchronous standby", fail(0, false)},
+		{"synchronous for 20 ms, then alone", fail(failoverPatience, true)},
+		{"synchronous standby", fail(time.Minute, false)},
 	})
 }
 
@@ -70,8 +70,9 @@ type servers struct {
 	arrived  chan struct{}  // closed and replaced when it has received more
 }
 
-// failOver sells until the primary dies, and then at the standby. Each commit waits for the standby for at most patience.
-func failOver(ctx context.Context, w workspace, patience time.Duration) (row Finding, err error) {
+// failOver sells until the primary dies, and then at the standby. Each commit waits for the standby for at most patience. stalls: before the
+// primary dies, the network between the two stalls.
+func failOver(ctx context.Context, w workspace, patience time.Duration, stalls bool) (row Finding, err error) {
 	if _, err := w.admin.Exec(ctx, `truncate item, orders, log restart identity`); err != nil {
 		return row, err
 	}
@@ -98,7 +99,7 @@ func failOver(ctx context.Context, w workspace, patience time.Duration) (row Fin
 					mu.Lock()
 					yes, took = append(yes, user), append(took, time.Since(clicked))
 					switch n := v.told.Add(1); {
-					case n == failoverStall && patience > 0 && patience < time.Second:
+					case n == failoverStall && stalls:
 						close(v.stalled)
 					case n == failoverDies && server == "primary":
 						fall()

@@ -49,7 +49,7 @@ func runLoad(ctx context.Context, s Stores, _ uint64) (rows []Finding, err error
 }
 
 const (
-	loadTime    = 1200 * time.Millisecond
+	loadTime    = 1500 * time.Millisecond
 	loadPause   = 2 * time.Millisecond // from one planned click to the next
 	loadStallAt = 400 * time.Millisecond
 	loadStall   = 300 * time.Millisecond
@@ -162,8 +162,9 @@ func (l *loadTest) finding() Finding {
 		}
 	}
 	p99 := percentile(took, 99)
-	return Finding{Right: p99 > loadStall/2, Series: []Series{{"longest_ms", longest[:]}}, Figures: map[string]float64{"asked": float64(len(waits)),
-		"late": float64(late), "p50_ms": inMS(percentile(took, 50)), "p99_ms": inMS(p99), "longest_ms": inMS(percentile(took, 100))}}
+	return Finding{Right: p99 > loadStall/2, Series: []Series{{"longest_ms", longest[:]}},
+		Span: &Span{"stall", millis(loadStallAt), millis(loadStallAt + loadStall)}, Figures: map[string]float64{"asked": float64(len(waits)),
+			"late": float64(late), "p50_ms": inMS(percentile(took, 50)), "p99_ms": inMS(p99), "longest_ms": inMS(percentile(took, 100))}}
 }
 
 // millis returns a time in milliseconds, to a tenth.

@@ -189,7 +189,7 @@ func (t *storm) finding() Finding {
 	share := round(100*float64(t.late)/last, 0)
 	return Finding{Right: share >= 50, Figures: map[string]float64{"asked": float64(min(time.Since(t.began), stormEnd) / stormPause),
 		"tries": float64(t.tries.Load()), "good": float64(len(t.good)), "wasted": float64(t.wasted.Load()), "end_good": share},
-		Series: []Series{{"tries_s", perSecond(t.sent, stormEnd, stormSlice)}, {"good_s", perSecond(t.good, stormEnd, stormSlice)}}}
+		Span: &Span{"outage", millis(stormDown), millis(stormUp)}, Series: []Series{{"tries_s", perSecond(t.sent, stormEnd, stormSlice)}, {"good_s", perSecond(t.good, stormEnd, stormSlice)}}}
 }
 
 // perSecond returns the rate of events in each slice of the time from 0 to end.

@@ -5,7 +5,7 @@ import { number, textOr } from './result.js';
 
 const WIDTH = 320, HEIGHT = 96;
 
-// Timelines draws the rows that have series. A second series of a row is dashed.
+// Timelines draws the rows that have series. A second series of a row is dashed; a grey ground marks a stall or an outage.
 export function Timelines({ rows, nameOf }) {
   const drawn = rows.filter((row) => row.series);
   if (!drawn.length) return null;
@@ -16,9 +16,11 @@ export function Timelines({ rows, nameOf }) {
     <figcaption class="small"><b>${nameOf(row.way)}</b></figcaption>
     <div class="plot"><span class="most more">${number(most)}</span>
       <svg viewBox=${`0 0 ${WIDTH} ${HEIGHT}`} preserveAspectRatio="none" role="img" aria-label=${sayOf(row.series)}>
+        ${row.span && html`<rect x=${row.span.from * WIDTH / longest} width=${(row.span.to - row.span.from) * WIDTH / longest} y="0" height=${HEIGHT} />`}
         ${row.series.map((s, i) => html`<path key=${s.name} class=${i ? 'second' : ''} d=${pathOf(s.points, WIDTH / longest, HEIGHT / most, i === 0)} />`)}</svg>
       <span class="more begin">0</span><span class="more end">${t('timeline.seconds', { n: number(longest / 1000, 1) })}</span></div>
-    <p class="more small keys2">${row.series.map((s, i) => html`<span key=${s.name}><i class=${i ? 'second' : ''} aria-hidden="true"></i>${textOr('figure.', s.name)}</span>`)}</p>
+    <p class="more small keys2">${row.series.map((s, i) => html`<span key=${s.name}><i class=${i ? 'second' : null} aria-hidden="true"></i>${textOr('figure.', s.name)}</span>`)}
+      ${row.span && html`<span><i class="span" aria-hidden="true"></i>${textOr('figure.', row.span.name)}</span>`}</p>
   </figure>`)}</div>`;
 }
 

@@ -21,8 +21,8 @@ export default {
     'There are two cures. Send on time, in an open loop, whatever the shop does, and count each wait from the planned time. Or count the left out clicks afterwards: a wait of 300 ms in a plan of 2 ms stands for 150 clicks that wait 300, 298, 296 ms and so on. `miaosha bench` counts from the planned click. Be suspicious of a p99 that a maximum exceeds a hundred times.',
   ],
   'lesson.load.taught': ['JMeter, wrk, ab', 'coordinated omission', 'p99', 'QPS'],
-  'lesson.load.ask': 'A test of 1.2 s plans a click every 2 ms, and sends each one after the reply to the last. In the middle the shop stalls for 0.3 s. Which p99 does the test report?',
-  'lesson.load.choices': ['About 300 ms: a quarter of the test was the stall', 'About 100 ms', 'A few milliseconds, as if nothing had happened'],
+  'lesson.load.ask': 'A test of 1.5 s plans a click every 2 ms, and sends each one after the reply to the last. In the middle the shop stalls for 0.3 s. Which p99 does the test report?',
+  'lesson.load.choices': ['About 300 ms: a fifth of the test was the stall', 'About 100 ms', 'A few milliseconds, as if nothing had happened'],
   'lesson.load.shown': ({ closed, corrected, open, closedLate, openLate, asked, longest }) =>
     `The closed loop sent ${n(asked)} clicks, of which ${n(closedLate)} was late: p99 ${n(closed)} ms, longest ${n(longest)} ms. The same run, with the clicks that it left out: p99 ${n(corrected)} ms. The open loop: ${n(openLate)} late clicks, p99 ${n(open)} ms. One stall, and the first figure hides it.`,
   'experiment.closed loop': 'Closed loop: after the reply',
@@ -31,6 +31,7 @@ export default {
   'experiment.says.closed loop': 'One user clicks every 2 ms, but only after the reply to the last click. After 0.4 s another transaction holds the row for 0.3 s.',
   'experiment.says.the same run, with the clicks that it left out': 'No new run: each long wait is counted together with the clicks that it kept from being sent.',
   'experiment.says.open loop': 'The same plan and the same stall. Each click is sent when it is planned, and its wait is counted from then.',
+  'figure.stall': 'The row is locked',
   'figure.late': 'Over 100 ms',
   'figure.p50_ms': 'p50 ms',
   'source.experiment_load.go.lines': [
@@ -80,6 +81,7 @@ export default {
   'experiment.says.retry at once, without a bound': 'A buyer comes every 4 ms. After 0.05 s the store is away for half a second. A program without a reply after 80 ms tries again at once.',
   'experiment.says.backoff and jitter, five tries': 'The same outage. Each wait before a retry is random and twice as long as the last; after five tries the program stops.',
   'experiment.says.backoff, jitter and a retry budget': 'The same, and retries are at most a tenth of all tries. A program without a coin tells its buyer to come back later.',
+  'figure.outage': 'The store is away',
   'figure.tries_s': 'Tries per second',
   'figure.good_s': 'Good replies per second',
   'figure.good': 'In time',

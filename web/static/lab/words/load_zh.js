@@ -21,8 +21,8 @@ export default {
     '两种办法。一是开环：到时间就发，不管店怎么样，等待从计划的时刻算起。二是事后补上漏掉的：计划间隔 2 毫秒，一次 300 毫秒的等待就代表 150 次点击，各等 300、298、296 毫秒……`miaosha bench` 从计划的那次点击算起。最大值比 p99 大一百倍的报告，要多看一眼。',
   ],
   'lesson.load.taught': ['压测', 'JMeter、wrk、ab', '协调遗漏', 'p99', 'QPS'],
-  'lesson.load.ask': '压测 1.2 秒，计划每 2 毫秒点一次，但要等上一次的答复回来才发下一次。中间店卡住 0.3 秒。它报告的 p99 是多少？',
-  'lesson.load.choices': ['大约 300 毫秒：停顿占了四分之一的时间', '大约 100 毫秒', '几毫秒，好像什么也没发生'],
+  'lesson.load.ask': '压测 1.5 秒，计划每 2 毫秒点一次，但要等上一次的答复回来才发下一次。中间店卡住 0.3 秒。它报告的 p99 是多少？',
+  'lesson.load.choices': ['大约 300 毫秒：停顿占了五分之一的时间', '大约 100 毫秒', '几毫秒，好像什么也没发生'],
   'lesson.load.shown': ({ closed, corrected, open, closedLate, openLate, asked, longest }) =>
     `闭环发出 ${n(asked)} 次点击，超过 100 毫秒的 ${n(closedLate)} 次：p99 ${n(closed)} 毫秒，最大 ${n(longest)} 毫秒。同一次运行，补上漏掉的点击：p99 ${n(corrected)} 毫秒。开环：${n(openLate)} 次超过 100 毫秒，p99 ${n(open)} 毫秒。同样的停顿，第一个数字把它藏起来了。`,
   'experiment.closed loop': '闭环：收到答复再发',
@@ -31,6 +31,7 @@ export default {
   'experiment.says.closed loop': '一个用户每 2 毫秒点一次，但要等上一次的答复。0.4 秒后，另一个事务把这一行锁住 0.3 秒。',
   'experiment.says.the same run, with the clicks that it left out': '不再运行：每次长的等待，连同它害得没发出去的点击一起算。',
   'experiment.says.open loop': '同样的计划，同样的停顿。每次点击到时间就发，等待从那时算起。',
+  'figure.stall': '行被锁住',
   'figure.late': '超过 100 毫秒',
   'figure.p50_ms': 'p50 毫秒',
   'source.experiment_load.go.lines': [
@@ -80,6 +81,7 @@ export default {
   'experiment.says.retry at once, without a bound': '每 4 毫秒来一个买家。0.05 秒后存储停半秒。80 毫秒没有答复的，马上再试。',
   'experiment.says.backoff and jitter, five tries': '同样的故障。每次重试之前等一段随机的时间，一次比一次长一倍；五次以后放弃。',
   'experiment.says.backoff, jitter and a retry budget': '同样，而且重试最多占全部请求的一成。没有硬币的程序告诉买家稍后再来。',
+  'figure.outage': '存储不在',
   'figure.tries_s': '每秒请求',
   'figure.good_s': '每秒有效答复',
   'figure.good': '及时答复',
