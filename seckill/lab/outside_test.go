@@ -206,7 +206,7 @@ func roleIsGone(t *testing.T, s Stores, databaseURL string) {
 	var left int
 	err = db.QueryRow(t.Context(), `select count(*) from pg_roles where rolname = $1`, u.User.Username()).Scan(&left)
 	if err != nil || left > 0 || !strings.HasPrefix(u.User.Username(), "lab_7") {
-		t.Errorf("%d roles %s are left, %v", left, u.User, err)
+		t.Errorf("%d roles %s are left, %v", left, u.User.Username(), err)
 	}
 }
 

@@ -112,13 +112,18 @@ func TestStartersAreJudged(t *testing.T) {
 			}
 			wrong := s.command(t, source, t.TempDir())
 			right := s.command(t, solved(t, folder, s.source, dir), dir)
+			page := filepath.Join(dir, "mine.html")
 			for seed := 1; seed <= seeds; seed++ {
-				if r := judge(wrong, seed); r.Right || r.Oversold == 0 || r.Strategy != lab.Mine {
+				if r := judge(wrong, seed, "--html", page); r.Right || r.Oversold == 0 || r.Strategy != lab.Mine {
 					t.Errorf("seed %d: as it is: %+v", seed, r)
 				}
 				if r := judge(right, seed, "--faults", "kill"); !r.Right || r.Sold != 20 {
 					t.Errorf("seed %d: with the solution and a kill: %+v", seed, r)
 				}
+			}
+			text, err := os.ReadFile(page)
+			if err != nil || !strings.Contains(string(text), ">mine</th>") || !strings.Contains(string(text), ">wrong<") || strings.Contains(string(text), "<details") {
+				t.Errorf("the page shows other things than one wrong shop without a source: %v\n%s", err, text)
 			}
 		})
 	}
