@@ -14,7 +14,8 @@ export function lineOf(result) {
   return found ? Number(found[1]) : 0;
 }
 
-export function Verdict({ result, onLine, onStep }) {
+// Verdict shows a result. searched is false for the crowds of earlier exercises, for which no schedule was searched.
+export function Verdict({ result, searched = true, onLine, onStep }) {
   const { kind, problem, schedule, steps = [], output } = result;
   const line = lineOf(result);
   const crowdRight = COUNTS.slice(1).every((c) => !result[c]) && !result.error;
@@ -42,7 +43,7 @@ export function Verdict({ result, onLine, onStep }) {
         <p class="more small">${t('mine.crowd', { buyers: count(result.buyers), stock: count(result.stock), seconds: number(result.seconds, 2), p99: number(result.p99_ms, 1) })}</p>
         <${Picture} key=${result.seconds} result=${result} />`}
       ${result.right && html`<p class="more small">${t('mine.rightMore')}</p>`}
-      ${!result.right && kind !== 'error' && !steps.length && html`<p class="tip">${t('mine.noSchedule')}</p>`}
+      ${!result.right && kind !== 'error' && !steps.length && html`<p class="tip">${t(searched ? 'mine.noSchedule' : 'exercise.noSearch')}</p>`}
       ${output && html`<details class="about" open><summary>${t('mine.output')}</summary><pre class="said" data-test="output">${output}</pre></details>`}
     </section>
     ${schedule && steps.length > 0 && html`<${Schedule} schedule=${schedule} steps=${steps} onLine=${onLine} onStep=${onStep} />`}
