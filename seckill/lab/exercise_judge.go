@@ -34,7 +34,7 @@ const (
 )
 
 // rateTries is how often a program and its baseline are run, one after the other, until the ratio is reached; twice at
-// least. A busy machine may slow down either.
+// least. A busy machine may slow down either, or mix up a line of buyers, which is tried as often.
 const rateTries = 3
 
 // JudgeExercise runs the checks of an exercise with a program, each with this seed, until one fails. The schedules of the
@@ -63,6 +63,14 @@ func judgeExercise(ctx context.Context, s Stores, e Exercise, p Program, seed ui
 		}
 		for i, check := range group {
 			one := check.judge(results[i])
+			for try := 1; one.Kind == Unfair && try < rateTries; try++ {
+				check.Plan.CrowdOnly = true
+				again, err := runChecks(ctx, s, p, []Check{check}, report)
+				if err != nil {
+					return result, fmt.Errorf("%s, %s: %w", check.Exercise, check.Name, err)
+				}
+				one = check.judge(again[0])
+			}
 			if one.Passed && check.Baseline != "" {
 				if one, result.Ratio, err = check.compare(ctx, s, p, one, report); err != nil {
 					return result, fmt.Errorf("%s, %s: %w", check.Exercise, check.Name, err)

@@ -65,7 +65,7 @@ type Verdict struct {
 	Output   string         `json:"output"`  // what the program printed, at most maxOutput bytes
 	Schedule *Schedule      `json:"schedule"`
 	AfterEnd int            `json:"after_end"` // units taken after the end of the sale, see Plan.Closes
-	Late     int            `json:"late"`      // orders of buyers before whom twice as many had come as there are units
+	Late     int            `json:"late"`      // orders of buyers before whom four times as many had come as there are units
 	Steps    []ScheduleStep `json:"steps"`
 }
 

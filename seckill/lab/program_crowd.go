@@ -112,11 +112,14 @@ func (p *program) Buy(ctx context.Context, user int64) (bool, error) {
 	}
 }
 
-// late counts the orders of buyers before whom at least twice as many had come as there are units. A crowd comes all at
-// once, so a smaller number would be chance.
+// lateFactor is how many buyers for each unit come before one is late.
+const lateFactor = 4
+
+// late counts the orders of buyers before whom lateFactor times as many had come as there are units. A crowd comes all at
+// once, so that a smaller number would be chance.
 func (r *programRun) late(owners []int64, stock int) (n int) {
 	for _, user := range owners {
-		if place, ok := r.places.Load(user); ok && place.(int64) > int64(2*stock) {
+		if place, ok := r.places.Load(user); ok && place.(int64) > int64(lateFactor*stock) {
 			n++
 		}
 	}
