@@ -3,16 +3,10 @@
 import { html, useEffect, useState } from '../lib/preact.js';
 import { loadTexts, t } from '../i18n.js';
 import { loginHref } from '../session.js';
-import { Loading, mount, setTitle, STAFF } from '../shell.js';
-import { Goods } from './goods.js';
-import { Live } from './live.js';
-import { Log } from './log.js';
+import { lateStyle } from '../late_style.js';
+import { Failed, Loading, mount, setTitle, STAFF } from '../shell.js';
 import { NewPassword } from './password.js';
-import { Orders } from './orders.js';
-import { Payments } from './payments.js';
-import { People } from './people.js';
 import { Sales } from './sales.js';
-import { Ticket } from './ticket.js';
 
 await loadTexts(
   { zh: () => import('./words/zh.js'), en: () => import('./words/en.js') },
@@ -22,8 +16,19 @@ await loadTexts(
   { zh: () => import('./words/ticket_zh.js'), en: () => import('./words/ticket_en.js') },
 );
 
-const SECTIONS = { sales: Sales, orders: Orders, payments: Payments, goods: Goods, users: People, ticket: Ticket, live: Live, log: Log };
+// Sections are loaded when they are opened, except the first one.
+const SECTIONS = {
+  sales: async () => Sales,
+  orders: async () => (await import('./orders.js')).Orders,
+  payments: async () => (await import('./payments.js')).Payments,
+  goods: async () => (await import('./goods.js')).Goods,
+  users: async () => (await import('./people.js')).People,
+  ticket: async () => (await import('./ticket.js')).Ticket,
+  live: async () => (await Promise.all([import('./live.js'), lateStyle(new URL('live.css', import.meta.url).href)]))[0].Live,
+  log: async () => (await import('./log.js')).Log,
+};
 const FIRST = Object.keys(SECTIONS)[0];
+const loaded = { [FIRST]: Sales };
 
 function Admin({ lang, user }) {
   const [section, arg] = useSection();
@@ -32,19 +37,38 @@ function Admin({ lang, user }) {
   if (user === null) return html`<div class="blank"><h1>${t('admin.login')}</h1><a class="button" href=${loginHref()}>${t('login')}</a></div>`;
   const isStaff = user.unsure || STAFF.includes(user.role);
   if (!isStaff && section === 'ticket' && arg && 'lab' in document.documentElement.dataset) { // a buyer of the sandbox
-    return html`<h1 class="hidden">${t('admin.ticket')}</h1><${Ticket} arg=${arg} lang=${lang} user=${user} />`;
+    return html`<h1 class="hidden">${t('admin.ticket')}</h1><${Section} key=${section} name=${section} arg=${arg} lang=${lang} user=${user} />`;
   }
   if (!isStaff) {
     return html`<div class="blank" data-test="not-staff"><h1>${t('admin.closed')}</h1><a class="button" href="/">${t('sale.back')}</a></div>`;
   }
   if (user.password_due) return html`<${NewPassword} />`;
-  const Section = SECTIONS[section];
   return html`
     <h1 class="hidden">${t('admin')}</h1>
     <nav class="parts" aria-label=${t('admin.parts')}>${Object.keys(SECTIONS).map((s) => html`
       <a key=${s} href=${'#' + s} data-test=${'section-' + s} aria-current=${s === section ? 'page' : undefined}>${t('admin.' + s)}</a>`)}</nav>
     ${user.role === 'viewer' && html`<p class="tip">${t('admin.viewer')}</p>`}
-    <${Section} key=${section} arg=${arg} lang=${lang} user=${user} may=${user.role === 'admin'} />`;
+    <${Section} key=${section} name=${section} arg=${arg} lang=${lang} user=${user} may=${user.role === 'admin'} />`;
+}
+
+// Section shows a section by its name.
+function Section({ name, ...props }) {
+  const [failed, setFailed] = useState(false);
+  const [, render] = useState(0);
+  const load = async () => {
+    setFailed(false);
+    try {
+      loaded[name] = await SECTIONS[name]();
+      render((n) => n + 1);
+    } catch {
+      setFailed(true);
+    }
+  };
+  useEffect(() => { if (!loaded[name]) load(); }, []);
+  const Loaded = loaded[name];
+  if (Loaded) return html`<${Loaded} ...${props} />`;
+  if (failed) return html`<${Failed} title=${t('admin.failed')} more=${t('trouble.more.offline')} onRetry=${load} />`;
+  return html`<p class="blank" role="status">${t('loading')}</p>`;
 }
 
 // useSection returns the section that the URL names, and the rest of the hash.

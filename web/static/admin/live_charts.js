@@ -1,6 +1,7 @@
 // The charts of the live view, drawn with uPlot. Their data is the history of the stream, and a point more each second.
 import { html, useEffect, useRef, useState } from '../lib/preact.js';
 import { lang, t } from '../i18n.js';
+import { lateStyle } from '../late_style.js';
 
 const KEEP = 4000; // points in a chart: all that the shop keeps, and an hour more
 
@@ -15,8 +16,18 @@ const CHARTS = [
 // span is how many seconds are shown; 0 is all.
 export function Charts({ history, span }) {
   const [uPlot, setUPlot] = useState(null);
-  useEffect(() => { import('../lib/uplot/uplot.js').then((m) => setUPlot(() => m.default)); }, []);
-  return html`<div class="charts" data-points=${history.at.length}>${CHARTS.map(([title, unit, lines]) => html`
+  const box = useRef();
+  useEffect(() => { // the charts are drawn when they come into the window: on a phone that is not at the start
+    const watch = new IntersectionObserver(async (entries) => {
+      if (!entries.some((entry) => entry.isIntersecting)) return;
+      watch.disconnect();
+      const [module] = await Promise.all([import('../lib/uplot/uplot.js'), lateStyle(new URL('../lib/uplot/uplot.css', import.meta.url).href)]);
+      setUPlot(() => module.default);
+    });
+    watch.observe(box.current);
+    return () => watch.disconnect();
+  }, []);
+  return html`<div class="charts" ref=${box} data-points=${history.at.length}>${CHARTS.map(([title, unit, lines]) => html`
     <${Chart} key=${title + lang()} uPlot=${uPlot} title=${title} unit=${unit} lines=${lines} history=${history} span=${span} />`)}</div>`;
 }
 

@@ -1,0 +1,11 @@
+// lateStyle adds a style sheet that a part of a page needs, once. It resolves when the sheet applies, or cannot be loaded: the part is
+// shown without it then.
+const sheets = {};
+
+export const lateStyle = (href) => (sheets[href] ??= new Promise((done) => {
+  const link = document.createElement('link');
+  link.rel = 'stylesheet';
+  link.href = href;
+  link.onload = link.onerror = done;
+  document.head.append(link);
+}));
