@@ -32,7 +32,16 @@ import (
 	"miaosha/web"
 )
 
-// chromium starts a browser. Without Chromium it skips the test; in CI it fails the test.
+// shared is the Chromium of this test binary: its start costs more processor time than most visits.
+var shared struct {
+	once sync.Once
+	ctx  context.Context
+	stop func() // nil until it has started
+	err  error
+}
+
+// chromium returns the browser that all tests share. The first call starts it. A test does all in browser contexts of its own,
+// see visit. Without Chromium it skips the test; in CI it fails the test.
 func chromium(t *testing.T) context.Context {
 	t.Helper()
 	var program string
@@ -48,19 +57,38 @@ func chromium(t *testing.T) context.Context {
 		}
 		t.Skip("this machine has no Chromium")
 	}
-	opts := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(program), chromedp.UserDataDir(t.TempDir()),
+	shared.once.Do(func() { shared.err = startBrowser(program) })
+	if shared.err != nil {
+		t.Fatalf("start %s: %v", program, shared.err)
+	}
+	return shared.ctx
+}
+
+// startBrowser starts a browser with an empty profile. endBrowser ends it.
+func startBrowser(program string) error {
+	profile, err := os.MkdirTemp("", "miaosha-chromium-")
+	if err != nil {
+		return err
+	}
+	opts := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(program), chromedp.UserDataDir(profile),
 		chromedp.Flag("disable-gpu", true), chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-sync", true))
 	if os.Geteuid() == 0 {
 		opts = append(opts, chromedp.NoSandbox)
 	}
-	ctx, stop := chromedp.NewExecAllocator(t.Context(), opts...)
-	t.Cleanup(stop)
-	ctx, cancel := chromedp.NewContext(ctx)
-	t.Cleanup(cancel)
-	if err := chromedp.Do(ctx); err != nil {
-		t.Fatalf("start %s: %v", program, err)
+	allocator, end := chromedp.NewExecAllocator(context.Background(), opts...)
+	ctx, cancel := chromedp.NewContext(allocator)
+	shared.ctx, shared.stop = ctx, func() {
+		cancel()
+		end()
+		os.RemoveAll(profile)
 	}
-	return ctx
+	return chromedp.Do(ctx)
+}
+
+func endBrowser() {
+	if shared.stop != nil {
+		shared.stop()
+	}
 }
 
 // visitor is a user with their own browser: visitors share no cookies.

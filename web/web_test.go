@@ -15,7 +15,7 @@ import (
 	"miaosha/seckill/sandbox/sandboxtest"
 )
 
-func TestMain(m *testing.M) { sandboxtest.Main(m) }
+func TestMain(m *testing.M) { sandboxtest.Main(m, endBrowser) }
 
 const notifySecret = "notify-notify-notify-notify"
 

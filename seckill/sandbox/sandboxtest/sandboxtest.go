@@ -46,12 +46,15 @@ var shared struct {
 	schema   error // of making the template
 }
 
-// Main runs the tests of a package, stops the servers and exits. It does not return.
-func Main(m *testing.M) {
+// Main runs the tests of a package, calls ends, stops the servers and exits. It does not return.
+func Main(m *testing.M, ends ...func()) {
 	shared.mu.Lock()
 	shared.main = true
 	shared.mu.Unlock()
 	code := m.Run()
+	for _, end := range ends {
+		end()
+	}
 	removeBinary()
 	if err := stop(); err != nil {
 		fmt.Fprintln(os.Stderr, "stop the servers of the tests:", err)
