@@ -51,7 +51,7 @@ func TestLiveViewShowsARush(t *testing.T) {
 	if list := sandboxtest.MustCommand(t, s.env, "sale", "list", "--json"); !regexp.MustCompile(`"id": ` + sale + `,[^}]*"left": 0,\s*"pending": 30,`).MatchString(list) {
 		t.Errorf("in Postgres there is %s", list)
 	}
-	v.evaluates(`document.querySelector('.charts').scrollIntoView() ?? ''`) // they are drawn when they are seen
+	v.evaluates(`document.querySelector('.charts').scrollIntoView(), ''`) // they are drawn when they are seen
 	v.until("the charts are drawn", `document.querySelectorAll('[data-test="live"] .uplot canvas').length === 4`)
 	if text := v.reads(test("answers")); !strings.Contains(text, "Buy · accepted") {
 		t.Errorf("the answers are %q", text)
