@@ -254,6 +254,38 @@ func TestLabLessons(t *testing.T) {
 	}
 }
 
+// A visitor leaves a defence out, predicts what breaks, and hears it from the audit.
+func TestLabLeavesADefenceOut(t *testing.T) {
+	t.Parallel()
+	root := chromium(t)
+	s := openSandboxShop(t)
+	v := visit(t, root, s.URL, "en-GB")
+	v.emulates(360, 740, "prefers-reduced-motion", "reduce")
+	v.goTo("/lab.html#without")
+	for _, c := range []struct{ without, guess, right, says string }{
+		{"orders_updated", "I8", "yes", "BROKEN I8 an order's history does not end at its status"},
+		{"stock_within_total", "none", "no", "BROKEN I1"},
+		{"nothing", "none", "yes", "Refused by one_order_per_user_and_sale."},
+	} {
+		v.clicks("without-" + c.without)
+		v.sees(test("without-run") + `[disabled]`)
+		v.clicks("predict-" + c.guess)
+		v.clicks("without-run")
+		v.sees(test("without-answer") + fmt.Sprintf(`[data-right=%q]`, c.right))
+		if text := v.reads(test("without-outcome")); !strings.Contains(text, c.says) {
+			t.Errorf("without %s: %q, want %q", c.without, text, c.says)
+		}
+		v.until("the page fits the width of the phone", `document.documentElement.scrollWidth <= 360`)
+		v.until("no text is missing", `!/\b(lesson|lab|without|run)\.[\w-]+\b/.test(document.querySelector('main').innerText)`)
+	}
+	v.hasNoErrors()
+	other := visit(t, root, s.URL, "zh-CN")
+	other.goTo("/lab.html#without")
+	other.sees(test("without-run") + `[disabled]`)
+	other.until("no text is missing", `!/\b(lesson|lab|without|run)\.[\w-]+\b/.test(document.querySelector('main').innerText)`)
+	other.hasNoErrors()
+}
+
 // If the shop's lab is closed to the visitor, the page says for whom it is open, whatever status
 // the shop replies with.
 func TestClosedLabSaysForWhomItIs(t *testing.T) {

@@ -1,6 +1,6 @@
 // The lab shows how a flash sale goes wrong, why, and how to put it right. It has lessons, and
-// three tools to try things alone: the bench, the sources of the strategies, and the race. The URL
-// names the part that is shown: #1 or #oversell for a lesson, #bench, #strategies/<name>, #race/<name>. The
+// four tools to try things alone: the bench, the sources of the strategies, the race, and the shop without a defence. The URL
+// names the part that is shown: #1 or #oversell for a lesson, #bench, #strategies/<name>, #race/<name>, #without. The
 // index of the courses adds /run to a lesson or a race, which then begins at once.
 import { html, useEffect, useState } from '../lib/preact.js';
 import { get } from '../api.js';
@@ -11,6 +11,7 @@ import { lessons } from './lessons.js';
 import { Race } from './race.js';
 import { useRuns } from './run.js';
 import { Strategies } from './strategy.js';
+import { Without } from './without.js';
 import { loginHref } from '../session.js';
 import { Failed, Loading, mount, setTitle } from '../shell.js';
 
@@ -51,13 +52,14 @@ function Lab({ lang, user }) {
     <div class="intro"><h1>${t('lab.title')}</h1><p class="more">${t('lab.intro')} <a href="/courses.html">${t('lab.courses')}</a></p>
       ${'lab' in document.documentElement.dataset && html`<p><a class="button quiet" href="/mine.html" data-test="to-mine">${t('lab.mine')}</a></p>`}</div>
     <nav class="parts" aria-label=${t('lab.parts')}>
-      ${['lessons', 'bench', 'strategies', 'race'].map((p) => html`
+      ${['lessons', 'bench', 'strategies', 'race', 'without'].map((p) => html`
         <a key=${p} href=${p === 'lessons' ? '#1' : '#' + p} data-test=${'part-' + p} aria-current=${p === part ? 'page' : undefined}>${t('lab.' + p)}</a>`)}
     </nav>
     ${part === 'lessons' && html`<${Lesson} key=${arg} n=${Number(arg)} lab=${lab} runs=${runs} begin=${begin} />`}
     ${part === 'bench' && html`<${Bench} lab=${lab} runs=${runs} />`}
     ${part === 'strategies' && html`<${Strategies} lab=${lab} name=${arg} />`}
-    ${part === 'race' && html`<${Race} key=${arg} lab=${lab} name=${arg} begin=${begin} runs=${runs} />`}`;
+    ${part === 'race' && html`<${Race} key=${arg} lab=${lab} name=${arg} begin=${begin} runs=${runs} />`}
+    ${part === 'without' && html`<${Without} lab=${lab} runs=${runs} />`}`;
 }
 
 // Another site can lead here too, but it begins nothing.
@@ -73,7 +75,7 @@ function usePart() {
   }, []);
   const [part, ...args] = hash.slice(1).split('/');
   const begin = fromIndex && args.at(-1) === 'run';
-  if (['bench', 'strategies', 'race'].includes(part)) return [part, args[0], begin];
+  if (['bench', 'strategies', 'race', 'without'].includes(part)) return [part, args[0], begin];
   const named = lessons.findIndex((lesson) => lesson.name === part);
   return ['lessons', named >= 0 ? String(named + 1) : lessons[part - 1] ? part : '1', begin];
 }
