@@ -271,7 +271,7 @@ func TestLabLeavesADefenceOut(t *testing.T) {
 		v.sees(test("without-run") + `[disabled]`)
 		v.clicks("predict-" + c.guess)
 		v.clicks("without-run")
-		v.sees(test("without-answer") + fmt.Sprintf(`[data-right=%q]`, c.right))
+		v.sees(chromedp.CSS(fmt.Sprintf(`[data-test="without-answer"][data-right=%q]`, c.right)))
 		if text := v.reads(test("without-outcome")); !strings.Contains(text, c.says) {
 			t.Errorf("without %s: %q, want %q", c.without, text, c.says)
 		}
