@@ -275,6 +275,7 @@ func TestLabLeavesADefenceOut(t *testing.T) {
 		if text := v.reads(test("without-outcome")); !strings.Contains(text, c.says) {
 			t.Errorf("without %s: %q, want %q", c.without, text, c.says)
 		}
+		v.shoots("lab-without-" + c.without)
 		v.until("the page fits the width of the phone", `document.documentElement.scrollWidth <= 360`)
 		v.until("no text is missing", `!/\b(lesson|lab|without|run)\.[\w-]+\b/.test(document.querySelector('main').innerText)`)
 	}
