@@ -57,7 +57,7 @@ func runBackup(ctx context.Context, s Stores, _ uint64) (rows []Finding, err err
 }
 
 const (
-	backupTime  = 800 * time.Millisecond
+	backupTime  = 600 * time.Millisecond
 	backupSlice = 100 * time.Millisecond
 	backupPages = 12 // a row that is cleared is found on fewer, its index included
 )

@@ -208,7 +208,7 @@ export default {
   'experiment.no other transaction': '没有别的事务',
   'experiment.beside a backup (pg_dump)': '备份期间（和 pg_dump 一样）',
   'experiment.after the backup, and a vacuum': '备份结束，vacuum 之后',
-  'experiment.says.no other transaction': '一个连接更新 300 字节的一行，持续 0.8 秒。',
+  'experiment.says.no other transaction': '一个连接更新 300 字节的一行，持续 0.6 秒。',
   'experiment.says.beside a backup (pg_dump)': '同样，期间有一个可重复读的事务开着。它读过一次表，什么也不做。',
   'experiment.says.after the backup, and a vacuum': '那个事务结束了，`vacuum` 也跑过了，再来一次。',
   'figure.first_s': '开始，每秒',
