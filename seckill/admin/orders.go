@@ -40,7 +40,7 @@ const clocksApart = 10 * time.Minute
 //
 // The newest come first: an id begins with its time (UUIDv7), so their order is that of the primary key, and no index is needed
 // that a purchase would have to write. The orders of one sale come in the order of their buyers' numbers, which the unique index
-// of sale and user has. They have no image: the staff reads titles. However many orders there are, a page reads little more than itself; only one that selects a rare status
+// of sale and user has. They have no image and no English title: the staff reads the title that was ordered. However many orders there are, a page reads little more than itself; only one that selects a rare status
 // of a sale reads all of the sale.
 func (s *Store) Orders(ctx context.Context, f OrderFilter, n int) (orders []Order, next uuid.UUID, err error) {
 	sql, args := f.query(n + 1)
@@ -100,7 +100,7 @@ func (f OrderFilter) query(n int) (sql string, args pgx.NamedArgs) {
 		     where  ` + where + `
 		     order  by ` + by + `
 		     limit  @n)
-		select o.*, '' as image, coalesce(u.phone, '') as buyer_phone, coalesce(d.name, '') as name, coalesce(d.phone, '') as phone,
+		select o.*, '' as title_en, '' as image, coalesce(u.phone, '') as buyer_phone, coalesce(d.name, '') as name, coalesce(d.phone, '') as phone,
 		       coalesce(d.address, '') as address, coalesce(d.carrier, '') as carrier, coalesce(d.tracking, '') as tracking, d.shipped_at
 		from   page o
 		left   join users u on u.id = o.user_id
