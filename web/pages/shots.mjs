@@ -36,7 +36,7 @@ try {
   await shoot('lab', '/lab.html#bench', null, 'en', async (tab) => {
     for (const name of ['lua-channel', 'shop']) await tab.locator(`[data-test="strategy-${name}"]`).click();
     await tab.locator('[data-test="bench-run"]').click();
-    await tab.waitForSelector('[data-test="results"]');
+    await tab.waitForSelector('[data-test="run"][data-state="done"] [data-test="results"]');
     await tab.$eval('[data-test="results"]', (results) => results.scrollIntoView({ block: 'end' }));
     await tab.evaluate(() => scrollBy(0, 60));
   });
