@@ -23,3 +23,8 @@ func Routes() (routes []string, err error) {
 	})
 	return routes, err
 }
+
+// Judged notes on the boards of the classes that the lab has judged a run of the browser with this cookie.
+func (s *Server) Judged(cookie, exercise string, solved bool, sqlPerOrder, perSecond float64) {
+	s.classes.judged(cookie, exercise, solved, exerciseCost{sqlPerOrder, perSecond})
+}

@@ -10,6 +10,7 @@ import { groups, nearest, search } from './search.js';
 
 await loadTexts({ zh: () => import('./words/zh.js'), en: () => import('./words/en.js') });
 
+const inSandbox = 'lab' in document.documentElement.dataset; // which alone has classes
 const COURSES = ['A', 'B', 'C', 'D', 'E'];
 
 function Courses({ lang }) {
@@ -52,7 +53,8 @@ function Courses({ lang }) {
   const near = found.length || elsewhere ? null : nearest(place.query, course);
   const row = (r) => html`<${Row} key=${r.id} row=${r} lang=${lang} here=${r.id === place.id} />`;
   return html`
-    <div class="intro"><h1>${t('courses.title')}</h1><p class="more">${t('courses.intro')}</p></div>
+    <div class="intro"><h1>${t('courses.title')}</h1><p class="more">${t('courses.intro')}</p>
+      <p>${t('courses.teachers')} ${inSandbox && html`<a href="/class.html" data-test="to-class">${t('courses.class')}</a>${t('courses.comma')}`}<a href="/handout.html" data-test="to-handouts">${t('courses.handouts')}</a></p></div>
     <search class="finder">
       <label for="query">${t('courses.search')}</label>
       <input id="query" ref=${box} type="search" data-test="query" autocomplete="off" autocapitalize="off" spellcheck="false" enterkeyhint="search"

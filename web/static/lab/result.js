@@ -64,7 +64,7 @@ export function Results({ results }) {
     <section class="sheet"><h3 id="outcomes">${t('result.outcomes', { buyers: count(results[0].buyers), stock: count(results[0].stock) })}</h3>
       <${Table} labelledby="outcomes" columns=${KINDS.map((kind) => t('result.' + kind))} rows=${results.map((r) => ({
         name: r.strategy, shown: shownAs(r),
-        head: html`<a href=${'#strategies/' + r.strategy}>${nameOf(r.strategy)}</a><${Verdict} of=${r} />`,
+        head: html`<a href=${'/lab.html#strategies/' + r.strategy}>${nameOf(r.strategy)}</a><${Verdict} of=${r} />`,
         cells: KINDS.map((kind) => (kind !== 'sold' && r[kind] > 0 ? html`<b class="bad"><span aria-hidden="true">✗ </span>${count(r[kind])}</b>` : count(r[kind]))),
       }))} />
       <p class="more small">${t('result.legend')}${results.some((r) => r.lucky) && ' ' + t('result.lucky')}</p>

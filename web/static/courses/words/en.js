@@ -1,6 +1,9 @@
 export default {
   'courses.title': 'Index of the courses',
   'courses.intro': 'Find a thing by the name your course has for it. Each row says what this shop does, why that is at least as strong, where the code is, and how to see it now.',
+  'courses.teachers': 'For teachers:',
+  'courses.class': 'a class with a board for the projector',
+  'courses.handouts': 'hand-outs to print',
   'courses.search': 'Search for a word of your course, in Chinese or English',
   'courses.example': 'DECR, token bucket, 预减库存 …',
   'courses.count': ({ n }) => (n === 1 ? '1 row' : `${n} rows`),

@@ -1,6 +1,9 @@
 export default {
   'courses.title': '课程索引',
   'courses.intro': '你学过的课怎么叫，这里就怎么找。每一条写着：本店怎么做，为什么至少一样可靠，代码在哪里，现在怎样亲眼看到。',
+  'courses.teachers': '给老师：',
+  'courses.class': '课堂和投影看板',
+  'courses.handouts': '可打印的讲义',
   'courses.search': '搜索课程里的词，中文或英文',
   'courses.example': '预减库存、DECR、令牌桶…',
   'courses.count': ({ n }) => `${n} 条`,

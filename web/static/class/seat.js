@@ -1,0 +1,62 @@
+// What a student sees: the form to join a class, and then the own exercises.
+import { html, useEffect, useState } from '../lib/preact.js';
+import { get, post } from '../api.js';
+import { Field, errorsOf, focusFirstError } from '../field.js';
+import { errorText, t } from '../i18n.js';
+import { poll } from '../poll.js';
+import { Loading } from '../shell.js';
+import { Exercises } from './exercises.js';
+
+const EVERY = 3000; // ms between two looks at the own exercises
+
+export function Seat({ code }) {
+  const [seat, setSeat] = useState(undefined); // null without one
+  const [again, setAgain] = useState(false);   // the student wants to join another class
+  useEffect(() => {
+    const reading = poll('/api/sandbox/class', { onData: setSeat, interval: () => EVERY, onError: () => setSeat((old) => old ?? null) });
+    return reading.stop;
+  }, []);
+  if (seat === undefined) return html`<${Loading} />`;
+  if (!seat || again) {
+    return html`<${Join} code=${code} onJoined=${(joined) => { setSeat(joined); setAgain(false); }} />
+      ${seat && html`<p><button type="button" class="plain" onClick=${() => setAgain(false)}>${t('class.back', seat)}</button></p>`}`;
+  }
+  return html`<section class="seat" data-test="seat">
+    <h1>${t('class.you', seat)}</h1>
+    <p class="lead more">${t(seat.closed ? 'class.over' : 'class.in', seat)}</p>
+    ${seat.exercises.length > 0
+      ? html`<${Exercises} exercises=${seat.exercises} />`
+      : html`<p class="tip">${t('class.none')}</p>`}
+    <p class="row">${!seat.closed && html`<a class="button" href="/lab.html" data-test="to-exercises">${t('class.toLab')}</a>`}
+      <button type="button" class="button quiet" data-test="join-another" onClick=${() => setAgain(true)}>${t('class.another')}</button></p>
+  </section>`;
+}
+
+function Join({ code, onJoined }) {
+  const [values, setValues] = useState({ code, nickname: '' });
+  const [refused, setRefused] = useState(null);
+  const [sending, setSending] = useState(false);
+  const set = (name) => (value) => setValues((old) => ({ ...old, [name]: value }));
+  const join = async (event) => {
+    event.preventDefault();
+    const form = event.currentTarget;
+    setSending(true);
+    // An input method may write wide letters.
+    const reply = await post('/api/sandbox/class', { code: values.code.normalize('NFKC').trim(), nickname: values.nickname });
+    setSending(false);
+    if (reply.ok) return onJoined(reply.data);
+    setRefused(reply);
+    return focusFirstError(form);
+  };
+  const errors = (refused && errorsOf(refused, ['code', 'nickname'])) || (refused?.code === 'no_class' ? { code: refused.msg } : {});
+  return html`<section class="join">
+    <h1>${t('class.join')}</h1><p class="lead more">${t('class.joinMore')}</p>
+    <form class="sheet" onSubmit=${join} novalidate>
+      <${Field} id="code" label=${t('class.code')} data-test="class-code" value=${values.code} onValue=${set('code')} error=${errors.code} rule=${t('class.codeRule')}
+        autocomplete="off" autocapitalize="characters" spellcheck="false" maxlength="12" class="code" required />
+      <${Field} id="nickname" label=${t('class.name')} data-test="class-name" value=${values.nickname} onValue=${set('nickname')} error=${errors.nickname} rule=${t('class.nameRule')}
+        autocomplete="nickname" maxlength="32" required />
+      ${refused && Object.keys(errors).length === 0 && html`<p class="note" role="alert">${errorText(refused)}</p>`}
+      <button class="button big" data-test="class-join" disabled=${sending}>${t('class.joinNow')}</button>
+    </form></section>`;
+}

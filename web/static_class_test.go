@@ -1,0 +1,228 @@
+package web_test
+
+import (
+	"context"
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+
+	"miaosha/seckill/lab"
+	"miaosha/seckill/sandbox/sandboxtest"
+	"miaosha/user"
+	"miaosha/web"
+)
+
+// classShop is a sandbox in this process, without sales: tests note what its lab has judged.
+type classShop struct {
+	*web.Server
+	url     string
+	teacher string // the token of the administrator's session
+}
+
+func openClassShop(t *testing.T) classShop {
+	t.Helper()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	url, rdb, log, secret := sandboxtest.DatabaseURL(t), sandboxtest.Redis(t), slog.New(slog.DiscardHandler), make([]byte, 32)
+	db := sandboxtest.DB(t)
+	sessions, err := user.NewSessions(sandboxtest.RedisURL(t), time.Hour)
+	must(err)
+	t.Cleanup(func() { sessions.Close() })
+	users := user.New(db, rdb, secret, user.Config{}, log)
+	teacher := user.User{Phone: "13900000000", Nickname: "teacher", Role: user.RoleAdmin}
+	must(users.Seed(t.Context(), teacher, "a long password"))
+	must(db.QueryRow(t.Context(), `select id from users where phone = $1`, teacher.Phone).Scan(&teacher.ID))
+	token, _, err := sessions.Start(t.Context(), teacher, "", "")
+	must(err)
+	jobs := web.NewLab(lab.Stores{DatabaseURL: url, Redis: rdb}, log)
+	s, err := web.New(web.Config{Rate: "5", IPRate: "200", TimeZone: "UTC", Cashier: "off"},
+		web.Deps{Users: users, Sessions: sessions, Lab: jobs, Log: log, Secret: secret, Sandbox: true}, "")
+	must(err)
+	server := httptest.NewServer(s)
+	ctx, stop := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { jobs.Run(ctx) })
+	t.Cleanup(func() {
+		server.Close()
+		stop()
+		running.Wait()
+	})
+	return classShop{s, server.URL, token}
+}
+
+// teach calls a route of the teacher.
+func (s classShop) teach(method, path, body string) sandboxtest.Reply {
+	return sandboxtest.Call(method, s.url+"/api/sandbox/classes"+path, s.teacher, body)
+}
+
+// join gives a student a seat, and returns its cookie.
+func (s classShop) join(t *testing.T, code, name string) (cookie string) {
+	t.Helper()
+	body, err := json.Marshal(map[string]string{"code": code, "nickname": name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r sandboxtest.Reply
+	sandboxtest.Until(t, 20*time.Second, name+" joins", func() bool { // the address of the class has a limit
+		r = sandboxtest.Call("POST", s.url+"/api/sandbox/class", "", string(body))
+		return r.Status != 429
+	})
+	if r.Status != 200 {
+		t.Fatalf("%s joins: %s", name, r.Raw)
+	}
+	for _, c := range r.Header.Values("Set-Cookie") {
+		if value, found := strings.CutPrefix(c, "class="); found {
+			cookie, _, _ = strings.Cut(value, ";")
+		}
+	}
+	return cookie
+}
+
+// Thirty students join a class, and one of them in a browser. The board shows the projector's audience who solves what, as it
+// happens: sorted, on one screen, and every name as text. The teacher runs a strategy on it, removes a name, downloads the results
+// and closes the class.
+func TestBoardOfAClass(t *testing.T) {
+	t.Parallel()
+	root := chromium(t)
+	s := openClassShop(t)
+	teacher := visit(t, root, s.url, "en-GB")
+	teacher.emulates(1280, 720, "prefers-reduced-motion", "reduce")
+	teacher.goTo("/class.html")
+	teacher.sees(test("teacher-login"))
+	teacher.evaluates(`document.cookie = 'session=` + s.teacher + `; path=/'`)
+	teacher.goTo("/class.html")
+	teacher.types("class-title", "Databases\r")
+	teacher.sees(test("wall-empty"))
+	code := teacher.reads(test("board-code"))
+
+	const exercises = 6
+	var cookies []string
+	names := []string{`<i onclick=window.pwned=1>x</i>`, "李雷", "Zoë", strings.Repeat("很长的名字", 6)}
+	for i := range 30 {
+		name := fmt.Sprintf("Student %02d", i)
+		if i < len(names) {
+			name = names[i]
+		}
+		cookies = append(cookies, s.join(t, code, name))
+	}
+	teacher.until("all are on the board", `document.querySelectorAll('[data-test="student"]').length === 30`)
+	for i, cookie := range cookies {
+		for e := range i % (exercises + 1) {
+			s.Judged(cookie, fmt.Sprint("exercise-", e), e%3 != 2 || i%2 == 0, float64(1+i%5), float64(1000+10*i))
+		}
+	}
+
+	student := visit(t, root, s.url, "zh-CN")
+	student.emulates(390, 844, "prefers-reduced-motion", "reduce")
+	student.goTo("/class.html#" + strings.ToLower(code))
+	student.types("class-name", "李雷\r")
+	student.sees("#nickname-error")
+	student.types("class-name", "二\r")
+	student.sees(test("seat"))
+	teacher.until("the student is on the board", `document.querySelector('[data-name="李雷二"]') !== null`)
+
+	teacher.until("the board shows what is solved", `document.querySelectorAll('[data-name="Student 06"] [data-mark="solved"]').length === 6`)
+	if text := teacher.reads(test("wall") + " li:first-child .who"); text != names[0] {
+		t.Errorf("the first name is shown as %q", text)
+	}
+	teacher.until("a name is text", `window.pwned === undefined && document.querySelector('[data-test="wall"] i[onclick]') === null`)
+	first := func() string {
+		return teacher.evaluates(`document.querySelector('[data-test="student"]').dataset.name`)
+	}
+	teacher.clicks("sort-solved")
+	if name := first(); name != "Student 06" {
+		t.Errorf("sorted by what is solved, the first is %s", name)
+	}
+	teacher.clicks("exercise-exercise-0")
+	teacher.until("the figures of one exercise", `document.querySelector('[data-name="Student 06"]').innerText.includes('2.0 SQL') && document.querySelector('[data-name="Student 06"]').innerText.includes('1,060/s')`)
+	teacher.clicks("sort-speed")
+	if name := first(); name != "Student 29" {
+		t.Errorf("sorted by speed, the first is %s", name)
+	}
+	teacher.clicks("sort-sql")
+	teacher.until("the least SQL is first", `document.querySelector('[data-test="student"]').innerText.includes('1.0 SQL')`)
+	teacher.clicks("exercise-all")
+	teacher.until("no text is missing", `!/\bclass\.\w+|undefined|NaN/.test(document.querySelector('main').innerText)`)
+
+	for i := range 30 { // sixty in all
+		s.join(t, code, fmt.Sprintf("Late student %02d", i))
+	}
+	teacher.until("sixty-one are on the board", `document.querySelectorAll('[data-test="student"]').length === 61`)
+	teacher.clicks("removing")
+	teacher.do("remove the one in the browser", chromedp.Click(chromedp.CSS(`[data-name="李雷二"] [data-test="remove"]`)))
+	teacher.clicks("class-sure")
+	teacher.until("sixty are on the board", `document.querySelectorAll('[data-test="student"]').length === 60`)
+	student.sees(test("class-join")) // who is removed may join again
+	teacher.clicks("removing")
+	teacher.clicks("full")
+	teacher.until("sixty fit on a projector", `(() => {
+		const wall = document.querySelector('[data-test="wall"]').getBoundingClientRect();
+		return document.fullscreenElement !== null && wall.bottom <= innerHeight && wall.right <= innerWidth;
+	})()`)
+	shootClass(t, teacher, "board-60")
+
+	teacher.clicks("part-run")
+	teacher.clicks("bench-run")
+	teacher.sees(test("run") + `[data-state="done"]`)
+	teacher.sees(test("result-guard"))
+	teacher.do("leave the full screen", chromedp.Evaluate[chromedp.Void](`document.exitFullscreen()`))
+	teacher.clicks("class-close")
+	teacher.clicks("class-sure")
+	teacher.sees(test("board") + `[data-closed="true"]`)
+	student.types("class-name", "back\r")
+	student.until("no one joins any more", `document.querySelector('#code-error') !== null`)
+	teacher.hasNoErrors()
+	student.hasNoErrors()
+
+	file := s.teach("GET", "/"+code+"/results.csv", "")
+	rows, err := csv.NewReader(strings.NewReader(strings.TrimPrefix(string(file.Raw), "\ufeff"))).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := slices.IndexFunc(rows, func(r []string) bool { return r[0] == "Student 14" && r[2] == "" })
+	if j := slices.IndexFunc(rows, func(r []string) bool { return r[0] == "Student 14" }); i < 0 || i != j {
+		t.Errorf("the rows of a student who has tried nothing: %v", rows)
+	}
+	i = slices.IndexFunc(rows, func(r []string) bool { return r[0] == "Student 08" && r[2] == "exercise-0" })
+	if i < 0 || strings.Join(slices.Concat(rows[i][3:7]), " ") != "true 1 4.00 1080.00" {
+		t.Errorf("the results as CSV: %v", rows)
+	}
+	var board struct {
+		Title    string
+		Students []struct{ Nickname string }
+	}
+	if r := s.teach("GET", "/"+code+"/results.json", ""); json.Unmarshal(r.Raw, &struct{ Data any }{&board}) != nil || len(board.Students) != 60 || board.Title != "Databases" {
+		t.Errorf("the results as JSON: %s", r.Raw)
+	}
+}
+
+// shootClass keeps a picture of a page for a person to look at, if MIAOSHA_SHOTS names a folder.
+func shootClass(t *testing.T, v *visitor, name string) {
+	t.Helper()
+	folder := os.Getenv("MIAOSHA_SHOTS")
+	if folder == "" {
+		return
+	}
+	b, err := chromedp.Run(v.ctx, chromedp.CaptureScreenshot())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(folder, name+".png"), b, 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
