@@ -147,9 +147,10 @@ func (s *Server) answerClass(w http.ResponseWriter, r *http.Request, by admin.By
 		}
 		out := struct {
 			classView
-			Addresses []string `json:"addresses,omitempty"` // of the shop in its network
-			Run       *labRun  `json:"run,omitempty"`
-		}{classView: v}
+			Ladder    []ladderStep `json:"ladder"`
+			Addresses []string     `json:"addresses,omitempty"` // of the shop in its network
+			Run       *labRun      `json:"run,omitempty"`
+		}{classView: v, Ladder: ladder()}
 		if s.Demo != nil {
 			out.Addresses = s.Demo.Addresses
 		}

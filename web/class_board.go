@@ -9,6 +9,8 @@ import (
 	"time"
 
 	crand "crypto/rand"
+
+	"miaosha/seckill/lab"
 )
 
 // Refusals of the classes.
@@ -86,11 +88,26 @@ type classView struct {
 
 // seatView is what a student sees of the own class.
 type seatView struct {
-	Code     string `json:"code"`
-	Title    string `json:"title"`
-	Closed   bool   `json:"closed"`
-	Students int    `json:"students"`
+	Code     string       `json:"code"`
+	Title    string       `json:"title"`
+	Closed   bool         `json:"closed"`
+	Students int          `json:"students"`
+	Ladder   []ladderStep `json:"ladder"`
 	studentView
+}
+
+// ladderStep is an exercise of the lab as a class shows it.
+type ladderStep struct {
+	Name  string   `json:"name"`
+	Title lab.Text `json:"title"`
+}
+
+// ladder returns all exercises in their order.
+func ladder() (steps []ladderStep) {
+	for _, e := range lab.Exercises() {
+		steps = append(steps, ladderStep{e.Name, e.Title})
+	}
+	return steps
 }
 
 // open opens a class. A class of a day ago ends then, and a closed one if there is no other room. It returns errClassesFull if
@@ -300,7 +317,7 @@ func (one *class) view() classView {
 }
 
 func (one *class) seat(s *student) seatView {
-	return seatView{one.code, one.title, !one.closed.IsZero(), len(one.students), s.view()}
+	return seatView{one.code, one.title, !one.closed.IsZero(), len(one.students), ladder(), s.view()}
 }
 
 // view returns a copy: the student goes on.

@@ -9,12 +9,16 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 
 	"miaosha/seckill/lab"
@@ -110,7 +114,7 @@ func TestBoardOfAClass(t *testing.T) {
 	teacher.sees(test("wall-empty"))
 	code := teacher.reads(test("board-code"))
 
-	const exercises = 6
+	ladder := lab.Exercises()[:6]
 	var cookies []string
 	names := []string{`<i onclick=window.pwned=1>x</i>`, "李雷", "Zoë", strings.Repeat("很长的名字", 6)}
 	for i := range 30 {
@@ -122,8 +126,8 @@ func TestBoardOfAClass(t *testing.T) {
 	}
 	teacher.until("all are on the board", `document.querySelectorAll('[data-test="student"]').length === 30`)
 	for i, cookie := range cookies {
-		for e := range i % (exercises + 1) {
-			s.Judged(cookie, fmt.Sprint("exercise-", e), e%3 != 2 || i%2 == 0, float64(1+i%5), float64(1000+10*i))
+		for e := range i % (len(ladder) + 1) {
+			s.Judged(cookie, ladder[e].Name, e%3 != 2 || i%2 == 0, float64(1+i%5), float64(1000+10*i))
 		}
 	}
 
@@ -134,6 +138,7 @@ func TestBoardOfAClass(t *testing.T) {
 	student.sees("#nickname-error")
 	student.types("class-name", "二\r")
 	student.sees(test("seat"))
+	student.until("the ladder is there", `document.querySelectorAll('[data-exercise]').length === 17 && document.documentElement.scrollWidth <= innerWidth`)
 	teacher.until("the student is on the board", `document.querySelector('[data-name="李雷二"]') !== null`)
 
 	teacher.until("the board shows what is solved", `document.querySelectorAll('[data-name="Student 06"] [data-mark="solved"]').length === 6`)
@@ -148,7 +153,7 @@ func TestBoardOfAClass(t *testing.T) {
 	if name := first(); name != "Student 06" {
 		t.Errorf("sorted by what is solved, the first is %s", name)
 	}
-	teacher.clicks("exercise-exercise-0")
+	teacher.clicks("exercise-" + ladder[0].Name)
 	teacher.until("the figures of one exercise", `document.querySelector('[data-name="Student 06"]').innerText.includes('2.0 SQL') && document.querySelector('[data-name="Student 06"]').innerText.includes('1,060/s')`)
 	teacher.clicks("sort-speed")
 	if name := first(); name != "Student 29" {
@@ -157,7 +162,7 @@ func TestBoardOfAClass(t *testing.T) {
 	teacher.clicks("sort-sql")
 	teacher.until("the least SQL is first", `document.querySelector('[data-test="student"]').innerText.includes('1.0 SQL')`)
 	teacher.clicks("exercise-all")
-	teacher.until("no text is missing", `!/\bclass\.\w+|undefined|NaN/.test(document.querySelector('main').innerText)`)
+	teacher.until("no text is missing", `!/\bclass\.(?!html)\w+|undefined|NaN/.test(document.querySelector('main').innerText)`)
 
 	for i := range 30 { // sixty in all
 		s.join(t, code, fmt.Sprintf("Late student %02d", i))
@@ -198,7 +203,7 @@ func TestBoardOfAClass(t *testing.T) {
 	if j := slices.IndexFunc(rows, func(r []string) bool { return r[0] == "Student 14" }); i < 0 || i != j {
 		t.Errorf("the rows of a student who has tried nothing: %v", rows)
 	}
-	i = slices.IndexFunc(rows, func(r []string) bool { return r[0] == "Student 08" && r[2] == "exercise-0" })
+	i = slices.IndexFunc(rows, func(r []string) bool { return r[0] == "Student 08" && r[2] == ladder[0].Name })
 	if i < 0 || strings.Join(slices.Concat(rows[i][3:7]), " ") != "true 1 4.00 1080.00" {
 		t.Errorf("the results as CSV: %v", rows)
 	}
@@ -211,18 +216,135 @@ func TestBoardOfAClass(t *testing.T) {
 	}
 }
 
+// A hand-out of a lesson prints on two pages of A4 at most, in both languages, with the lines that decide. Lessons take turns with the
+// languages; MIAOSHA_HANDOUTS=all prints each in both.
+func TestHandoutsPrintOnTwoPages(t *testing.T) {
+	t.Parallel()
+	root := chromium(t)
+	s := openClassShop(t)
+	pages := regexp.MustCompile(`/Type\s*/Page\b`)
+	languages := []string{"zh-CN", "en-GB"}
+	visitors := []*visitor{visit(t, root, s.url, languages[0]), visit(t, root, s.url, languages[1])}
+	visitors[0].goTo("/handout.html")
+	visitors[0].sees(test("handouts"))
+	lessons := visitors[0].evaluates(`String(document.querySelectorAll('[data-test="handouts"] a').length)`)
+	n, err := strconv.Atoi(lessons)
+	if err != nil || n < 16 {
+		t.Fatalf("there are %s lessons", lessons)
+	}
+	for lesson := 1; lesson <= n; lesson++ {
+		for i, v := range visitors {
+			if i != lesson%2 && os.Getenv("MIAOSHA_HANDOUTS") != "all" {
+				continue
+			}
+			v.goTo(fmt.Sprint("/handout.html?lesson=", lesson))
+			v.sees(test("handout") + `[data-sources]:not([data-sources="0"])`)
+			v.until("no text is missing", `!/\b(lesson|handout|result|fault|strategy|source)\.\w+(?!\w*\.go)|undefined/.test(document.querySelector('[data-test="handout"]').innerText.replace(/\b[\w/]+\.(go|lua|sql|html)\b/g, ''))`)
+			var pdf []byte
+			v.do("print", chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
+				printed, err := cdp.Call(ctx, t, page.PrintToPDF, page.PrintToPDFParams{PreferCSSPageSize: new(true)})
+				pdf = printed.Data
+				return err
+			}))
+			if p := len(pages.FindAll(pdf, -1)); p < 1 || p > 2 {
+				t.Errorf("lesson %d in %s is printed on %d pages", lesson, languages[i], p)
+			}
+			keepFile(t, fmt.Sprintf("handout-%d-%s.pdf", lesson, languages[i]), pdf)
+		}
+	}
+	for _, v := range visitors {
+		v.hasNoErrors()
+	}
+}
+
+// Pictures of the class and of a hand-out for a person to look at: MIAOSHA_SHOTS=folder go test -run ScreenshotsOfAClass ./web
+func TestScreenshotsOfAClass(t *testing.T) {
+	if os.Getenv("MIAOSHA_SHOTS") == "" {
+		t.Skip("MIAOSHA_SHOTS is not set")
+	}
+	root := chromium(t)
+	s := openClassShop(t)
+	for _, device := range []struct {
+		name                string
+		width, height       int64
+		colorScheme, locale string
+	}{
+		{"desktop-light-zh", 1280, 800, "light", "zh-CN"},
+		{"desktop-dark-en", 1280, 800, "dark", "en-GB"},
+		{"phone-light-en", 390, 844, "light", "en-GB"},
+		{"phone-dark-zh", 390, 844, "dark", "zh-CN"},
+	} {
+		v, student := visit(t, root, s.url, device.locale), visit(t, root, s.url, device.locale)
+		for _, one := range []*visitor{v, student} {
+			one.emulates(device.width, device.height, "prefers-color-scheme", device.colorScheme)
+			one.goTo("/class.html")
+		}
+		student.sees(test("class-join"))
+		shootClass(t, student, "join-"+device.name)
+		v.evaluates(`document.cookie = 'session=` + s.teacher + `; path=/'`)
+		v.goTo("/class.html")
+		v.types("class-title", "数据库 Databases\r")
+		v.sees(test("wall-empty"))
+		shootClass(t, v, "empty-"+device.name)
+		code := v.reads(test("board-code"))
+		var cookies []string
+		for i := range 24 {
+			cookies = append(cookies, s.join(t, code, fmt.Sprintf("学生 Student %02d", i)))
+		}
+		v.until("all are there", `document.querySelectorAll('[data-test="student"]').length === 24`)
+		shootClass(t, v, "joined-"+device.name)
+		student.types("class-code", code)
+		student.types("class-name", "韩梅梅\r")
+		student.sees(test("seat"))
+		cookies = append(cookies, "")
+		for i, cookie := range cookies {
+			for e, step := range lab.Exercises()[:i*17/25] {
+				s.Judged(cookie, step.Name, e%4 != 3, float64(1+i%5), float64(1000+10*i))
+			}
+		}
+		shootClass(t, student, "seat-"+device.name)
+		v.until("they are at work", `document.querySelector('[data-mark="solved"]') !== null`)
+		shootClass(t, v, "board-"+device.name)
+		v.clicks("exercise-" + lab.Exercises()[0].Name)
+		v.clicks("sort-sql")
+		shootClass(t, v, "one-"+device.name)
+		v.clicks("part-run")
+		v.clicks("bench-run")
+		v.sees(test("run") + `[data-state="done"]`)
+		shootClass(t, v, "run-"+device.name)
+		s.teach("POST", "/"+code+"/close", "")
+		v.goTo("/handout.html?lesson=2")
+		v.sees(test("handout") + `[data-sources]`)
+		shootClass(t, v, "handout-"+device.name)
+		v.goTo("/class.html")
+		v.sees(test("class-title"))
+		shootClass(t, v, "classes-"+device.name)
+		v.hasNoErrors()
+	}
+}
+
 // shootClass keeps a picture of a page for a person to look at, if MIAOSHA_SHOTS names a folder.
 func shootClass(t *testing.T, v *visitor, name string) {
+	t.Helper()
+	if os.Getenv("MIAOSHA_SHOTS") == "" {
+		return
+	}
+	v.do("wait", chromedp.Sleep(300*time.Millisecond))
+	b, err := chromedp.Run(v.ctx, chromedp.FullScreenshot(100))
+	if err != nil {
+		t.Fatal(err)
+	}
+	keepFile(t, name+".png", b)
+}
+
+// keepFile writes a file to the folder MIAOSHA_SHOTS, if there is one.
+func keepFile(t *testing.T, name string, b []byte) {
 	t.Helper()
 	folder := os.Getenv("MIAOSHA_SHOTS")
 	if folder == "" {
 		return
 	}
-	b, err := chromedp.Run(v.ctx, chromedp.CaptureScreenshot())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(folder, name+".png"), b, 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(folder, name), b, 0o644); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -52,7 +52,7 @@ func TestDocumentsNameWhatExists(t *testing.T) {
 	r := readRepository(t)
 	docs := r.documents(t)
 	for _, want := range []string{"README.md", "README.zh-CN.md", "SECURITY.md", "SCALE.md", "deploy/README.md", "web/README.md",
-		"seckill/bench/README.md", "seckill/faults/README.md", "seckill/lab/README.md"} {
+		"seckill/bench/README.md", "seckill/faults/README.md", "seckill/lab/README.md", "seckill/lab/TEACHING.md", "seckill/lab/TEACHING.zh-CN.md"} {
 		if !slices.ContainsFunc(docs, func(d document) bool { return d.path == want }) {
 			t.Errorf("there is no %s", want)
 		}
@@ -106,6 +106,25 @@ func TestTheTwoReadmesSayTheSame(t *testing.T) {
 		}
 	}
 	if diff := cmp.Diff(outline(en), outline(zh)); diff != "" {
+		t.Errorf("(-English +Chinese)\n%s", diff)
+	}
+}
+
+// The plan for a lesson is the same in both languages, but for the README to which it leads.
+func TestTheTwoPlansForALessonSayTheSame(t *testing.T) {
+	t.Parallel()
+	r := repository{root: "../.."}
+	neutral := strings.NewReplacer(".zh-CN.md", ".md", "#两条命令", "#two-commands")
+	both := [2][]string{outline(r.document(t, "seckill/lab/TEACHING.md")), outline(r.document(t, "seckill/lab/TEACHING.zh-CN.md"))}
+	for i := range both {
+		for k, line := range both[i] {
+			both[i][k] = neutral.Replace(line)
+		}
+	}
+	if len(both[0]) < 40 {
+		t.Errorf("the plan has %d headings, rows, links and commands, want 40 or more", len(both[0]))
+	}
+	if diff := cmp.Diff(both[0], both[1]); diff != "" {
 		t.Errorf("(-English +Chinese)\n%s", diff)
 	}
 }
@@ -309,11 +328,11 @@ func (r *repository) document(t *testing.T, at string) document {
 	return document{at, string(raw)}
 }
 
-// documents returns SECURITY.md, SCALE.md, the table of ASVS and the READMEs of all folders. A changelog may name what is gone.
+// documents returns SECURITY.md, SCALE.md, the table of ASVS, the READMEs of all folders and the plan for a lesson. A changelog may name what is gone.
 func (r *repository) documents(t *testing.T) (docs []document) {
 	t.Helper()
 	for _, f := range slices.Sorted(maps.Keys(r.files)) {
-		if base := path.Base(f); base == "README.md" || base == "README.zh-CN.md" || f == "SECURITY.md" || f == "SCALE.md" || f == asvsTable {
+		if base := path.Base(f); base == "README.md" || base == "README.zh-CN.md" || strings.HasPrefix(base, "TEACHING.") || f == "SECURITY.md" || f == "SCALE.md" || f == asvsTable {
 			docs = append(docs, r.document(t, f))
 		}
 	}

@@ -24,11 +24,8 @@ export function Seat({ code }) {
   return html`<section class="seat" data-test="seat">
     <h1>${t('class.you', seat)}</h1>
     <p class="lead more">${t(seat.closed ? 'class.over' : 'class.in', seat)}</p>
-    ${seat.exercises.length > 0
-      ? html`<${Exercises} exercises=${seat.exercises} />`
-      : html`<p class="tip">${t('class.none')}</p>`}
-    <p class="row">${!seat.closed && html`<a class="button" href="/lab.html" data-test="to-exercises">${t('class.toLab')}</a>`}
-      <button type="button" class="button quiet" data-test="join-another" onClick=${() => setAgain(true)}>${t('class.another')}</button></p>
+    <${Exercises} ...${seat} />
+    <p><button type="button" class="button quiet" data-test="join-another" onClick=${() => setAgain(true)}>${t('class.another')}</button></p>
   </section>`;
 }
 

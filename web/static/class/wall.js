@@ -1,7 +1,7 @@
 // All students of a class on one screen: who has solved which exercise, in how many tries and at what cost.
 import { html, useState } from '../lib/preact.js';
 import { t } from '../i18n.js';
-import { nameOfExercise, speedOf, sqlOf } from './exercises.js';
+import { speedOf, sqlOf, titleOf } from './exercises.js';
 
 const workAt = (student, exercise) => student.exercises.find((w) => w.exercise === exercise);
 const solved = (student) => student.exercises.filter((w) => w.solved).length;
@@ -25,8 +25,7 @@ export function Wall({ board, onRemove }) {
   const [one, setOne] = useState('');  // the exercise whose figures are shown; '' for the marks of all
   const [order, setOrder] = useState('joined');
   const [removing, setRemoving] = useState(false);
-  const { students } = board;
-  const exercises = board.exercises ?? [...new Set(students.flatMap((s) => s.exercises.map((w) => w.exercise)))].sort();
+  const { students, ladder } = board;
   const orders = one ? forOne : forAll;
   const by = orders.includes(order) ? order : 'name';
   const shown = [...students].sort((a, b) => ORDERS[by](a, b, one));
@@ -35,17 +34,17 @@ export function Wall({ board, onRemove }) {
   return html`<section class="wall-of" aria-label=${t('class.part.wall')}>
     <div class="row picks exercises" role="group" aria-label=${t('class.exercises')}>
       <button type="button" class="plain pick" aria-pressed=${one === ''} data-test="exercise-all" onClick=${() => setOne('')}>${t('class.allExercises')}</button>
-      ${exercises.map((name, i) => html`<button key=${name} type="button" class="plain pick" aria-pressed=${one === name} data-test=${'exercise-' + name}
-        onClick=${() => setOne(name)}><b>${i + 1}</b> ${nameOfExercise(name)} <span class="share">${students.filter((s) => workAt(s, name)?.solved).length}/${students.length}</span></button>`)}
+      ${ladder.map((step, i) => html`<button key=${step.name} type="button" class="plain pick" aria-pressed=${one === step.name} data-test=${'exercise-' + step.name}
+        onClick=${() => setOne(step.name)}><b>${i + 1}</b> ${titleOf(step)} <span class="share">${students.filter((s) => workAt(s, step.name)?.solved).length}/${students.length}</span></button>`)}
     </div>
     <div class="row picks orders" role="group" aria-label=${t('class.sort')}><span class="more">${t('class.sort')}</span>
       ${orders.map((name) => html`<button key=${name} type="button" class="plain pick" aria-pressed=${by === name} data-test=${'sort-' + name} onClick=${() => setOrder(name)}>${t('class.sort.' + name)}</button>`)}
       <button type="button" class="plain pick removing" aria-pressed=${removing} data-test="removing" onClick=${() => setRemoving(!removing)}>${t('class.removing')}</button></div>
-    <ol class="wall" data-test="wall" data-many=${many} style=${{ '--exercises': exercises.length }}>${shown.map((s) => html`
+    <ol class="wall" data-test="wall" data-many=${many} style=${{ '--exercises': ladder.length }}>${shown.map((s) => html`
       <li key=${s.id} data-test="student" data-name=${s.nickname}>
         ${removing && html`<button type="button" class="plain gone" aria-label=${t('class.remove', s)} data-test="remove" onClick=${() => onRemove(s)}>✕</button>`}
         <span class="who" title=${s.nickname}>${s.nickname}</span>
-        ${one ? html`<${Figures} work=${workAt(s, one)} />` : html`<${Marks} student=${s} exercises=${exercises} />`}
+        ${one ? html`<${Figures} work=${workAt(s, one)} />` : html`<${Marks} student=${s} ladder=${ladder} />`}
       </li>`)}</ol>
     <p class="more small legend">${one ? t('class.costLegend') : html`<i data-mark="solved"></i> ${t('class.solved')} <i data-mark="tried"></i> ${t('class.unsolved')} <i></i> ${t('class.untried')}`}</p>
   </section>`;
@@ -53,10 +52,10 @@ export function Wall({ board, onRemove }) {
 
 const markOf = (work) => (!work ? '' : work.solved ? 'solved' : 'tried');
 
-const Marks = ({ student, exercises }) => html`
-  <span class="marks" aria-hidden="true">${exercises.map((name) => html`<i key=${name} data-mark=${markOf(workAt(student, name))} title=${nameOfExercise(name)}></i>`)}</span>
+const Marks = ({ student, ladder }) => html`
+  <span class="marks" aria-hidden="true">${ladder.map((step) => html`<i key=${step.name} data-mark=${markOf(workAt(student, step.name))} title=${titleOf(step)}></i>`)}</span>
   <b class="sum" aria-hidden="true">${solved(student)}</b>
-  <span class="hidden">${t('class.solvedOf', { n: solved(student), of: exercises.length, names: student.exercises.filter((w) => w.solved).map((w) => nameOfExercise(w.exercise)).join(t('comma')) })}</span>`;
+  <span class="hidden">${t('class.solvedOf', { n: solved(student), of: ladder.length, names: ladder.filter((step) => workAt(student, step.name)?.solved).map(titleOf).join(t('comma')) })}</span>`;
 
 const Figures = ({ work }) => html`<span class="figures" data-solved=${work?.solved ?? false}>
   <span class="mark2" data-right=${work?.solved ? 'yes' : 'no'}><span aria-hidden="true">${work?.solved ? '✓' : work ? '…' : '·'}</span><span class="hidden">${t(work?.solved ? 'class.solved' : work ? 'class.unsolved' : 'class.untried')}</span></span>

@@ -62,8 +62,6 @@ export default {
   'class.you': ({ nickname }) => `You are in, ${nickname}`,
   'class.in': ({ title, students }) => `${title}, ${s(students, 'student', 'students')}. What you solve in this browser appears on the board by itself.`,
   'class.over': ({ title }) => `${title} is over. These are your results.`,
-  'class.none': 'You have tried no exercise yet. Solve one, and it appears here and on the board.',
-  'class.toLab': 'Go to the lab',
   'class.another': 'Join another class, or under another name',
   'class.back': ({ nickname }) => `Stay in the class as ${nickname}`,
   'class.exercise': 'Exercise',

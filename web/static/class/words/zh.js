@@ -60,8 +60,6 @@ export default {
   'class.you': ({ nickname }) => `${nickname}，你已加入`,
   'class.in': ({ title, students }) => `${title}，${students} 名学生。你在这个浏览器里做出的练习会自动上看板。`,
   'class.over': ({ title }) => `${title} 已结束。这是你的结果。`,
-  'class.none': '你还没有试过练习。做出一道，这里和看板上就会出现。',
-  'class.toLab': '去实验室',
   'class.another': '加入别的课堂，或换个名字',
   'class.back': ({ nickname }) => `留在课堂，我是 ${nickname}`,
   'class.exercise': '练习',
