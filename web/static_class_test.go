@@ -74,7 +74,7 @@ func (s classShop) teach(method, path, body string) sandboxtest.Reply {
 	return sandboxtest.Call(method, s.url+"/api/sandbox/classes"+path, s.teacher, body)
 }
 
-// join gives a student a seat, and returns its cookie.
+// join seats a student, and returns the cookie.
 func (s classShop) join(t *testing.T, code, name string) (cookie string) {
 	t.Helper()
 	body, err := json.Marshal(map[string]string{"code": code, "nickname": name})

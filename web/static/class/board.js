@@ -40,11 +40,11 @@ export function Board({ code }) {
   return html`<div class="board" ref=${box} data-test="board" data-closed=${closed}>
     <div class="boardhead"><h1>${board.title}</h1>
       <span class="more" role="status" data-test="student-count">${t('class.students', { n: board.students.length })}${closed ? ` · ${t('class.isClosed')}` : ''}</span>
+      <nav class="parts" aria-label=${t('class.parts')}>${['wall', 'run'].map((p) => html`
+      <button key=${p} type="button" data-test=${'part-' + p} aria-pressed=${p === part} onClick=${() => setPart(p)}>${t('class.part.' + p)}</button>`)}</nav>
       <button type="button" class="button quiet" data-test="full" onClick=${() => box.current.requestFullscreen?.()}>${t('class.full')}</button></div>
     ${!closed && html`<${How} board=${board} />`}
     <${Trouble} trouble=${trouble} />
-    <nav class="parts" aria-label=${t('class.parts')}>${['wall', 'run'].map((p) => html`
-      <button key=${p} type="button" data-test=${'part-' + p} aria-pressed=${p === part} onClick=${() => setPart(p)}>${t('class.part.' + p)}</button>`)}</nav>
     ${refused && html`<p class="note" role="alert">${errorText(refused)}</p>`}
     ${part === 'wall' && html`<${Wall} board=${board} onRemove=${({ id, nickname }) => setAsking({ title: t('class.remove', { nickname }), text: t('class.removeMore'), yes: t('class.removeYes'), path: '/remove', body: { student: id } })} />`}
     ${part === 'run' && html`<${OnBoard} board=${board} start=${(plan) => change('/run', plan)} />`}
@@ -66,7 +66,7 @@ function How({ board: { code, addresses = [], students } }) {
   const alone = own && !addresses.length;
   return html`<div class="how" data-test="how" data-size=${students.some((s) => s.exercises.length) ? 'small' : 'big'}>
     <p><span class="more">${t('class.goTo')}</span> <b class="address" data-test="class-address">${bases.map((base, i) => html`${i > 0 && html` <span class="more">${t('class.or')}</span> `}${base.replace(/^http:\/\//, '')}/class.html`)}</b></p>
-    <p><span class="more">${t('class.code')}</span> <b class="code" data-test="board-code">${code}</b></p>
+    <p><span class="more">${t('class.code')}</span> <b class="class-code" data-test="board-code">${code}</b></p>
     ${alone && html`<p class="more small">${t('class.alone')} <code>miaosha --addr 0.0.0.0:8080 --allow-lan</code></p>`}
   </div>`;
 }

@@ -17,7 +17,7 @@ export const Exercises = ({ ladder, exercises, closed }) => html`<div class="she
   <tbody role="rowgroup">${ladder.map((step, i) => {
     const work = exercises.find((w) => w.exercise === step.name);
     const name = html`${i + 1}. ${titleOf(step)}`;
-    return html`<tr key=${step.name} role="row" data-exercise=${step.name} data-solved=${work?.solved ?? false}>
+    return html`<tr key=${step.name} role="row" data-exercise=${step.name} data-tried=${!!work} data-solved=${work?.solved ?? false}>
       <th role="rowheader" scope="row">${closed ? name : html`<a href=${'/mine.html#exercises/' + step.name}>${name}</a>`}
         ${work && html`<span class="verdict" data-right=${work.solved ? 'yes' : 'no'}><span aria-hidden="true">${work.solved ? '✓' : '…'}</span> ${t(work.solved ? 'class.solved' : 'class.unsolved')}</span>`}</th>
       <td role="cell" class="figure">${work ? count(work.tries) : '–'}</td><td role="cell" class="figure">${sqlOf(work)}</td><td role="cell" class="figure">${speedOf(work)}</td></tr>`;

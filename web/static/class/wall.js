@@ -40,7 +40,7 @@ export function Wall({ board, onRemove }) {
     <div class="row picks orders" role="group" aria-label=${t('class.sort')}><span class="more">${t('class.sort')}</span>
       ${orders.map((name) => html`<button key=${name} type="button" class="plain pick" aria-pressed=${by === name} data-test=${'sort-' + name} onClick=${() => setOrder(name)}>${t('class.sort.' + name)}</button>`)}
       <button type="button" class="plain pick removing" aria-pressed=${removing} data-test="removing" onClick=${() => setRemoving(!removing)}>${t('class.removing')}</button></div>
-    <ol class="wall" data-test="wall" data-many=${many} style=${{ '--exercises': ladder.length }}>${shown.map((s) => html`
+    <ol class="wall" data-test="wall" data-many=${many} data-one=${one !== ''} style=${{ '--exercises': ladder.length }}>${shown.map((s) => html`
       <li key=${s.id} data-test="student" data-name=${s.nickname}>
         ${removing && html`<button type="button" class="plain gone" aria-label=${t('class.remove', s)} data-test="remove" onClick=${() => onRemove(s)}>✕</button>`}
         <span class="who" title=${s.nickname}>${s.nickname}</span>
@@ -58,6 +58,6 @@ const Marks = ({ student, ladder }) => html`
   <span class="hidden">${t('class.solvedOf', { n: solved(student), of: ladder.length, names: ladder.filter((step) => workAt(student, step.name)?.solved).map(titleOf).join(t('comma')) })}</span>`;
 
 const Figures = ({ work }) => html`<span class="figures" data-solved=${work?.solved ?? false}>
-  <span class="mark2" data-right=${work?.solved ? 'yes' : 'no'}><span aria-hidden="true">${work?.solved ? '✓' : work ? '…' : '·'}</span><span class="hidden">${t(work?.solved ? 'class.solved' : work ? 'class.unsolved' : 'class.untried')}</span></span>
+  <span class="mark2" data-right=${work && (work.solved ? 'yes' : 'no')}><span aria-hidden="true">${work?.solved ? '✓' : work ? '…' : '·'}</span><span class="hidden">${t(work?.solved ? 'class.solved' : work ? 'class.unsolved' : 'class.untried')}</span></span>
   ${work && html`<span>${t('class.nTries', { n: work.tries })}</span>`}
   ${work?.cost && html`<span>${t('class.nSql', { n: sqlOf(work) })}</span><span>${t('class.nSpeed', { n: speedOf(work) })}</span>`}</span>`;

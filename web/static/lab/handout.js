@@ -12,6 +12,7 @@ await loadTexts(
   { zh: () => import('./words/lessons_zh.js'), en: () => import('./words/lessons_en.js') },
   { zh: () => import('./words/lines_zh.js'), en: () => import('./words/lines_en.js') },
   { zh: () => import('./words/trials_zh.js'), en: () => import('./words/trials_en.js') },
+  { zh: () => import('./words/load_zh.js'), en: () => import('./words/load_en.js') },
   { zh: () => import('./words/handout_zh.js'), en: () => import('./words/handout_en.js') },
 );
 

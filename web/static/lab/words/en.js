@@ -5,6 +5,7 @@ export default {
   'lab.intro': 'Make a flash sale go wrong, read the lines that are the cause, and see the cost of each better strategy. Everything runs on this machine and on tables of its own.',
   'lab.courses': 'Taught another course? Find a thing by the name that your course has for it.',
   'lab.mine': 'Write your own way, and let a crowd judge it',
+  'lab.class': 'A class',
   'lab.parts': 'Parts of the lab',
   'lab.lessons': 'Lessons',
   'lab.bench': 'Bench',

@@ -3,6 +3,7 @@ export default {
   'lab.intro': '亲手让秒杀出错，读出错的那几行代码，再看每种更好的方案要付出什么代价。一切都在这台机器上运行，使用单独的表。',
   'lab.courses': '在别的课程里学过？按课程里的词找。',
   'lab.mine': '自己写一种卖法，让人群来检验',
+  'lab.class': '课堂',
   'lab.parts': '实验室的各部分',
   'lab.lessons': '课程',
   'lab.bench': '压测',
