@@ -138,7 +138,7 @@ func TestBoardOfAClass(t *testing.T) {
 	student.sees("#nickname-error")
 	student.types("class-name", "二\r")
 	student.sees(test("seat"))
-	student.until("the ladder is there", `document.querySelectorAll('[data-exercise]').length === 17 && document.documentElement.scrollWidth <= innerWidth`)
+	student.until("the ladder is there", fmt.Sprintf(`document.querySelectorAll('[data-exercise]').length === %d && document.documentElement.scrollWidth <= innerWidth`, len(lab.Exercises())))
 	teacher.until("the student is on the board", `document.querySelector('[data-name="李雷二"]') !== null`)
 
 	teacher.until("the board shows what is solved", `document.querySelectorAll('[data-name="Student 06"] [data-mark="solved"]').length === 6`)
