@@ -26,7 +26,7 @@ export function Classes() {
   return html`<section class="classes">
     <h1>${t('class.title')}</h1><p class="lead more">${t('class.intro')}</p>
     <form class="sheet" onSubmit=${open}>
-      <${Field} id="title" label=${t('class.of')} data-test="class-title" value=${title} onValue=${setTitle} error=${errors?.title} maxlength="60" required placeholder=${t('class.example')} />
+      <${Field} id="title" label=${t('class.of')} data-test="class-title" value=${title} onValue=${setTitle} error=${errors?.title} maxlength="60" placeholder=${t('class.example')} />
       ${refused && !errors && html`<p class="note" role="alert">${errorText(refused)}</p>`}
       <button class="button" data-test="class-open">${t('class.open')}</button>
     </form>
