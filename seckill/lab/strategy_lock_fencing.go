@@ -80,7 +80,9 @@ func (s lockFencing) buyAsHolder(ctx context.Context, user int64) (bool, error) 
 		return has, err
 	}
 	s.lookUpPrice(ctx, user)
-	s.stall(ctx, user, key) // the lock expires, and the holder does not know
+	if _, again := s.hung.LoadOrStore(user, true); !again {
+		s.stall(ctx, user, key) // the lock expires, and the holder does not know
+	}
 	err = pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) error {
 		//lab:here
 		tag, err := tx.Exec(ctx, `update item set stock = $1 where version = $2`, stock-1, number)
