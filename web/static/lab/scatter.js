@@ -4,7 +4,7 @@ import { html } from '../lib/preact.js';
 import { t } from '../i18n.js';
 import { Table, Verdict, nameOf, number, shownAs, speed } from './result.js';
 
-const WIDTH = 400, HEIGHT = 300, LEFT = 42, BOTTOM = 34, TOP = 10, RIGHT = 14, RADIUS = 9;
+const WIDTH = 400, HEIGHT = 300, LEFT = 42, BOTTOM = 34, TOP = 10, RIGHT = 24, RADIUS = 9;
 const FEWEST = 3; // strategies: fewer are compared more easily by their bars
 
 const callsOf = (r) => (r.sql_per_order || 0) + (r.redis_per_order || 0);
