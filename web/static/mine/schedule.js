@@ -82,8 +82,8 @@ export function Schedule({ schedule, steps, onLine, onStep }) {
     <div class="row controls">
       <button type="button" class="button" data-test="step-play" aria-pressed=${playing}
         onClick=${() => { if (at >= last) setAt(1); setPlaying(!playing); }}>${t(playing ? 'race.pause' : at >= last ? 'race.replay' : 'race.play')}</button>
-      <button type="button" class="button quiet" data-test="step-back" disabled=${at <= 1} onClick=${() => move(at - 1)}>${t('race.back')}</button>
-      <button type="button" class="button quiet" data-test="step-next" disabled=${at >= last} onClick=${() => move(at + 1)}>${t('race.next')}</button>
+      <button type="button" class="button quiet" data-test="step-back" aria-disabled=${at <= 1} onClick=${() => move(at - 1)}>${t('race.back')}</button>
+      <button type="button" class="button quiet" data-test="step-next" aria-disabled=${at >= last} onClick=${() => move(at + 1)}>${t('race.next')}</button>
       <label class="pace"><span class="hidden">${t('schedule.pace')}</span><select data-test="step-pace" value=${pace} onChange=${(e) => setPace(Number(e.currentTarget.value))}>${PACES.map((_, i) => html`
         <option key=${i} value=${i}>${t('schedule.pace.' + i)}</option>`)}</select></label>
       <span class="more digits" data-test="step-at">${t('race.at', { n: at, of: last })}</span>
