@@ -29,31 +29,38 @@ check test embedded latency requests short faults cluster: export TMPDIR := $(or
 # without what a debugger needs: linking is a third faster. The tests of waiting times run alone. Fuzzing, random requests, seeds
 # and the Redis inside the process have a short form here; the target alone has the long one.
 check: export GOFLAGS += -vet=off -ldflags=-w
-check: race = -race
-check: skip = -skip '^TestLatency'
+check: export race = -race
+check: export skipped = ^TestLatency
 check: export scripts = . ./seckill/gate ./user
 check: export purchases = TestTwoVisitorsWantTheLastUnit
 check: export fuzzed = 3s
 check: export sent = 60000
 check: export each = 500
-check: borders format latency test requests embedded beside ## everything a change must pass; its tests run raced
+check: borders format latency beside ## everything a change must pass; its tests run raced
 
-# The faults wait half of the time, so what only computes runs beside them, at the lowest priority.
+# The tests and the faults often wait, so what only computes runs beside all of them, at the lowest priority.
 computed = vet lint fuzz seeds
+proved = test requests embedded short
 beside:
 	@log=$$(mktemp); nice -n 19 $(MAKE) --no-print-directory $(computed) >$$log 2>&1 & computed=$$!; \
-	$(MAKE) --no-print-directory short; faults=$$?; wait $$computed; computed=$$?; cat $$log; rm $$log; exit $$((faults + computed))
+	$(MAKE) --no-print-directory $(proved); proved=$$?; wait $$computed; computed=$$?; cat $$log; rm $$log; exit $$((proved + computed))
 
 # The packages that take longest come first, so that the others run beside them. Most tests of web and of operator drive the built
 # shop from outside, and those of sandbox start servers: with race set, the detector watches the handlers and the commands in the
 # tests of the root, whose crowds use the same ones, and in the tests of web that run them in their own process.
 outside = ./web ./seckill/operator ./seckill/sandbox
 inside = $$(grep -l '^package web$$' web/*_test.go | xargs sed -n 's,^func \(Test[A-Za-z0-9]*\)(.*,\1,p' | paste -sd '|')
+# The tests of web in their own process run once, raced, and right after the others of web: at the very end one core would idle.
+skip = $(if $(skipped),-skip '$(skipped)')
 test: ## all tests
 	@echo "$(GO) test $(skip) $(outside), and beside them $(race) the others"; \
-	$(GO) test -p 1 $(skip) $(outside) & outside=$$!; \
+	tests=$(inside); [ -n "$$tests" ] || { echo "web has no test in its own process"; exit 1; }; \
+	( failed=0; \
+	$(if $(race),$(GO) test -skip "$(if $(skipped),$(skipped)|)^($$tests)$$" ./web || failed=1; \
+	$(GO) test $(skip) $(race) -run "^($$tests)$$" ./web || failed=1; \
+	$(GO) test -p 1 $(skip) $(filter-out ./web,$(outside)) || failed=1, \
+	$(GO) test -p 1 $(skip) $(outside) || failed=1); exit $$failed ) & outside=$$!; \
 	$(GO) test $(skip) $(race) $$($(GO) list ./... | grep -vxE "$$($(GO) list $(outside) | paste -sd '|')"); others=$$?; \
-	$(if $(race),tests=$(inside); [ -n "$$tests" ] && $(GO) test $(skip) $(race) -run "^($$tests)$$" ./web || others=1;) \
 	wait $$outside && exit $$others
 
 # Two processes share the seeds: ids are drawn from one source in a process, so its seeds run one after the other.
