@@ -136,8 +136,8 @@ func (p Program) Validate() error {
 // Result with a Verdict for each plan. For each plan it first searches the shortest schedule of two or three buyers that
 // shows a fault, and then sends the crowd. report may be nil. A program that fails has results of the kind Failed. An error
 // comes from the stores or from ctx.
-func Judge(ctx context.Context, s Stores, p Program, plans []Plan, report func(Progress)) ([]Result, error) {
-	err := p.Validate()
+func Judge(ctx context.Context, s Stores, p Program, plans []Plan, report func(Progress)) (results []Result, err error) {
+	err = p.Validate()
 	for _, plan := range plans {
 		err = errors.Join(err, plan.ValidateForProgram())
 	}

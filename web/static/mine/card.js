@@ -7,9 +7,9 @@ const LUA = ['buy(user)', 'prepare()', 'start()', 'cancel(user)', 'sql(text, ...
   'key("name")', 'think()', 'promise()', 'lock("name", f)', 'later(f)', 'print(...)', 'pcall(f), error(text)'];
 const SQL = ['-- prepare', '-- buy', '-- think', ':user', 'begin; … commit;', 'yes, no'];
 
-// Card is open where there is room for it beside the editor.
-export function Card({ language }) {
-  const [open] = useState(() => matchMedia('(min-width: 1000px)').matches);
+// Card is open where it stands beside the editor.
+export function Card({ language, beside }) {
+  const [open] = useState(() => beside && matchMedia('(min-width: 1000px)').matches);
   const rows = language === 'sql' ? SQL : LUA;
   return html`<details class="card-of" open=${open} data-test="card"><summary>${t('card.title.' + language)}</summary>
     <dl>${rows.map((row, i) => html`<div key=${row}><dt><code>${row}</code></dt><dd>${withCode(t('card.' + language)[i])}</dd></div>`)}</dl>

@@ -9,7 +9,7 @@ import { lineOf } from './verdict.js';
 
 // Desk shows a program {language, source}. result is a verdict whose error is marked in the source; shown is the step whose line is
 // marked. children stand between the editor and the run.
-export function Desk({ program, onInput, onRun, run, busy, stop, stock, result, shown, goTo, label, bar, children }) {
+export function Desk({ program, onInput, onRun, run, busy, stop, stock, result, shown, goTo, label, bar, beside = true, children }) {
   const marks = {};
   if (lineOf(result)) marks[lineOf(result)] = 'error';
   if (shown?.line) marks[shown.line] = 'now';
@@ -21,7 +21,7 @@ export function Desk({ program, onInput, onRun, run, busy, stop, stock, result, 
       <p class="row"><button type="button" class="button" data-test="run-mine" disabled=${busy} onClick=${onRun}>${t(busy ? 'run.running' : 'mine.run')}</button></p>
       <${Working} run=${run} stop=${stop} stock=${stock} />
     </div>
-    <aside><${Card} key=${program.language} language=${program.language} /></aside>
+    <aside><${Card} key=${program.language} language=${program.language} beside=${beside} /></aside>
   </div>`;
 }
 
