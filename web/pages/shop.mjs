@@ -86,6 +86,9 @@ async function pagesOf(url) {
     { name: 'lab', path: '/lab.html' },
     { name: 'mine', path: '/mine.html' },
     { name: 'courses', path: '/courses.html' },
+    { name: 'handout', path: '/handout.html?lesson=1' },
+    { name: 'class', path: '/class.html' },
+    { name: 'teach', path: '/teach.html', token: admin },
   ];
   const there = [];
   for (const page of all) if ((await fetch(url + page.path)).ok) there.push(page);
