@@ -90,7 +90,8 @@ func TestMineGoesWrongIsExplainedAndRepaired(t *testing.T) {
 
 	files := t.TempDir()
 	v.do("allow files", chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
-		_, err := cdp.Call(ctx, target, browser.SetDownloadBehavior, browser.SetDownloadBehaviorParams{Behavior: browser.SetDownloadBehaviorBehaviorAllow, DownloadPath: files})
+		_, err := cdp.Call(ctx, target, browser.SetDownloadBehavior, browser.SetDownloadBehaviorParams{Behavior: browser.SetDownloadBehaviorBehaviorAllow, DownloadPath: files,
+			BrowserContextID: chromedp.FromContext(ctx).BrowserContextID})
 		return err
 	}))
 	v.clicks("export")

@@ -215,13 +215,13 @@ func (r *run) count(ctx context.Context, o *outcome) (Result, error) {
 			res.Lost++
 		}
 	}
-	res.owners = owners
+	res.OrderedBy = owners
 	res.Sold = len(owners)
 	res.Oversold = max(0, res.Sold-p.Stock)
 	res.Unsold = max(0, min(p.Stock, p.Buyers)-res.Sold)
 	res.Duplicates = res.Sold - len(ordered)
 	if p.Closes {
-		if res.afterEnd, err = r.takenAfterEnd(ctx, res.Sold); err != nil {
+		if res.TakenLate, err = r.takenAfterEnd(ctx, res.Sold); err != nil {
 			return res, err
 		}
 		if r.closed.Load() { // what is left then stays

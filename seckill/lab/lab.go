@@ -127,14 +127,14 @@ type Result struct {
 	Holds    [][3]float64 `json:"holds,omitempty"`
 	*Verdict              // of a Program only
 
-	owners   []int64 // of the orders
-	afterEnd int     // units that were taken after the end of the sale, see Plan.Closes
+	OrderedBy []int64 `json:"-"` // the buyers of the orders
+	TakenLate int     `json:"-"` // units that were taken after the end of the sale, see Plan.Closes
 }
 
 const maxHolds = 150
 
 func (r Result) exact() bool {
-	return r.Oversold == 0 && r.Unsold == 0 && r.Duplicates == 0 && r.Lost == 0 && r.afterEnd == 0 && r.Error == ""
+	return r.Oversold == 0 && r.Unsold == 0 && r.Duplicates == 0 && r.Lost == 0 && r.TakenLate == 0 && r.Error == ""
 }
 
 // Progress reports how far the run of a strategy is.

@@ -148,7 +148,7 @@ func judgePlan(ctx context.Context, s Stores, server *miniredis.Miniredis, code 
 		result.Unsold = max(0, min(p.Stock, p.Buyers-gone)-result.Sold)
 		result.Right = result.exact()
 	}
-	verdict.AfterEnd, verdict.Late = result.afterEnd, shared.late(result.owners, p.Stock)
+	verdict.AfterEnd, verdict.Late = result.TakenLate, shared.late(result.OrderedBy, p.Stock)
 	if verdict.Kind == "" {
 		verdict.Kind = kindOfCounts(result)
 	}
@@ -178,7 +178,7 @@ func kindOfCounts(r Result) string {
 		return LostPromise
 	case r.Duplicates > 0:
 		return DoubleDelivery
-	case r.Oversold > 0, r.afterEnd > 0:
+	case r.Oversold > 0, r.TakenLate > 0:
 		return CheckThenAct
 	case r.Unsold > 0:
 		return StaysUnsold
