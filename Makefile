@@ -5,7 +5,7 @@ GO ?= go
 # The systems for which the repository has files. No file depends on a processor.
 PLATFORMS := linux/amd64 darwin/arm64 windows/amd64
 
-.PHONY: help run build quick check beside test seeds simulate exercises starters embedded latency faults cluster short borders format vet lint words licences fuzz requests bench growth speed pages shots
+.PHONY: help run build quick check beside test race seeds simulate exercises starters embedded latency faults cluster short borders format vet lint words licences fuzz requests bench growth speed pages shots
 
 help: ## list the chores
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -23,20 +23,19 @@ quick: borders format lint ## before a commit: borders, format, lint, and the te
 # three times the processor time: ext4 passes over every inode that was deleted in the last seconds.
 memory = $(shell d=/dev/shm; [ -w $$d ] && ! grep -q " $$d .*noexec" /proc/mounts && \
   [ "$$(df -Pk $$d | awk 'NR == 2 {print $$4}')" -gt 8000000 ] && echo $$d)
-check test embedded latency requests short faults cluster: export TMPDIR := $(or $(TMPDIR),$(memory),/tmp)
+check test race embedded latency requests short faults cluster: export TMPDIR := $(or $(TMPDIR),$(memory),/tmp)
 
 # Each step compiles and vets only what no other step does. vet has all of go vet, so the tests do without their part of it, and
 # without what a debugger needs: linking is a third faster. The tests of waiting times run alone. Fuzzing, random requests, seeds
 # and the Redis inside the process have a short form here; the target alone has the long one.
 check: export GOFLAGS += -vet=off -ldflags=-w
-check: export race = -race
 check: export skipped = ^TestLatency
 check: export scripts = . ./seckill/gate ./user
 check: export purchases = TestTwoVisitorsWantTheLastUnit
 check: export fuzzed = 3s
 check: export sent = 60000
 check: export each = 500
-check: borders format latency beside ## everything a change must pass; its tests run raced
+check: borders format latency beside ## everything a change must pass
 
 # The tests and the faults often wait, so what only computes runs beside all of them, at the lowest priority.
 computed = vet lint fuzz seeds
@@ -46,22 +45,23 @@ beside:
 	$(MAKE) --no-print-directory $(proved); proved=$$?; wait $$computed; computed=$$?; cat $$log; rm $$log; exit $$((proved + computed))
 
 # The packages that take longest come first, so that the others run beside them. Most tests of web and of operator drive the built
-# shop from outside, and those of sandbox start servers: with race set, the detector watches the handlers and the commands in the
-# tests of the root, whose crowds use the same ones, and in the tests of web that run them in their own process.
+# shop from outside, and those of sandbox start servers.
 outside = ./web ./seckill/operator ./seckill/sandbox
-inside = $$(grep -l '^package web$$' web/*_test.go | xargs sed -n 's,^func \(Test[A-Za-z0-9]*\)(.*,\1,p' | paste -sd '|')
-# The tests of web in their own process run once, raced, and right after the others of web: at the very end one core would idle.
 skip = $(if $(skipped),-skip '$(skipped)')
 test: ## all tests
-	@echo "$(GO) test $(skip) $(outside), and beside them $(race) the others"; \
-	tests=$(inside); [ -n "$$tests" ] || { echo "web has no test in its own process"; exit 1; }; \
-	( failed=0; \
-	$(if $(race),$(GO) test -skip "$(if $(skipped),$(skipped)|)^($$tests)$$" ./web || failed=1; \
-	$(GO) test $(skip) $(race) -run "^($$tests)$$" ./web || failed=1; \
-	$(GO) test -p 1 $(skip) $(filter-out ./web,$(outside)) || failed=1, \
-	$(GO) test -p 1 $(skip) $(outside) || failed=1); exit $$failed ) & outside=$$!; \
-	$(GO) test $(skip) $(race) $$($(GO) list ./... | grep -vxE "$$($(GO) list $(outside) | paste -sd '|')"); others=$$?; \
+	@echo "$(GO) test $(skip) $(outside), and beside them the others"; \
+	$(GO) test -p 1 -timeout 20m $(skip) $(outside) & outside=$$!; \
+	$(GO) test $(skip) $$($(GO) list ./... | grep -vxE "$$($(GO) list $(outside) | paste -sd '|')"); others=$$?; \
 	wait $$outside && exit $$others
+
+# Compiling everything once more with the detector takes as long as the tests, so check does without it. The detector watches the
+# handlers and the commands in the tests of the root, whose crowds use the same ones, and in the tests of web that run them in
+# their own process.
+inside = $$(grep -l '^package web$$' web/*_test.go | xargs sed -n 's,^func \(Test[A-Za-z0-9]*\)(.*,\1,p' | paste -sd '|')
+race: ## the tests that run our code in their own process, under the race detector (ten minutes): before a release
+	$(GO) test -race -skip '^TestLatency' $$($(GO) list ./... | grep -vxE "$$($(GO) list $(outside) | paste -sd '|')")
+	@tests=$(inside); [ -n "$$tests" ] || { echo "web has no test in its own process"; exit 1; }; \
+	$(GO) test -race -skip '^TestLatency' -run "^($$tests)$$" ./web
 
 # Two processes share the seeds: ids are drawn from one source in a process, so its seeds run one after the other.
 each ?= 1500
