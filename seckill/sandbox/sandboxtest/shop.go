@@ -116,7 +116,7 @@ func open(t testing.TB, env []string, cmd *exec.Cmd) *Shop {
 	case <-s.out:
 		s.cmd.Wait()
 		t.Fatalf("the shop ended: %s", s.Log)
-	case <-time.After(30 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatalf("the shop did not open: %s", s.Log)
 	}
 	return s
