@@ -10,6 +10,8 @@ import { Seat } from './seat.js';
 
 await loadTexts(
   { zh: () => import('../lab/words/zh.js'), en: () => import('../lab/words/en.js') },
+  { zh: () => import('../lab/words/picture_zh.js'), en: () => import('../lab/words/picture_en.js') },
+  { zh: () => import('../lab/words/load_zh.js'), en: () => import('../lab/words/load_en.js') },
   { zh: () => import('./words/zh.js'), en: () => import('./words/en.js') },
 );
 

@@ -32,7 +32,7 @@ export function Scatter({ results }) {
     </svg>
     <${Table} labelledby="scatter" columns=${[t('scatter.speed'), t('scatter.sql'), t('scatter.redis')]} rows=${points.map(({ r }, i) => ({
       name: 'scatter-' + r.strategy, shown: shownAs(r),
-      head: html`<span><b class="nth">${i + 1}</b> <a href=${'#strategies/' + r.strategy}>${nameOf(r.strategy)}</a></span><${Verdict} of=${r} />`,
+      head: html`<span><b class="nth">${i + 1}</b> <a href=${'/lab.html#strategies/' + r.strategy}>${nameOf(r.strategy)}</a></span><${Verdict} of=${r} />`,
       cells: [speed(r.per_second), number(r.sql_per_order, 2), number(r.redis_per_order, 2)],
     }))} /></div>
   </section>`;
