@@ -61,17 +61,18 @@ export function Picture({ result }) {
           <input type="range" data-test="picture-time" min="0" max=${end} step="any" value=${now} onInput=${(e) => { setPlaying(false); setNow(Number(e.currentTarget.value)); }} /></label>
         <label class="pace"><span class="hidden">${t('schedule.pace')}</span><select value=${pace} onChange=${(e) => setPace(Number(e.currentTarget.value))}>${REPLAY.map((_, i) => html`
           <option key=${i} value=${i}>${t('schedule.pace.' + i)}</option>`)}</select></label></div>
-      <${Timeline} holds=${holds} stock=${result.stock} end=${end} now=${now} />`}
+      <${Timeline} holds=${holds} stock=${result.stock} duplicates=${result.duplicates} end=${end} now=${now} />`}
   </figure>`;
 }
 
-// Timeline has a line for each of the first buyers who were told yes: waiting, then holding a unit.
-function Timeline({ holds, stock, end, now }) {
+// Timeline has a line for each of the first buyers who were told yes: waiting, then holding a unit. A second yes to one buyer is a second
+// unit only if the run has counted duplicates; otherwise it repeats the first answer.
+function Timeline({ holds, stock, duplicates, end, now }) {
   const seen = new Set();
-  const rows = holds.map(([buyer, clicked, told], i) => {
+  const rows = holds.map(([buyer, clicked, told]) => {
     const again = seen.has(buyer);
     seen.add(buyer);
-    return { buyer, clicked, told, kind: again ? 'again' : i >= stock ? 'over' : 'holds' };
+    return { buyer, clicked, told, kind: again ? (duplicates > 0 ? 'again' : 'holds') : seen.size > stock ? 'over' : 'holds' };
   });
   const wrong = rows.findIndex((row) => row.kind !== 'holds');
   // The first rows, or those around the first that is wrong.

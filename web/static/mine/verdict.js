@@ -18,7 +18,9 @@ export function lineOf(result) {
 export function Verdict({ result, searched = true, onLine, onStep }) {
   const { kind, problem, schedule, steps = [], output } = result;
   const line = lineOf(result);
-  const crowdRight = COUNTS.slice(1).every((c) => !result[c]) && !result.error;
+  const sumsUp = COUNTS.slice(1).every((c) => !result[c]) && !result.error;
+  const late = sumsUp && result.after_end > 0; // each unit once, but not in time
+  const crowdRight = sumsUp && !late;
   const read = schedule && schedule.broken >= 0 ? sameRead(steps, schedule.broken) : null;
   const oneBuyer = schedule?.clicks === 'one buyer';
   const box = useRef();
@@ -26,7 +28,7 @@ export function Verdict({ result, searched = true, onLine, onStep }) {
   return html`<div class="judgement" ref=${box} data-test="verdict" data-right=${result.right ? 'yes' : 'no'} data-kind=${kind || ''}>
     <section class="sheet outcome" aria-labelledby="outcome">
       <h2 id="outcome" class="verdict" data-right=${shownAs(result)}><span aria-hidden="true">${result.right ? '✓ ' : '✗ '}</span>${
-        kind === 'error' ? t('problem.' + (problem || 'runtime')) : result.right ? t('mine.right') : crowdRight ? t('mine.searched') : verdictOf(result)}</h2>
+        kind === 'error' ? t('problem.' + (problem || 'runtime')) : result.right ? t('mine.right') : late ? t('mine.afterEnd', { n: result.after_end }) : crowdRight ? t('mine.searched') : verdictOf(result)}</h2>
       ${kind === 'error' && html`<div class="note" role="alert" data-test="problem"><p>${t('problem.' + (problem || 'runtime') + '.says')}</p>
         <pre class="said">${result.error}</pre>
         ${line > 0 && html`<p><button type="button" class="plain linked" data-test="to-error" onClick=${() => onLine(line)}>${t('problem.line', { line })}</button></p>`}</div>`}

@@ -27,6 +27,7 @@ export default {
   'mine.starting': 'Getting ready…',
   'mine.right': 'Right: neither the crowd nor the search found a fault',
   'mine.rightMore': 'The search tries schedules of two and three buyers, one statement at a time, with at most two switches. That is no proof. Try more buyers, double clicks and each of the faults.',
+  'mine.afterEnd': ({ n }) => `${s(n, 'unit', 'units')} sold after the end of the sale`,
   'mine.searched': 'This crowd came out exact, but the search found a schedule that goes wrong',
   'mine.noSchedule': 'The crowd found this fault. The search with two and three buyers did not, so there are no steps to show.',
   'mine.speed': 'Clicks per second',

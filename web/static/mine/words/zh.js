@@ -25,6 +25,7 @@ export default {
   'mine.starting': '准备中…',
   'mine.right': '正确：人群和搜索都没有找到错误',
   'mine.rightMore': '搜索会试两个和三个买家的先后顺序，一次一条语句，最多切换两次。这不是证明。再多试一些买家、重复点击和每一种故障。',
+  'mine.afterEnd': ({ n }) => `秒杀结束之后还卖出了 ${n} 件`,
   'mine.searched': '这群人没有碰上，但搜索找到了一种会出错的顺序',
   'mine.noSchedule': '这个错误是人群碰出来的。用两个和三个买家搜索没有找到，所以没有步骤可看。',
   'mine.speed': '每秒点击',
