@@ -26,11 +26,17 @@ export const setTitle = (...parts) => {
   document.title = [...parts.filter(Boolean), t('shop')].join(' · ');
 };
 
+// skip leads to the content and leaves the hash, which names the part of a page.
+function skip(event) {
+  event.preventDefault();
+  document.getElementById('main').focus();
+}
+
 function Shell({ Page }) {
   const lang = useLang();
   const user = useUser();
   return html`
-    <a class="skip" href="#main">${t('skip')}</a>
+    <a class="skip" href="#main" onClick=${skip}>${t('skip')}</a>
     <header class="top">
       <div class="wide">
         <a class="mark" href="/"><span class="seal" aria-hidden="true">秒</span><span class="name">${t('shop')}</span></a>

@@ -2,7 +2,7 @@
 import { html, useEffect, useState } from '../lib/preact.js';
 import { get, post } from '../api.js';
 import { Field, errorsOf } from '../field.js';
-import { errorText, formatTime, t } from '../i18n.js';
+import { errorText, formatTime, lang, t } from '../i18n.js';
 import { Failed, Loading } from '../shell.js';
 
 export function Classes() {
@@ -34,7 +34,7 @@ export function Classes() {
       <ul class="sheet list-of-classes">${all.map((one) => html`<li key=${one.code}><a href=${'#' + one.code} data-test="class-link">${one.title}</a>
         <span class="more">${one.code} · ${formatTime(one.opened_at, Date.now())}${one.closed_at && ` · ${t('class.isClosed')}`}</span></li>`)}</ul>`}
     <h2>${t('class.plan')}</h2>
-    <p>${t('class.planMore')} <code>seckill/lab/TEACHING.md</code></p>
+    <p>${t('class.planMore')} <code>${lang() === 'zh' ? 'seckill/lab/TEACHING.zh-CN.md' : 'seckill/lab/TEACHING.md'}</code></p>
     <p><a href="/handout.html" data-test="to-handouts">${t('class.handouts')}</a></p>
     <p class="more small">${t('class.restart')}</p>
   </section>`;

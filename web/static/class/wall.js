@@ -5,14 +5,15 @@ import { speedOf, sqlOf, titleOf } from './exercises.js';
 
 const workAt = (student, exercise) => student.exercises.find((w) => w.exercise === exercise);
 const solved = (student) => student.exercises.filter((w) => w.solved).length;
-const lastOf = (student) => student.exercises.map((w) => w.solved_at ?? '').reduce((a, b) => (a > b ? a : b), '');
+// solvedAt returns when a student has solved one exercise, or the last of all; '' if not.
+const solvedAt = (student, one) => student.exercises.filter((w) => !one || w.exercise === one).map((w) => w.solved_at ?? '').reduce((a, b) => (a > b ? a : b), '');
 const byName = (a, b) => a.nickname.localeCompare(b.nickname);
 
 // What the wall is sorted by: of all exercises together, and of one. Students without a figure come last.
 const ORDERS = {
   joined: (a, b) => a.id - b.id,
   name: byName,
-  solved: (a, b, one) => (one ? (workAt(b, one)?.solved ?? false) - (workAt(a, one)?.solved ?? false) : solved(b) - solved(a)) || lastOf(a).localeCompare(lastOf(b)) || byName(a, b),
+  solved: (a, b, one) => (one ? (workAt(b, one)?.solved ?? false) - (workAt(a, one)?.solved ?? false) : solved(b) - solved(a)) || solvedAt(a, one).localeCompare(solvedAt(b, one)) || byName(a, b),
   tries: (a, b, one) => least(a, b, (s) => (one ? workAt(s, one)?.tries : s.exercises.reduce((n, w) => n + w.tries, 0) || undefined)),
   sql: (a, b, one) => least(a, b, (s) => workAt(s, one)?.cost?.sql_per_order),
   speed: (a, b, one) => least(a, b, (s) => { const cost = workAt(s, one)?.cost; return cost && -cost.per_second; }),

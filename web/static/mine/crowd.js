@@ -7,7 +7,8 @@ export const FIRST_PLAN = { buyers: 200, stock: 20, double_clicks: 20, nodes: 2,
 export function Crowd({ plan, max, faults, onChange }) {
   const amount = (name, min, most) => html`<label class="field"><span>${t('crowd.' + name)}</span>
     <input type="number" inputmode="numeric" required min=${min} max=${most} step="1" value=${plan[name]} data-test=${'crowd-' + name}
-      onInput=${(e) => e.currentTarget.validity.valid && onChange({ ...plan, [name]: e.currentTarget.valueAsNumber })} /></label>`;
+      onInput=${(e) => e.currentTarget.validity.valid && onChange({ ...plan, [name]: e.currentTarget.valueAsNumber })}
+      onChange=${(e) => e.currentTarget.reportValidity()} /></label>`;
   const toggle = (fault, on) => onChange({ ...plan, faults: faults.filter((f) => (f === fault ? on : plan.faults.includes(f))) });
   return html`<details class="crowd" data-test="crowd"><summary>${t('crowd.summary', { ...plan, named: plan.faults.map((f) => t('fault.' + f)).join(t('comma')) })}</summary>
     <div class="numbers">${amount('buyers', 1, max.buyers)}${amount('stock', 1, max.stock)}${amount('double_clicks', 0, 100)}

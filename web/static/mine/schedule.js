@@ -30,15 +30,16 @@ function changes(steps, i) {
 
 const textOf = (step) => (step.kind === 'answer' || step.kind === 'code' || step.kind === 'fault' ? textOr('step.', step.text) : step.text);
 
-// reads returns the last value that each buyer has read before step i, if two have read the same: it is what both believed.
+// sameRead returns {value, line} of the last read of both buyers before step i, if both have read the same at the same line while what
+// they share was the same: it is what both believed. Otherwise it returns null.
 export function sameRead(steps, i) {
   const last = {};
   for (const step of steps.slice(0, i + 1)) {
     const isRead = /^\s*(select|get|hget|exists|sismember|scard|llen)\b/i.test(step.text);
-    if ((step.kind === 'sql' || step.kind === 'redis') && isRead && step.result) last[step.buyer] = { value: step.result, line: step.line };
+    if ((step.kind === 'sql' || step.kind === 'redis') && isRead && step.result) last[step.buyer] = { value: step.result, line: step.line, state: JSON.stringify(step.state) };
   }
   const [one, two] = [last[1], last[2]];
-  return one && two && one.value === two.value ? { value: one.value, line: one.line } : null;
+  return one && two && one.value === two.value && one.line === two.line && one.state === two.state ? { value: one.value, line: one.line } : null;
 }
 
 // Schedule shows the steps. onLine(line) leads to a line of the source; onStep(step) is called with the step that is shown, or null.
@@ -67,7 +68,8 @@ export function Schedule({ schedule, steps, onLine, onStep }) {
     list.current.querySelector('[data-now]')?.scrollIntoView({ block: 'nearest', behavior: playing && !calm ? 'smooth' : 'auto' });
   }, [at]);
   const onKey = (event) => {
-    if (event.target.closest('select, textarea, input')) return;
+    if (event.altKey || event.ctrlKey || event.metaKey) return;
+    if (event.target.closest('select, textarea, input, .scrolls')) return;
     if (event.key === 'ArrowRight') move(at + 1);
     else if (event.key === 'ArrowLeft') move(at - 1);
     else if (event.key === 'Home') move(1);

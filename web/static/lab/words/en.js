@@ -244,7 +244,7 @@ export default {
   // the shop without one of its defences
   'without.intro': [
     'A constraint that never refuses anything looks useless. Leave one out, predict which invariant breaks, and let the shop\'s own audit say it. The shop, its engine and its code are the real ones; only the schema of this run has the piece missing, or a background part is not started.',
-    'In each run 30 buyers buy through the engine, and then the same seven things happen: things that the shop itself never does, but a script, a person at `psql` or its next version may.',
+    'In each run 30 buyers buy through the engine, and then the same seven things happen. Two of them are things that the shop does: a buyer cancels, and a time to pay passes. The other five are what the shop itself never does, but a script, a person at `psql` or its next version may.',
   ],
   'without.which': 'What is left out?',
   'without.predict': 'Which invariant breaks?',
@@ -275,7 +275,7 @@ export default {
   'without.ticket again': 'A script gives another buyer an order with the ticket of buyer 2.',
   'without.paid order': 'A script writes an order that is paid, without any payment.',
   'without.cancelled order': 'Buyer 3 cancels an order.',
-  'without.overdue': 'Buyer 4\'s time to pay is over for a minute.',
+  'without.overdue': 'Buyer 4\'s time to pay has been over for a minute.',
   'without.postponed sale': 'The sale is postponed by ten minutes with plain SQL, after it has sold.',
   'without.big order': 'A script takes 100 units from the stock without looking.',
 
