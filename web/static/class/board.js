@@ -13,7 +13,7 @@ const EVERY = 1000; // ms between two looks at the class
 
 export function Board({ code }) {
   const [board, setBoard] = useState(null);
-  const [failed, setFailed] = useState(null); // no such class
+  const [failed, setFailed] = useState(null); // there is no such class, or it is not this visitor's to see
   const [trouble, setTrouble] = useState(null);
   const [part, setPart] = useState('wall');
   const [refused, setRefused] = useState(null);
@@ -34,6 +34,7 @@ export function Board({ code }) {
     setRefused(reply.ok ? null : reply);
     if (reply.ok) { setBoard(reply.data); reading.current.read(); }
   };
+  if (failed && failed.status !== 404) return html`<${Failed} title=${errorText(failed)} onRetry=${() => location.reload()} />`;
   if (failed) return html`<${Failed} title=${t('class.gone')} more=${t('class.goneMore')} /><p class="row"><a href="#" class="button quiet">${t('class.all')}</a></p>`;
   if (!board) return html`<${Loading} /><${Trouble} trouble=${trouble} />`;
   const closed = !!board.closed_at;

@@ -1,9 +1,9 @@
 // A class: students join it by a code and a name, and the teacher, an administrator, has its board. The URL names the class:
 // #<code> is its board for the teacher, and fills in the code for a student.
 import { html, useEffect, useState } from '../lib/preact.js';
-import { loadTexts, t } from '../i18n.js';
-import { loginHref } from '../session.js';
-import { Loading, mount, setTitle } from '../shell.js';
+import { errorText, loadTexts, t } from '../i18n.js';
+import { loginHref, readUser } from '../session.js';
+import { Failed, Loading, mount, setTitle } from '../shell.js';
 import { Board } from './board.js';
 import { Classes } from './classes.js';
 import { Seat } from './seat.js';
@@ -19,6 +19,7 @@ function Class({ lang, user }) {
   const code = useHash();
   useEffect(() => setTitle(t('class.title')), [lang]);
   if (user === undefined) return html`<${Loading} />`;
+  if (user?.unsure) return html`<${Failed} title=${errorText({ code: 'busy' })} onRetry=${readUser} />`;
   if (user?.role !== 'admin') {
     return html`<${Seat} code=${code} />
       ${!user && html`<p class="more small teacher">${t('class.teacher')} <a href=${loginHref()} data-test="teacher-login">${t('login')}</a></p>`}`;

@@ -1,10 +1,11 @@
 // What a student sees: the form to join a class, and then the own exercises.
-import { html, useEffect, useState } from '../lib/preact.js';
+import { html, useEffect, useRef, useState } from '../lib/preact.js';
 import { get, post } from '../api.js';
 import { Field, errorsOf, focusFirstError } from '../field.js';
 import { errorText, t } from '../i18n.js';
 import { poll } from '../poll.js';
 import { Loading } from '../shell.js';
+import { Trouble } from '../trouble.js';
 import { Exercises } from './exercises.js';
 
 const EVERY = 3000; // ms between two looks at the own exercises
@@ -12,18 +13,27 @@ const EVERY = 3000; // ms between two looks at the own exercises
 export function Seat({ code }) {
   const [seat, setSeat] = useState(undefined); // null without one
   const [again, setAgain] = useState(false);   // the student wants to join another class
+  const [trouble, setTrouble] = useState(null);
+  const reading = useRef();
   useEffect(() => {
-    const reading = poll('/api/sandbox/class', { onData: setSeat, interval: () => EVERY, onError: () => setSeat((old) => old ?? null) });
-    return reading.stop;
+    reading.current = poll('/api/sandbox/class', {
+      onData: (data, now) => { setSeat(data); setTrouble(now); },
+      onError: (_, now) => setTrouble(now),
+      interval: () => EVERY,
+    });
+    return reading.current.stop;
   }, []);
-  if (seat === undefined) return html`<${Loading} />`;
+  // A read that began before the student joined knows the seat from before: a new one takes its place.
+  const joined = (now) => { setSeat(now); setAgain(false); reading.current.read(); };
+  if (seat === undefined) return html`<${Loading} /><${Trouble} trouble=${trouble} />`;
   if (!seat || again) {
-    return html`<${Join} code=${code} onJoined=${(joined) => { setSeat(joined); setAgain(false); }} />
-      ${seat && html`<p><button type="button" class="plain" onClick=${() => setAgain(false)}>${t('class.back', seat)}</button></p>`}`;
+    return html`<${Join} code=${code} onJoined=${joined} />
+      ${seat && html`<p><button type="button" class="plain" onClick=${() => setAgain(false)}>${t('class.back', seat)}</button></p>`}<${Trouble} trouble=${trouble} />`;
   }
   return html`<section class="seat" data-test="seat">
     <h1>${t('class.you', seat)}</h1>
     <p class="lead more">${t(seat.closed ? 'class.over' : 'class.in', seat)}</p>
+    <${Trouble} trouble=${trouble} />
     <${Exercises} ...${seat} />
     <p><button type="button" class="button quiet" data-test="join-another" onClick=${() => setAgain(true)}>${t('class.another')}</button></p>
   </section>`;
