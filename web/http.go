@@ -28,12 +28,13 @@ import (
 	"miaosha/goods"
 	"miaosha/order"
 	"miaosha/seckill"
+	"miaosha/seckill/lab"
 	"miaosha/user"
 )
 
 const (
 	maxBody    = 4 << 10
-	maxProgram = 64 << 10 // of a body that has a program of a student
+	maxProgram = 2*lab.MaxSource + maxBody // of a body that has a program of a student: each line end and quote takes two bytes
 )
 
 // handle makes an http.HandlerFunc of a handler that returns an error.
@@ -95,7 +96,7 @@ func body(w http.ResponseWriter, r *http.Request, v any, optional bool) error {
 	return decode(raw, v)
 }
 
-// programBody is body for a request with a program: at most 64 KB. Its field plan is an object, which is read into plan; without a plan
+// programBody is body for a request with a program: at most maxProgram bytes. Its field plan is an object, which is read into plan; without a plan
 // it has none.
 func programBody(w http.ResponseWriter, r *http.Request, v, plan any) error {
 	raw, err := rawBody(w, r, maxProgram)

@@ -147,15 +147,6 @@ func Judge(ctx context.Context, s Stores, p Program, plans []Plan, report func(P
 	if report == nil {
 		report = func(Progress) {}
 	}
-	failed := func(problem, text string) (results []Result) {
-		for _, plan := range plans {
-			results = append(results, failedResult(plan, problem, text))
-		}
-		return results
-	}
-	if _, err := compileProgram(p); err != nil {
-		return failed(BadSyntax, err.Error()), nil
-	}
 	place, err := openPlace(ctx, s)
 	if err != nil {
 		return nil, err

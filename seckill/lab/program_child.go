@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"runtime/debug"
@@ -22,11 +23,18 @@ const (
 	childMemory = 512 << 20 // bytes that a child may have
 	exitMemory  = 77        // its exit code if it wants more
 	maxOutput   = 4 << 10   // bytes that a program may print
+	compileTime = 4 * time.Second
 )
 
 // RunChild runs a program in a child process: it reads a job from standard input, writes news to standard output, and ends
 // the process when it is done, when standard input ends, or when the program wants too much memory.
 func RunChild() {
+	news := os.Stdout // nothing else in this process may write to the parent
+	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+	if err != nil {
+		os.Exit(2)
+	}
+	os.Stdout = null
 	limitMemory(childMemory)
 	debug.SetMemoryLimit(childMemory * 3 / 4)
 	go watchMemory()
@@ -44,11 +52,11 @@ func RunChild() {
 		os.Exit(3) // the parent is gone
 	}()
 	var mu sync.Mutex
-	encoder := json.NewEncoder(os.Stdout)
-	tell := func(news childNews) {
+	encoder := json.NewEncoder(news)
+	tell := func(line childNews) {
 		mu.Lock()
 		defer mu.Unlock()
-		_ = encoder.Encode(news)
+		_ = encoder.Encode(line)
 	}
 	if problem := job.run(context.Background(), tell); problem != nil {
 		tell(childNews{Problem: problem})
@@ -70,7 +78,12 @@ func watchMemory() {
 
 // run judges the program under each plan.
 func (j childJob) run(ctx context.Context, tell func(childNews)) *childProblem {
+	slow := time.AfterFunc(compileTime, func() { // a source can be made so that the compiler takes minutes
+		tell(childNews{Problem: &childProblem{Endless, fmt.Sprintf("the source is not compiled within %d s", int(compileTime.Seconds()))}})
+		os.Exit(0)
+	})
 	code, err := compileProgram(j.Program)
+	slow.Stop()
 	if err != nil {
 		return &childProblem{BadSyntax, err.Error()}
 	}

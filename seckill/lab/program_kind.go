@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -64,19 +65,20 @@ func (t *trial) judge() string {
 	return ""
 }
 
-// overwritten reports whether a write was lost: the counter that the program keeps has gone down by less than was sold.
+// overwritten reports whether a write was lost: the counter that the program keeps has changed by less than was sold.
 // The counter is the item's stock, or else the first key in Redis that is a number and has changed.
 func (t *trial) overwritten() bool {
-	first, last := t.steps[0].State, t.steps[len(t.steps)-1].State
+	first, last := t.before, t.steps[len(t.steps)-1].State
 	sold := len(strings.Fields(last.Orders))
 	if now, err := strconv.Atoi(last.Stock); err == nil && now != t.stock {
 		return t.stock-now < sold
 	}
-	for key, value := range last.Keys {
+	for _, key := range slices.Sorted(maps.Keys(last.Keys)) {
+		value := last.Keys[key]
 		now, err := strconv.Atoi(value)
 		if before, ok := first.Keys[key]; err == nil && ok && before != value {
 			if was, err := strconv.Atoi(before); err == nil {
-				return was-now < sold
+				return max(was-now, now-was) < sold
 			}
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 
@@ -245,7 +246,29 @@ func (v *vm) eval(l *glua.LState) int {
 	return v.redisCall(l, args)
 }
 
+// closedScript stands before each script of Redis. The Redis inside this process leaves open to a script what Redis closes:
+// files, and the standard output on which this process reports.
+const closedScript = "local print,_printregs,dofile,loadfile,load,loadstring,require,module,package,getfenv,setfenv,newproxy,collectgarbage,_G "
+
+// closed returns the arguments of a call with closedScript before its script, if it has one.
+func closed(args []any) []any {
+	at := -1
+	switch name := strings.ToUpper(args[0].(string)); {
+	case strings.HasPrefix(name, "EVAL") && !strings.HasPrefix(name, "EVALSHA"):
+		at = 1
+	case name == "SCRIPT" && len(args) > 2 && strings.EqualFold(args[1].(string), "load"):
+		at = 2
+	}
+	if at < 0 || at >= len(args) {
+		return args
+	}
+	args = slices.Clone(args)
+	args[at] = closedScript + args[at].(string)
+	return args
+}
+
 func (v *vm) redisCall(l *glua.LState, args []any) int {
+	args = closed(args)
 	var reply any
 	v.outside(l, func(ctx context.Context, c calls, line int) (err error) {
 		reply, err = c.redis(ctx, line, args)

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // place is a database and a log-in role that are made for one program. The role owns the database and has no other right,
@@ -50,6 +51,7 @@ func openPlace(ctx context.Context, s Stores) (p *place, err error) {
 	if err != nil {
 		return nil, errDatabaseURL
 	}
+	cfg.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
 	cfg.RuntimeParams["application_name"] = p.name // as long as it is there, no other run removes the place
 	if p.admin, err = pgx.ConnectConfig(ctx, cfg); err != nil {
 		return nil, fmt.Errorf("the lab's database: %w", err)
@@ -161,6 +163,9 @@ func (p *place) guard(ctx context.Context) *childProblem {
 			)
 			select pg_database_size($2) + 0 * (select count(*) from ended)`,
 			p.name, p.name, programLongest.String()).Scan(&size)
+		if err != nil && ctx.Err() == nil && p.admin.IsClosed() {
+			return &childProblem{BadDatabase, "the connection that guards the program's database was lost"}
+		}
 		if err == nil && size > programData {
 			return &childProblem{TooLarge, fmt.Sprintf("the program's tables are larger than %d MB", programData>>20)}
 		}

@@ -25,7 +25,7 @@ const (
 	searchTime     = 4 * time.Second // of one plan
 	searchMost     = 1200            // schedules
 	searchSwitches = 2               // and faults, together; one less with three buyers
-	trialTime      = 2 * time.Second // of one schedule
+	trialTime      = 3 * time.Second // of one schedule
 	trialSteps     = 150
 	clickTries     = 4 // of a buyer who got no answer
 )
@@ -131,7 +131,7 @@ func (s *search) act(ctx context.Context, scenes []scene, until time.Time) (*fou
 			s.tried++
 			if kind := t.verdict(); kind == StaysUnsold && unsold != nil {
 				continue
-			} else if kind != "" && (depth == 0 || s.again(ctx, t)) {
+			} else if kind != "" && (depth == 0 && kind != Failed || s.again(ctx, t)) {
 				if kind != StaysUnsold {
 					return t.explain(), nil
 				}

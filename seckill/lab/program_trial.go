@@ -33,6 +33,7 @@ type trial struct {
 	problem  string
 	kind     string   // verdict
 	orders   []string // at the end
+	before   RowState // before the first click
 }
 
 // choice is a point at which a schedule may switch to another buyer or inject a fault.
@@ -107,6 +108,7 @@ func (s *search) try(ctx context.Context, sc scene, moves []move) (*trial, error
 			return t.fail(err), nil
 		}
 	}
+	t.before = s.state(ctx)
 	for i, user := range sc.users {
 		a := &actor{trial: t, id: i, user: user, node: i % len(t.vms), conn: s.conns[i], ask: make(chan *request), ended: make(chan struct{}), seen: map[string]bool{}}
 		t.actors = append(t.actors, a)
@@ -122,6 +124,9 @@ func (s *search) try(ctx context.Context, sc scene, moves []move) (*trial, error
 		for !a.done {
 			for _, r := range []*request{a.waiting, a.flying} {
 				if r != nil {
+					if r.finished != nil { // it still has the connection, until ctx ends it
+						<-r.finished
+					}
 					r.reply <- errTrialOver
 				}
 			}
@@ -632,7 +637,7 @@ func redisText(args []any) string {
 	for i, arg := range args {
 		words[i] = fmt.Sprint(arg)
 	}
-	return strings.Join(words, " ")
+	return strings.ReplaceAll(strings.Join(words, " "), closedScript, "")
 }
 
 func (a *actor) think(_ context.Context, line int) error {

@@ -75,7 +75,7 @@ func (g LabGrade) Run(ctx context.Context, env Env) error {
 		var all []gradedFolder
 		for _, folder := range folders {
 			result, err := gradeFolder(ctx, LabStores(env.Backend, s, env.Schema), filepath.Join(g.Dir, folder), seeds,
-				func(t gradedTest) { fmt.Fprintf(env.Err, "%s: %s: %s\n", folder, t.Name, t.Status) })
+				func(t gradedTest) { fmt.Fprintf(env.Err, "%s: %s: %s\n", plain(folder), plain(t.Name), t.Status) })
 			if ctx.Err() != nil {
 				return fmt.Errorf("stopped: %d of %d folders were graded, and have their %s. Nothing else is left behind", len(all), len(folders), resultsName)
 			}
@@ -269,7 +269,7 @@ func writeGraded(w io.Writer, all []gradedFolder) error {
 		if first == "" && f.Message != nil {
 			first = *f.Message
 		}
-		fmt.Fprintf(table, "%s\t%s\t%d of %d\t%s\n", f.Folder, f.Status, n, len(f.Tests), strings.SplitN(first, "\n", 2)[0])
+		fmt.Fprintf(table, "%s\t%s\t%d of %d\t%s\n", plain(f.Folder), f.Status, n, len(f.Tests), plain(strings.SplitN(first, "\n", 2)[0]))
 	}
 	return table.Flush()
 }

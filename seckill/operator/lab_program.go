@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"miaosha/seckill/backend"
 	"miaosha/seckill/lab"
@@ -88,7 +89,7 @@ func writeVerdict(w io.Writer, r lab.Result) error {
 		return nil
 	}
 	if r.Output != "" {
-		fmt.Fprintf(w, "\nThe program printed:\n%s\n", strings.TrimRight(r.Output, "\n"))
+		fmt.Fprintf(w, "\nThe program printed:\n%s\n", plain(strings.TrimRight(r.Output, "\n")))
 	}
 	if r.Kind != "" {
 		fmt.Fprintf(w, "\n%s: %s\n", r.Kind, kindTexts[r.Kind])
@@ -103,9 +104,9 @@ func writeVerdict(w io.Writer, r lab.Result) error {
 	}
 	fmt.Fprint(w, "\n\n")
 	for i, step := range r.Steps {
-		text := step.Text
+		text := plain(step.Text)
 		if step.Result != "" {
-			text += " -> " + step.Result
+			text += " -> " + plain(step.Result)
 		}
 		if step.Line > 0 {
 			text = "line " + strconv.Itoa(step.Line) + ": " + text
@@ -120,10 +121,20 @@ func writeVerdict(w io.Writer, r lab.Result) error {
 	return nil
 }
 
+// plain shows no control character of a student's text to a terminal, except the end of a line.
+func plain(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '\n' || r == '\t' || unicode.IsPrint(r) {
+			return r
+		}
+		return unicode.ReplacementChar
+	}, text)
+}
+
 func keysText(keys map[string]string) string {
 	var b strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(keys)) {
-		fmt.Fprintf(&b, ", %s %s", name, keys[name])
+		fmt.Fprintf(&b, ", %s %s", plain(name), plain(keys[name]))
 	}
 	return b.String()
 }

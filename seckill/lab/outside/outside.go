@@ -176,8 +176,12 @@ func (p *Process) call(ctx context.Context, method, path string, limit time.Dura
 
 // Kill ends the process and its children as kill -9 does, and waits until it is gone.
 func (p *Process) Kill() {
-	killGroup(p.cmd.Process.Pid)
-	<-p.exited
+	select {
+	case <-p.exited: // its group was killed then, and the id may belong to another program by now
+	default:
+		killGroup(p.cmd.Process.Pid)
+		<-p.exited
+	}
 	p.client.CloseIdleConnections()
 }
 
