@@ -100,6 +100,7 @@ func TestMineGoesWrongIsExplainedAndRepaired(t *testing.T) {
 		t.Fatalf("the program was not exported as %s", file)
 	}
 	v.clicks("remove")
+	v.clicks("remove") // and yes
 	v.until("it is gone", `!document.querySelector('[data-test="source"]').value.includes('one_order')`)
 	v.do("import", chromedp.SetUploadFiles(test("import"), []string{file}))
 	v.until("it is back", `document.querySelector('[data-test="source"]').value.includes('one_order')`)

@@ -6,13 +6,13 @@ import { get, post } from '../api.js';
 const INTERVAL = 200;       // ms between two reads of a job
 const RETRY_AFTER = 1500;   // the same, after a read that failed
 
-// useRuns returns {byOwner, busy, start, call, ask, stop}. byOwner[owner] is the latest job of that part
+// useRuns returns {byOwner, busy, start, call, ask, forget, stop}. byOwner[owner] is the latest job of that part
 // of the page, as GET /api/lab/run shows it:
 //   {state: 'waiting' | 'running' | 'done' | 'failed' | 'refused', ahead, yours, plan, now, results, trial, data, reply}
 // owner is 'bench', 'race' or the number of a lesson. If a run of another user is going on when the page
 // opens, it belongs to the bench. reply is the refused request. start(owner, plan) starts a run.
 // call(owner, path, body) runs an experiment or a race, whose outcome comes as data. ask(owner, path, body) has a program of the student
-// judged, whose outcome comes as results or as data.
+// judged, whose outcome comes as results or as data. forget(owner) drops the job of an owner that is gone.
 export function useRuns(open) {
   const [byOwner, setByOwner] = useState({});
   const [followed, follow] = useState(null); // {owner, run}
@@ -59,6 +59,7 @@ export function useRuns(open) {
     start: (owner, plan) => request(owner, '/api/lab/run', plan, plan),
     call: (owner, path, body) => request(owner, path, { ...body, async: true }),
     ask: (owner, path, body) => request(owner, path, body),
+    forget: (owner) => setByOwner(({ [owner]: _, ...others }) => others),
     stop: () => post('/api/lab/run/stop'),
   };
 }

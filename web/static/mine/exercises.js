@@ -1,19 +1,21 @@
 // The ladder of exercises: a list with what this browser has solved, and one exercise with its task, editor, hints and solution.
-import { html, useEffect, useState } from '../lib/preact.js';
+import { html, useEffect, useRef, useState } from '../lib/preact.js';
 import { get } from '../api.js';
 import { lang, t } from '../i18n.js';
 import { Loading, Failed } from '../shell.js';
 import { number, withCode } from '../lab/result.js';
 import { Source } from './code.js';
 import { Desk, useShown } from './desk.js';
-import { loadExercises, saveExercises } from './store.js';
+import { loadExercises, saveExercises, watchExercises } from './store.js';
 import { Verdict } from './verdict.js';
 
-const FRESH = { language: 'lua', sources: {}, hints: 0, solved: 0, gaveUp: false, cost: null };
+const FRESH = { sources: {}, hints: 0, solved: 0, gaveUp: false, cost: null };
 const EMPTY_SQL = '-- buy\n';
+const OWNER = 'exercise '; // and its name: whose a run is
 
-// useExercises returns {all, failed, retry, kept, keep(name, patch), setStudent}. all is null until the list is there.
-export function useExercises(wanted) {
+// useExercises returns {all, failed, retry, kept, keep(name, patch), setStudent}. all is null until the list is there. It keeps each exercise
+// that a run of byOwner has solved, whatever part of the page is shown.
+export function useExercises(wanted, byOwner) {
   const [all, setAll] = useState(null);
   const [failed, setFailed] = useState(null);
   const [tries, setTries] = useState(0);
@@ -21,12 +23,34 @@ export function useExercises(wanted) {
   useEffect(() => {
     if (wanted && !all) get('/api/lab/exercises').then((reply) => (reply.ok ? (setAll(reply.data), setFailed(null)) : setFailed(reply)));
   }, [wanted, tries]);
-  useEffect(() => saveExercises(kept), [kept]);
+  useEffect(() => watchExercises(() => setKept(loadExercises())), []);
+  // A change begins with what is stored now: another tab may have solved something.
+  const update = (change) => {
+    const next = change(loadExercises());
+    saveExercises(next);
+    setKept(next);
+  };
+  const keep = (name, patchOf) => update((old) => {
+    const was = { ...FRESH, ...old.by[name] };
+    return { ...old, by: { ...old.by, [name]: { ...was, ...patchOf(was) } } };
+  });
+  const recorded = useRef(new WeakSet()); // the runs whose outcome is kept
+  useEffect(() => {
+    for (const [owner, run] of Object.entries(byOwner)) {
+      if (!owner.startsWith(OWNER) || run.state !== 'done' || !run.data?.solved || recorded.current.has(run)) continue;
+      recorded.current.add(run);
+      const now = costOf(run.data);
+      keep(owner.slice(OWNER.length), (was) => ({
+        solved: was.solved || Date.now(),
+        cost: !was.cost || now.sql_per_order < was.cost.sql_per_order ? now : was.cost,
+      }));
+    }
+  }, [byOwner]);
   return {
     all, failed, kept,
     retry: () => setTries(tries + 1),
-    keep: (name, patch) => setKept((old) => ({ ...old, by: { ...old.by, [name]: { ...FRESH, ...old.by[name], ...patch } } })),
-    setStudent: (student) => setKept((old) => ({ ...old, student })),
+    keep: (name, patch) => keep(name, () => patch),
+    setStudent: (student) => update((old) => ({ ...old, student })),
   };
 }
 
@@ -64,24 +88,24 @@ function Exercise({ exercise, n, all, runs, exercises }) {
   const again = [...new Set(exercise.checks.map((check) => check.exercise))].filter((other) => other !== name);
   const { shown, onStep, goTo, onLine } = useShown();
   const [sure, setSure] = useState(false);
+  const [discarding, setDiscarding] = useState(false); // whether the student was asked
   const { language } = mine;
+  useEffect(() => setDiscarding(false), [language]);
   const source = mine.sources[language] ?? (language === exercise.start.language ? exercise.start.source : EMPTY_SQL);
-  const owner = 'exercise ' + name;
+  const owner = OWNER + name;
   const run = runs.byOwner[owner];
   const judged = run && run.state === 'done' ? run.data : null;
-  useEffect(() => {
-    if (!judged?.solved) return;
-    const now = costOf(judged);
-    const best = !mine.cost || now.sql_per_order < mine.cost.sql_per_order ? now : mine.cost;
-    keep({ solved: mine.solved || Date.now(), cost: best });
-  }, [judged?.solved, run?.run]);
   const start = () => {
     onStep(null);
     runs.ask(owner, '/api/lab/exercises/' + name, { language, source });
   };
+  const restart = () => {
+    if (discarding) keep({ sources: { ...mine.sources, [language]: undefined } });
+    setDiscarding(!discarding);
+  };
   const bar = html`<p class="row picks">
     ${['lua', 'sql'].map((l) => html`<button key=${l} type="button" class="plain pick" aria-pressed=${l === language} data-test=${'in-' + l} onClick=${() => keep({ language: l })}>${l === 'sql' ? 'SQL' : 'Lua'}</button>`)}
-    <button type="button" class="plain pick" data-test="restart" onClick=${() => keep({ sources: { ...mine.sources, [language]: undefined } })}>${t('exercise.restart')}</button></p>`;
+    <button type="button" class="plain pick" data-test="restart" onClick=${restart}>${t(discarding ? 'exercise.restartSure' : 'exercise.restart')}</button></p>`;
   const failing = judged?.checks.find((c) => !c.passed);
   return html`<article class="exercise" data-test="exercise" data-name=${name}>
     <p class="more small">${t('exercise.nth', { n, of: all.length })}</p>

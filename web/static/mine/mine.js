@@ -23,7 +23,7 @@ function Mine({ lang }) {
   const [tries, setTries] = useState(0);
   const [part, arg] = usePart();
   const runs = useRuns(false);
-  const exercises = useExercises(part !== 'write');
+  const exercises = useExercises(part !== 'write', runs.byOwner);
   useEffect(() => setTitle(t('mine.title')), [lang]);
   useEffect(() => {
     get('/api/lab/programs').then((reply) => (reply.ok ? (setLab(reply.data), setFailed(null)) : setFailed(reply)));
@@ -49,7 +49,16 @@ function usePart() {
     return () => removeEventListener('hashchange', onChange);
   }, []);
   const [part, arg] = hash.slice(1).split('/');
-  return [PARTS.includes(part) ? part : 'write', arg && decodeURIComponent(arg)];
+  return [PARTS.includes(part) ? part : 'write', arg && decoded(arg)];
+}
+
+// decoded returns text without its escapes, or as it is if they are broken.
+function decoded(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
 }
 
 mount(Mine);
