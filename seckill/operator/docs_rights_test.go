@@ -426,7 +426,7 @@ func checkLabUnavailable(t *testing.T, s *sandboxtest.Shop, admin string) {
 	var r sandboxtest.Reply
 	if !sandboxtest.Poll(20*time.Second, func() bool {
 		r = call(t, s, "GET", "/api/lab/run", admin, "", 200)
-		return text(t, r, "state") != "running"
+		return text(t, r, "state") != "running" && text(t, r, "state") != "waiting"
 	}) {
 		t.Fatalf("the run does not end: %s", r.Raw)
 	}
