@@ -53,15 +53,6 @@ var exerciseFiles embed.FS
 // Exercises returns all exercises in the order of the ladder.
 func Exercises() []Exercise { return slices.Clone(allExercises()) }
 
-func exerciseOf(name string) (Exercise, bool) {
-	all := allExercises()
-	i := slices.IndexFunc(all, func(e Exercise) bool { return e.Name == name })
-	if i < 0 {
-		return Exercise{}, false
-	}
-	return all[i], true
-}
-
 var allExercises = sync.OnceValue(func() []Exercise {
 	all, err := readExercises(exerciseFiles)
 	if err != nil {

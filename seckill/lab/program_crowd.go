@@ -157,7 +157,7 @@ func (c *crowdClick) key(name string) string { return c.node.key(name) }
 var (
 	errNested    = programError{"a transaction inside of a transaction"}
 	errLostReply = errors.New("the connection was lost: nobody knows whether the statement was executed")
-	errRedisAway = errors.New("Redis is away")
+	errRedisAway = errors.New("no answer: Redis is away")
 )
 
 func (c *crowdClick) query(ctx context.Context, _ int, text string, args []any) (*table, error) {

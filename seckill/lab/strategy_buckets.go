@@ -35,7 +35,7 @@ const mostBuckets = 16
 func (s buckets) count() int { return min(mostBuckets, s.plan.Stock) }
 
 func (s buckets) Prepare(ctx context.Context) error {
-	if err := (guardUnique{s.node}).Prepare(ctx); err != nil {
+	if err := guardUnique(s).Prepare(ctx); err != nil {
 		return err
 	}
 	if _, err := s.db.Exec(ctx, `create table buckets (id int primary key, stock int not null)`); err != nil {
