@@ -213,7 +213,7 @@ func (c *classes) show(code string, run *labJob) (classView, error) {
 }
 
 // join adds a seat for the browser with the token to an open class, under a name that the class does not have yet, and returns the
-// token of the seat: a new one unless this browser has a seat there already, which then takes the name. It returns errNoClass and errClassFull.
+// token of the seat: a new one unless this browser has this name there already. It returns errNoClass and errClassFull.
 func (c *classes) join(code, name, token string, now time.Time) (string, seatView, error) {
 	code = strings.ToUpper(strings.NewReplacer(" ", "", "-", "").Replace(code))
 	c.mu.Lock()
@@ -228,12 +228,6 @@ func (c *classes) join(code, name, token string, now time.Time) (string, seatVie
 				return token, one.seat(s), nil
 			}
 			return "", seatView{}, fieldError{"nickname", "taken"}
-		}
-	}
-	for _, s := range one.students { // a browser has one seat, which takes the new name
-		if token != "" && s.token == token {
-			s.name = name
-			return token, one.seat(s), nil
 		}
 	}
 	if len(one.students) >= maxStudents {

@@ -555,7 +555,7 @@ func TestLabNamesTheWrongField(t *testing.T) {
 	if a := l.post("/api/lab/exercises/one-unit", `{"language":"php","source":"`+long+`"}`); a.Status != 400 {
 		t.Errorf("a long program: %+v", a)
 	}
-	if a := l.post("/api/lab/mine", `{"language":"lua","source":"`+long+long+`"}`); a.Status != 413 {
+	if a := l.post("/api/lab/mine", `{"language":"lua","source":"`+long+long+long+`"}`); a.Status != 413 {
 		t.Errorf("a program that is too long: %+v", a)
 	}
 }

@@ -246,7 +246,15 @@ func (v *visitor) evaluates(expression string) string {
 func (v *visitor) becomes(what, expression, text string) {
 	v.t.Helper()
 	var got string
-	if !sandboxtest.Poll(20*time.Second, func() bool { got = v.evaluates(expression); return got == text }) {
+	ctx, cancel := context.WithTimeout(v.ctx, 20*time.Second)
+	defer cancel()
+	if !sandboxtest.Poll(20*time.Second, func() bool {
+		now, err := chromedp.Run(ctx, chromedp.Evaluate[string](expression))
+		if got = now; err != nil { // the page is on its way to another one
+			got = err.Error()
+		}
+		return got == text
+	}) {
 		v.t.Fatalf("%s: %q, want %q", what, got, text)
 	}
 }
