@@ -17,7 +17,7 @@ import (
 // It never oversells, since each bucket has a guard. It is wrong all the same: it leaves units unsold.
 // A hash spreads buyers evenly only on the average. Some buckets have fewer buyers than units, and
 // others more; those say "sold out" while units are left next door. The fewer units are in a bucket,
-// the worse it is, and a unit that a cancelled order gives back to a bucket has no buyers any more.
+// the worse it is, and a unit that a cancelled order returns to a bucket has no buyers any more.
 //
 // A large crowd hides this: with ten buyers for each unit every bucket gets enough of them, and the
 // run is exact by luck. With about as many buyers as units it goes wrong each time.
