@@ -126,7 +126,7 @@ var related = map[string]func(by map[string]map[string]float64) bool{
 	},
 	"batch-size": func(by map[string]map[string]float64) bool {
 		one, many := by["1 order in a transaction"], by["64 orders in a transaction"]
-		return many["per_second"] > 3*one["per_second"] && by["512 orders in a transaction"]["turns"] < 2*one["turns"]
+		return many["per_second"] > 3*one["per_second"] && by["512 orders in a transaction"]["turns"] < one["turns"]
 	},
 	"little": func(by map[string]map[string]float64) bool {
 		for _, figures := range by {
