@@ -104,10 +104,15 @@ func open(t testing.TB, env []string, cmd *exec.Cmd) *Shop {
 	ready := make(chan string, 1)
 	go func() {
 		defer close(s.out)
+		var url string
 		for lines := bufio.NewScanner(stdout); lines.Scan(); {
 			fmt.Fprintln(s.Say, lines.Text())
 			if rest, ok := strings.CutPrefix(lines.Text(), "miaosha is open at "); ok {
-				ready <- strings.Fields(rest)[0]
+				url = strings.Fields(rest)[0]
+			}
+			// The last line of the welcome: a test may ask at once for what stands before it.
+			if strings.TrimSpace(lines.Text()) == "stop with Ctrl-C" {
+				ready <- url
 			}
 		}
 	}()
