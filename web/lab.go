@@ -27,10 +27,10 @@ func (s *Server) inLab(h labHandler) http.HandlerFunc {
 	return s.handle(func(w http.ResponseWriter, r *http.Request) error {
 		if token := s.token(r); token != "" {
 			if who, err := s.Sessions.Get(r.Context(), token); err == nil {
-				return h(w, r, labCaller{user: who.UserID, admin: who.Role == user.RoleAdmin})
+				return h(w, r, labCaller{user: who.UserID, admin: who.Role == user.RoleAdmin, from: s.clientNetwork(r)})
 			}
 		}
-		var caller labCaller
+		caller := labCaller{from: s.clientNetwork(r)}
 		if c, err := r.Cookie(s.cookieName(r, "lab")); err == nil && len(c.Value) == len(rand.Text()) {
 			caller.browser = c.Value
 		}

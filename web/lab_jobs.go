@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net/netip"
 	"slices"
 	"sync"
 	"time"
@@ -17,16 +18,18 @@ import (
 // Refusals of the lab.
 var (
 	errLabBusy    = errors.New("too many jobs wait for the lab")
+	errLabAddress = errors.New("too many jobs of one address wait for the lab")
 	errLabNoRight = errors.New("the database's role may not create the lab's schema")
 	errLabStopped = errors.New("the run was stopped")
 	errLabTooLong = errors.New("the lab's job took too long")
 )
 
 const (
-	labLimit = 20 * time.Second // of a race and of an experiment, without its wait; a run has a limit of its own
-	labRoom  = 40               // jobs that wait: a class
-	labOwn   = 3                // jobs of one caller that wait or work
-	labKept  = 60               // ended jobs whose results can still be read
+	labLimit   = 20 * time.Second // of a race and of an experiment, without its wait; a run has a limit of its own
+	labRoom    = 40               // jobs that wait: a class
+	labOwn     = 3                // jobs of one caller that wait or work
+	labAddress = 32               // jobs from one address that wait or work: a class behind it, not the whole line
+	labKept    = 60               // ended jobs whose results can still be read
 )
 
 // Lab does one job at a time: a run, a race or an experiment, in the order in which they were asked for.
@@ -71,6 +74,7 @@ type labCaller struct {
 	user    int64  // 0: not logged in
 	browser string // "" for a user
 	admin   bool
+	from    netip.Addr // see clientNetwork: a browser without its cookie is a new one each time
 }
 
 // owns reports whether other is the same user or the same browser.
@@ -172,11 +176,11 @@ func (l *Lab) end(job *labJob, err error) {
 // open reports whether a job waits or works.
 func (j *labJob) open() bool { return j.State == "waiting" || j.State == "running" }
 
-// add puts a job behind the others. It returns errLabBusy if there is no room.
+// add puts a job behind the others. It returns errLabBusy if there is no room, and errLabAddress if there is none for this address.
 func (l *Lab) add(owner labCaller, async bool, view labRun, do func(context.Context, func(func(*labRun))) error) (*labJob, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	waiting, own := 0, 0
+	waiting, own, near := 0, 0, 0
 	for _, job := range l.jobs {
 		if job.State == "waiting" {
 			waiting++
@@ -184,9 +188,16 @@ func (l *Lab) add(owner labCaller, async bool, view labRun, do func(context.Cont
 		if job.open() && owner.owns(job.owner) {
 			own++
 		}
+		if job.open() && owner.from == job.owner.from {
+			near++
+		}
 	}
-	if own >= labOwn || waiting >= labRoom && !owner.admin || l.closed { // the teacher is not kept out by a class
+	full := waiting >= labRoom && !owner.admin // the teacher is not kept out by a class
+	switch {
+	case own >= labOwn || full || l.closed:
 		return nil, errLabBusy
+	case near >= labAddress && !owner.admin:
+		return nil, errLabAddress
 	}
 	job := &labJob{labRun: view, owner: owner, async: async, do: do, ended: make(chan struct{})}
 	job.State, job.ID, job.Results = "waiting", uuid.NewString(), []lab.Result{}
@@ -199,7 +210,7 @@ func (l *Lab) add(owner labCaller, async bool, view labRun, do func(context.Cont
 	return job, nil
 }
 
-// addPlan puts a run behind the other jobs. It returns errLabBusy if there is no room.
+// addPlan puts a run behind the other jobs. It returns the errors of add.
 func (l *Lab) addPlan(owner labCaller, plan lab.Plan) (*labJob, error) {
 	return l.add(owner, true, labRun{Plan: &plan}, func(ctx context.Context, change func(func(*labRun))) error {
 		_, err := l.runPlan(ctx, l.stores, plan, func(now lab.Progress) {

@@ -5,9 +5,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -26,6 +28,7 @@ type labServer struct {
 	lab     *Lab
 	log     *bytes.Buffer
 	browser *string // the cookie of the browser that asks, "" at first
+	address string  // its own
 }
 
 // sandboxServer returns the server of a sandbox without a lab. Its caches clean up in goroutines
@@ -46,7 +49,7 @@ func serveLab(t *testing.T, s *Server, jobs *Lab) labServer {
 	s.Log = slog.New(slog.NewTextHandler(log, nil))
 	s.Lab = NewLab(lab.Stores{}, s.Log)
 	s.Lab.runPlan, s.Lab.race, s.Lab.experiment = jobs.runPlan, jobs.race, jobs.experiment
-	return labServer{t, s, s.Lab, log, new(string)}
+	return labServer{t, s, s.Lab, log, new(string), "192.0.2.1"}
 }
 
 // works runs the lab until the end of the test.
@@ -74,6 +77,7 @@ type labReply struct {
 func (l labServer) request(ctx context.Context, method, path, body, language string) (a labReply) {
 	l.t.Helper()
 	r := httptest.NewRequestWithContext(ctx, method, path, strings.NewReader(body))
+	r.RemoteAddr = l.address + ":1234"
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Accept-Language", language)
 	if *l.browser != "" {
@@ -256,7 +260,9 @@ func TestLabJobsWaitInLine(t *testing.T) {
 			t.Errorf("a job that is not there: %+v", a)
 		}
 		for n := range labRoom - 1 {
-			job(l.another(), "/api/lab/run", aRun)
+			far := l.another()
+			far.address = fmt.Sprint("192.0.2.", 10+n)
+			job(far, "/api/lab/run", aRun)
 			if n == labRoom-2 {
 				if a := l.another().post("/api/lab/run", aRun); a.Status != 503 || a.Code != "busy" {
 					t.Errorf("a job beyond the line: %+v", a)
@@ -266,6 +272,32 @@ func TestLabJobsWaitInLine(t *testing.T) {
 		for range labRoom + 1 {
 			next <- true
 			synctest.Wait()
+		}
+	})
+}
+
+// A class behind one address finds room, and a program there that keeps no cookie does not take the whole line: others come in.
+func TestLabLeavesRoomForOtherAddresses(t *testing.T) {
+	s := sandboxServer(t)
+	synctest.Test(t, func(t *testing.T) {
+		l := serveLab(t, s, &Lab{})
+		const program = `{"language":"lua","source":"x"}`
+		for i := range labAddress {
+			if a := l.another().post("/api/lab/exercises/one-unit", program); a.Status != 202 {
+				t.Fatalf("student %d of a class: %+v", i+1, a)
+			}
+		}
+		a := l.another().post("/api/lab/run", aRun)
+		if want := "32 runs from your network wait for the lab already: run yours when one of them has ended"; a.Status != 429 || a.Code != "too_many_here" || a.Msg != want || a.RetryAfter == "" {
+			t.Errorf("beyond the places of an address: %+v", a)
+		}
+		far := l.another()
+		far.address = "198.51.100.7"
+		if a := far.post("/api/lab/exercises/one-unit", program); a.Status != 202 {
+			t.Errorf("another address: %+v", a)
+		}
+		if _, err := s.Lab.addPlan(labCaller{user: 7, admin: true, from: netip.MustParseAddr(l.address)}, lab.Plan{}); err != nil {
+			t.Errorf("the teacher behind the same address: %v", err)
 		}
 	})
 }
