@@ -28,6 +28,17 @@ func (s *Server) showPrograms(w http.ResponseWriter, r *http.Request, _ labCalle
 	}{lab.Programs(), lab.ProgramFaults(), bounds{lab.MaxBuyers, lab.MaxStock, lab.MaxSeconds, lab.MaxNodes}})
 }
 
+// withProgram is inLab for a route whose body is a program, behind the limits of the route.
+func (s *Server) withProgram(route string, h labHandler) http.HandlerFunc {
+	l := s.limitsOf(route)
+	return s.inLab(func(w http.ResponseWriter, r *http.Request, caller labCaller) error {
+		if err := s.allow(l, r, caller.user); err != nil {
+			return err
+		}
+		return h(w, r, caller)
+	})
+}
+
 // judgeProgram runs a program of a student against a crowd. Only a sandbox does.
 func (s *Server) judgeProgram(w http.ResponseWriter, r *http.Request, caller labCaller) error {
 	var program lab.Program

@@ -291,6 +291,12 @@ func TestLabLeavesRoomForOtherAddresses(t *testing.T) {
 		if want := "32 runs from your network wait for the lab already: run yours when one of them has ended"; a.Status != 429 || a.Code != "too_many_here" || a.Msg != want || a.RetryAfter == "" {
 			t.Errorf("beyond the places of an address: %+v", a)
 		}
+		for range 60 {
+			a = l.another().post("/api/lab/exercises/one-unit", program)
+		}
+		if a.Status != 429 || a.Code != "too_many" || a.RetryAfter == "" {
+			t.Errorf("on and on against refusals: %+v", a)
+		}
 		far := l.another()
 		far.address = "198.51.100.7"
 		if a := far.post("/api/lab/exercises/one-unit", program); a.Status != 202 {

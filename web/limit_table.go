@@ -52,6 +52,7 @@ var (
 	practiceTries = &limit{per: perAddress, most: user.MustLimit("200/s", 0), kept: here} // an answer costs less than a sum
 	practiceSites = &limit{per: perNetwork, most: user.MustLimit("50/s", 0), kept: here}
 	classJoins    = &limit{per: perAddress, most: user.MustLimit("10/s", 0), kept: here} // a whole class behind one address joins within some seconds; a code is not guessed at this rate
+	programs      = &limit{per: perAddress, most: user.MustLimit("2/s", 60), kept: here} // a whole class presses at once; a program is 132 KB to read, and the lab does no two a second
 	loginSites    = &limit{per: perNetwork, most: user.MustLimit("50/s", 0), kept: here}
 	logins        = &limit{per: perPhone, most: user.LoginsPerAccount, kept: strict, in: "user"} // an address that the account knows has one of its own
 	loginDevices  = &limit{per: perDevice, most: user.TriesPerDevice, kept: here, in: "user"}
@@ -79,6 +80,7 @@ const (
 	cachedPicture = "none: from memory, for anyone; one that is not there is read at Postgres, 50 a second in all"
 	oneCrowd      = "one crowd at a time; the limit where other machines reach the sandbox, after the session"
 	labQueue      = "none: the lab does one job at a time"
+	labProgram    = "before the body; then the lab does one job at a time, and has 32 places of an address"
 )
 
 // limitTable has each route of the shop once. Buy checks first what costs nothing, so its limits stand last.
@@ -190,9 +192,9 @@ var limitTable = []limitRow{
 	{"GET /api/lab", false, labQueue, nil},
 	{"GET /api/lab/source", false, labQueue, nil},
 	{"GET /api/lab/programs", false, labQueue, nil},
-	{"POST /api/lab/mine", false, labQueue, nil},
+	{"POST /api/lab/mine", false, labProgram, []*limit{programs}},
 	{"GET /api/lab/exercises", false, labQueue, nil},
-	{"POST /api/lab/exercises/{name}", false, labQueue, nil},
+	{"POST /api/lab/exercises/{name}", false, labProgram, []*limit{programs}},
 	{"GET /api/lab/run", false, labQueue, nil},
 	{"POST /api/lab/run", false, labQueue, nil},
 	{"POST /api/lab/run/stop", false, labQueue, nil},
