@@ -1,0 +1,231 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	glua "github.com/yuin/gopher-lua"
+)
+
+// actor is a click in a trial. It asks for each step and waits until its turn.
+type actor struct {
+	*trial
+	id       int
+	user     int64
+	node     int
+	conn     *pgx.Conn
+	inTx     bool
+	ask      chan *request
+	ended    chan struct{}
+	waiting  *request // asked and not begun
+	flying   *request // begun, and waits for a lock of another
+	done     bool
+	told     string // yes, no or ""
+	promised bool
+	stale    int // steps since one that was new
+	seen     map[string]bool
+	put      []func(context.Context) error
+}
+
+var errTrialOver = errors.New("the schedule is over")
+
+// click presses buy until there is an answer, and does what later has put off.
+func (a *actor) click() {
+	defer close(a.ended)
+	var err error
+	for range clickTries {
+		p := a.processOf(a)
+		a.put = nil
+		var yes glua.LValue
+		var has bool
+		yes, has, err = p.call(p.ctx, a, "buy", glua.LNumber(a.user))
+		a.rollBack()
+		if !has {
+			a.failure, a.problem = errNoBuy.Error(), BadRuntime
+			return
+		}
+		if errors.Is(err, errTrialOver) || a.ctx.Err() != nil {
+			return
+		}
+		if err == nil && p.ctx.Err() == nil {
+			answer := "no"
+			if yes == glua.LTrue {
+				answer = "yes"
+			}
+			if err = a.step(&request{kind: "answer", text: answer, do: func(context.Context) (string, error) {
+				a.told = answer
+				return "", nil
+			}}); err == nil {
+				for _, do := range a.put {
+					if p.ctx.Err() != nil {
+						return
+					}
+					_ = do(p.ctx)
+					a.rollBack()
+				}
+				return
+			}
+			if a.told != "" || errors.Is(err, errTrialOver) {
+				return
+			}
+		}
+	}
+	if err != nil && len(a.faults) == 0 {
+		a.failure, a.problem = err.Error(), BadRuntime
+	}
+}
+
+// step asks for a step and waits until it is done. Outside of a schedule it is done at once.
+func (a *actor) step(r *request) error {
+	if a.id < 0 {
+		_, err := r.do(a.ctx)
+		return err
+	}
+	r.reply = make(chan error, 1)
+	select {
+	case a.ask <- r:
+	case <-a.ctx.Done():
+		return errTrialOver
+	}
+	return <-r.reply
+}
+
+// spins reports whether an actor repeats what it has done: it waits for another one.
+func (a *actor) spins() bool { return a.stale >= 6 }
+
+// hangUp ends an actor's connection, as Postgres sees it: its transaction is rolled back, and its locks are free.
+func (a *actor) hangUp() {
+	if a.flying == nil && !a.conn.IsClosed() {
+		if a.inTx {
+			_, _ = a.conn.Exec(a.ctx, `rollback`)
+		}
+		a.inTx = false
+		if _, err := a.conn.PgConn().Exec(a.ctx, `discard all`).ReadAll(); err == nil {
+			return
+		}
+	}
+	pid := a.conn.PgConn().PID()
+	_, _ = a.see.Exec(a.ctx, `select pg_terminate_backend($1, 1000)`, int32(pid))
+	_ = a.conn.PgConn().Conn().Close()
+	if c, err := a.connect(a.ctx); err == nil {
+		a.conn, a.conns[a.id] = c, c
+	}
+	a.inTx = false
+}
+
+// rollBack ends a transaction that a click has left open.
+func (a *actor) rollBack() {
+	if a.inTx && !a.conn.IsClosed() {
+		_, _ = a.conn.Exec(a.ctx, `rollback`)
+	}
+	a.inTx = false
+}
+
+// The calls of a click in a trial.
+
+func (a *actor) key(name string) string { return a.ns.key(name) }
+
+func (a *actor) query(_ context.Context, line int, text string, args []any) (t *table, err error) {
+	first := strings.ToLower(strings.TrimSpace(text))
+	err = a.step(&request{kind: "sql", text: withArgs(text, args), line: line, commits: !a.inTx && !strings.HasPrefix(first, "select"),
+		do: func(ctx context.Context) (string, error) {
+			rows, err := a.conn.Query(ctx, text, args...)
+			if err != nil {
+				return "", err
+			}
+			if t, err = readTable(rows); err != nil {
+				return "", err
+			}
+			return t.String(), nil
+		}})
+	return t, err
+}
+
+func (a *actor) begin(_ context.Context, line int, isolation string) error {
+	if a.inTx {
+		return errNested
+	}
+	level, err := isolationLevel(isolation)
+	if err != nil {
+		return err
+	}
+	text := "begin"
+	if level != "" {
+		text += " isolation level " + string(level)
+	}
+	return a.step(&request{kind: "sql", text: text, line: line, do: func(ctx context.Context) (string, error) {
+		_, err := a.conn.Exec(ctx, text)
+		a.inTx = err == nil
+		return "", err
+	}})
+}
+
+func (a *actor) end(_ context.Context, line int, commit bool) error {
+	if !a.inTx {
+		return nil
+	}
+	text := "rollback"
+	if commit {
+		text = "commit"
+	}
+	return a.step(&request{kind: "sql", text: text, line: line, commits: commit, do: func(ctx context.Context) (string, error) {
+		tag, err := a.conn.Exec(ctx, text)
+		a.inTx = false
+		if err == nil && commit && tag.String() == "ROLLBACK" {
+			err = pgx.ErrTxCommitRollback
+		}
+		return "", err
+	}})
+}
+
+func (a *actor) redis(_ context.Context, line int, args []any) (reply any, err error) {
+	err = a.step(&request{kind: "redis", text: redisText(args), line: line, commits: true, do: func(ctx context.Context) (string, error) {
+		var err error
+		if reply, err = redisReply(a.rdb.Do(ctx, args...)); err != nil {
+			return "", err
+		}
+		if reply == nil {
+			return "nil", nil
+		}
+		return oneLine(fmt.Sprint(reply)), nil
+	}})
+	return reply, err
+}
+
+// redisText returns a call as a terminal shows it. Of a script it shows the first line.
+func redisText(args []any) string {
+	words := make([]string, len(args))
+	for i, arg := range args {
+		words[i] = fmt.Sprint(arg)
+	}
+	return strings.ReplaceAll(strings.Join(words, " "), closedScript, "")
+}
+
+func (a *actor) think(_ context.Context, line int) error {
+	return a.step(&request{kind: "code", text: thinkText, line: line, do: func(context.Context) (string, error) { return "", nil }})
+}
+
+func (a *actor) promise(_ context.Context, line int) error {
+	if a.id < 0 {
+		return nil
+	}
+	return a.step(&request{kind: "answer", text: "yes", line: line, do: func(context.Context) (string, error) {
+		a.promised = true
+		return "", nil
+	}})
+}
+
+func (a *actor) lock(_ context.Context, line int, name string) (unlock func(), err error) {
+	p := a.processOf(a)
+	err = a.step(&request{kind: "code", text: "lock " + name, line: line, do: func(ctx context.Context) (string, error) {
+		var err error
+		unlock, err = p.lockOf(name).take(p.ctx)
+		return "", err
+	}})
+	return unlock, err
+}
+
+func (a *actor) later(do func(context.Context) error) { a.put = append(a.put, do) }

@@ -1,0 +1,198 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"net"
+	"slices"
+	"strings"
+	"time"
+)
+
+// request is one step.
+type request struct {
+	kind, text string
+	line       int
+	commits    bool
+	do         func(ctx context.Context) (result string, err error)
+	reply      chan error
+	finished   chan struct{}
+	result     string
+	err        error
+}
+
+// perform does the next step of an actor, or the fault in its place.
+func (t *trial) perform(a *actor, fault string, switched bool) {
+	r := a.waiting
+	if fault != "" {
+		t.faults = append(t.faults, fault)
+	}
+	switch fault {
+	case Kill:
+		t.kill(a, switched)
+		return
+	case Stall:
+		t.server.FastForward(t.expiry() + time.Millisecond)
+		t.record(a, &request{kind: "fault", text: stallText}, switched)
+	case RedisAway:
+		t.away = 3
+	}
+	a.waiting = nil
+	lost := fault == LostReply
+	r.finished = make(chan struct{})
+	go func() {
+		defer close(r.finished)
+		if t.away > 0 && r.kind == "redis" {
+			t.away--
+			r.err = errRedisAway
+			return
+		}
+		r.result, r.err = r.do(t.ctx)
+		if late := net.Error(nil); r.kind == "redis" && errors.As(r.err, &late) && late.Timeout() {
+			t.stuck(Endless, "a call of Redis does not end: "+oneLine(r.text))
+		}
+		if r.err == nil && lost {
+			r.err = errLostReply
+		}
+	}()
+	if !t.settled(a, r) {
+		i := t.record(a, r, switched)
+		t.steps[i].Result, t.steps[i].Waited = "waits", true
+		a.flying = r
+		return
+	}
+	t.finish(a, r, switched, false)
+}
+
+const (
+	stallText = "time passes: keys in Redis expire"
+	killText  = "the process is killed"
+	thinkText = "think"
+)
+
+// settled waits until a step has ended. It returns false if the step waits for a lock of another actor.
+func (t *trial) settled(a *actor, r *request) bool {
+	pid := uint32(0)
+	if a.conn != nil && !a.conn.IsClosed() {
+		pid = a.conn.PgConn().PID()
+	}
+	wait := 2 * time.Millisecond
+	began := time.Now()
+	for {
+		select {
+		case <-r.finished:
+			return true
+		case <-t.ctx.Done():
+			<-r.finished
+			return true
+		case <-time.After(wait):
+		}
+		if r.kind != "sql" {
+			if time.Since(began) > 15*time.Millisecond {
+				return false
+			}
+			continue
+		}
+		var blocked bool
+		if err := t.see.QueryRow(t.ctx, `select cardinality(pg_blocking_pids($1)) > 0`, int32(pid)).Scan(&blocked); err == nil && blocked {
+			select {
+			case <-r.finished:
+				return true
+			default:
+				return false
+			}
+		}
+	}
+}
+
+// land finishes the steps whose wait is over. With wait it waits for one of them, such as for the end of a deadlock; it
+// returns false if no step is under way.
+func (t *trial) land(wait bool) bool {
+	for {
+		flying, landed := false, false
+		for _, a := range t.actors {
+			r := a.flying
+			if r == nil {
+				continue
+			}
+			flying = true
+			if wait {
+				select {
+				case <-r.finished:
+				case <-time.After(3 * time.Millisecond):
+					continue
+				case <-t.ctx.Done():
+					<-r.finished
+				}
+			} else if !t.settled(a, r) {
+				continue
+			}
+			a.flying, landed = nil, true
+			t.finish(a, r, false, true)
+		}
+		if !flying || landed || !wait {
+			return flying
+		}
+	}
+}
+
+// finish records a step that has ended, and lets its actor ask for the next one.
+func (t *trial) finish(a *actor, r *request, switched, waited bool) {
+	i := t.record(a, r, switched)
+	t.steps[i].Waited = waited
+	t.steps[i].Result = r.result
+	if r.err != nil {
+		t.steps[i].Result = oneLine(r.err.Error())
+	}
+	signature := r.kind + r.text + t.steps[i].Result
+	if a.stale++; !a.seen[signature] {
+		a.seen[signature], a.stale = true, 0
+	}
+	t.repeats[i] = a.stale > 1
+	if errors.Is(r.err, errLostReply) {
+		a.hangUp()
+	}
+	r.reply <- r.err
+	t.await(a)
+}
+
+// record adds a step with the state after it.
+func (t *trial) record(a *actor, r *request, switched bool) int {
+	text := strings.ReplaceAll(oneLine(r.text), t.ns.key(""), "")
+	t.steps = append(t.steps, ScheduleStep{Buyer: a.id + 1, Kind: r.kind, Text: text, Line: r.line, Switched: switched, State: t.state(t.ctx)})
+	t.repeats = append(t.repeats, false)
+	i := len(t.steps) - 1
+	if sold := strings.Fields(t.steps[i].State.Orders); t.broken < 0 && (len(sold) > t.stock || len(slices.Compact(slices.Sorted(slices.Values(sold)))) < len(sold)) {
+		t.broken = i
+	}
+	return i
+}
+
+// kill ends the process of an actor, with the transactions and memory of all its clicks, and starts another one.
+func (t *trial) kill(a *actor, switched bool) {
+	i := slices.Index(t.vms, t.processOf(a))
+	t.vms[i].kill(errKilled)
+	var dead []*actor
+	for _, other := range t.actors {
+		if t.processOf(other) == t.vms[i] && !other.done {
+			dead = append(dead, other)
+			other.hangUp()
+		}
+	}
+	t.record(a, &request{kind: "fault", text: killText}, switched)
+	if err := t.open(i); err == nil {
+		err = t.direct(t.vms[i], "start")
+		if err != nil {
+			t.fail(err)
+		}
+	}
+	for _, other := range dead {
+		for _, r := range []*request{other.waiting, other.flying} {
+			if r != nil {
+				r.reply <- errKilled
+			}
+		}
+		other.waiting, other.flying = nil, nil
+		t.await(other)
+	}
+}
