@@ -192,10 +192,11 @@ func (n *node) hang(ctx context.Context, tx pgx.Tx, user int64) error {
 }
 
 // pressesAgain reports whether a buyer who was told "sold out" at since presses again, after a pause that
-// grows. They do so while the page shows units, unless its number has not changed for 1.5 s.
+// grows. They do so while the page shows units, and under Cancel while it shows none, since some may come
+// back; unless its number has not changed for 1.5 s.
 func (n *node) pressesAgain(ctx context.Context, since time.Time, tries int) (again bool, err error) {
 	left, changed, err := n.page.get(ctx, n.observer)
-	if err != nil || left <= 0 || time.Since(since) > patience && time.Since(changed) > patience {
+	if err != nil || left <= 0 && !n.plan.has(Cancel) || time.Since(since) > patience && time.Since(changed) > patience {
 		return false, err
 	}
 	defer n.recorder.step(n.id, "code", "the page shows units: wait and press again")(strconv.Itoa(left))

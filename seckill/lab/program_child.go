@@ -158,7 +158,7 @@ func judgePlan(ctx context.Context, s Stores, server *miniredis.Miniredis, code 
 		return result, err
 	}
 	if gone := lengthOf(&shared.cancelled); gone > 0 {
-		result.Unsold = max(0, min(p.Stock, p.Buyers-gone)-result.Sold)
+		result.Unsold = max(0, min(p.Stock, p.Buyers-gone)-(result.Sold-shared.kept(p, result.OrderedBy)))
 		result.Right = result.exact()
 	}
 	verdict.AfterEnd, verdict.Late = result.TakenLate, shared.late(result.OrderedBy, p.Stock)

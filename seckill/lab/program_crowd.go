@@ -126,6 +126,21 @@ func (r *programRun) late(owners []int64, stock int) (n int) {
 	return n
 }
 
+// kept counts the orders of buyers who have cancelled: cancel has not removed them. It counts only buyers who pressed once:
+// the second click of a buyer may write an order after the first one has cancelled.
+func (r *programRun) kept(p Plan, owners []int64) (n int) {
+	pressed := map[int64]int{}
+	for _, c := range p.clicks() {
+		pressed[c.user]++
+	}
+	for _, user := range owners {
+		if _, gone := r.cancelled.Load(user); gone && pressed[user] == 1 {
+			n++
+		}
+	}
+	return n
+}
+
 func (p *program) buy(ctx context.Context, user int64) (bool, error) {
 	if _, gone := p.cancelled.Load(user); gone {
 		return false, nil // the second click of a buyer who gave the unit back
