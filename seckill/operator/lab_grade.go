@@ -137,11 +137,11 @@ func foldersIn(dir string) (folders []string, err error) {
 	return folders, nil
 }
 
-// programsIn returns the names of the programs in a folder.
+// programsIn returns the names of the programs in a folder. It leaves out hidden files, such as those that macOS adds to an archive.
 func programsIn(dir string) (names []string, err error) {
 	entries, err := os.ReadDir(dir)
 	for _, e := range entries {
-		if ext := filepath.Ext(e.Name()); e.Type().IsRegular() && (ext == "."+lab.Lua || ext == "."+lab.SQL) {
+		if ext := filepath.Ext(e.Name()); e.Type().IsRegular() && !strings.HasPrefix(e.Name(), ".") && (ext == "."+lab.Lua || ext == "."+lab.SQL) {
 			names = append(names, e.Name())
 		}
 	}

@@ -28,6 +28,7 @@ func TestGrade(t *testing.T) {
 		"empty/notes.txt":                 "later",
 		"right/" + resultsName:            "old",
 		".git/" + first.Name + ".lua":     "",
+		"right/._" + first.Name + ".lua":  "what macOS puts beside a file",
 		"hidden":                          "4711\n",
 	} {
 		if err := os.MkdirAll(filepath.Join(dir, filepath.Dir(file)), 0o700); err != nil {
