@@ -1,7 +1,6 @@
 package web
 
 import (
-	"bytes"
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
@@ -9,15 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"mime"
 	"net"
 	"net/http"
 	"runtime/debug"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/go-chi/chi/v5"
 	"github.com/google/uuid"
@@ -28,13 +24,7 @@ import (
 	"miaosha/goods"
 	"miaosha/order"
 	"miaosha/seckill"
-	"miaosha/seckill/lab"
 	"miaosha/user"
-)
-
-const (
-	maxBody    = 4 << 10
-	maxProgram = 2*lab.MaxSource + maxBody // of a body that has a program of a student: each line end and quote takes two bytes
 )
 
 // handle makes an http.HandlerFunc of a handler that returns an error.
@@ -78,177 +68,6 @@ func okStatus(w http.ResponseWriter, status int, ticket string, s seckill.Status
 	w.WriteHeader(status)
 	w.Write(b)
 	return nil
-}
-
-// body reads the request's body into v: one JSON object of at most 4 KB, with known fields only, each
-// at most once, and nothing after it. If the body is optional, a missing one is an empty object.
-func body(w http.ResponseWriter, r *http.Request, v any, optional bool) error {
-	raw, err := rawBody(w, r, maxBody)
-	if err != nil {
-		return err
-	}
-	if len(bytes.TrimSpace(raw)) == 0 && optional {
-		return nil
-	}
-	if err := isJSON(r); err != nil {
-		return err
-	}
-	return decode(raw, v)
-}
-
-// programBody is body for a request with a program: at most maxProgram bytes. Its field plan is an object, which is read into plan; without a plan
-// it has none.
-func programBody(w http.ResponseWriter, r *http.Request, v, plan any) error {
-	raw, err := rawBody(w, r, maxProgram)
-	if err != nil {
-		return err
-	}
-	if err := isJSON(r); err != nil {
-		return err
-	}
-	fields, err := readObject(raw)
-	if err != nil {
-		return err
-	}
-	if plan == nil {
-		return decodeFields(fields, v)
-	}
-	i := slices.IndexFunc(fields, func(f rawField) bool { return f.name == "plan" })
-	switch {
-	case i < 0:
-		err = fieldError{"plan", "required"}
-	case fields[i].value[0] != '{':
-		err = fieldError{"plan", "type"}
-	default:
-		err = decode(fields[i].value, plan)
-	}
-	if i >= 0 {
-		fields = slices.Delete(fields, i, i+1)
-	}
-	return errors.Join(err, decodeFields(fields, v))
-}
-
-// isJSON returns errMediaType if a request does not say that its body is JSON.
-func isJSON(r *http.Request) error {
-	if t, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || t != "application/json" {
-		return errMediaType
-	}
-	return nil
-}
-
-// refuseBody returns errBadRequest if the request has a body.
-func refuseBody(w http.ResponseWriter, r *http.Request) error {
-	if r.Body == http.NoBody {
-		return nil
-	}
-	raw, err := rawBody(w, r, maxBody)
-	if err == nil && len(raw) > 0 {
-		err = fmt.Errorf("%w: the request has a body", errBadRequest)
-	}
-	return err
-}
-
-// decode reads the fields of an object into v, one by one, so that its error names every wrong one.
-func decode(raw []byte, v any) error {
-	fields, err := readObject(raw)
-	if err != nil {
-		return err
-	}
-	return decodeFields(fields, v)
-}
-
-func decodeFields(fields []rawField, v any) error {
-	var wrong []error
-	for _, f := range fields[:min(len(fields), maxFields)] {
-		d := json.NewDecoder(strings.NewReader(`{"` + f.name + `":` + string(f.value) + `}`))
-		d.DisallowUnknownFields()
-		err := d.Decode(v)
-		if _, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-			wrong = append(wrong, fieldError{f.name, "type"})
-		} else if err != nil {
-			wrong = append(wrong, fieldError{f.name, "unknown"})
-		} else if !isFlat(f.value) {
-			wrong = append(wrong, fieldError{f.name, "form"})
-		}
-	}
-	if len(wrong) == 0 && len(fields) > maxFields {
-		return fmt.Errorf("%w: %d fields", errBadRequest, len(fields))
-	}
-	return errors.Join(wrong...)
-}
-
-// maxFields is the number of fields of a body that are read: more than any body of the shop has.
-const maxFields = 32
-
-type rawField struct {
-	name  string
-	value json.RawMessage
-}
-
-// readObject returns the fields of a body in their order. It refuses what Go's decoder accepts: null
-// instead of an object, text that is not UTF-8, and a field that comes twice or in capitals.
-func readObject(raw []byte) (fields []rawField, err error) {
-	d := json.NewDecoder(bytes.NewReader(raw))
-	if t, err := d.Token(); err != nil || t != json.Delim('{') || !utf8.Valid(raw) {
-		return nil, fmt.Errorf("%w: not an object in UTF-8", errBadRequest)
-	}
-	for seen := map[string]bool{}; d.More(); {
-		key, err := d.Token()
-		name, _ := key.(string)
-		if err != nil || seen[name] || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz_") != "" {
-			return nil, fmt.Errorf("%w: a field comes twice, or in capitals", errBadRequest)
-		}
-		seen[name] = true
-		f := rawField{name: name}
-		if err := d.Decode(&f.value); err != nil {
-			return nil, fmt.Errorf("%w: %v", errBadRequest, err)
-		}
-		fields = append(fields, f)
-	}
-	if _, err := d.Token(); err != nil {
-		return nil, fmt.Errorf("%w: %v", errBadRequest, err)
-	}
-	if _, err := d.Token(); err != io.EOF {
-		return nil, fmt.Errorf("%w: data after the object", errBadRequest)
-	}
-	return fields, nil
-}
-
-// isFlat reports whether a value is a plain value or a list of plain values.
-func isFlat(raw json.RawMessage) bool {
-	d := json.NewDecoder(bytes.NewReader(raw))
-	value, err := d.Token()
-	if value != json.Delim('[') {
-		return err == nil && isPlain(value)
-	}
-	for d.More() {
-		if value, err = d.Token(); err != nil || !isPlain(value) {
-			return false
-		}
-	}
-	_, err = d.Token()
-	return err == nil
-}
-
-// isPlain reports whether a value is no object and no list, and has no zero byte.
-func isPlain(value json.Token) bool {
-	text, _ := value.(string)
-	_, nested := value.(json.Delim)
-	return !nested && !strings.Contains(text, "\x00")
-}
-
-func rawBody(w http.ResponseWriter, r *http.Request, most int64) ([]byte, error) {
-	if measured, ok := w.(*statusWriter); ok {
-		w = measured.ResponseWriter // on which MaxBytesReader closes the connection
-	}
-	raw, err := io.ReadAll(http.MaxBytesReader(w, r.Body, most))
-	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		return nil, errTooLarge
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%w: %v", errBadRequest, err)
-	}
-	return raw, nil
 }
 
 // saleID returns the {id} of a sale's route, or goods.ErrNoSale if it cannot be an id.

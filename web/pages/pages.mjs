@@ -19,6 +19,7 @@ const { RUNS = '5', ONLY = '', LEAST = '98', MIAOSHA = '../../miaosha' } = proce
 const THEMES = ['light', 'dark'];
 const LANGUAGES = ['zh-CN', 'en'];
 const DEVICES = { phone: { width: 390, height: 844, isMobile: true, hasTouch: true }, desktop: { width: 1280, height: 800 } };
+const SIZES = { small: { width: 320, height: 568, isMobile: true, hasTouch: true }, ...DEVICES }; // of axe
 const CATEGORIES = ['performance', 'accessibility', 'best-practices', 'seo'];
 const OF_404 = ['http-status-code', 'errors-in-console', 'is-crawlable']; // audits for which a status of 404 is a fault
 
@@ -53,14 +54,14 @@ const auditOnce = (browser, shop, page, device, theme) => inTab(browser, shop, p
 });
 
 // findings returns what axe finds on a page, a line each.
-const findings = (browser, shop, page, device, theme, language) => inTab(browser, shop, page, { theme, language }, async (tab) => {
-  await tab.setViewport(DEVICES[device]);
+const findings = (browser, shop, page, size, theme, language) => inTab(browser, shop, page, { theme, language }, async (tab) => {
+  await tab.setViewport(SIZES[size]);
   await tab.goto(shop.url + page.path);
   await tab.waitForSelector('main:not([aria-busy])');
   await tab.waitForNetworkIdle({ idleTime: 300, concurrency: 2 }); // event streams go on
   await tab.evaluate(axe);
   const { violations } = await tab.evaluate(() => globalThis.axe.run());
-  return violations.map((v) => `${page.name}, ${device}, ${theme}, ${language}: ${v.id}: ${v.nodes.map((n) => n.target.join(' ')).slice(0, 3).join('; ')}`);
+  return violations.map((v) => `${page.name}, ${size}, ${theme}, ${language}: ${v.id}: ${v.nodes.map((n) => n.target.join(' ')).slice(0, 3).join('; ')}`);
 });
 
 const row = (cells) => `| ${cells.join(' | ')} |`;
@@ -77,13 +78,17 @@ try {
   for (const page of pages) {
     const scoreCells = [], figureCells = [];
     let findingsOfPage = 0;
-    for (const device of Object.keys(DEVICES)) {
+    for (const size of Object.keys(SIZES)) {
       for (const theme of THEMES) {
         for (const language of LANGUAGES) {
-          const lines = await findings(browser, shop, page, device, theme, language);
+          const lines = await findings(browser, shop, page, size, theme, language);
           findingsOfPage += lines.length;
           failures.push(...lines);
         }
+      }
+    }
+    for (const device of Object.keys(DEVICES)) {
+      for (const theme of THEMES) {
         if (RUNS === '0') {
           scoreCells.push('');
           figureCells.push('');
@@ -122,7 +127,7 @@ try {
     console.log(`First and largest contentful paint and blocking time (ms), layout shift\n\n${table(['page', ...columns], figures)}\n`);
     console.log(`What costs points: audits below 0.9, and their worst score\n\n${[...audits].map(([name, score]) => `- ${name} ${score}`).join('\n')}\n`);
   }
-  console.log(`axe, findings in both themes and languages, on both devices\n\n${table(['page', 'findings'], found)}\n`);
+  console.log(`axe, findings in both themes and languages, at 320, 390 and 1280 pixels\n\n${table(['page', 'findings'], found)}\n`);
 } finally {
   await browser.close();
   await shop.close();
