@@ -57,7 +57,13 @@ func openNamespace(ctx context.Context, s Stores, tables string) (n *namespace, 
 	if n.admin, err = pgx.ConnectConfig(ctx, cfg); err != nil {
 		return nil, fmt.Errorf("the lab's database: %w", err)
 	}
-	if err = n.create(ctx, tables); err != nil {
+	// A program's role makes its own schema. On a machine so busy that this takes as long as one statement of a program may, the
+	// guard of the place ends it.
+	err = n.create(ctx, tables)
+	for tries := 1; tries < 3 && isEnded(err); tries++ {
+		err = n.create(ctx, tables)
+	}
+	if err != nil {
 		return nil, errors.Join(fmt.Errorf("create a schema for the lab: %w", err), n.close(ctx))
 	}
 	return n, nil
@@ -70,11 +76,14 @@ func (n *namespace) create(ctx context.Context, tables string) error {
 	if _, err := n.admin.Exec(ctx, `select pg_advisory_lock($1)`, n.number); err != nil {
 		return err
 	}
-	if _, err := n.admin.Exec(ctx, `create schema `+n.schema); err != nil {
-		return err
-	}
-	_, err := n.admin.PgConn().Exec(ctx, tables).ReadAll()
+	_, err := n.admin.PgConn().Exec(ctx, `create schema `+n.schema+`;`+tables).ReadAll() // as one transaction
 	return err
+}
+
+// isEnded reports whether another connection ended the statement.
+func isEnded(err error) bool {
+	pg := new(pgconn.PgError)
+	return errors.As(err, &pg) && pg.Code == "57014"
 }
 
 // errDatabaseURL does not show the URL, which may contain a password.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"testing"
+	"time"
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/jackc/pgx/v5"
@@ -84,5 +85,55 @@ func TestRunsLeaveNothing(t *testing.T) {
 	}
 	if n := schemas(); n != 0 {
 		t.Errorf("%d schemas are left", n)
+	}
+}
+
+// A statement that makes a namespace may be ended from outside, as on a machine so busy that the guard takes it for a program's.
+func TestANamespaceIsMadeAgain(t *testing.T) {
+	t.Parallel()
+	s := stores(t)
+	db, err := pgx.Connect(t.Context(), s.DatabaseURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close(t.Context())
+	for name, c := range map[string]struct {
+		times int
+		made  bool
+	}{"twice": {2, true}, "always": {3, false}} {
+		if _, err := db.Exec(t.Context(), `begin; lock table pg_namespace in share row exclusive mode`); err != nil { // none can be made
+			t.Fatal(err)
+		}
+		made := make(chan error, 1)
+		go func() {
+			n, err := openNamespace(t.Context(), s, tables)
+			if err == nil {
+				err = n.close(t.Context())
+			}
+			made <- err
+		}()
+		for ended := 0; ended < c.times; {
+			var now int
+			if len(made) > 0 {
+				t.Fatalf("%s: given up after %d: %v", name, ended, <-made)
+			}
+			if _, err := db.Exec(t.Context(), `select pg_stat_clear_snapshot()`); err != nil { // a transaction sees the connections of its begin
+				t.Fatal(err)
+			}
+			if err := db.QueryRow(t.Context(), `select count(*) filter (where pg_cancel_backend(pid)) from pg_stat_activity
+				where datname = current_database() and wait_event_type = 'Lock'`).Scan(&now); err != nil {
+				t.Fatal(err)
+			}
+			ended += now
+			if now > 0 { // until the next try waits
+				pause(t.Context(), 100*time.Millisecond)
+			}
+		}
+		if _, err := db.Exec(t.Context(), `commit`); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-made; (err == nil) != c.made || err != nil && !isEnded(err) {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

@@ -106,6 +106,10 @@ func (j childJob) run(ctx context.Context, tell func(childNews)) *childProblem {
 			if wrong := (programError{}); errors.As(err, &wrong) {
 				return &childProblem{BadRuntime, wrong.text}
 			}
+			if isEnded(err) { // the machine is too busy: the parent says so, and nothing of the program
+				fmt.Fprintln(os.Stderr, oneLine(err.Error()))
+				os.Exit(1)
+			}
 			return &childProblem{BadDatabase, oneLine(err.Error())}
 		}
 		tell(childNews{Result: &result})
