@@ -9,6 +9,7 @@ import (
 	"os"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/chromedp/chromedp"
@@ -316,5 +317,41 @@ func TestClosedLabSaysForWhomItIs(t *testing.T) {
 			t.Errorf("after a %d the page shows %q", status, text)
 		}
 		v.hasNoErrors()
+	}
+}
+
+// While a run cannot be read, the page says so and goes on trying; once it may not be read any more, the page says that and ends.
+func TestLabPageSaysWhyItCannotReadARun(t *testing.T) {
+	t.Parallel()
+	root := chromium(t)
+	s := openSandboxShop(t)
+	shop, err := url.Parse(s.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages := httputil.NewSingleHostReverseProxy(shop)
+	var status atomic.Int64
+	between := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if answer := int(status.Load()); answer != 0 && r.URL.Path == "/api/lab/run" && r.Method == "GET" {
+			w.WriteHeader(answer)
+			return
+		}
+		pages.ServeHTTP(w, r)
+	}))
+	t.Cleanup(between.Close)
+	v := visit(t, root, between.URL, "en-GB")
+	for path, run := range map[string]string{"/lab.html#bench": "bench-run", "/mine.html": "run-mine"} {
+		v.goTo(path)
+		v.sees(test(run))
+		status.Store(503)
+		v.clicks(run)
+		v.sees(test("trouble") + `[data-cause="busy"]`)
+		status.Store(401)
+		v.sees(test("run-note"))
+		if note := v.reads(test("run-note")); !strings.Contains(note, "log-in has expired") {
+			t.Errorf("%s, after a 401: %q", path, note)
+		}
+		v.sees(test(run) + `:not([disabled])`)
+		status.Store(0)
 	}
 }

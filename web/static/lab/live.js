@@ -1,6 +1,7 @@
 // A run or an experiment on the page, from its start to its end.
 import { html, useLayoutEffect, useRef } from '../lib/preact.js';
 import { t } from '../i18n.js';
+import { Trouble } from '../trouble.js';
 import { LiveTrial } from './experiment.js';
 import { Pictures } from './picture.js';
 import { Scatter } from './scatter.js';
@@ -15,6 +16,7 @@ export function Run({ run, stop }) {
     ${state === 'waiting' && html`<${Waiting} ahead=${run.ahead || 0} stop=${onStop} />`}
     ${state === 'running' && (trial || !plan) && html`<${LiveTrial} trial=${trial} stop=${onStop} />`}
     ${state === 'running' && plan && html`<${Live} plan=${plan} now=${now} done=${results.length} stop=${onStop} />`}
+    <${Trouble} trouble=${run.trouble} />
     ${(state === 'refused' || state === 'failed') && html`<p class="note" role="alert" data-test="run-note">${refusal(reply || run)}</p>`}
     ${results.length > 0 && html`<${Results} results=${results} />`}
     ${state === 'done' && html`<${Pictures} results=${results} /><${Scatter} results=${results} />`}

@@ -2,6 +2,7 @@
 // plays them slowly.
 import { html, useEffect, useRef, useState } from '../lib/preact.js';
 import { t } from '../i18n.js';
+import { Trouble } from '../trouble.js';
 import { Waiting, nameOf, refusal, shownAs, textOr } from './result.js';
 
 const BEAT = 1400;       // ms for one event when it plays
@@ -29,6 +30,7 @@ export function Race({ lab, name, begin, runs }) {
       <button class="button" data-test="race-go" disabled=${runs.busy}>${t(run && run.state === 'running' ? 'race.recording' : 'race.record')}</button>
     </form>
     ${run && run.state === 'waiting' && html`<${Waiting} ahead=${run.ahead || 0} stop=${runs.stop} />`}
+    <${Trouble} trouble=${run?.trouble} />
     ${run && ['refused', 'failed'].includes(run.state) && html`<p class="note" role="alert">${refusal(run.reply || run)}</p>`}
     ${recording && html`<${Player} key=${run.run} recording=${recording} from=${recording.seed - recording.tries + 1} />`}
   </section>`;

@@ -5,12 +5,13 @@ import { get, post } from '../api.js';
 
 const INTERVAL = 200;       // ms between two reads of a job
 const RETRY_AFTER = 1500;   // the same, after a read that failed
+const LOST = [401, 403, 404]; // the statuses after which no read succeeds: the job is gone, or the session that may see it
 
 // useRuns returns {byOwner, busy, start, call, ask, forget, stop}. byOwner[owner] is the latest job of that part
 // of the page, as GET /api/lab/run shows it:
-//   {state: 'waiting' | 'running' | 'done' | 'failed' | 'refused', ahead, yours, plan, now, results, trial, data, reply}
+//   {state: 'waiting' | 'running' | 'done' | 'failed' | 'refused', ahead, yours, plan, now, results, trial, data, reply, trouble}
 // owner is 'bench', 'race' or the number of a lesson. If a run of another user is going on when the page
-// opens, it belongs to the bench. reply is the refused request. start(owner, plan) starts a run.
+// opens, it belongs to the bench. reply is the refused request, and trouble is for Trouble while the job cannot be read. start(owner, plan) starts a run.
 // call(owner, path, body) runs an experiment or a race, whose outcome comes as data. ask(owner, path, body) has a program of the student
 // judged, whose outcome comes as results or as data. forget(owner) drops the job of an owner that is gone.
 export function useRuns(open) {
@@ -32,9 +33,11 @@ export function useRuns(open) {
     const read = async () => {
       const reply = await get('/api/lab/run?run=' + run);
       if (ended) return;
+      const gone = LOST.includes(reply.status);
       if (reply.ok) put(owner, reply.data);
-      else if (reply.status === 404) put(owner, { state: 'refused', results: [], reply: { code: 'replaced' } });
-      if (reply.ok ? reply.data.state !== 'running' && reply.data.state !== 'waiting' : reply.status === 404) {
+      else if (gone) put(owner, { state: 'refused', results: [], reply: reply.status === 404 ? { code: 'replaced' } : reply });
+      else setByOwner((old) => ({ ...old, [owner]: { ...old[owner], trouble: { reply } } }));
+      if (reply.ok ? reply.data.state !== 'running' && reply.data.state !== 'waiting' : gone) {
         follow(null);
         return;
       }

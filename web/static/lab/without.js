@@ -1,6 +1,7 @@
 // The defences of the shop as switches: one is left out, the visitor predicts what breaks, and the audit says it.
 import { html, useState } from '../lib/preact.js';
 import { t } from '../i18n.js';
+import { Trouble } from '../trouble.js';
 import { Waiting, refusal, withCode } from './result.js';
 
 const INVARIANTS = ['I1', 'I2', 'I5', 'I7', 'I8', 'I9', 'none'];
@@ -29,6 +30,7 @@ export function Without({ lab, runs }) {
       <p class="row"><button class="button" data-test="without-run" disabled=${runs.busy || !guess}>${t(runs.busy ? 'run.running' : 'without.go')}</button></p>
     </form>
     ${run && run.state === 'waiting' && html`<${Waiting} ahead=${run.ahead || 0} stop=${runs.stop} />`}
+    <${Trouble} trouble=${run?.trouble} />
     ${run && ['refused', 'failed'].includes(run.state) && html`<p class="note" role="alert">${refusal(run.reply || run)}</p>`}
     ${outcome && html`<${Outcome} outcome=${outcome} guess=${guess} />`}
   </section>`;

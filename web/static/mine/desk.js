@@ -1,6 +1,7 @@
 // The desk: the editor with its crowd, the run, and the verdict. A program of the student and an exercise use it.
 import { html, useState } from '../lib/preact.js';
 import { t } from '../i18n.js';
+import { Trouble } from '../trouble.js';
 import { count, refusal, Stop, Waiting } from '../lab/result.js';
 import { dotsOf } from '../lab/picture.js';
 import { Card } from './card.js';
@@ -20,6 +21,7 @@ export function Desk({ program, onInput, onRun, run, busy, stop, stock, result, 
       ${children}
       <p class="row"><button type="button" class="button" data-test="run-mine" disabled=${busy} onClick=${onRun}>${t(busy ? 'run.running' : 'mine.run')}</button></p>
       <${Working} run=${run} stop=${stop} stock=${stock} />
+      <${Trouble} trouble=${run?.trouble} />
     </div>
     <aside><${Card} key=${program.language} language=${program.language} beside=${beside} /></aside>
   </div>`;
