@@ -6,7 +6,7 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// A buyer of the sandbox follows the ticket of an order from its page, on a phone, and an administrator by its order's id, on a
+// A buyer of the sandbox follows the ticket of an order from its page, to which the lab leads, on a phone, and an administrator by its order's id, on a
 // desktop. Another buyer's order shows nothing.
 func TestATicketIsFollowed(t *testing.T) {
 	t.Parallel()
@@ -32,8 +32,11 @@ func TestATicketIsFollowed(t *testing.T) {
 					await new Promise((next) => setTimeout(next, 200)); // as a page does: more often is refused
 					result = await ask('/result');
 				} while (result.state !== 'ordered');
-				location.href = '/order.html?id=' + result.order_id;
+				location.href = '/lab.html';
 			})()`))
+			v.sees(test("lesson")) // else the lessons move the link away under the click
+			v.clicks("to-own")
+			v.do("open the order", chromedp.Click(chromedp.CSS(`[data-test="order"] a`)))
 			v.clicks("follow-ticket")
 			v.sees(`[data-test="steps"]`)
 			order = v.reads(`.ticket .rows div:nth-child(4) code`)

@@ -50,7 +50,8 @@ function Lab({ lang, user }) {
   if (!lab) return html`<${Loading} />`;
   return html`
     <div class="intro"><h1>${t('lab.title')}</h1><p class="more">${t('lab.intro')} <a href="/courses.html">${t('lab.courses')}</a></p>
-      ${'lab' in document.documentElement.dataset && html`<p class="row"><a class="button quiet" href="/mine.html" data-test="to-mine">${t('lab.mine')}</a> <a class="button quiet" href="/class.html" data-test="to-class">${t('lab.class')}</a></p>`}</div>
+      ${'lab' in document.documentElement.dataset && html`<p class="row"><a class="button quiet" href="/mine.html" data-test="to-mine">${t('lab.mine')}</a> <a class="button quiet" href="/class.html" data-test="to-class">${t('lab.class')}</a></p>
+      <p class="more small">${t('lab.own', { follow: t('order.follow') })} <a href="/orders.html" data-test="to-own">${t('orders')}</a></p>`}</div>
     <nav class="parts" aria-label=${t('lab.parts')}>
       ${['lessons', 'bench', 'strategies', 'race', 'without'].map((p) => html`
         <a key=${p} href=${p === 'lessons' ? '#1' : '#' + p} data-test=${'part-' + p} aria-current=${p === part ? 'page' : undefined}>${t('lab.' + p)}</a>`)}

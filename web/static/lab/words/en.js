@@ -6,6 +6,7 @@ export default {
   'lab.courses': 'Taught another course? Find a thing by the name that your course has for it.',
   'lab.mine': 'Write your own way, and let a crowd judge it',
   'lab.class': 'A class',
+  'lab.own': ({ follow }) => `See one purchase through the real shop, step by step: buy something, open it in your orders, and choose “${follow}”.`,
   'lab.parts': 'Parts of the lab',
   'lab.lessons': 'Lessons',
   'lab.bench': 'Bench',

@@ -4,6 +4,7 @@ export default {
   'lab.courses': '在别的课程里学过？按课程里的词找。',
   'lab.mine': '自己写一种卖法，让人群来检验',
   'lab.class': '课堂',
+  'lab.own': ({ follow }) => `看一次购买在真实店铺里的每一步：先买一件，在订单里打开它，再点“${follow}”。`,
   'lab.parts': '实验室的各部分',
   'lab.lessons': '课程',
   'lab.bench': '压测',
