@@ -88,6 +88,15 @@ func TestMineGoesWrongIsExplainedAndRepaired(t *testing.T) {
 	v.sees(test("verdict") + `[data-right="yes"]`)
 	v.until("each unit is sold once", `document.querySelectorAll('[data-test="picture"] .dots [data-sold="once"]').length === 20`)
 
+	v.retypes("name", "own\r")
+	v.becomes("the name", `document.querySelector('[data-test="kept"]').value`, "own")
+	v.sees(test("verdict") + `[data-right="yes"]`) // it is of the program, whatever its name
+	v.evaluates(`(start => { start.value = '0'; start.dispatchEvent(new Event('change', { bubbles: true })); return ''; })(document.querySelector('[data-test="start"]'))`)
+	v.becomes("a new program of the old name", `document.querySelector('[data-test="kept"]').value`, "read-then-write")
+	v.until("no one has judged it", `document.querySelector('[data-test="verdict"]') === null`)
+	v.evaluates(`(kept => { kept.value = 'own'; kept.dispatchEvent(new Event('change', { bubbles: true })); return ''; })(document.querySelector('[data-test="kept"]'))`)
+	v.sees(test("verdict") + `[data-right="yes"]`)
+
 	files := t.TempDir()
 	v.do("allow files", chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
 		_, err := cdp.Call(ctx, target, browser.SetDownloadBehavior, browser.SetDownloadBehaviorParams{Behavior: browser.SetDownloadBehaviorBehaviorAllow, DownloadPath: files,
@@ -95,7 +104,7 @@ func TestMineGoesWrongIsExplainedAndRepaired(t *testing.T) {
 		return err
 	}))
 	v.clicks("export")
-	file := filepath.Join(files, "read-then-write.lua")
+	file := filepath.Join(files, "own.lua")
 	if !sandboxtest.Poll(10*time.Second, func() bool { b, err := os.ReadFile(file); return err == nil && string(b) == repaired }) {
 		t.Fatalf("the program was not exported as %s", file)
 	}

@@ -7,13 +7,14 @@ const INTERVAL = 200;       // ms between two reads of a job
 const RETRY_AFTER = 1500;   // the same, after a read that failed
 const LOST = [401, 403, 404]; // the statuses after which no read succeeds: the job is gone, or the session that may see it
 
-// useRuns returns {byOwner, busy, start, call, ask, forget, stop}. byOwner[owner] is the latest job of that part
+// useRuns returns {byOwner, busy, start, call, ask, forget, rename, stop}. byOwner[owner] is the latest job of that part
 // of the page, as GET /api/lab/run shows it:
 //   {state: 'waiting' | 'running' | 'done' | 'failed' | 'refused', ahead, yours, plan, now, results, trial, data, reply, trouble}
 // owner is 'bench', 'race' or the number of a lesson. If a run of another user is going on when the page
 // opens, it belongs to the bench. reply is the refused request, and trouble is for Trouble while the job cannot be read. start(owner, plan) starts a run.
 // call(owner, path, body) runs an experiment or a race, whose outcome comes as data. ask(owner, path, body) has a program of the student
-// judged, whose outcome comes as results or as data. forget(owner) drops the job of an owner that is gone.
+// judged, whose outcome comes as results or as data. forget(owner) drops the job of an owner that is gone, and rename(owner, to) gives it to
+// another one.
 export function useRuns(open) {
   const [byOwner, setByOwner] = useState({});
   const [followed, follow] = useState(null); // {owner, run}
@@ -63,6 +64,10 @@ export function useRuns(open) {
     call: (owner, path, body) => request(owner, path, { ...body, async: true }),
     ask: (owner, path, body) => request(owner, path, body),
     forget: (owner) => setByOwner(({ [owner]: _, ...others }) => others),
+    rename: (owner, to) => {
+      setByOwner(({ [owner]: run, ...others }) => (run ? { ...others, [to]: run } : others));
+      follow((old) => (old?.owner === owner ? { ...old, owner: to } : old));
+    },
     stop: () => post('/api/lab/run/stop'),
   };
 }

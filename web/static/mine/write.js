@@ -61,9 +61,10 @@ export function Write({ lab, runs }) {
   const rename = (name) => {
     const wanted = name.trim().slice(0, 60);
     if (!wanted || wanted === open) return;
+    const free = freeName({ ...programs.all, ...loadPrograms().all }, wanted);
+    runs.rename(owner, OWNER + free);
     update((old) => {
       const { [old.open]: moved, ...others } = old.all;
-      const free = freeName(others, wanted);
       return { open: free, all: { ...others, [free]: moved } };
     });
   };
