@@ -204,7 +204,7 @@ func (c *classes) remove(code string, id int) (classView, error) {
 	})
 }
 
-// show puts a run on the board of an open class.
+// show puts a run on the board of a class.
 func (c *classes) show(code string, run *labJob) (classView, error) {
 	return c.change(code, func(one *class) error {
 		one.run = run

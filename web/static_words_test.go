@@ -1,6 +1,7 @@
 package web
 
 import (
+	"fmt"
 	"io/fs"
 	"os"
 	"path"
@@ -266,6 +267,12 @@ func TestRulesAreThoseOfTheCode(t *testing.T) {
 			if got := regexp.MustCompile(`\d+`).FindAllString(line, -1); !slices.Equal(got, want) {
 				t.Errorf("%s: %s has the numbers %v, want %v", file, line, got, want)
 			}
+		}
+	}
+	most := fmt.Sprintf(" %d KB", lab.MaxSource>>10)
+	for file, part := range map[string]string{"mine/words/zh.js": most, "mine/words/en.js": most, "mine/store.js": fmt.Sprintf("LARGEST = %d * 1024;", lab.MaxSource>>10)} {
+		if !strings.Contains(asset(t, file), part) {
+			t.Errorf("%s does not have %q", file, part)
 		}
 	}
 }

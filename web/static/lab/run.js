@@ -13,8 +13,8 @@ const LOST = [401, 403, 404]; // the statuses after which no read succeeds: the 
 // owner is 'bench', 'race' or the number of a lesson. If a run of another user is going on when the page
 // opens, it belongs to the bench. reply is the refused request, and trouble is for Trouble while the job cannot be read. start(owner, plan) starts a run.
 // call(owner, path, body) runs an experiment or a race, whose outcome comes as data. ask(owner, path, body) has a program of the student
-// judged, whose outcome comes as results or as data. forget(owner) drops the job of an owner that is gone, and rename(owner, to) gives it to
-// another one.
+// judged, whose outcome comes as results or as data. forget(owner) drops the job of an owner that is gone, and rename(owner, to)
+// moves it to another one.
 export function useRuns(open) {
   const [byOwner, setByOwner] = useState({});
   const [followed, follow] = useState(null); // {owner, run}

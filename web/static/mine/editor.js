@@ -27,7 +27,7 @@ function shift(field, back) {
   field.setSelectionRange(from, from + after.length);
 }
 
-// Editor shows a source. marks are kinds by line: 'now', 'wrong' or 'error'. goTo is {line}: each new one moves the cursor there.
+// Editor shows a source. marks are kinds by line: 'now' or 'error'. goTo is {line}: each new one moves the cursor there.
 export function Editor({ language, source, onInput, onRun, marks = {}, goTo, label }) {
   const field = useRef(), paint = useRef(), gutter = useRef();
   const leaving = useRef(false); // after Escape the tab key leaves the field

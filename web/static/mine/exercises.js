@@ -63,7 +63,7 @@ export const textsOf = ({ title, task, hints, why }) => {
 // Paragraphs shows a text whose paragraphs are apart by an empty line.
 const Paragraphs = ({ text }) => text.split(/\n{2,}/).map((part, i) => html`<p key=${i}>${withCode(part.replaceAll('\n', ' '))}</p>`);
 
-export function Exercises({ name, lab, runs, exercises }) {
+export function Exercises({ name, runs, exercises }) {
   const { all, failed, kept } = exercises;
   if (!all && failed) return html`<${Failed} title=${t('lab.failed')} more=${t('error.busy')} onRetry=${exercises.retry} />`;
   if (!all) return html`<${Loading} />`;
@@ -75,7 +75,7 @@ export function Exercises({ name, lab, runs, exercises }) {
       <ol>${all.map((e, i) => html`<li key=${e.name}><a href=${'#exercises/' + e.name} data-test=${'exercise-' + e.name} aria-current=${e === exercise ? 'true' : undefined}>
         <b>${i + 1}</b> <span class="name">${textsOf(e).title}</span>
         ${kept.by[e.name]?.solved > 0 && html`<span class="done"><span aria-hidden="true">✓</span><span class="hidden"> ${t('exercise.solved')}</span></span>`}</a></li>`)}</ol></nav>
-    <${Exercise} key=${exercise.name} exercise=${exercise} n=${all.indexOf(exercise) + 1} all=${all} lab=${lab} runs=${runs} exercises=${exercises} />
+    <${Exercise} key=${exercise.name} exercise=${exercise} n=${all.indexOf(exercise) + 1} all=${all} runs=${runs} exercises=${exercises} />
   </section>`;
 }
 

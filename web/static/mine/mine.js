@@ -37,7 +37,7 @@ function Mine({ lang }) {
       <a href="/lab.html">${t('mine.lab')}</a>
     </nav>
     ${part === 'write' && html`<${Write} lab=${lab} runs=${runs} />`}
-    ${part === 'exercises' && html`<${Exercises} name=${arg} lab=${lab} runs=${runs} exercises=${exercises} />`}
+    ${part === 'exercises' && html`<${Exercises} name=${arg} runs=${runs} exercises=${exercises} />`}
     ${part === 'certificate' && html`<${Certificate} exercises=${exercises} />`}`;
 }
 

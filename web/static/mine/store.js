@@ -81,7 +81,7 @@ export function exportFile({ name, language, source }) {
   setTimeout(() => URL.revokeObjectURL(url), 10_000);
 }
 
-export const LARGEST = 64 * 1024 - 2048; // bytes of a source: the request has room for the rest
+export const LARGEST = 64 * 1024; // bytes of a source
 
 // readFile returns {name, language, source} of a file, or {problem: 'kind' or 'size'}.
 export async function readFile(file) {

@@ -18,7 +18,7 @@ export default {
   'mine.export': 'Export as a file',
   'mine.import': 'Import a file',
   'mine.import.kind': 'A program is a file that ends in .lua or .sql.',
-  'mine.import.size': 'This file is too large: a program has at most 62 KB.',
+  'mine.import.size': 'This file is too large: a program has at most 64 KB.',
   'mine.remove': 'Delete',
   'mine.removeSure': 'Yes, delete it',
   'mine.source': ({ name }) => `Source of ${name}`,

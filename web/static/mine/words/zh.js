@@ -16,7 +16,7 @@ export default {
   'mine.export': '导出为文件',
   'mine.import': '导入文件',
   'mine.import.kind': '程序文件的扩展名是 .lua 或 .sql。',
-  'mine.import.size': '文件太大了：程序最多 62 KB。',
+  'mine.import.size': '文件太大了：程序最多 64 KB。',
   'mine.remove': '删除',
   'mine.removeSure': '确定删除',
   'mine.source': ({ name }) => `${name} 的源码`,
