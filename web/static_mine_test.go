@@ -60,6 +60,7 @@ func TestMineGoesWrongIsExplainedAndRepaired(t *testing.T) {
 	v.do("run", chromedp.KeyEvent(kb.Enter, chromedp.KeyModifiers(chromedp.ModifierCtrl)))
 	v.sees(test("verdict") + `[data-right="no"][data-kind="lost_update"]`)
 	v.shoots("mine-verdict")
+	v.becomes("what a screen reader says", `document.querySelector('[data-test="verdict"] [role="status"]')?.innerText.slice(0, 9)`, "✗ oversol")
 	if text := v.reads(test("same-read")); !strings.Contains(text, "Both buyers had read") {
 		t.Errorf("what both believed: %q", text)
 	}

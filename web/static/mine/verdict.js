@@ -23,12 +23,15 @@ export function Verdict({ result, searched = true, onLine, onStep }) {
   const crowdRight = sumsUp && !late;
   const read = schedule && schedule.broken >= 0 ? sameRead(steps, schedule.broken) : null;
   const oneBuyer = schedule?.clicks === 'one buyer';
+  const outcome = kind === 'error' ? t('problem.' + (problem || 'runtime'))
+    : result.right ? t('mine.right')
+      : late ? t('mine.afterEnd', { n: result.after_end })
+        : crowdRight ? t('mine.searched') : verdictOf(result);
   const box = useRef();
   useLayoutEffect(() => box.current.scrollIntoView({ block: 'start' }), []);
   return html`<div class="judgement" ref=${box} data-test="verdict" data-right=${result.right ? 'yes' : 'no'} data-kind=${kind || ''}>
     <section class="sheet outcome" aria-labelledby="outcome">
-      <h2 id="outcome" class="verdict" data-right=${shownAs(result)}><span aria-hidden="true">${result.right ? '✓ ' : '✗ '}</span>${
-        kind === 'error' ? t('problem.' + (problem || 'runtime')) : result.right ? t('mine.right') : late ? t('mine.afterEnd', { n: result.after_end }) : crowdRight ? t('mine.searched') : verdictOf(result)}</h2>
+      <div role="status"><h2 id="outcome" class="verdict" data-right=${shownAs(result)}><span aria-hidden="true">${result.right ? '✓ ' : '✗ '}</span>${outcome}</h2></div>
       ${kind === 'error' && html`<div class="note" role="alert" data-test="problem"><p>${t('problem.' + (problem || 'runtime') + '.says')}</p>
         <pre class="said">${result.error}</pre>
         ${line > 0 && html`<p><button type="button" class="plain linked" data-test="to-error" onClick=${() => onLine(line)}>${t('problem.line', { line })}</button></p>`}</div>`}
