@@ -67,6 +67,25 @@ func TestLabOversellsOnThePageAndTheGuardDoesNot(t *testing.T) {
 	v.hasNoErrors()
 }
 
+// A run keeps the times of its first buyers alone, and the picture of a larger sale says so.
+func TestLabPictureSaysWhatItShows(t *testing.T) {
+	t.Parallel()
+	root := chromium(t)
+	s := openSandboxShop(t)
+	v := visit(t, root, s.URL, "en-GB")
+	v.goTo("/lab.html#bench")
+	v.clicks("strategy-read-then-write") // guard alone is left
+	v.retypes("bench-buyers", "300")
+	v.retypes("bench-stock", "200\r")
+	for _, words := range []string{"Play the first 150 … 1 to 24 of the first 150 who were told yes", "回放最先的 150 个 … 最先被告知抢到的 150 个买家中的第 1 到 24 个"} {
+		play, of, _ := strings.Cut(words, " … ")
+		v.shows("picture-play", play)
+		v.until("the rows, "+of, fmt.Sprintf(`document.querySelector('[data-test="timeline"]').innerText.includes(%q)`, of))
+		v.clicks("lang")
+	}
+	v.hasNoErrors()
+}
+
 // A user can stop a run, and the page says that it was stopped.
 func TestLabRunIsStoppedOnThePage(t *testing.T) {
 	t.Parallel()

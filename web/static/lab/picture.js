@@ -6,6 +6,7 @@ import { count, nameOf, number, shownAs } from './result.js';
 
 const REPLAY = [16_000, 8_000, 4_000]; // ms for the whole sale
 const CROSSES = 40, ROWS = 24;
+const KEPT = 150; // a run keeps the times of so many buyers: maxHolds of the lab
 
 // dotsOf returns how often each unit is sold after n orders: 0, 1, or more.
 export const dotsOf = (stock, orders) => Array.from({ length: stock }, (_, i) => Math.floor(orders / stock) + (i < orders % stock ? 1 : 0));
@@ -26,6 +27,7 @@ export function Pictures({ results }) {
 export function Picture({ result }) {
   const holds = result.holds || [];
   const end = Math.max(0, ...holds.map(([, , told]) => told));
+  const kept = holds.length === KEPT && result.sold > KEPT ? KEPT : 0; // 0: the times of all are there
   const [now, setNow] = useState(end);
   const [playing, setPlaying] = useState(false);
   const [pace, setPace] = useState(1);
@@ -56,18 +58,18 @@ export function Picture({ result }) {
     ${over && result.duplicates > 0 && html`<p class="small">${t('picture.duplicates', { n: result.duplicates })}</p>`}
     <p class="legend small more"><span><i data-sold="once"></i>${t('picture.once')}</span> <span><i data-sold="over">2</i>${t('picture.over')}</span> <span><i data-sold="free"></i>${t('picture.free')}</span></p>
     ${end > 0 && html`<div class="row controls">
-        <button type="button" class="button quiet" data-test="picture-play" aria-pressed=${playing} onClick=${() => { if (over) setNow(0); setPlaying(!playing); }}>${t(playing ? 'race.pause' : 'picture.play')}</button>
+        <button type="button" class="button quiet" data-test="picture-play" aria-pressed=${playing} onClick=${() => { if (over) setNow(0); setPlaying(!playing); }}>${playing ? t('race.pause') : t('picture.play', { kept })}</button>
         <label class="time"><span class="small">${t('picture.time', { ms: number(now, 1) })}</span>
           <input type="range" data-test="picture-time" min="0" max=${end} step="any" value=${now} onInput=${(e) => { setPlaying(false); setNow(Number(e.currentTarget.value)); }} /></label>
         <label class="pace"><span class="hidden">${t('schedule.pace')}</span><select value=${pace} onChange=${(e) => setPace(Number(e.currentTarget.value))}>${REPLAY.map((_, i) => html`
           <option key=${i} value=${i}>${t('schedule.pace.' + i)}</option>`)}</select></label></div>
-      <${Timeline} holds=${holds} stock=${result.stock} duplicates=${result.duplicates} end=${end} now=${now} />`}
+      <${Timeline} holds=${holds} kept=${kept} stock=${result.stock} duplicates=${result.duplicates} end=${end} now=${now} />`}
   </figure>`;
 }
 
 // Timeline has a line for each of the first buyers who were told yes: waiting, then holding a unit. A second yes to one buyer is a second
 // unit only if the run has counted duplicates; otherwise it repeats the first answer.
-function Timeline({ holds, stock, duplicates, end, now }) {
+function Timeline({ holds, kept, stock, duplicates, end, now }) {
   const seen = new Set();
   const rows = holds.map(([buyer, clicked, told]) => {
     const again = seen.has(buyer);
@@ -79,7 +81,7 @@ function Timeline({ holds, stock, duplicates, end, now }) {
   const from = wrong >= ROWS ? Math.min(wrong - ROWS / 2, Math.max(0, rows.length - ROWS)) : 0;
   const shown = rows.slice(from, from + ROWS);
   const at = (ms) => `${ms / end * 100}%`;
-  return html`<div class="held" data-test="timeline"><p class="small"><b>${t('held.title')}</b> <span class="more">${t('held.of', { from: from + 1, to: from + shown.length, of: rows.length })}</span></p>
+  return html`<div class="held" data-test="timeline"><p class="small"><b>${t('held.title')}</b> <span class="more">${t('held.of', { from: from + 1, to: from + shown.length, of: rows.length, kept })}</span></p>
     <ol>${shown.map(({ buyer, clicked, told, kind }, i) => html`<li key=${i} data-kind=${kind} data-held=${told <= now ? '' : undefined}>
       <span class="who digits">${t('held.buyer', { n: buyer })}</span>
       <span class="line"><i class="waits" style=${{ left: at(clicked), right: `calc(100% - ${at(Math.max(clicked, Math.min(told, now)))})` }}></i>
