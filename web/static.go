@@ -73,7 +73,7 @@ var pages = []page{
 		bilingual{"按秒杀课程里的词，找到这家店里对应的代码、实验和说明。", "Find what the courses on flash sales teach, by their own words: its code, its lesson and its document here."}},
 	{"/handout.html", "lab/handout.css", "lab/handout.js", "", bilingual{"讲义", "Hand-outs"},
 		bilingual{"实验室每课一份讲义，可以打印：正文、问题、填数字的表和关键的代码。", "A hand-out for each lesson of the lab, to print: its text, its question, a table for the figures, and the lines that decide."}},
-	{classPage, "class/class.css", "class/class.js", "", bilingual{"课堂", "Class"},
+	{classPage, "lab/lab.css lab/picture.css class/class.css", "class/class.js", "", bilingual{"课堂", "Class"},
 		bilingual{"用课堂码加入课堂；老师在大屏幕上看谁做出了哪道练习。", "Join a class by its code; the teacher sees on the projector who has solved which exercise."}},
 	{teachPage, "sandbox/teach.css", "sandbox/teach.js", "", bilingual{"教学面板", "Panel for teaching"},
 		bilingual{"故意弄坏沙盒的一部分，看买家会遇到什么，再看店铺怎样恢复。", "Break a part of the sandbox on purpose, see what a buyer notices, and see how the shop gets up."}},

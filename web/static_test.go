@@ -2,6 +2,7 @@ package web
 
 import (
 	"html/template"
+	"io/fs"
 	"strings"
 	"testing"
 
@@ -98,4 +99,18 @@ func PagePaths() (paths []string) {
 		paths = append(paths, pg.Path)
 	}
 	return paths
+}
+
+// A style sheet that a page needs is named in the page, so the browser does not learn of it from another one.
+func TestStyleSheetsImportNoOther(t *testing.T) {
+	t.Parallel()
+	err := fs.WalkDir(embedded, "static", func(name string, _ fs.DirEntry, err error) error {
+		if err == nil && strings.HasSuffix(name, ".css") && strings.Contains(asset(t, strings.TrimPrefix(name, "static/")), "@import") {
+			t.Errorf("%s imports another style sheet", name)
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
 }
