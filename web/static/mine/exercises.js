@@ -143,6 +143,7 @@ function targetOf(check) {
   const parts = [t('target.crowd', { ...plan, nodes: check.nodes })];
   for (const fault of plan.faults || []) parts.push(t('fault.' + fault));
   if (check.sql_per_order) parts.push(t('target.sql', { n: number(check.sql_per_order, check.sql_per_order % 1 ? 1 : 0) }));
+  if (check.most_late >= 0) parts.push(t('target.late', { n: check.most_late }));
   if (check.baseline) parts.push(t('target.pace', { ratio: number(check.ratio, check.ratio % 1 ? 1 : 0), name: t('strategy.' + check.baseline) }));
   return parts.join(t('comma'));
 }

@@ -58,8 +58,8 @@ export default {
   'problem.endless.says': 'A loop never ended, or waited for something that does not come. The process was killed.',
   'problem.memory': 'The program took too much memory',
   'problem.memory.says': 'The process reached its limit and was killed. The shop did not notice.',
-  'problem.size': 'The program, its answer or what it prints is too large',
-  'problem.size.says': 'Programs and what they hold have an upper bound, so that one student cannot stop a class.',
+  'problem.size': 'The tables of the program are too large',
+  'problem.size.says': 'What a program keeps has an upper bound, so that one student cannot stop a class.',
   'problem.database': 'The lab cannot read the database of this run',
   'problem.database.says': 'Either the program has removed what the lab counts, the tables item and orders, or the lab could not make or reach the database. Then run it again.',
   'problem.line': ({ line }) => `Go to line ${line}`,
@@ -85,9 +85,6 @@ export default {
   'wrong.unsold': 'Units left over',
   'wrong.unsold.says': 'Buyers were refused although units were left. A unit was taken and never given back, or a buyer gave up too early.',
   'wrong.unsold.repair': 'Take the unit and write the order in one step, or give the unit back whenever the order fails. After a conflict try again instead of saying no.',
-  'wrong.too_slow': 'Right, but too slow',
-  'wrong.too_slow.says': 'Buyers had to wait until the time was up.',
-  'wrong.too_slow.repair': 'Hold locks for a shorter time: think before the transaction, not in it. Refuse buyers in Redis, before they reach the row.',
 
   'schedule.title': 'The shortest schedule that goes wrong',
   'schedule.of': ({ buyers, stock, nodes, clicks, switches, fault, tried }) => `${clicks === 'one buyer' ? `${buyers} clicks of one buyer` : `${buyers} buyers`}, ${s(stock, 'unit', 'units')}, ${s(nodes, 'process', 'processes')}, one statement at a time, ${s(switches, 'switch', 'switches')} between them${fault ? `, ${fault}` : ''}. Found as number ${tried} of the schedules that were tried. Run it again, and it comes out the same.`,
@@ -175,6 +172,7 @@ export default {
   'exercise.why': 'Why it is right',
   'target.crowd': ({ buyers, stock, double_clicks, nodes }) => `${buyers} buyers, ${s(stock, 'unit', 'units')}, ${double_clicks ? `${double_clicks} % click twice, ` : ''}${s(nodes, 'process', 'processes')}`,
   'target.sql': ({ n }) => `at most ${n} SQL statements for an order`,
+  'target.late': ({ n }) => `at most ${n} orders for buyers who came late`,
   'target.pace': ({ ratio, name }) => `at least ${ratio} times as fast as “${name}” on this machine`,
 
   'certificate.name': 'Your name',

@@ -56,8 +56,8 @@ export default {
   'problem.endless.says': '有一个循环不结束，或在等永远不会来的东西。进程已被杀掉。',
   'problem.memory': '程序占用的内存太多',
   'problem.memory.says': '进程达到上限，已被杀掉。店铺没有受影响。',
-  'problem.size': '程序、它的结果或打印的内容太大',
-  'problem.size.says': '程序和它占用的东西都有上限，这样一个学生不会让全班停下来。',
+  'problem.size': '程序的数据表太大',
+  'problem.size.says': '程序存下的数据有上限，这样一个学生不会让全班停下来。',
   'problem.database': '实验室读不到这次运行的数据库',
   'problem.database.says': '要么程序删掉了实验室要数的东西，也就是 item 表和 orders 表；要么实验室没能建立或连上数据库，那就再运行一次。',
   'problem.line': ({ line }) => `到第 ${line} 行`,
@@ -83,9 +83,6 @@ export default {
   'wrong.unsold': '有货没卖掉',
   'wrong.unsold.says': '明明还有货，却拒绝了买家。有一件被扣走后没有还回来，或者太早放弃了。',
   'wrong.unsold.repair': '扣库存和写订单一步完成，或者订单失败时一定还回去。遇到冲突就重试，不要直接拒绝。',
-  'wrong.too_slow': '正确，但太慢',
-  'wrong.too_slow.says': '买家一直等到时间用完。',
-  'wrong.too_slow.repair': '缩短持锁的时间：在事务之前思考，不要在事务里思考。让买家在碰到那一行之前就被 Redis 拒绝。',
 
   'schedule.title': '最短的出错顺序',
   'schedule.of': ({ buyers, stock, nodes, clicks, switches, fault, tried }) => `${clicks === 'one buyer' ? `同一买家的 ${buyers} 次点击` : `${buyers} 个买家`}，${stock} 件，${nodes} 个进程，一次一条语句，切换 ${switches} 次${fault ? `，${fault}` : ''}。这是试到的第 ${tried} 种顺序。再运行一次，结果相同。`,
@@ -173,6 +170,7 @@ export default {
   'exercise.why': '为什么对',
   'target.crowd': ({ buyers, stock, double_clicks, nodes }) => `${buyers} 个买家，${stock} 件，${double_clicks ? `${double_clicks}% 重复点击，` : ''}${nodes} 个进程`,
   'target.sql': ({ n }) => `每个订单最多 ${n} 条 SQL`,
+  'target.late': ({ n }) => `最多 ${n} 个订单给了晚到的买家`,
   'target.pace': ({ ratio, name }) => `在这台机器上至少是“${name}”的 ${ratio} 倍快`,
 
   'certificate.name': '你的名字',
