@@ -97,7 +97,7 @@ func takesAddressesAndKeys(t *testing.T, root context.Context, url string) {
 	v := visit(t, root, url, "zh-CN")
 	v.emulates(1280, 900, "prefers-reduced-motion", "reduce")
 	v.goTo("/courses.html#q=" + "%E9%A2%84%E5%87%8F%E5%BA%93%E5%AD%98")
-	v.until("the search of the URL is made", `document.querySelector('[data-test="query"]').value === '预减库存' && document.querySelector('[data-test="row"]').id === 'pre-decrement'`)
+	v.until("the search of the URL is made", `document.querySelector('[data-test="query"]')?.value === '预减库存' && document.querySelector('[data-test="row"]')?.id === 'pre-decrement'`)
 	v.goTo("/courses.html#token-bucket")
 	v.until("the row of the URL is shown", `document.activeElement.id === 'token-bucket' && document.activeElement.getBoundingClientRect().top < innerHeight
 		&& document.querySelectorAll('[data-test="row"]').length === 44`)

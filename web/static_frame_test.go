@@ -27,7 +27,7 @@ func (v *visitor) shifts() (sum float64, last string) {
 		new PerformanceObserver((list) => {
 			const all = list.getEntries().filter((e) => !e.hadRecentInput);
 			const name = (s) => (s.node?.outerHTML ?? String(s.node?.nodeValue)).slice(0, 80) + ' ' + JSON.stringify(s.previousRect) + JSON.stringify(s.currentRect);
-			done({ Sum: Math.round(1000 * all.reduce((sum, e) => sum + e.value, 0)), Last: all.at(-1)?.sources.map(name).join('; ') ?? '' });
+			done({ Sum: Math.round(1000 * all.reduce((sum, e) => sum + e.value, 0)), Last: all.map((e) => Math.round(e.startTime) + ' ms: ' + e.sources.map(name).join('; ')).join('\n') + '\nnow ' + [...document.querySelectorAll('main > *')].map((e) => e.tagName + '.' + e.className).join(' ') + document.querySelector('main').innerText.slice(0, 300) });
 		}).observe({ type: 'layout-shift', buffered: true });
 		requestAnimationFrame(() => setTimeout(() => done({ Sum: 0, Last: '' }), 100));
 	})`, chromedp.EvalAwaitPromise))

@@ -213,8 +213,8 @@ func TestLabDrawsAnExperimentOverTime(t *testing.T) {
 	v.sees(test("lesson-answer")) // which choice is right depends on the speed of the machine
 	v.until("three drawings, each in words too", `(() => {
 		const drawings = [...document.querySelectorAll('[data-test="timelines"] svg[role="img"]')];
-		return drawings.length === 3 && drawings.every((d) => /^Longest, ms: at most \d+, after 0\.\d s$/.test(d.getAttribute('aria-label'))
-			&& d.querySelector('path').getBBox().height > 20);
+		return drawings.length === 3 && drawings.every((d) => /^Longest, ms: at most [\d,]+, after \d\.\d s$/.test(d.getAttribute('aria-label'))
+			&& d.querySelector('path').getBBox().height > 5);
 	})()`)
 	v.until("the page fits the width of the phone", `document.documentElement.scrollWidth <= 390`)
 	v.shoots("experiment-over-time")

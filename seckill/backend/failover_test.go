@@ -180,6 +180,7 @@ func TestAServerThatTurnsReadOnlyIsLeft(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer s.Close()
+			used := time.Now()
 			most := map[string]int{} // connections: a pool that is slow to open one opens another
 			for pool, db := range pools(s) {
 				hold(t, db, each)
@@ -190,13 +191,14 @@ func TestAServerThatTurnsReadOnlyIsLeft(t *testing.T) {
 			}
 			servers[0].Set(t, "default_transaction_read_only", "on")
 			for pool, db := range pools(s) {
-				stale := 0
+				stale, idle := 0, time.Since(used)
 				for range 3 * most[pool] {
 					if port, err := where(t, db, sql); err != nil || !strings.HasSuffix(at[1], ":"+port) {
 						stale++
 					}
 				}
-				if stale == 0 || stale > most[pool] {
+				// A connection that was idle for a second is asked before its use, so that no call is lost.
+				if stale == 0 && idle < 900*time.Millisecond || stale > most[pool] {
 					t.Errorf("the pool %s: %d calls failed or met the old server, want 1 to %d", pool, stale, most[pool])
 				}
 				if port, err := where(t, db, writeSomewhere); err != nil || !strings.HasSuffix(at[1], ":"+port) {
