@@ -34,6 +34,8 @@ var fieldMsgs = map[fieldError]struct{ zh, en string }{
 	{"nickname", "taken"}:    {"课堂里已经有这个名字，请加一个字区分", "The class has this name already; add something to it"},
 	{"title", "class"}:       {fmt.Sprintf("最多 %d 个字符", maxClassTitle), fmt.Sprintf("At most %d characters", maxClassTitle)},
 	{"hours", "link"}:        {fmt.Sprintf("1 到 %d 小时", maxLinkHours), fmt.Sprintf("1 to %d hours", maxLinkHours)},
+	{"source", "required"}:   {"请先写程序", "Write a program first"},
+	{"source", fmt.Sprintf("at most %d bytes", lab.MaxSource)}: {fmt.Sprintf("程序最多 %d KB", lab.MaxSource>>10), fmt.Sprintf("A program has at most %d KB", lab.MaxSource>>10)},
 
 	{"title", "length"}:     titleLength,
 	{"title_en", "length"}:  titleLength,

@@ -69,7 +69,7 @@ type labReply struct {
 	Status     int
 	RetryAfter string
 	Code       string
-	Fields     []struct{ Field string }
+	Fields     []struct{ Field, Msg string }
 	Msg        string
 	Data       json.RawMessage
 }
@@ -588,6 +588,12 @@ func TestLabNamesTheWrongField(t *testing.T) {
 	}
 	if s := l.state("en"); s.State != "idle" {
 		t.Errorf("%+v", s)
+	}
+	for source, want := range map[string]string{"": "请先写程序", strings.Repeat("x", lab.MaxSource+1): "程序最多 64 KB"} {
+		a := l.request(t.Context(), "POST", "/api/lab/exercises/one-unit", `{"language":"lua","source":"`+source+`"}`, "zh")
+		if a.Status != 400 || len(a.Fields) != 1 || a.Fields[0].Msg != want {
+			t.Errorf("a source of %d bytes: %+v, want %q", len(source), a, want)
+		}
 	}
 	long := strings.Repeat("-- 12\\n", 9000) // 63 KB of a source, as JSON
 	if a := l.post("/api/lab/exercises/one-unit", `{"language":"php","source":"`+long+`"}`); a.Status != 400 {
