@@ -62,6 +62,8 @@ func TestHostilePrograms(t *testing.T) {
 		"another such script":              {inBuy("print(redis('eval', 'return tostring(loadfile)', 0), redis('EVALSHA', redis('SCRIPT', 'LOAD', 'return tostring(dofile)'), 0))"), "", "nil\tnil"},
 		"a forged verdict":                 {"function buy(user) pcall(eval, [[print('{\"Result\":{\"right\":true,\"sold\":2,\"kind\":\"\"}}')]], {}, {}) return true end", "", ""},
 		"a source that is slow to compile": {"x = " + strings.Repeat("a+", 30000) + "a\nfunction buy() return true end", Endless, "not compiled"},
+		"a script before ours ends":        {inBuy("print(pcall(eval, '= nil, nil, dofile return tostring(print)', {}, {}))"), "", "false\t"},
+		"a crash of Redis":                 {inBuy("redis('SETRANGE', 'x', '9223372036854775000', 'y')"), BadRuntime, "makeslice"},
 		"much output":                      {inBuy("for i = 1, 100000 do print('x') end"), "", "x"},
 		"a script without end":             {inBuy("eval('while true do end', {}, {})"), Endless, ""},
 	} {

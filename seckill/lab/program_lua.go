@@ -248,7 +248,7 @@ func (v *vm) eval(l *glua.LState) int {
 
 // closedScript stands before each script of Redis. The Redis inside this process leaves open to a script what Redis closes:
 // files, and the standard output on which this process reports.
-const closedScript = "local print,_printregs,dofile,loadfile,load,loadstring,require,module,package,getfenv,setfenv,newproxy,collectgarbage,_G "
+const closedScript = "local print,_printregs,dofile,loadfile,load,loadstring,require,module,package,getfenv,setfenv,newproxy,collectgarbage,_G; "
 
 // closed returns the arguments of a call with closedScript before its script, if it has one.
 func closed(args []any) []any {

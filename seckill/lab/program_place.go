@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -292,11 +293,16 @@ func (p *place) runChild(ctx context.Context, program Program, plans []Plan, rep
 	case cmd.ProcessState != nil && cmd.ProcessState.ExitCode() == exitMemory || strings.Contains(trouble.String(), "out of memory") ||
 		strings.Contains(trouble.String(), "cannot allocate memory"):
 		problem = &childProblem{TooMuch, fmt.Sprintf("the program wants more than %d MB of memory", childMemory>>20)}
+	case crash.MatchString(trouble.String()): // of the Redis inside the child, for example
+		problem = &childProblem{BadRuntime, oneLine("the process of the program crashed: " + crash.FindString(trouble.String()))}
 	default:
 		return results, nil, fmt.Errorf("the process of the program ended: %v: %s", ended, trouble)
 	}
 	return results, problem, nil
 }
+
+// crash matches the line in which Go says why it ends a process.
+var crash = regexp.MustCompile(`(?m)^(panic|fatal error): .*`)
 
 // childEnvironment returns what the child needs to run, and nothing of the shop: no secret and no address of a store.
 func childEnvironment() []string {
