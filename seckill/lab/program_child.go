@@ -169,6 +169,7 @@ func judgePlan(ctx context.Context, s Stores, server *miniredis.Miniredis, code 
 	if verdict.Kind == "" {
 		verdict.Kind = kindOfCounts(result)
 	}
+	result.Error = oneLine(result.Error)
 	if verdict.Kind == Failed {
 		verdict.Problem = BadRuntime
 		if strings.Contains(result.Error, "received no reply") {

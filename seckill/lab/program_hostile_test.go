@@ -46,6 +46,7 @@ func TestHostilePrograms(t *testing.T) {
 	}{
 		"an endless loop that catches":     {inBuy("while true do pcall(function() while true do end end) end"), Endless, ""},
 		"endless at its start":             {"while true do end", Endless, ""},
+		"endless in a transaction":         {inBuy("tx(function() sql('update item set stock = stock') while true do sql('select ' .. math.random(1e9)) end end)"), Endless, "150 steps"},
 		"deep recursion":                   {inBuy("local function f() return 1 + f() end f()"), BadRuntime, "overflow"},
 		"a large string":                   {inBuy("local s = string.rep('x', 1e9) local t = s .. s .. 'y' print(#t)"), TooMuch, "512 MB"},
 		"a growing table":                  {inBuy("local t = {} while true do t[#t + 1] = string.rep('x', 1000) .. #t end"), TooMuch, "512 MB"},
@@ -64,6 +65,8 @@ func TestHostilePrograms(t *testing.T) {
 		"a source that is slow to compile": {"x = " + strings.Repeat("a+", 30000) + "a\nfunction buy() return true end", Endless, "not compiled"},
 		"a script before ours ends":        {inBuy("print(pcall(eval, '= nil, nil, dofile return tostring(print)', {}, {}))"), "", "false\t"},
 		"a crash of Redis":                 {inBuy("redis('SETRANGE', 'x', '9223372036854775000', 'y')"), BadRuntime, "makeslice"},
+		"a long error":                     {inBuy("sql([[do $$ begin raise exception '%', repeat('x', 20000000); end $$]])"), BadRuntime, "xxx"},
+		"many orders at once":              {"function prepare() sql('insert into orders (user_id) select generate_series(1, 200000)') end " + inBuy("for i = 1, 20 do sql('select ' .. i) end"), "", ""},
 		"much output":                      {inBuy("for i = 1, 100000 do print('x') end"), "", "x"},
 		"a script without end":             {inBuy("eval('while true do end', {}, {})"), Endless, ""},
 	} {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/redis/go-redis/v9"
 	glua "github.com/yuin/gopher-lua"
 )
@@ -78,16 +79,7 @@ func searchSchedules(ctx context.Context, st Stores, server *miniredis.Miniredis
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, s.close(ctx)) }()
-	if s.see, err = s.connect(ctx); err != nil {
-		return nil, err
-	}
-	for range 3 {
-		c, err := s.connect(ctx)
-		if err != nil {
-			return nil, err
-		}
-		s.conns = append(s.conns, c)
-	}
+	s.conns = make([]*pgx.Conn, 3)
 	until := time.Now().Add(searchTime)
 	// To sell one unit twice says more than a double click does, and two buyers are easier to follow than three.
 	acts := [][]scene{{{TwoBuyers, []int64{1, 2}, 1}, {TwoBuyers, []int64{1, 2}, 2}}, nil, {{ThreeBuyers, []int64{1, 2, 3}, 2}}}
@@ -182,36 +174,49 @@ func (s *search) close(ctx context.Context) error {
 	return s.ns.close(ctx)
 }
 
-// reset makes the stores as they are before the first click.
-func (s *search) reset(ctx context.Context, stock int) error {
-	s.server.SetError("")
-	s.server.FlushAll()
-	_, err := s.ns.admin.PgConn().Exec(ctx, fmt.Sprintf(`drop schema %s cascade; create schema %s; %s; insert into item (stock) values (%d)`,
-		s.ns.schema, s.ns.schema, tables, stock)).ReadAll()
-	for i, c := range s.conns {
-		if err != nil {
-			break
-		}
-		if c.IsClosed() {
-			s.conns[i], err = s.connect(ctx)
-			continue
-		}
-		_, err = c.PgConn().Exec(ctx, `discard all`).ReadAll()
-		if err != nil { // in a transaction that a schedule has left
-			_ = c.Close(ctx)
-			s.conns[i], err = s.connect(ctx)
+// reset makes the stores as they are before the first click. The connections come first: one that a schedule has left in
+// a transaction has locks.
+func (s *search) reset(ctx context.Context, stock int) (err error) {
+	for i := range s.conns {
+		if s.conns[i], err = s.clean(ctx, s.conns[i]); err != nil {
+			return err
 		}
 	}
+	if s.see, err = s.clean(ctx, s.see); err != nil {
+		return err
+	}
+	if _, err = s.see.Exec(ctx, `set lock_timeout = 5`); err != nil {
+		return err
+	}
+	s.server.SetError("")
+	s.server.FlushAll()
+	_, err = s.ns.admin.PgConn().Exec(ctx, fmt.Sprintf(`drop schema %s cascade; create schema %s; %s; insert into item (stock) values (%d)`,
+		s.ns.schema, s.ns.schema, tables, stock)).ReadAll()
 	return err
 }
 
-// state reads what all can see. A table that is locked or gone reads as "?".
-func (s *search) state(ctx context.Context) RowState {
-	state := RowState{Stock: "?", Orders: "?", Units: "", Keys: map[string]string{}}
-	_ = s.see.QueryRow(ctx, `
-		select coalesce((select string_agg(stock::text, ' ') from item), ''),
-		       coalesce((select string_agg(user_id::text, ' ' order by id) from orders), ''),
-		       coalesce((select string_agg(coalesce(owner::text, '-'), ' ' order by id) from units), '')`).Scan(&state.Stock, &state.Orders, &state.Units)
+// clean returns a connection without a transaction, locks or settings: c, or a new one in its place.
+func (s *search) clean(ctx context.Context, c *pgx.Conn) (*pgx.Conn, error) {
+	if c != nil && !c.IsClosed() {
+		if _, err := c.PgConn().Exec(ctx, `discard all`).ReadAll(); err == nil {
+			return c, nil
+		}
+		_ = c.Close(ctx)
+	}
+	return s.connect(ctx)
+}
+
+// state reads what all can see. A table that is locked or gone reads as "?". An error comes from the connection.
+func (s *search) state(ctx context.Context) (RowState, error) {
+	state := RowState{Stock: unreadable, Orders: unreadable, Units: "", Keys: map[string]string{}}
+	err := s.see.QueryRow(ctx, `
+		select coalesce((select string_agg(stock::text, ' ') from (select stock from item limit $1) i), ''),
+		       coalesce((select string_agg(user_id::text, ' ' order by id) from (select id, user_id from orders order by id limit $1) o), ''),
+		       coalesce((select string_agg(coalesce(owner::text, '-'), ' ' order by id) from (select id, owner from units order by id limit $1) u), '')`,
+		maxRows).Scan(&state.Stock, &state.Orders, &state.Units)
+	if pg := new(pgconn.PgError); errors.As(err, &pg) && slices.Contains([]string{"42P01", "42703", "55P03"}, pg.Code) {
+		err = nil
+	}
 	prefix := s.ns.key("")
 	for i, key := range s.server.Keys() {
 		if i == maxKeys {
@@ -219,11 +224,16 @@ func (s *search) state(ctx context.Context) RowState {
 		}
 		state.Keys[strings.TrimPrefix(key, prefix)] = oneLine(s.valueOf(key))
 	}
-	return state
+	return state, err
 }
 
-// maxKeys bounds the Redis keys of a RowState.
-const maxKeys = 8
+const unreadable = "?" // in a RowState
+
+// Bounds of a RowState.
+const (
+	maxRows = 200 // of each table
+	maxKeys = 8   // in Redis
+)
 
 func (s *search) valueOf(key string) string {
 	switch s.server.Type(key) {

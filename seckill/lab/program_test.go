@@ -60,6 +60,7 @@ func TestJudge(t *testing.T) {
 		"check, then act":  {Program{Lua, strings.Replace(readThenWriteLua, `stock = $1", r[1].stock - 1)`, `stock = stock - 1")`, 1)}, plan, CheckThenAct, nil},
 		"a guard in SQL":   {Program{SQL, "-- buy\nupdate item set stock = stock - 1 where stock > 0;\n-- think\ninsert into orders (user_id) values (:user);"}, plan, DoubleDelivery, nil},
 		"a transaction":    {Program{SQL, "-- prepare\ncreate unique index one on orders (user_id);\n-- buy\nbegin;\nupdate item set stock = stock - 1 where stock > 0;\ninsert into orders (user_id) values (:user) on conflict do nothing;\ncommit;"}, plan, "", nil},
+		"a table's lock":   {Program{Lua, `function buy(u) local left = sql("select stock from item")[1].stock if left <= 0 then return false end think() return tx(function() sql("lock table item") sql("update item set stock = $1", left - 1) sql("insert into orders (user_id) values ($1)", u) end) end`}, plan, LostUpdate, []string{"lock table"}},
 		"an early promise": {Program{Lua, `function prepare() redis("SET", key("left"), sql("select stock from item")[1].stock) end function buy(u) if redis("DECR", key("left")) < 0 then return false end later(function() sql("insert into orders (user_id) values ($1)", u) end) return true end`}, with(Kill), LostPromise, []string{"killed"}},
 		"not Lua":          {Program{Lua, "function buy("}, plan, Failed, nil},
 		"no buy":           {Program{Lua, "function sell() end"}, plan, Failed, nil},

@@ -49,12 +49,12 @@ type process struct {
 
 // try runs one schedule.
 func (s *search) try(ctx context.Context, sc scene, moves []move) (*trial, error) {
-	ctx, cancel := context.WithTimeout(ctx, trialTime)
-	defer cancel()
-	t := &trial{search: s, scene: sc, schedule: moves, ctx: ctx, broken: -1}
 	if err := s.reset(ctx, sc.stock); err != nil {
 		return nil, err
 	}
+	ctx, cancel := context.WithTimeout(ctx, trialTime)
+	defer cancel()
+	t := &trial{search: s, scene: sc, schedule: moves, ctx: ctx, broken: -1}
 	for i := range min(s.plan.Nodes, len(sc.users)) {
 		t.vms = append(t.vms, nil)
 		if err := t.open(i); err != nil {
@@ -69,7 +69,7 @@ func (s *search) try(ctx context.Context, sc scene, moves []move) (*trial, error
 			return t.fail(err), nil
 		}
 	}
-	t.before = s.state(ctx)
+	t.before = t.observe()
 	for i, user := range sc.users {
 		a := &actor{trial: t, id: i, user: user, node: i % len(t.vms), conn: s.conns[i], ask: make(chan *request), ended: make(chan struct{}), seen: map[string]bool{}}
 		t.actors = append(t.actors, a)
@@ -79,7 +79,9 @@ func (s *search) try(ctx context.Context, sc scene, moves []move) (*trial, error
 		t.await(a)
 	}
 	t.run()
-	t.orders = strings.Fields(s.state(ctx).Orders)
+	if orders := t.observe().Orders; orders != unreadable {
+		t.orders = strings.Fields(orders)
+	}
 	cancel()
 	for _, a := range t.actors { // let the goroutines go
 		for !a.done {
@@ -121,11 +123,20 @@ func (t *trial) direct(p *process, name string) error {
 }
 
 func (t *trial) fail(err error) *trial {
-	t.failure, t.problem = err.Error(), BadRuntime
+	t.failure, t.problem = oneLine(err.Error()), BadRuntime
 	if t.ctx.Err() != nil {
 		t.failure, t.problem = fmt.Sprintf("it did not end within %d s", int(trialTime.Seconds())), Endless
 	}
 	return t
+}
+
+// observe returns the state. Without it there is nothing to judge.
+func (t *trial) observe() RowState {
+	state, err := t.state(t.ctx)
+	if err != nil && t.failure == "" {
+		t.fail(err)
+	}
+	return state
 }
 
 // await waits until an actor asks for its next step or has ended.

@@ -74,7 +74,7 @@ func (a *actor) click() {
 		}
 	}
 	if err != nil && len(a.faults) == 0 {
-		a.failure, a.problem = err.Error(), BadRuntime
+		a.failure, a.problem = oneLine(err.Error()), BadRuntime
 	}
 }
 

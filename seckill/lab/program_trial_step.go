@@ -159,7 +159,7 @@ func (t *trial) finish(a *actor, r *request, switched, waited bool) {
 // record adds a step with the state after it.
 func (t *trial) record(a *actor, r *request, switched bool) int {
 	text := strings.ReplaceAll(oneLine(r.text), t.ns.key(""), "")
-	t.steps = append(t.steps, ScheduleStep{Buyer: a.id + 1, Kind: r.kind, Text: text, Line: r.line, Switched: switched, State: t.state(t.ctx)})
+	t.steps = append(t.steps, ScheduleStep{Buyer: a.id + 1, Kind: r.kind, Text: text, Line: r.line, Switched: switched, State: t.observe()})
 	t.repeats = append(t.repeats, false)
 	i := len(t.steps) - 1
 	if sold := strings.Fields(t.steps[i].State.Orders); t.broken < 0 && (len(sold) > t.stock || len(slices.Compact(slices.Sorted(slices.Values(sold)))) < len(sold)) {
