@@ -71,7 +71,7 @@ func (s *search) try(ctx context.Context, sc scene, moves []move) (*trial, error
 	}
 	t.before = t.observe()
 	for i, user := range sc.users {
-		a := &actor{trial: t, id: i, user: user, node: i % len(t.vms), conn: s.conns[i], ask: make(chan *request), ended: make(chan struct{}), seen: map[string]bool{}}
+		a := &actor{trial: t, id: i, user: user, node: i % len(t.vms), conn: s.conns[i], ask: make(chan *request), ended: make(chan struct{}), seen: map[string]bool{}, often: map[string]int{}}
 		t.actors = append(t.actors, a)
 		go a.click()
 	}

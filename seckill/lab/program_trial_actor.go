@@ -25,8 +25,9 @@ type actor struct {
 	done     bool
 	told     string // yes, no or ""
 	promised bool
-	stale    int // steps since one that was new
-	seen     map[string]bool
+	stale    int             // steps since one that was new
+	seen     map[string]bool // kinds of steps with their texts and results
+	often    map[string]int  // steps of a kind, line and result
 	put      []func(context.Context) error
 }
 

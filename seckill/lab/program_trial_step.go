@@ -3,6 +3,7 @@ package lab
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"slices"
 	"strings"
@@ -63,6 +64,9 @@ func (t *trial) perform(a *actor, fault string, switched bool) {
 	}
 	t.finish(a, r, switched, false)
 }
+
+// manyTimes is how often one line with one result may say something new, such as with a new token for each try.
+const manyTimes = 20
 
 const (
 	stallText = "time passes: keys in Redis expire"
@@ -145,7 +149,9 @@ func (t *trial) finish(a *actor, r *request, switched, waited bool) {
 		t.steps[i].Result = oneLine(r.err.Error())
 	}
 	signature := r.kind + r.text + t.steps[i].Result
-	if a.stale++; !a.seen[signature] {
+	same := fmt.Sprint(r.kind, r.line, t.steps[i].Result)
+	a.often[same]++
+	if a.stale++; !a.seen[signature] && a.often[same] <= manyTimes {
 		a.seen[signature], a.stale = true, 0
 	}
 	t.repeats[i] = a.stale > 1
