@@ -154,12 +154,7 @@ func (v *vm) run(ctx context.Context, c calls, f *glua.LFunction, args ...glua.L
 // outside lets other threads of the process run while do waits for Postgres, Redis or time. It raises the error of do.
 func (v *vm) outside(l *glua.LState, do func(ctx context.Context, c calls, line int) error) {
 	c := clickOf(l)
-	line := 0
-	if frame, ok := l.GetStack(1); ok {
-		if _, err := l.GetInfo("l", frame, glua.LNil); err == nil {
-			line = frame.CurrentLine
-		}
-	}
+	line := lineOf(l)
 	var err error
 	func() {
 		v.mu.Unlock()
@@ -172,8 +167,24 @@ func (v *vm) outside(l *glua.LState, do func(ctx context.Context, c calls, line 
 	}
 }
 
+// lineOf returns the line of the program that runs; 0 if it is not known. Behind pcall it is that of pcall.
+func lineOf(l *glua.LState) int {
+	for level := 1; ; level++ {
+		frame, ok := l.GetStack(level)
+		if !ok {
+			return 0
+		}
+		if _, err := l.GetInfo("l", frame, glua.LNil); err == nil && frame.CurrentLine > 0 {
+			return frame.CurrentLine
+		}
+	}
+}
+
 func (v *vm) sql(l *glua.LState) int {
 	text := l.CheckString(1)
+	if sqlBegin.MatchString(strings.TrimSpace(text)) {
+		l.RaiseError("a transaction is tx(function() ... end): each sql may use another connection")
+	}
 	var args []any
 	for i := 2; i <= l.GetTop(); i++ {
 		args = append(args, goValue(l.Get(i)))
@@ -378,6 +389,9 @@ func (t *table) String() string {
 	}
 	var values []string
 	for _, value := range t.rows[0] {
+		if value == nil {
+			value = "null"
+		}
 		values = append(values, fmt.Sprint(value))
 	}
 	return oneLine(strings.Join(values, ", "))

@@ -47,14 +47,17 @@ func luaOfSQL(source string) (string, error) {
 		}
 		lead := s.text[:strings.Index(s.text, text)]
 		out.WriteString(strings.Repeat("\n", strings.Count(lead, "\n")))
-		switch first := strings.ToLower(text); {
-		case first == "begin" || first == "start transaction":
+		switch begin := sqlBegin.FindStringSubmatch(text); {
+		case begin != nil && begin[1] != "":
+			fmt.Fprintf(&out, "if tx(%q, function() ", strings.Join(strings.Fields(begin[1]), " "))
+			depth++
+		case begin != nil:
 			out.WriteString("if tx(function() ")
 			depth++
-		case (first == "commit" || first == "end") && depth > 0:
+		case sqlCommit.MatchString(text) && depth > 0:
 			out.WriteString("return true end) == false then return false end ")
 			depth--
-		case first == "rollback" && depth > 0:
+		case sqlRollback.MatchString(text) && depth > 0:
 			out.WriteString("return false end) == false then return false end ")
 			depth--
 		default:
@@ -86,8 +89,11 @@ func luaOfSQL(source string) (string, error) {
 }
 
 var (
-	sqlPart = regexp.MustCompile(`(?mi)^\s*--\s*(prepare|buy)\s*$`)
-	sqlUser = regexp.MustCompile(`(^|[^:]):user\b`)
+	sqlPart     = regexp.MustCompile(`(?mi)^\s*--\s*(prepare|buy)\s*$`)
+	sqlUser     = regexp.MustCompile(`(^|[^:]):user\b`)
+	sqlBegin    = regexp.MustCompile(`(?i)^(?:begin(?:\s+work|\s+transaction)?|start\s+transaction)(?:\s+isolation\s+level\s+(\w+(?:\s+\w+)?))?$`)
+	sqlCommit   = regexp.MustCompile(`(?i)^(?:commit|end)(?:\s+work|\s+transaction)?$`)
+	sqlRollback = regexp.MustCompile(`(?i)^rollback(?:\s+work|\s+transaction)?$`)
 )
 
 // sqlPiece is a statement without its semicolon, or a comment that stands on a line of its own between two statements.
