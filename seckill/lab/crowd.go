@@ -3,6 +3,7 @@ package lab
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -138,7 +139,9 @@ func (r *run) press(ctx context.Context, c click, o *outcome) {
 	o.cutOff[c.user] = o.cutOff[c.user] || cutOff
 	if err != nil {
 		o.unanswered++
-		o.lastErr = err
+		if o.lastErr == nil || !errors.Is(err, context.DeadlineExceeded) {
+			o.lastErr = err
+		}
 		return
 	}
 	o.yes[c.user] = o.yes[c.user] || yes
@@ -154,9 +157,12 @@ func (r *run) press(ctx context.Context, c click, o *outcome) {
 func (r *run) clickUntilAnswered(ctx context.Context, c click) (yes, cutOff bool, err error) {
 	for i := c.node; ; i++ {
 		n := r.nodes[i%len(r.nodes)].Load()
-		yes, err = n.click(ctx, c.user)
-		if err == nil {
+		yes, now := n.click(ctx, c.user)
+		if now == nil {
 			return yes, cutOff, nil
+		}
+		if err == nil || ctx.Err() == nil { // an error before the time is up says more than that it is up
+			err = now
 		}
 		cutOff = cutOff || n.dead.Load()
 		if pause(ctx, retryPause); ctx.Err() != nil {

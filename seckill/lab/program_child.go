@@ -172,7 +172,7 @@ func judgePlan(ctx context.Context, s Stores, server *miniredis.Miniredis, code 
 	result.Error = oneLine(result.Error)
 	if verdict.Kind == Failed {
 		verdict.Problem = BadRuntime
-		if strings.Contains(result.Error, "received no reply") {
+		if strings.Contains(result.Error, context.DeadlineExceeded.Error()) {
 			verdict.Problem = Endless
 		}
 	}

@@ -2,15 +2,19 @@ package lab
 
 import (
 	"context"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/redis/go-redis/v9"
 	glua "github.com/yuin/gopher-lua"
 )
@@ -48,15 +52,24 @@ func (p *program) Prepare(ctx context.Context) error {
 	if p.opened != nil {
 		return p.opened
 	}
-	_, _, err := p.vm.call(ctx, p.click(0), "prepare")
+	_, _, err := p.vm.call(ctx, p.click(noBuyer), "prepare")
+	if text := (redis.Error)(nil); refused(err) || errors.As(err, &text) { // a wrong statement, not a lost connection
+		err = programError{oneLine(err.Error())}
+	}
 	return err
+}
+
+// refused reports whether Postgres has refused a statement for what it says.
+func refused(err error) bool {
+	pg := new(pgconn.PgError)
+	return errors.As(err, &pg) && !slices.ContainsFunc([]string{"08", "53", "57P", "58", "XX"}, func(outage string) bool { return strings.HasPrefix(pg.Code, outage) })
 }
 
 // Run calls start, if the program has it, and at the end waits for the work that later has put off.
 func (p *program) Run(ctx context.Context) error {
 	if p.failed = p.opened; p.failed == nil {
 		lasting, cancel := p.lasting() // the crowd may be gone before a journal is read
-		_, _, p.failed = p.vm.call(lasting, p.click(0), "start")
+		_, _, p.failed = p.vm.call(lasting, p.click(noBuyer), "start")
 		cancel()
 	}
 	close(p.started)
@@ -101,6 +114,7 @@ func (p *program) Buy(ctx context.Context, user int64) (bool, error) {
 				return false, err
 			}
 			p.cancelled.Store(user, true)
+			p.told.Delete(user) // the promise was kept
 			return false, nil
 		}
 		if yes {
@@ -160,6 +174,9 @@ var errNoBuy = programError{"the program has no function buy"}
 
 func (p *program) click(user int64) *crowdClick { return &crowdClick{program: p, user: user} }
 
+// noBuyer is the user of prepare and start, which redis-away and lost-reply do not reach.
+const noBuyer = 0
+
 // crowdClick is the calls of a click of the crowd.
 type crowdClick struct {
 	*program
@@ -195,7 +212,7 @@ func (c *crowdClick) query(ctx context.Context, _ int, text string, args []any) 
 
 // loses reports whether the reply of a statement is lost: that of one in twenty-five, under LostReply.
 func (c *crowdClick) loses() bool {
-	if !c.plan.has(LostReply) || c.id == observerID {
+	if !c.plan.has(LostReply) || c.user == noBuyer {
 		return false
 	}
 	return rand.New(rand.NewPCG(c.plan.Seed, c.counter.Add(1))).IntN(25) == 0
@@ -238,7 +255,7 @@ func (c *crowdClick) end(ctx context.Context, _ int, commit bool) error {
 }
 
 func (c *crowdClick) redis(ctx context.Context, _ int, args []any) (any, error) {
-	if c.plan.has(RedisAway) && c.id != observerID {
+	if c.plan.has(RedisAway) && c.user != noBuyer {
 		c.awayUntil.CompareAndSwap(0, time.Now().Add(redisPauseTime).UnixNano())
 		if time.Now().UnixNano() < c.awayUntil.Load() {
 			pause(ctx, time.Millisecond)
@@ -264,7 +281,7 @@ func (c *crowdClick) think(ctx context.Context, _ int) error {
 
 // promise says that the buyer was told yes.
 func (c *crowdClick) promise(context.Context, int) error {
-	if c.user != 0 {
+	if c.user != noBuyer {
 		c.told.Store(c.user, true)
 		c.node.promise()
 	}
@@ -320,6 +337,9 @@ func readTable(rows pgx.Rows) (*table, error) {
 		if err != nil {
 			return nil, err
 		}
+		for i, value := range values {
+			values[i] = plainValue(value)
+		}
 		t.rows = append(t.rows, values)
 	}
 	if err := rows.Err(); err != nil {
@@ -330,4 +350,24 @@ func readTable(rows pgx.Rows) (*table, error) {
 	}
 	t.affected = rows.CommandTag().RowsAffected()
 	return t, nil
+}
+
+// plainValue returns a value of Postgres for which Lua has no type as a number or a text.
+func plainValue(value any) any {
+	switch v := value.(type) {
+	case pgtype.Numeric:
+		number, _ := v.Float64Value()
+		return number.Float64
+	case time.Time:
+		return v.Format("2006-01-02 15:04:05.999999Z07:00")
+	case [16]byte:
+		return pgtype.UUID{Bytes: v, Valid: true}.String()
+	case []byte:
+		return string(v)
+	case driver.Valuer:
+		if text, err := v.Value(); err == nil {
+			return text
+		}
+	}
+	return value
 }

@@ -214,7 +214,8 @@ func (p *place) runChild(ctx context.Context, program Program, plans []Plan, rep
 	for _, plan := range plans {
 		limit += planTime + time.Duration(plan.Seconds)*time.Second
 	}
-	ctx, cancel := context.WithTimeout(ctx, limit)
+	outer := ctx
+	ctx, cancel := context.WithTimeout(outer, limit)
 	defer cancel()
 	self, err := os.Executable()
 	if err != nil {
@@ -281,7 +282,7 @@ func (p *place) runChild(ctx context.Context, program Program, plans []Plan, rep
 	ended := cmd.Wait()
 	unguard()
 	guarding.Wait()
-	if err := context.Cause(ctx); err != nil && !errors.Is(err, context.DeadlineExceeded) {
+	if err := context.Cause(outer); err != nil {
 		return results, nil, err
 	}
 	switch {

@@ -1,10 +1,13 @@
 package lab
 
 import (
+	"context"
+	"errors"
 	"os"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"miaosha/seckill/sandbox/sandboxtest"
 )
@@ -37,7 +40,8 @@ function buy(user)
     if r.affected == 0 then return true end
     return sql("update item set stock = stock - 1 where stock > 0").affected == 1
   end)
-end`
+end
+`
 
 func TestJudge(t *testing.T) {
 	t.Parallel()
@@ -47,11 +51,16 @@ func TestJudge(t *testing.T) {
 		p.Faults = faults
 		return p
 	}
+	crowd := func(faults ...string) Plan {
+		p := with(faults...)
+		p.CrowdOnly, p.Seconds = true, 4
+		return p
+	}
 	for name, test := range map[string]struct {
 		program Program
 		plan    Plan
 		kind    string
-		steps   []string // parts of the schedule's steps
+		steps   []string // parts of the schedule's steps, or of the error
 	}{
 		"read, then write": {Program{Lua, readThenWriteLua}, plan, LostUpdate, []string{"select stock", "update item set stock = 0"}},
 		"guard and index":  {Program{Lua, guardUniqueLua}, plan, "", nil},
@@ -60,8 +69,16 @@ func TestJudge(t *testing.T) {
 		"check, then act":  {Program{Lua, strings.Replace(readThenWriteLua, `stock = $1", r[1].stock - 1)`, `stock = stock - 1")`, 1)}, plan, CheckThenAct, nil},
 		"a guard in SQL":   {Program{SQL, "-- buy\nupdate item set stock = stock - 1 where stock > 0;\n-- think\ninsert into orders (user_id) values (:user);"}, plan, DoubleDelivery, nil},
 		"a transaction":    {Program{SQL, "-- prepare\ncreate unique index one on orders (user_id);\n-- buy\nbegin;\nupdate item set stock = stock - 1 where stock > 0;\ninsert into orders (user_id) values (:user) on conflict do nothing;\ncommit;"}, plan, "", nil},
-		"a table's lock":   {Program{Lua, `function buy(u) local left = sql("select stock from item")[1].stock if left <= 0 then return false end think() return tx(function() sql("lock table item") sql("update item set stock = $1", left - 1) sql("insert into orders (user_id) values ($1)", u) end) end`}, plan, LostUpdate, []string{"lock table"}},
+		"a table's lock":   {Program{Lua, `function buy(u) local left = sql("select stock from item")[1].stock if left <= 0 then return false end think() return select(2, pcall(tx, function() sql("lock table item") sql("update item set stock = $1", left - 1) sql("insert into orders (user_id) values ($1)", u) end)) end`}, plan, LostUpdate, []string{"lock table"}},
 		"an early promise": {Program{Lua, `function prepare() redis("SET", key("left"), sql("select stock from item")[1].stock) end function buy(u) if redis("DECR", key("left")) < 0 then return false end later(function() sql("insert into orders (user_id) values ($1)", u) end) return true end`}, with(Kill), LostPromise, []string{"killed"}},
+		"a token for each": {Program{Lua, guardUniqueLua + `local once = buy function buy(u) repeat local token = u .. math.random(1e9) until redis("SET", key("lock"), token, "NX", "PX", 900) local yes = once(u) redis("DEL", key("lock")) return yes end`}, plan, "", nil},
+		"a level in SQL":   {Program{SQL, "-- prepare\ncreate unique index one on orders (user_id);\n-- buy\nBEGIN ISOLATION LEVEL repeatable  read;\nupdate item set stock = stock - 1 where stock > 0;\ninsert into orders (user_id) values (:user) on conflict do nothing;\ncommit work;"}, plan, "", nil},
+		"begin by hand":    {Program{Lua, `function buy(u) sql("begin") sql("commit") return true end`}, plan, Failed, []string{"tx(function"}},
+		"values":           {Program{Lua, guardUniqueLua + `local own = prepare function prepare() own() local r = sql("select 1.5::numeric as n, '{1,2}'::int[] as l, interval '1 day' as i, 'a'::bytea as b, null as x, sum(1::bigint) as s")[1] assert(r.n == 1.5 and r.s == 1 and r.l[2] == 2 and r.b == "a" and r.x == nil, r.n) assert(r.i:find("1 day"), r.i) end`}, crowd(), "", nil},
+		"returned":         {Program{Lua, guardUniqueLua + `local own = buy function buy(u) local yes = own(u) if yes then promise() end return yes end function cancel(u) tx(function() if sql("delete from orders where user_id = $1", u).affected == 0 then return false end sql("update item set stock = stock + 1") end) end`}, crowd(Cancel), "", nil},
+		"a start":          {Program{Lua, guardUniqueLua + `function start() redis("GET", key("x")) end`}, crowd(RedisAway, LostReply), "", nil},
+		"a wrong prepare":  {Program{Lua, `function prepare() sql("create table orders (x int)") end function buy() return true end`}, crowd(), Failed, []string{BadRuntime, "already exists"}},
+		"always an error":  {Program{Lua, `function buy() think() error("my own") end`}, crowd(), Failed, []string{BadRuntime, "my own"}},
 		"not Lua":          {Program{Lua, "function buy("}, plan, Failed, nil},
 		"no buy":           {Program{Lua, "function sell() end"}, plan, Failed, nil},
 	} {
@@ -78,8 +95,11 @@ func TestJudge(t *testing.T) {
 			if test.kind != "" && test.kind != Failed && r.Schedule == nil {
 				t.Error("no schedule shows it")
 			}
+			if i := slices.IndexFunc(r.Steps, func(s ScheduleStep) bool { return s.Line < 0 || s.Line == 0 && s.Text == "begin" }); i >= 0 {
+				t.Errorf("a step without its line: %+v", r.Steps[i])
+			}
 			for _, want := range test.steps {
-				if !slices.ContainsFunc(r.Steps, func(s ScheduleStep) bool { return strings.Contains(s.Text, want) }) {
+				if !strings.Contains(r.Problem+" "+r.Error, want) && !slices.ContainsFunc(r.Steps, func(s ScheduleStep) bool { return strings.Contains(s.Text, want) }) {
 					t.Errorf("no step %q: %+v", want, r.Steps)
 				}
 			}
@@ -106,5 +126,16 @@ func TestCancelledOrdersAreNoSales(t *testing.T) {
 				t.Errorf("kind %q, want %q: %s", r.Kind, test.kind, shown(r))
 			}
 		})
+	}
+}
+
+// A limit of the caller is no fault of the program.
+func TestJudgeEndsWithItsCaller(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	plan := Plan{Buyers: 2, Stock: 1, Seconds: 1, CrowdOnly: true}
+	if results, err := Judge(ctx, stores(t), Program{Lua, "while true do end"}, []Plan{plan}, nil); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("%v, %+v", err, results)
 	}
 }
