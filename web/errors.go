@@ -104,6 +104,8 @@ var refusals = []refusal{
 	{err: order.ErrProvider, status: 503, code: "busy", zh: "支付机构暂时没有响应，请稍后再试", en: "The payment provider does not answer, please try again shortly"},
 	{err: errLabAddress, status: 429, code: "too_many_here", zh: fmt.Sprintf("你所在的网络已有 %d 个实验在排队，等其中一个做完再运行", labAddress),
 		en: fmt.Sprintf("%d runs from your network wait for the lab already: run yours when one of them has ended", labAddress)},
+	{err: errLabOwn, status: 503, code: "busy", zh: fmt.Sprintf("你已有 %d 个实验在排队，等其中一个做完再运行", labOwn),
+		en: fmt.Sprintf("%d of your runs wait already: start another when one has ended", labOwn)},
 	{err: errLabBusy, status: 503, code: "busy", zh: "排队的实验太多了，请稍后再试", en: "Too many runs are waiting for the lab, please try again later"},
 	{err: errBotsBusy, status: 503, code: "busy", zh: "上一批机器人还没有抢完，请稍候", en: "The last bots are still under way, please wait"},
 	{err: errFaultBusy, status: 503, code: "busy", zh: "上一个故障还没有结束，请稍候", en: "The last fault is not over yet, please wait"},

@@ -18,6 +18,7 @@ import (
 // Refusals of the lab.
 var (
 	errLabBusy    = errors.New("too many jobs wait for the lab")
+	errLabOwn     = errors.New("too many jobs of one caller wait for the lab")
 	errLabAddress = errors.New("too many jobs of one address wait for the lab")
 	errLabNoRight = errors.New("the database's role may not create the lab's schema")
 	errLabStopped = errors.New("the run was stopped")
@@ -176,7 +177,7 @@ func (l *Lab) end(job *labJob, err error) {
 // open reports whether a job waits or works.
 func (j *labJob) open() bool { return j.State == "waiting" || j.State == "running" }
 
-// add puts a job behind the others. It returns errLabBusy if there is no room, and errLabAddress if there is none for this address.
+// add puts a job behind the others. It returns errLabBusy if there is no room, and errLabOwn or errLabAddress if there is none for this caller or address.
 func (l *Lab) add(owner labCaller, async bool, view labRun, do func(context.Context, func(func(*labRun))) error) (*labJob, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -194,7 +195,9 @@ func (l *Lab) add(owner labCaller, async bool, view labRun, do func(context.Cont
 	}
 	full := waiting >= labRoom && !owner.admin // the teacher is not kept out by a class
 	switch {
-	case own >= labOwn || full || l.closed:
+	case own >= labOwn:
+		return nil, errLabOwn
+	case full || l.closed:
 		return nil, errLabBusy
 	case near >= labAddress && !owner.admin:
 		return nil, errLabAddress

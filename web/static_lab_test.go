@@ -86,7 +86,7 @@ func TestLabPictureSaysWhatItShows(t *testing.T) {
 	v.hasNoErrors()
 }
 
-// A user can stop a run, and the page says that it was stopped.
+// A user whose runs wait already is told so, and a stopped run says that it was stopped.
 func TestLabRunIsStoppedOnThePage(t *testing.T) {
 	t.Parallel()
 	root := chromium(t)
@@ -97,6 +97,13 @@ func TestLabRunIsStoppedOnThePage(t *testing.T) {
 	v.clicks("strategy-guard")
 	v.clicks("strategy-for-update")
 	v.clicks("fault-slow-postgres")
+	v.do("three runs in another tab", chromedp.Evaluate[chromedp.Void](`(async () => {
+		const body = JSON.stringify({ strategies: ['for-update'], faults: ['slow-postgres'], buyers: 200, stock: 20, seconds: 10 });
+		for (let n = 0; n < 3; n++) await fetch('/api/lab/run', { method: 'POST', headers: { 'Content-Type': 'application/json' }, body });
+	})()`, chromedp.EvalAwaitPromise))
+	v.clicks("bench-run")
+	v.shows("run-note", "3 of your runs wait already: start another when one has ended")
+	v.do("stop them", chromedp.Evaluate[chromedp.Void](`fetch('/api/lab/run/stop', { method: 'POST' }).then(() => '')`, chromedp.EvalAwaitPromise))
 	v.clicks("bench-run")
 	v.clicks("stop")
 	v.sees(test("run") + `[data-state="failed"] ` + test("run-note"))

@@ -34,8 +34,9 @@ export const Waiting = ({ ahead, stop }) => html`<section class="live" aria-labe
   <div class="livehead"><h3>${t('run.waiting')}</h3><span class="more" role="status" data-test="run-place">${t('run.ahead', { n: ahead })}</span><${Stop} stop=${stop} /></div>
 </section>`;
 
-export const refusal = (reply) => (reply.code === 'replaced' ? t('run.replaced') : reply.code === 'busy' ? t('run.busy')
-  : ['bad_request', 'too_long'].includes(reply.code) || reply.state === 'failed' ? reply.msg || t('run.failed') : errorText(reply));
+export const refusal = (reply) => (reply.code === 'replaced' ? t('run.replaced')
+  : reply.msg && ['bad_request', 'too_long', 'busy'].includes(reply.code) ? reply.msg
+    : reply.state === 'failed' ? reply.msg || t('run.failed') : errorText(reply));
 
 const KINDS = ['sold', 'oversold', 'unsold', 'duplicates', 'lost'];
 

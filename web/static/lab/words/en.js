@@ -68,7 +68,6 @@ export default {
   'run.sold': 'Orders',
   'run.asked': 'Buyers answered',
   'run.of': ({ n }) => `of ${n}`,
-  'run.busy': 'Too many runs are waiting for the lab. Try again in a moment.',
   'run.waiting': 'Waiting in line',
   'run.ahead': ({ n }) => (n ? `${n} before this one. The lab does one at a time, and begins this one by itself.` : 'It begins now.'),
   'run.nthWay': ({ n, of }) => `variant ${n} of ${of}`,

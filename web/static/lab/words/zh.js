@@ -66,7 +66,6 @@ export default {
   'run.sold': '订单',
   'run.asked': '已得到答复的买家',
   'run.of': ({ n }) => `/ ${n}`,
-  'run.busy': '排队的实验太多了，请稍后再试。',
   'run.waiting': '排队中',
   'run.ahead': ({ n }) => (n ? `前面还有 ${n} 个。实验室一次只做一个，轮到就自动开始。` : '马上开始。'),
   'run.nthWay': ({ n, of }) => `第 ${n} 种做法，共 ${of} 种`,
