@@ -122,6 +122,13 @@ func (v *vm) call(ctx context.Context, c calls, name string, args ...glua.LValue
 	return result, true, err
 }
 
+// has reports whether the program has a function of this name.
+func (v *vm) has(name string) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.state.GetGlobal(name).Type() == glua.LTFunction
+}
+
 // programError is an error that no call outside raised: the program itself is wrong.
 type programError struct{ text string }
 

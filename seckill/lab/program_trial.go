@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -43,8 +44,10 @@ type choice struct {
 // process is one process of the shop in a trial.
 type process struct {
 	*vm
-	ctx  context.Context
-	kill context.CancelCauseFunc
+	ctx      context.Context
+	kill     context.CancelCauseFunc
+	starting processLock
+	started  atomic.Bool // start has returned, or the program has none
 }
 
 // try runs one schedule.
@@ -68,6 +71,7 @@ func (s *search) try(ctx context.Context, sc scene, moves []move) (*trial, error
 		if err := t.direct(p, "start"); err != nil {
 			return t.fail(err), nil
 		}
+		p.started.Store(true)
 	}
 	t.before = t.observe()
 	for i, user := range sc.users {
@@ -106,7 +110,7 @@ func (s *search) try(ctx context.Context, sc scene, moves []move) (*trial, error
 
 // open starts a process.
 func (t *trial) open(i int) error {
-	p := &process{}
+	p := &process{starting: make(processLock, 1)}
 	p.ctx, p.kill = context.WithCancelCause(t.ctx)
 	var err error
 	p.vm, err = openVM(p.ctx, t.code, t.plan.Seed+uint64(i+1), t.print)
@@ -119,6 +123,7 @@ func (t *trial) direct(p *process, name string) error {
 	a := &actor{trial: t, id: -1, conn: t.conns[0]}
 	_, _, err := p.call(p.ctx, a, name)
 	a.rollBack()
+	a.doLater(p)
 	return err
 }
 

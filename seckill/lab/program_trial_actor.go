@@ -36,14 +36,17 @@ var errTrialOver = errors.New("the schedule is over")
 // click presses buy until there is an answer, and does what later has put off.
 func (a *actor) click() {
 	defer close(a.ended)
+	defer a.leave()
 	var err error
 	for range clickTries {
 		p := a.processOf(a)
 		a.put = nil
 		var yes glua.LValue
-		var has bool
-		yes, has, err = p.call(p.ctx, a, "buy", glua.LNumber(a.user))
-		a.rollBack()
+		has := true
+		if err = a.start(p); err == nil {
+			yes, has, err = p.call(p.ctx, a, "buy", glua.LNumber(a.user))
+			a.rollBack()
+		}
 		if !has {
 			a.failure, a.problem = errNoBuy.Error(), BadRuntime
 			return
@@ -60,13 +63,7 @@ func (a *actor) click() {
 				a.told = answer
 				return "", nil
 			}}); err == nil {
-				for _, do := range a.put {
-					if p.ctx.Err() != nil {
-						return
-					}
-					_ = do(p.ctx)
-					a.rollBack()
-				}
+				a.doLater(p)
 				return
 			}
 			if a.told != "" || errors.Is(err, errTrialOver) {
@@ -76,6 +73,56 @@ func (a *actor) click() {
 	}
 	if err != nil && len(a.faults) == 0 {
 		a.failure, a.problem = oneLine(err.Error()), BadRuntime
+	}
+}
+
+// start calls start in a process that has come in place of a killed one. It is a part of the click, so that it waits for
+// the locks of others as any step does. Other clicks of the process wait for it.
+func (a *actor) start(p *process) error {
+	if p.started.Load() {
+		return nil
+	}
+	var unlock func()
+	err := a.step(&request{kind: "code", text: startText, do: func(context.Context) (_ string, err error) {
+		unlock, err = p.starting.take(p.ctx)
+		return "", err
+	}})
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if p.started.Load() { // by another click
+		return nil
+	}
+	_, _, err = p.call(p.ctx, a, "start")
+	a.rollBack()
+	p.started.Store(err == nil)
+	return err
+}
+
+// leave starts the process if it has come after the last click of the killed one: a buyer had the answer.
+func (a *actor) leave() {
+	for range clickTries {
+		p := a.processOf(a)
+		a.put = nil
+		if a.ctx.Err() != nil {
+			return
+		}
+		if a.start(p) == nil {
+			a.doLater(p)
+			return
+		}
+	}
+}
+
+// doLater does what later has put off, as long as the process lives.
+func (a *actor) doLater(p *process) {
+	for _, do := range a.put {
+		if p.ctx.Err() != nil {
+			return
+		}
+		_ = do(p.ctx)
+		a.rollBack()
 	}
 }
 

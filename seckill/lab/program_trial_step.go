@@ -72,6 +72,7 @@ const (
 	stallText = "time passes: keys in Redis expire"
 	killText  = "the process is killed"
 	thinkText = "think"
+	startText = "start"
 )
 
 // settled waits until a step has ended. It returns false if the step waits for a lock of another actor.
@@ -174,7 +175,7 @@ func (t *trial) record(a *actor, r *request, switched bool) int {
 	return i
 }
 
-// kill ends the process of an actor, with the transactions and memory of all its clicks, and starts another one.
+// kill ends the process of an actor, with the transactions and memory of all its clicks, and opens another one.
 func (t *trial) kill(a *actor, switched bool) {
 	i := slices.Index(t.vms, t.processOf(a))
 	t.vms[i].kill(errKilled)
@@ -186,12 +187,10 @@ func (t *trial) kill(a *actor, switched bool) {
 		}
 	}
 	t.record(a, &request{kind: "fault", text: killText}, switched)
-	if err := t.open(i); err == nil {
-		err = t.direct(t.vms[i], "start")
-		if err != nil {
-			t.fail(err)
-		}
+	if err := t.open(i); err != nil {
+		t.fail(err)
 	}
+	t.vms[i].started.Store(!t.vms[i].has("start"))
 	for _, other := range dead {
 		for _, r := range []*request{other.waiting, other.flying} {
 			if r != nil {

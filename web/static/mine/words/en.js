@@ -108,10 +108,11 @@ export default {
   'shared.units': 'units of',
   'kind.fault': 'fault',
   'step.think': 'looks up the price',
-  'step.kill': 'the process is killed',
+  'step.start': 'the new process starts',
+  'step.the process is killed': 'the process is killed',
   'step.lost-reply': 'the reply is lost',
   'step.redis-away': 'Redis answers with an error',
-  'step.stall': 'the process stalls',
+  'step.time passes: keys in Redis expire': 'the process stalls',
 
   'holders.title': 'Who held a unit, and when',
   'holders.from': ({ who, n }) => `${who} has it from step ${n} on.`,

@@ -106,10 +106,11 @@ export default {
   'shared.units': '货属于',
   'kind.fault': '故障',
   'step.think': '查价格',
-  'step.kill': '进程被杀掉',
+  'step.start': '新进程启动',
+  'step.the process is killed': '进程被杀掉',
   'step.lost-reply': '答复丢失',
   'step.redis-away': 'Redis 返回错误',
-  'step.stall': '进程卡住',
+  'step.time passes: keys in Redis expire': '进程卡住',
 
   'holders.title': '谁在什么时候持有一件',
   'holders.from': ({ who, n }) => `${who}从第 ${n} 步起持有。`,
