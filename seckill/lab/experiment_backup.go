@@ -17,8 +17,8 @@ import (
 // since that moment may be cleared, of any table, whether pg_dump has read it already or not. A report, a forgotten
 // transaction at a breakpoint, a slot of a replica that is away: each does the same.
 //
-// All versions of the hot row hang on one chain, and each purchase goes along it to the newest one. It grows with each purchase. So
-// a backup that runs for an hour while the sale is open makes each purchase slower than the last.
+// The index leads to all versions of the hot row, page after page, and each purchase goes along them to the newest one. They grow with
+// each purchase. So a backup that runs for an hour while the sale is open makes each purchase slower than the last.
 //
 // Dump before the sale, or from a standby, or take what takes no snapshot of rows: base backup and write-ahead log
 // (pg_basebackup, archiving). And bound what is forgotten: idle_in_transaction_session_timeout.

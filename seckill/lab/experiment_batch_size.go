@@ -47,7 +47,7 @@ func runBatchSize(ctx context.Context, s Stores, _ uint64) (rows []Finding, err 
 const (
 	batchConns = 8
 	batchTime  = 250 * time.Millisecond
-	batchStock = 1_000_000
+	batchStock = 1_000_000_000 // more than any machine sells
 )
 
 // sellBatches sells with transactions of size orders. It is right if the row and the orders agree in the end.

@@ -46,7 +46,7 @@ const (
 )
 
 // stayInShop sends a click every so often, on average, and measures until the last one has left. A click holds one of conns connections
-// while Postgres works. It is right if no click waits for a connection longer than it is served, and the law holds.
+// while Postgres works. It is right if clicks wait for a connection less than they are served, on average, and the law holds.
 func stayInShop(ctx context.Context, w workspace, seed uint64, every, work time.Duration, conns int) (Finding, error) {
 	draw := rand.New(rand.NewPCG(seed, 24))
 	pool := make(chan struct{}, conns)

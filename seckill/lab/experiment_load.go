@@ -167,5 +167,5 @@ func (l *loadTest) finding() Finding {
 			"late": float64(late), "p50_ms": inMS(percentile(took, 50)), "p99_ms": inMS(p99), "longest_ms": inMS(percentile(took, 100))}}
 }
 
-// millis returns a time in milliseconds, to a tenth.
+// inMS returns a time in milliseconds, to a tenth.
 func inMS(d time.Duration) float64 { return round(d.Seconds()*1000, 1) }

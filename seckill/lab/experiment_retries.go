@@ -55,8 +55,9 @@ func runRetries(ctx context.Context, s Stores, seed uint64) (rows []Finding, err
 			after := jittered(tries)
 			mu.Lock()
 			defer mu.Unlock()
-			if tries == 1 {
+			if tries == 0 {
 				purse += 0.1
+				return 0, true
 			}
 			if purse < 1 {
 				return 0, false
@@ -100,7 +101,7 @@ type storm struct {
 }
 
 // retryInOutage sends the buyers and lets the store be away in the middle. again returns after which pause a program tries again that
-// had no reply to so many tries, and whether it does.
+// had no reply to so many tries, and whether it does. Before the first try it is called with 0.
 func retryInOutage(ctx context.Context, w workspace, again func(tries int) (time.Duration, bool)) (row Finding, err error) {
 	if _, err := w.db.Exec(ctx, `truncate orders`); err != nil {
 		return row, err
@@ -127,6 +128,7 @@ func retryInOutage(ctx context.Context, w workspace, again func(tries int) (time
 
 // buy is the program of one buyer.
 func (t *storm) buy(ctx context.Context, user int, again func(tries int) (time.Duration, bool)) {
+	again(0)
 	for tries := 1; ctx.Err() == nil; tries++ {
 		p := &stormTry{user: user, done: make(chan struct{})}
 		t.mu.Lock()
