@@ -14,9 +14,10 @@ import (
 // step, in the right order. A double click stops at the set and takes no token. The other way round,
 // LPOP before SADD, each double click takes a token that no order follows, as in redisDecr.
 //
-// A list is better than a counter in one thing: refused buyers leave no trace. A counter falls to -500
+// A list is better than a counter in one thing: refused buyers do not change it. A counter falls to -500
 // under them, and an INCR that puts a unit back changes -500 to -499 (see refillIncr). A token that
-// goes back into an empty list is there for the next buyer.
+// goes back into an empty list is there for the next buyer: a new one, since the set also remembers
+// those who were refused.
 //
 // The step from Redis to Postgres remains. A process that dies after LPOP takes its tokens with it,
 // and the set refuses those buyers for good: units stay unsold. Run it with the fault kill. To push
