@@ -25,8 +25,9 @@ type Process interface {
 type StartProcess func(ctx context.Context, env []string) (Process, error)
 
 // RunOutside sends the crowd of a plan to a shop that is a program of its own, counts the outcome in Postgres, and returns
-// one Result, of the strategy Mine. It starts the processes one after the other. Of the faults only Kill reaches such a shop: right after half of
-// the promises it kills a process and starts another one in its place. Result has no SQLPerOrder and no RedisPerOrder.
+// one Result, of the strategy Mine. It starts the processes one after the other. Of the faults only Kill reaches such a
+// shop: right after half of the promises it kills a process and starts another one in its place. Result has no SQLPerOrder
+// and no RedisPerOrder.
 //
 // The environment of a process is
 //

@@ -26,7 +26,7 @@ type programRun struct {
 	counter   atomic.Uint64 // statements, for LostReply
 	awayUntil atomic.Int64  // RedisAway, in Unix nanoseconds; 0 before the first call
 	cancelled sync.Map      // the buyers who gave their unit back
-	places    sync.Map      // of the buyers, in the order in which their first clicks came, from 1
+	positions sync.Map      // of the buyers, in the order in which their first clicks came, from 1
 	came      atomic.Int64  // buyers
 }
 
@@ -99,8 +99,8 @@ func (p *program) Buy(ctx context.Context, user int64) (bool, error) {
 	if p.failed != nil {
 		return false, p.failed
 	}
-	if _, known := p.places.Load(user); !known {
-		p.places.LoadOrStore(user, p.came.Add(1))
+	if _, known := p.positions.Load(user); !known {
+		p.positions.LoadOrStore(user, p.came.Add(1))
 	}
 	refused := time.Now()
 	for tries := 0; ; tries++ {
@@ -133,7 +133,7 @@ const lateFactor = 4
 // once, so that a smaller number would be chance.
 func (r *programRun) late(owners []int64, stock int) (n int) {
 	for _, user := range owners {
-		if place, ok := r.places.Load(user); ok && place.(int64) > int64(lateFactor*stock) {
+		if position, ok := r.positions.Load(user); ok && position.(int64) > int64(lateFactor*stock) {
 			n++
 		}
 	}

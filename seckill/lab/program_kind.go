@@ -101,7 +101,7 @@ func (t *trial) explain() *found {
 	if f.kind == Failed {
 		return f
 	}
-	f.schedule = &Schedule{Buyers: len(t.users), Stock: t.stock, Nodes: len(t.vms), Clicks: t.clicks, Switches: t.switches,
+	f.schedule = &Schedule{Buyers: len(t.users), Stock: t.stock, Nodes: len(t.processes), Clicks: t.clicks, Switches: t.switches,
 		Tried: t.tried, Broken: at}
 	if len(t.faults) > 0 {
 		f.schedule.Fault = t.faults[0]
@@ -110,7 +110,7 @@ func (t *trial) explain() *found {
 }
 
 // brokenAt returns the index of the step at which an invariant broke: the order too many, the answer no while there was a
-// unit, or the fault that took a promised order.
+// unit, or the answer yes that no order follows.
 func (t *trial) brokenAt(kind string) int {
 	if t.broken >= 0 {
 		return t.broken

@@ -13,23 +13,23 @@ import (
 type trial struct {
 	*search
 	scene
-	schedule []move
-	ctx      context.Context
-	vms      []*process
-	actors   []*actor
-	steps    []ScheduleStep
-	repeats  []bool   // the steps that say nothing new: an actor tries again and again
-	turn     int      // the actor whose turn it is
-	choices  []choice // so far
-	away     int      // calls of Redis that still fail
-	faults   []string // that came to pass
-	switches int
-	broken   int    // index of the step at which more was sold than there is; -1
-	failure  string // of the program itself
-	problem  string
-	kind     string   // verdict
-	orders   []string // at the end
-	before   RowState // before the first click
+	schedule  []move
+	ctx       context.Context
+	processes []*process
+	actors    []*actor
+	steps     []ScheduleStep
+	repeats   []bool   // the steps that say nothing new: an actor tries again and again
+	turn      int      // the actor whose turn it is
+	choices   []choice // so far
+	away      int      // calls of Redis that still fail
+	faults    []string // that came to pass
+	switches  int
+	broken    int    // index of the step at which more was sold than there is; -1
+	failure   string // of the program itself
+	problem   string
+	kind      string   // verdict
+	orders    []string // at the end
+	before    RowState // before the first click
 }
 
 // choice is a point at which a schedule may switch to another buyer or inject a fault.
@@ -59,15 +59,15 @@ func (s *search) try(ctx context.Context, sc scene, moves []move) (*trial, error
 	defer cancel()
 	t := &trial{search: s, scene: sc, schedule: moves, ctx: ctx, broken: -1}
 	for i := range min(s.plan.Nodes, len(sc.users)) {
-		t.vms = append(t.vms, nil)
+		t.processes = append(t.processes, nil)
 		if err := t.open(i); err != nil {
 			return t.fail(err), nil
 		}
 	}
-	if err := t.direct(t.vms[0], "prepare"); err != nil {
+	if err := t.direct(t.processes[0], "prepare"); err != nil {
 		return t.fail(err), nil
 	}
-	for _, p := range t.vms {
+	for _, p := range t.processes {
 		if err := t.direct(p, "start"); err != nil {
 			return t.fail(err), nil
 		}
@@ -75,11 +75,9 @@ func (s *search) try(ctx context.Context, sc scene, moves []move) (*trial, error
 	}
 	t.before = t.observe()
 	for i, user := range sc.users {
-		a := &actor{trial: t, id: i, user: user, node: i % len(t.vms), conn: s.conns[i], ask: make(chan *request), ended: make(chan struct{}), seen: map[string]bool{}, often: map[string]int{}}
+		a := &actor{trial: t, id: i, user: user, node: i % len(t.processes), conn: s.conns[i], ask: make(chan *request), ended: make(chan struct{}), seen: map[string]bool{}, often: map[string]int{}}
 		t.actors = append(t.actors, a)
 		go a.click()
-	}
-	for _, a := range t.actors {
 		t.await(a)
 	}
 	t.run()
@@ -114,7 +112,7 @@ func (t *trial) open(i int) error {
 	p.ctx, p.kill = context.WithCancelCause(t.ctx)
 	var err error
 	p.vm, err = openVM(p.ctx, t.code, t.plan.Seed+uint64(i+1), t.print)
-	t.vms[i] = p
+	t.processes[i] = p
 	return err
 }
 
@@ -235,7 +233,7 @@ func (t *trial) other(ready []int) int {
 	return ready[0]
 }
 
-func (t *trial) processOf(a *actor) *process { return t.vms[a.node] }
+func (t *trial) processOf(a *actor) *process { return t.processes[a.node] }
 
 // moves returns what could be different after the last move of the schedule.
 func (t *trial) moves() (moves []move) {

@@ -39,12 +39,14 @@ func (t *trial) perform(a *actor, fault string, switched bool) {
 		t.away = 3
 	}
 	a.waiting = nil
-	lost := fault == LostReply
+	lost, away := fault == LostReply, t.away > 0 && r.kind == "redis"
+	if away {
+		t.away--
+	}
 	r.finished = make(chan struct{})
 	go func() {
 		defer close(r.finished)
-		if t.away > 0 && r.kind == "redis" {
-			t.away--
+		if away {
 			r.err = errRedisAway
 			return
 		}
@@ -177,11 +179,11 @@ func (t *trial) record(a *actor, r *request, switched bool) int {
 
 // kill ends the process of an actor, with the transactions and memory of all its clicks, and opens another one.
 func (t *trial) kill(a *actor, switched bool) {
-	i := slices.Index(t.vms, t.processOf(a))
-	t.vms[i].kill(errKilled)
+	i := slices.Index(t.processes, t.processOf(a))
+	t.processes[i].kill(errKilled)
 	var dead []*actor
 	for _, other := range t.actors {
-		if t.processOf(other) == t.vms[i] && !other.done {
+		if t.processOf(other) == t.processes[i] && !other.done {
 			dead = append(dead, other)
 			other.hangUp()
 		}
@@ -190,7 +192,7 @@ func (t *trial) kill(a *actor, switched bool) {
 	if err := t.open(i); err != nil {
 		t.fail(err)
 	}
-	t.vms[i].started.Store(!t.vms[i].has("start"))
+	t.processes[i].started.Store(!t.processes[i].has("start"))
 	for _, other := range dead {
 		for _, r := range []*request{other.waiting, other.flying} {
 			if r != nil {
