@@ -96,12 +96,11 @@ func (g LabGrade) seeds() (all []gradeSeed, err error) {
 	for _, seed := range g.Seeds {
 		all = append(all, gradeSeed{fmt.Sprintf("seed %d", seed), seed})
 	}
-	if g.HiddenSeeds == "" {
-		return all, nil
-	}
-	text, err := os.ReadFile(g.HiddenSeeds)
-	if err != nil {
-		return nil, exitError{exitUsage, fmt.Errorf("--hidden-seeds: %w", err)}
+	var text []byte
+	if g.HiddenSeeds != "" {
+		if text, err = os.ReadFile(g.HiddenSeeds); err != nil {
+			return nil, exitError{exitUsage, fmt.Errorf("--hidden-seeds: %w", err)}
+		}
 	}
 	for i, word := range strings.Fields(string(text)) {
 		seed, err := strconv.ParseUint(word, 10, 64)
@@ -109,6 +108,9 @@ func (g LabGrade) seeds() (all []gradeSeed, err error) {
 			return nil, exitError{exitUsage, fmt.Errorf("--hidden-seeds: number %d in %s is not a seed", i+1, g.HiddenSeeds)}
 		}
 		all = append(all, gradeSeed{fmt.Sprintf("hidden seed %d", i+1), seed})
+	}
+	if len(all) == 0 {
+		return nil, exitError{exitUsage, errors.New("--seeds: at least one, there or in --hidden-seeds")}
 	}
 	return all, nil
 }

@@ -109,6 +109,7 @@ func TestGradeRefuses(t *testing.T) {
 		{dir + " --hidden-seeds " + seeds, "--hidden-seeds: number 2 in " + seeds + " is not a seed"},
 		{dir + " --hidden-seeds " + seeds + "s", "--hidden-seeds: open "},
 		{dir + " --seeds x", `--seeds: `},
+		{dir + " --seeds=", "--seeds: at least one"},
 		{"", `"<dir>" is missing`},
 	} {
 		args := append([]string{"lab", "grade"}, strings.Fields(c.args)...)
