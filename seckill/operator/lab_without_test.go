@@ -21,15 +21,16 @@ func TestEachDefenceKeepsItsInvariants(t *testing.T) {
 	for without, want := range map[string]struct {
 		broken  []string
 		refused []string // what is refused with all defences, and went through
+		rows    int      // that the audit names; 0: any number
 	}{
 		"":                            {},
-		"one_order_per_user_and_sale": {[]string{"I2"}, []string{"second order"}},
-		"one_order_per_ticket":        {[]string{"I2"}, []string{"ticket again"}},
-		"stock_within_total":          {[]string{"I1"}, []string{"big order"}},
-		"orders_begin_as_pending":     {[]string{"I7", "I8"}, []string{"paid order"}},
-		"orders_updated":              {[]string{"I8"}, nil},
-		"sales_changed":               {[]string{"I9"}, nil},
-		"sweeper":                     {[]string{"I5"}, nil},
+		"one_order_per_user_and_sale": {[]string{"I2"}, []string{"second order"}, 0},
+		"one_order_per_ticket":        {[]string{"I2"}, []string{"ticket again"}, 0},
+		"stock_within_total":          {[]string{"I1"}, []string{"big order"}, 0},
+		"orders_begin_as_pending":     {[]string{"I7", "I8"}, []string{"paid order"}, 0},
+		"orders_updated":              {[]string{"I8"}, nil, 2}, // the cancelled order, and the one that timed out
+		"sales_changed":               {[]string{"I9"}, nil, 0},
+		"sweeper":                     {[]string{"I5"}, nil, 0},
 	} {
 		t.Run(without, func(t *testing.T) {
 			r, err := lab.RunWithout(t.Context(), stores, without)
@@ -47,6 +48,9 @@ func TestEachDefenceKeepsItsInvariants(t *testing.T) {
 			}
 			if slices.Sort(broken); !slices.Equal(slices.Compact(broken), want.broken) {
 				t.Errorf("broken: %v, want %v: %+v", broken, want.broken, r.Broken)
+			}
+			if want.rows > 0 && (len(r.Broken) != 1 || len(r.Broken[0].Rows) != want.rows) {
+				t.Errorf("not %d rows: %+v", want.rows, r.Broken)
 			}
 			if !slices.Equal(through, want.refused) {
 				t.Errorf("not refused: %v, want %v: %+v", through, want.refused, r.Happenings)
