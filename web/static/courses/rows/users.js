@@ -14,7 +14,7 @@ export default [
     "words": ["短信验证码", "OTP", "otpCode", "统一返回", "CommonReturnType", "Result", "CodeMsg", "错误码", "GlobalException", "全局异常处理", "@ControllerAdvice", "JSR303", "参数校验", "@Valid", "Hibernate Validator", "one-time code", "error codes", "validation", "EmBusinessError", "BusinessException", "通用返回对象", "统一返回结果", "Result 封装", "@ExceptionHandler"],
     "zh": { "taught": "短信验证码；统一返回 {code, msg, data}；错误码表；参数校验", "ours": "成功是 `{code: ok, data}`，拒绝是 `{code, msg}` 加合适的 HTTP 状态，字段有误时还有 `fields`，都来自一张表；msg 跟随语言。验证码存 HMAC，五分钟，一次，只在要它的浏览器里有效，五次试错作废。字段的规则在 API 里查，请求体里未知的字段、多余的数据也拒绝。" },
     "en": { "taught": "One-time code by SMS; uniform answer {code, msg, data}; error table; validation", "ours": "Success is `{code: ok, data}`, a refusal `{code, msg}` with the fitting HTTP status, and `fields` if some are wrong, all from one table; msg follows the language. A code is kept as an HMAC for five minutes and one use, is good only in the browser that asked for it, and dies after five wrong tries. The API checks each field's rule, and refuses unknown fields and trailing data." },
-    "code": [["web/errors.go", "refusals"], ["web/errors.go", "writeError"], ["web/http.go", "decode"], ["user/code.go", "SendCode"], ["user/form.go", "checkPhone"]],
+    "code": [["web/errors.go", "refusals"], ["web/errors.go", "writeError"], ["web/body.go", "decode"], ["user/code.go", "SendCode"], ["user/form.go", "checkPhone"]],
     "see": ["page:/login.html?register"],
     "run": ["curl -s http://127.0.0.1:8080/api/otp -H 'Content-Type: application/json' -d '{\"phone\":\"110\"}'", "go test -v -count 1 -run TestRefusalsHaveTheirStatusAndCode ./web"]
   },
