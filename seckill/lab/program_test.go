@@ -79,6 +79,7 @@ func TestJudge(t *testing.T) {
 		"a start":            {Program{Lua, guardUniqueLua + `function start() redis("GET", key("x")) end`}, crowd(RedisAway, LostReply), "", nil},
 		"a start of its own": {Program{Lua, guardUniqueLua + `function start() tx(function() sql("select 1") end) end`}, with(Kill), "", nil},
 		"a start that waits": {Program{Lua, guardUniqueLua + `function start() sql("update item set version = version + 1") end`}, with(Kill), "", nil},
+		"a slow script":      {Program{Lua, strings.Replace(readThenWriteLua, "local r", `eval("for i = 1, 1000000 do end return 1") local r`, 1)}, plan, LostUpdate, nil},
 		"a wrong prepare":    {Program{Lua, `function prepare() sql("create table orders (x int)") end function buy() return true end`}, crowd(), Failed, []string{BadRuntime, "already exists"}},
 		"always an error":    {Program{Lua, `function buy() think() error("my own") end`}, crowd(), Failed, []string{BadRuntime, "my own"}},
 		"not Lua":            {Program{Lua, "function buy("}, plan, Failed, nil},
@@ -99,6 +100,9 @@ func TestJudge(t *testing.T) {
 			}
 			if i := slices.IndexFunc(r.Steps, func(s ScheduleStep) bool { return s.Line < 0 || s.Line == 0 && s.Text == "begin" }); i >= 0 {
 				t.Errorf("a step without its line: %+v", r.Steps[i])
+			}
+			if slices.ContainsFunc(r.Steps, func(s ScheduleStep) bool { return s.Kind == "redis" && s.Waited }) {
+				t.Errorf("a call of Redis waits for another buyer: %+v", r.Steps)
 			}
 			for _, want := range test.steps {
 				if !strings.Contains(r.Problem+" "+r.Error, want) && !slices.ContainsFunc(r.Steps, func(s ScheduleStep) bool { return strings.Contains(s.Text, want) }) {
