@@ -90,6 +90,54 @@ func TestNothingMovesWhileAPageFills(t *testing.T) {
 	}
 }
 
+// The parts of a page stay in their order, whichever of them comes, goes or changes. The Preact inside htm 3.1.1 put
+// sections before the heading.
+func TestPartsOfAPageKeepTheirOrder(t *testing.T) {
+	t.Parallel()
+	root := chromium(t)
+	s := openSandboxShop(t)
+	v := visit(t, root, s.URL, "en-GB")
+	v.goTo("/no-such-page")
+	v.sees(".blank")
+	got, err := chromedp.Run(v.ctx, chromedp.Evaluate[string](`(async () => {
+		const library = document.querySelector('link[href$="/app.css"]').getAttribute('href').replace('app.css', 'lib/preact.js');
+		const { html, render, useState } = await import(library);
+		const set = {}, state = {};
+		const use = (name, first) => ([state[name], set[name]] = useState(first))[0];
+		const Menu = () => html`+"`<nav data-n=${use('menu', 0)} />`"+`;
+		const Note = () => html`+"`<p data-n=${use('note', 0)} />`"+`;
+		const Group = ({ sales }) => (sales ? html`+"`<section />`"+` : null);
+		const Groups = ({ sales }) => sales.map((n, i) => html`+"`<${Group} key=${i} sales=${n} />`"+`);
+		const List = () => {
+			const sales = use('sales', null), trouble = use('trouble', false);
+			return html`+"`<h1 /><${Menu} />${sales && trouble && html`<${Note} />`}${sales ? html`<${Groups} sales=${sales} />` : html`<div />`}`"+`;
+		};
+		const seed = { n: 1 };
+		const random = (n) => (seed.n = seed.n * 48271 % 2147483647) % n;
+		const next = { menu: () => random(9), note: () => random(9), trouble: () => random(2) === 0, sales: () => (random(5) ? [random(2), random(2), random(2)] : null) };
+		const page = document.createElement('main');
+		for (let run = 0; run < 60; run++) {
+			render(null, page);
+			render(html`+"`<${List} />`"+`, page);
+			const steps = [];
+			for (let i = 0; i < 8; i++) {
+				const name = Object.keys(next)[random(4)], value = next[name]();
+				if (!set[name]) continue;
+				set[name](value);
+				steps.push(name + ' ' + JSON.stringify(value));
+				await new Promise((done) => setTimeout(done));
+				const want = ['H1', 'NAV', ...(state.sales && state.trouble ? ['P'] : []), ...(state.sales ? state.sales.filter(Boolean).map(() => 'SECTION') : ['DIV'])].join();
+				const is = [...page.children].map((e) => e.tagName).join();
+				if (is !== want) return steps.join(', ') + ': ' + is + ', want ' + want;
+			}
+		}
+		return 'in order';
+	})()`, chromedp.EvalAwaitPromise))
+	if err != nil || got != "in order" {
+		t.Error(got, err)
+	}
+}
+
 // A wrong address is a page for a browser, with the status 404, in its language. For all others it is the refusal.
 func TestAWrongAddressIsAPageForABrowser(t *testing.T) {
 	t.Parallel()

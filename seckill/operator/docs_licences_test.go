@@ -128,7 +128,7 @@ Redis are programs of their own, and no part of it.
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, m := range regexp.MustCompile(`(?m)^lib/(\S+) is the file \S+ of the npm package (\S+) ([\d.]+\d)`).FindAllStringSubmatch(string(raw), -1) {
+		for _, m := range regexp.MustCompile(`(?m)^lib/(\S+) (?:is the file \S+ of|has) the npm package (\S+) ([\d.]+\d)`).FindAllStringSubmatch(string(raw), -1) {
 			names, err := licencesOf(dir)
 			row(m[2]+" ("+filepath.Base(m[1])+")", m[3], "page", names, err)
 		}
