@@ -1,6 +1,6 @@
 // The tour of a sandbox: five notes at the lower edge, one at a time. A note takes no focus and covers nothing for good: it lies
-// below the page, and sticks to the window's edge until one has scrolled there; in a small window it is a line that opens. The browser
-// remembers the step, and that the tour was closed; the footer starts it again.
+// below the page, and sticks to the window's edge until one has scrolled there; in a window without room
+// beside the page it is a line that opens. The browser remembers the step, and that the tour was closed; the footer starts it again.
 import { html, useEffect, useState } from '../lib/preact.js';
 import { t } from '../i18n.js';
 
@@ -26,7 +26,7 @@ if (step !== CLOSED && LEADS_TO[location.pathname] > step) goTo(LEADS_TO[locatio
 
 export function Tour() {
   const [now, setNow] = useState(step);
-  const [open, setOpen] = useState(matchMedia('(min-width: 600px) and (min-height: 700px)').matches);
+  const [open, setOpen] = useState(matchMedia('(min-width: 1280px) and (min-height: 700px)').matches);
   useEffect(() => {
     listeners.add(setNow);
     return () => listeners.delete(setNow);

@@ -5,10 +5,10 @@ export default {
 
   // Log-ins with one press
   'lab.top': 'Lab',
-  start: 'Log in with one press',
-  'start.more': 'A practice shop. Log in with one press',
-  'start.buyer': 'as the demo buyer',
-  'start.admin': 'as the demo shopkeeper',
+  start: 'Log in with one press as',
+  'start.more': 'A practice shop: log in with one press as',
+  'start.buyer': 'demo buyer',
+  'start.admin': 'demo shopkeeper',
   'start.changed': 'The password of this demo account was changed. Log in with the new one, or run miaosha reset to begin again.',
 
   // Bots
