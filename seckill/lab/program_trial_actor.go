@@ -115,12 +115,11 @@ func (a *actor) leave() {
 	}
 }
 
-// doLater does what later has put off, as long as the process lives.
+// doLater does what later has put off, and what that puts off in turn, as long as the process lives.
 func (a *actor) doLater(p *process) {
-	for _, do := range a.put {
-		if p.ctx.Err() != nil {
-			return
-		}
+	for len(a.put) > 0 && p.ctx.Err() == nil {
+		do := a.put[0]
+		a.put = a.put[1:]
 		_ = do(p.ctx)
 		a.rollBack()
 	}
