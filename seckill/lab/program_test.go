@@ -146,3 +146,24 @@ func TestJudgeEndsWithItsCaller(t *testing.T) {
 		t.Errorf("%v, %+v", err, results)
 	}
 }
+
+// The many schedules with two switches do not take the time of a double click with one. This program has a slow statement, so
+// that the time ends before all schedules of two buyers are tried.
+func TestADoubleClickIsSearchedEarly(t *testing.T) {
+	t.Parallel()
+	program := Program{Lua, `function buy(user)
+  sql("select pg_sleep(0.01)")
+  if #sql("select 1 from orders where user_id = $1", user) > 0 then return true end
+  return tx(function()
+    if sql("update item set stock = stock - 1 where stock > 0").affected == 0 then return false end
+    sql("insert into orders (user_id) values ($1)", user)
+  end)
+end`}
+	r, err := judgeOne(t, stores(t), program, Plan{Buyers: 10, Stock: 5, DoubleClicks: 50, Seconds: 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Kind != DoubleDelivery || r.Schedule == nil || r.Schedule.Switches != 1 || r.Schedule.Clicks != OneBuyer {
+		t.Errorf("kind %q, want a double click with one switch: %s", r.Kind, shown(r))
+	}
+}
