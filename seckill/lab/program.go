@@ -55,6 +55,7 @@ const (
 	Endless     = "endless"  // it did not end in its time
 	TooMuch     = "memory"   // it wanted more memory than it may have
 	TooLarge    = "size"     // a result or the database grew too large
+	ServerFull  = "server"   // it took more of the server's memory or locks than it may have
 	BadDatabase = "database" // the run's database could not be made or reached
 )
 

@@ -3,6 +3,7 @@ package lab
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -68,6 +69,7 @@ func TestHostilePrograms(t *testing.T) {
 		"a long error":                     {"function prepare() sql([[do $$ begin raise exception '%', repeat('x', 9000000); end $$]]) end " + inBuy(""), BadRuntime, "xxx"},
 		"many orders at once":              {"function prepare() sql('insert into orders (user_id) select generate_series(1, 200000)') end " + inBuy("for i = 1, 20 do sql('select ' .. i) end"), "", ""},
 		"much output":                      {inBuy("for i = 1, 100000 do print('x') end"), "", "x"},
+		"locks of the whole server":        {inBuy("pcall(sql, 'select count(pg_advisory_lock(i)) from generate_series(1, 5000) i') while true do sql('select ' .. math.random(1e9)) end"), ServerFull, "2000 locks"},
 		"a script without end":             {inBuy("eval('while true do end', {}, {})"), Endless, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -91,5 +93,78 @@ func TestHostilePrograms(t *testing.T) {
 				t.Errorf("output of %d bytes: %.200q", len(r.Output), r.Output)
 			}
 		})
+	}
+}
+
+// What a program raises does not fill the server's log.
+func TestProgramsWriteNothingToTheLog(t *testing.T) {
+	t.Parallel()
+	program := Program{Lua, `function prepare()
+  print(sql("select current_setting('log_min_messages') as level")[1].level)
+  print(pcall(sql, "set log_min_messages = log"))
+  print(pcall(sql, "alter role current_user set log_min_messages = log"))
+end
+function buy(user) return false end`}
+	r, err := judgeOne(t, stores(t), program, Plan{Buyers: 1, Stock: 1, Seconds: 3, CrowdOnly: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if lines := strings.Split(r.Output, "\n"); len(lines) < 3 || lines[0] != "panic" || !strings.Contains(lines[1], "permission denied") || !strings.Contains(lines[2], "permission denied") {
+		t.Errorf("the program has read and set: %s", r.Output)
+	}
+}
+
+// The end of a child is the program's fault if the memory is gone or its process has crashed.
+func TestTheEndOfAChild(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		exit          int
+		trouble, want string
+	}{
+		"its own exit":            {exitMemory, "", TooMuch},
+		"the allocator":           {2, "fatal error: runtime: out of memory\n\ngoroutine 1", TooMuch},
+		"the collector":           {2, "SIGSEGV: segmentation violation\nPC=0x43a19d m=4 sigcode=1 addr=0x0\n\ngoroutine 0", TooMuch},
+		"a panic":                 {2, "panic: makeslice: len out of range", BadRuntime},
+		"a signal within a panic": {2, "panic: runtime error: nil\n[signal SIGSEGV: segmentation violation code=0x1]", BadRuntime},
+		"the machine is too busy": {1, "ERROR: canceling statement", ""},
+	} {
+		problem := problemOf(test.exit, test.trouble)
+		if got := problem; got == nil && test.want != "" || got != nil && got.Problem != test.want {
+			t.Errorf("%s: %+v, want %q", name, got, test.want)
+		}
+	}
+}
+
+// Memory of the server that a session keeps between its statements counts, too.
+func TestThePlaceSeesMemoryOfTheServer(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux has /proc")
+	}
+	p, err := openPlace(t.Context(), stores(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := p.close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}()
+	session, err := pgx.Connect(t.Context(), p.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer session.Close(context.Background())
+	if problem := p.look(t.Context()); problem != nil {
+		t.Errorf("a session that has done nothing: %+v", problem)
+	}
+	if _, err := session.Exec(t.Context(), `set work_mem = '1GB'`); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := session.Exec(t.Context(), `declare kept cursor with hold for select repeat('x', 1000000) from generate_series(1, 600)`); err != nil {
+		t.Fatal(err)
+	}
+	if problem := p.look(t.Context()); problem == nil || problem.Problem != ServerFull || !strings.Contains(problem.Text, "512 MB of the server") {
+		t.Errorf("a session with 600 MB: %+v", problem)
 	}
 }

@@ -36,6 +36,8 @@ type place struct {
 const (
 	programConns   = 40               // connections of the role
 	programData    = 256 << 20        // bytes of the database
+	programServer  = 512 << 20        // bytes of memory of the role's sessions in the server, where it is on this machine
+	programLocks   = 2000             // that the role holds; the lock table is that of the whole server
 	programLongest = 2 * time.Second  // of one statement
 	programTime    = 20 * time.Second // of all plans, and
 	planTime       = 10 * time.Second // for each plan, besides its own seconds
@@ -72,6 +74,8 @@ func openPlace(ctx context.Context, s Stores) (p *place, err error) {
 		fmt.Sprintf(`alter role %s set deadlock_timeout = '20ms'`, p.name),
 		fmt.Sprintf(`alter role %s set temp_file_limit = '64MB'`, p.name),
 		fmt.Sprintf(`alter role %s set synchronous_commit = off`, p.name),
+		// What a program raises is read by its author. The log of the server has no bound.
+		fmt.Sprintf(`alter role %s set log_min_messages = panic`, p.name),
 		fmt.Sprintf(`alter role %s set client_min_messages = warning`, p.name),
 		fmt.Sprintf(`create database %s owner %s`, p.name, p.name),
 		fmt.Sprintf(`revoke all on database %s from public`, p.name),
@@ -122,12 +126,20 @@ func (p *place) sweep(ctx context.Context) error {
 }
 
 func (p *place) remove(ctx context.Context, name string) error {
+	if _, err := p.admin.Exec(ctx, endSessions, name); err != nil { // they may hold the locks that the next statement needs
+		return err
+	}
 	if _, err := p.admin.Exec(ctx, `drop database if exists `+name+` with (force)`); err != nil {
 		return err
 	}
 	_, err := p.admin.Exec(ctx, `drop role if exists `+name)
 	return err
 }
+
+// endSessions ends all sessions of a role, and then waits for each.
+const endSessions = `
+	with ended as materialized (select pid, pg_terminate_backend(pid) from pg_stat_activity where usename = $1)
+	select pg_terminate_backend(pid, 2000) from ended where (select count(*) from ended) > 0`
 
 // close removes the place, even if ctx has ended.
 func (p *place) close(ctx context.Context) error {
@@ -143,10 +155,11 @@ func (p *place) close(ctx context.Context) error {
 	return errors.Join(p.remove(ctx, p.name), p.admin.Close(ctx))
 }
 
-// guard ends what the role must not do, until ctx ends: a statement that takes too long, and a database that grows too
-// large. It returns why the program must end, or nil. The role cannot keep its statements from being ended.
+// guard ends what the role must not do, until ctx ends: a statement that takes too long, and sessions that take what the
+// whole server has only once. It returns why the program must end, or nil. The role cannot keep its statements from being
+// ended.
 func (p *place) guard(ctx context.Context) *childProblem {
-	tick := time.NewTicker(200 * time.Millisecond)
+	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
 	for {
 		select {
@@ -154,23 +167,62 @@ func (p *place) guard(ctx context.Context) *childProblem {
 			return nil
 		case <-tick.C:
 		}
-		var size int64
-		err := p.admin.QueryRow(ctx, `
-			with late as (
-			  select pid, now() - query_start > $3::interval * 2 as stubborn
-			  from   pg_stat_activity where usename = $1 and state = 'active' and now() - query_start > $3::interval
-			), ended as (
-			  select case when stubborn then pg_terminate_backend(pid) else pg_cancel_backend(pid) end from late
-			)
-			select pg_database_size($2) + 0 * (select count(*) from ended)`,
-			p.name, p.name, programLongest.String()).Scan(&size)
-		if err != nil && ctx.Err() == nil && p.admin.IsClosed() {
-			return &childProblem{BadDatabase, "the connection that guards the program's database was lost"}
-		}
-		if err == nil && size > programData {
-			return &childProblem{TooLarge, fmt.Sprintf("the program's tables are larger than %d MB", programData>>20)}
+		if problem := p.look(ctx); problem != nil {
+			return problem
 		}
 	}
+}
+
+// look ends the role's statements that take too long, and compares what the role has with its limits.
+func (p *place) look(ctx context.Context) *childProblem {
+	var size int64
+	var locks int
+	var sessions []int
+	err := p.admin.QueryRow(ctx, `
+		with mine as (
+		  select pid, state = 'active' and now() - query_start > $2::interval as late, now() - query_start > $2::interval * 2 as stubborn
+		  from   pg_stat_activity where usename = $1::name
+		), ended as (
+		  select case when stubborn then pg_terminate_backend(pid) else pg_cancel_backend(pid) end from mine where late
+		)
+		select pg_database_size($1::name) + 0 * (select count(*) from ended),
+		       (select count(*) from pg_locks where pid in (select pid from mine)),
+		       (select coalesce(array_agg(pid), '{}') from mine)`,
+		p.name, programLongest.String()).Scan(&size, &locks, &sessions)
+	full := new(pgconn.PgError)
+	switch {
+	case ctx.Err() != nil:
+		return nil
+	case err == nil && size > programData:
+		return &childProblem{TooLarge, fmt.Sprintf("the program's tables are larger than %d MB", programData>>20)}
+	case err == nil && locks > programLocks, errors.As(err, &full) && full.Code == "53200": // out of memory for locks
+		return &childProblem{ServerFull, fmt.Sprintf("the program holds more than %d locks", programLocks)}
+	case err == nil && p.memory(sessions) > programServer:
+		return &childProblem{ServerFull, fmt.Sprintf("the program's statements want more than %d MB of the server's memory", programServer>>20)}
+	case err != nil && p.admin.IsClosed():
+		return &childProblem{BadDatabase, "the connection that guards the program's database was lost"}
+	}
+	return nil
+}
+
+// memory returns how much memory the server's processes for these sessions have for themselves. It is 0 where the server is
+// on another machine or has no /proc.
+func (p *place) memory(sessions []int) (bytes int64) {
+	for _, pid := range sessions {
+		title, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+		if err != nil || !strings.Contains(string(title), p.name) { // a process of this machine with the same number
+			continue
+		}
+		pages, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
+		if err != nil {
+			continue
+		}
+		var size, resident, shared int64
+		if _, err := fmt.Sscan(string(pages), &size, &resident, &shared); err == nil {
+			bytes += (resident - shared) * int64(os.Getpagesize())
+		}
+	}
+	return bytes
 }
 
 // Child says how the child process of a program is started: this program with one more variable in its environment. A
@@ -250,6 +302,7 @@ func (p *place) runChild(ctx context.Context, program Program, plans []Plan, rep
 	guarding.Go(func() {
 		if stopped = p.guard(guarded); stopped != nil {
 			_ = cmd.Process.Kill()
+			_, _ = p.admin.Exec(ctx, endSessions, p.name) // that their client is gone would end them late
 		}
 	})
 	_, _ = in.Write(append(encoded, '\n')) // a child that has died says so below
@@ -286,21 +339,36 @@ func (p *place) runChild(ctx context.Context, program Program, plans []Plan, rep
 		return results, nil, err
 	}
 	switch {
-	case problem != nil || len(results) == len(plans):
-	case stopped != nil:
+	case len(results) == len(plans):
+	case stopped != nil: // and what the child may say of it
 		problem = stopped
+	case problem != nil:
 	case ctx.Err() != nil:
 		problem = &childProblem{Endless, fmt.Sprintf("the program did not end within %d s", int(limit.Seconds()))}
-	case cmd.ProcessState != nil && cmd.ProcessState.ExitCode() == exitMemory || strings.Contains(trouble.String(), "out of memory") ||
-		strings.Contains(trouble.String(), "cannot allocate memory"):
-		problem = &childProblem{TooMuch, fmt.Sprintf("the program wants more than %d MB of memory", childMemory>>20)}
-	case crash.MatchString(trouble.String()): // of the Redis inside the child, for example
-		problem = &childProblem{BadRuntime, oneLine("the process of the program crashed: " + crash.FindString(trouble.String()))}
 	default:
+		problem = problemOf(cmd.ProcessState.ExitCode(), trouble.String())
+	}
+	if problem == nil && len(results) < len(plans) {
 		return results, nil, fmt.Errorf("the process of the program ended: %v: %s", ended, trouble)
 	}
 	return results, problem, nil
 }
+
+// problemOf returns why a child has ended, by its exit code and what Go has written; nil if that is no fault of the program.
+func problemOf(exit int, trouble string) *childProblem {
+	switch {
+	case exit == exitMemory, strings.Contains(trouble, "out of memory"), strings.Contains(trouble, "cannot allocate memory"),
+		refusedMemory.MatchString(trouble):
+		return &childProblem{TooMuch, fmt.Sprintf("the program wants more than %d MB of memory", childMemory>>20)}
+	case crash.MatchString(trouble): // of the Redis inside the child, for example
+		return &childProblem{BadRuntime, oneLine("the process of the program crashed: " + crash.FindString(trouble))}
+	}
+	return nil
+}
+
+// refusedMemory matches what Go writes when its own collector uses memory that the system has refused. A fault of any other
+// code is a panic.
+var refusedMemory = regexp.MustCompile(`(?m)^SIG(SEGV|BUS): `)
 
 // crash matches the line in which Go says why it ends a process.
 var crash = regexp.MustCompile(`(?m)^(panic|fatal error): .*`)

@@ -60,6 +60,8 @@ export default {
   'problem.memory.says': 'The process reached its limit and was killed. The shop did not notice.',
   'problem.size': 'The tables of the program are too large',
   'problem.size.says': 'What a program keeps has an upper bound, so that one student cannot stop a class.',
+  'problem.server': 'The program took too much of the database server',
+  'problem.server.says': 'Its locks and memory belong to all: one program may have a small part, so that the shop and the class go on. The process was killed.',
   'problem.database': 'The lab cannot read the database of this run',
   'problem.database.says': 'Either the program has removed what the lab counts, the tables item and orders, or the lab could not make or reach the database. Then run it again.',
   'problem.line': ({ line }) => `Go to line ${line}`,

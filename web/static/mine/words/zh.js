@@ -58,6 +58,8 @@ export default {
   'problem.memory.says': '进程达到上限，已被杀掉。店铺没有受影响。',
   'problem.size': '程序的数据表太大',
   'problem.size.says': '程序存下的数据有上限，这样一个学生不会让全班停下来。',
+  'problem.server': '程序占用数据库服务器太多',
+  'problem.server.says': '服务器的锁和内存是大家共用的，一个程序只能占一小部分，店铺和全班才不会停下来。进程已被杀掉。',
   'problem.database': '实验室读不到这次运行的数据库',
   'problem.database.says': '要么程序删掉了实验室要数的东西，也就是 item 表和 orders 表；要么实验室没能建立或连上数据库，那就再运行一次。',
   'problem.line': ({ line }) => `到第 ${line} 行`,
