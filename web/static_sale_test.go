@@ -2,6 +2,7 @@ package web_test
 
 import (
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -49,12 +50,17 @@ func TestTwoVisitorsWantTheLastUnit(t *testing.T) {
 	first.types("captcha-input", "0\r")
 	first.sees(view("captcha") + " " + test("note"))
 	first.until("there is a new captcha", `document.querySelector('[data-test="captcha-img"]') !== null && document.querySelector('[data-test="captcha-input"]').value === ''`)
+	// What the shop says of the units comes later than the order. The board has none left at once.
+	first.evaluates(`(ask => { window.fetch = (url, ...more) => String(url).endsWith('/api/sales/` + sale + `') ? new Promise(() => {}) : ask(url, ...more); })(fetch),
+		window.EventSource = class { addEventListener() {} close() {} }, ''`)
 	first.types("captcha-input", s.answer(t, sale)+"\r")
 	first.sees(view("ordered"))
-	if text := first.reads(view("ordered")); !strings.Contains(text, "保留") || !strings.Contains(text, "付") {
+	if left := first.evaluates(`document.querySelector('[data-test="left"]').innerText + ' ' + document.querySelector('[data-test="taken"]').innerText`); left != "0 已抢 100%" {
+		t.Errorf("the board beside the order of the last unit: %q", left)
+	}
+	if text := first.reads(view("ordered")); !strings.HasPrefix(text, "已为你保留一件\n\n请在此时间内付款") {
 		t.Errorf("the Chinese page shows %q", text)
 	}
-	first.shows("left", "0")
 	other.sees(view("ordered")) // and no sum
 	other.goTo("/")
 	other.sees(test("badge") + `[data-state="pending"]`)
@@ -74,6 +80,12 @@ func TestTwoVisitorsWantTheLastUnit(t *testing.T) {
 	second.shows("held", "1 unit is ordered and not paid yet. The first may come back at "+second.evaluates(`new Date(`+backAt(t, s.URL, sale)+
 		`).toLocaleTimeString('en-GB', { hour: '2-digit', minute: '2-digit' })`)+".")
 
+	// A place in a queue that became no order is told on another page, until the buyer has seen it.
+	second.evaluates(`fetch('/api/me').then((r) => r.json()).then(({ data }) => localStorage.setItem('miaosha.turns',
+		JSON.stringify([{ user: data.user_id, sale: '` + sale + `', title: 'T', state: 'queued', at: Date.now() }]))), ''`)
+	second.until("the place is kept", `localStorage.getItem('miaosha.turns')?.includes('queued')`)
+	second.goTo("/orders.html")
+
 	first.clicks("pay-now")
 	first.clicks("pay-confirm")
 	first.sees(test("order-status") + `[data-status="paid"]`)
@@ -90,6 +102,11 @@ func TestTwoVisitorsWantTheLastUnit(t *testing.T) {
 	first.clicks("lang")
 	first.sees(`html[lang^="en"]`)
 	first.clicks("logout")
+	second.sees(test("badge") + `[data-state="lost"]`)
+	second.shows("badge", "You did not get one")
+	second.clicks("badge")
+	second.sees(view("sold_out"))
+	second.until("the badge is gone", `document.querySelector('[data-test="badge"]') === null`)
 
 	first.hasNoErrors()
 	second.hasNoErrors()
@@ -100,7 +117,7 @@ func TestTwoVisitorsWantTheLastUnit(t *testing.T) {
 }
 
 // looksBefore looks at a sale before its start: what will happen, the time that is left in the title of the tab, a file for the
-// calendar, and a sum for practice.
+// calendar, a notification, and a sum for practice.
 func (s sandboxShop) looksBefore(t *testing.T, v *visitor) {
 	t.Helper()
 	v.goTo("/sale.html?id=" + s.knownSale(t, "--title", "壶;茶,杯", "--stock", "1", "--start", "50m", "--end", "2h"))
@@ -114,6 +131,15 @@ func (s sandboxShop) looksBefore(t *testing.T, v *visitor) {
 	v.clicks("calendar")
 	v.until("the calendar has the sale", `/\r\nDTSTART:\d{8}T\d{6}Z\r\n/.test(window.calendar) && window.calendar.includes('SUMMARY:秒杀：壶\\;茶\\,杯\r\n')
 		&& window.calendar.split('\r\n').every((line) => new TextEncoder().encode(line).length <= 75)`)
+	v.allowsNotifications("denied")
+	v.clicks("notify")
+	v.until("the page says that the browser forbids it", `document.querySelector('.remind + p').innerText.includes('浏览器不允许通知')`)
+	v.allowsNotifications("granted")
+	v.evaluates(`(later => { window.setTimeout = (f, ms, ...more) => later(f, ms > 2e6 ? (window.reminderIn = ms, 0) : ms, ...more); })(setTimeout), ''`) // at once
+	v.clicks("notify")
+	v.becomes("the reminder", `JSON.stringify(window.notified)`, `["秒杀：壶;茶,杯 还有一分钟开始。"]`)
+	v.until("it comes a minute before the start", `(start => Math.abs(start - 60e3 - reminderIn - Date.now()) < 20e3)(Date.now() +
+		(m => m[1] * 60e3 + m[2] * 1e3)(/^(\d\d):(\d\d) · /.exec(document.title)))`)
 	v.sees(test("nothing-sent"))
 	v.clicks("practise")
 	v.sees(test("captcha-img"))
@@ -121,6 +147,16 @@ func (s sandboxShop) looksBefore(t *testing.T, v *visitor) {
 	v.types("captcha-input", s.answer(t, "0")+"\r")
 	v.shows("practice-said", "答对了。正式抢购时也是这样的题。")
 	v.sees(view("waiting"))
+}
+
+// allowsNotifications sets what the browser answers to a page that asks, and notes the notifications: the headless shell shows none.
+func (v *visitor) allowsNotifications(answer string) {
+	v.t.Helper()
+	v.evaluates(`window.notified = [], window.Notification = class {
+		static permission = 'default';
+		static requestPermission = async () => (Notification.permission = '` + answer + `');
+		constructor(title, { body }) { notified.push(title + ' ' + body); }
+	}, ''`)
 }
 
 // knownSale creates a sale, and waits until the shop's cache has it.
@@ -149,8 +185,9 @@ func backAt(t *testing.T, shop, sale string) (ms string) {
 	return ms
 }
 
-// An order that is not paid in time expires on the page, and the cashier closes. Another visitor who
-// waits can buy its unit.
+// An order that is not paid in time expires on the page, and the cashier closes. Another visitor, who waits in a hidden tab, is
+// notified and can buy its unit. Money that comes too late goes back, and the order says so. Orders keep their picture after the end
+// of the sale.
 func TestUnpaidOrderExpiresOnThePage(t *testing.T) {
 	t.Parallel()
 	root := chromium(t)
@@ -160,16 +197,19 @@ func TestUnpaidOrderExpiresOnThePage(t *testing.T) {
 	for i, v := range []*visitor{first, second} {
 		v.goTo("/login.html?next=" + "%2Fsale.html%3Fid%3D" + sale)
 		v.registers(fmt.Sprintf("1381111100%d", i+3), "N")
+		v.sees(view("open"))
 	}
 	cashier := first.tab("zh-CN")
 	cashier.goTo("/sale.html?id=" + sale)
 	cashier.sees(view("open"))
-	first.sees(view("open"))
 	first.clicks("buy")
 	first.sees(view("ordered"))
 	cashier.clicks("pay-now") // the news came from the other tab
 	cashier.sees(test("pay-confirm"))
 	second.sees(view("sold_out"))
+	second.allowsNotifications("granted")
+	second.clicks("notify-back")
+	second.hides(true)
 	for _, v := range []*visitor{first, cashier} { // what the shop says of the order comes later than the end of its time
 		v.evaluates(`const ask = fetch; window.waiting = []; window.fetch = (url, ...more) => String(url).startsWith('/api/orders/')
 			? new Promise((done) => waiting.push(() => done(ask(url, ...more)))) : ask(url, ...more); ''`)
@@ -180,6 +220,22 @@ func TestUnpaidOrderExpiresOnThePage(t *testing.T) {
 	first.sees(view("expired"))
 	cashier.goTo("/orders.html")
 	cashier.sees(test("order") + `[data-status="expired"]`)
+
+	// The staff finds money that came without a notice, and sends it back by hand.
+	var keeper struct{ Token string }
+	sandboxtest.Call("POST", s.URL+"/api/login", "", `{"phone":"13900000000","password":"miaosha-demo"}`).Read(t, &keeper)
+	order := cashier.evaluates(`document.querySelector('[data-test="order"]').dataset.order`)
+	if r := sandboxtest.Call("POST", s.URL+"/api/admin/orders/"+order+"/confirm", keeper.Token, `{"reference":"late"}`); string(r.Data) != `{"status":"refund_due"}` {
+		t.Errorf("confirm money that came late: %s", r.Raw)
+	}
+	cashier.goTo("/order.html?id=" + order)
+	cashier.sees(test("payment") + `[data-status="refund_due"]`)
+	if text := cashier.reads("article"); !regexp.MustCompile(`(?s)^超时未付款.*到得太晚.*¥9\.90 在付款时间结束（\d\d:\d\d:\d\d）之后才到。\d\d:\d\d:\d\d 起正在原路退回。`).MatchString(text) {
+		t.Errorf("the order whose money came late says %q", text)
+	}
+
+	second.becomes("the notification", `JSON.stringify(window.notified)`, `["Back on sale: T A unit is back, first come, first served."]`)
+	second.hides(false)
 	second.sees(view("open"))
 	second.clicks("buy")
 	second.sees(view("ordered"))
@@ -189,6 +245,9 @@ func TestUnpaidOrderExpiresOnThePage(t *testing.T) {
 	second.clicks("cancel-order")
 	second.clicks("cancel-yes")
 	second.sees(test("order-status") + `[data-status="cancelled"]`)
+	sandboxtest.MustCommand(t, s.env, "sale", "close", sale)
+	second.goTo("/orders.html")
+	second.until("the order has its picture", `(i => i?.src.endsWith('/goods/teaset.svg') && i.naturalWidth > 0)(document.querySelector('[data-test="order"] img'))`)
 }
 
 // A visitor solves the captcha before the start. The page sends the answer at the start, and the

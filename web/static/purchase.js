@@ -12,9 +12,10 @@ import { dropTurn, keepOrder, keepTurn, onTurns, tell } from './turns.js';
 // step: idle -> captcha -> (ready, before the start) -> (sending) -> queue -> idle with a result.
 // known: the buyer's result was read. captcha: an image's URL or, with asText, a question in words.
 // heldUntil: the time until which the page shows "sold out", whatever the sale says. trouble: see poll. place: see nextPlace.
+// most: {left, until}: the buyer's own order has left so many units at most, which the sale may not say before then.
 const start = {
   sale: null, missing: false, trouble: null, place: null, user: undefined, known: false,
-  step: 'idle', sending: false, captcha: null, asText: false, note: null, wait: null, result: null, order: null, heldUntil: 0,
+  step: 'idle', sending: false, captcha: null, asText: false, note: null, wait: null, result: null, order: null, heldUntil: 0, most: null,
 };
 
 const EARLY = 30_000; // a captcha may be solved so many ms before the start; it is good for a minute
@@ -26,6 +27,7 @@ export const canPrepare = (s, at) => s.user && s.known && s.sale.captcha && Date
 export function openPurchase(id, onChange) {
   let s = { ...start };
   let over = false;
+  let before = 0; // the units that were left when the buyer pressed the button
   let stopStream = () => {};
   const url = `/api/sales/${encodeURIComponent(id)}`;
   const set = (patch) => {
@@ -67,7 +69,10 @@ export function openPurchase(id, onChange) {
       const reply = await retry(() => get('/api/orders/' + encodeURIComponent(result.order_id)), waiting('queue'));
       set({ result, step: 'idle', sending: false, captcha: released(), wait: null, place: null });
       if (reply.ok) keepOrder(s.user?.user_id, reply.data);
-      if (!earlier) setTimeout(salePoll.read, 600 + Math.random() * 300); // the shop's count of units is half a second old
+      if (!earlier) {
+        setTimeout(salePoll.read, 600 + Math.random() * 300); // the shop's count of units is half a second old
+        set({ most: before > 0 ? { left: before - 1, until: now() + 2000 } : null });
+      }
       return set(reply.ok ? { order: reply.data, note: null } : { note: reply });
     }
     dropTurn(s.user?.user_id, id);
@@ -129,6 +134,7 @@ export function openPurchase(id, onChange) {
   async function submit(captcha) {
     if (s.sending) return;
     set({ sending: true, note: null });
+    before = s.sale.left;
     const askPath = () => (s.sale.captcha ? tryOnce : retry)(() => post(url + '/path', s.sale.captcha ? { captcha } : undefined), waiting('buy'));
     if (s.sale.state === 'upcoming') { // the order within the first second does not count, so the browsers spread their requests
       set({ step: 'ready' });
@@ -216,6 +222,12 @@ function nextPlace(place, ahead) {
   if (!place || ahead > place.first) return { first: ahead, since: at, ahead, wait: null };
   const gone = place.first - ahead;
   return { ...place, ahead, wait: gone > 0 ? (at - place.since) / gone * ahead : null };
+}
+
+// leftOf returns the units left: none while others are about to get the last ones.
+export function leftOf({ sale, heldUntil, most }, at) {
+  if (heldUntil > at) return 0;
+  return most?.until > at ? Math.max(0, Math.min(sale.left, most.left)) : sale.left;
 }
 
 // viewOf returns the name of the view that shows a state.

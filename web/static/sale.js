@@ -4,7 +4,7 @@ import { useBackAgain } from './after.js';
 import { now, useSecond } from './clock.js';
 import { errorText, formatTime, t } from './i18n.js';
 import { Countdown, Drawing, Price, Taken } from './parts.js';
-import { openPurchase, viewOf } from './purchase.js';
+import { leftOf, openPurchase, viewOf } from './purchase.js';
 import { Failed, Loading, mount, sandbox } from './shell.js';
 import { TabTitle } from './tab_title.js';
 import { causeOf, Trouble } from './trouble.js';
@@ -32,7 +32,7 @@ function Sale({ lang, user }) {
       <div class="facts">
         <h1>${sale.title}</h1>
         <${Price} fen=${sale.price} list=${sale.list_price} />
-        <${Board} sale=${sale} heldUntil=${s.heldUntil} />
+        <${Board} s=${s} />
         <${Trouble} trouble=${s.trouble} ageOnly=${viewOf(s, now()) === 'busy'} />
         <${Panel} s=${s} purchase=${purchase.current} />
       </div>
@@ -41,10 +41,11 @@ function Sale({ lang, user }) {
     </article>`;
 }
 
-// Board shows the countdown and the units left, in large figures: none while others are about to get the last ones.
-function Board({ sale, heldUntil }) {
+// Board shows the countdown and the units left, in large figures.
+function Board({ s }) {
+  const { sale } = s;
   const { state, total } = sale;
-  const left = heldUntil > useSecond() ? 0 : sale.left;
+  const left = leftOf(s, useSecond());
   const soon = state === 'upcoming';
   const over = state === 'ended';
   return html`
