@@ -120,7 +120,7 @@ export default {
   'busy.now': 'Trying again…',
 
   // what to do after a refusal
-  'error.wrong_captcha': 'Wrong answer, or the sum was older than a minute. Here is a new one, try again.',
+  'error.wrong_captcha': 'Wrong answer, or the sum was no longer good: each is for one try within a minute. Here is a new one, try again.',
   'error.stale_captcha': 'A newer sum has replaced that one, maybe in another tab. Please solve this new one.',
   'error.bad_path': 'Your purchase address has expired. Press the button again for a new one.',
   'error.not_started': 'The sale has not started. The buy button will appear here at the start.',

@@ -117,7 +117,7 @@ export default {
   'busy.now': '正在重试…',
 
   // 被拒绝之后怎么办
-  'error.wrong_captcha': '答案不对，或题目已超过一分钟。已换一道新题，请重试。',
+  'error.wrong_captcha': '答案不对，或题目已失效：每道题只能答一次，一分钟内有效。已换一道新题，请重试。',
   'error.stale_captcha': '这道题已被更新的一道替换，可能是在另一个页面里打开的。请做这道新题。',
   'error.bad_path': '抢购地址已过期，再点一次按钮获取新地址。',
   'error.not_started': '秒杀尚未开始，开始时这里会自动出现抢购按钮。',
