@@ -28,6 +28,15 @@ func TestPicturesAreServed(t *testing.T) {
 	if r := shop.call("GET", "/pictures/"+missing, "", ""); outcome(r) != "404 not_found" {
 		t.Errorf("a picture that is not there: %s", outcome(r))
 	}
+	for _, image := range []string{"goods/none.svg", "/pictures/" + missing, "/pictures/../orders.html", "https://example.com/a.png", "goods/kettle.svg", sent.Image} {
+		goods := shop.call("POST", "/api/admin/goods", token, `{"title":"T","image":"`+image+`"}`)
+		sale := shop.call("POST", "/api/admin/sales", token, `{"title":"T","image":"`+image+`","price":1,"stock":1,"start_at":"2030-01-01T00:00:00Z","end_at":"2030-01-01T01:00:00Z","state":"draft"}`)
+		for what, r := range map[string]sandboxtest.Reply{"goods": goods, "a sale": sale} {
+			if there := image == "goods/kettle.svg" || image == sent.Image; there && r.Code != "ok" || !there && !strings.Contains(string(r.Raw), `"fields":[{"field":"image","reason":"unknown"`) {
+				t.Errorf("%s with the image %s: %s", what, image, r.Raw)
+			}
+		}
+	}
 	for _, when := range []string{"with Postgres", "without"} {
 		r, err := http.Get(shop.URL + sent.Image)
 		if err != nil {

@@ -10,7 +10,7 @@ import (
 )
 
 // A user changes the nickname, the phone and the password on the account page, keeps an address there, sees the devices on which
-// they are logged in, logs out of another one and then of this one alone.
+// they are logged in, logs out of another one, then of this one alone, and then everywhere.
 func TestTheAccountPage(t *testing.T) {
 	t.Parallel()
 	root := chromium(t)
@@ -58,6 +58,7 @@ func TestTheAccountPage(t *testing.T) {
 	v.sees(test("address"))
 
 	v.goTo("/account.html")
+	v.shows("address", "李雷 13811112222\n北京市海淀区中关村大街 1 号")
 	v.until("three devices are listed, this one first", `(rows => rows.length === 3 && rows[0].dataset.current === 'true' && rows[0].innerText.includes('This device')
 		&& rows.some((r) => r.innerText.includes('Safari on iPad')))([...document.querySelectorAll('[data-test="session"]')])`)
 	v.evaluates(`[...document.querySelectorAll('[data-test="session"]')].find((r) => r.innerText.includes('iPad')).querySelector('button').click() ?? ''`)
@@ -82,6 +83,15 @@ func TestTheAccountPage(t *testing.T) {
 	v.until("this browser is logged out", `document.querySelector('header a[href^="/login.html"]') !== null`)
 	if code := isIn(phone); code != "ok" {
 		t.Errorf("the phone after a log-out here: %s", code)
+	}
+	v.goTo("/login.html?next=%2Faccount.html")
+	v.types("phone", "13811110042")
+	v.types("password", "a longer password\r")
+	v.clicks("logout-everywhere")
+	v.clicks("logout-everywhere-yes")
+	v.sees(test("sale-card"))
+	if !sandboxtest.Poll(sandboxtest.Within(2*time.Second), func() bool { return isIn(phone) == "not_logged_in" }) {
+		t.Errorf("the phone after a log-out everywhere: %s", isIn(phone))
 	}
 	v.hasNoErrors()
 }

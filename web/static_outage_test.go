@@ -12,8 +12,8 @@ import (
 	"miaosha/seckill/sandbox/sandboxtest"
 )
 
-// In an outage a page has one headline, which names the cause, and says how old its figures are. All of it goes when it is over. In
-// the end the buyer pays too late, and reads where the money went.
+// In an outage a page has one headline, which names the cause, and says how old its figures are. All of it goes when it is over. A
+// buyer sees the place in a long queue. In the end the buyer pays too late, and reads where the money went.
 func TestAnOutageHasOneVoice(t *testing.T) {
 	t.Parallel()
 	root := chromium(t)
@@ -32,9 +32,17 @@ func TestAnOutageHasOneVoice(t *testing.T) {
 			w.WriteHeader(status)
 			w.Write([]byte(body))
 		}
-		switch cause := outage.Load(); {
+		switch cause := outage.Load().(string); {
 		case !strings.HasPrefix(r.URL.Path, "/api/") || cause == "":
 			proxy.ServeHTTP(w, r)
+		case strings.HasPrefix(cause, "ahead "): // a long queue
+			if strings.HasSuffix(r.URL.Path, "/result") {
+				answer(200, `{"code":"ok","data":{"state":"queued","ahead":`+strings.TrimPrefix(cause, "ahead ")+`,"next_poll_ms":100}}`)
+			} else if strings.HasSuffix(r.URL.Path, "/events") {
+				answer(404, `{"code":"not_found"}`)
+			} else {
+				proxy.ServeHTTP(w, r)
+			}
 		case cause == "old":
 			w.Header().Set("Age", "30")
 			w.Header().Set("Warning", `110 - "Response is Stale"`)
@@ -73,6 +81,23 @@ func TestAnOutageHasOneVoice(t *testing.T) {
 		reads("")
 		v.until("no note is left", `document.querySelector('.note:not([hidden])') === null`)
 	}
+	// The place in a queue, a bar that falls with it, and an estimate.
+	const place = `(q => q.innerText.trim().replace(/\d+ s/, '# s') + ' ' + (document.querySelector('[data-view="queue"] .bar i')?.style.width ?? ''))(document.querySelector('[data-test="queue"]'))`
+	outage.Store("ahead 200")
+	v.goTo("/sale.html?id=" + sale)
+	v.becomes("the place", place, "200 people ahead of you 100%")
+	outage.Store("ahead 50")
+	v.becomes("the place", place, "50 people ahead of you about # s to go 25%")
+	other := v.tab("en-GB")
+	other.goTo("/orders.html")
+	other.becomes("the badge of another page", `document.querySelector('[data-test="badge"]')?.innerText.trim().replace(/\s+/g, ' ')`, "In the queue 50 people ahead of you")
+	outage.Store("ahead 0")
+	v.becomes("the place", place, "You are next ")
+	outage.Store("")
+	other.goTo("/")
+	v.goTo("/sale.html?id=" + sale)
+	v.sees(view("open"))
+
 	outage.Store("busy")
 	v.clicks("buy")
 	v.sees(view("busy"))
