@@ -329,7 +329,7 @@ const demoBuyer, demoAdmin, demoPassword = "13800000000", "13900000000", "miaosh
 func demoAccounts(ctx context.Context, users *user.Store) error {
 	return errors.Join(
 		users.Seed(ctx, user.User{Phone: demoBuyer, Nickname: "小秒", Role: user.RoleBuyer}, demoPassword),
-		users.Seed(ctx, user.User{Phone: demoAdmin, Nickname: "掌柜", Role: user.RoleAdmin}, demoPassword))
+		users.Seed(ctx, user.User{Phone: demoAdmin, Nickname: "店主", Role: user.RoleAdmin}, demoPassword))
 }
 
 // firstSteps returns what a sandbox has for a person who is alone with it. Over a network no button makes one the shopkeeper.

@@ -1,7 +1,7 @@
 export default {
   teach: '教学面板',
   'teach.more': '故意弄坏沙盒的一部分，看买家会遇到什么，再看店铺怎样自己恢复。一次只做一件，到时间自动结束；之后会运行一次 audit，核对每一笔订单。',
-  'teach.login': '请以掌柜（管理员）身份登录。',
+  'teach.login': '请以店主（管理员）身份登录。',
   'teach.closed': '只有管理员可以使用教学面板。',
   'teach.faults': '可以弄坏的部分',
   'teach.redis': '暂停 Redis',

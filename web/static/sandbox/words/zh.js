@@ -8,7 +8,7 @@ export default {
   start: '一键登录',
   'start.more': '这是练习用的沙盒店，不用注册，一键登录：',
   'start.buyer': '演示买家',
-  'start.admin': '演示掌柜',
+  'start.admin': '演示店主',
   'start.changed': '演示账号的密码已被修改，请在登录页输入新密码；运行 miaosha reset 可以恢复原样。',
 
   // 机器人
