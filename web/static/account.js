@@ -13,6 +13,7 @@ import { Loading, LoginFirst, mount, setTitle } from './shell.js';
 function Account({ lang, user }) {
   const [open, setOpen] = useState(location.hash.slice(1)); // the form that is open, one at a time
   const [done, setDone] = useState('');
+  const [ready, setReady] = useState(false); // the address is here: what is below it stays where it is
   useEffect(() => setTitle(t('account.title')), [lang]);
   if (user === null) return html`<${LoginFirst} />`;
   if (!user) return html`<${Loading} />`;
@@ -32,8 +33,8 @@ function Account({ lang, user }) {
       ${part('phone', user.phone, Phone)}
       ${part('password', '', Password)}
       <section aria-labelledby="head-address" id="parcels"><h2 id="head-address">${t('address.mine')}</h2>
-        <${AccountAddress} editing=${open === 'parcels'} onEdit=${(on) => show(on ? 'parcels' : '')} /></section>
-      <${Sessions} />
+        <${AccountAddress} editing=${open === 'parcels'} onEdit=${(on) => show(on ? 'parcels' : '')} onRead=${() => setReady(true)} /></section>
+      <${Sessions} hidden=${!ready} />
     </article>`;
 }
 

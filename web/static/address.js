@@ -38,14 +38,16 @@ export function Delivery({ order, at, reread }) {
     </section>`;
 }
 
-// AccountAddress shows the address of the account, or its form. onEdit(whether) opens and closes the form.
-export function AccountAddress({ editing, onEdit }) {
+// AccountAddress shows the address of the account, or its form. onEdit(whether) opens and closes the form, onRead() is called after
+// each reply.
+export function AccountAddress({ editing, onEdit, onRead }) {
   const [saved, setSaved] = useState(undefined); // null: the account has none
   const [failed, setFailed] = useState(null);
   const read = async () => {
     const reply = await get(SAVED);
     setFailed(reply.ok ? null : reply);
     if (reply.ok) setSaved(reply.data);
+    onRead();
   };
   useEffect(() => { read(); }, []);
   const changed = () => { onEdit(false); read(); };

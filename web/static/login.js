@@ -69,7 +69,7 @@ function Login({ lang, user }) {
   };
 
   if (user && !user.unsure) {
-    return html`<div class="blank">${note && html`<p class="note" role="alert" data-test="note">${errorText(note)}</p>`}<p>${t('already', { name: user.nickname || user.phone })}</p><a class="button" href=${next}>${t('goOn')}</a></div>`;
+    return html`<div class="blank" key="in">${note && html`<p class="note" role="alert" data-test="note">${errorText(note)}</p>`}<p>${t('already', { name: user.nickname || user.phone })}</p><a class="button" href=${next}>${t('goOn')}</a></div>`;
   }
   const field = (name, label, rest) => html`<${Field} id=${name} label=${label} value=${form[name]} rule=${choosing && t('rule.' + name)} error=${errors[name]} onValue=${put(name)} data-test=${name} ...${rest} />`;
   const tabFor = (name) => html`<button type="button" class="tab" data-test=${'tab-' + name} aria-pressed=${tab === name} onClick=${() => show(name)}>${t(name + '.title')}</button>`;

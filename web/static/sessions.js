@@ -8,7 +8,7 @@ import { logOut } from './session.js';
 
 const LIST = '/api/account/sessions';
 
-export function Sessions() {
+export function Sessions({ hidden }) {
   const [list, setList] = useState(null);
   const [note, setNote] = useState(null);
   const [asking, setAsking] = useState(false);
@@ -26,13 +26,13 @@ export function Sessions() {
   };
   const own = list?.find((s) => s.current);
   return html`
-    <section aria-labelledby="head-sessions">
+    <section aria-labelledby="head-sessions" hidden=${hidden}>
       <h2 id="head-sessions">${t('sessions')}</h2>
       <p class="more">${t('sessions.more')}</p>
       <p class="note" role="alert" hidden=${!note}>${note && errorText(note)}</p>
       ${!list && !note && html`<p class="more" role="status">${t('loading')}</p>`}
       <ul class="devices">${(list || []).map((s) => html`<${Row} key=${s.id} session=${s} onEnd=${() => end(s)} />`)}</ul>
-      <p class="row">${own && html`<button class="button quiet" data-test="logout-here" onClick=${() => end(own)}>${t('sessions.here')}</button>`}
+      <p class="row" hidden=${!list && !note}>${own && html`<button class="button quiet" data-test="logout-here" onClick=${() => end(own)}>${t('sessions.here')}</button>`}
         <button class="button quiet" data-test="logout-everywhere" onClick=${() => setAsking(true)}>${t('sessions.everywhere')}</button></p>
       ${asking && html`<${Confirm} title=${t('sessions.ask')} text=${t('sessions.askMore')} yes=${t('sessions.everywhere')} no=${t('account.cancel')}
         test="logout-everywhere-yes" onYes=${logOut} onNo=${() => setAsking(false)} />`}
