@@ -40,7 +40,7 @@ export default {
     'The correction: a wait that is longer than the plan\'s pause stands for the clicks that were not sent, each 2 ms shorter than the one before.',
   ],
 
-  'lesson.batch-size.title': 'Batches and the hot row',
+  'lesson.batch-size.title': 'The size of a batch',
   'lesson.batch-size.text': [
     'All buyers of a sale want one row. Postgres lets one transaction at a time change it, and each one keeps it until its commit is done. So a hot row has turns, and their number per second hardly depends on what happens in a turn. More connections do not add turns; they make the line longer.',
     'A batch uses one turn for many orders: one insert of 64 rows, one `stock = stock - 64`, one commit. The gain is nearly as large as the batch, as long as the turn costs more than the orders in it. Then the orders themselves are the work: each has its row and its entry in the index, and a batch of 512 is no longer eight times as fast as one of 64.',
