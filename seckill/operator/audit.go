@@ -28,7 +28,7 @@ func (Audit) Run(ctx context.Context, env Env) error {
 		if err != nil {
 			return err
 		}
-		clean, err := audit.RunWith(ctx, s.Web, s.Redis, env.verdicts(), func(part string) { p.count("audit: reading %s", part) })
+		clean, err := audit.RunWith(ctx, s.Web, s.Redis, p.above(env.verdicts()), func(part string) { p.count("audit: reading %s", part) })
 		p.clear()
 		fmt.Fprintf(env.Out, "read: %s\n", extent)
 		if err == nil && !clean {

@@ -28,6 +28,9 @@ func TestColoursAreForTerminals(t *testing.T) {
 		if !strings.Contains(text, "BROKEN I1") || strings.Contains(text, "\x1b[1;31mBROKEN I1") != c.red || strings.Contains(text, "\x1b[1;31mmiaosha:") != c.red {
 			t.Errorf("with %v: %q", c.env[len(c.env)-1], text)
 		}
+		if before, _, _ := strings.Cut(text, "BROKEN I1"); !strings.HasSuffix(strings.TrimSuffix(before, "\x1b[1;31m"), "\r\x1b[K") {
+			t.Errorf("with %v: what is broken does not begin a line: %q", c.env[len(c.env)-1], text)
+		}
 	}
 	if out, errs, _ := sandboxtest.Command(t, env, "audit"); strings.Contains(out+errs, "\x1b") {
 		t.Errorf("in a pipe: %q", out+errs)

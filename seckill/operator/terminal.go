@@ -110,6 +110,19 @@ func (p *progress) count(format string, args ...any) {
 	}
 }
 
+// above returns a writer of lines that stay: each write removes the count first, which may be on the same terminal.
+func (p *progress) above(w io.Writer) io.Writer { return above{p, w} }
+
+type above struct {
+	p *progress
+	w io.Writer
+}
+
+func (a above) Write(text []byte) (int, error) {
+	a.p.clear()
+	return a.w.Write(text)
+}
+
 // clear removes a count from the terminal.
 func (p *progress) clear() {
 	if p.rewrites {
