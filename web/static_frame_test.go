@@ -46,7 +46,7 @@ func TestNothingMovesWhileAPageFills(t *testing.T) {
 	sale := s.sale(t, "--title", "Tea", "--stock", "5", "--detail", "A pot and two cups.")
 	var keeper struct{ Token string }
 	sandboxtest.Call("POST", s.URL+"/api/login", "", `{"phone":"13900000000","password":"miaosha-demo"}`).Read(t, &keeper)
-	for _, width := range []int64{1280, 768, 320} {
+	for _, width := range []int64{1280, 768, 390, 320} {
 		v := visit(t, root, s.URL, "zh-CN")
 		v.emulates(width, 800, "prefers-color-scheme", "light")
 		check := func(page string, shown chromedp.CSS) {
@@ -66,20 +66,31 @@ func TestNothingMovesWhileAPageFills(t *testing.T) {
 			continue
 		}
 		check("/", test("sale-card"))
-		check("/login.html", test("phone"))
-		check("/lab.html", ".lesson")
-		check("/courses.html", test("index"))
-		check("/no-such-page", ".blank")
+		sees := v.evaluates(`(b => String(b.offsetWidth > 0 && b.getBoundingClientRect().left >= 0))(document.querySelector('[data-test="lab-top"]'))`)
+		if sees != "true" {
+			t.Errorf("%d wide: the header does not lead a stranger to the lab", width)
+		}
+		if width != 390 {
+			check("/login.html", test("phone"))
+			check("/lab.html", ".lesson")
+			check("/courses.html", test("index"))
+			check("/no-such-page", ".blank")
+		}
 		v.do("log in", chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
 			_, err := cdp.Call(ctx, target, network.SetCookie, network.SetCookieParams{Name: "session", Value: keeper.Token, URL: s.URL})
 			return err
 		}))
 		check("/", test("logout"))
+		if width == 390 { // where the name of the shop goes when the links of a user come
+			continue
+		}
+		check("/login.html", ".blank")
+		check("/account.html", test("logout-here"))
 		check("/sale.html?id="+sale, view("open"))
 		if width == 1280 {
 			v.clicks("buy")
 			v.sees(test("captcha-img"))
-			v.becomes("the sum is in the window without scrolling", `String(scrollY + document.querySelector('[data-test="captcha-submit"]').getBoundingClientRect().bottom < innerHeight)`, "true")
+			v.becomes("the sum is in the window, and the page has not scrolled", `String(scrollY === 0 && document.querySelector('[data-test="captcha-submit"]').getBoundingClientRect().bottom < innerHeight)`, "true")
 		}
 		check("/orders.html", ".blank")
 		check("/admin.html", test("sales"))
