@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 
@@ -15,7 +16,7 @@ import (
 // On a terminal what is broken is red, unless NO_COLOR is set. Elsewhere there are no colours.
 func TestColoursAreForTerminals(t *testing.T) {
 	t.Parallel()
-	env := append(sandboxtest.Stores(t), "TERM=xterm")
+	env := slices.Clip(append(sandboxtest.Stores(t), "TERM=xterm")) // each case appends to it
 	sale := sandboxtest.Sale(t, env, 5)
 	if _, err := connect(t, env).Exec(t.Context(), `update sales set stock = stock - 1 where id = $1`, sale); err != nil {
 		t.Fatal(err)
