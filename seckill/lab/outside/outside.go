@@ -24,6 +24,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -116,11 +117,22 @@ func (p *Process) launch() error {
 	return <-started
 }
 
-// waitReady asks every 20 ms.
+// waitReady asks every 20 ms. An answer may take all the time that the process has to become ready.
 func (p *Process) waitReady(ctx context.Context, limit time.Duration) error {
-	deadline := time.After(limit)
+	asking, cancel := context.WithCancel(ctx)
+	var end sync.WaitGroup
+	defer end.Wait()
+	defer cancel()
+	end.Go(func() {
+		select {
+		case <-p.exited: // what listens on the port now is another program, which may never answer
+			cancel()
+		case <-asking.Done():
+		}
+	})
+	began, deadline := time.Now(), time.After(limit)
 	for {
-		status, err := p.call(ctx, "GET", "/ready", time.Second)
+		status, err := p.call(asking, "GET", "/ready", max(time.Second, limit-time.Since(began)))
 		if err == nil && status == http.StatusOK {
 			return nil
 		}

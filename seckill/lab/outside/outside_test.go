@@ -35,8 +35,11 @@ func shop(kind string) {
 		os.Exit(3)
 	}
 	http.HandleFunc("GET /ready", func(w http.ResponseWriter, _ *http.Request) {
-		if kind == "never ready" {
+		switch kind {
+		case "never ready":
 			w.WriteHeader(http.StatusServiceUnavailable)
+		case "slowly ready":
+			time.Sleep(1500 * time.Millisecond)
 		}
 	})
 	http.HandleFunc("POST /buy", func(w http.ResponseWriter, r *http.Request) {
@@ -80,6 +83,14 @@ func start(t *testing.T, s *Shop) *Process {
 	}
 	t.Cleanup(p.Kill)
 	return p
+}
+
+// A program may answer GET /ready late, when it has done its work: it is not asked again meanwhile and given up.
+func TestReadyMayTakeLong(t *testing.T) {
+	t.Parallel()
+	s, _ := open(t, "slowly ready")
+	s.readyLimit = 10 * time.Second
+	start(t, s)
 }
 
 // Replies are yes, no, or none. What a process prints is passed on, and it does not see the settings of our own shop.
