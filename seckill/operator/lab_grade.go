@@ -102,7 +102,7 @@ func (g LabGrade) seeds() (all []gradeSeed, err error) {
 			return nil, exitError{exitUsage, fmt.Errorf("--hidden-seeds: %w", err)}
 		}
 	}
-	for i, word := range strings.Fields(string(text)) {
+	for i, word := range strings.Fields(textOf(text)) {
 		seed, err := strconv.ParseUint(word, 10, 64)
 		if err != nil {
 			return nil, exitError{exitUsage, fmt.Errorf("--hidden-seeds: number %d in %s is not a seed", i+1, g.HiddenSeeds)}
@@ -216,7 +216,7 @@ func readExercise(file string) (e lab.Exercise, p lab.Program, err error) {
 	if err != nil {
 		return all[i], p, errors.New("the file cannot be read")
 	}
-	p = lab.Program{Language: ext, Source: string(source)}
+	p = lab.Program{Language: ext, Source: textOf(source)}
 	return all[i], p, p.Validate()
 }
 

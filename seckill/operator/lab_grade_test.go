@@ -21,7 +21,7 @@ func TestGrade(t *testing.T) {
 	first := lab.Exercises()[0]
 	target := filepath.Join(t.TempDir(), "target")
 	for file, text := range map[string]string{
-		"right/01-" + first.Name + ".lua": first.Solution.Source,
+		"right/01-" + first.Name + ".lua": "\ufeff" + strings.ReplaceAll(first.Solution.Source, "\n", "\r\n"), // as Windows writes it
 		"wrong/" + first.Name + ".lua":    first.Wrong.Source,
 		"broken/" + first.Name + ".lua":   "function buy(",
 		"misnamed/one-unitt.sql":          "select 1;",
@@ -29,7 +29,7 @@ func TestGrade(t *testing.T) {
 		"right/" + resultsName:            "old",
 		".git/" + first.Name + ".lua":     "",
 		"right/._" + first.Name + ".lua":  "what macOS puts beside a file",
-		"hidden":                          "4711\n",
+		"hidden":                          "\ufeff4711\r\n",
 	} {
 		if err := os.MkdirAll(filepath.Join(dir, filepath.Dir(file)), 0o700); err != nil {
 			t.Fatal(err)

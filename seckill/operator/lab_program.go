@@ -58,13 +58,16 @@ func (l LabCompare) judgeFile(ctx context.Context, env Env, plan lab.Plan) error
 	})
 }
 
+// textOf returns the text of a file without the byte order mark that editors of Windows write in front of UTF-8.
+func textOf(file []byte) string { return strings.TrimPrefix(string(file), "\ufeff") }
+
 // readProgram returns the program in a file, whose name ends with its language.
 func readProgram(file string) (p lab.Program, err error) {
 	source, err := os.ReadFile(file)
 	if err != nil {
 		return p, err
 	}
-	p = lab.Program{Language: strings.TrimPrefix(filepath.Ext(file), "."), Source: string(source)}
+	p = lab.Program{Language: strings.TrimPrefix(filepath.Ext(file), "."), Source: textOf(source)}
 	if err = p.Validate(); err != nil {
 		err = fmt.Errorf("%s: %w", file, err)
 	}
