@@ -136,6 +136,7 @@ func TestBoardOfAClass(t *testing.T) {
 	student.goTo("/class.html#" + strings.ToLower(code))
 	student.types("class-name", "李雷\r")
 	student.sees("#nickname-error")
+	student.until("a code is no word to correct", `document.querySelector('[data-test="class-code"]').spellcheck === false`)
 	student.types("class-name", "二\r")
 	student.sees(test("seat"))
 	student.until("the ladder is there", fmt.Sprintf(`document.querySelectorAll('[data-exercise]').length === %d && document.documentElement.scrollWidth <= innerWidth`, len(lab.Exercises())))
@@ -169,6 +170,10 @@ func TestBoardOfAClass(t *testing.T) {
 	}
 	teacher.until("sixty-one are on the board", `document.querySelectorAll('[data-test="student"]').length === 61`)
 	teacher.clicks("removing")
+	teacher.until("the names are whole, so that the right one is removed", `(() => {
+		const late = [...document.querySelectorAll('[data-test="wall"] .who')].filter((e) => e.textContent.startsWith('Late student'));
+		return late.length === 30 && late.every((e) => e.scrollWidth <= e.clientWidth);
+	})()`)
 	teacher.do("remove the one in the browser", chromedp.Click(chromedp.CSS(`[data-name="李雷二"] [data-test="remove"]`)))
 	teacher.clicks("class-sure")
 	teacher.until("sixty are on the board", `document.querySelectorAll('[data-test="student"]').length === 60`)

@@ -32,7 +32,7 @@ export function Ticket({ arg: raw, user, lang }) {
   return html`<section class="sheet ticket">
     <h2>${t('admin.ticket')}</h2>
     <form class="filters" onSubmit=${(e) => { e.preventDefault(); location.hash = 'ticket=' + e.target.elements.id.value.trim(); }}>
-      <label>${t('ticket.which')} <input key=${arg} name="id" defaultValue=${arg} size="48" autocomplete="off" spellcheck="false" /></label>
+      <label>${t('ticket.which')} <input key=${arg} name="id" defaultValue=${arg} size="48" autocomplete="off" spellcheck=${false} /></label>
       <button class="button small">${t('ticket.follow')}</button>
     </form>
     ${failed && html`<${Failed} title=${t(failed.code === 'not_found' ? 'ticket.unknown' : 'admin.failed')} more=${errorText(failed)} onRetry=${read} />`}

@@ -41,7 +41,7 @@ export function Wall({ board, onRemove }) {
     <div class="row picks orders" role="group" aria-label=${t('class.sort')}><span class="more">${t('class.sort')}</span>
       ${orders.map((name) => html`<button key=${name} type="button" class="plain pick" aria-pressed=${by === name} data-test=${'sort-' + name} onClick=${() => setOrder(name)}>${t('class.sort.' + name)}</button>`)}
       <button type="button" class="plain pick removing" aria-pressed=${removing} data-test="removing" onClick=${() => setRemoving(!removing)}>${t('class.removing')}</button></div>
-    <ol class="wall" data-test="wall" data-many=${many} data-one=${one !== ''} style=${{ '--exercises': ladder.length }}>${shown.map((s) => html`
+    <ol class="wall" data-test="wall" data-many=${many} data-one=${one !== ''} data-removing=${removing} style=${{ '--exercises': ladder.length }}>${shown.map((s) => html`
       <li key=${s.id} data-test="student" data-name=${s.nickname}>
         ${removing && html`<button type="button" class="plain gone" aria-label=${t('class.remove', s)} data-test="remove" onClick=${() => onRemove(s)}>✕</button>`}
         <span class="who" title=${s.nickname}>${s.nickname}</span>

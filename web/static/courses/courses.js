@@ -57,7 +57,7 @@ function Courses({ lang }) {
       <p>${t('courses.teachers')} ${inSandbox && html`<a href="/class.html" data-test="to-class">${t('courses.class')}</a>${t('courses.comma')}`}<a href="/handout.html" data-test="to-handouts">${t('courses.handouts')}</a></p></div>
     <search class="finder">
       <label for="query">${t('courses.search')}</label>
-      <input id="query" ref=${box} type="search" data-test="query" autocomplete="off" autocapitalize="off" spellcheck="false" enterkeyhint="search"
+      <input id="query" ref=${box} type="search" data-test="query" autocomplete="off" autocapitalize="off" spellcheck=${false} enterkeyhint="search"
         placeholder=${t('courses.example')} value=${place.query} onInput=${(e) => type(e.currentTarget.value)} onKeyDown=${onKeyDown} />
       <p class="more small" role="status" data-test="count" data-count=${found.length}>${near ? t('courses.near', { n: near.rows.length, piece: near.piece }) : t('courses.count', { n: found.length })}</p>
       <p class="row filter" role="group" aria-label=${t('courses.by')}>
