@@ -51,6 +51,24 @@ func TestLessonsNameExistingCode(t *testing.T) {
 	}
 }
 
+// Each lesson has a title of its own, in both languages: the list shows no more of it.
+func TestLessonsHaveDifferentTitles(t *testing.T) {
+	for _, language := range []string{"en", "zh"} {
+		seen := map[string]string{}
+		for _, file := range []string{"lessons_", "load_"} {
+			for _, found := range regexp.MustCompile(`'(lesson\.[\w-]+)\.title': '((?:[^'\\]|\\.)+)'`).FindAllStringSubmatch(asset(t, "lab/words/"+file+language+".js"), -1) {
+				if other, ok := seen[found[2]]; ok {
+					t.Errorf("%s: %s and %s are both called %q", language, other, found[1], found[2])
+				}
+				seen[found[2]] = found[1]
+			}
+		}
+		if n := strings.Count(asset(t, "lab/lessons.js"), "\n    name: '"); len(seen) != n {
+			t.Errorf("%s: %d titles for %d lessons", language, len(seen), n)
+		}
+	}
+}
+
 // A student finds the lessons by the words of the courses.
 func TestLessonsAreFoundByTheWordsOfTheCourses(t *testing.T) {
 	for file, words := range map[string]string{

@@ -1,6 +1,6 @@
 export default {
   'handout.title': 'Hand-outs',
-  'handout.intro': 'One for each lesson of the lab, on one or two A4 pages: the text, the question with room for a guess, a table for the figures of the run, and the lines of the source that decide.',
+  'handout.intro': 'One for each lesson of the lab, on one or two A4 pages: the text, the question with room for a guess, room for the figures of the run, and the lines of the source that decide.',
   'handout.print': 'Print',
   'handout.toLesson': 'Open the lesson',
   'handout.all': 'All hand-outs',

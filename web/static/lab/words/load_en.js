@@ -16,7 +16,7 @@ export default {
 
   'lesson.load.title': 'Honest load tests',
   'lesson.load.text': [
-    'Most load tests are closed loops: a thread sends a request, waits for the reply, pauses, and sends the next one. JMeter\'s threads, `ab` and `wrk` work like this. As long as the shop is fast, that is a rate: one click every 2 ms, say. When the shop stalls, the thread waits too. It sends one request in the whole stall, and measures one long wait. The others were planned and never sent.',
+    'Most load tests are closed loops: a thread sends a request, waits for the reply, perhaps pauses, and sends the next one. JMeter\'s threads, `ab` and `wrk` work like this. As long as the shop is fast, that is a rate: one click every 2 ms, say. When the shop stalls, the thread waits too. It sends one request in the whole stall, and measures one long wait. The others were planned and never sent.',
     'Real buyers do not wait for each other. In a stall of 0.3 s, 150 more of them click, and each waits until it is over. The test has left out exactly the clicks that would have been slow, so its p99 describes a shop without the stall. This is called coordinated omission: the measuring and the stall are in step. Only the longest wait tells of it.',
     'There are two cures. Send on time, in an open loop, whatever the shop does, and count each wait from the planned time. Or count the left out clicks afterwards: a wait of 300 ms in a plan of 2 ms stands for 150 clicks that wait 300, 298, 296 ms and so on. `miaosha bench` counts from the planned click. Be suspicious of a p99 that a maximum exceeds a hundred times.',
   ],
@@ -110,7 +110,7 @@ export default {
   'experiment.says.200 clicks a second, 20 ms each': 'Clicks come at random, 200 a second on average. Each keeps a connection for 20 ms. There are 26 connections.',
   'experiment.says.400 clicks a second, 20 ms each': 'Twice as many clicks.',
   'experiment.says.400 clicks a second, 40 ms each': 'Twice as many, and each takes twice as long.',
-  'experiment.says.the same with 8 connections': 'The same clicks, and 8 connections for them. The others wait.',
+  'experiment.says.the same with 8 connections': 'The same clicks, and 8 connections for them. The others wait. It is measured until the last one has left.',
   'figure.conns': 'Connections',
   'figure.stay_ms': 'Stay (W), ms',
   'figure.law': 'λW',
@@ -197,8 +197,8 @@ export default {
   'lesson.backup.title': 'A backup while selling',
   'lesson.backup.text': [
     'An update in Postgres does not change a row. It writes a new version and leaves the old one for those who may still have to see it. If there are none, the next statement clears the page in passing, so a row that is updated a thousand times stays where it is. That is why a hot row can be hot.',
-    '`pg_dump` reads everything as of one moment: one transaction, repeatable read, as long as the dump takes. Until it ends, no version that is newer than that moment may be cleared, in any table. The versions of the hot row pile up, and each purchase goes along them to the newest one. The table grows from two pages to hundreds, and each sale is a little slower than the last. A long report does the same, or a transaction that someone forgot at a breakpoint, or the slot of a replica that is away.',
-    'After the end, a vacuum clears it all; the table keeps its size on disk. So dump before the sale or from a standby, or use a base backup and the archived log, which need no snapshot of rows. Set `idle_in_transaction_session_timeout`, and watch the age of the oldest transaction.',
+    '`pg_dump` reads everything as of one moment: one transaction, repeatable read, as long as the dump takes. Until it ends, no version that was replaced after that moment may be cleared, in any table. The versions of the hot row pile up, and each purchase goes along them to the newest one. The table grows from two pages to hundreds, and each sale is a little slower than the last. A long report does the same, or a transaction that someone forgot at a breakpoint, or the slot of a replica that is away, if the replica reports what it still reads (`hot_standby_feedback`).',
+    'After the end, a vacuum clears it all; the table mostly keeps its size on disk. So dump before the sale or from a standby, or use a base backup and the archived log, which need no snapshot of rows. Set `idle_in_transaction_session_timeout`, and watch the age of the oldest transaction.',
   ],
   'lesson.backup.taught': ['long transactions', 'MVCC', 'dead tuples', 'vacuum', 'pg_dump'],
   'lesson.backup.ask': 'A backup (one repeatable-read transaction) is open while a hot row is updated some thousand times. It has read the row already and does nothing more. How many pages does Postgres read in the end to find this one row?',
