@@ -47,6 +47,7 @@ type calls interface {
 type clickCalls struct {
 	calls
 	failed error
+	line   int // of the call that failed; 0 if it is not known
 }
 
 type clickKey struct{}
@@ -151,7 +152,7 @@ func (v *vm) run(ctx context.Context, c calls, f *glua.LFunction, args ...glua.L
 			text = api.Object.String()
 		}
 		if click.failed != nil && strings.Contains(text, click.failed.Error()) {
-			return glua.LNil, click.failed
+			return glua.LNil, click.located()
 		}
 		return glua.LNil, programError{oneLine(text)}
 	}
@@ -169,9 +170,17 @@ func (v *vm) outside(l *glua.LState, do func(ctx context.Context, c calls, line 
 		err = do(l.Context(), c.calls, line)
 	}()
 	if err != nil {
-		c.failed = err
+		c.failed, c.line = err, line
 		l.RaiseError("%v", err)
 	}
+}
+
+// located returns the error of the call that failed, with the line of the call.
+func (c *clickCalls) located() error {
+	if c.line == 0 {
+		return c.failed
+	}
+	return fmt.Errorf("line %d: %w", c.line, c.failed)
 }
 
 // lineOf returns the line of the program that runs; 0 if it is not known. Behind pcall it is that of pcall.
