@@ -41,6 +41,7 @@ const (
 	LostUpdate     = "lost_update"     // one write overwrites another, which it had not read
 	CheckThenAct   = "check_then_act"  // the check was true when it was made, and no longer when it counted
 	DoubleDelivery = "double_delivery" // one buyer has two orders
+	PartialWrite   = "partial_write"   // a process died between two writes that belong together
 	LostPromise    = "lost_promise"    // a buyer was told yes and has no order
 	UnknownOutcome = "unknown_outcome" // a lost reply was taken for a failure
 	StaysUnsold    = "unsold"          // a buyer was told no while a unit was left

@@ -55,6 +55,8 @@ func (t *trial) judge() string {
 		return DoubleDelivery
 	case lost > 0:
 		return LostPromise
+	case oversold > 0 && t.overwritten() && slices.Contains(t.faults, Kill):
+		return PartialWrite // a lost update needs no kill, so a shorter schedule would have shown it
 	case oversold > 0 && t.overwritten():
 		return LostUpdate
 	case oversold > 0:

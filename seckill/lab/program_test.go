@@ -82,6 +82,8 @@ func TestJudge(t *testing.T) {
 		"a start that waits": {Program{Lua, guardUniqueLua + `function start() sql("update item set version = version + 1") end`}, with(Kill), "", nil},
 		"a slow script":      {Program{Lua, strings.Replace(readThenWriteLua, "local r", `eval("for i = 1, 1000000 do end return 1") local r`, 1)}, plan, LostUpdate, nil},
 		"a wrong prepare":    {Program{Lua, `function prepare() sql("create table orders (x int)") end function buy() return true end`}, crowd(), Failed, []string{BadRuntime, "already exists"}},
+		"half of the work":   {Program{Lua, `function prepare() sql("create unique index one on orders (user_id)") end function buy(u) think() if sql("insert into orders (user_id) values ($1) on conflict do nothing", u).affected == 0 then return true end if sql("update item set stock = stock - 1 where stock > 0").affected == 1 then return true end sql("delete from orders where user_id = $1", u) return false end`}, with(Kill), PartialWrite, []string{"killed"}},
+		"a wrong column":     {Program{Lua, "function buy(u)\n  think()\n  return sql('update item set stok = 1').affected == 1\nend"}, crowd(), Failed, []string{BadRuntime, "line 3: ERROR"}},
 		"always an error":    {Program{Lua, `function buy() think() error("my own") end`}, crowd(), Failed, []string{BadRuntime, "my own"}},
 		"not Lua":            {Program{Lua, "function buy("}, plan, Failed, nil},
 		"no buy":             {Program{Lua, "function sell() end"}, plan, Failed, nil},

@@ -79,6 +79,7 @@ var kindTexts = map[string]string{
 	lab.LostUpdate:     "a lost update: one buyer writes over what another has written, and has not read it",
 	lab.CheckThenAct:   "check, then act: the check was true when it was made, and no longer when it counted",
 	lab.DoubleDelivery: "double delivery: one buyer has two orders",
+	lab.PartialWrite:   "a partial write: a process died between two writes that belong together",
 	lab.LostPromise:    "a lost promise: a buyer was told yes and has no order",
 	lab.UnknownOutcome: "an unknown outcome: a lost reply was taken for a failure",
 	lab.StaysUnsold:    "an unsold unit: a buyer was told no while a unit was left",
