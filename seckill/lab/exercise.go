@@ -37,6 +37,7 @@ type Check struct {
 	Name        string   `json:"name"`
 	Plan        Plan     `json:"plan"`
 	Nodes       int      `json:"nodes"`         // processes
+	Closes      bool     `json:"closes"`        // the sale ends when half of its units are sold
 	Before      []string `json:"before"`        // statements that run before the program's own prepare
 	SQLPerOrder float64  `json:"sql_per_order"` // at most; 0: any number
 	Baseline    string   `json:"baseline"`      // the program that is run beside this one; "" for none
@@ -127,7 +128,7 @@ func readExercise(files fs.FS, folder string, own map[string][]Check) (e Exercis
 			late = *c.MostLate
 		}
 		e.Checks = append(e.Checks, Check{
-			Exercise: e.Name, Name: c.Name, Before: settings.Before, SQLPerOrder: c.SQLPerOrder, MostLate: late, Baseline: c.Baseline, Ratio: c.Ratio, Nodes: c.Nodes,
+			Exercise: e.Name, Name: c.Name, Before: settings.Before, SQLPerOrder: c.SQLPerOrder, MostLate: late, Baseline: c.Baseline, Ratio: c.Ratio, Nodes: c.Nodes, Closes: c.Closes,
 			Plan: Plan{Buyers: c.Buyers, Stock: c.Stock, DoubleClicks: c.DoubleClicks, Faults: c.Faults, Seconds: checkSeconds, Nodes: c.Nodes, Closes: c.Closes, CrowdOnly: c.Closes}})
 	}
 	own[e.Name] = slices.Clone(e.Checks)

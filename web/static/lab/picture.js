@@ -26,7 +26,7 @@ export function Pictures({ results }) {
 // Picture shows a result: {stock, sold, oversold, unsold, duplicates, lost, holds: [[buyer, clicked ms, told ms], ...]}.
 export function Picture({ result }) {
   const holds = result.holds || [];
-  const end = Math.max(0, ...holds.map(([, , told]) => told));
+  const end = Math.max(0, ...holds.map(([, , told]) => told)) * 1.03; // the last bar is seen, too
   const kept = holds.length === KEPT && result.sold > KEPT ? KEPT : 0; // 0: the times of all are there
   const [now, setNow] = useState(end);
   const [playing, setPlaying] = useState(false);

@@ -1,9 +1,9 @@
 // The ladder of exercises: a list with what this browser has solved, and one exercise with its task, editor, hints and solution.
-import { html, useEffect, useRef, useState } from '../lib/preact.js';
+import { html, useEffect, useLayoutEffect, useRef, useState } from '../lib/preact.js';
 import { get } from '../api.js';
 import { lang, t } from '../i18n.js';
 import { Loading, Failed } from '../shell.js';
-import { number, withCode } from '../lab/result.js';
+import { count, number, withCode } from '../lab/result.js';
 import { Source } from './code.js';
 import { Desk, useShown } from './desk.js';
 import { loadExercises, saveExercises, watchExercises } from './store.js';
@@ -65,10 +65,18 @@ const Paragraphs = ({ text }) => text.split(/\n{2,}/).map((part, i) => html`<p k
 
 export function Exercises({ name, runs, exercises }) {
   const { all, failed, kept } = exercises;
+  // Without a name the address gets that of the next one, which then stays when it is solved.
+  useEffect(() => {
+    if (all && !all.some((e) => e.name === name)) location.replace('#exercises/' + nextOf(all, kept).name);
+  }, [all, name]);
+  const shown = useRef();
+  useEffect(() => {
+    if (shown.current && shown.current !== name) document.querySelector('[data-test="exercise"] h2')?.focus();
+    shown.current = name;
+  }, [name]);
   if (!all && failed) return html`<${Failed} title=${t('lab.failed')} more=${t('error.busy')} onRetry=${exercises.retry} />`;
   if (!all) return html`<${Loading} />`;
-  const next = all.find((e) => !kept.by[e.name]?.solved);
-  const exercise = all.find((e) => e.name === name) || next || all[0];
+  const exercise = all.find((e) => e.name === name) || nextOf(all, kept);
   return html`<section class="split ladder">
     <nav class="list" aria-label=${t('exercise.list')}>
       <p class="more small" data-test="progress">${t('exercise.progress', { n: all.filter((e) => kept.by[e.name]?.solved).length, of: all.length })}</p>
@@ -78,6 +86,9 @@ export function Exercises({ name, runs, exercises }) {
     <${Exercise} key=${exercise.name} exercise=${exercise} n=${all.indexOf(exercise) + 1} all=${all} runs=${runs} exercises=${exercises} />
   </section>`;
 }
+
+// nextOf returns the first exercise that this browser has not solved, or the first of all.
+const nextOf = (all, kept) => all.find((e) => !kept.by[e.name]?.solved) || all[0];
 
 function Exercise({ exercise, n, all, runs, exercises }) {
   const { name } = exercise;
@@ -107,16 +118,18 @@ function Exercise({ exercise, n, all, runs, exercises }) {
     ${['lua', 'sql'].map((l) => html`<button key=${l} type="button" class="plain pick" aria-pressed=${l === language} data-test=${'in-' + l} onClick=${() => keep({ language: l })}>${l === 'sql' ? 'SQL' : 'Lua'}</button>`)}
     <button type="button" class="plain pick" data-test="restart" onClick=${restart}>${t(discarding ? 'exercise.restartSure' : 'exercise.restart')}</button></p>`;
   const failing = judged?.checks.find((c) => !c.passed);
+  const outcome = useRef();
+  useLayoutEffect(() => outcome.current?.scrollIntoView({ block: 'start' }), [judged]);
   return html`<article class="exercise" data-test="exercise" data-name=${name}>
     <p class="more small">${t('exercise.nth', { n, of: all.length })}</p>
-    <h2>${title}</h2>
+    <h2 tabindex="-1">${title}</h2>
     <div class="task"><${Paragraphs} text=${task} /></div>
     <h3>${t('exercise.targets')}</h3>
     <ul class="targets">${own.map((check, i) => html`<li key=${i}>${targetOf(check)}</li>`)}
       ${again.length > 0 && html`<li class="more">${t('exercise.again', { names: again.map((a) => titleOf(all, a)).join(t('comma')) })}</li>`}</ul>
     <${Desk} beside=${false} program=${{ language, source }} onInput=${(text) => keep({ sources: { ...mine.sources, [language]: text } })} onRun=${start} run=${run} busy=${runs.busy} stop=${runs.stop} stock=${0}
       result=${failing?.result} shown=${shown} goTo=${goTo} label=${t('mine.source', { name: title })} bar=${bar} />
-    ${judged && html`<div class="judged-exercise" data-test="judged" data-solved=${judged.solved ? 'yes' : 'no'} role="status">
+    ${judged && html`<div class="judged-exercise" data-test="judged" data-solved=${judged.solved ? 'yes' : 'no'} role="status" ref=${outcome}>
       <h3 class="verdict" data-right=${judged.solved ? 'yes' : 'no'}>${judged.solved ? '✓ ' : '✗ '}${t(judged.solved ? 'exercise.isSolved' : 'exercise.notYet')}</h3>
       <ul class="checks-of">${judged.checks.map((c, i) => html`<li key=${i} data-right=${c.passed ? 'yes' : 'no'}><span aria-hidden="true">${c.passed ? '✓' : '✗'}</span>
         <span>${c.exercise !== name && html`<span class="more">${titleOf(all, c.exercise)}: </span>`}${targetOf(exercise.checks[i])}${!c.passed && html`<br /><strong class="bad">${c.message[lang()]}</strong>`}</span></li>`)}
@@ -124,7 +137,7 @@ function Exercise({ exercise, n, all, runs, exercises }) {
       ${judged.solved && n < all.length && html`<p><a class="button" data-test="next-exercise" href=${'#exercises/' + all[n].name}>${t('exercise.next', { title: textsOf(all[n]).title })}</a></p>`}
       ${judged.solved && n === all.length && html`<p><a class="button" href="#certificate">${t('mine.certificate')}</a></p>`}
     </div>
-    ${failing && !failing.result.right && html`<${Verdict} key=${run.run} result=${failing.result} searched=${failing.exercise === name} onLine=${onLine} onStep=${onStep} />`}`}
+    ${failing && !failing.result.right && html`<${Verdict} key=${run.run} result=${failing.result} searched=${failing.exercise === name} leads=${false} onLine=${onLine} onStep=${onStep} />`}`}
     <section class="hints" aria-label=${t('exercise.hints')}>
       ${hints.slice(0, mine.hints).map((hint, i) => html`<div key=${i} class="tip" data-test=${`hint-${i + 1}`}><b>${t('exercise.hint', { n: i + 1, of: hints.length })}</b> <${Paragraphs} text=${hint} /></div>`)}
       <p class="row">${mine.hints < hints.length && html`<button type="button" class="button quiet" data-test="hint" onClick=${() => keep({ hints: mine.hints + 1 })}>${t('exercise.showHint', { n: mine.hints + 1, of: hints.length })}</button>`}
@@ -140,7 +153,8 @@ const costOf = ({ sql_per_order, checks: [{ result }] }) => ({ sql_per_order, pe
 // targetOf says in words what a check asks for.
 function targetOf(check) {
   const { plan } = check;
-  const parts = [t('target.crowd', { ...plan, nodes: check.nodes })];
+  const parts = [t('target.crowd', { ...plan, buyers: count(plan.buyers), nodes: check.nodes })];
+  if (check.closes) parts.push(t('target.closes'));
   for (const fault of plan.faults || []) parts.push(t('fault.' + fault));
   if (check.sql_per_order) parts.push(t('target.sql', { n: number(check.sql_per_order, check.sql_per_order % 1 ? 1 : 0) }));
   if (check.most_late >= 0) parts.push(t('target.late', { n: check.most_late }));

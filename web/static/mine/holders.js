@@ -26,9 +26,10 @@ export function spansOf(steps, buyers, one) {
 
 // Holders draws them. A step in which more buyers hold a unit than there are is red.
 export function Holders({ steps, schedule, at, label }) {
-  const all = spansOf(steps, schedule.buyers, schedule.clicks === 'one buyer');
+  const one = schedule.clicks === 'one buyer';
+  const all = spansOf(steps, schedule.buyers, one);
   const holding = steps.map((_, i) => all.flat().filter((span) => span.kind === 'holds' && span.from <= i && i <= span.to).length);
-  const over = (i) => holding[i] > (schedule.clicks === 'one buyer' ? Math.min(1, schedule.stock) : schedule.stock);
+  const over = (i) => holding[i] > (one ? Math.min(1, schedule.stock) : schedule.stock);
   const firstOver = steps.findIndex((_, i) => over(i));
   return html`<figure class="holders" data-test="holders"><figcaption class="small"><b>${t('holders.title')}</b></figcaption>
     <div class="spans" style=${{ '--steps': steps.length }}>${all.map((spans, i) => html`
@@ -39,6 +40,6 @@ export function Holders({ steps, schedule, at, label }) {
     <p class="more small">${all.map((spans, i) => {
       const holds = spans.find((span) => span.kind === 'holds');
       return holds ? t('holders.from', { who: label(i + 1), n: holds.from + 1 }) : t('holders.never', { who: label(i + 1) });
-    }).join(' ')}${firstOver >= 0 && ' ' + t('holders.over', { n: firstOver + 1 })}</p>
+    }).join(' ')}${firstOver >= 0 && ' ' + t(one ? 'holders.over.one' : 'holders.over', { n: firstOver + 1 })}</p>
   </figure>`;
 }

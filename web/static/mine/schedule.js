@@ -106,7 +106,7 @@ export function Schedule({ schedule, steps, onLine, onStep }) {
           ${step.result && html`<span class="got">→ <code>${step.result}</code></span>`}
         </div>
         <div class="shared"><dl>${changes(steps, i).map((part) => html`<div key=${part.key} data-changed=${part.was !== undefined ? '' : undefined}>
-          <dt>${part.redis ? html`<code>${part.name}</code>` : part.name}</dt><dd>${part.was !== undefined && html`<s>${part.was}</s> `}<b>${part.value}</b></dd></div>`)}</dl>
+          <dt>${part.redis ? html`<code>${part.name}</code>` : part.name}</dt><dd>${part.was !== undefined && html`<span class="was">${part.was} →</span> `}<b>${part.value}</b></dd></div>`)}</dl>
           ${i === broken && html`<p class="broke" data-test="broke"><span aria-hidden="true">✗ </span>${t('schedule.broke')}</p>`}</div>
       </li>`)}</ol>
     <${Holders} steps=${steps} schedule=${schedule} at=${at} label=${label} />

@@ -14,8 +14,9 @@ export function lineOf(result) {
   return found ? Number(found[1]) : 0;
 }
 
-// Verdict shows a result. searched is false for the crowds of earlier exercises, for which no schedule was searched.
-export function Verdict({ result, searched = true, onLine, onStep }) {
+// Verdict shows a result. searched is false for the crowds of earlier exercises, for which no schedule was searched. It scrolls into
+// view if it leads.
+export function Verdict({ result, searched = true, leads = true, onLine, onStep }) {
   const { kind, problem, schedule, steps = [], output } = result;
   const line = lineOf(result);
   const sumsUp = COUNTS.slice(1).every((c) => !result[c]) && !result.error;
@@ -27,8 +28,9 @@ export function Verdict({ result, searched = true, onLine, onStep }) {
     : result.right ? t('mine.right')
       : late ? t('mine.afterEnd', { n: result.after_end })
         : crowdRight ? t('mine.searched') : verdictOf(result);
+  const perOrder = (n) => (result.sold > 0 ? number(n, 1) : '–');
   const box = useRef();
-  useLayoutEffect(() => box.current.scrollIntoView({ block: 'start' }), []);
+  useLayoutEffect(() => { if (leads) box.current.scrollIntoView({ block: 'start' }); }, []);
   return html`<div class="judgement" ref=${box} data-test="verdict" data-right=${result.right ? 'yes' : 'no'} data-kind=${kind || ''}>
     <section class="sheet outcome" aria-labelledby="outcome">
       <div role="status"><h2 id="outcome" class="verdict" data-right=${shownAs(result)}><span aria-hidden="true">${result.right ? '✓ ' : '✗ '}</span>${outcome}</h2></div>
@@ -43,8 +45,8 @@ export function Verdict({ result, searched = true, onLine, onStep }) {
         <dl class="tallies">${COUNTS.map((c) => html`<div key=${c} data-wrong=${c !== 'sold' && result[c] > 0 ? '' : undefined}><dt>${t('result.' + c)}</dt>
           <dd><b data-test=${'count-' + c}>${c !== 'sold' && result[c] > 0 ? '✗ ' : ''}${count(result[c])}</b></dd></div>`)}
           <div><dt>${t('mine.speed')}</dt><dd><b>${speed(result.per_second)}</b></dd></div>
-          <div><dt>${t('mine.sql')}</dt><dd><b>${number(result.sql_per_order, 1)}</b></dd></div>
-          <div><dt>${t('mine.redis')}</dt><dd><b>${number(result.redis_per_order, 1)}</b></dd></div></dl>
+          <div><dt>${t('mine.sql')}</dt><dd><b>${perOrder(result.sql_per_order)}</b></dd></div>
+          <div><dt>${t('mine.redis')}</dt><dd><b>${perOrder(result.redis_per_order)}</b></dd></div></dl>
         <p class="more small">${t('mine.crowd', { buyers: count(result.buyers), stock: count(result.stock), seconds: number(result.seconds, 2), p99: number(result.p99_ms, 1) })}</p>
         <${Picture} key=${result.seconds} result=${result} />`}
       ${result.right && html`<p class="more small">${t('mine.rightMore')}</p>`}
