@@ -141,6 +141,7 @@ func TestMineExerciseIsSolved(t *testing.T) {
 	v.clicks("exercise-first-come")
 	v.until("each target is named", `document.querySelector('.targets').innerText.includes('最多 8 个订单给了晚到的买家')`)
 	v.clicks("exercise-one-unit")
+	v.sees(test("exercise") + `[data-name="one-unit"]`)
 	v.clicks("run-mine")
 	v.sees(test("judged") + `[data-solved="no"]`)
 	v.sees(test("schedule"))

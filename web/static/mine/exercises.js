@@ -70,7 +70,7 @@ export function Exercises({ name, runs, exercises }) {
     if (all && !all.some((e) => e.name === name)) location.replace('#exercises/' + nextOf(all, kept).name);
   }, [all, name]);
   const shown = useRef();
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (shown.current && shown.current !== name) document.querySelector('[data-test="exercise"] h2')?.focus();
     shown.current = name;
   }, [name]);
