@@ -43,6 +43,9 @@ func TestCancelPutsTheUnitBack(t *testing.T) {
 	if diff := cmp.Diff(before, s.snapshot(t)); diff != "" {
 		t.Errorf("the second time changed rows: %s", diff)
 	}
+	if o, err := s.ByID(t.Context(), 1, mine); err != nil || o.CancelledAt == nil || !o.CancelledAt.Before(o.ExpiresAt) {
+		t.Errorf("an order that its buyer cancelled: %+v, %v", o, err)
+	}
 	if status, left := s.status(t, mine), s.stock(t, sale); status != order.Cancelled || left != 3 {
 		t.Errorf("the order is %s and %d units are left, want cancelled and 3", status, left)
 	}
@@ -174,6 +177,9 @@ func TestExpireCancelsOnlyOverdueOrders(t *testing.T) {
 		if got := s.status(t, id); got != want {
 			t.Errorf("order %s is %s, want %s", id, got, want)
 		}
+	}
+	if o, err := s.ByID(t.Context(), 1, late); err != nil || o.CancelledAt == nil || o.CancelledAt.Before(o.ExpiresAt) {
+		t.Errorf("an order whose time to pay ran out: %+v, %v", o, err)
 	}
 	if left, leftThere := s.stock(t, a), s.stock(t, b); left != 8 || leftThere != 10 {
 		t.Errorf("%d and %d units are left, want 8 and 10", left, leftThere)

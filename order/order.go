@@ -68,6 +68,8 @@ type Order struct {
 	CreatedAt time.Time
 	ExpiresAt time.Time
 	PaidAt    *time.Time
+
+	CancelledAt *time.Time // at ExpiresAt or later if the time to pay ran out
 }
 
 // durable is a condition of every query whose rows are told to a user. A row may be visible before a
@@ -102,7 +104,8 @@ func (s *Store) OnUnitsReturned(f func()) { s.unitsReturned = f }
 
 // selectOrders begins each query for the orders of a user.
 const selectOrders = `
-		select o.id, o.user_id, o.sale_id, o.title, case when g.title = o.title then g.title_en else '' end as title_en, coalesce(g.image, '') as image, o.price, o.status, o.created_at, o.expires_at, o.paid_at
+		select o.id, o.user_id, o.sale_id, o.title, case when g.title = o.title then g.title_en else '' end as title_en, coalesce(g.image, '') as image, o.price, o.status, o.created_at, o.expires_at, o.paid_at,
+		       case when o.status = 'cancelled' then (select max(e.at) from order_events e where e.order_id = o.id) end as cancelled_at
 		from   orders o left join sales s on s.id = o.sale_id left join goods g on g.id = s.goods_id`
 
 // OfUser lists a user's orders, newest first, at most 200.

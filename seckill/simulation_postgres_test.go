@@ -585,11 +585,12 @@ var pgStatements = func() map[string]pgStatement {
 			},
 		},
 		// order: cancel, expire
-		`select o.id, o.user_id, o.sale_id, o.title, case when g.title = o.title then g.title_en else '' end as title_en, coalesce(g.image, '') as image, o.price, o.status, o.created_at, o.expires_at, o.paid_at
+		`select o.id, o.user_id, o.sale_id, o.title, case when g.title = o.title then g.title_en else '' end as title_en, coalesce(g.image, '') as image, o.price, o.status, o.created_at, o.expires_at, o.paid_at,
+		       case when o.status = 'cancelled' then (select max(e.at) from order_events e where e.order_id = o.id) end as cancelled_at
 		from   orders o left join sales s on s.id = o.sale_id left join goods g on g.id = s.goods_id
 		where  o.id = $1 and o.user_id = $2 and ` + durable: {
 			params:  []uint32{pgtype.UUIDOID, pgtype.Int8OID},
-			columns: columns("id:uuid user_id:int8 sale_id:int8 title:text title_en:text image:text price:int8 status:text created_at:time expires_at:time paid_at:time"),
+			columns: columns("id:uuid user_id:int8 sale_id:int8 title:text title_en:text image:text price:int8 status:text created_at:time expires_at:time paid_at:time cancelled_at:time"),
 			run: func(m *pgModel, tx *pgTx, a pgArgs) ([][]any, int, pgFault) {
 				r := m.order(tx, arg[uuidBytes](a, 1))
 				if r == nil || r.see(tx).user != arg[int64](a, 2) {
@@ -599,7 +600,7 @@ var pgStatements = func() map[string]pgStatement {
 				if !o.paidAt.IsZero() {
 					paid = o.paidAt
 				}
-				return [][]any{{o.id, o.user, o.sale, o.title, "", "", o.price, o.status, o.created, o.expires, paid}}, 1, ""
+				return [][]any{{o.id, o.user, o.sale, o.title, "", "", o.price, o.status, o.created, o.expires, paid, nil}}, 1, ""
 			},
 		},
 		`update orders set status = 'cancelled'

@@ -23,6 +23,7 @@ type orderJSON struct {
 	CreatedAt string        `json:"created_at"`
 	ExpiresAt string        `json:"expires_at"`
 	PaidAt    string        `json:"paid_at,omitempty"`
+	Cancelled string        `json:"cancelled_at,omitempty"`
 	Seller    string        `json:"seller,omitempty"` // the shop's name, if it has one
 	Payments  []paymentJSON `json:"payments"`         // oldest first
 
@@ -50,6 +51,9 @@ func (s *Server) ordersJSON(r *http.Request, userID int64, orders ...order.Order
 		}
 		if o.PaidAt != nil {
 			out[i].PaidAt = formatTime(*o.PaidAt)
+		}
+		if o.CancelledAt != nil {
+			out[i].Cancelled = formatTime(*o.CancelledAt)
 		}
 	}
 	payments, err := s.Orders.Payments(r.Context(), userID, ids...)

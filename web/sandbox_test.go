@@ -89,12 +89,17 @@ func TestOnePersonSeesARush(t *testing.T) {
 	v.sees(test("tour") + `[data-note="2"]`)
 	v.clicks("tour-open") // in a small window it is a line
 	v.clicks("tour-close")
+	v.clicks("buy")
+	v.sees(test("captcha-img"))
 	v.clicks("send-bots")
 	v.sees(test("bots") + `[data-state="running"]`)
 	v.shows("left", "0") // without a reload
 	v.sees(test("bots") + `[data-state="done"]`)
 	v.shows("bots-bought", "40")
 	v.shows("bots-soldOut", "460")
+	v.shows("none-left", "All units are taken now. You can still answer: a unit may come back.")
+	v.types("captcha-input", s.answer(t, sale)+"\r")
+	v.until("a buyer who was too late is told so", `document.querySelector('[data-view="sold_out"]')?.innerText.includes('You did not get one, and you were not charged.') === true`)
 	v.goTo("/")
 	v.sees(test("lab-top"))
 	v.until("the tour stays closed", `document.querySelector('[data-test="tour"]') === null`)

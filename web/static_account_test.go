@@ -67,6 +67,10 @@ func TestTheAccountPage(t *testing.T) {
 		t.Errorf("the tablet: %s, the phone: %s; want it to be logged out, and it alone", isIn(tablet), isIn(phone))
 	}
 
+	v.clicks("erase-address")
+	v.clicks("erase-yes") // not without a question
+	v.sees(test("no-address"))
+
 	v.clicks("change-password")
 	v.types("old", "a long password")
 	v.types("new", "a longer password\r")

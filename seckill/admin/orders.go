@@ -100,7 +100,7 @@ func (f OrderFilter) query(n int) (sql string, args pgx.NamedArgs) {
 		     where  ` + where + `
 		     order  by ` + by + `
 		     limit  @n)
-		select o.*, '' as title_en, '' as image, coalesce(u.phone, '') as buyer_phone, coalesce(d.name, '') as name, coalesce(d.phone, '') as phone,
+		select o.*, '' as title_en, '' as image, null::timestamptz as cancelled_at, coalesce(u.phone, '') as buyer_phone, coalesce(d.name, '') as name, coalesce(d.phone, '') as phone,
 		       coalesce(d.address, '') as address, coalesce(d.carrier, '') as carrier, coalesce(d.tracking, '') as tracking, d.shipped_at
 		from   page o
 		left   join users u on u.id = o.user_id

@@ -2,6 +2,7 @@
 // the order's own, until it is shipped.
 import { html, useEffect, useRef, useState } from './lib/preact.js';
 import { get, post } from './api.js';
+import { Confirm } from './dialog.js';
 import { Field, errorsOf, focusFirstError } from './field.js';
 import { errorText, formatTime, t } from './i18n.js';
 
@@ -22,7 +23,6 @@ export function Delivery({ order, at, reread }) {
   const known = pending ? saved : d?.address ? d : null;
   const open = pending || (order.status === 'paid' && !d?.shipped_at);
   const changed = () => { setEditing(false); read(); reread(); };
-  const erase = async () => { await post(SAVED + '/erase'); changed(); };
   if ((!open && !known && !d?.shipped_at) || (pending && saved === undefined)) return null;
   return html`
     <section class="delivery" aria-labelledby="delivery">
@@ -33,7 +33,7 @@ export function Delivery({ order, at, reread }) {
       ${open && (editing || !known) && html`<${Form} to=${pending ? SAVED : `/api/orders/${encodeURIComponent(order.id)}/address`} first=${known || saved || EMPTY}
         keep=${!pending && saved === null} onDone=${changed} />`}
       <p class="row">${open && known && !editing && html`<button class="plain" data-test="change-address" onClick=${() => setEditing(true)}>${t('address.change')}</button>`}
-        ${(saved || known) && html`<button class="plain" data-test="erase-address" onClick=${erase}>${t('address.erase')}</button>`}</p>
+        ${(saved || known) && html`<${Erase} onDone=${changed} />`}</p>
       ${(saved || known) && html`<p class="rule">${t('address.eraseMore')}</p>`}
     </section>`;
 }
@@ -51,15 +51,30 @@ export function AccountAddress({ editing, onEdit, onRead }) {
   };
   useEffect(() => { read(); }, []);
   const changed = () => { onEdit(false); read(); };
-  const erase = async () => { await post(SAVED + '/erase'); changed(); };
   if (failed && saved === undefined) return html`<p class="note" role="alert">${errorText(failed)} <button class="plain" onClick=${read}>${t('again')}</button></p>`;
   if (saved === undefined) return html`<p class="more" role="status">${t('loading')}</p>`;
   if (editing) return html`<${Form} to=${SAVED} first=${saved || EMPTY} onDone=${changed} />`;
   return html`
     ${saved ? html`<p data-test="address">${saved.name} ${saved.phone}<br />${saved.address}</p>` : html`<p class="more" data-test="no-address">${t('address.none')}</p>`}
     <p class="row"><button class="button quiet" data-test="change-address" onClick=${() => onEdit(true)}>${t(saved ? 'address.change' : 'address.add')}</button>
-      ${saved && html`<button class="plain" data-test="erase-address" onClick=${erase}>${t('address.erase')}</button>`}</p>
+      ${saved && html`<${Erase} onDone=${changed} />`}</p>
     ${saved && html`<p class="rule">${t('address.eraseMore')}</p>`}`;
+}
+
+// Erase is the button that erases the address of the account and of its orders, after a question. It shows a refusal.
+function Erase({ onDone }) {
+  const [asking, setAsking] = useState(false);
+  const [failed, setFailed] = useState(null);
+  const erase = async () => {
+    setAsking(false);
+    const reply = await post(SAVED + '/erase');
+    setFailed(reply.ok ? null : reply);
+    if (reply.ok) onDone();
+  };
+  return html`<button class="plain" data-test="erase-address" onClick=${() => setAsking(true)}>${t('address.erase')}</button>
+    ${failed && html`<span class="note" role="alert">${errorText(failed)}</span>`}
+    ${asking && html`<${Confirm} title=${t('address.eraseAsk')} text=${t('address.eraseMore')} yes=${t('address.eraseYes')} no=${t('address.eraseNo')}
+      test="erase-yes" onYes=${erase} onNo=${() => setAsking(false)} />`}`;
 }
 
 // Form sends an address to a route; with keep it is also that of the account from now on.

@@ -5,6 +5,7 @@ import { formatTime, t } from './i18n.js';
 import { canNotify, notify, useWish, wanted } from './notify.js';
 import { readWhileHidden } from './poll.js';
 
+const SOON = 600_000; // such a time has seconds
 const inSandbox = 'lab' in document.documentElement.dataset;
 
 // Next says what comes after the payment.
@@ -25,9 +26,9 @@ export function Returns({ sale }) {
   const { held, back_at: back } = sale;
   return html`
     ${held !== undefined && html`<p class="more" data-test="held">${held > 0
-      ? t('held.units', { n: held, at: back && Date.parse(back) > now() ? formatTime(back, now()) : '' }) : t('held.none')}</p>`}
+      ? t('held.units', { n: held, at: back && Date.parse(back) > now() ? formatTime(back, now(), Date.parse(back) - now() < SOON ? '2-digit' : undefined) : '' }) : t('held.none')}</p>`}
     ${canNotify && wish !== 'granted' && held !== 0 && html`<p><button class="plain" data-test="notify-back" onClick=${ask}>${t('held.notify')}</button></p>`}
-    <p class="more" role="status" hidden=${!wish}>${wish && t(wish === 'granted' ? 'held.granted' : 'remind.denied')}</p>`;
+    <p class="more" role="status" hidden=${!wish}>${wish && t(wish === 'granted' ? 'held.granted' : 'held.denied')}</p>`;
 }
 
 // useBackAgain tells a visitor who wished it that a unit is back, when the panel goes from sold out to its button.

@@ -11,7 +11,7 @@ const inSandbox = 'lab' in document.documentElement.dataset;
 
 // Steps lists what will happen, in the order in which it does.
 export function Steps({ sale }) {
-  const minutes = sale.pay_within >= 60 && Math.floor(sale.pay_within / 60);
+  const minutes = sale.pay_within % 60 === 0 && sale.pay_within / 60;
   return html`
     <ol class="steps" data-test="steps">
       ${sale.captcha && html`<li>${t('steps.sum')}</li>`}
@@ -67,6 +67,7 @@ function Practice() {
   const [sum, setSum] = useState(null); // {captcha, asText}
   const [sending, setSending] = useState(false);
   const [said, setSaid] = useState('');
+  const [right, setRight] = useState(false);
   useEffect(() => () => sum?.captcha && !sum.asText && URL.revokeObjectURL(sum.captcha), [sum]);
   const draw = async (asText) => {
     setSending(true);
@@ -81,11 +82,12 @@ function Practice() {
     const reply = await post('/api/practice', { captcha });
     setSending(false);
     setSaid(reply.ok ? t(reply.data.right ? 'practice.right' : 'practice.wrong') : errorText(reply));
+    setRight(reply.ok && reply.data.right);
     if (reply.ok && reply.data.right) setSum(null);
     else draw(sum.asText);
   };
   return html`
-    <p class="note" role="status" data-test="practice-said" hidden=${!said}>${said}</p>
+    <p class=${right ? 'tip' : 'note'} role="status" data-test="practice-said" hidden=${!said}>${said}</p>
     ${sum ? html`<div data-test="practice"><p class="more">${t('practice.more')}</p>
         <${Captcha} ...${sum} sending=${sending} onDraw=${(asText) => { setSaid(''); draw(asText); }} onSubmit=${check} /></div>`
       : html`<button class="plain" data-test="practise" onClick=${() => { setSaid(''); draw(false); }}>${t('practice.start')}</button>`}`;

@@ -42,7 +42,7 @@ function Orders({ lang, user }) {
 }
 
 function Row({ order }) {
-  const status = statusOf(order, now());
+  const status = statusOf(order);
   return html`
     <li data-test="order" data-order=${order.id} data-status=${status}>
       <a href=${'/order.html?id=' + encodeURIComponent(order.id)}>

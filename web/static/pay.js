@@ -20,6 +20,7 @@ function Pay({ lang, user }) {
   const [failed, setFailed] = useState(null);
   const [sending, setSending] = useState('');
   const [note, setNote] = useState(null);
+  const [unsure, setUnsure] = useState(false); // whether a payment had no answer
   const at = useSecond();
   useEffect(() => setTitle(t('pay.title')), [lang]);
   useEffect(() => {
@@ -48,6 +49,7 @@ function Pay({ lang, user }) {
     if (reply.code === 'wrong_status') return location.replace(orderHref);
     setSending('');
     setNote(reply);
+    setUnsure(action === 'confirm' && isTransient(reply));
   };
 
   if (user === null || failed?.code === 'not_logged_in') return html`<${LoginFirst} />`;
@@ -59,7 +61,7 @@ function Pay({ lang, user }) {
   const over = Date.parse(order.expires_at) <= at;
   if (!sending && (over || order.status !== 'pending')) {
     return html`<div class="blank" role="status" data-test="pay-closed"><h1>${t(over && order.status !== 'paid' ? 'pay.over' : 'pay.closed')}</h1>
-      <p>${t(over && order.status !== 'paid' ? 'pay.overMore' : 'status.' + order.status)}</p><a class="button" href=${orderHref}>${t('seeOrder')}</a></div>`;
+      <p>${t(over && order.status !== 'paid' ? (unsure ? 'pay.overUnsure' : 'pay.overMore') : 'status.' + order.status)}</p><a class="button" href=${orderHref}>${t('seeOrder')}</a></div>`;
   }
   return html`
     <div class="sheet narrow cashier">

@@ -11,11 +11,11 @@ import { dropTurn, keepOrder, keepTurn, onTurns, tell } from './turns.js';
 
 // step: idle -> captcha -> (ready, before the start) -> (sending) -> queue -> idle with a result.
 // known: the buyer's result was read. captcha: an image's URL or, with asText, a question in words.
-// heldUntil: the time until which the page shows "sold out", whatever the sale says. trouble: see poll. place: see nextPlace.
+// heldUntil: the time until which the page shows "sold out", whatever the sale says. missed: the buyer was too late. trouble: see poll. place: see nextPlace.
 // most: {left, until}: the buyer's own order has left so many units at most, which the sale may not say before then.
 const start = {
   sale: null, missing: false, trouble: null, place: null, user: undefined, known: false,
-  step: 'idle', sending: false, captcha: null, asText: false, note: null, wait: null, result: null, order: null, heldUntil: 0, most: null,
+  step: 'idle', sending: false, captcha: null, asText: false, note: null, wait: null, result: null, order: null, heldUntil: 0, missed: false, most: null,
 };
 
 const EARLY = 30_000; // a captcha may be solved so many ms before the start; it is good for a minute
@@ -113,7 +113,7 @@ export function openPurchase(id, onChange) {
 
   function begin() {
     if (s.step !== 'idle' || s.sending || s.wait) return;
-    set({ result: null, note: null, heldUntil: 0 });
+    set({ result: null, note: null, heldUntil: 0, missed: false });
     if (!s.sale.captcha) return submit('');
     set({ step: 'captcha' });
     drawCaptcha();
@@ -174,7 +174,7 @@ export function openPurchase(id, onChange) {
     set({ step: 'idle', captcha: released() });
     if (code === 'sold_out') {
       // Other buyers may hold the last units for a moment, so the button stays away for some seconds even if units are left.
-      set({ heldUntil: now() + 4000 + Math.random() * 2000, sale: s.sale.left > 0 ? s.sale : { ...s.sale, state: 'sold_out' } });
+      set({ missed: true, heldUntil: now() + 4000 + Math.random() * 2000, sale: s.sale.left > 0 ? s.sale : { ...s.sale, state: 'sold_out' } });
       return salePoll.read();
     }
     if (code === 'not_started' && reply.starts_in_ms > 0) {
@@ -234,7 +234,7 @@ export function leftOf({ sale, heldUntil, most }, at) {
 export function viewOf(s, at) {
   const { sale, order, result } = s;
   if (!sale) return 'loading';
-  if (order) return order.status === 'pending' ? 'ordered' : statusOf(order, at);
+  if (order) return order.status === 'pending' ? 'ordered' : statusOf(order);
   if (s.wait && (s.wait.during !== 'load' || sale.state === 'open')) return 'busy';
   if (s.step !== 'idle') return s.step;
   if (result && (result.state === 'closed' || result.state === 'invalid')) return result.state;

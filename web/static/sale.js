@@ -5,7 +5,7 @@ import { now, useSecond } from './clock.js';
 import { errorText, formatTime, t } from './i18n.js';
 import { Countdown, Drawing, Price, Taken } from './parts.js';
 import { leftOf, openPurchase, viewOf } from './purchase.js';
-import { Failed, Loading, mount, sandbox } from './shell.js';
+import { Failed, Loading, mount, sandbox, setTitle } from './shell.js';
 import { TabTitle } from './tab_title.js';
 import { causeOf, Trouble } from './trouble.js';
 import { VIEWS } from './views.js';
@@ -21,6 +21,8 @@ function Sale({ lang, user }) {
   }, []);
   useEffect(() => purchase.current.setUser(user), [user]);
   useEffect(() => { if (s) purchase.current.readSale(); }, [lang]); // the shop sends titles in the buyer's language
+
+  useEffect(() => { if (s?.missing) setTitle(t('sale.missing')); }, [s?.missing, lang]);
 
   if (s?.missing && !s.sale) return html`<${Failed} title=${t('sale.missing')} more=${t('sale.missingMore')} />`;
   if (!s?.sale) return s?.trouble ? html`<${Trouble} trouble=${s.trouble} />` : html`<${Loading} />`;

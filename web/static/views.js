@@ -10,7 +10,7 @@ import { now, useSecond } from './clock.js';
 import { t } from './i18n.js';
 import { loginHref } from './session.js';
 import { Countdown } from './parts.js';
-import { canPrepare } from './purchase.js';
+import { canPrepare, leftOf } from './purchase.js';
 
 const More = ({ text }) => html`<p class="more">${t(text)}</p>`;
 const orderHref = (order) => '/order.html?id=' + encodeURIComponent(order.id);
@@ -19,6 +19,7 @@ const Loading = () => html`<button class="button big" disabled>${t('loading')}</
 
 const Waiting = ({ s, purchase }) => html`
   <${More} text="waiting.more" />
+  ${s.sale.captcha && !canPrepare(s, now()) && html`<${More} text="waiting.sum" />`}
   ${canPrepare(s, now()) && html`<button class="button big" data-test="prepare" onClick=${purchase.begin}>${t('waiting.solve')}</button>`}
   ${s.user === null && html`<a class="button" href=${loginHref()}>${t('waiting.login')}</a>`}
   <${Before} s=${s} preparing=${canPrepare(s, now())} />`;
@@ -30,6 +31,7 @@ const Open = ({ s, purchase }) => html`
 const Login = ({ s }) => html`<a class="button big" href=${loginHref()}>${t('view.login')}</a><${Steps} sale=${s.sale} />`;
 
 const Sum = ({ s, purchase }) => html`
+  <p class="note" role="status" data-test="none-left" hidden=${s.sale.state === 'upcoming' || leftOf(s, now()) > 0}>${t('captcha.noneLeft')}</p>
   <${Captcha} captcha=${s.captcha} asText=${s.asText} sending=${s.sending} onDraw=${purchase.drawCaptcha} onSubmit=${purchase.submit} />`;
 
 // Ready waits for the start with the answer to the captcha.
@@ -56,6 +58,7 @@ function Ordered({ s }) {
 
 const SoldOut = ({ s }) => html`
   <div data-test="sold-out">
+    ${s.missed && html`<${More} text="sold_out.missed" />`}
     <${More} text=${s.result?.state === 'sold_out' ? 'sold_out.queued' : s.sale.left > 0 ? 'sold_out.held' : 'sold_out.more'} />
     <${Returns} sale=${s.sale} />
     <${OtherSales} not=${s.sale.id} />
