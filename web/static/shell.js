@@ -52,7 +52,7 @@ function Shell({ Page }) {
       </div>
     </header>
     <main id="main" class="wide" tabindex="-1">${sandbox && html`<${sandbox.Start} user=${user} pages=${sandbox.ABOVE} />`}<${Page} lang=${lang} user=${user} /></main>
-    ${sandbox && html`<div class="dock"><${sandbox.Tour} /><${sandbox.Start} user=${user} pages=${sandbox.BELOW} /></div>`}
+    ${sandbox && html`<div class=${location.pathname === '/' ? 'dock' : 'dock below'}><${sandbox.Tour} /><${sandbox.Start} user=${user} pages=${sandbox.BELOW} /></div>`}
     <footer class="wide"><p>${t('foot.1')} ${t('foot.2')}</p>
       ${(inSandbox || user?.role === 'admin') && html`<p class="row"><a href="/lab.html" data-test="to-lab">${t('foot.lab')}</a>
         <a href="/courses.html" data-test="to-courses">${t('foot.courses')}</a>

@@ -37,18 +37,18 @@ export function Ticket({ arg: raw, user, lang }) {
     </form>
     ${failed && html`<${Failed} title=${t(failed.code === 'not_found' ? 'ticket.unknown' : 'admin.failed')} more=${errorText(failed)} onRetry=${read} />`}
     ${arg && !failed && !line && html`<p class="blank" role="status">${t('loading')}</p>`}
-    ${line && html`<${Timeline} line=${line} />`}
+    ${line && html`<${Timeline} line=${line} role=${user.role} />`}
   </section>`;
 }
 
-function Timeline({ line: { ticket, sale_id: sale, user_id: user, order_id: order, steps, missing, asked, code } }) {
+function Timeline({ role, line: { ticket, sale_id: sale, user_id: user, order_id: order, steps, missing, asked, code } }) {
   const at = (step) => microseconds(step.at);
   return html`
     <dl class="rows">
       <div><dt>${t('ticket.ticket')}</dt><dd><code>${ticket}</code></dd></div>
       <div><dt>${t('ticket.sale')}</dt><dd>${sale}</dd></div>
       <div><dt>${t('ticket.user')}</dt><dd>${user}</dd></div>
-      ${order && html`<div><dt>${t('order.number')}</dt><dd><code>${order}</code></dd></div>`}
+      ${order && html`<div><dt>${t('order.title')}</dt><dd><a href=${(STAFF.includes(role) ? '/admin.html#orders/' : '/order.html?id=') + order}><code>${order}</code></a></dd></div>`}
     </dl>
     ${!asked && html`<p class="tip" role="status">${t('ticket.notAsked')}</p>`}
     ${missing.map((m) => html`<p class="tip" key=${m.process + m.started} data-test="missing-process">

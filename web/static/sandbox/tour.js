@@ -1,6 +1,7 @@
 // The tour of a sandbox: five notes at the lower edge, one at a time. A note takes no focus and covers nothing for good: it lies
-// below the page, and sticks to the window's edge until one has scrolled there; in a window without room
-// beside the page it is a line that opens. The browser remembers the step, and that the tour was closed; the footer starts it again.
+// below the page, and sticks to the window's edge until one has scrolled there. In a window without room beside the page it is a line
+// that opens, which on a phone sticks on the home page alone. The browser remembers the step, and that the tour was closed; the footer
+// starts it again.
 import { html, useEffect, useState } from '../lib/preact.js';
 import { t } from '../i18n.js';
 

@@ -75,7 +75,7 @@ export default {
   'view.captcha': '请先算一道题',
   'captcha.alt': '一道算术题的图片',
   'captcha.label': '五位数加或减一位数，结果是多少？一分钟内答一次。',
-  'captcha.noneLeft': '现在已被抢光。仍可作答：可能有商品重新开售。',
+  'captcha.noneLeft': '现在已售罄。仍可作答：可能有商品重新开售。',
   'captcha.go': '提交',
   'captcha.other': '换一题',
   'captcha.text': '看不清图片？换成文字',
