@@ -404,7 +404,7 @@ func TestPagesPreloadTheirImports(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	preload := regexp.MustCompile(`<link rel="modulepreload" href="([^"]+)">`)
+	preload := regexp.MustCompile(`<link rel="modulepreload" fetchpriority="low" href="([^"]+)">`)
 	script := regexp.MustCompile(`<script (?:type="module" )?src="([^"]+)">`)
 	proxy := httputil.NewSingleHostReverseProxy(shop)
 	proxy.ModifyResponse = func(r *http.Response) error {
