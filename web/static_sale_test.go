@@ -53,9 +53,12 @@ func TestTwoVisitorsWantTheLastUnit(t *testing.T) {
 	// What the shop says of the units comes later than the order. The board has none left at once.
 	first.evaluates(`(ask => { window.fetch = (url, ...more) => String(url).endsWith('/api/sales/` + sale + `') ? new Promise(() => {}) : ask(url, ...more); })(fetch),
 		window.EventSource = class { addEventListener() {} close() {} }, ''`)
+	first.evaluates(`window.boards = [], new MutationObserver(() => document.querySelector('[data-view="ordered"]') && boards.push(
+		document.querySelector('[data-test="left"]').textContent + ' ' + document.querySelector('[data-test="taken"]').textContent))
+		.observe(document.body, { subtree: true, childList: true, characterData: true, attributes: true }), ''`)
 	first.types("captcha-input", s.answer(t, sale)+"\r")
 	first.sees(view("ordered"))
-	if left := first.evaluates(`document.querySelector('[data-test="left"]').innerText + ' ' + document.querySelector('[data-test="taken"]').innerText`); left != "0 已抢 100%" {
+	if left := first.evaluates(`boards[0] ?? ''`); left != "0 已抢 100%" {
 		t.Errorf("the board beside the order of the last unit: %q", left)
 	}
 	if text := first.reads(view("ordered")); !strings.HasPrefix(text, "已为你保留一件\n\n请在此时间内付款") {

@@ -40,7 +40,7 @@ const (
 	programLocks   = 2000             // that the role holds; the lock table is that of the whole server
 	programLongest = 2 * time.Second  // of one statement
 	programTime    = 20 * time.Second // of all plans, and
-	planTime       = 10 * time.Second // for each plan, besides its own seconds
+	planTime       = 14 * time.Second // for each plan, besides its own seconds: a search takes up to 8, and its last schedule 6
 
 	placePrefix  = "lab_mine_" // of databases and roles
 	placeNumbers = 1_000_000_000_000
@@ -139,7 +139,7 @@ func (p *place) remove(ctx context.Context, name string) error {
 // endSessions ends all sessions of a role, and then waits for each.
 const endSessions = `
 	with ended as materialized (select pid, pg_terminate_backend(pid) from pg_stat_activity where usename = $1)
-	select pg_terminate_backend(pid, 2000) from ended where (select count(*) from ended) > 0`
+	select pg_terminate_backend(pid, 200) from ended where (select count(*) from ended) > 0`
 
 // close removes the place, even if ctx has ended.
 func (p *place) close(ctx context.Context) error {
@@ -186,7 +186,7 @@ func (p *place) look(ctx context.Context) *childProblem {
 		  select case when stubborn then pg_terminate_backend(pid) else pg_cancel_backend(pid) end from mine where late
 		)
 		select pg_database_size($1::name) + 0 * (select count(*) from ended),
-		       (select count(*) from pg_locks where pid in (select pid from mine)),
+		       (select count(*) from pg_locks where mode <> 'SIReadLock' and pid in (select pid from mine)),
 		       (select coalesce(array_agg(pid), '{}') from mine)`,
 		p.name, programLongest.String()).Scan(&size, &locks, &sessions)
 	full := new(pgconn.PgError)
@@ -195,8 +195,10 @@ func (p *place) look(ctx context.Context) *childProblem {
 		return nil
 	case err == nil && size > programData:
 		return &childProblem{TooLarge, fmt.Sprintf("the program's tables are larger than %d MB", programData>>20)}
-	case err == nil && locks > programLocks, errors.As(err, &full) && full.Code == "53200": // out of memory for locks
+	case err == nil && locks > programLocks:
 		return &childProblem{ServerFull, fmt.Sprintf("the program holds more than %d locks", programLocks)}
+	case errors.As(err, &full) && full.Code == "53200":
+		return &childProblem{ServerFull, "the server has no memory left for its locks"}
 	case err == nil && p.memory(sessions) > programServer:
 		return &childProblem{ServerFull, fmt.Sprintf("the program's statements want more than %d MB of the server's memory", programServer>>20)}
 	case err != nil && p.admin.IsClosed():

@@ -13,7 +13,8 @@ import { Loading, LoginFirst, mount, setTitle } from './shell.js';
 function Account({ lang, user }) {
   const [open, setOpen] = useState(location.hash.slice(1)); // the form that is open, one at a time
   const [done, setDone] = useState('');
-  const [ready, setReady] = useState(false); // the address is here: what is below it stays where it is
+  const [ready, setReady] = useState(false); // the address is here, or late: what is below it stays where it is
+  useEffect(() => { const timer = setTimeout(() => setReady(true), 1000); return () => clearTimeout(timer); }, []);
   useEffect(() => setTitle(t('account.title')), [lang]);
   if (user === null) return html`<${LoginFirst} />`;
   if (!user) return html`<${Loading} />`;

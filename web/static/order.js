@@ -87,7 +87,7 @@ function Sheet({ order, reread, trouble }) {
         <div><h1>${order.title}</h1><a href=${'/sale.html?id=' + encodeURIComponent(order.sale_id)}>${t('order.toSale')}</a></div>
       </div>
       <dl class="rows">
-        <div class="amount" data-due=${status === 'expired' || status === 'cancelled' ? undefined : ''}><dt>${t('order.amount')}</dt><dd>¥${yuan(order.price)}</dd></div>
+        <div class="amount" data-due=${status === 'pending' ? '' : undefined}><dt>${t('order.amount')}</dt><dd>¥${yuan(order.price)}</dd></div>
         <div><dt>${t('order.made')}</dt><dd>${formatTime(order.created_at, at)}</dd></div>
         ${order.paid_at && html`<div><dt>${t('order.paidAt')}</dt><dd>${formatTime(order.paid_at, at)}</dd></div>`}
         <div><dt>${t('order.seller')}</dt><dd data-test="seller">${order.seller || t('shop')}</dd></div>

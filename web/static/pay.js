@@ -4,6 +4,7 @@ import { post } from './api.js';
 import { now, useSecond } from './clock.js';
 import { errorText, t, yuan } from './i18n.js';
 import { Countdown } from './parts.js';
+import { backOf } from './payments.js';
 import { poll } from './poll.js';
 import { isTransient, jitter } from './retry.js';
 import { Failed, Loading, LoginFirst, mount, setTitle } from './shell.js';
@@ -49,7 +50,7 @@ function Pay({ lang, user }) {
     if (reply.code === 'wrong_status') return location.replace(orderHref);
     setSending('');
     setNote(reply);
-    setUnsure(action === 'confirm' && isTransient(reply));
+    if (action === 'confirm' && isTransient(reply)) setUnsure(true);
   };
 
   if (user === null || failed?.code === 'not_logged_in') return html`<${LoginFirst} />`;
@@ -59,9 +60,11 @@ function Pay({ lang, user }) {
   }
   if (!order) return html`<${Loading} />`;
   const over = Date.parse(order.expires_at) <= at;
+  const unpaid = over && (order.status === 'pending' || order.status === 'cancelled');
+  const back = backOf(order);
   if (!sending && (over || order.status !== 'pending')) {
-    return html`<div class="blank" role="status" data-test="pay-closed"><h1>${t(over && order.status !== 'paid' ? 'pay.over' : 'pay.closed')}</h1>
-      <p>${t(over && order.status !== 'paid' ? (unsure ? 'pay.overUnsure' : 'pay.overMore') : 'status.' + order.status)}</p><a class="button" href=${orderHref}>${t('seeOrder')}</a></div>`;
+    return html`<div class="blank" role="status" data-test="pay-closed"><h1>${t(unpaid ? 'pay.over' : 'pay.closed')}</h1>
+      <p>${t(back ? 'order.back.' + back : unpaid ? (unsure ? 'pay.overUnsure' : 'pay.overMore') : 'status.' + order.status)}</p><a class="button" href=${orderHref}>${t('seeOrder')}</a></div>`;
   }
   return html`
     <div class="sheet narrow cashier">

@@ -10,6 +10,7 @@ import { now, useSecond } from './clock.js';
 import { t } from './i18n.js';
 import { loginHref } from './session.js';
 import { Countdown } from './parts.js';
+import { backOf } from './payments.js';
 import { canPrepare, leftOf } from './purchase.js';
 
 const More = ({ text }) => html`<p class="more">${t(text)}</p>`;
@@ -31,7 +32,7 @@ const Open = ({ s, purchase }) => html`
 const Login = ({ s }) => html`<a class="button big" href=${loginHref()}>${t('view.login')}</a><${Steps} sale=${s.sale} />`;
 
 const Sum = ({ s, purchase }) => html`
-  <p class="note" role="status" data-test="none-left" hidden=${s.sale.state === 'upcoming' || leftOf(s, now()) > 0}>${t('captcha.noneLeft')}</p>
+  <p class="note" role="status" data-test="none-left" hidden=${!['open', 'sold_out'].includes(s.sale.state) || leftOf(s, now()) > 0}>${t('captcha.noneLeft')}</p>
   <${Captcha} captcha=${s.captcha} asText=${s.asText} sending=${s.sending} onDraw=${purchase.drawCaptcha} onSubmit=${purchase.submit} />`;
 
 // Ready waits for the start with the answer to the captcha.
@@ -66,7 +67,7 @@ const SoldOut = ({ s }) => html`
 
 // Done shows an order for which the buyer has nothing left to do here.
 const Done = ({ s, view }) => html`
-  ${view === 'paid' ? html`<${Next} />` : html`<${More} text=${view + '.more'} />`}
+  ${view === 'paid' ? html`<${Next} />` : html`<${More} text=${backOf(s.order) ? 'order.back.' + backOf(s.order) : view + '.more'} />`}
   <p class="row"><a class="button quiet" href=${orderHref(s.order)}>${t('seeOrder')}</a></p>
   ${view !== 'paid' && html`<${OtherSales} not=${s.sale.id} />`}`;
 

@@ -59,7 +59,7 @@ export function Picture({ result }) {
     <p class="legend small more"><span><i data-sold="once"></i>${t('picture.once')}</span> <span><i data-sold="over">2</i>${t('picture.over')}</span> <span><i data-sold="free"></i>${t('picture.free')}</span></p>
     ${end > 0 && html`<div class="row controls">
         <button type="button" class="button quiet" data-test="picture-play" aria-pressed=${playing} onClick=${() => { if (over) setNow(0); setPlaying(!playing); }}>${playing ? t('race.pause') : t('picture.play', { kept })}</button>
-        <label class="time"><span class="small">${t('picture.time', { ms: number(now, 1) })}</span>
+        <label class="time"><span class="small">${t('picture.time', { ms: number(Math.min(now, end / 1.03), 1) })}</span>
           <input type="range" data-test="picture-time" min="0" max=${end} step="any" value=${now} onInput=${(e) => { setPlaying(false); setNow(Number(e.currentTarget.value)); }} /></label>
         <label class="pace"><span class="hidden">${t('schedule.pace')}</span><select value=${pace} onChange=${(e) => setPace(Number(e.currentTarget.value))}>${REPLAY.map((_, i) => html`
           <option key=${i} value=${i}>${t('schedule.pace.' + i)}</option>`)}</select></label></div>

@@ -119,7 +119,11 @@ function Exercise({ exercise, n, all, runs, exercises }) {
     <button type="button" class="plain pick" data-test="restart" onClick=${restart}>${t(discarding ? 'exercise.restartSure' : 'exercise.restart')}</button></p>`;
   const failing = judged?.checks.find((c) => !c.passed);
   const outcome = useRef();
-  useLayoutEffect(() => outcome.current?.scrollIntoView({ block: 'start' }), [judged]);
+  const before = useRef(judged); // what was judged earlier is not scrolled to
+  useLayoutEffect(() => {
+    if (judged !== before.current) outcome.current?.scrollIntoView({ block: 'start' });
+    before.current = judged;
+  }, [judged]);
   return html`<article class="exercise" data-test="exercise" data-name=${name}>
     <p class="more small">${t('exercise.nth', { n, of: all.length })}</p>
     <h2 tabindex="-1">${title}</h2>
