@@ -156,7 +156,7 @@ var related = map[string]func(by map[string]map[string]float64) bool{
 }
 
 // waiting are experiments that mostly wait, and whose figures hardly depend on what runs beside them. The test runs them at the same time.
-var waiting = []string{"load", "retries", "little", "fair", "hold", "failover"}
+var waiting = []string{"load", "little", "fair", "hold", "failover"}
 
 func TestExperimentsShowTheirLesson(t *testing.T) {
 	if names := slices.Sorted(slices.Values(Experiments())); !slices.Equal(names, slices.Sorted(maps.Keys(lessons))) {
