@@ -104,7 +104,13 @@ func readPlan(w http.ResponseWriter, r *http.Request) (plan lab.Plan, err error)
 }
 
 func (s *Server) showLabSource(w http.ResponseWriter, r *http.Request, _ labCaller) error {
-	files := lab.ExperimentSource(r.URL.Query().Get("experiment"))
+	q := r.URL.Query()
+	files := lab.ExperimentSource(q.Get("experiment"))
+	for _, info := range s.Lab.strategies {
+		if info.Name == q.Get("strategy") {
+			files = append(files, lab.SourceFile{File: info.File, Source: info.Source, Marks: info.Marks})
+		}
+	}
 	if files == nil {
 		return errNoPage
 	}

@@ -59,14 +59,8 @@ function Sheet({ lesson, n }) {
 function useSources({ read, experiment }) {
   const [sources, setSources] = useState(null);
   useEffect(() => {
-    if (experiment) {
-      get('/api/lab/source?experiment=' + encodeURIComponent(experiment)).then(({ ok, data }) => setSources(ok ? data.map((f) => ({ ...f, text: 'source.' + f.file })) : []));
-      return;
-    }
-    get('/api/lab').then(({ ok, data }) => {
-      const strategy = ok && data.ways.find((s) => s.name === read);
-      setSources(strategy ? [{ ...strategy, text: 'strategy.' + read }] : []);
-    });
+    const of = experiment ? 'experiment=' + encodeURIComponent(experiment) : 'strategy=' + encodeURIComponent(read);
+    get('/api/lab/source?' + of).then(({ ok, data }) => setSources(ok ? data.map((f) => ({ ...f, text: experiment ? 'source.' + f.file : 'strategy.' + read })) : []));
   }, [read, experiment]);
   return sources;
 }
