@@ -67,9 +67,9 @@ function Courses({ lang }) {
     <div class="index" data-test="index">
       ${elsewhere > 0 && html`<p><button type="button" class="button quiet" data-test="elsewhere" onClick=${() => setCourse('')}>${t('courses.elsewhere', { n: elsewhere })}</button></p>`}
       ${!found.length && !elsewhere && !near && html`<p class="blank" data-test="nothing">${t('courses.nothing')}</p>`}
-      ${place.query ? html`<section><h2 class="hidden">${t('courses.found')}</h2>${(near ? near.rows : found).map(row)}</section>` : groups.map(({ name }) => {
+      ${place.query ? html`<section><h2 class="hidden">${t('courses.found')}</h2>${(near ? near.rows : found).map(row)}</section>` : groups.map(({ name }, i) => {
         const rows = found.filter((r) => r.group === name);
-        return rows.length > 0 && html`<section key=${name}><h2>${t('courses.group.' + name)}</h2>${rows.map(row)}</section>`;
+        return rows.length > 0 && html`<${Group} key=${name} name=${name} at=${place.id ? 0 : i}>${rows.map(row)}<//>`;
       })}
     </div>
     <p class="more small how">${t('courses.how')}</p>`;
@@ -84,6 +84,17 @@ function read() {
     // not encoded: the text as it is
   }
   return hash.startsWith('q=') ? { query: hash.slice(2), id: '' } : { query: '', id: hash };
+}
+
+// Group is a part of the index. All parts but the first come one after the other when the page opens, so that it answers meanwhile.
+function Group({ name, at, children }) {
+  const [shown, show] = useState(at === 0);
+  useEffect(() => {
+    if (shown) return undefined;
+    const turn = setTimeout(() => show(true), at * 30);
+    return () => clearTimeout(turn);
+  }, []);
+  return shown && html`<section><h2>${t('courses.group.' + name)}</h2>${children}</section>`;
 }
 
 // Row is one taught thing.
