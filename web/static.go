@@ -29,7 +29,7 @@ var embedded embed.FS
 // page is one HTML page. All pages are made from static/page.html, once in each language.
 type page struct {
 	Path, Style, Script string    // Style may name several, with a space between
-	Skeleton            string    // what a visitor sees until the script has run: list, sale, missing or, as most pages, one sheet
+	Skeleton            string    // what a visitor sees until the script has run: list, sale, missing, intro or, as most pages, one sheet
 	Title, Description  bilingual // the shop's name follows the title
 }
 
@@ -63,13 +63,13 @@ var pages = []page{
 		bilingual{"练习用的收银台，不收真钱：可以确认付款，也可以拒绝。", "A cashier to practise with, which takes no money: confirm the payment or decline it."}},
 	{"/admin.html", "admin/admin.css", "admin/admin.js", "", bilingual{"后台", "Back office"},
 		bilingual{"店铺的后台：秒杀、订单、支付、商品、账号和实时看板。", "The shop's back office: sales, orders, payments, goods, people and the live view."}},
-	{"/live.html", "admin/live.css", "admin/live_page.js", "", bilingual{"实时看板", "Live view"},
+	{"/live.html", "admin/live.css", "admin/live_page.js", "intro", bilingual{"实时看板", "Live view"},
 		bilingual{"实时看板：每秒更新的库存、请求数、订单数和延迟。", "The live view: units, requests, orders and latencies, renewed once a second."}},
-	{"/lab.html", "lab/lab.css lab/picture.css", "lab/lab.js", "", bilingual{"实验室", "The lab"},
+	{"/lab.html", "lab/lab.css lab/picture.css", "lab/lab.js", "intro", bilingual{"实验室", "The lab"},
 		bilingual{"秒杀实验室：看库存怎么超卖、订单怎么丢失，再看正确的写法。", "The lab: see how a flash sale oversells and loses orders, and how to put it right."}},
-	{minePage, "lab/lab.css lab/picture.css mine/mine.css", "mine/mine.js", "", bilingual{"自己写一种卖法", "Your own way to sell"},
+	{minePage, "lab/lab.css lab/picture.css mine/mine.css", "mine/mine.js", "intro", bilingual{"自己写一种卖法", "Your own way to sell"},
 		bilingual{"自己写出怎样卖一件货，让一群买家来抢，再一步一步看它在哪里出错。", "Write how one unit is sold, let a crowd press at once, and see step by step where it goes wrong."}},
-	{"/courses.html", "courses/courses.css", "courses/courses.js", "", bilingual{"课程索引", "Index of the courses"},
+	{"/courses.html", "courses/courses.css", "courses/courses.js", "intro", bilingual{"课程索引", "Index of the courses"},
 		bilingual{"按秒杀课程里的词，找到这家店里对应的代码、实验和说明。", "Find what the courses on flash sales teach, by their own words: its code, its lesson and its document here."}},
 	{"/handout.html", "lab/handout.css", "lab/handout.js", "", bilingual{"讲义", "Hand-outs"},
 		bilingual{"实验室每课一份讲义，可以打印：正文、问题、填数字的表和关键的代码。", "A hand-out for each lesson of the lab, to print: its text, its question, a table for the figures, and the lines that decide."}},
@@ -192,6 +192,12 @@ func loadAssets(origin string, of marks) (*assets, error) {
 			slices.Sort(preloads)
 			preloads = slices.DeleteFunc(slices.Compact(preloads), func(name string) bool { return name == pg.Script })
 		}
+		var intro bilingual
+		if pg.Skeleton == "intro" {
+			if intro, err = introOf(raw, pg); err != nil {
+				return nil, fmt.Errorf("%s: %w", pg.Path, err)
+			}
+		}
 		var b bytes.Buffer
 		err = shell.Execute(&b, struct {
 			page
@@ -200,8 +206,9 @@ func loadAssets(origin string, of marks) (*assets, error) {
 			Styles, Preloads   []string
 			Lang               string
 			Title, Description string
+			Heading, Intro     bilingual
 		}{pg, of, a.prefix(), strings.Fields(pg.Style), preloads, bilingual{"zh-CN", "en"}.in(zh),
-			pg.Title.in(zh) + " · " + cmp.Or(of.Shop, shopName.in(zh)), pg.Description.in(zh)})
+			pg.Title.in(zh) + " · " + cmp.Or(of.Shop, shopName.in(zh)), pg.Description.in(zh), pg.Title, intro})
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", pg.Path, err)
 		}
@@ -273,6 +280,24 @@ func modules(files map[string][]byte, script, lang string) ([]string, error) {
 	}
 	delete(seen, script)
 	return slices.Sorted(maps.Keys(seen)), nil
+}
+
+// introOf returns the first paragraph of a page, the text lab.intro of /lab.html. It is in the page itself, so that it is read before
+// the script is there.
+func introOf(files map[string][]byte, pg page) (intro bilingual, err error) {
+	key := strings.TrimSuffix(path.Base(pg.Path), ".html") + ".intro"
+	text := regexp.MustCompile(`(?m)^  '` + regexp.QuoteMeta(key) + `': '([^'\\]+)',$`)
+	of := func(lang string) string {
+		names, e := modules(files, pg.Script, lang)
+		for _, name := range names {
+			if m := text.FindSubmatch(files[name]); m != nil {
+				return string(m[1])
+			}
+		}
+		err = errors.Join(err, e, fmt.Errorf("no plain text %s in %s", key, lang))
+		return ""
+	}
+	return bilingual{of("zh"), of("en")}, err
 }
 
 func (a *assets) path() string { return "/static/" + a.hash + "/" }

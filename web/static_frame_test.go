@@ -37,6 +37,19 @@ func (v *visitor) shifts() (sum float64, last string) {
 	return got.Sum, got.Last
 }
 
+// introsOfThePage compares the heading and the first paragraph that a script shows with those in the HTML of the page. It is "" if they
+// are the same, or if the page has none.
+const introsOfThePage = `(() => {
+	const request = new XMLHttpRequest();
+	request.open('GET', location.pathname, false);
+	request.send();
+	const sent = new DOMParser().parseFromString(request.responseText, 'text/html').querySelector('.intro.ghosts');
+	const texts = (of, what) => [...of.querySelectorAll(what)].slice(0, 2).map((e) => e.textContent).join(' | ');
+	if (!sent) return document.querySelector('main > .intro') ? 'no intro in the HTML' : '';
+	const own = texts(sent, '.zh'), shown = texts(document, '.intro > h1, .intro > h1 + p');
+	return own === shown ? '' : own + ' / ' + shown;
+})()`
+
 // The frame of a page is in its HTML and stays where it is: nothing that a visitor reads moves while scripts and data arrive, in any
 // window, and the header is one line.
 func TestNothingMovesWhileAPageFills(t *testing.T) {
@@ -57,6 +70,9 @@ func TestNothingMovesWhileAPageFills(t *testing.T) {
 				t.Errorf("%s, %d wide: moved by %v thousandths, at last %s", page, width, sum, last)
 			}
 			v.fits(width)
+			if own := v.evaluates(introsOfThePage); own != "" {
+				t.Errorf("%s, %d wide: the page itself does not begin with what its script shows: %s", page, width, own)
+			}
 			if height := v.evaluates(`String(document.querySelector('.top').offsetHeight > 66)`); height != "false" {
 				t.Errorf("%s, %d wide: the header is higher than one line", page, width)
 			}
@@ -74,6 +90,8 @@ func TestNothingMovesWhileAPageFills(t *testing.T) {
 			check("/login.html", test("phone"))
 			check("/lab.html", ".lesson")
 			check("/courses.html", test("index"))
+			check("/mine.html", test("start"))
+			check("/live.html", ".intro p")
 			check("/no-such-page", ".blank")
 		}
 		v.do("log in", chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {

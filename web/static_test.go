@@ -78,6 +78,9 @@ func TestPagesAreMadeFromOneTemplate(t *testing.T) {
 						t.Errorf("%s has %d of %s, want one", pg.Path, strings.Count(html, want), want)
 					}
 				}
+				if intro := `<div class="intro ghosts"><h1><span class="zh" lang="zh-CN">` + pg.Title.ZH + "</span>"; strings.Contains(html, intro) != (pg.Skeleton == "intro") {
+					t.Errorf("%s begins with its title, or not, against its skeleton %q", pg.Path, pg.Skeleton)
+				}
 				for _, part := range strings.Split(html, `"`) {
 					if strings.HasPrefix(part, "/static/") && a.files[part] == nil {
 						t.Errorf("%s names %s, which is not served", pg.Path, part)
@@ -89,6 +92,24 @@ func TestPagesAreMadeFromOneTemplate(t *testing.T) {
 			if a.files[name] != nil {
 				t.Errorf("the template is served as %s", name)
 			}
+		}
+	}
+}
+
+// A page that begins with a text which its words do not have, or which depends on values, is an error.
+func TestIntroOf(t *testing.T) {
+	t.Parallel()
+	texts := "await loadTexts({ zh: () => import('./zh.js'), en: () => import('./en.js') });\n"
+	for zh, ok := range map[string]bool{
+		"export default {\n  'lab.intro': '中文',\n};":              true,
+		"export default {\n  'other.intro': '中文',\n};":            false,
+		"export default {\n  'lab.intro': ({ n }) => `${n}`,\n};": false,
+		"export default {\n  'lab.intro': 'it\\'s',\n};":          false,
+	} {
+		files := map[string][]byte{"lab.js": []byte(texts), "zh.js": []byte(zh), "en.js": []byte("export default {\n  'lab.intro': 'English',\n};")}
+		intro, err := introOf(files, page{Path: "/lab.html", Script: "lab.js"})
+		if (err == nil) != ok || ok && intro != (bilingual{"中文", "English"}) {
+			t.Errorf("%s: %v, %v", zh, intro, err)
 		}
 	}
 }

@@ -14,7 +14,7 @@ function LivePage({ lang }) {
     return () => removeEventListener('hashchange', onHash);
   }, []);
   const [, link, sale = ''] = /^#?([\w-]*)(?:\/(\d+))?$/.exec(hash) || [null, '', ''];
-  return html`<h1 class="hidden">${t('live')}</h1>
+  return html`<div class="intro"><h1>${t('live')}</h1><p class="more">${t('live.intro')}</p></div>
     <${LiveView} sale=${sale} link=${link} href=${(id) => '#' + link + (id ? '/' + id : '')} />`;
 }
 

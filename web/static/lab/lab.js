@@ -47,11 +47,15 @@ function Lab({ lang, user }) {
       ${failed.status !== 401 && html`<a class="button" href="/">${t('sale.back')}</a>`}</div>`;
   }
   if (!lab && failed) return html`<${Failed} title=${t('lab.failed')} more=${t('error.busy')} onRetry=${() => setTries(tries + 1)} />`;
-  if (!lab) return html`<${Loading} />`;
   return html`
-    <div class="intro"><h1>${t('lab.title')}</h1><p class="more">${t('lab.intro')} <a href="/courses.html">${t('lab.courses')}</a></p>
+    <div class="intro"><h1>${t('lab.title')}</h1><p class="more">${t('lab.intro')}</p><p class="more"><a href="/courses.html">${t('lab.courses')}</a></p>
       ${'lab' in document.documentElement.dataset && html`<p class="row"><a class="button quiet" href="/mine.html" data-test="to-mine">${t('lab.mine')}</a> <a class="button quiet" href="/class.html" data-test="to-class">${t('lab.class')}</a></p>
       <p class="more small">${t('lab.own', { follow: t('order.follow') })} <a href="/orders.html" data-test="to-own">${t('orders')}</a></p>`}</div>
+    ${lab ? html`<${Parts} lab=${lab} runs=${runs} part=${part} arg=${arg} begin=${begin} />` : html`<${Loading} />`}`;
+}
+
+function Parts({ lab, runs, part, arg, begin }) {
+  return html`
     <nav class="parts" aria-label=${t('lab.parts')}>
       ${['lessons', 'bench', 'strategies', 'race', 'without'].map((p) => html`
         <a key=${p} href=${p === 'lessons' ? '#1' : '#' + p} data-test=${'part-' + p} aria-current=${p === part ? 'page' : undefined}>${t('lab.' + p)}</a>`)}

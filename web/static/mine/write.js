@@ -112,7 +112,7 @@ export function Write({ lab, runs }) {
       <button type="button" class="plain pick" data-test="remove" onClick=${remove}>${t(removing ? 'mine.removeSure' : 'mine.remove')}</button></p>
     ${note && html`<p class="note" role="alert">${note}</p>`}</div>`;
   return html`<section>
-    <h2>${t('mine.write')}</h2><p class="more lead">${t('mine.intro')}</p>
+    <h2 class="hidden">${t('mine.write')}</h2>
     <${Desk} program=${program} onInput=${(source) => change({ source })} onRun=${start} run=${working} busy=${runs.busy} stop=${runs.stop} stock=${working === run ? Math.min(program.plan.stock, lab.max.stock) : 0}
       result=${result} shown=${shown} goTo=${goTo} label=${t('mine.source', { name: open })} bar=${bar}>
       <${Crowd} plan=${program.plan} max=${lab.max} faults=${lab.faults} onChange=${(plan) => change({ plan })} /><//>

@@ -1,5 +1,6 @@
 export default {
   'live': 'Live view',
+  'live.intro': 'The shop at this moment, renewed once a second: units left and sold, requests, orders, and how long buyers wait.',
   'live.shop': 'The whole shop',
   'live.sale': ({ id }) => `Sale ${id}`,
   'live.all': 'The whole shop',

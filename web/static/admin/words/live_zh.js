@@ -1,5 +1,6 @@
 export default {
   'live': '实时看板',
+  'live.intro': '店里此刻的情况，每秒更新一次：剩余和售出的件数、请求数、订单数，以及买家等了多久。',
   'live.shop': '全店',
   'live.sale': ({ id }) => `秒杀 ${id}`,
   'live.all': '查看全店',
