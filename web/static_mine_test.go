@@ -139,7 +139,7 @@ func TestMineExerciseIsSolved(t *testing.T) {
 	v.becomes("the address names the exercise", `location.hash`, "#exercises/one-unit")
 	v.fits(320)
 	v.clicks("exercise-first-come")
-	v.until("each target is named", `document.querySelector('.targets').innerText.includes('最多 8 个订单给了晚到的买家')`)
+	v.until("each target is named", `document.querySelector('.targets').innerText.includes('最多 12 个订单给了晚到的买家')`)
 	v.clicks("exercise-one-unit")
 	v.sees(test("exercise") + `[data-name="one-unit"]`)
 	v.clicks("run-mine")
