@@ -19,6 +19,7 @@ const PAGES = {
   4: { at: ['/order.html', '/pay.html', '/orders.html', '/sale.html'], go: '/orders.html' },
   5: { at: ['/lab.html', '/admin.html'], go: '/lab.html' },
 };
+const WHOLE = ['/sale.html', '/lab.html', '/admin.html', '/class.html']; // pages that need the whole width of most windows
 const NONE = ['/teach.html', '/live.html', '/courses.html', '/mine.html']; // pages of a teacher, and one that needs its whole window
 // A page that belongs to a later step leads there by itself: who looks at a sale has chosen one.
 const LEADS_TO = { '/sale.html': 2, '/order.html': 4, '/pay.html': 4 };
@@ -27,7 +28,7 @@ if (step !== CLOSED && LEADS_TO[location.pathname] > step) goTo(LEADS_TO[locatio
 
 export function Tour() {
   const [now, setNow] = useState(step);
-  const [open, setOpen] = useState(matchMedia('(min-width: 1280px) and (min-height: 700px)').matches);
+  const [open, setOpen] = useState(matchMedia(`(min-width: ${WHOLE.includes(location.pathname) ? 1680 : 1280}px) and (min-height: 700px)`).matches);
   useEffect(() => {
     listeners.add(setNow);
     return () => listeners.delete(setNow);
