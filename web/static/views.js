@@ -16,7 +16,7 @@ import { canPrepare, leftOf } from './purchase.js';
 const More = ({ text }) => html`<p class="more">${t(text)}</p>`;
 const orderHref = (order) => '/order.html?id=' + encodeURIComponent(order.id);
 
-const Loading = () => html`<button class="button big" disabled>${t('loading')}</button>`;
+const Loading = ({ s }) => html`<button class="button big" disabled>${t('loading')}</button><${Steps} sale=${s.sale} />`; // as high as what follows
 
 const Waiting = ({ s, purchase }) => html`
   <${More} text="waiting.more" />
