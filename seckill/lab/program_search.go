@@ -15,11 +15,14 @@ import (
 	glua "github.com/yuin/gopher-lua"
 )
 
-// Stall is a fault of a Schedule: the process stands still until its keys in Redis have expired.
+// Stall is a fault of a Schedule: the process stands still until its keys in Redis have expired, and another buyer goes on.
 const Stall = "stall"
 
-// ThreeBuyers are the Clicks of a Schedule with one click of each of three buyers.
-const ThreeBuyers = "three buyers"
+// Clicks of a Schedule, beside TwoBuyers and OneBuyer.
+const (
+	ThreeBuyers = "three buyers"                  // one click each
+	OneTwice    = "two buyers, one of them twice" // the second click of one comes before the other buyer
+)
 
 // Bounds of a search.
 const (
@@ -82,13 +85,14 @@ func searchSchedules(ctx context.Context, st Stores, server *miniredis.Miniredis
 	until := time.Now().Add(searchTime)
 	// To sell one unit twice says more than a double click does, and two buyers are easier to follow than three. The many
 	// schedules with two moves come late, so that the time does not end before a shorter one of the others.
-	pairs, double, three := &act{}, &act{}, &act{}
+	pairs, double, twice, three := &act{}, &act{}, &act{}, &act{}
 	pairs.begin(scene{TwoBuyers, []int64{1, 2}, 1}, scene{TwoBuyers, []int64{1, 2}, 2})
 	if p.DoubleClicks > 0 {
 		double.begin(scene{OneBuyer, []int64{1, 1}, 2})
+		twice.begin(scene{OneTwice, []int64{1, 1, 2}, 2}) // the second click may take the unit of the other buyer
 	}
 	three.begin(scene{ThreeBuyers, []int64{1, 2, 3}, 2})
-	for _, a := range []*act{pairs, pairs, double, double, pairs, double, three, three} {
+	for _, a := range []*act{pairs, pairs, double, double, twice, pairs, double, three, three} {
 		if f, err = s.deeper(ctx, a, until); f != nil || err != nil {
 			return f, err
 		}

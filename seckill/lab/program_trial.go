@@ -157,7 +157,7 @@ func (t *trial) await(a *actor) {
 
 // run makes the schedule's choices until all actors have ended.
 func (t *trial) run() {
-	passes := 0
+	passes, stalled := 0, false
 	for t.failure == "" {
 		if t.ctx.Err() != nil {
 			t.fail(t.ctx.Err())
@@ -203,7 +203,11 @@ func (t *trial) run() {
 		a := t.actors[t.turn]
 		t.choices = append(t.choices, choice{others: slices.DeleteFunc(slices.Clone(ready), func(i int) bool { return i == t.turn }),
 			kind: a.waiting.kind, commits: a.waiting.commits, keys: t.expiry() > 0, think: a.waiting.text == thinkText})
-		t.perform(a, fault, switched)
+		t.perform(a, fault, switched || stalled)
+		if stalled = fault == Stall && len(t.choices[at].others) > 0; stalled {
+			t.turn = t.choices[at].others[0]
+			t.switches++
+		}
 		t.land(false)
 	}
 }

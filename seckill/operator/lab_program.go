@@ -119,7 +119,7 @@ func writeVerdict(w io.Writer, r lab.Result) error {
 		if i == s.Broken {
 			mark = "   <- here it goes wrong"
 		}
-		fmt.Fprintf(w, "%2d %sbuyer %d  %-70s  stock %s, orders [%s]%s%s\n", i+1, strings.Repeat("    ", step.Buyer-1), step.Buyer, text,
+		fmt.Fprintf(w, "%2d %sbuyer %d  %-70s  stock %s, orders [%s]%s%s\n", i+1, strings.Repeat("    ", step.Buyer-1), s.Users[step.Buyer-1], text,
 			step.State.Stock, step.State.Orders, keysText(step.State.Keys), mark)
 	}
 	return nil

@@ -2,11 +2,12 @@
 import { html } from '../lib/preact.js';
 import { t } from '../i18n.js';
 
-// spansOf returns for each buyer [{kind, from, to}] in steps: 'asks' from the first step to the answer, 'holds' from the order on.
-export function spansOf(steps, buyers, one) {
+// spansOf returns for each click [{kind, from, to}] in steps: 'asks' from the first step to the answer, 'holds' from the order on.
+export function spansOf(steps, users) {
   const list = (text) => (text ? String(text).split(' ').filter(Boolean) : []);
-  return Array.from({ length: buyers }, (_, i) => {
+  return users.map((user, i) => {
     const n = i + 1;
+    const nth = users.slice(0, n).filter((other) => other === user).length; // click of its buyer
     const own = steps.map((step, at) => (step.buyer === n ? at : -1)).filter((at) => at >= 0);
     if (!own.length) return [];
     const end = steps.findIndex((step, at) => step.buyer === n && step.kind === 'answer' && at >= own[0]);
@@ -15,7 +16,7 @@ export function spansOf(steps, buyers, one) {
     let from = -1;
     steps.forEach((step, at) => {
       const orders = list(step.state?.orders);
-      const holds = one ? orders.length >= n : orders.includes(String(n));
+      const holds = orders.filter((owner) => owner === String(user)).length >= nth;
       if (holds && from < 0) from = at;
       if (!holds && from >= 0) { spans.push({ kind: 'holds', from, to: at - 1 }); from = -1; }
     });
@@ -27,7 +28,7 @@ export function spansOf(steps, buyers, one) {
 // Holders draws them. A step in which more buyers hold a unit than there are is red.
 export function Holders({ steps, schedule, at, label }) {
   const one = schedule.clicks === 'one buyer';
-  const all = spansOf(steps, schedule.buyers, one);
+  const all = spansOf(steps, schedule.users);
   const holding = steps.map((_, i) => all.flat().filter((span) => span.kind === 'holds' && span.from <= i && i <= span.to).length);
   const over = (i) => holding[i] > (one ? Math.min(1, schedule.stock) : schedule.stock);
   const firstOver = steps.findIndex((_, i) => over(i));

@@ -42,6 +42,14 @@ export function sameRead(steps, i) {
   return one && two && one.value === two.value && one.line === two.line && one.state === two.state ? { value: one.value, line: one.line } : null;
 }
 
+// whoOf names the buyer of a click, from 1, and which click of that buyer it is if there are several.
+function whoOf({ users, clicks }, n) {
+  const buyer = users[n - 1];
+  const of = (some) => some.filter((user) => user === buyer).length;
+  if (of(users) === 1) return t('race.buyer', { n: buyer });
+  return t(clicks === 'one buyer' ? 'race.click' : 'race.clickOf', { n: of(users.slice(0, n)), buyer });
+}
+
 // Schedule shows the steps. onLine(line) leads to a line of the source; onStep(step) is called with the step that is shown, or null.
 export function Schedule({ schedule, steps, onLine, onStep }) {
   const last = steps.length;
@@ -50,8 +58,7 @@ export function Schedule({ schedule, steps, onLine, onStep }) {
   const [playing, setPlaying] = useState(false);
   const [pace, setPace] = useState(1);
   const list = useRef();
-  const one = schedule.clicks === 'one buyer';
-  const label = (n) => t(one ? 'race.click' : 'race.buyer', { n });
+  const label = (n) => whoOf(schedule, n);
   const show = (to) => { setAt(Math.max(1, Math.min(last, to))); };
   const move = (to) => { setPlaying(false); show(to); };
   useEffect(() => {

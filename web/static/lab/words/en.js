@@ -294,6 +294,7 @@ export default {
   'race.keys': 'or the arrow keys ← →',
   'race.buyer': ({ n }) => `Buyer ${n}`,
   'race.click': ({ n }) => `Click ${n} of one buyer`,
+  'race.clickOf': ({ n, buyer }) => `Click ${n} of buyer ${buyer}`,
   'race.ms': ({ at, took }) => `${at} ms · took ${took} ms`,
   'race.waits': 'no reply yet…',
   'race.end': ({ sold, stock, left, one }) => `${s(stock, 'unit', 'units')}, ${s(sold, 'order', 'orders')}${one ? ' of one buyer' : ''}. The strategy counts ${left} as left.`,

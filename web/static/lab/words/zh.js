@@ -292,6 +292,7 @@ export default {
   'race.keys': '也可以用方向键 ← →',
   'race.buyer': ({ n }) => `买家 ${n}`,
   'race.click': ({ n }) => `同一买家的第 ${n} 次点击`,
+  'race.clickOf': ({ n, buyer }) => `买家 ${buyer} 的第 ${n} 次点击`,
   'race.ms': ({ at, took }) => `${at} 毫秒 · 用时 ${took} 毫秒`,
   'race.waits': '还没有答复…',
   'race.end': ({ sold, stock, left, one }) => `${stock} 件货，${sold} 个订单${one ? '，都是同一买家的' : ''}。这种方案认为还剩 ${left} 件。`,

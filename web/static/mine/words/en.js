@@ -92,7 +92,7 @@ export default {
   'wrong.unsold.repair': 'Take the unit and write the order in one step, or give the unit back whenever the order fails. After a conflict try again instead of saying no.',
 
   'schedule.title': 'The shortest schedule that goes wrong',
-  'schedule.of': ({ buyers, stock, nodes, clicks, switches, fault, tried }) => `${clicks === 'one buyer' ? `${buyers} clicks of one buyer` : `${buyers} buyers`}, ${s(stock, 'unit', 'units')}, ${s(nodes, 'process', 'processes')}, one statement at a time, ${s(switches, 'switch', 'switches')} between them${fault ? `, ${fault}` : ''}. Found as number ${tried} of the schedules that were tried.`,
+  'schedule.of': ({ buyers, stock, nodes, clicks, switches, fault, tried }) => `${clicks === 'one buyer' ? `${buyers} clicks of one buyer` : clicks === 'two buyers, one of them twice' ? '2 buyers, one of whom clicks twice' : `${buyers} buyers`}, ${s(stock, 'unit', 'units')}, ${s(nodes, 'process', 'processes')}, one statement at a time, ${s(switches, 'switch', 'switches')} between them${fault ? `, ${fault}` : ''}. Found as number ${tried} of the schedules that were tried.`,
   'stage.kill': 'and a process dies',
   'stage.lost-reply': 'and a reply is lost',
   'stage.redis-away': 'and Redis is away',

@@ -90,7 +90,7 @@ export default {
   'wrong.unsold.repair': '扣库存和写订单一步完成，或者订单失败时一定还回去。遇到冲突就重试，不要直接拒绝。',
 
   'schedule.title': '最短的出错顺序',
-  'schedule.of': ({ buyers, stock, nodes, clicks, switches, fault, tried }) => `${clicks === 'one buyer' ? `同一买家的 ${buyers} 次点击` : `${buyers} 个买家`}，${stock} 件，${nodes} 个进程，一次一条语句，切换 ${switches} 次${fault ? `，${fault}` : ''}。这是试到的第 ${tried} 种顺序。`,
+  'schedule.of': ({ buyers, stock, nodes, clicks, switches, fault, tried }) => `${clicks === 'one buyer' ? `同一买家的 ${buyers} 次点击` : clicks === 'two buyers, one of them twice' ? '2 个买家，其中一个点击两次' : `${buyers} 个买家`}，${stock} 件，${nodes} 个进程，一次一条语句，切换 ${switches} 次${fault ? `，${fault}` : ''}。这是试到的第 ${tried} 种顺序。`,
   'stage.kill': '一个进程死掉',
   'stage.lost-reply': '一个答复丢失',
   'stage.redis-away': 'Redis 不可用',
