@@ -100,6 +100,8 @@ func TestOnePersonSeesARush(t *testing.T) {
 	v.shows("none-left", "All units are taken now. You can still answer: a unit may come back.")
 	v.types("captcha-input", s.answer(t, sale)+"\r")
 	v.until("a buyer who was too late is told so", `document.querySelector('[data-view="sold_out"]')?.innerText.includes('You did not get one, and you were not charged.') === true`)
+	v.goTo("/sale.html?id=" + sale)
+	v.until("and again after a reload", `document.querySelector('[data-view="sold_out"]')?.innerText.includes('You did not get one, and you were not charged.') === true`)
 	v.goTo("/")
 	v.sees(test("lab-top"))
 	v.until("the tour stays closed", `document.querySelector('[data-test="tour"]') === null`)

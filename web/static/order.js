@@ -84,7 +84,8 @@ function Sheet({ order, reread, trouble }) {
       </header>
       <div class="thing">
         <${Drawing} src=${order.image} />
-        <div><h1>${order.title}</h1><a href=${'/sale.html?id=' + encodeURIComponent(order.sale_id)}>${t('order.toSale')}</a></div>
+        <div><h1>${order.title}</h1><a href=${'/sale.html?id=' + encodeURIComponent(order.sale_id)}>${t('order.toSale')}</a>
+          ${order.status === 'cancelled' && html`<br /><a href="/" data-test="to-others">${t('sale.back')}</a>`}</div>
       </div>
       <dl class="rows">
         <div class="amount" data-due=${status === 'pending' ? '' : undefined}><dt>${t('order.amount')}</dt><dd>¥${yuan(order.price)}</dd></div>

@@ -53,7 +53,7 @@ export function openPurchase(id, onChange) {
     const reply = await retry(() => get(url + '/result'), waiting('load'));
     if (!reply.ok) refuse(reply, true);
     else await take(reply.data, true);
-    set({ known: true });
+    set({ known: true, missed: wasMissed(id, user.user_id) });
   }
 
   // take shows a result. earlier: it is from before this click, so the page shows an order or a
@@ -113,6 +113,7 @@ export function openPurchase(id, onChange) {
 
   function begin() {
     if (s.step !== 'idle' || s.sending || s.wait) return;
+    keepMissed(id, '');
     set({ result: null, note: null, heldUntil: 0, missed: false });
     if (!s.sale.captcha) return submit('');
     set({ step: 'captcha' });
@@ -174,6 +175,7 @@ export function openPurchase(id, onChange) {
     set({ step: 'idle', captcha: released() });
     if (code === 'sold_out') {
       // Other buyers may hold the last units for a moment, so the button stays away for some seconds even if units are left.
+      keepMissed(id, s.user.user_id);
       set({ missed: true, heldUntil: now() + 4000 + Math.random() * 2000, sale: s.sale.left > 0 ? s.sale : { ...s.sale, state: 'sold_out' } });
       return salePoll.read();
     }
@@ -212,6 +214,24 @@ export function openPurchase(id, onChange) {
       document.removeEventListener('visibilitychange', onVisible);
     },
   };
+}
+
+// keepMissed keeps, as long as the tab is open, who was too late for a sale; '' forgets it. So a reload still says that nothing was
+// charged.
+function keepMissed(id, user) {
+  try {
+    sessionStorage.setItem('miaosha.missed.' + id, user);
+  } catch {
+    // the browser forbids storage: it is said until the page is left
+  }
+}
+
+function wasMissed(id, user) {
+  try {
+    return sessionStorage.getItem('miaosha.missed.' + id) === String(user);
+  } catch {
+    return false;
+  }
 }
 
 // nextPlace follows a place in the queue: first is the number of people ahead at the time since, ahead is their number now, and
