@@ -220,6 +220,9 @@ func (r *run) count(ctx context.Context, o *outcome) (Result, error) {
 		if yes && !ordered[user] {
 			res.Lost++
 		}
+		if !yes && ordered[user] {
+			res.ToldNo++
+		}
 	}
 	res.OrderedBy = owners
 	res.Sold = len(owners)

@@ -179,6 +179,8 @@ func wrongText(r Result) Text {
 		return Text{fmt.Sprintf("%d orders are the second of a buyer", r.Duplicates), fmt.Sprintf("%d 个订单是同一买家的第二个", r.Duplicates)}
 	case r.AfterEnd > 0:
 		return Text{fmt.Sprintf("%d units were sold after the end of the sale", r.AfterEnd), fmt.Sprintf("秒杀结束之后还卖出了 %d 件", r.AfterEnd)}
+	case r.Denied > 0:
+		return Text{fmt.Sprintf("%d buyers have an order and were told no", r.Denied), fmt.Sprintf("%d 个买家有订单，却听到“否”", r.Denied)}
 	case r.Unsold > 0:
 		return Text{fmt.Sprintf("%d units are unsold although buyers were told no", r.Unsold), fmt.Sprintf("有买家被拒绝，却有 %d 件没有卖出", r.Unsold)}
 	}

@@ -129,6 +129,7 @@ type Result struct {
 
 	OrderedBy []int64 `json:"-"` // the buyers of the orders
 	TakenLate int     `json:"-"` // units that were taken after the end of the sale, see Plan.Closes
+	ToldNo    int     `json:"-"` // buyers with an order who were told no
 }
 
 const maxHolds = 150

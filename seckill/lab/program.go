@@ -44,6 +44,7 @@ const (
 	PartialWrite   = "partial_write"   // a process died between two writes that belong together
 	LostPromise    = "lost_promise"    // a buyer was told yes and has no order
 	UnknownOutcome = "unknown_outcome" // a lost reply was taken for a failure
+	DeniedOrder    = "denied_order"    // a buyer was told no, and has an order, without any fault
 	StaysUnsold    = "unsold"          // a buyer was told no while a unit was left
 	TooSlow        = "too_slow"        // exact, but short of a target
 	Failed         = "error"           // the program did not run; Verdict.Problem says why
@@ -67,6 +68,7 @@ type Verdict struct {
 	Output   string         `json:"output"`  // what the program printed, at most maxOutput bytes
 	Schedule *Schedule      `json:"schedule"`
 	AfterEnd int            `json:"after_end"` // units taken after the end of the sale, see Plan.Closes
+	Denied   int            `json:"denied"`    // buyers who were told no and have an order; 0 with faults that end a reply
 	Late     int            `json:"late"`      // orders of buyers before whom four times as many had come as there are units
 	Steps    []ScheduleStep `json:"steps"`
 }

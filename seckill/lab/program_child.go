@@ -10,6 +10,7 @@ import (
 	"os"
 	"runtime/debug"
 	"runtime/metrics"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -165,9 +166,12 @@ func judgePlan(ctx context.Context, s Stores, server *miniredis.Miniredis, code 
 		result.Unsold = max(0, min(p.Stock, p.Buyers-gone)-(result.Sold-shared.kept(p, result.OrderedBy)))
 		result.Right = result.exact()
 	}
+	if !slices.ContainsFunc([]string{Kill, LostReply, RedisAway, Cancel}, p.has) { // such a reply may be lost, or be outdated
+		verdict.Denied = result.ToldNo
+	}
 	verdict.AfterEnd, verdict.Late = result.TakenLate, shared.late(result.OrderedBy, p.Stock)
 	if verdict.Kind == "" {
-		verdict.Kind = kindOfCounts(result)
+		verdict.Kind = kindOfCounts(result, verdict.Denied)
 	}
 	result.Error = oneLine(result.Error)
 	if verdict.Kind == Failed {
@@ -188,7 +192,7 @@ func lengthOf(m *sync.Map) (n int) {
 }
 
 // kindOfCounts names the kind of a crowd's outcome for which no schedule was found.
-func kindOfCounts(r Result) string {
+func kindOfCounts(r Result, denied int) string {
 	switch {
 	case r.Error != "":
 		return Failed
@@ -198,6 +202,8 @@ func kindOfCounts(r Result) string {
 		return DoubleDelivery
 	case r.Oversold > 0, r.TakenLate > 0:
 		return CheckThenAct
+	case denied > 0:
+		return DeniedOrder
 	case r.Unsold > 0:
 		return StaysUnsold
 	}

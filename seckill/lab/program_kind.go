@@ -8,7 +8,7 @@ import (
 )
 
 // counts compares what the buyers of a trial were told with the orders.
-func (t *trial) counts() (oversold, duplicates, lost, unsold int) {
+func (t *trial) counts() (oversold, duplicates, lost, denied, unsold int) {
 	sold := t.orders
 	owners := slices.Compact(slices.Sorted(slices.Values(sold)))
 	oversold, duplicates = max(0, len(sold)-t.stock), len(sold)-len(owners)
@@ -26,12 +26,15 @@ func (t *trial) counts() (oversold, duplicates, lost, unsold int) {
 		if answer == "yes" && !has {
 			lost++
 		}
+		if answer == "no" && has {
+			denied++
+		}
 		if answer == "no" && !has {
 			refused++
 		}
 	}
 	unsold = max(0, min(t.stock-len(sold), refused))
-	return oversold, duplicates, lost, unsold
+	return oversold, duplicates, lost, denied, unsold
 }
 
 // verdict returns the kind of what went wrong; "" if nothing did.
@@ -46,7 +49,7 @@ func (t *trial) judge() string {
 	if t.failure != "" {
 		return Failed
 	}
-	oversold, duplicates, lost, unsold := t.counts()
+	oversold, duplicates, lost, denied, unsold := t.counts()
 	wrong := oversold+duplicates+lost > 0
 	switch {
 	case wrong && slices.Contains(t.faults, LostReply):
@@ -61,6 +64,8 @@ func (t *trial) judge() string {
 		return LostUpdate
 	case oversold > 0:
 		return CheckThenAct
+	case denied > 0 && len(t.faults) == 0:
+		return DeniedOrder
 	case unsold > 0:
 		return StaysUnsold
 	}
@@ -120,7 +125,7 @@ func (t *trial) brokenAt(kind string) int {
 	last := -1
 	for i, s := range t.steps {
 		switch {
-		case kind == StaysUnsold && s.Kind == "answer" && s.Text == "no",
+		case (kind == StaysUnsold || kind == DeniedOrder && slices.Contains(strings.Fields(s.State.Orders), strconv.FormatInt(t.users[s.Buyer-1], 10))) && s.Kind == "answer" && s.Text == "no",
 			kind == LostPromise && s.Kind == "answer" && s.Text == "yes" && !slices.Contains(strings.Fields(t.steps[len(t.steps)-1].State.Orders), strconv.FormatInt(t.users[s.Buyer-1], 10)):
 			last = i
 		}

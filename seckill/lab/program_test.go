@@ -85,6 +85,10 @@ func TestJudge(t *testing.T) {
 		"half of the work":   {Program{Lua, `function prepare() sql("create unique index one on orders (user_id)") end function buy(u) think() if sql("insert into orders (user_id) values ($1) on conflict do nothing", u).affected == 0 then return true end if sql("update item set stock = stock - 1 where stock > 0").affected == 1 then return true end sql("delete from orders where user_id = $1", u) return false end`}, with(Kill), PartialWrite, []string{"killed"}},
 		"a wrong column":     {Program{Lua, "function buy(u)\n  think()\n  return sql('update item set stok = 1').affected == 1\nend"}, crowd(), Failed, []string{BadRuntime, "line 3: ERROR"}},
 		"always an error":    {Program{Lua, `function buy() think() error("my own") end`}, crowd(), Failed, []string{BadRuntime, "my own"}},
+		"told no":            {Program{Lua, guardUniqueLua + `local own = buy function buy(u) own(u) return false end`}, plan, DeniedOrder, []string{"no"}},
+		"... in the crowd":   {Program{Lua, guardUniqueLua + `local own = buy function buy(u) own(u) return false end`}, crowd(), DeniedOrder, nil},
+		"a lock expires":     {Program{Lua, `function prepare() sql("create unique index one on orders (user_id)") end function buy(u) while not redis("SET", key("lock"), u, "NX", "PX", 150) do think() end local stock = sql("select stock from item")[1].stock local yes = stock > 0 or #sql("select from orders where user_id = $1", u) > 0 if stock > 0 and sql("insert into orders (user_id) values ($1) on conflict do nothing", u).affected == 1 then sql("update item set stock = $1", stock - 1) end redis("DEL", key("lock")) return yes end`}, plan, LostUpdate, []string{stallText}},
+		"the other's unit":   {Program{Lua, `function prepare() sql("create unique index one on orders (user_id)") redis("SET", key("stock"), sql("select stock from item")[1].stock) end function buy(u) if redis("DECR", key("stock")) < 0 then return false end sql("insert into orders (user_id) values ($1) on conflict do nothing", u) return true end`}, plan, StaysUnsold, []string{"DECR"}},
 		"not Lua":            {Program{Lua, "function buy("}, plan, Failed, nil},
 		"no buy":             {Program{Lua, "function sell() end"}, plan, Failed, nil},
 	} {
@@ -98,7 +102,7 @@ func TestJudge(t *testing.T) {
 			if r.Kind != test.kind || r.Right != (test.kind == "") {
 				t.Errorf("kind %q, right %v, %s, want %q: %+v, %+v", r.Kind, r.Right, r.Error, test.kind, r.Schedule, r.Steps)
 			}
-			if test.kind != "" && test.kind != Failed && r.Schedule == nil {
+			if test.kind != "" && test.kind != Failed && r.Schedule == nil && !test.plan.CrowdOnly {
 				t.Error("no schedule shows it")
 			}
 			if i := slices.IndexFunc(r.Steps, func(s ScheduleStep) bool { return s.Line < 0 || s.Line == 0 && s.Text == "begin" }); i >= 0 {

@@ -81,6 +81,7 @@ var kindTexts = map[string]string{
 	lab.DoubleDelivery: "double delivery: one buyer has two orders",
 	lab.PartialWrite:   "a partial write: a process died between two writes that belong together",
 	lab.LostPromise:    "a lost promise: a buyer was told yes and has no order",
+	lab.DeniedOrder:    "a denied order: a buyer has an order and was told no",
 	lab.UnknownOutcome: "an unknown outcome: a lost reply was taken for a failure",
 	lab.StaysUnsold:    "an unsold unit: a buyer was told no while a unit was left",
 	lab.TooSlow:        "too slow: exact, but short of the target",
