@@ -77,7 +77,7 @@ func TestLabPictureSaysWhatItShows(t *testing.T) {
 	v.clicks("strategy-read-then-write") // guard alone is left
 	v.retypes("bench-buyers", "300")
 	v.retypes("bench-stock", "200\r")
-	for _, words := range []string{"Play the first 150 … 1 to 24 of the first 150 who were told yes", "回放最先的 150 个 … 最先被告知抢到的 150 个买家中的第 1 到 24 个"} {
+	for _, words := range []string{"Play the first 150 … 1 to 24 of the first 150 clicks that were told yes", "回放最先的 150 个 … 最先回答“抢到”的 150 次点击中的第 1 到 24 次"} {
 		play, of, _ := strings.Cut(words, " … ")
 		v.shows("picture-play", play)
 		v.until("the rows, "+of, fmt.Sprintf(`document.querySelector('[data-test="timeline"]').innerText.includes(%q)`, of))

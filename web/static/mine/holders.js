@@ -2,27 +2,32 @@
 import { html } from '../lib/preact.js';
 import { t } from '../i18n.js';
 
-// spansOf returns for each click [{kind, from, to}] in steps: 'asks' from the first step to the answer, 'holds' from the order on.
+// spansOf returns for each click [{kind, from, to}] in steps: 'asks' from its first step to the answer, 'holds' from its order on. An
+// order is of the click whose step has made it.
 export function spansOf(steps, users) {
-  const list = (text) => (text ? String(text).split(' ').filter(Boolean) : []);
-  return users.map((user, i) => {
-    const n = i + 1;
-    const nth = users.slice(0, n).filter((other) => other === user).length; // click of its buyer
-    const own = steps.map((step, at) => (step.buyer === n ? at : -1)).filter((at) => at >= 0);
-    if (!own.length) return [];
-    const end = steps.findIndex((step, at) => step.buyer === n && step.kind === 'answer' && at >= own[0]);
-    const asks = { kind: 'asks', from: own[0], to: end < 0 ? own.at(-1) : end };
-    const spans = [asks];
-    let from = -1;
-    steps.forEach((step, at) => {
-      const orders = list(step.state?.orders);
-      const holds = orders.filter((owner) => owner === String(user)).length >= nth;
-      if (holds && from < 0) from = at;
-      if (!holds && from >= 0) { spans.push({ kind: 'holds', from, to: at - 1 }); from = -1; }
-    });
-    if (from >= 0) spans.push({ kind: 'holds', from, to: steps.length - 1 });
-    return spans;
+  const ordersOf = (at, user) => (at < 0 ? 0 : String(steps[at].state?.orders ?? '').split(' ').filter((owner) => owner === String(user)).length);
+  const spans = users.map((_, i) => {
+    const own = steps.flatMap((step, at) => (step.buyer === i + 1 ? [at] : []));
+    const end = steps.findIndex((step, at) => step.buyer === i + 1 && step.kind === 'answer' && at >= own[0]);
+    return own.length ? [{ kind: 'asks', from: own[0], to: end < 0 ? own.at(-1) : end }] : [];
   });
+  const holds = users.map(() => null);
+  steps.forEach((step, at) => {
+    for (const user of new Set(users)) {
+      const more = ordersOf(at, user) - ordersOf(at - 1, user);
+      const clicks = users.flatMap((other, i) => (other === user ? [i] : []));
+      if (more > 0) {
+        const i = clicks.includes(step.buyer - 1) ? step.buyer - 1 : clicks.find((click) => !holds[click]);
+        if (i !== undefined && !holds[i]) spans[i].push(holds[i] = { kind: 'holds', from: at, to: steps.length - 1 });
+      }
+      const last = clicks.findLast((click) => holds[click]);
+      if (more < 0 && last !== undefined) {
+        holds[last].to = at - 1;
+        holds[last] = null;
+      }
+    }
+  });
+  return spans;
 }
 
 // Holders draws them. A step in which more buyers hold a unit than there are is red.

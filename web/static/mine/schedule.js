@@ -19,16 +19,21 @@ function partsOf(state) {
   ];
 }
 
-// changes returns the parts after step i, each with its value before if the step has changed it.
-function changes(steps, i) {
-  const before = i > 0 ? partsOf(steps[i - 1].state) : [];
+// changes returns the parts after step i, each with its value before if the step has changed it. Before the first step, what is not
+// known counts as unchanged.
+function changes(steps, i, stock) {
+  const before = i > 0 ? partsOf(steps[i - 1].state) : partsOf({ ...steps[0].state, stock: String(stock), orders: '' });
   return partsOf(steps[i].state).map((part) => {
     const old = before.find((other) => other.key === part.key);
-    return { ...part, was: i > 0 && (!old || old.value !== part.value) ? (old ? old.value : '–') : undefined };
+    return { ...part, was: (!old || old.value !== part.value) ? (old ? old.value : '–') : undefined };
   });
 }
 
 const textOf = (step) => (step.kind === 'answer' || step.kind === 'code' || step.kind === 'fault' ? textOr('step.', step.text) : step.text);
+
+// A step that waits for a lock is shown twice: when it begins to wait, and when it is done.
+const isWaiting = (step) => step.waited && step.result === 'waits';
+const waitOf = (step) => t(isWaiting(step) ? 'schedule.waiting' : 'schedule.waited');
 
 // sameRead returns {value, line} of the last read of both buyers before step i, if both have read the same at the same line while what
 // they share was the same: it is what both believed. Otherwise it returns null.
@@ -108,11 +113,11 @@ export function Schedule({ schedule, steps, onLine, onStep }) {
           <span class="clock"><span class="who">${label(step.buyer)}</span> <em>${t('kind.' + step.kind)}</em>
             ${step.line > 0 && html` <button type="button" class="plain line" data-test="to-line" tabindex=${stands(i) === 'ahead' ? -1 : 0} onClick=${() => onLine(step.line)}>${t('strategy.line', { lines: step.line })}</button>`}</span>
           ${step.switched && html`<span class="switched">⇄ ${t('schedule.switched', { who: label(step.buyer) })}</span>`}
-          ${step.waited && html`<span class="waited">${t('schedule.waited')}</span>`}
+          ${step.waited && html`<span class="waited">${waitOf(step)}</span>`}
           <code>${textOf(step)}</code>
-          ${step.result && html`<span class="got">→ <code>${step.result}</code></span>`}
+          ${step.result && !isWaiting(step) && html`<span class="got">→ <code>${step.result}</code></span>`}
         </div>
-        <div class="shared"><dl>${changes(steps, i).map((part) => html`<div key=${part.key} data-changed=${part.was !== undefined ? '' : undefined}>
+        <div class="shared"><dl>${changes(steps, i, schedule.stock).map((part) => html`<div key=${part.key} data-changed=${part.was !== undefined ? '' : undefined}>
           <dt>${part.redis ? html`<code>${part.name}</code>` : part.name}</dt><dd>${part.was !== undefined && html`<span class="was">${part.was} →</span> `}<b>${part.value}</b></dd></div>`)}</dl>
           ${i === broken && html`<p class="broke" data-test="broke"><span aria-hidden="true">✗ </span>${t('schedule.broke')}</p>`}</div>
       </li>`)}</ol>
@@ -120,7 +125,7 @@ export function Schedule({ schedule, steps, onLine, onStep }) {
     <details class="about"><summary>${t('schedule.table')}</summary><div class="scrolls" tabindex="0" role="region" aria-label=${t('schedule.table')}>
       <table class="plainly" data-test="step-table"><thead><tr>${['n', 'buyer', 'step', 'result', 'line', 'shared'].map((c) => html`<th key=${c} scope="col">${t('schedule.col.' + c)}</th>`)}</tr></thead>
         <tbody>${steps.map((step, i) => html`<tr key=${i}><th scope="row">${i + 1}</th><td>${label(step.buyer)}</td>
-          <td>${step.switched && '⇄ '}<code>${textOf(step)}</code>${step.waited && ` (${t('schedule.waited')})`}</td><td><code>${step.result}</code></td><td>${step.line || ''}</td>
+          <td>${step.switched && '⇄ '}<code>${textOf(step)}</code>${step.waited && ` (${waitOf(step)})`}</td><td><code>${!isWaiting(step) && step.result}</code></td><td>${step.line || ''}</td>
           <td>${partsOf(step.state).map((part) => `${part.name} ${part.value}`).join('; ')}${i === broken && html` <strong class="bad">✗ ${t('schedule.broke')}</strong>`}</td></tr>`)}</tbody></table></div></details>
   </section>`;
 }

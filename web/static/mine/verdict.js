@@ -15,19 +15,22 @@ export function lineOf(result) {
 }
 
 // Verdict shows a result. searched is false for the crowds of earlier exercises, for which no schedule was searched. It scrolls into
-// view if it leads.
+// view if it leads; if not, it is of an exercise, and what usually repairs it is opened like a hint.
 export function Verdict({ result, searched = true, leads = true, onLine, onStep }) {
   const { kind, problem, schedule, steps = [], output } = result;
   const line = lineOf(result);
   const sumsUp = COUNTS.slice(1).every((c) => !result[c]) && !result.error;
   const late = sumsUp && result.after_end > 0; // each unit once, but not in time
-  const crowdRight = sumsUp && !late;
+  const denied = sumsUp && !late && result.denied > 0;
+  const crowdRight = sumsUp && !late && !denied;
+  const race = late && kind === 'check_then_act' ? 'after_end' : kind; // the shop's clock has changed what was checked
   const read = schedule && schedule.broken >= 0 ? sameRead(steps, schedule.broken) : null;
-  const oneBuyer = schedule?.clicks === 'one buyer';
+  const oneBuyer = schedule && schedule.users[0] === schedule.users[1]; // the first two clicks
   const outcome = kind === 'error' ? t('problem.' + (problem || 'runtime'))
     : result.right ? t('mine.right')
       : late ? t('mine.afterEnd', { n: result.after_end })
-        : crowdRight ? t('mine.searched') : verdictOf(result);
+        : denied ? t('mine.denied', { n: result.denied })
+          : crowdRight ? t('mine.searched') : verdictOf(result);
   const perOrder = (n) => (result.sold > 0 ? number(n, 1) : '–');
   const box = useRef();
   useLayoutEffect(() => { if (leads) box.current.scrollIntoView({ block: 'start' }); }, []);
@@ -37,9 +40,10 @@ export function Verdict({ result, searched = true, leads = true, onLine, onStep 
       ${kind === 'error' && html`<div class="note" role="alert" data-test="problem"><p>${t('problem.' + (problem || 'runtime') + '.says')}</p>
         <pre class="said">${result.error}</pre>
         ${line > 0 && html`<p><button type="button" class="plain linked" data-test="to-error" onClick=${() => onLine(line)}>${t('problem.line', { line })}</button></p>`}</div>`}
-      ${kind && kind !== 'error' && html`<div class="race-kind" data-test="kind"><h3>${t('wrong.' + kind)}</h3><p>${t('wrong.' + kind + '.says')}</p>
+      ${kind && kind !== 'error' && html`<div class="race-kind" data-test="kind"><h3>${t('wrong.' + race)}</h3><p>${t('wrong.' + race + '.says')}</p>
         ${read && html`<p data-test="same-read">${t(oneBuyer ? 'wrong.sameRead.one' : 'wrong.sameRead', read)}</p>`}
-        <p><b>${t('wrong.repair')}</b> ${t('wrong.' + kind + '.repair')}</p></div>`}
+        ${leads ? html`<p><b>${t('wrong.repair')}</b> ${t('wrong.' + race + '.repair')}</p>`
+          : html`<details><summary data-test="repair">${t('wrong.repair')}</summary><p>${t('wrong.' + race + '.repair')}</p></details>`}</div>`}
       ${kind !== 'error' && result.error && html`<p class="note">${result.error}</p>`}
       ${result.buyers > 0 && (kind !== 'error' || result.sold > 0) && html`
         <dl class="tallies">${COUNTS.map((c) => html`<div key=${c} data-wrong=${c !== 'sold' && result[c] > 0 ? '' : undefined}><dt>${t('result.' + c)}</dt>

@@ -16,7 +16,7 @@ export default {
   'picture.play': ({ kept }) => (kept ? `Play the first ${kept}` : 'Play the sale'),
   'picture.time': ({ ms }) => `${ms} ms after the first click`,
   'held.title': 'Who held a unit from when on',
-  'held.of': ({ from, to, of, kept }) => `${from} to ${to} of ${kept ? 'the first ' : ''}${of} who were told yes`,
+  'held.of': ({ from, to, of, kept }) => `${from} to ${to} of ${kept ? 'the first ' : ''}${of} clicks that were told yes`,
   'held.buyer': ({ n }) => `buyer ${n}`,
   'held.row': ({ clicked, told }) => `clicked at ${clicked} ms, told yes at ${told} ms`,
   'held.waits': 'waits for the answer',

@@ -14,7 +14,7 @@ export default {
   'picture.play': ({ kept }) => (kept ? `回放最先的 ${kept} 个` : '回放这场秒杀'),
   'picture.time': ({ ms }) => `第一次点击后 ${ms} 毫秒`,
   'held.title': '谁从什么时候起持有一件',
-  'held.of': ({ from, to, of, kept }) => `${kept ? `最先被告知抢到的 ${of} 个买家` : `${of} 个被告知抢到的买家`}中的第 ${from} 到 ${to} 个`,
+  'held.of': ({ from, to, of, kept }) => `${kept ? `最先回答“抢到”的 ${of} 次点击` : `${of} 次回答“抢到”的点击`}中的第 ${from} 到 ${to} 次`,
   'held.buyer': ({ n }) => `买家 ${n}`,
   'held.row': ({ clicked, told }) => `${clicked} 毫秒点击，${told} 毫秒被告知抢到`,
   'held.waits': '等待答复',
