@@ -297,7 +297,8 @@ func introOf(files map[string][]byte, pg page) (intro bilingual, err error) {
 		err = errors.Join(err, e, fmt.Errorf("no plain text %s in %s", key, lang))
 		return ""
 	}
-	return bilingual{of("zh"), of("en")}, err
+	intro = bilingual{of("zh"), of("en")}
+	return intro, err
 }
 
 func (a *assets) path() string { return "/static/" + a.hash + "/" }

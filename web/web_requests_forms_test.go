@@ -310,7 +310,7 @@ func captchaQuery(g *generator, _ *request) string {
 }
 
 func sourceQuery(g *generator, _ *request) string {
-	return pick(g, "experiment=late-payment", "strategy=naive", "experiment=none", "")
+	return pick(g, "experiment=late-payment", "strategy=read-then-write", "experiment=none", "")
 }
 
 // What the generator learns from answers.

@@ -44,7 +44,7 @@ const (
 	PartialWrite   = "partial_write"   // a process died between two writes that belong together
 	LostPromise    = "lost_promise"    // a buyer was told yes and has no order
 	UnknownOutcome = "unknown_outcome" // a lost reply was taken for a failure
-	DeniedOrder    = "denied_order"    // a buyer was told no, and has an order, without any fault
+	DeniedOrder    = "denied_order"    // a buyer was told no, and has an order; not where a fault ends replies
 	StaysUnsold    = "unsold"          // a buyer was told no while a unit was left
 	TooSlow        = "too_slow"        // exact, but short of a target
 	Failed         = "error"           // the program did not run; Verdict.Problem says why
@@ -75,15 +75,16 @@ type Verdict struct {
 
 // Schedule is the shortest schedule, among those that were searched, in which a program goes wrong.
 type Schedule struct {
-	Buyers   int     `json:"buyers"` // clicks: a second one of a buyer counts as one more
-	Stock    int     `json:"stock"`
-	Nodes    int     `json:"nodes"`
-	Clicks   string  `json:"clicks"`   // TwoBuyers, OneBuyer, OneTwice or ThreeBuyers
-	Users    []int64 `json:"users"`    // the buyer of each click
-	Switches int     `json:"switches"` // from a buyer who could have gone on to another one
-	Fault    string  `json:"fault"`    // Kill, LostReply, RedisAway, Stall or ""
-	Tried    int     `json:"tried"`    // schedules that were run until this one, which is the last
-	Broken   int     `json:"broken"`   // index of the step at which the invariant broke; -1 if none can be named
+	Buyers   int      `json:"buyers"` // clicks: a second one of a buyer counts as one more
+	Stock    int      `json:"stock"`
+	Nodes    int      `json:"nodes"`
+	Clicks   string   `json:"clicks"`   // TwoBuyers, OneBuyer, OneTwice or ThreeBuyers
+	Users    []int64  `json:"users"`    // the buyer of each click
+	Before   RowState `json:"before"`   // the first click
+	Switches int      `json:"switches"` // from a buyer who could have gone on to another one
+	Fault    string   `json:"fault"`    // Kill, LostReply, RedisAway, Stall or ""
+	Tried    int      `json:"tried"`    // schedules that were run until this one, which is the last
+	Broken   int      `json:"broken"`   // index of the step at which the invariant broke; -1 if none can be named
 }
 
 // ScheduleStep is one step of a Schedule, in the order in which the steps were made.

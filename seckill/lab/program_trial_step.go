@@ -35,6 +35,9 @@ func (t *trial) perform(a *actor, fault string, switched bool) {
 		return
 	case Stall:
 		t.server.FastForward(t.expiry() + time.Millisecond)
+		for _, other := range t.actors { // who waited for a key tries again
+			other.stale = 0
+		}
 		t.record(a, &request{kind: "fault", text: stallText}, switched)
 	case RedisAway:
 		t.away = 3

@@ -120,10 +120,28 @@ func writeVerdict(w io.Writer, r lab.Result) error {
 		if i == s.Broken {
 			mark = "   <- here it goes wrong"
 		}
-		fmt.Fprintf(w, "%2d %sbuyer %d  %-70s  stock %s, orders [%s]%s%s\n", i+1, strings.Repeat("    ", step.Buyer-1), s.Users[step.Buyer-1], text,
+		fmt.Fprintf(w, "%2d %s%s  %-70s  stock %s, orders [%s]%s%s\n", i+1, strings.Repeat("    ", step.Buyer-1), clickOf(s.Users, step.Buyer), text,
 			step.State.Stock, step.State.Orders, keysText(step.State.Keys), mark)
 	}
 	return nil
+}
+
+// clickOf names the buyer of a click, from 1, and which click it is if the buyer has several.
+func clickOf(users []int64, click int) string {
+	nth, all := 0, 0
+	for i, user := range users {
+		if user == users[click-1] {
+			all++
+			if i < click {
+				nth++
+			}
+		}
+	}
+	text := fmt.Sprintf("buyer %d", users[click-1])
+	if all > 1 {
+		text += fmt.Sprintf(", click %d", nth)
+	}
+	return text
 }
 
 // plain shows no control character of a student's text to a terminal, except the end of a line.

@@ -78,6 +78,7 @@ export function openPurchase(id, onChange) {
     dropTurn(s.user?.user_id, id);
     set({ result: earlier ? null : result, step: 'idle', sending: false, wait: null, place: null });
     if (!earlier) {
+      if (result.state === 'sold_out') keepMissed(id, s.user.user_id);
       set({ note: result.state === 'none' ? { code: 'lost' } : null });
       salePoll.read();
     }
@@ -216,8 +217,8 @@ export function openPurchase(id, onChange) {
   };
 }
 
-// keepMissed keeps, as long as the tab is open, who was too late for a sale; '' forgets it. So a reload still says that nothing was
-// charged.
+// keepMissed keeps the buyer who was too late for a sale, as long as the tab is open; '' forgets that. So a reload still says that
+// nothing was charged.
 function keepMissed(id, user) {
   try {
     sessionStorage.setItem('miaosha.missed.' + id, user);

@@ -5,7 +5,9 @@ import { t } from '../i18n.js';
 // spansOf returns for each click [{kind, from, to}] in steps: 'asks' from its first step to the answer, 'holds' from its order on. An
 // order is of the click whose step has made it.
 export function spansOf(steps, users) {
-  const ordersOf = (at, user) => (at < 0 ? 0 : String(steps[at].state?.orders ?? '').split(' ').filter((owner) => owner === String(user)).length);
+  const lists = steps.map((step) => (step.state?.orders === '?' ? null : String(step.state?.orders ?? '').split(' ')));
+  lists.forEach((list, at) => { lists[at] = list ?? lists[at - 1] ?? []; }); // while the table is locked, what was read last
+  const ordersOf = (at, user) => (at < 0 ? 0 : lists[at].filter((owner) => owner === String(user)).length);
   const spans = users.map((_, i) => {
     const own = steps.flatMap((step, at) => (step.buyer === i + 1 ? [at] : []));
     const end = steps.findIndex((step, at) => step.buyer === i + 1 && step.kind === 'answer' && at >= own[0]);
@@ -16,9 +18,9 @@ export function spansOf(steps, users) {
     for (const user of new Set(users)) {
       const more = ordersOf(at, user) - ordersOf(at - 1, user);
       const clicks = users.flatMap((other, i) => (other === user ? [i] : []));
-      if (more > 0) {
-        const i = clicks.includes(step.buyer - 1) ? step.buyer - 1 : clicks.find((click) => !holds[click]);
-        if (i !== undefined && !holds[i]) spans[i].push(holds[i] = { kind: 'holds', from: at, to: steps.length - 1 });
+      for (let n = 0; n < more; n++) {
+        const i = [step.buyer - 1, ...clicks].find((click) => clicks.includes(click) && !holds[click]);
+        if (i !== undefined) spans[i].push(holds[i] = { kind: 'holds', from: at, to: steps.length - 1 });
       }
       const last = clicks.findLast((click) => holds[click]);
       if (more < 0 && last !== undefined) {

@@ -19,10 +19,9 @@ function partsOf(state) {
   ];
 }
 
-// changes returns the parts after step i, each with its value before if the step has changed it. Before the first step, what is not
-// known counts as unchanged.
-function changes(steps, i, stock) {
-  const before = i > 0 ? partsOf(steps[i - 1].state) : partsOf({ ...steps[0].state, stock: String(stock), orders: '' });
+// changes returns the parts after step i, each with its value before if the step has changed it. first is what was before the first step.
+function changes(steps, i, first) {
+  const before = partsOf(i > 0 ? steps[i - 1].state : first);
   return partsOf(steps[i].state).map((part) => {
     const old = before.find((other) => other.key === part.key);
     return { ...part, was: (!old || old.value !== part.value) ? (old ? old.value : '–') : undefined };
@@ -117,7 +116,7 @@ export function Schedule({ schedule, steps, onLine, onStep }) {
           <code>${textOf(step)}</code>
           ${step.result && !isWaiting(step) && html`<span class="got">→ <code>${step.result}</code></span>`}
         </div>
-        <div class="shared"><dl>${changes(steps, i, schedule.stock).map((part) => html`<div key=${part.key} data-changed=${part.was !== undefined ? '' : undefined}>
+        <div class="shared"><dl>${changes(steps, i, schedule.before).map((part) => html`<div key=${part.key} data-changed=${part.was !== undefined ? '' : undefined}>
           <dt>${part.redis ? html`<code>${part.name}</code>` : part.name}</dt><dd>${part.was !== undefined && html`<span class="was">${part.was} →</span> `}<b>${part.value}</b></dd></div>`)}</dl>
           ${i === broken && html`<p class="broke" data-test="broke"><span aria-hidden="true">✗ </span>${t('schedule.broke')}</p>`}</div>
       </li>`)}</ol>

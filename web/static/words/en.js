@@ -104,7 +104,7 @@ export default {
   'sold_out.queued': 'The sale was sold out before your turn. You were not charged.',
   'view.paid': 'Paid',
   'view.expired': 'Not paid in time',
-  'expired.more': 'You were not charged. The unit went back on sale. Each person can order once per sale, so have a look at the other sales.',
+  'expired.more': 'No payment came, and the unit went back on sale. Each person can order once per sale, so have a look at the other sales.',
   'view.cancelled': 'Order cancelled',
   'cancelled.more': 'You were not charged. Each person can order once per sale, so have a look at the other sales.',
   'view.refunded': 'Refunded',
