@@ -130,7 +130,7 @@ function Exercise({ exercise, n, all, runs, exercises }) {
     <div class="task"><${Paragraphs} text=${task} /></div>
     <h3>${t('exercise.targets')}</h3>
     <ul class="targets">${own.map((check, i) => html`<li key=${i}>${targetOf(check)}</li>`)}
-      ${again.length > 0 && html`<li class="more">${t('exercise.again', { names: again.map((a) => titleOf(all, a)).join(t('comma')) })}</li>`}</ul>
+      ${again.length > 0 && html`<li class="more">${t('exercise.again', { names: again.map((a) => `“${titleOf(all, a)}”`).join(t('comma')) })}</li>`}</ul>
     <${Desk} beside=${false} program=${{ language, source }} onInput=${(text) => keep({ sources: { ...mine.sources, [language]: text } })} onRun=${start} run=${run} busy=${runs.busy} stop=${runs.stop} stock=${0}
       result=${failing?.result} shown=${shown} goTo=${goTo} label=${t('mine.source', { name: title })} bar=${bar} />
     ${judged && html`<div class="judged-exercise" data-test="judged" data-solved=${judged.solved ? 'yes' : 'no'} role="status" ref=${outcome}>
