@@ -177,7 +177,7 @@ func loadAssets(origin string, of marks) (*assets, error) {
 		return nil, fmt.Errorf("read the pages: %w", err)
 	}
 	delete(raw, "page.html")
-	newPage := func(pg page, zh bool) (*file, error) {
+	newPage := func(pg page, intro bilingual, zh bool) (*file, error) {
 		lang := bilingual{"zh", "en"}.in(zh)
 		preloads, err := modules(raw, pg.Script, lang)
 		if err != nil {
@@ -191,12 +191,6 @@ func loadAssets(origin string, of marks) (*assets, error) {
 			preloads = append(append(preloads, more...), firstSteps)
 			slices.Sort(preloads)
 			preloads = slices.DeleteFunc(slices.Compact(preloads), func(name string) bool { return name == pg.Script })
-		}
-		var intro bilingual
-		if pg.Skeleton == "intro" {
-			if intro, err = introOf(raw, pg); err != nil {
-				return nil, fmt.Errorf("%s: %w", pg.Path, err)
-			}
 		}
 		var b bytes.Buffer
 		err = shell.Execute(&b, struct {
@@ -218,11 +212,17 @@ func loadAssets(origin string, of marks) (*assets, error) {
 		if pg.Path == teachPage && !of.Local || (pg.Path == minePage || pg.Path == classPage) && !of.Sandbox {
 			continue
 		}
+		var intro bilingual
+		if pg.Skeleton == "intro" {
+			if intro, err = introOf(raw, pg); err != nil {
+				return nil, fmt.Errorf("%s: %w", pg.Path, err)
+			}
+		}
 		var p pageFile
-		if p.zh, err = newPage(pg, true); err != nil {
+		if p.zh, err = newPage(pg, intro, true); err != nil {
 			return nil, err
 		}
-		if p.en, err = newPage(pg, false); err != nil {
+		if p.en, err = newPage(pg, intro, false); err != nil {
 			return nil, err
 		}
 		a.pages[pg.Path] = p
@@ -282,23 +282,22 @@ func modules(files map[string][]byte, script, lang string) ([]string, error) {
 	return slices.Sorted(maps.Keys(seen)), nil
 }
 
-// introOf returns the first paragraph of a page, the text lab.intro of /lab.html. It is in the page itself, so that it is read before
-// the script is there.
+// introOf returns the first paragraph of a page, the text lab.intro of /lab.html, from the files of words. It is in the page itself, so
+// that it is read before the script is there.
 func introOf(files map[string][]byte, pg page) (intro bilingual, err error) {
 	key := strings.TrimSuffix(path.Base(pg.Path), ".html") + ".intro"
 	text := regexp.MustCompile(`(?m)^  '` + regexp.QuoteMeta(key) + `': '([^'\\]+)',$`)
-	of := func(lang string) string {
-		names, e := modules(files, pg.Script, lang)
-		for _, name := range names {
-			if m := text.FindSubmatch(files[name]); m != nil {
-				return string(m[1])
-			}
+	for name, b := range files {
+		if m := text.FindSubmatch(b); m != nil && strings.HasSuffix(name, "zh.js") {
+			intro.ZH = string(m[1])
+		} else if m != nil && strings.HasSuffix(name, "en.js") {
+			intro.EN = string(m[1])
 		}
-		err = errors.Join(err, e, fmt.Errorf("no plain text %s in %s", key, lang))
-		return ""
 	}
-	intro = bilingual{of("zh"), of("en")}
-	return intro, err
+	if intro.ZH == "" || intro.EN == "" {
+		return intro, fmt.Errorf("no plain text %s in both languages", key)
+	}
+	return intro, nil
 }
 
 func (a *assets) path() string { return "/static/" + a.hash + "/" }

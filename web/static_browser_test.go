@@ -153,18 +153,12 @@ func (v *visitor) do(action string, steps ...chromedp.Action[chromedp.Void]) {
 	ctx, cancel := context.WithTimeout(v.ctx, 20*time.Second)
 	defer cancel()
 	if err := chromedp.Do(ctx, steps...); err != nil {
-		v.fails(action, err)
+		late, cancel := context.WithTimeout(v.ctx, 2*time.Second)
+		defer cancel()
+		at, _ := chromedp.Run(late, chromedp.Location())
+		body, _ := chromedp.Run(late, chromedp.Text(chromedp.CSS("body")))
+		v.t.Fatalf("%s: %v\npage: %s\ntext: %s\nconsole: %v", action, err, at, body, v.errors)
 	}
-}
-
-// fails ends the test, and says what the page shows.
-func (v *visitor) fails(action string, err error) {
-	v.t.Helper()
-	late, cancel := context.WithTimeout(v.ctx, 2*time.Second)
-	defer cancel()
-	at, _ := chromedp.Run(late, chromedp.Location())
-	body, _ := chromedp.Run(late, chromedp.Text(chromedp.CSS("body")))
-	v.t.Fatalf("%s: %v\npage: %s\ntext: %s\nconsole: %v", action, err, at, body, v.errors)
 }
 
 // test selects the element with a data-test name, and view selects the purchase panel when it shows
@@ -184,16 +178,19 @@ func (v *visitor) sees(selector chromedp.CSS) {
 }
 func (v *visitor) clicks(name string) {
 	v.t.Helper()
-	ctx, cancel := context.WithTimeout(v.ctx, 20*time.Second)
-	err := chromedp.Do(ctx, chromedp.WaitEnabled(test(name)), chromedp.Click(test(name)))
-	cancel()
-	if err == nil {
-		return
+	v.do("click "+name, chromedp.WaitEnabled(test(name)), click(test(name)))
+}
+
+// click clicks an element. If the page has drawn another one in its place between the search and the click, it clicks that one.
+func click(on chromedp.CSS) chromedp.Action[chromedp.Void] {
+	once := chromedp.Click(on)
+	return func(ctx context.Context, target *chromedp.Target) (chromedp.Void, error) {
+		none, err := once(ctx, target)
+		if err != nil && strings.Contains(err.Error(), "Could not find node") {
+			return once(ctx, target)
+		}
+		return none, err
 	}
-	if !strings.Contains(err.Error(), "Could not find node") {
-		v.fails("click "+name, err)
-	}
-	v.do("click "+name, chromedp.WaitEnabled(test(name)), chromedp.Click(test(name))) // the page has drawn another one in its place
 }
 func (v *visitor) types(name, text string) {
 	v.t.Helper()

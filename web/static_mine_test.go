@@ -42,6 +42,18 @@ function buy(user)
   end)
 end
 `
+	// The second click of a buyer takes a unit from Redis, and no one has it.
+	secondClickTakes = `function prepare()
+  sql("create unique index one_order on orders (user_id)")
+  redis("SET", key("stock"), sql("select stock from item")[1].stock)
+end
+
+function buy(user)
+  if redis("DECR", key("stock")) < 0 then return false end
+  sql("insert into orders (user_id) values ($1) on conflict do nothing", user)
+  return true
+end
+`
 )
 
 // A student runs a way that goes wrong, sees the two buyers and the steps that did it, and repairs it. The program is kept in the
@@ -122,6 +134,17 @@ func TestMineGoesWrongIsExplainedAndRepaired(t *testing.T) {
 	v.until("it is back", `document.querySelector('[data-test="source"]').value.includes('one_order')`)
 	v.goTo("/mine.html")
 	v.until("it is kept", `document.querySelector('[data-test="source"]')?.value.includes('one_order')`)
+
+	v.writes(strings.ReplaceAll(repaired, "return tx(", "tx(") + "local own = buy\nfunction buy(user) own(user) return false end\n")
+	v.clicks("run-mine")
+	v.sees(test("verdict") + `[data-kind="denied_order"]`)
+	v.until("the answer is where it broke", `document.querySelector('[data-test="broken-step"] code').textContent === 'no'`)
+	v.writes(secondClickTakes)
+	v.clicks("run-mine")
+	v.sees(test("verdict") + `[data-kind="unsold"]`)
+	v.until("each click has its buyer", `[...document.querySelectorAll('.lanes b:not([data-col="shared"])')].map((b) => b.innerText).join() === 'Click 1 of buyer 1,Click 2 of buyer 1,Buyer 2'`)
+	v.until("the first change shows the value before", `document.querySelector('.shared [data-changed] .was').textContent === '2 →'`)
+	v.until("who held it", `document.querySelector('[data-test="holders"]').innerText.includes('Click 1 of buyer 1 has it from step')`)
 	v.emulates(320, 700, "prefers-color-scheme", "dark")
 	v.fits(320)
 	v.hasNoErrors()
@@ -166,4 +189,23 @@ func TestMineExerciseIsSolved(t *testing.T) {
 	v.fits(320)
 	v.shoots("mine-certificate")
 	v.hasNoErrors()
+}
+
+// An order is of the click whose step has made it. A table that cannot be read ends no one's hold, and a step may write several orders.
+func TestWhoHoldsAUnit(t *testing.T) {
+	t.Parallel()
+	v := visit(t, chromium(t), openSandboxShop(t).URL, "en-GB")
+	v.goTo("/mine.html")
+	for name, c := range map[string]struct{ steps, users, want string }{
+		"the second click is first": {`[1, ''], [2, ''], [2, '7'], [1, '7 7']`, `[7, 7]`, `[{"click":1,"from":3,"to":3},{"click":2,"from":2,"to":3}]`},
+		"locked meanwhile":          {`[1, '7'], [2, '?'], [2, '7'], [1, '7']`, `[7, 7]`, `[{"click":1,"from":0,"to":3}]`},
+		"two orders at once":        {`[1, ''], [2, '7 7']`, `[7, 7]`, `[{"click":1,"from":1,"to":1},{"click":2,"from":1,"to":1}]`},
+		"another buyer, and back":   {`[1, '7'], [2, '7 8'], [1, '8'], [2, '8']`, `[7, 8]`, `[{"click":1,"from":0,"to":1},{"click":2,"from":1,"to":3}]`},
+	} {
+		v.evaluates(`(import(new URL('holders.js', document.querySelector('script[type="module"]').src)).then(({ spansOf }) => {
+			const steps = [` + c.steps + `].map(([buyer, orders]) => ({ buyer, state: { orders } }));
+			window.held = ` + "`" + name + ": ${" + `JSON.stringify(spansOf(steps, ` + c.users + `).flatMap((spans, i) => spans.filter((s) => s.kind === 'holds').map(({ from, to }) => ({ click: i + 1, from, to }))))` + "}`" + `;
+		}), '')`)
+		v.becomes(name, `window.held`, name+": "+c.want)
+	}
 }

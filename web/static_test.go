@@ -99,15 +99,14 @@ func TestPagesAreMadeFromOneTemplate(t *testing.T) {
 // A page that begins with a text which its words do not have, or which depends on values, is an error.
 func TestIntroOf(t *testing.T) {
 	t.Parallel()
-	texts := "await loadTexts({ zh: () => import('./zh.js'), en: () => import('./en.js') });\n"
 	for zh, ok := range map[string]bool{
 		"export default {\n  'lab.intro': '中文',\n};":              true,
 		"export default {\n  'other.intro': '中文',\n};":            false,
 		"export default {\n  'lab.intro': ({ n }) => `${n}`,\n};": false,
 		"export default {\n  'lab.intro': 'it\\'s',\n};":          false,
 	} {
-		files := map[string][]byte{"lab.js": []byte(texts), "zh.js": []byte(zh), "en.js": []byte("export default {\n  'lab.intro': 'English',\n};")}
-		intro, err := introOf(files, page{Path: "/lab.html", Script: "lab.js"})
+		files := map[string][]byte{"lab/words/zh.js": []byte(zh), "lab/words/en.js": []byte("export default {\n  'lab.intro': 'English',\n};")}
+		intro, err := introOf(files, page{Path: "/lab.html"})
 		if (err == nil) != ok || ok && intro != (bilingual{"中文", "English"}) {
 			t.Errorf("%s: %v, %v", zh, intro, err)
 		}

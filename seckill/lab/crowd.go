@@ -220,8 +220,8 @@ func (r *run) count(ctx context.Context, o *outcome) (Result, error) {
 		if yes && !ordered[user] {
 			res.Lost++
 		}
-		if !yes && ordered[user] {
-			res.ToldNo++
+		if !yes && ordered[user] && !p.endsReplies() {
+			res.Denied++
 		}
 	}
 	res.OrderedBy = owners

@@ -27,6 +27,7 @@ func TestChecksJudgeCounts(t *testing.T) {
 		"lost":                {func(r *Result, v *Verdict) { r.Right, r.Lost, v.Kind = false, 4, LostPromise }, LostPromise, "4 buyers"},
 		"twice":               {func(r *Result, v *Verdict) { r.Right, r.Duplicates, v.Kind = false, 5, DoubleDelivery }, DoubleDelivery, "5 orders"},
 		"after the end":       {func(r *Result, v *Verdict) { r.Right, v.AfterEnd, v.Kind = false, 6, CheckThenAct }, CheckThenAct, "6 units"},
+		"denied":              {func(r *Result, v *Verdict) { r.Right, r.Denied, v.Kind = false, 3, DeniedOrder }, DeniedOrder, "3 buyers"},
 		"unsold":              {func(r *Result, v *Verdict) { r.Right, r.Unsold, v.Kind = false, 7, StaysUnsold }, StaysUnsold, "7 units"},
 		"an error":            {func(r *Result, v *Verdict) { r.Right, r.Error, v.Kind = false, "line 3", Failed }, Failed, "line 3"},
 		"a schedule, no more": {func(r *Result, v *Verdict) { r.Right, v.Kind = false, UnknownOutcome }, UnknownOutcome, "schedule"},

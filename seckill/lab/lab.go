@@ -102,6 +102,12 @@ func (p Plan) Validate() error {
 
 func (p Plan) has(fault string) bool { return slices.Contains(p.Faults, fault) }
 
+// endsReplies reports whether a fault of the plan ends replies, or a cancellation outdates them: a buyer's last answer is then not what
+// the shop knows.
+func (p Plan) endsReplies() bool {
+	return slices.ContainsFunc([]string{Kill, LostReply, RedisAway, Cancel}, p.has)
+}
+
 // Result is the outcome of one strategy.
 type Result struct {
 	Strategy      string  `json:"strategy"`
@@ -112,13 +118,14 @@ type Result struct {
 	Unsold        int     `json:"unsold"`          // units without an order although a buyer got none
 	Duplicates    int     `json:"duplicates"`      // orders beyond a buyer's first
 	Lost          int     `json:"lost"`            // buyers who were told yes and have no order at the end
+	Denied        int     `json:"denied"`          // buyers who were told no and have an order; 0 under the faults of endsReplies
 	Seconds       float64 `json:"seconds"`         // from the first click to the last reply
 	Recovery      float64 `json:"recovery"`        // of these, at the end: only clicks that a killed process had cut off waited
 	PerSecond     float64 `json:"per_second"`      // clicks that received a reply, in the time without Recovery
 	P99           float64 `json:"p99_ms"`          // of the time from a click to its reply
 	SQLPerOrder   float64 `json:"sql_per_order"`   // statements of the whole crowd, refusals included, per order
 	RedisPerOrder float64 `json:"redis_per_order"` // Redis round trips, counted the same way
-	Right         bool    `json:"right"`           // nothing oversold, unsold, duplicate or lost
+	Right         bool    `json:"right"`           // nothing oversold, unsold, duplicate, lost or denied
 	Lucky         bool    `json:"lucky"`           // right, although the strategy is wrong by design
 	Error         string  `json:"error"`           // why the run did not finish; "" if it did
 
@@ -129,13 +136,12 @@ type Result struct {
 
 	OrderedBy []int64 `json:"-"` // the buyers of the orders
 	TakenLate int     `json:"-"` // units that were taken after the end of the sale, see Plan.Closes
-	ToldNo    int     `json:"-"` // buyers with an order who were told no
 }
 
 const maxHolds = 150
 
 func (r Result) exact() bool {
-	return r.Oversold == 0 && r.Unsold == 0 && r.Duplicates == 0 && r.Lost == 0 && r.TakenLate == 0 && r.Error == ""
+	return r.Oversold == 0 && r.Unsold == 0 && r.Duplicates == 0 && r.Lost == 0 && r.Denied == 0 && r.TakenLate == 0 && r.Error == ""
 }
 
 // Progress reports how far the run of a strategy is.

@@ -126,6 +126,12 @@ func rightly(ctx context.Context, p *ownProc, user int64) (yes bool, err error) 
 	return yes && err == nil, err
 }
 
+// silently sells, and tells no buyer.
+func silently(ctx context.Context, p *ownProc, user int64) (bool, error) {
+	_, err := rightly(ctx, p, user)
+	return false, err
+}
+
 // fromMemory promises a unit, and writes the order at its end.
 func fromMemory(ctx context.Context, p *ownProc, user int64) (bool, error) {
 	has, err := p.rdb.SIsMember(ctx, p.env["KEY_PREFIX"]+"users", user).Result()
@@ -155,6 +161,7 @@ func TestOutsideIsJudged(t *testing.T) {
 		error  string
 	}{
 		{name: "naive", shop: &ownShop{buy: naively}, failed: Oversold},
+		{name: "always says no", shop: &ownShop{buy: silently}},
 		{name: "right", shop: &ownShop{buy: rightly}, double: 60, faults: []string{Kill}, right: true},
 		{name: "writes at its end", shop: &ownShop{buy: fromMemory}, right: true},
 		{name: "loses its memory", shop: &ownShop{buy: fromMemory}, faults: []string{Kill}, failed: Lost},

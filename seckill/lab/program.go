@@ -44,7 +44,7 @@ const (
 	PartialWrite   = "partial_write"   // a process died between two writes that belong together
 	LostPromise    = "lost_promise"    // a buyer was told yes and has no order
 	UnknownOutcome = "unknown_outcome" // a lost reply was taken for a failure
-	DeniedOrder    = "denied_order"    // a buyer was told no, and has an order; not where a fault ends replies
+	DeniedOrder    = "denied_order"    // a buyer was told no, and has an order; see Result.Denied
 	StaysUnsold    = "unsold"          // a buyer was told no while a unit was left
 	TooSlow        = "too_slow"        // exact, but short of a target
 	Failed         = "error"           // the program did not run; Verdict.Problem says why
@@ -68,14 +68,12 @@ type Verdict struct {
 	Output   string         `json:"output"`  // what the program printed, at most maxOutput bytes
 	Schedule *Schedule      `json:"schedule"`
 	AfterEnd int            `json:"after_end"` // units taken after the end of the sale, see Plan.Closes
-	Denied   int            `json:"denied"`    // buyers who were told no and have an order; 0 with faults that end a reply
 	Late     int            `json:"late"`      // orders of buyers before whom four times as many had come as there are units
 	Steps    []ScheduleStep `json:"steps"`
 }
 
 // Schedule is the shortest schedule, among those that were searched, in which a program goes wrong.
 type Schedule struct {
-	Buyers   int      `json:"buyers"` // clicks: a second one of a buyer counts as one more
 	Stock    int      `json:"stock"`
 	Nodes    int      `json:"nodes"`
 	Clicks   string   `json:"clicks"`   // TwoBuyers, OneBuyer, OneTwice or ThreeBuyers

@@ -10,7 +10,6 @@ import (
 	"os"
 	"runtime/debug"
 	"runtime/metrics"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -166,12 +165,9 @@ func judgePlan(ctx context.Context, s Stores, server *miniredis.Miniredis, code 
 		result.Unsold = max(0, min(p.Stock, p.Buyers-gone)-(result.Sold-shared.kept(p, result.OrderedBy)))
 		result.Right = result.exact()
 	}
-	if !slices.ContainsFunc([]string{Kill, LostReply, RedisAway, Cancel}, p.has) { // such a reply may be lost, or be outdated
-		verdict.Denied = result.ToldNo
-	}
 	verdict.AfterEnd, verdict.Late = result.TakenLate, shared.late(result.OrderedBy, p.Stock)
 	if verdict.Kind == "" {
-		verdict.Kind = kindOfCounts(result, verdict.Denied)
+		verdict.Kind = kindOfCounts(result)
 	}
 	result.Error = oneLine(result.Error)
 	if verdict.Kind == Failed {
@@ -192,7 +188,7 @@ func lengthOf(m *sync.Map) (n int) {
 }
 
 // kindOfCounts names the kind of a crowd's outcome for which no schedule was found.
-func kindOfCounts(r Result, denied int) string {
+func kindOfCounts(r Result) string {
 	switch {
 	case r.Error != "":
 		return Failed
@@ -202,7 +198,7 @@ func kindOfCounts(r Result, denied int) string {
 		return DoubleDelivery
 	case r.Oversold > 0, r.TakenLate > 0:
 		return CheckThenAct
-	case denied > 0:
+	case r.Denied > 0:
 		return DeniedOrder
 	case r.Unsold > 0:
 		return StaysUnsold

@@ -108,7 +108,7 @@ func (t *trial) explain() *found {
 	if f.kind == Failed {
 		return f
 	}
-	f.schedule = &Schedule{Buyers: len(t.users), Stock: t.stock, Nodes: len(t.processes), Clicks: t.clicks, Users: t.users, Before: t.before, Switches: t.switches,
+	f.schedule = &Schedule{Stock: t.stock, Nodes: len(t.processes), Clicks: t.clicks, Users: t.users, Before: t.before, Switches: t.switches,
 		Tried: t.tried, Broken: at}
 	if len(t.faults) > 0 {
 		f.schedule.Fault = t.faults[0]

@@ -15,8 +15,7 @@ import (
 	glua "github.com/yuin/gopher-lua"
 )
 
-// Stall is a fault of a Schedule: the process stands still until its keys in Redis have expired. It makes one step more,
-// and another buyer goes on.
+// Stall is a fault of a Schedule: the process stands still until its keys in Redis have expired, and another buyer goes on.
 const Stall = "stall"
 
 // Clicks of a Schedule, beside TwoBuyers and OneBuyer.

@@ -157,7 +157,7 @@ func (t *trial) await(a *actor) {
 
 // run makes the schedule's choices until all actors have ended.
 func (t *trial) run() {
-	passes, stalled := 0, false
+	passes := 0
 	for t.failure == "" {
 		if t.ctx.Err() != nil {
 			t.fail(t.ctx.Err())
@@ -181,11 +181,15 @@ func (t *trial) run() {
 			if m.at != at {
 				continue
 			}
+			if m.fault == Stall {
+				t.stall(ready)
+			} else {
+				fault = m.fault
+			}
 			if m.buyer >= 0 && slices.Contains(ready, m.buyer) && m.buyer != t.turn {
 				t.turn, switched = m.buyer, true
 				t.switches++
 			}
-			fault = m.fault
 		}
 		if !slices.Contains(ready, t.turn) || t.actors[t.turn].spins() {
 			t.turn = t.other(ready)
@@ -194,20 +198,13 @@ func (t *trial) run() {
 					t.failure, t.problem = "the buyers wait for each other without end", Endless
 					return
 				}
-				t.server.FastForward(max(time.Second, t.expiry()))
-				for _, a := range t.actors {
-					a.stale = 0
-				}
+				t.pass(max(time.Second, t.expiry()))
 			}
 		}
 		a := t.actors[t.turn]
 		t.choices = append(t.choices, choice{others: slices.DeleteFunc(slices.Clone(ready), func(i int) bool { return i == t.turn }),
 			kind: a.waiting.kind, commits: a.waiting.commits, keys: t.expiry() > 0, think: a.waiting.text == thinkText})
-		t.perform(a, fault, switched || stalled)
-		if stalled = fault == Stall && len(t.choices[at].others) > 0; stalled {
-			t.turn = t.choices[at].others[0]
-			t.switches++
-		}
+		t.perform(a, fault, switched)
 		t.land(false)
 	}
 }
@@ -258,15 +255,19 @@ func (t *trial) moves() (moves []move) {
 		if len(t.users) > 2 {
 			continue
 		}
-		fault := func(name string, ok bool) {
+		fault := func(name string, ok bool, to int) {
 			if ok && !slices.Contains(t.faults, name) {
-				moves = append(moves, move{at: at, buyer: -1, fault: name})
+				moves = append(moves, move{at: at, buyer: to, fault: name})
 			}
 		}
-		fault(Stall, c.keys && !c.think)
-		fault(Kill, t.plan.has(Kill) && !c.think)
-		fault(LostReply, t.plan.has(LostReply) && c.commits)
-		fault(RedisAway, t.plan.has(RedisAway) && c.kind == "redis")
+		other := -1 // goes on while the buyer stands still
+		if len(c.others) > 0 {
+			other = c.others[0]
+		}
+		fault(Stall, c.keys && !c.think, other)
+		fault(Kill, t.plan.has(Kill) && !c.think, -1)
+		fault(LostReply, t.plan.has(LostReply) && c.commits, -1)
+		fault(RedisAway, t.plan.has(RedisAway) && c.kind == "redis", -1)
 	}
 	return moves
 }

@@ -33,12 +33,6 @@ func (t *trial) perform(a *actor, fault string, switched bool) {
 	case Kill:
 		t.kill(a, switched)
 		return
-	case Stall:
-		t.server.FastForward(t.expiry() + time.Millisecond)
-		for _, other := range t.actors { // who waited for a key tries again
-			other.stale = 0
-		}
-		t.record(a, &request{kind: "fault", text: stallText}, switched)
 	case RedisAway:
 		t.away = 3
 	}
@@ -69,6 +63,24 @@ func (t *trial) perform(a *actor, fault string, switched bool) {
 		return
 	}
 	t.finish(a, r, switched, false)
+}
+
+// stall lets the actor whose turn it is stand still until the keys in Redis have expired.
+func (t *trial) stall(ready []int) {
+	if !slices.Contains(ready, t.turn) {
+		t.turn = t.other(ready)
+	}
+	t.faults = append(t.faults, Stall)
+	t.pass(t.expiry() + time.Millisecond)
+	t.record(t.actors[t.turn], &request{kind: "fault", text: stallText}, false)
+}
+
+// pass lets time pass in Redis. Who waited for a key tries again.
+func (t *trial) pass(d time.Duration) {
+	t.server.FastForward(d)
+	for _, a := range t.actors {
+		a.stale = 0
+	}
 }
 
 // manyTimes is how often one line with one result may say something new, such as with a new token for each try.

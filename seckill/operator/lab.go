@@ -162,6 +162,11 @@ func writeLab(w io.Writer, p lab.Plan, results []lab.Result) error {
 			fmt.Fprintf(w, "\n%s: the last %.3f s are the recovery of what the dead process held; clicks/s counts the time before.\n", r.Strategy, r.Recovery)
 		}
 	}
+	for _, r := range results {
+		if r.Denied > 0 {
+			fmt.Fprintf(w, "\n%s: %d buyers have an order and were told no.\n", r.Strategy, r.Denied)
+		}
+	}
 	if slices.ContainsFunc(results, func(r lab.Result) bool { return r.Lucky }) {
 		_, err := fmt.Fprintln(w, "\nlucky: wrong by design, and exact this time. Another seed, more double clicks or --faults kill show it.")
 		return err

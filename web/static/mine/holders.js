@@ -44,7 +44,7 @@ export function Holders({ steps, schedule, at, label }) {
       <b key=${i} style=${{ gridRow: i + 1 }}>${label(i + 1)}</b>
       ${spans.map((span, j) => html`<i key=${j} data-kind=${span.kind} data-over=${span.kind === 'holds' && span.to >= firstOver && firstOver >= 0 ? '' : undefined} aria-hidden="true"
         style=${{ gridRow: i + 1, gridColumn: `${span.from + 2} / ${span.to + 3}` }}></i>`)}`)}
-      <i class="cursor" aria-hidden="true" style=${{ gridRow: `1 / ${schedule.buyers + 1}`, gridColumn: at + 1 }}></i></div>
+      <i class="cursor" aria-hidden="true" style=${{ gridRow: `1 / ${schedule.users.length + 1}`, gridColumn: at + 1 }}></i></div>
     <p class="more small">${all.map((spans, i) => {
       const holds = spans.find((span) => span.kind === 'holds');
       return holds ? t('holders.from', { who: label(i + 1), n: holds.from + 1 }) : t('holders.never', { who: label(i + 1) });

@@ -29,7 +29,7 @@ function Mine({ lang }) {
     get('/api/lab/programs').then((reply) => (reply.ok ? (setLab(reply.data), setFailed(null)) : setFailed(reply)));
   }, [tries]);
   if (!lab && failed) return html`<${Failed} title=${t('lab.failed')} more=${t('error.busy')} onRetry=${() => setTries(tries + 1)} />`;
-  const intro = html`<div class="intro"><h1>${t('mine.title')}</h1>${part === 'write' && html`<p class="more">${t('mine.intro')}</p>`}</div>`;
+  const intro = html`<div class="intro"><h1>${t('mine.title')}</h1><p class="more">${t('mine.intro')}</p></div>`;
   if (!lab) return html`${intro}<${Loading} />`;
   return html`${intro}
     <nav class="parts" aria-label=${t('lab.parts')}>

@@ -89,9 +89,9 @@ export function Schedule({ schedule, steps, onLine, onStep }) {
     event.preventDefault();
   };
   const stands = (i) => (i + 1 > at ? 'ahead' : i + 1 === at ? 'now' : 'done');
-  return html`<section class="sheet schedule" data-test="schedule" data-buyers=${schedule.buyers} aria-labelledby="schedule-title" onKeyDown=${onKey}>
+  return html`<section class="sheet schedule" data-test="schedule" data-buyers=${schedule.users.length} aria-labelledby="schedule-title" onKeyDown=${onKey}>
     <h3 id="schedule-title">${t('schedule.title')}</h3>
-    <p class="more">${t('schedule.of', { ...schedule, fault: schedule.fault && t('stage.' + schedule.fault) })}</p>
+    <p class="more">${t('schedule.of', { ...schedule, buyers: schedule.users.length, fault: schedule.fault && t('stage.' + schedule.fault) })}</p>
     <div class="row controls">
       <button type="button" class="button" data-test="step-play" aria-pressed=${playing}
         onClick=${() => { if (at >= last) setAt(1); setPlaying(!playing); }}>${t(playing ? 'race.pause' : at >= last ? 'race.replay' : 'race.play')}</button>
@@ -104,7 +104,7 @@ export function Schedule({ schedule, steps, onLine, onStep }) {
     </div>
     <p class="hidden" aria-live="polite">${at < last || playing ? `${label(steps[at - 1].buyer)}: ${textOf(steps[at - 1])}${steps[at - 1].result ? ` → ${steps[at - 1].result}` : ''}` : ''}</p>
     <div class="lanes" aria-hidden="true"><b data-col="1">${label(1)}</b><b data-col="shared">${t('shared.title')}</b>
-      ${Array.from({ length: schedule.buyers - 1 }, (_, i) => html`<b key=${i} data-col=${i + 2}>${label(i + 2)}</b>`)}</div>
+      ${schedule.users.slice(1).map((_, i) => html`<b key=${i} data-col=${i + 2}>${label(i + 2)}</b>`)}</div>
     <ol class="beats" ref=${list}>${steps.map((step, i) => html`
       <li key=${i} data-buyer=${step.buyer} data-state=${stands(i)} data-now=${stands(i) === 'now' ? '' : undefined}
           data-broken=${i === broken ? '' : undefined} data-test=${i === broken ? 'broken-step' : undefined} aria-hidden=${stands(i) === 'ahead' ? 'true' : undefined}>
