@@ -246,7 +246,7 @@ func TestTheListOfSales(t *testing.T) {
 	sale := s.sale(t, "--title", "New", "--stock", "50")
 	bar := `(c => c ? c.querySelector('.bar i').style.width + ' ' + c.querySelector('[data-test="taken"]').innerText : '')(document.querySelector('[data-sale="` + sale + `"]'))`
 	v.goTo("/")
-	v.becomes("the bar of an untouched sale", bar, "0% None is taken")
+	v.becomes("the bar of an untouched sale", bar, "0% None taken")
 	v.evaluates(`String(document.querySelector('[data-sale="` + sale + `"] img').src = '/pictures/0123456789abcdef0123456789abcdef.png')`)
 	v.until("the picture is a parcel", `(i => i.src.endsWith('goods/parcel.svg') && i.naturalWidth > 0)(document.querySelector('[data-sale="`+sale+`"] img'))`)
 	v.hasNoErrors()

@@ -45,7 +45,7 @@ export default {
   price: 'Sale price',
   listPrice: 'List price',
   left: 'Left',
-  taken: ({ n }) => (n ? `${n}% taken` : 'None is taken'),
+  taken: ({ n }) => (n ? `${n}% taken` : 'None taken'),
   leftOf: ({ left, total }) => `${left} left of ${total}`,
   totalOf: ({ total }) => `of ${total}`,
   days: ({ n }) => `${n} ${n === 1 ? 'day' : 'days'}`,
