@@ -33,7 +33,8 @@ type warmer struct {
 	orders   *order.Store
 	clock    *gate.Clock
 	metrics  *metrics
-	warmed   time.Time // for the openings of the next warmAhead
+	since    time.Time // the connections of warmed are warm for the openings of the next warmAhead
+	warmed   map[*pgx.Conn]bool
 }
 
 // Run looks for sales that are about to open, until ctx ends.
@@ -41,22 +42,21 @@ func (w *warmer) Run(ctx context.Context) { every(ctx, warmEvery, nil, w.look) }
 
 func (w *warmer) look(ctx context.Context) {
 	now := w.clock.Now()
-	if now.Sub(w.warmed).Abs() < warmAhead {
-		return
-	}
 	if !slices.ContainsFunc(w.openings(), func(start time.Time) bool {
 		ahead := start.Sub(now)
 		return ahead >= warmLeast && ahead <= warmAhead
 	}) {
 		return
 	}
-	w.warmed = now
+	if now.Sub(w.since).Abs() >= warmAhead {
+		w.since, w.warmed = now, map[*pgx.Conn]bool{}
+	}
 	if err := w.warm(ctx); err != nil && ctx.Err() == nil {
 		w.metrics.logFault("warm connections", err)
 	}
 }
 
-// warm waits for no connection: those in use stay so.
+// warm waits for no connection: those in use stay so, until the next look finds them idle.
 func (w *warmer) warm(ctx context.Context) (err error) {
 	conns := w.db.AcquireAllIdle(ctx)
 	for err == nil && w.db.Stat().TotalConns() < min(queueWorkers, w.db.Stat().MaxConns()) {
@@ -66,8 +66,9 @@ func (w *warmer) warm(ctx context.Context) (err error) {
 		}
 	}
 	for _, conn := range conns {
-		if err == nil {
+		if err == nil && !w.warmed[conn.Conn()] {
 			err = w.rehearse(ctx, conn)
+			w.warmed[conn.Conn()] = err == nil
 		}
 		conn.Release()
 	}

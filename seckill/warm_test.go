@@ -12,19 +12,24 @@ import (
 	"miaosha/seckill/sandbox/sandboxtest"
 )
 
-// Shortly before a sale opens, every worker has a connection that has run the statements of a settle transaction, and nothing
-// of that is left.
+// Shortly before a sale opens, every worker has a connection that has run the statements of a settle transaction, also if it was
+// in use at first, and nothing of that is left.
 func TestConnectionsAreWarmBeforeASaleOpens(t *testing.T) {
 	t.Parallel()
 	s := newShop(t, 5)
 	now := time.Now()
-	if _, err := s.sales.Sell(t.Context(), goods.Item{Title: "soon"}, goods.Terms{Price: 1, Total: 7, StartsAt: now.Add(15 * time.Second), EndsAt: now.Add(time.Hour)}); err != nil {
+	if _, err := s.sales.Sell(t.Context(), goods.Item{Title: "soon"}, goods.Terms{Price: 1, Total: 7, StartsAt: now.Add(18 * time.Second), EndsAt: now.Add(time.Hour)}); err != nil {
 		t.Fatal(err)
 	}
 	db := s.pool("settle")
+	inUse, err := db.Acquire(t.Context()) // while the others are made warm
+	if err != nil {
+		t.Fatal(err)
+	}
+	time.AfterFunc(5*time.Second, inUse.Release)
 	s.start(func(_ *seckill.Config, d *seckill.Deps) { d.DB = db })
 	var prepared []int // of each connection that is idle: lock, place, take, refuse, results
-	if !sandboxtest.Poll(10*time.Second, func() bool {
+	if !sandboxtest.Poll(12*time.Second, func() bool {
 		prepared = nil
 		for _, conn := range db.AcquireAllIdle(t.Context()) {
 			var statements int
