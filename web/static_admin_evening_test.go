@@ -158,7 +158,7 @@ func TestAWholeEveningInTheBrowser(t *testing.T) {
 		t.Errorf("the orders of the file (-buyers +file):\n%s", diff)
 	}
 
-	v.do("open a paid order", chromedp.Click(chromedp.CSS(`[data-order][data-status="paid"] a`)))
+	v.do("open a paid order", click(chromedp.CSS(`[data-order][data-status="paid"] a`)))
 	history := func(text string) {
 		t.Helper()
 		v.becomes("the order's history", `[...document.querySelectorAll('[data-test="order-file"] td')].map((e) => e.innerText).filter((s) => s.includes('→')).join(', ')`, text)
@@ -167,13 +167,14 @@ func TestAWholeEveningInTheBrowser(t *testing.T) {
 	v.clicks("refund")
 	v.clicks("refund-yes")
 	history("New → To pay, To pay → Paid, Paid → Refunded")
-	v.do("go to the sale's orders", chromedp.Click(chromedp.CSS(`[data-test="order-file"] a[href="#orders?sale=`+id+`"]`)))
+	v.do("go to the sale's orders", click(chromedp.CSS(`[data-test="order-file"] a[href="#orders?sale=`+id+`"]`)))
 	v.sees(`[data-order]`)
 	v.do("choose the paid ones", chromedp.SetValue(chromedp.CSS(`[name="status"]`), "paid"))
 	v.clicks("search")
 	v.becomes("the address", "location.hash", "#orders?sale="+id+"&status=paid")
+	v.becomes("the statuses in the list", `[...new Set([...document.querySelectorAll('[data-order]')].map((e) => e.dataset.status))].join()`, "paid")
 	for n := 1; n <= 10; n++ {
-		v.do("mark an order", chromedp.Click(chromedp.CSS(`[data-order] input:not(:checked)`)))
+		v.do("mark an order", click(chromedp.CSS(`[data-order] input:not(:checked)`)))
 		v.shows("refund-marked", fmt.Sprintf("Refund %d marked", n))
 	}
 	v.clicks("refund-marked")
@@ -181,7 +182,7 @@ func TestAWholeEveningInTheBrowser(t *testing.T) {
 	v.shows("refunds", "10 refunded, 0 refused.")
 
 	v.clicks("section-sales")
-	v.do("open the sale", chromedp.Click(chromedp.CSS(`[data-sale="`+id+`"] a`)))
+	v.do("open the sale", click(chromedp.CSS(`[data-sale="`+id+`"] a`)))
 	v.shows("sale-paid", "79")
 	v.shows("sale-pending", "40")
 	v.shows("sale-left", "11")
@@ -193,7 +194,7 @@ func TestAWholeEveningInTheBrowser(t *testing.T) {
 		v.sees(chromedp.CSS(`[data-sale="` + id + `"]`))
 		v.clicks("section-log")
 		v.sees(test("log"))
-		v.do("filter the log", chromedp.SetValue(chromedp.CSS(`[name="`+field+`"]`), value), chromedp.Click(chromedp.CSS(".filters button")))
+		v.do("filter the log", chromedp.SetValue(chromedp.CSS(`[name="`+field+`"]`), value), click(chromedp.CSS(".filters button")))
 		v.becomes("the log of "+value, `[...document.querySelectorAll('[data-test="log"] tbody tr')].map((r) => r.dataset.action).join(' ')`, actions)
 	}
 	logs("subject", "sale "+id, "sale.close sale.resume sale.units sale.pause sale.resume sale.units sale.pause sale.publish sale.create")

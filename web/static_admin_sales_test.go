@@ -20,7 +20,7 @@ func (v *visitor) fills(id, value string) {
 // sends submits a form.
 func (v *visitor) sends(form string) {
 	v.t.Helper()
-	v.do("send "+form, chromedp.Click(chromedp.CSS(`[data-test="`+form+`"] button:not([type])`)))
+	v.do("send "+form, click(chromedp.CSS(`[data-test="`+form+`"] button:not([type])`)))
 }
 
 // A sale from its draft, with a picture, to its end, as a member of the staff makes it; and what buyers see of it.

@@ -63,7 +63,7 @@ func TestStaffWorkOnPeople(t *testing.T) {
 		v.sees(`[data-test="people"] tbody tr:only-child a`)
 		v.fits(device.width)
 		v.shoots("admin-users-" + device.name)
-		v.do("open the account", chromedp.Click(chromedp.CSS(`[data-test="people"] tbody tr a`)))
+		v.do("open the account", click(chromedp.CSS(`[data-test="people"] tbody tr a`)))
 		v.clicks("toggle")
 		v.clicks("confirm")
 		v.sees(`[data-test="person"][data-disabled="true"]`)
@@ -74,14 +74,14 @@ func TestStaffWorkOnPeople(t *testing.T) {
 		v.clicks("confirm")
 		v.sees(`[data-test="person"][data-disabled="false"]`)
 		v.clicks("section-log")
-		v.do("choose a kind of action", chromedp.SetValue(chromedp.CSS(`[name="action"]`), "user"), chromedp.Click(chromedp.CSS(".filters button")))
+		v.do("choose a kind of action", chromedp.SetValue(chromedp.CSS(`[name="action"]`), "user"), click(chromedp.CSS(".filters button")))
 		v.until("the log has the actions on people alone", `document.querySelectorAll('[data-test="log"] tbody tr').length > 1
 			&& [...document.querySelectorAll('[data-test="log"] tbody tr')].every(r => r.dataset.action.startsWith('user.'))
 			&& location.hash === '#log/action=user'`)
 		v.fits(device.width)
 		v.shoots("admin-log-" + device.name)
 		v.do("choose another kind, while the shop is away", chromedp.Evaluate[chromedp.Void](`window.fetch = () => Promise.reject(new TypeError('away'))`),
-			chromedp.SetValue(chromedp.CSS(`[name="action"]`), "sale"), chromedp.Click(chromedp.CSS(".filters button")))
+			chromedp.SetValue(chromedp.CSS(`[name="action"]`), "sale"), click(chromedp.CSS(".filters button")))
 		v.until("the page does not show the lines of the former filter", `document.querySelector('main .blank h1') && !document.querySelector('[data-test="log"]')`)
 		v.hasNoErrors()
 	}

@@ -174,7 +174,7 @@ func TestBoardOfAClass(t *testing.T) {
 		const late = [...document.querySelectorAll('[data-test="wall"] .who')].filter((e) => e.textContent.startsWith('Late student'));
 		return late.length === 30 && late.every((e) => e.scrollWidth <= e.clientWidth);
 	})()`)
-	teacher.do("remove the one in the browser", chromedp.Click(chromedp.CSS(`[data-name="李雷二"] [data-test="remove"]`)))
+	teacher.do("remove the one in the browser", click(chromedp.CSS(`[data-name="李雷二"] [data-test="remove"]`)))
 	teacher.clicks("class-sure")
 	teacher.until("sixty are on the board", `document.querySelectorAll('[data-test="student"]').length === 60`)
 	student.sees(test("class-join")) // who is removed may join again

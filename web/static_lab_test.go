@@ -265,7 +265,7 @@ func TestLabLessons(t *testing.T) {
 			if !certain || lang == "zh-CN" {
 				continue
 			}
-			v.do("guess", chromedp.Click(chromedp.CSS(lesson+`[data-test="choice-0"] input`)))
+			v.do("guess", click(chromedp.CSS(lesson+`[data-test="choice-0"] input`)))
 			v.clicks("lesson-run")
 			v.sees(chromedp.CSS(fmt.Sprintf(`[data-test="lesson-answer"][data-right="%d"]`, right)))
 			if text := v.reads(chromedp.CSS(fmt.Sprintf(`[data-test="choice-%d"][data-right="yes"]`, right))); !strings.Contains(text, "what the run shows") {

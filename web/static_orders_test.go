@@ -59,7 +59,7 @@ func TestStaffWorkOnOrders(t *testing.T) {
 		v.sees(chromedp.CSS(`[data-order="` + shop.order + `"][data-status="paid"]`))
 		v.fits(device.width)
 		v.shoots("admin-orders-" + device.name)
-		v.do("open the order", chromedp.Click(chromedp.CSS(`[data-order="`+shop.order+`"] a`)))
+		v.do("open the order", click(chromedp.CSS(`[data-order="`+shop.order+`"] a`)))
 		if got := v.reads(test("address")); !strings.Contains(got, "中关村") {
 			t.Errorf("the staff sees the address %q", got)
 		}

@@ -36,7 +36,7 @@ func TestATicketIsFollowed(t *testing.T) {
 			})()`))
 			v.sees(test("lesson")) // else the lessons move the link away under the click
 			v.clicks("to-own")
-			v.do("open the order", chromedp.Click(chromedp.CSS(`[data-test="order"] a`)))
+			v.do("open the order", click(chromedp.CSS(`[data-test="order"] a`)))
 			v.clicks("follow-ticket")
 			v.sees(`[data-test="steps"]`)
 			order = v.reads(`.ticket .rows div:nth-child(4) code`)
@@ -47,7 +47,7 @@ func TestATicketIsFollowed(t *testing.T) {
 		v.until("each step is there in its order", `[...document.querySelectorAll('[data-step]')].map(s => s.dataset.step).join(' ') ===
 			'address click batch granted journaled queued ordered settled acknowledged told'`)
 		v.until("every text has its values", `!/[{}]|undefined|NaN/.test(document.querySelector('[data-test="steps"]').innerText)`)
-		v.do("open the code", chromedp.Click(chromedp.CSS(`[data-step="granted"] summary`)))
+		v.do("open the code", click(chromedp.CSS(`[data-step="granted"] summary`)))
 		v.until("the line that decides is marked", `document.querySelector('[data-step="granted"] [open] .decides').textContent.includes('reserve(')`)
 		v.fits(c.width)
 		v.shoots("ticket-" + c.name)
