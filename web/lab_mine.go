@@ -44,13 +44,14 @@ func (s *Server) judgeProgram(w http.ResponseWriter, r *http.Request, caller lab
 	var program lab.Program
 	var in struct {
 		lab.Plan
-		Nodes int `json:"nodes"` // a run of the shop's own strategies has two, always
+		Nodes  int  `json:"nodes"`  // a run of the shop's own strategies has two, always
+		Closes bool `json:"closes"` // only a program's sale can end in the middle
 	}
 	if err := programBody(w, r, &program, &in); err != nil {
 		return err
 	}
 	plan := in.Plan
-	plan.Nodes = in.Nodes
+	plan.Nodes, plan.Closes = in.Nodes, in.Closes
 	if err := errors.Join(program.Validate(), plan.ValidateForProgram()); err != nil {
 		return err
 	}

@@ -273,6 +273,35 @@ func asset(t *testing.T, name string) string {
 	return string(b)
 }
 
+// The comments of the shop's programs are in Chinese, too.
+func TestProgramCommentsAreTranslated(t *testing.T) {
+	sources := []string{strings.ReplaceAll(asset(t, "mine/write.js"), `\n`, "\n")} // has the empty program
+	for _, p := range lab.Programs() {
+		sources = append(sources, p.Source)
+	}
+	for _, e := range lab.Exercises() {
+		sources = append(sources, e.Start.Source, e.Solution.Source)
+	}
+	known, used := textKeys(t, "mine/words/comments_zh.js"), map[string]bool{}
+	for _, source := range sources {
+		for _, comment := range regexp.MustCompile(`(?m)^--.*(?:\n--.*)*|-- .*$`).FindAllString(source, -1) {
+			first, _, _ := strings.Cut(strings.TrimPrefix(comment, "-- "), "\n")
+			key := strings.ReplaceAll("comment."+first, "'", `\'`)
+			if marks := []string{"prepare", "buy", "think"}; slices.Contains(marks, first) { // of a program in SQL
+				continue
+			}
+			if used[key] = true; !slices.Contains(known, key) {
+				t.Errorf("no Chinese for %q", comment)
+			}
+		}
+	}
+	for _, key := range known {
+		if !used[key] {
+			t.Errorf("no program has the comment %q", key)
+		}
+	}
+}
+
 // The rules that a page shows before are those of the code.
 func TestRulesAreThoseOfTheCode(t *testing.T) {
 	for _, file := range []string{"words/zh.js", "words/en.js"} {

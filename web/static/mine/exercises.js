@@ -5,6 +5,7 @@ import { lang, t } from '../i18n.js';
 import { Loading, Failed } from '../shell.js';
 import { count, number, withCode } from '../lab/result.js';
 import { Source } from './code.js';
+import { inLanguage } from './comments.js';
 import { Desk, useShown } from './desk.js';
 import { loadExercises, saveExercises, watchExercises } from './store.js';
 import { Verdict } from './verdict.js';
@@ -102,7 +103,7 @@ function Exercise({ exercise, n, all, runs, exercises }) {
   const [discarding, setDiscarding] = useState(false); // whether the student was asked
   const { language } = mine;
   useEffect(() => setDiscarding(false), [language]);
-  const source = mine.sources[language] ?? (language === exercise.start.language ? exercise.start.source : EMPTY_SQL);
+  const source = mine.sources[language] ?? (language === exercise.start.language ? inLanguage(exercise.start.source) : EMPTY_SQL);
   const owner = OWNER + name;
   const run = runs.byOwner[owner];
   const judged = run && run.state === 'done' ? run.data : null;
@@ -146,7 +147,7 @@ function Exercise({ exercise, n, all, runs, exercises }) {
       ${hints.slice(0, mine.hints).map((hint, i) => html`<div key=${i} class="tip" data-test=${`hint-${i + 1}`}><b>${t('exercise.hint', { n: i + 1, of: hints.length })}</b> <${Paragraphs} text=${hint} /></div>`)}
       <p class="row">${mine.hints < hints.length && html`<button type="button" class="button quiet" data-test="hint" onClick=${() => keep({ hints: mine.hints + 1 })}>${t('exercise.showHint', { n: mine.hints + 1, of: hints.length })}</button>`}
         ${!mine.solved && !mine.gaveUp && html`<button type="button" class="button quiet" data-test="give-up" onClick=${() => (sure ? keep({ gaveUp: true }) : setSure(true))}>${t(sure ? 'exercise.giveUpSure' : 'exercise.giveUp')}</button>`}</p></section>
-    ${(mine.solved > 0 || mine.gaveUp) && html`<section class="sheet solution" data-test="solution"><h3>${t('exercise.solution')}</h3><${Source} ...${exercise.solution} />
+    ${(mine.solved > 0 || mine.gaveUp) && html`<section class="sheet solution" data-test="solution"><h3>${t('exercise.solution')}</h3><${Source} language=${exercise.solution.language} source=${inLanguage(exercise.solution.source)} />
       <h4>${t('exercise.why')}</h4><${Paragraphs} text=${why} /></section>`}
   </article>`;
 }

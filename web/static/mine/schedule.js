@@ -30,6 +30,9 @@ function changes(steps, i, first) {
 
 const textOf = (step) => (step.kind === 'answer' || step.kind === 'code' || step.kind === 'fault' ? textOr('step.', step.text) : step.text);
 
+// gotOf returns the result of a step. A number of rows is in the language that is shown.
+export const gotOf = (result) => { const rows = result.match(/^(\d+) rows?$/); return rows ? t('schedule.rows', { n: Number(rows[1]) }) : result; };
+
 // A step that waits for a lock is shown twice: when it begins to wait, and when it is done.
 const isWaiting = (step) => step.waited && step.result === 'waits';
 const waitOf = (step) => t(isWaiting(step) ? 'schedule.waiting' : 'schedule.waited');
@@ -102,7 +105,7 @@ export function Schedule({ schedule, steps, onLine, onStep }) {
       <span class="more digits" data-test="step-at">${t('race.at', { n: at, of: last })}</span>
       <span class="more keys">${t('race.keys')}</span>
     </div>
-    <p class="hidden" aria-live="polite">${at < last || playing ? `${label(steps[at - 1].buyer)}: ${textOf(steps[at - 1])}${steps[at - 1].result ? ` → ${steps[at - 1].result}` : ''}` : ''}</p>
+    <p class="hidden" aria-live="polite">${at < last || playing ? `${label(steps[at - 1].buyer)}: ${textOf(steps[at - 1])}${steps[at - 1].result ? ` → ${gotOf(steps[at - 1].result)}` : ''}` : ''}</p>
     <div class="lanes" aria-hidden="true"><b data-col="1">${label(1)}</b><b data-col="shared">${t('shared.title')}</b>
       ${schedule.users.slice(1).map((_, i) => html`<b key=${i} data-col=${i + 2}>${label(i + 2)}</b>`)}</div>
     <ol class="beats" ref=${list}>${steps.map((step, i) => html`
@@ -114,7 +117,7 @@ export function Schedule({ schedule, steps, onLine, onStep }) {
           ${step.switched && html`<span class="switched">⇄ ${t('schedule.switched', { who: label(step.buyer) })}</span>`}
           ${step.waited && html`<span class="waited">${waitOf(step)}</span>`}
           <code>${textOf(step)}</code>
-          ${step.result && !isWaiting(step) && html`<span class="got">→ <code>${step.result}</code></span>`}
+          ${step.result && !isWaiting(step) && html`<span class="got">→ <code>${gotOf(step.result)}</code></span>`}
         </div>
         <div class="shared"><dl>${changes(steps, i, schedule.before).map((part) => html`<div key=${part.key} data-changed=${part.was !== undefined ? '' : undefined}>
           <dt>${part.redis ? html`<code>${part.name}</code>` : part.name}</dt><dd>${part.was !== undefined && html`<span class="was">${part.was} →</span> `}<b>${part.value}</b></dd></div>`)}</dl>
@@ -124,7 +127,7 @@ export function Schedule({ schedule, steps, onLine, onStep }) {
     <details class="about"><summary>${t('schedule.table')}</summary><div class="scrolls" tabindex="0" role="region" aria-label=${t('schedule.table')}>
       <table class="plainly" data-test="step-table"><thead><tr>${['n', 'buyer', 'step', 'result', 'line', 'shared'].map((c) => html`<th key=${c} scope="col">${t('schedule.col.' + c)}</th>`)}</tr></thead>
         <tbody>${steps.map((step, i) => html`<tr key=${i}><th scope="row">${i + 1}</th><td>${label(step.buyer)}</td>
-          <td>${step.switched && '⇄ '}<code>${textOf(step)}</code>${step.waited && ` (${waitOf(step)})`}</td><td><code>${!isWaiting(step) && step.result}</code></td><td>${step.line || ''}</td>
+          <td>${step.switched && '⇄ '}<code>${textOf(step)}</code>${step.waited && ` (${waitOf(step)})`}</td><td><code>${!isWaiting(step) && gotOf(step.result)}</code></td><td>${step.line || ''}</td>
           <td>${partsOf(step.state).map((part) => `${part.name} ${part.value}`).join('; ')}${i === broken && html` <strong class="bad">✗ ${t('schedule.broke')}</strong>`}</td></tr>`)}</tbody></table></div></details>
   </section>`;
 }

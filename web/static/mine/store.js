@@ -37,9 +37,10 @@ const textOf = (value) => (typeof value === 'string' ? value : '');
 const amountOf = (value) => (Number.isFinite(value) && value >= 0 ? value : 0);
 const entriesOf = (value, of) => Object.fromEntries(Object.entries(objectOf(value)).map(([key, one]) => [key, of(one)]).filter(([, one]) => one !== undefined));
 const programOf = ({ language, source, plan }) => (LANGUAGES.includes(language) && typeof source === 'string' ? { language, source, plan: planOf(objectOf(plan)) } : undefined);
-const planOf = ({ faults, ...figures }) => ({
+const planOf = ({ faults, closes, ...figures }) => ({
   ...entriesOf(figures, (n) => (Number.isInteger(n) && n >= 0 && n <= MOST ? n : undefined)),
   faults: Array.isArray(faults) ? faults.filter((fault) => typeof fault === 'string') : [],
+  closes: closes === true,
 });
 const exerciseOf = ({ language, sources, hints, solved, cost, gaveUp }) => ({
   ...(LANGUAGES.includes(language) && { language }),

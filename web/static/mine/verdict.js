@@ -3,7 +3,7 @@ import { html, useLayoutEffect, useRef } from '../lib/preact.js';
 import { t } from '../i18n.js';
 import { count, number, shownAs, speed, verdictOf } from '../lab/result.js';
 import { Picture } from '../lab/picture.js';
-import { sameRead, Schedule } from './schedule.js';
+import { gotOf, sameRead, Schedule } from './schedule.js';
 
 const COUNTS = ['sold', 'oversold', 'unsold', 'duplicates', 'lost'];
 
@@ -41,7 +41,7 @@ export function Verdict({ result, searched = true, leads = true, onLine, onStep 
         <pre class="said">${result.error}</pre>
         ${line > 0 && html`<p><button type="button" class="plain linked" data-test="to-error" onClick=${() => onLine(line)}>${t('problem.line', { line })}</button></p>`}</div>`}
       ${kind && kind !== 'error' && html`<div class="race-kind" data-test="kind"><h3>${t('wrong.' + race)}</h3><p>${t('wrong.' + race + '.says')}</p>
-        ${read && html`<p data-test="same-read">${t(oneBuyer ? 'wrong.sameRead.one' : 'wrong.sameRead', read)}</p>`}
+        ${read && html`<p data-test="same-read">${t(oneBuyer ? 'wrong.sameRead.one' : 'wrong.sameRead', { ...read, value: gotOf(read.value) })}</p>`}
         ${leads ? html`<p><b>${t('wrong.repair')}</b> ${t('wrong.' + race + '.repair')}</p>`
           : html`<details><summary data-test="repair">${t('wrong.repair')}</summary><p>${t('wrong.' + race + '.repair')}</p></details>`}</div>`}
       ${kind !== 'error' && result.error && html`<p class="note">${result.error}</p>`}

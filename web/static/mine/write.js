@@ -2,6 +2,7 @@
 import { html, useEffect, useState } from '../lib/preact.js';
 import { t } from '../i18n.js';
 import { nameOf } from '../lab/result.js';
+import { inLanguage } from './comments.js';
 import { Crowd, FIRST_PLAN } from './crowd.js';
 import { Desk, useShown } from './desk.js';
 import { exportFile, freeName, loadPrograms, readFile, savePrograms, watchPrograms } from './store.js';
@@ -12,17 +13,20 @@ const EMPTY = {
   sql: '-- buy\n',
 };
 
+// empty returns a new program.
+const empty = (language) => ({ language, source: inLanguage(EMPTY[language]), plan: { ...FIRST_PLAN } });
+
 const OWNER = 'mine '; // and the name of the program: whose a run is
 
 // startOf returns a program of the shop's list as one of the student's.
-const startOf = (start) => ({ language: start.language, source: start.source, plan: { ...FIRST_PLAN } });
+const startOf = (start) => ({ language: start.language, source: inLanguage(start.source), plan: { ...FIRST_PLAN } });
 
 export function Write({ lab, runs }) {
   const [programs, setPrograms] = useState(() => {
     const kept = loadPrograms();
     if (Object.hasOwn(kept.all, kept.open)) return kept;
     const first = lab.programs[0];
-    return first ? { open: first.name, all: { ...kept.all, [first.name]: startOf(first) } } : { open: 'mine', all: { ...kept.all, mine: { language: 'lua', source: EMPTY.lua, plan: { ...FIRST_PLAN } } } };
+    return first ? { open: first.name, all: { ...kept.all, [first.name]: startOf(first) } } : { open: 'mine', all: { ...kept.all, mine: empty('lua') } };
   });
   const [note, setNote] = useState('');
   const { shown, onStep, goTo, onLine } = useShown();
@@ -54,8 +58,8 @@ export function Write({ lab, runs }) {
     });
   };
   const begin = (value) => {
-    const empty = value.match(/^empty-(lua|sql)$/);
-    if (empty) add(t('mine.emptyName'), { language: empty[1], source: EMPTY[empty[1]], plan: { ...FIRST_PLAN } });
+    const none = value.match(/^empty-(lua|sql)$/);
+    if (none) add(t('mine.emptyName'), empty(none[1]));
     else if (value) add(lab.programs[Number(value)].name, startOf(lab.programs[Number(value)]));
   };
   const rename = (name) => {
@@ -75,7 +79,7 @@ export function Write({ lab, runs }) {
     update((old) => {
       const { [old.open]: _, ...others } = old.all;
       const [next] = Object.keys(others);
-      return next ? { open: next, all: others } : { open: t('mine.emptyName'), all: { [t('mine.emptyName')]: { language: 'lua', source: EMPTY.lua, plan: { ...FIRST_PLAN } } } };
+      return next ? { open: next, all: others } : { open: t('mine.emptyName'), all: { [t('mine.emptyName')]: empty('lua') } };
     });
   };
   const bring = async (input) => {
