@@ -40,7 +40,7 @@ const (
 	programLocks   = 2000             // that the role holds; the lock table is that of the whole server
 	programLongest = 2 * time.Second  // of one statement
 	programTime    = 20 * time.Second // of all plans, and
-	planTime       = 14 * time.Second // for each plan, besides its own seconds: a search takes up to 8, and its last schedule 6
+	planTime       = 17 * time.Second // for each plan, besides its own seconds: a search takes up to 8, and its last schedule 9
 
 	placePrefix  = "lab_mine_" // of databases and roles
 	placeNumbers = 1_000_000_000_000

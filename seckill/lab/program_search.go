@@ -28,7 +28,7 @@ const (
 const (
 	searchTime = 4 * time.Second // of one plan; twice that for two buyers with one move at most
 	searchMost = 1200            // schedules
-	trialTime  = 3 * time.Second // of one schedule
+	trialTime  = 3 * time.Second // of one schedule; twice that when it is run again
 	trialSteps = 150
 	clickTries = 4 // of a buyer who got no answer
 )
@@ -129,19 +129,25 @@ func (s *search) deeper(ctx context.Context, a *act, until time.Time) (unsold *f
 		if time.Now().After(until) || s.tried >= searchMost {
 			break
 		}
-		t, err := s.try(ctx, c.scene, c.moves)
+		t, err := s.try(ctx, c.scene, c.moves, trialTime)
 		if err != nil {
 			return nil, err
 		}
 		s.tried++
-		if kind := t.verdict(); kind == StaysUnsold && unsold != nil {
+		kind := t.verdict()
+		if kind == StaysUnsold && unsold != nil {
 			continue
-		} else if kind != "" && (depth == 0 && kind != Failed || s.again(ctx, t)) {
-			if kind != StaysUnsold {
-				return t.explain(), nil
-			}
+		}
+		if kind == Failed || kind != "" && depth > 0 {
+			t, kind = s.again(ctx, t)
+		}
+		switch kind {
+		case "":
+		case StaysUnsold:
 			unsold = t.explain()
 			continue
+		default:
+			return t.explain(), nil
 		}
 		for _, m := range t.moves() {
 			a.next = append(a.next, candidate{c.scene, append(slices.Clone(c.moves), m)})
@@ -161,10 +167,14 @@ func faultsOf(moves []move) (n int) {
 	return n
 }
 
-// again reports whether the schedule shows the same once more: what the machine's own timing has caused is no schedule.
-func (s *search) again(ctx context.Context, t *trial) bool {
-	second, err := s.try(ctx, t.scene, t.schedule)
-	return err == nil && second.verdict() == t.verdict()
+// again runs the schedule once more, with twice the time, and returns its verdict, or "" if it is another one: what the
+// machine's own timing has caused is no schedule.
+func (s *search) again(ctx context.Context, t *trial) (*trial, string) {
+	second, err := s.try(ctx, t.scene, t.schedule, 2*trialTime)
+	if err != nil || second.verdict() != t.verdict() {
+		return t, ""
+	}
+	return second, second.verdict()
 }
 
 func (s *search) connect(ctx context.Context) (*pgx.Conn, error) {

@@ -15,6 +15,7 @@ type trial struct {
 	scene
 	schedule  []move
 	ctx       context.Context
+	limit     time.Duration // of ctx
 	processes []*process
 	actors    []*actor
 	steps     []ScheduleStep
@@ -50,14 +51,14 @@ type process struct {
 	started  atomic.Bool // start has returned, or the program has none
 }
 
-// try runs one schedule.
-func (s *search) try(ctx context.Context, sc scene, moves []move) (*trial, error) {
+// try runs one schedule, which fails when it has not ended in its time.
+func (s *search) try(ctx context.Context, sc scene, moves []move, limit time.Duration) (*trial, error) {
 	if err := s.reset(ctx, sc.stock); err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, trialTime)
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	t := &trial{search: s, scene: sc, schedule: moves, ctx: ctx, broken: -1}
+	t := &trial{search: s, scene: sc, schedule: moves, ctx: ctx, limit: limit, broken: -1}
 	for i := range min(s.plan.Nodes, len(sc.users)) {
 		t.processes = append(t.processes, nil)
 		if err := t.open(i); err != nil {
@@ -128,7 +129,7 @@ func (t *trial) direct(p *process, name string) error {
 func (t *trial) fail(err error) *trial {
 	t.failure, t.problem = oneLine(err.Error()), BadRuntime
 	if t.ctx.Err() != nil {
-		t.failure, t.problem = fmt.Sprintf("it did not end within %d s", int(trialTime.Seconds())), Endless
+		t.failure, t.problem = fmt.Sprintf("it did not end within %d s", int(t.limit.Seconds())), Endless
 	}
 	return t
 }
