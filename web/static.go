@@ -177,14 +177,15 @@ func loadAssets(origin string, of marks) (*assets, error) {
 		return nil, fmt.Errorf("read the pages: %w", err)
 	}
 	delete(raw, "page.html")
+	scripts := scriptsOf(raw)
 	newPage := func(pg page, intro bilingual, zh bool) (*file, error) {
 		lang := bilingual{"zh", "en"}.in(zh)
-		preloads, err := modules(raw, pg.Script, lang)
+		preloads, err := modules(scripts, pg.Script, lang)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", pg.Path, err)
 		}
 		if of.Sandbox {
-			more, err := modules(raw, firstSteps, lang)
+			more, err := modules(scripts, firstSteps, lang)
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", pg.Path, err)
 			}
@@ -243,28 +244,44 @@ var importStatement = regexp.MustCompile(`(?m)^(?:import|export)\b(?:[^;'"]*\bfr
 // textsImport is how a script names a file of texts: see loadTexts in static/i18n.js.
 var textsImport = regexp.MustCompile(`\b(zh|en): \(\) => import\('(\.[^']+)'\)`)
 
+// script is what a script imports: addresses, and those of its files of texts by language, zh or en.
+type script struct {
+	imports []string
+	texts   map[string][]string
+}
+
+// scriptsOf reads the imports of all scripts.
+func scriptsOf(files map[string][]byte) map[string]script {
+	scripts := map[string]script{}
+	for name, source := range files {
+		if path.Ext(name) != ".js" {
+			continue
+		}
+		s := script{texts: map[string][]string{}}
+		for _, m := range importStatement.FindAllSubmatch(source, -1) {
+			s.imports = append(s.imports, string(m[1]))
+		}
+		for _, m := range textsImport.FindAllSubmatch(source, -1) {
+			s.texts[string(m[1])] = append(s.texts[string(m[1])], string(m[2]))
+		}
+		scripts[name] = s
+	}
+	return scripts
+}
+
 // modules returns the scripts that a script imports, directly or through other scripts, in
 // alphabetical order, with the files of texts in one language, zh or en. A page names them all, so that the browser loads them at
 // once and not one after the other.
-func modules(files map[string][]byte, script, lang string) ([]string, error) {
+func modules(scripts map[string]script, name, lang string) ([]string, error) {
 	seen := map[string]bool{}
 	var visit func(name string) error
 	visit = func(name string) error {
-		source, ok := files[name]
+		s, ok := scripts[name]
 		if !ok {
 			return fmt.Errorf("script %s does not exist", name)
 		}
 		seen[name] = true
-		imports := []string{}
-		for _, m := range importStatement.FindAllSubmatch(source, -1) {
-			imports = append(imports, string(m[1]))
-		}
-		for _, m := range textsImport.FindAllSubmatch(source, -1) {
-			if string(m[1]) == lang {
-				imports = append(imports, string(m[2]))
-			}
-		}
-		for _, address := range imports {
+		for _, address := range slices.Concat(s.imports, s.texts[lang]) {
 			imported := path.Join(path.Dir(name), address)
 			if seen[imported] {
 				continue
@@ -275,10 +292,10 @@ func modules(files map[string][]byte, script, lang string) ([]string, error) {
 		}
 		return nil
 	}
-	if err := visit(script); err != nil {
+	if err := visit(name); err != nil {
 		return nil, err
 	}
-	delete(seen, script)
+	delete(seen, name)
 	return slices.Sorted(maps.Keys(seen)), nil
 }
 
@@ -288,9 +305,13 @@ func introOf(files map[string][]byte, pg page) (intro bilingual, err error) {
 	key := strings.TrimSuffix(path.Base(pg.Path), ".html") + ".intro"
 	text := regexp.MustCompile(`(?m)^  '` + regexp.QuoteMeta(key) + `': '([^'\\]+)',$`)
 	for name, b := range files {
-		if m := text.FindSubmatch(b); m != nil && strings.HasSuffix(name, "zh.js") {
+		isZH := strings.HasSuffix(name, "zh.js")
+		if !isZH && !strings.HasSuffix(name, "en.js") {
+			continue
+		}
+		if m := text.FindSubmatch(b); m != nil && isZH {
 			intro.ZH = string(m[1])
-		} else if m != nil && strings.HasSuffix(name, "en.js") {
+		} else if m != nil {
 			intro.EN = string(m[1])
 		}
 	}

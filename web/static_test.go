@@ -25,14 +25,14 @@ func TestModules(t *testing.T) {
 	} {
 		files[name] = []byte(source)
 	}
-	got, err := modules(files, "page.js", "en")
+	got, err := modules(scriptsOf(files), "page.js", "en")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff([]string{"a.js", "b.js", "c.js", "en.js", "lab/words.js"}, got); diff != "" {
 		t.Errorf("modules of page.js (-want +got):\n%s", diff)
 	}
-	_, err = modules(files, "broken.js", "en")
+	_, err = modules(scriptsOf(files), "broken.js", "en")
 	if err == nil || !strings.Contains(err.Error(), "missing.js does not exist") {
 		t.Errorf("an import of a missing script: %v", err)
 	}
