@@ -18,10 +18,10 @@ import (
 )
 
 const (
-	banEvery   = time.Second // between two looks at the bans; a new one is known everywhere after two looks
-	banLimit   = time.Second // of one look
-	maxBans    = 10_000      // that a process knows
-	maxRefused = 1_000       // users whose refusals a process counts between two looks
+	banEvery   = time.Second     // between two looks at the bans; a new one is known everywhere after two looks
+	banLimit   = 3 * time.Second // of one look: to count 1,000 users takes the Redis in the process 0.35 s on a quiet machine
+	maxBans    = 10_000          // that a process knows
+	maxRefused = 1_000           // users whose refusals a process counts between two looks
 	longestBan = 100 * time.Hour
 )
 
@@ -154,12 +154,16 @@ func (b *Bans) look(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, id := range begun { // after the ban the count begins from zero
-		b.log.Info("user banned", "user", id, "for", b.cfg.BanFor)
-		b.begun.Inc()
-		if err := b.rdb.Del(ctx, refusedKey(id)).Err(); err != nil {
-			return fault(err, "forget refusals")
+	_, err = b.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for _, id := range begun { // after the ban the count begins from zero
+			b.log.Info("user banned", "user", id, "for", b.cfg.BanFor)
+			b.begun.Inc()
+			p.Del(ctx, refusedKey(id))
 		}
+		return nil
+	})
+	if err != nil {
+		return fault(err, "forget refusals")
 	}
 	until := make(map[int64]time.Time, len(left))
 	for id, left := range left {
