@@ -158,6 +158,9 @@ var related = map[string]func(by map[string]map[string]float64) bool{
 // waiting are experiments that mostly wait, and whose figures hardly depend on what runs beside them. The test runs them at the same time.
 var waiting = []string{"load", "little", "fair", "hold", "failover"}
 
+// timed are experiments in which a variant is right if it is fast enough.
+var timed = append([]string{"retries"}, waiting...)
+
 func TestExperimentsShowTheirLesson(t *testing.T) {
 	if names := slices.Sorted(slices.Values(Experiments())); !slices.Equal(names, slices.Sorted(maps.Keys(lessons))) {
 		t.Fatalf("experiments %v", names)
@@ -181,7 +184,7 @@ func TestExperimentsShowTheirLesson(t *testing.T) {
 }
 
 // showsItsLesson runs an experiment and checks its findings. Figures that a busy machine has spoiled are measured again, twice at
-// most; what is right and wrong must be so each time.
+// most; what is right and wrong must be so each time, unless time decides it.
 func showsItsLesson(t *testing.T, s Stores, name string, seed uint64) {
 	t.Helper()
 	for try := 1; ; try++ {
@@ -212,7 +215,10 @@ func findings(t *testing.T, s Stores, name string, seed uint64) (off []string) {
 		row := got.Rows[i]
 		by[row.Variant] = row.Figures
 		if row.Variant != want.variant || row.Right != want.right {
-			t.Errorf("%q is right: %t, want %q %t", row.Variant, row.Right, want.variant, want.right)
+			off = append(off, fmt.Sprintf("%q is right: %t, want %q %t", row.Variant, row.Right, want.variant, want.right))
+			if !slices.Contains(timed, name) {
+				t.Error(off[len(off)-1])
+			}
 		}
 		for figure, span := range want.figures {
 			n, ok := row.Figures[figure]
