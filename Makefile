@@ -96,7 +96,7 @@ embedded: ## the tests of scripts and of the sandbox, on the Redis inside the pr
 	others=$$?; wait $$web && exit $$others
 
 latency: ## the tests of waiting times, alone (beside other tests they allow for a busy machine)
-	MIAOSHA_TEST_ALONE=1 $(GO) test -count 1 -p 1 -parallel 1 -v -run '^TestLatency' ./web ./seckill ./user
+	MIAOSHA_TEST_ALONE=1 $(GO) test -count 1 -p 1 -parallel 1 -v -run '^TestLatency' ./web ./seckill ./seckill/lab ./user
 
 faults: ## break every process and connection, and prove that the suite would notice (twenty minutes; writes seckill/faults/RESULTS.md)
 	$(GO) test -tags faults -timeout 90m -v ./seckill/failpoint ./seckill/faults

@@ -167,8 +167,8 @@ func faultsOf(moves []move) (n int) {
 	return n
 }
 
-// again runs the schedule once more, with twice the time, and returns its verdict, or "" if it is another one: what the
-// machine's own timing has caused is no schedule.
+// again runs the schedule once more, with twice the time. It returns that run and its verdict, or t and "" if the two differ:
+// what the machine's own timing has caused is no schedule.
 func (s *search) again(ctx context.Context, t *trial) (*trial, string) {
 	second, err := s.try(ctx, t.scene, t.schedule, 2*trialTime)
 	if err != nil || second.verdict() != t.verdict() {
