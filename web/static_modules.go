@@ -1,0 +1,69 @@
+package web
+
+import (
+	"fmt"
+	"maps"
+	"path"
+	"regexp"
+	"slices"
+)
+
+var importStatement = regexp.MustCompile(`(?m)^(?:import|export)\b(?:[^;'"]*\bfrom)?\s*['"](\.[^'"]+)['"]`)
+
+// textsImport is how a script names a file of texts: see loadTexts in static/i18n.js.
+var textsImport = regexp.MustCompile(`\b(zh|en): \(\) => import\('(\.[^']+)'\)`)
+
+// script is what a script imports: addresses, and those of its files of texts by language, zh or en.
+type script struct {
+	imports []string
+	texts   map[string][]string
+}
+
+// scriptsOf reads the imports of all scripts.
+func scriptsOf(files map[string][]byte) map[string]script {
+	scripts := map[string]script{}
+	for name, source := range files {
+		if path.Ext(name) != ".js" {
+			continue
+		}
+		s := script{texts: map[string][]string{}}
+		for _, m := range importStatement.FindAllSubmatch(source, -1) {
+			s.imports = append(s.imports, string(m[1]))
+		}
+		for _, m := range textsImport.FindAllSubmatch(source, -1) {
+			s.texts[string(m[1])] = append(s.texts[string(m[1])], string(m[2]))
+		}
+		scripts[name] = s
+	}
+	return scripts
+}
+
+// modules returns the scripts that a script imports, directly or through other scripts, in
+// alphabetical order, with the files of texts in one language, zh or en. A page names them all, so that the browser loads them at
+// once and not one after the other.
+func modules(scripts map[string]script, name, lang string) ([]string, error) {
+	seen := map[string]bool{}
+	var visit func(name string) error
+	visit = func(name string) error {
+		s, ok := scripts[name]
+		if !ok {
+			return fmt.Errorf("script %s does not exist", name)
+		}
+		seen[name] = true
+		for _, address := range slices.Concat(s.imports, s.texts[lang]) {
+			imported := path.Join(path.Dir(name), address)
+			if seen[imported] {
+				continue
+			}
+			if err := visit(imported); err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
+		}
+		return nil
+	}
+	if err := visit(name); err != nil {
+		return nil, err
+	}
+	delete(seen, name)
+	return slices.Sorted(maps.Keys(seen)), nil
+}
