@@ -31,7 +31,7 @@ var _ order.Provider = (*cashier)(nil)
 func newCashier(self string, key []byte, now func() time.Time, log *slog.Logger) *cashier {
 	// The shop is on this machine, and its certificate is for another name. The notice's signature
 	// protects it.
-	t := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, MaxIdleConnsPerHost: 32}
+	t := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, MaxIdleConnsPerHost: 32, IdleConnTimeout: 5 * time.Second}
 	return &cashier{url: self + "/api/payments/notify", key: key, now: now, log: log, client: http.Client{Transport: t, Timeout: 10 * time.Second}}
 }
 
