@@ -4,6 +4,7 @@ package faults
 
 import (
 	"fmt"
+	"io"
 	"time"
 
 	"miaosha/seckill/sandbox/sandboxtest"
@@ -43,6 +44,23 @@ func (env *Environment) checkResources(c *Crowd, before resourceUsage) {
 		}
 		return high == ""
 	}) {
+		for _, s := range env.Shops {
+			high += fmt.Sprintf("\nshop %d: %s", s.n, s.goroutines())
+		}
 		env.Report("I10: %v after the end the shops still use too much:%s", resourceBound, high)
 	}
+}
+
+// goroutines returns what the goroutines of a shop do: the stacks of its largest groups.
+func (s *Shop) goroutines() string {
+	resp, err := opsClient.Get("http://" + s.ops + "/debug/pprof/goroutine?debug=1")
+	if err != nil {
+		return err.Error()
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(io.LimitReader(resp.Body, 6000)) // the largest groups come first
+	if err != nil {
+		return err.Error()
+	}
+	return string(b)
 }
