@@ -124,6 +124,7 @@ func TestTheEndOfAChild(t *testing.T) {
 		"its own exit":            {exitMemory, "", TooMuch},
 		"the allocator":           {2, "fatal error: runtime: out of memory\n\ngoroutine 1", TooMuch},
 		"the collector":           {2, "SIGSEGV: segmentation violation\nPC=0x43a19d m=4 sigcode=1 addr=0x0\n\ngoroutine 0", TooMuch},
+		"a thread without stack":  {2, "runtime/cgo: pthread_create failed: Resource temporarily unavailable\nSIGABRT: abort\nPC=0x7f4330ce8eec", TooMuch},
 		"a panic":                 {2, "panic: makeslice: len out of range", BadRuntime},
 		"a signal within a panic": {2, "panic: runtime error: nil\n[signal SIGSEGV: segmentation violation code=0x1]", BadRuntime},
 		"the machine is too busy": {1, "ERROR: canceling statement", ""},

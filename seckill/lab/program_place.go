@@ -368,9 +368,9 @@ func problemOf(exit int, trouble string) *childProblem {
 	return nil
 }
 
-// refusedMemory matches what Go writes when its own collector uses memory that the system has refused. A fault of any other
-// code is a panic.
-var refusedMemory = regexp.MustCompile(`(?m)^SIG(SEGV|BUS): `)
+// refusedMemory matches what Go writes when its own collector uses memory that the system has refused, or when there is none for
+// the stack of a thread (the C library then says "Resource temporarily unavailable"). A fault of any other code is a panic.
+var refusedMemory = regexp.MustCompile(`(?m)^(SIG(SEGV|BUS): |runtime/cgo: pthread_create failed: )`)
 
 // crash matches the line in which Go says why it ends a process.
 var crash = regexp.MustCompile(`(?m)^(panic|fatal error): .*`)
