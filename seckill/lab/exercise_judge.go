@@ -33,9 +33,14 @@ const (
 	Unfair            = "unfair" // buyers who came late have orders, and earlier ones have none
 )
 
-// rateTries is how often a program and its baseline are run, one after the other, until the ratio is reached; twice at
-// least. A busy machine may slow down either, or mix up a line of buyers, which is tried as often.
-const rateTries = 3
+const (
+	// paceTries is how often a program and its baseline are run, one after the other, until the ratio is reached; twice at least.
+	// A busy machine may slow down either. After hopelessAfter of them a program that has not reached half of the ratio is too slow.
+	paceTries, hopelessAfter = 8, 3
+
+	// lineTries is how often a line of buyers is tried: a busy machine may mix it up.
+	lineTries = 3
+)
 
 // JudgeExercise runs the checks of an exercise with a program, each with this seed, until one fails. The schedules of the
 // exercise's own checks are searched; the checks of earlier exercises are crowds only. It calls report as Run does; report
@@ -63,7 +68,7 @@ func judgeExercise(ctx context.Context, s Stores, e Exercise, p Program, seed ui
 		}
 		for i, check := range group {
 			one := check.judge(results[i])
-			for try := 1; one.Kind == Unfair && try < rateTries; try++ {
+			for try := 1; one.Kind == Unfair && try < lineTries; try++ {
 				check.Plan.CrowdOnly = true
 				again, err := runChecks(ctx, s, p, []Check{check}, report)
 				if err != nil {
@@ -125,7 +130,7 @@ func (c Check) compare(ctx context.Context, s Stores, p Program, one CheckResult
 	}
 	c.Plan.CrowdOnly = true
 	var fastest, base, ratio float64
-	for try := range rateTries {
+	for try := range paceTries {
 		beside, err := runChecks(ctx, s, Program{Language: Lua, Source: source}, []Check{c}, nil)
 		if err != nil {
 			return one, 0, err
@@ -143,6 +148,9 @@ func (c Check) compare(ctx context.Context, s Stores, p Program, one CheckResult
 		fastest = max(fastest, one.Result.PerSecond)
 		if ratio = round(fastest/base, 2); try > 0 && ratio >= c.Ratio {
 			return one, ratio, nil
+		}
+		if try+1 >= hopelessAfter && ratio < c.Ratio/2 {
+			break
 		}
 	}
 	one.Passed, one.Kind = false, TooSlow
