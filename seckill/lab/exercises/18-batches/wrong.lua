@@ -14,7 +14,7 @@ end
 local waiting = {}
 
 local function drain()
-  think()
+  for _ = 1, 3 do think() end -- until more orders wait
   local due = waiting
   waiting = {}
   if #due == 0 then return end
