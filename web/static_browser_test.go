@@ -181,17 +181,48 @@ func (v *visitor) clicks(name string) {
 	v.do("click "+name, chromedp.WaitEnabled(test(name)), click(test(name)))
 }
 
-// click clicks an element. If the page has drawn another one in its place between the search and the click, it clicks that one.
+// click clicks an element at its place, as a visitor does. A page that fills draws its elements anew and moves them: if there is
+// another element in its place, or the click meets a different one, it clicks once more. A click that misses does nothing.
 func click(on chromedp.CSS) chromedp.Action[chromedp.Void] {
 	once := chromedp.Click(on)
+	watch := chromedp.Evaluate[chromedp.Void](fmt.Sprintf(`{
+		const wanted = document.querySelector(%[1]q);
+		const hits = (element) => element && (element === wanted || element.matches(%[1]q)); // a box that is checked by the click is :not(:checked) no more
+		window.missed = false;
+		window.watch = (e) => {
+			window.missed = !wanted?.contains(e.target) && !e.target.closest(%[1]q) && !hits(e.target.closest('label')?.control);
+			if (window.missed) { e.preventDefault(); e.stopImmediatePropagation(); }
+		};
+		window.addEventListener('click', window.watch, true);
+	}`, on))
+	missed := chromedp.Evaluate[bool](`window.removeEventListener('click', window.watch, true), window.missed === true`)
 	return func(ctx context.Context, target *chromedp.Target) (chromedp.Void, error) {
+		if _, err := watch(ctx, target); err != nil {
+			return chromedp.Void{}, err
+		}
 		none, err := once(ctx, target)
-		if err != nil && strings.Contains(err.Error(), "Could not find node") {
+		again := err != nil && strings.Contains(err.Error(), "Could not find node")
+		if err == nil {
+			again, _ = missed(ctx, target) // an error: the click has led to another page
+		}
+		if again {
 			return once(ctx, target)
 		}
 		return none, err
 	}
 }
+
+// A click that meets another element does nothing, and is tried again.
+func TestAClickThatMissesIsRepeated(t *testing.T) {
+	t.Parallel()
+	v := visit(t, chromium(t), "", "en-GB")
+	v.do("show a button below a cover", chromedp.Navigate(`data:text/html,<button onclick="document.title += 'button'">B</button>
+		<p style="position: fixed; inset: 0" onmousedown="this.id = 'gone'" onclick="document.title += 'cover'">
+		<style>%23gone { pointer-events: none }</style>`))
+	v.do("click it", click("button"))
+	v.becomes("what was clicked", "document.title", "button")
+}
+
 func (v *visitor) types(name, text string) {
 	v.t.Helper()
 	v.do("type into "+name, chromedp.WaitVisible(test(name)), chromedp.SendKeys(test(name), text))
