@@ -181,7 +181,7 @@ func (v *visitor) clicks(name string) {
 	v.do("click "+name, chromedp.WaitEnabled(test(name)), click(test(name)))
 }
 
-// click clicks an element at its place, as a visitor does. A page that fills draws its elements anew and moves them: if there is
+// click clicks an element at its place, as a visitor does. A page that fills draws its elements again and moves them: if there is
 // another element in its place, or the click meets a different one, it clicks once more. A click that misses does nothing.
 func click(on chromedp.CSS) chromedp.Action[chromedp.Void] {
 	once := chromedp.Click(on)
