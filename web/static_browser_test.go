@@ -196,17 +196,16 @@ func click(on chromedp.CSS) chromedp.Action[chromedp.Void] {
 		window.addEventListener('click', window.watch, true);
 	}`, on))
 	missed := chromedp.Evaluate[bool](`window.removeEventListener('click', window.watch, true), window.missed === true`)
-	return func(ctx context.Context, target *chromedp.Target) (chromedp.Void, error) {
-		if _, err := watch(ctx, target); err != nil {
-			return chromedp.Void{}, err
-		}
-		none, err := once(ctx, target)
-		again := err != nil && strings.Contains(err.Error(), "Could not find node")
-		if err == nil {
-			again, _ = missed(ctx, target) // an error: the click has led to another page
-		}
-		if again {
-			return once(ctx, target)
+	return func(ctx context.Context, target *chromedp.Target) (none chromedp.Void, err error) {
+		for range 2 {
+			if none, err = watch(ctx, target); err != nil {
+				return none, err
+			}
+			none, err = once(ctx, target)
+			again, _ := missed(ctx, target) // an error: the click has led to another page
+			if !again && (err == nil || !strings.Contains(err.Error(), "Could not find node")) {
+				break
+			}
 		}
 		return none, err
 	}
