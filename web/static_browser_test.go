@@ -384,7 +384,7 @@ type sandboxShop struct {
 
 func openSandboxShop(t *testing.T, more ...string) sandboxShop {
 	t.Helper()
-	home := t.TempDir()
+	home := sandboxtest.Home(t)
 	env := append([]string{"HOME=" + home, "PATH=" + os.Getenv("PATH"), "MIAOSHA_DATA_DIR=" + filepath.Join(home, "data"),
 		"MIAOSHA_ADDR=127.0.0.1:0", "MIAOSHA_OPS_ADDR=off", "MIAOSHA_SANDBOX_REDIS=" + sandboxtest.Kind(), "MIAOSHA_TIME_ZONE=Asia/Shanghai", "MIAOSHA_LOG_LEVEL=debug"}, more...)
 	s := sandboxShop{sandboxtest.Open(t, env), env, nil}

@@ -28,7 +28,7 @@ func TestRungs(t *testing.T) {
 // Every rung sells exactly: one buyer of four finds a unit, and of the others one the only unit of the other sale.
 func TestLadder(t *testing.T) {
 	t.Parallel()
-	env := []string{"HOME=" + t.TempDir(), "PATH=" + os.Getenv("PATH"), "MIAOSHA_SANDBOX_REDIS=" + sandboxtest.Kind()}
+	env := []string{"HOME=" + sandboxtest.Home(t), "PATH=" + os.Getenv("PATH"), "MIAOSHA_SANDBOX_REDIS=" + sandboxtest.Kind()}
 	page := filepath.Join(t.TempDir(), "ladder.html")
 	var l bench.Ladder
 	out := sandboxtest.MustCommand(t, env, "bench", "--ladder", "--rounds", "1", "--seconds", "20", "-n", "80", "--conns", "8", "--json", "--html", page)

@@ -215,7 +215,7 @@ func TestBenchOfTheBuiltShop(t *testing.T) {
 // there are old orders made up.
 func TestBenchInTheSandbox(t *testing.T) {
 	t.Parallel()
-	env := []string{"HOME=" + t.TempDir(), "PATH=" + os.Getenv("PATH"), "MIAOSHA_SANDBOX_REDIS=" + sandboxtest.Kind()}
+	env := []string{"HOME=" + sandboxtest.Home(t), "PATH=" + os.Getenv("PATH"), "MIAOSHA_SANDBOX_REDIS=" + sandboxtest.Kind()}
 	t.Cleanup(func() { sandboxtest.MustCommand(t, env, "reset", "--yes") })
 	shop := sandboxtest.Open(t, append(env, "MIAOSHA_ADDR=127.0.0.1:0", "MIAOSHA_OPS_ADDR=off"))
 	t.Cleanup(func() { shop.End(syscall.SIGTERM) }) // before the reset

@@ -23,7 +23,7 @@ func DurablePostgres(t testing.TB) *Durable {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), startLimit)
 	defer cancel()
-	s, err := sandbox.Open(ctx, sandbox.Config{DataDir: filepath.Join(t.TempDir(), "durable"), Postgres: true})
+	s, err := sandbox.Open(ctx, sandbox.Config{DataDir: filepath.Join(Home(t), "durable"), Postgres: true})
 	if err != nil {
 		t.Fatalf("start a Postgres: %v", err)
 	}

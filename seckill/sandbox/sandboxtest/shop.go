@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -21,6 +22,17 @@ import (
 func Stores(t testing.TB) []string {
 	return []string{"DATABASE_URL=" + DatabaseURL(t), "REDIS_URL=" + RedisURL(t),
 		"MIAOSHA_SECRET=0123456789abcdef0123456789abcdef", "MIAOSHA_OPS_ADDR=off", "MIAOSHA_ADDR=127.0.0.1:0", "HOME=" + t.TempDir()}
+}
+
+// Home returns a temporary folder in which Postgres can work, also the one that root runs. It is deleted after the test. Below
+// t.TempDir, which is closed to other accounts, root's Postgres has its data at a fixed place on the disk instead.
+func Home(t testing.TB) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return dir
 }
 
 // Command runs one command of the shop, and returns when it has ended.
