@@ -80,8 +80,8 @@ func TestTwoVisitorsWantTheLastUnit(t *testing.T) {
 		t.Errorf("the English page shows %q", text)
 	}
 
-	second.shows("held", "1 unit is ordered and not paid yet. The first may come back at "+second.evaluates(`new Date(`+backAt(t, s.URL, sale)+
-		`).toLocaleTimeString('en-GB', { hour: '2-digit', minute: '2-digit' })`)+".")
+	second.shows("held", "1 unit is ordered and not paid yet. The first may come back at "+second.evaluates(`(at => (at.getDate() === new Date().getDate() ? '' : 'tomorrow ') +
+		at.toLocaleTimeString('en-GB', { hour: '2-digit', minute: '2-digit' }))(new Date(`+backAt(t, s.URL, sale)+`))`)+".")
 
 	// A place in a queue that became no order is told on another page, until the buyer has seen it.
 	second.evaluates(`fetch('/api/me').then((r) => r.json()).then(({ data }) => localStorage.setItem('miaosha.turns',
