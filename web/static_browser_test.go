@@ -293,6 +293,9 @@ func (v *visitor) becomes(what, expression, text string) {
 	defer cancel()
 	if !sandboxtest.Poll(20*time.Second, func() bool {
 		now, err := chromedp.Run(ctx, chromedp.Evaluate[string](expression))
+		if ctx.Err() != nil { // the message shows what there was in time
+			return false
+		}
 		if got = now; err != nil { // the page is on its way to another one
 			got = err.Error()
 		}
