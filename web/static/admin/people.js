@@ -83,7 +83,7 @@ function Person({ id, may, user }) {
           onClick=${() => setAsked({ path: off ? 'enable' : 'disable', text: t(off ? 'people.askEnable' : 'people.askDisable', { name }) })}>${t(off ? 'people.enable' : 'people.disable')}</button>
       </div>`}
       ${person.roles.length > 0 && html`<h3>${t('people.history')}</h3>
-        <ul>${person.roles.map((c) => html`<li>${formatTime(c.at, now())}: ${t('role.' + c.from)} → ${t('role.' + c.to)}${c.by_user && ` (${c.by_user})`}</li>`)}</ul>`}
+        <ul>${person.roles.map((c) => html`<li>${formatTime(c.at, now())}${t('colon')}${t('role.' + c.from)} → ${t('role.' + c.to)}${c.by_user && ` (${c.by_user})`}</li>`)}</ul>`}
       <p><a href=${'#log/subject=user+' + person.user_id}>${t('people.log')}</a></p>
     </section>
     ${asked && html`<${Confirm} title=${t('people.sure')} text=${asked.text} yes=${t('people.yes')} no=${t('people.no')} test="confirm"

@@ -78,7 +78,7 @@ function Lesson({ lesson }) {
   const left = Math.max(0, Math.ceil(lesson.seconds - lesson.elapsed));
   const row = (name, value) => html`<div><dt>${t('teach.' + name)}</dt><dd data-test=${'lesson-' + name}>${value}</dd></div>`;
   return html`
-    <p aria-hidden="true"><b>${t('teach.' + lesson.fault)}</b>: ${t('teach.state.' + lesson.state)}</p>
+    <p aria-hidden="true"><b>${t('teach.' + lesson.fault)}</b>${t('colon')}${t('teach.state.' + lesson.state)}</p>
     ${lesson.state === 'broken' && lesson.fault !== 'kill' && lesson.seconds > 0 && html`
       <progress max=${lesson.seconds} value=${lesson.seconds - left} aria-label=${t('teach.left', { n: left })}></progress><p class="more">${t('teach.left', { n: left })}</p>`}
     ${second && html`<p>${t('teach.second')} <a href=${`${second.url}/sale.html?id=${second.sale}`} target="_blank" rel="noopener">${second.url}</a>

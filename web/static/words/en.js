@@ -9,6 +9,7 @@ export default {
   login: 'Log in',
   logout: 'Log out',
   tomorrow: 'tomorrow',
+  colon: ': ',
   again: 'Try again',
   loading: 'Loading…',
   missing: 'There is no such page',

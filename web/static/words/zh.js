@@ -6,6 +6,7 @@ export default {
   login: '登录',
   logout: '退出',
   tomorrow: '明天',
+  colon: '：',
   again: '重试',
   loading: '正在加载…',
   missing: '没有这个页面',
