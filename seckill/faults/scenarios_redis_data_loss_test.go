@@ -5,6 +5,8 @@ package faults
 import (
 	"context"
 	"time"
+
+	"miaosha/seckill/sandbox/sandboxtest"
 )
 
 // redisDataLossScenarios returns the scenarios in which Redis loses all its data, or the latest.
@@ -45,14 +47,16 @@ func redisDataLossScenarios() []scenario {
 				}
 			}},
 		{name: "five processes on an empty Redis",
-			setup: setup{shops: 5, startsIn: 4 * time.Second, separateSessions: true},
+			setup: setup{shops: 5, startsIn: 8 * time.Second, separateSessions: true},
 			crowd: plan{buyers: 200, units: 80, span: 4 * time.Second, twice: 30, pays: 40, cancels: 15,
 				payAfter: 300 * time.Millisecond, limit: 40 * time.Second},
-			run: func(env *Environment, c *Crowd) {
+			prepare: func(env *Environment) error {
+				sandboxtest.Poll(3*time.Second, func() bool { env.scrape(); return env.total("miaosha_gate_rebuilds_total") > 0 })
 				env.checkRebuilds(1)
-				env.Inject("FLUSHALL", env.flush) // no buyer has a ticket yet
-				c.storm()                         // so that all processes find at once that there is no gate
+				return nil
 			},
+			// A second before the sale starts, so no buyer has a ticket yet. The first ones wait for the start.
+			run:   func(env *Environment, c *Crowd) { env.Inject("FLUSHALL", env.flush) },
 			after: func(env *Environment, c *Crowd) { env.checkRebuilds(2) }},
 	}
 }
