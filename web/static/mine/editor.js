@@ -27,16 +27,6 @@ function shift(field, back) {
   field.setSelectionRange(from, from + after.length);
 }
 
-// showStart scrolls to the start of the lines if the cursor can be seen from there. By itself a browser scrolls back as far as the
-// cursor, and cuts the start of each line.
-function showStart(field) {
-  const { value, selectionEnd, scrollLeft, clientWidth } = field;
-  if (scrollLeft === 0) return;
-  const before = value.slice(startOfLine(value, selectionEnd), selectionEnd);
-  const wide = before.match(/[\u1100-\uffff]/g)?.length ?? 0; // a Chinese character takes the place of two letters
-  if ((before.length + wide + 3) * 0.62 * parseFloat(getComputedStyle(field).fontSize) < clientWidth) field.scrollLeft = 0;
-}
-
 // Editor shows a source. marks are kinds by line: 'now' or 'error'. goTo is {line}: each new one moves the cursor there.
 export function Editor({ language, source, onInput, onRun, marks = {}, goTo, label }) {
   const field = useRef(), paint = useRef(), gutter = useRef();
@@ -73,6 +63,7 @@ export function Editor({ language, source, onInput, onRun, marks = {}, goTo, lab
       event.preventDefault();
       const line = f.value.slice(startOfLine(f.value, f.selectionStart), f.selectionStart);
       insert(f, '\n' + line.match(/^ */)[0] + (language === 'lua' && /\b(then|do|else|repeat)\s*$|\bfunction\b.*\)\s*$/.test(line) ? INDENT : ''));
+      f.scrollLeft = 0; // after a long line a browser scrolls back only as far as the cursor, and cuts the start of each line
     } else if (!['Shift', 'Tab', 'Control', 'Alt', 'Meta'].includes(key)) {
       leaving.current = false;
     }
@@ -83,7 +74,7 @@ export function Editor({ language, source, onInput, onRun, marks = {}, goTo, lab
       <pre class="paint" ref=${paint} aria-hidden="true">${lines.map((parts, i) => html`<span class="line" key=${i} data-mark=${marks[i + 1]}>${parts.map(([name, text]) => (name
         ? html`<span class=${'is-' + name}>${text}</span>` : text))}${'\n'}</span>`)}</pre>
       <textarea ref=${field} data-test="source" aria-label=${label} aria-describedby="editor-keys" wrap="off" spellcheck=${false} autocapitalize="off" autocomplete="off"
-        value=${source} onInput=${(e) => onInput(e.currentTarget.value)} onScroll=${follow} onKeyDown=${onKey} onKeyUp=${(e) => showStart(e.currentTarget)} onBlur=${() => { leaving.current = false; }}></textarea>
+        value=${source} onInput=${(e) => onInput(e.currentTarget.value)} onScroll=${follow} onKeyDown=${onKey} onBlur=${() => { leaving.current = false; }}></textarea>
     </div>
     <p class="more small keys" id="editor-keys">${t('editor.keys')}</p>
   </div>`;
