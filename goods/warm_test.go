@@ -98,7 +98,7 @@ func TestAnOpeningNeedsNoPostgres(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	sandboxtest.Until(t, 10*time.Second, "the sale's detail is there", func() bool {
+	sandboxtest.Until(t, "the sale's detail is there", func() bool {
 		_, ok := c.entries.GetIfPresent(key{one, sale})
 		return ok
 	})

@@ -76,7 +76,7 @@ func TestWhatIsToldWaitsForTheStandby(t *testing.T) {
 			defer cancel()
 			told := make(chan error, 1)
 			go func() { told <- tell(ctx) }()
-			if !sandboxtest.Poll(5*time.Second, func() bool { return d.WaitsForStandby(t) || len(told) > 0 }) {
+			if !sandboxtest.Poll(func() bool { return d.WaitsForStandby(t) || len(told) > 0 }) {
 				t.Error("it neither waits nor returns")
 			}
 			if len(told) > 0 {

@@ -116,7 +116,7 @@ func TestCancelOfAnOrderThatIsPaidMeanwhile(t *testing.T) {
 	defer tx.Rollback(context.WithoutCancel(t.Context()))
 	cancelled := make(chan error, 1)
 	go func() { cancelled <- s.Cancel(t.Context(), 1, mine) }()
-	sandboxtest.Until(t, 10*time.Second, "the cancel waits for the sale's row", func() bool {
+	sandboxtest.Until(t, "the cancel waits for the sale's row", func() bool {
 		var waiting bool
 		if err := s.db.QueryRow(t.Context(), `
 			select exists (select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock')`).Scan(&waiting); err != nil {
@@ -279,7 +279,7 @@ func TestSweepRunsBothAndStops(t *testing.T) {
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(s.Collectors()...)
 	var miscounted error // the sweep counts after its commit: it must not be stopped in between
-	if !sandboxtest.Poll(10*time.Second, func() bool {
+	if !sandboxtest.Poll(func() bool {
 		miscounted = testutil.GatherAndCompare(registry, strings.NewReader(`
 			# HELP miaosha_orders_expired_total Pending orders that this process has cancelled, because their time to pay was over.
 			# TYPE miaosha_orders_expired_total counter

@@ -53,14 +53,14 @@ func TestExtendRacesTheSweeper(t *testing.T) {
 			}
 		}()
 		defer tx.Commit(t.Context()) // before the wait for the sweeper
-		sandboxtest.Until(t, 10*time.Second, "the former end has passed", func() bool {
+		sandboxtest.Until(t, "the former end has passed", func() bool {
 			return s.number(t, `select count(*) from orders where id = $1 and expires_at <= clock_timestamp()`, extended) == 1
 		})
 		go func() {
 			_, err := s.Expire(t.Context())
 			swept <- err
 		}()
-		sandboxtest.Until(t, 10*time.Second, "the sweeper waits", func() bool {
+		sandboxtest.Until(t, "the sweeper waits", func() bool {
 			return s.number(t, `select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`) == 1
 		})
 		return nil

@@ -25,13 +25,13 @@ func TestFailedAcksAreRetried(t *testing.T) {
 	}
 	proxy.Cut()
 	release()
-	sandboxtest.Until(t, 5*time.Second, "five units are sold", func() bool { return s.stock() == 5 })
+	sandboxtest.Until(t, "five units are sold", func() bool { return s.stock() == 5 })
 	if g := s.gateState(); g.InFlight != 5 {
 		t.Fatalf("%d tickets in the journal, want all five: no ack can have reached it", g.InFlight)
 	}
 	time.Sleep(3 * seckill.ReconcileEvery) // more tries fail
 	s.reconnect(proxy)
-	sandboxtest.Until(t, 2*time.Second, "the five are acknowledged", func() bool { return s.gateState().InFlight == 0 })
+	sandboxtest.Until(t, "the five are acknowledged", func() bool { return s.gateState().InFlight == 0 })
 	for user := range int64(5) {
 		if st := s.awaitFinal(e, user+1); st.State != seckill.Ordered {
 			t.Errorf("user %d: %+v", user+1, st)

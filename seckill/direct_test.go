@@ -76,7 +76,7 @@ func TestSaleGoesOnWithoutRedis(t *testing.T) {
 		t.Errorf("user 70: %v, want sold out", err)
 	}
 	s.reconnect(proxy)
-	sandboxtest.Until(t, 5*time.Second, "results are read from the gate again", func() bool {
+	sandboxtest.Until(t, "results are read from the gate again", func() bool {
 		if st, err := e.Result(t.Context(), s.sale, 2); err == nil && st.State != seckill.Ordered {
 			t.Errorf("user 2 bought while Redis was away, and has the status %+v", st)
 		}
@@ -89,7 +89,7 @@ func TestSaleGoesOnWithoutRedis(t *testing.T) {
 		}
 	}
 	s.wantConsistent()
-	sandboxtest.Until(t, time.Second, "the gate has 60 users and the field that CreateTickets wrote", func() bool {
+	sandboxtest.Until(t, "the gate has 60 users and the field that CreateTickets wrote", func() bool {
 		return s.rdb.HLen(t.Context(), gate.TicketsKey(s.sale)).Val() == 61
 	})
 }
@@ -148,7 +148,7 @@ func TestOrderedIsNotFollowedByQueued(t *testing.T) {
 		}
 	}
 	s.wantConsistent()
-	sandboxtest.Until(t, 20*time.Second, "the mark is taken off", func() bool { return !s.bypass().Bypassed() })
+	sandboxtest.Until(t, "the mark is taken off", func() bool { return !s.bypass().Bypassed() })
 	for user, id := range s.owners() {
 		if got := s.rdb.HGet(t.Context(), gate.TicketsKey(s.sale), fmt.Sprint(user)).Val(); got != "O"+id.String() {
 			t.Errorf("the mark is off, and the gate has %q for user %d, want order %s", got, user, id)
@@ -164,12 +164,12 @@ func TestFirstDirectReplyWaitsForTheMark(t *testing.T) {
 	e := s.start(func(_ *seckill.Config, d *seckill.Deps) { d.Redis = rdb })
 	s.awaitGate()
 	proxy.Cut()
-	sandboxtest.Until(t, 5*time.Second, "the breaker is open", func() bool { return !e.GateAvailable() })
+	sandboxtest.Until(t, "the breaker is open", func() bool { return !e.GateAvailable() })
 	began := time.Now()
 	go s.retryBuy(e, 1)
-	sandboxtest.Until(t, 5*time.Second, "the sale is marked", func() bool { return s.bypass().Bypassed() })
+	sandboxtest.Until(t, "the sale is marked", func() bool { return s.bypass().Bypassed() })
 	marked := time.Now()
-	sandboxtest.Until(t, 5*time.Second, "a unit is sold", func() bool { return len(s.owners()) == 1 })
+	sandboxtest.Until(t, "a unit is sold", func() bool { return len(s.owners()) == 1 })
 	if took := time.Since(began); took < seckill.SureFor {
 		t.Errorf("the first unit is sold after %v, and the mark %v after the click; want at least %v", took, marked.Sub(began), seckill.SureFor)
 	}
@@ -205,11 +205,11 @@ func TestTwoDifferentOutagesMayContradict(t *testing.T) {
 	}
 	letCommit := s.holdCommits()
 	queue(1)
-	sandboxtest.Until(t, 5*time.Second, "the COMMIT of user 1 is held", func() bool { return s.lockWaiters("no Postgres") > 0 })
+	sandboxtest.Until(t, "the COMMIT of user 1 is held", func() bool { return s.lockWaiters("no Postgres") > 0 })
 	noPostgres.Cut()
 	queue(3)
 	letCommit()
-	sandboxtest.Until(t, 5*time.Second, "the order of user 1 is there", func() bool { _, has := s.owners()[1]; return has })
+	sandboxtest.Until(t, "the order of user 1 is there", func() bool { _, has := s.owners()[1]; return has })
 	noRedis.Cut()
 	id := s.mustBuy(direct, 1)
 	s.mustBuy(direct, 3)
@@ -278,7 +278,7 @@ func TestAClickHearsOfTheTicketThatTheGateLost(t *testing.T) {
 		t.Fatal(err)
 	}
 	var again seckill.Bought
-	sandboxtest.Until(t, 3*time.Second, "a click is confirmed", func() bool { // before the next tick the process is sure of the gate
+	sandboxtest.Until(t, "a click is confirmed", func() bool { // before the next tick the process is sure of the gate
 		again, err = e.Buy(t.Context(), s.sale, 1)
 		return err == nil
 	})
@@ -307,7 +307,7 @@ func TestSeededOwnersThatRedisForgets(t *testing.T) {
 	proxy.Cut()
 	id := s.mustBuy(direct, 1)
 	knows := func() bool { return s.rdb.HGet(t.Context(), gate.TicketsKey(s.sale), "1").Val() == "O"+id.String() }
-	sandboxtest.Until(t, 2*time.Second, "the owner is seeded", knows)
+	sandboxtest.Until(t, "the owner is seeded", knows)
 	for i, k := range keys {
 		_, err := s.rdb.TxPipelined(t.Context(), func(p redis.Pipeliner) error {
 			p.Del(t.Context(), k)
@@ -318,6 +318,6 @@ func TestSeededOwnersThatRedisForgets(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	sandboxtest.Until(t, 2*time.Second, "the owner is seeded again", knows)
+	sandboxtest.Until(t, "the owner is seeded again", knows)
 	s.wantConsistent()
 }

@@ -169,7 +169,7 @@ func (s *shop) engine(change func(*seckill.Config, *seckill.Deps)) *seckill.Engi
 
 // retryBuy buys again and again until the reply is not busy.
 func (s *shop) retryBuy(e *process, user int64) (b seckill.Bought, err error) {
-	if !sandboxtest.Poll(15*time.Second, func() bool {
+	if !sandboxtest.Poll(func() bool {
 		b, err = e.Buy(s.Context(), s.sale, user)
 		return !errors.Is(err, seckill.ErrBusy)
 	}) {
@@ -180,7 +180,7 @@ func (s *shop) retryBuy(e *process, user int64) (b seckill.Bought, err error) {
 
 // awaitFinal waits for a user's final status. It is SoldOut for a user who has no ticket and gets none.
 func (s *shop) awaitFinal(e *process, user int64) (st seckill.Status) {
-	if !sandboxtest.Poll(15*time.Second, func() bool {
+	if !sandboxtest.Poll(func() bool {
 		if got, err := e.Result(s.Context(), s.sale, user); err == nil {
 			st = got
 		} else if !errors.Is(err, seckill.ErrBusy) {
@@ -272,7 +272,7 @@ func (s *shop) setState(state string) {
 // awaitGate waits until the gate is installed.
 func (s *shop) awaitGate() {
 	s.Helper()
-	sandboxtest.Until(s, 5*time.Second, "the gate is installed", func() bool { return s.gateState().Epoch != 0 })
+	sandboxtest.Until(s, "the gate is installed", func() bool { return s.gateState().Epoch != 0 })
 }
 
 // stoppedWithGate returns a process that has set up the sale's gate, and has stopped.
@@ -310,7 +310,7 @@ func (s *shop) bypass() (b goods.Bypass) {
 // awaitMark waits until the process refuses a user's clicks itself, because the sale is sold out.
 func (s *shop) awaitMark(e *process, user int64) {
 	s.Helper()
-	sandboxtest.Until(s, 5*time.Second, "the lane is marked as sold out", func() bool {
+	sandboxtest.Until(s, "the lane is marked as sold out", func() bool {
 		if _, err := e.Buy(s.Context(), s.sale, user); err != nil && !errors.Is(err, goods.ErrSoldOut) && !errors.Is(err, seckill.ErrBusy) {
 			s.Fatal(err)
 		}
@@ -364,7 +364,7 @@ func (s *shop) wantSold(n int, statuses []seckill.Status) {
 // wantConsistent waits until the journal is empty and the gate has the stock of Postgres. Then it audits everything.
 func (s *shop) wantConsistent() {
 	s.Helper()
-	sandboxtest.Until(s, 10*time.Second, "the journal is empty and the gate has the stock of Postgres", func() bool {
+	sandboxtest.Until(s, "the journal is empty and the gate has the stock of Postgres", func() bool {
 		g := s.gateState()
 		return g.Epoch != 0 && g.InFlight == 0 && g.Stock == s.stock()
 	})

@@ -19,10 +19,10 @@ func TestBuyDuringAProbe(t *testing.T) {
 	e := s.start(func(_ *seckill.Config, d *seckill.Deps) { d.Redis = rdb })
 	s.awaitGate()
 	proxy.Cut()
-	sandboxtest.Until(t, 5*time.Second, "the breaker is open", func() bool { return !e.GateAvailable() })
+	sandboxtest.Until(t, "the breaker is open", func() bool { return !e.GateAvailable() })
 	proxy.Swallow("", math.MaxInt) // a probe finds a Redis that accepts its connection and never replies
 	s.reconnect(proxy)
-	sandboxtest.Until(t, 5*time.Second, "a probe waits for its reply", func() bool { return proxy.Lost() > 0 })
+	sandboxtest.Until(t, "a probe waits for its reply", func() bool { return proxy.Lost() > 0 })
 	b, err := e.Buy(t.Context(), s.sale, 1)
 	if err != nil || b.Status.State != seckill.Ordered {
 		t.Errorf("%+v, %v, want an order", b, err)

@@ -102,7 +102,7 @@ func rush(t *testing.T, crowds ...crowd) (units []int) {
 	}
 	all.Wait()
 	units = make([]int, len(crowds))
-	sandboxtest.Until(t, 15*time.Second, "all units are sold", func() bool {
+	sandboxtest.Until(t, "all units are sold", func() bool {
 		rows, _ := s.db.Query(t.Context(), `select user_id from orders where sale_id = $1`, sale)
 		buyers, err := pgx.CollectRows(rows, pgx.RowTo[int64])
 		if err != nil {

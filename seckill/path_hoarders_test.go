@@ -73,7 +73,7 @@ func (h *hoarders) holders() (holders, lives int) {
 // buyPatiently asks for an address until the big gate has one, calls issued, and buys. It reports whether the user got an order.
 func (s *shop) buyPatiently(e *process, user int64, limit time.Duration, issued func()) bool {
 	var path string
-	if !sandboxtest.Poll(limit, func() bool {
+	if !sandboxtest.Poll(func() bool {
 		var err error
 		path, _, err = e.Path(s.Context(), s.sale, user, "token", "")
 		if err != nil && !errors.As(err, &seckill.TooManyError{}) && !errors.Is(err, seckill.ErrBusy) {
@@ -103,7 +103,7 @@ func TestHoardersDoNotKeepASaleUnsold(t *testing.T) {
 	e := s.start(func(cfg *seckill.Config, _ *seckill.Deps) { cfg.PathTTL = 10 * time.Second })
 	s.awaitGate()
 	h := s.hoard(e, 1, bigGateLeast)
-	sandboxtest.Until(t, 10*time.Second, "the hoarders have every address", func() bool { n, _ := h.holders(); return n == bigGateLeast })
+	sandboxtest.Until(t, "the hoarders have every address", func() bool { n, _ := h.holders(); return n == bigGateLeast })
 	var all sync.WaitGroup
 	for user := int64(1001); user <= 1000+people; user++ {
 		all.Go(func() {
@@ -140,11 +140,11 @@ func TestUnitsLeftBesideRefusalsAreAFinding(t *testing.T) {
 	e := s.start(func(cfg *seckill.Config, _ *seckill.Deps) { cfg.PathTTL = 2 * time.Second })
 	s.awaitGate()
 	h := s.hoard(long, 1, bigGateLeast)
-	sandboxtest.Until(t, 10*time.Second, "the hoarders have every address", func() bool { n, _ := h.holders(); return n == bigGateLeast })
+	sandboxtest.Until(t, "the hoarders have every address", func() bool { n, _ := h.holders(); return n == bigGateLeast })
 	h.stop()
 	waiting := s.hoard(e, 1001, 1001)
 	var found []audit.Finding
-	sandboxtest.Until(t, 30*time.Second, "the audit finds that units are left beside refusals", func() bool {
+	sandboxtest.Until(t, "the audit finds that units are left beside refusals", func() bool {
 		var err error
 		if found, err = audit.Gates(t.Context(), s.db, s.rdb); err != nil {
 			t.Fatal(err)
@@ -158,5 +158,5 @@ func TestUnitsLeftBesideRefusalsAreAFinding(t *testing.T) {
 	if found, err := audit.Gates(t.Context(), s.db, s.rdb); err != nil || len(found) > 0 {
 		t.Errorf("after a unit was sold: %v, %v", found, err)
 	}
-	sandboxtest.Until(t, 10*time.Second, "the user who waits has the address that became free", func() bool { n, _ := waiting.holders(); return n == 1 })
+	sandboxtest.Until(t, "the user who waits has the address that became free", func() bool { n, _ := waiting.holders(); return n == 1 })
 }

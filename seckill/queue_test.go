@@ -33,7 +33,7 @@ func TestStopSettlesTheQueue(t *testing.T) {
 	}
 	stopped := make(chan struct{})
 	go func() { e.stop(); close(stopped) }()
-	sandboxtest.Until(t, 5*time.Second, "no click is admitted any more", func() bool {
+	sandboxtest.Until(t, "no click is admitted any more", func() bool {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		_, err := e.Buy(ctx, s.sale, 1)

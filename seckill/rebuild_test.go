@@ -51,7 +51,7 @@ func TestRedisLosesItsData(t *testing.T) {
 	release := s.lockSale()
 	statuses := make(chan []seckill.Status, 1)
 	go func() { statuses <- s.runRush(300, e) }()
-	sandboxtest.Until(t, 10*time.Second, "all units have a ticket", func() bool { return s.gateState().InFlight == 50 })
+	sandboxtest.Until(t, "all units have a ticket", func() bool { return s.gateState().InFlight == 50 })
 	queued := int64(0)
 	for user := int64(1); user <= 300; user++ {
 		if st, err := e.Result(t.Context(), s.sale, user); err == nil && st.State == seckill.Queued {
@@ -105,7 +105,7 @@ func TestRebuildSeedsEveryOwner(t *testing.T) {
 			}
 			release, rebuilt := s.lockSale(), make(chan error, 1)
 			go func() { rebuilt <- e.Rebuild(context.WithoutCancel(t.Context()), s.sale) }()
-			sandboxtest.Until(t, 5*time.Second, "the rebuild waits for the row", func() bool { return s.lockWaiters("settle") == 1 })
+			sandboxtest.Until(t, "the rebuild waits for the row", func() bool { return s.lockWaiters("settle") == 1 })
 			// Another process settles a ticket after the rebuild has read the orders, and acknowledges it.
 			id, ticket := uuid.New(), "1:1-1:"+uuid.NewString()
 			if _, err := s.db.Exec(t.Context(), `insert into orders (id, user_id, sale_id, ticket, title, price, expires_at)

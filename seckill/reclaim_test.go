@@ -42,7 +42,7 @@ func TestTicketsOfDeadProcessesAreSettled(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		sandboxtest.Until(t, 6*time.Second, fmt.Sprintf("user %d has an order", user), func() bool {
+		sandboxtest.Until(t, fmt.Sprintf("user %d has an order", user), func() bool {
 			st, err := e.Result(t.Context(), s.sale, user)
 			return err == nil && st.State == seckill.Ordered
 		})
@@ -100,7 +100,7 @@ func TestExhaustedTicketIsRejected(t *testing.T) {
 	}
 	deadLetters := func() int64 { return s.rdb.XLen(t.Context(), gate.DeadKey(s.sale)).Val() }
 	// A result is read from Postgres before the dead letter is written.
-	sandboxtest.Until(t, 2*time.Second, "there is a dead letter", func() bool { return deadLetters() > 0 })
+	sandboxtest.Until(t, "there is a dead letter", func() bool { return deadLetters() > 0 })
 	s.wantConsistent()
 	if n := deadLetters(); n != 1 {
 		t.Errorf("%d dead letters, want 1", n)
@@ -143,7 +143,7 @@ func TestTicketsOfASuspectEntryAreSettledAlone(t *testing.T) {
 			t.Errorf("user %d: %+v, want %s", user, st, want)
 		}
 	}
-	sandboxtest.Until(t, 2*time.Second, "there is a dead letter", func() bool { return s.rdb.XLen(t.Context(), gate.DeadKey(s.sale)).Val() == 1 })
+	sandboxtest.Until(t, "there is a dead letter", func() bool { return s.rdb.XLen(t.Context(), gate.DeadKey(s.sale)).Val() == 1 })
 	s.wantConsistent()
 }
 
@@ -158,7 +158,7 @@ func TestSuspectTicketsWaitInTheQueue(t *testing.T) {
 	time.Sleep(2 * s.reclaimAfter) // one round claims both: a second claim would count as an owner of the first
 	release := s.lockSale()
 	second := s.start(nil)
-	sandboxtest.Until(t, 10*time.Second, "all five are in the queue", func() bool { return s.metric(second, "miaosha_queued_tickets").Gauge.GetValue() == 5 })
+	sandboxtest.Until(t, "all five are in the queue", func() bool { return s.metric(second, "miaosha_queued_tickets").Gauge.GetValue() == 5 })
 	time.Sleep(2200 * time.Millisecond) // two rounds of reclaim
 	var owners []int64
 	for _, p := range s.rdb.XPendingExt(t.Context(), &redis.XPendingExtArgs{Stream: gate.JournalKey(s.sale), Group: "settle", Start: "-", End: "+", Count: 9}).Val() {
@@ -226,7 +226,7 @@ func TestTicketsOfTheFormerReleaseAreSettled(t *testing.T) {
 	}
 	release := s.lockSale()
 	e := s.start(nil)
-	sandboxtest.Until(t, 5*time.Second, "a new process claims the tickets", func() bool { return s.metric(e, "miaosha_queued_tickets").Gauge.GetValue() == 2 })
+	sandboxtest.Until(t, "a new process claims the tickets", func() bool { return s.metric(e, "miaosha_queued_tickets").Gauge.GetValue() == 2 })
 	release()
 	for user := range int64(2) {
 		if st := s.awaitFinal(e, user+1); st.State != seckill.Ordered {
@@ -251,7 +251,7 @@ func TestTicketsInDoubtAreRecovered(t *testing.T) {
 	if _, err := e.ReserveAll(t.Context(), s.sale, []int64{1}); err != nil {
 		t.Fatal(err)
 	}
-	if sandboxtest.Poll(2*seckill.ReconcileEvery, func() bool { return s.gateState().InFlight == 0 }) {
+	if sandboxtest.PollFor(2*seckill.ReconcileEvery, func() bool { return s.gateState().InFlight == 0 }) {
 		t.Error("the ticket was queued although no call was in doubt")
 	}
 	e.MarkInDoubt(s.sale)
@@ -289,7 +289,7 @@ func TestTicketsOfADeadProcessAreTakenOver(t *testing.T) {
 		}
 		return p
 	}
-	sandboxtest.Until(t, time.Second, "the tickets are taken over", func() bool {
+	sandboxtest.Until(t, "the tickets are taken over", func() bool {
 		return !slices.ContainsFunc(pending(), func(p redis.XPendingExt) bool { return p.Consumer == dead })
 	})
 	for _, p := range pending() {
@@ -298,7 +298,7 @@ func TestTicketsOfADeadProcessAreTakenOver(t *testing.T) {
 		}
 	}
 	release()
-	sandboxtest.Until(t, time.Second, "they have an order", func() bool { return len(s.owners()) == 3 })
+	sandboxtest.Until(t, "they have an order", func() bool { return len(s.owners()) == 3 })
 	t.Logf("settled %v after the start", time.Since(began))
 	s.wantConsistent()
 	if took := time.Since(began); took < 5*time.Second || len(s.owners()) != 4 {

@@ -57,7 +57,7 @@ func TestADoubtLastsWhileRedisIsAway(t *testing.T) {
 		}
 	}
 	s.reconnect(proxy)
-	sandboxtest.Until(t, 10*time.Second, "the doubt is over", func() bool { return !e.InDoubt(s.sale) })
+	sandboxtest.Until(t, "the doubt is over", func() bool { return !e.InDoubt(s.sale) })
 }
 
 // A gate that moves while it is compared with Postgres is fixed in the same tick, unless it moves at every try.
@@ -120,7 +120,7 @@ func TestLatencyOfAStateChange(t *testing.T) {
 		want  error
 	}{{goods.Paused, goods.ErrPaused}, {goods.Published, nil}, {goods.Closed, goods.ErrEnded}} {
 		s.setState(c.state)
-		sandboxtest.Until(t, 2*time.Second, "the gate is "+c.state, func() bool {
+		sandboxtest.Until(t, "the gate is "+c.state, func() bool {
 			user++
 			_, err := e.Buy(t.Context(), s.sale, user)
 			return errors.Is(err, c.want) && (err == nil) == (c.want == nil)
@@ -154,9 +154,9 @@ func TestChangesByPlainSQLReachTheGate(t *testing.T) {
 			at := []*process{s.start(nil), s.start(nil)}
 			s.awaitGate()
 			crowd, stop := s.buyOn(at)
-			sandboxtest.Until(t, 10*time.Second, "the crowd buys", func() bool { return s.stock() < 99_900 })
+			sandboxtest.Until(t, "the crowd buys", func() bool { return s.stock() < 99_900 })
 			// The crowd's batches hold the row. A person at psql tries again after a time limit.
-			sandboxtest.Until(t, 10*time.Second, "the sale is changed", func() bool {
+			sandboxtest.Until(t, "the sale is changed", func() bool {
 				_, err := s.db.Exec(t.Context(), `update sales set `+test.set+` where id = $1`, s.sale)
 				if pg := new(pgconn.PgError); err != nil && !(errors.As(err, &pg) && pg.Code == "55P03") {
 					t.Fatal(err)
@@ -263,7 +263,7 @@ func TestTicketsOfASaleThatBecameADraftAreSettled(t *testing.T) {
 	}
 	s.exec(`update sales set state = 'draft', starts_at = now() - interval '9 days', ends_at = now() - interval '8 days' where id = $1`)
 	s.start(nil)
-	sandboxtest.Until(t, 10*time.Second, "the ticket is settled", func() bool { return s.gateState().InFlight == 0 && s.stock() == 9 })
+	sandboxtest.Until(t, "the ticket is settled", func() bool { return s.gateState().InFlight == 0 && s.stock() == 9 })
 }
 
 // Sold without Redis, a sale that was changed by plain SQL a moment ago sells no more.
@@ -292,7 +292,7 @@ func (s *shop) exec(sql string) {
 func (s *shop) awaitFollowed(limit time.Duration) {
 	s.Helper()
 	epoch := s.epoch()
-	sandboxtest.Until(s, limit, "the gate has the row's epoch", func() bool { return s.gateState().Epoch >= epoch })
+	sandboxtest.Until(s, "the gate has the row's epoch", func() bool { return s.gateState().Epoch >= epoch })
 }
 
 // engineWithGate returns an Engine that does not run and has made ticks until the sale has its gate. A nil rdb is the shop's.
@@ -303,7 +303,7 @@ func (s *shop) engineWithGate(rdb redis.UniversalClient) *seckill.Engine {
 			d.Redis = rdb
 		}
 	})
-	sandboxtest.Until(s, 5*time.Second, "the sale has a gate", func() bool {
+	sandboxtest.Until(s, "the sale has a gate", func() bool {
 		e.Reconcile(s.Context())
 		return s.gateState().Epoch != 0
 	})
@@ -314,7 +314,7 @@ func (s *shop) engineWithGate(rdb redis.UniversalClient) *seckill.Engine {
 func (s *shop) follow(e *seckill.Engine) {
 	s.Helper()
 	epoch := s.epoch()
-	sandboxtest.Until(s, 5*time.Second, "the gate has the row's epoch", func() bool {
+	sandboxtest.Until(s, "the gate has the row's epoch", func() bool {
 		e.Reconcile(s.Context())
 		return s.gateState().Epoch >= epoch
 	})
@@ -354,7 +354,7 @@ func (s *shop) buyOn(at []*process) (accepted func() map[int64]bool, stop func()
 // awaitResult waits for the final result of a user who has a ticket.
 func (s *shop) awaitResult(e *process, user int64) (st seckill.Status) {
 	s.Helper()
-	sandboxtest.Until(s, 15*time.Second, "a ticket has its result", func() bool {
+	sandboxtest.Until(s, "a ticket has its result", func() bool {
 		st, _ = e.Result(s.Context(), s.sale, user)
 		return st.Final()
 	})
@@ -374,8 +374,8 @@ func TestLatencyOfReturnedUnits(t *testing.T) {
 		if err := s.orders.Cancel(t.Context(), 1, id); err != nil {
 			t.Fatal(err)
 		}
-		sandboxtest.Until(t, time.Second, "the gate has the unit", func() bool { return s.gateState().Stock == 1 })
-		sandboxtest.Until(t, time.Second, "both processes sell it", func() bool { return !e.SoldOut(s.sale, 2) && !other.SoldOut(s.sale, 2) })
+		sandboxtest.Until(t, "the gate has the unit", func() bool { return s.gateState().Stock == 1 })
+		sandboxtest.Until(t, "both processes sell it", func() bool { return !e.SoldOut(s.sale, 2) && !other.SoldOut(s.sale, 2) })
 		if st, err := e.Buy(t.Context(), s.sale, 1); err != nil || st.Status.OrderID != id {
 			t.Errorf("the buyer who cancelled buys again: %+v, %v, want the old order", st, err)
 		}
@@ -388,7 +388,7 @@ func TestLatencyOfReturnedUnits(t *testing.T) {
 		s.mustBuy(e, 1)
 		s.mustBuy(e, 2)
 		expired := 0
-		sandboxtest.Until(t, 2*time.Second, "both orders expire", func() bool {
+		sandboxtest.Until(t, "both orders expire", func() bool {
 			n, err := s.orders.Expire(t.Context())
 			if err != nil {
 				t.Fatal(err)
@@ -396,12 +396,12 @@ func TestLatencyOfReturnedUnits(t *testing.T) {
 			expired += n
 			return expired == 2
 		})
-		sandboxtest.Until(t, time.Second, "the gate has both units", func() bool { return s.gateState().Stock == 2 })
+		sandboxtest.Until(t, "the gate has both units", func() bool { return s.gateState().Stock == 2 })
 		sale, _, err := goods.NewCache(s.sales).Sale(t.Context(), s.sale)
 		if err != nil {
 			t.Fatal(err)
 		}
-		sandboxtest.Until(t, time.Second, "Left returns 2", func() bool { return e.Left(sale) == 2 })
+		sandboxtest.Until(t, "Left returns 2", func() bool { return e.Left(sale) == 2 })
 		s.wantConsistent()
 	})
 }
@@ -420,7 +420,7 @@ func TestBypassedGateIsSeededByTheNextProcess(t *testing.T) {
 	if st, err := next.Result(t.Context(), s.sale, 1); err != nil || st.OrderID != id {
 		t.Errorf("at once: %+v, %v, want order %s", st, err, id)
 	}
-	sandboxtest.Until(t, 2*time.Second, "the gate knows the owner", func() bool {
+	sandboxtest.Until(t, "the gate knows the owner", func() bool {
 		return s.rdb.HGet(t.Context(), gate.TicketsKey(s.sale), "1").Val() == "O"+id.String()
 	})
 	s.wantConsistent()
@@ -435,15 +435,15 @@ func TestRolledBackGateIsRepaired(t *testing.T) {
 	e := s.start(func(_ *seckill.Config, d *seckill.Deps) { d.Redis = rdb })
 	s.awaitGate()
 	s.mustBuy(e, 1)
-	sandboxtest.Until(t, time.Second, "the first ticket is acknowledged", func() bool { return s.gateState().InFlight == 0 })
+	sandboxtest.Until(t, "the first ticket is acknowledged", func() bool { return s.gateState().InFlight == 0 })
 	restore := s.backUpGate()
 	for user := range int64(5) {
 		s.mustBuy(e, user+2)
 	}
-	sandboxtest.Until(t, time.Second, "all tickets are acknowledged", func() bool { return s.gateState().InFlight == 0 && s.gateState().Stock == 4 })
+	sandboxtest.Until(t, "all tickets are acknowledged", func() bool { return s.gateState().InFlight == 0 && s.gateState().Stock == 4 })
 	s.awaitTick(e)
 	proxy.Cut()
-	sandboxtest.Until(t, 5*time.Second, "the outage is noticed", func() bool {
+	sandboxtest.Until(t, "the outage is noticed", func() bool {
 		_, err := e.Result(t.Context(), s.sale, 99)
 		return errors.Is(err, seckill.ErrBusy)
 	})
@@ -453,7 +453,7 @@ func TestRolledBackGateIsRepaired(t *testing.T) {
 	}
 	s.reconnect(proxy)
 	for user := range int64(6) {
-		sandboxtest.Until(t, 5*time.Second, "a result can be read", func() bool {
+		sandboxtest.Until(t, "a result can be read", func() bool {
 			st, err := e.Result(t.Context(), s.sale, user+1)
 			if err == nil && st.State != seckill.Ordered {
 				t.Errorf("user %d has an order, and the status %s", user+1, st.State)
@@ -461,7 +461,7 @@ func TestRolledBackGateIsRepaired(t *testing.T) {
 			return err == nil
 		})
 	}
-	sandboxtest.Until(t, 2*time.Second, "the gate knows the last buyer", func() bool {
+	sandboxtest.Until(t, "the gate knows the last buyer", func() bool {
 		return strings.HasPrefix(s.rdb.HGet(t.Context(), gate.TicketsKey(s.sale), "6").Val(), "O")
 	})
 	s.wantConsistent()
@@ -476,10 +476,10 @@ func TestAnAckDoesNotHideARollback(t *testing.T) {
 	e := s.start(func(_ *seckill.Config, d *seckill.Deps) { d.Redis = rdb })
 	s.awaitGate()
 	s.mustBuy(e, 1)
-	sandboxtest.Until(t, time.Second, "the first ticket is acknowledged", func() bool { return s.gateState().InFlight == 0 })
+	sandboxtest.Until(t, "the first ticket is acknowledged", func() bool { return s.gateState().InFlight == 0 })
 	restore := s.backUpGate()
 	s.mustBuy(e, 2)
-	sandboxtest.Until(t, time.Second, "the second ticket is acknowledged", func() bool { return s.gateState().InFlight == 0 })
+	sandboxtest.Until(t, "the second ticket is acknowledged", func() bool { return s.gateState().InFlight == 0 })
 	s.awaitTick(e)
 	release := s.lockSale()
 	if _, err := e.Buy(t.Context(), s.sale, 3); err != nil {
@@ -487,8 +487,8 @@ func TestAnAckDoesNotHideARollback(t *testing.T) {
 	}
 	proxy.Cut()
 	release()
-	sandboxtest.Until(t, 5*time.Second, "the third ticket is settled", func() bool { return s.stock() == 7 })
-	sandboxtest.Until(t, 5*time.Second, "its ack has failed, and the outage is noticed", func() bool {
+	sandboxtest.Until(t, "the third ticket is settled", func() bool { return s.stock() == 7 })
+	sandboxtest.Until(t, "its ack has failed, and the outage is noticed", func() bool {
 		_, err := e.Result(t.Context(), s.sale, 99)
 		return e.KeptAcks() == 1 && errors.Is(err, seckill.ErrBusy)
 	})
@@ -496,7 +496,7 @@ func TestAnAckDoesNotHideARollback(t *testing.T) {
 	s.rdb.Del(t.Context(), gate.JournalKey(s.sale))
 	s.reconnect(proxy)
 	for _, user := range []string{"2", "3"} {
-		sandboxtest.Until(t, 2*time.Second, "the gate knows the order of user "+user, func() bool {
+		sandboxtest.Until(t, "the gate knows the order of user "+user, func() bool {
 			return strings.HasPrefix(s.rdb.HGet(t.Context(), gate.TicketsKey(s.sale), user).Val(), "O")
 		})
 	}
@@ -521,7 +521,7 @@ func (s *shop) backUpGate() (restore func()) {
 // awaitTick waits until a process has seen the gate as it is.
 func (s *shop) awaitTick(e *process) {
 	s.Helper()
-	sandboxtest.Until(s, 5*time.Second, "a tick has seen the gate's ops", func() bool { return e.SeenOps(s.sale) == s.gateState().Ops })
+	sandboxtest.Until(s, "a tick has seen the gate's ops", func() bool { return e.SeenOps(s.sale) == s.gateState().Ops })
 }
 
 // Keys of the wrong type in one sale do not keep other gates from being reconciled, and do not open the breaker.
@@ -544,7 +544,7 @@ func TestWrongKeysOfOneSaleHarmNoOther(t *testing.T) {
 	if err := s.orders.Cancel(t.Context(), 1, id); err != nil {
 		t.Fatal(err)
 	}
-	sandboxtest.Until(t, 2*time.Second, "the unit is on sale again", func() bool { return s.gateState().Stock == 3 })
+	sandboxtest.Until(t, "the unit is on sale again", func() bool { return s.gateState().Stock == 3 })
 	for range 4 {
 		if _, err := e.Buy(t.Context(), other, 2); !errors.Is(err, seckill.ErrBusy) {
 			t.Errorf("the sale with the wrong key: %v, want busy", err)

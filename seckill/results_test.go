@@ -98,7 +98,7 @@ func TestKnownOrderNeedsNoStore(t *testing.T) {
 	if _, err := s.retryBuy(e, 1); err != nil { // queued; or ordered at once, where the process was not sure of its gate
 		t.Fatal(err)
 	}
-	sandboxtest.Until(t, 5*time.Second, "the gate has the order", func() bool {
+	sandboxtest.Until(t, "the gate has the order", func() bool {
 		return strings.HasPrefix(s.rdb.HGet(t.Context(), gate.TicketsKey(s.sale), "1").Val(), "O")
 	})
 	id := s.owners()[1]
@@ -133,7 +133,7 @@ func TestOldRefusalIsNotToldWithoutRedis(t *testing.T) {
 	if err := s.orders.Cancel(t.Context(), 1, id); err != nil {
 		t.Fatal(err)
 	}
-	sandboxtest.Until(t, 2*time.Second, "the gate has the unit", func() bool { return s.gateState().Stock == 1 })
+	sandboxtest.Until(t, "the gate has the unit", func() bool { return s.gateState().Stock == 1 })
 	if _, err := seckill.Reserve(t.Context(), s.rdb, "other", s.sale, 2); err != nil {
 		t.Fatal(err)
 	}
@@ -182,7 +182,7 @@ func TestResultOfASoldOutSale(t *testing.T) {
 			}
 			awaitState := func(want string, within time.Duration) (st seckill.Status) {
 				t.Helper()
-				sandboxtest.Until(t, within, "user 2 reads "+want, func() bool {
+				sandboxtest.Until(t, "user 2 reads "+want, func() bool {
 					var err error
 					st, err = other.Result(t.Context(), s.sale, 2)
 					return err == nil && st.State == want
@@ -212,12 +212,12 @@ func TestOldStockIsNotSoldOut(t *testing.T) {
 	e := s.start(func(_ *seckill.Config, d *seckill.Deps) { d.Sales = goods.New(states) })
 	s.awaitGate()
 	s.mustBuy(e, 1)
-	sandboxtest.Until(t, 5*time.Second, "the process knows that no unit is left", func() bool {
+	sandboxtest.Until(t, "the process knows that no unit is left", func() bool {
 		st, err := e.Result(t.Context(), s.sale, 2)
 		return err == nil && st.State == seckill.SoldOut
 	})
 	states.Close() // reconcile reads no stock any more
-	sandboxtest.Until(t, 5*time.Second, "what it knew is too old", func() bool {
+	sandboxtest.Until(t, "what it knew is too old", func() bool {
 		st, err := e.Result(t.Context(), s.sale, 2)
 		return err == nil && st.State == seckill.None
 	})

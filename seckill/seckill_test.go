@@ -2,7 +2,6 @@ package seckill_test
 
 import (
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
@@ -51,7 +50,7 @@ func TestNothingRunsAfterRun(t *testing.T) {
 	if err := s.rdb.FlushDB(t.Context()).Err(); err != nil {
 		t.Fatal(err)
 	}
-	sandboxtest.Until(t, 5*time.Second, "a rebuild waits for the row", func() bool { return s.lockWaiters("settle") > 0 })
+	sandboxtest.Until(t, "a rebuild waits for the row", func() bool { return s.lockWaiters("settle") > 0 })
 	e.stop()
 	if n := s.lockWaiters("settle"); n > 0 {
 		t.Errorf("%d connections still wait for the row", n)

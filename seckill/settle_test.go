@@ -49,7 +49,7 @@ func TestATicketWaitsForAnOrderWithoutTheLock(t *testing.T) {
 	defer cancel()
 	var settling sync.WaitGroup
 	settling.Go(func() { e.Settle(ctx, s.sale, order.Ticket{ID: "1:1-1:late", UserID: 1}) })
-	sandboxtest.Until(t, 5*time.Second, "it waits for the order", func() (waits bool) {
+	sandboxtest.Until(t, "it waits for the order", func() (waits bool) {
 		err := s.db.QueryRow(t.Context(), `select exists (select from pg_stat_activity where datname = current_database() and wait_event = 'transactionid')`).Scan(&waits)
 		return err == nil && waits
 	})
@@ -87,7 +87,7 @@ func TestPoisonedTickets(t *testing.T) {
 		}
 	}
 	e := s.start(nil)
-	sandboxtest.Until(t, 10*time.Second, "the journal is empty", func() bool { return s.gateState().Entries == 0 })
+	sandboxtest.Until(t, "the journal is empty", func() bool { return s.gateState().Entries == 0 })
 	s.wantConsistent()
 	if owners := s.owners(); len(owners) != 4 {
 		t.Errorf("owners %v, want users 1, 2, 3, and 4 of a damaged entry", owners)
@@ -175,7 +175,7 @@ func TestSlowBatchIsHalved(t *testing.T) {
 		}
 	}
 	release()
-	sandboxtest.Until(t, 30*time.Second, "all have an order", func() bool { return len(s.owners()) == 100 })
+	sandboxtest.Until(t, "all have an order", func() bool { return len(s.owners()) == 100 })
 	s.wantConsistent()
 }
 

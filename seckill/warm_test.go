@@ -29,7 +29,7 @@ func TestConnectionsAreWarmBeforeASaleOpens(t *testing.T) {
 	time.AfterFunc(5*time.Second, inUse.Release)
 	s.start(func(_ *seckill.Config, d *seckill.Deps) { d.DB = db })
 	var prepared []int // of each connection that is idle: lock, place, take, refuse, results
-	if !sandboxtest.Poll(12*time.Second, func() bool {
+	if !sandboxtest.Poll(func() bool {
 		time.Sleep(500 * time.Millisecond) // what this holds is not idle for the warmer
 		prepared = nil
 		for _, conn := range db.AcquireAllIdle(t.Context()) {

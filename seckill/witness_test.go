@@ -25,7 +25,7 @@ func (s *shop) witness(e *process) (stop func()) {
 // awaitProcesses waits until so many processes have shown themselves.
 func (s *shop) awaitProcesses(g *gate.Gate, n int) {
 	s.Helper()
-	sandboxtest.Until(s, 5*time.Second, "the processes show themselves", func() bool {
+	sandboxtest.Until(s, "the processes show themselves", func() bool {
 		seen, _, err := g.Processes(s.Context(), time.Now().Add(-time.Hour))
 		return err == nil && len(seen) == n
 	})
@@ -57,7 +57,7 @@ func TestAPurchaseIsWitnessed(t *testing.T) {
 	}
 	s.awaitFinal(e, 7)
 	var w seckill.Witnessed
-	sandboxtest.Until(t, 5*time.Second, "the batch is told", func() bool {
+	sandboxtest.Until(t, "the batch is told", func() bool {
 		w, err = seckill.Ask(t.Context(), g, seckill.Question{Ticket: b.Ticket, Sale: s.sale, User: 7}, began)
 		return err == nil && len(w.Steps) > 0 && w.Steps[len(w.Steps)-1].Name == "told"
 	})
@@ -83,7 +83,7 @@ func TestAPurchaseIsWitnessed(t *testing.T) {
 	if w, err = seckill.Ask(t.Context(), g, seckill.Question{Ticket: b.Ticket}, time.Now().Add(time.Hour)); err != nil || len(w.Missing) != 0 {
 		t.Errorf("of processes that were not seen since: %+v, %v", w, err)
 	}
-	sandboxtest.Until(t, 10*time.Second, "no question is left", func() bool { return s.rdb.Exists(t.Context(), "ms:asks").Val() == 0 })
+	sandboxtest.Until(t, "no question is left", func() bool { return s.rdb.Exists(t.Context(), "ms:asks").Val() == 0 })
 }
 
 // 40 clicks ride in few batches. A process that claims the ticket of another one says so.
@@ -122,7 +122,7 @@ func TestABatchOfManyIsWitnessed(t *testing.T) {
 	if _, told := detail["sum_drawn"]; told {
 		t.Error("a sum is told, although the question names no user")
 	}
-	sandboxtest.Until(t, 15*time.Second, "the ticket is claimed and settled", func() bool {
+	sandboxtest.Until(t, "the ticket is claimed and settled", func() bool {
 		w, err = seckill.Ask(t.Context(), g, seckill.Question{Ticket: left}, time.Now().Add(-time.Minute))
 		return err == nil && len(w.Steps) >= 3
 	})

@@ -23,7 +23,7 @@ func TestATimelineNamesTheKilledProcess(t *testing.T) {
 	sale, token := shop.sale("--title", "Tea"), shop.tokens(1)[0]
 	rdb := shop.redis()
 	processes := func() []string { return rdb.ZRange(t.Context(), "ms:processes", 0, -1).Val() }
-	sandboxtest.Until(t, 5*time.Second, "both processes show themselves", func() bool { return len(processes()) == 2 })
+	sandboxtest.Until(t, "both processes show themselves", func() bool { return len(processes()) == 2 })
 	type timeline struct {
 		Ticket  string
 		Steps   []seckill.Step
@@ -42,11 +42,11 @@ func TestATimelineNamesTheKilledProcess(t *testing.T) {
 	}
 
 	buyer := &sandboxtest.Buyer{Token: token, Sale: sale}
-	sandboxtest.Until(t, 2*time.Second, "the sale is known", func() bool {
+	sandboxtest.Until(t, "the sale is known", func() bool {
 		buyer.Path = shop.address(sale, token)
 		return buyer.Path != ""
 	})
-	order := buyer.At(func() string { return killed.URL }).Order(t, sandboxtest.Within(2*time.Second))
+	order := buyer.At(func() string { return killed.URL }).Order(t)
 	before, names, gone := follow(order)
 	if !slices.Contains(names, "granted") || len(gone) > 0 {
 		t.Fatalf("while both live: steps %v, missing %v", names, gone)

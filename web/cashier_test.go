@@ -81,7 +81,7 @@ func TestNoticesAreTheProvidersAlone(t *testing.T) {
 	// The cashier returns its own play money, and never calls the provider's money returned.
 	db := shop.connect()
 	var all string
-	sandboxtest.Until(t, 10*time.Second, "the cashier's money is returned, and the provider's is tried", func() bool {
+	sandboxtest.Until(t, "the cashier's money is returned, and the provider's is tried", func() bool {
 		err := db.QueryRow(t.Context(), `select string_agg(provider || ' ' || status || ' ' || why, ', ' order by provider, status) from payments`).Scan(&all)
 		if err != nil {
 			t.Fatal(err)
@@ -243,7 +243,7 @@ func TestForgedNoticesAreLoggedWithARate(t *testing.T) {
 	shop.call("POST", "/api/payments/notify", "", "{}", "X-Timestamp", "1", "X-Signature", "x")
 	took := time.Since(began)
 	counts := regexp.MustCompile(`wrong signature","since_last_line":(\d+)`)
-	sandboxtest.Until(t, 5*time.Second, "each forged notice is counted once", func() bool {
+	sandboxtest.Until(t, "each forged notice is counted once", func() bool {
 		sum := 0
 		for _, m := range counts.FindAllStringSubmatch(shop.Log.String(), -1) {
 			n, _ := strconv.Atoi(m[1])
@@ -251,7 +251,7 @@ func TestForgedNoticesAreLoggedWithARate(t *testing.T) {
 		}
 		return sum == forged+1
 	})
-	sandboxtest.Until(t, 5*time.Second, "the provider's refused notice is logged", func() bool {
+	sandboxtest.Until(t, "the provider's refused notice is logged", func() bool {
 		return strings.Contains(shop.Log.String(), `"amount":77`)
 	})
 	log := shop.Log.String()

@@ -119,7 +119,7 @@ func TestTwoAddressesDoNotTakeEveryPlace(t *testing.T) {
 				shop.hold(takers[i%len(takers)], halfBody)
 			}
 			another := shop.clientFrom("127.0.0.6")
-			sandboxtest.Until(t, 5*time.Second, "the last of them have come or gone, and another address has a place", func() bool {
+			sandboxtest.Until(t, "the last of them have come or gone, and another address has a place", func() bool {
 				return outcome(sandboxtest.CallBy(another, "GET", shop.URL+"/api/slots", "", "")) == "200 ok"
 			})
 			for range 20 {
@@ -261,7 +261,7 @@ func TestLatencyBesideTakenPlaces(t *testing.T) {
 				}
 			})
 		}
-		sandboxtest.Until(t, 10*time.Second, fmt.Sprintf("%d places are taken", until), func() bool { return taken() >= until })
+		sandboxtest.Until(t, fmt.Sprintf("%d places are taken", until), func() bool { return taken() >= until })
 	}
 	attack("127.0.0.2", wholeRequest, places*3/4)
 	attack("127.0.0.3", halfHeader, places*9/10)
@@ -293,7 +293,7 @@ func TestTheFileLimitBoundsConnections(t *testing.T) {
 	const files = 1024 + 88 // otherFiles, and those of connections
 	env := append(sandboxtest.Stores(t), "MIAOSHA_MAX_CONNS_SHARE=100")
 	shop := testShop{sandboxtest.OpenWithFiles(t, files, env), t, env}
-	if !sandboxtest.Poll(10*time.Second, func() bool { return strings.Contains(shop.Log.String(), "ulimit -n") }) {
+	if !sandboxtest.Poll(func() bool { return strings.Contains(shop.Log.String(), "ulimit -n") }) {
 		t.Errorf("the log does not name the limit: %s", shop.Log)
 	}
 	for range files + 50 {
@@ -302,7 +302,7 @@ func TestTheFileLimitBoundsConnections(t *testing.T) {
 	another := shop.clientFrom("127.0.0.3")
 	another.Timeout = time.Second
 	var last sandboxtest.Reply
-	if !sandboxtest.Poll(5*time.Second, func() bool { // after eight the shop ends the requests that it holds
+	if !sandboxtest.Poll(func() bool { // after eight the shop ends the requests that it holds
 		last = sandboxtest.CallBy(another, "GET", shop.URL+"/api/slots", "", "")
 		return outcome(last) == "503 busy" || outcome(last) == "200 ok"
 	}) {

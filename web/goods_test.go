@@ -122,7 +122,7 @@ func TestAnOpeningIsShownWithoutPostgres(t *testing.T) {
 	env[0] = "DATABASE_URL=" + through
 	sent := proxy.Record()
 	shop := testShop{sandboxtest.Open(t, env), t, env}
-	sandboxtest.Until(t, 10*time.Second, "the sale's slot is read", func() bool { return strings.Contains(sent.String(), "s.ends_at > $1") })
+	sandboxtest.Until(t, "the sale's slot is read", func() bool { return strings.Contains(sent.String(), "s.ends_at > $1") })
 	proxy.Cut()
 	var list []struct{ ID int64 }
 	if r := shop.call("GET", "/api/sales", "", ""); r.Status == 200 {

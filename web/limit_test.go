@@ -258,7 +258,7 @@ func TestLatencyOfPayingBesideCancels(t *testing.T) {
 	buyers := shop.Buyers(t, 61, sale)
 	orders := make([]string, len(buyers))
 	for i, b := range buyers {
-		orders[i] = b.Order(t, sandboxtest.Within(2*time.Second))
+		orders[i] = b.Order(t)
 	}
 	bot, mine, buyers := buyers[60], orders[60], buyers[:60]
 	if r := bot.Cancel(time.Now().Add(sandboxtest.Within(2*time.Second)), mine); r.Code != "ok" {

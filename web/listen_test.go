@@ -165,7 +165,7 @@ func TestAShopThatStopsAnswersOnTheConnectionsOfProxies(t *testing.T) {
 	}
 	exit := make(chan int)
 	go func() { exit <- shop.End(syscall.SIGTERM) }()
-	if !sandboxtest.Poll(time.Second, func() bool {
+	if !sandboxtest.Poll(func() bool {
 		c, err := net.Dial("tcp", addr)
 		if err == nil {
 			c.Close()

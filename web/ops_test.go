@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"miaosha/seckill/sandbox/sandboxtest"
 )
@@ -59,7 +58,7 @@ func TestHotSaleIsShownToTheOperator(t *testing.T) {
 	if r := report(); len(r.Sales) != 0 || strings.Contains(metrics(), series) {
 		t.Errorf("%+v before the first click", r)
 	}
-	sandboxtest.Until(t, 10*time.Second, "the sale is hot", func() bool {
+	sandboxtest.Until(t, "the sale is hot", func() bool {
 		shop.call("POST", "/api/sales/"+sale+"/buy/"+path, buyer, "")
 		return len(report().Sales) > 0
 	})
@@ -75,12 +74,12 @@ func TestHotSaleIsShownToTheOperator(t *testing.T) {
 		}
 	}
 	set("paused")
-	sandboxtest.Until(t, 10*time.Second, "the sale is not hot any more", func() bool { return len(report().Sales) == 0 })
+	sandboxtest.Until(t, "the sale is not hot any more", func() bool { return len(report().Sales) == 0 })
 	if strings.Contains(metrics(), series) {
 		t.Error("the metrics show a paused sale")
 	}
 	set("published")
-	sandboxtest.Until(t, 10*time.Second, "the sale is measured again", func() bool { return report().Open == 2 })
+	sandboxtest.Until(t, "the sale is measured again", func() bool { return report().Open == 2 })
 	if r := report(); len(r.Sales) != 0 {
 		t.Errorf("%+v after a pause, and no click since", r)
 	}

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"miaosha/seckill/sandbox/sandboxtest"
 )
@@ -159,7 +158,7 @@ func (s sandboxShop) teach(t *testing.T, token, body string) (now lesson) {
 	if r := sandboxtest.Call("POST", s.URL+"/api/sandbox/teach", token, body); outcome(r) != "503 busy" {
 		t.Errorf("a second fault beside the first: %s", outcome(r))
 	}
-	sandboxtest.Until(t, 40*time.Second, body+" is over", func() bool {
+	sandboxtest.Until(t, body+" is over", func() bool {
 		r := sandboxtest.Call("GET", s.URL+"/api/sandbox/teach", token, "")
 		if r.Status == 401 { // a flush has ended the session
 			token = s.demoLogin(t, "admin", "admin")
@@ -200,14 +199,14 @@ func TestAStoppedServerGoesOnAfterKill(t *testing.T) {
 		t.Fatalf("%d %s", r.Status, r.Raw)
 	}
 	var pid []byte
-	sandboxtest.Until(t, 5*time.Second, "Redis is stopped", func() bool {
+	sandboxtest.Until(t, "Redis is stopped", func() bool {
 		var err error
 		pid, err = os.ReadFile(filepath.Join(strings.TrimPrefix(s.env[2], "MIAOSHA_DATA_DIR="), "redis", "redis.pid"))
 		stat, statErr := os.ReadFile("/proc/" + strings.TrimSpace(string(pid)) + "/stat")
 		return err == nil && statErr == nil && strings.Contains(string(stat), ") T ")
 	})
 	s.End(syscall.SIGKILL)
-	sandboxtest.Until(t, 10*time.Second, "Redis goes on", func() bool { // by itself it stays stopped for 15
+	sandboxtest.Until(t, "Redis goes on", func() bool { // by itself it stays stopped for 15
 		stat, err := os.ReadFile("/proc/" + strings.TrimSpace(string(pid)) + "/stat")
 		return err == nil && !strings.Contains(string(stat), ") T ")
 	})

@@ -2,7 +2,6 @@ package web_test
 
 import (
 	"testing"
-	"time"
 
 	"github.com/chromedp/chromedp"
 
@@ -63,7 +62,7 @@ func TestTheAccountPage(t *testing.T) {
 		&& rows.some((r) => r.innerText.includes('Safari on iPad')))([...document.querySelectorAll('[data-test="session"]')])`)
 	v.evaluates(`[...document.querySelectorAll('[data-test="session"]')].find((r) => r.innerText.includes('iPad')).querySelector('button').click() ?? ''`)
 	v.until("two devices are left", `document.querySelectorAll('[data-test="session"]').length === 2`)
-	if !sandboxtest.Poll(sandboxtest.Within(2*time.Second), func() bool { return isIn(tablet) == "not_logged_in" }) || isIn(phone) != "ok" {
+	if !sandboxtest.Poll(func() bool { return isIn(tablet) == "not_logged_in" }) || isIn(phone) != "ok" {
 		t.Errorf("the tablet: %s, the phone: %s; want it to be logged out, and it alone", isIn(tablet), isIn(phone))
 	}
 
@@ -94,7 +93,7 @@ func TestTheAccountPage(t *testing.T) {
 	v.clicks("logout-everywhere")
 	v.clicks("logout-everywhere-yes")
 	v.sees(test("sale-card"))
-	if !sandboxtest.Poll(sandboxtest.Within(2*time.Second), func() bool { return isIn(phone) == "not_logged_in" }) {
+	if !sandboxtest.Poll(func() bool { return isIn(phone) == "not_logged_in" }) {
 		t.Errorf("the phone after a log-out everywhere: %s", isIn(phone))
 	}
 	v.hasNoErrors()

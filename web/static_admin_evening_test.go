@@ -213,7 +213,7 @@ func (v *visitor) downloads(link, name string) (content []byte) {
 		return err
 	}))
 	v.clicks(link)
-	sandboxtest.Until(v.t, 20*time.Second, name+" is there", func() (there bool) {
+	sandboxtest.Until(v.t, name+" is there", func() (there bool) {
 		var err error
 		content, err = os.ReadFile(filepath.Join(folder, name))
 		return err == nil // the file has another name until it is whole

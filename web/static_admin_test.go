@@ -69,7 +69,7 @@ func TestStaffWorkOnPeople(t *testing.T) {
 		v.sees(`[data-test="person"][data-disabled="true"]`)
 		v.fits(device.width)
 		v.shoots("admin-user-" + device.name)
-		sandboxtest.Until(t, 10*time.Second, "the session ends", func() bool { return !shop.open(buyer) })
+		sandboxtest.Until(t, "the session ends", func() bool { return !shop.open(buyer) })
 		v.clicks("toggle")
 		v.clicks("confirm")
 		v.sees(`[data-test="person"][data-disabled="false"]`)

@@ -291,7 +291,7 @@ func (v *visitor) becomes(what, expression, text string) {
 	var got string
 	ctx, cancel := context.WithTimeout(v.ctx, 20*time.Second)
 	defer cancel()
-	if !sandboxtest.Poll(20*time.Second, func() bool {
+	if !sandboxtest.Poll(func() bool {
 		now, err := chromedp.Run(ctx, chromedp.Evaluate[string](expression))
 		if ctx.Err() != nil { // the message shows what there was in time
 			return false

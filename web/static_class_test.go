@@ -82,7 +82,7 @@ func (s classShop) join(t *testing.T, code, name string) (cookie string) {
 		t.Fatal(err)
 	}
 	var r sandboxtest.Reply
-	sandboxtest.Until(t, 20*time.Second, name+" joins", func() bool { // the address of the class has a limit
+	sandboxtest.Until(t, name+" joins", func() bool { // the address of the class has a limit
 		r = sandboxtest.Call("POST", s.url+"/api/sandbox/class", "", string(body))
 		return r.Status != 429
 	})

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/chromedp/cdproto/browser"
 	"github.com/chromedp/cdproto/cdp"
@@ -124,7 +123,7 @@ func TestMineGoesWrongIsExplainedAndRepaired(t *testing.T) {
 	}))
 	v.clicks("export")
 	file := filepath.Join(files, "own.lua")
-	if !sandboxtest.Poll(10*time.Second, func() bool { b, err := os.ReadFile(file); return err == nil && string(b) == repaired }) {
+	if !sandboxtest.Poll(func() bool { b, err := os.ReadFile(file); return err == nil && string(b) == repaired }) {
 		t.Fatalf("the program was not exported as %s", file)
 	}
 	v.clicks("remove")

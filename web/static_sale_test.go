@@ -166,7 +166,7 @@ func (v *visitor) allowsNotifications(answer string) {
 func (s sandboxShop) knownSale(t *testing.T, args ...string) (id string) {
 	t.Helper()
 	id = s.sale(t, args...)
-	if !sandboxtest.Poll(20*time.Second, func() bool { return sandboxtest.Call("GET", s.URL+"/api/sales/"+id, "", "").Code == "ok" }) {
+	if !sandboxtest.Poll(func() bool { return sandboxtest.Call("GET", s.URL+"/api/sales/"+id, "", "").Code == "ok" }) {
 		t.Fatalf("the shop does not know sale %s", id)
 	}
 	return id
@@ -175,7 +175,7 @@ func (s sandboxShop) knownSale(t *testing.T, args ...string) (id string) {
 // backAt waits until the shop says when a unit of a sale may come back, and returns that time in ms since 1970.
 func backAt(t *testing.T, shop, sale string) (ms string) {
 	t.Helper()
-	if !sandboxtest.Poll(20*time.Second, func() bool {
+	if !sandboxtest.Poll(func() bool {
 		var detail struct {
 			BackAt time.Time `json:"back_at"`
 		}

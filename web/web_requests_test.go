@@ -110,7 +110,7 @@ func TestRandomRequests(t *testing.T) {
 	w.work(first, n)
 	took := time.Since(began)
 	var after level
-	sandboxtest.Poll(time.Minute, func() bool { // a closed pipe stays in memory until the time limits that were set on it have passed
+	sandboxtest.Poll(func() bool { // a closed pipe stays in memory until the time limits that were set on it have passed
 		after = w.level()
 		return int64(after.heap)-int64(before.heap) <= heapGrowth
 	})
@@ -270,7 +270,7 @@ func (w *world) buyFirst() {
 	w.t.Helper()
 	for _, wk := range w.workers {
 		for _, b := range wk.buyers[:4] {
-			sandboxtest.Until(w.t, 20*time.Second, "the first buyers have orders", func() bool {
+			sandboxtest.Until(w.t, "the first buyers have orders", func() bool {
 				_, err := w.s.Rush.Buy(w.t.Context(), w.sales[0], b.id)
 				if err != nil {
 					return false
@@ -399,7 +399,7 @@ func (w *world) finish() {
 		w.t.Logf("the shop's log has errors:\n%s", text)
 	}
 	var out bytes.Buffer
-	clean := sandboxtest.Poll(30*time.Second, func() bool { // tickets on their way may still differ
+	clean := sandboxtest.Poll(func() bool { // tickets on their way may still differ
 		out.Reset()
 		clean, err := audit.Run(w.t.Context(), w.db, w.rdb, &out)
 		if err != nil {

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/redis/go-redis/v9"
@@ -63,7 +62,7 @@ func (shop testShop) sale(flags ...string) string {
 // lists waits until the list has n sales. A shop shows a list for a second, and reads one when it starts.
 func (shop testShop) lists(n int) {
 	shop.t.Helper()
-	sandboxtest.Until(shop.t, 2*time.Second, fmt.Sprintf("%d sales in the list", n), func() bool {
+	sandboxtest.Until(shop.t, fmt.Sprintf("%d sales in the list", n), func() bool {
 		var list []struct{ ID int64 }
 		shop.call("GET", "/api/sales", "", "").Read(shop.t, &list)
 		return len(list) == n
@@ -117,7 +116,7 @@ func (shop testShop) ask(method, path, token, body string, headers ...string) sa
 }
 
 // anyCertificate is a client that accepts every certificate.
-var anyCertificate = &http.Client{Timeout: 15 * time.Second, Transport: &http.Transport{
+var anyCertificate = &http.Client{Timeout: sandboxtest.Hang, Transport: &http.Transport{
 	TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, MaxIdleConnsPerHost: 64}}
 
 // address returns the hidden address of a sale.
@@ -132,7 +131,7 @@ func (shop testShop) address(sale, token string) string {
 func (shop testShop) order(sale, token string) string {
 	shop.t.Helper()
 	b := &sandboxtest.Buyer{Token: token, Sale: sale}
-	return b.At(func() string { return shop.URL }).Order(shop.t, sandboxtest.Within(2*time.Second))
+	return b.At(func() string { return shop.URL }).Order(shop.t)
 }
 
 // status returns the status of an order.
@@ -165,7 +164,7 @@ func (shop testShop) connect() *pgx.Conn {
 // opsURL waits until the shop has printed the URL for the operator, and returns it.
 func (shop testShop) opsURL() (url string) {
 	shop.t.Helper()
-	sandboxtest.Until(shop.t, 5*time.Second, "the URL for the operator is printed", func() bool {
+	sandboxtest.Until(shop.t, "the URL for the operator is printed", func() bool {
 		_, rest, _ := strings.Cut(shop.Say.String(), "metrics, health")
 		url, _, _ = strings.Cut(strings.TrimSpace(rest), "\n")
 		return url != ""

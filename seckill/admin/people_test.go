@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -85,7 +84,7 @@ func TestAShopKeepsAnAdministrator(t *testing.T) {
 			}
 			done := make(chan error, 1)
 			go func() { done <- act() }()
-			sandboxtest.Until(t, 10*time.Second, "the second one waits or has acted", func() bool {
+			sandboxtest.Until(t, "the second one waits or has acted", func() bool {
 				var waits bool
 				if err := db.QueryRow(t.Context(), `select exists (select from pg_locks where not granted and database = (select oid from pg_database where datname = current_database()))`).Scan(&waits); err != nil {
 					t.Fatal(err)

@@ -306,7 +306,7 @@ func TestDeadLettersAreNoted(t *testing.T) {
 	want := fmt.Sprintf("note: sale %d has 2 dead letters\n    T entry=E was_no=ticket\n    T entry=E was_no=ticket\nevery invariant holds\n", sale)
 	atAndEntry := regexp.MustCompile(`2\d{3}-\d\d-\d\dT\d\d:\d\d:\d\dZ entry=\d+-\d+ `)
 	var got string
-	sandboxtest.Poll(20*time.Second, func() bool {
+	sandboxtest.Poll(func() bool {
 		var out strings.Builder
 		if clean, err := audit.Run(t.Context(), db, rdb, &out); err != nil || !clean {
 			t.Fatalf("clean %v, %v: %s", clean, err, &out)

@@ -68,7 +68,7 @@ func startMonitor(t *testing.T, db *pgxpool.Pool, rdb redis.UniversalClient) (*p
 func until(t *testing.T, reg *prometheus.Registry, what string, ok func(map[string]float64) bool) map[string]float64 {
 	t.Helper()
 	var got map[string]float64
-	if !sandboxtest.Poll(20*time.Second, func() bool {
+	if !sandboxtest.Poll(func() bool {
 		got = metrics(t, reg)
 		return ok(got)
 	}) {

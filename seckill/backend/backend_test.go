@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/jackc/pgx/v5"
@@ -113,7 +112,7 @@ const (
 // waitForDisconnect returns when conn is the only connection to its database.
 func waitForDisconnect(t *testing.T, conn *pgx.Conn) {
 	t.Helper()
-	if !sandboxtest.Poll(10*time.Second, func() bool { return number(t, conn, otherConnections) == 0 }) {
+	if !sandboxtest.Poll(func() bool { return number(t, conn, otherConnections) == 0 }) {
 		t.Fatal("other connections are left")
 	}
 }

@@ -61,7 +61,7 @@ func TestACommitThatMayNotBeReplicatedFails(t *testing.T) {
 				before := d.Text(t, `select nickname from users`)
 				done := make(chan error, 1)
 				go func() { done <- do(context.Background(), db) }()
-				sandboxtest.Until(t, 10*time.Second, "the commit waits", func() bool { return d.WaitsForStandby(t) })
+				sandboxtest.Until(t, "the commit waits", func() bool { return d.WaitsForStandby(t) })
 				d.CancelWaits(t)
 				// A net.Error is a store that is away to whoever looks.
 				var fault net.Error
@@ -69,7 +69,7 @@ func TestACommitThatMayNotBeReplicatedFails(t *testing.T) {
 					t.Errorf("it returned %v", err)
 				}
 				if way != "the lock of a repeat" { // else the test proves nothing
-					sandboxtest.Until(t, 10*time.Second, "the transaction is visible", func() bool {
+					sandboxtest.Until(t, "the transaction is visible", func() bool {
 						return d.Text(t, `select nickname from users`) != before
 					})
 				}
@@ -251,7 +251,7 @@ func TestAServerThatFallsSilentIsLeft(t *testing.T) {
 	time.Sleep(1100 * time.Millisecond) // then pgx asks a connection whether it lives, and waits for the reply
 	proxy.Swallow("", 1<<30)
 	began := time.Now()
-	sandboxtest.Until(t, 10*time.Second, "the pool writes at the other server", func() bool {
+	sandboxtest.Until(t, "the pool writes at the other server", func() bool {
 		ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
 		defer cancel()
 		var port string

@@ -14,7 +14,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5/pgproto3"
@@ -142,7 +141,7 @@ func TestAnOlderProgramNeverWritesOverANewerSchema(t *testing.T) {
 		old <- err
 	}()
 	look := connect(t, at)
-	if !sandboxtest.Poll(10*time.Second, func() bool {
+	if !sandboxtest.Poll(func() bool {
 		return number(t, look, `select count(*) from pg_locks l join pg_database d on d.oid = l.database
 			where d.datname = current_database() and l.locktype = 'advisory' and not l.granted`) > 0
 	}) {
@@ -172,7 +171,7 @@ func TestAnUpgradeBesideALiveShop(t *testing.T) {
 	}
 	await := func(mode string) {
 		t.Helper()
-		sandboxtest.Until(t, 10*time.Second, mode+" on sales is waited for", func() bool {
+		sandboxtest.Until(t, mode+" on sales is waited for", func() bool {
 			return number(t, look, `select count(*) from pg_locks where relation = 'sales'::regclass and not granted and mode = '`+mode+`'`) > 0
 		})
 	}

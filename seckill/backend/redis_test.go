@@ -82,7 +82,7 @@ func TestTheNewMasterOfAClusterIsFoundSoon(t *testing.T) {
 	nodes[0].Close()
 	master.Store(1)
 	var err error
-	if !sandboxtest.Poll(3*time.Second, func() bool {
+	if !sandboxtest.Poll(func() bool {
 		err = rdb.Get(t.Context(), "k").Err()
 		return err == nil
 	}) {
@@ -133,7 +133,7 @@ func TestSentinelsNameTheMaster(t *testing.T) {
 	}
 	master.Store(1)
 	var err error
-	if !sandboxtest.Poll(3*time.Second, func() bool {
+	if !sandboxtest.Poll(func() bool {
 		err = rdb.Set(t.Context(), "k", 3, 0).Err()
 		return err == nil
 	}) || !masters[1].Exists("k") {

@@ -59,7 +59,7 @@ func TestReplica(t *testing.T) {
 	cfg := backend.Config{DatabaseURL: primary.URL, ReadDatabaseURL: standby.URL, ReadMaxLag: maxLag}
 	usable := func(t *testing.T, r *backend.Replica) {
 		t.Helper()
-		sandboxtest.Until(t, 20*time.Second, "the standby is read", func() bool { _, err := users(t, r.Pool); return err == nil })
+		sandboxtest.Until(t, "the standby is read", func() bool { _, err := users(t, r.Pool); return err == nil })
 	}
 
 	t.Run("is old by no more than it says", func(t *testing.T) {
@@ -71,13 +71,13 @@ func TestReplica(t *testing.T) {
 		}
 		says := func(what string) {
 			t.Helper()
-			sandboxtest.Until(t, 10*time.Second, "the log says it", func() bool { return strings.Contains(log.String(), what) })
+			sandboxtest.Until(t, "the log says it", func() bool { return strings.Contains(log.String(), what) })
 		}
 		says("are read at --read-database-url")
 		standby.Pause(t)
 		committed := time.Now()
 		primary.Do(t, addUser)
-		sandboxtest.Until(t, 10*time.Second, "the standby is left", func() bool {
+		sandboxtest.Until(t, "the standby is left", func() bool {
 			n, err := users(t, r.Pool)
 			if err == nil && time.Since(committed) > maxLag+2*time.Second { // with time for a slow machine between check and count
 				t.Fatalf("%d users %v after another has come", n, time.Since(committed))
@@ -151,7 +151,7 @@ func TestReplica(t *testing.T) {
 		r, _ := withReplica(t, cfg)
 		usable(t, r)
 		standby.Do(t, `select pg_promote()`)
-		sandboxtest.Until(t, 10*time.Second, "the promoted standby is left", func() bool {
+		sandboxtest.Until(t, "the promoted standby is left", func() bool {
 			_, err := users(t, r.Pool)
 			return err != nil && strings.Contains(err.Error(), "it takes writes and is not the primary")
 		})
@@ -177,7 +177,7 @@ func replicaOnlyShows(t *testing.T, primary *sandboxtest.Durable, standby *sandb
 		"READ_DATABASE_URL="+change(t, standby.URL, func(u *url.URL) { u.User = url.UserPassword("reader", "reader") }))
 	old := sandboxtest.Sale(t, env, 5)
 	shop := sandboxtest.Open(t, env)
-	sandboxtest.Until(t, 10*time.Second, "the shop reads at the standby", func() bool {
+	sandboxtest.Until(t, "the shop reads at the standby", func() bool {
 		return strings.Contains(shop.Log.String(), "are read at --read-database-url")
 	})
 	standby.CatchUp(t, primary)
@@ -221,7 +221,7 @@ func replicaOnlyShows(t *testing.T, primary *sandboxtest.Durable, standby *sandb
 	sandboxtest.MustCommand(t, env, "audit")
 	standby.Kill()
 	defer standby.Start(t)
-	sandboxtest.Until(t, 10*time.Second, "the details are the primary's", func() bool {
+	sandboxtest.Until(t, "the details are the primary's", func() bool {
 		_, d := detail(old)
 		code, _ := detail(after)
 		return d.Title == "new" && code == "ok"

@@ -53,7 +53,7 @@ func (env *Environment) checkFinalState(c *Crowd) (sale saleState) {
 	ctx, cancel := context.WithTimeout(context.Background(), 40*time.Second)
 	defer cancel()
 	var why string
-	if !sandboxtest.Poll(ticketsBound, func() bool {
+	if !sandboxtest.PollFor(ticketsBound, func() bool {
 		g, err := env.readGate(ctx)
 		if err != nil || len(g.tickets) > 0 {
 			return false

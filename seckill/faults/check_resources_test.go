@@ -33,7 +33,7 @@ func (env *Environment) resourceUsage() resourceUsage {
 // connections of the crowd are closed.
 func (env *Environment) checkResources(c *Crowd, before resourceUsage) {
 	var high string
-	if !sandboxtest.Poll(resourceBound, func() bool {
+	if !sandboxtest.PollFor(resourceBound, func() bool {
 		c.ledger.client.CloseIdleConnections() // each time: a connection that is still dialed becomes idle later
 		high = ""
 		now := env.resourceUsage()

@@ -135,7 +135,7 @@ func (env *Environment) servesSale(ctx context.Context, r *Redis) bool {
 func (env *Environment) waitServes(r *Redis) {
 	ctx, cancel := context.WithTimeout(context.Background(), groupReady)
 	defer cancel()
-	if !sandboxtest.Poll(groupReady, func() bool {
+	if !sandboxtest.PollFor(groupReady, func() bool {
 		for _, s := range env.group.watchers {
 			if at, err := s.GetMasterAddrByName(ctx, sentinelName).Result(); err != nil || at[1] != strconv.Itoa(r.port) {
 				return false
@@ -183,12 +183,12 @@ func (g *redisGroup) openCluster(ctx context.Context, dir, fsync string) (redis.
 		}
 	}
 	for i, r := range g.nodes[masters:] {
-		if !sandboxtest.Poll(groupReady, func() bool { return g.of(r).Do(ctx, "cluster", "replicate", ids[i]).Err() == nil }) {
+		if !sandboxtest.PollFor(groupReady, func() bool { return g.of(r).Do(ctx, "cluster", "replicate", ids[i]).Err() == nil }) {
 			return nil, fmt.Errorf("%s never knew its master", r.addr)
 		}
 	}
 	for _, r := range g.nodes {
-		if !sandboxtest.Poll(groupReady, func() bool {
+		if !sandboxtest.PollFor(groupReady, func() bool {
 			nodes := g.of(r).ClusterNodes(ctx).Val()
 			return g.replication(ctx, r, "master_link_status") != "down" && strings.Count(nodes, "slave ") == masters && strings.Contains(g.of(r).ClusterInfo(ctx).Val(), "cluster_state:ok")
 		}) {

@@ -54,7 +54,7 @@ func (env *Environment) markKilled(point string) {
 
 // WaitKilled waits until a shop was killed at a failpoint and runs again. A failpoint that no process passes proves nothing.
 func (env *Environment) WaitKilled(point string, limit time.Duration) {
-	if !sandboxtest.Poll(limit, func() bool { return env.wasKilled(point) }) {
+	if !sandboxtest.PollFor(limit, func() bool { return env.wasKilled(point) }) {
 		env.T.Errorf("no shop was killed at %s and restarted in %v", point, limit)
 	}
 }

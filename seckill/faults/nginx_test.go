@@ -141,7 +141,7 @@ func TestNginxRepeatsOnlyWhatIsSafe(t *testing.T) {
 	} {
 		var r sandboxtest.Reply
 		before := broken.Load()
-		if !sandboxtest.Poll(10*time.Second, func() bool { // after three failures in a second it is not asked for a second
+		if !sandboxtest.PollFor(10*time.Second, func() bool { // after three failures in a second it is not asked for a second
 			r = u.call(c.method, c.path, "")
 			return broken.Load() > before
 		}) {
@@ -300,7 +300,7 @@ func TestNginxEndsWithItsWorkers(t *testing.T) {
 	u := openUpstreams(t, "127.1.200.8", func(w http.ResponseWriter, r *http.Request, _ int) {})
 	group := u.nginx.cmd.Process.Pid
 	u.nginx.Kill()
-	if !sandboxtest.Poll(5*time.Second, func() bool { return syscall.Kill(-group, 0) == syscall.ESRCH }) {
+	if !sandboxtest.PollFor(5*time.Second, func() bool { return syscall.Kill(-group, 0) == syscall.ESRCH }) {
 		t.Error("a worker is left")
 	}
 	if c, err := net.Dial("tcp", u.nginx.addr); err == nil {

@@ -115,7 +115,7 @@ func administer(env *Environment, c *Crowd) {
 		acting.Wait()
 		env.waitPlans()
 		first := env.staff[0]
-		if !sandboxtest.Poll(5*time.Second, func() bool {
+		if !sandboxtest.PollFor(5*time.Second, func() bool {
 			d := first.do(env.Shops[1], env.adminPath("resume"), "sale.resume", "")
 			return d.status == 200 || d.code == "wrong_status"
 		}) {
@@ -161,7 +161,7 @@ func (env *Environment) waitPlans() {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	left, done := -1, 0
-	if !sandboxtest.Poll(5*time.Second, func() bool {
+	if !sandboxtest.PollFor(5*time.Second, func() bool {
 		err := env.pool.QueryRow(ctx, `
 			select count(*) filter (where state = 'planned'), count(*) filter (where state = 'done')
 			from   sale_plans`).Scan(&left, &done)
@@ -210,7 +210,7 @@ func (env *Environment) closeByBoth() {
 func (env *Environment) raceForOrders(c *Crowd) {
 	var pending, paid []*buyer
 	var orders map[int64]string
-	if !sandboxtest.Poll(5*time.Second, func() bool {
+	if !sandboxtest.PollFor(5*time.Second, func() bool {
 		pending, paid, orders = c.keepers()
 		return len(pending) >= raced && len(paid) >= raced
 	}) {

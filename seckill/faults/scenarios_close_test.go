@@ -33,7 +33,7 @@ func publishByPlan(env *Environment) error {
 	}
 	env.waitPlans()
 	for _, s := range env.Shops {
-		if !sandboxtest.Poll(5*time.Second, func() bool { return sandboxtest.Call("GET", s.URL()+env.salePath(), "", "").Status == 200 }) {
+		if !sandboxtest.PollFor(5*time.Second, func() bool { return sandboxtest.Call("GET", s.URL()+env.salePath(), "", "").Status == 200 }) {
 			return fmt.Errorf("shop %d does not show the sale", s.n)
 		}
 	}
@@ -54,7 +54,7 @@ func closeInTheRush(env *Environment, c *Crowd) {
 		for i, b := range late {
 			asking.Go(func() {
 				var last response
-				if !sandboxtest.Poll(5*time.Second, func() bool {
+				if !sandboxtest.PollFor(5*time.Second, func() bool {
 					last = c.ledger.request(env.Shops[i%2], b.ID, b.Token, kind, method, env.salePath()+path(b), "")
 					return enough(last)
 				}) {

@@ -46,7 +46,7 @@ func (env *Environment) checkAlarms() {
 	var all sync.WaitGroup
 	for _, s := range env.Shops {
 		all.Go(func() {
-			if !sandboxtest.Poll(15*time.Second, func() bool {
+			if !sandboxtest.PollFor(15*time.Second, func() bool {
 				m, err := s.metrics()
 				return err == nil && m[`miaosha_invariant_broken{invariant="I1"}`] == 1 && m[`miaosha_invariant_broken{invariant="I2"}`] == 1
 			}) {

@@ -276,7 +276,7 @@ func (env *Environment) measureEnd(token string, end func() sandboxtest.Reply) (
 	}
 	for i, s := range env.Shops {
 		running.Go(func() {
-			if !sandboxtest.Poll(10*time.Second, func() bool { return me(s) == 401 }) {
+			if !sandboxtest.PollFor(10*time.Second, func() bool { return me(s) == 401 }) {
 				env.T.Errorf("shop %d goes on with a session that was ended", i)
 			}
 			requests[i] = time.Since(began)

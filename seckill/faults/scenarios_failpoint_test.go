@@ -34,7 +34,7 @@ func failpointScenarios() (all []scenario) {
 				c.WaitSold(n * 5)
 				env.Inject("FLUSHALL", func() { env.flush() })
 				// On a busy machine a rebuild takes longer than the pause, and its gate would be gone before it is installed.
-				sandboxtest.Poll(2*time.Second, func() bool {
+				sandboxtest.PollFor(2*time.Second, func() bool {
 					_, err := env.readGate(env.T.Context())
 					return err == nil || env.wasKilled("F9")
 				})
@@ -90,7 +90,7 @@ const survivable = "F1=error%10;F2=drop%20;F3=error%25;F4=sleep:50ms%25;F5=drop%
 // waitActed waits until each of the failpoints has acted in some shop.
 func (env *Environment) waitActed(points ...string) {
 	for _, p := range points {
-		if !sandboxtest.Poll(15*time.Second, func() bool {
+		if !sandboxtest.PollFor(15*time.Second, func() bool {
 			for _, s := range env.Shops {
 				if strings.Contains(s.Log.String(), "failpoint "+p+": ") {
 					return true

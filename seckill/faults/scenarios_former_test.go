@@ -46,7 +46,7 @@ func replaceFormer(env *Environment, c *Crowd) {
 			former.Kill()
 		})
 	})
-	if !sandboxtest.Poll(8*time.Second, func() bool {
+	if !sandboxtest.PollFor(8*time.Second, func() bool {
 		n, err := env.rdb.XLen(context.Background(), env.key("journal")).Result()
 		return err == nil && n == 0
 	}) {

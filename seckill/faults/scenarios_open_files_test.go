@@ -34,7 +34,7 @@ func openFilesScenarios() []scenario {
 				// Between two tries to accept a connection the process waits for a second at most. The gate is measured meanwhile.
 				c.ledger.client.CloseIdleConnections()
 				go func() {
-					answers <- sandboxtest.Poll(3*time.Second, func() bool {
+					answers <- sandboxtest.PollFor(3*time.Second, func() bool {
 						return c.ledger.request(s, 0, "", "list", "GET", "/api/sales", "").Status == 200
 					})
 				}()

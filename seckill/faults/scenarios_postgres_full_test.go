@@ -47,7 +47,7 @@ func postgresFullScenarios() []scenario {
 				env.Inject("disk full", func() {
 					log := env.DB.log
 					env.limitPostgresFiles("65536")
-					if !sandboxtest.Poll(5*time.Second, env.DB.Ended) {
+					if !sandboxtest.PollFor(5*time.Second, env.DB.Ended) {
 						env.T.Error("Postgres did not exit on the full disk in 5 s")
 						env.DB.End(unix.SIGKILL)
 					}

@@ -84,7 +84,7 @@ func (env *Environment) killOften(c *Crowd) {
 				env.restart(0)
 			}
 			known := time.Now()
-			if !sandboxtest.Poll(ticketsBound, func() bool {
+			if !sandboxtest.PollFor(ticketsBound, func() bool {
 				g, err := env.readGate(context.Background())
 				return err == nil && (len(g.tickets) == 0 || g.oldest.After(since))
 			}) {

@@ -51,7 +51,7 @@ func redisDataLossScenarios() []scenario {
 			crowd: plan{buyers: 200, units: 80, span: 4 * time.Second, twice: 30, pays: 40, cancels: 15,
 				payAfter: 300 * time.Millisecond, limit: 40 * time.Second},
 			prepare: func(env *Environment) error {
-				sandboxtest.Poll(3*time.Second, func() bool { env.scrape(); return env.total("miaosha_gate_rebuilds_total") > 0 })
+				sandboxtest.PollFor(3*time.Second, func() bool { env.scrape(); return env.total("miaosha_gate_rebuilds_total") > 0 })
 				env.checkRebuilds(1)
 				return nil
 			},

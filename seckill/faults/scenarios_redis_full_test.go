@@ -40,7 +40,7 @@ func redisFullScenarios() []scenario {
 				c.Wait(1500 * time.Millisecond)
 				env.Inject("disk full", func() {
 					env.fillDisk()
-					if !sandboxtest.Poll(3*time.Second, func() bool {
+					if !sandboxtest.PollFor(3*time.Second, func() bool {
 						err := env.rdb.Set(context.Background(), "full", 1, time.Minute).Err()
 						return redis.HasErrorPrefix(err, "MISCONF")
 					}) {
@@ -49,7 +49,7 @@ func redisFullScenarios() []scenario {
 					c.Wait(3 * time.Second)
 					env.limitFiles(unix.RLIM_INFINITY)
 					// Redis tries to write again each second. The fault lasts until that succeeds.
-					if !sandboxtest.Poll(5*time.Second, func() bool {
+					if !sandboxtest.PollFor(5*time.Second, func() bool {
 						return env.rdb.Set(context.Background(), "full", 1, time.Minute).Err() == nil
 					}) {
 						env.T.Error("Redis accepts no writes after 5 s")
@@ -63,7 +63,7 @@ func redisFullScenarios() []scenario {
 				c.Wait(1500 * time.Millisecond)
 				env.Inject("disk full", func() {
 					env.fillDisk()
-					if !sandboxtest.Poll(5*time.Second, env.Redis.Ended) {
+					if !sandboxtest.PollFor(5*time.Second, env.Redis.Ended) {
 						env.T.Error("Redis did not exit on the full disk in 5 s")
 						env.Redis.Kill()
 					}

@@ -58,11 +58,11 @@ func newOtherSale(env *Environment, c *Crowd, buyers, units int) (*otherSale, er
 	other.at = "/api/sales/" + strconv.FormatInt(other.sale, 10)
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	if !sandboxtest.Poll(5*time.Second, func() bool { return env.rdb.Exists(ctx, other.key("gate")).Val() == 1 }) {
+	if !sandboxtest.PollFor(5*time.Second, func() bool { return env.rdb.Exists(ctx, other.key("gate")).Val() == 1 }) {
 		return nil, fmt.Errorf("the other sale has no gate after 5 s")
 	}
 	for _, s := range env.Shops {
-		if !sandboxtest.Poll(5*time.Second, func() bool {
+		if !sandboxtest.PollFor(5*time.Second, func() bool {
 			return c.ledger.request(s, 0, "", "another", "GET", other.at, "").Status == http.StatusOK
 		}) {
 			return nil, fmt.Errorf("shop %d does not know the other sale after 5 s", s.n)
@@ -94,7 +94,7 @@ func (other *otherSale) click(shop int, b *sandboxtest.Buyer) response {
 
 // order waits until the buyer has an order, and returns its id.
 func (other *otherSale) order(shop int, b *sandboxtest.Buyer) (order string) {
-	if !sandboxtest.Poll(8*time.Second, func() bool {
+	if !sandboxtest.PollFor(8*time.Second, func() bool {
 		order = other.c.ledger.request(other.env.Shops[shop], b.ID, b.Token, "result", "GET", other.at+"/result", "").Data.OrderID
 		return order != ""
 	}) {
@@ -106,7 +106,7 @@ func (other *otherSale) order(shop int, b *sandboxtest.Buyer) (order string) {
 // checkFinalState checks, after all have bought, that each buyer has one unit. It returns the number of tickets.
 func (other *otherSale) checkFinalState(ctx context.Context) int {
 	left := other.units - len(other.buyers)
-	if !sandboxtest.Poll(12*time.Second, func() bool {
+	if !sandboxtest.PollFor(12*time.Second, func() bool {
 		return other.env.rdb.XLen(ctx, other.key("journal2")).Val() == 0 && other.stock(ctx) == strconv.Itoa(left)
 	}) {
 		other.env.Report("I6: the other sale after 12 s: the gate offers %s, want %d and an empty journal", other.stock(ctx), left)
@@ -181,7 +181,7 @@ func loseReplies(env *Environment, c *Crowd) {
 	for i, b := range other.buyers {
 		shop := i % len(env.Shops)
 		env.Shops[shop].ToRedis.Swallow(other.grant, 1)
-		if !sandboxtest.Poll(8*time.Second, func() bool {
+		if !sandboxtest.PollFor(8*time.Second, func() bool {
 			resp := other.click(shop, b)
 			if resp.Status != http.StatusAccepted && resp.Status != http.StatusServiceUnavailable {
 				env.Report("I5: the buyer of a lost reply got %d %s", resp.Status, resp.Code)

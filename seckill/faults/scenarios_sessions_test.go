@@ -80,7 +80,7 @@ func checkSessionsLost(env *Environment, c *Crowd) {
 	}
 	for _, s := range env.Shops {
 		status := func(token string, want int) (got int) {
-			sandboxtest.Poll(3*time.Second, func() bool {
+			sandboxtest.PollFor(3*time.Second, func() bool {
 				got = sandboxtest.Call("GET", s.URL()+"/api/me", token, "").Status
 				return got == want
 			})

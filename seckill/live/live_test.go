@@ -140,7 +140,7 @@ func TestOrdersThatAreNotCountedAreUnknown(t *testing.T) {
 			t.Fatal(err)
 		}
 		counted := i == 1
-		sandboxtest.Until(t, 5*time.Second, fmt.Sprint("orders are counted: ", counted), func() bool {
+		sandboxtest.Until(t, fmt.Sprint("orders are counted: ", counted), func() bool {
 			m.countAt = time.Time{}
 			m.tick(t.Context())
 			sale, _ := see(t, m, tea, false)
@@ -225,7 +225,7 @@ func TestAnOutageIsNoZero(t *testing.T) {
 	if err := proxy.Join(); err != nil {
 		t.Fatal(err)
 	}
-	sandboxtest.Until(t, 10*time.Second, "Redis is back", func() bool {
+	sandboxtest.Until(t, "Redis is back", func() bool {
 		b.tick(t.Context())
 		a.tick(t.Context())
 		sale, _ = see(t, a, tea, false)

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/redis/go-redis/v9"
@@ -68,7 +67,7 @@ func startBench(t *testing.T, env []string) *exec.Cmd {
 			cmd.Wait()
 		}
 	})
-	sandboxtest.Until(t, 30*time.Second, "buyers arrive", func() bool { return strings.Contains(said.String(), "offered") })
+	sandboxtest.Until(t, "buyers arrive", func() bool { return strings.Contains(said.String(), "offered") })
 	return cmd
 }
 
@@ -109,7 +108,7 @@ func TestBenchRemovesItsStores(t *testing.T) {
 	if n := len(left()); n != 2 {
 		t.Fatalf("a killed run left %v, want a database and a folder", left())
 	}
-	sandboxtest.Until(t, 30*time.Second, "the shop of the killed run ends", func() bool {
+	sandboxtest.Until(t, "the shop of the killed run ends", func() bool {
 		var n int
 		if err := db.QueryRow(t.Context(), `select count(*) from pg_stat_activity where datname like 'miaosha\_bench\_%'`).Scan(&n); err != nil {
 			t.Fatal(err)

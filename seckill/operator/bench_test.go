@@ -9,7 +9,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5"
@@ -224,7 +223,7 @@ func TestBenchInTheSandbox(t *testing.T) {
 	if left, _ := filepath.Glob(filepath.Join(data, "temporary-*")); len(left) != 1 {
 		t.Fatalf("a killed run left %v, want a folder", left)
 	}
-	sandboxtest.Until(t, 30*time.Second, "the shop of the killed run closes its servers", func() bool {
+	sandboxtest.Until(t, "the shop of the killed run closes its servers", func() bool {
 		running, _ := filepath.Glob(filepath.Join(data, "temporary-*", "state.json"))
 		return len(running) == 0
 	})

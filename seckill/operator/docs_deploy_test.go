@@ -201,7 +201,7 @@ func checkRedisCommand(t *testing.T, command []string) {
 		out, _ := exec.Command("redis-cli", append([]string{"-s", socket, "--no-auth-warning", "-a", "sesame"}, args...)...).Output()
 		return strings.Join(strings.Fields(string(out)), " ")
 	}
-	if !sandboxtest.Poll(20*time.Second, func() bool { return ask("ping") == "PONG" }) {
+	if !sandboxtest.Poll(func() bool { return ask("ping") == "PONG" }) {
 		t.Fatalf("redis does not start with %v: %s", command, &log)
 	}
 	for name, want := range map[string]string{"appendonly": "yes", "appendfsync": "everysec", "maxmemory-policy": "noeviction", "maxmemory": "536870912"} {

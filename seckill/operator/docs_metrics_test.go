@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"go.yaml.in/yaml/v3"
@@ -144,12 +143,12 @@ func metricsAfterAPurchase(t *testing.T) (text string) {
 	t.Helper()
 	env := append(sandboxtest.Stores(t), "MIAOSHA_OPS_ADDR=127.0.0.1:0", "MIAOSHA_CAPTCHA=off")
 	s := sandboxtest.Open(t, env)
-	sandboxtest.Buyers(t, env, 1, sandboxtest.Sale(t, env, 1))[0].At(func() string { return s.URL }).Order(t, 20*time.Second)
+	sandboxtest.Buyers(t, env, 1, sandboxtest.Sale(t, env, 1))[0].At(func() string { return s.URL }).Order(t)
 	ops := regexp.MustCompile(`metrics, health +(\S+)`).FindStringSubmatch(s.Say.String())
 	if ops == nil {
 		t.Fatalf("the shop does not say where its metrics are: %s", s.Say)
 	}
-	sandboxtest.Until(t, 20*time.Second, "the gauges of both stores are read", func() bool {
+	sandboxtest.Until(t, "the gauges of both stores are read", func() bool {
 		text = string(sandboxtest.Call("GET", ops[1]+"/metrics", "", "").Raw)
 		return strings.Count(text, "\nmiaosha_store_read_timestamp_seconds{") == 2
 	})

@@ -190,14 +190,14 @@ func TestLeastPrivilege(t *testing.T) {
 	for _, b := range buyers {
 		b.Sale = sale
 	}
-	if r := buyers[0].Pay(deadline(), buyers[0].Order(t, limit)); r.Code != "ok" {
+	if r := buyers[0].Pay(deadline(), buyers[0].Order(t)); r.Code != "ok" {
 		t.Fatalf("pay: %d %s", r.Status, r.Raw)
 	}
-	if r := buyers[1].Cancel(deadline(), buyers[1].Order(t, limit)); r.Code != "ok" {
+	if r := buyers[1].Cancel(deadline(), buyers[1].Order(t)); r.Code != "ok" {
 		t.Fatalf("cancel: %d %s", r.Status, r.Raw)
 	}
 
-	buyers[4].Order(t, limit)
+	buyers[4].Order(t)
 	checkFullAndSoldOut(t, root, scarce, buyers[0], buyers[3])
 
 	// An account, from its first verification code to its last session.
@@ -205,7 +205,7 @@ func TestLeastPrivilege(t *testing.T) {
 	asked := call(t, s, "POST", "/api/otp", "", `{"phone":"`+phone+`"}`, 200)
 	sms := regexp.MustCompile(`sms to ` + phone + `: your code is (\d{6})`)
 	var code []string
-	if !sandboxtest.Poll(10*time.Second, func() bool { code = sms.FindStringSubmatch(s.Log.String()); return code != nil }) {
+	if !sandboxtest.Poll(func() bool { code = sms.FindStringSubmatch(s.Log.String()); return code != nil }) {
 		t.Fatalf("no code in %s", s.Log)
 	}
 	account := fmt.Sprintf(`{"phone":%q,"code":%q,"password":"first password","nickname":"N"}`, phone, code[1])
@@ -240,14 +240,14 @@ func TestLeastPrivilege(t *testing.T) {
 	if r := last.Click(1)[0]; r.Status != 202 {
 		t.Fatalf("buy: %d %s", r.Status, r.Raw)
 	}
-	sandboxtest.Poll(10*time.Second, func() bool { return commandCalls(t, root)["xclaim"] > 0 }) // if not, xclaim is reported below
+	sandboxtest.Poll(func() bool { return commandCalls(t, root)["xclaim"] > 0 }) // if not, xclaim is reported below
 	slow.End(syscall.SIGKILL)
 	if err := root.XAdd(t.Context(), &redis.XAddArgs{Stream: "ms:{" + sale + "}:journal2", Values: []string{"user", "nobody"}}).Err(); err != nil {
 		t.Fatal(err)
 	}
 	s = sandboxtest.Open(t, append(slices.Clone(env), "MIAOSHA_CAPTCHA=math"))
-	last.At(func() string { return s.URL }).WaitOrdered(t, limit)
-	if !sandboxtest.Poll(20*time.Second, func() bool { return root.XLen(t.Context(), "ms:{"+sale+"}:dead").Val() > 0 }) {
+	last.At(func() string { return s.URL }).WaitOrdered(t)
+	if !sandboxtest.Poll(func() bool { return root.XLen(t.Context(), "ms:{"+sale+"}:dead").Val() > 0 }) {
 		t.Fatalf("the invalid entry is still in the journal\n%s", s.Log)
 	}
 	call(t, s, "GET", "/api/sales/"+sale+"/captcha", buyers[3].Token, "", 200)
@@ -407,7 +407,7 @@ func checkFullAndSoldOut(t *testing.T, root *redis.Client, sale string, first, s
 	if err := root.ZRem(t.Context(), paths, 1_000_000).Err(); err != nil {
 		t.Fatal(err)
 	}
-	first.Order(t, 30*time.Second)
+	first.Order(t)
 	if r := second.Click(1)[0]; r.Code != "sold_out" {
 		t.Errorf("a click when the sale is sold out: %d %s", r.Status, r.Raw)
 	}
@@ -424,7 +424,7 @@ func checkLabUnavailable(t *testing.T, s *sandboxtest.Shop, admin string) {
 	}
 	call(t, s, "POST", "/api/lab/run", admin, `{"strategies":["guard"],"buyers":5,"stock":1,"double_clicks":0,"seed":1,"seconds":5}`, 202)
 	var r sandboxtest.Reply
-	if !sandboxtest.Poll(20*time.Second, func() bool {
+	if !sandboxtest.Poll(func() bool {
 		r = call(t, s, "GET", "/api/lab/run", admin, "", 200)
 		return text(t, r, "state") != "running" && text(t, r, "state") != "waiting"
 	}) {

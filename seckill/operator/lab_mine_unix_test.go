@@ -13,7 +13,6 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"miaosha/seckill/sandbox/sandboxtest"
 )
@@ -39,7 +38,7 @@ func TestMineLeavesNothingBehind(t *testing.T) {
 		}
 		kill := sync.OnceFunc(func() { cmd.Process.Signal(sig); cmd.Wait() })
 		t.Cleanup(kill)
-		sandboxtest.Until(t, 30*time.Second, "buyers are answered", func() bool { return strings.Contains(errs.String(), "of 5000 buyers answered") })
+		sandboxtest.Until(t, "buyers are answered", func() bool { return strings.Contains(errs.String(), "of 5000 buyers answered") })
 		kill()
 		text, err := os.ReadFile(pids)
 		if err != nil {
@@ -54,7 +53,7 @@ func TestMineLeavesNothingBehind(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			sandboxtest.Until(t, 5*time.Second, "the processes of the shop end", func() bool { return syscall.Kill(-n, 0) == syscall.ESRCH })
+			sandboxtest.Until(t, "the processes of the shop end", func() bool { return syscall.Kill(-n, 0) == syscall.ESRCH })
 		}
 		if left := labLeft(t, env); sig == syscall.SIGINT && (left != 0 || !strings.Contains(errs.String(), "miaosha: stopped. The processes of your shop are killed")) {
 			t.Errorf("%d schemas are left: %s", left, errs)

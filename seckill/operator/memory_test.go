@@ -5,7 +5,6 @@ import (
 	"runtime"
 	"runtime/debug"
 	"testing"
-	"time"
 
 	"miaosha/seckill/sandbox/sandboxtest"
 )
@@ -31,7 +30,7 @@ func TestMemoryIsReleased(t *testing.T) {
 		t.Fatalf("%d MB held, want 256 more than %d", now>>20, before>>20)
 	}
 	rush = nil
-	if !sandboxtest.Poll(15*time.Second, func() bool { return held() <= before+(64<<20) }) {
+	if !sandboxtest.Poll(func() bool { return held() <= before+(64<<20) }) {
 		t.Fatalf("%d MB are still held, %d before", held()>>20, before>>20)
 	}
 	cancel()

@@ -59,7 +59,7 @@ func TestTheVerbsOfASale(t *testing.T) {
 		case "":
 			continue
 		case "ok":
-			buyers[0].Order(t, 10*time.Second)
+			buyers[0].Order(t)
 		default:
 			if r := buyers[0].Click(1)[0]; r.Code != step.click {
 				t.Fatalf("after %s a click hears %d %s, want %s", step.verb, r.Status, r.Code, step.click)

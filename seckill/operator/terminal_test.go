@@ -9,7 +9,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -232,7 +231,7 @@ func lock(t *testing.T, db *pgx.Conn, table string) (release func()) {
 func waitForLock(t *testing.T, env []string) {
 	t.Helper()
 	db := connect(t, env)
-	sandboxtest.Until(t, 20*time.Second, "a statement waits for the lock", func() bool {
+	sandboxtest.Until(t, "a statement waits for the lock", func() bool {
 		var n int
 		if err := db.QueryRow(t.Context(), `select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`).Scan(&n); err != nil {
 			t.Fatal(err)

@@ -207,7 +207,7 @@ func (s *shop) books(t *testing.T) (books map[string]money) {
 // settle runs two rounds at once, and again, until none of the payments is in the status.
 func (s *shop) settle(t *testing.T, status string, ids []uuid.UUID, round func(context.Context, order.Provider) (int, error)) {
 	t.Helper()
-	sandboxtest.Until(t, 5*time.Second, "no payment is "+status, func() bool {
+	sandboxtest.Until(t, "no payment is "+status, func() bool {
 		if _, err := s.db.Exec(t.Context(), `update payments set ask_at = now() where status = $1 and order_id = any($2)`, status, ids); err != nil {
 			t.Fatal(err)
 		}
@@ -325,7 +325,7 @@ func TestARefundThatIsKilledIsMadeOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	cmd, _ := process(t, "refunds", s.provider, s.database)
-	sandboxtest.Until(t, 5*time.Second, "the money goes back", func() bool { return s.books(t)[id.String()].Refunded == 1 })
+	sandboxtest.Until(t, "the money goes back", func() bool { return s.books(t)[id.String()].Refunded == 1 })
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}

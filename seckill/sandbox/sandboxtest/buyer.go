@@ -201,10 +201,10 @@ func (b *Buyer) Buy(deadline time.Time) {
 }
 
 // Order buys one unit with one click and returns the order's id. The test fails at once on a
-// refusal, and if there is no order within limit. A busy shop is asked again.
-func (b *Buyer) Order(t testing.TB, limit time.Duration) string {
+// refusal. A busy shop is asked again.
+func (b *Buyer) Order(t testing.TB) string {
 	t.Helper()
-	deadline := time.Now().Add(limit)
+	deadline := time.Now().Add(Hang)
 	if b.Path == "" {
 		r := b.Insist(deadline, "path", "POST", b.salePath()+"/path", "")
 		if r.Code != "ok" {
@@ -216,22 +216,22 @@ func (b *Buyer) Order(t testing.TB, limit time.Duration) string {
 	if r.Status != http.StatusAccepted {
 		t.Fatalf("buyer %d: buy: %d %s", b.ID, r.Status, r.Raw)
 	}
-	return b.WaitOrdered(t, time.Until(deadline))
+	return b.WaitOrdered(t)
 }
 
-// WaitOrdered polls the result of a buyer who has a ticket, and returns the order's id. The test
-// fails if there is no order within limit.
-func (b *Buyer) WaitOrdered(t testing.TB, limit time.Duration) string {
+// WaitOrdered polls the result of a buyer who has a ticket, and returns the order's id.
+func (b *Buyer) WaitOrdered(t testing.TB) (order string) {
 	t.Helper()
 	var last Reply
-	for deadline := time.Now().Add(limit); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+	if !Poll(func() bool {
 		last = b.AskResult()
-		if p := last.Purchase(); p.State == "ordered" {
-			return p.OrderID
-		}
+		p := last.Purchase()
+		order = p.OrderID
+		return p.State == "ordered"
+	}) {
+		t.Fatalf("buyer %d has no order: %d %s", b.ID, last.Status, last.Raw)
 	}
-	t.Fatalf("buyer %d has no order after %v: %d %s", b.ID, limit, last.Status, last.Raw)
-	return ""
+	return order
 }
 
 // pause waits half as long as the shop asks for, or a moment.

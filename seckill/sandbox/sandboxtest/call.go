@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-var browser = &http.Client{Timeout: 15 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 2000, MaxConnsPerHost: 400}}
+var browser = &http.Client{Timeout: Hang, Transport: &http.Transport{MaxIdleConnsPerHost: 2000, MaxConnsPerHost: 400}}
 
 // Reply is the shop's reply to one request. If none came, Status is 0 and Code is the error.
 type Reply struct {

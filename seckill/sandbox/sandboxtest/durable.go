@@ -4,7 +4,6 @@ import (
 	"context"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -48,7 +47,7 @@ func DurablePostgres(t testing.TB) *Durable {
 // Do runs statements, each in a transaction of its own.
 func (d *Durable) Do(t testing.TB, statements ...string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), stepLimit)
+	ctx, cancel := context.WithTimeout(context.Background(), Hang)
 	defer cancel()
 	for _, sql := range statements {
 		if _, err := d.admin.PgConn().Exec(ctx, sql).ReadAll(); err != nil {
@@ -61,7 +60,7 @@ func (d *Durable) Do(t testing.TB, statements ...string) {
 func (d *Durable) Set(t testing.TB, name, value string) {
 	t.Helper()
 	d.Do(t, "alter system set "+name+" = '"+value+"'", "select pg_reload_conf()")
-	Until(t, 10*time.Second, "the server reads its settings", func() bool {
+	Until(t, "the server reads its settings", func() bool {
 		return d.Text(t, "show "+name) == value
 	})
 }
@@ -76,13 +75,13 @@ func (d *Durable) LoseStandby(t testing.TB) {
 		t.Fatal(err)
 	}
 	defer conn.Close(context.Background())
-	Until(t, 10*time.Second, "commits wait for the standby", func() bool {
+	Until(t, "commits wait for the standby", func() bool {
 		done, waits := make(chan error, 1), false
 		go func() {
 			_, err := conn.PgConn().Exec(context.Background(), "create temp table probe (); drop table probe").ReadAll()
 			done <- err
 		}()
-		Poll(stepLimit, func() bool {
+		Poll(func() bool {
 			waits = d.WaitsForStandby(t)
 			return waits || len(done) > 0
 		})
@@ -99,7 +98,7 @@ func (d *Durable) LoseStandby(t testing.TB) {
 // Text returns the one value of a query.
 func (d *Durable) Text(t testing.TB, sql string) (text string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), stepLimit)
+	ctx, cancel := context.WithTimeout(context.Background(), Hang)
 	defer cancel()
 	if err := d.admin.QueryRow(ctx, sql).Scan(&text); err != nil {
 		t.Fatalf("%s: %v", sql, err)

@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -18,9 +17,6 @@ import (
 
 // template is the database that holds the schema. The tests' databases are copies of it.
 const template = "miaosha_template"
-
-// stepLimit bounds a single step on the servers.
-const stepLimit = 30 * time.Second
 
 var databases atomic.Int64
 
@@ -48,7 +44,7 @@ func DB(t testing.TB) *pgxpool.Pool {
 		t.Fatalf("parse the database URL: %v", err)
 	}
 	config.MaxConns = 16
-	ctx, cancel := context.WithTimeout(context.Background(), stepLimit)
+	ctx, cancel := context.WithTimeout(context.Background(), Hang)
 	defer cancel()
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
@@ -61,7 +57,7 @@ func DB(t testing.TB) *pgxpool.Pool {
 // execute runs one statement on the server.
 func execute(t testing.TB, sql string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), stepLimit) // the test's own context has ended at cleanup
+	ctx, cancel := context.WithTimeout(context.Background(), Hang) // the test's own context has ended at cleanup
 	defer cancel()
 	if _, err := shared.admin.Exec(ctx, sql); err != nil {
 		t.Fatalf("%s: %v", sql, err)
@@ -74,7 +70,7 @@ func makeTemplate(dsn string) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), stepLimit)
+	ctx, cancel := context.WithTimeout(context.Background(), Hang)
 	defer cancel()
 	if _, err := shared.admin.Exec(ctx, "create database "+template); err != nil {
 		return err

@@ -39,7 +39,7 @@ func TestProxyIsCutAndJoined(t *testing.T) {
 		if err := p.Join(); err != nil {
 			t.Fatal(err)
 		}
-		sandboxtest.Until(t, 5*time.Second, "the connection is back", func() bool { return c.Get(t.Context(), "k").Val() == "v" })
+		sandboxtest.Until(t, "the connection is back", func() bool { return c.Get(t.Context(), "k").Val() == "v" })
 	}
 }
 

@@ -34,7 +34,7 @@ func RedisURL(t testing.TB) string {
 	t.Cleanup(func() {
 		c := client(t, u.String())
 		defer c.Close()
-		ctx, cancel := context.WithTimeout(context.Background(), stepLimit)
+		ctx, cancel := context.WithTimeout(context.Background(), Hang)
 		defer cancel()
 		if err := c.FlushDB(ctx).Err(); err != nil {
 			t.Errorf("empty Redis database %d: %v", n, err) // and no other test gets it
@@ -88,7 +88,7 @@ func StartRedis(t testing.TB, options ...string) string {
 		})
 		c := redis.NewClient(&redis.Options{Addr: at})
 		defer c.Close()
-		for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); {
+		for deadline := time.Now().Add(Hang); time.Now().Before(deadline); {
 			if c.Ping(t.Context()).Err() == nil {
 				return at
 			}
@@ -112,7 +112,7 @@ func client(t testing.TB, at string) *redis.Client {
 	opt.ContextTimeoutEnabled = true
 	opt.MaxRetries = 1
 	// A busy test machine is no reason to fail.
-	opt.DialTimeout, opt.ReadTimeout, opt.WriteTimeout = 5*time.Second, 5*time.Second, 5*time.Second
+	opt.DialTimeout, opt.ReadTimeout, opt.WriteTimeout = Hang, Hang, Hang
 	return redis.NewClient(opt)
 }
 

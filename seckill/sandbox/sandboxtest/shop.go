@@ -39,7 +39,7 @@ func Home(t testing.TB) string {
 func Command(t testing.TB, env []string, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
 	binary := Binary(t) // a busy machine takes more than the minute to build it
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), Hang)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, binary, args...)
 	cmd.Env = env
@@ -133,7 +133,7 @@ func open(t testing.TB, env []string, cmd *exec.Cmd) *Shop {
 	case <-s.out:
 		s.cmd.Wait()
 		t.Fatalf("the shop ended: %s", s.Log)
-	case <-time.After(time.Minute):
+	case <-time.After(Hang):
 		t.Fatalf("the shop did not open: %s", s.Log)
 	}
 	return s

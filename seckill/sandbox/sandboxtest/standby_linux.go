@@ -13,7 +13,6 @@ import (
 	"strconv"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -99,7 +98,7 @@ func (s *Standby) Start(t testing.TB) {
 		<-done
 	}
 	var err error
-	Poll(stepLimit, func() bool {
+	Poll(func() bool {
 		s.admin, err = pgx.Connect(context.Background(), s.URL)
 		select {
 		case <-done:
@@ -124,7 +123,7 @@ func (s *Standby) Kill() {
 func (s *Standby) Pause(t testing.TB) {
 	t.Helper()
 	s.Do(t, `select pg_wal_replay_pause()`)
-	Until(t, 10*time.Second, "the standby pauses", func() bool { return s.Text(t, `select pg_get_wal_replay_pause_state()`) == "paused" })
+	Until(t, "the standby pauses", func() bool { return s.Text(t, `select pg_get_wal_replay_pause_state()`) == "paused" })
 }
 
 // Resume ends a Pause.
@@ -137,7 +136,7 @@ func (s *Standby) Resume(t testing.TB) {
 func (s *Standby) CatchUp(t testing.TB, primary *Durable) {
 	t.Helper()
 	at := primary.Text(t, "select pg_current_wal_flush_lsn()::text")
-	Until(t, 10*time.Second, "the standby has replayed all", func() bool {
+	Until(t, "the standby has replayed all", func() bool {
 		return s.Text(t, "select (pg_last_wal_replay_lsn() >= '"+at+"')::text") == "true"
 	})
 }

@@ -6,12 +6,21 @@ import (
 	"time"
 )
 
+// Hang is how long a test waits for something that must happen before it takes the shop for one that
+// hangs. It is no promise of the shop, and it is far above every wait on a busy machine: a test says
+// what happened, never how fast.
+const Hang = time.Minute
+
 // pollEvery is the time between two checks of a condition.
 const pollEvery = 5 * time.Millisecond
 
-// Poll checks ok every few milliseconds and reports whether it became true within limit. It checks
-// at least once.
-func Poll(limit time.Duration, ok func() bool) bool {
+// Poll checks ok every few milliseconds and reports whether it became true. It stops after Hang. It
+// checks at least once.
+func Poll(ok func() bool) bool { return PollFor(Hang, ok) }
+
+// PollFor is Poll with another limit. Only the fault suite uses it, because time is its subject: how
+// soon the shop is well again is a promise.
+func PollFor(limit time.Duration, ok func() bool) bool {
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
 	for deadline := time.Now().Add(limit); !ok(); <-tick.C {
@@ -22,13 +31,12 @@ func Poll(limit time.Duration, ok func() bool) bool {
 	return true
 }
 
-// Until waits until ok returns true. If that takes longer than Within(limit), the test fails at
-// once and names what it has waited for. A test whose limit must hold on a busy machine too takes
-// Poll.
-func Until(t testing.TB, limit time.Duration, what string, ok func() bool) {
+// Until waits until ok returns true. If that takes longer than Hang, the test fails at once and names
+// what it has waited for.
+func Until(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	if limit = Within(limit); !Poll(limit, ok) {
-		t.Fatalf("waited %v in vain: %s", limit, what)
+	if !Poll(ok) {
+		t.Fatalf("waited %v in vain: %s", Hang, what)
 	}
 }
 

@@ -20,7 +20,7 @@ func TestPollStopsAtTheConditionOrTheLimit(t *testing.T) {
 			{"true too late", time.Second, 2 * time.Second, false},
 		} {
 			began := time.Now()
-			if got := sandboxtest.Poll(c.limit, func() bool { return time.Since(began) >= c.after }); got != c.want {
+			if got := sandboxtest.PollFor(c.limit, func() bool { return time.Since(began) >= c.after }); got != c.want {
 				t.Errorf("%s: Poll returned %t", c.name, got)
 			}
 			if took, most := time.Since(began), min(c.limit, c.after)+10*time.Millisecond; took > most {
