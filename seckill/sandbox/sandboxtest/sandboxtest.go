@@ -46,12 +46,15 @@ var shared struct {
 	schema   error // of making the template
 }
 
-// Main runs the tests of a package, calls ends, stops the servers and exits. It does not return.
+// Main runs the tests of a package, audits the shop that they share, calls ends, stops the servers and exits. It does not return.
 func Main(m *testing.M, ends ...func()) {
 	shared.mu.Lock()
 	shared.main = true
 	shared.mu.Unlock()
 	code := m.Run()
+	if !endShared() {
+		code = max(code, 1)
+	}
 	for _, end := range ends {
 		end()
 	}
