@@ -101,8 +101,8 @@ func (s *Server) makeMenu(ctx context.Context, now time.Time) (*slotMenu, error)
 	if err != nil {
 		return nil, err
 	}
-	m.encoded, err = s.prepared.compressor.compress(b)
-	return m, err
+	m.encoded = s.prepared.compressor.prepare(b)
+	return m, nil
 }
 
 const (
@@ -206,8 +206,8 @@ func (s *Server) makeList(old *list, rows []goods.Sale, zh bool) (*list, error) 
 		l.encoded = old.encoded
 		return l, nil
 	}
-	l.encoded, err = s.prepared.compressor.compress(b)
-	return l, err
+	l.encoded = s.prepared.compressor.prepare(b)
+	return l, nil
 }
 
 // slotAt returns the slot of the menu that starts at the given time. Any other time is a bad request,

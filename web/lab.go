@@ -65,7 +65,7 @@ func (s *Server) showLab(w http.ResponseWriter, r *http.Request, _ labCaller) er
 		if err != nil {
 			return nil, err
 		}
-		return s.prepared.compressor.compress(b)
+		return s.prepared.compressor.prepare(b), nil
 	})
 	if err != nil {
 		return err

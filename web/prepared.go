@@ -38,11 +38,13 @@ type encoding struct {
 	length, name, etag []string // name is nil for the plain body
 }
 
-// encoded is a body that is compressed once and sent many times. An encoding that would not be smaller
-// than the plain body is nil.
-type encoded struct{ plain, gzip, zstd *encoding }
+// encoded is a body that is compressed once in each encoding that a client asks for, and sent many times.
+type encoded struct {
+	plain      *encoding
+	gzip, zstd func() *encoding // the first call compresses; the plain body if that is not larger
+}
 
-// compressor makes encoded bodies. It is safe for concurrent use, and makes one at a time.
+// compressor makes encoded bodies. It is safe for concurrent use, and compresses one at a time.
 type compressor struct {
 	mu   sync.Mutex
 	gzip *gzip.Writer
@@ -61,45 +63,42 @@ func newCompressor(gz int, zs zstd.EncoderLevel) (*compressor, error) {
 	return &compressor{gzip: g, zstd: z}, nil
 }
 
-// compress returns b in all encodings; it keeps b. Each encoding has an ETag of its own, since its
-// bytes differ.
-func (c *compressor) compress(b []byte) (*encoded, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+// prepare returns b in all encodings; it keeps b. Nothing is compressed before a client asks for it. Each
+// encoding has an ETag of its own, since its bytes differ.
+func (c *compressor) prepare(b []byte) *encoded {
 	sum := sha256.Sum256(b)
-	newEncoding := func(b []byte, name []string) *encoding {
-		etag := hex.EncodeToString(sum[:12])
-		if name != nil {
-			etag += "-" + name[0]
-		}
-		return &encoding{bytes: b, length: []string{strconv.Itoa(len(b))}, name: name, etag: []string{`"` + etag + `"`}}
+	etag := hex.EncodeToString(sum[:12])
+	plain := &encoding{bytes: b, length: []string{strconv.Itoa(len(b))}, etag: []string{`"` + etag + `"`}}
+	once := func(name []string, compress func([]byte) []byte) func() *encoding {
+		return sync.OnceValue(func() *encoding {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			small := compress(b)
+			if len(small) >= len(b) {
+				return plain
+			}
+			return &encoding{bytes: bytes.Clone(small), length: []string{strconv.Itoa(len(small))}, name: name, etag: []string{`"` + etag + "-" + name[0] + `"`}}
+		})
 	}
-	out := &encoded{plain: newEncoding(b, nil)}
-	var gz bytes.Buffer
-	c.gzip.Reset(&gz)
-	_, err := c.gzip.Write(b)
-	if err == nil {
-		err = c.gzip.Close()
-	}
-	if err != nil {
-		return nil, fmt.Errorf("compress with gzip: %w", err)
-	}
-	if gz.Len() < len(b) {
-		out.gzip = newEncoding(bytes.Clone(gz.Bytes()), gzipEncoding)
-	}
-	if z := c.zstd.EncodeAll(b, nil); len(z) < len(b) {
-		out.zstd = newEncoding(bytes.Clone(z), zstdEncoding)
-	}
-	return out, nil
+	return &encoded{plain, once(gzipEncoding, c.gzipped), once(zstdEncoding, func(b []byte) []byte { return c.zstd.EncodeAll(b, nil) })}
+}
+
+// gzipped returns b compressed with gzip.
+func (c *compressor) gzipped(b []byte) []byte {
+	var out bytes.Buffer // it takes every write, so gzip has no error to report
+	c.gzip.Reset(&out)
+	c.gzip.Write(b)
+	c.gzip.Close()
+	return out.Bytes()
 }
 
 // choose returns the first of zstd, gzip and plain that the client accepts.
 func (body *encoded) choose(r *http.Request) *encoding {
 	switch accept := r.Header.Get("Accept-Encoding"); {
-	case body.zstd != nil && accepts(accept, "zstd"):
-		return body.zstd
-	case body.gzip != nil && accepts(accept, "gzip"):
-		return body.gzip
+	case accepts(accept, "zstd"):
+		return body.zstd()
+	case accepts(accept, "gzip"):
+		return body.gzip()
 	}
 	return body.plain
 }

@@ -94,7 +94,7 @@ const firstSteps = "sandbox/first.js"
 var missingPage = page{"", "account.css", "missing.js", "missing", bilingual{"没有这个页面", "There is no such page"},
 	bilingual{"这个地址没有对应的页面。", "The shop has no page at this address."}}
 
-// assets are the pages and the embedded files that they need, compressed once. The URL of a file
+// assets are the pages and the embedded files that they need, compressed when a browser first asks for them. The URL of a file
 // holds a hash of all files, /static/<hash>/app.css. So a browser may keep the file for a year, and
 // relative imports between scripts work. A browser revalidates a page on each visit, by its ETag. A page is in the language that the
 // browser asks for.
@@ -165,11 +165,7 @@ func loadAssets(origin string, of marks) (*assets, error) {
 		if contentType == "" {
 			return nil, fmt.Errorf("%s: its extension has no media type here", at)
 		}
-		body, err := p.compress(b)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", at, err)
-		}
-		return &file{body, []string{contentType}, cacheControl}, nil
+		return &file{p.prepare(b), []string{contentType}, cacheControl}, nil
 	}
 	shell, err := template.New("page").Parse(string(raw["page.html"]))
 	if err != nil {
