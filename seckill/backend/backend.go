@@ -32,7 +32,7 @@ type Config struct {
 	Secret          string        `name:"secret" env:"MIAOSHA_SECRET" placeholder:"TEXT" help:"Signs addresses, codes and notices; at least 32 bytes, the same in every process. The sandbox makes its own."`
 	Pools           Pools         `embed:""`
 
-	Patient bool         `kong:"-"` // wait for a slow Redis: a command does, while a shop replies busy
+	Command bool         `kong:"-"` // not a shop: it waits for a slow Redis, and connects to Postgres only when it asks something
 	Say     func(string) `kong:"-"` // receives a line before a part of the sandbox's start that takes seconds; nil for none
 }
 
@@ -101,7 +101,7 @@ func Open(ctx context.Context, cfg Config, schema string, log *slog.Logger) (s *
 	}()
 	// The given addresses are checked before the sandbox starts anything.
 	if cfg.DatabaseURL != "" {
-		if err = s.openPools(ctx, cfg.DatabaseURL, schema, cfg.Pools, log); err != nil {
+		if err = s.openPools(ctx, cfg.DatabaseURL, schema, cfg, log); err != nil {
 			return s, fmt.Errorf("--database-url (DATABASE_URL): %w", err)
 		}
 	}
@@ -111,12 +111,12 @@ func Open(ctx context.Context, cfg Config, schema string, log *slog.Logger) (s *
 		}
 	}
 	if cfg.RedisURL != "" {
-		if s.Redis, err = openRedis(ctx, cfg.RedisURL, cfg.Pools.Redis, cfg.Patient); err != nil {
+		if s.Redis, err = openRedis(ctx, cfg.RedisURL, cfg.Pools.Redis, cfg.Command); err != nil {
 			return s, fmt.Errorf("--redis-url (REDIS_URL): %w", err)
 		}
 	}
 	if cfg.SessionRedisURL != "" {
-		rdb, err := openRedis(ctx, cfg.SessionRedisURL, cfg.Pools.Redis, cfg.Patient)
+		rdb, err := openRedis(ctx, cfg.SessionRedisURL, cfg.Pools.Redis, cfg.Command)
 		if err != nil {
 			return s, fmt.Errorf("--session-redis-url (SESSION_REDIS_URL): %w", err)
 		}
@@ -136,12 +136,12 @@ func Open(ctx context.Context, cfg Config, schema string, log *slog.Logger) (s *
 		s.Secret = []byte(s.Sandbox.Secret)
 	}
 	if s.Redis == nil {
-		if s.Redis, err = openRedis(ctx, s.Sandbox.RedisURL, cfg.Pools.Redis, cfg.Patient); err != nil {
+		if s.Redis, err = openRedis(ctx, s.Sandbox.RedisURL, cfg.Pools.Redis, cfg.Command); err != nil {
 			return s, fmt.Errorf("the sandbox's Redis: %w", err)
 		}
 	}
 	if s.Settle == nil {
-		if err = s.openPools(ctx, s.Sandbox.DatabaseURL, schema, cfg.Pools, log); err != nil {
+		if err = s.openPools(ctx, s.Sandbox.DatabaseURL, schema, cfg, log); err != nil {
 			return s, fmt.Errorf("the sandbox's Postgres: %w", err)
 		}
 	}

@@ -24,28 +24,44 @@ var (
 	anyScheme      = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9+.-]*://`)
 )
 
-func (s *Stores) openPools(ctx context.Context, url, schema string, pools Pools, log *slog.Logger) (err error) {
+func (s *Stores) openPools(ctx context.Context, url, schema string, of Config, log *slog.Logger) (err error) {
 	if err := prepare(ctx, url, schema); err != nil {
 		return err
 	}
+	// A shop has a connection of each pool before the first buyer comes. A command needs few, and most commands one.
+	ready := int32(1)
+	if of.Command {
+		ready = 0
+	}
 	// A settle transaction gives up early and is tried again. The others wait as long as a user
 	// would.
-	if s.Settle, err = openPool(ctx, url, pools.Settle, settleLimit, 500*time.Millisecond, byIndex); err != nil {
-		return err
+	for _, pool := range []struct {
+		to              **pgxpool.Pool
+		size            int32
+		statement, lock time.Duration
+		planner         map[string]string
+	}{
+		{&s.Settle, of.Pools.Settle, settleLimit, 500 * time.Millisecond, byIndex},
+		{&s.Pay, of.Pools.Pay, 5 * time.Second, 3 * time.Second, nil},
+		{&s.Users, of.Pools.Users, 5 * time.Second, 3 * time.Second, nil},
+		{&s.Staff, of.Pools.Staff, 5 * time.Second, 3 * time.Second, nil},
+		{&s.Web, of.Pools.Web, 5 * time.Second, 3 * time.Second, planEachTime},
+	} {
+		cfg, err := poolConfig(url, pool.size, pool.statement, pool.lock, pool.planner)
+		if err != nil {
+			return err
+		}
+		cfg.MinConns = ready
+		poolForPrimary(cfg)
+		if *pool.to, err = pgxpool.NewWithConfig(ctx, cfg); err != nil {
+			return err
+		}
 	}
-	warnOfLimits(ctx, s.Settle, log)
-	warnOfConnections(ctx, s.Settle, pools, log)
-	if s.Pay, err = openPool(ctx, url, pools.Pay, 5*time.Second, 3*time.Second, nil); err != nil {
-		return err
+	if !of.Command {
+		warnOfLimits(ctx, s.Settle, log)
+		warnOfConnections(ctx, s.Settle, of.Pools, log)
 	}
-	if s.Users, err = openPool(ctx, url, pools.Users, 5*time.Second, 3*time.Second, nil); err != nil {
-		return err
-	}
-	if s.Staff, err = openPool(ctx, url, pools.Staff, 5*time.Second, 3*time.Second, nil); err != nil {
-		return err
-	}
-	s.Web, err = openPool(ctx, url, pools.Web, 5*time.Second, 3*time.Second, planEachTime)
-	return err
+	return nil
 }
 
 // settleLimit is the time of a settle transaction, the same as in package seckill.
@@ -75,21 +91,12 @@ var (
 	planEachTime = map[string]string{"plan_cache_mode": "force_custom_plan"}
 )
 
-func openPool(ctx context.Context, url string, size int32, statement, lock time.Duration, planner map[string]string) (*pgxpool.Pool, error) {
-	cfg, err := poolConfig(url, size, statement, lock, planner)
-	if err != nil {
-		return nil, err
-	}
-	poolForPrimary(cfg)
-	return pgxpool.NewWithConfig(ctx, cfg)
-}
-
 func poolConfig(url string, size int32, statement, lock time.Duration, planner map[string]string) (*pgxpool.Config, error) {
 	cfg, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		return nil, errNotPostgres
 	}
-	cfg.MaxConns, cfg.MinConns = size, 1
+	cfg.MaxConns = size
 	cfg.ConnConfig.ConnectTimeout = 2 * time.Second // to each host of the URL
 	cfg.PingTimeout = 300 * time.Millisecond        // of a connection that was idle for a second
 	params := cfg.ConnConfig.RuntimeParams

@@ -76,7 +76,7 @@ func (s *Stores) openReplica(ctx context.Context, url string, maxLag time.Durati
 	if err != nil {
 		return err
 	}
-	pool.PrepareConn = r.acquire
+	pool.MinConns, pool.PrepareConn = 1, r.acquire
 	if r.Pool, err = pgxpool.NewWithConfig(ctx, pool); err != nil {
 		return err
 	}

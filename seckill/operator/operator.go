@@ -37,7 +37,7 @@ type Env struct {
 }
 
 func (env Env) withStores(ctx context.Context, do func(*backend.Stores) error) error {
-	env.Backend.Patient, env.Backend.Say = true, func(what string) { fmt.Fprintln(env.Err, what) }
+	env.Backend.Command, env.Backend.Say = true, func(what string) { fmt.Fprintln(env.Err, what) }
 	s, err := backend.Open(ctx, env.Backend, env.Schema, env.Log)
 	if err != nil {
 		return err
