@@ -5,7 +5,7 @@ GO ?= go
 # The systems for which the repository has files. No file depends on a processor.
 PLATFORMS := linux/amd64 darwin/arm64 windows/amd64
 
-.PHONY: help run build quick check beside test race seeds simulate exercises starters embedded latency faults cluster short borders format vet lint words licences fuzz requests bench growth speed pages shots
+.PHONY: help run build quick quickly check checked beside test tested nightly nightly-run race raced seeds simulate exercises starters embedded latency faults cluster short borders format vet lint words licences fuzz requests bench growth speed pages shots
 
 help: ## list the chores
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -16,30 +16,48 @@ run: ## open the shop on its own Postgres and Redis
 build: ## build ./miaosha
 	$(GO) build -trimpath -o miaosha .
 
-quick: borders format lint ## before a commit: borders, format, lint, and the tests of the domains and the rush (two minutes)
-	$(GO) test ./goods ./order ./user ./seckill ./seckill/gate
+# Four tiers. Each says at its end how many minutes it took, and how many of a processor.
+quick: ## before a commit: borders, format, words, and vet, staticcheck and the tests of the packages that changed (90 s)
+	@.ci/timed quick $(MAKE) --no-print-directory quickly
+
+quickly: borders format words
+	@GO='$(GO)' .ci/quick
+
+test: ## all tests
+	@.ci/timed test $(MAKE) --no-print-directory tested
+
+check: ## everything a change must pass; .ci/run calls it
+	@.ci/timed check $(MAKE) --no-print-directory checked
+
+nightly: ## what takes hours: waiting times, the race detector, all faults and mutants, the cluster, the lab's programs, the pages
+	@.ci/timed nightly $(MAKE) --no-print-directory nightly-run
+
+nightly-run:
+	@failed=; for part in latency race faults cluster exercises starters pages; do \
+	  .ci/timed $$part $(MAKE) --no-print-directory $$part || failed="$$failed $$part"; \
+	done; [ -z "$$failed" ] || { echo "red:$$failed"; exit 1; }
 
 # The data of tests lie in memory where there is room for them. On a disk, databases that are made and deleted all the time cost
 # three times the processor time: ext4 passes over every inode that was deleted in the last seconds.
 memory = $(shell d=/dev/shm; [ -w $$d ] && ! grep -q " $$d .*noexec" /proc/mounts && \
   [ "$$(df -Pk $$d | awk 'NR == 2 {print $$4}')" -gt 8000000 ] && echo $$d)
-check test race embedded latency requests short faults cluster: export TMPDIR := $(or $(TMPDIR),$(memory),/tmp)
+quickly checked tested race raced embedded latency requests short faults cluster: export TMPDIR := $(or $(TMPDIR),$(memory),/tmp)
 
 # Each step compiles and vets only what no other step does. vet has all of go vet, so the tests do without their part of it, and
-# without what a debugger needs: linking is a third faster. The tests of waiting times run alone. Fuzzing, random requests, seeds
-# and the Redis inside the process have a short form here; the target alone has the long one.
-check: export GOFLAGS += -vet=off -ldflags=-w
-check: export skipped = ^TestLatency
-check: export scripts = . ./seckill/gate ./user
-check: export purchases = TestTwoVisitorsWantTheLastUnit
-check: export fuzzed = 3s
-check: export sent = 60000
-check: export each = 500
-check: borders format latency test beside ## everything a change must pass
+# without what a debugger needs: linking is a third faster. Fuzzing, random requests, seeds and the Redis inside the process have a
+# short form here; the target alone has the long one. Waiting times are not a part of it: see latency.
+checked: export GOFLAGS += -vet=off -ldflags=-w
+checked: export scripts = . ./seckill/gate ./user
+checked: export purchases = TestTwoVisitorsWantTheLastUnit
+checked: export fuzzed = 3s
+checked: export sent = 60000
+checked: export each = 500
+checked: borders format test beside
 
-# Requests and the Redis inside the process wait half of their time, so what only computes runs beside them, at the lowest priority.
+# Requests and the Redis inside the process wait half of their time, so what only computes runs beside them, at the lowest priority,
+# and so do the raced tests, which say what happened and not how fast.
 # The faults have bounds of a second on what the shop needs to be well again, so nothing runs beside them.
-computed = vet lint fuzz seeds
+computed = vet lint fuzz seeds raced
 proved = requests embedded
 beside:
 	@log=$$(mktemp); nice -n 19 $(MAKE) --no-print-directory $(computed) >$$log 2>&1 & computed=$$!; \
@@ -47,22 +65,26 @@ beside:
 	$(MAKE) --no-print-directory short; exit $$((proved + computed + $$?))
 
 # web takes as long as all others, which run two at a time beside it.
-skip = $(if $(skipped),-skip '$(skipped)')
-test: ## all tests
-	@echo "$(GO) test $(skip) ./web, and beside it the others"; \
-	$(GO) test -timeout 20m $(skip) ./web & web=$$!; \
-	$(GO) test $(skip) $$($(GO) list ./... | grep -vx miaosha/web); others=$$?; \
+tested:
+	@echo "$(GO) test ./web, and beside it the others"; \
+	$(GO) test -timeout 20m ./web & web=$$!; \
+	$(GO) test -timeout 20m $$($(GO) list ./... | grep -vx miaosha/web); others=$$?; \
 	wait $$web && exit $$others
 
-# Compiling everything once more with the detector takes as long as the tests, so check does without it. The detector watches the
-# handlers and the commands in the tests of the root, whose crowds use the same ones, and in the tests of web that run them in
-# their own process. Most tests of operator and of web drive the built shop from outside, and those of sandbox start servers.
+# The domains and the rush, of which SECURITY.md says that check watches them. Compiling all of the others once more with the
+# detector takes as long as the tests.
+raced: ## the domains, the rush and its gate under the race detector
+	$(GO) test -race ./goods ./order ./user ./seckill ./seckill/gate
+
+# The detector watches the handlers and the commands in the tests of the root, whose crowds use the same ones, and in the tests of
+# web that run them in their own process. Most tests of operator and of web drive the built shop from outside, and those of sandbox
+# start servers.
 outside = ./web ./seckill/operator ./seckill/sandbox
-inside = $$(grep -l '^package web$$' web/*_test.go | xargs sed -n 's,^func \(Test[A-Za-z0-9]*\)(.*,\1,p' | paste -sd '|')
-race: ## the tests that run our code in their own process, under the race detector (ten minutes): before a release
-	$(GO) test -race -skip '^TestLatency' $$($(GO) list ./... | grep -vxE "$$($(GO) list $(outside) | paste -sd '|')")
+inside = $$(grep -l '^package web$$' web/*_test.go | xargs grep -L '^//go:build' | xargs sed -n 's,^func \(Test[A-Za-z0-9]*\)(.*,\1,p' | paste -sd '|')
+race: ## the tests that run our code in their own process, under the race detector (ten minutes)
+	$(GO) test -race $$($(GO) list ./... | grep -vxE "$$($(GO) list $(outside) | paste -sd '|')")
 	@tests=$(inside); [ -n "$$tests" ] || { echo "web has no test in its own process"; exit 1; }; \
-	$(GO) test -race -skip '^TestLatency' -run "^($$tests)$$" ./web
+	$(GO) test -race -run "^($$tests)$$" ./web
 
 # Two processes share the seeds: ids are drawn from one source in a process, so its seeds run one after the other.
 each ?= 1500
@@ -95,8 +117,9 @@ embedded: ## the tests of scripts and of the sandbox, on the Redis inside the pr
 	$(GO) test -skip '^Test(Starters|Mine|Grade|Documents|WrongNames|TheTwoReadmes|ReadingOrder|Licences)' $(scripts); \
 	others=$$?; wait $$web && exit $$others
 
-latency: ## the tests of waiting times, alone (beside other tests they allow for a busy machine)
-	MIAOSHA_TEST_ALONE=1 $(GO) test -count 1 -p 1 -parallel 1 -v -run '^TestLatency' ./web ./seckill ./seckill/lab ./user
+# Figures, each beside a baseline that is measured in the same run. They depend on the machine, so check does without them.
+latency: ## waiting times beside their baselines, alone on the machine
+	$(GO) test -tags latency -count 1 -p 1 -parallel 1 -v -run '^TestLatency' $$(git grep -lE '^//go:build .*latency' -- '*_test.go' | xargs -n 1 dirname | sort -u | sed 's,^,./,')
 
 faults: ## break every process and connection, and prove that the suite would notice (twenty minutes; writes seckill/faults/RESULTS.md)
 	$(GO) test -tags faults -timeout 90m -v ./seckill/failpoint ./seckill/faults
@@ -156,12 +179,12 @@ borders: ## imports run one way, and no test code is in the binary
 format: ## gofmt
 	@bad=$$(git ls-files '*.go' | xargs gofmt -l); if [ -n "$$bad" ]; then echo "not gofmt-ed: $$bad"; exit 1; fi
 
-# The tag faults changes few packages, but all that import them would be compiled with it once more.
-tagged = $$(git grep -lE '^//go:build .*faults' -- '*.go' | xargs -n 1 dirname | sort -u | sed 's,^,./,')
+# The tags faults and latency change few packages, but all that import them would be compiled with them once more.
+tagged = $$(git grep -lE '^//go:build .*(faults|latency)' -- '*.go' | xargs -n 1 dirname | sort -u | sed 's,^,./,')
 
 vet: ## go vet, go mod verify
 	$(GO) vet ./...
-	$(GO) vet -tags faults $(tagged)
+	$(GO) vet -tags faults,latency $(tagged)
 	$(GO) mod verify
 
 # deadcode reads all source and fails on a type error, so it takes the place of a compiler for other systems. vet would first
@@ -170,9 +193,9 @@ vet: ## go vet, go mod verify
 lint: export GOGC = 400
 lint: words ## staticcheck, words that must not come back; code that nothing reaches, and type errors, on every system
 	$(GO) tool staticcheck ./...
-	$(GO) tool staticcheck -tags faults $(tagged)
+	$(GO) tool staticcheck -tags faults,latency $(tagged)
 	@deadcode=$$($(GO) tool -n deadcode) || exit 1; export deadcode; \
-	dead=$$(for p in $(PLATFORMS); do echo $$p none; done | sed '1s,.*,linux/amd64 faults\n&,' | \
+	dead=$$(for p in $(PLATFORMS); do echo $$p none; done | sed '1s,.*,linux/amd64 faults,latency\n&,' | \
 	  xargs -P 2 -n 2 sh -c 'CGO_ENABLED=0 GOOS=$${0%/*} GOARCH=$${0#*/} $$deadcode -tags=$$1 -test ./...') && \
 	  [ -z "$$dead" ] || { echo "$$dead"; exit 1; }
 
