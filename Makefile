@@ -64,9 +64,10 @@ beside:
 	$(MAKE) --no-print-directory $(proved); proved=$$?; wait $$computed; computed=$$?; cat $$log; rm $$log; \
 	$(MAKE) --no-print-directory short; exit $$((proved + computed + $$?))
 
-# web takes as long as all others, which run two at a time beside it.
+# web takes as long as all others, which run two at a time beside it. All packages begin with copies of one set of servers' data.
+in_run = run=$$(mktemp -d) && chmod 711 $$run && trap 'rm -rf $$run' EXIT && export MIAOSHA_TEST_RUN=$$run
 tested:
-	@echo "$(GO) test ./web, and beside it the others"; \
+	@echo "$(GO) test ./web, and beside it the others"; $(in_run); \
 	$(GO) test -timeout 20m ./web & web=$$!; \
 	$(GO) test -timeout 20m $$($(GO) list ./... | grep -vx miaosha/web); others=$$?; \
 	wait $$web && exit $$others
@@ -74,7 +75,7 @@ tested:
 # The domains and the rush, of which SECURITY.md says that check watches them. Compiling all of the others once more with the
 # detector takes as long as the tests.
 raced: ## the domains, the rush and its gate under the race detector
-	$(GO) test -race ./goods ./order ./user ./seckill ./seckill/gate
+	@echo "$(GO) test -race the domains, the rush and its gate"; $(in_run); $(GO) test -race ./goods ./order ./user ./seckill ./seckill/gate
 
 # The detector watches the handlers and the commands in the tests of the root, whose crowds use the same ones, and in the tests of
 # web that run them in their own process. Most tests of operator and of web drive the built shop from outside, and those of sandbox
@@ -112,7 +113,7 @@ embedded: export MIAOSHA_TEST_REDIS = embedded
 scripts ?= . ./seckill ./seckill/gate ./seckill/lab ./seckill/backend ./seckill/operator ./user
 embedded: ## the tests of scripts and of the sandbox, on the Redis inside the process
 	@tests=$(purchases); [ -n "$$tests" ] || { echo "web has no test of a purchase"; exit 1; }; \
-	echo "$(GO) test the purchases of ./web, and beside it the others"; \
+	echo "$(GO) test the purchases of ./web, and beside it the others"; $(in_run); \
 	$(GO) test -run "^($$tests)$$" ./web & web=$$!; \
 	$(GO) test -skip '^Test(Starters|Mine|Grade|Documents|WrongNames|TheTwoReadmes|ReadingOrder|Licences)' $(scripts); \
 	others=$$?; wait $$web && exit $$others

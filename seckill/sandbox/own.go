@@ -42,7 +42,7 @@ func own(ctx context.Context, cfg Config, lock *os.File) (_ *Sandbox, err error)
 	if err := removeState(cfg.DataDir); err != nil {
 		return nil, err
 	}
-	if cfg.Throwaway {
+	if cfg.Throwaway && !cfg.Copy {
 		// Close would delete it.
 		if _, err := os.Stat(filepath.Join(cfg.DataDir, secretFile)); err == nil {
 			o.cfg.Throwaway = false

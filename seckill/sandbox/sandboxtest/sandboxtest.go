@@ -16,7 +16,9 @@ package sandboxtest
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -41,9 +43,6 @@ var shared struct {
 	sandbox *sandbox.Sandbox
 	dir     string
 	admin   *pgxpool.Pool // on the server, for create and drop database
-
-	template sync.Once
-	schema   error // of making the template
 }
 
 // Main runs the tests of a package, audits the shop that they share, calls ends, stops the servers and exits. It does not return.
@@ -117,20 +116,59 @@ func start() (err error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), startLimit)
 	defer cancel()
-	shared.sandbox, err = sandbox.Open(ctx, sandbox.Config{
-		DataDir:        filepath.Join(shared.dir, "data"),
-		Postgres:       true,
-		PostgresBin:    os.Getenv("MIAOSHA_POSTGRES_BIN"),
-		PostgresMirror: os.Getenv("MIAOSHA_POSTGRES_MIRROR"),
-		Redis:          true,
-		RedisKind:      Kind(),
-		Throwaway:      true,
-	})
+	data := filepath.Join(shared.dir, "data")
+	made, err := copyOfRun(ctx, data)
 	if err != nil {
 		return err
 	}
+	if shared.sandbox, err = openServers(ctx, sandbox.Config{DataDir: data, Throwaway: true, Copy: made}); err != nil {
+		return err
+	}
+	if !made {
+		if err := makeTemplate(ctx, shared.sandbox.DatabaseURL); err != nil {
+			return err
+		}
+	}
 	shared.admin, err = pgxpool.New(ctx, shared.sandbox.DatabaseURL)
 	return err
+}
+
+// openServers starts the servers of tests.
+func openServers(ctx context.Context, cfg sandbox.Config) (*sandbox.Sandbox, error) {
+	cfg.Postgres, cfg.PostgresBin, cfg.PostgresMirror = true, os.Getenv("MIAOSHA_POSTGRES_BIN"), os.Getenv("MIAOSHA_POSTGRES_MIRROR")
+	cfg.Redis, cfg.RedisKind = true, Kind()
+	return sandbox.Open(ctx, cfg)
+}
+
+// copyOfRun copies the data folder that all packages of a run share, with the template in its Postgres, to data, and reports
+// whether it did. The first package makes it. make test names the folder of the run in MIAOSHA_TEST_RUN; without one, each
+// package makes its own.
+func copyOfRun(ctx context.Context, data string) (bool, error) {
+	run := os.Getenv("MIAOSHA_TEST_RUN")
+	if run == "" {
+		return false, nil
+	}
+	first := filepath.Join(run, "servers-"+Kind())
+	if _, err := os.Stat(first); err != nil {
+		mine, err := os.MkdirTemp(run, "making-")
+		if err != nil {
+			return false, err
+		}
+		if err := os.Chmod(mine, 0o711); err != nil {
+			return false, err
+		}
+		s, err := openServers(ctx, sandbox.Config{DataDir: mine})
+		if err != nil {
+			return false, err
+		}
+		if err := errors.Join(makeTemplate(ctx, s.DatabaseURL), s.Close()); err != nil {
+			return false, err
+		}
+		if err := os.Rename(mine, first); err != nil && !errors.Is(err, fs.ErrExist) { // of two that make it at once the first stays
+			return false, err
+		}
+	}
+	return true, exec.Command("cp", "-a", first, data).Run() // with the owner: another account runs Postgres for root
 }
 
 // removeOldDirs removes the folders of test binaries that were killed. Reset refuses the folder of
