@@ -10,7 +10,7 @@ import (
 
 func TestRefusalsHaveTheirStatusAndCode(t *testing.T) {
 	t.Parallel()
-	shop := openShop(t, "MIAOSHA_RATE=off")
+	shop := sharedShop(t)
 	open, later := shop.sale("--stock", "5"), shop.sale("--start", "30m")
 	past := shop.sale("--start=-2h", "--end", "1h")
 	me, other := shop.tokens(2)[0], shop.tokens(1)[0]

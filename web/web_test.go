@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -29,9 +30,18 @@ type testShop struct {
 // overrides its settings.
 func openShop(t *testing.T, env ...string) testShop {
 	t.Helper()
-	all := append(sandboxtest.Stores(t), "MIAOSHA_CAPTCHA=off", "MIAOSHA_NOTIFY_SECRET="+notifySecret, "MIAOSHA_CASHIER=sandbox")
-	all = append(all, env...)
+	all := append(append(sandboxtest.Stores(t), shopSettings...), env...)
 	return testShop{sandboxtest.Open(t, all), t, all}
+}
+
+var shopSettings = []string{"MIAOSHA_CAPTCHA=off", "MIAOSHA_NOTIFY_SECRET=" + notifySecret, "MIAOSHA_CASHIER=sandbox"}
+
+// sharedShop returns the shop that the tests of this package share: see sandboxtest.Shared. Its settings are those of
+// openShop, without limits of rates, because all tests come from one address.
+func sharedShop(t *testing.T) testShop {
+	t.Helper()
+	shop, env := sandboxtest.Shared(t, append(slices.Clone(shopSettings), "MIAOSHA_RATE=off", "MIAOSHA_IP_RATE=off")...)
+	return testShop{shop, t, env}
 }
 
 // another opens a second process on the same stores.
