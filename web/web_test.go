@@ -69,16 +69,6 @@ func (shop testShop) sale(flags ...string) string {
 	return sandboxtest.Sale(shop.t, shop.env, 100, flags...)
 }
 
-// lists waits until the list has n sales. A shop shows a list for a second, and reads one when it starts.
-func (shop testShop) lists(n int) {
-	shop.t.Helper()
-	sandboxtest.Until(shop.t, fmt.Sprintf("%d sales in the list", n), func() bool {
-		var list []struct{ ID int64 }
-		shop.call("GET", "/api/sales", "", "").Read(shop.t, &list)
-		return len(list) == n
-	})
-}
-
 // tokens creates n users and returns the tokens of their sessions.
 func (shop testShop) tokens(n int) (tokens []string) {
 	shop.t.Helper()
