@@ -32,6 +32,7 @@ const leastIdle = time.Second
 type connLimit struct {
 	size, share int
 	exempt      func(netip.Addr) bool // trusted proxies: they have no share, and are not closed
+	now         func() time.Time
 
 	mu      sync.Mutex
 	open    int
@@ -47,7 +48,7 @@ type connLimit struct {
 // newConnLimit returns a limit of size connections. share is the percentage of one network.
 func newConnLimit(size, share int) *connLimit {
 	return &connLimit{size: size, share: max(1, size*share/100), ofNet: map[netip.Prefix]int{}, nets: []int{0},
-		exempt: func(netip.Addr) bool { return false }}
+		exempt: func(netip.Addr) bool { return false }, now: time.Now}
 }
 
 // clientConn is a connection that has a place.
@@ -67,7 +68,7 @@ type clientConn struct {
 // admit returns c with a place, or nil if there is none for it.
 func (l *connLimit) admit(c net.Conn) *clientConn {
 	placed := &clientConn{Conn: c, limit: l, from: l.network(c)}
-	admitted, evicted := l.place(placed, time.Now())
+	admitted, evicted := l.place(placed, l.now())
 	if evicted != nil {
 		l.evicted.Add(1)
 		evicted.Conn.Close()
@@ -198,7 +199,7 @@ func (l *connLimit) connState(nc net.Conn, state http.ConnState) {
 	list := &l.busy
 	var now time.Time
 	if state == http.StateIdle {
-		now, list = time.Now(), &l.waiting[0]
+		now, list = l.now(), &l.waiting[0]
 		if c.session.Load() {
 			list = &l.waiting[1]
 		}

@@ -1,15 +1,25 @@
 package web
 
 import (
+	"bufio"
+	"context"
 	"crypto/tls"
+	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"pgregory.net/rapid"
+
+	"miaosha/seckill/sandbox/sandboxtest"
+	"miaosha/user"
 )
 
 // peerConn is a connection of which only the peer counts. It is closed once.
@@ -187,4 +197,186 @@ func TestPlacesOfConnectionsAreCounted(t *testing.T) {
 			},
 		})
 	})
+}
+
+// connShop is a shop in this process with one session. The clock of its places stands still.
+type connShop struct {
+	*Listeners
+	t     *testing.T
+	ahead atomic.Int64
+	token string
+}
+
+func openConnShop(t *testing.T, l Listen, proxies ...string) *connShop {
+	t.Helper()
+	sessions, err := user.NewSessions(sandboxtest.RedisURL(t), time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { sessions.Close() })
+	shop := &connShop{t: t}
+	if shop.token, _, err = sessions.Start(t.Context(), user.User{ID: 1, Role: user.RoleBuyer}, "", ""); err != nil {
+		t.Fatal(err)
+	}
+	log := slog.New(slog.DiscardHandler)
+	s, err := New(Config{Rate: "off", IPRate: "off", TimeZone: "UTC", Cashier: "off", TrustedProxies: proxies}, Deps{Sessions: sessions, Log: log}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Addr, l.OpsAddr = "127.0.0.1:0", "off"
+	if shop.Listeners, err = l.Open(true); err != nil {
+		t.Fatal(err)
+	}
+	now := time.Now()
+	shop.limit.now = func() time.Time { return now.Add(time.Duration(shop.ahead.Load())) }
+	ctx, stop := context.WithCancel(context.Background())
+	served := make(chan error, 1)
+	go func() { served <- shop.Serve(ctx, s, nil, log) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	})
+	return shop
+}
+
+// wait waits until so many connections without a session, and with one, wait for a request. Then all have waited for leastIdle.
+func (shop *connShop) wait(strangers, members int) {
+	shop.t.Helper()
+	sandboxtest.Until(shop.t, "the connections wait for a request", func() bool {
+		shop.limit.mu.Lock()
+		defer shop.limit.mu.Unlock()
+		var n [2]int
+		for i := range n {
+			for c := shop.limit.waiting[i].first; c != nil; c = c.next {
+				n[i]++
+			}
+		}
+		return n == [2]int{strangers, members}
+	})
+	shop.ahead.Add(int64(leastIdle))
+}
+
+// dialer connects from another address of this machine: see NeedAddresses.
+func dialer(from string) *net.Dialer {
+	return &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}, Timeout: sandboxtest.Hang}
+}
+
+// keepAlive is a client that keeps its connection open.
+type keepAlive struct {
+	client *http.Client
+	dials  atomic.Int64
+}
+
+func (shop *connShop) keepAlive(from string) *keepAlive {
+	v := &keepAlive{}
+	transport := &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
+		DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
+			v.dials.Add(1)
+			return dialer(from).DialContext(ctx, network, addr)
+		}}
+	v.client = &http.Client{Timeout: sandboxtest.Hang, Transport: transport}
+	shop.t.Cleanup(transport.CloseIdleConnections)
+	return v
+}
+
+// When nearly all places are taken, a new connection closes the one that has waited longest for a
+// request. Those without a session are closed first, over TLS and HTTP/2 too.
+func TestIdleConnectionsGiveWay(t *testing.T) {
+	t.Parallel()
+	NeedAddresses(t)
+	pem := filepath.Join(t.TempDir(), "shop.pem") // the key and the certificate
+	if err := os.WriteFile(pem, kept(t, "shop.example"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, l := range map[string]Listen{"HTTP/1": {}, "HTTP/2": {TLSCert: pem, TLSKey: pem}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			const each = 9 // two times each are nine tenths of the places
+			l.MaxConns, l.MaxShare = 20, 100
+			shop := openConnShop(t, l)
+			comeIn := func(v *keepAlive, token string) {
+				t.Helper()
+				path := "/login.html"
+				if token != "" {
+					path = "/api/account/sessions"
+				}
+				if r := sandboxtest.CallBy(v.client, "GET", shop.URL()+path, token, ""); r.Status != 200 {
+					t.Fatalf("a client: %d %s", r.Status, r.Code)
+				}
+			}
+			var members, strangers []*keepAlive
+			for range each {
+				members = append(members, shop.keepAlive("127.0.0.2"))
+				comeIn(members[len(members)-1], shop.token)
+			}
+			for range each {
+				strangers = append(strangers, shop.keepAlive("127.0.0.2"))
+				comeIn(strangers[len(strangers)-1], "")
+			}
+			shop.wait(each, each)
+			for range each {
+				comeIn(shop.keepAlive("127.0.0.3"), shop.token)
+			}
+			for i, m := range members {
+				if comeIn(m, shop.token); m.dials.Load() != 1 {
+					t.Errorf("member %d was closed while there were strangers", i)
+				}
+			}
+			shop.wait(0, 2*each)
+			comeIn(strangers[0], "") // takes a place of a member
+			if n := strangers[0].dials.Load(); n != 2 {
+				t.Errorf("the first stranger connected %d times, want 2: it was closed for a new member", n)
+			}
+			shop.wait(1, 2*each-1)
+		})
+	}
+}
+
+// A trusted proxy may take all places, and its idle connections stay open.
+func TestTrustedProxiesHaveNoShare(t *testing.T) {
+	t.Parallel()
+	NeedAddresses(t)
+	shop := openConnShop(t, Listen{MaxConns: 20, MaxShare: 25}, "127.0.0.2/32")
+	// ask sends a request and returns the status of the answer, 0 for none.
+	ask := func(c net.Conn) int {
+		c.SetDeadline(time.Now().Add(sandboxtest.Hang))
+		io.WriteString(c, "GET /login.html HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+		r, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err != nil {
+			return 0
+		}
+		defer r.Body.Close()
+		io.Copy(io.Discard, r.Body)
+		return r.StatusCode
+	}
+	dial := func(from string) net.Conn {
+		c, err := dialer(from).Dial("tcp", localAddr(shop.shop))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		return c
+	}
+	var all []net.Conn
+	for i := range 20 {
+		all = append(all, dial("127.0.0.2"))
+		if status := ask(all[i]); status != 200 {
+			t.Fatalf("connection %d of the proxy: %d", i, status)
+		}
+	}
+	shop.wait(0, 0) // others would now give way
+	sandboxtest.Until(t, "another address is answered busy", func() bool {
+		status := ask(dial("127.0.0.3"))
+		if status != 503 && status != 0 { // 0: the request came so late that the shop had closed the connection
+			t.Fatalf("with all places taken: %d", status)
+		}
+		return status == 503
+	})
+	for i, c := range all {
+		if status := ask(c); status != 200 {
+			t.Errorf("connection %d of the proxy: %d", i, status)
+		}
+	}
 }

@@ -2,7 +2,9 @@ package web
 
 import (
 	"fmt"
+	"net"
 	"net/http"
+	"testing"
 
 	"github.com/go-chi/chi/v5"
 )
@@ -27,4 +29,14 @@ func Routes() (routes []string, err error) {
 // Judged notes on the boards of the classes that the lab has judged a run of the browser with this cookie.
 func (s *Server) Judged(cookie, exercise string, solved bool, sqlPerOrder, perSecond float64) {
 	s.classes.judged(cookie, exercise, solved, exerciseCost{sqlPerOrder, perSecond})
+}
+
+// NeedAddresses skips a test that connects from several addresses, where a system has 127.0.0.1 alone.
+func NeedAddresses(t *testing.T) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.2:0")
+	if err != nil {
+		t.Skip(err)
+	}
+	l.Close()
 }
