@@ -3,9 +3,12 @@
 package web_test
 
 import (
+	"io"
 	"net/http"
+	"os"
 	"slices"
 	"strconv"
+	"sync"
 	"testing"
 	"time"
 
@@ -60,4 +63,63 @@ func asking(t *testing.T, c *http.Client, url string, n int) (took []time.Durati
 		time.Sleep(5 * time.Millisecond)
 	}
 	return took
+}
+
+// Slow clients and fat requests hardly slow down the others. MIAOSHA_SLOW=5000 needs a machine with as many file descriptors.
+func TestLatencyBesideSlowAndFat(t *testing.T) {
+	many, err := strconv.Atoi(os.Getenv("MIAOSHA_SLOW"))
+	if err != nil {
+		many = 2000
+	}
+	shop := openShop(t, "MIAOSHA_OPS_ADDR=127.0.0.1:0")
+	shop.sale()
+	ops := shop.opsURL()
+	var calm [2]time.Duration
+	calm[0], calm[1] = p99(asking(t, http.DefaultClient, ops+"/healthz", 200)), p99(asking(t, http.DefaultClient, shop.URL+"/api/sales", 200))
+	stop := make(chan struct{})
+	var watch sync.WaitGroup
+	var busy [2]time.Duration
+	watch.Go(func() { busy[0], busy[1] = healthAndList(t, ops, shop.URL, stop) })
+	last := shop.sendSlowAndFat(many)
+	close(stop)
+	watch.Wait()
+	t.Logf("%d slow connections, the last ended after %v; p99 of health %v, %v meanwhile, of the list %v, %v meanwhile",
+		many, last.Round(time.Millisecond), calm[0], busy[0], calm[1], busy[1])
+	for i, what := range []string{"health", "list"} {
+		// The fat ones send ten gigabytes of memory through the same processors.
+		if busy[i] == 0 || busy[i] > 10*max(calm[i], noise) {
+			t.Errorf("%s: p99 %v, want at most ten times the time before, %v", what, busy[i], calm[i])
+		}
+	}
+}
+
+// healthAndList asks for both again and again until stop is closed, and returns the p99 of each.
+func healthAndList(t *testing.T, ops, shop string, stop chan struct{}) (health, list time.Duration) {
+	ask := func(url string) (times []time.Duration) {
+		c := &http.Client{Timeout: sandboxtest.Hang, Transport: &http.Transport{}}
+		defer c.CloseIdleConnections()
+		for {
+			select {
+			case <-stop:
+				return times
+			case <-time.After(10 * time.Millisecond):
+			}
+			began := time.Now()
+			r, err := c.Get(url)
+			if err != nil {
+				t.Errorf("%s: %v", url, err)
+				return times
+			}
+			io.Copy(io.Discard, r.Body)
+			if r.Body.Close(); r.StatusCode != 200 {
+				t.Errorf("%s: %s", url, r.Status)
+			}
+			times = append(times, time.Since(began))
+		}
+	}
+	var both sync.WaitGroup
+	both.Go(func() { health = p99(ask(ops + "/healthz")) })
+	both.Go(func() { list = p99(ask(shop + "/api/sales")) })
+	both.Wait()
+	return health, list
 }

@@ -1,18 +1,25 @@
 package web
 
 import (
+	"bufio"
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
+	"fmt"
+	"io"
+	"log/slog"
 	"math/big"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -91,4 +98,52 @@ func kept(t *testing.T, name string) []byte {
 	}
 	return append(pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: raw}),
 		pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})...)
+}
+
+// A shop that stops accepts no connections, so a proxy turns to another process. A request that the proxy sends meanwhile on
+// a connection that it has is answered, and is the last one there.
+func TestAShopThatStopsAnswersOnTheConnectionsOfProxies(t *testing.T) {
+	s, err := New(Config{Rate: "off", IPRate: "off", TimeZone: "UTC", Cashier: "off", TrustedProxies: []string{"10.0.0.0/8"}}, Deps{Log: slog.New(slog.DiscardHandler)}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		l, limit := newPipeListener(), newConnLimit(10, 100)
+		over := newOverflow(l)
+		ls := &Listeners{config: Listen{MaxConns: 10}, shop: &limitedListener{l, limit, over}, limit: limit, overflow: over}
+		ctx, stop := context.WithCancel(t.Context())
+		served := make(chan error)
+		go func() { served <- ls.Serve(ctx, s, nil, s.Log) }()
+		conn := l.dial()
+		defer conn.Close()
+		in := bufio.NewReader(conn)
+		ask := func() (status int, last bool) {
+			t.Helper()
+			fmt.Fprint(conn, "GET /login.html HTTP/1.1\r\nHost: shop.example\r\n\r\n")
+			resp, err := http.ReadResponse(in, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			io.Copy(io.Discard, resp.Body)
+			return resp.StatusCode, resp.Close
+		}
+		if status, last := ask(); status != 200 || last {
+			t.Fatalf("before: %d, the last answer: %t", status, last)
+		}
+		stop()
+		synctest.Wait()
+		if _, err := l.Accept(); err == nil {
+			t.Error("the shop goes on to accept connections")
+		}
+		time.Sleep(proxyLimit / 2)
+		if status, last := ask(); status != 200 || !last {
+			t.Errorf("after the stop: %d, the last answer: %t", status, last)
+		}
+		if _, err := in.ReadByte(); err != io.EOF {
+			t.Errorf("after the last answer: %v", err)
+		}
+		if err := <-served; err != nil {
+			t.Errorf("the shop ended with %v", err)
+		}
+	})
 }

@@ -63,10 +63,19 @@ func (shop testShop) redis() *redis.Client {
 	return rdb
 }
 
-// sale creates a sale with the flags of miaosha sale, and returns its id.
+// sale creates a sale with the flags of miaosha sale, and returns its id. It waits until the shop knows the sale: for a second a
+// shop may think that an older one is the newest.
 func (shop testShop) sale(flags ...string) string {
 	shop.t.Helper()
-	return sandboxtest.Sale(shop.t, shop.env, 100, flags...)
+	id := sandboxtest.Sale(shop.t, shop.env, 100, flags...)
+	shop.knows(id)
+	return id
+}
+
+// knows waits until this process knows a sale.
+func (shop testShop) knows(sale string) {
+	shop.t.Helper()
+	sandboxtest.Until(shop.t, "the shop knows sale "+sale, func() bool { return shop.ask("GET", "/api/sales/"+sale, "", "").Status == 200 })
 }
 
 // tokens creates n users and returns the tokens of their sessions.
