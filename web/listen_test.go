@@ -64,8 +64,8 @@ func TestTLS(t *testing.T) {
 		t.Fatalf("it is open at %s", shop.URL)
 	}
 	const phone = "13811112222"
-	asked := shop.ask("POST", "/api/otp", "", `{"phone":"`+phone+`"}`)
-	r := shop.ask("POST", "/api/register", "", `{"phone":"`+phone+`","code":"`+codeIn(t, shop, phone)+`","password":"long enough","nickname":"n"}`, "Cookie", asked.Cookies())
+	asked := shop.insist("/api/otp", "", `{"phone":"`+phone+`"}`)
+	r := shop.insist("/api/register", "", `{"phone":"`+phone+`","code":"`+codeIn(t, shop, phone)+`","password":"long enough","nickname":"n"}`, "Cookie", asked.Cookies())
 	cookies := (&http.Response{Header: r.Header}).Cookies()
 	if len(cookies) != 2 { // and the one of the device
 		t.Fatalf("register: %s, cookies %v", outcome(r), cookies)

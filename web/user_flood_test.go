@@ -2,10 +2,7 @@ package web_test
 
 import (
 	"fmt"
-	"io"
 	"net/http"
-	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -15,127 +12,14 @@ import (
 	"miaosha/seckill/sandbox/sandboxtest"
 )
 
-// The check of a password costs 30 ms of a core and 19 MB. Five hundred clients log in at once, each
-// from its own address and into its own account, and try again when Retry-After says so. They hardly
-// slow down the buyers: the shop checks a few passwords, and answers the rest busy at once. The best of
-// several rounds counts, since the machine may do other things. Beside other tests latencies mean
-// nothing and are not compared, and a buyer may have to click twice.
-func TestLatencyWhileManyLogIn(t *testing.T) {
-	const rounds, buys, crowd = 3, 500, 500
-	shop := openShop(t, "MIAOSHA_RATE=off", "MIAOSHA_IP_RATE=off", "MIAOSHA_TRUSTED_PROXIES=127.0.0.0/8")
-	sale := shop.sale("--stock", strconv.Itoa(2*rounds*buys+buys))
-	buyers := shop.Buyers(t, 2*rounds*buys+buys, sale)
-
-	ask := func(c *http.Client, path, body string, headers ...string) (status int, again string) {
-		req, err := http.NewRequest("POST", shop.URL+path, strings.NewReader(body))
-		if err != nil {
-			panic(err)
-		}
-		if body == "" {
-			req.Body = http.NoBody
-		}
-		for i := 0; i < len(headers); i += 2 {
-			req.Header.Set(headers[i], headers[i+1])
-		}
-		resp, err := c.Do(req)
-		if err != nil {
-			return 0, ""
-		}
-		defer resp.Body.Close()
-		io.Copy(io.Discard, resp.Body)
-		return resp.StatusCode, resp.Header.Get("Retry-After")
-	}
-
-	// p99 lets two clients buy, each one unit after another with a pause, so that a round meets several
-	// waves of log-ins. It returns the p99 of the buys.
-	shoppers := &http.Client{Timeout: 15 * time.Second}
-	p99 := func(buyers []*sandboxtest.Buyer) time.Duration {
-		took := make([]time.Duration, len(buyers))
-		var next atomic.Int64
-		var both sync.WaitGroup
-		for range 2 {
-			both.Go(func() {
-				for i := int(next.Add(1)) - 1; i < len(buyers); i = int(next.Add(1)) - 1 {
-					b := buyers[i]
-					began := time.Now()
-					buy := func() int {
-						status, _ := ask(shoppers, "/api/sales/"+sale+"/buy/"+b.Path, "", "Authorization", "Bearer "+b.Token)
-						return status
-					}
-					status := buy()
-					for tries := 1; status == http.StatusServiceUnavailable && tries < 6 && !sandboxtest.Alone(); tries++ {
-						time.Sleep(time.Second)
-						status = buy()
-					}
-					if took[i] = time.Since(began); status != http.StatusAccepted {
-						t.Errorf("buy: %d", status)
-					}
-					time.Sleep(5 * time.Millisecond)
-				}
-			})
-		}
-		both.Wait()
-		slices.Sort(took)
-		return took[len(took)*99/100]
-	}
-
-	p99(buyers[:buys]) // warm
-	for round := range rounds {
-		ofRound := buyers[(2*round+1)*buys:]
-		before := p99(ofRound[:buys])
-		attackers := &http.Client{Timeout: 15 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: crowd}}
-		var answers [600]atomic.Int64 // by status
-		over := make(chan struct{})
-		var all sync.WaitGroup
-		for i := range crowd {
-			all.Go(func() {
-				for n := round << 20; ; n++ {
-					status, again := ask(attackers, "/api/login", fmt.Sprintf(`{"phone":"1390%03d%04d","password":"x"}`, i, n%10000),
-						"Content-Type", "application/json", "X-Forwarded-For", fmt.Sprintf("10.%d.%d.%d", i/250, i%250, n%250))
-					answers[status].Add(1)
-					wait, err := strconv.Atoi(again)
-					if status == http.StatusServiceUnavailable && (err != nil || wait < 1) {
-						t.Errorf("busy, with Retry-After %q", again)
-					}
-					select {
-					case <-over:
-						return
-					case <-time.After(time.Duration(wait) * time.Second):
-					}
-				}
-			})
-		}
-		for answers[http.StatusServiceUnavailable].Load() == 0 { // until the first is answered busy
-			time.Sleep(time.Millisecond)
-		}
-		began := time.Now()
-		during := p99(ofRound[buys : 2*buys])
-		took := time.Since(began)
-		close(over)
-		all.Wait()
-
-		checked, busy := answers[http.StatusUnauthorized].Load(), answers[http.StatusServiceUnavailable].Load()
-		t.Logf("p99 of %d buys: %v before, %v during the flood: in %v %d passwords were checked and %d log-ins answered busy", buys, before, during, took, checked, busy)
-		if checked == 0 || busy < crowd/2 {
-			t.Errorf("%d passwords were checked and %d log-ins answered busy; want some, and most", checked, busy)
-		}
-		for status := range answers {
-			if n := answers[status].Load(); n > 0 && status != http.StatusUnauthorized && status != http.StatusServiceUnavailable {
-				t.Errorf("%d log-ins were answered %d", n, status)
-			}
-		}
-		// Below 50 ms the noise of a busy machine can be more than twice the time before.
-		if during <= max(2*before, 50*time.Millisecond) || !sandboxtest.Alone() {
-			return
-		}
-	}
-	t.Error("in each round the p99 of buys is more than twice that before, while 500 log in")
-}
+// A door that is full asks for a sum, so these tests see who was not let in: one that was let in, on a busy machine, may still
+// wait too long for a password to be hashed, and hears that the shop is busy.
+func atTheDoor(r sandboxtest.Reply) bool { return strings.Contains(string(r.Raw), `"captcha":true`) }
 
 // One address that tries passwords without end leaves places for others.
 func TestOneAddressDoesNotShutTheDoor(t *testing.T) {
 	t.Parallel()
-	shop := openShop(t, "MIAOSHA_TRUSTED_PROXIES=127.0.0.0/8")
+	shop := openShop(t, "MIAOSHA_TRUSTED_PROXIES=127.0.0.0/8", "MIAOSHA_CAPTCHA=math")
 	shop.account("13811112222")
 	try := func(addr, phone, password string) sandboxtest.Reply {
 		return shop.call("POST", "/api/login", "", fmt.Sprintf(`{"phone":%q,"password":%q}`, phone, password), "X-Forwarded-For", addr)
@@ -157,21 +41,17 @@ func TestOneAddressDoesNotShutTheDoor(t *testing.T) {
 			}
 		})
 	}
-	for refused.Load() < 100 {
-		time.Sleep(time.Millisecond)
-	}
-	busy := 0
-	for range 6 {
-		if r := try("198.51.100.1", "13811112222", firstPassword); r.Status == http.StatusServiceUnavailable {
-			busy++
-		} else if r.Code != "ok" {
-			t.Errorf("another address beside a flood of log-ins: %d %s", r.Status, r.Code)
-		}
-	}
-	close(over)
-	flood.Wait()
-	if busy > 1 { // a busy machine may be too slow for one
-		t.Errorf("another address was answered busy %d times in 6", busy)
+	defer flood.Wait()
+	defer close(over)
+	sandboxtest.Until(t, "the address is refused", func() bool { return refused.Load() >= 100 })
+	for range 3 {
+		sandboxtest.Until(t, "another address logs in beside a flood of log-ins", func() bool {
+			r := try("198.51.100.1", "13811112222", firstPassword)
+			if r.Code != "ok" && r.Code != "busy" || atTheDoor(r) {
+				t.Fatalf("another address beside a flood of log-ins: %d %s", r.Status, r.Raw)
+			}
+			return r.Code == "ok"
+		})
 	}
 }
 
@@ -194,7 +74,6 @@ func crowd(t *testing.T, shop testShop) {
 					"X-Forwarded-For", fmt.Sprint("203.0.113.", i))
 				if r.Status == http.StatusServiceUnavailable {
 					refused.Add(1)
-					time.Sleep(time.Millisecond)
 				}
 			}
 		})
@@ -218,13 +97,13 @@ func cookies(r sandboxtest.Reply) string {
 // and a neighbour behind the same address tries passwords of the owner's account.
 func TestTheOwnersDeviceIsNotLockedOut(t *testing.T) {
 	t.Parallel()
-	shop := openShop(t, "MIAOSHA_TRUSTED_PROXIES=127.0.0.0/8")
+	shop := openShop(t, "MIAOSHA_TRUSTED_PROXIES=127.0.0.0/8", "MIAOSHA_CAPTCHA=math")
 	shop.account("13811112222")
 	login := func(password, cookie string) sandboxtest.Reply {
 		return shop.call("POST", "/api/login", "", fmt.Sprintf(`{"phone":"13811112222","password":%q}`, password),
 			"X-Forwarded-For", "198.51.100.1", "Cookie", cookie)
 	}
-	first := login(firstPassword, "")
+	first := shop.insist("/api/login", "", fmt.Sprintf(`{"phone":"13811112222","password":%q}`, firstPassword), "X-Forwarded-For", "198.51.100.1")
 	if first.Code != "ok" {
 		t.Fatalf("%d %s", first.Status, first.Code)
 	}
@@ -234,23 +113,19 @@ func TestTheOwnersDeviceIsNotLockedOut(t *testing.T) {
 			device = c
 		}
 	}
-	const rounds = 4
 	owner := func(beside string) {
 		t.Helper()
-		answers := map[string]int{}
-		for range rounds {
-			answers[login(firstPassword, device).Code]++
-		}
-		t.Logf("the owner beside %s: %v", beside, answers)
-		if answers["ok"] < rounds-1 { // a busy machine may be too slow for one
-			t.Errorf("the owner beside %s: %v; want ok", beside, answers)
-		}
-	}
-	for range 200 {
-		if login("x", "").Code == "too_many" {
-			break
+		for range 2 {
+			sandboxtest.Until(t, "the owner logs in beside "+beside, func() bool {
+				r := login(firstPassword, device)
+				if r.Code != "ok" && r.Code != "busy" || atTheDoor(r) {
+					t.Fatalf("the owner beside %s: %d %s; want ok", beside, r.Status, r.Raw)
+				}
+				return r.Code == "ok"
+			})
 		}
 	}
+	sandboxtest.Until(t, "the neighbour has tried too often", func() bool { return login("x", "").Code == "too_many" })
 	owner("a neighbour who tries passwords")
 	crowd(t, shop)
 	owner("a crowd that fills the door")
@@ -290,26 +165,22 @@ func TestASumOpensTheFullDoor(t *testing.T) {
 		t.Error("a sum of another browser was accepted")
 	}
 	crowd(t, shop)
-	asked, in := 0, 0
-	for end := time.Now().Add(sandboxtest.Within(time.Minute)); asked < 4 && time.Now().Before(end); {
-		r := login("", "")
-		if r.Status != http.StatusServiceUnavailable {
-			continue // a place was free
-		}
-		if !strings.Contains(string(r.Raw), `"captcha":true`) || r.Code != "busy" {
-			t.Errorf("at the full door: %d %s, want busy and captcha", r.Status, r.Raw)
-		}
-		asked++
-		cookie, answer := shop.sum([]string{"", "?kind=words"}[asked%2])
-		if r := login(fmt.Sprintf(`,"captcha":%q`, answer), cookie); r.Code == "ok" {
-			in++
-		} else {
-			t.Logf("with a solved sum: %d %s", r.Status, r.Code)
-		}
-	}
-	t.Logf("%d of %d log-ins with a solved sum went in", in, asked)
-	if asked < 4 || in < asked-1 {
-		t.Errorf("%d of %d log-ins with a solved sum went in", in, asked)
+	for _, kind := range []string{"", "?kind=words"} {
+		sandboxtest.Until(t, "a sum"+kind+" opens the full door", func() bool {
+			r := login("", "")
+			if !atTheDoor(r) {
+				return false // a place was free
+			}
+			if outcome(r) != "503 busy" {
+				t.Errorf("at the full door: %s, want busy", outcome(r))
+			}
+			cookie, answer := shop.sum(kind)
+			r = login(fmt.Sprintf(`,"captcha":%q`, answer), cookie)
+			if r.Code != "ok" && r.Code != "busy" || atTheDoor(r) {
+				t.Fatalf("with a solved sum: %d %s", r.Status, r.Raw)
+			}
+			return r.Code == "ok"
+		})
 	}
 }
 
