@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -20,14 +21,16 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
+	"github.com/chromedp/cdproto"
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/chromedp"
 	"github.com/google/go-cmp/cmp"
 	"github.com/redis/go-redis/v9"
 
+	"miaosha/seckill/gate"
 	"miaosha/seckill/sandbox/sandboxtest"
 	"miaosha/web"
 )
@@ -72,7 +75,10 @@ func startBrowser(program string) error {
 		return err
 	}
 	opts := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(program), chromedp.UserDataDir(profile),
-		chromedp.Flag("disable-gpu", true), chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-sync", true))
+		chromedp.Flag("disable-gpu", true), chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-sync", true),
+		// What moves draws sixty pictures a second, and a spare process for the next site costs as much as a page.
+		chromedp.Flag("force-prefers-reduced-motion", true), chromedp.Flag("disable-site-isolation-trials", true),
+		chromedp.Flag("disable-features", "Translate,BlinkGenPropertyTrees,SpareRendererForSitePerProcess,BackForwardCache,Prerender2,IsolateOrigins,site-per-process"))
 	if os.Geteuid() == 0 {
 		opts = append(opts, chromedp.NoSandbox)
 	}
@@ -127,6 +133,9 @@ func openTab(t *testing.T, ctx context.Context, url, language string) *visitor {
 	v.do("start", chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
 		_, err := cdp.Call(ctx, t, emulation.SetUserAgentOverride, emulation.SetUserAgentOverrideParams{
 			UserAgent: "Mozilla/5.0 (test)", AcceptLanguage: language})
+		if err == nil { // each tab believes that it has the focus, whatever the tabs of other tests do
+			_, err = cdp.Call(ctx, t, emulation.SetFocusEmulationEnabled, emulation.SetFocusEmulationEnabledParams{Enabled: true})
+		}
 		return err
 	}))
 	go func() { // ends with ctx
@@ -146,20 +155,79 @@ func openTab(t *testing.T, ctx context.Context, url, language string) *visitor {
 	return v
 }
 
-// do performs steps and fails the test if they take longer than 20 s. action says in a message what
-// the steps do.
+// ask performs an action in a visitor's tab and returns its value. It is the one guard of all actions: an action that takes longer
+// than sandboxtest.Hang fails the test, with what the page shows. what says in the message what the action does.
+func ask[T any](v *visitor, what string, action chromedp.Action[T]) T {
+	v.t.Helper()
+	ctx, cancel := context.WithTimeout(v.ctx, sandboxtest.Hang)
+	defer cancel()
+	value, err := chromedp.Run(ctx, action)
+	if err != nil {
+		v.fails("%s: %v", what, err)
+	}
+	return value
+}
+
+// fails ends the test with what the page shows.
+func (v *visitor) fails(format string, args ...any) {
+	v.t.Helper()
+	ctx, cancel := context.WithTimeout(v.ctx, sandboxtest.Hang)
+	defer cancel()
+	shown, err := chromedp.Run(ctx, chromedp.Evaluate[string](`location.href + '\ntext: ' + document.body?.innerText`))
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.t.Fatalf("%s\npage: %s %v\nconsole: %v", fmt.Sprintf(format, args...), shown, err, v.lines)
+}
+
+// do performs steps, each under the guard of ask.
 func (v *visitor) do(action string, steps ...chromedp.Action[chromedp.Void]) {
 	v.t.Helper()
-	ctx, cancel := context.WithTimeout(v.ctx, 20*time.Second)
-	defer cancel()
-	if err := chromedp.Do(ctx, steps...); err != nil {
-		late, cancel := context.WithTimeout(v.ctx, 2*time.Second)
-		defer cancel()
-		at, _ := chromedp.Run(late, chromedp.Location())
-		body, _ := chromedp.Run(late, chromedp.Text(chromedp.CSS("body")))
-		v.t.Fatalf("%s: %v\npage: %s\ntext: %s\nconsole: %v", action, err, at, body, v.errors)
+	for _, step := range steps {
+		ask(v, action, step)
 	}
 }
+
+// here evaluates a JavaScript expression, or awaits its promise, in the page that the tab shows. If there is none yet, or another page
+// comes meanwhile, it evaluates the expression in the next one.
+func here[T any](expression string) chromedp.Action[T] {
+	evaluate := chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise)
+	return func(ctx context.Context, target *chromedp.Target) (T, error) {
+		for {
+			value, err := evaluate(ctx, target)
+			if _, leaves := errors.AsType[*cdproto.Error](err); !leaves || ctx.Err() != nil {
+				return value, err
+			}
+		}
+	}
+}
+
+// becoming returns an expression that waits until another one has a value that counts as true. An exception counts as false.
+func becoming(expression string) string {
+	return `(async () => {
+		for (let pause = 1; ; pause = Math.min(2 * pause, 30)) {
+			try {
+				const value = await (` + expression + `);
+				if (value) return value;
+			} catch {}
+			await new Promise((done) => setTimeout(done, pause));
+		}
+	})()`
+}
+
+// quoted returns a text as JavaScript has it.
+func quoted[S ~string](text S) string {
+	b, err := json.Marshal(text)
+	if err != nil {
+		panic(err) // no text does that
+	}
+	return string(b)
+}
+
+// visible is a function that returns an element by its selector, or null if it is not there or not seen.
+const visible = `((selector) => {
+	const e = document.querySelector(selector);
+	return e && (e.offsetWidth || e.offsetHeight || e.getClientRects().length) ? e : null;
+})`
 
 // test selects the element with a data-test name, and view selects the purchase panel when it shows
 // a view.
@@ -168,46 +236,70 @@ func view(name string) chromedp.CSS {
 	return chromedp.CSS(`[data-test="view"][data-view="` + name + `"]`)
 }
 
+// goTo opens a page of the shop. A page that was on its way gives way to it.
 func (v *visitor) goTo(path string) {
 	v.t.Helper()
-	v.do("go to "+path, chromedp.Navigate(v.url+path))
-}
-func (v *visitor) sees(selector chromedp.CSS) {
-	v.t.Helper()
-	v.do("see "+string(selector), chromedp.WaitVisible(selector))
-}
-func (v *visitor) clicks(name string) {
-	v.t.Helper()
-	v.do("click "+name, chromedp.WaitEnabled(test(name)), click(test(name)))
-}
-
-// click clicks an element at its place, as a visitor does. A page that fills draws its elements again and moves them: if there is
-// another element in its place, or the click meets a different one, it clicks once more. A click that misses does nothing.
-func click(on chromedp.CSS) chromedp.Action[chromedp.Void] {
-	once := chromedp.Click(on)
-	watch := chromedp.Evaluate[chromedp.Void](fmt.Sprintf(`{
-		const wanted = document.querySelector(%[1]q);
-		const hits = (element) => element && (element === wanted || element.matches(%[1]q)); // a box that is checked by the click is :not(:checked) no more
-		window.missed = false;
-		window.watch = (e) => {
-			window.missed = !wanted?.contains(e.target) && !e.target.closest(%[1]q) && !hits(e.target.closest('label')?.control);
-			if (window.missed) { e.preventDefault(); e.stopImmediatePropagation(); }
-		};
-		window.addEventListener('click', window.watch, true);
-	}`, on))
-	missed := chromedp.Evaluate[bool](`window.removeEventListener('click', window.watch, true), window.missed === true`)
-	return func(ctx context.Context, target *chromedp.Target) (none chromedp.Void, err error) {
-		for range 2 {
-			if none, err = watch(ctx, target); err != nil {
+	navigate := chromedp.Navigate(v.url + path)
+	v.do("go to "+path, func(ctx context.Context, target *chromedp.Target) (none chromedp.Void, err error) {
+		for {
+			none, err = navigate(ctx, target)
+			if failed, ok := errors.AsType[*chromedp.LoadError](err); !ok || failed.ErrorText != "net::ERR_ABORTED" {
 				return none, err
 			}
-			none, err = once(ctx, target)
-			again, _ := missed(ctx, target) // an error: the click has led to another page
-			if !again && (err == nil || !strings.Contains(err.Error(), "Could not find node")) {
-				break
+		}
+	})
+}
+
+func (v *visitor) sees(selector chromedp.CSS) {
+	v.t.Helper()
+	v.until(string(selector)+" is seen", visible+`(`+quoted(selector)+`)`)
+}
+
+func (v *visitor) clicks(name string) {
+	v.t.Helper()
+	v.do("click "+name, click(test(name)))
+}
+
+// click clicks an element at its place, as a visitor does: it waits until the element is there, is enabled and stands still. A page that
+// fills draws its elements again and moves them, so a click may meet another element, or none if its element goes between press and
+// release. Such a click does nothing, and click tries again until one has met the element.
+func click(on chromedp.CSS) chromedp.Action[chromedp.Void] {
+	type point struct{ X, Y float64 }
+	// The name of the window outlives the page, so that a click which leads to another page is known to have met its element.
+	place := here[point](becoming(`(async () => {
+		const e = ` + visible + `(` + quoted(on) + `);
+		if (!e || e.matches(':disabled')) return null;
+		e.scrollIntoViewIfNeeded();
+		const at = () => { const r = e.getClientRects()[0]; return { X: r.x + r.width / 2, Y: r.y + r.height / 2 }; };
+		const first = at();
+		await new Promise((drawn) => { requestAnimationFrame(() => requestAnimationFrame(drawn)); setTimeout(drawn, 100); });
+		const second = at();
+		if (!e.isConnected || e.matches(':disabled') || first.X !== second.X || first.Y !== second.Y) return null;
+		const hits = (element) => element && (element === e || element.matches(` + quoted(on) + `)); // a box that is checked by the click is :not(:checked) no more
+		removeEventListener('click', window.watch, true);
+		window.watch = (event) => {
+			const { target } = event;
+			window.name = e.contains(target) || target.closest(` + quoted(on) + `) || hits(target.closest('label')?.control) ? 'hit' : 'missed';
+			if (window.name === 'missed') { event.preventDefault(); event.stopImmediatePropagation(); }
+		};
+		addEventListener('click', window.watch, true);
+		window.name = 'waiting';
+		return second;
+	})()`))
+	met := here[string](`removeEventListener('click', window.watch, true), window.name`)
+	return func(ctx context.Context, target *chromedp.Target) (none chromedp.Void, err error) {
+		for {
+			at, err := place(ctx, target)
+			if err == nil {
+				none, err = chromedp.MouseClickXY(at.X, at.Y)(ctx, target)
+			}
+			if err != nil {
+				return none, err
+			}
+			if what, err := met(ctx, target); err != nil || what != "waiting" && what != "missed" {
+				return none, err
 			}
 		}
-		return none, err
 	}
 }
 
@@ -215,24 +307,54 @@ func click(on chromedp.CSS) chromedp.Action[chromedp.Void] {
 func TestAClickThatMissesIsRepeated(t *testing.T) {
 	t.Parallel()
 	v := visit(t, chromium(t), "", "en-GB")
-	v.do("show a button below a cover", chromedp.Navigate(`data:text/html,<button onclick="document.title += 'button'">B</button>
-		<p style="position: fixed; inset: 0" onmousedown="this.id = 'gone'" onclick="document.title += 'cover'">
-		<style>%23gone { pointer-events: none }</style>`))
+	v.do("show a button below two covers", chromedp.Navigate(`data:text/html,<button onclick="document.title += 'button'">B</button>
+		<p onmousedown="this.id = 'gone'" onclick="document.title += 'cover'"><p onmousedown="this.remove()">
+		<style>p { position: fixed; inset: 0 } %23gone { pointer-events: none }</style>`))
 	v.do("click it", click("button"))
 	v.becomes("what was clicked", "document.title", "button")
 }
 
+// types adds text to a field. A "\r" at its end is the enter key.
 func (v *visitor) types(name, text string) {
 	v.t.Helper()
-	v.do("type into "+name, chromedp.WaitVisible(test(name)), chromedp.SendKeys(test(name), text))
+	v.enters(test(name), text, "")
 }
 
 // retypes replaces the text of a field.
 func (v *visitor) retypes(name, text string) {
 	v.t.Helper()
-	v.do("wait for "+name, chromedp.WaitVisible(test(name)))
-	v.evaluates(fmt.Sprintf(`document.querySelector(%q).select() ?? ''`, test(name)))
-	v.presses(text)
+	v.enters(test(name), text, "e.select()")
+}
+
+// enters types into a field in one step, so that the page can take the focus away before or after it and not within. It first
+// does what the script before says with the field e. The enter key waits until the form can be sent.
+func (v *visitor) enters(field chromedp.CSS, text, before string) {
+	v.t.Helper()
+	text, enter := strings.CutSuffix(text, "\r")
+	v.until("the text is in "+string(field), `((e, text) => {
+		if (!e || e.matches(':disabled')) return false;
+		e.focus();
+		if (document.activeElement !== e) return false;
+		try { e.setSelectionRange(e.value.length, e.value.length); } catch {} // not every type of field has a cursor
+		const before = e.value;
+		`+before+`;
+		return document.execCommand('insertText', false, text) && (e.value !== before || e.value === text);
+	})(`+visible+`(`+quoted(field)+`), `+quoted(text)+`)`)
+	if !enter {
+		return
+	}
+	v.until("its form can be sent", `((e) => {
+		e.focus();
+		return document.activeElement === e && !e.form?.querySelector('button:not([type="button"])')?.disabled;
+	})(document.querySelector(`+quoted(field)+`))`)
+	v.presses("\r")
+}
+
+// solves answers the sum of a sale that the page shows, as an answer to the visitor's session.
+func (v *visitor) solves(s sandboxShop, sale string) {
+	v.t.Helper()
+	v.sees(test("captcha-input"))
+	v.types("captcha-input", v.sum(s, sale, "session")+"\r")
 }
 
 // failsASum types a wrong answer and waits for the new sum.
@@ -242,16 +364,49 @@ func (v *visitor) failsASum() {
 	v.until("there is a new sum", `document.querySelector('[data-test="captcha-img"]') !== null && document.querySelector('[data-test="captcha-input"]').value === ''`)
 }
 
+// sum returns the answer to the visitor's last sum. The sum is bound to a cookie.
+func (v *visitor) sum(s sandboxShop, sale, cookie string) string {
+	v.t.Helper()
+	id, err := strconv.ParseInt(sale, 10, 64)
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	stored, err := s.redis.Get(v.t.Context(), gate.CaptchaKey(id, v.cookie(cookie))).Result()
+	if err != nil {
+		v.fails("the sum of sale %s: %v", sale, err)
+	}
+	answer, _, _ := strings.Cut(stored, " ")
+	return answer
+}
+
+// cookie returns the value of a cookie of the visitor.
+func (v *visitor) cookie(name string) (value string) {
+	v.t.Helper()
+	cookies := ask(v, "read the cookies", func(ctx context.Context, target *chromedp.Target) (network.GetCookiesResult, error) {
+		return cdp.Call(ctx, target, network.GetCookies, network.GetCookiesParams{URLs: []string{v.url}})
+	})
+	for _, c := range cookies.Cookies {
+		if c.Name == name {
+			value = c.Value
+		}
+	}
+	return value
+}
+
+// isLoggedIn gives the visitor a session, by its token.
+func (v *visitor) isLoggedIn(token string) {
+	v.t.Helper()
+	v.do("log in", chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
+		_, err := cdp.Call(ctx, target, network.SetCookie, network.SetCookieParams{Name: "session", Value: token, URL: v.url})
+		return err
+	}))
+}
+
+// reads waits until an element is there, and returns its text.
 func (v *visitor) reads(selector chromedp.CSS) string {
 	v.t.Helper()
-	ctx, cancel := context.WithTimeout(v.ctx, 20*time.Second)
-	defer cancel()
 	// In one step: the page may replace an element between two.
-	texts, err := chromedp.Run(ctx, chromedp.Poll[[]string](fmt.Sprintf(`(e => e && [e.innerText])(document.querySelector(%q))`, selector)))
-	if err != nil {
-		v.t.Fatalf("read %s: %v", selector, err)
-	}
-	return texts[0]
+	return ask(v, "read "+string(selector), here[[]string](becoming(`(e => e && [e.innerText])(document.querySelector(`+quoted(selector)+`))`)))[0]
 }
 
 // presses types into the focused element.
@@ -263,7 +418,7 @@ func (v *visitor) presses(keys string) {
 // tabsTo presses the tab key until the element has the focus.
 func (v *visitor) tabsTo(name string) {
 	v.t.Helper()
-	v.do("wait for "+name, chromedp.WaitEnabled(test(name)))
+	v.until(name+" can have the focus", `!`+visible+`(`+quoted(test(name))+`).matches(':disabled')`)
 	for range 60 {
 		if v.evaluates(`document.activeElement?.dataset.test ?? ''`) == name {
 			return
@@ -276,49 +431,29 @@ func (v *visitor) tabsTo(name string) {
 // evaluates returns the value of a JavaScript expression, a text, in the page.
 func (v *visitor) evaluates(expression string) string {
 	v.t.Helper()
-	ctx, cancel := context.WithTimeout(v.ctx, 20*time.Second)
-	defer cancel()
-	text, err := chromedp.Run(ctx, chromedp.Evaluate[string](expression))
-	if err != nil {
-		v.t.Fatalf("evaluate %s: %v", expression, err)
-	}
-	return text
+	return ask(v, "evaluate "+expression, here[string](expression))
 }
 
 // becomes waits until the value of a JavaScript expression is a text. what names the value in a message.
 func (v *visitor) becomes(what, expression, text string) {
 	v.t.Helper()
-	var got string
-	ctx, cancel := context.WithTimeout(v.ctx, 20*time.Second)
+	ctx, cancel := context.WithTimeout(v.ctx, sandboxtest.Hang)
 	defer cancel()
-	if !sandboxtest.Poll(func() bool {
-		now, err := chromedp.Run(ctx, chromedp.Evaluate[string](expression))
-		if ctx.Err() != nil { // the message shows what there was in time
-			return false
-		}
-		if got = now; err != nil { // the page is on its way to another one
-			got = err.Error()
-		}
-		return got == text
-	}) {
-		v.t.Fatalf("%s: %q, want %q", what, got, text)
+	if _, err := chromedp.Run(ctx, here[bool](becoming(`(`+expression+`) === `+quoted(text)))); err != nil {
+		v.fails("%s: %v: %q, want %q", what, err, v.evaluates(`String(`+expression+`)`), text)
 	}
 }
 
 // shows waits until the text of an element is the one.
 func (v *visitor) shows(name, text string) {
 	v.t.Helper()
-	v.becomes(name, fmt.Sprintf(`document.querySelector(%q)?.innerText ?? ''`, test(name)), text)
+	v.becomes(name, `document.querySelector(`+quoted(test(name))+`)?.innerText ?? ''`, text)
 }
 
-// until waits until a JavaScript expression is true in the page.
+// until waits until a JavaScript expression is true in the page that the tab shows.
 func (v *visitor) until(condition, expression string) {
 	v.t.Helper()
-	ctx, cancel := context.WithTimeout(v.ctx, 20*time.Second)
-	defer cancel()
-	if _, err := chromedp.Run(ctx, chromedp.Poll[bool](expression)); err != nil {
-		v.t.Fatalf("wait until %s: %v", condition, err)
-	}
+	ask(v, "wait until "+condition, here[bool](becoming(`Boolean(await (`+expression+`))`)))
 }
 
 // registers fills in the form. In the sandbox the page fills in the code.
