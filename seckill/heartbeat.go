@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"miaosha/seckill/gate"
+	"miaosha/seckill/rounds"
 )
 
 const heartbeatEvery = time.Second
@@ -17,15 +18,18 @@ type heartbeat struct {
 	gate    *gate.Gate
 	queue   *orderQueue
 	metrics *metrics
+	rounds  *rounds.Rounds
 }
 
 // Run sends a heartbeat once a second until ctx ends.
 func (h *heartbeat) Run(ctx context.Context) {
-	every(ctx, heartbeatEvery, nil, func(ctx context.Context) {
-		for sale, entries := range h.queue.pendingEntries() {
-			if err := h.gate.Heartbeat(ctx, sale, slices.Collect(maps.Keys(entries))); err != nil && ctx.Err() == nil {
-				h.metrics.logFault("heartbeat", err)
-			}
+	h.rounds.Run(ctx, roundLimit, rounds.Every(heartbeatEvery), h.beat)
+}
+
+func (h *heartbeat) beat(ctx context.Context) {
+	for sale, entries := range h.queue.pendingEntries() {
+		if err := h.gate.Heartbeat(ctx, sale, slices.Collect(maps.Keys(entries))); err != nil && ctx.Err() == nil {
+			h.metrics.logFault("heartbeat", err)
 		}
-	})
+	}
 }

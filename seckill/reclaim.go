@@ -10,6 +10,7 @@ import (
 	"miaosha/goods"
 	"miaosha/order"
 	"miaosha/seckill/gate"
+	"miaosha/seckill/rounds"
 )
 
 const (
@@ -36,6 +37,8 @@ type reclaimer struct {
 	metrics *metrics
 	trace   *trace
 	alive   *presence
+	rounds  *rounds.Rounds
+	looks   *rounds.Rounds // for processes that have died
 
 	idle           time.Duration        // reclaimIdle, except in tests
 	died           map[string]time.Time // when a process was first found dead
@@ -45,8 +48,8 @@ type reclaimer struct {
 // Run reclaims once a second until ctx ends, and looks five times a second for processes that have died.
 func (r *reclaimer) Run(ctx context.Context) {
 	var looking sync.WaitGroup
-	looking.Go(func() { every(ctx, inheritEvery, nil, r.inherit) })
-	every(ctx, reclaimEvery, nil, r.tick)
+	looking.Go(func() { r.looks.Run(ctx, roundLimit, rounds.Every(inheritEvery), r.inherit) })
+	r.rounds.Run(ctx, roundLimit, rounds.Every(reclaimEvery), r.tick)
 	looking.Wait()
 }
 

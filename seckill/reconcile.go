@@ -8,12 +8,15 @@ import (
 
 	"miaosha/goods"
 	"miaosha/seckill/gate"
+	"miaosha/seckill/rounds"
 )
 
 const (
 	reconcileEvery = 150 * time.Millisecond
 	followEvery    = time.Second // how often the gates of all changed sales are compared, near or not
 	fixAgain       = 3           // how often a tick tries again to fix the gates that moved
+
+	reconcileGap = 5 * time.Millisecond // between two ticks at least: many units that come back do not keep the stores busy
 )
 
 // reconciler compares every open sale's gate with Postgres: it observes, diagnoses (diagnose.go) and repairs. This is how
@@ -34,7 +37,7 @@ type reconciler struct {
 	rebuilder *rebuilder
 	reclaimer *reclaimer
 	metrics   *metrics
-	early     chan struct{} // has room for one
+	rounds    *rounds.Rounds
 
 	left  atomic.Pointer[unitsLeft]   // as of the last tick
 	opens atomic.Pointer[[]time.Time] // when the sales open that were not open at the last tick
@@ -50,8 +53,13 @@ type unitsLeft struct {
 	bySale map[int64]int
 }
 
-// Run reconciles about seven times a second, and when early receives, until ctx ends.
-func (r *reconciler) Run(ctx context.Context) { every(ctx, reconcileEvery, r.early, r.tick) }
+// Run reconciles about seven times a second, and when a round is asked for, until ctx ends.
+func (r *reconciler) Run(ctx context.Context) {
+	r.rounds.Run(ctx, roundLimit, rounds.Every(reconcileEvery), func(ctx context.Context) {
+		r.tick(ctx)
+		time.Sleep(reconcileGap)
+	})
+}
 
 // leftOf returns the units left of a sale, or false if the last tick did not see it.
 func (r *reconciler) leftOf(sale int64) (n int, ok bool) {

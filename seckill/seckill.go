@@ -27,6 +27,7 @@ import (
 	"miaosha/goods"
 	"miaosha/order"
 	"miaosha/seckill/gate"
+	"miaosha/seckill/rounds"
 )
 
 // Deps has what an Engine needs. DB should be a pool of its own with short lock and statement timeouts.
@@ -87,23 +88,26 @@ func New(cfg Config, d Deps) (*Engine, error) {
 	settler := &settler{cfg: cfg, db: d.DB, orders: d.Orders, gate: background, acks: acks, subscribers: e.subscribers, metrics: m, trace: e.trace}
 	e.queue = newOrderQueue(cfg.QMax, cfg.SettleBatch, settler.settleUntilDone)
 	e.results = newResultReader(cfg, gates, e.queue, d.Orders, owners, m)
-	e.heartbeat = &heartbeat{gate: background, queue: e.queue, metrics: m}
+	e.heartbeat = &heartbeat{gate: background, queue: e.queue, metrics: m, rounds: rounds.New()}
 	e.rebuilder = &rebuilder{db: d.DB, gate: background, orders: d.Orders, qmax: cfg.QMax, metrics: m}
 	e.paths = newPaths(d.Secret)
 	e.lot = &lot{cfg: cfg, clock: e.clock, paths: e.paths}
 	e.bigGate = &bigGate{cfg: cfg, gate: gates, rebuilder: e.rebuilder, metrics: m}
 	direct := newDirect(cfg, d.DB, settler, d.Orders, e.queue, m)
 	e.lanes = newLanes(cfg, gates, e.queue, direct, e.rebuilder, facts, m, e.trace)
-	e.reclaimer = &reclaimer{sales: d.Sales, gate: background, queue: e.queue, settler: settler, qmax: cfg.QMax, alive: alive, died: map[string]time.Time{}, idle: reclaimIdle, metrics: m, trace: e.trace}
+	e.reclaimer = &reclaimer{sales: d.Sales, gate: background, queue: e.queue, settler: settler, qmax: cfg.QMax, alive: alive, died: map[string]time.Time{}, idle: reclaimIdle,
+		metrics: m, trace: e.trace, rounds: rounds.New(), looks: rounds.New()}
 	e.reconciler = &reconciler{cfg: cfg, sales: d.Sales, gate: background, acks: acks, facts: facts, rebuilder: e.rebuilder,
-		reclaimer: e.reclaimer, metrics: m, early: make(chan struct{}, 1)}
-	e.witness = &witness{gate: background, clock: e.clock, trace: e.trace, name: alive.shown(), metrics: m}
-	e.warmer = &warmer{db: d.DB, openings: e.reconciler.openings, orders: d.Orders, clock: e.clock, metrics: m}
+		reclaimer: e.reclaimer, metrics: m, rounds: rounds.New()}
+	e.witness = &witness{gate: background, clock: e.clock, trace: e.trace, name: alive.shown(), metrics: m, rounds: rounds.New()}
+	e.warmer = &warmer{db: d.DB, openings: e.reconciler.openings, orders: d.Orders, clock: e.clock, metrics: m, rounds: rounds.New()}
 	return e, nil
 }
 
-// stopLimit is the time for the last acks and the last tick of reconcile.
-const stopLimit = 2 * time.Second
+const (
+	stopLimit  = 2 * time.Second // for the last acks and the last tick of reconcile
+	roundLimit = 5 * time.Second // for one round of a background part: a store that hangs ends the round, not the part
+)
 
 // Run runs all parts until ctx ends. Then no lane admits a click any more, and queued tickets are settled for at most
 // drainLimit. The rest stays in the journals.
@@ -217,12 +221,7 @@ func (e *Engine) Clicks() map[int64]int64 { return e.lanes.count() }
 
 // UnitsReturned tells the Engine that units came back on sale, so that it brings them to the gate at once and not with the next
 // tick of reconcile. It does not wait.
-func (e *Engine) UnitsReturned() {
-	select {
-	case e.reconciler.early <- struct{}{}:
-	default: // a tick is about to begin
-	}
-}
+func (e *Engine) UnitsReturned() { e.reconciler.rounds.Soon() }
 
 // Captcha draws a sum for a session and a sale, as a PNG. Its answer is kept for a minute, in place of any former one.
 // answer is "" unless Config.CaptchaAnswers is set for a load tool. Refusals: goods.ErrNoSale, goods.ErrEnded, ErrBusy.

@@ -408,13 +408,12 @@ func (s *simulation) wait() {
 }
 
 // settleDown waits until every goroutine waits for the simulation. A worker that waits before it
-// settles a batch again, and a heartbeat that waits for its next round, are ended: the simulation
-// decides when they go on.
+// settles a batch again is ended: the simulation decides when it goes on.
 func (s *simulation) settleDown() {
 	s.wait()
 	for _, t := range s.tasks {
 		asks := slices.ContainsFunc(s.waiting, func(r *request) bool { return r.task == t })
-		if (t.kind == "settle" || t.kind == "heartbeat") && !t.done && !asks {
+		if t.kind == "settle" && !t.done && !asks {
 			t.cancel()
 			s.wait()
 		}
@@ -863,7 +862,7 @@ func (s *simulation) startRound(p *simProcess, kind string, f func(*simProcess, 
 
 func reconcileRound(p *simProcess, ctx context.Context) { p.reconciler.tick(ctx) }
 func reclaimRound(p *simProcess, ctx context.Context)   { p.reclaimer.tick(ctx) }
-func heartbeatRound(p *simProcess, ctx context.Context) { p.heartbeat.Run(ctx) } // settleDown ends it after one round
+func heartbeatRound(p *simProcess, ctx context.Context) { p.heartbeat.beat(ctx) }
 func expireRound(p *simProcess, ctx context.Context)    { p.orders.Expire(ctx) }
 
 func (s *simulation) doReconcile() bool { return s.round("reconcile", reconcileRound) }

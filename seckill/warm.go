@@ -16,6 +16,7 @@ import (
 	"miaosha/goods"
 	"miaosha/order"
 	"miaosha/seckill/gate"
+	"miaosha/seckill/rounds"
 )
 
 const (
@@ -33,12 +34,15 @@ type warmer struct {
 	orders   *order.Store
 	clock    *gate.Clock
 	metrics  *metrics
+	rounds   *rounds.Rounds
 	since    time.Time // the connections of warmed are warm for the openings of the next warmAhead
 	warmed   map[*pgx.Conn]bool
 }
 
 // Run looks for sales that are about to open, until ctx ends.
-func (w *warmer) Run(ctx context.Context) { every(ctx, warmEvery, nil, w.look) }
+func (w *warmer) Run(ctx context.Context) {
+	w.rounds.Run(ctx, roundLimit, rounds.Every(warmEvery), w.look)
+}
 
 func (w *warmer) look(ctx context.Context) {
 	now := w.clock.Now()

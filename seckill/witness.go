@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"miaosha/seckill/gate"
+	"miaosha/seckill/rounds"
 )
 
 const (
@@ -30,6 +31,7 @@ type witness struct {
 	trace   *trace
 	name    string
 	metrics *metrics
+	rounds  *rounds.Rounds
 }
 
 // Question asks every process what it remembers of a ticket. Sale and User are 0 if they are not known: then the steps before the
@@ -64,7 +66,7 @@ func (e *Engine) Witness(ctx context.Context) error {
 		w.metrics.logFault("forget processes", err)
 	}
 	answered := map[string]bool{} // the questions of the last round
-	every(ctx, witnessEvery, nil, func(ctx context.Context) {
+	w.rounds.Run(ctx, roundLimit, rounds.Every(witnessEvery), func(ctx context.Context) {
 		questions, err := w.gate.Attend(ctx, process, w.clock.Now())
 		if err != nil && ctx.Err() == nil {
 			w.metrics.logFault("look for questions", err)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync/atomic"
 	"time"
+
+	"miaosha/seckill/rounds"
 )
 
 const clockEvery = time.Second
@@ -12,27 +14,19 @@ const clockEvery = time.Second
 // whose own clock is wrong does no harm.
 type Clock struct {
 	gate   *Gate
+	rounds *rounds.Rounds
 	offset atomic.Int64 // nanoseconds to add to this machine's clock
 }
 
 // NewClock returns a Clock that shows this machine's time until Run has asked Redis.
-func NewClock(g *Gate) *Clock { return &Clock{gate: g.Background()} }
+func NewClock(g *Gate) *Clock { return &Clock{gate: g.Background(), rounds: rounds.New()} }
 
 // Now returns the time of Redis, as far as known.
 func (c *Clock) Now() time.Time { return time.Now().Add(time.Duration(c.offset.Load())) }
 
 // Run asks Redis for the time once a second until ctx ends. While Redis does not reply, the last offset is used.
 func (c *Clock) Run(ctx context.Context) {
-	tick := time.NewTicker(clockEvery)
-	defer tick.Stop()
-	for {
-		c.sync(ctx)
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-	}
+	c.rounds.Run(ctx, callLimit, rounds.Every(clockEvery), c.sync)
 }
 
 // sync assumes that Redis read its clock in the middle of the round trip.
