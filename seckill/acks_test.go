@@ -25,11 +25,13 @@ func TestFailedAcksAreRetried(t *testing.T) {
 	}
 	proxy.Cut()
 	release()
-	sandboxtest.Until(t, "five units are sold", func() bool { return s.stock() == 5 })
-	if g := s.gateState(); g.InFlight != 5 {
-		t.Fatalf("%d tickets in the journal, want all five: no ack can have reached it", g.InFlight)
+	sandboxtest.Until(t, "five units are sold, and their acks have failed", func() bool { return s.stock() == 5 && e.KeptAcks() == 5 })
+	for range 2 { // more tries fail
+		s.now(e.ReconcileNow)
+		if g := s.gateState(); g.InFlight != 5 || e.KeptAcks() != 5 {
+			t.Fatalf("%d tickets in the journal and %d results kept, want all five: no ack can have reached it", g.InFlight, e.KeptAcks())
+		}
 	}
-	time.Sleep(3 * seckill.ReconcileEvery) // more tries fail
 	s.reconnect(proxy)
 	sandboxtest.Until(t, "the five are acknowledged", func() bool { return s.gateState().InFlight == 0 })
 	for user := range int64(5) {

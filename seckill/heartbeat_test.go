@@ -5,23 +5,36 @@ import (
 	"time"
 
 	"miaosha/seckill"
-	"miaosha/seckill/gate"
 	"miaosha/seckill/sandbox/sandboxtest"
 )
 
-// A process that cannot settle for four seconds keeps its tickets: another process, which may claim entries after 1.5 s of
-// silence, does not claim them.
+// A process that cannot settle for a long time keeps its tickets: another process, which may claim what is silent, does not
+// claim them.
 func TestHeartbeatKeepsTickets(t *testing.T) {
 	t.Parallel()
 	s := newShop(t, 5)
-	s.reclaimAfter = 1500 * time.Millisecond
-	slow := s.start(func(cfg *seckill.Config, _ *seckill.Deps) { cfg.SettlePause = 4 * time.Second })
+	s.reclaimAfter = time.Hour
+	slow := s.start(nil)
 	s.awaitGate()
-	if b, err := slow.Buy(t.Context(), s.sale, 1); err != nil || b.Status.State != seckill.Queued {
+	release := s.lockSale()
+	if b, err := s.retryBuy(slow, 1); err != nil || b.Status.State != seckill.Queued {
 		t.Fatalf("%+v, %v, want a ticket", b, err)
 	}
-	s.start(nil) // it would settle a claimed ticket at once
-	if sandboxtest.Poll(func() bool { return s.rdb.XLen(t.Context(), gate.JournalKey(s.sale)).Val() == 0 }) {
-		t.Error("a ticket was claimed although its owner is alive")
+	var owner string
+	sandboxtest.Until(t, "its queue has the ticket", func() bool { return s.metric(slow, "miaosha_queued_tickets").Gauge.GetValue() == 1 })
+	for _, p := range s.pending() {
+		owner = p.Consumer
+		s.silence(p, s.reclaimAfter, p.RetryCount)
 	}
+	s.now(slow.HeartbeatNow)
+	other := s.start(nil)
+	s.now(other.ReclaimNow)
+	if p := s.pending(); len(p) != 1 || p[0].Consumer != owner || s.metric(other, "miaosha_queued_tickets").Gauge.GetValue() != 0 {
+		t.Errorf("%+v: a ticket was claimed although its owner %s is alive", p, owner)
+	}
+	release()
+	if st := s.awaitFinal(slow, 1); st.State != seckill.Ordered {
+		t.Errorf("%+v, want an order", st)
+	}
+	s.wantConsistent()
 }

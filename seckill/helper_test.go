@@ -134,6 +134,12 @@ func (s *shop) start(change func(*seckill.Config, *seckill.Deps)) *process {
 	if s.reclaimAfter > 0 {
 		e.ReclaimAfter(s.reclaimAfter)
 	}
+	return s.run(e)
+}
+
+// run is start for an Engine that the test has made.
+func (s *shop) run(e *seckill.Engine) *process {
+	s.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { e.Run(ctx) })
@@ -173,7 +179,7 @@ func (s *shop) retryBuy(e *process, user int64) (b seckill.Bought, err error) {
 		b, err = e.Buy(s.Context(), s.sale, user)
 		return !errors.Is(err, seckill.ErrBusy)
 	}) {
-		s.Errorf("user %d: still busy after 15 s", user)
+		s.Errorf("user %d: still busy", user)
 	}
 	return b, err
 }
@@ -196,7 +202,7 @@ func (s *shop) awaitFinal(e *process, user int64) (st seckill.Status) {
 		}
 		return st.Final()
 	}) {
-		s.Errorf("user %d is still %s after 15 s", user, st.State)
+		s.Errorf("user %d is still %s", user, st.State)
 	}
 	return st
 }
@@ -265,6 +271,44 @@ func (s *shop) setState(state string) {
 		return err
 	})
 	if err != nil {
+		s.Fatal(err)
+	}
+}
+
+// now lets a background part run once more. It returns when a round that began after the call has ended.
+func (s *shop) now(part func(context.Context) error) {
+	s.Helper()
+	ctx, cancel := context.WithTimeout(s.Context(), sandboxtest.Hang)
+	defer cancel()
+	if err := part(ctx); err != nil {
+		s.Fatal(err)
+	}
+}
+
+// untilReclaimed lets a process reclaim again and again until ok returns true.
+func (s *shop) untilReclaimed(e *process, what string, ok func() bool) {
+	s.Helper()
+	sandboxtest.Until(s, what, func() bool {
+		s.now(e.ReclaimNow)
+		return ok()
+	})
+}
+
+// pending returns the entries that some process works on, or should.
+func (s *shop) pending() []redis.XPendingExt {
+	s.Helper()
+	p, err := s.rdb.XPendingExt(s.Context(), &redis.XPendingExtArgs{Stream: gate.JournalKey(s.sale), Group: "settle", Start: "-", End: "+", Count: 99}).Result()
+	if err != nil {
+		s.Fatal(err)
+	}
+	return p
+}
+
+// silence makes the owner of an entry one that has been silent for d, and the entry one with so many owners.
+func (s *shop) silence(entry redis.XPendingExt, d time.Duration, owners int64) {
+	s.Helper()
+	if err := s.rdb.Do(s.Context(), "XCLAIM", gate.JournalKey(s.sale), "settle", entry.Consumer, 0, entry.ID,
+		"IDLE", d.Milliseconds(), "RETRYCOUNT", owners, "JUSTID").Err(); err != nil {
 		s.Fatal(err)
 	}
 }

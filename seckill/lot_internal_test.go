@@ -4,9 +4,8 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 
 	"miaosha/goods"
 	"miaosha/seckill/gate"
@@ -64,9 +63,48 @@ func TestTurns(t *testing.T) {
 	}
 }
 
+// People who solved their sum before the opening, and send the answer in the first half of a second, get units beside as many
+// programs, which send it at once. Without a lot they get none.
+func TestPeopleGetUnitsBesideBots(t *testing.T) {
+	const each, stock = 40, 20
+	for _, c := range []struct {
+		captcha     string
+		least, most int // units of the people
+	}{{"math", 2, stock - 2}, {"off", 0, 0}} {
+		synctest.Test(t, func(t *testing.T) {
+			l := &lot{cfg: Config{Captcha: c.captcha}, clock: gate.NewClock(gate.New(nil, "", time.Second)), paths: newPaths(secret)}
+			sale := goods.Sale{ID: 7, StartsAt: l.clock.Now()}
+			let := make(chan int64, 2*each) // through to the big gate, in this order
+			for n := range int64(each) {
+				for user, reacts := range map[int64]time.Duration{n + 1: time.Millisecond, 1000 + n: time.Duration(5+n*12) * time.Millisecond} {
+					go func() {
+						time.Sleep(reacts)
+						if err := l.wait(t.Context(), sale, user); err != nil {
+							t.Errorf("user %d: %v", user, err)
+						}
+						let <- user
+					}()
+				}
+			}
+			people := 0
+			for range stock {
+				if <-let >= 1000 {
+					people++
+				}
+			}
+			for range 2*each - stock {
+				<-let
+			}
+			if t.Logf("captcha %s: of %d units the people get %d", c.captcha, stock, people); people < c.least || people > c.most {
+				t.Errorf("captcha %s: of %d units the people get %d, want %d to %d", c.captcha, stock, people, c.least, c.most)
+			}
+		})
+	}
+}
+
 // A request whose client is gone does not wait for its turn, and without sums there is no lot.
 func TestTheLotEndsWithTheRequest(t *testing.T) {
-	l := &lot{cfg: Config{Captcha: "math"}, clock: gate.NewClock(gate.New(redis.NewClient(&redis.Options{}), "", time.Second)), paths: newPaths(secret)}
+	l := &lot{cfg: Config{Captcha: "math"}, clock: gate.NewClock(gate.New(nil, "", time.Second)), paths: newPaths(secret)}
 	sale := goods.Sale{ID: 7, StartsAt: l.clock.Now()}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

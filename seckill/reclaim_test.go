@@ -42,7 +42,7 @@ func TestTicketsOfDeadProcessesAreSettled(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		sandboxtest.Until(t, fmt.Sprintf("user %d has an order", user), func() bool {
+		s.untilReclaimed(e, fmt.Sprintf("user %d has an order", user), func() bool {
 			st, err := e.Result(t.Context(), s.sale, user)
 			return err == nil && st.State == seckill.Ordered
 		})
@@ -155,13 +155,20 @@ func TestSuspectTicketsWaitInTheQueue(t *testing.T) {
 	first := s.stoppedWithGate()
 	s.reserveWithOwners(first, seckill.AloneDeliveries+1, 1, 2, 3)
 	s.reserveWithOwners(first, seckill.AloneDeliveries+1, 4, 5)
-	time.Sleep(2 * s.reclaimAfter) // one round claims both: a second claim would count as an owner of the first
+	for _, p := range s.pending() { // one round claims both: a second claim would count as an owner of the first
+		s.silence(p, s.reclaimAfter, p.RetryCount)
+	}
 	release := s.lockSale()
 	second := s.start(nil)
 	sandboxtest.Until(t, "all five are in the queue", func() bool { return s.metric(second, "miaosha_queued_tickets").Gauge.GetValue() == 5 })
-	time.Sleep(2200 * time.Millisecond) // two rounds of reclaim
+	for range 2 {
+		for _, p := range s.pending() { // as if there had been no heartbeat
+			s.silence(p, s.reclaimAfter, p.RetryCount)
+		}
+		s.now(second.ReclaimNow)
+	}
 	var owners []int64
-	for _, p := range s.rdb.XPendingExt(t.Context(), &redis.XPendingExtArgs{Stream: gate.JournalKey(s.sale), Group: "settle", Start: "-", End: "+", Count: 9}).Val() {
+	for _, p := range s.pending() {
 		owners = append(owners, p.RetryCount)
 	}
 	diff := cmp.Diff([]int64{seckill.AloneDeliveries + 1, seckill.AloneDeliveries + 1}, owners)
@@ -251,7 +258,8 @@ func TestTicketsInDoubtAreRecovered(t *testing.T) {
 	if _, err := e.ReserveAll(t.Context(), s.sale, []int64{1}); err != nil {
 		t.Fatal(err)
 	}
-	if sandboxtest.PollFor(2*seckill.ReconcileEvery, func() bool { return s.gateState().InFlight == 0 }) {
+	s.now(e.ReconcileNow)
+	if queued := s.metric(e, "miaosha_queued_tickets").Gauge.GetValue(); queued != 0 || s.gateState().InFlight != 1 {
 		t.Error("the ticket was queued although no call was in doubt")
 	}
 	e.MarkInDoubt(s.sale)
@@ -266,6 +274,7 @@ func TestTicketsInDoubtAreRecovered(t *testing.T) {
 func TestTicketsOfADeadProcessAreTakenOver(t *testing.T) {
 	t.Parallel()
 	s := newShop(t, 10)
+	s.reclaimAfter = time.Hour
 	s.stoppedWithGate()
 	dead, err := seckill.DeadProcess(s.secret())
 	if err != nil {
@@ -280,28 +289,28 @@ func TestTicketsOfADeadProcessAreTakenOver(t *testing.T) {
 		t.Fatal(err)
 	}
 	release := s.lockSale()
-	began := time.Now()
-	s.start(nil)
-	pending := func() []redis.XPendingExt {
-		p, err := s.rdb.XPendingExt(t.Context(), &redis.XPendingExtArgs{Stream: gate.JournalKey(s.sale), Group: "settle", Start: "-", End: "+", Count: 9}).Result()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return p
+	e := s.start(nil)
+	of := func(owner string) (theirs []redis.XPendingExt) {
+		return slices.DeleteFunc(s.pending(), func(p redis.XPendingExt) bool { return p.Consumer != owner })
 	}
-	sandboxtest.Until(t, "the tickets are taken over", func() bool {
-		return !slices.ContainsFunc(pending(), func(p redis.XPendingExt) bool { return p.Consumer == dead })
-	})
-	for _, p := range pending() {
+	sandboxtest.Until(t, "the tickets are taken over", func() bool { return len(of(dead)) == 0 })
+	for _, p := range s.pending() {
 		if p.RetryCount != 1 && sandboxtest.Kind() != sandbox.Embedded { // which counts every claim
 			t.Errorf("entry %s of %s has had %d deliveries, want 1", p.ID, p.Consumer, p.RetryCount)
 		}
 	}
 	release()
 	sandboxtest.Until(t, "they have an order", func() bool { return len(s.owners()) == 3 })
-	t.Logf("settled %v after the start", time.Since(began))
+	s.silence(of("silent")[0], s.reclaimAfter/2, 1)
+	s.now(e.InheritNow)
+	s.now(e.ReclaimNow)
+	if left := of("silent"); len(left) != 1 || len(s.owners()) != 3 {
+		t.Fatalf("%d orders, and the silent process has %d entries, want 3 and one", len(s.owners()), len(left))
+	}
+	s.silence(of("silent")[0], s.reclaimAfter, 1)
+	s.now(e.ReclaimNow)
 	s.wantConsistent()
-	if took := time.Since(began); took < 5*time.Second || len(s.owners()) != 4 {
-		t.Errorf("after %v %d orders; the silent process has 5 s", took, len(s.owners()))
+	if n := len(s.owners()); n != 4 {
+		t.Errorf("%d orders, want also that of the process that was silent for long enough", n)
 	}
 }

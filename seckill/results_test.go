@@ -102,7 +102,7 @@ func TestKnownOrderNeedsNoStore(t *testing.T) {
 		return strings.HasPrefix(s.rdb.HGet(t.Context(), gate.TicketsKey(s.sale), "1").Val(), "O")
 	})
 	id := s.owners()[1]
-	time.Sleep(50 * time.Millisecond) // the process receives the reply to its ack
+	sandboxtest.Until(t, "the process has received the reply to its ack", func() bool { return e.Knows(s.sale, 1) })
 	proxy.Cut()
 	db.Close()
 	st, err := e.Result(t.Context(), s.sale, 1)
@@ -180,7 +180,7 @@ func TestResultOfASoldOutSale(t *testing.T) {
 					t.Fatalf("%v, want sold out", err)
 				}
 			}
-			awaitState := func(want string, within time.Duration) (st seckill.Status) {
+			awaitState := func(want string) (st seckill.Status) {
 				t.Helper()
 				sandboxtest.Until(t, "user 2 reads "+want, func() bool {
 					var err error
@@ -189,7 +189,7 @@ func TestResultOfASoldOutSale(t *testing.T) {
 				})
 				return st
 			}
-			if st := awaitState(seckill.SoldOut, 5*time.Second); st.Final() || !st.NoTicket() || st.NextPoll == 0 {
+			if st := awaitState(seckill.SoldOut); st.Final() || !st.NoTicket() || st.NextPoll == 0 {
 				t.Errorf("%+v, want a state that is not final", st)
 			}
 			if st, err := other.Result(t.Context(), s.sale, 1); err != nil || st.OrderID != id {
@@ -198,7 +198,7 @@ func TestResultOfASoldOutSale(t *testing.T) {
 			if err := s.orders.Cancel(t.Context(), 1, id); err != nil {
 				t.Fatal(err)
 			}
-			awaitState(seckill.None, 5*time.Second)
+			awaitState(seckill.None)
 			s.mustBuy(other, 2)
 		})
 	}

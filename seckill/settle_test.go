@@ -45,7 +45,7 @@ func TestATicketWaitsForAnOrderWithoutTheLock(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), sandboxtest.Hang)
 	defer cancel()
 	var settling sync.WaitGroup
 	settling.Go(func() { e.Settle(ctx, s.sale, order.Ticket{ID: "1:1-1:late", UserID: 1}) })
@@ -87,7 +87,7 @@ func TestPoisonedTickets(t *testing.T) {
 		}
 	}
 	e := s.start(nil)
-	sandboxtest.Until(t, "the journal is empty", func() bool { return s.gateState().Entries == 0 })
+	s.untilReclaimed(e, "the journal is empty", func() bool { return s.gateState().Entries == 0 })
 	s.wantConsistent()
 	if owners := s.owners(); len(owners) != 4 {
 		t.Errorf("owners %v, want users 1, 2, 3, and 4 of a damaged entry", owners)
@@ -109,7 +109,7 @@ func TestPoisonedTickets(t *testing.T) {
 	// A ticket whose refusal cannot be stored either does not hold up its sale.
 	results, stop := e.Watch(s.sale, 9)
 	defer stop()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), sandboxtest.Hang)
 	defer cancel()
 	e.Settle(ctx, s.sale, order.Ticket{ID: "1:1-1:\x00", UserID: 9})
 	select {
@@ -137,6 +137,7 @@ func TestTicketsOfAPausedOrClosedSale(t *testing.T) {
 			}
 			s.setState(state)
 			e := s.start(nil)
+			s.untilReclaimed(e, "the ticket has a result", func() bool { return s.gateState().Entries == 0 })
 			if st := s.awaitFinal(e, 1); st.State != want {
 				t.Errorf("%s, want %s", st.State, want)
 			}
@@ -145,79 +146,72 @@ func TestTicketsOfAPausedOrClosedSale(t *testing.T) {
 	}
 }
 
-// Postgres ends connections of the settler again and again, inside transactions and at their commit. On a fast machine all
-// units may be sold before a connection is ended; then the test tries again.
-func TestPostgresEndsConnections(t *testing.T) {
-	t.Parallel()
-	for range 5 {
-		if rushWhileConnectionsEnd(t) > 0 {
-			return
-		}
-	}
-	t.Error("no connection was ended")
-}
-
-// A batch that Postgres cannot settle within the time limit is settled in smaller ones.
+// A batch that Postgres cannot settle within the time limit is settled in smaller ones. Here it settles 15 tickets at once, and
+// no more in any time.
 func TestSlowBatchIsHalved(t *testing.T) {
 	t.Parallel()
-	s := newShop(t, 100)
+	const users = 25
+	s := newShop(t, users)
 	if _, err := s.db.Exec(t.Context(), `
-		create function slowly() returns trigger language plpgsql as $$ begin perform pg_sleep(0.02); return new; end $$;
-		create trigger slowly before insert on orders for each row execute function slowly()`); err != nil {
+		create function slowly() returns trigger language plpgsql as $$
+		begin
+			if (select count(*) from placed) > 15 then perform pg_sleep(3600); end if;
+			return null;
+		end $$;
+		create trigger slowly after insert on orders referencing new table as placed for each statement execute function slowly()`); err != nil {
 		t.Fatal(err)
 	}
-	e := s.start(nil)
-	s.awaitGate()
-	release := s.lockSale() // so that all are in one batch
-	for user := range int64(100) {
-		if b, err := s.retryBuy(e, user+1); err != nil || b.Status.State != seckill.Queued {
-			t.Fatalf("%+v, %v, want queued", b, err)
+	first := s.stoppedWithGate()
+	for user := range int64(users) {
+		if granted, err := first.ReserveAll(t.Context(), s.sale, []int64{user + 1}); err != nil || granted != 1 { // an entry each
+			t.Fatal(granted, err)
 		}
 	}
-	release()
-	sandboxtest.Until(t, "all have an order", func() bool { return len(s.owners()) == 100 })
+	s.reclaimAfter = 20 * time.Millisecond
+	e := s.start(func(_ *seckill.Config, d *seckill.Deps) { d.DB = s.pool("settle", "statement_timeout", "400") })
+	s.untilReclaimed(e, "all have an order", func() bool { return len(s.owners()) == users })
 	s.wantConsistent()
 }
 
-// rushWhileConnectionsEnd sells 200 units to 300 users while Postgres ends the connections of settles. It returns how many
-// connections were ended.
-func rushWhileConnectionsEnd(t *testing.T) (ended int) {
+// Postgres ends connections of the settler again and again, inside transactions and at their commit.
+func TestPostgresEndsConnections(t *testing.T) {
+	t.Parallel()
 	s := newShop(t, 200)
 	a, b := s.start(nil), s.start(nil)
 	s.awaitGate()
+	terminate := func() (n int, err error) {
+		err = s.db.QueryRow(t.Context(), `select count(pg_terminate_backend(pid)) from pg_stat_activity
+			where datname = current_database() and application_name = 'settle' and state <> 'idle'`).Scan(&n)
+		return n, err
+	}
+	letCommit := s.holdCommits()
 	var terminator errgroup.Group
-	sold := make(chan struct{})
+	sold := make(chan struct{}, 1)
 	terminator.Go(func() error {
-		tick := time.NewTicker(3 * time.Millisecond)
-		defer tick.Stop()
-		for rounds := 0; rounds < 150; { // counted from the first ended connection: on a busy machine the crowd is late
-			select {
-			case <-sold:
-				return nil
-			case <-tick.C:
-			}
-			var n int
-			if err := s.db.QueryRow(t.Context(), `select count(pg_terminate_backend(pid)) from pg_stat_activity
-				where datname = current_database() and application_name = 'settle' and state <> 'idle'`).Scan(&n); err != nil {
-				return err
-			}
-			if ended += n; ended > 0 {
-				rounds++
-			}
+		if !sandboxtest.Poll(func() bool { return s.lockWaiters("settle") > 0 }) {
+			t.Error("no settle transaction is at its commit")
 		}
-		return nil
+		ended, err := terminate()
+		letCommit()
+		for rounds := 0; rounds < 150 && len(sold) == 0 && err == nil; rounds++ {
+			var n int
+			n, err = terminate()
+			ended += n
+		}
+		if t.Logf("%d connections ended", ended); ended == 0 {
+			t.Error("no connection was ended")
+		}
+		return err
 	})
 	statuses := s.runRush(300, a, b)
-	close(sold)
+	sold <- struct{}{}
 	if err := terminator.Wait(); err != nil {
 		t.Error(err)
 	}
-	t.Logf("%d connections ended", ended)
 	s.wantSold(200, statuses)
 	s.wantConsistent()
 	// On a busy machine a reserve call may have no reply; then its tickets are claimed without ever having been queued.
 	if log := s.log.String(); strings.Contains(log, "claimed") && !strings.Contains(log, "doing=reserve") {
 		t.Error("a batch was abandoned, and claimed again later")
 	}
-	return ended
 }

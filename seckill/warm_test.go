@@ -2,6 +2,7 @@ package seckill_test
 
 import (
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -18,7 +19,7 @@ func TestConnectionsAreWarmBeforeASaleOpens(t *testing.T) {
 	t.Parallel()
 	s := newShop(t, 5)
 	now := time.Now()
-	if _, err := s.sales.Sell(t.Context(), goods.Item{Title: "soon"}, goods.Terms{Price: 1, Total: 7, StartsAt: now.Add(18 * time.Second), EndsAt: now.Add(time.Hour)}); err != nil {
+	if _, err := s.sales.Sell(t.Context(), goods.Item{Title: "soon"}, goods.Terms{Price: 1, Total: 7, StartsAt: now.Add(9 * time.Minute), EndsAt: now.Add(time.Hour)}); err != nil {
 		t.Fatal(err)
 	}
 	db := s.pool("settle")
@@ -26,11 +27,17 @@ func TestConnectionsAreWarmBeforeASaleOpens(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	time.AfterFunc(5*time.Second, inUse.Release)
-	s.start(func(_ *seckill.Config, d *seckill.Deps) { d.DB = db })
+	release := sync.OnceFunc(inUse.Release)
+	defer release()
+	engine := s.engine(func(_ *seckill.Config, d *seckill.Deps) { d.DB = db })
+	engine.WarmForAnyOpening()
+	e := s.run(engine)
+	s.now(e.ReconcileNow) // it finds the sale that is to open
+	s.now(e.WarmNow)
+	release()
 	var prepared []int // of each connection that is idle: lock, place, take, refuse, results
 	if !sandboxtest.Poll(func() bool {
-		time.Sleep(500 * time.Millisecond) // what this holds is not idle for the warmer
+		s.now(e.WarmNow)
 		prepared = nil
 		for _, conn := range db.AcquireAllIdle(t.Context()) {
 			var statements int
