@@ -10,6 +10,7 @@ import (
 
 	"miaosha/goods"
 	"miaosha/seckill"
+	"miaosha/seckill/sandbox/sandboxtest"
 )
 
 // Every request that is refused because something is full is counted.
@@ -62,6 +63,10 @@ func TestThePartsOfAPurchaseAreMeasured(t *testing.T) {
 			t.Errorf("user %d: %v, want %v", user, err, want)
 		}
 	}
+	// A settle transaction is measured after its COMMIT, when a poll finds the order already.
+	sandboxtest.Until(t, "the settle transaction is measured", func() bool {
+		return s.metric(e, "miaosha_settle_seconds").Histogram.GetSampleCount() > 0
+	})
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(e.Collectors()...)
 	if err := testutil.GatherAndCompare(registry, strings.NewReader(`
