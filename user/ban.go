@@ -15,6 +15,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
+
+	"miaosha/seckill/rounds"
 )
 
 const (
@@ -72,6 +74,7 @@ type Bans struct {
 	log   *slog.Logger
 	until atomic.Pointer[map[int64]time.Time] // the copy: users and the ends of their bans
 	begun prometheus.Counter
+	looks *rounds.Rounds
 
 	mu      sync.Mutex
 	refused map[int64]int // refusals since the last look
@@ -83,7 +86,7 @@ func NewBans(rdb redis.UniversalClient, cfg BanConfig, log *slog.Logger) (*Bans,
 	if err != nil || limit == (Limit{}) {
 		return nil, err
 	}
-	b := &Bans{rdb: rdb, limit: limit, cfg: cfg, log: log, refused: map[int64]int{},
+	b := &Bans{rdb: rdb, limit: limit, cfg: cfg, log: log, looks: rounds.New(), refused: map[int64]int{},
 		begun: prometheus.NewCounter(prometheus.CounterOpts{Name: "miaosha_bans_total", Help: "Users whom this process has banned because they were refused too often."})}
 	b.until.Store(&map[int64]time.Time{})
 	return b, nil
@@ -94,21 +97,15 @@ func (b *Bans) Run(ctx context.Context) error {
 	if b == nil {
 		return nil
 	}
-	tick := time.NewTicker(banEvery)
-	defer tick.Stop()
 	failing := false
-	for {
-		err := b.look(ctx)
+	b.looks.Run(ctx, banLimit, rounds.Every(banEvery), func(look context.Context) {
+		err := b.look(look)
 		if err != nil && ctx.Err() == nil && !failing { // once, until it works again
 			b.log.Warn("bans are not renewed, and no one is banned", "err", err)
 		}
 		failing = err != nil
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
-	}
+	})
+	return nil
 }
 
 // Check returns a BannedError for a user who is banned. It asks no store.
@@ -139,8 +136,6 @@ func (b *Bans) Refused(userID int64) {
 // look counts the refusals since the last look, bans users who had too many, and renews the copy. Refusals that
 // Redis did not count are forgotten.
 func (b *Bans) look(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, banLimit)
-	defer cancel()
 	b.mu.Lock()
 	refused := b.refused
 	b.refused = map[int64]int{}

@@ -19,11 +19,12 @@ const (
 // after a timeout.
 type counts struct {
 	limits  limits
+	wait    time.Duration
 	breaker *gobreaker.CircuitBreaker[struct{}]
 }
 
 func newCounts(rdb redis.UniversalClient) *counts {
-	return &counts{limits{rdb}, gobreaker.NewCircuitBreaker[struct{}](gobreaker.Settings{
+	return &counts{limits{rdb}, countWait, gobreaker.NewCircuitBreaker[struct{}](gobreaker.Settings{
 		Name:         "limits",
 		Timeout:      countPause,
 		ReadyToTrip:  func(c gobreaker.Counts) bool { return c.ConsecutiveFailures >= 3 },
@@ -36,7 +37,7 @@ func newCounts(rdb redis.UniversalClient) *counts {
 // with ErrUnavailable: then the caller decides.
 func (s *Store) Count(ctx context.Context, name string, userID int64, most Limit) error {
 	_, err := s.counts.breaker.Execute(func() (struct{}, error) {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), countWait)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.counts.wait)
 		defer cancel()
 		return struct{}{}, s.counts.limits.take(ctx, limitUser+name+":"+strconv.FormatInt(userID, 10), most)
 	})

@@ -127,7 +127,7 @@ func newLookups(pause time.Duration) *gobreaker.CircuitBreaker[account] {
 	})
 }
 
-var errSilent = fmt.Errorf("%w: no answer in %v", ErrUnavailable, lookupLimit)
+var errSilent = fmt.Errorf("%w: no answer in time", ErrUnavailable)
 
 // byPhone returns the account that has the phone, or ErrNotFound.
 func (s *Store) byPhone(ctx context.Context, phone string) (account, error) {
@@ -135,7 +135,7 @@ func (s *Store) byPhone(ctx context.Context, phone string) (account, error) {
 		return account{}, ErrNotFound
 	}
 	a, err := s.lookups.Execute(func() (account, error) {
-		limited, cancel := context.WithTimeoutCause(ctx, lookupLimit, errSilent)
+		limited, cancel := context.WithTimeoutCause(ctx, s.silence, errSilent)
 		defer cancel()
 		a, err := s.account(limited, `where phone = $1 and `+durable, phone)
 		if err != nil && context.Cause(limited) == errSilent {

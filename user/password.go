@@ -26,11 +26,12 @@ const (
 var errBadHash = errors.New("not an argon2id string")
 
 // dummyHash is checked when there is no account: the work is the same, and no password matches it.
-var dummyHash = encodeHash(make([]byte, saltBytes), make([]byte, keyBytes))
+var dummyHash = encodeHash(argonMemory, make([]byte, saltBytes), make([]byte, keyBytes))
 
 // hasher bounds the work: one hash per slot at a time, a short queue, then ErrBusy. Without it,
 // log-ins could take the whole machine from the buyers of a sale.
 type hasher struct {
+	memory  uint32 // KiB for one hash
 	slots   chan struct{}
 	waiting atomic.Int32
 	queue   int32
@@ -41,7 +42,7 @@ type hasher struct {
 }
 
 func newHasher(slots int) *hasher {
-	return &hasher{slots: make(chan struct{}, slots), queue: 16, maxWait: 2 * time.Second, first: make(chan struct{})}
+	return &hasher{memory: argonMemory, slots: make(chan struct{}, slots), queue: 16, maxWait: 2 * time.Second, first: make(chan struct{})}
 }
 
 // room returns how many callers in turn have a slot or a place in the queue.
@@ -55,7 +56,7 @@ func (h *hasher) hash(ctx context.Context, turn turn, password string) (string, 
 	defer h.freeSlot()
 	salt := make([]byte, saltBytes)
 	rand.Read(salt) // never returns an error
-	return encodeHash(salt, argon2.IDKey([]byte(password), salt, argonPasses, argonMemory, argonLanes, keyBytes)), nil
+	return encodeHash(h.memory, salt, argon2.IDKey([]byte(password), salt, argonPasses, h.memory, argonLanes, keyBytes)), nil
 }
 
 // check reports whether the password matches the stored string.
@@ -132,8 +133,8 @@ func (h *hasher) freeSlot() {
 	}
 }
 
-func encodeHash(salt, key []byte) string {
+func encodeHash(memory uint32, salt, key []byte) string {
 	b64 := base64.RawStdEncoding
 	return fmt.Sprintf("$argon2id$v=%d$m=%d,t=%d,p=%d$%s$%s",
-		argon2.Version, argonMemory, argonPasses, argonLanes, b64.EncodeToString(salt), b64.EncodeToString(key))
+		argon2.Version, memory, argonPasses, argonLanes, b64.EncodeToString(salt), b64.EncodeToString(key))
 }

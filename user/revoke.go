@@ -8,8 +8,10 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// revokeEvery is how often a process looks for revoked accounts. With the life of a copy it is less than two seconds.
-const revokeEvery = 500 * time.Millisecond
+const (
+	revokeEvery = 500 * time.Millisecond // between two looks for revoked accounts; with the life of a copy less than two seconds
+	revokeLimit = time.Second            // for Postgres, in one look
+)
 
 // EndRevoked ends the sessions of accounts whose role an administrator has changed, or that one has disabled, until ctx ends:
 // within two seconds, in every process that runs it. Postgres knows these accounts, so nothing is lost when the process
@@ -17,25 +19,20 @@ const revokeEvery = 500 * time.Millisecond
 // when it is back. report is called with the first of several faults.
 func (s *Store) EndRevoked(ctx context.Context, sessions *Sessions, report func(error)) error {
 	ended := map[int64]time.Time{} // user -> the change whose sessions of before have ended
-	for failed := false; ; {
-		err := s.endRevoked(ctx, sessions, ended)
+	failed, pause := false, func(time.Duration) time.Duration { return revokeEvery }
+	s.revoking.Run(ctx, revokeLimit, pause, func(look context.Context) {
+		err := s.endRevoked(look, sessions, ended)
 		if err != nil && !failed && ctx.Err() == nil {
 			report(err)
 		}
 		failed = err != nil
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(revokeEvery):
-		}
-	}
+	})
+	return nil
 }
 
 // endRevoked looks once. Each change is handled once: a later one of the password raises the generation too, and spares a session.
 func (s *Store) endRevoked(ctx context.Context, sessions *Sessions, ended map[int64]time.Time) (failed error) {
-	limited, cancel := context.WithTimeout(ctx, time.Second)
-	defer cancel()
-	rows, _ := s.db.Query(limited, `
+	rows, _ := s.db.Query(ctx, `
 		select id, generation, revoked_at from users where revoked_at > now() - make_interval(secs => $1)`, sessions.manager.Lifetime.Seconds())
 	type revoked struct {
 		ID, Generation int64

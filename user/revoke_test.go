@@ -1,11 +1,11 @@
 package user
 
 import (
+	"context"
 	"errors"
+	"sync"
 	"testing"
 	"time"
-
-	"github.com/alicebob/miniredis/v2"
 
 	"miaosha/seckill/sandbox/sandboxtest"
 )
@@ -86,16 +86,34 @@ func TestADisabledAccountHasNoSession(t *testing.T) {
 	expect(t, "enabled, there", there, token, u)
 }
 
+// A process looks for revoked accounts by itself, and can be told to look now.
+func TestRevokedAccountsAreLookedForNow(t *testing.T) {
+	s := newShop(t)
+	u, sessions, keeper := s.register(t, phone, "correct horse"), s.sessions(t), s.keeper(t)
+	token := logIn(t, sessions, u)
+	ctx, stop := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { s.EndRevoked(ctx, sessions, func(err error) { t.Error(err) }) })
+	defer running.Wait()
+	defer stop()
+	s.exec(t, `select disable_user($1, $2, true)`, keeper, u.ID)
+	if err := s.revoking.Now(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, "after a look", sessions, token, User{})
+}
+
 // Each process forgets its copies while Redis is away, and the sessions are gone when Redis is back.
 func TestRevokedSessionsEndWithoutRedis(t *testing.T) {
 	s := newShop(t)
 	u, other := s.register(t, phone, "correct horse"), s.register(t, "13800000002", "correct horse")
-	keeper, rdb := s.keeper(t), miniredis.RunT(t)
-	sessions, _ := newSessions(t, "redis://"+rdb.Addr())
+	keeper := s.keeper(t)
+	proxy, url := sandboxtest.ProxyTo(t, sandboxtest.RedisURL(t))
+	sessions, _ := newSessions(t, url)
 	mine, forgotten, others := logIn(t, sessions, u), logIn(t, sessions, u), logIn(t, sessions, other)
 	expect(t, "before", sessions, mine, u)
 	expect(t, "before", sessions, others, other)
-	rdb.Close()
+	proxy.Cut()
 	s.exec(t, `select change_role($1, $2, 'viewer')`, keeper, u.ID)
 	ended := map[int64]time.Time{}
 	if err := s.endRevoked(t.Context(), sessions, ended); !errors.Is(err, ErrUnavailable) {
@@ -103,7 +121,7 @@ func TestRevokedSessionsEndWithoutRedis(t *testing.T) {
 	}
 	expect(t, "without Redis", sessions, mine, User{})
 	expect(t, "without Redis, another user", sessions, others, other)
-	restart(t, rdb, sessions)
+	join(t, proxy, sessions)
 	if err := s.endRevoked(t.Context(), sessions, ended); err != nil {
 		t.Error(err)
 	}

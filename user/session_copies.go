@@ -24,6 +24,7 @@ type copies struct {
 	reads   *reads
 	entries entries
 	fresh   time.Duration // a copy is used without a read
+	wait    time.Duration // of a caller with an older copy, for Redis
 	now     func() time.Time
 
 	hits, misses, stale atomic.Int64 // of find
@@ -51,7 +52,7 @@ type entry struct {
 
 // newCopies returns copies of sessions with this life.
 func newCopies(r *remote, life time.Duration) *copies {
-	c := &copies{remote: r, fresh: freshFor, now: time.Now, entries: newEntries(life, nil)}
+	c := &copies{remote: r, fresh: freshFor, wait: staleWait, now: time.Now, entries: newEntries(life, nil)}
 	c.reads = newReads(readsAtOnce, c.fetch)
 	return c
 }
@@ -85,7 +86,7 @@ func (c *copies) find(ctx context.Context, token string) (entry, error) {
 	stale := ok && c.now().Sub(cached.at) < staleFor
 	if stale {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, staleWait)
+		ctx, cancel = context.WithTimeout(ctx, c.wait)
 		defer cancel()
 	}
 	record, err := c.reads.get(ctx, token)

@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	redisTimeout = 500 * time.Millisecond // to connect, to read, to write
-	bulkTimeout  = 10 * time.Second       // the same, where no buyer waits
+	redisTimeout = 500 * time.Millisecond
+	bulkTimeout  = 10 * time.Second       // where no buyer waits
 	redisConns   = 8                      // reads are combined, so a few are enough
 	breakerPause = 500 * time.Millisecond // without a call to Redis, after three failures in a row
 )
@@ -24,19 +24,20 @@ const (
 // remote is the Redis that has the sessions. Every call goes through a breaker: while Redis is
 // unavailable, a call fails at once and not after a timeout.
 type remote struct {
+	timeout time.Duration // to connect, to read, to write
 	pool    *redis.Pool
 	bulk    func(context.Context) (redis.Conn, error) // a connection with a longer timeout, for many commands
 	store   *redisstore.RedisStore
 	breaker *gobreaker.CircuitBreaker[struct{}]
 }
 
-// newRemote checks the address. It does not connect yet.
-func newRemote(address string) (*remote, error) {
-	dial, err := dialer(address, redisTimeout)
+// newRemote checks the address. It does not connect yet. The options come after those of the shop.
+func newRemote(address string, more ...redis.DialOption) (*remote, error) {
+	dial, err := dialer(address, redisTimeout, more...)
 	if err != nil {
 		return nil, err
 	}
-	bulk, err := dialer(address, bulkTimeout)
+	bulk, err := dialer(address, bulkTimeout, more...)
 	if err != nil {
 		return nil, err
 	}
@@ -55,9 +56,10 @@ func newRemote(address string) (*remote, error) {
 		},
 	}
 	return &remote{
-		pool:  pool,
-		bulk:  bulk,
-		store: redisstore.NewWithPrefix(pool, sessionPrefix),
+		timeout: redisTimeout,
+		pool:    pool,
+		bulk:    bulk,
+		store:   redisstore.NewWithPrefix(pool, sessionPrefix),
 		breaker: gobreaker.NewCircuitBreaker[struct{}](gobreaker.Settings{
 			Name:        "sessions",
 			Timeout:     breakerPause,
@@ -78,7 +80,7 @@ func (r *remote) try(doing string, work func() error) error {
 // with calls try with a connection. Work does not end with ctx; it has a time limit of its own.
 func (r *remote) with(ctx context.Context, doing string, work func(redis.Conn) error) error {
 	return r.try(doing, func() error {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*redisTimeout)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*r.timeout)
 		defer cancel()
 		conn, err := r.pool.GetContext(ctx)
 		if err != nil {
@@ -106,11 +108,11 @@ func (r *remote) records(ctx context.Context, tokens []string) (records [][]byte
 }
 
 // dialer parses redis://, rediss:// and unix:// addresses (unix://:password@/path?db=1).
-func dialer(address string, timeout time.Duration) (func(context.Context) (redis.Conn, error), error) {
-	options := []redis.DialOption{
+func dialer(address string, timeout time.Duration, more ...redis.DialOption) (func(context.Context) (redis.Conn, error), error) {
+	options := append([]redis.DialOption{
 		redis.DialConnectTimeout(timeout), redis.DialTLSHandshakeTimeout(timeout),
 		redis.DialReadTimeout(timeout), redis.DialWriteTimeout(timeout),
-	}
+	}, more...)
 	if strings.Contains(address, ",") || strings.HasPrefix(address, "redis+sentinel:") {
 		return nil, errors.New("sessions need a single Redis of their own (SESSION_REDIS_URL), no Cluster and no sentinels")
 	}

@@ -25,6 +25,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/redis/go-redis/v9"
 	"github.com/sony/gobreaker/v2"
+
+	"miaosha/seckill/rounds"
 )
 
 // Roles.
@@ -89,16 +91,18 @@ func (c Config) Validate() error {
 
 // Store manages accounts. It is safe for concurrent use and starts no goroutine.
 type Store struct {
-	db      *pgxpool.Pool
-	codes   *codes
-	limits  *limits
-	counts  *counts
-	hashes  *hasher
-	door    *door
-	devices *devices
-	lookups *gobreaker.CircuitBreaker[account] // of log-ins
-	cfg     Config
-	log     *slog.Logger
+	db       *pgxpool.Pool
+	codes    *codes
+	limits   *limits
+	counts   *counts
+	hashes   *hasher
+	door     *door
+	devices  *devices
+	lookups  *gobreaker.CircuitBreaker[account] // of log-ins
+	silence  time.Duration                      // of Postgres, for which a log-in waits
+	revoking *rounds.Rounds                     // of EndRevoked
+	cfg      Config
+	log      *slog.Logger
 }
 
 // New returns a Store on a database that has the schema. The secret signs one-time codes and the
@@ -110,16 +114,18 @@ func New(db *pgxpool.Pool, rdb redis.UniversalClient, secret []byte, cfg Config,
 	}
 	hashes := newHasher(max(1, runtime.GOMAXPROCS(0)/2))
 	return &Store{
-		db:      db,
-		codes:   &codes{rdb: rdb, secret: secret},
-		limits:  &limits{rdb},
-		counts:  newCounts(rdb),
-		hashes:  hashes,
-		door:    newDoor(hashes.room()),
-		devices: newDevices(secret),
-		lookups: newLookups(lookupPause),
-		cfg:     cfg,
-		log:     log,
+		db:       db,
+		codes:    &codes{rdb: rdb, secret: secret},
+		limits:   &limits{rdb},
+		counts:   newCounts(rdb),
+		hashes:   hashes,
+		door:     newDoor(hashes.room()),
+		devices:  newDevices(secret),
+		lookups:  newLookups(lookupPause),
+		silence:  lookupLimit,
+		revoking: rounds.New(),
+		cfg:      cfg,
+		log:      log,
 	}
 }
 
