@@ -3,6 +3,7 @@ package operator
 import (
 	"bytes"
 	"context"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -146,13 +147,15 @@ func TestAShopThatStopsSaysWhatWaits(t *testing.T) {
 	env := append(sandboxtest.Stores(t), "MIAOSHA_CAPTCHA=off")
 	shop := sandboxtest.Open(t, env)
 	sale := sandboxtest.Sale(t, env, 5)
-	buyer := shop.Buyers(t, 1, sale)[0]
+	buyers := shop.Buyers(t, 2, sale)
+	buyers[0].Order(t) // so there is a gate: to make one takes the table that is locked below
 	if code := shop.End(syscall.SIGTERM); code != 0 || !strings.Contains(shop.Say.String(), "stopped: no ticket waits in a journal") {
 		t.Errorf("exit %d %s", code, shop.Say)
 	}
 	shop = sandboxtest.Open(t, env)
 	release := lock(t, connect(t, env), "orders") // no ticket is settled
-	buyer.At(func() string { return shop.URL }).Click(1)
+	buyers[1].At(func() string { return shop.URL })
+	sandboxtest.Until(t, "a click receives a ticket", func() bool { return buyers[1].Click(1)[0].Status == http.StatusAccepted })
 	shop.End(syscall.SIGKILL)
 	release()
 	pool, err := pgxpool.New(t.Context(), setting(env, "DATABASE_URL"))
@@ -167,7 +170,11 @@ func TestAShopThatStopsSaysWhatWaits(t *testing.T) {
 	rdb := redis.NewClient(at)
 	defer rdb.Close()
 	var said bytes.Buffer
-	Goodbye(&said, &backend.Stores{Web: pool}, rdb)
+	sandboxtest.Until(t, "the stores answer within the limit of a goodbye", func() bool {
+		said.Reset()
+		Goodbye(&said, &backend.Stores{Web: pool}, rdb)
+		return !strings.Contains(said.String(), "it is not known")
+	})
 	if !strings.Contains(said.String(), "tickets in the journals: 1, of 1 sales; another process of the shop settles them, or the next start") {
 		t.Error(said.String())
 	}
