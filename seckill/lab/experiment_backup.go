@@ -58,6 +58,7 @@ func runBackup(ctx context.Context, s Stores, _ uint64) (rows []Finding, err err
 
 const (
 	backupTime  = 600 * time.Millisecond
+	backupLeast = 1000 // orders: enough that the versions of the row do not fit on the pages below, on a slow machine too
 	backupSlice = 100 * time.Millisecond
 	backupPages = 12 // a row that is cleared is found on fewer, its index included
 )
@@ -73,7 +74,7 @@ func sellUpdating(ctx context.Context, w workspace) (row Finding, err error) {
 		defer mu.Unlock()
 		return map[string]float64{"orders": float64(len(sold))}
 	})
-	for time.Since(began) < backupTime && ctx.Err() == nil {
+	for (time.Since(began) < backupTime || len(sold) < backupLeast) && ctx.Err() == nil {
 		//lab:here
 		_, err := w.db.Exec(ctx, `update item set sold = sold + 1 where id = 1`)
 		//lab:end

@@ -150,6 +150,10 @@ func (q messageQueue) publishFrom(ctx context.Context, p publisher, dies bool, b
 		for i := range ids {
 			ids[i] = len(waits) + i
 		}
+		killed := dies && len(waits)+p.size > confirmMessages/2
+		if killed && p.fromMemory {
+			rdb.Close() // before this batch leaves, and whatever else is in the memory
+		}
 		//lab:here
 		if p.fromMemory {
 			memory <- ids
@@ -157,7 +161,6 @@ func (q messageQueue) publishFrom(ctx context.Context, p publisher, dies bool, b
 			return nil, err
 		}
 		//lab:end
-		killed := dies && len(waits)+p.size > confirmMessages/2
 		if killed {
 			rdb.Close()
 		}

@@ -44,19 +44,12 @@ func TestRunsLeaveNothing(t *testing.T) {
 	if !errors.Is(err, context.Canceled) {
 		t.Fatalf("a stopped run returns %v", err)
 	}
-	schemas := func() (n int) {
-		t.Helper()
-		db, err := pgx.Connect(t.Context(), s.DatabaseURL)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer db.Close(t.Context())
-		if err := db.QueryRow(t.Context(), `select count(*) from pg_namespace where nspname like 'lab%'`).Scan(&n); err != nil {
-			t.Fatal(err)
-		}
-		return n
+	db, err := pgx.Connect(t.Context(), s.DatabaseURL)
+	if err != nil {
+		t.Fatal(err)
 	}
-	if n, keys := schemas(), s.Redis.Keys(t.Context(), "*").Val(); n != 0 || len(keys) != 0 {
+	defer db.Close(context.Background())
+	if n, keys := labSchemas(t, db), s.Redis.Keys(t.Context(), "*").Val(); n != 0 || len(keys) != 0 {
 		t.Errorf("%d schemas and the keys %v are left", n, keys)
 	}
 
@@ -69,7 +62,7 @@ func TestRunsLeaveNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := schemas(); n != 2 {
+	if n := labSchemas(t, db); n != 2 {
 		t.Errorf("%d schemas of two living runs, want 2", n)
 	}
 	dead.admin.Close(t.Context())
@@ -77,13 +70,13 @@ func TestRunsLeaveNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n, keys := schemas(), s.Redis.Keys(t.Context(), "*").Val(); n != 2 || len(keys) != 0 {
+	if n, keys := labSchemas(t, db), s.Redis.Keys(t.Context(), "*").Val(); n != 2 || len(keys) != 0 {
 		t.Errorf("two living runs have %d schemas, and the keys %v are left", n, keys)
 	}
 	if err := errors.Join(living.close(t.Context()), next.close(t.Context())); err != nil {
 		t.Error(err)
 	}
-	if n := schemas(); n != 0 {
+	if n := labSchemas(t, db); n != 0 {
 		t.Errorf("%d schemas are left", n)
 	}
 }
@@ -136,4 +129,13 @@ func TestANamespaceIsMadeAgain(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+}
+
+// labSchemas returns how many runs and experiments have their tables in the database.
+func labSchemas(t *testing.T, db *pgx.Conn) (n int) {
+	t.Helper()
+	if err := db.QueryRow(t.Context(), `select count(*) from pg_namespace where nspname like 'lab%'`).Scan(&n); err != nil {
+		t.Fatal(err)
+	}
+	return n
 }
