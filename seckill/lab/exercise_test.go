@@ -101,7 +101,7 @@ func TestExerciseVerdicts(t *testing.T) {
 			judge := func(p Program, seed uint64, search bool) ExerciseResult {
 				parallelRuns <- struct{}{}
 				defer func() { <-parallelRuns }()
-				r, err := judgeExercise(t.Context(), s, e, p, seed, search, nil)
+				r, err := judgeExercise(patient(t), s, e, p, seed, search, nil)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -234,7 +234,7 @@ func TestOutsideHasRightsInItsSchemaOnly(t *testing.T) {
 		}
 		return false, nil
 	}}
-	if _, err := RunOutside(t.Context(), s, Plan{Buyers: 1, Stock: 1, Seconds: 20, Nodes: 1}, shop.start, nil); err != nil {
+	if _, err := RunOutside(t.Context(), s, Plan{Buyers: 1, Stock: 1, Seconds: MaxSeconds, Nodes: 1}, shop.start, nil); err != nil {
 		t.Fatal(err)
 	}
 	for sql, code := range codes {
@@ -251,14 +251,14 @@ func TestOutsideHasRightsInItsSchemaOnly(t *testing.T) {
 func TestOutsideErrors(t *testing.T) {
 	t.Parallel()
 	s := stores(t)
-	p := Plan{Buyers: 10, Stock: 1, Seconds: 1}
+	p := Plan{Buyers: 10, Stock: 1, Seconds: MaxSeconds}
 	for _, fault := range []string{RedisPause, SlowPostgres} {
 		p.Faults = []string{fault}
 		if _, err := RunOutside(t.Context(), s, p, nil, nil); !errors.As(err, &InvalidError{}) || !strings.Contains(err.Error(), "only kill does") {
 			t.Errorf("%s: %v", fault, err)
 		}
 	}
-	shop, p := &ownShop{buy: rightly, refuses: errors.New("no such class")}, Plan{Buyers: 10, Stock: 1, Seconds: 1, Nodes: 3}
+	shop, p := &ownShop{buy: rightly, refuses: errors.New("no such class")}, Plan{Buyers: 10, Stock: 1, Seconds: MaxSeconds, Nodes: 3}
 	if _, err := RunOutside(t.Context(), s, p, shop.start, nil); !errors.Is(err, shop.refuses) {
 		t.Error(err)
 	}

@@ -23,7 +23,6 @@ const (
 	childMemory = 512 << 20 // bytes that a child may have
 	exitMemory  = 77        // its exit code if it wants more
 	maxOutput   = 4 << 10   // bytes that a program may print
-	compileTime = 4 * time.Second
 )
 
 // RunChild runs a program in a child process: it reads a job from standard input, writes news to standard output, and ends
@@ -58,7 +57,7 @@ func RunChild() {
 		defer mu.Unlock()
 		_ = encoder.Encode(line)
 	}
-	if problem := job.run(context.Background(), tell); problem != nil {
+	if problem := job.run(context.WithValue(context.Background(), limitsKey{}, job.Limits), tell); problem != nil {
 		tell(childNews{Problem: problem})
 	}
 	os.Exit(0)
@@ -78,8 +77,8 @@ func watchMemory() {
 
 // run judges the program under each plan.
 func (j childJob) run(ctx context.Context, tell func(childNews)) *childProblem {
-	slow := time.AfterFunc(compileTime, func() { // a source can be made so that the compiler takes minutes
-		tell(childNews{Problem: &childProblem{Endless, fmt.Sprintf("the source is not compiled within %d s", int(compileTime.Seconds()))}})
+	slow := time.AfterFunc(j.Limits.Compile, func() { // a source can be made so that the compiler takes minutes
+		tell(childNews{Problem: &childProblem{Endless, fmt.Sprintf("the source is not compiled within %v", j.Limits.Compile)}})
 		os.Exit(0)
 	})
 	code, err := compileProgram(j.Program)

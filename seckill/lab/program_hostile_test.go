@@ -38,7 +38,7 @@ func TestHostilePrograms(t *testing.T) {
 	if err := db.QueryRow(t.Context(), `select current_database()`).Scan(&database); err != nil {
 		t.Fatal(err)
 	}
-	plan := Plan{Buyers: 4, Stock: 2, Seed: 1, Seconds: 3}
+	plan := Plan{Buyers: 4, Stock: 2, Seed: 1, Seconds: MaxSeconds}
 	inBuy := func(code string) string { return "function buy(user) " + code + " return true end" }
 	for name, test := range map[string]struct {
 		source  string
@@ -74,15 +74,15 @@ func TestHostilePrograms(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			began := time.Now()
-			results, err := Judge(t.Context(), s, Program{"lua", test.source}, []Plan{plan}, nil)
+			ctx := patient(t)
+			if test.problem == Endless && test.says != "150 steps" {
+				ctx = impatient(t)
+			}
+			results, err := Judge(ctx, s, Program{"lua", test.source}, []Plan{plan}, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
 			r := results[0]
-			if took := time.Since(began); took > 60*time.Second {
-				t.Errorf("it took %v", took)
-			}
 			if r.Problem != test.problem || !strings.Contains(r.Error+r.Output, test.says) {
 				t.Errorf("problem %q (%s), output %.200q; want problem %q that says %q", r.Problem, r.Error, r.Output, test.problem, test.says)
 			}
@@ -105,7 +105,7 @@ func TestProgramsWriteNothingToTheLog(t *testing.T) {
   print(pcall(sql, "alter role current_user set log_min_messages = log"))
 end
 function buy(user) return false end`}
-	r, err := judgeOne(t, stores(t), program, Plan{Buyers: 1, Stock: 1, Seconds: 3, CrowdOnly: true})
+	r, err := judgeOne(t, stores(t), program, Plan{Buyers: 1, Stock: 1, Seconds: MaxSeconds, CrowdOnly: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -34,18 +34,35 @@ type place struct {
 
 // Limits of a program.
 const (
-	programConns   = 40               // connections of the role
-	programData    = 256 << 20        // bytes of the database
-	programServer  = 512 << 20        // bytes of memory of the role's sessions in the server, where it is on this machine
-	programLocks   = 2000             // that the role holds; the lock table is that of the whole server
-	programLongest = 2 * time.Second  // of one statement
-	programTime    = 20 * time.Second // of all plans, and
-	planTime       = 17 * time.Second // for each plan, besides its own seconds: a search takes up to 8, and its last schedule 9
+	programConns  = 40               // connections of the role
+	programData   = 256 << 20        // bytes of the database
+	programServer = 512 << 20        // bytes of memory of the role's sessions in the server, where it is on this machine
+	programLocks  = 2000             // that the role holds; the lock table is that of the whole server
+	programTime   = 20 * time.Second // of all plans, besides their searches and their own seconds
 
 	placePrefix  = "lab_mine_" // of databases and roles
 	placeNumbers = 1_000_000_000_000
 	placeFirst   = 8_000_000_000_000
 )
+
+// limits are the times that a program has, and how many schedules are searched. A test that is about none of these sets them so
+// that no machine is too slow.
+type limits struct {
+	Compile   time.Duration // the source
+	Statement time.Duration // the longest
+	Search    time.Duration // of one plan; twice that for two buyers with one move at most
+	Schedules int           // of one plan
+	Trial     time.Duration // of one schedule; twice that when it is run again
+}
+
+type limitsKey struct{}
+
+func limitsIn(ctx context.Context) limits {
+	if l, ok := ctx.Value(limitsKey{}).(limits); ok {
+		return l
+	}
+	return limits{Compile: 4 * time.Second, Statement: 2 * time.Second, Search: 4 * time.Second, Schedules: 1200, Trial: 3 * time.Second}
+}
 
 // openPlace removes the places of dead runs and makes a new one.
 func openPlace(ctx context.Context, s Stores) (p *place, err error) {
@@ -188,7 +205,7 @@ func (p *place) look(ctx context.Context) *childProblem {
 		select pg_database_size($1::name) + 0 * (select count(*) from ended),
 		       (select count(*) from pg_locks where mode <> 'SIReadLock' and pid in (select pid from mine)),
 		       (select coalesce(array_agg(pid), '{}') from mine)`,
-		p.name, programLongest.String()).Scan(&size, &locks, &sessions)
+		p.name, limitsIn(ctx).Statement.String()).Scan(&size, &locks, &sessions)
 	full := new(pgconn.PgError)
 	switch {
 	case ctx.Err() != nil:
@@ -236,6 +253,7 @@ type childJob struct {
 	Program     Program
 	Plans       []childPlan
 	DatabaseURL string
+	Limits      limits
 }
 
 // childPlan is a plan with the fields that the pages do not send.
@@ -264,9 +282,9 @@ const longestLine = 8 << 20
 
 // runChild runs the plans in a child process. It returns the results of those that were done, and why the others were not.
 func (p *place) runChild(ctx context.Context, program Program, plans []Plan, report func(Progress)) ([]Result, *childProblem, error) {
-	limit := programTime
+	limit, l := programTime, limitsIn(ctx)
 	for _, plan := range plans {
-		limit += planTime + time.Duration(plan.Seconds)*time.Second
+		limit += 2*l.Search + 3*l.Trial + time.Duration(plan.Seconds)*time.Second // the last schedule may be run again
 	}
 	outer := ctx
 	ctx, cancel := context.WithTimeout(outer, limit)
@@ -277,7 +295,7 @@ func (p *place) runChild(ctx context.Context, program Program, plans []Plan, rep
 	}
 	cmd := exec.CommandContext(ctx, self)
 	cmd.Env = childEnvironment()
-	job := childJob{Program: program, DatabaseURL: p.url}
+	job := childJob{Program: program, DatabaseURL: p.url, Limits: l}
 	for _, plan := range plans {
 		job.Plans = append(job.Plans, childPlan{plan, plan.Nodes, plan.CrowdOnly, plan.Closes})
 	}

@@ -24,11 +24,8 @@ const (
 	OneTwice    = "two buyers, one of them twice" // the second click of one comes before the other buyer
 )
 
-// Bounds of a search.
+// Bounds of a schedule.
 const (
-	searchTime = 4 * time.Second // of one plan; twice that for two buyers with one move at most
-	searchMost = 1200            // schedules
-	trialTime  = 3 * time.Second // of one schedule; twice that when it is run again
 	trialSteps = 150
 	clickTries = 4 // of a buyer who got no answer
 )
@@ -38,6 +35,7 @@ const (
 // with two. The idea of few switches is that of CHESS (Musuvathi and others, 2008), and that a statement which waits for a
 // lock lets the others go on is that of Postgres' isolation tester.
 type search struct {
+	limits
 	ns     *namespace
 	server *miniredis.Miniredis
 	rdb    *redis.Client
@@ -74,15 +72,15 @@ type found struct {
 // searchSchedules returns nil if no schedule shows a fault.
 func searchSchedules(ctx context.Context, st Stores, server *miniredis.Miniredis, code *glua.FunctionProto, p Plan, print func(string),
 	stuck func(problem, text string)) (f *found, err error) {
-	s := &search{server: server, code: code, plan: p, print: print, stuck: stuck}
-	s.rdb = redis.NewClient(&redis.Options{Addr: server.Addr(), Protocol: 2, DisableIdentity: true, MaxRetries: -1, ReadTimeout: trialTime / 2})
+	s := &search{limits: limitsIn(ctx), server: server, code: code, plan: p, print: print, stuck: stuck}
+	s.rdb = redis.NewClient(&redis.Options{Addr: server.Addr(), Protocol: 2, DisableIdentity: true, MaxRetries: -1, ReadTimeout: s.Trial / 2})
 	defer s.rdb.Close()
 	if s.ns, err = openNamespace(ctx, st, tables); err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, s.close(ctx)) }()
 	s.conns = make([]*pgx.Conn, 3)
-	until := time.Now().Add(searchTime)
+	until := time.Now().Add(s.Search)
 	// To sell one unit twice says more than a double click does, and two buyers are easier to follow than three. The many
 	// schedules with two moves come late, so that the time does not end before a shorter one of the others.
 	pairs, double, twice, three := &act{}, &act{}, &act{}, &act{}
@@ -123,13 +121,13 @@ func (s *search) deeper(ctx context.Context, a *act, until time.Time) (unsold *f
 	level, depth := a.next, a.depth
 	a.next, a.depth = nil, depth+1
 	if depth < 2 && len(level) > 0 && len(level[0].users) < 3 {
-		until = until.Add(searchTime) // a slow machine finds those, too
+		until = until.Add(s.Search) // a slow machine finds those, too
 	}
 	for _, c := range level {
-		if time.Now().After(until) || s.tried >= searchMost {
+		if time.Now().After(until) || s.tried >= s.Schedules {
 			break
 		}
-		t, err := s.try(ctx, c.scene, c.moves, trialTime)
+		t, err := s.try(ctx, c.scene, c.moves, s.Trial)
 		if err != nil {
 			return nil, err
 		}
@@ -170,7 +168,7 @@ func faultsOf(moves []move) (n int) {
 // again runs the schedule once more, with twice the time. It returns that run and its verdict, or t and "" if the two differ:
 // what the machine's own timing has caused is no schedule.
 func (s *search) again(ctx context.Context, t *trial) (*trial, string) {
-	second, err := s.try(ctx, t.scene, t.schedule, 2*trialTime)
+	second, err := s.try(ctx, t.scene, t.schedule, 2*s.Trial)
 	if err != nil || second.verdict() != t.verdict() {
 		return t, ""
 	}

@@ -43,9 +43,25 @@ function buy(user)
 end
 `
 
+// patient returns a context in which no machine is too slow for a program, and in which few schedules are searched: all with one
+// move, and some with two. With MIAOSHA_LAB_SEEDS as many are searched as ever.
+func patient(t *testing.T) context.Context {
+	l := limitsIn(t.Context())
+	if l.Compile, l.Statement, l.Search, l.Trial = sandboxtest.Hang, sandboxtest.Hang, sandboxtest.Hang, sandboxtest.Hang/3; os.Getenv("MIAOSHA_LAB_SEEDS") == "" {
+		l.Schedules = 120
+	}
+	return context.WithValue(t.Context(), limitsKey{}, l)
+}
+
+// impatient returns a context in which a program without an end is soon known as one.
+func impatient(t *testing.T) context.Context {
+	const soon = 300 * time.Millisecond
+	return context.WithValue(t.Context(), limitsKey{}, limits{Compile: soon, Statement: soon, Search: sandboxtest.Hang, Schedules: 300, Trial: soon})
+}
+
 func TestJudge(t *testing.T) {
 	t.Parallel()
-	plan := Plan{Buyers: 60, Stock: 10, DoubleClicks: 30, Seed: 1, Seconds: 10}
+	plan := Plan{Buyers: 60, Stock: 10, DoubleClicks: 30, Seed: 1, Seconds: MaxSeconds}
 	with := func(faults ...string) Plan {
 		p := plan
 		p.Faults = faults
@@ -53,9 +69,10 @@ func TestJudge(t *testing.T) {
 	}
 	crowd := func(faults ...string) Plan {
 		p := with(faults...)
-		p.CrowdOnly, p.Seconds = true, 4
+		p.CrowdOnly = true
 		return p
 	}
+	failing := Plan{Buyers: 4, Stock: 2, Seed: 1, Seconds: 2, CrowdOnly: true} // the buyers try again until the time is up
 	for name, test := range map[string]struct {
 		program Program
 		plan    Plan
@@ -83,8 +100,8 @@ func TestJudge(t *testing.T) {
 		"a slow script":      {Program{Lua, strings.Replace(readThenWriteLua, "local r", `eval("for i = 1, 1000000 do end return 1") local r`, 1)}, plan, LostUpdate, nil},
 		"a wrong prepare":    {Program{Lua, `function prepare() sql("create table orders (x int)") end function buy() return true end`}, crowd(), Failed, []string{BadRuntime, "already exists"}},
 		"half of the work":   {Program{Lua, `function prepare() sql("create unique index one on orders (user_id)") end function buy(u) think() if sql("insert into orders (user_id) values ($1) on conflict do nothing", u).affected == 0 then return true end if sql("update item set stock = stock - 1 where stock > 0").affected == 1 then return true end sql("delete from orders where user_id = $1", u) return false end`}, with(Kill), PartialWrite, []string{"killed"}},
-		"a wrong column":     {Program{Lua, "function buy(u)\n  think()\n  return sql('update item set stok = 1').affected == 1\nend"}, crowd(), Failed, []string{BadRuntime, "line 3: ERROR"}},
-		"always an error":    {Program{Lua, `function buy() think() error("my own") end`}, crowd(), Failed, []string{BadRuntime, "my own"}},
+		"a wrong column":     {Program{Lua, "function buy(u)\n  think()\n  return sql('update item set stok = 1').affected == 1\nend"}, failing, Failed, []string{BadRuntime, "line 3: ERROR"}},
+		"always an error":    {Program{Lua, `function buy() think() error("my own") end`}, failing, Failed, []string{BadRuntime, "my own"}},
 		"told no":            {Program{Lua, guardUniqueLua + `local own = buy function buy(u) own(u) return false end`}, plan, DeniedOrder, []string{"no"}},
 		"... in the crowd":   {Program{Lua, guardUniqueLua + `local own = buy function buy(u) own(u) return false end`}, crowd(), DeniedOrder, nil},
 		"a lock expires":     {Program{Lua, `function prepare() sql("create unique index one on orders (user_id)") end function buy(u) while not redis("SET", key("lock"), u, "NX", "PX", 150) do think() end local stock = sql("select stock from item")[1].stock local yes = stock > 0 or #sql("select from orders where user_id = $1", u) > 0 if stock > 0 and sql("insert into orders (user_id) values ($1) on conflict do nothing", u).affected == 1 then sql("update item set stock = $1", stock - 1) end redis("DEL", key("lock")) return yes end`}, plan, LostUpdate, []string{stallText}},
@@ -94,7 +111,7 @@ func TestJudge(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			results, err := Judge(t.Context(), stores(t), test.program, []Plan{test.plan}, nil)
+			results, err := Judge(patient(t), stores(t), test.program, []Plan{test.plan}, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -123,7 +140,7 @@ func TestJudge(t *testing.T) {
 // A buyer who has cancelled has no order any more. A program whose cancel does nothing has not sold that unit again.
 func TestCancelledOrdersAreNoSales(t *testing.T) {
 	t.Parallel()
-	plan := Plan{Buyers: 60, Stock: 30, Seed: 1, Seconds: 10, Faults: []string{Cancel}, CrowdOnly: true}
+	plan := Plan{Buyers: 60, Stock: 30, Seed: 1, Seconds: MaxSeconds, Faults: []string{Cancel}, CrowdOnly: true}
 	for name, test := range map[string]struct{ cancel, kind string }{
 		"the order goes and the unit comes back": {"function cancel(user) return tx(function() if sql('delete from orders where user_id = $1', user).affected == 0 then return false end sql('update item set stock = stock + 1') end) end", ""},
 		"nothing":                                {"function cancel(user) return true end", StaysUnsold},
@@ -142,33 +159,37 @@ func TestCancelledOrdersAreNoSales(t *testing.T) {
 	}
 }
 
-// A limit of the caller is no fault of the program.
+// The end of the caller is no fault of the program.
 func TestJudgeEndsWithItsCaller(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	ctx, cancel := context.WithCancel(patient(t))
 	defer cancel()
-	plan := Plan{Buyers: 2, Stock: 1, Seconds: 1, CrowdOnly: true}
-	if results, err := Judge(ctx, stores(t), Program{Lua, "while true do end"}, []Plan{plan}, nil); !errors.Is(err, context.DeadlineExceeded) {
+	plan := Plan{Buyers: 2, Stock: 1, Seconds: MaxSeconds, CrowdOnly: true}
+	source := "function buy(user) while true do end end"
+	if results, err := Judge(ctx, stores(t), Program{Lua, source}, []Plan{plan}, func(Progress) { cancel() }); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v, %+v", err, results)
 	}
 }
 
-// The many schedules with two switches do not take the time of a double click with one. This program has a slow statement, so
-// that the time ends before all schedules of two buyers are tried.
+// The many schedules with two switches do not take the time of a double click with one.
 func TestADoubleClickIsSearchedEarly(t *testing.T) {
 	t.Parallel()
 	program := Program{Lua, `function buy(user)
-  sql("select pg_sleep(0.01)")
+  sql("select 1")
   if #sql("select 1 from orders where user_id = $1", user) > 0 then return true end
   return tx(function()
     if sql("update item set stock = stock - 1 where stock > 0").affected == 0 then return false end
     sql("insert into orders (user_id) values ($1)", user)
   end)
 end`}
-	r, err := judgeOne(t, stores(t), program, Plan{Buyers: 10, Stock: 5, DoubleClicks: 50, Seconds: 10})
+	l := limitsIn(patient(t))
+	l.Schedules = 30 // those of two buyers with two switches are more
+	ctx := context.WithValue(t.Context(), limitsKey{}, l)
+	results, err := Judge(ctx, stores(t), program, []Plan{{Buyers: 10, Stock: 5, DoubleClicks: 50, Seconds: MaxSeconds}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
+	r := results[0]
 	if r.Kind != DoubleDelivery || r.Schedule == nil || r.Schedule.Switches != 1 || r.Schedule.Clicks != OneBuyer {
 		t.Errorf("kind %q, want a double click with one switch: %s", r.Kind, shown(r))
 	}

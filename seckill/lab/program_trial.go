@@ -129,7 +129,7 @@ func (t *trial) direct(p *process, name string) error {
 func (t *trial) fail(err error) *trial {
 	t.failure, t.problem = oneLine(err.Error()), BadRuntime
 	if t.ctx.Err() != nil {
-		t.failure, t.problem = fmt.Sprintf("it did not end within %d s", int(t.limit.Seconds())), Endless
+		t.failure, t.problem = fmt.Sprintf("it did not end within %v", t.limit), Endless
 	}
 	return t
 }
