@@ -5,7 +5,7 @@ GO ?= go
 # The systems for which the repository has files. No file depends on a processor.
 PLATFORMS := linux/amd64 darwin/arm64 windows/amd64
 
-.PHONY: help run build quick quickly check checked beside test tested nightly nightly-run race raced seeds simulate exercises starters embedded latency faults cluster short borders format vet lint words licences fuzz requests bench growth speed pages shots
+.PHONY: help run build quick quickly check checked beside test tested nightly nightly-run race raced seeds simulate exercises starters embedded latency faults cluster short borders format vet lint timing words licences fuzz requests bench growth speed pages shots
 
 help: ## list the chores
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -192,13 +192,16 @@ vet: ## go vet, go mod verify
 # compile every library for each of them. Both tools need much memory for a short time: with the usual limit a third of their
 # processor time is the collector's.
 lint: export GOGC = 400
-lint: words ## staticcheck, words that must not come back; code that nothing reaches, and type errors, on every system
+lint: words timing ## staticcheck; words and forms of tests that must not come back; code that nothing reaches, and type errors, on every system
 	$(GO) tool staticcheck ./...
 	$(GO) tool staticcheck -tags faults,latency $(tagged)
 	@deadcode=$$($(GO) tool -n deadcode) || exit 1; export deadcode; \
 	dead=$$(for p in $(PLATFORMS); do echo $$p none; done | sed '1s,.*,linux/amd64 faults,latency\n&,' | \
 	  xargs -P 2 -n 2 sh -c 'CGO_ENABLED=0 GOOS=$${0%/*} GOARCH=$${0#*/} $$deadcode -tags=$$1 -test ./...') && \
 	  [ -z "$$dead" ] || { echo "$$dead"; exit 1; }
+
+timing: ## no test says how fast something happened, or listens on a fixed port
+	@$(GO) run ./seckill/checks/timing
 
 words: ## comments and documents without the words that .ci/words and .ci/words.zh replace
 	@list() { grep -v '^#' $$1 | cut -f 1 | paste -sd '|'; }; words=$$(list .ci/words); \
