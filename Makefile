@@ -148,34 +148,8 @@ growth: ## capacity with empty tables, beside 200 other sales, and beside a mill
 	@$(bench_in) bench --seconds 5 --baseline; bench --seconds 5 --baseline --sales 200
 	@$(bench_in) bench --seconds 5 --baseline --fill 1000000
 
-# Imports that must not be. One line each: the package, what it must not import, and an exception. Failpoints and rounds are for all:
-# they import no package of this project, and a release has none.
-borders: ## imports run one way, and no test code is in the binary
-	@fail=0; \
-	never() { \
-	  pkgs=$$($(GO) list $$1) || fail=1; \
-	  for p in $$pkgs; do \
-	    bad=$$($(GO) list -f '{{join .Imports "\n"}}' $$p | grep -vxE "miaosha/seckill/(failpoint|rounds)|$$3" | grep -E "$$2" || true); \
-	    if [ -n "$$bad" ]; then echo "$$p must not import:" $$bad; fail=1; fi; \
-	  done; }; \
-	never "./goods ./user" '^miaosha/'; \
-	never "./order" '^miaosha/(user|web|seckill)'; \
-	never "./goods ./user ./order ./seckill ./seckill/gate" '^(net/http|miaosha/web)$$'; \
-	never "./seckill" '^miaosha/(user|web|seckill/)' miaosha/seckill/gate; \
-	never "./seckill/gate" '^miaosha/(user|web|seckill)'; \
-	never "./seckill/failpoint" 'miaosha|net/http'; \
-	never "./seckill/live" '^(net/http|miaosha/(user|web|seckill/))'; \
-	never "./seckill/report" '^miaosha/'; \
-	never "./seckill/bench" '^miaosha/' miaosha/seckill/report; \
-	never "./seckill/payment" '^miaosha/' miaosha/order; \
-	never "./seckill/lab" '^(net/http|miaosha/web|miaosha/user|miaosha/seckill/)'; \
-	never "./seckill/lab/outside" '^miaosha/'; \
-	never "./web" '^miaosha/seckill/' 'miaosha/seckill/(lab|admin|live|payment)'; \
-	never "$$($(GO) list ./... | grep -vE '^miaosha/(web|seckill/operator)$$')" '^miaosha/seckill/lab$$'; \
-	never "$$($(GO) list ./... | grep -vE '^miaosha(/web|/seckill/operator)?$$')" '^miaosha/(user|web)$$'; \
-	bad=$$($(GO) list -deps -f '{{range .Imports}}{{if eq . "testing"}}{{$$.ImportPath}}{{end}}{{end}}' . | grep '^miaosha' || true); \
-	if [ -n "$$bad" ]; then echo "test code is in the binary:" $$bad; fail=1; fi; \
-	exit $$fail
+borders: ## imports are those of the table in .ci/borders, and no test code is in the binary
+	@$(GO) run ./seckill/checks/borders
 
 format: ## gofmt
 	@bad=$$(git ls-files '*.go' | xargs gofmt -l); if [ -n "$$bad" ]; then echo "not gofmt-ed: $$bad"; exit 1; fi
