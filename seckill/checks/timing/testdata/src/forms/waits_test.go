@@ -106,6 +106,12 @@ func TestCompares(t *testing.T) {
 	if time.Since(began) > sandboxtest.Hang {
 		t.Error("not of this run")
 	}
+	if behind := time.Since(began) - time.Second; behind > 0 { // want `compares how long`
+		t.Error("late")
+	}
+	if left, least := lifetime(), time.Hour-time.Since(began); left < least {
+		t.Error("too short")
+	}
 	starts := began.Add(time.Hour)
 	if got := starts.Sub(began); got > time.Hour {
 		t.Error("wrong")
@@ -116,6 +122,8 @@ func TestCompares(t *testing.T) {
 		}
 	})
 }
+
+func lifetime() time.Duration { return time.Hour }
 
 func TestLimits(t *testing.T) {
 	select {
