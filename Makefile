@@ -5,7 +5,7 @@ GO ?= go
 # The systems for which the repository has files. No file depends on a processor.
 PLATFORMS := linux/amd64 darwin/arm64 windows/amd64
 
-.PHONY: help run build quick quickly check checked beside test tested nightly nightly-run race raced seeds simulate exercises starters embedded latency faults cluster short borders format vet lint timing words licences fuzz requests bench growth speed pages shots
+.PHONY: help run build quick quickly check checked beside test tested nightly nightly-run race raced seeds simulate exercises starters embedded latency faults cluster short borders format vet lint timing words flakes licences fuzz requests bench growth speed pages shots
 
 help: ## list the chores
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -41,7 +41,7 @@ nightly-run:
 # three times the processor time: ext4 passes over every inode that was deleted in the last seconds.
 memory = $(shell d=/dev/shm; [ -w $$d ] && ! grep -q " $$d .*noexec" /proc/mounts && \
   [ "$$(df -Pk $$d | awk 'NR == 2 {print $$4}')" -gt 8000000 ] && echo $$d)
-quickly checked tested race raced embedded latency requests short faults cluster: export TMPDIR := $(or $(TMPDIR),$(memory),/tmp)
+quickly checked tested race raced embedded latency requests short faults cluster flakes: export TMPDIR := $(or $(TMPDIR),$(memory),/tmp)
 
 # Each step compiles and vets only what no other step does. vet has all of go vet, so the tests do without their part of it, and
 # without what a debugger needs: linking is a third faster. Fuzzing, random requests, seeds and the Redis inside the process have a
@@ -183,6 +183,11 @@ words: ## comments and documents without the words that .ci/words and .ci/words.
 	  git grep -nIiP "\b($$words)\b" -- '*.md' ':!*.zh-CN.md' ':!LICENSES.md'; \
 	  git grep -nIE "$$(list .ci/words.zh)" -- '*.md' 'web/static/*.js' web/errors.go web/fields.go web/static.go goods/demo.json); \
 	[ -z "$$found" ] || { echo "$$found"; echo "These words have replacements in .ci/words and .ci/words.zh."; exit 1; }
+
+# Each test n times in all, a third of them with each GOMAXPROCS of procs; with whole=1 in n runs of all packages, as make test does.
+# run, skip and pkgs choose tests, minutes is a bound, seed repeats an order, and busy=0 lets the machine alone.
+flakes: ## every test 20 times in random order beside busy loops, and a table of those that fail (n=, run=, pkgs=, minutes=, whole=1)
+	@$(GO) run ./seckill/checks/flakes $(foreach f,n pkgs run skip procs busy seed minutes dir whole,$(if $($(f)),-$(f)='$($(f))'))
 
 licences: ## write LICENSES.md: the modules in the binary and their licences (a test checks that it is current)
 	$(GO) test -count 1 -run '^TestLicencesAreCurrent$$' ./seckill/operator -args -write-licences
