@@ -6,7 +6,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
+
+	"miaosha/seckill/sandbox/sandboxtest"
 )
 
 // askAs asks for a page by another name than the one in its URL.
@@ -20,7 +21,7 @@ func askAs(t *testing.T, host, url string, headers ...string) (status int, body 
 	for i := 0; i < len(headers); i += 2 {
 		req.Header.Set(headers[i], headers[i+1])
 	}
-	resp, err := (&http.Client{Timeout: 15 * time.Second}).Do(req)
+	resp, err := (&http.Client{Timeout: sandboxtest.Hang}).Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -139,3 +139,8 @@ func TestLatencyUntilEventsEndWithTheSession(t *testing.T) {
 func TestLatencyUntilACancelledUnitIsOnSale(t *testing.T) {
 	t.Logf("on sale again after %v", openShop(t, "MIAOSHA_RATE=off").sellAgain(5))
 }
+
+// The live view misses a killed process within six seconds.
+func TestLatencyUntilAKilledProcessIsMissing(t *testing.T) {
+	t.Logf("missing after %v", openShop(t, "MIAOSHA_RATE=off").missKilled())
+}

@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
 
@@ -187,12 +186,11 @@ func openMatrixShop(t *testing.T, env ...string) matrixShop {
 	if r := shop.ask("POST", "/api/sales/"+shop.sale+"/buy/"+shop.path, buyers[1], ""); r.Status != 202 {
 		t.Fatalf("buy: %d %s", r.Status, r.Raw)
 	}
-	var result sandboxtest.Purchase
-	for result.State != "ordered" { // the deadline of the test bounds it
-		result = shop.ask("GET", "/api/sales/"+shop.sale+"/result", buyers[1], "").Purchase()
-		time.Sleep(10 * time.Millisecond)
-	}
-	shop.order = result.OrderID
+	sandboxtest.Until(t, "the owner has an order", func() bool {
+		result := shop.ask("GET", "/api/sales/"+shop.sale+"/result", buyers[1], "").Purchase()
+		shop.order = result.OrderID
+		return result.State == "ordered"
+	})
 	shop.payment = shop.ask("POST", "/api/orders/"+shop.order+"/pay", buyers[1], "").Purchase().PaymentID
 	return shop
 }

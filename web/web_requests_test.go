@@ -79,8 +79,9 @@ const (
 	fuzzBuyers   = 12 // of each worker
 	fuzzPrice    = 990
 	fuzzPassword = "a password of a test"
-	fuzzAnswerIn = 30 * time.Second
 	heapGrowth   = 32 << 20
+
+	moreGoroutines = 30 // than before
 )
 
 // TestRandomRequests sends valid, nearly valid and wild requests to every route, with real sessions.
@@ -112,7 +113,7 @@ func TestRandomRequests(t *testing.T) {
 	var after level
 	sandboxtest.Poll(func() bool { // a closed pipe stays in memory until the time limits that were set on it have passed
 		after = w.level()
-		return int64(after.heap)-int64(before.heap) <= heapGrowth
+		return int64(after.heap)-int64(before.heap) <= heapGrowth && after.goroutines <= before.goroutines+moreGoroutines
 	})
 	w.finish()
 	sent := w.sent.Load()
@@ -124,7 +125,7 @@ func TestRandomRequests(t *testing.T) {
 	if grown := int64(after.heap) - int64(before.heap); grown > heapGrowth {
 		t.Errorf("the heap has grown by %d KB in %d requests", grown>>10, sent)
 	}
-	if after.goroutines > before.goroutines+30 {
+	if after.goroutines > before.goroutines+moreGoroutines {
 		buf := make([]byte, 1<<20)
 		t.Errorf("%d goroutines, %d after %d requests\n%s", after.goroutines, before.goroutines, first, buf[:runtime.Stack(buf, true)])
 	}
@@ -374,16 +375,13 @@ func (w *world) level() (l level) {
 		wk.hangUp()
 	}
 	var stats runtime.MemStats
-	for range 20 { // connections and streams end in a moment
+	sandboxtest.Poll(func() bool { // connections and streams end in a moment
 		runtime.GC()
 		runtime.ReadMemStats(&stats)
-		now := level{stats.HeapAlloc, runtime.NumGoroutine()}
-		if l.goroutines == now.goroutines && l.heap < now.heap+64<<10 {
-			return now
-		}
-		l = now
-		time.Sleep(50 * time.Millisecond)
-	}
+		was := l
+		l = level{stats.HeapAlloc, runtime.NumGoroutine()}
+		return was.goroutines == l.goroutines && was.heap < l.heap+64<<10
+	})
 	return l
 }
 
@@ -487,7 +485,7 @@ func (wk *worker) send(raw []byte, r *request) (a answer, err error) {
 			wk.hangUp()
 		}
 	}()
-	limit := fuzzAnswerIn
+	limit := sandboxtest.Hang
 	if r.flips {
 		limit = 40 * time.Millisecond // the shop may wait for the rest of the request
 	}

@@ -90,14 +90,14 @@ func checkNoSecretIsPrinted(t *testing.T, format, level string) {
 	}
 	post("/api/register", "", account, secrets["phone"], secrets["wrong code"], secrets["password"])
 	post("/api/register", "", account, secrets["phone"], secrets["code"], secrets["short password"])
-	r := post("/api/register", "", account, secrets["phone"], secrets["code"], secrets["password"])
+	r := shop.insist("/api/register", "", fmt.Sprintf(account, secrets["phone"], secrets["code"], secrets["password"]), "Cookie", browser)
 	if r.Code != "ok" {
 		t.Fatalf("register: %d %s", r.Status, r.Raw)
 	}
 	secrets["first session"], _, _ = strings.Cut(strings.TrimPrefix(r.Header.Get("Set-Cookie"), "session="), ";")
 	const login = `{"phone":%q,"password":%q}`
 	var me struct{ Token string }
-	post("/api/login", "", login, secrets["phone"], secrets["password"]).Read(t, &me)
+	shop.insist("/api/login", "", fmt.Sprintf(login, secrets["phone"], secrets["password"]), "Cookie", browser).Read(t, &me)
 	secrets["session"] = me.Token
 	secrets["address"] = shop.address(sale, me.Token)
 	order := shop.order(sale, me.Token)
@@ -107,7 +107,7 @@ func checkNoSecretIsPrinted(t *testing.T, format, level string) {
 		}
 	}
 
-	if r := post("/api/password", me.Token, `{"old":%q,"new":%q}`, secrets["password"], secrets["new password"]); r.Code != "ok" {
+	if r := shop.insist("/api/password", me.Token, fmt.Sprintf(`{"old":%q,"new":%q}`, secrets["password"], secrets["new password"]), "Cookie", browser); r.Code != "ok" {
 		t.Fatalf("change the password: %d %s", r.Status, r.Raw)
 	}
 
@@ -123,7 +123,7 @@ func checkNoSecretIsPrinted(t *testing.T, format, level string) {
 		t.Fatal(err)
 	}
 	secrets["old account's hash"] = old
-	if r := post("/api/login", "", login, secrets["old account's phone"], secrets["old account's password"]); r.Code != "ok" {
+	if r := shop.insist("/api/login", "", fmt.Sprintf(login, secrets["old account's phone"], secrets["old account's password"]), "Cookie", browser); r.Code != "ok" {
 		t.Errorf("log in to the old account: %d %s", r.Status, r.Raw)
 	}
 
@@ -168,10 +168,8 @@ func checkNoSecretIsPrinted(t *testing.T, format, level string) {
 	if err := postgres.Join(); err != nil {
 		t.Fatal(err)
 	}
-	for until := time.Now().Add(20 * time.Second); shop.call("GET", "/api/orders/"+order, me.Token, "").Code != "ok"; time.Sleep(100 * time.Millisecond) {
-		if time.Now().After(until) {
-			t.Fatalf("the shop does not recover\n%s", shop.Log)
-		}
+	if !sandboxtest.Poll(func() bool { return shop.call("GET", "/api/orders/"+order, me.Token, "").Code == "ok" }) {
+		t.Fatalf("the shop does not recover\n%s", shop.Log)
 	}
 	var p struct {
 		ID string `json:"payment_id"`
@@ -185,10 +183,8 @@ func checkNoSecretIsPrinted(t *testing.T, format, level string) {
 		code := shop.call("POST", "/api/logout", me.Token, "").Code
 		return code == "ok" || code == "not_logged_in"
 	}
-	for until := time.Now().Add(20 * time.Second); !ended(); time.Sleep(100 * time.Millisecond) {
-		if time.Now().After(until) {
-			t.Fatalf("the buyer cannot log out\n%s", shop.Log)
-		}
+	if !sandboxtest.Poll(ended) {
+		t.Fatalf("the buyer cannot log out\n%s", shop.Log)
 	}
 	if code := shop.End(syscall.SIGTERM); code != 0 {
 		t.Errorf("exit code %d", code)
