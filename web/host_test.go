@@ -1,14 +1,20 @@
 package web_test
 
 import (
+	"cmp"
+	"context"
 	"encoding/json"
 	"io"
+	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
 
 	"miaosha/seckill/sandbox/sandboxtest"
+	"miaosha/web"
 )
+
+var plainClient = &http.Client{Timeout: sandboxtest.Hang, Transport: &http.Transport{DisableKeepAlives: true}}
 
 // askAs asks for a page by another name than the one in its URL.
 func askAs(t *testing.T, host, url string, headers ...string) (status int, body string) {
@@ -21,7 +27,7 @@ func askAs(t *testing.T, host, url string, headers ...string) (status int, body 
 	for i := 0; i < len(headers); i += 2 {
 		req.Header.Set(headers[i], headers[i+1])
 	}
-	resp, err := (&http.Client{Timeout: sandboxtest.Hang}).Do(req)
+	resp, err := plainClient.Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,6 +39,36 @@ func askAs(t *testing.T, host, url string, headers ...string) (status int, body 
 	return resp.StatusCode, string(raw)
 }
 
+// listen serves a shop without stores, and pages for the operator, with these settings until the end of the test. It returns the URL
+// of each.
+func listen(t *testing.T, settings web.Listen, proxy string) (shop, ops string) {
+	t.Helper()
+	settings.Addr, settings.OpsAddr = cmp.Or(settings.Addr, "127.0.0.1:0"), cmp.Or(settings.OpsAddr, "127.0.0.1:0")
+	settings.MaxConns, settings.MaxShare = 100, 100
+	ls, err := settings.Open(false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg, log := web.Config{Rate: "off", IPRate: "off", TimeZone: "UTC", Cashier: "off"}, slog.New(slog.DiscardHandler)
+	if proxy != "" {
+		cfg.TrustedProxies = []string{proxy}
+	}
+	s, err := web.New(cfg, web.Deps{Log: log}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	served := make(chan error, 1)
+	go func() { served <- ls.Serve(ctx, s, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), log) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	})
+	return ls.URL(), ls.OpsURL()
+}
+
 // A page of another site that has the address 127.0.0.1 for a moment (DNS rebinding) still sends its own
 // name. A shop on loopback answers to its own names alone.
 func TestOtherHostNamesAreRefused(t *testing.T) {
@@ -40,27 +76,28 @@ func TestOtherHostNamesAreRefused(t *testing.T) {
 	own := []string{"127.0.0.1", "127.0.0.1:8080", "localhost", "LOCALHOST.:1", "shop.localhost", "[::1]:8080", "192.0.2.1"}
 	foreign := []string{"evil.example", "evil.example:8080", "127.0.0.1.evil.example", "localhost.evil.example", "evil-localhost", "2130706433", "127.1"}
 	for name, c := range map[string]struct {
-		env, answered, refused []string
-		ops                    bool // the operator's address refuses them too
+		settings          web.Listen
+		proxies           string
+		answered, refused []string
+		ops               bool // the operator's address refuses them too
 	}{
-		"on loopback":              {nil, own, append(foreign, "shop.example"), true},
-		"with a name":              {[]string{"MIAOSHA_ALLOW_HOST=Shop.example,b.example"}, append(own, "shop.example:80", "Shop.Example", "b.example"), append(foreign, "a.shop.example"), true},
-		"behind a trusted proxy":   {[]string{"MIAOSHA_TRUSTED_PROXIES=127.0.0.0/8"}, append(own, foreign...), nil, true},
-		"behind a proxy":           {[]string{"MIAOSHA_TRUSTED_PROXIES=10.0.0.0/8"}, own, foreign, true},
-		"open to others":           {[]string{"MIAOSHA_ADDR=0.0.0.0:0", "MIAOSHA_OPS_ADDR=0.0.0.0:0"}, append(own, foreign...), nil, false},
-		"open to others by a name": {[]string{"MIAOSHA_ADDR=0.0.0.0:0", "MIAOSHA_OPS_ADDR=0.0.0.0:0", "MIAOSHA_ALLOW_HOST=shop.example"}, append(own, "shop.example"), foreign, true},
+		"on loopback":              {web.Listen{}, "", own, append(foreign, "shop.example"), true},
+		"with a name":              {web.Listen{AllowHost: []string{"Shop.example", "b.example"}}, "", append(own, "shop.example:80", "Shop.Example", "b.example"), append(foreign, "a.shop.example"), true},
+		"behind a trusted proxy":   {web.Listen{}, "127.0.0.0/8", append(own, foreign...), nil, true},
+		"behind a proxy":           {web.Listen{}, "10.0.0.0/8", own, foreign, true},
+		"open to others":           {web.Listen{Addr: "0.0.0.0:0", OpsAddr: "0.0.0.0:0"}, "", append(own, foreign...), nil, false},
+		"open to others by a name": {web.Listen{Addr: "0.0.0.0:0", OpsAddr: "0.0.0.0:0", AllowHost: []string{"shop.example"}}, "", append(own, "shop.example"), foreign, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			shop := openShop(t, append([]string{"MIAOSHA_OPS_ADDR=127.0.0.1:0"}, c.env...)...)
-			ops := shop.opsURL()
+			shop, ops := listen(t, c.settings, c.proxies)
 			for _, host := range c.answered {
-				if status, body := askAs(t, host, shop.URL+"/api/slots"); status != 200 {
+				if status, body := askAs(t, host, shop+"/login.html"); status != 200 {
 					t.Errorf("%s: %d %s", host, status, body)
 				}
 			}
 			for _, host := range c.refused {
-				status, body := askAs(t, host, shop.URL+"/api/slots", "Accept-Language", "en")
+				status, body := askAs(t, host, shop+"/login.html", "Accept-Language", "en")
 				var answer struct{ Code, Msg string }
 				if err := json.Unmarshal([]byte(body), &answer); err != nil || status != 403 || answer.Code != "forbidden" || !strings.Contains(answer.Msg, "--allow-host") {
 					t.Errorf("%s: %d %s, want forbidden, and the setting's name", host, status, body)
@@ -77,7 +114,7 @@ func TestOtherHostNamesAreRefused(t *testing.T) {
 // The operator's address answers no page of another site.
 func TestOpsRefuseOtherSites(t *testing.T) {
 	t.Parallel()
-	ops := openShop(t, "MIAOSHA_OPS_ADDR=127.0.0.1:0").opsURL()
+	_, ops := listen(t, web.Listen{}, "")
 	for _, c := range []struct {
 		want    int
 		headers []string
