@@ -130,7 +130,7 @@ func TestAWholeEveningInTheBrowser(t *testing.T) {
 	v.sees(`[data-test="sale"][data-phase="closed"]`)
 
 	v.clicks("section-orders")
-	v.do("type the sale", chromedp.WaitVisible(test("search")), chromedp.SendKeys(chromedp.CSS(`[name="sale"]`), id))
+	v.enters(`[name="sale"]`, id, "")
 	v.clicks("search")
 	v.becomes("the address", "location.hash", "#orders?sale="+id)
 	for shown := 50; shown < len(orders); shown += 50 {
@@ -169,7 +169,7 @@ func TestAWholeEveningInTheBrowser(t *testing.T) {
 	history("New → To pay, To pay → Paid, Paid → Refunded")
 	v.do("go to the sale's orders", click(chromedp.CSS(`[data-test="order-file"] a[href="#orders?sale=`+id+`"]`)))
 	v.sees(`[data-order]`)
-	v.do("choose the paid ones", chromedp.SetValue(chromedp.CSS(`[name="status"]`), "paid"))
+	v.chooses("status", "paid")
 	v.clicks("search")
 	v.becomes("the address", "location.hash", "#orders?sale="+id+"&status=paid")
 	v.becomes("the statuses in the list", `[...new Set([...document.querySelectorAll('[data-order]')].map((e) => e.dataset.status))].join()`, "paid")
@@ -194,7 +194,8 @@ func TestAWholeEveningInTheBrowser(t *testing.T) {
 		v.sees(chromedp.CSS(`[data-sale="` + id + `"]`))
 		v.clicks("section-log")
 		v.sees(test("log"))
-		v.do("filter the log", chromedp.SetValue(chromedp.CSS(`[name="`+field+`"]`), value), click(chromedp.CSS(".filters button")))
+		v.chooses(field, value)
+		v.do("filter the log", click(".filters button"))
 		v.becomes("the log of "+value, `[...document.querySelectorAll('[data-test="log"] tbody tr')].map((r) => r.dataset.action).join(' ')`, actions)
 	}
 	logs("subject", "sale "+id, "sale.close sale.resume sale.units sale.pause sale.resume sale.units sale.pause sale.publish sale.create")

@@ -21,11 +21,8 @@ func (v *visitor) shoots(name string) {
 		return
 	}
 	v.do("wait", chromedp.Sleep(400*time.Millisecond))
-	b, err := chromedp.Run(v.ctx, chromedp.CaptureScreenshot())
-	if err == nil {
-		err = os.WriteFile(filepath.Join(folder, name+".png"), b, 0o644)
-	}
-	if err != nil {
+	b := ask(v, "take a picture", chromedp.CaptureScreenshot())
+	if err := os.WriteFile(filepath.Join(folder, name+".png"), b, 0o644); err != nil {
 		v.t.Fatal(err)
 	}
 }
@@ -53,11 +50,11 @@ func TestStaffWorkOnPeople(t *testing.T) {
 		v.types("phone", phone)
 		v.types("password", strings.TrimSpace(made)+"\r")
 		v.sees(test("new-password"))
-		v.do("type the present password", chromedp.SendKeys(chromedp.CSS("#old"), strings.TrimSpace(made)))
-		v.do("type too short a password", chromedp.SendKeys(chromedp.CSS("#new"), "short\r"))
+		v.enters("#old", strings.TrimSpace(made), "")
+		v.enters("#new", "short\r", "")
 		v.sees("#new-error")
 		v.shoots("admin-password-" + device.name)
-		v.do("type a password", chromedp.SendKeys(chromedp.CSS("#new"), " no more, a long one\r"))
+		v.enters("#new", " no more, a long one\r", "")
 		v.clicks("section-users")
 		v.types("people-q", []string{"13811112222", "a+b & 5"}[i]+"\r")
 		v.sees(`[data-test="people"] tbody tr:only-child a`)
@@ -74,14 +71,16 @@ func TestStaffWorkOnPeople(t *testing.T) {
 		v.clicks("confirm")
 		v.sees(`[data-test="person"][data-disabled="false"]`)
 		v.clicks("section-log")
-		v.do("choose a kind of action", chromedp.SetValue(chromedp.CSS(`[name="action"]`), "user"), click(chromedp.CSS(".filters button")))
+		v.chooses("action", "user")
+		v.do("filter the log", click(".filters button"))
 		v.until("the log has the actions on people alone", `document.querySelectorAll('[data-test="log"] tbody tr').length > 1
 			&& [...document.querySelectorAll('[data-test="log"] tbody tr')].every(r => r.dataset.action.startsWith('user.'))
 			&& location.hash === '#log/action=user'`)
 		v.fits(device.width)
 		v.shoots("admin-log-" + device.name)
-		v.do("choose another kind, while the shop is away", chromedp.Evaluate[chromedp.Void](`window.fetch = () => Promise.reject(new TypeError('away'))`),
-			chromedp.SetValue(chromedp.CSS(`[name="action"]`), "sale"), click(chromedp.CSS(".filters button")))
+		v.evaluates(`window.fetch = () => Promise.reject(new TypeError('away')), ''`)
+		v.chooses("action", "sale")
+		v.do("filter the log, while the shop is away", click(".filters button"))
 		v.until("the page does not show the lines of the former filter", `document.querySelector('main .blank h1') && !document.querySelector('[data-test="log"]')`)
 		v.hasNoErrors()
 	}

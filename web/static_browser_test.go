@@ -28,6 +28,7 @@ import (
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/chromedp"
 	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5"
 	"github.com/redis/go-redis/v9"
 
 	"miaosha/seckill/gate"
@@ -92,9 +93,13 @@ func startBrowser(program string) error {
 	return chromedp.Do(ctx)
 }
 
+// endBrowser ends what the browser tests share.
 func endBrowser() {
 	if shared.stop != nil {
 		shared.stop()
+	}
+	for _, end := range slices.Backward(sandboxOfAll.ends) {
+		end()
 	}
 }
 
@@ -353,7 +358,7 @@ func (v *visitor) enters(field chromedp.CSS, text, before string) {
 // solves answers the sum of a sale that the page shows, as an answer to the visitor's session.
 func (v *visitor) solves(s sandboxShop, sale string) {
 	v.t.Helper()
-	v.sees(test("captcha-input"))
+	v.sees(`[data-test="captcha-img"], [data-test="captcha-words"]`)
 	v.types("captcha-input", v.sum(s, sale, "session")+"\r")
 }
 
@@ -516,27 +521,154 @@ var visitorsSecret = regexp.MustCompile(`a long password|1381111\d{4}|[A-Za-z0-9
 // sandboxShop is a shop with its own sandbox. Only a sandbox shows the code for a phone.
 type sandboxShop struct {
 	*sandboxtest.Shop
-	env   []string
-	redis *redis.Client
+	env         []string
+	redis       *redis.Client
+	databaseURL string
 }
 
-func openSandboxShop(t *testing.T, more ...string) sandboxShop {
+// sandboxOfAll is the sandbox that the browser tests share: one has a Postgres of its own, whose start costs more than most tests.
+var sandboxOfAll struct {
+	once sync.Once
+	shop sandboxShop
+	ends []func()
+
+	mu     sync.Mutex
+	phones int                  // how many were given out
+	users  []*sandboxtest.Buyer // who were not given out yet
+	keeper string               // the token of the administrator's session
+}
+
+// sharedSandbox returns the sandbox that the browser tests share. It asks for sums, as a shop does, and has no limits of rates, because all
+// tests come from one address. A test makes its own sale and its own users in it, and asserts nothing about all sales. Only
+// tests that break, configure or count a sandbox open their own.
+func sharedSandbox(t *testing.T) sandboxShop {
+	t.Helper()
+	sandboxOfAll.once.Do(func() {
+		sandboxOfAll.shop = openSandboxShop(ofAllTests{t}, "MIAOSHA_RATE=off", "MIAOSHA_IP_RATE=off")
+	})
+	if sandboxOfAll.shop.Shop == nil {
+		t.Fatal("the shared sandbox did not open")
+	}
+	t.Cleanup(func() { sandboxOfAll.shop.printsNoSecret(t) })
+	return sandboxOfAll.shop
+}
+
+// ofAllTests stands for all tests of the binary: what ends with it ends when they have ended.
+type ofAllTests struct{ testing.TB }
+
+func (ofAllTests) Cleanup(f func()) { sandboxOfAll.ends = append(sandboxOfAll.ends, f) }
+
+func (all ofAllTests) TempDir() string {
+	dir, err := os.MkdirTemp("", "miaosha-sandbox-")
+	if err != nil {
+		all.Fatal(err)
+	}
+	dir = filepath.Join(dir, "001")
+	if err := os.Mkdir(dir, 0o777); err != nil {
+		all.Fatal(err)
+	}
+	all.Cleanup(func() { os.RemoveAll(filepath.Dir(dir)) })
+	return dir
+}
+
+// newPhone returns a phone that no test has had.
+func newPhone() string {
+	sandboxOfAll.mu.Lock()
+	defer sandboxOfAll.mu.Unlock()
+	sandboxOfAll.phones++
+	return fmt.Sprintf("1381111%04d", sandboxOfAll.phones)
+}
+
+// user returns a user of the shared sandbox whom no test has had, with a session.
+func (s sandboxShop) user(t *testing.T) *sandboxtest.Buyer {
+	t.Helper()
+	sandboxOfAll.mu.Lock()
+	defer sandboxOfAll.mu.Unlock()
+	if len(sandboxOfAll.users) == 0 {
+		sandboxOfAll.users = s.Buyers(t, 50, "")
+	}
+	u := sandboxOfAll.users[0]
+	sandboxOfAll.users = sandboxOfAll.users[1:]
+	return u
+}
+
+// keeper returns the token of a session of the shared sandbox's administrator.
+func (s sandboxShop) keeper(t *testing.T) string {
+	t.Helper()
+	sandboxOfAll.mu.Lock()
+	defer sandboxOfAll.mu.Unlock()
+	if sandboxOfAll.keeper == "" {
+		var in struct{ Token string }
+		sandboxtest.Call("POST", s.URL+"/api/login", "", `{"phone":"13900000000","password":"miaosha-demo"}`).Read(t, &in)
+		sandboxOfAll.keeper = in.Token
+	}
+	return sandboxOfAll.keeper
+}
+
+// account registers a user with the password of registers, and returns the phone.
+func (s sandboxShop) account(t *testing.T, nickname string) (phone string) {
+	t.Helper()
+	phone = newPhone()
+	var code struct {
+		DevCode string `json:"dev_code"`
+	}
+	sent := sandboxtest.Call("POST", s.URL+"/api/otp", "", `{"phone":"`+phone+`"}`)
+	sent.Read(t, &code)
+	body := fmt.Sprintf(`{"phone":%q,"code":%q,"password":"a long password","nickname":%q}`, phone, code.DevCode, nickname)
+	if r := sandboxtest.Call("POST", s.URL+"/api/register", "", body, "Cookie", sent.Cookies()); r.Code != "ok" {
+		t.Fatalf("register: %s", r.Raw)
+	}
+	return phone
+}
+
+// connect opens a connection to the sandbox's database, for as long as the test.
+func (s sandboxShop) connect(t *testing.T) *pgx.Conn {
+	t.Helper()
+	db, err := pgx.Connect(t.Context(), s.databaseURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close(context.Background()) })
+	return db
+}
+
+// checkAudit runs miaosha audit until it finds nothing: other tests may be at work in the sandbox.
+func (s sandboxShop) checkAudit(t *testing.T) {
+	t.Helper()
+	var out string
+	if !sandboxtest.Poll(func() bool {
+		out, _, _ = sandboxtest.Command(t, s.env, "audit")
+		return strings.Contains(out, "holds")
+	}) {
+		t.Error(out)
+	}
+}
+
+// printsNoSecret fails the test if the shop has printed a secret of a visit.
+func (s sandboxShop) printsNoSecret(t testing.TB) {
+	t.Helper()
+	home := strings.TrimPrefix(s.env[0], "HOME=")
+	log := consoleLine.ReplaceAllString(strings.ReplaceAll(s.Say.String()+s.Log.String(), home, ""), "")
+	if found := visitorsSecret.FindString(log); found != "" {
+		t.Errorf("the shop printed the secret %q:\n%s", found, log)
+	}
+}
+
+func openSandboxShop(t testing.TB, more ...string) sandboxShop {
 	t.Helper()
 	home := sandboxtest.Home(t)
 	env := append([]string{"HOME=" + home, "PATH=" + os.Getenv("PATH"), "MIAOSHA_DATA_DIR=" + filepath.Join(home, "data"),
 		"MIAOSHA_ADDR=127.0.0.1:0", "MIAOSHA_OPS_ADDR=off", "MIAOSHA_SANDBOX_REDIS=" + sandboxtest.Kind(), "MIAOSHA_TIME_ZONE=Asia/Shanghai", "MIAOSHA_LOG_LEVEL=debug"}, more...)
-	s := sandboxShop{sandboxtest.Open(t, env), env, nil}
+	s := sandboxShop{Shop: sandboxtest.Open(t, env), env: env}
 	t.Cleanup(func() {
 		s.End(syscall.SIGTERM)
-		log := consoleLine.ReplaceAllString(strings.ReplaceAll(s.Say.String()+s.Log.String(), home, ""), "")
-		if found := visitorsSecret.FindString(log); found != "" {
-			t.Errorf("the shop printed the secret %q:\n%s", found, log)
-		}
+		s.printsNoSecret(t)
 		sandboxtest.MustCommand(t, env, "reset", "--yes")
 	})
 	raw, err := os.ReadFile(filepath.Join(home, "data", "state.json"))
 	var state struct {
-		RedisURL string `json:"redis_url"`
+		DatabaseURL string `json:"database_url"`
+		RedisURL    string `json:"redis_url"`
 	}
 	if err == nil {
 		err = json.Unmarshal(raw, &state)
@@ -548,7 +680,7 @@ func openSandboxShop(t *testing.T, more ...string) sandboxShop {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.redis = redis.NewClient(opts)
+	s.redis, s.databaseURL = redis.NewClient(opts), state.DatabaseURL
 	t.Cleanup(func() { s.redis.Close() })
 	return s
 }
@@ -579,7 +711,7 @@ func (s sandboxShop) answer(t *testing.T, sale string) string {
 func TestPagesPreloadTheirImports(t *testing.T) {
 	t.Parallel()
 	root := chromium(t)
-	s := openSandboxShop(t)
+	s := sharedSandbox(t)
 	shop, err := url.Parse(s.URL)
 	if err != nil {
 		t.Fatal(err)
@@ -597,25 +729,34 @@ func TestPagesPreloadTheirImports(t *testing.T) {
 		r.Header.Set("Content-Length", strconv.Itoa(len(body)))
 		return err
 	}
+	var mu sync.Mutex
+	var requested []string // since the last page was opened
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, ".js") {
+			mu.Lock()
+			requested = append(requested, r.URL.Path)
+			mu.Unlock()
+		}
+		r.Header.Set("Accept-Encoding", "identity")
+		proxy.ServeHTTP(w, r)
+	}))
+	t.Cleanup(server.Close)
+	v := visit(t, root, server.URL, "en-GB")
+	v.do("keep no files", chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
+		_, err := cdp.Call(ctx, target, network.SetCacheDisabled, network.SetCacheDisabledParams{CacheDisabled: true})
+		return err
+	}))
 	for _, path := range web.PagePaths() {
-		var mu sync.Mutex
-		var requested []string
-		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if strings.HasSuffix(r.URL.Path, ".js") {
-				mu.Lock()
-				requested = append(requested, r.URL.Path)
-				mu.Unlock()
-			}
-			r.Header.Set("Accept-Encoding", "identity")
-			proxy.ServeHTTP(w, r)
-		}))
-		t.Cleanup(server.Close)
 		page := string(sandboxtest.Call("GET", s.URL+path, "", "", "Accept-Encoding", "identity", "Accept-Language", "en-GB").Raw)
 		var want []string
 		for _, m := range append(script.FindAllStringSubmatch(page, -1), preload.FindAllStringSubmatch(page, -1)...) {
 			want = append(want, m[1])
 		}
-		v := visit(t, root, server.URL, "en-GB")
+		v.goTo("/no-such-page")
+		v.until("the script has run", `document.querySelector('main:not([aria-busy])') !== null`)
+		mu.Lock()
+		requested = nil
+		mu.Unlock()
 		v.goTo(path)
 		v.until("the script has run", `document.querySelector('main:not([aria-busy])') !== null`)
 		mu.Lock()

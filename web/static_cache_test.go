@@ -7,7 +7,7 @@ import (
 
 func TestPagesAreCachedAndCompressed(t *testing.T) {
 	t.Parallel()
-	shop := openShop(t)
+	shop := sharedShop(t)
 	for _, page := range []string{"/", "/sale.html", "/login.html", "/orders.html", "/order.html", "/pay.html"} {
 		r := shop.call("GET", page, "", "", "Accept-Encoding", "gzip")
 		etag := r.Header.Get("ETag")

@@ -22,13 +22,13 @@ func TestPagesLoadTheirFilesFromTheCDN(t *testing.T) {
 		r.SetURL(shopURL.Load())
 	}})
 	t.Cleanup(cdn.Close)
-	shop := openSandboxShop(t, "MIAOSHA_ASSET_URL="+cdn.URL+"/shop/")
+	shop := openShop(t, "MIAOSHA_ASSET_URL="+cdn.URL+"/shop/")
 	at, err := url.Parse(shop.URL)
 	if err != nil {
 		t.Fatal(err)
 	}
 	shopURL.Store(at)
-	sale := shop.sale(t, "--title", "CDN", "--stock", "5")
+	sale := shop.sale("--image", "goods/teaset.svg")
 	v := visit(t, root, shop.URL, "zh-CN")
 	for page, part := range map[string]string{"/": "countdown", "/sale.html?id=" + sale: "countdown", "/lab.html": ""} {
 		v.goTo(page)

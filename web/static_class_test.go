@@ -226,10 +226,10 @@ func TestBoardOfAClass(t *testing.T) {
 func TestHandoutsPrintOnTwoPages(t *testing.T) {
 	t.Parallel()
 	root := chromium(t)
-	s := openClassShop(t)
+	s := sharedSandbox(t)
 	pages := regexp.MustCompile(`/Type\s*/Page\b`)
 	languages := []string{"zh-CN", "en-GB"}
-	visitors := []*visitor{visit(t, root, s.url, languages[0]), visit(t, root, s.url, languages[1])}
+	visitors := []*visitor{visit(t, root, s.URL, languages[0]), visit(t, root, s.URL, languages[1])}
 	visitors[0].goTo("/handout.html")
 	visitors[0].sees(test("handouts"))
 	lessons := visitors[0].evaluates(`String(document.querySelectorAll('[data-test="handouts"] a').length)`)

@@ -41,7 +41,7 @@ var typed = map[string]string{
 func TestIndex(t *testing.T) {
 	t.Parallel()
 	root := chromium(t)
-	s := openSandboxShop(t)
+	s := sharedSandbox(t)
 	t.Run("finds the words of the courses", func(t *testing.T) { findsWords(t, root, s.URL) })
 	t.Run("by address and keyboard", func(t *testing.T) { takesAddressesAndKeys(t, root, s.URL) })
 	t.Run("runs a lesson before the lab is read", func(t *testing.T) { runsALessonFirst(t, root, s.URL) })
@@ -77,10 +77,7 @@ func findsWords(t *testing.T, root context.Context, url string) {
 			document.body.dataset.found = JSON.stringify(found);
 		})(); undefined`))
 		v.until("all words are typed", `document.body.dataset.found !== undefined`)
-		raw, err := chromedp.Run(v.ctx, chromedp.Evaluate[string](`document.body.dataset.found`))
-		if err != nil {
-			t.Fatal(err)
-		}
+		raw := v.evaluates(`document.body.dataset.found`)
 		var found map[string]string
 		if err := json.Unmarshal([]byte(raw), &found); err != nil {
 			t.Fatal(err)

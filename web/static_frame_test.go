@@ -1,14 +1,11 @@
 package web_test
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"strings"
 	"testing"
 
-	"github.com/chromedp/cdproto/cdp"
-	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
@@ -23,17 +20,14 @@ func (v *visitor) shifts() (sum float64, last string) {
 		Sum  float64
 		Last string
 	}
-	got, err := chromedp.Run(v.ctx, chromedp.Evaluate[shift](`new Promise((done) => {
+	got := ask(v, "read the layout shifts", here[shift](`new Promise((done) => {
 		new PerformanceObserver((list) => {
 			const all = list.getEntries().filter((e) => !e.hadRecentInput);
 			const name = (s) => (s.node?.outerHTML ?? String(s.node?.nodeValue)).slice(0, 80) + ' ' + JSON.stringify(s.previousRect) + JSON.stringify(s.currentRect);
 			done({ Sum: Math.round(1000 * all.reduce((sum, e) => sum + e.value, 0)), Last: all.map((e) => Math.round(e.startTime) + ' ms: ' + e.sources.map(name).join('; ')).join('\n') + '\nnow ' + [...document.querySelectorAll('main > *')].map((e) => e.tagName + '.' + e.className).join(' ') + document.querySelector('main').innerText.slice(0, 300) });
 		}).observe({ type: 'layout-shift', buffered: true });
 		requestAnimationFrame(() => setTimeout(() => done({ Sum: 0, Last: '' }), 100));
-	})`, chromedp.EvalAwaitPromise))
-	if err != nil {
-		v.t.Fatalf("read the layout shifts: %v", err)
-	}
+	})`))
 	return got.Sum, got.Last
 }
 
@@ -94,10 +88,7 @@ func TestNothingMovesWhileAPageFills(t *testing.T) {
 			check("/live.html", ".intro p")
 			check("/no-such-page", ".blank")
 		}
-		v.do("log in", chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
-			_, err := cdp.Call(ctx, target, network.SetCookie, network.SetCookieParams{Name: "session", Value: keeper.Token, URL: s.URL})
-			return err
-		}))
+		v.isLoggedIn(keeper.Token)
 		check("/", test("logout"))
 		if width == 390 { // where the name of the shop goes when the links of a user come
 			continue
@@ -124,22 +115,22 @@ func TestNothingMovesWhileAPageFills(t *testing.T) {
 func TestPartsOfAPageKeepTheirOrder(t *testing.T) {
 	t.Parallel()
 	root := chromium(t)
-	s := openSandboxShop(t)
+	s := sharedSandbox(t)
 	v := visit(t, root, s.URL, "en-GB")
 	v.goTo("/no-such-page")
 	v.sees(".blank")
-	got, err := chromedp.Run(v.ctx, chromedp.Evaluate[string](`(async () => {
+	got := v.evaluates(`(async () => {
 		const library = document.querySelector('link[href$="/app.css"]').getAttribute('href').replace('app.css', 'lib/preact.js');
 		const { html, render, useState } = await import(library);
 		const set = {}, state = {};
 		const use = (name, first) => ([state[name], set[name]] = useState(first))[0];
-		const Menu = () => html`+"`<nav data-n=${use('menu', 0)} />`"+`;
-		const Note = () => html`+"`<p data-n=${use('note', 0)} />`"+`;
-		const Group = ({ sales }) => (sales ? html`+"`<section />`"+` : null);
-		const Groups = ({ sales }) => sales.map((n, i) => html`+"`<${Group} key=${i} sales=${n} />`"+`);
+		const Menu = () => html` + "`<nav data-n=${use('menu', 0)} />`" + `;
+		const Note = () => html` + "`<p data-n=${use('note', 0)} />`" + `;
+		const Group = ({ sales }) => (sales ? html` + "`<section />`" + ` : null);
+		const Groups = ({ sales }) => sales.map((n, i) => html` + "`<${Group} key=${i} sales=${n} />`" + `);
 		const List = () => {
 			const sales = use('sales', null), trouble = use('trouble', false);
-			return html`+"`<h1 /><${Menu} />${sales && trouble && html`<${Note} />`}${sales ? html`<${Groups} sales=${sales} />` : html`<div />`}`"+`;
+			return html` + "`<h1 /><${Menu} />${sales && trouble && html`<${Note} />`}${sales ? html`<${Groups} sales=${sales} />` : html`<div />`}`" + `;
 		};
 		const seed = { n: 1 };
 		const random = (n) => (seed.n = seed.n * 48271 % 2147483647) % n;
@@ -147,7 +138,7 @@ func TestPartsOfAPageKeepTheirOrder(t *testing.T) {
 		const page = document.createElement('main');
 		for (let run = 0; run < 60; run++) {
 			render(null, page);
-			render(html`+"`<${List} />`"+`, page);
+			render(html` + "`<${List} />`" + `, page);
 			const steps = [];
 			for (let i = 0; i < 8; i++) {
 				const name = Object.keys(next)[random(4)], value = next[name]();
@@ -161,9 +152,9 @@ func TestPartsOfAPageKeepTheirOrder(t *testing.T) {
 			}
 		}
 		return 'in order';
-	})()`, chromedp.EvalAwaitPromise))
-	if err != nil || got != "in order" {
-		t.Error(got, err)
+	})()`)
+	if got != "in order" {
+		t.Error(got)
 	}
 }
 
@@ -171,7 +162,7 @@ func TestPartsOfAPageKeepTheirOrder(t *testing.T) {
 func TestAWrongAddressIsAPageForABrowser(t *testing.T) {
 	t.Parallel()
 	root := chromium(t)
-	s := openSandboxShop(t)
+	s := sharedSandbox(t)
 	const browser = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
 	for _, c := range []struct{ path, accept, language, says string }{
 		{"/nothing", browser, "en", "<h1>"}, {"/nothing", browser, "zh-CN", `lang="zh-CN">`}, {"/a/b.html", browser, "en", "There is no such page"},
@@ -202,15 +193,15 @@ func TestAWrongAddressIsAPageForABrowser(t *testing.T) {
 func TestTheListOfSales(t *testing.T) {
 	t.Parallel()
 	root := chromium(t)
-	s := openSandboxShop(t)
+	s := openShop(t)
 	var terms []string
 	for _, start := range []string{"2h", "4h", "6h"} {
-		terms = append(terms, s.sale(t, "--title", "Often", "--stock", "5", "--start", start))
+		terms = append(terms, s.sale("--title", "Often", "--image", "goods/teaset.svg", "--start", start))
 	}
-	for _, path := range []string{"/api/slots", "/api/lab"} {
-		r := sandboxtest.Call("GET", s.URL+path, "", "", "Accept-Encoding", "gzip")
-		if again := sandboxtest.Call("GET", s.URL+path, "", "", "If-None-Match", r.Header.Get("ETag"), "Accept-Encoding", "gzip"); r.Header.Get("Content-Encoding") != "gzip" || again.Status != 304 {
-			t.Errorf("%s: %v, and then %d; want gzip and 304", path, r.Header, again.Status)
+	for _, at := range []string{s.URL + "/api/slots", sharedSandbox(t).URL + "/api/lab"} {
+		r := sandboxtest.Call("GET", at, "", "", "Accept-Encoding", "gzip")
+		if again := sandboxtest.Call("GET", at, "", "", "If-None-Match", r.Header.Get("ETag"), "Accept-Encoding", "gzip"); r.Header.Get("Content-Encoding") != "gzip" || again.Status != 304 {
+			t.Errorf("%s: %v, and then %d; want gzip and 304", at, r.Header, again.Status)
 		}
 	}
 	v := visit(t, root, s.URL, "en-GB")
@@ -243,7 +234,7 @@ func TestTheListOfSales(t *testing.T) {
 			t.Errorf("the link to the sale %s is %s", id, href)
 		}
 	}
-	sale := s.sale(t, "--title", "New", "--stock", "50")
+	sale := s.sale("--title", "New", "--image", "goods/teaset.svg", "--stock", "50")
 	bar := `(c => c ? c.querySelector('.bar i').style.width + ' ' + c.querySelector('[data-test="taken"]').innerText : '')(document.querySelector('[data-sale="` + sale + `"]'))`
 	v.goTo("/")
 	v.becomes("the bar of an untouched sale", bar, "0% None taken")

@@ -1,14 +1,11 @@
 package web_test
 
 import (
-	"fmt"
 	"regexp"
 	"strings"
 	"sync"
 	"testing"
 	"time"
-
-	"github.com/chromedp/chromedp"
 
 	"miaosha/seckill/sandbox/sandboxtest"
 )
@@ -18,15 +15,11 @@ import (
 func TestLiveViewShowsARush(t *testing.T) {
 	t.Parallel()
 	root := chromium(t)
-	s := openSandboxShop(t, "MIAOSHA_CAPTCHA=off", "MIAOSHA_RATE=off", "MIAOSHA_IP_RATE=off")
+	s := openShop(t, "MIAOSHA_RATE=off", "MIAOSHA_IP_RATE=off")
 	sale := sandboxtest.Sale(t, s.env, 30)
 	v := visit(t, root, s.URL, "en-GB")
 	v.emulates(390, 844, "prefers-color-scheme", "light")
-	v.goTo("/login.html?next=" + "%2Fadmin.html")
-	v.types("phone", "13900000000")
-	v.types("password", "miaosha-demo")
-	v.clicks("submit-login")
-	v.sees(test("section-live"))
+	v.isLoggedIn(s.staff("13900001111", "admin", ""))
 	draft := strings.TrimSpace(sandboxtest.MustCommand(t, s.env, "sale", "draft", "--title", "Later", "--stock", "7"))
 	v.goTo("/admin.html#live/" + draft)
 	v.sees(test("not-tracked"))
@@ -39,7 +32,7 @@ func TestLiveViewShowsARush(t *testing.T) {
 	buyers := s.Buyers(t, 40, sale)
 	var crowd sync.WaitGroup
 	for _, b := range buyers {
-		crowd.Go(func() { b.Buy(time.Now().Add(20 * time.Second)) })
+		crowd.Go(func() { b.Buy(time.Now().Add(sandboxtest.Hang)) })
 	}
 	crowd.Wait()
 	v.shows("live-left", "0")
@@ -58,17 +51,13 @@ func TestLiveViewShowsARush(t *testing.T) {
 	}
 	v.until("it is no wider than the phone", `document.documentElement.scrollWidth <= 390`)
 
-	hide := func(hidden bool) {
-		v.do("hide or show the tab", chromedp.Evaluate[chromedp.Void](fmt.Sprintf(
-			`Object.defineProperty(document, 'hidden', { value: %t, configurable: true }); document.dispatchEvent(new Event('visibilitychange'));`, hidden)))
-	}
 	v.clicks("share")
 	link := v.reads(test("link"))
-	hide(true)
+	v.hides(true)
 	v.sees(test("live-state") + `[data-state="paused"]`)
 	for _, b := range buyers {
 		if won := b.AskResult().Purchase(); won.State == "ordered" {
-			b.Cancel(time.Now().Add(10*time.Second), won.OrderID)
+			b.Cancel(time.Now().Add(sandboxtest.Hang), won.OrderID)
 			break
 		}
 	}
@@ -78,7 +67,7 @@ func TestLiveViewShowsARush(t *testing.T) {
 	if left := v.reads(test("live-left")); left != "0" {
 		t.Errorf("the hidden tab shows %s", left)
 	}
-	hide(false)
+	v.hides(false)
 	v.shows("live-left", "1")
 	if text := guest.reads(test("processes")); !strings.Contains(text, "1 个进程") {
 		t.Errorf("a guest sees %q", text)

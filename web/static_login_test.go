@@ -51,12 +51,13 @@ func (s sandboxShop) atAFullDoor(t *testing.T) string {
 func TestTheLogInPageShowsASumWhenTheDoorIsFull(t *testing.T) {
 	t.Parallel()
 	root := chromium(t)
-	s := openSandboxShop(t)
+	s := sharedSandbox(t)
+	phone := s.account(t, "N")
 	for language, note := range map[string]string{"en-GB": "Many people are here. Solve the sum to go ahead.", "zh-CN": "现在人很多，请先算一道题。"} {
 		v := visit(t, root, s.atAFullDoor(t), language)
 		v.goTo("/login.html")
-		v.types("phone", "13800000000")
-		v.types("password", "miaosha-demo\r")
+		v.types("phone", phone)
+		v.types("password", "a long password\r")
 		v.sees(test("captcha-img"))
 		if got := v.reads(test("note")); got != note {
 			t.Errorf("the note is %q, want %q", got, note)
@@ -64,7 +65,7 @@ func TestTheLogInPageShowsASumWhenTheDoorIsFull(t *testing.T) {
 		v.failsASum()
 		v.clicks("captcha-kind")
 		v.sees(test("captcha-words"))
-		v.types("captcha-input", s.answer(t, "0")+"\r")
+		v.types("captcha-input", v.sum(s, "0", "sum")+"\r")
 		v.sees(test("sale-card"))
 		v.hasNoErrors()
 	}
@@ -75,23 +76,23 @@ func TestTheLogInPageShowsASumWhenTheDoorIsFull(t *testing.T) {
 func TestTheRegisterPageShowsASumWhenBudgetsAreUsedUp(t *testing.T) {
 	t.Parallel()
 	root := chromium(t)
-	for language, note := range map[string]string{"en-GB": "Many people are here. Solve the sum to go ahead.", "zh-CN": "现在人很多，请先算一道题。"} {
-		s := openSandboxShop(t)
-		for _, budget := range []string{"ms:limit:otp:all", "ms:limit:register:all"} {
-			if err := s.redis.Set(t.Context(), budget, time.Now().Add(time.Hour).UnixMilli(), 0).Err(); err != nil {
-				t.Fatal(err)
-			}
+	s := openSandboxShop(t)
+	for _, budget := range []string{"ms:limit:otp:all", "ms:limit:register:all"} {
+		if err := s.redis.Set(t.Context(), budget, time.Now().Add(time.Hour).UnixMilli(), 0).Err(); err != nil {
+			t.Fatal(err)
 		}
+	}
+	for language, note := range map[string]string{"en-GB": "Many people are here. Solve the sum to go ahead.", "zh-CN": "现在人很多，请先算一道题。"} {
 		v := visit(t, root, s.URL, language)
 		v.goTo("/login.html?register")
-		v.types("phone", "13811110013")
+		v.types("phone", newPhone())
 		v.clicks("send-code")
 		v.sees(test("captcha-img"))
 		if got := v.reads(test("note")); got != note {
 			t.Errorf("the note is %q, want %q", got, note)
 		}
 		v.failsASum()
-		v.types("captcha-input", s.answer(t, "0")+"\r")
+		v.types("captcha-input", v.sum(s, "0", "sum")+"\r")
 		v.until("the code is in its field, with the cursor", `document.activeElement.id === 'code' && document.activeElement.value.length === 6`)
 		v.types("nickname", "admin")
 		v.types("password", "123\r")
@@ -103,7 +104,7 @@ func TestTheRegisterPageShowsASumWhenBudgetsAreUsedUp(t *testing.T) {
 		v.sees(test("captcha-img"))
 		v.clicks("captcha-kind")
 		v.sees(test("captcha-words"))
-		v.types("captcha-input", s.answer(t, "0")+"\r")
+		v.types("captcha-input", v.sum(s, "0", "sum")+"\r")
 		v.sees(test("sale-card"))
 		v.hasNoErrors()
 	}
@@ -113,23 +114,23 @@ func TestTheRegisterPageShowsASumWhenBudgetsAreUsedUp(t *testing.T) {
 func TestAForgottenPasswordIsSetByCode(t *testing.T) {
 	t.Parallel()
 	root := chromium(t)
-	s := openSandboxShop(t)
+	s, phone := sharedSandbox(t), newPhone()
 	first, v := visit(t, root, s.URL, "zh-CN"), visit(t, root, s.URL, "en-GB")
 	first.goTo("/login.html")
-	first.registers("13811110031", "小明")
+	first.registers(phone, "小明")
 	first.sees(test("sale-card"))
 
 	v.emulates(320, 800, "prefers-color-scheme", "dark")
 	v.goTo("/login.html?next=%2Faccount.html")
 	v.types("password", "not this one")
 	v.clicks("to-forgot")
-	v.types("phone", "13811110032")
+	v.types("phone", newPhone())
 	v.clicks("send-code")
 	v.until("the code is filled in", `document.querySelector('[data-test="code"]').value.length === 6`)
 	v.types("password", "another password\r")
 	v.sees("#phone-error") // there is no account
 	v.goTo("/login.html?forgot&next=%2Faccount.html")
-	v.types("phone", "13811110031")
+	v.types("phone", phone)
 	v.clicks("send-code")
 	v.until("the code is filled in", `document.querySelector('[data-test="code"]').value.length === 6`)
 	v.types("password", "short\r")
@@ -143,7 +144,7 @@ func TestAForgottenPasswordIsSetByCode(t *testing.T) {
 	first.goTo("/account.html")
 	first.sees(chromedp.CSS(`main a[href^="/login.html"]`))
 	first.goTo("/login.html?next=%2Faccount.html")
-	first.types("phone", "13811110031")
+	first.types("phone", phone)
 	first.types("password", "a long password\r")
 	first.sees(test("note"))
 	first.retypes("password", "short no more\r")
@@ -188,12 +189,13 @@ func (s sandboxShop) rewritten(t *testing.T, old, new string) string {
 func TestAnUnfinishedLogOutIsSaid(t *testing.T) {
 	t.Parallel()
 	root := chromium(t)
-	s := openSandboxShop(t)
+	s := sharedSandbox(t)
+	phone := s.account(t, "N")
 	for language, note := range map[string]string{"en-GB": "You may still be logged in on some devices.", "zh-CN": "部分设备可能仍处于登录状态。"} {
 		v := visit(t, root, s.busyOnce(t, "/api/logout", `{"code":"busy","msg":"..."}`), language)
 		v.goTo("/login.html")
-		v.types("phone", "13800000000")
-		v.types("password", "miaosha-demo\r")
+		v.types("phone", phone)
+		v.types("password", "a long password\r")
 		v.sees(test("sale-card"))
 		v.clicks("logout")
 		v.sees(test("note"))
@@ -209,12 +211,12 @@ func TestAnUnfinishedLogOutIsSaid(t *testing.T) {
 func TestEveryWrongFieldIsMarked(t *testing.T) {
 	t.Parallel()
 	root := chromium(t)
-	s := openSandboxShop(t)
+	s := sharedSandbox(t)
 	type marks struct{ Invalid, Described, Errors, Focus string }
 	shown := func(v *visitor) (m marks) {
 		t.Helper()
 		v.until("a field is marked and has the cursor", `document.activeElement.getAttribute('aria-invalid') === 'true'`)
-		m, err := chromedp.Run(v.ctx, chromedp.Evaluate[marks](`(() => {
+		return ask(v, "read the marks", here[marks](`(() => {
 			const inputs = [...document.querySelectorAll('form input')].filter((i) => i.getAttribute('aria-invalid') === 'true');
 			const described = inputs.map((i) => i.getAttribute('aria-describedby').split(' '));
 			return {
@@ -223,10 +225,6 @@ func TestEveryWrongFieldIsMarked(t *testing.T) {
 				Errors: described.map((ids) => document.getElementById(ids.find((id) => id.endsWith('-error'))).innerText).join('|'),
 			};
 		})()`))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return m
 	}
 	for language, want := range map[string]struct{ rule, register, login string }{
 		"en-GB": {"8 to 72 characters of any kind.",
@@ -266,7 +264,7 @@ func TestEveryWrongFieldIsMarked(t *testing.T) {
 	// What the rules allow, the shop takes: a password of 30 Chinese characters.
 	v := visit(t, root, s.URL, "zh-CN")
 	v.goTo("/login.html?register")
-	v.types("phone", "13811110021")
+	v.types("phone", newPhone())
 	v.clicks("send-code")
 	v.until("the code is filled in", `document.querySelector('[data-test="code"]').value.length === 6`)
 	v.types("password", strings.Repeat("口令", 15))

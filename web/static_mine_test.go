@@ -60,7 +60,7 @@ end
 func TestMineGoesWrongIsExplainedAndRepaired(t *testing.T) {
 	t.Parallel()
 	root := chromium(t)
-	s := openSandboxShop(t)
+	s := sharedSandbox(t)
 	v := visit(t, root, s.URL, "en-GB")
 	v.emulates(1280, 900, "prefers-reduced-motion", "reduce")
 	v.goTo("/lab.html")
@@ -160,7 +160,7 @@ func TestMineGoesWrongIsExplainedAndRepaired(t *testing.T) {
 func TestMineExerciseIsSolved(t *testing.T) {
 	t.Parallel()
 	root := chromium(t)
-	s := openSandboxShop(t)
+	s := sharedSandbox(t)
 	v := visit(t, root, s.URL, "zh-CN")
 	v.emulates(320, 700, "prefers-color-scheme", "light")
 	v.goTo("/mine.html#exercises")
@@ -204,7 +204,7 @@ func TestMineExerciseIsSolved(t *testing.T) {
 // An order is of the click whose step has made it. A table that cannot be read ends no one's hold, and a step may write several orders.
 func TestWhoHoldsAUnit(t *testing.T) {
 	t.Parallel()
-	v := visit(t, chromium(t), openSandboxShop(t).URL, "en-GB")
+	v := visit(t, chromium(t), sharedSandbox(t).URL, "en-GB")
 	v.goTo("/mine.html")
 	for name, c := range map[string]struct{ steps, users, want string }{
 		"the second click is first": {`[1, ''], [2, ''], [2, '7'], [1, '7 7']`, `[7, 7]`, `[{"click":1,"from":3,"to":3},{"click":2,"from":2,"to":3}]`},

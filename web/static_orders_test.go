@@ -1,12 +1,9 @@
 package web_test
 
 import (
-	"context"
 	"strings"
 	"testing"
 
-	"github.com/chromedp/cdproto/cdp"
-	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/chromedp"
 
 	"miaosha/seckill/sandbox/sandboxtest"
@@ -25,16 +22,12 @@ func TestStaffWorkOnOrders(t *testing.T) {
 	}
 	buyer := visit(t, root, shop.URL, "zh-CN")
 	buyer.emulates(320, 900, "prefers-color-scheme", "light")
-	buyer.goTo("/")
-	buyer.do("log in", chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
-		_, err := cdp.Call(ctx, target, network.SetCookie, network.SetCookieParams{Name: "session", Value: shop.tokens[owner], URL: shop.URL})
-		return err
-	}))
+	buyer.isLoggedIn(shop.tokens[owner])
 	buyer.goTo("/order.html?id=" + shop.order)
 	buyer.clicks("save-address")
 	buyer.sees("#name-error")
 	for field, text := range map[string]string{"name": "李雷", "phone": "13811112222", "address": "北京市海淀区中关村大街 1 号"} {
-		buyer.do("type the "+field, chromedp.SendKeys(chromedp.CSS("#"+field), text))
+		buyer.enters(chromedp.CSS("#"+field), text, "")
 	}
 	buyer.fits(320)
 	buyer.shoots("order-address-phone-zh-light")
@@ -53,7 +46,7 @@ func TestStaffWorkOnOrders(t *testing.T) {
 		v.types("phone", phone)
 		v.types("password", strings.TrimSpace(made)+"\r")
 		v.clicks("section-orders")
-		v.do("choose a status", chromedp.WaitVisible(test("search")), chromedp.SetValue(chromedp.CSS(`[name="status"]`), "paid"))
+		v.chooses("status", "paid")
 		v.clicks("search")
 		v.until("the filter is in the address", `location.hash === '#orders?status=paid'`)
 		v.sees(chromedp.CSS(`[data-order="` + shop.order + `"][data-status="paid"]`))
@@ -66,7 +59,8 @@ func TestStaffWorkOnOrders(t *testing.T) {
 		v.fits(device.width)
 		v.shoots("admin-order-" + device.name)
 		if i == 0 {
-			v.do("type a number", chromedp.SendKeys(chromedp.CSS("#carrier"), "SF"), chromedp.SendKeys(chromedp.CSS("#tracking"), "SF1"))
+			v.enters("#carrier", "SF", "")
+			v.enters("#tracking", "SF1", "")
 			v.clicks("ship")
 			v.sees(test("shipped"))
 			buyer.goTo("/order.html?id=" + shop.order)

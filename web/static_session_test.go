@@ -7,8 +7,6 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-
-	"github.com/chromedp/chromedp"
 )
 
 // The log-in page leads to a page of this shop, whatever its address asks for. EVIL stands for the
@@ -85,7 +83,7 @@ func TestLogInLeadsToThisShopOnly(t *testing.T) {
 		{"data:text/html,x", "/"},
 	}
 	root := chromium(t)
-	s := openSandboxShop(t)
+	s := sharedSandbox(t)
 	evil := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprint(w, `<!doctype html><p data-test="sale-card">Log in again, here.`)
 	}))
@@ -95,10 +93,10 @@ func TestLogInLeadsToThisShopOnly(t *testing.T) {
 
 	// An attack on a person who logs in.
 	v.goTo("/login.html?next=" + hosts.Replace("/.//EVIL/"))
-	v.registers("13811110012", "N")
+	v.registers(newPhone(), "N")
 	v.sees(test("sale-card"))
-	if at, err := chromedp.Run(v.ctx, chromedp.Location()); err != nil || at != s.URL+"/" {
-		t.Errorf("the log-in page leads to %s, %v, want %s/", at, err, s.URL)
+	if at := v.evaluates(`location.href`); at != s.URL+"/" {
+		t.Errorf("the log-in page leads to %s, want %s/", at, s.URL)
 	}
 
 	// All forms, as the page reads them from its address and as the browser resolves the result.
@@ -109,15 +107,15 @@ func TestLogInLeadsToThisShopOnly(t *testing.T) {
 			t.Fatal(err)
 		}
 		type link struct{ Path, Host string }
-		got, err := chromedp.Run(v.ctx, chromedp.Evaluate[link](fmt.Sprintf(`(async () => {
+		got := ask(v, "read the address", here[link](fmt.Sprintf(`(async () => {
 			const { localPath } = await import(document.querySelector('link[rel="modulepreload"][href$="/session.js"]').href);
 			const link = document.createElement('a');
 			const path = localPath(new URLSearchParams('next=' + encodeURIComponent(%s)).get('next'), '/');
 			link.href = path;
 			return { Path: path, Host: link.host };
-		})()`, next), chromedp.EvalAwaitPromise))
-		if want := (link{hosts.Replace(form.want), hosts.Replace("SHOP")}); err != nil || got != want {
-			t.Errorf("next=%q leads to %q at %s, %v, want %q", form.next, got.Path, hosts.Replace(got.Host), err, want.Path)
+		})()`, next)))
+		if want := (link{hosts.Replace(form.want), hosts.Replace("SHOP")}); got != want {
+			t.Errorf("next=%q leads to %q at %s, want %q", form.next, got.Path, hosts.Replace(got.Host), want.Path)
 		}
 	}
 }
