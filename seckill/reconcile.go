@@ -114,6 +114,7 @@ func (r *reconciler) tick(ctx context.Context) {
 			}
 		}
 		for _, cure := range cures {
+			r.metrics.log.Debug("a gate is repaired", "sale", o.sale.ID, "repair", cure)
 			if cure != fixStock {
 				r.repair(ctx, o, cure)
 			} else if !r.fix(ctx, o, left) {

@@ -94,8 +94,10 @@ type simulation struct {
 	soldPast bool             // the sale sold without its gate
 	direct   map[string]bool  // the tickets of these sales
 	least    int64            // the fewest units that the sale had in all
+	total    int64            // the units that it has in all
 	reduced  bool             // units were taken back
 	refs     int
+	reached  simReached
 
 	hash    uint64
 	trace   *strings.Builder // nil if no one reads it
@@ -181,12 +183,12 @@ func runSimulation(seed uint64, keep func(step int) bool, trace *strings.Builder
 	defer uuid.SetRand(nil)
 	s = &simulation{plan: planOf(seed), seed: seed, model: newPgModel(), redis: newRedisServer(), trace: trace,
 		buyers: map[int64]*simBuyer{}, granted: map[string]int64{}, journal: map[string]bool{}, lost: map[string]bool{},
-		direct: map[string]bool{}}
+		direct: map[string]bool{}, reached: simReached{}}
 	s.tracef("%d processes, %d users, %d units, qmax %d, %v to pay, faults %v, without %v, often %v", s.plan.processes, s.plan.users, s.plan.total,
 		s.plan.qmax, s.plan.payWithin, s.plan.faults, slices.Sorted(maps.Keys(s.plan.off)), slices.Sorted(maps.Keys(s.plan.often)))
 	s.model.sell(saleRow{id: simSale, price: 100, total: int64(s.plan.total), stock: int64(s.plan.total), title: "tea",
 		state: goods.Published, starts: now().Add(-time.Minute), ends: now().Add(24 * time.Hour)})
-	s.least = int64(s.plan.total)
+	s.least, s.total = int64(s.plan.total), int64(s.plan.total)
 	for u := range s.plan.users {
 		s.buyers[int64(u+1)] = &simBuyer{user: int64(u + 1)}
 	}
@@ -282,10 +284,11 @@ func (s *simulation) boot(p *simProcess) {
 	cfg := Config{Captcha: "off", Gate: "redis", GateFactor: 5, PathTTL: time.Minute, MaxInFlight: 100, QMax: s.plan.qmax, Optimisations: AllOptimisations()}
 	var err error
 	p.Engine, err = New(cfg, Deps{DB: p.pool, Redis: p.rdb, Sales: goods.New(p.pool), Orders: p.orders,
-		Secret: []byte("a secret of thirty-two bytes ...."), Log: slog.New(slog.DiscardHandler)})
+		Secret: []byte("a secret of thirty-two bytes ...."), Log: slog.New(simLog{s})})
 	if err != nil {
 		panic(err)
 	}
+	p.metrics.once.Every = 1 // each fault is counted
 	p.lane = newLane(simSale)
 	p.lanes.bySale.Store(int64(simSale), p.lane)
 	s.wait()
@@ -326,6 +329,7 @@ func (s *simulation) kill(p *simProcess) {
 	p.rdb.Close()
 	p.pool.Close()
 	s.wait()
+	s.reachMetrics(p)
 }
 
 // stop ends all processes, so that no goroutine is left.
@@ -521,6 +525,7 @@ func (s *simulation) serve(r *request) {
 	func() {
 		defer r.answer(failure) // also if an invariant is broken: no goroutine may be left behind
 		if carryOut {
+			s.reachRequest(r)
 			s.carriedOut(r)
 		}
 	}()
@@ -586,18 +591,18 @@ func init() { // a variable would refer to itself
 		{"inherit", 3, true, (*simulation).doInherit},
 		{"result", 12, false, (*simulation).doResult},
 		{"wait", 12, false, (*simulation).doWait},
-		{"heartbeat", 3, true, (*simulation).doHeartbeat},
+		{"heartbeat", 12, true, (*simulation).doHeartbeat},
 		{"wait long", 4, true, (*simulation).doWaitLong},
-		{"path", 3, true, (*simulation).doPath},
+		{"path", 8, true, (*simulation).doPath},
 		{"cancel", 8, true, (*simulation).doCancel},
 		{"pay", 4, true, (*simulation).doPay},
-		{"refund", 2, true, (*simulation).doRefund},
+		{"refund", 4, true, (*simulation).doRefund},
 		{"expire", 4, true, (*simulation).doExpire},
 		{"deliver", 8, false, (*simulation).doDeliver},
 		{"state", 2, true, (*simulation).doState},
-		{"window", 2, true, (*simulation).doWindow},
+		{"window", 3, true, (*simulation).doWindow},
 		{"units", 2, true, (*simulation).doUnits},
-		{"poison", 2, true, (*simulation).doPoison},
+		{"poison", 4, true, (*simulation).doPoison},
 		{"kill", 3, true, (*simulation).doKill},
 		{"boot", 6, false, (*simulation).doBoot},
 		{"redis", 3, true, (*simulation).doRedis},
@@ -606,6 +611,10 @@ func init() { // a variable would refer to itself
 		{"sell past", 3, true, (*simulation).doSellPast},
 		{"older snapshot", 2, true, (*simulation).doSnapshot},
 		{"empty redis", 2, true, (*simulation).doEmpty},
+		{"close", 2, true, (*simulation).doClose},
+		{"die", 2, true, (*simulation).doDie},
+		{"doubt", 2, true, (*simulation).doDoubt},
+		{"roll back", 3, true, (*simulation).doRollBack},
 	}
 }
 
@@ -631,6 +640,7 @@ func (s *simulation) act() {
 		for _, a := range simActions {
 			if n -= s.weight(a); n < 0 {
 				if a.do(s) {
+					s.reach("action", a.name)
 					return
 				}
 				break
@@ -805,6 +815,137 @@ func (s *simulation) buyAt(p *simProcess, user int64) bool {
 	return true
 }
 
+// doClose closes the sale while a process has a newcomer's ticket. The process settles it, and before it acknowledges it, the user
+// clicks again.
+func (s *simulation) doClose() bool {
+	p := s.pickIdle()
+	if p == nil {
+		return false
+	}
+	user := s.pickNewcomer()
+	if !s.buyAt(p, user) || !s.setState(goods.Closed) {
+		return false
+	}
+	s.finish(s.admin, "change")
+	if p.alive && !s.busy(p, "settle") && len(p.queue.ready) > 0 {
+		s.startSettle(p)
+		s.finishUntil(p, "settle", func() bool { return s.isRefused(user) })
+		s.buyAt(p, user)
+		s.finish(p, "confirm")
+		s.finish(p, "settle")
+		s.askResults(p, []int64{user})
+	}
+	return true
+}
+
+// isRefused reports whether a ticket of the user has a result that is no order.
+func (s *simulation) isRefused(user int64) bool {
+	return slices.ContainsFunc(s.model.committed(), func(r *resultRow) bool { return r.user == user && r.outcome != order.Ordered })
+}
+
+// pickIdle returns a process that serves no clicks and settles nothing, or nil.
+func (s *simulation) pickIdle() *simProcess {
+	return s.pick(func(p *simProcess) bool {
+		return len(p.lane.in) == 0 && !s.busy(p, "lane") && !s.busy(p, "settle") && p.held == nil
+	})
+}
+
+// doDie kills a process that has a newcomer's ticket, and lets another one find its file.
+func (s *simulation) doDie() bool {
+	p := s.pickIdle()
+	if p == nil || !s.buyAt(p, s.pickNewcomer()) || !p.alive {
+		return false
+	}
+	s.die(p)
+	return true
+}
+
+// die kills a process, and often lets another one find its file.
+func (s *simulation) die(p *simProcess) {
+	s.tracef("%s: killed", p.name)
+	s.killed = true
+	s.kill(p)
+	other := s.pick(func(p *simProcess) bool { return !s.busy(p, "inherit") })
+	if other == nil || s.rng.IntN(2) == 0 {
+		return
+	}
+	dead := s.dead[len(s.dead)-1]
+	s.startRound(other, "inherit", func(p *simProcess, ctx context.Context) { p.reclaimer.inheritFrom(ctx, dead) })
+	s.finish(other, "inherit")
+}
+
+// doDoubt loses the reply to a reserve call, and the second try. Reconcile queues what the first has granted.
+func (s *simulation) doDoubt() bool {
+	p := s.pickIdle()
+	if p == nil || p.cut || s.redisMode != storeUp {
+		return false
+	}
+	if s.clickAt(p, s.pickNewcomer()); len(p.lane.in) == 0 || !s.ageClicks() {
+		return false
+	}
+	s.startLane(p, []*click{<-p.lane.in})
+	var call *request
+	s.finishUntil(p, "lane", func() bool {
+		i := slices.IndexFunc(s.waiting, func(r *request) bool { return r.conn.process == p && r.what == "reserve" })
+		if i >= 0 {
+			call = s.waiting[i]
+		}
+		return i >= 0
+	})
+	if call == nil {
+		return true
+	}
+	s.loseReply(call)
+	p.cut = true
+	s.finish(p, "lane")
+	p.cut = false
+	s.pass(2 * gate.ReserveLimit)
+	s.reconcileAt(p)
+	s.reconcileAt(p) // the first may only find that Redis replies again
+	return true
+}
+
+// reconcileAt makes a round of reconcile in one go.
+func (s *simulation) reconcileAt(p *simProcess) {
+	if p.alive && !s.busy(p, "reconcile") {
+		s.startRound(p, "reconcile", reconcileRound)
+		s.finish(p, "reconcile")
+	}
+}
+
+// doRollBack sets Redis back to where it had a ticket that was settled since. The process has seen the gate of after that.
+func (s *simulation) doRollBack() bool {
+	p := s.pickIdle()
+	if p == nil || p.cut || s.redisMode != storeUp || s.pgMode != storeUp || !s.buyAt(p, s.pickNewcomer()) {
+		return false
+	}
+	granted := len(s.redis.log)
+	if p.alive && len(p.queue.ready) > 0 && !s.busy(p, "settle") {
+		s.startSettle(p)
+		s.finish(p, "settle")
+	}
+	s.reconcileAt(p)
+	s.older = true
+	s.setBack(granted)
+	s.reconcileAt(p)
+	return true
+}
+
+// loseReply carries out a request at Redis, and loses the reply.
+func (s *simulation) loseReply(r *request) {
+	s.current = r.task
+	r.run()
+	s.remove(r)
+	s.tracef("%s: the reply to %s is lost%s", r.conn.process.name, r.what, s.digest())
+	r.conn.out.Reset()
+	func() {
+		defer r.answer(errNoReply)
+		s.reachRequest(r)
+		s.carriedOut(r)
+	}()
+	s.settleDown()
+}
+
 // doSellPast cuts a process from Redis, which then sells past the gate, and lets its buyer click at another process, which
 // still has a gate that does not know the buyer.
 func (s *simulation) doSellPast() bool {
@@ -828,6 +969,11 @@ func (s *simulation) doSellPast() bool {
 
 // finish serves the requests of one kind of task, in a process or in all, until there are none.
 func (s *simulation) finish(p *simProcess, kind string) bool {
+	return s.finishUntil(p, kind, func() bool { return false })
+}
+
+// finishUntil is finish until enough returns true.
+func (s *simulation) finishUntil(p *simProcess, kind string, enough func() bool) bool {
 	for range 30 {
 		i := slices.IndexFunc(s.waiting, func(r *request) bool {
 			if r.task == nil { // of a task that a timer woke
@@ -835,7 +981,7 @@ func (s *simulation) finish(p *simProcess, kind string) bool {
 			}
 			return (p == nil || r.task.process == p) && r.task.kind == kind
 		})
-		if i < 0 {
+		if i < 0 || enough() {
 			break
 		}
 		s.serve(s.waiting[i])
@@ -867,8 +1013,17 @@ func expireRound(p *simProcess, ctx context.Context)    { p.orders.Expire(ctx) }
 
 func (s *simulation) doReconcile() bool { return s.round("reconcile", reconcileRound) }
 func (s *simulation) doReclaim() bool   { return s.round("reclaim", reclaimRound) }
-func (s *simulation) doHeartbeat() bool { return s.round("heartbeat", heartbeatRound) }
 func (s *simulation) doExpire() bool    { return s.round("expire", expireRound) }
+
+// doHeartbeat makes a heartbeat of a process that has tickets.
+func (s *simulation) doHeartbeat() bool {
+	p := s.pick(func(p *simProcess) bool { return len(p.queue.pendingEntries()) > 0 && !s.busy(p, "heartbeat") })
+	if p == nil {
+		return false
+	}
+	s.startRound(p, "heartbeat", heartbeatRound)
+	return true
+}
 
 // doInherit lets a process queue the tickets of one that was killed, as if it had found its file.
 func (s *simulation) doInherit() bool {
@@ -890,6 +1045,9 @@ func (s *simulation) doResult() bool {
 	var users []int64
 	for range 1 + s.rng.IntN(3) {
 		users = append(users, int64(1+s.rng.IntN(s.plan.users)))
+	}
+	if s.rng.IntN(8) == 0 {
+		users = append(users, poisoned)
 	}
 	s.askResults(p, users)
 	return true
@@ -972,11 +1130,11 @@ func (s *simulation) doPath() bool {
 	return true
 }
 
-// someOrder returns a committed order, or nil.
-func (s *simulation) someOrder() *orderRow {
+// someOrder returns a committed order, or nil. If status is not "", it has this status.
+func (s *simulation) someOrder(status string) *orderRow {
 	var all []*orderRow
 	for _, r := range s.model.orders {
-		if r.committed != nil {
+		if r.committed != nil && (status == "" || r.committed.status == status) {
 			all = append(all, r.committed)
 		}
 	}
@@ -986,8 +1144,8 @@ func (s *simulation) someOrder() *orderRow {
 	return all[s.rng.IntN(len(all))]
 }
 
-func (s *simulation) atOrder(kind string, f func(ctx context.Context, p *simProcess, o *orderRow)) bool {
-	p, o := s.pick(nil), s.someOrder()
+func (s *simulation) atOrder(kind, status string, f func(ctx context.Context, p *simProcess, o *orderRow)) bool {
+	p, o := s.pick(nil), s.someOrder(status)
 	if p == nil || o == nil {
 		return false
 	}
@@ -1000,20 +1158,28 @@ func (s *simulation) atOrder(kind string, f func(ctx context.Context, p *simProc
 }
 
 func (s *simulation) doCancel() bool {
-	return s.atOrder("cancel", func(ctx context.Context, p *simProcess, o *orderRow) { p.orders.Cancel(ctx, o.user, o.id) })
+	return s.atOrder("cancel", "", func(ctx context.Context, p *simProcess, o *orderRow) { p.orders.Cancel(ctx, o.user, o.id) })
 }
 
 // doPay sends the provider's notice. The payments that a buyer opens before it decide nothing here, and are left out.
 func (s *simulation) doPay() bool {
+	return s.pay([]string{"", order.Pending}[s.rng.IntN(2)])
+}
+
+func (s *simulation) pay(status string) bool {
 	s.refs += s.rng.IntN(2) // the provider sends some notices twice
 	ref := "ref " + strconv.Itoa(s.refs)
-	return s.atOrder("pay", func(ctx context.Context, p *simProcess, o *orderRow) {
+	return s.atOrder("pay", status, func(ctx context.Context, p *simProcess, o *orderRow) {
 		p.orders.Capture(ctx, order.Captured{Provider: order.Cashier, OrderID: o.id, Amount: o.price, Ref: ref})
 	})
 }
 
 func (s *simulation) doRefund() bool {
-	return s.atOrder("refund", func(ctx context.Context, p *simProcess, o *orderRow) { p.orders.Refund(ctx, o.id) })
+	if s.someOrder(order.Paid) == nil {
+		s.pay(order.Pending)
+		s.finish(nil, "pay")
+	}
+	return s.atOrder("refund", order.Paid, func(ctx context.Context, p *simProcess, o *orderRow) { p.orders.Refund(ctx, o.id) })
 }
 
 // doWait lets a short time pass, so that no click reaches its limit meanwhile.
@@ -1058,7 +1224,10 @@ func (s *simulation) doDeliver() bool {
 
 // doState sets the sale's state, as an administrator does by hand.
 func (s *simulation) doState() bool {
-	state := []string{goods.Paused, goods.Published, goods.Draft, goods.Published, goods.Closed}[s.rng.IntN(5)]
+	return s.setState([]string{goods.Paused, goods.Published, goods.Draft, goods.Published, goods.Closed}[s.rng.IntN(5)])
+}
+
+func (s *simulation) setState(state string) bool {
 	return s.administer("state "+state, func(ctx context.Context) error {
 		_, err := s.admin.pool.Exec(ctx, `update sales set state = $2 where id = $1`, simSale, state)
 		return err
@@ -1067,7 +1236,15 @@ func (s *simulation) doState() bool {
 
 // doWindow moves the window by hand: around now, a day ahead, or days into the past.
 func (s *simulation) doWindow() bool {
-	return s.moveTo([]time.Duration{0, 0, 25 * time.Hour, -72 * time.Hour, -25 * time.Hour}[s.rng.IntN(5)])
+	if !s.moveTo([]time.Duration{0, 0, 25 * time.Hour, -72 * time.Hour, -25 * time.Hour}[s.rng.IntN(5)]) {
+		return false
+	}
+	if p := s.pick(func(p *simProcess) bool { return !s.busy(p, "reconcile") }); p != nil && s.rng.IntN(2) == 0 {
+		s.finish(s.admin, "change")
+		s.reconcileAt(p)
+		s.doPath()
+	}
+	return true
 }
 
 // moveTo moves the window, which is a day long, so that it opens a minute ago plus d.
@@ -1106,6 +1283,18 @@ func (s *simulation) administer(what string, do func(ctx context.Context) error)
 const poisoned = -1
 
 func (s *simulation) doPoison() bool {
+	if p := s.pickIdle(); p != nil && s.rng.IntN(2) == 0 { // in one go
+		s.buyAt(p, poisoned)
+		if p.alive && !s.busy(p, "settle") && len(p.queue.ready) > 0 {
+			s.startSettle(p)
+			s.finishUntil(p, "settle", func() bool { return s.isRefused(poisoned) })
+			s.askResults(p, []int64{poisoned})
+			if s.rng.IntN(2) == 0 { // before it acknowledges the result: the next process settles the ticket again
+				s.die(p)
+			}
+		}
+		return true
+	}
 	if p := s.pick(nil); p != nil {
 		s.clickAt(p, poisoned)
 		return true

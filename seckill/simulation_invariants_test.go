@@ -103,6 +103,7 @@ func (s *simulation) told(r simReply) {
 		state = r.err.Error()
 	}
 	s.tracef("%s: user %d is told %s: %s", r.process.name, r.user, r.kind, state)
+	s.reachTold(r)
 	if soldOut {
 		s.checkSoldOut(r)
 	}
@@ -178,7 +179,7 @@ func (s *simulation) checkPostgres() {
 			s.failf("ticket %s has an order and another result", o.ticket)
 		}
 	}
-	s.least, s.reduced = min(s.least, sale.total), s.reduced || sale.total < s.least
+	s.least, s.reduced, s.total = min(s.least, sale.total), s.reduced || sale.total < s.total, sale.total
 	if sale.stock < 0 || sale.stock+live != sale.total {
 		s.failf("%d units left and %d sold, of %d", sale.stock, live, sale.total)
 	}

@@ -23,7 +23,8 @@ import (
 // What only Postgres does is out of its reach: mutants of SQL are found by seckill/faults.
 
 // TestSimulation runs MIAOSHA_SIM_SEEDS seeds from MIAOSHA_SIM_FIRST on, for at most
-// MIAOSHA_SIM_SECONDS. A failing one is shrunk and printed.
+// MIAOSHA_SIM_SECONDS. A failing one is shrunk and printed. Enough of them must reach all that the
+// code has: see simulation_reached_test.go.
 func TestSimulation(t *testing.T) {
 	if replay := os.Getenv("MIAOSHA_SIM"); replay != "" {
 		seed, keep, err := parseReplay(replay)
@@ -45,16 +46,21 @@ func TestSimulation(t *testing.T) {
 	if seconds > 0 {
 		until = time.Now().Add(time.Duration(seconds) * time.Second)
 	}
-	began, n := time.Now(), uint64(0)
+	began, n, reached := time.Now(), uint64(0), simReached{}
 	for ; (count == 0 || n < count) && (until.IsZero() || time.Now().Before(until)); n++ {
-		if s, _ := simulate(t, first+n, nil, false); s.failure != nil {
+		s, _ := simulate(t, first+n, nil, false)
+		if s.failure != nil {
 			t.Logf("seed %d, the %dth: %v", first+n, n+1, s.failure)
 			if os.Getenv("MIAOSHA_SIM_SHRINK") != "off" {
 				t.Log(shrink(t, first+n))
 			}
 			t.FailNow()
 		}
+		for name, n := range s.reached {
+			reached[name] += n
+		}
 	}
+	reached.check(t, n)
 	t.Logf("%d seeds in %v", n, time.Since(began).Round(time.Millisecond))
 }
 
