@@ -36,41 +36,43 @@ func TestFactsOfARolledBackGate(t *testing.T) {
 // A process is sure of a gate for a short time after it has looked at a row without a mark, if the gate knows all bypasses.
 func TestFactsAreSureForAShortTime(t *testing.T) {
 	t.Parallel()
-	clean, marked := goods.SaleState{ID: 1}, goods.SaleState{ID: 1, Bypass: goods.Bypass{Bypasses: 1}}
-	removed := goods.SaleState{ID: 1, Bypass: goods.Bypass{Bypasses: 1, BypassesKnown: 1}}
-	for name, c := range map[string]struct {
-		looks []goods.SaleState
-		known int64
-		ago   time.Duration // since the last look began
-		want  bool
-	}{
-		"never looked":                  {nil, 0, 0, false},
-		"no mark":                       {[]goods.SaleState{clean}, 0, 0, true},
-		"no mark, a while ago":          {[]goods.SaleState{clean}, 0, sureFor - 300*time.Millisecond, true},
-		"no mark, too long ago":         {[]goods.SaleState{clean}, 0, sureFor, false},
-		"a mark":                        {[]goods.SaleState{marked}, 1, 0, false},
-		"a mark since":                  {[]goods.SaleState{clean, marked}, 1, 0, false},
-		"a mark that was removed":       {[]goods.SaleState{marked, removed}, 1, 0, true},
-		"a gate that forgot its buyers": {[]goods.SaleState{removed}, 0, 0, false},
-	} {
+	synctest.Test(t, func(t *testing.T) {
+		clean, marked := goods.SaleState{ID: 1}, goods.SaleState{ID: 1, Bypass: goods.Bypass{Bypasses: 1}}
+		removed := goods.SaleState{ID: 1, Bypass: goods.Bypass{Bypasses: 1, BypassesKnown: 1}}
+		for name, c := range map[string]struct {
+			looks []goods.SaleState
+			known int64
+			ago   time.Duration // since the last look began
+			want  bool
+		}{
+			"never looked":                  {nil, 0, 0, false},
+			"no mark":                       {[]goods.SaleState{clean}, 0, 0, true},
+			"no mark, a while ago":          {[]goods.SaleState{clean}, 0, sureFor - 1, true},
+			"no mark, too long ago":         {[]goods.SaleState{clean}, 0, sureFor, false},
+			"a mark":                        {[]goods.SaleState{marked}, 1, 0, false},
+			"a mark since":                  {[]goods.SaleState{clean, marked}, 1, 0, false},
+			"a mark that was removed":       {[]goods.SaleState{marked, removed}, 1, 0, true},
+			"a gate that forgot its buyers": {[]goods.SaleState{removed}, 0, 0, false},
+		} {
+			f := newFacts()
+			for _, look := range c.looks {
+				f.looked(look, gate.State{Known: c.known}, time.Now().Add(-c.ago))
+			}
+			if got := f.sure(1); got != c.want {
+				t.Errorf("%s: sure %v, want %v", name, got, c.want)
+			}
+		}
 		f := newFacts()
-		for _, look := range c.looks {
-			f.looked(look, gate.State{Known: c.known}, time.Now().Add(-c.ago))
+		f.compare(map[int64]gate.State{1: {Epoch: 1, Ops: 3}})
+		f.compare(map[int64]gate.State{1: {Epoch: 1, Ops: 2}})
+		if f.looked(clean, gate.State{}, time.Now()); f.sure(1) {
+			t.Error("sure of a gate that was rolled back")
 		}
-		if got := f.sure(1); got != c.want {
-			t.Errorf("%s: sure %v, want %v", name, got, c.want)
+		f.recovered(1)
+		if f.looked(clean, gate.State{}, time.Now()); !f.sure(1) {
+			t.Error("not sure of a gate that knows all owners again")
 		}
-	}
-	f := newFacts()
-	f.compare(map[int64]gate.State{1: {Epoch: 1, Ops: 3}})
-	f.compare(map[int64]gate.State{1: {Epoch: 1, Ops: 2}})
-	if f.looked(clean, gate.State{}, time.Now()); f.sure(1) {
-		t.Error("sure of a gate that was rolled back")
-	}
-	f.recovered(1)
-	if f.looked(clean, gate.State{}, time.Now()); !f.sure(1) {
-		t.Error("not sure of a gate that knows all owners again")
-	}
+	})
 }
 
 // A sale is quiet since the look that found the number of bypasses that it has now.

@@ -2,6 +2,7 @@ package gate
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -195,7 +196,10 @@ func TestRemoveIdleConsumers(t *testing.T) {
 	if err := g.RemoveIdleConsumers(t.Context(), 1, time.Hour); err != nil || len(names()) != 3 {
 		t.Errorf("silent for less than an hour: %v, %v, want all three", names(), err)
 	}
-	time.Sleep(2 * time.Millisecond) // Redis measures silence in ms
+	sandboxtest.Until(t, "all have been silent for a while, which Redis measures in ms", func() bool {
+		consumers, err := g.rdb.XInfoConsumers(t.Context(), JournalKey(1), group).Result()
+		return err == nil && !slices.ContainsFunc(consumers, func(c redis.XInfoConsumer) bool { return c.Idle < 2*time.Millisecond })
+	})
 	if err := g.RemoveIdleConsumers(t.Context(), 1, time.Millisecond); err != nil {
 		t.Error(err)
 	}
@@ -338,11 +342,15 @@ func TestClaimLooksBehindLivingEntries(t *testing.T) {
 		id, _ := EntryID(reserveFor(t, dead, user+1)[0].Ticket)
 		ids = append(ids, id)
 	}
-	time.Sleep(300 * time.Millisecond)
+	for _, id := range ids { // all owners are silent
+		if err := g.rdb.Do(t.Context(), "XCLAIM", JournalKey(1), group, "dead", 0, id, "IDLE", time.Hour.Milliseconds(), "JUSTID").Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
 	if err := g.Heartbeat(t.Context(), 1, ids[:35]); err != nil {
 		t.Fatal(err)
 	}
-	claimed, err := g.Claim(t.Context(), 1, 200*time.Millisecond, 1)
+	claimed, err := g.Claim(t.Context(), 1, time.Hour, 1)
 	if err != nil || len(claimed) != 1 || claimed[0].ID != ids[35] {
 		t.Errorf("claimed %+v, %v, want %s", claimed, err, ids[35])
 	}
@@ -373,8 +381,9 @@ func TestAckInSeveralCalls(t *testing.T) {
 	if now := readState(t, g); now.InFlight != 0 || now.Entries != 0 || now.Ops != was.Ops+3 {
 		t.Errorf("%+v, was %+v; want an empty journal after three calls", now, was)
 	}
+	tickets := g.rdb.HGetAll(t.Context(), TicketsKey(1)).Val()
 	for _, r := range results {
-		if got := g.rdb.HGet(t.Context(), TicketsKey(1), strconv.FormatInt(r.UserID, 10)).Val(); got != encode(r) {
+		if got := tickets[strconv.FormatInt(r.UserID, 10)]; got != encode(r) {
 			t.Fatalf("user %d has %q", r.UserID, got)
 		}
 	}

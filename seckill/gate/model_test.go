@@ -235,7 +235,9 @@ func TestGateFollowsItsModel(t *testing.T) {
 				if err := rdb.Del(r.Context(), JournalKey(1)).Err(); err != nil {
 					r.Fatal(err)
 				}
-				time.Sleep(2 * time.Millisecond) // Redis does not restart fast enough to make an entry with the id of a lost one
+				// Redis does not restart fast enough to make an entry with the id of a lost one.
+				for lost := rdb.Time(r.Context()).Val(); rdb.Time(r.Context()).Val().Sub(lost) < time.Millisecond; {
+				}
 				// A fix of what was observed before may offer too much, until the next one.
 				m.journal, m.observed, m.observedStock = nil, State{}, -1
 			},
