@@ -238,6 +238,7 @@ func TestTwoDifferentOutagesMayContradict(t *testing.T) {
 func TestOwnerIsNotRefusedBySoldOutGate(t *testing.T) {
 	t.Parallel()
 	s := newShop(t, 1)
+	s.reclaimAfter = time.Hour
 	rdb, proxy := s.proxied()
 	direct := s.start(func(_ *seckill.Config, d *seckill.Deps) { d.Redis = rdb })
 	gated := s.start(nil)
@@ -256,6 +257,7 @@ func TestOwnerIsNotRefusedBySoldOutGate(t *testing.T) {
 			t.Errorf("the owner hears %+v, %v, want order %s", b.Status, err, id)
 		}
 	}
+	s.reclaimAll(gated)
 	s.wantConsistent()
 }
 

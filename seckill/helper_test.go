@@ -313,6 +313,15 @@ func (s *shop) silence(entry redis.XPendingExt, d time.Duration, owners int64) {
 	}
 }
 
+// reclaimAll lets a process claim every entry, as if all owners had been silent for long enough.
+func (s *shop) reclaimAll(e *process) {
+	s.Helper()
+	for _, p := range s.pending() {
+		s.silence(p, s.reclaimAfter, p.RetryCount)
+	}
+	s.now(e.ReclaimNow)
+}
+
 // awaitGate waits until the gate is installed.
 func (s *shop) awaitGate() {
 	s.Helper()

@@ -102,6 +102,7 @@ func TestClicksThatWaitedTooLongAreRefused(t *testing.T) {
 func TestHoldersAreNotRefusedAsSoldOut(t *testing.T) {
 	t.Parallel()
 	s := newShop(t, 3)
+	s.reclaimAfter = time.Hour
 	e, other := s.start(nil), s.start(nil)
 	s.awaitGate()
 	id := s.mustBuy(e, 1)
@@ -124,6 +125,7 @@ func TestHoldersAreNotRefusedAsSoldOut(t *testing.T) {
 		}
 	}
 	release()
+	s.reclaimAll(e)
 	s.wantConsistent()
 }
 

@@ -162,10 +162,7 @@ func TestSuspectTicketsWaitInTheQueue(t *testing.T) {
 	second := s.start(nil)
 	sandboxtest.Until(t, "all five are in the queue", func() bool { return s.metric(second, "miaosha_queued_tickets").Gauge.GetValue() == 5 })
 	for range 2 {
-		for _, p := range s.pending() { // as if there had been no heartbeat
-			s.silence(p, s.reclaimAfter, p.RetryCount)
-		}
-		s.now(second.ReclaimNow)
+		s.reclaimAll(second) // as if there had been no heartbeat
 	}
 	var owners []int64
 	for _, p := range s.pending() {
