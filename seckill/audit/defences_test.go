@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5"
 
 	"miaosha/seckill/audit"
 	"miaosha/seckill/sandbox/sandboxtest"
@@ -38,6 +39,7 @@ func TestDefences(t *testing.T) {
 		noHistory = `drop trigger order_events_are_append_only on order_events; `
 		begins    = `create or replace trigger orders_begin_as_pending `
 	)
+	db := sandboxtest.DB(t)
 	for _, test := range []struct{ name, sql, want string }{
 		{"no second order", noUser, second},
 		{"renamed", `alter table orders rename constraint one_order_per_user_and_sale to x`, ""},
@@ -90,20 +92,19 @@ func TestDefences(t *testing.T) {
 			for each row when (old.state is distinct from new.state) execute function sales_changed()`, change},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			db := sandboxtest.DB(t)
-			execute(t, db, test.sql)
-			found, err := audit.Defences(t.Context(), db)
-			var got []string
-			for _, f := range found {
-				got = append(got, f.Invariant+" "+strings.Join(f.Rows, "; "))
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(test.want, strings.Join(got, "\n")); diff != "" {
-				t.Error(diff)
-			}
+			undone(t, db, test.sql, func(tx pgx.Tx) {
+				found, err := audit.DefencesIn(t.Context(), tx)
+				var got []string
+				for _, f := range found {
+					got = append(got, f.Invariant+" "+strings.Join(f.Rows, "; "))
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				if diff := cmp.Diff(test.want, strings.Join(got, "\n")); diff != "" {
+					t.Error(diff)
+				}
+			})
 		})
 	}
 }

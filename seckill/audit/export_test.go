@@ -3,10 +3,48 @@ package audit
 import (
 	"context"
 	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/redis/go-redis/v9"
+
+	"miaosha/seckill/rounds"
 )
 
-// Hurry makes Run audit at once, and then again at this interval.
-func (m *Monitor) Hurry(every time.Duration) { m.first, m.every = 0, every }
+// TicketLimit is how long a ticket may wait in a journal.
+const TicketLimit = ticketLimit
 
-// Read reads both stores once.
-func (g *Gauges) Read(ctx context.Context) { g.read(ctx) }
+// OnlyWhenTold makes Run audit at once, and then whenever it is told to.
+func (m *Monitor) OnlyWhenTold() *rounds.Rounds {
+	m.first, m.every = 0, time.Hour
+	return m.rounds
+}
+
+// Patient lets Run wait for a slow store, and returns its readings.
+func (g *Gauges) Patient() *rounds.Rounds {
+	g.limit = time.Minute
+	return g.rounds
+}
+
+// GatesWith is Gates that calls pause before each try but the first, and waits for nothing else.
+func GatesWith(ctx context.Context, db *pgxpool.Pool, rdb redis.UniversalClient, pause func(try int)) ([]Finding, error) {
+	return gates(ctx, db, rdb, pause)
+}
+
+// DefencesIn is Defences in a transaction.
+func DefencesIn(ctx context.Context, tx pgx.Tx) ([]Finding, error) { return missingDefences(ctx, tx) }
+
+// PostgresIn is Postgres in a transaction.
+func PostgresIn(ctx context.Context, tx pgx.Tx) ([]Finding, error) {
+	return runQueries(ctx, tx, thorough)
+}
+
+// QuickIn is the part of Quick that reads Postgres, in a transaction.
+func QuickIn(ctx context.Context, tx pgx.Tx) ([]Finding, error) {
+	found, err := missingDefences(ctx, tx)
+	if err != nil {
+		return found, err
+	}
+	rows, err := runQueries(ctx, tx, quick)
+	return append(found, rows...), err
+}

@@ -46,14 +46,20 @@ func sales(ctx context.Context, db *pgxpool.Pool) ([]sale, error) {
 // as its journal has (I6), that no ticket waits in a journal for longer than reclaim needs (I4), and that no big gate refuses
 // buyers for two address lives while units are left and none is sold (I5).
 func Gates(ctx context.Context, db *pgxpool.Pool, rdb redis.UniversalClient) (found []Finding, err error) {
+	return gates(ctx, db, rdb, func(int) {
+		select {
+		case <-ctx.Done():
+		case <-time.After(gatePause):
+		}
+	})
+}
+
+// gates calls pause before each try but the first.
+func gates(ctx context.Context, db *pgxpool.Pool, rdb redis.UniversalClient, pause func(try int)) (found []Finding, err error) {
 	var now observation
 	for try := range gateTries {
 		if try > 0 {
-			select {
-			case <-ctx.Done():
-				return nil, ctx.Err()
-			case <-time.After(gatePause):
-			}
+			pause(try)
 		}
 		before := now
 		if now, err = observe(ctx, db, rdb); err != nil {

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"miaosha/seckill/gate"
+	"miaosha/seckill/rounds"
 )
 
 const (
@@ -32,6 +33,8 @@ type Gauges struct {
 	tickets, ticketAge  *prometheus.GaugeVec // of Redis
 	readAt              *prometheus.GaugeVec // by store
 	once                rate.Sometimes
+	rounds              *rounds.Rounds
+	limit               time.Duration
 }
 
 // NewGauges returns Gauges. rdb may be nil for a shop without gates.
@@ -39,7 +42,7 @@ func NewGauges(db *pgxpool.Pool, rdb redis.UniversalClient, log *slog.Logger) *G
 	gauge := func(name, help string, labels ...string) *prometheus.GaugeVec { // one without labels, because it can be absent
 		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "miaosha_" + name, Help: help}, labels)
 	}
-	return &Gauges{db: db, rdb: rdb, log: log, once: rate.Sometimes{Interval: time.Minute},
+	return &Gauges{db: db, rdb: rdb, log: log, once: rate.Sometimes{Interval: time.Minute}, rounds: rounds.New(), limit: gaugesLimit,
 		refunds:    gauge("refunds_due", "Payments that must be given back and are not yet."),
 		refundAge:  gauge("refunds_due_oldest_seconds", "For how long the oldest of them is due; 0 if there is none."),
 		overdue:    gauge("orders_overdue", "Pending orders whose time to pay is over, which the sweeper has not cancelled yet."),
@@ -57,23 +60,13 @@ func (g *Gauges) Collectors() []prometheus.Collector {
 
 // Run reads both stores every two seconds until ctx ends.
 func (g *Gauges) Run(ctx context.Context) error {
-	for {
-		g.read(ctx)
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(gaugesEvery):
+	g.rounds.Run(ctx, g.limit, rounds.Every(gaugesEvery), func(limited context.Context) {
+		err := errors.Join(g.readPostgres(limited), g.readRedis(limited))
+		if err != nil && ctx.Err() == nil {
+			g.once.Do(func() { g.log.Warn("metrics of a store cannot be read", "err", err) })
 		}
-	}
-}
-
-func (g *Gauges) read(ctx context.Context) {
-	limited, cancel := context.WithTimeout(ctx, gaugesLimit)
-	defer cancel()
-	err := errors.Join(g.readPostgres(limited), g.readRedis(limited))
-	if err != nil && ctx.Err() == nil {
-		g.once.Do(func() { g.log.Warn("metrics of a store cannot be read", "err", err) })
-	}
+	})
+	return nil
 }
 
 func (g *Gauges) readPostgres(ctx context.Context) error {

@@ -1,6 +1,7 @@
 package audit_test
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"testing"
@@ -8,14 +9,17 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
+	"golang.org/x/sync/errgroup"
 
 	"miaosha/seckill/audit"
+	"miaosha/seckill/sandbox/sandboxtest"
 )
 
 // The gauges show what waits in the stores. Those of a store that does not answer are absent, and the others stay.
 func TestGaugesShowWhatWaits(t *testing.T) {
 	t.Parallel()
-	db, rdb, sale, key := activeSale(t, "")
+	db, sale, _ := activeShop(t)
+	rdb, key := sandboxtest.Redis(t), func(name string) string { return fmt.Sprintf("ms:{%d}:%s", sale, name) }
 	execute(t, db, `update payments set status = 'refund_due', updated_at = now() - interval '90 s' where provider_ref = 'r2'`)
 	execute(t, db, `update orders set expires_at = clock_timestamp() - interval '10 s' where status = 'pending'`)
 	now, err := rdb.Time(t.Context()).Result()
@@ -36,9 +40,17 @@ func TestGaugesShowWhatWaits(t *testing.T) {
 	if first := metrics(t, reg); len(first) != 0 {
 		t.Errorf("before the first reading there are %v", first)
 	}
+	readings := g.Patient()
+	ctx, stop := context.WithCancel(t.Context())
+	var running errgroup.Group
+	running.Go(func() error { return g.Run(ctx) })
+	defer running.Wait()
+	defer stop()
 	check := func(want map[string][2]float64) {
 		t.Helper()
-		g.Read(t.Context())
+		if err := readings.Now(t.Context()); err != nil {
+			t.Fatal(err)
+		}
 		got := metrics(t, reg)
 		for name, between := range want {
 			if v, read := got[name]; !read || v < between[0] || v > between[1] {

@@ -9,6 +9,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
+
+	"miaosha/seckill/rounds"
 )
 
 // Monitor runs Quick each minute and exports the result as metrics. Any number of processes may run one: a Monitor only
@@ -24,12 +26,13 @@ type Monitor struct {
 	last       prometheus.Gauge
 	invariants []string
 	logged     map[string]bool // the meanings of the last findings; only Run uses it
+	rounds     *rounds.Rounds
 }
 
 // NewMonitor returns a Monitor. rdb may be nil for a shop without gates.
 func NewMonitor(db *pgxpool.Pool, rdb redis.UniversalClient, log *slog.Logger) *Monitor {
 	m := &Monitor{
-		db: db, rdb: rdb, log: log, logged: map[string]bool{},
+		db: db, rdb: rdb, log: log, logged: map[string]bool{}, rounds: rounds.New(),
 		// Not during the start of the process. The random part spreads processes that start together.
 		first: 5*time.Second + rand.N(5*time.Second), every: time.Minute,
 		invariants: []string{"I1", "I2", "I3", "I4", "I5", "I6", "I7", "I8", "I9"},
@@ -56,14 +59,12 @@ func (m *Monitor) Collectors() []prometheus.Collector {
 
 // Run audits until ctx ends.
 func (m *Monitor) Run(ctx context.Context) error {
-	for wait := m.first; ; wait = m.every {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(wait):
-		}
-		m.audit(ctx)
+	select {
+	case <-ctx.Done():
+	case <-time.After(m.first):
+		m.rounds.Run(ctx, m.every, rounds.Every(m.every), m.audit)
 	}
+	return nil
 }
 
 // audit runs one audit and updates the metrics. A failed audit clears no gauge: an invariant that it did not check may

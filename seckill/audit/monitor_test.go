@@ -36,12 +36,12 @@ func metrics(t *testing.T, reg *prometheus.Registry) map[string]float64 {
 	return got
 }
 
-// startMonitor runs a Monitor that audits every 10 ms, until the test ends.
-func startMonitor(t *testing.T, db *pgxpool.Pool, rdb redis.UniversalClient) (*prometheus.Registry, *sandboxtest.SyncBuffer) {
+// startMonitor runs a Monitor until the test ends. It audits at once, and then when it is told to by audit.
+func startMonitor(t *testing.T, db *pgxpool.Pool, rdb redis.UniversalClient) (audits func(n int) map[string]float64, log *sandboxtest.SyncBuffer) {
 	t.Helper()
 	log, reg := &sandboxtest.SyncBuffer{}, prometheus.NewRegistry()
 	w := audit.NewMonitor(db, rdb, slog.New(slog.NewTextHandler(log, nil)))
-	w.Hurry(10 * time.Millisecond)
+	rounds := w.OnlyWhenTold()
 	reg.MustRegister(w.Collectors()...)
 	first := metrics(t, reg)
 	for name, v := range first {
@@ -61,49 +61,42 @@ func startMonitor(t *testing.T, db *pgxpool.Pool, rdb redis.UniversalClient) (*p
 			t.Error(err)
 		}
 	})
-	return reg, log
-}
-
-// until waits until the metrics satisfy a condition, and returns them.
-func until(t *testing.T, reg *prometheus.Registry, what string, ok func(map[string]float64) bool) map[string]float64 {
-	t.Helper()
-	var got map[string]float64
-	if !sandboxtest.Poll(func() bool {
-		got = metrics(t, reg)
-		return ok(got)
-	}) {
-		t.Fatalf("waited 20 s for %s: %v", what, got)
-	}
-	return got
+	return func(n int) map[string]float64 {
+		t.Helper()
+		for range n {
+			if err := rounds.Now(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return metrics(t, reg)
+	}, log
 }
 
 func TestTheGaugeShowsABreakAndItsRepair(t *testing.T) {
 	db, _, _ := activeShop(t)
-	reg, log := startMonitor(t, db, sandboxtest.Redis(t))
-	got := until(t, reg, "a clean audit", func(m map[string]float64) bool {
-		return m["audits_total clean"] > 0 && m["audit_last_finished_seconds"] > 0 // the two are set one after the other
-	})
+	audits, log := startMonitor(t, db, sandboxtest.Redis(t))
+	began := time.Now().Truncate(time.Second)
+	got := audits(1)
 	for _, i := range []string{"I1", "I2", "I3", "I4", "I5", "I6", "I7", "I8", "I9"} {
 		if v, ok := got["invariant_broken "+i]; v != 0 || !ok {
 			t.Errorf("%s is %v, present: %v", i, v, ok)
 		}
 	}
-	if at := time.Unix(int64(got["audit_last_finished_seconds"]), 0); time.Since(at).Abs() > time.Minute {
-		t.Errorf("the last audit ended at %v", at)
+	if at := time.Unix(int64(got["audit_last_finished_seconds"]), 0); got["audits_total clean"] == 0 || at.Before(began) || at.After(time.Now()) {
+		t.Errorf("the last audit ended at %v, and %v were clean", at, got["audits_total clean"])
 	}
 	for range 2 {
 		execute(t, db, `update sales set stock = stock + 1`)
-		got = until(t, reg, "I1 broken", func(m map[string]float64) bool { return m["invariant_broken I1"] == 1 })
-		if got["invariant_broken I8"] != 0 {
-			t.Error("I8 is broken too")
+		before := got
+		got = audits(3)
+		if got["invariant_broken I1"] != 1 || got["invariant_broken I8"] != 0 || got["audits_total broken"] < before["audits_total broken"]+3 {
+			t.Errorf("with a unit too much: %v", got)
 		}
-		more := got["audits_total broken"] + 3
-		until(t, reg, "three more audits", func(m map[string]float64) bool { return m["audits_total broken"] >= more })
 		execute(t, db, `update sales set stock = stock - 1`)
-		clean := metrics(t, reg)["audits_total clean"]
-		until(t, reg, "a clean audit again", func(m map[string]float64) bool {
-			return m["invariant_broken I1"] == 0 && m["audits_total clean"] > clean
-		})
+		before = got
+		if got = audits(1); got["invariant_broken I1"] != 0 || got["audits_total clean"] <= before["audits_total clean"] {
+			t.Errorf("without it: %v", got)
+		}
 	}
 	text := log.String()
 	if n := strings.Count(text, `level=ERROR msg="an invariant is broken" invariant=I1`); n != 2 {
@@ -121,19 +114,18 @@ func TestTheGaugeShowsABreakAndItsRepair(t *testing.T) {
 func TestAMonitorWithoutRedis(t *testing.T) {
 	db, _, _ := activeShop(t)
 	rdb := sandboxtest.Redis(t)
-	reg, _ := startMonitor(t, db, rdb)
-	until(t, reg, "a clean audit", func(m map[string]float64) bool { return m["audits_total clean"] > 0 })
+	audits, _ := startMonitor(t, db, rdb)
+	if got := audits(1); got["audits_total clean"] == 0 {
+		t.Errorf("with Redis: %v", got)
+	}
 	rdb.Close()
 	execute(t, db, `drop index one_capture_per_order`)
-	got := until(t, reg, "I7 broken", func(m map[string]float64) bool { return m["invariant_broken I7"] == 1 })
-	if got["audits_total broken"] != 0 {
-		t.Errorf("an audit without Redis did not fail: %v", got)
+	if got := audits(1); got["invariant_broken I7"] != 1 || got["audits_total broken"] != 0 {
+		t.Errorf("without Redis and a constraint: %v", got)
 	}
 	execute(t, db, `create unique index x on payments (order_id) where status = 'captured'`)
-	more := metrics(t, reg)["audits_total failed"] + 3
-	got = until(t, reg, "three failed audits", func(m map[string]float64) bool { return m["audits_total failed"] >= more })
-	if got["invariant_broken I7"] != 1 {
-		t.Error("a failed audit cleared a finding")
+	if got := audits(3); got["invariant_broken I7"] != 1 || got["audits_total failed"] < 3 {
+		t.Errorf("a failed audit cleared a finding: %v", got)
 	}
 }
 
@@ -146,9 +138,11 @@ func TestAMonitorUsesOneConnection(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(db.Close)
-	reg, _ := startMonitor(t, db, nil)
-	for range 20 {
+	audits, _ := startMonitor(t, db, nil)
+	for range 3 {
 		execute(t, db, `select 1`)
+		if got := audits(1); got["audits_total clean"] == 0 || got["audits_total failed"] > 0 {
+			t.Errorf("with one connection: %v", got)
+		}
 	}
-	until(t, reg, "two clean audits", func(m map[string]float64) bool { return m["audits_total clean"] > 1 })
 }

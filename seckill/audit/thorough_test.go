@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5"
 
 	"miaosha/seckill/audit"
 )
@@ -22,6 +23,7 @@ func TestEachBrokenInvariantIsFound(t *testing.T) {
 		alter table payments disable trigger all, drop constraint payments_order_id_fkey; `
 	const result = `insert into ticket_results (ticket, user_id, sale_id, outcome, order_id) values `
 	const event = `insert into order_events (order_id, sale_id, from_status, to_status) values `
+	db, sale, orders := activeShop(t)
 	for _, test := range []struct {
 		invariant, name, sql string // $0 to $4 stand for the orders, $s for the sale
 		row                  string // the start of a row of the finding
@@ -63,32 +65,31 @@ func TestEachBrokenInvariantIsFound(t *testing.T) {
 		{"I9", "a ticket after the end", granted("epoch", "ends_at + interval '6 s'"), "ticket=1:", !slow},
 	} {
 		t.Run(test.invariant+" "+test.name, func(t *testing.T) {
-			t.Parallel()
-			db, sale, orders := activeShop(t)
 			replacements := []string{"$s", fmt.Sprint(sale)}
 			for i, id := range orders {
 				replacements = append(replacements, fmt.Sprint("$", i), id.String())
 			}
 			fill := strings.NewReplacer(replacements...)
-			execute(t, db, dropConstraints+fill.Replace(test.sql))
-			got := findings(t, db)
-			if diff := cmp.Diff([]string{test.invariant}, slices.Sorted(maps.Keys(got))); diff != "" {
-				t.Errorf("%s: %v", diff, got)
-			}
-			want := fill.Replace(test.row)
-			matches := func(row string) bool { return strings.HasPrefix(row, want) }
-			if !slices.ContainsFunc(got[test.invariant], matches) {
-				t.Errorf("no row of %q starts with %q", got[test.invariant], want)
-			}
-			found, err := audit.Quick(t.Context(), db, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if quick := slices.ContainsFunc(found, func(f audit.Finding) bool {
-				return f.Invariant == test.invariant && slices.ContainsFunc(f.Rows, matches)
-			}); quick == test.slow {
-				t.Errorf("Quick finds it: %v, want %v: %v", quick, !test.slow, found)
-			}
+			undone(t, db, dropConstraints+fill.Replace(test.sql), func(tx pgx.Tx) {
+				found, err := audit.PostgresIn(t.Context(), tx)
+				got := byInvariant(t, found, err)
+				if diff := cmp.Diff([]string{test.invariant}, slices.Sorted(maps.Keys(got))); diff != "" {
+					t.Errorf("%s: %v", diff, got)
+				}
+				want := fill.Replace(test.row)
+				matches := func(row string) bool { return strings.HasPrefix(row, want) }
+				if !slices.ContainsFunc(got[test.invariant], matches) {
+					t.Errorf("no row of %q starts with %q", got[test.invariant], want)
+				}
+				if found, err = audit.QuickIn(t.Context(), tx); err != nil {
+					t.Fatal(err)
+				}
+				if quick := slices.ContainsFunc(found, func(f audit.Finding) bool {
+					return f.Invariant == test.invariant && slices.ContainsFunc(f.Rows, matches)
+				}); quick == test.slow {
+					t.Errorf("Quick finds it: %v, want %v: %v", quick, !test.slow, found)
+				}
+			})
 		})
 	}
 }
@@ -100,6 +101,7 @@ func granted(epoch, at string) string {
 }
 
 func TestToleratedDeviationsAreNotBroken(t *testing.T) {
+	db, _, _ := activeShop(t)
 	for name, sql := range map[string]string{
 		"the rows of a shop before version 6": beforeVersion6,
 		"a little overdue":                    `update orders set expires_at = now() - interval '20 s' where ticket = 't4'`,
@@ -110,15 +112,15 @@ func TestToleratedDeviationsAreNotBroken(t *testing.T) {
 		"a ticket with an impossible time":    `update orders set ticket = '1:99999999999999999999-0:x' where ticket = 't4'`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			db, _, _ := activeShop(t)
-			execute(t, db, sql)
-			if got := findings(t, db); len(got) > 0 {
-				t.Errorf("found %v", got)
-			}
-			if found, err := audit.Quick(t.Context(), db, nil); err != nil || len(found) > 0 {
-				t.Errorf("Quick found %v, %v", found, err)
-			}
+			undone(t, db, sql, func(tx pgx.Tx) {
+				found, err := audit.PostgresIn(t.Context(), tx)
+				if got := byInvariant(t, found, err); len(got) > 0 {
+					t.Errorf("found %v", got)
+				}
+				if found, err := audit.QuickIn(t.Context(), tx); err != nil || len(found) > 0 {
+					t.Errorf("Quick found %v, %v", found, err)
+				}
+			})
 		})
 	}
 }
