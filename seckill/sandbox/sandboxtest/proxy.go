@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"os"
 	"sync"
 	"testing"
 	"time"
@@ -16,6 +17,7 @@ import (
 // the short replies of Redis.
 type Proxy struct {
 	to, at string
+	port   *os.File // keeps the address while the proxy is cut; closed with the last reference to it
 
 	mu      sync.Mutex
 	listen  net.Listener // nil while cut
@@ -52,8 +54,12 @@ func (c *proxied) close() {
 
 // NewProxy opens a proxy to the address to.
 func NewProxy(to string) (*Proxy, error) {
-	p := &Proxy{to: to, at: "127.0.0.1:0", conns: map[*proxied]struct{}{}, healed: make(chan struct{})}
-	if err := p.Join(); err != nil {
+	p := &Proxy{to: to, conns: map[*proxied]struct{}{}, healed: make(chan struct{})}
+	var err error
+	if p.at, p.port, err = reservePort(); err == nil {
+		err = p.Join()
+	}
+	if err != nil {
 		return nil, fmt.Errorf("open a proxy to %s: %w", to, err)
 	}
 	return p, nil
@@ -103,7 +109,7 @@ func (p *Proxy) Join() error {
 	if err != nil {
 		return err
 	}
-	p.listen, p.at = listen, listen.Addr().String()
+	p.listen = listen
 	p.running.Go(func() { p.accept(listen) })
 	return nil
 }
@@ -169,7 +175,7 @@ func (p *Proxy) accept(listen net.Listener) {
 // serve passes one connection on until either side ends it, or Cut.
 func (p *Proxy) serve(listen net.Listener, client net.Conn) {
 	defer client.Close()
-	server, err := net.DialTimeout("tcp", p.to, 5*time.Second)
+	server, err := net.DialTimeout("tcp", p.to, Hang)
 	if err != nil {
 		return
 	}

@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -64,43 +63,38 @@ func StartRedis(t testing.TB, options ...string) string {
 		}
 		t.Skip("there is no redis-server here")
 	}
-	for range 5 { // another process may take the port first
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		at := l.Addr().String()
-		l.Close()
-		_, port, _ := net.SplitHostPort(at)
-		child := exec.Command(program, append([]string{"--bind", "127.0.0.1", "--port", port, "--save", "", "--appendonly", "no"}, options...)...)
-		child.Dir = t.TempDir()
-		if err := child.Start(); err != nil {
-			t.Fatal(err)
-		}
-		ended := make(chan struct{})
-		go func() {
-			child.Wait()
-			close(ended)
-		}()
-		t.Cleanup(func() {
-			child.Process.Kill()
-			<-ended
-		})
-		c := redis.NewClient(&redis.Options{Addr: at})
-		defer c.Close()
-		for deadline := time.Now().Add(Hang); time.Now().Before(deadline); {
-			if c.Ping(t.Context()).Err() == nil {
-				return at
-			}
-			select {
-			case <-ended:
-				deadline = time.Time{}
-			default:
-			}
-		}
+	at, reserved, err := reservePort()
+	if err != nil {
+		t.Fatal(err)
 	}
-	t.Fatal("the Redis server does not start")
-	return ""
+	t.Cleanup(func() { reserved.Close() })
+	_, port, _ := net.SplitHostPort(at)
+	var log SyncBuffer
+	child := exec.Command(program, append([]string{"--bind", "127.0.0.1", "--port", port, "--save", "", "--appendonly", "no"}, options...)...)
+	child.Dir, child.Stdout = t.TempDir(), &log
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		child.Wait()
+		close(ended)
+	}()
+	t.Cleanup(func() {
+		child.Process.Kill()
+		<-ended
+	})
+	c := redis.NewClient(&redis.Options{Addr: at})
+	defer c.Close()
+	Until(t, "the Redis server replies", func() bool {
+		select {
+		case <-ended:
+			t.Fatalf("the Redis server does not start: %s", &log)
+		default:
+		}
+		return c.Ping(t.Context()).Err() == nil
+	})
+	return at
 }
 
 func client(t testing.TB, at string) *redis.Client {

@@ -24,7 +24,7 @@ type Standby struct {
 	kill    func() // returns when the server has ended
 }
 
-// Standby copies the server and starts the copy as its standby. It ends with the test.
+// Standby copies the server and starts the copy as its standby. It ends with the test. While it is dead, it keeps its port.
 func (d *Durable) Standby(t testing.TB) *Standby {
 	t.Helper()
 	from := d.Text(t, "show data_directory")
@@ -42,7 +42,12 @@ func (d *Durable) Standby(t testing.TB) *Standby {
 	if err != nil {
 		t.Fatal(err)
 	}
-	port := freePort(t)
+	at, reserved, err := reservePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { reserved.Close() })
+	_, port, _ := net.SplitHostPort(at)
 	password, _ := primary.User.Password()
 	conninfo := fmt.Sprintf("host=%s port=%s user=%s password=%s", primary.Hostname(), primary.Port(), primary.User.Username(), password)
 	info, err := os.Stat(from)
@@ -61,7 +66,7 @@ func (d *Durable) Standby(t testing.TB) *Standby {
 		t.Fatal(err)
 	}
 	program := filepath.Join(d.Text(t, "select setting from pg_config where name = 'BINDIR'"), "postgres")
-	primary.Host = net.JoinHostPort("127.0.0.1", port)
+	primary.Host = at
 	s := &Standby{Durable: &Durable{URL: primary.String()}, command: func() *exec.Cmd {
 		cmd := exec.Command(program, "-D", data, "-p", port)
 		cmd.Dir, cmd.Env = "/", []string{"LC_ALL=C"}
@@ -139,14 +144,4 @@ func (s *Standby) CatchUp(t testing.TB, primary *Durable) {
 	Until(t, "the standby has replayed all", func() bool {
 		return s.Text(t, "select (pg_last_wal_replay_lsn() >= '"+at+"')::text") == "true"
 	})
-}
-
-func freePort(t testing.TB) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
 }
