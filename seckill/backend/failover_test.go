@@ -124,16 +124,14 @@ const (
 // where runs a statement that returns the port of its server.
 func where(t *testing.T, db *pgxpool.Pool, sql string) (port string, err error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-	defer cancel()
-	err = db.QueryRow(ctx, sql).Scan(&port)
+	err = db.QueryRow(t.Context(), sql).Scan(&port)
 	return port, err
 }
 
 func TestOfSeveralServersTheOneThatTakesWritesIsUsed(t *testing.T) {
 	servers, at, urlOf := twoServers(t)
 	servers[0].Set(t, "default_transaction_read_only", "on")
-	rdb, down := sandboxtest.RedisURL(t), closedPort(t)
+	rdb, down := sandboxtest.RedisURL(t), closedPort
 	for name, hosts := range map[string][]string{
 		"the first is read-only": {at[0], at[1]}, "the second is read-only": {at[1], at[0]}, "the first is down": {down, at[1]},
 	} {
@@ -157,7 +155,7 @@ func TestOfSeveralServersTheOneThatTakesWritesIsUsed(t *testing.T) {
 	}{
 		"a standby alone":       {at[:1], "no Postgres in it takes writes (" + at[0] + "): one that answers is a standby or read-only"},
 		"a standby and none":    {[]string{down, at[0]}, "no Postgres in it takes writes (" + down + ", " + at[0] + "): one that answers is a standby or read-only"},
-		"two that do not run":   {[]string{down, "localhost:1"}, "can't reach Postgres at " + down + ", localhost:1"},
+		"two that do not run":   {[]string{down, "localhost:2"}, "can't reach Postgres at " + down + ", localhost:2"},
 		"a host without a port": {[]string{"127.0.0.1:x"}, "not a postgres:// address"},
 	} {
 		s, err := open(t, backend.Config{DatabaseURL: urlOf(c.hosts...), RedisURL: rdb, Secret: secret})
@@ -180,7 +178,6 @@ func TestAServerThatTurnsReadOnlyIsLeft(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer s.Close()
-			used := time.Now()
 			most := map[string]int{} // connections: a pool that is slow to open one opens another
 			for pool, db := range pools(s) {
 				hold(t, db, each)
@@ -191,15 +188,15 @@ func TestAServerThatTurnsReadOnlyIsLeft(t *testing.T) {
 			}
 			servers[0].Set(t, "default_transaction_read_only", "on")
 			for pool, db := range pools(s) {
-				stale, idle := 0, time.Since(used)
+				stale := 0
 				for range 3 * most[pool] {
 					if port, err := where(t, db, sql); err != nil || !strings.HasSuffix(at[1], ":"+port) {
 						stale++
 					}
 				}
-				// A connection that was idle for a second is asked before its use, so that no call is lost.
-				if stale == 0 && idle < 900*time.Millisecond || stale > most[pool] {
-					t.Errorf("the pool %s: %d calls failed or met the old server, want 1 to %d", pool, stale, most[pool])
+				// Of a connection that was idle for a second no call is lost: it is asked before its use.
+				if stale > most[pool] {
+					t.Errorf("the pool %s: %d calls failed or met the old server, want at most %d", pool, stale, most[pool])
 				}
 				if port, err := where(t, db, writeSomewhere); err != nil || !strings.HasSuffix(at[1], ":"+port) {
 					t.Errorf("the pool %s writes at %s, %v; want %s", pool, port, err, at[1])
@@ -247,17 +244,16 @@ func TestAServerThatFallsSilentIsLeft(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	hold(t, s.Settle, 8)                // all
-	time.Sleep(1100 * time.Millisecond) // then pgx asks a connection whether it lives, and waits for the reply
+	hold(t, s.Settle, 8) // all
+	idle := time.Now()
+	sandboxtest.Until(t, "pgx asks an idle connection whether it lives", func() bool { return time.Since(idle) > 1100*time.Millisecond })
 	proxy.Swallow("", 1<<30)
-	began := time.Now()
 	sandboxtest.Until(t, "the pool writes at the other server", func() bool {
 		ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
 		defer cancel()
 		var port string
 		return s.Settle.QueryRow(ctx, writeSomewhere).Scan(&port) == nil && strings.HasSuffix(at[1], ":"+port)
 	})
-	t.Logf("after %v", time.Since(began).Round(time.Millisecond))
 	proxy.Cut() // or the pool waits for its old connections
 }
 

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/alicebob/miniredis/v2/server"
@@ -86,7 +85,7 @@ func TestTheNewMasterOfAClusterIsFoundSoon(t *testing.T) {
 		err = rdb.Get(t.Context(), "k").Err()
 		return err == nil
 	}) {
-		t.Errorf("3 s after a master has died the client does not know its successor: %v", err)
+		t.Errorf("after a master has died the client does not learn of its successor: %v", err)
 	}
 }
 
@@ -139,7 +138,7 @@ func TestSentinelsNameTheMaster(t *testing.T) {
 	}) || !masters[1].Exists("k") {
 		t.Errorf("the new master is not found: %v", err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), sandboxtest.Hang)
 	defer cancel()
 	if _, err := openRedis(ctx, "redis+sentinel://shop:opensesame@"+at+"?master_name=other&sentinel_password=watch", 64, false); err == nil || errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("a master that the sentinels do not know: %v", err)

@@ -14,11 +14,14 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
+
+	"miaosha/seckill/rounds"
 )
 
 const (
 	replicaConns = 4                      // the catalogue's cache reads each entry once a second
 	markEvery    = 250 * time.Millisecond // between two looks at the primary's position
+	lookLimit    = time.Second            // of a look at one server
 	leastLag     = 2 * markEvery          // a shorter --read-max-lag would refuse a standby that is up to date
 )
 
@@ -34,6 +37,8 @@ type Replica struct {
 	maxLag  time.Duration
 	log     *slog.Logger
 	usable  atomic.Bool // at the last look
+	looks   *rounds.Rounds
+	now     func() time.Time
 
 	mu    sync.Mutex
 	marks []mark // of the last maxLag, oldest first
@@ -71,7 +76,7 @@ func (s *Stores) openReplica(ctx context.Context, url string, maxLag time.Durati
 	if err != nil {
 		return err
 	}
-	r := &Replica{primary: s.Web, maxLag: maxLag, log: log}
+	r := &Replica{primary: s.Web, maxLag: maxLag, log: log, looks: rounds.New(), now: time.Now}
 	pool, err := poolConfig(url, replicaConns, time.Second, time.Second, planEachTime)
 	if err != nil {
 		return err
@@ -117,7 +122,7 @@ func (r *Replica) check(at position) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, m := range r.marks {
-		if time.Since(m.at) <= r.maxLag && m.Log <= at.Log {
+		if r.now().Sub(m.at) <= r.maxLag && m.Log <= at.Log {
 			return nil
 		}
 	}
@@ -144,15 +149,13 @@ func (r *Replica) same(at position) error {
 
 // Run looks at both servers until ctx ends.
 func (r *Replica) Run(ctx context.Context) error {
-	tick := time.NewTicker(markEvery)
-	defer tick.Stop()
-	for {
+	r.looks.Run(ctx, 2*lookLimit, rounds.Every(markEvery), func(ctx context.Context) {
 		err := r.look(ctx)
 		if err == nil {
 			err = r.probe(ctx)
 		}
-		if ctx.Err() != nil {
-			return nil
+		if errors.Is(ctx.Err(), context.Canceled) {
+			return
 		}
 		switch was := r.usable.Swap(err == nil); {
 		case err == nil && !was:
@@ -160,23 +163,19 @@ func (r *Replica) Run(ctx context.Context) error {
 		case err != nil && was:
 			r.log.Warn("lists and details are read at the primary, not at --read-database-url", "err", err)
 		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
-	}
+	})
+	return nil
 }
 
 // look marks the primary's position. What it had committed before the look is in the log up to there.
 func (r *Replica) look(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	ctx, cancel := context.WithTimeout(ctx, lookLimit)
 	defer cancel()
-	began := time.Now()
+	began := r.now()
 	at, err := readPosition(ctx, r.primary)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for len(r.marks) > 0 && time.Since(r.marks[0].at) > r.maxLag {
+	for len(r.marks) > 0 && r.now().Sub(r.marks[0].at) > r.maxLag {
 		r.marks = r.marks[1:]
 	}
 	if err != nil {
@@ -187,7 +186,7 @@ func (r *Replica) look(ctx context.Context) error {
 }
 
 func (r *Replica) probe(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	ctx, cancel := context.WithTimeout(ctx, lookLimit)
 	defer cancel()
 	conn, err := r.Pool.Acquire(ctx)
 	if err == nil {
