@@ -533,7 +533,6 @@ var sandboxOfAll struct {
 	ends []func()
 
 	mu     sync.Mutex
-	phones int                  // how many were given out
 	users  []*sandboxtest.Buyer // who were not given out yet
 	keeper string               // the token of the administrator's session
 }
@@ -569,14 +568,6 @@ func (all ofAllTests) TempDir() string {
 	}
 	all.Cleanup(func() { os.RemoveAll(filepath.Dir(dir)) })
 	return dir
-}
-
-// newPhone returns a phone that no test has had.
-func newPhone() string {
-	sandboxOfAll.mu.Lock()
-	defer sandboxOfAll.mu.Unlock()
-	sandboxOfAll.phones++
-	return fmt.Sprintf("1381111%04d", sandboxOfAll.phones)
 }
 
 // user returns a user of the shared sandbox whom no test has had, with a session.

@@ -80,7 +80,7 @@ var forms = []form{
 	{route: "HEAD /api/sales/{id}", weight: 10, thing: aSale, answers: []string{"200"}},
 	{route: "GET /api/slots", weight: 20, answers: []string{"200 ok"}},
 	{route: "POST /api/otp", weight: 10, answers: answers([]string{"200 ok", "403 wrong_captcha", "403 stale_captcha"}, limited), learn: learnCode,
-		fields: []field{{"phone", newPhone}, {"captcha", sum}}},
+		fields: []field{{"phone", somePhone}, {"captcha", sum}}},
 	{route: "POST /api/register", weight: 1, renew: true, answers: answers([]string{"200 ok", "403 wrong_captcha", "403 stale_captcha", "403 stale_captcha", "403 wrong_code", "409 phone_taken"}, limited),
 		fields: []field{{"phone", codePhone}, {"code", code}, {"password", password}, {"nickname", nickname}, {"captcha", sum}}},
 	{route: "POST /api/login", weight: 1, renew: true, answers: answers([]string{"200 ok", "401 wrong_password", "403 wrong_captcha", "403 stale_captcha"}, limited),
@@ -124,7 +124,7 @@ var forms = []form{
 	{route: "POST /api/account/sessions/{session}/end", weight: 3, who: aBuyer, before: limited, answers: []string{"404 not_found"}},
 	{route: "POST /api/account/nickname", weight: 3, who: aBuyer, before: limited, answers: []string{"200 ok"}, fields: []field{{"nickname", nickname}}},
 	{route: "POST /api/account/phone", weight: 1, who: aBuyer, before: limited, answers: []string{"401 wrong_password", "403 wrong_captcha"},
-		fields: []field{{"phone", newPhone}, {"code", code}, {"password", fixed("a wrong password")}, {"captcha", sum}}},
+		fields: []field{{"phone", somePhone}, {"code", code}, {"password", fixed("a wrong password")}, {"captcha", sum}}},
 	{route: "GET /api/account/address", weight: 5, who: aBuyer, before: limited, answers: []string{"200 ok"}},
 	{route: "POST /api/account/address", weight: 10, who: aBuyer, before: limited, answers: []string{"200 ok"}, fields: addressFields},
 	{route: "POST /api/account/address/erase", weight: 3, who: aBuyer, before: limited, answers: []string{"200 ok"}},
@@ -230,7 +230,7 @@ var terms = []field{{"price", upTo(1000)}, {"stock", upTo(1000)}, {"start_at", f
 func seed(g *generator, _ *request) any     { return g.Uint64() }
 func strategy(g *generator, _ *request) any { return pick(g, "guard", "mutex", "read-then-write") }
 
-func newPhone(g *generator, _ *request) any { return fmt.Sprintf("131%08d", g.IntN(5000)) }
+func somePhone(g *generator, _ *request) any { return fmt.Sprintf("131%08d", g.IntN(5000)) }
 
 // codePhone returns a phone of the worker that has a code, if there is one.
 func codePhone(g *generator, r *request) any {
@@ -239,7 +239,7 @@ func codePhone(g *generator, r *request) any {
 		r.cookies = append(r.cookies, c.cookie)
 		return c.phone
 	}
-	return newPhone(g, r)
+	return somePhone(g, r)
 }
 
 func code(g *generator, r *request) any {
@@ -286,7 +286,7 @@ func noticeOrder(g *generator, r *request) any {
 	return g.uuid()
 }
 
-var addressFields = []field{{"name", nickname}, {"phone", newPhone}, {"address", nickname}}
+var addressFields = []field{{"name", nickname}, {"phone", somePhone}, {"address", nickname}}
 
 // Queries.
 
