@@ -51,7 +51,7 @@ func TestDocumentsNameWhatExists(t *testing.T) {
 	t.Parallel()
 	r := readRepository(t)
 	docs := r.documents(t)
-	for _, want := range []string{"README.md", "README.zh-CN.md", "SECURITY.md", "SCALE.md", "deploy/README.md", "web/README.md",
+	for _, want := range []string{"README.md", "README.zh-CN.md", "CONTRIBUTING.md", "SECURITY.md", "SCALE.md", "deploy/README.md", "web/README.md",
 		"seckill/bench/README.md", "seckill/faults/README.md", "seckill/lab/README.md", "seckill/lab/TEACHING.md", "seckill/lab/TEACHING.zh-CN.md"} {
 		if !slices.ContainsFunc(docs, func(d document) bool { return d.path == want }) {
 			t.Errorf("there is no %s", want)
@@ -328,11 +328,11 @@ func (r *repository) document(t *testing.T, at string) document {
 	return document{at, string(raw)}
 }
 
-// documents returns SECURITY.md, SCALE.md, the table of ASVS, the READMEs of all folders and the plan for a lesson. A changelog may name what is gone.
+// documents returns CONTRIBUTING.md, SECURITY.md, SCALE.md, the table of ASVS, the READMEs of all folders and the plan for a lesson. A changelog may name what is gone.
 func (r *repository) documents(t *testing.T) (docs []document) {
 	t.Helper()
 	for _, f := range slices.Sorted(maps.Keys(r.files)) {
-		if base := path.Base(f); base == "README.md" || base == "README.zh-CN.md" || strings.HasPrefix(base, "TEACHING.") || f == "SECURITY.md" || f == "SCALE.md" || f == asvsTable {
+		if base := path.Base(f); base == "README.md" || base == "README.zh-CN.md" || strings.HasPrefix(base, "TEACHING.") || slices.Contains([]string{"CONTRIBUTING.md", "SECURITY.md", "SCALE.md"}, f) || f == asvsTable {
 			docs = append(docs, r.document(t, f))
 		}
 	}
