@@ -81,7 +81,13 @@ func TestReadmeShowsTheLimits(t *testing.T) {
 		fmt.Fprintf(&want, "| `%s` | %s | %s | %s |\n", row.route, strings.TrimPrefix(limits, ", "), ban, row.place)
 	}
 	if !strings.Contains(string(readme), want.String()) {
-		t.Errorf("README.md must have these rows:\n%s", want.String())
+		missing := ""
+		for row := range strings.Lines(want.String()) {
+			if !strings.Contains(string(readme), row) {
+				missing += row
+			}
+		}
+		t.Errorf("README.md must have the rows of limitTable, in their order. It lacks:\n%s", missing)
 	}
 }
 

@@ -24,6 +24,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/redis/go-redis/v9"
 
@@ -60,8 +61,8 @@ func TestEveryRouteHasAForm(t *testing.T) {
 	}
 	slices.Sort(there)
 	slices.Sort(listed)
-	if !slices.Equal(there, listed) {
-		t.Errorf("the forms are of\n%s\nthe shop has the routes\n%s", strings.Join(listed, "\n"), strings.Join(there, "\n"))
+	if diff := cmp.Diff(there, listed); diff != "" {
+		t.Errorf("the routes and the forms (- a route without a form, + a form without a route):\n%s", diff)
 	}
 }
 
