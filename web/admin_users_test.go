@@ -19,7 +19,7 @@ func TestStaffChooseAPasswordFirst(t *testing.T) {
 		PasswordDue bool `json:"password_due"`
 	}
 	var first, chosen in
-	shop.call("POST", "/api/login", "", fmt.Sprintf(`{"phone":"13900001111","password":%q}`, made)).Read(t, &first)
+	shop.insist("/api/login", "", fmt.Sprintf(`{"phone":"13900001111","password":%q}`, made)).Read(t, &first)
 	if !first.PasswordDue || first.Role != "admin" {
 		t.Errorf("the first log-in: %+v", first)
 	}
@@ -30,11 +30,11 @@ func TestStaffChooseAPasswordFirst(t *testing.T) {
 			t.Errorf("%s with a made password: %s, want %s", path, got, want)
 		}
 	}
-	r := shop.call("POST", "/api/password", first.Token, fmt.Sprintf(`{"old":%q,"new":%q}`, made, made))
+	r := shop.insist("/api/password", first.Token, fmt.Sprintf(`{"old":%q,"new":%q}`, made, made))
 	if outcome(r) != "400 bad_request" || !strings.Contains(string(r.Raw), `"same"`) {
 		t.Errorf("the same password: %d %s", r.Status, r.Raw)
 	}
-	shop.call("POST", "/api/password", first.Token, fmt.Sprintf(`{"old":%q,"new":%q}`, made, staffPassword)).Read(t, &chosen)
+	shop.insist("/api/password", first.Token, fmt.Sprintf(`{"old":%q,"new":%q}`, made, staffPassword)).Read(t, &chosen)
 	if chosen.PasswordDue || chosen.Role != "admin" {
 		t.Errorf("after the new password: %+v", chosen)
 	}
@@ -78,14 +78,14 @@ func TestADisabledUserIsLoggedOutEverywhere(t *testing.T) {
 		sandboxtest.Until(t, name+" the session ends", func() bool { return !process.open(token) })
 	}
 	for password, want := range map[string]string{firstPassword: "403 disabled", "another one": "401 wrong_password"} {
-		if got := outcome(shop.call("POST", "/api/login", "", fmt.Sprintf(`{"phone":"13811112222","password":%q}`, password))); got != want {
+		if got := outcome(shop.insist("/api/login", "", fmt.Sprintf(`{"phone":"13811112222","password":%q}`, password))); got != want {
 			t.Errorf("log-in with %q: %s, want %s", password, got, want)
 		}
 	}
 	if r := shop.call("POST", at+"/enable", admin, ""); r.Code != "ok" {
 		t.Fatalf("enable: %d %s", r.Status, r.Raw)
 	}
-	if got := outcome(shop.call("POST", "/api/login", "", fmt.Sprintf(`{"phone":"13811112222","password":%q}`, firstPassword))); got != "200 ok" {
+	if got := outcome(shop.insist("/api/login", "", fmt.Sprintf(`{"phone":"13811112222","password":%q}`, firstPassword))); got != "200 ok" {
 		t.Errorf("log-in after it was enabled: %s", got)
 	}
 	var log struct{ Lines []struct{ Action string } }

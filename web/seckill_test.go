@@ -113,7 +113,7 @@ func TestWrongAddressNeverReachesRedis(t *testing.T) {
 			UserID int64 `json:"user_id"`
 			Token  string
 		}
-		shop.call("POST", "/api/login", "", fmt.Sprintf(`{"phone":"13900001111","password":%q}`, strings.TrimSpace(password))).Read(t, &in)
+		shop.insist("/api/login", "", fmt.Sprintf(`{"phone":"13900001111","password":%q}`, strings.TrimSpace(password))).Read(t, &in)
 		twins[i] = &sandboxtest.Buyer{ID: in.UserID, Token: in.Token}
 	}
 	own := signPath(t, me, sale, time.Hour)
