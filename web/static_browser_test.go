@@ -77,8 +77,8 @@ func startBrowser(program string) error {
 	}
 	opts := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(program), chromedp.UserDataDir(profile),
 		chromedp.Flag("disable-gpu", true), chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-sync", true),
-		// What moves draws sixty pictures a second, and a spare process for the next site costs as much as a page.
-		chromedp.Flag("force-prefers-reduced-motion", true), chromedp.Flag("disable-site-isolation-trials", true),
+		// What moves draws sixty pictures a second, and each further process of a visitor costs as much as a page.
+		chromedp.Flag("force-prefers-reduced-motion", true), chromedp.Flag("disable-site-isolation-trials", true), chromedp.Flag("renderer-process-limit", "1"),
 		chromedp.Flag("disable-features", "Translate,BlinkGenPropertyTrees,SpareRendererForSitePerProcess,BackForwardCache,Prerender2,IsolateOrigins,site-per-process"))
 	if os.Geteuid() == 0 {
 		opts = append(opts, chromedp.NoSandbox)
@@ -444,8 +444,8 @@ func (v *visitor) becomes(what, expression, text string) {
 	v.t.Helper()
 	ctx, cancel := context.WithTimeout(v.ctx, sandboxtest.Hang)
 	defer cancel()
-	if _, err := chromedp.Run(ctx, here[bool](becoming(`(`+expression+`) === `+quoted(text)))); err != nil {
-		v.fails("%s: %v: %q, want %q", what, err, v.evaluates(`String(`+expression+`)`), text)
+	if _, err := chromedp.Run(ctx, here[bool](becoming(`(await (`+expression+`)) === `+quoted(text)))); err != nil {
+		v.fails("%s: %v: %q, want %q", what, err, v.evaluates(`(async () => String(await (`+expression+`)))()`), text)
 	}
 }
 

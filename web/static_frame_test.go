@@ -1,11 +1,14 @@
 package web_test
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"strings"
 	"testing"
 
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
@@ -241,4 +244,28 @@ func TestTheListOfSales(t *testing.T) {
 	v.evaluates(`String(document.querySelector('[data-sale="` + sale + `"] img').src = '/pictures/0123456789abcdef0123456789abcdef.png')`)
 	v.until("the picture is a parcel", `(i => i.src.endsWith('goods/parcel.svg') && i.naturalWidth > 0)(document.querySelector('[data-sale="`+sale+`"] img'))`)
 	v.hasNoErrors()
+}
+
+// A time of tomorrow is called so in every time zone, also on the night when the clocks go back.
+func TestTomorrowIsTheNextDay(t *testing.T) {
+	t.Parallel()
+	v := visit(t, chromium(t), sharedSandbox(t).URL, "en-GB")
+	for _, c := range []struct{ zone, at, today, want string }{
+		{"Europe/London", "2026-10-25T09:30:00Z", "2026-10-24T20:00:00Z", "tomorrow 09:30"}, // it is UTC+1, and then UTC
+		{"Europe/London", "2026-03-29T09:30:00Z", "2026-03-28T20:00:00Z", "tomorrow 10:30"},
+		{"Europe/London", "2026-10-26T09:30:00Z", "2026-10-24T20:00:00Z", "26 Oct 09:30"},
+		{"Asia/Shanghai", "2026-10-24T16:05:00Z", "2026-10-24T15:55:00Z", "tomorrow 00:05"},
+		{"Asia/Shanghai", "2026-10-24T15:59:00Z", "2026-10-23T16:00:00Z", "23:59"},
+		{"Pacific/Kiritimati", "2026-10-24T10:05:00Z", "2026-10-24T09:55:00Z", "tomorrow 00:05"},
+		{"Pacific/Pago_Pago", "2026-10-24T11:05:00Z", "2026-10-24T10:55:00Z", "tomorrow 00:05"},
+	} {
+		v.do("move to "+c.zone, chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
+			_, err := cdp.Call(ctx, target, emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: c.zone})
+			return err
+		}))
+		v.goTo("/no-such-page")
+		v.sees(".blank")
+		v.becomes(c.zone+", "+c.at, `import(document.querySelector('link[href$="/app.css"]').href.replace('app.css', 'i18n.js'))
+			.then(({ formatTime }) => formatTime('`+c.at+`', Date.parse('`+c.today+`')))`, c.want)
+	}
 }

@@ -81,4 +81,4 @@ export function formatTime(value, today, second) {
   return `${at.toLocaleDateString(locale, { month: 'short', day: 'numeric' })} ${time}`;
 }
 
-export const dayOf = (at) => Math.round(new Date(at.getFullYear(), at.getMonth(), at.getDate(), 12).getTime() / 86_400_000);
+export const dayOf = (at) => Date.UTC(at.getFullYear(), at.getMonth(), at.getDate()) / 86_400_000; // a day has 23 to 25 hours
