@@ -1,6 +1,6 @@
 // The shopkeeper's side. Each section is a module with one component, which gets {arg, lang, user, may}: arg is the rest of the
 // URL's hash behind the section's name (#sales/7), as it is there, and may is true for an administrator, false for a viewer.
-import { html, useEffect, useState } from '../lib/preact.js';
+import { html, useEffect, useLayoutEffect, useState } from '../lib/preact.js';
 import { loadTexts, t } from '../i18n.js';
 import { loginHref } from '../session.js';
 import { lateStyle } from '../late_style.js';
@@ -74,7 +74,7 @@ function Section({ name, ...props }) {
 // useSection returns the section that the URL names, and the rest of the hash.
 function useSection() {
   const [hash, setHash] = useState(location.hash);
-  useEffect(() => {
+  useLayoutEffect(() => { // before the page is seen: an effect after it would miss a change
     const onHash = () => setHash(location.hash);
     addEventListener('hashchange', onHash);
     return () => removeEventListener('hashchange', onHash);

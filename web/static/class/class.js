@@ -1,6 +1,6 @@
 // A class: students join it by a code and a name, and the teacher, an administrator, has its board. The URL names the class:
 // #<code> is its board for the teacher, and fills in the code for a student.
-import { html, useEffect, useState } from '../lib/preact.js';
+import { html, useEffect, useLayoutEffect, useState } from '../lib/preact.js';
 import { errorText, loadTexts, t } from '../i18n.js';
 import { loginHref, readUser } from '../session.js';
 import { Failed, Loading, mount, setTitle } from '../shell.js';
@@ -30,7 +30,7 @@ function Class({ lang, user }) {
 // useHash returns what is behind the # of the URL.
 function useHash() {
   const [hash, setHash] = useState(location.hash);
-  useEffect(() => {
+  useLayoutEffect(() => { // before the page is seen: an effect after it would miss a change
     const onChange = () => setHash(location.hash);
     addEventListener('hashchange', onChange);
     return () => removeEventListener('hashchange', onChange);

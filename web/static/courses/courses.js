@@ -18,7 +18,7 @@ function Courses({ lang }) {
   const [course, setCourse] = useState('');
   const box = useRef();
   useEffect(() => setTitle(t('courses.title')), [lang]);
-  useEffect(() => {
+  useLayoutEffect(() => { // before the page is seen: an effect after it would miss a change
     const onChange = () => setPlace(read());
     const onKey = (event) => {
       if (event.key !== '/' || event.target.matches('input, textarea, select') || event.ctrlKey || event.metaKey || event.altKey) return;

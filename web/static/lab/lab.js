@@ -2,7 +2,7 @@
 // four tools to try things alone: the bench, the sources of the strategies, the race, and the shop without a defence. The URL
 // names the part that is shown: #1 or #oversell for a lesson, #bench, #strategies/<name>, #race/<name>, #without. The
 // index of the courses adds /run to a lesson or a race, which then begins at once.
-import { html, useEffect, useState } from '../lib/preact.js';
+import { html, useEffect, useLayoutEffect, useState } from '../lib/preact.js';
 import { get } from '../api.js';
 import { loadTexts, t } from '../i18n.js';
 import { Bench } from './bench.js';
@@ -73,7 +73,7 @@ const fromIndex = document.referrer === location.origin + '/courses.html';
 // usePart returns the part of the lab that the URL names, its lesson or strategy, and whether to begin it.
 function usePart() {
   const [hash, setHash] = useState(location.hash);
-  useEffect(() => {
+  useLayoutEffect(() => { // before the page is seen: an effect after it would miss a change
     const onChange = () => setHash(location.hash);
     addEventListener('hashchange', onChange);
     return () => removeEventListener('hashchange', onChange);

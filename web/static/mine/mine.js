@@ -1,6 +1,6 @@
 // "Your own way": a student writes how to sell a unit, and the lab's crowd judges it. The URL names the part that is shown: #write,
 // #exercises, #exercises/<name>, #certificate.
-import { html, useEffect, useState } from '../lib/preact.js';
+import { html, useEffect, useLayoutEffect, useState } from '../lib/preact.js';
 import { get } from '../api.js';
 import { loadTexts, t } from '../i18n.js';
 import { useRuns } from '../lab/run.js';
@@ -44,7 +44,7 @@ function Mine({ lang }) {
 
 function usePart() {
   const [hash, setHash] = useState(location.hash);
-  useEffect(() => {
+  useLayoutEffect(() => { // before the page is seen: an effect after it would miss a change
     const onChange = () => setHash(location.hash);
     addEventListener('hashchange', onChange);
     return () => removeEventListener('hashchange', onChange);
