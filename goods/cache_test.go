@@ -70,18 +70,16 @@ func (c *testCache) advance(d time.Duration) { c.ahead.Add(int64(d)) }
 // newest returns what read returns as soon as it is not old: on a busy machine a read may take longer than staleWait.
 func newest[T any](t *testing.T, read func() (T, time.Duration, error)) T {
 	t.Helper()
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
-		got, old, err := read()
-		switch {
-		case err != nil:
+	var got T
+	sandboxtest.Until(t, "a read is fresh", func() bool {
+		var old time.Duration
+		var err error
+		if got, old, err = read(); err != nil {
 			t.Error(err)
-		case old != 0 && time.Now().Before(end):
-			continue
-		case old != 0:
-			t.Errorf("%v old after ten seconds, want a fresh read", old)
 		}
-		return got
-	}
+		return err != nil || old == 0
+	})
+	return got
 }
 
 // countQueries returns the number of queries that do makes.

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"miaosha/seckill/rounds"
 )
 
 //go:embed demo.json
@@ -18,8 +20,10 @@ var demoJSON []byte
 // always on sale. The next one is the opening item: a sale of it opens again and again. The others
 // are sold in later slots of the time menu.
 const (
-	demoLock   = 0x6d69616f_64656d6f  // advisory lock: one process publishes at a time
-	demoOpen   = 4                    // items that are on sale now
+	demoLock   = 0x6d69616f_64656d6f // advisory lock: one process publishes at a time
+	demoOpen   = 4                   // items that are on sale now
+	fillEvery  = 5 * time.Second
+	fillLimit  = time.Minute          // for one round
 	openFor    = 20 * time.Minute     // length of their sales; the first ones end one after the other
 	opensIn    = 45 * time.Second     // from publishing a sale of the opening item until it opens
 	opensAgain = 3 * time.Minute      // from an opening until the next sale is published
@@ -32,21 +36,16 @@ var demoTotals = []int{100, 50, 20, 5}
 // opens within a minute, others open later. When a sale ends or is sold out, the next one follows,
 // so a buyer can always buy again. Demo calls ready after the first round, and reports faults.
 func (s *Store) Demo(ctx context.Context, zone *time.Location, ready func(), report func(error)) error {
-	tick := time.NewTicker(5 * time.Second)
-	defer tick.Stop()
-	for start := true; ; {
-		if err := s.fillDemo(ctx, zone, start); err == nil && start {
+	start := true
+	rounds.New().Run(ctx, fillLimit, rounds.Every(fillEvery), func(limited context.Context) {
+		if err := s.fillDemo(limited, zone, start); err == nil && start {
 			start = false
 			ready()
 		} else if err != nil && ctx.Err() == nil {
 			report(err)
 		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
-	}
+	})
+	return nil
 }
 
 func (s *Store) fillDemo(ctx context.Context, zone *time.Location, start bool) error {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"slices"
 	"time"
+
+	"miaosha/seckill/rounds"
 )
 
 const (
@@ -19,17 +21,13 @@ const (
 // It takes a query in five seconds, and before an opening about three in 0.4 s, however many sales open: the list has their
 // details. A read that fails is left to the next look.
 func (c *Cache) KeepWarm(ctx context.Context, zone *time.Location, clock func() time.Time) error {
-	for {
-		pause := warmLook
-		if c.warm(ctx, clock().In(zone)) {
+	pause := warmLook
+	rounds.New().Run(ctx, warmLook, func(time.Duration) time.Duration { return pause }, func(look context.Context) {
+		if pause = warmLook; c.warm(look, clock().In(zone)) {
 			pause = warmEvery
 		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(pause):
-		}
-	}
+	})
+	return nil
 }
 
 // warm reads what visitors of the sales that open soon ask for. It reports whether there are such sales.

@@ -13,6 +13,7 @@ import (
 
 	"miaosha/goods"
 	"miaosha/seckill/failpoint"
+	"miaosha/seckill/rounds"
 )
 
 const (
@@ -128,19 +129,14 @@ func (s *Store) Sweep(ctx context.Context, providers []Provider, report func(err
 }
 
 func sweep(ctx context.Context, counts *sweepCounts, report func(error), round func(context.Context) (int, error)) error {
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(sweepEvery*3/4 + rand.N(sweepEvery/2)): // random, so several processes share the work
-		}
-		limited, cancel := context.WithTimeout(ctx, sweepLimit)
+	pause := func(time.Duration) time.Duration { return sweepEvery*3/4 + rand.N(sweepEvery/2) } // random, so several processes share the work
+	rounds.New().Run(ctx, sweepLimit, pause, func(limited context.Context) {
 		n, err := round(limited)
 		counts.done.Add(int64(n))
 		if err != nil && ctx.Err() == nil {
 			counts.faults.Add(1)
 			report(err)
 		}
-		cancel()
-	}
+	})
+	return nil
 }

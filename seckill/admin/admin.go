@@ -16,6 +16,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"miaosha/order"
+	"miaosha/seckill/rounds"
 )
 
 // By says who acts, and from where.
@@ -32,6 +33,7 @@ type Store struct {
 	unitsReturned func()
 	decoding      sync.Mutex // held while a picture is decoded
 	gates         redis.UniversalClient
+	plans         *rounds.Rounds // of RunPlans
 }
 
 // New returns a Store on db. unitsReturned is called after each commit that puts units back on sale; it may be nil.
@@ -39,7 +41,7 @@ func New(db *pgxpool.Pool, orders order.Config, unitsReturned func()) *Store {
 	if unitsReturned == nil {
 		unitsReturned = func() {}
 	}
-	return &Store{db: db, orders: orders, unitsReturned: unitsReturned}
+	return &Store{db: db, orders: orders, unitsReturned: unitsReturned, plans: rounds.New()}
 }
 
 // ReadGates makes s read the gates of sales at rdb. Without it the shop has no gates. Call it before s is used.

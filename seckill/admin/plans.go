@@ -123,23 +123,20 @@ func endPlan(ctx context.Context, tx pgx.Tx, id int64, state, why string) error 
 // that has locked its row, and by another if that one dies. A plan that is late is done late. report hears of faults, after
 // which the plan is tried again.
 func (s *Store) RunPlans(ctx context.Context, report func(error)) error {
-	for {
-		did, err := s.runPlan(ctx)
-		if ctx.Err() != nil {
-			return nil
+	var more bool
+	pause := func(time.Duration) time.Duration {
+		if more {
+			return 0
 		}
-		if err != nil {
+		return 800*time.Millisecond + rand.N(400*time.Millisecond)
+	}
+	s.plans.Run(ctx, planLimit, pause, func(limited context.Context) {
+		did, err := s.runPlan(limited)
+		if more = did && err == nil; err != nil && ctx.Err() == nil {
 			report(err)
 		}
-		if did && err == nil {
-			continue
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(800*time.Millisecond + rand.N(400*time.Millisecond)):
-		}
-	}
+	})
+	return nil
 }
 
 // planLimit is the time for one plan.
@@ -150,8 +147,6 @@ const planLimit = 3 * time.Second
 // who may not act any more. The plans of one sale are done one after the other: while a process has the first one, the others of
 // the sale wait, and other sales do not.
 func (s *Store) runPlan(ctx context.Context) (did bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, planLimit)
-	defer cancel()
 	err = pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) error {
 		var id, sale, by int64
 		var do string

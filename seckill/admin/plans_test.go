@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"miaosha/goods"
+	"miaosha/seckill/sandbox/sandboxtest"
 )
 
 // planDue adds a plan whose time has come.
@@ -111,18 +112,28 @@ func TestEachPlanIsDoneOnce(t *testing.T) {
 	}
 	background, stop := context.WithCancel(t.Context())
 	var running sync.WaitGroup
+	var processes []*Store
 	for range 4 {
-		running.Go(func() { s.RunPlans(background, func(err error) { t.Error(err) }) })
+		process := New(db, s.orders, nil)
+		running.Go(func() {
+			process.RunPlans(background, func(err error) {
+				if !errors.Is(err, context.DeadlineExceeded) { // a slow machine tries again
+					t.Error(err)
+				}
+			})
+		})
+		processes = append(processes, process)
 	}
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	sandboxtest.Until(t, "no plan is left", func() bool {
+		for _, process := range processes {
+			process.plans.Soon()
+		}
 		var open int
-		if err := db.QueryRow(t.Context(), `select count(*) from sale_plans where state = 'planned'`).Scan(&open); err != nil || time.Now().After(deadline) {
-			t.Fatal(open, "plans are left", err)
+		if err := db.QueryRow(t.Context(), `select count(*) from sale_plans where state = 'planned'`).Scan(&open); err != nil {
+			t.Fatal(err)
 		}
-		if open == 0 {
-			break
-		}
-	}
+		return open == 0
+	})
 	stop()
 	running.Wait()
 	var done, changes int

@@ -18,10 +18,12 @@ import (
 
 	"miaosha/goods"
 	"miaosha/seckill"
+	"miaosha/seckill/rounds"
 )
 
 const (
 	measureEvery = time.Second
+	measureLimit = 5 * time.Second
 	coolAfter    = 10 * time.Second // so long a hot sale must be below half of a bound
 	shown        = 10               // hot sales in the metrics and in a Report
 )
@@ -66,6 +68,7 @@ type Monitor struct {
 	cache  *goods.Cache
 	log    *slog.Logger
 	heats  heats // only Run uses it
+	rounds *rounds.Rounds
 	metric *prometheus.Desc
 
 	mu   sync.Mutex
@@ -77,7 +80,7 @@ func NewMonitor(cfg Config, engine *seckill.Engine, cache *goods.Cache, log *slo
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	return &Monitor{engine: engine, cache: cache, log: log, heats: heats{cfg: cfg, bySale: map[int64]*heat{}},
+	return &Monitor{engine: engine, cache: cache, log: log, rounds: rounds.New(), heats: heats{cfg: cfg, bySale: map[int64]*heat{}},
 		last: Report{Sales: []Sale{}, ClicksPerSecond: cfg.Clicks, Factor: cfg.Factor},
 		metric: prometheus.NewDesc("miaosha_hot_sale_clicks_per_second",
 			"Clicks a second of the hottest sales, ten at most. A sale that is not hot has no series.", []string{"sale"}, nil)}, nil
@@ -85,17 +88,15 @@ func NewMonitor(cfg Config, engine *seckill.Engine, cache *goods.Cache, log *slo
 
 // Run measures once a second until ctx ends.
 func (m *Monitor) Run(ctx context.Context) error {
-	tick := time.NewTicker(measureEvery)
-	defer tick.Stop()
-	for before := time.Now(); ; {
-		select {
-		case <-ctx.Done():
-			return nil
-		case now := <-tick.C:
-			m.measure(ctx, now, now.Sub(before))
-			before = now
+	var before time.Time
+	m.rounds.Run(ctx, measureLimit, rounds.Every(measureEvery), func(limited context.Context) {
+		now := time.Now()
+		if !before.IsZero() {
+			m.measure(limited, now, now.Sub(before))
 		}
-	}
+		before = now
+	})
+	return nil
 }
 
 // measure compares the open sales, logs which have become hot or have cooled down, and makes the report. A shop without clicks

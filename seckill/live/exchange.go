@@ -24,7 +24,7 @@ type exchanged struct {
 // exchange writes this process's figures and reads those of the others. Every process judges by the clock of Redis, so a wrong
 // clock makes no process look dead.
 func (m *Monitor) exchange(ctx context.Context, own figures) (x exchanged, err error) {
-	ctx, cancel := context.WithTimeout(ctx, exchangeLimit)
+	ctx, cancel := context.WithTimeout(ctx, m.exchangeLimit)
 	defer cancel()
 	if x.now, err = m.Redis.Time(ctx).Result(); err != nil {
 		return x, fmt.Errorf("read the clock of Redis: %w", err)
@@ -78,7 +78,7 @@ func (m *Monitor) exchange(ctx context.Context, own figures) (x exchanged, err e
 
 // tell writes the totals for the other processes.
 func (m *Monitor) tell(ctx context.Context, t totals) error {
-	ctx, cancel := context.WithTimeout(ctx, exchangeLimit)
+	ctx, cancel := context.WithTimeout(ctx, m.exchangeLimit)
 	defer cancel()
 	document, err := json.Marshal(t)
 	if err != nil {

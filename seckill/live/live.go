@@ -22,9 +22,13 @@ import (
 	"golang.org/x/time/rate"
 
 	"miaosha/seckill"
+	"miaosha/seckill/rounds"
 )
 
-const tickEvery = time.Second
+const (
+	tickEvery = time.Second
+	tickLimit = 10 * time.Second // each store has less
+)
 
 // Deps has what a Monitor needs.
 type Deps struct {
@@ -39,9 +43,12 @@ type Deps struct {
 // Monitor gathers the figures of one process and adds up those of all. Only Run changes it.
 type Monitor struct {
 	Deps
-	name  string
-	began time.Time
-	once  rate.Sometimes // at most one fault a minute is logged
+	name   string
+	began  time.Time
+	once   rate.Sometimes // at most one fault a minute is logged
+	rounds *rounds.Rounds
+
+	exchangeLimit, countLimit time.Duration
 
 	sums    sums
 	wrote   map[string]time.Time // when each process wrote last, by the clock of Redis, as of the last exchange
@@ -67,23 +74,15 @@ type scope struct {
 func New(d Deps) *Monitor {
 	host, _ := os.Hostname() // without one the name is shorter
 	began := time.Now()
-	return &Monitor{Deps: d, name: newName(host, os.Getpid(), began), began: began, once: rate.Sometimes{Interval: time.Minute},
+	return &Monitor{Deps: d, name: newName(host, os.Getpid(), began), began: began, once: rate.Sometimes{Interval: time.Minute}, rounds: rounds.New(), exchangeLimit: exchangeLimit, countLimit: countLimit,
 		sums: sums{processes: map[string]*process{}}, paid: map[int64]float64{}, scopes: map[int64]*scope{}, next: make(chan struct{})}
 }
 
 // Run gathers once a second until ctx ends.
 func (m *Monitor) Run(ctx context.Context) error {
-	tick := time.NewTicker(tickEvery)
-	defer tick.Stop()
 	defer m.leave(ctx)
-	for {
-		m.tick(ctx)
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
-	}
+	m.rounds.Run(ctx, tickLimit, rounds.Every(tickEvery), m.tick)
+	return nil
 }
 
 // Latest returns the newest View, nil before the first one, and a channel that is closed when there is a newer one.

@@ -33,6 +33,7 @@ func newMonitor(t *testing.T, name string, db *pgxpool.Pool, rdb redis.Universal
 	}
 	m := New(Deps{DB: db, Redis: rdb, Engine: engine, Counts: NewCounts(), Version: "v1", Log: log})
 	m.name = name
+	m.exchangeLimit, m.countLimit = sandboxtest.Hang, sandboxtest.Hang // a store that is slow is not away
 	return m
 }
 
@@ -197,6 +198,7 @@ func TestAnOutageIsNoZero(t *testing.T) {
 		t.Fatal(err)
 	}
 	opts.MaxRetries = -1
+	opts.DialTimeout, opts.ReadTimeout, opts.WriteTimeout = sandboxtest.Hang, sandboxtest.Hang, sandboxtest.Hang
 	behind := redis.NewClient(opts)
 	t.Cleanup(func() { behind.Close() })
 	a, b := newMonitor(t, "a", db, behind), newMonitor(t, "b", db, behind)

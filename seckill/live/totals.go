@@ -45,7 +45,7 @@ type totals struct {
 // count reads the sales that are open, open within a minute or ended within the hour. It counts their orders only as often as
 // countShare allows, because that reads an index entry per order; between, and when counting fails, the counts of before stand.
 func (m *Monitor) count(ctx context.Context, now time.Time, before totals) (totals, error) {
-	ctx, cancel := context.WithTimeout(ctx, countLimit)
+	ctx, cancel := context.WithTimeout(ctx, m.countLimit)
 	defer cancel()
 	rows, _ := m.DB.Query(ctx, `
 		select s.id, g.title, g.title_en, s.state, s.starts_at as start_at, s.ends_at as end_at, s.total, s.stock as left
