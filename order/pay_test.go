@@ -16,6 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"miaosha/order"
+	"miaosha/seckill/sandbox/sandboxtest"
 )
 
 // capture fails the test unless the capture returns the status want.
@@ -237,7 +238,7 @@ func TestACaptureInTimePaysTheOrder(t *testing.T) {
 			if err != nil || o.Status != order.Paid {
 				t.Errorf("the order is %+v, %v; want paid", o, err)
 			}
-			if o.PaidAt == nil || time.Since(*o.PaidAt) > time.Minute {
+			if o.PaidAt == nil || time.Since(*o.PaidAt) > sandboxtest.Hang {
 				t.Errorf("paid at %v, want now", o.PaidAt)
 			}
 			before := s.snapshot(t)
@@ -514,7 +515,7 @@ func TestPayCancelAndExpiryRaceForAHundredOrders(t *testing.T) {
 			}
 		})
 	}
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(sandboxtest.Hang)
 	for range 5 {
 		sweepers.Go(func() {
 			for s.number(t, `select count(*) from orders where status = 'pending'`) > 0 {

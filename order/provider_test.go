@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"miaosha/order"
+	"miaosha/seckill/sandbox/sandboxtest"
 )
 
 // books is a provider whose answers a test writes.
@@ -246,7 +247,7 @@ func TestManyAskAboutMany(t *testing.T) {
 	var crowd sync.WaitGroup
 	for range 3 {
 		crowd.Go(func() {
-			for deadline := time.Now().Add(20 * time.Second); s.number(t, `select count(*) from payments where status <> 'refunded'`) > 0; {
+			for deadline := time.Now().Add(sandboxtest.Hang); s.number(t, `select count(*) from payments where status <> 'refunded'`) > 0; {
 				if _, err := s.DrainRefunds(t.Context(), provider); err != nil || time.Now().After(deadline) {
 					t.Error("refunds are still due:", err)
 					return

@@ -5,6 +5,7 @@ package failpoint
 import (
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -16,10 +17,12 @@ func TestArm(t *testing.T) {
 			t.Errorf("pass %d of F1: %v, want %v", i+1, got, w)
 		}
 	}
-	began := time.Now()
-	if err := errors.Join(Hit(F2), Hit(F3), Hit(F5)); err != nil || time.Since(began) < 30*time.Millisecond {
-		t.Errorf("%v after %v", err, time.Since(began))
-	}
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		if err := errors.Join(Hit(F2), Hit(F3), Hit(F5)); err != nil || time.Since(began) != 30*time.Millisecond {
+			t.Errorf("%v after %v", err, time.Since(began))
+		}
+	})
 	if err := Hit(F4); !errors.Is(err, ErrDrop) {
 		t.Errorf("%v, want ErrDrop", err)
 	}

@@ -15,6 +15,7 @@ import (
 
 	"miaosha/order"
 	"miaosha/seckill/payment"
+	"miaosha/seckill/sandbox/sandboxtest"
 )
 
 const secret = "the shop signs with these 32 bytes"
@@ -69,7 +70,7 @@ func TestRemote(t *testing.T) {
 		io.WriteString(w, strings.ReplaceAll(answer, "ID", p.ID.String()))
 	}))
 	defer server.Close()
-	remote := payment.New(payment.Config{Name: "provider", URL: server.URL + "/pay?key=1", Secret: secret, Timeout: time.Second})
+	remote := payment.New(payment.Config{Name: "provider", URL: server.URL + "/pay?key=1", Secret: secret, Timeout: sandboxtest.Hang})
 
 	create := func() (string, error) { return remote.Create(t.Context(), p) }
 	query := func() (string, error) {
