@@ -9,9 +9,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"miaosha/seckill/sandbox/sandboxtest"
 )
 
 // The memory is read before, with and after the connections. Connections that the shop closes are
@@ -19,31 +20,42 @@ import (
 func TestConns(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		idle   time.Duration
 		closed int
-	}{"patient": {time.Minute, 0}, "impatient": {time.Second, 40}} {
+	}{"patient": {0}, "impatient": {40}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var mu sync.Mutex
-			open, most := 0, 0
+			open, most := map[net.Conn]bool{}, 0
 			s := fakeShop(t, false, nil, func(s *http.Server) {
-				s.IdleTimeout = c.idle
-				s.ConnState = func(_ net.Conn, state http.ConnState) {
+				s.ConnState = func(conn net.Conn, state http.ConnState) {
 					mu.Lock()
 					defer mu.Unlock()
 					switch state {
 					case http.StateNew:
-						open++
-						most = max(most, open)
+						open[conn] = true
+						most = max(most, len(open))
 					case http.StateClosed:
-						open--
+						delete(open, conn)
 					}
 				}
 			})
+			none := func() bool {
+				mu.Lock()
+				defer mu.Unlock()
+				return len(open) == 0
+			}
 			readings := []int64{1000, 9000, 3000}
 			turns, err := Run(t.Context(), Config{URL: s.URL, Sale: 7, Shape: "conns", Seconds: 1, Conns: 40, Usage: func(context.Context) (Usage, error) {
 				if len(readings) == 0 {
 					return Usage{}, errors.New("read too often")
+				}
+				if len(readings) == 2 && c.closed > 0 { // the connections are open
+					mu.Lock()
+					for conn := range open {
+						conn.Close()
+					}
+					mu.Unlock()
+					sandboxtest.Until(t, "the shop has closed all", none)
 				}
 				u := Usage{Resident: readings[0]}
 				readings = readings[1:]
@@ -64,10 +76,9 @@ func TestConns(t *testing.T) {
 			if memory.PerConn() != 200 {
 				t.Errorf("%.1f bytes for each connection, want 200", memory.PerConn())
 			}
-			mu.Lock()
-			defer mu.Unlock()
-			if most < 40 || open > 0 {
-				t.Errorf("%d were open at once, want 40; %d still are", most, open)
+			sandboxtest.Until(t, "no connection stays open", none)
+			if most < 40 {
+				t.Errorf("%d were open at once, want 40", most)
 			}
 			if one.Pages != 40 || one.Page.Count != 40 {
 				t.Errorf("%d pages and %d latencies, want 40", one.Pages, one.Page.Count)

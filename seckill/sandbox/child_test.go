@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"syscall"
 	"testing"
-	"time"
 )
 
 // After kill -9 a server is started again, on the same address, with its data.
@@ -32,9 +31,9 @@ func TestKilledServerIsStartedAgain(t *testing.T) {
 		if err := syscall.Kill(before, syscall.SIGKILL); err != nil {
 			t.Fatal(err)
 		}
-		until(t, 20*time.Second, "a new process after "+path, func() bool { return pidIn(t, path) != before })
+		until(t, "a new process after "+path, func() bool { return pidIn(t, path) != before })
 	}
-	until(t, 20*time.Second, "both answer again", func() bool {
+	until(t, "both answer again", func() bool {
 		return pingPostgres(t.Context(), s.DatabaseURL) == nil && pingRedis(t.Context(), s.RedisURL) == nil
 	})
 	if inPostgres, inRedis := stored(t, s); inPostgres != 1 || inRedis != 1 {

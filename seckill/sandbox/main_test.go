@@ -230,13 +230,14 @@ func client(t *testing.T, s *Sandbox) *redis.Client {
 	return c
 }
 
-// until waits until ok returns true, and fails the test after limit. It is sandboxtest.Until, which
-// this package cannot import.
-func until(t *testing.T, limit time.Duration, what string, ok func() bool) {
+// hang is sandboxtest.Hang, and until is sandboxtest.Until, which this package cannot import.
+const hang = time.Minute
+
+func until(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for end := time.Now().Add(limit); !ok(); {
+	for end := time.Now().Add(hang); !ok(); {
 		if time.Now().After(end) {
-			t.Fatalf("waited %v in vain: %s", limit, what)
+			t.Fatalf("waited %v in vain: %s", hang, what)
 		}
 		pause(context.Background(), 5*time.Millisecond)
 	}

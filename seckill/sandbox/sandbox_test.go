@@ -5,18 +5,15 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 )
 
-// A second start has the data of the first, and both take no longer than promised.
+// A second start has the data of the first.
 func TestOpen(t *testing.T) {
 	needServer(t)
 	cfg := both(t)
 	cfg.RedisKind = Server
 
-	began := time.Now()
 	s := open(t, cfg)
-	cold := time.Since(began)
 	put(t, s, 1)
 	dirs := []string{cfg.DataDir, homeOf(t, cfg.DataDir)}
 	if len(processesIn(t, dirs...)) < 2 {
@@ -32,18 +29,12 @@ func TestOpen(t *testing.T) {
 		t.Errorf("second Close: %v", err)
 	}
 
-	began = time.Now()
 	again := open(t, cfg)
-	warm := time.Since(began)
 	if inPostgres, inRedis := stored(t, again); inPostgres != 1 || inRedis != 1 {
 		t.Errorf("after a restart Postgres has %d and Redis %d, want 1 and 1", inPostgres, inRedis)
 	}
 	if again.Secret != s.Secret || len(s.Secret) < 32 {
 		t.Errorf("secret was %q and is %q", s.Secret, again.Secret)
-	}
-	t.Logf("cold %v, warm %v", cold, warm)
-	if cold > 20*time.Second || warm > 5*time.Second {
-		t.Errorf("took %v and %v to start, want less than 20s and 5s", cold, warm)
 	}
 }
 
