@@ -61,6 +61,7 @@ func (shop testShop) missKilled() (took time.Duration) {
 	t.Helper()
 	other := shop.another()
 	sale, boss := shop.sale("--stock", "2"), shop.staff("13900001111", "admin", "")
+	other.knows(sale)
 	buyers := shop.tokens(2)
 	shop.order(sale, buyers[0])
 	other.order(sale, buyers[1])

@@ -27,6 +27,7 @@ func TestABannedUserCannotBuy(t *testing.T) {
 	shop := openShop(t, "MIAOSHA_RATE=off", "MIAOSHA_BAN=20/hour", "MIAOSHA_BAN_FOR=1h")
 	slow := shop.slower("MIAOSHA_RATE=1/hour")
 	sale, later := shop.sale("--stock", "5"), shop.sale("--stock", "5")
+	slow.knows(sale)
 	buyers := shop.newBuyers(2)
 	bot, other := buyers[0], buyers[1]
 	order := shop.order(sale, bot.Token)
@@ -41,7 +42,7 @@ func TestABannedUserCannotBuy(t *testing.T) {
 		return shop.call("POST", "/api/sales/"+later+"/path", bot.Token, "").Code == "banned" &&
 			slow.call("POST", "/api/sales/"+later+"/path", bot.Token, "").Code == "banned"
 	})
-	for route, path := range map[string]string{"sum": "GET /captcha", "sum in words": "GET /captcha?kind=words", "address": "POST /path", "buy": "POST /buy/" + signPath(t, bot, later, time.Minute)} {
+	for route, path := range map[string]string{"sum": "GET /captcha", "sum in words": "GET /captcha?kind=words", "address": "POST /path", "buy": "POST /buy/" + signPath(t, bot, later, time.Hour)} {
 		method, path, _ := strings.Cut(path, " ")
 		for language, want := range map[string]string{"zh-CN": "暂时不能抢购", "en-GB": "cannot buy for a time"} {
 			r := shop.call(method, "/api/sales/"+later+path, bot.Token, "", "Accept-Language", language)

@@ -39,6 +39,9 @@ func TestNoticesAreTheProvidersAlone(t *testing.T) {
 		t.Errorf("after the cancel at the cashier: %d %s", r.Status, r.Raw)
 	}
 	body := func(order string, amount int, ref string) string {
+		if ref != "" {
+			ref += " of " + mine // others pay in this shop, too
+		}
 		return fmt.Sprintf(`{"order_id":%q,"amount":%d,"provider_ref":%q}`, order, amount, ref)
 	}
 	now := time.Now()

@@ -126,6 +126,7 @@ func TestPollingLeavesPaymentsAlone(t *testing.T) {
 	fast := sharedShop(t)
 	shop := fast.slower("MIAOSHA_RATE=1/hour")
 	sale, buyers := shop.sale(), shop.newBuyers(2)
+	fast.knows(sale)
 	me, order := buyers[0].Token, fast.order(sale, buyers[1].Token)
 	for range 3 {
 		shop.call("GET", "/api/sales/"+sale+"/result", me, "")
