@@ -33,8 +33,8 @@ func (all *bots) rush() {
 	}
 }
 
-// An evening of the shopkeeper, without SQL: a draft is published, 300 programs buy while the staff pauses, resumes and adds
-// units, then the orders go into a file and the paid ones are refunded. The audit finds nothing.
+// An evening of the shopkeeper, without SQL: a draft is published, 300 programs buy while the staff pauses, resumes
+// and adds units, then the orders go into a file and the paid ones are refunded. The audit finds nothing.
 func TestAWholeEvening(t *testing.T) {
 	t.Parallel()
 	shop := openShop(t, "MIAOSHA_RATE=off", "MIAOSHA_IP_RATE=off")

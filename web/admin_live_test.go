@@ -48,8 +48,8 @@ func (shop testShop) watch(path, header, value string) (next func() (event, data
 	}
 }
 
-// Every process shows the whole shop, and misses another one that is killed; make latency has how soon. A link shows figures
-// without names, and is signed.
+// Every process shows the whole shop, and misses another one that is killed; make latency has how soon. A link shows
+// figures without names, and is signed.
 func TestLiveViewMissesAKilledProcess(t *testing.T) {
 	t.Parallel()
 	openShop(t, "MIAOSHA_RATE=off").missKilled()

@@ -46,7 +46,7 @@ func TestStaffChooseAPasswordFirst(t *testing.T) {
 	}
 }
 
-// A disabled user's sessions end in every process within two seconds. Their orders stay, and only the right password tells why
+// A disabled user's sessions end in every process. Their orders stay, and only the right password tells why
 // the log-in is refused.
 func TestADisabledUserIsLoggedOutEverywhere(t *testing.T) {
 	t.Parallel()

@@ -241,7 +241,8 @@ func openConnShop(t *testing.T, l Listen, proxies ...string) *connShop {
 	return shop
 }
 
-// wait waits until so many connections without a session, and with one, wait for a request. Then all have waited for leastIdle.
+// wait waits until so many connections without a session, and with one, wait for a request. Then all have waited for
+// leastIdle.
 func (shop *connShop) wait(strangers, members int) {
 	shop.t.Helper()
 	sandboxtest.Until(shop.t, "the connections wait for a request", func() bool {

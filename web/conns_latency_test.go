@@ -31,8 +31,9 @@ const noise = 20 * time.Millisecond
 // slower reports whether a waiting time is more than twice the one that was measured before, on a machine with noise.
 func slower(before, during time.Duration) bool { return during > 2*max(before, noise) }
 
-// Two addresses take nine tenths of the places, one with idle connections and one with half headers, and come back for each
-// that is closed. A client at another address, with a connection for each request, waits hardly longer than without them.
+// Two addresses take nine tenths of the places, one with idle connections and one with half headers, and come back
+// for each that is closed. A client at another address, with a connection for each request, waits hardly longer than
+// without them.
 func TestLatencyBesideTakenPlaces(t *testing.T) {
 	web.NeedAddresses(t)
 	const places, asks = 500, 400
@@ -65,7 +66,8 @@ func asking(t *testing.T, c *http.Client, url string, n int) (took []time.Durati
 	return took
 }
 
-// Slow clients and fat requests hardly slow down the others. MIAOSHA_SLOW=5000 needs a machine with as many file descriptors.
+// Slow clients and fat requests hardly slow down the others. MIAOSHA_SLOW=5000 needs a machine with as many file
+// descriptors.
 func TestLatencyBesideSlowAndFat(t *testing.T) {
 	many, err := strconv.Atoi(os.Getenv("MIAOSHA_SLOW"))
 	if err != nil {

@@ -136,8 +136,8 @@ func (shop testShop) takenPlaces() (n int) {
 	return n
 }
 
-// takePlaces takes nine tenths of the places until the end of the test, from two addresses with a few connections more than
-// there are places each. It returns when they are taken.
+// takePlaces takes nine tenths of the places until the end of the test, from two addresses with a few connections
+// more than there are places each. It returns when they are taken.
 func (shop testShop) takePlaces(places int) {
 	shop.t.Helper()
 	ctx, stop := context.WithCancel(context.Background())

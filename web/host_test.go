@@ -39,8 +39,8 @@ func askAs(t *testing.T, host, url string, headers ...string) (status int, body 
 	return resp.StatusCode, string(raw)
 }
 
-// listen serves a shop without stores, and pages for the operator, with these settings until the end of the test. It returns the URL
-// of each.
+// listen serves a shop without stores, and pages for the operator, with these settings until the end of the test. It
+// returns the URL of each.
 func listen(t *testing.T, settings web.Listen, proxy string) (shop, ops string) {
 	t.Helper()
 	settings.Addr, settings.OpsAddr = cmp.Or(settings.Addr, "127.0.0.1:0"), cmp.Or(settings.OpsAddr, "127.0.0.1:0")

@@ -100,8 +100,8 @@ func kept(t *testing.T, name string) []byte {
 		pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})...)
 }
 
-// A shop that stops accepts no connections, so a proxy turns to another process. A request that the proxy sends meanwhile on
-// a connection that it has is answered, and is the last one there.
+// A shop that stops accepts no connections, so a proxy turns to another process. A request that the proxy sends
+// meanwhile on a connection that it has is answered, and is the last one there.
 func TestAShopThatStopsAnswersOnTheConnectionsOfProxies(t *testing.T) {
 	s, err := New(Config{Rate: "off", IPRate: "off", TimeZone: "UTC", Cashier: "off", TrustedProxies: []string{"10.0.0.0/8"}}, Deps{Log: slog.New(slog.DiscardHandler)}, "")
 	if err != nil {

@@ -211,8 +211,8 @@ func TestConnectionsAreBounded(t *testing.T) {
 	})
 }
 
-// full checks that a connection beyond the limit is answered busy. The shop waits a second for its request, so on a busy
-// machine one may end without an answer.
+// full checks that a connection beyond the limit is answered busy. The shop waits a second for its request, so on a
+// busy machine one may end without an answer.
 func (shop testShop) full() {
 	shop.t.Helper()
 	var r sandboxtest.Reply
@@ -268,8 +268,8 @@ func TestSlowAndFatRequestsEnd(t *testing.T) {
 	}
 }
 
-// sendSlowAndFat sends many slow requests, a byte a second each, and fat ones, and checks how they end. It returns when they all
-// have ended, with the time of the last slow one.
+// sendSlowAndFat sends many slow requests, a byte a second each, and fat ones, and checks how they end. It returns
+// when they all have ended, with the time of the last slow one.
 func (shop testShop) sendSlowAndFat(many int) (last time.Duration) {
 	shop.t.Helper()
 	t, addr := shop.t, strings.TrimPrefix(shop.URL, "http://")

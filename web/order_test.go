@@ -52,7 +52,8 @@ func TestACancelledUnitIsOnSaleAgain(t *testing.T) {
 	sharedShop(t).sellAgain(3)
 }
 
-// sellAgain sells one unit n times, each time after the order before was cancelled, and returns how long the unit was gone.
+// sellAgain sells one unit n times, each time after the order before was cancelled, and returns how long the unit was
+// gone.
 func (shop testShop) sellAgain(n int) (took []time.Duration) {
 	t := shop.t
 	t.Helper()

@@ -12,8 +12,8 @@ import (
 	"miaosha/seckill/sandbox/sandboxtest"
 )
 
-// A door that is full asks for a sum, so these tests see who was not let in: one that was let in, on a busy machine, may still
-// wait too long for a password to be hashed, and hears that the shop is busy.
+// A door that is full asks for a sum, so these tests see who was not let in: one that was let in, on a busy machine,
+// may still wait too long for a password to be hashed, and hears that the shop is busy.
 func atTheDoor(r sandboxtest.Reply) bool { return strings.Contains(string(r.Raw), `"captcha":true`) }
 
 // One address that tries passwords without end leaves places for others.

@@ -134,8 +134,8 @@ func TestLatencyUntilEventsEndWithTheSession(t *testing.T) {
 	t.Logf("the stream ended %v after its session", openShop(t).endStream())
 }
 
-// The unit of a cancelled order is on sale again after some milliseconds, the first time after two seconds at most: the gate may
-// still have the ticket in flight.
+// The unit of a cancelled order is on sale again after some milliseconds, the first time after two seconds at most:
+// the gate may still have the ticket in flight.
 func TestLatencyUntilACancelledUnitIsOnSale(t *testing.T) {
 	t.Logf("on sale again after %v", openShop(t, "MIAOSHA_RATE=off").sellAgain(5))
 }

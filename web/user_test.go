@@ -221,14 +221,15 @@ func TestNoSessionInAnAddress(t *testing.T) {
 	}
 }
 
-// A log-out, a new password and a new role end the sessions of a user: in the process that did it, and in another one which
-// has just used them. make latency has how soon.
+// A log-out, a new password and a new role end the sessions of a user: in the process that did it, and in another one
+// which has just used them. make latency has how soon.
 func TestSessionsEndEverywhere(t *testing.T) {
 	t.Parallel()
 	openShop(t, "MIAOSHA_RATE=off").endSessions()
 }
 
-// endSessions ends the sessions of a user in three ways, and returns how long each took until they were gone in another process.
+// endSessions ends the sessions of a user in three ways, and returns how long each took until they were gone in
+// another process.
 func (shop testShop) endSessions() (took map[string]time.Duration) {
 	t := shop.t
 	t.Helper()

@@ -63,8 +63,8 @@ func (shop testShop) redis() *redis.Client {
 	return rdb
 }
 
-// sale creates a sale with the flags of miaosha sale, and returns its id. It waits until the shop knows the sale: for a second a
-// shop may think that an older one is the newest.
+// sale creates a sale with the flags of miaosha sale, and returns its id. It waits until the shop knows the sale: for
+// a second a shop may think that an older one is the newest.
 func (shop testShop) sale(flags ...string) string {
 	shop.t.Helper()
 	id := sandboxtest.Sale(shop.t, shop.env, 100, flags...)
