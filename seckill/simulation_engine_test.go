@@ -615,6 +615,7 @@ func init() { // a variable would refer to itself
 		{"die", 2, true, (*simulation).doDie},
 		{"doubt", 2, true, (*simulation).doDoubt},
 		{"roll back", 3, true, (*simulation).doRollBack},
+		{"overtake", 8, true, (*simulation).doOvertake},
 	}
 }
 
@@ -911,6 +912,25 @@ func (s *simulation) reconcileAt(p *simProcess) {
 		s.startRound(p, "reconcile", reconcileRound)
 		s.finish(p, "reconcile")
 	}
+}
+
+// doOvertake cancels an order, lets a process read of the unit that came back, and makes a purchase before it writes.
+func (s *simulation) doOvertake() bool {
+	if !s.doCancel() {
+		return false
+	}
+	s.finish(nil, "cancel")
+	p := s.pick(func(p *simProcess) bool { return !s.busy(p, "reconcile") })
+	if p == nil {
+		return true
+	}
+	s.startRound(p, "reconcile", reconcileRound)
+	s.finishUntil(p, "reconcile", func() bool {
+		return slices.ContainsFunc(s.waiting, func(r *request) bool { return r.conn.process == p && r.what == "fix" })
+	})
+	s.doPurchase()
+	s.finish(p, "reconcile")
+	return true
 }
 
 // doRollBack sets Redis back to where it had a ticket that was settled since. The process has seen the gate of after that.
