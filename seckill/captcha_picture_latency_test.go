@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// What a picture costs, beside what encoding an empty one of its size costs. The fastest of 500 tries counts, because other
-// work on the machine disturbs it least.
+// What a picture costs, beside what encoding an empty one of its size costs. The fastest of 500 tries counts, because
+// other work on the machine disturbs it least.
 func TestLatencyOfAPicture(t *testing.T) {
 	captchaGlyphs()
 	fastest := func(f func()) time.Duration {

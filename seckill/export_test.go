@@ -55,7 +55,8 @@ func (e *Engine) HeartbeatNow(ctx context.Context) error { return e.heartbeat.ro
 // WarmNow is ReconcileNow for the warmer.
 func (e *Engine) WarmNow(ctx context.Context) error { return e.warmer.rounds.Now(ctx) }
 
-// WarmForAnyOpening makes the warmer take every sale that is near for one that opens in the middle of its time. Call it before Run.
+// WarmForAnyOpening makes the warmer take every sale that is near for one that opens in the middle of its time. Call it
+// before Run.
 func (e *Engine) WarmForAnyOpening() {
 	e.warmer.openings = func() []time.Time {
 		opens := slices.Clone(e.reconciler.openings())
@@ -133,7 +134,8 @@ func (e *Engine) MarkInDoubt(sale int64) { e.lanes.facts.markInDoubt(sale) }
 // DoubtUntil returns until when a reserve call without a reply may still be carried out.
 func (e *Engine) DoubtUntil(sale int64) time.Time { return e.lanes.facts.of(sale).doubtUntil }
 
-// DirectWait returns how long a process that would sell without the gate now must wait until all others have seen the sale's mark.
+// DirectWait returns how long a process that would sell without the gate now must wait until all others have seen the
+// sale's mark.
 func (e *Engine) DirectWait(sale int64, mark goods.Bypass) time.Duration {
 	return e.lanes.direct.untilSeen(goods.Locked{ID: sale, Bypass: mark})
 }

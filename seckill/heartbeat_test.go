@@ -8,8 +8,8 @@ import (
 	"miaosha/seckill/sandbox/sandboxtest"
 )
 
-// A process that cannot settle for a long time keeps its tickets: another process, which may claim what is silent, does not
-// claim them.
+// A process that cannot settle for a long time keeps its tickets: another process, which may claim what is silent, does
+// not claim them.
 func TestHeartbeatKeepsTickets(t *testing.T) {
 	t.Parallel()
 	s := newShop(t, 5)

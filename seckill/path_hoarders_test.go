@@ -44,8 +44,8 @@ func (s *shop) endAddresses() {
 	}
 }
 
-// As many accounts as a small sale has addresses ask first, ask again and again, and never buy. Four people come after them.
-// Every unit is sold to them when the hoarders' first addresses have ended.
+// As many accounts as a small sale has addresses ask first, ask again and again, and never buy. Four people come after
+// them. Every unit is sold to them when the hoarders' first addresses have ended.
 func TestHoardersDoNotKeepASaleUnsold(t *testing.T) {
 	t.Parallel()
 	const people, first, last = 4, 1001, 1004

@@ -66,8 +66,8 @@ func TestATicketWaitsForAnOrderWithoutTheLock(t *testing.T) {
 	}
 }
 
-// Entries and tickets that cannot be settled become dead letters. The other tickets of their batch, and of their entry, are
-// settled.
+// Entries and tickets that cannot be settled become dead letters. The other tickets of their batch, and of their entry,
+// are settled.
 func TestPoisonedTickets(t *testing.T) {
 	t.Parallel()
 	s := newShop(t, 9)
@@ -146,8 +146,8 @@ func TestTicketsOfAPausedOrClosedSale(t *testing.T) {
 	}
 }
 
-// A batch that Postgres cannot settle within the time limit is settled in smaller ones. Here it settles 15 tickets at once, and
-// no more in any time.
+// A batch that Postgres cannot settle within the time limit is settled in smaller ones. Here it settles 15 tickets at
+// once, and no more in any time.
 func TestSlowBatchIsHalved(t *testing.T) {
 	t.Parallel()
 	const users = 25

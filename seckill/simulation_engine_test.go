@@ -816,8 +816,8 @@ func (s *simulation) buyAt(p *simProcess, user int64) bool {
 	return true
 }
 
-// doClose closes the sale while a process has a newcomer's ticket. The process settles it, and before it acknowledges it, the user
-// clicks again.
+// doClose closes the sale while a process has a newcomer's ticket. The process settles it, and before it acknowledges
+// it, the user clicks again.
 func (s *simulation) doClose() bool {
 	p := s.pickIdle()
 	if p == nil {
@@ -933,7 +933,8 @@ func (s *simulation) doOvertake() bool {
 	return true
 }
 
-// doRollBack sets Redis back to where it had a ticket that was settled since. The process has seen the gate of after that.
+// doRollBack sets Redis back to where it had a ticket that was settled since. The process has seen the gate of after
+// that.
 func (s *simulation) doRollBack() bool {
 	p := s.pickIdle()
 	if p == nil || p.cut || s.redisMode != storeUp || s.pgMode != storeUp || !s.buyAt(p, s.pickNewcomer()) {
@@ -966,8 +967,8 @@ func (s *simulation) loseReply(r *request) {
 	s.settleDown()
 }
 
-// doSellPast cuts a process from Redis, which then sells past the gate, and lets its buyer click at another process, which
-// still has a gate that does not know the buyer.
+// doSellPast cuts a process from Redis, which then sells past the gate, and lets its buyer click at another process,
+// which still has a gate that does not know the buyer.
 func (s *simulation) doSellPast() bool {
 	free := func(p *simProcess) bool { return !s.busy(p, "lane") && len(p.lane.in) == 0 }
 	p := s.pick(free)

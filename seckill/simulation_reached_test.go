@@ -7,7 +7,6 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"io/fs"
 	"log/slog"
 	"maps"
 	"path/filepath"
@@ -23,10 +22,10 @@ import (
 	"miaosha/goods"
 )
 
-// A simulation proves nothing of what it never does. So each run counts what it has reached, by name: the counters of the engine with
-// each of their labels, the repairs of a gate, the lines of the log, the faults that are noticed, the scripts and the statements that
-// a store has carried out, what users are told, and the actions of the simulation. What there is to reach is read from the code, so
-// what is new there and what no seed reaches any more is named.
+// A simulation proves nothing of what it never does. So each run counts what it has reached, by name: the counters of
+// the engine with each of their labels, the repairs of a gate, the lines of the log, the faults that are noticed, the
+// scripts and the statements that a store has carried out, what users are told, and the actions of the simulation. What
+// there is to reach is read from the code, so what is new there and what no seed reaches any more is named.
 
 // reachedSeeds is how many seeds must reach everything.
 const reachedSeeds = 500
@@ -189,11 +188,18 @@ func toReach(t *testing.T) simReached {
 	for _, path := range scripts {
 		all["script: "+strings.TrimSuffix(filepath.Base(path), ".lua")] = 0
 	}
-	files, err := parser.ParseDir(token.NewFileSet(), ".", func(f fs.FileInfo) bool { return !strings.HasSuffix(f.Name(), "_test.go") }, parser.ParseComments)
+	files, err := filepath.Glob("*.go")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for path, file := range files["seckill"].Files {
+	for _, path := range files {
+		if strings.HasSuffix(path, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ParseComments)
+		if err != nil {
+			t.Fatal(err)
+		}
 		if !slices.Contains(partsBeside, path) {
 			ast.Inspect(file, func(n ast.Node) bool {
 				if call, ok := n.(*ast.CallExpr); ok {
