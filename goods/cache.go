@@ -34,6 +34,8 @@ type Cache struct {
 	flight  singleflight.Group
 	fresh   time.Duration // an entry is served without a query
 	now     func() time.Time
+
+	staleWait, readLimit, replicaLimit time.Duration
 }
 
 // Config has the settings of the catalogue.
@@ -86,7 +88,7 @@ type entry struct {
 
 // NewCache returns a Cache of what s reads.
 func NewCache(s *Store) *Cache {
-	return &Cache{store: s, fresh: freshFor, now: time.Now, entries: otter.Must(&otter.Options[key, entry]{
+	return &Cache{store: s, fresh: freshFor, now: time.Now, staleWait: staleWait, readLimit: readLimit, replicaLimit: replicaLimit, entries: otter.Must(&otter.Options[key, entry]{
 		MaximumSize:      cacheSize,
 		ExpiryCalculator: otter.ExpiryWriting[key, entry](staleFor),
 	})}
@@ -133,7 +135,7 @@ func (c *Cache) Sale(ctx context.Context, id int64) (sale Sale, old time.Duratio
 
 func (c *Cache) read(ctx context.Context, k key) (entry, error) {
 	if c.replica != nil && c.now().UnixNano()-c.failed.Load() >= int64(replicaPause) {
-		limited, cancel := context.WithTimeout(ctx, replicaLimit)
+		limited, cancel := context.WithTimeout(ctx, c.replicaLimit)
 		e, err := c.replica.read(limited, k)
 		cancel()
 		if err == nil {
@@ -177,7 +179,7 @@ func (c *Cache) load(ctx context.Context, k key) (entry, time.Duration, error) {
 	reading := c.reading(ctx, k, fresh)
 	var timeout <-chan time.Time
 	if old {
-		timeout = time.After(staleWait)
+		timeout = time.After(c.staleWait)
 	}
 	var err error
 	select {
@@ -209,7 +211,7 @@ func (c *Cache) reading(ctx context.Context, k key, fresh time.Duration) <-chan 
 		if e, ok := c.entries.GetIfPresent(k); ok && c.now().Sub(e.at) < fresh {
 			return e, nil // another read has ended since the caller looked
 		}
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readLimit)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.readLimit)
 		defer cancel()
 		e, err := c.read(ctx, k)
 		if err != nil {

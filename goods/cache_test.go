@@ -16,16 +16,16 @@ import (
 	"miaosha/seckill/sandbox/sandboxtest"
 )
 
-// queryTracer counts the queries of a pool; hold, if set, is called at the start of each.
+// queryTracer counts the queries of a pool; hold, if set, is called at the start of each, with its context.
 type queryTracer struct {
 	queries atomic.Int64
-	hold    atomic.Pointer[func()]
+	hold    atomic.Pointer[func(context.Context)]
 }
 
 func (q *queryTracer) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
 	q.queries.Add(1)
 	if hold := q.hold.Load(); hold != nil {
-		(*hold)()
+		(*hold)(ctx)
 	}
 	return ctx
 }
@@ -60,6 +60,7 @@ func newTestCache(t *testing.T) *testCache {
 	}
 	t.Cleanup(c.other.Close)
 	c.Cache = NewCache(New(c.pool))
+	c.staleWait, c.readLimit, c.replicaLimit = sandboxtest.Hang, 2*sandboxtest.Hang, sandboxtest.Hang // a Postgres that is slow is not away
 	began := time.Now()
 	c.now = func() time.Time { return began.Add(time.Duration(c.ahead.Load())) }
 	return c
@@ -67,18 +68,13 @@ func newTestCache(t *testing.T) *testCache {
 
 func (c *testCache) advance(d time.Duration) { c.ahead.Add(int64(d)) }
 
-// newest returns what read returns as soon as it is not old: on a busy machine a read may take longer than staleWait.
+// newest returns what read returns, which must not be old.
 func newest[T any](t *testing.T, read func() (T, time.Duration, error)) T {
 	t.Helper()
-	var got T
-	sandboxtest.Until(t, "a read is fresh", func() bool {
-		var old time.Duration
-		var err error
-		if got, old, err = read(); err != nil {
-			t.Error(err)
-		}
-		return err != nil || old == 0
-	})
+	got, old, err := read()
+	if err != nil || old != 0 {
+		t.Errorf("a read is %v old, %v", old, err)
+	}
 	return got
 }
 
@@ -105,7 +101,7 @@ func TestConcurrentCallersShareOneRead(t *testing.T) {
 	for _, round := range []string{"nothing cached", "cached and old"} {
 		var entered atomic.Int64
 		everyone := make(chan struct{})
-		hold := func() { <-everyone }
+		hold := func(context.Context) { <-everyone }
 		c.hold.Store(&hold)
 		n := c.countQueries(func() {
 			var crowd sync.WaitGroup
@@ -225,7 +221,7 @@ func TestACancelledCallerDoesNotEndASharedRead(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	reading, released := make(chan struct{}), make(chan struct{})
 	var once sync.Once
-	hold := func() { once.Do(func() { close(reading) }); <-released }
+	hold := func(context.Context) { once.Do(func() { close(reading) }); <-released }
 	c.hold.Store(&hold)
 	var crowd sync.WaitGroup
 	crowd.Go(func() { c.Live(ctx) })
@@ -395,13 +391,15 @@ func TestTheReplicaIsReadFirst(t *testing.T) {
 	if n := c.countQueries(func() { expect("at the replica", 4) }); n != 0 {
 		t.Errorf("%d queries of the store, want none", n)
 	}
-	slow := func() { time.Sleep(2 * replicaLimit) }
+	slow := func(limited context.Context) { <-limited.Done() }
 	replica.hold.Store(&slow)
+	c.replicaLimit = replicaLimit
 	c.advance(staleFor) // no caller takes a stale entry instead of waiting
 	if n := replica.countQueries(func() { expect("while the replica is slow", 5) }); n != 1 {
 		t.Errorf("%d queries of the slow replica, want one in a second", n)
 	}
 	replica.hold.Store(nil)
+	c.replicaLimit = sandboxtest.Hang
 	c.advance(staleFor)
 	expect("at the replica again", 4)
 }

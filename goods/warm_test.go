@@ -3,7 +3,6 @@ package goods
 import (
 	"context"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -89,12 +88,10 @@ func TestAnOpeningNeedsNoPostgres(t *testing.T) {
 	c := newTestCache(t)
 	opens := time.Now().Add(time.Hour).Truncate(time.Second)
 	sale := sellFor(t, c.other, Terms{Price: 100, Total: 5, StartsAt: opens, EndsAt: opens.Add(time.Hour)})
-	var ahead atomic.Int64
-	ahead.Store(int64(time.Until(opens) - warmAhead/2))
 	ctx, stop := context.WithCancel(t.Context())
 	var warming sync.WaitGroup
 	warming.Go(func() {
-		if err := c.KeepWarm(ctx, time.UTC, func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }); err != nil {
+		if err := c.KeepWarm(ctx, time.UTC, func() time.Time { return opens.Add(-warmAhead / 2) }); err != nil {
 			t.Error(err)
 		}
 	})
