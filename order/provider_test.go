@@ -178,7 +178,7 @@ func TestAskOpen(t *testing.T) {
 		"another amount than the order's":  {found: order.Found{Status: order.FoundCaptured, Ref: "r", Amount: 1}, wantPay: "open " + order.ErrWrongAmount.Error(), wantSold: order.Pending},
 		"open for long after the order":    {found: order.Found{Status: order.FoundOpen}, late: "23 hours", wantPay: "open ", wantSold: order.Cancelled},
 		"open for a day after the order":   {found: order.Found{Status: order.FoundOpen}, late: "25 hours", wantPay: "open  for ever", wantSold: order.Cancelled},
-		"in the last seconds of the order": {found: order.Found{Status: order.FoundOpen}, late: "-5 seconds", wantPay: "open  soon", wantSold: order.Pending},
+		"in the last seconds of the order": {found: order.Found{Status: order.FoundOpen}, late: "-11 seconds", wantPay: "open  soon", wantSold: order.Pending},
 	} {
 		t.Run(name, func(t *testing.T) {
 			provider := newBooks("wechat")
@@ -213,7 +213,7 @@ func TestAskOpen(t *testing.T) {
 			}
 			got := s.read(t, `
 				select status || ' ' || why || case when status <> 'open' then '' when ask_at is null then ' for ever'
-				       when ask_at < clock_timestamp() + interval '3 seconds' then ' soon' else '' end from payments where id = $1`, p.ID)[0]
+				       when ask_at < asked_at + interval '3 seconds' then ' soon' else '' end from payments where id = $1`, p.ID)[0]
 			if sold := s.status(t, mine); got != c.wantPay || sold != c.wantSold {
 				t.Errorf("the payment is %q and the order %s, want %q and %s", got, sold, c.wantPay, c.wantSold)
 			}

@@ -331,8 +331,14 @@ func TestARefundThatIsKilledIsMadeOnce(t *testing.T) {
 	}
 	cmd.Wait()
 	s.check(t, map[uuid.UUID]string{id: "refunded refund_due, taken 1, returned 1"})
+	var claimed time.Duration
+	err := s.db.QueryRow(t.Context(), `
+		update payments set ask_at = ask_at + interval '1 hour' where order_id = $1 returning ask_at - interval '1 hour' - asked_at`, id).Scan(&claimed)
+	if err != nil || claimed < 5*time.Second || claimed > 6*time.Second {
+		t.Errorf("the killed process has it for %v, %v; want five seconds", claimed, err)
+	}
 	if n, err := s.DrainRefunds(t.Context(), s.wechat); n != 0 || err != nil {
-		t.Errorf("at once: %d, %v; want none: the killed process has it for five seconds", n, err)
+		t.Errorf("while it has it: %d, %v; want none", n, err)
 	}
 	s.settle(t, "refund_due", []uuid.UUID{id}, s.DrainRefunds)
 	s.check(t, map[uuid.UUID]string{id: "refunded refunded, taken 1, returned 1"})
