@@ -67,7 +67,8 @@ func refilled(refill time.Duration, since time.Time) int {
 	return int((time.Since(since) + bucketStep()) / refill)
 }
 
-// bucketStep returns how far the time of a bucket may be from that of the test: the clock of the embedded Redis moves once a second.
+// bucketStep returns how far the time of a bucket may be from that of the test: the clock of the embedded
+// Redis moves once a second.
 func bucketStep() time.Duration { return max(clockStep(), 2*time.Millisecond) }
 
 // useUp empties the bucket in key for an hour, as many strangers in many networks do.

@@ -36,7 +36,8 @@ func TestProcessesCountTogether(t *testing.T) {
 	}
 }
 
-// While Redis is silent, a count is a fault: after a moment, and after a few calls at once, until it is time for another try.
+// While Redis is silent, a count is a fault: after a moment, and after a few calls at once, until it is
+// time for another try.
 func TestCountingWithoutRedis(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var silent atomic.Bool

@@ -64,8 +64,8 @@ func (s *Sessions) dial(t testing.TB, url string, options ...redigo.DialOption) 
 	s.remote, s.copies.remote = r, r
 }
 
-// inBubble returns Sessions in the bubble of the test, with the time limits of the shop, on a Redis that is slow: for each command
-// it does what slow does and then replies OK.
+// inBubble returns Sessions in the bubble of the test, with the time limits of the shop, on a Redis that is
+// slow: for each command it does what slow does and then replies OK.
 func inBubble(t *testing.T, slow func()) *Sessions {
 	t.Helper()
 	s, err := NewSessions("redis://bubble", lifetime)

@@ -80,8 +80,8 @@ func fill(t *testing.T, db *pgxpool.Pool) (sale int64, orders []uuid.UUID) {
 	return sale, orders
 }
 
-// undone runs SQL statements that are separated by semicolons, and then check, in a transaction that is rolled back: so many tests
-// share a database, and no time passes for now().
+// undone runs SQL statements that are separated by semicolons, and then check, in a transaction that is
+// rolled back: so many tests share a database, and no time passes for now().
 func undone(t *testing.T, db *pgxpool.Pool, sql string, check func(pgx.Tx)) {
 	t.Helper()
 	tx, err := db.Begin(t.Context())

@@ -23,8 +23,9 @@ import (
 	"miaosha/seckill/sandbox/sandboxtest"
 )
 
-// activeSale returns a new sale of two units, and a Redis without a gate. change, unless it is "", changes the sale. key returns
-// the sale's keys in Redis. The gates of other sales in the database are in another Redis.
+// activeSale returns a new sale of two units, and a Redis without a gate. change, unless it is "", changes
+// the sale. key returns the sale's keys in Redis. The gates of other sales in the database are in another
+// Redis.
 func activeSale(t *testing.T, db *pgxpool.Pool, change string) (rdb redis.UniversalClient, sale int64, key func(string) string) {
 	t.Helper()
 	now := time.Now()
