@@ -56,7 +56,7 @@ func setting(env []string, name string) string {
 func startBench(t *testing.T, env []string) *exec.Cmd {
 	t.Helper()
 	said := &sandboxtest.SyncBuffer{}
-	cmd := exec.Command(sandboxtest.Binary(t), "bench", "--shape", "open", "--rate", "20", "--seconds", "60", "-n", "1200")
+	cmd := exec.Command(sandboxtest.Binary(t), "bench", "--shape", "open", "--rate", "2", "--seconds", "60", "-n", "120")
 	cmd.Env, cmd.Stderr, cmd.Stdout = env, said, said
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
