@@ -8,7 +8,7 @@ import (
 )
 
 // reservePort returns an address of 127.0.0.1, whose port belongs to the returned file until that is closed. A server that sets
-// SO_REUSEADDR may listen at it, again and again, as Go, Redis and Postgres do. The system gives the port to nobody else, and
+// SO_REUSEADDR may listen at it, again and again, as Go, Redis and Postgres do. The system gives the port to no other process, and
 // while no server listens there a client is refused.
 func reservePort() (at string, port *os.File, err error) {
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
