@@ -49,10 +49,12 @@ var related = map[string]func(by map[string]map[string]float64) bool{
 	},
 }
 
-// waiting are experiments that mostly wait, and whose figures hardly depend on what runs beside them. The test runs them at the same time.
+// waiting are experiments that mostly wait, and whose figures hardly depend on what runs beside them. The test runs
+// them at the same time.
 var waiting = []string{"load", "little", "fair", "hold", "failover"}
 
-// The figures of the experiments, with ranges for those that are times or depend on them, and the verdicts that a pace decides.
+// The figures of the experiments, with ranges for those that are times or depend on them, and the verdicts that a
+// pace decides.
 func TestLatencyOfExperiments(t *testing.T) {
 	for _, name := range Experiments() {
 		for _, seed := range []uint64{1, 20261111} {
@@ -72,8 +74,8 @@ func TestLatencyOfExperiments(t *testing.T) {
 	})
 }
 
-// showsItsLesson runs an experiment and checks its findings. It has three runs, because whatever else the machine does may spoil its
-// figures.
+// showsItsLesson runs an experiment and checks its findings. It has three runs, because whatever else the machine
+// does may spoil its figures.
 func showsItsLesson(t *testing.T, s Stores, name string, seed uint64) {
 	t.Helper()
 	for run := range 3 {

@@ -119,8 +119,8 @@ var lessons = map[string][]struct {
 	},
 }
 
-// paced has the variants whose verdict a slow machine may change, by experiment; all of them if it names none. make latency checks
-// those verdicts, and the figures that have a range: they are times, or depend on them.
+// paced has the variants whose verdict a slow machine may change, by experiment; all of them if it names none. make
+// latency checks those verdicts, and the figures that have a range: they are times, or depend on them.
 var paced = map[string][]string{
 	"limits":   {"wait for a token", "wait for no token", "wait for a token, 100 ms at most"}, // see TestWaitsAtABucket
 	"cache":    {"500 ids expire at once", "500 ids expire with jitter"},
@@ -138,7 +138,8 @@ func isPaced(experiment, variant string) bool {
 	return some && (len(variants) == 0 || slices.Contains(variants, variant))
 }
 
-// Each experiment has its variants, the verdicts that no machine changes, and the figures that are the same with any order of events.
+// Each experiment has its variants, the verdicts that no machine changes, and the figures that are the same with
+// any order of events.
 func TestExperimentsShowTheirLessons(t *testing.T) {
 	t.Parallel()
 	if names := slices.Sorted(slices.Values(Experiments())); !slices.Equal(names, slices.Sorted(maps.Keys(lessons))) {

@@ -45,8 +45,8 @@ const (
 	placeFirst   = 8_000_000_000_000
 )
 
-// limits are the times that a program has, and how many schedules are searched. A test that is about none of these sets them so
-// that no machine is too slow.
+// limits are the times that a program has, and how many schedules are searched. A test that is about none of these
+// sets them so that no machine is too slow.
 type limits struct {
 	Compile   time.Duration // the source
 	Statement time.Duration // the longest

@@ -43,8 +43,8 @@ function buy(user)
 end
 `
 
-// patient returns a context in which no machine is too slow for a program, and in which few schedules are searched: all with one
-// move, and some with two. With MIAOSHA_LAB_SEEDS as many are searched as ever.
+// patient returns a context in which no machine is too slow for a program, and in which few schedules are searched:
+// all with one move, and some with two. With MIAOSHA_LAB_SEEDS as many are searched as ever.
 func patient(t *testing.T) context.Context {
 	l := limitsIn(t.Context())
 	if l.Compile, l.Statement, l.Search, l.Trial = sandboxtest.Hang, sandboxtest.Hang, sandboxtest.Hang, sandboxtest.Hang/3; os.Getenv("MIAOSHA_LAB_SEEDS") == "" {

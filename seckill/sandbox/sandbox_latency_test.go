@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// The servers start in 20 s on a new folder and in 5 s on an old one, beside the time that their programs need by themselves.
+// A start on an old folder is faster than the first one, which makes the database.
 func TestLatencyOfOpen(t *testing.T) {
 	needServer(t)
 	cfg := both(t)

@@ -7,9 +7,9 @@ import (
 	"syscall"
 )
 
-// reservePort returns an address of 127.0.0.1, whose port belongs to the returned file until that is closed. A server that sets
-// SO_REUSEADDR may listen at it, again and again, as Go, Redis and Postgres do. The system gives the port to no other process, and
-// while no server listens there a client is refused.
+// reservePort returns an address of 127.0.0.1, whose port belongs to the returned file until that is closed. A
+// server that sets SO_REUSEADDR, as Go, Redis and Postgres do, may listen at it as often as it likes. The system
+// has the port for no other process, and refuses a client while no server listens there.
 func reservePort() (at string, port *os.File, err error) {
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {

@@ -24,7 +24,8 @@ type Standby struct {
 	kill    func() // returns when the server has ended
 }
 
-// Standby copies the server and starts the copy as its standby. It ends with the test. While it is dead, it keeps its port.
+// Standby copies the server and starts the copy as its standby. It ends with the test. While it is dead, it keeps
+// its port.
 func (d *Durable) Standby(t testing.TB) *Standby {
 	t.Helper()
 	from := d.Text(t, "show data_directory")
