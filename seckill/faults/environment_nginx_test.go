@@ -115,10 +115,17 @@ func (n *Nginx) Start() (err error) {
 	return nil
 }
 
-// Kill sends SIGKILL to nginx and its workers, and waits for the exit.
+// Kill sends SIGKILL to nginx and its workers, and waits for the exit of all: the workers are the suite's own then
+// (ownOrphans).
 func (n *Nginx) Kill() {
-	syscall.Kill(-n.cmd.Process.Pid, syscall.SIGKILL)
+	group := -n.cmd.Process.Pid
+	syscall.Kill(group, syscall.SIGKILL)
 	<-n.done
+	for {
+		if _, err := syscall.Wait4(group, nil, 0, nil); err != nil && err != syscall.EINTR {
+			return
+		}
+	}
 }
 
 func (n *Nginx) URL() string { return "http://" + n.addr }

@@ -30,6 +30,10 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	fmt.Printf("MIAOSHA_SEED=%d\n", seed)
+	if err := ownOrphans(true); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
 	code := m.Run()
 	os.RemoveAll(shared.dir)
 	os.Exit(code)
