@@ -18,7 +18,8 @@ type buyer struct {
 	crowd                *Crowd
 	rng                  *rand.Rand // of the buyer's own goroutine
 	shop                 atomic.Int64
-	arrives              time.Duration
+	phase                int
+	arrives              time.Duration // after the begin of the phase
 	twice, pays, cancels bool
 }
 

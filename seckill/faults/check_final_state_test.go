@@ -50,10 +50,10 @@ type ticketRow struct {
 
 // checkFinalState waits until nothing changes any more. Then it checks all data and all responses against each other.
 func (env *Environment) checkFinalState(c *Crowd) (sale saleState) {
-	ctx, cancel := context.WithTimeout(context.Background(), 40*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 3*sandboxtest.Hang)
 	defer cancel()
 	var why string
-	if !sandboxtest.PollFor(ticketsBound, func() bool {
+	if !env.within(ticketsBound, "I6: after the sale the journal was empty, the gate right and no refund due", func() bool {
 		g, err := env.readGate(ctx)
 		if err != nil || len(g.tickets) > 0 {
 			return false
@@ -67,7 +67,7 @@ func (env *Environment) checkFinalState(c *Crowd) (sale saleState) {
 		why = text
 		return matches
 	}) {
-		env.Report("I6: after %v the journal is not empty, the gate is wrong, or a refund is due: %s", ticketsBound, why)
+		env.Report("I6: after %v the journal is not empty, the gate is wrong, or a refund is due: %s", sandboxtest.Hang, why)
 	}
 	c.requestResults()
 	var printed bytes.Buffer

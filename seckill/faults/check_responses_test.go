@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"miaosha/seckill/sandbox/sandboxtest"
 )
 
 // gateLag is how old the stock of the gate may be: a unit that comes back is on sale again within a second.
@@ -20,6 +22,8 @@ func (env *Environment) checkResponses(c *Crowd, samples []sample) {
 			env.Report("I10: status 500 to %s", resp.Kind)
 		case resp.Status == 401:
 			env.Report("I11: %s: a fault logged a user out", resp.Kind)
+		case (resp.Kind == "list" || resp.Kind == "detail") && resp.Code == "busy":
+			env.Late("I11: %s: busy after %v", resp.Kind, formatBound(resp.Took)) // a store did not answer in time
 		case (resp.Kind == "list" || resp.Kind == "detail") && resp.Status != 200 && resp.Status != 0:
 			env.Report("I11: %s: status %d %s", resp.Kind, resp.Status, resp.Code)
 		case resp.Code == "ended" || resp.Code == "closed" || resp.Data.State == "closed":
@@ -71,7 +75,7 @@ func (env *Environment) checkSoldOut(resp response, c *Crowd, samples []sample) 
 			break
 		}
 	}
-	env.Report("I5: an outage was reported as sold out: %s of shop %d, with more units than buyers for %v", resp.Kind, resp.Shop, gateLag)
+	env.Late("I5: an outage was reported as sold out: %s of shop %d, with more units than buyers for %v", resp.Kind, resp.Shop, gateLag)
 }
 
 // checkBuyer checks that the buyer has a final state, and that no later response contradicts an earlier one.
@@ -81,7 +85,7 @@ func (env *Environment) checkBuyer(b *buyer, responses []response) {
 	case (b.State == "ended" || b.State == "closed") && !env.closing.IsZero():
 	case b.State == "sold_out" && env.sc.crowd.units < env.sc.crowd.buyers:
 	default:
-		env.Report("I4: %v has no final state (%q) after %v", b, b.State, env.sc.crowd.limit)
+		env.Report("I4: %v has no final state (%q) after %v", b, b.State, env.sc.crowd.limit+sandboxtest.Hang)
 	}
 	order, ordered := "", time.Time{}
 	queued := time.Time{}

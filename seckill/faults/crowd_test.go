@@ -22,9 +22,10 @@ type plan struct {
 	twice, pays, cancels int           // share of the buyers who click twice, pay, or cancel their order
 	fetchesPath          int           // share who ask for an address; the others have one
 	payAfter             time.Duration // payers wait about so long before they pay
+	phases               int           // the buyers come in so many groups, the later ones when the row says so: see nextPhase; 0 for one
 	cached               bool          // every shop has every session in its cache, as after a look at the sale
 	again                time.Duration // who is told "sold out" tries again after about it; 0 for a quarter of a second
-	limit                time.Duration // a buyer gives up after it
+	limit                time.Duration // every buyer is to be done by then; they give up a minute later
 }
 
 // defaultPlan is a crowd that wants more units than there are.
@@ -48,11 +49,14 @@ type Crowd struct {
 	buyers    []*buyer
 	started   time.Time
 	arrived   atomic.Int64
-	waiting   atomic.Int64  // buyers who have arrived and have no final state
-	ordered   atomic.Int64  // buyers who know that they have an order
-	deciding  atomic.Int64  // buyers who may still cancel it
-	soldOut   chan struct{} // closed when no unit can come back on sale
-	stop      chan struct{} // closed to stop the visitor
+	waiting   atomic.Int64    // buyers who have arrived and have no final state
+	ordered   atomic.Int64    // buyers who know that they have an order
+	deciding  atomic.Int64    // buyers who may still cancel it
+	phases    []chan struct{} // closed when the buyers of a group may come
+	phase     int             // the last that may
+	came      time.Time       // since when
+	soldOut   chan struct{}   // closed when no unit can come back on sale
+	stop      chan struct{}   // closed to stop the visitor
 	all       sync.WaitGroup
 	observers sync.WaitGroup
 }
@@ -70,11 +74,16 @@ func newCrowd(env *Environment, p plan) (*Crowd, error) {
 	if env.Nginx != nil {
 		c.ledger.client.Transport = manyAddresses()
 	}
+	groups := max(1, p.phases)
+	for range groups {
+		c.phases = append(c.phases, make(chan struct{}))
+	}
 	in := func(percent int) bool { return env.rng.IntN(100) < percent }
 	for _, session := range sessions {
 		arrives, twice := time.Duration(env.rng.Int64N(int64(p.span))), in(p.twice)
 		b := newBuyer(c, session, rand.New(rand.NewPCG(env.rng.Uint64(), env.rng.Uint64())))
-		b.arrives, b.twice = arrives, twice
+		each := p.span / time.Duration(groups)
+		b.phase, b.arrives, b.twice = min(int(arrives/each), groups-1), arrives%each, twice
 		if in(p.fetchesPath) {
 			b.Path = ""
 		}
@@ -89,8 +98,12 @@ func newCrowd(env *Environment, p plan) (*Crowd, error) {
 // newBuyers creates users with sessions and with the address of a sale.
 func (env *Environment) newBuyers(n int, sale int64) ([]*sandboxtest.Buyer, error) {
 	id := strconv.FormatInt(sale, 10)
-	printed, err := env.command("users", "-n", strconv.Itoa(n), "--sale", id)
-	if err != nil {
+	var printed string
+	var err error
+	if !sandboxtest.Poll(func() bool { // a command does not wait long for a store
+		printed, err = env.command("users", "-n", strconv.Itoa(n), "--sale", id)
+		return err == nil
+	}) {
 		return nil, err
 	}
 	buyers, err := sandboxtest.ReadBuyers(printed, id)
@@ -112,15 +125,17 @@ func (c *Crowd) cacheSessions(buyers []*buyer) {
 	all.Wait()
 }
 
-// start starts the buyers and the visitor. The first buyers come one second before the sale starts, if it has not started.
+// start starts the buyers and the visitor.
 func (c *Crowd) start() {
 	if c.plan.cached {
 		c.cacheSessions(c.buyers)
 	}
-	time.Sleep(time.Until(c.env.saleStart.Add(-time.Second)))
 	c.started = time.Now()
+	c.came = c.started
+	close(c.phases[0])
 	for _, b := range c.buyers {
 		c.all.Go(func() {
+			<-c.phases[b.phase]
 			time.Sleep(b.arrives)
 			c.arrived.Add(1)
 			c.waiting.Add(1)
@@ -135,6 +150,28 @@ func (c *Crowd) start() {
 		})
 	}
 	c.observers.Go(c.browse)
+}
+
+// nextPhase lets the next group of buyers come. So there are some for each step of a fault, however long the step
+// takes.
+func (c *Crowd) nextPhase() {
+	c.phase++
+	c.came = time.Now()
+	close(c.phases[c.phase])
+}
+
+// waitAsked waits until there are n replies to each of these kinds of requests: the middle of the sale, with which a
+// fault is compared.
+func (c *Crowd) waitAsked(n int, kinds ...string) {
+	for _, kind := range kinds {
+		for len(c.ledger.filter(ofKind(kind))) < n {
+			if c.isOver() || !c.running() {
+				c.env.TooLittle("the sale was over before %d requests of the kind %s", n, kind)
+				return
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+	}
 }
 
 // browse is the visitor. It reads the list and the sale all the time: that must work in every fault.
@@ -154,7 +191,7 @@ func (c *Crowd) browse() {
 }
 
 // deadline returns when the buyers give up.
-func (c *Crowd) deadline() time.Time { return c.started.Add(c.plan.limit) }
+func (c *Crowd) deadline() time.Time { return c.started.Add(c.plan.limit + sandboxtest.Hang) }
 
 func (c *Crowd) running() bool { return time.Now().Before(c.deadline()) }
 
@@ -168,17 +205,36 @@ func (c *Crowd) isSoldOut() bool {
 	}
 }
 
-// WaitSold waits until n buyers know that they have an order: the middle of the sale. The test fails if the sale ends
-// before that, because a fault after the sale proves nothing.
+// WaitSold waits until n buyers know that they have an order: the middle of the sale. A fault after the sale proves
+// nothing.
 func (c *Crowd) WaitSold(n int) {
 	for c.ordered.Load() < int64(n) {
-		if c.arrived.Load()-c.waiting.Load() == int64(len(c.buyers)) || !c.running() {
-			c.env.T.Errorf("the sale was over before %d units were sold", n)
+		if c.isOver() || !c.running() {
+			c.env.TooLittle("the sale was over before %d units were sold", n)
 			return
 		}
 		time.Sleep(2 * time.Millisecond)
 	}
 }
+
+// waitReplies waits until there is a reply, received after the call, that enough likes; why says what the row has not
+// reached otherwise.
+func (c *Crowd) waitReplies(why string, enough func(response) bool) {
+	since := time.Now()
+	for c.running() {
+		if len(c.ledger.filter(func(resp response) bool { return resp.received().After(since) && enough(resp) })) > 0 {
+			return
+		}
+		if c.isOver() {
+			break
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	c.env.TooLittle("%s", why)
+}
+
+// isOver reports whether every buyer has a final state.
+func (c *Crowd) isOver() bool { return c.arrived.Load()-c.waiting.Load() == int64(len(c.buyers)) }
 
 // Wait lets the sale go on for d: the time that a fault lasts.
 func (c *Crowd) Wait(d time.Duration) { time.Sleep(d) }

@@ -10,7 +10,8 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
-	"time"
+
+	"miaosha/seckill/sandbox/sandboxtest"
 )
 
 // formerShop is the former version of the shop in testdata, which former.sh has made. It is built once.
@@ -38,7 +39,7 @@ func (env *Environment) useFormer() error {
 		return err
 	}
 	env.binary = path
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), sandboxtest.Hang)
 	defer cancel()
 	_, err = env.pool.Exec(ctx, `drop schema public cascade; create schema public`)
 	return err

@@ -31,13 +31,10 @@ type redisGroup struct {
 	clients map[*Redis]*redis.Client
 }
 
-// groupReady bounds the start of a group, and each failover.
-const groupReady = 20 * time.Second
-
 // openGroup starts the group of the scenario, and opens a client of it.
 func (env *Environment) openGroup(fsync string) (err error) {
 	env.group = &redisGroup{clients: map[*Redis]*redis.Client{}}
-	ctx, cancel := context.WithTimeout(context.Background(), groupReady)
+	ctx, cancel := context.WithTimeout(context.Background(), 3*sandboxtest.Hang)
 	defer cancel()
 	if env.sc.setup.cluster {
 		env.rdb, err = env.group.openCluster(ctx, filepath.Join(env.dir, "redis"), fsync)
@@ -92,13 +89,13 @@ func (g *redisGroup) close() {
 		r.close()
 	}
 	for _, s := range g.sentinels {
-		s.End(os.Kill, 10*time.Second)
+		s.End(os.Kill, sandboxtest.Hang)
 	}
 }
 
 // masterAndReplica returns the server that has the sale, and its replica.
 func (env *Environment) masterAndReplica() (master, replica *Redis) {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), sandboxtest.Hang)
 	defer cancel()
 	master, err := env.saleMaster(ctx)
 	if err != nil {
@@ -133,9 +130,9 @@ func (env *Environment) servesSale(ctx context.Context, r *Redis) bool {
 
 // waitServes waits until a server takes writes for the sale, and every sentinel names it as the master.
 func (env *Environment) waitServes(r *Redis) {
-	ctx, cancel := context.WithTimeout(context.Background(), groupReady)
+	ctx, cancel := context.WithTimeout(context.Background(), sandboxtest.Hang)
 	defer cancel()
-	if !sandboxtest.PollFor(groupReady, func() bool {
+	if !sandboxtest.Poll(func() bool {
 		for _, s := range env.group.watchers {
 			if at, err := s.GetMasterAddrByName(ctx, sentinelName).Result(); err != nil || at[1] != strconv.Itoa(r.port) {
 				return false
@@ -143,7 +140,7 @@ func (env *Environment) waitServes(r *Redis) {
 		}
 		return env.servesSale(ctx, r)
 	}) {
-		env.T.Errorf("after %v the Redis at %s does not serve the sale", groupReady, r.addr)
+		env.T.Errorf("after %v the Redis at %s does not serve the sale", sandboxtest.Hang, r.addr)
 	}
 }
 
@@ -183,12 +180,12 @@ func (g *redisGroup) openCluster(ctx context.Context, dir, fsync string) (redis.
 		}
 	}
 	for i, r := range g.nodes[masters:] {
-		if !sandboxtest.PollFor(groupReady, func() bool { return g.of(r).Do(ctx, "cluster", "replicate", ids[i]).Err() == nil }) {
+		if !sandboxtest.Poll(func() bool { return g.of(r).Do(ctx, "cluster", "replicate", ids[i]).Err() == nil }) {
 			return nil, fmt.Errorf("%s never knew its master", r.addr)
 		}
 	}
 	for _, r := range g.nodes {
-		if !sandboxtest.PollFor(groupReady, func() bool {
+		if !sandboxtest.Poll(func() bool {
 			nodes := g.of(r).ClusterNodes(ctx).Val()
 			return g.replication(ctx, r, "master_link_status") != "down" && strings.Count(nodes, "slave ") == masters && strings.Contains(g.of(r).ClusterInfo(ctx).Val(), "cluster_state:ok")
 		}) {

@@ -10,7 +10,6 @@ import (
 	"regexp"
 	"strings"
 	"syscall"
-	"time"
 
 	"miaosha/seckill/sandbox"
 	"miaosha/seckill/sandbox/sandboxtest"
@@ -125,6 +124,6 @@ func (b *PgBouncer) Start() (err error) {
 // Kill sends SIGKILL and waits for the exit.
 func (b *PgBouncer) Kill() {
 	if b.process != nil {
-		b.End(syscall.SIGKILL, 10*time.Second)
+		b.End(syscall.SIGKILL, sandboxtest.Hang)
 	}
 }

@@ -39,7 +39,7 @@ func (g *redisGroup) openSentinel(ctx context.Context, dir, fsync string) (redis
 	if err := g.of(replica).ReplicaOf(ctx, "127.0.0.1", strconv.Itoa(master.port)).Err(); err != nil {
 		return nil, err
 	}
-	if !sandboxtest.PollFor(groupReady, func() bool { return g.replication(ctx, replica, "master_link_status") == "up" }) {
+	if !sandboxtest.Poll(func() bool { return g.replication(ctx, replica, "master_link_status") == "up" }) {
 		return nil, fmt.Errorf("the replica never knew its master")
 	}
 	var addrs, urls []string
@@ -52,7 +52,7 @@ func (g *redisGroup) openSentinel(ctx context.Context, dir, fsync string) (redis
 		urls = append(urls, "redis+sentinel://:"+redisPassword+"@"+addr+"/0?master_name="+sentinelName)
 	}
 	for i, c := range g.watchers {
-		if !sandboxtest.PollFor(groupReady, func() bool {
+		if !sandboxtest.Poll(func() bool {
 			others, replicas := c.Sentinels(ctx, sentinelName).Val(), c.Replicas(ctx, sentinelName).Val()
 			return len(others) == 2 && len(replicas) == 1
 		}) {

@@ -45,7 +45,7 @@ func newStandby(primary *Postgres, data string) (s *Standby, err error) {
 
 // waitInSync waits until the primary's commits wait for the standby and no longer for its return.
 func (s *Standby) waitInSync(primary *Postgres) error {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), sandboxtest.Hang)
 	defer cancel()
 	conn, err := pgx.Connect(ctx, primary.admin())
 	if err != nil {
@@ -67,7 +67,7 @@ func (s *Standby) waitInSync(primary *Postgres) error {
 
 // Promote makes the standby a primary.
 func (s *Standby) Promote() error {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), sandboxtest.Hang)
 	defer cancel()
 	conn, err := pgx.Connect(ctx, s.admin())
 	if err != nil {
@@ -75,7 +75,7 @@ func (s *Standby) Promote() error {
 	}
 	defer conn.Close(context.Background())
 	var done bool
-	if err := conn.QueryRow(ctx, `select pg_promote(true, 15)`).Scan(&done); err != nil || !done {
+	if err := conn.QueryRow(ctx, `select pg_promote(true, 60)`).Scan(&done); err != nil || !done {
 		return fmt.Errorf("promote the standby: %v, %w\n%s", done, err, s.log)
 	}
 	return nil

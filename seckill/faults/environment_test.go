@@ -22,24 +22,26 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/redis/go-redis/v9"
 	"golang.org/x/sync/errgroup"
+
+	"miaosha/seckill/sandbox/sandboxtest"
 )
 
 // setup describes an environment. The zero value is two shops on a Redis that syncs each second.
 type setup struct {
-	shops                int      // 0 for 2
-	env                  []string // of every shop
-	failpoints           string   // MIAOSHA_FAILPOINTS of the first shop, until it is restarted
-	failpointsEverywhere bool     // every shop has the failpoints
-	fsync                string   // appendfsync of Redis; "" for everysec
-	postgres             []string // settings, as name=value
-	nginx                bool     // the crowd speaks to nginx only: see behindNginx
-	pgBouncer            bool     // between the shops, and their commands, and Postgres
-	standby              bool     // Postgres has a synchronous standby, and the shops have both addresses
-	separateSessions     bool     // sessions have a Redis of their own, so FLUSHALL logs no user out
-	cluster              bool     // Redis is a Cluster: see redisGroup. Sessions have a Redis of their own
-	sentinel             bool     // Redis is a master and a replica, which sentinels promote: see redisGroup. Likewise
-	draft                bool     // the sale is a draft until it is published
-	startsIn             time.Duration
+	shops                int           // 0 for 2
+	env                  []string      // of every shop
+	failpoints           string        // MIAOSHA_FAILPOINTS of the first shop, until it is restarted
+	failpointsEverywhere bool          // every shop has the failpoints
+	fsync                string        // appendfsync of Redis; "" for everysec
+	postgres             []string      // settings, as name=value
+	nginx                bool          // the crowd speaks to nginx only: see behindNginx
+	pgBouncer            bool          // between the shops, and their commands, and Postgres
+	standby              bool          // Postgres has a synchronous standby, and the shops have both addresses
+	separateSessions     bool          // sessions have a Redis of their own, so FLUSHALL logs no user out
+	cluster              bool          // Redis is a Cluster: see redisGroup. Sessions have a Redis of their own
+	sentinel             bool          // Redis is a master and a replica, which sentinels promote: see redisGroup. Likewise
+	draft                bool          // the sale is a draft until it is published
+	startsIn             time.Duration // see openSale
 	payWithin            time.Duration // 0 for the default of the shop
 	clockAhead           bool          // the first shop's clock is five minutes ahead
 	edits                []edit        // of the source of the shop: a mutant
@@ -57,7 +59,6 @@ type Environment struct {
 	Nginx   *Nginx // nil for none
 	Sale    int64
 
-	saleStart time.Time
 	sc        scenario
 	dir       string
 	binary    string
@@ -71,12 +72,12 @@ type Environment struct {
 	staff     []*administrator // of the scenarios that have some
 	closing   time.Time        // when they began to close the sale while the crowd buys; zero if they did not
 
-	mu         sync.Mutex
-	violations []string
-	reported   map[string]int // number of violations by format
-	faults     []fault
-	killed     map[string]bool
-	counters   map[string]map[string]float64 // by run of a shop, by metric
+	mu       sync.Mutex
+	found    verdict
+	reported map[string]int // number of findings by format
+	faults   []fault
+	killed   map[string]bool
+	counters map[string]map[string]float64 // by run of a shop, by metric
 }
 
 // newEnvironment starts everything. It is closed at the end of the test.
@@ -192,7 +193,6 @@ func (env *Environment) open() (err error) {
 	if err != nil {
 		return err
 	}
-	env.saleStart = time.Now().Add(env.sc.setup.startsIn)
 	if env.Sale, err = strconv.ParseInt(strings.TrimSpace(out), 10, 64); err != nil {
 		return err
 	}
@@ -209,6 +209,13 @@ func (env *Environment) startsIn() string {
 		return d.String()
 	}
 	return "now"
+}
+
+// openSale lets a sale that would start later start in a second. So buyers have come before the start on any machine.
+func (env *Environment) openSale() {
+	if _, err := env.command("sale", "window", strconv.FormatInt(env.Sale, 10), "--start", "1s"); err != nil {
+		env.T.Error(err)
+	}
 }
 
 // variables returns the environment variables of every shop and of commands.
@@ -231,7 +238,7 @@ func (env *Environment) command(args ...string) (string, error) {
 
 // commandSays is command that also returns what the command says on standard error.
 func (env *Environment) commandSays(args ...string) (out, says string, err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), sandboxtest.Hang)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, env.binary, args...)
 	cmd.Env = append([]string{"DATABASE_URL=" + env.postgresURL(env.postgresAddr()), "REDIS_URL=" + env.redisURL(), "HOME=" + env.dir}, env.variables()...)

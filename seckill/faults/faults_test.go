@@ -5,6 +5,7 @@ package faults
 import (
 	"flag"
 	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -50,14 +51,21 @@ func TestFaults(t *testing.T) {
 					t.Fatal(err)
 				}
 				defer slots.Release(takes)
-				for _, broken := range runScenario(t, sc, build(t, ""), seed+uint64(i)) {
-					t.Error(broken)
+				v := repeat(t, sc.name, func(t testing.TB) verdict {
+					v := runScenario(t, sc, build(t, ""), seed+uint64(i))
+					for _, broken := range v.wrong() {
+						t.Error(broken)
+					}
+					return v
+				})
+				if isStrict() && len(v.open()) > 0 {
+					t.Errorf("inconclusive after %d runs: %s", runs, strings.Join(v.open(), "; "))
 				}
+				judged.add(sc.name, v, t.Failed())
 			})
 		}
 	})
-	whole := !testing.Short() && flag.Lookup("test.run").Value.String() == ""
-	if whole && !t.Failed() {
+	if wholeRun() && !t.Failed() {
 		if zero := unmoved(); len(zero) > 0 {
 			t.Errorf("counters that are zero after all scenarios, so the run proved nothing about them: %v", zero)
 		}
@@ -68,8 +76,11 @@ func TestFaults(t *testing.T) {
 	printResults(t)
 }
 
-// runScenario runs one scenario from start to end and returns the invariants that it broke.
-func runScenario(t testing.TB, sc scenario, binary string, seed uint64) []string {
+// wholeRun reports whether every row is to be run, so that RESULTS.md is written.
+func wholeRun() bool { return !testing.Short() && flag.Lookup("test.run").Value.String() == "" }
+
+// runScenario runs one scenario from start to end and returns what it has found.
+func runScenario(t testing.TB, sc scenario, binary string, seed uint64) verdict {
 	t.Helper()
 	if sc.realRedis {
 		needRealRedis(t)
@@ -95,17 +106,27 @@ func runScenario(t testing.TB, sc scenario, binary string, seed uint64) []string
 	usage := env.resourceUsage()
 	o := &observer{env: env, c: c, faultsOver: make(chan struct{})}
 	stop := make(chan struct{})
+	others, err := startMeter()
+	if err != nil {
+		t.Fatal(err)
+	}
 	c.observers.Go(func() { o.run(stop) })
 	c.start()
 	if sc.run != nil {
 		sc.run(env, c)
 	}
+	for c.phase < len(c.phases)-1 {
+		c.nextPhase()
+	}
 	recovered := env.measureRecovery()
 	close(o.faultsOver)
 	c.all.Wait()
+	if took := time.Since(c.came); took > c.plan.limit {
+		env.Late("I4: the last buyer had a final state, and had used the order, only after %v", formatBound(took))
+	}
 	sale := env.checkFinalState(c)
 	if all := time.Since(env.healthySince(c)); all > finalBound && !sc.exhibition {
-		env.Report("I4: the last result was final only %v after the last fault", all.Round(time.Millisecond))
+		env.Late("I4: the last result was final only %v after the last fault", formatBound(all))
 	}
 	close(c.stop)
 	close(stop)
@@ -113,7 +134,7 @@ func runScenario(t testing.TB, sc scenario, binary string, seed uint64) []string
 	env.checkResponses(c, o.samples)
 	env.checkHistory(c, sale)
 	if o.audits == 0 {
-		t.Error("no audit succeeded during the sale")
+		env.TooLittle("no audit succeeded during the sale")
 	}
 	if sc.crowd.units < sc.crowd.buyers && sc.setup.payWithin == 0 && sale.Stock > 0 {
 		env.Report("I5: %d units are left, and a buyer has none", sale.Stock)
@@ -124,9 +145,14 @@ func runScenario(t testing.TB, sc scenario, binary string, seed uint64) []string
 	if sc.checksResources {
 		env.checkResources(c, usage)
 	}
-	env.scrape()
-	env.addCounters(sale.Refunds)
-	addRow(env, c, recovered)
-	t.Logf("ready in %v, all in %v, seed %d", ready.Round(time.Millisecond), time.Since(began).Round(time.Millisecond), seed)
-	return env.Violations()
+	env.scrapeAll()
+	env.addCounters(c, sale.Refunds)
+	v := env.verdict()
+	if v.outside, err = others.outside(); err != nil {
+		t.Error(err)
+	}
+	addRow(env, c, recovered, v)
+	t.Logf("ready in %v, all in %v, seed %d; others had %s of the processors", ready.Round(time.Millisecond),
+		time.Since(began).Round(time.Millisecond), seed, formatShare(v.outside))
+	return v
 }

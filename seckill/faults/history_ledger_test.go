@@ -4,6 +4,7 @@ package faults
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -90,7 +91,7 @@ func TestHistoryOfALedger(t *testing.T) {
 				sale.ofUser[7] = anOrder
 			}
 			env.checkHistory(&Crowd{ledger: &Ledger{responses: l.responses}}, sale)
-			switch found := strings.Join(env.Violations(), "; "); {
+			switch found := strings.Join(slices.Concat(env.verdict().truths, env.verdict().little), "; "); {
 			case l.wrong == "" && found != "":
 				t.Errorf("found %s", found)
 			case !strings.Contains(found, l.wrong):

@@ -48,7 +48,7 @@ func (env *Environment) checkHistory(c *Crowd, sale saleState) {
 	began := time.Now()
 	h := newHistory(env, c, sale)
 	if most := max(unknownAtMost, len(c.buyers)/100); h.unknown > most {
-		env.Report("history: %d clicks have an unknown outcome, so it proves too little", h.unknown)
+		env.TooLittle("history: %d clicks have an unknown outcome, so it proves too little", h.unknown)
 	}
 	parts := h.partitions()
 	n := 0
@@ -65,6 +65,10 @@ func (env *Environment) checkHistory(c *Crowd, sale saleState) {
 		drawing := ""
 		if i == 0 {
 			drawing = env.draw(l)
+		}
+		if l.result == porcupine.Unknown {
+			env.TooLittle("history: the check of %s had no end in time", l.name)
+			continue
 		}
 		env.Report("history: %s of %s: %v fits nowhere%s", l.result, l.name, l.why, drawing)
 	}

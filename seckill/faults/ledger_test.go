@@ -30,6 +30,12 @@ type response struct {
 
 func (r response) received() time.Time { return r.Sent.Add(r.Took) }
 
+// patience is how long a client of the suite waits for a reply.
+const patience = 15 * time.Second
+
+// gaveUp reports whether no reply came because the client did not wait longer.
+func (r response) gaveUp() bool { return r.Status == 0 && r.Took >= patience }
+
 // Ledger has every response of every shop. It is the only record of what the shops promised.
 type Ledger struct {
 	client    *http.Client
@@ -38,7 +44,7 @@ type Ledger struct {
 }
 
 func newLedger() *Ledger {
-	return &Ledger{client: &http.Client{Timeout: 15 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 2000}}}
+	return &Ledger{client: &http.Client{Timeout: patience, Transport: &http.Transport{MaxIdleConnsPerHost: 2000}}}
 }
 
 // request makes one request and records the response.

@@ -35,6 +35,7 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	code := m.Run()
+	judged.say()
 	os.RemoveAll(shared.dir)
 	os.Exit(code)
 }

@@ -4,11 +4,16 @@ package faults
 
 import (
 	"bufio"
+	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
+
+	"miaosha/seckill/sandbox/sandboxtest"
 )
 
 // requiredCounters must each have increased in some scenario, or the long run proved nothing. A name without labels stands
@@ -63,6 +68,26 @@ func (s *Shop) metrics() (map[string]float64, error) {
 	return read, lines.Err()
 }
 
+// scrapeAll is scrape for the last values: it insists on those of every shop that is open.
+func (env *Environment) scrapeAll() {
+	for _, s := range env.Shops {
+		sandboxtest.Poll(func() bool {
+			run, open := s.currentRun()
+			if !open {
+				return true
+			}
+			read, err := s.metrics()
+			if err != nil {
+				return false
+			}
+			env.mu.Lock()
+			env.counters[run] = read
+			env.mu.Unlock()
+			return true
+		})
+	}
+}
+
 // total returns the sum of a required counter over all runs of all shops.
 func (env *Environment) total(name string) (sum float64) {
 	env.mu.Lock()
@@ -77,20 +102,60 @@ func (env *Environment) total(name string) (sum float64) {
 	return sum
 }
 
-// addCounters adds the counters of this environment to the totals.
-func (env *Environment) addCounters(refunds int) {
+// addCounters adds the counters of this environment to the totals: the repairs, the outcomes of tickets, and the
+// refusals that the crowd was told of.
+func (env *Environment) addCounters(c *Crowd, refunds int) {
+	counts := map[string]float64{"refunds": float64(refunds)}
+	for _, name := range requiredCounters {
+		if name != "refunds" {
+			counts[name] = env.total(name)
+		}
+	}
+	env.mu.Lock()
+	for _, read := range env.counters {
+		for metric, n := range read {
+			if strings.HasPrefix(metric, settledCounter+"{") && !slices.Contains(requiredCounters, metric) {
+				counts[metric] += n
+			}
+		}
+	}
+	env.mu.Unlock()
+	for _, resp := range c.ledger.filter(func(resp response) bool { return resp.Status >= 400 }) {
+		counts[fmt.Sprintf("refusal %d %s", resp.Status, resp.Code)]++
+	}
 	totals.mu.Lock()
 	defer totals.mu.Unlock()
 	if totals.of == nil {
 		totals.of = map[string]float64{}
 	}
+	for name, n := range counts {
+		totals.of[name] += n
+	}
+}
+
+// settledCounter counts tickets by their outcome.
+const settledCounter = "miaosha_tickets_settled_total"
+
+// reachedCounts returns the totals so far.
+func reachedCounts() map[string]float64 {
+	totals.mu.Lock()
+	defer totals.mu.Unlock()
+	return maps.Clone(totals.of)
+}
+
+// sortedNames returns the names of counts: those that a whole run needs first, in their order.
+func sortedNames(of map[string]float64) (names []string) {
 	for _, name := range requiredCounters {
-		if name == "refunds" {
-			totals.of[name] += float64(refunds)
-		} else {
-			totals.of[name] += env.total(name)
+		if _, ok := of[name]; ok {
+			names = append(names, name)
 		}
 	}
+	for _, name := range slices.Sorted(maps.Keys(of)) {
+		if !slices.Contains(requiredCounters, name) {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // unmoved returns the required counters that are still zero.

@@ -95,7 +95,7 @@ func (o *observer) checkUnsold(s sample) {
 	case o.unsoldSince.IsZero() || o.unsoldSince.Before(ended):
 		o.unsoldSince = s.at
 	case s.at.Sub(o.unsoldSince) > unsoldBound:
-		o.env.Report("I5: %d units are unsold and %d buyers wait for more than %v", s.stock, s.waiting, unsoldBound)
+		o.env.Late("I5: %d units are unsold and %d buyers wait for more than %v", s.stock, s.waiting, unsoldBound)
 		o.unsoldSince = s.at.Add(time.Hour) // report it once only
 	}
 }

@@ -117,7 +117,7 @@ func (p *Postgres) Start() (err error) {
 }
 
 // End stops the server. SIGINT is the fast shutdown. SIGQUIT is the immediate one, after which the next start recovers.
-func (p *Postgres) End(sig os.Signal) { p.process.End(sig, 20*time.Second) }
+func (p *Postgres) End(sig os.Signal) { p.process.End(sig, sandboxtest.Hang) }
 
 func (p *Postgres) Addr() string { return fmt.Sprintf("127.0.0.1:%d", p.port) }
 

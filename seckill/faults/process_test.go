@@ -10,6 +10,8 @@ import (
 	"runtime"
 	"syscall"
 	"time"
+
+	"miaosha/seckill/sandbox/sandboxtest"
 )
 
 // process is a child that the suite may kill. It ends with the test binary.
@@ -70,7 +72,7 @@ func (p *process) Ended() bool {
 
 // waitReady waits until a server answers a ping. It returns an error if the server exits.
 func waitReady(p *process, what string, ping func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), sandboxtest.Hang)
 	defer cancel()
 	for {
 		err := ping(ctx)

@@ -77,7 +77,7 @@ func (r *Redis) Start() (err error) {
 }
 
 // Kill sends SIGKILL and waits for the exit.
-func (r *Redis) Kill() { r.End(syscall.SIGKILL, 10*time.Second) }
+func (r *Redis) Kill() { r.End(syscall.SIGKILL, sandboxtest.Hang) }
 
 // Stop freezes the server: connections stay open, and no reply comes. Continue ends it.
 func (r *Redis) Stop()     { r.Signal(syscall.SIGSTOP) }
@@ -88,7 +88,7 @@ func (r *Redis) close() {
 	if r.stop != nil {
 		r.stop()
 	} else if r.process != nil {
-		r.End(syscall.SIGKILL, 10*time.Second)
+		r.End(syscall.SIGKILL, sandboxtest.Hang)
 	}
 }
 

@@ -61,14 +61,17 @@ func closeSale(env *Environment, c *Crowd) {
 func (env *Environment) changeByCommand(verb, says string) {
 	words := strings.Fields(verb)
 	_, said, err := env.commandSays(append([]string{"sale", words[0], strconv.FormatInt(env.Sale, 10)}, words[1:]...)...)
-	if err != nil || !strings.Contains(said, says) {
+	switch {
+	case err == nil && strings.Contains(said, "its gate has not followed yet"):
+		env.Late("I6: sale %s: %q, want %q", verb, said, says)
+	case err != nil || !strings.Contains(said, says):
 		env.Report("I6: sale %s: %v, %q, want %q", verb, err, said, says)
 	}
 }
 
 // tickets returns how many tickets were ever granted: those with a result, and those in the journal.
 func (env *Environment) tickets() int {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), sandboxtest.Hang)
 	defer cancel()
 	g, err := env.readGate(ctx)
 	if err != nil {

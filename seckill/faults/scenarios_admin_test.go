@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -47,6 +48,8 @@ type administrator struct {
 	token  string
 	client http.Client
 	acts   []act
+	done   atomic.Int64 // of acts
+	denied atomic.Int64
 }
 
 const adminPassword = "chosen by its owner"
@@ -77,7 +80,7 @@ func (env *Environment) newAdministrator(phone, by string) (*administrator, erro
 		UserID int64 `json:"user_id"`
 		Token  string
 	}
-	a := &administrator{client: http.Client{Timeout: 10 * time.Second}}
+	a := &administrator{client: http.Client{Timeout: sandboxtest.Hang}}
 	url := env.Shops[0].URL()
 	sandboxtest.CallBy(&a.client, "POST", url+"/api/login", "", fmt.Sprintf(`{"phone":%q,"password":%q}`, phone, strings.TrimSpace(password))).Read(env.T, &in)
 	sandboxtest.CallBy(&a.client, "POST", url+"/api/password", in.Token, fmt.Sprintf(`{"old":%q,"new":%q}`, strings.TrimSpace(password), adminPassword)).Read(env.T, &in)
@@ -91,6 +94,12 @@ func (a *administrator) do(s *Shop, path, action, body string) act {
 	reply := sandboxtest.CallBy(&a.client, "POST", s.URL()+"/api/admin"+path, a.token, body)
 	d.status, d.code, d.received = reply.Status, reply.Code, time.Now()
 	a.acts = append(a.acts, d)
+	switch {
+	case d.status == http.StatusOK:
+		a.done.Add(1)
+	case d.status >= 400 && d.status < 500:
+		a.denied.Add(1)
+	}
 	return d
 }
 
@@ -105,23 +114,39 @@ func administer(env *Environment, c *Crowd) {
 			rng := rand.New(rand.NewPCG(uint64(i), uint64(env.Sale)))
 			acting.Go(func() { env.changeAtRandom(c, a, rng, stop) })
 		}
-		c.Wait(400 * time.Millisecond)
-		env.lockSale(func() { c.Wait(400 * time.Millisecond) }) // the journal fills
+		env.waitActs(3, 1)
+		env.lockSale(func() { // the journal fills
+			c.waitReplies("no buyer was told busy while nothing was settled", func(resp response) bool { return resp.Kind == "buy" && resp.Code == "busy" })
+		})
+		env.waitActs(5, 1)
 		env.Shops[0].Kill()
-		c.Wait(200 * time.Millisecond)
+		env.waitActs(6, 1)
 		env.restart(0)
-		c.Wait(400 * time.Millisecond)
+		env.waitActs(8, 2)
 		close(stop)
 		acting.Wait()
 		env.waitPlans()
 		first := env.staff[0]
-		if !sandboxtest.PollFor(5*time.Second, func() bool {
+		if !env.within(planBound, "I11: the sale was resumed", func() bool {
 			d := first.do(env.Shops[1], env.adminPath("resume"), "sale.resume", "")
 			return d.status == 200 || d.code == "wrong_status"
 		}) {
 			env.Report("I11: the sale cannot be resumed: %+v", first.acts[len(first.acts)-1])
 		}
 	})
+}
+
+// waitActs waits until the administrators together have done so many actions, and so many were refused.
+func (env *Environment) waitActs(done, refused int64) {
+	if !sandboxtest.Poll(func() bool {
+		var d, r int64
+		for _, a := range env.staff {
+			d, r = d+a.done.Load(), r+a.denied.Load()
+		}
+		return d >= done && r >= refused
+	}) {
+		env.TooLittle("the administrators did not do %d actions, with %d refused", done, refused)
+	}
 }
 
 func (env *Environment) adminPath(verb string) string {
@@ -156,18 +181,21 @@ func (env *Environment) plan(a *administrator, s *Shop, do string) act {
 	return a.do(s, env.adminPath("plans"), "plan.create", fmt.Sprintf(`{"action":%q,"at":%q}`, do, at))
 }
 
+// planBound is how long a plan may wait after its time, and a change of a sale that a store refuses.
+const planBound = 5 * time.Second
+
 // waitPlans waits until no plan is left. One must be done.
 func (env *Environment) waitPlans() {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*sandboxtest.Hang)
 	defer cancel()
 	left, done := -1, 0
-	if !sandboxtest.PollFor(5*time.Second, func() bool {
+	if !env.within(planBound, "I11: no plan was left", func() bool {
 		err := env.pool.QueryRow(ctx, `
 			select count(*) filter (where state = 'planned'), count(*) filter (where state = 'done')
 			from   sale_plans`).Scan(&left, &done)
 		return err == nil && left == 0
 	}) || done == 0 {
-		env.Report("I11: after 5 s %d plans are left, and %d were done", left, done)
+		env.Report("I11: after %v %d plans are left, and %d were done", sandboxtest.Hang, left, done)
 	}
 }
 
@@ -192,15 +220,21 @@ func (env *Environment) closeByBoth() {
 		acting.Go(func() { a.do(env.Shops[i], env.adminPath("close"), "sale.close", "") })
 	}
 	acting.Wait()
-	closed := 0
+	closed, busy := 0, 0
 	for _, a := range env.staff {
-		if d := a.acts[len(a.acts)-1]; d.status == 200 {
+		switch d := a.acts[len(a.acts)-1]; {
+		case d.status == http.StatusOK:
 			closed++
-		} else if d.code != "wrong_status" {
+		case d.code == "busy": // it waited for a lock for too long
+			busy++
+		case d.code != "wrong_status":
 			env.Report("I10: the second close: %d %s", d.status, d.code)
 		}
 	}
-	if closed != 1 {
+	if busy > 0 {
+		env.TooLittle("%d of two administrators were told busy when they closed the sale", busy)
+	}
+	if closed > 1 || closed+busy < 1 {
 		env.Report("I1: %d administrators have closed the sale, want one", closed)
 	}
 }
@@ -210,11 +244,11 @@ func (env *Environment) closeByBoth() {
 func (env *Environment) raceForOrders(c *Crowd) {
 	var pending, paid []*buyer
 	var orders map[int64]string
-	if !sandboxtest.PollFor(5*time.Second, func() bool {
+	if !sandboxtest.Poll(func() bool {
 		pending, paid, orders = c.keepers()
 		return len(pending) >= raced && len(paid) >= raced
 	}) {
-		env.T.Errorf("%d pending and %d paid orders, want %d of each", len(pending), len(paid), raced)
+		env.TooLittle("%d pending and %d paid orders, want %d of each", len(pending), len(paid), raced)
 		return
 	}
 	for i := range raced {
@@ -281,7 +315,7 @@ type logLine struct {
 // answer is in it or not. Its lines make one chain, from the new sale to its state now, also those of plans. So many actions at
 // least must be done and refused.
 func (env *Environment) checkLog(leastDone, leastRefused int) {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), sandboxtest.Hang)
 	defer cancel()
 	rows, _ := env.pool.Query(ctx, `
 		select by_user, at, action, subject, origin like 'plan %', coalesce(before, '{}'), coalesce(after, '{}')

@@ -33,11 +33,10 @@ func publishByPlan(env *Environment) error {
 	}
 	env.waitPlans()
 	for _, s := range env.Shops {
-		if !sandboxtest.PollFor(5*time.Second, func() bool { return sandboxtest.Call("GET", s.URL()+env.salePath(), "", "").Status == 200 }) {
+		if !env.within(planBound, fmt.Sprintf("I11: shop %d showed the sale", s.n), func() bool { return sandboxtest.Call("GET", s.URL()+env.salePath(), "", "").Status == 200 }) {
 			return fmt.Errorf("shop %d does not show the sale", s.n)
 		}
 	}
-	env.saleStart = time.Now() // the crowd comes at once, long before the opening
 	return nil
 }
 
@@ -54,7 +53,7 @@ func closeInTheRush(env *Environment, c *Crowd) {
 		for i, b := range late {
 			asking.Go(func() {
 				var last response
-				if !sandboxtest.PollFor(5*time.Second, func() bool {
+				if !env.within(planBound, "I4: a late buyer's "+kind+" had its end", func() bool {
 					last = c.ledger.request(env.Shops[i%2], b.ID, b.Token, kind, method, env.salePath()+path(b), "")
 					return enough(last)
 				}) {
@@ -78,7 +77,7 @@ func closeInTheRush(env *Environment, c *Crowd) {
 		var closing sync.WaitGroup
 		env.lockSale(func() {
 			closing.Go(env.closeByBoth)
-			c.Wait(100 * time.Millisecond) // they wait for the lock
+			env.waitLocked(2, lockOfSale) // they, or what settles: no later ticket is before them
 			each("late buy", "POST", func(b *sandboxtest.Buyer) string { return "/buy/" + b.Path }, func(resp response) bool { return resp.Data.State == "queued" })
 		})
 		closing.Wait()
@@ -97,13 +96,13 @@ func (env *Environment) move(a *administrator, s *Shop, in time.Duration, want i
 
 // checkClosed checks that buyers waited for the opening, and that the close refused tickets. Then it checks the log.
 func checkClosed(env *Environment, c *Crowd) {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), sandboxtest.Hang)
 	defer cancel()
 	rows, _ := env.pool.Query(ctx, `select count(*) from ticket_outcomes where sale_id = $1 and outcome = 'closed'`, env.Sale)
 	closed, err := pgx.CollectExactlyOneRow(rows, pgx.RowTo[int])
 	early := c.ledger.filter(func(resp response) bool { return resp.Code == "not_started" })
 	if err != nil || closed == 0 || len(early) == 0 {
-		env.T.Errorf("%d tickets refused by the close, %v, and %d clicks before the opening: want some of each", closed, err, len(early))
+		env.TooLittle("%d tickets refused by the close, %v, and %d clicks before the opening: want some of each", closed, err, len(early))
 	}
 	env.T.Logf("%d tickets refused by the close, %d clicks before the opening", closed, len(early))
 	env.checkLog(10, 1)

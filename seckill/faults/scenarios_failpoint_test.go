@@ -21,14 +21,14 @@ func failpointScenarios() (all []scenario) {
 		crowd             plan
 		run               func(*Environment, *Crowd)
 	}{
-		{point: "F1", at: "@20", detail: "admitted, before the script"},
-		{point: "F2", at: "@25", detail: "after the script, before the reply"},
+		{point: "F1", at: some(4), detail: "admitted, before the script"},
+		{point: "F2", at: some(5), detail: "after the script, before the reply"},
 		{point: "F3", at: some(0), detail: "before BEGIN"},
 		{point: "F4", at: some(1), detail: "before COMMIT"},
 		{point: "F5", at: some(2), detail: "after COMMIT, before the ack at the gate"},
 		{point: "F6", at: some(3), detail: "between two batches"},
 		{point: "F7", at: "@2", detail: "the sweeper after its COMMIT", setup: setup{payWithin: 2 * time.Second}},
-		{point: "F8", at: "@10", detail: "after the capture, before COMMIT"},
+		{point: "F8", at: "@5", detail: "after the capture, before COMMIT"},
 		{point: "F9", at: "@2", detail: "rebuild after install, before COMMIT", run: func(env *Environment, c *Crowd) {
 			for n := 1; n < 20 && !env.wasKilled("F9"); n++ {
 				c.WaitSold(n * 5)
@@ -61,7 +61,7 @@ func failpointScenarios() (all []scenario) {
 			if run != nil {
 				run(env, c)
 			}
-			env.WaitKilled(p.point, 40*time.Second)
+			env.WaitKilled(p.point)
 		}
 		all = append(all, sc)
 	}
@@ -90,7 +90,7 @@ const survivable = "F1=error%10;F2=drop%20;F3=error%25;F4=sleep:50ms%25;F5=drop%
 // waitActed waits until each of the failpoints has acted in some shop.
 func (env *Environment) waitActed(points ...string) {
 	for _, p := range points {
-		if !sandboxtest.PollFor(15*time.Second, func() bool {
+		if !sandboxtest.Poll(func() bool {
 			for _, s := range env.Shops {
 				if strings.Contains(s.Log.String(), "failpoint "+p+": ") {
 					return true
@@ -98,7 +98,7 @@ func (env *Environment) waitActed(points ...string) {
 			}
 			return false
 		}) {
-			env.T.Errorf("failpoint %s did not act in 15 s", p)
+			env.TooLittle("failpoint %s did not act", p)
 		}
 	}
 }

@@ -34,14 +34,14 @@ func openFilesScenarios() []scenario {
 				// Between two tries to accept a connection the process waits for a second at most. The gate is measured meanwhile.
 				c.ledger.client.CloseIdleConnections()
 				go func() {
-					answers <- sandboxtest.PollFor(3*time.Second, func() bool {
+					answers <- env.within(3*time.Second, "I10: shop 0 answered", func() bool {
 						return c.ledger.request(s, 0, "", "list", "GET", "/api/sales", "").Status == 200
 					})
 				}()
 			},
 			after: func(env *Environment, c *Crowd) {
 				if !<-answers {
-					env.Report("I10: shop 0 does not answer 3 s after it may open files again")
+					env.Report("I10: shop 0 does not answer %v after it may open files again", sandboxtest.Hang)
 				}
 				if log := env.Shops[0].Log.String(); !strings.Contains(log, "too many open files") {
 					env.Report("I10: the log does not say that no files could be opened:\n%s", tail(log, 20))
@@ -53,7 +53,7 @@ func openFilesScenarios() []scenario {
 					}
 				}
 				if failed < 10 {
-					env.T.Errorf("only %d requests met the process without files", failed)
+					env.TooLittle("only %d requests met the process without files", failed)
 				}
 			}},
 	}

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"miaosha/seckill/sandbox/sandboxtest"
 )
 
 // postgresSnapshotScenarios returns the scenario in which an old snapshot keeps every version of the sale's row.
@@ -30,7 +32,7 @@ func postgresSnapshotScenarios() []scenario {
 // holdSnapshot keeps a snapshot open for d, and dumps the shop's database again and again. Then it checks what the versions of the
 // sale's row cost.
 func (env *Environment) holdSnapshot(c *Crowd, d time.Duration) {
-	ctx, cancel := context.WithTimeout(context.Background(), d+30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), d+3*sandboxtest.Hang)
 	defer cancel()
 	stop := make(chan struct{})
 	var dumps sync.WaitGroup
@@ -88,7 +90,7 @@ func (env *Environment) meanSettle(do func()) time.Duration {
 	do()
 	sum2, count2 := read()
 	if count2-count < 100 {
-		env.T.Errorf("only %.0f settle transactions", count2-count)
+		env.TooLittle("only %.0f settle transactions", count2-count)
 	}
 	return time.Duration((sum2 - sum) / (count2 - count) * float64(time.Second))
 }
@@ -101,16 +103,16 @@ func (env *Environment) checkVersions(ctx context.Context, read [2]time.Duration
 	sale, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[struct{ Moved, Versions int }])
 	// A page has place for less than a hundred versions. Unless they are removed, the row moves to another page again and again.
 	if err != nil || sale.Versions < 1000 || sale.Moved < sale.Versions/100 {
-		env.T.Errorf("%d versions of the sale's row, and it moved to another page %d times: %v", sale.Versions, sale.Moved, err)
+		env.TooLittle("%d versions of the sale's row, and it moved to another page %d times: %v", sale.Versions, sale.Moved, err)
 	}
 	env.T.Logf("%d versions of the row in %d pages; a look at the row takes %v, before %v; a settle transaction %v, before %v",
 		sale.Versions, sale.Moved+1, read[1], read[0], last, first)
 	cost := time.Duration(sale.Versions) * versionCost
 	if read[1] > read[0]+cost {
-		env.Report("I4: with %d versions of the sale's row a look at it takes %v, before %v", sale.Versions, read[1], read[0])
+		env.Late("I4: with %d versions of the sale's row a look at it takes %v, before %v", sale.Versions, read[1], read[0])
 	}
 	if last > first+4*cost+5*time.Millisecond {
-		env.Report("I4: with %d versions of the sale's row a settle transaction takes %v, before %v", sale.Versions, last, first)
+		env.Late("I4: with %d versions of the sale's row a settle transaction takes %v, before %v", sale.Versions, last, first)
 	}
 }
 
@@ -128,12 +130,12 @@ func (env *Environment) dump(stop <-chan struct{}) {
 		select {
 		case <-stop:
 			if env.T.Logf("%d dumps", n); n < 10 {
-				env.T.Errorf("only %d dumps", n)
+				env.TooLittle("only %d dumps", n)
 			}
 			return
 		case <-time.After(time.Second):
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), sandboxtest.Hang)
 		out, err := exec.CommandContext(ctx, path, "--file=/dev/null", env.DB.URL()).CombinedOutput()
 		if cancel(); err != nil {
 			env.T.Errorf("pg_dump: %v: %s", err, out)
@@ -150,10 +152,10 @@ func checkOldVersions(env *Environment, c *Crowd) {
 	env.T.Logf("results known after (p50, p99): %v, %v in the first ten seconds, %v, %v in the last",
 		quantile(first, 0.5), quantile(first, 0.99), quantile(last, 0.5), quantile(last, 0.99))
 	if len(first) < 200 || len(last) < 200 {
-		env.T.Errorf("only %d and %d results in the first and the last ten seconds", len(first), len(last))
+		env.TooLittle("only %d and %d results in the first and the last ten seconds", len(first), len(last))
 	}
-	if was, is := quantile(first, 0.99), quantile(last, 0.99); is > 2*was+allowed(150*time.Millisecond) {
-		env.Report("I4: with an old snapshot the p99 of a result is %v, before it was %v", is, was)
+	if was, is := quantile(first, 0.99), quantile(last, 0.99); is > 2*was+150*time.Millisecond {
+		env.Late("I4: with an old snapshot the p99 of a result is %v, before it was %v", is, was)
 	}
 }
 

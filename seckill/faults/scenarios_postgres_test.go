@@ -8,10 +8,11 @@ import (
 	"net/http"
 	"sync"
 	"syscall"
-	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"miaosha/seckill/sandbox/sandboxtest"
 )
 
 // postgresScenarios returns the scenarios in which Postgres is broken or blocked.
@@ -21,14 +22,15 @@ func postgresScenarios() []scenario {
 			run: func(env *Environment, c *Crowd) {
 				c.WaitSold(20)
 				env.Inject("backends killed", func() {
+					env.killSettle()
 					for end := time.Now().Add(3 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 						env.killBackends()
 					}
 				})
 			},
 			after: func(env *Environment, c *Crowd) {
-				if env.scrape(); env.total("miaosha_settle_retries_total") == 0 {
-					env.T.Error("no settle was interrupted")
+				if env.scrapeAll(); env.total("miaosha_settle_retries_total") == 0 {
+					env.TooLittle("no settle was interrupted")
 				}
 			}},
 		{name: "Postgres restarted three times", detail: "by the immediate shutdown, fsync on",
@@ -48,7 +50,7 @@ func postgresScenarios() []scenario {
 			crowd: plan{buyers: 300, units: 400, span: 37 * time.Second, twice: 20, pays: 40, cancels: 10,
 				payAfter: 300 * time.Millisecond, limit: 55 * time.Second},
 			run: func(env *Environment, c *Crowd) {
-				c.Wait(3 * time.Second)
+				c.waitAsked(30, "buy", "result")
 				env.Inject("Postgres unreachable", func() {
 					for _, s := range env.Shops {
 						s.ToPostgres.Cut()
@@ -65,12 +67,12 @@ func postgresScenarios() []scenario {
 				payAfter: 300 * time.Millisecond, limit: 40 * time.Second},
 			run: func(env *Environment, c *Crowd) {
 				c.WaitSold(20)
+				c.waitAsked(10, "buy", "result")
 				env.Inject("row locked", func() { env.lockSale(func() { c.Wait(5 * time.Second) }) })
 			},
 			after: func(env *Environment, c *Crowd) {
-				env.scrape()
-				if env.total("miaosha_settle_retries_total") == 0 {
-					env.T.Error("no settle was retried: the row was not locked")
+				if env.scrapeAll(); env.total("miaosha_settle_retries_total") == 0 {
+					env.TooLittle("no settle was retried: the row was not locked")
 				}
 				env.checkUnaffected(c, 30, "buy")
 				env.checkUnaffected(c, 30, "result")
@@ -80,7 +82,7 @@ func postgresScenarios() []scenario {
 			crowd: plan{buyers: 300, units: 400, span: 9 * time.Second, twice: 20, pays: 60, cancels: 5,
 				payAfter: 300 * time.Millisecond, limit: 40 * time.Second},
 			run: func(env *Environment, c *Crowd) {
-				c.Wait(2 * time.Second)
+				c.waitAsked(10, "buy", "result", "pay", "list", "detail")
 				var logins sync.WaitGroup
 				env.Inject("users locked", func() {
 					env.locked(`lock table users in access exclusive mode`, func() {
@@ -109,7 +111,7 @@ func postgresScenarios() []scenario {
 				}
 				// Each process has a pool of 8 for accounts.
 				if want := 2 * 8 * len(env.Shops); waited < want {
-					env.T.Errorf("%d logins waited, want %d: the pool was not starved", waited, want)
+					env.TooLittle("%d logins waited, want %d: the pool was not starved", waited, want)
 				}
 			}},
 	}
@@ -117,7 +119,7 @@ func postgresScenarios() []scenario {
 
 // locked runs f while another transaction holds a lock.
 func (env *Environment) locked(sql string, f func(), args ...any) {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 3*sandboxtest.Hang)
 	defer cancel()
 	err := pgx.BeginFunc(ctx, env.pool, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, sql, args...); err != nil {
@@ -131,17 +133,29 @@ func (env *Environment) locked(sql string, f func(), args ...any) {
 	}
 }
 
-func (env *Environment) lockSale(f func()) {
-	env.locked(`select from sales where id = $1 for update`, f, env.Sale)
+// lockOfSale is in the statement that every change of a sale's stock and state begins with.
+const lockOfSale = "%from   sales s join goods g%"
+
+// waitLocked waits until n connections of the shops wait for a lock in a statement that is like a pattern.
+func (env *Environment) waitLocked(n int, like string) (locked bool) {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*sandboxtest.Hang)
+	defer cancel()
+	most := 0
+	if !sandboxtest.Poll(func() bool {
+		waiting := 0
+		err := env.pool.QueryRow(ctx, `
+			select count(*) from pg_stat_activity where application_name = 'miaosha' and wait_event_type = 'Lock' and query like $1`, like).Scan(&waiting)
+		most = max(most, waiting)
+		return err == nil && waiting >= n
+	}) {
+		env.TooLittle("at most %d statements like %q waited for a lock at once, want %d", most, like, n)
+		return false
+	}
+	return true
 }
 
-// allowed returns how long something may take: the promised time, which has room for pauses of a machine that does other work
-// too; and five times as much in the short run, beside which make check compiles, lints and runs seeds.
-func allowed(promised time.Duration) time.Duration {
-	if testing.Short() {
-		return 5 * promised
-	}
-	return promised
+func (env *Environment) lockSale(f func()) {
+	env.locked(`select from sales where id = $1 for update`, f, env.Sale)
 }
 
 // checkUnaffected checks requests that do not need the broken part: they must be as fast as before the fault, and none may
@@ -151,13 +165,16 @@ func (env *Environment) checkUnaffected(c *Crowd, least int, kind string) {
 	before := latencies(c.ledger.filter(func(resp response) bool { return resp.Kind == kind && resp.received().Before(faults[0].begin) }))
 	responses := env.duringFaults(c.ledger.filter(ofKind(kind)))
 	if len(responses) < least || len(before) < 5 {
-		env.T.Errorf("only %d and %d responses to %s before and during the fault", len(before), len(responses), kind)
+		env.TooLittle("only %d and %d responses to %s before and during the fault", len(before), len(responses), kind)
 	}
-	if p, was := quantile(latencies(responses), 0.99), quantile(before, 0.99); p > 2*was+allowed(150*time.Millisecond) {
-		env.Report("I11: during the fault the p99 of %s is %v, before it was %v", kind, p, was)
+	if p, was := quantile(latencies(responses), 0.99), quantile(before, 0.99); p > 2*was+150*time.Millisecond {
+		env.Late("I11: during the fault the p99 of %s is %v, before it was %v", kind, p, was)
 	}
 	for _, resp := range responses {
-		if resp.Status >= 500 || resp.Status == 0 {
+		switch {
+		case resp.gaveUp() || resp.Code == "busy": // it had to wait for too long
+			env.Late("I11: during the fault %s got %d %s after %v", kind, resp.Status, resp.Code, formatBound(resp.Took))
+		case resp.Status >= 500 || resp.Status == 0:
 			env.Report("I11: during the fault %s got %d %s", kind, resp.Status, resp.Code)
 		}
 	}
@@ -189,20 +206,22 @@ func checkQueueThenBusy(env *Environment, c *Crowd) {
 		case !within, elsewhere:
 		case resp.Kind == "buy" && resp.Status == http.StatusServiceUnavailable:
 			if refused++; since < 8*time.Second {
-				env.Report("I4: a buy was refused %v after Postgres went down: %s", since, resp.Code)
+				env.Late("I4: a buy was refused %v after Postgres went down: %s", since, resp.Code)
 			} else if resp.RetryAfter == 0 {
 				env.Report("I10: a refusal has no Retry-After")
 			}
 		case resp.Kind == "buy" && resp.Data.State == "queued":
 			granted++
 			if late := grantedAt(resp.Data.Ticket).Sub(begin); late > 12*time.Second {
-				env.Report("I10: a ticket was granted %v after Postgres went down", late)
+				env.Late("I10: a ticket was granted %v after Postgres went down", formatBound(late))
 			}
 		case resp.Kind == "buy" && resp.Data.State != "ordered":
 			env.Report("I4: without Postgres a buy got %d %s %s", resp.Status, resp.Code, resp.Data.State)
 		case resp.Kind == "result" && told && resp.Data.State != "queued" && resp.Data.State != "ordered":
 			env.Report("I4: without Postgres the owner of a ticket got %d %s %s", resp.Status, resp.Code, resp.Data.State)
-		case resp.Kind != "buy" && resp.Kind != "result" && (resp.Status != http.StatusServiceUnavailable || resp.Took > time.Second):
+		case resp.Kind != "buy" && resp.Kind != "result" && (resp.gaveUp() || resp.Status == http.StatusServiceUnavailable && resp.Took > time.Second):
+			env.Late("I11: without Postgres %s got %d %s only after %v", resp.Kind, resp.Status, resp.Code, formatBound(resp.Took))
+		case resp.Kind != "buy" && resp.Kind != "result" && resp.Status != http.StatusServiceUnavailable:
 			env.Report("I11: without Postgres %s got %d %s after %v", resp.Kind, resp.Status, resp.Code, resp.Took)
 		}
 		switch {
@@ -213,13 +232,21 @@ func checkQueueThenBusy(env *Environment, c *Crowd) {
 		}
 	}
 	if granted < 20 || refused < 100 {
-		env.T.Errorf("without Postgres only %d tickets were granted and %d buys refused", granted, refused)
+		env.TooLittle("without Postgres only %d tickets were granted and %d buys refused", granted, refused)
 	}
+}
+
+// killSettle kills a settle transaction for certain: it waits for the sale's row.
+func (env *Environment) killSettle() {
+	env.lockSale(func() {
+		env.waitLocked(1, lockOfSale)
+		env.killBackends()
+	})
 }
 
 // killBackends ends the connections of the shops that are not idle.
 func (env *Environment) killBackends() {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), sandboxtest.Hang)
 	defer cancel()
 	if _, err := env.pool.Exec(ctx, `
 		select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'miaosha' and state <> 'idle'`); err != nil {

@@ -41,30 +41,33 @@ func redisDataLossScenarios() []scenario {
 				payAfter: 300 * time.Millisecond, limit: 40 * time.Second},
 			run: restoreOldAOF,
 			after: func(env *Environment, c *Crowd) {
-				env.scrape()
-				if env.total(`miaosha_gate_fixes_total{direction="down"}`) == 0 {
-					env.T.Error("no gate had too many units: Redis did not start with the old AOF")
+				if env.scrapeAll(); env.total(`miaosha_gate_fixes_total{direction="down"}`) == 0 {
+					env.TooLittle("no gate had too many units: Redis did not start with the old AOF")
 				}
 			}},
 		{name: "five processes on an empty Redis",
-			setup: setup{shops: 5, startsIn: 8 * time.Second, separateSessions: true},
+			setup: setup{shops: 5, startsIn: 5 * time.Minute, separateSessions: true},
 			crowd: plan{buyers: 200, units: 80, span: 4 * time.Second, twice: 30, pays: 40, cancels: 15,
 				payAfter: 300 * time.Millisecond, limit: 40 * time.Second},
 			prepare: func(env *Environment) error {
-				sandboxtest.PollFor(3*time.Second, func() bool { env.scrape(); return env.total("miaosha_gate_rebuilds_total") > 0 })
+				sandboxtest.Poll(func() bool { env.scrape(); return env.total("miaosha_gate_rebuilds_total") > 0 })
 				env.checkRebuilds(1)
 				return nil
 			},
-			// A second before the sale starts, so no buyer has a ticket yet. The first ones wait for the start.
-			run:   func(env *Environment, c *Crowd) { env.Inject("FLUSHALL", env.flush) },
-			after: func(env *Environment, c *Crowd) { env.checkRebuilds(2) }},
+			// Before the sale starts, so no buyer has a ticket yet. The first ones wait for the start.
+			run: func(env *Environment, c *Crowd) {
+				env.Inject("FLUSHALL", env.flush)
+				sandboxtest.Poll(func() bool { env.scrape(); return env.total("miaosha_gate_rebuilds_total") > 1 })
+				env.checkRebuilds(2)
+				env.openSale()
+			}},
 	}
 }
 
 // checkOnlyLatestLost checks that every lost ticket is of the last two seconds before the kill: a Redis that syncs each
 // second may delay a write for so long. Every older ticket must have a result.
 func checkOnlyLatestLost(env *Environment, c *Crowd) {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), sandboxtest.Hang)
 	defer cancel()
 	sale, err := env.readSale(ctx)
 	if err != nil {
@@ -97,6 +100,7 @@ func checkOnlyLatestLost(env *Environment, c *Crowd) {
 func restoreOldAOF(env *Environment, c *Crowd) {
 	c.WaitSold(15)
 	env.lockSale(func() {
+		c.waitReplies("no ticket was queued", func(resp response) bool { return resp.Kind == "buy" && resp.Data.State == "queued" })
 		c.Wait(400 * time.Millisecond)
 		if err := env.Redis.SaveAOF(); err != nil {
 			env.T.Error(err)
@@ -119,7 +123,7 @@ func restoreOldAOF(env *Environment, c *Crowd) {
 func (c *Crowd) askOwners() (stop func()) {
 	owners, over := c.orderOwners(), make(chan struct{})
 	if len(owners) < 50 {
-		c.env.T.Errorf("only %d buyers have an order", len(owners))
+		c.env.TooLittle("only %d buyers have an order", len(owners))
 	}
 	for n := range 4 {
 		c.observers.Go(func() {
@@ -140,7 +144,7 @@ func (c *Crowd) askOwners() (stop func()) {
 
 // checkRebuilds checks how many gates all processes together have built.
 func (env *Environment) checkRebuilds(want float64) {
-	env.scrape()
+	env.scrapeAll()
 	if n := env.total("miaosha_gate_rebuilds_total"); n != want {
 		env.Report("I6: %d processes built %.0f gates, want %.0f", len(env.Shops), n, want)
 	}

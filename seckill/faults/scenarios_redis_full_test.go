@@ -27,7 +27,7 @@ func redisFullScenarios() []scenario {
 	return []scenario{
 		{name: "Redis out of memory", long: true, realRedis: true, crowd: amplePlan,
 			run: func(env *Environment, c *Crowd) {
-				c.Wait(1500 * time.Millisecond)
+				c.WaitSold(20)
 				env.Inject("out of memory", func() {
 					env.configRedis("maxmemory", "100kb") // less than an empty Redis uses
 					c.Wait(3 * time.Second)
@@ -37,22 +37,22 @@ func redisFullScenarios() []scenario {
 			after: func(env *Environment, c *Crowd) { env.checkResponseTimes(c, 40, 0.9, time.Second) }},
 		{name: "Redis's disk full (appendfsync everysec)", long: true, realRedis: true, crowd: amplePlan,
 			run: func(env *Environment, c *Crowd) {
-				c.Wait(1500 * time.Millisecond)
+				c.WaitSold(20)
 				env.Inject("disk full", func() {
 					env.fillDisk()
-					if !sandboxtest.PollFor(3*time.Second, func() bool {
+					if !sandboxtest.Poll(func() bool {
 						err := env.rdb.Set(context.Background(), "full", 1, time.Minute).Err()
 						return redis.HasErrorPrefix(err, "MISCONF")
 					}) {
-						env.T.Error("Redis still accepts writes after 3 s")
+						env.T.Error("Redis still accepts writes")
 					}
 					c.Wait(3 * time.Second)
 					env.limitFiles(unix.RLIM_INFINITY)
 					// Redis tries to write again each second. The fault lasts until that succeeds.
-					if !sandboxtest.PollFor(5*time.Second, func() bool {
+					if !sandboxtest.Poll(func() bool {
 						return env.rdb.Set(context.Background(), "full", 1, time.Minute).Err() == nil
 					}) {
-						env.T.Error("Redis accepts no writes after 5 s")
+						env.T.Error("Redis accepts no writes")
 					}
 				})
 			},
@@ -60,11 +60,11 @@ func redisFullScenarios() []scenario {
 		{name: "Redis's disk full (appendfsync always)", detail: "it exits, and is restarted when there is space", long: true,
 			realRedis: true, setup: setup{fsync: "always"}, crowd: amplePlan,
 			run: func(env *Environment, c *Crowd) {
-				c.Wait(1500 * time.Millisecond)
+				c.WaitSold(20)
 				env.Inject("disk full", func() {
 					env.fillDisk()
-					if !sandboxtest.PollFor(5*time.Second, env.Redis.Ended) {
-						env.T.Error("Redis did not exit on the full disk in 5 s")
+					if !sandboxtest.Poll(env.Redis.Ended) {
+						env.T.Error("Redis did not exit on the full disk")
 						env.Redis.Kill()
 					}
 					c.Wait(2 * time.Second)
@@ -76,7 +76,7 @@ func redisFullScenarios() []scenario {
 }
 
 func (env *Environment) configRedis(name, value string) {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), sandboxtest.Hang)
 	defer cancel()
 	if err := env.rdb.ConfigSet(ctx, name, value).Err(); err != nil {
 		env.T.Errorf("set %s of Redis: %v", name, err)

@@ -23,7 +23,7 @@ func redisOutageScenarios() []scenario {
 			}},
 		{name: "Redis stopped for 5 s", exclusive: true, realRedis: true, checksResources: true, crowd: longPlan,
 			run: func(env *Environment, c *Crowd) {
-				c.Wait(2 * time.Second)
+				c.waitAsked(10, "buy", "list", "detail", "pay")
 				env.Inject("Redis stopped", func() {
 					env.Redis.Stop()
 					c.Wait(5 * time.Second)
@@ -35,7 +35,7 @@ func redisOutageScenarios() []scenario {
 			crowd: plan{buyers: 300, units: 400, span: 11 * time.Second, pays: 40, payAfter: 300 * time.Millisecond, cached: true,
 				limit: 45 * time.Second},
 			run: func(env *Environment, c *Crowd) {
-				c.Wait(2 * time.Second)
+				c.waitAsked(20, "buy")
 				env.Inject("both unreachable", func() {
 					for _, s := range env.Shops {
 						s.ToRedis.Cut()
@@ -72,23 +72,25 @@ func checkRedisStopped(env *Environment, c *Crowd) {
 			return resp.Kind == "buy" && resp.Sent.Sub(faults[0].begin) >= from
 		})))
 		if len(buys) < 50 {
-			env.T.Errorf("only %d buys while Redis was down for %v or longer", len(buys), from)
+			env.TooLittle("only %d buys while Redis was down for %v or longer", len(buys), from)
 		}
-		if p := quantile(buys, 0.99); p > allowed(limit) {
-			env.Report("I11: %v after Redis went down the p99 of a buy is %v", from, p)
+		if p := quantile(buys, 0.99); p > limit {
+			env.Late("I11: %v after Redis went down the p99 of a buy is %v", from, p)
 		}
 	}
 	for _, kinds := range [][]string{{"list", "detail"}, {"pay"}} {
 		before := latencies(c.ledger.filter(func(resp response) bool { return ofKind(kinds...)(resp) && resp.received().Before(faults[0].begin) }))
 		now := within(kinds...)
 		if len(now) < 20 || len(before) < 5 {
-			env.T.Errorf("only %d and %d responses to %v before and during the fault", len(before), len(now), kinds)
+			env.TooLittle("only %d and %d responses to %v before and during the fault", len(before), len(now), kinds)
 		}
-		if p, was := quantile(now, 0.99), quantile(before, 0.99); p > 2*was+allowed(100*time.Millisecond) {
-			env.Report("I11: while Redis is down the p99 of %v is %v, before it was %v", kinds, p, was)
+		if p, was := quantile(now, 0.99), quantile(before, 0.99); p > 2*was+100*time.Millisecond {
+			env.Late("I11: while Redis is down the p99 of %v is %v, before it was %v", kinds, p, was)
 		}
 		for _, resp := range env.duringFaults(c.ledger.filter(ofKind(kinds...))) {
-			if resp.Status >= 500 || resp.Status == 0 {
+			if resp.gaveUp() {
+				env.Late("I11: while Redis is down %s had no reply in %v", resp.Kind, formatBound(resp.Took))
+			} else if resp.Status >= 500 || resp.Status == 0 {
 				env.Report("I11: while Redis is down %s got %d %s", resp.Kind, resp.Status, resp.Code)
 			}
 		}

@@ -3,6 +3,7 @@
 package faults
 
 import (
+	"fmt"
 	"net/http"
 	"os"
 	"time"
@@ -18,7 +19,7 @@ func sessionScenarios() []scenario {
 		{name: "the sessions' Redis killed and started again", setup: setup{separateSessions: true}, realRedis: true, crowd: half,
 			run: func(env *Environment, c *Crowd) {
 				c.cacheSessions(c.buyers[:len(c.buyers)/2]) // no process has a copy of the others' sessions unless they have come
-				c.Wait(time.Second)
+				c.WaitSold(10)
 				env.Inject("the sessions' Redis killed", func() {
 					env.sessions.Kill()
 					c.Wait(3 * time.Second)
@@ -29,7 +30,7 @@ func sessionScenarios() []scenario {
 		{name: "the sessions' Redis killed and started again empty", detail: "after the sale, so that all buyers live on copies", long: true,
 			setup: setup{separateSessions: true}, realRedis: true, crowd: amplePlan,
 			run: func(env *Environment, c *Crowd) {
-				c.Wait(2 * time.Second)
+				c.WaitSold(20)
 				env.Inject("the sessions' Redis killed", func() {
 					env.sessions.Kill()
 					c.Wait(3 * time.Second) // and it stays away
@@ -49,12 +50,14 @@ func checkSessionsAway(env *Environment, c *Crowd) {
 			busy++
 		case resp.Status == http.StatusOK, resp.Status == http.StatusAccepted:
 			known++
+		case resp.gaveUp():
+			env.Late("I11: without the sessions %s had no reply in %v", resp.Kind, formatBound(resp.Took))
 		default:
 			env.Report("I11: without the sessions %s got %d %s", resp.Kind, resp.Status, resp.Code)
 		}
 	}
 	if known < 20 || busy < 20 {
-		env.T.Errorf("without the sessions %d requests were answered, and %d were told busy: not enough of either", known, busy)
+		env.TooLittle("without the sessions %d requests were answered, and %d were told busy: not enough of either", known, busy)
 	}
 }
 
@@ -62,10 +65,12 @@ func checkSessionsAway(env *Environment, c *Crowd) {
 func checkSessionsLost(env *Environment, c *Crowd) {
 	during := env.duringFaults(c.ledger.filter(ofKind("buy")))
 	if len(during) < 40 {
-		env.T.Errorf("only %d buys while the sessions were away", len(during))
+		env.TooLittle("only %d buys while the sessions were away", len(during))
 	}
 	for _, resp := range during {
-		if resp.Status != http.StatusAccepted {
+		if resp.gaveUp() {
+			env.Late("I11: without the sessions a buy had no reply in %v", formatBound(resp.Took))
+		} else if resp.Status != http.StatusAccepted {
 			env.Report("I11: without the sessions a buyer whom every process knows got %d %s", resp.Status, resp.Code)
 		}
 	}
@@ -80,7 +85,7 @@ func checkSessionsLost(env *Environment, c *Crowd) {
 	}
 	for _, s := range env.Shops {
 		status := func(token string, want int) (got int) {
-			sandboxtest.PollFor(3*time.Second, func() bool {
+			env.within(3*time.Second, fmt.Sprintf("I11: shop %d answered %d to a session", s.n, want), func() bool {
 				got = sandboxtest.Call("GET", s.URL()+"/api/me", token, "").Status
 				return got == want
 			})

@@ -58,14 +58,17 @@ func checkStopped(env *Environment, c *Crowd) {
 	for _, resp := range c.ledger.filter(ofKind("buy", "result")) {
 		switch at := resp.received(); {
 		case at.After(begin.Add(time.Second)) && at.Before(end) && resp.Status != 0:
-			env.T.Errorf("a reply %v after everything was stopped: %d", at.Sub(begin), resp.Status)
+			env.TooLittle("a reply %v after everything was stopped: %d", at.Sub(begin), resp.Status)
 		case at.After(begin) && at.Before(end):
 			hung++
 		case at.After(end) && at.Before(end.Add(5*time.Second)) && resp.Data.State == "ordered":
 			orders++
 		}
 	}
-	if hung < 50 || orders < 50 {
-		env.T.Errorf("%d requests hung, and buyers were told of %d orders in the five seconds after it", hung, orders)
+	if hung < 50 {
+		env.TooLittle("only %d requests hung", hung)
+	}
+	if orders < 50 {
+		env.Late("I4: buyers were told of only %d orders in the five seconds after everything was stopped", orders)
 	}
 }

@@ -80,8 +80,19 @@ func (s *Shop) redisURL() string {
 	return s.env.Redis.on(s.ToRedis.Addr())
 }
 
-// Start runs the shop with failpoints armed and waits until it is open.
+// Start runs the shop with failpoints armed and waits until it is open. A shop that does not reach its stores in a few
+// seconds exits, and is started again, as by a supervisor.
 func (s *Shop) Start(points string) error {
+	for began := time.Now(); ; {
+		err := s.startOnce(points)
+		if err == nil || !strings.Contains(err.Error(), ": can't reach ") || time.Since(began) > sandboxtest.Hang {
+			return err
+		}
+		s.env.Late("I10: a shop did not open at once: %v", err)
+	}
+}
+
+func (s *Shop) startOnce(points string) error {
 	cmd := exec.Command(s.binary)
 	cmd.Env = s.variables(points)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
@@ -110,7 +121,7 @@ func (s *Shop) Start(points string) error {
 	case <-p.done:
 		out.Close()
 		return fmt.Errorf("shop %d exited at its start: %s", s.n, log)
-	case <-time.After(20 * time.Second):
+	case <-time.After(sandboxtest.Hang):
 		p.End(syscall.SIGKILL, time.Second)
 		return fmt.Errorf("shop %d did not open: %s", s.n, log)
 	}
@@ -175,7 +186,7 @@ func (s *Shop) end(sig syscall.Signal) int {
 	if p == nil {
 		return 0
 	}
-	return p.End(sig, 20*time.Second)
+	return p.End(sig, sandboxtest.Hang)
 }
 
 // currentRun returns a name for the current run of the shop, and reports whether it is open.
