@@ -3,6 +3,7 @@
 package faults
 
 import (
+	"context"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
@@ -11,13 +12,17 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"miaosha/seckill/sandbox/sandboxtest"
 )
 
 // paymentScenarios returns the scenarios in which payments, cancels and deadlines meet in every order.
 func paymentScenarios() []scenario {
 	return []scenario{
 		{name: "pay, cancel and five sweepers", detail: "200 orders whose time to pay runs out",
-			setup: setup{shops: 5, payWithin: 3 * time.Second},
+			setup: setup{shops: 5, payWithin: 10 * time.Minute}, // until everything is ready: see payAndCancel
 			crowd: plan{buyers: 200, units: 200, span: 500 * time.Millisecond, limit: 40 * time.Second}, run: payAndCancel},
 		{name: "payment notices repeated, late, reordered, forged, wrong",
 			setup: setup{env: []string{"MIAOSHA_CASHIER=sandbox"}},
@@ -25,44 +30,72 @@ func paymentScenarios() []scenario {
 	}
 }
 
-// payAndCancel pays and cancels every order at once, at the moment when its time to pay runs out and five sweepers work.
+// Of the orders the first few are paid by one request alone, cancelled by one, left to the sweepers, paid while a
+// sweeper waits to expire them, and cancelled while one waits. All others are raced for.
+const (
+	few       = 5
+	paidAlone = few * (iota - 1)
+	cancelledAlone
+	leftAlone
+	paidLate
+	cancelledLate
+	racedFor
+)
+
+// payAndCancel pays and cancels every order at once, at the moment when its time to pay runs out and five sweepers
+// work. That moment is set when all orders exist and their payments are open, so it is the same on a slow machine.
 func payAndCancel(env *Environment, c *Crowd) {
 	c.WaitSold(len(c.buyers))
 	deadline := c.deadline()
-	var all sync.WaitGroup
-	var paid, cancelled, allCancelled atomic.Int64
-	for i, b := range c.buyers {
-		all.Go(func() {
-			at := "/api/orders/" + b.OrderID
-			reply := b.atRandom().Insist(deadline, "order", "GET", at, "")
-			expiry, err := time.Parse(time.RFC3339, reply.Purchase().ExpiresAt)
-			if err != nil {
-				env.T.Errorf("order of %v: %d %s %v", b, reply.Status, reply.Code, err)
-				return
-			}
-			payment := b.Insist(deadline, "pay", "POST", at+"/pay", "").Purchase().PaymentID
-			// The API shows whole seconds, so the real deadline is up to a second later.
-			time.Sleep(time.Until(expiry.Add(time.Duration(i%36-6) * 50 * time.Millisecond)))
-			var both sync.WaitGroup
-			both.Go(func() {
-				confirmed := b.Insist(deadline, "confirm", "POST", "/api/cashier/"+payment, `{"action":"confirm"}`)
-				if confirmed.Purchase().Status == "captured" {
-					paid.Add(1)
-				}
-			})
-			both.Go(func() {
-				time.Sleep(time.Duration(i%3) * 8 * time.Millisecond) // a payment takes more steps
-				if b.Cancel(deadline, b.OrderID).Status == 200 {
-					cancelled.Add(1)
-				}
-			})
-			both.Wait()
-			if b.Insist(deadline, "order", "GET", at, "").Purchase().Status == "cancelled" {
-				allCancelled.Add(1)
-			}
-		})
+	each := func(from, to int, do func(i int, b *buyer)) {
+		var all sync.WaitGroup
+		for i := from; i < to; i++ {
+			all.Go(func() { do(i, c.buyers[i]) })
+		}
+		all.Wait()
 	}
-	all.Wait()
+	payments := make([]string, len(c.buyers))
+	each(0, len(c.buyers), func(i int, b *buyer) {
+		payments[i] = b.Insist(deadline, "pay", "POST", "/api/orders/"+b.OrderID+"/pay", "").Purchase().PaymentID
+	})
+	var paid, cancelled, allCancelled atomic.Int64
+	confirm := func(i int) {
+		reply := c.buyers[i].Insist(deadline, "confirm", "POST", "/api/cashier/"+payments[i], `{"action":"confirm"}`)
+		if reply.Purchase().Status == "captured" {
+			paid.Add(1)
+		}
+	}
+	cancel := func(i int) {
+		if b := c.buyers[i]; b.Cancel(deadline, b.OrderID).Status == 200 {
+			cancelled.Add(1)
+		}
+	}
+	each(paidAlone, cancelledAlone, func(i int, _ *buyer) { confirm(i) })
+	each(cancelledAlone, leftAlone, func(i int, _ *buyer) { cancel(i) })
+	env.meetSweepers(c, confirm, cancel)
+	expiry := env.endTimeToPay(c.buyers[racedFor:])
+	each(racedFor, len(c.buyers), func(i int, b *buyer) {
+		time.Sleep(time.Until(expiry.Add(time.Duration(i%36-6) * 50 * time.Millisecond)))
+		var both sync.WaitGroup
+		both.Go(func() { confirm(i) })
+		both.Go(func() {
+			time.Sleep(time.Duration(i%3) * 8 * time.Millisecond) // a payment takes more steps
+			cancel(i)
+		})
+		both.Wait()
+	})
+	each(0, len(c.buyers), func(_ int, b *buyer) {
+		status := ""
+		if !sandboxtest.Poll(func() bool {
+			status = b.Insist(deadline, "order", "GET", "/api/orders/"+b.OrderID, "").Purchase().Status
+			return status != "pending"
+		}) {
+			env.Report("I8: the order of %v is still pending %v after its time to pay", b, sandboxtest.Hang)
+		}
+		if status == "cancelled" {
+			allCancelled.Add(1)
+		}
+	})
 	expired := allCancelled.Load() - cancelled.Load()
 	env.T.Logf("of %d orders: paid %d, cancelled by the buyer %d, by a sweeper %d", len(c.buyers), paid.Load(), cancelled.Load(), expired)
 	if paid.Load()+allCancelled.Load() != int64(len(c.buyers)) {
@@ -70,9 +103,49 @@ func payAndCancel(env *Environment, c *Crowd) {
 	}
 	for name, n := range map[string]int64{"payment": paid.Load(), "cancel": cancelled.Load(), "sweeper": expired} {
 		if n == 0 {
-			env.T.Errorf("no %s was the first of the three", name)
+			env.TooLittle("no %s was the first of the three", name)
 		}
 	}
+}
+
+// meetSweepers ends the time to pay of some orders, and keeps the sweepers from expiring them: they wait for the sale's
+// row. Meanwhile some of the orders are paid, too late, and others are cancelled, which needs the row too.
+func (env *Environment) meetSweepers(c *Crowd, confirm, cancel func(i int)) {
+	var cancels sync.WaitGroup
+	env.lockSale(func() {
+		expiry := env.endTimeToPay(c.buyers[leftAlone:racedFor])
+		time.Sleep(time.Until(expiry))
+		if !env.waitLocked(1, lockOfSale) {
+			return
+		}
+		for i := range few {
+			cancels.Go(func() { cancel(cancelledLate + i) })
+		}
+		for i := range few {
+			confirm(paidLate + i)
+		}
+		env.waitLocked(few, "%") // a sweeper and the cancels
+	})
+	cancels.Wait()
+}
+
+// endTimeToPay lets the time to pay of orders run out in half a second, and returns when.
+func (env *Environment) endTimeToPay(buyers []*buyer) (expiry time.Time) {
+	ctx, cancel := context.WithTimeout(context.Background(), sandboxtest.Hang)
+	defer cancel()
+	var ids []string
+	for _, b := range buyers {
+		ids = append(ids, b.OrderID)
+	}
+	rows, _ := env.pool.Query(ctx, `
+		with ends as (select clock_timestamp() + interval '500 ms' as at)
+		update orders set expires_at = ends.at from ends where id::text = any($1) returning ends.at`, ids)
+	ends, err := pgx.CollectRows(rows, pgx.RowTo[time.Time])
+	if err != nil || len(ends) != len(ids) {
+		env.T.Errorf("set the time to pay of %d orders: %d, %v", len(ids), len(ends), err)
+		return time.Now()
+	}
+	return ends[0]
 }
 
 // notifySecret is the cashier's key, which a shop makes from its secret.
