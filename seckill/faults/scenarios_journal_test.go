@@ -5,7 +5,10 @@ package faults
 import (
 	"context"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/redis/go-redis/v9"
+
+	"miaosha/seckill/sandbox/sandboxtest"
 )
 
 // journalScenarios returns the scenario with journal entries that cannot be settled.
@@ -19,8 +22,16 @@ func journalScenarios() []scenario {
 				}
 			},
 			after: func(env *Environment, c *Crowd) {
-				if n := env.rdb.XLen(context.Background(), env.key("dead")).Val(); n != 5*int64(len(poison)) {
-					env.Report("I4: %d dead letters, want %d", n, 5*len(poison))
+				ctx, cancel := context.WithTimeout(context.Background(), sandboxtest.Hang)
+				defer cancel()
+				// A ticket of the user that cannot be is refused, as any other, if all is sold before it is settled.
+				rows, _ := env.pool.Query(ctx, `select count(*) from ticket_outcomes where user_id < 0 and outcome = 'sold_out'`)
+				refused, err := pgx.CollectExactlyOneRow(rows, pgx.RowTo[int64])
+				if err != nil {
+					env.T.Error(err)
+				}
+				if n := env.rdb.XLen(ctx, env.key("dead")).Val(); n+refused != 5*int64(len(poison)) {
+					env.Report("I4: %d dead letters and %d refused, want %d", n, refused, 5*len(poison))
 				}
 			}},
 	}
