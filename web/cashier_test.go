@@ -259,7 +259,7 @@ func TestForgedNoticesAreLoggedWithARate(t *testing.T) {
 	})
 	log := shop.Log.String()
 	lines := strings.Count(log, `wrong signature`)
-	if most := 21 + int(took/time.Second); lines < 20 || lines > most {
+	if most := 21 + int(took/time.Second); lines < 20 || lines > most { //timing: the longer it took, the more lines may be there: one a second
 		t.Errorf("%d forged notices in %v wrote %d lines, want 20 to %d", sent, took, lines, most)
 	}
 	if n := strings.Count(log, `is too far from now`); n != old {

@@ -156,7 +156,7 @@ func (shop testShop) takePlaces(places int) {
 					}
 					select {
 					case <-ctx.Done():
-					case <-time.After(time.Second):
+					case <-time.After(time.Second): //timing: how often the attacker comes
 					}
 				}
 			})

@@ -143,7 +143,8 @@ func TestAnOpeningIsShownWithoutPostgres(t *testing.T) {
 	shop := testShop{sandboxtest.Open(t, env), t, env}
 	var moved time.Time
 	sandboxtest.Until(t, "the sale's slot and its details are read", func() bool {
-		if time.Since(moved) > 5*time.Second { // it never opens, however long the shop takes to look
+		// it never opens, however long the shop takes to look
+		if time.Since(moved) > 5*time.Second { //timing: how often the sale is moved on
 			moved = time.Now()
 			if _, err := db.Exec(t.Context(), `update sales set starts_at = clock_timestamp() + interval '15 seconds' where id = $1`, sale); err != nil {
 				t.Fatal(err)
@@ -473,7 +474,7 @@ func TestWithoutPostgresPreparedAnswersAreMarked(t *testing.T) {
 				t.Fatalf("%s: Age %q, Warning %q; want both or none", path, age, warning)
 			}
 			old, _ := strconv.Atoi(age)
-			if old < int(asked.Seconds()) || old > int(time.Since(before).Seconds()) {
+			if old < int(asked.Seconds()) || old > int(time.Since(before).Seconds()) { //timing: an age lies between two readings of the clock
 				t.Fatalf("%s: Age %q, read %v to %v ago", path, age, time.Since(closed), time.Since(before))
 			}
 			return old >= 2

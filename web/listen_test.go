@@ -327,7 +327,7 @@ func (shop testShop) sendSlowAndFat(many int) (last time.Duration) {
 				select {
 				case <-gone:
 					return
-				case <-time.After(time.Second):
+				case <-time.After(time.Second): //timing: how slow the client is
 				}
 				c.Write([]byte{b})
 			}

@@ -69,11 +69,7 @@ func openBenchShop(b *testing.B, stock, buyers int) *benchShop {
 	running.Go(func() { rush.Run(ctx) })
 	b.Cleanup(func() { cancel(); running.Wait() })
 	// The first click builds the gate.
-	for until := time.Now().Add(10 * time.Second); c.buy(0) != http.StatusAccepted; {
-		if time.Now().After(until) {
-			b.Fatal("the sale doesn't open")
-		}
-	}
+	sandboxtest.Until(b, "the sale opens", func() bool { return c.buy(0) == http.StatusAccepted })
 	return c
 }
 

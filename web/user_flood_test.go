@@ -36,7 +36,7 @@ func TestOneAddressDoesNotShutTheDoor(t *testing.T) {
 				select {
 				case <-over:
 					return
-				case <-time.After(5 * time.Millisecond):
+				case <-time.After(5 * time.Millisecond): //timing: how often the attacker tries
 				}
 			}
 		})

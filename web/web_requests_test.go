@@ -430,7 +430,7 @@ func (wk *worker) work(first, last uint64) {
 		if k%fuzzWorkers != wk.number {
 			continue
 		}
-		if wk.failures.Load() >= maxFailures || time.Now().After(wk.until) {
+		if wk.failures.Load() >= maxFailures || time.Now().After(wk.until) { //timing: the time that make requests gives: a slow machine sends fewer
 			return
 		}
 		wk.sent.Add(1)
@@ -490,7 +490,7 @@ func (wk *worker) send(raw []byte, r *request) (a answer, err error) {
 	if r.flips {
 		limit = 40 * time.Millisecond // the shop may wait for the rest of the request
 	}
-	wk.conn.SetDeadline(time.Now().Add(limit))
+	wk.conn.SetDeadline(time.Now().Add(limit)) //timing: how long a client waits that has sent half of a request
 	conn := wk.conn
 	go conn.Write(raw) // the shop may answer before it has read all
 	var resp *http.Response

@@ -114,7 +114,7 @@ func start() (err error) {
 	if err := os.Chmod(shared.dir, 0o711); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), startLimit)
+	ctx, cancel := context.WithTimeout(context.Background(), startLimit) //timing: the first start may download a Postgres
 	defer cancel()
 	data := filepath.Join(shared.dir, "data")
 	made, err := copyOfRun(ctx, data)
@@ -176,7 +176,7 @@ func copyOfRun(ctx context.Context, data string) (bool, error) {
 func removeOldDirs() {
 	left, _ := filepath.Glob(filepath.Join(os.TempDir(), "miaosha-test-*"))
 	for _, dir := range left {
-		if info, err := os.Stat(dir); err != nil || time.Since(info.ModTime()) < time.Hour {
+		if info, err := os.Stat(dir); err != nil || time.Since(info.ModTime()) < time.Hour { //timing: the age of a folder
 			continue
 		}
 		if sandbox.Reset(context.Background(), sandbox.Config{DataDir: filepath.Join(dir, "data")}) == nil {

@@ -1,7 +1,6 @@
 package sandboxtest
 
 import (
-	"os"
 	"testing"
 	"time"
 )
@@ -24,7 +23,7 @@ func PollFor(limit time.Duration, ok func() bool) bool {
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
 	for deadline := time.Now().Add(limit); !ok(); <-tick.C {
-		if time.Now().After(deadline) {
+		if time.Now().After(deadline) { //timing: the one place in which a test waits
 			return false
 		}
 	}
@@ -38,17 +37,4 @@ func Until(t testing.TB, what string, ok func() bool) {
 	if !Poll(ok) {
 		t.Fatalf("waited %v in vain: %s", Hang, what)
 	}
-}
-
-// Alone reports whether no other test runs beside this one, so that it may compare waiting times.
-// make latency sets it.
-func Alone() bool { return os.Getenv("MIAOSHA_TEST_ALONE") != "" }
-
-// Within returns the time that a test allows for something: the promised time if the test runs
-// Alone, and five times as much where other tests keep the machine busy.
-func Within(promised time.Duration) time.Duration {
-	if Alone() {
-		return promised
-	}
-	return 5 * promised
 }
