@@ -38,7 +38,7 @@ func TestOneClickOfAUserIsInFlight(t *testing.T) {
 	var others errgroup.Group
 	for range 50 {
 		others.Go(func() error {
-			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond) //timing: the limit of a client's own
 			defer cancel()
 			if _, err := e.Buy(ctx, s.sale, 1); !errors.Is(err, seckill.ErrBusy) {
 				return fmt.Errorf("a request with a limit of 20 ms: %v, want busy", err)

@@ -114,7 +114,8 @@ func TestCaptcha(t *testing.T) {
 	try("words, another session", s.sale, "b", answer, wrong)
 	try("words, another sale", other, "a", answer, wrong)
 	try("words, right", s.sale, "a", answer, nil)
-	if took := time.Since(began); took < seckill.WordsPause-time.Millisecond { // the time that is kept is in ms
+	// the time that is kept is in ms
+	if took := time.Since(began); took < seckill.WordsPause-time.Millisecond { //timing: at least: the clock starts before
 		t.Errorf("an answer to words is judged after %v, sooner than a person can hear them", took)
 	}
 	try("words, right again", s.sale, "a", answer, wrong)

@@ -107,7 +107,8 @@ func TestAClickWaitsForADirectSlotUntilItsLimit(t *testing.T) {
 	if !errors.Is(errs[0], seckill.ErrBusy) {
 		t.Errorf("%v, want busy", errs[0])
 	}
-	if took := time.Since(began); took < 500*time.Millisecond { // of the three seconds
+	// of the three seconds
+	if took := time.Since(began); took < 500*time.Millisecond { //timing: at least: the clock starts before
 		t.Errorf("refused after %v, want half a second", took)
 	}
 }
@@ -170,7 +171,7 @@ func TestFirstDirectReplyWaitsForTheMark(t *testing.T) {
 	sandboxtest.Until(t, "the sale is marked", func() bool { return s.bypass().Bypassed() })
 	marked := time.Now()
 	sandboxtest.Until(t, "a unit is sold", func() bool { return len(s.owners()) == 1 })
-	if took := time.Since(began); took < seckill.SureFor {
+	if took := time.Since(began); took < seckill.SureFor { //timing: at least: the clock starts before
 		t.Errorf("the first unit is sold after %v, and the mark %v after the click; want at least %v", took, marked.Sub(began), seckill.SureFor)
 	}
 	if wait := e.DirectWait(s.sale, s.bypass()); wait > 0 {

@@ -28,7 +28,7 @@ func TestAnAddressWaitsForItsTurnInTheLot(t *testing.T) {
 	if _, _, err := e.Path(t.Context(), sale, 1, "token", answer); err != nil {
 		t.Fatal(err)
 	}
-	if took := time.Since(opening); took < seckill.LotOpen {
+	if took := time.Since(opening); took < seckill.LotOpen { //timing: at least: the clock starts before
 		t.Errorf("the address is granted %v after the opening, want at least %v", took, seckill.LotOpen)
 	}
 }

@@ -34,7 +34,7 @@ func TestStopSettlesTheQueue(t *testing.T) {
 	stopped := make(chan struct{})
 	go func() { e.stop(); close(stopped) }()
 	sandboxtest.Until(t, "no click is admitted any more", func() bool {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second) //timing: a click that waits so long was not refused
 		defer cancel()
 		_, err := e.Buy(ctx, s.sale, 1)
 		return errors.Is(err, seckill.ErrBusy) && ctx.Err() == nil

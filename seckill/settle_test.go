@@ -26,7 +26,7 @@ func TestSettlePause(t *testing.T) {
 	s.awaitGate()
 	began := time.Now()
 	s.mustBuy(e, 1)
-	if took := time.Since(began); took < 300*time.Millisecond {
+	if took := time.Since(began); took < 300*time.Millisecond { //timing: at least: the clock starts before
 		t.Errorf("bought after %v, want the pause of 300 ms", took)
 	}
 	s.wantConsistent()

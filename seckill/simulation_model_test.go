@@ -255,7 +255,7 @@ func TestModelFollowsPostgres(t *testing.T) {
 			"lock": func(r *rapid.T) {
 				both(r, func(d *pgSide) (lines []string) {
 					err := inTx(d, true, func(_ pgx.Tx, l goods.Locked) error {
-						if age := time.Since(l.Now); age < -time.Minute || age > time.Minute {
+						if age := time.Since(l.Now); age < -time.Minute || age > time.Minute { //timing: a clock that is a minute off is wrong
 							return errors.New("a wrong clock")
 						}
 						lines = append(lines, fmt.Sprint(l.Title, l.Price, l.Stock, l.State, l.Epoch, l.StartsAt.UTC(), l.EndsAt.UTC(), errorName(l.Window()), l.Bypass))

@@ -47,7 +47,7 @@ func TestSimulation(t *testing.T) {
 		until = time.Now().Add(time.Duration(seconds) * time.Second)
 	}
 	began, n, reached := time.Now(), uint64(0), simReached{}
-	for ; (count == 0 || n < count) && (until.IsZero() || time.Now().Before(until)); n++ {
+	for ; (count == 0 || n < count) && (until.IsZero() || time.Now().Before(until)); n++ { //timing: the time that make simulate gives
 		s, _ := simulate(t, first+n, nil, false)
 		if s.failure != nil {
 			t.Logf("seed %d, the %dth: %v", first+n, n+1, s.failure)
@@ -118,7 +118,7 @@ func shrink(t *testing.T, seed uint64) string {
 	want := kind()
 	until := time.Now().Add(30 * time.Second)
 	for size := steps / 2; size > 0; size /= 2 {
-		for from := steps; from > 0 && time.Now().Before(until); from -= size {
+		for from := steps; from > 0 && time.Now().Before(until); from -= size { //timing: the time for a shorter schedule; the seed has failed already
 			was := make([]bool, len(kept))
 			copy(was, kept)
 			changed := false
