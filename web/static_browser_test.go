@@ -160,8 +160,9 @@ func openTab(t *testing.T, ctx context.Context, url, language string) *visitor {
 	return v
 }
 
-// ask performs an action in a visitor's tab and returns its value. It is the one guard of all actions: an action that takes longer
-// than sandboxtest.Hang fails the test, with what the page shows. what says in the message what the action does.
+// ask performs an action in a visitor's tab and returns its value. It is the one guard of all actions: an action
+// that takes longer than sandboxtest.Hang fails the test, with what the page shows. what says in the message what
+// the action does.
 func ask[T any](v *visitor, what string, action chromedp.Action[T]) T {
 	v.t.Helper()
 	ctx, cancel := context.WithTimeout(v.ctx, sandboxtest.Hang)
@@ -192,8 +193,8 @@ func (v *visitor) do(action string, steps ...chromedp.Action[chromedp.Void]) {
 	}
 }
 
-// here evaluates a JavaScript expression, or awaits its promise, in the page that the tab shows. If there is none yet, or another page
-// comes meanwhile, it evaluates the expression in the next one.
+// here evaluates a JavaScript expression, or awaits its promise, in the page that the tab shows. If there is none
+// yet, or another page comes meanwhile, it evaluates the expression in the next one.
 func here[T any](expression string) chromedp.Action[T] {
 	evaluate := chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise)
 	return func(ctx context.Context, target *chromedp.Target) (T, error) {
@@ -206,7 +207,8 @@ func here[T any](expression string) chromedp.Action[T] {
 	}
 }
 
-// becoming returns an expression that waits until another one has a value that counts as true. An exception counts as false.
+// becoming returns an expression that waits until another one has a value that counts as true. An exception counts
+// as false.
 func becoming(expression string) string {
 	return `(async () => {
 		for (let pause = 1; ; pause = Math.min(2 * pause, 30)) {
@@ -265,12 +267,14 @@ func (v *visitor) clicks(name string) {
 	v.do("click "+name, click(test(name)))
 }
 
-// click clicks an element at its place, as a visitor does: it waits until the element is there, is enabled and stands still. A page that
-// fills draws its elements again and moves them, so a click may meet another element, or none if its element goes between press and
-// release. Such a click does nothing, and click tries again until one has met the element.
+// click clicks an element at its place, as a visitor does: it waits until the element is there, is enabled and
+// stands still. A page that fills draws its elements again and moves them, so a click may meet another element, or
+// none if its element goes between press and release. Such a click does nothing, and click tries again until one
+// has met the element.
 func click(on chromedp.CSS) chromedp.Action[chromedp.Void] {
 	type point struct{ X, Y float64 }
-	// The name of the window outlives the page, so that a click which leads to another page is known to have met its element.
+	// The name of the window outlives the page, so that a click which leads to another page is known to have met
+	// its element.
 	place := here[point](becoming(`(async () => {
 		const e = ` + visible + `(` + quoted(on) + `);
 		if (!e || e.matches(':disabled')) return null;
@@ -331,8 +335,9 @@ func (v *visitor) retypes(name, text string) {
 	v.enters(test(name), text, "e.select()")
 }
 
-// enters types into a field in one step, so that the page can take the focus away before or after it and not within. It first
-// does what the script before says with the field e. The enter key waits until the form can be sent.
+// enters types into a field in one step, so that the page can take the focus away before or after it and not
+// within. It first does what the script before says with the field e. The enter key waits until the form can be
+// sent.
 func (v *visitor) enters(field chromedp.CSS, text, before string) {
 	v.t.Helper()
 	text, enter := strings.CutSuffix(text, "\r")
@@ -526,7 +531,8 @@ type sandboxShop struct {
 	databaseURL string
 }
 
-// sandboxOfAll is the sandbox that the browser tests share: one has a Postgres of its own, whose start costs more than most tests.
+// sandboxOfAll is the sandbox that the browser tests share: one has a Postgres of its own, whose start costs more
+// than most tests.
 var sandboxOfAll struct {
 	once sync.Once
 	shop sandboxShop
@@ -537,9 +543,9 @@ var sandboxOfAll struct {
 	keeper string               // the token of the administrator's session
 }
 
-// sharedSandbox returns the sandbox that the browser tests share. It asks for sums, as a shop does, and has no limits of rates, because all
-// tests come from one address. A test makes its own sale and its own users in it, and asserts nothing about all sales. Only
-// tests that break, configure or count a sandbox open their own.
+// sharedSandbox returns the sandbox that the browser tests share. It asks for sums, as a shop does, and has no
+// limits of rates, because all tests come from one address. A test makes its own sale and its own users in it, and
+// asserts nothing about all sales. Only tests that break, configure or count a sandbox open their own.
 func sharedSandbox(t *testing.T) sandboxShop {
 	t.Helper()
 	sandboxOfAll.once.Do(func() {

@@ -121,7 +121,8 @@ func TestTwoVisitorsWantTheLastUnit(t *testing.T) {
 	s.checkAudit(t)
 }
 
-// opens moves the start of a sale to a time within ten seconds, and waits until the pages of visitors know it, or have opened.
+// opens moves the start of a sale to a time within ten seconds, and waits until the pages of visitors know it, or
+// have opened.
 func (s sandboxShop) opens(t *testing.T, sale, start string, visitors ...*visitor) {
 	t.Helper()
 	sandboxtest.MustCommand(t, s.env, "sale", "window", sale, "--start", start)
@@ -282,8 +283,8 @@ func TestUnpaidOrderExpiresOnThePage(t *testing.T) {
 	second.until("the order has its picture", `(i => i?.src.endsWith('/goods/teaset.svg') && i.naturalWidth > 0)(document.querySelector('[data-test="order"] img'))`)
 }
 
-// A visitor solves the captcha before the start. The page keeps the answer until the start, and sends it then. The page believes that
-// the sale opens twenty seconds after it was read, and its timers stop, until the sale is open.
+// A visitor solves the captcha before the start. The page keeps the answer until the start, and sends it then. The
+// page believes that the sale opens twenty seconds after it was read, and its timers stop, until the sale is open.
 func TestCaptchaIsSolvedBeforeTheStart(t *testing.T) {
 	t.Parallel()
 	root := chromium(t)
