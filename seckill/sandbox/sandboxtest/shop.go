@@ -80,6 +80,8 @@ type Shop struct {
 	env []string
 	cmd *exec.Cmd
 	out chan struct{} // closed when its output ends
+
+	ended chan struct{} // closed when it has been waited for
 }
 
 // Open starts the shop and waits until it is open. The end of the test kills it. A data race in it
@@ -98,13 +100,13 @@ func OpenWithFiles(t testing.TB, files int, env []string, args ...string) *Shop 
 
 func open(t testing.TB, env []string, cmd *exec.Cmd) *Shop {
 	t.Helper()
-	s := &Shop{env: env, cmd: cmd, Log: &SyncBuffer{}, Say: &SyncBuffer{}, out: make(chan struct{})}
+	s := &Shop{env: env, cmd: cmd, Log: &SyncBuffer{}, Say: &SyncBuffer{}, out: make(chan struct{}), ended: make(chan struct{})}
 	s.cmd.Env, s.cmd.Stderr = env, s.Log
 	stdout, err := s.cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.cmd.Start(); err != nil {
+	if err := s.start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -131,7 +133,7 @@ func open(t testing.TB, env []string, cmd *exec.Cmd) *Shop {
 	select {
 	case s.URL = <-ready:
 	case <-s.out:
-		s.cmd.Wait()
+		s.wait()
 		t.Fatalf("the shop ended: %s", s.Log)
 	case <-time.After(Hang):
 		t.Fatalf("the shop did not open: %s", s.Log)
@@ -160,12 +162,17 @@ func (t *SyncBuffer) String() string {
 // PID returns the process id.
 func (s *Shop) PID() int { return s.cmd.Process.Pid }
 
+func (s *Shop) wait() {
+	s.cmd.Wait()
+	close(s.ended)
+}
+
 // End sends a signal, waits for the end, and returns the exit code, which is -1 for a killed shop.
 func (s *Shop) End(sig os.Signal) int {
 	if s.cmd.ProcessState == nil {
 		s.cmd.Process.Signal(sig)
 		<-s.out
-		s.cmd.Wait()
+		s.wait()
 	}
 	return s.cmd.ProcessState.ExitCode()
 }
