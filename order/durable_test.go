@@ -72,7 +72,7 @@ func TestWhatIsToldWaitsForTheStandby(t *testing.T) {
 		},
 	} {
 		t.Run(what, func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(t.Context(), 2*sandboxtest.Hang)
+			ctx, cancel := context.WithTimeout(t.Context(), 2*sandboxtest.Hang) //timing: twice the guard, so that what waits for the standby is seen first
 			defer cancel()
 			told := make(chan error, 1)
 			go func() { told <- tell(ctx) }()

@@ -27,7 +27,7 @@ func TestVisits(t *testing.T) {
 		}
 	}
 	slow := func(w http.ResponseWriter, r *http.Request) {
-		time.Sleep(100 * time.Millisecond)
+		time.Sleep(100 * time.Millisecond) //timing: a shop that is slow, which the figures must show
 		io.WriteString(w, `{"code":"ok","data":[{"id":7}]}`)
 	}
 	s := fakeShop(t, false, map[string]http.HandlerFunc{
@@ -50,7 +50,7 @@ func TestVisits(t *testing.T) {
 	}
 	// The reply to the click is there before the result is asked for. The figures are rounded.
 	most := 1.1 * float64(came[want[3]].Sub(came[want[1]]).Milliseconds()+1)
-	if turn.Page.Max < 100 || turn.Accept.Max > most {
+	if turn.Page.Max < 100 || turn.Accept.Max > most { //timing: a part took no longer than the whole of the same run
 		t.Errorf("the list took %.0f ms, the click %.0f ms, want at most %.0f", turn.Page.Max, turn.Accept.Max, most)
 	}
 }

@@ -39,7 +39,7 @@ func shop(kind string) {
 		case "never ready":
 			w.WriteHeader(http.StatusServiceUnavailable)
 		case "slowly ready":
-			time.Sleep(1500 * time.Millisecond)
+			time.Sleep(1500 * time.Millisecond) //timing: a program that is slow to start
 		}
 	})
 	http.HandleFunc("POST /buy", func(w http.ResponseWriter, r *http.Request) {
@@ -175,7 +175,7 @@ func TestProgramThatDoesNotStart(t *testing.T) {
 	if _, err := s.Start(t.Context(), nil); err == nil || !strings.Contains(err.Error(), "is not answered: does the program listen on 127.0.0.1 and on the port in the variable PORT?") {
 		t.Error(err)
 	}
-	stopped, stop := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	stopped, stop := context.WithTimeout(t.Context(), 100*time.Millisecond) //timing: the stop that the test is about
 	defer stop()
 	s.readyLimit = time.Minute
 	if _, err := s.Start(stopped, nil); stopped.Err() == nil || err == nil || !strings.Contains(err.Error(), stopped.Err().Error()) {
@@ -232,7 +232,7 @@ func TestOutputIsBounded(t *testing.T) {
 }
 
 func canReach(port string) bool {
-	c, err := net.DialTimeout("tcp", "127.0.0.1:"+port, time.Second)
+	c, err := net.DialTimeout("tcp", "127.0.0.1:"+port, time.Second) //timing: one try of a wait for a state
 	if err == nil {
 		c.Close()
 	}

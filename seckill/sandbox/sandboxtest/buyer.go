@@ -143,10 +143,10 @@ func (b *Buyer) AskResult() Reply { return b.Send("result", "GET", b.salePath()+
 func (b *Buyer) Insist(deadline time.Time, kind, method, path, body string) Reply {
 	for {
 		r := b.Send(kind, method, path, body)
-		if !r.Busy() || time.Now().After(deadline) {
+		if !r.Busy() || time.Now().After(deadline) { //timing: the caller's deadline: the fault suite has its own
 			return r
 		}
-		pause(r)
+		pause(r, deadline)
 	}
 }
 
@@ -169,7 +169,7 @@ func (b *Buyer) Cancel(deadline time.Time, order string) Reply {
 // the buyer has one, clicks twice at once, and polls. A buyer who is refused asks for a new
 // address. State, OrderID, Queued and Forgotten tell the end.
 func (b *Buyer) Buy(deadline time.Time) {
-	for time.Now().Before(deadline) {
+	for time.Now().Before(deadline) { //timing: the caller's deadline: the fault suite has its own
 		if !b.Queued {
 			if b.Path == "" {
 				r := b.AskPath()
@@ -178,7 +178,7 @@ func (b *Buyer) Buy(deadline time.Time) {
 					return
 				}
 				if r.Code != "ok" {
-					pause(r)
+					pause(r, deadline)
 					continue
 				}
 			}
@@ -196,7 +196,7 @@ func (b *Buyer) Buy(deadline time.Time) {
 			b.State, b.OrderID, b.Queued = p.State, p.OrderID, false
 			return
 		}
-		time.Sleep(time.Duration(max(20, p.NextPoll)) * time.Millisecond)
+		time.Sleep(time.Duration(max(20, p.NextPoll)) * time.Millisecond) //timing: a page polls as the shop asks
 	}
 }
 
@@ -234,11 +234,11 @@ func (b *Buyer) WaitOrdered(t testing.TB) (order string) {
 	return order
 }
 
-// pause waits half as long as the shop asks for, or a moment.
-func pause(r Reply) {
-	if d := r.RetryAfter(); d > 0 {
-		time.Sleep(d / 2)
-		return
+// pause waits half as long as the shop asks for, or a moment, and not beyond the deadline.
+func pause(r Reply, deadline time.Time) {
+	d := 50 * time.Millisecond
+	if asked := r.RetryAfter(); asked > 0 {
+		d = asked / 2
 	}
-	time.Sleep(50 * time.Millisecond)
+	time.Sleep(min(d, time.Until(deadline))) //timing: a buyer waits as the shop asks
 }

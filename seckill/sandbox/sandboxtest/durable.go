@@ -20,7 +20,7 @@ type Durable struct {
 // DurablePostgres starts a Durable. It ends with the test.
 func DurablePostgres(t testing.TB) *Durable {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), startLimit)
+	ctx, cancel := context.WithTimeout(t.Context(), startLimit) //timing: the first start may download a Postgres
 	defer cancel()
 	s, err := sandbox.Open(ctx, sandbox.Config{DataDir: filepath.Join(Home(t), "durable"), Postgres: true})
 	if err != nil {

@@ -13,6 +13,6 @@ func reservePort() (at string, port *os.File, err error) {
 	if err != nil {
 		return "", nil, err
 	}
-	defer l.Close()
+	defer l.Close() //timing: only Linux can keep a port without listening
 	return l.Addr().String(), nil, nil
 }

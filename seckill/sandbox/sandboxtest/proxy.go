@@ -280,7 +280,7 @@ func (p *Proxy) replies(c *proxied, out chan<- reply) {
 func (p *Proxy) deliver(c *proxied, replies <-chan reply) {
 	for r := range replies {
 		if wait := time.Until(r.due); wait > 0 {
-			timer := time.NewTimer(wait)
+			timer := time.NewTimer(wait) //timing: the delay that the test asked for
 			select {
 			case <-timer.C:
 			case <-r.healed:

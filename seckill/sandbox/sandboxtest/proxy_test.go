@@ -91,11 +91,11 @@ func TestProxyDelaysRepliesSideBySide(t *testing.T) {
 	if err := c.Ping(t.Context()).Err(); err != nil {
 		t.Error(err)
 	}
-	if took := time.Since(began); took < delay {
+	if took := time.Since(began); took < delay { //timing: at least: the clock starts before
 		t.Errorf("a reply came after %v, want at least %v", took, delay)
 	}
 	p.Delay(time.Hour)
-	time.AfterFunc(delay/2, p.Heal)
+	time.AfterFunc(delay/2, p.Heal) //timing: the reply waits an hour, so it is never early
 	if err := c.Ping(t.Context()).Err(); err != nil {
 		t.Errorf("a reply that was on its way when the proxy healed: %v", err)
 	}
