@@ -243,7 +243,7 @@ func view(name string) chromedp.CSS {
 	return chromedp.CSS(`[data-test="view"][data-view="` + name + `"]`)
 }
 
-// goTo opens a page of the shop. A page that was on its way gives way to it.
+// goTo opens a page of the shop. A page that was on its way is dropped.
 func (v *visitor) goTo(path string) {
 	v.t.Helper()
 	navigate := chromedp.Navigate(v.url + path)
@@ -403,7 +403,7 @@ func (v *visitor) cookie(name string) (value string) {
 	return value
 }
 
-// isLoggedIn gives the visitor a session, by its token.
+// isLoggedIn logs the visitor in, by its token.
 func (v *visitor) isLoggedIn(token string) {
 	v.t.Helper()
 	v.do("log in", chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {

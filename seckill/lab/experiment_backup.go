@@ -85,19 +85,39 @@ func sellUpdating(ctx context.Context, w workspace) (row Finding, err error) {
 		sold = append(sold, time.Since(began))
 		mu.Unlock()
 	}
-	var plans []struct {
-		Plan struct {
-			Hit  float64 `json:"Shared Hit Blocks"`
-			Read float64 `json:"Shared Read Blocks"`
-		} `json:"Plan"`
-	}
-	if err := w.db.QueryRow(ctx, `explain (analyze, buffers, format json) select sold from item where id = 1`).Scan(&plans); err != nil {
+	pages, err := pagesOfRow(ctx, w)
+	if err != nil {
 		return row, err
 	}
-	pages := plans[0].Plan.Hit + plans[0].Plan.Read
 	var kb float64
 	err = w.db.QueryRow(ctx, `select pg_relation_size('item') / 1024.0`).Scan(&kb)
 	rate := perSecond(sold, backupTime, backupSlice)
 	return Finding{Right: pages <= backupPages, Series: []Series{{"sold_s", rate}}, Figures: map[string]float64{"orders": float64(len(sold)),
 		"first_s": rate[0][1], "last_s": rate[len(rate)-1][1], "pages": pages, "table_kb": kb}}, err
+}
+
+// pagesOfRow returns how many pages Postgres reads to find the row: the least of several reads. The first read clears what no
+// transaction sees any more. A session that is just being started, in any database of the server, may keep that for a moment; a backup
+// keeps it until its end.
+func pagesOfRow(ctx context.Context, w workspace) (pages float64, err error) {
+	for read := range 20 {
+		var plans []struct {
+			Plan struct {
+				Hit  float64 `json:"Shared Hit Blocks"`
+				Read float64 `json:"Shared Read Blocks"`
+			} `json:"Plan"`
+		}
+		if err := w.db.QueryRow(ctx, `explain (analyze, buffers, format json) select sold from item where id = 1`).Scan(&plans); err != nil {
+			return 0, err
+		}
+		if n := plans[0].Plan.Hit + plans[0].Plan.Read; read == 0 || n < pages {
+			pages = n
+		}
+		select {
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+	return pages, nil
 }

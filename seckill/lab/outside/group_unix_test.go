@@ -12,13 +12,11 @@ import (
 // Kill ends the children of a process too.
 func TestKillEndsTheGroup(t *testing.T) {
 	t.Parallel()
-	s, output := open(t, "right")
+	s, _ := open(t, "right")
 	s.command = s.command + " & sleep 300 & wait"
 	p := start(t, s)
 	p.Kill()
-	if canReach(p.port) {
-		t.Errorf("it goes on: %s", output)
-	}
+	// Kill waits for the shell, whose children end in their own time.
 	sandboxtest.Until(t, "all processes of the group end", func() bool { return syscall.Kill(-p.cmd.Process.Pid, 0) == syscall.ESRCH })
 	if _, err := p.Buy(t.Context(), 1); err == nil {
 		t.Error("a killed process answers")
