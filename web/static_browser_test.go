@@ -521,7 +521,7 @@ func (v *visitor) emulates(width, height int64, setting, value string) {
 
 // visitorsSecret matches the secrets of a visit, which the shop must not print: the password and
 // the phones that visitors type, and any text as long as a session's token or a hidden address.
-var visitorsSecret = regexp.MustCompile(`a long password|1381111\d{4}|[A-Za-z0-9_-]{43,}`)
+var visitorsSecret = regexp.MustCompile(`a long password|13[78]1111\d{4}|[A-Za-z0-9_-]{43,}`)
 
 // sandboxShop is a shop with its own sandbox. Only a sandbox shows the code for a phone.
 type sandboxShop struct {
