@@ -682,11 +682,13 @@ func openSandboxShop(t testing.TB, more ...string) sandboxShop {
 	return s
 }
 
-// sale creates a sale and returns its id.
-func (s sandboxShop) sale(t *testing.T, args ...string) string {
+// sale creates a sale, waits until the shop knows it, and returns its id.
+func (s sandboxShop) sale(t *testing.T, args ...string) (id string) {
 	t.Helper()
-	return strings.TrimSpace(sandboxtest.MustCommand(t, s.env, append([]string{"sale", "--price", "990", "--list-price", "1990",
+	id = strings.TrimSpace(sandboxtest.MustCommand(t, s.env, append([]string{"sale", "--price", "990", "--list-price", "1990",
 		"--image", "goods/teaset.svg"}, args...)...))
+	testShop{Shop: s.Shop, t: t}.knows(id)
+	return id
 }
 
 // answer returns the answer to the only open captcha of a sale.

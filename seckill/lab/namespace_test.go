@@ -66,7 +66,7 @@ func TestRunsLeaveNothing(t *testing.T) {
 	if n := labSchemas(t, db); n != 2 {
 		t.Errorf("%d schemas of two living runs, want 2", n)
 	}
-	dead.admin.Close(t.Context())
+	dead.dies(t, db)
 	next, err := openNamespace(t.Context(), s, tables)
 	if err != nil {
 		t.Fatal(err)
@@ -141,4 +141,19 @@ func labSchemas(t *testing.T, db *pgx.Conn) (n int) {
 		t.Fatal(err)
 	}
 	return n
+}
+
+// dies ends the session of a namespace, as the death of its process does, and waits until Postgres has noticed.
+func (n *namespace) dies(t *testing.T, db *pgx.Conn) {
+	t.Helper()
+	pid := n.admin.PgConn().PID()
+	if err := n.admin.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	sandboxtest.Until(t, "Postgres has ended the session", func() (ended bool) {
+		if err := db.QueryRow(t.Context(), `select not exists (select from pg_stat_activity where pid = $1)`, pid).Scan(&ended); err != nil {
+			t.Fatal(err)
+		}
+		return ended
+	})
 }

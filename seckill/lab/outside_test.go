@@ -300,9 +300,12 @@ func TestOutsideOfADeadRunIsRemoved(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := n.admin.Close(t.Context()); err != nil { // as if the process had died
+	db, err := pgx.Connect(t.Context(), s.DatabaseURL)
+	if err != nil {
 		t.Fatal(err)
 	}
+	defer db.Close(t.Context())
+	n.dies(t, db)
 	next, err := openNamespace(t.Context(), s, tables)
 	if err != nil {
 		t.Fatal(err)
