@@ -28,7 +28,7 @@ func (v *visitor) sets(field chromedp.CSS, value string) {
 		if (!e || e.matches(':disabled')) return false;
 		e.value = value;
 		for (const name of ['input', 'change']) e.dispatchEvent(new Event(name, { bubbles: true }));
-		return e.value === value;
+		return e.value === value || e.value + ':00' === value; // a browser leaves out seconds that are zero
 	})(`+visible+`(`+quoted(field)+`), `+quoted(value)+`)`)
 }
 
