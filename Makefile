@@ -17,10 +17,10 @@ build: ## build ./miaosha
 	$(GO) build -trimpath -o miaosha .
 
 # Four tiers. Each says at its end how many minutes it took, and how many of a processor.
-quick: ## before a commit: borders, format, words, and vet, staticcheck and the tests of the packages that changed (90 s)
+quick: ## before a commit: borders, format, words, timing, and vet, staticcheck and the tests of the packages that changed (90 s)
 	@.ci/timed quick $(MAKE) --no-print-directory quickly
 
-quickly: borders format words
+quickly: borders format words timing
 	@GO='$(GO)' .ci/quick
 
 test: ## all tests
@@ -173,7 +173,7 @@ lint: words timing ## staticcheck; words and forms of tests that must not come b
 	$(GO) tool staticcheck ./...
 	$(GO) tool staticcheck -tags faults,latency $(tagged)
 	@deadcode=$$($(GO) tool -n deadcode) || exit 1; export deadcode; \
-	dead=$$(for p in $(PLATFORMS); do echo $$p none; done | sed '1s,.*,linux/amd64 faults,latency\n&,' | \
+	dead=$$({ echo linux/amd64 faults,latency; for p in $(PLATFORMS); do echo $$p none; done; } | \
 	  xargs -P 2 -n 2 sh -c 'CGO_ENABLED=0 GOOS=$${0%/*} GOARCH=$${0#*/} $$deadcode -tags=$$1 -test ./...') && \
 	  [ -z "$$dead" ] || { echo "$$dead"; exit 1; }
 

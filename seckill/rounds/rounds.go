@@ -17,7 +17,6 @@ type Rounds struct {
 	early chan struct{} // has room for one
 
 	mu    sync.Mutex
-	begun int           // how many rounds have begun
 	ended chan struct{} // closed when the round that runs, or else the next one, has ended
 	runs  bool          // a round runs
 }
@@ -84,17 +83,10 @@ func (r *Rounds) Now(ctx context.Context) error {
 	}
 }
 
-// Count returns how many rounds have begun.
-func (r *Rounds) Count() int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.begun
-}
-
 func (r *Rounds) begin() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.begun, r.runs = r.begun+1, true
+	r.runs = true
 }
 
 func (r *Rounds) end() {
