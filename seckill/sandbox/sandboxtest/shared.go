@@ -14,6 +14,8 @@ var packageShop struct {
 	tb   packageTB
 	shop *Shop
 	env  []string
+
+	settings []string
 }
 
 // Shared returns the shop that all tests of this binary share, with its environment. The first call
@@ -26,12 +28,15 @@ func Shared(t testing.TB, settings ...string) (*Shop, []string) {
 	t.Helper()
 	packageShop.once.Do(func() {
 		tb := &packageShop.tb
-		tb.TB = t
+		tb.TB, packageShop.settings = t, settings
 		env := append(Stores(tb), settings...)
 		packageShop.shop, packageShop.env = Open(tb, env), env
 	})
 	if packageShop.shop == nil {
 		t.Fatal("the shop of the package did not open")
+	}
+	if !slices.Equal(packageShop.settings, settings) {
+		t.Fatalf("the shop of the package has the settings %v, not %v", packageShop.settings, settings)
 	}
 	return packageShop.shop, packageShop.env
 }
@@ -39,6 +44,7 @@ func Shared(t testing.TB, settings ...string) (*Shop, []string) {
 // endShared audits and ends the shop that the tests have shared, and reports whether all was well.
 func endShared() bool {
 	tb := &packageShop.tb
+	tb.ended = true
 	if packageShop.shop == nil {
 		return tb.end()
 	}
@@ -101,7 +107,6 @@ func (p *packageTB) Fatal(args ...any) { p.Fatalf("%s", fmt.Sprint(args...)) }
 
 // end calls what Cleanup was given, the last first.
 func (p *packageTB) end() bool {
-	p.ended = true
 	for _, f := range slices.Backward(p.ends) {
 		f()
 	}

@@ -17,7 +17,7 @@ const pollEvery = 5 * time.Millisecond
 // checks at least once.
 func Poll(ok func() bool) bool { return PollFor(Hang, ok) }
 
-// PollFor is Poll with another limit. Only the fault suite uses it, because time is its subject: how
+// PollFor is Poll with another limit. It is for the fault suite, because time is its subject: how
 // soon the shop is well again is a promise.
 func PollFor(limit time.Duration, ok func() bool) bool {
 	tick := time.NewTicker(pollEvery)
