@@ -161,7 +161,7 @@ func (q messageQueue) publishFrom(ctx context.Context, p publisher, dies bool, b
 			return nil, err
 		}
 		//lab:end
-		if killed {
+		if killed && !p.fromMemory {
 			rdb.Close()
 		}
 		if !killed || p.fromMemory {
