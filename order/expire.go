@@ -129,7 +129,13 @@ func (s *Store) Sweep(ctx context.Context, providers []Provider, report func(err
 }
 
 func sweep(ctx context.Context, counts *sweepCounts, report func(error), round func(context.Context) (int, error)) error {
-	pause := func(time.Duration) time.Duration { return sweepEvery*3/4 + rand.N(sweepEvery/2) } // random, so several processes share the work
+	// The pause is random, so several processes share the work, and those that start together do not begin together.
+	pause := func(time.Duration) time.Duration { return sweepEvery*3/4 + rand.N(sweepEvery/2) }
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-time.After(pause(0)):
+	}
 	rounds.New().Run(ctx, sweepLimit, pause, func(limited context.Context) {
 		n, err := round(limited)
 		counts.done.Add(int64(n))

@@ -92,7 +92,7 @@ func (m *Monitor) tell(ctx context.Context, t totals) error {
 
 // leave takes this process out, so that no one misses it.
 func (m *Monitor) leave(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), exchangeLimit)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), m.exchangeLimit)
 	defer cancel()
 	m.Redis.ZRem(ctx, processesKey, m.name) // an error: it is missed for a while
 	m.Redis.Del(ctx, figuresKey(m.name))
