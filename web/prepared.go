@@ -41,7 +41,7 @@ type encoding struct {
 // encoded is a body that is compressed once in each encoding that a client asks for, and sent many times.
 type encoded struct {
 	plain      *encoding
-	gzip, zstd func() *encoding // the first call compresses; the plain body if that is not larger
+	gzip, zstd func() *encoding // the first call compresses; the plain one if that is not larger
 }
 
 // compressor makes encoded bodies. It is safe for concurrent use, and compresses one at a time.
@@ -92,15 +92,17 @@ func (c *compressor) gzipped(b []byte) []byte {
 	return out.Bytes()
 }
 
-// choose returns the first of zstd, gzip and plain that the client accepts.
+// choose returns the first of zstd, gzip and plain that the client accepts. One that is not smaller than the plain body is passed
+// over.
 func (body *encoded) choose(r *http.Request) *encoding {
-	switch accept := r.Header.Get("Accept-Encoding"); {
-	case accepts(accept, "zstd"):
-		return body.zstd()
-	case accepts(accept, "gzip"):
-		return body.gzip()
+	accept, e := r.Header.Get("Accept-Encoding"), body.plain
+	if accepts(accept, "zstd") {
+		e = body.zstd()
 	}
-	return body.plain
+	if e == body.plain && accepts(accept, "gzip") {
+		e = body.gzip()
+	}
+	return e
 }
 
 // send writes the body, or 304 if the client has it already. The other headers must be set before.
