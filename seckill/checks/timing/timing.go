@@ -344,7 +344,7 @@ func (c *checker) isOf(e ast.Expr, pkg, name string) bool {
 
 // limitAt says which argument of a function is how long it waits.
 var limitAt = map[string]int{
-	"time.After": 0, "time.NewTimer": 0, "time.AfterFunc": 0, "net.DialTimeout": 2,
+	"time.After": 0, "time.Tick": 0, "time.NewTimer": 0, "time.AfterFunc": 0, "net.DialTimeout": 2,
 	"context.WithTimeout": 1, "context.WithTimeoutCause": 1,
 }
 

@@ -130,6 +130,7 @@ func TestLimits(t *testing.T) {
 	case <-time.After(time.Second): // want `a limit of the test's own`
 	case <-time.NewTimer(time.Second).C: // want `a limit of the test's own`
 	case <-time.After(sandboxtest.Hang):
+	case <-time.Tick(time.Second): // want `a limit of the test's own`
 	case <-time.NewTicker(time.Millisecond).C:
 	}
 	time.AfterFunc(time.Second, func() {})                       // want `a limit of the test's own`
