@@ -43,6 +43,9 @@ func (e *Engine) Rebuild(ctx context.Context, sale int64) error {
 // ReconcileNow returns when a tick of reconcile that began after the call has ended. Run must run.
 func (e *Engine) ReconcileNow(ctx context.Context) error { return e.reconciler.rounds.Now(ctx) }
 
+// ReconcileEach sets the time between two ticks of reconcile. Call it before Run.
+func (e *Engine) ReconcileEach(d time.Duration) { e.reconciler.every = d }
+
 // ReclaimNow is ReconcileNow for reclaim.
 func (e *Engine) ReclaimNow(ctx context.Context) error { return e.reclaimer.rounds.Now(ctx) }
 

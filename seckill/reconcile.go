@@ -38,6 +38,7 @@ type reconciler struct {
 	reclaimer *reclaimer
 	metrics   *metrics
 	rounds    *rounds.Rounds
+	every     time.Duration // reconcileEvery, except in tests
 
 	left  atomic.Pointer[unitsLeft]   // as of the last tick
 	opens atomic.Pointer[[]time.Time] // when the sales open that were not open at the last tick
@@ -55,7 +56,7 @@ type unitsLeft struct {
 
 // Run reconciles about seven times a second, and when a round is asked for, until ctx ends.
 func (r *reconciler) Run(ctx context.Context) {
-	r.rounds.Run(ctx, roundLimit, rounds.Every(reconcileEvery), func(ctx context.Context) {
+	r.rounds.Run(ctx, roundLimit, rounds.Every(r.every), func(ctx context.Context) {
 		r.tick(ctx)
 		time.Sleep(reconcileGap)
 	})

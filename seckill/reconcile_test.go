@@ -421,6 +421,26 @@ func TestReturnedUnitsAreSoldAgain(t *testing.T) {
 	})
 }
 
+// A unit that came back is brought to the gate when the Engine is told, and not only with the next tick.
+func TestAToldEngineBringsTheUnitBack(t *testing.T) {
+	t.Parallel()
+	s := newShop(t, 1)
+	e := s.engine(nil)
+	e.ReconcileEach(time.Hour)
+	at := s.run(e)
+	s.now(e.ReconcileNow)
+	id := s.mustBuy(at, 1)
+	sandboxtest.Until(t, "the ticket is acknowledged", func() bool { return s.gateState().InFlight == 0 })
+	if err := s.orders.Cancel(t.Context(), 1, id); err != nil {
+		t.Fatal(err)
+	}
+	if n := s.gateState().Stock; n != 0 {
+		t.Fatalf("the gate has %d units before the Engine is told", n)
+	}
+	e.UnitsReturned()
+	sandboxtest.Until(t, "the gate has the unit", func() bool { return s.gateState().Stock == 1 })
+}
+
 // A process sells without the gate and dies before it seeds the owner. The next process tells the buyer of the order at
 // once, and seeds the gate.
 func TestBypassedGateIsSeededByTheNextProcess(t *testing.T) {

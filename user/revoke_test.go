@@ -204,3 +204,11 @@ func TestAMadePasswordIsReplaced(t *testing.T) {
 	expect(t, "with a chosen one", sessions, logIn(t, sessions, now), User{ID: in.ID, Role: RoleViewer})
 	expect(t, "the first session", sessions, token, User{ID: in.ID, Role: RoleDue})
 }
+
+// A log-out, a new password and a new role end the copies of a session in every process within two seconds: a process looks for
+// revoked accounts this often, and uses a copy for that long.
+func TestACopyAndALookForTheRevokedAddUpToLessThanTwoSeconds(t *testing.T) {
+	if sum := freshFor + revokeEvery; sum >= 2*time.Second {
+		t.Errorf("%v, want less than two seconds", sum)
+	}
+}
