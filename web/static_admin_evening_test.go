@@ -63,8 +63,7 @@ func TestAWholeEveningInTheBrowser(t *testing.T) {
 	addsUnits("20", "120")
 	acts("resume", "published")
 	bots.Wait()
-	bots.rush() // those who left before the units came
-	bots.Wait()
+	bots.buyAll(t, 120)
 	v.shows("sale-pending", "120")
 
 	// A third of the buyers pay and a third cancel, while the shopkeeper pauses again.
@@ -113,6 +112,7 @@ func TestAWholeEveningInTheBrowser(t *testing.T) {
 	addsUnits("10", "130")
 	acts("resume", "published")
 	bots.Wait()
+	bots.buyAll(t, 170)
 	for _, b := range bots.buyers {
 		if b.OrderID != "" && orders[b.OrderID] == "" {
 			pay(b)
