@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -109,10 +110,10 @@ func (r *remote) records(ctx context.Context, tokens []string) (records [][]byte
 
 // dialer parses redis://, rediss:// and unix:// addresses (unix://:password@/path?db=1).
 func dialer(address string, timeout time.Duration, more ...redis.DialOption) (func(context.Context) (redis.Conn, error), error) {
-	options := append([]redis.DialOption{
+	options := slices.Clip(append([]redis.DialOption{
 		redis.DialConnectTimeout(timeout), redis.DialTLSHandshakeTimeout(timeout),
 		redis.DialReadTimeout(timeout), redis.DialWriteTimeout(timeout),
-	}, more...)
+	}, more...)) // without room behind it: the library appends to it, for each connection at once
 	if strings.Contains(address, ",") || strings.HasPrefix(address, "redis+sentinel:") {
 		return nil, errors.New("sessions need a single Redis of their own (SESSION_REDIS_URL), no Cluster and no sentinels")
 	}
