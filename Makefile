@@ -60,7 +60,7 @@ checked: borders format test beside
 computed = vet lint fuzz seeds raced
 proved = requests embedded
 beside:
-	@log=$$(mktemp); nice -n 19 $(MAKE) --no-print-directory $(computed) >$$log 2>&1 & computed=$$!; \
+	@log=$$(mktemp); nice -n 19 $(MAKE) --no-print-directory -j 2 $(computed) >$$log 2>&1 & computed=$$!; \
 	$(MAKE) --no-print-directory $(proved); proved=$$?; wait $$computed; computed=$$?; cat $$log; rm $$log; \
 	$(MAKE) --no-print-directory short; exit $$((proved + computed + $$?))
 
