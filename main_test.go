@@ -119,8 +119,10 @@ func checkResults(t *testing.T, s *sandboxtest.Shop, env []string, sale string, 
 	}
 	checkAudit(t, env)
 	var page struct{ Left int }
-	sandboxtest.Call("GET", s.URL+"/api/sales/"+sale, "", "").Read(t, &page)
-	if page.Left != u.Stock {
+	if !sandboxtest.Poll(func() bool { // it shows the units of the last tick of reconcile
+		sandboxtest.Call("GET", s.URL+"/api/sales/"+sale, "", "").Read(t, &page)
+		return page.Left == u.Stock
+	}) {
 		t.Errorf("the page says %d left, Postgres %d", page.Left, u.Stock)
 	}
 }

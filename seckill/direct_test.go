@@ -19,14 +19,14 @@ func TestDirectReplyIsFinal(t *testing.T) {
 	t.Parallel()
 	s := newShop(t, 1)
 	e := s.start(func(cfg *seckill.Config, _ *seckill.Deps) { cfg.Gate = "off" })
-	b, err := e.Buy(t.Context(), s.sale, 1)
+	b, err := s.retryBuy(e, 1)
 	if err != nil || b.Status.State != seckill.Ordered {
 		t.Fatalf("%+v, %v, want an order", b, err)
 	}
 	if b.Status.NextPoll != 0 {
 		t.Errorf("the reply asks for a poll in %v, but it is final", b.Status.NextPoll)
 	}
-	if again, err := e.Buy(t.Context(), s.sale, 1); err != nil || again.Status.OrderID != b.Status.OrderID {
+	if again, err := s.retryBuy(e, 1); err != nil || again.Status.OrderID != b.Status.OrderID {
 		t.Errorf("%+v, %v, want the same order", again, err)
 	}
 	if b, err := e.Buy(t.Context(), s.sale, 2); !errors.Is(err, goods.ErrSoldOut) {

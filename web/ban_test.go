@@ -32,7 +32,7 @@ func TestABannedUserCannotBuy(t *testing.T) {
 	bot, other := buyers[0], buyers[1]
 	order := shop.order(sale, bot.Token)
 	for _, b := range buyers {
-		if r := shop.call("POST", "/api/sales/"+later+"/path", b.Token, ""); r.Code != "ok" {
+		if r := shop.insist("/api/sales/"+later+"/path", b.Token, ""); r.Code != "ok" {
 			t.Fatalf("before the ban: %s", outcome(r))
 		}
 	}
@@ -64,7 +64,7 @@ func TestABannedUserCannotBuy(t *testing.T) {
 			t.Errorf("%s by a banned user: %s", path, outcome(r))
 		}
 	}
-	if r := shop.call("POST", "/api/sales/"+later+"/path", other.Token, ""); r.Code != "ok" {
+	if r := shop.insist("/api/sales/"+later+"/path", other.Token, ""); r.Code != "ok" {
 		t.Errorf("another user behind the address: %s", outcome(r))
 	}
 	list := strings.Fields(sandboxtest.MustCommand(t, shop.env, "ban", "list"))

@@ -66,10 +66,10 @@ func (shop testShop) sellAgain(n int) (took []time.Duration) {
 	}
 	order := shop.order(sale, tokens[0])
 	for i, next := range tokens[1:] {
-		if r := shop.call("POST", "/api/sales/"+sale+"/path", next, ""); r.Code != "sold_out" {
+		if r := shop.insist("/api/sales/"+sale+"/path", next, ""); r.Code != "sold_out" {
 			t.Errorf("the next buyer: %d %s", r.Status, r.Code)
 		}
-		if r := shop.call("POST", "/api/orders/"+order+"/cancel", tokens[i], ""); r.Code != "ok" {
+		if r := shop.insist("/api/orders/"+order+"/cancel", tokens[i], ""); r.Code != "ok" {
 			t.Fatalf("cancel: %d %s", r.Status, r.Code)
 		}
 		began := time.Now()
@@ -79,7 +79,7 @@ func (shop testShop) sellAgain(n int) (took []time.Duration) {
 		took = append(took, time.Since(began))
 		order = shop.order(sale, next)
 	}
-	if r := shop.call("POST", "/api/sales/"+sale+"/buy/"+shop.address(sale, tokens[n]), tokens[n], ""); r.Status != 202 || !strings.Contains(string(r.Data), order) {
+	if r := shop.insist("/api/sales/"+sale+"/buy/"+shop.address(sale, tokens[n]), tokens[n], ""); r.Status != 202 || !strings.Contains(string(r.Data), order) {
 		t.Errorf("the last buyer buys again: %d %s; want the old order", r.Status, r.Raw)
 	}
 	return took

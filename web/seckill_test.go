@@ -66,7 +66,7 @@ func TestCaptchaInWords(t *testing.T) {
 	var r sandboxtest.Reply
 	sandboxtest.Until(t, "the next one within five seconds is refused", func() bool {
 		r = ask(tokens[1], "en-GB")
-		return r.Code != "ok"
+		return r.Code != "ok" && (r.Code != "too_many" || r.Header.Get("Retry-After") == "5") // less if the machine took a second
 	})
 	if outcome(r) != "429 too_many" || r.Header.Get("Retry-After") != "5" {
 		t.Errorf("the second at once: %d %s, Retry-After %s; want 429 and 5", r.Status, r.Code, r.Header.Get("Retry-After"))
@@ -178,7 +178,7 @@ func TestWrongAddressNeverReachesRedis(t *testing.T) {
 	}
 	// The proxy does record: a purchase with the right address passes through it.
 	before = sessions()
-	if r := shop.call("POST", "/api/sales/"+sale+"/buy/"+own, me.Token, ""); r.Status != 202 {
+	if r := shop.insist("/api/sales/"+sale+"/buy/"+own, me.Token, ""); r.Status != 202 {
 		t.Errorf("the right address: %d %s", r.Status, r.Code)
 	}
 	if count(gate(sale)) == 0 || sessions() == before {
@@ -195,7 +195,7 @@ func TestWrongAddressNeverReachesRedis(t *testing.T) {
 		t.Errorf("an address for another user, in the stranger's session: %d %s", r.Status, r.Code)
 	}
 	// An address that the operator's tools made before the start: the gate's clock refuses it.
-	if r := shop.call("POST", "/api/sales/"+later+"/buy/"+signPath(t, early, later, time.Minute), early.Token, ""); r.Code != "not_started" {
+	if r := shop.insist("/api/sales/"+later+"/buy/"+signPath(t, early, later, time.Minute), early.Token, ""); r.Code != "not_started" {
 		t.Errorf("buy before the start: %d %s", r.Status, r.Code)
 	}
 	shop.checkAudit()
@@ -211,7 +211,9 @@ func TestRepeatedClickIsOneTicket(t *testing.T) {
 	replies := make([]sandboxtest.Reply, 20)
 	var crowd sync.WaitGroup
 	for i := range replies {
-		crowd.Go(func() { replies[i] = shop.call("POST", "/api/sales/"+sale+"/buy/"+at, me.Token, "") })
+		crowd.Go(func() {
+			replies[i] = me.Insist(time.Now().Add(sandboxtest.Hang), "buy", "POST", "/api/sales/"+sale+"/buy/"+at, "")
+		})
 	}
 	crowd.Wait()
 	tickets := map[string]bool{}

@@ -24,11 +24,12 @@ func (v *visitor) chooses(name, value string) {
 
 func (v *visitor) sets(field chromedp.CSS, value string) {
 	v.t.Helper()
-	v.until(string(field)+" is filled in", `((e, value) => {
+	v.until(string(field)+" is filled in", `(async (e, value) => {
 		if (!e || e.matches(':disabled')) return false;
 		e.value = value;
 		for (const name of ['input', 'change']) e.dispatchEvent(new Event(name, { bubbles: true }));
-		return e.value === value || e.value + ':00' === value; // a browser leaves out seconds that are zero
+		await new Promise((drawn) => setTimeout(drawn)); // the first effect of a form that has just come sets its fields again
+		return e.isConnected && (e.value === value || e.value + ':00' === value); // a browser leaves out seconds that are zero
 	})(`+visible+`(`+quoted(field)+`), `+quoted(value)+`)`)
 }
 

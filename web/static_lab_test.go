@@ -108,14 +108,16 @@ func isStopped(t *testing.T, root context.Context, s sandboxShop) {
 	v.clicks("strategy-guard")
 	v.clicks("strategy-for-update")
 	v.clicks("fault-slow-postgres")
+	v.retypes("bench-buyers", "2000") // so many that a run lasts until its ten seconds are over
 	v.do("three runs in another tab", chromedp.Evaluate[chromedp.Void](`(async () => {
-		const body = JSON.stringify({ strategies: ['for-update'], faults: ['slow-postgres'], buyers: 200, stock: 20, seconds: 10 });
+		const body = JSON.stringify({ strategies: ['for-update'], faults: ['slow-postgres'], buyers: 2000, stock: 20, seconds: 10 });
 		for (let n = 0; n < 3; n++) await fetch('/api/lab/run', { method: 'POST', headers: { 'Content-Type': 'application/json' }, body });
 	})()`, chromedp.EvalAwaitPromise))
 	v.clicks("bench-run")
 	v.shows("run-note", "3 of your runs wait already: start another when one has ended")
 	v.do("stop them", chromedp.Evaluate[chromedp.Void](`fetch('/api/lab/run/stop', { method: 'POST' }).then(() => '')`, chromedp.EvalAwaitPromise))
 	v.clicks("bench-run")
+	v.until("the shop does it", `fetch('/api/lab/run').then((r) => r.json()).then(({ data }) => data.yours === true && data.state === 'running')`)
 	v.clicks("stop")
 	v.sees(test("run") + `[data-state="failed"] ` + test("run-note"))
 	if note := v.reads(test("run-note")); note != "Stopped" {
@@ -189,17 +191,22 @@ func playsARace(t *testing.T, root context.Context, s sandboxShop) {
 
 // An experiment shows what it does while it does it, then a drawing and its source. Another browser waits in line and cannot stop it.
 func isSeenAtWork(t *testing.T, root context.Context, s sandboxShop) {
-	v, other := visit(t, root, s.URL, "en-GB"), visit(t, root, s.URL, "zh-CN")
-	v.goTo("/lab.html#late-payment")
-	other.goTo("/lab.html#cache")
+	v, other, between := visit(t, root, s.URL, "en-GB"), visit(t, root, s.URL, "zh-CN"), visit(t, root, s.URL, "en-GB")
+	for at, of := range map[string]*visitor{"/lab.html#late-payment": v, "/lab.html#cache": other, "/lab.html": between} {
+		of.goTo(at)
+	}
 	other.sees(test("lesson-run"))
 	v.clicks("lesson-run")
 	v.until("the variant, what it does, and its figures", `['Select, then update', 'pause for 5 ms', 'Put back']
 		.every((text) => document.querySelector('[data-test="live-trial"]')?.innerText.includes(text))`)
+	between.do("a run that other waits for, however soon the first one ends", chromedp.Evaluate[chromedp.Void](`fetch('/api/lab/run', { method: 'POST',
+		headers: { 'Content-Type': 'application/json' },
+		body: JSON.stringify({ strategies: ['for-update'], faults: ['slow-postgres'], buyers: 2000, stock: 20, seconds: 10 }) }).then(() => '')`, chromedp.EvalAwaitPromise))
 	other.clicks("lesson-run")
 	other.until("its place", `/前面还有 [1-9]\d* 个/.test(document.querySelector('[data-test="run-place"]')?.innerText)`) // other tests run it too
 	other.clicks("stop")
 	other.becomes("the note", `document.querySelector('[data-test="run-note"]')?.innerText ?? ''`, "实验已停止")
+	between.do("end it", chromedp.Evaluate[chromedp.Void](`fetch('/api/lab/run/stop', { method: 'POST' }).then(() => '')`, chromedp.EvalAwaitPromise))
 	if text := other.reads(test("about")); !strings.Contains(text, "穿透") {
 		t.Errorf("the source is explained as %q", text)
 	}

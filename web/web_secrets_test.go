@@ -174,8 +174,8 @@ func checkNoSecretIsPrinted(t *testing.T, format, level string) {
 	var p struct {
 		ID string `json:"payment_id"`
 	}
-	shop.call("POST", "/api/orders/"+order+"/pay", me.Token, "").Read(t, &p)
-	if r := post("/api/cashier/"+p.ID, me.Token, `{"action":"confirm"}`); r.Code != "ok" {
+	shop.insist("/api/orders/"+order+"/pay", me.Token, "").Read(t, &p)
+	if r := shop.insist("/api/cashier/"+p.ID, me.Token, `{"action":"confirm"}`, "Cookie", browser); r.Code != "ok" {
 		t.Errorf("pay: %d %s", r.Status, r.Raw)
 	}
 	// Without a store the session ends in this process alone: the reply is busy, and then not_logged_in.

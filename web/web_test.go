@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/redis/go-redis/v9"
@@ -128,8 +129,11 @@ func (shop testShop) ask(method, path, token, body string, headers ...string) sa
 func (shop testShop) insist(path, token, body string, headers ...string) (r sandboxtest.Reply) {
 	shop.t.Helper()
 	sandboxtest.Until(shop.t, path+" is answered", func() bool {
-		r = shop.ask("POST", path, token, body, headers...)
-		return r.Code != "busy"
+		if r = shop.ask("POST", path, token, body, headers...); r.Code != "busy" {
+			return true
+		}
+		time.Sleep(r.RetryAfter() / 2) //timing: as the shop asks, since each try takes from a bucket
+		return false
 	})
 	return r
 }
@@ -142,7 +146,7 @@ var anyCertificate = &http.Client{Timeout: sandboxtest.Hang, Transport: &http.Tr
 func (shop testShop) address(sale, token string) string {
 	shop.t.Helper()
 	var at struct{ Path string }
-	shop.call("POST", "/api/sales/"+sale+"/path", token, "").Read(shop.t, &at)
+	shop.insist("/api/sales/"+sale+"/path", token, "").Read(shop.t, &at)
 	return at.Path
 }
 
