@@ -107,7 +107,7 @@ func (a *administrator) do(s *Shop, path, action, body string) act {
 func administer(env *Environment, c *Crowd) {
 	c.WaitSold(20)
 	env.Inject("two administrators", func() {
-		env.plan(env.staff[0], env.Shops[0], "pause")
+		sandboxtest.Until(env.T, "a plan is made", func() bool { return env.plan(env.staff[0], env.Shops[0], "pause").status == http.StatusOK })
 		env.waitPlans() // one is done; of those that follow the sale may refuse each
 		stop, acting := make(chan struct{}), sync.WaitGroup{}
 		for i, a := range env.staff {
@@ -115,7 +115,7 @@ func administer(env *Environment, c *Crowd) {
 			acting.Go(func() { env.changeAtRandom(c, a, rng, stop) })
 		}
 		env.waitActs(3, 1)
-		env.lockSale(func() { // the journal fills
+		env.lockOpenSale(func() { // the journal fills
 			c.waitReplies("no buyer was told busy while nothing was settled", func(resp response) bool { return resp.Kind == "buy" && resp.Code == "busy" })
 		})
 		env.waitActs(5, 1)

@@ -158,6 +158,30 @@ func (env *Environment) lockSale(f func()) {
 	env.locked(`select from sales where id = $1 for update`, f, env.Sale)
 }
 
+// lockOpenSale is lockSale while others pause and resume the sale: it takes the lock in a moment in which the sale and its gate are
+// open. If it were paused then, its buyers would be told so until the lock is given back.
+func (env *Environment) lockOpenSale(f func()) {
+	ctx, cancel := context.WithTimeout(context.Background(), 3*sandboxtest.Hang)
+	defer cancel()
+	var err error
+	if open := sandboxtest.Poll(func() (open bool) {
+		err = pgx.BeginFunc(ctx, env.pool, func(tx pgx.Tx) error {
+			var state, epoch string
+			if err := tx.QueryRow(ctx, `select state, epoch::text from sales where id = $1 for update`, env.Sale).Scan(&state, &epoch); err != nil {
+				return err
+			}
+			gate, err := env.readGate(ctx)
+			if open = err == nil && state == "published" && gate.epoch == epoch; open {
+				f()
+			}
+			return err
+		})
+		return open || err != nil
+	}); !open || err != nil {
+		env.T.Errorf("the open sale was not locked: %v", err)
+	}
+}
+
 // checkUnaffected checks requests that do not need the broken part: they must be as fast as before the fault, and none may
 // fail. least is the number of them that the check needs.
 func (env *Environment) checkUnaffected(c *Crowd, least int, kind string) {
