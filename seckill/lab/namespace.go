@@ -28,7 +28,7 @@ const (
 	firstNumber    = 7_000_000_000_000
 	numbers        = 1_000_000_000_000
 	keyLife        = time.Hour // a limit, in case the removal fails
-	cleanupTimeout = 15 * time.Second
+	cleanupTimeout = time.Minute
 )
 
 const tables = `
