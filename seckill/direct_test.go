@@ -205,7 +205,7 @@ func TestTwoDifferentOutagesMayContradict(t *testing.T) {
 	}
 	letCommit := s.holdCommits()
 	queue(1)
-	sandboxtest.Until(t, "the COMMIT of user 1 is held", func() bool { return s.lockWaiters("no Postgres") > 0 })
+	sandboxtest.Until(t, "the COMMIT of user 1 is held", func() bool { return s.heldCommits("no Postgres") > 0 })
 	noPostgres.Cut()
 	queue(3)
 	letCommit()

@@ -485,10 +485,16 @@ func (s *shop) holdCommits() (release func()) {
 }
 
 // lockWaiters returns how many connections of that name wait for a lock.
-func (s *shop) lockWaiters(name string) (n int) {
+func (s *shop) lockWaiters(name string) int { s.Helper(); return s.waiters(name, "%") }
+
+// heldCommits returns how many COMMITs of that name holdCommits has stopped.
+func (s *shop) heldCommits(name string) int { s.Helper(); return s.waiters(name, "advisory") }
+
+// waiters returns how many connections of that name wait for a lock of a kind that is like a pattern.
+func (s *shop) waiters(name, kind string) (n int) {
 	s.Helper()
 	if err := s.db.QueryRow(s.Context(), `select count(*) from pg_stat_activity
-		where datname = current_database() and application_name = $1 and wait_event_type = 'Lock'`, name).Scan(&n); err != nil {
+		where datname = current_database() and application_name = $1 and wait_event_type = 'Lock' and wait_event like $2`, name, kind).Scan(&n); err != nil {
 		s.Fatal(err)
 	}
 	return n

@@ -188,7 +188,7 @@ func TestPostgresEndsConnections(t *testing.T) {
 	var terminator errgroup.Group
 	sold := make(chan struct{}, 1)
 	terminator.Go(func() error {
-		if !sandboxtest.Poll(func() bool { return s.lockWaiters("settle") > 0 }) {
+		if !sandboxtest.Poll(func() bool { return s.heldCommits("settle") > 0 }) {
 			t.Error("no settle transaction is at its commit")
 		}
 		ended, err := terminate()
