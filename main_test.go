@@ -266,6 +266,8 @@ func TestStartRefusesWhatCantWork(t *testing.T) {
 		{"share above 100", "--max-conns-share", env, []string{"--max-conns-share", "101"}},
 		{"no secret", "MIAOSHA_SECRET", with("MIAOSHA_SECRET="), nil},
 		{"short secret", "MIAOSHA_SECRET", with("MIAOSHA_SECRET=short"), nil},
+		{"a key that is guessed", "--notify-secret (MIAOSHA_NOTIFY_SECRET): 31 bytes are too short, at least 32", with("MIAOSHA_NOTIFY_SECRET=" + strings.Repeat("x", 31)), nil},
+		{"a shop's key that is guessed", "--provider-secret (MIAOSHA_PROVIDER_SECRET): 1 bytes are too short", with("MIAOSHA_PROVIDER_SECRET=x", "MIAOSHA_PROVIDER_URL=https://pay.example"), nil},
 		{"rate 0", "--rate", env, []string{"--rate", "0"}},
 		{"queue of 0", "--qmax", env, []string{"--qmax", "0"}},
 		{"pause below 0", "--settle-pause", env, []string{"--settle-pause=-1ms"}},
@@ -441,7 +443,7 @@ func TestTheSandboxStaysOnThisMachine(t *testing.T) {
 func TestPlayMoneyBeyondThisMachineIsSaid(t *testing.T) {
 	t.Parallel()
 	stores := sandboxtest.Stores(t)
-	for _, settings := range [][]string{{"MIAOSHA_CASHIER=sandbox"}, {"MIAOSHA_CASHIER=off"}, {"MIAOSHA_NOTIFY_SECRET=notify-notify-notify"},
+	for _, settings := range [][]string{{"MIAOSHA_CASHIER=sandbox"}, {"MIAOSHA_CASHIER=off"}, {"MIAOSHA_NOTIFY_SECRET=notify-notify-notify-notify-notify"},
 		{"MIAOSHA_CASHIER=sandbox", "MIAOSHA_ADDR=127.0.0.1:0", "MIAOSHA_TRUSTED_PROXIES=127.0.0.0/8"}} {
 		shop := sandboxtest.Open(t, slices.Concat(stores, []string{"MIAOSHA_ADDR=0.0.0.0:0"}, settings))
 		if r := sandboxtest.Call("GET", shop.URL+"/api/sales", "", ""); r.Code != "ok" {
@@ -466,7 +468,7 @@ func TestSecretsComeFromFiles(t *testing.T) {
 		}
 		return "=" + at
 	}
-	const key = "notify-notify-notify-notify"
+	const key = "notify-notify-notify-notify-notify"
 	env := slices.DeleteFunc(slices.Clone(stores), func(s string) bool {
 		return strings.HasPrefix(s, "DATABASE_URL=") || strings.HasPrefix(s, "MIAOSHA_SECRET=")
 	})

@@ -39,7 +39,7 @@ type Config struct {
 	IPRate         string   `name:"ip-rate" env:"MIAOSHA_IP_RATE" default:"200" help:"The same per address, which a whole class may share; off for none."`
 	TrustedProxies []string `name:"trusted-proxies" env:"MIAOSHA_TRUSTED_PROXIES" help:"Networks whose X-Forwarded-For counts, such as 10.0.0.0/8."`
 	TimeZone       string   `name:"time-zone" env:"MIAOSHA_TIME_ZONE" default:"Local" help:"Zone of the time menu, such as Asia/Shanghai."`
-	NotifySecret   string   `name:"notify-secret" env:"MIAOSHA_NOTIFY_SECRET" help:"Key with which the payment provider signs its notices."`
+	NotifySecret   string   `name:"notify-secret" env:"MIAOSHA_NOTIFY_SECRET" help:"Key with which the payment provider signs its notices: at least 32 bytes."`
 	ShopName       string   `name:"shop-name" env:"MIAOSHA_SHOP_NAME" placeholder:"NAME" help:"The seller's name, at the top of every page and on every order: at most 40 characters."`
 	AssetURL       string   `name:"asset-url" env:"MIAOSHA_ASSET_URL" placeholder:"URL" help:"Where browsers load scripts, styles and pictures from: a CDN that asks the shop for /static/, such as https://cdn.example. The shop itself if not given."`
 	Cashier        string   `name:"cashier" env:"MIAOSHA_CASHIER" enum:"auto,sandbox,off" default:"auto" help:"The play-money cashier: auto leaves it out if the shop has --provider-url, or --notify-secret and a database of its own. Beside a provider it takes the new payments."`
@@ -61,6 +61,9 @@ func (c *Config) Validate() (err error) {
 		if _, err := netip.ParsePrefix(p); err != nil {
 			return fmt.Errorf("--trusted-proxies: %q is not a network such as 10.0.0.0/8", p)
 		}
+	}
+	if n := len(c.NotifySecret); n > 0 && n < payment.KeyBytes {
+		return fmt.Errorf("--notify-secret (MIAOSHA_NOTIFY_SECRET): %d bytes are too short, at least %d: whoever guesses it pays without money", n, payment.KeyBytes)
 	}
 	if utf8.RuneCountInString(c.ShopName) > 40 || strings.ContainsFunc(c.ShopName, func(r rune) bool { return !unicode.IsPrint(r) }) {
 		return errors.New("--shop-name (MIAOSHA_SHOP_NAME): at most 40 characters, all of them printable")

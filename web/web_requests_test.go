@@ -200,7 +200,7 @@ func openWorld(t *testing.T, seed uint64) *world {
 	jobs.without = func(context.Context, lab.Stores, string) (lab.WithoutResult, error) { return lab.WithoutResult{}, nil }
 	tcp, err := net.Listen("tcp", "127.0.0.1:0") // for the cashier, which is a client of the shop
 	must(err)
-	cfg := Config{Rate: "10", IPRate: "400", TimeZone: "UTC", Cashier: "sandbox", NotifySecret: "notify-notify-notify-notify", TrustedProxies: []string{"10.0.0.0/8"}}
+	cfg := Config{Rate: "10", IPRate: "400", TimeZone: "UTC", Cashier: "sandbox", NotifySecret: "notify-notify-notify-notify-notify", TrustedProxies: []string{"10.0.0.0/8"}}
 	figures := live.New(live.Deps{DB: w.db, Redis: w.rdb, Engine: rush, Counts: live.NewCounts(), Log: log})
 	w.s, err = New(cfg, Deps{Live: figures, Users: w.users, Sessions: w.sessions, Cache: cache, Orders: orders, Rush: rush, Admin: admin.New(w.db, order.Config{PayWithin: time.Minute}, rush.UnitsReturned), Tickets: admin.NewTickets(w.db, w.rdb), Provider: payment.New(payment.Config{Name: "provider"}), Lab: jobs, Log: log, Secret: secret}, "http://"+tcp.Addr().String())
 	must(err)

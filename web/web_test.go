@@ -18,7 +18,7 @@ import (
 
 func TestMain(m *testing.M) { sandboxtest.Main(m, endBrowser) }
 
-const notifySecret = "notify-notify-notify-notify"
+const notifySecret = "notify-notify-notify-notify-notify"
 
 // testShop is a running shop and its environment. Its methods end the test on a failure.
 type testShop struct {

@@ -12,7 +12,7 @@ import (
 func TestSettingsAreMasked(t *testing.T) {
 	t.Parallel()
 	env := append(os.Environ(), "DATABASE_URL=postgres://me:sesame@h/db", "REDIS_URL=redis://:sesame@h:1,redis://:sesame@i:2",
-		"MIAOSHA_SECRET=sesame-sesame-sesame-sesame-sesame", "MIAOSHA_NOTIFY_SECRET=sesame", "MIAOSHA_LEGACY_SALT=sesame")
+		"MIAOSHA_SECRET=sesame-sesame-sesame-sesame-sesame", "MIAOSHA_NOTIFY_SECRET=sesame-sesame-sesame-sesame-sesame", "MIAOSHA_LEGACY_SALT=sesame")
 	out := sandboxtest.MustCommand(t, env, "config", "--rate", "7")
 	if strings.Contains(out, "sesame") {
 		t.Errorf("a secret is printed:\n%s", out)

@@ -171,7 +171,7 @@ func TestLeastPrivilege(t *testing.T) {
 		}
 	}
 	env := append(sandboxtest.Stores(t), "DATABASE_URL="+as(ownerURL, "shop", "change-me-postgres"),
-		"REDIS_URL="+as(redisURL.String(), "shop", "change-me-redis"), "MIAOSHA_CASHIER=sandbox", "MIAOSHA_NOTIFY_SECRET=notify-notify-notify-notify")
+		"REDIS_URL="+as(redisURL.String(), "shop", "change-me-redis"), "MIAOSHA_CASHIER=sandbox", "MIAOSHA_NOTIFY_SECRET=notify-notify-notify-notify-notify")
 	env = env[1:] // without the DATABASE_URL of Stores
 	if err := root.ConfigResetStat(t.Context()).Err(); err != nil {
 		t.Fatal(err)

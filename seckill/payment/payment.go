@@ -27,6 +27,9 @@ type Config struct {
 	Timeout time.Duration `name:"provider-timeout" env:"MIAOSHA_PROVIDER_TIMEOUT" default:"2s" help:"How long the provider has for an answer: 100ms to 2.5s."`
 }
 
+// KeyBytes is how long a key is at least: that of the shop's requests, and that of the provider's notices.
+const KeyBytes = 32
+
 var name = regexp.MustCompile(`^[a-z][a-z0-9-]{0,31}$`)
 
 // Validate returns an error that names the setting.
@@ -36,6 +39,9 @@ func (c Config) Validate() error {
 	}
 	if c.Timeout < 100*time.Millisecond || c.Timeout > 2500*time.Millisecond {
 		return fmt.Errorf("--provider-timeout (MIAOSHA_PROVIDER_TIMEOUT): %v is not between 100ms and 2.5s", c.Timeout)
+	}
+	if n := len(c.Secret); n > 0 && n < KeyBytes {
+		return fmt.Errorf("--provider-secret (MIAOSHA_PROVIDER_SECRET): %d bytes are too short, at least %d", n, KeyBytes)
 	}
 	if c.URL == "" {
 		if c.Secret != "" {
@@ -47,8 +53,8 @@ func (c Config) Validate() error {
 	if err != nil || u.Host == "" || u.Fragment != "" || u.Scheme != "https" && (u.Scheme != "http" || !local(u.Hostname())) {
 		return errors.New("--provider-url (MIAOSHA_PROVIDER_URL): an address such as https://pay.example/miaosha; http only on this machine")
 	}
-	if len(c.Secret) < 32 {
-		return errors.New("--provider-secret (MIAOSHA_PROVIDER_SECRET): at least 32 bytes, with --provider-url")
+	if c.Secret == "" {
+		return fmt.Errorf("--provider-secret (MIAOSHA_PROVIDER_SECRET): required with --provider-url, at least %d bytes", KeyBytes)
 	}
 	return nil
 }

@@ -33,6 +33,8 @@ func TestValidate(t *testing.T) {
 		"--provider-url (MIAOSHA_PROVIDER_UR": func(c *payment.Config) { c.URL = "pay.example" },
 		"--provider-secret":                   func(c *payment.Config) { c.Secret = "short" },
 		"--provider-secret (MIAOSHA_PROVIDER": func(c *payment.Config) { c.URL = "" },
+		"--provider-secret (MIAOSHA_PROVIDER_SECRET): 31 bytes are too short": func(c *payment.Config) { c.Secret = secret[:31] },
+		"--provider-secret (MIAOSHA_PROVIDER_SECRET): required with":          func(c *payment.Config) { c.Secret = "" },
 	} {
 		c := good
 		change(&c)
