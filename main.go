@@ -248,10 +248,14 @@ func serve(ctx context.Context, c *commands, log *slog.Logger, stdout io.Writer)
 	var bots *operator.Bots
 	var teacher *operator.Teacher
 	if c.Backend.Sandboxed() {
+		shopkeeper, err := demoAccounts(ctx, users)
+		if err != nil {
+			return err
+		}
 		env := operator.Env{Backend: c.Backend, Schema: schema, Log: log, SessionLife: sessionLife, Err: os.Stderr}
 		bots = operator.NewBots(env, stores, listeners.URL())
 		demo = firstSteps(cfg.Listen.Local(cfg.Web))
-		demo.Bots, demo.Addresses = bots, listeners.NetworkURLs()
+		demo.Bots, demo.Addresses, demo.Shopkeeper = bots, listeners.NetworkURLs(), shopkeeper
 		if demo.Local {
 			teacher = operator.NewTeacher(env, stores, listeners.URL(), cfg.Seckill.Gate != "off")
 			demo.Teacher = teacher
@@ -292,10 +296,6 @@ func serve(ctx context.Context, c *commands, log *slog.Logger, stdout io.Writer)
 		group.Go(func() error { return stores.Replica.Run(background) })
 	}
 	if c.Backend.Sandboxed() {
-		if err := demoAccounts(ctx, users); err != nil {
-			stop()
-			return errors.Join(err, group.Wait())
-		}
 		group.Go(func() error { return bots.Run(background) })
 		if teacher != nil {
 			group.Go(func() error { return teacher.Run(background) })
@@ -323,13 +323,15 @@ func serve(ctx context.Context, c *commands, log *slog.Logger, stdout io.Writer)
 	return err
 }
 
-// The accounts of the sandbox are public, so it listens on loopback only.
+// The accounts of the sandbox are public, so it listens on loopback only, and the shopkeeper's is used there only.
 const demoBuyer, demoAdmin, demoPassword = "13800000000", "13900000000", "miaosha-demo"
 
-func demoAccounts(ctx context.Context, users *user.Store) error {
-	return errors.Join(
-		users.Seed(ctx, user.User{Phone: demoBuyer, Nickname: "小秒", Role: user.RoleBuyer}, demoPassword),
-		users.Seed(ctx, user.User{Phone: demoAdmin, Nickname: "店主", Role: user.RoleAdmin}, demoPassword))
+// demoAccounts makes the accounts of the sandbox, and returns the shopkeeper's id.
+func demoAccounts(ctx context.Context, users *user.Store) (shopkeeper int64, err error) {
+	if _, err = users.Seed(ctx, user.User{Phone: demoBuyer, Nickname: "小秒", Role: user.RoleBuyer}, demoPassword); err != nil {
+		return 0, err
+	}
+	return users.Seed(ctx, user.User{Phone: demoAdmin, Nickname: "店主", Role: user.RoleAdmin}, demoPassword)
 }
 
 // firstSteps returns what a sandbox has for a person who is alone with it. Over a network no button makes one the shopkeeper.
@@ -344,7 +346,7 @@ func firstSteps(local bool) *web.Demo {
 func welcome(w io.Writer, c *commands, listeners *web.Listeners, s *backend.Stores, playMoney bool, took time.Duration) {
 	fmt.Fprintf(w, "miaosha is open at %s  (ready in %.1f s)\n", listeners.URL(), took.Seconds())
 	if c.Backend.Sandboxed() {
-		fmt.Fprintf(w, "  demo buyer          %s / %s\n  demo administrator  %s / %s\n", demoBuyer, demoPassword, demoAdmin, demoPassword)
+		fmt.Fprintf(w, "  demo buyer          %s / %s\n  demo administrator  %s / %s  (at this machine only)\n", demoBuyer, demoPassword, demoAdmin, demoPassword)
 		fmt.Fprintf(w, "  lab                 %s/lab.html\n", listeners.URL())
 		fmt.Fprintf(w, "  courses' words      %s/courses.html\n", listeners.URL())
 		live := "/admin.html#live"

@@ -13,7 +13,7 @@ import (
 // keeper makes an administrator and returns the id.
 func (s testShop) keeper(t *testing.T) (id int64) {
 	t.Helper()
-	if err := s.Seed(t.Context(), User{Phone: "13900000001", Role: RoleAdmin}, "administrator"); err != nil {
+	if _, err := s.Seed(t.Context(), User{Phone: "13900000001", Role: RoleAdmin}, "administrator"); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.db.QueryRow(t.Context(), `select id from users where phone = '13900000001'`).Scan(&id); err != nil {

@@ -63,6 +63,8 @@ var refusals = []refusal{
 	{err: seckill.ErrBadPath, status: 403, code: "bad_path", zh: "抢购地址无效或已过期，请重新领取", en: "This address is not yours or has run out; get a new one"},
 	{err: user.ErrDisabled, status: 403, code: "disabled", zh: "该账号已被停用，请联系店铺", en: "This account is disabled, please ask the shop"},
 	{err: errNewPassword, status: 403, code: "new_password", zh: "这个密码是系统生成的，请先改成自己的密码", en: "This password was made for you, please choose your own first"},
+	{err: errElsewhere, status: 403, code: "local_only", zh: "演示店主的密码是公开的，这个账号只能在运行本店的机器上使用（http://127.0.0.1）",
+		en: "The demo shopkeeper's password is public, so this account works only at the machine that runs the shop (http://127.0.0.1)"},
 	{err: admin.ErrNoLongerStaff, status: 403, code: "forbidden", zh: "没有权限", en: "Not allowed"},
 	{err: errForbidden, status: 403, code: "forbidden", zh: "没有权限", en: "Not allowed"},
 	{err: errLink, status: 403, code: "bad_link", zh: "链接无效或已过期，请向店主索取新链接", en: "This link is wrong or has expired; ask the shop for a new one"},

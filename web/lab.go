@@ -26,7 +26,7 @@ func (s *Server) inLab(h labHandler) http.HandlerFunc {
 	}
 	return s.handle(func(w http.ResponseWriter, r *http.Request) error {
 		if token := s.token(r); token != "" {
-			if who, err := s.Sessions.Get(r.Context(), token); err == nil {
+			if who, err := s.session(r, token); err == nil {
 				return h(w, r, labCaller{user: who.UserID, admin: who.Role == user.RoleAdmin, from: s.clientNetwork(r)})
 			}
 		}

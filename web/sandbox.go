@@ -3,7 +3,10 @@ package web
 import (
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
+	"net/netip"
+	"strings"
 
 	"miaosha/goods"
 	"miaosha/seckill/admin"
@@ -11,6 +14,7 @@ import (
 )
 
 var (
+	errElsewhere = errors.New("the demo shopkeeper is not at this machine")
 	errBotsBusy  = errors.New("bots are under way")
 	errFaultBusy = errors.New("a fault is under way")
 )
@@ -21,6 +25,8 @@ type Demo struct {
 	Accounts map[string]DemoAccount // by the name of their button: buyer and, if only this machine reaches the shop, admin
 	Bots     Bots
 	Teacher  Teacher // nil where other machines reach the shop
+
+	Shopkeeper int64 // the account whose password is public: it is used at this machine only
 
 	Addresses []string // URLs at which the machines of its network may reach the shop, for a class
 }
@@ -40,6 +46,36 @@ type Teacher interface {
 
 // DemoAccount is an account whose password is public.
 type DemoAccount struct{ Phone, Password string }
+
+// checkPlace refuses the demo shopkeeper from another machine, with errElsewhere: everyone knows that password.
+func (s *Server) checkPlace(r *http.Request, user int64) error {
+	if s.Demo == nil || user != s.Demo.Shopkeeper || atThisMachine(r) {
+		return nil
+	}
+	return errElsewhere
+}
+
+// atThisMachine reports whether a request comes over loopback, for a name of loopback, and was not passed on by a proxy, as far as
+// the proxy says so.
+func atThisMachine(r *http.Request) bool {
+	for _, header := range []string{"Forwarded", "Via", "X-Forwarded-For", "X-Real-Ip"} {
+		if r.Header[header] != nil {
+			return false
+		}
+	}
+	peer, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil || !peer.Addr().Unmap().IsLoopback() {
+		return false
+	}
+	host := r.Host
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	if at, err := netip.ParseAddr(strings.Trim(host, "[]")); err == nil {
+		return at.Unmap().IsLoopback()
+	}
+	return hostAllowed(host, nil)
+}
 
 // inSandbox returns h for the route of a thing that this sandbox has. Where the thing is missing, there is no such page.
 func (s *Server) inSandbox(has bool, h http.HandlerFunc) http.HandlerFunc {

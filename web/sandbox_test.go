@@ -2,6 +2,7 @@ package web_test
 
 import (
 	"encoding/json"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -71,6 +72,55 @@ func TestRoutesOfASandbox(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Everyone knows the password of the demo shopkeeper, so that account is of this machine alone: from elsewhere there is no log-in, and
+// a session that began here does nothing there. Buyers, and an administrator whose password is a secret, come from anywhere.
+func TestTheDemoShopkeeperStaysAtThisMachine(t *testing.T) {
+	t.Parallel()
+	s := openSandboxShop(t, "MIAOSHA_ALLOW_LAN=true", "MIAOSHA_ADDR=0.0.0.0:0")
+	keeper, buyer := `{"phone":"13900000000","password":"miaosha-demo"}`, `{"phone":"13800000000","password":"miaosha-demo"}`
+	_, made, _ := strings.Cut(sandboxtest.MustCommand(t, s.env, "admin", "--phone", "13911112222", "--by", "13900000000"), "password: ")
+	other := `{"phone":"13911112222","password":"` + strings.TrimSpace(made) + `"}`
+	var here struct{ Token string }
+	sandboxtest.Call("POST", s.URL+"/api/login", "", keeper).Read(t, &here)
+	if r := sandboxtest.Call("GET", s.URL+"/api/admin/sales", here.Token, ""); r.Code != "ok" {
+		t.Fatalf("the shopkeeper at this machine: %s", outcome(r))
+	}
+	type place struct {
+		url     string
+		headers []string
+	}
+	places := map[string]place{"through a proxy": {s.URL, []string{"X-Forwarded-For", "192.0.2.7"}}}
+	addresses, err := net.InterfaceAddrs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range addresses {
+		if n, is := a.(*net.IPNet); is && n.IP.To4() != nil && !n.IP.IsLoopback() && !n.IP.IsLinkLocalUnicast() {
+			places["from a network"] = place{strings.Replace(s.URL, "127.0.0.1", n.IP.String(), 1), nil}
+		}
+	}
+	for name, at := range places {
+		for _, c := range []struct{ method, path, token, body, want string }{
+			{"POST", "/api/login", "", keeper, "403 local_only"},
+			{"POST", "/api/login", "", buyer, "200 ok"},
+			{"POST", "/api/login", "", other, "200 ok"},
+			{"POST", "/api/sandbox/login", "", `{"as":"buyer"}`, "200 ok"},
+			{"GET", "/api/me", here.Token, "", "403 local_only"},
+			{"GET", "/api/admin/sales", here.Token, "", "403 local_only"},
+			{"POST", "/api/sandbox/classes", here.Token, `{"title":"T"}`, "403 local_only"},
+			{"POST", "/api/password", here.Token, `{"old":"miaosha-demo","new":"another password"}`, "403 local_only"},
+			{"GET", "/api/lab/run", here.Token, "", "200 ok"}, // as a visitor
+		} {
+			if got := outcome(sandboxtest.Call(c.method, at.url+c.path, c.token, c.body, at.headers...)); got != c.want {
+				t.Errorf("%s %s %s %s: %s, want %s", name, c.method, c.path, c.body, got, c.want)
+			}
+		}
+	}
+	if r := sandboxtest.Call("GET", s.URL+"/api/me", here.Token, ""); r.Code != "ok" {
+		t.Errorf("a try from elsewhere has ended the session of this machine: %s", outcome(r))
 	}
 }
 

@@ -100,7 +100,7 @@ func (s *Server) buy(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer s.Rush.Release()
-	session, err := s.Sessions.Get(r.Context(), token)
+	session, err := s.session(r, token)
 	if err != nil {
 		return err
 	}

@@ -49,8 +49,8 @@ func openClassShop(t *testing.T) classShop {
 	t.Cleanup(func() { sessions.Close() })
 	users := user.New(db, rdb, secret, user.Config{}, log)
 	teacher := user.User{Phone: "13900000000", Nickname: "teacher", Role: user.RoleAdmin}
-	must(users.Seed(t.Context(), teacher, "a long password"))
-	must(db.QueryRow(t.Context(), `select id from users where phone = $1`, teacher.Phone).Scan(&teacher.ID))
+	teacher.ID, err = users.Seed(t.Context(), teacher, "a long password")
+	must(err)
 	token, _, err := sessions.Start(t.Context(), teacher, "", "")
 	must(err)
 	jobs := web.NewLab(lab.Stores{DatabaseURL: url, Redis: rdb}, log)

@@ -21,13 +21,22 @@ func (s *Server) loggedIn(h sessionHandler) http.HandlerFunc {
 		if token == "" {
 			return errNotLoggedIn
 		}
-		session, err := s.Sessions.Get(r.Context(), token)
+		session, err := s.session(r, token)
 		if err != nil {
 			return err
 		}
 		markSession(r.Context())
 		return h(w, r, session)
 	})
+}
+
+// session returns the session of a token, if its user may use it from where the request comes.
+func (s *Server) session(r *http.Request, token string) (user.Session, error) {
+	session, err := s.Sessions.Get(r.Context(), token)
+	if err != nil {
+		return user.Session{}, err
+	}
+	return session, s.checkPlace(r, session.UserID)
 }
 
 // token returns the session token from Authorization or from the cookie, but never from the URL.
@@ -227,6 +236,9 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) error {
 // request, if there is one. The browser is known as a device of the user from now on. A session of the staff has a line in
 // the log; without it the caller receives no token.
 func (s *Server) startSession(w http.ResponseWriter, r *http.Request, u user.LoggedIn) error {
+	if err := s.checkPlace(r, u.ID); err != nil {
+		return err
+	}
 	if old := s.token(r); old != "" {
 		if err := s.Sessions.End(r.Context(), old); err != nil {
 			return err

@@ -207,8 +207,8 @@ func openWorld(t *testing.T, seed uint64) *world {
 	w.makeSales(sales)
 	w.pages = slices.Sorted(maps.Keys(w.s.assets.files))
 	w.admin = user.User{Phone: "13900001111", Nickname: "admin", Role: user.RoleAdmin}
-	must(w.users.Seed(ctx, w.admin, fuzzPassword))
-	must(w.db.QueryRow(ctx, `select id from users where phone = $1`, w.admin.Phone).Scan(&w.admin.ID))
+	w.admin.ID, err = w.users.Seed(ctx, w.admin, fuzzPassword)
+	must(err)
 	w.makeWorkers()
 
 	background, stop := context.WithCancel(context.Background())
