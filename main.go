@@ -2,6 +2,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"embed"
 	"errors"
@@ -113,8 +114,8 @@ func run(ctx context.Context, args []string, stdin *os.File, stdout, stderr *os.
 	var c commands
 	exited := false
 	parser, err := kong.New(&c, kong.Name("miaosha"), kong.Writers(stdout, stderr), kong.Exit(func(int) { exited = true }),
-		kong.Resolvers(operator.SecretFiles(os.LookupEnv)),
-		kong.Description("A flash-sale (秒杀) shop in one binary. Without --database-url and --redis-url it runs its own Postgres and Redis. The environment variable of a secret with _FILE at its end names a file that has it."),
+		kong.Resolvers(operator.Environment(os.LookupEnv)),
+		kong.Description("A flash-sale (秒杀) shop in one binary. Without any setting of a real shop it runs its own Postgres and Redis. To read a secret or a URL from a file, add _FILE to its environment variable: MIAOSHA_SECRET_FILE=/path."),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 110}), kong.Help(operator.Help))
 	if err != nil {
 		return err
@@ -130,10 +131,16 @@ func run(ctx context.Context, args []string, stdin *os.File, stdout, stderr *os.
 		return operator.Explain(parser.Model, args, err)
 	}
 	log := newLog(c.LogLevel.Level, c.LogFormat, stderr)
+	command := parsed.Selected().Name
+	if !slices.Contains([]string{"version", "baseline", "resume"}, command) { // these have no shop
+		if err := operator.CheckSandbox(parsed, c.Backend, os.LookupEnv); err != nil {
+			return err
+		}
+	}
 	env := operator.Env{Backend: c.Backend, Schema: schema, Log: log, SessionLife: sessionLife, In: stdin, Out: stdout, Err: stderr,
 		Colour: coloured(stdout), Origin: operator.Origin(args, version)}
 	env.WarnOfSecrets(parsed)
-	switch parsed.Selected().Name {
+	switch command {
 	case "serve":
 		return serve(ctx, &c, log, stdout)
 	case "config":
@@ -181,7 +188,7 @@ func (c *commands) checkMeasuring() error {
 func serve(ctx context.Context, c *commands, log *slog.Logger, stdout io.Writer) error {
 	cfg, started := c.Serve, time.Now()
 	signal.Ignore(syscall.SIGPIPE) // what reads the output may have been killed: the queue is drained and the stores are closed all the same
-	if err := c.Backend.RequireSecret(); err != nil {
+	if err := cmp.Or(c.Backend.RequireStores(), c.Backend.RequireSecret()); err != nil {
 		return err
 	}
 	if err := c.checkMeasuring(); err != nil {

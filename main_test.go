@@ -226,6 +226,10 @@ func TestStartRefusesWhatCantWork(t *testing.T) {
 	with := func(over ...string) []string { return append(append([]string{}, env...), over...) }
 	taken := sandboxtest.Open(t, env)
 	url := strings.TrimPrefix(env[0], "DATABASE_URL=")
+	without := func(name string, over ...string) []string {
+		return append(slices.DeleteFunc(slices.Clone(env), func(v string) bool { return strings.HasPrefix(v, name+"=") }), over...)
+	}
+	half := without("DATABASE_URL", "MIAOSHA_SANDBOX=postgres")
 	newer := sandboxtest.Stores(t)
 	if _, err := database(t, newer).Exec(t.Context(), `update schema_version set version = 1000`); err != nil {
 		t.Fatal(err)
@@ -261,23 +265,38 @@ func TestStartRefusesWhatCantWork(t *testing.T) {
 		{"a provider by plain HTTP", "--provider-url", env, []string{"--provider-url", "http://pay.example"}},
 		{"a provider without the shop's key", "--provider-secret", env, []string{"--provider-url", "https://pay.example"}},
 		{"a provider without its own key", "--notify-secret", with("MIAOSHA_PROVIDER_SECRET=0123456789abcdef0123456789abcdef"), []string{"--provider-url", "https://pay.example"}},
-		{"no file with the secret", "MIAOSHA_SECRET_FILE", with("MIAOSHA_SECRET=", "MIAOSHA_SECRET_FILE=/nowhere"), nil},
+		{"no file with the secret", "MIAOSHA_SECRET_FILE: open /nowhere: no such file", without("MIAOSHA_SECRET", "MIAOSHA_SECRET_FILE=/nowhere"), nil},
 		{"share of 0", "--max-conns-share", env, []string{"--max-conns-share", "0"}},
 		{"share above 100", "--max-conns-share", env, []string{"--max-conns-share", "101"}},
-		{"no secret", "MIAOSHA_SECRET", with("MIAOSHA_SECRET="), nil},
-		{"short secret", "MIAOSHA_SECRET", with("MIAOSHA_SECRET=short"), nil},
+		{"no secret", "--secret (MIAOSHA_SECRET): required", without("MIAOSHA_SECRET"), nil},
+		{"an empty secret", "MIAOSHA_SECRET is set, but empty", with("MIAOSHA_SECRET="), nil},
+		{"a blank secret", "MIAOSHA_SECRET is set, but empty", with("MIAOSHA_SECRET= \ufeff"), nil},
+		{"an empty address of Redis", "REDIS_URL is set, but empty", with("REDIS_URL="), nil},
+		{"an empty address of the sessions' Redis", "SESSION_REDIS_URL is set, but empty", with("SESSION_REDIS_URL="), nil},
+		{"an empty address of the standby", "READ_DATABASE_URL is set, but empty", with("READ_DATABASE_URL="), nil},
+		{"an empty provider's key", "MIAOSHA_NOTIFY_SECRET is set, but empty", with("MIAOSHA_NOTIFY_SECRET="), nil},
+		{"an empty argument", "--redis-url is empty", env, []string{"--redis-url", ""}},
 		{"a key that is guessed", "--notify-secret (MIAOSHA_NOTIFY_SECRET): 31 bytes are too short, at least 32", with("MIAOSHA_NOTIFY_SECRET=" + strings.Repeat("x", 31)), nil},
 		{"a shop's key that is guessed", "--provider-secret (MIAOSHA_PROVIDER_SECRET): 1 bytes are too short", with("MIAOSHA_PROVIDER_SECRET=x", "MIAOSHA_PROVIDER_URL=https://pay.example"), nil},
+		{"no Redis", "--redis-url (REDIS_URL): required, since the other store is given; --sandbox redis (MIAOSHA_SANDBOX)", without("REDIS_URL"), nil},
+		{"no Redis for a command", "--redis-url (REDIS_URL): required", without("REDIS_URL"), []string{"sale", "--title", "T"}},
+		{"no Redis for the sandbox's Postgres", "--redis-url (REDIS_URL): required with --sandbox postgres", []string{"MIAOSHA_SANDBOX=postgres"}, nil},
+		{"no Postgres for the sandbox's Redis", "--database-url (DATABASE_URL): required with --sandbox redis", []string{"MIAOSHA_SANDBOX=redis"}, nil},
+		{"a Postgres beside the sandbox's", "--sandbox postgres (MIAOSHA_SANDBOX): not together with --database-url (DATABASE_URL)", with("MIAOSHA_SANDBOX=postgres"), nil},
+		{"a Redis beside the sandbox's", "--sandbox redis (MIAOSHA_SANDBOX): not together with --redis-url (REDIS_URL)", with("MIAOSHA_SANDBOX=redis"), nil},
+		{"a store beside the sandbox", "--sandbox both (MIAOSHA_SANDBOX): not together with --redis-url (REDIS_URL)", without("DATABASE_URL", "MIAOSHA_SANDBOX=both"), nil},
+		{"a proxy before a half sandbox", "--trusted-proxies (MIAOSHA_TRUSTED_PROXIES): the sandbox trusts no proxy", half, []string{"--trusted-proxies", "10.0.0.0/8"}},
+		{"short secret", "MIAOSHA_SECRET", with("MIAOSHA_SECRET=short"), nil},
 		{"rate 0", "--rate", env, []string{"--rate", "0"}},
 		{"queue of 0", "--qmax", env, []string{"--qmax", "0"}},
 		{"pause below 0", "--settle-pause", env, []string{"--settle-pause=-1ms"}},
 		{"captcha answers with an own store", "MIAOSHA_CAPTCHA_ANSWERS", with("MIAOSHA_CAPTCHA_ANSWERS=true"), nil},
-		{"captcha answers with an own Redis", "--captcha-answers", with("DATABASE_URL="), []string{"--captcha-answers"}},
+		{"captcha answers with an own Redis", "--captcha-answers", half, []string{"--captcha-answers"}},
 		{"a lane of one with an own store", "--lane-batch", env, []string{"--lane-batch", "1"}},
-		{"settling one by one with an own Redis", "--settle-batch", with("DATABASE_URL="), []string{"--settle-batch", "1"}},
+		{"settling one by one with an own Redis", "--settle-batch", half, []string{"--settle-batch", "1"}},
 		{"no sold-out mark with an own store", "--sold-out-mark", env, []string{"--sold-out-mark", "1ns"}},
 		{"no cache of sales with an own store", "--catalogue-life", env, []string{"--catalogue-life", "1ns"}},
-		{"no copies of sessions with an own Redis for them", "--session-copies", with("DATABASE_URL=", "REDIS_URL=", "SESSION_REDIS_URL=redis://127.0.0.1:1"),
+		{"no copies of sessions with an own Redis for them", "--session-copies", []string{"MIAOSHA_SANDBOX=both", "SESSION_REDIS_URL=redis://127.0.0.1:1"},
 			[]string{"--session-copies", "1ns"}},
 		{"a lane of none", "--lane-batch: 1 to 256", env, []string{"--lane-batch", "0"}},
 		{"settling none", "--settle-batch: 1 to 2000", env, []string{"--settle-batch", "0"}},
@@ -328,8 +347,27 @@ func TestCommandsShareTheSandbox(t *testing.T) {
 	env := []string{"HOME=" + t.TempDir(), "MIAOSHA_ADDR=127.0.0.1:0", "MIAOSHA_OPS_ADDR=off", "PATH=" + os.Getenv("PATH"),
 		"MIAOSHA_SANDBOX_REDIS=" + sandboxtest.Kind()}
 	t.Cleanup(func() { sandboxtest.Command(t, env, "reset", "--yes") })
-	before := sandboxtest.Sale(t, env, 7) // the shop is not running
+	data := filepath.Join(strings.TrimPrefix(env[0], "HOME="), ".cache", "miaosha")
+	for _, args := range [][]string{{"sale", "--title", "T"}, {"sale", "list"}, {"users", "-n", "1"}, {"admin", "--phone", "13911112222"},
+		{"ban", "lift", "--phone", "13911112222"}, {"ticket", "01a1fcde-b4cc-7e32-a2ab-8b8f9f201656"}, {"audit"}} {
+		out, errs, code := sandboxtest.Command(t, env, args...)
+		if code == 0 || out != "" || !strings.Contains(errs, "there is no shop: no setting names one, and there is no sandbox in "+data) {
+			t.Errorf("%v without a shop: exit %d %s%s", args, code, out, errs)
+		}
+	}
+	if _, err := os.Stat(data); !os.IsNotExist(err) {
+		t.Errorf("commands without a shop left a data folder: %v", err)
+	}
 	s := sandboxtest.Open(t, env)
+	s.End(syscall.SIGTERM)
+	before := sandboxtest.Sale(t, env, 7) // the shop is not running
+	s = sandboxtest.Open(t, env)
+	for _, args := range [][]string{{"sale", "--title", "T"}, {"sale", "pause", before}, {"sale", "resume", before}, {"users", "-n", "1"},
+		{"admin", "--phone", "13911112222", "--by", demoAdmin}} {
+		if _, errs, code := sandboxtest.Command(t, env, args...); code != 0 || !strings.Contains(errs, "the sandbox in "+data) {
+			t.Errorf("%v does not say which shop it has changed: exit %d %s", args, code, errs)
+		}
+	}
 	if r := sandboxtest.Call("GET", s.URL+"/api/sales/"+before, "", ""); r.Code != "ok" {
 		t.Errorf("the sale created before the start: %d %s", r.Status, r.Code)
 	}
@@ -360,11 +398,92 @@ func TestCommandsShareTheSandbox(t *testing.T) {
 	}
 	s.End(syscall.SIGTERM)
 	sandboxtest.MustCommand(t, env, "reset", "--yes")
+	if _, errs, code := sandboxtest.Command(t, env, "sale", "--title", "T"); code == 0 || !strings.Contains(errs, "there is no shop") {
+		t.Errorf("a command after a reset: exit %d %s", code, errs)
+	}
 	s = sandboxtest.Open(t, env)
 	if r := sandboxtest.Call("GET", s.URL+"/api/sales/999", "", ""); r.Code != "no_sale" {
 		t.Errorf("after a reset: %d %s", r.Status, r.Code)
 	}
 	s.End(syscall.SIGTERM)
+}
+
+// The sandbox, whose passwords are public, is chosen and never fallen into: beside a setting of a real shop nothing starts it, and no
+// command makes one. The line names the setting as it was given.
+func TestTheSandboxIsChosen(t *testing.T) {
+	t.Parallel()
+	home := t.TempDir()
+	file := func(name, text string) string {
+		at := filepath.Join(t.TempDir(), name)
+		if err := os.WriteFile(at, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return at
+	}
+	const key = "0123456789abcdef0123456789abcdef"
+	whole := file("whole", key)
+	for _, c := range []struct {
+		says string
+		env  string // with blanks between
+		args string
+	}{
+		{"DATABASE_URL_FILE: ", "DATABASE_URL_FILE=" + file("empty", "") + " MIAOSHA_SECRET_FILE=" + whole + " MIAOSHA_PROVIDER_URL=https://pay.example MIAOSHA_TRUSTED_PROXIES=10.0.0.0/8", ""},
+		{"is empty: write the value into it", "DATABASE_URL_FILE=" + file("blank", "\ufeff \r\n"), ""},
+		{"is in UTF-16: save it as UTF-8", "DATABASE_URL_FILE=" + file("wide", "\xff\xfep\x00o\x00"), ""},
+		{"DATABASE_URL_FILE: read /: is a directory", "DATABASE_URL_FILE=/", ""},
+		{"DATABASE_URL_FILE: /dev/zero has more than 64 KB", "DATABASE_URL_FILE=/dev/zero", ""},
+		{"DATABASE_URL_FILE: it is set, but empty", "DATABASE_URL_FILE=", ""},
+		{"DATABASE_URL is set, but empty", "DATABASE_URL=", ""},
+		{"DATABASE_URL is set, but empty", "DATABASE_URL=", "admin --phone 13911112222"},
+		{"MIAOSHA_NOTIFY_SECRET_FILE: ", "MIAOSHA_NOTIFY_SECRET_FILE=" + file("none", "\n"), ""},
+		{"miaosha: MIAOSHA_SECRET: this is for a real shop, and DATABASE_URL is not set", "MIAOSHA_SECRET=" + key, ""},
+		{"miaosha: MIAOSHA_SECRET_FILE: this is", "MIAOSHA_SECRET_FILE=" + whole, ""},
+		{"miaosha: MIAOSHA_SECRET_FILE: this is", "MIAOSHA_SECRET_FILE=" + whole, "sale --title T"},
+		{"miaosha: MIAOSHA_SECRET_FILE: this is", "MIAOSHA_SECRET_FILE=" + whole, "audit"},
+		{"miaosha: MIAOSHA_SECRET_FILE: this is", "MIAOSHA_SECRET_FILE=" + whole, "lab"},
+		{"miaosha: MIAOSHA_SECRET_FILE: this is", "MIAOSHA_SECRET_FILE=" + whole, "bench"},
+		{"miaosha: MIAOSHA_SECRET_FILE: this is", "MIAOSHA_SECRET_FILE=" + whole, "config"},
+		{"miaosha: --secret: this is", "", "--secret " + key},
+		{"miaosha: MIAOSHA_NOTIFY_SECRET: this is", "MIAOSHA_NOTIFY_SECRET=" + key, ""},
+		{"miaosha: MIAOSHA_NOTIFY_SECRET: this is", "MIAOSHA_NOTIFY_SECRET=" + key, "admin --phone 13911112222"},
+		{"miaosha: MIAOSHA_PROVIDER_SECRET, MIAOSHA_PROVIDER_URL: this is", "MIAOSHA_PROVIDER_URL=https://pay.example MIAOSHA_PROVIDER_SECRET=" + key, ""},
+		{"miaosha: MIAOSHA_LEGACY_SALT: this is", "MIAOSHA_LEGACY_SALT=1a2b3c4d", ""},
+		{"miaosha: MIAOSHA_TRUSTED_PROXIES: this is", "MIAOSHA_TRUSTED_PROXIES=10.0.0.0/8", ""},
+		{"MIAOSHA_TRUSTED_PROXIES is set, but empty", "MIAOSHA_TRUSTED_PROXIES=", ""},
+		{"miaosha: MIAOSHA_TRUSTED_PROXIES: this is", "MIAOSHA_TRUSTED_PROXIES=", "admin --phone 13911112222"},
+		{"miaosha: --trusted-proxies: this is", "", "--trusted-proxies 127.0.0.1/32"},
+		{"the sandbox trusts no proxy", "MIAOSHA_SANDBOX=both", "--trusted-proxies 127.0.0.1/32"},
+		{"miaosha: MIAOSHA_TLS_DOMAIN: this is", "MIAOSHA_TLS_DOMAIN=shop.example", ""},
+		{"miaosha: REDIS_URL: this is for a real shop, and DATABASE_URL is not set", "REDIS_URL=redis://127.0.0.1:1", ""},
+		{"add --sandbox postgres (MIAOSHA_SANDBOX)", "REDIS_URL=redis://127.0.0.1:1", "sale --title T"},
+		{"miaosha: SESSION_REDIS_URL: this is", "SESSION_REDIS_URL=redis://127.0.0.1:1", ""},
+		{"only with --database-url", "READ_DATABASE_URL=postgres://h/d", ""},
+	} {
+		env := append(strings.Fields(c.env), "HOME="+home, "MIAOSHA_ADDR=127.0.0.1:0", "MIAOSHA_OPS_ADDR=off", "PATH="+os.Getenv("PATH"))
+		out, errs, code := sandboxtest.Command(t, env, strings.Fields(c.args)...)
+		if code == 0 || out != "" || strings.Count(errs, "\n") != 1 || !strings.Contains(errs, c.says) || strings.Contains(errs, key) {
+			t.Errorf("%s miaosha %s: exit %d %s%swant one line with %q", c.env, c.args, code, out, errs, c.says)
+		}
+	}
+	if left, err := os.ReadDir(home); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+// No variable may be empty: what it was to set got lost on its way, in a file of compose or in a script.
+func TestAnEmptyVariableIsNamed(t *testing.T) {
+	t.Parallel()
+	env := sandboxtest.Stores(t)
+	all := regexp.MustCompile(`\$([A-Z_]+)`).FindAllStringSubmatch(sandboxtest.MustCommand(t, nil, "serve", "--help"), -1)
+	if len(all) < 50 {
+		t.Fatalf("the help names %d variables", len(all))
+	}
+	for _, m := range all {
+		out, errs, code := sandboxtest.Command(t, append(slices.Clone(env), m[1]+"="))
+		if code != 2 || out != "" || strings.Count(errs, "\n") != 1 || !strings.Contains(errs, m[1]+" is set, but empty: give it a value, or unset it") {
+			t.Errorf("%s=: exit %d %s%s", m[1], code, out, errs)
+		}
+	}
 }
 
 // Both the word help and the flag --help print the help.
@@ -407,7 +526,7 @@ func TestTheSandboxStaysOnThisMachine(t *testing.T) {
 	}
 	// With an own Redis it is still the sandbox, since the accounts are in Postgres.
 	stores := sandboxtest.Stores(t)
-	half := append(slices.Clone(env), stores[1])
+	half := append(slices.Clone(env), stores[1], "MIAOSHA_SANDBOX=postgres")
 	if _, errs, code := sandboxtest.Command(t, half, "--addr", "0.0.0.0:0", "--ops-addr", "off"); code == 0 || !strings.Contains(errs, "--allow-lan") {
 		t.Errorf("beside an own Redis: exit %d %s", code, errs)
 	}
@@ -463,7 +582,7 @@ func TestSecretsComeFromFiles(t *testing.T) {
 	stores := sandboxtest.Stores(t)
 	inFile := func(name, text string) string {
 		at := filepath.Join(t.TempDir(), name)
-		if err := os.WriteFile(at, []byte(text+"\n"), 0o600); err != nil {
+		if err := os.WriteFile(at, []byte("\ufeff"+text+"\r\n"), 0o600); err != nil { // as an editor on Windows saves it
 			t.Fatal(err)
 		}
 		return "=" + at

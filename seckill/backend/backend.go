@@ -8,7 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,6 +27,7 @@ type Config struct {
 	ReadMaxLag      time.Duration `name:"read-max-lag" env:"MIAOSHA_READ_MAX_LAG" default:"2s" help:"How far --read-database-url may be behind. A list or detail is a second older at most, because it is cached."`
 	RedisURL        string        `name:"redis-url" env:"REDIS_URL" placeholder:"URL" help:"Redis, as redis://:password@host:6379/0 or rediss://; several with commas are a Cluster. Sentinels: redis+sentinel://:password@host:26379/0?master_name=shop, and others after commas. The sandbox's if not given."`
 	SessionRedisURL string        `name:"session-redis-url" env:"SESSION_REDIS_URL" placeholder:"URL" help:"A Redis for sessions alone. The same as --redis-url if not given."`
+	SandboxRuns     string        `name:"sandbox" env:"MIAOSHA_SANDBOX" enum:"auto,both,postgres,redis" default:"auto" help:"Which stores the sandbox runs: postgres or redis alone, beside the other store of your own, both, or auto: both, if no setting speaks of a real shop."`
 	DataDir         string        `name:"data-dir" env:"MIAOSHA_DATA_DIR" placeholder:"DIR" help:"Where the sandbox keeps its data. A folder in the user's cache folder if not given."`
 	SandboxRedis    string        `name:"sandbox-redis" env:"MIAOSHA_SANDBOX_REDIS" enum:"auto,server,embedded" default:"auto" help:"The sandbox's Redis: an installed redis-server or valkey-server (server), one inside this process (embedded), or a server if there is one (auto)."`
 	PostgresBin     string        `name:"postgres-bin" env:"MIAOSHA_POSTGRES_BIN" placeholder:"DIR" help:"The folder of the sandbox's postgres and initdb. If not given, an installed Postgres is used, and one is fetched if there is none."`
@@ -45,6 +48,24 @@ func (c Config) Sandboxed() bool { return c.DatabaseURL == "" }
 func (c Config) Sandbox() sandbox.Config {
 	return sandbox.Config{DataDir: c.DataDir, Postgres: c.DatabaseURL == "", Redis: c.RedisURL == "",
 		RedisKind: c.SandboxRedis, PostgresBin: c.PostgresBin, PostgresMirror: c.PostgresMirror}
+}
+
+// RequireStores returns an error if the sandbox would run a store beside one of the operator's, and was not asked to: an
+// address that got lost must not move half of a shop into the sandbox.
+func (c Config) RequireStores() error {
+	for _, store := range []struct{ name, setting, at, beside string }{
+		{"postgres", "--database-url (DATABASE_URL)", c.DatabaseURL, c.RedisURL}, {"redis", "--redis-url (REDIS_URL)", c.RedisURL, c.DatabaseURL},
+	} {
+		switch asked := c.SandboxRuns == "both" || c.SandboxRuns == store.name; {
+		case asked && store.at != "":
+			return fmt.Errorf("--sandbox %s (MIAOSHA_SANDBOX): not together with %s", c.SandboxRuns, store.setting)
+		case !asked && store.at == "" && (c.SandboxRuns == "postgres" || c.SandboxRuns == "redis"):
+			return fmt.Errorf("%s: required with --sandbox %s (MIAOSHA_SANDBOX), which runs one store alone", store.setting, c.SandboxRuns)
+		case !asked && store.at == "" && store.beside != "":
+			return fmt.Errorf("%s: required, since the other store is given; --sandbox %s (MIAOSHA_SANDBOX) if the sandbox is to run this one", store.setting, store.name)
+		}
+	}
+	return nil
 }
 
 // Validate returns an error that names the setting that makes no sense.
@@ -88,7 +109,7 @@ type Stores struct {
 // Open connects to both stores, checks them, and applies the schema if the database has an older
 // one. It starts or joins the sandbox if an address is missing. An error names the setting.
 func Open(ctx context.Context, cfg Config, schema string, log *slog.Logger) (s *Stores, err error) {
-	if err := cfg.Validate(); err != nil {
+	if err := cmp.Or(cfg.Validate(), cfg.RequireStores()); err != nil {
 		return nil, err
 	}
 	redis.SetLogger(quiet{log})
@@ -146,6 +167,21 @@ func Open(ctx context.Context, cfg Config, schema string, log *slog.Logger) (s *
 		}
 	}
 	return s, nil
+}
+
+// Where names the shop that has these stores, without a user and a password.
+func (s *Stores) Where() string {
+	if s.Sandbox != nil && s.Sandbox.DatabaseURL != "" {
+		return "the sandbox in " + s.Sandbox.DataDir
+	}
+	server := s.Web.Config().ConnConfig
+	hosts := []string{net.JoinHostPort(server.Host, fmt.Sprint(server.Port))}
+	for _, other := range server.Fallbacks { // the same host again, without TLS, or another one
+		if at := net.JoinHostPort(other.Host, fmt.Sprint(other.Port)); !slices.Contains(hosts, at) {
+			hosts = append(hosts, at)
+		}
+	}
+	return fmt.Sprintf("the shop in Postgres (%s at %s)", server.Database, strings.Join(hosts, ", "))
 }
 
 // Close closes all connections. It waits for those in use.

@@ -238,6 +238,29 @@ func TestARedisThatEvictsIsRefused(t *testing.T) {
 	s.Close()
 }
 
+// One store of the operator's beside one of the sandbox's is a shop only if that is asked for by name.
+func TestTheSandboxRunsOneStoreByNameOnly(t *testing.T) {
+	const db, rdb = "--database-url (DATABASE_URL): ", "--redis-url (REDIS_URL): "
+	for _, test := range []struct{ runs, db, rdb, want string }{
+		{"", "", "", ""}, {"auto", "", "", ""}, {"auto", "d", "r", ""}, {"both", "", "", ""}, {"postgres", "", "r", ""}, {"redis", "d", "", ""},
+		{"auto", "d", "", rdb + "required, since"}, {"", "", "r", db + "required, since"},
+		{"postgres", "", "", rdb + "required with --sandbox postgres"}, {"redis", "", "", db + "required with --sandbox redis"},
+		{"postgres", "d", "r", "--sandbox postgres (MIAOSHA_SANDBOX): not together with --database-url"},
+		{"redis", "d", "r", "--sandbox redis (MIAOSHA_SANDBOX): not together with --redis-url"},
+		{"both", "d", "", "--sandbox both (MIAOSHA_SANDBOX): not together with --database-url"},
+		{"both", "", "r", "--sandbox both (MIAOSHA_SANDBOX): not together with --redis-url"},
+	} {
+		cfg := backend.Config{SandboxRuns: test.runs, DatabaseURL: test.db, RedisURL: test.rdb, Pools: usual}
+		err := cfg.RequireStores()
+		if (err == nil) != (test.want == "") || err != nil && !strings.HasPrefix(err.Error(), test.want) {
+			t.Errorf("%+v: %v, want %q", test, err, test.want)
+		}
+	}
+	if s, err := open(t, backend.Config{DatabaseURL: "postgres://h/d", Secret: secret}); s != nil || err == nil || !strings.HasPrefix(err.Error(), rdb) {
+		t.Errorf("half a shop is opened: %v", err)
+	}
+}
+
 func TestASecretIsNeededWithADatabaseOfYourOwn(t *testing.T) {
 	const long = "thirty-two bytes are enough here"
 	for _, test := range []struct {

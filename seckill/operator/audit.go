@@ -23,7 +23,7 @@ func (Audit) Run(ctx context.Context, env Env) error {
 	}
 	p := env.progress()
 	p.step("audit: opening the stores; an audit only reads")
-	err := env.withStores(ctx, func(s *backend.Stores) error {
+	err := env.withShop(ctx, func(s *backend.Stores) error {
 		extent, err := audit.Read(ctx, s.Web, s.Redis)
 		if err != nil {
 			return err

@@ -21,7 +21,7 @@ type BanList struct{}
 
 // Run prints one ban on each line.
 func (BanList) Run(ctx context.Context, env Env) error {
-	return env.withUsers(ctx, func(users *user.Store) error {
+	return env.withUsers(ctx, func(_ *backend.Stores, users *user.Store) error {
 		bans, err := users.Bans(ctx)
 		if err != nil {
 			return err
@@ -42,7 +42,7 @@ type BanLift struct {
 
 // Run says whether there was a ban.
 func (c BanLift) Run(ctx context.Context, env Env) error {
-	return env.withUsers(ctx, func(users *user.Store) error {
+	return env.withUsers(ctx, func(s *backend.Stores, users *user.Store) error {
 		lifted, err := users.LiftBan(ctx, c.Phone)
 		switch {
 		case errors.Is(err, user.ErrNotFound):
@@ -53,13 +53,14 @@ func (c BanLift) Run(ctx context.Context, env Env) error {
 			_, err = fmt.Fprintf(env.Out, "%s was not banned\n", c.Phone)
 		default:
 			_, err = fmt.Fprintf(env.Out, "%s can buy again\n", c.Phone)
+			env.sayWhere(s)
 		}
 		return err
 	})
 }
 
-func (env Env) withUsers(ctx context.Context, do func(*user.Store) error) error {
-	return env.withStores(ctx, func(s *backend.Stores) error {
-		return do(user.New(s.Users, s.Redis, s.Secret, user.Config{}, env.Log))
+func (env Env) withUsers(ctx context.Context, do func(*backend.Stores, *user.Store) error) error {
+	return env.withShop(ctx, func(s *backend.Stores) error {
+		return do(s, user.New(s.Users, s.Redis, s.Secret, user.Config{}, env.Log))
 	})
 }

@@ -41,7 +41,7 @@ func startChild(ctx context.Context, env Env, args ...string) (*child, error) {
 	c.cmd.Env = append(c.cmd.Environ(), "MIAOSHA_LOG_LEVEL=warn")
 	b := env.Backend // passed by environment: the list of processes must not show the passwords
 	for name, value := range map[string]string{"DATABASE_URL": b.DatabaseURL, "REDIS_URL": b.RedisURL, "SESSION_REDIS_URL": b.SessionRedisURL, "READ_DATABASE_URL": b.ReadDatabaseURL,
-		"MIAOSHA_DATA_DIR": b.DataDir, "MIAOSHA_SANDBOX_REDIS": b.SandboxRedis, "MIAOSHA_POSTGRES_BIN": b.PostgresBin,
+		"MIAOSHA_DATA_DIR": b.DataDir, "MIAOSHA_SANDBOX": b.SandboxRuns, "MIAOSHA_SANDBOX_REDIS": b.SandboxRedis, "MIAOSHA_POSTGRES_BIN": b.PostgresBin,
 		"MIAOSHA_POSTGRES_MIRROR": b.PostgresMirror, "MIAOSHA_SECRET": b.Secret} {
 		// The child must not have a store from our environment that this command does not use.
 		c.cmd.Env = slices.DeleteFunc(c.cmd.Env, func(v string) bool { return strings.HasPrefix(v, name+"_FILE=") || strings.HasPrefix(v, name+"=") })

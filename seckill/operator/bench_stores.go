@@ -30,9 +30,11 @@ func (env Env) ownStores(ctx context.Context) (own Env, remove func() error, err
 	own = env
 	own.Backend.DataDir, own.Backend.Secret = folder.DataDir, ""
 	own.Backend.RedisURL, own.Backend.SessionRedisURL, own.Backend.ReadDatabaseURL = "", "", ""
+	own.Backend.SandboxRuns = "both"
 	if env.Backend.Sandboxed() {
 		return own, remove, nil
 	}
+	own.Backend.SandboxRuns = "redis"
 	db, err := createDatabase(ctx, env.Backend.DatabaseURL)
 	if err != nil {
 		return env, nil, errors.Join(fmt.Errorf("--database-url (DATABASE_URL): %w", err), remove())

@@ -70,7 +70,7 @@ func (l LabCompare) Run(ctx context.Context, env Env) error {
 		ways = len(l.Strategies)
 	}
 	fmt.Fprintf(env.Err, "lab: %d strategies, one after the other: %s\n", ways, planText(plan))
-	return env.withStores(ctx, func(s *backend.Stores) error {
+	return env.withLab(ctx, func(s *backend.Stores) error {
 		results, err := lab.Run(ctx, LabStores(env.Backend, s, env.Schema), plan, labProgress(env.Err))
 		if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 			return fmt.Errorf("stopped: %d of %d strategies had ended, with the outcomes above. The tables and keys of the run are removed; nothing is left behind%s",

@@ -71,7 +71,7 @@ func (g LabGrade) Run(ctx context.Context, env Env) error {
 		return exitError{exitUsage, err}
 	}
 	fmt.Fprintf(env.Err, "lab: %d folders in %s, %d seeds\n", len(folders), absolute(g.Dir), len(seeds))
-	return env.withStores(ctx, func(s *backend.Stores) error {
+	return env.withLab(ctx, func(s *backend.Stores) error {
 		var all []gradedFolder
 		for _, folder := range folders {
 			result, err := gradeFolder(ctx, LabStores(env.Backend, s, env.Schema), filepath.Join(g.Dir, folder), seeds,

@@ -39,7 +39,7 @@ func (l LabCompare) judgeFile(ctx context.Context, env Env, plan lab.Plan) error
 	}
 	began := time.Now()
 	fmt.Fprintf(env.Err, "lab: %s: %s\n", l.MineFile, planText(plan))
-	return env.withStores(ctx, func(s *backend.Stores) error {
+	return env.withLab(ctx, func(s *backend.Stores) error {
 		results, err := lab.Judge(ctx, LabStores(env.Backend, s, env.Schema), program, []lab.Plan{plan}, labProgress(env.Err))
 		if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 			return fmt.Errorf("stopped. The program's process is killed, and its database and role are removed; nothing is left behind%s", notWritten(l.HTML))

@@ -91,19 +91,12 @@ type Admin struct {
 
 // Run asks for the password at a terminal. If it receives none, it creates one and prints it once.
 func (a Admin) Run(ctx context.Context, env Env) error {
-	password, made, title := rand.Text(), true, map[string]string{user.RoleAdmin: "administrator", user.RoleViewer: "viewer"}[a.Role]
-	if term.IsTerminal(int(env.In.Fd())) {
-		fmt.Fprint(env.Out, "Password (empty: create one): ")
-		typed, err := term.ReadPassword(int(env.In.Fd()))
-		fmt.Fprintln(env.Out)
+	title := map[string]string{user.RoleAdmin: "administrator", user.RoleViewer: "viewer"}[a.Role]
+	return env.withShop(ctx, func(s *backend.Stores) error {
+		password, made, err := env.askPassword(title, s)
 		if err != nil {
-			return fmt.Errorf("read the password: %w", err)
+			return err
 		}
-		if len(typed) > 0 {
-			password, made = string(typed), false
-		}
-	}
-	return env.withStores(ctx, func(s *backend.Stores) error {
 		sessions, err := user.NewSessions(s.SessionURL, env.SessionLife)
 		if err != nil {
 			return err
@@ -128,6 +121,23 @@ func (a Admin) Run(ctx context.Context, env Env) error {
 		if made {
 			fmt.Fprintf(env.Out, "password: %s\n", password)
 		}
+		env.sayWhere(s)
 		return nil
 	})
+}
+
+// askPassword returns the password that is typed at a terminal, or one that it creates.
+func (env Env) askPassword(title string, s *backend.Stores) (password string, made bool, err error) {
+	if term.IsTerminal(int(env.In.Fd())) {
+		fmt.Fprintf(env.Out, "Password of the %s of %s (empty: create one): ", title, s.Where())
+		typed, err := term.ReadPassword(int(env.In.Fd()))
+		fmt.Fprintln(env.Out)
+		if err != nil {
+			return "", false, fmt.Errorf("read the password: %w", err)
+		}
+		if len(typed) > 0 {
+			return string(typed), false, nil
+		}
+	}
+	return rand.Text(), true, nil
 }

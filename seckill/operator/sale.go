@@ -73,7 +73,7 @@ func (c SaleNew) create(ctx context.Context, env Env, in *Sale, state string) er
 	if err != nil {
 		return flagError(err)
 	}
-	return env.withStores(ctx, func(s *backend.Stores) error {
+	return env.withShop(ctx, func(s *backend.Stores) error {
 		item := goods.Item{Title: c.Title, Image: c.Image, Detail: c.Detail, ListPrice: c.ListPrice}
 		store := admin.New(s.Web, order.Config{}, nil)
 		if err := checkImage(ctx, store, c.Image); err != nil {
@@ -82,6 +82,7 @@ func (c SaleNew) create(ctx context.Context, env Env, in *Sale, state string) er
 		id, err := store.AddSale(ctx, admin.By{From: "miaosha sale"}, admin.NewSale{Item: item, Terms: terms, State: state})
 		if err == nil {
 			_, err = fmt.Fprintln(env.Out, id)
+			env.sayWhere(s)
 		}
 		return flagError(err)
 	})
@@ -133,7 +134,7 @@ func (c SaleList) Run(ctx context.Context, env Env, in *Sale) error {
 	if err != nil {
 		return err
 	}
-	return env.withStores(ctx, func(s *backend.Stores) error {
+	return env.withShop(ctx, func(s *backend.Stores) error {
 		sales, err := goods.New(s.Web).List(ctx)
 		if err != nil {
 			return err
@@ -248,7 +249,7 @@ func (c SaleID) change(ctx context.Context, env Env, in *Sale, do string, change
 	if err != nil {
 		return err
 	}
-	return env.withStores(ctx, func(s *backend.Stores) error {
+	return env.withShop(ctx, func(s *backend.Stores) error {
 		_, err = admin.New(s.Web, order.Config{}, nil).ChangeSale(ctx, admin.By{From: "miaosha sale " + do}, do, c.ID, change)
 		if pg := new(pgconn.PgError); errors.As(err, &pg) && pg.Code == "42501" {
 			return errors.New("this role of Postgres may not change sales: set DATABASE_URL to that of an owner (see deploy/README.md)")
@@ -259,7 +260,7 @@ func (c SaleID) change(ctx context.Context, env Env, in *Sale, do string, change
 		if err != nil {
 			return flagError(err)
 		}
-		_, err = fmt.Fprintln(env.Err, awaitGate(ctx, s, goods.New(s.Web), c.ID, zone))
+		_, err = fmt.Fprintf(env.Err, "%s (changed: %s)\n", awaitGate(ctx, s, goods.New(s.Web), c.ID, zone), s.Where())
 		return err
 	})
 }

@@ -1,9 +1,13 @@
 package operator
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strings"
+	"unicode"
 
 	"github.com/alecthomas/kong"
 
@@ -15,27 +19,66 @@ func isSecret(name string) bool {
 	return strings.HasSuffix(name, "secret") || strings.HasSuffix(name, "salt") || strings.HasSuffix(name, "-url")
 }
 
-// SecretFiles returns a resolver that reads secrets from files: if the environment has NAME_FILE in
-// place of NAME, the value is the text of that file, without white space around it.
-func SecretFiles(environment func(name string) (value string, ok bool)) kong.Resolver {
+// Environment returns a resolver that reads settings from the environment. A secret or a URL may be in a file: if there is NAME_FILE
+// in place of NAME, the value is the text of that file. White space and invisible characters around a value do not count. A variable
+// or a file that is empty is an error: such a value got lost on its way, and the default is not what was meant.
+func Environment(environment func(name string) (value string, ok bool)) kong.Resolver {
 	return kong.ResolverFunc(func(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
-		if !isSecret(flag.Name) || len(flag.Envs) == 0 {
+		if len(flag.Envs) == 0 {
 			return nil, nil
 		}
-		name := flag.Envs[0] + "_FILE"
-		file, _ := environment(name)
-		if file == "" {
-			return nil, nil
+		name := flag.Envs[0]
+		value, set := environment(name)
+		file, inFile := environment(name + "_FILE")
+		switch {
+		case inFile && set && isSecret(flag.Name):
+			return nil, fmt.Errorf("%s and %s_FILE: only one of them", name, name)
+		case inFile && isSecret(flag.Name):
+			text, err := readSecret(file)
+			if err != nil {
+				return nil, fmt.Errorf("%s_FILE: %w", name, err)
+			}
+			return text, nil
+		case set && trim(value) == "":
+			return nil, fmt.Errorf("%s is set, but empty: give it a value, or unset it", name)
+		case set && trim(value) != value:
+			return trim(value), nil
 		}
-		if value, _ := environment(flag.Envs[0]); value != "" {
-			return nil, fmt.Errorf("%s and %s: only one of them", flag.Envs[0], name)
-		}
-		raw, err := os.ReadFile(file)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
-		}
-		return strings.TrimSpace(string(raw)), nil
+		return nil, nil
 	})
+}
+
+// maxSecret is more than any secret or URL has. A file that never ends is not read to its end.
+const maxSecret = 64 << 10
+
+// readSecret returns the secret or the URL in a file.
+func readSecret(file string) (string, error) {
+	if file == "" {
+		return "", errors.New("it is set, but empty: name a file, or unset it")
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		return "", fmt.Errorf("%w: it has to be a file that this account may read", err)
+	}
+	defer f.Close()
+	raw, err := io.ReadAll(io.LimitReader(f, maxSecret+1))
+	switch text := trim(string(raw)); {
+	case err != nil:
+		return "", fmt.Errorf("%w: it has to be a file with the value", err)
+	case len(raw) > maxSecret:
+		return "", fmt.Errorf("%s has more than %d KB: it has to have the value alone", file, maxSecret>>10)
+	case bytes.HasPrefix(raw, []byte("\xff\xfe")) && raw[len(raw)-1] == 0, bytes.HasPrefix(raw, []byte("\xfe\xff\x00")):
+		return "", fmt.Errorf("%s is in UTF-16: save it as UTF-8", file)
+	case text == "":
+		return "", fmt.Errorf("%s is empty: write the value into it, or unset the variable", file)
+	default:
+		return text, nil
+	}
+}
+
+// trim removes white space and what no editor shows, such as a byte order mark, from both ends.
+func trim(text string) string {
+	return strings.TrimFunc(text, func(r rune) bool { return unicode.IsSpace(r) || unicode.Is(unicode.Cf, r) })
 }
 
 // WarnOfSecrets logs each secret that came by argument, which every user of the machine can read.

@@ -27,7 +27,7 @@ func (c Ticket) Run(ctx context.Context, env Env) error {
 	if !admin.IsTicket(c.ID) {
 		return fmt.Errorf("%q is no ticket (epoch:entry:nonce), and no id of an order", c.ID)
 	}
-	return env.withStores(ctx, func(s *backend.Stores) error {
+	return env.withShop(ctx, func(s *backend.Stores) error {
 		t, err := admin.NewTickets(s.Web, s.Redis).Timeline(ctx, c.ID)
 		switch {
 		case errors.Is(err, order.ErrNotFound):

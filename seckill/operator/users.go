@@ -28,7 +28,7 @@ func (u Users) Run(ctx context.Context, env Env) error {
 	if err := env.Backend.RequireSecret(); err != nil {
 		return err
 	}
-	return env.withStores(ctx, func(s *backend.Stores) error {
+	return env.withShop(ctx, func(s *backend.Stores) error {
 		path, err := u.paths(ctx, s)
 		if err != nil {
 			return err
@@ -39,7 +39,7 @@ func (u Users) Run(ctx context.Context, env Env) error {
 		}
 		defer sessions.Close()
 		p, made := env.progress(), 0
-		p.step("users: making %d buyers with live sessions", u.N)
+		p.step("users: making %d buyers with live sessions in %s", u.N, s.Where())
 		users := user.New(s.Users, s.Redis, s.Secret, user.Config{}, env.Log)
 		write := func(out io.Writer) error {
 			return users.MintCSV(ctx, sessions, u.N, path, out, func(n int) {

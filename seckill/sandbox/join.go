@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -60,14 +61,14 @@ func join(ctx context.Context, cfg Config) (*Sandbox, error) {
 	s := &Sandbox{DataDir: cfg.DataDir, Shared: st.PID}
 	if cfg.Postgres {
 		if st.DatabaseURL == "" {
-			return nil, fmt.Errorf("process %d runs on %s without a Postgres: stop it, set DATABASE_URL as it does, or use another --data-dir", st.PID, cfg.DataDir)
+			return nil, fmt.Errorf("process %d runs on %s without a Postgres: stop it, set DATABASE_URL and --sandbox redis as it does, or use another --data-dir", st.PID, cfg.DataDir)
 		}
 		s.DatabaseURL, s.Postgres = st.DatabaseURL, st.Postgres
 	}
 	if cfg.Redis {
 		switch {
 		case st.RedisURL == "":
-			return nil, fmt.Errorf("process %d runs on %s without a Redis: stop it, set REDIS_URL as it does, or use another --data-dir", st.PID, cfg.DataDir)
+			return nil, fmt.Errorf("process %d runs on %s without a Redis: stop it, set REDIS_URL and --sandbox postgres as it does, or use another --data-dir", st.PID, cfg.DataDir)
 		case cfg.RedisKind != Auto && cfg.RedisKind != st.RedisKind:
 			return nil, fmt.Errorf("process %d runs on %s with a Redis of the kind %s, not %s: stop it, or use another --data-dir", st.PID, cfg.DataDir, st.RedisKind, cfg.RedisKind)
 		}
@@ -96,4 +97,19 @@ func Running(cfg Config) (bool, error) {
 	}
 	st, err := readState(cfg.DataDir)
 	return st != nil && alive(st.PID), err
+}
+
+// Exists reports whether the data folder of cfg has a sandbox, running or not. It makes no folder.
+func Exists(cfg Config) (bool, error) {
+	if err := cfg.Validate(); err != nil {
+		return false, err
+	}
+	_, err := os.Stat(filepath.Join(cfg.DataDir, secretFile)) // made first, and removed by Reset
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("look at the data folder: %w: choose another --data-dir", err)
+	}
+	return true, nil
 }

@@ -12,7 +12,18 @@ func TestResetEmptiesADataFolder(t *testing.T) {
 	if err := Reset(t.Context(), cfg); err != nil {
 		t.Errorf("a folder that does not exist: %v", err)
 	}
+	exists := func(want bool) {
+		t.Helper()
+		if got, err := Exists(cfg); err != nil || got != want {
+			t.Errorf("a sandbox exists: %t, %v; want %t", got, err, want)
+		}
+	}
+	exists(false)
+	if _, err := os.Stat(cfg.DataDir); err == nil {
+		t.Error("to look for a sandbox has made its folder")
+	}
 	s := open(t, cfg)
+	exists(true)
 	put(t, s, 1)
 
 	err := Reset(t.Context(), cfg)
@@ -25,6 +36,7 @@ func TestResetEmptiesADataFolder(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
+	exists(true)
 
 	home := homeOf(t, cfg.DataDir)
 	foreign := filepath.Join(cfg.DataDir, "notes.txt")
@@ -42,6 +54,7 @@ func TestResetEmptiesADataFolder(t *testing.T) {
 	if _, err := os.Stat(foreign); err != nil {
 		t.Errorf("a file that is not ours is gone: %v", err)
 	}
+	exists(false)
 	again := open(t, cfg)
 	if again.Secret == s.Secret {
 		t.Error("the secret is still the old one")
