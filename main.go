@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/signal"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -131,6 +132,13 @@ func run(ctx context.Context, args []string, stdin *os.File, stdout, stderr *os.
 		return operator.Explain(parser.Model, args, err)
 	}
 	log := newLog(c.LogLevel.Level, c.LogFormat, stderr)
+	unknown, err := operator.CheckVariables(parser.Model, os.Environ())
+	if err != nil {
+		return err
+	}
+	if len(unknown) > 0 {
+		log.Warn("the environment has variables that look like settings of miaosha, and are none", "names", strings.Join(unknown, ", "))
+	}
 	command := parsed.Selected().Name
 	if !slices.Contains([]string{"version", "baseline", "resume"}, command) { // these have no shop
 		if err := operator.CheckSandbox(parsed, c.Backend, os.LookupEnv); err != nil {

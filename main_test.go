@@ -486,6 +486,33 @@ func TestAnEmptyVariableIsNamed(t *testing.T) {
 	}
 }
 
+// A variable whose name is nearly that of a setting stops everything: what it was to set would be missing without a word. Another one
+// that begins as ours do is named, and hinders nothing.
+func TestAMisspeltVariableIsNamed(t *testing.T) {
+	t.Parallel()
+	env := sandboxtest.Stores(t)
+	for variable, meant := range map[string]string{
+		"MIAOSHA_NOTIFY_SECRT": "MIAOSHA_NOTIFY_SECRET", "MIAOSHA_TRUSTED_PROXY": "MIAOSHA_TRUSTED_PROXIES", "MIAOSHA_SECRETFILE": "MIAOSHA_SECRET_FILE",
+		"MIAOSHA_CASHEIR": "MIAOSHA_CASHIER", "MIAOSHA_DATABASE_URL": "DATABASE_URL", "MIAOSHA_REDIS_URL": "REDIS_URL", "miaosha_rate": "MIAOSHA_RATE",
+		"MIAOSHA_PROVIDER": "MIAOSHA_PROVIDER_NAME", "\ufeffMIAOSHA_SMS": "MIAOSHA_SMS", "DATABASE_URI_FILE": "DATABASE_URL_FILE",
+		"READ_DATABSE_URL": "READ_DATABASE_URL", "SESSION_REDIS_URI": "SESSION_REDIS_URL",
+	} {
+		_, errs, code := sandboxtest.Command(t, append(slices.Clone(env), variable+"=sesame"), "sale", "list")
+		if code != 2 || strings.Count(errs, "\n") != 1 || !strings.Contains(errs, variable+" is no setting, did you mean "+meant+"?") || strings.Contains(errs, "sesame") {
+			t.Errorf("%s: exit %d %swant one line with %s", variable, code, errs, meant)
+		}
+	}
+	if _, errs, code := sandboxtest.Command(t, append(slices.Clone(env), "MIAOSHA_ADDR_FILE=/x"), "sale", "list"); code != 2 || !strings.Contains(errs, "only a secret or a URL may be in a file: set MIAOSHA_ADDR") {
+		t.Errorf("a file for an address: exit %d %s", code, errs)
+	}
+	// Kubernetes makes the first ones for a service miaosha; the last are another program's, beside ours that are set.
+	others := []string{"MIAOSHA_PORT=tcp://10.0.0.1:80", "MIAOSHA_PORT_8080_TCP_ADDR=10.0.0.1", "MIAOSHA_SERVICE_HOST=10.0.0.1", "DATABASE_URI=x", "REDIS_PORT=x"}
+	_, errs, code := sandboxtest.Command(t, append(slices.Clone(env), others...), "sale", "list")
+	if code != 0 || strings.Count(errs, "\n") != 1 || !strings.Contains(errs, "MIAOSHA_PORT, MIAOSHA_PORT_8080_TCP_ADDR, MIAOSHA_SERVICE_HOST") || strings.Contains(errs, "DATABASE_URI") {
+		t.Errorf("beside unknown variables: exit %d %s", code, errs)
+	}
+}
+
 // Both the word help and the flag --help print the help.
 func TestHelpIsAlsoAWord(t *testing.T) {
 	t.Parallel()

@@ -2,6 +2,7 @@ package operator
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -51,6 +52,72 @@ func explain(app *kong.Node, args []string, err error) error {
 		return fmt.Errorf("%s is missing: see %s --help", text, commandOf(app, args, "").FullPath())
 	}
 	return err
+}
+
+// CheckVariables returns an error for a variable of the environment whose name is nearly that of a setting: what it was to set is not
+// set. It also returns the other names that begin with MIAOSHA_ and are none of the shop, as Kubernetes makes for a service miaosha.
+func CheckVariables(app *kong.Application, environ []string) (unknown []string, err error) {
+	known, there := map[string]bool{"MIAOSHA_FAILPOINTS": true}, map[string]bool{} // failpoints are in no release
+	for _, flag := range allFlags(app.Node) {
+		known[flag.Envs[0]] = true
+		if isSecret(flag.Name) {
+			known[flag.Envs[0]+"_FILE"] = true
+		}
+	}
+	for _, variable := range environ {
+		name, _, _ := strings.Cut(variable, "=")
+		there[name] = true
+	}
+	for _, name := range slices.Sorted(maps.Keys(there)) {
+		if known[name] {
+			continue
+		}
+		meant := nearestSetting(name, known)
+		if plain := strings.TrimSuffix(meant, "_FILE"); !known[meant] && known[plain] {
+			return nil, exitError{exitUsage, fmt.Errorf("%s: only a secret or a URL may be in a file: set %s", name, plain)}
+		}
+		ours := strings.HasPrefix(name, prefix)
+		switch {
+		case meant != "" && (ours || !there[meant]):
+			return nil, exitError{exitUsage, fmt.Errorf("the variable %s is no setting, did you mean %s? The settings are in miaosha --help", name, meant)}
+		case ours:
+			unknown = append(unknown, name)
+		}
+	}
+	return unknown, nil
+}
+
+const prefix = "MIAOSHA_"
+
+// nearestSetting returns the setting that a name of a variable probably means, "" for none. A setting of other programs too, such as
+// DATABASE_URL, has to be very near.
+func nearestSetting(name string, known map[string]bool) (meant string) {
+	word := strings.ToUpper(trim(name)) // an invisible byte order mark may stand before the first name of a file
+	if known[word] {
+		return word
+	}
+	own, ours := strings.CutPrefix(word, prefix)
+	if ours && known[strings.TrimSuffix(word, "_FILE")] {
+		return word
+	}
+	least := 2
+	if ours {
+		least = min(3, len(own)/3) + 1
+	}
+	for _, setting := range slices.Sorted(maps.Keys(known)) {
+		bare, has := strings.CutPrefix(setting, prefix)
+		if !ours && has {
+			continue
+		}
+		d := distance(own, bare)
+		if ours && len(own) > 2 && strings.HasPrefix(bare, own) {
+			d = min(d, 1)
+		}
+		if d < least {
+			meant, least = setting, d
+		}
+	}
+	return meant
 }
 
 // commandOf returns the command that the arguments before word name.
