@@ -225,7 +225,7 @@ func serve(ctx context.Context, c *commands, log *slog.Logger, stdout io.Writer)
 		return err
 	}
 	defer stores.Close()
-	sessions, err := user.NewSessions(stores.SessionURL, sessionLife)
+	sessions, err := user.NewSessions(stores.Sessions, sessionLife)
 	if err != nil {
 		return err
 	}

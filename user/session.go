@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/alexedwards/scs/v2"
+	"github.com/redis/go-redis/v9"
 )
 
 // Sessions keeps the sessions of logged-in users in a Redis, which may be the gate's. It is safe
@@ -22,13 +23,12 @@ type Sessions struct {
 }
 
 // NewSessions returns Sessions that end lifetime after the log-in, used or not, and twelve hours after
-// their last use. The address is redis://, rediss:// or unix://, with password and database. It connects
-// at the first use.
-func NewSessions(redisURL string, lifetime time.Duration) (*Sessions, error) {
+// their last use. at says where their Redis is, a single one. It connects at the first use.
+func NewSessions(at *redis.UniversalOptions, lifetime time.Duration) (*Sessions, error) {
 	if lifetime <= 0 {
 		return nil, fmt.Errorf("session lifetime %v: must be positive", lifetime)
 	}
-	r, err := newRemote(redisURL)
+	r, err := newRemote(at)
 	if err != nil {
 		return nil, fmt.Errorf("open the sessions: %w", err)
 	}

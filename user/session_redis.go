@@ -4,14 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
+	"net"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/alexedwards/scs/redisstore"
 	"github.com/gomodule/redigo/redis"
+	goredis "github.com/redis/go-redis/v9"
 	"github.com/sony/gobreaker/v2"
 )
 
@@ -32,18 +32,13 @@ type remote struct {
 	breaker *gobreaker.CircuitBreaker[struct{}]
 }
 
-// newRemote checks the address. It does not connect yet. The options come after those of the shop.
-func newRemote(address string, more ...redis.DialOption) (*remote, error) {
-	dial, err := dialer(address, redisTimeout, more...)
-	if err != nil {
-		return nil, err
-	}
-	bulk, err := dialer(address, bulkTimeout, more...)
-	if err != nil {
-		return nil, err
+// newRemote checks where Redis is. It does not connect yet. The options come after those of the shop.
+func newRemote(at *goredis.UniversalOptions, more ...redis.DialOption) (*remote, error) {
+	if len(at.Addrs) != 1 || at.MasterName != "" {
+		return nil, errors.New("sessions need a single Redis of their own (SESSION_REDIS_URL), no Cluster and no sentinels")
 	}
 	pool := &redis.Pool{
-		DialContext: dial,
+		DialContext: dialer(at, redisTimeout, more...),
 		MaxActive:   redisConns,
 		MaxIdle:     redisConns / 2,
 		Wait:        true,
@@ -59,7 +54,7 @@ func newRemote(address string, more ...redis.DialOption) (*remote, error) {
 	return &remote{
 		timeout: redisTimeout,
 		pool:    pool,
-		bulk:    bulk,
+		bulk:    dialer(at, bulkTimeout, more...),
 		store:   redisstore.NewWithPrefix(pool, sessionPrefix),
 		breaker: gobreaker.NewCircuitBreaker[struct{}](gobreaker.Settings{
 			Name:        "sessions",
@@ -108,36 +103,21 @@ func (r *remote) records(ctx context.Context, tokens []string) (records [][]byte
 	return records, err
 }
 
-// dialer parses redis://, rediss:// and unix:// addresses (unix://:password@/path?db=1).
-func dialer(address string, timeout time.Duration, more ...redis.DialOption) (func(context.Context) (redis.Conn, error), error) {
+// dialer returns a function that connects to the Redis of these options, as go-redis would. It alone knows how, for sentinels or a
+// Cluster too if sessions come to need them.
+func dialer(at *goredis.UniversalOptions, timeout time.Duration, more ...redis.DialOption) func(context.Context) (redis.Conn, error) {
+	single := at.Simple()
+	network := "tcp"
+	if strings.HasPrefix(single.Addr, "/") {
+		network = "unix"
+	}
+	connect := goredis.NewDialer(&goredis.Options{DialTimeout: timeout, TLSConfig: single.TLSConfig})
 	options := slices.Clip(append([]redis.DialOption{
-		redis.DialConnectTimeout(timeout), redis.DialTLSHandshakeTimeout(timeout),
+		redis.DialContextFunc(func(ctx context.Context, network, addr string) (net.Conn, error) { return connect(ctx, network, addr) }),
 		redis.DialReadTimeout(timeout), redis.DialWriteTimeout(timeout),
+		redis.DialUsername(single.Username), redis.DialPassword(single.Password), redis.DialDatabase(single.DB),
 	}, more...)) // without room behind it: the library appends to it, for each connection at once
-	if strings.Contains(address, ",") || strings.HasPrefix(address, "redis+sentinel:") {
-		return nil, errors.New("sessions need a single Redis of their own (SESSION_REDIS_URL), no Cluster and no sentinels")
-	}
-	u, err := url.Parse(address)
-	if err != nil {
-		return nil, errors.New("not a Redis address") // the cause would repeat the password
-	}
-	switch u.Scheme {
-	case "redis", "rediss":
-		return func(ctx context.Context) (redis.Conn, error) {
-			return redis.DialURLContext(ctx, address, options...)
-		}, nil
-	case "unix":
-		password, _ := u.User.Password()
-		db, err := strconv.Atoi(u.Query().Get("db"))
-		if err != nil && u.Query().Has("db") {
-			return nil, fmt.Errorf("database %q of a Redis address is not a number", u.Query().Get("db"))
-		}
-		options = append(options,
-			redis.DialUsername(u.User.Username()), redis.DialPassword(password), redis.DialDatabase(db))
-		return func(ctx context.Context) (redis.Conn, error) {
-			return redis.DialContext(ctx, "unix", u.Path, options...)
-		}, nil
-	default:
-		return nil, fmt.Errorf("scheme %q of a Redis address is neither redis, rediss nor unix", u.Scheme)
+	return func(ctx context.Context) (redis.Conn, error) {
+		return redis.DialContext(ctx, network, single.Addr, options...)
 	}
 }

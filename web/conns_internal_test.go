@@ -209,7 +209,7 @@ type connShop struct {
 
 func openConnShop(t *testing.T, l Listen, proxies ...string) *connShop {
 	t.Helper()
-	sessions, err := user.NewSessions(sandboxtest.RedisURL(t), time.Hour)
+	sessions, err := user.NewSessions(sandboxtest.RedisOptions(t, sandboxtest.RedisURL(t)), time.Hour)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -43,7 +43,7 @@ func openBenchShop(b *testing.B, stock, buyers int) *benchShop {
 			b.Fatal(err)
 		}
 	}
-	sessions, err := user.NewSessions(at, time.Hour)
+	sessions, err := user.NewSessions(sandboxtest.RedisOptions(b, at), time.Hour)
 	must(err)
 	b.Cleanup(func() { sessions.Close() })
 	sales, orders, users := goods.New(db), order.New(db, order.Config{PayWithin: time.Hour}), user.New(db, rdb, secret, user.Config{}, log)

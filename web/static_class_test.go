@@ -44,7 +44,7 @@ func openClassShop(t *testing.T) classShop {
 	}
 	url, rdb, log, secret := sandboxtest.DatabaseURL(t), sandboxtest.Redis(t), slog.New(slog.DiscardHandler), make([]byte, 32)
 	db := sandboxtest.DB(t)
-	sessions, err := user.NewSessions(sandboxtest.RedisURL(t), time.Hour)
+	sessions, err := user.NewSessions(sandboxtest.RedisOptions(t, sandboxtest.RedisURL(t)), time.Hour)
 	must(err)
 	t.Cleanup(func() { sessions.Close() })
 	users := user.New(db, rdb, secret, user.Config{}, log)

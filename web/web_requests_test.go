@@ -181,7 +181,7 @@ func openWorld(t *testing.T, seed uint64) *world {
 		log: &faultLog{}, counts: &answerCounts{n: map[string]map[string]int{}}, listener: newPipeListener()}
 	secret, log := []byte("a secret of thirty-two bytes ...."), slog.New(slog.NewTextHandler(w.log, &slog.HandlerOptions{Level: slog.LevelError}))
 	var err error
-	w.sessions, err = user.NewSessions(sandboxtest.RedisURL(t), time.Hour)
+	w.sessions, err = user.NewSessions(sandboxtest.RedisOptions(t, sandboxtest.RedisURL(t)), time.Hour)
 	must(err)
 	t.Cleanup(func() { w.sessions.Close() })
 	w.users = user.New(w.db, w.rdb, secret, user.Config{SMS: "console", Console: w.console}, log)

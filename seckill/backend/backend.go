@@ -8,10 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
-	"net/url"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -94,16 +90,18 @@ func (c Config) RequireSecret() error {
 // Stores are open stores. The pools are separate, so that waiting in one does not mean waiting in
 // the others.
 type Stores struct {
-	Web        *pgxpool.Pool // catalogue, results, and the state of sales for the reconciler
-	Users      *pgxpool.Pool // accounts
-	Settle     *pgxpool.Pool // turning tickets into orders
-	Pay        *pgxpool.Pool // orders and payments
-	Staff      *pgxpool.Pool // the back office, and pictures
-	Replica    *Replica      // lists and details of sales; nil without --read-database-url
-	Redis      redis.UniversalClient
-	SessionURL string // address of the sessions' Redis
-	Secret     []byte
-	Sandbox    *sandbox.Sandbox // nil when both stores are the operator's own
+	Web      *pgxpool.Pool // catalogue, results, and the state of sales for the reconciler
+	Users    *pgxpool.Pool // accounts
+	Settle   *pgxpool.Pool // turning tickets into orders
+	Pay      *pgxpool.Pool // orders and payments
+	Staff    *pgxpool.Pool // the back office, and pictures
+	Replica  *Replica      // lists and details of sales; nil without --read-database-url
+	Redis    redis.UniversalClient
+	Sessions *redis.UniversalOptions // of the sessions' Redis
+	Secret   []byte
+	Sandbox  *sandbox.Sandbox // nil when both stores are the operator's own
+
+	redisSetting, sessionSetting string // that name the two, in an error
 }
 
 // Open connects to both stores, checks them, and applies the schema if the database has an older
@@ -113,7 +111,13 @@ func Open(ctx context.Context, cfg Config, schema string, log *slog.Logger) (s *
 		return nil, err
 	}
 	redis.SetLogger(quiet{log})
-	s = &Stores{Secret: []byte(cfg.Secret)}
+	s = &Stores{Secret: []byte(cfg.Secret), redisSetting: "the sandbox's Redis", sessionSetting: "the sandbox's Redis"}
+	if cfg.RedisURL != "" {
+		s.redisSetting, s.sessionSetting = "--redis-url (REDIS_URL)", "--redis-url (REDIS_URL)"
+	}
+	if cfg.SessionRedisURL != "" {
+		s.sessionSetting = "--session-redis-url (SESSION_REDIS_URL)"
+	}
 	defer func() {
 		if err != nil {
 			s.Close()
@@ -131,6 +135,7 @@ func Open(ctx context.Context, cfg Config, schema string, log *slog.Logger) (s *
 			return s, fmt.Errorf("--read-database-url (READ_DATABASE_URL): %w", err)
 		}
 	}
+	sessionURL := cmp.Or(cfg.SessionRedisURL, cfg.RedisURL)
 	if cfg.RedisURL != "" {
 		if s.Redis, err = openRedis(ctx, cfg.RedisURL, cfg.Pools.Redis, cfg.Command); err != nil {
 			return s, fmt.Errorf("--redis-url (REDIS_URL): %w", err)
@@ -143,16 +148,18 @@ func Open(ctx context.Context, cfg Config, schema string, log *slog.Logger) (s *
 		}
 		rdb.Close()
 	}
-	s.SessionURL = cmp.Or(cfg.SessionRedisURL, cfg.RedisURL)
 	if s.Settle != nil && s.Redis != nil {
-		return s, nil
+		s.Sessions, err = redisOptions(sessionURL)
+		return s, err
 	}
 	own := cfg.Sandbox()
 	own.Log, own.Say = log, cfg.Say
 	if s.Sandbox, err = sandbox.Open(ctx, own); err != nil {
 		return s, err
 	}
-	s.SessionURL = cmp.Or(s.SessionURL, s.Sandbox.RedisURL)
+	if s.Sessions, err = redisOptions(cmp.Or(sessionURL, s.Sandbox.RedisURL)); err != nil {
+		return s, err
+	}
 	if cfg.Secret == "" {
 		s.Secret = []byte(s.Sandbox.Secret)
 	}
@@ -175,13 +182,7 @@ func (s *Stores) Where() string {
 		return "the sandbox in " + s.Sandbox.DataDir
 	}
 	server := s.Web.Config().ConnConfig
-	hosts := []string{net.JoinHostPort(server.Host, fmt.Sprint(server.Port))}
-	for _, other := range server.Fallbacks { // the same host again, without TLS, or another one
-		if at := net.JoinHostPort(other.Host, fmt.Sprint(other.Port)); !slices.Contains(hosts, at) {
-			hosts = append(hosts, at)
-		}
-	}
-	return fmt.Sprintf("the shop in Postgres (%s at %s)", server.Database, strings.Join(hosts, ", "))
+	return fmt.Sprintf("the shop in Postgres (%s at %s)", server.Database, servers(server))
 }
 
 // Close closes all connections. It waits for those in use.
@@ -200,120 +201,4 @@ func (s *Stores) Close() {
 	if s.Sandbox != nil {
 		s.Sandbox.Close()
 	}
-}
-
-// openRedis connects to a Redis, a Cluster, or the master that sentinels name. It refuses one that evicts keys: a gate
-// that loses tickets when memory is short no longer knows which buyers it has admitted.
-func openRedis(ctx context.Context, at string, conns int, patient bool) (redis.UniversalClient, error) {
-	opts, err := redisOptions(at)
-	if err != nil {
-		return nil, err
-	}
-	opts.PoolSize = conns
-	slow := *opts // a Redis that is slow for a moment may be opened; a purchase would not wait for it
-	slow.ReadTimeout, slow.WriteTimeout, slow.PoolTimeout = checkLimit, checkLimit, checkLimit
-	first := newClient(&slow)
-	defer first.Close()
-	if err := checkRedis(ctx, first); err != nil {
-		return nil, err
-	}
-	if patient {
-		opts = &slow
-	}
-	return newClient(opts), nil
-}
-
-// nodesEvery is how old a client's knowledge of a Cluster's nodes may be. The client looks again by itself when a node says
-// MOVED, but not when it is dead: by default it would call a dead master for a minute after its replica has taken over.
-const nodesEvery = 300 * time.Millisecond
-
-func newClient(opts *redis.UniversalOptions) redis.UniversalClient {
-	if opts.MasterName != "" || len(opts.Addrs) == 1 {
-		return redis.NewUniversalClient(opts)
-	}
-	cluster := opts.Cluster()
-	cluster.ClusterStateReloadInterval = nodesEvery
-	return redis.NewClusterClient(cluster)
-}
-
-// redisOptions parses the address of a Redis, or several with commas between: the nodes of a Cluster, or sentinels. The first
-// has the user, the password and the rest.
-func redisOptions(list string) (*redis.UniversalOptions, error) {
-	u := &redis.UniversalOptions{
-		ContextTimeoutEnabled: true,
-		DialTimeout:           time.Second,
-		DialerRetries:         1, // the breaker must notice at once that Redis is down
-		ReadTimeout:           300 * time.Millisecond,
-		WriteTimeout:          300 * time.Millisecond,
-		PoolTimeout:           300 * time.Millisecond,
-		MaxRetries:            1, // every script is safe to run twice
-		MinRetryBackoff:       time.Millisecond,
-		MaxRetryBackoff:       8 * time.Millisecond,
-	}
-	sentinels := 0
-	for i, one := range strings.Split(list, ",") {
-		one, query, sentinel := cutSentinel(strings.TrimSpace(one))
-		o, err := redis.ParseURL(one)
-		if err != nil {
-			return nil, errors.New("not a redis://, rediss://, unix:// or redis+sentinel:// address, or several with commas between")
-		}
-		if sentinel {
-			sentinels++
-		}
-		u.Addrs = append(u.Addrs, o.Addr)
-		if i == 0 {
-			u.Username, u.Password, u.DB, u.TLSConfig = o.Username, o.Password, o.DB, o.TLSConfig
-			u.MasterName, u.SentinelUsername, u.SentinelPassword = query.Get("master_name"), query.Get("sentinel_username"), query.Get("sentinel_password")
-		}
-	}
-	if sentinels > 0 && (sentinels < len(u.Addrs) || u.MasterName == "") {
-		return nil, errors.New("a redis+sentinel:// address needs ?master_name=, and sentinels beside it only")
-	}
-	u.Dialer = quickDialer(redis.NewDialer(&redis.Options{DialTimeout: u.DialTimeout, TLSConfig: u.TLSConfig}))
-	return u, nil
-}
-
-// cutSentinel reports whether an address is that of a sentinel. It returns the address as that of a Redis, and the query.
-func cutSentinel(at string) (redisAt string, query url.Values, sentinel bool) {
-	u, err := url.Parse(at)
-	if err != nil || u.Scheme != "redis+sentinel" {
-		return at, nil, false
-	}
-	if u.Port() == "" {
-		u.Host += ":26379"
-	}
-	query, u.Scheme, u.RawQuery = u.Query(), "redis", ""
-	return u.String(), query, true
-}
-
-// checkLimit bounds the check of a Redis, and each call of a command, which may wait longer than a
-// buyer.
-const checkLimit = 10 * time.Second
-
-func checkRedis(ctx context.Context, rdb redis.UniversalClient) error {
-	ctx, cancel := context.WithTimeout(ctx, checkLimit)
-	defer cancel()
-	if err := rdb.Ping(ctx).Err(); err != nil {
-		switch text := err.Error(); {
-		case strings.HasPrefix(text, "NOAUTH"), strings.HasPrefix(text, "WRONGPASS"), strings.Contains(text, "invalid password"),
-			strings.Contains(text, "invalid username-password"), strings.Contains(text, "without any password configured"):
-			return errors.New("the user or the password in it is refused by Redis")
-		}
-		return fmt.Errorf("can't reach Redis: %w", err)
-	}
-	// A Redis may forbid INFO. Then its policy is unknown, and it is accepted.
-	for _, line := range strings.Split(rdb.Info(ctx, "memory").Val(), "\n") {
-		if policy, ok := strings.CutPrefix(strings.TrimSpace(line), "maxmemory_policy:"); ok && policy != "noeviction" {
-			return fmt.Errorf("this Redis evicts keys (maxmemory-policy %s): set maxmemory-policy noeviction", policy)
-		}
-	}
-	return nil
-}
-
-// quiet receives the messages that the Redis client would print. Its calls return the same as
-// errors, which are logged once.
-type quiet struct{ log *slog.Logger }
-
-func (q quiet) Printf(ctx context.Context, format string, v ...any) {
-	q.log.DebugContext(ctx, fmt.Sprintf(format, v...))
 }

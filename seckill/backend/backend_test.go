@@ -114,7 +114,7 @@ func TestOpen(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if string(s.Secret) != secret || s.SessionURL != rdb || s.Sandbox != nil {
+	if string(s.Secret) != secret || s.Sessions == nil || s.Sessions.Addrs[0] != sandboxtest.RedisOptions(t, rdb).Addrs[0] || s.Sessions.DB != sandboxtest.RedisOptions(t, rdb).DB || s.Sandbox != nil {
 		t.Errorf("opened %+v", s)
 	}
 	for name, pool := range map[string]interface{ Ping(context.Context) error }{"web": s.Web, "users": s.Users, "settle": s.Settle, "pay": s.Pay, "staff": s.Staff} {
@@ -141,8 +141,8 @@ func TestSessionsMayHaveARedisOfTheirOwn(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	if s.SessionURL != own {
-		t.Errorf("sessions are at %q, want %q", s.SessionURL, own)
+	if got := s.Sessions.Addrs[0]; "redis://"+got != own {
+		t.Errorf("sessions are at %q, want %q", got, own)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"regexp"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -21,7 +22,7 @@ const schemaLock = 0x6d69616f_73686121
 var (
 	errNotPostgres = errors.New("not a postgres:// address")
 	errExecMode    = errors.New("default_query_exec_mode in it has to be one that knows the types of the arguments, such as cache_describe")
-	anyScheme      = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9+.-]*://`)
+	keyValue       = regexp.MustCompile(`^\s*[a-z_]+\s*=`) // libpq's other form
 )
 
 func (s *Stores) openPools(ctx context.Context, url, schema string, of Config, log *slog.Logger) (err error) {
@@ -56,10 +57,32 @@ func (s *Stores) openPools(ctx context.Context, url, schema string, of Config, l
 		if *pool.to, err = pgxpool.NewWithConfig(ctx, cfg); err != nil {
 			return err
 		}
+		if !of.Command {
+			if err := provePool(ctx, *pool.to); err != nil {
+				return hidden(err, url)
+			}
+		}
 	}
 	if !of.Command {
+		if err := checkRights(ctx, s.Settle); err != nil {
+			return err
+		}
 		warnOfLimits(ctx, s.Settle, log)
 		warnOfConnections(ctx, s.Settle, of.Pools, log)
+	}
+	return nil
+}
+
+// provePool makes a transaction as the shop will: behind a pooler a connection that sends nothing with it proves little.
+func provePool(ctx context.Context, db *pgxpool.Pool) error {
+	ctx, cancel := context.WithTimeout(ctx, checkLimit)
+	defer cancel()
+	err := pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error { return tx.QueryRow(ctx, `select $1::integer`, 1).Scan(new(int)) })
+	if refused := refusal(err); refused != nil {
+		return refused
+	}
+	if err != nil {
+		return fmt.Errorf("make a transaction: %s", cause(err))
 	}
 	return nil
 }
@@ -94,7 +117,7 @@ var (
 func poolConfig(url string, size int32, statement, lock time.Duration, planner map[string]string) (*pgxpool.Config, error) {
 	cfg, err := pgxpool.ParseConfig(url)
 	if err != nil {
-		return nil, errNotPostgres
+		return nil, fmt.Errorf("%w: %s", errNotPostgres, whyNotPostgres(err))
 	}
 	cfg.MaxConns = size
 	cfg.ConnConfig.ConnectTimeout = 2 * time.Second // to each host of the URL
@@ -110,11 +133,14 @@ func poolConfig(url string, size int32, statement, lock time.Duration, planner m
 
 // parsePostgres parses the URL of a Postgres.
 func parsePostgres(url string) (*pgx.ConnConfig, error) {
-	cfg, err := pgx.ParseConfig(url)
 	// The parser takes an unknown form, such as mysql://host/db?a=b, for a setting, and connects to
 	// the local server.
-	if scheme := anyScheme.FindString(url); err != nil || scheme != "" && scheme != "postgres://" && scheme != "postgresql://" {
-		return nil, errNotPostgres
+	if why := malformed(url, "postgres", "postgresql"); why != "" && !keyValue.MatchString(url) {
+		return nil, fmt.Errorf("%w: %s", errNotPostgres, why)
+	}
+	cfg, err := pgx.ParseConfig(url)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s", errNotPostgres, whyNotPostgres(err))
 	}
 	if mode := cfg.DefaultQueryExecMode; mode == pgx.QueryExecModeExec || mode == pgx.QueryExecModeSimpleProtocol {
 		return nil, errExecMode
@@ -126,10 +152,25 @@ func parsePostgres(url string) (*pgx.ConnConfig, error) {
 func refusal(err error) error {
 	pg := new(pgconn.PgError)
 	switch {
-	case errors.As(err, &pg) && (pg.Code == "28P01" || pg.Code == "28000"):
+	case !errors.As(err, &pg):
+		return nil
+	case pg.Code == "28P01" || pg.Code == "28000":
 		return fmt.Errorf("the user or the password in it is refused by Postgres (%s)", pg.Message)
-	case errors.As(err, &pg):
-		return fmt.Errorf("the connection is refused by Postgres: %s", pg.Message)
+	case strings.Contains(pg.Message, "unsupported startup parameter"):
+		return fmt.Errorf("a pooler in front of Postgres refuses what the shop sends with a connection (%s): set ignore_startup_parameters as deploy/pgbouncer.ini has it (deploy/README.md, Behind PgBouncer)", pg.Message)
+	case strings.Contains(pg.Message, "statement pooling"):
+		return fmt.Errorf("a pooler in front of Postgres allows no transactions (%s): set pool_mode = transaction (deploy/README.md, Behind PgBouncer)", pg.Message)
+	}
+	if lost := lostStatement(err); lost != nil {
+		return lost
+	}
+	return fmt.Errorf("the connection is refused by Postgres: %s", pg.Message)
+}
+
+// lostStatement returns an error with the way out if a prepared statement is missing, or is there twice.
+func lostStatement(err error) error {
+	if pg := new(pgconn.PgError); errors.As(err, &pg) && (pg.Code == "26000" || pg.Code == "42P05") {
+		return fmt.Errorf("a pooler in front of Postgres shares connections, so prepared statements are lost (%s): add ?default_query_exec_mode=cache_describe to it (deploy/README.md, Behind PgBouncer)", pg.Message)
 	}
 	return nil
 }
@@ -146,18 +187,41 @@ func prepare(ctx context.Context, url, schema string) error {
 	conn, err := pgx.ConnectConfig(ctx, cfg)
 	if err != nil {
 		if refused := refusal(err); refused != nil {
-			return refused
+			return hidden(refused, url)
 		}
 		if errors.Is(err, pgconn.ErrReadOnlyConnection) {
 			return fmt.Errorf("no Postgres in it takes writes (%s): one that answers is a standby or read-only", servers(cfg))
 		}
-		return fmt.Errorf("can't reach Postgres at %s", servers(cfg))
+		return hidden(fmt.Errorf("can't reach Postgres at %s: %s%s", servers(cfg), cause(err), postgresHint(err)), url)
 	}
 	defer conn.Close(context.WithoutCancel(ctx))
-	if schema == "" {
-		return nil
+	if err = checkServer(ctx, conn); err == nil && schema != "" {
+		err = applySchema(ctx, conn, schema)
 	}
-	return applySchema(ctx, conn, schema)
+	if lost := lostStatement(err); lost != nil {
+		return lost
+	}
+	return err
+}
+
+// oldestPostgres is the oldest server_version_num that the shop runs on.
+const oldestPostgres = 140000
+
+// checkServer refuses a Postgres that is too old, and a database that cannot hold every text.
+func checkServer(ctx context.Context, conn *pgx.Conn) error {
+	var number, version, encoding string
+	err := conn.QueryRow(ctx, `
+		select current_setting('server_version_num'), current_setting('server_version'), current_setting('server_encoding')`).Scan(&number, &version, &encoding)
+	if err != nil {
+		return fmt.Errorf("read the version of Postgres: %w", err)
+	}
+	if n, err := strconv.Atoi(number); err != nil || n < oldestPostgres {
+		return fmt.Errorf("this Postgres is version %s: the shop needs %d or newer", version, oldestPostgres/10000)
+	}
+	if encoding != "UTF8" {
+		return fmt.Errorf("this database is encoded in %s, which cannot hold every name: create one with encoding 'UTF8' template template0, and restore into it", encoding)
+	}
+	return nil
 }
 
 var versionLine = regexp.MustCompile(`(?m)insert into schema_version \(version\) values \((\d+)\)`)
@@ -197,6 +261,9 @@ func applySchema(ctx context.Context, conn *pgx.Conn, schema string) error {
 			_, err := tx.Conn().PgConn().Exec(ctx, schema).ReadAll()
 			return err
 		})
+		if pg := new(pgconn.PgError); errors.As(err, &pg) && (pg.Code == "42501" || pg.Code == "3F000") {
+			return fmt.Errorf("apply the schema: %w: apply schema.sql as the owner of the database, and grant the role what it needs (deploy/README.md, With no more rights than it needs)", err)
+		}
 		if err != nil {
 			return fmt.Errorf("apply the schema: %w", err)
 		}

@@ -1,6 +1,7 @@
 package backend_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -306,6 +307,8 @@ func TestARoleWithoutDDLOpensAnExistingSchema(t *testing.T) {
 	})
 	do(t, conn, "revoke create on schema public from public")
 	do(t, conn, "grant select, insert, update on all tables in schema public to "+role)
+	do(t, conn, "grant usage on all sequences in schema public to "+role)
+	do(t, conn, "grant execute on all functions in schema public to "+role)
 	as := func(at string) backend.Config {
 		return backend.Config{RedisURL: rdb, Secret: secret,
 			DatabaseURL: change(t, at, func(u *url.URL) { u.User = url.UserPassword(role, "clerk") })}
@@ -318,14 +321,92 @@ func TestARoleWithoutDDLOpensAnExistingSchema(t *testing.T) {
 		t.Error(err)
 	}
 	s.Close()
+	do(t, conn, "revoke insert on orders from "+role)
+	if s, err := open(t, as(at)); s != nil || err == nil || !strings.HasPrefix(err.Error(), "--database-url (DATABASE_URL): the role "+role+` lacks insert on orders: run "grant insert (`) {
+		t.Errorf("%v, %v; want the right that is missing", s, err)
+	}
 
 	do(t, connect(t, empty), "revoke create on schema public from public")
 	s, err = open(t, as(empty))
 	refusedSchema(t, s, err, "permission denied")
 }
 
+// A database that cannot hold every text is refused, and gets no table.
+func TestADatabaseOfAnotherEncodingIsRefused(t *testing.T) {
+	conn := connect(t, sandboxtest.DatabaseURL(t))
+	for _, encoding := range []string{"LATIN1", "SQL_ASCII", "EUC_CN"} {
+		name := fmt.Sprintf("other_%d", databases.Add(1))
+		do(t, conn, `create database `+name+` encoding '`+encoding+`' lc_collate 'C' lc_ctype 'C' template template0`)
+		t.Cleanup(func() {
+			if _, err := conn.Exec(context.Background(), "drop database "+name+" with (force)"); err != nil {
+				t.Error(err)
+			}
+		})
+		at := change(t, sandboxtest.DatabaseURL(t), func(u *url.URL) { u.Path = "/" + name })
+		s, err := open(t, backend.Config{DatabaseURL: at, RedisURL: sandboxtest.RedisURL(t), Secret: secret})
+		want := "--database-url (DATABASE_URL): this database is encoded in " + encoding + ", "
+		if s != nil || err == nil || !strings.HasPrefix(err.Error(), want) || !strings.Contains(err.Error(), "encoding 'UTF8' template template0") {
+			t.Errorf("%v, %v; want %s", s, err, want)
+		}
+		if n := number(t, connect(t, at), ourTables); n != 0 {
+			t.Errorf("%s: %d tables were created", encoding, n)
+		}
+	}
+}
+
+// A Postgres that is too old is refused by its version, and gets no table.
+func TestAnOldPostgresIsRefused(t *testing.T) {
+	at := emptyDatabase(t)
+	conn := connect(t, at)
+	var version string
+	if err := conn.QueryRow(t.Context(), `select current_setting('server_version_num')`).Scan(&version); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		version string
+		old     bool
+	}{{"139999", true}, {"090624", true}, {"140000", false}} {
+		through := rewriting(t, at, version, test.version)
+		s, err := open(t, backend.Config{DatabaseURL: through, RedisURL: sandboxtest.RedisURL(t), Secret: secret})
+		if err == nil {
+			s.Close()
+		}
+		if old := err != nil && strings.HasPrefix(err.Error(), "--database-url (DATABASE_URL): this Postgres is version ") && strings.HasSuffix(err.Error(), ": the shop needs 14 or newer"); old != test.old || err != nil && !old {
+			t.Errorf("version %s: %v", test.version, err)
+		}
+		if n := number(t, conn, ourTables); test.old && n != 0 {
+			t.Errorf("version %s: %d tables were created", test.version, n)
+		}
+	}
+}
+
+// rewriting returns a URL of a proxy that changes a text of the server's replies to another one of the same length.
+func rewriting(t *testing.T, at, from, to string) string {
+	t.Helper()
+	return through(t, at, func(client, postgres net.Conn) {
+		buffer := make([]byte, 64<<10)
+		for {
+			n, err := postgres.Read(buffer)
+			if err != nil {
+				return
+			}
+			if _, err := client.Write(bytes.ReplaceAll(buffer[:n], []byte(from), []byte(to))); err != nil {
+				return
+			}
+		}
+	}, nil)
+}
+
 // withoutParameters returns a URL of a pooler, which drops what a client sends with its connection.
 func withoutParameters(t *testing.T, at string) string {
+	t.Helper()
+	return through(t, at, func(client, postgres net.Conn) { io.Copy(client, postgres) }, func(start *pgproto3.StartupMessage) {
+		maps.DeleteFunc(start.Parameters, func(name, _ string) bool { return name != "user" && name != "database" })
+	})
+}
+
+// through returns a URL of a proxy. replies copies what the server sends; change changes what a client begins with, if it is not nil.
+func through(t *testing.T, at string, replies func(client, postgres net.Conn), changeStart func(*pgproto3.StartupMessage)) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -343,7 +424,9 @@ func withoutParameters(t *testing.T, at string) string {
 		if err != nil || !ok {
 			return
 		}
-		maps.DeleteFunc(start.Parameters, func(name, _ string) bool { return name != "user" && name != "database" })
+		if changeStart != nil {
+			changeStart(start)
+		}
 		raw, err := start.Encode(nil)
 		if err != nil {
 			return
@@ -355,7 +438,7 @@ func withoutParameters(t *testing.T, at string) string {
 		defer postgres.Close()
 		postgres.Write(raw)
 		go io.Copy(postgres, client)
-		io.Copy(client, postgres)
+		replies(client, postgres)
 	}
 	go func() {
 		for {

@@ -95,14 +95,39 @@ func (s *Stores) openReplica(ctx context.Context, url string, maxLag time.Durati
 		defer replica.Close(context.WithoutCancel(ctx))
 		var at position
 		if at, err = readPosition(ctx, replica); err == nil {
-			return r.same(at)
+			if err = r.same(at); err == nil {
+				err = r.proveReads(ctx, replica)
+			}
+			return err
 		}
 	}
 	if pg := new(pgconn.PgError); errors.As(err, &pg) && strings.Contains("28 3D 42", pg.Code[:2]) { // no other is a wrong URL
-		return refusal(err)
+		return hidden(refusal(err), url)
 	}
-	log.Warn("--read-database-url does not reply: lists and details are read at the primary until it does", "servers", servers(conn))
+	log.Warn("--read-database-url does not reply: lists and details are read at the primary until it does", "servers", servers(conn), "cause", hide(cause(err)+postgresHint(err), url))
 	return nil
+}
+
+// proveReads returns an error if the role may not read what the shop reads there, or if a pooler refuses the connections of the pool.
+func (r *Replica) proveReads(ctx context.Context, conn *pgx.Conn) error {
+	var table, role string
+	err := conn.QueryRow(ctx, `
+		select name, quote_ident(current_user) from unnest('{goods, sales}'::text[]) as name
+		where  not has_table_privilege(to_regclass(name), 'select')
+		limit  1`).Scan(&table, &role) // a table that is not there yet is no lack of a right
+	switch {
+	case err == nil:
+		return fmt.Errorf(`the role %s lacks select on %s: run "grant select on goods, sales to %s" as the owner of the database`, role, table, role)
+	case !errors.Is(err, pgx.ErrNoRows):
+		return fmt.Errorf("read the rights of the role: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, lookLimit)
+	defer cancel()
+	pooled, err := r.Pool.Acquire(ctx) // one that is behind is no error
+	if err == nil {
+		pooled.Release()
+	}
+	return refusal(err)
 }
 
 // acquire is a pgxpool.Config.PrepareConn.

@@ -178,6 +178,31 @@ func TestReplica(t *testing.T) {
 	})
 }
 
+// A role that may not read, and a pooler with other settings, are said at the start. The primary stands for its standby here.
+func TestAReplicaThatCannotBeReadIsRefused(t *testing.T) {
+	at, rdb := sandboxtest.DatabaseURL(t), sandboxtest.RedisURL(t)
+	conn := connect(t, at)
+	do(t, conn, "create role no_reader login password 'reader'")
+	t.Cleanup(func() {
+		for _, sql := range []string{"drop owned by no_reader", "drop role no_reader"} {
+			if _, err := conn.Exec(context.Background(), sql); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	do(t, conn, "grant select on goods to no_reader")
+	role := change(t, at, func(u *url.URL) { u.User = url.UserPassword("no_reader", "reader") })
+	pooler := change(t, pgBouncer(t, at, map[string]string{"ignore_startup_parameters": "extra_float_digits"}), func(u *url.URL) {
+		u.RawQuery += "&default_query_exec_mode=cache_describe"
+	})
+	for read, want := range map[string]string{role: `the role no_reader lacks select on sales: run "grant select on goods, sales to no_reader"`, pooler: "set ignore_startup_parameters"} {
+		s, err := open(t, backend.Config{DatabaseURL: at, ReadDatabaseURL: read, ReadMaxLag: time.Minute, RedisURL: rdb, Secret: secret})
+		if s != nil || err == nil || !strings.HasPrefix(err.Error(), "--read-database-url (READ_DATABASE_URL): ") || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, %v; want %s", s, err, want)
+		}
+	}
+}
+
 func TestReplicaSettingsAreChecked(t *testing.T) {
 	for want, cfg := range map[string]backend.Config{
 		"--read-database-url (READ_DATABASE_URL): only with --database-url, whose standby it has to be": {ReadDatabaseURL: "postgres://h/db", ReadMaxLag: time.Second},

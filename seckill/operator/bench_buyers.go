@@ -29,7 +29,7 @@ type loggedIn struct {
 }
 
 func mintUsers(ctx context.Context, env Env, s *backend.Stores, n int) ([]loggedIn, error) {
-	sessions, err := user.NewSessions(s.SessionURL, env.SessionLife)
+	sessions, err := user.NewSessions(s.Sessions, env.SessionLife)
 	if err != nil {
 		return nil, err
 	}

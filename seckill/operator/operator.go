@@ -97,7 +97,7 @@ func (a Admin) Run(ctx context.Context, env Env) error {
 		if err != nil {
 			return err
 		}
-		sessions, err := user.NewSessions(s.SessionURL, env.SessionLife)
+		sessions, err := user.NewSessions(s.Sessions, env.SessionLife)
 		if err != nil {
 			return err
 		}

@@ -33,7 +33,7 @@ func (u Users) Run(ctx context.Context, env Env) error {
 		if err != nil {
 			return err
 		}
-		sessions, err := user.NewSessions(s.SessionURL, env.SessionLife)
+		sessions, err := user.NewSessions(s.Sessions, env.SessionLife)
 		if err != nil {
 			return err
 		}

@@ -53,6 +53,28 @@ func Redis(t testing.TB) redis.UniversalClient {
 	return c
 }
 
+// RedisOptions returns the options of the Redis at a URL.
+func RedisOptions(t testing.TB, at string) *redis.UniversalOptions {
+	t.Helper()
+	o, err := redis.ParseURL(at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &redis.UniversalOptions{Addrs: []string{o.Addr}, Username: o.Username, Password: o.Password, DB: o.DB, TLSConfig: o.TLSConfig}
+}
+
+// Port returns a port of 127.0.0.1 for a server of the test, which no other process gets until the test ends.
+func Port(t testing.TB) string {
+	t.Helper()
+	at, reserved, err := reservePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { reserved.Close() })
+	_, port, _ := net.SplitHostPort(at)
+	return port
+}
+
 // StartRedis runs a Redis server with options for as long as the test, and returns its address.
 func StartRedis(t testing.TB, options ...string) string {
 	t.Helper()
@@ -63,12 +85,8 @@ func StartRedis(t testing.TB, options ...string) string {
 		}
 		t.Skip("there is no redis-server here")
 	}
-	at, reserved, err := reservePort()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { reserved.Close() })
-	_, port, _ := net.SplitHostPort(at)
+	port := Port(t)
+	at := net.JoinHostPort("127.0.0.1", port)
 	var log SyncBuffer
 	child := exec.Command(program, append([]string{"--bind", "127.0.0.1", "--port", port, "--save", "", "--appendonly", "no"}, options...)...)
 	child.Dir, child.Stdout = t.TempDir(), &log
