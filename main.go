@@ -281,6 +281,9 @@ func serve(ctx context.Context, c *commands, log *slog.Logger, stdout io.Writer)
 	if err != nil {
 		return err
 	}
+	if err := engine.Join(ctx); err != nil {
+		return err
+	}
 	gates := stores.Redis
 	if cfg.Seckill.Gate == "off" {
 		gates = nil // gates of an earlier shop mean nothing to this one

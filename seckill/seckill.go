@@ -99,7 +99,7 @@ func New(cfg Config, d Deps) (*Engine, error) {
 		metrics: m, trace: e.trace, rounds: rounds.New(), looks: rounds.New()}
 	e.reconciler = &reconciler{cfg: cfg, sales: d.Sales, gate: background, acks: acks, facts: facts, rebuilder: e.rebuilder,
 		reclaimer: e.reclaimer, metrics: m, rounds: rounds.New(), every: reconcileEvery}
-	e.witness = &witness{gate: background, clock: e.clock, trace: e.trace, name: alive.shown(), metrics: m, rounds: rounds.New()}
+	e.witness = &witness{gate: background, clock: e.clock, trace: e.trace, name: alive.shown(), secrets: []string{fingerprint(d.Secret)}, metrics: m, rounds: rounds.New()}
 	e.warmer = &warmer{db: d.DB, openings: e.reconciler.openings, orders: d.Orders, clock: e.clock, metrics: m, rounds: rounds.New()}
 	return e, nil
 }

@@ -2,6 +2,9 @@ package seckill
 
 import (
 	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -30,8 +33,37 @@ type witness struct {
 	clock   *gate.Clock
 	trace   *trace
 	name    string
+	secrets []string // the fingerprints of this process's secrets
 	metrics *metrics
 	rounds  *rounds.Rounds
+}
+
+// fingerprint tells one secret from another. No one can find the secret from it.
+func fingerprint(secret []byte) string {
+	mac := hmac.New(sha256.New, secret)
+	mac.Write([]byte("miaosha fingerprint of a secret"))
+	return hex.EncodeToString(mac.Sum(nil)[:12])
+}
+
+// Join shows the other processes of the shop that this one lives, from before its first request until Witness ends. It returns an
+// error if a living process shares no secret with this one: each would refuse the addresses that the other gives to buyers.
+func (e *Engine) Join(ctx context.Context) error {
+	w := e.witness
+	now, err := w.gate.Now(ctx)
+	if err != nil {
+		return fmt.Errorf("read the clock of Redis: %w", err)
+	}
+	shown, err := w.gate.ShowSecrets(ctx, w.name, w.secrets, now.Add(-livesFor), now)
+	if err != nil {
+		return err
+	}
+	for name, theirs := range shown {
+		if !slices.ContainsFunc(theirs, func(f string) bool { return slices.Contains(w.secrets, f) }) {
+			w.gate.HideSecrets(ctx, w.name, w.secrets) // or it is forgotten in a minute
+			return fmt.Errorf("--secret (MIAOSHA_SECRET): the process %s of this shop has another one: give every process the same. If it has just been stopped, start again in %v", name, livesFor)
+		}
+	}
+	return nil
 }
 
 // Question asks every process what it remembers of a ticket. Sale and User are 0 if they are not known: then the steps before the
@@ -67,7 +99,11 @@ func (e *Engine) Witness(ctx context.Context) error {
 	}
 	answered := map[string]bool{} // the questions of the last round
 	w.rounds.Run(ctx, roundLimit, rounds.Every(witnessEvery), func(ctx context.Context) {
-		questions, err := w.gate.Attend(ctx, process, w.clock.Now())
+		now := w.clock.Now()
+		if _, err := w.gate.ShowSecrets(ctx, w.name, w.secrets, now, now); err != nil && ctx.Err() == nil {
+			w.metrics.logFault("show the fingerprint of the secret", err)
+		}
+		questions, err := w.gate.Attend(ctx, process, now)
 		if err != nil && ctx.Err() == nil {
 			w.metrics.logFault("look for questions", err)
 			return
@@ -80,6 +116,9 @@ func (e *Engine) Witness(ctx context.Context) error {
 		}
 		answered = seen
 	})
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopLimit)
+	defer cancel()
+	w.gate.HideSecrets(last, w.name, w.secrets) // or it is forgotten in a minute
 	return nil
 }
 

@@ -2,10 +2,14 @@ package seckill_test
 
 import (
 	"context"
+	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"miaosha/seckill"
 	"miaosha/seckill/gate"
@@ -136,5 +140,62 @@ func TestABatchOfManyIsWitnessed(t *testing.T) {
 	})
 	if w.Steps[0].Name != "claimed" || w.Steps[1].Name != "settled" {
 		t.Errorf("the steps of a claimed ticket: %+v", w.Steps)
+	}
+}
+
+// A process whose secret no living process shares is not let in, and names one that lives. One that has left, or died, keeps
+// nobody out.
+func TestAProcessWithAnotherSecretIsRefused(t *testing.T) {
+	t.Parallel()
+	s := newShop(t, 1)
+	withSecret := func(text string) *process {
+		return s.start(func(_ *seckill.Config, d *seckill.Deps) { d.Secret = []byte(strings.Repeat(text, 32)) })
+	}
+	first, same, other := withSecret("a"), withSecret("a"), withSecret("b")
+	for name, e := range map[string]*process{"the first": first, "one with the same secret": same} {
+		if err := e.Join(t.Context()); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	err := other.Join(t.Context())
+	if err == nil || !strings.HasPrefix(err.Error(), "--secret (MIAOSHA_SECRET): the process ") || strings.ContainsAny(err.Error(), "\r\n") || strings.Contains(err.Error(), "bbb") {
+		t.Errorf("one with another secret: %v", err)
+	}
+	if err := withSecret("a").Join(t.Context()); err != nil {
+		t.Errorf("beside one that was refused: %v", err)
+	}
+	shown := s.rdb.ZRange(t.Context(), "ms:secrets", 0, -1).Val()
+	if text := strings.Join(shown, " "); len(shown) != 3 || strings.Contains(text, "aaa") || strings.Contains(text, "bbb") {
+		t.Errorf("shown are %v, want those of three processes, without their secrets", shown)
+	}
+	// Those of the past are not asked.
+	for _, member := range shown {
+		s.rdb.ZAdd(t.Context(), "ms:secrets", redis.Z{Score: float64(time.Now().Add(-time.Minute).UnixMilli()), Member: member})
+	}
+	if err := other.Join(t.Context()); err != nil {
+		t.Errorf("beside processes that have died: %v", err)
+	}
+	stop := s.witness(other)
+	sandboxtest.Until(t, "the process shows itself", func() bool {
+		return s.rdb.ZCard(t.Context(), "ms:processes").Val() > 0
+	})
+	stop()
+	if left := s.rdb.ZRange(t.Context(), "ms:secrets", 0, -1).Val(); len(left) != 3 {
+		t.Errorf("after it has left, %v are shown, want the three of before", left)
+	}
+}
+
+// Processes with several secrets each are one shop if every two share one.
+func TestProcessesThatShareOneOfTheirSecretsAreOneShop(t *testing.T) {
+	t.Parallel()
+	g, now := gate.New(sandboxtest.Redis(t), "probe", time.Second), time.Now()
+	for name, fingerprints := range map[string][]string{"old": {"1"}, "both": {"1", "2"}} {
+		if _, err := g.ShowSecrets(t.Context(), name, fingerprints, now, now); err != nil {
+			t.Fatal(err)
+		}
+	}
+	shown, err := g.ShowSecrets(t.Context(), "new", []string{"2"}, now, now)
+	if want := map[string][]string{"old": {"1"}, "both": {"1", "2"}, "new": {"2"}}; err != nil || !maps.EqualFunc(shown, want, slices.Equal) {
+		t.Errorf("%v, %v; want %v", shown, err, want)
 	}
 }

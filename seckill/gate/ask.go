@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -11,6 +12,7 @@ import (
 
 const (
 	askLife       = 5 * time.Second // of a question and its answers
+	secretsLife   = time.Minute     // how long the fingerprints of processes that have ended are kept at most
 	processesLife = 24 * time.Hour  // how long a process that has ended is remembered
 	asksOnce      = 100             // questions in one round of a process
 	processesMost = 1000            // processes that one question is about
@@ -37,6 +39,48 @@ func (g *Gate) Attend(ctx context.Context, process string, now time.Time) (quest
 		return nil, fmt.Errorf("look for questions: %w", err)
 	}
 	return questions, nil
+}
+
+// ShowSecrets shows the fingerprints of the secrets of a process that lives at the time now by the clock of Redis, and returns
+// those of all processes that were seen at since or later, by their names. It is one transaction: of two processes that begin
+// together the second one sees the first.
+func (g *Gate) ShowSecrets(ctx context.Context, process string, fingerprints []string, since, now time.Time) (shown map[string][]string, err error) {
+	ms := func(t time.Time) string { return strconv.FormatInt(t.UnixMilli(), 10) }
+	members, err := guarded(ctx, g, callLimit, func(ctx context.Context) ([]string, error) {
+		var living *redis.StringSliceCmd
+		_, err := g.rdb.TxPipelined(ctx, func(pipe redis.Pipeliner) error {
+			pipe.ZAdd(ctx, secretsKey, redis.Z{Score: float64(now.UnixMilli()), Member: secretsMember(process, fingerprints)})
+			living = pipe.ZRangeByScore(ctx, secretsKey, &redis.ZRangeBy{Min: ms(since), Max: "+inf", Count: processesMost})
+			pipe.PExpire(ctx, secretsKey, secretsLife)
+			return nil
+		})
+		return living.Val(), err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("show the fingerprints of the secrets: %w", err)
+	}
+	shown = make(map[string][]string, len(members))
+	for _, m := range members {
+		words := strings.Fields(m)
+		shown[words[0]] = words[1:]
+	}
+	return shown, nil
+}
+
+// HideSecrets takes back what ShowSecrets has shown of a process.
+func (g *Gate) HideSecrets(ctx context.Context, process string, fingerprints []string) error {
+	return g.call(ctx, callLimit, func(ctx context.Context) error {
+		return g.rdb.ZRem(ctx, secretsKey, secretsMember(process, fingerprints)).Err()
+	})
+}
+
+func secretsMember(process string, fingerprints []string) string {
+	return process + " " + strings.Join(fingerprints, " ")
+}
+
+// Now returns the time by the clock of Redis.
+func (g *Gate) Now(ctx context.Context) (time.Time, error) {
+	return guarded(ctx, g, callLimit, func(ctx context.Context) (time.Time, error) { return g.rdb.Time(ctx).Result() })
 }
 
 // ForgetProcesses forgets the processes that were last seen a day before now.

@@ -64,6 +64,10 @@ func CaptchaKey(sale int64, token string) string {
 // a day leave it when a process starts.
 const processesKey = "ms:processes"
 
+// secretsKey is a sorted set: the processes that live, each as its name and the fingerprints of its secrets, sorted by the time at
+// which each was last seen. It expires secretsLife after the last one.
+const secretsKey = "ms:secrets"
+
 // asksKey is a sorted set: the questions that every process is asked, sorted by time. It expires askLife after the last one.
 const asksKey = "ms:asks"
 
