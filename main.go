@@ -231,6 +231,9 @@ func serve(ctx context.Context, c *commands, log *slog.Logger, stdout io.Writer)
 	}
 	defer sessions.Close()
 	sessions.SetCopyLife(cfg.User)
+	if err := operator.Prove(ctx, stores, sessions, cfg.Seckill.Gate != "off"); err != nil {
+		return err
+	}
 	sales, orders := goods.New(stores.Web), order.New(stores.Pay, cfg.Order)
 	users, cache := user.New(stores.Users, stores.Redis, stores.Secret, cfg.User, log), goods.NewCache(sales)
 	cache.SetLife(cfg.Goods)

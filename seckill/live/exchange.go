@@ -98,6 +98,14 @@ func (m *Monitor) leave(ctx context.Context) {
 	m.Redis.Del(ctx, figuresKey(m.name))
 }
 
+// Probe makes the calls to Redis of this package once, as a process that leaves at once. It returns the first error.
+func Probe(ctx context.Context, rdb redis.UniversalClient) error {
+	m := New(Deps{Redis: rdb})
+	defer m.leave(ctx)
+	_, err := m.exchange(ctx, figures{})
+	return err
+}
+
 // newName returns the name of a process, another one for each start.
 func newName(host string, pid int, began time.Time) string {
 	return host + "-" + strconv.Itoa(pid) + "-" + strconv.FormatInt(began.UnixMilli()%100_000_000, 36)

@@ -1,0 +1,181 @@
+package operator
+
+import (
+	"context"
+	"log/slog"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"miaosha/seckill/backend"
+	"miaosha/seckill/sandbox"
+	"miaosha/seckill/sandbox/sandboxtest"
+	"miaosha/user"
+)
+
+// openStores opens a shop's stores on a Redis, with the sessions there too.
+func openStores(t *testing.T, database, redisURL string) (*backend.Stores, *user.Sessions, error) {
+	t.Helper()
+	schema, err := os.ReadFile("../../schema.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := backend.Open(t.Context(), backend.Config{DatabaseURL: database, RedisURL: redisURL, Secret: strings.Repeat("s", 32),
+		Pools: backend.Pools{Settle: 1, Web: 1, Pay: 1, Users: 1, Staff: 1, Redis: 4}}, string(schema), slog.New(slog.DiscardHandler))
+	if err != nil {
+		return nil, nil, err
+	}
+	t.Cleanup(s.Close)
+	sessions, err := user.NewSessions(s.Sessions, time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { sessions.Close() })
+	return s, sessions, nil
+}
+
+// The documented user of Redis is accepted. Without any one of its commands, or of the kinds of keys, and in each state in which
+// Redis takes no writes, the shop is refused in one line that names what is missing. The list of the commands is that of
+// deploy/README.md, of which TestLeastPrivilege shows that it is what a shop uses.
+func TestARedisThatCannotDoWhatTheShopNeedsIsRefused(t *testing.T) {
+	t.Parallel()
+	if sandboxtest.Kind() == sandbox.Embedded {
+		t.Skip("the embedded Redis has no ACL")
+	}
+	_, _, acl := rights(t)
+	root, at := startRedis(t)
+	must := func(args ...string) {
+		t.Helper()
+		words := make([]any, len(args))
+		for i, a := range args {
+			words[i] = a
+		}
+		if err := root.Do(t.Context(), words...).Err(); err != nil {
+			t.Fatalf("%v: %v", args, err)
+		}
+	}
+	words := strings.Fields(acl)
+	must(words...)
+	at.User = url.UserPassword("shop", "change-me-redis")
+	stores, sessions, err := openStores(t, sandboxtest.DatabaseURL(t), at.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys := root.DBSize(t.Context()).Val()
+	if err := Prove(t.Context(), stores, sessions, true); err != nil {
+		t.Fatalf("the documented user: %v", err)
+	}
+	for _, key := range root.Keys(t.Context(), "*").Val() {
+		if ttl := root.TTL(t.Context(), key).Val(); ttl < 0 {
+			t.Errorf("the key %s is left, without an end", key)
+		}
+	}
+	if n := root.DBSize(t.Context()).Val(); n > keys+4 { // ready, twice; what the live view writes
+		t.Errorf("%d keys are left: %v", n, root.Keys(t.Context(), "*").Val())
+	}
+	refused := func(name string, wants ...string) {
+		t.Helper()
+		err := Prove(t.Context(), stores, sessions, true)
+		if err == nil {
+			t.Errorf("%s: accepted", name)
+			return
+		}
+		for _, want := range append(wants, "--redis-url (REDIS_URL): ") {
+			if !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: %v, want %q", name, err, want)
+			}
+		}
+		if strings.ContainsAny(err.Error(), "\r\n") || strings.Contains(err.Error(), "change-me") {
+			t.Errorf("%s: more than one line, or a password: %q", name, err)
+		}
+	}
+	for _, w := range words {
+		command, allowed := strings.CutPrefix(w, "+")
+		if !allowed || command == "info" { // without INFO the policy and the role of Redis are not known, and no more
+			continue
+		}
+		must("ACL", "SETUSER", "shop", "-"+command)
+		// Of a command of a transaction, or one with a part, the server names what it can.
+		refused("without "+command, strings.ToUpper(strings.ReplaceAll(command, "|", " ")), "deploy/README.md")
+		must("ACL", "SETUSER", "shop", "+"+command)
+	}
+	kinds := []string{"ms:{*", "ms:session:*", "ms:sessions:*", "ms:origins:*", "ms:otp:*", "ms:known:*", "ms:bans*", "ms:limit:*", "ms:processes", "ms:asks", "ms:answers:*", "ms:secrets", "ms:ready"}
+	for i, kind := range kinds {
+		others := slices.Delete(slices.Clone(kinds), i, i+1)
+		must(append([]string{"ACL", "SETUSER", "shop", "resetkeys"}, prefixed("~", others)...)...)
+		refused("without the keys "+kind, "may not use all keys ms:*")
+	}
+	must(append([]string{"ACL", "SETUSER", "shop", "resetkeys"}, prefixed("~", kinds)...)...)
+	if err := Prove(t.Context(), stores, sessions, true); err != nil {
+		t.Errorf("with every kind of keys: %v", err)
+	}
+	for _, state := range []struct {
+		name, want string
+		begin, end []string
+	}{
+		{"full", "this Redis is full (OOM)", []string{"CONFIG", "SET", "maxmemory", "1"}, []string{"CONFIG", "SET", "maxmemory", "0"}},
+		{"without its replicas", "too few replicas", []string{"CONFIG", "SET", "min-replicas-to-write", "1"}, []string{"CONFIG", "SET", "min-replicas-to-write", "0"}},
+		{"a replica", "read-only replica", []string{"REPLICAOF", "127.0.0.1", "1"}, []string{"REPLICAOF", "NO", "ONE"}},
+	} {
+		must(state.begin...)
+		refused(state.name, state.want)
+		must(state.end...)
+	}
+	if err := Prove(t.Context(), stores, sessions, true); err != nil {
+		t.Errorf("well again: %v", err)
+	}
+	// A replica that takes writes would lose them.
+	must("CONFIG", "SET", "replica-read-only", "no")
+	must("REPLICAOF", "127.0.0.1", "1")
+	if _, _, err := openStores(t, sandboxtest.DatabaseURL(t), at.String()); err == nil || !strings.Contains(err.Error(), "this Redis is a replica") {
+		t.Errorf("a replica that takes writes: %v", err)
+	}
+}
+
+func prefixed(with string, words []string) []string {
+	all := make([]string, len(words))
+	for i, w := range words {
+		all[i] = with + w
+	}
+	return all
+}
+
+// A Redis that is too old, or whose commands have other names, knows a command of the shop by none.
+func TestARedisWithoutACommandIsRefusedByItsName(t *testing.T) {
+	t.Parallel()
+	database := sandboxtest.DatabaseURL(t)
+	for _, command := range []string{"GETDEL", "XAUTOCLAIM", "EVALSHA", "PEXPIREAT", "XINFO", "HSCAN", "MGET", "SETNX"} {
+		at := sandboxtest.StartRedis(t, "--rename-command", command, "")
+		stores, sessions, err := openStores(t, database, "redis://"+at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = Prove(t.Context(), stores, sessions, true)
+		if command == "SETNX" {
+			if err != nil {
+				t.Errorf("without %s, which the shop does not use: %v", command, err)
+			}
+			continue
+		}
+		if err == nil || !strings.HasPrefix(err.Error(), "--redis-url (REDIS_URL): this Redis does not know "+command) || !strings.Contains(err.Error(), "Redis 6.2 or newer") {
+			t.Errorf("without %s: %v", command, err)
+		}
+	}
+}
+
+// A Redis that answers late is asked again.
+func TestASlowRedisIsNotRefused(t *testing.T) {
+	t.Parallel()
+	proxy, through := sandboxtest.ProxyTo(t, sandboxtest.RedisURL(t))
+	stores, sessions, err := openStores(t, sandboxtest.DatabaseURL(t), through)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy.Swallow(":1\r\n", 4) // the client asks a second time by itself
+	if err := Prove(context.Background(), stores, sessions, true); err != nil || proxy.Lost() == 0 {
+		t.Errorf("%v, with %d lost replies", err, proxy.Lost())
+	}
+}
