@@ -328,8 +328,8 @@ func serve(ctx context.Context, c *commands, log *slog.Logger, stdout io.Writer)
 		case <-ctx.Done():
 		}
 	}
-	ops := web.Ops(slices.Concat(collectors, shop.Collectors(), monitor.Collectors(), gauges.Collectors(), hotSales.Collectors(), listeners.Collectors(), bans.Collectors()), []web.Check{{Name: "postgres", Ask: stores.Web.Ping},
-		{Name: "redis", Ask: func(ctx context.Context) error { return stores.Redis.Ping(ctx).Err() }}}, func() any { return hotSales.Report() })
+	ops := web.Ops(slices.Concat(collectors, shop.Collectors(), monitor.Collectors(), gauges.Collectors(), hotSales.Collectors(), listeners.Collectors(), bans.Collectors()), []web.Check{{Name: "postgres", Ask: stores.PostgresReady},
+		{Name: "redis", Ask: stores.RedisReady}, {Name: "sessions", Ask: func(ctx context.Context) error { return backend.SessionsReady(sessions.Ready(ctx)) }}}, func() any { return hotSales.Report() })
 	welcome(stdout, c, listeners, stores, shop.PlayMoney(), time.Since(started))
 	defer context.AfterFunc(ctx, func() {
 		fmt.Fprintln(stdout, "stopping: no more requests; the tickets in the queue are settled first (a few seconds)")
