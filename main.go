@@ -234,6 +234,7 @@ func serve(ctx context.Context, c *commands, log *slog.Logger, stdout io.Writer)
 	if err := operator.Prove(ctx, stores, sessions, cfg.Seckill.Gate != "off"); err != nil {
 		return err
 	}
+	clocks := backend.NewClocks(ctx, stores, log)
 	sales, orders := goods.New(stores.Web), order.New(stores.Pay, cfg.Order)
 	users, cache := user.New(stores.Users, stores.Redis, stores.Secret, cfg.User, log), goods.NewCache(sales)
 	cache.SetLife(cfg.Goods)
@@ -243,7 +244,7 @@ func serve(ctx context.Context, c *commands, log *slog.Logger, stdout io.Writer)
 		return err
 	}
 	catalogue := cache
-	collectors := slices.Concat([]prometheus.Collector{operator.BuildInfo(version)}, engine.Collectors(), stores.Collectors(), sessions.Collectors(), orders.Collectors())
+	collectors := slices.Concat([]prometheus.Collector{operator.BuildInfo(version)}, engine.Collectors(), stores.Collectors(), sessions.Collectors(), orders.Collectors(), []prometheus.Collector{clocks})
 	if replica := stores.Replica; replica != nil { // what decides goes on reading at the primary
 		catalogue = goods.NewCache(sales)
 		catalogue.ReadFrom(goods.New(replica.Pool))
@@ -280,7 +281,8 @@ func serve(ctx context.Context, c *commands, log *slog.Logger, stdout io.Writer)
 		}
 	}
 	shop, err := web.New(cfg.Web, web.Deps{Users: users, Sessions: sessions, Cache: catalogue, Orders: orders, Rush: engine, Bans: bans,
-		Counts: counts, Live: figures, Admin: staff, Tickets: admin.NewTickets(stores.Staff, stores.Redis), Source: source, Provider: payment.New(cfg.Payment), Lab: lab, Log: log, Secret: stores.Secret, Sandbox: c.Backend.Sandboxed(), Demo: demo}, listeners.URL())
+		Counts: counts, Live: figures, Admin: staff, Tickets: admin.NewTickets(stores.Staff, stores.Redis), Source: source, Provider: payment.New(cfg.Payment), Lab: lab, Log: log, Secret: stores.Secret, Sandbox: c.Backend.Sandboxed(), Demo: demo,
+		PostgresAhead: clocks.PostgresAhead}, listeners.URL())
 	if err != nil {
 		return err
 	}
@@ -308,6 +310,7 @@ func serve(ctx context.Context, c *commands, log *slog.Logger, stdout io.Writer)
 	group.Go(func() error { return lab.Run(background) })
 	group.Go(func() error { return engine.Witness(background) })
 	group.Go(func() error { return bans.Run(background) })
+	group.Go(func() error { return clocks.Run(background) })
 	group.Go(func() error { return users.EndRevoked(background, sessions, report) })
 	for _, c := range slices.Compact([]*goods.Cache{cache, catalogue}) {
 		group.Go(func() error { return c.KeepWarm(background, cfg.Web.Zone(), engine.Now) })

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -39,28 +40,44 @@ type paymentJSON struct {
 	UpdatedAt string `json:"updated_at"`
 }
 
+// clocksApart is how far the clocks of Postgres and of the shop may be apart before a page has to know it.
+const clocksApart = 2 * time.Second
+
+// shopTime returns a time of Postgres by the shop's clock, which is that of Redis: pages count by it, and judge by it when the
+// time to pay is over. Postgres alone decides that.
+func (s *Server) shopTime(t time.Time) time.Time {
+	if s.PostgresAhead == nil {
+		return t
+	}
+	apart := s.Rush.Now().Sub(time.Now()) - s.PostgresAhead()
+	if apart.Abs() < clocksApart {
+		return t
+	}
+	return t.Add(apart.Round(time.Second)) // the same time in every answer
+}
+
 // ordersJSON returns a user's orders with their payments, in the language of the request.
 func (s *Server) ordersJSON(r *http.Request, userID int64, orders ...order.Order) ([]orderJSON, error) {
 	out, ids, at := make([]orderJSON, len(orders)), make([]uuid.UUID, len(orders)), make(map[uuid.UUID]int, len(orders))
 	for i, o := range orders {
 		ids[i], at[o.ID] = o.ID, i
 		out[i] = orderJSON{ID: o.ID.String(), Number: order.Number(o.ID), SaleID: o.SaleID, Title: o.Title, Image: s.assets.url(o.Image), Price: o.Price, Status: o.Status,
-			CreatedAt: formatTime(o.CreatedAt), ExpiresAt: formatTime(o.ExpiresAt), Seller: s.cfg.ShopName, Payments: []paymentJSON{}}
+			CreatedAt: formatTime(s.shopTime(o.CreatedAt)), ExpiresAt: formatTime(s.shopTime(o.ExpiresAt)), Seller: s.cfg.ShopName, Payments: []paymentJSON{}}
 		if o.TitleEN != "" && !chinese(r) {
 			out[i].Title = o.TitleEN
 		}
 		if o.PaidAt != nil {
-			out[i].PaidAt = formatTime(*o.PaidAt)
+			out[i].PaidAt = formatTime(s.shopTime(*o.PaidAt))
 		}
 		if o.CancelledAt != nil {
-			out[i].Cancelled = formatTime(*o.CancelledAt)
+			out[i].Cancelled = formatTime(s.shopTime(*o.CancelledAt))
 		}
 	}
 	payments, err := s.Orders.Payments(r.Context(), userID, ids...)
 	for _, p := range payments {
 		of := &out[at[p.OrderID]]
 		of.Payments = append(of.Payments, paymentJSON{ID: p.ID.String(), Amount: p.Amount, Status: p.Status,
-			CreatedAt: formatTime(p.CreatedAt), UpdatedAt: formatTime(p.UpdatedAt)})
+			CreatedAt: formatTime(s.shopTime(p.CreatedAt)), UpdatedAt: formatTime(s.shopTime(p.UpdatedAt))})
 	}
 	return out, err
 }
@@ -141,6 +158,7 @@ func (s *Server) useCashier(w http.ResponseWriter, r *http.Request, session user
 	}
 	switch in.Action {
 	case "confirm":
+		p.PayUntil = s.shopTime(p.PayUntil)
 		raw, err := s.cashier.confirm(r.Context(), p)
 		if err != nil {
 			return err

@@ -114,6 +114,8 @@ type Deps struct {
 	Secret   []byte
 	Sandbox  bool  // the shop runs its own stores: answers contain SMS codes, and money is play money
 	Demo     *Demo // of a sandbox; nil: none
+
+	PostgresAhead func() time.Duration // of this process's clock; nil: not at all
 }
 
 // Server answers the shop's requests. It is an http.Handler.
