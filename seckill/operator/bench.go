@@ -214,6 +214,7 @@ func (b Bench) drive(ctx context.Context, env Env, cfg bench.Config, s *backend.
 		if err := checkSale(ctx, cfg, s); err != nil {
 			return errors.Join(err, removeSales(ctx, s, m))
 		}
+		p.step("bench: driving %s, and making its buyers in %s", b.URL, s.Where())
 	}
 	if b.Fill > 0 {
 		if r.Filled, err = fill(ctx, s.Web, b.Fill, env.Err); err != nil {
