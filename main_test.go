@@ -495,7 +495,7 @@ func TestAMisspeltVariableIsNamed(t *testing.T) {
 		"MIAOSHA_NOTIFY_SECRT": "MIAOSHA_NOTIFY_SECRET", "MIAOSHA_TRUSTED_PROXY": "MIAOSHA_TRUSTED_PROXIES", "MIAOSHA_SECRETFILE": "MIAOSHA_SECRET_FILE",
 		"MIAOSHA_CASHEIR": "MIAOSHA_CASHIER", "MIAOSHA_DATABASE_URL": "DATABASE_URL", "MIAOSHA_REDIS_URL": "REDIS_URL", "miaosha_rate": "MIAOSHA_RATE",
 		"MIAOSHA_PROVIDER": "MIAOSHA_PROVIDER_NAME", "\ufeffMIAOSHA_SMS": "MIAOSHA_SMS", "DATABASE_URI_FILE": "DATABASE_URL_FILE",
-		"READ_DATABSE_URL": "READ_DATABASE_URL", "SESSION_REDIS_URI": "SESSION_REDIS_URL",
+		"READ_DATABSE_URL": "READ_DATABASE_URL", "MIAOSHA-RATE": "MIAOSHA_RATE", "MIOASHA_RATE": "MIAOSHA_RATE", "MIAOSHASECRET": "MIAOSHA_SECRET", "SESSION_REDIS_URI": "SESSION_REDIS_URL",
 	} {
 		_, errs, code := sandboxtest.Command(t, append(slices.Clone(env), variable+"=sesame"), "sale", "list")
 		if code != 2 || strings.Count(errs, "\n") != 1 || !strings.Contains(errs, variable+" is no setting, did you mean "+meant+"?") || strings.Contains(errs, "sesame") {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 
@@ -69,16 +70,15 @@ func CheckVariables(app *kong.Application, environ []string) (unknown []string, 
 		there[name] = true
 	}
 	for _, name := range slices.Sorted(maps.Keys(there)) {
-		if known[name] {
+		if known[name] || runtime.GOOS == "windows" && known[strings.ToUpper(name)] { // there the case of a name does not count
 			continue
 		}
 		meant := nearestSetting(name, known)
 		if plain := strings.TrimSuffix(meant, "_FILE"); !known[meant] && known[plain] {
 			return nil, exitError{exitUsage, fmt.Errorf("%s: only a secret or a URL may be in a file: set %s", name, plain)}
 		}
-		ours := strings.HasPrefix(name, prefix)
-		switch {
-		case meant != "" && (ours || !there[meant]):
+		switch ours := strings.HasPrefix(name, prefix); {
+		case meant != "" && (ours || strings.HasPrefix(meant, prefix) || !there[meant]):
 			return nil, exitError{exitUsage, fmt.Errorf("the variable %s is no setting, did you mean %s? The settings are in miaosha --help", name, meant)}
 		case ours:
 			unknown = append(unknown, name)
@@ -89,10 +89,10 @@ func CheckVariables(app *kong.Application, environ []string) (unknown []string, 
 
 const prefix = "MIAOSHA_"
 
-// nearestSetting returns the setting that a name of a variable probably means, "" for none. A setting of other programs too, such as
-// DATABASE_URL, has to be very near.
+// nearestSetting returns the setting that a name of a variable probably means, "" for none. What does not begin as ours do has to be
+// very near: it may be another program's.
 func nearestSetting(name string, known map[string]bool) (meant string) {
-	word := strings.ToUpper(trim(name)) // an invisible byte order mark may stand before the first name of a file
+	word := strings.ToUpper(strings.NewReplacer("-", "_", ".", "_").Replace(trim(name))) // a byte order mark may stand before the first name of a file
 	if known[word] {
 		return word
 	}
@@ -105,13 +105,14 @@ func nearestSetting(name string, known map[string]bool) (meant string) {
 		least = min(3, len(own)/3) + 1
 	}
 	for _, setting := range slices.Sorted(maps.Keys(known)) {
-		bare, has := strings.CutPrefix(setting, prefix)
-		if !ours && has {
-			continue
-		}
-		d := distance(own, bare)
-		if ours && len(own) > 2 && strings.HasPrefix(bare, own) {
-			d = min(d, 1)
+		d := distance(word, setting)
+		if bare := strings.TrimPrefix(setting, prefix); ours {
+			d = distance(own, bare)
+			if len(own) > 2 && strings.HasPrefix(bare, own) {
+				d = min(d, 1)
+			}
+		} else if bare != setting { // MIOASHA_RATE, MIAOSHARATE
+			d--
 		}
 		if d < least {
 			meant, least = setting, d
