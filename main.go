@@ -279,6 +279,10 @@ func serve(ctx context.Context, c *commands, log *slog.Logger, stdout io.Writer)
 			teacher = operator.NewTeacher(env, stores, listeners.URL(), cfg.Seckill.Gate != "off")
 			demo.Teacher = teacher
 		}
+	} else if public, err := users.StaffHas(ctx, demoAdmin, demoPassword); err != nil {
+		log.Warn("cannot see whether an administrator has the password of the sandbox", "err", err)
+	} else if public { // the data of a sandbox was copied into this database
+		log.Warn("an administrator has the password of the sandbox, which everyone knows: set another one", "command", "miaosha admin --phone "+demoAdmin+" --by "+demoAdmin)
 	}
 	shop, err := web.New(cfg.Web, web.Deps{Users: users, Sessions: sessions, Cache: catalogue, Orders: orders, Rush: engine, Bans: bans,
 		Counts: counts, Live: figures, Admin: staff, Tickets: admin.NewTickets(stores.Staff, stores.Redis), Source: source, Provider: payment.New(cfg.Payment), Lab: lab, Log: log, Secret: stores.Secret, Sandbox: c.Backend.Sandboxed(), Demo: demo,

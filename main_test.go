@@ -5,6 +5,7 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -19,8 +20,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"miaosha/seckill/sandbox/sandboxtest"
+	"miaosha/user"
 )
 
 // These tests use the built binary as an operator and buyers do: by its commands, over HTTP, and by
@@ -582,6 +585,23 @@ func TestTheSandboxStaysOnThisMachine(t *testing.T) {
 	own := sandboxtest.Open(t, stores, "--addr", "0.0.0.0:0", "--cashier", "sandbox")
 	if r := sandboxtest.Call("POST", own.URL+"/api/login", "", login); r.Code != "wrong_password" {
 		t.Errorf("the demo administrator of a shop on its own stores: %d %s", r.Status, r.Code)
+	}
+
+	// The data of a sandbox may be copied to a real shop, with the public password in it.
+	const warning = "has the password of the sandbox"
+	if strings.Contains(own.Log.String(), warning) {
+		t.Errorf("a warning without a reason: %s", own.Log)
+	}
+	db, err := pgxpool.New(t.Context(), strings.TrimPrefix(stores[0], "DATABASE_URL="))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := demoAccounts(t.Context(), user.New(db, nil, nil, user.Config{}, slog.New(slog.DiscardHandler))); err != nil {
+		t.Fatal(err)
+	}
+	if own = sandboxtest.Open(t, stores); !strings.Contains(own.Log.String(), warning) {
+		t.Errorf("the password of the sandbox in a shop on its own stores: %s", own.Log)
 	}
 }
 

@@ -8,6 +8,22 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
+// StaffHas reports whether an account of the staff has a password. A shop asks it about one that is public.
+func (s *Store) StaffHas(ctx context.Context, phone, password string) (bool, error) {
+	a, err := s.account(ctx, `where phone = $1`, phone)
+	if errors.Is(err, ErrNotFound) || err == nil && (a.Role == RoleBuyer || a.Disabled) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	_, err = s.verify(ctx, inTurn, a, password)
+	if errors.Is(err, ErrWrongPassword) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
 // Seed creates an account, and returns its id. If its phone already has one, nothing changes. The sandbox makes its
 // demo accounts with it; their password is public. InvalidError, ErrBusy.
 func (s *Store) Seed(ctx context.Context, u User, password string) (id int64, err error) {
