@@ -46,7 +46,7 @@ func fingerprint(secret []byte) string {
 }
 
 // Join shows the other processes of the shop that this one lives, from before its first request until Witness ends. It returns an
-// error if a living process shares no secret with this one: each would refuse the addresses that the other gives to buyers.
+// error if a living process shares no secret with this one: each would refuse the addresses that buyers have from the other.
 func (e *Engine) Join(ctx context.Context) error {
 	w := e.witness
 	now, err := w.gate.Now(ctx)

@@ -144,7 +144,7 @@ func TestABatchOfManyIsWitnessed(t *testing.T) {
 }
 
 // A process whose secret no living process shares is not let in, and names one that lives. One that has left, or died, keeps
-// nobody out.
+// no one out.
 func TestAProcessWithAnotherSecretIsRefused(t *testing.T) {
 	t.Parallel()
 	s := newShop(t, 1)

@@ -31,7 +31,7 @@ func Probe(ctx context.Context, rdb goredis.UniversalClient) error {
 		err = errors.Join(banScript.Run(ctx, rdb, []string{own}, 1, maxBans, 1).Err(), rdb.Del(ctx, own).Err())
 	}
 	if err == nil {
-		err = errors.Join(l.loggedIn(ctx, phone, ""), l.login(ctx, phone, phone), rdb.Del(ctx, knownKey(phone, "")).Err())
+		err = errors.Join(l.loggedIn(ctx, phone, ""), rdb.Exists(ctx, knownKey(phone, "")).Err(), rdb.Del(ctx, knownKey(phone, "")).Err())
 	}
 	if err == nil {
 		err = errors.Join(l.run(ctx, refusedKey(id), LoginsPerAccount, 1), l.run(ctx, refusedKey(id), LoginsPerAccount, -1))

@@ -25,7 +25,7 @@ var (
 )
 
 // malformed says what is wrong with the form of an address, "" if nothing is. It returns no part of the address: one that is
-// cut at the wrong place has a part of the password for its host or port. It also finds addresses that parse and that nobody
+// cut at the wrong place has a part of the password for its host or port. It also finds addresses that parse and that no one
 // can mean, such as redis://me:12#3@host.
 func malformed(at string, schemes ...string) string {
 	scheme, rest, found := strings.Cut(at, "://")

@@ -38,7 +38,7 @@ func pgBouncer(t *testing.T, database string, replace map[string]string) string 
 		t.Fatal(err)
 	}
 	port := sandboxtest.Port(t)
-	dir, err := os.MkdirTemp("", "pgbouncer") // not the test's own, which is closed to the user nobody
+	dir, err := os.MkdirTemp("", "pgbouncer") // that of the test is closed to other users
 	if err != nil {
 		t.Fatal(err)
 	}

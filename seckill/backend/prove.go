@@ -84,14 +84,14 @@ func unable(err error, scripts []string) error {
 		command = commandAt(scripts, m[1], m[2])
 	}
 	says := func(prefix string) bool { return strings.Contains(text, prefix) }
-	const rights = `(deploy/README.md, With no more rights than it needs, has the line that gives its rights)`
+	const rights = `(deploy/README.md, With no more rights than it needs, has the line that grants them)`
 	switch {
 	case says("unknown command"), says("unknown subcommand"), says("Unknown Redis command"), says("Unknown command"):
 		return fmt.Errorf("this Redis does not know %s: the shop needs Redis 6.2 or newer with no command renamed", command)
-	case says("permissions to run"), says("can't run this command"), says("The user executing the script"):
-		return fmt.Errorf("the user in it may not run %s %s", command, rights)
 	case says("permissions to access"), says("can't access at least one of the keys"):
 		return fmt.Errorf("the user in it may not use all keys ms:* %s: %s", rights, text)
+	case says("permissions to run"), says("can't run this command"), says("The user executing the script"):
+		return fmt.Errorf("the user in it may not run %s %s", command, rights)
 	case says("NOPERM"):
 		return fmt.Errorf("the user in it may not do all that the shop does %s: %s", rights, text)
 	case says("READONLY"):

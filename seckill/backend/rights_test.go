@@ -34,7 +34,7 @@ func TestTheRightsAreTheDocumentedOnes(t *testing.T) {
 	}
 }
 
-// The first right that the role lacks is named, with the statement that gives it.
+// The first right that the role lacks is named, with the statement that grants it.
 func TestAMissingRightIsNamed(t *testing.T) {
 	at := sandboxtest.DatabaseURL(t)
 	owner, err := pgx.Connect(t.Context(), at)
