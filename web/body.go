@@ -46,7 +46,7 @@ func programBody(w http.ResponseWriter, r *http.Request, v, plan any) error {
 	if err := isJSON(r); err != nil {
 		return err
 	}
-	fields, err := readObject(raw)
+	fields, err := readObject(raw, false)
 	if err != nil {
 		return err
 	}
@@ -90,11 +90,21 @@ func refuseBody(w http.ResponseWriter, r *http.Request) error {
 
 // decode reads the fields of an object into v, one by one, so that its error names every wrong one.
 func decode(raw []byte, v any) error {
-	fields, err := readObject(raw)
+	fields, err := readObject(raw, false)
 	if err != nil {
 		return err
 	}
 	return decodeFields(fields, v)
+}
+
+// decodeKnown is decode for a message of another system, which may be newer than this program: only the fields with
+// these names are read, and all others are passed over, whatever their names and values are.
+func decodeKnown(raw []byte, v any, names ...string) error {
+	fields, err := readObject(raw, true)
+	if err != nil {
+		return err
+	}
+	return decodeFields(slices.DeleteFunc(fields, func(f rawField) bool { return !slices.Contains(names, f.name) }), v)
 }
 
 func decodeFields(fields []rawField, v any) error {
@@ -126,8 +136,9 @@ type rawField struct {
 }
 
 // readObject returns the fields of a body in their order. It refuses what Go's decoder accepts: null
-// instead of an object, text that is not UTF-8, and a field that comes twice or in capitals.
-func readObject(raw []byte) (fields []rawField, err error) {
+// instead of an object, text that is not UTF-8, and a field that comes twice or, unless any name is allowed, in
+// capitals.
+func readObject(raw []byte, anyName bool) (fields []rawField, err error) {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	if t, err := d.Token(); err != nil || t != json.Delim('{') || !utf8.Valid(raw) {
 		return nil, fmt.Errorf("%w: not an object in UTF-8", errBadRequest)
@@ -135,7 +146,7 @@ func readObject(raw []byte) (fields []rawField, err error) {
 	for seen := map[string]bool{}; d.More(); {
 		key, err := d.Token()
 		name, _ := key.(string)
-		if err != nil || seen[name] || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz_") != "" {
+		if err != nil || seen[name] || !anyName && strings.Trim(name, "abcdefghijklmnopqrstuvwxyz_") != "" {
 			return nil, fmt.Errorf("%w: a field comes twice, or in capitals", errBadRequest)
 		}
 		seen[name] = true

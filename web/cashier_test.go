@@ -275,3 +275,39 @@ func TestForgedNoticesAreLoggedWithARate(t *testing.T) {
 		}
 	}
 }
+
+// A provider that adds fields to its notices, of whatever names and values, goes on being understood. What the shop
+// reads is checked as before: each field once, with its own name and type.
+func TestNoticesMayHaveMoreFields(t *testing.T) {
+	t.Parallel()
+	shop := sharedShop(t)
+	sale := shop.sale("--stock", "10")
+	order := shop.order(sale, shop.tokens(1)[0])
+	more := `"currency":"CNY","fee2":1.5,"Amount":1,"providerRef":"x","meta":{"amount":1,"list":[{"a":[null]}]},"":null,"declined":"","a\u0000":"\u0000"`
+	notice := func(fields string) sandboxtest.Reply { return shop.notify(notifySecret, "{"+fields+"}", time.Now()) }
+	good := fmt.Sprintf(`"order_id":%q,"amount":990,"provider_ref":%[1]q`, order)
+	for name, fields := range map[string]string{
+		"no amount":           fmt.Sprintf(`"order_id":%q,"provider_ref":%[1]q,`, order) + more,
+		"no reference":        fmt.Sprintf(`"order_id":%q,"amount":990,`, order) + more,
+		"no order":            `"amount":990,"provider_ref":"r",` + more,
+		"an amount as text":   fmt.Sprintf(`"order_id":%q,"amount":"990","provider_ref":%[1]q,`, order) + more,
+		"an amount twice":     good + `,"amount":990,` + more,
+		"a nested reference":  fmt.Sprintf(`"order_id":%q,"amount":990,"provider_ref":{"x":1},`, order) + more,
+		"text that is no end": good + `,` + more + `}{`,
+	} {
+		if r := notice(fields); r.Code != "bad_request" {
+			t.Errorf("%s: %s %s", name, outcome(r), r.Raw)
+		}
+	}
+	if r := notice(good + `,` + more + `,"padding":"` + strings.Repeat("x", 4<<10) + `"`); r.Code != "too_large" {
+		t.Errorf("a large one: %s", outcome(r))
+	}
+	if r := shop.notify("another key", "{"+good+","+more+"}", time.Now()); r.Code != "forbidden" {
+		t.Errorf("a forged one: %s", outcome(r))
+	}
+	for range 2 {
+		if r := notice(more + "," + good); string(r.Data) != `{"status":"captured"}` {
+			t.Errorf("with more fields: %s %s", outcome(r), r.Raw)
+		}
+	}
+}

@@ -105,7 +105,11 @@ func TestBodiesAreTakenExactly(t *testing.T) {
 			shop.checkHeaders(row.route+" with "+name, path, r)
 		}
 		good := shop.fill(row.body, owner)
-		for _, field := range []string{"price", "quantity", "status", "user_id", "role", "stock", "__proto__", ""} {
+		unknown := []string{"price", "quantity", "status", "user_id", "role", "stock", "__proto__", ""}
+		if row.route == "POST /api/payments/notify" { // a provider may add fields: see TestNoticesMayHaveMoreFields
+			unknown = nil
+		}
+		for _, field := range unknown {
 			for _, value := range []string{`1`, `"x"`, `null`, `{}`} {
 				more := fmt.Sprintf(`%q:%s}`, field, value)
 				if good != "" {
