@@ -15,6 +15,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -120,17 +121,13 @@ func (o *owner) fetch(ctx context.Context) (target string, err error) {
 // release returns the release to fetch: the one that the existing data needs, else the preferred
 // one. It reports false if there is none for this system.
 func (o *owner) release() (r release, ok bool) {
-	all := o.releases()
-	for _, r := range all {
-		major, _, _ := strings.Cut(r.version, ".")
-		if initialised(filepath.Join(o.place.home, "postgres-"+major)) {
+	data := o.newestData()
+	for _, r := range o.releases() {
+		if data == 0 || strings.HasPrefix(r.version, strconv.Itoa(data)+".") {
 			return r, true
 		}
 	}
-	if len(all) == 0 {
-		return release{}, false
-	}
-	return all[0], true
+	return release{}, false
 }
 
 // registry returns the address of the npm registry to fetch from: the one that the settings name,

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // oldestMajor is the oldest Postgres that works: the schema needs "create or replace trigger".
@@ -29,33 +30,49 @@ var packageDirs = []string{
 	`C:\Program Files\PostgreSQL\*\bin`,
 }
 
-// findPostgres chooses the programs. It prefers the newest version that already has a data folder,
-// so that the data does not vanish after an upgrade of the system. Otherwise it takes the first
-// version on this machine, and fetches one if there is none.
+// findPostgres chooses the programs: for existing data those of its version, else the first version on this machine.
+// It fetches one if there is none. Data whose programs are missing is an error: an empty database beside the Redis of
+// the old one would be another shop, in which no one has an account.
 func (o *owner) findPostgres(ctx context.Context) (programs, error) {
 	found, err := o.onThisMachine(ctx)
 	if err != nil {
 		return programs{}, err
 	}
-	var best programs
+	data := o.newestData()
 	for _, p := range found {
-		if initialised(o.dataOf(p)) && p.major > best.major {
-			best = p
+		if data == 0 || p.major == data {
+			return p, nil
 		}
 	}
-	if best.major > 0 {
-		return best, nil
+	if _, fetchable := o.release(); data > 0 && (!fetchable || len(found) > 0 && o.cfg.PostgresBin != fetchOnly) {
+		return programs{}, o.missing(data, found, fetchable)
 	}
+	return o.fetchPostgres(ctx)
+}
+
+// missing returns the error for data whose programs are not on this machine.
+func (o *owner) missing(major int, found []programs, fetchable bool) error {
+	have := "none is"
 	if len(found) > 0 {
-		best = found[0]
-	} else if best, err = o.fetchPostgres(ctx); err != nil {
-		return programs{}, err
+		have = "only " + found[0].version + " is"
 	}
-	if others := globIn(o.place.home, "postgres-*/PG_VERSION"); len(others) > 0 && !initialised(o.dataOf(best)) {
-		o.cfg.Log.Warn("starting with an empty database: the existing data needs another version of Postgres and stays as it is",
-			"data", filepath.Dir(others[0]), "version", best.version)
+	ways := fmt.Sprintf("install it (Debian: apt install postgresql-%d, macOS: brew install postgresql@%d) or name its folder in MIAOSHA_POSTGRES_BIN", major, major)
+	if fetchable {
+		ways += ", let the shop download it (MIAOSHA_POSTGRES_BIN=" + fetchOnly + ")"
 	}
-	return best, nil
+	return fmt.Errorf("the data in %s is of Postgres %d, and %s usable here: %s, use another --data-dir, or delete the data (miaosha reset)",
+		o.place.home, major, have, ways)
+}
+
+// newestData returns the newest version of Postgres that has data here, 0 for none. An unfinished cluster has another
+// name, and is no data.
+func (o *owner) newestData() (major int) {
+	for _, path := range globIn(o.place.home, "postgres-*/PG_VERSION") {
+		if n, err := strconv.Atoi(strings.TrimPrefix(filepath.Base(filepath.Dir(path)), "postgres-")); err == nil {
+			major = max(major, n)
+		}
+	}
+	return major
 }
 
 // dataOf returns the data folder for p. Each major version has its own, because none can read

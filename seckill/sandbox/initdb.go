@@ -64,8 +64,10 @@ func (o *owner) initdb(ctx context.Context, bin programs, data string) (err erro
 	half := data + ".new"
 	password := half + ".pw"
 	defer os.Remove(password)
-	if err := os.RemoveAll(half); err != nil {
-		return err
+	for _, left := range globIn(o.place.home, "postgres-*.new*") { // of a start that was killed
+		if err := os.RemoveAll(left); err != nil {
+			return err
+		}
 	}
 	if err := os.Mkdir(half, 0o700); err != nil {
 		return err

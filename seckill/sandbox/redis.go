@@ -42,9 +42,11 @@ func (o *owner) startRedis(ctx context.Context) (at, kind string, err error) {
 		program, err := findRedis(ctx)
 		switch {
 		case err == nil:
-			at, err = o.onFreePort("redis", func(port int, log *serverLog) (string, error) {
-				return o.runRedis(ctx, program, port, log)
-			})
+			if err = o.checkData(ctx, program); err == nil {
+				at, err = o.onFreePort("redis", func(port int, log *serverLog) (string, error) {
+					return o.runRedis(ctx, program, port, log)
+				})
+			}
 			if err != nil {
 				return "", "", fmt.Errorf("start Redis: %w", err)
 			}
@@ -75,18 +77,11 @@ func findRedis(ctx context.Context) (string, error) {
 		if err != nil {
 			continue
 		}
-		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-		defer cancel()
-		cmd := exec.CommandContext(ctx, path, "--version")
-		cmd.Env = serverEnv()
-		text, err := cmd.Output()
-		match := redisVersion.FindSubmatch(text)
-		if err != nil || match == nil {
-			none = fmt.Errorf("%s does not print its version", path)
+		major, minor, err := versionOfRedis(ctx, path)
+		if err != nil {
+			none = err
 			continue
 		}
-		major, _ := strconv.Atoi(string(match[1]))
-		minor, _ := strconv.Atoi(string(match[2]))
 		if major < 6 || major == 6 && minor < 2 {
 			none = fmt.Errorf("%s is older than 6.2", path)
 			continue
@@ -94,6 +89,34 @@ func findRedis(ctx context.Context) (string, error) {
 		return path, nil
 	}
 	return "", none
+}
+
+func versionOfRedis(ctx context.Context, path string) (major, minor int, err error) {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, path, "--version")
+	cmd.Env = serverEnv()
+	text, err := cmd.Output()
+	match := redisVersion.FindSubmatch(text)
+	if err != nil || match == nil {
+		return 0, 0, fmt.Errorf("%s does not print its version", path)
+	}
+	major, _ = strconv.Atoi(string(match[1]))
+	minor, _ = strconv.Atoi(string(match[2]))
+	return major, minor, nil
+}
+
+// checkData returns an error if a server is too old for the journal in the data folder. It would not see it, and
+// start empty beside the Postgres that knows the rest.
+func (o *owner) checkData(ctx context.Context, program string) error {
+	journal := filepath.Join(o.cfg.DataDir, redisDir, "appendonlydir") // since Redis 7; before, a single file
+	if _, err := os.Stat(journal); err != nil {
+		return nil
+	}
+	if major, _, err := versionOfRedis(ctx, program); err != nil || major >= 7 {
+		return err
+	}
+	return fmt.Errorf("%s is older than the data in %s, which is of Redis 7 or newer: install a newer one, use another --data-dir, or delete the data (miaosha reset)", program, journal)
 }
 
 func (o *owner) runRedis(ctx context.Context, path string, port int, log *serverLog) (string, error) {
