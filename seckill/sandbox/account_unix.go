@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // account is another user, which runs Postgres. The zero account is our own user.
@@ -112,17 +114,56 @@ func checkOwner(dir string) error {
 	if err != nil {
 		return fmt.Errorf("find the owner of the data folder: %w", err)
 	}
-	if st, ok := info.Sys().(*syscall.Stat_t); ok && st.Uid != 0 && int(st.Uid) != os.Geteuid() {
-		name := strconv.FormatUint(uint64(st.Uid), 10)
-		if u, err := user.LookupId(name); err == nil {
-			name = u.Username
-		}
-		return fmt.Errorf("the data folder %s belongs to the user %s: choose another --data-dir, or run as that user", dir, name)
+	st, ok := info.Sys().(*syscall.Stat_t)
+	switch {
+	case ok && st.Uid != 0 && int(st.Uid) != os.Geteuid():
+		return fmt.Errorf("the data folder %s belongs to the user %s: choose another --data-dir, or run as that user", dir, userName(st.Uid))
+	case ok && int(st.Uid) != os.Geteuid() && unix.Access(dir, unix.W_OK) != nil:
+		return wrongOwner(dir, st.Uid, uint32(os.Geteuid()), dir)
 	}
 	if info.Mode().Perm()&0o002 != 0 {
 		return fmt.Errorf("every user may write to the data folder %s: choose another --data-dir, or change its mode (chmod o-w)", dir)
 	}
 	return nil
+}
+
+// checkFiles returns an error if a file that matches a pattern below dir belongs to another account than the one that
+// uses it, as after a copy that root has made. Root may use the files of all.
+func checkFiles(dir string, by account, patterns ...string) error {
+	uid := uint32(os.Geteuid())
+	if by.set {
+		uid = by.uid
+	}
+	if uid == 0 {
+		return nil
+	}
+	for _, pattern := range patterns {
+		for _, path := range globIn(dir, pattern) {
+			info, err := os.Lstat(path)
+			if err != nil {
+				continue // it is gone, or whoever opens it says what is wrong
+			}
+			if st, ok := info.Sys().(*syscall.Stat_t); ok && st.Uid != uid {
+				return wrongOwner(path, st.Uid, uid, dir)
+			}
+		}
+	}
+	return nil
+}
+
+// wrongOwner returns the error for a path below a folder whose files another account uses.
+func wrongOwner(path string, is, want uint32, dir string) error {
+	return fmt.Errorf("%s belongs to the user %s, not to %s, as after a copy by another user: give it back (chown -R %s %q as root), or choose another --data-dir",
+		path, userName(is), userName(want), userName(want), dir)
+}
+
+// userName returns the name of a user, or the number of one that has none.
+func userName(uid uint32) string {
+	id := strconv.FormatUint(uint64(uid), 10)
+	if u, err := user.LookupId(id); err == nil {
+		return u.Username
+	}
+	return id
 }
 
 // openFile opens a file of the sandbox. It fails if the file is a link.

@@ -61,6 +61,11 @@ func own(ctx context.Context, cfg Config, lock *os.File) (_ *Sandbox, err error)
 	if err := o.place.claim(cfg.Log); err != nil {
 		return nil, err
 	}
+	for _, data := range globIn(o.place.home, "postgres-[0-9]*") {
+		if err := checkFiles(data, o.place.account, ".", "*"); err != nil {
+			return nil, err
+		}
+	}
 	cfg.Say("the sandbox starts its servers in " + cfg.DataDir)
 
 	st := state{PID: os.Getpid()}

@@ -107,6 +107,9 @@ func Open(ctx context.Context, cfg Config) (*Sandbox, error) {
 	if err := makeDataDir(cfg.DataDir); err != nil {
 		return nil, err
 	}
+	if err := checkFiles(cfg.DataDir, account{}, lockFile, secretFile, stateFile, "*"+logSuffix, redisDir, redisDir+"/*", redisDir+"/*/*"); err != nil {
+		return nil, err
+	}
 	deadline := time.Now().Add(openLimit)
 	for {
 		lock, err := tryLock(filepath.Join(cfg.DataDir, lockFile))
