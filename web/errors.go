@@ -27,7 +27,6 @@ var (
 	errNotLoggedIn = errors.New("not logged in")
 	errForbidden   = errors.New("forbidden")
 	errLink        = errors.New("a link that is wrong or has expired")
-	errHost        = errors.New("not a name of this shop")
 	errNoPage      = errors.New("no such page")
 	errMethod      = errors.New("method not allowed")
 	errTooLarge    = errors.New("body too large")
@@ -68,7 +67,6 @@ var refusals = []refusal{
 	{err: admin.ErrNoLongerStaff, status: 403, code: "forbidden", zh: "没有权限", en: "Not allowed"},
 	{err: errForbidden, status: 403, code: "forbidden", zh: "没有权限", en: "Not allowed"},
 	{err: errLink, status: 403, code: "bad_link", zh: "链接无效或已过期，请向店主索取新链接", en: "This link is wrong or has expired; ask the shop for a new one"},
-	{err: errHost, status: 403, code: "forbidden", zh: "本店不以这个域名提供服务，可用 --allow-host 添加", en: "This shop does not answer to that name; --allow-host adds one"},
 	{err: goods.ErrNoItem, status: 404, code: "not_found", zh: "没有这件商品", en: "There are no such goods"},
 	{err: admin.ErrNoPlan, status: 404, code: "not_found", zh: "没有这项计划", en: "There is no such plan"},
 	{err: admin.ErrNoPicture, status: 404, code: "not_found", zh: "没有这张图片", en: "There is no such picture"},
@@ -241,6 +239,22 @@ func refuseBanned(w http.ResponseWriter, r *http.Request, left time.Duration) {
 	setRetryAfter(w, left)
 	refuse(w, r, 429, "banned", "请求过于频繁，暂时不能抢购；已有的订单和排队不受影响",
 		"You sent too many requests and cannot buy for a time; your orders and tickets stay", map[string]any{"retry_after_ms": left.Milliseconds()})
+}
+
+func refuseHostName(w http.ResponseWriter, r *http.Request, host string) {
+	refuse(w, r, 403, "forbidden", fmt.Sprintf("本店不以 %s（请求头 Host）这个名称提供服务；可用 --allow-host 添加，或用 --trusted-proxies 指明前面的反向代理", host),
+		fmt.Sprintf("This shop does not answer to the name %s (header Host); --allow-host adds it, or --trusted-proxies names the proxy in front", host), nil)
+}
+
+func refuseOtherOrigin(w http.ResponseWriter, r *http.Request, origin, host string) {
+	refuse(w, r, 403, "forbidden",
+		fmt.Sprintf("页面的地址是 %s（请求头 Origin），收到的却是给 %s（请求头 Host）的请求。如果前面有反向代理，请让它传递 Host 和 X-Forwarded-Proto（nginx：proxy_set_header Host $http_host），并设置 --trusted-proxies 或 --allow-host", origin, host),
+		fmt.Sprintf("The page is at %s (header Origin), but the request is for %s (header Host). A proxy in front has to pass on Host and X-Forwarded-Proto (nginx: proxy_set_header Host $http_host); then set --trusted-proxies or --allow-host", origin, host), nil)
+}
+
+func refuseSite(w http.ResponseWriter, r *http.Request, site string) {
+	refuse(w, r, 403, "forbidden", fmt.Sprintf("这个请求来自其他网站的页面（请求头 Sec-Fetch-Site：%s），本店不接受", site),
+		fmt.Sprintf("A page of another site sent this request (header Sec-Fetch-Site: %s), which this shop does not accept", site), nil)
 }
 
 // whyNotZH are the reasons of a goods.TransitionError in Chinese.

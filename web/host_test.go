@@ -43,13 +43,25 @@ func askAs(t *testing.T, host, url string, headers ...string) (status int, body 
 // returns the URL of each.
 func listen(t *testing.T, settings web.Listen, proxy string) (shop, ops string) {
 	t.Helper()
+	return listenWith(t, settings, proxy, slog.New(slog.DiscardHandler))
+}
+
+// listenAndLog is listen without settings, with a log.
+func listenAndLog(t *testing.T, log io.Writer) (shop string) {
+	t.Helper()
+	shop, _ = listenWith(t, web.Listen{}, "", slog.New(slog.NewTextHandler(log, nil)))
+	return shop
+}
+
+func listenWith(t *testing.T, settings web.Listen, proxy string, log *slog.Logger) (shop, ops string) {
+	t.Helper()
 	settings.Addr, settings.OpsAddr = cmp.Or(settings.Addr, "127.0.0.1:0"), cmp.Or(settings.OpsAddr, "127.0.0.1:0")
 	settings.MaxConns, settings.MaxShare = 100, 100
 	ls, err := settings.Open(false)
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg, log := web.Config{Rate: "off", IPRate: "off", TimeZone: "UTC", Cashier: "off"}, slog.New(slog.DiscardHandler)
+	cfg := web.Config{Rate: "off", IPRate: "off", TimeZone: "UTC", Cashier: "off"}
 	if proxy != "" {
 		cfg.TrustedProxies = []string{proxy}
 	}
@@ -127,6 +139,59 @@ func TestOpsRefuseOtherSites(t *testing.T) {
 		for _, path := range []string{"/metrics", "/healthz", "/debug/pprof/"} {
 			if status, _ := askAs(t, strings.TrimPrefix(ops, "http://"), ops+path, c.headers...); status != c.want {
 				t.Errorf("%s with %q: %d, want %d", path, c.headers, status, c.want)
+			}
+		}
+	}
+}
+
+// A proxy that was set up with one line, proxy_pass, sends its own address or the shop's name as Host. The answer and
+// the log say which header came and what to set, the log once a minute.
+func TestAProxyThatIsNotSetUpIsExplained(t *testing.T) {
+	t.Parallel()
+	var log sandboxtest.SyncBuffer
+	shop := listenAndLog(t, &log)
+	for _, c := range []struct {
+		name, host, method string
+		headers            []string
+		msg                []string // in the answer and, if there is a line, in the log
+		lines              int
+	}{
+		{"its own address as Host", "", "POST", []string{"Origin", "http://shop.example"}, []string{"Origin", "http://shop.example", "Host", "127.0.0.1", "X-Forwarded-Proto", "--allow-host"}, 1},
+		{"the name to a shop that does not know it", "shop.example", "GET", nil, []string{"shop.example", "Host", "--allow-host", "--trusted-proxies"}, 1},
+		{"another site", "", "POST", []string{"Origin", "http://evil.example", "Sec-Fetch-Site", "cross-site"}, []string{"Sec-Fetch-Site: cross-site"}, 0},
+	} {
+		for _, language := range []string{"en", "zh"} {
+			before := log.String()
+			req, err := http.NewRequest(c.method, shop+"/api/login", strings.NewReader("{}"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Host = c.host
+			req.Header.Set("Accept-Language", language)
+			for i := 0; i < len(c.headers); i += 2 {
+				req.Header.Set(c.headers[i], c.headers[i+1])
+			}
+			resp, err := plainClient.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer resp.Body.Close()
+			var answer struct{ Code, Msg string }
+			if err := json.NewDecoder(resp.Body).Decode(&answer); err != nil || resp.StatusCode != 403 || answer.Code != "forbidden" {
+				t.Errorf("%s: %d %+v, %v", c.name, resp.StatusCode, answer, err)
+			}
+			said := strings.TrimPrefix(log.String(), before)
+			want := c.lines
+			if language == "zh" { // it is said already
+				want = 0
+			}
+			if strings.Count(said, "\n") != want {
+				t.Errorf("%s: the log says %q, want %d lines", c.name, said, want)
+			}
+			for _, part := range c.msg {
+				if part = strings.ReplaceAll(part, ": ", map[string]string{"en": ": ", "zh": "："}[language]); !strings.Contains(answer.Msg, part) || want > 0 && !strings.Contains(strings.ToLower(strings.ReplaceAll(said, "_", "-")), strings.ToLower(part)) {
+					t.Errorf("%s: %q is not in the answer %q, or not in the log %q", c.name, part, answer.Msg, said)
+				}
 			}
 		}
 	}

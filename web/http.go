@@ -155,11 +155,6 @@ func (s *Server) answerBusy(w http.ResponseWriter, r *http.Request) {
 	s.headers(s.handle(func(http.ResponseWriter, *http.Request) error { return seckill.ErrBusy })).ServeHTTP(w, r)
 }
 
-// refuseHost answers a request for a name that is not this shop's.
-func (s *Server) refuseHost(w http.ResponseWriter, r *http.Request) {
-	s.headers(s.handle(func(http.ResponseWriter, *http.Request) error { return errHost })).ServeHTTP(w, r)
-}
-
 // private forbids every cache to store the answer.
 func private(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -184,7 +179,7 @@ func withTimeout(limit time.Duration) func(http.Handler) http.Handler {
 // sameSite refuses a change that a page of another site requests.
 func (s *Server) sameSite(next http.Handler) http.Handler {
 	p := http.NewCrossOriginProtection()
-	p.SetDenyHandler(s.handle(func(http.ResponseWriter, *http.Request) error { return errForbidden }))
+	p.SetDenyHandler(http.HandlerFunc(s.refuseOrigin))
 	return p.Handler(next)
 }
 

@@ -143,6 +143,8 @@ type Server struct {
 	faults       rate.Sometimes // logs at most one unavailable store a second
 	forged       refusedNotices // without a right signature
 	untimely     refusedNotices // with one, for another time
+
+	strangeHost, strangeOrigin rate.Sometimes // log a refusal of each kind once a minute
 }
 
 // refusedNotices are notices of which at most one a second is logged, after the first noticesLogged.
@@ -162,6 +164,7 @@ func New(cfg Config, d Deps, self string) (*Server, error) {
 	s := &Server{Deps: d, cfg: cfg, closing: make(chan struct{}), streams: streamCounts{ofUser: map[int64]int{}},
 		faults: rate.Sometimes{Interval: time.Second}, notices: newNoticeCounter(), classes: &classes{},
 		limits: newLimits(cfg)}
+	s.strangeHost.Interval, s.strangeOrigin.Interval = time.Minute, time.Minute
 	s.buyLimits, s.answerLimits = s.limitsOf("POST /api/sales/{id}/buy/{path}"), s.limitsOf("POST /api/login")
 	s.forged.log = rate.Sometimes{First: noticesLogged, Interval: time.Second}
 	s.untimely.log = rate.Sometimes{First: noticesLogged, Interval: time.Second}
