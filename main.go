@@ -154,8 +154,18 @@ func run(ctx context.Context, args []string, stdin *os.File, stdout, stderr *os.
 	case "config":
 		return env.PrintSettings(parsed)
 	}
+	ctx, stop := stopOnHangup(ctx)
+	defer stop()
 	parsed.BindTo(ctx, (*context.Context)(nil))
 	return parsed.Run(env, version) // the Run method of the command
+}
+
+// stopOnHangup returns a context that also ends on SIGHUP, as when a terminal is closed; not under nohup.
+func stopOnHangup(ctx context.Context) (context.Context, context.CancelFunc) {
+	if signal.Ignored(syscall.SIGHUP) {
+		return ctx, func() {}
+	}
+	return signal.NotifyContext(ctx, syscall.SIGHUP)
 }
 
 // newLog returns a logger to w: text for people, JSON for machines.
@@ -210,6 +220,18 @@ func serve(ctx context.Context, c *commands, log *slog.Logger, stdout io.Writer)
 		return err
 	}
 	defer listeners.Close()
+	if listeners.TLS() { // SIGHUP means: there is a new certificate
+		hangups := make(chan os.Signal, 1)
+		signal.Notify(hangups, syscall.SIGHUP)
+		listeners.ReloadOn(hangups)
+	} else {
+		var stop func()
+		ctx, stop = stopOnHangup(ctx)
+		defer stop()
+	}
+	for _, s := range operator.QuietSignals {
+		signal.Notify(make(chan os.Signal, 1), s)
+	}
 	if err := cfg.Listen.CheckPayments(cfg.Web, c.Backend.Sandboxed()); err != nil {
 		return err
 	}

@@ -31,7 +31,7 @@ type Listen struct {
 	MaxShare  int      `name:"max-conns-share" env:"MIAOSHA_MAX_CONNS_SHARE" default:"25" help:"Percent of them that one address (a /64 of IPv6) may have when most are open; trusted proxies may have all."`
 	AllowHost []string `name:"allow-host" env:"MIAOSHA_ALLOW_HOST" placeholder:"NAME" help:"Names of this shop in a URL besides localhost and --tls-domain. On loopback, or if a name is given, requests for other names are refused."`
 	AllowLAN  bool     `name:"allow-lan" env:"MIAOSHA_ALLOW_LAN" help:"Let the sandbox, whose accounts are public, listen where other machines reach it."`
-	TLSCert   string   `name:"tls-cert" env:"MIAOSHA_TLS_CERT" placeholder:"FILE" help:"Certificate chain (PEM). With --tls-key the shop speaks TLS."`
+	TLSCert   string   `name:"tls-cert" env:"MIAOSHA_TLS_CERT" placeholder:"FILE" help:"Certificate chain (PEM). With --tls-key the shop speaks TLS. New files are served within seconds, or at once on SIGHUP."`
 	TLSKey    string   `name:"tls-key" env:"MIAOSHA_TLS_KEY" placeholder:"FILE" help:"Its key (PEM)."`
 	TLSDomain string   `name:"tls-domain" env:"MIAOSHA_TLS_DOMAIN" placeholder:"NAME" help:"Get and renew a certificate for this name by itself (ACME, Let's Encrypt); the shop must be reachable at its port 443."`
 }
@@ -52,6 +52,8 @@ type Listeners struct {
 	limit     *connLimit
 	overflow  *overflow
 	tls       *tls.Config
+	cert      *certificate     // of --tls-cert; nil for none
+	reload    <-chan os.Signal // see ReloadOn
 }
 
 // Open opens the listeners. Its errors name the setting.
@@ -85,7 +87,7 @@ func (l Listen) Open(sandboxed bool) (ls *Listeners, err error) {
 		return nil, fmt.Errorf("--max-conns (MIAOSHA_MAX_CONNS): this process may open %d files, which leaves none for connections: raise the limit (ulimit -n)", fileLimit())
 	}
 	ls = &Listeners{config: l}
-	if ls.tls, err = l.tlsConfig(); err != nil {
+	if ls.tls, ls.cert, err = l.tlsConfig(); err != nil {
 		return nil, err
 	}
 	if ls.shop, err = listen(l.Addr); err != nil {
@@ -109,33 +111,34 @@ var cipherSuites = []uint16{
 	tls.TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256, tls.TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256,
 }
 
-// tlsConfig returns how the shop speaks TLS, nil if it does not.
-func (l Listen) tlsConfig() (*tls.Config, error) {
+// tlsConfig returns how the shop speaks TLS, nil if it does not, and the certificate in its files.
+func (l Listen) tlsConfig() (*tls.Config, *certificate, error) {
 	if (l.TLSCert == "") != (l.TLSKey == "") {
-		return nil, errors.New("--tls-cert and --tls-key: both or none")
+		return nil, nil, errors.New("--tls-cert and --tls-key: both or none")
 	}
 	if l.TLSCert != "" && l.TLSDomain != "" {
-		return nil, errors.New("--tls-domain: not together with --tls-cert")
+		return nil, nil, errors.New("--tls-domain: not together with --tls-cert")
 	}
 	if l.TLSDomain != "" {
 		cache, err := os.UserCacheDir()
 		if err != nil {
-			return nil, fmt.Errorf("--tls-domain: no folder for its certificates: %w", err)
+			return nil, nil, fmt.Errorf("--tls-domain: no folder for its certificates: %w", err)
 		}
 		m := autocert.Manager{Prompt: autocert.AcceptTOS, HostPolicy: autocert.HostWhitelist(l.TLSDomain),
 			Cache: autocert.DirCache(filepath.Join(cache, "miaosha-certificates"))}
 		config := m.TLSConfig()
 		config.MinVersion, config.CipherSuites = tls.VersionTLS12, cipherSuites
-		return config, nil
+		return config, nil, nil
 	}
 	if l.TLSCert == "" {
-		return nil, nil
+		return nil, nil, nil
 	}
-	cert, err := tls.LoadX509KeyPair(l.TLSCert, l.TLSKey)
+	cert, err := openCertificate(l.TLSCert, l.TLSKey)
 	if err != nil {
-		return nil, fmt.Errorf("--tls-cert, --tls-key: %w", err)
+		return nil, nil, fmt.Errorf("--tls-cert, --tls-key: %w", err)
 	}
-	return &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12, CipherSuites: cipherSuites, NextProtos: []string{"h2", "http/1.1"}}, nil
+	current := func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return cert.current.Load(), nil }
+	return &tls.Config{GetCertificate: current, MinVersion: tls.VersionTLS12, CipherSuites: cipherSuites, NextProtos: []string{"h2", "http/1.1"}}, cert, nil
 }
 
 func listen(addr string) (net.Listener, error) {
@@ -253,6 +256,13 @@ func (l Listen) CheckPayments(c Config, sandboxed bool) error {
 func (l Listen) proxied(c Config) bool {
 	return len(c.TrustedProxies) > 0 || len(l.AllowHost) > 0 || l.TLSDomain != ""
 }
+
+// TLS reports whether the shop speaks TLS.
+func (ls *Listeners) TLS() bool { return ls.tls != nil }
+
+// ReloadOn makes Serve read the files of the certificate at once, and not in a few seconds, when c receives a signal.
+// Call it before Serve.
+func (ls *Listeners) ReloadOn(c <-chan os.Signal) { ls.reload = c }
 
 // Local reports whether only this machine reaches the shop.
 func (l Listen) Local(c Config) bool { return !l.AllowLAN && loopback(l.Addr) && !l.proxied(c) }
@@ -382,6 +392,9 @@ func (ls *Listeners) Serve(ctx context.Context, shop *Server, ops http.Handler, 
 		})
 	}
 	serve(front, ls.shop)
+	if ls.cert != nil {
+		g.Go(func() error { ls.cert.run(ctx, ls.reload, log); return nil })
+	}
 	full := &http.Server{Handler: http.HandlerFunc(shop.answerBusy), TLSConfig: ls.tls.Clone(), ErrorLog: errorLog, ReadTimeout: time.Second,
 		WriteTimeout: time.Second, MaxHeaderBytes: maxHeader}
 	full.SetKeepAlivesEnabled(false)

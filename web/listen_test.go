@@ -22,6 +22,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -134,6 +135,59 @@ func TestTLSAtTheProxy(t *testing.T) {
 				t.Errorf("%s: Strict-Transport-Security %q, want %q", outcome(r), got, c.hsts)
 			}
 		})
+	}
+}
+
+// The files of a renewed certificate are served without a restart, at once on SIGHUP, and a connection that is open
+// goes on.
+func TestARenewedCertificateIsServedOnHangup(t *testing.T) {
+	t.Parallel()
+	cert, key := pair(t)
+	shop := openShop(t, "MIAOSHA_TLS_CERT="+cert, "MIAOSHA_TLS_KEY="+key)
+	old := dialTLS(t, shop)
+	number := func(c *tls.Conn) string { return string(c.ConnectionState().PeerCertificates[0].Raw) }
+	for _, hangup := range []bool{true, false} { // without a signal it takes some seconds
+		before := number(dialTLS(t, shop))
+		renewed, renewedKey := pair(t)
+		for from, to := range map[string]string{renewed: cert, renewedKey: key} {
+			if err := os.Rename(from, to); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if hangup {
+			signalTo(t, shop, syscall.SIGHUP)
+		}
+		sandboxtest.Until(t, "the new certificate is served", func() bool { return number(dialTLS(t, shop)) != before })
+	}
+	if err := os.WriteFile(cert, []byte("no certificate"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	signalTo(t, shop, syscall.SIGHUP)
+	sandboxtest.Until(t, "the broken file is said", func() bool { return strings.Contains(shop.Log.String(), "cannot be used") })
+	if r := shop.ask("GET", "/api/slots", "", ""); r.Status != 200 {
+		t.Errorf("with a broken file: %s", outcome(r))
+	}
+	io.WriteString(old, "GET /api/slots HTTP/1.1\r\nHost: localhost\r\n\r\n")
+	if line, err := bufio.NewReader(old).ReadString('\n'); !strings.Contains(line, "200") {
+		t.Errorf("the connection from before the renewal: %q, %v", line, err)
+	}
+}
+
+// dialTLS opens a connection for as long as the test.
+func dialTLS(t *testing.T, shop testShop) *tls.Conn {
+	t.Helper()
+	c, err := tls.Dial("tcp", strings.TrimPrefix(shop.URL, "https://"), &tls.Config{InsecureSkipVerify: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+func signalTo(t *testing.T, shop testShop, s syscall.Signal) {
+	t.Helper()
+	if err := syscall.Kill(shop.PID(), s); err != nil {
+		t.Fatal(err)
 	}
 }
 
