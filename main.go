@@ -148,6 +148,9 @@ func run(ctx context.Context, args []string, stdin *os.File, stdout, stderr *os.
 	env := operator.Env{Backend: c.Backend, Schema: schema, Log: log, SessionLife: sessionLife, In: stdin, Out: stdout, Err: stderr,
 		Colour: coloured(stdout), Origin: operator.Origin(args, version)}
 	env.WarnOfSecrets(parsed)
+	if ignored := ignoreLibpq(c.Backend.DatabaseURL); len(ignored) > 0 && c.Backend.DatabaseURL != "" {
+		log.Warn("variables of the environment that DATABASE_URL does not need are not read: what they say belongs in DATABASE_URL", "variables", ignored)
+	}
 	switch command {
 	case "serve":
 		return serve(ctx, &c, log, stdout)
@@ -158,6 +161,27 @@ func run(ctx context.Context, args []string, stdin *os.File, stdout, stderr *os.
 	defer stop()
 	parsed.BindTo(ctx, (*context.Context)(nil))
 	return parsed.Run(env, version) // the Run method of the command
+}
+
+// libpq are the variables that complete an address of Postgres without changing what it says: how to log in, and whom
+// to trust.
+var libpq = []string{"PGPASSWORD", "PGPASSFILE", "PGSERVICEFILE", "PGSSLMODE", "PGSSLROOTCERT", "PGSSLCERT", "PGSSLKEY", "PGSSLPASSWORD"}
+
+// ignoreLibpq removes all other variables of libpq from the environment, which the client for Postgres reads with
+// every address, and returns their names. The sandbox needs none of them, nor does an address without TLS those of
+// TLS.
+func ignoreLibpq(databaseURL string) (ignored []string) {
+	for _, v := range os.Environ() {
+		name, value, _ := strings.Cut(v, "=")
+		needed := databaseURL != "" && slices.Contains(libpq, name) && (!strings.HasPrefix(name, "PGSSL") || !strings.Contains(databaseURL, "sslmode=disable"))
+		if strings.HasPrefix(name, "PG") && !needed {
+			os.Unsetenv(name)
+			if value != "" {
+				ignored = append(ignored, name)
+			}
+		}
+	}
+	return ignored
 }
 
 // stopOnHangup returns a context that also ends on SIGHUP, as when a terminal is closed; not under nohup.

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"log/slog"
+	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -672,5 +673,54 @@ func TestSecretsComeFromFiles(t *testing.T) {
 	// A shop that the bench starts receives the secrets of the files, and not their names as well.
 	if out, errs, code := sandboxtest.Command(t, env, "bench", "--shape", "second", "-n", "5", "--stock", "1"); code != 0 {
 		t.Errorf("bench with secrets in files: exit %d %s%s", code, out, errs)
+	}
+}
+
+// libpqs are variables of libpq with values under which no connection of a client that reads them would be the same.
+var libpqs = []string{"PGSERVICE=none", "PGSERVICEFILE=/nowhere", "PGOPTIONS=-c search_path=none -c statement_timeout=1", "PGHOST=192.0.2.1", "PGPORT=1", "PGDATABASE=none", "PGUSER=none",
+	"PGPASSWORD=wrong", "PGPASSFILE=/nowhere", "PGAPPNAME=none", "PGTZ=Nowhere/Never", "PGCONNECT_TIMEOUT=soon", "PGTARGETSESSIONATTRS=standby",
+	"PGSSLMODE=verify-full", "PGSSLROOTCERT=/nowhere", "PGSSLCERT=/nowhere", "PGSSLKEY=/nowhere", "PGSSLPASSWORD=x", "PGSSLCERTMODE=require", "PGSSLSNI=2", "PGSSLNEGOTIATION=direct",
+	"PGMINPROTOCOLVERSION=9", "PGMAXPROTOCOLVERSION=0", "PGCHANNELBINDING=require", "PGREQUIREAUTH=none", "PGCLIENTENCODING=LATIN1", "PGDATESTYLE=German"}
+
+// The environment is no setting: variables of libpq change neither a sandbox nor a shop whose DATABASE_URL is
+// complete. A variable that completes an address is read all the same: a password.
+func TestTheEnvironmentOfLibpqIsNoSetting(t *testing.T) {
+	t.Parallel()
+	env := sandboxtest.Stores(t)
+	s := sandboxtest.Open(t, append(slices.Clone(env), libpqs...))
+	if log := s.Log.String(); !strings.Contains(log, "PGSERVICE") || strings.Contains(log, "wrong") {
+		t.Errorf("the log has to name the variables that are not read: %s", log)
+	}
+	out, errs, code := sandboxtest.Command(t, append(slices.Clone(env), libpqs...), "audit")
+	if code != 0 || !strings.Contains(out, "every invariant holds") {
+		t.Errorf("audit: exit %d\n%s%s", code, out, errs)
+	}
+	at, err := url.Parse(strings.TrimPrefix(env[0], "DATABASE_URL="))
+	if err != nil {
+		t.Fatal(err)
+	}
+	password, _ := at.User.Password()
+	at.User = url.User(at.User.Username())
+	sandboxtest.MustCommand(t, append(slices.Clone(env), "DATABASE_URL="+at.String(), "PGPASSWORD="+password), "audit")
+
+	own := append([]string{"HOME=" + sandboxtest.Home(t), "MIAOSHA_ADDR=127.0.0.1:0", "MIAOSHA_OPS_ADDR=off", "PATH=" + os.Getenv("PATH"),
+		"MIAOSHA_SANDBOX_REDIS=" + sandboxtest.Kind(), "TZ=Nowhere/Never", "LC_ALL=tlh", "HTTP_PROXY=http://192.0.2.1:1", "HTTPS_PROXY=http://192.0.2.1:1", "http_proxy=http://192.0.2.1:1"}, libpqs...)
+	t.Cleanup(func() { sandboxtest.Command(t, own, "reset", "--yes") })
+	shop := sandboxtest.Open(t, own)
+	if log := shop.Log.String(); log != "" {
+		t.Errorf("the sandbox says %s", log)
+	}
+	sandboxtest.MustCommand(t, own, "sale", "list")
+	// Closing its terminal ends it as SIGTERM does, and other signals do nothing.
+	for _, quiet := range []syscall.Signal{syscall.SIGUSR1, syscall.SIGUSR2} {
+		if err := syscall.Kill(shop.PID(), quiet); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if r := sandboxtest.Call("GET", shop.URL+"/api/sales", "", ""); r.Code != "ok" {
+		t.Errorf("after signals that mean nothing: %d %s\n%s", r.Status, r.Raw, shop.Log)
+	}
+	if code := shop.End(syscall.SIGHUP); code != 0 || !strings.Contains(shop.Say.String(), "no ticket waits") {
+		t.Errorf("exit code %d after SIGHUP\n%s%s", code, shop.Say, shop.Log)
 	}
 }

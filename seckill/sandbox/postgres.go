@@ -120,8 +120,8 @@ func (o *owner) runPostgres(ctx context.Context, bin programs, data string, port
 	return at.String(), nil
 }
 
-// ready waits until ping succeeds. It gives up when the child ends, on a wrong password, or at
-// readyLimit.
+// ready waits until ping succeeds. It gives up when the child ends, on a wrong password, on an environment
+// that makes our address invalid, or at readyLimit.
 func ready(ctx context.Context, c *child, ping func(context.Context) error) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, readyLimit, fmt.Errorf("no answer for %v", readyLimit))
 	defer cancel()
@@ -132,6 +132,9 @@ func ready(ctx context.Context, c *child, ping func(context.Context) error) erro
 		}
 		if failed, ok := errors.AsType[*pgconn.PgError](err); ok && strings.HasPrefix(failed.Code, "28") {
 			return errors.New("its password is not the one in the data folder: run `miaosha reset`")
+		}
+		if _, ok := errors.AsType[*pgconn.ParseConfigError](err); ok { // our own address is right
+			return fmt.Errorf("a variable of the environment that begins with PG is in the way: %w", err)
 		}
 		select {
 		case <-c.done:
