@@ -676,6 +676,67 @@ func TestSecretsComeFromFiles(t *testing.T) {
 	}
 }
 
+// Whatever is set for the shop's role or database, a purchase has the same answers, and so has the audit.
+func TestSettingsOfTheDatabaseChangeNothing(t *testing.T) {
+	t.Parallel()
+	env := append(sandboxtest.Stores(t), "MIAOSHA_CAPTCHA=off", "MIAOSHA_RATE=off", "MIAOSHA_IP_RATE=off")
+	db := database(t, env)
+	var known []string
+	rows, _ := db.Query(t.Context(), `select name from pg_settings`)
+	known, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, value := range map[string]string{
+		"standard_conforming_strings": "off", "escape_string_warning": "off", "backslash_quote": "off", "quote_all_identifiers": "on", "transform_null_equals": "on", "array_nulls": "off",
+		"client_encoding": "LATIN1", "datestyle": "SQL, DMY", "timezone": "Asia/Kathmandu", "intervalstyle": "iso_8601", "bytea_output": "escape", "extra_float_digits": "-15",
+		"xmlbinary": "hex", "xmloption": "document", "default_text_search_config": "pg_catalog.german", "timezone_abbreviations": "India",
+		"default_transaction_isolation": "serializable", "default_transaction_deferrable": "on", "statement_timeout": "1ms", "lock_timeout": "1ms",
+		"idle_in_transaction_session_timeout": "1ms", "idle_session_timeout": "10s", "transaction_timeout": "10s", "exit_on_error": "on", "row_security": "off",
+		"search_path": "pg_catalog, public", "lc_messages": "C", "lc_monetary": "C", "lc_numeric": "C", "lc_time": "C", "client_min_messages": "debug1", "log_min_messages": "panic",
+		"plan_cache_mode": "force_generic_plan", "enable_indexscan": "off", "enable_bitmapscan": "off", "enable_sort": "off", "enable_nestloop": "off", "enable_hashagg": "off",
+		"jit": "on", "work_mem": "64kB", "from_collapse_limit": "1", "join_collapse_limit": "1",
+		"geqo_threshold": "2", "constraint_exclusion": "on", "synchronize_seqscans": "off", "synchronous_commit": "off", "check_function_bodies": "off",
+		"default_table_access_method": "heap", "default_toast_compression": "pglz", "track_activities": "off", "stats_fetch_consistency": "none", "cursor_tuple_fraction": "1",
+		"plpgsql.extra_errors": "all", "plpgsql.extra_warnings": "all", "plpgsql.check_asserts": "off", "plpgsql.variable_conflict": "use_column",
+	} {
+		if strings.Contains(name, ".") || slices.Contains(known, name) { // others are of other versions
+			if _, err := db.Exec(t.Context(), "alter database "+db.Config().Database+" set "+name+" = '"+strings.ReplaceAll(value, ", ", "', '")+"'"); err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+		}
+	}
+	s := sandboxtest.Open(t, env)
+	sale := sandboxtest.Sale(t, env, 20)
+	buyers := crowd(t, s, 50, sale)
+	rush(buyers)
+	look := append([]string{env[0] + "&statement_timeout=0&lock_timeout=0&transaction_timeout=0"}, env[1:]...) // of the test itself
+	if !slices.Contains(known, "transaction_timeout") {
+		look[0] = strings.TrimSuffix(look[0], "&transaction_timeout=0")
+	}
+	checkResults(t, s, look, sale, buyers, 20)
+	for _, b := range buyers {
+		if b.State == "ordered" {
+			if r := b.Pay(time.Now().Add(sandboxtest.Hang), b.OrderID); r.Code != "ok" {
+				t.Fatalf("pay: %d %s", r.Status, r.Raw)
+			}
+			break
+		}
+	}
+	if out, errs, code := sandboxtest.Command(t, env, "audit"); code != 0 || !strings.Contains(out, "every invariant holds") {
+		t.Errorf("audit: exit %d\n%s%s", code, out, errs)
+	}
+	if out := sandboxtest.MustCommand(t, env, "sale", "list"); !strings.Contains(out, "T") {
+		t.Errorf("the sales are %s", out)
+	}
+	if log := s.Log.String(); strings.Contains(log, "internal error") || strings.Contains(log, "failed") {
+		t.Errorf("the shop says %s", log)
+	}
+	if code := s.End(syscall.SIGTERM); code != 0 {
+		t.Errorf("exit code %d\n%s", code, s.Log)
+	}
+}
+
 // libpqs are variables of libpq with values under which no connection of a client that reads them would be the same.
 var libpqs = []string{"PGSERVICE=none", "PGSERVICEFILE=/nowhere", "PGOPTIONS=-c search_path=none -c statement_timeout=1", "PGHOST=192.0.2.1", "PGPORT=1", "PGDATABASE=none", "PGUSER=none",
 	"PGPASSWORD=wrong", "PGPASSFILE=/nowhere", "PGAPPNAME=none", "PGTZ=Nowhere/Never", "PGCONNECT_TIMEOUT=soon", "PGTARGETSESSIONATTRS=standby",

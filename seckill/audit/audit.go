@@ -91,11 +91,11 @@ func Postgres(ctx context.Context, db *pgxpool.Pool) (found []Finding, err error
 }
 
 // readOnly runs do in a read-only transaction with one snapshot. limit bounds each statement, in place of the pool's own
-// limit.
+// limit. Postgres prints what schema.sql says without needless quotes, whatever is set for the role.
 func readOnly(ctx context.Context, db *pgxpool.Pool, limit time.Duration, do func(pgx.Tx) error) error {
 	opts := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
 	return pgx.BeginTxFunc(ctx, db, opts, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, fmt.Sprintf(`set local statement_timeout = %d`, limit.Milliseconds())); err != nil {
+		if _, err := tx.Exec(ctx, fmt.Sprintf(`set local statement_timeout = %d; set local quote_all_identifiers = off`, limit.Milliseconds())); err != nil {
 			return err
 		}
 		return do(tx)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"miaosha/seckill/audit"
 	"miaosha/seckill/sandbox/sandboxtest"
@@ -13,6 +14,30 @@ import (
 
 func TestTheSchemaHasEveryDefence(t *testing.T) {
 	if found, err := audit.Defences(t.Context(), sandboxtest.DB(t)); err != nil || len(found) > 0 {
+		t.Errorf("found %v, %v", found, err)
+	}
+}
+
+// The audit does not rely on what a client sends with its connections, which a pooler may drop: settings of the
+// database change neither what its regular expressions mean nor how Postgres prints the schema.
+func TestSettingsOfTheDatabaseBreakNoDefence(t *testing.T) {
+	at := sandboxtest.DatabaseURL(t)
+	db, err := pgx.Connect(t.Context(), at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close(t.Context())
+	for name, value := range map[string]string{"standard_conforming_strings": "off", "quote_all_identifiers": "on", "datestyle": "German", "default_transaction_isolation": "serializable"} {
+		if _, err := db.Exec(t.Context(), "alter database "+db.Config().Database+" set "+name+" = "+value); err != nil {
+			t.Fatal(err)
+		}
+	}
+	pool, err := pgxpool.New(t.Context(), at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	if found, err := audit.Defences(t.Context(), pool); err != nil || len(found) > 0 {
 		t.Errorf("found %v, %v", found, err)
 	}
 }

@@ -101,7 +101,8 @@ type Stores struct {
 	Secret   []byte
 	Sandbox  *sandbox.Sandbox // nil when both stores are the operator's own
 
-	redisSetting, sessionSetting string // that name the two, in an error
+	redisSetting, sessionSetting string            // that name the two, in an error
+	usual                        map[string]string // settings that each connection to Postgres sends, see prepare
 }
 
 // Open connects to both stores, checks them, and applies the schema if the database has an older

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"maps"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -26,7 +27,7 @@ var (
 )
 
 func (s *Stores) openPools(ctx context.Context, url, schema string, of Config, log *slog.Logger) (err error) {
-	if err := prepare(ctx, url, schema); err != nil {
+	if s.usual, err = prepare(ctx, url, schema); err != nil {
 		return err
 	}
 	// A shop has a connection of each pool before the first buyer comes. A command needs few, and most commands one.
@@ -53,6 +54,7 @@ func (s *Stores) openPools(ctx context.Context, url, schema string, of Config, l
 			return err
 		}
 		cfg.MinConns = ready
+		maps.Copy(cfg.ConnConfig.RuntimeParams, s.usual)
 		poolForPrimary(cfg)
 		if *pool.to, err = pgxpool.NewWithConfig(ctx, cfg); err != nil {
 			return err
@@ -103,6 +105,58 @@ func warnOfLimits(ctx context.Context, db *pgxpool.Pool, log *slog.Logger) {
 				"limit", name, "in_force", inForce, "at_most", most)
 		}
 	}
+	if changed, err := unusual(ctx, db); err != nil {
+		log.Warn("Postgres does not tell what is set for the shop's role", "err", err)
+	} else if len(changed) > 0 {
+		log.Warn("settings of the shop's role or database change what its statements do, and a pooler drops what the shop sends with its connections: alter role and alter database reset them (deploy/README.md, Settings of the role)",
+			"settings", slices.Sorted(maps.Keys(changed)))
+	}
+}
+
+// The settings under which the shop's statements mean what they say, whatever is set for its role, its database or
+// its server. A pooler passes alwaysSent on. It may refuse a connection with one of sentIfChanged, so these are sent
+// only where another value is in force.
+var (
+	alwaysSent    = map[string]string{"client_encoding": "UTF8", "datestyle": "ISO, MDY", "standard_conforming_strings": "on", "timezone": "UTC"}
+	sentIfChanged = map[string]string{"default_transaction_isolation": "read committed", "exit_on_error": "off", "idle_session_timeout": "0",
+		"IntervalStyle": "postgres", "quote_all_identifiers": "off", "transaction_timeout": "0"}
+)
+
+// unusual returns those of sentIfChanged that have another value in force, with their usual ones.
+func unusual(ctx context.Context, db interface {
+	Query(context.Context, string, ...any) (pgx.Rows, error)
+}) (map[string]string, error) {
+	rows, _ := db.Query(ctx, `select name, setting from pg_settings where name = any($1)`, slices.Collect(maps.Keys(sentIfChanged)))
+	var name, setting string
+	usual := map[string]string{}
+	_, err := pgx.ForEachRow(rows, []any{&name, &setting}, func() error {
+		if setting != sentIfChanged[name] {
+			usual[name] = sentIfChanged[name]
+		}
+		return nil
+	})
+	return usual, err
+}
+
+// checkRole returns an error if the role or the database has a setting under which the shop would be another one: its
+// triggers off, or a search_path that leads past its tables, beside which it would open an empty shop.
+func checkRole(ctx context.Context, conn *pgx.Conn) error {
+	var triggers, elsewhere string
+	err := conn.QueryRow(ctx, `
+		select current_setting('session_replication_role'),
+		       coalesce((select string_agg(schemaname::text, ', ' order by schemaname) from pg_tables where tablename = 'ticket_results'
+		                 having not bool_or(schemaname = any (current_schemas(false)))), '')`).Scan(&triggers, &elsewhere)
+	if err != nil {
+		return fmt.Errorf("read the settings of its role: %w", err)
+	}
+	if triggers == "replica" {
+		return errors.New("session_replication_role is replica for this role or database, so that no trigger of the shop fires: alter role or alter database ... reset session_replication_role")
+	}
+	asked := conn.Config().RuntimeParams
+	if elsewhere != "" && asked["search_path"] == "" && !strings.Contains(asked["options"], "search_path") {
+		return fmt.Errorf("the search_path of this role or database leads past the shop's tables, which are in the schema %s: alter role or alter database ... reset search_path, or add search_path=%[1]s to the address", elsewhere)
+	}
+	return nil
 }
 
 // The settings of the planner. A rush begins with tables that are small or empty and ends with full
@@ -127,6 +181,7 @@ func poolConfig(url string, size int32, statement, lock time.Duration, planner m
 	params["statement_timeout"] = strconv.FormatInt(statement.Milliseconds(), 10)
 	params["lock_timeout"] = strconv.FormatInt(lock.Milliseconds(), 10)
 	params["idle_in_transaction_session_timeout"] = "10000"
+	maps.Copy(params, alwaysSent)
 	maps.Copy(params, planner)
 	return cfg, nil
 }
@@ -145,6 +200,7 @@ func parsePostgres(url string) (*pgx.ConnConfig, error) {
 	if mode := cfg.DefaultQueryExecMode; mode == pgx.QueryExecModeExec || mode == pgx.QueryExecModeSimpleProtocol {
 		return nil, errExecMode
 	}
+	maps.Copy(cfg.RuntimeParams, alwaysSent)
 	return cfg, nil
 }
 
@@ -175,33 +231,43 @@ func lostStatement(err error) error {
 	return nil
 }
 
-// prepare makes sure that the database has the schema. It returns an error of one line if the
-// database cannot be used.
-func prepare(ctx context.Context, url, schema string) error {
+// prepare makes sure that the database has the schema. It returns the settings that its pools have to send because
+// the role, the database or the server has others, or an error of one line if the database cannot be used.
+func prepare(ctx context.Context, url, schema string) (usual map[string]string, err error) {
 	cfg, err := parsePostgres(url)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	cfg.ConnectTimeout = 5 * time.Second
+	for _, limit := range []string{"statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout"} {
+		cfg.RuntimeParams[limit] = "0" // a schema may take a while; the limits of the role are for its other statements
+	}
 	forPrimary(cfg)
 	conn, err := pgx.ConnectConfig(ctx, cfg)
 	if err != nil {
 		if refused := refusal(err); refused != nil {
-			return hidden(refused, url)
+			return nil, hidden(refused, url)
 		}
 		if errors.Is(err, pgconn.ErrReadOnlyConnection) {
-			return fmt.Errorf("no Postgres in it takes writes (%s): one that answers is a standby or read-only", servers(cfg))
+			return nil, fmt.Errorf("no Postgres in it takes writes (%s): one that answers is a standby or read-only", servers(cfg))
 		}
-		return hidden(fmt.Errorf("can't reach Postgres at %s: %s%s", servers(cfg), cause(err), postgresHint(err)), url)
+		return nil, hidden(fmt.Errorf("can't reach Postgres at %s: %s%s", servers(cfg), cause(err), postgresHint(err)), url)
 	}
 	defer conn.Close(context.WithoutCancel(ctx))
-	if err = checkServer(ctx, conn); err == nil && schema != "" {
-		err = applySchema(ctx, conn, schema)
+	if err = checkServer(ctx, conn); err == nil {
+		if usual, err = unusual(ctx, conn); err != nil {
+			err = fmt.Errorf("read the settings of its role: %w", err)
+		}
+	}
+	if err == nil && schema != "" {
+		if err = checkRole(ctx, conn); err == nil {
+			err = applySchema(ctx, conn, schema)
+		}
 	}
 	if lost := lostStatement(err); lost != nil {
-		return lost
+		return nil, lost
 	}
-	return err
+	return usual, err
 }
 
 // oldestPostgres is the oldest server_version_num that the shop runs on.

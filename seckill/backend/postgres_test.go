@@ -11,13 +11,16 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgproto3"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"miaosha/seckill/backend"
 	"miaosha/seckill/sandbox/sandboxtest"
@@ -492,4 +495,84 @@ func TestLimitsThatAreNotInForceAreSaid(t *testing.T) {
 	if n := warnings(asRole(pooled)); n != 1 {
 		t.Errorf("%d warnings with a lock_timeout as long as a settle transaction", n)
 	}
+}
+
+// A role or database whose settings would make the shop another one is refused in one line, and nothing is made in
+// its place.
+func TestSettingsThatMakeAnotherShopAreRefused(t *testing.T) {
+	for name, c := range map[string]struct{ set, want string }{
+		"no triggers": {"session_replication_role = replica", "session_replication_role is replica for this role or database"},
+		"another schema": {"search_path = elsewhere",
+			"the search_path of this role or database leads past the shop's tables, which are in the schema public"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			at := sandboxtest.DatabaseURL(t)
+			conn := connect(t, at)
+			do(t, conn, "create schema elsewhere")
+			do(t, conn, fmt.Sprintf("alter database %s set %s", database(t, at), c.set))
+			s, err := open(t, backend.Config{DatabaseURL: at, RedisURL: sandboxtest.RedisURL(t), Secret: secret, Pools: usual})
+			if s != nil || err == nil || !strings.HasPrefix(err.Error(), "--database-url (DATABASE_URL): "+c.want) || strings.Contains(err.Error(), "\n") {
+				t.Errorf("the error is %v, want one line with %q", err, c.want)
+			}
+			if n := number(t, conn, `select count(*) from pg_tables where schemaname = 'elsewhere'`); n != 0 {
+				t.Errorf("%d tables are made", n)
+			}
+		})
+	}
+	// The address may choose a schema: that is no accident.
+	at := sandboxtest.DatabaseURL(t)
+	do(t, connect(t, at), "create schema chosen")
+	s, err := open(t, backend.Config{DatabaseURL: at + "&search_path=chosen", RedisURL: sandboxtest.RedisURL(t), Secret: secret, Pools: usual})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Close()
+}
+
+// What is set for the role or the database is not in force in any pool, and what the shop sends besides is sent only
+// if it is needed: a pooler may refuse it.
+func TestPoolsHaveTheirOwnSettings(t *testing.T) {
+	at := sandboxtest.DatabaseURL(t)
+	conn := connect(t, at)
+	usual := map[string]string{"client_encoding": "UTF8", "DateStyle": "ISO, MDY", "standard_conforming_strings": "on", "TimeZone": "UTC",
+		"default_transaction_isolation": "read committed", "exit_on_error": "off", "idle_session_timeout": "0", "IntervalStyle": "postgres",
+		"quote_all_identifiers": "off"}
+	for name, value := range map[string]string{"client_encoding": "LATIN1", "datestyle": "German", "standard_conforming_strings": "off", "timezone": "Asia/Kathmandu",
+		"default_transaction_isolation": "serializable", "exit_on_error": "on", "idle_session_timeout": "1h", "intervalstyle": "sql_standard", "quote_all_identifiers": "on"} {
+		do(t, conn, fmt.Sprintf("alter database %s set %s = '%s'", database(t, at), name, value))
+	}
+	s, err := open(t, backend.Config{DatabaseURL: at, RedisURL: sandboxtest.RedisURL(t), Secret: secret, Pools: backend.Pools{Settle: 1, Web: 1, Pay: 1, Users: 1, Staff: 1, Redis: 1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for pool, db := range map[string]*pgxpool.Pool{"settle": s.Settle, "web": s.Web, "pay": s.Pay, "users": s.Users, "staff": s.Staff} {
+		rows, _ := db.Query(t.Context(), `select name, setting from pg_settings where name = any($1)`, slices.Collect(maps.Keys(usual)))
+		got := map[string]string{}
+		var name, setting string
+		if _, err := pgx.ForEachRow(rows, []any{&name, &setting}, func() error { got[name] = setting; return nil }); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(usual, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", pool, diff)
+		}
+	}
+	plain, err := open(t, backend.Config{DatabaseURL: sandboxtest.DatabaseURL(t), RedisURL: sandboxtest.RedisURL(t), Secret: secret, Pools: backend.Pools{Settle: 1, Web: 1, Pay: 1, Users: 1, Staff: 1, Redis: 1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer plain.Close()
+	if sent := plain.Web.Config().ConnConfig.RuntimeParams; sent["standard_conforming_strings"] != "on" || sent["default_transaction_isolation"] != "" {
+		t.Errorf("to a database without settings it sends %v", sent)
+	}
+}
+
+// database returns the name of the database in an address.
+func database(t *testing.T, at string) string {
+	t.Helper()
+	u, err := url.Parse(at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimPrefix(u.Path, "/")
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -81,6 +82,7 @@ func (s *Stores) openReplica(ctx context.Context, url string, maxLag time.Durati
 	if err != nil {
 		return err
 	}
+	maps.Copy(pool.ConnConfig.RuntimeParams, s.usual) // its settings are those of the primary
 	pool.MinConns, pool.PrepareConn = 1, r.acquire
 	if r.Pool, err = pgxpool.NewWithConfig(ctx, pool); err != nil {
 		return err
