@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/go-chi/chi/v5"
+
+	"miaosha/seckill/admin"
 )
 
 // Routes returns the routes of a shop without stores, as "METHOD pattern".
@@ -25,6 +27,9 @@ func Routes() (routes []string, err error) {
 	})
 	return routes, err
 }
+
+// BodyLimits are the limits of bodies, in bytes, the smallest first.
+var BodyLimits = []int64{maxBody, maxProgram, admin.PictureBytes}
 
 // Judged notes on the boards of the classes that the lab has judged a run of the browser with this cookie.
 func (s *Server) Judged(cookie, exercise string, solved bool, sqlPerOrder, perSecond float64) {

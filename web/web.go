@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/netip"
 	"regexp"
@@ -37,7 +38,7 @@ import (
 type Config struct {
 	Rate           string   `name:"rate" env:"MIAOSHA_RATE" default:"5" help:"Requests of a purchase (address, buy, result, events) per user, a number a second or a rate such as 30/min, and as many for orders, payments and the account; off for load tests."`
 	IPRate         string   `name:"ip-rate" env:"MIAOSHA_IP_RATE" default:"200" help:"The same per address, which a whole class may share; off for none."`
-	TrustedProxies []string `name:"trusted-proxies" env:"MIAOSHA_TRUSTED_PROXIES" help:"Networks whose X-Forwarded-For counts, such as 10.0.0.0/8."`
+	TrustedProxies []string `name:"trusted-proxies" env:"MIAOSHA_TRUSTED_PROXIES" help:"Networks whose X-Forwarded-For counts, such as 10.0.0.0/8; attached for those that this machine is attached to, as in a container that only proxies reach."`
 	TimeZone       string   `name:"time-zone" env:"MIAOSHA_TIME_ZONE" default:"Local" help:"Zone of the time menu, such as Asia/Shanghai."`
 	NotifySecret   string   `name:"notify-secret" env:"MIAOSHA_NOTIFY_SECRET" help:"Key with which the payment provider signs its notices: at least 32 bytes."`
 	ShopName       string   `name:"shop-name" env:"MIAOSHA_SHOP_NAME" placeholder:"NAME" help:"The seller's name, at the top of every page and on every order: at most 40 characters."`
@@ -57,6 +58,9 @@ func (c *Config) Validate() (err error) {
 	if c.ipRate, err = parseRate(c.IPRate); err != nil {
 		return fmt.Errorf("--ip-rate: %w", err)
 	}
+	if c.TrustedProxies, err = withAttached(c.TrustedProxies); err != nil {
+		return fmt.Errorf("--trusted-proxies: %w", err)
+	}
 	for _, p := range c.TrustedProxies {
 		if _, err := netip.ParsePrefix(p); err != nil {
 			return fmt.Errorf("--trusted-proxies: %q is not a network such as 10.0.0.0/8", p)
@@ -75,6 +79,31 @@ func (c *Config) Validate() (err error) {
 		return fmt.Errorf("--time-zone: %q is not known", c.TimeZone)
 	}
 	return nil
+}
+
+// withAttached returns the networks with those of this machine's interfaces, except loopback, in place of the word
+// attached.
+func withAttached(networks []string) (all []string, err error) {
+	for _, network := range networks {
+		if network != "attached" {
+			all = append(all, network)
+			continue
+		}
+		own, err := net.InterfaceAddrs()
+		if err != nil {
+			return nil, fmt.Errorf("attached: %w", err)
+		}
+		found := len(all)
+		for _, a := range own {
+			if p, err := netip.ParsePrefix(a.String()); err == nil && !p.Addr().IsLoopback() {
+				all = append(all, p.Masked().String())
+			}
+		}
+		if len(all) == found {
+			return nil, errors.New("attached: this machine has no network but its own")
+		}
+	}
+	return all, nil
 }
 
 // assetURL is written as browsers write it, and has nothing that would end a source of the content security policy.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"miaosha/seckill/sandbox/sandboxtest"
+	"miaosha/web"
 )
 
 func TestMain(m *testing.M) { sandboxtest.Main(m, endBrowser) }
@@ -193,4 +195,32 @@ func (shop testShop) opsURL() (url string) {
 		return url != ""
 	})
 	return url
+}
+
+// The word attached among the trusted proxies stands for the networks of this machine, and not for loopback: a
+// container has no other name for the network that it shares with a proxy.
+func TestAttachedNetworksMayBeTrusted(t *testing.T) {
+	t.Parallel()
+	cfg := web.Config{Rate: "off", IPRate: "off", TimeZone: "UTC", TrustedProxies: []string{"192.0.2.0/24", "attached"}}
+	own, err := net.InterfaceAddrs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"192.0.2.0/24"}
+	for _, a := range own {
+		if n, is := a.(*net.IPNet); is && !n.IP.IsLoopback() {
+			ones, _ := n.Mask.Size()
+			want = append(want, fmt.Sprintf("%v/%d", n.IP.Mask(n.Mask), ones))
+		}
+	}
+	err = cfg.Validate()
+	if len(want) == 1 {
+		if err == nil || !strings.Contains(err.Error(), "--trusted-proxies: attached: this machine has no network") {
+			t.Errorf("without a network: %v", err)
+		}
+		return
+	}
+	if err != nil || !slices.Equal(cfg.TrustedProxies, want) {
+		t.Errorf("trusted: %v, %v; want %v", cfg.TrustedProxies, err, want)
+	}
 }

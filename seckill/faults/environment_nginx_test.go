@@ -10,13 +10,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
-	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
 
 	"miaosha/seckill/sandbox"
+	"miaosha/seckill/sandbox/sandboxtest"
 )
 
 // behindNginx has three shops behind nginx.
@@ -44,7 +43,7 @@ func newNginx(dir string, servers []string) (*Nginx, error) {
 	if err != nil {
 		return nil, err
 	}
-	conf, err := n.place(string(sample), servers)
+	conf, err := sandboxtest.PlaceNginx(string(sample), dir, []string{n.addr}, servers)
 	if err != nil {
 		return nil, err
 	}
@@ -52,42 +51,6 @@ func newNginx(dir string, servers []string) (*Nginx, error) {
 		return nil, err
 	}
 	return n, n.Start()
-}
-
-var serverLine = regexp.MustCompile(`(?m)^ +server 10\.0\.0\.\d+:8080( .+;)\n`)
-
-// place returns the sample with the addresses and paths of this nginx.
-func (n *Nginx) place(conf string, servers []string) (string, error) {
-	var temp strings.Builder
-	for _, kind := range []string{"client_body", "proxy", "fastcgi", "uwsgi", "scgi"} {
-		fmt.Fprintf(&temp, "\n    %s_temp_path %s/%s;", kind, n.dir, kind)
-	}
-	conf = strings.ReplaceAll(conf, "error_log /var/log/nginx/", "error_log "+n.dir+"/")
-	for _, r := range [][2]string{
-		{"pid /run/", "pid " + n.dir + "/"},
-		{"access_log /var/log/nginx/", "access_log " + n.dir + "/"},
-		{"http {", "http {" + temp.String()},
-		{"listen 80;", "listen " + n.addr + ";"},
-	} {
-		if strings.Count(conf, r[0]) != 1 {
-			return "", fmt.Errorf("deploy/nginx.conf has %q %d times", r[0], strings.Count(conf, r[0]))
-		}
-		conf = strings.Replace(conf, r[0], r[1], 1)
-	}
-	lines := serverLine.FindAllStringSubmatch(conf, -1)
-	if len(lines) != 4 || lines[0][1] != lines[1][1] || lines[2][1] != lines[3][1] {
-		return "", fmt.Errorf("deploy/nginx.conf does not have two servers, and the same as backup: %q", lines)
-	}
-	for i, line := range lines {
-		ours := ""
-		if i%2 == 0 { // in place of both
-			for _, at := range servers {
-				ours += "        server " + at + line[1] + "\n"
-			}
-		}
-		conf = strings.Replace(conf, line[0], ours, 1)
-	}
-	return conf, nil
 }
 
 // Start starts nginx and waits until it accepts connections.
