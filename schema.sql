@@ -443,5 +443,22 @@ begin
     end loop;
 end $$;
 
+-- No sequence returns a number twice. A restore of some tables alone leaves the sequences at their start, and a second one
+-- of the same dump sets them back.
+do $$
+declare
+    s       record;
+    highest bigint;
+begin
+    for s in select t, c, coalesce(pg_get_serial_sequence(t, c), 'gate_epoch')::regclass as seq
+             from  (values ('users', 'id'), ('role_changes', 'id'), ('admin_log', 'id'), ('goods', 'id'), ('sales', 'id'),
+                           ('sale_plans', 'id'), ('order_events', 'id'), ('sales', 'epoch')) v (t, c) loop
+        execute format('select max(%I) from %I', s.c, s.t) into highest;
+        if highest > coalesce(pg_sequence_last_value(s.seq), 0) then
+            perform setval(s.seq, highest);
+        end if;
+    end loop;
+end $$;
+
 insert into schema_version (version) values (8)
     on conflict (one) do update set version = excluded.version where schema_version.version < excluded.version;

@@ -1,4 +1,4 @@
-// Package audit checks that the invariants hold in the running data: the rows, constraints and triggers in Postgres, and
+// Package audit checks that the invariants hold in the running data: the rows and the schema in Postgres, and
 // the gates and journals in Redis against Postgres. It only reads. Run checks every row, for the command and the tests.
 // Quick checks the newest rows, for Monitor, which runs it each minute and exports the result as metrics.
 package audit
@@ -18,10 +18,12 @@ import (
 
 // Finding is a broken invariant, with the rows that break it (at most 20).
 type Finding struct {
-	Invariant string // "": a note, which breaks nothing
+	Invariant string // I1 to I9, or schema; "": a note, which breaks nothing
 	Meaning   string
 	Rows      []string
 }
+
+func (f Finding) note() bool { return f.Invariant == "" }
 
 const maxRows = 20 // of a finding
 
@@ -43,22 +45,28 @@ func RunWith(ctx context.Context, db *pgxpool.Pool, rdb redis.UniversalClient, w
 	for _, part := range []struct {
 		name  string
 		check func() ([]Finding, error)
-		to    *[]Finding
 	}{
-		{"the constraints and triggers of Postgres", func() ([]Finding, error) { return Defences(ctx, db) }, &found},
-		{"the rows of Postgres", func() ([]Finding, error) { return Postgres(ctx, db) }, &found},
-		{"the gates and journals in Redis", func() ([]Finding, error) { return Gates(ctx, db, rdb) }, &found},
-		{"the dead letters in Redis", func() ([]Finding, error) { return deadLetters(ctx, db, rdb) }, &notes},
+		{"the constraints and triggers of Postgres", func() ([]Finding, error) { return Defences(ctx, db) }},
+		{"the schema of Postgres", func() ([]Finding, error) { return Schema(ctx, db) }},
+		{"the rows of Postgres", func() ([]Finding, error) { return Postgres(ctx, db) }},
+		{"the gates and journals in Redis", func() ([]Finding, error) { return Gates(ctx, db, rdb) }},
+		{"the dead letters in Redis", func() ([]Finding, error) { return deadLetters(ctx, db, rdb) }},
 	} {
 		begin(part.name)
 		some, failed := part.check()
-		*part.to = append(*part.to, some...)
+		for _, f := range some {
+			if f.note() {
+				notes = append(notes, f)
+			} else {
+				found = append(found, f)
+			}
+		}
 		if err = failed; err != nil {
 			break
 		}
 	}
 	for _, f := range append(found, notes...) {
-		if f.Invariant == "" {
+		if f.note() {
 			fmt.Fprintf(w, "note: %s\n", f.Meaning)
 		} else {
 			fmt.Fprintf(w, "BROKEN %s: %s\n", f.Invariant, f.Meaning)

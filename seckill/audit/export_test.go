@@ -2,6 +2,8 @@ package audit
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -47,4 +49,25 @@ func QuickIn(ctx context.Context, tx pgx.Tx) ([]Finding, error) {
 	}
 	rows, err := runQueries(ctx, tx, quick)
 	return append(found, rows...), err
+}
+
+// Flat is flat.
+func Flat(definition string) string { return flat(definition) }
+
+// ListOfObjects returns what schema.txt has to be for the schema of a database.
+func ListOfObjects(ctx context.Context, tx pgx.Tx) (string, error) {
+	if _, err := tx.Exec(ctx, plainText); err != nil {
+		return "", err
+	}
+	var version int
+	if err := tx.QueryRow(ctx, `select version from schema_version`).Scan(&version); err != nil {
+		return "", err
+	}
+	list, err := objects(ctx, tx)
+	var b strings.Builder
+	fmt.Fprintf(&b, "version\t%d\n", version)
+	for _, o := range list {
+		fmt.Fprintln(&b, strings.Join([]string{o.kind, o.table, o.name, o.definition}, "\t"))
+	}
+	return b.String(), err
 }

@@ -49,7 +49,7 @@ func startMonitor(t *testing.T, db *pgxpool.Pool, rdb redis.UniversalClient) (au
 			t.Errorf("%s is %v before the first audit", name, v)
 		}
 	}
-	if len(first) != 9+3+1 { // invariants, results, the time of the last audit
+	if len(first) != 10+3+1 { // invariants and the schema, results, the time of the last audit
 		t.Errorf("before the first audit there are %d metrics: %v", len(first), first)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -77,7 +77,7 @@ func TestTheGaugeShowsABreakAndItsRepair(t *testing.T) {
 	audits, log := startMonitor(t, db, sandboxtest.Redis(t))
 	began := time.Now().Truncate(time.Second)
 	got := audits(1)
-	for _, i := range []string{"I1", "I2", "I3", "I4", "I5", "I6", "I7", "I8", "I9"} {
+	for _, i := range []string{"I1", "I2", "I3", "I4", "I5", "I6", "I7", "I8", "I9", "schema"} {
 		if v, ok := got["invariant_broken "+i]; v != 0 || !ok {
 			t.Errorf("%s is %v, present: %v", i, v, ok)
 		}

@@ -3,6 +3,7 @@ package audit
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -16,7 +17,8 @@ const (
 )
 
 // Quick is an audit that a busy shop can run each minute. It counts the units of the sales that are open or ended less
-// than 25 hours ago. It checks the newest 20,000 orders and payments, the defences, the gates and the journals. Each query
+// than 25 hours ago. It checks the newest 20,000 orders and payments, the defences and the rest of the schema, the
+// gates and the journals. Each query
 // uses an index, one core and at most 5 s. Some violations need a missing constraint first, such as a second order (I2):
 // Quick finds the missing constraint instead. rdb may be nil for a shop without gates.
 //
@@ -31,6 +33,11 @@ func Quick(ctx context.Context, db *pgxpool.Pool, rdb redis.UniversalClient) (fo
 		if found, err = missingDefences(ctx, tx); err != nil {
 			return err
 		}
+		differences, err := schemaFindings(ctx, tx)
+		if err != nil {
+			return err
+		}
+		found = append(found, slices.DeleteFunc(differences, Finding.note)...)
 		rows, err := runQueries(ctx, tx, quick)
 		found = append(found, rows...)
 		return err
