@@ -31,8 +31,9 @@ type Config struct {
 	Secret          string        `name:"secret" env:"MIAOSHA_SECRET" placeholder:"TEXT" help:"Signs addresses, codes and notices; at least 32 bytes, the same in every process. The sandbox makes its own."`
 	Pools           Pools         `embed:""`
 
-	Command bool         `kong:"-"` // not a shop: it waits for a slow Redis, connects to Postgres only when it asks something, and warns of no limits
-	Say     func(string) `kong:"-"` // receives a line before a part of the sandbox's start that takes seconds; nil for none
+	Command  bool         `kong:"-"` // not a shop: it waits for a slow Redis, connects to Postgres only when it asks something, and warns of no limits
+	ReadOnly bool         `kong:"-"` // the schema is compared with the database, and not applied to it, unless the database is the sandbox's
+	Say      func(string) `kong:"-"` // receives a line before a part of the sandbox's start that takes seconds; nil for none
 }
 
 const secretBytes = 32

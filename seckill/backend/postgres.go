@@ -15,6 +15,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"miaosha/seckill/audit"
 )
 
 // schemaLock is the advisory lock under which a schema is applied.
@@ -27,7 +29,7 @@ var (
 )
 
 func (s *Stores) openPools(ctx context.Context, url, schema string, of Config, log *slog.Logger) (err error) {
-	if s.usual, err = prepare(ctx, url, schema); err != nil {
+	if s.usual, err = prepare(ctx, url, schema, of, log); err != nil {
 		return err
 	}
 	// A shop has a connection of each pool before the first buyer comes. A command needs few, and most commands one.
@@ -233,7 +235,7 @@ func lostStatement(err error) error {
 
 // prepare makes sure that the database has the schema. It returns the settings that its pools have to send because
 // the role, the database or the server has others, or an error of one line if the database cannot be used.
-func prepare(ctx context.Context, url, schema string) (usual map[string]string, err error) {
+func prepare(ctx context.Context, url, schema string, of Config, log *slog.Logger) (usual map[string]string, err error) {
 	cfg, err := parsePostgres(url)
 	if err != nil {
 		return nil, err
@@ -261,7 +263,7 @@ func prepare(ctx context.Context, url, schema string) (usual map[string]string, 
 	}
 	if err == nil && schema != "" {
 		if err = checkRole(ctx, conn); err == nil {
-			err = applySchema(ctx, conn, schema)
+			err = applySchema(ctx, conn, schema, of, log)
 		}
 	}
 	if lost := lostStatement(err); lost != nil {
@@ -301,43 +303,161 @@ func SchemaVersion(schema string) (int, error) {
 	return strconv.Atoi(m[1])
 }
 
-// applySchema upgrades an older database to this program's schema, one process at a time, in one
-// transaction. It only reads a database that has the schema, so a role without DDL is enough. It
-// refuses a newer database.
-func applySchema(ctx context.Context, conn *pgx.Conn, schema string) error {
+// applySchema upgrades an older database to this program's schema, one process at a time, in one transaction. It only
+// reads a database that is as the schema makes it, so a role without DDL is enough. It refuses a newer database, and
+// one that lacks a table or a column: its restore has not finished, and a table that is made empty here would hide
+// that.
+//
+// What else a restore has left out it mends, if the role may, by applying the schema again: rights, triggers that are
+// off, functions, indexes and sequences. It names the rest with the statement that mends it.
+func applySchema(ctx context.Context, conn *pgx.Conn, schema string, cfg Config, log *slog.Logger) error {
 	ours, err := SchemaVersion(schema)
 	if err != nil {
 		return err
 	}
 	theirs, err := currentVersion(ctx, conn)
 	if err != nil {
-		return fmt.Errorf("read the schema's version: %w", err)
+		return fmt.Errorf("read the schema's version: %w", lackOfRights(err))
 	}
-	if theirs < ours {
-		err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
-			if _, err := tx.Exec(ctx, `select pg_advisory_xact_lock($1)`, int64(schemaLock)); err != nil {
-				return err
-			}
-			// While this process waited, another may have applied this schema, or a newer program a
-			// newer one.
-			if theirs, err = currentVersion(ctx, conn); err != nil || theirs >= ours {
-				return err
-			}
-			theirs = ours
-			_, err := tx.Conn().PgConn().Exec(ctx, schema).ReadAll()
-			return err
-		})
-		if pg := new(pgconn.PgError); errors.As(err, &pg) && (pg.Code == "42501" || pg.Code == "3F000") {
-			return fmt.Errorf("apply the schema: %w: apply schema.sql as the owner of the database, and grant the role what it needs (deploy/README.md, With no more rights than it needs)", err)
-		}
-		if err != nil {
-			return fmt.Errorf("apply the schema: %w", err)
+	only := cfg.ReadOnly && !cfg.Sandboxed() // the sandbox's database may be new
+	switch {
+	case only && theirs == 0:
+		return errors.New("the database has no shop: name another one, or start the shop, which makes it")
+	case only && theirs < ours:
+		return fmt.Errorf("the database has schema version %d, this program needs %d: start the shop, or apply schema.sql, before an audit", theirs, ours)
+	case theirs < ours:
+		if theirs, err = upgrade(ctx, conn, schema, ours); err != nil {
+			return fmt.Errorf("apply the schema: %w", lackOfRights(err))
 		}
 	}
 	if theirs > ours {
 		return fmt.Errorf("the database has schema version %d, this program knows %d: use a newer miaosha", theirs, ours)
 	}
+	differences, err := compare(ctx, conn)
+	if err != nil {
+		return fmt.Errorf("compare the schema: %w", lackOfRights(err))
+	}
+	if err := refuseLost(differences); err != nil || only {
+		return err
+	}
+	if slices.ContainsFunc(differences, func(d audit.Difference) bool { return d.Mended }) {
+		if err := mend(ctx, conn, schema, ours); err != nil {
+			log.Warn("cannot apply the schema again, which would mend what differs from it", "err", err)
+		}
+		before := differences
+		if differences, err = compare(ctx, conn); err != nil {
+			return fmt.Errorf("compare the schema: %w", err)
+		}
+		for _, d := range before {
+			if !slices.Contains(differences, d) {
+				log.Warn("the database was not as schema.sql makes it, and is again", "mended", d.What)
+			}
+		}
+	}
+	for _, d := range differences {
+		if d.Key && !cfg.Command {
+			return fmt.Errorf("%s, as after a restore that went on after an error: %s", d.What, d.WayOut)
+		}
+		log.Warn("the database is not as schema.sql makes it", "what", d.What, "way_out", d.WayOut)
+	}
 	return nil
+}
+
+// upgrade applies the schema to an older database, and returns the version that the database has then. While this
+// process waited, another may have applied this schema, or a newer program a newer one.
+func upgrade(ctx context.Context, conn *pgx.Conn, schema string, ours int) (theirs int, err error) {
+	err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, `select pg_advisory_xact_lock($1)`, int64(schemaLock)); err != nil {
+			return err
+		}
+		if theirs, err = currentVersion(ctx, conn); err != nil || theirs >= ours {
+			return err
+		}
+		if theirs == 0 {
+			if err := refuseHalf(ctx, tx); err != nil {
+				return err
+			}
+		}
+		theirs = ours
+		_, err := tx.Conn().PgConn().Exec(ctx, schema).ReadAll()
+		return err
+	})
+	return theirs, err
+}
+
+// refuseHalf returns an error for a database without a version that has a part of the shop's tables: the restore that
+// made them has not finished. A table of that name may also belong to another program.
+func refuseHalf(ctx context.Context, tx pgx.Tx) error {
+	rows, _ := tx.Query(ctx, `select tablename::text from pg_tables where schemaname = any(current_schemas(false))`)
+	all, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return err
+	}
+	var there, missing []string
+	for _, table := range audit.Tables() {
+		if slices.Contains(all, table) {
+			there = append(there, table)
+		} else {
+			missing = append(missing, table)
+		}
+	}
+	if len(there) > 0 && len(missing) > 0 && !slices.Equal(there, []string{"schema_version"}) {
+		return fmt.Errorf("the database has the tables %s, but not %s: restore the dump again into an empty database, or name another database",
+			strings.Join(there, ", "), strings.Join(missing, ", "))
+	}
+	return nil
+}
+
+// mend applies the schema again to a database that has its version, under the locks of an upgrade. It waits two seconds
+// for each: a shop beside it may be selling.
+func mend(ctx context.Context, conn *pgx.Conn, schema string, ours int) error {
+	return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, `set local lock_timeout = '2s'`); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(ctx, `select pg_advisory_xact_lock($1)`, int64(schemaLock)); err != nil {
+			return err
+		}
+		if theirs, err := currentVersion(ctx, conn); err != nil || theirs != ours { // a newer program was faster
+			return err
+		}
+		if _, err := tx.Exec(ctx, `lock table sales in access exclusive mode; lock table orders in exclusive mode`); err != nil {
+			return err
+		}
+		_, err := tx.Conn().PgConn().Exec(ctx, schema).ReadAll()
+		return err
+	})
+}
+
+func compare(ctx context.Context, conn *pgx.Conn) (found []audit.Difference, err error) {
+	err = pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
+		found, err = audit.Differences(ctx, tx)
+		return err
+	})
+	return found, err
+}
+
+// refuseLost returns an error that names the tables and columns that are missing.
+func refuseLost(differences []audit.Difference) error {
+	var lost []string
+	for _, d := range differences {
+		if d.Lost {
+			lost = append(lost, d.What)
+		}
+	}
+	if len(lost) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s: the restore of this database has not finished; restore the dump again into an empty database, and look for its first error",
+		strings.Join(lost, ", "))
+}
+
+// lackOfRights adds the way out to an error of a role that lacks rights. A restore without rights (-x) has lost them.
+func lackOfRights(err error) error {
+	if pg := new(pgconn.PgError); errors.As(err, &pg) && (pg.Code == "42501" || pg.Code == "3F000") {
+		return fmt.Errorf("%w: as the database's owner, apply schema.sql and give the role its rights again (deploy/README.md, With no more rights than it needs)", err)
+	}
+	return err
 }
 
 // currentVersion returns the version of the database's schema, 0 for none. It first checks whether

@@ -21,6 +21,7 @@ func (Audit) Run(ctx context.Context, env Env) error {
 	if err := env.Backend.Validate(); err != nil {
 		return exitError{exitUsage, err}
 	}
+	env.Backend.ReadOnly = true
 	p := env.progress()
 	p.step("audit: opening the stores; an audit only reads")
 	err := env.withShop(ctx, func(s *backend.Stores) error {
