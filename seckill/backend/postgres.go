@@ -308,8 +308,9 @@ func SchemaVersion(schema string) (int, error) {
 // one that lacks a table or a column: its restore has not finished, and a table that is made empty here would hide
 // that.
 //
-// What else a restore has left out it mends, if the role may, by applying the schema again: rights, triggers that are
-// off, functions, indexes and sequences. It names the rest with the statement that mends it.
+// What else a restore has left out the start of a shop mends, if the role may, by applying the schema again: rights,
+// triggers that are off, functions, indexes and sequences. It names the rest with the statement that mends it, and
+// refuses a database without a key. Commands compare nothing, but for an audit, which only reads.
 func applySchema(ctx context.Context, conn *pgx.Conn, schema string, cfg Config, log *slog.Logger) error {
 	ours, err := SchemaVersion(schema)
 	if err != nil {
@@ -333,7 +334,10 @@ func applySchema(ctx context.Context, conn *pgx.Conn, schema string, cfg Config,
 	if theirs > ours {
 		return fmt.Errorf("the database has schema version %d, this program knows %d: use a newer miaosha", theirs, ours)
 	}
-	differences, err := compare(ctx, conn)
+	if cfg.Command && !cfg.ReadOnly {
+		return nil
+	}
+	differences, err := compare(ctx, conn, log)
 	if err != nil {
 		return fmt.Errorf("compare the schema: %w", lackOfRights(err))
 	}
@@ -345,7 +349,7 @@ func applySchema(ctx context.Context, conn *pgx.Conn, schema string, cfg Config,
 			log.Warn("cannot apply the schema again, which would mend what differs from it", "err", err)
 		}
 		before := differences
-		if differences, err = compare(ctx, conn); err != nil {
+		if differences, err = compare(ctx, conn, log); err != nil {
 			return fmt.Errorf("compare the schema: %w", err)
 		}
 		for _, d := range before {
@@ -355,7 +359,7 @@ func applySchema(ctx context.Context, conn *pgx.Conn, schema string, cfg Config,
 		}
 	}
 	for _, d := range differences {
-		if d.Key && !cfg.Command {
+		if d.Key {
 			return fmt.Errorf("%s, as after a restore that went on after an error: %s", d.What, d.WayOut)
 		}
 		log.Warn("the database is not as schema.sql makes it", "what", d.What, "way_out", d.WayOut)
@@ -429,11 +433,20 @@ func mend(ctx context.Context, conn *pgx.Conn, schema string, ours int) error {
 	})
 }
 
-func compare(ctx context.Context, conn *pgx.Conn) (found []audit.Difference, err error) {
+// compare returns what differs from the schema. It does not wait long for a table that another transaction has locked,
+// and finds nothing then: an upgrade or a repair by hand may be under way.
+func compare(ctx context.Context, conn *pgx.Conn, log *slog.Logger) (found []audit.Difference, err error) {
 	err = pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, `set local lock_timeout = '2s'`); err != nil {
+			return err
+		}
 		found, err = audit.Differences(ctx, tx)
 		return err
 	})
+	if pg := new(pgconn.PgError); errors.As(err, &pg) && pg.Code == "55P03" {
+		log.Warn("the database is not compared with schema.sql: another transaction has locked a table", "err", err)
+		return nil, nil
+	}
 	return found, err
 }
 

@@ -155,8 +155,10 @@ func audited(t *testing.T, at string) (out string, clean bool) {
 // opened opens the stores as a shop does, closes them and returns what the start has logged.
 func opened(t *testing.T, at string) (log string, err error) {
 	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), sandboxtest.Hang)
+	defer cancel()
 	var b sandboxtest.SyncBuffer
-	s, err := backend.Open(t.Context(), backend.Config{DatabaseURL: at, RedisURL: sandboxtest.RedisURL(t), Secret: secret, Pools: usual}, schema(t),
+	s, err := backend.Open(ctx, backend.Config{DatabaseURL: at, RedisURL: sandboxtest.RedisURL(t), Secret: secret, Pools: usual}, schema(t),
 		slog.New(slog.NewTextHandler(&b, nil)))
 	if err == nil {
 		s.Close()
@@ -415,5 +417,34 @@ func TestRestoreOfAnotherSchema(t *testing.T) {
 	}
 	if said, clean := audited(t, renamed); !clean || strings.Contains(said, "note:") {
 		t.Errorf("clean %v: %s", clean, said)
+	}
+}
+
+// The start waits for no one who holds a lock for long, such as a dump or a repair by hand: it opens, and says what it
+// left out.
+func TestTheStartDoesNotWaitForALock(t *testing.T) {
+	at := sandboxtest.DatabaseURL(t)
+	conn := connect(t, at)
+	for _, test := range []struct{ lock, said string }{
+		{`lock table users in access exclusive mode`, "the database is not compared with schema.sql: another transaction has locked a table"},
+		{`lock table sales in access share mode`, "cannot apply the schema again, which would mend what differs from it"},
+	} {
+		do(t, conn, `drop trigger if exists orders_updated on orders`)
+		tx, err := conn.Begin(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := tx.Exec(t.Context(), test.lock); err != nil {
+			t.Fatal(err)
+		}
+		if log, err := opened(t, at); err != nil || !strings.Contains(log, test.said) {
+			t.Errorf("%s: %v, %s", test.lock, err, log)
+		}
+		if err := tx.Rollback(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if log, err := opened(t, at); err != nil || !strings.Contains(log, `mended="the trigger orders_updated of the table orders is missing"`) {
+		t.Errorf("%v: %s", err, log)
 	}
 }
