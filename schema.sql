@@ -9,6 +9,22 @@ create table if not exists schema_version (
     one     boolean primary key default true check (one)
 );
 
+-- Which shop this is, and which incarnation of it: package lineage. The shop is drawn once and is a part of every dump. The
+-- incarnation is drawn when Postgres has gone back to an older state than Redis knows.
+create table if not exists shop (
+    shop        uuid        not null default gen_random_uuid(),
+    incarnation uuid        not null default gen_random_uuid(),
+    former      uuid,       -- the incarnation that this one has replaced
+    drawn_at    timestamptz not null default now(),
+    -- Rises soon after each transaction. next_xid is the number of the next transaction, as long as none has come since.
+    beat        bigint      not null default 0,
+    beaten_at   timestamptz not null default now(),
+    next_xid    bigint      not null default 0,
+    one         boolean     primary key default true check (one)
+);
+
+insert into shop default values on conflict do nothing;
+
 -- The upgrades from version 5, 6 and 7. They come first: their locks are the strongest, and in the order in which every
 -- transaction of the shop takes them. Plain reads of orders go on: one that has begun there may wait for sales.
 do $$
@@ -430,6 +446,31 @@ alter table sales add column if not exists bypasses_known bigint not null defaul
 -- The upgrade from version 3.
 alter table users add column if not exists generation bigint not null default 0;
 
+-- Draws a new incarnation in the place of the one that the caller has read, and reports whether it did: of several processes one
+-- does. replaces is the incarnation whose marks are in Redis, seen has the highest number that Redis has seen of each sequence:
+-- no id is given twice. It runs with the rights of the schema's owner, since the shop's role may set no sequence.
+create or replace function new_incarnation(was uuid, replaces uuid, seen jsonb) returns boolean
+    language plpgsql security definer as $$
+declare
+    name text;
+    ids  regclass;
+begin
+    update shop
+    set    incarnation = gen_random_uuid(), former = replaces, drawn_at = clock_timestamp(),
+           beat = greatest(beat, (seen->>'beat')::bigint) + 1, next_xid = 0
+    where  incarnation = was;
+    if not found then
+        return false;
+    end if;
+    foreach name in array array['users', 'role_changes', 'admin_log', 'goods', 'sales', 'sale_plans', 'order_events', 'gate_epoch'] loop
+        ids := case name when 'gate_epoch' then name else pg_get_serial_sequence(name, 'id') end;
+        if (seen->>name)::bigint > coalesce(pg_sequence_last_value(ids), 0) then
+            perform setval(ids, (seen->>name)::bigint);
+        end if;
+    end loop;
+    return true;
+end $$;
+
 -- The functions that run with the owner's rights find their tables in the schema that they lie in (the
 -- lab has schemas of its own), and never among the temporary tables of a caller, who could lay another
 -- log before the true one. No role but the owner's may attach them to a table.
@@ -437,7 +478,7 @@ do $$
 declare
     f regprocedure;
 begin
-    foreach f in array array['change_role(bigint, bigint, text)', 'disable_user(bigint, bigint, boolean)', 'orders_updated()', 'sales_changed()']::regprocedure[] loop
+    foreach f in array array['change_role(bigint, bigint, text)', 'disable_user(bigint, bigint, boolean)', 'orders_updated()', 'sales_changed()', 'new_incarnation(uuid, uuid, jsonb)']::regprocedure[] loop
         execute format('alter function %s set search_path = %I, pg_temp', f, current_schema());
         execute format('revoke execute on function %s from public', f);
     end loop;
@@ -460,5 +501,5 @@ begin
     end loop;
 end $$;
 
-insert into schema_version (version) values (8)
+insert into schema_version (version) values (9)
     on conflict (one) do update set version = excluded.version where schema_version.version < excluded.version;
