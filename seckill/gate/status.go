@@ -48,3 +48,13 @@ func decode(value string) Status {
 	}
 	return Status{State: order.Invalid}
 }
+
+// OrdersIn returns the orders in a page of TicketsKey: each field, and then its value.
+func OrdersIn(page []string) (orders []uuid.UUID) {
+	for i := 1; i < len(page); i += 2 {
+		if s := decode(page[i]); s.OrderID != uuid.Nil {
+			orders = append(orders, s.OrderID)
+		}
+	}
+	return orders
+}

@@ -19,7 +19,7 @@ func TestKeysAreBuiltInOnePlacePerPackage(t *testing.T) {
 			found[at] = true
 		}
 	}
-	want := []string{"seckill/backend/keys.go", "seckill/gate/keys.go", "seckill/lab/namespace.go", "seckill/live/keys.go", "user/keys.go"}
+	want := []string{"seckill/backend/keys.go", "seckill/gate/keys.go", "seckill/lab/namespace.go", "seckill/lineage/keys.go", "seckill/live/keys.go", "user/keys.go"}
 	if got := slices.Sorted(maps.Keys(found)); !slices.Equal(got, want) {
 		t.Errorf("keys are built in %v, want %v", got, want)
 	}
