@@ -28,6 +28,7 @@ import (
 	"miaosha/seckill/audit"
 	"miaosha/seckill/backend"
 	"miaosha/seckill/hot"
+	"miaosha/seckill/lineage"
 	"miaosha/seckill/live"
 	"miaosha/seckill/operator"
 	"miaosha/seckill/payment"
@@ -280,6 +281,11 @@ func serve(ctx context.Context, c *commands, log *slog.Logger, stdout io.Writer)
 	if err := operator.Prove(ctx, stores, sessions, cfg.Seckill.Gate != "off"); err != nil {
 		return err
 	}
+	past, err := lineage.Open(ctx, stores.Lineage(log, func(what string) { fmt.Fprintln(stdout, what) }))
+	if err != nil {
+		return err
+	}
+	stores.OnConnect(past.Connected)
 	clocks := backend.NewClocks(ctx, stores, log)
 	sales, orders := goods.New(stores.Web), order.New(stores.Pay, cfg.Order)
 	users, cache := user.New(stores.Users, stores.Redis, stores.Secret, cfg.User, log), goods.NewCache(sales)
@@ -350,6 +356,17 @@ func serve(ctx context.Context, c *commands, log *slog.Logger, stdout io.Writer)
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	group, background := errgroup.WithContext(background)
+	keeping, leave := context.WithCancel(context.WithoutCancel(ctx)) // until the queue is drained
+	defer leave()
+	kept := make(chan error, 1)
+	go func() {
+		err := past.Run(keeping)
+		if err != nil {
+			shop.Refuse()
+		}
+		stop()
+		kept <- err
+	}()
 	group.Go(func() error { engine.Run(background); return nil })
 	group.Go(func() error { return orders.Sweep(background, shop.Providers(), report) })
 	group.Go(func() error { return staff.RunPlans(background, report) })
@@ -392,7 +409,12 @@ func serve(ctx context.Context, c *commands, log *slog.Logger, stdout io.Writer)
 	context.AfterFunc(background, cancel) // stop serving when background work fails
 	err = listeners.Serve(serving, shop, ops, log)
 	stop()
+	if ended := past.Ended(); ended != nil { // what is in the queue is of another incarnation: it is not drained
+		return ended
+	}
 	err = errors.Join(err, group.Wait())
+	leave()
+	err = errors.Join(err, <-kept)
 	operator.Goodbye(stdout, stores, gates)
 	return err
 }

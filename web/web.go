@@ -165,6 +165,7 @@ type Server struct {
 	providers    []order.Provider // see setProviders
 	noticeKeys   []noticeKey
 	closing      chan struct{} // closed when the server stops
+	refusing     atomic.Bool
 	streams      streamCounts
 	http         *httpMetrics
 	notices      *prometheus.CounterVec // of payments, by result
@@ -232,7 +233,16 @@ func (s *Server) isClosing() bool {
 	}
 }
 
-func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if s.refusing.Load() {
+		s.answerBusy(w, r)
+		return
+	}
+	s.handler.ServeHTTP(w, r)
+}
+
+// Refuse answers every later request as busy, until the process ends: what it remembers may not be so any more.
+func (s *Server) Refuse() { s.refusing.Store(true) }
 
 // routes lists all routes of the shop.
 func (s *Server) routes() http.Handler {

@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/redis/go-redis/v9"
 
+	"miaosha/seckill/lineage"
 	"miaosha/seckill/sandbox"
 )
 
@@ -102,8 +103,19 @@ type Stores struct {
 	Secret   []byte
 	Sandbox  *sandbox.Sandbox // nil when both stores are the operator's own
 
-	redisSetting, sessionSetting string            // that name the two, in an error
-	usual                        map[string]string // settings that each connection to Postgres sends, see prepare
+	redisSetting, sessionSetting string                // that name the two, in an error
+	usual                        map[string]string     // settings that each connection to Postgres sends, see prepare
+	sessions                     redis.UniversalClient // the Redis of --session-redis-url; nil without it
+	guard                        guard
+}
+
+// Lineage returns what package lineage needs of the stores.
+func (s *Stores) Lineage(log *slog.Logger, say func(string)) lineage.Deps {
+	all := []lineage.Redis{{Setting: s.redisSetting, Client: s.Redis}}
+	if s.sessions != nil {
+		all = append(all, lineage.Redis{Setting: s.sessionSetting, Client: s.sessions})
+	}
+	return lineage.Deps{DB: s.Web, Redis: all, Log: log, Say: say, End: s.Refuse}
 }
 
 // Open connects to both stores, checks them, and applies the schema if the database has an older
@@ -144,11 +156,9 @@ func Open(ctx context.Context, cfg Config, schema string, log *slog.Logger) (s *
 		}
 	}
 	if cfg.SessionRedisURL != "" {
-		rdb, err := openRedis(ctx, cfg.SessionRedisURL, cfg.Pools.Redis, cfg.Command)
-		if err != nil {
-			return s, fmt.Errorf("--session-redis-url (SESSION_REDIS_URL): %w", err)
+		if s.sessions, err = openRedis(ctx, cfg.SessionRedisURL, 1, cfg.Command); err != nil {
+			return s, fmt.Errorf("%s: %w", s.sessionSetting, err)
 		}
-		rdb.Close()
 	}
 	if s.Settle != nil && s.Redis != nil {
 		s.Sessions, err = redisOptions(sessionURL)
@@ -197,8 +207,10 @@ func (s *Stores) Close() {
 			p.Close()
 		}
 	}
-	if s.Redis != nil {
-		s.Redis.Close()
+	for _, r := range []redis.UniversalClient{s.Redis, s.sessions} {
+		if r != nil {
+			r.Close()
+		}
 	}
 	if s.Sandbox != nil {
 		s.Sandbox.Close()

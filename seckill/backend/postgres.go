@@ -58,6 +58,7 @@ func (s *Stores) openPools(ctx context.Context, url, schema string, of Config, l
 		cfg.MinConns = ready
 		maps.Copy(cfg.ConnConfig.RuntimeParams, s.usual)
 		poolForPrimary(cfg)
+		s.guard.watch(cfg)
 		if *pool.to, err = pgxpool.NewWithConfig(ctx, cfg); err != nil {
 			return err
 		}

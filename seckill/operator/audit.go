@@ -24,7 +24,10 @@ func (Audit) Run(ctx context.Context, env Env) error {
 	env.Backend.ReadOnly = true
 	p := env.progress()
 	p.step("audit: opening the stores; an audit only reads")
-	err := env.withShop(ctx, func(s *backend.Stores) error {
+	if err := env.requireShop(); err != nil {
+		return err
+	}
+	err := env.withAnyStores(ctx, func(s *backend.Stores) error {
 		extent, err := audit.Read(ctx, s.Web, s.Redis)
 		if err != nil {
 			return err

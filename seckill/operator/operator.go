@@ -19,6 +19,7 @@ import (
 	"golang.org/x/term"
 
 	"miaosha/seckill/backend"
+	"miaosha/seckill/lineage"
 	"miaosha/seckill/report"
 	"miaosha/user"
 )
@@ -36,7 +37,21 @@ type Env struct {
 	Origin      report.Origin
 }
 
+// withStores opens the stores for a command. It refuses those of two shops, and those of which one has gone back, until the
+// shop has started again.
 func (env Env) withStores(ctx context.Context, do func(*backend.Stores) error) error {
+	return env.withAnyStores(ctx, func(s *backend.Stores) error {
+		past, err := lineage.Look(ctx, s.Lineage(env.Log, nil))
+		if err != nil {
+			return err
+		}
+		defer past.Mark(ctx)
+		return do(s)
+	})
+}
+
+// withAnyStores is withStores for a command that only reads, and judges what it finds.
+func (env Env) withAnyStores(ctx context.Context, do func(*backend.Stores) error) error {
 	env.Backend.Command, env.Backend.Say = true, func(what string) { fmt.Fprintln(env.Err, what) }
 	s, err := backend.Open(ctx, env.Backend, env.Schema, env.Log)
 	if err != nil {

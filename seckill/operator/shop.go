@@ -80,17 +80,22 @@ func allFlags(node *kong.Node) map[string]*kong.Flag {
 	return all
 }
 
-// withShop opens the stores for a command about a shop that there is. It makes no sandbox: beside a shop whose settings are elsewhere,
-// as those of a service are, a new one would take what was meant for that shop.
+// withShop opens the stores for a command about a shop that there is.
 func (env Env) withShop(ctx context.Context, do func(*backend.Stores) error) error {
-	missing, err := env.missingSandbox()
-	if err != nil {
+	if err := env.requireShop(); err != nil {
 		return err
 	}
-	if missing != "" {
-		return fmt.Errorf("there is no shop: no setting names one, and there is no sandbox in %s. Set DATABASE_URL, REDIS_URL and the rest as your shop has them (systemctl cat miaosha shows where), or start miaosha, which makes a sandbox", missing)
-	}
 	return env.withStores(ctx, do)
+}
+
+// requireShop returns an error if there is no shop. A command about a shop makes no sandbox: beside a shop whose settings are
+// elsewhere, as those of a service are, a new one would take what was meant for that shop.
+func (env Env) requireShop() error {
+	missing, err := env.missingSandbox()
+	if err == nil && missing != "" {
+		err = fmt.Errorf("there is no shop: no setting names one, and there is no sandbox in %s. Set DATABASE_URL, REDIS_URL and the rest as your shop has them (systemctl cat miaosha shows where), or start miaosha, which makes a sandbox", missing)
+	}
+	return err
 }
 
 // withLab opens the stores for a run of the lab, which needs no shop: without one, those of a sandbox that is removed at the end.

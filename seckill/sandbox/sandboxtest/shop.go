@@ -177,3 +177,12 @@ func (s *Shop) End(sig os.Signal) int {
 	}
 	return s.cmd.ProcessState.ExitCode()
 }
+
+// Wait waits until the shop has ended by itself, and returns the exit code.
+func (s *Shop) Wait() int {
+	if s.cmd.ProcessState == nil {
+		<-s.out
+		s.wait()
+	}
+	return s.cmd.ProcessState.ExitCode()
+}
