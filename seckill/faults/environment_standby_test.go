@@ -15,9 +15,10 @@ import (
 	"miaosha/seckill/sandbox/sandboxtest"
 )
 
-// Standby is a physical standby. Its primary waits for it with each commit.
+// Standby is a physical standby. Its primary waits for it with each commit, unless it is asynchronous.
 type Standby struct {
 	*Postgres
+	state       string             // the sync_state that the primary shows of it
 	FromPrimary *sandboxtest.Proxy // what it receives
 }
 
@@ -25,8 +26,11 @@ const standbyName = "standby"
 
 // newStandby starts a standby of a primary that has just begun. Both are copies of the template, so the standby has all that
 // the primary had before it began.
-func newStandby(primary *Postgres, data string) (s *Standby, err error) {
-	s = &Standby{}
+func newStandby(primary *Postgres, data string, asynchronous bool) (s *Standby, err error) {
+	s = &Standby{state: "sync"}
+	if asynchronous {
+		s.state = "async"
+	}
 	if s.FromPrimary, err = sandboxtest.NewProxy(primary.Addr()); err != nil {
 		return nil, err
 	}
@@ -43,7 +47,8 @@ func newStandby(primary *Postgres, data string) (s *Standby, err error) {
 	return s, s.waitInSync(primary)
 }
 
-// waitInSync waits until the primary's commits wait for the standby and no longer for its return.
+// waitInSync waits until the primary's commits wait for the standby and no longer for its return, or until it streams to an
+// asynchronous one.
 func (s *Standby) waitInSync(primary *Postgres) error {
 	ctx, cancel := context.WithTimeout(context.Background(), sandboxtest.Hang)
 	defer cancel()
@@ -54,7 +59,7 @@ func (s *Standby) waitInSync(primary *Postgres) error {
 	defer conn.Close(context.Background())
 	for {
 		var inSync bool
-		err := conn.QueryRow(ctx, `select exists (select from pg_stat_replication where sync_state = 'sync' and state = 'streaming')`).Scan(&inSync)
+		err := conn.QueryRow(ctx, `select exists (select from pg_stat_replication where sync_state = $1 and state = 'streaming')`, s.state).Scan(&inSync)
 		if err != nil {
 			return fmt.Errorf("see whether the standby is in sync: %w\n%s", err, s.log)
 		}

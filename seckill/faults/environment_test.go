@@ -37,6 +37,7 @@ type setup struct {
 	nginx                bool          // the crowd speaks to nginx only: see behindNginx
 	pgBouncer            bool          // between the shops, and their commands, and Postgres
 	standby              bool          // Postgres has a synchronous standby, and the shops have both addresses
+	asynchronous         bool          // its primary does not wait for it
 	separateSessions     bool          // sessions have a Redis of their own, so FLUSHALL logs no user out
 	cluster              bool          // Redis is a Cluster: see redisGroup. Sessions have a Redis of their own
 	sentinel             bool          // Redis is a master and a replica, which sentinels promote: see redisGroup. Likewise
@@ -101,14 +102,14 @@ func newEnvironment(t testing.TB, sc scenario, binary string, seed uint64) *Envi
 
 func (env *Environment) open() (err error) {
 	set := env.sc.setup.postgres
-	if env.sc.setup.standby {
+	if env.sc.setup.standby && !env.sc.setup.asynchronous {
 		set = append(slices.Clone(set), "synchronous_standby_names="+standbyName)
 	}
 	if env.DB, err = newPostgres(filepath.Join(env.dir, "postgres"), set...); err != nil {
 		return err
 	}
 	if env.sc.setup.standby {
-		if env.Standby, err = newStandby(env.DB, filepath.Join(env.dir, "standby")); err != nil {
+		if env.Standby, err = newStandby(env.DB, filepath.Join(env.dir, "standby"), env.sc.setup.asynchronous); err != nil {
 			return err
 		}
 	}

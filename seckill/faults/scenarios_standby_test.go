@@ -4,9 +4,13 @@ package faults
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"golang.org/x/sync/errgroup"
 
 	"miaosha/seckill/sandbox/sandboxtest"
 )
@@ -19,9 +23,105 @@ func standbyScenarios() []scenario {
 			run: func(env *Environment, c *Crowd) {
 				c.WaitSold(20)
 				env.Inject("primary killed", func() { env.promoteStandby(c, time.Second) })
-			}},
+			},
+			after: checkSameIncarnation}, // a user who was logged out breaks I11
+		standbyBehind(),
 		standbyAway(),
 	}
+}
+
+// checkSameIncarnation checks that the shop has the incarnation of the template.
+func checkSameIncarnation(env *Environment, _ *Crowd) {
+	ctx, cancel := context.WithTimeout(context.Background(), sandboxtest.Hang)
+	defer cancel()
+	var drawn bool
+	if err := env.pool.QueryRow(ctx, `select former is not null from shop`).Scan(&drawn); err != nil || drawn {
+		env.Report("I11: a new incarnation was drawn: %v (%v)", drawn, err)
+	}
+}
+
+// standbyBehind is the scenario in which a standby is promoted that lacks 200 ms of commits. The shops end by
+// themselves, and a supervisor starts them. Then the crowd comes: what it is told must be true.
+func standbyBehind() scenario {
+	return scenario{name: "Postgres killed and a standby promoted that was 200 ms behind", detail: "asynchronous; a new incarnation of the shop begins",
+		setup: setup{standby: true, asynchronous: true}, crowd: defaultPlan,
+		prepare: (*Environment).loseCommits}
+}
+
+func (env *Environment) loseCommits() error {
+	sale, err := env.command("sale", "--title", "T", "--price", "990", "--stock", "5", "--end", "1h")
+	if err != nil {
+		return err
+	}
+	sale = strings.TrimSpace(sale)
+	printed, err := env.command("users", "-n", "2", "--sale", sale)
+	if err != nil {
+		return err
+	}
+	buyers, err := sandboxtest.ReadBuyers(printed, sale)
+	if err != nil {
+		return err
+	}
+	for i, b := range buyers {
+		b.At(env.Shops[i].URL)
+	}
+	kept, has := buyers[0].Order(env.T), false
+	if !sandboxtest.Poll(func() bool { has = env.orderIDs(env.Standby.Postgres)[kept]; return has }) {
+		return errors.New("the standby does not have the first order")
+	}
+	var was string
+	if err := env.pool.QueryRow(context.Background(), `select incarnation::text from shop`).Scan(&was); err != nil {
+		return err
+	}
+	env.Inject("primary killed", func() { err = env.failBehind(buyers[1]) })
+	if err != nil {
+		return err
+	}
+	var former string
+	if err := env.pool.QueryRow(context.Background(), `select coalesce(former::text, '') from shop`).Scan(&former); err != nil {
+		return err
+	}
+	if former != was {
+		env.Report("I11: not one incarnation was drawn: it was %s, and the present one replaces %q", was, former)
+	}
+	for i, b := range buyers {
+		b.At(env.Shops[1-i].URL)
+		if r := b.Send("me", "GET", "/api/me", ""); r.Status != 401 {
+			env.Report("I11: a token of before the failover opens an account: %d %s", r.Status, r.Raw)
+		}
+	}
+	return nil
+}
+
+// failBehind promotes the standby without the last 200 ms, in which b buys, and starts the shops again when they have ended.
+func (env *Environment) failBehind(b *sandboxtest.Buyer) error {
+	env.Standby.FromPrimary.Cut()
+	began := time.Now()
+	lost := b.Order(env.T)
+	time.Sleep(200*time.Millisecond - time.Since(began))
+	var ended []*process
+	for _, s := range env.Shops {
+		ended = append(ended, s.mayEnd())
+	}
+	env.DB.kill()
+	if err := env.Standby.Promote(); err != nil {
+		return err
+	}
+	if env.orderIDs(env.Standby.Postgres)[lost] {
+		return errors.New("the standby has the order that it was to lack")
+	}
+	for i, p := range ended {
+		select {
+		case <-p.done:
+		case <-time.After(sandboxtest.Hang):
+			return fmt.Errorf("shop %d runs on after a failover that lost an order", i)
+		}
+	}
+	var starts errgroup.Group
+	for _, s := range env.Shops {
+		starts.Go(func() error { return s.Start("") })
+	}
+	return starts.Wait()
 }
 
 // standbyAway is the scenario in which the synchronous standby is away. Commits wait for it. The first time it comes back. The

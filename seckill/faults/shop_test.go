@@ -189,6 +189,14 @@ func (s *Shop) end(sig syscall.Signal) int {
 	return p.End(sig, sandboxtest.Hang)
 }
 
+// mayEnd says that the process that runs may end by itself, and returns it.
+func (s *Shop) mayEnd() *process {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stopped = s.p
+	return s.p
+}
+
 // currentRun returns a name for the current run of the shop, and reports whether it is open.
 func (s *Shop) currentRun() (name string, open bool) {
 	s.mu.Lock()
