@@ -34,7 +34,7 @@ func postgresProgram(t *testing.T, db *pgx.Conn, name string, args ...string) {
 // logIn begins a session of a buyer, as a log-in does.
 func logIn(t *testing.T, env []string, id int64) string {
 	t.Helper()
-	sessions, err := user.NewSessions(strings.TrimPrefix(env[1], "REDIS_URL="), time.Hour)
+	sessions, err := user.NewSessions(sandboxtest.RedisOptions(t, strings.TrimPrefix(env[1], "REDIS_URL=")), time.Hour)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,3 +17,6 @@ const (
 	// last keys that it has deleted.
 	aloneKey = "ms:{shop}:alone"
 )
+
+// probeKey is a key of Probe, which deletes it. It expires after aloneFor.
+func probeKey(probe, name string) string { return "ms:{probe-" + probe + "}:" + name }

@@ -5,6 +5,7 @@ import (
 
 	"miaosha/seckill/backend"
 	"miaosha/seckill/gate"
+	"miaosha/seckill/lineage"
 	"miaosha/seckill/live"
 	"miaosha/user"
 )
@@ -12,7 +13,7 @@ import (
 // Prove lets every part of the shop make its calls at its Redis once, before the shop is open. An error is one line that names the
 // setting, the command and the way out.
 func Prove(ctx context.Context, stores *backend.Stores, sessions *user.Sessions, gates bool) error {
-	needs := []backend.Need{{Scripts: user.Scripts(), Probe: user.Probe}, {Probe: live.Probe}}
+	needs := []backend.Need{{Scripts: lineage.Scripts(), Probe: lineage.Probe}, {Scripts: user.Scripts(), Probe: user.Probe}, {Probe: live.Probe}}
 	if gates {
 		needs = append(needs, backend.Need{Scripts: gate.Scripts(), Probe: gate.Probe})
 	}
