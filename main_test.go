@@ -284,6 +284,8 @@ func TestStartRefusesWhatCantWork(t *testing.T) {
 		{"a shop's key that is guessed", "--provider-secret (MIAOSHA_PROVIDER_SECRET): 1 bytes are too short", with("MIAOSHA_PROVIDER_SECRET=x", "MIAOSHA_PROVIDER_URL=https://pay.example"), nil},
 		{"no Redis", "--redis-url (REDIS_URL): required, since the other store is given; --sandbox redis (MIAOSHA_SANDBOX)", without("REDIS_URL"), nil},
 		{"no Redis for a command", "--redis-url (REDIS_URL): required", without("REDIS_URL"), []string{"sale", "--title", "T"}},
+		{"no Redis to print", "--redis-url (REDIS_URL): required", without("REDIS_URL"), []string{"config"}},
+		{"no Redis to list sales", "--redis-url (REDIS_URL): required", without("REDIS_URL"), []string{"sale", "list"}},
 		{"no Redis for the sandbox's Postgres", "--redis-url (REDIS_URL): required with --sandbox postgres", []string{"MIAOSHA_SANDBOX=postgres"}, nil},
 		{"no Postgres for the sandbox's Redis", "--database-url (DATABASE_URL): required with --sandbox redis", []string{"MIAOSHA_SANDBOX=redis"}, nil},
 		{"a Postgres beside the sandbox's", "--sandbox postgres (MIAOSHA_SANDBOX): not together with --database-url (DATABASE_URL)", with("MIAOSHA_SANDBOX=postgres"), nil},

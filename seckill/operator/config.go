@@ -17,6 +17,9 @@ import (
 
 // PrintSettings prints the effective settings, one on each line, with secrets and passwords masked.
 func (env Env) PrintSettings(parsed *kong.Context) error {
+	if err := env.Backend.RequireStores(); err != nil { // no shop has these
+		return err
+	}
 	cfg := env.Backend.Sandbox()
 	cfg.Postgres = true // so that Validate sets the folder even if both stores are given
 	if err := cfg.Validate(); err != nil {
