@@ -364,6 +364,10 @@ func TestCommandsShareTheSandbox(t *testing.T) {
 	if _, err := os.Stat(data); !os.IsNotExist(err) {
 		t.Errorf("commands without a shop left a data folder: %v", err)
 	}
+	sandboxtest.MustCommand(t, env, "lab", "--strategies", "guard-unique", "--buyers", "5", "--stock", "2")
+	if left, _ := filepath.Glob(filepath.Join(data, "[a-z]*")); len(left) != 1 { // a lock
+		t.Errorf("the lab makes a sandbox that stays: %v", left)
+	}
 	s := sandboxtest.Open(t, env)
 	s.End(syscall.SIGTERM)
 	before := sandboxtest.Sale(t, env, 7) // the shop is not running

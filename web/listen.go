@@ -30,7 +30,7 @@ type Listen struct {
 	MaxConns  int      `name:"max-conns" env:"MIAOSHA_MAX_CONNS" default:"20000" help:"Connections open at once; more of them are told busy."`
 	MaxShare  int      `name:"max-conns-share" env:"MIAOSHA_MAX_CONNS_SHARE" default:"25" help:"Percent of them that one address (a /64 of IPv6) may have when most are open; trusted proxies may have all."`
 	AllowHost []string `name:"allow-host" env:"MIAOSHA_ALLOW_HOST" placeholder:"NAME" help:"Names of this shop in a URL besides localhost and --tls-domain. On loopback, or if a name is given, requests for other names are refused."`
-	AllowLAN  bool     `name:"allow-lan" env:"MIAOSHA_ALLOW_LAN" help:"Let the sandbox, whose accounts are public, listen where other machines reach it."`
+	AllowLAN  bool     `name:"allow-lan" env:"MIAOSHA_ALLOW_LAN" help:"Let the sandbox, whose accounts are public, listen where other machines reach it. Its demo administrator is used at this machine only."`
 	TLSCert   string   `name:"tls-cert" env:"MIAOSHA_TLS_CERT" placeholder:"FILE" help:"Certificate chain (PEM). With --tls-key the shop speaks TLS. New files are served within seconds, or at once on SIGHUP."`
 	TLSKey    string   `name:"tls-key" env:"MIAOSHA_TLS_KEY" placeholder:"FILE" help:"Its key (PEM)."`
 	TLSDomain string   `name:"tls-domain" env:"MIAOSHA_TLS_DOMAIN" placeholder:"NAME" help:"Get and renew a certificate for this name by itself (ACME, Let's Encrypt); the shop must be reachable at its port 443."`

@@ -93,7 +93,7 @@ func (env Env) withShop(ctx context.Context, do func(*backend.Stores) error) err
 func (env Env) requireShop() error {
 	missing, err := env.missingSandbox()
 	if err == nil && missing != "" {
-		err = fmt.Errorf("there is no shop: no setting names one, and there is no sandbox in %s. Set DATABASE_URL, REDIS_URL and the rest as your shop has them (systemctl cat miaosha shows where), or start miaosha, which makes a sandbox", missing)
+		err = fmt.Errorf("there is no shop: no setting names one, and there is no sandbox in %s (--data-dir). Set DATABASE_URL, REDIS_URL and the rest as your shop has them (systemctl cat miaosha shows where), or start miaosha, which makes a sandbox", missing)
 	}
 	return err
 }
