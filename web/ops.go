@@ -7,11 +7,13 @@ import (
 	"net/http"
 	"net/http/pprof"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"golang.org/x/sync/singleflight"
 )
 
 // Check has the health check of one store. The text of an error is the reason in a few words, without a secret.
@@ -25,37 +27,58 @@ const readyFor = time.Second // an answer of the checks stands for so long, for 
 // readiness makes the checks once a second, however many ask.
 type readiness struct {
 	checks []Check
-
-	mu    sync.Mutex // held while the checks are made: others wait, and get the same answer
-	at    time.Time
-	state map[string]string
-	ready bool
+	asking singleflight.Group
+	last   atomic.Pointer[readyState]
 }
 
-// now returns the state of each store, and whether all are well, at most readyFor old.
-func (c *readiness) now(ctx context.Context) (state map[string]string, ready bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.state != nil && time.Since(c.at) < readyFor {
-		return c.state, c.ready
+// readyState is what the checks said at a time.
+type readyState struct {
+	at     time.Time
+	stores map[string]string // by name: ok, or the reason
+	ready  bool              // all are ok
+}
+
+// now returns a state that is at most readyFor old.
+func (c *readiness) now() readyState {
+	fresh := func() (readyState, bool) {
+		last := c.last.Load()
+		if last == nil || time.Since(last.at) >= readyFor {
+			return readyState{}, false
+		}
+		return *last, true
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	if state, ok := fresh(); ok {
+		return state
+	}
+	state, _, _ := c.asking.Do("", func() (any, error) {
+		if state, ok := fresh(); ok { // another caller has asked meanwhile
+			return state, nil
+		}
+		state := c.ask()
+		c.last.Store(&state)
+		return state, nil
+	})
+	return state.(readyState)
+}
+
+// ask makes the checks beside each other, so that a store which hangs makes no other look away. It does not end with a caller.
+func (c *readiness) ask() readyState {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	c.state, c.ready = map[string]string{}, true
 	var asked sync.WaitGroup
 	answers := make([]error, len(c.checks))
-	for i, check := range c.checks { // beside each other: a store that hangs makes no other look away
+	for i, check := range c.checks {
 		asked.Go(func() { answers[i] = check.Ask(ctx) })
 	}
 	asked.Wait()
+	state := readyState{at: time.Now(), stores: map[string]string{}, ready: true}
 	for i, check := range c.checks {
-		c.state[check.Name] = "ok"
+		state.stores[check.Name] = "ok"
 		if answers[i] != nil {
-			c.state[check.Name], c.ready = answers[i].Error(), false
+			state.stores[check.Name], state.ready = answers[i].Error(), false
 		}
 	}
-	c.at = time.Now()
-	return c.state, c.ready
+	return state
 }
 
 //go:embed ops.html
@@ -78,11 +101,11 @@ func Ops(metrics []prometheus.Collector, checks []Check, hot func() any) http.Ha
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, r *http.Request) { w.Write([]byte("ok\n")) })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
 		status := http.StatusOK
-		state, ready := stores.now(r.Context())
-		if !ready {
+		state := stores.now()
+		if !state.ready {
 			status = http.StatusServiceUnavailable
 		}
-		sendJSON(w, status, state)
+		sendJSON(w, status, state.stores)
 	})
 	mux.HandleFunc("GET /hot", func(w http.ResponseWriter, r *http.Request) { sendJSON(w, http.StatusOK, hot()) })
 	mux.HandleFunc("/debug/pprof/", pprof.Index)
