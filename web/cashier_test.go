@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"net/url"
 	"regexp"
 	"strconv"
 	"strings"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"miaosha/seckill/sandbox/sandboxtest"
 )
@@ -309,5 +311,46 @@ func TestNoticesMayHaveMoreFields(t *testing.T) {
 		if r := notice(more + "," + good); string(r.Data) != `{"status":"captured"}` {
 			t.Errorf("with more fields: %s %s", outcome(r), r.Raw)
 		}
+	}
+}
+
+// A Postgres that is ten minutes behind takes the orders of a shop and their payments, whose time to pay is five minutes.
+func TestAPostgresThatIsBehindSellsOrdersThatCanBePaid(t *testing.T) {
+	t.Parallel()
+	at, rdb := sandboxtest.DatabaseURL(t), sandboxtest.RedisURL(t)
+	conn, err := pgx.Connect(t.Context(), at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(t.Context())
+	if _, err := conn.Exec(t.Context(), `create function public.clock_timestamp() returns timestamptz language sql volatile as $$ select pg_catalog.clock_timestamp() - interval '10 minutes' $$`); err != nil {
+		t.Fatal(err)
+	}
+	u, err := url.Parse(at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := u.Query()
+	q.Set("options", "-csearch_path=public,pg_catalog")
+	u.RawQuery = q.Encode()
+	shop := openShop(t, "DATABASE_URL="+u.String(), "REDIS_URL="+rdb, "MIAOSHA_PAY_WITHIN=5m", "MIAOSHA_OPS_ADDR=127.0.0.1:0")
+	me := shop.tokens(1)[0]
+	order := shop.order(shop.sale(), me)
+	var o struct {
+		ExpiresAt time.Time `json:"expires_at"`
+	}
+	shop.call("GET", "/api/orders/"+order, me, "").Read(t, &o)
+	if left := time.Until(o.ExpiresAt); left < 4*time.Minute || left > 5*time.Minute+2*time.Second {
+		t.Errorf("the page has %v to pay, want about five minutes", left)
+	}
+	p := shop.call("POST", "/api/orders/"+order+"/pay", me, "").Purchase().PaymentID
+	if r := shop.call("POST", "/api/cashier/"+p, me, `{"action":"confirm"}`); string(r.Data) != `{"status":"captured"}` {
+		t.Errorf("pay: %d %s", r.Status, r.Raw)
+	}
+	if !strings.Contains(shop.Log.String(), "the clocks of this process and its stores differ") {
+		t.Errorf("no line of the clocks in %s", shop.Log)
+	}
+	if r := sandboxtest.Call("GET", shop.opsURL()+"/metrics", "", ""); !strings.Contains(string(r.Raw), `miaosha_clock_ahead_seconds{store="postgres"} -`) {
+		t.Error("no gauge of the clock")
 	}
 }
