@@ -774,8 +774,8 @@ func TestTheEnvironmentOfLibpqIsNoSetting(t *testing.T) {
 		"MIAOSHA_SANDBOX_REDIS=" + sandboxtest.Kind(), "TZ=Nowhere/Never", "LC_ALL=tlh", "HTTP_PROXY=http://192.0.2.1:1", "HTTPS_PROXY=http://192.0.2.1:1", "http_proxy=http://192.0.2.1:1"}, libpqs...)
 	t.Cleanup(func() { sandboxtest.Command(t, own, "reset", "--yes") })
 	shop := sandboxtest.Open(t, own)
-	if log := shop.Log.String(); log != "" {
-		t.Errorf("the sandbox says %s", log)
+	if log := shop.Log.String(); strings.Contains(log, "PG") {
+		t.Errorf("the sandbox, which needs none of them, says %s", log)
 	}
 	sandboxtest.MustCommand(t, own, "sale", "list")
 	// Closing its terminal ends it as SIGTERM does, and other signals do nothing.
