@@ -699,7 +699,7 @@ func TestSettingsOfTheDatabaseChangeNothing(t *testing.T) {
 		"xmlbinary": "hex", "xmloption": "document", "default_text_search_config": "pg_catalog.german", "timezone_abbreviations": "India",
 		"default_transaction_isolation": "serializable", "default_transaction_deferrable": "on", "statement_timeout": "1ms", "lock_timeout": "1ms",
 		"idle_in_transaction_session_timeout": "1ms", "idle_session_timeout": "10s", "transaction_timeout": "10s", "exit_on_error": "on", "row_security": "off",
-		"search_path": "pg_catalog, public", "lc_messages": "C", "lc_monetary": "C", "lc_numeric": "C", "lc_time": "C", "client_min_messages": "debug1", "log_min_messages": "panic",
+		"search_path": "pg_catalog, public", "lc_messages": "C", "lc_monetary": "C", "lc_numeric": "C", "lc_time": "C", "client_min_messages": "error", "log_min_messages": "panic",
 		"plan_cache_mode": "force_generic_plan", "enable_indexscan": "off", "enable_bitmapscan": "off", "enable_sort": "off", "enable_nestloop": "off", "enable_hashagg": "off",
 		"jit": "on", "work_mem": "64kB", "from_collapse_limit": "1", "join_collapse_limit": "1",
 		"geqo_threshold": "2", "constraint_exclusion": "on", "synchronize_seqscans": "off", "synchronous_commit": "off", "check_function_bodies": "off",

@@ -25,6 +25,7 @@ func pools(s *backend.Stores) map[string]*pgxpool.Pool {
 // transaction was made, and the repeat of the transaction waits again.
 func TestACommitThatMayNotBeReplicatedFails(t *testing.T) {
 	d := sandboxtest.DurablePostgres(t)
+	d.Do(t, "alter database "+database(t, d.URL)+" set client_min_messages = error") // would hide the warning
 	s, err := open(t, backend.Config{DatabaseURL: d.URL, RedisURL: sandboxtest.RedisURL(t), Secret: secret})
 	if err != nil {
 		t.Fatal(err)

@@ -118,10 +118,10 @@ func warnOfLimits(ctx context.Context, db *pgxpool.Pool, log *slog.Logger) {
 
 // The settings under which the shop's statements mean what they say, whatever is set for its role, its database or
 // its server. A pooler passes alwaysSent on. It may refuse a connection with one of sentIfChanged, so these are sent
-// only where another value is in force.
+// only where another value is in force. client_min_messages is among them because of the warning that failover.go reads.
 var (
 	alwaysSent    = map[string]string{"client_encoding": "UTF8", "datestyle": "ISO, MDY", "standard_conforming_strings": "on", "timezone": "UTC"}
-	sentIfChanged = map[string]string{"default_transaction_isolation": "read committed", "exit_on_error": "off", "idle_session_timeout": "0",
+	sentIfChanged = map[string]string{"client_min_messages": "notice", "default_transaction_isolation": "read committed", "exit_on_error": "off", "idle_session_timeout": "0",
 		"IntervalStyle": "postgres", "quote_all_identifiers": "off", "transaction_timeout": "0"}
 )
 
