@@ -134,7 +134,7 @@ func ready(ctx context.Context, c *child, ping func(context.Context) error) erro
 			return errors.New("its password is not the one in the data folder: run `miaosha reset`")
 		}
 		if _, ok := errors.AsType[*pgconn.ParseConfigError](err); ok { // our own address is right
-			return fmt.Errorf("a variable of the environment that begins with PG is in the way: %w", err)
+			return fmt.Errorf("a variable of the environment that begins with PG, or a file in ~/.postgresql, is in the way: %w", err)
 		}
 		select {
 		case <-c.done:
