@@ -49,6 +49,7 @@ func RunWith(ctx context.Context, db *pgxpool.Pool, rdb redis.UniversalClient, w
 		{"the constraints and triggers of Postgres", func() ([]Finding, error) { return Defences(ctx, db) }},
 		{"the schema of Postgres", func() ([]Finding, error) { return Schema(ctx, db) }},
 		{"the rows of Postgres", func() ([]Finding, error) { return Postgres(ctx, db) }},
+		{"the accounts of orders", func() ([]Finding, error) { return lostAccounts(ctx, db) }},
 		{"the gates and journals in Redis", func() ([]Finding, error) { return Gates(ctx, db, rdb) }},
 		{"the dead letters in Redis", func() ([]Finding, error) { return deadLetters(ctx, db, rdb) }},
 	} {

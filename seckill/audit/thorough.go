@@ -1,5 +1,14 @@
 package audit
 
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
 // thorough checks every row.
 //
 // A purchase is one row, which cannot contradict itself: a pending order whose user or ticket was changed by hand, or that was
@@ -88,3 +97,18 @@ const (
 	historyMismatch = "an order's history does not end at its status, or starts twice"
 	outsideWindow   = "a ticket was granted outside the sale's window"
 )
+
+// lostAccounts returns a note of users who have orders and no account: a restore has lost rows of users. Orders are
+// right without them, so no invariant is broken.
+func lostAccounts(ctx context.Context, db *pgxpool.Pool) (notes []Finding, err error) {
+	err = readOnly(ctx, db, 5*time.Minute, func(tx pgx.Tx) error {
+		notes, err = runQueries(ctx, tx, []query{{"", "users with orders have no account, as after a restore without rows of users", `
+			select user_id, count(*) as orders from orders o
+			where  not exists (select from users u where u.id = o.user_id) group by 1 order by 1 limit 20`}})
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("audit the accounts of orders: %w", err)
+	}
+	return notes, nil
+}

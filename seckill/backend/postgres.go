@@ -321,6 +321,11 @@ func applySchema(ctx context.Context, conn *pgx.Conn, schema string, cfg Config,
 	if err != nil {
 		return fmt.Errorf("read the schema's version: %w", lackOfRights(err))
 	}
+	if theirs == 0 {
+		if err := refuseElsewhere(ctx, conn); err != nil {
+			return err
+		}
+	}
 	only := cfg.ReadOnly && !cfg.Sandboxed() // the sandbox's database may be new
 	switch {
 	case only && theirs == 0:
@@ -409,6 +414,28 @@ func refuseHalf(ctx context.Context, tx pgx.Tx) error {
 	if len(there) > 0 && len(missing) > 0 && !slices.Equal(there, []string{"schema_version"}) {
 		return fmt.Errorf("the database has the tables %s, but not %s: restore the dump again into an empty database, or name another database",
 			strings.Join(there, ", "), strings.Join(missing, ", "))
+	}
+	return nil
+}
+
+// refuseElsewhere returns an error for a role that finds no shop because it looks into the wrong schema: a dump does
+// not carry the search_path that the database or the role had. A second shop, in a schema that is named, is no such
+// case.
+func refuseElsewhere(ctx context.Context, conn *pgx.Conn) error {
+	rows, _ := conn.Query(ctx, `
+		select quote_ident(n.nspname)
+		from   pg_class c join pg_namespace n on n.oid = c.relnamespace
+		where  c.relname = 'schema_version' and n.nspname !~ '^lab_[0-9]+$' and not n.nspname = any(current_schemas(false))
+		and    exists (select from pg_class s where s.relnamespace = n.oid and s.relname = 'gate_epoch')
+		and    exists (select from pg_settings where name = 'search_path' and source = 'default')
+		order  by 1`)
+	schemas, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return fmt.Errorf("look for a shop in other schemas: %w", err)
+	}
+	if len(schemas) > 0 {
+		return fmt.Errorf("the database has a shop in the schema %s, and this role does not look there: add ?search_path=%[1]s to the address, or public for a new shop beside it",
+			schemas[0])
 	}
 	return nil
 }
