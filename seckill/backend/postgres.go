@@ -383,10 +383,8 @@ func upgrade(ctx context.Context, conn *pgx.Conn, schema string, ours int) (thei
 		if theirs, err = currentVersion(ctx, conn); err != nil || theirs >= ours {
 			return err
 		}
-		if theirs == 0 {
-			if err := refuseHalf(ctx, tx); err != nil {
-				return err
-			}
+		if err := refuseHalf(ctx, tx, theirs); err != nil {
+			return err
 		}
 		theirs = ours
 		_, err := tx.Conn().PgConn().Exec(ctx, schema).ReadAll()
@@ -395,27 +393,35 @@ func upgrade(ctx context.Context, conn *pgx.Conn, schema string, ours int) (thei
 	return theirs, err
 }
 
-// refuseHalf returns an error for a database without a version that has a part of the shop's tables: the restore that
-// made them has not finished. A table of that name may also belong to another program.
-func refuseHalf(ctx context.Context, tx pgx.Tx) error {
+// firstTables are the tables that a shop of each version has.
+var firstTables = []string{"users", "goods", "sales", "orders", "ticket_results", "payments", "order_events"}
+
+// refuseHalf returns an error for a database that has a part of the tables of its version: the restore that made them
+// has not finished, and the schema would make the others empty. A table without a version may also belong to another
+// program.
+func refuseHalf(ctx context.Context, tx pgx.Tx, version int) error {
 	rows, _ := tx.Query(ctx, `select tablename::text from pg_tables where schemaname = any(current_schemas(false))`)
 	all, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	if err != nil {
 		return err
 	}
+	needed := firstTables
+	if version == 0 {
+		needed = audit.Tables()
+	}
 	var there, missing []string
-	for _, table := range audit.Tables() {
+	for _, table := range needed {
 		if slices.Contains(all, table) {
 			there = append(there, table)
 		} else {
 			missing = append(missing, table)
 		}
 	}
-	if len(there) > 0 && len(missing) > 0 && !slices.Equal(there, []string{"schema_version"}) {
-		return fmt.Errorf("the database has the tables %s, but not %s: restore the dump again into an empty database, or name another database",
-			strings.Join(there, ", "), strings.Join(missing, ", "))
+	if len(missing) == 0 || version == 0 && (len(there) == 0 || slices.Equal(there, []string{"schema_version"})) {
+		return nil
 	}
-	return nil
+	return fmt.Errorf("the database has the tables %s, but not %s: restore the dump again into an empty database, or name another database",
+		strings.Join(there, ", "), strings.Join(missing, ", "))
 }
 
 // refuseElsewhere returns an error for a role that finds no shop because it looks into the wrong schema: a dump does

@@ -254,6 +254,28 @@ func TestOpeningAgainChangesNothing(t *testing.T) {
 	}
 }
 
+// A database that lacks a table of its version, or that has one of another program, is no shop to be upgraded: the
+// table would be made empty.
+func TestAPartOfAShopIsRefusedAndLeftAlone(t *testing.T) {
+	rdb := sandboxtest.RedisURL(t)
+	for name, test := range map[string]struct{ prepare, want string }{
+		"an older shop":   {schema(t) + `update schema_version set version = 5; drop table orders cascade`, "the database has the tables users, goods, sales, ticket_results, payments, order_events, but not orders: "},
+		"another program": {`create table users (id int)`, "the database has the tables users, but not addresses, "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			at := emptyDatabase(t)
+			conn := connect(t, at)
+			do(t, conn, test.prepare)
+			before := number(t, conn, ourTables)
+			s, err := open(t, backend.Config{DatabaseURL: at, RedisURL: rdb, Secret: secret})
+			refusedSchema(t, s, err, test.want)
+			if n := number(t, conn, ourTables); n != before {
+				t.Errorf("there are %d objects, want the %d from before", n, before)
+			}
+		})
+	}
+}
+
 // A database of version 1 becomes equal to a new one, and keeps its orders.
 func TestAnOlderSchemaIsUpgraded(t *testing.T) {
 	rdb := sandboxtest.RedisURL(t)
