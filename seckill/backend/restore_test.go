@@ -196,7 +196,7 @@ func TestRestore(t *testing.T) {
 	for name, args := range map[string][]string{
 		"plain": {}, "custom": {"-Fc"}, "folder": {"-Fd"}, "tar": {"-Ft"}, "plain -O -x": {"-O", "-x"}, "plain -x": {"-x"}, "inserts": {"--column-inserts"},
 		"plain -c": {"-c", "--if-exists"}, "plain -n": {"-n", "public"}, "rows": {"-a", "--disable-triggers", "-T", "schema_version"},
-		"plain -O": {"-O", "--quote-all-identifiers", "--no-comments"},
+		"plain -O": {"-O", "--quote-all-identifiers", "--no-comments"}, "tables": {"-t", "public.*"},
 	} {
 		dump(s, name, args...)
 	}
@@ -221,6 +221,7 @@ func TestRestore(t *testing.T) {
 		{"rows", [][]string{{"psql"}}, "", whole, false, false},
 		{"custom", [][]string{{"pg_restore"}}, "", "", false, false},
 		{"custom", [][]string{{"pg_restore", "-O"}}, "stranger", "", false, false},
+		{"custom", [][]string{{"pg_restore"}}, "stranger", "", true, false}, // it may not give the objects to keeper
 		{"custom", [][]string{{"pg_restore", "-x"}}, "", "", false, true},
 		{"custom", [][]string{{"pg_restore", "-O", "-x", "-1"}}, "stranger", "", false, true},
 		{"custom", [][]string{{"pg_restore", "-c", "--if-exists"}}, "", whole, false, false},
@@ -288,6 +289,21 @@ func TestRestore(t *testing.T) {
 			t.Errorf("a role that has lost its rights: %v, want %s", err, want)
 		}
 		sells(t, s, owner)
+	})
+	t.Run("tables alone, without the functions", func(t *testing.T) {
+		root, _ := s.newTarget(t, "keeper")
+		if out, err := tool(t, "psql", "-q", "-f", file("tables"), root); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		if said, clean := audited(t, root); clean || !strings.Contains(said, "the trigger orders_updated of the table orders is missing") {
+			t.Errorf("clean %v: %s", clean, said)
+		}
+		if log, err := opened(t, root); err != nil || strings.Contains(log, "way_out") {
+			t.Errorf("%v: %s", err, log)
+		}
+		if said, clean := audited(t, root); !clean || strings.Contains(said, "note:") {
+			t.Errorf("clean %v: %s", clean, said)
+		}
 	})
 	t.Run("what a role without DDL cannot mend, it names", func(t *testing.T) {
 		root, _ := s.newTarget(t, "keeper")
@@ -471,5 +487,27 @@ func TestTheStartDoesNotWaitForALock(t *testing.T) {
 	}
 	if log, err := opened(t, at); err != nil || !strings.Contains(log, `mended="the trigger orders_updated of the table orders is missing"`) {
 		t.Errorf("%v: %s", err, log)
+	}
+}
+
+// A restore with --disable-triggers that broke off leaves them off, and those of foreign keys.
+func TestTriggersThatStayedOffAreMendedOrNamed(t *testing.T) {
+	at := sandboxtest.DatabaseURL(t)
+	do(t, connect(t, at), `alter table orders disable trigger all; alter table sales disable trigger all`)
+	log, err := opened(t, at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		`mended="the trigger orders_updated of the table orders is switched off"`,
+		`mended="the trigger sales_changed of the table sales is switched off"`,
+		`what="the constraint sales_goods_id_fkey of the table sales is switched off" way_out="alter table sales drop constraint sales_goods_id_fkey, add constraint`,
+	} {
+		if !strings.Contains(log, want) {
+			t.Errorf("the start does not say %s: %s", want, log)
+		}
+	}
+	if said, clean := audited(t, at); clean || strings.Contains(said, "trigger") || !strings.Contains(said, "sales_goods_id_fkey") {
+		t.Errorf("clean %v: %s", clean, said)
 	}
 }
