@@ -1,6 +1,9 @@
 -- The whole schema of miaosha. It is idempotent: every command that needs it applies it, under an
--- advisory lock, when the database has an older version than the one below. The constraints are the
+-- advisory lock, when the database has an older version than the one below. The start of a shop
+-- applies it again when a restore has left a part of it out. The constraints are the
 -- last line of defence: the program is right without them, and they hold whatever the program does.
+--
+-- seckill/audit/schema.txt lists what it makes: after a change, write that again (schema_test.go).
 --
 -- Money is in fen (1/100 yuan), times are timestamptz, ids that leave the shop are UUIDs.
 
