@@ -124,7 +124,10 @@ func (o object) difference(definition string, there bool) Difference {
 	}
 	switch o.kind {
 	case "table":
-		d.Lost, d.WayOut = true, "restore the dump again into an empty database, and look for the first error"
+		d.Lost, d.WayOut = !there, "restore the dump again into an empty database, and look for the first error"
+		if there { // an unlogged table is empty after a crash
+			d.WayOut = fmt.Sprintf("alter table %s %s", o.name, definition)
+		}
 	case "column":
 		d.Lost = !there
 		d.WayOut = "restore the dump again into an empty database, and look for the first error"
@@ -170,14 +173,15 @@ func objects(ctx context.Context, tx pgx.Tx) ([]object, error) {
 		with ns as (
 		     select n.oid, quote_ident(n.nspname) as name from pg_class c join pg_namespace n on n.oid = c.relnamespace
 		     where  c.oid = to_regclass('schema_version')),
-		tables as (select c.oid, c.relname::text, c.relowner from pg_class c join ns on ns.oid = c.relnamespace where c.relkind = 'r'),
+		tables as (select c.oid, c.relname::text, c.relowner, c.relpersistence, c.relrowsecurity from pg_class c join ns on ns.oid = c.relnamespace where c.relkind = 'r'),
 		functions as (
 		     select p.*, p.proname || '(' || oidvectortypes(p.proargtypes) || ')' as signature
 		     from   pg_proc p join ns on ns.oid = p.pronamespace join pg_language l on l.oid = p.prolang
 		     where  l.lanname = 'plpgsql')
 		select kind, coalesce(of_table, ''), o.name, btrim(replace(regexp_replace(definition, '\s+', ' ', 'g'), ns.name || '.', ''))
 		from  ns, lateral (
-		select 'table' as kind, null as of_table, relname as name, '' as definition from tables
+		select 'table' as kind, null as of_table, relname as name,
+		       case when relpersistence = 'u' then 'set logged' when relrowsecurity then 'disable row level security' else '' end as definition from tables
 		union all
 		select 'column', t.relname, a.attname, concat_ws(' ', format_type(a.atttypid, a.atttypmod),
 		       case when a.attnotnull then 'not null' end, case when a.attidentity <> '' then 'identity' end,

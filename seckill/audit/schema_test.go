@@ -60,6 +60,8 @@ func TestDifferences(t *testing.T) {
 	db, _, _ := activeShop(t)
 	for _, test := range []struct{ name, sql, want, mend string }{
 		{"a table", `drop table pictures`, "the table pictures is missing" + again, byHand},
+		{"a table that a crash empties", `alter table pictures set unlogged`, "the table pictures is not as in schema.sql: alter table pictures set logged", `alter table pictures set logged`},
+		{"rows that a role does not see", `alter table pictures enable row level security`, "the table pictures is not as in schema.sql: alter table pictures disable row level security", `alter table pictures disable row level security`},
 		{"a column", `alter table goods drop column detail_en`, "the column detail_en of the table goods is missing" + again, byHand},
 		{"another type", `alter table pictures alter width type bigint`, "the column width of the table pictures is not as in schema.sql: it is bigint not null, and has to be integer not null",
 			`alter table pictures alter width type integer`},
