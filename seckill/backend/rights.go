@@ -14,7 +14,8 @@ import (
 // grants are the rights that the shop's role needs, a line for each statement of deploy/README.md, "With no more rights than it
 // needs". A test compares the two.
 const grants = `
-select on schema_version
+select on schema_version, shop
+update (beat, beaten_at, next_xid) on shop
 select on users, goods, sales, orders, ticket_results, ticket_outcomes, payments, order_events, role_changes
 select on admin_log, addresses, deliveries, sale_plans, pictures
 insert (phone, nickname, password_hash), update (phone, nickname, password_hash, legacy_hash, legacy_salt, generation, password_due) on users
@@ -29,7 +30,7 @@ insert (sale_id, action, at, by_user), update (state, why, done_at) on sale_plan
 insert (name, bytes, width, height) on pictures
 insert (by_user, origin, action, subject, before, after) on admin_log
 usage on sequence gate_epoch
-execute on function change_role, disable_user
+execute on function change_role, disable_user, new_incarnation
 `
 
 var privilege = regexp.MustCompile(`(\w+)(?: \(([^)]*)\))?`)
