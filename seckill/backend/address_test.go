@@ -176,7 +176,11 @@ func TestTheCauseIsSaid(t *testing.T) {
 		{database, "redis://" + secured.Addr(), rdb + "can't reach Redis: ", "use rediss:// instead of redis://"},
 		{database, "unix:///nowhere/redis.sock", rdb + "can't reach Redis: ", "no such file"},
 	} {
-		got := refused(t, Config{DatabaseURL: test.database, RedisURL: test.redis})
+		cfg := Config{DatabaseURL: test.database, RedisURL: test.redis}
+		if test.redis == "" {
+			cfg.SandboxRuns = "redis" // which does not start before the address is checked
+		}
+		got := refused(t, cfg)
 		if !strings.HasPrefix(got, test.want) || !strings.Contains(got, test.also) || strings.ContainsAny(got, "\r\n") {
 			t.Errorf("%s %s: %q, want %q and %q", test.database, test.redis, got, test.want, test.also)
 		}

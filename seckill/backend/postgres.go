@@ -148,7 +148,8 @@ func checkRole(ctx context.Context, conn *pgx.Conn) error {
 	err := conn.QueryRow(ctx, `
 		select current_setting('session_replication_role'),
 		       coalesce((select string_agg(schemaname::text, ', ' order by schemaname) from pg_tables where tablename = 'ticket_results'
-		                 having not bool_or(schemaname = any (current_schemas(false)))), '')`).Scan(&triggers, &elsewhere)
+		                 having not bool_or(schemaname = any (current_schemas(false)))
+		                 and    (select source from pg_settings where name = 'search_path') <> 'default'), '')`).Scan(&triggers, &elsewhere)
 	if err != nil {
 		return fmt.Errorf("read the settings of its role: %w", err)
 	}
@@ -217,19 +218,23 @@ func refusal(err error) error {
 		return fmt.Errorf("the user or the password in it is refused by Postgres (%s)", pg.Message)
 	case strings.Contains(pg.Message, "unsupported startup parameter"):
 		return fmt.Errorf("a pooler in front of Postgres refuses what the shop sends with a connection (%s): set ignore_startup_parameters as deploy/pgbouncer.ini has it (deploy/README.md, Behind PgBouncer)", pg.Message)
-	case strings.Contains(pg.Message, "statement pooling"):
-		return fmt.Errorf("a pooler in front of Postgres allows no transactions (%s): set pool_mode = transaction (deploy/README.md, Behind PgBouncer)", pg.Message)
 	}
-	if lost := lostStatement(err); lost != nil {
+	if lost := pooled(err); lost != nil {
 		return lost
 	}
 	return fmt.Errorf("the connection is refused by Postgres: %s", pg.Message)
 }
 
-// lostStatement returns an error with the way out if a prepared statement is missing, or is there twice.
-func lostStatement(err error) error {
-	if pg := new(pgconn.PgError); errors.As(err, &pg) && (pg.Code == "26000" || pg.Code == "42P05") {
+// pooled returns an error with the way out if a pooler in front of Postgres does not do what the shop needs, and nil otherwise.
+func pooled(err error) error {
+	pg := new(pgconn.PgError)
+	switch {
+	case !errors.As(err, &pg):
+		return nil
+	case pg.Code == "26000" || pg.Code == "42P05":
 		return fmt.Errorf("a pooler in front of Postgres shares connections, so prepared statements are lost (%s): add ?default_query_exec_mode=cache_describe to it (deploy/README.md, Behind PgBouncer)", pg.Message)
+	case strings.Contains(pg.Message, "statement pooling"):
+		return fmt.Errorf("a pooler in front of Postgres allows no transactions (%s): set pool_mode = transaction (deploy/README.md, Behind PgBouncer)", pg.Message)
 	}
 	return nil
 }
@@ -267,7 +272,7 @@ func prepare(ctx context.Context, url, schema string, of Config, log *slog.Logge
 			err = applySchema(ctx, conn, schema, of, log)
 		}
 	}
-	if lost := lostStatement(err); lost != nil {
+	if lost := pooled(err); lost != nil {
 		return nil, lost
 	}
 	return usual, err

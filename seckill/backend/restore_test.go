@@ -99,7 +99,7 @@ func startSource(t *testing.T, meanwhile func(restoreSource)) restoreSource {
 		alter sequence gate_epoch owner to keeper;
 		grant select, insert, update on all tables in schema public to clerk;
 		grant usage on sequence gate_epoch to clerk;
-		grant execute on function change_role, disable_user to clerk; end $$`)
+		grant execute on function change_role, disable_user, new_incarnation to clerk; end $$`)
 	sale := sandboxtest.Sale(t, s.env, 100)
 	shop := sandboxtest.Open(t, s.env)
 	buyers := shop.Buyers(t, 8, sale)
