@@ -104,7 +104,7 @@ type Stores struct {
 	Sandbox  *sandbox.Sandbox // nil when both stores are the operator's own
 
 	redisSetting, sessionSetting string                // that name the two, in an error
-	usual                        map[string]string     // settings that each connection to Postgres sends, see prepare
+	usual                        map[string]string     // settings that each connection to Postgres sends, see openPools
 	sessions                     redis.UniversalClient // the Redis of --session-redis-url; nil without it
 	guard                        guard
 }
@@ -139,16 +139,6 @@ func Open(ctx context.Context, cfg Config, schema string, log *slog.Logger) (s *
 		}
 	}()
 	// The given addresses are checked before the sandbox starts anything.
-	if cfg.DatabaseURL != "" {
-		if err = s.openPools(ctx, cfg.DatabaseURL, schema, cfg, log); err != nil {
-			return s, fmt.Errorf("--database-url (DATABASE_URL): %w", err)
-		}
-	}
-	if cfg.ReadDatabaseURL != "" {
-		if err = s.openReplica(ctx, cfg.ReadDatabaseURL, cfg.ReadMaxLag, log); err != nil {
-			return s, fmt.Errorf("--read-database-url (READ_DATABASE_URL): %w", err)
-		}
-	}
 	sessionURL := cmp.Or(cfg.SessionRedisURL, cfg.RedisURL)
 	if cfg.RedisURL != "" {
 		if s.Redis, err = openRedis(ctx, cfg.RedisURL, cfg.Pools.Redis, cfg.Command); err != nil {
@@ -158,6 +148,16 @@ func Open(ctx context.Context, cfg Config, schema string, log *slog.Logger) (s *
 	if cfg.SessionRedisURL != "" {
 		if s.sessions, err = openRedis(ctx, cfg.SessionRedisURL, 1, cfg.Command); err != nil {
 			return s, fmt.Errorf("%s: %w", s.sessionSetting, err)
+		}
+	}
+	if cfg.DatabaseURL != "" {
+		if err = s.openPools(ctx, cfg.DatabaseURL, schema, cfg, log); err != nil {
+			return s, fmt.Errorf("--database-url (DATABASE_URL): %w", err)
+		}
+	}
+	if cfg.ReadDatabaseURL != "" {
+		if err = s.openReplica(ctx, cfg.ReadDatabaseURL, cfg.ReadMaxLag, log); err != nil {
+			return s, fmt.Errorf("--read-database-url (READ_DATABASE_URL): %w", err)
 		}
 	}
 	if s.Settle != nil && s.Redis != nil {

@@ -1,6 +1,7 @@
 package backend
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,8 +30,13 @@ var (
 )
 
 func (s *Stores) openPools(ctx context.Context, url, schema string, of Config, log *slog.Logger) (err error) {
-	if s.usual, err = prepare(ctx, url, schema, of, log); err != nil {
+	conn, err := connectPostgres(ctx, url)
+	if err != nil {
 		return err
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	if s.usual, err = unusual(ctx, conn); err != nil {
+		return cmp.Or(pooled(err), fmt.Errorf("read the settings of its role: %w", err))
 	}
 	// A shop has a connection of each pool before the first buyer comes. A command needs few, and most commands one.
 	ready := int32(1)
@@ -66,6 +72,14 @@ func (s *Stores) openPools(ctx context.Context, url, schema string, of Config, l
 			if err := provePool(ctx, *pool.to); err != nil {
 				return hidden(err, url)
 			}
+		}
+	}
+	if schema != "" { // only now: a database that the shop cannot use gets no table
+		if err = checkRole(ctx, conn); err == nil {
+			err = applySchema(ctx, conn, schema, of, log)
+		}
+		if err != nil {
+			return cmp.Or(pooled(err), err)
 		}
 	}
 	if !of.Command {
@@ -239,9 +253,8 @@ func pooled(err error) error {
 	return nil
 }
 
-// prepare makes sure that the database has the schema. It returns the settings that its pools have to send because
-// the role, the database or the server has others, or an error of one line if the database cannot be used.
-func prepare(ctx context.Context, url, schema string, of Config, log *slog.Logger) (usual map[string]string, err error) {
+// connectPostgres returns a connection to a database that may have the shop's schema. Its errors are of one line.
+func connectPostgres(ctx context.Context, url string) (*pgx.Conn, error) {
 	cfg, err := parsePostgres(url)
 	if err != nil {
 		return nil, err
@@ -261,21 +274,11 @@ func prepare(ctx context.Context, url, schema string, of Config, log *slog.Logge
 		}
 		return nil, hidden(fmt.Errorf("can't reach Postgres at %s: %s%s", servers(cfg), cause(err), postgresHint(err)), url)
 	}
-	defer conn.Close(context.WithoutCancel(ctx))
-	if err = checkServer(ctx, conn); err == nil {
-		if usual, err = unusual(ctx, conn); err != nil {
-			err = fmt.Errorf("read the settings of its role: %w", err)
-		}
+	if err := checkServer(ctx, conn); err != nil {
+		conn.Close(context.WithoutCancel(ctx))
+		return nil, cmp.Or(pooled(err), err)
 	}
-	if err == nil && schema != "" {
-		if err = checkRole(ctx, conn); err == nil {
-			err = applySchema(ctx, conn, schema, of, log)
-		}
-	}
-	if lost := pooled(err); lost != nil {
-		return nil, lost
-	}
-	return usual, err
+	return conn, nil
 }
 
 // oldestPostgres is the oldest server_version_num that the shop runs on.
