@@ -16,14 +16,14 @@ import (
 	"miaosha/user"
 )
 
-// openStores opens a shop's stores on a Redis, with the sessions there too.
-func openStores(t *testing.T, database, redisURL string) (*backend.Stores, *user.Sessions, error) {
+// openStores opens a shop's stores on a Redis, with the sessions at another one, or there too.
+func openStores(t *testing.T, database, redisURL string, sessionURL ...string) (*backend.Stores, *user.Sessions, error) {
 	t.Helper()
 	schema, err := os.ReadFile("../../schema.sql")
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := backend.Open(t.Context(), backend.Config{DatabaseURL: database, RedisURL: redisURL, Secret: strings.Repeat("s", 32),
+	s, err := backend.Open(t.Context(), backend.Config{DatabaseURL: database, RedisURL: redisURL, SessionRedisURL: strings.Join(sessionURL, ","), Secret: strings.Repeat("s", 32),
 		Pools: backend.Pools{Settle: 1, Web: 1, Pay: 1, Users: 1, Staff: 1, Redis: 4}}, string(schema), slog.New(slog.DiscardHandler))
 	if err != nil {
 		return nil, nil, err
@@ -162,6 +162,21 @@ func TestARedisWithoutACommandIsRefusedByItsName(t *testing.T) {
 		}
 		if err == nil || !strings.HasPrefix(err.Error(), "--redis-url (REDIS_URL): this Redis does not know "+command) || !strings.Contains(err.Error(), "Redis 6.2 or newer") {
 			t.Errorf("without %s: %v", command, err)
+		}
+	}
+}
+
+// The Redis of the sessions has to do what they need, and no more.
+func TestARedisOfTheSessionsIsProvedToo(t *testing.T) {
+	t.Parallel()
+	database, rdb := sandboxtest.DatabaseURL(t), sandboxtest.RedisURL(t)
+	for command, want := range map[string]string{"HGETALL": "--session-redis-url (SESSION_REDIS_URL): this Redis does not know HGETALL", "XADD": ""} {
+		stores, sessions, err := openStores(t, database, rdb, "redis://"+sandboxtest.StartRedis(t, "--rename-command", command, ""))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := Prove(t.Context(), stores, sessions, true); (err == nil) != (want == "") || err != nil && !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("without %s: %v, want %q", command, err, want)
 		}
 	}
 }
