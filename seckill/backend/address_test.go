@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
 
 	"miaosha/seckill/sandbox/sandboxtest"
 )
@@ -144,6 +145,12 @@ func TestTheCauseIsSaid(t *testing.T) {
 		t.Fatal(err)
 	}
 	me := "postgres://" + u.User.String() + "@"
+	real, node := sandboxtest.StartRedis(t), sandboxtest.StartRedis(t, "--cluster-enabled", "yes")
+	root := redis.NewClient(&redis.Options{Addr: real})
+	defer root.Close()
+	if err := root.Do(t.Context(), "ACL", "SETUSER", "noselect", "on", ">x", "~*", "+@all", "-select").Err(); err != nil {
+		t.Fatal(err)
+	}
 	missing := filepath.Join(t.TempDir(), "none.crt")
 	const db, rdb = "--database-url (DATABASE_URL): ", "--redis-url (REDIS_URL): "
 	for _, test := range []struct{ database, redis, want, also string }{
@@ -169,6 +176,10 @@ func TestTheCauseIsSaid(t *testing.T) {
 		{database, "redis://h?skip_verify=true", rdb + "not a redis:// address: skip_verify is for rediss:// alone", ""},
 		{database, "redis://a/1,redis://b/1", rdb + "a Cluster has no other database than 0", ""},
 		{database, "redis://:x@a,redis://:y@b", rdb + "its addresses differ", ""},
+		{database, "redis://" + real + "/77", rdb + "this Redis has no database of this number", ""},
+		{database, "redis://noselect:x@" + real + "/1", rdb + "the user in it may not run SELECT", "deploy/README.md"},
+		{database, "redis://" + node, rdb + "this Redis is a node of a Cluster", "commas"},
+		{database, "redis://" + node + "/1", rdb + "this Redis is a node of a Cluster", "no other database than 0"},
 		{database, "redis://127.0.0.1:1", rdb + "can't reach Redis: ", "connection refused"},
 		{database, "redis://nowhere.invalid", rdb + "can't reach Redis: ", "lookup nowhere.invalid"},
 		{database, "rediss://" + plain.Addr(), rdb + "can't reach Redis: ", "use redis:// instead of rediss://"},

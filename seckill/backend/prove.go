@@ -102,6 +102,12 @@ func unable(err error, scripts []string) error {
 		return errors.New("this Redis cannot save its data to the disk and takes no writes (MISCONF): its log has the reason; mend the disk")
 	case says("NOREPLICAS"):
 		return errors.New("this Redis has too few replicas and takes no writes (NOREPLICAS): bring them back, or lower its min-replicas-to-write")
+	case says("LOADING"):
+		return errors.New("this Redis still loads its data (LOADING): start again when it has")
+	case says("DB index is out of range"):
+		return errors.New("this Redis has no database of this number: give a lower one, or raise its setting databases")
+	case says("SELECT is not allowed in cluster mode"):
+		return errors.New("this Redis is a node of a Cluster, which has no other database than 0: leave the number out, and give all nodes with commas between")
 	case says("MOVED "), says("CLUSTERDOWN"), says("CROSSSLOT"):
 		return fmt.Errorf("this Redis is a node of a Cluster, which is down or whose other nodes are missing here: give them with commas between (%s)", text)
 	}

@@ -31,6 +31,8 @@ func TestWhatARedisCannotDoIsNamed(t *testing.T) {
 		{"NOREPLICAS Not enough good replicas to write.", "this Redis has too few replicas", "min-replicas-to-write"},
 		{"MOVED 3999 127.0.0.1:6381", "this Redis is a node of a Cluster", "commas"},
 		{"CLUSTERDOWN Hash slot not served", "this Redis is a node of a Cluster", ""},
+		{"LOADING Redis is loading the dataset in memory", "this Redis still loads its data", ""},
+		{"ERR DB index is out of range", "this Redis has no database of this number", "databases"},
 		{"ERR something new\nin two lines", "this Redis cannot do what the shop needs: ERR something new in two lines", ""},
 	} {
 		got := unable(errors.New(test.says), []string{"another", script}).Error()

@@ -165,6 +165,9 @@ func checkRedis(ctx context.Context, rdb redis.UniversalClient, secured bool) er
 			strings.Contains(text, "invalid username-password"), strings.Contains(text, "without any password configured"):
 			return errors.New("the user or the password in it is refused by Redis (in an address #, %, @, /, ? and : of a password are percent-encoded)")
 		}
+		if reply := redis.Error(nil); errors.As(err, &reply) && !errors.Is(err, redis.Nil) { // of no master, a sentinel says nil
+			return unable(err, nil)
+		}
 		return fmt.Errorf("can't reach Redis: %s%s", cause(err), redisHint(err, secured))
 	}
 	// A Redis may forbid INFO. Then its policy and its role are unknown, and it is accepted.
@@ -173,11 +176,18 @@ func checkRedis(ctx context.Context, rdb redis.UniversalClient, secured bool) er
 		switch {
 		case name == "maxmemory_policy" && value != "noeviction":
 			return fmt.Errorf("this Redis evicts keys (maxmemory-policy %s): set maxmemory-policy noeviction", value)
+		case name == "cluster_enabled" && value == "1" && !isCluster(rdb):
+			return errors.New("this Redis is a node of a Cluster: give several of its nodes with commas between, or this one twice")
 		case name == "role" && value == "slave": // one that takes writes would lose them
 			return errors.New("this Redis is a replica: give the address of its master, or sentinels that name it (redis+sentinel://)")
 		}
 	}
 	return nil
+}
+
+func isCluster(rdb redis.UniversalClient) bool {
+	_, is := rdb.(*redis.ClusterClient)
+	return is
 }
 
 // quiet receives the messages that the Redis client would print. Its calls return the same as
