@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"miaosha/seckill/backend"
 	"miaosha/seckill/sandbox"
 	"miaosha/seckill/sandbox/sandboxtest"
@@ -178,6 +180,28 @@ func TestARedisOfTheSessionsIsProvedToo(t *testing.T) {
 		if err := Prove(t.Context(), stores, sessions, true); (err == nil) != (want == "") || err != nil && !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("without %s: %v, want %q", command, err, want)
 		}
+	}
+}
+
+// All calls of the shop are ones that a Cluster allows.
+func TestAClusterIsProved(t *testing.T) {
+	t.Parallel()
+	at := sandboxtest.StartRedis(t, "--cluster-enabled", "yes")
+	root := redis.NewClient(&redis.Options{Addr: at})
+	defer root.Close()
+	if err := root.Do(t.Context(), "CLUSTER", "ADDSLOTSRANGE", 0, 16383).Err(); err != nil {
+		t.Fatal(err)
+	}
+	sandboxtest.Until(t, "the Cluster is up", func() bool { return root.Set(t.Context(), "k", "", time.Minute).Err() == nil })
+	stores, sessions, err := openStores(t, sandboxtest.DatabaseURL(t), "redis://"+at+",redis://"+at, sandboxtest.RedisURL(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := Prove(t.Context(), stores, sessions, true); err != nil {
+		t.Error(err)
+	}
+	if err := stores.RedisReady(t.Context()); err != nil {
+		t.Error(err)
 	}
 }
 
