@@ -30,6 +30,10 @@ var (
 func malformed(at string, schemes ...string) string {
 	scheme, rest, found := strings.Cut(at, "://")
 	switch {
+	case strings.HasPrefix(at, "\ufeff"):
+		return "it begins with a byte order mark, which editors of text add: save it without"
+	case strings.TrimSpace(at) != at:
+		return "it begins or ends with a blank or a new line"
 	case !found && strings.Contains(at, "@"): // the second part of a password with a comma, perhaps
 		return "it does not begin with " + schemes[0] + "://, or " + encoded
 	case !found:
