@@ -194,7 +194,7 @@ func TestARefusedNoticeIsWrittenDown(t *testing.T) {
 		{"no order at all", "bad_request", now, "", body("1", 990, "ref-1")},
 		{"no reference", "bad_request", now, "", body(mine, 990, "")},
 		{"a long reference", "bad_request", now, "", body(mine, 990, strings.Repeat("r", 129))},
-		{"with a field status", "bad_request", now, "", `{"order_id":"` + mine + `","amount":990,"provider_ref":"ref-1","status":"captured"}`},
+		{"with an amount twice", "bad_request", now, "", `{"order_id":"` + mine + `","amount":990,"provider_ref":"ref-1","amount":990}`},
 		{"no JSON", "bad_request", now, "", "ref-1"},
 	}
 	for i, c := range raw {

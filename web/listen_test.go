@@ -155,14 +155,14 @@ func TestARenewedCertificateIsServedOnHangup(t *testing.T) {
 			}
 		}
 		if hangup {
-			signalTo(t, shop, syscall.SIGHUP)
+			shop.Signal(t, syscall.SIGHUP)
 		}
 		sandboxtest.Until(t, "the new certificate is served", func() bool { return number(dialTLS(t, shop)) != before })
 	}
 	if err := os.WriteFile(cert, []byte("no certificate"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	signalTo(t, shop, syscall.SIGHUP)
+	shop.Signal(t, syscall.SIGHUP)
 	sandboxtest.Until(t, "the broken file is said", func() bool { return strings.Contains(shop.Log.String(), "cannot be used") })
 	if r := shop.ask("GET", "/api/slots", "", ""); r.Status != 200 {
 		t.Errorf("with a broken file: %s", outcome(r))
@@ -182,13 +182,6 @@ func dialTLS(t *testing.T, shop testShop) *tls.Conn {
 	}
 	t.Cleanup(func() { c.Close() })
 	return c
-}
-
-func signalTo(t *testing.T, shop testShop, s syscall.Signal) {
-	t.Helper()
-	if err := syscall.Kill(shop.PID(), s); err != nil {
-		t.Fatal(err)
-	}
 }
 
 func TestBrokenTLSSettingsStopTheStart(t *testing.T) {

@@ -85,6 +85,8 @@ func isOurs(dir string) (bool, error) {
 		return true, checkOwner(dir)
 	case errors.Is(err, fs.ErrNotExist):
 		return false, nil
+	case errors.Is(err, fs.ErrPermission) && checkOwner(dir) != nil:
+		return false, checkOwner(dir) // it says more
 	default:
 		return false, fmt.Errorf("look at the data folder: %w: choose another --data-dir", err)
 	}

@@ -3,6 +3,9 @@
 package sandbox
 
 import (
+	"bytes"
+	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -93,12 +96,13 @@ func TestOtherUsersRunPostgresThemselves(t *testing.T) {
 		t.Fatal(err)
 	}
 	cfg := Config{Postgres: true, Redis: true, RedisKind: Server}
+	asNobody := func(c *exec.Cmd) {
+		c.Path, c.Dir = program, home
+		c.Env = append(c.Env, "HOME="+home, "XDG_CACHE_HOME=")
+		c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	}
 	for n := 1; n <= 2; n++ {
-		h := startHelper(t, cfg, func(c *exec.Cmd) {
-			c.Path, c.Dir = program, home
-			c.Env = append(c.Env, "HOME="+home, "XDG_CACHE_HOME=")
-			c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
-		})
+		h := startHelper(t, cfg, asNobody)
 		if !strings.HasPrefix(h.DataDir, home) {
 			t.Errorf("the default data folder is %s, want one below %s", h.DataDir, home)
 		}
@@ -114,6 +118,23 @@ func TestOtherUsersRunPostgresThemselves(t *testing.T) {
 	}
 	if found, _ := filepath.Glob(filepath.Join(home, ".cache", "miaosha", "postgres-*", "PG_VERSION")); len(found) != 1 {
 		t.Errorf("Postgres lies in %v", found)
+	}
+	// What root has copied is not the user's any more, the folder itself or a file in it.
+	data := filepath.Join(home, ".cache", "miaosha")
+	for _, copied := range []string{data, filepath.Join(data, lockFile), filepath.Join(data, redisDir)} {
+		if err := os.Chown(copied, 0, 0); err != nil {
+			t.Fatal(err)
+		}
+		var errs bytes.Buffer
+		h, out := launchHelper(t, cfg, asNobody, func(c *exec.Cmd) { c.Stderr = &errs })
+		io.Copy(io.Discard, out)
+		err := h.Wait()
+		if way := fmt.Sprintf("belongs to the user root, not to nobody, as after a copy by another user: give it back (chown -R nobody %q as root)", data); err == nil || strings.Count(errs.String(), "\n") != 1 || !strings.Contains(errs.String(), copied+" "+way) {
+			t.Errorf("%s of root: %v, %q; want one line with %q", copied, err, &errs, way)
+		}
+		if err := os.Chown(copied, nobody, nobody); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

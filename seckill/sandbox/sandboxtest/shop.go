@@ -168,6 +168,14 @@ func (s *Shop) wait() {
 	close(s.ended)
 }
 
+// Signal sends a signal.
+func (s *Shop) Signal(t testing.TB, sig os.Signal) {
+	t.Helper()
+	if err := s.cmd.Process.Signal(sig); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // End sends a signal, waits for the end, and returns the exit code, which is -1 for a killed shop.
 func (s *Shop) End(sig os.Signal) int {
 	if s.cmd.ProcessState == nil {
