@@ -162,7 +162,7 @@ func TestTwoDatabasesDoNotShareARedis(t *testing.T) {
 	}
 
 	postgresProgram(t, db, "pg_restore", "--clean", "--if-exists", "--dbname="+at, dump)
-	if code := s.Wait(); code != 1 || !strings.Contains(s.Log.String(), "this process sells nothing more and ends") {
+	if code := s.Wait(t); code != 1 || !strings.Contains(s.Log.String(), "this process sells nothing more and ends") {
 		t.Errorf("after a restore it ended with %d\n%s", code, s.Log)
 	}
 	s = sandboxtest.Open(t, env)

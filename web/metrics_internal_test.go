@@ -99,6 +99,19 @@ func TestATooLargeBodyClosesItsConnection(t *testing.T) {
 	}
 }
 
+// A shop that met another incarnation answers nothing from what it remembers.
+func TestAfterRefuseEveryAnswerIsBusy(t *testing.T) {
+	t.Parallel()
+	s := newUnstored(t)
+	for _, want := range []int{http.StatusOK, http.StatusServiceUnavailable} {
+		w := httptest.NewRecorder()
+		if s.ServeHTTP(w, httptest.NewRequest("GET", "/", http.NoBody)); w.Code != want {
+			t.Errorf("answered %d, want %d", w.Code, want)
+		}
+		s.Refuse()
+	}
+}
+
 // BenchmarkMeasure measures what the metrics add to a request.
 func BenchmarkMeasure(b *testing.B) {
 	s := newUnstored(b)

@@ -115,7 +115,11 @@ func (s *Stores) Lineage(log *slog.Logger, say func(string)) lineage.Deps {
 	if s.sessions != nil {
 		all = append(all, lineage.Redis{Setting: s.sessionSetting, Client: s.sessions})
 	}
-	return lineage.Deps{DB: s.Web, Redis: all, Log: log, Say: say, End: s.Refuse}
+	postgres := "--database-url (DATABASE_URL)"
+	if s.Sandbox != nil && s.Sandbox.DatabaseURL != "" {
+		postgres = "the sandbox's Postgres"
+	}
+	return lineage.Deps{DB: s.Web, Postgres: postgres, Redis: all, Log: log, Say: say, End: s.Refuse}
 }
 
 // Open connects to both stores, checks them, and applies the schema if the database has an older

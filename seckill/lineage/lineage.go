@@ -48,11 +48,12 @@ const (
 
 // Deps are the stores of the shop.
 type Deps struct {
-	DB    *pgxpool.Pool
-	Redis []Redis         // that of the gates, and that of the sessions if it is another one
-	Say   func(string)    // receives a line on what the start has found and done
-	End   func(why error) // is called once, when this process must use the stores no more; nil for a command
-	Log   *slog.Logger
+	DB       *pgxpool.Pool
+	Postgres string          // its setting, such as --database-url (DATABASE_URL)
+	Redis    []Redis         // that of the gates, and that of the sessions if it is another one
+	Say      func(string)    // receives a line on what the start has found and done
+	End      func(why error) // is called once, when this process must use the stores no more; nil for a command
+	Log      *slog.Logger
 }
 
 // Lineage is the incarnation of the shop that a process belongs to.
@@ -98,13 +99,13 @@ func Open(ctx context.Context, deps Deps) (*Lineage, error) {
 	} else if why != "" {
 		drawn, err := draw(ctx, deps.DB, row, all)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("%s: %w", deps.Postgres, err)
 		}
 		if drawn {
 			deps.Say("Postgres has gone back, by a restore or a failover: " + why)
 			deps.Say("  a new incarnation of the shop begins: everybody logs in again, and no id is given twice")
 		}
-		if row, err = readRow(ctx, deps.DB); err != nil {
+		if row, err = l.readRow(ctx, deps.DB); err != nil {
 			return nil, err
 		}
 	}
@@ -148,7 +149,7 @@ func Look(ctx context.Context, deps Deps) (*Lineage, error) {
 		}
 	}
 	if err == nil && why != "" {
-		err = fmt.Errorf("Postgres has gone back, by a restore or a failover (%s): start the shop (miaosha serve), which takes that over; then run this command again", why)
+		err = fmt.Errorf("%s: Postgres has gone back, by a restore or a failover (%s): start the shop (miaosha serve), which takes that over; then run this command again", l.deps.Postgres, why)
 	}
 	l.row = row
 	l.beat.Store(row.Beat)
@@ -169,7 +170,7 @@ func (l *Lineage) read(ctx context.Context) (at row, all []marks, err error) {
 			return at, nil, err
 		}
 	}
-	if at, err = readRow(ctx, l.deps.DB); err != nil {
+	if at, err = l.readRow(ctx, l.deps.DB); err != nil {
 		return at, nil, err
 	}
 	for i, m := range all {
@@ -178,6 +179,14 @@ func (l *Lineage) read(ctx context.Context) (at row, all []marks, err error) {
 		}
 	}
 	return at, all, nil
+}
+
+func (l *Lineage) readRow(ctx context.Context, db querier) (row, error) {
+	at, err := readRow(ctx, db)
+	if err != nil {
+		err = fmt.Errorf("%s: %w", l.deps.Postgres, err)
+	}
+	return at, err
 }
 
 // gap says what Postgres lacks of what Redis has seen, or "".
@@ -326,7 +335,7 @@ func (l *Lineage) Connected(ctx context.Context, conn *pgx.Conn) error {
 	}
 	highest := l.beat.Load() // before the row is read
 	reading, cancel := context.WithTimeout(ctx, rowLimit)
-	at, err := readRow(reading, conn)
+	at, err := l.readRow(reading, conn)
 	cancel()
 	if err != nil {
 		return err
@@ -341,9 +350,9 @@ func (l *Lineage) meet(ctx context.Context, db querier, at row, highest int64) e
 	l.mu.Unlock()
 	switch {
 	case at.Shop != was.Shop || at.Incarnation != was.Incarnation:
-		return l.stop(fmt.Errorf("Postgres has another incarnation of the shop (%s, this process is of %s): a restore or a failover has come between", short(at.Incarnation), short(was.Incarnation)))
+		return l.stop(fmt.Errorf("%s: Postgres has another incarnation of the shop (%s, this process is of %s): a restore or a failover has come between", l.deps.Postgres, short(at.Incarnation), short(was.Incarnation)))
 	case at.Beat < highest:
-		return l.stop(fmt.Errorf("Postgres has gone back, by a restore or a failover: it is at beat %d, this process has seen beat %d", at.Beat, highest))
+		return l.goneBack(fmt.Sprintf("it is at beat %d, this process has seen beat %d", at.Beat, highest))
 	case at.Server() == was.Server() && at.Started == was.Started:
 		return nil
 	}
@@ -362,7 +371,7 @@ func (l *Lineage) compare(ctx context.Context, db querier) error {
 			return fmt.Errorf("compare another Postgres with what Redis has seen: %w", err)
 		}
 	}
-	at, err := readRow(ctx, db) // after the marks: it may have gone on since
+	at, err := l.readRow(ctx, db) // after the marks: it may have gone on since
 	if err != nil {
 		return err
 	}
@@ -376,7 +385,7 @@ func (l *Lineage) compare(ctx context.Context, db querier) error {
 		return fmt.Errorf("compare another Postgres with what Redis has seen: %w", err)
 	}
 	if why != "" {
-		return l.stop(errors.New("Postgres has gone back, by a restore or a failover: " + why))
+		return l.goneBack(why)
 	}
 	l.mu.Lock()
 	moved := at.Server() != l.row.Server()
@@ -386,6 +395,10 @@ func (l *Lineage) compare(ctx context.Context, db querier) error {
 		l.deps.Log.Info("Postgres is another server now, or a restored copy; it has all that Redis has seen", "server", at.Server())
 	}
 	return nil
+}
+
+func (l *Lineage) goneBack(why string) error {
+	return l.stop(fmt.Errorf("%s: Postgres has gone back, by a restore or a failover: %s", l.deps.Postgres, why))
 }
 
 // stop ends this process's use of the stores, once.
@@ -452,7 +465,7 @@ func (l *Lineage) round(ctx context.Context) {
 // look reads the row, and beats if anything was written since the last beat of any process.
 func (l *Lineage) look(ctx context.Context) error {
 	highest := l.beat.Load()
-	at, err := readRow(ctx, l.deps.DB)
+	at, err := l.readRow(ctx, l.deps.DB)
 	if err != nil {
 		return err
 	}
@@ -468,7 +481,7 @@ func (l *Lineage) look(ctx context.Context) error {
 		return err
 	}
 	if s.Beat <= highest {
-		l.stop(fmt.Errorf("Postgres has gone back, by a restore or a failover: it is at beat %d, this process has seen beat %d", s.Beat, highest))
+		l.goneBack(fmt.Sprintf("it is at beat %d, this process has seen beat %d", s.Beat, highest))
 		return nil
 	}
 	l.beat.Store(s.Beat)

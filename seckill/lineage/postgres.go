@@ -54,11 +54,11 @@ func explain(err error) error {
 	case err == nil:
 		return nil
 	case errors.As(err, &pg) && pg.Code == "42501":
-		return fmt.Errorf("--database-url (DATABASE_URL): its role lacks a right that this version needs (%s): run the lines of deploy/README.md, With no more rights than it needs, again", pg.Message)
+		return fmt.Errorf("its role lacks a right that this version needs (%s): run the lines of deploy/README.md, With no more rights than it needs, again", pg.Message)
 	case errors.Is(err, pgx.ErrNoRows):
-		return errors.New("--database-url (DATABASE_URL): the table shop is empty, as after a restore of chosen tables: insert into shop default values")
+		return errors.New("the table shop is empty, as after a restore of chosen tables: insert into shop default values")
 	}
-	return fmt.Errorf("--database-url (DATABASE_URL): read the shop's incarnation: %w", err)
+	return fmt.Errorf("read the shop's incarnation: %w", err)
 }
 
 // seen are numbers of Postgres that were committed: the beat, and the highest ids.

@@ -105,7 +105,7 @@ func (r Redis) otherProcess(ctx context.Context, self string) (string, error) {
 }
 
 func (r Redis) ofAnotherShop(ours, theirs string) error {
-	return fmt.Errorf("%s: this Redis is in use by another shop (%s; --database-url (DATABASE_URL) is shop %s): give each shop another Redis, or another database number of it. If the other shop is gone, or this database was made new on purpose, delete its keys: redis-cli -u URL --scan --pattern '%s' | xargs redis-cli -u URL unlink",
+	return fmt.Errorf("%s: this Redis is in use by another shop (%s; the database is of shop %s): give each shop another Redis, or another database number of it. If the other shop is gone, or this database was made new on purpose, delete its keys: redis-cli -u URL --scan --pattern '%s' | xargs redis-cli -u URL unlink",
 		r.Setting, short(theirs), short(ours), pattern)
 }
 

@@ -187,9 +187,14 @@ func (s *Shop) End(sig os.Signal) int {
 }
 
 // Wait waits until the shop has ended by itself, and returns the exit code.
-func (s *Shop) Wait() int {
+func (s *Shop) Wait(t testing.TB) int {
+	t.Helper()
 	if s.cmd.ProcessState == nil {
-		<-s.out
+		select {
+		case <-s.out:
+		case <-time.After(Hang):
+			t.Fatalf("the shop runs on: %s", s.Log)
+		}
 		s.wait()
 	}
 	return s.cmd.ProcessState.ExitCode()
