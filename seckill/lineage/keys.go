@@ -6,6 +6,9 @@ const (
 	// pattern finds every key of a shop.
 	pattern = "ms:*"
 
+	// ownPrefix is the beginning of the keys of no incarnation.
+	ownPrefix = "ms:{shop}:"
+
 	// marksKey is a hash: shop, incarnation, server, and the numbers that the shop has seen in Postgres, see numbers.
 	marksKey = "ms:{shop}:marks"
 

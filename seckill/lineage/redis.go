@@ -170,7 +170,7 @@ func (r Redis) deleteAll(ctx context.Context) (keys, entries int64, err error) {
 	return n.Load(), waiting.Load(), err
 }
 
-// scan calls do with the keys that match a pattern, but those of this package, a few hundred at a time.
+// scan calls do with the keys that match a pattern, but those of no incarnation, a few hundred at a time.
 func (r Redis) scan(ctx context.Context, match string, do func(context.Context, *redis.Client, []string) error) error {
 	one := func(ctx context.Context, node *redis.Client) error {
 		for cursor, more := uint64(0), true; more; more = cursor != 0 {
@@ -181,7 +181,7 @@ func (r Redis) scan(ctx context.Context, match string, do func(context.Context, 
 			cursor = next
 			found := keys[:0]
 			for _, key := range keys {
-				if key != marksKey && key != processesKey && key != aloneKey {
+				if !strings.HasPrefix(key, ownPrefix) {
 					found = append(found, key)
 				}
 			}
