@@ -272,6 +272,14 @@ func serve(ctx context.Context, c *commands, log *slog.Logger, stdout io.Writer)
 		return err
 	}
 	defer stores.Close()
+	if err := operator.ProvePast(ctx, stores); err != nil {
+		return err
+	}
+	past, err := lineage.Open(ctx, stores.Lineage(log, func(what string) { fmt.Fprintln(stdout, what) }))
+	if err != nil {
+		return err
+	}
+	stores.OnConnect(past.Connected)
 	sessions, err := user.NewSessions(stores.Sessions, sessionLife)
 	if err != nil {
 		return err
@@ -281,11 +289,6 @@ func serve(ctx context.Context, c *commands, log *slog.Logger, stdout io.Writer)
 	if err := operator.Prove(ctx, stores, sessions, cfg.Seckill.Gate != "off"); err != nil {
 		return err
 	}
-	past, err := lineage.Open(ctx, stores.Lineage(log, func(what string) { fmt.Fprintln(stdout, what) }))
-	if err != nil {
-		return err
-	}
-	stores.OnConnect(past.Connected)
 	clocks := backend.NewClocks(ctx, stores, log)
 	sales, orders := goods.New(stores.Web), order.New(stores.Pay, cfg.Order)
 	users, cache := user.New(stores.Users, stores.Redis, stores.Secret, cfg.User, log), goods.NewCache(sales)

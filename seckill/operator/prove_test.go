@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"net/url"
@@ -67,7 +68,7 @@ func TestARedisThatCannotDoWhatTheShopNeedsIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	keys := root.DBSize(t.Context()).Val()
-	if err := Prove(t.Context(), stores, sessions, true); err != nil {
+	if err := proveAll(t, stores, sessions); err != nil {
 		t.Fatalf("the documented user: %v", err)
 	}
 	for _, key := range root.Keys(t.Context(), "*").Val() {
@@ -80,7 +81,7 @@ func TestARedisThatCannotDoWhatTheShopNeedsIsRefused(t *testing.T) {
 	}
 	refused := func(name string, wants ...string) {
 		t.Helper()
-		err := Prove(t.Context(), stores, sessions, true)
+		err := proveAll(t, stores, sessions)
 		if err == nil {
 			t.Errorf("%s: accepted", name)
 			return
@@ -111,7 +112,7 @@ func TestARedisThatCannotDoWhatTheShopNeedsIsRefused(t *testing.T) {
 		refused("without the keys "+kind, "may not use all keys ms:*")
 	}
 	must(append([]string{"ACL", "SETUSER", "shop", "resetkeys"}, prefixed("~", kinds)...)...)
-	if err := Prove(t.Context(), stores, sessions, true); err != nil {
+	if err := proveAll(t, stores, sessions); err != nil {
 		t.Errorf("with every kind of keys: %v", err)
 	}
 	for _, state := range []struct {
@@ -126,7 +127,7 @@ func TestARedisThatCannotDoWhatTheShopNeedsIsRefused(t *testing.T) {
 		refused(state.name, state.want)
 		must(state.end...)
 	}
-	if err := Prove(t.Context(), stores, sessions, true); err != nil {
+	if err := proveAll(t, stores, sessions); err != nil {
 		t.Errorf("well again: %v", err)
 	}
 	// A replica that takes writes would lose them.
@@ -155,7 +156,7 @@ func TestARedisWithoutACommandIsRefusedByItsName(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = Prove(t.Context(), stores, sessions, true)
+		err = proveAll(t, stores, sessions)
 		if command == "SETNX" {
 			if err != nil {
 				t.Errorf("without %s, which the shop does not use: %v", command, err)
@@ -177,7 +178,7 @@ func TestARedisOfTheSessionsIsProvedToo(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := Prove(t.Context(), stores, sessions, true); (err == nil) != (want == "") || err != nil && !strings.HasPrefix(err.Error(), want) {
+		if err := proveAll(t, stores, sessions); (err == nil) != (want == "") || err != nil && !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("without %s: %v, want %q", command, err, want)
 		}
 	}
@@ -197,7 +198,7 @@ func TestAClusterIsProved(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := Prove(t.Context(), stores, sessions, true); err != nil {
+	if err := proveAll(t, stores, sessions); err != nil {
 		t.Error(err)
 	}
 	if err := stores.RedisReady(t.Context()); err != nil {
@@ -217,4 +218,9 @@ func TestASlowRedisIsNotRefused(t *testing.T) {
 	if err := Prove(context.Background(), stores, sessions, true); err != nil || proxy.Lost() == 0 {
 		t.Errorf("%v, with %d lost replies", err, proxy.Lost())
 	}
+}
+
+// proveAll proves as a start does.
+func proveAll(t *testing.T, stores *backend.Stores, sessions *user.Sessions) error {
+	return cmp.Or(ProvePast(t.Context(), stores), Prove(t.Context(), stores, sessions, true))
 }
