@@ -1,6 +1,7 @@
 // Package audit checks that the invariants hold in the running data: the rows and the schema in Postgres, and
-// the gates and journals in Redis against Postgres. It only reads. Run checks every row, for the command and the tests.
-// Quick checks the newest rows, for Monitor, which runs it each minute and exports the result as metrics.
+// the gates and journals in Redis against Postgres. It only reads, but for Effects, which is for a copy. Run checks
+// every row, for the command and the tests. Quick checks the newest rows, for Monitor, which runs it each minute and
+// exports the result as metrics.
 package audit
 
 import (

@@ -10,14 +10,16 @@ import (
 )
 
 // Audit checks the invariants.
-type Audit struct{}
+type Audit struct {
+	Thorough bool `help:"Also try whether the database refuses what it must refuse, in a transaction that is rolled back. On a copy that no shop uses, as the owner of its tables."`
+}
 
 // ErrBroken reports that an invariant does not hold.
 var ErrBroken = audit.ErrBroken
 
 // Run prints the violations, and what it has read. It returns ErrBroken if there are any. An error with the exit code exitNotAsked
 // reports that a store did not answer: whether an invariant is broken is not known.
-func (Audit) Run(ctx context.Context, env Env) error {
+func (a Audit) Run(ctx context.Context, env Env) error {
 	if err := env.Backend.Validate(); err != nil {
 		return exitError{exitUsage, err}
 	}
@@ -32,10 +34,19 @@ func (Audit) Run(ctx context.Context, env Env) error {
 		if err != nil {
 			return err
 		}
+		var tried []audit.Finding
+		if a.Thorough {
+			if tried, err = audit.Effects(ctx, s.Web); err != nil {
+				return err
+			}
+		}
 		clean, err := audit.RunWith(ctx, s.Web, s.Redis, p.above(env.verdicts()), func(part string) { p.count("audit: reading %s", part) })
 		p.clear()
 		fmt.Fprintf(env.Out, "read: %s\n", extent)
-		if err == nil && !clean {
+		for _, f := range tried {
+			fmt.Fprintf(p.above(env.verdicts()), "BROKEN %s: %s\n", f.Invariant, f.Meaning)
+		}
+		if err == nil && (!clean || len(tried) > 0) {
 			err = ErrBroken
 		}
 		return err
