@@ -49,7 +49,7 @@ func (s *Server) shopTime(t time.Time) time.Time {
 	if s.PostgresAhead == nil {
 		return t
 	}
-	apart := s.Rush.Now().Sub(time.Now()) - s.PostgresAhead()
+	apart := time.Until(s.Rush.Now()) - s.PostgresAhead()
 	if apart.Abs() < clocksApart {
 		return t
 	}

@@ -152,7 +152,7 @@ var mutants = []mutant{
 		edits: []edit{{"order/order.go", "const durable = `(select current_setting('synchronous_standby_names') = '' or pg_logical_emit_message(true, 'miaosha', '') is not null)`",
 			"const durable = `true`"}}},
 	{name: "a dead master called for a minute", scenario: "a Cluster's master killed", breaks: []string{"I4", "I6"},
-		edits: []edit{{"seckill/backend/backend.go", "nodesEvery = 300 * time.Millisecond", "nodesEvery = time.Hour"}}}, // for the minute that the suite waits
+		edits: []edit{{"seckill/backend/redis.go", "nodesEvery = 300 * time.Millisecond", "nodesEvery = time.Hour"}}}, // for the minute that the suite waits
 }
 
 const (
