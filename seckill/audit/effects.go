@@ -14,8 +14,8 @@ import (
 // ErrInUse reports that a shop uses the database, on which no effect is tried.
 var ErrInUse = errors.New("a shop uses this database: try it on a copy, restored beside it (deploy/README.md, Dump and restore)")
 
-// The sale and the orders that Effects makes. Nobody sees them: its transaction is rolled back. The orders are of the users 1, 2
-// and 3; the first two are pending, the third is paid.
+// The sale and the orders that Effects makes. No other transaction sees them: its own is rolled back. The orders are of the
+// users 1, 2 and 3; the first two are pending, the third is paid.
 const effectsOf = `
 	create temporary table tried on commit drop as
 	with item as (insert into goods (title) values ('tried by an audit') returning id), made as (
