@@ -194,6 +194,10 @@ func TestChangesByPlainSQLReachTheGate(t *testing.T) {
 			s.exec(`update sales set ` + open + ` where id = $1`)
 			s.exec(`update sales set total = total + 5 where id = $1`)
 			s.awaitFollowed()
+			sandboxtest.Until(t, "a process that sells without the gate has read the sale again", func() bool {
+				_, err := s.retryBuy(at[1], 2_000_000)
+				return !errors.Is(err, goods.ErrNoSale)
+			})
 			s.mustBuy(at[1], 2_000_000)
 			s.wantConsistent()
 		})
