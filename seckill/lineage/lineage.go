@@ -28,6 +28,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"golang.org/x/sync/singleflight"
@@ -39,11 +40,11 @@ const (
 	beatEvery = 200 * time.Millisecond
 	beatApart = beatEvery / 2 // of all processes together
 	beatLimit = time.Second
-	aliveFor  = 3 * time.Second // a process that was not seen for so long has ended, with every call that it had sent to Redis
-	awaitFor  = 6 * time.Second // how long a start waits for the processes of another incarnation to end
-	rowLimit  = 2 * time.Second // to read the row on a new connection, as for the connection itself
-	startFor  = time.Minute     // for the whole comparison at a start, the deletion included
-	lookFor   = 5 * time.Second // for the comparison on a new connection
+	aliveFor  = 3 * time.Second  // a process that was not seen for so long has ended, with every call that it had sent to Redis
+	awaitFor  = 6 * time.Second  // how long a start waits for the processes of another incarnation to end
+	rowLimit  = 2 * time.Second  // to read the row on a new connection, as for the connection itself
+	startFor  = time.Minute      // for the whole comparison at a start, without the deletion
+	lookFor   = 30 * time.Second // for the comparison on a new connection
 )
 
 // Deps are the stores of the shop.
@@ -64,6 +65,7 @@ type Lineage struct {
 
 	ended context.Context // when this process must use the stores no more; its cause says why
 	end   context.CancelCauseFunc
+	once  sync.Once // guards the end
 
 	beat     atomic.Int64 // the highest one that this process knows to be committed
 	seen     atomic.Pointer[seen]
@@ -87,6 +89,7 @@ func newLineage(deps Deps) *Lineage {
 // lacks something, and takes Redis over from the one before. An error is a line for the operator that names the
 // setting.
 func Open(ctx context.Context, deps Deps) (*Lineage, error) {
+	whole := ctx // a deletion takes as long as there are keys
 	ctx, cancel := context.WithTimeout(ctx, startFor)
 	defer cancel()
 	l := newLineage(deps)
@@ -125,7 +128,7 @@ func Open(ctx context.Context, deps Deps) (*Lineage, error) {
 		}
 	}
 	for _, r := range deps.Redis {
-		if err := l.adopt(ctx, r); err != nil {
+		if err := l.adopt(whole, r); err != nil {
 			return nil, err
 		}
 	}
@@ -227,13 +230,14 @@ func (l *Lineage) adopt(ctx context.Context, r Redis) error {
 	if err := l.awaitOthers(ctx, r); err != nil {
 		return err
 	}
+	me := uuid.NewString()
 	for {
 		m, err := r.marks(ctx)
 		if err != nil {
 			return err
 		}
 		if m.Shop == l.row.Shop && m.Incarnation != l.row.Incarnation {
-			if alone, err := r.alone(ctx, l.name); err != nil {
+			if alone, err := r.alone(ctx, me); err != nil {
 				return err
 			} else if !alone {
 				if err := pause(ctx); err != nil {
@@ -241,7 +245,7 @@ func (l *Lineage) adopt(ctx context.Context, r Redis) error {
 				}
 				continue
 			}
-			if err = l.replace(ctx, r); err == nil {
+			if err = l.replace(ctx, r, me); err == nil {
 				continue // with the marks of now
 			}
 			return err
@@ -262,14 +266,14 @@ func (l *Lineage) adopt(ctx context.Context, r Redis) error {
 }
 
 // replace deletes what a Redis has of another incarnation, and then marks it as one of this incarnation. The caller is
-// alone.
-func (l *Lineage) replace(ctx context.Context, r Redis) error {
-	defer r.notAlone(ctx)
+// alone under the name me.
+func (l *Lineage) replace(ctx context.Context, r Redis, me string) error {
+	defer r.notAlone(ctx, me)
 	m, err := r.marks(ctx) // another process may have done it a moment ago
 	if err != nil || m.Shop != l.row.Shop || m.Incarnation == l.row.Incarnation {
 		return err
 	}
-	keys, entries, err := r.deleteAll(ctx)
+	keys, entries, err := r.deleteAll(ctx, me)
 	if err != nil {
 		return err
 	}
@@ -357,6 +361,9 @@ func (l *Lineage) meet(ctx context.Context, db querier, at row, highest int64) e
 		return nil
 	}
 	_, err, _ := l.compares.Do(at.Server()+at.Started, func() (any, error) { return nil, l.compare(ctx, db) })
+	if err != nil && l.Ended() == nil && at.Server() == was.Server() {
+		return nil // a restart lacks nothing that its beat does not show; it is compared again at the next look
+	}
 	return err
 }
 
@@ -404,12 +411,12 @@ func (l *Lineage) goneBack(why string) error {
 // stop ends this process's use of the stores, once.
 func (l *Lineage) stop(why error) error {
 	why = fmt.Errorf("%w; this process sells nothing more and ends", why)
-	if l.ended.Err() == nil {
+	l.once.Do(func() {
 		l.end(why)
 		if l.deps.End != nil {
 			l.deps.End(why)
 		}
-	}
+	})
 	return l.Ended()
 }
 

@@ -45,6 +45,9 @@ func readRow(ctx context.Context, db querier) (row, error) {
 		return row{}, explain(err)
 	}
 	r, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[row])
+	if err == nil && r.Timeline == "" { // it may be behind, which is not going back
+		return row{}, errors.New("a standby has answered, as a proxy lets it that spreads reads over servers: the address has to lead to the primary alone")
+	}
 	return r, explain(err)
 }
 
@@ -105,7 +108,7 @@ func beat(ctx context.Context, db querier, incarnation string, apart time.Durati
 		       next_xid = case when pg_snapshot_xmin(pg_current_snapshot()) = pg_snapshot_xmax(pg_current_snapshot())
 		                        and pg_snapshot_xmax(pg_current_snapshot()) = pg_current_xact_id()
 		                       then pg_current_xact_id()::text::bigint + 1 else 0 end
-		where  incarnation = $1 and beaten_at < clock_timestamp() - $2::interval
+		where  incarnation = $1 and not beaten_at between clock_timestamp() - $2::interval and clock_timestamp() -- a clock may go back
 		returning beat,`+highest, incarnation, apart)
 	s, err = pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[seen])
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -118,8 +121,13 @@ func beat(ctx context.Context, db querier, incarnation string, apart time.Durati
 }
 
 // idMargin is how far past the highest id of the marks the ids of a new incarnation begin: those that were given in the
-// last moment may not be marked.
-const idMargin = 100
+// last moment may not be marked. A rush writes thousands of events in that time, and a command as many users.
+func idMargin(of string) int64 {
+	if of == "order_events" || of == "users" {
+		return 100_000
+	}
+	return 100
+}
 
 // draw draws a new incarnation in the place of the one that was read, and moves every sequence past what Redis has
 // seen, in one transaction. It reports false if another process has drawn one meanwhile.
@@ -135,7 +143,7 @@ func draw(ctx context.Context, db querier, at row, all []marks) (bool, error) {
 	}
 	ids := map[string]int64{}
 	for _, n := range highest.numbers() {
-		ids[n.name] = *n.n + idMargin
+		ids[n.name] = *n.n + idMargin(n.name)
 	}
 	rows, _ := db.Query(ctx, `select new_incarnation($1, $2, $3)`, at.Incarnation, former, ids)
 	drawn, err := pgx.CollectExactlyOneRow(rows, pgx.RowTo[bool])

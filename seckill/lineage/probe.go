@@ -15,6 +15,7 @@ func Scripts() []string { return []string{markSource} }
 func Probe(ctx context.Context, rdb redis.UniversalClient) error {
 	id := uuid.NewString()
 	marks, processes, alone := probeKey(id, "marks"), probeKey(id, "processes"), probeKey(id, "alone")
+	defer rdb.Unlink(context.WithoutCancel(ctx), marks, processes, alone)
 	for _, call := range []func() error{
 		func() error { return rdb.Time(ctx).Err() },
 		func() error {
@@ -29,11 +30,10 @@ func Probe(ctx context.Context, rdb redis.UniversalClient) error {
 		func() error { return rdb.SetNX(ctx, alone, "probe", aloneFor).Err() },
 		func() error { return rdb.PExpire(ctx, marks, aloneFor).Err() },
 		func() error { return rdb.XLen(ctx, probeKey(id, "journal")).Err() },
-		func() error {
-			return Redis{Client: rdb}.scan(ctx, probeKey(id, "*"), func(ctx context.Context, node *redis.Client, found []string) error {
-				return node.Unlink(ctx, found...).Err()
-			})
-		},
+		func() error { return rdb.Scan(ctx, 0, probeKey(id, "*"), 1).Err() },
+		func() error { return rdb.Get(ctx, alone).Err() },
+		func() error { return rdb.Del(ctx, alone).Err() },
+		func() error { return rdb.Unlink(ctx, marks, processes).Err() },
 	} {
 		if err := call(); err != nil {
 			return err

@@ -118,7 +118,7 @@ func (r Redis) ofAnother(at row, other string) error {
 	return fmt.Errorf("%s is in use by another incarnation of the shop (%s, this process is of %s): a restore or a failover has come between", r.Setting, short(incarnation), short(at.Incarnation))
 }
 
-// alone reports whether this process is the one that deletes, until notAlone.
+// alone reports whether the process with this name, which no other has, is the one that deletes, until notAlone.
 func (r Redis) alone(ctx context.Context, name string) (bool, error) {
 	alone, err := r.Client.SetNX(ctx, aloneKey, name, aloneFor).Result()
 	if err != nil {
@@ -127,12 +127,40 @@ func (r Redis) alone(ctx context.Context, name string) (bool, error) {
 	return alone, nil
 }
 
-func (r Redis) notAlone(ctx context.Context) { r.Client.Del(ctx, aloneKey) } // or it expires
+// stillAlone goes on with the claim of alone. It returns an error if another process has it by now.
+func (r Redis) stillAlone(ctx context.Context, name string) error {
+	owner, err := r.Client.Get(ctx, aloneKey).Result()
+	if err == nil && owner == name {
+		err = r.Client.PExpire(ctx, aloneKey, aloneFor).Err()
+	} else if err == nil || errors.Is(err, redis.Nil) {
+		return fmt.Errorf("%s: this process stood still while it deleted, and another one may delete: start again", r.Setting)
+	}
+	if err != nil {
+		return r.fault("claim the deletion", err)
+	}
+	return nil
+}
 
-// hasKeys reports whether a Redis has keys of a shop. One that may not be asked is taken for empty.
+func (r Redis) notAlone(ctx context.Context, name string) {
+	if owner, err := r.Client.Get(ctx, aloneKey).Result(); err == nil && owner == name {
+		r.Client.Del(ctx, aloneKey) // or it expires
+	}
+}
+
+// hasKeys reports whether a Redis has keys of a shop, as far as it finds out soon. One that may not be asked is taken for empty.
 func (r Redis) hasKeys(ctx context.Context) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, rowLimit)
+	defer cancel()
 	found := errors.New("found")
-	err := r.scan(ctx, pattern, func(context.Context, *redis.Client, []string) error { return found })
+	err := r.scan(ctx, pattern, func(_ context.Context, _ *redis.Client, keys []string) error {
+		if len(keys) > 0 {
+			return found
+		}
+		return nil
+	})
+	if ctx.Err() != nil {
+		return false, nil
+	}
 	if err != nil && !errors.Is(err, found) && !isNoPerm(err) {
 		return false, err
 	}
@@ -141,9 +169,12 @@ func (r Redis) hasKeys(ctx context.Context) (bool, error) {
 
 // deleteAll deletes every key of a shop but those of this package. It returns how many there were, and how many entries
 // of journals.
-func (r Redis) deleteAll(ctx context.Context) (keys, entries int64, err error) {
+func (r Redis) deleteAll(ctx context.Context, me string) (keys, entries int64, err error) {
 	var n, waiting atomic.Int64 // the masters of a Cluster are asked at the same time
 	err = r.scan(ctx, pattern, func(ctx context.Context, node *redis.Client, found []string) error {
+		if err := r.stillAlone(ctx, me); err != nil || len(found) == 0 {
+			return err
+		}
 		pipe := node.Pipeline()
 		var lengths []*redis.IntCmd
 		for _, key := range found {
@@ -154,9 +185,6 @@ func (r Redis) deleteAll(ctx context.Context) (keys, entries int64, err error) {
 		}
 		if _, err := pipe.Exec(ctx); err != nil {
 			return r.fault("delete the keys of another incarnation", err)
-		}
-		if err := r.Client.PExpire(ctx, aloneKey, aloneFor).Err(); err != nil {
-			return r.fault("claim the deletion", err)
 		}
 		n.Add(int64(len(found)))
 		for _, l := range lengths {
@@ -170,7 +198,7 @@ func (r Redis) deleteAll(ctx context.Context) (keys, entries int64, err error) {
 	return n.Load(), waiting.Load(), err
 }
 
-// scan calls do with the keys that match a pattern, but those of no incarnation, a few hundred at a time.
+// scan calls do with the keys that match a pattern, but those of no incarnation, a few hundred at a time, and also with none.
 func (r Redis) scan(ctx context.Context, match string, do func(context.Context, *redis.Client, []string) error) error {
 	one := func(ctx context.Context, node *redis.Client) error {
 		for cursor, more := uint64(0), true; more; more = cursor != 0 {
@@ -185,10 +213,8 @@ func (r Redis) scan(ctx context.Context, match string, do func(context.Context, 
 					found = append(found, key)
 				}
 			}
-			if len(found) > 0 {
-				if err := do(ctx, node, found); err != nil {
-					return err
-				}
+			if err := do(ctx, node, found); err != nil {
+				return err
 			}
 		}
 		return nil
