@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -168,6 +169,9 @@ func run(ctx context.Context, args []string, stdin *os.File, stdout, stderr *os.
 // to trust.
 var libpq = []string{"PGPASSWORD", "PGPASSFILE", "PGSERVICEFILE", "PGSSLMODE", "PGSSLROOTCERT", "PGSSLCERT", "PGSSLKEY", "PGSSLPASSWORD"}
 
+// ofLibpq matches the variables that are settings of libpq, which pgx reads, too. Others begin with PG as well.
+var ofLibpq = regexp.MustCompile(`^PG(HOST|HOSTADDR|PORT|DATABASE|USER|PASSWORD|PASSFILE|SERVICE|SERVICEFILE|OPTIONS|APPNAME|REQUIRESSL|SSL[A-Z]+|REQUIREAUTH|CHANNELBINDING|REQUIREPEER|(MIN|MAX)PROTOCOLVERSION|GSSENCMODE|KRBSRVNAME|GSSLIB|GSSDELEGATION|CONNECT_TIMEOUT|CLIENTENCODING|TARGETSESSIONATTRS|LOADBALANCEHOSTS|DATESTYLE|TZ|GEQO|SYSCONFDIR|LOCALEDIR|REALM)$`)
+
 // ignoreLibpq removes all other variables of libpq from the environment, which the client for Postgres reads with
 // every address, and returns their names. The sandbox needs none of them, nor does an address without TLS those of
 // TLS.
@@ -175,7 +179,7 @@ func ignoreLibpq(databaseURL string) (ignored []string) {
 	for _, v := range os.Environ() {
 		name, value, _ := strings.Cut(v, "=")
 		needed := databaseURL != "" && slices.Contains(libpq, name) && (!strings.HasPrefix(name, "PGSSL") || !strings.Contains(databaseURL, "sslmode=disable"))
-		if strings.HasPrefix(name, "PG") && !needed {
+		if ofLibpq.MatchString(name) && !needed {
 			os.Unsetenv(name)
 			if value != "" {
 				ignored = append(ignored, name)

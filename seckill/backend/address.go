@@ -17,6 +17,9 @@ import (
 const encoded = "a character of the user or the password has to be percent-encoded: # as %23, % as %25, @ as %40, / as %2F, ? as %3F, : as %3A, a comma as %2C"
 
 var (
+	// keywordPassword matches the passwords of an address in the form of libpq: host=... password=...
+	keywordPassword = regexp.MustCompile(`password\s*=\s*('(?:[^'\\]|\\.)*'|\S+)`)
+
 	plainWord = regexp.MustCompile(`^[a-z_]+$`)
 
 	// foreign are the schemes that people confuse with ours. No other is printed: it may be a part of a password.
@@ -184,6 +187,9 @@ func secrets(at string) (all []string) {
 				all = append(all, one)
 			}
 		}
+	}
+	for _, m := range keywordPassword.FindAllStringSubmatch(at, -1) {
+		add(url.PathEscape(strings.Trim(m[1], "'")))
 	}
 	for _, one := range strings.Split(at, ",") {
 		u, err := url.Parse(strings.TrimSpace(one))

@@ -36,6 +36,14 @@ func (s *Stores) Prove(ctx context.Context, needs ...Need) error {
 	return nil
 }
 
+// ProveBoth is Prove that asks the Redis of the sessions too, where it is another one.
+func (s *Stores) ProveBoth(ctx context.Context, need Need) error {
+	if err := s.Prove(ctx, need); err != nil || s.sessions == nil {
+		return err
+	}
+	return s.ProveSessions(ctx, need.Scripts, func(ctx context.Context) error { return need.Probe(ctx, s.sessions) })
+}
+
 // ProveSessions is Prove for the Redis of the sessions.
 func (s *Stores) ProveSessions(ctx context.Context, scripts []string, probe func(context.Context) error) error {
 	if err := prove(ctx, scripts, probe); err != nil {

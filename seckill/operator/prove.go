@@ -12,7 +12,7 @@ import (
 
 // ProvePast lets package lineage make its calls at Redis once. It comes before Prove, which leaves keys: an empty Redis has no past.
 func ProvePast(ctx context.Context, stores *backend.Stores) error {
-	return stores.Prove(ctx, backend.Need{Scripts: lineage.Scripts(), Probe: lineage.Probe})
+	return stores.ProveBoth(ctx, backend.Need{Scripts: lineage.Scripts(), Probe: lineage.Probe})
 }
 
 // Prove lets every other part of the shop make its calls at its Redis once, before the shop is open. An error is one line that names the

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"strings"
 	"unicode"
@@ -57,8 +58,11 @@ func readSecret(file string) (string, error) {
 		return "", errors.New("it is set, but empty: name a file, or unset it")
 	}
 	f, err := os.Open(file)
+	if path := new(fs.PathError); errors.As(err, &path) { // without the name: it may be the secret itself
+		return "", fmt.Errorf("%w: it has to name a file that this account may read", path.Err)
+	}
 	if err != nil {
-		return "", fmt.Errorf("%w: it has to be a file that this account may read", err)
+		return "", fmt.Errorf("it has to name a file that this account may read: %w", err)
 	}
 	defer f.Close()
 	raw, err := io.ReadAll(io.LimitReader(f, maxSecret+1))

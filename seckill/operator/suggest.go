@@ -73,12 +73,15 @@ func CheckVariables(app *kong.Application, environ []string) (unknown []string, 
 		if known[name] || runtime.GOOS == "windows" && known[strings.ToUpper(name)] { // there the case of a name does not count
 			continue
 		}
-		meant := nearestSetting(name, known)
+		meant := ""
+		if !serviceLink.MatchString(name) {
+			meant = nearestSetting(name, known)
+		}
 		if plain := strings.TrimSuffix(meant, "_FILE"); !known[meant] && known[plain] {
 			return nil, exitError{exitUsage, fmt.Errorf("%s: only a secret or a URL may be in a file: set %s", name, plain)}
 		}
 		switch ours := strings.HasPrefix(name, prefix); {
-		case meant != "" && (ours || strings.HasPrefix(meant, prefix) || !there[meant]):
+		case meant != "" && (ours || strings.HasPrefix(meant, prefix) || !there[meant] && !there[meant+"_FILE"]):
 			return nil, exitError{exitUsage, fmt.Errorf("the variable %s is no setting, did you mean %s? The settings are in miaosha --help", name, meant)}
 		case ours:
 			unknown = append(unknown, name)
@@ -88,6 +91,9 @@ func CheckVariables(app *kong.Application, environ []string) (unknown []string, 
 }
 
 const prefix = "MIAOSHA_"
+
+// serviceLink matches the variables that Kubernetes and Docker make for a service, such as miaosha-redis. No setting ends so.
+var serviceLink = regexp.MustCompile(`_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)$`)
 
 // nearestSetting returns the setting that a name of a variable probably means, "" for none. What does not begin as ours do has to be
 // very near: it may be another program's.
