@@ -295,6 +295,7 @@ func TestNoticesMayHaveMoreFields(t *testing.T) {
 		"an amount as text":   fmt.Sprintf(`"order_id":%q,"amount":"990","provider_ref":%[1]q,`, order) + more,
 		"an amount twice":     good + `,"amount":990,` + more,
 		"a nested reference":  fmt.Sprintf(`"order_id":%q,"amount":990,"provider_ref":{"x":1},`, order) + more,
+		"another status":      good + `,"status":"failed",` + more,
 		"text that is no end": good + `,` + more + `}{`,
 	} {
 		if r := notice(fields); r.Code != "bad_request" {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -108,7 +110,7 @@ func (s *Server) paymentNotice(w http.ResponseWriter, r *http.Request) error {
 // takeNotice reads a verified notice into in, for the log too, and records it. It returns the payment's status. A
 // provider that adds a field to its notices goes on being understood.
 func (s *Server) takeNotice(ctx context.Context, provider string, raw []byte, in *payment.Notice) (status string, err error) {
-	if err := decodeKnown(raw, in, "payment_id", "order_id", "amount", "provider_ref", "declined"); err != nil {
+	if err := decodeKnown(raw, in, "payment_id", "order_id", "amount", "provider_ref", "declined", "status"); err != nil {
 		return "", err
 	}
 	c, err := readNotice(*in)
@@ -122,10 +124,16 @@ func (s *Server) takeNotice(ctx context.Context, provider string, raw []byte, in
 	return s.Orders.Capture(ctx, c)
 }
 
+// successes are the words by which providers call a capture. A notice needs none; one with another word is no capture.
+var successes = []string{"captured", "success", "succeeded", "successful", "paid", "completed", "ok"}
+
 // readNotice returns a notice's fields, or a fieldError for each wrong one. Only a capture has a reference, and only
 // it may leave the payment out.
 func readNotice(n payment.Notice) (c order.Captured, err error) {
 	var wrong []error
+	if word, isText := n.Status.(string); isText && n.Declined == "" && !slices.Contains(successes, strings.ToLower(word)) {
+		wrong = append(wrong, fieldError{"status", "value"})
+	}
 	if c.OrderID, err = uuid.Parse(n.OrderID); err != nil {
 		wrong = append(wrong, fieldError{field: "order_id"})
 	}

@@ -19,6 +19,7 @@ type Notice struct {
 	Amount    int64  `json:"amount"`                 // fen
 	Ref       string `json:"provider_ref,omitempty"` // the provider's id of the capture, 1 to 128 bytes
 	Declined  string `json:"declined,omitempty"`     // the reason; "" for a capture
+	Status    any    `json:"status,omitempty"`       // a word that a provider may add; one that is no success is no capture
 }
 
 // MaxRef bounds the length of a reference, in bytes.
