@@ -97,7 +97,7 @@ func Open(ctx context.Context, deps Deps) (*Lineage, error) {
 	if err != nil {
 		return nil, err
 	}
-	if why, err := l.gap(ctx, deps.DB, row, all); err != nil {
+	if why, err := l.gap(ctx, deps.DB, row, all, ""); err != nil {
 		return nil, err
 	} else if why != "" {
 		drawn, err := draw(ctx, deps.DB, row, all)
@@ -145,7 +145,7 @@ func Look(ctx context.Context, deps Deps) (*Lineage, error) {
 	if err != nil {
 		return nil, err
 	}
-	why, err := l.gap(ctx, deps.DB, row, all)
+	why, err := l.gap(ctx, deps.DB, row, all, "")
 	for i, m := range all {
 		if err == nil && why == "" && m.Shop != "" && m.Incarnation != row.Incarnation {
 			why = deps.Redis[i].Setting + " has the data of an older incarnation of it"
@@ -192,8 +192,9 @@ func (l *Lineage) readRow(ctx context.Context, db querier) (row, error) {
 	return at, err
 }
 
-// gap says what Postgres lacks of what Redis has seen, or "".
-func (l *Lineage) gap(ctx context.Context, db querier, at row, all []marks) (string, error) {
+// gap says what Postgres lacks of what Redis has seen, or "". was is the server that this process has used, "" at a start: what it has
+// told Redis of that one is looked for, though another process may have marked the next one by now.
+func (l *Lineage) gap(ctx context.Context, db querier, at row, all []marks, was string) (string, error) {
 	follows, other := false, false
 	for i, m := range all {
 		switch {
@@ -203,7 +204,7 @@ func (l *Lineage) gap(ctx context.Context, db querier, at row, all []marks) (str
 			if m.Beat > at.Beat {
 				return fmt.Sprintf("it is at beat %d, and %s has seen beat %d", at.Beat, l.deps.Redis[i].Setting, m.Beat), nil
 			}
-			if m.Server == at.Server() {
+			if m.Server == at.Server() && (was == "" || was == at.Server()) {
 				continue
 			}
 			if n, err := l.deps.Redis[i].ordersMissing(ctx, db); err != nil {
@@ -387,7 +388,10 @@ func (l *Lineage) compare(ctx context.Context, db querier) error {
 			return l.stop(l.deps.Redis[i].ofAnother(at, m.Shop+" "+m.Incarnation))
 		}
 	}
-	why, err := l.gap(ctx, db, at, all)
+	l.mu.Lock()
+	was := l.row.Server()
+	l.mu.Unlock()
+	why, err := l.gap(ctx, db, at, all, was)
 	if err != nil {
 		return fmt.Errorf("compare another Postgres with what Redis has seen: %w", err)
 	}
