@@ -75,7 +75,6 @@ var refusals = []refusal{
 	{err: errPictureTooLarge, status: 413, code: "too_large", zh: "图片最大 5 MB", en: "A picture has at most 5 MB"},
 	{err: admin.ErrTooManyPixels, status: 413, code: "too_large", zh: "图片最多 2400 万像素；每种颜色 16 位的最多 1200 万，渐进式 JPEG 最多 600 万",
 		en: "A picture has at most 24 megapixels, one with 16 bits for a colour 12, and a progressive JPEG 6"},
-	{err: admin.ErrNotAPicture, status: 415, code: "unsupported_media_type", zh: "这不是完整的 PNG、JPEG 或 WebP 图片", en: "This is not a whole PNG, JPEG or WebP picture"},
 	{err: goods.ErrNoSale, status: 404, code: "no_sale", zh: "没有这场秒杀", en: "There is no such sale"},
 	{err: order.ErrNotFound, status: 404, code: "not_found", zh: "没有找到", en: "Not found"},
 	{err: user.ErrNotListed, status: 404, code: "not_found", zh: "这台设备已经退出登录", en: "This session has ended"},
@@ -141,6 +140,7 @@ func (s *Server) writeError(w http.ResponseWriter, r *http.Request, err error) {
 	var tooOften user.TooManyError
 	var banned user.BannedError
 	var transition goods.TransitionError
+	var format admin.FormatError
 	switch {
 	case errors.As(err, &early):
 		refuse(w, r, 403, "not_started", "还没有开始", "Not started yet", map[string]any{"starts_in_ms": max(1, early.In.Milliseconds())})
@@ -156,6 +156,9 @@ func (s *Server) writeError(w http.ResponseWriter, r *http.Request, err error) {
 		return
 	case errors.As(err, &transition):
 		refuseTransition(w, r, transition)
+		return
+	case errors.As(err, &format):
+		refusePicture(w, r, format)
 		return
 	case r.Context().Err() != nil && errors.Is(err, context.Canceled):
 		return // the client has closed the connection
@@ -275,6 +278,38 @@ func refuseTransition(w http.ResponseWriter, r *http.Request, e goods.Transition
 		more["left"] = e.Left
 	}
 	refuse(w, r, 409, "wrong_status", "这场秒杀现在不能这样操作："+zh, e.Error(), more)
+}
+
+// The parts of a refusal that names another format.
+const (
+	takesZH = "图片只收 PNG、JPEG 和 WebP，请另存为其中一种再上传"
+	takesEN = "A picture is a PNG, a JPEG or a WebP: save it as one of these"
+	phoneZH = "；iPhone 可在“设置 > 相机 > 格式”选“兼容性最佳”后重拍，或上传这张照片的截图"
+	phoneEN = "; on an iPhone choose Settings > Camera > Formats > Most Compatible and take it again, or send a screenshot of it"
+)
+
+// refusePicture answers which format a file has that is not taken as a picture, and what to do.
+func refusePicture(w http.ResponseWriter, r *http.Request, e admin.FormatError) {
+	var zh, en string
+	switch {
+	case e.Why == "empty":
+		zh, en = "文件是空的，请重新选择", "The file is empty; choose it again"
+	case e.Why == "damaged":
+		zh, en = "这个 "+e.Format+" 文件不完整或已损坏，请重新保存后再上传", "This "+e.Format+" file is damaged or not whole; save it again"
+	case e.Why == "animated":
+		zh, en = "这个 "+e.Format+" 文件是动画，请改用静态图片", "This "+e.Format+" file is an animation; send a still picture"
+	case e.Why == "cmyk":
+		zh, en = "这个 "+e.Format+" 文件用的是印刷颜色（CMYK），请转成 RGB（sRGB）再上传", "This "+e.Format+" file has the colours of print (CMYK); save it in RGB (sRGB)"
+	case e.Format == "":
+		zh, en = "认不出这个文件的格式。"+takesZH, "The format of this file is not known. "+takesEN
+	case e.Format == "video":
+		zh, en = "这是视频，不是图片。请截取一帧，存为 PNG、JPEG 或 WebP", "This is a video. Save one frame of it as a PNG, a JPEG or a WebP"
+	case e.Format == "HEIC" || e.Format == "AVIF":
+		zh, en = "这个文件的格式是 "+e.Format+"。"+takesZH+phoneZH, "The format of this file is "+e.Format+". "+takesEN+phoneEN
+	default:
+		zh, en = "这个文件的格式是 "+e.Format+"。"+takesZH, "The format of this file is "+e.Format+". "+takesEN
+	}
+	refuse(w, r, http.StatusUnsupportedMediaType, "unsupported_media_type", zh, en, map[string]any{"format": e.Format, "reason": e.Why})
 }
 
 func setRetryAfter(w http.ResponseWriter, wait time.Duration) {

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -118,7 +119,7 @@ func (s *Server) addPicture(w http.ResponseWriter, r *http.Request, by admin.By)
 	}
 	raw, err := io.ReadAll(http.MaxBytesReader(w, r.Body, admin.PictureBytes))
 	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
-		return errPictureTooLarge
+		return cmp.Or(admin.CheckFormat(raw), errPictureTooLarge) // a video is not to be made smaller
 	}
 	if err != nil {
 		return fmt.Errorf("%w: %v", errBadRequest, err)

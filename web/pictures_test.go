@@ -58,14 +58,21 @@ func TestPicturesAreServed(t *testing.T) {
 	if r := shop.call("GET", "/pictures/"+missing, "", ""); outcome(r) != "503 busy" {
 		t.Errorf("a picture that Postgres would know: %s", outcome(r))
 	}
-	for name, c := range map[string]struct{ body, want string }{
-		"a page":      {"<html><script>alert(1)</script>", "415 unsupported_media_type"},
-		"half of it":  {raw.String()[:40], "415 unsupported_media_type"},
-		"a large one": {raw.String() + strings.Repeat("x", 5<<20), "413 too_large"},
-		"nothing":     {"", "415 unsupported_media_type"},
+	for _, c := range []struct{ body, want, zh, en string }{
+		{"<html><script>alert(1)</script>", "415 unsupported_media_type", "这个文件的格式是 HTML。", "The format of this file is HTML. A picture is a PNG, a JPEG or a WebP"},
+		{"\x00\x00\x00\x14ftypheic\x00\x00\x00\x00mif1", "415 unsupported_media_type", "格式是 HEIC。图片只收 PNG、JPEG 和 WebP，请另存为其中一种再上传；iPhone 可在", "is HEIC."},
+		{"\x00\x00\x00\x14ftypisom\x00\x00\x00\x00mp41" + strings.Repeat("x", 5<<20), "415 unsupported_media_type", "这是视频，不是图片。", "This is a video."},
+		{"words", "415 unsupported_media_type", "认不出这个文件的格式。", "The format of this file is not known."},
+		{raw.String()[:40], "415 unsupported_media_type", "这个 PNG 文件不完整或已损坏", "This PNG file is damaged or not whole"},
+		{"RIFF\x1a\x00\x00\x00WEBPVP8X\x0a\x00\x00\x00\x02\x00\x00\x00", "415 unsupported_media_type", "这个 WebP 文件是动画", "This WebP file is an animation"},
+		{raw.String() + strings.Repeat("x", 5<<20), "413 too_large", "图片最大 5 MB", "A picture has at most 5 MB"},
+		{"", "415 unsupported_media_type", "文件是空的", "The file is empty"},
 	} {
-		if r := shop.call("POST", "/api/admin/pictures", token, c.body, "Content-Type", "image/png"); outcome(r) != c.want {
-			t.Errorf("%s: %s, want %s", name, outcome(r), c.want)
+		for language, says := range map[string]string{"zh-CN": c.zh, "en-GB": c.en} {
+			r := shop.call("POST", "/api/admin/pictures", token, c.body, "Content-Type", "image/png", "Accept-Language", language)
+			if outcome(r) != c.want || !strings.Contains(string(r.Raw), says) {
+				t.Errorf("%.20q: %s, want %s and %q", c.body, r.Raw, c.want, says)
+			}
 		}
 	}
 }

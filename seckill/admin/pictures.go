@@ -16,9 +16,15 @@ import (
 var (
 	ErrNoPicture     = errors.New("no such picture")
 	ErrNoDecoder     = errors.New("another picture is being decoded")
-	ErrNotAPicture   = picture.ErrNotAPicture
+	ErrNotAPicture   = picture.ErrNotAPicture // as a FormatError
 	ErrTooManyPixels = picture.ErrTooManyPixels
 )
+
+// FormatError says what a file is that is not taken as a picture.
+type FormatError = picture.FormatError
+
+// CheckFormat returns a FormatError if the first bytes of a file show that it is not taken.
+func CheckFormat(beginning []byte) error { return picture.Check(beginning) }
 
 // PictureBytes is the most that a picture has when it is sent.
 const PictureBytes = picture.MaxBytes

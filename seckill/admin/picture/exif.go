@@ -5,15 +5,22 @@ import (
 	"encoding/binary"
 )
 
-// orientation returns how a JPEG is to be turned, as EXIF counts: 1 to 8, and 1 where the file does not say it.
+// orientation returns how a picture is to be turned, as EXIF counts: 1 to 8, and 1 where the file does not say it.
 func orientation(raw []byte) int {
-	for marker, segment := range segments(raw) {
-		if marker == markerExif && bytes.HasPrefix(segment, []byte("Exif\x00\x00")) {
-			return orientationOf(segment[6:])
+	for name, data := range parts(raw) {
+		switch name {
+		case "EXIF", "eXIf": // some programs write the head of a JPEG's part here, too
+			return orientationOf(bytes.TrimPrefix(data, []byte(exifHead)))
+		case string(markerApp1):
+			if tiff, exif := bytes.CutPrefix(data, []byte(exifHead)); exif {
+				return orientationOf(tiff)
+			}
 		}
 	}
 	return 1
 }
+
+const exifHead = "Exif\x00\x00"
 
 // orientationOf reads the tag 0x0112 of the first directory of a TIFF header.
 func orientationOf(tiff []byte) int {

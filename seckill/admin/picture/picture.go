@@ -1,5 +1,5 @@
 // Package picture makes a picture that is safe to serve of bytes that anyone may have sent: it decodes them, bounds what is
-// shown, and encodes it again. What is in the file besides the picture, such as the place where it was taken, or a script, does
+// shown, and encodes it again, so that it looks as the file does: upright, and in its own colours. What is in the file besides the picture, such as the place where it was taken, or a script, does
 // not come out again.
 package picture
 
@@ -10,6 +10,7 @@ import (
 	"image/color"
 	"image/jpeg"
 	"image/png"
+	"math"
 	"slices"
 
 	"golang.org/x/image/draw"
@@ -25,7 +26,7 @@ const (
 
 // Refusals.
 var (
-	ErrNotAPicture   = errors.New("not a whole PNG, JPEG or WebP picture")
+	ErrNotAPicture   = errors.New("not a whole PNG, JPEG or WebP picture") // as a FormatError
 	ErrTooManyPixels = errors.New("too many pixels")
 )
 
@@ -38,30 +39,62 @@ type Made struct {
 
 // format is a kind of pictures that is decoded. A file is of the kind that its first bytes say, whatever it is called.
 type format struct {
-	magic, at8 string
-	config     func(r *bytes.Reader) (image.Config, error)
-	decode     func(r *bytes.Reader) (image.Image, error)
+	name, magic, at8 string
+	config           func(r *bytes.Reader) (image.Config, error)
+	decode           func(r *bytes.Reader) (image.Image, error)
 }
 
 var formats = []format{
-	{"\x89PNG\r\n\x1a\n", "", func(r *bytes.Reader) (image.Config, error) { return png.DecodeConfig(r) }, func(r *bytes.Reader) (image.Image, error) { return png.Decode(r) }},
-	{"\xff\xd8\xff", "", func(r *bytes.Reader) (image.Config, error) { return jpeg.DecodeConfig(r) }, func(r *bytes.Reader) (image.Image, error) { return jpeg.Decode(r) }},
-	{"RIFF", "WEBP", func(r *bytes.Reader) (image.Config, error) { return webp.DecodeConfig(r) }, func(r *bytes.Reader) (image.Image, error) { return webp.Decode(r) }},
+	{"PNG", "\x89PNG\r\n\x1a\n", "", func(r *bytes.Reader) (image.Config, error) { return png.DecodeConfig(r) }, func(r *bytes.Reader) (image.Image, error) { return png.Decode(r) }},
+	{"JPEG", "\xff\xd8\xff", "", func(r *bytes.Reader) (image.Config, error) { return jpeg.DecodeConfig(r) }, func(r *bytes.Reader) (image.Image, error) { return jpeg.Decode(r) }},
+	{"WebP", "RIFF", "WEBP", func(r *bytes.Reader) (image.Config, error) { return webp.DecodeConfig(r) }, decodeWebP},
+}
+
+// decodeWebP decodes a WebP. One with losses has brightness from 16 to 235 and colours from 16 to 240, as video has; the decoder
+// returns them as they are, and image.YCbCr means 0 to 255.
+func decodeWebP(r *bytes.Reader) (image.Image, error) {
+	img, err := webp.Decode(r)
+	planes, _ := img.(*image.YCbCr)
+	if alpha, ok := img.(*image.NYCbCrA); ok {
+		planes = &alpha.YCbCr
+	}
+	if planes != nil {
+		stretch(planes.Y, 16, 219, 0)
+		stretch(planes.Cb, 128, 224, 128)
+		stretch(planes.Cr, 128, 224, 128)
+	}
+	return img, err
+}
+
+// stretch moves the value from of a plane to the value to, and makes 255 steps of width ones.
+func stretch(plane []uint8, from, width, to int) {
+	var value [256]uint8
+	for v := range value {
+		value[v] = uint8(min(255, max(0, to+int(math.Round(float64((v-from)*255)/float64(width))))))
+	}
+	for i, v := range plane {
+		plane[i] = value[v]
+	}
 }
 
 // deep are the colours with 16 bits each, which take twice the memory.
 var deep = []color.Model{color.Gray16Model, color.RGBA64Model, color.NRGBA64Model}
 
-// Make decodes a picture, turns it as its camera was held, and makes it at most MaxSide wide and high. The size is checked
-// before anything is decoded. A picture with transparent parts becomes a PNG, any other a JPEG.
+// Make decodes a picture, turns it as its camera was held, whichever of the formats it has, and makes it at most MaxSide wide and
+// high, with the colours of sRGB. The size is checked before anything is decoded. A picture with transparent parts becomes a PNG, any
+// other a JPEG. Of a PNG that is animated the first picture is kept.
 func Make(raw []byte) (Made, error) {
-	f := formatOf(raw)
-	if f == nil || len(raw) > MaxBytes {
-		return Made{}, ErrNotAPicture
+	if err := Check(raw); err != nil {
+		return Made{}, err
 	}
+	f := formatOf(raw)
+	damaged := FormatError{f.name, "damaged"}
 	size, err := f.config(bytes.NewReader(raw))
-	if err != nil || size.Width <= 0 || size.Height <= 0 {
-		return Made{}, ErrNotAPicture
+	if err != nil || size.Width <= 0 || size.Height <= 0 || len(raw) > MaxBytes {
+		return Made{}, damaged
+	}
+	if size.ColorModel == color.CMYKModel {
+		return Made{}, FormatError{f.name, "cmyk"}
 	}
 	pixels := MaxPixels
 	if slices.Contains(deep, size.ColorModel) {
@@ -75,9 +108,12 @@ func Make(raw []byte) (Made, error) {
 	}
 	decoded, err := f.decode(bytes.NewReader(raw))
 	if err != nil {
-		return Made{}, ErrNotAPicture
+		return Made{}, damaged
 	}
 	img := turn(shrink(decoded), orientation(raw))
+	if space, ok := spaceOf(profile(raw)); ok {
+		toSRGB(img, space)
+	}
 	m := Made{Width: img.Rect.Dx(), Height: img.Rect.Dy(), Kind: "jpg"}
 	var out bytes.Buffer
 	if img.Opaque() {
@@ -92,9 +128,23 @@ func Make(raw []byte) (Made, error) {
 
 func formatOf(raw []byte) *format {
 	for i, f := range formats {
-		if len(raw) > 16 && bytes.HasPrefix(raw, []byte(f.magic)) && bytes.HasPrefix(raw[8:], []byte(f.at8)) {
+		if bytes.HasPrefix(raw, []byte(f.magic)) && (f.at8 == "" || len(raw) > 12 && bytes.HasPrefix(raw[8:], []byte(f.at8))) {
 			return &formats[i]
 		}
+	}
+	return nil
+}
+
+// Check returns a FormatError if the first bytes of a file show that it cannot be decoded here. They are enough for it.
+func Check(raw []byte) error {
+	f := formatOf(raw)
+	switch {
+	case len(raw) == 0:
+		return FormatError{Why: "empty"}
+	case f == nil:
+		return FormatError{nameOf(raw), "other"}
+	case f.name == "WebP" && len(raw) > 20 && string(raw[12:16]) == "VP8X" && raw[20]&2 != 0:
+		return FormatError{f.name, "animated"}
 	}
 	return nil
 }

@@ -10,6 +10,9 @@ import (
 	"image/gif"
 	"image/jpeg"
 	"image/png"
+	"math"
+	"os"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -155,12 +158,153 @@ func TestHostilePicturesAreRefused(t *testing.T) {
 	}
 }
 
+// Each file says what it is, whatever it is called.
+func TestFormatsAreNamed(t *testing.T) {
+	box := func(brand string, more ...string) string {
+		list := brand + "\x00\x00\x00\x00" + strings.Join(more, "")
+		return "\x00\x00\x00" + string(rune(8+len(list))) + "ftyp" + list + "\x00\x00\x00\x08mdat"
+	}
+	for _, test := range []struct {
+		raw  string
+		want FormatError
+	}{
+		{"", FormatError{"", "empty"}},
+		{box("heic", "mif1", "heic"), FormatError{"HEIC", "other"}},
+		{box("mif1", "mif1", "heix"), FormatError{"HEIC", "other"}},
+		{box("mif1", "mif1", "avif"), FormatError{"AVIF", "other"}},
+		{box("avis", "msf1"), FormatError{"AVIF", "other"}},
+		{box("isom", "mp41"), FormatError{"video", "other"}},
+		{box("qt  "), FormatError{"video", "other"}},
+		{"\x1a\x45\xdf\xa3webm", FormatError{"video", "other"}},
+		{"RIFF\x10\x00\x00\x00AVI LIST", FormatError{"video", "other"}},
+		{"GIF89a\x01\x00\x01\x00", FormatError{"GIF", "other"}},
+		{"BM\x46\x00\x00\x00", FormatError{"BMP", "other"}},
+		{"II*\x00\x08\x00\x00\x00", FormatError{"TIFF", "other"}},
+		{"MM\x00*\x00\x00\x00\x08", FormatError{"TIFF", "other"}},
+		{"%PDF-1.7\n", FormatError{"PDF", "other"}},
+		{"\x00\x00\x00\x0cJXL \x0d\x0a", FormatError{"JPEG XL", "other"}},
+		{"\xef\xbb\xbf <?xml version='1.0'?>\n<!-- drawn --><svg xmlns='http://www.w3.org/2000/svg'/>", FormatError{"SVG", "other"}},
+		{"<!DOCTYPE HTML><body><svg/>", FormatError{"HTML", "other"}},
+		{"PK\x03\x04", FormatError{"ZIP", "other"}},
+		{"a letter", FormatError{"", "other"}},
+		{"<", FormatError{"", "other"}},
+		{"\xff\xd8\xff", FormatError{"JPEG", "damaged"}},
+		{"\x89PNG\r\n\x1a\n", FormatError{"PNG", "damaged"}},
+		{"RIFF\x1a\x00\x00\x00WEBPVP8L\x0d\x00\x00\x00", FormatError{"WebP", "damaged"}},
+		{"RIFF\x1a\x00\x00\x00WEBPVP8X\x0a\x00\x00\x00\x02\x00\x00\x00", FormatError{"WebP", "animated"}},
+		{file(t, "cmyk.jpg"), FormatError{"JPEG", "cmyk"}},
+		{file(t, "turned.avif"), FormatError{"AVIF", "other"}},
+		{file(t, "turned.webp")[:300], FormatError{"WebP", "damaged"}},
+	} {
+		if _, err := Make([]byte(test.raw)); err != test.want || !errors.Is(err, ErrNotAPicture) {
+			t.Errorf("%.30q: %v, want %v", test.raw, err, test.want)
+		}
+	}
+}
+
+func file(t *testing.T, name string) string {
+	t.Helper()
+	b, err := os.ReadFile("testdata/" + name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// The files show red beside blue, and were made by another program: turned ones on their sides, the others in the colours of Display P3,
+// where this red is 184, 52, 46.
+func TestPicturesLookAsTheirFilesDo(t *testing.T) {
+	for _, name := range []string{"turned.jpg", "turned.png", "turned.webp", "p3.jpg", "p3.png", "p3.webp"} {
+		m, err := Make([]byte(file(t, name)))
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		img, _, err := image.Decode(bytes.NewReader(m.Bytes))
+		if err != nil {
+			t.Fatal(err)
+		}
+		size, blue := image.Pt(64, 32), image.Pt(54, 22)
+		if strings.HasPrefix(name, "turned") {
+			size, blue = image.Pt(32, 64), image.Pt(22, 54)
+		}
+		if img.Bounds().Size() != size || !near(img.At(8, 8), 200, 40, 40) || !near(img.At(blue.X, blue.Y), 40, 40, 200) {
+			t.Errorf("%s: %v, with %v and %v", name, img.Bounds().Size(), img.At(8, 8), img.At(blue.X, blue.Y))
+		}
+	}
+}
+
+func near(c color.Color, r, g, b int) bool {
+	is := color.NRGBAModel.Convert(c).(color.NRGBA)
+	off := func(a uint8, b int) bool { return max(int(a)-b, b-int(a)) > 6 }
+	return !off(is.R, r) && !off(is.G, g) && !off(is.B, b)
+}
+
+// A profile with the three ways to write a curve is that of Adobe RGB here: its green lies outside of sRGB. Other profiles change nothing.
+func TestProfiles(t *testing.T) {
+	word := func(v float64) []byte { return binary.BigEndian.AppendUint32(nil, uint32(int32(math.Round(v*65536)))) }
+	column := func(x, y, z float64) []byte {
+		return slices.Concat([]byte("XYZ \x00\x00\x00\x00"), word(x), word(y), word(z))
+	}
+	table := []byte("curv\x00\x00\x00\x00\x00\x00\x01\x00")
+	for v := range 256 {
+		table = binary.BigEndian.AppendUint16(table, uint16(math.Round(65535*math.Pow(float64(v)/255, 563./256))))
+	}
+	tags := []struct {
+		name string
+		data []byte
+	}{
+		{"rXYZ", column(0.60974, 0.31111, 0.01947)}, {"gXYZ", column(0.20528, 0.62567, 0.06087)}, {"bXYZ", column(0.14919, 0.06322, 0.74457)},
+		{"rTRC", []byte("curv\x00\x00\x00\x00\x00\x00\x00\x01\x02\x33\x00\x00")}, {"gTRC", table},
+		{"bTRC", slices.Concat([]byte("para\x00\x00\x00\x00\x00\x00\x00\x00"), word(563./256))},
+	}
+	icc := append(make([]byte, 16), "RGB XYZ "...)
+	icc = binary.BigEndian.AppendUint32(append(icc, make([]byte, 104)...), uint32(len(tags)))
+	at := 132 + 12*len(tags)
+	var data []byte
+	for _, tag := range tags {
+		icc = append(icc, tag.name...)
+		icc = binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(icc, uint32(at+len(data))), uint32(len(tag.data)))
+		data = append(data, tag.data...)
+	}
+	icc = append(icc, data...)
+	s, ok := spaceOf(icc)
+	if !ok {
+		t.Fatal("the profile is not read")
+	}
+	for in, want := range map[color.RGBA]color.RGBA{
+		{0, 0, 0, 255}: {0, 0, 0, 255}, {255, 255, 255, 255}: {255, 255, 255, 255}, {128, 128, 128, 255}: {128, 128, 128, 255},
+		{0, 200, 0, 255}: {0, 200, 0, 255}, {200, 100, 50, 255}: {228, 99, 40, 255}, {64, 64, 64, 128}: {64, 64, 64, 128}, {}: {},
+	} {
+		img := image.NewRGBA(image.Rect(0, 0, 1, 1))
+		img.SetRGBA(0, 0, in)
+		if toSRGB(img, s); !near(img.RGBAAt(0, 0), int(want.R)*255/max(1, int(want.A)), int(want.G)*255/max(1, int(want.A)), int(want.B)*255/max(1, int(want.A))) {
+			t.Errorf("%v became %v, want %v", in, img.RGBAAt(0, 0), want)
+		}
+	}
+	for cut := range icc {
+		if _, ok := spaceOf(icc[:cut]); ok {
+			t.Errorf("%d bytes of %d are read as a profile", cut, len(icc))
+		}
+	}
+	gray := bytes.Clone(icc)
+	copy(gray[16:], "GRAY")
+	if _, ok := spaceOf(gray); ok {
+		t.Error("a profile of grays is read as one of colours")
+	}
+}
+
 // Whatever is sent, there is no panic, and what comes out is a picture within the bounds.
 func FuzzMake(f *testing.F) {
 	f.Add(encoded(f, "png", drawn(3, 3, 100)))
 	f.Add(withExif(encoded(f, "jpg", drawn(9, 5, 255)), 6))
 	f.Add(header(5, 5, 16))
 	f.Add(progressive(9, 5))
+	for _, name := range []string{"turned.png", "turned.webp", "p3.jpg", "p3.png"} {
+		if raw, err := os.ReadFile("testdata/" + name); err == nil {
+			f.Add(raw)
+		}
+	}
 	f.Add([]byte("RIFF\x1a\x00\x00\x00WEBPVP8L\x0d\x00\x00\x00\x2f\x00\x00\x00\x10\x07\x10\x11\x11\x88\x88\xfe\x07\x00"))
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		if size, _, err := image.DecodeConfig(bytes.NewReader(raw)); err == nil && size.Width > 1_000_000/max(1, size.Height) {
