@@ -35,19 +35,21 @@ func (s *Server) adminLog(w http.ResponseWriter, r *http.Request, _ admin.By) er
 // downloadLog streams the lines of a filter as CSV.
 func (s *Server) downloadLog(w http.ResponseWriter, r *http.Request, _ admin.By) error {
 	f, err := logFilter(r)
-	if err != nil {
+	q := query{values: r.URL.Query()}
+	raw := q.raw()
+	if err := errors.Join(err, q.err()); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), downloadLimit)
 	defer cancel()
 	header := []string{"id", "at", "by_user", "name", "by_login", "origin", "action", "subject", "before", "after"}
-	return s.sendCSV(w, "log.csv", header, func(yield func([]string, error) bool) {
+	return s.sendCSV(w, "log.csv", raw, header, func(yield func([]any, error) bool) {
 		for l, err := range s.Admin.WholeLog(ctx, f) {
 			by := ""
 			if l.ByUser != nil {
 				by = strconv.FormatInt(*l.ByUser, 10)
 			}
-			row := []string{strconv.FormatInt(l.ID, 10), l.At.Format(time.RFC3339Nano), by, l.Name, l.ByLogin, l.Origin, l.Action, l.Subject, string(l.Before), string(l.After)}
+			row := []any{value(strconv.FormatInt(l.ID, 10)), value(l.At.Format(time.RFC3339Nano)), value(by), l.Name, l.ByLogin, l.Origin, l.Action, l.Subject, string(l.Before), string(l.After)}
 			if !yield(row, err) {
 				return
 			}
@@ -129,6 +131,12 @@ func (q *query) bool(name string) *bool {
 	}
 	yes := text == "true"
 	return &yes
+}
+
+// raw returns whether a file is asked for in the form for programs.
+func (q *query) raw() bool {
+	raw := q.bool("raw")
+	return raw != nil && *raw
 }
 
 func (q *query) err() error { return errors.Join(q.wrong...) }

@@ -1,45 +1,72 @@
 package web
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 	"unicode/utf8"
 
 	"github.com/google/uuid"
 
+	"miaosha/order"
 	"miaosha/seckill/admin"
 )
 
-// orderColumns are the columns of the file, in Chinese and in English.
+// orderColumns are the columns of the file, in Chinese and in English. A new one comes at the end: programs count them.
 var orderColumns = [2][]string{
-	{"订单号", "秒杀", "商品", "价格（元）", "状态", "下单时间", "支付时间", "用户", "手机号", "收货人", "收货电话", "收货地址", "快递公司", "运单号", "发货时间"},
-	{"order", "sale", "title", "price (yuan)", "status", "ordered", "paid", "user", "phone", "name", "delivery phone", "address", "carrier", "tracking", "shipped"},
+	{"订单 ID", "秒杀", "商品", "价格（元）", "状态", "下单时间", "支付时间", "用户", "手机号", "收货人", "收货电话", "收货地址", "快递公司", "运单号", "发货时间",
+		"订单号", "支付机构", "支付流水号", "已收款（元）", "待退款（元）", "已退款（元）", "退款时间", "退款原因", "时区"},
+	{"order", "sale", "title", "price (yuan)", "status", "ordered", "paid", "user", "phone", "name", "delivery phone", "address", "carrier", "tracking", "shipped",
+		"order number", "payment provider", "payment reference", "received (yuan)", "refund due (yuan)", "refunded (yuan)", "refund time", "refund reason", "time zone"},
+}
+
+// orderWords are what the file calls a status, a provider that is none, and the reason of a refund, in Chinese and in English.
+var orderWords = map[string][2]string{
+	order.Pending: {"待付款", "pending"}, order.Paid: {"已付款", "paid"}, order.Cancelled: {"已取消", "cancelled"}, order.Refunded: {"已退款", "refunded"},
+	order.Cashier: {"沙盒收银台", "sandbox cashier"}, order.Hand: {"人工确认", "confirmed by hand"},
+	"by_shop": {"店铺退款", "refunded by the shop"}, "too_late": {"付款截止或取消后才到账", "received after the order had expired or was cancelled"}, "twice": {"重复付款", "paid twice"},
 }
 
 const csvPage = 1000 // orders that one query reads
 
+// orderFile is how a file of orders is written.
+type orderFile struct {
+	zone    *time.Location
+	whole   bool // with phones, names and addresses; otherwise they are masked
+	raw     bool // for programs: codes in place of words, and times as the API has them
+	chinese bool
+}
+
 // adminOrdersCSV streams the orders that a search finds. An administrator gets phones and addresses whole, for the parcels;
-// a viewer gets them masked. No connection to Postgres is held while the client reads: each thousand orders are a query.
+// a viewer gets them masked. No connection to Postgres is held while the client reads: each thousand orders are two queries.
 func (s *Server) adminOrdersCSV(w http.ResponseWriter, r *http.Request, by admin.By) error {
 	f, err := orderFilter(r)
-	if err != nil {
+	q := query{values: r.URL.Query()}
+	file := orderFile{zone: s.cfg.zone, whole: !by.Viewer, raw: q.raw(), chinese: chinese(r)}
+	if lang := q.oneOf("lang", "zh", "en"); lang != "" { // a link cannot say the language of its page in a header
+		file.chinese = lang == "zh"
+	}
+	if err := errors.Join(err, q.err()); err != nil {
 		return err
 	}
 	columns := orderColumns[1]
-	if chinese(r) {
+	if file.chinese && !file.raw {
 		columns = orderColumns[0]
 	}
-	return s.sendCSV(w, "orders.csv", columns, func(yield func([]string, error) bool) {
+	return s.sendCSV(w, "orders.csv", file.raw, columns, func(yield func([]any, error) bool) {
 		for {
-			orders, next, err := s.Admin.Orders(r.Context(), f, csvPage)
+			orders, payments, next, err := s.ordersWithPayments(r.Context(), f)
 			if err != nil {
 				yield(nil, err)
 				return
 			}
 			for _, o := range orders {
-				if !yield(s.orderRow(o, !by.Viewer), nil) {
+				if !yield(file.row(o, payments[o.ID]), nil) {
 					return
 				}
 			}
@@ -50,20 +77,93 @@ func (s *Server) adminOrdersCSV(w http.ResponseWriter, r *http.Request, by admin
 	})
 }
 
-// orderRow returns the cells of an order. Times are those of the shop's zone, as spreadsheets read them.
-func (s *Server) orderRow(o admin.Order, whole bool) []string {
-	if !whole {
+func (s *Server) ordersWithPayments(ctx context.Context, f admin.OrderFilter) (orders []admin.Order, payments map[uuid.UUID][]admin.Payment, next uuid.UUID, err error) {
+	if orders, next, err = s.Admin.Orders(ctx, f, csvPage); err != nil {
+		return nil, nil, next, err
+	}
+	ids := make([]uuid.UUID, len(orders))
+	for i, o := range orders {
+		ids[i] = o.ID
+	}
+	payments, err = s.Admin.MoneyOf(ctx, ids)
+	return orders, payments, next, err
+}
+
+// row returns the cells of an order. money are its payments of which money came. Times are those of the shop's zone, as
+// spreadsheets read them.
+func (f orderFile) row(o admin.Order, money []admin.Payment) []any {
+	if !f.whole {
 		o.BuyerPhone, o.Name, o.Phone, o.Address.Address = maskPhone(o.BuyerPhone), maskText(o.Name, 1), maskText(o.Phone, 3), maskText(o.Address.Address, 6)
 	}
-	at := func(t *time.Time) string {
-		if t == nil {
-			return ""
+	var providers, references, reasons []string
+	var received, due, refunded int64
+	var back *time.Time
+	for _, p := range money {
+		received += p.Amount
+		providers, references = append(providers, f.word(p.Provider)), append(references, p.ProviderRef)
+		if p.Status == "captured" {
+			continue
 		}
-		return t.In(s.cfg.zone).Format(time.DateTime)
+		if p.Status == "refunded" {
+			refunded += p.Amount
+		} else {
+			due += p.Amount
+		}
+		if back == nil || p.UpdatedAt.After(*back) {
+			back = &p.UpdatedAt
+		}
 	}
-	return []string{o.ID.String(), strconv.FormatInt(o.SaleID, 10), o.Title, fmt.Sprintf("%d.%02d", o.Price/100, o.Price%100), o.Status, at(&o.CreatedAt), at(o.PaidAt),
-		strconv.FormatInt(o.UserID, 10), o.BuyerPhone, o.Name, o.Phone, o.Address.Address, o.Carrier, o.Tracking, at(o.ShippedAt)}
+	if due+refunded > 0 {
+		switch {
+		case o.Status == order.Refunded:
+			reasons = append(reasons, f.word("by_shop"))
+		case o.Status != order.Paid:
+			reasons = append(reasons, f.word("too_late"))
+		}
+		if len(money) > 1 {
+			reasons = append(reasons, f.word("twice"))
+		}
+	}
+	return []any{o.ID.String(), value(strconv.FormatInt(o.SaleID, 10)), o.Title, yuan(o.Price), f.word(o.Status), f.at(&o.CreatedAt), f.at(o.PaidAt),
+		value(strconv.FormatInt(o.UserID, 10)), o.BuyerPhone, o.Name, o.Phone, o.Address.Address, o.Carrier, o.Tracking, f.at(o.ShippedAt),
+		order.Number(o.ID), strings.Join(slices.Compact(providers), "; "), strings.Join(references, "; "), yuan(received), yuan(due), yuan(refunded), f.at(back),
+		strings.Join(reasons, "; "), f.zoneOf(o.CreatedAt)}
 }
+
+// word returns what the file calls a thing of the shop: its code in the raw form. Any other text is itself.
+func (f orderFile) word(code string) string {
+	words, known := orderWords[code]
+	switch {
+	case !known || f.raw:
+		return code
+	case f.chinese:
+		return words[0]
+	}
+	return words[1]
+}
+
+func (f orderFile) at(t *time.Time) value {
+	switch {
+	case t == nil:
+		return ""
+	case f.raw:
+		return value(formatTime(*t))
+	}
+	return value(t.In(f.zone).Format(time.DateTime))
+}
+
+// zoneOf returns the name of the zone of the file's times: Asia/Shanghai, or UTC+08:00 if the shop has that of its machine.
+func (f orderFile) zoneOf(t time.Time) string {
+	switch {
+	case f.raw:
+		return "UTC"
+	case f.zone == time.Local:
+		return t.In(f.zone).Format("UTC-07:00")
+	}
+	return f.zone.String()
+}
+
+func yuan(fen int64) value { return value(fmt.Sprintf("%d.%02d", fen/100, fen%100)) }
 
 // maskText returns the first characters of a text, and hides the others.
 func maskText(text string, shown int) string {

@@ -171,15 +171,20 @@ func (s *Server) classCSV(w http.ResponseWriter, r *http.Request, _ admin.By) er
 	if err != nil {
 		return err
 	}
-	number := func(f float64) string { return strconv.FormatFloat(f, 'f', 2, 64) }
+	q := query{values: r.URL.Query()}
+	raw := q.raw()
+	if err := q.err(); err != nil {
+		return err
+	}
+	number := func(f float64) value { return value(strconv.FormatFloat(f, 'f', 2, 64)) }
 	header := []string{"student", "joined_at", "exercise", "solved", "tries", "sql_per_order", "clicks_per_second", "solved_at"}
-	return s.sendCSV(w, "class-"+v.Code+".csv", header, func(yield func([]string, error) bool) {
+	return s.sendCSV(w, "class-"+v.Code+".csv", raw, header, func(yield func([]any, error) bool) {
 		for _, st := range v.Students {
-			if len(st.Exercises) == 0 && !yield([]string{st.Nickname, st.JoinedAt, "", "", "", "", "", ""}, nil) {
+			if len(st.Exercises) == 0 && !yield([]any{st.Nickname, value(st.JoinedAt), "", "", "", "", "", ""}, nil) {
 				return
 			}
 			for _, e := range st.Exercises {
-				row := []string{st.Nickname, st.JoinedAt, e.Exercise, strconv.FormatBool(e.Solved), strconv.Itoa(e.Tries), "", "", e.SolvedAt}
+				row := []any{st.Nickname, value(st.JoinedAt), e.Exercise, value(strconv.FormatBool(e.Solved)), value(strconv.Itoa(e.Tries)), "", "", value(e.SolvedAt)}
 				if e.Cost != nil {
 					row[5], row[6] = number(e.Cost.SQLPerOrder), number(e.Cost.PerSecond)
 				}

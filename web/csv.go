@@ -6,6 +6,7 @@ import (
 	"iter"
 	"mime"
 	"net/http"
+	"regexp"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -18,22 +19,28 @@ const (
 
 var errStopping = errors.New("the shop is stopping")
 
-// sendCSV streams rows as a file for spreadsheets. It keeps one row at a time, so a file may be of any length. The file begins
-// with the mark by which Excel knows UTF-8, and no cell of it is a formula.
+// value is a cell that a spreadsheet may read as it likes: a number, a time or true. Any other cell is text and stays as it is written.
+type value string
+
+// sendCSV streams rows, of cells that are a string or a value. It keeps one row at a time, so a file may be of any length. It is for
+// spreadsheets: it begins with the mark by which Excel knows UTF-8, and no text of it becomes a formula or another number. raw is the
+// form for programs, without the mark and with each cell as it is.
 //
 // An error before the first row is the answer. After that the status is sent: the connection is broken off, so that no client
 // takes a part for the whole.
-func (s *Server) sendCSV(w http.ResponseWriter, name string, header []string, rows iter.Seq2[[]string, error]) error {
+func (s *Server) sendCSV(w http.ResponseWriter, name string, raw bool, header []string, rows iter.Seq2[[]any, error]) error {
 	rc, out, begun := http.NewResponseController(w), csv.NewWriter(w), false
 	out.UseCRLF = true
 	begin := func() error {
 		begun = true
 		w.Header()["Content-Type"] = []string{"text/csv; charset=utf-8"}
 		w.Header()["Content-Disposition"] = []string{mime.FormatMediaType("attachment", map[string]string{"filename": name})}
-		if _, err := w.Write([]byte("\ufeff")); err != nil {
-			return err
+		if !raw {
+			if _, err := w.Write([]byte("\ufeff")); err != nil {
+				return err
+			}
 		}
-		return writeRow(out, header)
+		return out.Write(header)
 	}
 	for row, err := range rows {
 		if err != nil && !begun {
@@ -49,7 +56,7 @@ func (s *Server) sendCSV(w http.ResponseWriter, name string, header []string, ro
 			err = begin()
 		}
 		if err == nil {
-			err = writeRow(out, row)
+			err = out.Write(cells(row, raw))
 		}
 		if err != nil {
 			s.Log.Warn("a download broke off", "file", name, "err", err)
@@ -67,20 +74,40 @@ func (s *Server) sendCSV(w http.ResponseWriter, name string, header []string, ro
 	return nil
 }
 
-// writeRow writes a row, of which each cell is text. It leaves row as it is: all downloads have one header.
-func writeRow(out *csv.Writer, row []string) error {
-	cells := make([]string, len(row))
+// cells returns a row as it is written.
+func cells(row []any, raw bool) []string {
+	out := make([]string, len(row))
 	for i, cell := range row {
-		cells[i] = asText(cell)
+		switch cell := cell.(type) {
+		case value:
+			out[i] = string(cell)
+		case string:
+			if out[i] = cell; !raw {
+				out[i] = asText(cell)
+			}
+		}
 	}
-	return out.Write(cells)
+	return out
 }
 
-// asText returns a cell that no spreadsheet takes for a formula: one that would be begins with an apostrophe. Excel in Chinese
-// and Japanese also knows the wide signs.
+// converted matches the texts that spreadsheets make numbers, times or truth values of: 13800000000 becomes 1.38E+10, 0138 becomes
+// 138, 1-2 and MAR1 become days.
+var converted = func() *regexp.Regexp {
+	const sign = `[\d\s.,:/\-%()eE¥￥$年月日时分秒]*`
+	const month = `(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)`
+	return regexp.MustCompile(`(?i)^(?:` + sign + `\d` + sign + `|(?:\d{1,2}[\s-]?)?` + month + `[\s-]?\d{1,4}|\d{1,4}[\s-]?` + month + `|[\d:.]+\s?[ap]\.?m?\.?|true|false)$`)
+}()
+
+// asText returns a cell that every spreadsheet shows as it was written. One that would be a formula begins with an apostrophe;
+// Excel in Chinese and Japanese also knows the wide signs. One that would become another value begins with a tab, which is seen
+// nowhere: Excel, WPS and LibreOffice then take it for text, whether they evaluate formulas of a file or not (="0138" is a text
+// for those alone that do). The writer puts it in quotes, so that no tab parts two cells.
 func asText(cell string) string {
 	if first, _ := utf8.DecodeRuneInString(cell); cell != "" && strings.ContainsRune("=+-@\t\r\n＝＋－＠", first) {
 		return "'" + cell
+	}
+	if converted.MatchString(cell) {
+		return "\t" + cell
 	}
 	return cell
 }

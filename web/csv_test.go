@@ -15,15 +15,15 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-var csvHeader = []string{"id", "=title"} // one for all downloads, as the shop's
+var csvHeader = []string{"id", "title"} // one for all downloads, as the shop's
 
-// serveCSV returns the URL of a server that sends these rows, and then fails with err if it is not nil.
-func serveCSV(t *testing.T, rows [][]string, err error) (url string) {
+// serveCSV returns the URL of a server that sends these rows, the first cell of each as a value, and then fails with err if it is not nil.
+func serveCSV(t *testing.T, raw bool, rows [][]string, err error) (url string) {
 	t.Helper()
 	s := &Server{Deps: Deps{Log: slog.New(slog.DiscardHandler)}, closing: make(chan struct{})}
-	var all iter.Seq2[[]string, error] = func(yield func([]string, error) bool) {
+	var all iter.Seq2[[]any, error] = func(yield func([]any, error) bool) {
 		for _, row := range rows {
-			if !yield(row, nil) {
+			if !yield([]any{value(row[0]), row[1]}, nil) {
 				return
 			}
 		}
@@ -32,7 +32,7 @@ func serveCSV(t *testing.T, rows [][]string, err error) (url string) {
 		}
 	}
 	server := httptest.NewServer(s.recoverer(s.handle(func(w http.ResponseWriter, _ *http.Request) error {
-		return s.sendCSV(w, "订单.csv", csvHeader, all)
+		return s.sendCSV(w, "订单.csv", raw, csvHeader, all)
 	})))
 	t.Cleanup(server.Close)
 	return server.URL
@@ -41,23 +41,29 @@ func serveCSV(t *testing.T, rows [][]string, err error) (url string) {
 func TestCSVIsTextForSpreadsheets(t *testing.T) {
 	t.Parallel()
 	formulas := []string{"=1+1", "+8613800000000", "-1", "@SUM(A1)", "\t=1", "\r=1", "\n=1", "＝1", "＋1", "－1", "＠x"}
-	plain := []string{"", "茶", "a=b", "13800000000", "9.90", "a\"b,c\nd", " =1"}
+	// Excel shows these as 1.38E+10, 138, 4.2E+27, 90000000000, a day, an hour, a share, a sum.
+	numbers := []string{"13800000000", "0138", "4200001234567890123456789012", "9E10", "1-2", "2026/11/26", "3月5日", "MAR1", "1 Sep", "SEPT-2", "10:30", "7 pm", "50%", "1,234", "¥5",
+		"(12)", "TRUE", " 007", "0001-0002-0003"}
+	plain := []string{"", "茶", "a=b", "a\"b,c\nd", " =1", "06EX-3K2P-41ZD", "3 层抽屉柜", "Mary 1", "一号楼 0138", "😀", "SF1234567890", "Section 3", "May"}
 	var rows, want [][]string
-	want = append(want, []string{"id", "'=title"})
+	want = append(want, csvHeader)
 	for _, cell := range formulas {
 		// The writer drops a \r by itself.
 		rows, want = append(rows, []string{"1", cell}), append(want, []string{"1", "'" + strings.TrimPrefix(cell, "\r")})
 	}
+	for _, cell := range numbers {
+		rows, want = append(rows, []string{"1", cell}), append(want, []string{"1", "\t" + cell})
+	}
 	for _, cell := range plain {
 		rows, want = append(rows, []string{"1", cell}), append(want, []string{"1", cell})
 	}
-	resp, err := http.Get(serveCSV(t, rows, nil))
+	resp, err := http.Get(serveCSV(t, false, rows, nil))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer resp.Body.Close()
 	raw, err := io.ReadAll(resp.Body)
-	if err != nil || !bytes.HasPrefix(raw, []byte("\xef\xbb\xbfid,'=title\r\n")) {
+	if err != nil || !bytes.HasPrefix(raw, []byte("\xef\xbb\xbfid,title\r\n")) {
 		t.Fatalf("%v, %q", err, raw[:min(len(raw), 40)])
 	}
 	if got := resp.Header.Get("Content-Disposition"); got != "attachment; filename*=utf-8''%E8%AE%A2%E5%8D%95.csv" {
@@ -68,8 +74,18 @@ func TestCSVIsTextForSpreadsheets(t *testing.T) {
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
 		t.Error(err, diff)
 	}
-	if diff := cmp.Diff([]string{"id", "=title"}, csvHeader); diff != "" {
-		t.Errorf("a download changed the header of all downloads: %s", diff)
+	if !bytes.Contains(raw, []byte("1,\"\t13800000000\"\r\n")) { // LibreOffice also parts cells at a tab that is not in quotes
+		t.Error("a long number is not in quotes")
+	}
+	rows = append(rows, []string{"13800000000", "0138"})
+	resp, err = http.Get(serveCSV(t, true, rows, nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	raw, err = io.ReadAll(resp.Body)
+	if err != nil || !bytes.HasPrefix(raw, []byte("id,title\r\n1,=1+1\r\n")) || !bytes.HasSuffix(raw, []byte("\r\n13800000000,0138\r\n")) {
+		t.Errorf("the form for programs: %v, %q", err, raw)
 	}
 }
 
@@ -79,7 +95,7 @@ func TestABrokenCSVDoesNotEnd(t *testing.T) {
 	for i := range rows {
 		rows[i] = []string{"1", strings.Repeat("x", 20)}
 	}
-	resp, err := http.Get(serveCSV(t, rows, errors.New("Postgres went away")))
+	resp, err := http.Get(serveCSV(t, false, rows, errors.New("Postgres went away")))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +103,7 @@ func TestABrokenCSVDoesNotEnd(t *testing.T) {
 	if raw, err := io.ReadAll(resp.Body); err == nil || resp.StatusCode != 200 {
 		t.Errorf("status %d, a broken file of %d bytes ends as a whole one", resp.StatusCode, len(raw))
 	}
-	resp, err = http.Get(serveCSV(t, nil, errBadRequest))
+	resp, err = http.Get(serveCSV(t, false, nil, errBadRequest))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,12 +115,12 @@ func TestABrokenCSVDoesNotEnd(t *testing.T) {
 
 func TestAnEmptyCSVHasItsHeader(t *testing.T) {
 	t.Parallel()
-	resp, err := http.Get(serveCSV(t, nil, nil))
+	resp, err := http.Get(serveCSV(t, false, nil, nil))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer resp.Body.Close()
-	if raw, err := io.ReadAll(resp.Body); err != nil || string(raw) != "\ufeffid,'=title\r\n" {
+	if raw, err := io.ReadAll(resp.Body); err != nil || string(raw) != "\ufeffid,title\r\n" {
 		t.Errorf("%q, %v", raw, err)
 	}
 }

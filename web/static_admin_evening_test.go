@@ -16,7 +16,9 @@ import (
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/chromedp"
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
 
+	"miaosha/order"
 	"miaosha/seckill/sandbox/sandboxtest"
 )
 
@@ -153,6 +155,9 @@ func TestAWholeEveningInTheBrowser(t *testing.T) {
 	filed := map[string]string{}
 	for _, row := range rows[1:] {
 		filed[row[0]] = row[4]
+		if id, err := uuid.Parse(row[0]); err != nil || row[15] != order.Number(id) || !strings.HasPrefix(row[8], "\t1") || (row[4] == "paid") != (row[18] == "9.90") {
+			t.Errorf("the file has the row %q", row)
+		}
 	}
 	if diff := cmp.Diff(orders, filed); diff != "" {
 		t.Errorf("the orders of the file (-buyers +file):\n%s", diff)

@@ -229,6 +229,10 @@ func TestOrderFileHasAllOfAnOrder(t *testing.T) {
 	if want := "[new pending pending paid paid refunded]refund_duer0t1orderedaSF1publishedt1"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
+	money, err := s.MoneyOf(t.Context(), []uuid.UUID{id, uuid.New()})
+	if err != nil || len(money) != 1 || len(money[id]) != 1 || money[id][0].ProviderRef != "r0" || money[id][0].Amount != 9900 || money[id][0].Status != "refund_due" {
+		t.Errorf("the money of the order: %v, %v", money, err)
+	}
 	if _, err := s.OrderFile(t.Context(), uuid.New()); !errors.Is(err, order.ErrNotFound) {
 		t.Errorf("a missing order: %v", err)
 	}

@@ -47,6 +47,27 @@ type Told struct {
 	At      time.Time `json:"at"`
 }
 
+// MoneyOf returns the payments of orders of which money came, in the order in which they were opened.
+func (s *Store) MoneyOf(ctx context.Context, orders []uuid.UUID) (map[uuid.UUID][]Payment, error) {
+	rows, _ := s.db.Query(ctx, `
+		select order_id, id, amount, status, provider, coalesce(provider_ref, '') as provider_ref, created_at, updated_at
+		from   payments
+		where  order_id = any($1) and status in ('captured', 'refund_due', 'refunded')
+		order  by created_at, id`, orders)
+	found, err := pgx.CollectRows(rows, pgx.RowToStructByName[struct {
+		OrderID uuid.UUID
+		Payment
+	}])
+	if err != nil {
+		return nil, fmt.Errorf("read the payments of %d orders: %w", len(orders), err)
+	}
+	money := map[uuid.UUID][]Payment{}
+	for _, p := range found {
+		money[p.OrderID] = append(money[p.OrderID], p.Payment)
+	}
+	return money, nil
+}
+
 // OrderFile returns an order with its history, its payments, and what its buyer was told, in one snapshot. order.ErrNotFound.
 func (s *Store) OrderFile(ctx context.Context, id uuid.UUID) (f OrderFile, err error) {
 	err = pgx.BeginTxFunc(ctx, s.db, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {

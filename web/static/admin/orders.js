@@ -2,7 +2,7 @@
 import { html, useEffect, useState } from '../lib/preact.js';
 import { get } from '../api.js';
 import { now } from '../clock.js';
-import { errorText, formatTime, t, yuan } from '../i18n.js';
+import { errorText, formatTime, lang, t, yuan } from '../i18n.js';
 import { Failed } from '../shell.js';
 import { OrderFile } from './order.js';
 import { Refunds } from './refunds.js';
@@ -46,7 +46,7 @@ function Search({ may }) {
   return html`
     <${Filters} chosen=${chosen} />
     <div class="row tools">
-      <a class="button quiet small" data-test="orders-csv" download href=${'/api/admin/orders.csv?' + asQuery(chosen)}>${t('orders.csv')}</a>
+      <a class="button quiet small" data-test="orders-csv" download href=${'/api/admin/orders.csv?' + asQuery(chosen, { lang: lang() })}>${t('orders.csv')}</a>
       ${may && html`<${Refunds} orders=${marked} sale=${Number(chosen.sale) || 0} onDone=${reread} />`}
     </div>
     ${failed && !orders && html`<${Failed} title=${t('admin.failed')} more=${failed.fields?.map((f) => `${f.field}: ${f.msg}`).join('; ') || errorText(failed)} onRetry=${() => read()} />`}
