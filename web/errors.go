@@ -25,6 +25,7 @@ import (
 var (
 	errBadRequest  = errors.New("bad request")
 	errNotLoggedIn = errors.New("not logged in")
+	errOtherUser   = errors.New("the page is another user's")
 	errForbidden   = errors.New("forbidden")
 	errLink        = errors.New("a link that is wrong or has expired")
 	errNoPage      = errors.New("no such page")
@@ -50,6 +51,8 @@ var refusals = []refusal{
 	{err: order.ErrReusedRef, status: 409, code: "wrong_status", zh: "该支付流水号已经登记过", en: "This payment reference is recorded already"},
 	{err: errNotLoggedIn, status: 401, code: "not_logged_in", zh: "请先登录", en: "Please log in first"},
 	{err: user.ErrNoSession, status: 401, code: "not_logged_in", zh: "请先登录", en: "Please log in first"},
+	{err: errOtherUser, status: 409, code: "other_user", zh: "这个浏览器登录的账号已经换了，刚才的操作没有执行。请刷新页面，用现在的账号继续",
+		en: "This browser is now logged in to another account, so nothing was done. Reload the page to go on with that account"},
 	{err: user.ErrWrongPassword, status: 401, code: "wrong_password", zh: "手机号或密码错误", en: "Wrong phone or password"},
 	{err: user.ErrWrongCode, status: 403, code: "wrong_code", zh: "短信验证码错误或已过期", en: "The code is wrong or has expired"},
 	{err: user.ErrPhoneTaken, status: 409, code: "phone_taken", zh: "该手机号已注册", en: "This phone already has an account"},

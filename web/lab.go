@@ -26,8 +26,12 @@ func (s *Server) inLab(h labHandler) http.HandlerFunc {
 	}
 	return s.handle(func(w http.ResponseWriter, r *http.Request) error {
 		if token := s.token(r); token != "" {
-			if who, err := s.session(r, token); err == nil {
+			who, err := s.session(r, token)
+			if err == nil {
 				return h(w, r, labCaller{user: who.UserID, admin: who.Role == user.RoleAdmin, from: s.clientNetwork(r)})
+			}
+			if err == errOtherUser {
+				return err
 			}
 		}
 		caller := labCaller{from: s.clientNetwork(r)}

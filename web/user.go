@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -30,13 +31,28 @@ func (s *Server) loggedIn(h sessionHandler) http.HandlerFunc {
 	})
 }
 
-// session returns the session of a token, if its user may use it from where the request comes.
+// session returns the session of a token, if its user may use it from where the request comes and is the one whom the page
+// believes to be logged in.
 func (s *Server) session(r *http.Request, token string) (user.Session, error) {
 	session, err := s.Sessions.Get(r.Context(), token)
 	if err != nil {
 		return user.Session{}, err
 	}
+	if !isFor(r, session.UserID) {
+		return user.Session{}, errOtherUser
+	}
 	return session, s.checkPlace(r, session.UserID)
+}
+
+// isFor reports whether a request is for a user. Tabs of a browser share one cookie, so a page may still show the user who was logged
+// in before: it says whose it is, 0 for a visitor's, in the header X-User or, where a browser sends no header (an event stream, a
+// download), as ?for= in the URL. A program need not say it.
+func isFor(r *http.Request, id int64) bool {
+	of := r.Header.Get("X-User")
+	if of == "" && r.URL.RawQuery != "" {
+		of = r.URL.Query().Get("for")
+	}
+	return of == "" || of == strconv.FormatInt(id, 10)
 }
 
 // token returns the session token from Authorization or from the cookie, but never from the URL.
