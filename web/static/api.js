@@ -5,12 +5,13 @@
 // take an outage for a refusal.
 import { lang } from './i18n.js';
 import { addSample } from './clock.js';
+import { once } from './once.js';
 
 const TIMEOUT = 10_000; // ms for one reply, unless the caller knows that it takes longer
 
 export const get = (path) => send('GET', path, readData);
-// post sends an object as JSON, and a file as it is.
-export const post = (path, body, timeout) => send('POST', path, readData, body, timeout);
+// post sends an object as JSON, and a file as it is. A request with a key can be sent again with it: see useKeys.
+export const post = (path, body, { timeout, key } = {}) => once(path, body, () => send('POST', path, readData, body, timeout, key));
 
 // getImage returns an image as a blob: URL, which the caller revokes.
 export const getImage = (path) => send('GET', path, readImage);
@@ -24,7 +25,7 @@ async function readData(response, sentAt, receivedAt) {
 }
 
 // send sends a request. read takes the data from its response.
-async function send(method, path, read, body, timeout = TIMEOUT) {
+async function send(method, path, read, body, timeout = TIMEOUT, key) {
   const init = {
     method,
     headers: { Accept: 'application/json', 'Accept-Language': lang() },
@@ -33,6 +34,7 @@ async function send(method, path, read, body, timeout = TIMEOUT) {
     redirect: 'error',
     signal: AbortSignal.timeout(timeout),
   };
+  if (key) init.headers['Idempotency-Key'] = key;
   if (body instanceof Blob) {
     init.body = body;
   } else if (body !== undefined) {

@@ -3,6 +3,12 @@ import { html, useLayoutEffect, useRef } from './lib/preact.js';
 
 export function Confirm({ title, text, yes, no, onYes, onNo, test }) {
   const dialog = useRef();
+  const answered = useRef(false);
+  const say = (event) => {
+    event.preventDefault();
+    if (!answered.current) onYes();
+    answered.current = true;
+  };
   useLayoutEffect(() => dialog.current.showModal(), []);
   return html`
     <dialog ref=${dialog} aria-labelledby="dialog-title" onClose=${onNo}>
@@ -10,7 +16,7 @@ export function Confirm({ title, text, yes, no, onYes, onNo, test }) {
       <p>${text}</p>
       <form method="dialog" class="row">
         <button class="button quiet" autofocus>${no}</button>
-        <button class="button" data-test=${test} onClick=${(e) => { e.preventDefault(); onYes(); }}>${yes}</button>
+        <button class="button" data-test=${test} onClick=${say}>${yes}</button>
       </form>
     </dialog>`;
 }

@@ -1,5 +1,5 @@
 // The sandbox cashier stands for a payment provider, and says so. The buyer confirms or declines.
-import { html, useEffect, useState } from './lib/preact.js';
+import { html, useEffect, useRef, useState } from './lib/preact.js';
 import { post } from './api.js';
 import { now, useSecond } from './clock.js';
 import { errorText, t, yuan } from './i18n.js';
@@ -20,6 +20,7 @@ function Pay({ lang, user }) {
   const [order, setOrder] = useState(null);
   const [failed, setFailed] = useState(null);
   const [sending, setSending] = useState('');
+  const acting = useRef(false); // of two buttons in one moment, the first counts
   const [note, setNote] = useState(null);
   const [unsure, setUnsure] = useState(false); // whether a payment had no answer
   const at = useSecond();
@@ -42,12 +43,14 @@ function Pay({ lang, user }) {
   }, [user]);
 
   const act = async (action) => {
-    if (sending) return;
+    if (acting.current) return;
+    acting.current = true;
     setSending(action);
     setNote(null);
     const reply = await post('/api/cashier/' + encodeURIComponent(payment), { action });
     if (reply.ok) return location.replace(`${orderHref}&paid=${action === 'confirm' ? 'yes' : 'no'}`);
     if (reply.code === 'wrong_status') return location.replace(orderHref);
+    acting.current = false;
     setSending('');
     setNote(reply);
     if (action === 'confirm' && isTransient(reply)) setUnsure(true);

@@ -1,19 +1,27 @@
 // Forms of the staff: labelled fields with the errors that the shop names, prices in yuan, and times of the browser's zone.
 import { html, useRef, useState } from '../lib/preact.js';
-import { post } from '../api.js';
 import { Field, errorsOf, focusFirstError } from '../field.js';
 import { errorText, lang, t } from '../i18n.js';
+import { useKeys } from '../keys.js';
 
 // said returns the sentence for a refused request: the shop's, which knows what was refused.
-export const said = (reply) => reply.msg || errorText(reply);
+export const said = (reply) => (!reply.unsure && reply.msg) || errorText(reply);
+
+// Look leads to what the first request of a form has made or changed, when a changed second one was refused for that.
+const PLACES = { sale: '#sales/', goods: '#goods/', order: '#orders/' };
+export const Look = ({ reply: { code, subject = '' } }) => {
+  const [kind, id] = subject.split(' ');
+  return code === 'done_otherwise' && PLACES[kind] && html` <a href=${PLACES[kind] + id}>${t('admin.look')}</a>`;
+};
 
 // useForm keeps the values of a form. name is the beginning of its fields' ids. field(name, label, more) returns a field of it.
-// send(event, path, body) sends the form, and returns the reply; the form shows what the shop refuses.
-export function useForm(name, first) {
+// send(event, path, body) sends the form, and returns the reply; the form shows what the shop refuses. reread is called when the shop
+// has done what the form believed undone.
+export function useForm(name, first, reread = () => {}) {
   const [values, setValues] = useState(first);
   const [errors, setErrors] = useState({});
   const [note, setNote] = useState('');
-  const [sending, setSending] = useState(false);
+  const keys = useKeys();
   const form = useRef();
   const set = (more) => setValues((v) => ({ ...v, ...more }));
   const field = (key, label, { area, options, ...more } = {}) => {
@@ -23,17 +31,16 @@ export function useForm(name, first) {
   };
   const send = async (event, path, body) => {
     event.preventDefault();
-    setSending(true);
-    const reply = await post(path, body);
-    setSending(false);
+    const reply = await keys.send(path, body);
+    if (reply.code === 'done_otherwise') reread();
     const wrong = reply.ok ? {} : errorsOf(reply, (reply.fields ?? []).map((f) => f.field)) ?? {};
     const unseen = Object.keys(wrong).filter((key) => !form.current?.querySelector(`[id="${name}-${key}"]`));
     setErrors(wrong);
-    setNote(reply.ok || (reply.fields && !unseen.length) ? '' : unseen.length ? unseen.map((key) => wrong[key]).join(' ') : said(reply));
+    setNote(reply.ok || (reply.fields && !unseen.length) ? '' : unseen.length ? unseen.map((key) => wrong[key]).join(' ') : html`${said(reply)}<${Look} reply=${reply} />`);
     if (!reply.ok && form.current) focusFirstError(form.current);
     return reply;
   };
-  return { values, set, field, send, sending, form, note: note && html`<p class="note" role="alert">${note}</p>` };
+  return { values, set, field, send, sending: keys.sending, form, note: note && html`<p class="note" role="alert">${note}</p>` };
 }
 
 const Area = ({ id, label, error, onValue, ...rest }) => html`

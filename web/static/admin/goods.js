@@ -1,7 +1,8 @@
 // The catalogue: a list of goods, and the form of one of them with its picture.
 import { html, useEffect, useState } from '../lib/preact.js';
-import { get, post } from '../api.js';
+import { get } from '../api.js';
 import { t, yuan } from '../i18n.js';
+import { useKeys } from '../keys.js';
 import { Drawing } from '../parts.js';
 import { Failed } from '../shell.js';
 import { MONEY, fen, said, useForm } from './form.js';
@@ -72,10 +73,11 @@ const PICTURE_TIME = 40_000; // ms to send one: a phone sends slowly
 
 function Picture({ f }) {
   const [state, setState] = useState('');
+  const keys = useKeys();
   const send = async (file) => {
     if (!file) return;
     setState(t('goods.sending'));
-    const reply = await post('/api/admin/pictures', file, PICTURE_TIME);
+    const reply = await keys.send('/api/admin/pictures', file, PICTURE_TIME);
     setState(reply.ok ? t('goods.sent', reply.data) : said(reply));
     if (reply.ok) f.set({ image: reply.data.image, picture: reply.data.image });
   };

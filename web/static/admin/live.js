@@ -1,8 +1,8 @@
 // The live view for the staff, and links to it for the wall or the class.
 import { html, useState } from '../lib/preact.js';
-import { post } from '../api.js';
 import { errorText, formatTime, t } from '../i18n.js';
 import { now } from '../clock.js';
+import { useKeys } from '../keys.js';
 import { LiveView } from './live_view.js';
 
 export function Live({ arg, may }) {
@@ -14,9 +14,10 @@ export function Live({ arg, may }) {
 function Share({ sale }) {
   const [hours, setHours] = useState('4');
   const [reply, setReply] = useState(null);
+  const keys = useKeys();
   const make = async (event) => {
     event.preventDefault();
-    setReply(await post('/api/admin/live/link', { hours: Number(hours) }));
+    setReply(await keys.send('/api/admin/live/link', { hours: Number(hours) }));
   };
   return html`<form class="filters share" onSubmit=${make}>
     <label>${t('live.hours')}<input type="number" min="1" max="720" required data-test="hours" value=${hours} onInput=${(e) => setHours(e.target.value)} /></label>

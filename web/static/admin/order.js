@@ -1,10 +1,11 @@
 // One order as the staff sees it: what it is, what became of it, and what can still be done with it.
 import { html, useEffect, useState } from '../lib/preact.js';
-import { get, post } from '../api.js';
+import { get } from '../api.js';
 import { now } from '../clock.js';
 import { Confirm } from '../dialog.js';
 import { Field, errorsOf } from '../field.js';
 import { errorText, formatTime, t, yuan } from '../i18n.js';
+import { useKeys } from '../keys.js';
 import { Failed } from '../shell.js';
 
 export function OrderFile({ id, may }) {
@@ -54,12 +55,10 @@ function List({ title, rows }) {
 function Actions({ order, reread }) {
   const [asking, setAsking] = useState('');
   const [note, setNote] = useState(null);
-  const [sending, setSending] = useState(false);
+  const { sending, send: post } = useKeys();
   const send = async (action, body) => {
     setAsking('');
-    setSending(true);
     const reply = await post(`/api/admin/orders/${order.id}/${action}`, body);
-    setSending(false);
     setNote(reply.ok ? null : reply);
     await reread();
     return reply;

@@ -1,8 +1,8 @@
 // The payments that are stuck: refunds that are due, and payments that are still open long after their order's time to pay.
 import { html, useEffect, useState } from '../lib/preact.js';
-import { post } from '../api.js';
 import { now } from '../clock.js';
 import { errorText, formatTime, t, yuan } from '../i18n.js';
+import { useKeys } from '../keys.js';
 import { Failed } from '../shell.js';
 import { useForm } from './form.js';
 import { Filters, More, useList } from './list.js';
@@ -24,11 +24,12 @@ export function Payments({ arg, may }) {
 function Table({ list, may }) {
   const [note, setNote] = useState(null);
   const [returning, setReturning] = useState(null);
+  const keys = useKeys();
   if (list.failed && !list.rows) return html`<${Failed} title=${t('admin.failed')} more=${errorText(list.failed)} onRetry=${list.again} />`;
   if (!list.rows) return html`<p class="blank" role="status">${t('loading')}</p>`;
   if (!list.rows.length) return html`<p class="blank" data-test="no-payments">${t('payments.none')}</p>`;
   const retry = async (p) => {
-    const reply = await post(`/api/admin/payments/${p.id}/retry`);
+    const reply = await keys.send(`/api/admin/payments/${p.id}/retry`);
     setNote({ text: reply.ok ? t('payments.retried') : errorText(reply), role: reply.ok ? 'status' : 'alert' });
     list.again();
   };

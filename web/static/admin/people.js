@@ -1,9 +1,10 @@
 // The people of the shop: find an account, change its role, disable it.
 import { html, useEffect, useState } from '../lib/preact.js';
-import { get, post } from '../api.js';
+import { get } from '../api.js';
 import { now } from '../clock.js';
 import { Confirm } from '../dialog.js';
 import { errorText, formatTime, t } from '../i18n.js';
+import { useKeys } from '../keys.js';
 import { Failed } from '../shell.js';
 import { Filters, More, useList } from './list.js';
 
@@ -53,9 +54,10 @@ function Person({ id, may, user }) {
     else setNote(reply);
   };
   useEffect(() => { read(); }, []);
+  const keys = useKeys();
   const act = async ({ path, body }) => {
     setAsked(null);
-    const reply = await post(`/api/admin/users/${id}/${path}`, body);
+    const reply = await keys.send(`/api/admin/users/${id}/${path}`, body);
     setNote(reply.ok ? { code: 'done', msg: t('people.done') } : reply);
     read();
   };

@@ -4,6 +4,7 @@ import { html, useState } from '../lib/preact.js';
 import { post } from '../api.js';
 import { Confirm } from '../dialog.js';
 import { errorText, t } from '../i18n.js';
+import { newKey } from '../keys.js';
 import { retry } from '../retry.js';
 
 const MOST = 100; // orders in one request
@@ -13,7 +14,8 @@ const MOST = 100; // orders in one request
 async function refund({ orders, sale }, onAnswers) {
   for (let left = orders, cursor = ''; sale ? cursor !== null : left.length > 0;) {
     const body = sale ? { sale, ...(cursor && { cursor }) } : { orders: left.slice(0, MOST) };
-    const reply = await retry(() => post('/api/admin/refunds', body), () => {});
+    const key = newKey(); // a repetition says of each order what the lost answer did
+    const reply = await retry(() => post('/api/admin/refunds', body, { key }), () => {});
     if (!reply.ok) return reply;
     const done = new Set(reply.data.orders.map((o) => o.order));
     left = left.filter((id) => !done.has(id));

@@ -1,9 +1,9 @@
 // One sale: its figures, what can be done with it now, and what is planned for it.
 import { html, useEffect, useRef, useState } from '../lib/preact.js';
-import { post } from '../api.js';
 import { now, useSecond } from '../clock.js';
 import { Confirm } from '../dialog.js';
 import { formatTime, t, yuan } from '../i18n.js';
+import { useKeys } from '../keys.js';
 import { Drawing, Taken } from '../parts.js';
 import { poll } from '../poll.js';
 import { Failed } from '../shell.js';
@@ -26,9 +26,11 @@ const POSSIBLE = { draft: ['publish', 'close'], upcoming: ['pause', 'close'], op
 export function StateButtons({ sale, phase, onDone }) {
   const [asking, setAsking] = useState('');
   const [failed, setFailed] = useState('');
+  const keys = useKeys();
+  useEffect(() => setFailed(''), [sale.state]); // what the sale has become says whether it was done
   const act = async () => {
     setAsking('');
-    const reply = await post(`/api/admin/sales/${sale.id}/${asking}`);
+    const reply = await keys.send(`/api/admin/sales/${sale.id}/${asking}`);
     setFailed(reply.ok ? '' : said(reply));
     if (reply.ok) onDone(reply.data);
   };
@@ -56,7 +58,7 @@ export function Sale({ id, lang, may }) {
   if (!sale && failed) return html`<${Failed} title=${t('admin.failed')} more=${said(failed)} onRetry=${() => polling.current.read()} />`;
   if (!sale) return html`<p class="blank" role="status">${t('loading')}</p>`;
   const phase = phaseOf(sale, at);
-  const done = (data) => { setSale(data); polling.current.read(); };
+  const done = (data) => { if (data) setSale(data); polling.current.read(); };
   const over = phase === 'ended' || phase === 'closed';
   return html`
     <article class="one" data-test="sale" data-state=${sale.state} data-phase=${phase}>
@@ -102,7 +104,7 @@ const Card = ({ f, title, rule, yes, test, onSubmit, children }) => html`
   </form>`;
 
 function Units({ sale, onDone }) {
-  const f = useForm('units', { delta: '' });
+  const f = useForm('units', { delta: '' }, onDone);
   const send = async (e) => {
     const reply = await f.send(e, `/api/admin/sales/${sale.id}/units`, { delta: whole(f.values.delta) });
     if (reply.ok) { f.set({ delta: '' }); onDone(reply.data); }
@@ -113,7 +115,7 @@ function Units({ sale, onDone }) {
 
 function Window({ sale, onDone }) {
   const shown = { start_at: localTime(sale.start_at), end_at: localTime(sale.end_at) };
-  const f = useForm('window', shown);
+  const f = useForm('window', shown, onDone);
   useEffect(() => f.set(shown), [sale.start_at, sale.end_at]); // so that no change of another administrator is undone
   // A start that stays is sent as it is: the field has no milliseconds.
   const start = f.values.start_at === localTime(sale.start_at) ? sale.start_at : isoTime(f.values.start_at);
@@ -126,7 +128,7 @@ function Window({ sale, onDone }) {
 }
 
 function Price({ sale, onDone }) {
-  const f = useForm('price', { price: yuan(sale.price) });
+  const f = useForm('price', { price: yuan(sale.price) }, onDone);
   useEffect(() => f.set({ price: yuan(sale.price) }), [sale.price]);
   const send = async (e) => {
     const reply = await f.send(e, `/api/admin/sales/${sale.id}/price`, { price: fen(f.values.price) });
@@ -145,7 +147,7 @@ export const TermsFields = ({ f }) => html`
   ${f.field('start_at', t('sales.start'), TIME)}${f.field('end_at', t('sales.end'), TIME)}<p class="rule">${zone()}</p>`;
 
 function Terms({ sale, onDone }) {
-  const f = useForm('terms', termsOf(sale));
+  const f = useForm('terms', termsOf(sale), onDone);
   useEffect(() => f.set(termsOf(sale)), [sale.price, sale.total, sale.start_at, sale.end_at]);
   const send = async (e) => {
     const reply = await f.send(e, '/api/admin/sales/' + sale.id, termsBody(f.values));

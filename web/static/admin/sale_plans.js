@@ -1,21 +1,22 @@
 // What is planned for a sale, and what became of it.
 import { html, useState } from '../lib/preact.js';
-import { post } from '../api.js';
 import { now } from '../clock.js';
 import { formatTime, t } from '../i18n.js';
+import { useKeys } from '../keys.js';
 import { TIME, isoTime, localTime, said, useForm, zone } from './form.js';
 
 const LATE = 5000; // ms
 
 export function Plans({ sale, may, onDone }) {
-  const f = useForm('plan', { action: sale.state === 'draft' ? 'publish' : 'pause', at: localTime(now() + 600_000) });
+  const f = useForm('plan', { action: sale.state === 'draft' ? 'publish' : 'pause', at: localTime(now() + 600_000) }, onDone);
+  const keys = useKeys();
   const [failed, setFailed] = useState('');
   const send = async (e) => {
     const reply = await f.send(e, `/api/admin/sales/${sale.id}/plans`, { action: f.values.action, at: isoTime(f.values.at) });
     if (reply.ok) onDone();
   };
   const cancel = async (plan) => {
-    const reply = await post(`/api/admin/plans/${plan.id}/cancel`);
+    const reply = await keys.send(`/api/admin/plans/${plan.id}/cancel`);
     setFailed(reply.ok ? '' : said(reply));
     onDone();
   };

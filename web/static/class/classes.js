@@ -1,8 +1,9 @@
 // The teacher's classes, and the form that opens one.
 import { html, useEffect, useState } from '../lib/preact.js';
-import { get, post } from '../api.js';
+import { get } from '../api.js';
 import { Field, errorsOf } from '../field.js';
 import { errorText, formatTime, lang, t } from '../i18n.js';
+import { useKeys } from '../keys.js';
 import { Failed, Loading } from '../shell.js';
 
 export function Classes() {
@@ -14,9 +15,10 @@ export function Classes() {
   useEffect(() => {
     get('/api/sandbox/classes').then((reply) => (reply.ok ? (setAll(reply.data), setFailed(null)) : setFailed(reply)));
   }, [tries]);
+  const keys = useKeys();
   const open = async (event) => {
     event.preventDefault();
-    const reply = await post('/api/sandbox/classes', { title });
+    const reply = await keys.send('/api/sandbox/classes', { title });
     if (reply.ok) location.hash = reply.data.code;
     else setRefused(reply);
   };
@@ -28,7 +30,7 @@ export function Classes() {
     <form class="sheet" onSubmit=${open}>
       <${Field} id="title" label=${t('class.of')} data-test="class-title" value=${title} onValue=${setTitle} error=${errors?.title} maxlength="60" placeholder=${t('class.example')} />
       ${refused && !errors && html`<p class="note" role="alert">${errorText(refused)}</p>`}
-      <button class="button" data-test="class-open">${t('class.open')}</button>
+      <button class="button" data-test="class-open" disabled=${keys.sending}>${t('class.open')}</button>
     </form>
     ${all.length > 0 && html`<h2>${t('class.all')}</h2>
       <ul class="sheet list-of-classes">${all.map((one) => html`<li key=${one.code}><a href=${'#' + one.code} data-test="class-link">${one.title}</a>

@@ -1,8 +1,9 @@
 // What a student sees: the form to join a class, and then the own exercises.
 import { html, useEffect, useRef, useState } from '../lib/preact.js';
-import { get, post } from '../api.js';
+import { get } from '../api.js';
 import { Field, errorsOf, focusFirstError } from '../field.js';
 import { errorText, t } from '../i18n.js';
+import { useKeys } from '../keys.js';
 import { poll } from '../poll.js';
 import { Loading } from '../shell.js';
 import { Trouble } from '../trouble.js';
@@ -42,15 +43,13 @@ export function Seat({ code }) {
 function Join({ code, onJoined }) {
   const [values, setValues] = useState({ code, nickname: '' });
   const [refused, setRefused] = useState(null);
-  const [sending, setSending] = useState(false);
+  const { sending, send } = useKeys();
   const set = (name) => (value) => setValues((old) => ({ ...old, [name]: value }));
   const join = async (event) => {
     event.preventDefault();
     const form = event.currentTarget;
-    setSending(true);
     // An input method may write wide letters.
-    const reply = await post('/api/sandbox/class', { code: values.code.normalize('NFKC').trim(), nickname: values.nickname });
-    setSending(false);
+    const reply = await send('/api/sandbox/class', { code: values.code.normalize('NFKC').trim(), nickname: values.nickname });
     if (reply.ok) return onJoined(reply.data);
     setRefused(reply);
     return focusFirstError(form);

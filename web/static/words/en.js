@@ -136,6 +136,8 @@ export default {
   'error.banned': ({ retry_after_ms }) => `Too many requests came from your account, so it cannot buy for another ${minutes(retry_after_ms)}. Your orders and your place in the queue stay.`,
   'error.busy': 'The shop is busy. Please try again in a moment.',
   'error.offline': 'No connection. Check it and try again.',
+  'unsure.offline': 'No answer came from the shop, so it is unknown whether this was done. Pressing again is safe: it is never done twice.',
+  unsure: ({ cause }) => `${cause} It is unknown whether this was done. Pressing again is safe: it is never done twice.`,
   'error.internal': ({ id }) => `The shop has an error. Please try again.${id ? ` (No. ${id})` : ''}`,
   'error.not_found': 'Not found.',
   'error.wrong_status': 'The order has changed in the meantime. This is its current status.',

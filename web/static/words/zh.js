@@ -133,6 +133,8 @@ export default {
   'error.banned': ({ retry_after_ms }) => `你的账号请求过于频繁，${Math.ceil(retry_after_ms / 60_000)} 分钟内暂时不能抢购。已有的订单和排队不受影响。`,
   'error.busy': '系统繁忙，请稍后重试。',
   'error.offline': '网络不通，请检查后重试。',
+  'unsure.offline': '没有收到店铺的答复，不知道这次操作做了没有。再按一次是安全的：做过的不会再做一遍。',
+  unsure: ({ cause }) => `${cause}不知道这次操作做了没有；再按一次是安全的：做过的不会再做一遍。`,
   'error.internal': ({ id }) => `系统出错了，请重试。${id ? `（编号 ${id}）` : ''}`,
   'error.not_found': '没有找到。',
   'error.wrong_status': '订单状态有变化，现在显示的是最新状态。',

@@ -4,6 +4,7 @@ export default {
   'admin.goods': 'Goods',
   'admin.save': 'Save',
   'admin.back': 'Back',
+  'admin.look': 'Show it',
   'admin.no': 'No, go back',
   'admin.zone': ({ zone }) => `Times are in this browser's zone: ${zone}`,
 

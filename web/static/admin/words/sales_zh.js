@@ -4,6 +4,7 @@ export default {
   'admin.goods': '商品',
   'admin.save': '保存',
   'admin.back': '返回',
+  'admin.look': '去看看',
   'admin.no': '不，返回',
   'admin.zone': ({ zone }) => `时间按本浏览器的时区填写：${zone}`,
 

@@ -1,0 +1,34 @@
+// The keys of forms: a form that is sent again after a lost answer is one change.
+import { useRef, useState } from './lib/preact.js';
+import { post } from './api.js';
+
+// newKey returns a random UUID. crypto.randomUUID is missing where a shop is opened over plain HTTP.
+export function newKey() {
+  const bytes = crypto.getRandomValues(new Uint8Array(16));
+  bytes[6] = (bytes[6] & 15) | 64;
+  bytes[8] = (bytes[8] & 63) | 128;
+  return Array.from(bytes, (b) => b.toString(16).padStart(2, '0')).join('').replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-');
+}
+
+// UNKNOWN are the codes after which no one knows whether the shop has done it.
+const UNKNOWN = new Set(['offline', 'internal', 'busy']);
+
+// useKeys returns {sending, send}. send(path, body, timeout) posts with a key, one request at a time: while one is under way, its reply
+// is that of all. A route keeps its key until the shop has answered, so pressing again after a lost answer does nothing twice. Such a
+// reply has unsure, and errorText says so.
+export function useKeys() {
+  const [sending, setSending] = useState(false);
+  const keys = useRef({}).current;
+  const now = useRef(null);
+  const request = async (path, body, timeout) => {
+    setSending(true);
+    keys[path] ??= newKey();
+    const reply = await post(path, body, { timeout, key: keys[path] });
+    const unsure = !reply.ok && UNKNOWN.has(reply.code);
+    if (!unsure) delete keys[path];
+    now.current = null;
+    setSending(false);
+    return { ...reply, unsure };
+  };
+  return { sending, send: (...args) => (now.current ??= request(...args)) };
+}
