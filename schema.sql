@@ -155,31 +155,6 @@ begin
     return found;
 end $$;
 
--- What the staff did, one line for each action, written in the transaction that acts. It is append-only. No foreign keys: a
--- line stays as it is, whatever becomes of its subject.
-create table if not exists admin_log (
-    id       bigint      generated always as identity primary key,
-    at       timestamptz not null default clock_timestamp(),
-    by_user  bigint,     -- null for a command at a terminal; for what was planned, who planned it
-    by_login text        not null default session_user, -- the role of Postgres
-    origin   text        not null, -- the address of the browser, the command, or the plan
-    action   text        not null check (action ~ '^[a-z]+[.][a-z_]+$'), -- such as sale.pause
-    subject  text        not null, -- such as sale 7
-    before   jsonb,
-    after    jsonb
-);
-
-create index if not exists admin_log_of_a_subject on admin_log (subject, id);
-create index if not exists admin_log_of_a_user    on admin_log (by_user, id);
-
-create or replace function admin_log_is_append_only() returns trigger language plpgsql as $$
-begin
-    raise exception 'admin_log is append-only' using errcode = 'check_violation';
-end $$;
-
-create or replace trigger admin_log_is_append_only before update or delete or truncate on admin_log
-    for each statement execute function admin_log_is_append_only();
-
 -- Where parcels go: the owner's address, and the copy that a paid order keeps of it. The owner may erase it: then the three
 -- columns are null.
 create table if not exists addresses (
@@ -449,6 +424,41 @@ alter table sales add column if not exists bypasses_known bigint not null defaul
 -- The upgrade from version 3.
 alter table users add column if not exists generation bigint not null default 0;
 
+-- What the staff did, one line for each action, written in the transaction that acts. It is append-only. No foreign keys: a
+-- line stays as it is, whatever becomes of its subject. It stands behind all tables that a change of the staff writes, since its
+-- line is the last that such a transaction writes: an upgrade beside it takes its locks in the same order.
+create table if not exists admin_log (
+    id       bigint      generated always as identity primary key,
+    at       timestamptz not null default clock_timestamp(),
+    by_user  bigint,     -- null for a command at a terminal; for what was planned, who planned it
+    by_login text        not null default session_user, -- the role of Postgres
+    origin   text        not null, -- the address of the browser, the command, or the plan
+    action   text        not null check (action ~ '^[a-z]+[.][a-z_]+$'), -- such as sale.pause
+    subject  text        not null, -- such as sale 7
+    before   jsonb,
+    after    jsonb,
+    -- Of a request with an idempotency key: the key, a digest of route and body, and what a repetition is answered from.
+    key      uuid,
+    digest   bytea,
+    result   jsonb
+);
+
+-- The upgrade from version 9.
+alter table admin_log add column if not exists key uuid, add column if not exists digest bytea, add column if not exists result jsonb;
+
+create index if not exists admin_log_of_a_subject on admin_log (subject, id);
+create index if not exists admin_log_of_a_user    on admin_log (by_user, id);
+-- What makes a repetition one action with the first: it waits here for the first to end.
+create unique index if not exists one_action_per_key on admin_log (by_user, key) where key is not null;
+
+create or replace function admin_log_is_append_only() returns trigger language plpgsql as $$
+begin
+    raise exception 'admin_log is append-only' using errcode = 'check_violation';
+end $$;
+
+create or replace trigger admin_log_is_append_only before update or delete or truncate on admin_log
+    for each statement execute function admin_log_is_append_only();
+
 -- Draws a new incarnation in the place of the one that the caller has read, and reports whether it did: of several processes one
 -- does. replaces is the incarnation whose marks are in Redis, seen has the highest number that Redis has seen of each sequence:
 -- no id is given twice. It runs with the rights of the schema's owner, since the shop's role may set no sequence.
@@ -504,5 +514,5 @@ begin
     end loop;
 end $$;
 
-insert into schema_version (version) values (9)
+insert into schema_version (version) values (10)
     on conflict (one) do update set version = excluded.version where schema_version.version < excluded.version;

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+	"time"
 
 	"github.com/go-chi/chi/v5"
 
@@ -22,7 +23,7 @@ func (s *Server) adminRoutes(r chi.Router) {
 		r.Get(path, s.staff("GET /api/admin"+path, h, user.RoleViewer, user.RoleAdmin))
 	}
 	change := func(path string, h adminHandler) {
-		r.Post(path, s.staff("POST /api/admin"+path, h, user.RoleAdmin))
+		r.Post(path, s.staff("POST /api/admin"+path, s.keyed(h), user.RoleAdmin))
 	}
 	read("/sales", s.adminSales)
 	change("/sales", s.addSale)
@@ -64,6 +65,6 @@ func (s *Server) staff(route string, h adminHandler, roles ...string) http.Handl
 		if !slices.Contains(roles, session.Role) {
 			return errForbidden
 		}
-		return h(w, r, admin.By{UserID: session.UserID, From: s.clientIP(r), Viewer: session.Role == user.RoleViewer})
+		return h(w, r, admin.By{UserID: session.UserID, From: s.clientIP(r), Viewer: session.Role == user.RoleViewer, At: time.Now()})
 	}))
 }

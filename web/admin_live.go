@@ -123,7 +123,8 @@ func (s *Server) shareLive(w http.ResponseWriter, r *http.Request, by admin.By) 
 		return fieldError{"hours", "link"}
 	}
 	expires := time.Now().Add(time.Duration(in.Hours) * time.Hour).Truncate(time.Second)
-	if err := s.Admin.ShareLive(r.Context(), by, expires); err != nil {
+	expires, err := s.Admin.ShareLive(r.Context(), by, expires)
+	if err != nil {
 		return err
 	}
 	return ok(w, 200, struct {

@@ -100,7 +100,7 @@ func (s *Server) addSale(w http.ResponseWriter, r *http.Request, by admin.By) er
 	} else if in.itemInput != (itemInput{}) {
 		noItem = fieldError{"goods_id", "alone"}
 	}
-	if sale.Terms, noTerms = in.terms(time.Now()); in.State != goods.Draft && in.State != goods.Published {
+	if sale.Terms, noTerms = in.terms(by.At); in.State != goods.Draft && in.State != goods.Published {
 		err = fieldError{"state", "value"}
 	}
 	if err = errors.Join(noItem, noTerms, err); err != nil {
@@ -123,7 +123,7 @@ type termsInput struct {
 	EndAt   string `json:"end_at"`
 }
 
-// terms returns the terms, or an error that names every wrong field. now is there to refuse an end that is over.
+// terms returns the terms, or an error that names every wrong field. now is when the request came: an end that was over then is refused.
 func (in termsInput) terms(now time.Time) (t goods.Terms, err error) {
 	f := inputs{}
 	t.Price, t.Total = needed(&f, "price", in.Price), needed(&f, "stock", in.Stock)
@@ -138,7 +138,7 @@ func (in termsInput) terms(now time.Time) (t goods.Terms, err error) {
 func (s *Server) editDraft(w http.ResponseWriter, r *http.Request, by admin.By) error {
 	var in termsInput
 	return s.changeSaleTo(w, r, by, "edit", &in, func() (admin.SaleChange, error) {
-		terms, err := in.terms(time.Now())
+		terms, err := in.terms(by.At)
 		return func(g *goods.Store, ctx context.Context, id int64) (int64, error) { return g.EditDraft(ctx, id, terms) }, err
 	})
 }

@@ -67,7 +67,11 @@ func (s *Server) joinClass(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	token, seat, err := s.classes.join(in.Code, name, s.classToken(r), time.Now())
+	key, err := readKey(r)
+	if err != nil {
+		return err
+	}
+	token, seat, err := s.classes.join(in.Code, name, s.classToken(r), key, time.Now())
 	if err != nil {
 		return err
 	}
@@ -98,7 +102,11 @@ func (s *Server) openClass(w http.ResponseWriter, r *http.Request, by admin.By) 
 	if utf8.RuneCountInString(title) > maxClassTitle {
 		return fieldError{"title", "class"}
 	}
-	return s.answerClass(w, r, by)(s.classes.open(title, time.Now()))
+	key, err := readKey(r)
+	if err != nil {
+		return err
+	}
+	return s.answerClass(w, r, by)(s.classes.open(title, classKey{by.UserID, key}, time.Now()))
 }
 
 func (s *Server) showClass(w http.ResponseWriter, r *http.Request, by admin.By) error {

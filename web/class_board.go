@@ -10,6 +10,9 @@ import (
 
 	crand "crypto/rand"
 
+	"github.com/google/uuid"
+
+	"miaosha/seckill/admin"
 	"miaosha/seckill/lab"
 )
 
@@ -39,14 +42,22 @@ type classes struct {
 // class is one lesson: students join it by its code, and its board shows who has solved which exercise.
 type class struct {
 	code, title    string
+	key            classKey   // of the request that opened it
 	opened, closed time.Time  // closed is zero while students may join and solve
 	students       []*student // in the order in which they joined
 	joined         int        // so far; the id of the last one
 	run            *labJob    // the last one that the board shows; nil for none
 }
 
+// classKey is the key of a request of a user; the zero classKey is none. See README.md, A request that is sent twice.
+type classKey struct {
+	user int64
+	key  uuid.UUID
+}
+
 type student struct {
 	id     int
+	key    uuid.UUID // of the request that added the seat
 	name   string
 	token  string // of the student's browser
 	joined time.Time
@@ -110,11 +121,20 @@ func ladder() (steps []ladderStep) {
 	return steps
 }
 
-// open opens a class. A class of a day ago ends then, and a closed one if there is no other room. It returns errClassesFull if
+// open opens a class; with a key that has opened one, it returns that, or an admin.DoneOtherwiseError if it has another title. A class of a day ago ends then, and a closed one if there is no other room. It returns errClassesFull if
 // maxClasses are open.
-func (c *classes) open(title string, now time.Time) (classView, error) {
+func (c *classes) open(title string, key classKey, now time.Time) (classView, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	for _, one := range c.all {
+		switch {
+		case key.key == uuid.Nil || one.key != key:
+		case one.title != title:
+			return classView{}, admin.DoneOtherwiseError{Action: "class.open", Subject: "class " + one.code}
+		default:
+			return one.view(), nil
+		}
+	}
 	c.all = slices.DeleteFunc(c.all, func(old *class) bool { return now.Sub(old.opened) > classLife })
 	if len(c.all) >= maxClasses {
 		i := slices.IndexFunc(c.all, func(old *class) bool { return !old.closed.IsZero() })
@@ -127,7 +147,7 @@ func (c *classes) open(title string, now time.Time) (classView, error) {
 	for c.find(code) != nil {
 		code = newClassCode()
 	}
-	opened := &class{code: code, title: title, opened: now}
+	opened := &class{code: code, title: title, key: key, opened: now}
 	c.all = append(c.all, opened)
 	return opened.view(), nil
 }
@@ -213,8 +233,9 @@ func (c *classes) show(code string, run *labJob) (classView, error) {
 }
 
 // join adds a seat for the browser with the token to an open class, under a name that the class does not have yet, and returns the
-// token of the seat: a new one unless this browser has this name there already. It returns errNoClass and errClassFull.
-func (c *classes) join(code, name, token string, now time.Time) (string, seatView, error) {
+// token of the seat: a new one unless this browser has this name there already. A browser whose answer was lost has no token: its key
+// finds the seat, and a name that was changed meanwhile is the seat's then. It returns errNoClass and errClassFull.
+func (c *classes) join(code, name, token string, key uuid.UUID, now time.Time) (string, seatView, error) {
 	code = strings.ToUpper(strings.NewReplacer(" ", "", "-", "").Replace(code))
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -224,17 +245,21 @@ func (c *classes) join(code, name, token string, now time.Time) (string, seatVie
 	}
 	for _, s := range one.students {
 		if strings.EqualFold(s.name, name) {
-			if s.token == token {
-				return token, one.seat(s), nil
+			if s.token == token || key != uuid.Nil && s.key == key {
+				return s.token, one.seat(s), nil
 			}
 			return "", seatView{}, fieldError{"nickname", "taken"}
 		}
+	}
+	if i := slices.IndexFunc(one.students, func(s *student) bool { return key != uuid.Nil && s.key == key }); i >= 0 {
+		one.students[i].name = name
+		return one.students[i].token, one.seat(one.students[i]), nil
 	}
 	if len(one.students) >= maxStudents {
 		return "", seatView{}, errClassFull
 	}
 	one.joined++
-	s := &student{id: one.joined, name: name, token: crand.Text(), joined: now}
+	s := &student{id: one.joined, name: name, key: key, token: crand.Text(), joined: now}
 	one.students = append(one.students, s)
 	return s.token, one.seat(s), nil
 }

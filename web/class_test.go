@@ -12,23 +12,54 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+
+	"miaosha/seckill/admin"
 )
 
 // openClassOf opens a class with students of these names, and returns its code and their tokens.
 func openClassOf(t *testing.T, c *classes, names ...string) (code string, tokens []string) {
 	t.Helper()
-	v, err := c.open("Monday", time.Now())
+	v, err := c.open("Monday", classKey{}, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range names {
-		token, _, err := c.join(v.Code, name, "", time.Now())
+		token, _, err := c.join(v.Code, name, "", uuid.Nil, time.Now())
 		if err != nil {
 			t.Fatal(err)
 		}
 		tokens = append(tokens, token)
 	}
 	return v.Code, tokens
+}
+
+// A class and a seat whose answers were lost are there once.
+func TestClassesAndSeatsOfAKey(t *testing.T) {
+	t.Parallel()
+	c, key, now := &classes{}, classKey{7, uuid.New()}, time.Now()
+	first, err := c.open("Monday", key, now)
+	again, e := c.open("Monday", key, now)
+	if err != nil || e != nil || first.Code != again.Code || len(c.list()) != 1 {
+		t.Errorf("opened twice: %v %v, %v %v", first.Code, again.Code, err, e)
+	}
+	if _, err := c.open("Tuesday", key, now); !errors.As(err, new(admin.DoneOtherwiseError)) {
+		t.Errorf("another class with the same key: %v", err)
+	}
+	if _, err := c.open("Monday", classKey{8, key.key}, now); err != nil || len(c.list()) != 2 {
+		t.Errorf("another teacher has the same key: %v", err)
+	}
+	seat := uuid.New()
+	token, _, err := c.join(first.Code, "Li Lei", "", seat, now)
+	for _, name := range []string{"Li Lei", "李雷"} { // the second time under another name
+		same, view, e := c.join(first.Code, name, "", seat, now)
+		if err != nil || e != nil || same != token || view.Students != 1 || view.Nickname != name {
+			t.Errorf("joined again as %s: %+v, %v %v", name, view, err, e)
+		}
+	}
+	if _, _, err := c.join(first.Code, "李雷", "", uuid.New(), now); err == nil {
+		t.Error("another student has the same name")
+	}
 }
 
 // The board counts the judged runs until the first that solves an exercise, and keeps the cost of the cheapest that does.
@@ -81,17 +112,17 @@ func TestClassesAreBounded(t *testing.T) {
 	now := time.Now()
 	code, _ := openClassOf(t, c)
 	for i := range maxStudents {
-		if _, _, err := c.join(code, fmt.Sprint("student ", i), "", now); err != nil {
+		if _, _, err := c.join(code, fmt.Sprint("student ", i), "", uuid.Nil, now); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, _, err := c.join(code, "one more", "", now); err != errClassFull {
+	if _, _, err := c.join(code, "one more", "", uuid.Nil, now); err != errClassFull {
 		t.Errorf("the student after the last: %v", err)
 	}
 	for range maxClasses - 1 {
 		openClassOf(t, c)
 	}
-	if _, err := c.open("one more", now); err != errClassesFull {
+	if _, err := c.open("one more", classKey{}, now); err != errClassesFull {
 		t.Errorf("the class after the last: %v", err)
 	}
 	if _, err := c.close(code, now); err != nil {
@@ -101,7 +132,7 @@ func TestClassesAreBounded(t *testing.T) {
 	if _, err := c.board(code); err != errNoPage {
 		t.Errorf("the closed class, whose room was needed: %v", err)
 	}
-	if _, err := c.open("tomorrow", now.Add(classLife+time.Hour)); err != nil || len(c.list()) != 1 {
+	if _, err := c.open("tomorrow", classKey{}, now.Add(classLife+time.Hour)); err != nil || len(c.list()) != 1 {
 		t.Errorf("a day later: %v, %d classes", err, len(c.list()))
 	}
 }

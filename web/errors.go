@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -47,6 +48,7 @@ type refusal struct {
 // refusals maps errors to statuses and codes. The first match counts.
 var refusals = []refusal{
 	{err: errBadRequest, status: 400, code: "bad_request", zh: "请求有误", en: "The request is malformed"},
+	{err: errBadKey, status: 400, code: "bad_request", zh: "请求头 Idempotency-Key 须是一个 UUID", en: "The header Idempotency-Key has to be one UUID"},
 	{err: order.ErrWrongAmount, status: 400, code: "bad_request", zh: "金额与订单不符", en: "The amount is not the order's price"},
 	{err: order.ErrReusedRef, status: 409, code: "wrong_status", zh: "该支付流水号已经登记过", en: "This payment reference is recorded already"},
 	{err: errNotLoggedIn, status: 401, code: "not_logged_in", zh: "请先登录", en: "Please log in first"},
@@ -144,6 +146,7 @@ func (s *Server) writeError(w http.ResponseWriter, r *http.Request, err error) {
 	var banned user.BannedError
 	var transition goods.TransitionError
 	var format admin.FormatError
+	var otherwise admin.DoneOtherwiseError
 	switch {
 	case errors.As(err, &early):
 		refuse(w, r, 403, "not_started", "还没有开始", "Not started yet", map[string]any{"starts_in_ms": max(1, early.In.Milliseconds())})
@@ -162,6 +165,9 @@ func (s *Server) writeError(w http.ResponseWriter, r *http.Request, err error) {
 		return
 	case errors.As(err, &format):
 		refusePicture(w, r, format)
+		return
+	case errors.As(err, &otherwise):
+		refuseDoneOtherwise(w, r, otherwise)
 		return
 	case r.Context().Err() != nil && errors.Is(err, context.Canceled):
 		return // the client has closed the connection
@@ -313,6 +319,20 @@ func refusePicture(w http.ResponseWriter, r *http.Request, e admin.FormatError) 
 		zh, en = "这个文件的格式是 "+e.Format+"。"+takesZH, "The format of this file is "+e.Format+". "+takesEN
 	}
 	refuse(w, r, http.StatusUnsupportedMediaType, "unsupported_media_type", zh, en, map[string]any{"format": e.Format, "reason": e.Why})
+}
+
+// subjectsZH are the kinds of what the staff acts on, in Chinese.
+var subjectsZH = map[string]string{"sale": "秒杀", "goods": "商品", "order": "订单", "payment": "支付", "picture": "图片", "user": "用户", "class": "课堂", "live view": "实时看板的链接"}
+
+// refuseDoneOtherwise also names what the first request with the key has done, and to what.
+func refuseDoneOtherwise(w http.ResponseWriter, r *http.Request, e admin.DoneOtherwiseError) {
+	subject := e.Subject
+	for en, zh := range subjectsZH {
+		subject = strings.Replace(subject, en, zh, 1)
+	}
+	refuse(w, r, 409, "done_otherwise", fmt.Sprintf("上一次提交其实已经生效（%s），所以修改后的这一次没有执行。请先核对现在的内容，还需要改再提交", subject),
+		fmt.Sprintf("Your first try was done after all (%s), so this changed one was not. Look at what is there now, and send again only what is still missing", e.Subject),
+		map[string]any{"action": e.Action, "subject": e.Subject})
 }
 
 func setRetryAfter(w http.ResponseWriter, wait time.Duration) {

@@ -124,6 +124,9 @@ func (s *Server) addPicture(w http.ResponseWriter, r *http.Request, by admin.By)
 	if err != nil {
 		return fmt.Errorf("%w: %v", errBadRequest, err)
 	}
+	if by, err = s.withKey(r, by, raw); err != nil {
+		return err
+	}
 	p, err := s.Admin.AddPicture(ctx, by, raw)
 	if err != nil {
 		return err

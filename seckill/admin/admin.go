@@ -6,11 +6,15 @@
 package admin
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"sync"
+	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/redis/go-redis/v9"
@@ -24,6 +28,10 @@ type By struct {
 	UserID int64  // 0 for a command at a terminal; for what was planned, who planned it
 	From   string // the address of the browser, the command, or the plan
 	Viewer bool   // looks and does not act: phones in lists are masked
+
+	Key    uuid.UUID // of the request; uuid.Nil: none. See act
+	Digest [32]byte  // of what the request asks for
+	At     time.Time // when the request came; of one that repeats an action, when that was done
 }
 
 // Store is the staff's view of the shop. It is safe for concurrent use.
@@ -48,20 +56,80 @@ func New(db *pgxpool.Pool, orders order.Config, unitsReturned func()) *Store {
 func (s *Store) ReadGates(rdb redis.UniversalClient) { s.gates = rdb }
 
 // action is one line of the log: what is done to what, as it was before and as it is after. before and after become JSON;
-// nil is none. An action changes them while it acts.
+// nil is none. An action changes them while it acts. result points at what its caller receives, if that is more than an error.
 type action struct {
 	name, subject string // such as sale.pause, sale 7
 	before, after any
+	result        any
+}
+
+// DoneOtherwiseError is the refusal of a request whose key another request of the same user had, with another route or body.
+type DoneOtherwiseError struct{ Action, Subject string } // of the first one
+
+func (e DoneOtherwiseError) Error() string {
+	return fmt.Sprintf("the key belongs to %s of %s, which is done", e.Action, e.Subject)
 }
 
 // act runs do and writes its line in the log, in one transaction. If do fails, there is neither a change nor a line.
+//
+// With a key, an action is done once. The line has the key, and an index knows each key of a user once: a repetition that comes
+// while the first is under way waits there for its end, its own change is rolled back, and it receives the first one's result.
+// So does one that finds nothing left to do, and one whose commit had no answer. A first one that failed leaves no key behind.
 func (s *Store) act(ctx context.Context, by By, a *action, do func(pgx.Tx) error) error {
-	return pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) error {
+	err := pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) error {
 		if err := do(tx); err != nil {
 			return err
 		}
 		return a.write(ctx, tx, by)
 	})
+	if err == nil || by.Key == uuid.Nil {
+		return err
+	}
+	first, known, e := s.first(ctx, by)
+	switch _, otherwise := errors.AsType[DoneOtherwiseError](e); {
+	case otherwise:
+		return e
+	case !known:
+		return err
+	case a.result == nil:
+		return nil
+	}
+	if err := json.Unmarshal(first.Result, a.result); err != nil {
+		return fmt.Errorf("read the result of %s of %s: %w", a.name, first.Subject, err)
+	}
+	return nil
+}
+
+// Came returns by with the time when its request came, if it repeats one that is done: the rules of a form are those of that time.
+// DoneOtherwiseError.
+func (s *Store) Came(ctx context.Context, by By) (By, error) {
+	first, known, err := s.first(ctx, by)
+	if known {
+		by.At = first.At
+	}
+	return by, err
+}
+
+// done is the line of an action that was done with a key.
+type done struct {
+	At              time.Time
+	Action, Subject string
+	Digest, Result  []byte
+}
+
+// first returns the line of the first request with by's key. known is false if there is none. DoneOtherwiseError.
+func (s *Store) first(ctx context.Context, by By) (d done, known bool, err error) {
+	rows, _ := s.db.Query(ctx, `select at, action, subject, digest, result from admin_log where by_user = $1 and key = $2`, by.UserID, by.Key)
+	d, err = pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[done])
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return d, false, nil
+	case err != nil:
+		return d, false, fmt.Errorf("look for a former request: %w", err)
+	case !bytes.Equal(d.Digest, by.Digest[:]):
+		return d, false, DoneOtherwiseError{d.Action, d.Subject}
+	}
+	return d, true, nil
 }
 
 func (a *action) write(ctx context.Context, tx pgx.Tx, by By) error {
@@ -73,9 +141,18 @@ func (a *action) write(ctx context.Context, tx pgx.Tx, by By) error {
 	if err != nil {
 		return err
 	}
+	var key *uuid.UUID
+	var digest, result []byte
+	if by.Key != uuid.Nil {
+		key, digest = &by.Key, by.Digest[:]
+		if result, err = document(a.result); err != nil {
+			return err
+		}
+	}
 	_, err = tx.Exec(ctx, `
-		insert into admin_log (by_user, origin, action, subject, before, after)
-		values (nullif($1, 0), $2, $3, $4, $5::jsonb, $6::jsonb)`, by.UserID, by.From, a.name, a.subject, before, after)
+		insert into admin_log (by_user, origin, action, subject, before, after, key, digest, result)
+		values (nullif($1, 0), $2, $3, $4, $5::jsonb, $6::jsonb, $7, $8, $9::jsonb)`,
+		by.UserID, by.From, a.name, a.subject, before, after, key, digest, result)
 	if err != nil {
 		return fmt.Errorf("log %s of %s: %w", a.name, a.subject, err)
 	}

@@ -52,7 +52,7 @@ func (s *Store) Item(ctx context.Context, id int64) (Item, error) { return readI
 
 // AddItem adds an item to the catalogue and returns its id.
 func (s *Store) AddItem(ctx context.Context, by By, it goods.Item) (id int64, err error) {
-	a := &action{name: "goods.create"}
+	a := &action{name: "goods.create", result: &id}
 	err = s.act(ctx, by, a, func(tx pgx.Tx) error {
 		if id, err = goods.New(tx).AddItem(ctx, tx, it); err != nil {
 			return err

@@ -24,7 +24,7 @@ type (
 
 // Refund is that of order.Store, with a line in the log.
 func (s *Store) Refund(ctx context.Context, by By, id uuid.UUID) error {
-	a := action{"order.refund", subjectOf(id), status{order.Paid}, status{order.Refunded}}
+	a := action{name: "order.refund", subject: subjectOf(id), before: status{order.Paid}, after: status{order.Refunded}}
 	err := s.act(ctx, by, &a, func(tx pgx.Tx) error { return order.New(tx, s.orders).Refund(ctx, id) })
 	if err == nil {
 		s.unitsReturned()
@@ -43,10 +43,15 @@ const refundFor = 2 * time.Second
 
 // RefundAll refunds orders one after the other, each in a transaction and with a line in the log of its own: one that is refused
 // stops no other. It stops after two seconds, and returns what became of those that it came to. Whoever asks again for the
-// others, or for all, refunds none twice.
+// others, or for all, refunds none twice. Each order has a key of its own, made of that of the request: a repetition receives for each
+// order what the first did, and refunds those to which the first did not come.
 func (s *Store) RefundAll(ctx context.Context, by By, ids []uuid.UUID) (done []Refunded) {
+	key := by.Key
 	for end := time.Now().Add(refundFor); len(done) < len(ids) && time.Now().Before(end) && ctx.Err() == nil; {
 		id := ids[len(done)]
+		if key != uuid.Nil {
+			by.Key, by.Digest = uuid.NewSHA1(key, id[:]), [32]byte{}
+		}
 		done = append(done, Refunded{id, s.Refund(ctx, by, id)})
 	}
 	return done
@@ -61,7 +66,7 @@ type payment struct {
 
 // Confirm is ConfirmByHand of order.Store, with a line in the log.
 func (s *Store) Confirm(ctx context.Context, by By, id uuid.UUID, ref string) (money string, err error) {
-	a := action{name: "order.confirm", subject: subjectOf(id)}
+	a := action{name: "order.confirm", subject: subjectOf(id), result: &money}
 	err = s.act(ctx, by, &a, func(tx pgx.Tx) error {
 		var was string
 		err := tx.QueryRow(ctx, `select status from orders where id = $1 for update`, id).Scan(&was)
@@ -84,7 +89,7 @@ func (s *Store) Confirm(ctx context.Context, by By, id uuid.UUID, ref string) (m
 
 // Cancel cancels a pending order of any user, with a line in the log. order.ErrNotFound, order.ErrWrongStatus.
 func (s *Store) Cancel(ctx context.Context, by By, id uuid.UUID) error {
-	a := action{"order.cancel", subjectOf(id), status{order.Pending}, status{order.Cancelled}}
+	a := action{name: "order.cancel", subject: subjectOf(id), before: status{order.Pending}, after: status{order.Cancelled}}
 	err := s.act(ctx, by, &a, func(tx pgx.Tx) error {
 		var user int64
 		err := tx.QueryRow(ctx, `select user_id from orders where id = $1`, id).Scan(&user)

@@ -87,6 +87,6 @@ func (s *Store) AskAgain(ctx context.Context, by By, id uuid.UUID, asked []strin
 
 // ReturnByHand is that of order.Store, with a line in the log.
 func (s *Store) ReturnByHand(ctx context.Context, by By, id uuid.UUID, asked []string, note string) error {
-	a := action{"payment.returned", "payment " + id.String(), status{"refund_due"}, returned{"refunded", note}}
+	a := action{name: "payment.returned", subject: "payment " + id.String(), before: status{"refund_due"}, after: returned{"refunded", note}}
 	return s.act(ctx, by, &a, func(tx pgx.Tx) error { return order.New(tx, s.orders).ReturnByHand(ctx, id, asked, note) })
 }

@@ -50,14 +50,15 @@ func (s *Store) AddPicture(ctx context.Context, by By, raw []byte) (p Picture, e
 	random := make([]byte, 16)
 	rand.Read(random)
 	p = Picture{hex.EncodeToString(random) + "." + made.Kind, made.Width, made.Height}
-	a := &action{name: "picture.add", subject: "picture " + p.Name, after: map[string]int{"width": p.Width, "height": p.Height, "bytes": len(made.Bytes)}}
-	return p, s.act(ctx, by, a, func(tx pgx.Tx) error {
+	a := &action{name: "picture.add", subject: "picture " + p.Name, after: map[string]int{"width": p.Width, "height": p.Height, "bytes": len(made.Bytes)}, result: &p}
+	err = s.act(ctx, by, a, func(tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, `insert into pictures (name, bytes, width, height) values ($1, $2, $3, $4)`, p.Name, made.Bytes, p.Width, p.Height)
 		if err != nil {
 			return fmt.Errorf("store a picture: %w", err)
 		}
 		return nil
 	})
+	return p, err
 }
 
 // Picture returns the bytes of a picture, or ErrNoPicture.

@@ -67,7 +67,7 @@ func (s *Store) AddPlan(ctx context.Context, by By, sale int64, do string, at ti
 	if planned[do] == nil {
 		return 0, PlanError{"action", "value"}
 	}
-	a := &action{name: "plan.create", subject: saleSubject(sale), after: map[string]any{"action": do, "at": at}}
+	a := &action{name: "plan.create", subject: saleSubject(sale), after: map[string]any{"action": do, "at": at}, result: &id}
 	err = s.act(ctx, by, a, func(tx pgx.Tx) error {
 		err := tx.QueryRow(ctx, `
 			insert into sale_plans (sale_id, action, at, by_user)

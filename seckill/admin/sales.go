@@ -102,7 +102,7 @@ type NewSale struct {
 
 // AddSale adds a sale and returns its id. Its errors are those of goods.Store.AddItem and AddSale.
 func (s *Store) AddSale(ctx context.Context, by By, sale NewSale) (id int64, err error) {
-	a := &action{name: "sale.create"}
+	a := &action{name: "sale.create", result: &id}
 	err = s.act(ctx, by, a, func(tx pgx.Tx) error {
 		store, item := goods.New(tx), sale.GoodsID
 		if item == 0 {
@@ -144,7 +144,7 @@ type SaleChange = func(*goods.Store, context.Context, int64) (epoch int64, err e
 
 // ChangeSale makes one change of a sale and writes its line in the log: sale.<do>.
 func (s *Store) ChangeSale(ctx context.Context, by By, do string, id int64, change SaleChange) (epoch int64, err error) {
-	a := &action{name: "sale." + do, subject: saleSubject(id)}
+	a := &action{name: "sale." + do, subject: saleSubject(id), result: &epoch}
 	err = s.act(ctx, by, a, func(tx pgx.Tx) error {
 		epoch, err = changeSale(ctx, tx, a, id, change)
 		return err

@@ -28,7 +28,7 @@ insert (user_id, name, phone, address, updated_at), update (name, phone, address
 insert (order_id, name, phone, address, carrier, tracking, shipped_at, updated_at), update (name, phone, address, carrier, tracking, shipped_at, updated_at) on deliveries
 insert (sale_id, action, at, by_user), update (state, why, done_at) on sale_plans
 insert (name, bytes, width, height) on pictures
-insert (by_user, origin, action, subject, before, after) on admin_log
+insert (by_user, origin, action, subject, before, after, key, digest, result) on admin_log
 usage on sequence gate_epoch
 execute on function change_role, disable_user, new_incarnation
 `

@@ -1,0 +1,62 @@
+package web
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"io"
+	"net/http"
+
+	"github.com/google/uuid"
+
+	"miaosha/seckill/admin"
+)
+
+// keyHeader has the key that a form of the staff keeps until it has an answer. Programs may leave it out.
+const keyHeader = "Idempotency-Key"
+
+var errBadKey = errors.New("a key that is no UUID")
+
+// keyed adds the key of a request to the change of the staff that it asks for: a repetition receives the first answer, and another request with the
+// same key is an admin.DoneOtherwiseError. A sale or an item in an answer is always as it is now.
+func (s *Server) keyed(h adminHandler) adminHandler {
+	return func(w http.ResponseWriter, r *http.Request, by admin.By) error {
+		if len(r.Header.Values(keyHeader)) == 0 {
+			return h(w, r, by)
+		}
+		raw, err := rawBody(w, r, maxBody)
+		if err != nil {
+			return err
+		}
+		r.Body = io.NopCloser(bytes.NewReader(raw))
+		if by, err = s.withKey(r, by, raw); err != nil {
+			return err
+		}
+		return h(w, r, by)
+	}
+}
+
+// readKey returns the key of a request; uuid.Nil for none. It returns errBadKey.
+func readKey(r *http.Request) (uuid.UUID, error) {
+	keys := r.Header.Values(keyHeader)
+	if len(keys) == 0 {
+		return uuid.Nil, nil
+	}
+	key, err := uuid.Parse(keys[0])
+	if err != nil || len(keys) > 1 || len(keys[0]) != 36 || key == uuid.Nil {
+		return uuid.Nil, errBadKey
+	}
+	return key, nil
+}
+
+// withKey returns by with the key of a request, and with the time when the request came first. It returns errBadKey and
+// admin.DoneOtherwiseError.
+func (s *Server) withKey(r *http.Request, by admin.By, body []byte) (admin.By, error) {
+	key, err := readKey(r)
+	if err != nil || key == uuid.Nil {
+		return by, err
+	}
+	by.Key = key
+	by.Digest = sha256.Sum256(append([]byte(r.URL.Path+"\n"), body...))
+	return s.Admin.Came(r.Context(), by)
+}
