@@ -13,6 +13,7 @@ import (
 
 	"miaosha/goods"
 	"miaosha/order"
+	"miaosha/seckill/sandbox/sandboxtest"
 )
 
 // withKey returns the keeper with a new key, for a request of this text.
@@ -115,6 +116,30 @@ func TestWhomAKeyBelongsTo(t *testing.T) {
 	first, err := s.Came(t.Context(), pause)
 	if err != nil || first.At.IsZero() {
 		t.Errorf("the first request came at %v, %v", first.At, err)
+	}
+}
+
+// When Postgres commits and its answer is lost, the action with a key finds its line and has its result.
+func TestALostAnswerOfPostgres(t *testing.T) {
+	_, db, sale := newShop(t)
+	proxy, through := sandboxtest.ProxyTo(t, db.Config().ConnString())
+	unsure, err := pgxpool.New(t.Context(), through)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(unsure.Close)
+	s := New(unsure, order.Config{}, nil)
+	proxy.Lose("COMMIT", 1)
+	if _, err := s.ChangeSale(t.Context(), keeper, "units", sale, add(10)); err == nil {
+		t.Error("an action without a key believes that it was done")
+	}
+	proxy.Lose("COMMIT", 1)
+	id, err := s.AddItem(t.Context(), withKey("item"), goods.Item{Title: "tea"})
+	if err != nil || id != 2 || proxy.Lost() != 2 {
+		t.Errorf("item %d was added, %v; %d answers were lost", id, err, proxy.Lost())
+	}
+	if n := count(t, db, `select count(*) from goods`); n != 2 {
+		t.Errorf("there are %d goods, want 2", n)
 	}
 }
 
