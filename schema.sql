@@ -28,7 +28,7 @@ create table if not exists shop (
 
 insert into shop default values on conflict do nothing;
 
--- The upgrades from version 5, 6 and 7. They come first: their locks are the strongest, and in the order in which every
+-- The upgrades from version 5, 6, 7 and 9. They come first: their locks are the strongest, and in the order in which every
 -- transaction of the shop takes them. Plain reads of orders go on: one that has begun there may wait for sales.
 do $$
 begin
@@ -61,6 +61,14 @@ begin
         alter table users add constraint users_role_check check (role in ('buyer', 'viewer', 'admin'));
         alter table users add column disabled_at timestamptz, add column password_due boolean not null default false,
                           add column revoked_at timestamptz;
+    end if;
+    -- From version 9: the telephone of an address may be a landline with an extension.
+    if exists (select from pg_constraint where conrelid = to_regclass('addresses') and conname = 'addresses_phone_check'
+               and strpos(pg_get_constraintdef(oid), '-[0-9]{1,6}') = 0) then
+        lock table sales in access exclusive mode;
+        lock table orders in exclusive mode;
+        alter table addresses drop constraint addresses_phone_check;
+        alter table addresses add constraint addresses_phone_check check (phone ~ '^[+]?[0-9]{3,20}$|^[+]?[0-9]{5,20}-[0-9]{1,6}$|^(0[0-9]{2,3}-[0-9]{7,8}|[48]00-[0-9]{3}-[0-9]{4})(-[0-9]{1,6})?$');
     end if;
 end $$;
 
@@ -160,7 +168,7 @@ end $$;
 create table if not exists addresses (
     user_id    bigint      primary key,
     name       text        check (name <> ''),
-    phone      text        check (phone ~ '^[+]?[0-9]{3,20}$'),
+    phone      text        check (phone ~ '^[+]?[0-9]{3,20}$|^[+]?[0-9]{5,20}-[0-9]{1,6}$|^(0[0-9]{2,3}-[0-9]{7,8}|[48]00-[0-9]{3}-[0-9]{4})(-[0-9]{1,6})?$'),
     address    text        check (address <> ''),
     updated_at timestamptz not null default now(),
     constraint a_whole_address_or_none check (num_nulls(name, phone, address) in (0, 3))

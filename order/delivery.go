@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"time"
 	"unicode"
@@ -32,13 +33,16 @@ type Address struct {
 	Address string `json:"address"`
 }
 
+// addressPhone is a telephone that the schema takes: digits, a landline with its area, 010-12345678, or a service number,
+// 400-810-1234. An extension follows behind a dash.
+var addressPhone = regexp.MustCompile(`^[+]?[0-9]{3,20}$|^[+]?[0-9]{5,20}-[0-9]{1,6}$|^(0[0-9]{2,3}-[0-9]{7,8}|[48]00-[0-9]{3}-[0-9]{4})(-[0-9]{1,6})?$`)
+
 // Validate returns an InvalidError for each invalid field.
 func (a Address) Validate() error {
 	wrong := []error{checkText("name", a.Name, AddressNameMax), checkText("address", a.Address, AddressMax)}
-	digits := strings.TrimPrefix(a.Phone, "+")
 	if a.Phone == "" {
 		wrong = append(wrong, InvalidError{"phone", "required"})
-	} else if len(digits) < 3 || len(digits) > 20 || strings.Trim(digits, "0123456789") != "" {
+	} else if !addressPhone.MatchString(a.Phone) {
 		wrong = append(wrong, InvalidError{"phone", "digits"})
 	}
 	return errors.Join(wrong...)

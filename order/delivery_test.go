@@ -35,6 +35,10 @@ func TestAddressesAreChecked(t *testing.T) {
 		"blanks":      {order.Address{Name: " ", Phone: "12", Address: "\u3000"}, []string{"name required", "address required", "phone digits"}},
 		"too long":    {order.Address{Name: strings.Repeat("长", 51), Phone: strings.Repeat("1", 21), Address: strings.Repeat("长", 201)}, []string{"name length", "address length", "phone digits"}},
 		"long":        {order.Address{Name: strings.Repeat("长", 50), Phone: strings.Repeat("1", 20), Address: strings.Repeat("长", 200)}, nil},
+		"a landline":  {order.Address{Name: "A", Phone: "010-12345678-123", Address: "B"}, nil},
+		"a service":   {order.Address{Name: "A", Phone: "400-810-1234", Address: "B"}, nil},
+		"a private":   {order.Address{Name: "A", Phone: "18412345678-1234", Address: "B"}, nil},
+		"no number":   {order.Address{Name: "A", Phone: "2026-11-26", Address: "B"}, []string{"phone digits"}},
 		"other lines": {order.Address{Name: "a\nb", Phone: "138-1111", Address: "a\u202eb"}, []string{"name form", "address form", "phone digits"}},
 	} {
 		var got []string
