@@ -1,12 +1,14 @@
 package web
 
 import (
+	"errors"
 	"net/http"
 	"strings"
 	"time"
 
 	"github.com/go-chi/chi/v5"
 
+	"miaosha/seckill/typed"
 	"miaosha/user"
 )
 
@@ -62,7 +64,7 @@ func (s *Server) setNickname(w http.ResponseWriter, r *http.Request, session use
 	if err := body(w, r, &in, false); err != nil {
 		return err
 	}
-	if err := s.Users.SetNickname(r.Context(), session.UserID, in.Nickname); err != nil {
+	if err := s.Users.SetNickname(r.Context(), session.UserID, typed.Name(in.Nickname)); err != nil {
 		return err
 	}
 	return ok(w, 200, nil)
@@ -70,7 +72,7 @@ func (s *Server) setNickname(w http.ResponseWriter, r *http.Request, session use
 
 func (s *Server) changePhone(w http.ResponseWriter, r *http.Request, session user.Session) error {
 	var in codeForm
-	from, err := s.usesCode(w, r, &in, &in)
+	from, wrong, err := s.usesCode(w, r, &in, &in)
 	if err != nil {
 		return err
 	}
@@ -78,7 +80,7 @@ func (s *Server) changePhone(w http.ResponseWriter, r *http.Request, session use
 	if device != "" {
 		s.setDevice(w, r, device)
 	}
-	if err != nil {
+	if err = errors.Join(wrong, err); err != nil {
 		return err
 	}
 	return ok(w, 200, nil)

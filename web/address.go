@@ -1,11 +1,13 @@
 package web
 
 import (
+	"errors"
 	"net/http"
 
 	"github.com/google/uuid"
 
 	"miaosha/order"
+	"miaosha/seckill/typed"
 	"miaosha/user"
 )
 
@@ -21,12 +23,23 @@ func (s *Server) showAddress(w http.ResponseWriter, r *http.Request, session use
 	return ok(w, 200, a)
 }
 
-func (s *Server) setAddress(w http.ResponseWriter, r *http.Request, session user.Session) error {
-	var a order.Address
+// address reads an address. The store refuses a telephone that wrong names, and says what else is wrong.
+func address(w http.ResponseWriter, r *http.Request) (a order.Address, wrong, err error) {
 	if err := body(w, r, &a, false); err != nil {
+		return a, nil, err
+	}
+	var f inputs
+	f.reads("phone", "digits", &a.Phone, typed.Contact)
+	a.Name, a.Address = typed.Line(a.Name), typed.Line(a.Address)
+	return a, f.err(), nil
+}
+
+func (s *Server) setAddress(w http.ResponseWriter, r *http.Request, session user.Session) error {
+	a, wrong, err := address(w, r)
+	if err != nil {
 		return err
 	}
-	if err := s.Orders.SetAddress(r.Context(), session.UserID, a); err != nil {
+	if err := errors.Join(wrong, s.Orders.SetAddress(r.Context(), session.UserID, a)); err != nil {
 		return err
 	}
 	return ok(w, 200, a)
@@ -44,11 +57,11 @@ func (s *Server) eraseAddress(w http.ResponseWriter, r *http.Request, session us
 
 // setOrderAddress sets the address of an order that is paid and not shipped yet.
 func (s *Server) setOrderAddress(w http.ResponseWriter, r *http.Request, session user.Session, id uuid.UUID) error {
-	var a order.Address
-	if err := body(w, r, &a, false); err != nil {
+	a, wrong, err := address(w, r)
+	if err != nil {
 		return err
 	}
-	if err := s.Orders.SetDeliveryAddress(r.Context(), session.UserID, id, a); err != nil {
+	if err := errors.Join(wrong, s.Orders.SetDeliveryAddress(r.Context(), session.UserID, id, a)); err != nil {
 		return err
 	}
 	return ok(w, 200, a)

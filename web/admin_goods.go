@@ -12,6 +12,7 @@ import (
 
 	"miaosha/goods"
 	"miaosha/seckill/admin"
+	"miaosha/seckill/typed"
 )
 
 // staffItem is an entry of the catalogue as the staff's pages show it.
@@ -78,7 +79,7 @@ type itemInput struct {
 
 // item returns the item, or an error that names every wrong field.
 func (s *Server) item(ctx context.Context, in itemInput) (goods.Item, error) {
-	it := goods.Item{Title: strings.TrimSpace(in.Title), TitleEN: strings.TrimSpace(in.TitleEN), Image: in.Image,
+	it := goods.Item{Title: typed.Line(in.Title), TitleEN: typed.Line(in.TitleEN), Image: in.Image,
 		Detail: strings.TrimSpace(in.Detail), DetailEN: strings.TrimSpace(in.DetailEN), ListPrice: in.ListPrice}
 	return it, errors.Join(it.Validate(), s.checkImage(ctx, in.Image))
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/google/uuid"
 
 	"miaosha/seckill/admin"
+	"miaosha/seckill/typed"
 )
 
 // adminLog answers with a page of the log, newest first.
@@ -59,7 +60,7 @@ func (s *Server) downloadLog(w http.ResponseWriter, r *http.Request, _ admin.By)
 
 func logFilter(r *http.Request) (admin.LogFilter, error) {
 	q := query{values: r.URL.Query()}
-	f := admin.LogFilter{ByUser: q.id("by"), Action: q.text("action"), Subject: q.text("subject"), From: q.time("from"), To: q.time("to"), Cursor: q.id("cursor")}
+	f := admin.LogFilter{ByUser: q.id("by"), Action: q.text("action"), Subject: typed.Subject(q.text("subject")), From: q.time("from"), To: q.time("to"), Cursor: q.id("cursor")}
 	return f, q.err()
 }
 
@@ -79,12 +80,14 @@ func (q *query) text(name string) string {
 }
 
 func (q *query) id(name string) int64 {
+	var f inputs
 	text := q.values.Get(name)
-	if text == "" {
-		return 0
-	}
+	f.reads(name, "form", &text, typed.ID)
 	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || n <= 0 {
+	switch {
+	case f.err() != nil:
+		q.wrong = append(q.wrong, f.err())
+	case text != "" && (err != nil || n <= 0):
 		q.wrong = append(q.wrong, fieldError{field: name})
 	}
 	return n

@@ -15,7 +15,7 @@ func TestAQueryHasTextsThatPostgresTakes(t *testing.T) {
 	if q.text("q") != "奶奶" {
 		t.Error("a text was changed")
 	}
-	want := []fieldError{{"subject", "form"}, {"action", "form"}}
+	want := []wrongField{fieldError{"subject", "form"}, fieldError{"action", "form"}}
 	if diff := cmp.Diff(want, wrongFields(q.err()), cmp.AllowUnexported(fieldError{})); diff != "" {
 		t.Error(diff)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"miaosha/order"
 	"miaosha/seckill/admin"
+	"miaosha/seckill/typed"
 )
 
 // adminOrderRoutes lists the routes of the staff for orders. The file of orders is a download: see routes.
@@ -76,7 +77,7 @@ func (s *Server) confirmOrder(w http.ResponseWriter, r *http.Request, by admin.B
 	if err := body(w, r, &in, false); err != nil {
 		return err
 	}
-	status, err := s.Admin.Confirm(r.Context(), by, id, in.Reference)
+	status, err := s.Admin.Confirm(r.Context(), by, id, typed.Reference(in.Reference))
 	if err != nil {
 		return err
 	}
@@ -97,7 +98,7 @@ func (s *Server) shipOrder(w http.ResponseWriter, r *http.Request, by admin.By) 
 	if err := body(w, r, &in, false); err != nil {
 		return err
 	}
-	if err := s.Admin.Ship(r.Context(), by, id, in.Carrier, in.Tracking); err != nil {
+	if err := s.Admin.Ship(r.Context(), by, id, typed.Line(in.Carrier), typed.Parcel(in.Tracking)); err != nil {
 		return err
 	}
 	return ok(w, 200, nil)

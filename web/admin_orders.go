@@ -9,6 +9,7 @@ import (
 
 	"miaosha/order"
 	"miaosha/seckill/admin"
+	"miaosha/seckill/typed"
 )
 
 // listedOrder is an order in a list of the staff: its buyer's phone is masked, and its address only known or not.
@@ -45,7 +46,10 @@ func formatOrNone(t *time.Time) string {
 // orderFilter reads the filter of a search for orders.
 func orderFilter(r *http.Request) (admin.OrderFilter, error) {
 	q := query{values: r.URL.Query()}
-	f := admin.OrderFilter{Q: q.text("q"), Sale: q.id("sale"), Status: q.text("status"), From: q.time("from"), To: q.time("to"), Cursor: q.uuid("cursor")}
+	f := admin.OrderFilter{Sale: q.id("sale"), Status: q.text("status"), From: q.time("from"), To: q.time("to"), Cursor: q.uuid("cursor")}
+	if spelled := typed.Search(q.text("q")); len(spelled) > 0 {
+		f.Q, f.Or = spelled[0], spelled[1:]
+	}
 	if f.Status != "" && !slices.Contains(order.Statuses, f.Status) {
 		q.wrong = append(q.wrong, fieldError{"status", "value"})
 	}

@@ -7,6 +7,7 @@ import (
 
 	"miaosha/order"
 	"miaosha/seckill/admin"
+	"miaosha/seckill/typed"
 )
 
 // adminPayments answers with a page of the payments that are stuck.
@@ -53,7 +54,7 @@ func (s *Server) returnPayment(w http.ResponseWriter, r *http.Request, by admin.
 	if err := body(w, r, &in, false); err != nil {
 		return err
 	}
-	if err := s.Admin.ReturnByHand(r.Context(), by, id, s.askedProviders(), in.Note); err != nil {
+	if err := s.Admin.ReturnByHand(r.Context(), by, id, s.askedProviders(), typed.Line(in.Note)); err != nil {
 		return err
 	}
 	return ok(w, 200, nil)

@@ -9,12 +9,16 @@ import (
 
 	"miaosha/order"
 	"miaosha/seckill/admin"
+	"miaosha/seckill/typed"
 	"miaosha/user"
 )
 
 // adminTicket answers with the timeline of a ticket, which may be given by its order's id.
 func (s *Server) adminTicket(w http.ResponseWriter, r *http.Request, _ admin.By) error {
 	ticket, err := url.PathUnescape(chi.URLParam(r, "ticket"))
+	if key := typed.Key(ticket); key != "" {
+		ticket = key
+	}
 	if err != nil || !admin.IsTicket(ticket) {
 		return fieldError{field: "ticket"}
 	}

@@ -9,15 +9,21 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"miaosha/seckill/admin"
+	"miaosha/seckill/typed"
 	"miaosha/user"
 )
 
 // adminUsers answers with a page of accounts, newest first.
 func (s *Server) adminUsers(w http.ResponseWriter, r *http.Request, by admin.By) error {
 	q := query{values: r.URL.Query()}
-	f := admin.PeopleFilter{Q: q.text("q"), Role: q.oneOf("role", user.Roles...), Disabled: q.bool("disabled"), Cursor: q.id("cursor")}
+	f := admin.PeopleFilter{Q: typed.Name(q.text("q")), Role: q.oneOf("role", user.Roles...), Disabled: q.bool("disabled"), Cursor: q.id("cursor")}
 	if err := q.err(); err != nil {
 		return err
+	}
+	for _, digits := range []func(string) (string, error){typed.ID, typed.Phone} { // #12 is an account's number
+		if is, err := digits(f.Q); err == nil {
+			f.Or = is
+		}
 	}
 	people, next, err := s.Admin.People(r.Context(), f)
 	if err != nil {

@@ -6,13 +6,13 @@ import (
 	"mime"
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
 	"unicode/utf8"
 
 	"github.com/go-chi/chi/v5"
 
 	"miaosha/seckill/admin"
+	"miaosha/seckill/typed"
 	"miaosha/user"
 )
 
@@ -59,7 +59,7 @@ func (s *Server) joinClass(w http.ResponseWriter, r *http.Request) error {
 	if err := body(w, r, &in, false); err != nil {
 		return err
 	}
-	name := strings.TrimSpace(in.Nickname)
+	name := typed.Name(in.Nickname)
 	err := user.CheckNickname(name)
 	if in.Code == "" {
 		err = errors.Join(fieldError{"code", "required"}, err)
@@ -71,7 +71,7 @@ func (s *Server) joinClass(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	token, seat, err := s.classes.join(in.Code, name, s.classToken(r), key, time.Now())
+	token, seat, err := s.classes.join(typed.Parcel(in.Code), name, s.classToken(r), key, time.Now())
 	if err != nil {
 		return err
 	}
@@ -95,7 +95,7 @@ func (s *Server) openClass(w http.ResponseWriter, r *http.Request, by admin.By) 
 	if err := body(w, r, &in, false); err != nil {
 		return err
 	}
-	title := strings.TrimSpace(in.Title)
+	title := typed.Line(in.Title)
 	if title == "" {
 		return fieldError{"title", "required"}
 	}

@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 
 	"miaosha/goods"
 	"miaosha/order"
 	"miaosha/seckill/admin"
 	"miaosha/seckill/lab"
+	"miaosha/seckill/typed"
 	"miaosha/user"
 )
 
@@ -19,6 +21,20 @@ type fieldError struct{ field, reason string }
 
 func (e fieldError) Error() string   { return "web: bad field " + e.field }
 func (e fieldError) Is(t error) bool { return t == errBadRequest }
+
+func (e fieldError) of() fieldError { return e }
+
+// charError is a fieldError that names a character which has no place in the field.
+type charError struct {
+	fieldError
+	found typed.CharError
+}
+
+// wrongField is a fieldError or a charError.
+type wrongField interface {
+	of() fieldError
+	msg(r *http.Request) string
+}
 
 // fieldMsgs are what the owner of a wrong field reads, by field and reason, or by the reason alone.
 var fieldMsgs = map[fieldError]struct{ zh, en string }{
@@ -52,7 +68,7 @@ var fieldMsgs = map[fieldError]struct{ zh, en string }{
 	{"goods_id", "alone"}:   {"选用已有商品时，不能再填写商品内容", "With goods that exist, leave out the fields of new ones"},
 	{"image", "unknown"}:    {"没有这张图片", "There is no such picture"},
 	{"name", "length"}:      {fmt.Sprintf("收货人最多 %d 个字符", order.AddressNameMax), fmt.Sprintf("A name has at most %d characters", order.AddressNameMax)},
-	{"phone", "digits"}:     {"请填写 3 到 20 位数字的电话，前面可以有 +", "A phone has 3 to 20 digits; a + may stand before them"},
+	{"phone", "digits"}:     {"请填写手机号，或带区号的座机，如 010-12345678，有分机时写 010-12345678 转 123", "A mobile number, or a landline with its area code: 010-12345678, with an extension 010-12345678 ext. 123"},
 	{"address", "length"}:   {fmt.Sprintf("地址最多 %d 个字符", order.AddressMax), fmt.Sprintf("An address has at most %d characters", order.AddressMax)},
 	{"carrier", "length"}:   {fmt.Sprintf("快递公司最多 %d 个字符", order.ShipmentMax), fmt.Sprintf("A carrier has at most %d characters", order.ShipmentMax)},
 	{"reference", "length"}: {"流水号最多 100 个字符", "A reference has at most 100 characters"},
@@ -82,24 +98,33 @@ var passwordLength = struct{ zh, en string }{
 var goodsFields = map[string]string{"start": "start_at", "end": "end_at", "list-price": "list_price", "title-en": "title_en", "detail-en": "detail_en",
 	"units": "delta", "goods": "goods_id"}
 
+// fieldChars are what a field may contain, for the owner of one that has another character.
+var fieldChars = map[fieldError]struct{ zh, en string }{
+	{"phone", "form"}:   {"手机号只能有数字、空格、短横和开头的 +", "A phone number may contain digits, spaces, dashes and a leading +"},
+	{"phone", "digits"}: {"电话只能有数字、空格、短横、括号、开头的 + 和分机（转 123）", "A phone number may contain digits, spaces, dashes, brackets, a leading + and an extension (ext. 123)"},
+	{"code", "form"}:    {"验证码是 6 位数字", "The code has 6 digits"},
+	{"captcha", "form"}: {"答案是一个数字，用 0 到 9 写", "The answer is a number in the digits 0 to 9"},
+	{"", "form"}:        {"这里只能填数字", "Only digits can stand here"},
+}
+
 // wrongFields returns every wrong field that err names. err may join several.
-func wrongFields(err error) (wrong []fieldError) {
+func wrongFields(err error) (wrong []wrongField) {
+	one := func(field, reason string) []wrongField { return []wrongField{fieldError{field, reason}} }
 	switch e := err.(type) {
+	case charError:
+		return []wrongField{e}
 	case fieldError:
-		if e.reason == "" {
-			e.reason = "form"
-		}
-		return []fieldError{e}
+		return one(e.field, cmp.Or(e.reason, "form"))
 	case user.InvalidError:
-		return []fieldError{{e.Field, e.Reason}}
+		return one(e.Field, e.Reason)
 	case goods.InvalidError:
-		return []fieldError{{cmp.Or(goodsFields[e.Field], e.Field), e.Reason}}
+		return one(cmp.Or(goodsFields[e.Field], e.Field), e.Reason)
 	case admin.PlanError:
-		return []fieldError{{e.Field, e.Reason}}
+		return one(e.Field, e.Reason)
 	case order.InvalidError:
-		return []fieldError{{e.Field, e.Reason}}
+		return one(e.Field, e.Reason)
 	case lab.InvalidError:
-		return []fieldError{{e.Field, e.Reason}}
+		return one(e.Field, e.Reason)
 	case interface{ Unwrap() error }:
 		return wrongFields(e.Unwrap())
 	case interface{ Unwrap() []error }:
@@ -128,20 +153,39 @@ func (e fieldError) msg(r *http.Request) string {
 	return texts.en
 }
 
+// msg says what the field may contain, and which character it has. A character that shows nothing has its code point.
+func (e charError) msg(r *http.Request) string {
+	may, ok := fieldChars[e.fieldError]
+	if !ok {
+		may = fieldChars[fieldError{"", "form"}]
+	}
+	seen := strings.HasPrefix(e.found.Name(), "“")
+	switch {
+	case chinese(r) && seen:
+		return fmt.Sprintf("%s；第 %d 个字%s不是", may.zh, e.found.At, e.found.Name())
+	case chinese(r):
+		return fmt.Sprintf("%s；第 %d 个字是看不见的字符（%s），请删去", may.zh, e.found.At, e.found.Name())
+	case seen:
+		return fmt.Sprintf("%s; found %s in place %d", may.en, e.found.Name(), e.found.At)
+	}
+	return fmt.Sprintf("%s; found an invisible character (%s) in place %d, delete it", may.en, e.found.Name(), e.found.At)
+}
+
 // refuseFields writes a bad request with every wrong field, each once: what the field is called, a word for the
 // reason, and what its owner reads.
-func refuseFields(w http.ResponseWriter, r *http.Request, wrong []fieldError) {
+func refuseFields(w http.ResponseWriter, r *http.Request, wrong []wrongField) {
 	type field struct {
 		Field  string `json:"field"`
 		Reason string `json:"reason"`
 		Msg    string `json:"msg"`
 	}
 	var fields []field
-	for i, e := range wrong {
-		if slices.ContainsFunc(wrong[:i], func(former fieldError) bool { return former.field == e.field }) {
+	for i, w := range wrong {
+		e := w.of()
+		if slices.ContainsFunc(wrong[:i], func(former wrongField) bool { return former.of().field == e.field }) {
 			continue // a field that is missing is also out of its range
 		}
-		fields = append(fields, field{e.field, e.reason, e.msg(r)})
+		fields = append(fields, field{e.field, e.reason, w.msg(r)})
 	}
 	refuse(w, r, http.StatusBadRequest, "bad_request", "有些内容填得不对", "Some fields are wrong", map[string]any{"fields": fields})
 }

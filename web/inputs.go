@@ -3,6 +3,8 @@ package web
 import (
 	"errors"
 	"time"
+
+	"miaosha/seckill/typed"
 )
 
 // inputs collects the wrong fields of a body that was decoded.
@@ -19,6 +21,27 @@ func (f *inputs) time(name, text string) time.Time {
 		f.wrong = append(f.wrong, fieldError{name, "form"})
 	}
 	return at
+}
+
+// reads replaces a text by the spelling that the shop stores. A text with a character that has no place in it stays as it is, and
+// is wrong for this reason.
+func (f *inputs) reads(name, reason string, text *string, read func(string) (string, error)) {
+	got, err := read(*text)
+	if found, ok := errors.AsType[typed.CharError](err); ok {
+		f.wrong = append(f.wrong, charError{fieldError{name, reason}, found})
+		return
+	}
+	*text = got
+}
+
+// sum reads the answer to a sum. One that is no number is wrong, and uses up no sum. No answer is none.
+func (f *inputs) sum(answer *string) {
+	if *answer == "" {
+		return
+	}
+	if f.reads("captcha", "form", answer, typed.Sum); *answer == "" {
+		f.wrong = append(f.wrong, fieldError{"captcha", "required"})
+	}
 }
 
 func (f *inputs) err() error { return errors.Join(f.wrong...) }

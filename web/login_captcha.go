@@ -60,11 +60,15 @@ func (s *Server) setSum(w http.ResponseWriter, r *http.Request, cookie, browser,
 	setCaptchaAnswer(w, answer)
 }
 
-// solved judges the answer to the browser's sum, which is used up. It reports false for no answer, and
+// solved judges the answer to the browser's sum, which is used up unless it is no number. It reports false for no answer, and
 // when the shop asks for no sums. A wrong answer is an error.
 func (s *Server) solved(r *http.Request, answer string) (bool, error) {
 	if answer == "" || !s.Rush.CaptchaOn() {
 		return false, nil
+	}
+	var f inputs
+	if f.sum(&answer); f.err() != nil {
+		return false, f.err()
 	}
 	c, err := r.Cookie(s.cookieName(r, "sum"))
 	if err != nil {

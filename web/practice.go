@@ -14,7 +14,7 @@ func (s *Server) practiceSum(w http.ResponseWriter, r *http.Request) error {
 	return s.drawSum(w, r, "practice", "GET /api/practice")
 }
 
-// checkPractice says whether the answer is right. The sum is used up.
+// checkPractice says whether the answer is right. The sum is used up, unless the answer is no number.
 func (s *Server) checkPractice(w http.ResponseWriter, r *http.Request) error {
 	var in struct {
 		Captcha string `json:"captcha"`
@@ -27,6 +27,10 @@ func (s *Server) checkPractice(w http.ResponseWriter, r *http.Request) error {
 	}
 	if !s.Rush.CaptchaOn() {
 		return errNoPage
+	}
+	var f inputs
+	if f.sum(&in.Captcha); f.err() != nil {
+		return f.err()
 	}
 	browser := ""
 	if c, err := r.Cookie(s.cookieName(r, "practice")); err == nil {

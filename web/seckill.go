@@ -68,6 +68,12 @@ func (s *Server) path(w http.ResponseWriter, r *http.Request, session user.Sessi
 	if err := body(w, r, &in, true); err != nil {
 		return err
 	}
+	if s.Rush.CaptchaOn() {
+		var f inputs
+		if f.sum(&in.Captcha); f.err() != nil {
+			return f.err()
+		}
+	}
 	path, expiry, err := s.Rush.Path(r.Context(), sale, session.UserID, s.token(r), in.Captcha)
 	if err != nil {
 		return err

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"miaosha/seckill/admin"
+	"miaosha/seckill/typed"
 	"miaosha/user"
 )
 
@@ -125,6 +126,10 @@ func (s *Server) sendCode(w http.ResponseWriter, r *http.Request) error {
 	if err := body(w, r, &in, false); err != nil {
 		return err
 	}
+	var f inputs
+	if f.reads("phone", "form", &in.Phone, typed.Phone); f.err() != nil {
+		return f.err()
+	}
 	solved, err := s.solved(r, in.Captcha)
 	if err != nil {
 		return err
@@ -169,12 +174,12 @@ func (s *Server) register(w http.ResponseWriter, r *http.Request) error {
 		codeForm
 		Nickname string `json:"nickname"`
 	}
-	from, err := s.usesCode(w, r, &in, &in.codeForm)
+	from, wrong, err := s.usesCode(w, r, &in, &in.codeForm)
 	if err != nil {
 		return err
 	}
-	registered, err := s.Users.Register(r.Context(), in.Phone, in.Code, in.Password, in.Nickname, from)
-	if err != nil {
+	registered, err := s.Users.Register(r.Context(), in.Phone, in.Code, in.Password, typed.Name(in.Nickname), from)
+	if err = errors.Join(wrong, err); err != nil {
 		return err
 	}
 	return s.startSession(w, r, registered)
@@ -189,31 +194,38 @@ type codeForm struct {
 }
 
 // usesCode reads the form of a request that uses a code into in, of which form is a part, and returns the origin of the request: the
-// browser's cookie has the secret that goes with the code.
-func (s *Server) usesCode(w http.ResponseWriter, r *http.Request, in any, form *codeForm) (user.From, error) {
+// browser's cookie has the secret that goes with the code. wrong names a phone or a code that is none: the store, which refuses it
+// too, says what else is wrong, and no sum is used up for it.
+func (s *Server) usesCode(w http.ResponseWriter, r *http.Request, in any, form *codeForm) (from user.From, wrong, err error) {
 	if err := body(w, r, in, false); err != nil {
-		return user.From{}, err
+		return from, nil, err
+	}
+	var f inputs
+	f.reads("phone", "form", &form.Phone, typed.Phone)
+	f.reads("code", "form", &form.Code, typed.Code)
+	if f.err() != nil {
+		return from, f.err(), nil
 	}
 	solved, err := s.solved(r, form.Captcha)
 	if err != nil {
-		return user.From{}, err
+		return from, nil, err
 	}
-	from := user.From{Addr: s.clientIP(r), Solved: solved || !s.Rush.CaptchaOn()}
+	from = user.From{Addr: s.clientIP(r), Solved: solved || !s.Rush.CaptchaOn()}
 	if c, err := r.Cookie(s.cookieName(r, "code")); err == nil {
 		from.Browser = c.Value
 	}
-	return from, nil
+	return from, nil, nil
 }
 
 // resetPassword sets a forgotten password by code and logs in. All other sessions of the user have ended.
 func (s *Server) resetPassword(w http.ResponseWriter, r *http.Request) error {
 	var in codeForm
-	from, err := s.usesCode(w, r, &in, &in)
+	from, wrong, err := s.usesCode(w, r, &in, &in)
 	if err != nil {
 		return err
 	}
 	reset, err := s.Users.ResetPassword(r.Context(), s.Sessions, in.Phone, in.Code, in.Password, from)
-	if err != nil {
+	if err = errors.Join(wrong, err); err != nil {
 		return err
 	}
 	return s.startSession(w, r, reset)
@@ -227,6 +239,10 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) error {
 	}
 	if err := body(w, r, &in, false); err != nil {
 		return err
+	}
+	var f inputs
+	if f.reads("phone", "form", &in.Phone, typed.Phone); f.err() != nil {
+		return f.err()
 	}
 	solved, err := s.solved(r, in.Captcha)
 	if err != nil {

@@ -21,7 +21,8 @@ type Order struct {
 
 // OrderFilter selects orders. A zero field selects all.
 type OrderFilter struct {
-	Q      string // whole: a buyer's phone, an order's id or number, a ticket, or a provider's reference of a payment
+	Q      string   // whole: a buyer's phone, an order's id or number, a ticket, or a provider's reference of a payment
+	Or     []string // more spellings of it
 	Sale   int64
 	Status string    // one of order.Statuses
 	From   time.Time // inclusive
@@ -66,12 +67,20 @@ func (f OrderFilter) query(n int) (sql string, args pgx.NamedArgs) {
 		add(`o.id in (
 		            select id from orders where id = @id
 		            union select id from orders where id between @low and @high
-		            union select id from orders where ticket = @q
-		            union select order_id from ticket_results where ticket = @q
-		            union select order_id from payments where provider_ref = @q
-		            union select b.id from orders b join users u on u.id = b.user_id where u.phone = @q)`, "q", f.Q)
-		args["id"], _ = uuid.Parse(f.Q)
-		args["low"], args["high"], _ = order.OfNumber(f.Q)
+		            union select id from orders where ticket = any(@q)
+		            union select order_id from ticket_results where ticket = any(@q)
+		            union select order_id from payments where provider_ref = any(@q)
+		            union select b.id from orders b join users u on u.id = b.user_id where u.phone = any(@q))`, "q", append([]string{f.Q}, f.Or...))
+		id, low, high := uuid.Nil, uuid.Nil, uuid.Nil
+		for _, q := range args["q"].([]string) {
+			if is, err := uuid.Parse(q); err == nil {
+				id = is
+			}
+			if first, last, ok := order.OfNumber(q); ok {
+				low, high = first, last
+			}
+		}
+		args["id"], args["low"], args["high"] = id, low, high
 	}
 	if f.Status != "" {
 		add(`o.status = @status`, "status", f.Status)

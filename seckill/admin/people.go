@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -35,6 +36,7 @@ const personColumns = `u.id, u.phone, u.nickname, u.role, u.created_at, u.disabl
 // PeopleFilter selects accounts. A zero field selects all.
 type PeopleFilter struct {
 	Q        string // digits: a phone, whole, or a user's id; else the beginning of a nickname
+	Or       string // the digits that Q may mean too, if it has other characters
 	Role     string
 	Disabled *bool
 	Cursor   int64 // accounts before this id
@@ -45,18 +47,17 @@ const peoplePage = 50
 
 // People returns a page of accounts, newest first, and the cursor of the next page, 0 after the last one.
 func (s *Store) People(ctx context.Context, f PeopleFilter) (people []Person, next int64, err error) {
-	phone, nickname, id := "", "", int64(0)
+	phone, nickname := f.Or, ""
 	if strings.Trim(f.Q, "0123456789+") == "" {
-		phone = f.Q
-		id, _ = strconv.ParseInt(f.Q, 10, 64) // a phone with more digits is no id
+		phone = cmp.Or(f.Or, f.Q)
 	} else {
 		nickname = strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(f.Q) + "%"
 	}
+	id, _ := strconv.ParseInt(phone, 10, 64) // a phone with more digits is no id
 	rows, _ := s.db.Query(ctx, `
 		select `+personColumns+`
 		from   users u
-		where ($1 = '' or u.phone = $1 or u.id = $2)
-		and   ($3 = '' or u.nickname like $3)
+		where ($1 = '' and $3 = '' or $1 <> '' and (u.phone = $1 or u.id = $2) or $3 <> '' and u.nickname like $3)
 		and   ($4 = '' or u.role = $4)
 		and   ($5::boolean is null or (u.disabled_at is not null) = $5)
 		and   ($6 = 0 or u.id < $6)

@@ -41,7 +41,10 @@ type BanLift struct {
 }
 
 // Run says whether there was a ban.
-func (c BanLift) Run(ctx context.Context, env Env) error {
+func (c BanLift) Run(ctx context.Context, env Env) (err error) {
+	if c.Phone, err = phone("--phone", c.Phone); err != nil {
+		return err
+	}
 	return env.withUsers(ctx, func(s *backend.Stores, users *user.Store) error {
 		lifted, err := users.LiftBan(ctx, c.Phone)
 		switch {

@@ -21,6 +21,7 @@ import (
 	"miaosha/seckill/backend"
 	"miaosha/seckill/lineage"
 	"miaosha/seckill/report"
+	"miaosha/seckill/typed"
 	"miaosha/user"
 )
 
@@ -105,7 +106,13 @@ type Admin struct {
 }
 
 // Run asks for the password at a terminal. If it receives none, it creates one and prints it once.
-func (a Admin) Run(ctx context.Context, env Env) error {
+func (a Admin) Run(ctx context.Context, env Env) (err error) {
+	if a.Phone, err = phone("--phone", a.Phone); err != nil {
+		return err
+	}
+	if a.By, err = phone("--by", a.By); err != nil {
+		return err
+	}
 	title := map[string]string{user.RoleAdmin: "administrator", user.RoleViewer: "viewer"}[a.Role]
 	return env.withShop(ctx, func(s *backend.Stores) error {
 		password, made, err := env.askPassword(title, s)
@@ -120,6 +127,9 @@ func (a Admin) Run(ctx context.Context, env Env) error {
 		created, err := user.New(s.Users, s.Redis, s.Secret, user.Config{}, env.Log).MakeStaff(ctx, sessions, user.Staff{Phone: a.Phone, Password: password,
 			Role: a.Role, By: a.By, PasswordDue: made && !env.Backend.Sandboxed()})
 		if invalid := (user.InvalidError{}); errors.As(err, &invalid) {
+			if invalid.Field == "phone" {
+				return errors.New("--phone: 11 digits, beginning with 13 to 19")
+			}
 			return fmt.Errorf("--%s: not possible (%s)", invalid.Field, invalid.Reason)
 		}
 		if errors.Is(err, user.ErrNotByAdmin) {
@@ -139,6 +149,15 @@ func (a Admin) Run(ctx context.Context, env Env) error {
 		env.sayWhere(s)
 		return nil
 	})
+}
+
+// phone returns the telephone of an account as the shop stores it, however it is written behind a flag.
+func phone(flag, written string) (string, error) {
+	stored, err := typed.Phone(written)
+	if err != nil {
+		return "", fmt.Errorf("%s: a phone number may contain digits, spaces, dashes and a leading +; found %w", flag, err)
+	}
+	return stored, nil
 }
 
 // askPassword returns the password that is typed at a terminal, or one that it creates.

@@ -43,7 +43,7 @@ func TestTheFirstAdministratorIsMadeByCommand(t *testing.T) {
 	}
 	made := regexp.MustCompile(`(?m)^password: (\S{20,})$`)
 	first := made.FindStringSubmatch(sandboxtest.MustCommand(t, env, "admin", "--phone", "13911112222"))
-	second := made.FindStringSubmatch(sandboxtest.MustCommand(t, env, "admin", "--phone", "13911113333", "--by", "13911112222"))
+	second := made.FindStringSubmatch(sandboxtest.MustCommand(t, env, "admin", "--phone", "+86 139-1111-3333", "--by", "139 1111 2222"))
 	if first == nil || second == nil {
 		t.Fatalf("the created passwords are %q and %q", first, second)
 	}

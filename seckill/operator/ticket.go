@@ -14,6 +14,7 @@ import (
 	"miaosha/order"
 	"miaosha/seckill/admin"
 	"miaosha/seckill/backend"
+	"miaosha/seckill/typed"
 )
 
 // Ticket follows one ticket.
@@ -24,6 +25,9 @@ type Ticket struct {
 
 // Run prints the steps of the ticket, one a line, and the processes that may have had a part in it and are gone.
 func (c Ticket) Run(ctx context.Context, env Env) error {
+	if key := typed.Key(c.ID); key != "" {
+		c.ID = key
+	}
 	if !admin.IsTicket(c.ID) {
 		return fmt.Errorf("%q is no ticket (epoch:entry:nonce), and no id of an order", c.ID)
 	}
