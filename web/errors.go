@@ -330,8 +330,8 @@ func refuseDoneOtherwise(w http.ResponseWriter, r *http.Request, e admin.DoneOth
 	for en, zh := range subjectsZH {
 		subject = strings.Replace(subject, en, zh, 1)
 	}
-	refuse(w, r, 409, "done_otherwise", fmt.Sprintf("上一次提交其实已经生效（%s），所以修改后的这一次没有执行。请先核对现在的内容，还需要改再提交", subject),
-		fmt.Sprintf("Your first try was done after all (%s), so this changed one was not. Look at what is there now, and send again only what is still missing", e.Subject),
+	refuse(w, r, 409, "done_otherwise", fmt.Sprintf("上一次提交其实已经生效（%s），所以修改后的这一次没有执行。请先核对现在的内容，还需要改再提交。", subject),
+		fmt.Sprintf("Your first try was done after all (%s), so this changed one was not. Look at what is there now, and send again only what is still missing.", e.Subject),
 		map[string]any{"action": e.Action, "subject": e.Subject})
 }
 

@@ -63,6 +63,9 @@ type action struct {
 	result        any
 }
 
+// ErrUnsure is the error of an action whose commit had no answer, if it has no key by which that can be found out.
+var ErrUnsure = errors.New("it is unknown whether this was done")
+
 // DoneOtherwiseError is the refusal of a request whose key another request of the same user had, with another route or body.
 type DoneOtherwiseError struct{ Action, Subject string } // of the first one
 
@@ -70,18 +73,24 @@ func (e DoneOtherwiseError) Error() string {
 	return fmt.Sprintf("the key belongs to %s of %s, which is done", e.Action, e.Subject)
 }
 
-// act runs do and writes its line in the log, in one transaction. If do fails, there is neither a change nor a line.
+// act runs do and writes its line in the log, in one transaction. If do fails, there is neither a change nor a line. ErrUnsure.
 //
 // With a key, an action is done once. The line has the key, and an index knows each key of a user once: a repetition that comes
 // while the first is under way waits there for its end, its own change is rolled back, and it receives the first one's result.
 // So does one that finds nothing left to do, and one whose commit had no answer. A first one that failed leaves no key behind.
 func (s *Store) act(ctx context.Context, by By, a *action, do func(pgx.Tx) error) error {
+	committing := false
 	err := pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) error {
 		if err := do(tx); err != nil {
 			return err
 		}
-		return a.write(ctx, tx, by)
+		err := a.write(ctx, tx, by)
+		committing = err == nil
+		return err
 	})
+	if err != nil && committing {
+		err = fmt.Errorf("%w: %w", ErrUnsure, err)
+	}
 	if err == nil || by.Key == uuid.Nil {
 		return err
 	}

@@ -171,3 +171,22 @@ func TestNoErrorBeginsWithAPackage(t *testing.T) {
 		}
 	}
 }
+
+// A command whose commit has no answer does not say that it failed: a second one would add the units again.
+func TestAVerbWhoseAnswerIsLost(t *testing.T) {
+	t.Parallel()
+	env := sandboxtest.Stores(t)
+	id := strings.TrimSpace(sandboxtest.MustCommand(t, env, "sale", "--title", "茶", "--stock", "5"))
+	proxy, through := sandboxtest.ProxyTo(t, strings.TrimPrefix(env[0], "DATABASE_URL="))
+	lossy := append([]string{"DATABASE_URL=" + through}, env[1:]...)
+	for _, args := range [][]string{{"add", id, "--units", "4"}, {"draft", "--title", "茶"}} {
+		proxy.Lose("COMMIT", 1)
+		_, says, code := sandboxtest.Command(t, lossy, append([]string{"sale"}, args...)...)
+		if code == 0 || !strings.Contains(says, "it is unknown whether this was done: ") || !strings.Contains(says, "; see miaosha sale list before you run it again") {
+			t.Errorf("sale %s: exit %d, %s", args, code, says)
+		}
+	}
+	if list := sandboxtest.MustCommand(t, env, "sale", "list"); !strings.Contains(list, " 9 ") || strings.Count(list, "茶") != 2 {
+		t.Errorf("the sales are\n%s", list)
+	}
+}

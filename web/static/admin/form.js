@@ -11,7 +11,7 @@ export const said = (reply) => (!reply.unsure && reply.msg) || errorText(reply);
 const PLACES = { sale: '#sales/', goods: '#goods/', order: '#orders/' };
 export const Look = ({ reply: { code, subject = '' } }) => {
   const [kind, id] = subject.split(' ');
-  return code === 'done_otherwise' && PLACES[kind] && html` <a href=${PLACES[kind] + id}>${t('admin.look')}</a>`;
+  return code === 'done_otherwise' && PLACES[kind] && location.hash !== PLACES[kind] + id && html` <a href=${PLACES[kind] + id}>${t('admin.look')}</a>`;
 };
 
 // useForm keeps the values of a form. name is the beginning of its fields' ids. field(name, label, more) returns a field of it.

@@ -1,0 +1,243 @@
+package web_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+
+	"miaosha/seckill/sandbox/sandboxtest"
+)
+
+// timeout stands before a shop as a proxy that, after lose(), answers the next POST with 504 when the shop has done it.
+func timeout(t *testing.T, shop string) (at string, lose func()) {
+	t.Helper()
+	to, err := url.Parse(shop)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var losing atomic.Bool
+	server := httptest.NewServer(&httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.SetURL(to)
+			r.Out.Host = r.In.Host
+		},
+		ModifyResponse: func(r *http.Response) error {
+			if r.Request.Method == http.MethodPost && losing.CompareAndSwap(true, false) {
+				return fmt.Errorf("the answer %s is lost", r.Status)
+			}
+			return nil
+		},
+		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusGatewayTimeout) },
+	})
+	t.Cleanup(server.Close)
+	return server.URL, func() { losing.Store(true) }
+}
+
+// An answer is lost in the back office: the page says that no one knows, and pressing again does nothing twice. Other values are
+// refused with what was done.
+func TestAnAnswerThatIsLostInTheBackOffice(t *testing.T) {
+	t.Parallel()
+	root := chromium(t)
+	s := sharedSandbox(t)
+	at, lose := timeout(t, s.URL)
+	sale, db := s.sale(t, "--title", "Lost", "--stock", "100"), s.connect(t)
+	order := s.Buyers(t, 1, sale)[0].Order(t)
+	number := func(sql string, args ...any) (n int) {
+		t.Helper()
+		if err := db.QueryRow(t.Context(), sql, args...).Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	for i, device := range []struct {
+		name, language, color, unknown, otherwise string
+		width                                     int64
+	}{
+		{"desktop-en-light", "en-GB", "light", "Pressing again is safe", "Your first try was done after all (sale " + sale + ")", 1280},
+		{"phone-zh-dark", "zh-CN", "dark", "再按一次是安全的", "上一次提交其实已经生效（秒杀 " + sale + "）", 390},
+	} {
+		v := visit(t, root, at, device.language)
+		v.emulates(device.width, 900, "prefers-color-scheme", device.color)
+		v.isLoggedIn(s.keeper(t))
+		says := func(where, text string) {
+			t.Helper()
+			v.until("the page says "+text, `[...document.querySelectorAll(`+quoted(where+` [role="alert"]`)+`)].some((e) => e.innerText.includes(`+quoted(text)+`))`)
+		}
+		units := 100 + 22*i
+		total := func(n int) { t.Helper(); v.shows("sale-total", fmt.Sprint(n)) }
+		v.goTo("/admin.html#sales/" + sale)
+		v.fills("units-delta", "10")
+		lose()
+		v.sends("units-form")
+		says(`[data-test="units-form"]`, device.unknown)
+		total(units + 10)
+		v.evaluates(`document.querySelector('[data-test="units-form"]').scrollIntoView(), ''`)
+		v.shoots("lost-units-" + device.name)
+		v.sends("units-form")
+		v.until("the form is empty", `document.getElementById('units-delta').value === ''`)
+		total(units + 10)
+		v.fills("units-delta", "5")
+		lose()
+		v.sends("units-form")
+		says(`[data-test="units-form"]`, device.unknown)
+		v.fills("units-delta", "7")
+		v.sends("units-form")
+		says(`[data-test="units-form"]`, device.otherwise)
+		total(units + 15)
+		v.shoots("done-otherwise-" + device.name)
+		v.sends("units-form")
+		total(units + 22)
+		v.until("the page says nothing of it any more", `!document.querySelector('[data-test="units-form"] [role="alert"]')`)
+
+		title := "Twice " + sale + device.name
+		v.goTo("/admin.html#sales/new")
+		v.fills("new-title", title)
+		v.fills("new-price", "9.9")
+		lose()
+		v.clicks("make-draft")
+		says(`[data-test="sale-form"]`, device.unknown)
+		v.shoots("lost-sale-" + device.name)
+		v.clicks("make-draft")
+		v.sees(`[data-test="sale"][data-phase="draft"]`)
+		if n := number(`select count(*) from sales s join goods g on g.id = s.goods_id where title = $1`, title); n != 1 {
+			t.Errorf("%d sales were made, want 1", n)
+		}
+
+		v.goTo("/admin.html#orders/" + order)
+		for range 2 {
+			lose()
+			v.clicks("extend-10")
+			says("main", device.unknown)
+		}
+		v.clicks("extend-10")
+		v.until("the page says nothing of it any more", `![...document.querySelectorAll('[role="alert"]')].some((e) => e.offsetWidth)`)
+		if n := number(`select count(*) from admin_log where action = 'order.extend' and subject = $1`, "order "+order); n != i+1 {
+			t.Errorf("the order was extended %d times, want %d", n, i+1)
+		}
+		v.hasNoErrors()
+	}
+}
+
+// twice does a thing with an element that is waited for, two times in one task.
+func (v *visitor) twice(on chromedp.CSS, do string) {
+	v.t.Helper()
+	v.until(string(on)+" is there", `((e) => {
+		if (!e || e.disabled) return false;
+		`+do+`;
+		`+do+`;
+		return true;
+	})(`+visible+`(`+quoted(on)+`))`)
+}
+
+// Two clicks of one moment, and two presses of the enter key, send one request: at every button and form that sends. The page waits
+// for its answer for ever, so none is done.
+func TestTwoClicksAreOneRequest(t *testing.T) {
+	t.Parallel()
+	root := chromium(t)
+	s := sharedSandbox(t)
+	sale := s.sale(t, "--title", "Clicks", "--stock", "9")
+	draft := strings.TrimSpace(sandboxtest.MustCommand(t, s.env, "sale", "draft", "--title", "Draft", "--start", "+1h"))
+	later := s.sale(t, "--title", "Later", "--start", "+2h")
+	buyers := s.Buyers(t, 2, sale)
+	pending, paid := buyers[0].Order(t), buyers[1].Order(t)
+	if r := buyers[1].Pay(time.Now().Add(sandboxtest.Hang), paid); r.Status != 200 {
+		t.Fatalf("pay: %d %s", r.Status, r.Raw)
+	}
+	var pay struct {
+		URL string `json:"pay_url"`
+	}
+	sandboxtest.Call("POST", s.URL+"/api/orders/"+pending+"/pay", buyers[0].Token, "").Read(t, &pay)
+	keeper, nobody, hour := s.keeper(t), "", time.Now().Add(3*time.Hour).Format("2006-01-02T15:04:05")
+	window, plan := "/admin.html#sales/"+later, "/admin.html#sales/"+draft
+	sandboxtest.Call("POST", s.URL+"/api/admin/sales/"+draft+"/plans", keeper, fmt.Sprintf(`{"action":"publish","at":%q}`, time.Now().Add(time.Hour).UTC().Format(time.RFC3339)))
+
+	visitors := map[string]*visitor{}
+	for token, language := range map[string]string{keeper: "en-GB", nobody: "zh-CN", buyers[0].Token: "zh-CN", buyers[1].Token: "en-GB"} {
+		v := visit(t, root, s.URL, language)
+		if token != "" {
+			v.isLoggedIn(token)
+		}
+		visitors[token] = v
+	}
+	type fields map[string]string
+	for _, c := range []struct {
+		token, page string
+		clicks      string // opens what has the button, or ""
+		fills       fields
+		button      chromedp.CSS // or a form
+		also        string       // another button of the same moment, or ""
+	}{
+		{nobody, "/login.html", "", fields{"phone": "13812345678", "password": "a long password"}, test("submit-login"), ""},
+		{nobody, "/login.html?register", "", fields{"phone": "13812345678"}, test("send-code"), ""},
+		{nobody, "/login.html?register", "", fields{"phone": "13812345678"}, test("submit-register"), ""},
+		{nobody, "/login.html", "", nil, test("as-buyer"), ""},
+		{nobody, "/class.html", "", fields{"code": "AAAAA", "nickname": "Li"}, `.join form`, ""},
+		{buyers[0].Token, "/order.html?id=" + pending, "", nil, test("pay-now"), ""},
+		{buyers[0].Token, "/order.html?id=" + pending, "cancel-order", nil, test("cancel-yes"), ""},
+		{buyers[0].Token, pay.URL, "", nil, test("pay-confirm"), "pay-decline"},
+		{buyers[0].Token, "/account.html", "change-nickname", fields{"nickname": "Li"}, test("save-nickname"), ""},
+		{buyers[0].Token, "/account.html", "change-password", nil, test("save-password"), ""},
+		{buyers[0].Token, "/account.html", "change-phone", nil, test("save-phone"), ""},
+		{buyers[0].Token, "/account.html", "change-address", nil, test("save-address"), ""},
+		{buyers[0].Token, "/account.html", "", nil, test("logout-here"), ""},
+		{buyers[0].Token, "/account.html", "logout-everywhere", nil, test("logout-everywhere-yes"), ""},
+		{buyers[0].Token, "/", "", nil, test("logout"), ""},
+		{buyers[0].Token, "/sale.html?id=" + sale, "", nil, test("send-bots"), ""},
+		{buyers[1].Token, "/order.html?id=" + paid, "", nil, test("save-address"), ""},
+		{keeper, plan, "publish", nil, test("confirm"), ""},
+		{keeper, plan, "", nil, test("cancel-plan"), ""},
+		{keeper, plan, "", fields{"plan-at": hour}, `[data-test="plan-form"]`, ""},
+		{keeper, plan, "", nil, `[data-test="terms-form"]`, ""},
+		{keeper, window, "", fields{"units-delta": "3"}, `[data-test="units-form"]`, ""},
+		{keeper, window, "", nil, `[data-test="units-form"] button`, ""},
+		{keeper, window, "", nil, `[data-test="window-form"] button`, ""},
+		{keeper, window, "", fields{"price-price": "3"}, `[data-test="price-form"] button`, ""},
+		{keeper, "/admin.html#sales/new", "", fields{"new-title": "Tea", "new-price": "1"}, test("make-draft"), "make-published"},
+		{keeper, "/admin.html#goods/new", "", fields{"goods-title": "Tea"}, test("save"), ""},
+		{keeper, "/admin.html#orders/" + pending, "", nil, test("extend-10"), "extend-60"},
+		{keeper, "/admin.html#orders/" + pending, "", fields{"reference": "7"}, test("confirm-paid"), "extend-60"},
+		{keeper, "/admin.html#orders/" + pending, "cancel", nil, test("cancel-yes"), ""},
+		{keeper, "/admin.html#orders/" + paid, "refund", nil, test("refund-yes"), ""},
+		{keeper, "/admin.html#orders/" + paid, "", fields{"carrier": "SF", "tracking": "7"}, test("ship"), ""},
+		{keeper, "/admin.html#orders?sale=" + sale, "refund-sale", nil, test("refunds-yes"), ""},
+		{keeper, fmt.Sprint("/admin.html#users/", buyers[0].ID), "toggle", nil, test("confirm"), ""},
+		{keeper, "/admin.html#live", "", nil, test("share"), ""},
+		{keeper, "/class.html", "", fields{"title": "Monday"}, test("class-open"), ""},
+		{keeper, "/teach.html", "", nil, test("fault-redis"), ""},
+		{keeper, "/lab.html#1", "", nil, test("lesson-run"), ""},
+	} {
+		v := visitors[c.token]
+		v.goTo("/favicon.svg") // a new hash alone would leave the old page with its requests
+		v.goTo(c.page)
+		v.evaluates(`(() => {
+			const real = window.fetch;
+			window.posts = [];
+			window.fetch = (path, init) => (init.method === 'POST' ? (window.posts.push(path), new Promise(() => {})) : real(path, init));
+			return '';
+		})()`)
+		if c.clicks != "" {
+			v.clicks(c.clicks)
+		}
+		for id, text := range c.fills {
+			v.fills(id, text)
+		}
+		name := c.page + " " + string(c.button)
+		v.twice(c.button, `e.localName === 'form' ? e.requestSubmit() : e.click()`)
+		if c.also != "" {
+			v.evaluates(`document.querySelector('[data-test="` + c.also + `"]').click(), ''`)
+		}
+		v.until(name+": a request is sent", `window.posts.length > 0`)
+		v.evaluates(`new Promise((drawn) => { requestAnimationFrame(() => requestAnimationFrame(() => drawn(''))); setTimeout(() => drawn(''), 100); })`)
+		if sent := v.evaluates(`window.posts.join(' ')`); strings.Contains(sent, " ") {
+			t.Errorf("%s sends %s", name, sent)
+		}
+	}
+}
