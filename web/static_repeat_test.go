@@ -126,6 +126,30 @@ func TestAnAnswerThatIsLostInTheBackOffice(t *testing.T) {
 	}
 }
 
+// The second click of a double click does nothing when the first has sent something, also after its answer; the next click does. A
+// key that is held down presses nothing again.
+func TestADoubleClickIsOneRequest(t *testing.T) {
+	t.Parallel()
+	root := chromium(t)
+	s := sharedSandbox(t)
+	order := s.Buyers(t, 1, s.sale(t, "--title", "Double"))[0].Order(t)
+	db := s.connect(t)
+	v := visit(t, root, s.URL, "en-GB")
+	v.isLoggedIn(s.keeper(t))
+	v.goTo("/admin.html#orders/" + order)
+	v.sees(test("extend-10"))
+	for i, clicks := range []string{"1", "2", "1"} {
+		v.evaluates(`document.querySelector('[data-test="extend-10"]').dispatchEvent(new MouseEvent('click', { detail: ` + clicks + `, bubbles: true, cancelable: true })), ''`)
+		v.until("the answer is here", `performance.getEntriesByType('resource').filter((e) => e.name.endsWith('/extend')).length === `+[]string{"1", "1", "2"}[i]+` && !document.querySelector('[data-test="extend-10"]').disabled`)
+	}
+	var extended int
+	if err := db.QueryRow(t.Context(), `select count(*) from admin_log where action = 'order.extend' and subject = $1`, "order "+order).Scan(&extended); err != nil || extended != 2 {
+		t.Errorf("a double click and a click have extended the order %d times, %v", extended, err)
+	}
+	held := `document.querySelector('[data-test="extend-10"]').dispatchEvent(new KeyboardEvent('keydown', { key: 'Enter', repeat: true, bubbles: true, cancelable: true }))`
+	v.until("a key that is held down is ignored", `!`+held)
+}
+
 // twice does a thing with an element that is waited for, two times in one task.
 func (v *visitor) twice(on chromedp.CSS, do string) {
 	v.t.Helper()

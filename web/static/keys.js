@@ -22,10 +22,11 @@ export function useKeys() {
   const now = useRef(null);
   const request = async (path, body, timeout) => {
     setSending(true);
-    keys[path] ??= newKey();
-    const reply = await post(path, body, { timeout, key: keys[path] });
+    const of = body instanceof Blob ? path + ' ' + body.size : path; // another picture is another request
+    keys[of] ??= newKey();
+    const reply = await post(path, body, { timeout, key: keys[of] });
     const unsure = !reply.ok && UNKNOWN.has(reply.code);
-    if (!unsure) delete keys[path];
+    if (!unsure) delete keys[of];
     now.current = null;
     setSending(false);
     return { ...reply, unsure };

@@ -56,6 +56,7 @@ function Actions({ order, reread }) {
   const [asking, setAsking] = useState('');
   const [note, setNote] = useState(null);
   const { sending, send: post } = useKeys();
+  useEffect(() => setNote((n) => (n?.unsure ? null : n)), [order.status]); // what the order has become says whether it was done
   const send = async (action, body) => {
     setAsking('');
     const reply = await post(`/api/admin/orders/${order.id}/${action}`, body);

@@ -55,6 +55,7 @@ function Person({ id, may, user }) {
   };
   useEffect(() => { read(); }, []);
   const keys = useKeys();
+  useEffect(() => setNote((n) => (n?.unsure ? null : n)), [person?.role, person?.disabled_at]); // what they are says whether it was done
   const act = async ({ path, body }) => {
     setAsked(null);
     const reply = await keys.send(`/api/admin/users/${id}/${path}`, body);

@@ -25,19 +25,19 @@ const POSSIBLE = { draft: ['publish', 'close'], upcoming: ['pause', 'close'], op
 // StateButtons are the buttons for it. Each asks before it acts. onDone gets the sale as it is then.
 export function StateButtons({ sale, phase, onDone }) {
   const [asking, setAsking] = useState('');
-  const [failed, setFailed] = useState('');
+  const [failed, setFailed] = useState(null);
   const keys = useKeys();
-  useEffect(() => setFailed(''), [sale.state]); // what the sale has become says whether it was done
+  useEffect(() => setFailed((f) => (f?.unsure ? null : f)), [sale.state]); // what the sale has become says whether it was done
   const act = async () => {
     setAsking('');
     const reply = await keys.send(`/api/admin/sales/${sale.id}/${asking}`);
-    setFailed(reply.ok ? '' : said(reply));
+    setFailed(reply.ok ? null : reply);
     if (reply.ok) onDone(reply.data);
   };
   return html`
     <span class="row tight">${POSSIBLE[phase].map((action) => html`
       <button key=${action} class="button quiet small" data-test=${action} onClick=${() => setAsking(action)}>${t('sales.' + action)}</button>`)}</span>
-    ${failed && html`<p class="error" role="alert">${failed}</p>`}
+    ${failed && html`<p class="error" role="alert">${said(failed)}</p>`}
     ${asking && html`<${Confirm} title=${t('sales.' + asking + '.title', { title: titleOf(sale) })} text=${t('sales.' + asking + '.text')} yes=${t('sales.' + asking)} no=${t('admin.no')}
       test="confirm" onYes=${act} onNo=${() => setAsking('')} />`}`;
 }
