@@ -2,10 +2,10 @@
 import { html, useEffect, useState } from '../lib/preact.js';
 import { get } from '../api.js';
 import { t, yuan } from '../i18n.js';
-import { useKeys } from '../keys.js';
 import { Drawing } from '../parts.js';
 import { Failed } from '../shell.js';
 import { MONEY, fen, said, useForm } from './form.js';
+import { Picture } from './picture.js';
 
 export function Goods({ arg, may }) {
   if (arg === 'new') return html`<${Item} item=${null} may=${may} />`;
@@ -69,26 +69,6 @@ export function ItemFields({ f }) {
     ${f.field('list_price', t('goods.listPrice'), MONEY)}`;
 }
 
-const PICTURE_TIME = 40_000; // ms to send one: a phone sends slowly
-
-function Picture({ f }) {
-  const [state, setState] = useState('');
-  const keys = useKeys();
-  const send = async (file) => {
-    if (!file) return;
-    setState(t('goods.sending'));
-    const reply = await keys.send('/api/admin/pictures', file, PICTURE_TIME);
-    setState(reply.ok ? t('goods.sent', reply.data) : said(reply));
-    if (reply.ok) f.set({ image: reply.data.image, picture: reply.data.image });
-  };
-  return html`
-    <div class="field"><label for="picture">${t('goods.picture')}</label>
-      <div class="row"><span class="small-picture"><${Drawing} src=${f.values.picture} alt="" /></span>
-        <input id="picture" type="file" accept="image/png,image/jpeg,image/webp" aria-describedby="picture-rule" onInput=${(e) => send(e.target.files[0])} /></div>
-      <p class="rule" id="picture-rule">${t('goods.pictureRule')}</p>
-      <p role="status" data-test="picture-state">${state}</p></div>`;
-}
-
 function Item({ item, may }) {
   const f = useForm('goods', itemValues(item));
   const [done, setDone] = useState('');
@@ -104,7 +84,7 @@ function Item({ item, may }) {
       <h2>${item ? item.title : t('goods.new')}</h2>
       <fieldset disabled=${!may || f.sending}><${ItemFields} f=${f} /></fieldset>
       ${f.note}<p role="status" data-test="done">${done}</p>
-      <p class="row">${may && html`<button class="button" disabled=${f.sending} data-test="save">${t('admin.save')}</button>`}
+      <p class="row">${may && html`<button class="button" disabled=${f.sending || f.values.uploading} data-test="save">${t('admin.save')}</button>`}
         ${may && item && html`<a class="button quiet" href=${'#sales/goods/' + item.id}>${t('goods.sell')}</a>`}
         <a class="button quiet" href="#goods">${t('admin.back')}</a></p>
     </form>`;

@@ -49,8 +49,8 @@ function Form({ like }) {
       ${like.goods ? html`<div class="thing"><span class="small-picture"><${Drawing} src=${like.goods.picture} /></span><b>${like.goods.title}</b></div>` : html`<${ItemFields} f=${f} />`}
       <${TermsFields} f=${f} />
       ${f.note}
-      <p class="row"><button class="button" disabled=${f.sending} value="draft" data-test="make-draft">${t('sales.makeDraft')}</button>
-        <button class="button quiet" disabled=${f.sending} value="published" data-test="make-published">${t('sales.makePublished')}</button>
+      <p class="row"><button class="button" disabled=${f.sending || f.values.uploading} value="draft" data-test="make-draft">${t('sales.makeDraft')}</button>
+        <button class="button quiet" disabled=${f.sending || f.values.uploading} value="published" data-test="make-published">${t('sales.makePublished')}</button>
         <a class="button quiet" href="#sales">${t('admin.back')}</a></p>
     </form>`;
 }
