@@ -12,13 +12,15 @@ import { dropTurn, keepOrder, keepTurn, onTurns, tell } from './turns.js';
 // step: idle -> captcha -> (ready, before the start) -> (sending) -> queue -> idle with a result.
 // known: the buyer's result was read. captcha: an image's URL or, with asText, a question in words.
 // heldUntil: the time until which the page shows "sold out", whatever the sale says. missed: the buyer was too late. trouble: see poll. place: see nextPlace.
+// drawnAt: when the captcha was drawn, of performance.now().
 // most: {left, until}: the buyer's own order has left so many units at most, which the sale may not say before then.
 const start = {
   sale: null, missing: false, trouble: null, place: null, user: undefined, known: false,
-  step: 'idle', sending: false, captcha: null, asText: false, note: null, wait: null, result: null, order: null, heldUntil: 0, missed: false, most: null,
+  step: 'idle', sending: false, captcha: null, asText: false, note: null, wait: null, result: null, order: null, heldUntil: 0, missed: false, most: null, drawnAt: 0,
 };
 
-const EARLY = 30_000; // a captcha may be solved so many ms before the start; it is good for a minute
+const EARLY = 30_000; // a captcha may be solved so many ms before the start
+const LIFE = 60_000;  // and is good for so many
 const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
 // canPrepare reports whether the buyer may solve the captcha now, before the start.
@@ -29,6 +31,7 @@ export function openPurchase(id, onChange) {
   let over = false;
   let before = 0; // the units that were left when the buyer pressed the button
   let stopStream = () => {};
+  let wake = () => {}; // ends the wait for the start, see started
   const url = `/api/sales/${encodeURIComponent(id)}`;
   const set = (patch) => {
     if (over) return;
@@ -39,8 +42,10 @@ export function openPurchase(id, onChange) {
     set({ wait: reply && { code: reply.code, during, until: performance.now() + ms } });
 
   const salePoll = pollSale(id, {
-    // What was said of an outage goes when it is over.
-    onData: (sale, trouble) => set({ sale, trouble, note: s.step === 'idle' && s.note && isTransient(s.note) ? null : s.note }),
+    onData: (sale, trouble) => {
+      set({ sale, trouble, note: isPast(s) ? null : s.note });
+      wake();
+    },
     onError: (reply, trouble) => set({ trouble }),
     onMissing: () => set({ missing: true }),
   });
@@ -129,8 +134,35 @@ export function openPurchase(id, onChange) {
     const request = asText ? () => get(`${url}/captcha?kind=words`) : () => getImage(`${url}/captcha?t=${Date.now()}`);
     const reply = await retry(request, waiting('buy'));
     set({ sending: false });
-    if (reply.ok) set({ captcha: asText ? reply.data.question : reply.data });
+    if (reply.ok) set({ captcha: asText ? reply.data.question : reply.data, drawnAt: performance.now() });
     else refuse(reply);
+  }
+
+  const isOld = () => performance.now() - s.drawnAt > LIFE;
+
+  // freshen draws another captcha if the one that comes back, after a pause, say, is too old to be answered.
+  function freshen() {
+    if (s.step !== 'captcha' || !s.captcha || s.sending || !isOld()) return;
+    set({ note: { code: 'old_captcha' } });
+    drawCaptcha();
+  }
+
+  // started waits until the sale is open, also if its start is moved and while it is paused, and returns whether the answer is still
+  // good. An answer that is not leads back to the captcha.
+  async function started() {
+    set({ step: 'ready' });
+    for (;;) {
+      const ms = s.sale.state === 'upcoming' ? Date.parse(s.sale.start_at) - now() : isBarred(s.sale) ? LIFE : 0;
+      if (over || ms <= 0) break;
+      if (isOld()) {
+        set({ step: 'captcha', sending: false });
+        return false;
+      }
+      const left = LIFE - (performance.now() - s.drawnAt);
+      await Promise.race([sleep(Math.min(ms, left + 10)), new Promise((changed) => { wake = changed; })]);
+    }
+    await sleep(120 + Math.random() * 400); // the order within the first second does not count, so the browsers spread their requests
+    return !over;
   }
 
   async function submit(captcha) {
@@ -138,15 +170,12 @@ export function openPurchase(id, onChange) {
     set({ sending: true, note: null });
     before = s.sale.left;
     const askPath = () => (s.sale.captcha ? tryOnce : retry)(() => post(url + '/path', s.sale.captcha ? { captcha } : undefined), waiting('buy'));
-    if (s.sale.state === 'upcoming') { // the order within the first second does not count, so the browsers spread their requests
-      set({ step: 'ready' });
-      await sleep(Math.max(0, Date.parse(s.sale.start_at) - now()) + 120 + Math.random() * 400);
-      if (over) return;
-    }
-    let path = await askPath();
-    if (s.step === 'ready' && path.code === 'not_started' && path.starts_in_ms < EARLY) { // the captcha is not used up
-      await sleep(path.starts_in_ms + 20);
+    let path;
+    for (;;) {
+      if (s.sale.captcha && s.sale.state === 'upcoming' && !await started()) return undefined;
       path = await askPath();
+      if (!s.sale.captcha || path.code !== 'not_started' || path.starts_in_ms >= EARLY) break;
+      opensIn(path.starts_in_ms); // the captcha is not used up
     }
     if (isTransient(path)) { // a captcha is used up by its first answer, so the next try needs a new one
       set({ step: 'captcha', sending: false, note: path });
@@ -154,11 +183,16 @@ export function openPurchase(id, onChange) {
     }
     if (!path.ok) return refuse(path);
     const bought = await retry(() => post(`${url}/buy/${encodeURIComponent(path.data.path)}`), waiting('buy'));
-    if (!bought.ok) return refuse(bought);
+    if (!bought.ok) {
+      set({ captcha: released() }); // it is used up
+      return refuse(bought);
+    }
     set({ captcha: released(), step: 'queue', result: { state: 'queued' }, place: null, sending: false });
     keepTurn({ user: s.user.user_id, sale: id, title: s.sale.title, state: 'queued' });
     awaitResult(bought.data.state === 'queued' ? bought.data.next_poll_ms || 300 : 0);
   }
+
+  const opensIn = (ms) => set({ sale: { ...s.sale, state: 'upcoming', start_at: new Date(now() + ms).toISOString() } });
 
   // refuse handles a refusal. Each one leads to a step from which the buyer can go on.
   async function refuse(reply, quiet) {
@@ -173,6 +207,14 @@ export function openPurchase(id, onChange) {
       set({ step: 'captcha', note: reply });
       return drawCaptcha();
     }
+    const soon = code === 'not_started' && reply.starts_in_ms > 0;
+    if (soon || code === 'paused' || code === 'ended') { // the view of the sale says so. Its captcha is not used up, and comes back with it.
+      if (soon) opensIn(reply.starts_in_ms);
+      else set({ sale: { ...s.sale, state: code } });
+      set({ step: s.captcha ? 'captcha' : 'idle', note: null });
+      const ms = soon ? reply.starts_in_ms : 1000; // what the shop says of a sale may be a second old
+      return ms < LIFE && setTimeout(salePoll.read, ms + Math.random() * 500);
+    }
     set({ step: 'idle', captcha: released() });
     if (code === 'sold_out') {
       // Other buyers may hold the last units for a moment, so the button stays away for some seconds even if units are left.
@@ -180,12 +222,8 @@ export function openPurchase(id, onChange) {
       set({ missed: true, heldUntil: now() + 4000 + Math.random() * 2000, sale: s.sale.left > 0 ? s.sale : { ...s.sale, state: 'sold_out' } });
       return salePoll.read();
     }
-    if (code === 'not_started' && reply.starts_in_ms > 0) {
-      const start_at = new Date(now() + reply.starts_in_ms).toISOString();
-      set({ sale: { ...s.sale, state: 'upcoming', start_at } });
-      if (reply.starts_in_ms < 60_000) setTimeout(salePoll.read, reply.starts_in_ms + Math.random() * 500);
-    } else salePoll.read();
-    set({ note: quiet ? null : reply });
+    salePoll.read();
+    set({ note: quiet ? null : { ...reply, until: reply.retryAfter ? performance.now() + reply.retryAfter : Infinity } });
   }
 
   async function readOrder() {
@@ -204,7 +242,11 @@ export function openPurchase(id, onChange) {
     return null;
   };
   return {
-    setUser, begin, drawCaptcha, submit, readOrder,
+    setUser, begin, freshen, submit, readOrder,
+    another: (asText) => {
+      set({ note: null });
+      drawCaptcha(asText);
+    },
     dismiss: () => set({ result: null, note: null }),
     readSale: salePoll.read,
     stop() {
@@ -251,15 +293,25 @@ export function leftOf({ sale, heldUntil, most }, at) {
   return most?.until > at ? Math.max(0, Math.min(sale.left, most.left)) : sale.left;
 }
 
+// isBarred reports whether the shop lets no one buy in a sale: it is paused, or over.
+const isBarred = ({ state }) => state === 'paused' || state === 'ended';
+
+// isPast reports whether the reason of a note is over: an outage, when the shop answers again, or the time that a refusal has named.
+const isPast = ({ step, note }) => note && (note.until < performance.now() || (step === 'idle' && isTransient(note)));
+
 // viewOf returns the name of the view that shows a state.
 export function viewOf(s, at) {
   const { sale, order, result } = s;
   if (!sale) return 'loading';
   if (order) return order.status === 'pending' ? 'ordered' : statusOf(order);
   if (s.wait && (s.wait.during !== 'load' || sale.state === 'open')) return 'busy';
+  if (s.step === 'captcha' || s.step === 'ready') { // neither is of use while no one can buy; it comes back with the sale
+    if (isBarred(sale)) return sale.state;
+    if (sale.state === 'upcoming' && Date.parse(sale.start_at) - at > EARLY) return 'waiting';
+  }
   if (s.step !== 'idle') return s.step;
   if (result && (result.state === 'closed' || result.state === 'invalid')) return result.state;
-  if (sale.state === 'paused' || sale.state === 'ended') return sale.state;
+  if (isBarred(sale)) return sale.state;
   if (sale.state === 'upcoming') return 'waiting';
   if (sale.state === 'sold_out' || s.heldUntil > at) return 'sold_out';
   if (s.user === undefined || (s.user && !s.known)) return 'loading';

@@ -72,8 +72,11 @@ function Panel({ s, purchase }) {
   const head = useRef();
   const focusWithin = useRef(false);
   useLayoutEffect(() => { // if the focused button is gone, the headline receives the focus
-    if (focusWithin.current && document.activeElement === document.body && view !== 'captcha') head.current.focus();
+    const focused = document.activeElement;
+    if (focusWithin.current && (focused === document.body || focused.closest('[hidden]')) && view !== 'captcha') head.current.focus();
+    if (view === 'captcha' && focused === head.current) document.getElementById('captcha').focus();
   }, [view]);
+  useEffect(() => { if (view === 'captcha') purchase.freshen(); }, [view]);
   useOrderExpiry(s, purchase);
   useBackAgain(view, s.sale);
   const ahead = view === 'queue' && s.result?.ahead;
@@ -82,7 +85,8 @@ function Panel({ s, purchase }) {
       onFocusCapture=${() => { focusWithin.current = true; }}>
       <h2 ref=${head} tabindex="-1" class=${PLAIN.has(view) && !s.note ? 'hidden' : ''}>${headline(view, s)}</h2>
       ${s.note && html`<p class="note" data-test="note">${errorText(s.note)}</p>`}
-      <${View} s=${s} purchase=${purchase} view=${view} />
+      ${s.step === 'captcha' && html`<div class="sum" hidden=${view !== 'captcha'}><${VIEWS.captcha} s=${s} purchase=${purchase} /></div>`}
+      ${view !== 'captcha' && html`<${View} s=${s} purchase=${purchase} view=${view} />`}
       <p class="hidden" role="status">${headline(view, s)} ${ahead ? t('queue.ahead', { n: ahead }) : ''} ${s.note ? errorText(s.note) : ''}</p>
     </section>`;
 }

@@ -33,7 +33,7 @@ const Login = ({ s }) => html`<a class="button big" href=${loginHref()}>${t('vie
 
 const Sum = ({ s, purchase }) => html`
   <p class="note" role="status" data-test="none-left" hidden=${!['open', 'sold_out'].includes(s.sale.state) || leftOf(s, now()) > 0}>${t('captcha.noneLeft')}</p>
-  <${Captcha} captcha=${s.captcha} asText=${s.asText} sending=${s.sending} onDraw=${purchase.drawCaptcha} onSubmit=${purchase.submit} />`;
+  <${Captcha} captcha=${s.captcha} asText=${s.asText} sending=${s.sending} onDraw=${purchase.another} onSubmit=${purchase.submit} />`;
 
 // Ready waits for the start with the answer to the captcha.
 const Ready = () => html`<span class="running" aria-hidden="true"></span><${More} text="ready.more" />`;

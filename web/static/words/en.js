@@ -126,6 +126,7 @@ export default {
   // what to do after a refusal
   'error.wrong_captcha': 'Wrong answer, or the sum was no longer good: each is for one try within a minute. Here is a new one, try again.',
   'error.stale_captcha': 'A newer sum has replaced that one, maybe in another tab. Please solve this new one.',
+  'error.old_captcha': 'The sum before was more than a minute old. Please solve this new one.',
   'error.bad_path': 'Your purchase address has expired. Press the button again for a new one.',
   'error.not_started': 'The sale has not started. The buy button will appear here at the start.',
   'error.paused': 'The shop has just paused this sale. You can buy when it goes on.',

@@ -123,6 +123,7 @@ export default {
   // 被拒绝之后怎么办
   'error.wrong_captcha': '答案不对，或题目已失效：每道题只能答一次，一分钟内有效。已换一道新题，请重试。',
   'error.stale_captcha': '这道题已被更新的一道替换，可能是在另一个页面里打开的。请做这道新题。',
+  'error.old_captcha': '刚才那道题已过一分钟，请答这道新题。',
   'error.bad_path': '抢购地址已过期，再点一次按钮获取新地址。',
   'error.not_started': '秒杀尚未开始，开始时这里会自动出现抢购按钮。',
   'error.paused': '店铺刚刚暂停了这场秒杀，恢复后可以继续抢购。',
