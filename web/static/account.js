@@ -6,6 +6,7 @@ import { Captcha } from './captcha.js';
 import { digits, noCodes, useCode, useSum } from './code.js';
 import { Field, errorsOf, focusFirstError } from './field.js';
 import { errorText, t } from './i18n.js';
+import { useNote } from './note.js';
 import { Sessions } from './sessions.js';
 import { readUser } from './session.js';
 import { Loading, LoginFirst, mount, setTitle } from './shell.js';
@@ -44,7 +45,7 @@ const FIELD_OF = { wrong_code: 'code', phone_taken: 'phone', wrong_password: 'pa
 function useForm(route, empty, onDone, fieldOf = FIELD_OF) {
   const [form, setForm] = useState(empty);
   const [errors, setErrors] = useState({});
-  const [note, setNote] = useState(null);
+  const [note, setNote] = useNote();
   const [sending, setSending] = useState(false);
   const element = useRef();
   useEffect(() => element.current.querySelector('input').focus(), []);

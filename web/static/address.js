@@ -5,6 +5,7 @@ import { get, post } from './api.js';
 import { Confirm } from './dialog.js';
 import { Field, errorsOf, focusFirstError } from './field.js';
 import { errorText, formatTime, t } from './i18n.js';
+import { useNote } from './note.js';
 
 const PARTS = { name: 'name', phone: 'tel', address: 'street-address' }; // and what a browser fills in
 const EMPTY = { name: '', phone: '', address: '' };
@@ -64,7 +65,7 @@ export function AccountAddress({ editing, onEdit, onRead }) {
 // Erase is the button that erases the address of the account and of its orders, after a question. It shows a refusal.
 function Erase({ onDone }) {
   const [asking, setAsking] = useState(false);
-  const [failed, setFailed] = useState(null);
+  const [failed, setFailed] = useNote();
   const erase = async () => {
     setAsking(false);
     const reply = await post(SAVED + '/erase');
@@ -81,7 +82,7 @@ function Erase({ onDone }) {
 function Form({ to, first, keep, onDone }) {
   const [address, setAddress] = useState({ name: first.name, phone: first.phone, address: first.address });
   const [errors, setErrors] = useState({});
-  const [note, setNote] = useState(null);
+  const [note, setNote] = useNote();
   const [sending, setSending] = useState(false);
   const form = useRef();
   const save = async (e) => {
@@ -99,7 +100,7 @@ function Form({ to, first, keep, onDone }) {
   return html`
     <form ref=${form} onSubmit=${save} novalidate>
       ${Object.entries(PARTS).map(([part, fill]) => html`<${Field} key=${part} id=${part} label=${t('address.' + part)} value=${address[part]} autocomplete=${fill}
-        type=${part === 'phone' ? 'tel' : 'text'} error=${errors[part]} onValue=${(v) => setAddress({ ...address, [part]: v })} />`)}
+        type=${part === 'phone' ? 'tel' : 'text'} error=${errors[part]} onValue=${(v) => { setAddress({ ...address, [part]: v }); setErrors({ ...errors, [part]: '' }); }} />`)}
       <p class="note" role="alert" hidden=${!note}>${note && errorText(note)}</p>
       <button class="button quiet" data-test="save-address" disabled=${sending}>${t('address.save')}</button>
     </form>`;

@@ -2,13 +2,14 @@
 import { html, useState } from './lib/preact.js';
 import { post } from './api.js';
 import { errorText, t } from './i18n.js';
+import { useNote } from './note.js';
 import { localPath } from './session.js';
 
 // PayNow opens a payment for the order and goes to the provider's page, which is this shop's own for the cashier. It calls
 // onRefused(reply) when the order cannot be paid.
 export function PayNow({ order, onRefused = () => {} }) {
   const [sending, setSending] = useState(false);
-  const [note, setNote] = useState(null);
+  const [note, setNote] = useNote();
   const pay = async () => {
     if (sending) return;
     setSending(true);

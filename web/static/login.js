@@ -5,6 +5,7 @@ import { Captcha } from './captcha.js';
 import { digits, noCodes, useCode, useSum } from './code.js';
 import { errorsOf, Field, focusFirstError } from './field.js';
 import { errorText, t } from './i18n.js';
+import { useNote } from './note.js';
 import { localPath } from './session.js';
 import { mount, setTitle } from './shell.js';
 
@@ -18,7 +19,7 @@ function Login({ lang, user }) {
   const [tab, setTab] = useState(['register', 'forgot'].find((name) => query.has(name)) ?? 'login');
   const [form, setForm] = useState({ phone: '', password: '', code: '', nickname: '' });
   const [errors, setErrors] = useState({});
-  const [note, setNote] = useState(query.has('logout') ? { code: 'logout_unfinished' } : null);
+  const [note, setNote] = useNote(query.has('logout') ? { code: 'logout_unfinished' } : null);
   const [sending, setSending] = useState(false);
   const { sum, drawing, draw, drawIfAsked, drop } = useSum(setNote);
   const code = useCode();

@@ -7,6 +7,7 @@ import { PayNow } from './cashier.js';
 import { now, useSecond } from './clock.js';
 import { Confirm } from './dialog.js';
 import { errorText, formatTime, t, yuan } from './i18n.js';
+import { useNote } from './note.js';
 import { Countdown, Drawing } from './parts.js';
 import { backOf, Payments } from './payments.js';
 import { poll } from './poll.js';
@@ -104,7 +105,7 @@ function Sheet({ order, reread, trouble }) {
 function Actions({ order, reread, trouble }) {
   const [asking, setAsking] = useState(false);
   const [sending, setSending] = useState(false);
-  const [note, setNote] = useState(null);
+  const [note, setNote] = useNote();
   useEffect(() => { if (!trouble) setNote(null); }, [trouble === null]); // what failed in an outage is not said after it
   const cancel = async () => {
     setAsking(false);

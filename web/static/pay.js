@@ -3,6 +3,7 @@ import { html, useEffect, useRef, useState } from './lib/preact.js';
 import { post } from './api.js';
 import { now, useSecond } from './clock.js';
 import { errorText, t, yuan } from './i18n.js';
+import { useNote } from './note.js';
 import { Countdown } from './parts.js';
 import { backOf } from './payments.js';
 import { poll } from './poll.js';
@@ -21,7 +22,7 @@ function Pay({ lang, user }) {
   const [failed, setFailed] = useState(null);
   const [sending, setSending] = useState('');
   const acting = useRef(false); // of two buttons in one moment, the first counts
-  const [note, setNote] = useState(null);
+  const [note, setNote] = useNote();
   const [unsure, setUnsure] = useState(false); // whether a payment had no answer
   const at = useSecond();
   useEffect(() => setTitle(t('pay.title')), [lang]);

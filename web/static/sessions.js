@@ -4,13 +4,14 @@ import { get, post } from './api.js';
 import { now } from './clock.js';
 import { Confirm } from './dialog.js';
 import { errorText, formatTime, t } from './i18n.js';
+import { useNote } from './note.js';
 import { logOut } from './session.js';
 
 const LIST = '/api/account/sessions';
 
 export function Sessions({ hidden }) {
   const [list, setList] = useState(null);
-  const [note, setNote] = useState(null);
+  const [note, setNote] = useNote();
   const [asking, setAsking] = useState(false);
   const read = async () => {
     const reply = await get(LIST);

@@ -25,7 +25,7 @@ export function useForm(name, first, reread = () => {}) {
   const form = useRef();
   const set = (more) => setValues((v) => ({ ...v, ...more }));
   const field = (key, label, { area, options, ...more } = {}) => {
-    const props = { id: `${name}-${key}`, label, value: values[key] ?? '', error: errors[key], onValue: (v) => set({ [key]: v }), ...more };
+    const props = { id: `${name}-${key}`, label, value: values[key] ?? '', error: errors[key], onValue: (v) => { set({ [key]: v }); setErrors((old) => ({ ...old, [key]: '' })); }, ...more };
     if (options) return html`<${Choice} ...${props} options=${options} />`;
     return area ? html`<${Area} ...${props} />` : html`<${Field} autocomplete="off" ...${props} />`;
   };

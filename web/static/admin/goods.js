@@ -80,7 +80,7 @@ function Item({ item, may }) {
     else location.hash = '#goods/' + reply.data.id;
   };
   return html`
-    <form class="sheet" ref=${f.form} onSubmit=${send} data-test="goods-form">
+    <form class="sheet" ref=${f.form} onSubmit=${send} onInput=${() => setDone('')} data-test="goods-form">
       <h2>${item ? item.title : t('goods.new')}</h2>
       <fieldset disabled=${!may || f.sending}><${ItemFields} f=${f} /></fieldset>
       ${f.note}<p role="status" data-test="done">${done}</p>

@@ -6,6 +6,7 @@ import { Confirm } from '../dialog.js';
 import { Field, errorsOf } from '../field.js';
 import { errorText, formatTime, t, yuan } from '../i18n.js';
 import { useKeys } from '../keys.js';
+import { useNote } from '../note.js';
 import { Failed } from '../shell.js';
 
 export function OrderFile({ id, may }) {
@@ -54,7 +55,7 @@ function List({ title, rows }) {
 
 function Actions({ order, reread }) {
   const [asking, setAsking] = useState('');
-  const [note, setNote] = useState(null);
+  const [note, setNote] = useNote();
   const { sending, send: post } = useKeys();
   useEffect(() => setNote((n) => (n?.unsure ? null : n)), [order.status]); // what the order has become says whether it was done
   const send = async (action, body) => {
@@ -106,7 +107,7 @@ function Ship({ order, send, sending }) {
   return html`
     <form class="filters" onSubmit=${ship}>
       ${['carrier', 'tracking'].map((name) => html`<${Field} key=${name} id=${name} label=${t('ship.' + name)} value=${shipment[name]} error=${errors[name]}
-        onValue=${(v) => setShipment({ ...shipment, [name]: v })} />`)}
+        onValue=${(v) => { setShipment({ ...shipment, [name]: v }); setErrors({ ...errors, [name]: '' }); }} />`)}
       <button class="button small" data-test="ship" disabled=${sending}>${t(order.delivery.shipped_at ? 'ship.correct' : 'ship.go')}</button>
     </form>`;
 }

@@ -3,11 +3,12 @@ import { html, useRef, useState } from '../lib/preact.js';
 import { post } from '../api.js';
 import { errorsOf, Field, focusFirstError } from '../field.js';
 import { errorText, t } from '../i18n.js';
+import { useNote } from '../note.js';
 
 export function NewPassword() {
   const [form, setForm] = useState({ old: '', new: '' });
   const [errors, setErrors] = useState({});
-  const [note, setNote] = useState(null);
+  const [note, setNote] = useNote();
   const element = useRef();
   const put = (name) => (value) => { setForm((f) => ({ ...f, [name]: value })); setErrors((e) => ({ ...e, [name]: '' })); };
   const submit = async (event) => {

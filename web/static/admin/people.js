@@ -5,6 +5,7 @@ import { now } from '../clock.js';
 import { Confirm } from '../dialog.js';
 import { errorText, formatTime, t } from '../i18n.js';
 import { useKeys } from '../keys.js';
+import { useNote } from '../note.js';
 import { Failed } from '../shell.js';
 import { Filters, More, useList } from './list.js';
 
@@ -46,7 +47,7 @@ function Rows({ list }) {
 
 function Person({ id, may, user }) {
   const [person, setPerson] = useState(null);
-  const [note, setNote] = useState(null);
+  const [note, setNote] = useNote();
   const [asked, setAsked] = useState(null); // {path, body, text} of an action that is to be confirmed
   const read = async () => {
     const reply = await get('/api/admin/users/' + id);

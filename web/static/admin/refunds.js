@@ -5,6 +5,7 @@ import { post } from '../api.js';
 import { Confirm } from '../dialog.js';
 import { errorText, t } from '../i18n.js';
 import { newKey } from '../keys.js';
+import { useNote } from '../note.js';
 import { retry } from '../retry.js';
 
 const MOST = 100; // orders in one request
@@ -29,7 +30,7 @@ export function Refunds({ orders, sale, onDone }) {
   const [asking, setAsking] = useState(null);
   const [answers, setAnswers] = useState(null);
   const [running, setRunning] = useState(false);
-  const [failed, setFailed] = useState(null);
+  const [failed, setFailed] = useNote();
   const run = async (what) => {
     setAsking(null);
     setRunning(true);

@@ -4,6 +4,7 @@ import { get, post } from '../api.js';
 import { Confirm } from '../dialog.js';
 import { errorText, t } from '../i18n.js';
 import { Bench } from '../lab/bench.js';
+import { useNote } from '../note.js';
 import { poll } from '../poll.js';
 import { Failed, Loading } from '../shell.js';
 import { Trouble } from '../trouble.js';
@@ -16,7 +17,7 @@ export function Board({ code }) {
   const [failed, setFailed] = useState(null); // there is no such class, or it is not this visitor's to see
   const [trouble, setTrouble] = useState(null);
   const [part, setPart] = useState('wall');
-  const [refused, setRefused] = useState(null);
+  const [refused, setRefused] = useNote();
   const [asking, setAsking] = useState(null); // {title, text, yes, path, body}
   const box = useRef();
   const url = '/api/sandbox/classes/' + encodeURIComponent(code);

@@ -4,6 +4,7 @@ import { get } from '../api.js';
 import { Field, errorsOf } from '../field.js';
 import { errorText, formatTime, lang, t } from '../i18n.js';
 import { useKeys } from '../keys.js';
+import { useNote } from '../note.js';
 import { Failed, Loading } from '../shell.js';
 
 export function Classes() {
@@ -11,7 +12,7 @@ export function Classes() {
   const [failed, setFailed] = useState(null);
   const [tries, setTries] = useState(0);
   const [title, setTitle] = useState('');
-  const [refused, setRefused] = useState(null);
+  const [refused, setRefused] = useNote();
   useEffect(() => {
     get('/api/sandbox/classes').then((reply) => (reply.ok ? (setAll(reply.data), setFailed(null)) : setFailed(reply)));
   }, [tries]);

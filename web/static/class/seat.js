@@ -4,6 +4,7 @@ import { get } from '../api.js';
 import { Field, errorsOf, focusFirstError } from '../field.js';
 import { errorText, t } from '../i18n.js';
 import { useKeys } from '../keys.js';
+import { useNote } from '../note.js';
 import { poll } from '../poll.js';
 import { Loading } from '../shell.js';
 import { Trouble } from '../trouble.js';
@@ -42,9 +43,9 @@ export function Seat({ code }) {
 
 function Join({ code, onJoined }) {
   const [values, setValues] = useState({ code, nickname: '' });
-  const [refused, setRefused] = useState(null);
+  const [refused, setRefused] = useNote();
   const { sending, send } = useKeys();
-  const set = (name) => (value) => setValues((old) => ({ ...old, [name]: value }));
+  const set = (name) => (value) => { setValues((old) => ({ ...old, [name]: value })); setRefused(null); };
   const join = async (event) => {
     event.preventDefault();
     const form = event.currentTarget;

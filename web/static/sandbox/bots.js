@@ -3,6 +3,7 @@ import { html, useEffect, useRef, useState } from '../lib/preact.js';
 import { get, post } from '../api.js';
 import { errorText, t } from '../i18n.js';
 import { local } from './local.js';
+import { useNote } from '../note.js';
 
 const EVERY = 250; // ms between two looks at a crowd under way
 
@@ -10,7 +11,7 @@ const EVERY = 250; // ms between two looks at a crowd under way
 // Each look at a crowd under way calls onLook.
 export function Bots({ sale, user, onLook }) {
   const [run, setRun] = useState(null);
-  const [refused, setRefused] = useState(null);
+  const [refused, setRefused] = useNote();
   const may = local || user?.role === 'admin';
   const head = useRef();
   useEffect(() => {

@@ -2,6 +2,7 @@
 import { html, useEffect, useState } from '../lib/preact.js';
 import { post } from '../api.js';
 import { errorText, t } from '../i18n.js';
+import { useNote } from '../note.js';
 import { localPath } from '../session.js';
 import { local } from './local.js';
 
@@ -16,7 +17,7 @@ const KEY = 'miaosha.in';
 
 export function Start({ user, pages }) {
   const [sending, setSending] = useState(false);
-  const [refused, setRefused] = useState(null);
+  const [refused, setRefused] = useNote();
   useEffect(() => { if (user !== undefined) remember(user); }, [user]);
   const stranger = user === null || (user === undefined && !onTeach && !remembered());
   if (!stranger || !pages.includes(location.pathname)) return null;

@@ -3,6 +3,7 @@
 import { html, useEffect, useRef, useState } from '../lib/preact.js';
 import { get, post } from '../api.js';
 import { loadTexts, errorText, t } from '../i18n.js';
+import { useNote } from '../note.js';
 import { forgetUser, loginHref } from '../session.js';
 import { mount, sandbox, setTitle } from '../shell.js';
 import { Pulse } from './pulse.js';
@@ -23,7 +24,7 @@ function Teach({ lang, user }) {
 
 function Panel({ user, lang }) {
   const [state, setState] = useState(null); // {can, lesson}
-  const [refused, setRefused] = useState(null);
+  const [refused, setRefused] = useNote();
   const { lesson, can } = state ?? {};
   const running = lesson && !isOver(lesson);
   const head = useRef();
