@@ -5,7 +5,7 @@ GO ?= go
 # The systems for which the repository has files. No file depends on a processor.
 PLATFORMS := linux/amd64 darwin/arm64 windows/amd64
 
-.PHONY: help run build quick quickly check checked beside test tested nightly nightly-run race raced seeds simulate exercises starters embedded latency faults cluster short borders format vet lint timing words flakes licences fuzz requests bench growth speed pages shots
+.PHONY: help run build quick quickly check checked beside test tested nightly nightly-run race raced seeds simulate exercises starters embedded latency faults cluster short borders format vet lint timing words flakes licences fuzz requests bench growth speed pages baseline shots
 
 help: ## list the chores
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -224,8 +224,12 @@ runs ?= 5
 pages: export RUNS := $(runs)
 pages: export ONLY := $(only)
 pages: export LEAST := $(or $(least),98)
-pages: ## Lighthouse and axe on every page, with Node and Chromium (an hour; runs=1: fifteen minutes, runs=0: axe alone, only=home,lab)
+pages: baseline ## Lighthouse and axe on every page, with Node and Chromium (an hour; runs=1: fifteen minutes, runs=0: axe alone, only=home,lab)
 	$(call in_pages,pages.mjs)
+
+baseline: ## no script or style of a page is newer than the oldest browsers, and every page opens in Chromium 92 (a minute)
+	cd web/pages && npm ci --silent --no-audit --no-fund && npm run --silent lint && npm run --silent newer && git diff --exit-code ../testdata/newer.txt
+	$(call in_pages,old.mjs)
 
 shots: ## take the pictures of the READMEs anew
 	$(call in_pages,shots.mjs)

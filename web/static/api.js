@@ -26,13 +26,15 @@ async function readData(response, sentAt, receivedAt) {
 
 // send sends a request. read takes the data from its response.
 async function send(method, path, read, body, timeout = TIMEOUT, key) {
+  const abort = new AbortController();
+  const timer = setTimeout(() => abort.abort(), timeout);
   const init = {
     method,
     headers: { Accept: 'application/json', 'Accept-Language': lang() },
     credentials: 'same-origin',
     cache: 'no-cache', // the browser revalidates each time
     redirect: 'error',
-    signal: AbortSignal.timeout(timeout),
+    signal: abort.signal,
   };
   if (key) init.headers['Idempotency-Key'] = key;
   if (body instanceof Blob) {
@@ -48,10 +50,12 @@ async function send(method, path, read, body, timeout = TIMEOUT, key) {
     // The Date header has whole seconds: take the middle of that second.
     const date = Date.parse(response.headers.get('Date') || '');
     if (date) addSample(date + 500, sentAt, receivedAt, 500);
-    if (!response.ok) return refusal(response);
+    if (!response.ok) return await refusal(response);
     return { ok: true, data: await read(response, sentAt, receivedAt), age: ageOf(response) };
   } catch {
     return offline();
+  } finally {
+    clearTimeout(timer);
   }
 }
 

@@ -9,7 +9,7 @@ const saleHref = (id) => '/sale.html?id=' + encodeURIComponent(id);
 export function Card({ sale, small }) {
   const { id, title, image, price, list_price: list, left, total, state, also = [] } = sale;
   return html`
-    <li class="card" data-test="sale-card" data-sale=${id} data-state=${state}>
+    <li class=${also.length ? 'card later' : 'card'} data-test="sale-card" data-sale=${id} data-state=${state}>
       <a href=${saleHref(id)}>
         <${Drawing} src=${image} lazy />
         <div class="words">

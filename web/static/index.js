@@ -66,7 +66,7 @@ function Groups({ sales }) {
 // oncePerOffer returns the first sale of each goods and price, with the later ones as also.
 function oncePerOffer(sales) {
   const offers = new Map();
-  for (const s of sales.toSorted((a, b) => Date.parse(a.start_at) - Date.parse(b.start_at))) {
+  for (const s of [...sales].sort((a, b) => Date.parse(a.start_at) - Date.parse(b.start_at))) {
     const key = JSON.stringify([s.title, s.image, s.price, s.list_price]);
     if (offers.has(key)) offers.get(key).also.push(s);
     else offers.set(key, { ...s, also: [] });

@@ -37,7 +37,7 @@ function Shell({ Page }) {
   const user = useUser();
   return html`
     <a class="skip" href="#main" onClick=${skip}>${t('skip')}</a>
-    <header class="top">
+    <header class=${user && !user.unsure ? 'top known' : 'top'}>
       <div class="wide">
         <a class="mark" href="/"><span class="seal" aria-hidden="true">秒</span><span class="name">${t('shop')}</span></a>
         <nav>

@@ -22,7 +22,7 @@ export function spansOf(steps, users) {
         const i = [step.buyer - 1, ...clicks].find((click) => clicks.includes(click) && !holds[click]);
         if (i !== undefined) spans[i].push(holds[i] = { kind: 'holds', from: at, to: steps.length - 1 });
       }
-      const last = clicks.findLast((click) => holds[click]);
+      const last = clicks.filter((click) => holds[click]).pop();
       if (more < 0 && last !== undefined) {
         holds[last].to = at - 1;
         holds[last] = null;

@@ -24,7 +24,7 @@ const startOf = (start) => ({ language: start.language, source: inLanguage(start
 export function Write({ lab, runs }) {
   const [programs, setPrograms] = useState(() => {
     const kept = loadPrograms();
-    if (Object.hasOwn(kept.all, kept.open)) return kept;
+    if (Object.keys(kept.all).includes(kept.open)) return kept;
     const first = lab.programs[0];
     return first ? { open: first.name, all: { ...kept.all, [first.name]: startOf(first) } } : { open: 'mine', all: { ...kept.all, mine: empty('lua') } };
   });
@@ -44,7 +44,7 @@ export function Write({ lab, runs }) {
   useEffect(() => update((old) => old), []);
   useEffect(() => watchPrograms(() => setPrograms((old) => {
     const stored = loadPrograms();
-    const open = [old.open, stored.open, ...Object.keys(stored.all)].find((name) => Object.hasOwn(stored.all, name));
+    const open = [old.open, stored.open, ...Object.keys(stored.all)].find((name) => Object.keys(stored.all).includes(name));
     return open === undefined ? old : { open, all: stored.all };
   })), []);
   useEffect(() => setRemoving(false), [open]);
