@@ -41,7 +41,7 @@ func (v *visitor) forgets() {
 
 // settled is an expression: the page has started, neither its skeleton nor a part of it is still loading, and it has reached the shop.
 const settled = `document.getElementById('main') !== null && document.querySelector('[aria-busy="true"]') === null &&
-	!/正在加载|Loading…|连不上店铺|cannot be reached/.test(document.getElementById('main').innerText)`
+	!/正在加载|Loading…|连不上店铺|The shop cannot be reached/.test(document.getElementById('main').innerText)`
 
 // pagesOf lists the addresses of all pages, with what a visitor sees there. sale and order are ids.
 func pagesOf(sale, order string) (paths []string) {

@@ -1,6 +1,7 @@
 // Chinese and English. The user's choice is kept in this browser, where early.js finds it before the page is shown.
 // A page loads its texts in the language that is shown, and in the other one when the visitor changes to it.
 import { useEffect, useState } from './lib/preact.js';
+import { load } from './lost.js';
 
 const TEXTS = { zh: {}, en: {} };
 const FILES = [];
@@ -43,11 +44,7 @@ export function errorText(reply) {
 
 // setLang changes the language, unless its texts cannot be loaded.
 export async function setLang(next) {
-  try {
-    await read(FILES, next);
-  } catch {
-    return;
-  }
+  if (await load(async () => { await read(FILES, next); return true; }) === null) return;
   current = next;
   try {
     localStorage.setItem(KEY, next);

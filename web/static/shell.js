@@ -3,6 +3,7 @@
 import { html, render } from './lib/preact.js';
 import { Badge } from './badge.js';
 import { setLang, t, useLang } from './i18n.js';
+import { load, started } from './lost.js';
 import { logOut, loginHref, useUser } from './session.js';
 
 const skeleton = document.querySelector('main .ghosts:last-child')?.outerHTML ?? '';
@@ -11,13 +12,14 @@ export function mount(Page) {
   const root = document.getElementById('app');
   root.textContent = '';
   render(html`<${Shell} Page=${Page} />`, root);
+  started();
 }
 
 // The lab is open in a sandbox, whose pages are marked with data-lab, and for administrators.
 const inSandbox = 'lab' in document.documentElement.dataset;
 
-// What only a sandbox has; null in any other shop.
-export const sandbox = inSandbox ? await import('./sandbox/first.js') : null;
+// What only a sandbox has; null in any other shop, and where it cannot be loaded.
+export const sandbox = inSandbox ? await load(() => import('./sandbox/first.js')) : null;
 
 export const STAFF = ['viewer', 'admin']; // the roles that see the shop's back office
 

@@ -4,7 +4,8 @@ import { html, useEffect, useLayoutEffect, useState } from '../lib/preact.js';
 import { loadTexts, t } from '../i18n.js';
 import { loginHref } from '../session.js';
 import { lateStyle } from '../late_style.js';
-import { Failed, Loading, mount, setTitle, STAFF } from '../shell.js';
+import { load } from '../lost.js';
+import { Loading, mount, setTitle, STAFF } from '../shell.js';
 import { NewPassword } from './password.js';
 import { Sales } from './sales.js';
 
@@ -53,22 +54,12 @@ function Admin({ lang, user }) {
 
 // Section shows a section by its name.
 function Section({ name, ...props }) {
-  const [failed, setFailed] = useState(false);
-  const [, render] = useState(0);
-  const load = async () => {
-    setFailed(false);
-    try {
-      loaded[name] = await SECTIONS[name]();
-      render((n) => n + 1);
-    } catch {
-      setFailed(true);
-    }
-  };
-  useEffect(() => { if (!loaded[name]) load(); }, []);
+  const [text, setText] = useState('loading');
+  useEffect(() => {
+    if (!loaded[name]) load(SECTIONS[name]).then((section) => { loaded[name] = section; setText(section ? '' : 'admin.failed'); });
+  }, []);
   const Loaded = loaded[name];
-  if (Loaded) return html`<${Loaded} ...${props} />`;
-  if (failed) return html`<${Failed} title=${t('admin.failed')} more=${t('trouble.more.offline')} onRetry=${load} />`;
-  return html`<p class="blank" role="status">${t('loading')}</p>`;
+  return Loaded ? html`<${Loaded} ...${props} />` : html`<p class="blank" role="status">${t(text)}</p>`;
 }
 
 // useSection returns the section that the URL names, and the rest of the hash.

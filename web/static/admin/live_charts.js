@@ -2,6 +2,7 @@
 import { html, useEffect, useRef, useState } from '../lib/preact.js';
 import { lang, t } from '../i18n.js';
 import { lateStyle } from '../late_style.js';
+import { load } from '../lost.js';
 
 const KEEP = 4000; // points in a chart: all that the shop keeps, and an hour more
 
@@ -21,8 +22,8 @@ export function Charts({ history, span }) {
     const watch = new IntersectionObserver(async (entries) => {
       if (!entries.some((entry) => entry.isIntersecting)) return;
       watch.disconnect();
-      const [module] = await Promise.all([import('../lib/uplot/uplot.js'), lateStyle(new URL('../lib/uplot/uplot.css', import.meta.url).href)]);
-      setUPlot(() => module.default);
+      const [module] = await Promise.all([load(() => import('../lib/uplot/uplot.js')), lateStyle(new URL('../lib/uplot/uplot.css', import.meta.url).href)]);
+      if (module) setUPlot(() => module.default);
     });
     watch.observe(box.current);
     return () => watch.disconnect();

@@ -1,6 +1,7 @@
 // The source of a strategy, with the lines marked that decide whether it is right.
 import { html, useEffect, useLayoutEffect, useRef, useState } from '../lib/preact.js';
 import { loadTexts, t } from '../i18n.js';
+import { load } from '../lost.js';
 import { nameOf, withCode } from './result.js';
 
 const range = ([from, to]) => (from === to ? `${from}` : `${from}–${to}`);
@@ -31,7 +32,7 @@ export function Strategy({ strategy }) {
 // The comment at the top of each source, in Chinese. They come with the first source that is shown: "async" keeps them out of the
 // page's preload list.
 let about;
-const loadAbout = () => (about ??= loadTexts({ zh: async () => import('./words/about_zh.js'), en: async () => ({}) }).catch(() => { about = null; }));
+const loadAbout = () => (about ??= load(() => loadTexts({ zh: async () => import('./words/about_zh.js'), en: async () => ({}) })));
 
 // Source shows a file. text is the beginning of the keys of its texts.
 export function Source({ of: { text, file, source, marks } }) {

@@ -25,6 +25,7 @@ function Teach({ lang, user }) {
 function Panel({ user, lang }) {
   const [state, setState] = useState(null); // {can, lesson}
   const [refused, setRefused] = useNote();
+  const [failed, setFailed] = useState(null); // why there is no state yet
   const { lesson, can } = state ?? {};
   const running = lesson && !isOver(lesson);
   const head = useRef();
@@ -36,6 +37,7 @@ function Panel({ user, lang }) {
       if (stopped) return;
       if (reply.ok) setState(reply.data);
       else if (reply.code === 'not_logged_in') return forgetUser();
+      else setFailed(reply);
       timer = setTimeout(look, EVERY);
     };
     look();
@@ -48,7 +50,7 @@ function Panel({ user, lang }) {
     setState(reply.data);
     head.current?.focus();
   };
-  if (!state) return html`<p key="loading" class="blank" role="status">${t('loading')}</p>`;
+  if (!state) return html`<p key="loading" class="blank" role="status">${failed ? errorText(failed) : t('loading')}</p>`;
   return html`
     <h1>${t('teach')}</h1>
     <p class="lead">${t('teach.more')}</p>
@@ -132,7 +134,7 @@ function Buyer({ user, lang }) {
       <p><a class="button quiet" href=${href} target="_blank" rel="noopener" onClick=${open} data-test="buyer-window">${t('teach.window')}</a></p>
       <p class="more">${t('teach.windowMore')}</p>
       <${Pulse} key=${sale.id} sale=${sale.id} />
-      <${sandbox.Bots} sale=${sale} user=${user} />
+      ${sandbox && html`<${sandbox.Bots} sale=${sale} user=${user} />`}
     </section>`;
 }
 
