@@ -23,7 +23,7 @@ func Phone(typed string) (string, error) {
 	return all, nil
 }
 
-// trunk is the zero of +44 (0)20 7946 0958, which nobody dials behind the code of a country.
+// trunk is the zero of +44 (0)20 7946 0958, which no one dials behind the code of a country.
 var trunk = regexp.MustCompile(`^[ (]*\+[^a-z]*?\( *0 *\)`)
 
 // dialled returns the digits of a number, with a plus before them if it has one, and one dash for all that separates two groups.

@@ -55,7 +55,7 @@ func Subject(typed string) string {
 	return subject.ReplaceAllString(small, "$1 $2")
 }
 
-// Search returns the spellings under which the shop may have what somebody searches for: the text in one line, without wide
+// Search returns the spellings under which the shop may have what a person searches for: the text in one line, without wide
 // letters, without blanks, as a Key and as a Phone.
 func Search(typed string) (spellings []string) {
 	add := func(spelling string) {

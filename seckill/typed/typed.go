@@ -1,5 +1,5 @@
 // Package typed reads what people type and paste: telephones, codes, sums, and what the staff searches for. It takes every
-// spelling that has one meaning, such as wide digits, blanks and dashes of every kind, characters that nobody sees, and the code
+// spelling that has one meaning, such as wide digits, blanks and dashes of every kind, invisible characters, and the code
 // of the country, and returns the one spelling that the shop stores. It guesses nothing: a character that has no place in a
 // number is a CharError, which names it. Domains know the one spelling only, so their limits count one telephone once, however
 // it was typed.
@@ -140,7 +140,7 @@ func text(chars []char) string {
 	return b.String()
 }
 
-// Line returns a text in one line: each blank of another kind is a plain one, and characters that nobody sees are left out, as
+// Line returns a text in one line: each blank of another kind is a plain one, and invisible characters are left out, as
 // are blanks around it. All others stay as they are, since NFKC would change a name or an address. Wide blanks within stay too.
 func Line(text string) string {
 	return line(text, func(r rune) bool { return unicode.Is(unicode.Cf, r) })

@@ -3,13 +3,14 @@ import { html, useEffect, useRef, useState } from './lib/preact.js';
 import { AccountAddress } from './address.js';
 import { post } from './api.js';
 import { Captcha } from './captcha.js';
-import { digits, noCodes, useCode, useSum } from './code.js';
+import { noCodes, useCode, useSum } from './code.js';
 import { Field, errorsOf, focusFirstError } from './field.js';
 import { errorText, t } from './i18n.js';
 import { useNote } from './note.js';
 import { Sessions } from './sessions.js';
 import { readUser } from './session.js';
 import { Loading, LoginFirst, mount, setTitle } from './shell.js';
+import { tidy } from './typed.js';
 
 function Account({ lang, user }) {
   const [open, setOpen] = useState(location.hash.slice(1)); // the form that is open, one at a time
@@ -104,18 +105,18 @@ function Phone({ onDone, onCancel }) {
   const sendCode = async (captcha) => {
     setSending(true);
     setNote(null);
-    const reply = await code.send(digits(form.phone), captcha);
+    const reply = await code.send(tidy('phone', form.phone), captcha);
     setSending(false);
     if (drawIfAsked(reply, 'code') || showsFields(reply)) return;
     if (reply.ok && reply.data.dev_code) put('code')(reply.data.dev_code);
   };
-  const save = (captcha) => send({ phone: digits(form.phone), captcha }, drawIfAsked);
+  const save = (captcha) => send({ phone: tidy('phone', form.phone), captcha }, drawIfAsked);
   return html`
     ${noCodes && html`<p class="tip">${t('account.noCodes')}</p>`}
     <form novalidate ref=${element} onSubmit=${submits(() => save())} hidden=${noCodes}>
-      ${field('phone', t('account.newPhone'), { type: 'tel', inputmode: 'numeric', autocomplete: 'tel', rule: t('rule.phone') })}
+      ${field('phone', t('account.newPhone'), { kind: 'phone', type: 'tel', inputmode: 'numeric', autocomplete: 'tel', rule: t('rule.phone') })}
       ${field('code', t('code'), {
-        inputmode: 'numeric', autocomplete: 'one-time-code',
+        kind: 'code', inputmode: 'numeric', autocomplete: 'one-time-code',
         children: html`<button type="button" class="button quiet" data-test="send-code" disabled=${code.seconds > 0} onClick=${() => sendCode()}>
           ${code.seconds > 0 ? t('sendAgain', { n: code.seconds }) : t('sendCode')}</button>`,
       })}

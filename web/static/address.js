@@ -8,6 +8,7 @@ import { errorText, formatTime, t } from './i18n.js';
 import { useNote } from './note.js';
 
 const PARTS = { name: 'name', phone: 'tel', address: 'street-address' }; // and what a browser fills in
+const KINDS = { name: 'line', phone: 'contact', address: 'line' };
 const EMPTY = { name: '', phone: '', address: '' };
 const SAVED = '/api/account/address';
 
@@ -100,7 +101,7 @@ function Form({ to, first, keep, onDone }) {
   return html`
     <form ref=${form} onSubmit=${save} novalidate>
       ${Object.entries(PARTS).map(([part, fill]) => html`<${Field} key=${part} id=${part} label=${t('address.' + part)} value=${address[part]} autocomplete=${fill}
-        type=${part === 'phone' ? 'tel' : 'text'} error=${errors[part]} onValue=${(v) => { setAddress({ ...address, [part]: v }); setErrors({ ...errors, [part]: '' }); }} />`)}
+        type=${part === 'phone' ? 'tel' : 'text'} kind=${KINDS[part]} rule=${part === 'phone' && t('rule.contact')} error=${errors[part]} onValue=${(v) => { setAddress({ ...address, [part]: v }); setErrors({ ...errors, [part]: '' }); }} />`)}
       <p class="note" role="alert" hidden=${!note}>${note && errorText(note)}</p>
       <button class="button quiet" data-test="save-address" disabled=${sending}>${t('address.save')}</button>
     </form>`;

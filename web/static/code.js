@@ -3,7 +3,6 @@ import { useEffect, useState } from './lib/preact.js';
 import { get, getImage, post } from './api.js';
 import { errorText, t } from './i18n.js';
 
-export const digits = (text) => text.replace(/\D/g, '');
 export const noCodes = 'noCodes' in document.documentElement.dataset; // the shop sends none
 
 const wantsSum = (reply) => reply.captcha || reply.code === 'wrong_captcha' || reply.code === 'stale_captcha';

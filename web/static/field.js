@@ -1,13 +1,27 @@
 // One labelled field of a form, with its rule and its error below it. A screen reader reads both together with the field.
 import { html } from './lib/preact.js';
+import { tidy } from './typed.js';
 
-export function Field({ id, label, rule, error, onValue, children, ...rest }) {
+// putter returns the handlers of a field of a kind (typed.js): what is pasted or filled in at once, and what is in the field when it
+// is left, is shown as the shop will store it. A text that is being typed stays as it is.
+export function putter(kind, onValue) {
+  if (!kind) return { onInput: (e) => onValue(e.target.value) };
+  const put = (e) => {
+    const value = tidy(kind, e.target.value);
+    if (value !== e.target.value) e.target.value = value;
+    onValue(value);
+  };
+  const typing = ({ inputType }) => inputType && !/^insert(FromPaste|FromDrop|ReplacementText)/.test(inputType);
+  return { onInput: (e) => (typing(e) ? onValue(e.target.value) : put(e)), onBlur: (e) => tidy(kind, e.target.value) !== e.target.value && put(e) };
+}
+
+export function Field({ id, label, rule, error, kind, onValue, children, ...rest }) {
   const described = [rule && id + '-rule', error && id + '-error'].filter(Boolean).join(' ');
   return html`
     <div class="field">
       <label for=${id}>${label}</label>
       <div class="row"><input id=${id} name=${id} aria-invalid=${error ? 'true' : undefined} aria-describedby=${described || undefined}
-        onInput=${(e) => onValue(e.target.value)} ...${rest} />${children}</div>
+        ...${putter(kind, onValue)} ...${rest} />${children}</div>
       ${error && html`<p class="error" id=${id + '-error'}>${error}</p>`}
       ${rule && html`<p class="rule" id=${id + '-rule'}>${rule}</p>`}
     </div>`;

@@ -2,12 +2,13 @@
 import { html, useEffect, useRef, useState } from './lib/preact.js';
 import { post } from './api.js';
 import { Captcha } from './captcha.js';
-import { digits, noCodes, useCode, useSum } from './code.js';
+import { noCodes, useCode, useSum } from './code.js';
 import { errorsOf, Field, focusFirstError } from './field.js';
 import { errorText, t } from './i18n.js';
 import { useNote } from './note.js';
 import { localPath } from './session.js';
 import { mount, setTitle } from './shell.js';
+import { tidy } from './typed.js';
 
 const query = new URLSearchParams(location.search);
 const next = localPath(query.get('next'), '/');
@@ -51,17 +52,18 @@ function Login({ lang, user }) {
     setNote(null);
     const body = Object.fromEntries(names.map((name) => [name, form[name]]));
     const shown = element.current;
-    const reply = await post(ROUTE[tab], { ...body, phone: digits(form.phone), captcha });
+    const reply = await post(ROUTE[tab], { ...body, phone: tidy('phone', form.phone), captcha });
     if (reply.ok) return location.replace(next);
     setSending(false);
     if (element.current !== shown) return undefined; // the visitor has changed tabs
+    if (reply.code === 'wrong_password' && /^\s|\s$/.test(form.password)) reply.code = 'blank_password'; // it may be pasted with it
     return drawIfAsked(reply, 'form') || showsFields(reply) || setNote(reply);
   };
   const sendCode = async (captcha) => {
     setSending(true);
     setNote(null);
     const shown = element.current;
-    const reply = await code.send(digits(form.phone), captcha);
+    const reply = await code.send(tidy('phone', form.phone), captcha);
     setSending(false);
     if (element.current !== shown) return; // the visitor has changed tabs
     if (drawIfAsked(reply, 'code') || showsFields(reply)) return;
@@ -76,7 +78,7 @@ function Login({ lang, user }) {
   const tabFor = (name) => html`<button type="button" class="tab" data-test=${'tab-' + name} aria-pressed=${tab === name} onClick=${() => show(name)}>${t(name + '.title')}</button>`;
   const codeField = () => html`
     ${field('code', t('code'), {
-      inputmode: 'numeric', autocomplete: 'one-time-code',
+      kind: 'code', inputmode: 'numeric', autocomplete: 'one-time-code',
       children: html`<button type="button" class="button quiet" data-test="send-code" disabled=${code.seconds > 0} onClick=${() => sendCode()}>
         ${code.seconds > 0 ? t('sendAgain', { n: code.seconds }) : t('sendCode')}</button>`,
     })}
@@ -88,7 +90,7 @@ function Login({ lang, user }) {
       ${choosing && noCodes && html`<p class="tip" data-test="no-codes">${t(tab + '.noCodes')}</p>`}
       ${next !== '/' && html`<p class="more">${t('login.next')}</p>`}
       <form novalidate onSubmit=${submit} key=${tab} ref=${element} hidden=${choosing && noCodes}>
-        ${field('phone', t('phone'), { type: 'tel', inputmode: 'numeric', autocomplete: 'username' })}
+        ${field('phone', t('phone'), { kind: 'phone', type: 'tel', inputmode: 'numeric', autocomplete: 'username' })}
         ${choosing && codeField()}
         ${field('password', t(choosing ? 'password.new' : 'password'), { type: 'password', autocomplete: choosing ? 'new-password' : 'current-password' })}
         ${tab === 'register' && field('nickname', t('nickname'), { autocomplete: 'nickname' })}

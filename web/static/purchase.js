@@ -203,6 +203,7 @@ export function openPurchase(id, onChange) {
       forgetUser();
       return set({ user: null, step: 'idle', order: null, note: quiet ? null : { code } });
     }
+    if (code === 'bad_request' && s.captcha) return set({ step: 'captcha', note: { ...reply, msg: reply.fields?.[0].msg ?? reply.msg } }); // the sum is not used up
     if (code === 'wrong_captcha' || code === 'stale_captcha' || (code === 'bad_path' && s.sale.captcha)) {
       set({ step: 'captcha', note: reply });
       return drawCaptcha();

@@ -3,6 +3,7 @@ import { html, useRef, useState } from '../lib/preact.js';
 import { Field, errorsOf, focusFirstError } from '../field.js';
 import { errorText, lang, t } from '../i18n.js';
 import { useKeys } from '../keys.js';
+import { refusal, tidy } from '../typed.js';
 
 // said returns the sentence for a refused request: the shop's, which knows what was refused.
 export const said = (reply) => (!reply.unsure && reply.msg) || errorText(reply);
@@ -23,14 +24,23 @@ export function useForm(name, first, reread = () => {}) {
   const [note, setNote] = useState('');
   const keys = useKeys();
   const form = useRef();
+  const kinds = useRef({}); // of the fields whose text is read here (typed.js)
   const set = (more) => setValues((v) => ({ ...v, ...more }));
   const field = (key, label, { area, options, ...more } = {}) => {
     const props = { id: `${name}-${key}`, label, value: values[key] ?? '', error: errors[key], onValue: (v) => { set({ [key]: v }); setErrors((old) => ({ ...old, [key]: '' })); }, ...more };
+    if (more.kind) kinds.current[key] = more.kind;
     if (options) return html`<${Choice} ...${props} options=${options} />`;
     return area ? html`<${Area} ...${props} />` : html`<${Field} autocomplete="off" ...${props} />`;
   };
   const send = async (event, path, body) => {
     event.preventDefault();
+    const unread = Object.entries(kinds.current).map(([key, kind]) => [key, refusal(kind, values[key] ?? '')]).filter(([, why]) => why);
+    if (unread.length) {
+      setErrors(Object.fromEntries(unread));
+      setNote('');
+      focusFirstError(form.current);
+      return { ok: false };
+    }
     const reply = await keys.send(path, body);
     if (reply.code === 'done_otherwise') reread();
     const wrong = reply.ok ? {} : errorsOf(reply, (reply.fields ?? []).map((f) => f.field)) ?? {};
@@ -55,13 +65,15 @@ const Choice = ({ id, label, error, onValue, value, options, ...rest }) => html`
       onInput=${(e) => onValue(e.target.value)} ...${rest}>${options.map(([v, text]) => html`<option key=${v} value=${v} selected=${v === value}>${text}</option>`)}</select>
     ${error && html`<p class="error" id=${id + '-error'}>${error}</p>`}</div>`;
 
-export const MONEY = { type: 'number', min: '0', step: '0.01', inputmode: 'decimal' };
-export const UNITS = { type: 'number', step: '1', inputmode: 'numeric' };
+// No fields of the type number: these drop what is pasted with a currency, a comma or wide digits.
+export const MONEY = { kind: 'price', inputmode: 'decimal' };
+export const UNITS = { kind: 'units', inputmode: 'numeric' };
 export const TIME = { type: 'datetime-local', step: '1' };
 
-// fen and whole return a number, or undefined for a text that is none: the shop then says that the field is required.
-export const fen = (text) => (text === '' ? undefined : Math.round(Number(text) * 100));
-export const whole = (text) => (text === '' ? undefined : Number(text));
+// fen and whole return a number, or undefined for no text: the shop then says that the field is required.
+const number = (kind, text) => (tidy(kind, text) === '' ? undefined : Number(tidy(kind, text)));
+export const fen = (text) => { const yuan = number('price', text); return yuan === undefined ? yuan : Math.round(yuan * 100); };
+export const whole = (text) => number('units', text);
 
 // localTime writes a time as <input type="datetime-local"> has it, and isoTime reads it.
 export function localTime(value) {

@@ -37,7 +37,10 @@ export function Filters({ section, params, children }) {
     <button class="button quiet small">${t('list.filter')}</button></form>`;
 }
 
+// why says which fields a refused search has wrong, or why it was refused.
+export const why = (reply) => reply.fields?.map((f) => f.msg).join(' ') || errorText(reply);
+
 // More stands below the rows: why the last read failed, and a button for the next page.
 export const More = ({ list }) => html`
-  ${list.failed && html`<p class="note" role="alert">${errorText(list.failed)}</p>`}
+  ${list.failed && html`<p class="note" role="alert">${why(list.failed)}</p>`}
   ${list.more && html`<button class="button quiet" onClick=${list.more}>${t('admin.more')}</button>`}`;

@@ -1,9 +1,9 @@
 // The log of the staff: who did what, when, from where, as it was before and is after.
 import { html } from '../lib/preact.js';
 import { now } from '../clock.js';
-import { errorText, formatTime, t } from '../i18n.js';
+import { formatTime, t } from '../i18n.js';
 import { Failed } from '../shell.js';
-import { Filters, More, useList } from './list.js';
+import { Filters, More, useList, why } from './list.js';
 
 // The actions of which the filter has the names; one without a point stands for all that begin with it.
 const ACTIONS = ['sale', 'plan', 'goods', 'picture', 'order', 'payment', 'user', 'staff', 'live'];
@@ -16,7 +16,7 @@ export function Log({ arg }) {
   const value = (name) => params.get(name) ?? '';
   return html`
     <${Filters} section="log" params=${params}>
-      <label>${t('log.by')}<input name="by" inputmode="numeric" pattern="[0-9]+" size="8" defaultValue=${value('by')} /></label>
+      <label>${t('log.by')}<input name="by" inputmode="numeric" size="8" defaultValue=${value('by')} /></label>
       <label>${t('log.what')}<select name="action"><option value="">${t('list.all')}</option>${ACTIONS.map((a) => html`
         <option value=${a} selected=${a === value('action')}>${t('actions.' + a)}</option>`)}</select></label>
       <label>${t('log.subject')}<input name="subject" size="14" placeholder="sale 7" defaultValue=${value('subject')} /></label>
@@ -28,7 +28,7 @@ export function Log({ arg }) {
 }
 
 function Lines({ list }) {
-  if (list.failed && !list.rows) return html`<${Failed} title=${t('admin.failed')} more=${errorText(list.failed)} onRetry=${list.again} />`;
+  if (list.failed && !list.rows) return html`<${Failed} title=${t('admin.failed')} more=${why(list.failed)} onRetry=${list.again} />`;
   if (!list.rows) return html`<p class="blank" role="status">${t('loading')}</p>`;
   if (!list.rows.length) return html`<p class="blank">${t('log.none')}</p>`;
   return html`

@@ -4,6 +4,7 @@ import { get } from '../api.js';
 import { now } from '../clock.js';
 import { errorText, formatTime, lang, t, yuan } from '../i18n.js';
 import { Failed } from '../shell.js';
+import { why } from './list.js';
 import { OrderFile } from './order.js';
 import { Refunds } from './refunds.js';
 
@@ -49,10 +50,10 @@ function Search({ may }) {
       <a class="button quiet small" data-test="orders-csv" download href=${'/api/admin/orders.csv?' + asQuery(chosen, { lang: lang() })}>${t('orders.csv')}</a>
       ${may && html`<${Refunds} orders=${marked} sale=${Number(chosen.sale) || 0} onDone=${reread} />`}
     </div>
-    ${failed && !orders && html`<${Failed} title=${t('admin.failed')} more=${failed.fields?.map((f) => `${f.field}: ${f.msg}`).join('; ') || errorText(failed)} onRetry=${() => read()} />`}
+    ${failed && !orders && html`<${Failed} title=${t('admin.failed')} more=${why(failed)} onRetry=${() => read()} />`}
     ${failed && orders && html`<p class="note" role="status">${errorText(failed)}</p>`}
     ${!failed && !orders && html`<p class="blank" role="status">${t('loading')}</p>`}
-    ${orders?.length === 0 && html`<p class="blank">${t('orders.none')}</p>`}
+    ${orders?.length === 0 && html`<p class="blank" data-test="no-orders">${t('orders.none')}${chosen.q && ` ${t('orders.whole', { q: chosen.q })}`}</p>`}
     ${orders?.length > 0 && html`<${Table} orders=${orders} marked=${marked} mark=${may && mark} />`}
     ${next && html`<button class="button quiet" data-test="more" onClick=${() => read(next)}>${t('admin.more')}</button>`}`;
 }

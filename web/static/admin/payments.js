@@ -5,7 +5,7 @@ import { errorText, formatTime, t, yuan } from '../i18n.js';
 import { useKeys } from '../keys.js';
 import { Failed } from '../shell.js';
 import { useForm } from './form.js';
-import { Filters, More, useList } from './list.js';
+import { Filters, More, useList, why } from './list.js';
 
 const STATUSES = ['open', 'refund_due'];
 
@@ -25,7 +25,7 @@ function Table({ list, may }) {
   const [note, setNote] = useState(null);
   const [returning, setReturning] = useState(null);
   const keys = useKeys();
-  if (list.failed && !list.rows) return html`<${Failed} title=${t('admin.failed')} more=${errorText(list.failed)} onRetry=${list.again} />`;
+  if (list.failed && !list.rows) return html`<${Failed} title=${t('admin.failed')} more=${why(list.failed)} onRetry=${list.again} />`;
   if (!list.rows) return html`<p class="blank" role="status">${t('loading')}</p>`;
   if (!list.rows.length) return html`<p class="blank" data-test="no-payments">${t('payments.none')}</p>`;
   const retry = async (p) => {

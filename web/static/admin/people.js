@@ -7,7 +7,7 @@ import { errorText, formatTime, t } from '../i18n.js';
 import { useKeys } from '../keys.js';
 import { useNote } from '../note.js';
 import { Failed } from '../shell.js';
-import { Filters, More, useList } from './list.js';
+import { Filters, More, useList, why } from './list.js';
 
 const ROLES = ['buyer', 'viewer', 'admin'];
 
@@ -32,7 +32,7 @@ function Found({ arg }) {
 }
 
 function Rows({ list }) {
-  if (list.failed && !list.rows) return html`<${Failed} title=${t('admin.failed')} more=${errorText(list.failed)} onRetry=${list.again} />`;
+  if (list.failed && !list.rows) return html`<${Failed} title=${t('admin.failed')} more=${why(list.failed)} onRetry=${list.again} />`;
   if (!list.rows) return html`<p class="blank" role="status">${t('loading')}</p>`;
   if (!list.rows.length) return html`<p class="blank">${t('people.none')}</p>`;
   return html`

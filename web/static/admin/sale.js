@@ -110,7 +110,7 @@ function Units({ sale, onDone }) {
     if (reply.ok) { f.set({ delta: '' }); onDone(reply.data); }
   };
   return html`<${Card} f=${f} title=${t('sales.units')} rule=${t('sales.units.rule')} test="units-form" onSubmit=${send}>
-    ${f.field('delta', t('sales.delta'), UNITS)}<//>`;
+    ${f.field('delta', t('sales.delta'), { ...UNITS, inputmode: 'text' })}<//>`;
 }
 
 function Window({ sale, onDone }) {
@@ -143,7 +143,7 @@ export const termsOf = (sale) => ({ price: yuan(sale.price), stock: String(sale.
 export const termsBody = (v) => ({ price: fen(v.price), stock: whole(v.stock), start_at: isoTime(v.start_at), end_at: isoTime(v.end_at) });
 
 export const TermsFields = ({ f }) => html`
-  ${f.field('price', t('sales.yuan'), MONEY)}${f.field('stock', t('sales.total'), { ...UNITS, min: '1' })}
+  ${f.field('price', t('sales.yuan'), MONEY)}${f.field('stock', t('sales.total'), UNITS)}
   ${f.field('start_at', t('sales.start'), TIME)}${f.field('end_at', t('sales.end'), TIME)}<p class="rule">${zone()}</p>`;
 
 function Terms({ sale, onDone }) {

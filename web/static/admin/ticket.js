@@ -35,7 +35,7 @@ export function Ticket({ arg: raw, user, lang }) {
       <label>${t('ticket.which')} <input key=${arg} name="id" defaultValue=${arg} size="48" autocomplete="off" spellcheck=${false} /></label>
       <button class="button small">${t('ticket.follow')}</button>
     </form>
-    ${failed && html`<${Failed} title=${t(failed.code === 'not_found' ? 'ticket.unknown' : 'admin.failed')} more=${errorText(failed)} onRetry=${read} />`}
+    ${failed && html`<${Failed} title=${t(failed.code === 'not_found' ? 'ticket.unknown' : 'admin.failed')} more=${failed.fields?.[0].msg ?? errorText(failed)} onRetry=${read} />`}
     ${arg && !failed && !line && html`<p class="blank" role="status">${t('loading')}</p>`}
     ${line && html`<${Timeline} line=${line} role=${user.role} />`}
   </section>`;

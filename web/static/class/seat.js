@@ -60,7 +60,7 @@ function Join({ code, onJoined }) {
     <h1>${t('class.join')}</h1><p class="lead more">${t('class.joinMore')}</p>
     <form class="sheet" onSubmit=${join} novalidate>
       <${Field} id="code" label=${t('class.code')} data-test="class-code" value=${values.code} onValue=${set('code')} error=${errors.code} rule=${t('class.codeRule')}
-        autocomplete="off" autocapitalize="characters" spellcheck=${false} maxlength="12" class="class-code" />
+        autocomplete="off" autocapitalize="characters" spellcheck=${false} maxlength="64" class="class-code" />
       <${Field} id="nickname" label=${t('class.name')} data-test="class-name" value=${values.nickname} onValue=${set('nickname')} error=${errors.nickname} rule=${t('class.nameRule')}
         autocomplete="nickname" maxlength="32" />
       ${refused && Object.keys(errors).length === 0 && html`<p class="note" role="alert">${errorText(refused)}</p>`}

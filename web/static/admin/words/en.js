@@ -69,6 +69,8 @@ export default {
   'actions.plan': 'Plans',
   'actions.picture': 'Pictures',
   'actions.live': 'Live view',
+  'typed.price': 'A price is a number with two decimals at most, such as 199 or 1,999.50; ',
+  'typed.units': 'A number of units has digits only, such as 100; ',
   'log.by': 'By (account)',
   'log.subject': 'Subject',
   'log.since': 'From',

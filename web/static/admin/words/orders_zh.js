@@ -10,6 +10,7 @@ export default {
   'orders.search': '搜索',
   'orders.csv': '导出 CSV',
   'orders.none': '没有找到订单。',
+  'orders.whole': ({ q }) => `没有与“${q}”完全相同的手机号、订单号、排队号或支付流水号；请输入完整的号码。`,
   'orders.mark': '选择',
   'orders.markOne': ({ id }) => `选中订单 ${id}，准备退款`,
   'orders.made': '下单时间',

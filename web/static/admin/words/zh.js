@@ -69,6 +69,8 @@ export default {
   'actions.plan': '定时计划',
   'actions.picture': '图片',
   'actions.live': '实时看板',
+  'typed.price': '价格用数字写，最多两位小数，如 199 或 1,999.50；',
+  'typed.units': '件数用整数写，如 100；',
   'log.by': '操作人编号',
   'log.subject': '对象',
   'log.since': '开始时间',
