@@ -8,7 +8,6 @@ import (
 
 	"github.com/go-chi/chi/v5"
 
-	"miaosha/seckill/typed"
 	"miaosha/user"
 )
 
@@ -64,7 +63,7 @@ func (s *Server) setNickname(w http.ResponseWriter, r *http.Request, session use
 	if err := body(w, r, &in, false); err != nil {
 		return err
 	}
-	if err := s.Users.SetNickname(r.Context(), session.UserID, typed.Name(in.Nickname)); err != nil {
+	if err := s.Users.SetNickname(r.Context(), session.UserID, strings.TrimSpace(in.Nickname)); err != nil {
 		return err
 	}
 	return ok(w, 200, nil)

@@ -16,7 +16,7 @@ import (
 // adminUsers answers with a page of accounts, newest first.
 func (s *Server) adminUsers(w http.ResponseWriter, r *http.Request, by admin.By) error {
 	q := query{values: r.URL.Query()}
-	f := admin.PeopleFilter{Q: typed.Name(q.text("q")), Role: q.oneOf("role", user.Roles...), Disabled: q.bool("disabled"), Cursor: q.id("cursor")}
+	f := admin.PeopleFilter{Q: typed.Line(q.text("q")), Role: q.oneOf("role", user.Roles...), Disabled: q.bool("disabled"), Cursor: q.id("cursor")}
 	if err := q.err(); err != nil {
 		return err
 	}

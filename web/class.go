@@ -6,6 +6,7 @@ import (
 	"mime"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -59,7 +60,7 @@ func (s *Server) joinClass(w http.ResponseWriter, r *http.Request) error {
 	if err := body(w, r, &in, false); err != nil {
 		return err
 	}
-	name := typed.Name(in.Nickname)
+	name := strings.TrimSpace(in.Nickname)
 	err := user.CheckNickname(name)
 	if in.Code == "" {
 		err = errors.Join(fieldError{"code", "required"}, err)

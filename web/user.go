@@ -178,7 +178,7 @@ func (s *Server) register(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	registered, err := s.Users.Register(r.Context(), in.Phone, in.Code, in.Password, typed.Name(in.Nickname), from)
+	registered, err := s.Users.Register(r.Context(), in.Phone, in.Code, in.Password, strings.TrimSpace(in.Nickname), from)
 	if err = errors.Join(wrong, err); err != nil {
 		return err
 	}

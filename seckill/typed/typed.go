@@ -1,10 +1,10 @@
 // Package typed reads what people type and paste: telephones, codes, sums, and what the staff searches for. It takes every
-// spelling that has one meaning, such as wide digits, blanks and dashes of every kind, invisible characters, and the code
-// of the country, and returns the one spelling that the shop stores. It guesses nothing: a character that has no place in a
-// number is a CharError, which names it. Domains know the one spelling only, so their limits count one telephone once, however
-// it was typed.
+// spelling that has one meaning, such as wide digits, blanks and dashes of every kind, invisible characters, and the code of the
+// country, and returns the one spelling that the shop stores. It guesses nothing: a character that has no place in a number is a
+// CharError, which names it. Domains know the one spelling only, so their limits count one telephone once, however it was typed.
 //
-// Passwords are not read here: they are bytes, of which a hash is kept. Names and addresses keep their characters, see Line.
+// Passwords are not read here: they are bytes, of which a hash is kept. Addresses and titles keep their characters, see Line. A
+// nickname with invisible characters is refused, since it could look like another one.
 //
 // The pages read the same way, in web/static/typed.js. testdata/cases.json has the cases of both.
 package typed
@@ -140,23 +140,14 @@ func text(chars []char) string {
 	return b.String()
 }
 
-// Line returns a text in one line: each blank of another kind is a plain one, and invisible characters are left out, as
-// are blanks around it. All others stay as they are, since NFKC would change a name or an address. Wide blanks within stay too.
+// Line returns a text in one line: each blank of another kind is a plain one, and invisible characters are left out, as are blanks
+// around it. All others stay as they are, since NFKC would change a name or an address. Wide blanks within stay too.
 func Line(text string) string {
-	return line(text, func(r rune) bool { return unicode.Is(unicode.Cf, r) })
-}
-
-// Name is Line for a nickname, in which joiners may hold an emoji or a word together.
-func Name(text string) string {
-	return line(text, func(r rune) bool { return unicode.Is(unicode.Cf, r) && r != '\u200c' && r != '\u200d' })
-}
-
-func line(text string, unseen func(rune) bool) string {
 	return strings.TrimSpace(strings.Map(func(r rune) rune {
 		switch {
 		case unicode.Is(unicode.White_Space, r) && r != '\u3000':
 			return ' '
-		case unseen(r):
+		case unicode.Is(unicode.Cf, r):
 			return -1
 		}
 		return r

@@ -98,6 +98,5 @@ func FuzzTyped(f *testing.F) {
 			}
 		}
 		Search(typed)
-		Name(typed)
 	})
 }

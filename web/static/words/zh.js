@@ -176,7 +176,7 @@ export default {
   'rule.phone': '11 位手机号，以 13 至 19 开头。',
   'rule.contact': '手机号，或带区号的座机，如 010-12345678，有分机时写 010-12345678 转 123。',
   'typed.sum': '答案是一个数字，用 0 到 9 写；',
-  'typed.found': ({ char, at }) => `第 ${at} 个字“${char}”不是。`,
+  'typed.found': ({ char, at }) => `第 ${at} 个字“${char}”不能用。`,
   'typed.unseen': ({ char, at }) => `第 ${at} 个字是看不见的字符（${char}），请删去。`,
   'rule.code': '短信里的 6 位数字。',
   'rule.password': '8 到 72 个字符，汉字、字母、数字和符号都可以。',

@@ -1,0 +1,110 @@
+package web_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+)
+
+// However a telephone is typed, it has one bucket of each limit: ten spellings of it have neither ten times the codes nor ten
+// times the tries of a password.
+func TestAPhoneHasOneBucketHoweverItIsTyped(t *testing.T) {
+	t.Parallel()
+	shop := openShop(t)
+	raw, err := os.ReadFile("../seckill/typed/testdata/cases.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var cases []struct{ Kind, In, Out string }
+	if err := json.Unmarshal(raw, &cases); err != nil {
+		t.Fatal(err)
+	}
+	spellings := map[string]int{} // how often each was refused as one too many
+	for _, c := range cases {
+		if c.Kind != "phone" || c.Out != "13800138000" {
+			continue
+		}
+		typed, err := json.Marshal(c.In)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range []string{
+			shop.call("POST", "/api/otp", "", fmt.Sprintf(`{"phone":%s}`, typed)).Code,
+			shop.call("POST", "/api/login", "", fmt.Sprintf(`{"phone":%s,"password":"a wrong one"}`, typed)).Code,
+		} {
+			spellings[r]++
+		}
+	}
+	if spellings["ok"] != 3 || spellings["wrong_password"] == 0 || spellings["too_many"] == 0 || spellings["bad_request"] > 0 {
+		t.Errorf("the answers are %v", spellings)
+	}
+	for _, limit := range []string{"otp:phone:", "otp:hour:", "login:phone:"} {
+		if keys, err := shop.redis().Keys(t.Context(), "ms:limit:"+limit+"*").Result(); err != nil || len(keys) != 1 {
+			t.Errorf("the buckets of %s are %v, %v; want one", limit, keys, err)
+		}
+	}
+}
+
+// Accounts of other countries and of another system log in with the number that their row has, or as it is dialled.
+func TestRowsOfOtherCountriesLogIn(t *testing.T) {
+	t.Parallel()
+	shop := openShop(t)
+	shop.account("13800138111")
+	for row, typed := range map[string][]string{
+		"+442079460958":  {"+442079460958", "+44 (0)20 7946 0958", "＋44-20-7946-0958"},
+		"+8613800138111": {"+8613800138111", "13800138111", "138 0013 8111"},
+		"86138001380":    {"86138001380", "8613 800 1380"},
+	} {
+		if _, err := shop.connect().Exec(t.Context(), `update users set phone = $1`, row); err != nil {
+			t.Fatal(err)
+		}
+		for _, as := range typed {
+			if r := shop.insist("/api/login", "", fmt.Sprintf(`{"phone":%q,"password":%q}`, as, firstPassword)); r.Code != "ok" {
+				t.Errorf("%s logs in as %s: %d %s", row, as, r.Status, r.Raw)
+			}
+		}
+	}
+}
+
+// A refusal names the character, its place, and the code point of one that shows nothing, in the language of the request.
+func TestARefusalNamesTheCharacter(t *testing.T) {
+	t.Parallel()
+	shop := openMatrixShop(t)
+	for _, c := range []struct {
+		by                    int
+		method, path, body    string
+		field, reason, en, zh string
+	}{
+		{anonymous, "POST", "/api/otp", `{"phone":"138o0138000"}`, "phone", "form",
+			"A phone number may contain digits, spaces, dashes and a leading +; found “o” in place 4", "手机号只能有数字、空格、短横和开头的 +；第 4 个字“o”不能用"},
+		{anonymous, "POST", "/api/login", `{"phone":"138\u00070138000","password":"x"}`, "phone", "form",
+			"A phone number may contain digits, spaces, dashes and a leading +; found an invisible character (U+0007) in place 4, delete it",
+			"手机号只能有数字、空格、短横和开头的 +；第 4 个字是看不见的字符（U+0007），请删去"},
+		{anonymous, "POST", "/api/register", `{"phone":"13800138000","code":"12345o","password":"a long password","nickname":"A"}`, "code", "form",
+			"The code has 6 digits; found “o” in place 6", "验证码是 6 位数字；第 6 个字“o”不能用"},
+		{owner, "POST", "/api/account/address", `{"name":"A","phone":"13800138000 或 010","address":"B"}`, "phone", "digits",
+			"A phone number may contain digits, spaces, dashes, brackets, a leading + and an extension (ext. 123); found “或” in place 13",
+			"电话只能有数字、空格、短横、括号、开头的 + 和分机（转 123）；第 13 个字“或”不能用"},
+		{admin, "GET", "/api/admin/log?by=7x", "", "by", "form", "Only digits can stand here; found “x” in place 2", "这里只能填数字；第 2 个字“x”不能用"},
+		{admin, "GET", "/api/admin/orders?sale=sale7", "", "sale", "form", "Only digits can stand here; found “s” in place 1", "这里只能填数字；第 1 个字“s”不能用"},
+	} {
+		for language, want := range map[string]string{"en": c.en, "zh-CN": c.zh} {
+			r := shop.ask(c.method, c.path, shop.tokens[c.by], c.body, "Accept-Language", language)
+			var in struct{ Fields []wrongField }
+			if err := json.Unmarshal(r.Raw, &in); err != nil || r.Status != 400 || len(in.Fields) != 1 || in.Fields[0] != (wrongField{c.field, c.reason, want}) {
+				t.Errorf("%s %s: %d %s", c.path, c.body, r.Status, r.Raw)
+			}
+		}
+	}
+	for path, found := range map[string]bool{
+		"/api/admin/log?by=%EF%BC%97%0A": false, "/api/admin/orders?sale=%23" + shop.sale: true, "/api/admin/orders?q=" + strings.ToUpper(shop.order): true,
+		"/api/admin/orders?q=%7B" + shop.order + "%7D": true, "/api/admin/users?q=138-0013": false, "/api/admin/tickets/%7B" + strings.ToUpper(shop.order) + "%7D": true,
+	} {
+		r := shop.ask("GET", path, shop.tokens[admin], "")
+		if r.Status != 200 || found != strings.Contains(string(r.Raw), shop.order) {
+			t.Errorf("%s: %d %s", path, r.Status, r.Raw)
+		}
+	}
+}
