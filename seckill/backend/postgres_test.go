@@ -215,6 +215,41 @@ func TestAnUpgradeBesideALiveShop(t *testing.T) {
 	}
 }
 
+// A change of the staff, whose last step is its line in the log, ends while an upgrade waits for it: in no deadlock.
+func TestAnUpgradeBesideAChangeOfTheStaff(t *testing.T) {
+	rdb := sandboxtest.RedisURL(t)
+	for table, update := range map[string]string{"users": `update users set role = role`, "sales": `update sales set state = state`,
+		"sale_plans": `update sale_plans set state = state`, "payments": `update payments set status = status`} {
+		at := emptyDatabase(t)
+		look := connect(t, at)
+		if _, err := look.PgConn().Exec(t.Context(), schema(t)+`update schema_version set version = 9`).ReadAll(); err != nil {
+			t.Fatal(err)
+		}
+		change, err := connect(t, at).Begin(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := change.Exec(t.Context(), update); err != nil {
+			t.Fatal(err)
+		}
+		upgraded := make(chan error, 1)
+		go func() {
+			s, err := open(t, backend.Config{DatabaseURL: at, RedisURL: rdb, Secret: secret})
+			if err == nil {
+				s.Close()
+			}
+			upgraded <- err
+		}()
+		sandboxtest.Until(t, "the upgrade waits for "+table, func() bool {
+			return number(t, look, `select count(*) from pg_locks where relation = '`+table+`'::regclass and not granted`) > 0
+		})
+		_, err = change.Exec(t.Context(), `insert into admin_log (origin, action, subject) values ('x', 'sale.pause', 'sale 1')`)
+		if err := errors.Join(err, change.Commit(t.Context()), <-upgraded); err != nil {
+			t.Errorf("a change of %s: %v", table, err)
+		}
+	}
+}
+
 func TestOpeningAgainChangesNothing(t *testing.T) {
 	at, rdb := emptyDatabase(t), sandboxtest.RedisURL(t)
 	conn := connect(t, at)
