@@ -126,6 +126,39 @@ func TestAnAnswerThatIsLostInTheBackOffice(t *testing.T) {
 	}
 }
 
+// A class and a seat whose answers are lost are made once: the student is not told that their own name is taken.
+func TestAnAnswerThatIsLostInAClass(t *testing.T) {
+	t.Parallel()
+	root := chromium(t)
+	s := sharedSandbox(t)
+	at, lose := timeout(t, s.URL)
+	teacher, student := visit(t, root, at, "en-GB"), visit(t, root, at, "zh-CN")
+	again := func(v *visitor, form chromedp.CSS, text string) {
+		t.Helper()
+		lose()
+		v.do("send "+string(form), click(form))
+		v.until("the page says "+text, `[...document.querySelectorAll('[role="alert"]')].some((e) => e.innerText.includes(`+quoted(text)+`))`)
+		v.do("send "+string(form)+" again", click(form))
+	}
+	teacher.isLoggedIn(s.keeper(t))
+	teacher.goTo("/class.html")
+	title := "Lost " + newPhone()
+	teacher.fills("title", title)
+	again(teacher, test("class-open"), "Pressing again is safe")
+	code := teacher.reads(test("board-code"))
+	t.Cleanup(func() {
+		sandboxtest.Call("POST", s.URL+"/api/sandbox/classes/"+code+"/close", s.keeper(t), "")
+	})
+	if all := string(sandboxtest.Call("GET", s.URL+"/api/sandbox/classes", s.keeper(t), "").Raw); strings.Count(all, title) != 1 {
+		t.Errorf("the classes are %s", all)
+	}
+	student.goTo("/class.html#" + code)
+	student.fills("nickname", "韩梅梅")
+	again(student, `.join form button`, "再按一次是安全的")
+	student.sees(test("seat"))
+	teacher.shows("student-count", "1 student")
+}
+
 // The second click of a double click does nothing when the first has sent something, also after its answer; the next click does. A
 // key that is held down presses nothing again.
 func TestADoubleClickIsOneRequest(t *testing.T) {
