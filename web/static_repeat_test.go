@@ -159,6 +159,42 @@ func TestAnAnswerThatIsLostInAClass(t *testing.T) {
 	teacher.shows("student-count", "1 student")
 }
 
+// A password that was changed without an answer is wrong the second time, and so is a code that an account was made with: the page
+// says that the first try may have been done.
+func TestAnAnswerThatIsLostByAnAccount(t *testing.T) {
+	t.Parallel()
+	root := chromium(t)
+	s := sharedSandbox(t)
+	at, lose := timeout(t, s.URL)
+	v := visit(t, root, at, "zh-CN")
+	phone := newPhone()
+	v.goTo("/login.html?register&next=/account.html")
+	v.types("phone", phone)
+	v.clicks("send-code")
+	v.until("the code is filled in", `document.getElementById('code').value.length === 6`)
+	v.types("password", "a long password")
+	v.types("nickname", "李雷")
+	twice := func(button, says string) {
+		t.Helper()
+		lose()
+		v.clicks(button)
+		v.until("there is no answer", `document.querySelector('[data-test="note"]:not([hidden])')?.innerText.includes('网络不通')`)
+		v.clicks(button)
+		v.until("the page says "+says, `document.querySelector('[data-test="note"]:not([hidden])')?.innerText.includes(`+quoted(says)+`)`)
+	}
+	twice("submit-register", "也许已经生效")
+	v.shoots("lost-register-zh")
+	v.goTo("/login.html?next=/account.html")
+	v.types("phone", phone)
+	v.types("password", "a long password\r")
+	v.clicks("change-password")
+	v.types("old", "a long password")
+	v.types("new", "a longer password")
+	twice("save-password", "也许已经生效")
+	v.shoots("lost-password-zh")
+	v.hasNoErrors()
+}
+
 // The second click of a double click does nothing when the first has sent something, also after its answer; the next click does. A
 // key that is held down presses nothing again.
 func TestADoubleClickIsOneRequest(t *testing.T) {

@@ -7,6 +7,7 @@ import { noCodes, useCode, useSum } from './code.js';
 import { Field, errorsOf, focusFirstError } from './field.js';
 import { errorText, t } from './i18n.js';
 import { useNote } from './note.js';
+import { isLost } from './retry.js';
 import { Sessions } from './sessions.js';
 import { readUser } from './session.js';
 import { Loading, LoginFirst, mount, setTitle } from './shell.js';
@@ -49,6 +50,7 @@ function useForm(route, empty, onDone, fieldOf = FIELD_OF) {
   const [note, setNote] = useNote();
   const [sending, setSending] = useState(false);
   const element = useRef();
+  const lost = useRef(false); // the answer to a former try: a password or a code that it has used up is wrong then
   useEffect(() => element.current.querySelector('input').focus(), []);
   const put = (name) => (value) => { setForm((f) => ({ ...f, [name]: value })); setErrors((e) => ({ ...e, [name]: '' })); };
   const showsFields = (reply) => {
@@ -64,8 +66,9 @@ function useForm(route, empty, onDone, fieldOf = FIELD_OF) {
     setNote(null);
     const reply = await post(route, { ...form, ...more });
     setSending(false);
-    if (reply.ok) onDone();
-    else if (!drawIfAsked(reply, 'form') && !showsFields(reply)) setNote(reply);
+    if (reply.ok) return onDone();
+    if (!drawIfAsked(reply, 'form')) setNote(!showsFields(reply) ? reply : lost.current && fieldOf[reply.code] ? { code: 'maybe_done' } : null);
+    lost.current ||= isLost(reply);
   };
   const field = (name, label, rest) => html`<${Field} id=${name} label=${label} value=${form[name]} error=${errors[name]} onValue=${put(name)} data-test=${name} ...${rest} />`;
   return { form, put, note, setNote, sending, setSending, element, showsFields, send, field };

@@ -6,6 +6,7 @@ import { noCodes, useCode, useSum } from './code.js';
 import { errorsOf, Field, focusFirstError } from './field.js';
 import { errorText, t } from './i18n.js';
 import { useNote } from './note.js';
+import { isLost } from './retry.js';
 import { localPath } from './session.js';
 import { mount, setTitle } from './shell.js';
 import { tidy } from './typed.js';
@@ -25,6 +26,7 @@ function Login({ lang, user }) {
   const { sum, drawing, draw, drawIfAsked, drop } = useSum(setNote);
   const code = useCode();
   const element = useRef();
+  const lost = useRef(false); // the answer to a former try: a code that it has used up is wrong then
   useEffect(() => setTitle(t(tab + '.title')), [lang, tab]);
 
   const names = FIELDS[tab];
@@ -57,7 +59,9 @@ function Login({ lang, user }) {
     setSending(false);
     if (element.current !== shown) return undefined; // the visitor has changed tabs
     if (reply.code === 'wrong_password' && /^\s|\s$/.test(form.password)) reply.code = 'blank_password'; // it may be pasted with it
-    return drawIfAsked(reply, 'form') || showsFields(reply) || setNote(reply);
+    if (!drawIfAsked(reply, 'form')) setNote(!showsFields(reply) ? reply : lost.current && choosing && FIELD_OF[reply.code] ? { code: 'maybe_done' } : null);
+    lost.current ||= isLost(reply);
+    return undefined;
   };
   const sendCode = async (captcha) => {
     setSending(true);

@@ -149,6 +149,7 @@ export default {
   'error.wrong_password': 'Wrong phone number or password.',
   'error.blank_password': 'Wrong phone number or password. The password begins or ends with a space, which counts. If it came with the paste, delete it.',
   'error.wrong_code': 'The code is wrong or has expired.',
+  'error.maybe_done': 'The answer to your last try was lost, and it may have been done. Reload the page, or log in with that phone and the new password.',
   'error.no_account': 'This phone number has no account yet. Please register.',
   'error.phone_taken': 'This phone number already has an account. Please log in.',
 

@@ -146,6 +146,7 @@ export default {
   'error.wrong_password': '手机号或密码不对。',
   'error.blank_password': '手机号或密码不对。输入的密码开头或结尾有空格，也算密码的一部分；如果是粘贴带来的，请删去。',
   'error.wrong_code': '验证码不对或已过期。',
+  'error.maybe_done': '上一次提交没有收到答复，也许已经生效。请刷新页面看看，或者用刚填的手机号和新密码登录试试。',
   'error.no_account': '这个手机号还没有注册，请先注册。',
   'error.phone_taken': '这个手机号已注册，请登录。',
 
