@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -141,7 +142,7 @@ func (in refunds) read() (ids []uuid.UUID, f admin.OrderFilter, err error) {
 }
 
 // refundOrders refunds orders one after the other, and answers what became of each. It stops after two seconds: the next request
-// sends the orders that are not in the answer, or the cursor of the sale's next ones.
+// sends the orders that are not in the answer, or the cursor of the sale's next ones. A repetition answers those of the first, too.
 func (s *Server) refundOrders(w http.ResponseWriter, r *http.Request, by admin.By) error {
 	var in refunds
 	if err := body(w, r, &in, false); err != nil {
@@ -161,6 +162,11 @@ func (s *Server) refundOrders(w http.ResponseWriter, r *http.Request, by admin.B
 			ids = append(ids, o.ID)
 		}
 	}
+	before, err := s.Admin.RefundedBefore(r.Context(), by)
+	if err != nil {
+		return err
+	}
+	ids = slices.DeleteFunc(ids, func(id uuid.UUID) bool { return slices.Contains(before, id) })
 	type result struct {
 		Order uuid.UUID `json:"order"`
 		Code  string    `json:"code"` // ok, or that of the refusal
@@ -170,6 +176,9 @@ func (s *Server) refundOrders(w http.ResponseWriter, r *http.Request, by admin.B
 		Orders []result `json:"orders"`
 		Next   string   `json:"next,omitempty"`
 	}{Orders: []result{}}
+	for _, id := range before {
+		out.Orders = append(out.Orders, result{Order: id, Code: "ok"})
+	}
 	for _, done := range s.Admin.RefundAll(r.Context(), by, ids) {
 		is := result{Order: done.Order, Code: "ok"}
 		if done.Err != nil {
@@ -177,7 +186,7 @@ func (s *Server) refundOrders(w http.ResponseWriter, r *http.Request, by admin.B
 		}
 		out.Orders = append(out.Orders, is)
 	}
-	if n := len(out.Orders); f.Sale != 0 && n > 0 && (n < len(ids) || more != uuid.Nil) {
+	if n := len(out.Orders); f.Sale != 0 && n > 0 && (n < len(before)+len(ids) || more != uuid.Nil) {
 		out.Next = out.Orders[n-1].Order.String()
 	}
 	return ok(w, 200, out)

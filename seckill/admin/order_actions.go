@@ -2,8 +2,10 @@ package admin
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/google/uuid"
@@ -43,18 +45,50 @@ const refundFor = 2 * time.Second
 
 // RefundAll refunds orders one after the other, each in a transaction and with a line in the log of its own: one that is refused
 // stops no other. It stops after two seconds, and returns what became of those that it came to. Whoever asks again for the
-// others, or for all, refunds none twice. Each order has a key of its own, made of that of the request: a repetition receives for each
-// order what the first did, and refunds those to which the first did not come.
+// others, or for all, refunds none twice. With a key each order has one of its own, see keysOf: a repetition receives for each order
+// what the first did, and refunds those to which the first did not come.
 func (s *Store) RefundAll(ctx context.Context, by By, ids []uuid.UUID) (done []Refunded) {
 	key := by.Key
 	for end := time.Now().Add(refundFor); len(done) < len(ids) && time.Now().Before(end) && ctx.Err() == nil; {
 		id := ids[len(done)]
 		if key != uuid.Nil {
-			by.Key, by.Digest = uuid.NewSHA1(key, id[:]), [32]byte{}
+			by.Key = keyOf(key, id)
 		}
 		done = append(done, Refunded{id, s.Refund(ctx, by, id)})
 	}
 	return done
+}
+
+// keyOf returns the key of one order in a request with a key: the first half is that of the request.
+func keyOf(key, order uuid.UUID) (of uuid.UUID) {
+	own := uuid.NewSHA1(key, order[:])
+	copy(of[:8], key[:8])
+	copy(of[8:], own[:8])
+	return of
+}
+
+// keysOf returns the lowest and the highest key that the lines of a request with a key can have.
+func keysOf(key uuid.UUID) (low, high uuid.UUID) {
+	copy(low[:8], key[:8])
+	copy(high[:8], key[:8])
+	binary.BigEndian.PutUint64(high[8:], math.MaxUint64)
+	return low, high
+}
+
+// RefundedBefore returns the orders that a former request with by's key has refunded.
+func (s *Store) RefundedBefore(ctx context.Context, by By) (ids []uuid.UUID, err error) {
+	if by.Key == uuid.Nil {
+		return nil, nil
+	}
+	low, high := keysOf(by.Key)
+	rows, _ := s.db.Query(ctx, `
+		select substr(subject, length('order ') + 1)::uuid from admin_log
+		where  by_user = $1 and key between $2 and $3 and action = 'order.refund'
+		order  by id`, by.UserID, low, high)
+	if ids, err = pgx.CollectRows(rows, pgx.RowTo[uuid.UUID]); err != nil {
+		return nil, fmt.Errorf("look for the refunds of a former request: %w", err)
+	}
+	return ids, nil
 }
 
 // payment is what the log shows of an order whose payment was confirmed by hand, and of that payment.
