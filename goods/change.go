@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"time"
 
@@ -61,8 +60,8 @@ func (s *Store) Close(ctx context.Context, id int64) (epoch int64, err error) {
 
 // AddUnits adds n units to a sale. A negative n takes back units that are not sold, but at least one unit stays in all.
 func (s *Store) AddUnits(ctx context.Context, id int64, n int) (epoch int64, err error) {
-	if n == 0 || n > math.MaxInt32 || n < -math.MaxInt32 {
-		return 0, InvalidError{"units", "range", "must be a number other than 0, at most 2147483647"}
+	if n == 0 || n > StockMax || n < -StockMax {
+		return 0, InvalidError{"units", "range", fmt.Sprintf("must be a number other than 0, from -%d to %d", StockMax, StockMax)}
 	}
 	return s.change(ctx, id, "add units to", `
 		update sales set stock = stock + $2::integer, total = total + $2::integer
@@ -80,8 +79,8 @@ const startStays = 3 * time.Second
 // Move sets the window of a sale. Its end must be in the future. A sale that is open, or opens within startStays, must keep its
 // start.
 func (s *Store) Move(ctx context.Context, id int64, from, to time.Time) (epoch int64, err error) {
-	if !to.After(from) {
-		return 0, InvalidError{"end", "order", "must be after the start"}
+	if err := checkWindow(from, to); err != nil {
+		return 0, err
 	}
 	return s.change(ctx, id, "set the window of", `
 		update sales set starts_at = $2, ends_at = $3
@@ -106,8 +105,8 @@ func (s *Store) Move(ctx context.Context, id int64, from, to time.Time) (epoch i
 // SetPrice sets the price of a draft, or of a sale that opens in more than a minute: so long the catalogue may show an old price
 // (staleFor), and a buyer pays the price that was shown at the opening. Move keeps the same minute.
 func (s *Store) SetPrice(ctx context.Context, id, price int64) (epoch int64, err error) {
-	if price < 0 {
-		return 0, badPrice
+	if err := checkPrice("price", price); err != nil {
+		return 0, err
 	}
 	return s.change(ctx, id, "set the price of", `
 		update sales set price = $2, priced_at = case when state <> 'draft' then clock_timestamp() end

@@ -32,24 +32,45 @@ type Terms struct {
 	EndsAt   time.Time
 }
 
-var badPrice = InvalidError{"price", "range", "must not be negative"}
+// Bounds of a sale. A price of less than ten million yuan fits into the 32 bits that payment providers count in, and the money
+// for all units of a sale into an int64: StockMax * PriceMax is less than 2^61.
+const (
+	PriceMax  = 999_999_999 // fen
+	StockMax  = math.MaxInt32
+	FirstYear = 2000 // of all times of a sale, in UTC: another year is a slip of the finger
+	LastYear  = 2099
+)
+
+// checkPrice returns an InvalidError for a price out of its range.
+func checkPrice(field string, price int64) error {
+	if price < 0 || price > PriceMax {
+		return InvalidError{field, "range", fmt.Sprintf("must be 0 to %d (fen)", PriceMax)}
+	}
+	return nil
+}
+
+// CheckTime returns an InvalidError for a time that is not within the years of a sale.
+func CheckTime(field string, at time.Time) error {
+	if year := at.UTC().Year(); year < FirstYear || year > LastYear {
+		return InvalidError{field, "range", fmt.Sprintf("must be within the years %d to %d", FirstYear, LastYear)}
+	}
+	return nil
+}
+
+// checkWindow returns an InvalidError for each time of a window that is invalid, joined.
+func checkWindow(from, to time.Time) (err error) {
+	if !to.After(from) {
+		err = InvalidError{"end", "order", "must be after the start"}
+	}
+	return errors.Join(CheckTime("start", from), CheckTime("end", to), err)
+}
 
 // Validate returns an InvalidError for each invalid field, joined.
-func (t Terms) Validate() error {
-	var wrong []error
-	if t.Price < 0 {
-		wrong = append(wrong, badPrice)
+func (t Terms) Validate() (err error) {
+	if t.Total < 1 || t.Total > StockMax {
+		err = InvalidError{"stock", "range", fmt.Sprintf("must be 1 to %d", StockMax)}
 	}
-	if t.Total <= 0 {
-		wrong = append(wrong, InvalidError{"stock", "range", "must be at least 1"})
-	}
-	if t.Total > math.MaxInt32 {
-		wrong = append(wrong, InvalidError{"stock", "range", "must be at most 2147483647"})
-	}
-	if !t.EndsAt.After(t.StartsAt) {
-		wrong = append(wrong, InvalidError{"end", "order", "must be after the start"})
-	}
-	return errors.Join(wrong...)
+	return errors.Join(checkPrice("price", t.Price), err, checkWindow(t.StartsAt, t.EndsAt))
 }
 
 // Lengths of an item's texts, in characters.
@@ -72,10 +93,7 @@ func (it Item) Validate() error {
 			wrong = append(wrong, InvalidError{text.field, "length", fmt.Sprintf("must have at most %d characters", text.most)})
 		}
 	}
-	if it.ListPrice < 0 {
-		wrong = append(wrong, InvalidError{"list-price", "range", "must not be negative"})
-	}
-	return errors.Join(wrong...)
+	return errors.Join(append(wrong, checkPrice("list-price", it.ListPrice))...)
 }
 
 // AddItem adds an item to the catalogue and returns its id.

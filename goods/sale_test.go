@@ -40,6 +40,7 @@ func TestARefusedSaleLeavesNoGoods(t *testing.T) {
 	}{
 		{"no title", Item{}, Terms{Total: 1, EndsAt: now}, "title"},
 		{"negative list price", Item{Title: "x", ListPrice: -1}, Terms{Total: 1, EndsAt: now}, "list-price"},
+		{"a list price out of range", Item{Title: "x", ListPrice: PriceMax + 1}, Terms{Total: 1, StartsAt: now, EndsAt: now.Add(1)}, "list-price"},
 		{"no stock", Item{Title: "x"}, Terms{EndsAt: now}, "stock"},
 		{"no window", Item{Title: "x"}, Terms{Total: 1, StartsAt: now, EndsAt: now}, "end"},
 	} {
@@ -55,6 +56,15 @@ func TestARefusedSaleLeavesNoGoods(t *testing.T) {
 	}
 }
 
+// The money for all units of the largest sale is an int64.
+func TestASumOfTheLargestSaleFits(t *testing.T) {
+	db := sandboxtest.DB(t)
+	var sum int64
+	if err := db.QueryRow(t.Context(), `select $1::bigint * $2::bigint`, int64(StockMax), int64(PriceMax)).Scan(&sum); err != nil || sum/PriceMax != StockMax {
+		t.Errorf("%d, %v", sum, err)
+	}
+}
+
 func TestTermsValidate(t *testing.T) {
 	now := time.Now()
 	good := Terms{Price: 0, Total: 1, StartsAt: now, EndsAt: now.Add(1)}
@@ -64,7 +74,15 @@ func TestTermsValidate(t *testing.T) {
 		field string
 	}{
 		{"smallest terms", func(*Terms) {}, ""},
-		{"largest terms", func(t *Terms) { t.Total, t.Price = 1<<31-1, 1<<63-1 }, ""},
+		{"largest terms", func(t *Terms) {
+			t.Total, t.Price, t.EndsAt = StockMax, PriceMax, time.Date(2099, 12, 31, 23, 59, 59, 0, time.UTC)
+		}, ""},
+		{"a price of ten million yuan", func(t *Terms) { t.Price = PriceMax + 1 }, "price"},
+		{"the largest price of the column", func(t *Terms) { t.Price = 1<<63 - 1 }, "price"},
+		{"starts in the last century", func(t *Terms) { t.StartsAt = time.Date(1999, 12, 31, 23, 59, 59, 0, time.UTC) }, "start"},
+		{"ends in the next one", func(t *Terms) {
+			t.EndsAt = time.Date(2100, 1, 1, 7, 0, 0, 0, time.FixedZone("Shanghai", 8*3600)).Add(time.Hour)
+		}, "end"},
 		{"negative price", func(t *Terms) { t.Price = -1 }, "price"},
 		{"no units", func(t *Terms) { t.Total = 0 }, "stock"},
 		{"negative units", func(t *Terms) { t.Total = -5 }, "stock"},

@@ -74,13 +74,13 @@ type itemInput struct {
 	Image     string `json:"image"`
 	Detail    string `json:"detail"`
 	DetailEN  string `json:"detail_en"`
-	ListPrice int64  `json:"list_price"`
+	ListPrice number `json:"list_price"`
 }
 
 // item returns the item, or an error that names every wrong field.
 func (s *Server) item(ctx context.Context, in itemInput) (goods.Item, error) {
 	it := goods.Item{Title: typed.Line(in.Title), TitleEN: typed.Line(in.TitleEN), Image: in.Image,
-		Detail: strings.TrimSpace(in.Detail), DetailEN: strings.TrimSpace(in.DetailEN), ListPrice: in.ListPrice}
+		Detail: strings.TrimSpace(in.Detail), DetailEN: strings.TrimSpace(in.DetailEN), ListPrice: int64(in.ListPrice)}
 	return it, errors.Join(it.Validate(), s.checkImage(ctx, in.Image))
 }
 

@@ -114,7 +114,7 @@ func (s *Server) pushLive(w http.ResponseWriter, r *http.Request, sale int64, gu
 // shareLive makes a link to the live view for people without an account.
 func (s *Server) shareLive(w http.ResponseWriter, r *http.Request, by admin.By) error {
 	var in struct {
-		Hours int `json:"hours"`
+		Hours number `json:"hours"`
 	}
 	if err := body(w, r, &in, false); err != nil {
 		return err

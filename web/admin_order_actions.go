@@ -48,7 +48,7 @@ const maxExtension = 24 * 60
 
 func (s *Server) extendOrder(w http.ResponseWriter, r *http.Request, by admin.By) error {
 	var in struct {
-		Minutes int `json:"minutes"`
+		Minutes number `json:"minutes"`
 	}
 	id, err := orderID(r)
 	if err != nil {
@@ -58,7 +58,7 @@ func (s *Server) extendOrder(w http.ResponseWriter, r *http.Request, by admin.By
 		return err
 	}
 	if in.Minutes < 1 || in.Minutes > maxExtension {
-		return fieldError{"minutes", fmt.Sprintf("1 to %d", maxExtension)}
+		return fieldError{"minutes", "range"}
 	}
 	if err := s.Admin.Extend(r.Context(), by, id, time.Duration(in.Minutes)*time.Minute); err != nil {
 		return err

@@ -117,16 +117,16 @@ func (s *Server) addSale(w http.ResponseWriter, r *http.Request, by admin.By) er
 
 // termsInput are the terms of a sale in a body.
 type termsInput struct {
-	Price   *int64 `json:"price"`
-	Stock   *int   `json:"stock"`
-	StartAt string `json:"start_at"`
-	EndAt   string `json:"end_at"`
+	Price   *number `json:"price"`
+	Stock   *number `json:"stock"`
+	StartAt string  `json:"start_at"`
+	EndAt   string  `json:"end_at"`
 }
 
 // terms returns the terms, or an error that names every wrong field. now is when the request came: an end that was over then is refused.
 func (in termsInput) terms(now time.Time) (t goods.Terms, err error) {
 	f := inputs{}
-	t.Price, t.Total = needed(&f, "price", in.Price), needed(&f, "stock", in.Stock)
+	t.Price, t.Total = int64(needed(&f, "price", in.Price)), int(needed(&f, "stock", in.Stock))
 	t.StartsAt, t.EndsAt = f.time("start_at", in.StartAt), f.time("end_at", in.EndAt)
 	if !t.EndsAt.After(now) {
 		err = fieldError{"end_at", "past"}
@@ -146,11 +146,11 @@ func (s *Server) editDraft(w http.ResponseWriter, r *http.Request, by admin.By) 
 // setPrice sets the price of a sale that does not open soon.
 func (s *Server) setPrice(w http.ResponseWriter, r *http.Request, by admin.By) error {
 	var in struct {
-		Price *int64 `json:"price"`
+		Price *number `json:"price"`
 	}
 	return s.changeSaleTo(w, r, by, "price", &in, func() (admin.SaleChange, error) {
 		f := inputs{}
-		price := needed(&f, "price", in.Price)
+		price := int64(needed(&f, "price", in.Price))
 		return func(g *goods.Store, ctx context.Context, id int64) (int64, error) { return g.SetPrice(ctx, id, price) }, f.err()
 	})
 }
@@ -158,11 +158,11 @@ func (s *Server) setPrice(w http.ResponseWriter, r *http.Request, by admin.By) e
 // addUnits adds units to a sale, or takes unsold ones off.
 func (s *Server) addUnits(w http.ResponseWriter, r *http.Request, by admin.By) error {
 	var in struct {
-		Delta *int `json:"delta"`
+		Delta *number `json:"delta"`
 	}
 	return s.changeSaleTo(w, r, by, "units", &in, func() (admin.SaleChange, error) {
 		f := inputs{}
-		delta := needed(&f, "delta", in.Delta)
+		delta := int(needed(&f, "delta", in.Delta))
 		return func(g *goods.Store, ctx context.Context, id int64) (int64, error) { return g.AddUnits(ctx, id, delta) }, f.err()
 	})
 }

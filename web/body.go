@@ -113,8 +113,12 @@ func decodeFields(fields []rawField, v any) error {
 		d := json.NewDecoder(strings.NewReader(`{"` + f.name + `":` + string(f.value) + `}`))
 		d.DisallowUnknownFields()
 		err := d.Decode(v)
-		if _, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-			wrong = append(wrong, fieldError{f.name, "type"})
+		if mistyped, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+			reason := "type"
+			if strings.HasPrefix(mistyped.Value, "number ") { // with a fraction, or beyond an int64
+				reason = "whole"
+			}
+			wrong = append(wrong, fieldError{f.name, reason})
 		} else if err != nil {
 			wrong = append(wrong, fieldError{f.name, "unknown"})
 		} else if !isFlat(f.value) {
@@ -168,6 +172,7 @@ func readObject(raw []byte, anyName bool) (fields []rawField, err error) {
 // isFlat reports whether a value is a plain value or a list of plain values.
 func isFlat(raw json.RawMessage) bool {
 	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber() // 1e400 is a number, if a large one
 	value, err := d.Token()
 	if value != json.Delim('[') {
 		return err == nil && isPlain(value)

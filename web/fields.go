@@ -57,10 +57,19 @@ var fieldMsgs = map[fieldError]struct{ zh, en string }{
 	{"title_en", "length"}:  titleLength,
 	{"detail", "length"}:    detailLength,
 	{"detail_en", "length"}: detailLength,
-	{"price", "range"}:      {"价格不能为负", "A price is not negative"},
-	{"list_price", "range"}: {"价格不能为负", "A price is not negative"},
-	{"stock", "range"}:      {"件数为 1 到 2147483647", "1 to 2147483647 units"},
-	{"delta", "range"}:      {"请填写非零的件数，减少用负数", "A number other than 0; a negative one takes units back"},
+	{"price", "range"}:      priceRange,
+	{"price", "whole"}:      priceRange,
+	{"list_price", "range"}: priceRange,
+	{"list_price", "whole"}: priceRange,
+	{"stock", "range"}:      {fmt.Sprintf("件数为 1 到 %d", goods.StockMax), fmt.Sprintf("1 to %d units", goods.StockMax)},
+	{"delta", "range"}:      {fmt.Sprintf("请填写 -%d 到 %[1]d 的件数，不能为 0，减少用负数", goods.StockMax), fmt.Sprintf("A number from -%d to %[1]d, not 0; a negative one takes units back", goods.StockMax)},
+	{"start_at", "range"}:   yearRange,
+	{"start_at", "form"}:    yearRange,
+	{"end_at", "range"}:     yearRange,
+	{"end_at", "form"}:      yearRange,
+	{"at", "range"}:         yearRange,
+	{"at", "form"}:          yearRange,
+	{"minutes", "range"}:    {fmt.Sprintf("1 到 %d 分钟", maxExtension), fmt.Sprintf("1 to %d minutes", maxExtension)},
 	{"end_at", "order"}:     {"结束时间必须晚于开始时间", "The end must be after the start"},
 	{"end_at", "past"}:      {"结束时间必须在将来", "The end must be in the future"},
 	{"at", "past"}:          {"时间必须在将来", "The time must be in the future"},
@@ -78,12 +87,19 @@ var fieldMsgs = map[fieldError]struct{ zh, en string }{
 
 	{"", "required"}: {"这一项必须填写", "This is required"},
 	{"", "type"}:     {"类型不对", "It has a wrong type"},
+	{"", "whole"}:    {"请填写整数", "A whole number"},
 	{"", "unknown"}:  {"没有这个字段", "There is no such field"},
 	{"", "value"}:    {"不是可选的值", "It is none of the possible values"},
 	{"", "form"}:     {"格式不对", "It has a wrong form"},
 }
 
 var (
+	priceRange = struct{ zh, en string }{
+		fmt.Sprintf("价格为 0 到 %d.%d 元，最多两位小数", goods.PriceMax/100, goods.PriceMax%100),
+		fmt.Sprintf("A price is ¥0 to ¥%d.%d, with at most two decimals", goods.PriceMax/100, goods.PriceMax%100)}
+	yearRange = struct{ zh, en string }{
+		fmt.Sprintf("请填写 %d 年到 %d 年的日期和时间", goods.FirstYear, goods.LastYear),
+		fmt.Sprintf("A date and a time from %d to %d", goods.FirstYear, goods.LastYear)}
 	titleLength = struct{ zh, en string }{
 		fmt.Sprintf("最多 %d 个字符", goods.TitleMax), fmt.Sprintf("At most %d characters", goods.TitleMax)}
 	detailLength = struct{ zh, en string }{

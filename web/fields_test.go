@@ -22,6 +22,7 @@ func TestABadRequestListsEveryWrongField(t *testing.T) {
 		}
 		return outcome(r), in.Fields
 	}
+	const price, years = "A price is ¥0 to ¥9999999.99, with at most two decimals", "A date and a time from 2000 to 2099"
 	for _, c := range []struct {
 		by          int
 		route, body string
@@ -42,6 +43,17 @@ func TestABadRequestListsEveryWrongField(t *testing.T) {
 		{owner, "POST /api/cashier/{id}", `{"action":"steal"}`, []wrongField{{"action", "value", "It is none of the possible values"}}},
 		{admin, "POST /api/lab/run", `{"strategies":[],"buyers":0,"stock":0,"double_clicks":0,"seed":1,"seconds":1}`, []wrongField{{"strategies", "required", "This is required"},
 			{"buyers", "1 to 5000", "Wrong value: 1 to 5000"}, {"stock", "1 to 1000", "Wrong value: 1 to 1000"}}},
+		{admin, "POST /api/admin/sales", `{"title":"T","list_price":1000000000,"state":"draft","price":1e30,"stock":99999999999999999999,"start_at":"1999-12-31T23:59:59Z","end_at":"+010000-01-01T00:00:00Z"}`, []wrongField{
+			{"list_price", "range", price}, {"end_at", "form", years}, {"price", "range", price}, {"stock", "range", "1 to 2147483647 units"}, {"start_at", "range", years}}},
+		{admin, "POST /api/admin/sales", `{"title":"T","list_price":0.1,"state":"draft","price":-1,"stock":1.5,"start_at":"2098-01-01T00:00:00Z","end_at":"2100-01-01T00:00:00Z"}`, []wrongField{
+			{"list_price", "whole", price}, {"stock", "whole", "A whole number"}}},
+		{admin, "POST /api/admin/sales/{id}/price", `{"price":1000000000}`, []wrongField{{"price", "range", price}}},
+		{admin, "POST /api/admin/sales/{id}/units", `{"delta":2147483648}`, []wrongField{{"delta", "range", "A number from -2147483647 to 2147483647, not 0; a negative one takes units back"}}},
+		{admin, "POST /api/admin/sales/{id}/window", `{"start_at":"2098-01-01T00:00:00Z","end_at":"9998-01-01T00:00:00Z"}`, []wrongField{{"end_at", "range", years}}},
+		{admin, "POST /api/admin/sales/{id}/plans", `{"action":"pause","at":"2100-01-01T00:00:00Z"}`, []wrongField{{"at", "range", years}}},
+		{admin, "POST /api/admin/goods", `{"title":"T","list_price":1e30}`, []wrongField{{"list_price", "range", price}}},
+		{admin, "POST /api/admin/orders/{id}/extend", `{"minutes":1e30}`, []wrongField{{"minutes", "range", "1 to 1440 minutes"}}},
+		{admin, "POST /api/admin/live/link", `{"hours":1e30}`, []wrongField{{"hours", "link", "1 to 720 hours"}}},
 	} {
 		code, got := wrong(c.by, c.route, c.body, "en")
 		if diff := cmp.Diff(c.want, got); diff != "" || code != "400 bad_request" {

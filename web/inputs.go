@@ -1,11 +1,41 @@
 package web
 
 import (
+	"encoding/json"
 	"errors"
+	"math"
+	"strconv"
 	"time"
 
 	"miaosha/seckill/typed"
 )
+
+// number is a whole number of a body whose range is checked. One beyond int64 is read as the first or the last int64, so that the refusal
+// says the range; JavaScript sends 1e+30.
+type number int64
+
+func (n *number) UnmarshalJSON(raw []byte) error {
+	if string(raw) == "null" {
+		return nil
+	}
+	v, err := strconv.ParseInt(string(raw), 10, 64)
+	*n = number(v)
+	if err == nil || errors.Is(err, strconv.ErrRange) {
+		return nil
+	}
+	f, err := strconv.ParseFloat(string(raw), 64)
+	switch {
+	case err != nil && !errors.Is(err, strconv.ErrRange):
+		return &json.UnmarshalTypeError{Value: "no number"}
+	case f >= math.MaxInt64:
+		*n = math.MaxInt64
+	case f <= math.MinInt64:
+		*n = math.MinInt64
+	default:
+		return &json.UnmarshalTypeError{Value: "number " + string(raw)}
+	}
+	return nil
+}
 
 // inputs collects the wrong fields of a body that was decoded.
 type inputs struct{ wrong []error }

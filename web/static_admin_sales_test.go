@@ -114,3 +114,56 @@ func TestStaffMakeASaleInTheBrowser(t *testing.T) {
 	}
 	v.hasNoErrors()
 }
+
+// Each number of a form has a range, and a field that is out of it says the range.
+func TestNumbersOfFormsHaveBounds(t *testing.T) {
+	t.Parallel()
+	root := chromium(t)
+	s := sharedSandbox(t)
+	const zh, en = "价格为 0 到 9999999.99 元，最多两位小数", "A price is ¥0 to ¥9999999.99, with at most two decimals"
+	for i, device := range []struct {
+		language, color, price, stock, years string
+		width                                int64
+	}{
+		{"zh-CN", "dark", zh, "件数为 1 到 2147483647", "请填写 2000 年到 2099 年的日期和时间", 390},
+		{"en-GB", "light", en, "1 to 2147483647 units", "A date and a time from 2000 to 2099", 1280},
+	} {
+		v := visit(t, root, s.URL, device.language)
+		v.emulates(device.width, 1800, "prefers-color-scheme", device.color)
+		v.isLoggedIn(s.keeper(t))
+		v.goTo("/admin.html#sales/new")
+		v.fills("new-title", "Gold")
+		says := func(field, text string) {
+			t.Helper()
+			v.becomes("the error of "+field, `document.getElementById('new-`+field+`-error')?.textContent ?? ''`, text)
+		}
+		for _, wrong := range []string{"10000000", "100000000000000000000000000000"} {
+			v.fills("new-price", wrong)
+			v.fills("new-list_price", wrong)
+			v.fills("new-stock", strings.ReplaceAll(wrong, "10000000", "2147483648"))
+			v.fills("new-end_at", []string{"20260-01-01T00:00", "2100-01-02T00:00"}[i])
+			v.clicks("make-draft")
+			says("price", device.price)
+			says("list_price", device.price)
+			says("stock", device.stock)
+			says("end_at", device.years)
+			v.fits(device.width)
+			v.shoots("numbers-" + device.language)
+			v.goTo("/admin.html?again#sales/new")
+			v.fills("new-title", "Gold")
+		}
+		v.fills("new-price", "9999999.99")
+		v.fills("new-list_price", "9999999.99")
+		v.fills("new-stock", "2147483647")
+		v.fills("new-end_at", "2099-12-30T00:00")
+		v.clicks("make-draft")
+		v.shows("sale-price", "¥9999999.99")
+		v.shows("sale-total", "2147483647")
+		v.fits(device.width)
+		v.goTo("/admin.html#live")
+		v.sets(`[data-test="hours"]`, "721")
+		v.clicks("share")
+		v.becomes("the error of the hours", `document.querySelector('.share [role="alert"]')?.textContent ?? ''`, []string{"1 到 720 小时", "1 to 720 hours"}[i])
+		v.hasNoErrors()
+	}
+}

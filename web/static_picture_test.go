@@ -71,8 +71,8 @@ func encodes(t *testing.T, to func(io.Writer) error) []byte {
 	return b.Bytes()
 }
 
-// gives lets the field of a picture have a file, by the event that how makes of it: chosen, dropped or pasted.
-func (v *visitor) gives(how, name string, raw []byte) {
+// puts puts a file into the field of a picture, by an event: chosen, dropped or pasted.
+func (v *visitor) puts(how, name string, raw []byte) {
 	v.t.Helper()
 	v.sees("#picture")
 	v.evaluates(`(async () => {
@@ -181,7 +181,7 @@ func TestThePageSendsWhatTheBrowserCanShow(t *testing.T) {
 		{"one can look through it.png", encodes(t, func(w io.Writer) error { return png.Encode(w, through) }), 40, 20},
 	} {
 		v.evaluates(`window.sent.length = 0, ''`)
-		v.gives("chosen", test.name, test.raw)
+		v.puts("chosen", test.name, test.raw)
 		v.hasUploaded(test.w, test.h)
 		img := v.served()
 		at := func(x, y int) color.Color { return img.At(x*test.w/8, y*test.h/8) }
@@ -203,9 +203,9 @@ func TestThePageSendsWhatTheBrowserCanShow(t *testing.T) {
 			t.Errorf("%s: sent with what the camera has written: %s", test.name, sent)
 		}
 	}
-	v.gives("dropped", "dropped.png", encodes(t, func(w io.Writer) error { return png.Encode(w, halves(50, 20)) }))
+	v.puts("dropped", "dropped.png", encodes(t, func(w io.Writer) error { return png.Encode(w, halves(50, 20)) }))
 	v.hasUploaded(50, 20)
-	v.gives("pasted", "pasted.png", encodes(t, func(w io.Writer) error { return png.Encode(w, halves(60, 20)) }))
+	v.puts("pasted", "pasted.png", encodes(t, func(w io.Writer) error { return png.Encode(w, halves(60, 20)) }))
 	v.hasUploaded(60, 20)
 	v.hasNoErrors()
 }
@@ -256,7 +256,7 @@ func TestThePageSaysWhyAPictureIsNotTaken(t *testing.T) {
 				v.sees("#picture")
 				v.evaluates(test.before + `, ''`)
 			}
-			v.gives("chosen", test.name, []byte(test.raw))
+			v.puts("chosen", test.name, []byte(test.raw))
 			says := test.en
 			if chinese {
 				says = test.zh
@@ -294,10 +294,10 @@ func TestOfTwoPicturesTheLastOneCounts(t *testing.T) {
 		};
 		''
 	}`)
-	v.gives("chosen", "first.png", encodes(t, func(w io.Writer) error { return png.Encode(w, halves(30, 10)) }))
+	v.puts("chosen", "first.png", encodes(t, func(w io.Writer) error { return png.Encode(w, halves(30, 10)) }))
 	v.until("the first is being sent", `window.sent === 1 && `+pictureState+` === 'Sending first.png…'`)
 	v.until("the form waits", `document.querySelector('[data-test="save"]').disabled`)
-	v.gives("chosen", "second.png", encodes(t, func(w io.Writer) error { return png.Encode(w, halves(50, 10)) }))
+	v.puts("chosen", "second.png", encodes(t, func(w io.Writer) error { return png.Encode(w, halves(50, 10)) }))
 	v.hasUploaded(50, 10)
 	v.evaluates(`window.letFirstGo(), ''`)
 	v.until("the form can be saved", `!document.querySelector('[data-test="save"]').disabled`)

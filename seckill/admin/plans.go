@@ -61,11 +61,14 @@ func (s *Store) Plans(ctx context.Context, sale int64) ([]Plan, error) {
 	return plans, nil
 }
 
-// AddPlan plans a change of a sale and returns the plan's id. It returns goods.ErrNoSale, or a PlanError for a change that
-// cannot be planned and a time that is over by the database's clock.
+// AddPlan plans a change of a sale and returns the plan's id. It returns goods.ErrNoSale, a PlanError for a change that
+// cannot be planned and a time that is over by the database's clock, or a goods.InvalidError for a time that no sale has.
 func (s *Store) AddPlan(ctx context.Context, by By, sale int64, do string, at time.Time) (id int64, err error) {
 	if planned[do] == nil {
 		return 0, PlanError{"action", "value"}
+	}
+	if err := goods.CheckTime("at", at); err != nil {
+		return 0, err
 	}
 	a := &action{name: "plan.create", subject: saleSubject(sale), after: map[string]any{"action": do, "at": at}, result: &id}
 	err = s.act(ctx, by, a, func(tx pgx.Tx) error {

@@ -46,7 +46,7 @@ func (c Sale) zone() (*time.Location, error) {
 // SaleNew creates and publishes a sale.
 type SaleNew struct {
 	Title     string `required:"" help:"Title of the goods."`
-	Price     int64  `default:"1" help:"In fen."`
+	Price     int64  `default:"1" help:"In fen, at most 999999999."`
 	ListPrice int64  `default:"0" help:"The regular price shown beside it, in fen."`
 	Stock     int    `default:"100" help:"Units."`
 	Start     string `default:"now" help:"now, a delay (30s, +10m), the next time of a day (20:00), or a time (2026-11-11 20:00, 2026-11-11T20:00:00+08:00)."`

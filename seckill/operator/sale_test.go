@@ -131,6 +131,23 @@ func TestAVerbWithoutAGateSaysWhy(t *testing.T) {
 	}
 }
 
+// A number out of its range is refused with the range.
+func TestNumbersOfASaleHaveBounds(t *testing.T) {
+	t.Parallel()
+	env := sandboxtest.Stores(t)
+	for says, args := range map[string][]string{
+		"--price: must be 0 to 999999999 (fen)":          {"--price", "1000000000"},
+		"--list-price: must be 0 to 999999999 (fen)":     {"--list-price", "9223372036854775807"},
+		"--stock: must be 1 to 2147483647":               {"--stock", "2147483648"},
+		"--end: must be within the years 2000 to 2099":   {"--end", "2100-01-02 20:00"},
+		"--start: must be within the years 2000 to 2099": {"--start", "9998-01-01 20:00", "--end", "21:00"},
+	} {
+		if _, out, code := sandboxtest.Command(t, env, append([]string{"sale", "--title", "x"}, args...)...); code == 0 || !strings.Contains(out, says) {
+			t.Errorf("%v: %d, %s", args, code, out)
+		}
+	}
+}
+
 // An error is read by people at a terminal: its text begins with what is wrong, not with the name of a package.
 func TestNoErrorBeginsWithAPackage(t *testing.T) {
 	t.Parallel()

@@ -80,7 +80,10 @@ export function localTime(value) {
   const at = new Date(value);
   return new Date(at.getTime() - at.getTimezoneOffset() * 60_000).toISOString().slice(0, 19);
 }
-export const isoTime = (text) => (text ? new Date(text).toISOString() : '');
+export function isoTime(text) {
+  const at = new Date(text);
+  return Number.isNaN(at.getTime()) ? text : at.toISOString(); // the shop says what is wrong with a year of six digits
+}
 
 // titleOf returns the title of goods in the page's language.
 export const titleOf = ({ title, title_en: en }) => (lang() === 'en' && en) || title;

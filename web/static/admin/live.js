@@ -19,10 +19,10 @@ function Share({ sale }) {
     event.preventDefault();
     setReply(await keys.send('/api/admin/live/link', { hours: Number(hours) }));
   };
-  return html`<form class="filters share" onSubmit=${make}>
-    <label>${t('live.hours')}<input type="number" min="1" max="720" required data-test="hours" value=${hours} onInput=${(e) => setHours(e.target.value)} /></label>
+  return html`<form class="filters share" onSubmit=${make} noValidate>
+    <label>${t('live.hours')}<input type="number" min="1" max="720" data-test="hours" value=${hours} onInput=${(e) => setHours(e.target.value)} /></label>
     <button class="button quiet small" data-test="share">${t('live.share')}</button>
-    ${reply && !reply.ok && html`<p class="note" role="alert">${errorText(reply)}</p>`}
+    ${reply && !reply.ok && html`<p class="note" role="alert">${reply.fields?.[0].msg ?? errorText(reply)}</p>`}
     ${reply?.ok && html`<p class="note" role="status">${t('live.shared', { at: formatTime(reply.data.expires_at, now()) })}
       <br /><a data-test="link" href=${reply.data.url + (sale ? '/' + sale : '')}>${location.origin + reply.data.url + (sale ? '/' + sale : '')}</a></p>`}
   </form>`;
