@@ -177,6 +177,7 @@ func TestThePageSendsWhatTheBrowserCanShow(t *testing.T) {
 		{"a drawing.svg", []byte(svg), 1200, 600},
 		{"a drawing that is called a photo.jpg", []byte(svg), 1200, 600},
 		{"a GIF that is called a photo.jpg", encodes(t, func(w io.Writer) error { return gif.Encode(w, halves(40, 20), nil) }), 40, 20},
+		{"an odd size.png", encodes(t, func(w io.Writer) error { return png.Encode(w, halves(3001, 1777)) }), 1200, 711},
 		{"thin.png", encodes(t, func(w io.Writer) error { return png.Encode(w, halves(20_000, 2)) }), 1200, 1},
 		{"one can look through it.png", encodes(t, func(w io.Writer) error { return png.Encode(w, through) }), 40, 20},
 	} {
@@ -198,6 +199,9 @@ func TestThePageSendsWhatTheBrowserCanShow(t *testing.T) {
 		}
 		if _, _, _, a := at(4, 4).RGBA(); (a == 0) != (test.name == "one can look through it.png") {
 			t.Errorf("%s: its middle is %v", test.name, at(4, 4))
+		}
+		if kind := v.evaluates(`document.querySelector('.small-picture img').src.slice(-3)`); (kind == "png") != (test.name == "one can look through it.png") {
+			t.Errorf("%s: it is stored as %s", test.name, kind)
 		}
 		if sent := v.evaluates(`JSON.stringify([window.sent.length, /Exif|eXIf|EXIF/.test(window.sent[0])])`); sent != "[1,false]" {
 			t.Errorf("%s: sent with what the camera has written: %s", test.name, sent)
@@ -234,6 +238,7 @@ func TestThePageSaysWhyAPictureIsNotTaken(t *testing.T) {
 	}
 	for language, chinese := range map[string]bool{"zh-CN": true, "en-GB": false} {
 		v := visit(t, root, s.URL, language)
+		v.emulates(390, 844, "prefers-color-scheme", map[bool]string{true: "dark", false: "light"}[chinese])
 		v.isLoggedIn(s.keeper(t))
 		v.goTo("/admin.html#goods/new")
 		for i, test := range []given{
@@ -249,6 +254,11 @@ func TestThePageSaysWhyAPictureIsNotTaken(t *testing.T) {
 			{"gone.png", string(whole), `Blob.prototype.arrayBuffer = () => Promise.reject(new DOMException('', 'NotFoundError'))`,
 				"读不到 gone.png，它可能已被移动或修改，请重新选择。", "gone.png cannot be read; it may have been moved or changed. Choose it again.", false},
 			{"original.jpg", string(turned), white, "防跟踪功能不让页面处理图片，上传的是原文件 original.jpg。已上传（32 × 64）", "so original.jpg was sent as it is. Uploaded (32 × 64)", true},
+			{strings.Repeat("long", 40) + ".heic", heic, "", "格式是 HEIC", "format of this file is HEIC", false},
+			{"small and tainted.svg", "<svg xmlns='http://www.w3.org/2000/svg' width='9' height='9'/>", `HTMLCanvasElement.prototype.toBlob = () => { throw new DOMException('', 'SecurityError') }`,
+				"格式是 SVG", "format of this file is SVG", false},
+			{"no memory.jpg", string(whole) + strings.Repeat("x", 6<<20), `Image.prototype.decode = () => Promise.reject(new DOMException('', 'EncodingError'))`,
+				"可能是内存不够", "perhaps for want of memory", false},
 			{"heavy.jpg", string(whole) + strings.Repeat("x", 6<<20), white, "而 heavy.jpg 超过 5 MB", "heavy.jpg has more than 5 MB", false},
 		} {
 			if test.before != "" {
@@ -266,7 +276,8 @@ func TestThePageSaysWhyAPictureIsNotTaken(t *testing.T) {
 			if now := v.evaluates(`String(document.querySelector('.small-picture img').src !== window.former)`); now != fmt.Sprint(test.open) {
 				t.Errorf("%s: there is another picture: %s", test.name, now)
 			}
-			v.shoots(fmt.Sprint("picture-", language, "-", test.name))
+			v.fits(390)
+			v.shoots(fmt.Sprintf("picture-%s-%.20s", language, test.name))
 		}
 		v.hasNoErrors()
 	}

@@ -21,36 +21,33 @@ export async function prepare(file) {
   }
   const asItIs = file.size > MOST ? file.slice(0, BEGINNING) : file;
   if (!file.size || !upright) return { body: asItIs }; // the shop says that it is empty, or damaged
-  const opened = (await open(upright)) ?? (await open({ ...upright, blob: new Blob([file], { type: SVG }) }));
-  if (!opened) return { body: asItIs, note: 'unopened' };
-  try {
-    if (isFaithful()) {
-      for (const side of [SIDE, SMALLER]) {
-        const body = await encode(draw(opened, side));
-        if (body && body.size <= MOST) return { body };
-      }
-    }
-  } finally {
-    URL.revokeObjectURL(opened.img.src);
-  }
-  return asItIs === file ? { body: file, note: 'original' } : { problem: 'protected' };
+  const large = asItIs !== file && upright.taken;
+  if (!isFaithful()) return large ? { problem: 'protected' } : { body: asItIs, note: 'original' };
+  const body = (await made(upright)) ?? (await made({ ...upright, blob: new Blob([file], { type: SVG }) }));
+  if (body) return { body };
+  return large ? { problem: 'heavy' } : { body: asItIs, note: 'unopened' };
 }
 
-async function open({ blob, turn }) {
+// made returns what the shop takes; null if the browser cannot open the file, or has not the memory.
+async function made({ blob, turn }) {
   const img = new Image();
   img.src = URL.createObjectURL(blob);
   try {
     await img.decode();
-    if (img.naturalWidth) return { img, turn, vector: blob.type === SVG };
+    for (const side of [SIDE, SMALLER]) {
+      const body = await encode(draw(img, turn, blob.type === SVG, side));
+      if (body && body.size <= MOST) return body;
+    }
   } catch {
     // null says it
+  } finally {
+    URL.revokeObjectURL(img.src);
   }
-  URL.revokeObjectURL(img.src);
   return null;
 }
 
 // draw draws a picture no larger than side. From a much larger one it goes in two steps, so that each pixel counts in every browser.
-function draw({ img, turn, vector }, side) {
+function draw(img, turn, vector, side) {
   const { naturalWidth: width, naturalHeight: height } = img;
   const scale = Math.min(vector ? Infinity : 1, side / Math.max(width, height));
   const [w, h] = [width, height].map((n) => Math.max(1, Math.round(n * scale)));

@@ -5,19 +5,22 @@
 // HELD are the parts a, b, c and d of a canvas's transform, by EXIF's number from 1, as it is.
 const HELD = [[1, 0, 0, 1], [-1, 0, 0, 1], [-1, 0, 0, -1], [1, 0, 0, -1], [0, 1, 1, 0], [0, 1, -1, 0], [0, -1, -1, 0], [0, -1, 1, 0]];
 
-// withoutTurn returns the file as it is to be opened, and the transform with which it is to be drawn; null if its end is missing.
+// withoutTurn returns the file as it is to be opened, the transform with which it is to be drawn, and whether it is of a format that the
+// shop takes; null if its end is missing.
 export async function withoutTurn(file) {
   const view = new DataView(await file.arrayBuffer());
+  const jpeg = text(view, 0, 2) === '\xff\xd8', png = text(view, 1, 3) === 'PNG', webp = text(view, 8, 4) === 'WEBP';
+  const taken = jpeg || png || webp;
   let found = null;
-  for (const part of text(view, 0, 2) === '\xff\xd8' ? jpegParts(view) : chunks(view)) {
+  for (const part of jpeg ? jpegParts(view) : taken ? chunks(view, png) : []) {
     if (part.cut) return null;
     found ??= turnOf(view, part);
   }
-  if (!found) return { blob: file, turn: HELD[0] };
+  if (!found) return { blob: file, turn: HELD[0], taken };
   const { from, to, value } = found;
   // A PNG has a sum of the chunk, so the chunk goes; elsewhere the number becomes 1.
   const parts = from ? [file.slice(0, from), file.slice(to)] : [file.slice(0, value.at), Uint8Array.from(value.one), file.slice(value.at + 2)];
-  return { blob: new Blob(parts, { type: file.type }), turn: HELD[value.n - 1] };
+  return { blob: new Blob(parts, { type: file.type }), turn: HELD[value.n - 1], taken };
 }
 
 const text = (view, at, length) => String.fromCharCode(...Array.from({ length }, (_, i) => (at + i < view.byteLength ? view.getUint8(at + i) : 0)));
@@ -56,9 +59,7 @@ function* jpegParts(view) {
 }
 
 // chunks yields the EXIF of a PNG or a WebP.
-function* chunks(view) {
-  const png = text(view, 1, 3) === 'PNG';
-  if (!png && text(view, 8, 4) !== 'WEBP') return;
+function* chunks(view, png) {
   let name = '';
   for (let at = png ? 8 : 12; name !== 'IEND' && at + 8 <= view.byteLength;) {
     name = text(view, at + (png ? 4 : 0), 4);

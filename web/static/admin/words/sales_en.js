@@ -36,6 +36,7 @@ export default {
   'goods.original': ({ name }) => `This browser's protection against tracking does not let the page change pictures, so ${name} was sent as it is. `,
   'goods.unreadable': ({ name }) => `${name} cannot be read; it may have been moved or changed. Choose it again.`,
   'goods.protected': ({ name }) => `This browser's protection against tracking does not let the page change pictures, and ${name} has more than 5 MB. Use another browser, or make the picture smaller first.`,
+  'goods.heavy': ({ name }) => `This browser cannot open ${name}, perhaps for want of memory, and the file has more than the 5 MB that are taken as they are. Make the picture smaller first, or use another device.`,
   'goods.sent': ({ width, height }) => `Uploaded (${width} × ${height}); save to use it`,
   'goods.saved': 'Saved.',
   'goods.sell': 'Sell it',

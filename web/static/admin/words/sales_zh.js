@@ -36,6 +36,7 @@ export default {
   'goods.original': ({ name }) => `此浏览器的防跟踪功能不让页面处理图片，上传的是原文件 ${name}。`,
   'goods.unreadable': ({ name }) => `读不到 ${name}，它可能已被移动或修改，请重新选择。`,
   'goods.protected': ({ name }) => `此浏览器的防跟踪功能不让页面处理图片，只能上传原文件，而 ${name} 超过 5 MB。请换一个浏览器，或先把图片改小。`,
+  'goods.heavy': ({ name }) => `此浏览器打不开 ${name}，可能是内存不够；不缩小的原文件又超过 5 MB。请先把图片改小，或换一台设备。`,
   'goods.sent': ({ width, height }) => `已上传（${width} × ${height}），保存后生效`,
   'goods.saved': '已保存。',
   'goods.sell': '用它办一场秒杀',
