@@ -2,8 +2,9 @@
 import { html, useEffect, useRef, useState } from './lib/preact.js';
 import { now } from './clock.js';
 import { formatTime, t } from './i18n.js';
-import { canNotify, notify, useWish, wanted } from './notify.js';
+import { remind, useWish, wanted } from './notify.js';
 import { readWhileHidden } from './poll.js';
+import { WishButton, Wished } from './wish.js';
 
 const SOON = 600_000; // such a time has seconds
 const inSandbox = 'lab' in document.documentElement.dataset;
@@ -15,31 +16,39 @@ export function Next({ shipped }) {
   return html`<ol class="steps" data-test="next">${steps.map((step) => html`<li key=${step}>${t('next.' + step)}</li>`)}</ol>`;
 }
 
-// Returns says how many units wait for a payment and when the first may come back, and offers a notification.
+// Returns says how many units wait for a payment and when the first may come back, and offers a notification or a sound.
 export function Returns({ sale }) {
-  const [wish, ask] = useWish('back', sale.id);
+  const wish = useWish('back', sale.id);
   useEffect(() => {
-    if (wish !== 'granted') return undefined;
+    if (!wish.means) return undefined;
     readWhileHidden(true);
     return () => readWhileHidden(false);
-  }, [wish]);
+  }, [wish.means !== '']);
   const { held, back_at: back } = sale;
   return html`
     ${held !== undefined && html`<p class="more" data-test="held">${held > 0
       ? t('held.units', { n: held, at: back && Date.parse(back) > now() ? formatTime(back, now(), Date.parse(back) - now() < SOON ? '2-digit' : undefined) : '' }) : t('held.none')}</p>`}
-    ${canNotify && wish !== 'granted' && held !== 0 && html`<p><button class="plain" data-test="notify-back" onClick=${ask}>${t('held.notify')}</button></p>`}
-    <p class="more" role="status" hidden=${!wish}>${wish && t(wish === 'granted' ? 'held.granted' : 'held.denied')}</p>`;
+    ${held !== 0 && html`<p><${WishButton} wish=${wish} of="held" test="notify-back" /></p><${Wished} wish=${wish} of="held" />`}`;
 }
 
-// useBackAgain tells a visitor who wished it that a unit is back, when the panel goes from sold out to its button.
+// useBackAgain tells a visitor who wished it that a unit is back, when the panel goes from sold out to its button. It returns whether
+// the title of a hidden page should say so.
 export function useBackAgain(view, sale) {
   const former = useRef(view);
+  const [back, setBack] = useState(false);
+  useEffect(() => {
+    const seen = () => document.hidden || setBack(false);
+    document.addEventListener('visibilitychange', seen);
+    return () => document.removeEventListener('visibilitychange', seen);
+  }, []);
   useEffect(() => {
     if (former.current === 'sold_out' && (view === 'open' || view === 'login') && wanted('back', sale.id)) {
-      notify(t('back.title', { title: sale.title }), t('back.body'), 'back-' + sale.id);
+      remind(t('back.title', { title: sale.title }), t('back.body'), 'back-' + sale.id);
+      setBack(document.hidden);
     }
     former.current = view;
   }, [view]);
+  return back && (view === 'open' || view === 'login');
 }
 
 // OrderNumber shows the short number of an order, and copies it.

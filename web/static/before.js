@@ -5,7 +5,8 @@ import { Captcha } from './captcha.js';
 import { now } from './clock.js';
 import { errorText, t } from './i18n.js';
 import { calendarFile } from './calendar.js';
-import { canNotify, notify, useWish } from './notify.js';
+import { remind, useWish } from './notify.js';
+import { WishButton, Wished } from './wish.js';
 
 const inSandbox = 'lab' in document.documentElement.dataset;
 
@@ -32,16 +33,16 @@ export function Before({ s, preparing }) {
 
 const AHEAD = 60_000; // a reminder comes so many ms before the start
 
-// Remind offers a file for a calendar, and a notification while the page stays open.
+// Remind offers a file for a calendar, and a notification or a sound while the page stays open.
 function Remind({ sale }) {
-  const [wish, ask] = useWish('start', sale.id);
+  const wish = useWish('start', sale.id);
   const start = Date.parse(sale.start_at);
   useEffect(() => {
     const ms = start - now() - AHEAD;
-    if (wish !== 'granted' || ms > 2 ** 31 - 1) return undefined;
-    const timer = setTimeout(() => start > now() && notify(t('remind.title', { title: sale.title }), t('remind.body'), 'start-' + sale.id), Math.max(0, ms));
+    if (!wish.means || ms > 2 ** 31 - 1) return undefined;
+    const timer = setTimeout(() => start > now() && remind(t('remind.title', { title: sale.title }), t('remind.body'), 'start-' + sale.id), Math.max(0, ms));
     return () => clearTimeout(timer);
-  }, [wish, start]);
+  }, [wish.means, start]);
   const save = () => {
     const url = URL.createObjectURL(calendarFile(sale, location.origin + '/sale.html?id=' + sale.id, t));
     Object.assign(document.createElement('a'), { href: url, download: `sale-${sale.id}.ics` }).click();
@@ -49,8 +50,8 @@ function Remind({ sale }) {
   };
   return html`
     <p class="row remind"><button class="plain" data-test="calendar" onClick=${save}>${t('remind.calendar')}</button>
-      ${canNotify && start - now() > AHEAD && wish !== 'granted' && html`<button class="plain" data-test="notify" onClick=${ask}>${t('remind.notify')}</button>`}</p>
-    <p class="more" role="status" hidden=${!wish}>${wish && t('remind.' + wish)}</p>`;
+      ${start - now() > AHEAD && html`<${WishButton} wish=${wish} of="remind" test="notify" />`}</p>
+    <${Wished} wish=${start - now() > AHEAD ? wish : { ...wish, why: '' }} of="remind" />`;
 }
 
 // Parcel shows where the parcel will go.

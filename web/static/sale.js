@@ -23,13 +23,14 @@ function Sale({ lang, user }) {
   useEffect(() => { if (s) purchase.current.readSale(); }, [lang]); // the shop sends titles in the buyer's language
 
   useEffect(() => { if (s?.missing) setTitle(t('sale.missing')); }, [s?.missing, lang]);
+  const back = useBackAgain(s?.sale && viewOf(s, now()), s?.sale);
 
   if (s?.missing && !s.sale) return html`<${Failed} title=${t('sale.missing')} more=${t('sale.missingMore')} />`;
   if (!s?.sale) return s?.trouble ? html`<${Trouble} trouble=${s.trouble} />` : html`<${Loading} />`;
   const { sale } = s;
   return html`
     <article class="sale">
-      <${TabTitle} sale=${sale} lang=${lang} />
+      <${TabTitle} sale=${sale} lang=${lang} back=${back} />
       <${Drawing} src=${sale.image} />
       <div class="facts">
         <h1>${sale.title}</h1>
@@ -78,7 +79,6 @@ function Panel({ s, purchase }) {
   }, [view]);
   useEffect(() => { if (view === 'captcha') purchase.freshen(); }, [view]);
   useOrderExpiry(s, purchase);
-  useBackAgain(view, s.sale);
   const ahead = view === 'queue' && s.result?.ahead;
   return html`
     <section class="panel" data-test="view" data-view=${view} aria-label=${t('sale.panel')}
