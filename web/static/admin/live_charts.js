@@ -14,6 +14,8 @@ const CHARTS = [
   ['latency', 'ms', [['buy_p99', 1], ['redis_p99', 3], ['postgres_p99', 4]]],
 ];
 
+const DASHES = { 2: [8, 4], 3: [2, 3], 4: [10, 3, 2, 3] }; // of a line, so that it is not told by its colour alone
+
 // span is how many seconds are shown; 0 is all.
 export function Charts({ history, span }) {
   const [uPlot, setUPlot] = useState(null);
@@ -70,7 +72,7 @@ function options(uPlot, lines, { width, height }) {
       { ...axis, values: (_, seconds) => seconds.map((s) => new Date(s * 1000).toLocaleTimeString(locale, { hour12: false })), space: 80, size: 30 },
       { ...axis, values: (_, all) => all.map((v) => number.format(v)), size: 46 },
     ],
-    series: [{}, ...lines.map(([, n]) => ({ stroke: colour('--line-' + n), width: 2, points: { show: false },
+    series: [{}, ...lines.map(([, n]) => ({ stroke: colour('--line-' + n), dash: DASHES[n], width: 2, points: { show: false },
       fill: lines.length === 1 ? colour('--wash') : undefined }))],
   };
 }
