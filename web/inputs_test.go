@@ -18,7 +18,7 @@ func TestNumbersOfABody(t *testing.T) {
 		b, _ := json.Marshal(in.N)
 		got := string(b)
 		if wrong := wrongFields(err); len(wrong) > 0 {
-			got = wrong[0].reason
+			got = wrong[0].of().reason
 		}
 		if got != want {
 			t.Errorf("%s is %s, want %s", text, got, want)
