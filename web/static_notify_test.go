@@ -1,23 +1,9 @@
 package web_test
 
 import (
-	"context"
 	"strings"
 	"testing"
-
-	"github.com/chromedp/cdproto/cdp"
-	"github.com/chromedp/cdproto/page"
-	"github.com/chromedp/chromedp"
 )
-
-// before runs a script in every page that the tab opens, before those of the page.
-func (v *visitor) before(script string) {
-	v.t.Helper()
-	v.do("set what comes before the scripts of a page", chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
-		_, err := cdp.Call(ctx, t, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: script})
-		return err
-	}))
-}
 
 // A reminder is offered only where the browser can show a notification; elsewhere a sound is, and the page says why, and what else
 // there is. A notification that cannot be shown later is a sound, and the page goes on.
