@@ -165,7 +165,7 @@ func TestAnUpgradeWhilePagesAreOpen(t *testing.T) {
 		{"/admin.html", "", `document.querySelector('[data-test="section-orders"]').click()`, `document.getElementById('main').innerText.includes('加载失败')`},
 		{"/admin.html", "", `document.querySelector('[data-test="section-live"]').click()`, `document.getElementById('main').innerText.includes('加载失败')`},
 		{"/admin.html?charts#live", `(charts => charts && (charts.scrollIntoView(), true))(document.querySelector('.charts'))`, "", "true"},
-		{"/lab.html", "", `location.hash = 'strategies'`, `document.querySelector('[data-test="source"]') !== null`},
+		{"/lab.html?bench#bench", "", `location.hash = 'strategies'`, `document.querySelector('[data-test="source"]') !== null`},
 		{"/sale.html?id=" + sale, "", `document.querySelector('[data-test="lang"]').click()`, "true"},
 	} {
 		if i == 1 {
@@ -191,6 +191,8 @@ func TestAnUpgradeWhilePagesAreOpen(t *testing.T) {
 		v.until(fmt.Sprintf("row %d: %s goes on", i, row.page), row.shows)
 		v.until("it is not loading", settled)
 		v.shoots(fmt.Sprintf("lost-part-%d", i))
+		v.do("dismiss the note", click("#dismiss"))
+		v.until("the note is gone", `document.getElementById('lost') === null`)
 	}
 }
 

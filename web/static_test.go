@@ -3,6 +3,7 @@ package web
 import (
 	"html/template"
 	"io/fs"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -132,5 +133,26 @@ func TestStyleSheetsImportNoOther(t *testing.T) {
 	})
 	if err != nil {
 		t.Error(err)
+	}
+}
+
+// A script that loads another one later says it in words when that is lost: it does so through load of lost.js, or through loadTexts.
+func TestLateImportsAreLoaded(t *testing.T) {
+	t.Parallel()
+	late, through := 0, regexp.MustCompile(`(?m)^import \{[^}]*\b(load|loadTexts)\b[^}]*\} from '[./]+(lost|i18n)\.js';$`)
+	err := fs.WalkDir(embedded, "static", func(name string, _ fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(name, ".js") || strings.HasPrefix(name, "static/lib/") {
+			return err
+		}
+		if source := asset(t, strings.TrimPrefix(name, "static/")); regexp.MustCompile(`(?m)^[^/\n]*\bimport\(`).MatchString(source) {
+			late++
+			if !through.MatchString(source) {
+				t.Errorf("%s imports something later, and does not load it by load or loadTexts", name)
+			}
+		}
+		return nil
+	})
+	if err != nil || late < 8 {
+		t.Errorf("%d scripts import something later: %v", late, err)
 	}
 }

@@ -6,10 +6,14 @@ const root = document.documentElement;
 
 // started takes the words away, because the page is there. They stay if a part of it is missing.
 export function started() {
-  if (root.dataset.lost === 'part') return;
+  if (root.dataset.lost !== 'part') dismiss();
+}
+
+function dismiss() {
   delete root.dataset.lost;
   words.remove();
 }
+document.getElementById('dismiss').onclick = dismiss;
 
 // say shows the words at the edge of a page that goes on: what is typed in it stays.
 export function say() {
