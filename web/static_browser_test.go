@@ -377,11 +377,17 @@ func (v *visitor) failsASum() {
 // sum returns the answer to the visitor's last sum. The sum is bound to a cookie.
 func (v *visitor) sum(s sandboxShop, sale, cookie string) string {
 	v.t.Helper()
+	return v.sumOf(s, sale, v.cookie(cookie))
+}
+
+// sumOf returns the answer to the last sum of a session.
+func (v *visitor) sumOf(s sandboxShop, sale, session string) string {
+	v.t.Helper()
 	id, err := strconv.ParseInt(sale, 10, 64)
 	if err != nil {
 		v.t.Fatal(err)
 	}
-	stored, err := s.redis.Get(v.t.Context(), gate.CaptchaKey(id, v.cookie(cookie))).Result()
+	stored, err := s.redis.Get(v.t.Context(), gate.CaptchaKey(id, session)).Result()
 	if err != nil {
 		v.fails("the sum of sale %s: %v", sale, err)
 	}

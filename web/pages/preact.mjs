@@ -2,6 +2,6 @@
 import { h } from 'preact';
 import htm from 'htm';
 
-export { render } from 'preact';
+export { options, render } from 'preact';
 export { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 export const html = htm.bind(h);

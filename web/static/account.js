@@ -25,7 +25,7 @@ function Account({ lang, user }) {
   const finish = (name) => { setOpen(''); setDone(name); readUser(); };
   const part = (name, value, Form) => html`
     <section aria-labelledby=${'head-' + name}>
-      <div class="line"><h2 id=${'head-' + name}>${t(name)}</h2>${value && html`<span data-test=${'my-' + name}>${value}</span>`}
+      <div class="line"><h2 id=${'head-' + name}>${t(name)}</h2>${value && html`<span data-test=${'my-' + name} translate="no">${value}</span>`}
         ${open !== name && html`<button class="button quiet" data-test=${'change-' + name} aria-label=${t('account.' + name)} onClick=${() => show(name)}>${t('account.change')}</button>`}</div>
       ${done === name && html`<p class="tip" role="status" data-test="done">${t('account.done.' + name)}</p>`}
       ${open === name && html`<${Form} user=${user} onDone=${() => finish(name)} onCancel=${() => show('')} />`}

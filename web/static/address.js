@@ -29,8 +29,8 @@ export function Delivery({ order, at, reread }) {
   return html`
     <section class="delivery" aria-labelledby="delivery">
       <h2 id="delivery">${t('address')}</h2>
-      ${d?.shipped_at && html`<p data-test="shipped">${t('address.shipped')} ${formatTime(d.shipped_at, at)} · ${d.carrier} <b class="number">${d.tracking}</b></p>`}
-      ${known && !editing && html`<p data-test="address">${known.name} ${known.phone}<br />${known.address}</p>`}
+      ${d?.shipped_at && html`<p data-test="shipped">${t('address.shipped')} ${formatTime(d.shipped_at, at)} · ${d.carrier} <b class="number" translate="no">${d.tracking}</b></p>`}
+      ${known && !editing && html`<p data-test="address" translate="no">${known.name} ${known.phone}<br />${known.address}</p>`}
       ${!known && html`<p class="more" data-test="no-address">${t(open ? 'address.needed' : 'address.none')}</p>`}
       ${open && (editing || !known) && html`<${Form} to=${pending ? SAVED : `/api/orders/${encodeURIComponent(order.id)}/address`} first=${known || saved || EMPTY}
         keep=${!pending && saved === null} onDone=${changed} />`}
@@ -57,7 +57,7 @@ export function AccountAddress({ editing, onEdit, onRead }) {
   if (saved === undefined) return html`<p class="more" role="status">${t('loading')}</p>`;
   if (editing) return html`<${Form} to=${SAVED} first=${saved || EMPTY} onDone=${changed} />`;
   return html`
-    ${saved ? html`<p data-test="address">${saved.name} ${saved.phone}<br />${saved.address}</p>` : html`<p class="more" data-test="no-address">${t('address.none')}</p>`}
+    ${saved ? html`<p data-test="address" translate="no">${saved.name} ${saved.phone}<br />${saved.address}</p>` : html`<p class="more" data-test="no-address">${t('address.none')}</p>`}
     <p class="row"><button class="button quiet" data-test="change-address" onClick=${() => onEdit(true)}>${t(saved ? 'address.change' : 'address.add')}</button>
       ${saved && html`<${Erase} onDone=${changed} />`}</p>
     ${saved && html`<p class="rule">${t('address.eraseMore')}</p>`}`;

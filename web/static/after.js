@@ -64,7 +64,7 @@ export function OrderNumber({ order }) {
     }
     setCopied(true);
   };
-  return html`<span class="number" data-test="order-number" ref=${text}>${order.number}</span>
+  return html`<span class="number" translate="no" data-test="order-number" ref=${text}>${order.number}</span>
     <button type="button" class="plain copy" data-test="copy-number" onClick=${copy}>${t('number.copy')}</button>
     <span class="hidden" role="status">${copied && t('number.copied')}</span>${copied && html`<span aria-hidden="true"> ✓</span>`}`;
 }

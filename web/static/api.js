@@ -9,9 +9,31 @@ import { once } from './once.js';
 
 const TIMEOUT = 10_000; // ms for one reply, unless the caller knows that it takes longer
 
+// Whose this page is: the id of its user, 0 for a visitor, undefined while that is not known. Each request says it, and the shop
+// refuses one if another user is logged in by now.
+let whose;
+let heard = () => {};
+
+export const speakFor = (id) => { whose = id; };
+
+// onRefused calls f when a request was refused because the page's user is not logged in any more.
+export const onRefused = (f) => { heard = f; };
+
+export const whoseHeader = () => (whose === undefined ? {} : { 'X-User': String(whose) });
+
+// forUser returns the address of a stream or a download, for which a browser sends no header.
+export const forUser = (path) => (whose === undefined ? path : `${path}${path.includes('?') ? '&' : '?'}for=${whose}`);
+
+// hearRefusal hears of a refusal with this code, whoever sent the request.
+export const hearRefusal = (code) => { if (code === 'other_user' || code === 'not_logged_in') heard(); };
+
 export const get = (path) => send('GET', path, readData);
+
+// readMe asks who is logged in, whoever it is.
+export const readMe = () => send('GET', '/api/me', readData, { ofAnyone: true });
+
 // post sends an object as JSON, and a file as it is. A request with a key can be sent again with it: see useKeys.
-export const post = (path, body, { timeout, key } = {}) => once(path, body, () => send('POST', path, readData, body, timeout, key));
+export const post = (path, body, { timeout, key } = {}) => once(path, body, () => send('POST', path, readData, { body, timeout, key }));
 
 // getImage returns an image as a blob: URL, which the caller revokes.
 export const getImage = (path) => send('GET', path, readImage);
@@ -24,13 +46,13 @@ async function readData(response, sentAt, receivedAt) {
   return data;
 }
 
-// send sends a request. read takes the data from its response.
-async function send(method, path, read, body, timeout = TIMEOUT, key) {
+// send sends a request. read takes the data from its response. A request ofAnyone does not say whose the page is.
+async function send(method, path, read, { body, timeout = TIMEOUT, key, ofAnyone = false } = {}) {
   const abort = new AbortController();
   const timer = setTimeout(() => abort.abort(), timeout);
   const init = {
     method,
-    headers: { Accept: 'application/json', 'Accept-Language': lang() },
+    headers: { Accept: 'application/json', 'Accept-Language': lang(), ...(ofAnyone ? {} : whoseHeader()) },
     credentials: 'same-origin',
     cache: 'no-cache', // the browser revalidates each time
     redirect: 'error',
@@ -50,7 +72,11 @@ async function send(method, path, read, body, timeout = TIMEOUT, key) {
     // The Date header has whole seconds: take the middle of that second.
     const date = Date.parse(response.headers.get('Date') || '');
     if (date) addSample(date + 500, sentAt, receivedAt, 500);
-    if (!response.ok) return await refusal(response);
+    if (!response.ok) {
+      const refused = await refusal(response);
+      if (!ofAnyone) hearRefusal(refused.code);
+      return refused;
+    }
     return { ok: true, data: await read(response, sentAt, receivedAt), age: ageOf(response) };
   } catch {
     return offline();

@@ -108,4 +108,7 @@ function Login({ lang, user }) {
     </div>`;
 }
 
+// What was typed here does not come back with the page.
+addEventListener('pageshow', (event) => event.persisted && location.reload());
+
 mount(Login);

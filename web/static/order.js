@@ -12,7 +12,6 @@ import { Countdown, Drawing } from './parts.js';
 import { backOf, Payments } from './payments.js';
 import { poll } from './poll.js';
 import { jitter } from './retry.js';
-import { forgetUser } from './session.js';
 import { Failed, Loading, LoginFirst, mount, setTitle } from './shell.js';
 import { statusOf } from './status.js';
 import { causeOf, Trouble } from './trouble.js';
@@ -39,7 +38,7 @@ function Order({ lang, user }) {
         keepOrder(user.user_id, data);
       },
       onError: (reply, trouble) => {
-        if (reply.code === 'not_logged_in') return forgetUser(), false;
+        if (reply.code === 'not_logged_in') return false;
         setTrouble(trouble);
         return !MISSING.has(reply.code);
       },

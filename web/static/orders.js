@@ -5,7 +5,6 @@ import { formatTime, t, yuan } from './i18n.js';
 import { Countdown, Drawing } from './parts.js';
 import { poll } from './poll.js';
 import { jitter } from './retry.js';
-import { forgetUser } from './session.js';
 import { Failed, Loading, LoginFirst, mount, setTitle } from './shell.js';
 import { statusOf } from './status.js';
 import { causeOf, Trouble } from './trouble.js';
@@ -24,7 +23,7 @@ function Orders({ lang, user }) {
         setTrouble(trouble);
         data.slice(0, 8).forEach((order) => { tell(order.sale_id); keepOrder(user.user_id, order); });
       },
-      onError: (reply, trouble) => (reply.code === 'not_logged_in' ? (forgetUser(), false) : setTrouble(trouble)),
+      onError: (reply, trouble) => reply.code !== 'not_logged_in' && setTrouble(trouble),
       interval: () => jitter(15_000),
     }).stop;
   }, [user, lang, tries]);

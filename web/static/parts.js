@@ -5,8 +5,8 @@ import { t, yuan } from './i18n.js';
 
 export function Price({ fen, list }) {
   const [whole, cents] = yuan(fen).split('.');
-  return html`<p class="price"><b><span class="hidden">${t('price')} </span><small>¥</small>${whole}${cents && html`<small>.${cents}</small>`}</b>
-    ${list > fen && html`<s><span class="hidden">${t('listPrice')} </span>¥${yuan(list)}</s>`}</p>`;
+  return html`<p class="price"><b><span class="hidden">${t('price')} </span><span translate="no"><small>¥</small>${whole}${cents && html`<small>.${cents}</small>`}</span></b>
+    ${list > fen && html`<s><span class="hidden">${t('listPrice')} </span><span>¥${yuan(list)}</span></s>`}</p>`;
 }
 
 // Countdown counts down to a time of the shop's clock. With short it shows only
@@ -14,7 +14,7 @@ export function Price({ fen, list }) {
 export function Countdown({ to, short }) {
   const left = split(Date.parse(to) - useSecond());
   return html`<time class="countdown" role="timer" data-test="countdown" datetime=${left.iso}>
-    ${!short && left.days > 0 && html`<span class="days">${t('days', { n: left.days })}</span> `}${short ? left.short : left.clock}</time>`;
+    ${!short && left.days > 0 && html`<span class="days">${t('days', { n: left.days })}</span> `}<span>${short ? left.short : left.clock}</span></time>`;
 }
 
 // Taken shows which share of the units is taken: an empty bar before the first one, a full one after the last, and the same in words.

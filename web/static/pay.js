@@ -79,7 +79,7 @@ function Pay({ lang, user }) {
       <dl class="rows">
         <div><dt>${t('pay.to')}</dt><dd>${t('shop')}</dd></div>
         <div><dt>${t('order.payWithin')}</dt><dd><${Countdown} to=${order.expires_at} short /></dd></div>
-        <div><dt>${t('order.number')}</dt><dd class="number">${order.number}</dd></div>
+        <div><dt>${t('order.number')}</dt><dd class="number" translate="no">${order.number}</dd></div>
       </dl>
       <p class="note" role="alert" hidden=${!note}>${note && errorText(note)}</p>
       <button class="button big" data-test="pay-confirm" disabled=${!!sending} onClick=${() => act('confirm')}>

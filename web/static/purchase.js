@@ -5,7 +5,6 @@ import { now } from './clock.js';
 import { pollSale } from './poll_sale.js';
 import { resultStream } from './result_stream.js';
 import { isTransient, retry, tryOnce } from './retry.js';
-import { forgetUser } from './session.js';
 import { statusOf } from './status.js';
 import { dropTurn, keepOrder, keepTurn, onTurns, tell } from './turns.js';
 
@@ -197,12 +196,9 @@ export function openPurchase(id, onChange) {
   // refuse handles a refusal. Each one leads to a step from which the buyer can go on.
   async function refuse(reply, quiet) {
     const { code } = reply;
-    if (code !== 'not_logged_in' && !quiet && await look()) return; // another tab was faster
+    if (code !== 'not_logged_in' && code !== 'other_user' && !quiet && await look()) return; // another tab was faster
     set({ sending: false, wait: null });
-    if (code === 'not_logged_in') {
-      forgetUser();
-      return set({ user: null, step: 'idle', order: null, note: quiet ? null : { code } });
-    }
+    if (code === 'not_logged_in' || code === 'other_user') return set({ step: 'idle', captcha: released() }); // see session.js
     if (code === 'bad_request' && s.captcha) return set({ step: 'captcha', note: { ...reply, msg: reply.fields?.[0].msg ?? reply.msg } }); // the sum is not used up
     if (code === 'wrong_captcha' || code === 'stale_captcha' || (code === 'bad_path' && s.sale.captcha)) {
       set({ step: 'captcha', note: reply });

@@ -1,6 +1,6 @@
 // Waits for the result of a ticket. Polling alone is enough. The event stream only makes it
 // faster, so its failures are ignored.
-import { get } from './api.js';
+import { forUser, get } from './api.js';
 import { backoff, jitter } from './retry.js';
 
 const LOST_AFTER = 3; // replies without a ticket in a row before it counts as lost
@@ -25,7 +25,7 @@ export function resultStream(id, first, { onResult, onError, onLeft }) {
     if (reply.ok) return take(reply.data);
     const ms = backoff(reply, failures++);
     onError(reply, ms);
-    if (reply.code === 'not_logged_in') stop();
+    if (reply.code === 'not_logged_in' || reply.code === 'other_user') stop();
     else schedule(ms);
   }
 
@@ -43,7 +43,7 @@ export function resultStream(id, first, { onResult, onError, onLeft }) {
     timer = setTimeout(read, ms);
   }
 
-  const stream = 'EventSource' in window ? new EventSource(url + '/events') : null;
+  const stream = 'EventSource' in window ? new EventSource(forUser(url + '/events')) : null;
   stream?.addEventListener('result', (event) => parse(event, (result) => noTicket(result) || take(result)));
   stream?.addEventListener('left', (event) => parse(event, (figures) => onLeft(figures.left)));
   function parse(event, use) {

@@ -5,7 +5,7 @@ import { now } from './clock.js';
 import { Confirm } from './dialog.js';
 import { errorText, formatTime, t } from './i18n.js';
 import { useNote } from './note.js';
-import { logOut } from './session.js';
+import { hasLoggedOut, logOut } from './session.js';
 
 const LIST = '/api/account/sessions';
 
@@ -21,7 +21,7 @@ export function Sessions({ hidden }) {
   useEffect(() => { read(); }, []);
   const end = async (session) => {
     const reply = await post(`${LIST}/${encodeURIComponent(session.id)}/end`);
-    if (reply.ok && session.current) return location.assign('/');
+    if (reply.ok && session.current) return hasLoggedOut('/');
     await read();
     if (!reply.ok && reply.code !== 'not_found') setNote(reply); // one that is gone has ended
   };

@@ -1,16 +1,19 @@
 // The frame of every page: header, language, user and footer. mount(Page) renders Page with the
 // props {lang, user}. It takes the place of the page's own skeleton (page.html), whose header looks the same.
-import { html, render } from './lib/preact.js';
+import { html, render, useState } from './lib/preact.js';
 import { Badge } from './badge.js';
 import { setLang, t, useLang } from './i18n.js';
 import { load, started } from './lost.js';
-import { logOut, loginHref, useUser } from './session.js';
+import { changed, logOut, loginHref, useUser } from './session.js';
+import { followTranslation } from './translation.js';
+import { causeOf } from './trouble.js';
 
 const skeleton = document.querySelector('main .ghosts:last-child')?.outerHTML ?? '';
 
 export function mount(Page) {
   const root = document.getElementById('app');
   root.textContent = '';
+  followTranslation(root);
   render(html`<${Shell} Page=${Page} />`, root);
   started();
 }
@@ -41,7 +44,7 @@ function Shell({ Page }) {
     <a class="skip" href="#main" onClick=${skip}>${t('skip')}</a>
     <header class=${user && !user.unsure ? 'top known' : 'top'}>
       <div class="wide">
-        <a class="mark" href="/"><span class="seal" aria-hidden="true">秒</span><span class="name">${t('shop')}</span></a>
+        <a class="mark" href="/"><span class="seal" aria-hidden="true" translate="no">秒</span><span class="name" translate="no">${t('shop')}</span></a>
         <nav>
           ${STAFF.includes(user?.role) && html`<a href="/admin.html" data-test="to-admin">${t('admin')}</a>`}
           <${Badge} user=${user} />
@@ -53,7 +56,9 @@ function Shell({ Page }) {
         </nav>
       </div>
     </header>
-    <main id="main" class="wide" tabindex="-1">${sandbox && html`<${sandbox.Start} user=${user} pages=${sandbox.ABOVE} />`}<${Page} lang=${lang} user=${user} /></main>
+    <main id="main" class="wide" tabindex="-1">${sandbox && html`<${sandbox.Start} user=${user} pages=${sandbox.ABOVE} />`}<${Changed} user=${user} />
+      ${user?.lost ? html`<${Failed} title=${t('trouble.' + causeOf(user.lost))} more=${t('trouble.more.' + causeOf(user.lost))} onRetry=${() => location.reload()} />`
+        : html`<${Page} lang=${lang} user=${user} />`}</main>
     ${sandbox && html`<div class=${location.pathname === '/' ? 'dock' : 'dock below'}><${sandbox.Tour} /><${sandbox.Start} user=${user} pages=${sandbox.BELOW} /></div>`}
     <footer class="wide"><p>${t('foot.1')} ${t('foot.2')}</p>
       ${(inSandbox || user?.role === 'admin') && html`<p class="row"><a href="/lab.html" data-test="to-lab">${t('foot.lab')}</a>
@@ -66,8 +71,17 @@ function Account({ user }) {
   if (user === null) return onLoginPage ? null : html`<a href=${loginHref()}>${t('login')}</a>`;
   if (!user || user.unsure) return null;
   return html`<a class="nick" href="/account.html" data-test="to-account"><svg viewBox="0 0 24 24" aria-hidden="true"><circle cx="12" cy="8" r="4" /><path d="M4 21c.6-5 3.8-7 8-7s7.4 2 8 7" /></svg>
-      <span class="wordy">${user.nickname || user.phone}</span></a>
+      <span class="wordy" translate="no">${user.nickname || user.phone}</span></a>
     <button class="plain" data-test="logout" onClick=${logOut}>${t('logout')}</button>`;
+}
+
+// Changed says who is logged in now, on a page that was loaded again because someone else was before.
+function Changed({ user }) {
+  const [seen, setSeen] = useState(!changed);
+  if (seen || user === undefined || user?.unsure) return null;
+  return html`<p class="note changed" role="alert" data-test="changed">${user ? t('changed.now', { name: user.nickname || user.phone }) : t('changed.over')}
+    ${' '}${user ? html`<button class="plain" data-test="changed-seen" onClick=${() => setSeen(true)}>${t('changed.seen')}</button>`
+      : location.pathname !== '/login.html' && html`<a href=${loginHref()}>${t('login')}</a>`}</p>`;
 }
 
 // LoginFirst is shown in place of a page about orders to a visitor who is not logged in.

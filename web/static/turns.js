@@ -33,7 +33,8 @@ export function keepOrder(user, { id, sale_id: sale, title, status, expires_at: 
 // tell marks a sale of which this page reads the news itself.
 export const tell = (sale) => told.add(String(sale));
 
-export const forgetTurns = () => store([]);
+// forgetTurns forgets all of a user.
+export const forgetTurns = (user) => store(stored().filter((turn) => turn.user !== user));
 
 // onTurns calls f at each change, also in another tab, and returns a function that ends it.
 export function onTurns(f) {

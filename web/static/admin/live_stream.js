@@ -1,5 +1,6 @@
 // Reads the live view's event stream. It is read with fetch and not with EventSource: a link to the view goes into a header, which
 // no proxy logs, and a refusal has a code.
+import { hearRefusal, whoseHeader } from '../api.js';
 import { lang } from '../i18n.js';
 import { backoff } from '../retry.js';
 
@@ -9,7 +10,7 @@ const SILENT = 10_000; // ms without an event until the stream counts as broken
 // onState('broken') when it tries again, or onState(code) when the shop refuses for good. It returns stop().
 export function liveStream({ sale, link, onEvent, onState }) {
   const url = (link === undefined ? '/api/admin/live' : '/api/live') + (sale ? '?sale=' + encodeURIComponent(sale) : '');
-  const headers = { 'Accept-Language': lang(), ...(link ? { 'X-Live-Link': link } : {}) };
+  const headers = { 'Accept-Language': lang(), ...(link === undefined ? whoseHeader() : {}), ...(link ? { 'X-Live-Link': link } : {}) };
   let abort;
   let timer;
   let over = false;
@@ -22,7 +23,8 @@ export function liveStream({ sale, link, onEvent, onState }) {
       const response = await fetch(url, { headers, credentials: 'same-origin', cache: 'no-store', signal: abort.signal });
       if (!response.ok) {
         const { code } = await response.json();
-        if ([400, 401, 403].includes(response.status)) return onState(code);
+        if (link === undefined) hearRefusal(code);
+        if ([400, 401, 403, 409].includes(response.status)) return onState(code);
         wait = { retryAfter: 1000 * (response.headers.get('Retry-After') || 0) };
       } else {
         await events(response.body.getReader());

@@ -1,5 +1,6 @@
 // The log of the staff: who did what, when, from where, as it was before and is after.
 import { html } from '../lib/preact.js';
+import { forUser } from '../api.js';
 import { now } from '../clock.js';
 import { formatTime, t } from '../i18n.js';
 import { Failed } from '../shell.js';
@@ -23,7 +24,7 @@ export function Log({ arg }) {
       <label>${t('log.since')}<input name="from" type="datetime-local" defaultValue=${value('from')} /></label>
       <label>${t('log.until')}<input name="to" type="datetime-local" defaultValue=${value('to')} /></label>
     <//>
-    <p><a href=${'/api/admin/log.csv?' + asked} data-test="log-csv">${t('log.csv')}</a></p>
+    <p><a href=${forUser('/api/admin/log.csv?' + asked)} data-test="log-csv">${t('log.csv')}</a></p>
     <${Lines} list=${list} />`;
 }
 

@@ -29,14 +29,14 @@ export function OrderFile({ id, may }) {
     <article class="sheet" data-test="order-file" data-status=${order.status}>
       <h2>${order.title} · <span class="status" data-status=${order.status}>${t('status.' + order.status)}</span></h2>
       <dl class="facts">
-        <${Fact} name=${t('order.number')}>${order.number} <code>${order.id}</code></${Fact}>
+        <${Fact} name=${t('order.number')}><span translate="no">${order.number}</span> <code>${order.id}</code></${Fact}>
         <${Fact} name=${t('order.amount')}>¥${yuan(order.price)}</${Fact}>
-        <${Fact} name=${t('orders.buyer')}>${order.nickname} (${order.user_id}) ${order.phone}</${Fact}>
+        <${Fact} name=${t('orders.buyer')}><span translate="no">${order.nickname} (${order.user_id}) ${order.phone}</span></${Fact}>
         <${Fact} name=${t('orders.sale')}><a href=${'#orders?sale=' + order.sale_id}>${order.sale_id}</a></${Fact}>
         <${Fact} name=${t('order.made')}>${time(order.created_at)}</${Fact}>
         ${order.status === 'pending' && html`<${Fact} name=${t('file.expires')}><span data-test="expires">${time(order.expires_at)}</span></${Fact}>`}
         ${order.paid_at && html`<${Fact} name=${t('order.paidAt')}>${time(order.paid_at)}</${Fact}>`}
-        <${Fact} name=${t('address')}><span data-test="address">${d.address ? `${d.name}, ${d.phone}, ${d.address}` : t('address.none')}</span></${Fact}>
+        <${Fact} name=${t('address')}><span data-test="address" translate=${d.address ? 'no' : undefined}>${d.address ? `${d.name}, ${d.phone}, ${d.address}` : t('address.none')}</span></${Fact}>
         ${d.shipped_at && html`<${Fact} name=${t('address.shipped')}><span data-test="shipped">${time(d.shipped_at)} · ${d.carrier} ${d.tracking}</span></${Fact}>`}
       </dl>
       ${may && html`<${Actions} order=${order} reread=${read} />`}

@@ -1,6 +1,6 @@
 // The orders: a search whose filters are in the URL (#orders?status=paid), page after page, as a file, and refunds of many.
 import { html, useEffect, useState } from '../lib/preact.js';
-import { get } from '../api.js';
+import { forUser, get } from '../api.js';
 import { now } from '../clock.js';
 import { errorText, formatTime, lang, t, yuan } from '../i18n.js';
 import { Failed } from '../shell.js';
@@ -47,7 +47,7 @@ function Search({ may }) {
   return html`
     <${Filters} chosen=${chosen} />
     <div class="row tools">
-      <a class="button quiet small" data-test="orders-csv" download href=${'/api/admin/orders.csv?' + asQuery(chosen, { lang: lang() })}>${t('orders.csv')}</a>
+      <a class="button quiet small" data-test="orders-csv" download href=${forUser('/api/admin/orders.csv?' + asQuery(chosen, { lang: lang() }))}>${t('orders.csv')}</a>
       ${may && html`<${Refunds} orders=${marked} sale=${Number(chosen.sale) || 0} onDone=${reread} />`}
     </div>
     ${failed && !orders && html`<${Failed} title=${t('admin.failed')} more=${why(failed)} onRetry=${() => read()} />`}
@@ -88,7 +88,7 @@ function Table({ orders, marked, mark }) {
         ${mark && html`<td>${o.status === 'paid' && html`<input type="checkbox" aria-label=${t('orders.markOne', { id: o.number })}
           checked=${marked.includes(o.id)} onChange=${(e) => mark(o.id, e.target.checked)} />`}</td>`}
         <td>${formatTime(o.created_at, now())}</td>
-        <td><a href=${'#orders/' + o.id}>${o.title} <span class="soft">${o.number}</span></a></td>
+        <td><a href=${'#orders/' + o.id}>${o.title} <span class="soft" translate="no">${o.number}</span></a></td>
         <td>${o.phone}</td>
         <td><a href=${'#orders?sale=' + o.sale_id}>${o.sale_id}</a></td>
         <td>¥${yuan(o.price)}</td>

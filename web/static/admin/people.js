@@ -39,7 +39,7 @@ function Rows({ list }) {
     <div class="scroll" tabindex="0" role="region" aria-label=${t('admin.users')}><table data-test="people">
       <thead><tr>${['id', 'nickname', 'phone', 'role', 'state', 'since'].map((c) => html`<th scope="col">${t('people.' + c)}</th>`)}</tr></thead>
       <tbody>${list.rows.map((u) => html`<tr key=${u.user_id} data-user=${u.user_id}>
-        <td><a href=${'#users/' + u.user_id}>${u.user_id}</a></td><td>${u.nickname}</td><td>${u.phone}</td><td>${t('role.' + u.role)}</td>
+        <td><a href=${'#users/' + u.user_id}>${u.user_id}</a></td><td translate="no">${u.nickname}</td><td>${u.phone}</td><td>${t('role.' + u.role)}</td>
         <td>${t(u.disabled_at ? 'people.disabled' : 'people.enabled')}</td><td>${formatTime(u.created_at, now())}</td></tr>`)}</tbody>
     </table></div>
     <${More} list=${list} />`;
@@ -70,7 +70,7 @@ function Person({ id, may, user }) {
   return html`
     <p><a href="#users">${t('people.back')}</a></p>
     <section class="sheet" data-test="person" data-role=${person.role} data-disabled=${String(off)}>
-      <h2>${name} <small>(${person.user_id})</small></h2>
+      <h2><span translate="no">${name}</span> <small>(${person.user_id})</small></h2>
       <p role="status">${note && html`<span class="note" data-test="note">${errorText(note)}</span>`}</p>
       <dl class="facts">
         <dt>${t('people.phone')}</dt><dd>${person.phone}</dd>

@@ -1,6 +1,6 @@
 // The board of a class, for the projector: the address and the code, who has solved what, and a run of the lab.
 import { html, useEffect, useRef, useState } from '../lib/preact.js';
-import { get, post } from '../api.js';
+import { forUser, get, post } from '../api.js';
 import { Confirm } from '../dialog.js';
 import { errorText, t } from '../i18n.js';
 import { Bench } from '../lab/bench.js';
@@ -51,8 +51,8 @@ export function Board({ code }) {
     ${part === 'wall' && html`<${Wall} board=${board} onRemove=${({ id, nickname }) => setAsking({ title: t('class.remove', { nickname }), text: t('class.removeMore'), yes: t('class.removeYes'), path: '/remove', body: { student: id } })} />`}
     ${part === 'run' && html`<${OnBoard} board=${board} start=${(plan) => change('/run', plan)} />`}
     <p class="row tools">
-      <a class="button quiet" href=${url + '/results.csv'} data-test="results-csv" download>${t('class.csv')}</a>
-      <a class="button quiet" href=${url + '/results.json'} data-test="results-json" download>${t('class.json')}</a>
+      <a class="button quiet" href=${forUser(url + '/results.csv')} data-test="results-csv" download>${t('class.csv')}</a>
+      <a class="button quiet" href=${forUser(url + '/results.json')} data-test="results-json" download>${t('class.json')}</a>
       ${!closed && html`<button type="button" class="button quiet" data-test="class-close" onClick=${() => setAsking({ title: t('class.close'), text: t('class.closeMore'), yes: t('class.closeYes'), path: '/close' })}>${t('class.close')}</button>`}
       <a class="button quiet" href="#">${t('class.all')}</a></p>
     ${asking && html`<${Confirm} title=${asking.title} text=${asking.text} yes=${asking.yes} no=${t('class.no')} test="class-sure"

@@ -44,7 +44,7 @@ export function Wall({ board, onRemove }) {
     <ol class="wall" data-test="wall" data-many=${many} data-one=${one !== ''} data-removing=${removing} style=${{ '--exercises': ladder.length }}>${shown.map((s) => html`
       <li key=${s.id} data-test="student" data-name=${s.nickname}>
         ${removing && html`<button type="button" class="plain gone" aria-label=${t('class.remove', s)} data-test="remove" onClick=${() => onRemove(s)}>✕</button>`}
-        <span class="who" title=${s.nickname}>${s.nickname}</span>
+        <span class="who" translate="no" title=${s.nickname}>${s.nickname}</span>
         ${one ? html`<${Figures} work=${workAt(s, one)} />` : html`<${Marks} student=${s} ladder=${ladder} />`}
       </li>`)}</ol>
     <p class="more small legend">${one ? t('class.costLegend') : html`<i data-mark="solved"></i> ${t('class.solved')} <i data-mark="tried"></i> ${t('class.unsolved')} <i></i> ${t('class.untried')}`}</p>

@@ -4,7 +4,7 @@ import { html, useEffect, useRef, useState } from '../lib/preact.js';
 import { get, post } from '../api.js';
 import { loadTexts, errorText, t } from '../i18n.js';
 import { useNote } from '../note.js';
-import { forgetUser, loginHref } from '../session.js';
+import { loginHref } from '../session.js';
 import { mount, sandbox, setTitle } from '../shell.js';
 import { Pulse } from './pulse.js';
 
@@ -36,7 +36,7 @@ function Panel({ user, lang }) {
       const reply = await get('/api/sandbox/teach');
       if (stopped) return;
       if (reply.ok) setState(reply.data);
-      else if (reply.code === 'not_logged_in') return forgetUser();
+      else if (reply.code === 'not_logged_in') return;
       else setFailed(reply);
       timer = setTimeout(look, EVERY);
     };
