@@ -28,7 +28,7 @@ func (s *Store) SetNickname(ctx context.Context, userID int64, nickname string) 
 // InvalidError, TooManyError, ErrBusy, ErrSolveFirst, ErrDisabled, ErrNotFound; ErrPhoneTaken, which only the holder of the new
 // phone can see. The code can be used again unless the phone has changed or is taken.
 func (s *Store) ChangePhone(ctx context.Context, userID int64, phone, code, password string, from From) (device string, err error) {
-	if err := errors.Join(checkPhone(phone), checkCode(code), required("password", password)); err != nil {
+	if err := errors.Join(CheckPhone(phone), CheckCode(code), required("password", password)); err != nil {
 		return "", err
 	}
 	if err := s.limits.password(ctx, userID); err != nil {

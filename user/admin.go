@@ -24,7 +24,7 @@ type Staff struct {
 // sets the password either way and ends the account's sessions: they have the role of their log-in,
 // and their owner may not know the new password. InvalidError, ErrNotByAdmin, ErrBusy.
 func (s *Store) MakeStaff(ctx context.Context, sessions *Sessions, m Staff) (created bool, err error) {
-	if err := errors.Join(checkPhone(m.Phone), checkPassword("password", m.Password)); err != nil {
+	if err := errors.Join(CheckPhone(m.Phone), CheckPassword("password", m.Password)); err != nil {
 		return false, err
 	}
 	hash, err := s.hashes.hash(ctx, inTurn, m.Password)

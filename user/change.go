@@ -19,7 +19,7 @@ import (
 // The token's session takes the new generation, so it would outlive a change of the role, or the end of the account, that
 // EndRevoked has not seen yet. So it must have the role that the account has, ErrNoSession, of an account in use, ErrDisabled.
 func (s *Store) ChangePassword(ctx context.Context, sessions *Sessions, userID int64, token, old, new string) (device string, err error) {
-	if err := errors.Join(required("old", old), checkPassword("new", new)); err != nil {
+	if err := errors.Join(required("old", old), CheckPassword("new", new)); err != nil {
 		return "", err
 	}
 	if err := s.limits.password(ctx, userID); err != nil {

@@ -41,7 +41,7 @@ func (s *Store) SendCode(ctx context.Context, phone string, from From) (code str
 	if !s.SendsCodes() {
 		return "", 0, ErrSMSOff
 	}
-	if err := checkPhone(phone); err != nil {
+	if err := CheckPhone(phone); err != nil {
 		return "", 0, err
 	}
 	if err := s.limits.code(ctx, phone, from); err != nil {
@@ -127,7 +127,7 @@ func (c *codes) mac(phone, code string) string {
 // masked returns a phone number for a log or an error: 138****6666. Any other text is hidden
 // completely, since it may be a password in the wrong field.
 func masked(phone string) string {
-	if checkPhone(phone) != nil {
+	if CheckPhone(phone) != nil {
 		return "***"
 	}
 	return phone[:3] + "****" + phone[len(phone)-4:]

@@ -27,7 +27,7 @@ func (s *Store) StaffHas(ctx context.Context, phone, password string) (bool, err
 // Seed creates an account, and returns its id. If its phone already has one, nothing changes. The sandbox makes its
 // demo accounts with it; their password is public. InvalidError, ErrBusy.
 func (s *Store) Seed(ctx context.Context, u User, password string) (id int64, err error) {
-	if err := checkPhone(u.Phone); err != nil {
+	if err := CheckPhone(u.Phone); err != nil {
 		return 0, err
 	}
 	err = s.db.QueryRow(ctx, `select id from users where phone = $1`, u.Phone).Scan(&id)

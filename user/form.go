@@ -14,7 +14,8 @@ const (
 
 // The rules for a new account. The pages have no rules of their own: they show what these checks refuse.
 
-func checkPhone(phone string) error {
+// CheckPhone checks the telephone of a new account: a mobile number of China.
+func CheckPhone(phone string) error {
 	if err := required("phone", phone); err != nil {
 		return err
 	}
@@ -24,7 +25,8 @@ func checkPhone(phone string) error {
 	return nil
 }
 
-func checkCode(code string) error {
+// CheckCode checks the form of a one-time code.
+func CheckCode(code string) error {
 	if err := required("code", code); err != nil {
 		return err
 	}
@@ -34,8 +36,8 @@ func checkCode(code string) error {
 	return nil
 }
 
-// checkPassword checks a new password, in a field of this name.
-func checkPassword(field, password string) error {
+// CheckPassword checks a new password, in a field of this name.
+func CheckPassword(field, password string) error {
 	if err := required(field, password); err != nil {
 		return err
 	}

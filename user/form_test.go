@@ -36,7 +36,7 @@ func TestForms(t *testing.T) {
 		})
 	}
 	for _, code := range []string{"12345", "1234567", "12345x", "１２３４５６", " 12345"} {
-		if err := checkCode(code); err != (InvalidError{"code", "form"}) {
+		if err := CheckCode(code); err != (InvalidError{"code", "form"}) {
 			t.Errorf("the code %q: %v", code, err)
 		}
 	}
@@ -44,7 +44,7 @@ func TestForms(t *testing.T) {
 		t.Errorf("a nickname of 32 characters: %v", err)
 	}
 	for _, password := range []string{"口令口令口令八字", strings.Repeat("长", PasswordMax), strings.Repeat("💩", 30)} {
-		if err := checkPassword("password", password); err != nil {
+		if err := CheckPassword("password", password); err != nil {
 			t.Errorf("the password %s: %v", password, err)
 		}
 	}

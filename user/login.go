@@ -136,7 +136,7 @@ func (s *Store) byPhone(ctx context.Context, phone string) (account, error) {
 		return account{}, ErrNotFound
 	}
 	phones := []string{phone}
-	if checkPhone(phone) == nil {
+	if CheckPhone(phone) == nil {
 		phones = append(phones, "86"+phone, "+86"+phone, "0086"+phone)
 	}
 	a, err := s.lookups.Execute(func() (account, error) {

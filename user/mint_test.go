@@ -39,7 +39,7 @@ func TestMint(t *testing.T) {
 		if u, err := s.ByID(t.Context(), id); err != nil || u != want {
 			t.Errorf("got %+v, %v; want %+v", u, err, want)
 		}
-		if err := checkPhone(phone); err != nil {
+		if err := CheckPhone(phone); err != nil {
 			t.Errorf("phone %s: %v", phone, err)
 		}
 		if _, err := s.Login(t.Context(), phone, " ", from); !errors.Is(err, ErrWrongPassword) {

@@ -15,7 +15,7 @@ import (
 // must be right. After a fault or ErrBusy the code can be used again, unless the account was made: then
 // the user logs in. Otherwise it is used up.
 func (s *Store) Register(ctx context.Context, phone, code, password, nickname string, from From) (LoggedIn, error) {
-	if err := errors.Join(checkPhone(phone), checkCode(code), checkPassword("password", password), CheckNickname(nickname)); err != nil {
+	if err := errors.Join(CheckPhone(phone), CheckCode(code), CheckPassword("password", password), CheckNickname(nickname)); err != nil {
 		return LoggedIn{}, err
 	}
 	if err := s.limits.register(ctx, from.Addr); err != nil {

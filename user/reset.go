@@ -17,7 +17,7 @@ import (
 //
 // A code is less than a password: who holds the phone for a minute has it. So no member of the staff has a new password by code.
 func (s *Store) ResetPassword(ctx context.Context, sessions *Sessions, phone, code, password string, from From) (LoggedIn, error) {
-	if err := errors.Join(checkPhone(phone), checkCode(code), checkPassword("password", password)); err != nil {
+	if err := errors.Join(CheckPhone(phone), CheckCode(code), CheckPassword("password", password)); err != nil {
 		return LoggedIn{}, err
 	}
 	if !s.SendsCodes() {

@@ -1,7 +1,6 @@
 package web
 
 import (
-	"errors"
 	"net/http"
 	"strings"
 	"time"
@@ -71,7 +70,7 @@ func (s *Server) setNickname(w http.ResponseWriter, r *http.Request, session use
 
 func (s *Server) changePhone(w http.ResponseWriter, r *http.Request, session user.Session) error {
 	var in codeForm
-	from, wrong, err := s.usesCode(w, r, &in, &in)
+	from, err := s.usesCode(w, r, &in, &in, func() error { return filled("password", in.Password) })
 	if err != nil {
 		return err
 	}
@@ -79,7 +78,7 @@ func (s *Server) changePhone(w http.ResponseWriter, r *http.Request, session use
 	if device != "" {
 		s.setDevice(w, r, device)
 	}
-	if err = errors.Join(wrong, err); err != nil {
+	if err != nil {
 		return err
 	}
 	return ok(w, 200, nil)

@@ -1,7 +1,6 @@
 package web
 
 import (
-	"errors"
 	"net/http"
 
 	"github.com/google/uuid"
@@ -23,23 +22,24 @@ func (s *Server) showAddress(w http.ResponseWriter, r *http.Request, session use
 	return ok(w, 200, a)
 }
 
-// address reads an address. The store refuses a telephone that wrong names, and says what else is wrong.
-func address(w http.ResponseWriter, r *http.Request) (a order.Address, wrong, err error) {
+// address reads an address.
+func address(w http.ResponseWriter, r *http.Request) (a order.Address, err error) {
 	if err := body(w, r, &a, false); err != nil {
-		return a, nil, err
+		return a, err
 	}
 	var f inputs
 	f.reads("phone", "digits", &a.Phone, typed.Contact)
 	a.Name, a.Address = typed.Line(a.Name), typed.Line(a.Address)
-	return a, f.err(), nil
+	f.also(a.Validate())
+	return a, f.err()
 }
 
 func (s *Server) setAddress(w http.ResponseWriter, r *http.Request, session user.Session) error {
-	a, wrong, err := address(w, r)
+	a, err := address(w, r)
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(wrong, s.Orders.SetAddress(r.Context(), session.UserID, a)); err != nil {
+	if err := s.Orders.SetAddress(r.Context(), session.UserID, a); err != nil {
 		return err
 	}
 	return ok(w, 200, a)
@@ -57,11 +57,11 @@ func (s *Server) eraseAddress(w http.ResponseWriter, r *http.Request, session us
 
 // setOrderAddress sets the address of an order that is paid and not shipped yet.
 func (s *Server) setOrderAddress(w http.ResponseWriter, r *http.Request, session user.Session, id uuid.UUID) error {
-	a, wrong, err := address(w, r)
+	a, err := address(w, r)
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(wrong, s.Orders.SetDeliveryAddress(r.Context(), session.UserID, id, a)); err != nil {
+	if err := s.Orders.SetDeliveryAddress(r.Context(), session.UserID, id, a); err != nil {
 		return err
 	}
 	return ok(w, 200, a)

@@ -13,7 +13,7 @@ import (
 	"miaosha/user"
 )
 
-// adminTicket answers with the timeline of a ticket, which may be given by its order's id.
+// adminTicket answers with the timeline of a ticket, which may be given by its order's id or number.
 func (s *Server) adminTicket(w http.ResponseWriter, r *http.Request, _ admin.By) error {
 	ticket, err := url.PathUnescape(chi.URLParam(r, "ticket"))
 	if key := typed.Key(ticket); key != "" {

@@ -78,7 +78,7 @@ var fieldMsgs = map[fieldError]struct{ zh, en string }{
 	{"image", "unknown"}:    {"没有这张图片", "There is no such picture"},
 	{"name", "length"}:      {fmt.Sprintf("收货人最多 %d 个字符", order.AddressNameMax), fmt.Sprintf("A name has at most %d characters", order.AddressNameMax)},
 	{"phone", "digits"}:     {"请填写手机号，或带区号的座机，如 010-12345678，有分机时写 010-12345678 转 123", "A mobile number, or a landline with its area code: 010-12345678, with an extension 010-12345678 ext. 123"},
-	{"ticket", "form"}:      {"可以查排队号（epoch:entry:nonce）或订单编号（UUID）", "This can be a ticket (epoch:entry:nonce) or the id of an order (UUID)"},
+	{"ticket", "form"}:      {"可以查排队号（epoch:entry:nonce）、订单号（06EX-3K2P-41ZD）或订单编号（UUID）", "This can be a ticket (epoch:entry:nonce), or the number (06EX-3K2P-41ZD) or the id (UUID) of an order"},
 	{"address", "length"}:   {fmt.Sprintf("地址最多 %d 个字符", order.AddressMax), fmt.Sprintf("An address has at most %d characters", order.AddressMax)},
 	{"carrier", "length"}:   {fmt.Sprintf("快递公司最多 %d 个字符", order.ShipmentMax), fmt.Sprintf("A carrier has at most %d characters", order.ShipmentMax)},
 	{"reference", "length"}: {"流水号最多 100 个字符", "A reference has at most 100 characters"},

@@ -74,6 +74,17 @@ func (f *inputs) sum(answer *string) {
 	}
 }
 
+// also adds what other checks of the body refuse.
+func (f *inputs) also(errs ...error) { f.wrong = append(f.wrong, errs...) }
+
+// filled returns an error for a required field that is empty.
+func filled(name, text string) error {
+	if text == "" {
+		return fieldError{name, "required"}
+	}
+	return nil
+}
+
 func (f *inputs) err() error { return errors.Join(f.wrong...) }
 
 // needed returns the value of a required field.

@@ -6,6 +6,11 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/google/uuid"
+
+	"miaosha/order"
+	"miaosha/seckill/gate"
 )
 
 // However a telephone is typed, it has one bucket of each limit: ten spellings of it have neither ten times the codes nor ten
@@ -68,6 +73,37 @@ func TestRowsOfOtherCountriesLogIn(t *testing.T) {
 	}
 }
 
+// A sum has one try, and a form that is refused is none: neither an answer that is no number uses it up, nor a telephone, a code or
+// a password that is refused beside it.
+func TestAFormThatIsRefusedUsesUpNoSum(t *testing.T) {
+	t.Parallel()
+	shop := openShop(t, "MIAOSHA_CAPTCHA=math")
+	for path, bodies := range map[string][]string{
+		"/api/login":          {`{"phone":"13800138000","password":"x","captcha":"4821g"}`, `{"phone":"138o0138000","password":"x","captcha":"$"}`},
+		"/api/otp":            {`{"phone":"13800138000","captcha":"五万"}`, `{"phone":"110","captcha":"$"}`, `{"phone":"13800138000","captcha":"\u3000"}`},
+		"/api/register":       {`{"phone":"13800138000","code":"12345","password":"short","nickname":"A","captcha":"$"}`, `{"phone":"13800138000","code":"123456","password":"a long password","nickname":"admin","captcha":"$"}`},
+		"/api/password/reset": {`{"phone":"13800138000","code":"123456","password":"short","captcha":"$"}`, `{"phone":"13800138000","code":"123456","password":"a long password","captcha":"1+2"}`},
+		"/api/practice":       {`{"captcha":"=="}`, `{"captcha":"1 o 2"}`},
+	} {
+		draw, name := "/api/login/captcha", "sum"
+		if path == "/api/practice" {
+			draw, name = path, "practice"
+		}
+		cookie := shop.call("GET", draw, "", "").Cookies()
+		key := gate.CaptchaKey(0, strings.TrimPrefix(cookie, name+"="))
+		answer, err := shop.redis().Get(t.Context(), key).Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, body := range bodies {
+			r := shop.call("POST", path, "", strings.ReplaceAll(body, "$", answer), "Cookie", cookie)
+			if kept := shop.redis().Get(t.Context(), key).Val(); r.Status != 400 || kept != answer {
+				t.Errorf("%s %s: %d %s; the sum is %q, want %q", path, body, r.Status, r.Raw, kept, answer)
+			}
+		}
+	}
+}
+
 // A refusal names the character, its place, and the code point of one that shows nothing, in the language of the request.
 func TestARefusalNamesTheCharacter(t *testing.T) {
 	t.Parallel()
@@ -101,6 +137,7 @@ func TestARefusalNamesTheCharacter(t *testing.T) {
 	for path, found := range map[string]bool{
 		"/api/admin/log?by=%EF%BC%97%0A": false, "/api/admin/orders?sale=%23" + shop.sale: true, "/api/admin/orders?q=" + strings.ToUpper(shop.order): true,
 		"/api/admin/orders?q=%7B" + shop.order + "%7D": true, "/api/admin/users?q=138-0013": false, "/api/admin/tickets/%7B" + strings.ToUpper(shop.order) + "%7D": true,
+		"/api/admin/tickets/%23" + strings.ToLower(order.Number(uuid.MustParse(shop.order))): true,
 	} {
 		r := shop.ask("GET", path, shop.tokens[admin], "")
 		if r.Status != 200 || found != strings.Contains(string(r.Raw), shop.order) {

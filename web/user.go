@@ -127,7 +127,11 @@ func (s *Server) sendCode(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	var f inputs
-	if f.reads("phone", "form", &in.Phone, typed.Phone); f.err() != nil {
+	f.reads("phone", "form", &in.Phone, typed.Phone)
+	if in.Captcha != "" { // a telephone that is none uses up no sum
+		f.also(user.CheckPhone(in.Phone))
+	}
+	if f.err() != nil {
 		return f.err()
 	}
 	solved, err := s.solved(r, in.Captcha)
@@ -174,12 +178,15 @@ func (s *Server) register(w http.ResponseWriter, r *http.Request) error {
 		codeForm
 		Nickname string `json:"nickname"`
 	}
-	from, wrong, err := s.usesCode(w, r, &in, &in.codeForm)
+	from, err := s.usesCode(w, r, &in, &in.codeForm, func() error {
+		in.Nickname = strings.TrimSpace(in.Nickname)
+		return errors.Join(user.CheckPassword("password", in.Password), user.CheckNickname(in.Nickname))
+	})
 	if err != nil {
 		return err
 	}
-	registered, err := s.Users.Register(r.Context(), in.Phone, in.Code, in.Password, strings.TrimSpace(in.Nickname), from)
-	if err = errors.Join(wrong, err); err != nil {
+	registered, err := s.Users.Register(r.Context(), in.Phone, in.Code, in.Password, in.Nickname, from)
+	if err != nil {
 		return err
 	}
 	return s.startSession(w, r, registered)
@@ -194,38 +201,39 @@ type codeForm struct {
 }
 
 // usesCode reads the form of a request that uses a code into in, of which form is a part, and returns the origin of the request: the
-// browser's cookie has the secret that goes with the code. wrong names a phone or a code that is none: the store, which refuses it
-// too, says what else is wrong, and no sum is used up for it.
-func (s *Server) usesCode(w http.ResponseWriter, r *http.Request, in any, form *codeForm) (from user.From, wrong, err error) {
+// browser's cookie has the secret that goes with the code. check checks what is not the phone or the code: a form that is refused uses
+// up no sum.
+func (s *Server) usesCode(w http.ResponseWriter, r *http.Request, in any, form *codeForm, check func() error) (from user.From, err error) {
 	if err := body(w, r, in, false); err != nil {
-		return from, nil, err
+		return from, err
 	}
 	var f inputs
 	f.reads("phone", "form", &form.Phone, typed.Phone)
 	f.reads("code", "form", &form.Code, typed.Code)
+	f.also(user.CheckPhone(form.Phone), user.CheckCode(form.Code), check())
 	if f.err() != nil {
-		return from, f.err(), nil
+		return from, f.err()
 	}
 	solved, err := s.solved(r, form.Captcha)
 	if err != nil {
-		return from, nil, err
+		return from, err
 	}
 	from = user.From{Addr: s.clientIP(r), Solved: solved || !s.Rush.CaptchaOn()}
 	if c, err := r.Cookie(s.cookieName(r, "code")); err == nil {
 		from.Browser = c.Value
 	}
-	return from, nil, nil
+	return from, nil
 }
 
 // resetPassword sets a forgotten password by code and logs in. All other sessions of the user have ended.
 func (s *Server) resetPassword(w http.ResponseWriter, r *http.Request) error {
 	var in codeForm
-	from, wrong, err := s.usesCode(w, r, &in, &in)
+	from, err := s.usesCode(w, r, &in, &in, func() error { return user.CheckPassword("password", in.Password) })
 	if err != nil {
 		return err
 	}
 	reset, err := s.Users.ResetPassword(r.Context(), s.Sessions, in.Phone, in.Code, in.Password, from)
-	if err = errors.Join(wrong, err); err != nil {
+	if err != nil {
 		return err
 	}
 	return s.startSession(w, r, reset)

@@ -55,13 +55,16 @@ type Timeline struct {
 // ticketForm is epoch:entry:nonce, or the ticket of a shop without its gate.
 var ticketForm = regexp.MustCompile(`^(\d{1,18}:\d{1,15}-\d{1,15}|direct):[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 
-// IsTicket reports whether text has the form of a ticket, or of an order's id.
+// IsTicket reports whether text has the form of a ticket, or of an order's id or number.
 func IsTicket(text string) bool {
 	id, err := uuid.Parse(text)
+	if _, _, ok := order.OfNumber(text); ok {
+		return true
+	}
 	return ticketForm.MatchString(text) || err == nil && id.String() == text
 }
 
-// Timeline returns the steps of a ticket, or of the ticket of the order with this id. order.ErrNotFound if neither Postgres nor a
+// Timeline returns the steps of a ticket, or of the ticket of the order with this id or number. order.ErrNotFound if neither Postgres nor a
 // process knows it.
 func (s *Tickets) Timeline(ctx context.Context, ticket string) (Timeline, error) {
 	t, err := s.inPostgres(ctx, ticket)
@@ -127,15 +130,16 @@ func (s *Tickets) inFlight(ctx context.Context, ticket string) (Timeline, error)
 // inPostgres returns what Postgres has of a ticket: its result, and the steps from there on.
 func (s *Tickets) inPostgres(ctx context.Context, ticket string) (t Timeline, err error) {
 	id, _ := uuid.Parse(ticket)
+	first, last, _ := order.OfNumber(ticket)
 	var at time.Time
 	err = s.db.QueryRow(ctx, `
 		select ticket, sale_id, user_id, id, 'ordered', created_at
 		from   orders
-		where  ticket = $1 or id = $2
+		where  ticket = $1 or id = $2 or id between $3 and $4
 		union  all
 		select ticket, sale_id, user_id, order_id, outcome, created_at
 		from   ticket_results r
-		where  ticket = $1 and not exists (select from orders o where o.ticket = r.ticket)`, ticket, id).
+		where  ticket = $1 and not exists (select from orders o where o.ticket = r.ticket)`, ticket, id, first, last).
 		Scan(&t.Ticket, &t.SaleID, &t.UserID, &t.OrderID, &t.State, &at)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return t, order.ErrNotFound

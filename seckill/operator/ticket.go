@@ -19,7 +19,7 @@ import (
 
 // Ticket follows one ticket.
 type Ticket struct {
-	ID   string `arg:"" help:"The ticket (epoch:entry:nonce), or the id of its order."`
+	ID   string `arg:"" help:"The ticket (epoch:entry:nonce), or the id or the number of its order."`
 	JSON bool   `name:"json" help:"As JSON."`
 }
 
@@ -29,7 +29,7 @@ func (c Ticket) Run(ctx context.Context, env Env) error {
 		c.ID = key
 	}
 	if !admin.IsTicket(c.ID) {
-		return fmt.Errorf("%q is no ticket (epoch:entry:nonce), and no id of an order", c.ID)
+		return fmt.Errorf("%q is no ticket (epoch:entry:nonce), and no id or number of an order", c.ID)
 	}
 	return env.withShop(ctx, func(s *backend.Stores) error {
 		t, err := admin.NewTickets(s.Web, s.Redis).Timeline(ctx, c.ID)
