@@ -18,7 +18,7 @@ type typedCase struct {
 
 // readers are the kinds of the table.
 var readers = map[string]func(string) (string, error){
-	"phone": Phone, "contact": Contact, "code": Code, "sum": Sum, "id": ID, "price": Price, "units": Units,
+	"phone": Phone, "contact": Contact, "code": Code, "sum": Sum, "id": ID,
 	"key": sure(Key), "parcel": sure(Parcel), "reference": sure(Reference), "line": sure(Line), "subject": sure(Subject),
 }
 
@@ -41,6 +41,9 @@ func cases(t testing.TB) (all []typedCase) {
 // Every spelling is read as one, and so is what it was read as.
 func TestTheTableOfCases(t *testing.T) {
 	for _, c := range cases(t) {
+		if c.Kind == "price" || c.Kind == "units" {
+			continue // the API takes numbers: the pages alone read these
+		}
 		got, err := readers[c.Kind](c.In)
 		wrong, refused := errors.AsType[CharError](err)
 		if got != c.Out || refused != (c.Char != "") || refused && (string(wrong.Char) != c.Char || wrong.At != c.At) {
@@ -73,9 +76,8 @@ func FuzzTyped(f *testing.F) {
 	}
 	forms := map[string]*regexp.Regexp{
 		"phone": regexp.MustCompile(`^\+?[0-9]*$`), "contact": regexp.MustCompile(`^\+?[0-9]*(-[0-9]+)*$`), "code": regexp.MustCompile(`^[0-9]*$`),
-		"sum": regexp.MustCompile(`^(-?[0-9]+)?$`), "id": regexp.MustCompile(`^[0-9]*$`), "units": regexp.MustCompile(`^(-?[0-9]+)?$`),
-		"price": regexp.MustCompile(`^(-?[0-9]+(\.[0-9]{1,2})?)?$`),
-		"key":   regexp.MustCompile(`^([0-9A-Z]{4}(-[0-9A-Z]{4}){2}|([0-9]+:[0-9]+-[0-9]+:|direct:)?[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})?$`),
+		"sum": regexp.MustCompile(`^(-?[0-9]+)?$`), "id": regexp.MustCompile(`^[0-9]*$`),
+		"key": regexp.MustCompile(`^([0-9A-Z]{4}(-[0-9A-Z]{4}){2}|([0-9]+:[0-9]+-[0-9]+:|direct:)?[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})?$`),
 	}
 	f.Fuzz(func(t *testing.T, typed string) {
 		if !utf8.ValidString(typed) {

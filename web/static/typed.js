@@ -42,6 +42,7 @@ function sum(typed) {
 
 const without = (chars, form) => { const at = cut(chars, form); return at ? [...at.before, ...at.behind] : chars; };
 
+// price reads a price in yuan with two decimals at most. A comma before three digits separates thousands; 1.999 has two meanings.
 function price(typed) {
   const bare = without(without(unlabelled(fold(typed)), /^[ ]*(?:¥|rmb|cny|人民币)[ ]*/i), /[ ]*(?:元|圆|yuan|rmb|cny)[ .]*$/i);
   const at = cut(bare, /\.[0-9]{0,2}[ ]*$/), chars = at ? at.before : bare;
