@@ -13,23 +13,26 @@ export function newKey() {
 // UNKNOWN are the codes after which no one knows whether the shop has done it.
 const UNKNOWN = new Set(['offline', 'internal', 'busy']);
 
-// useKeys returns {sending, send}. send(path, body, timeout) posts with a key, one request at a time: while one is under way, its reply
-// is that of all. A route keeps its key until the shop has answered, so pressing again after a lost answer does nothing twice. Such a
-// reply has unsure, and errorText says so.
+// useKeys returns {sending, send}. send(path, body, timeout) posts with a key, to each route one request at a time: while one is under
+// way, its reply is that of all. A route keeps its key until the shop has answered, so pressing again after a lost answer does nothing
+// twice. Such a reply has unsure, and errorText says so.
 export function useKeys() {
   const [sending, setSending] = useState(false);
   const keys = useRef({}).current;
-  const now = useRef(null);
-  const request = async (path, body, timeout) => {
+  const underWay = useRef({}).current;
+  const request = async (of, path, body, timeout) => {
     setSending(true);
-    const of = body instanceof Blob ? path + ' ' + body.size : path; // another picture is another request
     keys[of] ??= newKey();
     const reply = await post(path, body, { timeout, key: keys[of] });
     const unsure = !reply.ok && UNKNOWN.has(reply.code);
     if (!unsure) delete keys[of];
-    now.current = null;
-    setSending(false);
+    delete underWay[of];
+    setSending(Object.keys(underWay).length > 0);
     return { ...reply, unsure };
   };
-  return { sending, send: (...args) => (now.current ??= request(...args)) };
+  const send = (path, body, timeout) => {
+    const of = body instanceof Blob ? path + ' ' + body.size : path; // another picture is another request
+    return (underWay[of] ??= request(of, path, body, timeout));
+  };
+  return { sending, send };
 }
