@@ -110,6 +110,19 @@ func TestAnAnswerThatIsLostInTheBackOffice(t *testing.T) {
 		if n := number(`select count(*) from sales s join goods g on g.id = s.goods_id where title = $1`, title); n != 1 {
 			t.Errorf("%d sales were made, want 1", n)
 		}
+		v.goTo("/admin.html#sales/new")
+		v.fills("new-title", title+"!")
+		v.fills("new-price", "9.9")
+		lose()
+		v.clicks("make-draft")
+		says(`[data-test="sale-form"]`, device.unknown)
+		v.fills("new-price", "8.8")
+		v.clicks("make-draft")
+		said, _, _ := strings.Cut(device.otherwise, sale)
+		says(`[data-test="sale-form"]`, said)
+		v.shoots("lost-sale-otherwise-" + device.name)
+		v.do("look at the sale that was made", click(`[data-test="sale-form"] [role="alert"] a`))
+		v.shows("sale-price", "¥9.90")
 
 		v.goTo("/admin.html#orders/" + order)
 		for range 2 {

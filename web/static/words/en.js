@@ -141,7 +141,7 @@ export default {
   'error.busy': 'The shop is busy. Please try again in a moment.',
   'error.offline': 'No connection. Check it and try again.',
   'unsure.offline': 'No answer came from the shop, so it is unknown whether this was done. Pressing again is safe: it is never done twice.',
-  unsure: ({ cause }) => `${cause} It is unknown whether this was done. Pressing again is safe: it is never done twice.`,
+  unsure: ({ cause }) => `${cause.replace(/\.?$/, '.')} It is unknown whether this was done. Pressing again is safe: it is never done twice.`,
   'error.internal': ({ id }) => `The shop has an error. Please try again.${id ? ` (No. ${id})` : ''}`,
   'error.not_found': 'Not found.',
   'error.wrong_status': 'The order has changed in the meantime. This is its current status.',

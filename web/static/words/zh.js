@@ -138,7 +138,7 @@ export default {
   'error.busy': '系统繁忙，请稍后重试。',
   'error.offline': '网络不通，请检查后重试。',
   'unsure.offline': '没有收到店铺的答复，不知道这次操作做了没有。再按一次是安全的：做过的不会再做一遍。',
-  unsure: ({ cause }) => `${cause}不知道这次操作做了没有；再按一次是安全的：做过的不会再做一遍。`,
+  unsure: ({ cause }) => `${cause.replace(/。?$/, '。')}不知道这次操作做了没有；再按一次是安全的：做过的不会再做一遍。`,
   'error.internal': ({ id }) => `系统出错了，请重试。${id ? `（编号 ${id}）` : ''}`,
   'error.not_found': '没有找到。',
   'error.wrong_status': '订单状态有变化，现在显示的是最新状态。',
