@@ -432,9 +432,10 @@ alter table sales add column if not exists bypasses_known bigint not null defaul
 -- The upgrade from version 3.
 alter table users add column if not exists generation bigint not null default 0;
 
--- What the staff did, one line for each action, written in the transaction that acts. It is append-only. No foreign keys: a
--- line stays as it is, whatever becomes of its subject. It stands behind all tables that a change of the staff writes, since its
--- line is the last that such a transaction writes: an upgrade beside it takes its locks in the same order.
+-- What the staff did, one line for each action, written in the transaction that acts. It is append-only. No foreign
+-- keys: a line stays as it is, whatever becomes of its subject. It stands behind all tables that a change of the staff
+-- writes, since its line is the last that such a transaction writes: an upgrade beside it takes its locks in the same
+-- order.
 create table if not exists admin_log (
     id       bigint      generated always as identity primary key,
     at       timestamptz not null default clock_timestamp(),
@@ -445,7 +446,8 @@ create table if not exists admin_log (
     subject  text        not null, -- such as sale 7
     before   jsonb,
     after    jsonb,
-    -- Of a request with an idempotency key: the key, a digest of route and body, and what a repetition is answered from.
+    -- Of a request with an idempotency key: the key, a digest of route and body, and what a repetition is answered
+    -- from.
     key      uuid,
     digest   bytea,
     result   jsonb

@@ -17,8 +17,9 @@ const keyHeader = "Idempotency-Key"
 
 var errBadKey = errors.New("a key that is no UUID")
 
-// keyed adds the key of a request to the change of the staff that it asks for: a repetition receives the first answer, and another request with the
-// same key is an admin.DoneOtherwiseError. A sale or an item in an answer is always as it is now.
+// keyed adds the key of a request to the change of the staff that it asks for: a repetition receives the first answer,
+// and another request with the same key is an admin.DoneOtherwiseError. A sale or an item in an answer is always as it
+// is now.
 func (s *Server) keyed(h adminHandler) adminHandler {
 	return func(w http.ResponseWriter, r *http.Request, by admin.By) error {
 		if len(r.Header.Values(keyHeader)) == 0 {

@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -54,8 +55,9 @@ const allThatStaffChange = `
 	       union all select format('user %s %s %s %s', id, role, disabled_at, generation) from users
 	       union all select 'log ' || l::text from admin_log l where action <> 'staff.login') as lines`
 
-// Each change of the staff whose answer is lost is asked for again with its key, in another session and at another process: it is done
-// once, and the second answer is a success. Another request with the key is refused, and does nothing.
+// Each change of the staff whose answer is lost is asked for again with its key, in another session and at another
+// process: it is done once, and the second answer is a success. Another request with the key is refused, and does
+// nothing.
 func TestALostAnswerOfAChangeOfTheStaff(t *testing.T) {
 	t.Parallel()
 	shop := openShop(t, "MIAOSHA_RATE=off", "MIAOSHA_IP_RATE=off")
@@ -185,6 +187,28 @@ func TestALostAnswerOfAChangeOfTheStaff(t *testing.T) {
 	}
 	if all[0] != all[1] || !strings.Contains(all[0], orders[4]) {
 		t.Errorf("the refunds of a sale are\n%s\nand again\n%s", all[0], all[1])
+	}
+
+	// Ten requests with one key at two processes at once.
+	key = uuid.NewString()
+	var crowd sync.WaitGroup
+	answers := make([]sandboxtest.Reply, 10)
+	for i := range answers {
+		at, token := shop, admin
+		if i%2 == 1 {
+			at, token = other, again
+		}
+		crowd.Go(func() { answers[i] = at.ask("POST", "/api/admin/goods", token, `{"title":"盅"}`, "Idempotency-Key", key) })
+	}
+	crowd.Wait()
+	for _, r := range answers {
+		if r.Code != "busy" && string(r.Raw) != string(answers[0].Raw) {
+			t.Errorf("of ten requests at once: %s and %s", answers[0].Raw, r.Raw)
+		}
+	}
+	var made int
+	if err := db.QueryRow(t.Context(), `select count(*) from goods where title = '盅'`).Scan(&made); err != nil || made != 1 {
+		t.Errorf("ten requests have made %d items, %v", made, err)
 	}
 
 	// A key is a user's own, and has to be a UUID.

@@ -141,8 +141,9 @@ func (in refunds) read() (ids []uuid.UUID, f admin.OrderFilter, err error) {
 	return ids, f, nil
 }
 
-// refundOrders refunds orders one after the other, and answers what became of each. It stops after two seconds: the next request
-// sends the orders that are not in the answer, or the cursor of the sale's next ones. A repetition answers those of the first, too.
+// refundOrders refunds orders one after the other, and answers what became of each. It stops after two seconds: the
+// next request sends the orders that are not in the answer, or the cursor of the sale's next ones. A repetition answers
+// those of the first, too.
 func (s *Server) refundOrders(w http.ResponseWriter, r *http.Request, by admin.By) error {
 	var in refunds
 	if err := body(w, r, &in, false); err != nil {

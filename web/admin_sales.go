@@ -123,7 +123,8 @@ type termsInput struct {
 	EndAt   string  `json:"end_at"`
 }
 
-// terms returns the terms, or an error that names every wrong field. now is when the request came: an end that was over then is refused.
+// terms returns the terms, or an error that names every wrong field. now is when the request came: an end that was over
+// then is refused.
 func (in termsInput) terms(now time.Time) (t goods.Terms, err error) {
 	f := inputs{}
 	t.Price, t.Total = int64(needed(&f, "price", in.Price)), int(needed(&f, "stock", in.Stock))

@@ -121,7 +121,8 @@ func ladder() (steps []ladderStep) {
 	return steps
 }
 
-// open opens a class; with a key that has opened one, it returns that, or an admin.DoneOtherwiseError if it has another title. A class of a day ago ends then, and a closed one if there is no other room. It returns errClassesFull if
+// open opens a class; with a key that has opened one, it returns that, or an admin.DoneOtherwiseError if it has another
+// title. A class of a day ago ends then, and a closed one if there is no other room. It returns errClassesFull if
 // maxClasses are open.
 func (c *classes) open(title string, key classKey, now time.Time) (classView, error) {
 	c.mu.Lock()
@@ -232,9 +233,10 @@ func (c *classes) show(code string, run *labJob) (classView, error) {
 	})
 }
 
-// join adds a seat for the browser with the token to an open class, under a name that the class does not have yet, and returns the
-// token of the seat: a new one unless this browser has this name there already. A browser whose answer was lost has no token: its key
-// finds the seat, and a name that was changed meanwhile is the seat's then. It returns errNoClass and errClassFull.
+// join adds a seat for the browser with the token to an open class, under a name that the class does not have yet, and
+// returns the token of the seat: a new one unless this browser has this name there already. A browser whose answer was
+// lost has no token: its key finds the seat, and a name that was changed meanwhile is the seat's then. It returns
+// errNoClass and errClassFull.
 func (c *classes) join(code, name, token string, key uuid.UUID, now time.Time) (string, seatView, error) {
 	code = strings.ToUpper(strings.NewReplacer(" ", "", "-", "").Replace(code))
 	c.mu.Lock()

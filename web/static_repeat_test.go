@@ -41,8 +41,8 @@ func timeout(t *testing.T, shop string) (at string, lose func()) {
 	return server.URL, func() { losing.Store(true) }
 }
 
-// An answer is lost in the back office: the page says that no one knows, and pressing again does nothing twice. Other values are
-// refused with what was done.
+// An answer is lost in the back office: the page says that no one knows, and pressing again does nothing twice. Other
+// values are refused with what was done.
 func TestAnAnswerThatIsLostInTheBackOffice(t *testing.T) {
 	t.Parallel()
 	root := chromium(t)
@@ -172,8 +172,8 @@ func TestAnAnswerThatIsLostInAClass(t *testing.T) {
 	teacher.shows("student-count", "1 student")
 }
 
-// A password that was changed without an answer is wrong the second time, and so is a code that an account was made with: the page
-// says that the first try may have been done.
+// A password that was changed without an answer is wrong the second time, and so is a code that an account was made
+// with: the page says that the first try may have been done.
 func TestAnAnswerThatIsLostByAnAccount(t *testing.T) {
 	t.Parallel()
 	root := chromium(t)
@@ -208,8 +208,8 @@ func TestAnAnswerThatIsLostByAnAccount(t *testing.T) {
 	v.hasNoErrors()
 }
 
-// The second click of a double click does nothing when the first has sent something, also after its answer; the next click does. A
-// key that is held down presses nothing again.
+// The second click of a double click does nothing when the first has sent something, also after its answer; the next
+// click does. A key that is held down presses nothing again.
 func TestADoubleClickIsOneRequest(t *testing.T) {
 	t.Parallel()
 	root := chromium(t)
@@ -243,8 +243,8 @@ func (v *visitor) twice(on chromedp.CSS, do string) {
 	})(`+visible+`(`+quoted(on)+`))`)
 }
 
-// Two clicks of one moment, and two presses of the enter key, send one request: at every button and form that sends. The page waits
-// for its answer for ever, so none is done.
+// Two clicks of one moment, and two presses of the enter key, send one request: at every button and form that sends.
+// The page waits for its answer for ever, so none is done.
 func TestTwoClicksAreOneRequest(t *testing.T) {
 	t.Parallel()
 	root := chromium(t)

@@ -55,8 +55,9 @@ func New(db *pgxpool.Pool, orders order.Config, unitsReturned func()) *Store {
 // ReadGates makes s read the gates of sales at rdb. Without it the shop has no gates. Call it before s is used.
 func (s *Store) ReadGates(rdb redis.UniversalClient) { s.gates = rdb }
 
-// action is one line of the log: what is done to what, as it was before and as it is after. before and after become JSON;
-// nil is none. An action changes them while it acts. result points at what its caller receives, if that is more than an error.
+// action is one line of the log: what is done to what, as it was before and as it is after. before and after become
+// JSON; nil is none. An action changes them while it acts. result points at what its caller receives, if that is more
+// than an error.
 type action struct {
 	name, subject string // such as sale.pause, sale 7
 	before, after any
@@ -66,18 +67,21 @@ type action struct {
 // ErrUnsure is the error of an action whose commit had no answer, if it has no key by which that can be found out.
 var ErrUnsure = errors.New("it is unknown whether this was done")
 
-// DoneOtherwiseError is the refusal of a request whose key another request of the same user had, with another route or body.
+// DoneOtherwiseError is the refusal of a request whose key another request of the same user had, with another route or
+// body.
 type DoneOtherwiseError struct{ Action, Subject string } // of the first one
 
 func (e DoneOtherwiseError) Error() string {
 	return fmt.Sprintf("the key belongs to %s of %s, which is done", e.Action, e.Subject)
 }
 
-// act runs do and writes its line in the log, in one transaction. If do fails, there is neither a change nor a line. ErrUnsure.
+// act runs do and writes its line in the log, in one transaction. If do fails, there is neither a change nor a line.
+// ErrUnsure.
 //
-// With a key, an action is done once. The line has the key, and an index knows each key of a user once: a repetition that comes
-// while the first is under way waits there for its end, its own change is rolled back, and it receives the first one's result.
-// So does one that finds nothing left to do, and one whose commit had no answer. A first one that failed leaves no key behind.
+// With a key, an action is done once. The line has the key, and an index knows each key of a user once: a repetition
+// that comes while the first is under way waits there for its end, its own change is rolled back, and it receives the
+// first one's result. So does one that finds nothing left to do, and one whose commit had no answer. A first one that
+// failed leaves no key behind.
 func (s *Store) act(ctx context.Context, by By, a *action, do func(pgx.Tx) error) error {
 	committing := false
 	err := pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) error {
@@ -109,8 +113,8 @@ func (s *Store) act(ctx context.Context, by By, a *action, do func(pgx.Tx) error
 	return nil
 }
 
-// Came returns by with the time when its request came, if it repeats one that is done: the rules of a form are those of that time.
-// DoneOtherwiseError.
+// Came returns by with the time when its request came, if it repeats one that is done: the rules of a form are those of
+// that time. DoneOtherwiseError.
 func (s *Store) Came(ctx context.Context, by By) (By, error) {
 	low, high := keysOf(by.Key)
 	first, known, err := s.first(ctx, by, low, high)
@@ -127,7 +131,8 @@ type done struct {
 	Digest, Result  []byte
 }
 
-// first returns the first line of by's user with one of these keys. known is false if there is none. DoneOtherwiseError.
+// first returns the first line of by's user with one of these keys. known is false if there is none.
+// DoneOtherwiseError.
 func (s *Store) first(ctx context.Context, by By, low, high uuid.UUID) (d done, known bool, err error) {
 	rows, _ := s.db.Query(ctx, `
 		select at, action, subject, digest, result from admin_log where by_user = $1 and key between $2 and $3 order by key limit 1`, by.UserID, low, high)

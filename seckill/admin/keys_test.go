@@ -143,7 +143,8 @@ func TestALostAnswerOfPostgres(t *testing.T) {
 	}
 }
 
-// What was done to orders and is asked for again with its key is done once, and each order is answered as the first time.
+// What was done to orders and is asked for again with its key is done once, and each order is answered as the first
+// time.
 func TestActionsOnOrdersWithAKey(t *testing.T) {
 	s := newOrderShop(t, 4)
 	s.pay(t, 3)

@@ -43,10 +43,10 @@ type Refunded struct {
 // refundFor bounds RefundAll, so that its answer comes before the request's own limit.
 const refundFor = 2 * time.Second
 
-// RefundAll refunds orders one after the other, each in a transaction and with a line in the log of its own: one that is refused
-// stops no other. It stops after two seconds, and returns what became of those that it came to. Whoever asks again for the
-// others, or for all, refunds none twice. With a key each order has one of its own, see keysOf: a repetition receives for each order
-// what the first did, and refunds those to which the first did not come.
+// RefundAll refunds orders one after the other, each in a transaction and with a line in the log of its own: one that
+// is refused stops no other. It stops after two seconds, and returns what became of those that it came to. Whoever asks
+// again for the others, or for all, refunds none twice. With a key each order has one of its own, see keysOf: a
+// repetition receives for each order what the first did, and refunds those to which the first did not come.
 func (s *Store) RefundAll(ctx context.Context, by By, ids []uuid.UUID) (done []Refunded) {
 	key := by.Key
 	for end := time.Now().Add(refundFor); len(done) < len(ids) && time.Now().Before(end) && ctx.Err() == nil; {

@@ -105,7 +105,8 @@ func checkImage(ctx context.Context, store *admin.Store, image string) error {
 	return err
 }
 
-// flagError names the flag of a value that package goods refuses, and where to look after a change whose commit had no answer.
+// flagError names the flag of a value that package goods refuses, and where to look after a change whose commit had no
+// answer.
 func flagError(err error) error {
 	if errors.Is(err, admin.ErrUnsure) {
 		return fmt.Errorf("%w; see miaosha sale list before you run it again", err)

@@ -1,7 +1,7 @@
 // Two clicks of one moment are one request.
 
-// The second click of a double click does nothing when the first has sent something: its answer may be here already. A key that is
-// held down presses its button once.
+// The second click of a double click does nothing when the first has sent something: its answer may be here already. A
+// key that is held down presses its button once.
 let sent = false;
 addEventListener('click', (event) => {
   if (event.detail < 2) sent = false;
@@ -11,8 +11,8 @@ addEventListener('keydown', (event) => {
   if (event.repeat && event.key === 'Enter' && event.target.localName !== 'textarea') event.preventDefault();
 }, true);
 
-// once sends a request, unless the same one is under way: then it returns the reply of that. A button that is disabled when the page is
-// drawn again is too late for a second click of the same moment.
+// once sends a request, unless the same one is under way: then it returns the reply of that. A button that is disabled
+// when the page is drawn again is too late for a second click of the same moment.
 const underWay = new Map();
 export function once(path, body, request) {
   const { name, size, lastModified } = body ?? {}; // of a file

@@ -15,9 +15,9 @@ export const Look = ({ reply: { code, subject = '' } }) => {
   return code === 'done_otherwise' && PLACES[kind] && location.hash !== PLACES[kind] + id && html` <a href=${PLACES[kind] + id}>${t('admin.look')}</a>`;
 };
 
-// useForm keeps the values of a form. name is the beginning of its fields' ids. field(name, label, more) returns a field of it.
-// send(event, path, body) sends the form, and returns the reply; the form shows what the shop refuses. reread is called when the shop
-// has done what the form believed undone.
+// useForm keeps the values of a form. name is the beginning of its fields' ids. field(name, label, more) returns a
+// field of it. send(event, path, body) sends the form, and returns the reply; the form shows what the shop refuses.
+// reread is called when the shop has done what the form believed undone.
 export function useForm(name, first, reread = () => {}) {
   const [values, setValues] = useState(first);
   const [errors, setErrors] = useState({});
