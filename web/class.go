@@ -124,7 +124,11 @@ func (s *Server) runInClass(w http.ResponseWriter, r *http.Request, by admin.By)
 	if err != nil {
 		return err
 	}
-	job, err := s.Lab.addPlan(labCaller{user: by.UserID, admin: true}, plan)
+	key, err := readKey(r)
+	if err != nil {
+		return err
+	}
+	job, err := s.Lab.addPlan(labCaller{user: by.UserID, admin: true, key: key}, plan)
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"slices"
 
+	"github.com/google/uuid"
+
 	"miaosha/seckill/lab"
 	"miaosha/user"
 )
@@ -15,7 +17,13 @@ type labHandler func(http.ResponseWriter, *http.Request, labCaller) error
 
 // inLab allows a handler to administrators, and in the sandbox to all. A visitor without a session is
 // known by a cookie, so that no other one can stop the visitor's runs.
-func (s *Server) inLab(h labHandler) http.HandlerFunc {
+func (s *Server) inLab(run labHandler) http.HandlerFunc {
+	h := func(w http.ResponseWriter, r *http.Request, caller labCaller) (err error) {
+		if caller.key, err = readKey(r); err != nil {
+			return err
+		}
+		return run(w, r, caller)
+	}
 	if !s.Sandbox {
 		return s.loggedIn(func(w http.ResponseWriter, r *http.Request, who user.Session) error {
 			if who.Role != user.RoleAdmin {
@@ -205,6 +213,9 @@ func (s *Server) leaveOutInLab(w http.ResponseWriter, r *http.Request, caller la
 func (s *Server) short(w http.ResponseWriter, r *http.Request, caller labCaller, async bool,
 	do func(context.Context, func(func(*labRun))) (any, error)) error {
 	var result any
+	if !async {
+		caller.key = uuid.Nil // a job ends with the request that waits for it
+	}
 	job, err := s.Lab.add(s.known(w, r, caller), async, labRun{}, func(ctx context.Context, change func(func(*labRun))) (err error) {
 		limited, cancel := context.WithTimeout(ctx, labLimit)
 		defer cancel()

@@ -76,6 +76,7 @@ type labCaller struct {
 	browser string // "" for a user
 	admin   bool
 	from    netip.Addr // see clientNetwork: a browser without its cookie is a new one each time
+	key     uuid.UUID  // of the request; uuid.Nil: none
 }
 
 // owns reports whether other is the same user or the same browser.
@@ -177,10 +178,15 @@ func (l *Lab) end(job *labJob, err error) {
 // open reports whether a job waits or works.
 func (j *labJob) open() bool { return j.State == "waiting" || j.State == "running" }
 
-// add puts a job behind the others. It returns errLabBusy if there is no room, and errLabOwn or errLabAddress if there is none for this caller or address.
+// add puts a job behind the others. If a request with the caller's key has added one before, whose answer was lost, add returns that
+// job, which is the caller's then: the cookie may have been lost, too. It returns errLabBusy if there is no room, and errLabOwn or errLabAddress if there is none for this caller or address.
 func (l *Lab) add(owner labCaller, async bool, view labRun, do func(context.Context, func(func(*labRun))) error) (*labJob, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if i := slices.IndexFunc(l.jobs, func(job *labJob) bool { return owner.key != uuid.Nil && job.owner.key == owner.key }); i >= 0 {
+		l.jobs[i].owner = owner
+		return l.jobs[i], nil
+	}
 	waiting, own, near := 0, 0, 0
 	for _, job := range l.jobs {
 		if job.State == "waiting" {

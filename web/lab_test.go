@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"miaosha/seckill/lab"
@@ -304,6 +305,24 @@ func TestLabLeavesRoomForOtherAddresses(t *testing.T) {
 		}
 		if _, err := s.Lab.addPlan(labCaller{user: 7, admin: true, from: netip.MustParseAddr(l.address)}, lab.Plan{}); err != nil {
 			t.Errorf("the teacher behind the same address: %v", err)
+		}
+	})
+}
+
+// A run whose answer was lost is asked for again with its key: it waits in the line once, and is its owner's also without the cookie.
+func TestLabRunOfAKey(t *testing.T) {
+	s := sandboxServer(t)
+	synctest.Test(t, func(t *testing.T) {
+		serveLab(t, s, &Lab{runPlan: untilStopped}).works()
+		first, key := labCaller{browser: "lost", key: uuid.New()}, labCaller{browser: "now"}
+		key.key = first.key
+		job, err := s.Lab.addPlan(first, lab.Plan{})
+		again, e := s.Lab.addPlan(key, lab.Plan{})
+		if err != nil || e != nil || job != again || !s.Lab.showJob(job, labCaller{browser: "now"}).Yours {
+			t.Errorf("two jobs, or one of a browser that is gone: %v %v", err, e)
+		}
+		if other, err := s.Lab.addPlan(labCaller{browser: "now"}, lab.Plan{}); err != nil || other == job {
+			t.Errorf("a request without a key finds it: %v", err)
 		}
 	})
 }

@@ -1,6 +1,7 @@
 // The keys of forms: a form that is sent again after a lost answer is one change.
 import { useRef, useState } from './lib/preact.js';
 import { post } from './api.js';
+import { isLost } from './retry.js';
 
 // newKey returns a random UUID. crypto.randomUUID is missing where a shop is opened over plain HTTP.
 export function newKey() {
@@ -35,4 +36,16 @@ export function useKeys() {
     return (underWay[of] ??= request(of, path, body, timeout));
   };
   return { sending, send };
+}
+
+// useJobs returns a function that posts to the lab: the same request again, when an answer was lost, finds the job of the first.
+export function useJobs() {
+  const keys = useRef({}).current;
+  return async (path, body) => {
+    const same = path + JSON.stringify(body);
+    keys[same] ??= newKey();
+    const reply = await post(path, body, { key: keys[same] });
+    if (!isLost(reply)) delete keys[same];
+    return reply;
+  };
 }

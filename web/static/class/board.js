@@ -3,6 +3,7 @@ import { html, useEffect, useRef, useState } from '../lib/preact.js';
 import { forUser, get, post } from '../api.js';
 import { Confirm } from '../dialog.js';
 import { errorText, t } from '../i18n.js';
+import { useJobs } from '../keys.js';
 import { Bench } from '../lab/bench.js';
 import { useNote } from '../note.js';
 import { poll } from '../poll.js';
@@ -30,8 +31,9 @@ export function Board({ code }) {
     });
     return reading.current.stop;
   }, [url]);
+  const ask = useJobs();
   const change = async (path, body) => {
-    const reply = await post(url + path, body);
+    const reply = await ask(url + path, body);
     setRefused(reply.ok ? null : reply);
     if (reply.ok) { setBoard(reply.data); reading.current.read(); }
   };

@@ -2,6 +2,7 @@
 // wait in line.
 import { useEffect, useRef, useState } from '../lib/preact.js';
 import { get, post } from '../api.js';
+import { useJobs } from '../keys.js';
 
 const INTERVAL = 200;       // ms between two reads of a job
 const RETRY_AFTER = 1500;   // the same, after a read that failed
@@ -48,11 +49,12 @@ export function useRuns(open) {
     return () => { ended = true; clearTimeout(timer); };
   }, [followed]);
 
+  const ask = useJobs();
   const request = async (owner, path, body, plan) => {
     if (calling.current) return;
     calling.current = asked.current = true;
     put(owner, { state: 'running', yours: true, plan, results: [] });
-    const reply = await post(path, body);
+    const reply = await ask(path, body);
     calling.current = false;
     if (reply.ok) follow({ owner, run: reply.data.run });
     else put(owner, { state: 'refused', plan, results: [], reply });
