@@ -178,12 +178,16 @@ func (l *Lab) end(job *labJob, err error) {
 // open reports whether a job waits or works.
 func (j *labJob) open() bool { return j.State == "waiting" || j.State == "running" }
 
-// add puts a job behind the others. If a request with the caller's key has added one before, whose answer was lost, add returns that
-// job, which is the caller's then: the cookie may have been lost, too. It returns errLabBusy if there is no room, and errLabOwn or errLabAddress if there is none for this caller or address.
+// add puts a job behind the others. If a request with the caller's key has added one before, whose answer was lost, add
+// returns that job, which is the caller's then: the cookie may have been lost, too. It returns errLabBusy if there is no
+// room, and errLabOwn or errLabAddress if there is none for this caller or address.
 func (l *Lab) add(owner labCaller, async bool, view labRun, do func(context.Context, func(func(*labRun))) error) (*labJob, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if i := slices.IndexFunc(l.jobs, func(job *labJob) bool { return owner.key != uuid.Nil && job.owner.key == owner.key }); i >= 0 {
+	i := slices.IndexFunc(l.jobs, func(job *labJob) bool {
+		return owner.key != uuid.Nil && job.owner.key == owner.key && job.owner.user == owner.user
+	})
+	if i >= 0 {
 		l.jobs[i].owner = owner
 		return l.jobs[i], nil
 	}

@@ -309,7 +309,8 @@ func TestLabLeavesRoomForOtherAddresses(t *testing.T) {
 	})
 }
 
-// A run whose answer was lost is asked for again with its key: it waits in the line once, and is its owner's also without the cookie.
+// A run whose answer was lost is asked for again with its key: it waits in the line once, and is its owner's also
+// without the cookie.
 func TestLabRunOfAKey(t *testing.T) {
 	s := sandboxServer(t)
 	synctest.Test(t, func(t *testing.T) {

@@ -38,7 +38,8 @@ export function useKeys() {
   return { sending, send };
 }
 
-// useJobs returns a function that posts to the lab: the same request again, when an answer was lost, finds the job of the first.
+// useJobs returns a function that posts to the lab: the same request again, when an answer was lost, finds the job of the
+// first.
 export function useJobs() {
   const keys = useRef({}).current;
   return async (path, body) => {
