@@ -160,6 +160,8 @@ func TestNumbersOfFormsHaveBounds(t *testing.T) {
 		v.shows("sale-price", "¥9999999.99")
 		v.shows("sale-total", "2147483647")
 		v.fits(device.width)
+		v.goTo("/admin.html#log/from=20260-01-01T00:00")
+		v.until("the log says that it cannot be read", `document.querySelector('main .blank h1')`)
 		v.goTo("/admin.html#live")
 		v.sets(`[data-test="hours"]`, "721")
 		v.clicks("share")

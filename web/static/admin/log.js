@@ -4,15 +4,15 @@ import { forUser } from '../api.js';
 import { now } from '../clock.js';
 import { formatTime, t } from '../i18n.js';
 import { Failed } from '../shell.js';
+import { isoTime } from './form.js';
 import { Filters, More, useList, why } from './list.js';
 
 // The actions of which the filter has the names; one without a point stands for all that begin with it.
 const ACTIONS = ['sale', 'plan', 'goods', 'picture', 'order', 'payment', 'user', 'staff', 'live'];
-const time = (local) => new Date(local).toISOString();
 
 export function Log({ arg }) {
   const params = new URLSearchParams(arg), asked = new URLSearchParams(arg);
-  for (const name of ['from', 'to']) if (asked.has(name)) asked.set(name, time(asked.get(name)));
+  for (const name of ['from', 'to']) if (asked.has(name)) asked.set(name, isoTime(asked.get(name)));
   const list = useList('/api/admin/log', 'lines', asked);
   const value = (name) => params.get(name) ?? '';
   return html`

@@ -14,14 +14,14 @@ const TRIES = 5; // the shop reads one picture at a time
 // Picture sends the file, and sets the values image and picture. Of several files the last one counts. Until it is there, the value
 // uploading is true.
 export function Picture({ f }) {
-  const [state, setState] = useState('');
+  const [state, setState] = useState({ text: '' });
   const turn = useRef(0);
   const field = useRef();
   const send = async (file) => {
     if (!file || field.current.matches(':disabled')) return;
     const mine = ++turn.current;
-    const shows = (text) => { if (mine === turn.current) setState(text); };
-    const ends = (text, values) => { if (mine === turn.current) { setState(text); f.set({ uploading: false, ...values }); } };
+    const shows = (text, wrong) => { if (mine === turn.current) setState({ text, wrong }); };
+    const ends = (text, values) => { if (mine === turn.current) { shows(text, !values); f.set({ uploading: false, ...values }); } };
     f.set({ uploading: true });
     shows(t('goods.reading', file));
     const { body, note, problem } = await prepare(file);
@@ -53,8 +53,8 @@ export function Picture({ f }) {
   return html`
     <div class="field"><label for="picture">${t('goods.picture')}</label>
       <div class="row"><span class="small-picture"><${Drawing} src=${f.values.picture} alt="" /></span>
-        <input id="picture" ref=${field} type="file" accept="image/*" aria-describedby="picture-rule"
+        <input id="picture" ref=${field} type="file" accept="image/*" aria-describedby="picture-rule picture-state" aria-invalid=${state.wrong ? 'true' : undefined}
           onClick=${forget} onInput=${({ target }) => send(target.files[0])} /></div>
       <p class="rule" id="picture-rule">${t('goods.pictureRule')}</p>
-      <p role="status" data-test="picture-state">${state}</p></div>`;
+      <p role="status" id="picture-state" class=${state.wrong ? 'error' : ''} data-test="picture-state">${state.text}</p></div>`;
 }
