@@ -37,7 +37,7 @@ type Terms struct {
 const (
 	PriceMax  = 999_999_999 // fen
 	StockMax  = math.MaxInt32
-	FirstYear = 2000 // of all times of a sale, in UTC: another year is a slip of the finger
+	FirstYear = 2000 // of all times of a sale, in UTC: another year is a slip of the finger, and a century is a time.Duration
 	LastYear  = 2099
 )
 

@@ -137,7 +137,7 @@ const maxFaultSeconds = 15
 func (s *Server) startFault(w http.ResponseWriter, r *http.Request) error {
 	var in struct {
 		Fault   string `json:"fault"`
-		Seconds int    `json:"seconds"`
+		Seconds number `json:"seconds"`
 	}
 	if err := body(w, r, &in, false); err != nil {
 		return err
@@ -148,7 +148,7 @@ func (s *Server) startFault(w http.ResponseWriter, r *http.Request) error {
 	if in.Seconds < 0 || in.Seconds > maxFaultSeconds {
 		return fieldError{"seconds", fmt.Sprintf("0 to %d", maxFaultSeconds)}
 	}
-	if !s.Demo.Teacher.Start(in.Fault, in.Seconds) {
+	if !s.Demo.Teacher.Start(in.Fault, int(in.Seconds)) {
 		return errFaultBusy
 	}
 	return s.showFault(w, r)

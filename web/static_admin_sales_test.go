@@ -169,3 +169,26 @@ func TestNumbersOfFormsHaveBounds(t *testing.T) {
 		v.hasNoErrors()
 	}
 }
+
+// A hidden page waits for a sale of another year. A browser takes a wait of more than 24 days for none, and the page would read the
+// sale without a pause.
+func TestAHiddenPageWaitsForAFarSale(t *testing.T) {
+	t.Parallel()
+	root := chromium(t)
+	s := sharedSandbox(t)
+	v := visit(t, root, s.URL, "en-GB")
+	v.goTo("/sale.html?id=" + s.sale(t, "--title", "far", "--start", "2099-11-11 20:00", "--end", "22:00"))
+	v.sees(test("countdown"))
+	v.evaluates(`{
+		const real = setTimeout;
+		window.waits = [];
+		window.setTimeout = (f, ms, ...more) => { window.waits.push(ms); return real(f, ms, ...more); };
+		''
+	}`)
+	v.hides(true)
+	v.until("the page waits for long", `window.waits.some((ms) => ms > 1e9)`)
+	if longest := v.evaluates(`String(Math.max(...window.waits.filter(Number.isFinite)))`); longest != "2147483647" {
+		t.Errorf("the page waits for %s ms", longest)
+	}
+	v.hasNoErrors()
+}

@@ -2,6 +2,8 @@
 import { get } from './api.js';
 import { backoff } from './retry.js';
 
+const LONGEST = 2 ** 31 - 1; // ms, 24 days: a browser takes a longer wait for none
+
 let whileHidden = false;
 
 // readWhileHidden sets whether a hidden page reads, too: its visitor wants to be told what happens.
@@ -36,7 +38,7 @@ export function poll(url, { onData, onError = () => {}, interval, hidden = () =>
   function schedule(ms) {
     clearTimeout(timer);
     const late = document.hidden && last && wait(last);
-    timer = setTimeout(late ? read : readIfVisible, Math.max(late || 0, ms));
+    timer = setTimeout(late ? read : readIfVisible, Math.min(LONGEST, Math.max(late || 0, ms)));
   }
   const readIfVisible = () => (document.hidden ? last && wait(last) && schedule(0) : read());
   document.addEventListener('visibilitychange', readIfVisible);
