@@ -14,7 +14,7 @@ import (
 	"miaosha/web"
 )
 
-// seen is a script that names what cannot be told on a page whose colours the system has forced: a button or a field without an edge,
+// unseen is a script that names what cannot be told on a page whose colours the system has forced: a button or a field without an edge,
 // a text in the colour of its background, a chosen part that looks like the others, and a bar that looks like what is behind it.
 const unseen = `(() => {
 	const wrong = [];
@@ -38,6 +38,7 @@ const unseen = `(() => {
 	for (const e of document.querySelectorAll('.bar i, .meter i, .marks [data-mark="solved"], .beats i')) {
 		if (isSeen(e) && behind(e) === behind(e.parentElement) && getComputedStyle(e).backgroundImage === 'none') wrong.push('not seen: ' + name(e));
 	}
+	for (const e of document.querySelectorAll('.bar, .meter')) if (isSeen(e) && behind(e) !== behind(e.parentElement)) wrong.push('empty, and looks full: ' + name(e));
 	return wrong.join('\n');
 })()`
 
@@ -74,12 +75,16 @@ func TestForcedColours(t *testing.T) {
 		}
 		v.isLoggedIn(s.keeper(t))
 		for _, path := range slices.Compact(pages) {
-			v.goTo("/no-such-page")
-			v.until("the script has run", `document.querySelector('main:not([aria-busy])') !== null`)
+			v.do("leave the page before", chromedp.Navigate("about:blank")) // another hash alone loads nothing
 			v.goTo(path)
-			v.until("the page is there", `document.querySelector('main:not([aria-busy])') !== null && !document.querySelector('main .ghost')`)
+			v.until("the page is there", `document.querySelector('main:not([aria-busy])') !== null && !document.querySelector('main .ghost, main p.blank[role="status"]')`)
 			looks(path)
 		}
+		v.goTo("/lab.html#1")
+		v.clicks("lesson-run")
+		v.sees(test("results"))
+		v.evaluates(`document.querySelector('[data-test="results"]').scrollIntoView(), ''`)
+		looks("results")
 		v.isLoggedIn(buyer.Token)
 		v.goTo("/sale.html?id=" + sale)
 		if system == "light" {

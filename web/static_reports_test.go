@@ -63,5 +63,9 @@ func TestReportsFitAPhoneInBothLanguages(t *testing.T) {
 			t.Errorf("%s in the dark is on %s", name, light)
 		}
 	}
+	v.emulates(320, 640, "forced-colors", "active")
+	v.goTo("/lab.html")
+	v.until("the chosen language and the bars are seen", `(back => back(document.querySelector('label:has(:checked)')) !== back(document.querySelector('label:not(:has(:checked))')) &&
+		[...document.querySelectorAll('.bar i')].every((i) => (back(i) !== 'rgba(0, 0, 0, 0)' || getComputedStyle(i).backgroundImage !== 'none') && getComputedStyle(i.parentElement).borderTopWidth === '1px'))((e) => getComputedStyle(e).backgroundColor)`)
 	v.hasNoErrors()
 }
