@@ -25,8 +25,8 @@ func (v *visitor) pastes(name, text string) {
 	})(`+visible+`(`+quoted(test(name))+`), `+quoted(text)+`)`)
 }
 
-// has waits until a field has a text.
-func (v *visitor) has(name, text string) {
+// hasInField waits until a field has a text.
+func (v *visitor) hasInField(name, text string) {
 	v.t.Helper()
 	v.becomes("the text of "+name, `document.querySelector(`+quoted(test(name))+`)?.value ?? ''`, text)
 }
@@ -71,12 +71,12 @@ func TestAPhoneIsOneHoweverItIsTyped(t *testing.T) {
 	v.becomes("the refusal", `document.querySelector('#phone-error')?.innerText ?? ''`, "手机号只能有数字、空格、短横和开头的 +；第 4 个字“o”不能用")
 	v.shoots("typed-register-phone-zh")
 	v.pastes("phone", "\u202d+86 "+spaced+"\u202c")
-	v.has("phone", phone)
+	v.hasInField("phone", phone)
 	v.clicks("send-code")
 	v.until("the code is filled in", `document.querySelector('[data-test="code"]').value.length === 6`)
 	code := v.evaluates(`document.querySelector('[data-test="code"]').value`)
 	v.pastes("code", "【商城】您的验证码是 "+code+"，5 分钟内有效。")
-	v.has("code", code)
+	v.hasInField("code", code)
 	v.types("password", "a long password")
 	v.types("nickname", "小明 \r")
 	v.shows("my-nickname", "小明")
@@ -134,7 +134,7 @@ func TestASumIsNotUsedUpByATextThatIsNoNumber(t *testing.T) {
 		}
 		wide := strings.Map(func(r rune) rune { return r - '0' + '０' }, answer)
 		v.pastes("captcha-input", "= "+wide[:6]+"\u3000 "+wide[6:]+"。\r\n")
-		v.has("captcha-input", answer)
+		v.hasInField("captcha-input", answer)
 		v.clicks("captcha-submit")
 		v.sees(view("ordered"))
 		v.hasNoErrors()
