@@ -173,10 +173,12 @@ func TestBackAfterALogOutShowsNothing(t *testing.T) {
 		t.Errorf("the password %q is back", typed)
 	}
 	v.leaves()
-	v.evaluates(`window.fetch = () => Promise.reject(new Error('no connection')), ''`)
+	v.evaluates(`window.connected = fetch, window.fetch = () => Promise.reject(new Error('no connection')), ''`)
 	v.returns()
 	v.until("it says why", `document.querySelector('main .blank button') !== null`)
 	v.hasNone("without an answer", p.secrets...)
+	v.evaluates(`window.fetch = window.connected, ''`)
+	v.has(p.secrets[2]) // by itself
 	v.hasNoErrors()
 }
 

@@ -72,6 +72,7 @@ export async function readUser() {
   else if (user?.unsure || (user && user.user_id !== next?.user_id)) return loadAgain();
   else setUser(next);
   hide(false);
+  if (user?.lost) setTimeout(readUser, 2000 + Math.random() * 2000);
 }
 
 function setUser(next) {
