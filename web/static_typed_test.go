@@ -172,8 +172,8 @@ func TestTheStaffPastesWhatItHas(t *testing.T) {
 			typed = []string{"", "#" + strings.ToLower(strings.ReplaceAll(number, "-", " ")), "您好，订单 " + number + " 什么时候发货"}[i]
 		}
 		searches(typed)
-		v.sees(chromedp.CSS(`[data-order="` + order + `"]`))
-		number = v.evaluates(fmt.Sprintf(`document.querySelector('[data-order="%s"] .soft').innerText`, order))
+		v.until("the order alone is found", `[...document.querySelectorAll('[data-order]')].map((row) => row.dataset.order).join() === `+quoted(order))
+		number = v.reads(chromedp.CSS(`[data-order="` + order + `"] .soft`))
 	}
 	searches("13800o38000")
 	v.shows("no-orders", "没有找到订单。 没有与“13800o38000”完全相同的手机号、订单号、排队号或支付流水号；请输入完整的号码。")
