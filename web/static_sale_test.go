@@ -151,7 +151,7 @@ func (s sandboxShop) looksBefore(t *testing.T, v *visitor) {
 		&& window.calendar.split('\r\n').every((line) => new TextEncoder().encode(line).length <= 75)`)
 	v.allowsNotifications("denied")
 	v.clicks("notify")
-	v.until("the page says that the browser forbids it", `document.querySelector('[data-test="remind-said"]').innerText === '浏览器不允许通知，可以在浏览器设置中打开。 可以把秒杀加到日历，或开着这个页面：标题里有倒计时。'`)
+	v.until("the page says that the browser forbids it", `document.querySelector('[data-test="remind-said"]').innerText === '浏览器不允许通知，可以在浏览器设置中打开。可以把秒杀加到日历，或开着这个页面：标题里有倒计时。'`)
 	v.allowsNotifications("granted")
 	v.evaluates(`(later => { window.setTimeout = (f, ms, ...more) => later(f, ms > 2e6 ? (window.reminderIn = ms, 0) : ms, ...more); })(setTimeout), ''`) // at once
 	v.clicks("notify")
