@@ -90,6 +90,11 @@ func TestAWholeEvening(t *testing.T) {
 	if lines := strings.Count(file, "\r\n"); lines != 120+1 {
 		t.Errorf("the file has %d lines, want one for each of 120 orders and a header", lines)
 	}
+	for query, begins := range map[string]string{"": "\ufeff订单 ID,", "&lang=en": "\ufefforder,sale,", "&lang=zh": "\ufeff订单 ID,", "&lang=zh&raw=true": "order,sale,", "&raw=1": `{"code":"bad_request"`, "&lang=fr": `{"code":"bad_request"`} {
+		if text := string(shop.call("GET", fmt.Sprintf("/api/admin/orders.csv?sale=%d%s", sale.ID, query), admin, "").Raw); !strings.HasPrefix(text, begins) {
+			t.Errorf("the file with %q begins with %.60s", query, text)
+		}
+	}
 	var cursor string
 	for {
 		var refunds struct{ Next string }

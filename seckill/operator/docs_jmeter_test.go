@@ -239,7 +239,7 @@ func jmeterPlan(t *testing.T) []node {
 func TestJMeterPlan(t *testing.T) {
 	t.Parallel()
 	plan := jmeterPlan(t)
-	env := append(sandboxtest.Stores(t), "MIAOSHA_CAPTCHA=off")
+	env := append(sandboxtest.Stores(t), "MIAOSHA_CAPTCHA=off", "MIAOSHA_RATE=off", "MIAOSHA_IP_RATE=off") // as README.md says
 	shop := sandboxtest.Open(t, env)
 	sale := sandboxtest.Sale(t, env, 1)
 	with := strings.Fields(sandboxtest.MustCommand(t, env, "users", "-n", "1", "--sale", sale))
