@@ -53,7 +53,7 @@ func TestForcedColours(t *testing.T) {
 	buyer := s.user(t)
 	buyer.Sale = sale
 	pages := append(web.PagePaths(), "/sale.html?id="+sale, "/sale.html?id="+later, "/login.html?register", "/admin.html#sales", "/admin.html#sales/"+sale, "/admin.html#goods", "/admin.html#orders",
-		"/admin.html#log", "/admin.html#users", "/admin.html#payments", "/admin.html#live", "/lab.html#1", "/lab.html#bench", "/lab.html#strategies", "/lab.html#race", "/lab.html#mine")
+		"/admin.html#log", "/admin.html#users", "/admin.html#payments", "/admin.html#live", "/lab.html#1", "/lab.html#bench", "/lab.html#strategies", "/lab.html#race", "/lab.html#without", "/admin.html#ticket")
 	for _, system := range []string{"light", "dark"} {
 		v := visit(t, root, s.URL, map[string]string{"light": "zh-CN", "dark": "en-GB"}[system])
 		v.do("force the colours", chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
