@@ -25,7 +25,8 @@ var orderColumns = [2][]string{
 		"order number", "payment provider", "payment reference", "received (yuan)", "refund due (yuan)", "refunded (yuan)", "refund time", "refund reason", "time zone"},
 }
 
-// orderWords are what the file calls a status, a provider that is none, and the reason of a refund, in Chinese and in English.
+// orderWords are what the file calls a status, a provider that is none, and the reason of a refund, in Chinese and in
+// English.
 var orderWords = map[string][2]string{
 	order.Pending: {"待付款", "pending"}, order.Paid: {"已付款", "paid"}, order.Cancelled: {"已取消", "cancelled"}, order.Refunded: {"已退款", "refunded"},
 	order.Cashier: {"沙盒收银台", "sandbox cashier"}, order.Hand: {"人工确认", "confirmed by hand"},
@@ -152,7 +153,8 @@ func (f orderFile) at(t *time.Time) value {
 	return value(t.In(f.zone).Format(time.DateTime))
 }
 
-// zoneOf returns the name of the zone of the file's times: Asia/Shanghai, or UTC+08:00 if the shop has that of its machine.
+// zoneOf returns the name of the zone of the file's times: Asia/Shanghai, or UTC+08:00 if the shop has that of its
+// machine.
 func (f orderFile) zoneOf(t time.Time) string {
 	switch {
 	case f.raw:

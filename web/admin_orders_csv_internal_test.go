@@ -13,8 +13,8 @@ import (
 	"miaosha/seckill/admin"
 )
 
-// The file has what a buyer quotes, and what came and went back of the money of an order, in the language of the reader; in the form
-// for programs it has codes. A viewer sees the parcel masked.
+// The file has what a buyer quotes, and what came and went back of the money of an order, in the language of the
+// reader; in the form for programs it has codes. A viewer sees the parcel masked.
 func TestOrderFileRows(t *testing.T) {
 	t.Parallel()
 	zone := time.FixedZone("Asia/Shanghai", 8*3600)

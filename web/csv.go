@@ -19,12 +19,13 @@ const (
 
 var errStopping = errors.New("the shop is stopping")
 
-// value is a cell that a spreadsheet may read as it likes: a number, a time or true. Any other cell is text and stays as it is written.
+// value is a cell that a spreadsheet may read as it likes: a number, a time or true. Any other cell is text and stays
+// as it is written.
 type value string
 
-// sendCSV streams rows, of cells that are a string or a value. It keeps one row at a time, so a file may be of any length. It is for
-// spreadsheets: it begins with the mark by which Excel knows UTF-8, and no text of it becomes a formula or another number. raw is the
-// form for programs, without the mark and with each cell as it is.
+// sendCSV streams rows, of cells that are a string or a value. It keeps one row at a time, so a file may be of any
+// length. It is for spreadsheets: it begins with the mark by which Excel knows UTF-8, and no text of it becomes a
+// formula or another number. raw is the form for programs, without the mark and with each cell as it is.
 //
 // An error before the first row is the answer. After that the status is sent: the connection is broken off, so that no client
 // takes a part for the whole.
@@ -90,18 +91,19 @@ func cells(row []any, raw bool) []string {
 	return out
 }
 
-// converted matches the texts that spreadsheets make numbers, times or truth values of: 13800000000 becomes 1.38E+10, 0138 becomes
-// 138, 1-2 and MAR1 become days.
+// converted matches the texts that spreadsheets make numbers, times or truth values of: 13800000000 becomes 1.38E+10,
+// 0138 becomes 138, 1-2 and MAR1 become days.
 var converted = func() *regexp.Regexp {
 	const sign = `[\d\s.,:/\-%()eE¥￥$年月日时分秒]*`
 	const month = `(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)`
 	return regexp.MustCompile(`(?i)^(?:` + sign + `\d` + sign + `|(?:\d{1,2}[\s-]?)?` + month + `[\s-]?\d{1,4}|\d{1,4}[\s-]?` + month + `|[\d:.]+\s?[ap]\.?m?\.?|true|false)$`)
 }()
 
-// asText returns a cell that every spreadsheet shows as it was written. One that would be a formula begins with an apostrophe;
-// Excel in Chinese and Japanese also knows the wide signs. One that would become another value begins with a tab, which is seen
-// nowhere: Excel, WPS and LibreOffice then take it for text, whether they evaluate formulas of a file or not (="0138" is a text
-// for those alone that do). The writer puts it in quotes, so that no tab parts two cells.
+// asText returns a cell that every spreadsheet shows as it was written. One that would be a formula begins with an
+// apostrophe; Excel in Chinese and Japanese also knows the wide signs. One that would become another value begins with
+// a tab, which is seen nowhere: Excel, WPS and LibreOffice then take it for text, whether they evaluate formulas of a
+// file or not (="0138" is a text for those alone that do). The writer puts it in quotes, so that no tab parts two
+// cells.
 func asText(cell string) string {
 	if first, _ := utf8.DecodeRuneInString(cell); cell != "" && strings.ContainsRune("=+-@\t\r\n＝＋－＠", first) {
 		return "'" + cell

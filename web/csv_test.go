@@ -17,7 +17,8 @@ import (
 
 var csvHeader = []string{"id", "title"} // one for all downloads, as the shop's
 
-// serveCSV returns the URL of a server that sends these rows, the first cell of each as a value, and then fails with err if it is not nil.
+// serveCSV returns the URL of a server that sends these rows, the first cell of each as a value, and then fails with
+// err if it is not nil.
 func serveCSV(t *testing.T, raw bool, rows [][]string, err error) (url string) {
 	t.Helper()
 	s := &Server{Deps: Deps{Log: slog.New(slog.DiscardHandler)}, closing: make(chan struct{})}

@@ -14,8 +14,9 @@ import (
 	"miaosha/web"
 )
 
-// unseen is a script that names what cannot be told on a page whose colours the system has forced: a button or a field without an edge,
-// a text in the colour of its background, a chosen part that looks like the others, and a bar that looks like what is behind it.
+// unseen is a script that names what cannot be told on a page whose colours the system has forced: a button or a field
+// without an edge, a text in the colour of its background, a chosen part that looks like the others, and a bar that
+// looks like what is behind it.
 const unseen = `(() => {
 	const wrong = [];
 	const name = (e) => e.tagName + '.' + e.className + ' ' + (e.dataset.test ?? '') + ' ' + e.textContent.trim().slice(0, 20);
@@ -42,8 +43,8 @@ const unseen = `(() => {
 	return wrong.join('\n');
 })()`
 
-// In forced colours a button is still a button on every page, and what is chosen is told from what is not, on a dark and on a light
-// system. MIAOSHA_SHOTS=folder keeps a picture of each.
+// In forced colours a button is still a button on every page, and what is chosen is told from what is not, on a dark
+// and on a light system. MIAOSHA_SHOTS=folder keeps a picture of each.
 func TestForcedColours(t *testing.T) {
 	t.Parallel()
 	root := chromium(t)

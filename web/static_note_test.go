@@ -4,8 +4,8 @@ import (
 	"testing"
 )
 
-// A note goes with its reason: a lost connection when the shop can be reached again, a wait when it is over, and the error of a field
-// when the field changes.
+// A note goes with its reason: a lost connection when the shop can be reached again, a wait when it is over, and the
+// error of a field when the field changes.
 func TestNotesGoWithTheirReason(t *testing.T) {
 	t.Parallel()
 	s := sharedSandbox(t)

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// A reminder is offered only where the browser can show a notification; elsewhere a sound is, and the page says why, and what else
-// there is. A notification that cannot be shown later is a sound, and the page goes on.
+// A reminder is offered only where the browser can show a notification; elsewhere a sound is, and the page says why,
+// and what else there is. A notification that cannot be shown later is a sound, and the page goes on.
 func TestRemindersOfEveryBrowser(t *testing.T) {
 	t.Parallel()
 	root := chromium(t)

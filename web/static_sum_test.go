@@ -8,8 +8,9 @@ import (
 	"miaosha/seckill/sandbox/sandboxtest"
 )
 
-// A sum on the screen learns what becomes of its sale: while no one can buy, the panel says why, and the sum comes back with what was
-// typed when the sale goes on, or a new one when it has become too old. A refusal that came first does the same.
+// A sum on the screen learns what becomes of its sale: while no one can buy, the panel says why, and the sum comes back
+// with what was typed when the sale goes on, or a new one when it has become too old. A refusal that came first does
+// the same.
 func TestASumLearnsWhatBecomesOfItsSale(t *testing.T) {
 	t.Parallel()
 	root := chromium(t)
@@ -76,8 +77,8 @@ func TestASumLearnsWhatBecomesOfItsSale(t *testing.T) {
 	w.hasNoErrors()
 }
 
-// A sum that is solved before the start goes while its sale is moved to a later time, and comes back with what was typed; an answer
-// that waits for the start waits for the new one.
+// A sum that is solved before the start goes while its sale is moved to a later time, and comes back with what was
+// typed; an answer that waits for the start waits for the new one.
 func TestASumLearnsThatItsSaleIsMoved(t *testing.T) {
 	t.Parallel()
 	root := chromium(t)
@@ -125,7 +126,8 @@ func TestASumLearnsThatItsSaleIsMoved(t *testing.T) {
 	v.hasNoErrors()
 }
 
-// The view of each step, in each state of a sale, with the time to its start, for a visitor who is logged in and one who is not.
+// The view of each step, in each state of a sale, with the time to its start, for a visitor who is logged in and one
+// who is not.
 func TestViewsOfAPurchase(t *testing.T) {
 	t.Parallel()
 	s := sharedSandbox(t)

@@ -60,7 +60,8 @@ type node struct {
 	below []node
 }
 
-// nodes checks that each element of a hashTree is a known one that is followed by the hashTree of its own, and returns them.
+// nodes checks that each element of a hashTree is a known one that is followed by the hashTree of its own, and returns
+// them.
 func nodes(t *testing.T, tree element) (all []node) {
 	t.Helper()
 	if len(tree.Children)%2 != 0 {
@@ -88,8 +89,8 @@ func find(all []node, class string) (found []node) {
 	return found
 }
 
-// jmeterUser is one thread of JMeter, which does what the plan says. Variables live as long as it does: a line of the file with fewer
-// fields than names leaves the others as they are.
+// jmeterUser is one thread of JMeter, which does what the plan says. Variables live as long as it does: a line of the
+// file with fewer fields than names leaves the others as they are.
 type jmeterUser struct {
 	t     *testing.T
 	url   string
@@ -154,7 +155,8 @@ func (u *jmeterUser) buys(line string) {
 	u.runs(find(u.plan, "ThreadGroup")[0].below, nil)
 }
 
-// runs does elements in their order. around are the extractors and assertions of the elements above, which see each answer.
+// runs does elements in their order. around are the extractors and assertions of the elements above, which see each
+// answer.
 func (u *jmeterUser) runs(elements, around []node) {
 	u.t.Helper()
 	for _, n := range elements {
@@ -234,8 +236,9 @@ func jmeterPlan(t *testing.T) []node {
 	return all
 }
 
-// The plan for JMeter is well formed, and buys in a shop with what the command users has printed: a buyer with an address, a blank
-// line, and a buyer without an address, who gets one of their own, and reads that all is sold out. That is no error.
+// The plan for JMeter is well formed, and buys in a shop with what the command users has printed: a buyer with an
+// address, a blank line, and a buyer without an address, who gets one of their own, and reads that all is sold out.
+// That is no error.
 func TestJMeterPlan(t *testing.T) {
 	t.Parallel()
 	plan := jmeterPlan(t)
@@ -264,8 +267,8 @@ func TestJMeterPlan(t *testing.T) {
 	}
 }
 
-// A buyer's turn ends with any final answer, and after so many polls; what asks to wait is waited for, and nothing of a buyer is
-// sent for the next one.
+// A buyer's turn ends with any final answer, and after so many polls; what asks to wait is waited for, and nothing of a
+// buyer is sent for the next one.
 func TestJMeterPlanEndsEachTurn(t *testing.T) {
 	t.Parallel()
 	plan := jmeterPlan(t)
