@@ -14,7 +14,7 @@ export default [
     "words": ["短信验证码", "OTP", "otpCode", "统一返回", "CommonReturnType", "Result", "CodeMsg", "错误码", "GlobalException", "全局异常处理", "@ControllerAdvice", "JSR303", "参数校验", "@Valid", "Hibernate Validator", "one-time code", "error codes", "validation", "EmBusinessError", "BusinessException", "通用返回对象", "统一返回结果", "Result 封装", "@ExceptionHandler"],
     "zh": { "taught": "短信验证码；统一返回 {code, msg, data}；错误码表；参数校验", "ours": "成功是 `{code: ok, data}`，拒绝是 `{code, msg}` 加合适的 HTTP 状态，字段有误时还有 `fields`，都来自一张表；msg 跟随语言。验证码存 HMAC，五分钟，一次，只在要它的浏览器里有效，五次试错作废。字段的规则在 API 里查，请求体里未知的字段、多余的数据也拒绝。" },
     "en": { "taught": "One-time code by SMS; uniform answer {code, msg, data}; error table; validation", "ours": "Success is `{code: ok, data}`, a refusal `{code, msg}` with the fitting HTTP status, and `fields` if some are wrong, all from one table; msg follows the language. A code is kept as an HMAC for five minutes and one use, is good only in the browser that asked for it, and dies after five wrong tries. The API checks each field's rule, and refuses unknown fields and trailing data." },
-    "code": [["web/errors.go", "refusals"], ["web/errors.go", "writeError"], ["web/body.go", "decode"], ["user/code.go", "SendCode"], ["user/form.go", "checkPhone"]],
+    "code": [["web/errors.go", "refusals"], ["web/errors.go", "writeError"], ["web/body.go", "decode"], ["user/code.go", "SendCode"], ["user/form.go", "CheckPhone"]],
     "see": ["page:/login.html?register"],
     "run": ["curl -s http://127.0.0.1:8080/api/otp -H 'Content-Type: application/json' -d '{\"phone\":\"110\"}'", "go test -v -count 1 -run TestRefusalsHaveTheirStatusAndCode ./web"]
   },
@@ -23,7 +23,7 @@ export default [
     "words": ["ValidationResult", "ValidatorImpl", "字段校验", "@NotBlank", "@Min", "@Max", "年龄范围", "用户资料", "一次返回所有错误", "profile fields", "field errors", "年龄", "性别", "gender", "age"],
     "zh": { "taught": "用户字段有范围，一次列出所有错的字段", "ours": "手机号、密码、昵称只在 API 里检查：`bad_request` 的 `fields` 列出每个错的字段、原因和说明，说明跟随语言；页面不检查，事先写出的规则只是文字（有测试保证数字一致），一次标出所有错的字段。昵称不许有不可见字符，也不许像工作人员的名字。数据库对手机号另有一条较宽的检查约束，对昵称没有。本店没有年龄、性别：买东西用不到，就不收集。" },
     "en": { "taught": "Profile fields with ranges; the answer lists every wrong field", "ours": "Phone, password and nickname are checked by the API alone: `fields` in `bad_request` lists every wrong field with its reason and a message in the user's language. The page checks nothing: the rules that it shows before are text, whose numbers a test holds, and it marks all wrong fields at once. A nickname has no invisible characters and is not like a name of the staff. The database has a looser check constraint for the phone, and none for the nickname. There is no age and no gender: a purchase does not need them, so they are not collected." },
-    "code": [["user/form.go", "checkPhone"], ["user/form.go", "checkPassword"], ["user/nickname.go", "CheckNickname"], ["web/static/field.js", "focusFirstError"]],
+    "code": [["user/form.go", "CheckPhone"], ["user/form.go", "CheckPassword"], ["user/nickname.go", "CheckNickname"], ["web/static/field.js", "focusFirstError"]],
     "see": ["page:/login.html?register"],
     "run": ["curl -s http://127.0.0.1:8080/api/register -H 'Content-Type: application/json' -d '{\"phone\":\"110\",\"code\":\"1\",\"password\":\"short\",\"nickname\":\"admin\"}'", "go test -v -count 1 -run 'TestForms|TestNicknames' ./user"]
   },
