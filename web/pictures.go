@@ -1,7 +1,6 @@
 package web
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -119,7 +118,10 @@ func (s *Server) addPicture(w http.ResponseWriter, r *http.Request, by admin.By)
 	}
 	raw, err := io.ReadAll(http.MaxBytesReader(w, r.Body, admin.PictureBytes))
 	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
-		return cmp.Or(admin.CheckFormat(raw), errPictureTooLarge) // a video is not to be made smaller
+		if f, other := errors.AsType[admin.FormatError](admin.CheckFormat(raw)); other && f.Format != "" {
+			return f // a video is not to be made smaller
+		}
+		return errPictureTooLarge
 	}
 	if err != nil {
 		return fmt.Errorf("%w: %v", errBadRequest, err)
