@@ -98,7 +98,7 @@ func (s *Store) act(ctx context.Context, by By, a *action, do func(pgx.Tx) error
 	if err == nil || by.Key == uuid.Nil {
 		return err
 	}
-	first, known, e := s.first(ctx, by, by.Key, by.Key)
+	first, known, e := s.first(ctx, by, by.Key)
 	switch _, otherwise := errors.AsType[DoneOtherwiseError](e); {
 	case otherwise:
 		return e
@@ -116,8 +116,13 @@ func (s *Store) act(ctx context.Context, by By, a *action, do func(pgx.Tx) error
 // Came returns by with the time when its request came, if it repeats one that is done: the rules of a form are those of
 // that time. DoneOtherwiseError.
 func (s *Store) Came(ctx context.Context, by By) (By, error) {
-	low, high := keysOf(by.Key)
-	first, known, err := s.first(ctx, by, low, high)
+	first, known, err := s.first(ctx, by, by.Key)
+	if !known && err == nil {
+		var refunded []uuid.UUID
+		if refunded, err = s.RefundedBefore(ctx, by); len(refunded) > 0 {
+			first, known, err = s.first(ctx, by, keyOf(by.Key, refunded[0]))
+		}
+	}
 	if known {
 		by.At = first.At
 	}
@@ -131,11 +136,9 @@ type done struct {
 	Digest, Result  []byte
 }
 
-// first returns the first line of by's user with one of these keys. known is false if there is none.
-// DoneOtherwiseError.
-func (s *Store) first(ctx context.Context, by By, low, high uuid.UUID) (d done, known bool, err error) {
-	rows, _ := s.db.Query(ctx, `
-		select at, action, subject, digest, result from admin_log where by_user = $1 and key between $2 and $3 order by key limit 1`, by.UserID, low, high)
+// first returns the line of by's user with a key. known is false if there is none. DoneOtherwiseError.
+func (s *Store) first(ctx context.Context, by By, key uuid.UUID) (d done, known bool, err error) {
+	rows, _ := s.db.Query(ctx, `select at, action, subject, digest, result from admin_log where by_user = $1 and key = $2`, by.UserID, key)
 	d, err = pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[done])
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):

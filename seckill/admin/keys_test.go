@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"fmt"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -116,6 +118,41 @@ func TestWhomAKeyBelongsTo(t *testing.T) {
 	first, err := s.Came(t.Context(), pause)
 	if err != nil || first.At.IsZero() {
 		t.Errorf("the first request came at %v, %v", first.At, err)
+	}
+}
+
+// Keys with the same first half are different keys, also for the refunds of many.
+func TestKeysThatBeginAlike(t *testing.T) {
+	s := newOrderShop(t, 3)
+	s.pay(t, 3)
+	keys := make([]By, 4)
+	for i := range keys {
+		keys[i] = withKey(strconv.Itoa(i))
+		keys[i].Key = uuid.MustParse(fmt.Sprintf("00000000-0000-4000-8000-%012d", i+1))
+		if _, err := s.Came(t.Context(), keys[i]); err != nil {
+			t.Errorf("key %d comes: %v", i+1, err)
+		}
+		switch before, err := s.RefundedBefore(t.Context(), keys[i]); {
+		case len(before) > 0 || err != nil:
+			t.Errorf("key %d has refunded %v, %v", i+1, before, err)
+		case i == 0:
+			_, err := s.AddItem(t.Context(), keys[i], goods.Item{Title: "tea"})
+			expect(t, err)
+		case i == 1:
+			expect(t, s.Refund(t.Context(), keys[i], s.ids[0]))
+		default:
+			expect(t, s.RefundAll(t.Context(), keys[i], s.ids[i-1 : i])[0].Err)
+		}
+	}
+	for i, by := range keys {
+		again, err := s.Came(t.Context(), by)
+		if err != nil || again.At.IsZero() {
+			t.Errorf("key %d comes again: %v, first at %v", i+1, err, again.At)
+		}
+		by.Digest[0]++
+		if _, err := s.Came(t.Context(), by); !errors.As(err, new(DoneOtherwiseError)) {
+			t.Errorf("key %d comes with something else: %v", i+1, err)
+		}
 	}
 }
 

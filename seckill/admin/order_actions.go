@@ -45,7 +45,7 @@ const refundFor = 2 * time.Second
 
 // RefundAll refunds orders one after the other, each in a transaction and with a line in the log of its own: one that
 // is refused stops no other. It stops after two seconds, and returns what became of those that it came to. Whoever asks
-// again for the others, or for all, refunds none twice. With a key each order has one of its own, see keysOf: a
+// again for the others, or for all, refunds none twice. With a key each order has one of its own, see keyOf: a
 // repetition receives for each order what the first did, and refunds those to which the first did not come.
 func (s *Store) RefundAll(ctx context.Context, by By, ids []uuid.UUID) (done []Refunded) {
 	key := by.Key
@@ -67,25 +67,28 @@ func keyOf(key, order uuid.UUID) (of uuid.UUID) {
 	return of
 }
 
-// keysOf returns the lowest and the highest key that the lines of a request with a key can have.
-func keysOf(key uuid.UUID) (low, high uuid.UUID) {
-	copy(low[:8], key[:8])
-	copy(high[:8], key[:8])
-	binary.BigEndian.PutUint64(high[8:], math.MaxUint64)
-	return low, high
-}
-
-// RefundedBefore returns the orders that a former request with by's key has refunded.
+// RefundedBefore returns the orders that a former request with by's key has refunded, in its order. Other keys may have
+// the same first half.
 func (s *Store) RefundedBefore(ctx context.Context, by By) (ids []uuid.UUID, err error) {
 	if by.Key == uuid.Nil {
 		return nil, nil
 	}
-	low, high := keysOf(by.Key)
+	var low, high uuid.UUID
+	copy(low[:8], by.Key[:8])
+	copy(high[:8], by.Key[:8])
+	binary.BigEndian.PutUint64(high[8:], math.MaxUint64)
 	rows, _ := s.db.Query(ctx, `
-		select substr(subject, length('order ') + 1)::uuid from admin_log
+		select key, substr(subject, length('order ') + 1)::uuid from admin_log
 		where  by_user = $1 and key between $2 and $3 and action = 'order.refund'
 		order  by id`, by.UserID, low, high)
-	if ids, err = pgx.CollectRows(rows, pgx.RowTo[uuid.UUID]); err != nil {
+	var key, id uuid.UUID
+	_, err = pgx.ForEachRow(rows, []any{&key, &id}, func() error {
+		if key == keyOf(by.Key, id) {
+			ids = append(ids, id)
+		}
+		return nil
+	})
+	if err != nil {
 		return nil, fmt.Errorf("look for the refunds of a former request: %w", err)
 	}
 	return ids, nil
