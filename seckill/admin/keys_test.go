@@ -141,7 +141,7 @@ func TestKeysThatBeginAlike(t *testing.T) {
 		case i == 1:
 			expect(t, s.Refund(t.Context(), keys[i], s.ids[0]))
 		default:
-			expect(t, s.RefundAll(t.Context(), keys[i], s.ids[i-1 : i])[0].Err)
+			expect(t, s.RefundAll(t.Context(), keys[i], s.ids[i-1:i])[0].Err)
 		}
 	}
 	for i, by := range keys {
