@@ -215,6 +215,48 @@ func TestAnUpgradeBesideALiveShop(t *testing.T) {
 	}
 }
 
+// nine makes a database of version 9 of a new one.
+const nine = `insert into admin_log (origin, action, subject) values ('x', 'sale.pause', 'sale 1');
+	drop index one_action_per_key; alter table admin_log drop column key, drop column digest, drop column result;
+	insert into addresses (user_id, name, phone, address) values (1, 'x', '13800138000', 'x');
+	alter table addresses drop constraint addresses_phone_check;
+	alter table addresses add constraint addresses_phone_check check (phone ~ '^[+]?[0-9]{3,20}$');
+	update schema_version set version = 9;`
+
+// While an upgrade waits for the addresses, sales can be read.
+func TestAnUpgradeOfAddressesLeavesSalesReadable(t *testing.T) {
+	at, rdb := emptyDatabase(t), sandboxtest.RedisURL(t)
+	look := connect(t, at)
+	if _, err := look.PgConn().Exec(t.Context(), schema(t)+nine).ReadAll(); err != nil {
+		t.Fatal(err)
+	}
+	buyer, err := connect(t, at).Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := buyer.Exec(t.Context(), `update addresses set updated_at = now()`); err != nil {
+		t.Fatal(err)
+	}
+	upgraded := make(chan error, 1)
+	go func() {
+		s, err := open(t, backend.Config{DatabaseURL: at, RedisURL: rdb, Secret: secret})
+		if err == nil {
+			s.Close()
+		}
+		upgraded <- err
+	}()
+	sandboxtest.Until(t, "the upgrade waits for the addresses", func() bool {
+		return number(t, look, `select count(*) from pg_locks where relation = 'addresses'::regclass and not granted`) > 0
+	})
+	if number(t, look, `select count(*) from pg_locks where relation = 'sales'::regclass and mode = 'AccessExclusiveLock'`) > 0 {
+		t.Error("no one can read sales")
+	}
+	if err := errors.Join(buyer.Commit(t.Context()), <-upgraded); err != nil {
+		t.Error(err)
+	}
+	do(t, look, `update addresses set phone = '010-12345678-1'`)
+}
+
 // A change of the staff, whose last step is its line in the log, ends while an upgrade waits for it: in no deadlock.
 func TestAnUpgradeBesideAChangeOfTheStaff(t *testing.T) {
 	rdb := sandboxtest.RedisURL(t)
@@ -222,7 +264,7 @@ func TestAnUpgradeBesideAChangeOfTheStaff(t *testing.T) {
 		"sale_plans": `update sale_plans set state = state`, "payments": `update payments set status = status`} {
 		at := emptyDatabase(t)
 		look := connect(t, at)
-		if _, err := look.PgConn().Exec(t.Context(), schema(t)+`update schema_version set version = 9`).ReadAll(); err != nil {
+		if _, err := look.PgConn().Exec(t.Context(), schema(t)+nine).ReadAll(); err != nil {
 			t.Fatal(err)
 		}
 		change, err := connect(t, at).Begin(t.Context())
@@ -243,7 +285,7 @@ func TestAnUpgradeBesideAChangeOfTheStaff(t *testing.T) {
 		sandboxtest.Until(t, "the upgrade waits for "+table, func() bool {
 			return number(t, look, `select count(*) from pg_locks where relation = '`+table+`'::regclass and not granted`) > 0
 		})
-		_, err = change.Exec(t.Context(), `insert into admin_log (origin, action, subject) values ('x', 'sale.pause', 'sale 1')`)
+		_, err = change.Exec(t.Context(), `select from addresses for share; insert into admin_log (origin, action, subject) values ('x', 'sale.pause', 'sale 1')`)
 		if err := errors.Join(err, change.Commit(t.Context()), <-upgraded); err != nil {
 			t.Errorf("a change of %s: %v", table, err)
 		}
@@ -346,8 +388,6 @@ func TestAnOlderSchemaIsUpgraded(t *testing.T) {
 		return has
 	}
 	const order = `insert into orders (id, user_id, sale_id, ticket, title, price, expires_at) values (gen_random_uuid(), 1, 1, 't', 'x', 1, now());`
-	const nine = `insert into admin_log (origin, action, subject) values ('x', 'sale.pause', 'sale 1');
-		drop index one_action_per_key; alter table admin_log drop column key, drop column digest, drop column result; update schema_version set version = 9;`
 	fresh := after("")
 	for name, prepare := range map[string]string{"version 1": string(first) + order, "version 1 with an index dropped": string(first) + order + "drop index orders_of_a_sale;",
 		"version 9": schema(t) + order + nine} {
