@@ -104,6 +104,8 @@ var refusals = []refusal{
 	{err: errLabStopped, status: 409, code: "stopped", zh: "实验已停止", en: "Stopped"},
 	{err: errTooLarge, status: 413, code: "too_large", zh: "请求内容过大", en: "The request is too large"},
 	{err: errMediaType, status: 415, code: "unsupported_media_type", zh: "请使用 application/json", en: "Please send application/json"},
+	{err: admin.ErrUnsure, status: 504, code: "unsure", zh: "数据库没有确认这次操作，不知道做了没有。请先核对现在的内容，不要直接重试",
+		en: "The database did not confirm this, so it is unknown whether it was done. Look at what is there now before you try again"},
 	{err: seckill.ErrBusy, status: 503, code: "busy", zh: "系统繁忙，请稍后再试", en: "Busy, please try again shortly"},
 	{err: order.ErrProvider, status: 503, code: "busy", zh: "支付机构暂时没有响应，请稍后再试", en: "The payment provider does not answer, please try again shortly"},
 	{err: errLabAddress, status: 429, code: "too_many_here", zh: fmt.Sprintf("你所在的网络已有 %d 个实验在排队，等其中一个做完再运行", labAddress),
@@ -217,7 +219,7 @@ func codeAndMsg(r *http.Request, err error, id string) (code, msg string) {
 
 // partOfAnswer is codeAndMsg for an error of one of many things that a request did. It logs what is no refusal.
 func (s *Server) partOfAnswer(r *http.Request, err error) (code, msg string) {
-	if isUnavailable(err) {
+	if refusalOf(err) == nil && isUnavailable(err) {
 		err = seckill.ErrBusy
 	}
 	id := uuid.NewString()

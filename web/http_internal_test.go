@@ -22,6 +22,7 @@ import (
 
 	"miaosha/goods"
 	"miaosha/order"
+	"miaosha/seckill/admin"
 	"miaosha/seckill/payment"
 )
 
@@ -203,6 +204,22 @@ func TestARefusedMethodNamesTheOthers(t *testing.T) {
 		s.ServeHTTP(w, httptest.NewRequest(c.method, c.path, http.NoBody))
 		if got := w.Header().Get("Allow"); w.Code != c.status || got != c.allow {
 			t.Errorf("%s %s: %d, Allow %q; want %d, %q", c.method, c.path, w.Code, got, c.status, c.allow)
+		}
+	}
+}
+
+// A change whose commit had no answer is not to be tried again as one that was not done.
+func TestAnUnsureChangeIsNotBusy(t *testing.T) {
+	err := fmt.Errorf("%w: %w", admin.ErrUnsure, context.DeadlineExceeded)
+	for language, says := range map[string]string{"zh-CN": "请先核对现在的内容", "en-GB": "before you try again"} {
+		w, r := httptest.NewRecorder(), httptest.NewRequest("POST", "/", http.NoBody)
+		r.Header.Set("Accept-Language", language)
+		(&Server{}).writeError(w, r, err)
+		if body := w.Body.String(); w.Code != 504 || w.Header().Get("Retry-After") != "" || !strings.Contains(body, `"unsure"`) || !strings.Contains(body, says) {
+			t.Errorf("%d %v %s", w.Code, w.Header(), body)
+		}
+		if code, msg := (&Server{}).partOfAnswer(r, err); code != "unsure" || !strings.Contains(msg, says) {
+			t.Errorf("as a part of an answer it is %s, %s", code, msg)
 		}
 	}
 }

@@ -36,7 +36,7 @@ export function t(key, values = {}) {
 // errorText returns the sentence for a refused request: the page's own if there is one, otherwise
 // the shop's. If it is unsure whether the request was done, it says so.
 export function errorText(reply) {
-  if (reply.unsure) return t(reply.code === 'offline' ? 'unsure.offline' : 'unsure', { cause: reply.msg || errorText({ ...reply, unsure: false }) });
+  if (reply.unsure) return t(['offline', 'unsure'].includes(reply.code) ? 'unsure.offline' : 'unsure', { cause: reply.msg || errorText({ ...reply, unsure: false }) });
   const own = TEXTS[current]['error.' + reply.code];
   if (own === undefined) return reply.msg || t('error.internal', reply);
   return typeof own === 'function' ? own(reply) : own;

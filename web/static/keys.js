@@ -12,7 +12,7 @@ export function newKey() {
 }
 
 // UNKNOWN are the codes after which no one knows whether the shop has done it.
-const UNKNOWN = new Set(['offline', 'internal', 'busy']);
+const UNKNOWN = new Set(['offline', 'internal', 'busy', 'unsure']);
 
 // useKeys returns {sending, send}. send(path, body, timeout) posts with a key, to each route one request at a time:
 // while one is under way, its reply is that of all. A route keeps its key until the shop has answered, so pressing
