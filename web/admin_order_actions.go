@@ -143,7 +143,7 @@ func (in refunds) read() (ids []uuid.UUID, f admin.OrderFilter, err error) {
 
 // refundOrders refunds orders one after the other, and answers what became of each. It stops after two seconds: the
 // next request sends the orders that are not in the answer, or the cursor of the sale's next ones. A repetition answers
-// those of the first, too.
+// those of the first, too, and refunds no more than the first could.
 func (s *Server) refundOrders(w http.ResponseWriter, r *http.Request, by admin.By) error {
 	var in refunds
 	if err := body(w, r, &in, false); err != nil {
@@ -153,19 +153,21 @@ func (s *Server) refundOrders(w http.ResponseWriter, r *http.Request, by admin.B
 	if err != nil {
 		return err
 	}
+	before, err := s.Admin.RefundedBefore(r.Context(), by)
+	if err != nil {
+		return err
+	}
 	more := uuid.Nil
-	if f.Sale != 0 {
+	if room := maxRefunds - len(before); f.Sale != 0 && room < 1 {
+		more = before[len(before)-1]
+	} else if f.Sale != 0 {
 		var found []admin.Order
-		if found, more, err = s.Admin.Orders(r.Context(), f, maxRefunds); err != nil {
+		if found, more, err = s.Admin.Orders(r.Context(), f, room); err != nil {
 			return err
 		}
 		for _, o := range found {
 			ids = append(ids, o.ID)
 		}
-	}
-	before, err := s.Admin.RefundedBefore(r.Context(), by)
-	if err != nil {
-		return err
 	}
 	ids = slices.DeleteFunc(ids, func(id uuid.UUID) bool { return slices.Contains(before, id) })
 	type result struct {
