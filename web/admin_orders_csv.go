@@ -125,7 +125,7 @@ func (f orderFile) row(o admin.Order, money []admin.Payment) []any {
 			reasons = append(reasons, f.word("twice"))
 		}
 	}
-	return []any{o.ID.String(), value(strconv.FormatInt(o.SaleID, 10)), o.Title, yuan(o.Price), f.word(o.Status), f.at(&o.CreatedAt), f.at(o.PaidAt),
+	return []any{value(o.ID.String()), value(strconv.FormatInt(o.SaleID, 10)), o.Title, yuan(o.Price), f.word(o.Status), f.at(&o.CreatedAt), f.at(o.PaidAt),
 		value(strconv.FormatInt(o.UserID, 10)), o.BuyerPhone, o.Name, o.Phone, o.Address.Address, o.Carrier, o.Tracking, f.at(o.ShippedAt),
 		order.Number(o.ID), strings.Join(slices.Compact(providers), "; "), strings.Join(references, "; "), yuan(received), yuan(due), yuan(refunded), f.at(back),
 		strings.Join(reasons, "; "), f.zoneOf(o.CreatedAt)}

@@ -10,6 +10,10 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
+
+	"miaosha/seckill/typed"
 )
 
 const (
@@ -91,13 +95,13 @@ func cells(row []any, raw bool) []string {
 	return out
 }
 
-// converted matches the texts that spreadsheets make numbers, times or truth values of: 13800000000 becomes 1.38E+10,
-// 0138 becomes 138, 1-2 and MAR1 become days.
-var converted = func() *regexp.Regexp {
-	const sign = `[\d\s.,:/\-%()eE¥￥$年月日时分秒]*`
-	const month = `(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)`
-	return regexp.MustCompile(`(?i)^(?:` + sign + `\d` + sign + `|(?:\d{1,2}[\s-]?)?` + month + `[\s-]?\d{1,4}|\d{1,4}[\s-]?` + month + `|[\d:.]+\s?[ap]\.?m?\.?|true|false)$`)
-}()
+// converted matches the texts of which spreadsheets make numbers, times, truth values or errors, by how they begin: 13800000000
+// becomes 1.38E+10, 0138 becomes 138, 1-2 and Nov 11 2026 become days. More begin so than are converted, and lose nothing.
+var converted = regexp.MustCompile(`(?i)^(?:[\p{Nd}\p{Sc}+\-.,:(#%/]|[上下]午` +
+	`|(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?|true|false)(?:[^a-z]|$))`)
+
+// signed matches a telephone abroad or a number below zero. No formula of it can do harm.
+var signed = regexp.MustCompile(`^[+\-][\d\s.()\-]*$`)
 
 // asText returns a cell that every spreadsheet shows as it was written. One that would be a formula begins with an
 // apostrophe; Excel in Chinese and Japanese also knows the wide signs. One that would become another value begins with
@@ -105,10 +109,12 @@ var converted = func() *regexp.Regexp {
 // file or not (="0138" is a text for those alone that do). The writer puts it in quotes, so that no tab parts two
 // cells.
 func asText(cell string) string {
-	if first, _ := utf8.DecodeRuneInString(cell); cell != "" && strings.ContainsRune("=+-@\t\r\n＝＋－＠", first) {
+	read := typed.Line(norm.NFKC.String(cell)) // a spreadsheet passes over wide forms and blanks
+	first, _ := utf8.DecodeRuneInString(cell)
+	switch {
+	case cell != "" && strings.ContainsRune("=+-@\t\r\n＝＋－＠", first) && !signed.MatchString(read):
 		return "'" + cell
-	}
-	if converted.MatchString(cell) {
+	case converted.MatchString(read):
 		return "\t" + cell
 	}
 	return cell

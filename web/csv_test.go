@@ -41,11 +41,13 @@ func serveCSV(t *testing.T, raw bool, rows [][]string, err error) (url string) {
 
 func TestCSVIsTextForSpreadsheets(t *testing.T) {
 	t.Parallel()
-	formulas := []string{"=1+1", "+8613800000000", "-1", "@SUM(A1)", "\t=1", "\r=1", "\n=1", "＝1", "＋1", "－1", "＠x"}
+	formulas := []string{"=1+1", "+1+A1", "-A1", "@SUM(A1)", "\t=1", "\r=1", "\n=1", "＝1", "＋A1", "－A1", "＠x"}
 	// Excel shows these as 1.38E+10, 138, 4.2E+27, 90000000000, a day, an hour, a share, a sum.
 	numbers := []string{"13800000000", "0138", "4200001234567890123456789012", "9E10", "1-2", "2026/11/26", "3月5日", "MAR1", "1 Sep", "SEPT-2", "10:30", "7 pm", "50%", "1,234", "¥5",
-		"(12)", "TRUE", " 007", "0001-0002-0003"}
-	plain := []string{"", "茶", "a=b", "a\"b,c\nd", " =1", "06EX-3K2P-41ZD", "3 层抽屉柜", "Mary 1", "一号楼 0138", "😀", "SF1234567890", "Section 3", "May"}
+		"(12)", "TRUE", " 007", "0001-0002-0003",
+		"May 5, 2026", "Nov 11 2026", "11 Nov 2026 20:00", "11-Nov-2026 8:00", "5/Mar/2026", "true ", "#N/A", "€12", "£12", "123\u00a0456", "０１３８", "\u200b0138", "下午 3:00",
+		"+442079460958", "+44 20-7946-0958", "+8613800000000", "-1", "－1", "06EX-3K2P-41ZD", "3 层抽屉柜", "May"}
+	plain := []string{"", "茶", "a=b", "a\"b,c\nd", " =1", "Mary 1", "一号楼 0138", "😀", "SF1234567890", "Section 3", "Truelove"}
 	var rows, want [][]string
 	want = append(want, csvHeader)
 	for _, cell := range formulas {

@@ -155,7 +155,7 @@ func TestAWholeEveningInTheBrowser(t *testing.T) {
 	filed := map[string]string{}
 	for _, row := range rows[1:] {
 		filed[row[0]] = row[4]
-		if id, err := uuid.Parse(row[0]); err != nil || row[15] != order.Number(id) || !strings.HasPrefix(row[8], "\t1") || (row[4] == "paid") != (row[18] == "9.90") {
+		if id, err := uuid.Parse(row[0]); err != nil || row[15] != "\t"+order.Number(id) || !strings.HasPrefix(row[8], "\t1") || (row[4] == "paid") != (row[18] == "9.90") {
 			t.Errorf("the file has the row %q", row)
 		}
 	}
