@@ -35,7 +35,7 @@ type Address struct {
 
 // addressPhone is a telephone of an address: digits, a landline with its area, 010-12345678, or a service number,
 // 400-810-1234. An extension follows behind a dash.
-var addressPhone = regexp.MustCompile(`^[+]?[0-9]{3,20}$|^[+]?[0-9]{5,20}-[0-9]{1,6}$|^(0[0-9]{2,3}-[0-9]{7,8}|[48]00-[0-9]{3}-[0-9]{4})(-[0-9]{1,6})?$`)
+var addressPhone = regexp.MustCompile(`^[+]?[0-9]{3,15}$|^[+]?[0-9]{5,15}-[0-9]{1,6}$|^(0[0-9]{2,3}-[0-9]{7,8}|[48]00-[0-9]{3}-[0-9]{4})(-[0-9]{1,6})?$`)
 
 // Validate returns an InvalidError for each invalid field.
 func (a Address) Validate() error {
