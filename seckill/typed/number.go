@@ -17,7 +17,7 @@ var (
 // codeDigits is the number of digits of a one-time code.
 const codeDigits = 6
 
-// Code returns a one-time code: the digits of the text, or of a whole text message its one number of six digits.
+// Code returns a one-time code: the digits of the text, or of a whole text message its one number of six digits, which may come twice.
 func Code(typed string) (string, error) {
 	chars := fold(typed)
 	other := slices.IndexFunc(chars, func(c char) bool { return !isDigit(c.is) && !strings.ContainsRune(" -.", c.is) })
@@ -28,7 +28,7 @@ func Code(typed string) (string, error) {
 	if halves := sixSplit.FindAllStringSubmatch(text(chars), -1); len(found) == 0 && len(halves) == 1 {
 		found = []string{halves[0][1] + halves[0][2]}
 	}
-	if len(found) != 1 {
+	if slices.Sort(found); len(slices.Compact(found)) != 1 {
 		return "", chars[other].was
 	}
 	return found[0], nil

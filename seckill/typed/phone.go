@@ -38,7 +38,7 @@ func dialled(chars []char) (string, error) {
 	}
 	var b strings.Builder
 	gap := false
-	for _, c := range chars {
+	for _, c := range chars[:len([]rune(strings.TrimRight(text(chars), " .,;、")))] { // the end of a sentence is none of a number
 		switch {
 		case isDigit(c.is), c.is == '+' && b.Len() == 0:
 			if gap && b.Len() > 0 && b.String() != "+" {
@@ -55,8 +55,8 @@ func dialled(chars []char) (string, error) {
 	return b.String(), nil
 }
 
-// separators stand between the digits of a telephone.
-const separators = " -./()"
+// separators stand between the digits of a telephone. A slash stands between two.
+const separators = " -.()"
 
 // extension is what stands before an extension.
 var extension = regexp.MustCompile(`(?i)[ ;]*(?:(?:转|轉|分机号?|分機號?|内线|內線|extension|ext|x|#)[ .:=]*)+`)

@@ -10,7 +10,7 @@ function code(typed) {
   const chars = fold(typed), all = text(chars);
   const other = chars.find((c) => !isDigit(c.is) && !' -.'.includes(c.is));
   if (!other) return all.replace(/[ .-]/g, '');
-  const found = all.match(/[0-9]+/g)?.filter((run) => run.length === 6) ?? [];
+  const found = [...new Set(all.match(/[0-9]+/g)?.filter((run) => run.length === 6))];
   const halves = [...all.matchAll(/(?:^|[^0-9])([0-9]{3})[ -]([0-9]{3})(?:$|[^0-9])/g)];
   if (found.length === 1) return found[0];
   return !found.length && halves.length === 1 ? halves[0][1] + halves[0][2] : wrong(other);
