@@ -182,13 +182,13 @@ func (e charError) msg(r *http.Request) string {
 	seen := strings.HasPrefix(e.found.Name(), "“")
 	switch {
 	case chinese(r) && seen:
-		return fmt.Sprintf("%s；第 %d 个字%s不能用", may.zh, e.found.At, e.found.Name())
+		return fmt.Sprintf("%s；第 %d 个字符%s不能用", may.zh, e.found.At, e.found.Name())
 	case chinese(r):
-		return fmt.Sprintf("%s；第 %d 个字是看不见的字符（%s），请删去", may.zh, e.found.At, e.found.Name())
+		return fmt.Sprintf("%s；第 %d 个字符是看不见的字符（%s），请删去", may.zh, e.found.At, e.found.Name())
 	case seen:
-		return fmt.Sprintf("%s; found %s in place %d", may.en, e.found.Name(), e.found.At)
+		return fmt.Sprintf("%s; character %d is %s, which is not allowed", may.en, e.found.At, e.found.Name())
 	}
-	return fmt.Sprintf("%s; found an invisible character (%s) in place %d, delete it", may.en, e.found.Name(), e.found.At)
+	return fmt.Sprintf("%s; character %d is invisible (%s); delete it", may.en, e.found.At, e.found.Name())
 }
 
 // refuseFields writes a bad request with every wrong field, each once: what the field is called, a word for the

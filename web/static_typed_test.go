@@ -68,7 +68,7 @@ func TestAPhoneIsOneHoweverItIsTyped(t *testing.T) {
 	v.goTo("/login.html?register&next=/account.html")
 	v.types("phone", strings.Replace(spaced, " ", "o", 1))
 	v.clicks("send-code")
-	v.becomes("the refusal", `document.querySelector('#phone-error')?.innerText ?? ''`, "手机号只能有数字、空格、短横和开头的 +；第 4 个字“o”不能用")
+	v.becomes("the refusal", `document.querySelector('#phone-error')?.innerText ?? ''`, "手机号只能有数字、空格、短横和开头的 +；第 4 个字符“o”不能用")
 	v.shoots("typed-register-phone-zh")
 	v.pastes("phone", "\u202d+86 "+spaced+"\u202c")
 	v.hasInField("phone", phone)
@@ -95,7 +95,7 @@ func TestAPhoneIsOneHoweverItIsTyped(t *testing.T) {
 	}
 	v.clicks("save-address")
 	v.becomes("the refusal", `document.querySelector('#phone-error')?.innerText ?? ''`,
-		"A phone number may contain digits, spaces, dashes, brackets, a leading + and an extension (ext. 123); found “o” in place 12")
+		"A phone number may contain digits, spaces, dashes, brackets, a leading + and an extension (ext. 123); character 12 is “o”, which is not allowed")
 	v.shoots("typed-address-desktop-en")
 	v.enters("#phone", "（０１０）１２３４ ５６７８ 转 123", "e.select()")
 	v.clicks("save-address")

@@ -114,17 +114,17 @@ func TestARefusalNamesTheCharacter(t *testing.T) {
 		field, reason, en, zh string
 	}{
 		{anonymous, "POST", "/api/otp", `{"phone":"138o0138000"}`, "phone", "form",
-			"A phone number may contain digits, spaces, dashes and a leading +; found “o” in place 4", "手机号只能有数字、空格、短横和开头的 +；第 4 个字“o”不能用"},
+			"A phone number may contain digits, spaces, dashes and a leading +; character 4 is “o”, which is not allowed", "手机号只能有数字、空格、短横和开头的 +；第 4 个字符“o”不能用"},
 		{anonymous, "POST", "/api/login", `{"phone":"138\u00070138000","password":"x"}`, "phone", "form",
-			"A phone number may contain digits, spaces, dashes and a leading +; found an invisible character (U+0007) in place 4, delete it",
-			"手机号只能有数字、空格、短横和开头的 +；第 4 个字是看不见的字符（U+0007），请删去"},
+			"A phone number may contain digits, spaces, dashes and a leading +; character 4 is invisible (U+0007); delete it",
+			"手机号只能有数字、空格、短横和开头的 +；第 4 个字符是看不见的字符（U+0007），请删去"},
 		{anonymous, "POST", "/api/register", `{"phone":"13800138000","code":"12345o","password":"a long password","nickname":"A"}`, "code", "form",
-			"The code has 6 digits; found “o” in place 6", "验证码是 6 位数字；第 6 个字“o”不能用"},
+			"The code has 6 digits; character 6 is “o”, which is not allowed", "验证码是 6 位数字；第 6 个字符“o”不能用"},
 		{owner, "POST", "/api/account/address", `{"name":"A","phone":"13800138000 或 010","address":"B"}`, "phone", "digits",
-			"A phone number may contain digits, spaces, dashes, brackets, a leading + and an extension (ext. 123); found “或” in place 13",
-			"电话只能有数字、空格、短横、括号、开头的 + 和分机（转 123）；第 13 个字“或”不能用"},
-		{admin, "GET", "/api/admin/log?by=7x", "", "by", "form", "Only digits can stand here; found “x” in place 2", "这里只能填数字；第 2 个字“x”不能用"},
-		{admin, "GET", "/api/admin/orders?sale=sale7", "", "sale", "form", "Only digits can stand here; found “s” in place 1", "这里只能填数字；第 1 个字“s”不能用"},
+			"A phone number may contain digits, spaces, dashes, brackets, a leading + and an extension (ext. 123); character 13 is “或”, which is not allowed",
+			"电话只能有数字、空格、短横、括号、开头的 + 和分机（转 123）；第 13 个字符“或”不能用"},
+		{admin, "GET", "/api/admin/log?by=7x", "", "by", "form", "Only digits can stand here; character 2 is “x”, which is not allowed", "这里只能填数字；第 2 个字符“x”不能用"},
+		{admin, "GET", "/api/admin/orders?sale=sale7", "", "sale", "form", "Only digits can stand here; character 1 is “s”, which is not allowed", "这里只能填数字；第 1 个字符“s”不能用"},
 	} {
 		for language, want := range map[string]string{"en": c.en, "zh-CN": c.zh} {
 			r := shop.ask(c.method, c.path, shop.tokens[c.by], c.body, "Accept-Language", language)
