@@ -61,6 +61,7 @@ func (s *Server) downloadLog(w http.ResponseWriter, r *http.Request, _ admin.By)
 func logFilter(r *http.Request) (admin.LogFilter, error) {
 	q := query{values: r.URL.Query()}
 	f := admin.LogFilter{ByUser: q.id("by"), Action: q.text("action"), Subject: typed.Subject(q.text("subject")), From: q.time("from"), To: q.time("to"), Cursor: q.id("cursor")}
+	q.found("subject", f.Subject)
 	return f, q.err()
 }
 
@@ -79,10 +80,18 @@ func (q *query) text(name string) string {
 	return text
 }
 
+// found refuses a search for a text of which nothing is left: it would find all.
+func (q *query) found(name, left string) {
+	if left == "" && q.values.Get(name) != "" {
+		q.wrong = append(q.wrong, fieldError{name, "form"})
+	}
+}
+
 func (q *query) id(name string) int64 {
 	var f inputs
 	text := q.values.Get(name)
 	f.reads(name, "form", &text, typed.ID)
+	q.found(name, text)
 	n, err := strconv.ParseInt(text, 10, 64)
 	switch {
 	case f.err() != nil:

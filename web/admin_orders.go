@@ -50,6 +50,7 @@ func orderFilter(r *http.Request) (admin.OrderFilter, error) {
 	if spelled := typed.Search(q.text("q")); len(spelled) > 0 {
 		f.Q, f.Or = spelled[0], spelled[1:]
 	}
+	q.found("q", f.Q)
 	if f.Status != "" && !slices.Contains(order.Statuses, f.Status) {
 		q.wrong = append(q.wrong, fieldError{"status", "value"})
 	}

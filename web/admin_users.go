@@ -17,8 +17,8 @@ import (
 func (s *Server) adminUsers(w http.ResponseWriter, r *http.Request, by admin.By) error {
 	q := query{values: r.URL.Query()}
 	f := admin.PeopleFilter{Q: typed.Line(q.text("q")), Role: q.oneOf("role", user.Roles...), Disabled: q.bool("disabled"), Cursor: q.id("cursor")}
-	if err := q.err(); err != nil {
-		return err
+	if q.found("q", f.Q); q.err() != nil {
+		return q.err()
 	}
 	for _, digits := range []func(string) (string, error){typed.ID, typed.Phone} { // #12 is an account's number
 		if is, err := digits(f.Q); err == nil {

@@ -69,6 +69,8 @@ var fieldMsgs = map[fieldError]struct{ zh, en string }{
 	{"end_at", "form"}:      yearRange,
 	{"at", "range"}:         yearRange,
 	{"at", "form"}:          yearRange,
+	{"q", "form"}:           searchText,
+	{"subject", "form"}:     searchText,
 	{"from", "form"}:        searchTime,
 	{"to", "form"}:          searchTime,
 	{"minutes", "range"}:    {fmt.Sprintf("1 到 %d 分钟", maxExtension), fmt.Sprintf("1 to %d minutes", maxExtension)},
@@ -102,6 +104,7 @@ var (
 	yearRange = struct{ zh, en string }{
 		fmt.Sprintf("请填写 %d 年到 %d 年的日期和时间", goods.FirstYear, goods.LastYear),
 		fmt.Sprintf("A date and a time from %d to %d", goods.FirstYear, goods.LastYear)}
+	searchText  = struct{ zh, en string }{"搜索的内容没有看得见的字符，请重新输入", "The search has no character that can be seen; enter it again"}
 	searchTime  = struct{ zh, en string }{"请填写正确的日期和时间，年份为四位数", "A date and a time, with a year of four digits"}
 	titleLength = struct{ zh, en string }{
 		fmt.Sprintf("最多 %d 个字符", goods.TitleMax), fmt.Sprintf("At most %d characters", goods.TitleMax)}

@@ -108,6 +108,7 @@ func TestAFormThatIsRefusedUsesUpNoSum(t *testing.T) {
 func TestARefusalNamesTheCharacter(t *testing.T) {
 	t.Parallel()
 	shop := openMatrixShop(t)
+	nothing := struct{ zh, en string }{"搜索的内容没有看得见的字符，请重新输入", "The search has no character that can be seen; enter it again"}
 	for _, c := range []struct {
 		by                    int
 		method, path, body    string
@@ -125,6 +126,10 @@ func TestARefusalNamesTheCharacter(t *testing.T) {
 			"电话只能有数字、空格、短横、括号、开头的 + 和分机（转 123）；第 13 个字符“或”不能用"},
 		{admin, "GET", "/api/admin/log?by=7x", "", "by", "form", "Only digits can stand here; character 2 is “x”, which is not allowed", "这里只能填数字；第 2 个字符“x”不能用"},
 		{admin, "GET", "/api/admin/orders?sale=sale7", "", "sale", "form", "Only digits can stand here; character 1 is “s”, which is not allowed", "这里只能填数字；第 1 个字符“s”不能用"},
+		{admin, "GET", "/api/admin/orders?q=%E2%80%8B", "", "q", "form", nothing.en, nothing.zh},
+		{admin, "GET", "/api/admin/users?q=%E2%81%A0+", "", "q", "form", nothing.en, nothing.zh},
+		{admin, "GET", "/api/admin/log?subject=%C2%AD", "", "subject", "form", nothing.en, nothing.zh},
+		{admin, "GET", "/api/admin/orders?sale=%23", "", "sale", "form", "It has a wrong form", "格式不对"},
 	} {
 		for language, want := range map[string]string{"en": c.en, "zh-CN": c.zh} {
 			r := shop.ask(c.method, c.path, shop.tokens[c.by], c.body, "Accept-Language", language)
