@@ -99,7 +99,11 @@ func (s *Server) shipOrder(w http.ResponseWriter, r *http.Request, by admin.By) 
 	if err := body(w, r, &in, false); err != nil {
 		return err
 	}
-	if err := s.Admin.Ship(r.Context(), by, id, typed.Line(in.Carrier), typed.Parcel(in.Tracking)); err != nil {
+	var f inputs
+	if f.reads("tracking", "form", &in.Tracking, typed.Tracking); f.err() != nil {
+		return f.err()
+	}
+	if err := s.Admin.Ship(r.Context(), by, id, typed.Line(in.Carrier), in.Tracking); err != nil {
 		return err
 	}
 	return ok(w, 200, nil)

@@ -123,11 +123,12 @@ var goodsFields = map[string]string{"start": "start_at", "end": "end_at", "list-
 
 // fieldChars are what a field may contain, for the owner of one that has another character.
 var fieldChars = map[fieldError]struct{ zh, en string }{
-	{"phone", "form"}:   {"手机号只能有数字、空格、短横和开头的 +", "A phone number may contain digits, spaces, dashes and a leading +"},
-	{"phone", "digits"}: {"电话只能有数字、空格、短横、括号、开头的 + 和分机（转 123）", "A phone number may contain digits, spaces, dashes, brackets, a leading + and an extension (ext. 123)"},
-	{"code", "form"}:    {"验证码是 6 位数字", "The code has 6 digits"},
-	{"captcha", "form"}: {"答案是一个数字，用 0 到 9 写", "The answer is a number in the digits 0 to 9"},
-	{"", "form"}:        {"这里只能填数字", "Only digits can stand here"},
+	{"phone", "form"}:    {"手机号只能有数字、空格、短横和开头的 +", "A phone number may contain digits, spaces, dashes and a leading +"},
+	{"phone", "digits"}:  {"电话只能有数字、空格、短横、括号、开头的 + 和分机（转 123）", "A phone number may contain digits, spaces, dashes, brackets, a leading + and an extension (ext. 123)"},
+	{"code", "form"}:     {"验证码是 6 位数字", "The code has 6 digits"},
+	{"tracking", "form"}: {"运单号只能有字母、数字、短横和点", "A tracking number may contain letters, digits, dashes and dots"},
+	{"captcha", "form"}:  {"答案是一个数字，用 0 到 9 写", "The answer is a number in the digits 0 to 9"},
+	{"", "form"}:         {"这里只能填数字", "Only digits can stand here"},
 }
 
 // wrongFields returns every wrong field that err names. err may join several.

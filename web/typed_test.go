@@ -124,6 +124,8 @@ func TestARefusalNamesTheCharacter(t *testing.T) {
 		{owner, "POST", "/api/account/address", `{"name":"A","phone":"13800138000 或 010","address":"B"}`, "phone", "digits",
 			"A phone number may contain digits, spaces, dashes, brackets, a leading + and an extension (ext. 123); character 13 is “或”, which is not allowed",
 			"电话只能有数字、空格、短横、括号、开头的 + 和分机（转 123）；第 13 个字符“或”不能用"},
+		{admin, "POST", "/api/admin/orders/" + shop.order + "/ship", `{"carrier":"顺丰","tracking":"SF123（已发）"}`, "tracking", "form",
+			"A tracking number may contain letters, digits, dashes and dots; character 6 is “（”, which is not allowed", "运单号只能有字母、数字、短横和点；第 6 个字符“（”不能用"},
 		{admin, "GET", "/api/admin/log?by=7x", "", "by", "form", "Only digits can stand here; character 2 is “x”, which is not allowed", "这里只能填数字；第 2 个字符“x”不能用"},
 		{admin, "GET", "/api/admin/orders?sale=sale7", "", "sale", "form", "Only digits can stand here; character 1 is “s”, which is not allowed", "这里只能填数字；第 1 个字符“s”不能用"},
 		{admin, "GET", "/api/admin/orders?q=%E2%80%8B", "", "q", "form", nothing.en, nothing.zh},

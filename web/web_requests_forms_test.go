@@ -139,7 +139,7 @@ var forms = []form{
 	{route: "POST /api/admin/orders/{id}/extend", weight: 5, who: anAdmin, thing: anOrder, before: limited, answers: []string{"200 ok", "409 wrong_status"},
 		fields: []field{{"minutes", upTo(maxExtension)}}},
 	{route: "POST /api/admin/orders/{id}/ship", weight: 5, who: anAdmin, thing: anOrder, before: limited, answers: []string{"200 ok", "409 wrong_status"},
-		fields: []field{{"carrier", nickname}, {"tracking", func(g *generator, _ *request) any { return pick(g, "SF1234567890", "=1+1", "运单") }}}},
+		fields: []field{{"carrier", nickname}, {"tracking", func(g *generator, _ *request) any { return pick(g, "SF1234567890", "顺丰 1-1", "YT.1，") }}}},
 	{route: "POST /api/admin/refunds", weight: 3, who: anAdmin, before: limited, answers: []string{"200 ok"},
 		fields: []field{{"orders", func(g *generator, _ *request) any { return []any{g.uuid(), g.uuid()} }}}},
 	{route: "GET /api/admin/payments", weight: 3, who: anAdmin, before: limited, answers: []string{"200 ok"},

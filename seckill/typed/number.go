@@ -89,12 +89,40 @@ func whole(chars []char, signs string) (string, error) {
 	return number, nil
 }
 
-// Parcel returns the number of a parcel or of a payment: no blanks, and narrow letters. Its letters stay large or small. A label
+// Tracking returns the number of a parcel: ASCII letters and digits, dashes and dots. Chinese before it is a label, with or without a
+// colon, such as the carrier's name; the end of a sentence behind it is left out.
+func Tracking(typed string) (string, error) {
+	chars := fold(typed)
+	if bare := unlabelled(chars); hasHan(chars[:len(chars)-len(bare)]) {
+		chars = bare
+	}
+	label := func(c char) bool { return unicode.Is(unicode.Han, c.is) || strings.ContainsRune(" ()#", c.is) }
+	if from := slices.IndexFunc(chars, func(c char) bool { return !label(c) }); from > 0 {
+		chars = chars[from:]
+	}
+	var number []rune
+	for _, c := range chars[:len([]rune(strings.TrimRight(text(chars), " .,;、!")))] {
+		switch {
+		case c.is == ' ':
+		case isDigit(c.is), 'a' <= c.is && c.is <= 'z', 'A' <= c.is && c.is <= 'Z', c.is == '-', c.is == '.':
+			number = append(number, c.is)
+		default:
+			return "", c.was
+		}
+	}
+	return string(number), nil
+}
+
+func hasHan(chars []char) bool {
+	return slices.ContainsFunc(chars, func(c char) bool { return unicode.Is(unicode.Han, c.is) })
+}
+
+// Parcel returns the number of a parcel or of a payment, as a search may have it: no blanks, and narrow letters. Its letters stay large or small. A label
 // before it is left out if it is Chinese: in other letters it may be a part of the number, as in wx:4200.
 func Parcel(typed string) string {
 	chars := fold(typed)
 	bare := unlabelled(chars)
-	if !slices.ContainsFunc(chars[:len(chars)-len(bare)], func(c char) bool { return unicode.Is(unicode.Han, c.is) }) {
+	if !hasHan(chars[:len(chars)-len(bare)]) {
 		bare = chars
 	}
 	return strings.ReplaceAll(text(bare), " ", "")

@@ -18,7 +18,7 @@ type typedCase struct {
 
 // readers are the kinds of the table.
 var readers = map[string]func(string) (string, error){
-	"phone": Phone, "contact": Contact, "code": Code, "sum": Sum, "id": ID,
+	"phone": Phone, "contact": Contact, "code": Code, "sum": Sum, "id": ID, "tracking": Tracking,
 	"key": sure(Key), "parcel": sure(Parcel), "reference": sure(Reference), "line": sure(Line), "subject": sure(Subject),
 }
 
@@ -76,7 +76,7 @@ func FuzzTyped(f *testing.F) {
 	}
 	forms := map[string]*regexp.Regexp{
 		"phone": regexp.MustCompile(`^\+?[0-9]*$`), "contact": regexp.MustCompile(`^\+?[0-9]*(-[0-9]+)*$`), "code": regexp.MustCompile(`^[0-9]*$`),
-		"sum": regexp.MustCompile(`^(-?[0-9]+)?$`), "id": regexp.MustCompile(`^[0-9]*$`),
+		"sum": regexp.MustCompile(`^(-?[0-9]+)?$`), "id": regexp.MustCompile(`^[0-9]*$`), "tracking": regexp.MustCompile(`^[0-9A-Za-z.-]*$`),
 		"key": regexp.MustCompile(`^([0-9A-Z]{4}(-[0-9A-Z]{4}){2}|([0-9]+:[0-9]+-[0-9]+:|direct:)?[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})?$`),
 	}
 	f.Fuzz(func(t *testing.T, typed string) {

@@ -52,16 +52,25 @@ function price(typed) {
   return fraction ? (number || '0') + '.' + fraction : number;
 }
 
+// bare returns the characters behind a label in Chinese. In other letters it may be a part of the number.
 const bare = (typed) => {
   const chars = fold(typed), behind = unlabelled(chars);
-  return text(/\p{Script=Han}/u.test(text(chars.slice(0, chars.length - behind.length))) ? behind : chars).replaceAll(' ', '');
+  return /\p{Script=Han}/u.test(text(chars.slice(0, chars.length - behind.length))) ? behind : chars;
 };
+
+// tracking reads the number of a parcel; the name of the carrier may stand before it.
+function tracking(typed) {
+  const chars = without(without(bare(typed), /^[\p{Script=Han} ()#]+(?=[^\p{Script=Han} ()#])/u), /[ .,;、!]+$/).filter((c) => c.is !== ' ');
+  const other = chars.find((c) => !/[0-9A-Za-z.-]/.test(c.is));
+  return other ? wrong(other) : text(chars);
+}
 
 export const readers = {
   phone, contact, code, sum, price,
   id: (typed) => whole(unlabelled(fold(typed)), '#'),
   units: (typed) => whole(without(unlabelled(fold(typed)), /[ ]*(?:件|个|units?)[ .]*$/i), '+-'),
-  parcel: bare,
+  parcel: (typed) => text(bare(typed)).replaceAll(' ', ''),
+  tracking,
   line: (typed) => line(typed, /\p{Cf}/gu),
 };
 

@@ -106,7 +106,7 @@ function Ship({ order, send, sending }) {
   };
   return html`
     <form class="filters" onSubmit=${ship}>
-      ${['carrier', 'tracking'].map((name) => html`<${Field} key=${name} id=${name} label=${t('ship.' + name)} value=${shipment[name]} kind=${name === 'tracking' ? 'parcel' : 'line'} error=${errors[name]}
+      ${['carrier', 'tracking'].map((name) => html`<${Field} key=${name} id=${name} label=${t('ship.' + name)} value=${shipment[name]} kind=${name === 'tracking' ? 'tracking' : 'line'} error=${errors[name]}
         onValue=${(v) => { setShipment({ ...shipment, [name]: v }); setErrors({ ...errors, [name]: '' }); }} />`)}
       <button class="button small" data-test="ship" disabled=${sending}>${t(order.delivery.shipped_at ? 'ship.correct' : 'ship.go')}</button>
     </form>`;
