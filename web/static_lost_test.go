@@ -117,6 +117,18 @@ func TestAPageWithoutItsStyles(t *testing.T) {
 	o := anotherRelease(t, s.URL, "0123456789abcdef")
 	v := visit(t, root, o.URL, "en-GB")
 	v.keepsNoFiles()
+	// A style sheet and a script of an extension of the browser are blocked, before and after the page has started.
+	foreign := `Promise.all([['link', { rel: 'stylesheet', href: '/theirs.css' }], ['script', { src: '/theirs.js' }]].map(([tag, file]) => new Promise((done) => {
+		document.documentElement.append(Object.assign(document.createElement(tag), file, { onerror: done, onload: done }));
+	})))`
+	v.before(`addEventListener('DOMContentLoaded', () => { window.theirs = ` + foreign + `; })`)
+	v.goTo("/missing-before")
+	v.until("the page has started with the files of someone else", settled+` && window.theirs.then(() => true)`)
+	if lost := v.evaluates(`(async () => { await ` + foreign + `; return String(document.documentElement.dataset.lost); })()`); lost != "undefined" {
+		t.Errorf("without files that are not the shop's it has lost a %s", lost)
+	}
+	v = visit(t, root, o.URL, "en-GB")
+	v.keepsNoFiles()
 	for _, sheet := range []string{`/app\.css$`, `/list\.css$`, `\.css$`} {
 		for _, how := range []string{"404", "a broken connection", "the page of a portal"} {
 			o.loses(regexp.MustCompile(sheet), how)

@@ -12,11 +12,16 @@
   root.lang = chosen === 'zh' ? 'zh-CN' : 'en';
 
   // Until the page has started, a script that cannot be loaded, read or run shows the words of #lost at once. Without one of its style
-  // sheets a page goes on. See lost.js.
+  // sheets a page goes on. A file of someone else, as of an extension of the browser, is no loss. What is lost later is in lost.js.
+  var self = document.currentScript, files = self ? self.src.slice(0, -'early.js'.length) : '';
+  function isOfShop(address) {
+    return address.indexOf(files) === 0;
+  }
   function lose(event) {
     var from = event.target, tag = from && from.tagName;
-    if (tag === 'LINK' && from.rel === 'stylesheet') loseStyle();
-    else if (!document.getElementById('main') && (!tag || tag === 'SCRIPT')) root.setAttribute('data-lost', 'page');
+    if (document.getElementById('main')) return;
+    if (tag === 'LINK' && from.rel === 'stylesheet' && isOfShop(from.href)) loseStyle();
+    else if (!tag || (tag === 'SCRIPT' && isOfShop(from.src))) root.setAttribute('data-lost', 'page');
   }
   function loseStyle() {
     if (!root.hasAttribute('data-lost')) root.setAttribute('data-lost', 'part');
@@ -28,6 +33,7 @@
   // show them.
   var links = document.querySelectorAll('link[rel="stylesheet"]');
   for (var i = 0; i < links.length; i++) {
+    if (!isOfShop(links[i].href)) continue;
     try {
       if (!links[i].sheet || links[i].sheet.cssRules.length === 0) loseStyle();
     } catch (e) {
