@@ -1,13 +1,10 @@
 package web_test
 
 import (
-	"context"
 	"os"
 	"strings"
 	"testing"
 
-	"github.com/chromedp/cdproto/cdp"
-	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 
 	"miaosha/seckill/sandbox/sandboxtest"
@@ -44,22 +41,28 @@ func TestATranslatedPageGoesOn(t *testing.T) {
 		for (const way of ['', 'inside', 'first', 'last']) {
 			for (let run = 0; run < 40; run++) {
 				const set = [];
-				const Page = ({ n }) => {
+				const Part = ({ n }) => {
 					const [pieces, setPieces] = useState([]);
 					set[n] = setPieces;
 					return pieces.map(draw);
 				};
+				const Page = ({ n }) => {
+					const [pieces, setPieces] = useState([]);
+					set[n] = setPieces;
+					return html` + "`<div><${Part} n=${n + 2} /></div>${pieces.map(draw)}<div>text<${Part} n=${n + 4} /></div>`" + `;
+				};
 				render(null, page);
 				render(null, twin);
 				page.textContent = '';
-				render(html` + "`<${Page} n=0 />`" + `, page);
-				render(html` + "`<${Page} n=1 />`" + `, twin);
+				render(html` + "`<${Page} n=${0} />`" + `, page);
+				render(html` + "`<${Page} n=${1} />`" + `, twin);
 				const stop = translatePage(page, way);
 				const steps = [];
 				for (let i = 0; i < 12; i++) {
 					const pieces = Array.from({ length: random(6) }, () => piece(0));
-					steps.push(JSON.stringify(pieces));
-					set.forEach((f) => f(pieces));
+					const part = 2 * random(3);
+					steps.push(part + JSON.stringify(pieces));
+					[0, 1].forEach((n) => set[part + n](pieces));
 					if (random(4)) await new Promise((done) => setTimeout(done)); // the translator comes between, or not
 				}
 				await new Promise((done) => setTimeout(done));
@@ -69,6 +72,24 @@ func TestATranslatedPageGoesOn(t *testing.T) {
 				stop();
 			}
 		}
+		render(null, page);
+		let tick;
+		const Clock = () => {
+			const [n, setN] = useState(0);
+			tick = setN;
+			return html` + "`<b>second ${n} of it<i>and more</i></b>`" + `;
+		};
+		render(html` + "`<section><p>what stays</p><${Clock} /></section>`" + `, page);
+		translatePage(page);
+		getSelection().selectAllChildren(page.querySelector('p'));
+		const changes = new MutationObserver(() => {});
+		changes.observe(page.querySelector('p'), { childList: true, subtree: true, characterData: true });
+		for (let n = 1; n < 4; n++) {
+			tick(n);
+			await new Promise((done) => setTimeout(done));
+			if (page.textContent !== '[what stays][second ' + n + ' of it][and more]') return 'after ' + n + ' seconds: ' + page.outerHTML;
+		}
+		if (changes.takeRecords().length || String(getSelection()) !== '[what stays]') return 'what stays was made new, selected is ' + getSelection();
 		return 'as the twin';
 	})()`)
 	if got != "as the twin" {
@@ -80,11 +101,7 @@ func TestATranslatedPageGoesOn(t *testing.T) {
 // translates lets the browser translate each page that comes.
 func (v *visitor) translates() {
 	v.t.Helper()
-	script := translator(v.t) + `addEventListener('DOMContentLoaded', () => translatePage(document.body))`
-	v.do("translate", chromedp.Func(func(ctx context.Context, target *chromedp.Target) error {
-		_, err := cdp.Call(ctx, target, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: script})
-		return err
-	}))
+	v.before(translator(v.t) + `addEventListener('DOMContentLoaded', () => translatePage(document.body))`)
 }
 
 // words are all words of a part of a page without the marks of the translator; each number is a #.

@@ -21,18 +21,18 @@ export function addSample(server, sentAt, receivedAt, precision) {
 // local time.
 export const now = () => (base ? base.server + performance.now() - base.mono : Date.now());
 
-// useSecond renders its caller on each full second of the server's time.
-export function useSecond() {
-  const [, render] = useState(0);
+// useSecond renders its caller on each full second of the server's time, or on those that change a value of the time.
+export function useSecond(value = now) {
+  const [, render] = useState(value);
   useEffect(() => {
     let timer;
     const schedule = () => {
-      timer = setTimeout(() => { render((n) => n + 1); schedule(); }, 1000 - (now() % 1000) + 5);
+      timer = setTimeout(() => { render(value); schedule(); }, 1000 - (now() % 1000) + 5);
     };
     schedule();
     return () => clearTimeout(timer);
   }, []);
-  return now();
+  return value();
 }
 
 // split cuts ms into full days and "hh:mm:ss". It rounds up, so that 0 comes at the moment itself.

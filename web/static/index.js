@@ -90,7 +90,7 @@ const Group = ({ head, sales }) => (sales.length === 0 ? null : html`
 
 // Menu is one stop of the tab key; the arrow keys, Home and End go from slot to slot.
 function Menu({ slots, slot, select }) {
-  const today = dayOf(new Date(useSecond()));
+  const today = useSecond(() => dayOf(new Date(now())));
   const current = slot || (slots.find((s) => s.state === 'open') || {}).start_at;
   useEffect(() => { // scroll the current slot into view, sideways only
     const strip = document.querySelector('.menu');

@@ -1,8 +1,7 @@
 // Keeps a page alive that the browser translates. A translator takes text nodes out of the page and puts a <font> with words of its
 // own in their place. Preact goes on with the nodes that it has made: a new text in them is not seen, and a node that is to stand
-// before one of them is put nowhere, which throws. So before a rendering the nodes come back to their places, and after it each <font>
-// comes back to where nothing has changed; what has changed is new to the translator, which translates it again. Nothing of that is seen,
-// because it happens between two pictures. A page that is not translated has nothing to put back.
+// before one of them is put nowhere, which throws. So before a component renders its nodes come back to their places, and after it each
+// <font> comes back to where nothing has changed; what has changed is new to the translator. The rest of the page stays, with its selection.
 //
 // Figures, prices, times and code are not translated at all: an element that has them alone says so by itself, names and numbers with
 // letters by translate="no" where they are written.
@@ -28,20 +27,28 @@ options.vnode = ({ type, props }) => {
 export function followTranslation(root) {
   const observer = new MutationObserver(learn);
   observer.observe(root, { childList: true, subtree: true });
+  const back = []; // what came back in this rendering
+  const { __r: hook } = options; // Preact calls it before a component renders; __c is the component, and __P the element around it
+  options.__r = (vnode) => {
+    for (const of of fonts) if (of[0].parentNode === vnode.__c.__P || holds(vnode, of[0])) back.push(putBack(of));
+    hook?.(vnode);
+  };
   options.debounceRendering = (renderAll) => Promise.resolve().then(() => {
     learn(observer.takeRecords());
-    const were = [...fonts].filter(([font]) => font.isConnected).map(putBack);
-    fonts.clear();
     try {
       renderAll();
     } finally {
-      were.forEach(putAgain);
+      back.splice(0).forEach(putAgain);
       observer.takeRecords(); // what was done here
     }
   });
 }
 
+// holds reports whether a node is within what a part of the page has rendered: the nodes of a component are those of its parts.
+const holds = ({ type, __k: parts, __e: made }, node) => (typeof type === 'function' ? parts?.some((part) => part && holds(part, node)) : made?.contains(node));
+
 function putBack([font, texts]) {
+  fonts.delete(font);
   const were = { font, texts, data: texts.map((text) => text.data), homes: texts.map((text) => font.contains(text) && text.parentNode) };
   font.replaceWith(...texts);
   return were;
