@@ -13,7 +13,10 @@ function dismiss() {
   delete root.dataset.lost;
   words.remove();
 }
-document.getElementById('dismiss').onclick = dismiss;
+document.getElementById('dismiss').onclick = () => {
+  dismiss();
+  document.getElementById('main')?.focus(); // the button that had it is gone
+};
 
 // say shows the words at the edge of a page that goes on: what is typed in it stays.
 export function say() {
@@ -27,10 +30,14 @@ export async function load(part) {
   try {
     return await part();
   } catch {
-    say();
+    if (!left) say();
     return null;
   }
 }
+
+let left = false; // for another page, which ends what is on its way
+addEventListener('pagehide', () => { left = true; });
+addEventListener('pageshow', () => { left = false; });
 
 // An error that no one expects, of a script of the shop, leaves a part of the page as it was.
 const scripts = new URL('./', import.meta.url).href;

@@ -79,8 +79,12 @@ function Account({ user }) {
 function Changed({ user }) {
   const [seen, setSeen] = useState(!changed);
   if (seen || user === undefined || user?.unsure) return null;
+  const see = () => {
+    setSeen(true);
+    document.getElementById('main').focus(); // the button that had it goes
+  };
   return html`<p class="note changed" role="alert" data-test="changed">${user ? t('changed.now', { name: user.nickname || user.phone }) : t('changed.over')}
-    ${' '}${user ? html`<button class="plain" data-test="changed-seen" onClick=${() => setSeen(true)}>${t('changed.seen')}</button>`
+    ${' '}${user ? html`<button class="plain" data-test="changed-seen" onClick=${see}>${t('changed.seen')}</button>`
       : location.pathname !== '/login.html' && html`<a href=${loginHref()}>${t('login')}</a>`}</p>`;
 }
 
