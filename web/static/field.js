@@ -3,15 +3,20 @@ import { html } from './lib/preact.js';
 import { tidy } from './typed.js';
 
 // putter returns the handlers of a field of a kind (typed.js): what is pasted or filled in at once, and what is in the field when it
-// is left, is shown as the shop will store it. A text that is being typed stays as it is.
+// is left, is shown as the shop will store it. A text that is being typed stays as it is, and so does a line until it is left: words
+// are put into it one by one, by a keyboard that suggests them, and at the cursor.
 export function putter(kind, onValue) {
   if (!kind) return { onInput: (e) => onValue(e.target.value) };
   const put = (e) => {
     const value = tidy(kind, e.target.value);
-    if (value !== e.target.value) e.target.value = value;
+    if (value !== e.target.value) {
+      const at = Math.max(0, value.length - (e.target.value.length - e.target.selectionEnd));
+      e.target.value = value;
+      if (e.target === document.activeElement) e.target.setSelectionRange(at, at); // the cursor stays where it was in the text
+    }
     onValue(value);
   };
-  const typing = ({ inputType }) => inputType && !/^insert(FromPaste|FromDrop|ReplacementText)/.test(inputType);
+  const typing = ({ inputType }) => kind === 'line' || (inputType && !/^insert(FromPaste|FromDrop|ReplacementText)/.test(inputType));
   return { onInput: (e) => (typing(e) ? onValue(e.target.value) : put(e)), onBlur: (e) => tidy(kind, e.target.value) !== e.target.value && put(e) };
 }
 
