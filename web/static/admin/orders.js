@@ -4,6 +4,7 @@ import { forUser, get } from '../api.js';
 import { now } from '../clock.js';
 import { errorText, formatTime, lang, t, yuan } from '../i18n.js';
 import { Failed } from '../shell.js';
+import { tidy } from '../typed.js';
 import { why } from './list.js';
 import { OrderFile } from './order.js';
 import { Refunds } from './refunds.js';
@@ -48,7 +49,7 @@ function Search({ may }) {
     <${Filters} chosen=${chosen} />
     <div class="row tools">
       <a class="button quiet small" data-test="orders-csv" download href=${forUser('/api/admin/orders.csv?' + asQuery(chosen, { lang: lang() }))}>${t('orders.csv')}</a>
-      ${may && html`<${Refunds} orders=${marked} sale=${Number(chosen.sale) || 0} onDone=${reread} />`}
+      ${may && html`<${Refunds} orders=${marked} sale=${Number(tidy('id', chosen.sale ?? '')) || 0} onDone=${reread} />`}
     </div>
     ${failed && !orders && html`<${Failed} title=${t('admin.failed')} more=${why(failed)} onRetry=${() => read()} />`}
     ${failed && orders && html`<p class="note" role="status">${errorText(failed)}</p>`}
