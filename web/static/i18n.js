@@ -16,7 +16,12 @@ export const lang = () => current;
 // them and names the file of the page's language in its preload list.
 export async function loadTexts(...files) {
   FILES.push(...files);
-  await read(files, current);
+  try {
+    await read(files, current);
+  } catch (error) {
+    FILES.splice(0, FILES.length, ...FILES.filter((file) => !files.includes(file))); // a change of the language goes on without them
+    throw error;
+  }
 }
 
 async function read(files, language) {

@@ -31,14 +31,17 @@ export function Strategy({ strategy }) {
 
 // The comment at the top of each source, in Chinese. They come with the first source that is shown: "async" keeps them out of the
 // page's preload list.
-let about;
-const loadAbout = () => (about ??= load(() => loadTexts({ zh: async () => import('./words/about_zh.js'), en: async () => ({}) })));
+let about = null;
+async function loadAbout() {
+  about ??= load(() => loadTexts({ zh: async () => import('./words/about_zh.js'), en: async () => ({}) }));
+  if (await about === null) about = null; // lost: the next source tries again
+}
 
 // Source shows a file. text is the beginning of the keys of its texts.
 export function Source({ of: { text, file, source, marks } }) {
   const code = useRef();
-  const [, setReady] = useState(false);
-  useEffect(() => { loadAbout().then(() => setReady(true)); }, []);
+  const [, setReady] = useState(null);
+  useEffect(() => { loadAbout().then(() => setReady({})); }, [file]);
   const lines = source.replace(/\n$/, '').split('\n');
   const isMarked = (n) => marks.some(([from, to]) => from <= n && n <= to);
   useLayoutEffect(() => { // scroll the code to the first marked line; the page itself does not move
