@@ -44,7 +44,7 @@ export function Picture({ f }) {
     const handlers = {
       dragover: (e) => { if (e.dataTransfer.types.includes('Files')) e.preventDefault(); },
       drop: (e) => { if (e.dataTransfer.files.length) { e.preventDefault(); latest.current(e.dataTransfer.files[0]); } },
-      paste: ({ clipboardData: data }) => { if (!data.types.includes('text/plain')) latest.current(data.files[0]); },
+      paste: ({ clipboardData: data, target }) => { if (!data.types.includes('text/plain') || !target.matches('input, textarea')) latest.current(data.files[0]); },
     };
     for (const [event, handler] of Object.entries(handlers)) addEventListener(event, handler);
     return () => { for (const [event, handler] of Object.entries(handlers)) removeEventListener(event, handler); };

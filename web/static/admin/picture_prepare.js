@@ -71,12 +71,19 @@ const contextOf = (canvas) => canvas.getContext('2d', { willReadFrequently: true
 
 // encode returns a photo as JPEG, and a picture with transparent parts as PNG; null if the browser has drawn nothing, for want of memory.
 function encode(canvas) {
-  const { data } = contextOf(canvas).getImageData(0, 0, canvas.width, canvas.height);
+  const context = contextOf(canvas);
+  const { data } = context.getImageData(0, 0, canvas.width, canvas.height);
   let least = 255;
   let most = 0;
   for (let i = 3; i < data.length; i += 4) {
     least = Math.min(least, data[i]);
     most = Math.max(most, data[i]);
+  }
+  if (!most) { // nothing is drawn, or the picture is transparent all over
+    context.resetTransform();
+    context.fillRect(0, 0, 1, 1);
+    [, , , most] = context.getImageData(0, 0, 1, 1).data;
+    context.clearRect(0, 0, 1, 1);
   }
   return most ? new Promise((done) => canvas.toBlob(done, least < 255 ? 'image/png' : 'image/jpeg', 0.94)) : null;
 }
