@@ -4,6 +4,7 @@ import { newer } from './baseline.mjs';
 
 const ALLOWED = ['Notification']; // notify.js asks whether it is there
 const OWN = ['destroy', 'forget', 'lost', 'to']; // methods and fields of our own whose names an API has, too
+const IGNORED = ['imageSmoothingQuality']; // fields whose setting an older browser ignores
 const { lines, names } = newer();
 const globals = new Set(lines.filter((line) => !line.includes('.') && !ALLOWED.includes(line)));
 const statics = new Set(lines.filter((line) => /^\w+\.\w+$/.test(line)));
@@ -14,7 +15,7 @@ const oldEnough = { create: (context) => ({
     if (computed || ALLOWED.includes(object.name) || parent.optional) return; // f?.() asks whether it is there
     // A field of an answer may have the name of an API, in small letters. So these count where they are called or set.
     const isUsed = /[A-Z]/.test(name) || parent.callee === node || (parent.type === 'AssignmentExpression' && parent.left === node);
-    if (statics.has(`${object.name}.${name}`) || (isUsed && names.has(name) && !OWN.includes(name))) {
+    if (statics.has(`${object.name}.${name}`) || (isUsed && names.has(name) && ![...OWN, ...IGNORED].includes(name))) {
       context.report({ node: property, message: `${name} is newer than the oldest browsers.` });
     }
   },

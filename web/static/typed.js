@@ -1,6 +1,6 @@
 // What people type and paste, in the one spelling that the shop stores: as package typed reads it at the shop, which has the
 // reasons. A reader returns a text, or throws a CharError. Passwords are not read.
-import { CharError, cut, fold, isDigit, length, text, unlabelled, wrong } from './typed_chars.js';
+import { CharError, cut, fold, isDigit, last, length, text, unlabelled, wrong } from './typed_chars.js';
 import { contact, phone } from './typed_phone.js';
 import { t } from './i18n.js';
 
@@ -34,7 +34,7 @@ function whole(chars, signs) {
 
 function sum(typed) {
   const chars = unlabelled(fold(typed));
-  const equals = chars.findLastIndex((c) => c.is === '=');
+  const equals = last(chars, '=');
   if (equals < 0) return whole(chars, '+-');
   const behind = chars.slice(equals + 1);
   return whole(text(behind).replaceAll(' ', '') ? behind : chars.slice(0, equals), '+-');

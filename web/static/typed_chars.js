@@ -28,13 +28,14 @@ function known(c) {
 export const fold = (typed) => [...typed].flatMap((char, i) => [...(known(char) ?? [...char.normalize('NFKC')].map((c) => known(c) ?? c).join(''))]
   .map((is) => ({ is, char, at: i + 1 })));
 export const text = (chars) => chars.map((c) => c.is).join('');
+export const last = (chars, is) => chars.map((c) => c.is).lastIndexOf(is); // the place of the last one, -1 for none
 export const length = (part) => [...part].length;
 export const wrong = ({ char, at }) => { throw new CharError(char, at); };
 
 // unlabelled returns the characters behind a label, which has no digit.
 export function unlabelled(chars) {
   const digit = chars.findIndex((c) => isDigit(c.is));
-  return chars.slice(chars.slice(0, digit < 0 ? chars.length : digit).findLastIndex((c) => c.is === ':') + 1);
+  return chars.slice(last(chars.slice(0, digit < 0 ? chars.length : digit), ':') + 1);
 }
 
 // cut returns the characters before, in and behind the first match of a form.

@@ -1,10 +1,10 @@
 // Telephones in the one spelling that the shop stores: as phone.go in package typed, which has the reasons.
-import { cut, fold, isDigit, length, text, unlabelled, wrong } from './typed_chars.js';
+import { cut, fold, isDigit, last, length, text, unlabelled, wrong } from './typed_chars.js';
 
 // dialled returns the digits of a number, and one dash for all that separates two groups.
 function dialled(typed) {
   const zero = cut(typed, /^[ (]*\+[^a-z]*?\( *0 *\)/);
-  const chars = zero ? [...zero.match.slice(0, zero.match.findLastIndex((c) => c.is === '0')), ...zero.behind] : typed;
+  const chars = zero ? [...zero.match.slice(0, last(zero.match, '0')), ...zero.behind] : typed;
   let number = '', gap = false;
   for (const c of chars.slice(0, length(text(chars).replace(/[ .,;、]+$/, '')))) {
     if (isDigit(c.is) || (c.is === '+' && !number)) {
