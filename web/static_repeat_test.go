@@ -97,6 +97,20 @@ func TestAnAnswerThatIsLostInTheBackOffice(t *testing.T) {
 		total(units + 22)
 		v.until("the page says nothing of it any more", `!document.querySelector('[data-test="units-form"] [role="alert"]')`)
 
+		// What the sale has become says what was done: the same again is another change.
+		for _, action := range []string{"pause", "resume", "pause", "resume"} {
+			if action == "pause" {
+				lose()
+			}
+			v.clicks(action)
+			v.clicks("confirm")
+			v.sees(chromedp.CSS(`[data-test="sale"][data-state="` + map[string]string{"pause": "paused", "resume": "published"}[action] + `"]`))
+			if n := number(`select count(*) from sales where id = $1 and state = 'paused'`, sale); (n == 1) != (action == "pause") {
+				t.Errorf("after %s, %d such sales are paused", action, n)
+			}
+		}
+		v.until("the page says nothing of it any more", `!document.querySelector('[data-test="sale"] header [role="alert"]')`)
+
 		title := "Twice " + sale + device.name
 		v.goTo("/admin.html#sales/new")
 		v.fills("new-title", title)
@@ -187,15 +201,17 @@ func TestAnAnswerThatIsLostByAnAccount(t *testing.T) {
 	v.until("the code is filled in", `document.getElementById('code').value.length === 6`)
 	v.types("password", "a long password")
 	v.types("nickname", "李雷")
-	twice := func(button, says string) {
+	twice := func(button, field, says string) {
 		t.Helper()
 		lose()
 		v.clicks(button)
-		v.until("there is no answer", `document.querySelector('[data-test="note"]:not([hidden])')?.innerText.includes('网络不通')`)
+		said := `document.querySelector('[data-test="note"]:not([hidden])')?.innerText.includes(` + quoted(says) + `)`
+		v.until("the page says "+says+", when the shop can be reached again", said)
 		v.clicks(button)
-		v.until("the page says "+says, `document.querySelector('[data-test="note"]:not([hidden])')?.innerText.includes(`+quoted(says)+`)`)
+		v.sees(chromedp.CSS("#" + field + "-error"))
+		v.until("the page says "+says, said)
 	}
-	twice("submit-register", "也许已经生效")
+	twice("submit-register", "code", "也许已经生效")
 	v.shoots("lost-register-zh")
 	v.goTo("/login.html?next=/account.html")
 	v.types("phone", phone)
@@ -203,7 +219,7 @@ func TestAnAnswerThatIsLostByAnAccount(t *testing.T) {
 	v.clicks("change-password")
 	v.types("old", "a long password")
 	v.types("new", "a longer password")
-	twice("save-password", "也许已经生效")
+	twice("save-password", "old", "也许已经生效")
 	v.shoots("lost-password-zh")
 	v.hasNoErrors()
 }

@@ -14,9 +14,10 @@ export function newKey() {
 // UNKNOWN are the codes after which no one knows whether the shop has done it.
 const UNKNOWN = new Set(['offline', 'internal', 'busy', 'unsure']);
 
-// useKeys returns {sending, send}. send(path, body, timeout) posts with a key, to each route one request at a time:
+// useKeys returns {sending, send, forget}. send(path, body, timeout) posts with a key, to each route one request at a time:
 // while one is under way, its reply is that of all. A route keeps its key until the shop has answered, so pressing
-// again after a lost answer does nothing twice. Such a reply has unsure, and errorText says so.
+// again after a lost answer does nothing twice. Such a reply has unsure, and errorText says so. forget() is called when the page shows
+// what became of it: the same again is another change then.
 export function useKeys() {
   const [sending, setSending] = useState(false);
   const keys = useRef({}).current;
@@ -35,7 +36,8 @@ export function useKeys() {
     const of = body instanceof Blob ? path + ' ' + body.size : path; // another picture is another request
     return (underWay[of] ??= request(of, path, body, timeout));
   };
-  return { sending, send };
+  const forget = () => Object.keys(keys).forEach((of) => delete keys[of]);
+  return { sending, send, forget };
 }
 
 // useJobs returns a function that posts to the lab: the same request again, when an answer was lost, finds the job of the

@@ -17,7 +17,7 @@ export const Look = ({ reply: { code, subject = '' } }) => {
 
 // useForm keeps the values of a form. name is the beginning of its fields' ids. field(name, label, more) returns a
 // field of it. send(event, path, body) sends the form, and returns the reply; the form shows what the shop refuses.
-// reread is called when the shop has done what the form believed undone.
+// reread is called when the shop has done what the form believed undone. show(values) is set(values) with what the shop has by now.
 export function useForm(name, first, reread = () => {}) {
   const [values, setValues] = useState(first);
   const [errors, setErrors] = useState({});
@@ -26,6 +26,7 @@ export function useForm(name, first, reread = () => {}) {
   const form = useRef();
   const kinds = useRef({}); // of the fields whose text is read here (typed.js)
   const set = (more) => setValues((v) => ({ ...v, ...more }));
+  const show = (stored) => { set(stored); keys.forget(); };
   const field = (key, label, { area, options, ...more } = {}) => {
     const props = { id: `${name}-${key}`, label, value: values[key] ?? '', error: errors[key], onValue: (v) => { set({ [key]: v }); setErrors((old) => ({ ...old, [key]: '' })); }, ...more };
     if (more.kind) kinds.current[key] = more.kind;
@@ -50,7 +51,7 @@ export function useForm(name, first, reread = () => {}) {
     if (!reply.ok && form.current) focusFirstError(form.current);
     return reply;
   };
-  return { values, set, field, send, sending: keys.sending, form, note: note && html`<p class="note" role="alert">${note}</p>` };
+  return { values, set, show, field, send, sending: keys.sending, form, note: note && html`<p class="note" role="alert">${note}</p>` };
 }
 
 const Area = ({ id, label, error, onValue, ...rest }) => html`

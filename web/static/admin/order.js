@@ -56,8 +56,11 @@ function List({ title, rows }) {
 function Actions({ order, reread }) {
   const [asking, setAsking] = useState('');
   const [note, setNote] = useNote();
-  const { sending, send: post } = useKeys();
-  useEffect(() => setNote((n) => (n?.unsure ? null : n)), [order.status]); // what the order has become says whether it was done
+  const { sending, send: post, forget } = useKeys();
+  useEffect(() => { // what the order has become says whether it was done
+    setNote((n) => (n?.unsure ? null : n));
+    forget();
+  }, [order.status]);
   const send = async (action, body) => {
     setAsking('');
     const reply = await post(`/api/admin/orders/${order.id}/${action}`, body);

@@ -56,7 +56,10 @@ function Person({ id, may, user }) {
   };
   useEffect(() => { read(); }, []);
   const keys = useKeys();
-  useEffect(() => setNote((n) => (n?.unsure ? null : n)), [person?.role, person?.disabled_at]); // what they are says whether it was done
+  useEffect(() => { // what they are says whether it was done
+    setNote((n) => (n?.unsure ? null : n));
+    keys.forget();
+  }, [person?.role, person?.disabled_at]);
   const act = async ({ path, body }) => {
     setAsked(null);
     const reply = await keys.send(`/api/admin/users/${id}/${path}`, body);

@@ -27,7 +27,10 @@ export function StateButtons({ sale, phase, onDone }) {
   const [asking, setAsking] = useState('');
   const [failed, setFailed] = useState(null);
   const keys = useKeys();
-  useEffect(() => setFailed((f) => (f?.unsure ? null : f)), [sale.state]); // what the sale has become says whether it was done
+  useEffect(() => { // what the sale has become says whether it was done
+    setFailed((f) => (f?.unsure ? null : f));
+    keys.forget();
+  }, [sale.state]);
   const act = async () => {
     setAsking('');
     const reply = await keys.send(`/api/admin/sales/${sale.id}/${asking}`);
@@ -116,7 +119,7 @@ function Units({ sale, onDone }) {
 function Window({ sale, onDone }) {
   const shown = { start_at: localTime(sale.start_at), end_at: localTime(sale.end_at) };
   const f = useForm('window', shown, onDone);
-  useEffect(() => f.set(shown), [sale.start_at, sale.end_at]); // so that no change of another administrator is undone
+  useEffect(() => f.show(shown), [sale.start_at, sale.end_at]); // so that no change of another administrator is undone
   // A start that stays is sent as it is: the field has no milliseconds.
   const start = f.values.start_at === localTime(sale.start_at) ? sale.start_at : isoTime(f.values.start_at);
   const send = async (e) => {
@@ -129,7 +132,7 @@ function Window({ sale, onDone }) {
 
 function Price({ sale, onDone }) {
   const f = useForm('price', { price: yuan(sale.price) }, onDone);
-  useEffect(() => f.set({ price: yuan(sale.price) }), [sale.price]);
+  useEffect(() => f.show({ price: yuan(sale.price) }), [sale.price]);
   const send = async (e) => {
     const reply = await f.send(e, `/api/admin/sales/${sale.id}/price`, { price: fen(f.values.price) });
     if (reply.ok) onDone(reply.data);
@@ -148,7 +151,7 @@ export const TermsFields = ({ f }) => html`
 
 function Terms({ sale, onDone }) {
   const f = useForm('terms', termsOf(sale), onDone);
-  useEffect(() => f.set(termsOf(sale)), [sale.price, sale.total, sale.start_at, sale.end_at]);
+  useEffect(() => f.show(termsOf(sale)), [sale.price, sale.total, sale.start_at, sale.end_at]);
   const send = async (e) => {
     const reply = await f.send(e, '/api/admin/sales/' + sale.id, termsBody(f.values));
     if (reply.ok) onDone(reply.data);
