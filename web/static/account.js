@@ -43,6 +43,7 @@ function Account({ lang, user }) {
 }
 
 // useForm keeps the fields of a form and sends them. fieldOf has the refusals of one field.
+const MAYBE = { code: 'maybe_done' };
 const FIELD_OF = { wrong_code: 'code', phone_taken: 'phone', wrong_password: 'password' };
 function useForm(route, empty, onDone, fieldOf = FIELD_OF) {
   const [form, setForm] = useState(empty);
@@ -50,6 +51,7 @@ function useForm(route, empty, onDone, fieldOf = FIELD_OF) {
   const [note, setNote] = useNote();
   const [sending, setSending] = useState(false);
   const element = useRef();
+  const isOnce = Object.values(fieldOf).some((name) => name in empty); // what is sent is wrong the second time
   const lost = useRef(false); // the answer to a former try: a password or a code that it has used up is wrong then
   useEffect(() => element.current.querySelector('input').focus(), []);
   const put = (name) => (value) => { setForm((f) => ({ ...f, [name]: value })); setErrors((e) => ({ ...e, [name]: '' })); };
@@ -67,7 +69,7 @@ function useForm(route, empty, onDone, fieldOf = FIELD_OF) {
     const reply = await post(route, { ...form, ...more });
     setSending(false);
     if (reply.ok) return onDone();
-    if (!drawIfAsked(reply, 'form')) setNote(!showsFields(reply) ? reply : lost.current && fieldOf[reply.code] ? { code: 'maybe_done' } : null);
+    if (!drawIfAsked(reply, 'form')) setNote(!showsFields(reply) ? { ...reply, after: isOnce && isLost(reply) && MAYBE } : lost.current && fieldOf[reply.code] ? MAYBE : null);
     lost.current ||= isLost(reply);
   };
   const field = (name, label, rest) => html`<${Field} id=${name} label=${label} value=${form[name]} error=${errors[name]} onValue=${put(name)} data-test=${name} ...${rest} />`;

@@ -16,6 +16,7 @@ const next = localPath(query.get('next'), '/');
 const FIELD_OF = { wrong_code: 'code', phone_taken: 'phone', no_account: 'phone' }; // refusals of one field
 const FIELDS = { login: ['phone', 'password'], register: ['phone', 'code', 'password', 'nickname'], forgot: ['phone', 'code', 'password'] };
 const ROUTE = { login: '/api/login', register: '/api/register', forgot: '/api/password/reset' };
+const MAYBE = { code: 'maybe_done' };
 
 function Login({ lang, user }) {
   const [tab, setTab] = useState(['register', 'forgot'].find((name) => query.has(name)) ?? 'login');
@@ -59,7 +60,7 @@ function Login({ lang, user }) {
     setSending(false);
     if (element.current !== shown) return undefined; // the visitor has changed tabs
     if (reply.code === 'wrong_password' && /^\s|\s$/.test(form.password)) reply.code = 'blank_password'; // it may be pasted with it
-    if (!drawIfAsked(reply, 'form')) setNote(!showsFields(reply) ? reply : lost.current && choosing && FIELD_OF[reply.code] ? { code: 'maybe_done' } : null);
+    if (!drawIfAsked(reply, 'form')) setNote(!showsFields(reply) ? { ...reply, after: choosing && isLost(reply) && MAYBE } : lost.current && choosing && FIELD_OF[reply.code] ? MAYBE : null);
     lost.current ||= isLost(reply);
     return undefined;
   };

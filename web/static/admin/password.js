@@ -4,19 +4,24 @@ import { post } from '../api.js';
 import { errorsOf, Field, focusFirstError } from '../field.js';
 import { errorText, t } from '../i18n.js';
 import { useNote } from '../note.js';
+import { isLost } from '../retry.js';
+
+const MAYBE = { code: 'maybe_done' };
 
 export function NewPassword() {
   const [form, setForm] = useState({ old: '', new: '' });
   const [errors, setErrors] = useState({});
   const [note, setNote] = useNote();
   const element = useRef();
+  const lost = useRef(false); // the answer to a former try: a password that it has changed is wrong then
   const put = (name) => (value) => { setForm((f) => ({ ...f, [name]: value })); setErrors((e) => ({ ...e, [name]: '' })); };
   const submit = async (event) => {
     event.preventDefault();
     const reply = await post('/api/password', form);
     if (reply.ok) return location.reload();
     const found = reply.code === 'wrong_password' ? { old: errorText(reply) } : errorsOf(reply, ['old', 'new']);
-    setNote(found ? null : reply);
+    setNote(!found ? { ...reply, after: isLost(reply) && MAYBE } : lost.current && found.old ? MAYBE : null);
+    lost.current ||= isLost(reply);
     setErrors(found ?? {});
     return found && focusFirstError(element.current);
   };
