@@ -62,7 +62,7 @@ func TestAnAnswerThatIsLostInTheBackOffice(t *testing.T) {
 		width                                     int64
 	}{
 		{"desktop-en-light", "en-GB", "light", "Pressing again is safe", "Your first try was done after all (sale " + sale + ")", 1280},
-		{"phone-zh-dark", "zh-CN", "dark", "再按一次是安全的", "上一次提交其实已经生效（秒杀 " + sale + "）", 390},
+		{"phone-zh-dark", "zh-CN", "dark", "可以放心再按一次", "上一次提交其实已经生效（秒杀 " + sale + "）", 390},
 	} {
 		v := visit(t, root, at, device.language)
 		v.emulates(device.width, 900, "prefers-color-scheme", device.color)
@@ -181,7 +181,7 @@ func TestAnAnswerThatIsLostInAClass(t *testing.T) {
 	}
 	student.goTo("/class.html#" + code)
 	student.fills("nickname", "韩梅梅")
-	again(student, `.join form button`, "再按一次是安全的")
+	again(student, `.join form button`, "可以放心再按一次")
 	student.sees(test("seat"))
 	teacher.shows("student-count", "1 student")
 }

@@ -10,7 +10,7 @@ export default {
   'orders.search': 'Search',
   'orders.csv': 'Download as CSV',
   'orders.none': 'No order was found.',
-  'orders.whole': ({ q }) => `No phone, order number, ticket or payment reference is exactly “${q}”; enter the whole of one.`,
+  'orders.whole': ({ q }) => `No phone, order number, ticket or payment reference is exactly “${q}”; enter a complete number.`,
   'orders.mark': 'Mark',
   'orders.markOne': ({ id }) => `Mark order ${id} for a refund`,
   'orders.made': 'Ordered',
