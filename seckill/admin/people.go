@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -50,7 +51,7 @@ func (s *Store) People(ctx context.Context, f PeopleFilter) (people []Person, ne
 	phone, nickname := f.Or, ""
 	if strings.Trim(f.Q, "0123456789+") == "" {
 		phone = cmp.Or(f.Or, f.Q)
-	} else {
+	} else if f.Or == "" || strings.ContainsFunc(f.Q, unicode.IsLetter) { // a telephone as it is typed reads no nickname
 		nickname = strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(f.Q) + "%"
 	}
 	id, _ := strconv.ParseInt(phone, 10, 64) // a phone with more digits is no id

@@ -105,6 +105,7 @@ func TestPeopleAreFound(t *testing.T) {
 	s, db := newPeople(t, "admin", "buyer", "viewer", "buyer")
 	if _, err := db.Exec(t.Context(), `
 		update users set disabled_at = now() where id = 4;
+		update users set nickname = '#2 138 0000 0003' where id = 3;
 		insert into orders (id, user_id, sale_id, ticket, title, price, expires_at) values (gen_random_uuid(), 4, 1, 't', 'kettle', 1, now())`); err != nil {
 		t.Fatal(err)
 	}
@@ -118,6 +119,10 @@ func TestPeopleAreFound(t *testing.T) {
 		"a part of one":    {PeopleFilter{Q: "1380000000"}, nil},
 		"an id":            {PeopleFilter{Q: "2"}, []int64{2}},
 		"a long number":    {PeopleFilter{Q: strings.Repeat("9", 99)}, nil},
+		"a typed id":       {PeopleFilter{Q: "#2", Or: "2"}, []int64{2}},
+		"a typed phone":    {PeopleFilter{Q: "138 0000 0003", Or: "13800000003"}, []int64{3}},
+		"either":           {PeopleFilter{Q: "buy 3", Or: "3"}, []int64{3}},
+		"a sign":           {PeopleFilter{Q: "#2 "}, []int64{3}},
 		"a beginning":      {PeopleFilter{Q: "buy"}, []int64{4, 2}},
 		"a letter":         {PeopleFilter{Q: "buyer_2"}, []int64{2}},
 		"no wildcard":      {PeopleFilter{Q: "%"}, nil},
