@@ -129,20 +129,15 @@ func newLookups(pause time.Duration) *gobreaker.CircuitBreaker[account] {
 
 var errSilent = fmt.Errorf("%w: no answer in time", ErrUnavailable)
 
-// byPhone returns the account that has the phone, or ErrNotFound. A row of another system may have a number of China with the
-// code of the country, which no caller passes; the row without it goes first.
+// byPhone returns the account that has the phone, or ErrNotFound.
 func (s *Store) byPhone(ctx context.Context, phone string) (account, error) {
 	if !maybePhone(phone) {
 		return account{}, ErrNotFound
 	}
-	phones := []string{phone}
-	if CheckPhone(phone) == nil {
-		phones = append(phones, "86"+phone, "+86"+phone, "0086"+phone)
-	}
 	a, err := s.lookups.Execute(func() (account, error) {
 		limited, cancel := context.WithTimeoutCause(ctx, s.silence, errSilent)
 		defer cancel()
-		a, err := s.account(limited, `where phone = any($1) and `+durable+` order by length(phone) limit 1`, phones)
+		a, err := s.account(limited, `where phone = $1 and `+durable, phone)
 		if err != nil && context.Cause(limited) == errSilent {
 			err = fmt.Errorf("%w: %w", errSilent, err)
 		}
