@@ -96,7 +96,8 @@ func TestAFormThatIsRefusedUsesUpNoSum(t *testing.T) {
 	t.Parallel()
 	shop := openShop(t, "MIAOSHA_CAPTCHA=math")
 	for path, bodies := range map[string][]string{
-		"/api/login":          {`{"phone":"13800138000","password":"x","captcha":"4821g"}`, `{"phone":"138o0138000","password":"x","captcha":"$"}`},
+		"/api/login":          {`{"phone":"13800138000","password":"x","captcha":"4821g"}`, `{"phone":"138o0138000","password":"x","captcha":"$"}`,
+			`{"phone":"13800138000","password":"","captcha":"$"}`, `{"phone":" ","password":"x","captcha":"$"}`},
 		"/api/otp":            {`{"phone":"13800138000","captcha":"五万"}`, `{"phone":"110","captcha":"$"}`, `{"phone":"13800138000","captcha":"\u3000"}`},
 		"/api/register":       {`{"phone":"13800138000","code":"12345","password":"short","nickname":"A","captcha":"$"}`, `{"phone":"13800138000","code":"123456","password":"a long password","nickname":"admin","captcha":"$"}`},
 		"/api/password/reset": {`{"phone":"13800138000","code":"123456","password":"short","captcha":"$"}`, `{"phone":"13800138000","code":"123456","password":"a long password","captcha":"1+2"}`},

@@ -249,7 +249,9 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	var f inputs
-	if f.reads("phone", "form", &in.Phone, typed.Phone); f.err() != nil {
+	f.reads("phone", "form", &in.Phone, typed.Phone)
+	f.also(filled("phone", in.Phone), filled("password", in.Password))
+	if f.err() != nil {
 		return f.err()
 	}
 	solved, err := s.solved(r, in.Captcha)
