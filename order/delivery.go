@@ -48,13 +48,17 @@ func (a Address) Validate() error {
 	return errors.Join(wrong...)
 }
 
+// seen are the characters that are not printable and have a place in a text: a wide blank, and those by which letters are joined or
+// parted (ZWJ, ZWNJ).
+const seen = "\u3000\u200c\u200d"
+
 func checkText(field, text string, most int) error {
 	switch {
 	case strings.TrimSpace(text) == "":
 		return InvalidError{field, "required"}
 	case utf8.RuneCountInString(text) > most:
 		return InvalidError{field, "length"}
-	case strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) && r != '\u3000' }):
+	case strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) && !strings.ContainsRune(seen, r) }):
 		return InvalidError{field, "form"}
 	}
 	return nil

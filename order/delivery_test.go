@@ -39,6 +39,7 @@ func TestAddressesAreChecked(t *testing.T) {
 		"a service":   {order.Address{Name: "A", Phone: "400-810-1234", Address: "B"}, nil},
 		"a private":   {order.Address{Name: "A", Phone: "18412345678-1234", Address: "B"}, nil},
 		"no number":   {order.Address{Name: "A", Phone: "2026-11-26", Address: "B"}, []string{"phone digits"}},
+		"joined":      {order.Address{Name: "می\u200cخواهم", Phone: "110", Address: "👨\u200d👩\u200d👧 家"}, nil},
 		"other lines": {order.Address{Name: "a\nb", Phone: "138-1111", Address: "a\u202eb"}, []string{"name form", "address form", "phone digits"}},
 	} {
 		var got []string

@@ -141,15 +141,25 @@ func text(chars []char) string {
 }
 
 // Line returns a text in one line: each blank of another kind is a plain one, and invisible characters are left out, as are blanks
-// around it. All others stay as they are, since NFKC would change a name or an address. Wide blanks within stay too.
+// around it. One that joins or parts two letters stays (ZWJ, ZWNJ): emoji and Persian names are made with them. All others stay as
+// they are, since NFKC would change a name or an address. Wide blanks within stay too.
 func Line(text string) string {
-	return strings.TrimSpace(strings.Map(func(r rune) rune {
+	var line []rune
+	joiner := rune(0)
+	for _, r := range text {
 		switch {
-		case unicode.Is(unicode.White_Space, r) && r != '\u3000':
-			return ' '
+		case r == '\u200c' || r == '\u200d':
+			joiner = r
+			continue
 		case unicode.Is(unicode.Cf, r):
-			return -1
+			continue
+		case unicode.Is(unicode.White_Space, r) && r != '\u3000':
+			r = ' '
 		}
-		return r
-	}, text))
+		if n := len(line); joiner != 0 && n > 0 && !unicode.IsSpace(line[n-1]) && !unicode.IsSpace(r) {
+			line = append(line, joiner)
+		}
+		line, joiner = append(line, r), 0
+	}
+	return strings.TrimSpace(string(line))
 }

@@ -4,7 +4,10 @@ import { CharError, cut, fold, isDigit, last, length, text, unlabelled, wrong } 
 import { contact, phone } from './typed_phone.js';
 import { t } from './i18n.js';
 
-const line = (typed, unseen) => typed.replace(/(?!\u3000)\p{White_Space}/gu, ' ').replace(unseen, '').replace(/^\p{White_Space}+|\p{White_Space}+$/gu, '');
+// line keeps a character that joins or parts two letters (ZWJ, ZWNJ), as emoji and Persian names have it.
+const line = (typed) => typed.replace(/(?!\u3000)\p{White_Space}/gu, ' ').replace(/(?![\u200c\u200d])\p{Cf}/gu, '')
+  .replace(/(\p{White_Space})?[\u200c\u200d]*([\u200c\u200d])(?=(\P{White_Space})?)/gu, (all, blank, joiner, next) => blank ?? (next ? joiner : ''))
+  .replace(/^[\p{White_Space}\u200c\u200d]+|\p{White_Space}+$/gu, '');
 
 function code(typed) {
   const chars = fold(typed), all = text(chars);
@@ -71,7 +74,7 @@ export const readers = {
   units: (typed) => whole(without(unlabelled(fold(typed)), /[ ]*(?:件|个|units?)[ .]*$/i), '+-'),
   parcel: (typed) => text(bare(typed)).replaceAll(' ', ''),
   tracking,
-  line: (typed) => line(typed, /\p{Cf}/gu),
+  line,
 };
 
 // tidy returns a text as the shop will store it; as it is, if it has a character that has no place in it: the shop names that.
