@@ -11,19 +11,20 @@ const LIST = '/api/account/sessions';
 
 export function Sessions({ hidden }) {
   const [list, setList] = useState(null);
+  const [failed, setFailed] = useState(null); // the last read
   const [note, setNote] = useNote();
   const [asking, setAsking] = useState(false);
   const read = async () => {
     const reply = await get(LIST);
-    setNote(reply.ok ? null : reply);
+    setFailed(reply.ok ? null : reply);
     if (reply.ok) setList(reply.data);
   };
   useEffect(() => { read(); }, []);
   const end = async (session) => {
     const reply = await post(`${LIST}/${encodeURIComponent(session.id)}/end`);
     if (reply.ok && session.current) return hasLoggedOut('/');
+    setNote(reply.ok || reply.code === 'not_found' ? null : reply); // one that is gone has ended
     await read();
-    if (!reply.ok && reply.code !== 'not_found') setNote(reply); // one that is gone has ended
   };
   const own = list?.find((s) => s.current);
   return html`
@@ -31,9 +32,10 @@ export function Sessions({ hidden }) {
       <h2 id="head-sessions">${t('sessions')}</h2>
       <p class="more">${t('sessions.more')}</p>
       <p class="note" role="alert" hidden=${!note}>${note && errorText(note)}</p>
-      ${!list && !note && html`<p class="more" role="status">${t('loading')}</p>`}
+      ${failed && html`<p class="note" role="alert" data-test="sessions-failed">${errorText(failed)} <button class="plain" onClick=${read}>${t('again')}</button></p>`}
+      ${!list && !failed && html`<p class="more" role="status">${t('loading')}</p>`}
       <ul class="devices">${(list || []).map((s) => html`<${Row} key=${s.id} session=${s} onEnd=${() => end(s)} />`)}</ul>
-      <p class="row" hidden=${!list && !note}>${own && html`<button class="button quiet" data-test="logout-here" onClick=${() => end(own)}>${t('sessions.here')}</button>`}
+      <p class="row" hidden=${!list && !failed}>${own && html`<button class="button quiet" data-test="logout-here" onClick=${() => end(own)}>${t('sessions.here')}</button>`}
         <button class="button quiet" data-test="logout-everywhere" onClick=${() => setAsking(true)}>${t('sessions.everywhere')}</button></p>
       ${asking && html`<${Confirm} title=${t('sessions.ask')} text=${t('sessions.askMore')} yes=${t('sessions.everywhere')} no=${t('account.cancel')}
         test="logout-everywhere-yes" onYes=${logOut} onNo=${() => setAsking(false)} />`}

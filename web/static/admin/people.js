@@ -47,12 +47,13 @@ function Rows({ list }) {
 
 function Person({ id, may, user }) {
   const [person, setPerson] = useState(null);
+  const [failed, setFailed] = useState(null); // the last read
   const [note, setNote] = useNote();
   const [asked, setAsked] = useState(null); // {path, body, text} of an action that is to be confirmed
   const read = async () => {
     const reply = await get('/api/admin/users/' + id);
+    setFailed(reply.ok ? null : reply);
     if (reply.ok) setPerson(reply.data);
-    else setNote(reply);
   };
   useEffect(() => { read(); }, []);
   const keys = useKeys();
@@ -66,7 +67,7 @@ function Person({ id, may, user }) {
     setNote(reply.ok ? { code: 'done', msg: t('people.done') } : reply);
     read();
   };
-  if (!person) return note ? html`<${Failed} title=${t('admin.failed')} more=${errorText(note)} onRetry=${read} />` : html`<p class="blank" role="status">${t('loading')}</p>`;
+  if (!person) return failed ? html`<${Failed} title=${t('admin.failed')} more=${errorText(failed)} onRetry=${read} />` : html`<p class="blank" role="status">${t('loading')}</p>`;
   const off = person.disabled_at !== null;
   const own = person.user_id === user.user_id;
   const name = person.nickname || person.phone;
@@ -74,6 +75,7 @@ function Person({ id, may, user }) {
     <p><a href="#users">${t('people.back')}</a></p>
     <section class="sheet" data-test="person" data-role=${person.role} data-disabled=${String(off)}>
       <h2><span translate="no">${name}</span> <small>(${person.user_id})</small></h2>
+      ${failed && html`<p class="note" role="alert">${errorText(failed)} <button class="plain" onClick=${read}>${t('again')}</button></p>`}
       <p role="status">${note && html`<span class="note" data-test="note">${errorText(note)}</span>`}</p>
       <dl class="facts">
         <dt>${t('people.phone')}</dt><dd>${person.phone}</dd>
