@@ -52,7 +52,9 @@ export function openPurchase(id, onChange) {
   // setUser looks for the result of an earlier visit: an order, or a place in the queue.
   async function setUser(user) {
     if (user === s.user) return;
+    const isSame = user && s.known && user.user_id === s.user?.user_id;
     set({ user });
+    if (isSame) return; // read again: what was read of their purchase is as good as before
     if (!user) return set({ known: user === null });
     const reply = await retry(() => get(url + '/result'), waiting('load'));
     if (!reply.ok) refuse(reply, true);
@@ -133,7 +135,7 @@ export function openPurchase(id, onChange) {
     const request = asText ? () => get(`${url}/captcha?kind=words`) : () => getImage(`${url}/captcha?t=${Date.now()}`);
     const reply = await retry(request, waiting('buy'));
     set({ sending: false });
-    if (reply.ok) set({ captcha: asText ? reply.data.question : reply.data, drawnAt: performance.now() });
+    if (reply.ok) set({ captcha: asText ? reply.data.question : reply.data, drawnAt: performance.now(), note: s.note && isTransient(s.note) ? null : s.note });
     else refuse(reply);
   }
 
