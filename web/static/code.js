@@ -23,10 +23,11 @@ export function useSum(onNote) {
     setSum(null);
     onNote(reply);
   };
-  // drawIfAsked shows a sum if the reply asks for one, and none otherwise: a sum has one try. It returns whether it does.
+  // drawIfAsked shows a sum if the reply asks for one, and none otherwise: a sum has one try, which a reply that names fields has not
+  // used up. It returns whether it asks for one.
   const drawIfAsked = (reply, of) => {
     if (!wantsSum(reply)) {
-      setSum(null);
+      if (!reply.fields) setSum(null);
       return false;
     }
     onNote(reply.captcha ? { code: 'solve_first' } : reply);
