@@ -25,12 +25,17 @@ function Table({ list, may }) {
   const [note, setNote] = useState(null);
   const [returning, setReturning] = useState(null);
   const keys = useKeys();
+  useEffect(() => { // what the payment has become says whether it was done
+    if (!note?.unsure || JSON.stringify(list.rows?.find((p) => p.id === note.unsure.id)) === JSON.stringify(note.unsure)) return;
+    setNote(null);
+    keys.forget();
+  }, [list.rows]);
   if (list.failed && !list.rows) return html`<${Failed} title=${t('admin.failed')} more=${why(list.failed)} onRetry=${list.again} />`;
   if (!list.rows) return html`<p class="blank" role="status">${t('loading')}</p>`;
   if (!list.rows.length) return html`<p class="blank" data-test="no-payments">${t('payments.none')}</p>`;
   const retry = async (p) => {
     const reply = await keys.send(`/api/admin/payments/${p.id}/retry`);
-    setNote({ text: reply.ok ? t('payments.retried') : errorText(reply), role: reply.ok ? 'status' : 'alert' });
+    setNote({ text: reply.ok ? t('payments.retried') : errorText(reply), role: reply.ok ? 'status' : 'alert', unsure: reply.unsure && p });
     list.again();
   };
   const returned = () => { setReturning(null); list.again(); };
