@@ -3,6 +3,7 @@ import { html, useRef, useState } from '../lib/preact.js';
 import { Field, errorsOf, focusFirstError } from '../field.js';
 import { errorText, lang, t } from '../i18n.js';
 import { useKeys } from '../keys.js';
+import { useNote } from '../note.js';
 import { refusal, tidy } from '../typed.js';
 
 // said returns the sentence for a refused request: the shop's, which knows what was refused.
@@ -21,7 +22,7 @@ export const Look = ({ reply: { code, subject = '' } }) => {
 export function useForm(name, first, reread = () => {}) {
   const [values, setValues] = useState(first);
   const [errors, setErrors] = useState({});
-  const [note, setNote] = useState('');
+  const [note, setNote] = useNote();
   const keys = useKeys();
   const form = useRef();
   const kinds = useRef({}); // of the fields whose text is read here (typed.js)
@@ -38,7 +39,7 @@ export function useForm(name, first, reread = () => {}) {
     const unread = Object.entries(kinds.current).map(([key, kind]) => [key, refusal(kind, values[key] ?? '')]).filter(([, why]) => why);
     if (unread.length) {
       setErrors(Object.fromEntries(unread));
-      setNote('');
+      setNote(null);
       focusFirstError(form.current);
       return { ok: false };
     }
@@ -47,11 +48,11 @@ export function useForm(name, first, reread = () => {}) {
     const wrong = reply.ok ? {} : errorsOf(reply, (reply.fields ?? []).map((f) => f.field)) ?? {};
     const unseen = Object.keys(wrong).filter((key) => !form.current?.querySelector(`[id="${name}-${key}"]`));
     setErrors(wrong);
-    setNote(reply.ok || (reply.fields && !unseen.length) ? '' : unseen.length ? unseen.map((key) => wrong[key]).join(' ') : html`${said(reply)}<${Look} reply=${reply} />`);
+    setNote(reply.ok || (reply.fields && !unseen.length) ? null : { ...reply, text: unseen.map((key) => wrong[key]).join(' ') });
     if (!reply.ok && form.current) focusFirstError(form.current);
     return reply;
   };
-  return { values, set, show, field, send, sending: keys.sending, form, note: note && html`<p class="note" role="alert">${note}</p>` };
+  return { values, set, show, field, send, sending: keys.sending, form, note: note && html`<p class="note" role="alert">${note.text || html`${said(note)}<${Look} reply=${note} />`}</p>` };
 }
 
 const Area = ({ id, label, error, onValue, ...rest }) => html`
