@@ -274,3 +274,104 @@ func TestTwoUsersInTwoTabs(t *testing.T) {
 	first.has(two.nickname)
 	first.hasNoErrors()
 }
+
+// A page that could not learn whose it is asks again, and changes nothing before it knows.
+func TestAPageThatDoesNotKnowItsUser(t *testing.T) {
+	t.Parallel()
+	s := sharedSandbox(t)
+	one, two := s.person(t, "蒋沈韩"), s.person(t, "杨朱秦")
+	v := visit(t, chromium(t), s.URL, "en-GB")
+	v.before(`{
+		const ask = window.fetch;
+		window.fetch = (path, ...more) => (localStorage.unsure && ['/api/me', '/api/slots', '/api/account/sessions'].includes(path) ? Promise.reject(new TypeError('no network')) : ask(path, ...more));
+	}`)
+	fills := func() {
+		t.Helper()
+		v.goTo("/no-such-page") // the browser knows the user
+		v.has(one.nickname)
+		v.evaluates(`localStorage.unsure = '1'`)
+		v.goTo("/account.html")
+		v.clicks("change-address")
+		v.enters("#address", "在蒋沈韩的家里", "e.select()")
+	}
+	v.isLoggedIn(one.token)
+	fills()
+	v.evaluates(`delete localStorage.unsure, ''`)
+	v.has(one.nickname) // in the head, by itself
+	v.becomes("what was typed", `document.querySelector('#address').value`, "在蒋沈韩的家里")
+	v.do("read what could not be read", click(test("sessions-failed")+" button"))
+	v.sees(test("session"))
+
+	fills()
+	v.isLoggedIn(two.token)
+	v.clicks("save-address")
+	v.until("it says why", `[...document.querySelectorAll('main [role="alert"]')].some((e) => e.innerText.includes('No connection'))`)
+	v.evaluates(`delete localStorage.unsure, ''`)
+	v.has(two.nickname, two.secrets[2])
+	v.hasNone("after the change", append([]string{"在蒋沈韩的家里"}, one.secrets...)...)
+	for token, address := range map[string]string{one.token: one.secrets[2], two.token: two.secrets[2]} {
+		if r := sandboxtest.Call("GET", s.URL+"/api/account/address", token, ""); !strings.Contains(string(r.Raw), address) {
+			t.Errorf("the address is %s, want %s", r.Raw, address)
+		}
+	}
+	v.hasNoErrors()
+}
+
+// A log-in that ends while something is being typed takes nothing of it, until someone logs out or another one logs in.
+func TestALogInThatEndsDuringAForm(t *testing.T) {
+	t.Parallel()
+	s := sharedSandbox(t)
+	p := s.person(t, "尤许何")
+	v := visit(t, chromium(t), s.URL, "en-GB")
+	second := v.tab("en-GB")
+	v.isLoggedIn(p.token)
+	v.goTo("/account.html")
+	v.clicks("change-address")
+	v.enters("#address", "在尤许何的家里", "e.select()")
+	v.isLoggedOut()
+	v.clicks("save-address")
+	v.shows("ended", "You are logged out. What you have typed is still here: log in again in a new tab, then come back and send it. Log in")
+	v.shoots("ended-en")
+	second.goTo("/login.html")
+	second.isLoggedIn(p.token)
+	second.goTo("/no-such-page")
+	second.has(p.nickname)
+	v.hides(false)
+	v.until("it goes on", `document.querySelector('[data-test="ended"]') === null && document.body.style.visibility === ''`)
+	v.clicks("save-address")
+	v.until("the address is saved", `document.querySelector('[data-test="address"]')?.innerText.includes('在尤许何的家里')`)
+	v.clicks("change-address")
+	v.enters("#address", "在尤许何的别处", "e.select()")
+	second.clicks("logout")
+	v.sees(test("changed"))
+	v.hasNone("after a log-out", append([]string{"在尤许何的别处"}, p.secrets...)...)
+
+	// A page that comes back says that it waits for the shop, and that the shop does not answer.
+	p = s.person(t, "吕施张")
+	v.isLoggedIn(p.token)
+	v.goTo("/account.html")
+	v.has(p.secrets[2])
+	v.leaves()
+	v.hides(false)
+	v.has(p.secrets[2]) // it was not left after all
+	v.leaves()
+	v.evaluates(`window.answered = fetch, window.fetch = (path, { signal }) => new Promise((_, fail) => signal.addEventListener('abort', () => fail(new Error('no answer')))), ''`)
+	v.returns()
+	v.until("it says that it waits", `((e) => e.innerText === 'Loading…' && e.offsetHeight > 0 && getComputedStyle(e).visibility === 'visible')(document.querySelector('.doubt'))`)
+	v.shoots("doubt-en")
+	v.until("it says why", `document.querySelector('main .blank button') !== null && document.body.style.visibility === ''`)
+	v.evaluates(`window.fetch = window.answered, ''`)
+	v.has(p.secrets[2])
+
+	// A sum on the screen is there after Back.
+	sale := s.sale(t, "--stock", "5", "--title", "茶盘")
+	v.goTo("/sale.html?id=" + sale)
+	v.clicks("buy")
+	v.sees(test("captcha-img"))
+	v.leaves()
+	v.returns()
+	v.has(p.nickname)
+	v.types("captcha-input", v.sumOf(s, sale, p.token)+"\r")
+	v.sees(view("ordered"))
+	v.hasNoErrors()
+}

@@ -13,8 +13,12 @@ const TIMEOUT = 10_000; // ms for one reply, unless the caller knows that it tak
 // refuses one if another user is logged in by now.
 let whose;
 let heard = () => {};
+let ask = async () => null;
 
 export const speakFor = (id) => { whose = id; };
+
+// onUnknown calls f before the page changes something and does not know whose it is: f returns null if that is known by then, or why not.
+export const onUnknown = (f) => { ask = f; };
 
 // onRefused calls f when a request was refused because the page's user is not logged in any more.
 export const onRefused = (f) => { heard = f; };
@@ -30,10 +34,13 @@ export const hearRefusal = (code) => { if (code === 'other_user' || code === 'no
 export const get = (path) => send('GET', path, readData);
 
 // readMe asks who is logged in, whoever it is.
-export const readMe = () => send('GET', '/api/me', readData, { ofAnyone: true });
+export const readMe = (timeout) => send('GET', '/api/me', readData, { ofAnyone: true, timeout });
 
 // post sends an object as JSON, and a file as it is. A request with a key can be sent again with it: see useKeys.
-export const post = (path, body, { timeout, key } = {}) => once(path, body, () => send('POST', path, readData, { body, timeout, key }));
+export const post = (path, body, { timeout, key } = {}) => once(path, body, async () => {
+  const reply = whose === undefined && await ask();
+  return reply ? { ...reply, unsent: true } : send('POST', path, readData, { body, timeout, key });
+});
 
 // getImage returns an image as a blob: URL, which the caller revokes.
 export const getImage = (path) => send('GET', path, readImage);

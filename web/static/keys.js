@@ -26,8 +26,8 @@ export function useKeys() {
     setSending(true);
     keys[of] ??= newKey();
     const reply = await post(path, body, { timeout, key: keys[of] });
-    const unsure = !reply.ok && UNKNOWN.has(reply.code);
-    if (!unsure) delete keys[of];
+    const unsure = !reply.ok && !reply.unsent && UNKNOWN.has(reply.code);
+    if (!unsure && !reply.unsent) delete keys[of];
     delete underWay[of];
     setSending(Object.keys(underWay).length > 0);
     return { ...reply, unsure };

@@ -193,6 +193,7 @@ export default {
   'orders.title': 'My orders',
   'orders.empty': 'No orders yet',
   'orders.emptyMore': 'Your orders will appear here.',
+  ended: 'You are logged out. What you have typed is still here: log in again in a new tab, then come back and send it.',
   'orders.login': 'Log in to see your orders',
   'status.pending': 'To pay',
   'status.paid': 'Paid',

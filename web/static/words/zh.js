@@ -190,6 +190,7 @@ export default {
   'orders.title': '我的订单',
   'orders.empty': '还没有订单',
   'orders.emptyMore': '你的订单会出现在这里。',
+  ended: '登录已失效。你填写的内容还在：请在新标签页重新登录，再回到这里提交。',
   'orders.login': '登录后查看订单',
   'status.pending': '待付款',
   'status.paid': '已付款',
