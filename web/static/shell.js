@@ -57,7 +57,7 @@ function Shell({ Page }) {
       </div>
     </header>
     <main id="main" class="wide" tabindex="-1">${sandbox && html`<${sandbox.Start} user=${user} pages=${sandbox.ABOVE} />`}<${Changed} user=${user} />
-      ${user?.ended && html`<p class="note changed" role="alert" data-test="ended">${t('ended')} <a href=${loginHref()} target="_blank">${t('login')}</a></p>`}
+      ${user?.ended && html`<p class="note changed ended" role="alert" data-test="ended">${t('ended')} <a href=${loginHref()} target="_blank">${t('login')}</a></p>`}
       ${user?.lost ? html`<${Failed} title=${t('trouble.' + causeOf(user.lost))} more=${t('trouble.more.' + causeOf(user.lost))} onRetry=${() => location.reload()} />`
         : html`<${Page} lang=${lang} user=${user} />`}</main>
     ${sandbox && html`<div class=${location.pathname === '/' ? 'dock' : 'dock below'}><${sandbox.Tour} /><${sandbox.Start} user=${user} pages=${sandbox.BELOW} /></div>`}
