@@ -104,7 +104,11 @@ func TestTheRegisterPageShowsASumWhenBudgetsAreUsedUp(t *testing.T) {
 		v.sees(test("captcha-img"))
 		v.clicks("captcha-kind")
 		v.sees(test("captcha-words"))
+		v.retypes("nickname", "admin")
 		v.types("captcha-input", v.sum(s, "0", "sum")+"\r")
+		v.sees("#nickname-error")
+		v.retypes("nickname", "na")
+		v.clicks("captcha-submit") // a refused field has not used up the sum
 		v.sees(test("sale-card"))
 		v.hasNoErrors()
 	}
