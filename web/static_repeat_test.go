@@ -16,7 +16,8 @@ import (
 	"miaosha/seckill/sandbox/sandboxtest"
 )
 
-// timeout stands before a shop as a proxy that, after lose(), answers the next POST with 504 when the shop has done it.
+// timeout stands before a shop as a proxy that, after lose(), answers the next POST with 504 when the shop has done it: in
+// turn as a proxy does, and as a shop does that knows no more.
 func timeout(t *testing.T, shop string) (at string, lose func()) {
 	t.Helper()
 	to, err := url.Parse(shop)
@@ -24,6 +25,7 @@ func timeout(t *testing.T, shop string) (at string, lose func()) {
 		t.Fatal(err)
 	}
 	var losing atomic.Bool
+	var lost atomic.Int64
 	server := httptest.NewServer(&httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(to)
@@ -35,7 +37,13 @@ func timeout(t *testing.T, shop string) (at string, lose func()) {
 			}
 			return nil
 		},
-		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusGatewayTimeout) },
+		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) {
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(http.StatusGatewayTimeout)
+			if lost.Add(1)%2 == 0 {
+				fmt.Fprint(w, `{"code":"unsure","msg":"look before you try again"}`)
+			}
+		},
 	})
 	t.Cleanup(server.Close)
 	return server.URL, func() { losing.Store(true) }
