@@ -60,9 +60,20 @@ func (s *Server) downloadLog(w http.ResponseWriter, r *http.Request, _ admin.By)
 
 func logFilter(r *http.Request) (admin.LogFilter, error) {
 	q := query{values: r.URL.Query()}
-	f := admin.LogFilter{ByUser: q.id("by"), Action: q.text("action"), Subject: typed.Subject(q.text("subject")), From: q.time("from"), To: q.time("to"), Cursor: q.id("cursor")}
+	f := admin.LogFilter{ByUser: q.id("by"), Action: q.text("action"), Subject: subjectOf(q.text("subject")), From: q.time("from"), To: q.time("to"), Cursor: q.id("cursor")}
 	q.found("subject", f.Subject)
 	return f, q.err()
+}
+
+// subjectOf returns what lines are about, which may be typed with its name in Chinese: 秒杀 7, 订单号 and a number.
+func subjectOf(text string) string {
+	text = typed.Line(text)
+	for en, zh := range subjectsZH {
+		if behind, ok := strings.CutPrefix(text, zh); ok {
+			return typed.Subject(en + " " + strings.TrimPrefix(behind, "号"))
+		}
+	}
+	return typed.Subject(text)
 }
 
 // query reads the fields of a URL's query. A field that is left out is zero; err names every wrong one.

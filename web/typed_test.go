@@ -3,6 +3,7 @@ package web_test
 import (
 	"encoding/json"
 	"fmt"
+	"net/url"
 	"os"
 	"regexp"
 	"strings"
@@ -96,7 +97,7 @@ func TestAFormThatIsRefusedUsesUpNoSum(t *testing.T) {
 	t.Parallel()
 	shop := openShop(t, "MIAOSHA_CAPTCHA=math")
 	for path, bodies := range map[string][]string{
-		"/api/login":          {`{"phone":"13800138000","password":"x","captcha":"4821g"}`, `{"phone":"138o0138000","password":"x","captcha":"$"}`,
+		"/api/login": {`{"phone":"13800138000","password":"x","captcha":"4821g"}`, `{"phone":"138o0138000","password":"x","captcha":"$"}`,
 			`{"phone":"13800138000","password":"","captcha":"$"}`, `{"phone":" ","password":"x","captcha":"$"}`},
 		"/api/otp":            {`{"phone":"13800138000","captcha":"五万"}`, `{"phone":"110","captcha":"$"}`, `{"phone":"13800138000","captcha":"\u3000"}`},
 		"/api/register":       {`{"phone":"13800138000","code":"12345","password":"short","nickname":"A","captcha":"$"}`, `{"phone":"13800138000","code":"123456","password":"a long password","nickname":"admin","captcha":"$"}`},
@@ -159,14 +160,23 @@ func TestARefusalNamesTheCharacter(t *testing.T) {
 			}
 		}
 	}
+	number := order.Number(uuid.MustParse(shop.order))
+	if r := shop.ask("POST", "/api/admin/orders/"+shop.order+"/extend", shop.tokens[admin], `{"minutes":1}`); r.Status != 200 { // has a line in the log
+		t.Fatal(string(r.Raw))
+	}
 	for path, found := range map[string]bool{
+		"/api/admin/log?subject=" + number: true, "/api/admin/log?subject=order+" + number: true, "/api/admin/log?subject=" + url.QueryEscape("订单号："+strings.ReplaceAll(number, "-", "")): true,
+		"/api/admin/log?subject=" + url.QueryEscape("订单 "+shop.order): true, "/api/admin/log?subject=" + url.QueryEscape("秒杀 "+shop.sale): false, "/api/admin/log?subject=06EX-3K2P-41ZD": false,
 		"/api/admin/log?by=%EF%BC%97%0A": false, "/api/admin/orders?sale=%23" + shop.sale: true, "/api/admin/orders?q=" + strings.ToUpper(shop.order): true,
 		"/api/admin/orders?q=%7B" + shop.order + "%7D": true, "/api/admin/users?q=138-0013": false, "/api/admin/tickets/%7B" + strings.ToUpper(shop.order) + "%7D": true,
-		"/api/admin/tickets/%23" + strings.ToLower(order.Number(uuid.MustParse(shop.order))): true,
+		"/api/admin/tickets/%23" + strings.ToLower(number): true,
 	} {
 		r := shop.ask("GET", path, shop.tokens[admin], "")
 		if r.Status != 200 || found != strings.Contains(string(r.Raw), shop.order) {
 			t.Errorf("%s: %d %s", path, r.Status, r.Raw)
 		}
+	}
+	if r := shop.ask("GET", "/api/admin/log?subject="+url.QueryEscape("秒杀#"+shop.sale), shop.tokens[admin], ""); !strings.Contains(string(r.Raw), "sale.create") {
+		t.Errorf("the log of the sale: %d %s", r.Status, r.Raw)
 	}
 }

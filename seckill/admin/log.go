@@ -3,11 +3,15 @@ package admin
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"iter"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"miaosha/order"
 )
 
 // Line is one action of the staff.
@@ -27,8 +31,8 @@ type Line struct {
 // LogFilter selects lines. A zero field selects all.
 type LogFilter struct {
 	ByUser  int64
-	Action  string // whole, or the part before the point: sale
-	Subject string
+	Action  string    // whole, or the part before the point: sale
+	Subject string    // such as sale 7; of an order also its number
 	From    time.Time // inclusive
 	To      time.Time // exclusive
 	Cursor  int64     // lines before this id
@@ -65,6 +69,12 @@ func (s *Store) WholeLog(ctx context.Context, f LogFilter) iter.Seq2[Line, error
 }
 
 func (s *Store) logPage(ctx context.Context, f LogFilter, size int) (lines []Line, next int64, err error) {
+	if first, last, ok := order.OfNumber(strings.TrimPrefix(f.Subject, "order ")); ok {
+		err := s.db.QueryRow(ctx, `select 'order ' || id from orders where id between $1 and $2`, first, last).Scan(&f.Subject)
+		if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+			return nil, 0, fmt.Errorf("look for %s: %w", f.Subject, err)
+		}
+	}
 	rows, _ := s.db.Query(ctx, `
 		select l.id, l.at, l.by_user, coalesce(u.nickname, '') as name, l.by_login, l.origin, l.action, l.subject, l.before, l.after
 		from   admin_log l left join users u on u.id = l.by_user

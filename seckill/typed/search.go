@@ -1,6 +1,7 @@
 package typed
 
 import (
+	"cmp"
 	"regexp"
 	"slices"
 	"strings"
@@ -43,16 +44,22 @@ func Key(typed string) string {
 // subject is what a line of the staff's log is about: a word and a number.
 var subject = regexp.MustCompile(`^([a-z]+) ?:? ?#? ?([0-9]+)$`)
 
-// Subject returns what a line of the staff's log is about: sale 7, or order and an id. An id alone is that of an order.
+// Subject returns what a line of the staff's log is about: sale 7, or order and an id or a number. An id or a number alone is that of
+// an order.
 func Subject(typed string) string {
 	small := strings.ToLower(strings.Join(strings.Fields(text(fold(typed))), " "))
-	if id := Key(typed); uuid.MatchString(id) && !strings.Contains(id, ":") {
-		if strings.Contains(small, "payment") {
-			return "payment " + id
-		}
-		return "order " + id
+	if m := subject.FindStringSubmatch(small); m != nil {
+		return m[1] + " " + m[2]
 	}
-	return subject.ReplaceAllString(small, "$1 $2")
+	_, behind, _ := strings.Cut(small, " ")
+	id := cmp.Or(Key(typed), Key(behind))
+	switch {
+	case id == "" || strings.Contains(id, ":"): // a ticket
+		return small
+	case uuid.MatchString(id) && strings.Contains(small, "payment"):
+		return "payment " + id
+	}
+	return "order " + id
 }
 
 // Search returns the spellings under which the shop may have what a person searches for: the text in one line, without wide
