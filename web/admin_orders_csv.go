@@ -114,7 +114,7 @@ func (f orderFile) row(o admin.Order, money []admin.Payment) []any {
 			back = &p.UpdatedAt
 		}
 	}
-	if due+refunded > 0 {
+	if back != nil || o.Status == order.Refunded { // a free order has a payment of nothing, or none
 		switch {
 		case o.Status == order.Refunded:
 			reasons = append(reasons, f.word("by_shop"))

@@ -24,6 +24,7 @@ func TestOrderFileRows(t *testing.T) {
 	o.Address.Name, o.Address.Phone, o.Address.Address = "王小明", "010-88886666", "北京市海淀区中关村大街 1 号"
 	o.Carrier, o.Tracking, o.ShippedAt = "顺丰", "0012345678901", &at
 	captured := admin.Payment{Amount: 990, Status: "captured", Provider: "provider", ProviderRef: "4200001234567890123456789012", UpdatedAt: at}
+	free := admin.Payment{Status: "refunded", Provider: "provider", UpdatedAt: later}
 	with := func(p admin.Payment, status, provider string, updated time.Time) admin.Payment {
 		p.Status, p.Provider, p.UpdatedAt = status, provider, updated
 		return p
@@ -59,6 +60,8 @@ func TestOrderFileRows(t *testing.T) {
 		{columns(zh, "pending"), head + "待付款|" + here + parcel + "2026-11-27 00:30:00|" + number + "|||0.00|0.00|0.00|||Asia/Shanghai"},
 		{columns(zh, "refunded", with(captured, "refunded", order.Cashier, later)), head + "已退款|" + here + parcel + "2026-11-27 00:30:00|" + number +
 			"|沙盒收银台|4200001234567890123456789012|9.90|0.00|9.90|2026-11-27 01:30:00|店铺退款|Asia/Shanghai"},
+		{columns(en, "refunded"), head + "refunded|" + here + parcel + "2026-11-27 00:30:00|" + number + "|||0.00|0.00|0.00||refunded by the shop|Asia/Shanghai"},
+		{columns(en, "refunded", free), head + "refunded|" + here + parcel + "2026-11-27 00:30:00|" + number + "|provider||0.00|0.00|0.00|2026-11-27 01:30:00|refunded by the shop|Asia/Shanghai"},
 		{columns(en, "cancelled", with(captured, "refund_due", order.Hand, later)), head + "cancelled|" + here + parcel + "2026-11-27 00:30:00|" + number +
 			"|confirmed by hand|4200001234567890123456789012|9.90|9.90|0.00|2026-11-27 01:30:00|received after the order had expired or was cancelled|Asia/Shanghai"},
 		{columns(en, "paid", captured, with(captured, "refund_due", order.Hand, later)), head + "paid|" + here + parcel + "2026-11-27 00:30:00|" + number +
