@@ -115,7 +115,7 @@ const maxRefunds = 100
 // refunds is what the staff wants refunded: orders, or the paid ones of a sale behind the cursor.
 type refunds struct {
 	Orders []string `json:"orders"`
-	Sale   int64    `json:"sale"`
+	Sale   number   `json:"sale"`
 	Cursor string   `json:"cursor"`
 }
 
@@ -129,7 +129,7 @@ func (in refunds) read() (ids []uuid.UUID, f admin.OrderFilter, err error) {
 	case len(in.Orders) > maxRefunds:
 		return nil, f, fieldError{"orders", fmt.Sprintf("1 to %d", maxRefunds)}
 	}
-	f = admin.OrderFilter{Sale: in.Sale, Status: order.Paid}
+	f = admin.OrderFilter{Sale: int64(in.Sale), Status: order.Paid}
 	if in.Cursor != "" {
 		if f.Cursor, err = uuid.Parse(in.Cursor); err != nil {
 			return nil, f, fieldError{"cursor", "form"}

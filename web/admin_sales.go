@@ -85,7 +85,7 @@ func (s *Server) shows(ctx context.Context, sale admin.Sale) bool {
 // addSale adds a sale, of a new item or of goods that exist.
 func (s *Server) addSale(w http.ResponseWriter, r *http.Request, by admin.By) error {
 	var in struct {
-		GoodsID int64  `json:"goods_id"`
+		GoodsID number `json:"goods_id"`
 		State   string `json:"state"`
 		itemInput
 		termsInput
@@ -93,7 +93,7 @@ func (s *Server) addSale(w http.ResponseWriter, r *http.Request, by admin.By) er
 	if err := body(w, r, &in, false); err != nil {
 		return err
 	}
-	sale := admin.NewSale{GoodsID: in.GoodsID, State: in.State}
+	sale := admin.NewSale{GoodsID: int64(in.GoodsID), State: in.State}
 	var err, noItem, noTerms error
 	if in.GoodsID == 0 {
 		sale.Item, noItem = s.item(r.Context(), in.itemInput)

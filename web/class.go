@@ -137,12 +137,12 @@ func (s *Server) runInClass(w http.ResponseWriter, r *http.Request, by admin.By)
 
 func (s *Server) removeStudent(w http.ResponseWriter, r *http.Request, by admin.By) error {
 	var in struct {
-		Student int `json:"student"`
+		Student number `json:"student"`
 	}
 	if err := body(w, r, &in, false); err != nil {
 		return err
 	}
-	return s.answerClass(w, r, by)(s.classes.remove(chi.URLParam(r, "code"), in.Student))
+	return s.answerClass(w, r, by)(s.classes.remove(chi.URLParam(r, "code"), int(in.Student)))
 }
 
 func (s *Server) closeClass(w http.ResponseWriter, r *http.Request, by admin.By) error {

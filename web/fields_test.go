@@ -53,6 +53,9 @@ func TestABadRequestListsEveryWrongField(t *testing.T) {
 		{admin, "POST /api/admin/sales/{id}/plans", `{"action":"pause","at":"2100-01-01T00:00:00Z"}`, []wrongField{{"at", "range", years}}},
 		{admin, "POST /api/admin/goods", `{"title":"T","list_price":1e30}`, []wrongField{{"list_price", "range", price}}},
 		{admin, "POST /api/admin/orders/{id}/extend", `{"minutes":1e30}`, []wrongField{{"minutes", "range", "1 to 1440 minutes"}}},
+		{admin, "POST /api/admin/sales", `{"goods_id":1e30,"state":"draft","price":1,"stock":1,"start_at":"2098-01-01T00:00:00Z","end_at":"2099-01-01T00:00:00Z"}`, []wrongField{
+			{"goods_id", "unknown", "There are no such goods"}}},
+		{admin, "POST /api/admin/refunds", `{"sale":-1e30}`, []wrongField{{"sale", "form", "It has a wrong form"}}},
 		{admin, "POST /api/admin/live/link", `{"hours":1e30}`, []wrongField{{"hours", "link", "1 to 720 hours"}}},
 	} {
 		code, got := wrong(c.by, c.route, c.body, "en")
