@@ -135,7 +135,7 @@ export function openPurchase(id, onChange) {
     const request = asText ? () => get(`${url}/captcha?kind=words`) : () => getImage(`${url}/captcha?t=${Date.now()}`);
     const reply = await retry(request, waiting('buy'));
     set({ sending: false });
-    if (reply.ok) set({ captcha: asText ? reply.data.question : reply.data, drawnAt: performance.now(), note: s.note && isTransient(s.note) ? null : s.note });
+    if (reply.ok) set({ captcha: asText ? reply.data.question : reply.data, drawnAt: performance.now(), note: s.note?.code === 'offline' ? null : s.note });
     else refuse(reply);
   }
 
