@@ -110,3 +110,15 @@ func TestTheTraceIsShared(t *testing.T) {
 		}
 	}
 }
+
+// The times of a process's steps move by the difference of the clocks, but not by what the measuring itself may have made.
+func TestABadlyMeasuredClockMovesNoStep(t *testing.T) {
+	for _, c := range []struct{ offset, within, want time.Duration }{
+		{time.Hour, time.Millisecond, time.Hour}, {-time.Hour, time.Second, -time.Hour}, {15 * time.Millisecond, 0, 0},
+		{40 * time.Millisecond, time.Millisecond, 40 * time.Millisecond}, {40 * time.Millisecond, 50 * time.Millisecond, 0}, {-40 * time.Millisecond, 50 * time.Millisecond, 0},
+	} {
+		if got := apart(c.offset, c.within); got != c.want {
+			t.Errorf("%v within %v is %v, want %v", c.offset, c.within, got, c.want)
+		}
+	}
+}

@@ -147,14 +147,20 @@ func (w *witness) remember(q Question) (a Answer) {
 	if len(batches) > 0 {
 		a.Sale = batches[0].sale
 	}
-	offset := time.Until(w.clock.Now())
-	if offset.Abs() < clockError {
-		offset = 0
-	}
+	offset := apart(w.clock.Offset())
 	for i := range a.Steps {
 		a.Steps[i].At, a.Steps[i].Process = a.Steps[i].At.Add(offset).UTC(), w.name
 	}
 	return a
+}
+
+// apart returns by how much the clocks of Redis and of this machine differ, 0 if the measuring alone may show that much: the steps of a
+// process would go before those that came before them.
+func apart(offset, within time.Duration) time.Duration {
+	if offset.Abs() < max(clockError, within) {
+		return 0
+	}
+	return offset
 }
 
 // steps returns the steps of a record, in their order.

@@ -16,6 +16,7 @@ type Clock struct {
 	gate   *Gate
 	rounds *rounds.Rounds
 	offset atomic.Int64 // nanoseconds to add to this machine's clock
+	within atomic.Int64 // nanoseconds by which offset may be wrong: half of the round trip that measured it
 }
 
 // NewClock returns a Clock that shows this machine's time until Run has asked Redis.
@@ -23,6 +24,11 @@ func NewClock(g *Gate) *Clock { return &Clock{gate: g.Background(), rounds: roun
 
 // Now returns the time of Redis, as far as known.
 func (c *Clock) Now() time.Time { return time.Now().Add(time.Duration(c.offset.Load())) }
+
+// Offset returns what Now adds to this machine's clock, and by how much that may be wrong: a busy machine measures badly.
+func (c *Clock) Offset() (offset, within time.Duration) {
+	return time.Duration(c.offset.Load()), time.Duration(c.within.Load())
+}
 
 // Run asks Redis for the time once a second until ctx ends. While Redis does not reply, the last offset is used.
 func (c *Clock) Run(ctx context.Context) {
@@ -38,6 +44,8 @@ func (c *Clock) sync(ctx context.Context) {
 		return err
 	})
 	if err == nil {
-		c.offset.Store(int64(at.Sub(asked.Add(time.Since(asked) / 2))))
+		within := time.Since(asked) / 2
+		c.offset.Store(int64(at.Sub(asked.Add(within))))
+		c.within.Store(int64(within))
 	}
 }

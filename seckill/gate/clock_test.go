@@ -38,4 +38,7 @@ func TestClockFollowsRedis(t *testing.T) {
 	}
 	cancel()
 	running.Wait()
+	if offset, within := c.Offset(); (offset-time.Hour).Abs() > time.Minute || within <= 0 {
+		t.Errorf("the offset is %v, within %v", offset, within)
+	}
 }
