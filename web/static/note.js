@@ -9,7 +9,7 @@ import { retry } from './retry.js';
 export function useNote(first = null) {
   const [note, setNote] = useState(first);
   useEffect(() => {
-    const lost = note?.code === 'offline';
+    const lost = note?.code === 'offline' || note?.code === 'unsure';
     if (note?.unsure || (!lost && !note?.retryAfter)) return undefined;
     let over = false;
     const drop = () => over || setNote(note.after || null);

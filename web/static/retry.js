@@ -7,7 +7,7 @@ const TRANSIENT = new Set(['busy', 'too_many', 'offline', 'internal']);
 export const isTransient = (reply) => !reply.ok && TRANSIENT.has(reply.code);
 
 // isLost reports whether no one knows what became of a request that is not safe to send twice.
-export const isLost = (reply) => !reply.unsent && (reply.code === 'offline' || reply.code === 'internal');
+export const isLost = (reply) => !reply.unsent && ['offline', 'internal', 'unsure'].includes(reply.code);
 
 // jitter returns ms, changed at random by up to a fifth.
 export const jitter = (ms) => ms * (0.8 + Math.random() * 0.4);
