@@ -78,7 +78,7 @@ func (s *Server) adminOrdersCSV(w http.ResponseWriter, r *http.Request, by admin
 	})
 }
 
-func (s *Server) ordersWithPayments(ctx context.Context, f admin.OrderFilter) (orders []admin.Order, payments map[uuid.UUID][]admin.Payment, next uuid.UUID, err error) {
+func (s *Server) ordersWithPayments(ctx context.Context, f admin.OrderFilter) (orders []admin.Order, payments map[uuid.UUID][]admin.Money, next uuid.UUID, err error) {
 	if orders, next, err = s.Admin.Orders(ctx, f, csvPage); err != nil {
 		return nil, nil, next, err
 	}
@@ -92,15 +92,18 @@ func (s *Server) ordersWithPayments(ctx context.Context, f admin.OrderFilter) (o
 
 // row returns the cells of an order. money are its payments of which money came. Times are those of the shop's zone, as
 // spreadsheets read them.
-func (f orderFile) row(o admin.Order, money []admin.Payment) []any {
+func (f orderFile) row(o admin.Order, money []admin.Money) []any {
 	if !f.whole {
 		o.BuyerPhone, o.Name, o.Phone, o.Address.Address = maskPhone(o.BuyerPhone), maskText(o.Name, 1), maskText(o.Phone, 3), maskText(o.Address.Address, 6)
 	}
-	var providers, references, reasons []string
+	var providers, references, reasons, notes []string
 	var received, due, refunded int64
 	var back *time.Time
 	for _, p := range money {
 		received += p.Amount
+		if p.Note != "" {
+			notes = append(notes, p.Note)
+		}
 		providers, references = append(providers, f.word(p.Provider)), append(references, p.ProviderRef)
 		if p.Status == "captured" {
 			continue
@@ -128,7 +131,7 @@ func (f orderFile) row(o admin.Order, money []admin.Payment) []any {
 	return []any{value(o.ID.String()), value(strconv.FormatInt(o.SaleID, 10)), o.Title, yuan(o.Price), f.word(o.Status), f.at(&o.CreatedAt), f.at(o.PaidAt),
 		value(strconv.FormatInt(o.UserID, 10)), o.BuyerPhone, o.Name, o.Phone, o.Address.Address, o.Carrier, o.Tracking, f.at(o.ShippedAt),
 		order.Number(o.ID), strings.Join(slices.Compact(providers), "; "), strings.Join(references, "; "), yuan(received), yuan(due), yuan(refunded), f.at(back),
-		strings.Join(reasons, "; "), f.zoneOf(o.CreatedAt)}
+		strings.Join(append(reasons, notes...), "; "), f.zoneOf(o.CreatedAt)}
 }
 
 // word returns what the file calls a thing of the shop: its code in the raw form. Any other text is itself.

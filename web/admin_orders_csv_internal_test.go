@@ -23,13 +23,15 @@ func TestOrderFileRows(t *testing.T) {
 	o := admin.Order{Order: order.Order{ID: uuid.MustParse("0192f0c1-1ade-7abc-8def-0123456789ab"), UserID: 7, SaleID: 3, Title: "茶", Price: 990, CreatedAt: at, PaidAt: &at}, BuyerPhone: "13800138000"}
 	o.Address.Name, o.Address.Phone, o.Address.Address = "王小明", "010-88886666", "北京市海淀区中关村大街 1 号"
 	o.Carrier, o.Tracking, o.ShippedAt = "顺丰", "0012345678901", &at
-	captured := admin.Payment{Amount: 990, Status: "captured", Provider: "provider", ProviderRef: "4200001234567890123456789012", UpdatedAt: at}
-	free := admin.Payment{Status: "refunded", Provider: "provider", UpdatedAt: later}
-	with := func(p admin.Payment, status, provider string, updated time.Time) admin.Payment {
+	captured := admin.Money{Payment: admin.Payment{Amount: 990, Status: "captured", Provider: "provider", ProviderRef: "4200001234567890123456789012", UpdatedAt: at}}
+	free := admin.Money{Payment: admin.Payment{Status: "refunded", Provider: "provider", UpdatedAt: later}}
+	with := func(p admin.Money, status, provider string, updated time.Time) admin.Money {
 		p.Status, p.Provider, p.UpdatedAt = status, provider, updated
 		return p
 	}
-	columns := func(f orderFile, status string, money ...admin.Payment) string {
+	byHand := with(captured, "refunded", order.Hand, later)
+	byHand.Note = "bank transfer 77"
+	columns := func(f orderFile, status string, money ...admin.Money) string {
 		o := o
 		o.Status = status
 		var texts []string
@@ -66,6 +68,8 @@ func TestOrderFileRows(t *testing.T) {
 			"|confirmed by hand|4200001234567890123456789012|9.90|9.90|0.00|2026-11-27 01:30:00|received after the order had expired or was cancelled|Asia/Shanghai"},
 		{columns(en, "paid", captured, with(captured, "refund_due", order.Hand, later)), head + "paid|" + here + parcel + "2026-11-27 00:30:00|" + number +
 			"|provider; confirmed by hand|4200001234567890123456789012; 4200001234567890123456789012|19.80|9.90|0.00|2026-11-27 01:30:00|paid twice|Asia/Shanghai"},
+		{columns(en, "refunded", byHand), head + "refunded|" + here + parcel + "2026-11-27 00:30:00|" + number +
+			"|confirmed by hand|4200001234567890123456789012|9.90|0.00|9.90|2026-11-27 01:30:00|refunded by the shop; bank transfer 77|Asia/Shanghai"},
 		{columns(raw, "refunded", with(captured, "refunded", order.Cashier, later)), head + "refunded|" + there + parcel + "2026-11-26T16:30:00.000Z|" + number +
 			"|cashier|4200001234567890123456789012|9.90|0.00|9.90|2026-11-26T17:30:00.000Z|by_shop|UTC"},
 		{columns(orderFile{zone: zone}, "paid", captured), head + "paid|" + here + "|7|138****8000|王***|010***|北京市海淀区***|顺丰|0012345678901|2026-11-27 00:30:00|" + number +

@@ -47,23 +47,30 @@ type Told struct {
 	At      time.Time `json:"at"`
 }
 
+// Money is a payment of which money came, and what the staff noted when they returned it by hand.
+type Money struct {
+	Payment
+	Note string
+}
+
 // MoneyOf returns the payments of orders of which money came, in the order in which they were opened.
-func (s *Store) MoneyOf(ctx context.Context, orders []uuid.UUID) (map[uuid.UUID][]Payment, error) {
+func (s *Store) MoneyOf(ctx context.Context, orders []uuid.UUID) (map[uuid.UUID][]Money, error) {
 	rows, _ := s.db.Query(ctx, `
-		select order_id, id, amount, status, provider, coalesce(provider_ref, '') as provider_ref, created_at, updated_at
-		from   payments
-		where  order_id = any($1) and status in ('captured', 'refund_due', 'refunded')
-		order  by created_at, id`, orders)
+		select p.order_id, p.id, p.amount, p.status, p.provider, coalesce(p.provider_ref, '') as provider_ref, p.created_at, p.updated_at,
+		       coalesce((select l.after->>'note' from admin_log l where l.subject = 'payment ' || p.id and l.action = 'payment.returned' limit 1), '') as note
+		from   payments p
+		where  p.order_id = any($1) and p.status in ('captured', 'refund_due', 'refunded')
+		order  by p.created_at, p.id`, orders)
 	found, err := pgx.CollectRows(rows, pgx.RowToStructByName[struct {
 		OrderID uuid.UUID
-		Payment
+		Money
 	}])
 	if err != nil {
 		return nil, fmt.Errorf("read the payments of %d orders: %w", len(orders), err)
 	}
-	money := map[uuid.UUID][]Payment{}
+	money := map[uuid.UUID][]Money{}
 	for _, p := range found {
-		money[p.OrderID] = append(money[p.OrderID], p.Payment)
+		money[p.OrderID] = append(money[p.OrderID], p.Money)
 	}
 	return money, nil
 }

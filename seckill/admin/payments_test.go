@@ -108,8 +108,18 @@ func TestStuckPayments(t *testing.T) {
 	}
 	s.check(t, "at the end", map[string]int{"refunded": 3, "cancelled": 2, "money refund_due": 2, "money refunded": 1, "money open": 2,
 		"order.confirm": 1, "order.refund": 1, "payment.retry": 3, "payment.returned": 1})
+	notes := map[string]int{}
+	money, err := s.MoneyOf(t.Context(), s.ids)
+	for _, of := range money {
+		for _, p := range of {
+			notes[p.Note]++
+		}
+	}
+	if err != nil || !cmp.Equal(notes, map[string]int{"": 2, "bank 2": 1}) {
+		t.Errorf("the notes of money that went back: %v, %v", notes, err)
+	}
 	var note string
-	err := s.db.QueryRow(t.Context(), `select concat(before, ' ', after) from admin_log where action = 'order.confirm'`).Scan(&note)
+	err = s.db.QueryRow(t.Context(), `select concat(before, ' ', after) from admin_log where action = 'order.confirm'`).Scan(&note)
 	if want := `{"status": "pending"} {"status": "paid", "payment": "captured", "reference": "bank 1"}`; note != want || err != nil {
 		t.Errorf("the log of a payment by hand has %q, %v; want %q", note, err, want)
 	}
