@@ -8,6 +8,7 @@ import { useNote } from '../note.js';
 import { poll } from '../poll.js';
 import { Loading } from '../shell.js';
 import { Trouble } from '../trouble.js';
+import { tidy } from '../typed.js';
 import { Exercises } from './exercises.js';
 
 const EVERY = 3000; // ms between two looks at the own exercises
@@ -49,8 +50,7 @@ function Join({ code, onJoined }) {
   const join = async (event) => {
     event.preventDefault();
     const form = event.currentTarget;
-    // An input method may write wide letters.
-    const reply = await send('/api/sandbox/class', { code: values.code.normalize('NFKC').trim(), nickname: values.nickname });
+    const reply = await send('/api/sandbox/class', { code: tidy('parcel', values.code), nickname: values.nickname });
     if (reply.ok) return onJoined(reply.data);
     setRefused(reply);
     return focusFirstError(form);
