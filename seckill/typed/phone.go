@@ -134,7 +134,8 @@ var china = []*regexp.Regexp{
 	regexp.MustCompile(`^(0[3-9][0-9]{2})([0-9]{7,8})$`),
 }
 
-// inChina returns a number as it is written in China, and its extension, which is the group behind the whole number.
+// inChina returns a number as it is written in China, and its extension, which is the group behind the whole number. A number that
+// has its dashes where they are written ends there: 0755-1234567-8 has seven digits and an extension, and not eight digits.
 func inChina(number string) (written, ext string, ok bool) {
 	groups := strings.Split(number, "-")
 	for n := len(groups); n > 0; n-- {
@@ -143,10 +144,18 @@ func inChina(number string) (written, ext string, ok bool) {
 			break
 		}
 		for _, c := range china {
-			if m := c.FindStringSubmatch(all); m != nil {
-				return strings.Join(m[1:], "-"), rest, true
+			m := c.FindStringSubmatch(all)
+			if m == nil {
+				continue
+			}
+			asWritten := strings.Join(m[1:], "-") == strings.Join(groups[:n], "-")
+			if !ok || asWritten {
+				written, ext, ok = strings.Join(m[1:], "-"), rest, true
+			}
+			if asWritten {
+				return written, ext, true
 			}
 		}
 	}
-	return "", "", false
+	return written, ext, ok
 }

@@ -24,13 +24,17 @@ const joined = (number, ext) => number + (ext && '-' + ext);
 
 function inChina(number) {
   const groups = number.split('-');
+  let first = null;
   for (let n = groups.length; n > 0; n -= 1) {
     const ext = groups.slice(n).join('');
-    if (ext.length > MOST) return null;
-    const found = CHINA.map((form) => form.exec(groups.slice(0, n).join(''))).find(Boolean);
-    if (found) return { number: found.slice(1).join('-'), ext };
+    if (ext.length > MOST) break;
+    const parts = CHINA.map((form) => form.exec(groups.slice(0, n).join(''))).find(Boolean);
+    if (!parts) continue;
+    const found = { number: parts.slice(1).join('-'), ext };
+    if (found.number === groups.slice(0, n).join('-')) return found;
+    first ??= found;
   }
-  return null;
+  return first;
 }
 
 function written(number, ext) {
