@@ -335,6 +335,47 @@ func TestIdleConnectionsGiveWay(t *testing.T) {
 	}
 }
 
+// One network that begins handshakes without end is not answered, before it costs one; other networks and proxies are.
+func TestHandshakesAreBounded(t *testing.T) {
+	t.Parallel()
+	NeedAddresses(t)
+	pem := filepath.Join(t.TempDir(), "shop.pem")
+	if err := os.WriteFile(pem, kept(t, "shop.example"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	shop := openConnShop(t, Listen{MaxConns: 50, MaxShare: 100, TLSCert: pem, TLSKey: pem}, "127.0.0.4/32")
+	dial := func(from string) net.Conn {
+		c, err := dialer(from).Dial("tcp", localAddr(shop.shop))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	burst := tlsHandshakes.most.Burst
+	for _, from := range []string{"127.0.0.4", "127.0.0.2"} { // the proxy has no limit
+		for range burst {
+			dial(from).Close()
+		}
+		if n := shop.limit.hurried.Load(); n != 0 {
+			t.Fatalf("%d of the first %d connections of %s are refused", n, burst, from)
+		}
+	}
+	for n := 0; shop.limit.hurried.Load() == 0; n++ { // tokens come back meanwhile
+		if n == 20*burst {
+			t.Fatalf("one network began %d handshakes", n+burst)
+		}
+		dial("127.0.0.2").Close()
+	}
+	for _, from := range []string{"127.0.0.3", "127.0.0.4"} {
+		c := tls.Client(dial(from), &tls.Config{InsecureSkipVerify: true})
+		c.SetDeadline(time.Now().Add(sandboxtest.Hang))
+		if err := c.Handshake(); err != nil {
+			t.Errorf("%s: %v", from, err)
+		}
+		c.Close()
+	}
+}
+
 // A trusted proxy may take all places, and its idle connections stay open.
 func TestTrustedProxiesHaveNoShare(t *testing.T) {
 	t.Parallel()

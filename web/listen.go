@@ -94,6 +94,9 @@ func (l Listen) Open(sandboxed bool) (ls *Listeners, err error) {
 		return nil, fmt.Errorf("--addr (MIAOSHA_ADDR): %w", err)
 	}
 	ls.limit, ls.overflow = newConnLimit(places, l.MaxShare), newOverflow(ls.shop)
+	if ls.tls != nil {
+		ls.limit.handshakes = newBuckets(tlsHandshakes, tlsHandshakes.most)
+	}
 	ls.shop = &limitedListener{ls.shop, ls.limit, ls.overflow}
 	if l.OpsAddr != "off" {
 		if ls.ops, err = listen(l.OpsAddr); err != nil {
@@ -164,6 +167,10 @@ func (l *limitedListener) Accept() (net.Conn, error) {
 		c, err := l.Listener.Accept()
 		if err != nil {
 			return nil, err
+		}
+		if !l.limit.mayShakeHands(c) { // an answer over TLS would cost the handshake
+			c.Close()
+			continue
 		}
 		if placed := l.limit.admit(c); placed != nil {
 			return placed, nil
