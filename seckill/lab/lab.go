@@ -24,6 +24,8 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/redis/go-redis/v9"
+
+	"miaosha/seckill/lab/throwaway"
 )
 
 // Stores names the servers that the lab uses. The lab opens its own connections to both.
@@ -32,6 +34,7 @@ type Stores struct {
 	Redis       redis.UniversalClient                                  // read for its address: a Client or a ClusterClient
 	Schema      string                                                 // the text of schema.sql, for the strategy shop
 	Audit       func(context.Context, *pgxpool.Pool) ([]Broken, error) // checks the rows of such a schema, for RunWithout
+	Throwaway   func(context.Context) (throwaway.Programs, error)      // the Postgres that Judge runs for each program; nil for none
 }
 
 // Faults of a Plan.

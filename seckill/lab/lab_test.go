@@ -1,11 +1,13 @@
 package lab
 
 import (
+	"context"
 	"errors"
 	"os"
 	"strings"
 	"testing"
 
+	"miaosha/seckill/lab/throwaway"
 	"miaosha/seckill/sandbox/sandboxtest"
 )
 
@@ -15,7 +17,9 @@ func stores(t *testing.T) Stores {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Stores{DatabaseURL: sandboxtest.DatabaseURL(t), Redis: sandboxtest.Redis(t), Schema: string(schema)}
+	spare := throwaway.Programs(sandboxtest.Spare(t))
+	return Stores{DatabaseURL: sandboxtest.DatabaseURL(t), Redis: sandboxtest.Redis(t), Schema: string(schema),
+		Throwaway: func(context.Context) (throwaway.Programs, error) { return spare, nil }}
 }
 
 // parallelRuns limits the runs and races at one time. Each has up to 27 connections to the test's

@@ -136,7 +136,7 @@ func (p Program) Validate() error {
 	return nil
 }
 
-// Judge runs a program under each plan, in a child process with a database, a role and a Redis of its own, and returns a
+// Judge runs a program under each plan, in a child process with a Postgres and a Redis of its own, and returns a
 // Result with a Verdict for each plan. For each plan it first searches the shortest schedule of two or three buyers that
 // shows a fault, and then sends the crowd. report may be nil. A program that fails has results of the kind Failed. An error
 // comes from the stores or from ctx.
@@ -151,7 +151,7 @@ func Judge(ctx context.Context, s Stores, p Program, plans []Plan, report func(P
 	if report == nil {
 		report = func(Progress) {}
 	}
-	place, err := openPlace(ctx, s)
+	place, err := openPlace(ctx, s, timeOf(ctx, plans))
 	if err != nil {
 		return nil, err
 	}

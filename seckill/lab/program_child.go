@@ -17,17 +17,24 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 	glua "github.com/yuin/gopher-lua"
+
+	"miaosha/seckill/lab/throwaway"
 )
 
 const (
-	childMemory = 512 << 20 // bytes that a child may have
-	exitMemory  = 77        // its exit code if it wants more
-	maxOutput   = 4 << 10   // bytes that a program may print
+	childMemory   = 512 << 20 // bytes that a child may have
+	exitMemory    = 77        // its exit code if it wants more
+	exitProcessor = 78        // its exit code if it has used its time of the processor
+	maxOutput     = 4 << 10   // bytes that a program may print
 )
 
-// RunChild runs a program in a child process: it reads a job from standard input, writes news to standard output, and ends
-// the process when it is done, when standard input ends, or when the program wants too much memory.
+// RunChild does the work of a child process, which is the wrapper of a Postgres or runs a program. That one reads a job from standard
+// input, writes news to standard output, and ends the process when it is done, when standard input ends, or when the program wants
+// too much memory.
 func RunChild() {
+	if os.Getenv(Child) == serverChild {
+		throwaway.Run()
+	}
 	news := os.Stdout // nothing else in this process may write to the parent
 	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
 	if err != nil {
@@ -46,6 +53,7 @@ func RunChild() {
 	if err != nil {
 		os.Exit(2)
 	}
+	limitProcessor(job.Processor)
 	go func() {
 		_, _ = io.Copy(io.Discard, in)
 		os.Exit(3) // the parent is gone

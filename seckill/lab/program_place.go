@@ -4,45 +4,38 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	mathrand "math/rand/v2"
-	"net/url"
 	"os"
 	"os/exec"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"miaosha/seckill/lab/throwaway"
 )
 
-// place is a database and a log-in role that are made for one program. The role owns the database and has no other right,
-// so that a program reaches nothing else.
+// place is a Postgres that is made for one program. The program's role owns its one database and has no other right.
 type place struct {
-	name  string
-	url   string    // for the role
-	admin *pgx.Conn // has the name of the place
+	server *throwaway.Server
+	url    string    // for the role
+	admin  *pgx.Conn // the superuser's, who judges
 }
 
 // Limits of a program.
 const (
-	programConns  = 40               // connections of the role
-	programData   = 256 << 20        // bytes of the database
-	programServer = 512 << 20        // bytes of memory of the role's sessions in the server, where it is on this machine
-	programLocks  = 2000             // that the role holds; the lock table is that of the whole server
-	programTime   = 20 * time.Second // of all plans, besides their searches and their own seconds
-
-	placePrefix  = "lab_mine_" // of databases and roles
-	placeNumbers = 1_000_000_000_000
-	placeFirst   = 8_000_000_000_000
+	programServer  = 512 << 20        // bytes of memory of its Postgres, without what the processes share
+	programFolder  = 512 << 20        // bytes of the files of its Postgres: tables, temporary files and log
+	programEntries = 20_000           // of its Postgres
+	programLocks   = 2000             // that the role holds; the lock table is that of the whole server
+	programTime    = 20 * time.Second // of all plans, besides their searches and their own seconds
 )
 
 // limits are the times that a program has, and how many schedules are searched. A test that is about none of these
@@ -64,117 +57,44 @@ func limitsIn(ctx context.Context) limits {
 	return limits{Compile: 4 * time.Second, Statement: 2 * time.Second, Search: 4 * time.Second, Schedules: 1200, Trial: 3 * time.Second}
 }
 
-// openPlace removes the places of dead runs and makes a new one.
-func openPlace(ctx context.Context, s Stores) (p *place, err error) {
-	p = &place{name: placePrefix + strconv.FormatInt(placeFirst+mathrand.Int64N(placeNumbers), 10)}
-	cfg, err := pgx.ParseConfig(s.DatabaseURL)
-	if err != nil {
-		return nil, errDatabaseURL
+// timeOf returns how long a program may take for its plans. The last schedule of each may be run again.
+func timeOf(ctx context.Context, plans []Plan) time.Duration {
+	limit, l := programTime, limitsIn(ctx)
+	for _, plan := range plans {
+		limit += 2*l.Search + 3*l.Trial + time.Duration(plan.Seconds)*time.Second
 	}
-	cfg.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
-	cfg.RuntimeParams["application_name"] = p.name // as long as it is there, no other run removes the place
-	if p.admin, err = pgx.ConnectConfig(ctx, cfg); err != nil {
-		return nil, fmt.Errorf("the lab's database: %w", err)
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(fmt.Errorf("make a database for the program: %w", err), p.close(ctx))
-		}
-	}()
-	if err = p.sweep(ctx); err != nil {
-		return p, err
-	}
-	password := rand.Text()
-	for _, statement := range []string{
-		fmt.Sprintf(`create role %s login password '%s' connection limit %d`, p.name, password, programConns),
-		// What the role cannot change for itself: a deadlock ends soon, and so does a sort that spills to the disk.
-		fmt.Sprintf(`alter role %s set deadlock_timeout = '20ms'`, p.name),
-		fmt.Sprintf(`alter role %s set temp_file_limit = '64MB'`, p.name),
-		fmt.Sprintf(`alter role %s set synchronous_commit = off`, p.name),
-		// What a program raises is read by its author. The log of the server has no bound.
-		fmt.Sprintf(`alter role %s set log_min_messages = panic`, p.name),
-		fmt.Sprintf(`alter role %s set client_min_messages = warning`, p.name),
-		fmt.Sprintf(`create database %s owner %s`, p.name, p.name),
-		fmt.Sprintf(`revoke all on database %s from public`, p.name),
-	} {
-		if _, err = p.admin.Exec(ctx, statement); err != nil {
-			return p, err
-		}
-	}
-	p.url, err = urlFor(s.DatabaseURL, p.name, password)
-	return p, err
+	return limit
 }
 
-// urlFor returns the address of the same server for the database and role of this name.
-func urlFor(databaseURL, name, password string) (string, error) {
-	role, err := urlOf(databaseURL, name, password)
+// openPlace starts a Postgres, whose processes together have that much time of the processor.
+func openPlace(ctx context.Context, s Stores, processor time.Duration) (p *place, err error) {
+	if s.Throwaway == nil {
+		return nil, throwaway.ErrNone
+	}
+	programs, err := s.Throwaway(ctx)
 	if err != nil {
-		return "", err
+		return nil, fmt.Errorf("%w: %w", throwaway.ErrNone, err)
 	}
-	u, err := url.Parse(role)
-	if err != nil {
-		return "", errDatabaseURL
+	p = &place{}
+	if p.server, err = throwaway.Start(ctx, programs, throwaway.Limits{Processor: processor, Memory: programServer, Folder: programFolder, Files: programEntries},
+		childEnvironment(serverChild)); err != nil {
+		return nil, err
 	}
-	u.Path = "/" + name
-	query := u.Query()
-	for _, name := range []string{"dbname", "database", "application_name", "options"} {
-		query.Del(name)
+	if p.admin, err = pgx.Connect(ctx, p.server.URL(throwaway.Superuser)); err != nil {
+		return nil, errors.Join(fmt.Errorf("the lab's database: %w", err), p.server.Close())
 	}
-	query.Set("default_query_exec_mode", "exec") // a program may change its tables: nothing is prepared
-	u.RawQuery = query.Encode()
-	return u.String(), nil
+	p.url = p.server.URL(throwaway.Role) + "&default_query_exec_mode=exec" // a program may change its tables: nothing is prepared
+	return p, nil
 }
 
-// sweep removes the places of dead runs: no connection has their name. Roles belong to all databases of a server, so the
-// lock of a namespace would not do.
-func (p *place) sweep(ctx context.Context) error {
-	rows, _ := p.admin.Query(ctx, `
-		select rolname from pg_roles
-		where  rolname ~ '^`+placePrefix+`8[0-9]{12}$'
-		and    not exists (select from pg_stat_activity where application_name = rolname)`)
-	names, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	if err != nil {
-		return err
-	}
-	for _, name := range names { // another run may remove it at the same time
-		_ = p.remove(ctx, name)
-	}
-	return nil
-}
-
-func (p *place) remove(ctx context.Context, name string) error {
-	if _, err := p.admin.Exec(ctx, endSessions, name); err != nil { // they may hold the locks that the next statement needs
-		return err
-	}
-	if _, err := p.admin.Exec(ctx, `drop database if exists `+name+` with (force)`); err != nil {
-		return err
-	}
-	_, err := p.admin.Exec(ctx, `drop role if exists `+name)
-	return err
-}
-
-// endSessions ends all sessions of a role, and then waits for each.
-const endSessions = `
-	with ended as materialized (select pid, pg_terminate_backend(pid) from pg_stat_activity where usename = $1)
-	select pg_terminate_backend(pid, 200) from ended where (select count(*) from ended) > 0`
-
-// close removes the place, even if ctx has ended.
+// close ends the Postgres, even if ctx has ended.
 func (p *place) close(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
-	defer cancel()
-	if p.admin.IsClosed() { // pgx closes it after a cancelled statement
-		again, err := pgx.ConnectConfig(ctx, p.admin.Config())
-		if err != nil {
-			return fmt.Errorf("remove the database of a program: %w", err)
-		}
-		p.admin = again
-	}
-	return errors.Join(p.remove(ctx, p.name), p.admin.Close(ctx))
+	_ = p.admin.Close(context.WithoutCancel(ctx))
+	return p.server.Close()
 }
 
-// guard ends what the role must not do, until ctx ends: a statement that takes too long, and sessions that take what the
-// whole server has only once. It returns why the program must end, or nil. The role cannot keep its statements from being
-// ended.
+// guard ends the role's statements that take too long, until ctx ends. It returns why the program must end, or nil. The role cannot
+// keep its statements from being ended. What its Postgres may use in all is up to the wrapper.
 func (p *place) guard(ctx context.Context) *childProblem {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
@@ -182,6 +102,8 @@ func (p *place) guard(ctx context.Context) *childProblem {
 		select {
 		case <-ctx.Done():
 			return nil
+		case <-p.server.Ended():
+			return p.ended()
 		case <-tick.C:
 		}
 		if problem := p.look(ctx); problem != nil {
@@ -190,63 +112,76 @@ func (p *place) guard(ctx context.Context) *childProblem {
 	}
 }
 
-// look ends the role's statements that take too long, and compares what the role has with its limits.
+// ended says why the Postgres has ended. It waits for the end.
+func (p *place) ended() *childProblem {
+	switch reason, text := p.server.Why(); reason {
+	case throwaway.Processor:
+		return &childProblem{Endless, "the program's statements took more time of the processor than the program has"}
+	case throwaway.Memory:
+		return &childProblem{ServerFull, fmt.Sprintf("the program's statements want more than %d MB of the server's memory", programServer>>20)}
+	case throwaway.Folder:
+		return &childProblem{TooLarge, fmt.Sprintf("the program's tables, log and temporary files are larger than %d MB", programFolder>>20)}
+	case throwaway.Files:
+		return &childProblem{TooLarge, fmt.Sprintf("the program's database has more than %d files", programEntries)}
+	default:
+		return &childProblem{ServerFull, oneLine("a statement of the program has ended its server: " + text)}
+	}
+}
+
+// look ends the role's statements that take too long, and compares its locks with their limit. A statement that does not end when its
+// session is ended looks for no interrupt: then the program ends, and the Postgres with it.
 func (p *place) look(ctx context.Context) *childProblem {
-	var size int64
+	longest := limitsIn(ctx).Statement
+	asking, cancel := context.WithTimeout(ctx, 3*longest)
+	defer cancel()
 	var locks int
-	var sessions []int
-	err := p.admin.QueryRow(ctx, `
+	var deaf bool
+	err := p.admin.QueryRow(asking, `
 		with mine as (
-		  select pid, state = 'active' and now() - query_start > $2::interval as late, now() - query_start > $2::interval * 2 as stubborn
-		  from   pg_stat_activity where usename = $1::name
+		  select pid, now() - query_start as age from pg_catalog.pg_stat_activity where usename = $1::name and state = 'active'
 		), ended as (
-		  select case when stubborn then pg_terminate_backend(pid) else pg_cancel_backend(pid) end from mine where late
+		  select case when age > $2::interval * 2 then pg_catalog.pg_terminate_backend(pid) else pg_catalog.pg_cancel_backend(pid) end
+		  from   mine where age > $2::interval
 		)
-		select pg_database_size($1::name) + 0 * (select count(*) from ended),
-		       (select count(*) from pg_locks where mode <> 'SIReadLock' and pid in (select pid from mine)),
-		       (select coalesce(array_agg(pid), '{}') from mine)`,
-		p.name, limitsIn(ctx).Statement.String()).Scan(&size, &locks, &sessions)
+		select (select count(*) from pg_catalog.pg_locks l join pg_catalog.pg_stat_activity a using (pid) where l.mode <> 'SIReadLock' and a.usename = $1::name),
+		       (select coalesce(bool_or(age > $2::interval * 3), false) from mine) and (select count(*) from ended) >= 0`,
+		throwaway.Role, longest.String()).Scan(&locks, &deaf)
 	full := new(pgconn.PgError)
 	switch {
 	case ctx.Err() != nil:
 		return nil
-	case err == nil && size > programData:
-		return &childProblem{TooLarge, fmt.Sprintf("the program's tables are larger than %d MB", programData>>20)}
+	case err == nil && deaf:
+		return &childProblem{Endless, "a statement of the program does not end when it is told to"}
 	case err == nil && locks > programLocks:
 		return &childProblem{ServerFull, fmt.Sprintf("the program holds more than %d locks", programLocks)}
 	case errors.As(err, &full) && full.Code == "53200":
 		return &childProblem{ServerFull, "the server has no memory left for its locks"}
-	case err == nil && p.memory(sessions) > programServer:
-		return &childProblem{ServerFull, fmt.Sprintf("the program's statements want more than %d MB of the server's memory", programServer>>20)}
 	case err != nil && p.admin.IsClosed():
-		return &childProblem{BadDatabase, "the connection that guards the program's database was lost"}
+		return p.lost()
 	}
 	return nil
 }
 
-// memory returns how much memory the server's processes for these sessions have for themselves. It is 0 where the server is
-// on another machine or has no /proc.
-func (p *place) memory(sessions []int) (bytes int64) {
-	for _, pid := range sessions {
-		title, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-		if err != nil || !strings.Contains(string(title), p.name) { // a process of this machine with the same number
-			continue
-		}
-		pages, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
-		if err != nil {
-			continue
-		}
-		var size, resident, shared int64
-		if _, err := fmt.Sscan(string(pages), &size, &resident, &shared); err == nil {
-			bytes += (resident - shared) * int64(os.Getpagesize())
-		}
+// lost says why the superuser's connection is gone: with the Postgres, of which its wrapper says so in a moment, or because it does not
+// answer.
+func (p *place) lost() *childProblem {
+	select {
+	case <-p.server.Ended():
+		return p.ended()
+	case <-time.After(time.Second):
+		return &childProblem{ServerFull, "the program's server no longer answers"}
 	}
-	return bytes
 }
 
-// Child says how the child process of a program is started: this program with one more variable in its environment. A
+// Child says how the child processes of a job are started: this program with one more variable in its environment. A
 // process in whose environment it is calls RunChild before anything else.
 const Child = "MIAOSHA_LAB_PROGRAM"
+
+// The values of Child.
+const (
+	programChild = "program" // runs a program
+	serverChild  = "server"  // wraps its Postgres
+)
 
 // childJob is what a child reads from its standard input. Its end ends the child.
 type childJob struct {
@@ -254,6 +189,7 @@ type childJob struct {
 	Plans       []childPlan
 	DatabaseURL string
 	Limits      limits
+	Processor   time.Duration
 }
 
 // childPlan is a plan with the fields that the pages do not send.
@@ -282,10 +218,7 @@ const longestLine = 8 << 20
 
 // runChild runs the plans in a child process. It returns the results of those that were done, and why the others were not.
 func (p *place) runChild(ctx context.Context, program Program, plans []Plan, report func(Progress)) ([]Result, *childProblem, error) {
-	limit, l := programTime, limitsIn(ctx)
-	for _, plan := range plans {
-		limit += 2*l.Search + 3*l.Trial + time.Duration(plan.Seconds)*time.Second // the last schedule may be run again
-	}
+	limit := timeOf(ctx, plans)
 	outer := ctx
 	ctx, cancel := context.WithTimeout(outer, limit)
 	defer cancel()
@@ -294,8 +227,8 @@ func (p *place) runChild(ctx context.Context, program Program, plans []Plan, rep
 		return nil, nil, err
 	}
 	cmd := exec.CommandContext(ctx, self)
-	cmd.Env = childEnvironment()
-	job := childJob{Program: program, DatabaseURL: p.url, Limits: l}
+	cmd.Env = childEnvironment(programChild)
+	job := childJob{Program: program, DatabaseURL: p.url, Limits: limitsIn(ctx), Processor: limit}
 	for _, plan := range plans {
 		job.Plans = append(job.Plans, childPlan{plan, plan.Nodes, plan.CrowdOnly, plan.Closes})
 	}
@@ -322,7 +255,6 @@ func (p *place) runChild(ctx context.Context, program Program, plans []Plan, rep
 	guarding.Go(func() {
 		if stopped = p.guard(guarded); stopped != nil {
 			_ = cmd.Process.Kill()
-			_, _ = p.admin.Exec(ctx, endSessions, p.name) // that their client is gone would end them late
 		}
 	})
 	_, _ = in.Write(append(encoded, '\n')) // a child that has died says so below
@@ -355,6 +287,9 @@ func (p *place) runChild(ctx context.Context, program Program, plans []Plan, rep
 	ended := cmd.Wait()
 	unguard()
 	guarding.Wait()
+	if len(results) < len(plans) && stopped == nil && ctx.Err() == nil && p.admin.Ping(ctx) != nil { // the child may know of it before the guard
+		stopped = p.lost()
+	}
 	if err := context.Cause(outer); err != nil {
 		return results, nil, err
 	}
@@ -377,6 +312,8 @@ func (p *place) runChild(ctx context.Context, program Program, plans []Plan, rep
 // problemOf returns why a child has ended, by its exit code and what Go has written; nil if that is no fault of the program.
 func problemOf(exit int, trouble string) *childProblem {
 	switch {
+	case exit == exitProcessor:
+		return &childProblem{Endless, "the program took more time of the processor than it has"}
 	case exit == exitMemory, strings.Contains(trouble, "out of memory"), strings.Contains(trouble, "cannot allocate memory"),
 		refusedMemory.MatchString(trouble):
 		return &childProblem{TooMuch, fmt.Sprintf("the program wants more than %d MB of memory", childMemory>>20)}
@@ -394,8 +331,8 @@ var refusedMemory = regexp.MustCompile(`(?m)^(SIG(SEGV|BUS): |runtime/cgo: pthre
 var crash = regexp.MustCompile(`(?m)^(panic|fatal error): .*`)
 
 // childEnvironment returns what the child needs to run, and nothing of the shop: no secret and no address of a store.
-func childEnvironment() []string {
-	env := []string{Child + "=1"}
+func childEnvironment(kind string) []string {
+	env := []string{Child + "=" + kind}
 	for _, name := range []string{"PATH", "HOME", "TMPDIR", "TMP", "TEMP", "SystemRoot", "GOCOVERDIR", "TZ"} {
 		if value, ok := os.LookupEnv(name); ok {
 			env = append(env, name+"="+value)

@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -17,6 +18,8 @@ import (
 	"miaosha/seckill/audit"
 	"miaosha/seckill/backend"
 	"miaosha/seckill/lab"
+	"miaosha/seckill/lab/throwaway"
+	"miaosha/seckill/sandbox"
 )
 
 // Lab has the commands of the lab. Without a verb it compares strategies.
@@ -103,7 +106,23 @@ func LabStores(cfg backend.Config, s *backend.Stores, schema string) lab.Stores 
 	if url == "" {
 		url = s.Sandbox.DatabaseURL
 	}
-	return lab.Stores{DatabaseURL: url, Redis: s.Redis, Schema: schema, Audit: labAudit}
+	return lab.Stores{DatabaseURL: url, Redis: s.Redis, Schema: schema, Audit: labAudit, Throwaway: labThrowaway(cfg.Sandbox())}
+}
+
+// labThrowaway returns a function that looks for a Postgres which the lab can run for a program, and remembers what it has found.
+func labThrowaway(cfg sandbox.Config) func(context.Context) (throwaway.Programs, error) {
+	var mu sync.Mutex
+	var found throwaway.Programs
+	return func(ctx context.Context) (throwaway.Programs, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if found.Bin != "" {
+			return found, nil
+		}
+		spare, err := sandbox.FindSpare(ctx, cfg)
+		found = throwaway.Programs(spare)
+		return found, err
+	}
 }
 
 // labAudit checks the rows of a schema of the lab. It does not look for the defences that are missing: the lab has left them out.

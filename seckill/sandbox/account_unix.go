@@ -50,6 +50,9 @@ func (a account) credential() *syscall.Credential {
 	return &syscall.Credential{Uid: a.uid, Gid: a.gid}
 }
 
+// ids returns the ids of an account, and false for our own.
+func (a account) ids() (set bool, uid, gid uint32) { return a.set, a.uid, a.gid }
+
 // chown makes a the owner of a file.
 func (a account) chown(path string) error {
 	if !a.set {

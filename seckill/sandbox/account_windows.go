@@ -12,11 +12,12 @@ type account struct {
 	name string
 }
 
-func postgresAccount() account           { return account{} }
-func (account) chown(path string) error  { return nil }
-func (account) own(f *os.File) error     { return nil }
-func (account) canReach(dir string) bool { return true }
-func ownedByUs(path string) bool         { return true }
+func postgresAccount() account                   { return account{} }
+func (account) ids() (set bool, uid, gid uint32) { return false, 0, 0 }
+func (account) chown(path string) error          { return nil }
+func (account) own(f *os.File) error             { return nil }
+func (account) canReach(dir string) bool         { return true }
+func ownedByUs(path string) bool                 { return true }
 
 // checkOwner returns nil: the folders of a user are closed to others by the access control list of
 // the folder above.

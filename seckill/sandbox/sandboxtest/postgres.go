@@ -13,6 +13,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"miaosha/seckill/sandbox"
 )
 
 // template is the database that holds the schema. The tests' databases are copies of it.
@@ -107,4 +109,17 @@ func onDatabase(dsn, name string) string {
 	}
 	u.Path = "/" + name
 	return u.String()
+}
+
+// Spare returns how the tests' programs run a Postgres of their own, beside the one that the tests share.
+func Spare(t testing.TB) sandbox.Spare {
+	t.Helper()
+	s := servers(t)
+	ctx, cancel := context.WithTimeout(context.Background(), Hang)
+	defer cancel()
+	spare, err := sandbox.FindSpare(ctx, sandbox.Config{DataDir: s.DataDir, Postgres: true, PostgresBin: os.Getenv("MIAOSHA_POSTGRES_BIN")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return spare
 }

@@ -1,0 +1,182 @@
+package throwaway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// port is a part of the name of the socket in a folder.
+const port = "5432"
+
+// settings are all that such a server has. Nothing of it has to outlive it: it syncs nothing, and after the crash of one process
+// all of it ends. Nothing works in the background, so that all work is that of a statement.
+const settings = `listen_addresses = ''
+unix_socket_permissions = 0700
+max_connections = 60
+superuser_reserved_connections = 5
+shared_buffers = 16MB
+huge_pages = off
+dynamic_shared_memory_type = mmap
+max_pred_locks_per_transaction = 256
+max_prepared_transactions = 0
+max_worker_processes = 0
+max_parallel_workers = 0
+max_parallel_workers_per_gather = 0
+max_parallel_maintenance_workers = 0
+max_logical_replication_workers = 0
+autovacuum = off
+wal_level = minimal
+max_wal_senders = 0
+min_wal_size = 2MB
+max_wal_size = 16MB
+checkpoint_timeout = 1h
+fsync = off
+full_page_writes = off
+synchronous_commit = off
+restart_after_crash = off
+jit = off
+temp_file_limit = 64MB
+deadlock_timeout = 20ms
+timezone = 'UTC'
+lc_messages = 'C'
+`
+
+// access lets in whoever may pass the folder.
+const access = "local all all trust\n"
+
+// statements make the database and the role, each in one line. A program has no right in the cluster beside its database, and what
+// it raises is read by its author, not written to the log. The databases that initdb makes are two thirds of the files.
+var statements = []struct{ database, text string }{
+	{"template1", `create role ` + Role + ` login connection limit 40
+alter role ` + Role + ` set log_min_messages = panic
+alter role ` + Role + ` set client_min_messages = warning
+create database ` + Database + ` owner ` + Role + ` template template0
+revoke all on database ` + Database + ` from public
+alter database template0 is_template false
+alter database template1 is_template false
+`},
+	{Database, `drop database template0
+drop database template1
+drop database postgres
+checkpoint
+`},
+}
+
+// data makes a cluster at path: a copy of the one in Home, which the first start makes there.
+func (p Programs) data(ctx context.Context, path string) error {
+	if p.Home == "" {
+		return p.make(ctx, path)
+	}
+	template := filepath.Join(p.Home, "postgres-"+strconv.Itoa(p.Major)+"-lab")
+	if _, err := os.Stat(template); err != nil {
+		half, err := os.MkdirTemp(p.Home, "postgres-"+strconv.Itoa(p.Major)+".new-")
+		if err == nil {
+			err = p.make(ctx, half)
+		}
+		if err == nil {
+			if err = os.Rename(half, template); errors.Is(err, fs.ErrExist) { // of two that make it at once the first stays
+				err = os.RemoveAll(half)
+			}
+		}
+		if err != nil {
+			return errors.Join(err, os.RemoveAll(half))
+		}
+	}
+	return p.copy(template, path)
+}
+
+// make makes a new cluster.
+func (p Programs) make(ctx context.Context, path string) error {
+	if err := os.MkdirAll(path, 0o700); err != nil {
+		return err
+	}
+	if err := p.own(path); err != nil {
+		return err
+	}
+	_, err := p.run(ctx, "", "initdb", "-D", path, "-U", Superuser, "--auth=trust", "--encoding=UTF8", "--no-locale", "--wal-segsize=1", "--no-sync")
+	if err != nil {
+		return err
+	}
+	for name, text := range map[string]string{"postgresql.conf": settings, "pg_hba.conf": access} {
+		if err := os.WriteFile(filepath.Join(path, name), []byte(text), 0o600); err != nil { // the file and its owner stay
+			return err
+		}
+	}
+	for _, s := range statements {
+		said, err := p.run(ctx, s.text, "postgres", "--single", "-D", path, s.database)
+		if err == nil && strings.Contains(said, "ERROR:") { // which does not end it
+			err = errors.New(said)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// run runs a program to its end and returns what it prints.
+func (p Programs) run(ctx context.Context, input, name string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, filepath.Join(p.Bin, name), args...)
+	cmd.Dir, cmd.Stdin = "/", strings.NewReader(input)
+	p.prepare(cmd)
+	said, err := cmd.CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("%s: %w: %s", name, err, said)
+	}
+	return string(said), nil
+}
+
+func (p Programs) own(path string) error {
+	if !p.Account {
+		return nil
+	}
+	return os.Lchown(path, int(p.UID), int(p.GID))
+}
+
+// copy copies a cluster, which no server runs on.
+func (p Programs) copy(from, to string) error {
+	return filepath.WalkDir(from, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name, err := filepath.Rel(from, path)
+		if err != nil {
+			return err
+		}
+		target := filepath.Join(to, name)
+		switch {
+		case entry.IsDir():
+			err = os.Mkdir(target, 0o700)
+		case entry.Type().IsRegular():
+			err = copyFile(path, target)
+		default:
+			err = fmt.Errorf("%s is no file of a cluster", path)
+		}
+		if err != nil {
+			return err
+		}
+		return p.own(target)
+	})
+}
+
+func copyFile(from, to string) error {
+	source, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer source.Close()
+	target, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(target, source)
+	return errors.Join(err, target.Close())
+}

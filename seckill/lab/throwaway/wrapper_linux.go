@@ -1,0 +1,313 @@
+package throwaway
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	supported = true
+
+	folderPrefix = "miaosha-lab-"
+	folderLock   = "lock" // held by the wrapper
+	longestBase  = 70     // bytes: the path of a socket is at most 107 bytes long
+
+	lookEvery   = 50 * time.Millisecond
+	quitLimit   = 2 * time.Second
+	killLimit   = 15 * time.Second
+	reapPause   = time.Millisecond
+	closedStdin = "closed" // the server is no longer wanted
+)
+
+// ownGroup keeps Ctrl-C from the wrapper: this process ends it in order.
+func ownGroup(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
+
+// prepare lets the account run a command in a session of its own, which gets SIGQUIT when the wrapper dies: the immediate shutdown
+// of Postgres.
+func (p Programs) prepare(cmd *exec.Cmd) {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGQUIT}
+	if p.Account {
+		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: p.UID, Gid: p.GID}
+	}
+	cmd.Env = []string{"LC_ALL=C"}
+	for _, name := range []string{"PATH", "LD_LIBRARY_PATH"} {
+		if value, ok := os.LookupEnv(name); ok {
+			cmd.Env = append(cmd.Env, name+"="+value)
+		}
+	}
+}
+
+// wrapper runs a server.
+type wrapper struct {
+	job
+	folder string
+	lock   *os.File
+	main   int  // the process id of Postgres
+	gone   bool // Postgres itself has ended
+	said   firstBytes
+	polite map[int]bool // processes whose session is as nice as this one
+}
+
+// Run runs a server in this process, the wrapper, and ends the process. It reads a job from standard input and writes news to
+// standard output. It ends when standard input ends: at Close, and when the process dies that started this one.
+func Run() {
+	runtime.LockOSThread() // Linux sends the signal of prepare when the thread ends that has started a process
+	signal.Ignore(syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM, syscall.SIGPIPE)
+	in := bufio.NewReader(os.Stdin)
+	line, err := in.ReadBytes('\n')
+	w := &wrapper{polite: map[int]bool{}}
+	if err == nil {
+		err = json.Unmarshal(line, &w.job)
+	}
+	if err != nil {
+		os.Exit(2)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() {
+		_, _ = io.Copy(io.Discard, in)
+		cancel()
+	}()
+	tell := json.NewEncoder(os.Stdout)
+	ended, text := Crashed, ""
+	if err := w.start(ctx); err != nil {
+		text = err.Error()
+	} else {
+		_ = tell.Encode(news{Folder: w.folder})
+		ended, text = w.watch(ctx)
+	}
+	last := used(descendants())
+	if err := w.end(); err != nil {
+		text = strings.TrimPrefix(text+"; "+err.Error(), "; ")
+	}
+	if ended == closedStdin {
+		ended = ""
+	}
+	_ = tell.Encode(news{Ended: ended, Text: text, Used: Used{last}})
+	os.Exit(0)
+}
+
+// start makes the folder and the cluster, and starts Postgres. What is started later inherits the limits.
+func (w *wrapper) start(ctx context.Context) (err error) {
+	if err = w.makeFolder(); err != nil {
+		return err
+	}
+	data := filepath.Join(w.folder, "data")
+	if err = w.Programs.data(ctx, data); err != nil {
+		return err
+	}
+	// Backends leave the session of Postgres, and their parent may die before them: then they become children of this process.
+	if err = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return err
+	}
+	if err = w.limit(); err != nil {
+		return err
+	}
+	cmd := exec.Command(filepath.Join(w.Programs.Bin, "postgres"), "-D", data, "-k", w.folder, "-p", port)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = "/", &w.said, &w.said
+	w.Programs.prepare(cmd)
+	if err = cmd.Start(); err != nil {
+		return err
+	}
+	w.main = cmd.Process.Pid
+	return nil
+}
+
+// limit limits this process and what it starts. A limit is of one process: watch adds up.
+func (w *wrapper) limit() error {
+	seconds := uint64((w.Limits.Processor + time.Second - 1) / time.Second)
+	for resource, limit := range map[int]uint64{unix.RLIMIT_CPU: seconds, unix.RLIMIT_CORE: 0, unix.RLIMIT_DATA: uint64(w.Limits.Memory), unix.RLIMIT_FSIZE: uint64(w.Limits.Folder)} {
+		var was unix.Rlimit
+		if err := unix.Getrlimit(resource, &was); err != nil {
+			return err
+		}
+		limit = min(limit, was.Max)
+		if err := unix.Setrlimit(resource, &unix.Rlimit{Cur: limit, Max: limit}); err != nil {
+			return err
+		}
+	}
+	if now, err := unix.Getpriority(unix.PRIO_PROCESS, 0); err == nil && 20-now < Niceness { // of this thread, which starts Postgres
+		return unix.Setpriority(unix.PRIO_PROCESS, 0, Niceness)
+	}
+	return nil
+}
+
+// watch adds up until the server is no longer wanted, has ended or is at a limit.
+func (w *wrapper) watch(ctx context.Context) (reason, text string) {
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for last := time.Duration(-1); ; {
+		select {
+		case <-ctx.Done():
+			return closedStdin, ""
+		case <-tick.C:
+		}
+		if w.reap(); w.gone {
+			return Crashed, w.said.lastLine()
+		}
+		running := descendants()
+		w.beNice(running)
+		now := used(running)
+		if now == last { // nothing has been done, so nothing has grown
+			continue
+		}
+		last = now
+		bytes, files := sizeOf(w.folder)
+		switch {
+		case now > w.Limits.Processor:
+			return Processor, ""
+		case memoryOf(running) > w.Limits.Memory:
+			return Memory, ""
+		case bytes > w.Limits.Folder:
+			return Folder, ""
+		case files > w.Limits.Files:
+			return Files, ""
+		}
+	}
+}
+
+// reap takes note of the processes that have ended, and reports whether any is left.
+func (w *wrapper) reap() bool {
+	for {
+		pid, err := unix.Wait4(-1, nil, unix.WNOHANG, nil)
+		switch {
+		case errors.Is(err, unix.EINTR):
+		case err != nil:
+			return false
+		case pid == 0:
+			return true
+		case pid == w.main:
+			w.gone = true
+		}
+	}
+}
+
+// end ends all processes and removes the folder. SIGQUIT ends Postgres and its backends in milliseconds, also one that looks for no
+// interrupt. If SIGKILL were the first, the backends of a killed Postgres would run on.
+func (w *wrapper) end() error {
+	if w.main == 0 {
+		return w.removeFolder()
+	}
+	segment := w.sharedSegment()
+	if !w.gone {
+		_ = unix.Kill(w.main, unix.SIGQUIT)
+	}
+	for began := time.Now(); w.reap() && !w.gone && time.Since(began) < quitLimit; {
+		time.Sleep(reapPause)
+	}
+	for began := time.Now(); w.reap(); time.Sleep(reapPause) {
+		for _, pid := range descendants() {
+			_ = unix.Kill(pid, unix.SIGKILL)
+		}
+		if time.Since(began) > killLimit {
+			return errors.Join(errors.New("a process does not end"), w.removeFolder())
+		}
+	}
+	if segment > 0 { // a killed Postgres leaves it
+		_, _ = unix.SysvShmCtl(segment, unix.IPC_RMID, nil)
+	}
+	return w.removeFolder()
+}
+
+// sharedSegment returns the id of the segment of shared memory by which Postgres knows that it is alone; 0 if there is none.
+func (w *wrapper) sharedSegment() (id int) {
+	text, err := os.ReadFile(filepath.Join(w.folder, "data", "postmaster.pid"))
+	if lines := strings.Split(string(text), "\n"); err == nil && len(lines) > 6 {
+		var key int
+		_, _ = fmt.Sscan(lines[6], &key, &id)
+	}
+	return id
+}
+
+// makeFolder makes a folder that the account of Postgres can reach, and removes those of wrappers that were killed.
+func (w *wrapper) makeFolder() error {
+	base, err := w.base()
+	if err != nil {
+		return err
+	}
+	w.sweep(base)
+	for {
+		if w.folder, err = os.MkdirTemp(base, folderPrefix); err != nil {
+			return err
+		}
+		if err = w.Programs.own(w.folder); err != nil {
+			return err
+		}
+		path := filepath.Join(w.folder, folderLock)
+		if w.lock, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600); err != nil {
+			return err
+		}
+		if err = unix.Flock(int(w.lock.Fd()), unix.LOCK_EX); err != nil {
+			return err
+		}
+		if _, err := os.Lstat(path); err == nil {
+			return nil
+		}
+		w.lock.Close() // another wrapper has taken it for that of a dead one
+	}
+}
+
+// base returns the folder for temporary files, or another one if the account cannot pass it or its path is too long.
+func (w *wrapper) base() (string, error) {
+	for _, dir := range []string{os.TempDir(), "/tmp", "/var/tmp"} {
+		dir, err := filepath.EvalSymlinks(dir)
+		if err == nil && len(dir) <= longestBase && (!w.Programs.Account || openToAll(dir)) && unix.Access(dir, unix.W_OK) == nil {
+			return dir, nil
+		}
+	}
+	return "", errors.New("there is no folder for temporary files that Postgres can reach")
+}
+
+// openToAll reports whether every account may pass dir and all folders above it.
+func openToAll(dir string) bool {
+	for ; ; dir = filepath.Dir(dir) {
+		if info, err := os.Stat(dir); err != nil || info.Mode().Perm()&0o001 == 0 {
+			return false
+		}
+		if dir == filepath.Dir(dir) {
+			return true
+		}
+	}
+}
+
+// sweep removes the folders of dead wrappers.
+func (w *wrapper) sweep(base string) {
+	left, _ := filepath.Glob(filepath.Join(base, folderPrefix+"*"))
+	for _, dir := range left {
+		info, err := os.Lstat(dir)
+		if err != nil || !info.IsDir() {
+			continue
+		}
+		if st, ok := info.Sys().(*syscall.Stat_t); !ok || int(st.Uid) != os.Geteuid() && !(w.Programs.Account && st.Uid == w.Programs.UID) {
+			continue
+		}
+		lock, err := os.OpenFile(filepath.Join(dir, folderLock), os.O_RDWR|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+		if err != nil {
+			continue
+		}
+		if unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
+			_ = os.RemoveAll(dir)
+		}
+		lock.Close()
+	}
+}
+
+func (w *wrapper) removeFolder() error {
+	if w.folder == "" {
+		return nil
+	}
+	return os.RemoveAll(w.folder)
+}
