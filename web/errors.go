@@ -79,8 +79,8 @@ var refusals = []refusal{
 	{err: admin.ErrNotPlanned, status: 409, code: "wrong_status", zh: "这项计划已经执行或取消", en: "This plan was carried out or cancelled before"},
 	{err: admin.ErrNoDecoder, status: 503, code: "busy", zh: "正在处理另一张图片，请稍后再试", en: "Another picture is being read, please try again shortly"},
 	{err: errPictureTooLarge, status: 413, code: "too_large", zh: "图片最大 5 MB", en: "A picture has at most 5 MB"},
-	{err: admin.ErrTooManyPixels, status: 413, code: "too_large", zh: "图片最多 2400 万像素；每种颜色 16 位的最多 1200 万，渐进式 JPEG 最多 600 万",
-		en: "A picture has at most 24 megapixels, one with 16 bits for a colour 12, and a progressive JPEG 6"},
+	{err: admin.ErrTooManyPixels, status: 413, code: "too_large", zh: "图片最多 2400 万像素；每种颜色 16 位的最多 1200 万，渐进式 JPEG 最多 600 万；每边最多 65535 像素",
+		en: "A picture has at most 24 megapixels, one with 16 bits for a colour 12, and a progressive JPEG 6; no side is longer than 65,535 pixels"},
 	{err: goods.ErrNoSale, status: 404, code: "no_sale", zh: "没有这场秒杀", en: "There is no such sale"},
 	{err: order.ErrNotFound, status: 404, code: "not_found", zh: "没有找到", en: "Not found"},
 	{err: user.ErrNotListed, status: 404, code: "not_found", zh: "这台设备已经退出登录", en: "This session has ended"},
@@ -314,6 +314,9 @@ func refusePicture(w http.ResponseWriter, r *http.Request, e admin.FormatError) 
 		zh, en = "这个 "+e.Format+" 文件是动画，请改用静态图片", "This "+e.Format+" file is an animation; send a still picture"
 	case e.Why == "cmyk":
 		zh, en = "这个 "+e.Format+" 文件用的是印刷颜色（CMYK），请转成 RGB（sRGB）再上传", "This "+e.Format+" file has the colours of print (CMYK); save it in RGB (sRGB)"
+	case e.Why == "parts":
+		zh, en = "这个 "+e.Format+" 文件分得太碎（逐行扫描最多 64 遍，数据段最多 10000 个），请重新保存后再上传",
+			"This "+e.Format+" file comes in too many pieces (at most 64 scans and 10,000 segments); save it again"
 	case e.Format == "":
 		zh, en = "认不出这个文件的格式。"+takesZH, "The format of this file is not known. "+takesEN
 	case e.Format == "video":

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"miaosha/seckill/admin/picture/picturetest"
 	"miaosha/seckill/sandbox/sandboxtest"
 )
 
@@ -65,6 +66,7 @@ func TestPicturesAreServed(t *testing.T) {
 		{"words", "415 unsupported_media_type", "认不出这个文件的格式。", "The format of this file is not known."},
 		{raw.String()[:40], "415 unsupported_media_type", "这个 PNG 文件不完整或已损坏", "This PNG file is damaged or not whole"},
 		{"RIFF\x1a\x00\x00\x00WEBPVP8X\x0a\x00\x00\x00\x02\x00\x00\x00", "415 unsupported_media_type", "这个 WebP 文件是动画", "This WebP file is an animation"},
+		{string(picturetest.Scans(2449, 2449, 12_000)), "415 unsupported_media_type", "这个 JPEG 文件分得太碎（逐行扫描最多 64 遍", "This JPEG file comes in too many pieces (at most 64 scans"},
 		{raw.String() + strings.Repeat("x", 5<<20), "413 too_large", "图片最大 5 MB", "A picture has at most 5 MB"},
 		{strings.Repeat("x", 5<<20+1), "413 too_large", "图片最大 5 MB", "A picture has at most 5 MB"},
 		{strings.Repeat("x", 5<<20), "415 unsupported_media_type", "认不出这个文件的格式。", "The format of this file is not known."},

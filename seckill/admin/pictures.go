@@ -37,12 +37,13 @@ type Picture struct {
 }
 
 // AddPicture decodes a picture and stores what it shows, encoded again: nothing else of its bytes is kept. One picture is
-// decoded at a time; the others receive ErrNoDecoder. It returns ErrNotAPicture and ErrTooManyPixels.
+// decoded at a time; the others receive ErrNoDecoder. It returns ErrNotAPicture, ErrTooManyPixels, and the
+// error of ctx when that has ended: no one waits for the picture then.
 func (s *Store) AddPicture(ctx context.Context, by By, raw []byte) (p Picture, err error) {
 	if !s.decoding.TryLock() {
 		return p, ErrNoDecoder
 	}
-	made, err := picture.Make(raw)
+	made, err := picture.Make(ctx, raw)
 	s.decoding.Unlock()
 	if err != nil {
 		return p, err

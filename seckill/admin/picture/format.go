@@ -9,7 +9,7 @@ import (
 // FormatError refuses a file, and says what its first bytes show it to be, whatever it is called. It is ErrNotAPicture.
 type FormatError struct {
 	Format string // such as PNG, HEIC, SVG or video; "" if it is not known
-	Why    string // a word: other (it is not decoded here), empty, damaged, animated, cmyk
+	Why    string // a word: other (it is not decoded here), empty, damaged, animated, cmyk, parts (too many scans, chunks or segments)
 }
 
 func (e FormatError) Error() string {

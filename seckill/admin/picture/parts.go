@@ -22,7 +22,7 @@ func parts(raw []byte) iter.Seq2[string, []byte] {
 	case bytes.HasPrefix(raw, []byte("\xff\xd8")):
 		return func(yield func(string, []byte) bool) {
 			for marker, segment := range segments(raw) {
-				if !yield(string(rune(marker)), segment) {
+				if marker == markerScan || !yield(string(rune(marker)), segment) {
 					return
 				}
 			}
@@ -52,16 +52,21 @@ func chunks(raw []byte, at, after int, head func([]byte) (string, uint32)) iter.
 	}
 }
 
-// segments returns the segments before the first scan of a JPEG, by their markers. It skips what the decoder skips.
+// segments returns the segments of a JPEG up to its end, by their markers: each scan is one. It skips what the decoder skips, which is
+// the data of the scans, too: no marker but that of a restart stands in it.
 func segments(raw []byte) iter.Seq2[byte, []byte] {
 	return func(yield func(byte, []byte) bool) {
 		if !bytes.HasPrefix(raw, []byte("\xff\xd8")) {
 			return
 		}
-		for at := 2; at+4 <= len(raw); {
+		for at := 2; ; {
+			next := bytes.IndexByte(raw[at:], 0xff)
+			if at += next; next < 0 || at+4 > len(raw) {
+				return
+			}
 			marker := raw[at+1]
 			switch {
-			case raw[at] != 0xff || marker == 0xff:
+			case marker == 0xff:
 				at++
 				continue
 			case marker == 0 || marker >= 0xd0 && marker <= 0xd7:
@@ -69,7 +74,7 @@ func segments(raw []byte) iter.Seq2[byte, []byte] {
 				continue
 			}
 			size := int(binary.BigEndian.Uint16(raw[at+2:]))
-			if marker == markerScan || marker == markerEnd || size < 2 || at+2+size > len(raw) || !yield(marker, raw[at+4:at+2+size]) {
+			if marker == markerEnd || size < 2 || at+2+size > len(raw) || !yield(marker, raw[at+4:at+2+size]) {
 				return
 			}
 			at += 2 + size
@@ -77,12 +82,34 @@ func segments(raw []byte) iter.Seq2[byte, []byte] {
 	}
 }
 
-// isProgressive reports whether a JPEG is sent in passes: its decoder keeps four bytes for each colour of each pixel.
-func isProgressive(raw []byte) bool {
-	for marker := range segments(raw) {
-		if marker == markerProgressive {
-			return true
+// work is what a decoder does for a file besides its pixels.
+type work struct {
+	parts       int  // chunks or segments
+	scans       int  // of a JPEG: each passes over every pixel, however few bytes it has
+	progressive bool // the decoder keeps four bytes for each colour of each pixel of such a JPEG
+}
+
+func workOf(raw []byte) (w work) {
+	if bytes.HasPrefix(raw, []byte("\xff\xd8")) {
+		for marker := range segments(raw) {
+			w.parts++
+			switch marker {
+			case markerScan:
+				w.scans++
+			case markerProgressive:
+				w.progressive = true
+			}
 		}
+		return w
 	}
-	return false
+	for range parts(raw) {
+		w.parts++
+	}
+	return w
+}
+
+// tooMuch reports whether a decoder would pass over a picture more often than any program has a reason to save it. A JPEG that is not
+// progressive has a scan for each colour at most.
+func (w work) tooMuch() bool {
+	return w.parts > MaxParts || w.scans > MaxScans || !w.progressive && w.scans > 4
 }

@@ -5,11 +5,13 @@ package picture
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"image"
 	"image/color"
 	"image/jpeg"
 	"image/png"
+	"io"
 	"math"
 	"slices"
 
@@ -21,6 +23,9 @@ import (
 const (
 	MaxBytes  = 5 << 20
 	MaxPixels = 24_000_000 // half as many with 16 bits for a colour, and a quarter in a progressive JPEG
+	MaxLong   = 65_535     // pixels of a side, as many as a JPEG can have: a row costs time, however short it is
+	MaxScans  = 64         // of a progressive JPEG; programs make ten
+	MaxParts  = 10_000     // chunks or segments
 	MaxSide   = 1200       // of a picture that is made
 )
 
@@ -40,19 +45,19 @@ type Made struct {
 // format is a kind of pictures that is decoded. A file is of the kind that its first bytes say, whatever it is called.
 type format struct {
 	name, magic, at8 string
-	config           func(r *bytes.Reader) (image.Config, error)
-	decode           func(r *bytes.Reader) (image.Image, error)
+	config           func(r io.Reader) (image.Config, error)
+	decode           func(r io.Reader) (image.Image, error)
 }
 
 var formats = []format{
-	{"PNG", "\x89PNG\r\n\x1a\n", "", func(r *bytes.Reader) (image.Config, error) { return png.DecodeConfig(r) }, func(r *bytes.Reader) (image.Image, error) { return png.Decode(r) }},
-	{"JPEG", "\xff\xd8\xff", "", func(r *bytes.Reader) (image.Config, error) { return jpeg.DecodeConfig(r) }, func(r *bytes.Reader) (image.Image, error) { return jpeg.Decode(r) }},
-	{"WebP", "RIFF", "WEBP", func(r *bytes.Reader) (image.Config, error) { return webp.DecodeConfig(r) }, decodeWebP},
+	{"PNG", "\x89PNG\r\n\x1a\n", "", png.DecodeConfig, png.Decode},
+	{"JPEG", "\xff\xd8\xff", "", jpeg.DecodeConfig, jpeg.Decode},
+	{"WebP", "RIFF", "WEBP", webp.DecodeConfig, decodeWebP},
 }
 
 // decodeWebP decodes a WebP. One with losses has brightness from 16 to 235 and colours from 16 to 240, as video has; the decoder
 // returns them as they are, and image.YCbCr means 0 to 255.
-func decodeWebP(r *bytes.Reader) (image.Image, error) {
+func decodeWebP(r io.Reader) (image.Image, error) {
 	img, err := webp.Decode(r)
 	planes, _ := img.(*image.YCbCr)
 	if alpha, ok := img.(*image.NYCbCrA); ok {
@@ -80,10 +85,25 @@ func stretch(plane []uint8, from, width, to int) {
 // deep are the colours with 16 bits each, which take twice the memory.
 var deep = []color.Model{color.Gray16Model, color.RGBA64Model, color.NRGBA64Model}
 
+// whileWanted reads a file as long as ctx lasts, and a few bytes at a time, so that a decoder that takes long for each of them ends
+// soon after its request.
+type whileWanted struct {
+	ctx context.Context
+	r   *bytes.Reader
+}
+
+func (w whileWanted) Read(p []byte) (int, error) {
+	if err := w.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return w.r.Read(p[:min(len(p), 512)])
+}
+
 // Make decodes a picture, turns it as its camera was held, whichever of the formats it has, and makes it at most MaxSide wide and
-// high, with the colours of sRGB. The size is checked before anything is decoded. A picture with transparent parts becomes a PNG, any
+// high, with the colours of sRGB. The size, and how often a decoder has to pass over it, are checked before anything is decoded. When ctx
+// has ended, Make ends with its error. A picture with transparent parts becomes a PNG, any
 // other a JPEG. Of a PNG that is animated the first picture is kept.
-func Make(raw []byte) (Made, error) {
+func Make(ctx context.Context, raw []byte) (Made, error) {
 	if err := Check(raw); err != nil {
 		return Made{}, err
 	}
@@ -100,13 +120,20 @@ func Make(raw []byte) (Made, error) {
 	if slices.Contains(deep, size.ColorModel) {
 		pixels /= 2
 	}
-	if isProgressive(raw) {
+	w := workOf(raw)
+	if w.progressive {
 		pixels /= 4
 	}
-	if size.Width > pixels/size.Height {
+	if size.Width > pixels/size.Height || max(size.Width, size.Height) > MaxLong {
 		return Made{}, ErrTooManyPixels
 	}
-	decoded, err := f.decode(bytes.NewReader(raw))
+	if w.tooMuch() {
+		return Made{}, FormatError{f.name, "parts"}
+	}
+	decoded, err := f.decode(whileWanted{ctx, bytes.NewReader(raw)})
+	if ctx.Err() != nil {
+		return Made{}, ctx.Err()
+	}
 	if err != nil {
 		return Made{}, damaged
 	}

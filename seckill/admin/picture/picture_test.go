@@ -2,6 +2,7 @@ package picture
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"errors"
 	"hash/crc32"
@@ -15,6 +16,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"miaosha/seckill/admin/picture/picturetest"
 )
 
 // drawn returns a picture of w times h pixels that is red on the left and blue on the right.
@@ -92,7 +95,7 @@ func TestMake(t *testing.T) {
 		{"a page behind the picture", append(bytes.Clone(small), "<html><script>alert(1)</script>"...), "jpg", 40, 20},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			m, err := Make(test.raw)
+			m, err := Make(t.Context(), test.raw)
 			if err != nil || m.Kind != test.kind || m.Width != test.w || m.Height != test.h {
 				t.Fatalf("a %s of %d x %d, %v; want a %s of %d x %d", m.Kind, m.Width, m.Height, err, test.kind, test.w, test.h)
 			}
@@ -111,7 +114,7 @@ func TestMake(t *testing.T) {
 func TestPicturesAreTurned(t *testing.T) {
 	raw := encoded(t, "jpg", drawn(64, 64, 255))
 	for orientation, red := range map[byte][2]int{1: {5, 32}, 2: {58, 32}, 3: {58, 32}, 4: {5, 32}, 5: {32, 5}, 6: {32, 5}, 7: {32, 58}, 8: {32, 58}} {
-		m, err := Make(withExif(raw, orientation))
+		m, err := Make(t.Context(), withExif(raw, orientation))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -148,13 +151,65 @@ func TestHostilePicturesAreRefused(t *testing.T) {
 		{"as many with 8 bits and no data", header(4000, 4000, 8), ErrNotAPicture},
 		{"a progressive one whose decoding takes 340 MB", progressive(6000, 4000), ErrTooManyPixels},
 		{"one that takes as much as others", progressive(3000, 2000), ErrNotAPicture},
+		{"a strip with a row for each pixel", picturetest.PNG(1, 65_536, 3, 0, 0), ErrTooManyPixels},
+		{"a scan more than there may be", picturetest.Scans(16, 16, MaxScans+1), FormatError{"JPEG", "parts"}},
+		{"12,000 scans in 240 kB", picturetest.Scans(2449, 2449, 12_000), FormatError{"JPEG", "parts"}},
+		{"a colour that is painted five times", picturetest.Baseline(16, 16, 5), FormatError{"JPEG", "parts"}},
+		{"a JPEG of too many tables", picturetest.Tables(16, 16, MaxParts), FormatError{"JPEG", "parts"}},
 		{"too many bytes", append(bytes.Clone(good), make([]byte, MaxBytes)...), ErrNotAPicture},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if m, err := Make(test.raw); !errors.Is(err, test.want) || m.Bytes != nil {
+			if m, err := Make(t.Context(), test.raw); !errors.Is(err, test.want) || m.Bytes != nil {
 				t.Errorf("%d bytes and %v, want %v", len(m.Bytes), err, test.want)
 			}
 		})
+	}
+}
+
+// The worst pictures that are known stay within the bounds of what a decoder does: as many passes over so many pixels, and rows, and
+// parts. All but these are refused before they are decoded.
+func TestTheWorkForAPictureIsBounded(t *testing.T) {
+	for _, p := range picturetest.Worst() {
+		size, err := formatOf(p.Raw).config(bytes.NewReader(p.Raw))
+		if err != nil {
+			t.Fatalf("%s: %v", p.Name, err)
+		}
+		w, pixels := workOf(p.Raw), size.Width*size.Height
+		if passes := max(1, w.scans); pixels*passes > max(MaxScans*MaxPixels/4, 4*MaxPixels) || w.parts > MaxParts || size.Height > MaxLong || len(p.Raw) > MaxBytes {
+			t.Errorf("%s: %d passes over %d pixels in %d rows, %d parts, %d bytes", p.Name, passes, pixels, size.Height, w.parts, len(p.Raw))
+		}
+	}
+	// What programs make is far from the bounds.
+	for _, name := range []string{"turned.jpg", "p3.jpg"} {
+		if w := workOf([]byte(file(t, name))); w.scans != 1 || w.parts > 100 || w.progressive {
+			t.Errorf("%s: %+v", name, w)
+		}
+	}
+}
+
+// untilAsked is a context that has ended when it was asked so often.
+type untilAsked struct {
+	context.Context
+	left *int
+}
+
+func (c untilAsked) Err() error {
+	if *c.left--; *c.left < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+// A decoder ends at its next read when its request has ended, and so does what comes behind it.
+func TestADecoderEndsWithItsRequest(t *testing.T) {
+	for _, raw := range [][]byte{picturetest.Baseline(800, 800, 4), picturetest.Scans(800, 800, 64), picturetest.PNG(200, 9000, 6, 4, 0)} {
+		for _, reads := range []int{0, 3} {
+			left := reads
+			m, err := Make(untilAsked{t.Context(), &left}, raw)
+			if err != context.Canceled || m.Bytes != nil || left < -3 {
+				t.Errorf("after %d reads: %d bytes, %v, and %d questions more", reads, len(m.Bytes), err, -left)
+			}
+		}
 	}
 }
 
@@ -196,7 +251,7 @@ func TestFormatsAreNamed(t *testing.T) {
 		{file(t, "turned.avif"), FormatError{"AVIF", "other"}},
 		{file(t, "turned.webp")[:300], FormatError{"WebP", "damaged"}},
 	} {
-		if _, err := Make([]byte(test.raw)); err != test.want || !errors.Is(err, ErrNotAPicture) {
+		if _, err := Make(t.Context(), []byte(test.raw)); err != test.want || !errors.Is(err, ErrNotAPicture) {
 			t.Errorf("%.30q: %v, want %v", test.raw, err, test.want)
 		}
 	}
@@ -215,7 +270,7 @@ func file(t *testing.T, name string) string {
 // where this red is 184, 52, 46.
 func TestPicturesLookAsTheirFilesDo(t *testing.T) {
 	for _, name := range []string{"turned.jpg", "turned.png", "turned.webp", "p3.jpg", "p3.png", "p3.webp"} {
-		m, err := Make([]byte(file(t, name)))
+		m, err := Make(t.Context(), []byte(file(t, name)))
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -300,6 +355,9 @@ func FuzzMake(f *testing.F) {
 	f.Add(withExif(encoded(f, "jpg", drawn(9, 5, 255)), 6))
 	f.Add(header(5, 5, 16))
 	f.Add(progressive(9, 5))
+	for _, slow := range [][]byte{picturetest.Scans(64, 64, 64), picturetest.Baseline(64, 64, 4), picturetest.Tables(8, 8, 100), picturetest.PNG(3, 999, 6, 4, 1), picturetest.WebP(300, 300)} {
+		f.Add(slow)
+	}
 	for _, name := range []string{"turned.png", "turned.webp", "p3.jpg", "p3.png"} {
 		if raw, err := os.ReadFile("testdata/" + name); err == nil {
 			f.Add(raw)
@@ -310,7 +368,7 @@ func FuzzMake(f *testing.F) {
 		if size, _, err := image.DecodeConfig(bytes.NewReader(raw)); err == nil && size.Width > 1_000_000/max(1, size.Height) {
 			return // it takes long
 		}
-		m, err := Make(raw)
+		m, err := Make(t.Context(), raw)
 		if err != nil {
 			return
 		}
