@@ -26,12 +26,12 @@ func (c *captchas) drawFor(ctx context.Context, sale goods.Sale, token string, p
 	if !c.clock.Now().Before(sale.EndsAt) {
 		return sum{}, "", sale.Window(sale.EndsAt)
 	}
-	return c.draw(ctx, sale.ID, token, pause)
+	return c.draw(ctx, gate.SumOfSale(sale.ID, token), pause)
 }
 
 // draw returns a new sum and keeps its answer. With a pause it also keeps the time before which no answer is judged. answer is
 // "" unless Config.CaptchaAnswers is set.
-func (c *captchas) draw(ctx context.Context, sale int64, token string, pause time.Duration) (drawn sum, answer string, err error) {
+func (c *captchas) draw(ctx context.Context, of gate.SumOf, pause time.Duration) (drawn sum, answer string, err error) {
 	var seed [32]byte
 	rand.Read(seed[:]) // never fails
 	drawn = newSum(mathrand.New(mathrand.NewChaCha8(seed)))
@@ -39,7 +39,7 @@ func (c *captchas) draw(ctx context.Context, sale int64, token string, pause tim
 	if pause > 0 {
 		from = c.clock.Now().Add(pause)
 	}
-	if err := c.gate.SaveCaptcha(ctx, sale, token, drawn.answer(), from); err != nil {
+	if err := c.gate.SaveCaptcha(ctx, of, drawn.answer(), from); err != nil {
 		return sum{}, "", c.metrics.refusal("captcha", err)
 	}
 	if c.cfg.CaptchaAnswers {
@@ -48,13 +48,13 @@ func (c *captchas) draw(ctx context.Context, sale int64, token string, pause tim
 	return drawn, answer, nil
 }
 
-// check judges the answer to the session's sum, which is used up by it, right or wrong. Refusals: ErrWrongCaptcha; ErrStaleCaptcha
+// check judges the answer to a sum, which is used up by it, right or wrong. Refusals: ErrWrongCaptcha; ErrStaleCaptcha
 // for the right answer to a sum that a newer one replaced, which is not used up; ErrBusy.
-func (c *captchas) check(ctx context.Context, sale int64, token, answer string) error {
+func (c *captchas) check(ctx context.Context, of gate.SumOf, answer string) error {
 	if c.cfg.Captcha == "off" {
 		return nil
 	}
-	want, from, stale, err := c.gate.TakeCaptcha(ctx, sale, token, answer)
+	want, from, stale, err := c.gate.TakeCaptcha(ctx, of, answer)
 	switch {
 	case err != nil:
 		return c.metrics.refusal("captcha", err)

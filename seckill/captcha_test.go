@@ -35,7 +35,7 @@ func TestCaptcha(t *testing.T) {
 		if shown != "" {
 			t.Fatalf("the shop shows the answer %q", shown)
 		}
-		key := gate.CaptchaKey(sale, token)
+		key := gate.SumOfSale(sale, token).Key()
 		if left := s.rdb.PTTL(t.Context(), key).Val(); left <= 50*time.Second || left > time.Minute {
 			t.Errorf("the answer expires in %v, want a minute", left)
 		}
@@ -60,7 +60,7 @@ func TestCaptcha(t *testing.T) {
 	if err != nil {
 		t.Error(err)
 	}
-	if want := s.rdb.Get(t.Context(), gate.CaptchaKey(s.sale, "tool")).Val(); shown == "" || shown != want {
+	if want := s.rdb.Get(t.Context(), gate.SumOfSale(s.sale, "tool").Key()).Val(); shown == "" || shown != want {
 		t.Errorf("a load tool is shown the answer %q, want %q", shown, want)
 	}
 	try("none drawn", s.sale, "a", "1", wrong)
@@ -99,10 +99,10 @@ func TestCaptcha(t *testing.T) {
 		if shown != "" {
 			t.Fatalf("the shop shows the answer %q", shown)
 		}
-		if left := s.rdb.PTTL(t.Context(), gate.CaptchaKey(sale, token)).Val(); left <= 50*time.Second || left > time.Minute {
+		if left := s.rdb.PTTL(t.Context(), gate.SumOfSale(sale, token).Key()).Val(); left <= 50*time.Second || left > time.Minute {
 			t.Errorf("the answer expires in %v, want a minute", left)
 		}
-		answer, _, _ = strings.Cut(s.rdb.Get(t.Context(), gate.CaptchaKey(sale, token)).Val(), " ")
+		answer, _, _ = strings.Cut(s.rdb.Get(t.Context(), gate.SumOfSale(sale, token).Key()).Val(), " ")
 		return answer
 	}
 	old = draw(s.sale, "a")
@@ -128,7 +128,7 @@ func TestCaptcha(t *testing.T) {
 	if _, _, err := e.Path(t.Context(), later, 1, "a", answer); !errors.As(err, &early) {
 		t.Errorf("before the start: %v, want NotStartedError", err)
 	}
-	if s.rdb.Exists(t.Context(), gate.CaptchaKey(later, "a")).Val() != 1 {
+	if s.rdb.Exists(t.Context(), gate.SumOfSale(later, "a").Key()).Val() != 1 {
 		t.Error("a request before the start used the sum up")
 	}
 }

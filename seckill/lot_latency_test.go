@@ -52,7 +52,7 @@ func (c crowd) buy(s *shop, e *process, sale, user int64, opening time.Time) {
 	}
 	draw := func() (answer string) {
 		far(func() error { _, _, err := e.Captcha(ctx, sale, user, token); return err })
-		answer, _, _ = strings.Cut(s.rdb.Get(ctx, gate.CaptchaKey(sale, token)).Val(), " ")
+		answer, _, _ = strings.Cut(s.rdb.Get(ctx, gate.SumOfSale(sale, token).Key()).Val(), " ")
 		return answer
 	}
 	var answer string

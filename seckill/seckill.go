@@ -272,7 +272,7 @@ func (e *Engine) Path(ctx context.Context, sale, user int64, token, captcha stri
 		return "", time.Time{}, err
 	}
 	began := time.Now()
-	if err := e.captchas.check(ctx, sale, token, captcha); err != nil {
+	if err := e.captchas.check(ctx, gate.SumOfSale(sale, token), captcha); err != nil {
 		return "", time.Time{}, err
 	}
 	if e.CaptchaOn() {

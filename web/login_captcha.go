@@ -12,11 +12,11 @@ import (
 // up, as captcha does for a buyer: a picture, or with ?kind=words a question. The sum is bound to the
 // browser by a cookie. Without sums there is no such page.
 func (s *Server) loginCaptcha(w http.ResponseWriter, r *http.Request) error {
-	return s.drawSum(w, r, "sum", "GET /api/login/captcha")
+	return s.drawSum(w, r, seckill.LoginSum, "sum", "GET /api/login/captcha")
 }
 
 // drawSum draws a sum that is bound to a cookie of this name, under the limits of a route.
-func (s *Server) drawSum(w http.ResponseWriter, r *http.Request, cookie, route string) error {
+func (s *Server) drawSum(w http.ResponseWriter, r *http.Request, sum seckill.VisitorSum, cookie, route string) error {
 	if !s.Rush.CaptchaOn() {
 		return errNoPage
 	}
@@ -29,7 +29,7 @@ func (s *Server) drawSum(w http.ResponseWriter, r *http.Request, cookie, route s
 		if err := s.allow(s.limitsOf(route), r, 0); err != nil {
 			return err
 		}
-		png, answer, err := s.Rush.LoginCaptcha(r.Context(), browser)
+		png, answer, err := s.Rush.DrawVisitorSum(r.Context(), sum, browser)
 		if err != nil {
 			return err
 		}
@@ -41,7 +41,7 @@ func (s *Server) drawSum(w http.ResponseWriter, r *http.Request, cookie, route s
 		if err := s.allow(s.limitsOf(route+"?kind=words"), r, 0); err != nil {
 			return err
 		}
-		question, answer, err := s.Rush.LoginCaptchaWords(r.Context(), browser, chinese(r))
+		question, answer, err := s.Rush.SpellVisitorSum(r.Context(), sum, browser, chinese(r))
 		if err != nil {
 			return err
 		}
@@ -77,6 +77,6 @@ func (s *Server) solved(r *http.Request, answer string) (bool, error) {
 	if err := s.allow(s.answerLimits, r, 0); err != nil {
 		return false, err
 	}
-	err = s.Rush.CheckLoginCaptcha(r.Context(), c.Value, answer)
+	err = s.Rush.CheckVisitorSum(r.Context(), seckill.LoginSum, c.Value, answer)
 	return err == nil, err
 }

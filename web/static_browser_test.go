@@ -374,9 +374,12 @@ func (v *visitor) failsASum() {
 	v.until("there is a new sum", `document.querySelector('[data-test="captcha-img"]') !== null && document.querySelector('[data-test="captcha-input"]').value === ''`)
 }
 
-// sum returns the answer to the visitor's last sum. The sum is bound to a cookie.
+// sum returns the answer to the visitor's last sum. The sum is bound to a cookie: that of the session for a sale's.
 func (v *visitor) sum(s sandboxShop, sale, cookie string) string {
 	v.t.Helper()
+	if purpose := map[string]string{"sum": "login_sum", "practice": "practice_sum"}[cookie]; purpose != "" {
+		return v.answerTo(s, gate.SumOfVisitor(purpose, v.cookie(cookie)))
+	}
 	return v.sumOf(s, sale, v.cookie(cookie))
 }
 
@@ -387,9 +390,14 @@ func (v *visitor) sumOf(s sandboxShop, sale, session string) string {
 	if err != nil {
 		v.t.Fatal(err)
 	}
-	stored, err := s.redis.Get(v.t.Context(), gate.CaptchaKey(id, session)).Result()
+	return v.answerTo(s, gate.SumOfSale(id, session))
+}
+
+func (v *visitor) answerTo(s sandboxShop, sum gate.SumOf) string {
+	v.t.Helper()
+	stored, err := s.redis.Get(v.t.Context(), sum.Key()).Result()
 	if err != nil {
-		v.fails("the sum of sale %s: %v", sale, err)
+		v.fails("the sum %s: %v", sum.Key(), err)
 	}
 	answer, _, _ := strings.Cut(stored, " ")
 	return answer

@@ -45,7 +45,7 @@ func (s sandboxShop) person(t *testing.T, nickname string) (p person) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	answer, _, _ := strings.Cut(s.redis.Get(t.Context(), gate.CaptchaKey(id, p.token)).Val(), " ")
+	answer, _, _ := strings.Cut(s.redis.Get(t.Context(), gate.SumOfSale(id, p.token).Key()).Val(), " ")
 	path := ask("POST", "/api/sales/"+p.sale+"/path", fmt.Sprintf(`{"captcha":%q}`, answer)).Purchase().Path
 	ask("POST", "/api/sales/"+p.sale+"/buy/"+path, "")
 	sandboxtest.Until(t, "there is an order", func() bool {

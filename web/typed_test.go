@@ -104,12 +104,12 @@ func TestAFormThatIsRefusedUsesUpNoSum(t *testing.T) {
 		"/api/password/reset": {`{"phone":"13800138000","code":"123456","password":"short","captcha":"$"}`, `{"phone":"13800138000","code":"123456","password":"a long password","captcha":"1+2"}`},
 		"/api/practice":       {`{"captcha":"=="}`, `{"captcha":"1 o 2"}`},
 	} {
-		draw, name := "/api/login/captcha", "sum"
+		draw, name, cookieName := "/api/login/captcha", "login_sum", "sum"
 		if path == "/api/practice" {
-			draw, name = path, "practice"
+			draw, name, cookieName = path, "practice_sum", "practice"
 		}
 		cookie := shop.call("GET", draw, "", "").Cookies()
-		key := gate.CaptchaKey(0, strings.TrimPrefix(cookie, name+"="))
+		key := gate.SumOfVisitor(name, strings.TrimPrefix(cookie, cookieName+"=")).Key()
 		answer, err := shop.redis().Get(t.Context(), key).Result()
 		if err != nil {
 			t.Fatal(err)

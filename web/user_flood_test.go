@@ -135,9 +135,9 @@ func TestTheOwnersDeviceIsNotLockedOut(t *testing.T) {
 func (s testShop) sum(kind string) (cookie, answer string) {
 	s.t.Helper()
 	rdb := s.redis()
-	rdb.Del(s.t.Context(), rdb.Keys(s.t.Context(), "ms:{0}:captcha:*").Val()...)
+	rdb.Del(s.t.Context(), rdb.Keys(s.t.Context(), "ms:{0}:login_sum:*").Val()...)
 	r := s.call("GET", "/api/login/captcha"+kind, "", "", "X-Forwarded-For", "198.51.100.1", "Accept-Language", "en")
-	keys := rdb.Keys(s.t.Context(), "ms:{0}:captcha:*").Val()
+	keys := rdb.Keys(s.t.Context(), "ms:{0}:login_sum:*").Val()
 	if r.Status != 200 || len(keys) != 1 {
 		s.t.Fatalf("captcha: %d %s, keys %v", r.Status, r.Code, keys)
 	}

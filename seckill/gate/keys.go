@@ -53,11 +53,23 @@ func RefusingKey(sale int64) string { return key(sale, "refusing") }
 // DeadKey is a stream with copies of the journal entries that could not be settled. It expires deadLife after the last one.
 func DeadKey(sale int64) string { return key(sale, "dead") }
 
-// CaptchaKey is a string: the answer to a session's sum, and those of the sums that it replaced, see scripts/draw.lua. It expires
-// after captchaLife.
-func CaptchaKey(sale int64, token string) string {
-	sum := sha256.Sum256([]byte(token))
-	return key(sale, "captcha:"+hex.EncodeToString(sum[:16]))
+// SumOf names the one sum that a holder has for one purpose. A sum is good for nothing else: its purpose is a part of its key.
+type SumOf struct {
+	purpose string
+	sale    int64 // 0 for none
+	holder  string
+}
+
+// SumOfSale is the sum of a session in a sale.
+func SumOfSale(sale int64, session string) SumOf { return SumOf{"captcha", sale, session} }
+
+// SumOfVisitor is the sum of a browser for a purpose that belongs to no sale.
+func SumOfVisitor(purpose, browser string) SumOf { return SumOf{purpose, 0, browser} }
+
+// Key is a string: the answer to a sum, and those of the sums that it replaced, see scripts/draw.lua. It expires after captchaLife.
+func (s SumOf) Key() string {
+	hash := sha256.Sum256([]byte(s.holder))
+	return key(s.sale, s.purpose+":"+hex.EncodeToString(hash[:16]))
 }
 
 // processesKey is a sorted set: the processes of the shop, sorted by the time at which each was last seen. Those that were not seen for

@@ -25,7 +25,7 @@ func Probe(ctx context.Context, rdb redis.UniversalClient) (err error) {
 	sale := -1 - rand.Int64N(1<<62)
 	g, other := New(rdb, "probe", time.Second), New(rdb, "another probe", time.Second)
 	keys := []string{GateKey(sale), TicketsKey(sale), JournalKey(sale), FormerJournalKey(sale), PathsKey(sale), WaitingKey(sale), waitingUntilKey(sale),
-		WastedKey(sale), RefusingKey(sale), DeadKey(sale), CaptchaKey(sale, "")}
+		WastedKey(sale), RefusingKey(sale), DeadKey(sale), SumOfSale(sale, "").Key()}
 	defer func() {
 		if left := rdb.Del(context.WithoutCancel(ctx), keys...).Err(); err == nil && left != nil { // or they expire
 			err = fmt.Errorf("delete keys: %w", left)
@@ -123,8 +123,8 @@ func Probe(ctx context.Context, rdb redis.UniversalClient) (err error) {
 		func() error { return g.AddOwners(ctx, sale, []order.Owner{{UserID: 4, OrderID: uuid.New()}}, 1) },
 		func() error { return g.DeadLetter(ctx, sale, order.Ticket{ID: "1:1-1:" + buyers[0].Nonce, UserID: 1}) },
 		func() error { return g.RemoveIdleConsumers(ctx, sale, 0) },
-		func() error { return g.SaveCaptcha(ctx, sale, "", "1", time.Time{}) },
-		func() error { _, _, _, err := g.TakeCaptcha(ctx, sale, "", "1"); return err },
+		func() error { return g.SaveCaptcha(ctx, SumOfSale(sale, ""), "1", time.Time{}) },
+		func() error { _, _, _, err := g.TakeCaptcha(ctx, SumOfSale(sale, ""), "1"); return err },
 		// The keys of all sales: what is asked and removed there does not exist.
 		func() error { _, _, err := g.Processes(ctx, now.Add(time.Hour)); return err },
 		func() error { return rdb.ZRem(ctx, processesKey, uuid.NewString()).Err() },

@@ -1,0 +1,40 @@
+package seckill
+
+import (
+	"context"
+
+	"miaosha/seckill/gate"
+)
+
+// VisitorSum is what a sum of a visitor without an account is good for, and nothing else. Such sums belong to no sale and to no
+// session, but to a secret of the visitor's browser.
+type VisitorSum string
+
+const (
+	LoginSum    VisitorSum = "login_sum"    // goes ahead of full budgets: log-in, codes, registering, new passwords, new phones
+	PracticeSum VisitorSum = "practice_sum" // is good for nothing
+)
+
+// DrawVisitorSum draws a sum as a PNG, under the rules of Captcha. Refusals: ErrBusy.
+func (e *Engine) DrawVisitorSum(ctx context.Context, sum VisitorSum, browser string) (png []byte, answer string, err error) {
+	drawn, answer, err := e.captchas.draw(ctx, gate.SumOfVisitor(string(sum), browser), 0)
+	if err != nil {
+		return nil, "", err
+	}
+	return drawCaptcha(drawn.text()), answer, nil
+}
+
+// SpellVisitorSum is DrawVisitorSum with the sum spelled out, under the rules of CaptchaWords.
+func (e *Engine) SpellVisitorSum(ctx context.Context, sum VisitorSum, browser string, chinese bool) (words, answer string, err error) {
+	drawn, answer, err := e.captchas.draw(ctx, gate.SumOfVisitor(string(sum), browser), wordsPause)
+	if err != nil {
+		return "", "", err
+	}
+	return drawn.words(chinese), answer, nil
+}
+
+// CheckVisitorSum judges the answer to the browser's sum, which is used up whatever the answer is. Refusals: ErrWrongCaptcha,
+// ErrStaleCaptcha, ErrBusy.
+func (e *Engine) CheckVisitorSum(ctx context.Context, sum VisitorSum, browser, answer string) error {
+	return e.captchas.check(ctx, gate.SumOfVisitor(string(sum), browser), answer)
+}
