@@ -14,7 +14,7 @@ func TestNicknames(t *testing.T) {
 		"form": {"a\u202eb", "\u2066admin\u2069", "a\u200eb", "a\u061cb", "a\u200b\u200b\u200bb", "\u200d", "a\u200d", "\u200da", "a\u200d\u200db", "a\u2060b", "\ufeffa",
 			"a\u00adb", "\u3164", "\u2800\u2800", "\u115f", "   ", "a\u2028b", "a\u0301\u0301\u0301\u0301\u0301", "\u0301", "\u0301a", "a\u200d\u0301b", "a\u034fb", "a\U000e0041b", "\ue000", "a\nb", "a\x00b", "a\xffb"},
 		"reserved": {"admin", "Admin", "ADMIN", "administrator", "аdmin", "admіn", "ａｄｍｉｎ", "𝐚𝐝𝐦𝐢𝐧", "ad.min", "a d m i n", "_admin_", "adm1n", "@dmin", "Ádmin", "admin1", "admin 1",
-			"ADMlN", "admln", "OfficiaI", "officia1", "0ff1c1a1", "sys7em", "ADMIΝ", "ΑDΜIN", "ΑDΜΙΝ", "SΥSTEM", "αdmin", "οfficial", "МІАОЅНА", "ЅUРРОRТ", "管1理员", "客a服",
+			"ADMlN", "admln", "OfficiaI", "officia1", "0ff1c1a1", "sys7em", "ADMIΝ", "ΑDΜIN", "ΑDΜΙΝ", "SΥSTEM", "αdmin", "οfficial", "МІАОЅНА", "ᴀᴅᴍɪɴ", "ⓐⓓⓜⓘⓝ", "аԁmіn", "adмin", "ЅUРРОRТ", "管1理员", "客a服",
 			"miaosha official", "Official shop", "r00t", "support", "customer service", "miaosha", "管理员", "本店管理员小李", "官方客服", "客 服", "掌柜", "秒杀官方", "工作人员007"},
 		"length":   {strings.Repeat("名", 33)},
 		"required": {""},

@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"miaosha/seckill/admin"
+	"miaosha/seckill/alike"
 	"miaosha/seckill/lab"
 )
 
@@ -59,7 +60,8 @@ type student struct {
 	id     int
 	key    uuid.UUID // of the request that added the seat
 	name   string
-	token  string // of the student's browser
+	looks  alike.Looks // of the name
+	token  string      // of the student's browser
 	joined time.Time
 	work   []exerciseWork // in the order of the first tries
 }
@@ -233,7 +235,7 @@ func (c *classes) show(code string, run *labJob) (classView, error) {
 	})
 }
 
-// join adds a seat for the browser with the token to an open class, under a name that the class does not have yet, and
+// join adds a seat for the browser with the token to an open class, under a name that looks like none that the class has, and
 // returns the token of the seat: a new one unless this browser has this name there already. A browser whose answer was
 // lost has no token: its key finds the seat, and a name that was changed meanwhile is the seat's then. It returns
 // errNoClass and errClassFull.
@@ -245,8 +247,9 @@ func (c *classes) join(code, name, token string, key uuid.UUID, now time.Time) (
 	if one == nil || !one.closed.IsZero() {
 		return "", seatView{}, errNoClass
 	}
+	looks := alike.LooksOf(name)
 	for _, s := range one.students {
-		if strings.EqualFold(s.name, name) {
+		if s.looks.Like(looks) {
 			if s.token == token || key != uuid.Nil && s.key == key {
 				return s.token, one.seat(s), nil
 			}
@@ -254,14 +257,14 @@ func (c *classes) join(code, name, token string, key uuid.UUID, now time.Time) (
 		}
 	}
 	if i := slices.IndexFunc(one.students, func(s *student) bool { return key != uuid.Nil && s.key == key }); i >= 0 {
-		one.students[i].name = name
+		one.students[i].name, one.students[i].looks = name, looks
 		return one.students[i].token, one.seat(one.students[i]), nil
 	}
 	if len(one.students) >= maxStudents {
 		return "", seatView{}, errClassFull
 	}
 	one.joined++
-	s := &student{id: one.joined, name: name, key: key, token: crand.Text(), joined: now}
+	s := &student{id: one.joined, name: name, looks: looks, key: key, token: crand.Text(), joined: now}
 	one.students = append(one.students, s)
 	return s.token, one.seat(s), nil
 }

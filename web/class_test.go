@@ -105,6 +105,20 @@ func TestClassNotesWhatTheLabHasJudged(t *testing.T) {
 	}
 }
 
+// A name that looks like another one's in the class is taken, in whatever letters; a Chinese name that differs is another one.
+func TestNamesOfAClassDoNotLookAlike(t *testing.T) {
+	t.Parallel()
+	c := &classes{}
+	code, _ := openClassOf(t, c, "Anna", "Иван", "李雷", "Ali", "ロボ")
+	for name, taken := range map[string]bool{"Аnnа": true, "ＡＮＮＡ": true, "𝐀nna": true, "ᴀɴɴᴀ": true, "An\u200dna": true, "ИВАН": true, "Ивaн": true, "口ボ": true,
+		"李蕾": false, "李雷雷": false, "Ail": false, "Ánna": false, "Анна": false} {
+		_, _, err := c.join(code, name, "", uuid.Nil, time.Now())
+		if is := errors.Is(err, fieldError{"nickname", "taken"}); is != taken || !taken && err != nil {
+			t.Errorf("%+q: %v, want taken %v", name, err, taken)
+		}
+	}
+}
+
 // A class has room for maxStudents, and the sandbox for maxClasses. Closed ones and those of a day ago make room.
 func TestClassesAreBounded(t *testing.T) {
 	t.Parallel()

@@ -64,7 +64,7 @@ func platforms(t *testing.T) []string {
 }
 
 // allowed are the licences with which the shop, itself under MIT, may be distributed as one program.
-var allowed = []string{"0BSD", "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "CC0-1.0", "ISC", "MIT", "Unlicense"}
+var allowed = []string{"0BSD", "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "CC0-1.0", "ISC", "MIT", "Unicode-DFS-2016", "Unlicense"}
 
 // LICENSES.md names every module in the shop's binary, on any of its platforms, and the scripts of
 // its pages.
@@ -101,7 +101,7 @@ func TestLicencesAreCurrent(t *testing.T) {
 	page.WriteString(`# What the program is made of
 
 Written by ` + "`make licences`" + `, and held against the program by ` + "`make check`" + `: every module that is in the binary on any system it is
-built for, and the scripts of its pages. The shop's own licence is [MIT](LICENSE). The licences' texts are in the modules; the
+built for, its data, and the scripts of its pages. The shop's own licence is [MIT](LICENSE). The licences' texts are in the modules; the
 scripts' beside them in [web/static/lib](web/static/lib). Beside these there is Go's own library (BSD-3-Clause). Postgres and
 Redis are programs of their own, and no part of it.
 
@@ -123,6 +123,11 @@ Redis are programs of their own, and no part of it.
 		names, err := licencesOf(m.dir)
 		row(m.path, m.version, m.how, names, err)
 	}
+	// The scanner knows another wording of this licence; a person has read this one.
+	if text, err := os.ReadFile("../alike/LICENSE"); err != nil || !strings.HasPrefix(string(text), "UNICODE, INC. LICENSE AGREEMENT - DATA FILES AND SOFTWARE\n") {
+		t.Errorf("the licence of seckill/alike: %v\n%s", err, text)
+	}
+	row("confusables.txt of Unicode (seckill/alike)", "15.0.0", "data", []string{"Unicode-DFS-2016"}, nil)
 	for _, dir := range []string{"../../web/static/lib", "../../web/static/lib/uplot"} {
 		raw, err := os.ReadFile(filepath.Join(dir, "LICENSES"))
 		if err != nil {
