@@ -65,6 +65,6 @@ func (s *Server) staff(route string, h adminHandler, roles ...string) http.Handl
 		if !slices.Contains(roles, session.Role) {
 			return errForbidden
 		}
-		return h(w, r, admin.By{UserID: session.UserID, From: s.clientIP(r), Viewer: session.Role == user.RoleViewer, At: time.Now()})
+		return h(w, r, admin.By{UserID: session.UserID, From: s.clientIP(r), Whole: session.Role == user.RoleAdmin, At: time.Now()})
 	}))
 }

@@ -18,12 +18,12 @@ import (
 )
 
 // adminLog answers with a page of the log, newest first.
-func (s *Server) adminLog(w http.ResponseWriter, r *http.Request, _ admin.By) error {
+func (s *Server) adminLog(w http.ResponseWriter, r *http.Request, by admin.By) error {
 	f, err := logFilter(r)
 	if err != nil {
 		return err
 	}
-	lines, next, err := s.Admin.Log(r.Context(), f)
+	lines, next, err := s.Admin.Log(r.Context(), by, f)
 	if err != nil {
 		return err
 	}
@@ -34,7 +34,7 @@ func (s *Server) adminLog(w http.ResponseWriter, r *http.Request, _ admin.By) er
 }
 
 // downloadLog streams the lines of a filter as CSV.
-func (s *Server) downloadLog(w http.ResponseWriter, r *http.Request, _ admin.By) error {
+func (s *Server) downloadLog(w http.ResponseWriter, r *http.Request, by admin.By) error {
 	f, err := logFilter(r)
 	q := query{values: r.URL.Query()}
 	raw := q.raw()
@@ -43,14 +43,17 @@ func (s *Server) downloadLog(w http.ResponseWriter, r *http.Request, _ admin.By)
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), downloadLimit)
 	defer cancel()
+	if err := s.Admin.File(ctx, by, "log.csv", filterOf(r)); err != nil {
+		return err
+	}
 	header := []string{"id", "at", "by_user", "name", "by_login", "origin", "action", "subject", "before", "after"}
 	return s.sendCSV(w, "log.csv", raw, header, func(yield func([]any, error) bool) {
-		for l, err := range s.Admin.WholeLog(ctx, f) {
-			by := ""
+		for l, err := range s.Admin.WholeLog(ctx, by, f) {
+			who := ""
 			if l.ByUser != nil {
-				by = strconv.FormatInt(*l.ByUser, 10)
+				who = strconv.FormatInt(*l.ByUser, 10)
 			}
-			row := []any{value(strconv.FormatInt(l.ID, 10)), value(l.At.Format(time.RFC3339Nano)), value(by), l.Name, l.ByLogin, l.Origin, l.Action, l.Subject, string(l.Before), string(l.After)}
+			row := []any{value(strconv.FormatInt(l.ID, 10)), value(l.At.Format(time.RFC3339Nano)), value(who), l.Name, l.ByLogin, l.Origin, l.Action, l.Subject, string(l.Before), string(l.After)}
 			if !yield(row, err) {
 				return
 			}

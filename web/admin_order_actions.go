@@ -166,7 +166,7 @@ func (s *Server) refundOrders(w http.ResponseWriter, r *http.Request, by admin.B
 		more = before[len(before)-1]
 	} else if f.Sale != 0 {
 		var found []admin.Order
-		if found, more, err = s.Admin.Orders(r.Context(), f, room); err != nil {
+		if found, more, err = s.Admin.Orders(r.Context(), by, f, room); err != nil {
 			return err
 		}
 		for _, o := range found {

@@ -12,7 +12,7 @@ import (
 	"miaosha/seckill/typed"
 )
 
-// listedOrder is an order in a list of the staff: its buyer's phone is masked, and its address only known or not.
+// listedOrder is an order in a list of the staff: its buyer's phone is masked for all of them, and its address only known or not.
 type listedOrder struct {
 	ID         uuid.UUID `json:"id"`
 	Number     string    `json:"number"` // the short form of the id
@@ -30,7 +30,7 @@ type listedOrder struct {
 }
 
 func listed(o admin.Order) listedOrder {
-	return listedOrder{ID: o.ID, Number: order.Number(o.ID), UserID: o.UserID, Phone: maskPhone(o.BuyerPhone), SaleID: o.SaleID, Title: o.Title, Price: o.Price, Status: o.Status,
+	return listedOrder{ID: o.ID, Number: order.Number(o.ID), UserID: o.UserID, Phone: admin.Mask(admin.Telephone, o.BuyerPhone), SaleID: o.SaleID, Title: o.Title, Price: o.Price, Status: o.Status,
 		CreatedAt: formatTime(o.CreatedAt), ExpiresAt: formatTime(o.ExpiresAt), PaidAt: formatOrNone(o.PaidAt),
 		HasAddress: o.Address.Address != "", ShippedAt: formatOrNone(o.ShippedAt)}
 }
@@ -58,12 +58,12 @@ func orderFilter(r *http.Request) (admin.OrderFilter, error) {
 }
 
 // adminOrders answers with a page of the orders that a search finds.
-func (s *Server) adminOrders(w http.ResponseWriter, r *http.Request, _ admin.By) error {
+func (s *Server) adminOrders(w http.ResponseWriter, r *http.Request, by admin.By) error {
 	f, err := orderFilter(r)
 	if err != nil {
 		return err
 	}
-	orders, next, err := s.Admin.Orders(r.Context(), f, admin.OrderPage)
+	orders, next, err := s.Admin.Orders(r.Context(), by, f, admin.OrderPage)
 	if err != nil {
 		return err
 	}
@@ -80,13 +80,13 @@ func (s *Server) adminOrders(w http.ResponseWriter, r *http.Request, _ admin.By)
 	return ok(w, 200, out)
 }
 
-// adminOrder answers with all that the shop knows of an order.
-func (s *Server) adminOrder(w http.ResponseWriter, r *http.Request, _ admin.By) error {
+// adminOrder answers with all that the shop knows of an order, as the caller sees it.
+func (s *Server) adminOrder(w http.ResponseWriter, r *http.Request, by admin.By) error {
 	id, err := orderID(r)
 	if err != nil {
 		return err
 	}
-	f, err := s.Admin.OrderFile(r.Context(), id)
+	f, err := s.Admin.OrderFile(r.Context(), by, id)
 	if err != nil {
 		return err
 	}

@@ -11,13 +11,13 @@ import (
 )
 
 // adminPayments answers with a page of the payments that are stuck.
-func (s *Server) adminPayments(w http.ResponseWriter, r *http.Request, _ admin.By) error {
+func (s *Server) adminPayments(w http.ResponseWriter, r *http.Request, by admin.By) error {
 	q := query{values: r.URL.Query()}
 	f := admin.PaymentFilter{Status: q.oneOf("status", admin.StuckStatuses...), Cursor: q.uuid("cursor")}
 	if err := q.err(); err != nil {
 		return err
 	}
-	payments, next, err := s.Admin.StuckPayments(r.Context(), f, s.askedProviders())
+	payments, next, err := s.Admin.StuckPayments(r.Context(), by, f, s.askedProviders())
 	if err != nil {
 		return err
 	}

@@ -94,7 +94,7 @@ func TestADisabledUserIsLoggedOutEverywhere(t *testing.T) {
 	for _, l := range log.Lines {
 		actions = append(actions, l.Action)
 	}
-	if got, want := strings.Join(actions, " "), "user.enable user.disable staff.login staff.login user.role staff.login staff.login user.role"; got != want {
+	if got, want := strings.Join(actions, " "), "user.enable user.disable staff.search staff.login staff.login user.role staff.login staff.login user.role"; got != want {
 		t.Errorf("the log has %s, want %s", got, want)
 	}
 }

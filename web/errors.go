@@ -152,6 +152,7 @@ func (s *Server) writeError(w http.ResponseWriter, r *http.Request, err error) {
 	var transition goods.TransitionError
 	var format admin.FormatError
 	var otherwise admin.DoneOtherwiseError
+	var searches admin.TooManySearchesError
 	switch {
 	case errors.As(err, &early):
 		refuse(w, r, 403, "not_started", "还没有开始", "Not started yet", map[string]any{"starts_in_ms": max(1, early.In.Milliseconds())})
@@ -173,6 +174,9 @@ func (s *Server) writeError(w http.ResponseWriter, r *http.Request, err error) {
 		return
 	case errors.As(err, &otherwise):
 		refuseDoneOtherwise(w, r, otherwise)
+		return
+	case errors.As(err, &searches):
+		refuseSearch(w, r, searches.In)
 		return
 	case r.Context().Err() != nil && errors.Is(err, context.Canceled):
 		return // the client has closed the connection
@@ -256,6 +260,18 @@ func refuseBanned(w http.ResponseWriter, r *http.Request, left time.Duration) {
 	setRetryAfter(w, left)
 	refuse(w, r, 429, "banned", "请求过于频繁，暂时不能抢购；已有的订单和排队不受影响",
 		"You sent too many requests and cannot buy for a time; your orders and tickets stay", map[string]any{"retry_after_ms": left.Milliseconds()})
+}
+
+// refuseSearch names what is still possible, too: no one has to wait for an order's number.
+func refuseSearch(w http.ResponseWriter, r *http.Request, wait time.Duration) {
+	setRetryAfter(w, wait)
+	n, zh, en := int(math.Ceil(wait.Hours())), "小时", "hours"
+	if wait <= time.Hour {
+		n, zh, en = int(math.Ceil(wait.Minutes())), "分钟", "minutes"
+	}
+	refuse(w, r, 429, "too_many_searches",
+		fmt.Sprintf("只读员工 24 小时内最多按手机号或支付流水号查找 %d 次，次数已用完，%d %s后可以再查。按订单号、秒杀编号、用户编号或昵称查找不限次数，也可以请管理员代查。", admin.HiddenSearches, n, zh),
+		fmt.Sprintf("A viewer can search by phone number or payment reference %d times in 24 hours, and you have used them all. The next search is possible in %d %s. Searches by order number, sale, account number or nickname have no such limit, and an administrator can look a number up for you.", admin.HiddenSearches, n, en), nil)
 }
 
 func refuseHostName(w http.ResponseWriter, r *http.Request, host string) {

@@ -128,7 +128,7 @@ var limitTable = []limitRow{
 	{"POST /api/admin/users/{id}/disable", false, first, []*limit{staff}},
 	{"POST /api/admin/users/{id}/enable", false, first, []*limit{staff}},
 	{"GET /api/admin/log", false, first, []*limit{staff}},
-	{"GET /api/admin/log.csv", false, first, []*limit{staff}},
+	{"GET /api/admin/log.csv", false, first, []*limit{downloads}},
 	{"GET /api/admin/live", false, first + "; then at most 5 open streams of a user", []*limit{staff}},
 	{"POST /api/admin/live/link", false, first, []*limit{staff}},
 	{"GET /api/live", false, "before all else; then at most 500 open streams of a process", []*limit{ownNetwork}},

@@ -322,7 +322,7 @@ func (s *Server) me(w http.ResponseWriter, r *http.Request, session user.Session
 		return err
 	}
 	a := accountOf(u)
-	a.Phone = maskPhone(u.Phone)
+	a.Phone = admin.Mask(admin.Telephone, u.Phone)
 	return ok(w, 200, a)
 }
 
@@ -351,12 +351,4 @@ func (s *Server) changePassword(w http.ResponseWriter, r *http.Request, session 
 		return err
 	}
 	return s.startSession(w, r, user.LoggedIn{User: u, Device: device})
-}
-
-// maskPhone returns a phone with its middle hidden, so that only its owner recognizes it.
-func maskPhone(phone string) string {
-	if len(phone) < 8 {
-		return "***"
-	}
-	return phone[:3] + "****" + phone[len(phone)-4:]
 }

@@ -391,13 +391,13 @@ func TestReadingChangesNothing(t *testing.T) {
 	}
 }
 
-// state returns everything that the shop stores: each table, each session and the tickets, one line each.
+// state returns everything that the shop stores, but the notes of files that the staff has taken: each table, each session and the tickets, one line each.
 func (shop matrixShop) state(t *testing.T) map[string]string {
 	t.Helper()
 	db := shop.connect()
 	is := map[string]string{}
 	for _, table := range []string{"users", "goods", "sales", "orders", "order_events", "payments", "ticket_results",
-		"admin_log", "addresses", "deliveries", "sale_plans", "pictures"} {
+		"(select * from admin_log where action <> 'staff.file')", "addresses", "deliveries", "sale_plans", "pictures"} {
 		var sum string
 		if err := db.QueryRow(t.Context(), `
 			select count(*) || ' ' || coalesce(md5(string_agg(t::text, ',' order by t::text)), '') from `+table+` t`).Scan(&sum); err != nil {

@@ -27,7 +27,7 @@ import (
 type By struct {
 	UserID int64  // 0 for a command at a terminal; for what was planned, who planned it
 	From   string // the address of the browser, the command, or the plan
-	Viewer bool   // looks and does not act: phones in lists are masked
+	Whole  bool   // sees values of persons whole, see sees: an administrator
 
 	Key    uuid.UUID // of the request; uuid.Nil: none. See act
 	Digest [32]byte  // of what the request asks for

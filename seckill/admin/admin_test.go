@@ -33,7 +33,7 @@ func newShop(t *testing.T) (s *Store, db *pgxpool.Pool, sale int64) {
 // lines returns the actions in the log, newest first, each with its before and after.
 func lines(t *testing.T, s *Store) (all []string) {
 	t.Helper()
-	log, _, err := s.Log(t.Context(), LogFilter{})
+	log, _, err := s.Log(t.Context(), whole, LogFilter{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +110,7 @@ func TestLogFilters(t *testing.T) {
 	} {
 		n := 0
 		for f := c.f; ; {
-			page, next, err := s.Log(t.Context(), f)
+			page, next, err := s.Log(t.Context(), whole, f)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -120,15 +120,15 @@ func TestLogFilters(t *testing.T) {
 			}
 			f.Cursor = next
 		}
-		whole := 0
-		for _, err := range s.WholeLog(t.Context(), c.f) {
+		inARow := 0
+		for _, err := range s.WholeLog(t.Context(), whole, c.f) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			whole++
+			inARow++
 		}
-		if n != c.want || whole != c.want {
-			t.Errorf("%s: %d lines in pages, %d in a row, want %d", name, n, whole, c.want)
+		if n != c.want || inARow != c.want {
+			t.Errorf("%s: %d lines in pages, %d in a row, want %d", name, n, inARow, c.want)
 		}
 	}
 }

@@ -41,16 +41,16 @@ type LogFilter struct {
 // logPage is the number of lines in one page.
 const logPage = 50
 
-// Log returns a page of lines, newest first, and the cursor of the next page, 0 after the last one.
-func (s *Store) Log(ctx context.Context, f LogFilter) (lines []Line, next int64, err error) {
-	return s.logPage(ctx, f, logPage)
+// Log returns a page of lines as by sees them, newest first, and the cursor of the next page, 0 after the last one.
+func (s *Store) Log(ctx context.Context, by By, f LogFilter) (lines []Line, next int64, err error) {
+	return s.logPage(ctx, by, f, logPage)
 }
 
-// WholeLog returns all lines of a filter, newest first. It keeps a thousand of them at a time, and no transaction open.
-func (s *Store) WholeLog(ctx context.Context, f LogFilter) iter.Seq2[Line, error] {
+// WholeLog returns all lines of a filter as by sees them, newest first. It keeps a thousand of them at a time, and no transaction open.
+func (s *Store) WholeLog(ctx context.Context, by By, f LogFilter) iter.Seq2[Line, error] {
 	return func(yield func(Line, error) bool) {
 		for {
-			lines, next, err := s.logPage(ctx, f, 1000)
+			lines, next, err := s.logPage(ctx, by, f, 1000)
 			if err != nil {
 				yield(Line{}, err)
 				return
@@ -68,7 +68,7 @@ func (s *Store) WholeLog(ctx context.Context, f LogFilter) iter.Seq2[Line, error
 	}
 }
 
-func (s *Store) logPage(ctx context.Context, f LogFilter, size int) (lines []Line, next int64, err error) {
+func (s *Store) logPage(ctx context.Context, by By, f LogFilter, size int) (lines []Line, next int64, err error) {
 	if first, last, ok := order.OfNumber(strings.TrimPrefix(f.Subject, "order ")); ok {
 		err := s.db.QueryRow(ctx, `select 'order ' || id from orders where id between $1 and $2`, first, last).Scan(&f.Subject)
 		if err != nil && !errors.Is(err, pgx.ErrNoRows) {
@@ -93,6 +93,12 @@ func (s *Store) logPage(ctx context.Context, f LogFilter, size int) (lines []Lin
 	if len(lines) > size {
 		lines = lines[:size]
 		next = lines[size-1].ID
+	}
+	for i := range lines {
+		by.sees(Nickname, &lines[i].Name)
+		if err := errors.Join(by.seesDocument(&lines[i].Before), by.seesDocument(&lines[i].After)); err != nil {
+			return nil, 0, err
+		}
 	}
 	return lines, next, nil
 }

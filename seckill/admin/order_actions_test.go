@@ -187,7 +187,7 @@ func TestExtendAndShipAreLogged(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	log, _, err := s.Log(t.Context(), LogFilter{})
+	log, _, err := s.Log(t.Context(), whole, LogFilter{})
 	if err != nil || len(log) != 3 {
 		t.Fatal(log, err)
 	}
@@ -217,7 +217,7 @@ func TestOrderFileHasAllOfAnOrder(t *testing.T) {
 	if err := s.Refund(t.Context(), keeper, id); err != nil {
 		t.Fatal(err)
 	}
-	f, err := s.OrderFile(t.Context(), id)
+	f, err := s.OrderFile(t.Context(), whole, id)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -229,11 +229,11 @@ func TestOrderFileHasAllOfAnOrder(t *testing.T) {
 	if want := "[new pending pending paid paid refunded]refund_duer0t1orderedaSF1publishedt1"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
-	money, err := s.MoneyOf(t.Context(), []uuid.UUID{id, uuid.New()})
+	money, err := s.MoneyOf(t.Context(), whole, []uuid.UUID{id, uuid.New()})
 	if err != nil || len(money) != 1 || len(money[id]) != 1 || money[id][0].ProviderRef != "r0" || money[id][0].Amount != 9900 || money[id][0].Status != "refund_due" {
 		t.Errorf("the money of the order: %v, %v", money, err)
 	}
-	if _, err := s.OrderFile(t.Context(), uuid.New()); !errors.Is(err, order.ErrNotFound) {
+	if _, err := s.OrderFile(t.Context(), whole, uuid.New()); !errors.Is(err, order.ErrNotFound) {
 		t.Errorf("a missing order: %v", err)
 	}
 }

@@ -53,8 +53,8 @@ type Money struct {
 	Note string
 }
 
-// MoneyOf returns the payments of orders of which money came, in the order in which they were opened.
-func (s *Store) MoneyOf(ctx context.Context, orders []uuid.UUID) (map[uuid.UUID][]Money, error) {
+// MoneyOf returns the payments of orders of which money came, as by sees them, in the order in which they were opened.
+func (s *Store) MoneyOf(ctx context.Context, by By, orders []uuid.UUID) (map[uuid.UUID][]Money, error) {
 	rows, _ := s.db.Query(ctx, `
 		select p.order_id, p.id, p.amount, p.status, p.provider, coalesce(p.provider_ref, '') as provider_ref, p.created_at, p.updated_at,
 		       coalesce((select l.after->>'note' from admin_log l where l.subject = 'payment ' || p.id and l.action = 'payment.returned' limit 1), '') as note
@@ -70,15 +70,17 @@ func (s *Store) MoneyOf(ctx context.Context, orders []uuid.UUID) (map[uuid.UUID]
 	}
 	money := map[uuid.UUID][]Money{}
 	for _, p := range found {
+		by.sees(Number, &p.ProviderRef)
+		by.sees(Text, &p.Note)
 		money[p.OrderID] = append(money[p.OrderID], p.Money)
 	}
 	return money, nil
 }
 
-// OrderFile returns an order with its history, its payments, and what its buyer was told, in one snapshot. order.ErrNotFound.
-func (s *Store) OrderFile(ctx context.Context, id uuid.UUID) (f OrderFile, err error) {
+// OrderFile returns an order as by sees it, with its history, its payments, and what its buyer was told, in one snapshot. order.ErrNotFound.
+func (s *Store) OrderFile(ctx context.Context, by By, id uuid.UUID) (f OrderFile, err error) {
 	err = pgx.BeginTxFunc(ctx, s.db, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
-		sql, args := OrderFilter{Q: id.String()}.query(1)
+		sql, args := OrderFilter{Q: id.String()}.query(1, false)
 		rows, _ := tx.Query(ctx, sql, args)
 		if f.Order, err = pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[Order]); err != nil {
 			return err
@@ -115,6 +117,11 @@ func (s *Store) OrderFile(ctx context.Context, id uuid.UUID) (f OrderFile, err e
 	}
 	if err != nil {
 		return f, fmt.Errorf("read order %s: %w", id, err)
+	}
+	by.seesOrder(&f.Order)
+	by.sees(Nickname, &f.Nickname)
+	for i := range f.Payments {
+		by.sees(Number, &f.Payments[i].ProviderRef)
 	}
 	return f, nil
 }

@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -21,7 +22,7 @@ type Order struct {
 
 // OrderFilter selects orders. A zero field selects all.
 type OrderFilter struct {
-	Q      string   // whole: a buyer's phone, an order's id or number, a ticket, or a provider's reference of a payment
+	Q      string   // whole: an order's id or number, a ticket, a buyer's phone, or a provider's reference of a payment
 	Or     []string // more spellings of it
 	Sale   int64
 	Status string    // one of order.Statuses
@@ -37,14 +38,21 @@ const OrderPage = 50
 // that of Postgres.
 const clocksApart = 10 * time.Minute
 
-// Orders returns a page of at most n orders, and the cursor of the next page, uuid.Nil after the last one.
+// Orders returns a page of at most n orders as by sees them, and the cursor of the next page, uuid.Nil after the last one.
+// Whoever sees phones and references in part may search for a whole one a few times in a day: TooManySearchesError.
 //
 // The newest come first: an id begins with its time (UUIDv7), so their order is that of the primary key, and no index is needed
 // that a purchase would have to write. The orders of one sale come in the order of their buyers' numbers, which the unique index
 // of sale and user has. They have no image and no English title: the staff reads the title that was ordered. However many orders there are, a page reads little more than itself; only one that selects a rare status
 // of a sale reads all of the sale.
-func (s *Store) Orders(ctx context.Context, f OrderFilter, n int) (orders []Order, next uuid.UUID, err error) {
-	sql, args := f.query(n + 1)
+func (s *Store) Orders(ctx context.Context, by By, f OrderFilter, n int) (orders []Order, next uuid.UUID, err error) {
+	hidden := f.Q != "" && !IsTicket(f.Q) && !slices.ContainsFunc(f.Or, IsTicket)
+	if hidden && !by.Whole {
+		if err := s.searched(ctx, by, f.Q); err != nil {
+			return nil, next, err
+		}
+	}
+	sql, args := f.query(n+1, hidden || by.Whole)
 	// Planned each time: what a plan costs depends on which conditions there are, and on their values.
 	rows, _ := s.db.Query(ctx, sql, pgx.QueryExecModeCacheDescribe, args)
 	orders, err = pgx.CollectRows(rows, pgx.RowToStructByName[Order])
@@ -55,22 +63,37 @@ func (s *Store) Orders(ctx context.Context, f OrderFilter, n int) (orders []Orde
 		orders = orders[:n]
 		next = orders[n-1].ID
 	}
+	for i := range orders {
+		by.seesOrder(&orders[i])
+	}
 	return orders, next, nil
 }
 
-// query returns the query of a page of n orders.
-func (f OrderFilter) query(n int) (sql string, args pgx.NamedArgs) {
+func (by By) seesOrder(o *Order) {
+	by.sees(Telephone, &o.BuyerPhone)
+	by.sees(Name, &o.Name)
+	by.sees(Telephone, &o.Phone)
+	by.sees(Address, &o.Address.Address)
+	by.sees(Number, &o.Tracking)
+}
+
+// query returns the query of a page of n orders. Without hidden Q is no phone and no reference.
+func (f OrderFilter) query(n int, hidden bool) (sql string, args pgx.NamedArgs) {
 	where, by := "true", "o.id desc"
 	args = pgx.NamedArgs{"n": n}
 	add := func(condition, name string, value any) { where += "\n\t\t     and    " + condition; args[name] = value }
 	if f.Q != "" {
-		add(`o.id in (
+		find := `
 		            select id from orders where id = @id
 		            union select id from orders where id between @low and @high
 		            union select id from orders where ticket = any(@q)
-		            union select order_id from ticket_results where ticket = any(@q)
+		            union select order_id from ticket_results where ticket = any(@q)`
+		if hidden {
+			find += `
 		            union select order_id from payments where provider_ref = any(@q)
-		            union select b.id from orders b join users u on u.id = b.user_id where u.phone = any(@q))`, "q", append([]string{f.Q}, f.Or...))
+		            union select b.id from orders b join users u on u.id = b.user_id where u.phone = any(@q)`
+		}
+		add(`o.id in (`+find+`)`, "q", append([]string{f.Q}, f.Or...))
 		id, low, high := uuid.Nil, uuid.Nil, uuid.Nil
 		for _, q := range args["q"].([]string) {
 			if is, err := uuid.Parse(q); err == nil {

@@ -81,7 +81,7 @@ func TestOrderSearches(t *testing.T) {
 	} {
 		var found []int64
 		for f := c.f; ; {
-			page, next, err := s.Orders(t.Context(), f, OrderPage)
+			page, next, err := s.Orders(t.Context(), whole, f, OrderPage)
 			if err != nil {
 				t.Fatal(name, err)
 			}
@@ -120,7 +120,7 @@ func explain(t *testing.T, db *pgxpool.Pool, f OrderFilter) (plan []string) {
 		if _, err := tx.Exec(t.Context(), `set local enable_seqscan = off`); err != nil {
 			return err
 		}
-		sql, args := f.query(OrderPage + 1)
+		sql, args := f.query(OrderPage+1, true)
 		rows, _ := tx.Query(t.Context(), "explain "+sql, pgx.QueryExecModeCacheDescribe, args)
 		var err error
 		plan, err = pgx.CollectRows(rows, pgx.RowTo[string])

@@ -33,9 +33,9 @@ var StuckStatuses = []string{"open", "refund_due"}
 const paymentPage = 50
 
 // StuckPayments returns a page of the refunds that are due, and of the payments that are open ten minutes after their order's time
-// to pay, oldest first, and the cursor of the next page, uuid.Nil after the last one. asked has the names of the providers that
+// to pay, as by sees them, oldest first, and the cursor of the next page, uuid.Nil after the last one. asked has the names of the providers that
 // the shop can ask.
-func (s *Store) StuckPayments(ctx context.Context, f PaymentFilter, asked []string) (payments []StuckPayment, next uuid.UUID, err error) {
+func (s *Store) StuckPayments(ctx context.Context, by By, f PaymentFilter, asked []string) (payments []StuckPayment, next uuid.UUID, err error) {
 	// One part for each status: each reads the index of that status.
 	rows, _ := s.db.Query(ctx, `
 		with stuck as (
@@ -59,6 +59,9 @@ func (s *Store) StuckPayments(ctx context.Context, f PaymentFilter, asked []stri
 	if len(payments) > paymentPage {
 		payments = payments[:paymentPage]
 		next = payments[paymentPage-1].ID
+	}
+	for i := range payments {
+		by.sees(Number, &payments[i].ProviderRef)
 	}
 	return payments, next, nil
 }

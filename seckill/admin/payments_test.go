@@ -55,7 +55,7 @@ func TestStuckPayments(t *testing.T) {
 		t.Fatal(err)
 	}
 	list := func(status string) (got []string) {
-		payments, _, err := s.StuckPayments(t.Context(), PaymentFilter{Status: status}, asked)
+		payments, _, err := s.StuckPayments(t.Context(), whole, PaymentFilter{Status: status}, asked)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -109,7 +109,7 @@ func TestStuckPayments(t *testing.T) {
 	s.check(t, "at the end", map[string]int{"refunded": 3, "cancelled": 2, "money refund_due": 2, "money refunded": 1, "money open": 2,
 		"order.confirm": 1, "order.refund": 1, "payment.retry": 3, "payment.returned": 1})
 	notes := map[string]int{}
-	money, err := s.MoneyOf(t.Context(), s.ids)
+	money, err := s.MoneyOf(t.Context(), whole, s.ids)
 	for _, of := range money {
 		for _, p := range of {
 			notes[p.Note]++
@@ -140,7 +140,7 @@ func TestStuckPaymentsArePaged(t *testing.T) {
 	seen := map[uuid.UUID]bool{}
 	pages := 0
 	for f := (PaymentFilter{}); pages == 0 || f.Cursor != uuid.Nil; pages++ {
-		page, next, err := s.StuckPayments(t.Context(), f, nil)
+		page, next, err := s.StuckPayments(t.Context(), whole, f, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

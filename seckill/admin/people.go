@@ -46,8 +46,10 @@ type PeopleFilter struct {
 // peoplePage is the number of accounts in one page.
 const peoplePage = 50
 
-// People returns a page of accounts, newest first, and the cursor of the next page, 0 after the last one.
-func (s *Store) People(ctx context.Context, f PeopleFilter) (people []Person, next int64, err error) {
+// People returns a page of accounts as by sees them, newest first, and the cursor of the next page, 0 after the last one. Whoever
+// sees phones in part may search for a whole one a few times in a day (TooManySearchesError); up to six digits, and those
+// behind a #, are then the number of an account alone, and no nickname is found that may be a phone.
+func (s *Store) People(ctx context.Context, by By, f PeopleFilter) (people []Person, next int64, err error) {
 	phone, nickname := f.Or, ""
 	if strings.Trim(f.Q, "0123456789+") == "" {
 		phone = cmp.Or(f.Or, f.Q)
@@ -55,15 +57,23 @@ func (s *Store) People(ctx context.Context, f PeopleFilter) (people []Person, ne
 		nickname = strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(f.Q) + "%"
 	}
 	id, _ := strconv.ParseInt(phone, 10, 64) // a phone with more digits is no id
+	if phone != "" && !by.Whole {
+		if id > 0 && (len(phone) < digitsOfTelephone || strings.HasPrefix(f.Q, "#")) {
+			phone = ""
+		} else if err := s.searched(ctx, by, phone); err != nil {
+			return nil, 0, err
+		}
+	}
 	rows, _ := s.db.Query(ctx, `
 		select `+personColumns+`
 		from   users u
-		where ($1 = '' and $3 = '' or $1 <> '' and (u.phone = $1 or u.id = $2) or $3 <> '' and u.nickname like $3)
+		where ($1 = '' and $2::bigint = 0 and $3 = '' or $1 <> '' and u.phone = $1 or u.id = $2 or $3 <> '' and u.nickname like $3
+		       and ($8 or length(regexp_replace(normalize(u.nickname, NFKC), '[^0-9]', '', 'g')) < $9))
 		and   ($4 = '' or u.role = $4)
 		and   ($5::boolean is null or (u.disabled_at is not null) = $5)
 		and   ($6 = 0 or u.id < $6)
 		order  by u.id desc
-		limit  $7`, phone, id, nickname, f.Role, f.Disabled, f.Cursor, peoplePage+1)
+		limit  $7`, phone, id, nickname, f.Role, f.Disabled, f.Cursor, peoplePage+1, by.Whole, digitsOfTelephone)
 	people, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Person])
 	if err != nil {
 		return nil, 0, fmt.Errorf("find people: %w", err)
@@ -72,7 +82,15 @@ func (s *Store) People(ctx context.Context, f PeopleFilter) (people []Person, ne
 		people = people[:peoplePage]
 		next = people[peoplePage-1].ID
 	}
+	for i := range people {
+		by.seesPerson(&people[i])
+	}
 	return people, next, nil
+}
+
+func (by By) seesPerson(p *Person) {
+	by.sees(Telephone, &p.Phone)
+	by.sees(Nickname, &p.Nickname)
 }
 
 // RoleChange is one line of a user's history of roles.
@@ -90,8 +108,8 @@ type PersonDetail struct {
 	Roles  []RoleChange   `json:"roles"`  // oldest first
 }
 
-// PersonByID returns an account, or ErrNoUser.
-func (s *Store) PersonByID(ctx context.Context, id int64) (p PersonDetail, err error) {
+// PersonByID returns an account as by sees it, or ErrNoUser.
+func (s *Store) PersonByID(ctx context.Context, by By, id int64) (p PersonDetail, err error) {
 	rows, _ := s.db.Query(ctx, `select `+personColumns+` from users u where u.id = $1`, id)
 	p.Person, err = pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[Person])
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -100,6 +118,7 @@ func (s *Store) PersonByID(ctx context.Context, id int64) (p PersonDetail, err e
 	if err != nil {
 		return PersonDetail{}, fmt.Errorf("read user %d: %w", id, err)
 	}
+	by.seesPerson(&p.Person)
 	p.Orders = map[string]int{}
 	var status string
 	var n int

@@ -55,11 +55,11 @@ func TestActionsOnPeople(t *testing.T) {
 	if got := lines(t, s); !cmp.Equal(got, want) {
 		t.Errorf("the log: %s", cmp.Diff(want, got))
 	}
-	p, err := s.PersonByID(t.Context(), 2)
+	p, err := s.PersonByID(t.Context(), whole, 2)
 	if err != nil || p.Role != "viewer" || p.DisabledAt != nil || len(p.Roles) != 1 || p.Roles[0].To != "viewer" || *p.Roles[0].ByUser != 1 {
 		t.Errorf("the account is %+v, %v", p, err)
 	}
-	if _, err := s.PersonByID(t.Context(), 99); !errors.Is(err, ErrNoUser) {
+	if _, err := s.PersonByID(t.Context(), whole, 99); !errors.Is(err, ErrNoUser) {
 		t.Errorf("a stranger: %v", err)
 	}
 }
@@ -132,7 +132,7 @@ func TestPeopleAreFound(t *testing.T) {
 		"in use":           {PeopleFilter{Disabled: &no, Role: "buyer"}, []int64{2}},
 		"from a cursor":    {PeopleFilter{Cursor: 3}, []int64{2, 1}},
 	} {
-		people, next, err := s.People(t.Context(), c.f)
+		people, next, err := s.People(t.Context(), whole, c.f)
 		var ids []int64
 		for _, p := range people {
 			ids = append(ids, p.ID)
@@ -141,17 +141,17 @@ func TestPeopleAreFound(t *testing.T) {
 			t.Errorf("%s: %v, next %d, %v; want %v", what, ids, next, err, c.want)
 		}
 	}
-	if p, err := s.PersonByID(t.Context(), 4); err != nil || p.Orders["pending"] != 1 || p.DisabledAt == nil {
+	if p, err := s.PersonByID(t.Context(), whole, 4); err != nil || p.Orders["pending"] != 1 || p.DisabledAt == nil {
 		t.Errorf("the account is %+v, %v", p, err)
 	}
 	if _, err := db.Exec(t.Context(), `insert into users (phone) select (13900000000 + n)::text from generate_series(1, $1) n`, peoplePage); err != nil {
 		t.Fatal(err)
 	}
-	first, next, err := s.People(t.Context(), PeopleFilter{})
+	first, next, err := s.People(t.Context(), whole, PeopleFilter{})
 	if err != nil || len(first) != peoplePage || next == 0 {
 		t.Fatalf("%d accounts, next %d, %v", len(first), next, err)
 	}
-	if rest, last, err := s.People(t.Context(), PeopleFilter{Cursor: next}); err != nil || len(rest) != 4 || last != 0 {
+	if rest, last, err := s.People(t.Context(), whole, PeopleFilter{Cursor: next}); err != nil || len(rest) != 4 || last != 0 {
 		t.Errorf("the second page: %d accounts, next %d, %v", len(rest), last, err)
 	}
 }

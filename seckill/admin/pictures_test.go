@@ -54,7 +54,7 @@ func TestPicturesAndGoods(t *testing.T) {
 	if err != nil || next != 0 || len(items) != 2 || items[0].Title != "Tea" || items[0].ListPrice != 9 || items[0].Image != "" || items[1].Sales != 1 {
 		t.Errorf("%+v, %d, %v", items, next, err)
 	}
-	line, _, err := s.Log(t.Context(), LogFilter{Action: "goods.edit"})
+	line, _, err := s.Log(t.Context(), whole, LogFilter{Action: "goods.edit"})
 	if err != nil || len(line) != 1 || !bytes.Contains(line[0].Before, []byte("茶")) || !bytes.Contains(line[0].After, []byte("Tea")) {
 		t.Errorf("%+v, %v", line, err)
 	}

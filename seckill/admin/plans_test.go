@@ -74,7 +74,7 @@ func TestPlansAreCarriedOutInTheirOrder(t *testing.T) {
 	if diff := cmp.Diff(log, lines(t, s)[:3]); diff != "" {
 		t.Error(diff)
 	}
-	if line, _, err := s.Log(t.Context(), LogFilter{Action: "sale.resume"}); err != nil || len(line) != 1 || line[0].ByUser == nil || *line[0].ByUser != keeper.UserID {
+	if line, _, err := s.Log(t.Context(), whole, LogFilter{Action: "sale.resume"}); err != nil || len(line) != 1 || line[0].ByUser == nil || *line[0].ByUser != keeper.UserID {
 		t.Errorf("%+v, %v: want a line of who planned it", line, err)
 	}
 }

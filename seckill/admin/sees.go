@@ -1,0 +1,136 @@
+package admin
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"golang.org/x/text/unicode/norm"
+)
+
+// Kind is what a value tells of a person.
+type Kind int
+
+const (
+	Telephone Kind = iota // of an account or of a parcel
+	Name                  // of a receiver
+	Address
+	Number   // of a parcel or a payment: whoever has it whole can ask the carrier or the bank for the rest
+	Text     // that the staff wrote by hand: it may have any of the others
+	Nickname // it is shown, unless it may be a telephone
+)
+
+// sees decides what a member of the staff sees of a value: an administrator all of it, a viewer what Mask leaves. Every value
+// of a person leaves this package through it, so no route, file or line of the log shows more than another.
+func (by By) sees(kind Kind, value *string) {
+	if !by.Whole {
+		*value = Mask(kind, *value)
+	}
+}
+
+// Mask hides a value: 138****8000, 王***, 北京市海淀区***. Of a telephone or a number at least four characters are unknown.
+func Mask(kind Kind, value string) string {
+	all := []rune(value)
+	begin, end := 0, 0
+	switch {
+	case value == "" || kind == Nickname && !maybeTelephone(value):
+		return value
+	case kind == Telephone && len(all) >= 11:
+		if middle := string(all[3 : len(all)-4]); middle == "****" || digits(middle) >= 4 {
+			return string(all[:3]) + "****" + string(all[len(all)-4:])
+		}
+	case kind == Name, kind == Nickname:
+		begin = min(1, len(all)-1)
+	case kind == Address:
+		begin = min(6, len(all)/3)
+	case kind == Number && len(all) >= 8:
+		end = 4
+	}
+	return string(all[:begin]) + "***" + string(all[len(all)-end:])
+}
+
+var noDigit = regexp.MustCompile(`[^0-9]`)
+
+func digits(text string) int { return len(noDigit.ReplaceAllString(norm.NFKC.String(text), "")) }
+
+// maybeTelephone reports whether a text has as many digits as a telephone. The search for nicknames decides it the same way.
+func maybeTelephone(text string) bool { return digits(text) >= digitsOfTelephone }
+
+const digitsOfTelephone = 7
+
+// logged are the fields of the log's documents that tell of a person.
+var logged = map[string]Kind{"reference": Number, "tracking": Number, "note": Text, "phone": Telephone, "nickname": Nickname, "receiver": Name, "address": Address}
+
+// seesDocument is sees for the values in a document of the log.
+func (by By) seesDocument(document *json.RawMessage) error {
+	if by.Whole || len(*document) == 0 {
+		return nil
+	}
+	var fields map[string]any
+	in := json.NewDecoder(bytes.NewReader(*document))
+	in.UseNumber()
+	if err := in.Decode(&fields); err != nil {
+		return fmt.Errorf("read a line of the log: %w", err)
+	}
+	for name, value := range fields {
+		kind, hidden := logged[name]
+		if text, is := value.(string); is && hidden {
+			by.sees(kind, &text)
+			fields[name] = text
+		}
+	}
+	var err error
+	*document, err = json.Marshal(fields)
+	return err
+}
+
+// HiddenSearches is how often in a day an account may search for a value of which it sees a part. Four unknown digits are
+// 10,000 searches, which is most of a year.
+const HiddenSearches = 30
+
+// TooManySearchesError is the refusal of one more. The next is possible after In.
+type TooManySearchesError struct{ In time.Duration }
+
+func (e TooManySearchesError) Error() string {
+	return fmt.Sprintf("the account has searched %d times in a day for what it may not see", HiddenSearches)
+}
+
+// searched counts a search for a value that by sees in part, and writes it into the log before anything is found. The lines are
+// the count, so all processes count together, and nothing that is lost begins it again. TooManySearchesError.
+func (s *Store) searched(ctx context.Context, by By, text string) error {
+	a := action{name: "staff.search", subject: fmt.Sprintf("user %d", by.UserID), after: map[string]string{"for": Mask(Telephone, text)}}
+	return s.act(ctx, by, &a, func(tx pgx.Tx) error {
+		// The lock puts the searches of an account in a row.
+		if _, err := tx.Exec(ctx, `select from users where id = $1 for no key update`, by.UserID); err != nil {
+			return fmt.Errorf("lock user %d: %w", by.UserID, err)
+		}
+		rows, _ := tx.Query(ctx, `
+			select at + interval '24 hours' - clock_timestamp()
+			from   admin_log
+			where  by_user = $1 and action = 'staff.search'
+			order  by id desc
+			offset $2
+			limit  1`, by.UserID, HiddenSearches-1)
+		first, err := pgx.CollectRows(rows, pgx.RowTo[time.Duration])
+		switch {
+		case err != nil:
+			return fmt.Errorf("count the searches of user %d: %w", by.UserID, err)
+		case len(first) > 0 && first[0] > 0:
+			return TooManySearchesError{first[0]}
+		}
+		return nil
+	})
+}
+
+// File notes in the log that a member of the staff takes a file, and how much it shows. with is what the file has.
+func (s *Store) File(ctx context.Context, by By, file string, with map[string]string) error {
+	with["values"] = "masked"
+	if by.Whole {
+		with["values"] = "whole"
+	}
+	return s.act(ctx, by, &action{name: "staff.file", subject: file, after: with}, func(pgx.Tx) error { return nil })
+}
