@@ -46,9 +46,9 @@ function Search({ may }) {
   useEffect(() => { read(); }, []);
   const mark = (id, on) => setMarked(on ? [...marked, id] : marked.filter((m) => m !== id));
   return html`
-    <${Filters} chosen=${chosen} />
+    <${Filters} chosen=${chosen} may=${may} />
     <div class="row tools">
-      <a class="button quiet small" data-test="orders-csv" download href=${forUser('/api/admin/orders.csv?' + asQuery(chosen, { lang: lang() }))}>${t('orders.csv')}</a>
+      <a class="button quiet small" data-test="orders-csv" download href=${forUser('/api/admin/orders.csv?' + asQuery(chosen, { lang: lang() }))}>${t(may ? 'orders.csv' : 'orders.csvMasked')}</a>
       ${may && html`<${Refunds} orders=${marked} sale=${Number(tidy('id', chosen.sale ?? '')) || 0} onDone=${reread} />`}
     </div>
     ${failed && !orders && html`<${Failed} title=${t('admin.failed')} more=${why(failed)} onRetry=${() => read()} />`}
@@ -60,7 +60,7 @@ function Search({ may }) {
 }
 
 // A change of the hash shows another search, so that each one can be linked, and the browser's back button leads to the former one.
-function Filters({ chosen }) {
+function Filters({ chosen, may }) {
   const search = (e) => {
     e.preventDefault();
     const entered = [...new FormData(e.target)].map(([k, v]) => [k, v.trim()]).filter(([, v]) => v);
@@ -68,7 +68,7 @@ function Filters({ chosen }) {
   };
   return html`
     <form class="filters" role="search" onSubmit=${search}>
-      <label class="wider">${t('orders.q')}<input name="q" type="search" defaultValue=${chosen.q || ''} placeholder=${t('orders.qHint')} /></label>
+      <label class="wider">${t('orders.q')}<input name="q" type="search" defaultValue=${chosen.q || ''} placeholder=${t('orders.qHint')} aria-describedby=${may ? undefined : 'orders-rule'} /></label>
       <label>${t('orders.sale')}<input name="sale" inputmode="numeric" size="6" defaultValue=${chosen.sale || ''} /></label>
       <label>${t('orders.status')}<select name="status">
         <option value="">${t('orders.any')}</option>
@@ -76,7 +76,8 @@ function Filters({ chosen }) {
       <label>${t('orders.from')}<input name="from" type="datetime-local" defaultValue=${chosen.from || ''} /></label>
       <label>${t('orders.to')}<input name="to" type="datetime-local" defaultValue=${chosen.to || ''} /></label>
       <button class="button small" data-test="search">${t('orders.search')}</button>
-    </form>`;
+    </form>
+    ${!may && html`<p class="rule" id="orders-rule">${t('orders.ruleViewer')}</p>`}`;
 }
 
 function Table({ orders, marked, mark }) {

@@ -12,10 +12,10 @@ import { Filters, More, useList, why } from './list.js';
 const ROLES = ['buyer', 'viewer', 'admin'];
 
 export function People({ arg, ...rest }) {
-  return /^\d+$/.test(arg) ? html`<${Person} key=${arg} id=${arg} ...${rest} />` : html`<${Found} arg=${arg} />`;
+  return /^\d+$/.test(arg) ? html`<${Person} key=${arg} id=${arg} ...${rest} />` : html`<${Found} arg=${arg} may=${rest.may} />`;
 }
 
-function Found({ arg }) {
+function Found({ arg, may }) {
   const params = new URLSearchParams(arg);
   const list = useList('/api/admin/users', 'users', params);
   const value = (name) => params.get(name) ?? '';
@@ -27,7 +27,7 @@ function Found({ arg }) {
       <label>${t('people.state')}<select name="disabled">${option('disabled', '', t('list.all'))}
         ${option('disabled', 'false', t('people.enabled'))}${option('disabled', 'true', t('people.disabled'))}</select></label>
     <//>
-    <p class="rule" id="people-rule">${t('people.rule')}</p>
+    <p class="rule" id="people-rule">${t(may ? 'people.rule' : 'people.ruleViewer')}</p>
     <${Rows} list=${list} />`;
 }
 

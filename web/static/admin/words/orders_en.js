@@ -9,6 +9,8 @@ export default {
   'orders.to': 'Before',
   'orders.search': 'Search',
   'orders.csv': 'Download as CSV',
+  'orders.csvMasked': 'Download as CSV (masked)',
+  'orders.ruleViewer': 'An order number, an order id or a ticket at any time; a whole phone number or payment reference 30 times in 24 hours, and each of these searches is in the log.',
   'orders.none': 'No order was found.',
   'orders.whole': ({ q }) => `No phone, order number, ticket or payment reference is exactly “${q}”; enter a complete number.`,
   'orders.mark': 'Mark',

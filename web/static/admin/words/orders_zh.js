@@ -9,6 +9,8 @@ export default {
   'orders.to': '到（不含）',
   'orders.search': '搜索',
   'orders.csv': '导出 CSV',
+  'orders.csvMasked': '导出 CSV（部分内容隐藏）',
+  'orders.ruleViewer': '订单号、订单 ID、排队号不限次数；完整手机号或支付流水号 24 小时内最多查 30 次，每次都会记入操作日志。',
   'orders.none': '没有找到订单。',
   'orders.whole': ({ q }) => `没有与“${q}”完全相同的手机号、订单号、排队号或支付流水号；请输入完整的号码。`,
   'orders.mark': '选择',
