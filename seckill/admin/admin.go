@@ -57,11 +57,12 @@ func (s *Store) ReadGates(rdb redis.UniversalClient) { s.gates = rdb }
 
 // action is one line of the log: what is done to what, as it was before and as it is after. before and after become
 // JSON; nil is none. An action changes them while it acts. result points at what its caller receives, if that is more
-// than an error.
+// than an error. digest is of what was searched for; see searched.
 type action struct {
 	name, subject string // such as sale.pause, sale 7
 	before, after any
 	result        any
+	digest        []byte
 }
 
 // ErrUnsure is the error of an action whose commit had no answer, if it has no key by which that can be found out.
@@ -161,7 +162,7 @@ func (a *action) write(ctx context.Context, tx pgx.Tx, by By) error {
 		return err
 	}
 	var key *uuid.UUID
-	var digest, result []byte
+	digest, result := a.digest, []byte(nil)
 	if by.Key != uuid.Nil {
 		key, digest = &by.Key, by.Digest[:]
 		if result, err = document(a.result); err != nil {

@@ -3,9 +3,12 @@ package admin
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -99,31 +102,46 @@ func (e TooManySearchesError) Error() string {
 	return fmt.Sprintf("the account has searched %d times in a day for what it may not see", HiddenSearches)
 }
 
+// search is a line of a former search.
+type search struct {
+	Same bool          // of the same text, a moment ago
+	Left time.Duration // until it is a day old
+}
+
+var errSameSearch = errors.New("the search of a moment ago")
+
 // searched counts a search for a value that by sees in part, and writes it into the log before anything is found. The lines are
-// the count, so all processes count together, and nothing that is lost begins it again. TooManySearchesError.
+// the count, so all processes count together, and nothing that is lost begins it again. The same text again within ten minutes
+// is the same search: its next page, its file, or the way back from an order. TooManySearchesError.
 func (s *Store) searched(ctx context.Context, by By, text string) error {
-	a := action{name: "staff.search", subject: fmt.Sprintf("user %d", by.UserID), after: map[string]string{"for": Mask(Telephone, text)}}
-	return s.act(ctx, by, &a, func(tx pgx.Tx) error {
+	digest := sha256.Sum256([]byte(text))
+	a := action{name: "staff.search", subject: fmt.Sprintf("user %d", by.UserID), after: map[string]string{"for": Mask(Telephone, text)}, digest: digest[:]}
+	err := s.act(ctx, by, &a, func(tx pgx.Tx) error {
 		// The lock puts the searches of an account in a row.
 		if _, err := tx.Exec(ctx, `select from users where id = $1 for no key update`, by.UserID); err != nil {
 			return fmt.Errorf("lock user %d: %w", by.UserID, err)
 		}
 		rows, _ := tx.Query(ctx, `
-			select at + interval '24 hours' - clock_timestamp()
+			select digest = $2 and at > clock_timestamp() - interval '10 minutes' as same, at + interval '24 hours' - clock_timestamp() as "left"
 			from   admin_log
 			where  by_user = $1 and action = 'staff.search'
 			order  by id desc
-			offset $2
-			limit  1`, by.UserID, HiddenSearches-1)
-		first, err := pgx.CollectRows(rows, pgx.RowTo[time.Duration])
+			limit  $3`, by.UserID, a.digest, HiddenSearches)
+		last, err := pgx.CollectRows(rows, pgx.RowToStructByPos[search])
 		switch {
 		case err != nil:
 			return fmt.Errorf("count the searches of user %d: %w", by.UserID, err)
-		case len(first) > 0 && first[0] > 0:
-			return TooManySearchesError{first[0]}
+		case slices.ContainsFunc(last, func(l search) bool { return l.Same }):
+			return errSameSearch
+		case len(last) == HiddenSearches && last[len(last)-1].Left > 0:
+			return TooManySearchesError{last[len(last)-1].Left}
 		}
 		return nil
 	})
+	if errors.Is(err, errSameSearch) {
+		return nil
+	}
+	return err
 }
 
 // File notes in the log that a member of the staff takes a file, and how much it shows. with is what the file has.
