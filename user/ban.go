@@ -255,7 +255,7 @@ func (s *Store) Bans(ctx context.Context) ([]Ban, error) {
 }
 
 // LiftBan ends the ban of the account that has the phone, in every process within a second, and reports whether
-// there was one. The count of refusals begins from zero. ErrNotFound.
+// there was one. The count of refusals begins from zero. A ban that it lifts is a line in the log of the staff before it is lifted. ErrNotFound.
 func (s *Store) LiftBan(ctx context.Context, phone string) (bool, error) {
 	a, err := s.byPhone(ctx, phone)
 	if err != nil {
@@ -264,6 +264,16 @@ func (s *Store) LiftBan(ctx context.Context, phone string) (bool, error) {
 	rdb := s.counts.limits.rdb
 	if err := rdb.Del(ctx, refusedKey(a.ID)).Err(); err != nil {
 		return false, fault(err, "forget refusals")
+	}
+	if err := rdb.ZScore(ctx, bansKey, strconv.FormatInt(a.ID, 10)).Err(); err == redis.Nil {
+		return false, nil
+	} else if err != nil {
+		return false, fault(err, "look for a ban")
+	}
+	_, err = s.db.Exec(ctx, `
+		insert into admin_log (origin, action, subject) values ('miaosha ban lift', 'user.unban', 'user ' || $1::bigint)`, a.ID)
+	if err != nil {
+		return false, fault(err, "log the end of a ban")
 	}
 	lifted, err := rdb.ZRem(ctx, bansKey, a.ID).Result()
 	if err != nil {

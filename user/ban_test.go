@@ -165,6 +165,10 @@ func TestABanIsLifted(t *testing.T) {
 			t.Errorf("lifted %v, %v; want %v", lifted, err, want)
 		}
 	}
+	var lines int
+	if err := s.db.QueryRow(t.Context(), `select count(*) from admin_log where action = 'user.unban' and subject = 'user ' || $1::bigint`, u.ID).Scan(&lines); err != nil || lines != 1 {
+		t.Errorf("the ban that was lifted has %d lines in the log, %v", lines, err)
+	}
 	looks(t, one, two)
 	if err := errors.Join(one.Check(u.ID), two.Check(u.ID)); err != nil {
 		t.Errorf("after the ban was lifted: %v", err)

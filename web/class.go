@@ -107,7 +107,17 @@ func (s *Server) openClass(w http.ResponseWriter, r *http.Request, by admin.By) 
 	if err != nil {
 		return err
 	}
-	return s.answerClass(w, r, by)(s.classes.open(title, classKey{by.UserID, key}, time.Now()))
+	var opened classView
+	open := func() (err error) {
+		opened, err = s.classes.open(title, classKey{by.UserID, key}, time.Now())
+		return err
+	}
+	if s.classes.knows(classKey{by.UserID, key}) {
+		err = open()
+	} else {
+		err = s.Admin.Note(r.Context(), by, "class.open", "class", map[string]string{"title": title}, open)
+	}
+	return s.answerClass(w, r, by)(opened, err)
 }
 
 func (s *Server) showClass(w http.ResponseWriter, r *http.Request, by admin.By) error {
@@ -128,7 +138,8 @@ func (s *Server) runInClass(w http.ResponseWriter, r *http.Request, by admin.By)
 	if err != nil {
 		return err
 	}
-	job, err := s.Lab.addPlan(labCaller{user: by.UserID, admin: true, key: key}, plan)
+	caller := labCaller{user: by.UserID, admin: true, key: key, address: by.From}
+	job, err := s.addJob(r.Context(), caller, "class.run", "class "+code, plan, func(c labCaller) (*labJob, error) { return s.Lab.addPlan(c, plan) })
 	if err != nil {
 		return err
 	}
@@ -142,14 +153,27 @@ func (s *Server) removeStudent(w http.ResponseWriter, r *http.Request, by admin.
 	if err := body(w, r, &in, false); err != nil {
 		return err
 	}
-	return s.answerClass(w, r, by)(s.classes.remove(chi.URLParam(r, "code"), int(in.Student)))
+	return s.changeClass(w, r, by, "class.remove", map[string]int64{"student": int64(in.Student)}, func(code string) (classView, error) {
+		return s.classes.remove(code, int(in.Student))
+	})
 }
 
 func (s *Server) closeClass(w http.ResponseWriter, r *http.Request, by admin.By) error {
 	if err := refuseBody(w, r); err != nil {
 		return err
 	}
-	return s.answerClass(w, r, by)(s.classes.close(chi.URLParam(r, "code"), time.Now()))
+	return s.changeClass(w, r, by, "class.close", nil, func(code string) (classView, error) { return s.classes.close(code, time.Now()) })
+}
+
+// changeClass makes a change of a class with its line in the log, and answers with the class.
+func (s *Server) changeClass(w http.ResponseWriter, r *http.Request, by admin.By, action string, after any, change func(code string) (classView, error)) error {
+	var v classView
+	code := chi.URLParam(r, "code")
+	err := s.Admin.Note(r.Context(), by, action, "class "+code, after, func() (err error) {
+		v, err = change(code)
+		return err
+	})
+	return s.answerClass(w, r, by)(v, err)
 }
 
 // answerClass answers with a class and the run on its board.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"miaosha/seckill/admin"
 	"miaosha/seckill/lab"
 	"miaosha/user"
 )
@@ -29,14 +30,14 @@ func (s *Server) inLab(run labHandler) http.HandlerFunc {
 			if who.Role != user.RoleAdmin {
 				return errForbidden
 			}
-			return h(w, r, labCaller{user: who.UserID, admin: true})
+			return h(w, r, labCaller{user: who.UserID, admin: true, address: s.clientIP(r)})
 		})
 	}
 	return s.handle(func(w http.ResponseWriter, r *http.Request) error {
 		if token := s.token(r); token != "" {
 			who, err := s.session(r, token)
 			if err == nil {
-				return h(w, r, labCaller{user: who.UserID, admin: who.Role == user.RoleAdmin, from: s.clientNetwork(r)})
+				return h(w, r, labCaller{user: who.UserID, admin: who.Role == user.RoleAdmin, from: s.clientNetwork(r), address: s.clientIP(r)})
 			}
 			if err == errOtherUser {
 				return err
@@ -48,6 +49,22 @@ func (s *Server) inLab(run labHandler) http.HandlerFunc {
 		}
 		return h(w, r, caller)
 	})
+}
+
+// addJob adds a job for a caller. What an administrator asks the lab for is a line in the log of the staff, once for each job.
+func (s *Server) addJob(ctx context.Context, caller labCaller, action, subject string, after any, add func(labCaller) (*labJob, error)) (job *labJob, err error) {
+	if !caller.admin || s.Lab.knows(caller) {
+		return add(caller)
+	}
+	by := admin.By{UserID: caller.user, From: caller.address}
+	err = s.Admin.Note(ctx, by, action, subject, after, func() (err error) {
+		job, err = add(caller)
+		return err
+	})
+	if err != nil && job != nil { // the line may not be there
+		s.Lab.drop(job)
+	}
+	return job, err
 }
 
 // known returns the caller of a new job, by a new cookie if need be.
@@ -93,7 +110,7 @@ func (s *Server) startLab(w http.ResponseWriter, r *http.Request, caller labCall
 	if err != nil {
 		return err
 	}
-	job, err := s.Lab.addPlan(s.known(w, r, caller), plan)
+	job, err := s.addJob(r.Context(), s.known(w, r, caller), "lab.run", "lab", plan, func(c labCaller) (*labJob, error) { return s.Lab.addPlan(c, plan) })
 	if err != nil {
 		return err
 	}
@@ -151,7 +168,14 @@ func (s *Server) stopLab(w http.ResponseWriter, r *http.Request, caller labCalle
 	if err := refuseBody(w, r); err != nil {
 		return err
 	}
-	if err := s.Lab.halt(caller); err != nil {
+	halt := func() error { return s.Lab.halt(caller) }
+	err := error(nil)
+	if caller.admin {
+		err = s.Admin.Note(r.Context(), admin.By{UserID: caller.user, From: caller.address}, "lab.stop", "lab", nil, halt)
+	} else {
+		err = halt()
+	}
+	if err != nil {
 		return err
 	}
 	return ok(w, 200, nil)
@@ -169,7 +193,7 @@ func (s *Server) raceInLab(w http.ResponseWriter, r *http.Request, caller labCal
 	if !slices.ContainsFunc(s.Lab.strategies, func(info lab.StrategyInfo) bool { return info.Name == in.Strategy }) {
 		return fieldError{"strategy", "value"}
 	}
-	return s.short(w, r, caller, in.Async, func(ctx context.Context, _ func(func(*labRun))) (any, error) {
+	return s.short(w, r, caller, in.Async, "lab.race", in, func(ctx context.Context, _ func(func(*labRun))) (any, error) {
 		return s.Lab.race(ctx, s.Lab.stores, in.Strategy, in.Seed)
 	})
 }
@@ -186,7 +210,7 @@ func (s *Server) tryInLab(w http.ResponseWriter, r *http.Request, caller labCall
 	if !slices.Contains(lab.Experiments(), in.Experiment) {
 		return fieldError{"experiment", "value"}
 	}
-	return s.short(w, r, caller, in.Async, func(ctx context.Context, change func(func(*labRun))) (any, error) {
+	return s.short(w, r, caller, in.Async, "lab.try", in, func(ctx context.Context, change func(func(*labRun))) (any, error) {
 		return s.Lab.experiment(ctx, s.Lab.stores, in.Experiment, in.Seed, func(now lab.ExperimentProgress) {
 			change(func(run *labRun) { run.Trial = &now })
 		})
@@ -204,19 +228,19 @@ func (s *Server) leaveOutInLab(w http.ResponseWriter, r *http.Request, caller la
 	if in.Without != "" && !slices.Contains(lab.Defences(), in.Without) {
 		return fieldError{"without", "value"}
 	}
-	return s.short(w, r, caller, in.Async, func(ctx context.Context, _ func(func(*labRun))) (any, error) {
+	return s.short(w, r, caller, in.Async, "lab.without", in, func(ctx context.Context, _ func(func(*labRun))) (any, error) {
 		return s.Lab.without(ctx, s.Lab.stores, in.Without)
 	})
 }
 
-// short adds a job that takes labLimit at most. It answers with the job's result, or with its id if async.
-func (s *Server) short(w http.ResponseWriter, r *http.Request, caller labCaller, async bool,
+// short adds a job that takes labLimit at most; in is what the request asks for. It answers with the job's result, or with its id if async.
+func (s *Server) short(w http.ResponseWriter, r *http.Request, caller labCaller, async bool, action string, in any,
 	do func(context.Context, func(func(*labRun))) (any, error)) error {
 	var result any
 	if !async {
 		caller.key = uuid.Nil // a job ends with the request that waits for it
 	}
-	job, err := s.Lab.add(s.known(w, r, caller), async, labRun{}, func(ctx context.Context, change func(func(*labRun))) (err error) {
+	work := func(ctx context.Context, change func(func(*labRun))) (err error) {
 		limited, cancel := context.WithTimeout(ctx, labLimit)
 		defer cancel()
 		result, err = do(limited, change)
@@ -227,6 +251,9 @@ func (s *Server) short(w http.ResponseWriter, r *http.Request, caller labCaller,
 			change(func(run *labRun) { run.Data = result })
 		}
 		return err
+	}
+	job, err := s.addJob(r.Context(), s.known(w, r, caller), action, "lab", in, func(c labCaller) (*labJob, error) {
+		return s.Lab.add(c, async, labRun{}, work)
 	})
 	if err != nil {
 		return err

@@ -76,6 +76,7 @@ type labCaller struct {
 	browser string // "" for a user
 	admin   bool
 	from    netip.Addr // see clientNetwork: a browser without its cookie is a new one each time
+	address string     // of the request, for the log of the staff
 	key     uuid.UUID  // of the request; uuid.Nil: none
 }
 
@@ -221,6 +222,22 @@ func (l *Lab) add(owner labCaller, async bool, view labRun, do func(context.Cont
 	default:
 	}
 	return job, nil
+}
+
+// knows reports whether a request with the caller's key has added a job before.
+func (l *Lab) knows(caller labCaller) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return caller.key != uuid.Nil && slices.ContainsFunc(l.jobs, func(job *labJob) bool {
+		return job.owner.key == caller.key && job.owner.user == caller.user
+	})
+}
+
+// drop stops a job that must not be done.
+func (l *Lab) drop(job *labJob) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.cancel(job)
 }
 
 // addPlan puts a run behind the other jobs. It returns the errors of add.

@@ -55,12 +55,15 @@ func (s *Server) judgeProgram(w http.ResponseWriter, r *http.Request, caller lab
 	if err := errors.Join(program.Validate(), plan.ValidateForProgram()); err != nil {
 		return err
 	}
-	job, err := s.Lab.add(s.known(w, r, caller), true, labRun{}, func(ctx context.Context, change func(func(*labRun))) error {
+	work := func(ctx context.Context, change func(func(*labRun))) error {
 		results, err := s.Lab.judge(ctx, s.Lab.stores, program, []lab.Plan{plan}, func(now lab.Progress) {
 			change(func(run *labRun) { run.Now = &now })
 		})
 		change(func(run *labRun) { run.Results = append(run.Results, results...) })
 		return err
+	}
+	job, err := s.addJob(r.Context(), s.known(w, r, caller), "lab.program", "lab", plan, func(c labCaller) (*labJob, error) {
+		return s.Lab.add(c, true, labRun{}, work)
 	})
 	if err != nil {
 		return err
@@ -92,7 +95,7 @@ func (s *Server) judgeExercise(w http.ResponseWriter, r *http.Request, caller la
 	if err := program.Validate(); err != nil {
 		return err
 	}
-	job, err := s.Lab.add(s.known(w, r, caller), true, labRun{}, func(ctx context.Context, change func(func(*labRun))) error {
+	work := func(ctx context.Context, change func(func(*labRun))) error {
 		limited, cancel := context.WithTimeout(ctx, exerciseLimit)
 		defer cancel()
 		result, err := s.Lab.exercise(limited, s.Lab.stores, exercise, program, rand.Uint64N(1_000_000_000), func(now lab.Progress) {
@@ -111,6 +114,9 @@ func (s *Server) judgeExercise(w http.ResponseWriter, r *http.Request, caller la
 		s.classes.judged(seat, exercise.Name, result.Solved, cost)
 		change(func(run *labRun) { run.Data = result })
 		return nil
+	}
+	job, err := s.addJob(r.Context(), s.known(w, r, caller), "lab.exercise", "lab", map[string]string{"exercise": exercise.Name}, func(c labCaller) (*labJob, error) {
+		return s.Lab.add(c, true, labRun{}, work)
 	})
 	if err != nil {
 		return err

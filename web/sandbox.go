@@ -87,18 +87,18 @@ func (s *Server) inSandbox(has bool, h http.HandlerFunc) http.HandlerFunc {
 
 // forBots allows a handler to everyone at this machine, and to administrators alone where others reach the shop: bots may take the
 // units that a class waits for.
-func (s *Server) forBots(route string, h func(http.ResponseWriter, *http.Request) error) http.HandlerFunc {
+func (s *Server) forBots(route string, h adminHandler) http.HandlerFunc {
 	if s.Demo == nil {
 		return s.inSandbox(false, nil)
 	}
 	if s.Demo.Local {
-		return s.handle(h)
+		return s.handle(func(w http.ResponseWriter, r *http.Request) error { return h(w, r, admin.By{}) })
 	}
-	return s.staff(route, func(w http.ResponseWriter, r *http.Request, _ admin.By) error { return h(w, r) }, user.RoleAdmin)
+	return s.staff(route, h, user.RoleAdmin)
 }
 
 // startBots sends bots to a sale that is open and has units.
-func (s *Server) startBots(w http.ResponseWriter, r *http.Request) error {
+func (s *Server) startBots(w http.ResponseWriter, r *http.Request, by admin.By) error {
 	var in struct {
 		Sale int64 `json:"sale"`
 	}
@@ -115,26 +115,36 @@ func (s *Server) startBots(w http.ResponseWriter, r *http.Request) error {
 	if s.Rush.Left(sale) <= 0 {
 		return goods.ErrSoldOut
 	}
-	if !s.Demo.Bots.Start(in.Sale) {
-		return errBotsBusy
+	start := func() error {
+		if !s.Demo.Bots.Start(in.Sale) {
+			return errBotsBusy
+		}
+		return nil
+	}
+	if by.UserID == 0 { // a visitor at this machine
+		err = start()
+	} else {
+		err = s.Admin.Note(r.Context(), by, "sandbox.bots", fmt.Sprintf("sale %d", in.Sale), nil, start)
+	}
+	if err != nil {
+		return err
 	}
 	return ok(w, http.StatusAccepted, s.Demo.Bots.State())
 }
 
-func (s *Server) showBots(w http.ResponseWriter, _ *http.Request) error {
+func (s *Server) showBots(w http.ResponseWriter, _ *http.Request, _ admin.By) error {
 	return ok(w, 200, s.Demo.Bots.State())
 }
 
 // teaching is a handler of the panel for teaching, for administrators at this machine. Elsewhere there is no such page.
-func (s *Server) teaching(route string, h func(http.ResponseWriter, *http.Request) error) http.HandlerFunc {
-	return s.inSandbox(s.Demo != nil && s.Demo.Teacher != nil,
-		s.staff(route, func(w http.ResponseWriter, r *http.Request, _ admin.By) error { return h(w, r) }, user.RoleAdmin))
+func (s *Server) teaching(route string, h adminHandler) http.HandlerFunc {
+	return s.inSandbox(s.Demo != nil && s.Demo.Teacher != nil, s.staff(route, h, user.RoleAdmin))
 }
 
 // maxFaultSeconds is how long a fault lasts at most.
 const maxFaultSeconds = 15
 
-func (s *Server) startFault(w http.ResponseWriter, r *http.Request) error {
+func (s *Server) startFault(w http.ResponseWriter, r *http.Request, by admin.By) error {
 	var in struct {
 		Fault   string `json:"fault"`
 		Seconds number `json:"seconds"`
@@ -148,13 +158,19 @@ func (s *Server) startFault(w http.ResponseWriter, r *http.Request) error {
 	if in.Seconds < 0 || in.Seconds > maxFaultSeconds {
 		return fieldError{"seconds", fmt.Sprintf("0 to %d", maxFaultSeconds)}
 	}
-	if !s.Demo.Teacher.Start(in.Fault, int(in.Seconds)) {
-		return errFaultBusy
+	err := s.Admin.Note(r.Context(), by, "sandbox.fault", "sandbox", map[string]any{"fault": in.Fault, "seconds": in.Seconds}, func() error {
+		if !s.Demo.Teacher.Start(in.Fault, int(in.Seconds)) {
+			return errFaultBusy
+		}
+		return nil
+	})
+	if err != nil {
+		return err
 	}
-	return s.showFault(w, r)
+	return s.showFault(w, r, by)
 }
 
-func (s *Server) showFault(w http.ResponseWriter, _ *http.Request) error {
+func (s *Server) showFault(w http.ResponseWriter, _ *http.Request, _ admin.By) error {
 	return ok(w, 200, struct {
 		Can    map[string]string `json:"can"`
 		Lesson any               `json:"lesson"`

@@ -281,8 +281,17 @@ func TestEveryRouteForEveryCaller(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			shop := openMatrixShop(t, env...)
+			db := shop.connect()
+			lines := func() (n int) { // of the log, by an administrator or a viewer
+				t.Helper()
+				if err := db.QueryRow(t.Context(), `select count(*) from admin_log where by_user is not null`).Scan(&n); err != nil {
+					t.Fatal(err)
+				}
+				return n
+			}
 			for _, row := range accessMatrix {
 				for caller, want := range row.want {
+					had := lines()
 					method, path := shop.at(row.route, "")
 					var r sandboxtest.Reply
 					sandboxtest.Until(t, row.route+" is answered", func() bool {
@@ -292,6 +301,11 @@ func TestEveryRouteForEveryCaller(t *testing.T) {
 					what := row.route + " by " + callers[caller]
 					if outcome(r) != want {
 						t.Errorf("%s: %s, want %s", what, outcome(r), want)
+					}
+					acts := strings.HasPrefix(row.route, "POST /api/admin/") || strings.HasPrefix(row.route, "POST /api/lab/") || strings.HasSuffix(row.route, ".csv")
+					acts = acts && row.route != "POST /api/admin/refunds" // it answers for each order; this one was refunded before
+					if got, acted := lines()-had, acts && r.Status < 300; got > 1 || (got == 1) != acted {
+						t.Errorf("%s, answered %s, has %d lines in the log of the staff", what, outcome(r), got)
 					}
 					theirs := caller != owner && (caller != viewer && caller != admin || !strings.HasPrefix(path, "/api/admin/"))
 					if theirs && row.route != "POST /api/payments/notify" && strings.Contains(string(r.Raw), shop.order) {

@@ -28,6 +28,19 @@ type Line struct {
 	After   json.RawMessage `json:"after"`
 }
 
+// Note does what lies outside Postgres, such as a run of the lab, with its line in the log. do runs when the line is written, and
+// before it is committed: if do fails, there is no line, and without a line nothing is done. do may be nil, and takes no time:
+// the line's transaction waits for it.
+func (s *Store) Note(ctx context.Context, by By, name, subject string, after any, do func() error) error {
+	a := action{name: name, subject: subject, after: after}
+	return pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) error {
+		if err := a.write(ctx, tx, by); err != nil || do == nil {
+			return err
+		}
+		return do()
+	})
+}
+
 // LogFilter selects lines. A zero field selects all.
 type LogFilter struct {
 	ByUser  int64

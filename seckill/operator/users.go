@@ -8,7 +8,9 @@ import (
 	"os"
 
 	"miaosha/goods"
+	"miaosha/order"
 	"miaosha/seckill"
+	"miaosha/seckill/admin"
 	"miaosha/seckill/backend"
 	"miaosha/user"
 )
@@ -41,6 +43,10 @@ func (u Users) Run(ctx context.Context, env Env) error {
 		p, made := env.progress(), 0
 		p.step("users: making %d buyers with live sessions in %s", u.N, s.Where())
 		users := user.New(s.Users, s.Redis, s.Secret, user.Config{}, env.Log)
+		err = admin.New(s.Web, order.Config{}, nil).Note(ctx, admin.By{From: "miaosha users"}, "user.mint", "users", map[string]int{"n": u.N}, nil)
+		if err != nil {
+			return err
+		}
 		write := func(out io.Writer) error {
 			return users.MintCSV(ctx, sessions, u.N, path, out, func(n int) {
 				made = n
