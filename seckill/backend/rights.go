@@ -24,8 +24,8 @@ insert (goods_id, price, total, stock, state, starts_at, ends_at), update (price
 insert (id, user_id, sale_id, ticket, title, price, expires_at), update (status, paid_at, expires_at) on orders
 insert (ticket, user_id, sale_id, outcome, order_id) on ticket_results
 insert (id, order_id, amount, status, provider, provider_ref, ask_at), update (status, provider_ref, asked_at, ask_at, tries, why, updated_at) on payments
-insert (user_id, name, phone, address, updated_at), update (name, phone, address, updated_at) on addresses
-insert (order_id, name, phone, address, carrier, tracking, shipped_at, updated_at), update (name, phone, address, carrier, tracking, shipped_at, updated_at) on deliveries
+insert (user_id, name, phone, address), update (name, phone, address, updated_at) on addresses
+insert (order_id, name, phone, address, carrier, tracking, shipped_at), update (name, phone, address, carrier, tracking, shipped_at, updated_at) on deliveries
 insert (sale_id, action, at, by_user), update (state, why, done_at) on sale_plans
 insert (name, bytes, width, height) on pictures
 insert (by_user, origin, action, subject, before, after, key, digest, result) on admin_log

@@ -149,6 +149,7 @@ func TestLeastPrivilege(t *testing.T) {
 		owner.Close(context.Background())
 	})
 	grantTwice(t, owner, grant, revoke)
+	checkColumns(t, owner)
 	words := strings.Fields(acl)
 	args := make([]any, len(words))
 	for i, w := range words {
