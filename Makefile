@@ -5,7 +5,7 @@ GO ?= go
 # The systems for which the repository has files. No file depends on a processor.
 PLATFORMS := linux/amd64 darwin/arm64 windows/amd64
 
-.PHONY: help run build quick quickly check checked beside test tested nightly nightly-run race raced seeds simulate exercises starters embedded latency faults cluster short borders format vet lint timing words flakes licences fuzz requests bench growth speed pages baseline shots
+.PHONY: help run build quick quickly check checked beside test tested nightly nightly-run promises race raced seeds simulate exercises starters embedded latency faults cluster short borders format vet lint timing words flakes licences fuzz requests bench growth speed pages baseline shots
 
 help: ## list the chores
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -29,11 +29,11 @@ test: ## all tests
 check: ## everything a change must pass; .ci/run calls it
 	@.ci/timed check $(MAKE) --no-print-directory checked
 
-nightly: ## what takes hours: waiting times, the race detector, all faults and mutants, the cluster, the lab's programs, the pages
+nightly: ## what takes hours: waiting times, the race detector, all faults and mutants, the promises of SECURITY.md, the cluster, the lab's programs, the pages
 	@.ci/timed nightly $(MAKE) --no-print-directory nightly-run
 
 nightly-run:
-	@failed=; for part in latency race faults cluster exercises starters pages; do \
+	@failed=; for part in latency race faults promises cluster exercises starters pages; do \
 	  .ci/timed $$part $(MAKE) --no-print-directory $$part || failed="$$failed $$part"; \
 	done; [ -z "$$failed" ] || { echo "red:$$failed"; exit 1; }
 
@@ -41,7 +41,7 @@ nightly-run:
 # three times the processor time: ext4 passes over every inode that was deleted in the last seconds.
 memory = $(shell d=/dev/shm; [ -w $$d ] && ! grep -q " $$d .*noexec" /proc/mounts && \
   [ "$$(df -Pk $$d | awk 'NR == 2 {print $$4}')" -gt 8000000 ] && echo $$d)
-quickly checked tested race raced embedded latency requests short faults cluster flakes: export TMPDIR := $(or $(TMPDIR),$(memory),/tmp)
+quickly checked tested race raced embedded latency requests short faults promises cluster flakes: export TMPDIR := $(or $(TMPDIR),$(memory),/tmp)
 
 # Each step compiles and vets only what no other step does. vet has all of go vet, so the tests do without their part of it, and
 # without what a debugger needs: linking is a third faster. Fuzzing, random requests, seeds and the Redis inside the process have a
@@ -124,6 +124,9 @@ latency: ## waiting times beside their baselines, alone on the machine
 
 faults: ## break every process and connection, and prove that the suite would notice (twenty minutes; writes seckill/faults/RESULTS.md)
 	$(GO) test -tags faults -timeout 90m -v ./seckill/failpoint ./seckill/faults
+
+promises: ## break each promise of SECURITY.md, and prove that the test which it names fails (an hour)
+	MIAOSHA_PROMISES=1 $(GO) test -tags faults -count 1 -timeout 0 -v -run '^TestPromises$$' ./seckill/faults
 
 cluster: ## 30,000 buyers behind nginx, on a Redis Cluster and a Postgres with a standby, while all of it is killed in turn
 	MIAOSHA_CLUSTER=1 $(GO) test -tags faults -count 1 -timeout 15m -v -run '^TestCluster$$' ./seckill/faults

@@ -1,0 +1,152 @@
+//go:build faults && linux
+
+package faults
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// promise is a row of SECURITY.md, the shop without what the row promises, and a test of the row that fails then.
+type promise struct {
+	row   string // its threat
+	pkg   string
+	test  string
+	edits []edit
+}
+
+var promises = []promise{
+	{"scripted captcha", "./seckill", "TestCaptcha", []edit{{"seckill/captcha.go", "if !rightAnswer(want, answer) {", "if !rightAnswer(want, answer) && false {"}}},
+	{"programs at the opening", "./seckill", "TestTurns", []edit{{"seckill/lot.go", "if now.Before(sale.StartsAt.Add(lotOpen)) {", "if false {"}}},
+	{"hidden address", "./seckill", "TestAddress", []edit{{"seckill/path.go", "uint64(sale)), token...)", "uint64(sale)))"}}},
+	{"big gate", "./seckill/gate", "TestBigGate", []edit{{"seckill/gate/scripts/path.lua", "if ahead < room then", "if true then"}}},
+	{"hoarding addresses", "./seckill/gate", "TestFirstExpiryStands", []edit{{"seckill/gate/scripts/path.lua", "return {'OK', tonumber(own), 0}", "own = nil"}}},
+	{"hoarding addresses", "./seckill/gate", "TestAWastedAddressSendsItsHolderToTheEndOfTheLine",
+		[]edit{{"seckill/gate/scripts/path.lua", "place = math.min(tonumber(redis.call('HGET', KEYS[6], user) or 0), 99) * 1e13 + now", "place = now"}}},
+	{"another user in the same browser", "./web", "TestAPageOfAnotherUserDoesNothing", []edit{{"web/user.go", "if !isFor(r, session.UserID) {", "if false {"}}},
+	{"one person, many requests", "./web", "TestOneUserIsLimited", []edit{{"web/limit.go", "if l.Allow() {", "if l.Allow() || true {"}}},
+	{"visits without end", "./web", "TestABannedUserCannotBuy", []edit{{"web/limit.go", "if err := s.Bans.Check(userID); err != nil {", "if err := s.Bans.Check(userID); err != nil && false {"}}},
+	{"flood of requests", "./web", "TestBuysInFlightAreBounded", []edit{{"seckill/seckill.go", "if e.inFlight.Add(1) > int64(e.cfg.MaxInFlight) {", "if e.inFlight.Add(1) < 0 {"}}},
+	{"taking all connections", "./web", "TestOneAddressDoesNotTakeEveryPlace", []edit{{"web/conns.go", "if c.from.IsValid() && 4*l.open >= 3*l.size && l.ofNet[c.from] >= l.share {", "if false {"}}},
+	{"repeated click", "./seckill/gate", "TestReserveAgain", []edit{{"seckill/gate/scripts/reserve.lua", "local has = had[i]\n", "local has = false\n"}}},
+	{"guessing passwords, phones, codes", "./user", "TestEveryLoginHashesOnce", []edit{{"user/login.go", "_, err = s.hashes.check(ctx, turn, dummyHash, password)", ""}}},
+	{"guessing passwords, phones, codes", "./user", "TestACodeIsGoodInItsBrowserAlone", []edit{{"user/code_use.lua", "if not code[1] or code[2] ~= ARGV[4] then", "if not code[1] then"}}},
+	{"sessions", "./user", "TestRedisHasNoTokens", []edit{
+		{"user/session.go", "HashTokenInStore: true", "HashTokenInStore: false"},
+		{"user/session.go", "	return string(text[:])", "	if true {\n		return token\n	}\n	return string(text[:])"}}},
+	{"staff", "./web", "TestEveryRouteForEveryCaller", []edit{{"web/admin.go", "if !slices.Contains(roles, session.Role) {", "if false {"}}},
+	{"staff", "./seckill/admin", "TestAnActionIsInTheLogOrDidNotHappen", []edit{{"seckill/admin/admin.go", "		err := a.write(ctx, tx, by)\n", "		var err error\n"}}},
+	{"staff", "./seckill/admin", "TestTheLogIsAppendOnly", []edit{{"schema.sql", "before update or delete or truncate on admin_log", "before truncate on admin_log"}}},
+	{"staff", "./web", "TestWhatTheStaffDoesOutsidePostgresIsALine", []edit{{"web/lab.go", "if !caller.admin || s.Lab.knows(caller) {", "if true {"}}},
+	{"staff", "./user", "TestABanIsLifted", []edit{{"user/ban.go", "values ('miaosha ban lift', 'user.unban', 'user ' || $1::bigint)`", "select 'x', 'x.x', 'x' where $1::bigint < 0`"}}},
+	{"a sandbox's own routes", "./web", "TestTheDemoShopkeeperStaysAtThisMachine", []edit{{"web/sandbox.go", "|| atThisMachine(r) {", "|| true {"}}},
+	{"DNS rebinding", "./web", "TestOtherHostNamesAreRefused", []edit{{"web/host.go", "if hostAllowed(r.Host, names) {", "if true {"}}},
+	{"cross-site", "./web", "TestOtherSitesAreRefused", []edit{{"web/http.go", "return p.Handler(next)", "return next"}}},
+	{"open redirect", "./web", "TestLogInLeadsToThisShopOnly", []edit{{"web/static/session.js", "return LOCAL.test(pathname) ? pathname + search : fallback;", "return pathname + search;"}}},
+	{"other users' orders", "./order", "TestOrdersAreTheirOwnersAlone", []edit{{"order/order.go", "where  o.id = $1 and o.user_id = $2 and `", "where  o.id = $1 and $2::bigint > 0 and `"}}},
+	{"malformed requests", "./web", "TestBodiesAreTakenExactly", []edit{{"web/body.go", "d.DisallowUnknownFields()", ""}}},
+	{"injection", "./web", "TestCSVIsTextForSpreadsheets", []edit{{"web/csv.go", "return \"'\" + cell", "return cell"}}},
+	{"names that deceive", "./user", "TestNicknames", []edit{{"user/nickname.go", "plain := skeleton(word)", "plain := strings.ToLower(word)"}}},
+	{"headers", "./web", "TestEveryRouteForEveryCaller", []edit{{"web/http.go", `h["X-Content-Type-Options"] = nosniff`, "_ = nosniff"}}},
+	{"slow and large requests", "./web", "TestTransferEncodingEndsTheConnection", []edit{{"web/http.go", "if len(r.TransferEncoding) > 0 || !r.ProtoAtLeast(1, 1) || s.isClosing() {", "if s.isClosing() {"}}},
+	{"slow and large requests", "./web", "TestBodiesAreTakenExactly", []edit{{"web/body.go", "http.MaxBytesReader(w, r.Body, most)", "r.Body"}}},
+	{"login flood", "./user", "TestOneNetworkDoesNotFillTheQueue", []edit{{"user/door.go", "if p.taken >= p.room || p.by[of] >= p.share {", "if p.taken >= p.room {"}}},
+	{"operations", "./seckill/operator", "TestSettingsAreMasked", []edit{{"seckill/operator/config.go", "case isSecret(flag.Name):", "case false:"}}},
+	{"payment", "./web", "TestNoticesAreTheProvidersAlone", []edit{{"seckill/payment/notice.go",
+		`if !hmac.Equal([]byte(Sign(key, timestamp, body)), []byte(r.Header.Get("X-Signature"))) {`, "if false {"}}},
+	{"secrets", "./web", "TestNoSecretIsPrinted", []edit{{"user/login.go", `"log-in refused", "phone", masked(phone)`, `"log-in refused", "phone", phone`}}},
+	{"least privilege", "./seckill/operator", "TestLeastPrivilege", []edit{{"order/expire.go",
+		"update orders set status = 'cancelled'\n\t\t\twhere  id = $1 and user_id = $2", "update orders set status = 'cancelled', price = price\n\t\t\twhere  id = $1 and user_id = $2"}}},
+	{"least privilege", "./seckill/operator", "TestLeastPrivilege", []edit{{"deploy/README.md", "update (status, paid_at, expires_at) on orders", "update (status, paid_at, expires_at, price) on orders"}}},
+	{"least privilege", "./user", "TestMakeStaff", []edit{{"schema.sql", "\n       or acting is not null and not exists (select from users where id = acting and role = 'admin' and disabled_at is null) then\n        raise exception 'only another administrator changes a role'",
+		" then\n        raise exception 'only another administrator changes a role'"}}},
+	{"TLS", "./web", "TestTLS", []edit{{"web/listen.go", "GetCertificate: current, MinVersion: tls.VersionTLS12", "GetCertificate: current, MinVersion: tls.VersionTLS10"}}},
+	{"supply", "./seckill/sandbox", "TestFetchRefusesALyingMirror", []edit{{"seckill/sandbox/fetch.go", "sum != want {", "sum == \"\" {"}}},
+	{"supply", "./seckill/operator", "TestMakeChecksWhatSecuritySays", []edit{{"Makefile", "computed = vet lint fuzz seeds raced", "computed = vet lint fuzz seeds"}}},
+	{"other accounts of the machine", "./seckill/sandbox", "TestStrangersFolderIsRefused", []edit{{"seckill/sandbox/account_unix.go", "if info.Mode().Perm()&0o002 != 0 {", "if false {"}}},
+}
+
+var reRow = regexp.MustCompile(`(?m)^\| ([^|]+) \| [^|]+ \| ([^|]+) \|$`)
+
+// TestPromises proves that the tests of SECURITY.md fail when a promise is broken: each row has at least one promise here, and its
+// test, which the row names, fails on the shop without it. Each is a program that is built and tested, so `make promises` alone
+// runs them: without MIAOSHA_PROMISES this only checks that the rows and the code that a promise removes are there.
+func TestPromises(t *testing.T) {
+	page, err := os.ReadFile("../../SECURITY.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := map[string]string{} // row -> its tests
+	for _, m := range reRow.FindAllStringSubmatch(string(page), -1) {
+		shown[m[1]] = m[2]
+	}
+	delete(shown, "threat")
+	delete(shown, "---")
+	for row := range shown {
+		if !slices.ContainsFunc(promises, func(p promise) bool { return p.row == row }) {
+			t.Errorf("the row %q has no promise here: the shop without it, and the test that fails then", row)
+		}
+	}
+	for _, p := range promises {
+		t.Run(p.row+"/"+p.test, func(t *testing.T) {
+			if tests, there := shown[p.row]; !there || !regexp.MustCompile(`\b`+p.test+`\b`).MatchString(tests) {
+				t.Errorf("SECURITY.md has no row %q that names %s", p.row, p.test)
+			}
+			overlay(t, "promise "+p.row+" "+p.test, p.edits...)
+			if os.Getenv("MIAOSHA_PROMISES") == "" {
+				return
+			}
+			out, err := p.run(t, sources(t))
+			if failed := bytes.Contains(out, []byte("--- FAIL: "+p.test)); err == nil || !failed {
+				t.Errorf("it does not fail on the shop without the promise: %v\n%s", err, tail(string(out), 40))
+				return
+			}
+			first, _, _ := strings.Cut(string(out[max(0, bytes.Index(out, []byte("_test.go:"))):]), "\n")
+			t.Log(first)
+		})
+	}
+}
+
+// sources copies the sources once, and returns the folder. An overlay would change only what is compiled, and tests read the
+// schema, the documents and the Makefile, too.
+func sources(t *testing.T) string {
+	t.Helper()
+	dir := filepath.Join(shared.dir, "promises")
+	if _, err := os.Stat(dir); err == nil {
+		return dir
+	}
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("sh", "-c", `git ls-files -z --cached --others --exclude-standard | xargs -0 cp --parents -t "$0"`, dir)
+	cmd.Dir = "../.."
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("copy the sources: %v\n%s", err, out)
+	}
+	return dir
+}
+
+// run runs the test on sources without the promise, and puts them back.
+func (p promise) run(t *testing.T, dir string) ([]byte, error) {
+	t.Helper()
+	for _, e := range p.edits {
+		path := filepath.Join(dir, e.file)
+		text, err := os.ReadFile(path)
+		if err == nil {
+			err = os.WriteFile(path, bytes.Replace(text, []byte(e.old), []byte(e.new), 1), 0o644)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer os.WriteFile(path, text, 0o644)
+	}
+	cmd := exec.Command("go", "test", "-count", "1", "-timeout", "10m", "-run", "^"+p.test+"$", p.pkg)
+	cmd.Dir = dir
+	return cmd.CombinedOutput()
+}
