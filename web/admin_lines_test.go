@@ -141,7 +141,7 @@ func TestWhatTheStaffDoesOutsidePostgresIsALine(t *testing.T) {
 		}
 		lines := func() (all []string) {
 			t.Helper()
-			found, _, err := s.Admin.Log(t.Context(), admin.LogFilter{ByUser: boss.ID})
+			found, _, err := s.Admin.Log(t.Context(), admin.By{Whole: true}, admin.LogFilter{ByUser: boss.ID})
 			must(err)
 			for _, l := range found {
 				all = append(all, l.Action+" "+l.Subject)

@@ -40,7 +40,7 @@ var promises = []promise{
 	{"sessions", "./user", "TestRedisHasNoTokens", []edit{
 		{"user/session.go", "HashTokenInStore: true", "HashTokenInStore: false"},
 		{"user/session.go", "	return string(text[:])", "	if true {\n		return token\n	}\n	return string(text[:])"}}},
-	{"staff", "./web", "TestEveryRouteForEveryCaller", []edit{{"web/admin.go", "if !slices.Contains(roles, session.Role) {", "if false {"}}},
+	{"staff", "./web", "TestEveryRouteForEveryCaller", []edit{{"web/admin.go", "if !slices.Contains(roles, session.Role) {", "if !slices.Contains(roles, session.Role) && false {"}}},
 	{"staff", "./seckill/admin", "TestAnActionIsInTheLogOrDidNotHappen", []edit{{"seckill/admin/admin.go", "		err := a.write(ctx, tx, by)\n", "		var err error\n"}}},
 	{"staff", "./seckill/admin", "TestTheLogIsAppendOnly", []edit{{"schema.sql", "before update or delete or truncate on admin_log", "before truncate on admin_log"}}},
 	{"staff", "./web", "TestWhatTheStaffDoesOutsidePostgresIsALine", []edit{{"web/lab.go", "if !caller.admin || s.Lab.knows(caller) {", "if true {"}}},

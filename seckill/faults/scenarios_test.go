@@ -19,7 +19,7 @@ func scenarios() []scenario {
 		processScenarios(), redisOutageScenarios(), redisDataLossScenarios(), redisNetworkScenarios(), redisFullScenarios(),
 		redisLostReplyScenarios(), redisClusterScenarios(), redisSentinelScenarios(), sessionScenarios(), postgresScenarios(),
 		standbyScenarios(), pgBouncerScenarios(), postgresFullScenarios(), constraintScenarios(), postgresSnapshotScenarios(), suspendedScenarios(),
-		openFilesScenarios(), nginxScenarios(), everywhereScenarios(), formerScenarios())
+		openFilesScenarios(), nginxScenarios(), everywhereScenarios(), formerScenarios(), attackerScenarios())
 }
 
 func needRealRedis(t testing.TB) {
