@@ -125,7 +125,7 @@ func (s *Store) EditDraft(ctx context.Context, id int64, t Terms) (epoch int64, 
 		return 0, err
 	}
 	return s.change(ctx, id, "edit", `
-		update sales set price = $2, total = $3, stock = $3, starts_at = $4, ends_at = $5
+		update sales set price = $2, total = $3::integer, stock = $3, starts_at = $4, ends_at = $5
 		where  id = $1 and state = 'draft'
 		returning epoch`, func(l Locked) string { return l.State }, t.Price, t.Total, t.StartsAt, t.EndsAt)
 }

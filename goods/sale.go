@@ -142,7 +142,7 @@ func (s *Store) AddSale(ctx context.Context, tx pgx.Tx, goodsID int64, t Terms, 
 	}
 	err = tx.QueryRow(ctx, `
 		insert into sales (goods_id, price, total, stock, state, starts_at, ends_at)
-		values ($1, $2, $3, $3, $4, $5, $6)
+		values ($1, $2, $3::integer, $3, $4, $5, $6)
 		returning id`, goodsID, t.Price, t.Total, state, t.StartsAt, t.EndsAt).Scan(&id)
 	if pg := new(pgconn.PgError); errors.As(err, &pg) && pg.ConstraintName == "sales_goods_id_fkey" {
 		return 0, InvalidError{"goods", "unknown", "there are no such goods"}

@@ -61,7 +61,7 @@ func Lock(ctx context.Context, tx pgx.Tx, id int64) (Locked, error) {
 // fewer are left: the caller must roll back.
 func Take(ctx context.Context, tx pgx.Tx, id int64, n int) error {
 	tag, err := tx.Exec(ctx, `
-		update sales set stock = stock - $2
+		update sales set stock = stock - $2::integer
 		where  id = $1 and stock > 0 and stock >= $2`, id, n)
 	if err != nil {
 		return fmt.Errorf("take %d units of sale %d: %w", n, id, err)
@@ -74,7 +74,7 @@ func Take(ctx context.Context, tx pgx.Tx, id int64, n int) error {
 
 // GiveBack puts n units back on sale. Reconcile then adds them to the sale's gate.
 func GiveBack(ctx context.Context, tx pgx.Tx, id int64, n int) error {
-	tag, err := tx.Exec(ctx, `update sales set stock = stock + $2 where id = $1`, id, n)
+	tag, err := tx.Exec(ctx, `update sales set stock = stock + $2::integer where id = $1`, id, n)
 	if err == nil && tag.RowsAffected() != 1 {
 		err = ErrNoSale
 	}

@@ -310,7 +310,7 @@ var pgStatements = func() map[string]pgStatement {
 				return [][]any{{s.id, s.title, s.price, int32(s.stock), s.state, s.starts, s.ends, s.epoch, s.bypasses, s.known, now()}}, 1, ""
 			},
 		},
-		`update sales set stock = stock - $2 where id = $1 and stock > 0 and stock >= $2`: {
+		`update sales set stock = stock - $2::integer where id = $1 and stock > 0 and stock >= $2`: {
 			params: []uint32{pgtype.Int8OID, pgtype.Int4OID}, tag: "UPDATE",
 			run: func(m *pgModel, tx *pgTx, a pgArgs) ([][]any, int, pgFault) {
 				r, n := m.sales[arg[int64](a, 1)], arg[int64](a, 2)
@@ -324,7 +324,7 @@ var pgStatements = func() map[string]pgStatement {
 				return nil, 1, s.take(n)
 			},
 		},
-		`update sales set stock = stock + $2 where id = $1`: {
+		`update sales set stock = stock + $2::integer where id = $1`: {
 			params: []uint32{pgtype.Int8OID, pgtype.Int4OID}, tag: "UPDATE",
 			run: func(m *pgModel, tx *pgTx, a pgArgs) ([][]any, int, pgFault) {
 				r := m.sales[arg[int64](a, 1)]

@@ -171,7 +171,7 @@ func (a *action) write(ctx context.Context, tx pgx.Tx, by By) error {
 	}
 	_, err = tx.Exec(ctx, `
 		insert into admin_log (by_user, origin, action, subject, before, after, key, digest, result)
-		values (nullif($1, 0), $2, $3, $4, $5::jsonb, $6::jsonb, $7, $8, $9::jsonb)`,
+		values (nullif($1::bigint, 0), $2, $3, $4, $5::jsonb, $6::jsonb, $7, $8, $9::jsonb)`,
 		by.UserID, by.From, a.name, a.subject, before, after, key, digest, result)
 	if err != nil {
 		return fmt.Errorf("log %s of %s: %w", a.name, a.subject, err)

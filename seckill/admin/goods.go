@@ -35,7 +35,7 @@ const itemPage = 25
 // before which the page begins, or 0.
 func (s *Store) Goods(ctx context.Context, cursor int64) (items []Item, next int64, err error) {
 	rows, _ := s.db.Query(ctx, `
-		select`+itemColumns+` from goods g where $1 = 0 or g.id < $1 order by g.id desc limit $2`, cursor, itemPage+1)
+		select`+itemColumns+` from goods g where $1::bigint = 0 or g.id < $1 order by g.id desc limit $2`, cursor, itemPage+1)
 	items, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Item])
 	if err != nil {
 		return nil, 0, fmt.Errorf("list the goods: %w", err)

@@ -91,12 +91,12 @@ func (s *Store) logPage(ctx context.Context, by By, f LogFilter, size int) (line
 	rows, _ := s.db.Query(ctx, `
 		select l.id, l.at, l.by_user, coalesce(u.nickname, '') as name, l.by_login, l.origin, l.action, l.subject, l.before, l.after
 		from   admin_log l left join users u on u.id = l.by_user
-		where ($1 = 0 or l.by_user = $1)
+		where ($1::bigint = 0 or l.by_user = $1)
 		and   ($2 = '' or l.action = $2 or l.action like $2 || '.%')
 		and   ($3 = '' or l.subject = $3)
 		and   ($4::timestamptz is null or l.at >= $4)
 		and   ($5::timestamptz is null or l.at < $5)
-		and   ($6 = 0 or l.id < $6)
+		and   ($6::bigint = 0 or l.id < $6)
 		order  by l.id desc
 		limit  $7`, f.ByUser, f.Action, f.Subject, orNull(f.From), orNull(f.To), f.Cursor, size+1)
 	lines, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Line])

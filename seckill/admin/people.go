@@ -71,7 +71,7 @@ func (s *Store) People(ctx context.Context, by By, f PeopleFilter) (people []Per
 		       and ($8 or length(regexp_replace(normalize(u.nickname, NFKC), '[^0-9]', '', 'g')) < $9))
 		and   ($4 = '' or u.role = $4)
 		and   ($5::boolean is null or (u.disabled_at is not null) = $5)
-		and   ($6 = 0 or u.id < $6)
+		and   ($6::bigint = 0 or u.id < $6)
 		order  by u.id desc
 		limit  $7`, phone, id, nickname, f.Role, f.Disabled, f.Cursor, peoplePage+1, by.Whole, digitsOfTelephone)
 	people, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Person])

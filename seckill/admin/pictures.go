@@ -53,7 +53,7 @@ func (s *Store) AddPicture(ctx context.Context, by By, raw []byte) (p Picture, e
 	p = Picture{hex.EncodeToString(random) + "." + made.Kind, made.Width, made.Height}
 	a := &action{name: "picture.add", subject: "picture " + p.Name, after: map[string]int{"width": p.Width, "height": p.Height, "bytes": len(made.Bytes)}, result: &p}
 	err = s.act(ctx, by, a, func(tx pgx.Tx) error {
-		_, err := tx.Exec(ctx, `insert into pictures (name, bytes, width, height) values ($1, $2, $3, $4)`, p.Name, made.Bytes, p.Width, p.Height)
+		_, err := tx.Exec(ctx, `insert into pictures (name, bytes, width, height) values ($1, $2, $3::integer, $4::integer)`, p.Name, made.Bytes, p.Width, p.Height)
 		if err != nil {
 			return fmt.Errorf("store a picture: %w", err)
 		}

@@ -48,8 +48,8 @@ func saleQuery(condition string) string {
 var (
 	pageOfSales = saleQuery(`
 		      ($1 = '' or s.state = $1)
-		and   ($2 = 0 or s.goods_id = $2)
-		and   ($3 = 0 or s.id < $3)
+		and   ($2::bigint = 0 or s.goods_id = $2)
+		and   ($3::bigint = 0 or s.id < $3)
 		order  by s.id desc
 		limit  $4`)
 	oneSale = saleQuery(`s.id = $1`)

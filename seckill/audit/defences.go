@@ -46,7 +46,7 @@ func trigger(invariant, name, table, function string, kind int, condition string
 		select exists (
 		       select from pg_trigger t join pg_proc p on p.oid = t.tgfoid
 		       where  t.tgrelid = to_regclass($1) and p.proname = $2 and not t.tgisinternal
-		       and    t.tgtype & $3 = $3 and t.tgtype & 1 = $3 & 1
+		       and    t.tgtype & $3::smallint = $3 and t.tgtype & 1 = $3 & 1
 		       and    coalesce($5::text[], '{}') = array(select a.attname::text from pg_attribute a
 		                                                 where  a.attrelid = t.tgrelid and a.attnum = any (t.tgattr::int2[])
 		                                                 order  by a.attname::text collate "C")
