@@ -5,10 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
-
-	"github.com/go-chi/chi/v5"
 
 	"miaosha/goods"
 	"miaosha/seckill/admin"
@@ -59,13 +56,7 @@ func (s *Server) answerItem(w http.ResponseWriter, r *http.Request, id int64) er
 	return ok(w, 200, staffItem{it, s.assets.url(it.Image)})
 }
 
-func itemID(r *http.Request) (int64, error) {
-	id, err := strconv.ParseInt(chi.URLParam(r, "id"), 10, 64)
-	if err != nil || id < 1 {
-		return 0, goods.ErrNoItem
-	}
-	return id, nil
-}
+func itemID(r *http.Request) (int64, error) { return pathID(r, goods.ErrNoItem) }
 
 // itemInput are the fields of an item in a body.
 type itemInput struct {

@@ -46,7 +46,7 @@ func formatOrNone(t *time.Time) string {
 // orderFilter reads the filter of a search for orders.
 func orderFilter(r *http.Request) (admin.OrderFilter, error) {
 	q := query{values: r.URL.Query()}
-	f := admin.OrderFilter{Sale: q.id("sale"), Status: q.text("status"), From: q.time("from"), To: q.time("to"), Cursor: q.uuid("cursor")}
+	f := admin.OrderFilter{Sale: q.typedID("sale"), Status: q.text("status"), From: q.time("from"), To: q.time("to"), Cursor: q.uuid("cursor")}
 	if spelled := typed.Search(q.text("q")); len(spelled) > 0 {
 		f.Q, f.Or = spelled[0], spelled[1:]
 	}

@@ -4,10 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"strconv"
 	"time"
-
-	"github.com/go-chi/chi/v5"
 
 	"miaosha/goods"
 	"miaosha/seckill/admin"
@@ -26,7 +23,7 @@ func (s *Server) newStaffSale(sale admin.Sale) staffSale {
 // adminSales answers with a page of sales, newest first.
 func (s *Server) adminSales(w http.ResponseWriter, r *http.Request, _ admin.By) error {
 	q := query{values: r.URL.Query()}
-	f := admin.SaleFilter{State: q.oneOf("state", goods.Draft, goods.Published, goods.Paused, goods.Closed), GoodsID: q.id("goods"), Cursor: q.id("cursor")}
+	f := admin.SaleFilter{State: q.oneOf("state", goods.Draft, goods.Published, goods.Paused, goods.Closed), GoodsID: q.typedID("goods"), Cursor: q.id("cursor")}
 	if err := q.err(); err != nil {
 		return err
 	}
@@ -246,9 +243,9 @@ func (s *Server) cancelPlan(w http.ResponseWriter, r *http.Request, by admin.By)
 	if err := refuseBody(w, r); err != nil {
 		return err
 	}
-	id, err := strconv.ParseInt(chi.URLParam(r, "id"), 10, 64)
+	id, err := pathID(r, admin.ErrNoPlan)
 	if err != nil {
-		return admin.ErrNoPlan
+		return err
 	}
 	if err := s.Admin.CancelPlan(r.Context(), by, id); err != nil {
 		return err

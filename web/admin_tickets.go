@@ -2,9 +2,7 @@ package web
 
 import (
 	"net/http"
-	"net/url"
 
-	"github.com/go-chi/chi/v5"
 	"github.com/google/uuid"
 
 	"miaosha/order"
@@ -15,7 +13,7 @@ import (
 
 // adminTicket answers with the timeline of a ticket, which may be given by its order's id or number.
 func (s *Server) adminTicket(w http.ResponseWriter, r *http.Request, _ admin.By) error {
-	ticket, err := url.PathUnescape(chi.URLParam(r, "ticket"))
+	ticket, err := pathText(r, "ticket")
 	if key := typed.Key(ticket); key != "" {
 		ticket = key
 	}

@@ -4,9 +4,6 @@ import (
 	"context"
 	"net/http"
 	"slices"
-	"strconv"
-
-	"github.com/go-chi/chi/v5"
 
 	"miaosha/seckill/admin"
 	"miaosha/seckill/typed"
@@ -86,10 +83,4 @@ func (s *Server) changeUser(change func(*admin.Store, context.Context, admin.By,
 }
 
 // userID returns the {id} of a user's route, or admin.ErrNoUser if it is none.
-func userID(r *http.Request) (int64, error) {
-	id, err := strconv.ParseInt(chi.URLParam(r, "id"), 10, 64)
-	if err != nil || id < 1 {
-		return 0, admin.ErrNoUser
-	}
-	return id, nil
-}
+func userID(r *http.Request) (int64, error) { return pathID(r, admin.ErrNoUser) }

@@ -11,7 +11,6 @@ import (
 	"net"
 	"net/http"
 	"runtime/debug"
-	"strconv"
 	"strings"
 	"time"
 
@@ -72,18 +71,13 @@ func okStatus(w http.ResponseWriter, status int, ticket string, s seckill.Status
 
 // saleID returns the {id} of a sale's route, or goods.ErrNoSale if it cannot be an id.
 func saleID(r *http.Request) (int64, error) {
-	id, err := strconv.ParseInt(chi.URLParam(r, "id"), 10, 64)
-	if err != nil || id < 1 {
-		return 0, goods.ErrNoSale
-	}
-	return id, nil
+	return pathID(r, goods.ErrNoSale)
 }
 
 // orderID returns the {id} of an order's or payment's route, or order.ErrNotFound if it is no UUID.
 func orderID(r *http.Request) (uuid.UUID, error) {
-	raw := chi.URLParam(r, "id")
-	id, err := uuid.Parse(raw)
-	if err != nil || len(raw) != 36 {
+	id, ok := readUUID(chi.URLParam(r, "id"))
+	if !ok {
 		return uuid.Nil, order.ErrNotFound
 	}
 	return id, nil

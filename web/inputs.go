@@ -40,14 +40,14 @@ func (n *number) UnmarshalJSON(raw []byte) error {
 // inputs collects the wrong fields of a body that was decoded.
 type inputs struct{ wrong []error }
 
-// time returns a required time in RFC 3339. It has a year of four digits in every zone, or no answer could show it.
+// time returns a required time, as readTime does.
 func (f *inputs) time(name, text string) time.Time {
 	if text == "" {
 		f.wrong = append(f.wrong, fieldError{name, "required"})
 		return time.Time{}
 	}
-	at, err := time.Parse(time.RFC3339, text)
-	if year := at.UTC().Year(); err != nil || year < 1 || year > 9998 {
+	at, ok := readTime(text)
+	if !ok {
 		f.wrong = append(f.wrong, fieldError{name, "form"})
 	}
 	return at

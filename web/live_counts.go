@@ -3,7 +3,6 @@ package web
 import (
 	"errors"
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/go-chi/chi/v5"
@@ -33,7 +32,7 @@ func (s *Server) countPath(h sessionHandler) sessionHandler {
 }
 
 func (s *Server) countAnswer(r *http.Request, step live.Step, began time.Time, err error) {
-	sale, _ := strconv.ParseInt(chi.URLParam(r, "id"), 10, 64) // 0 is no sale
+	sale, _ := readID(chi.URLParam(r, "id")) // 0 is no sale
 	s.Counts.Answered(sale, step, answerOf(err), time.Since(began))
 }
 

@@ -50,6 +50,9 @@ func (s *Server) session(r *http.Request, token string) (user.Session, error) {
 // download), as ?for= in the URL. A program need not say it.
 func isFor(r *http.Request, id int64) bool {
 	of := r.Header.Get("X-User")
+	if len(r.Header["X-User"]) > 1 {
+		return false
+	}
 	if of == "" && r.URL.RawQuery != "" {
 		of = r.URL.Query().Get("for")
 	}

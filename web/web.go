@@ -247,7 +247,7 @@ func (s *Server) Refuse() { s.refusing.Store(true) }
 // routes lists all routes of the shop.
 func (s *Server) routes() http.Handler {
 	r := chi.NewRouter()
-	r.Use(s.measure, s.recoverer, s.headers, s.sameSite)
+	r.Use(s.measure, s.recoverer, s.headers, s.sameSite, s.oneMeaning)
 	if len(s.cfg.TrustedProxies) > 0 {
 		r.Use(middleware.ClientIPFromXFF(s.cfg.TrustedProxies...))
 	}

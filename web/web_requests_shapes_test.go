@@ -111,7 +111,11 @@ func (g *generator) valid() *request {
 	for ; k >= forms[i].weight; i++ {
 		k -= forms[i].weight
 	}
-	f := &forms[i]
+	return g.validOf(&forms[i])
+}
+
+// validOf returns a request of a form without a mistake.
+func (g *generator) validOf(f *form) *request {
 	r := &request{form: f, shape: "valid", buyer: pick(g, g.worker.buyers...), proto: "HTTP/1.1", host: "127.0.0.1:8080", sent: map[string]any{}}
 	if f.who == anAdmin {
 		r.buyer = g.worker.admin
@@ -231,6 +235,9 @@ var mistakes = []mistake{
 			r.only(slices.Concat(r.form.before, []string{"404 no_sale"})...)
 		default:
 			r.only(slices.Concat(r.form.before, []string{"404 not_found"})...)
+		}
+		if id == "%2e%2e" || id == "1%2f2" { // for nginx it is another path
+			r.only("404 not_found")
 		}
 		place := slices.Index(strings.Split(r.form.route[strings.Index(r.form.route, "/"):], "/"), "{id}")
 		parts[place] = id
