@@ -24,7 +24,7 @@ import (
 	"miaosha/seckill/sandbox/sandboxtest"
 )
 
-// attackerScenarios returns the rows in which somebody attacks the shop while it sells, with the source in hand. An attack is bounded
+// attackerScenarios returns the rows in which someone attacks the shop while it sells, with the source in hand. An attack is bounded
 // in its number of requests and in time. The sale has to be right as in every row; beside each attack a person at another address
 // logs in and reads the sale, and the audit is clean after it. A student's programs attack in the tests of package lab.
 func attackerScenarios() []scenario {
