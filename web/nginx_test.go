@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -108,5 +110,40 @@ func TestNginxPassesTheLargestBodies(t *testing.T) {
 	}
 	if limits[0] > 5 {
 		t.Errorf("%d routes seem to read no body: the test reaches no handler", limits[0])
+	}
+}
+
+// What the staff searches for stands in a query, and in no log of nginx, also when the shop does not answer.
+func TestNginxLogsNoSearch(t *testing.T) {
+	t.Parallel()
+	conf, err := os.ReadFile("../deploy/nginx.conf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := "http://" + sandboxtest.Nginx(t, string(conf), "127.0.0.1:1")[0] // no shop is there
+	const phone = "13811117531"
+	paths := []string{"/api/admin/users", "/api/admin/orders", "/api/admin/orders.csv"}
+	for _, path := range paths {
+		if r := sandboxtest.Call("GET", at+path+"?q="+phone, "", "", "Referer", at+"/admin.html?q="+phone); r.Status != 503 {
+			t.Errorf("%s: %s", path, outcome(r))
+		}
+	}
+	_, port, _ := strings.Cut(strings.TrimPrefix(at, "http://"), ":")
+	var access, errors string
+	sandboxtest.Until(t, "nginx has logged every request", func() bool {
+		confs, _ := filepath.Glob(filepath.Join(os.TempDir(), "miaosha-nginx-*", "nginx.conf"))
+		for _, name := range confs {
+			if is, _ := os.ReadFile(name); strings.Contains(string(is), ":"+port+";") {
+				a, _ := os.ReadFile(filepath.Join(filepath.Dir(name), "access.log"))
+				e, _ := os.ReadFile(filepath.Join(filepath.Dir(name), "error.log"))
+				access, errors = string(a), string(e)
+			}
+		}
+		return !slices.ContainsFunc(paths, func(path string) bool { return !strings.Contains(access, `"GET `+path+` HTTP/1.1" 503`) })
+	})
+	for name, log := range map[string]string{"access.log": access, "error.log": errors} {
+		if strings.Contains(log, phone) {
+			t.Errorf("%s has what was searched for:\n%s", name, log)
+		}
 	}
 }
