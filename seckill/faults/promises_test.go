@@ -47,7 +47,7 @@ var promises = []promise{
 	{"staff", "./user", "TestABanIsLifted", []edit{{"user/ban.go", "values ('miaosha ban lift', 'user.unban', 'user ' || $1::bigint)`", "select 'x', 'x.x', 'x' where $1::bigint < 0`"}}},
 	{"a sandbox's own routes", "./web", "TestTheDemoShopkeeperStaysAtThisMachine", []edit{{"web/sandbox.go", "|| atThisMachine(r) {", "|| true {"}}},
 	{"DNS rebinding", "./web", "TestOtherHostNamesAreRefused", []edit{{"web/host.go", "if hostAllowed(r.Host, names) {", "if true {"}}},
-	{"cross-site", "./web", "TestOtherSitesAreRefused", []edit{{"web/http.go", "return p.Handler(next)", "return next"}}},
+	{"cross-site", "./web", "TestOtherSitesAreRefused", []edit{{"web/http.go", "return p.Handler(next)", "p.AddTrustedOrigin(\"https://evil.example\")\n\treturn p.Handler(next)"}}},
 	{"open redirect", "./web", "TestLogInLeadsToThisShopOnly", []edit{{"web/static/session.js", "return LOCAL.test(pathname) ? pathname + search : fallback;", "return pathname + search;"}}},
 	{"other users' orders", "./order", "TestOrdersAreTheirOwnersAlone", []edit{{"order/order.go", "where  o.id = $1 and o.user_id = $2 and `", "where  o.id = $1 and $2::bigint > 0 and `"}}},
 	{"malformed requests", "./web", "TestBodiesAreTakenExactly", []edit{{"web/body.go", "d.DisallowUnknownFields()", ""}}},
