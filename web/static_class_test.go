@@ -21,6 +21,8 @@ import (
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 
+	"miaosha/order"
+	staff "miaosha/seckill/admin"
 	"miaosha/seckill/lab"
 	"miaosha/seckill/sandbox/sandboxtest"
 	"miaosha/user"
@@ -55,7 +57,7 @@ func openClassShop(t *testing.T) classShop {
 	must(err)
 	jobs := web.NewLab(lab.Stores{DatabaseURL: url, Redis: rdb}, log)
 	s, err := web.New(web.Config{Rate: "5", IPRate: "200", TimeZone: "UTC", Cashier: "off"},
-		web.Deps{Users: users, Sessions: sessions, Lab: jobs, Log: log, Secret: secret, Sandbox: true}, "")
+		web.Deps{Users: users, Sessions: sessions, Admin: staff.New(db, order.Config{PayWithin: time.Minute}, nil), Lab: jobs, Log: log, Secret: secret, Sandbox: true}, "")
 	must(err)
 	server := httptest.NewServer(s)
 	ctx, stop := context.WithCancel(context.Background())
