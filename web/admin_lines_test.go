@@ -116,6 +116,7 @@ func TestWhatTheStaffDoesOutsidePostgresIsALine(t *testing.T) {
 		{"POST /api/sandbox/classes/{code}/run", plan, "", 200, "class.run class {code}"},
 		{"POST /api/sandbox/classes/{code}/remove", `{"student":7}`, "", 400, ""},
 		{"POST /api/sandbox/classes/{code}/remove", `{"student":1}`, "", 200, "class.remove class {code}"},
+		{"POST /api/sandbox/classes/{code}/lock", `{"locked":true}`, "", 200, "class.lock class {code}"},
 		{"POST /api/sandbox/classes/{code}/close", "", "", 200, "class.close class {code}"},
 		{"POST /api/sandbox/bots", `{"sale":1}`, "", 202, "sandbox.bots sale 1"},
 		{"POST /api/sandbox/bots", `{"sale":1}`, "", 503, ""},
@@ -168,7 +169,7 @@ func TestWhatTheStaffDoesOutsidePostgresIsALine(t *testing.T) {
 		}
 		if all := s.classes.list(); code == "" && len(all) > 0 {
 			code = all[0].Code
-			_, _, err := s.classes.join(code, "Li Lei", "", uuid.Nil, time.Now())
+			_, _, err := s.classes.join(code, "Li Lei", "", uuid.Nil, origin{}, time.Now())
 			must(err)
 		}
 	}

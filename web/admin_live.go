@@ -26,11 +26,12 @@ func (s *Server) adminLive(w http.ResponseWriter, r *http.Request, by admin.By) 
 	if err != nil {
 		return err
 	}
-	if err := s.streams.add(by.UserID); err != nil {
+	place, err := s.streams.take(s.originOf(r), by.UserID)
+	if err != nil {
 		return err
 	}
-	defer s.streams.remove(by.UserID)
-	return s.pushLive(w, r, sale, false, func() bool {
+	defer s.streams.leave(place)
+	return s.pushLive(w, r, sale, place, false, func() bool {
 		session, err := s.Sessions.Get(r.Context(), s.token(r))
 		if err != nil { // a store that is away ends no stream
 			return !errors.Is(err, user.ErrNoSession)
@@ -52,15 +53,16 @@ func (s *Server) guestLive(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	link := r.Header.Get(linkHeader)
-	mayWatch := func() bool { return s.cfg.LiveView == "public" || s.goodLink(link) }
+	mayWatch := func() bool { return s.cfg.LiveView == "public" || s.goodLink(link, time.Now()) }
 	if !mayWatch() {
 		return errLink
 	}
-	defer s.guests.Add(-1)
-	if s.guests.Add(1) > maxGuests {
-		return seckill.ErrBusy
+	place, err := s.guests.take(s.originOf(r), 0)
+	if err != nil {
+		return err
 	}
-	return s.pushLive(w, r, sale, true, mayWatch)
+	defer s.guests.leave(place)
+	return s.pushLive(w, r, sale, place, true, mayWatch)
 }
 
 // liveSale returns the sale in the query, 0 for the whole shop.
@@ -70,9 +72,9 @@ func liveSale(r *http.Request) (int64, error) {
 	return sale, q.err()
 }
 
-// pushLive writes a live event at once, the history, and a live event a second, until the client leaves, mayWatch returns false or
-// the server stops.
-func (s *Server) pushLive(w http.ResponseWriter, r *http.Request, sale int64, guest bool, mayWatch func() bool) error {
+// pushLive writes a live event at once, the history, and a live event a second, until the client leaves, the place is lost,
+// mayWatch returns false or the server stops.
+func (s *Server) pushLive(w http.ResponseWriter, r *http.Request, sale int64, at *streamPlace, guest bool, mayWatch func() bool) error {
 	view, next := s.Live.Latest()
 	if view == nil { // the process has just begun
 		select {
@@ -81,6 +83,8 @@ func (s *Server) pushLive(w http.ResponseWriter, r *http.Request, sale int64, gu
 		case <-r.Context().Done():
 			return r.Context().Err()
 		case <-s.closing:
+			return seckill.ErrBusy
+		case <-at.lost:
 			return seckill.ErrBusy
 		}
 	}
@@ -103,6 +107,8 @@ func (s *Server) pushLive(w http.ResponseWriter, r *http.Request, sale int64, gu
 		case <-r.Context().Done():
 			return nil
 		case <-s.closing:
+			return nil
+		case <-at.lost:
 			return nil
 		case <-next:
 		}
@@ -145,11 +151,11 @@ func (s *Server) signLink(at []byte) []byte {
 	return mac.Sum(nil)[:16]
 }
 
-// goodLink reports whether a link was made by this shop and has not expired.
-func (s *Server) goodLink(link string) bool {
+// goodLink reports whether a link was made by this shop and has not expired at a time.
+func (s *Server) goodLink(link string, now time.Time) bool {
 	raw, err := base64.RawURLEncoding.DecodeString(link)
 	if err != nil || len(raw) != 24 || !hmac.Equal(raw[8:], s.signLink(raw[:8])) {
 		return false
 	}
-	return time.Now().Before(time.Unix(int64(binary.BigEndian.Uint64(raw)), 0))
+	return now.Before(time.Unix(int64(binary.BigEndian.Uint64(raw)), 0))
 }

@@ -37,6 +37,7 @@ func (s *Server) classRoutes(r chi.Router) {
 	teach("GET", "/sandbox/classes/{code}", s.showClass)
 	teach("POST", "/sandbox/classes/{code}/run", s.runInClass)
 	teach("POST", "/sandbox/classes/{code}/remove", s.removeStudent)
+	teach("POST", "/sandbox/classes/{code}/lock", s.lockClass)
 	teach("POST", "/sandbox/classes/{code}/close", s.closeClass)
 	teach("GET", "/sandbox/classes/{code}/results.csv", s.classCSV)
 	teach("GET", "/sandbox/classes/{code}/results.json", s.classJSON)
@@ -72,7 +73,7 @@ func (s *Server) joinClass(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	token, seat, err := s.classes.join(typed.Parcel(in.Code), name, s.classToken(r), key, time.Now())
+	token, seat, err := s.classes.join(typed.Parcel(in.Code), name, s.classToken(r), key, s.originOf(r), time.Now())
 	if err != nil {
 		return err
 	}
@@ -82,7 +83,7 @@ func (s *Server) joinClass(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (s *Server) showSeat(w http.ResponseWriter, r *http.Request) error {
-	return ok(w, 200, s.classes.seat(s.classToken(r)))
+	return ok(w, 200, s.classes.seat(s.classToken(r), time.Now()))
 }
 
 func (s *Server) listClasses(w http.ResponseWriter, _ *http.Request, _ admin.By) error {
@@ -149,13 +150,24 @@ func (s *Server) runInClass(w http.ResponseWriter, r *http.Request, by admin.By)
 func (s *Server) removeStudent(w http.ResponseWriter, r *http.Request, by admin.By) error {
 	var in struct {
 		Student number `json:"student"`
+		Idle    bool   `json:"idle"` // also all seats without work from the same address
 	}
 	if err := body(w, r, &in, false); err != nil {
 		return err
 	}
-	return s.changeClass(w, r, by, "class.remove", map[string]int64{"student": int64(in.Student)}, func(code string) (classView, error) {
-		return s.classes.remove(code, int(in.Student))
+	return s.changeClass(w, r, by, "class.remove", in, func(code string) (classView, error) {
+		return s.classes.remove(code, int(in.Student), in.Idle)
 	})
+}
+
+func (s *Server) lockClass(w http.ResponseWriter, r *http.Request, by admin.By) error {
+	var in struct {
+		Locked bool `json:"locked"`
+	}
+	if err := body(w, r, &in, false); err != nil {
+		return err
+	}
+	return s.changeClass(w, r, by, "class.lock", in, func(code string) (classView, error) { return s.classes.lock(code, in.Locked) })
 }
 
 func (s *Server) closeClass(w http.ResponseWriter, r *http.Request, by admin.By) error {

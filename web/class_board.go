@@ -15,24 +15,29 @@ import (
 	"miaosha/seckill/admin"
 	"miaosha/seckill/alike"
 	"miaosha/seckill/lab"
+	"miaosha/seckill/purpose"
 )
 
 // Refusals of the classes.
 var (
 	errNoClass     = errors.New("there is no such class, or it is over")
 	errClassFull   = errors.New("the class is full")
+	errClassLocked = errors.New("the teacher lets no new names into the class")
 	errClassesFull = errors.New("too many classes are open")
 )
 
 const (
 	maxClasses    = 8
-	maxStudents   = 100 // of a class
-	maxClassTitle = 60  // characters
-	classLife     = 24 * time.Hour
+	maxStudents   = 100              // of a class
+	maxClassTitle = 60               // characters
+	seatLeft      = 10 * time.Minute // without a look at the page of the class: a student writes a program elsewhere meanwhile
 	codeLength    = 5
 	// Digits and capitals that no one takes for another one, neither in print nor read aloud: no 0, O, 1, I, and no B, L, S, Z.
 	codeLetters = "23456789ACDEFGHJKMNPQRTUVWXY"
 )
+
+// classLife is the life of a class, its code and its seats.
+var classLife = purpose.Seat.Life
 
 // classes are the lessons that administrators hold in this sandbox. They live in the memory of the process and end with it.
 type classes struct {
@@ -45,7 +50,9 @@ type class struct {
 	code, title    string
 	key            classKey   // of the request that opened it
 	opened, closed time.Time  // closed is zero while students may join and solve
+	locked         bool       // no new name may join
 	students       []*student // in the order in which they joined
+	removed        []string   // the tokens of the last seats that were taken away: their holders are told
 	joined         int        // so far; the id of the last one
 	run            *labJob    // the last one that the board shows; nil for none
 }
@@ -63,6 +70,8 @@ type student struct {
 	looks  alike.Looks // of the name
 	token  string      // of the student's browser
 	joined time.Time
+	from   origin         // of the request that added the seat
+	seen   time.Time      // when its browser asked last
 	work   []exerciseWork // in the order of the first tries
 }
 
@@ -95,8 +104,16 @@ type classView struct {
 	Title    string        `json:"title"`
 	OpenedAt string        `json:"opened_at"`
 	ClosedAt string        `json:"closed_at,omitempty"`
+	Locked   bool          `json:"locked"`
 	Students []studentView `json:"students"`
+	Crowd    *seatCrowd    `json:"crowd,omitempty"`
 	run      *labJob
+}
+
+// seatCrowd is the address from which most of the seats without work were taken.
+type seatCrowd struct {
+	Seats   int `json:"seats"`
+	Student int `json:"student"` // of one of them
 }
 
 // seatView is what a student sees of the own class.
@@ -105,6 +122,7 @@ type seatView struct {
 	Title    string       `json:"title"`
 	Closed   bool         `json:"closed"`
 	Students int          `json:"students"`
+	Removed  bool         `json:"removed,omitempty"` // the seat was taken away; then there is no student
 	Ladder   []ladderStep `json:"ladder"`
 	studentView
 }
@@ -222,16 +240,66 @@ func (c *classes) close(code string, now time.Time) (classView, error) {
 	})
 }
 
-// remove takes a student off a class. The student may join again.
-func (c *classes) remove(code string, id int) (classView, error) {
+// lock lets no new name into a class, or lets them in again. Those who are in go on.
+func (c *classes) lock(code string, locked bool) (classView, error) {
 	return c.change(code, func(one *class) error {
-		before := len(one.students)
-		one.students = slices.DeleteFunc(one.students, func(s *student) bool { return s.id == id })
-		if len(one.students) == before {
-			return fieldError{"student", "value"}
-		}
+		one.locked = locked
 		return nil
 	})
+}
+
+// remove takes a student off a class, and with idle also each seat without work that was taken from the student's address. Their
+// browsers are told. They may join again.
+func (c *classes) remove(code string, id int, idle bool) (classView, error) {
+	return c.change(code, func(one *class) error {
+		i := slices.IndexFunc(one.students, func(s *student) bool { return s.id == id })
+		if i < 0 {
+			return fieldError{"student", "value"}
+		}
+		from := one.students[i].from
+		one.free(func(s *student) bool { return s.id == id || idle && len(s.work) == 0 && s.from == from })
+		return nil
+	})
+}
+
+// free takes the seats away for which gone returns true.
+func (one *class) free(gone func(*student) bool) {
+	one.students = slices.DeleteFunc(one.students, func(s *student) bool {
+		if !gone(s) {
+			return false
+		}
+		one.removed = append(one.removed[max(0, len(one.removed)+1-maxStudents):], s.token)
+		return true
+	})
+}
+
+// makeRoom takes a seat of a full class away for a newcomer: the one whose browser was away longest, if that is seatLeft, and else
+// one of the network or the address that has more than its share, see givesWay. A seat with work is never taken away. It reports
+// whether there is room.
+func (one *class) makeRoom(from origin, now time.Time) bool {
+	if len(one.students) < maxStudents {
+		return true
+	}
+	var idle []*student
+	var origins []origin
+	var left *student
+	for _, s := range one.students {
+		if len(s.work) > 0 {
+			continue
+		}
+		idle, origins = append(idle, s), append(origins, s.from)
+		if now.Sub(s.seen) >= seatLeft && (left == nil || s.seen.Before(left.seen)) {
+			left = s
+		}
+	}
+	if i := givesWay(origins, from); left == nil && i >= 0 {
+		left = idle[i]
+	}
+	if left == nil {
+		return false
+	}
+	one.free(func(s *student) bool { return s == left })
+	return true
 }
 
 // show puts a run on the board of a class.
@@ -244,9 +312,9 @@ func (c *classes) show(code string, run *labJob) (classView, error) {
 
 // join adds a seat for the browser with the token to an open class, under a name that looks like none that the class has, and
 // returns the token of the seat: a new one unless this browser has this name there already. A browser whose answer was
-// lost has no token: its key finds the seat, and a name that was changed meanwhile is the seat's then. It returns
-// errNoClass and errClassFull.
-func (c *classes) join(code, name, token string, key uuid.UUID, now time.Time) (string, seatView, error) {
+// lost has no token: its key finds the seat, and a name that was changed meanwhile is the seat's then. In a full class another seat
+// may have to make room. It returns errNoClass, errClassLocked and errClassFull.
+func (c *classes) join(code, name, token string, key uuid.UUID, from origin, now time.Time) (string, seatView, error) {
 	code = strings.ToUpper(strings.NewReplacer(" ", "", "-", "").Replace(code))
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -263,15 +331,18 @@ func (c *classes) join(code, name, token string, key uuid.UUID, now time.Time) (
 			return "", seatView{}, fieldError{"nickname", "taken"}
 		}
 	}
+	if one.locked {
+		return "", seatView{}, errClassLocked
+	}
 	if i := slices.IndexFunc(one.students, func(s *student) bool { return key != uuid.Nil && s.key == key }); i >= 0 {
 		one.students[i].name, one.students[i].looks = name, looks
 		return one.students[i].token, one.seat(one.students[i]), nil
 	}
-	if len(one.students) >= maxStudents {
+	if !one.makeRoom(from, now) {
 		return "", seatView{}, errClassFull
 	}
 	one.joined++
-	s := &student{id: one.joined, name: name, looks: looks, key: key, token: crand.Text(), joined: now}
+	s := &student{id: one.joined, name: name, looks: looks, key: key, token: crand.Text(), joined: now, from: from, seen: now}
 	one.students = append(one.students, s)
 	return s.token, one.seat(s), nil
 }
@@ -292,15 +363,20 @@ func (c *classes) seatOf(token string) (*class, *student) {
 }
 
 // seat returns what the student with the token sees; nil if there is none.
-func (c *classes) seat(token string) *seatView {
+func (c *classes) seat(token string, now time.Time) *seatView {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	one, s := c.seatOf(token)
-	if s == nil {
+	if s != nil {
+		s.seen = now
+		v := one.seat(s)
+		return &v
+	}
+	i := slices.IndexFunc(c.all, func(one *class) bool { return slices.Contains(one.removed, token) })
+	if i < 0 {
 		return nil
 	}
-	v := one.seat(s)
-	return &v
+	return &seatView{Code: c.all[i].code, Title: c.all[i].title, Closed: !c.all[i].closed.IsZero(), Removed: true, Ladder: []ladderStep{}}
 }
 
 // judged notes on the board that the lab has judged a run of an exercise, which a browser with this token (see classToken) has
@@ -343,7 +419,7 @@ func (c exerciseCost) cheaper(than exerciseCost) bool {
 }
 
 func (one *class) view() classView {
-	v := classView{Code: one.code, Title: one.title, OpenedAt: formatTime(one.opened), Students: []studentView{}, run: one.run}
+	v := classView{Code: one.code, Title: one.title, OpenedAt: formatTime(one.opened), Locked: one.locked, Students: []studentView{}, Crowd: one.crowd(), run: one.run}
 	if !one.closed.IsZero() {
 		v.ClosedAt = formatTime(one.closed)
 	}
@@ -353,8 +429,24 @@ func (one *class) view() classView {
 	return v
 }
 
+// crowd returns the address from which most of the seats without work were taken; nil if none has two.
+func (one *class) crowd() *seatCrowd {
+	idle, most := map[origin]int{}, seatCrowd{Seats: 1}
+	for _, s := range one.students {
+		if len(s.work) == 0 {
+			if idle[s.from]++; idle[s.from] > most.Seats {
+				most = seatCrowd{idle[s.from], s.id}
+			}
+		}
+	}
+	if most.Student == 0 {
+		return nil
+	}
+	return &most
+}
+
 func (one *class) seat(s *student) seatView {
-	return seatView{one.code, one.title, !one.closed.IsZero(), len(one.students), ladder(), s.view()}
+	return seatView{Code: one.code, Title: one.title, Closed: !one.closed.IsZero(), Students: len(one.students), Ladder: ladder(), studentView: s.view()}
 }
 
 // view returns a copy: the student goes on.

@@ -25,7 +25,7 @@ func openClassOf(t *testing.T, c *classes, names ...string) (code string, tokens
 		t.Fatal(err)
 	}
 	for _, name := range names {
-		token, _, err := c.join(v.Code, name, "", uuid.Nil, time.Now())
+		token, _, err := c.join(v.Code, name, "", uuid.Nil, origin{}, time.Now())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -50,14 +50,14 @@ func TestClassesAndSeatsOfAKey(t *testing.T) {
 		t.Errorf("another teacher has the same key: %v", err)
 	}
 	seat := uuid.New()
-	token, _, err := c.join(first.Code, "Li Lei", "", seat, now)
+	token, _, err := c.join(first.Code, "Li Lei", "", seat, origin{}, now)
 	for _, name := range []string{"Li Lei", "李雷"} { // the second time under another name
-		same, view, e := c.join(first.Code, name, "", seat, now)
+		same, view, e := c.join(first.Code, name, "", seat, origin{}, now)
 		if err != nil || e != nil || same != token || view.Students != 1 || view.Nickname != name {
 			t.Errorf("joined again as %s: %+v, %v %v", name, view, err, e)
 		}
 	}
-	if _, _, err := c.join(first.Code, "李雷", "", uuid.New(), now); err == nil {
+	if _, _, err := c.join(first.Code, "李雷", "", uuid.New(), origin{}, now); err == nil {
 		t.Error("another student has the same name")
 	}
 }
@@ -100,7 +100,7 @@ func TestClassNotesWhatTheLabHasJudged(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.judgedAt(tokens[1], "kill", true, exerciseCost{}, at)
-	if seat := c.seat(tokens[1]); !seat.Closed || seat.Exercises[0].Solved {
+	if seat := c.seat(tokens[1], at); !seat.Closed || seat.Exercises[0].Solved {
 		t.Errorf("after the end of the class: %+v", seat)
 	}
 }
@@ -112,10 +112,78 @@ func TestNamesOfAClassDoNotLookAlike(t *testing.T) {
 	code, _ := openClassOf(t, c, "Anna", "Иван", "李雷", "Ali", "ロボ")
 	for name, taken := range map[string]bool{"Аnnа": true, "ＡＮＮＡ": true, "𝐀nna": true, "ᴀɴɴᴀ": true, "An\u200dna": true, "ИВАН": true, "Ивaн": true, "口ボ": true,
 		"李蕾": false, "李雷雷": false, "Ail": false, "Ánna": false, "Анна": false} {
-		_, _, err := c.join(code, name, "", uuid.Nil, time.Now())
+		_, _, err := c.join(code, name, "", uuid.Nil, origin{}, time.Now())
 		if is := errors.Is(err, fieldError{"nickname", "taken"}); is != taken || !taken && err != nil {
 			t.Errorf("%+q: %v, want taken %v", name, err, taken)
 		}
+	}
+}
+
+// Whoever takes every seat of a class loses those without work to others, until both have as many. The holders are told.
+func TestSeatsOfAClassAreShared(t *testing.T) {
+	t.Parallel()
+	c, now := &classes{}, time.Now()
+	code, _ := openClassOf(t, c)
+	join := func(name, addr string, now time.Time) (string, error) {
+		token, _, err := c.join(code, name, "", uuid.Nil, originAt(addr), now)
+		return token, err
+	}
+	var tokens []string
+	for i := range maxStudents {
+		token, err := join(fmt.Sprint("bot ", i), "10.0.0.1", now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tokens = append(tokens, token)
+	}
+	c.judgedAt(tokens[99], "guard", true, exerciseCost{}, now)
+	if _, err := join("one more bot", "10.0.0.1", now); err != errClassFull {
+		t.Errorf("the address that has all seats: %v", err)
+	}
+	for i := range 45 {
+		if _, err := join(fmt.Sprint("student ", i), "192.0.2.7", now); err != nil {
+			t.Fatalf("a class behind another address, student %d: %v", i, err)
+		}
+	}
+	lost := 0
+	for _, token := range tokens {
+		if c.seat(token, now).Removed {
+			lost++
+		}
+	}
+	if c.seat(tokens[99], now).Removed || lost != 45 {
+		t.Errorf("%d seats were lost, and the one with work: %v", lost, c.seat(tokens[99], now).Removed)
+	}
+	later := now.Add(seatLeft)
+	c.seat(tokens[0], later)
+	if _, err := join("one more", "10.0.0.1", later); err != nil || c.seat(tokens[0], later).Removed {
+		t.Errorf("a seat that no one looks at makes no room: %v", err)
+	}
+	if v, err := c.lock(code, true); err != nil || !v.Locked || v.Crowd == nil || v.Crowd.Seats < 40 {
+		t.Fatalf("%+v, %v", v.Crowd, err)
+	}
+	if _, err := join("late", "192.0.2.9", later); err != errClassLocked {
+		t.Errorf("a new name in a locked class: %v", err)
+	}
+	if same, _, err := c.join(code, "bot 99", tokens[99], uuid.Nil, origin{}, later); err != nil || same != tokens[99] {
+		t.Errorf("a student of a locked class: %v", err)
+	}
+	v, err := c.board(code)
+	if err != nil {
+		t.Fatal(err)
+	}
+	was := *v.Crowd
+	if v, err = c.remove(code, was.Student, true); err != nil || len(v.Students) != maxStudents-was.Seats {
+		t.Errorf("removing a crowd of %d: %v, %d students stay", was.Seats, err, len(v.Students))
+	}
+	if seat := c.seat(tokens[99], later); seat.Removed {
+		t.Error("a seat with work was removed with the crowd")
+	}
+	if _, err := c.lock(code, false); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := join("late", "192.0.2.9", later); err != nil {
+		t.Errorf("after the class was unlocked: %v", err)
 	}
 }
 
@@ -126,11 +194,11 @@ func TestClassesAreBounded(t *testing.T) {
 	now := time.Now()
 	code, _ := openClassOf(t, c)
 	for i := range maxStudents {
-		if _, _, err := c.join(code, fmt.Sprint("student ", i), "", uuid.Nil, now); err != nil {
+		if _, _, err := c.join(code, fmt.Sprint("student ", i), "", uuid.Nil, origin{}, now); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, _, err := c.join(code, "one more", "", uuid.Nil, now); err != errClassFull {
+	if _, _, err := c.join(code, "one more", "", uuid.Nil, origin{}, now); err != errClassFull {
 		t.Errorf("the student after the last: %v", err)
 	}
 	for range maxClasses - 1 {
@@ -227,10 +295,10 @@ func TestStudentsJoinAClass(t *testing.T) {
 	if a := ask("POST", `{"code":"`+code+`","nickname":"neighbour"}`); a.Data.Students != 3 || cookie == token {
 		t.Errorf("another student at the same machine: %+v", a)
 	}
-	if _, err := s.classes.remove(code, 2); err != nil || s.classes.seat(token) != nil {
+	if _, err := s.classes.remove(code, 2, false); err != nil || !s.classes.seat(token, time.Now()).Removed {
 		t.Errorf("a removed student still has a seat, or %v", err)
 	}
-	if _, err := s.classes.remove(code, 2); !errors.Is(err, errBadRequest) {
+	if _, err := s.classes.remove(code, 2, false); !errors.Is(err, errBadRequest) {
 		t.Errorf("removing twice: %v", err)
 	}
 	shop, err := New(Config{Rate: "off", IPRate: "off", TimeZone: "UTC", Cashier: "off"}, Deps{}, "")

@@ -89,6 +89,7 @@ var refusals = []refusal{
 	{err: errNoPage, status: 404, code: "not_found", zh: "没有找到", en: "Not found"},
 	{err: errNoClass, status: 404, code: "no_class", zh: "没有这个课堂码，或课堂已经结束", en: "There is no class with this code, or it is over"},
 	{err: errClassFull, status: 409, code: "class_full", zh: "这个课堂的人数满了", en: "This class is full"},
+	{err: errClassLocked, status: 409, code: "class_locked", zh: "老师已暂停新人加入，已在课堂里的同学不受影响", en: "The teacher has locked the class: no new names can join, and those in it go on"},
 	{err: errClassesFull, status: 409, code: "class_full", zh: "开着的课堂太多了，请先结束一个", en: "Too many classes are open; close one first"},
 	{err: errMethod, status: 405, code: "method_not_allowed", zh: "不支持该请求方法", en: "Method not allowed"},
 	{err: goods.ErrPaused, status: 409, code: "paused", zh: "秒杀暂停中，请稍等", en: "The sale is paused"},

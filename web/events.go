@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"sync"
 	"time"
 
 	"miaosha/goods"
@@ -13,7 +12,7 @@ import (
 )
 
 const (
-	maxStreams     = 10_000           // event streams at once
+	maxStreams     = 10_000           // event streams of buyers and of the staff at once
 	maxUserStreams = 5                // of one user
 	eventEvery     = time.Second      // between two looks at the units left, and at results which another process has settled
 	eventLimit     = 10 * time.Second // for a client to take an event
@@ -28,10 +27,11 @@ func (s *Server) saleEvents(w http.ResponseWriter, r *http.Request, session user
 	if err != nil {
 		return err
 	}
-	if err := s.streams.add(session.UserID); err != nil {
+	place, err := s.streams.take(s.originOf(r), session.UserID)
+	if err != nil {
 		return err
 	}
-	defer s.streams.remove(session.UserID)
+	defer s.streams.leave(place)
 	news, stop := s.Rush.Watch(id, session.UserID)
 	defer stop()
 	st, err := s.Rush.Result(r.Context(), id, session.UserID)
@@ -41,13 +41,13 @@ func (s *Server) saleEvents(w http.ResponseWriter, r *http.Request, session user
 	w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
 	w.Header().Set("X-Accel-Buffering", "no")
 	out := stream{w: w, rc: http.NewResponseController(w)}
-	s.pushEvents(&out, r, sale, session.UserID, st, news)
+	s.pushEvents(&out, r, sale, place, st, news)
 	return nil
 }
 
-// pushEvents writes events until the stream ends. st is the user's first result, later ones come from
+// pushEvents writes events until the stream ends, or loses its place. st is the user's first result, later ones come from
 // news or from a look at each tick.
-func (s *Server) pushEvents(out *stream, r *http.Request, sale goods.Sale, userID int64, st seckill.Status, news <-chan seckill.Status) {
+func (s *Server) pushEvents(out *stream, r *http.Request, sale goods.Sale, at *streamPlace, st seckill.Status, news <-chan seckill.Status) {
 	out.send("result", appendStatus(nil, "", st))
 	tick := time.NewTicker(eventEvery)
 	defer tick.Stop()
@@ -63,13 +63,15 @@ func (s *Server) pushEvents(out *stream, r *http.Request, sale goods.Sale, userI
 			return
 		case <-s.closing:
 			return
+		case <-at.lost:
+			return
 		case next = <-news:
 		case <-tick.C:
 			if _, err := s.Sessions.Get(r.Context(), s.token(r)); errors.Is(err, user.ErrNoSession) {
 				return
 			}
 			if !st.Final() {
-				if result, err := s.Rush.Result(r.Context(), sale.ID, userID); err == nil {
+				if result, err := s.Rush.Result(r.Context(), sale.ID, at.user); err == nil {
 					next = result
 				}
 			}
@@ -82,38 +84,6 @@ func (s *Server) pushEvents(out *stream, r *http.Request, sale goods.Sale, userI
 			out.send("result", appendStatus(nil, "", next))
 		}
 		st = next
-	}
-}
-
-// streamCounts counts the open streams, all of them and those of each user.
-type streamCounts struct {
-	mu     sync.Mutex
-	all    int
-	ofUser map[int64]int
-}
-
-// add counts one more stream. It returns seckill.ErrBusy if the shop has too many, and a
-// seckill.TooManyError if the user has.
-func (c *streamCounts) add(user int64) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.all >= maxStreams {
-		return seckill.ErrBusy
-	}
-	if c.ofUser[user] >= maxUserStreams {
-		return seckill.TooManyError{RetryAfter: time.Second}
-	}
-	c.all++
-	c.ofUser[user]++
-	return nil
-}
-
-func (c *streamCounts) remove(user int64) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.all--
-	if c.ofUser[user]--; c.ofUser[user] == 0 {
-		delete(c.ofUser, user)
 	}
 }
 

@@ -179,7 +179,16 @@ func TestBoardOfAClass(t *testing.T) {
 	teacher.do("remove the one in the browser", click(chromedp.CSS(`[data-name="李雷二"] [data-test="remove"]`)))
 	teacher.clicks("class-sure")
 	teacher.until("sixty are on the board", `document.querySelectorAll('[data-test="student"]').length === 60`)
-	student.sees(test("class-join")) // who is removed may join again
+	student.shows("seat-removed", "你在“Databases”的座位已收回：老师移除了你的名字，或者课堂满了而你还没试过练习。可以重新加入。") // and may join again, unless the class is locked
+	teacher.until("the names of one address are there to remove", `/^\d+ names came from one address/.test(document.querySelector('[data-test="crowd"]').innerText)`)
+	shootClass(t, teacher, "board-removing")
+	teacher.clicks("class-lock")
+	teacher.until("the class is locked", `document.querySelector('[data-test="student-count"]').innerText.includes('locked')`)
+	student.types("class-name", "二\r")
+	student.until("the class is locked", `document.querySelector('[role="alert"]')?.innerText.includes('老师已暂停新人加入')`)
+	shootClass(t, student, "seat-removed")
+	teacher.clicks("class-lock")
+	teacher.until("the class is open again", `!document.querySelector('[data-test="student-count"]').innerText.includes('locked')`)
 	teacher.clicks("removing")
 	teacher.clicks("full")
 	teacher.until("sixty fit on a projector", `(() => {

@@ -31,6 +31,7 @@ import (
 	"miaosha/seckill/admin"
 	"miaosha/seckill/live"
 	"miaosha/seckill/payment"
+	"miaosha/seckill/purpose"
 	"miaosha/user"
 )
 
@@ -161,12 +162,12 @@ type Server struct {
 	pictures     *pictureCache
 	cashier      *cashier
 	liveKey      []byte           // signs links to the live view
-	guests       atomic.Int64     // who watch the live view with a link
 	providers    []order.Provider // see setProviders
 	noticeKeys   []noticeKey
 	closing      chan struct{} // closed when the server stops
 	refusing     atomic.Bool
-	streams      streamCounts
+	streams      *streamPlaces // of buyers and of the staff
+	guests       *streamPlaces // of the live view with a link
 	http         *httpMetrics
 	notices      *prometheus.CounterVec // of payments, by result
 	handler      http.Handler
@@ -191,7 +192,7 @@ func New(cfg Config, d Deps, self string) (*Server, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	s := &Server{Deps: d, cfg: cfg, closing: make(chan struct{}), streams: streamCounts{ofUser: map[int64]int{}},
+	s := &Server{Deps: d, cfg: cfg, closing: make(chan struct{}), streams: newStreamPlaces(maxStreams, maxUserStreams), guests: newStreamPlaces(maxGuests, 0),
 		faults: rate.Sometimes{Interval: time.Second}, notices: newNoticeCounter(), classes: &classes{},
 		limits: newLimits(cfg)}
 	s.strangeHost.Interval, s.strangeOrigin.Interval = time.Minute, time.Minute
@@ -208,7 +209,7 @@ func New(cfg Config, d Deps, self string) (*Server, error) {
 	if s.prepared, err = newPrepared(); err != nil {
 		return nil, err
 	}
-	s.liveKey = deriveKey(d.Secret, "live view")
+	s.liveKey = purpose.LiveView.Key(d.Secret)
 	s.pictures = newPictureCache()
 	if err := s.setProviders(self); err != nil {
 		return nil, err

@@ -78,6 +78,7 @@ var accessMatrix = []struct {
 	{"GET /api/sandbox/classes/{code}", "", [5]string{"404 not_found", "404 not_found", "404 not_found", "404 not_found", "404 not_found"}},
 	{"POST /api/sandbox/classes/{code}/run", `{"strategies":["mutex"],"buyers":20,"stock":2,"seconds":5}`, [5]string{"404 not_found", "404 not_found", "404 not_found", "404 not_found", "404 not_found"}},
 	{"POST /api/sandbox/classes/{code}/remove", `{"student":1}`, [5]string{"404 not_found", "404 not_found", "404 not_found", "404 not_found", "404 not_found"}},
+	{"POST /api/sandbox/classes/{code}/lock", `{"locked":true}`, [5]string{"404 not_found", "404 not_found", "404 not_found", "404 not_found", "404 not_found"}},
 	{"POST /api/sandbox/classes/{code}/close", "", [5]string{"404 not_found", "404 not_found", "404 not_found", "404 not_found", "404 not_found"}},
 	{"GET /api/sandbox/classes/{code}/results.csv", "", [5]string{"404 not_found", "404 not_found", "404 not_found", "404 not_found", "404 not_found"}},
 	{"GET /api/sandbox/classes/{code}/results.json", "", [5]string{"404 not_found", "404 not_found", "404 not_found", "404 not_found", "404 not_found"}},

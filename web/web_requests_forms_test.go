@@ -201,6 +201,7 @@ var forms = []form{
 	{route: "GET /api/sandbox/classes/{code}", weight: 1, raw: true, before: []string{"404 not_found"}, answers: []string{"404 not_found"}},
 	{route: "POST /api/sandbox/classes/{code}/run", weight: 1, raw: true, before: []string{"404 not_found"}, answers: []string{"404 not_found"}},
 	{route: "POST /api/sandbox/classes/{code}/remove", weight: 1, raw: true, before: []string{"404 not_found"}, answers: []string{"404 not_found"}},
+	{route: "POST /api/sandbox/classes/{code}/lock", weight: 1, raw: true, before: []string{"404 not_found"}, answers: []string{"404 not_found"}},
 	{route: "POST /api/sandbox/classes/{code}/close", weight: 1, raw: true, before: []string{"404 not_found"}, answers: []string{"404 not_found"}},
 	{route: "GET /api/sandbox/classes/{code}/results.csv", weight: 1, raw: true, before: []string{"404 not_found"}, answers: []string{"404 not_found"}},
 	{route: "GET /api/sandbox/classes/{code}/results.json", weight: 1, raw: true, before: []string{"404 not_found"}, answers: []string{"404 not_found"}},

@@ -43,18 +43,20 @@ export function Board({ code }) {
   const closed = !!board.closed_at;
   return html`<div class="board" ref=${box} data-test="board" data-closed=${closed}>
     <div class="boardhead"><h1>${board.title}</h1>
-      <span class="more" role="status" data-test="student-count">${t('class.students', { n: board.students.length })}${closed ? ` · ${t('class.isClosed')}` : ''}</span>
+      <span class="more" role="status" data-test="student-count">${t('class.students', { n: board.students.length })}${closed ? ` · ${t('class.isClosed')}` : board.locked ? ` · ${t('class.isLocked')}` : ''}</span>
       <nav class="parts" aria-label=${t('class.parts')}>${['wall', 'run'].map((p) => html`
       <button key=${p} type="button" data-test=${'part-' + p} aria-pressed=${p === part} onClick=${() => setPart(p)}>${t('class.part.' + p)}</button>`)}</nav>
       <button type="button" class="button quiet" data-test="full" onClick=${() => box.current.requestFullscreen?.()}>${t('class.full')}</button></div>
     ${!closed && html`<${How} board=${board} />`}
     <${Trouble} trouble=${trouble} />
     ${refused && html`<p class="note" role="alert">${errorText(refused)}</p>`}
-    ${part === 'wall' && html`<${Wall} board=${board} onRemove=${({ id, nickname }) => setAsking({ title: t('class.remove', { nickname }), text: t('class.removeMore'), yes: t('class.removeYes'), path: '/remove', body: { student: id } })} />`}
+    ${part === 'wall' && html`<${Wall} board=${board} onRemove=${({ id, nickname }) => setAsking({ title: t('class.remove', { nickname }), text: t('class.removeMore'), yes: t('class.removeYes'), path: '/remove', body: { student: id } })}
+      onCrowd=${({ seats, student }) => setAsking({ title: t('class.crowdTitle', { seats }), text: t('class.crowdMore'), yes: t('class.removeYes'), path: '/remove', body: { student, idle: true } })} />`}
     ${part === 'run' && html`<${OnBoard} board=${board} start=${(plan) => change('/run', plan)} />`}
     <p class="row tools">
       <a class="button quiet" href=${forUser(url + '/results.csv')} data-test="results-csv" download>${t('class.csv')}</a>
       <a class="button quiet" href=${forUser(url + '/results.json')} data-test="results-json" download>${t('class.json')}</a>
+      ${!closed && html`<button type="button" class="button quiet" data-test="class-lock" onClick=${() => change('/lock', { locked: !board.locked })}>${t(board.locked ? 'class.unlock' : 'class.lock')}</button>`}
       ${!closed && html`<button type="button" class="button quiet" data-test="class-close" onClick=${() => setAsking({ title: t('class.close'), text: t('class.closeMore'), yes: t('class.closeYes'), path: '/close' })}>${t('class.close')}</button>`}
       <a class="button quiet" href="#">${t('class.all')}</a></p>
     ${asking && html`<${Confirm} title=${asking.title} text=${asking.text} yes=${asking.yes} no=${t('class.no')} test="class-sure"

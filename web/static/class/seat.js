@@ -29,9 +29,9 @@ export function Seat({ code }) {
   // A read that began before the student joined knows the seat from before: a new one takes its place.
   const joined = (now) => { setSeat(now); setAgain(false); reading.current.read(); };
   if (seat === undefined) return html`<${Loading} /><${Trouble} trouble=${trouble} />`;
-  if (!seat || again) {
-    return html`<${Join} code=${code} onJoined=${joined} />
-      ${seat && html`<p><button type="button" class="plain" onClick=${() => setAgain(false)}>${t('class.back', seat)}</button></p>`}<${Trouble} trouble=${trouble} />`;
+  if (!seat || seat.removed || again) {
+    return html`${seat?.removed && html`<p class="note" role="status" data-test="seat-removed">${t('class.removed', seat)}</p>`}<${Join} code=${code} onJoined=${joined} />
+      ${seat && !seat.removed && html`<p><button type="button" class="plain" onClick=${() => setAgain(false)}>${t('class.back', seat)}</button></p>`}<${Trouble} trouble=${trouble} />`;
   }
   return html`<section class="seat" data-test="seat">
     <h1>${t('class.you', seat)}</h1>

@@ -22,7 +22,7 @@ const least = (a, b, of) => (of(a) ?? Infinity) - (of(b) ?? Infinity) || byName(
 const forAll = ['joined', 'name', 'solved', 'tries'];
 const forOne = ['name', 'solved', 'tries', 'sql', 'speed'];
 
-export function Wall({ board, onRemove }) {
+export function Wall({ board, onRemove, onCrowd }) {
   const [one, setOne] = useState('');  // the exercise whose figures are shown; '' for the marks of all
   const [order, setOrder] = useState('joined');
   const [removing, setRemoving] = useState(false);
@@ -41,6 +41,7 @@ export function Wall({ board, onRemove }) {
     <div class="row picks orders" role="group" aria-label=${t('class.sort')}><span class="more">${t('class.sort')}</span>
       ${orders.map((name) => html`<button key=${name} type="button" class="plain pick" aria-pressed=${by === name} data-test=${'sort-' + name} onClick=${() => setOrder(name)}>${t('class.sort.' + name)}</button>`)}
       <button type="button" class="plain pick removing" aria-pressed=${removing} data-test="removing" onClick=${() => setRemoving(!removing)}>${t('class.removing')}</button></div>
+    ${removing && board.crowd && html`<p class="row" data-test="crowd">${t('class.crowd', board.crowd)} <button type="button" class="button quiet" data-test="remove-crowd" onClick=${() => onCrowd(board.crowd)}>${t('class.crowdRemove')}</button></p>`}
     <ol class="wall" data-test="wall" data-many=${many} data-one=${one !== ''} data-removing=${removing} style=${{ '--exercises': ladder.length }}>${shown.map((s) => html`
       <li key=${s.id} data-test="student" data-name=${s.nickname}>
         ${removing && html`<button type="button" class="plain gone" aria-label=${t('class.remove', s)} data-test="remove" onClick=${() => onRemove(s)}>✕</button>`}

@@ -81,6 +81,7 @@ export default {
   'action.class.open': 'Class: open',
   'action.class.run': 'Class: run of the lab',
   'action.class.remove': 'Class: student removed',
+  'action.class.lock': 'Class: seats locked or open',
   'action.class.close': 'Class: close',
   'action.sandbox.bots': 'Sandbox: bots',
   'action.sandbox.fault': 'Sandbox: fault on purpose',

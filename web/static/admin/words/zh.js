@@ -81,6 +81,7 @@ export default {
   'action.class.open': '课堂：开课',
   'action.class.run': '课堂：运行对比',
   'action.class.remove': '课堂：移出学生',
+  'action.class.lock': '课堂：锁定或开放座位',
   'action.class.close': '课堂：下课',
   'action.sandbox.bots': '沙盒：派出机器人',
   'action.sandbox.fault': '沙盒：故障演示',

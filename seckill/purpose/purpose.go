@@ -1,0 +1,64 @@
+// Package purpose is the table of what the shop gives out or signs, and believes when it comes back: sessions, sums, codes,
+// addresses, links, seats, notices. Each has one purpose. A signature has a key of its purpose, made of the shop's secret, and what
+// is stored has its purpose in its key. So what was given for one purpose opens no other door.
+package purpose
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"time"
+)
+
+// Purpose is one row of the table.
+type Purpose struct {
+	Name  string // also that of the key
+	Bound string // to whom and to what
+	Life  time.Duration
+	Until string // how long it is good, if Life is zero or not all of it
+	Uses  string // "one" or "any"
+	Kept  string // "signed", or where it is stored
+	Shown string // the test that offers it for another user, session or sale, a second time, and after its life
+}
+
+// Key returns the key with which a purpose signs. A key of one purpose says nothing of another one's.
+func (p Purpose) Key(secret []byte) []byte {
+	mac := hmac.New(sha256.New, secret)
+	mac.Write([]byte("miaosha " + p.Name))
+	return mac.Sum(nil)
+}
+
+const (
+	one    = "one"
+	any    = "any"
+	signed = "signed"
+	redis  = "Redis, as a hash"
+	memory = "memory of the process"
+)
+
+// What visitors, buyers and the staff are given.
+var (
+	Session       = Purpose{"session", "a user", 0, "three days, or twelve hours without use", any, redis, "TestASessionExpires"}
+	Device        = Purpose{"device", "a phone and the hash of its password", 180 * 24 * time.Hour, "", any, signed, "TestADeviceIsKnownForItsAccountAlone"}
+	OneTimeCode   = Purpose{"one-time code", "a phone and a browser", 5 * time.Minute, "", one, "Redis, as an HMAC", "TestACodeIsGoodInItsBrowserAlone"}
+	SaleSum       = Purpose{"captcha", "a session and a sale", time.Minute, "", one, "Redis", "TestCaptcha"}
+	LoginSum      = Purpose{"login_sum", "a browser", time.Minute, "", one, "Redis", "TestASumHasOnePurpose"}
+	PracticeSum   = Purpose{"practice_sum", "a browser", time.Minute, "", one, "Redis", "TestASumHasOnePurpose"}
+	HiddenAddress = Purpose{"hidden address", "a user, a session and a sale", 0, "`--path-ttl`", any, signed, "TestAddress"}
+	Lot           = Purpose{"lot", "a user and a sale", 0, "the first second of a sale", any, "nowhere: it is computed", "TestTurns"}
+	LiveView      = Purpose{"live view", "nobody", 0, "what its maker says, up to 720 hours", any, signed, "TestALinkToTheLiveViewEnds"}
+	ClassCode     = Purpose{"class code", "a class", 24 * time.Hour, "or until the class is closed or locked", any, memory, "TestStudentsJoinAClass"}
+	Seat          = Purpose{"class seat", "a student of a class", 24 * time.Hour, "", any, memory, "TestStudentsJoinAClass"}
+	LabRuns       = Purpose{"lab", "a browser", 0, "as long as its jobs", any, memory, "TestLabRunsAreTheirOwners"}
+	RequestKey    = Purpose{"idempotency key", "a user, a route and a body", 0, "as long as the line in the log", any, "Postgres", "TestAKeyIsItsUsersAlone"}
+)
+
+// What programs of the shop and of its payment provider tell each other.
+var (
+	CashierNotice = Purpose{"payment notices", "a notice of the play-money cashier", 5 * time.Minute, "", any, signed, "TestNoticesAreTheProvidersAlone"}
+	Presence      = Purpose{"presence", "the processes of a shop on one machine", 0, "as long as a process", any, "the name of a folder", "TestPresence"}
+	Fingerprint   = Purpose{"fingerprint of a secret", "the secret", 0, "as long as a process", any, "Redis", "TestSecrets"}
+)
+
+// All is the table.
+var All = []Purpose{Session, Device, OneTimeCode, SaleSum, LoginSum, PracticeSum, HiddenAddress, Lot, LiveView, ClassCode, Seat, LabRuns, RequestKey,
+	CashierNotice, Presence, Fingerprint}
