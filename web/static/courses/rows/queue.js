@@ -59,7 +59,7 @@ export default [
     "words": ["返回 200 再连 WebSocket", "先下单再连接", "连接数", "connect after the 200", "listen after the buy", "200 之后再连接", "返回 200 后再建立连接", "建立连接"],
     "zh": { "taught": "收到 200 之后才建立推送连接", "ours": "一样：页面在 buy 答复 202 之后才打开事件流，拿到最后的结果就关上，没有抢的人不占连接；浏览器的 F12、Network 里看得到先后。每个进程里，每个用户最多 5 条流，一共最多 10,000 条。" },
     "en": { "taught": "Connect for the push only after the 200", "ours": "The same: the page opens its event stream after the 202 of buy and closes it with the final result, so visitors who do not buy hold no connection; the network panel of the browser (F12) shows the order. In each process a user has five streams at most, and all users 10,000." },
-    "code": [["web/static/purchase.js", "awaitResult"], ["web/static/result_stream.js", "resultStream"], ["web/events.go", "add"]],
+    "code": [["web/static/purchase.js", "awaitResult"], ["web/static/result_stream.js", "resultStream"], ["web/events.go", "saleEvents"]],
     "see": ["page:/"],
     "run": ["go test -v -count 1 -run TestTwoVisitorsWantTheLastUnit ./web"]
   }
