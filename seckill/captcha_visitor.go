@@ -4,20 +4,16 @@ import (
 	"context"
 
 	"miaosha/seckill/gate"
+	"miaosha/seckill/purpose"
 )
 
-// VisitorSum is what a sum of a visitor without an account is good for, and nothing else. Such sums belong to no sale and to no
-// session, but to a secret of the visitor's browser.
-type VisitorSum string
-
-const (
-	LoginSum    VisitorSum = "login_sum"    // goes ahead of full budgets: log-in, codes, registering, new passwords, new phones
-	PracticeSum VisitorSum = "practice_sum" // is good for nothing
-)
+// The sums of visitors without an account belong to no sale and to no session, but to a secret of the visitor's browser. They are of
+// purpose.LoginSum, which goes ahead of full budgets (log-in, codes, registering, new passwords, new phones), or of
+// purpose.PracticeSum, which is good for nothing.
 
 // DrawVisitorSum draws a sum as a PNG, under the rules of Captcha. Refusals: ErrBusy.
-func (e *Engine) DrawVisitorSum(ctx context.Context, sum VisitorSum, browser string) (png []byte, answer string, err error) {
-	drawn, answer, err := e.captchas.draw(ctx, gate.SumOfVisitor(string(sum), browser), 0)
+func (e *Engine) DrawVisitorSum(ctx context.Context, of purpose.Purpose, browser string) (png []byte, answer string, err error) {
+	drawn, answer, err := e.captchas.draw(ctx, gate.SumOfVisitor(of, browser), 0)
 	if err != nil {
 		return nil, "", err
 	}
@@ -25,8 +21,8 @@ func (e *Engine) DrawVisitorSum(ctx context.Context, sum VisitorSum, browser str
 }
 
 // SpellVisitorSum is DrawVisitorSum with the sum spelled out, under the rules of CaptchaWords.
-func (e *Engine) SpellVisitorSum(ctx context.Context, sum VisitorSum, browser string, chinese bool) (words, answer string, err error) {
-	drawn, answer, err := e.captchas.draw(ctx, gate.SumOfVisitor(string(sum), browser), wordsPause)
+func (e *Engine) SpellVisitorSum(ctx context.Context, of purpose.Purpose, browser string, chinese bool) (words, answer string, err error) {
+	drawn, answer, err := e.captchas.draw(ctx, gate.SumOfVisitor(of, browser), wordsPause)
 	if err != nil {
 		return "", "", err
 	}
@@ -35,6 +31,6 @@ func (e *Engine) SpellVisitorSum(ctx context.Context, sum VisitorSum, browser st
 
 // CheckVisitorSum judges the answer to the browser's sum, which is used up whatever the answer is. Refusals: ErrWrongCaptcha,
 // ErrStaleCaptcha, ErrBusy.
-func (e *Engine) CheckVisitorSum(ctx context.Context, sum VisitorSum, browser, answer string) error {
-	return e.captchas.check(ctx, gate.SumOfVisitor(string(sum), browser), answer)
+func (e *Engine) CheckVisitorSum(ctx context.Context, of purpose.Purpose, browser, answer string) error {
+	return e.captchas.check(ctx, gate.SumOfVisitor(of, browser), answer)
 }

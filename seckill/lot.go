@@ -20,7 +20,7 @@ const (
 type lot struct {
 	cfg   Config
 	clock *gate.Clock
-	paths *paths // with the secret
+	paths *paths // with the key of purpose.Lot
 }
 
 // wait returns when it is the user's turn. After the last turn it returns at once. It returns ErrBusy if ctx ends first.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"miaosha/seckill/gate"
+	"miaosha/seckill/purpose"
 )
 
 // paths makes and checks hidden addresses:
@@ -31,10 +32,10 @@ type pathMAC struct {
 
 var strictBase64 = base64.RawURLEncoding.Strict()
 
-func newPaths(secret []byte) *paths {
-	mac := hmac.New(sha256.New, secret)
-	mac.Write([]byte("miaosha hidden address"))
-	key := mac.Sum(nil)
+func newPaths(secret []byte) *paths { return newMACs(purpose.HiddenAddress.Key(secret)) }
+
+// newMACs returns what signs with a key.
+func newMACs(key []byte) *paths {
 	return &paths{sync.Pool{New: func() any { return &pathMAC{Hash: hmac.New(sha256.New, key)} }}}
 }
 

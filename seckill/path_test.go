@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"miaosha/seckill/purpose"
 )
 
 var secret = []byte("a secret of thirty-two bytes ....")
@@ -87,4 +89,19 @@ func FuzzVerify(f *testing.F) {
 			t.Errorf("verify(%q, %d, %q) = %d, %v, want %d, %v", path, sale, token, user, err, wantUser, wantErr)
 		}
 	})
+}
+
+// An address that is signed with the key of another purpose, or with the secret itself, is none.
+func TestAnAddressHasTheKeyOfItsPurpose(t *testing.T) {
+	now := time.UnixMilli(1_800_000_000_000)
+	keys := map[string][]byte{"secret": secret}
+	for _, p := range purpose.All {
+		keys[p.Name] = p.Key(secret)
+	}
+	for name, key := range keys {
+		path := newMACs(key).sign(42, 7, "session", now.Add(time.Minute))
+		if _, err := newPaths(secret).verify(path, 7, "session", now); (err == nil) != (name == purpose.HiddenAddress.Name) {
+			t.Errorf("an address signed with the key of %s: %v", name, err)
+		}
+	}
 }

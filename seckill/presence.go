@@ -1,7 +1,6 @@
 package seckill
 
 import (
-	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -14,6 +13,8 @@ import (
 
 	"github.com/gofrs/flock"
 	"github.com/google/uuid"
+
+	"miaosha/seckill/purpose"
 )
 
 // presence shows the other processes of this machine that a process lives: a file with the process's name in the journals,
@@ -30,11 +31,9 @@ type presence struct {
 }
 
 func newPresence(secret []byte) *presence {
-	mac := hmac.New(sha256.New, secret)
-	mac.Write([]byte("miaosha presence"))
 	host, _ := os.Hostname()
 	p := &presence{kernel: kernelName()}
-	p.dir = filepath.Join(os.TempDir(), fmt.Sprintf("miaosha-%d-%x", os.Getuid(), mac.Sum(nil)[:8]))
+	p.dir = filepath.Join(os.TempDir(), fmt.Sprintf("miaosha-%d-%x", os.Getuid(), purpose.Presence.Key(secret)[:8]))
 	p.name = fmt.Sprintf("%s-%s-%d-%s", p.kernel, host, os.Getpid(), uuid.NewString()[:8])
 	return p
 }

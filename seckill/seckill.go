@@ -27,6 +27,7 @@ import (
 	"miaosha/goods"
 	"miaosha/order"
 	"miaosha/seckill/gate"
+	"miaosha/seckill/purpose"
 	"miaosha/seckill/rounds"
 )
 
@@ -91,7 +92,7 @@ func New(cfg Config, d Deps) (*Engine, error) {
 	e.heartbeat = &heartbeat{gate: background, queue: e.queue, metrics: m, rounds: rounds.New()}
 	e.rebuilder = &rebuilder{db: d.DB, gate: background, orders: d.Orders, qmax: cfg.QMax, metrics: m}
 	e.paths = newPaths(d.Secret)
-	e.lot = &lot{cfg: cfg, clock: e.clock, paths: e.paths}
+	e.lot = &lot{cfg: cfg, clock: e.clock, paths: newMACs(purpose.Lot.Key(d.Secret))}
 	e.bigGate = &bigGate{cfg: cfg, gate: gates, rebuilder: e.rebuilder, metrics: m}
 	direct := newDirect(cfg, d.DB, settler, d.Orders, e.queue, m)
 	e.lanes = newLanes(cfg, gates, e.queue, direct, e.rebuilder, facts, m, e.trace)

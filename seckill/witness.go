@@ -2,8 +2,6 @@ package seckill
 
 import (
 	"context"
-	"crypto/hmac"
-	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
@@ -15,6 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"miaosha/seckill/gate"
+	"miaosha/seckill/purpose"
 	"miaosha/seckill/rounds"
 )
 
@@ -40,9 +39,7 @@ type witness struct {
 
 // fingerprint tells one secret from another. No one can find the secret from it.
 func fingerprint(secret []byte) string {
-	mac := hmac.New(sha256.New, secret)
-	mac.Write([]byte("miaosha fingerprint of a secret"))
-	return hex.EncodeToString(mac.Sum(nil)[:12])
+	return hex.EncodeToString(purpose.Fingerprint.Key(secret)[:12])
 }
 
 // Join shows the other processes of the shop that this one lives, from before its first request until Witness ends. It returns an

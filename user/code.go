@@ -12,12 +12,17 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"miaosha/seckill/purpose"
 )
 
 const (
 	codeTries  = 5
 	codeDigits = 6
 )
+
+// codeLife is the life of a code: a message may take minutes, and a guesser has five tries in them.
+var codeLife = purpose.OneTimeCode.Life
 
 //go:embed code_use.lua
 var codeUseSource string
@@ -61,8 +66,8 @@ func (s *Store) SendCode(ctx context.Context, phone string, from From) (code str
 // codes keeps one-time codes in Redis, as HMACs, for five minutes and one use. A code is good in the
 // browser that asked for it, which has five tries: no stranger can guess a code or use it up.
 type codes struct {
-	rdb    redis.UniversalClient
-	secret []byte
+	rdb redis.UniversalClient
+	key []byte // of purpose.OneTimeCode
 }
 
 // make draws a code for the phone. It replaces the one before.
@@ -119,8 +124,8 @@ func (c *codes) use(ctx context.Context, phone, code, browser string) (giveBack 
 // mac returns the HMAC that is kept of a code. A dump of Redis alone reveals no code, though there
 // are only a million.
 func (c *codes) mac(phone, code string) string {
-	h := hmac.New(sha256.New, c.secret)
-	fmt.Fprintf(h, "one-time code\x00%s\x00%s", phone, code)
+	h := hmac.New(sha256.New, c.key)
+	fmt.Fprintf(h, "%s\x00%s", phone, code)
 	return hex.EncodeToString(h.Sum(nil))
 }
 

@@ -10,10 +10,12 @@ import (
 
 	"github.com/maypok86/otter/v2"
 	"golang.org/x/time/rate"
+
+	"miaosha/seckill/purpose"
 )
 
 // DeviceFor is how long a device is known after a log-in.
-const DeviceFor = 180 * 24 * time.Hour
+var DeviceFor = purpose.Device.Life
 
 const (
 	devicesTried  = 10_000 // buckets kept at once; one that was dropped starts full
@@ -29,8 +31,8 @@ const (
 // A cookie is good for one account, and until its password changes. It is no session: the password
 // is still needed.
 type devices struct {
-	secret []byte
-	tries  interface { // an otter.Cache; goods/cache.go says why its type is not named
+	key   []byte      // of purpose.Device
+	tries interface { // an otter.Cache; goods/cache.go says why its type is not named
 		ComputeIfAbsent([deviceIDBytes]byte, func() (*rate.Limiter, bool)) (*rate.Limiter, bool)
 	}
 }
@@ -42,7 +44,7 @@ type device struct {
 }
 
 func newDevices(secret []byte) *devices {
-	return &devices{secret, otter.Must(&otter.Options[[deviceIDBytes]byte, *rate.Limiter]{MaximumSize: devicesTried})}
+	return &devices{purpose.Device.Key(secret), otter.Must(&otter.Options[[deviceIDBytes]byte, *rate.Limiter]{MaximumSize: devicesTried})}
 }
 
 // issue returns the cookie of a new device of an account, as of a time:
@@ -87,7 +89,7 @@ func (d *devices) try(known device) error {
 }
 
 func (d *devices) mac(parts ...string) []byte {
-	h := hmac.New(sha256.New, d.secret)
+	h := hmac.New(sha256.New, d.key)
 	for _, part := range parts {
 		h.Write([]byte(part))
 		h.Write([]byte{0})

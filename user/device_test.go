@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"miaosha/seckill/purpose"
 )
 
 func TestADeviceIsKnownForItsAccountAlone(t *testing.T) {
@@ -43,6 +45,29 @@ func TestADeviceIsKnownForItsAccountAlone(t *testing.T) {
 		raw[i] ^= 1
 		refused(fmt.Sprint("byte ", i, " changed"), phone, base64.RawURLEncoding.EncodeToString(raw), d, now)
 		raw[i] ^= 1
+	}
+}
+
+// A cookie or a code that is signed with the key of another purpose, or with the secret itself, is none.
+func TestDevicesAndCodesHaveTheKeysOfTheirPurposes(t *testing.T) {
+	keys, now := map[string][]byte{"secret": secret}, time.Now()
+	for _, p := range purpose.All {
+		keys[p.Name] = p.Key(secret)
+	}
+	s := newShop(t)
+	for name, key := range keys {
+		cookie := (&devices{key: key}).issue(phone, "a hash", now)
+		if _, known := newDevices(secret).read(phone, cookie, now); known != (name == purpose.Device.Name) {
+			t.Errorf("a device with the key of %s is known: %v", name, known)
+		}
+		made := codes{rdb: s.codes.rdb, key: key}
+		code, err := made.make(t.Context(), phone, "browser")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.codes.use(t.Context(), phone, code, "browser"); (err == nil) != (name == purpose.OneTimeCode.Name) {
+			t.Errorf("a code with the key of %s: %v", name, err)
+		}
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 // NewSessions takes at the latest; buckets when they are full again: a missing one is a full one.
 const (
 	idleFor  = 12 * time.Hour      // who logs in in the morning is there for the sale of the evening
-	codeLife = 5 * time.Minute     // a message may take minutes; a guesser has five tries in them
 	knownFor = 30 * 24 * time.Hour // after a log-in its address has a bucket of its own for the account: owners log in monthly
 )
 

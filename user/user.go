@@ -26,6 +26,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/sony/gobreaker/v2"
 
+	"miaosha/seckill/purpose"
 	"miaosha/seckill/rounds"
 )
 
@@ -115,7 +116,7 @@ func New(db *pgxpool.Pool, rdb redis.UniversalClient, secret []byte, cfg Config,
 	hashes := newHasher(max(1, runtime.GOMAXPROCS(0)/2))
 	return &Store{
 		db:       db,
-		codes:    &codes{rdb: rdb, secret: secret},
+		codes:    &codes{rdb: rdb, key: purpose.OneTimeCode.Key(secret)},
 		limits:   &limits{rdb},
 		counts:   newCounts(rdb),
 		hashes:   hashes,

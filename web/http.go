@@ -2,8 +2,6 @@ package web
 
 import (
 	"context"
-	"crypto/hmac"
-	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -221,10 +219,3 @@ func isUnavailable(err error) bool {
 
 // formatTime returns t as all answers have it: RFC 3339 in UTC, with milliseconds.
 func formatTime(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
-
-// deriveKey returns the key for one purpose, made from the shop's secret.
-func deriveKey(secret []byte, purpose string) []byte {
-	mac := hmac.New(sha256.New, secret)
-	mac.Write([]byte("miaosha " + purpose))
-	return mac.Sum(nil)
-}

@@ -6,17 +6,18 @@ import (
 	"net/http"
 
 	"miaosha/seckill"
+	"miaosha/seckill/purpose"
 )
 
 // loginCaptcha draws a sum for a visitor who finds the door of the log-in full or a budget of codes used
 // up, as captcha does for a buyer: a picture, or with ?kind=words a question. The sum is bound to the
 // browser by a cookie. Without sums there is no such page.
 func (s *Server) loginCaptcha(w http.ResponseWriter, r *http.Request) error {
-	return s.drawSum(w, r, seckill.LoginSum, "sum", "GET /api/login/captcha")
+	return s.drawSum(w, r, purpose.LoginSum, "sum", "GET /api/login/captcha")
 }
 
 // drawSum draws a sum that is bound to a cookie of this name, under the limits of a route.
-func (s *Server) drawSum(w http.ResponseWriter, r *http.Request, sum seckill.VisitorSum, cookie, route string) error {
+func (s *Server) drawSum(w http.ResponseWriter, r *http.Request, of purpose.Purpose, cookie, route string) error {
 	if !s.Rush.CaptchaOn() {
 		return errNoPage
 	}
@@ -29,7 +30,7 @@ func (s *Server) drawSum(w http.ResponseWriter, r *http.Request, sum seckill.Vis
 		if err := s.allow(s.limitsOf(route), r, 0); err != nil {
 			return err
 		}
-		png, answer, err := s.Rush.DrawVisitorSum(r.Context(), sum, browser)
+		png, answer, err := s.Rush.DrawVisitorSum(r.Context(), of, browser)
 		if err != nil {
 			return err
 		}
@@ -41,7 +42,7 @@ func (s *Server) drawSum(w http.ResponseWriter, r *http.Request, sum seckill.Vis
 		if err := s.allow(s.limitsOf(route+"?kind=words"), r, 0); err != nil {
 			return err
 		}
-		question, answer, err := s.Rush.SpellVisitorSum(r.Context(), sum, browser, chinese(r))
+		question, answer, err := s.Rush.SpellVisitorSum(r.Context(), of, browser, chinese(r))
 		if err != nil {
 			return err
 		}
@@ -77,6 +78,6 @@ func (s *Server) solved(r *http.Request, answer string) (bool, error) {
 	if err := s.allow(s.answerLimits, r, 0); err != nil {
 		return false, err
 	}
-	err = s.Rush.CheckVisitorSum(r.Context(), seckill.LoginSum, c.Value, answer)
+	err = s.Rush.CheckVisitorSum(r.Context(), purpose.LoginSum, c.Value, answer)
 	return err == nil, err
 }

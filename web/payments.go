@@ -12,6 +12,7 @@ import (
 
 	"miaosha/order"
 	"miaosha/seckill/payment"
+	"miaosha/seckill/purpose"
 )
 
 // noticeKey signs the notices of a provider.
@@ -28,9 +29,15 @@ func (s *Server) setProviders(self string) error {
 	if asked && s.cfg.NotifySecret == "" {
 		return errors.New("--notify-secret (MIAOSHA_NOTIFY_SECRET): with --provider-url the provider's notices need its key")
 	}
+	if s.Provider != nil && s.Provider.SignsWith(s.cfg.NotifySecret) {
+		return errors.New("--notify-secret (MIAOSHA_NOTIFY_SECRET): it is the key of --provider-secret; with one key a request of the shop could come back as a notice")
+	}
+	if s.cfg.NotifySecret != "" && s.cfg.NotifySecret == string(s.Secret) {
+		return errors.New("--notify-secret (MIAOSHA_NOTIFY_SECRET): it is the shop's own --secret, with which the provider could sign whatever the shop signs")
+	}
 	secret := []byte(s.cfg.NotifySecret)
 	if s.cfg.Cashier == "sandbox" || s.cfg.Cashier == "auto" && !asked && (s.Sandbox || s.cfg.NotifySecret == "") {
-		key := deriveKey(s.Secret, "payment notices")
+		key := purpose.CashierNotice.Key(s.Secret)
 		s.cashier = newCashier(self, key, s.Rush.Now, s.Log)
 		s.providers = append(s.providers, s.cashier)
 		s.noticeKeys = append(s.noticeKeys, noticeKey{order.Cashier, key})

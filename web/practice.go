@@ -5,13 +5,14 @@ import (
 	"net/http"
 
 	"miaosha/seckill"
+	"miaosha/seckill/purpose"
 )
 
 // Practice sums are for visitors who have not bought before. They have a purpose and a cookie of their own: they neither replace nor
 // use up a sum that counts, and no answer to one is good for anything.
 
 func (s *Server) practiceSum(w http.ResponseWriter, r *http.Request) error {
-	return s.drawSum(w, r, seckill.PracticeSum, "practice", "GET /api/practice")
+	return s.drawSum(w, r, purpose.PracticeSum, "practice", "GET /api/practice")
 }
 
 // checkPractice says whether the answer is right. The sum is used up, unless the answer is no number.
@@ -36,7 +37,7 @@ func (s *Server) checkPractice(w http.ResponseWriter, r *http.Request) error {
 	if c, err := r.Cookie(s.cookieName(r, "practice")); err == nil {
 		browser = c.Value
 	}
-	err := s.Rush.CheckVisitorSum(r.Context(), seckill.PracticeSum, browser, in.Captcha)
+	err := s.Rush.CheckVisitorSum(r.Context(), purpose.PracticeSum, browser, in.Captcha)
 	if err != nil && !errors.Is(err, seckill.ErrWrongCaptcha) {
 		return err
 	}

@@ -99,7 +99,7 @@ func (p *streamPlaces) take(from origin, user int64) (*streamPlace, error) {
 	return taken, nil
 }
 
-// leave gives a place back. One that was lost is another stream's.
+// leave frees a place. One that was lost is another stream's.
 func (p *streamPlaces) leave(left *streamPlace) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -32,6 +32,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"miaosha/seckill/gate"
+	"miaosha/seckill/purpose"
 	"miaosha/seckill/sandbox/sandboxtest"
 	"miaosha/web"
 )
@@ -377,8 +378,8 @@ func (v *visitor) failsASum() {
 // sum returns the answer to the visitor's last sum. The sum is bound to a cookie: that of the session for a sale's.
 func (v *visitor) sum(s sandboxShop, sale, cookie string) string {
 	v.t.Helper()
-	if purpose := map[string]string{"sum": "login_sum", "practice": "practice_sum"}[cookie]; purpose != "" {
-		return v.answerTo(s, gate.SumOfVisitor(purpose, v.cookie(cookie)))
+	if of := map[string]purpose.Purpose{"sum": purpose.LoginSum, "practice": purpose.PracticeSum}[cookie]; of.Name != "" {
+		return v.answerTo(s, gate.SumOfVisitor(of, v.cookie(cookie)))
 	}
 	return v.sumOf(s, sale, v.cookie(cookie))
 }

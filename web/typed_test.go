@@ -13,6 +13,7 @@ import (
 
 	"miaosha/order"
 	"miaosha/seckill/gate"
+	"miaosha/seckill/purpose"
 )
 
 // However a telephone is typed, it has one bucket of each limit: ten spellings of it have neither ten times the codes nor ten
@@ -104,9 +105,9 @@ func TestAFormThatIsRefusedUsesUpNoSum(t *testing.T) {
 		"/api/password/reset": {`{"phone":"13800138000","code":"123456","password":"short","captcha":"$"}`, `{"phone":"13800138000","code":"123456","password":"a long password","captcha":"1+2"}`},
 		"/api/practice":       {`{"captcha":"=="}`, `{"captcha":"1 o 2"}`},
 	} {
-		draw, name, cookieName := "/api/login/captcha", "login_sum", "sum"
+		draw, name, cookieName := "/api/login/captcha", purpose.LoginSum, "sum"
 		if path == "/api/practice" {
-			draw, name, cookieName = path, "practice_sum", "practice"
+			draw, name, cookieName = path, purpose.PracticeSum, "practice"
 		}
 		cookie := shop.call("GET", draw, "", "").Cookies()
 		key := gate.SumOfVisitor(name, strings.TrimPrefix(cookie, cookieName+"=")).Key()

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// SaveCaptcha keeps the answer to a sum for a minute. It replaces any earlier answer, which stays known as
+// SaveCaptcha keeps the answer to a sum for the life of its purpose. It replaces any earlier answer, which stays known as
 // replaced. No answer is judged before the time from; zero for no such time.
 func (g *Gate) SaveCaptcha(ctx context.Context, sum SumOf, answer string, from time.Time) error {
 	var ms int64
@@ -14,7 +14,7 @@ func (g *Gate) SaveCaptcha(ctx context.Context, sum SumOf, answer string, from t
 		ms = from.UnixMilli()
 	}
 	return g.call(ctx, callLimit, func(ctx context.Context) error {
-		return drawScript.Run(ctx, g.rdb, []string{sum.Key()}, answer, ms, captchaLife.Milliseconds()).Err()
+		return drawScript.Run(ctx, g.rdb, []string{sum.Key()}, answer, ms, sum.purpose.Life.Milliseconds()).Err()
 	})
 }
 

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"miaosha/seckill/purpose"
 	"miaosha/seckill/sandbox/sandboxtest"
 )
 
@@ -29,8 +30,8 @@ func TestCaptchaHasOneTry(t *testing.T) {
 	if err := g.SaveCaptcha(t.Context(), SumOfSale(1, "token"), "12345", later); err != nil {
 		t.Fatal(err)
 	}
-	if ttl := g.rdb.PTTL(t.Context(), SumOfSale(1, "token").Key()).Val(); ttl <= 0 || ttl > captchaLife {
-		t.Errorf("an answer lives for %v, want at most %v", ttl, captchaLife)
+	if ttl := g.rdb.PTTL(t.Context(), SumOfSale(1, "token").Key()).Val(); ttl <= 0 || ttl > purpose.SaleSum.Life {
+		t.Errorf("an answer lives for %v, want at most %v", ttl, purpose.SaleSum.Life)
 	}
 	take(2, "token", "12345", "", none, false)
 	take(1, "other", "12345", "", none, false)

@@ -5,12 +5,13 @@ import (
 	"encoding/hex"
 	"strconv"
 	"time"
+
+	"miaosha/seckill/purpose"
 )
 
 // How long keys live that the shop writes from Go. The other keys of a sale get their expiry from the scripts: see each key.
 const (
-	captchaLife = 60 * time.Second   // a sum that takes a person longer was left
-	deadLife    = 7 * 24 * time.Hour // time for an operator to look
+	deadLife = 7 * 24 * time.Hour // time for an operator to look
 )
 
 // Every key of a sale carries the hash tag {saleID}. All of a sale's keys are therefore in one slot of a Redis Cluster,
@@ -55,21 +56,22 @@ func DeadKey(sale int64) string { return key(sale, "dead") }
 
 // SumOf names the one sum that a holder has for one purpose. A sum is good for nothing else: its purpose is a part of its key.
 type SumOf struct {
-	purpose string
+	purpose purpose.Purpose
 	sale    int64 // 0 for none
 	holder  string
 }
 
 // SumOfSale is the sum of a session in a sale.
-func SumOfSale(sale int64, session string) SumOf { return SumOf{"captcha", sale, session} }
+func SumOfSale(sale int64, session string) SumOf { return SumOf{purpose.SaleSum, sale, session} }
 
-// SumOfVisitor is the sum of a browser for a purpose that belongs to no sale.
-func SumOfVisitor(purpose, browser string) SumOf { return SumOf{purpose, 0, browser} }
+// SumOfVisitor is the sum of a browser for a purpose that belongs to no sale: purpose.LoginSum or purpose.PracticeSum.
+func SumOfVisitor(of purpose.Purpose, browser string) SumOf { return SumOf{of, 0, browser} }
 
-// Key is a string: the answer to a sum, and those of the sums that it replaced, see scripts/draw.lua. It expires after captchaLife.
+// Key is a string: the answer to a sum, and those of the sums that it replaced, see scripts/draw.lua. It expires after the life of its
+// purpose: a sum that takes a person longer was left.
 func (s SumOf) Key() string {
 	hash := sha256.Sum256([]byte(s.holder))
-	return key(s.sale, s.purpose+":"+hex.EncodeToString(hash[:16]))
+	return key(s.sale, s.purpose.Name+":"+hex.EncodeToString(hash[:16]))
 }
 
 // processesKey is a sorted set: the processes of the shop, sorted by the time at which each was last seen. Those that were not seen for

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"miaosha/seckill/purpose"
 )
 
 // Notice is a provider's message: it has captured a payment, or declined it.
@@ -27,7 +29,7 @@ const MaxRef = 128
 
 // noticeLife bounds the difference between a message's timestamp and now. It stops a stranger who sends an old
 // message again.
-const noticeLife = 5 * time.Minute
+var noticeLife = purpose.CashierNotice.Life
 
 // The refusals of Verify.
 var (

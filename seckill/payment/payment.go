@@ -70,6 +70,9 @@ type Remote struct {
 
 var _ order.Provider = (*Remote)(nil)
 
+// SignsWith reports whether the shop signs its requests with this key.
+func (r *Remote) SignsWith(key string) bool { return r.cfg.Secret != "" && r.cfg.Secret == key }
+
 // New returns the provider of cfg, which is valid.
 func New(cfg Config) *Remote {
 	return &Remote{cfg: cfg, client: http.Client{

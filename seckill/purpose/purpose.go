@@ -1,4 +1,4 @@
-// Package purpose is the table of what the shop gives out or signs, and believes when it comes back: sessions, sums, codes,
+// Package purpose is the table of all tokens and signatures of the shop: sessions, sums, codes,
 // addresses, links, seats, notices. Each has one purpose. A signature has a key of its purpose, made of the shop's secret, and what
 // is stored has its purpose in its key. So what was given for one purpose opens no other door.
 package purpose
@@ -35,7 +35,7 @@ const (
 	memory = "memory of the process"
 )
 
-// What visitors, buyers and the staff are given.
+// Tokens of visitors, buyers and the staff.
 var (
 	Session       = Purpose{"session", "a user", 0, "three days, or twelve hours without use", any, redis, "TestASessionExpires"}
 	Device        = Purpose{"device", "a phone and the hash of its password", 180 * 24 * time.Hour, "", any, signed, "TestADeviceIsKnownForItsAccountAlone"}
@@ -45,18 +45,18 @@ var (
 	PracticeSum   = Purpose{"practice_sum", "a browser", time.Minute, "", one, "Redis", "TestASumHasOnePurpose"}
 	HiddenAddress = Purpose{"hidden address", "a user, a session and a sale", 0, "`--path-ttl`", any, signed, "TestAddress"}
 	Lot           = Purpose{"lot", "a user and a sale", 0, "the first second of a sale", any, "nowhere: it is computed", "TestTurns"}
-	LiveView      = Purpose{"live view", "nobody", 0, "what its maker says, up to 720 hours", any, signed, "TestALinkToTheLiveViewEnds"}
+	LiveView      = Purpose{"live view", "no user", 0, "up to 720 hours", any, signed, "TestALinkToTheLiveViewEnds"}
 	ClassCode     = Purpose{"class code", "a class", 24 * time.Hour, "or until the class is closed or locked", any, memory, "TestStudentsJoinAClass"}
 	Seat          = Purpose{"class seat", "a student of a class", 24 * time.Hour, "", any, memory, "TestStudentsJoinAClass"}
-	LabRuns       = Purpose{"lab", "a browser", 0, "as long as its jobs", any, memory, "TestLabRunsAreTheirOwners"}
-	RequestKey    = Purpose{"idempotency key", "a user, a route and a body", 0, "as long as the line in the log", any, "Postgres", "TestAKeyIsItsUsersAlone"}
+	LabRuns       = Purpose{"lab", "a browser", 0, "as long as its jobs", any, memory, "TestLabRunIsStoppedByItsOwner"}
+	RequestKey    = Purpose{"idempotency key", "a user, a route and a body", 0, "as long as the line in the log", any, "Postgres", "TestALostAnswerOfAChangeOfTheStaff"}
 )
 
-// What programs of the shop and of its payment provider tell each other.
+// Signatures between the processes of the shop and its cashier.
 var (
 	CashierNotice = Purpose{"payment notices", "a notice of the play-money cashier", 5 * time.Minute, "", any, signed, "TestNoticesAreTheProvidersAlone"}
 	Presence      = Purpose{"presence", "the processes of a shop on one machine", 0, "as long as a process", any, "the name of a folder", "TestPresence"}
-	Fingerprint   = Purpose{"fingerprint of a secret", "the secret", 0, "as long as a process", any, "Redis", "TestSecrets"}
+	Fingerprint   = Purpose{"fingerprint of a secret", "the secret", 0, "as long as a process", any, "Redis", "TestAProcessWithAnotherSecretIsRefused"}
 )
 
 // All is the table.

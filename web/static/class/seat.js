@@ -30,7 +30,7 @@ export function Seat({ code }) {
   const joined = (now) => { setSeat(now); setAgain(false); reading.current.read(); };
   if (seat === undefined) return html`<${Loading} /><${Trouble} trouble=${trouble} />`;
   if (!seat || seat.removed || again) {
-    return html`${seat?.removed && html`<p class="note" role="status" data-test="seat-removed">${t('class.removed', seat)}</p>`}<${Join} code=${code} onJoined=${joined} />
+    return html`<${Join} code=${code} onJoined=${joined} lost=${seat?.removed && seat} />
       ${seat && !seat.removed && html`<p><button type="button" class="plain" onClick=${() => setAgain(false)}>${t('class.back', seat)}</button></p>`}<${Trouble} trouble=${trouble} />`;
   }
   return html`<section class="seat" data-test="seat">
@@ -42,7 +42,7 @@ export function Seat({ code }) {
   </section>`;
 }
 
-function Join({ code, onJoined }) {
+function Join({ code, onJoined, lost }) {
   const [values, setValues] = useState({ code, nickname: '' });
   const [refused, setRefused] = useNote();
   const { sending, send } = useKeys();
@@ -57,6 +57,7 @@ function Join({ code, onJoined }) {
   };
   const errors = (refused && errorsOf(refused, ['code', 'nickname'])) || (refused?.code === 'no_class' ? { code: refused.msg } : {});
   return html`<section class="join">
+    ${lost && html`<p class="note" role="status" data-test="seat-removed">${t('class.removed', lost)}</p>`}
     <h1>${t('class.join')}</h1><p class="lead more">${t('class.joinMore')}</p>
     <form class="sheet" onSubmit=${join} novalidate>
       <${Field} id="code" label=${t('class.code')} data-test="class-code" value=${values.code} onValue=${set('code')} error=${errors.code} rule=${t('class.codeRule')}
