@@ -119,7 +119,7 @@ type prepared struct {
 	lists      responseCache[responseKey, list]
 	details    responseCache[responseKey, detail]
 	menu       responseCache[struct{}, slotMenu]
-	lab        responseCache[struct{}, encoded] // what the lab has, which never changes
+	lab        responseCache[string, encoded] // what the lab has, by kind; it never changes
 }
 
 func newPrepared() (*prepared, error) {
@@ -128,7 +128,7 @@ func newPrepared() (*prepared, error) {
 		return nil, err
 	}
 	return &prepared{c, newResponseCache[responseKey, list](listsKept), newResponseCache[responseKey, detail](detailsKept),
-		newResponseCache[struct{}, slotMenu](1), newResponseCache[struct{}, encoded](1)}, nil
+		newResponseCache[struct{}, slotMenu](1), newResponseCache[string, encoded](3)}, nil
 }
 
 // responseKey names a list of sales, or one sale, in one language. The id of a list is the start of

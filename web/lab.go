@@ -3,7 +3,10 @@ package web
 import (
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 
@@ -16,10 +19,14 @@ import (
 
 type labHandler func(http.ResponseWriter, *http.Request, labCaller) error
 
-// inLab allows a handler to administrators, and in the sandbox to all. A visitor without a session is
+// inLab allows a handler to administrators, and in the sandbox to all, behind the limits of its route. A visitor without a session is
 // known by a cookie, so that no other one can stop the visitor's runs.
-func (s *Server) inLab(run labHandler) http.HandlerFunc {
+func (s *Server) inLab(route string, run labHandler) http.HandlerFunc {
+	l := s.limitsOf(route)
 	h := func(w http.ResponseWriter, r *http.Request, caller labCaller) (err error) {
+		if err := s.allow(l, r, caller.user); err != nil {
+			return err
+		}
 		if caller.key, err = readKey(r); err != nil {
 			return err
 		}
@@ -83,14 +90,19 @@ func (s *Server) showLab(w http.ResponseWriter, r *http.Request, _ labCaller) er
 		Stock   int `json:"stock"`
 		Seconds int `json:"seconds"`
 	}
-	all, err := s.prepared.lab.get(struct{}{}, func(*encoded) bool { return true }, func(*encoded) (*encoded, error) {
-		b, err := encode(struct {
-			Strategies  []lab.StrategyInfo `json:"ways"`
-			Experiments []string           `json:"experiments"`
-			Defences    []string           `json:"defences"`
-			Faults      []string           `json:"faults"`
-			Max         bounds             `json:"max"`
-		}{s.Lab.strategies, lab.Experiments(), lab.Defences(), lab.Faults(), bounds{lab.MaxBuyers, lab.MaxStock, lab.MaxSeconds}})
+	return s.prepareLab(w, r, "lab", struct {
+		Strategies  []lab.StrategyInfo `json:"ways"`
+		Experiments []string           `json:"experiments"`
+		Defences    []string           `json:"defences"`
+		Faults      []string           `json:"faults"`
+		Max         bounds             `json:"max"`
+	}{s.Lab.strategies, lab.Experiments(), lab.Defences(), lab.Faults(), bounds{lab.MaxBuyers, lab.MaxStock, lab.MaxSeconds}})
+}
+
+// prepareLab answers with what the lab has of one kind, which never changes: it is encoded once, and sent once to each browser.
+func (s *Server) prepareLab(w http.ResponseWriter, r *http.Request, kind string, has any) error {
+	all, err := s.prepared.lab.get(kind, func(*encoded) bool { return true }, func(*encoded) (*encoded, error) {
+		b, err := encode(has)
 		if err != nil {
 			return nil, err
 		}
@@ -161,7 +173,24 @@ func (s *Server) showLabRun(w http.ResponseWriter, r *http.Request, caller labCa
 	if run.err != nil {
 		run.Code, run.Msg = codeAndMsg(r, run.err, run.ID)
 	}
-	return ok(w, 200, run)
+	b, err := encode(run)
+	if err != nil {
+		return err
+	}
+	h := w.Header()
+	h["Cache-Control"], h["Content-Type"] = ownCache, jsonType
+	etag := fmt.Sprintf(`"%x"`, sha256.Sum256(b))
+	if h.Set("ETag", etag); r.Header.Get("If-None-Match") == etag { // a job that waits, or that has ended
+		w.WriteHeader(http.StatusNotModified)
+		return nil
+	}
+	for _, l := range s.limitsOf("GET /api/lab/run").buckets {
+		if err := l.takeN(bucketKey{addr: s.clientNetwork(r)}, len(b)>>12); err != nil {
+			return err
+		}
+	}
+	w.Write(b)
+	return nil
 }
 
 func (s *Server) stopLab(w http.ResponseWriter, r *http.Request, caller labCaller) error {
@@ -236,19 +265,22 @@ func (s *Server) leaveOutInLab(w http.ResponseWriter, r *http.Request, caller la
 // short adds a job that takes labLimit at most; in is what the request asks for. It answers with the job's result, or with its id if async.
 func (s *Server) short(w http.ResponseWriter, r *http.Request, caller labCaller, async bool, action string, in any,
 	do func(context.Context, func(func(*labRun))) (any, error)) error {
-	var result any
+	var result json.RawMessage
 	if !async {
 		caller.key = uuid.Nil // a job ends with the request that waits for it
 	}
 	work := func(ctx context.Context, change func(func(*labRun))) (err error) {
 		limited, cancel := context.WithTimeout(ctx, labLimit)
 		defer cancel()
-		result, err = do(limited, change)
+		shown, err := do(limited, change)
 		if err != nil && limited.Err() != nil && ctx.Err() == nil {
 			return errLabTooLong
 		}
 		if err == nil {
-			change(func(run *labRun) { run.Data = result })
+			change(func(run *labRun) {
+				err = run.setData(shown, labOwnResult)
+				result = run.Data
+			})
 		}
 		return err
 	}

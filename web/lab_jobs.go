@@ -1,9 +1,12 @@
 package web
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"log/slog"
+	"maps"
 	"net/netip"
 	"slices"
 	"sync"
@@ -31,6 +34,12 @@ const (
 	labOwn     = 3                // jobs of one caller that wait or work
 	labAddress = 32               // jobs from one address that wait or work: a class behind it, not the whole line
 	labKept    = 60               // ended jobs whose results can still be read
+	labKeptOwn = 10               // those of one caller
+
+	// Bytes of JSON.
+	labProgramResult = 64 << 10  // of what a program of a visitor has shown, see lab.Bounded
+	labOwnResult     = 256 << 10 // of what the lab itself has shown, such as a recorded race
+	labKeptBytes     = 8 << 20   // of all results together
 )
 
 // Lab does one job at a time: a run, a race or an experiment, in the order in which they were asked for.
@@ -63,11 +72,35 @@ type labRun struct {
 	Plan    *lab.Plan               `json:"plan,omitempty"`
 	Now     *lab.Progress           `json:"now,omitempty"`   // while running
 	Trial   *lab.ExperimentProgress `json:"trial,omitempty"` // while running
-	Results []lab.Result            `json:"results"`
-	Data    any                     `json:"data,omitempty"` // of a race or an experiment that is done
+	Results []json.RawMessage       `json:"results"`
+	Data    json.RawMessage         `json:"data,omitempty"` // of a race or an experiment that is done
+	Cut     bool                    `json:"cut,omitempty"`  // the results are not whole, see lab.Bounded
 	Code    string                  `json:"code,omitempty"` // of err
 	Msg     string                  `json:"msg,omitempty"`
 	err     error                   // failed
+}
+
+// add adds the result of a run, in at most size bytes.
+func (run *labRun) add(r lab.Result, size int) error {
+	raw, cut, err := lab.Bounded(r, size)
+	if err == nil {
+		run.Results, run.Cut = append(run.Results, raw), run.Cut || cut
+	}
+	return err
+}
+
+// setData sets the outcome of another job, in at most size bytes.
+func (run *labRun) setData(v any, size int) (err error) {
+	run.Data, run.Cut, err = lab.Bounded(v, size)
+	return err
+}
+
+// size returns the bytes of the results.
+func (run *labRun) size() (n int) {
+	for _, r := range run.Results {
+		n += len(r)
+	}
+	return n + len(run.Data)
 }
 
 // labCaller is who asks the lab for something: a logged-in user, or a browser.
@@ -165,14 +198,38 @@ func (l *Lab) end(job *labJob, err error) {
 	}
 	job.stop()
 	close(job.ended)
-	kept := 0
-	for i, old := range slices.Backward(l.jobs) {
-		if old.open() {
-			continue
+	l.forget()
+}
+
+// forget drops ended jobs beyond labKept, labKeptOwn and labKeptBytes. Of a caller with too many the oldest goes; else the oldest of the
+// address that has the most bytes, so that no stranger's results take the place of others. The caller has locked l.
+func (l *Lab) forget() {
+	for {
+		kept, bytes, of := 0, 0, map[netip.Addr]int{}
+		for _, job := range l.jobs {
+			if !job.open() {
+				size := job.size() + 1 // a small one counts, too
+				kept, bytes, of[job.owner.from] = kept+1, bytes+size, of[job.owner.from]+size
+			}
 		}
-		if kept++; kept > labKept {
-			l.jobs = slices.Delete(l.jobs, i, i+1)
+		i := slices.IndexFunc(l.jobs, func(job *labJob) bool {
+			own := 0
+			for _, other := range l.jobs {
+				if !other.open() && other.owner.owns(job.owner) {
+					own++
+				}
+			}
+			return !job.open() && own > labKeptOwn
+		})
+		if i < 0 && (kept > labKept || bytes > labKeptBytes) {
+			i = slices.IndexFunc(l.jobs, func(job *labJob) bool {
+				return !job.open() && of[job.owner.from] == slices.Max(slices.Collect(maps.Values(of)))
+			})
 		}
+		if i < 0 {
+			return
+		}
+		l.jobs = slices.Delete(l.jobs, i, i+1)
 	}
 }
 
@@ -214,7 +271,7 @@ func (l *Lab) add(owner labCaller, async bool, view labRun, do func(context.Cont
 		return nil, errLabAddress
 	}
 	job := &labJob{labRun: view, owner: owner, async: async, do: do, ended: make(chan struct{})}
-	job.State, job.ID, job.Results = "waiting", uuid.NewString(), []lab.Result{}
+	job.State, job.ID, job.Results = "waiting", uuid.NewString(), []json.RawMessage{}
 	job.stopped, job.stop = context.WithCancel(context.Background())
 	l.jobs = append(l.jobs, job)
 	select {
@@ -243,15 +300,16 @@ func (l *Lab) drop(job *labJob) {
 // addPlan puts a run behind the other jobs. It returns the errors of add.
 func (l *Lab) addPlan(owner labCaller, plan lab.Plan) (*labJob, error) {
 	return l.add(owner, true, labRun{Plan: &plan}, func(ctx context.Context, change func(func(*labRun))) error {
+		var wrong error
 		_, err := l.runPlan(ctx, l.stores, plan, func(now lab.Progress) {
 			change(func(run *labRun) {
 				run.Now = &now
 				if now.Done != nil {
-					run.Results = append(run.Results, *now.Done)
+					wrong = cmp.Or(wrong, run.add(*now.Done, labOwnResult/8))
 				}
 			})
 		})
-		return err
+		return cmp.Or(err, wrong)
 	})
 }
 
@@ -279,7 +337,7 @@ func (l *Lab) showJob(job *labJob, caller labCaller) labRun {
 func (l *Lab) show(id string, caller labCaller) (view labRun, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	view = labRun{State: "idle", Results: []lab.Result{}}
+	view = labRun{State: "idle", Results: []json.RawMessage{}}
 	ahead := 0
 	for _, job := range l.jobs {
 		if job.ID == id || id == "" && job.Plan != nil && view.State != "running" && (job.State != "waiting" || view.State == "idle") {

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math/rand/v2"
@@ -21,22 +22,11 @@ func (s *Server) showPrograms(w http.ResponseWriter, r *http.Request, _ labCalle
 		Seconds int `json:"seconds"`
 		Nodes   int `json:"nodes"`
 	}
-	return ok(w, 200, struct {
+	return s.prepareLab(w, r, "programs", struct {
 		Programs []lab.ProgramInfo `json:"programs"`
 		Faults   []string          `json:"faults"`
 		Max      bounds            `json:"max"`
 	}{lab.Programs(), lab.ProgramFaults(), bounds{lab.MaxBuyers, lab.MaxStock, lab.MaxSeconds, lab.MaxNodes}})
-}
-
-// withProgram is inLab for a route whose body is a program, behind the limits of the route.
-func (s *Server) withProgram(route string, h labHandler) http.HandlerFunc {
-	l := s.limitsOf(route)
-	return s.inLab(func(w http.ResponseWriter, r *http.Request, caller labCaller) error {
-		if err := s.allow(l, r, caller.user); err != nil {
-			return err
-		}
-		return h(w, r, caller)
-	})
 }
 
 // judgeProgram runs a program of a student against a crowd. Only a sandbox does.
@@ -59,7 +49,11 @@ func (s *Server) judgeProgram(w http.ResponseWriter, r *http.Request, caller lab
 		results, err := s.Lab.judge(ctx, s.Lab.stores, program, []lab.Plan{plan}, func(now lab.Progress) {
 			change(func(run *labRun) { run.Now = &now })
 		})
-		change(func(run *labRun) { run.Results = append(run.Results, results...) })
+		change(func(run *labRun) {
+			for _, r := range results {
+				err = cmp.Or(err, run.add(r, labProgramResult/len(results)))
+			}
+		})
 		return err
 	}
 	job, err := s.addJob(r.Context(), s.known(w, r, caller), "lab.program", "lab", plan, func(c labCaller) (*labJob, error) {
@@ -73,7 +67,7 @@ func (s *Server) judgeProgram(w http.ResponseWriter, r *http.Request, caller lab
 
 // showExercises lists the exercises with their texts in both languages.
 func (s *Server) showExercises(w http.ResponseWriter, r *http.Request, _ labCaller) error {
-	return ok(w, 200, lab.Exercises())
+	return s.prepareLab(w, r, "exercises", lab.Exercises())
 }
 
 // exerciseLimit is how long the checks of an exercise may take together.
@@ -112,8 +106,8 @@ func (s *Server) judgeExercise(w http.ResponseWriter, r *http.Request, caller la
 			cost.PerSecond = result.Checks[0].Result.PerSecond
 		}
 		s.classes.judged(seat, exercise.Name, result.Solved, cost)
-		change(func(run *labRun) { run.Data = result })
-		return nil
+		change(func(run *labRun) { err = run.setData(result, labProgramResult) })
+		return err
 	}
 	job, err := s.addJob(r.Context(), s.known(w, r, caller), "lab.exercise", "lab", map[string]string{"exercise": exercise.Name}, func(c labCaller) (*labJob, error) {
 		return s.Lab.add(c, true, labRun{}, work)

@@ -25,6 +25,7 @@ type buckets struct {
 	most user.Limit  // zero: the limit is switched off
 	of   interface { // an otter.Cache: goods.Cache says why its type is not named
 		ComputeIfAbsent(bucketKey, func() (*rate.Limiter, bool)) (*rate.Limiter, bool)
+		GetIfPresent(bucketKey) (*rate.Limiter, bool)
 	}
 }
 
@@ -43,14 +44,28 @@ func newBuckets(l *limit, most user.Limit) *buckets {
 
 // take takes a token from the bucket of k. If it is empty, take returns a seckill.TooManyError with the
 // time until the next token.
-func (b *buckets) take(k bucketKey) error {
+func (b *buckets) take(k bucketKey) error { return b.takeN(k, 1) }
+
+// takeN takes n tokens at once, or none. Of a limit that is switched off it takes none.
+func (b *buckets) takeN(k bucketKey, n int) error {
+	if b.most == (user.Limit{}) {
+		return nil
+	}
 	l, _ := b.of.ComputeIfAbsent(k, func() (*rate.Limiter, bool) {
 		return rate.NewLimiter(rate.Every(b.most.Refill()), b.most.Burst), false
 	})
-	if l.Allow() {
+	if l.AllowN(time.Now(), min(n, b.most.Burst)) {
 		return nil
 	}
 	return seckill.TooManyError{RetryAfter: b.most.Refill()}
+}
+
+// empty returns the error of take if there is no token, and takes none.
+func (b *buckets) empty(k bucketKey) error {
+	if l, known := b.of.GetIfPresent(k); known && l.Tokens() < 1 {
+		return seckill.TooManyError{RetryAfter: b.most.Refill()}
+	}
+	return nil
 }
 
 // allow takes a token from each limit of a route, in the order of the table, and returns the first refusal. The

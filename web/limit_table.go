@@ -51,8 +51,11 @@ var (
 	practiceWords = &limit{per: perAddress, most: user.MustLimit("1/s", 0), kept: here}
 	practiceTries = &limit{per: perAddress, most: user.MustLimit("200/s", 0), kept: here} // an answer costs less than a sum
 	practiceSites = &limit{per: perNetwork, most: user.MustLimit("50/s", 0), kept: here}
-	classJoins    = &limit{per: perAddress, most: user.MustLimit("10/s", 0), kept: here} // a whole class behind one address joins within some seconds; a code is not guessed at this rate
-	programs      = &limit{per: perAddress, most: user.MustLimit("2/s", 60), kept: here} // a whole class presses at once; a program is 132 KB to read, and the lab does no two a second
+	classJoins    = &limit{per: perAddress, most: user.MustLimit("10/s", 0), kept: here}   // a whole class behind one address joins within some seconds; a code is not guessed at this rate
+	programs      = &limit{per: perAddress, most: user.MustLimit("2/s", 60), kept: here}   // a whole class presses at once; a program is 132 KB to read, and the lab does no two a second
+	labReads      = &limit{per: perAddress, most: user.MustLimit("500/s", 0), kept: here}  // a whole class behind one address, each reading five times a second; a token is 4 KB of results
+	pictureReads  = &limit{per: perAddress, most: user.MustLimit("50/s", 200), kept: here} // at Postgres, once a process for each picture that there is
+	pictureMisses = &limit{per: perAddress, most: user.MustLimit("5/s", 50), kept: here}   // of names that Postgres does not have
 	loginSites    = &limit{per: perNetwork, most: user.MustLimit("50/s", 0), kept: here}
 	logins        = &limit{per: perPhone, most: user.LoginsPerAccount, kept: strict, in: "user"} // an address that the account knows has one of its own
 	loginDevices  = &limit{per: perDevice, most: user.TriesPerDevice, kept: here, in: "user"}
@@ -77,9 +80,10 @@ type limitRow struct {
 const (
 	first         = "after the session, before all else"
 	cached        = "none: from memory, for anyone"
-	cachedPicture = "none: from memory, for anyone; one that is not there is read at Postgres, 50 a second in all"
+	pictureLimits = "only of a picture that is not in memory, the second if Postgres does not have it, either; four are read at once"
 	oneCrowd      = "one crowd at a time; the limit where other machines reach the sandbox, after the session"
-	labQueue      = "none: the lab does one job at a time"
+	labQueue      = "before the body; then the lab does one job at a time"
+	labResults    = "the first before all else, and one more for each 4 KB of the answer"
 	labProgram    = "before the body; then the lab does one job at a time, and has 32 places of an address"
 )
 
@@ -166,8 +170,8 @@ var limitTable = []limitRow{
 
 	{"GET /*", false, cached, nil},
 	{"HEAD /*", false, cached, nil},
-	{"GET /pictures/{name}", false, cachedPicture, nil},
-	{"HEAD /pictures/{name}", false, cachedPicture, nil},
+	{"GET /pictures/{name}", false, pictureLimits, []*limit{pictureReads, pictureMisses}},
+	{"HEAD /pictures/{name}", false, pictureLimits, []*limit{pictureReads, pictureMisses}},
 	{"GET /api/sales", false, cached, nil},
 	{"HEAD /api/sales", false, cached, nil},
 	{"GET /api/sales/{id}", false, cached, nil},
@@ -190,18 +194,18 @@ var limitTable = []limitRow{
 	{"GET /api/sandbox/classes/{code}/results.json", false, first, []*limit{staff}},
 	{"GET /api/sandbox/class", false, "before all else", []*limit{ownNetwork}},
 	{"POST /api/sandbox/class", false, "before all else; then at most 100 students of a class, of which a seat without work may make room", []*limit{classJoins}},
-	{"GET /api/lab", false, labQueue, nil},
-	{"GET /api/lab/source", false, labQueue, nil},
-	{"GET /api/lab/programs", false, labQueue, nil},
+	{"GET /api/lab", false, "before all else", []*limit{labReads}},
+	{"GET /api/lab/source", false, "before all else", []*limit{labReads}},
+	{"GET /api/lab/programs", false, "before all else", []*limit{labReads}},
 	{"POST /api/lab/mine", false, labProgram, []*limit{programs}},
-	{"GET /api/lab/exercises", false, labQueue, nil},
+	{"GET /api/lab/exercises", false, "before all else", []*limit{labReads}},
 	{"POST /api/lab/exercises/{name}", false, labProgram, []*limit{programs}},
-	{"GET /api/lab/run", false, labQueue, nil},
-	{"POST /api/lab/run", false, labQueue, nil},
-	{"POST /api/lab/run/stop", false, labQueue, nil},
-	{"POST /api/lab/race", false, labQueue, nil},
-	{"POST /api/lab/try", false, labQueue, nil},
-	{"POST /api/lab/without", false, labQueue, nil},
+	{"GET /api/lab/run", false, labResults, []*limit{labReads}},
+	{"POST /api/lab/run", false, labQueue, []*limit{labReads}},
+	{"POST /api/lab/run/stop", false, labQueue, []*limit{labReads}},
+	{"POST /api/lab/race", false, labQueue, []*limit{labReads}},
+	{"POST /api/lab/try", false, labQueue, []*limit{labReads}},
+	{"POST /api/lab/without", false, labQueue, []*limit{labReads}},
 }
 
 // of returns how much a limit allows with these settings; the zero Limit if all.

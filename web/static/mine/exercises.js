@@ -142,7 +142,7 @@ function Exercise({ exercise, n, all, runs, exercises }) {
       ${judged.solved && n < all.length && html`<p><a class="button" data-test="next-exercise" href=${'#exercises/' + all[n].name}>${t('exercise.next', { title: textsOf(all[n]).title })}</a></p>`}
       ${judged.solved && n === all.length && html`<p><a class="button" href="#certificate">${t('mine.certificate')}</a></p>`}
     </div>
-    ${failing && !failing.result.right && html`<${Verdict} key=${run.run} result=${failing.result} searched=${failing.exercise === name} leads=${false} onLine=${onLine} onStep=${onStep} />`}`}
+    ${failing && !failing.result.right && html`<${Verdict} key=${run.run} result=${failing.result} cut=${run.cut} searched=${failing.exercise === name} leads=${false} onLine=${onLine} onStep=${onStep} />`}`}
     <section class="hints" aria-label=${t('exercise.hints')}>
       ${hints.slice(0, mine.hints).map((hint, i) => html`<div key=${i} class="tip" data-test=${`hint-${i + 1}`}><b>${t('exercise.hint', { n: i + 1, of: hints.length })}</b> <${Paragraphs} text=${hint} /></div>`)}
       <p class="row">${mine.hints < hints.length && html`<button type="button" class="button quiet" data-test="hint" onClick=${() => keep({ hints: mine.hints + 1 })}>${t('exercise.showHint', { n: mine.hints + 1, of: hints.length })}</button>`}

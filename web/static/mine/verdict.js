@@ -16,7 +16,7 @@ export function lineOf(result) {
 
 // Verdict shows a result. searched is false for the crowds of earlier exercises, for which no schedule was searched. It scrolls into
 // view if it leads; if not, it is of an exercise, and what usually repairs it is opened like a hint.
-export function Verdict({ result, searched = true, leads = true, onLine, onStep }) {
+export function Verdict({ result, cut = false, searched = true, leads = true, onLine, onStep }) {
   const { kind, problem, schedule, steps = [], output } = result;
   const line = lineOf(result);
   const sumsUp = COUNTS.slice(1).every((c) => !result[c]) && !result.error;
@@ -56,6 +56,7 @@ export function Verdict({ result, searched = true, leads = true, onLine, onStep 
       ${result.right && html`<p class="more small">${t('mine.rightMore')}</p>`}
       ${!result.right && kind !== 'error' && !steps.length && html`<p class="tip">${t(searched ? 'mine.noSchedule' : 'exercise.noSearch')}</p>`}
       ${output && html`<details class="about" open><summary>${t('mine.output')}</summary><pre class="said" data-test="output">${output}</pre></details>`}
+      ${cut && html`<p class="tip" data-test="cut">${t('mine.cut')}</p>`}
     </section>
     ${schedule && steps.length > 0 && html`<${Schedule} schedule=${schedule} steps=${steps} onLine=${onLine} onStep=${onStep} />`}
   </div>`;

@@ -120,7 +120,7 @@ export function Write({ lab, runs }) {
     <${Desk} program=${program} onInput=${(source) => change({ source })} onRun=${start} run=${working} busy=${runs.busy} stop=${runs.stop} stock=${working === run ? Math.min(program.plan.stock, lab.max.stock) : 0}
       result=${result} shown=${shown} goTo=${goTo} label=${t('mine.source', { name: open })} bar=${bar}>
       <${Crowd} plan=${program.plan} max=${lab.max} faults=${lab.faults} onChange=${(plan) => change({ plan })} /><//>
-    ${result && html`<${Verdict} key=${run.run} result=${result} onLine=${onLine} onStep=${onStep} />`}
+    ${result && html`<${Verdict} key=${run.run} result=${result} cut=${run.cut} onLine=${onLine} onStep=${onStep} />`}
   </section>`;
 }
 
