@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,7 +17,6 @@ import (
 	"github.com/go-chi/chi/v5"
 	"github.com/maypok86/otter/v2"
 	"golang.org/x/sync/singleflight"
-	"golang.org/x/time/rate"
 
 	"miaosha/seckill"
 	"miaosha/seckill/admin"
@@ -24,7 +24,9 @@ import (
 
 const (
 	picturesKept  = 32 << 20         // bytes of pictures in memory
-	picturesRead  = 50               // a second, at Postgres, so that made-up names do not use it up
+	picturesRead  = 4                // at once, at Postgres, so that pictures do not take the connections of buyers
+	missingKept   = 10_000           // names that Postgres does not have
+	missingLife   = 5 * time.Second  // how long such a name is believed: its picture may be stored by another process
 	pictureUpload = 20 * time.Second // a phone sends slowly
 	pictureLimit  = 30 * time.Second // for one that is sent: to be sent, decoded and stored
 )
@@ -33,17 +35,21 @@ var errPictureTooLarge = errors.New("picture too large")
 
 // pictureCache keeps pictures that were asked for in memory. They never change.
 type pictureCache struct {
-	entries interface { // an otter.Cache: goods.Cache says why its type is not named
-		GetIfPresent(string) ([]byte, bool)
-		Set(string, []byte) ([]byte, bool)
-	}
-	flight singleflight.Group
-	reads  *rate.Limiter
+	entries, missing pictureNames
+	flight           singleflight.Group
+	places           chan struct{} // has an element for each read at Postgres
+}
+
+type pictureNames interface { // an otter.Cache: goods.Cache says why its type is not named
+	GetIfPresent(string) ([]byte, bool)
+	Set(string, []byte) ([]byte, bool)
 }
 
 func newPictureCache() *pictureCache {
-	return &pictureCache{reads: rate.NewLimiter(picturesRead, 2*picturesRead), entries: otter.Must(&otter.Options[string, []byte]{
-		MaximumWeight: picturesKept, Weigher: func(name string, b []byte) uint32 { return uint32(len(name) + len(b)) }})}
+	return &pictureCache{places: make(chan struct{}, picturesRead),
+		entries: otter.Must(&otter.Options[string, []byte]{
+			MaximumWeight: picturesKept, Weigher: func(name string, b []byte) uint32 { return uint32(len(name) + len(b)) }}),
+		missing: otter.Must(&otter.Options[string, []byte]{MaximumSize: missingKept, ExpiryCalculator: otter.ExpiryWriting[string, []byte](missingLife)})}
 }
 
 var pictureName = regexp.MustCompile(`^[0-9a-f]{32}[.](png|jpg)$`)
@@ -69,11 +75,14 @@ func (s *Server) picture(ctx context.Context, name string) ([]byte, error) {
 		return b, nil
 	}
 	reading := s.pictures.flight.DoChan(name, func() (any, error) {
-		if !s.pictures.reads.Allow() {
-			return nil, seckill.ErrBusy
-		}
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerLimit)
 		defer cancel()
+		select {
+		case s.pictures.places <- struct{}{}:
+			defer func() { <-s.pictures.places }()
+		case <-ctx.Done():
+			return nil, seckill.ErrBusy
+		}
 		b, err := s.Admin.Picture(ctx, name)
 		if err == nil {
 			s.pictures.entries.Set(name, b)
@@ -89,6 +98,29 @@ func (s *Server) picture(ctx context.Context, name string) ([]byte, error) {
 	}
 }
 
+// anyonesPicture is picture behind the limits of its route. An address that makes names up is refused by itself: the reads of all others
+// are as many as before.
+func (s *Server) anyonesPicture(r *http.Request, name string) ([]byte, error) {
+	_, kept := s.pictures.entries.GetIfPresent(name)
+	if kept || !pictureName.MatchString(name) {
+		return s.picture(r.Context(), name)
+	}
+	if _, known := s.pictures.missing.GetIfPresent(name); known {
+		return nil, admin.ErrNoPicture
+	}
+	of, from := s.limitsOf("GET /pictures/{name}").buckets, bucketKey{addr: s.clientNetwork(r)}
+	reads, misses := of[0], of[1]
+	if err := cmp.Or(misses.empty(from), reads.take(from)); err != nil {
+		return nil, err
+	}
+	b, err := s.picture(r.Context(), name)
+	if errors.Is(err, admin.ErrNoPicture) {
+		s.pictures.missing.Set(name, nil)
+		misses.take(from) // if it was the last, the next name is refused
+	}
+	return b, err
+}
+
 // pictureTypes are the media types of pictures, by extension.
 var pictureTypes = map[string][]string{".png": {"image/png"}, ".jpg": {"image/jpeg"}}
 
@@ -98,7 +130,7 @@ var pictureSecurity = []string{"default-src 'none'; sandbox"}
 // showPicture answers with a picture.
 func (s *Server) showPicture(w http.ResponseWriter, r *http.Request) error {
 	name := chi.URLParam(r, "name")
-	b, err := s.picture(r.Context(), name)
+	b, err := s.anyonesPicture(r, name)
 	if err != nil {
 		return err
 	}
