@@ -15,7 +15,7 @@ func TestBoundedResults(t *testing.T) {
 	for _, n := range []int{1, 600} {
 		for _, text := range []string{strings.Repeat("x", 5000), strings.Repeat("长", 5000), strings.Repeat("<\x01\"", 2000), "\xff\xfe"} {
 			for _, v := range []any{new(Result), new(ExerciseResult), new(Recording), new(ExperimentResult), new(WithoutResult)} {
-				fill(reflect.ValueOf(v).Elem(), text, n, 0)
+				assign(reflect.ValueOf(v).Elem(), text, n, 0)
 				raw, cut, err := Bounded(v, 64<<10)
 				if err != nil || len(raw) > 64<<10 || len(text) > 10 && !cut {
 					t.Errorf("%T with %d elements: %d bytes, cut %v, %v", v, n, len(raw), cut, err)
@@ -37,18 +37,18 @@ func TestBoundedResults(t *testing.T) {
 	}
 }
 
-// fill gives every field of v a value: texts the text, and lists and maps n elements.
-func fill(v reflect.Value, text string, n, depth int) {
+// assign sets all fields of v: texts to the text, lists and maps to n elements.
+func assign(v reflect.Value, text string, n, depth int) {
 	switch v.Kind() {
 	case reflect.String:
 		v.SetString(text)
 	case reflect.Pointer:
 		v.Set(reflect.New(v.Type().Elem()))
-		fill(v.Elem(), text, n, depth)
+		assign(v.Elem(), text, n, depth)
 	case reflect.Struct:
 		for i := range v.NumField() {
 			if v.Type().Field(i).IsExported() {
-				fill(v.Field(i), text, n, depth+1)
+				assign(v.Field(i), text, n, depth+1)
 			}
 		}
 	case reflect.Slice:
@@ -57,13 +57,13 @@ func fill(v reflect.Value, text string, n, depth int) {
 		}
 		v.Set(reflect.MakeSlice(v.Type(), n, n))
 		for i := range n {
-			fill(v.Index(i), text, min(n, 4), depth+1)
+			assign(v.Index(i), text, min(n, 4), depth+1)
 		}
 	case reflect.Map:
 		v.Set(reflect.MakeMap(v.Type()))
 		for i := range min(n, 8) {
 			e := reflect.New(v.Type().Elem()).Elem()
-			fill(e, text, min(n, 4), depth+1)
+			assign(e, text, min(n, 4), depth+1)
 			v.SetMapIndex(reflect.ValueOf(fmt.Sprint(i, text)), e)
 		}
 	}
