@@ -64,9 +64,16 @@ func (f *inputs) reads(name, reason string, text *string, read func(string) (str
 	*text = got
 }
 
+// maxAnswer is the number of bytes of an answer to a sum that are read: a whole sum in wide digits has fewer.
+const maxAnswer = 200
+
 // sum reads the answer to a sum. One that is no number is wrong, and uses up no sum. No answer is none.
 func (f *inputs) sum(answer *string) {
 	if *answer == "" {
+		return
+	}
+	if len(*answer) > maxAnswer {
+		f.also(fieldError{"captcha", "form"})
 		return
 	}
 	if f.reads("captcha", "form", answer, typed.Sum); *answer == "" {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"golang.org/x/text/unicode/norm"
 )
@@ -56,7 +57,7 @@ func ID(typed string) (string, error) { return whole(unlabelled(fold(typed)), "#
 func whole(chars []char, signs string) (string, error) {
 	var digits []byte
 	sign, minus, commas := false, false, []char(nil)
-	behind := strings.TrimRight(text(chars), " .")
+	end := utf8.RuneCountInString(strings.TrimRight(text(chars), " ."))
 	for i, c := range chars {
 		switch {
 		case isDigit(c.is):
@@ -64,7 +65,7 @@ func whole(chars []char, signs string) (string, error) {
 			if n := len(commas); n > 0 {
 				commas[n-1].is++ // digits behind it
 			}
-		case c.is == ' ', i >= len([]rune(behind)):
+		case c.is == ' ', i >= end:
 		case c.is == ',' && len(digits) > 0:
 			if n := len(commas); n > 0 && commas[n-1].is != 3 || n == 0 && len(digits) > 3 {
 				return "", c.was
