@@ -109,7 +109,7 @@ func decodeKnown(raw []byte, v any, names ...string) error {
 
 func decodeFields(fields []rawField, v any) error {
 	var wrong []error
-	for _, f := range fields[:min(len(fields), maxFields)] {
+	for _, f := range fields {
 		d := json.NewDecoder(strings.NewReader(`{"` + f.name + `":` + string(f.value) + `}`))
 		d.DisallowUnknownFields()
 		err := d.Decode(v)
@@ -124,9 +124,6 @@ func decodeFields(fields []rawField, v any) error {
 		} else if !isFlat(f.value) {
 			wrong = append(wrong, fieldError{f.name, "form"})
 		}
-	}
-	if len(wrong) == 0 && len(fields) > maxFields {
-		return fmt.Errorf("%w: %d fields", errBadRequest, len(fields))
 	}
 	return errors.Join(wrong...)
 }
@@ -158,7 +155,9 @@ func readObject(raw []byte, anyName bool) (fields []rawField, err error) {
 		if err := d.Decode(&f.value); err != nil {
 			return nil, fmt.Errorf("%w: %v", errBadRequest, err)
 		}
-		fields = append(fields, f)
+		if fields = append(fields, f); len(fields) > maxFields && !anyName {
+			return nil, fmt.Errorf("%w: more than %d fields", errBadRequest, maxFields)
+		}
 	}
 	if _, err := d.Token(); err != nil {
 		return nil, fmt.Errorf("%w: %v", errBadRequest, err)
