@@ -9,8 +9,7 @@ import (
 // Spare says how another Postgres is run beside that of a shop.
 type Spare struct {
 	Bin      string // the folder of postgres and initdb
-	Major    int    // its version
-	Home     string // a folder of the sandbox in which that Postgres may keep files; "" if the shop's Postgres is not the sandbox's
+	Version  string // such as "15.13"
 	Account  bool   // another account has to run it, of these ids
 	UID, GID uint32
 }
@@ -27,7 +26,6 @@ func FindSpare(ctx context.Context, cfg Config) (s Spare, err error) {
 		if o.place, err = findPlace(cfg.DataDir, "", cfg.Log); err != nil {
 			return s, err
 		}
-		s.Home = o.place.home
 	}
 	if os.Geteuid() == 0 && !o.place.account.set {
 		return s, errors.New("Postgres refuses to run as root, and there is no user postgres or nobody that could run it")
@@ -39,7 +37,7 @@ func FindSpare(ctx context.Context, cfg Config) (s Spare, err error) {
 	if err != nil {
 		return s, err
 	}
-	s.Bin, s.Major = found[0].dir, found[0].major
+	s.Bin, s.Version = found[0].dir, found[0].version
 	s.Account, s.UID, s.GID = o.place.account.ids()
 	return s, nil
 }

@@ -73,7 +73,7 @@ func memoryOf(running []int) (bytes int64) {
 	return bytes
 }
 
-// beNice sets the session of each process to the niceness of this server. Backends begin sessions, and Linux shares the processor among
+// beNice puts the session of each process at the niceness of the server. Backends begin sessions, and Linux shares the processor among
 // sessions before it looks at the niceness of their processes, if it has autogroups.
 func (w *wrapper) beNice(running []int) {
 	for _, pid := range running {

@@ -33,11 +33,13 @@ const (
 	Role      = "program"
 )
 
+// port is a part of the name of the socket in a folder.
+const port = "5432"
+
 // Programs says which Postgres is run, and as whom.
 type Programs struct {
 	Bin      string // the folder of postgres and initdb
-	Major    int    // its version
-	Home     string // where an empty cluster is kept to be copied; "": each start makes one
+	Version  string // such as "15.13"
 	Account  bool   // another account runs it, of these ids
 	UID, GID uint32
 }
@@ -73,6 +75,7 @@ type Server struct {
 	ended   chan struct{} // closed when the wrapper has ended, and all others with it
 	started chan news
 	last    news // its last words; read after ended
+	trouble firstBytes
 	close   sync.Once
 }
 
@@ -106,7 +109,7 @@ func Start(ctx context.Context, p Programs, l Limits, env []string) (s *Server, 
 		return nil, err
 	}
 	s = &Server{cmd: exec.Command(self), ended: make(chan struct{}), started: make(chan news, 1)}
-	s.cmd.Env = env
+	s.cmd.Env, s.cmd.Stderr = env, &s.trouble
 	ownGroup(s.cmd)
 	stdin, err := s.cmd.StdinPipe()
 	if err != nil {
@@ -150,8 +153,8 @@ func (s *Server) listen(stdout io.Reader) {
 			s.last = n
 		}
 	}
-	if s.cmd.Wait() != nil && s.last.Text == "" {
-		s.last = news{Ended: Crashed, Text: "its wrapper has ended"}
+	if err := s.cmd.Wait(); err != nil && s.last.Text == "" {
+		s.last = news{Ended: Crashed, Text: fmt.Sprintf("its wrapper has ended: %v %s", err, s.trouble.lastLine())}
 	}
 	close(s.ended)
 }

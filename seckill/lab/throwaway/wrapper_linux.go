@@ -113,36 +113,36 @@ func (w *wrapper) start(ctx context.Context) (err error) {
 	if err = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return err
 	}
-	if err = w.limit(); err != nil {
-		return err
-	}
 	cmd := exec.Command(filepath.Join(w.Programs.Bin, "postgres"), "-D", data, "-k", w.folder, "-p", port)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = "/", &w.said, &w.said
 	w.Programs.prepare(cmd)
-	if err = cmd.Start(); err != nil {
+	if err = w.limited(cmd.Start); err != nil {
 		return err
 	}
 	w.main = cmd.Process.Pid
 	return nil
 }
 
-// limit limits this process and what it starts. A limit is of one process: watch adds up.
-func (w *wrapper) limit() error {
-	seconds := uint64((w.Limits.Processor + time.Second - 1) / time.Second)
+// limited calls start with limits, which what it starts inherits and cannot raise. They are those of one process: watch adds up. This
+// process itself needs more.
+func (w *wrapper) limited(start func() error) error {
+	seconds := uint64(w.Limits.Processor/time.Second) + 1
 	for resource, limit := range map[int]uint64{unix.RLIMIT_CPU: seconds, unix.RLIMIT_CORE: 0, unix.RLIMIT_DATA: uint64(w.Limits.Memory), unix.RLIMIT_FSIZE: uint64(w.Limits.Folder)} {
 		var was unix.Rlimit
 		if err := unix.Getrlimit(resource, &was); err != nil {
 			return err
 		}
-		limit = min(limit, was.Max)
-		if err := unix.Setrlimit(resource, &unix.Rlimit{Cur: limit, Max: limit}); err != nil {
+		if err := unix.Setrlimit(resource, &unix.Rlimit{Cur: min(limit, was.Max), Max: was.Max}); err != nil {
+			return err
+		}
+		defer unix.Setrlimit(resource, &was)
+	}
+	if now, err := unix.Getpriority(unix.PRIO_PROCESS, 0); err == nil && 20-now < Niceness { // of this thread alone
+		if err := unix.Setpriority(unix.PRIO_PROCESS, 0, Niceness); err != nil {
 			return err
 		}
 	}
-	if now, err := unix.Getpriority(unix.PRIO_PROCESS, 0); err == nil && 20-now < Niceness { // of this thread, which starts Postgres
-		return unix.Setpriority(unix.PRIO_PROCESS, 0, Niceness)
-	}
-	return nil
+	return start()
 }
 
 // watch adds up until the server is no longer wanted, has ended or is at a limit.
@@ -156,7 +156,11 @@ func (w *wrapper) watch(ctx context.Context) (reason, text string) {
 		case <-tick.C:
 		}
 		if w.reap(); w.gone {
-			return Crashed, w.said.lastLine()
+			why := w.said.lastLine()
+			if strings.Contains(why, "by signal 24") { // SIGXCPU: one process has used all, and this one came late
+				return Processor, ""
+			}
+			return Crashed, why
 		}
 		running := descendants()
 		w.beNice(running)
@@ -310,4 +314,14 @@ func (w *wrapper) removeFolder() error {
 		return nil
 	}
 	return os.RemoveAll(w.folder)
+}
+
+// ours reports whether path is a folder that only our account can write to.
+func ours(path string) bool {
+	info, err := os.Lstat(path)
+	if err != nil || !info.IsDir() || info.Mode().Perm()&0o022 != 0 {
+		return false
+	}
+	st, ok := info.Sys().(*syscall.Stat_t)
+	return ok && int(st.Uid) == os.Geteuid()
 }

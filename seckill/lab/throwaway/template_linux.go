@@ -2,6 +2,7 @@ package throwaway
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -9,12 +10,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 )
-
-// port is a part of the name of the socket in a folder.
-const port = "5432"
 
 // settings are all that such a server has. Nothing of it has to outlive it: it syncs nothing, and after the crash of one process
 // all of it ends. Nothing works in the background, so that all work is that of a statement.
@@ -70,27 +67,48 @@ checkpoint
 `},
 }
 
-// data makes a cluster at path: a copy of the one in Home, which the first start makes there.
+// data makes a cluster at path: a copy of the one that an earlier start has kept, if it can be kept.
 func (p Programs) data(ctx context.Context, path string) error {
-	if p.Home == "" {
-		return p.make(ctx, path)
+	kept := p.kept()
+	if _, err := os.Stat(kept); err == nil {
+		return copyTree(kept, path, p.own)
 	}
-	template := filepath.Join(p.Home, "postgres-"+strconv.Itoa(p.Major)+"-lab")
-	if _, err := os.Stat(template); err != nil {
-		half, err := os.MkdirTemp(p.Home, "postgres-"+strconv.Itoa(p.Major)+".new-")
-		if err == nil {
-			err = p.make(ctx, half)
-		}
-		if err == nil {
-			if err = os.Rename(half, template); errors.Is(err, fs.ErrExist) { // of two that make it at once the first stays
-				err = os.RemoveAll(half)
-			}
-		}
-		if err != nil {
-			return errors.Join(err, os.RemoveAll(half))
+	err := p.make(ctx, path)
+	if err == nil && kept != "" { // the next start makes one, too, if this one cannot be kept
+		keep(path, kept)
+	}
+	return err
+}
+
+// kept returns where an empty cluster lies, in a folder that only our account can write to; "" if there is none.
+func (p Programs) kept() string {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return ""
+	}
+	folder := filepath.Join(cache, "miaosha-lab")
+	if os.MkdirAll(folder, 0o700) != nil || !ours(folder) {
+		return ""
+	}
+	sum := sha256.New()
+	fmt.Fprint(sum, p.Version, settings, access, statements)
+	return filepath.Join(folder, fmt.Sprintf("%x", sum.Sum(nil)[:8]))
+}
+
+// keep copies a new cluster to a folder, in place of those of earlier versions.
+func keep(path, kept string) {
+	half, err := os.MkdirTemp(filepath.Dir(kept), "new-")
+	if err != nil {
+		return
+	}
+	defer os.RemoveAll(half)
+	earlier, _ := filepath.Glob(filepath.Join(filepath.Dir(kept), "[0-9a-f]*"))
+	data := filepath.Join(half, "data")
+	if copyTree(path, data, func(string) error { return nil }) == nil && os.Rename(data, kept) == nil { // of two that make it at once the first stays
+		for _, old := range earlier {
+			_ = os.RemoveAll(old)
 		}
 	}
-	return p.copy(template, path)
 }
 
 // make makes a new cluster.
@@ -141,8 +159,8 @@ func (p Programs) own(path string) error {
 	return os.Lchown(path, int(p.UID), int(p.GID))
 }
 
-// copy copies a cluster, which no server runs on.
-func (p Programs) copy(from, to string) error {
+// copyTree copies a cluster on which no server runs, and calls own with each new file and folder.
+func copyTree(from, to string, own func(path string) error) error {
 	return filepath.WalkDir(from, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -163,7 +181,7 @@ func (p Programs) copy(from, to string) error {
 		if err != nil {
 			return err
 		}
-		return p.own(target)
+		return own(target)
 	})
 }
 

@@ -1,0 +1,142 @@
+package throwaway
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"miaosha/seckill/sandbox/sandboxtest"
+)
+
+// busy lets a session look for no interrupt until the test ends, and returns its process.
+func busy(t *testing.T, s *Server) (pid int) {
+	t.Helper()
+	c := connect(t, s, Role)
+	pid = int(c.PgConn().PID())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_, _ = c.Exec(t.Context(), rank)
+	}()
+	t.Cleanup(func() { <-ended })
+	admin := connect(t, s, Superuser)
+	sandboxtest.Until(t, "the session is at work", func() bool {
+		var active bool
+		err := admin.QueryRow(t.Context(), `select state = 'active' from pg_stat_activity where pid = $1`, pid).Scan(&active)
+		return err == nil && active
+	})
+	return pid
+}
+
+func mainOf(t *testing.T, s *Server) (pid int) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(s.folder, "data", "postmaster.pid"))
+	if err == nil {
+		pid, err = strconv.Atoi(strings.SplitN(string(text), "\n", 2)[0])
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pid
+}
+
+// However a server ends, its busy sessions end with it.
+func TestNothingIsLeftOfAServer(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		end  func(t *testing.T, s *Server, session int)
+		want string
+	}{
+		"closed":              {func(t *testing.T, s *Server, _ int) { must(t, s.Close()) }, ""},
+		"Postgres is killed":  {func(t *testing.T, s *Server, _ int) { must(t, syscall.Kill(mainOf(t, s), syscall.SIGKILL)) }, Crashed},
+		"a session is killed": {func(t *testing.T, _ *Server, session int) { must(t, syscall.Kill(session, syscall.SIGKILL)) }, Crashed},
+		"Postgres is stopped": {func(t *testing.T, s *Server, _ int) {
+			must(t, syscall.Kill(mainOf(t, s), syscall.SIGSTOP))
+			must(t, s.Close())
+		}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := open(t, roomy)
+			segment := (&wrapper{folder: s.folder}).sharedSegment()
+			if segment == 0 {
+				t.Fatal("Postgres has no segment of shared memory")
+			}
+			test.end(t, s, busy(t, s))
+			if reason, text := s.Why(); reason != test.want {
+				t.Errorf("ended because of %q (%s), want %q", reason, text, test.want)
+			}
+			nothingLeft(t, s.folder)
+			if _, err := unix.SysvShmCtl(segment, unix.IPC_STAT, new(unix.SysvShmDesc)); !errors.Is(err, unix.EINVAL) {
+				t.Errorf("the segment of shared memory: %v", err)
+			}
+		})
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A shop that is killed leaves nothing.
+func TestTheServerEndsWithTheShop(t *testing.T) {
+	t.Parallel()
+	encoded, err := json.Marshal(programs(t))
+	must(t, err)
+	cmd := exec.Command(os.Args[0])
+	cmd.Env, cmd.Stderr = append(os.Environ(), asEnv+"=shop", "PROGRAMS="+string(encoded)), os.Stderr
+	_, err = cmd.StdinPipe()
+	must(t, err)
+	out, err := cmd.StdoutPipe()
+	must(t, err)
+	must(t, cmd.Start())
+	line, err := bufio.NewReader(out).ReadString('\n')
+	must(t, err)
+	folder := strings.TrimSpace(line)
+	if len(processesIn(folder)) == 0 {
+		t.Fatalf("no process in %q", folder)
+	}
+	must(t, cmd.Process.Kill())
+	_ = cmd.Wait()
+	nothingLeft(t, folder)
+}
+
+// A wrapper that is killed leaves no process, and its folder is removed by the shop or by the next server.
+func TestTheServerEndsWithItsWrapper(t *testing.T) {
+	t.Parallel()
+	s := open(t, roomy)
+	must(t, s.cmd.Process.Kill())
+	if reason, _ := s.Why(); reason != Crashed {
+		t.Errorf("ended because of %q", reason)
+	}
+	sandboxtest.Until(t, "no process", func() bool { return len(processesIn(s.folder)) == 0 })
+	next := open(t, roomy)
+	if _, err := os.Lstat(s.folder); !os.IsNotExist(err) {
+		t.Errorf("the folder of the dead wrapper: %v", err)
+	}
+	if next.folder == s.folder {
+		t.Error("both have one folder")
+	}
+}
+
+// A machine without such a Postgres says so.
+func TestAServerThatDoesNotStart(t *testing.T) {
+	t.Parallel()
+	p := programs(t)
+	p.Bin, p.Version = t.TempDir(), "none"
+	if s, err := Start(t.Context(), p, roomy, wrapperEnv); err == nil || !strings.Contains(err.Error(), "initdb") {
+		t.Errorf("%v: %v", s, err)
+	}
+}
