@@ -26,7 +26,7 @@ func (l LabCompare) judgeMine(ctx context.Context, env Env, plan lab.Plan) error
 		return p, nil
 	}
 	fmt.Fprintf(env.Err, "lab: %s: %s\n", l.Mine, planText(plan))
-	return env.withLab(ctx, func(s *backend.Stores) error {
+	return env.withOwnLab(ctx, func(s *backend.Stores) error {
 		result, err := lab.RunOutside(ctx, LabStores(env.Backend, s, env.Schema), plan, start, labProgress(env.Err))
 		if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 			return fmt.Errorf("stopped. The processes of your shop are killed, and its role, tables and keys are removed; nothing is left behind%s", notWritten(l.HTML))

@@ -114,6 +114,18 @@ func (env Env) withLab(ctx context.Context, do func(*backend.Stores) error) (err
 	return env.withStores(ctx, do)
 }
 
+// withOwnLab opens the stores of a sandbox that is removed at the end, also beside a shop: a program of someone else shares no store
+// with it.
+func (env Env) withOwnLab(ctx context.Context, do func(*backend.Stores) error) (err error) {
+	env.Backend.DatabaseURL = ""
+	own, remove, err := env.ownStores(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, remove()) }()
+	return own.withStores(ctx, do)
+}
+
 // missingSandbox returns the data folder of the sandbox that the settings mean and that does not exist, "" if there is none or it
 // exists.
 func (env Env) missingSandbox() (folder string, err error) {
