@@ -2,12 +2,15 @@ package lab
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"miaosha/seckill/lab/throwaway"
 )
 
 // A program can do what it likes to itself. It reaches nothing else, it ends, and its author is told why.
@@ -123,6 +126,51 @@ func TestTheEndOfAChild(t *testing.T) {
 		problem := problemOf(test.exit, test.trouble)
 		if got := problem; got == nil && test.want != "" || got != nil && got.Problem != test.want {
 			t.Errorf("%s: %+v, want %q", name, got, test.want)
+		}
+	}
+}
+
+// A program runs without any address of a shop, and one that attacks its own Postgres gets a word for it.
+func TestAProgramReachesItsOwnPostgresOnly(t *testing.T) {
+	t.Parallel()
+	s := Stores{Throwaway: stores(t).Throwaway}
+	plan := Plan{Buyers: 4, Stock: 2, Seed: 1, Seconds: MaxSeconds, CrowdOnly: true}
+	if r, err := judgeOne(t, s, Program{Lua, guardUniqueLua}, plan); err != nil || !r.Right {
+		t.Errorf("a right program: %+v, %v", r, err)
+	}
+	for name, test := range map[string]struct{ prepare, problem, says string }{
+		"a statement that looks for no interrupt": {`select ts_rank(v::tsvector, q::tsquery) from (
+			select string_agg('a' || i || ':' || p, ' ') v, string_agg('a' || i, ' & ') q
+			from generate_series(1, 1500) i, (select string_agg(g::text, ',') p from generate_series(1, 250) g) x) y`, Endless, "does not end when it is told to"},
+		"a statement that catches its cancellation": {`do $$ begin loop begin loop end loop; exception when query_canceled then end; end loop; end $$`, Endless + BadDatabase, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			results, err := Judge(impatient(t), s, Program{Lua, "function prepare() sql([[" + test.prepare + "]]) end function buy() return false end"}, []Plan{plan}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r := results[0]; r.Problem == "" || !strings.Contains(test.problem, r.Problem) || !strings.Contains(r.Error, test.says) {
+				t.Errorf("problem %q: %s", r.Problem, r.Error)
+			}
+		})
+	}
+}
+
+// Where no Postgres can be run for it, a program is refused, and not run on that of the shop.
+func TestNoProgramRunsWithoutAPostgresOfItsOwn(t *testing.T) {
+	t.Parallel()
+	s := stores(t)
+	plan := Plan{Buyers: 4, Stock: 2, Seed: 1, Seconds: MaxSeconds, CrowdOnly: true}
+	for name, find := range map[string]func(context.Context) (throwaway.Programs, error){
+		"no one looks for it": nil,
+		"there is none": func(context.Context) (throwaway.Programs, error) {
+			return throwaway.Programs{}, errors.New("no programs")
+		},
+	} {
+		s.Throwaway = find
+		if r, err := Judge(t.Context(), s, Program{Lua, guardUniqueLua}, []Plan{plan}, nil); !errors.Is(err, throwaway.ErrNone) {
+			t.Errorf("%s: %+v, %v", name, r, err)
 		}
 	}
 }

@@ -287,8 +287,12 @@ func (p *place) runChild(ctx context.Context, program Program, plans []Plan, rep
 	ended := cmd.Wait()
 	unguard()
 	guarding.Wait()
-	if len(results) < len(plans) && stopped == nil && ctx.Err() == nil && p.admin.Ping(ctx) != nil { // the child may know of it before the guard
-		stopped = p.lost()
+	if stopped == nil && problem != nil && problem.Problem == BadDatabase { // the child may know before the guard that its server is gone
+		select {
+		case <-p.server.Ended():
+			stopped = p.ended()
+		case <-time.After(time.Second):
+		}
 	}
 	if err := context.Cause(outer); err != nil {
 		return results, nil, err

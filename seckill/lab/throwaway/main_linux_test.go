@@ -68,6 +68,13 @@ func open(t *testing.T, l Limits) *Server {
 	if err != nil {
 		t.Fatal(err)
 	}
+	admin := connect(t, s, Superuser)
+	for _, sql := range []string{`create schema work authorization program`, `alter role program set search_path = work`} { // as for a run
+		if _, err := admin.Exec(t.Context(), sql); err != nil {
+			t.Error(err)
+		}
+	}
+	admin.Close(t.Context())
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Error(err)
