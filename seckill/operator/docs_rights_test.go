@@ -151,6 +151,13 @@ func TestLeastPrivilege(t *testing.T) {
 	grantTwice(t, owner, grant, revoke)
 	checkColumns(t, owner)
 	words := strings.Fields(acl)
+	page, err := os.ReadFile("../../SECURITY.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if says := fmt.Sprintf("a Redis user with %d commands", strings.Count(acl, " +")); !strings.Contains(string(page), says) {
+		t.Errorf("SECURITY.md does not say %q", says)
+	}
 	args := make([]any, len(words))
 	for i, w := range words {
 		args[i] = w
