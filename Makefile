@@ -33,7 +33,7 @@ nightly: ## what takes hours: waiting times, the race detector, all faults and m
 	@.ci/timed nightly $(MAKE) --no-print-directory nightly-run
 
 nightly-run:
-	@failed=; for part in latency race faults promises cluster exercises starters pages; do \
+	@failed=; for part in latency race faults promises cluster exercises starters costs pages; do \
 	  .ci/timed $$part $(MAKE) --no-print-directory $$part || failed="$$failed $$part"; \
 	done; [ -z "$$failed" ] || { echo "red:$$failed"; exit 1; }
 
@@ -221,6 +221,11 @@ requests: export MIAOSHA_REQUESTS ?= $(sent)
 requests: export MIAOSHA_REQUESTS_SECONDS ?= 90
 requests: ## 200,000 valid, nearly valid and wild requests to every route, in 90 seconds at most
 	$(GO) test -count 1 -v -run '^TestRandomRequests$$' ./web
+
+# A figure of the machine, so no bound of CI: what the same requests make the shop do is bounded by TestTheWorkOfEveryRouteIsBounded.
+rows ?= 100000
+costs: ## what the worst known request of each route takes of a processor, and how much of a core one address can take (ten minutes, on Linux)
+	@MIAOSHA_COSTS=$(rows) $(GO) test -count 1 -timeout 60m -v -run '^TestCosts$$' ./web | grep -E '^(\||---|FAIL|ok| )'
 
 # The tools come from npm, in the versions of web/pages/package-lock.json, into a folder that git ignores. web/README.md has more.
 runs ?= 5

@@ -16,9 +16,9 @@ var (
 	LoginsPerAccount  = MustLimit("10/min", 0)
 	CodesPerPhone     = MustLimit("3/10min", 0)
 	CodesPerPhoneHour = MustLimit("10/hour", 0)
-	TriesPerAddress   = MustLimit("200/min", 0) // a whole class may share one address
-	TriesPerNetwork   = MustLimit("600/min", 0) // a /24, or a /48 of IPv6
-	TriesPerDevice    = MustLimit("10/min", 0)  // counted in this process
+	TriesPerAddress   = MustLimit("60/min", 200) // a whole class may share one address; each try may hash a password, which takes most of a tenth of a second
+	TriesPerNetwork   = MustLimit("600/min", 0)  // a /24, or a /48 of IPv6
+	TriesPerDevice    = MustLimit("10/min", 0)   // counted in this process
 	PasswordsPerUser  = MustLimit("10/min", 0)
 	PasswordsPerHour  = MustLimit("30/hour", 0) // a thief who has the session guesses no faster
 

@@ -11,7 +11,7 @@ import (
 
 // Register creates an account for a phone if the code is right. ErrWrongCode, InvalidError,
 // ErrBusy; ErrSolveFirst, while the whole shop has seen many wrong codes; TooManyError after 200 tries
-// a minute from an address; ErrPhoneTaken, which only the owner of the phone can see, since the code
+// from an address, and one more each second; ErrPhoneTaken, which only the owner of the phone can see, since the code
 // must be right. After a fault or ErrBusy the code can be used again, unless the account was made: then
 // the user logs in. Otherwise it is used up.
 func (s *Store) Register(ctx context.Context, phone, code, password, nickname string, from From) (LoggedIn, error) {

@@ -42,6 +42,33 @@ func newBuckets(l *limit, most user.Limit) *buckets {
 	})}
 }
 
+// held is how long a request beyond the limit of all requests of its address waits for its refusal.
+const held = time.Second
+
+// bound refuses what an address asks for beyond the limit of all its requests. A refusal costs as much as an answer from memory, so it
+// waits: a client that never stops receives as many refusals a second as it has connections.
+func (s *Server) bound(next http.Handler) http.Handler {
+	b := newBuckets(requests, s.cfg.requests())
+	if b.most.Burst == 0 {
+		return next // --ip-rate off
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		err := b.take(bucketKey{addr: s.clientNetwork(r)})
+		if err == nil {
+			next.ServeHTTP(w, r)
+			return
+		}
+		wait := time.NewTimer(held)
+		defer wait.Stop()
+		select {
+		case <-wait.C:
+		case <-r.Context().Done():
+		case <-s.closing:
+		}
+		s.writeError(w, r, err)
+	})
+}
+
 // take takes a token from the bucket of k. If it is empty, take returns a seckill.TooManyError with the
 // time until the next token.
 func (b *buckets) take(k bucketKey) error { return b.takeN(k, 1) }

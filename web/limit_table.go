@@ -43,19 +43,22 @@ var (
 	ownNetwork    = &limit{per: perAddress, flag: "--ip-rate", kept: here}
 	reads         = &limit{per: perUser, flag: "--rate", most: user.MustLimit("300/min", 0), kept: shared, name: "reads"}
 	pays          = &limit{per: perUser, flag: "--rate", most: user.MustLimit("60/min", 0), kept: shared, name: "pays"} // a person needs three for an order
-	staff         = &limit{per: perUser, flag: "--rate", most: user.MustLimit("50/s", 0), kept: here}                   // a page of the staff asks for much at once
-	downloads     = &limit{per: perUser, most: user.MustLimit("1/s", 10), kept: here}                                   // a file may have a million rows
+	staff         = &limit{per: perUser, flag: "--rate", most: user.MustLimit("20/s", 100), kept: here}                 // a page of the staff asks for much at once
+	searches      = &limit{per: perUser, flag: "--rate", most: user.MustLimit("5/s", 50), kept: here}                   // one that finds nothing reads a whole table, and a hundred refunds are as many transactions
+	downloads     = &limit{per: perUser, flag: "--rate", most: user.MustLimit("1/20s", 10), kept: here}                 // a file may have a million rows
+	uploads       = &limit{per: perUser, flag: "--rate", most: user.MustLimit("1/10s", 40), kept: here}                 // the worst picture takes more than a second of a processor
 	loginSums     = &limit{per: perAddress, most: user.MustLimit("10/s", 0), kept: here}                                // of visitors without an account, and answers: a whole class may share an address
 	loginWords    = &limit{per: perAddress, most: user.MustLimit("1/s", 0), kept: here}
 	practiceSums  = &limit{per: perAddress, most: user.MustLimit("10/s", 0), kept: here} // of their own, so that practice takes no sums of the log-in
 	practiceWords = &limit{per: perAddress, most: user.MustLimit("1/s", 0), kept: here}
-	practiceTries = &limit{per: perAddress, most: user.MustLimit("200/s", 0), kept: here} // an answer costs less than a sum
+	practiceTries = &limit{per: perAddress, most: user.MustLimit("100/s", 0), kept: here} // an answer costs less than a sum
 	practiceSites = &limit{per: perNetwork, most: user.MustLimit("50/s", 0), kept: here}
 	classJoins    = &limit{per: perAddress, most: user.MustLimit("10/s", 0), kept: here}   // a whole class behind one address joins within some seconds; a code is not guessed at this rate
 	programs      = &limit{per: perAddress, most: user.MustLimit("2/s", 60), kept: here}   // a whole class presses at once; a program is 132 KB to read, and the lab does no two a second
 	labReads      = &limit{per: perAddress, most: user.MustLimit("500/s", 0), kept: here}  // a whole class behind one address, each reading five times a second; a token is 4 KB of results
 	pictureReads  = &limit{per: perAddress, most: user.MustLimit("50/s", 200), kept: here} // at Postgres, once a process for each picture that there is
 	pictureMisses = &limit{per: perAddress, most: user.MustLimit("5/s", 50), kept: here}   // of names that Postgres does not have
+	labRuns       = &limit{per: perAddress, most: user.MustLimit("5/s", 100), kept: here}  // the lab does one at a time, and most are refused
 	loginSites    = &limit{per: perNetwork, most: user.MustLimit("50/s", 0), kept: here}
 	logins        = &limit{per: perPhone, most: user.LoginsPerAccount, kept: strict, in: "user"} // an address that the account knows has one of its own
 	loginDevices  = &limit{per: perDevice, most: user.TriesPerDevice, kept: here, in: "user"}
@@ -68,6 +71,16 @@ var (
 	passwords     = &limit{per: perUser, most: user.PasswordsPerUser, kept: strict, in: "user"}
 	passwordHour  = &limit{per: perUser, most: user.PasswordsPerHour, kept: strict, in: "user"}
 )
+
+// requests is what all routes share: what an address may ask for in all, a page with its files as well as a purchase. It is half as
+// much again as --ip-rate, and as much at once as a class needs that opens its first page.
+var requests = &limit{per: perAddress, flag: "--ip-rate", kept: here}
+
+func (c Config) requests() user.Limit {
+	l := c.ipRate
+	l.N, l.Burst = 1.5*l.N, 25*l.Burst
+	return l
+}
 
 // limitRow says which limits a route has, in the order in which they count.
 type limitRow struct {
@@ -126,21 +139,21 @@ var limitTable = []limitRow{
 	{"GET /api/practice?kind=words", false, "before all else", []*limit{practiceSites, practiceWords}},
 	{"POST /api/practice", false, "before all else", []*limit{practiceTries}},
 
-	{"GET /api/admin/users", false, first, []*limit{staff}},
+	{"GET /api/admin/users", false, first, []*limit{searches}},
 	{"GET /api/admin/users/{id}", false, first, []*limit{staff}},
 	{"POST /api/admin/users/{id}/role", false, first, []*limit{staff}},
 	{"POST /api/admin/users/{id}/disable", false, first, []*limit{staff}},
 	{"POST /api/admin/users/{id}/enable", false, first, []*limit{staff}},
-	{"GET /api/admin/log", false, first, []*limit{staff}},
+	{"GET /api/admin/log", false, first, []*limit{searches}},
 	{"GET /api/admin/log.csv", false, first, []*limit{downloads}},
 	{"GET /api/admin/live", false, first + "; then at most 5 open streams of a user and 10,000 of a process, where the largest network makes room", []*limit{staff}},
 	{"POST /api/admin/live/link", false, first, []*limit{staff}},
 	{"GET /api/live", false, "before all else; then at most 500 open streams of a process, where the largest network makes room", []*limit{ownNetwork}},
-	{"GET /api/admin/sales", false, first, []*limit{staff}},
+	{"GET /api/admin/sales", false, first, []*limit{searches}},
 	{"POST /api/admin/sales", false, first, []*limit{staff}},
 	{"GET /api/admin/sales/{id}", false, first, []*limit{staff}},
 	{"POST /api/admin/sales/{id}", false, first, []*limit{staff}},
-	{"GET /api/admin/orders", false, first, []*limit{staff}},
+	{"GET /api/admin/orders", false, first, []*limit{searches}},
 	{"GET /api/admin/orders.csv", false, first, []*limit{downloads}},
 	{"GET /api/admin/orders/{id}", false, first, []*limit{staff}},
 	{"POST /api/admin/orders/{id}/refund", false, first, []*limit{staff}},
@@ -148,8 +161,8 @@ var limitTable = []limitRow{
 	{"POST /api/admin/orders/{id}/cancel", false, first, []*limit{staff}},
 	{"POST /api/admin/orders/{id}/extend", false, first, []*limit{staff}},
 	{"POST /api/admin/orders/{id}/ship", false, first, []*limit{staff}},
-	{"POST /api/admin/refunds", false, first, []*limit{staff}},
-	{"GET /api/admin/payments", false, first, []*limit{staff}},
+	{"POST /api/admin/refunds", false, first, []*limit{searches}},
+	{"GET /api/admin/payments", false, first, []*limit{searches}},
 	{"POST /api/admin/payments/{id}/retry", false, first, []*limit{staff}},
 	{"POST /api/admin/payments/{id}/returned", false, first, []*limit{staff}},
 	{"GET /api/admin/tickets/{ticket}", false, first, []*limit{staff}},
@@ -166,7 +179,7 @@ var limitTable = []limitRow{
 	{"POST /api/admin/goods", false, first, []*limit{staff}},
 	{"GET /api/admin/goods/{id}", false, first, []*limit{staff}},
 	{"POST /api/admin/goods/{id}", false, first, []*limit{staff}},
-	{"POST /api/admin/pictures", false, first + "; then one picture is decoded at a time", []*limit{staff}},
+	{"POST /api/admin/pictures", false, first + "; then one picture is decoded at a time", []*limit{uploads}},
 
 	{"GET /*", false, cached, nil},
 	{"HEAD /*", false, cached, nil},
@@ -201,11 +214,11 @@ var limitTable = []limitRow{
 	{"GET /api/lab/exercises", false, "before all else", []*limit{labReads}},
 	{"POST /api/lab/exercises/{name}", false, labProgram, []*limit{programs}},
 	{"GET /api/lab/run", false, labResults, []*limit{labReads}},
-	{"POST /api/lab/run", false, labQueue, []*limit{labReads}},
+	{"POST /api/lab/run", false, labQueue, []*limit{labRuns}},
 	{"POST /api/lab/run/stop", false, labQueue, []*limit{labReads}},
-	{"POST /api/lab/race", false, labQueue, []*limit{labReads}},
-	{"POST /api/lab/try", false, labQueue, []*limit{labReads}},
-	{"POST /api/lab/without", false, labQueue, []*limit{labReads}},
+	{"POST /api/lab/race", false, labQueue, []*limit{labRuns}},
+	{"POST /api/lab/try", false, labQueue, []*limit{labRuns}},
+	{"POST /api/lab/without", false, labQueue, []*limit{labRuns}},
 }
 
 // of returns how much a limit allows with these settings; the zero Limit if all.

@@ -252,6 +252,7 @@ func (s *Server) routes() http.Handler {
 	if len(s.cfg.TrustedProxies) > 0 {
 		r.Use(middleware.ClientIPFromXFF(s.cfg.TrustedProxies...))
 	}
+	r.Use(s.bound)
 	r.NotFound(s.orMissingPage(func(http.ResponseWriter, *http.Request) error { return errNoPage }))
 	r.MethodNotAllowed(s.handle(func(w http.ResponseWriter, q *http.Request) error {
 		methods := allowed(r, cmp.Or(q.URL.RawPath, q.URL.Path)) // as the router reads it

@@ -180,11 +180,11 @@ var forms = []form{
 	// Not by an administrator: it would end the sale for all other requests.
 	{route: "POST /api/admin/sales/{id}/close", weight: 3, who: aBuyer, thing: aSale, before: []string{"403 forbidden", "429 too_many"}, answers: []string{"403 forbidden"}},
 	{route: "GET /api/lab", weight: 3, who: anAdmin, answers: []string{"200 ok"}},
-	{route: "POST /api/lab/race", weight: 3, who: anAdmin, answers: []string{"200 ok", "409 stopped"},
+	{route: "POST /api/lab/race", weight: 3, who: anAdmin, before: limited, answers: []string{"200 ok", "409 stopped"},
 		fields: []field{{"strategy", strategy}, {"seed", seed}}},
-	{route: "POST /api/lab/try", weight: 3, who: anAdmin, answers: []string{"200 ok", "409 stopped"},
+	{route: "POST /api/lab/try", weight: 3, who: anAdmin, before: limited, answers: []string{"200 ok", "409 stopped"},
 		fields: []field{{"experiment", func(*generator, *request) any { return "cache" }}, {"seed", seed}}},
-	{route: "POST /api/lab/without", weight: 2, who: anAdmin, answers: []string{"200 ok", "409 stopped"},
+	{route: "POST /api/lab/without", weight: 2, who: anAdmin, before: limited, answers: []string{"200 ok", "409 stopped"},
 		fields: []field{{"without", func(*generator, *request) any { return "sweeper" }}}},
 	// In a sandbox alone.
 	{route: "POST /api/sandbox/login", weight: 1, raw: true, before: []string{"404 not_found"}, answers: []string{"404 not_found"}},
@@ -207,7 +207,7 @@ var forms = []form{
 	{route: "GET /api/sandbox/classes/{code}/results.json", weight: 1, raw: true, before: []string{"404 not_found"}, answers: []string{"404 not_found"}},
 	{route: "GET /api/sandbox/class", weight: 1, raw: true, before: []string{"404 not_found"}, answers: []string{"404 not_found"}},
 	{route: "POST /api/sandbox/class", weight: 1, raw: true, before: []string{"404 not_found"}, answers: []string{"404 not_found"}},
-	{route: "POST /api/lab/run", weight: 3, who: anAdmin, answers: []string{"202 ok"},
+	{route: "POST /api/lab/run", weight: 3, who: anAdmin, before: limited, answers: []string{"202 ok"},
 		fields: []field{{"strategies", func(g *generator, r *request) any { return []any{strategy(g, r)} }}, {"buyers", upTo(20)}, {"stock", upTo(20)},
 			{"double_clicks", upTo(100)}, {"seed", seed}, {"seconds", upTo(20)}, {"faults", func(*generator, *request) any { return []any{} }}}},
 	{route: "GET /api/lab/source", weight: 2, who: anAdmin, answers: []string{"200 ok", "404 not_found"}, query: sourceQuery},

@@ -2,6 +2,7 @@ package admin
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"image"
 	"image/png"
@@ -24,6 +25,11 @@ func TestPicturesAndGoods(t *testing.T) {
 	s.decoding.Unlock()
 	if _, err := s.AddPicture(t.Context(), keeper, []byte("<svg>")); !errors.Is(err, ErrNotAPicture) {
 		t.Errorf("no picture: %v", err)
+	}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	if _, err := s.AddPicture(ended, keeper, raw.Bytes()); err != context.Canceled {
+		t.Errorf("a request that has ended: %v", err)
 	}
 	p, err := s.AddPicture(t.Context(), keeper, raw.Bytes())
 	if err != nil || p.Width != 30 || p.Height != 20 || !regexp.MustCompile(`^[0-9a-f]{32}[.]png$`).MatchString(p.Name) {

@@ -1,0 +1,613 @@
+package web
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"miaosha/seckill/admin"
+	"miaosha/seckill/admin/picture/picturetest"
+	"miaosha/seckill/lab"
+	"miaosha/user"
+)
+
+// cost is a route with the worst that is known to be sent to it.
+type cost struct {
+	route string // of limitTable
+	who   who
+	what  string // what is bad about the input
+	path  string // "" for that of the route; {sale}, {order}, {payment}, {user} and {n}, a number that is new each time, are filled in
+	body  any    // a text, or a func(*costShop) string
+	most  work
+}
+
+// work is what a request makes the shop do, whatever the machine.
+type work struct {
+	rows     int // that Postgres reads, of tables and of indexes, beside whole tables
+	commands int // that Redis carries out
+	kb       int // of memory that the shop takes for it, which it has to fill
+	tables   int // that are read whole
+}
+
+// The work of requests of a kind.
+var (
+	inMemory = work{50, 8, 100, 0}      // answered from memory
+	aSum     = work{50, 12, 120, 0}     // drawn
+	aSession = work{200, 16, 120, 0}    // with a session, and what the buyer has
+	aChange  = work{1500, 40, 100, 0}   // one that writes
+	aPage    = work{1500, 12, 300, 0}   // of the staff: fifty rows, and what belongs to them
+	aScan    = work{1500, 12, 200, 4}   // one that finds nothing
+	aFile    = work{1500, 100, 0, 14}   // its memory is that of its rows
+	aHash    = work{500, 60, 60_000, 0} // one or two passwords are hashed: the memory is the work
+	aProgram = work{50, 8, 4000, 0}     // read, checked, and put into the line of the lab
+)
+
+var longPassword = strings.Repeat("长", user.PasswordMax)
+
+// hugeProgram returns a body with a program of as many bytes as there may be, each of which is written with two, and other fields.
+func hugeProgram(more string) string {
+	return `{` + more + `"language":"lua","source":"` + strings.Repeat(`\n`, lab.MaxSource) + `"}`
+}
+
+var worstPicture = func(*costShop) string { return string(picturetest.Baseline(4898, 4898, 4)) }
+
+var manyOrders = func(*costShop) string {
+	ids := make([]string, maxRefunds)
+	for i := range ids {
+		ids[i] = `"` + uuid.NewString() + `"`
+	}
+	return `{"orders":[` + strings.Join(ids, ",") + `]}`
+}
+
+const (
+	parcel = `{"name":"茶","phone":"13800000000 转 123","address":"北京市海淀区学院路三十七号北京市海淀区学院路三十七号"}`
+	plan   = `{"strategies":["guard","mutex"],"buyers":5,"stock":5,"double_clicks":0,"seed":1,"seconds":1,"faults":[]}`
+)
+
+// costs has each row of limitTable once. Each request is also sent with each of the hostile headers and queries below, and each body
+// of JSON in each of the hostile forms.
+var costs = []cost{
+	{"GET /api/sales/{id}/captcha", aBuyer, "a picture is drawn", "", "", aSum},
+	{"GET /api/sales/{id}/captcha?kind=words", aBuyer, "a sum in words", "", "", aSession},
+	{"POST /api/sales/{id}/path", aBuyer, "an answer of 3,800 bytes", "", `{"captcha":"` + strings.Repeat("1,", 1900) + `"}`, aSession},
+	{"POST /api/sales/{id}/buy/{path}", aBuyer, "a made-up address", "/api/sales/{sale}/buy/" + strings.Repeat("A", 3000), "", aSession},
+	{"GET /api/sales/{id}/result", aBuyer, "no ticket", "", "", aSession},
+	{"HEAD /api/sales/{id}/result", aBuyer, "no ticket", "", "", aSession},
+	{"GET /api/sales/{id}/events", aBuyer, "a stream that ends at once", "", "", aSession},
+
+	{"GET /api/me", aBuyer, "", "", "", aSession},
+	{"GET /api/orders", aBuyer, "a buyer with many orders", "", "", aPage},
+	{"GET /api/orders/{id}", aBuyer, "", "", "", aSession},
+	{"GET /api/orders/{id}/ticket", aBuyer, "every process is asked", "", "", aSession},
+	{"POST /api/orders/{id}/pay", aBuyer, "", "", "", aChange},
+	{"POST /api/cashier/{id}", aBuyer, "a payment that is none", "", `{"action":"confirm"}`, aChange},
+	{"POST /api/orders/{id}/cancel", aBuyer, "", "", "", aChange},
+	{"POST /api/orders/{id}/address", aBuyer, "the longest address", "", parcel, aChange},
+	{"GET /api/account/sessions", aBuyer, "", "", "", aSession},
+	{"POST /api/account/sessions/{session}/end", aBuyer, "a session that is none", "/api/account/sessions/0123456789abcdef/end", "", aSession},
+	{"POST /api/account/nickname", aBuyer, "letters that look alike", "", `{"nickname":"` + strings.Repeat("ａ", 32) + `"}`, aChange},
+	{"POST /api/account/phone", aBuyer, "a password is hashed", "", `{"phone":"138{n}","code":"123456","password":"` + longPassword + `"}`, aHash},
+	{"GET /api/account/address", aBuyer, "", "", "", aSession},
+	{"POST /api/account/address", aBuyer, "the longest address", "", parcel, aChange},
+	{"POST /api/account/address/erase", aBuyer, "", "", "", aChange},
+	{"POST /api/password", aBuyer, "two passwords are hashed", "", `{"old":"` + longPassword + `","new":"` + longPassword[3:] + `2"}`, aHash},
+	{"POST /api/logout", aBuyer, "", "", "", aChange},
+
+	{"POST /api/login", anyone, "a password is hashed", "", `{"phone":"138{n}","password":"` + longPassword + `"}`, aHash},
+	{"POST /api/otp", anyone, "a code is sent", "", `{"phone":"138{n}"}`, aChange},
+	{"POST /api/register", anyone, "a wrong code", "", `{"phone":"138{n}","code":"123456","password":"` + longPassword + `","nickname":"` + strings.Repeat("ａ", 32) + `"}`, aHash},
+	{"POST /api/password/reset", anyone, "a wrong code", "", `{"phone":"138{n}","code":"123456","password":"` + longPassword + `"}`, aHash},
+	{"GET /api/login/captcha", anyone, "a picture is drawn", "", "", aSum},
+	{"GET /api/login/captcha?kind=words", anyone, "a sum in words", "", "", inMemory},
+
+	{"GET /api/practice", anyone, "a picture is drawn", "", "", aSum},
+	{"GET /api/practice?kind=words", anyone, "a sum in words", "", "", inMemory},
+	{"POST /api/practice", anyone, "an answer of 3,800 bytes", "", `{"captcha":"` + strings.Repeat("1,", 1900) + `"}`, inMemory},
+
+	{"GET /api/admin/users", anAdmin, "a nickname that no account has", "/api/admin/users?q=nickname&role=viewer&disabled=true", "", aScan},
+	{"GET /api/admin/users/{id}", anAdmin, "a buyer with many orders", "", "", aPage},
+	{"POST /api/admin/users/{id}/role", anAdmin, "", "", `{"role":"buyer"}`, aChange},
+	{"POST /api/admin/users/{id}/disable", anAdmin, "an account that is none", "/api/admin/users/99999999/disable", "", aChange},
+	{"POST /api/admin/users/{id}/enable", anAdmin, "", "", "", aChange},
+	{"GET /api/admin/log", anAdmin, "an action that no line has", "/api/admin/log?action=none.none", "", aScan},
+	{"GET /api/admin/log.csv", anAdmin, "the whole log", "", "", aFile},
+	{"GET /api/admin/live", anAdmin, "a stream that ends at once", "", "", aSession},
+	{"POST /api/admin/live/link", anAdmin, "", "", `{"hours":1}`, aChange},
+	{"GET /api/live", anyone, "a made-up link", "/api/live?key=" + strings.Repeat("A", 4000), "", inMemory},
+	{"GET /api/admin/sales", anAdmin, "", "", "", aScan},
+	{"POST /api/admin/sales", anAdmin, "a sale that is wrong in all fields", "", `{"title":"","state":"draft","price":-1,"stock":0,"start_at":"x","end_at":"y","detail":"` + strings.Repeat("x", 3000) + `"}`, aChange},
+	{"GET /api/admin/sales/{id}", anAdmin, "", "", "", aScan},
+	{"POST /api/admin/sales/{id}", anAdmin, "", "", `{"price":1,"stock":1,"start_at":"2099-01-01T00:00:00Z","end_at":"2099-01-02T00:00:00Z"}`, aChange},
+	{"GET /api/admin/orders", anAdmin, "a status that no order has", "/api/admin/orders?status=cancelled&from=2020-01-01T00:00:00Z&to=2099-01-01T00:00:00Z", "", aScan},
+	{"GET /api/admin/orders.csv", anAdmin, "all orders", "", "", aFile},
+	{"GET /api/admin/orders/{id}", anAdmin, "", "", "", aPage},
+	{"POST /api/admin/orders/{id}/refund", anAdmin, "", "", "", aChange},
+	{"POST /api/admin/orders/{id}/confirm", anAdmin, "", "", `{"reference":"bank-{n}"}`, aChange},
+	{"POST /api/admin/orders/{id}/cancel", anAdmin, "", "", "", aChange},
+	{"POST /api/admin/orders/{id}/extend", anAdmin, "", "", `{"minutes":1}`, aChange},
+	{"POST /api/admin/orders/{id}/ship", anAdmin, "", "", `{"carrier":"x","tracking":"SF1234567890"}`, aChange},
+	{"POST /api/admin/refunds", anAdmin, "a hundred orders", "", manyOrders, work{100 * 100, 50, 1000, 0}},
+	{"GET /api/admin/payments", anAdmin, "no status", "", "", aScan},
+	{"POST /api/admin/payments/{id}/retry", anAdmin, "", "", "", aChange},
+	{"POST /api/admin/payments/{id}/returned", anAdmin, "", "", `{"note":"` + strings.Repeat("茶", 60) + `"}`, aChange},
+	{"GET /api/admin/tickets/{ticket}", anAdmin, "every process is asked", "/api/admin/tickets/{order}", "", aPage},
+	{"POST /api/admin/sales/{id}/publish", anAdmin, "", "", "", aChange},
+	{"POST /api/admin/sales/{id}/pause", anAdmin, "", "", "", aChange},
+	{"POST /api/admin/sales/{id}/resume", anAdmin, "", "", "", aChange},
+	{"POST /api/admin/sales/{id}/close", anAdmin, "a sale that is none", "/api/admin/sales/99999999/close", "", aChange},
+	{"POST /api/admin/sales/{id}/units", anAdmin, "", "", `{"delta":1}`, aScan},
+	{"POST /api/admin/sales/{id}/window", anAdmin, "", "", `{"start_at":"2099-01-01T00:00:00Z","end_at":"2099-01-02T00:00:00Z"}`, aChange},
+	{"POST /api/admin/sales/{id}/price", anAdmin, "", "", `{"price":1}`, aChange},
+	{"POST /api/admin/sales/{id}/plans", anAdmin, "", "", `{"action":"close","at":"2099-01-01T00:00:00Z"}`, aScan},
+	{"POST /api/admin/plans/{id}/cancel", anAdmin, "a plan that is none", "/api/admin/plans/99999999/cancel", "", aChange},
+	{"GET /api/admin/goods", anAdmin, "", "", "", aPage},
+	{"POST /api/admin/goods", anAdmin, "the longest text", "", `{"title":"t","detail":"` + strings.Repeat("茶", 600) + `","list_price":1}`, aChange},
+	{"GET /api/admin/goods/{id}", anAdmin, "", "/api/admin/goods/1", "", aPage},
+	{"POST /api/admin/goods/{id}", anAdmin, "the longest text", "/api/admin/goods/1", `{"title":"t","detail":"` + strings.Repeat("茶", 600) + `","list_price":1}`, aChange},
+	{"POST /api/admin/pictures", anAdmin, "the worst picture", "", worstPicture, work{50_000, 5000, 250_000, 0}},
+
+	{"GET /*", anyone, "the largest file, not compressed", "/static/lib/preact.js", "", inMemory},
+	{"HEAD /*", anyone, "a page", "/sale.html", "", inMemory},
+	{"GET /pictures/{name}", anyone, "a made-up name", "/pictures/{n}{n}{n}{n}.png", "", inMemory},
+	{"HEAD /pictures/{name}", anyone, "a made-up name", "/pictures/{n}{n}{n}{n}.png", "", inMemory},
+	{"GET /api/sales", anyone, "the list, not compressed", "", "", inMemory},
+	{"HEAD /api/sales", anyone, "the list, not compressed", "", "", inMemory},
+	{"GET /api/sales/{id}", anyone, "", "", "", inMemory},
+	{"HEAD /api/sales/{id}", anyone, "", "", "", inMemory},
+	{"GET /api/slots", anyone, "", "", "", inMemory},
+	{"POST /api/payments/notify", anyone, "a forged notice", "", `{"order_id":"{order}","amount":990,"provider_ref":"r{n}"}`, inMemory},
+	{"POST /api/sandbox/login", anyone, "a password is hashed", "", `{"as":"buyer"}`, aHash},
+	{"POST /api/sandbox/bots", anAdmin, "", "", `{"sale":1}`, aSession},
+	{"GET /api/sandbox/bots", anAdmin, "", "", "", aSession},
+	{"POST /api/sandbox/teach", anAdmin, "", "", `{"fault":"none","seconds":1}`, aSession},
+	{"GET /api/sandbox/teach", anAdmin, "", "", "", aSession},
+	{"GET /api/sandbox/classes", anAdmin, "eight classes of a hundred", "", "", aPage},
+	{"POST /api/sandbox/classes", anAdmin, "one class too many", "", `{"title":"a class"}`, aSession},
+	{"GET /api/sandbox/classes/{code}", anAdmin, "a class of a hundred", "/api/sandbox/classes/{class}", "", aPage},
+	{"POST /api/sandbox/classes/{code}/run", anAdmin, "", "/api/sandbox/classes/{class}/run", plan, aPage},
+	{"POST /api/sandbox/classes/{code}/remove", anAdmin, "a student who is none", "/api/sandbox/classes/{class}/remove", `{"student":999}`, aPage},
+	{"POST /api/sandbox/classes/{code}/close", anAdmin, "a class that is none", "/api/sandbox/classes/none/close", "", aSession},
+	{"GET /api/sandbox/classes/{code}/results.csv", anAdmin, "a class of a hundred", "/api/sandbox/classes/{class}/results.csv", "", aPage},
+	{"GET /api/sandbox/classes/{code}/results.json", anAdmin, "a class of a hundred", "/api/sandbox/classes/{class}/results.json", "", aPage},
+	{"GET /api/sandbox/class", anyone, "", "", "", inMemory},
+	{"POST /api/sandbox/class", anyone, "a class that is full", "", `{"code":"{class}","nickname":"` + strings.Repeat("ａ", 32) + `"}`, inMemory},
+	{"GET /api/lab", anyone, "", "", "", inMemory},
+	{"GET /api/lab/source", anyone, "", "/api/lab/source?experiment=late-payment&strategy=guard", "", inMemory},
+	{"GET /api/lab/programs", anyone, "all programs", "", "", inMemory},
+	{"POST /api/lab/mine", anyone, "a program of 64 KB, all of it escaped", "", hugeProgram(`"plan":` + plan + `,`), aProgram},
+	{"GET /api/lab/exercises", anyone, "all exercises", "", "", inMemory},
+	{"POST /api/lab/exercises/{name}", anyone, "a program of 64 KB, all of it escaped", "/api/lab/exercises/failed-orders", hugeProgram(""), aProgram},
+	{"GET /api/lab/run", anyone, "", "", "", inMemory},
+	{"POST /api/lab/run", anyone, "", "", plan, inMemory},
+	{"POST /api/lab/run/stop", anyone, "", "", "", inMemory},
+	{"POST /api/lab/race", anyone, "", "", `{"strategy":"guard","seed":1}`, inMemory},
+	{"POST /api/lab/try", anyone, "", "", `{"experiment":"cache","seed":1}`, inMemory},
+	{"POST /api/lab/without", anyone, "", "", `{"without":"sweeper"}`, inMemory},
+}
+
+// hostile are headers and queries that take long to read. None of them changes what a route does.
+var hostile = []struct {
+	name   string
+	header string // of 7 KB
+	query  string
+}{
+	{"languages", "Accept-Language: " + strings.Repeat("a-b-c-d-e;q=0.123,", 390), ""},
+	{"cookies", "Cookie: " + strings.Repeat("a=b;", 1750), ""},
+	{"ETags", "If-None-Match: " + strings.Repeat(`W/"a",`, 1160), ""},
+	{"addresses", "X-Forwarded-For: " + strings.Repeat("10.1.1.1,", 777), ""},
+	{"encodings", "Accept-Encoding: " + strings.Repeat("a;q=0.1,", 870), ""},
+	{"ranges", "Range: bytes=" + strings.Repeat("0-1,", 1740), ""},
+	{"types", "Accept: " + strings.Repeat("text/html;q=0.1,", 430), ""},
+	{"parameters", "", strings.Repeat("a=b&", 1750)},
+	{"escapes", "", strings.Repeat("%41", 1150) + "=%41"},
+}
+
+// allHostile returns the beginning of all of them.
+func allHostile() (header, query string) {
+	var headers, queries []string
+	for _, h := range hostile {
+		if h.header != "" {
+			headers = append(headers, h.header[:800])
+		}
+		if h.query != "" {
+			queries = append(queries, h.query[:780])
+		}
+	}
+	return strings.Join(headers, "\r\n"), strings.Join(queries, "&")
+}
+
+// hostileBodies are bodies of 4 KB in place of that of a route.
+var hostileBodies = map[string]string{
+	"fields":  `{` + strings.TrimSuffix(manyFields(500), ",") + `}`,
+	"lists":   `{"a":` + strings.Repeat("[", 2000) + strings.Repeat("]", 2000) + `}`,
+	"escapes": `{"phone":"` + strings.Repeat(`\u0031`, 650) + `"}`,
+	"numbers": `{"price":` + strings.Repeat("9", 4000) + `}`,
+}
+
+func manyFields(n int) (s string) {
+	for i := range n {
+		s += `"` + string([]byte{'a' + byte(i%26), 'a' + byte(i/26%26)}) + `":1,`
+	}
+	return s
+}
+
+// costShop is a shop in this process, a sandbox that others reach, with tables that are filled.
+type costShop struct {
+	*world
+	server *Server
+	addr   string
+	n      int     // of requests so far
+	idle   float64 // of a core that the shop takes by itself
+	admin  string
+	buyers []*buyer
+	class  string
+	conn   net.Conn
+	in     *bufio.Reader
+}
+
+type noBots struct{}
+
+func (noBots) Start(int64) bool       { return true }
+func (noBots) State() any             { return nil }
+func (noBots) Can() map[string]string { return map[string]string{"none": ""} }
+
+type noTeacher struct{ noBots }
+
+func (noTeacher) Start(string, int) bool { return true }
+
+// openCostShop opens a shop whose tables have n users, orders and lines of the log more than those that it needs. None of its limits
+// holds: what they allow is counted apart.
+func openCostShop(t *testing.T, n int) *costShop {
+	t.Helper()
+	c := &costShop{world: openWorld(t, 1)}
+	err := pgx.BeginFunc(t.Context(), c.db, func(tx pgx.Tx) error {
+		for _, sql := range []string{
+			`insert into users (phone, nickname) select (20000000000 + k)::text, 'buyer ' || k from generate_series(1, $1::int) k where $2::bigint > 0`,
+			`insert into orders (id, user_id, sale_id, ticket, title, price, created_at, expires_at)
+			 select (lpad(to_hex(extract(epoch from at)::bigint * 1000), 12, '0') || '7' || substr(md5(k::text), 1, 3) || '8' || substr(md5(k::text), 4, 15))::uuid,
+			        1000000 + k, $2::bigint, 'fill:' || k, 'kettle', 9900, at, timestamptz '2099-01-01'
+			 from   generate_series(1, $1::int) k, lateral (select timestamptz '2026-03-01 20:00Z' + k * interval '1 second') as a (at)`,
+			`insert into admin_log (origin, action, subject) select '127.0.0.1', 'sale.pause', 'sale ' || k from generate_series(1, $1::int) k where $2::bigint > 0`,
+		} {
+			if _, err := tx.Exec(t.Context(), sql, n, c.sales[len(c.sales)-1]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.db.Exec(t.Context(), `vacuum (analyze) users, orders, admin_log`); err != nil {
+		t.Fatal(err)
+	}
+	deps := c.s.Deps
+	deps.Sandbox, deps.Demo = true, &Demo{Bots: noBots{}, Teacher: noTeacher{}, Accounts: map[string]DemoAccount{"buyer": {c.workers[0].buyers[0].phone, fuzzPassword}}}
+	listen, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.addr = listen.Addr().String()
+	cfg := Config{Rate: "off", IPRate: "off", TimeZone: "UTC", Cashier: "sandbox", NotifySecret: "notify-notify-notify-notify-notify", TrustedProxies: []string{"127.0.0.0/8", "10.0.0.0/8"}}
+	if c.server, err = New(cfg, deps, "http://"+c.addr); err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range c.server.limits {
+		for _, b := range l.buckets {
+			b.most = user.Limit{}
+		}
+	}
+	for _, w := range c.workers {
+		c.buyers = append(c.buyers, w.buyers[:4]...) // who have an order each
+	}
+	c.admin = c.workers[0].admin.token
+	for i := range maxClasses {
+		v, err := c.server.classes.open(fmt.Sprint("class ", i), classKey{}, time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.class = v.Code
+		for k := range 100 {
+			if _, _, err := c.server.classes.join(v.Code, fmt.Sprint("student ", k), "", uuid.Nil, origin{}, time.Now()); err != nil {
+				break
+			}
+		}
+	}
+	server := &http.Server{Handler: c.server, MaxHeaderBytes: maxHeader, ErrorLog: slog.NewLogLogger(c.s.Log.Handler(), slog.LevelDebug)}
+	go server.Serve(listen)
+	t.Cleanup(func() { server.Close() })
+	return c
+}
+
+// request returns the bytes of a request: that of a row, with what is hostile.
+func (c *costShop) request(row cost, header, query, body string) []byte {
+	c.n++
+	method, path, _ := strings.Cut(row.route, " ")
+	path = cmp.Or(row.path, strings.Replace(path, "/*", "/index.html", 1))
+	if row.path == "" {
+		path, _, _ = strings.Cut(path, "{"+"}")
+		thing := "{order}"
+		for prefix, of := range map[string]string{"/api/sales/": "{sale}", "/api/admin/sales/": "{sale}", "/api/admin/users/": "{user}", "/api/cashier/": "{payment}", "/api/admin/payments/": "{payment}"} {
+			if strings.HasPrefix(path, prefix) {
+				thing = of
+			}
+		}
+		path = strings.Replace(path, "{id}", thing, 1)
+	}
+	token := map[who]string{aBuyer: c.buyers[c.n%len(c.buyers)].token, anAdmin: c.admin}[row.who]
+	if body == "" {
+		switch of := row.body.(type) {
+		case string:
+			body = of
+		case func(*costShop) string:
+			body = of(c)
+		}
+	}
+	buyer := c.buyers[c.n%len(c.buyers)]
+	fill := strings.NewReplacer("{sale}", fmt.Sprint(c.sales[0]), "{order}", buyer.orders[0], "{payment}", uuid.NewString(), "{user}", fmt.Sprint(buyer.id), "{class}", c.class, "{n}", fmt.Sprintf("%08d", c.n))
+	if path, body = fill.Replace(path), fill.Replace(body); query != "" {
+		if path += "?"; strings.Contains(strings.TrimSuffix(path, "?"), "?") {
+			path = strings.TrimSuffix(path, "?") + "&"
+		}
+		path += query
+	}
+	r := method + " " + path + " HTTP/1.1\r\nHost: " + c.addr + "\r\n"
+	if !strings.HasPrefix(header, "X-Forwarded-For") {
+		r += fmt.Sprintf("X-Forwarded-For: 203.%d.%d.%d\r\n", c.n>>16&255, c.n>>8&255, c.n&255)
+	}
+	if token != "" {
+		r += "Authorization: Bearer " + token + "\r\n"
+	}
+	if header != "" {
+		r += header + "\r\n"
+	}
+	if method == "POST" {
+		kind := "application/json"
+		if strings.HasSuffix(row.route, "/pictures") {
+			kind = "image/png"
+		}
+		r += fmt.Sprintf("Content-Length: %d\r\n", len(body))
+		if body != "" {
+			r += "Content-Type: " + kind + "\r\n"
+		}
+		return []byte(r + "\r\n" + body)
+	}
+	return []byte(r + "\r\n")
+}
+
+// send sends a request and reads the whole answer, of a stream the beginning. It returns the status.
+func (c *costShop) send(raw []byte) (int, error) {
+	for try := 0; ; try++ {
+		if c.conn == nil {
+			conn, err := net.Dial("tcp", c.addr)
+			if err != nil {
+				return 0, err
+			}
+			c.conn, c.in = conn, bufio.NewReader(conn)
+		}
+		status, keep, err := c.exchange(raw)
+		if !keep || err != nil {
+			c.conn.Close()
+			c.conn = nil
+		}
+		if err == nil || try > 0 {
+			return status, err
+		}
+	}
+}
+
+func (c *costShop) exchange(raw []byte) (status int, keep bool, err error) {
+	method, _, _ := bytes.Cut(raw, []byte(" "))
+	if _, err := c.conn.Write(raw); err != nil {
+		return 0, false, err
+	}
+	resp, err := http.ReadResponse(c.in, &http.Request{Method: string(method)})
+	if err != nil {
+		return 0, false, err
+	}
+	if strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") {
+		_, err := resp.Body.Read(make([]byte, 4096))
+		return resp.StatusCode, false, err
+	}
+	_, err = io.Copy(io.Discard, resp.Body)
+	return resp.StatusCode, !resp.Close, err
+}
+
+// rowsRead returns how many rows of tables and entries of indexes Postgres has read in this database.
+func (c *costShop) rowsRead() (rows int) {
+	c.t.Helper()
+	for _, conn := range c.db.AcquireAllIdle(c.t.Context()) {
+		if _, err := conn.Exec(c.t.Context(), `select pg_stat_force_next_flush()`); err != nil {
+			c.t.Fatal(err)
+		}
+		conn.Release()
+	}
+	if err := c.db.QueryRow(c.t.Context(), `select tup_returned + tup_fetched from pg_stat_database where datname = current_database()`).Scan(&rows); err != nil {
+		c.t.Fatal(err)
+	}
+	return rows
+}
+
+func (c *costShop) commands() (n int) {
+	c.t.Helper()
+	info, err := c.rdb.Info(c.t.Context(), "stats").Result()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(info, "total_commands_processed:")
+	text, _, _ := strings.Cut(rest, "\r\n")
+	n, _ = strconv.Atoi(text)
+	return n
+}
+
+// done returns the least work that a request has made in some tries: the shop's own background works beside it.
+func (c *costShop) done(row cost, header, query, body string) (least work, status int) {
+	c.t.Helper()
+	least = work{1 << 60, 1 << 60, 1 << 60, 0}
+	var before, after runtime.MemStats
+	for range 3 {
+		raw := c.request(row, header, query, body)
+		rows, commands := c.rowsRead(), c.commands()
+		runtime.ReadMemStats(&before)
+		var err error
+		if status, err = c.send(raw); err != nil {
+			c.t.Fatalf("%s: %v", row.route, err)
+		}
+		runtime.ReadMemStats(&after)
+		least.commands = min(least.commands, c.commands()-commands-1)
+		least.rows, least.kb = min(least.rows, c.rowsRead()-rows), min(least.kb, int(after.TotalAlloc-before.TotalAlloc)>>10)
+	}
+	return least, status
+}
+
+// rateOf returns how many requests a second of a route one address or one user may send, with the settings as they are by default.
+func rateOf(route string) float64 {
+	cfg := Config{Rate: "5", IPRate: "200", TimeZone: "UTC"}
+	if err := cfg.Validate(); err != nil {
+		panic(err)
+	}
+	perSecond := func(l user.Limit) float64 { return l.N / l.Per.Seconds() }
+	if route == "POST /api/logout" {
+		route = "POST /api/login" // a session ends once
+	}
+	least := perSecond(cfg.requests())
+	for _, row := range limitTable {
+		for _, l := range row.limits {
+			if row.route == route && !slices.Contains([]string{perPhone, perDevice, perShop}, l.per) { // who attacks has many phones
+				least = min(least, perSecond(cfg.of(l)))
+			}
+		}
+	}
+	return least
+}
+
+// The work that one address may have done in a second by the requests of one route, with tables of a hundred thousand rows.
+var budgets = map[who]work{
+	anyone:  {rows: 50_000, commands: 8_000, kb: 100 << 10},
+	aBuyer:  {rows: 10_000, commands: 1_000, kb: 2 << 10},
+	anAdmin: {rows: 10_000_000, commands: 1_000, kb: 32 << 10},
+}
+
+// Every route is sent its worst known input, with all that is hostile around it. What it does then is bounded, and so is what it does
+// in a second at the rate that its limit allows.
+func TestTheWorkOfEveryRouteIsBounded(t *testing.T) {
+	const rows = 2000
+	var listed []string
+	for _, row := range costs {
+		listed = append(listed, row.route)
+		most, times, each := budgets[row.who], rateOf(row.route), row.most.rows+row.most.tables*100_000
+		if float64(each)*times > float64(most.rows) || float64(row.most.commands)*times > float64(most.commands) || float64(row.most.kb)*times > float64(most.kb) {
+			t.Errorf("%s: %+v, %.3g times a second, is beyond %+v", row.route, row.most, times, most)
+		}
+	}
+	for _, row := range limitTable {
+		if n := len(slices.DeleteFunc(slices.Clone(listed), func(route string) bool { return route != row.route })); n != 1 {
+			t.Errorf("%s has %d rows in the table of costs", row.route, n)
+		}
+	}
+	if len(listed) != len(limitTable) {
+		t.Errorf("%d rows for %d routes", len(listed), len(limitTable))
+	}
+	c := openCostShop(t, rows)
+	headers, query := allHostile()
+	for _, row := range costs {
+		got, status := c.done(row, headers, query, "")
+		most := row.most
+		most.rows += most.tables * rows
+		if most.kb == 0 {
+			most.kb = 20 * most.tables * rows / 10
+		}
+		if got.rows > most.rows || got.commands > most.commands || got.kb > most.kb || status >= 500 && status != 503 {
+			t.Errorf("%s: %d with %+v, want at most %+v", row.route, status, got, most)
+		}
+		// A request that has ended makes no work: no table is read, no password hashed, no picture decoded.
+		ended, end := context.WithCancel(t.Context())
+		end()
+		r, err := http.ReadRequest(bufio.NewReader(bytes.NewReader(c.request(row, "", "", ""))))
+		if err != nil {
+			t.Fatalf("%s: %v", row.route, err)
+		}
+		r.RemoteAddr = "127.0.0.1:1"
+		var before, after runtime.MemStats
+		was := c.rowsRead()
+		runtime.ReadMemStats(&before)
+		func() {
+			defer func() {
+				if p := recover(); p != nil && p != http.ErrAbortHandler { // a file that is cut off
+					panic(p)
+				}
+			}()
+			c.server.ServeHTTP(httptest.NewRecorder(), r.WithContext(ended))
+		}()
+		runtime.ReadMemStats(&after)
+		if read, kb := c.rowsRead()-was, int(after.TotalAlloc-before.TotalAlloc)>>10; read > rows/2 || kb > 2*admin.PictureBytes>>10 {
+			t.Errorf("%s: %d rows and %d kB for a request that has ended", row.route, read, kb)
+		}
+	}
+}
+
+// An address is bound in all that it asks for: beyond it each answer waits, and is a refusal. Other addresses notice nothing.
+func TestAnAddressIsBoundInAll(t *testing.T) {
+	t.Parallel()
+	s, err := New(Config{Rate: "off", IPRate: "0.001", TimeZone: "UTC", Cashier: "off"}, Deps{}, "") // 25 at once
+	if err != nil {
+		t.Fatal(err)
+	}
+	get := func(from string, ctx context.Context) int {
+		r := httptest.NewRequestWithContext(ctx, "GET", "/", nil)
+		r.RemoteAddr = from
+		w := httptest.NewRecorder()
+		s.ServeHTTP(w, r)
+		return w.Code
+	}
+	for i := range 25 {
+		if code := get("192.0.2.1:1", t.Context()); code != 200 {
+			t.Fatalf("request %d: %d", i, code)
+		}
+	}
+	if code := get("192.0.2.2:1", t.Context()); code != 200 {
+		t.Errorf("another address: %d", code)
+	}
+	if code := get("192.0.2.1:2", t.Context()); code != 429 {
+		t.Errorf("beyond the limit: %d", code)
+	}
+	ended, end := context.WithCancel(t.Context())
+	waits := make(chan int, 1)
+	go func() { waits <- get("192.0.2.1:3", ended) }()
+	end()
+	if code := <-waits; code != 429 { // it waits no longer than its client
+		t.Errorf("a client that has gone: %d", code)
+	}
+}
+
+// Of a header with 8 KB of languages no more is matched than a browser sends, and it is matched once.
+func TestLanguagesAreReadOnce(t *testing.T) {
+	for accept, want := range map[string]bool{
+		"en," + strings.Repeat("zh;q=0.1,", 800): false, "zh," + strings.Repeat("en;q=0.1,", 800): true, strings.Repeat("e", 8000): true, "fr": true, "en-GB": false,
+	} {
+		r := httptest.NewRequest("GET", "/", nil)
+		r.Header.Set("Accept-Language", accept)
+		if got := chinese(r); got != want {
+			t.Errorf("%.20q: %t", accept, got)
+		}
+		if n := testing.AllocsPerRun(10, func() { chinese(r) }); n > 0 {
+			t.Errorf("%.20q: %v allocations the second time", accept, n)
+		}
+	}
+}
