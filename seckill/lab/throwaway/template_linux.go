@@ -71,7 +71,12 @@ checkpoint
 func (p Programs) data(ctx context.Context, path string) error {
 	kept := p.kept()
 	if _, err := os.Stat(kept); err == nil {
-		return copyTree(kept, path, p.own)
+		if copyTree(kept, path, p.own) == nil {
+			return nil
+		}
+		if err := os.RemoveAll(path); err != nil { // a file of it is lost
+			return err
+		}
 	}
 	err := p.make(ctx, path)
 	if err == nil && kept != "" { // the next start makes one, too, if this one cannot be kept
@@ -95,19 +100,17 @@ func (p Programs) kept() string {
 	return filepath.Join(folder, fmt.Sprintf("%x", sum.Sum(nil)[:8]))
 }
 
-// keep copies a new cluster to a folder, in place of those of earlier versions.
+// keep copies a new cluster to a folder, in place of one that cannot be copied.
 func keep(path, kept string) {
 	half, err := os.MkdirTemp(filepath.Dir(kept), "new-")
 	if err != nil {
 		return
 	}
 	defer os.RemoveAll(half)
-	earlier, _ := filepath.Glob(filepath.Join(filepath.Dir(kept), "[0-9a-f]*"))
 	data := filepath.Join(half, "data")
-	if copyTree(path, data, func(string) error { return nil }) == nil && os.Rename(data, kept) == nil { // of two that make it at once the first stays
-		for _, old := range earlier {
-			_ = os.RemoveAll(old)
-		}
+	if copyTree(path, data, func(string) error { return nil }) == nil {
+		_ = os.Rename(kept, filepath.Join(half, "old")) // there may be none
+		_ = os.Rename(data, kept)                       // of two that make it at once one stays
 	}
 }
 

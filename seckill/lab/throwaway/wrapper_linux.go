@@ -56,8 +56,9 @@ type wrapper struct {
 	job
 	folder string
 	lock   *os.File
-	main   int  // the process id of Postgres
-	gone   bool // Postgres itself has ended
+	main   int           // the process id of Postgres
+	gone   bool          // Postgres itself has ended
+	before time.Duration // what making its cluster took, which is no work of a statement
 	said   firstBytes
 	polite map[int]bool // processes whose session is as nice as this one
 }
@@ -89,7 +90,7 @@ func Run() {
 		_ = tell.Encode(news{Folder: w.folder})
 		ended, text = w.watch(ctx)
 	}
-	last := used(descendants())
+	last := used(descendants()) - w.before
 	if err := w.end(); err != nil {
 		text = strings.TrimPrefix(text+"; "+err.Error(), "; ")
 	}
@@ -116,6 +117,7 @@ func (w *wrapper) start(ctx context.Context) (err error) {
 	cmd := exec.Command(filepath.Join(w.Programs.Bin, "postgres"), "-D", data, "-k", w.folder, "-p", port)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = "/", &w.said, &w.said
 	w.Programs.prepare(cmd)
+	w.before = used(nil)
 	if err = w.limited(cmd.Start); err != nil {
 		return err
 	}
@@ -164,7 +166,7 @@ func (w *wrapper) watch(ctx context.Context) (reason, text string) {
 		}
 		running := descendants()
 		w.beNice(running)
-		now := used(running)
+		now := used(running) - w.before
 		if now == last { // nothing has been done, so nothing has grown
 			continue
 		}
