@@ -97,10 +97,14 @@ func (r *run) runCrowd(ctx context.Context, clicks []click) *outcome {
 	o := &outcome{yes: map[int64]bool{}, pending: map[int64]int{}, cutOff: map[int64]bool{}}
 	var all sync.WaitGroup
 	var replacing errgroup.Group
+	var watching sync.WaitGroup
 	untilEnd, end := context.WithCancel(ctx)
 	replacing.Go(func() error { return r.replaceDead(ctx, untilEnd.Done()) })
 	r.sql.Store(0)
 	r.redis.Store(0)
+	if r.counter != nil {
+		watching.Go(func() { r.watchSales(untilEnd) })
+	}
 	o.began = time.Now().Add(time.Duration(len(clicks)) * 5 * time.Microsecond) // when all goroutines are ready
 	if r.plan.has(RedisPause) {
 		r.redisPausedUntil.Store(o.began.Add(redisPauseTime).UnixNano())
@@ -121,6 +125,7 @@ func (r *run) runCrowd(ctx context.Context, clicks []click) *outcome {
 	}
 	all.Wait()
 	end()
+	watching.Wait()
 	r.told.Range(func(user, _ any) bool {
 		o.yes[user.(int64)] = true
 		return true
@@ -204,11 +209,7 @@ func answerText(yes bool, err error) string {
 func (r *run) count(ctx context.Context, o *outcome) (Result, error) {
 	p := r.plan
 	res := Result{Strategy: r.spec.name, Stock: p.Stock, Buyers: p.Buyers}
-	if err := r.waitIdle(ctx); err != nil {
-		return res, err
-	}
-	rows, _ := r.admin.Query(ctx, `select user_id from orders`)
-	owners, err := pgx.CollectRows(rows, pgx.RowTo[int64])
+	owners, tampered, err := r.owners(ctx)
 	if err != nil {
 		return res, err
 	}
@@ -220,17 +221,17 @@ func (r *run) count(ctx context.Context, o *outcome) (Result, error) {
 		if yes && !ordered[user] {
 			res.Lost++
 		}
-		if !yes && ordered[user] && !p.endsReplies() {
+		if !yes && ordered[user] && !r.excused(user, o) {
 			res.Denied++
 		}
 	}
-	res.OrderedBy = owners
+	res.OrderedBy, res.tampered, res.seatless = owners, tampered, r.seatless
 	res.Sold = len(owners)
 	res.Oversold = max(0, res.Sold-p.Stock)
 	res.Unsold = max(0, min(p.Stock, p.Buyers)-res.Sold)
 	res.Duplicates = res.Sold - len(ordered)
 	if p.Closes {
-		if res.TakenLate, err = r.takenAfterEnd(ctx, res.Sold); err != nil {
+		if res.TakenLate, err = r.soldLate(ctx); err != nil {
 			return res, err
 		}
 		if r.closed.Load() { // what is left then stays
@@ -249,7 +250,9 @@ func (r *run) count(ctx context.Context, o *outcome) (Result, error) {
 		res.SQLPerOrder = round(float64(r.sql.Load())/float64(res.Sold), 2)
 		res.RedisPerOrder = round(float64(r.redis.Load())/float64(res.Sold), 2)
 	}
-	if o.replaceErr != nil {
+	if r.notClosed != nil {
+		res.Error = fmt.Sprintf("the sale could not be ended: %v", r.notClosed)
+	} else if o.replaceErr != nil {
 		res.Error = fmt.Sprintf("no process in place of the killed one: %v", o.replaceErr)
 	} else if o.unanswered > 0 {
 		res.Error = fmt.Sprintf("%d clicks received no reply within %d s; the last error: %v", o.unanswered, p.Seconds, o.lastErr)
@@ -257,12 +260,45 @@ func (r *run) count(ctx context.Context, o *outcome) (Result, error) {
 	return res, nil
 }
 
+// excused reports whether the answer no to a buyer who has an order may be due to a fault. An order that a program has written
+// after that answer is not: it fills up what the program has lost.
+func (r *run) excused(user int64, o *outcome) bool {
+	if !r.plan.endsReplies() {
+		return false
+	}
+	if _, cancelled := r.returned.Load(user); cancelled {
+		return true
+	}
+	for _, reply := range slices.Backward(o.replies) {
+		if reply.user == user {
+			return !r.written[user].After(o.began.Add(reply.at))
+		}
+	}
+	return true
+}
+
+// owners returns the buyer of each order.
+func (r *run) owners(ctx context.Context) (owners []int64, tampered bool, err error) {
+	if r.role != "" {
+		r.observer.db.Pool.Close()
+	}
+	if err := r.waitIdle(ctx); err != nil {
+		return nil, false, err
+	}
+	if r.role != "" {
+		return r.witnessed(ctx)
+	}
+	rows, _ := r.admin.Query(ctx, `select user_id from orders`)
+	owners, err = pgx.CollectRows(rows, pgx.RowTo[int64])
+	return owners, false, err
+}
+
 // waitIdle waits until Postgres has finished the statements of dead connections.
 func (r *run) waitIdle(ctx context.Context) error {
 	for began := time.Now(); time.Since(began) < cleanupTimeout; pause(ctx, 5*time.Millisecond) {
 		var busy bool
 		err := r.admin.QueryRow(ctx, `
-			select exists (select from pg_stat_activity where (application_name = $1 or usename = $1) and state <> 'idle')`, r.schema).Scan(&busy)
+			select exists (select from pg_stat_activity where (application_name = $1 or usename in ($1, $2)) and state <> 'idle')`, r.schema, r.role).Scan(&busy)
 		if err != nil || !busy {
 			return err
 		}

@@ -33,16 +33,15 @@ type Exercise struct {
 
 // Check is one crowd that a program has to serve exactly, and at what cost.
 type Check struct {
-	Exercise    string   `json:"exercise"` // to which it belongs
-	Name        string   `json:"name"`
-	Plan        Plan     `json:"plan"`
-	Nodes       int      `json:"nodes"`         // processes
-	Closes      bool     `json:"closes"`        // the sale ends when half of its units are sold
-	Before      []string `json:"before"`        // statements that run before the program's own prepare
-	SQLPerOrder float64  `json:"sql_per_order"` // at most; 0: any number
-	Baseline    string   `json:"baseline"`      // the program that is run beside this one; "" for none
-	MostLate    int      `json:"most_late"`     // orders, as in Verdict.Late; -1: any number
-	Ratio       float64  `json:"ratio"`         // clicks per second, at least, divided by those of the baseline
+	Exercise    string  `json:"exercise"` // to which it belongs
+	Name        string  `json:"name"`
+	Plan        Plan    `json:"plan"`
+	Nodes       int     `json:"nodes"`         // processes
+	Closes      bool    `json:"closes"`        // the sale ends when half of its units are sold
+	SQLPerOrder float64 `json:"sql_per_order"` // at most; 0: any number
+	Baseline    string  `json:"baseline"`      // the program that is run beside this one; "" for none
+	MostLate    int     `json:"most_late"`     // orders, as in Verdict.Late; -1: any number
+	Ratio       float64 `json:"ratio"`         // clicks per second, at least, divided by those of the baseline
 }
 
 // checkSeconds is the time limit of one run of a check.
@@ -86,6 +85,7 @@ func readExercise(files fs.FS, folder string, own map[string][]Check) (e Exercis
 		Kind   string
 		Again  []string // earlier exercises whose checks are run again
 		Before []string
+		Seats  bool
 		Checks []struct {
 			Name          string
 			Buyers, Stock int
@@ -128,8 +128,8 @@ func readExercise(files fs.FS, folder string, own map[string][]Check) (e Exercis
 			late = *c.MostLate
 		}
 		e.Checks = append(e.Checks, Check{
-			Exercise: e.Name, Name: c.Name, Before: settings.Before, SQLPerOrder: c.SQLPerOrder, MostLate: late, Baseline: c.Baseline, Ratio: c.Ratio, Nodes: c.Nodes, Closes: c.Closes,
-			Plan: Plan{Buyers: c.Buyers, Stock: c.Stock, DoubleClicks: c.DoubleClicks, Faults: c.Faults, Seconds: checkSeconds, Nodes: c.Nodes, Closes: c.Closes, CrowdOnly: c.Closes}})
+			Exercise: e.Name, Name: c.Name, SQLPerOrder: c.SQLPerOrder, MostLate: late, Baseline: c.Baseline, Ratio: c.Ratio, Nodes: c.Nodes, Closes: c.Closes,
+			Plan: Plan{Buyers: c.Buyers, Stock: c.Stock, DoubleClicks: c.DoubleClicks, Faults: c.Faults, Seconds: checkSeconds, Nodes: c.Nodes, Closes: c.Closes, CrowdOnly: c.Closes, Seats: settings.Seats, Outlasts: slices.Contains(c.Faults, RedisAway), Before: settings.Before}})
 	}
 	own[e.Name] = slices.Clone(e.Checks)
 	for _, earlier := range settings.Again {

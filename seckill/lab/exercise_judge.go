@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 )
 
 // ExerciseResult is the outcome of a program at an exercise.
@@ -30,7 +29,9 @@ type CheckResult struct {
 // Kinds of programs that are exact and miss a target, beside TooSlow.
 const (
 	TooManyStatements = "too_many_statements"
-	Unfair            = "unfair" // buyers who came late have orders, and earlier ones have none
+	NoSeat            = "no_seat"  // an order has no seat, or a seat no order
+	NoPrice           = "no_price" // buyers have orders, and think was not called for them
+	Unfair            = "unfair"   // buyers who came late have orders, and earlier ones have none
 )
 
 const (
@@ -97,7 +98,7 @@ func judgeExercise(ctx context.Context, s Stores, e Exercise, p Program, seed ui
 // together reports whether both checks are run in one process of a program: that costs less, but if the first one fails,
 // the others were run for nothing.
 func (c Check) together(first Check) bool {
-	return c.Plan.CrowdOnly && first.Plan.CrowdOnly && c.Baseline == "" && first.Baseline == "" && slices.Equal(c.Before, first.Before)
+	return c.Plan.CrowdOnly && first.Plan.CrowdOnly && c.Baseline == "" && first.Baseline == ""
 }
 
 // judge compares the counts of a result with the target.
@@ -106,6 +107,16 @@ func (c Check) judge(r Result) CheckResult {
 	switch {
 	case !r.Right:
 		one.Kind, one.Message = r.Kind, wrongText(r)
+	case r.Seatless > 0:
+		one.Kind = NoSeat
+		one.Message = Text{
+			fmt.Sprintf("as many orders as seats, but %d of them do not belong to one buyer", r.Seatless),
+			fmt.Sprintf("订单数和座位数一样，但有 %d 个对不上同一个买家", r.Seatless)}
+	case r.Unpriced > 0:
+		one.Kind = NoPrice
+		one.Message = Text{
+			fmt.Sprintf("exact, but %d of %d orders were made without think(): the shop has not looked up their price", r.Unpriced, r.Sold),
+			fmt.Sprintf("结果正确，但 %d 个订单里有 %d 个没有调用 think()：店铺没有查它们的价格", r.Sold, r.Unpriced)}
 	case c.SQLPerOrder > 0 && r.SQLPerOrder > c.SQLPerOrder:
 		one.Kind = TooManyStatements
 		one.Message = Text{
@@ -160,9 +171,8 @@ func (c Check) compare(ctx context.Context, s Stores, p Program, one CheckResult
 	return one, ratio, nil
 }
 
-// runChecks runs the crowds of some checks, which run the same statements before, and returns a result of each.
+// runChecks runs the crowds of some checks, and returns a result of each.
 func runChecks(ctx context.Context, s Stores, p Program, checks []Check, report func(Progress)) ([]Result, error) {
-	p = before(p, checks[0].Before)
 	var plans []Plan
 	for _, c := range checks {
 		plans = append(plans, c.Plan)
@@ -177,6 +187,8 @@ func runChecks(ctx context.Context, s Stores, p Program, checks []Check, report 
 // wrongText says what a result has wrong, the worst first.
 func wrongText(r Result) Text {
 	switch {
+	case r.Verdict != nil && r.Kind == Tampered:
+		return Text{"the program has changed what belongs to the judge, or has written orders that no buyer asked for", "程序改动了属于裁判的东西，或者写了没有买家要的订单"}
 	case r.Error != "":
 		return Text{"the run did not finish: " + r.Error, "运行没有结束：" + r.Error}
 	case r.Oversold > 0:
@@ -199,27 +211,4 @@ func wrongText(r Result) Text {
 func programOf(name string) (source string, err error) {
 	text, err := programFiles.ReadFile("programs/" + name + ".lua")
 	return string(text), err
-}
-
-// before returns a program that runs statements before those that it prepares itself. They stand behind its source, so
-// that the numbers of its lines stay. A program that cannot be read stays as it is: Judge says so.
-func before(p Program, statements []string) Program {
-	if len(statements) == 0 {
-		return p
-	}
-	if p.Language == SQL {
-		source, err := luaOfSQL(p.Source)
-		if err != nil {
-			return p
-		}
-		p = Program{Lua, source}
-	}
-	var b strings.Builder
-	b.WriteString(p.Source + "\ndo local own = prepare\nfunction prepare()\n")
-	for _, statement := range statements {
-		b.WriteString("sql([==[" + statement + "]==])\n")
-	}
-	b.WriteString("if own then own() end\nend end\n")
-	p.Source = b.String()
-	return p
 }

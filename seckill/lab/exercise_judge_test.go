@@ -3,8 +3,6 @@ package lab
 import (
 	"strings"
 	"testing"
-
-	glua "github.com/yuin/gopher-lua"
 )
 
 // A check compares the counts with its target, the worst failure first.
@@ -38,51 +36,6 @@ func TestChecksJudgeCounts(t *testing.T) {
 		one := check.judge(r)
 		if one.Kind != c.kind || one.Passed != (c.kind == "") || !strings.Contains(one.Message.En, c.says) || (one.Message.Zh == "") != (c.kind == "") {
 			t.Errorf("%s: %+v", name, one)
-		}
-	}
-}
-
-// Statements that run before a program's own come first in both languages, and the numbers of its lines stay.
-func TestStatementsBeforeAProgram(t *testing.T) {
-	t.Parallel()
-	for name, p := range map[string]Program{
-		"Lua":               {Lua, "function prepare()\n  said = said .. ' own'\nend\n"},
-		"Lua, no prepare":   {Lua, "said = ''"},
-		"SQL":               {SQL, "-- prepare\nown;\n-- buy\nupdate c;"},
-		"SQL, all is buy":   {SQL, "update c;"},
-		"SQL, with no end":  {SQL, "begin;\nupdate c;"},
-		"Lua, with no end":  {Lua, "function buy("},
-		"Lua, in a comment": {Lua, "said = '' -- the end"},
-	} {
-		if got := before(p, nil); got != p {
-			t.Errorf("%s, without statements: %+v", name, got)
-		}
-		got := before(p, []string{"create a", "create b"})
-		if _, err := compileProgram(p); err != nil {
-			if _, again := compileProgram(got); again == nil {
-				t.Errorf("%s is a program now: %s", name, got.Source)
-			}
-			continue
-		}
-		l := glua.NewState()
-		defer l.Close()
-		l.SetGlobal("said", glua.LString(""))
-		l.SetGlobal("sql", l.NewFunction(func(l *glua.LState) int {
-			l.SetGlobal("said", glua.LString(l.GetGlobal("said").String()+" "+l.CheckString(1)))
-			return 0
-		}))
-		if err := l.DoString(got.Source + "prepare()"); err != nil {
-			t.Errorf("%s: %v\n%s", name, err, got.Source)
-		}
-		want := " create a create b"
-		if strings.Contains(p.Source, "own") {
-			want += " own"
-		}
-		if said := l.GetGlobal("said").String(); said != want {
-			t.Errorf("%s says%q, want%q", name, said, want)
-		}
-		if p.Language == Lua && !strings.HasPrefix(got.Source, p.Source) {
-			t.Errorf("%s: the lines have moved: %s", name, got.Source)
 		}
 	}
 }

@@ -32,6 +32,7 @@ import (
 type Stores struct {
 	DatabaseURL string
 	Redis       redis.UniversalClient                                  // read for its address: a Client or a ClusterClient
+	JudgeURL    string                                                 // of a superuser, where the role of DatabaseURL is that of a program; "" for strategies of ours
 	Schema      string                                                 // the text of schema.sql, for the strategy shop
 	Audit       func(context.Context, *pgxpool.Pool) ([]Broken, error) // checks the rows of such a schema, for RunWithout
 	Throwaway   func(context.Context) (throwaway.Programs, error)      // the Postgres that Judge runs for each program; nil for none
@@ -67,6 +68,9 @@ type Plan struct {
 	Nodes        int      `json:"-"`       // processes of the shop; 0: 2
 	CrowdOnly    bool     `json:"-"`       // the schedules of a program are not searched
 	Closes       bool     `json:"-"`       // the sale of a program ends when half of its units are sold
+	Seats        bool     `json:"-"`       // each order has a row of its own in units
+	Outlasts     bool     `json:"-"`       // under redis-away, Redis stays away until half of the units are sold
+	Before       []string `json:"-"`       // statements of an exercise that run before the program's prepare
 }
 
 // InvalidError names the invalid field of a Plan, spelled as in JSON.
@@ -139,12 +143,14 @@ type Result struct {
 
 	OrderedBy []int64 `json:"-"` // the buyers of the orders
 	TakenLate int     `json:"-"` // units that were taken after the end of the sale, see Plan.Closes
+	seatless  int     // orders and owners of units that do not belong together, see Plan.Seats
+	tampered  bool    // a program has changed what belongs to its judge
 }
 
 const maxHolds = 150
 
 func (r Result) exact() bool {
-	return r.Oversold == 0 && r.Unsold == 0 && r.Duplicates == 0 && r.Lost == 0 && r.Denied == 0 && r.TakenLate == 0 && r.Error == ""
+	return r.Oversold == 0 && r.Unsold == 0 && r.Duplicates == 0 && r.Lost == 0 && r.Denied == 0 && r.TakenLate == 0 && r.Error == "" && !r.tampered
 }
 
 // Progress reports how far the run of a strategy is.

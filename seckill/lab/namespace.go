@@ -21,6 +21,8 @@ type namespace struct {
 	number int64 // also the id of the sale of the strategy shop, far above the ids of any real sale
 	schema string
 	admin  *pgx.Conn // holds the lock; its statements are not counted
+	role   string    // of the program that is judged; "" for strategies of ours
+	print  string    // what belongs to its judge, see program_witness.sql
 	rdb    redis.UniversalClient
 }
 
@@ -47,6 +49,10 @@ func openNamespace(ctx context.Context, s Stores, tables string) (n *namespace, 
 	n = &namespace{number: firstNumber + rand.Int64N(numbers), rdb: s.Redis}
 	n.schema = schemaOf(n.number)
 	cfg, err := pgx.ParseConfig(s.DatabaseURL)
+	if err == nil && s.JudgeURL != "" {
+		n.role = cfg.User
+		cfg, err = pgx.ParseConfig(s.JudgeURL)
+	}
 	if err != nil {
 		return nil, errDatabaseURL
 	}
@@ -75,6 +81,12 @@ func (n *namespace) create(ctx context.Context, tables string) error {
 	}
 	if _, err := n.admin.Exec(ctx, `select pg_advisory_lock($1)`, n.number); err != nil {
 		return err
+	}
+	if n.role != "" {
+		if _, err := n.admin.Exec(ctx, `create schema `+n.schema); err != nil {
+			return err
+		}
+		return n.openWitness(ctx)
 	}
 	_, err := n.admin.PgConn().Exec(ctx, `create schema `+n.schema+`;`+tables).ReadAll() // as one transaction
 	return err
@@ -189,6 +201,9 @@ func (n *namespace) remove(ctx context.Context, number int64) error {
 	}
 	if err == nil { // the schema goes last: sweep finds dead runs by it
 		_, err = n.admin.Exec(ctx, `drop schema if exists `+schemaOf(number)+` cascade`)
+		if err == nil && n.role != "" {
+			_, err = n.admin.Exec(ctx, `drop schema if exists judge cascade`)
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("remove a namespace of the lab: %w", err)

@@ -47,6 +47,7 @@ const (
 	DeniedOrder    = "denied_order"    // a buyer was told no, and has an order; see Result.Denied
 	StaysUnsold    = "unsold"          // a buyer was told no while a unit was left
 	TooSlow        = "too_slow"        // exact, but short of a target
+	Tampered       = "tampered"        // the program has changed what belongs to its judge
 	Failed         = "error"           // the program did not run; Verdict.Problem says why
 )
 
@@ -68,6 +69,8 @@ type Verdict struct {
 	Output   string         `json:"output"`  // what the program printed, at most maxOutput bytes
 	Schedule *Schedule      `json:"schedule"`
 	AfterEnd int            `json:"after_end"` // units taken after the end of the sale, see Plan.Closes
+	Seatless int            `json:"seatless"`  // orders without a seat, and seats without an order, see Plan.Seats
+	Unpriced int            `json:"unpriced"`  // orders of buyers for whom think was not called before an answer
 	Late     int            `json:"late"`      // orders of buyers before whom four times as many had come as there are units
 	Steps    []ScheduleStep `json:"steps"`
 }

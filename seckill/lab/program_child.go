@@ -101,7 +101,7 @@ func (j childJob) run(ctx context.Context, tell func(childNews)) *childProblem {
 	defer server.Close()
 	rdb := redis.NewClient(&redis.Options{Addr: server.Addr(), Protocol: 2, DisableIdentity: true})
 	defer rdb.Close()
-	stores := Stores{DatabaseURL: j.DatabaseURL, Redis: rdb}
+	stores := Stores{DatabaseURL: j.DatabaseURL, JudgeURL: j.JudgeURL, Redis: rdb}
 	for _, hidden := range j.Plans {
 		plan := hidden.plan()
 		stuck := func(problem, text string) {
@@ -172,7 +172,11 @@ func judgePlan(ctx context.Context, s Stores, server *miniredis.Miniredis, code 
 		result.Unsold = max(0, min(p.Stock, p.Buyers-gone)-(result.Sold-shared.kept(p, result.OrderedBy)))
 		result.Right = result.exact()
 	}
-	verdict.AfterEnd, verdict.Late = result.TakenLate, shared.late(result.OrderedBy, p.Stock)
+	verdict.AfterEnd, verdict.Late, verdict.Unpriced = result.TakenLate, shared.late(result.OrderedBy, p.Stock), shared.unpriced(result.OrderedBy)
+	verdict.Seatless = result.seatless
+	if result.tampered {
+		verdict.Kind = Tampered
+	}
 	if verdict.Kind == "" {
 		verdict.Kind = kindOfCounts(result)
 	}

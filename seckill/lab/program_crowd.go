@@ -28,6 +28,8 @@ type programRun struct {
 	cancelled sync.Map      // the buyers who gave their unit back
 	positions sync.Map      // of the buyers, in the order in which their first clicks came, from 1
 	came      atomic.Int64  // buyers
+	writes    atomic.Int64  // statements of clicks that wrote a row
+	priced    sync.Map      // the buyers for whom think has returned before an answer
 }
 
 // program is a program as a strategy, on one node.
@@ -52,7 +54,11 @@ func (p *program) Prepare(ctx context.Context) error {
 	if p.opened != nil {
 		return p.opened
 	}
-	_, _, err := p.vm.call(ctx, p.click(noBuyer), "prepare")
+	c := p.click(noBuyer)
+	_, _, err := p.vm.call(ctx, c, "prepare")
+	for ; err == nil && len(c.put) > 0; c.put = c.put[1:] { // no work of prepare goes on beside the crowd, where nothing counts or kills it
+		err = c.put[0](ctx)
+	}
 	if text := (redis.Error)(nil); refused(err) || errors.As(err, &text) { // a wrong statement, not a lost connection
 		err = programError{oneLine(err.Error())}
 	}
@@ -69,7 +75,9 @@ func refused(err error) bool {
 func (p *program) Run(ctx context.Context) error {
 	if p.failed = p.opened; p.failed == nil {
 		lasting, cancel := p.lasting() // the crowd may be gone before a journal is read
-		_, _, p.failed = p.vm.call(lasting, p.click(noBuyer), "start")
+		c := p.click(noBuyer)
+		_, _, p.failed = p.vm.call(lasting, c, "start")
+		c.answered.Store(true)
 		cancel()
 	}
 	close(p.started)
@@ -114,6 +122,7 @@ func (p *program) Buy(ctx context.Context, user int64) (bool, error) {
 				return false, err
 			}
 			p.cancelled.Store(user, true)
+			p.returned.Store(user, true)
 			p.told.Delete(user) // the promise was kept
 			return false, nil
 		}
@@ -134,6 +143,16 @@ const lateFactor = 4
 func (r *programRun) late(owners []int64, stock int) (n int) {
 	for _, user := range owners {
 		if position, ok := r.positions.Load(user); ok && position.(int64) > int64(lateFactor*stock) {
+			n++
+		}
+	}
+	return n
+}
+
+// unpriced counts the orders of buyers for whom no click has called think.
+func (r *programRun) unpriced(owners []int64) (n int) {
+	for _, user := range owners {
+		if _, priced := r.priced.Load(user); !priced {
 			n++
 		}
 	}
@@ -161,6 +180,7 @@ func (p *program) buy(ctx context.Context, user int64) (bool, error) {
 	}
 	c := p.click(user)
 	yes, found, err := p.vm.call(ctx, c, "buy", glua.LNumber(user))
+	c.answered.Store(true)
 	if !found {
 		return false, errNoBuy
 	}
@@ -174,15 +194,20 @@ var errNoBuy = programError{"the program has no function buy"}
 
 func (p *program) click(user int64) *crowdClick { return &crowdClick{program: p, user: user} }
 
-// noBuyer is the user of prepare and start, which redis-away and lost-reply do not reach.
+// noBuyer is the user of prepare and start, which redis-away and lost-reply do not reach. They reach what start puts off.
 const noBuyer = 0
 
 // crowdClick is the calls of a click of the crowd.
 type crowdClick struct {
 	*program
-	user int64
-	tx   pgx.Tx
+	user     int64
+	tx       pgx.Tx
+	answered atomic.Bool                   // what later has put off goes on
+	put      []func(context.Context) error // by prepare
 }
+
+// faultless reports whether no fault reaches the calls.
+func (c *crowdClick) faultless() bool { return c.user == noBuyer && !c.answered.Load() }
 
 func (c *crowdClick) key(name string) string { return c.node.key(name) }
 
@@ -204,6 +229,10 @@ func (c *crowdClick) query(ctx context.Context, _ int, text string, args []any) 
 		return nil, err
 	}
 	t, err := readTable(rows)
+	// A program can keep its answers back until all is written: then the kill comes in the middle of the writing.
+	if err == nil && t.written && c.plan.has(Kill) && !c.faultless() && c.writes.Add(1) >= int64(max(1, c.plan.Stock/2)) {
+		c.half()
+	}
 	if err == nil && c.loses() {
 		err = errLostReply
 	}
@@ -212,7 +241,7 @@ func (c *crowdClick) query(ctx context.Context, _ int, text string, args []any) 
 
 // loses reports whether the reply of a statement is lost: that of one in twenty-five, under LostReply.
 func (c *crowdClick) loses() bool {
-	if !c.plan.has(LostReply) || c.user == noBuyer {
+	if !c.plan.has(LostReply) || c.faultless() {
 		return false
 	}
 	return rand.New(rand.NewPCG(c.plan.Seed, c.counter.Add(1))).IntN(25) == 0
@@ -255,9 +284,9 @@ func (c *crowdClick) end(ctx context.Context, _ int, commit bool) error {
 }
 
 func (c *crowdClick) redis(ctx context.Context, _ int, args []any) (any, error) {
-	if c.plan.has(RedisAway) && c.user != noBuyer {
+	if c.plan.has(RedisAway) && !c.faultless() {
 		c.awayUntil.CompareAndSwap(0, time.Now().Add(redisPauseTime).UnixNano())
-		if time.Now().UnixNano() < c.awayUntil.Load() {
+		if time.Now().UnixNano() < c.awayUntil.Load() || c.plan.Outlasts && !c.halfSold.Load() {
 			pause(ctx, time.Millisecond)
 			return nil, errRedisAway
 		}
@@ -276,6 +305,9 @@ func redisReply(c *redis.Cmd) (any, error) {
 
 func (c *crowdClick) think(ctx context.Context, _ int) error {
 	c.lookUpPrice(ctx, c.user)
+	if !c.answered.Load() && ctx.Err() == nil {
+		c.priced.Store(c.user, true)
+	}
 	return ctx.Err()
 }
 
@@ -293,6 +325,10 @@ func (c *crowdClick) lock(ctx context.Context, _ int, name string) (func(), erro
 }
 
 func (c *crowdClick) later(do func(context.Context) error) {
+	if c.id == observerID {
+		c.put = append(c.put, do)
+		return
+	}
 	c.laters.Go(func() {
 		ctx, cancel := c.lasting()
 		defer cancel()
@@ -348,7 +384,9 @@ func readTable(rows pgx.Rows) (*table, error) {
 	for _, f := range rows.FieldDescriptions() {
 		t.names = append(t.names, f.Name)
 	}
-	t.affected = rows.CommandTag().RowsAffected()
+	tag := rows.CommandTag()
+	t.affected = tag.RowsAffected()
+	t.written = t.affected > 0 && !tag.Select()
 	return t, nil
 }
 

@@ -380,6 +380,7 @@ type table struct {
 	names    []string
 	rows     [][]any
 	affected int64
+	written  bool // rows
 }
 
 // lua returns a list of rows, each a table by column name, with the number of rows that the statement touched or returned.

@@ -22,7 +22,8 @@ import (
 	"miaosha/seckill/lab/throwaway"
 )
 
-// place is a Postgres that is made for one program. The program's role owns its one database and has no other right.
+// place is a Postgres that is made for one program. The program's role may connect to its one database and make temporary tables; the
+// judge makes a schema for each run.
 type place struct {
 	server *throwaway.Server
 	url    string    // for the role
@@ -188,6 +189,7 @@ type childJob struct {
 	Program     Program
 	Plans       []childPlan
 	DatabaseURL string
+	JudgeURL    string // of the superuser
 	Limits      limits
 	Processor   time.Duration
 }
@@ -197,10 +199,12 @@ type childPlan struct {
 	Plan
 	Nodes             int
 	CrowdOnly, Closes bool
+	Seats, Outlasts   bool
+	Before            []string
 }
 
 func (p childPlan) plan() Plan {
-	p.Plan.Nodes, p.Plan.CrowdOnly, p.Plan.Closes = p.Nodes, p.CrowdOnly, p.Closes
+	p.Plan.Nodes, p.Plan.CrowdOnly, p.Plan.Closes, p.Plan.Seats, p.Plan.Outlasts, p.Plan.Before = p.Nodes, p.CrowdOnly, p.Closes, p.Seats, p.Outlasts, p.Before
 	return p.Plan
 }
 
@@ -228,9 +232,9 @@ func (p *place) runChild(ctx context.Context, program Program, plans []Plan, rep
 	}
 	cmd := exec.CommandContext(ctx, self)
 	cmd.Env = childEnvironment(programChild)
-	job := childJob{Program: program, DatabaseURL: p.url, Limits: limitsIn(ctx), Processor: limit}
+	job := childJob{Program: program, DatabaseURL: p.url, JudgeURL: p.server.URL(throwaway.Superuser), Limits: limitsIn(ctx), Processor: limit}
 	for _, plan := range plans {
-		job.Plans = append(job.Plans, childPlan{plan, plan.Nodes, plan.CrowdOnly, plan.Closes})
+		job.Plans = append(job.Plans, childPlan{plan, plan.Nodes, plan.CrowdOnly, plan.Closes, plan.Seats, plan.Outlasts, plan.Before})
 	}
 	encoded, err := json.Marshal(job)
 	if err != nil {

@@ -3,7 +3,6 @@ package lab
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -37,6 +36,7 @@ const (
 type search struct {
 	limits
 	ns     *namespace
+	stores Stores
 	server *miniredis.Miniredis
 	rdb    *redis.Client
 	code   *glua.FunctionProto
@@ -44,7 +44,7 @@ type search struct {
 	print  func(string)
 	stuck  func(problem, text string) // ends the process: its Redis no longer answers
 	conns  []*pgx.Conn                // of the buyers
-	see    *pgx.Conn                  // reads the state
+	see    *pgx.Conn                  // reads the state, as openEye says
 	tried  int
 }
 
@@ -72,7 +72,7 @@ type found struct {
 // searchSchedules returns nil if no schedule shows a fault.
 func searchSchedules(ctx context.Context, st Stores, server *miniredis.Miniredis, code *glua.FunctionProto, p Plan, print func(string),
 	stuck func(problem, text string)) (f *found, err error) {
-	s := &search{limits: limitsIn(ctx), server: server, code: code, plan: p, print: print, stuck: stuck}
+	s := &search{limits: limitsIn(ctx), stores: st, server: server, code: code, plan: p, print: print, stuck: stuck}
 	s.rdb = redis.NewClient(&redis.Options{Addr: server.Addr(), Protocol: 2, DisableIdentity: true, MaxRetries: -1, ReadTimeout: s.Trial / 2})
 	defer s.rdb.Close()
 	if s.ns, err = openNamespace(ctx, st, tables); err != nil {
@@ -176,9 +176,11 @@ func (s *search) again(ctx context.Context, t *trial) (*trial, string) {
 }
 
 func (s *search) connect(ctx context.Context) (*pgx.Conn, error) {
-	cfg := s.ns.admin.Config().Copy()
-	cfg.RuntimeParams["application_name"] = s.ns.schema
-	return pgx.ConnectConfig(ctx, cfg)
+	cfg, err := s.ns.poolConfig(s.stores, 1)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.ConnectConfig(ctx, cfg.ConnConfig)
 }
 
 func (s *search) close(ctx context.Context) error {
@@ -194,11 +196,12 @@ func (s *search) close(ctx context.Context) error {
 // a transaction has locks.
 func (s *search) reset(ctx context.Context, stock int) (err error) {
 	for i := range s.conns {
-		if s.conns[i], err = s.clean(ctx, s.conns[i]); err != nil {
+		if s.conns[i], err = clean(ctx, s.conns[i], s.connect); err != nil {
 			return err
 		}
 	}
-	if s.see, err = s.clean(ctx, s.see); err != nil {
+	look := func(ctx context.Context) (*pgx.Conn, error) { return openEye(ctx, s.stores.DatabaseURL) }
+	if s.see, err = clean(ctx, s.see, look); err != nil {
 		return err
 	}
 	if _, err = s.see.Exec(ctx, `set lock_timeout = 5`); err != nil {
@@ -206,29 +209,27 @@ func (s *search) reset(ctx context.Context, stock int) (err error) {
 	}
 	s.server.SetError("")
 	s.server.FlushAll()
-	_, err = s.ns.admin.PgConn().Exec(ctx, fmt.Sprintf(`drop schema %s cascade; create schema %s; %s; insert into item (stock) values (%d)`,
-		s.ns.schema, s.ns.schema, tables, stock)).ReadAll()
-	return err
+	return s.ns.restart(ctx, stock, s.plan.Before)
 }
 
 // clean returns a connection without a transaction, locks or settings: c, or a new one in its place.
-func (s *search) clean(ctx context.Context, c *pgx.Conn) (*pgx.Conn, error) {
+func clean(ctx context.Context, c *pgx.Conn, connect func(context.Context) (*pgx.Conn, error)) (*pgx.Conn, error) {
 	if c != nil && !c.IsClosed() {
 		if _, err := c.PgConn().Exec(ctx, `discard all`).ReadAll(); err == nil {
 			return c, nil
 		}
 		_ = c.Close(ctx)
 	}
-	return s.connect(ctx)
+	return connect(ctx)
 }
 
 // state reads what all can see. A table that is locked or gone reads as "?". An error comes from the connection.
 func (s *search) state(ctx context.Context) (RowState, error) {
 	state := RowState{Stock: unreadable, Orders: unreadable, Units: "", Keys: map[string]string{}}
 	err := s.see.QueryRow(ctx, `
-		select coalesce((select string_agg(stock::text, ' ') from (select stock from item limit $1) i), ''),
-		       coalesce((select string_agg(user_id::text, ' ' order by id) from (select id, user_id from orders order by id limit $1) o), ''),
-		       coalesce((select string_agg(coalesce(owner::text, '-'), ' ' order by id) from (select id, owner from units order by id limit $1) u), '')`,
+		select coalesce((select string_agg(stock::text, ' ') from (select stock from only `+s.ns.schema+`.item limit $1) i), ''),
+		       coalesce((select string_agg(user_id::text, ' ' order by id) from (select id, user_id from only `+s.ns.schema+`.orders order by id limit $1) o), ''),
+		       coalesce((select string_agg(coalesce(owner::text, '-'), ' ' order by id) from (select id, owner from only `+s.ns.schema+`.units order by id limit $1) u), '')`,
 		maxRows).Scan(&state.Stock, &state.Orders, &state.Units)
 	if pg := new(pgconn.PgError); errors.As(err, &pg) && slices.Contains([]string{"42P01", "42703", "55P03"}, pg.Code) {
 		err = nil

@@ -74,7 +74,9 @@ func (s *search) try(ctx context.Context, sc scene, moves []move, limit time.Dur
 		}
 		p.started.Store(true)
 	}
-	t.before = t.observe()
+	if t.before = t.observe(); t.before.Orders != "" && t.before.Orders != unreadable {
+		t.kind = Tampered // orders before the first click
+	}
 	for i, user := range sc.users {
 		a := &actor{trial: t, id: i, user: user, node: i % len(t.processes), conn: s.conns[i], ask: make(chan *request), ended: make(chan struct{}), seen: map[string]bool{}, often: map[string]int{}}
 		t.actors = append(t.actors, a)
@@ -84,6 +86,13 @@ func (s *search) try(ctx context.Context, sc scene, moves []move, limit time.Dur
 	t.run()
 	if orders := t.observe().Orders; orders != unreadable {
 		t.orders = strings.Fields(orders)
+	}
+	changed, err := t.ns.tampered(t.ctx)
+	if err != nil && t.failure == "" {
+		t.fail(err)
+	}
+	if changed {
+		t.kind = Tampered
 	}
 	cancel()
 	for _, a := range t.actors { // let the goroutines go

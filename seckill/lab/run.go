@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 )
 
 // run is one strategy under one crowd.
@@ -20,18 +22,26 @@ type run struct {
 
 	nodes    []atomic.Pointer[node] // the living nodes
 	observer *node                  // reads the state; not counted, not reached by faults
+	eye      *pgx.Conn              // of the judge of a program, with the rights of the program's role
+	counter  *pgx.Conn              // of the same judge, for watchSales; nil if nothing is to happen when half of the units are sold
 	opened   []*node                // all nodes but the observer; used by openRun, then by replaceDead
 	killOnce sync.Once
 	killed   chan *node // receives the killed node
 
 	sql, redis       atomic.Int64 // statements and round trips of the nodes
 	promised         atomic.Int64
-	answered         atomic.Int64 // buyers who have replies to all their clicks
-	hung             sync.Map     // the buyers whose first order has failed, see hang
-	told             sync.Map     // the buyers whom a program has told yes before its end
+	answered         atomic.Int64        // buyers who have replies to all their clicks
+	hung             sync.Map            // the buyers whose first order has failed, see hang
+	halfSold         atomic.Bool         // as the judge of a program has counted
+	returned         sync.Map            // the buyers who have cancelled
+	written          map[int64]time.Time // when a program has written the last order of a buyer
+	forged           bool                // a program has written orders before the first click
+	told             sync.Map            // the buyers whom a program has told yes before its end
 	page             shownStock
 	closeOnce        sync.Once
 	closed           atomic.Bool  // the sale, see Plan.Closes
+	seatless         int          // see Result
+	notClosed        error        // why it could not be closed
 	redisPausedUntil atomic.Int64 // Redis replies are held back until then, in Unix nanoseconds
 }
 
@@ -91,7 +101,7 @@ func runOne(ctx context.Context, s Stores, p Plan, spec *spec, report func(Progr
 	}
 	result.Right = result.exact()
 	result.Lucky = result.Right && spec.lucky(p)
-	now := r.progress(ctx, began)
+	now := r.progress(ctx, began) // of a program it says less: its sessions are over
 	now.Done = &result
 	report(now)
 	return result, nil
@@ -118,7 +128,19 @@ func openRun(ctx context.Context, s Stores, p Plan, spec *spec, rec *recorder) (
 	if r.observer, err = r.openNode(ctx, observerID, 2); err != nil {
 		return r, err
 	}
-	if !spec.schema {
+	if r.role != "" {
+		if err = r.restart(ctx, p.Stock, p.Before); err != nil {
+			return r, fmt.Errorf("the judge's tables: %w", err)
+		}
+		if r.eye, err = openEye(ctx, s.DatabaseURL); err != nil {
+			return r, err
+		}
+		if p.Closes || p.Outlasts || p.has(Kill) {
+			if r.counter, err = pgx.ConnectConfig(ctx, r.admin.Config()); err != nil {
+				return r, err
+			}
+		}
+	} else if !spec.schema {
 		if _, err = r.admin.Exec(ctx, `insert into item (stock) values ($1)`, p.Stock); err != nil {
 			return r, err
 		}
@@ -128,13 +150,13 @@ func openRun(ctx context.Context, s Stores, p Plan, spec *spec, rec *recorder) (
 			return r, err
 		}
 	}
-	if p.Closes {
-		if _, err = r.admin.PgConn().Exec(ctx, noteAfterEnd).ReadAll(); err != nil {
-			return r, err
-		}
-	}
 	if err = r.observer.strategy.Prepare(ctx); err != nil {
 		return r, fmt.Errorf("prepare: %w", err)
+	}
+	if r.role != "" {
+		if err = r.admin.QueryRow(ctx, `select coalesce(sum(n), 0) <> 0 from judge.sales`).Scan(&r.forged); err != nil {
+			return r, err
+		}
 	}
 	for i := range r.nodes {
 		if err = r.startNode(ctx, i); err != nil {
@@ -175,6 +197,11 @@ func (r *run) closeNodes() (err error) {
 }
 
 func (r *run) close(ctx context.Context) error {
+	for _, c := range []*pgx.Conn{r.eye, r.counter} {
+		if c != nil {
+			_ = c.Close(context.WithoutCancel(ctx))
+		}
+	}
 	if r.observer != nil {
 		r.observer.db.Pool.Close()
 		r.observer.rdb.Close()
@@ -185,11 +212,19 @@ func (r *run) close(ctx context.Context) error {
 // promise counts a buyer who is told yes, or whose ticket is safe in a journal. If the plan has
 // Kill, the node that makes the middle promise dies right after it.
 func (n *node) promise() {
-	if n.promised.Add(1) < int64(max(1, n.plan.Stock/2)) {
-		return
+	if n.promised.Add(1) >= int64(max(1, n.plan.Stock/2)) {
+		n.half()
 	}
+}
+
+// half is called when half of the units are promised or sold.
+func (n *node) half() {
 	if n.plan.Closes {
-		n.closeOnce.Do(func() { n.closed.Store(n.endSale(n.ctx) == nil) })
+		n.closeOnce.Do(func() {
+			if n.notClosed = n.noteEnd(n.ctx); n.notClosed == nil {
+				n.closed.Store(true)
+			}
+		})
 	}
 	if !n.plan.has(Kill) {
 		return

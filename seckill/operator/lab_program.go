@@ -85,6 +85,7 @@ var kindTexts = map[string]string{
 	lab.UnknownOutcome: "an unknown outcome: a lost reply was taken for a failure",
 	lab.StaysUnsold:    "an unsold unit: a buyer was told no while a unit was left",
 	lab.TooSlow:        "too slow: exact, but short of the target",
+	lab.Tampered:       "tampered: the program has changed what belongs to the judge, or has written orders that no buyer asked for",
 	lab.Failed:         "the program did not run",
 }
 

@@ -55,12 +55,14 @@ var statements = []struct{ database, text string }{
 	{"template1", `create role ` + Role + ` login connection limit 40
 alter role ` + Role + ` set log_min_messages = panic
 alter role ` + Role + ` set client_min_messages = warning
-create database ` + Database + ` owner ` + Role + ` template template0
+create database ` + Database + ` template template0
 revoke all on database ` + Database + ` from public
+grant connect, temporary on database ` + Database + ` to ` + Role + `
 alter database template0 is_template false
 alter database template1 is_template false
 `},
-	{Database, `drop database template0
+	{Database, `revoke create on schema public from public
+drop database template0
 drop database template1
 drop database postgres
 checkpoint
