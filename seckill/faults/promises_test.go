@@ -71,7 +71,7 @@ var promises = []promise{
 	{"least privilege", "./seckill/operator", "TestLeastPrivilege", []edit{{"deploy/README.md", "update (status, paid_at, expires_at) on orders", "update (status, paid_at, expires_at, price) on orders"}}},
 	{"least privilege", "./user", "TestMakeStaff", []edit{{"schema.sql", "\n       or acting is not null and not exists (select from users where id = acting and role = 'admin' and disabled_at is null) then\n        raise exception 'only another administrator changes a role'",
 		" then\n        raise exception 'only another administrator changes a role'"}}},
-	{"TLS", "./web", "TestTLS", []edit{{"web/listen.go", "GetCertificate: current, MinVersion: tls.VersionTLS12", "GetCertificate: current, MinVersion: tls.VersionTLS10"}}},
+	{"TLS", "./web", "TestTLS", []edit{{"web/listen.go", "GetCertificate: current, MinVersion: tls.VersionTLS12, CipherSuites: cipherSuites", "GetCertificate: current, MinVersion: tls.VersionTLS10"}}},
 	{"supply", "./seckill/sandbox", "TestFetchRefusesALyingMirror", []edit{{"seckill/sandbox/fetch.go", "sum != want {", "sum == \"\" {"}}},
 	{"supply", "./seckill/operator", "TestMakeChecksWhatSecuritySays", []edit{{"Makefile", "computed = vet lint fuzz seeds raced", "computed = vet lint fuzz seeds"}}},
 	{"other accounts of the machine", "./seckill/sandbox", "TestStrangersFolderIsRefused", []edit{{"seckill/sandbox/account_unix.go", "if info.Mode().Perm()&0o002 != 0 {", "if false {"}}},
