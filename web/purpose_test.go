@@ -12,7 +12,7 @@ import (
 	"miaosha/seckill/sandbox/sandboxtest"
 )
 
-// given is what the shop gives for a purpose: a token, or the secret of a browser with a code or an answer.
+// given is what the shop returns for a purpose: a token, or the secret of a browser with a code or an answer.
 type given struct{ secret, answer string }
 
 // What was given for one purpose opens its own door and no other one. A row is a purpose of the table whose door is a route.
