@@ -181,6 +181,7 @@ var costs = []cost{
 	{"POST /api/sandbox/classes", anAdmin, "one class too many", "", `{"title":"a class"}`, aSession},
 	{"GET /api/sandbox/classes/{code}", anAdmin, "a class of a hundred", "/api/sandbox/classes/{class}", "", aPage},
 	{"POST /api/sandbox/classes/{code}/run", anAdmin, "", "/api/sandbox/classes/{class}/run", plan, aPage},
+	{"POST /api/sandbox/classes/{code}/lock", anAdmin, "a class that is locked again", "/api/sandbox/classes/{class}/lock", `{"locked":true}`, aPage},
 	{"POST /api/sandbox/classes/{code}/remove", anAdmin, "a student who is none", "/api/sandbox/classes/{class}/remove", `{"student":999}`, aPage},
 	{"POST /api/sandbox/classes/{code}/close", anAdmin, "a class that is none", "/api/sandbox/classes/none/close", "", aSession},
 	{"GET /api/sandbox/classes/{code}/results.csv", anAdmin, "a class of a hundred", "/api/sandbox/classes/{class}/results.csv", "", aPage},

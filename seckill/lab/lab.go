@@ -143,14 +143,14 @@ type Result struct {
 
 	OrderedBy []int64 `json:"-"` // the buyers of the orders
 	TakenLate int     `json:"-"` // units that were taken after the end of the sale, see Plan.Closes
-	seatless  int     // orders and owners of units that do not belong together, see Plan.Seats
-	tampered  bool    // a program has changed what belongs to its judge
+	Seatless  int     `json:"-"` // orders and owners of units that do not belong together, see Plan.Seats
+	Tampered  bool    `json:"-"` // a program has changed what belongs to its judge
 }
 
 const maxHolds = 150
 
 func (r Result) exact() bool {
-	return r.Oversold == 0 && r.Unsold == 0 && r.Duplicates == 0 && r.Lost == 0 && r.Denied == 0 && r.TakenLate == 0 && r.Error == "" && !r.tampered
+	return r.Oversold == 0 && r.Unsold == 0 && r.Duplicates == 0 && r.Lost == 0 && r.Denied == 0 && r.TakenLate == 0 && r.Error == "" && !r.Tampered
 }
 
 // Progress reports how far the run of a strategy is.

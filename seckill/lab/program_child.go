@@ -173,8 +173,8 @@ func judgePlan(ctx context.Context, s Stores, server *miniredis.Miniredis, code 
 		result.Right = result.exact()
 	}
 	verdict.AfterEnd, verdict.Late, verdict.Unpriced = result.TakenLate, shared.late(result.OrderedBy, p.Stock), shared.unpriced(result.OrderedBy)
-	verdict.Seatless = result.seatless
-	if result.tampered {
+	verdict.Seatless = result.Seatless
+	if result.Tampered {
 		verdict.Kind = Tampered
 	}
 	if verdict.Kind == "" {

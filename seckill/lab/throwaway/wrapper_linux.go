@@ -27,6 +27,7 @@ const (
 	longestBase  = 70     // bytes: the path of a socket is at most 107 bytes long
 
 	lookEvery   = 50 * time.Millisecond
+	ownData     = 256 << 20 // bytes of data that this process may need while it has the limits of what it starts
 	quitLimit   = 2 * time.Second
 	killLimit   = 15 * time.Second
 	reapPause   = time.Millisecond
@@ -129,7 +130,7 @@ func (w *wrapper) start(ctx context.Context) (err error) {
 // process itself needs more.
 func (w *wrapper) limited(start func() error) error {
 	seconds := uint64(w.Limits.Processor/time.Second) + 1
-	for resource, limit := range map[int]uint64{unix.RLIMIT_CPU: seconds, unix.RLIMIT_CORE: 0, unix.RLIMIT_DATA: uint64(w.Limits.Memory), unix.RLIMIT_FSIZE: uint64(w.Limits.Folder)} {
+	for resource, limit := range map[int]uint64{unix.RLIMIT_CPU: seconds, unix.RLIMIT_CORE: 0, unix.RLIMIT_DATA: uint64(w.Limits.Memory) + ownData, unix.RLIMIT_FSIZE: uint64(w.Limits.Folder)} {
 		var was unix.Rlimit
 		if err := unix.Getrlimit(resource, &was); err != nil {
 			return err
