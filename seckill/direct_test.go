@@ -94,6 +94,37 @@ func TestSaleGoesOnWithoutRedis(t *testing.T) {
 	})
 }
 
+// Without Redis no address is granted, with or without a sum: all processes count the live addresses together, and a process alone would
+// be a way around the big gate. A buyer who has one buys, and Redis is back before the other does.
+func TestWithoutRedisNoAddressIsGranted(t *testing.T) {
+	t.Parallel()
+	s := newShop(t, 10)
+	rdb, proxy := s.proxied()
+	e := s.start(func(_ *seckill.Config, d *seckill.Deps) { d.Redis = rdb })
+	s.awaitGate()
+	path, _, err := e.Path(t.Context(), s.sale, 1, "token", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy.Cut()
+	sandboxtest.Until(t, "the breaker is open", func() bool { return !e.GateAvailable() })
+	if path, _, err := e.Path(t.Context(), s.sale, 2, "token", ""); !errors.Is(err, seckill.ErrBusy) {
+		t.Errorf("a user without an address: %q, %v, want busy", path, err)
+	}
+	if user, err := e.CheckPath(s.sale, "token", path); err != nil || user != 1 {
+		t.Errorf("the address of user 1 is of %d, %v", user, err)
+	}
+	if b, err := s.retryBuy(e, 1); err != nil || b.Status.State != seckill.Ordered {
+		t.Errorf("user 1, who has an address: %+v, %v, want an order", b, err)
+	}
+	s.reconnect(proxy)
+	sandboxtest.Until(t, "the other user is granted an address", func() bool {
+		_, _, err := e.Path(t.Context(), s.sale, 2, "token", "")
+		return err == nil
+	})
+	s.wantConsistent()
+}
+
 // While all direct slots are taken, a click without a gate waits for one, and only until its time limit.
 func TestAClickWaitsForADirectSlotUntilItsLimit(t *testing.T) {
 	t.Parallel()

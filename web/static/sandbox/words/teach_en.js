@@ -5,7 +5,7 @@ export default {
   'teach.closed': 'This panel is for administrators.',
   'teach.faults': 'What can be broken',
   'teach.redis': 'Stop Redis',
-  'teach.redis.more': 'The Redis process receives SIGSTOP: connections stay open, and no reply comes. Purchases wait until it is back; orders that exist can still be paid.',
+  'teach.redis.more': 'The Redis process receives SIGSTOP: connections stay open, and no reply comes. Buyers with an address hear "busy" for about 0.25 s, then the breaker opens and they buy in Postgres directly; the others wait until Redis is back, and their page tries again. Orders that exist can still be paid.',
   'teach.redis.do': 'Stop Redis for 5 seconds',
   'teach.flush': 'Flush Redis',
   'teach.flush.more': 'FLUSHALL: the counts of units, the tickets and the log-ins are gone. The shop builds the counts again from Postgres. Everybody has to log in again, and so do you.',

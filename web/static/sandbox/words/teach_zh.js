@@ -5,7 +5,7 @@ export default {
   'teach.closed': '只有管理员可以使用教学面板。',
   'teach.faults': '可以弄坏的部分',
   'teach.redis': '暂停 Redis',
-  'teach.redis.more': 'Redis 进程收到 SIGSTOP：连接还在，但不再回答。抢购和排队要等它回来，已有的订单照常付款。',
+  'teach.redis.more': 'Redis 进程收到 SIGSTOP：连接还在，但不再回答。已有地址的买家先听到“繁忙”约 0.25 秒，熔断打开后直接在 Postgres 里成交；没有地址的要等它回来，页面自动重试。已有的订单照常付款。',
   'teach.redis.do': '暂停 Redis 5 秒',
   'teach.flush': '清空 Redis',
   'teach.flush.more': '执行 FLUSHALL：库存计数、排队号和登录状态全部丢失。店铺从 Postgres 重建库存；所有人需要重新登录，你也一样。',
