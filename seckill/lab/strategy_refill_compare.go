@@ -24,7 +24,7 @@ import (
 // the same number. See seckill/gate/scripts/fix.lua.
 //
 // In the field: the third refill, and the one to keep. If the servers keep a sold-out mark in memory
-// (内存标记), it must be cleared as well; ours lives for 250 ms, so there is nothing to clear. The rest of
+// (内存标记), it must be cleared as well; ours lives for 50 ms (250 without Redis), so there is nothing to clear. The rest of
 // the purchase is in strategy_refill_incr.go.
 type refillCompare struct{ refill }
 
