@@ -3,6 +3,7 @@ package operator
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -20,55 +21,67 @@ import (
 // B the imooc performance course; C articles on locks; D seckill optimisation notes; E the miaosha interview notes.
 var taught = []struct{ row, by, what string }{
 	{"identity", "ABE", "log-in identity on every order; a session that all servers share, a token in Redis, or JWT"},
-	{"codes-and-errors", "BE", "one-time code by SMS, uniform answer {code,msg,data}, error code table, validation with messages"},
+	{"codes-and-errors", "ABDE", "one-time code by SMS, uniform answer {code,msg,data}, error code table, validation with messages"},
 	{"double-md5", "E", "double MD5 of the password"},
-	{"static-pages", "E", "static pages, data by AJAX, browser cache, CDN"},
-	{"page-cache", "BE", "page, URL and object cache; local hot cache, then Redis, then the database"},
+	{"static-pages", "ABE", "static pages, data by AJAX, browser cache, CDN"},
+	{"page-cache", "ABE", "page, URL and object cache; local hot cache, then Redis, then the database"},
 	{"cache-faults", "E", "penetration, avalanche, breakdown, consistency"},
-	{"redis-keys", "E", "key prefixes with expiry in one place"},
+	{"redis-keys", "CDE", "key prefixes with expiry in one place"},
 	{"time-menu", "A", "time menu of sale slots, preload per slot, stock shown from Redis"},
 	{"activity", "B", "a sale as an activity: publish puts the stock into the cache"},
 	{"countdown", "CE", "countdown by server time, no buy before the start"},
 	{"pre-decrement", "ABDE", "Redis pre-decrement (DECR)"},
 	{"sold-out-mark", "DE", "local sold-out mark; clearing it on all servers when stock returns"},
-	{"once-per-user", "AE", "duplicate click: INCR key for 5 min; once per user and item; unique index"},
-	{"message-queue", "ABDE", "message queue: asynchronous order, peak shaving, prefetch, draining by a fixed pool"},
-	{"reliable-messages", "AD", "producer loses nothing; consumer acks by hand; dead letters"},
-	{"stock-log", "B", "transactional message with a stock log and check-back"},
-	{"one-transaction", "ACE", "one transaction: stock > 0 guarded update and order; unsigned stock column"},
-	{"locks", "C", "naive, pessimistic, optimistic variants"},
-	{"polling", "E", "poll every 50-200 ms: -1 failed, 0 queueing, id done"},
+	{"once-per-user", "ADE", "duplicate click: INCR key for 5 min; once per user and item; unique index"},
+	{"message-queue", "ABCDE", "message queue: asynchronous order, peak shaving, prefetch, draining by a fixed pool"},
+	{"reliable-messages", "ABD", "producer loses nothing; consumer acks by hand; dead letters"},
+	{"stock-log", "AB", "transactional message with a stock log and check-back"},
+	{"one-transaction", "ABCE", "one transaction: stock > 0 guarded update and order; unsigned stock column"},
+	{"locks", "BCE", "naive, pessimistic, optimistic variants"},
+	{"polling", "CDE", "poll every 50-200 ms: -1 failed, 0 queueing, id done"},
 	{"push", "D", "server push by WebSocket, to the right client, success and failure"},
 	{"hidden-address", "ABCE", "hidden address: random path, random code, MD5 hash with salt, sale token"},
 	{"big-gate", "B", "big gate: only so many tokens per unit"},
-	{"captcha", "BE", "math captcha before the address, to spread the rush"},
-	{"access-limit", "CE", "per-user counter per minute and hour, annotation @AccessLimit"},
-	{"token-bucket", "ABC", "token bucket per endpoint, waiting or not waiting"},
+	{"captcha", "BCE", "math captcha before the address, to spread the rush"},
+	{"access-limit", "ACE", "per-user counter per minute and hour, annotation @AccessLimit"},
+	{"token-bucket", "ABCE", "token bucket per endpoint, waiting or not waiting"},
 	{"unpaid", "DE", "unpaid for 15/30 min: cancel, put the unit back in database, Redis and mark"},
-	{"refill", "D", "pre-stock refill from true stock when an order fails"},
+	{"refill", "BDE", "pre-stock refill from true stock when an order fails"},
 	{"redis-gone", "E", "Redis gone: local cache, limits, degrade"},
-	{"many-servers", "E", "many servers behind nginx, a Redis for sessions only"},
-	{"hot-items", "E", "find suddenly hot items, keep them apart"},
+	{"many-servers", "CDE", "many servers behind nginx, a Redis for sessions only"},
+	{"hot-items", "BE", "find suddenly hot items, keep them apart"},
 	{"window-and-oversupply", "E", "the sale's window inside the update's condition; more stock in Redis than in truth"},
-	{"sessions-and-pools", "E", "session life extended by use; pool sizes under 5,000 threads; read replicas"},
-	{"order-amount", "AB", "an order has an amount; the buy button is dead after a click; deployment on a bare server"},
+	{"sessions-and-pools", "BE", "session life extended by use; pool sizes under 5,000 threads; read replicas"},
+	{"order-amount", "ABE", "an order has an amount; the buy button is dead after a click; deployment on a bare server"},
 	{"load-test", "E", "load test with thousands of users' tokens (JMeter): 1,300 to 2,100 QPS"},
 	{"order-ids", "A", "distributed order ids (IdWorker, snowflake)"},
 	{"circuit-breaker", "A", "circuit breaker, time-outs (Hystrix, Feign)"},
-	{"confirm", "AD", "broker transactions against confirm mode, nack, resend"},
+	{"confirm", "A", "broker transactions against confirm mode, nack, resend"},
 	{"profile-fields", "B", "profile fields with ranges, answer that lists every wrong field"},
 	{"ban", "C", "ban after too many visits"},
 	{"listen-after-buy", "D", "connect for the push only after the 200"},
 	{"warm-up", "E", "cache warm-up before the opening"},
 	{"user-cache", "E", "user object cache, password change drops it"},
-	{"bottleneck", "E", "processor and memory watched for the bottleneck; QPS before and after"},
+	{"bottleneck", "BE", "processor and memory watched for the bottleneck; QPS before and after"},
 	{"seller-and-price", "AB", "seller on the order; goods at normal price outside a promotion"},
+	{"purchase-flow", "ABCE", "the whole flow of a purchase"},
+	{"deduct-when", "E", "stock deducted at the order or at the payment"},
+	{"many-accounts", "E", "one person with very many accounts"},
+	{"services", "AB", "Eureka, ribbon, Feign"},
+	{"broker-parts", "ABD", "exchanges, routing keys, topics, nameserver"},
+	{"mybatis", "ABC", "MyBatis, mappers, generated code"},
+	{"three-layers", "ABCE", "three layers, Spring's injection, DO and VO"},
+	{"serializers", "ABE", "serialisers of RedisTemplate"},
+	{"memcached", "C", "Memcached"},
+	{"mysql", "ABCE", "MySQL, InnoDB, repeatable read"},
+	{"java", "AB", "JDK, Maven, jar, application.yml"},
 }
 
 // indexRow is a row of the index, as web/static/courses/rows/stock.js describes it.
 type indexRow struct {
 	ID, By   string
 	Words    []string
+	Also     []string
 	ZH, EN   struct{ Taught, Ours string }
 	Code     [][2]string
 	See, Run []string
@@ -96,6 +109,12 @@ func TestDocumentsOfTheCoursesNameWhatExists(t *testing.T) {
 	}
 	if len(rows) != len(taught) {
 		t.Errorf("the index has %d rows, and %d things are taught", len(rows), len(taught))
+	}
+	for _, m := range regexp.MustCompile(`\n    name: '([\w-]+)',\n`).FindAllStringSubmatch(r.sources["web/static/lab/lessons.js"], -1) {
+		linked := func(row indexRow) bool { return slices.Contains(row.See, "lesson:"+m[1]) }
+		if !slices.ContainsFunc(slices.Collect(maps.Values(rows)), linked) {
+			t.Errorf("no row has a button for the lesson %s", m[1])
+		}
 	}
 }
 
@@ -161,7 +180,7 @@ func (r *repository) wrongInRow(row indexRow) (wrong []string) {
 	}
 	missing(reID.MatchString(row.ID), "id %q", row.ID)
 	seen := map[string]bool{}
-	for _, w := range row.Words {
+	for _, w := range slices.Concat(row.Words, row.Also) {
 		plain := strings.ToLower(reRowSpace.ReplaceAllString(w, ""))
 		missing(!seen[plain], "two words are %q", w)
 		seen[plain] = true
@@ -231,7 +250,7 @@ func (r *repository) canSee(what string) bool {
 		return known["strategies"](name)
 	case "page":
 		page := strings.FieldsFunc(name, func(c rune) bool { return c == '?' || c == '#' || unicode.IsSpace(c) })[0]
-		return strings.Contains(r.sources["web/static.go"], "\t{\""+page+"\", ")
+		return regexp.MustCompile(`(?m)^\t{"` + page + `", |Page = "` + page + `"$`).MatchString(r.sources["web/static.go"])
 	}
 	return false
 }

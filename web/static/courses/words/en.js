@@ -22,6 +22,7 @@ export default {
   'courses.group.pages': 'Pages and caches',
   'courses.group.users': 'Users and sessions',
   'courses.group.scale': 'Scale and operation',
+  'courses.group.absent': 'Not here, and what takes its place',
   'courses.nothing': 'No row has this word. Try another name for it, or clear the search and look through all rows.',
   'courses.elsewhere': ({ n }) => `Not in the rows of this course; all courses have ${n}`,
   'courses.near': ({ n, piece }) => `None has all of it; with “${piece}”: ${n}`,

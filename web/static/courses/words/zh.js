@@ -22,6 +22,7 @@ export default {
   'courses.group.pages': '页面与缓存',
   'courses.group.users': '用户与会话',
   'courses.group.scale': '规模与运维',
+  'courses.group.absent': '这里没有的，用什么代替',
   'courses.nothing': '没有这个词。换个说法试试，或者清空搜索从头看。',
   'courses.elsewhere': ({ n }) => `这门课里没有，全部课程里有 ${n} 条`,
   'courses.near': ({ n, piece }) => `没有完全匹配的，含“${piece}”的有 ${n} 条`,
