@@ -333,7 +333,10 @@ func serve(ctx context.Context, c *commands, log *slog.Logger, stdout io.Writer)
 		env := operator.Env{Backend: c.Backend, Schema: schema, Log: log, SessionLife: sessionLife, Err: os.Stderr}
 		bots = operator.NewBots(env, stores, listeners.URL())
 		demo = firstSteps(cfg.Listen.Local(cfg.Web))
-		demo.Bots, demo.Addresses, demo.Shopkeeper = bots, listeners.NetworkURLs(), shopkeeper
+		demo.Bots, demo.Addresses, demo.Shopkeeper, demo.OpsURL = bots, listeners.NetworkURLs(), shopkeeper, listeners.OpsURL()
+		if c.Backend.DataDir != "" && stores.Sandbox != nil {
+			demo.DataDir = stores.Sandbox.DataDir
+		}
 		if demo.Local {
 			teacher = operator.NewTeacher(env, stores, listeners.URL(), cfg.Seckill.Gate != "off")
 			demo.Teacher = teacher

@@ -26,6 +26,8 @@ type Demo struct {
 	Bots     Bots
 	Teacher  Teacher // nil where other machines reach the shop
 
+	DataDir, OpsURL string // of this shop, which the commands of the index carry; "" for the folder that commands take anyway, and without an operator's port
+
 	Shopkeeper int64 // the account whose password is public: it is used at this machine only
 
 	Addresses []string // URLs at which the machines of its network may reach the shop, for a class

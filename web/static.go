@@ -132,7 +132,9 @@ type file struct {
 type marks struct {
 	Shop       string // its name, "" without one
 	Sandbox    bool
-	Local      bool // a sandbox that only this machine reaches
+	Local      bool   // a sandbox that only this machine reaches
+	DataDir    string // of a local sandbox, for commands; see Demo
+	OpsURL     string
 	NoCodes    bool
 	LivePublic bool // the live view is open to everyone
 }

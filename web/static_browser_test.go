@@ -697,6 +697,16 @@ func openSandboxShop(t testing.TB, more ...string) sandboxShop {
 	return s
 }
 
+// dataDir returns the folder with the data of the shop.
+func (s sandboxShop) dataDir() string {
+	for _, setting := range s.env {
+		if dir, is := strings.CutPrefix(setting, "MIAOSHA_DATA_DIR="); is {
+			return dir
+		}
+	}
+	return ""
+}
+
 // sale creates a sale, waits until the shop knows it, and returns its id.
 func (s sandboxShop) sale(t *testing.T, args ...string) (id string) {
 	t.Helper()

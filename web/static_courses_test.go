@@ -50,7 +50,7 @@ func TestIndex(t *testing.T) {
 	s := sharedSandbox(t)
 	t.Run("finds the words of the courses", func(t *testing.T) { findsWords(t, root, s.URL) })
 	t.Run("finds the words of each course", func(t *testing.T) { findsWordsOfEachCourse(t, root, s.URL) })
-	t.Run("by address and keyboard", func(t *testing.T) { takesAddressesAndKeys(t, root, s.URL) })
+	t.Run("by address and keyboard", func(t *testing.T) { takesAddressesAndKeys(t, root, s) })
 	t.Run("runs a lesson before the lab is read", func(t *testing.T) { runsALessonFirst(t, root, s.URL) })
 	t.Run("runs the lab", func(t *testing.T) { runsTheLab(t, root, s.URL) })
 }
@@ -145,7 +145,8 @@ func findsWordsOfEachCourse(t *testing.T, root context.Context, url string) {
 }
 
 // The URL names a search or a row, and the keyboard is enough.
-func takesAddressesAndKeys(t *testing.T, root context.Context, url string) {
+func takesAddressesAndKeys(t *testing.T, root context.Context, s sandboxShop) {
+	url := s.URL
 	v := visit(t, root, url, "zh-CN")
 	v.emulates(1280, 900, "prefers-reduced-motion", "reduce")
 	v.goTo("/courses.html#q=" + "%E9%A2%84%E5%87%8F%E5%BA%93%E5%AD%98")
@@ -153,6 +154,16 @@ func takesAddressesAndKeys(t *testing.T, root context.Context, url string) {
 	v.goTo("/courses.html#token-bucket")
 	v.until("the row of the URL is shown", `document.activeElement.id === 'token-bucket' && document.activeElement.getBoundingClientRect().top < innerHeight
 		&& document.querySelectorAll('[data-test="row"]').length === 55`)
+	v.until("its commands are for this shop, its data folder and an open sale", `(() => {
+		const line = document.querySelector('#push .command code').innerText;
+		const sale = /\/sales\/(\d+)\/events/.exec(line)?.[1];
+		return line.includes('./miaosha --data-dir `+s.dataDir()+` users') && line.includes(location.origin + '/api/') && Number(sale) > 0;
+	})()`)
+	v.do("ask for a command of another sale", chromedp.Evaluate[chromedp.Void](`(async () => {
+		const { commandHere } = await import(performance.getEntriesByType('resource').find((file) => file.name.endsWith('/courses/command.js')).name);
+		document.body.dataset.command = commandHere('./miaosha users --sale 1; curl http://127.0.0.1:8080/api/sales/1/events; jmeter -Jsale=1 -n 1', 7);
+	})(); undefined`))
+	v.until("it is for that sale", `document.body.dataset.command === './miaosha --data-dir `+s.dataDir()+` users --sale 7; curl ' + location.origin + '/api/sales/7/events; jmeter -Jsale=7 -n 1'`)
 	v.do("press /", chromedp.Evaluate[chromedp.Void](`document.activeElement.dispatchEvent(new KeyboardEvent('keydown', { key: '/', bubbles: true, cancelable: true }))`))
 	v.until("the search has the focus", `document.activeElement.dataset.test === 'query'`)
 	v.presses("jwt")

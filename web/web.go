@@ -202,6 +202,9 @@ func New(cfg Config, d Deps, self string) (*Server, error) {
 	var err error
 	of := marks{Shop: cfg.ShopName, Sandbox: d.Sandbox, Local: d.Demo != nil && d.Demo.Local,
 		NoCodes: d.Users != nil && !d.Users.SendsCodes(), LivePublic: cfg.LiveView == "public"}
+	if of.Local {
+		of.DataDir, of.OpsURL = d.Demo.DataDir, d.Demo.OpsURL
+	}
 	if s.assets, err = loadAssets(cfg.assetOrigin, of); err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"time"
 
 	"miaosha/goods"
 	"miaosha/order"
@@ -90,6 +91,9 @@ func (u Users) paths(ctx context.Context, s *backend.Stores) (func(int64, string
 	sale, _, err := goods.NewCache(goods.New(s.Web)).Sale(ctx, u.Sale)
 	if err != nil {
 		return nil, fmt.Errorf("--sale %d: %w", u.Sale, err)
+	}
+	if errors.Is(sale.Window(time.Now()), goods.ErrEnded) {
+		return nil, fmt.Errorf("--sale %d: this sale is over, and would refuse the addresses: miaosha sale list shows the open ones", u.Sale)
 	}
 	return func(id int64, token string) string {
 		return seckill.SignPath(s.Secret, id, sale.ID, token, sale.EndsAt)

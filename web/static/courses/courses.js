@@ -6,6 +6,7 @@ import { loadTexts, t } from '../i18n.js';
 import { lessons } from '../lab/lessons.js';
 import { withCode } from '../lab/result.js';
 import { mount, setTitle } from '../shell.js';
+import { commandHere, openSale } from './command.js';
 import { groups, nearest, search } from './search.js';
 
 await loadTexts({ zh: () => import('./words/zh.js'), en: () => import('./words/en.js') });
@@ -16,8 +17,10 @@ const COURSES = ['A', 'B', 'C', 'D', 'E'];
 function Courses({ lang }) {
   const [place, setPlace] = useState(read); // {query, id}, as the URL has it
   const [course, setCourse] = useState('');
+  const [sale, setSale] = useState(1); // of the commands
   const box = useRef();
   useEffect(() => setTitle(t('courses.title')), [lang]);
+  useEffect(() => { openSale().then((id) => id && setSale(id)); }, []);
   useLayoutEffect(() => { // before the page is seen: an effect after it would miss a change
     const onChange = () => setPlace(read());
     const onKey = (event) => {
@@ -51,7 +54,7 @@ function Courses({ lang }) {
   const found = search(place.query, course);
   const elsewhere = found.length ? 0 : search(place.query, '').length; // rows of other courses
   const near = found.length || elsewhere ? null : nearest(place.query, course);
-  const row = (r) => html`<${Row} key=${r.id} row=${r} lang=${lang} here=${r.id === place.id} />`;
+  const row = (r) => html`<${Row} key=${r.id} row=${r} lang=${lang} here=${r.id === place.id} sale=${sale} />`;
   return html`
     <div class="intro"><h1>${t('courses.title')}</h1><p class="more">${t('courses.intro')}</p>
       <p>${t('courses.teachers')} ${inSandbox && html`<a href="/class.html" data-test="to-class">${t('courses.class')}</a>${t('courses.comma')}`}<a href="/handout.html" data-test="to-handouts">${t('courses.handouts')}</a></p></div>
@@ -98,7 +101,7 @@ function Group({ name, at, children }) {
 }
 
 // Row is one taught thing.
-function Row({ row, lang, here }) {
+function Row({ row, lang, here, sale }) {
   const { taught, ours } = row[lang];
   return html`<article id=${row.id} class="sheet taught" tabindex="-1" data-test="row" data-here=${here ? '' : undefined} aria-labelledby=${row.id + '-name'}>
     <div class="name">
@@ -110,7 +113,7 @@ function Row({ row, lang, here }) {
       <p>${withCode(ours)}</p>
       ${row.code.length > 0 && html`<p class="places small"><b>${t('courses.where')}</b>${row.code.map(([file, name]) => html`<${Place} key=${file + name} file=${file} name=${name} />`)}</p>`}
       ${row.see.length > 0 && html`<p class="row">${row.see.map((s) => html`<${See} key=${s} what=${s} />`)}</p>`}
-      ${row.run.map((command) => html`<${Command} key=${command} command=${command} />`)}
+      ${row.run.map((command) => html`<${Command} key=${command} command=${command} sale=${sale} />`)}
     </div>
   </article>`;
 }
@@ -126,17 +129,18 @@ function Place({ file, name }) {
 // See opens the lab or a page. The lab runs what it is sent to by this page.
 function See({ what }) {
   const [kind, name] = what.split(':');
+  if (name === '/teach.html' && document.documentElement.dataset.lab !== 'local') return null; // only there is the panel
   if (kind === 'page') return html`<a class="button quiet" href=${name}>${t('courses.page', { name })}</a>`;
   if (kind === 'race') return html`<a class="button quiet" data-test="see" href=${`/lab.html#race/${name}/run`}>${t('courses.race', { name })}</a>`;
   const n = lessons.findIndex((l) => l.name === name) + 1;
   return html`<a class="button" data-test="see" href=${`/lab.html#${name}/run`}>${t('courses.lesson', { n })}</a>`;
 }
 
-// Command is a line to copy into a terminal. The address in it is this shop's own.
-function Command({ command }) {
+// Command is a line to copy into a terminal.
+function Command({ command, sale }) {
   const [copied, setCopied] = useState(false);
   const line = useRef();
-  const text = command.replaceAll('http://127.0.0.1:8080', location.origin);
+  const text = commandHere(command, sale);
   const copy = async () => {
     try {
       await navigator.clipboard.writeText(text);

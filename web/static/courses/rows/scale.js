@@ -58,7 +58,7 @@ export default [
     "en": { "taught": "Load test with thousands of users' tokens (JMeter): 1,300 to 2,100 QPS", "ours": "`miaosha users` makes tens of thousands of logged-in users in seconds, as CSV with a header (user_id, phone, token, and with `--sale` the hidden address); `deploy/miaosha.jmx` is a JMeter plan that reads this file: each buyer asks for an address, buys and polls until the result is final. Sold out is no error, and other refusals (paused, too many, busy) are counted by their code (`-Jsample_variables=code`). The shop must be open without captcha and limits; JMeter 3 or newer. `miaosha bench` is a load generator itself: it reports latencies and processor time for each purchase, and checks every invariant at the end, since the QPS of a shop that oversells means nothing." },
     "code": [["deploy/miaosha.jmx", "CSVDataSet"], ["user/csv.go", "MintCSV"], ["seckill/bench/worker.go", "doStep"], ["seckill/bench/shapes.go", "ShapeNamed"], ["seckill/operator/bench.go", "drive"]],
     "see": ["lesson:load", "lesson:little"],
-    "run": ["./miaosha --captcha off --rate off --ip-rate off", "./miaosha users -n 5000 --sale 1 --out buyers.csv", "jmeter -n -t deploy/miaosha.jmx -l results.jtl -Jusers=buyers.csv -Jsale=1 -Jport=8080 -Jsample_variables=code", "./miaosha bench --seconds 4 --baseline", "./miaosha bench --html /tmp/report.html"]
+    "run": ["./miaosha --addr 127.0.0.1:8090 --ops-addr off --captcha off --rate off --ip-rate off", "./miaosha users -n 5000 --sale 1 --out buyers.csv", "jmeter -n -t deploy/miaosha.jmx -l results.jtl -Jusers=buyers.csv -Jsale=1 -Jport=8090 -Jsample_variables=code", "./miaosha bench --seconds 4 --baseline", "./miaosha bench --html /tmp/report.html"]
   },
   {
     "id": "bottleneck", "by": "BE",

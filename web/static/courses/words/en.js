@@ -1,3 +1,8 @@
+const PAGES = {
+  '/': 'Open the shop and buy', '/orders.html': 'Open my orders', '/login.html': 'Open the log-in', '/login.html?register': 'Open the registration',
+  '/teach.html': 'Break it on the teaching panel',
+};
+
 export default {
   'courses.title': 'Index of the courses',
   'courses.intro': 'Find a thing by the name your course has for it. Each row says what this shop does, why that is at least as strong, where the code is, and how to see it now.',
@@ -30,7 +35,7 @@ export default {
   'courses.taughtBy': 'Taught by:',
   'courses.comma': ', ',
   'courses.where': 'Code:',
-  'courses.page': ({ name }) => (name === '/' ? 'Open the shop' : `Open ${name}`),
+  'courses.page': ({ name }) => PAGES[name] ?? `Open ${name}`,
   'courses.lesson': ({ n }) => `Run it now: lesson ${n} of the lab`,
   'courses.race': ({ name }) => `Watch two buyers race: ${name}`,
   'courses.copy': 'Copy',

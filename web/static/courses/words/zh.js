@@ -1,3 +1,8 @@
+const PAGES = {
+  '/': '打开首页，抢一件', '/orders.html': '打开我的订单', '/login.html': '打开登录页', '/login.html?register': '打开注册页',
+  '/teach.html': '在教学面板里弄坏它',
+};
+
 export default {
   'courses.title': '课程索引',
   'courses.intro': '你学过的课怎么叫，这里就怎么找。每一条写着：本店怎么做，为什么至少一样可靠，代码在哪里，现在怎样亲眼看到。',
@@ -30,7 +35,7 @@ export default {
   'courses.taughtBy': '出自：',
   'courses.comma': '、',
   'courses.where': '代码：',
-  'courses.page': ({ name }) => (name === '/' ? '打开首页' : `打开 ${name}`),
+  'courses.page': ({ name }) => PAGES[name] ?? `打开 ${name}`,
   'courses.lesson': ({ n }) => `现在运行：实验室第 ${n} 课`,
   'courses.race': ({ name }) => `看两个买家的竞态：${name}`,
   'courses.copy': '复制',
