@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
+
 	"miaosha/seckill"
 	"miaosha/seckill/sandbox/sandboxtest"
 )
@@ -126,6 +128,32 @@ func TestHoldersAreNotRefusedAsSoldOut(t *testing.T) {
 	}
 	release()
 	s.reclaimAll(e)
+	s.wantConsistent()
+}
+
+// Two processes refuse clicks because the sale is sold out, and one of them hears of a unit that came back. Nothing tells the other to
+// clear its mark: the mark ends by itself, and the other sells the unit.
+func TestAUnitThatComesBackIsSoldByEveryProcess(t *testing.T) {
+	t.Parallel()
+	s := newShop(t, 2)
+	e, other := s.start(nil), s.start(nil)
+	s.awaitGate()
+	ids := map[int64]uuid.UUID{1: s.mustBuy(e, 1), 2: s.mustBuy(e, 2)}
+	for user, at := range []*process{e, other} {
+		s.awaitMark(at, 10)
+		if err := s.orders.Cancel(t.Context(), int64(user+1), ids[int64(user+1)]); err != nil {
+			t.Fatal(err)
+		}
+		e.UnitsReturned()
+		seller := []*process{other, e}[user]
+		sandboxtest.Until(t, "the process that was told nothing sells the unit", func() bool {
+			_, err := seller.Buy(t.Context(), s.sale, int64(user+3))
+			return err == nil
+		})
+		if st := s.awaitFinal(seller, int64(user+3)); st.State != seckill.Ordered {
+			t.Errorf("%+v, want an order", st)
+		}
+	}
 	s.wantConsistent()
 }
 

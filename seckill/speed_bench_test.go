@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"miaosha/goods"
 	"miaosha/order"
 	"miaosha/seckill"
 )
@@ -92,4 +93,33 @@ func BenchmarkLane(b *testing.B) {
 			}
 		}
 	})
+}
+
+// BenchmarkLevels measures the levels of a cache: the same sale from the memory of the process, which asks Postgres once a second, from
+// Redis, and from Postgres by its primary key.
+func BenchmarkLevels(b *testing.B) {
+	s := newShop(b, 1)
+	cache, db := goods.NewCache(s.sales), s.pool("web")
+	if err := s.rdb.Set(b.Context(), "level", "total, stock", 0).Err(); err != nil {
+		b.Fatal(err)
+	}
+	for _, level := range []struct {
+		name string
+		read func() error
+	}{
+		{"local", func() error { _, _, err := cache.Sale(b.Context(), s.sale); return err }},
+		{"redis", func() error { return s.rdb.Get(b.Context(), "level").Err() }},
+		{"postgres", func() error {
+			var total, stock int64
+			return db.QueryRow(b.Context(), `select total, stock from sales where id = $1`, s.sale).Scan(&total, &stock)
+		}},
+	} {
+		b.Run(level.name, func(b *testing.B) {
+			for b.Loop() {
+				if err := level.read(); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
 }

@@ -157,7 +157,7 @@ func takesAddressesAndKeys(t *testing.T, root context.Context, s sandboxShop) {
 	v.until("its commands are for this shop, its data folder and an open sale", `(() => {
 		const line = document.querySelector('#push .command code').innerText;
 		const sale = /\/sales\/(\d+)\/events/.exec(line)?.[1];
-		return line.includes('./miaosha --data-dir `+s.dataDir()+` users') && line.includes(location.origin + '/api/') && Number(sale) > 0;
+		return line.includes('./miaosha --data-dir `+s.dataDir()+` users') && line.includes(location.origin + '/api;') && Number(sale) > 0;
 	})()`)
 	v.do("ask for a command of another sale", chromedp.Evaluate[chromedp.Void](`(async () => {
 		const { commandHere } = await import(performance.getEntriesByType('resource').find((file) => file.name.endsWith('/courses/command.js')).name);

@@ -38,7 +38,7 @@ export default [
     "en": { "taught": "Distributed order ids (IdWorker, snowflake)", "ours": "An order id is a UUIDv7: 48 bits of milliseconds, then random bits, so ids are roughly in the order of time, which suits a primary key as snowflake's do. Snowflake needs a worker id for each machine, and two of the same, or a clock that goes back, make an id twice; UUIDv7 has no worker id, its random bits hold when a clock goes back, and no one can guess another buyer's order." },
     "code": [["order/place.go", "sell"], ["order/pay.go", "OpenPayment"], ["schema.sql", "orders"]],
     "see": ["page:/orders.html"],
-    "run": ["go test -v -count 1 -run TestForeignAndMissingAreTheSame ./web"]
+    "run": ["go test -v -count 1 -run TestOrderIDsDifferAndAreInTheOrderOfTime ./order", "go test -v -count 1 -run TestForeignAndMissingAreTheSame ./web"]
   },
   {
     "id": "seller-and-price", "by": "AB",

@@ -18,7 +18,7 @@ export default [
     "en": { "taught": "No message is lost: persistence, publisher confirm, manual ack, dead letters", "ours": "Sending is in the same script as taking the unit, so a unit is never taken without its message. The ack follows the commit in Postgres. If a process dies, another one claims its tickets and settles them again, which is idempotent. A ticket without a result after 64 owners is rejected and copied to the dead letters (a stream, seven days), with a metric, and `miaosha audit` prints them. The journal is as durable as Redis: with `appendonly yes` and `everysec`, a machine without power loses a second at most; the gate is then rebuilt from Postgres, and no buyer was told of an order before the commit, so a new click is enough." },
     "code": [["seckill/gate/scripts/reserve.lua", "XADD"], ["seckill/gate/scripts/ack.lua", "XACK"], ["seckill/reclaim.go", "claim"], ["seckill/gate/journal.go", "DeadLetter"], ["seckill/settle.go", "rejectExhausted"], ["seckill/lab/experiment_confirm_consumer.go", "consume"]],
     "see": ["lesson:confirm", "lesson:journal", "lesson:outbox", "page:/teach.html"],
-    "run": ["./miaosha lab --faults kill --strategies lua,lua-channel,shop", "go test -v -count 1 -run 'TestTicketsOfDeadProcessesAreSettled|TestExhaustedTicketIsRejected' ./seckill"]
+    "run": ["./miaosha lab --stock 100 --faults kill --strategies lua,lua-channel,shop", "go test -v -count 1 -run 'TestTicketsOfDeadProcessesAreSettled|TestExhaustedTicketIsRejected' ./seckill"]
   },
   {
     "id": "confirm", "by": "A",
@@ -47,8 +47,8 @@ export default [
     "zh": { "taught": "客户端每 50 到 200 毫秒轮询结果：-1 失败、0 排队中、订单号成功", "ours": "`GET /api/sales/{id}/result` 答复 `state`（queued、ordered、sold_out 等）、前面的人数 `ahead` 和 `next_poll_ms`：由服务器按队列长短告诉页面下次什么时候来问：拿到排队号后第一次最早在 50 毫秒后，以后最早 200 毫秒，最晚 2 秒。查询成批进行：一次 Redis 管道，一条 SQL。" },
     "en": { "taught": "The client polls every 50 to 200 ms: -1 failed, 0 queueing, an id when done", "ours": "`GET /api/sales/{id}/result` answers with `state` (queued, ordered, sold_out and others), the position `ahead` and `next_poll_ms`: the server says by the length of the queue when to ask again: after 50 ms at least for the first time, 200 ms for later ones, and 2 s at most. Polls are read in batches: one Redis pipeline, one SQL query." },
     "code": [["web/seckill.go", "result"], ["seckill/status.go", "nextPoll"], ["seckill/results.go", "read"], ["web/static/result_stream.js", "resultStream"]],
-    "see": ["page:/"],
-    "run": ["./miaosha bench --shape polls --seconds 3"]
+    "see": [],
+    "run": ["L=$(./miaosha users -n 1 --sale 1 --out - | tail -n 1); T=$(echo $L | cut -d, -f3); P=$(echo $L | cut -d, -f4); S=http://127.0.0.1:8080/api; curl -sX POST $S/sales/1/buy/$P -H \"Authorization: Bearer $T\"; for i in 1 2 3; do curl -s $S/sales/1/result -H \"Authorization: Bearer $T\"; sleep 0.2; done", "./miaosha bench --shape polls --seconds 3"]
   },
   {
     "id": "push", "by": "D",
@@ -58,7 +58,7 @@ export default [
     "en": { "taught": "WebSocket push of the result to the right client, success and failure", "ours": "Server-sent events (`text/event-stream`) push `result` and `left`. The push has one direction, so the other one of WebSocket would be unused; SSE is an ordinary HTTP request, so session, limits and nginx work as for any other, and the page reconnects or polls when the stream breaks. A stream carries its own user's results alone and ends within 2 s of a log-out." },
     "code": [["web/events.go", "saleEvents"], ["web/events.go", "pushEvents"], ["seckill/subscribers.go", "publish"], ["web/static/result_stream.js", "resultStream"]],
     "see": ["page:/"],
-    "run": ["T=$(./miaosha users -n 1 --out - | tail -n 1 | cut -d, -f3); curl -sN --max-time 10 http://127.0.0.1:8080/api/sales/1/events -H \"Authorization: Bearer $T\"", "go test -v -count 1 -run 'TestEventsSendResultAndLeft|TestEventsEndWithTheSession' ./web"]
+    "run": ["L=$(./miaosha users -n 1 --sale 1 --out - | tail -n 1); T=$(echo $L | cut -d, -f3); P=$(echo $L | cut -d, -f4); S=http://127.0.0.1:8080/api; (sleep 1; curl -sX POST $S/sales/1/buy/$P -H \"Authorization: Bearer $T\") & curl -sN --max-time 4 $S/sales/1/events -H \"Authorization: Bearer $T\"", "go test -v -count 1 -run 'TestEventsSendResultAndLeft|TestEventsEndWithTheSession' ./web"]
   },
   {
     "id": "listen-after-buy", "by": "D",

@@ -37,7 +37,7 @@ export default [
     "zh": { "taught": "密码两次 MD5：浏览器一次，服务器加盐一次", "ours": "argon2id（19 MiB，两遍，约 50 毫秒）。MD5 一块显卡每秒能试几百亿次；而且浏览器算好的第一次 MD5 就成了真正的密码，偷到它就能登录。传输由 TLS 保护。旧系统的两次 MD5 账号可以导入（`--legacy-salt`；盐放在别的位置时，加 `--legacy-pattern`、`--legacy-row-pattern`），第一次登录时换成 argon2id。" },
     "en": { "taught": "Double MD5 of the password: in the browser, then with a salt on the server", "ours": "argon2id (19 MiB, two passes, about 50 ms). A graphics card tries tens of billions of MD5s a second, and the first MD5, made in the browser, becomes the real password: whoever has it can log in. TLS protects the way. Accounts with the old double MD5 can be imported (`--legacy-salt`, and `--legacy-pattern` and `--legacy-row-pattern` where the salts stand elsewhere), and their first log-in replaces it by argon2id." },
     "code": [["user/password.go", "hash"], ["user/legacy.go", "legacyMatches"], ["user/legacy.go", "upgrade"]],
-    "see": ["page:/login.html"],
+    "see": [],
     "run": ["go test -v -count 1 -run 'TestAnOldAccountIsUpgradedByItsFirstLogin|TestHash' ./user"]
   },
   {
@@ -47,7 +47,7 @@ export default [
     "zh": { "taught": "用户对象缓存；改密码时删除缓存", "ours": "会话里带着用户编号和角色，抢购时不查用户表；进程里的副本最多 0.9 秒。改密码让 `generation` 加一，结束这个用户其他的会话，也结束正在进行的登录：2 秒内所有进程拒绝。课程只删用户的缓存，旧 token 还能用到过期。" },
     "en": { "taught": "User object cache; a change of the password drops it", "ours": "A session carries the user's id and role, so a purchase reads no users; a process's copy is 0.9 s old at most. A new password raises `generation`, which ends the user's other sessions and the log-ins under way: every process refuses them within 2 s. The course drops the cached user, and the old tokens stay good until they expire." },
     "code": [["user/session_copies.go", "fetch"], ["user/change.go", "ChangePassword"], ["user/session_index.go", "EndAll"]],
-    "see": ["page:/login.html"],
+    "see": ["page:/account.html"],
     "run": ["go test -v -count 1 -run 'TestChangePassword|TestAChangeEndsALogInUnderWay' ./user"]
   }
 ];
