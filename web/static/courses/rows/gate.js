@@ -3,7 +3,7 @@ export default [
   {
     "id": "hidden-address", "by": "ABCE",
     "words": ["隐藏秒杀地址", "隐藏地址", "秒杀令牌", "随机 path", "动态 URL", "秒杀接口地址隐藏", "MD5 加盐地址", "随机码", "promoToken", "URL 加密", "防刷", "hidden address", "sale token", "random path", "generateSecondKillToken", "隐藏下单接口", "隐藏秒杀接口", "接口隐藏", "秒杀接口隐藏", "验证值", "MD5 校验", "hash 校验", "抢购接口加盐"],
-    "also": ["下单接口隐藏", "随机数", "RandomUtil", "getToken", "randomcode", "10秒", "无效访问", "非法访问", "接口加密", "密文", "逻辑收口", "MD5值", "verifyHash", "getVerifyHash", "秒杀验证值", "接口隐匿", "抢购接口隐匿", "createOrderWithVerifiedUrl", "createVerifiedOrder", "60s", "抢购脚本", "脚本", "md5DigestAsHex", "HASH_KEY", "DigestUtils", "秒杀接口地址的隐藏", "秒杀路径", "E:uuid", "刷秒杀接口", "随机字符串", "verifyHashInRedis", "miaosha_hash_", "CacheKey.HASH_KEY", "真实地址"],
+    "also": ["下单接口隐藏", "随机数", "RandomUtil", "getToken", "randomcode", "10秒", "无效访问", "非法访问", "接口加密", "密文", "逻辑收口", "MD5值", "verifyHash", "getVerifyHash", "秒杀验证值", "接口隐匿", "抢购接口隐匿", "createOrderWithVerifiedUrl", "createVerifiedOrder", "60s", "抢购脚本", "脚本", "md5DigestAsHex", "HASH_KEY", "DigestUtils", "秒杀接口地址的隐藏", "秒杀路径", "E:uuid", "刷秒杀接口", "随机字符串", "verifyHashInRedis", "miaosha_hash_", "CacheKey.HASH_KEY", "真实地址", "有效期"],
     "zh": { "taught": "隐藏秒杀地址：随机路径、随机码、加盐 MD5、秒杀令牌", "ours": "地址就是令牌：用户、到期时间，以及对用户、秒杀、到期时间和会话算的 HMAC-SHA-256，有效 60 秒（`--path-ttl`）。验证只是计算，不查 Redis，所以编造的地址不花任何存储的力气；换了用户、会话或秒杀都不能用。" },
     "en": { "taught": "Hidden address: random path, random code, salted MD5, sale token", "ours": "The address is the token: user, expiry, and an HMAC-SHA-256 over user, sale, expiry and session, good for 60 s (`--path-ttl`). Checking it is arithmetic and no look-up, so forged addresses cost Redis nothing; no other user, session or sale can use it." },
     "code": [["seckill/path.go", "sign"], ["seckill/path.go", "verify"], ["web/seckill.go", "buy"], ["seckill/lab/experiment_address.go", "signedAddress"]],
@@ -22,7 +22,7 @@ export default [
   {
     "id": "captcha", "by": "BCE",
     "words": ["验证码", "图形验证码", "数学验证码", "数学公式验证码", "ScriptEngine", "分散请求", "captcha", "math captcha", "防刷验证码", "CodeUtil"],
-    "also": ["验证码技术", "错峰", "verifyCode", "错开请求", "错峰流量"],
+    "also": ["验证码技术", "错峰", "verifyCode", "错开请求", "错峰流量", "string类型"],
     "zh": { "taught": "抢之前先算数学验证码，分散请求", "ours": "取地址之前答一道题，图片由我们自己画，也可以换成文字题。答案在 Redis 里 60 秒，`GETDEL` 取出来比，所以只能答一次，对错都作废；答案绑定会话。开始前 30 秒就可以先答，开始后的第一秒按抽签放行，不比谁的程序快。" },
     "en": { "taught": "A math captcha before the address, to spread the rush", "ours": "A sum is answered before an address is granted; its picture is drawn here, or it is asked in words. The answer lies in Redis for 60 s and is taken out with `GETDEL`, so it has one try, right or wrong, and it belongs to the session. It may be solved 30 s ahead, and requests of the first second are let in by lot and not by speed." },
     "code": [["seckill/captcha.go", "check"], ["seckill/captcha_sum.go", "newSum"], ["seckill/captcha_picture.go", "drawCaptcha"], ["seckill/gate/captcha.go", "TakeCaptcha"]],
@@ -42,7 +42,7 @@ export default [
   {
     "id": "token-bucket", "by": "ABCE",
     "words": ["令牌桶", "漏桶", "RateLimiter", "Guava RateLimiter", "acquire", "tryAcquire", "限流", "TPS 限流", "nginx 限流", "limit_req", "Sentinel", "token bucket", "leaky bucket", "单机限流", "令牌桶算法", "漏桶算法", "非阻塞", "non-blocking", "全局限流"],
-    "also": ["A:接口限流", "A:guava", "网关限流", "防刷限流", "阻塞式", "非阻塞式", "C:限流", "恒定的速度", "RateLimiter.create(10)", "整体的流量"],
+    "also": ["A:接口限流", "A:guava", "网关限流", "防刷限流", "阻塞式", "非阻塞式", "C:限流", "恒定的速度", "RateLimiter.create(10)", "整体的流量", "稳定性", "放入令牌", "限流算法"],
     "zh": { "taught": "令牌桶 RateLimiter：acquire 等待，tryAcquire 不等", "ours": "`golang.org/x/time/rate` 就是 Go 的 RateLimiter，按用户和地址各一个，不等待（tryAcquire）：没有令牌就答 429 和 `Retry-After`。限流那一课比较三种：都等（acquire）一个也不拒绝，却排起没有上限的队，最后一个要等一秒多；都不等；最多等 100 毫秒。整个店的上限是在途请求数（`--max-in-flight`）和队列长度（`--qmax`），满了答 503；等待只发生在合并通道里，它只收 20 毫秒内处理得完的点击。" },
     "en": { "taught": "Token bucket (Guava RateLimiter): acquire waits, tryAcquire does not", "ours": "`golang.org/x/time/rate` is Go's RateLimiter, one for each user and each address, without waiting (tryAcquire): no token is answered with 429 and `Retry-After`. The lesson on limits compares three: if all wait (acquire), no request is refused, but the line has no bound and the last wait for more than a second; none waits; all wait for 100 ms at most. The bounds of the whole shop are the requests in flight (`--max-in-flight`) and the queue (`--qmax`); full is a 503. Clicks wait only in their lane, which takes no more than it serves in 20 ms." },
     "code": [["web/limit.go", "take"], ["seckill/seckill.go", "Admit"], ["seckill/lane.go", "full"], ["seckill/lab/experiment_token_bucket.go", "crowdAtBucket"]],

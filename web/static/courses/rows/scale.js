@@ -23,7 +23,7 @@ export default [
   {
     "id": "many-servers", "by": "CDE",
     "words": ["nginx", "负载均衡", "反向代理", "水平扩展", "集群部署", "upstream", "ip_hash", "Keepalived", "LVS", "多台服务器", "load balancer", "reverse proxy", "many servers"],
-    "also": ["集群环境", "Ngnix", "可拓展", "多个服务"],
+    "also": ["集群环境", "Ngnix", "可拓展", "多个服务", "淘宝", "京东", "双十一", "弹性", "分布式部署"],
     "zh": { "taught": "nginx 后面多台服务器，Redis 只放 Session", "ours": "进程数不限，只共享 Postgres 和 Redis；每个后台循环都可以有多份，没有主节点。会话不用粘在一台上。`deploy/nginx.conf` 是完整的配置，有测试：轮流重启时买家不会察觉，事件流不缓冲，按真实地址限流。会话可以有自己的 Redis（`SESSION_REDIS_URL`）。" },
     "en": { "taught": "Many servers behind nginx, a Redis for sessions only", "ours": "Any number of processes share Postgres and Redis and nothing else; every background loop is safe in several copies, and none is the leader. Sessions need not stick to a process. `deploy/nginx.conf` is a whole configuration, and tested: a restart of one after the other is not noticed by buyers, events are not buffered, real addresses are limited. Sessions may have a Redis of their own (`SESSION_REDIS_URL`)." },
     "code": [["deploy/nginx.conf", "upstream"], ["seckill/presence.go", "dead"], ["seckill/reclaim.go", "inherit"], ["SCALE.md", ""]],
@@ -33,7 +33,7 @@ export default [
   {
     "id": "hot-items", "by": "BE",
     "words": ["热点商品", "热点数据", "热点发现", "热 key", "热点隔离", "热点探测", "hot key", "hot item", "hot row", "hotspot"],
-    "also": ["热点", "发现与隔离", "爆火"],
+    "also": ["热点", "发现与隔离", "爆火", "明星", "快速爆火"],
     "zh": { "taught": "发现突然变热的商品，单独隔离", "ours": "每场秒杀有自己的合并通道（lane）和自己的队列，最热的那场排队，不占别场的位置：一场同时只有一批在落库。页面的本地缓存按访问频率淘汰（W-TinyLFU），热的自己留下，所以发现之后不用再做什么。店主在 `/hot`、指标和日志里看得到哪场突然变热：每秒点击不少于 100（`--hot-clicks`），又是别场中位数的 10 倍（`--hot-factor`）。热点行由批量解决：锁一次，写几百单。" },
     "en": { "taught": "Find suddenly hot items and keep them apart", "ours": "Each sale has a lane and a queue of its own, so the hottest one waits in its own line: one batch of a sale is settled at a time. The local cache evicts by frequency (W-TinyLFU), so what is hot stays, and nothing needs to be done once it is found. The operator sees a suddenly hot sale at `/hot`, in the metrics and in the log: 100 clicks a second or more (`--hot-clicks`) and ten times the median of the others (`--hot-factor`). The hot row is solved by batches: one lock for hundreds of orders." },
     "code": [["seckill/hot/heat.go", "judge"], ["seckill/hot/hot.go", "measure"], ["seckill/lane.go", "of"], ["seckill/queue.go", "next"], ["goods/cache.go", "NewCache"]],
@@ -43,7 +43,7 @@ export default [
   {
     "id": "sessions-and-pools", "by": "BE",
     "words": ["Session 有效期延长", "token 续期", "连接池", "Druid", "HikariCP", "max_connections", "JedisPool", "5000 线程", "Tomcat 线程数", "主从", "主从复制", "读写分离", "读写分离中间件", "分库分表", "连接数", "session life", "connection pool", "read replica", "primary and standby", "延长有效期", "半同步复制", "连接池耗尽", "大事务"],
-    "also": ["jedis连接池", "max-active", "min-idle", "poolMaxTotal", "poolMaxWait", "poolMaxldle", "数据库连接过多", "Jedis", "登录名", "30分钟过期"],
+    "also": ["jedis连接池", "max-active", "min-idle", "poolMaxTotal", "poolMaxWait", "poolMaxldle", "数据库连接过多", "Jedis", "登录名", "30分钟过期", "从库", "登陆名"],
     "zh": { "taught": "会话随使用延长；5,000 线程下的 Redis 和数据库连接池；主从与读写分离", "ours": "会话 12 小时不用就结束，一直用最多活三天；续期在后台做，一个会话十分钟最多写一次，所以抢购时请求不等它，结束了的会话也不会被续活。课程里 5,000 个线程跑不起来，是因为 Jedis 的池只有默认的 8 个；这里一个进程对 Redis 最多 64 个连接（`--redis-pool`），会话另有 8 个，几千个点击合并成几次调用，所以够用；取不到连接最多等 0.3 秒。对 Postgres 最多 38 个：热点行一次只能由一个事务修改，连接再多只是队列更长，要快就得成批。各池的大小可以设（`--pool-settle` 等），超过 `max_connections` 时启动就有警告。读写分离：`--read-database-url` 让列表和详情读备库，按主库日志的位置算它落后多少，落后超过 2 秒就不读；凡是要作决定的、要显示自己订单的，都读主库，所以不会付了款却看不到订单。主库坏了自动改用接管的备库。" },
     "en": { "taught": "Session life extended by use; pools of Redis and the database under 5,000 threads; primary, standby and read replicas", "ours": "A session that is not used ends after 12 h, one that is used after three days. It is renewed in the background, by one write in ten minutes at most, so no request of a rush waits for it, and never after it was ended. The course's 5,000 threads failed because its Jedis pool had the default of 8. Here a process has at most 64 connections to Redis (`--redis-pool`), and 8 more for sessions; thousands of clicks become a few calls, so this is enough, and a call waits for a connection for 0.3 s at most. It has at most 38 connections to Postgres: one transaction at a time changes the hot row, more connections are a longer line, and batches are what makes it fast. `--pool-settle` and others set the size of each pool, and a process whose pools exceed `max_connections` warns when it starts. With `--read-database-url` lists and details are read at a standby, unless it is more than 2 s behind by its position in the log of the primary; what decides, and a buyer's own order, is read at the primary, so a paid order is never missing. A standby that takes over is found without a restart." },
     "code": [["user/session_renew.go", "renew"], ["seckill/backend/postgres.go", "openPools"], ["seckill/backend/pools.go", "Pools"], ["seckill/backend/replica.go", "check"], ["goods/cache.go", "ReadFrom"], ["seckill/backend/failover.go", "poolForPrimary"], ["deploy/README.md", ""], ["seckill/backend/redis.go", "redisOptions"]],
@@ -63,7 +63,7 @@ export default [
   {
     "id": "bottleneck", "by": "BE",
     "words": ["性能瓶颈", "CPU 监控", "内存监控", "top", "redis-benchmark", "优化前后对比", "QPS 对比", "Prometheus", "Grafana", "火焰图", "bottleneck", "profiling", "metrics"],
-    "also": ["性能优化", "系统瓶颈", "内存泄漏", "带宽", "磁盘IO", "资源占用"],
+    "also": ["性能优化", "系统瓶颈", "内存泄漏", "带宽", "磁盘IO", "资源占用", "isp", "硬件", "网络", "大对象"],
     "zh": { "taught": "看 CPU 和内存找瓶颈；优化前后的 QPS", "ours": "`bench --ladder` 让同样的人群去抢：先是没有优化的店，再一次加一项，直到整个店，每级给出 QPS、等待、处理器时间和卖得对不对，这就是课程里“优化前后”的对比。`bench --json` 把每单的处理器时间分给本店、Postgres、Redis 和客户端，看得出瓶颈在哪里。运行中有 `/metrics` 和 pprof。" },
     "en": { "taught": "Processor and memory watched for the bottleneck; QPS before and after", "ours": "`bench --ladder` sends the same crowd to a shop without optimisations and to shops with one more each, up to the whole one, and prints requests a second, waits, processor time and whether each sold exactly: the before and after of the course. `bench --json` divides the processor time of a purchase among shop, Postgres, Redis and client, which shows the bottleneck. A running shop has `/metrics` and pprof." },
     "code": [["seckill/operator/bench_ladder.go", "rungs"], ["seckill/bench/cost.go", "cost"], ["seckill/bench/usage.go", "MetricsUsage"], ["seckill/metrics.go", "newMetrics"], ["web/ops.go", "Ops"]],
