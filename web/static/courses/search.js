@@ -42,7 +42,7 @@ function fieldsOf(row) {
 }
 
 // alsoOf returns the words that a row has beside the shown ones; with a course, those that lead to the row in this course alone.
-const alsoOf = (row, course) => (row.also ?? []).filter((word) => (course ? word.startsWith(course + ':') : !/^[A-E]:/.test(word))).map((word) => (course ? word.slice(2) : word));
+const alsoOf = (row, course) => (row.also ?? []).filter((word) => (course ? word.startsWith(course + '/') : !/^[A-E]\//.test(word))).map((word) => (course ? word.slice(2) : word));
 const isOwn = (row, course, wanted) => course !== '' && isWord([alsoOf(row, course).flatMap((word) => [joined(word), spaced(word)])], wanted);
 
 // BETWEEN stands between words of a query: also a particle, and what a question has beside its subject.

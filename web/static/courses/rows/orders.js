@@ -3,7 +3,7 @@ export default [
   {
     "id": "purchase-flow", "by": "ABCE",
     "words": ["秒杀流程", "下单流程", "优化秒杀流程", "秒杀架构", "架构设计", "分层过滤", "业务逻辑", "purchase flow", "the whole purchase"],
-    "also": ["设计理念", "系统上游", "秒杀下单", "SecKillOrderService", "SecKillOrderController", "下单实现", "下单交易", "B:createOrder", "优化思路"],
+    "also": ["设计理念", "系统上游", "秒杀下单", "SecKillOrderService", "SecKillOrderController", "下单实现", "下单交易", "B/createOrder", "优化思路"],
     "zh": { "taught": "秒杀流程：从点击到订单的每一步", "ours": "答题 → 隐藏地址 → 合并通道（lane）→ 库存闸（一个 Redis 脚本：查重复、查时间窗、扣库存、写流水）→ 队列 → Postgres 一个事务落库 → 推送或轮询结果 → 付款。越往后人越少，每一步都有上限，满了就答 503，不让人无限等。便宜的检查在前：格式、地址、售罄标记都不查任何存储。在沙盒里买一件，打开订单，点“查看这个排队号的每一步”，就看到它真实经过的每一步、时间和等待。" },
     "en": { "taught": "The whole flow of a purchase, from the click to the order", "ours": "Sum, hidden address, lane, gate (one Redis script: earlier ticket, window, unit, journal), queue, one transaction in Postgres, the result by push or poll, payment. Each step has fewer buyers than the one before and a bound of its own; full is a 503 and no endless wait. The cheap checks come first: form, address and sold-out mark ask no store. Buy a unit in the sandbox, open the order and choose \"Follow its ticket, step by step\": it shows each step that this ticket really took, with its time and wait." },
     "code": [["seckill/seckill.go", "Path"], ["seckill/seckill.go", "Buy"], ["seckill/lane.go", "serve"], ["seckill/settle.go", "settle"], ["seckill/trace.go", "grant"], ["seckill/README.md", ""]],

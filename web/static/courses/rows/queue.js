@@ -13,7 +13,7 @@ export default [
   {
     "id": "reliable-messages", "by": "ABD",
     "words": ["消息可靠性", "消息丢失", "RabbitMQ", "持久化", "手动 ACK", "手动确认", "basicAck", "basicNack", "死信", "死信队列", "死信交换机", "DLX", "消息重发", "重复消费", "幂等", "丢单", "dead letter", "manual ack", "persistent message", "lost message", "消息持久化", "durable", "DLQ", "生产者", "幂等性", "自动确认", "消息不丢失", "手动应答", "dead letter queue"],
-    "also": ["持久化策略", "交换机持久化", "队列持久化", "自动应答", "acknowledge-mode", "getDeliveryTag", "A:宕机", "异步消息发送失败", "发送失败", "CONSUME_SUCCESS", "签收消息", "ConsumeListener", "拒绝消息", "回到原有队列", "requeue", "磁盘", "磁盘持久化"],
+    "also": ["持久化策略", "交换机持久化", "队列持久化", "自动应答", "acknowledge-mode", "getDeliveryTag", "A/宕机", "异步消息发送失败", "发送失败", "CONSUME_SUCCESS", "签收消息", "ConsumeListener", "拒绝消息", "回到原有队列", "requeue", "磁盘", "磁盘持久化"],
     "zh": { "taught": "消息不丢：持久化、发送确认、手动 ACK、死信", "ours": "发送和扣库存是同一个脚本里的一步，不会扣了没发。Postgres 提交之后才 ack；进程死了，别的进程认领它的排队号再落库一次，落库是幂等的。被认领 64 次仍没有结果的排队号被拒绝，并抄进死信（stream，保留七天），有指标，`miaosha audit` 打印出来。流水和 Redis 一样持久：`appendonly yes`、`everysec` 时，Redis 所在的机器断电最多丢一秒；丢了的库存闸按 Postgres 重建，提交之前没有人听到“成功”，再点一次就行。" },
     "en": { "taught": "No message is lost: persistence, publisher confirm, manual ack, dead letters", "ours": "Sending is in the same script as taking the unit, so a unit is never taken without its message. The ack follows the commit in Postgres. If a process dies, another one claims its tickets and settles them again, which is idempotent. A ticket without a result after 64 owners is rejected and copied to the dead letters (a stream, seven days), with a metric, and `miaosha audit` prints them. The journal is as durable as Redis: with `appendonly yes` and `everysec`, a machine without power loses a second at most; the gate is then rebuilt from Postgres, and no buyer was told of an order before the commit, so a new click is enough." },
     "code": [["seckill/gate/scripts/reserve.lua", "XADD"], ["seckill/gate/scripts/ack.lua", "XACK"], ["seckill/reclaim.go", "claim"], ["seckill/gate/journal.go", "DeadLetter"], ["seckill/settle.go", "rejectExhausted"], ["seckill/lab/experiment_confirm_consumer.go", "consume"]],
@@ -23,7 +23,7 @@ export default [
   {
     "id": "confirm", "by": "A",
     "words": ["confirm 模式", "发布确认", "ConfirmCallback", "ReturnCallback", "nack", "txSelect", "RabbitMQ 事务", "事务模式", "消息重发", "publisher confirm", "broker transaction", "resend", "生产者确认", "发送方确认", "事务机制"],
-    "also": ["confirm机制", "publisher-confirms", "CorrelationData", "数据保护机制", "重新发送", "回调方法", "convertAndSend", "CustomMessageSender", "A:生产者", "sendMessage", "RabbitTemplate", "setConfirmCallback", "CorrelationData.getId", "消息唯一标识", "返回失败通知", "元信息", "投递"],
+    "also": ["confirm机制", "publisher-confirms", "CorrelationData", "数据保护机制", "重新发送", "回调方法", "convertAndSend", "CustomMessageSender", "A/生产者", "sendMessage", "RabbitTemplate", "setConfirmCallback", "CorrelationData.getId", "消息唯一标识", "返回失败通知", "元信息", "投递"],
     "zh": { "taught": "RabbitMQ 的事务模式与 confirm 模式、nack、重发", "ours": "实验室比较不确认、每条一个事务、每条一次确认、批量确认和我们的流水，看各丢几条、多快。本店的确认就是脚本的答复：答复了，排队号就在流水里。一次调用确认一整批（最多 256 个点击），所以不用逐条等待。没有等到答复的调用记为“不确定”，Redis 一有答复就从流水里认领；重复的调用用同一个 nonce，拿到同一个排队号。" },
     "en": { "taught": "Broker transactions and confirm mode of RabbitMQ, nack, resend", "ours": "The lab compares no confirm, a transaction or a confirm for each message, confirms in batches and our journal: what each loses, and how fast it is. Here the reply of the script is the confirmation: with it, the ticket is in the journal. One call confirms a whole batch (256 clicks at most), so no message is waited for alone. A call without a reply is in doubt, and its tickets are claimed from the journal once Redis replies again; a repeated call has the same nonce and receives the same ticket." },
     "code": [["seckill/lane.go", "reserve"], ["seckill/gate/gate.go", "Reserve"], ["seckill/facts.go", "markInDoubt"], ["seckill/reclaim.go", "recoverInDoubt"], ["seckill/lab/experiment_confirm.go", "publish"]],
@@ -43,7 +43,7 @@ export default [
   {
     "id": "polling", "by": "CDE",
     "words": ["轮询", "客户端轮询", "getMiaoshaResult", "排队中", "-1 失败 0 排队", "秒杀结果", "polling", "result", "抢单状态", "订单状态"],
-    "also": ["异步获取", "ajax轮询", "D:ajax", "消耗性能", "200ms", "50ms", "轮询秒杀结果", "小米手机"],
+    "also": ["异步获取", "ajax轮询", "D/ajax", "消耗性能", "200ms", "50ms", "轮询秒杀结果", "小米手机"],
     "zh": { "taught": "客户端每 50 到 200 毫秒轮询结果：-1 失败、0 排队中、订单号成功", "ours": "`GET /api/sales/{id}/result` 答复 `state`（queued、ordered、sold_out 等）、前面的人数 `ahead` 和 `next_poll_ms`：由服务器按队列长短告诉页面下次什么时候来问：拿到排队号后第一次最早在 50 毫秒后，以后最早 200 毫秒，最晚 2 秒。查询成批进行：一次 Redis 管道，一条 SQL。" },
     "en": { "taught": "The client polls every 50 to 200 ms: -1 failed, 0 queueing, an id when done", "ours": "`GET /api/sales/{id}/result` answers with `state` (queued, ordered, sold_out and others), the position `ahead` and `next_poll_ms`: the server says by the length of the queue when to ask again: after 50 ms at least for the first time, 200 ms for later ones, and 2 s at most. Polls are read in batches: one Redis pipeline, one SQL query." },
     "code": [["web/seckill.go", "result"], ["seckill/status.go", "nextPoll"], ["seckill/results.go", "read"], ["web/static/result_stream.js", "resultStream"]],
@@ -53,7 +53,7 @@ export default [
   {
     "id": "push", "by": "D",
     "words": ["WebSocket", "服务端推送", "消息推送", "@ServerEndpoint", "STOMP", "SSE", "Server-Sent Events", "EventSource", "长连接", "server push", "精准推送", "推送给指定用户", "convertAndSendToUser"],
-    "also": ["主动推送", "ORDER.FAIL", "ORDER.SUCCESS", "通知用户", "不同的客户端", "一对多", "D:uuid", "seckillGoodId", "userId", "订单成功", "订单失败"],
+    "also": ["主动推送", "ORDER.FAIL", "ORDER.SUCCESS", "通知用户", "不同的客户端", "一对多", "D/uuid", "seckillGoodId", "userId", "订单成功", "订单失败"],
     "zh": { "taught": "用 WebSocket 把结果推给对应的用户，成功和失败都推", "ours": "用 SSE（`text/event-stream`）推 `result` 和 `left`。推送只有一个方向，WebSocket 的反方向用不上；SSE 是普通的 HTTP 请求，会话、限流、nginx 都照常起作用，断线由页面重连，连不上就轮询。只推给这个用户自己，登出后 2 秒内断开。" },
     "en": { "taught": "WebSocket push of the result to the right client, success and failure", "ours": "Server-sent events (`text/event-stream`) push `result` and `left`. The push has one direction, so the other one of WebSocket would be unused; SSE is an ordinary HTTP request, so session, limits and nginx work as for any other, and the page reconnects or polls when the stream breaks. A stream carries its own user's results alone and ends within 2 s of a log-out." },
     "code": [["web/events.go", "saleEvents"], ["web/events.go", "pushEvents"], ["seckill/subscribers.go", "publish"], ["web/static/result_stream.js", "resultStream"]],

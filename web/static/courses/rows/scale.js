@@ -73,7 +73,7 @@ export default [
   {
     "id": "warm-up", "by": "E",
     "words": ["预热", "缓存预热", "库存预热", "InitializingBean", "afterPropertiesSet", "系统初始化加载库存", "@PostConstruct", "warm-up", "preload"],
-    "also": ["E:MiaoshaController"],
+    "also": ["E/MiaoshaController"],
     "zh": { "taught": "开始之前预热缓存（afterPropertiesSet）", "ours": "库存闸在开始前十分钟就建好；开始前 20 到 5 秒，每个进程在每个空闲的连接上把落库的语句跑一遍再回滚，因为一个连接的第一次要慢十分之一秒以上。开始前 20 秒起，列表、所在场次和商品详情一直保持新鲜，开始那一刻的第一个访客不用等任何查询。启动时加载的写法在秒杀中重启会把已经卖掉的库存又写进 Redis；这里的数只从 Postgres 现有的库存来。" },
     "en": { "taught": "Cache warm-up before the opening (afterPropertiesSet)", "ours": "The gate is set up ten minutes ahead. 20 to 5 s before the opening each process runs the statements of a settle on every idle connection and takes them back, since the first use of a connection is slower by a tenth of a second and more. From 20 s ahead the list, the slot and the detail are kept fresh, so the first visitor of the opening waits for no query. Loading at the start of the process writes sold units into Redis again when it restarts during a sale; here the number only comes from the stock that Postgres has now." },
     "code": [["seckill/warm.go", "warm"], ["goods/warm.go", "KeepWarm"], ["goods/stock.go", "SaleStates"], ["seckill/rebuild.go", "rebuildNow"]],
