@@ -21,6 +21,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"miaosha/seckill"
 	"miaosha/seckill/admin"
 	"miaosha/seckill/admin/picture/picturetest"
 	"miaosha/seckill/lab"
@@ -206,7 +207,7 @@ var costs = []cost{
 var hostile = []struct {
 	name   string
 	header string // of 7 KB
-	query  string
+	query  string // of 780 bytes and more, well formed, with names that no route has
 }{
 	{"languages", "Accept-Language: " + strings.Repeat("a-b-c-d-e;q=0.123,", 390), ""},
 	{"cookies", "Cookie: " + strings.Repeat("a=b;", 1750), ""},
@@ -215,8 +216,8 @@ var hostile = []struct {
 	{"encodings", "Accept-Encoding: " + strings.Repeat("a;q=0.1,", 870), ""},
 	{"ranges", "Range: bytes=" + strings.Repeat("0-1,", 1740), ""},
 	{"types", "Accept: " + strings.Repeat("text/html;q=0.1,", 430), ""},
-	{"parameters", "", strings.Repeat("a=b&", 1750)},
-	{"escapes", "", strings.Repeat("%41", 1150) + "=%41"},
+	{"parameters", "", manyParameters(maxParameters - 7)}, // of which a row may have six by itself
+	{"escapes", "", strings.Repeat("%41", 2000)},
 }
 
 // allHostile returns the beginning of all of them.
@@ -227,10 +228,18 @@ func allHostile() (header, query string) {
 			headers = append(headers, h.header[:800])
 		}
 		if h.query != "" {
-			queries = append(queries, h.query[:780])
+			queries = append(queries, h.query[:min(780, len(h.query))])
 		}
 	}
 	return strings.Join(headers, "\r\n"), strings.Join(queries, "&")
+}
+
+func manyParameters(n int) string {
+	var all []string
+	for i := range n {
+		all = append(all, fmt.Sprintf("x%d=%s", i, strings.Repeat("%41", 9)))
+	}
+	return strings.Join(all, "&")
 }
 
 // hostileBodies are bodies of 4 KB in place of that of a route.
@@ -528,7 +537,11 @@ func TestTheWorkOfEveryRouteIsBounded(t *testing.T) {
 	c := openCostShop(t, rows)
 	headers, query := allHostile()
 	for _, row := range costs {
+		_, plain := c.done(row, "", "", "")
 		got, status := c.done(row, headers, query, "")
+		if status != plain {
+			t.Errorf("%s: %d, and with all that is hostile %d: it does not reach what the plain request does", row.route, plain, status)
+		}
 		most := row.most
 		most.rows += most.tables * rows
 		if most.kb == 0 {
@@ -570,16 +583,33 @@ func TestAnAddressIsBoundInAll(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	get := func(from string, ctx context.Context) int {
-		r := httptest.NewRequestWithContext(ctx, "GET", "/", nil)
-		r.RemoteAddr = from
+	ask := func(method, path, from string, ctx context.Context) int {
+		r := httptest.NewRequestWithContext(ctx, method, path, nil)
+		if r.RemoteAddr = from; strings.HasPrefix(from, "127.0.0.1") {
+			r.Host = "127.0.0.1"
+		}
+		if method == "POST" {
+			r.Header.Set("Sec-Fetch-Site", "cross-site")
+		}
 		w := httptest.NewRecorder()
 		s.ServeHTTP(w, r)
 		return w.Code
 	}
-	for i := range 25 {
-		if code := get("192.0.2.1:1", t.Context()); code != 200 {
-			t.Fatalf("request %d: %d", i, code)
+	get := func(from string, ctx context.Context) int { return ask("GET", "/", from, ctx) }
+	for i := range 25 { // a page, and what is refused before it reaches a route
+		codes := []int{get("192.0.2.1:1", t.Context()), ask("POST", "/api/login", "192.0.2.3:1", t.Context()), ask("GET", "/api/sales?a=b&a=b", "192.0.2.4:1", t.Context())}
+		if !slices.Equal(codes, []int{200, 403, 400}) {
+			t.Fatalf("requests %d: %d", i, codes)
+		}
+	}
+	for i := range 100 {
+		if code := get("127.0.0.1:1", t.Context()); code != 200 {
+			t.Fatalf("request %d of this machine: %d", i, code)
+		}
+	}
+	for _, c := range [][3]string{{"POST", "/api/login", "192.0.2.3:1"}, {"GET", "/api/sales?a=b&a=b", "192.0.2.4:1"}} {
+		if code := ask(c[0], c[1], c[2], t.Context()); code != 429 {
+			t.Errorf("%s %s beyond the limit: %d", c[0], c[1], code)
 		}
 	}
 	if code := get("192.0.2.2:1", t.Context()); code != 200 {
@@ -594,6 +624,41 @@ func TestAnAddressIsBoundInAll(t *testing.T) {
 	end()
 	if code := <-waits; code != 429 { // it waits no longer than its client
 		t.Errorf("a client that has gone: %d", code)
+	}
+}
+
+// The notices of a payment provider, which has one address, count for no limit but that of refused ones.
+func TestForgedNoticesAreBound(t *testing.T) {
+	t.Parallel()
+	s, err := New(Config{Rate: "off", IPRate: "0.001", TimeZone: "UTC", Cashier: "off"}, Deps{Rush: &seckill.Engine{}, Log: slog.New(slog.DiscardHandler)}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended, end := context.WithCancel(t.Context())
+	end() // a refusal waits no longer than its client
+	ask := func(method, path string) int {
+		r := httptest.NewRequestWithContext(ended, method, path, strings.NewReader("{}"))
+		r.Header.Set("Content-Type", "application/json")
+		w := httptest.NewRecorder()
+		s.ServeHTTP(w, r)
+		return w.Code
+	}
+	for i := range 200 {
+		if code := ask("POST", "/api/payments/notify"); code != 403 {
+			t.Fatalf("forged notice %d: %d", i, code)
+		}
+	}
+	forged := 0
+	for range 10_000 { // the bucket fills meanwhile
+		if forged++; ask("POST", "/api/payments/notify") == 429 {
+			break
+		}
+	}
+	if forged == 10_000 {
+		t.Error("no forged notice is refused")
+	}
+	if code := ask("GET", "/"); code != 200 {
+		t.Errorf("a page, after forged notices: %d", code)
 	}
 }
 

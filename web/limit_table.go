@@ -45,7 +45,7 @@ var (
 	pays          = &limit{per: perUser, flag: "--rate", most: user.MustLimit("60/min", 0), kept: shared, name: "pays"} // a person needs three for an order
 	staff         = &limit{per: perUser, flag: "--rate", most: user.MustLimit("20/s", 100), kept: here}                 // a page of the staff asks for much at once
 	searches      = &limit{per: perUser, flag: "--rate", most: user.MustLimit("5/s", 50), kept: here}                   // one that finds nothing reads a whole table, and a hundred refunds are as many transactions
-	downloads     = &limit{per: perUser, flag: "--rate", most: user.MustLimit("1/20s", 10), kept: here}                 // a file may have a million rows
+	downloads     = &limit{per: perUser, flag: "--rate", most: user.MustLimit("1/12s", 30), kept: here}                 // a file may have a million rows; thirty sales have thirty
 	uploads       = &limit{per: perUser, flag: "--rate", most: user.MustLimit("1/10s", 40), kept: here}                 // the worst picture takes more than a second of a processor
 	loginSums     = &limit{per: perAddress, most: user.MustLimit("10/s", 0), kept: here}                                // of visitors without an account, and answers: a whole class may share an address
 	loginWords    = &limit{per: perAddress, most: user.MustLimit("1/s", 0), kept: here}
@@ -55,9 +55,10 @@ var (
 	practiceSites = &limit{per: perNetwork, most: user.MustLimit("50/s", 0), kept: here}
 	classJoins    = &limit{per: perAddress, most: user.MustLimit("10/s", 0), kept: here}                     // a whole class behind one address joins within some seconds; a code is not guessed at this rate
 	programs      = &limit{per: perAddress, most: user.MustLimit("2/s", 60), kept: here}                     // a whole class presses at once; a program is 132 KB to read, and the lab does no two a second
-	labReads      = &limit{per: perAddress, flag: "--ip-rate", most: user.MustLimit("500/s", 0), kept: here} // a whole class behind one address, each reading five times a second; a token is 4 KB of results
+	labReads      = &limit{per: perAddress, flag: "--ip-rate", most: user.MustLimit("300/s", 0), kept: here} // a whole class behind one address, each reading three times a second, which is all that an address has; a token is 4 KB of results
 	pictureReads  = &limit{per: perAddress, most: user.MustLimit("50/s", 200), kept: here}                   // at Postgres, once a process for each picture that there is
 	pictureMisses = &limit{per: perAddress, most: user.MustLimit("5/s", 50), kept: here}                     // of names that Postgres does not have
+	forgedNotices = &limit{per: perAddress, flag: "--ip-rate", most: user.MustLimit("100/s", 0), kept: here} // one HMAC each
 	labRuns       = &limit{per: perAddress, flag: "--ip-rate", most: user.MustLimit("5/s", 100), kept: here} // the lab does one at a time, and most are refused
 	loginSites    = &limit{per: perNetwork, most: user.MustLimit("50/s", 0), kept: here}
 	logins        = &limit{per: perPhone, most: user.LoginsPerAccount, kept: strict, in: "user"} // an address that the account knows has one of its own
@@ -190,7 +191,7 @@ var limitTable = []limitRow{
 	{"GET /api/sales/{id}", false, cached, nil},
 	{"HEAD /api/sales/{id}", false, cached, nil},
 	{"GET /api/slots", false, cached, nil},
-	{"POST /api/payments/notify", false, "none: only the provider can sign", nil},
+	{"POST /api/payments/notify", false, "before all else, instead of that of all requests; only a refused notice takes a token", []*limit{forgedNotices}},
 	{"POST /api/sandbox/login", false, "as those of a log-in", []*limit{tries, logins, loginDevices}},
 	{"POST /api/sandbox/bots", false, oneCrowd, []*limit{staff}},
 	{"GET /api/sandbox/bots", false, oneCrowd, []*limit{staff}},

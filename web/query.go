@@ -86,7 +86,13 @@ func checkPath(u *url.URL) error {
 	return nil
 }
 
+// maxParameters is how many fields a query may have. No route reads half as many, and a thousand of them take long to read.
+const maxParameters = 32
+
 func checkQuery(raw string) error {
+	if strings.Count(raw, "&") >= maxParameters {
+		return errBadRequest
+	}
 	values, err := url.ParseQuery(raw)
 	if err != nil {
 		return errBadRequest

@@ -251,11 +251,11 @@ func (s *Server) Refuse() { s.refusing.Store(true) }
 // routes lists all routes of the shop.
 func (s *Server) routes() http.Handler {
 	r := chi.NewRouter()
-	r.Use(s.measure, s.recoverer, s.headers, s.sameSite, s.oneMeaning)
+	r.Use(s.measure, s.recoverer, s.headers)
 	if len(s.cfg.TrustedProxies) > 0 {
 		r.Use(middleware.ClientIPFromXFF(s.cfg.TrustedProxies...))
 	}
-	r.Use(s.bound)
+	r.Use(s.bound, s.sameSite, s.oneMeaning) // what the latter two refuse is bound, too
 	r.NotFound(s.orMissingPage(func(http.ResponseWriter, *http.Request) error { return errNoPage }))
 	r.MethodNotAllowed(s.handle(func(w http.ResponseWriter, q *http.Request) error {
 		methods := allowed(r, cmp.Or(q.URL.RawPath, q.URL.Path)) // as the router reads it
