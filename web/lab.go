@@ -19,8 +19,8 @@ import (
 
 type labHandler func(http.ResponseWriter, *http.Request, labCaller) error
 
-// inLab allows a handler to administrators, and in the sandbox to all, behind the limits of its route. A visitor without a session is
-// known by a cookie, so that no other one can stop the visitor's runs.
+// inLab allows a handler to administrators, and in the sandbox to all, behind the limits of its route. A visitor without
+// a session is known by a cookie, so that no other one can stop the visitor's runs.
 func (s *Server) inLab(route string, run labHandler) http.HandlerFunc {
 	l := s.limitsOf(route)
 	h := func(w http.ResponseWriter, r *http.Request, caller labCaller) (err error) {
@@ -58,7 +58,8 @@ func (s *Server) inLab(route string, run labHandler) http.HandlerFunc {
 	})
 }
 
-// addJob adds a job for a caller. What an administrator asks the lab for is a line in the log of the staff, once for each job.
+// addJob adds a job for a caller. What an administrator asks the lab for is a line in the log of the staff, once for each
+// job.
 func (s *Server) addJob(ctx context.Context, caller labCaller, action, subject string, after any, add func(labCaller) (*labJob, error)) (job *labJob, err error) {
 	if !caller.admin || s.Lab.knows(caller) {
 		return add(caller)
@@ -99,7 +100,8 @@ func (s *Server) showLab(w http.ResponseWriter, r *http.Request, _ labCaller) er
 	}{s.Lab.strategies, lab.Experiments(), lab.Defences(), lab.Faults(), bounds{lab.MaxBuyers, lab.MaxStock, lab.MaxSeconds}})
 }
 
-// prepareLab answers with what the lab has of one kind, which never changes: it is encoded once, and sent once to each browser.
+// prepareLab answers with what the lab has of one kind, which never changes: it is encoded once, and sent once to each
+// browser.
 func (s *Server) prepareLab(w http.ResponseWriter, r *http.Request, kind string, has any) error {
 	all, err := s.prepared.lab.get(kind, func(*encoded) bool { return true }, func(*encoded) (*encoded, error) {
 		b, err := encode(has)
@@ -177,17 +179,20 @@ func (s *Server) showLabRun(w http.ResponseWriter, r *http.Request, caller labCa
 	if err != nil {
 		return err
 	}
-	h := w.Header()
-	h["Cache-Control"], h["Content-Type"] = ownCache, jsonType
 	etag := fmt.Sprintf(`"%x"`, sha256.Sum256(b))
-	if h.Set("ETag", etag); r.Header.Get("If-None-Match") == etag { // a job that waits, or that has ended
+	same := r.Header.Get("If-None-Match") == etag // a job that waits, or that has ended
+	if !same {
+		for _, l := range s.limitsOf("GET /api/lab/run").buckets {
+			if err := l.takeN(bucketKey{addr: s.clientNetwork(r)}, len(b)>>12); err != nil {
+				return err
+			}
+		}
+	}
+	h := w.Header()
+	h["Cache-Control"], h["Content-Type"], h["Etag"] = ownCache, jsonType, []string{etag}
+	if same {
 		w.WriteHeader(http.StatusNotModified)
 		return nil
-	}
-	for _, l := range s.limitsOf("GET /api/lab/run").buckets {
-		if err := l.takeN(bucketKey{addr: s.clientNetwork(r)}, len(b)>>12); err != nil {
-			return err
-		}
 	}
 	w.Write(b)
 	return nil
@@ -262,7 +267,8 @@ func (s *Server) leaveOutInLab(w http.ResponseWriter, r *http.Request, caller la
 	})
 }
 
-// short adds a job that takes labLimit at most; in is what the request asks for. It answers with the job's result, or with its id if async.
+// short adds a job that takes labLimit at most; in is what the request asks for. It answers with the job's result, or with
+// its id if async.
 func (s *Server) short(w http.ResponseWriter, r *http.Request, caller labCaller, async bool, action string, in any,
 	do func(context.Context, func(func(*labRun))) (any, error)) error {
 	var result json.RawMessage

@@ -27,7 +27,7 @@ func TestResultsOfProgramsAreBounded(t *testing.T) {
 	l.judge = func(context.Context, lab.Stores, lab.Program, []lab.Plan, func(lab.Progress)) ([]lab.Result, error) {
 		return []lab.Result{big}, nil
 	}
-	s, err := New(Config{Rate: "off", IPRate: "off", TimeZone: "UTC", Cashier: "off"}, Deps{Sandbox: true, Lab: l, Log: l.log, Demo: &Demo{Local: true, Accounts: map[string]DemoAccount{}}}, "")
+	s, err := New(Config{Rate: "off", IPRate: "200", TimeZone: "UTC", Cashier: "off"}, Deps{Sandbox: true, Lab: l, Log: l.log, Demo: &Demo{Local: true, Accounts: map[string]DemoAccount{}}}, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +107,9 @@ func TestResultsOfProgramsAreBounded(t *testing.T) {
 	for range 2000 {
 		w := read(id, "127.0.0.3")
 		if sent += w.Body.Len(); w.Code == http.StatusTooManyRequests {
-			refused++
+			if refused++; w.Header().Get("ETag") != "" || w.Header().Get("Cache-Control") != "no-store" {
+				t.Fatalf("a refusal has the headers of a result: %v", w.Header())
+			}
 		}
 	}
 	if refused == 0 {
