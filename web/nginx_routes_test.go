@@ -27,6 +27,8 @@ var ruleOfNginx = map[string]string{
 	"POST /api/admin/pictures":            "= /api/admin/pictures",
 	"GET /api/admin/orders.csv":           "~ ^/api/admin/(orders|log)[.]csv$",
 	"GET /api/admin/log.csv":              "~ ^/api/admin/(orders|log)[.]csv$",
+	"GET /api/admin/users":                "~ ^/api/admin/(users|orders)$",
+	"GET /api/admin/orders":               "~ ^/api/admin/(users|orders)$",
 	"POST /api/lab/mine":                  "/api/lab/",
 	"POST /api/lab/exercises/{name}":      "/api/lab/",
 	"POST /api/sales/{id}/path":           "/api/",

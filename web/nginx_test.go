@@ -49,6 +49,9 @@ func TestNginxPassesTheLargestBodies(t *testing.T) {
 		if strings.HasPrefix(path, "/api/lab/") || strings.HasPrefix(path, "/api/sandbox/") {
 			direct, through, token = programs.URL, throughPrograms, ""
 		}
+		if strings.HasPrefix(path, "/api/sandbox/teach") || strings.HasPrefix(path, "/api/sandbox/classes") {
+			continue // for the staff, which this sandbox has not; nginx has the same rule for them as for the others below /api/
+		}
 		send := func(at string, size int64) (status int, code string, ofShop bool) {
 			t.Helper()
 			body := `{"x":"` + strings.Repeat("1", int(size)-len(`{"x":""}`)) + `"}`
@@ -108,7 +111,7 @@ func TestNginxPassesTheLargestBodies(t *testing.T) {
 			t.Errorf("no route has the limit %d: %v", size, limits)
 		}
 	}
-	if limits[0] > 5 {
+	if limits[0] > 0 {
 		t.Errorf("%d routes seem to read no body: the test reaches no handler", limits[0])
 	}
 }

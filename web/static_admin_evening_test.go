@@ -204,7 +204,7 @@ func TestAWholeEveningInTheBrowser(t *testing.T) {
 		v.becomes("the log of "+value, `[...document.querySelectorAll('[data-test="log"] tbody tr')].map((r) => r.dataset.action).join(' ')`, actions)
 	}
 	logs("subject", "sale "+id, "sale.close sale.resume sale.units sale.pause sale.resume sale.units sale.pause sale.publish sale.create")
-	logs("action", "order", strings.Repeat("order.refund ", 11)+"order.export")
+	logs("action", "order", strings.TrimSpace(strings.Repeat("order.refund ", 11))) // the file of orders is an action of the staff
 	v.hasNoErrors()
 	shop.checkAudit()
 }
