@@ -5,7 +5,7 @@ GO ?= go
 # The systems for which the repository has files. No file depends on a processor.
 PLATFORMS := linux/amd64 darwin/arm64 windows/amd64
 
-.PHONY: help run build quick quickly check checked beside test tested nightly nightly-run promises race raced seeds simulate exercises starters embedded latency faults cluster short borders format vet lint timing words flakes licences fuzz requests bench growth speed pages baseline shots
+.PHONY: help run build quick quickly check checked beside test tested nightly nightly-run promises race raced seeds simulate exercises starters embedded latency faults cluster short borders format vet lint timing words flakes licences fuzz requests bench growth speed costs pages baseline shots
 
 help: ## list the chores
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -225,7 +225,7 @@ requests: ## 200,000 valid, nearly valid and wild requests to every route, in 90
 # A figure of the machine, so no bound of CI: what the same requests make the shop do is bounded by TestTheWorkOfEveryRouteIsBounded.
 rows ?= 100000
 costs: ## what the worst known request of each route takes of a processor, and how much of a core one address can take (ten minutes, on Linux)
-	@MIAOSHA_COSTS=$(rows) $(GO) test -count 1 -timeout 60m -v -run '^TestCosts$$' ./web | grep -E '^(\||---|FAIL|ok| )'
+	@set -o pipefail; MIAOSHA_COSTS=$(rows) $(GO) test -count 1 -timeout 60m -v -run '^TestCosts$$' ./web | grep -E '^(\||---|FAIL|ok| )'
 
 # The tools come from npm, in the versions of web/pages/package-lock.json, into a folder that git ignores. web/README.md has more.
 runs ?= 5
