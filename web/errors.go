@@ -270,6 +270,9 @@ func refuseSearch(w http.ResponseWriter, r *http.Request, wait time.Duration) {
 	if wait <= time.Hour {
 		n, zh, en = int(math.Ceil(wait.Minutes())), "分钟", "minutes"
 	}
+	if n == 1 {
+		en = strings.TrimSuffix(en, "s")
+	}
 	refuse(w, r, 429, "too_many_searches",
 		fmt.Sprintf("只读员工 24 小时内最多按手机号或支付流水号查找 %d 次，次数已用完，%d %s后可以再查。按订单号、秒杀编号、用户编号或昵称查找不限次数，也可以请管理员代查。", admin.HiddenSearches, n, zh),
 		fmt.Sprintf("A viewer can search by phone number or payment reference %d times in 24 hours, and you have used them all. The next search is possible in %d %s. Searches by order number, sale, account number or nickname have no such limit, and an administrator can look a number up for you.", admin.HiddenSearches, n, en), nil)

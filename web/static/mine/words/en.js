@@ -36,7 +36,7 @@ export default {
   'mine.sql': 'SQL per order',
   'mine.redis': 'Redis per order',
   'mine.crowd': ({ buyers, stock, seconds, p99 }) => `${buyers} buyers, ${stock} units, ${seconds} s; 99 % of the clicks were answered within ${p99} ms. The calls of all buyers, refused ones too, are divided by the number of orders.`,
-  'mine.cut': 'This program showed more than 64 KB. Long texts and lists end early here.',
+  'mine.cut': 'This program showed more than fits here: long texts and lists end early.',
   'mine.output': 'What the program printed',
 
   'editor.keys': 'Ctrl+Enter runs. Tab indents; Esc, then Tab, leaves the editor.',

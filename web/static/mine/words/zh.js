@@ -34,7 +34,7 @@ export default {
   'mine.sql': '每单 SQL',
   'mine.redis': '每单 Redis',
   'mine.crowd': ({ buyers, stock, seconds, p99 }) => `${buyers} 个买家，${stock} 件，${seconds} 秒；99% 的点击在 ${p99} 毫秒内得到答复。调用次数包括被拒绝的买家，再除以订单数。`,
-  'mine.cut': '程序展示的内容超过 64 KB，较长的文字和列表在这里只显示开头。',
+  'mine.cut': '程序展示的内容太多，较长的文字和列表在这里只显示开头。',
   'mine.output': '程序打印的内容',
 
   'editor.keys': 'Ctrl+Enter 运行。Tab 缩进；先按 Esc 再按 Tab 离开编辑器。',
