@@ -43,7 +43,8 @@ type orderFile struct {
 }
 
 // adminOrdersCSV streams the orders that a search finds, as the caller sees them: an administrator gets phones and addresses
-// whole, for the parcels. The log has a line of each file before its first row. No connection to Postgres is held while the client reads: each thousand orders are two queries.
+// whole, for the parcels. The log has a line of each file before its first row. No connection to Postgres is held while the
+// client reads: each thousand orders are two queries.
 func (s *Server) adminOrdersCSV(w http.ResponseWriter, r *http.Request, by admin.By) error {
 	f, err := orderFilter(r)
 	q := query{values: r.URL.Query()}
