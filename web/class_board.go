@@ -281,18 +281,19 @@ func (one *class) makeRoom(from origin, now time.Time) bool {
 		return true
 	}
 	var idle []*student
-	var origins []origin
+	taken := newShares()
 	var left *student
 	for _, s := range one.students {
 		if len(s.work) > 0 {
 			continue
 		}
-		idle, origins = append(idle, s), append(origins, s.from)
+		idle = append(idle, s)
+		taken.count(s.from, 1)
 		if now.Sub(s.seen) >= seatLeft && (left == nil || s.seen.Before(left.seen)) {
 			left = s
 		}
 	}
-	if i := givesWay(origins, from); left == nil && i >= 0 {
+	if i := taken.givesWay(len(idle), func(i int) origin { return idle[i].from }, from); left == nil && i >= 0 {
 		left = idle[i]
 	}
 	if left == nil {

@@ -34,27 +34,26 @@ const leastIdle = time.Second
 type connLimit struct {
 	size, share int
 	exempt      func(netip.Addr) bool // trusted proxies: they have no share, and are not closed
-	handshakes  *buckets              // of TLS; nil without it
+	handshakes  *buckets              // of TLS; nil without it, and with --ip-rate off
 	now         func() time.Time
 
 	mu      sync.Mutex
 	open    int
-	ofNet   map[netip.Prefix]int // open connections of each network, without exempt ones
-	nets    []int                // nets[n]: networks with n open connections, for n of 1 and more
-	most    int                  // the largest n with such a network
-	waiting [2]connList          // for a request: connections without a session, and those with one
-	busy    connList             // with a request
+	nets    tally[netip.Prefix] // open connections of each network, without exempt ones
+	waiting [2]connList         // for a request: connections without a session, and those with one
+	busy    connList            // with a request
 
 	evicted, refused, hurried atomic.Int64
 }
 
-// tlsHandshakes bounds what one network makes the shop compute before its first request. A handshake costs 0.4 ms of a processor
-// with an ECDSA key, and 1 ms with an RSA key of 2048 bits. A class behind one address needs one for each browser.
+// tlsHandshakes bounds what one network makes the shop compute before its first request. A handshake costs 0.4 ms of a
+// processor with an ECDSA key, and 1 ms with an RSA key of 2048 bits. A class behind one address needs one for each
+// browser. With --ip-rate off there is no such limit.
 var tlsHandshakes = &limit{per: perAddress, most: user.MustLimit("80/s", 600), kept: here}
 
 // newConnLimit returns a limit of size connections. share is the percentage of one network.
 func newConnLimit(size, share int) *connLimit {
-	return &connLimit{size: size, share: max(1, size*share/100), ofNet: map[netip.Prefix]int{}, nets: []int{0},
+	return &connLimit{size: size, share: max(1, size*share/100), nets: newTally[netip.Prefix](),
 		exempt: func(netip.Addr) bool { return false }, now: time.Now}
 }
 
@@ -102,14 +101,14 @@ func (l *connLimit) admit(c net.Conn) *clientConn {
 func (l *connLimit) place(c *clientConn, now time.Time) (admitted bool, evicted *clientConn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if c.from.IsValid() && 4*l.open >= 3*l.size && l.ofNet[c.from] >= l.share {
+	if c.from.IsValid() && 4*l.open >= 3*l.size && l.nets.of[c.from] >= l.share {
 		return false, nil
 	}
 	if 10*l.open >= 9*l.size {
 		evicted = l.longestWaiting(now)
 	}
-	if l.open >= l.size && evicted == nil && l.most >= l.ofNet[c.from]+2 {
-		evicted = l.oldestOfLarger(l.ofNet[c.from])
+	if l.open >= l.size && evicted == nil && l.nets.most >= l.nets.of[c.from]+2 {
+		evicted = l.oldestOfLarger(l.nets.of[c.from])
 	}
 	if evicted != nil {
 		l.release(evicted)
@@ -119,7 +118,7 @@ func (l *connLimit) place(c *clientConn, now time.Time) (admitted bool, evicted 
 	}
 	l.open++
 	if c.from.IsValid() {
-		l.count(c.from, 1)
+		l.nets.count(c.from, 1)
 		c.since = now
 		l.waiting[0].push(c)
 	}
@@ -144,17 +143,17 @@ const lookAt = 1000
 // request.
 func (l *connLimit) oldestOfLarger(own int) (other *clientConn) {
 	lists := []*connList{&l.waiting[0], &l.waiting[1], &l.busy}
-	if l.most <= l.share {
+	if l.nets.most <= l.share {
 		lists = lists[2:]
 	}
 	for _, list := range lists {
 		looked := 0
 		for c := list.first; c != nil && looked < lookAt; c = c.next {
 			looked++
-			n := l.ofNet[c.from]
+			n := l.nets.of[c.from]
 			switch {
 			case list != &l.busy && n <= l.share:
-			case n == l.most:
+			case n == l.nets.most:
 				return c
 			case other == nil && n >= own+2:
 				other = c
@@ -162,23 +161,6 @@ func (l *connLimit) oldestOfLarger(own int) (other *clientConn) {
 		}
 	}
 	return other
-}
-
-// count adds one connection of a network, or takes one away: by is 1 or -1.
-func (l *connLimit) count(network netip.Prefix, by int) {
-	was := l.ofNet[network]
-	is := was + by
-	if l.ofNet[network] = is; is == 0 {
-		delete(l.ofNet, network)
-	}
-	if is == len(l.nets) {
-		l.nets = append(l.nets, 0)
-	}
-	l.nets[was]--
-	l.nets[is]++
-	if is > l.most || was == l.most && l.nets[was] == 0 {
-		l.most = is
-	}
 }
 
 // release takes the place of c away. A second call does nothing.
@@ -192,7 +174,7 @@ func (l *connLimit) release(c *clientConn) {
 		return
 	}
 	c.in.remove(c)
-	l.count(c.from, -1)
+	l.nets.count(c.from, -1)
 }
 
 // waitEmpty waits until no connection is open, or for d.

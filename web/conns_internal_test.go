@@ -139,7 +139,7 @@ func TestPlacesOfConnectionsAreCounted(t *testing.T) {
 			"connect": func(t *rapid.T) {
 				peer := rapid.SampledFrom(peers).Draw(t, "peer")
 				crowded, from := 4*l.open >= 3*l.size, l.network(&peerConn{peer: peer})
-				had := l.ofNet[from]
+				had := l.nets.of[from]
 				now = now.Add(rapid.SampledFrom([]time.Duration{0, leastIdle}).Draw(t, "later"))
 				c, admitted, evicted := place(l, peer, now)
 				if admitted && crowded && from.IsValid() && had >= l.share {
@@ -187,12 +187,12 @@ func TestPlacesOfConnectionsAreCounted(t *testing.T) {
 				}
 				for network, n := range ofNet {
 					most = max(most, n)
-					if l.ofNet[network] != n {
-						t.Errorf("%v has %d connections, and %d are counted", network, n, l.ofNet[network])
+					if l.nets.of[network] != n {
+						t.Errorf("%v has %d connections, and %d are counted", network, n, l.nets.of[network])
 					}
 				}
-				if l.open != len(lists)+proxies || l.open > l.size || l.most != most || len(l.ofNet) != len(ofNet) {
-					t.Errorf("%d of %d places, and %d of one network at most, are counted; %d and %d are", l.open, l.size, l.most, len(lists)+proxies, most)
+				if l.open != len(lists)+proxies || l.open > l.size || l.nets.most != most || len(l.nets.of) != len(ofNet) {
+					t.Errorf("%d of %d places, and %d of one network at most, are counted; %d and %d are", l.open, l.size, l.nets.most, len(lists)+proxies, most)
 				}
 			},
 		})
@@ -219,7 +219,11 @@ func openConnShop(t *testing.T, l Listen, proxies ...string) *connShop {
 		t.Fatal(err)
 	}
 	log := slog.New(slog.DiscardHandler)
-	s, err := New(Config{Rate: "off", IPRate: "off", TimeZone: "UTC", Cashier: "off", TrustedProxies: proxies}, Deps{Sessions: sessions, Log: log}, "")
+	rate := "off"
+	if l.TLSCert != "" {
+		rate = "200" // without it handshakes have no limit
+	}
+	s, err := New(Config{Rate: "off", IPRate: rate, TimeZone: "UTC", Cashier: "off", TrustedProxies: proxies}, Deps{Sessions: sessions, Log: log}, "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,9 +3,13 @@ package web
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/http/httptest"
 	"net/netip"
+	"slices"
 	"testing"
+
+	"pgregory.net/rapid"
 
 	"miaosha/seckill"
 	"miaosha/seckill/live"
@@ -146,4 +150,68 @@ func TestAStreamThatLosesItsPlaceEnds(t *testing.T) {
 	s.Close()
 	<-first
 	<-third
+}
+
+// The counts agree with the places that are taken, in whatever order they are taken and left, and a place is lost by the
+// network or the address that has most.
+func TestSharesAgreeWithThePlaces(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		p := newStreamPlaces(12, 0)
+		var all []*streamPlace
+		t.Repeat(map[string]func(*rapid.T){
+			"take": func(t *rapid.T) {
+				from := originAt(fmt.Sprintf("10.0.%d.%d", rapid.IntRange(0, 3).Draw(t, "network"), rapid.IntRange(0, 2).Draw(t, "address")))
+				sites, addrs := countsOf(p.taken)
+				full, before := len(p.taken) == p.room, slices.Clone(p.taken)
+				taken, err := p.take(from, 0)
+				bySite, byAddr := most(sites) >= sites[from.site]+2, most(addrs) >= addrs[from]+2
+				if (err == nil) != (!full || bySite || byAddr) {
+					t.Fatalf("a place for one more of %v: %v, of %v", from, err, addrs)
+				}
+				if err != nil {
+					return
+				}
+				all = append(all, taken)
+				for _, was := range before {
+					if slices.Contains(p.taken, was) {
+						continue
+					}
+					if !full || bySite && sites[was.from.site] < most(sites) || !bySite && addrs[was.from] < most(addrs) {
+						t.Fatalf("%v gives way to %v, of %v", was.from, from, addrs)
+					}
+				}
+			},
+			"leave": func(t *rapid.T) {
+				if len(all) > 0 {
+					p.leave(rapid.SampledFrom(all).Draw(t, "stream")) // may have left
+				}
+			},
+			"": func(t *rapid.T) {
+				sites, addrs := countsOf(p.taken)
+				if !maps.Equal(sites, p.shares.sites.of) || !maps.Equal(addrs, p.shares.addrs.of) {
+					t.Fatalf("counted are %v and %v, taken %v and %v", p.shares.sites.of, p.shares.addrs.of, sites, addrs)
+				}
+				if p.shares.sites.most != most(sites) || p.shares.addrs.most != most(addrs) {
+					t.Fatalf("the most are %d and %d, of %v", p.shares.sites.most, p.shares.addrs.most, addrs)
+				}
+			},
+		})
+	})
+}
+
+func countsOf(taken []*streamPlace) (sites map[netip.Addr]int, addrs map[origin]int) {
+	sites, addrs = map[netip.Addr]int{}, map[origin]int{}
+	for _, at := range taken {
+		sites[at.from.site]++
+		addrs[at.from]++
+	}
+	return sites, addrs
+}
+
+func most[K comparable](counts map[K]int) (n int) {
+	for _, count := range counts {
+		n = max(n, count)
+	}
+	return n
 }
