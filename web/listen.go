@@ -21,6 +21,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/crypto/acme/autocert"
 	"golang.org/x/sync/errgroup"
+
+	"miaosha/user"
 )
 
 // Listen has the settings of the two listeners.
@@ -94,9 +96,6 @@ func (l Listen) Open(sandboxed bool) (ls *Listeners, err error) {
 		return nil, fmt.Errorf("--addr (MIAOSHA_ADDR): %w", err)
 	}
 	ls.limit, ls.overflow = newConnLimit(places, l.MaxShare), newOverflow(ls.shop)
-	if ls.tls != nil {
-		ls.limit.handshakes = newBuckets(tlsHandshakes, tlsHandshakes.most)
-	}
 	ls.shop = &limitedListener{ls.shop, ls.limit, ls.overflow}
 	if l.OpsAddr != "off" {
 		if ls.ops, err = listen(l.OpsAddr); err != nil {
@@ -369,6 +368,9 @@ func (ls *Listeners) Serve(ctx context.Context, shop *Server, ops http.Handler, 
 	front := &http.Server{Handler: handler, TLSConfig: ls.tls.Clone(), ErrorLog: errorLog, ReadTimeout: 8 * time.Second,
 		WriteTimeout: 30 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: maxHeader, ConnState: ls.limit.connState, ConnContext: connContext}
 	ls.limit.exempt = shop.isProxy
+	if ls.tls != nil && shop.cfg.ipRate != (user.Limit{}) { // not with --ip-rate off
+		ls.limit.handshakes = newBuckets(tlsHandshakes, tlsHandshakes.most)
+	}
 	var g errgroup.Group
 	ctx, cancel := context.WithCancel(ctx)
 	serve := func(s *http.Server, l net.Listener) {

@@ -143,7 +143,7 @@ func TestTLSAtTheProxy(t *testing.T) {
 func TestARenewedCertificateIsServedOnHangup(t *testing.T) {
 	t.Parallel()
 	cert, key := pair(t)
-	shop := openShop(t, "MIAOSHA_TLS_CERT="+cert, "MIAOSHA_TLS_KEY="+key)
+	shop := openShop(t, "MIAOSHA_TLS_CERT="+cert, "MIAOSHA_TLS_KEY="+key, "MIAOSHA_IP_RATE=off") // or handshakes are limited
 	old := dialTLS(t, shop)
 	number := func(c *tls.Conn) string { return string(c.ConnectionState().PeerCertificates[0].Raw) }
 	for _, hangup := range []bool{true, false} { // without a signal it takes some seconds

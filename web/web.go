@@ -38,7 +38,7 @@ import (
 // Config has the settings of the HTTP layer.
 type Config struct {
 	Rate           string   `name:"rate" env:"MIAOSHA_RATE" default:"5" help:"Requests of a purchase (address, buy, result, events) per user, a number a second or a rate such as 30/min, and as many for orders, payments and the account; off for load tests. A bucket holds what comes in two seconds, or in the time of the rate: 30/min lets 30 pass at once, and up to 60 in a minute."`
-	IPRate         string   `name:"ip-rate" env:"MIAOSHA_IP_RATE" default:"200" help:"The same per address, which a whole class may share, with the same burst; off for none."`
+	IPRate         string   `name:"ip-rate" env:"MIAOSHA_IP_RATE" default:"200" help:"The same per address, which a whole class may share, with the same burst; off for none, also of TLS handshakes."`
 	TrustedProxies []string `name:"trusted-proxies" env:"MIAOSHA_TRUSTED_PROXIES" help:"Networks whose X-Forwarded-For counts, such as 10.0.0.0/8; attached for those that this machine is attached to, as in a container that only proxies reach."`
 	TimeZone       string   `name:"time-zone" env:"MIAOSHA_TIME_ZONE" default:"Local" help:"Zone of the time menu, such as Asia/Shanghai."`
 	NotifySecret   string   `name:"notify-secret" env:"MIAOSHA_NOTIFY_SECRET" help:"Key with which the payment provider signs its notices: at least 32 bytes."`
