@@ -72,6 +72,15 @@ func TestLiveViewShowsARush(t *testing.T) {
 	if text := guest.reads(test("processes")); !strings.Contains(text, "1 个进程") {
 		t.Errorf("a guest sees %q", text)
 	}
+	guest.hides(true)
+	guest.sees(test("live-state") + `[data-state="paused"]`)
+	guest.evaluates(`window.asked = fetch, window.fetch = async () => new Response('{"code":"busy"}', { status: 503 }), ''`)
+	guest.hides(false)
+	guest.sees(test("live-state") + `[data-state="full"]`)
+	if text := guest.reads(test("live-state")); text != "暂时没有空位，正在重试" {
+		t.Errorf("a guest without a place reads %q", text)
+	}
+	guest.evaluates(`window.fetch = asked, ''`)
 	guest.goTo("/live.html#wrong")
 	guest.sees(test("live-state") + `[data-state="bad_link"]`)
 	v.hasNoErrors()

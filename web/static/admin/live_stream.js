@@ -7,7 +7,7 @@ import { backoff } from '../retry.js';
 const SILENT = 10_000; // ms without an event until the stream counts as broken
 
 // liveStream reads the figures of a sale, or with '' of the whole shop. It calls onEvent(name, data), and onState('live'),
-// onState('broken') when it tries again, or onState(code) when the shop refuses for good. It returns stop().
+// onState('broken') or onState('full') when it tries again, or onState(code) when the shop refuses for good. It returns stop().
 export function liveStream({ sale, link, onEvent, onState }) {
   const url = (link === undefined ? '/api/admin/live' : '/api/live') + (sale ? '?sale=' + encodeURIComponent(sale) : '');
   const headers = { 'Accept-Language': lang(), ...(link === undefined ? whoseHeader() : {}), ...(link ? { 'X-Live-Link': link } : {}) };
@@ -19,12 +19,14 @@ export function liveStream({ sale, link, onEvent, onState }) {
   async function read() {
     abort = new AbortController();
     let wait = {};
+    let state = 'broken';
     try {
       const response = await fetch(url, { headers, credentials: 'same-origin', cache: 'no-store', signal: abort.signal });
       if (!response.ok) {
         const { code } = await response.json();
         if (link === undefined) hearRefusal(code);
         if ([400, 401, 403, 409].includes(response.status)) return onState(code);
+        if (code === 'busy') state = 'full'; // also for a guest whose place another one has got
         wait = { retryAfter: 1000 * (response.headers.get('Retry-After') || 0) };
       } else {
         await events(response.body.getReader());
@@ -33,7 +35,7 @@ export function liveStream({ sale, link, onEvent, onState }) {
       // a broken connection, or stop()
     }
     if (over) return;
-    onState('broken');
+    onState(state);
     timer = setTimeout(read, backoff({ retryAfter: 0, ...wait }, failures++));
   }
 

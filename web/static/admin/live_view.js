@@ -7,7 +7,7 @@ import { liveStream } from './live_stream.js';
 await loadTexts({ zh: () => import('./words/live_zh.js'), en: () => import('./words/live_en.js') });
 
 const EMPTY = { at: [], columns: {} };
-const TRYING = ['connecting', 'live', 'paused', 'broken']; // the other states are codes of refusals
+const TRYING = ['connecting', 'live', 'paused', 'broken', 'full']; // the other states are codes of refusals
 const SPANS = [120, 600, 7200, 0]; // seconds
 
 // sale is the id of a sale, '' for the whole shop; link is given on the page for guests; href makes the address of a sale's view.
@@ -54,7 +54,7 @@ function Head({ now, sale, href, state, onFull }) {
     ${sale && html`<a class="button quiet small" href=${href('')}>${t('live.all')}</a>`}
     <button class="button quiet small" data-test="full" onClick=${onFull}>${t('live.full')}</button></div>`;
 }
-const KNOWN_STATES = ['connecting', 'live', 'paused', 'broken', 'bad_link', 'not_logged_in'];
+const KNOWN_STATES = ['connecting', 'live', 'paused', 'broken', 'full', 'bad_link', 'not_logged_in'];
 
 function Warnings({ now }) {
   const missing = now.processes.filter((p) => p.state === 'missing').length;

@@ -9,6 +9,7 @@ export default {
   'live.is.live': 'live',
   'live.is.paused': 'paused',
   'live.is.broken': 'Connection lost; trying again',
+  'live.is.full': 'No place is free; trying again',
   'live.is.bad_link': 'This link is wrong or has expired',
   'live.is.not_logged_in': 'Please log in again',
   'live.is.refused': 'Not allowed',

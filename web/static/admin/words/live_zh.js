@@ -9,6 +9,7 @@ export default {
   'live.is.live': '实时',
   'live.is.paused': '已暂停',
   'live.is.broken': '连接已断开，正在重连',
+  'live.is.full': '暂时没有空位，正在重试',
   'live.is.bad_link': '链接无效或已过期',
   'live.is.not_logged_in': '请重新登录',
   'live.is.refused': '没有权限',
