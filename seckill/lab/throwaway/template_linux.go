@@ -69,22 +69,22 @@ checkpoint
 `},
 }
 
-// data makes a cluster at path: a copy of the one that an earlier start has kept, if it can be kept.
-func (p Programs) data(ctx context.Context, path string) error {
+// data makes a cluster at path: a copy of the one that an earlier start has kept, if it can be kept. It reports whether it is a copy.
+func (p Programs) data(ctx context.Context, path string) (copied bool, err error) {
 	kept := p.kept()
 	if _, err := os.Stat(kept); err == nil {
 		if copyTree(kept, path, p.own) == nil {
-			return nil
+			return true, nil
 		}
 		if err := os.RemoveAll(path); err != nil { // a file of it is lost
-			return err
+			return false, err
 		}
 	}
-	err := p.make(ctx, path)
+	err = p.make(ctx, path)
 	if err == nil && kept != "" { // the next start makes one, too, if this one cannot be kept
 		keep(path, kept)
 	}
-	return err
+	return false, err
 }
 
 // kept returns where an empty cluster lies, in a folder that only our account can write to; "" if there is none.
@@ -110,10 +110,24 @@ func keep(path, kept string) {
 	}
 	defer os.RemoveAll(half)
 	data := filepath.Join(half, "data")
-	if copyTree(path, data, func(string) error { return nil }) == nil {
+	if copyTree(path, data, func(string) error { return nil }) == nil && syncTree(data) == nil {
 		_ = os.Rename(kept, filepath.Join(half, "old")) // there may be none
 		_ = os.Rename(data, kept)                       // of two that make it at once one stays
 	}
+}
+
+// syncTree writes a folder to the disk, so that a cluster that has its name is whole, also after the machine has lost its power.
+func syncTree(dir string) error {
+	return filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		f, err := os.Open(path)
+		if err != nil {
+			return err
+		}
+		return errors.Join(f.Sync(), f.Close())
+	})
 }
 
 // make makes a new cluster.

@@ -2,7 +2,7 @@
 // shop in it. A wrapper, which is this program again, starts it, adds up what all its processes use, and ends it at its limits,
 // when it is told to, and when this process dies. Then no process, file or folder of it is left.
 //
-// The cluster has one database, Database, which the role Role owns. Whoever may pass the folder may log in as either, without a
+// The cluster has one database, Database, to which the role Role may connect. Whoever may pass the folder may log in as either, without a
 // password: that is the account of this process, the one that runs Postgres for root, and root. Postgres listens nowhere else.
 package throwaway
 
@@ -19,8 +19,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/jackc/pgx/v5"
 )
 
 // Niceness is that of all processes of a job, programs included: the shop comes first.
@@ -75,7 +73,7 @@ type Server struct {
 	ended   chan struct{} // closed when the wrapper has ended, and all others with it
 	started chan news
 	last    news // its last words; read after ended
-	trouble firstBytes
+	trouble lastBytes
 	close   sync.Once
 }
 
@@ -87,7 +85,7 @@ type job struct {
 
 // news is a line of the wrapper.
 type news struct {
-	Folder string // the server is being started there
+	Folder string // the server answers there
 	Ended  string // a reason; "" after Close
 	Text   string
 	Used   Used
@@ -164,29 +162,19 @@ func (s *Server) ready(ctx context.Context) error {
 	select {
 	case n := <-s.started:
 		s.folder = n.Folder
+		return nil
 	case <-s.ended:
 		return errors.New("it ended at once")
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	for {
-		c, err := pgx.Connect(ctx, s.URL(Superuser))
-		if err == nil {
-			return c.Close(ctx)
-		}
-		select {
-		case <-s.ended:
-			return err
-		case <-ctx.Done():
-			return err
-		case <-time.After(5 * time.Millisecond):
-		}
-	}
 }
 
 // URL returns the address for Superuser or Role.
-func (s *Server) URL(user string) string {
-	query := url.Values{"host": {s.folder}, "port": {port}, "sslmode": {"disable"}}
+func (s *Server) URL(user string) string { return urlIn(s.folder, user) }
+
+func urlIn(folder, user string) string {
+	query := url.Values{"host": {folder}, "port": {port}, "sslmode": {"disable"}}
 	return (&url.URL{Scheme: "postgres", User: url.User(user), Path: "/" + Database, RawQuery: query.Encode()}).String()
 }
 
@@ -223,27 +211,33 @@ func (s *Server) Close() (err error) {
 	return err
 }
 
-// firstBytes keeps the beginning of what is written to it.
-type firstBytes struct {
+// lastBytes keeps the end of what is written to it.
+type lastBytes struct {
 	mu   sync.Mutex
 	kept []byte
 }
 
-func (b *firstBytes) Write(p []byte) (int, error) {
+func (b *lastBytes) Write(p []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	const most = 4 << 10
-	b.kept = append(b.kept, p[:min(max(0, most-len(b.kept)), len(p))]...)
+	b.kept = append(b.kept, p...)
+	b.kept = b.kept[max(0, len(b.kept)-most):]
 	return len(p), nil
 }
 
 // lastLine returns the last line that says why a server has ended.
-func (b *firstBytes) lastLine() (last string) {
+func (b *lastBytes) lastLine() (last string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for line := range strings.Lines(string(b.kept)) {
-		if line = strings.TrimSpace(line); strings.Contains(line, "FATAL:") || strings.Contains(line, "terminated by signal") || last == "" {
-			last = line
+	for _, mark := range []string{"PANIC:", "terminated by signal", "FATAL:", ""} {
+		for line := range strings.Lines(string(b.kept)) {
+			if line = strings.TrimSpace(line); line != "" && strings.Contains(line, mark) {
+				last = line
+			}
+		}
+		if last != "" {
+			break
 		}
 	}
 	return last

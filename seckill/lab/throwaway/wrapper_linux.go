@@ -16,6 +16,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"golang.org/x/sys/unix"
 )
 
@@ -32,6 +34,8 @@ const (
 	killLimit   = 15 * time.Second
 	reapPause   = time.Millisecond
 	closedStdin = "closed" // the server is no longer wanted
+
+	stillStarting = "57P03" // the code of the refusal
 )
 
 // ownGroup keeps Ctrl-C from the wrapper: this process ends it in order.
@@ -60,8 +64,8 @@ type wrapper struct {
 	main   int           // the process id of Postgres
 	gone   bool          // Postgres itself has ended
 	before time.Duration // what making its cluster took, which is no work of a statement
-	said   firstBytes
-	polite map[int]bool // processes whose session is as nice as this one
+	said   *lastBytes    // of Postgres
+	polite map[int]bool  // processes whose session is as nice as this one
 }
 
 // Run runs a server in this process, the wrapper, and ends the process. It reads a job from standard input and writes news to
@@ -85,7 +89,9 @@ func Run() {
 	}()
 	tell := json.NewEncoder(os.Stdout)
 	ended, text := Crashed, ""
-	if err := w.start(ctx); err != nil {
+	if err := w.start(ctx); ctx.Err() != nil {
+		ended = closedStdin
+	} else if err != nil {
 		text = err.Error()
 	} else {
 		_ = tell.Encode(news{Folder: w.folder})
@@ -107,23 +113,53 @@ func (w *wrapper) start(ctx context.Context) (err error) {
 	if err = w.makeFolder(); err != nil {
 		return err
 	}
-	data := filepath.Join(w.folder, "data")
-	if err = w.Programs.data(ctx, data); err != nil {
-		return err
-	}
 	// Backends leave the session of Postgres, and their parent may die before them: then they become children of this process.
 	if err = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return err
 	}
+	data := filepath.Join(w.folder, "data")
+	copied, err := w.Programs.data(ctx, data)
+	if err == nil {
+		err = w.serve(ctx, data)
+	}
+	if err == nil || !copied || ctx.Err() != nil {
+		return err
+	}
+	// The cluster that an earlier start has kept may be damaged.
+	if err = errors.Join(w.endAll(), os.RemoveAll(w.Programs.kept()), os.RemoveAll(data)); err != nil {
+		return err
+	}
+	w.main, w.gone = 0, false
+	if _, err = w.Programs.data(ctx, data); err != nil {
+		return err
+	}
+	return w.serve(ctx, data)
+}
+
+// serve starts Postgres and returns when it answers.
+func (w *wrapper) serve(ctx context.Context, data string) error {
 	cmd := exec.Command(filepath.Join(w.Programs.Bin, "postgres"), "-D", data, "-k", w.folder, "-p", port)
-	cmd.Dir, cmd.Stdout, cmd.Stderr = "/", &w.said, &w.said
+	w.said = &lastBytes{}
+	cmd.Dir, cmd.Stdout, cmd.Stderr = "/", w.said, w.said
 	w.Programs.prepare(cmd)
 	w.before = used(nil)
-	if err = w.limited(cmd.Start); err != nil {
+	if err := w.limited(cmd.Start); err != nil {
 		return err
 	}
 	w.main = cmd.Process.Pid
-	return nil
+	for {
+		c, err := pgx.Connect(ctx, urlIn(w.folder, Superuser))
+		if err == nil {
+			return c.Close(ctx)
+		}
+		if w.reap(); w.gone {
+			return errors.New(w.said.lastLine())
+		}
+		if pg := new(pgconn.PgError); ctx.Err() != nil || errors.As(err, &pg) && pg.Code != stillStarting {
+			return err
+		}
+		time.Sleep(reapPause)
+	}
 }
 
 // limited calls start with limits, which what it starts inherits and cannot raise. They are those of one process: watch adds up. This
@@ -202,11 +238,14 @@ func (w *wrapper) reap() bool {
 	}
 }
 
-// end ends all processes and removes the folder. SIGQUIT ends Postgres and its backends in milliseconds, also one that looks for no
-// interrupt. If SIGKILL were the first, the backends of a killed Postgres would run on.
-func (w *wrapper) end() error {
+// end ends all processes and removes the folder.
+func (w *wrapper) end() error { return errors.Join(w.endAll(), w.removeFolder()) }
+
+// endAll ends all processes. SIGQUIT ends Postgres and its backends in milliseconds, also one that looks for no interrupt. If SIGKILL
+// were the first, the backends of a killed Postgres would run on.
+func (w *wrapper) endAll() error {
 	if w.main == 0 {
-		return w.removeFolder()
+		return nil
 	}
 	segment := w.sharedSegment()
 	if !w.gone {
@@ -220,13 +259,13 @@ func (w *wrapper) end() error {
 			_ = unix.Kill(pid, unix.SIGKILL)
 		}
 		if time.Since(began) > killLimit {
-			return errors.Join(errors.New("a process does not end"), w.removeFolder())
+			return errors.New("a process does not end")
 		}
 	}
 	if segment > 0 { // a killed Postgres leaves it
 		_, _ = unix.SysvShmCtl(segment, unix.IPC_RMID, nil)
 	}
-	return w.removeFolder()
+	return nil
 }
 
 // sharedSegment returns the id of the segment of shared memory by which Postgres knows that it is alone; 0 if there is none.
