@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -138,5 +139,58 @@ func TestAServerThatDoesNotStart(t *testing.T) {
 	p.Bin, p.Version = t.TempDir(), "none"
 	if s, err := Start(t.Context(), p, roomy, wrapperEnv); err == nil || !strings.Contains(err.Error(), "initdb") {
 		t.Errorf("%v: %v", s, err)
+	}
+}
+
+// What only makes a server nicer to others may be refused.
+func TestAServerThatMayNotBeNice(t *testing.T) {
+	t.Parallel()
+	s, err := Start(t.Context(), programs(t), roomy, as("wrapper that may not be nice"))
+	must(t, err)
+	must(t, s.Close())
+}
+
+// Where Linux does not say which children a process has, no server runs without a limit.
+func TestNoServerWithoutTotals(t *testing.T) {
+	t.Parallel()
+	if s, err := Start(t.Context(), programs(t), roomy, as("wrapper that sees no children")); !errors.Is(err, ErrNone) {
+		t.Errorf("%v: %v", s, err)
+	}
+}
+
+// Under memory pressure Linux ends the server of a program, and not the shop.
+func TestAServerIsTheFirstToGiveMemoryBack(t *testing.T) {
+	t.Parallel()
+	s := open(t, roomy)
+	score := func(pid int) string {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/oom_score_adj", pid))
+		must(t, err)
+		return strings.TrimSpace(string(text))
+	}
+	if main, session := score(mainOf(t, s)), score(int(connect(t, s, Role).PgConn().PID())); main != "1000" || session != "1000" {
+		t.Errorf("Postgres has %s, a session %s", main, session)
+	}
+	if own, wrapper := score(os.Getpid()), score(s.cmd.Process.Pid); wrapper != own {
+		t.Errorf("the wrapper has %s, the shop %s", wrapper, own)
+	}
+}
+
+// The reason why a server has ended is among the last lines of a long log.
+func TestTheReasonIsTheLastThatALogSays(t *testing.T) {
+	t.Parallel()
+	for want, log := range map[string]string{
+		"LOG:  server process (PID 1) was terminated by signal 24: CPU time limit exceeded": "LOG:  server process (PID 1) was terminated by signal 24: CPU time limit exceeded\nFATAL:  the database system is in recovery mode\n",
+		"PANIC:  could not read file": "PANIC:  could not read file\nLOG:  startup process (PID 2) was terminated by signal 6: Aborted\nLOG:  database system is shut down\n",
+		"FATAL:  no memory":           "FATAL:  no memory\nLOG:  database system is shut down\n",
+		"LOG:  shut down":             "LOG:  shut down\n\n",
+	} {
+		b := &lastBytes{}
+		for range 1000 {
+			fmt.Fprintln(b, "LOG:  a checkpoint has begun")
+		}
+		fmt.Fprint(b, log)
+		if got := b.lastLine(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
 	}
 }

@@ -3,6 +3,7 @@ package throwaway
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -10,8 +11,10 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/jackc/pgx/v5"
+	"golang.org/x/sys/unix"
 
 	"miaosha/seckill/sandbox"
 	"miaosha/seckill/sandbox/sandboxtest"
@@ -24,13 +27,48 @@ func TestMain(m *testing.M) {
 	switch os.Getenv(asEnv) {
 	case "wrapper":
 		Run()
+	case "wrapper that may not be nice":
+		refuse(unix.SYS_SETPRIORITY)
+		Run()
+	case "wrapper that sees no children":
+		procfs = "/nowhere"
+		Run()
 	case "shop":
 		shop()
 	}
 	os.Exit(m.Run())
 }
 
-var wrapperEnv = []string{asEnv + "=wrapper", "PATH=" + os.Getenv("PATH"), "TMPDIR=" + os.TempDir(), "HOME=" + os.Getenv("HOME")}
+// refuse lets Linux refuse a call to this process and its children, as the filter of a service does.
+func refuse(call uint32) {
+	filter := []unix.SockFilter{
+		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: 0}, // the number of the call
+		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: call, Jf: 1},
+		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM)},
+		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW},
+	}
+	program := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
+	err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+	if err == nil {
+		_, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC, uintptr(unsafe.Pointer(&program)))
+		if errno != 0 {
+			err = errno
+		}
+	}
+	if err != nil {
+		panic(err)
+	}
+	if err := unix.Setpriority(unix.PRIO_PROCESS, 0, 1); !errors.Is(err, unix.EPERM) {
+		panic(fmt.Sprintf("a call that is refused returns %v", err))
+	}
+}
+
+var wrapperEnv = as("wrapper")
+
+// as returns the environment of the test binary as something else.
+func as(what string) []string {
+	return []string{asEnv + "=" + what, "PATH=" + os.Getenv("PATH"), "TMPDIR=" + os.TempDir(), "HOME=" + os.Getenv("HOME")}
+}
 
 // shop starts a server, prints its folder, and waits until it is killed.
 func shop() {

@@ -15,6 +15,16 @@ import (
 // ticksPerSecond is that of the times in /proc on all systems with Linux.
 const ticksPerSecond = 100
 
+// procfs is where Linux shows processes.
+var procfs = "/proc"
+
+// seesChildren returns an error if Linux does not show which children a process has: it may have been built without
+// CONFIG_PROC_CHILDREN, or be an imitation. Then nothing could be added up, or ended.
+func seesChildren() error {
+	_, err := os.ReadFile(fmt.Sprintf("%s/self/task/%d/children", procfs, unix.Gettid()))
+	return err
+}
+
 // descendants returns the children of this process, and theirs.
 func descendants() (all []int) {
 	all = childrenOf(os.Getpid())
@@ -26,9 +36,9 @@ func descendants() (all []int) {
 
 // childrenOf returns the children of all threads of a process.
 func childrenOf(pid int) (all []int) {
-	threads, _ := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
+	threads, _ := os.ReadDir(fmt.Sprintf(procfs+"/%d/task", pid))
 	for _, thread := range threads {
-		text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%s/children", pid, thread.Name()))
+		text, _ := os.ReadFile(fmt.Sprintf(procfs+"/%d/task/%s/children", pid, thread.Name()))
 		for _, word := range strings.Fields(string(text)) {
 			if child, err := strconv.Atoi(word); err == nil {
 				all = append(all, child)
@@ -44,7 +54,7 @@ func used(running []int) time.Duration {
 	_ = unix.Getrusage(unix.RUSAGE_CHILDREN, &ended)
 	sum := time.Duration(ended.Utime.Nano() + ended.Stime.Nano())
 	for _, pid := range running {
-		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		text, err := os.ReadFile(fmt.Sprintf(procfs+"/%d/stat", pid))
 		if err != nil {
 			continue
 		}
@@ -61,7 +71,7 @@ func used(running []int) time.Duration {
 // memoryOf returns how much memory processes have for themselves.
 func memoryOf(running []int) (bytes int64) {
 	for _, pid := range running {
-		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
+		text, err := os.ReadFile(fmt.Sprintf(procfs+"/%d/statm", pid))
 		if err != nil {
 			continue
 		}
@@ -73,14 +83,19 @@ func memoryOf(running []int) (bytes int64) {
 	return bytes
 }
 
-// beNice puts the session of each process at the niceness of the server. Backends begin sessions, and Linux shares the processor among
-// sessions before it looks at the niceness of their processes, if it has autogroups.
+// beNice puts the session of each process at the niceness of the server.
 func (w *wrapper) beNice(running []int) {
 	for _, pid := range running {
 		if !w.polite[pid] {
-			w.polite[pid] = os.WriteFile(fmt.Sprintf("/proc/%d/autogroup", pid), []byte(strconv.Itoa(Niceness)), 0) == nil
+			w.polite[pid] = beNice(pid)
 		}
 	}
+}
+
+// beNice puts the session of a process at the niceness of a server. Backends begin sessions, and Linux shares the processor among
+// sessions before it looks at the niceness of their processes, if it has autogroups.
+func beNice(pid int) bool {
+	return os.WriteFile(fmt.Sprintf("/proc/%d/autogroup", pid), []byte(strconv.Itoa(Niceness)), 0) == nil
 }
 
 // sizeOf returns how much room a folder takes, and how many files it has. Files come and go meanwhile.

@@ -1,6 +1,7 @@
 package throwaway
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -14,7 +15,8 @@ import (
 )
 
 // settings are all that such a server has. Nothing of it has to outlive it: it syncs nothing, and after the crash of one process
-// all of it ends. Nothing works in the background, so that all work is that of a statement.
+// all of it ends. Nothing works in the background, so that all work is that of a statement. The log says how the server ends, which
+// watch reads, and no word of a program.
 const settings = `listen_addresses = ''
 unix_socket_permissions = 0700
 max_connections = 60
@@ -44,6 +46,9 @@ temp_file_limit = 64MB
 deadlock_timeout = 20ms
 timezone = 'UTC'
 lc_messages = 'C'
+log_checkpoints = off
+log_min_messages = log
+log_error_verbosity = terse
 `
 
 // access lets in whoever may pass the folder.
@@ -164,11 +169,17 @@ func (p Programs) run(ctx context.Context, input, name string, args ...string) (
 	cmd := exec.CommandContext(ctx, filepath.Join(p.Bin, name), args...)
 	cmd.Dir, cmd.Stdin = "/", strings.NewReader(input)
 	p.prepare(cmd)
-	said, err := cmd.CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("%s: %w: %s", name, err, said)
+	var said bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &said, &said
+	err := cmd.Start()
+	if err == nil {
+		beNice(cmd.Process.Pid)
+		err = cmd.Wait()
 	}
-	return string(said), nil
+	if err != nil {
+		return "", fmt.Errorf("%s: %w: %s", name, err, &said)
+	}
+	return said.String(), nil
 }
 
 func (p Programs) own(path string) error {

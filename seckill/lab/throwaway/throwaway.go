@@ -57,12 +57,13 @@ const (
 	Folder    = "folder"
 	Files     = "files"
 	Crashed   = "crashed"
+	none      = "none" // before the start: ErrNone
 )
 
 // Used is what a server has used.
 type Used struct{ Processor time.Duration }
 
-// ErrNone means that this machine can run no such server.
+// ErrNone means that this machine can run no such server: Start refuses, and would refuse again.
 var ErrNone = errors.New("a program needs a Postgres of its own, and none can be run here")
 
 // Server is a running server.
@@ -131,6 +132,9 @@ func Start(ctx context.Context, p Programs, l Limits, env []string) (s *Server, 
 		s.Close()
 		if s.last.Text != "" {
 			err = errors.New(s.last.Text)
+		}
+		if s.last.Ended == none {
+			return nil, fmt.Errorf("%w: %w", ErrNone, err)
 		}
 		return nil, fmt.Errorf("start a Postgres for the lab: %w", err)
 	}

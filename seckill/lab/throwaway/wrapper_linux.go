@@ -89,7 +89,9 @@ func Run() {
 	}()
 	tell := json.NewEncoder(os.Stdout)
 	ended, text := Crashed, ""
-	if err := w.start(ctx); ctx.Err() != nil {
+	if err := seesChildren(); err != nil {
+		ended, text = none, err.Error()
+	} else if err := w.start(ctx); ctx.Err() != nil {
 		ended = closedStdin
 	} else if err != nil {
 		text = err.Error()
@@ -116,6 +118,9 @@ func (w *wrapper) start(ctx context.Context) (err error) {
 	// Backends leave the session of Postgres, and their parent may die before them: then they become children of this process.
 	if err = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return err
+	}
+	if now, err := unix.Getpriority(unix.PRIO_PROCESS, 0); err == nil && 20-now < Niceness { // of this thread, which starts all
+		_ = unix.Setpriority(unix.PRIO_PROCESS, 0, Niceness) // refused in some services
 	}
 	data := filepath.Join(w.folder, "data")
 	copied, err := w.Programs.data(ctx, data)
@@ -162,8 +167,8 @@ func (w *wrapper) serve(ctx context.Context, data string) error {
 	}
 }
 
-// limited calls start with limits, which what it starts inherits and cannot raise. They are those of one process: watch adds up. This
-// process itself needs more.
+// limited calls start with limits, which what it starts inherits. They are those of one process: watch adds up. This process itself
+// needs more. If the machine has no memory left, what it starts is ended, and not the shop.
 func (w *wrapper) limited(start func() error) error {
 	seconds := uint64(w.Limits.Processor/time.Second) + 1
 	for resource, limit := range map[int]uint64{unix.RLIMIT_CPU: seconds, unix.RLIMIT_CORE: 0, unix.RLIMIT_DATA: uint64(w.Limits.Memory) + ownData, unix.RLIMIT_FSIZE: uint64(w.Limits.Folder)} {
@@ -176,10 +181,10 @@ func (w *wrapper) limited(start func() error) error {
 		}
 		defer unix.Setrlimit(resource, &was)
 	}
-	if now, err := unix.Getpriority(unix.PRIO_PROCESS, 0); err == nil && 20-now < Niceness { // of this thread alone
-		if err := unix.Setpriority(unix.PRIO_PROCESS, 0, Niceness); err != nil {
-			return err
-		}
+	const score = "/proc/self/oom_score_adj"
+	if was, err := os.ReadFile(score); err == nil {
+		_ = os.WriteFile(score, []byte("1000"), 0)
+		defer func() { _ = os.WriteFile(score, was, 0) }()
 	}
 	return start()
 }
