@@ -42,7 +42,7 @@ func TestPurposesHaveKeysOfTheirOwn(t *testing.T) {
 			t.Errorf("%s has the key of %s", p.Name, other)
 		}
 		seen[key] = p.Name
-		if p.Life == 0 && p.Until == "" || p.Bound == "" || p.Kept == "" || p.Shown == "" || p.Uses != one && p.Uses != any {
+		if p.Life == 0 && p.Until == "" || p.Bound == "" || p.Kept == "" || p.Shown == "" || p.Uses != one && p.Uses != many {
 			t.Errorf("the row of %s is not whole: %+v", p.Name, p)
 		}
 		if string(p.Key([]byte("another secret of 32 bytes ......"))) == key {
