@@ -1,16 +1,19 @@
 package web
 
 import (
+	"bytes"
 	"context"
 	"io"
 	"log/slog"
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"miaosha/goods"
 	"miaosha/order"
@@ -32,6 +35,7 @@ func (i idle) once() bool {
 }
 
 func (i idle) State() any { return nil }
+func (i idle) Busy() bool { return *i.asked }
 
 type idleBots struct{ idle }
 
@@ -42,7 +46,7 @@ type idleTeacher struct{ idle }
 func (idleTeacher) Can() map[string]string       { return map[string]string{"flush": ""} }
 func (b idleTeacher) Start(_ string, _ int) bool { return b.once() }
 
-// What an administrator does outside Postgres is a line of the log, once, and what is refused is none: each route of the lab, of
+// What an administrator does outside Postgres is a line of the log, once, and what is refused before it is none: each route of the lab, of
 // classes, of the bots and of the panel. TestEveryRouteForEveryCaller has those of the back office. A visitor's job is no line.
 func TestWhatTheStaffDoesOutsidePostgresIsALine(t *testing.T) {
 	t.Parallel()
@@ -53,6 +57,11 @@ func TestWhatTheStaffDoesOutsidePostgresIsALine(t *testing.T) {
 		}
 	}
 	db, rdb, log, secret := sandboxtest.DB(t), sandboxtest.Redis(t), slog.New(slog.NewTextHandler(io.Discard, nil)), []byte("a secret of thirty-two bytes ....")
+	one := db.Config()
+	one.MaxConns = 1
+	staff, err := pgxpool.NewWithConfig(t.Context(), one)
+	must(err)
+	t.Cleanup(staff.Close)
 	sessions, err := user.NewSessions(sandboxtest.RedisOptions(t, sandboxtest.RedisURL(t)), time.Hour)
 	must(err)
 	t.Cleanup(func() { sessions.Close() })
@@ -68,7 +77,7 @@ func TestWhatTheStaffDoesOutsidePostgresIsALine(t *testing.T) {
 	}
 	jobs.without = func(context.Context, lab.Stores, string) (lab.WithoutResult, error) { return lab.WithoutResult{}, nil }
 	s, err := New(Config{Rate: "off", IPRate: "off", TimeZone: "UTC", Cashier: "off"}, Deps{Users: users, Sessions: sessions, Cache: cache, Orders: orders,
-		Rush: rush, Admin: admin.New(db, order.Config{PayWithin: time.Minute}, nil), Lab: jobs, Log: log, Secret: secret, Sandbox: true,
+		Rush: rush, Admin: admin.New(staff, order.Config{PayWithin: time.Minute}, nil), Lab: jobs, Log: log, Secret: secret, Sandbox: true,
 		Demo: &Demo{Bots: idleBots{idle{new(bool)}}, Teacher: idleTeacher{idle{new(bool)}}}}, "")
 	must(err)
 	_, err = sales.Sell(t.Context(), goods.Item{Title: "T"}, goods.Terms{Price: 1, Total: 5, StartsAt: time.Now().Add(-time.Minute), EndsAt: time.Now().Add(time.Hour)})
@@ -83,10 +92,17 @@ func TestWhatTheStaffDoesOutsidePostgresIsALine(t *testing.T) {
 	go func() { ended <- jobs.Run(ctx) }()
 	t.Cleanup(func() { stop(); <-ended })
 
-	key, code := uuid.NewString(), ""
+	key, code, stopping := uuid.NewString(), "", make(chan struct{})
 	const plan = `{"strategies":["mutex"],"buyers":20,"stock":2,"double_clicks":10,"seed":1,"seconds":5}`
 	const program = `{"language":"lua","source":"function buy() end"}`
-	jobs.runPlan = func(ctx context.Context, _ lab.Stores, _ lab.Plan, _ func(lab.Progress)) ([]lab.Result, error) {
+	jobs.runPlan = func(ctx context.Context, _ lab.Stores, p lab.Plan, _ func(lab.Progress)) ([]lab.Result, error) {
+		if p.Seed == 0 {
+			<-ctx.Done()
+		}
+		select {
+		case <-ctx.Done():
+		case <-stopping:
+		}
 		return nil, ctx.Err()
 	}
 	jobs.judge = func(context.Context, lab.Stores, lab.Program, []lab.Plan, func(lab.Progress)) ([]lab.Result, error) {
@@ -96,11 +112,37 @@ func TestWhatTheStaffDoesOutsidePostgresIsALine(t *testing.T) {
 		return lab.ExerciseResult{}, nil
 	}
 	seen := []string{"POST /api/sandbox/login", "POST /api/sandbox/class"} // a log-in; a student takes a seat
+	ask := func(route, body, key, token string) int {
+		method, path, _ := strings.Cut(strings.ReplaceAll(route, "{code}", code), " ")
+		r := httptest.NewRequest(method, path, strings.NewReader(body))
+		if body != "" {
+			r.Header.Set("Content-Type", "application/json")
+		}
+		if key != "" {
+			r.Header.Set(keyHeader, key)
+		}
+		if token != "" {
+			r.Header.Set("Authorization", "Bearer "+token)
+		}
+		w := httptest.NewRecorder()
+		s.ServeHTTP(w, r)
+		return w.Code
+	}
+	lines := func() (all []string) {
+		t.Helper()
+		found, _, err := s.Admin.Log(t.Context(), admin.By{Whole: true}, admin.LogFilter{ByUser: boss.ID})
+		must(err)
+		for _, l := range found {
+			all = append(all, l.Action+" "+l.Subject)
+		}
+		return all
+	}
 	for _, c := range []struct {
 		route, body, key string
 		status           int
 		want             string // the line: action and subject; "" for none
 	}{
+		{"POST /api/lab/run/stop", "", "", 200, ""}, // there is nothing to stop
 		{"POST /api/lab/run", plan, "", 202, "lab.run lab"},
 		{"POST /api/lab/run", plan, key, 202, "lab.run lab"},
 		{"POST /api/lab/run", plan, key, 202, ""}, // the same again
@@ -124,33 +166,8 @@ func TestWhatTheStaffDoesOutsidePostgresIsALine(t *testing.T) {
 		{"POST /api/sandbox/teach", `{"fault":"flush"}`, "", 503, ""},
 	} {
 		seen = append(seen, strings.Replace(c.route, "/one-unit", "/{name}", 1))
-		ask := func(token string) int {
-			method, path, _ := strings.Cut(strings.ReplaceAll(c.route, "{code}", code), " ")
-			r := httptest.NewRequest(method, path, strings.NewReader(c.body))
-			if c.body != "" {
-				r.Header.Set("Content-Type", "application/json")
-			}
-			if c.key != "" {
-				r.Header.Set(keyHeader, c.key)
-			}
-			if token != "" {
-				r.Header.Set("Authorization", "Bearer "+token)
-			}
-			w := httptest.NewRecorder()
-			s.ServeHTTP(w, r)
-			return w.Code
-		}
-		lines := func() (all []string) {
-			t.Helper()
-			found, _, err := s.Admin.Log(t.Context(), admin.By{Whole: true}, admin.LogFilter{ByUser: boss.ID})
-			must(err)
-			for _, l := range found {
-				all = append(all, l.Action+" "+l.Subject)
-			}
-			return all
-		}
 		was := lines()
-		if status := ask(token); status != c.status {
+		if status := ask(c.route, c.body, c.key, token); status != c.status {
 			t.Errorf("%s: %d, want %d", c.route, status, c.status)
 		}
 		is := lines()
@@ -163,9 +180,12 @@ func TestWhatTheStaffDoesOutsidePostgresIsALine(t *testing.T) {
 			t.Errorf("%s has the lines %q, want %q", c.route, new, want)
 		}
 		if strings.HasPrefix(c.route, "POST /api/lab/") {
-			if ask(""); len(lines()) != len(is) {
+			if ask(c.route, c.body, c.key, ""); len(lines()) != len(is) {
 				t.Errorf("%s by a visitor is a line", c.route)
 			}
+		}
+		if c.want == "lab.stop lab" {
+			close(stopping)
 		}
 		if all := s.classes.list(); code == "" && len(all) > 0 {
 			code = all[0].Code
@@ -181,5 +201,58 @@ func TestWhatTheStaffDoesOutsidePostgresIsALine(t *testing.T) {
 				t.Errorf("%s is not tried: is it a line?", route)
 			}
 		}
+	}
+
+	// Requests with one key that come together are one class, one run, and a line of each.
+	for route, body := range map[string]string{"POST /api/sandbox/classes": `{"title":"Sunday"}`, "POST /api/lab/run": plan} {
+		together, was := uuid.NewString(), lines()
+		var wait sync.WaitGroup
+		for range 10 {
+			wait.Go(func() {
+				if status := ask(route, body, together, token); status >= 300 {
+					t.Errorf("%s with nine others: %d", route, status)
+				}
+			})
+		}
+		wait.Wait()
+		if n := len(lines()) - len(was); n != 1 {
+			t.Errorf("ten times %s with one key: %d lines", route, n)
+		}
+	}
+	if n := len(s.classes.list()); n != 2 {
+		t.Errorf("%d classes were opened, want 2", n)
+	}
+
+	// While Postgres does not answer, what ends or restricts is done, and nothing else is.
+	var said bytes.Buffer
+	s.Log = slog.New(slog.NewTextHandler(&said, nil))
+	must(func() error { _, err := jobs.addPlan(labCaller{user: boss.ID}, lab.Plan{}); return err }())
+	_, err = s.classes.open("Tuesday", classKey{}, time.Now())
+	must(err)
+	code = s.classes.list()[0].Code
+	only, err := staff.Acquire(t.Context())
+	must(err)
+	for _, c := range [][2]string{{"POST /api/lab/run/stop", ""}, {"POST /api/sandbox/classes/{code}/lock", `{"locked":true}`}, {"POST /api/sandbox/classes/{code}/close", ""}} {
+		said.Reset()
+		if status := ask(c[0], c[1], "", token); status != 200 || !strings.Contains(said.String(), "the log of the staff may lack a line") {
+			t.Errorf("%s without Postgres: %d, and the process says %q", c[0], status, said.String())
+		}
+	}
+	if v, err := s.classes.board(code); err != nil || !v.Locked || v.ClosedAt == "" {
+		t.Errorf("the class without Postgres: %+v, %v", v, err)
+	}
+	only.Release()
+	staff.Close()
+	s.Demo = &Demo{Bots: idleBots{idle{new(bool)}}, Teacher: idleTeacher{idle{new(bool)}}}
+	for _, c := range [][2]string{{"POST /api/lab/run", plan}, {"POST /api/sandbox/classes", `{"title":"Friday"}`}, {"POST /api/sandbox/bots", `{"sale":1}`}, {"POST /api/sandbox/teach", `{"fault":"flush"}`}} {
+		if status := ask(c[0], c[1], "", token); status < 500 {
+			t.Errorf("%s without Postgres: %d", c[0], status)
+		}
+	}
+	jobs.mu.Lock()
+	open := slices.ContainsFunc(jobs.jobs, (*labJob).open)
+	jobs.mu.Unlock()
+	if s.Demo.Bots.Busy() || s.Demo.Teacher.Busy() || s.classes.list()[0].Title != "Tuesday" || open {
+		t.Error("something was begun without a line")
 	}
 }

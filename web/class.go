@@ -33,7 +33,7 @@ func (s *Server) classRoutes(r chi.Router) {
 		})))
 	}
 	teach("GET", "/sandbox/classes", s.listClasses)
-	teach("POST", "/sandbox/classes", s.openClass)
+	teach("POST", "/sandbox/classes", s.keyed(s.openClass))
 	teach("GET", "/sandbox/classes/{code}", s.showClass)
 	teach("POST", "/sandbox/classes/{code}/run", s.runInClass)
 	teach("POST", "/sandbox/classes/{code}/remove", s.removeStudent)
@@ -104,21 +104,10 @@ func (s *Server) openClass(w http.ResponseWriter, r *http.Request, by admin.By) 
 	if utf8.RuneCountInString(title) > maxClassTitle {
 		return fieldError{"title", "class"}
 	}
-	key, err := readKey(r)
-	if err != nil {
+	if err := s.Admin.Note(r.Context(), by, "class.open", "class", map[string]string{"title": title}); err != nil {
 		return err
 	}
-	var opened classView
-	open := func() (err error) {
-		opened, err = s.classes.open(title, classKey{by.UserID, key}, time.Now())
-		return err
-	}
-	if s.classes.knows(classKey{by.UserID, key}) {
-		err = open()
-	} else {
-		err = s.Admin.Note(r.Context(), by, "class.open", "class", map[string]string{"title": title}, open)
-	}
-	return s.answerClass(w, r, by)(opened, err)
+	return s.answerClass(w, r, by)(s.classes.open(title, classKey{by.UserID, by.Key}, time.Now()))
 }
 
 func (s *Server) showClass(w http.ResponseWriter, r *http.Request, by admin.By) error {
@@ -177,14 +166,13 @@ func (s *Server) closeClass(w http.ResponseWriter, r *http.Request, by admin.By)
 	return s.changeClass(w, r, by, "class.close", nil, func(code string) (classView, error) { return s.classes.close(code, time.Now()) })
 }
 
-// changeClass makes a change of a class with its line in the log, and answers with the class.
+// changeClass makes a change of a class, writes its line into the log, and answers with the class.
 func (s *Server) changeClass(w http.ResponseWriter, r *http.Request, by admin.By, action string, after any, change func(code string) (classView, error)) error {
-	var v classView
 	code := chi.URLParam(r, "code")
-	err := s.Admin.Note(r.Context(), by, action, "class "+code, after, func() (err error) {
-		v, err = change(code)
-		return err
-	})
+	v, err := change(code)
+	if err == nil {
+		s.noteDone(r.Context(), by, action, "class "+code, after)
+	}
 	return s.answerClass(w, r, by)(v, err)
 }
 

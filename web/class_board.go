@@ -181,13 +181,6 @@ func newClassCode() string {
 	return string(code)
 }
 
-// knows reports whether a class was opened with a key.
-func (c *classes) knows(key classKey) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return key.key != uuid.Nil && slices.ContainsFunc(c.all, func(one *class) bool { return one.key == key })
-}
-
 // find returns the class with this code, or nil. The caller has locked c.
 func (c *classes) find(code string) *class {
 	for _, one := range c.all {

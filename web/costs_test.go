@@ -275,6 +275,7 @@ type noBots struct{}
 
 func (noBots) Start(int64) bool       { return true }
 func (noBots) State() any             { return nil }
+func (noBots) Busy() bool             { return false }
 func (noBots) Can() map[string]string { return map[string]string{"none": ""} }
 
 type noTeacher struct{ noBots }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -59,21 +60,29 @@ func (s *Server) inLab(route string, run labHandler) http.HandlerFunc {
 }
 
 // addJob adds a job for a caller. What an administrator asks the lab for is a line in the log of the staff, once for each
-// job.
+// job: it has its place in the lab before the line, and begins after it.
 func (s *Server) addJob(ctx context.Context, caller labCaller, action, subject string, after any, add func(labCaller) (*labJob, error)) (job *labJob, err error) {
-	if !caller.admin || s.Lab.knows(caller) {
-		return add(caller)
+	caller.noted = caller.admin
+	job, err = add(caller)
+	if err != nil || !s.Lab.claimLine(job) {
+		return job, err
 	}
-	by := admin.By{UserID: caller.user, From: caller.address}
-	err = s.Admin.Note(ctx, by, action, subject, after, func() (err error) {
-		job, err = add(caller)
-		return err
-	})
-	if err != nil && job != nil { // the line may not be there
-		s.Lab.drop(job)
-	}
+	err = s.Admin.Note(ctx, admin.By{UserID: caller.user, From: caller.address}, action, subject, after)
+	s.Lab.hasLine(job, err == nil)
 	return job, err
 }
+
+// noteDone writes the line of what an administrator has ended or restricted. That is done already and needs no Postgres, which may be
+// what ails the shop, so the line waits for it noteLimit at most, and goes to the log of the process if it cannot be written.
+func (s *Server) noteDone(ctx context.Context, by admin.By, action, subject string, after any) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteLimit)
+	defer cancel()
+	if err := s.Admin.Note(ctx, by, action, subject, after); err != nil {
+		s.Log.Warn("the log of the staff may lack a line", "by", by.UserID, "origin", by.From, "action", action, "subject", subject, "after", after, "err", err)
+	}
+}
+
+const noteLimit = time.Second
 
 // known returns the caller of a new job, by a new cookie if need be.
 func (s *Server) known(w http.ResponseWriter, r *http.Request, caller labCaller) labCaller {
@@ -202,15 +211,12 @@ func (s *Server) stopLab(w http.ResponseWriter, r *http.Request, caller labCalle
 	if err := refuseBody(w, r); err != nil {
 		return err
 	}
-	halt := func() error { return s.Lab.halt(caller) }
-	err := error(nil)
-	if caller.admin {
-		err = s.Admin.Note(r.Context(), admin.By{UserID: caller.user, From: caller.address}, "lab.stop", "lab", nil, halt)
-	} else {
-		err = halt()
-	}
+	stopped, err := s.Lab.halt(caller)
 	if err != nil {
 		return err
+	}
+	if caller.admin && stopped {
+		s.noteDone(r.Context(), admin.By{UserID: caller.user, From: caller.address}, "lab.stop", "lab", nil)
 	}
 	return ok(w, 200, nil)
 }

@@ -111,6 +111,7 @@ type labCaller struct {
 	from    netip.Addr // see clientNetwork: a browser without its cookie is a new one each time
 	address string     // of the request, for the log of the staff
 	key     uuid.UUID  // of the request; uuid.Nil: none
+	noted   bool       // the job begins after its line in that log
 }
 
 // owns reports whether other is the same user or the same browser.
@@ -121,12 +122,22 @@ func (c labCaller) owns(other labCaller) bool {
 type labJob struct {
 	labRun
 	owner   labCaller
+	line    labLine
 	async   bool // the caller does not wait for the end
 	do      func(ctx context.Context, change func(func(*labRun))) error
 	stopped context.Context
 	stop    context.CancelFunc
 	ended   chan struct{}
 }
+
+// labLine is how far the line of a job in the log of the staff is.
+type labLine int
+
+const (
+	lineWritten labLine = iota // or none is needed
+	lineDue
+	lineAsked
+)
 
 // NewLab returns an idle Lab on these stores.
 func NewLab(stores lab.Stores, log *slog.Logger) *Lab {
@@ -162,7 +173,7 @@ func (l *Lab) next() *labJob {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, job := range l.jobs {
-		if job.State == "waiting" {
+		if job.State == "waiting" && job.line == lineWritten {
 			job.State = "running"
 			return job
 		}
@@ -271,30 +282,48 @@ func (l *Lab) add(owner labCaller, async bool, view labRun, do func(context.Cont
 		return nil, errLabAddress
 	}
 	job := &labJob{labRun: view, owner: owner, async: async, do: do, ended: make(chan struct{})}
+	if owner.noted {
+		job.line = lineDue
+	}
 	job.State, job.ID, job.Results = "waiting", uuid.NewString(), []json.RawMessage{}
 	job.stopped, job.stop = context.WithCancel(context.Background())
 	l.jobs = append(l.jobs, job)
+	l.wake()
+	return job, nil
+}
+
+// wake makes Run look for a job.
+func (l *Lab) wake() {
 	select {
 	case l.added <- struct{}{}:
 	default:
 	}
-	return job, nil
 }
 
-// knows reports whether a request with the caller's key has added a job before.
-func (l *Lab) knows(caller labCaller) bool {
+// claimLine reports, to one caller, that a job needs its line.
+func (l *Lab) claimLine(job *labJob) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return caller.key != uuid.Nil && slices.ContainsFunc(l.jobs, func(job *labJob) bool {
-		return job.owner.key == caller.key && job.owner.user == caller.user
-	})
+	due := job.line == lineDue
+	if due {
+		job.line = lineAsked
+	}
+	return due
 }
 
-// drop stops a job that must not be done.
-func (l *Lab) drop(job *labJob) {
+// hasLine lets a job begin that has its line now. One that has none ends, and its key finds it no more.
+func (l *Lab) hasLine(job *labJob, written bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.cancel(job)
+	if written {
+		job.line = lineWritten
+		l.wake()
+		return
+	}
+	if job.open() {
+		l.cancel(job)
+	}
+	l.jobs = slices.DeleteFunc(l.jobs, func(other *labJob) bool { return other == job })
 }
 
 // addPlan puts a run behind the other jobs. It returns the errors of add.
@@ -354,9 +383,9 @@ func (l *Lab) show(id string, caller labCaller) (view labRun, ok bool) {
 	return view, id == "" || view.ID == id
 }
 
-// halt stops the caller's jobs. An administrator who has none stops the one that works. It returns
+// halt stops the caller's jobs. An administrator who has none stops the one that works. It reports whether there was one, and returns
 // errForbidden if only others have jobs.
-func (l *Lab) halt(caller labCaller) error {
+func (l *Lab) halt(caller labCaller) (stopped bool, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var open, own []*labJob
@@ -370,16 +399,16 @@ func (l *Lab) halt(caller labCaller) error {
 	}
 	switch {
 	case len(open) == 0:
-		return nil
+		return false, nil
 	case len(own) == 0 && !caller.admin:
-		return errForbidden
+		return false, errForbidden
 	case len(own) == 0:
 		own = open[:1]
 	}
 	for _, job := range own {
 		l.cancel(job)
 	}
-	return nil
+	return true, nil
 }
 
 // cancel ends a job that waits, and stops one that works. The caller has locked l.

@@ -351,8 +351,8 @@ func TestLabRunIsStoppedByItsOwner(t *testing.T) {
 		if a := other.post("/api/lab/run/stop", ""); a.Status != 200 || other.state("en").State != "running" {
 			t.Errorf("stop of the stranger's own job: %+v", a)
 		}
-		if err := l.lab.halt(labCaller{user: 7, admin: true}); err != nil {
-			t.Errorf("stop by an administrator: %v", err)
+		if stopped, err := l.lab.halt(labCaller{user: 7, admin: true}); err != nil || !stopped {
+			t.Errorf("stop by an administrator: %v, %v", stopped, err)
 		}
 		synctest.Wait()
 		if s := l.state("en"); s.Code != "stopped" {

@@ -35,13 +35,15 @@ type Demo struct {
 
 // Bots sends crowds of bots to sales, one crowd at a time.
 type Bots interface {
-	Start(sale int64) bool // false while bots are under way
+	Busy() bool            // bots are under way
+	Start(sale int64) bool // false while they are
 	State() any            // of this run, or of the last one
 }
 
 // Teacher breaks parts of the sandbox on purpose, one at a time. Each fault ends by itself.
 type Teacher interface {
 	Can() map[string]string               // the faults, with why one is not possible here; "" if it is
+	Busy() bool                           // a fault is under way
 	Start(fault string, seconds int) bool // 0 seconds: as long as it lasts by default; false while a fault is under way
 	State() any                           // of this fault, or of the last one
 }
@@ -117,19 +119,16 @@ func (s *Server) startBots(w http.ResponseWriter, r *http.Request, by admin.By) 
 	if s.Rush.Left(sale) <= 0 {
 		return goods.ErrSoldOut
 	}
-	start := func() error {
-		if !s.Demo.Bots.Start(in.Sale) {
-			return errBotsBusy
+	if s.Demo.Bots.Busy() {
+		return errBotsBusy
+	}
+	if by.UserID != 0 { // else a visitor at this machine
+		if err := s.Admin.Note(r.Context(), by, "sandbox.bots", fmt.Sprintf("sale %d", in.Sale), nil); err != nil {
+			return err
 		}
-		return nil
 	}
-	if by.UserID == 0 { // a visitor at this machine
-		err = start()
-	} else {
-		err = s.Admin.Note(r.Context(), by, "sandbox.bots", fmt.Sprintf("sale %d", in.Sale), nil, start)
-	}
-	if err != nil {
-		return err
+	if !s.Demo.Bots.Start(in.Sale) {
+		return errBotsBusy
 	}
 	return ok(w, http.StatusAccepted, s.Demo.Bots.State())
 }
@@ -160,14 +159,15 @@ func (s *Server) startFault(w http.ResponseWriter, r *http.Request, by admin.By)
 	if in.Seconds < 0 || in.Seconds > maxFaultSeconds {
 		return fieldError{"seconds", fmt.Sprintf("0 to %d", maxFaultSeconds)}
 	}
-	err := s.Admin.Note(r.Context(), by, "sandbox.fault", "sandbox", map[string]any{"fault": in.Fault, "seconds": in.Seconds}, func() error {
-		if !s.Demo.Teacher.Start(in.Fault, int(in.Seconds)) {
-			return errFaultBusy
-		}
-		return nil
-	})
+	if s.Demo.Teacher.Busy() {
+		return errFaultBusy
+	}
+	err := s.Admin.Note(r.Context(), by, "sandbox.fault", "sandbox", map[string]any{"fault": in.Fault, "seconds": in.Seconds})
 	if err != nil {
 		return err
+	}
+	if !s.Demo.Teacher.Start(in.Fault, int(in.Seconds)) {
+		return errFaultBusy
 	}
 	return s.showFault(w, r, by)
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"strings"
 	"time"
 
@@ -28,17 +29,21 @@ type Line struct {
 	After   json.RawMessage `json:"after"`
 }
 
-// Note does what lies outside Postgres, such as a run of the lab, with its line in the log. do runs when the line is written, and
-// before it is committed: if do fails, there is no line, and without a line nothing is done. do may be nil, and takes no time:
-// the line's transaction waits for it.
-func (s *Store) Note(ctx context.Context, by By, name, subject string, after any, do func() error) error {
-	a := action{name: name, subject: subject, after: after}
-	return pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) error {
-		if err := a.write(ctx, tx, by); err != nil || do == nil {
-			return err
-		}
-		return do()
-	})
+// Note writes the line of what lies outside Postgres, such as a run of the lab, and returns when it is committed. The caller acts
+// then, and not if there is an error: the line says what was asked for, also if that is refused after it. What ends or restricts
+// something acts first, since it must not need Postgres. With a key there is one line of it. ErrUnsure.
+func (s *Store) Note(ctx context.Context, by By, name, subject string, after any) error {
+	return s.act(ctx, by, &action{name: name, subject: subject, after: after}, func(pgx.Tx) error { return nil })
+}
+
+// File is Note for a file that a member of the staff takes: the line also says how much the file shows. with is what it has.
+func (s *Store) File(ctx context.Context, by By, file string, with map[string]string) error {
+	after := map[string]string{"values": "masked"}
+	if by.Whole {
+		after["values"] = "whole"
+	}
+	maps.Copy(after, with)
+	return s.Note(ctx, by, "staff.file", file, after)
 }
 
 // LogFilter selects lines. A zero field selects all.

@@ -143,12 +143,3 @@ func (s *Store) searched(ctx context.Context, by By, text string) error {
 	}
 	return err
 }
-
-// File notes in the log that a member of the staff takes a file, and how much it shows. with is what the file has.
-func (s *Store) File(ctx context.Context, by By, file string, with map[string]string) error {
-	with["values"] = "masked"
-	if by.Whole {
-		with["values"] = "whole"
-	}
-	return s.act(ctx, by, &action{name: "staff.file", subject: file, after: with}, func(pgx.Tx) error { return nil })
-}

@@ -67,6 +67,13 @@ func (b *Bots) Start(sale int64) bool {
 	return true
 }
 
+// Busy reports whether Start would refuse.
+func (b *Bots) Busy() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.now.State == "running"
+}
+
 // State returns the state of the run, a BotsRun.
 func (b *Bots) State() any {
 	b.mu.Lock()

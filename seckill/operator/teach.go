@@ -95,11 +95,21 @@ func possible(s *sandbox.Sandbox, url string, gate bool) map[string]string {
 // Can returns each fault with the reason why it is not possible here, "" if it is.
 func (t *Teacher) Can() map[string]string { return t.can }
 
+// under reports whether a fault is under way.
+func (l Lesson) under() bool { return l.State != "idle" && l.State != "done" && l.State != "failed" }
+
+// Busy reports whether Start would refuse.
+func (t *Teacher) Busy() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.now.under()
+}
+
 // Start begins a possible fault; 0 seconds are those of TeachFaults. It reports false while another one is under way.
 func (t *Teacher) Start(fault string, seconds int) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if s := t.now.State; s != "idle" && s != "done" && s != "failed" {
+	if t.now.under() {
 		return false
 	}
 	if seconds == 0 {
@@ -122,7 +132,7 @@ func (t *Teacher) State() any {
 		second := *l.Second
 		l.Second = &second
 	}
-	if l.State != "done" && l.State != "failed" && l.State != "idle" {
+	if l.under() {
 		l.Elapsed = round1(time.Since(l.began).Seconds())
 	}
 	return l

@@ -44,7 +44,7 @@ func (u Users) Run(ctx context.Context, env Env) error {
 		p, made := env.progress(), 0
 		p.step("users: making %d buyers with live sessions in %s", u.N, s.Where())
 		users := user.New(s.Users, s.Redis, s.Secret, user.Config{}, env.Log)
-		err = admin.New(s.Web, order.Config{}, nil).Note(ctx, admin.By{From: "miaosha users"}, "user.mint", "users", map[string]int{"n": u.N}, nil)
+		err = admin.New(s.Web, order.Config{}, nil).Note(ctx, admin.By{From: "miaosha users"}, "user.mint", "users", map[string]int{"n": u.N})
 		if err != nil {
 			return err
 		}
