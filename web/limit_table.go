@@ -44,7 +44,7 @@ var (
 	reads         = &limit{per: perUser, flag: "--rate", most: user.MustLimit("300/min", 0), kept: shared, name: "reads"}
 	pays          = &limit{per: perUser, flag: "--rate", most: user.MustLimit("60/min", 0), kept: shared, name: "pays"} // a person needs three for an order
 	staff         = &limit{per: perUser, flag: "--rate", most: user.MustLimit("20/s", 100), kept: here}                 // a page of the staff asks for much at once
-	searches      = &limit{per: perUser, flag: "--rate", most: user.MustLimit("5/s", 50), kept: here}                   // one that finds nothing reads a whole table, and a hundred refunds are as many transactions
+	searches      = &limit{per: perUser, flag: "--rate", most: user.MustLimit("5/s", 50), kept: here}                   // one that finds nothing reads a whole table, as a sale with its counts does, and a hundred refunds are as many transactions
 	downloads     = &limit{per: perUser, flag: "--rate", most: user.MustLimit("1/12s", 30), kept: here}                 // a file may have a million rows; thirty sales have thirty
 	uploads       = &limit{per: perUser, flag: "--rate", most: user.MustLimit("1/10s", 40), kept: here}                 // the worst picture takes more than a second of a processor
 	loginSums     = &limit{per: perAddress, most: user.MustLimit("10/s", 0), kept: here}                                // of visitors without an account, and answers: a whole class may share an address
@@ -152,7 +152,7 @@ var limitTable = []limitRow{
 	{"GET /api/live", false, "before all else; then at most 500 open streams of a process, where the largest network makes room", []*limit{ownNetwork}},
 	{"GET /api/admin/sales", false, first, []*limit{searches}},
 	{"POST /api/admin/sales", false, first, []*limit{staff}},
-	{"GET /api/admin/sales/{id}", false, first, []*limit{staff}},
+	{"GET /api/admin/sales/{id}", false, first, []*limit{searches}},
 	{"POST /api/admin/sales/{id}", false, first, []*limit{staff}},
 	{"GET /api/admin/orders", false, first, []*limit{searches}},
 	{"GET /api/admin/orders.csv", false, first, []*limit{downloads}},
@@ -171,10 +171,10 @@ var limitTable = []limitRow{
 	{"POST /api/admin/sales/{id}/pause", false, first, []*limit{staff}},
 	{"POST /api/admin/sales/{id}/resume", false, first, []*limit{staff}},
 	{"POST /api/admin/sales/{id}/close", false, first, []*limit{staff}},
-	{"POST /api/admin/sales/{id}/units", false, first, []*limit{staff}},
+	{"POST /api/admin/sales/{id}/units", false, first, []*limit{searches}},
 	{"POST /api/admin/sales/{id}/window", false, first, []*limit{staff}},
 	{"POST /api/admin/sales/{id}/price", false, first, []*limit{staff}},
-	{"POST /api/admin/sales/{id}/plans", false, first, []*limit{staff}},
+	{"POST /api/admin/sales/{id}/plans", false, first, []*limit{searches}},
 	{"POST /api/admin/plans/{id}/cancel", false, first, []*limit{staff}},
 	{"GET /api/admin/goods", false, first, []*limit{staff}},
 	{"POST /api/admin/goods", false, first, []*limit{staff}},
