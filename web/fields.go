@@ -47,7 +47,7 @@ var fieldMsgs = map[fieldError]struct{ zh, en string }{
 	{"nickname", "length"}:   {fmt.Sprintf("昵称最多 %d 个字符", user.NicknameMax), fmt.Sprintf("A nickname has at most %d characters", user.NicknameMax)},
 	{"nickname", "form"}:     {"昵称中有不可见的字符，请去掉", "The nickname has invisible characters; leave them out"},
 	{"nickname", "reserved"}: {"这个昵称像工作人员的名称，请换一个", "This looks like a name of the staff; choose another one"},
-	{"nickname", "taken"}:    {"课堂里已经有这个名字，请加一个字区分", "The class has this name already; add something to it"},
+	{"nickname", "taken"}:    {"课堂里已经有这个名字，或看起来一样的名字（例如大写的 I 和小写的 l），请加一个字区分", "The class has this name, or one that looks like it (a capital I looks like a small l); add something to it"},
 	{"title", "class"}:       {fmt.Sprintf("最多 %d 个字符", maxClassTitle), fmt.Sprintf("At most %d characters", maxClassTitle)},
 	{"hours", "link"}:        {fmt.Sprintf("1 到 %d 小时", maxLinkHours), fmt.Sprintf("1 to %d hours", maxLinkHours)},
 	{"source", "required"}:   {"请先写程序", "Write a program first"},
