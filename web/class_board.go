@@ -30,7 +30,7 @@ const (
 	maxClasses    = 8
 	maxStudents   = 100              // of a class
 	maxClassTitle = 60               // characters
-	seatLeft      = 10 * time.Minute // without a look at the page of the class: a student writes a program elsewhere meanwhile
+	seatLeft      = 10 * time.Minute // without a look at the page of the class or a request to the lab: a student writes a program meanwhile
 	codeLength    = 5
 	// Digits and capitals that no one takes for another one, neither in print nor read aloud: no 0, O, 1, I, and no B, L, S, Z.
 	codeLetters = "23456789ACDEFGHJKMNPQRTUVWXY"
@@ -356,6 +356,15 @@ func (c *classes) seatOf(token string) (*class, *student) {
 	return nil, nil
 }
 
+// attend notes that the browser with the token is there: it asks the lab, or for what became of its run.
+func (c *classes) attend(token string, now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, s := c.seatOf(token); s != nil {
+		s.seen = now
+	}
+}
+
 // seat returns what the student with the token sees; nil if there is none.
 func (c *classes) seat(token string, now time.Time) *seatView {
 	c.mu.Lock()
@@ -374,17 +383,21 @@ func (c *classes) seat(token string, now time.Time) *seatView {
 }
 
 // judged notes on the board that the lab has judged a run of an exercise, which a browser with this token (see classToken) has
-// asked for. Without a seat in an open class it does nothing. Only the server calls it: no browser says what it has solved.
-func (c *classes) judged(token, exercise string, solved bool, cost exerciseCost) {
-	c.judgedAt(token, exercise, solved, cost, time.Now())
+// asked for. Without a seat in an open class it does nothing, and reports whether the browser had one that was taken away. Only the
+// server calls it: no browser says what it has solved.
+func (c *classes) judged(token, exercise string, solved bool, cost exerciseCost) (lost bool) {
+	return c.judgedAt(token, exercise, solved, cost, time.Now())
 }
 
-func (c *classes) judgedAt(token, exercise string, solved bool, cost exerciseCost, now time.Time) {
+func (c *classes) judgedAt(token, exercise string, solved bool, cost exerciseCost, now time.Time) (lost bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	one, s := c.seatOf(token)
-	if s == nil || !one.closed.IsZero() {
-		return
+	if s == nil {
+		return slices.ContainsFunc(c.all, func(one *class) bool { return one.closed.IsZero() && slices.Contains(one.removed, token) })
+	}
+	if !one.closed.IsZero() {
+		return false
 	}
 	i := slices.IndexFunc(s.work, func(w exerciseWork) bool { return w.Exercise == exercise })
 	if i < 0 {
@@ -395,7 +408,7 @@ func (c *classes) judgedAt(token, exercise string, solved bool, cost exerciseCos
 		w.Tries++
 	}
 	if !solved {
-		return
+		return false
 	}
 	if !w.Solved {
 		w.Solved, w.SolvedAt = true, formatTime(now)
@@ -403,6 +416,7 @@ func (c *classes) judgedAt(token, exercise string, solved bool, cost exerciseCos
 	if w.Cost == nil || cost.cheaper(*w.Cost) {
 		w.Cost = &cost
 	}
+	return false
 }
 
 func (c exerciseCost) cheaper(than exerciseCost) bool {

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,12 +10,14 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
 	"miaosha/seckill/admin"
+	"miaosha/seckill/lab"
 )
 
 // openClassOf opens a class with students of these names, and returns its code and their tokens.
@@ -309,4 +312,59 @@ func TestStudentsJoinAClass(t *testing.T) {
 	if a := ask("GET", ""); a.Code != "not_found" {
 		t.Errorf("a shop that is no sandbox: %+v", a)
 	}
+}
+
+// A browser that asks the lab, or for its run, is there: its seat makes no room. One whose seat was taken away reads so with its run.
+func TestARunKnowsItsSeat(t *testing.T) {
+	t.Parallel()
+	s := sandboxServer(t)
+	synctest.Test(t, func(t *testing.T) {
+		l := serveLab(t, s, &Lab{})
+		s.Lab.exercise = func(context.Context, lab.Stores, lab.Exercise, lab.Program, uint64, func(lab.Progress)) (lab.ExerciseResult, error) {
+			return lab.ExerciseResult{Solved: true}, nil
+		}
+		l.works()
+		code, tokens := openClassOf(t, s.classes, "Li Lei")
+		ask := func(method, path, body string) (run struct {
+			Run      string
+			State    string
+			SeatLost bool `json:"seat_lost"`
+		}) {
+			t.Helper()
+			s.classes.attend(tokens[0], time.Now().Add(-seatLeft))
+			r := httptest.NewRequest(method, path, strings.NewReader(body))
+			if body != "" {
+				r.Header.Set("Content-Type", "application/json")
+			}
+			r.AddCookie(&http.Cookie{Name: "class", Value: tokens[0]})
+			w := httptest.NewRecorder()
+			s.ServeHTTP(w, r)
+			answer := struct{ Data any }{&run}
+			if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil || w.Code >= 300 {
+				t.Errorf("%s %s: %d %s", method, path, w.Code, w.Body)
+			}
+			if _, seat := s.classes.seatOf(tokens[0]); seat != nil && time.Since(seat.seen) >= seatLeft {
+				t.Errorf("after %s %s the student is away", method, path)
+			}
+			synctest.Wait()
+			return run
+		}
+		judged := func() bool {
+			t.Helper()
+			run := ask("GET", "/api/lab/run?run="+ask("POST", "/api/lab/exercises/one-unit", `{"language":"lua","source":"function buy() end"}`).Run, "")
+			if run.State != "done" {
+				t.Errorf("the run: %+v", run)
+			}
+			return run.SeatLost
+		}
+		if judged() {
+			t.Error("a student who sits reads that the seat is lost")
+		}
+		if _, err := s.classes.remove(code, 1, false); err != nil {
+			t.Fatal(err)
+		}
+		if !judged() {
+			t.Error("a student without a seat does not read that the board lacks the run")
+		}
+	})
 }

@@ -42,6 +42,7 @@ func (s *Server) inLab(route string, run labHandler) http.HandlerFunc {
 		})
 	}
 	return s.handle(func(w http.ResponseWriter, r *http.Request) error {
+		s.classes.attend(s.classToken(r), time.Now())
 		if token := s.token(r); token != "" {
 			who, err := s.session(r, token)
 			if err == nil {

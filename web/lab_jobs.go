@@ -75,9 +75,11 @@ type labRun struct {
 	Results []json.RawMessage       `json:"results"`
 	Data    json.RawMessage         `json:"data,omitempty"` // of a race or an experiment that is done
 	Cut     bool                    `json:"cut,omitempty"`  // the results are not whole, see lab.Bounded
-	Code    string                  `json:"code,omitempty"` // of err
-	Msg     string                  `json:"msg,omitempty"`
-	err     error                   // failed
+	// The browser's seat in a class was taken away before its exercise was judged: the board does not show it.
+	SeatLost bool   `json:"seat_lost,omitempty"`
+	Code     string `json:"code,omitempty"` // of err
+	Msg      string `json:"msg,omitempty"`
+	err      error  // failed
 }
 
 // add adds the result of a run, in at most size bytes.

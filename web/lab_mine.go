@@ -105,8 +105,11 @@ func (s *Server) judgeExercise(w http.ResponseWriter, r *http.Request, caller la
 		if len(result.Checks) > 0 {
 			cost.PerSecond = result.Checks[0].Result.PerSecond
 		}
-		s.classes.judged(seat, exercise.Name, result.Solved, cost)
-		change(func(run *labRun) { err = run.setData(result, labProgramResult) })
+		lost := s.classes.judged(seat, exercise.Name, result.Solved, cost)
+		change(func(run *labRun) {
+			run.SeatLost = lost
+			err = run.setData(result, labProgramResult)
+		})
 		return err
 	}
 	job, err := s.addJob(r.Context(), s.known(w, r, caller), "lab.exercise", "lab", map[string]string{"exercise": exercise.Name}, func(c labCaller) (*labJob, error) {

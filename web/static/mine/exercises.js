@@ -136,6 +136,7 @@ function Exercise({ exercise, n, all, runs, exercises }) {
       result=${failing?.result} shown=${shown} goTo=${goTo} label=${t('mine.source', { name: title })} bar=${bar} />
     ${judged && html`<div class="judged-exercise" data-test="judged" data-solved=${judged.solved ? 'yes' : 'no'} role="status" ref=${outcome}>
       <h3 class="verdict" data-right=${judged.solved ? 'yes' : 'no'}>${judged.solved ? '✓ ' : '✗ '}${t(judged.solved ? 'exercise.isSolved' : 'exercise.notYet')}</h3>
+      ${run.seat_lost && html`<p class="note" data-test="seat-lost">${t('exercise.seatLost')} <a href="/class.html">${t('exercise.seatAgain')}</a></p>`}
       <ul class="checks-of">${judged.checks.map((c, i) => html`<li key=${i} data-right=${c.passed ? 'yes' : 'no'}><span aria-hidden="true">${c.passed ? '✓' : '✗'}</span>
         <span>${c.exercise !== name && html`<span class="more">${titleOf(all, c.exercise)}: </span>`}${targetOf(exercise.checks[i])}${!c.passed && html`<br /><strong class="bad">${c.message[lang()]}</strong>`}</span></li>`)}
         ${judged.checks.length < exercise.checks.length && html`<li class="more"><span></span><span>${t('exercise.notRun', { n: exercise.checks.length - judged.checks.length })}</span></li>`}</ul>

@@ -181,6 +181,8 @@ export default {
   'exercise.restartSure': 'Yes, discard what I wrote',
   'exercise.isSolved': 'Solved',
   'exercise.notYet': 'Not yet',
+  'exercise.seatLost': 'The board of the class does not show this run: you no longer have a seat there.',
+  'exercise.seatAgain': 'Join again, then run it again',
   'exercise.notRun': ({ n }) => `${s(n, 'check was', 'checks were')} not run: repair this one first.`,
   'exercise.noSearch': 'This crowd belongs to an earlier exercise. Run the program there to see the steps.',
   'exercise.next': ({ title }) => `Next: ${title}`,

@@ -179,6 +179,8 @@ export default {
   'exercise.restartSure': '确定，丢掉我写的',
   'exercise.isSolved': '完成了',
   'exercise.notYet': '还没有完成',
+  'exercise.seatLost': '这次结果没有记到课堂的榜上：你在课堂里的座位已收回。',
+  'exercise.seatAgain': '重新加入后再运行一次',
   'exercise.notRun': ({ n }) => `还有 ${n} 项没有检验：先修好这一项。`,
   'exercise.noSearch': '这群人来自前面的练习。在那个练习里运行这个程序，可以看到步骤。',
   'exercise.next': ({ title }) => `下一个：${title}`,
