@@ -110,6 +110,15 @@ type search struct {
 
 var errSameSearch = errors.New("the search of a moment ago")
 
+// lastSearches reads the lines of an account from the newest to the first that is a day old, not all that it ever had.
+const lastSearches = `
+	select digest = $2 and at > clock_timestamp() - interval '10 minutes' as same, at + interval '24 hours' - clock_timestamp() as "left"
+	from   admin_log
+	where  by_user = $1 and action = 'staff.search'
+	and    id > coalesce((select id from admin_log where by_user = $1 and at <= clock_timestamp() - interval '24 hours' order by id desc limit 1), 0)
+	order  by id desc
+	limit  $3`
+
 // searched counts a search for a value that by sees in part, and writes it into the log before anything is found. The lines are
 // the count, so all processes count together, and nothing that is lost begins it again. The same text again within ten minutes
 // is the same search: its next page, its file, or the way back from an order. TooManySearchesError.
@@ -121,12 +130,7 @@ func (s *Store) searched(ctx context.Context, by By, text string) error {
 		if _, err := tx.Exec(ctx, `select from users where id = $1 for no key update`, by.UserID); err != nil {
 			return fmt.Errorf("lock user %d: %w", by.UserID, err)
 		}
-		rows, _ := tx.Query(ctx, `
-			select digest = $2 and at > clock_timestamp() - interval '10 minutes' as same, at + interval '24 hours' - clock_timestamp() as "left"
-			from   admin_log
-			where  by_user = $1 and action = 'staff.search'
-			order  by id desc
-			limit  $3`, by.UserID, a.digest, HiddenSearches)
+		rows, _ := tx.Query(ctx, lastSearches, by.UserID, a.digest, HiddenSearches)
 		last, err := pgx.CollectRows(rows, pgx.RowToStructByPos[search])
 		switch {
 		case err != nil:

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -168,5 +170,42 @@ func TestSearchesForWholePhonesAreCounted(t *testing.T) {
 		if err := search(By{UserID: 2, From: "test"}, c.n); (err == nil) != c.want {
 			t.Errorf("a day after the first: search %d: %v", c.n, err)
 		}
+	}
+}
+
+// However many lines an account has, a search reads those of a day.
+func TestASearchReadsTheLinesOfADay(t *testing.T) {
+	s, db := newPeople(t, "admin", "viewer")
+	_, err := db.Exec(t.Context(), `
+		insert into admin_log (at, by_user, origin, action, subject)
+		select clock_timestamp() - interval '3 days', 1 + n % 10, 'test', 'staff.file', 'orders.csv' from generate_series(1, 20000) n`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range 3 {
+		if _, _, err := s.People(t.Context(), By{UserID: 2, From: "test"}, PeopleFilter{Q: fmt.Sprint(13800000003 + n)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := db.Exec(t.Context(), `analyze admin_log`); err != nil {
+		t.Fatal(err)
+	}
+	rows, _ := db.Query(t.Context(), "explain (analyze, costs off, timing off) "+lastSearches, pgx.QueryExecModeCacheDescribe, int64(2), []byte("x"), HiddenSearches)
+	plan, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := 0
+	for _, line := range plan {
+		for _, n := range regexp.MustCompile(`(?:Scan .*rows=|Removed by Filter: )(\d+)`).FindAllStringSubmatch(line, -1) {
+			more, err := strconv.Atoi(n[1])
+			if err != nil {
+				t.Fatal(err)
+			}
+			read += more
+		}
+	}
+	if read < 4 || read > 20 {
+		t.Errorf("%d rows are read\n%s", read, strings.Join(plan, "\n"))
 	}
 }
