@@ -96,7 +96,7 @@ func TestMineGoesWrongIsExplainedAndRepaired(t *testing.T) {
 	v.clicks("run-mine")
 	v.sees(test("problem"))
 	v.until("the line of the error is marked", `document.querySelector('.gutter [data-mark="error"]')?.innerText === '2'`)
-	for _, c := range [][2]string{{"drop table orders", "Either the program has removed what the lab counts"}, {"select no_such_column", "A function ended in an error"}} {
+	for _, c := range [][2]string{{"drop table orders", "The statement would have changed what belongs to the judge"}, {"select no_such_column", "A function ended in an error"}} {
 		v.writes("function prepare()\n  sql('" + c[0] + "')\nend\nfunction buy(user)\n  return false\nend\n")
 		v.clicks("run-mine")
 		v.until(c[0]+" before the crowd", `document.querySelector('[data-test="problem"]')?.innerText.includes('`+c[1]+`') === true`)

@@ -17,7 +17,8 @@ export function lineOf(result) {
 // Verdict shows a result. searched is false for the crowds of earlier exercises, for which no schedule was searched. It scrolls into
 // view if it leads; if not, it is of an exercise, and what usually repairs it is opened like a hint.
 export function Verdict({ result, cut = false, searched = true, leads = true, onLine, onStep }) {
-  const { kind, problem, schedule, steps = [], output } = result;
+  const { kind, schedule, steps = [], output } = result;
+  const problem = /SQLSTATE JUDGE/.test(result.error) ? 'judge' : result.problem || 'runtime';
   const line = lineOf(result);
   const sumsUp = COUNTS.slice(1).every((c) => !result[c]) && !result.error;
   const late = sumsUp && result.after_end > 0; // each unit once, but not in time
@@ -26,7 +27,7 @@ export function Verdict({ result, cut = false, searched = true, leads = true, on
   const race = late && kind === 'check_then_act' ? 'after_end' : kind; // the shop's clock has changed what was checked
   const read = schedule && schedule.broken >= 0 ? sameRead(steps, schedule.broken) : null;
   const oneBuyer = schedule && schedule.users[0] === schedule.users[1]; // the first two clicks
-  const outcome = kind === 'error' ? t('problem.' + (problem || 'runtime'))
+  const outcome = kind === 'error' ? t('problem.' + problem)
     : result.right ? t('mine.right')
       : late ? t('mine.afterEnd', { n: result.after_end })
         : denied ? t('mine.denied', { n: result.denied })
@@ -37,7 +38,7 @@ export function Verdict({ result, cut = false, searched = true, leads = true, on
   return html`<div class="judgement" ref=${box} data-test="verdict" data-right=${result.right ? 'yes' : 'no'} data-kind=${kind || ''}>
     <section class="sheet outcome" aria-labelledby="outcome">
       <div role="status"><h2 id="outcome" class="verdict" data-right=${shownAs(result)}><span aria-hidden="true">${result.right ? '✓ ' : '✗ '}</span>${outcome}</h2></div>
-      ${kind === 'error' && html`<div class="note" role="alert" data-test="problem"><p>${t('problem.' + (problem || 'runtime') + '.says')}</p>
+      ${kind === 'error' && html`<div class="note" role="alert" data-test="problem"><p>${t('problem.' + problem + '.says')}</p>
         <pre class="said">${result.error}</pre>
         ${line > 0 && html`<p><button type="button" class="plain linked" data-test="to-error" onClick=${() => onLine(line)}>${t('problem.line', { line })}</button></p>`}</div>`}
       ${kind && kind !== 'error' && html`<div class="race-kind" data-test="kind"><h3>${t('wrong.' + race)}</h3><p>${t('wrong.' + race + '.says')}</p>

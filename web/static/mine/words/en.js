@@ -57,6 +57,8 @@ export default {
   'problem.syntax.says': 'The language does not understand a line. It is marked in the source.',
   'problem.runtime': 'The program stopped with an error',
   'problem.runtime.says': 'A function ended in an error. If it was a click, the buyer got no answer and pressed again, until the time was up.',
+  'problem.judge': 'The judge refused a statement',
+  'problem.judge.says': 'The statement would have changed what belongs to the judge: its triggers, or the tables item, units and orders. Indexes, constraints, triggers, tables and columns of your own are free.',
   'problem.endless': 'The program does not come to an end',
   'problem.endless.says': 'A loop never ended, or a call such as a sleep or a lock waited for longer than a program may. The process was killed.',
   'problem.memory': 'The program took too much memory',
@@ -66,7 +68,7 @@ export default {
   'problem.server': 'The program took too much of the database server',
   'problem.server.says': 'Its locks and memory belong to all: one program may have a small part, so that the shop and the class go on. The process was killed.',
   'problem.database': 'The lab cannot read the database of this run',
-  'problem.database.says': 'Either the program has removed what the lab counts, the tables item and orders, or the lab could not make or reach the database. Then run it again.',
+  'problem.database.says': 'The lab could not make the database, or lost it before the count. Run the program again.',
   'problem.line': ({ line }) => `Go to line ${line}`,
 
   'wrong.repair': 'What usually repairs it:',

@@ -55,6 +55,8 @@ export default {
   'problem.syntax.says': '有一行不合语法，已在源码里标出。',
   'problem.runtime': '程序出错停下了',
   'problem.runtime.says': '有一个函数以错误结束。如果是一次点击，买家就得不到答复，只好再按，直到时间用完。',
+  'problem.judge': '裁判拒绝了一条语句',
+  'problem.judge.says': '这条语句要改动属于裁判的东西：裁判的触发器，或者 item、units、orders 这三张表。自己的索引、约束、触发器、表和列可以随意加。',
   'problem.endless': '程序停不下来',
   'problem.endless.says': '有一个循环不结束，或一次调用（例如休眠、等锁）等得比允许的更久。进程已被杀掉。',
   'problem.memory': '程序占用的内存太多',
@@ -64,7 +66,7 @@ export default {
   'problem.server': '程序占用数据库服务器太多',
   'problem.server.says': '服务器的锁和内存是大家共用的，一个程序只能占一小部分，店铺和全班才不会停下来。进程已被杀掉。',
   'problem.database': '实验室读不到这次运行的数据库',
-  'problem.database.says': '要么程序删掉了实验室要数的东西，也就是 item 表和 orders 表；要么实验室没能建立或连上数据库，那就再运行一次。',
+  'problem.database.says': '实验室没能建立数据库，或者在清点之前断开了。请再运行一次。',
   'problem.line': ({ line }) => `到第 ${line} 行`,
 
   'wrong.repair': '通常这样修：',
