@@ -3,6 +3,7 @@ package lab
 import (
 	"bufio"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -95,11 +96,13 @@ func (j childJob) run(ctx context.Context, tell func(childNews)) *childProblem {
 		return &childProblem{BadSyntax, err.Error()}
 	}
 	server := miniredis.NewMiniRedis()
+	word := rand.Text() // whoever else is on this machine finds the port
+	server.RequireAuth(word)
 	if err := server.StartAddr("127.0.0.1:0"); err != nil {
 		return &childProblem{BadDatabase, err.Error()}
 	}
 	defer server.Close()
-	rdb := redis.NewClient(&redis.Options{Addr: server.Addr(), Protocol: 2, DisableIdentity: true})
+	rdb := redis.NewClient(&redis.Options{Addr: server.Addr(), Password: word, Protocol: 2, DisableIdentity: true})
 	defer rdb.Close()
 	stores := Stores{DatabaseURL: j.DatabaseURL, JudgeURL: j.JudgeURL, Redis: rdb}
 	for _, hidden := range j.Plans {

@@ -17,6 +17,7 @@ func limitMemory(n uint64) {
 	n += 256 << 20 // Go's own tables and stacks
 	_ = unix.Setrlimit(unix.RLIMIT_DATA, &unix.Rlimit{Cur: n, Max: n})
 	_ = unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{})
+	_ = os.WriteFile("/proc/self/oom_score_adj", []byte("1000"), 0) // if the machine has none left, this process goes, and not the shop
 }
 
 // limitProcessor lets the system end the process when it has used that much time of the processor, and prefer others to it.

@@ -3,6 +3,7 @@ package lab
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -28,7 +29,12 @@ type place struct {
 	server *throwaway.Server
 	url    string    // for the role
 	admin  *pgx.Conn // the superuser's, who judges
+	seen   map[string]*seen
 }
+
+// seen is when the guard first saw a statement of the role, and when it first ended its session. The clock of a statement goes on while
+// the machine is suspended, and this one does not.
+type seen struct{ first, ended time.Time }
 
 // Limits of a program.
 const (
@@ -94,21 +100,22 @@ func (p *place) close(ctx context.Context) error {
 	return p.server.Close()
 }
 
-// guard ends the role's statements that take too long, until ctx ends. It returns why the program must end, or nil. The role cannot
-// keep its statements from being ended. What its Postgres may use in all is up to the wrapper.
-func (p *place) guard(ctx context.Context) *childProblem {
+// guard ends the role's statements that take too long, until ctx ends. It returns why the program must end, or an error if the Postgres
+// does not answer and the program is not the reason. The role cannot keep its statements from being ended. What its Postgres may use in
+// all is up to the wrapper.
+func (p *place) guard(ctx context.Context) (*childProblem, error) {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
-			return nil
+			return nil, nil
 		case <-p.server.Ended():
-			return p.ended()
+			return p.ended(), nil
 		case <-tick.C:
 		}
-		if problem := p.look(ctx); problem != nil {
-			return problem
+		if problem, err := p.look(ctx); problem != nil || err != nil {
+			return problem, err
 		}
 	}
 }
@@ -131,47 +138,91 @@ func (p *place) ended() *childProblem {
 
 // look ends the role's statements that take too long, and compares its locks with their limit. A statement that does not end when its
 // session is ended looks for no interrupt: then the program ends, and the Postgres with it.
-func (p *place) look(ctx context.Context) *childProblem {
+func (p *place) look(ctx context.Context) (*childProblem, error) {
 	longest := limitsIn(ctx).Statement
 	asking, cancel := context.WithTimeout(ctx, 3*longest)
 	defer cancel()
 	var locks int
-	var deaf bool
+	var statements []string
 	err := p.admin.QueryRow(asking, `
-		with mine as (
-		  select pid, now() - query_start as age from pg_catalog.pg_stat_activity where usename = $1::name and state = 'active'
-		), ended as (
-		  select case when age > $2::interval * 2 then pg_catalog.pg_terminate_backend(pid) else pg_catalog.pg_cancel_backend(pid) end
-		  from   mine where age > $2::interval
-		)
 		select (select count(*) from pg_catalog.pg_locks l join pg_catalog.pg_stat_activity a using (pid) where l.mode <> 'SIReadLock' and a.usename = $1::name),
-		       (select coalesce(bool_or(age > $2::interval * 3), false) from mine) and (select count(*) from ended) >= 0`,
-		throwaway.Role, longest.String()).Scan(&locks, &deaf)
+		       array(select pid || ' ' || query_start from pg_catalog.pg_stat_activity where usename = $1::name and state = 'active' and query_start is not null)`,
+		throwaway.Role).Scan(&locks, &statements)
+	cancels, ends, deaf := p.overdue(statements, longest)
+	if err == nil && len(cancels)+len(ends) > 0 {
+		_, err = p.admin.Exec(asking, `
+			select case when s = any($2::text[]) then pg_catalog.pg_terminate_backend(pid) else pg_catalog.pg_cancel_backend(pid) end
+			from   (select pid, pid || ' ' || query_start as s from pg_catalog.pg_stat_activity where state = 'active') running
+			where  s = any($1::text[]) or s = any($2::text[])`, cancels, ends)
+	}
 	full := new(pgconn.PgError)
 	switch {
 	case ctx.Err() != nil:
-		return nil
+		return nil, nil
 	case err == nil && deaf:
-		return &childProblem{Endless, "a statement of the program does not end when it is told to"}
+		return &childProblem{Endless, "a statement of the program does not end when it is told to"}, nil
 	case err == nil && locks > programLocks:
-		return &childProblem{ServerFull, fmt.Sprintf("the program holds more than %d locks", programLocks)}
+		return &childProblem{ServerFull, fmt.Sprintf("the program holds more than %d locks", programLocks)}, nil
 	case errors.As(err, &full) && full.Code == "53200":
-		return &childProblem{ServerFull, "the server has no memory left for its locks"}
+		return &childProblem{ServerFull, "the server has no memory left for its locks"}, nil
 	case err != nil && p.admin.IsClosed():
-		return p.lost()
+		return p.lost(ctx, 3*longest)
 	}
-	return nil
+	return nil, nil
 }
 
-// lost says why the superuser's connection is gone: with the Postgres, of which its wrapper says so in a moment, or because it does not
-// answer.
-func (p *place) lost() *childProblem {
+// overdue remembers the statements that are running. It returns those to cancel and those whose sessions are to be ended, and whether
+// one of them goes on although it was told so.
+func (p *place) overdue(statements []string, longest time.Duration) (cancels, ends []string, deaf bool) {
+	running := map[string]*seen{}
+	for _, s := range statements {
+		running[s] = cmp.Or(p.seen[s], &seen{first: time.Now()})
+		switch was, age := running[s], time.Since(running[s].first); {
+		case age <= longest:
+		case age <= 2*longest:
+			cancels = append(cancels, s)
+		default:
+			ends = append(ends, s)
+			if was.ended.IsZero() {
+				was.ended = time.Now()
+			}
+			deaf = deaf || time.Since(was.ended) > longest
+		}
+	}
+	p.seen = running
+	return cancels, ends, deaf
+}
+
+// lost comes when the superuser's connection is gone: with the Postgres, of which its wrapper says so in a moment, or because it did not
+// answer in time. Then there is a second one. If that one comes to nothing either, a program whose Postgres has worked all the time is the
+// reason; a machine that is too busy is none.
+func (p *place) lost(ctx context.Context, limit time.Duration) (*childProblem, error) {
 	select {
 	case <-p.server.Ended():
-		return p.ended()
+		return p.ended(), nil
 	case <-time.After(time.Second):
-		return &childProblem{ServerFull, "the program's server no longer answers"}
 	}
+	asking, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	again, err := pgx.Connect(asking, p.server.URL(throwaway.Superuser))
+	switch {
+	case err == nil:
+		p.admin = again
+		return nil, nil
+	case ctx.Err() != nil:
+		return nil, nil
+	}
+	err = fmt.Errorf("the lab's database does not answer: %w", err)
+	if stuck := p.server.Close(); stuck != nil {
+		return nil, errors.Join(err, stuck)
+	}
+	if reason, _ := p.server.Why(); reason != "" { // it has ended meanwhile
+		return p.ended(), nil
+	}
+	if p.server.Used().Processor > limit {
+		return &childProblem{ServerFull, "the program's server no longer answers"}, nil
+	}
+	return nil, err
 }
 
 // Child says how the child processes of a job are started: this program with one more variable in its environment. A
@@ -255,9 +306,10 @@ func (p *place) runChild(ctx context.Context, program Program, plans []Plan, rep
 	}
 	var guarding sync.WaitGroup
 	var stopped *childProblem
+	var unguarded error
 	guarded, unguard := context.WithCancel(ctx)
 	guarding.Go(func() {
-		if stopped = p.guard(guarded); stopped != nil {
+		if stopped, unguarded = p.guard(guarded); stopped != nil || unguarded != nil {
 			_ = cmd.Process.Kill()
 		}
 	})
@@ -298,7 +350,7 @@ func (p *place) runChild(ctx context.Context, program Program, plans []Plan, rep
 		case <-time.After(time.Second):
 		}
 	}
-	if err := context.Cause(outer); err != nil {
+	if err := cmp.Or(context.Cause(outer), unguarded); err != nil {
 		return results, nil, err
 	}
 	switch {

@@ -73,7 +73,7 @@ type found struct {
 func searchSchedules(ctx context.Context, st Stores, server *miniredis.Miniredis, code *glua.FunctionProto, p Plan, print func(string),
 	stuck func(problem, text string)) (f *found, err error) {
 	s := &search{limits: limitsIn(ctx), stores: st, server: server, code: code, plan: p, print: print, stuck: stuck}
-	s.rdb = redis.NewClient(&redis.Options{Addr: server.Addr(), Protocol: 2, DisableIdentity: true, MaxRetries: -1, ReadTimeout: s.Trial / 2})
+	s.rdb = redis.NewClient(&redis.Options{Addr: server.Addr(), Password: st.Redis.(*redis.Client).Options().Password, Protocol: 2, DisableIdentity: true, MaxRetries: -1, ReadTimeout: s.Trial / 2})
 	defer s.rdb.Close()
 	if s.ns, err = openNamespace(ctx, st, tables); err != nil {
 		return nil, err
