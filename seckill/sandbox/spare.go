@@ -12,6 +12,7 @@ type Spare struct {
 	Version  string // such as "15.13"
 	Account  bool   // another account has to run it, of these ids
 	UID, GID uint32
+	Cache    string // a folder for what may be made again; "" for the account's
 }
 
 // FindSpare looks for a Postgres on this machine, and fetches none. It makes no folder for a shop that has a Postgres of its own.
@@ -25,6 +26,9 @@ func FindSpare(ctx context.Context, cfg Config) (s Spare, err error) {
 	if sandboxed {
 		if o.place, err = findPlace(cfg.DataDir, "", cfg.Log); err != nil {
 			return s, err
+		}
+		if !isTemporary(cfg.DataDir) {
+			s.Cache = cfg.DataDir
 		}
 	}
 	if os.Geteuid() == 0 && !o.place.account.set {

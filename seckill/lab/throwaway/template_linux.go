@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"time"
 )
 
 // settings are all that such a server has. Nothing of it has to outlive it: it syncs nothing, and after the crash of one process
@@ -94,11 +95,10 @@ func (p Programs) data(ctx context.Context, path string) (copied bool, err error
 
 // kept returns where an empty cluster lies, in a folder that only our account can write to; "" if there is none.
 func (p Programs) kept() string {
-	cache, err := os.UserCacheDir()
-	if err != nil {
+	if p.Cache == "" {
 		return ""
 	}
-	folder := filepath.Join(cache, "miaosha-lab")
+	folder := filepath.Join(p.Cache, "miaosha-lab")
 	if os.MkdirAll(folder, 0o700) != nil || !ours(folder) {
 		return ""
 	}
@@ -107,8 +107,15 @@ func (p Programs) kept() string {
 	return filepath.Join(folder, fmt.Sprintf("%x", sum.Sum(nil)[:8]))
 }
 
-// keep copies a new cluster to a folder, in place of one that cannot be copied.
+// keep copies a new cluster to a folder, in place of one that cannot be copied. It removes what lies beside it for longer than a day: a
+// half of one, or a cluster of another version, whose next start makes it again.
 func keep(path, kept string) {
+	beside, _ := filepath.Glob(filepath.Join(filepath.Dir(kept), "*"))
+	for _, old := range beside {
+		if info, err := os.Lstat(old); err == nil && old != kept && time.Since(info.ModTime()) > 24*time.Hour {
+			_ = os.RemoveAll(old)
+		}
+	}
 	half, err := os.MkdirTemp(filepath.Dir(kept), "new-")
 	if err != nil {
 		return

@@ -4,27 +4,31 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 )
 
-// cached returns the environment of a wrapper with a cache of its own, and the cluster that it keeps there.
-func cached(t *testing.T) (env []string, kept string) {
+// cached returns programs with a cache of their own, and the cluster that they keep there. Something old lay beside it.
+func cached(t *testing.T) (p Programs, kept string) {
 	t.Helper()
-	cache := t.TempDir()
-	env = append(append([]string{}, wrapperEnv...), "XDG_CACHE_HOME="+cache)
-	s, err := Start(t.Context(), programs(t), roomy, env)
+	p = programs(t)
+	p.Cache = t.TempDir()
+	old := filepath.Join(p.Cache, "miaosha-lab", "new-1", "data")
+	must(t, os.MkdirAll(old, 0o700))
+	must(t, os.Chtimes(filepath.Dir(old), time.Time{}, time.Now().Add(-25*time.Hour)))
+	s, err := Start(t.Context(), p, roomy, wrapperEnv)
 	must(t, err)
 	must(t, s.Close())
-	all, err := filepath.Glob(filepath.Join(cache, "miaosha-lab", "*"))
-	if err != nil || len(all) != 1 {
+	all, err := filepath.Glob(filepath.Join(p.Cache, "miaosha-lab", "*"))
+	if err != nil || len(all) != 1 || filepath.Base(all[0]) == "new-1" {
 		t.Fatalf("kept: %v, %v", all, err)
 	}
-	return env, all[0]
+	return p, all[0]
 }
 
 // A machine that loses its power damages the cluster that is kept: the next server makes another one.
 func TestADamagedClusterIsMadeAgain(t *testing.T) {
 	t.Parallel()
-	env, kept := cached(t)
+	p, kept := cached(t)
 	maps, err := filepath.Glob(filepath.Join(kept, "base", "[0-9]*", "pg_filenode.map"))
 	if err != nil || len(maps) < 1 {
 		t.Fatal(maps, err)
@@ -33,7 +37,7 @@ func TestADamagedClusterIsMadeAgain(t *testing.T) {
 		for _, file := range files {
 			must(t, os.Truncate(file, 0))
 		}
-		s, err := Start(t.Context(), programs(t), roomy, env)
+		s, err := Start(t.Context(), p, roomy, wrapperEnv)
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}

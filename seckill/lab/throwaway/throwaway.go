@@ -40,6 +40,7 @@ type Programs struct {
 	Version  string // such as "15.13"
 	Account  bool   // another account runs it, of these ids
 	UID, GID uint32
+	Cache    string // a folder in which an empty cluster may stay for the next start; "" for the account's
 }
 
 // Limits are those of all processes of a server together. Each alone may not have more either.
@@ -102,6 +103,9 @@ const (
 func Start(ctx context.Context, p Programs, l Limits, env []string) (s *Server, err error) {
 	if !supported {
 		return nil, ErrNone
+	}
+	if p.Cache == "" {
+		p.Cache, _ = os.UserCacheDir() // without one each start makes a cluster
 	}
 	self, err := os.Executable()
 	if err != nil {

@@ -121,5 +121,6 @@ func Spare(t testing.TB) sandbox.Spare {
 	if err != nil {
 		t.Fatal(err)
 	}
+	spare.Cache = "" // the folder of s ends with the test, and what is kept is for the next one
 	return spare
 }
