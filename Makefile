@@ -68,7 +68,7 @@ beside:
 in_run = run=$$(mktemp -d) && chmod 711 $$run && trap 'rm -rf $$run' EXIT && export MIAOSHA_TEST_RUN=$$run
 tested:
 	@echo "$(GO) test ./web, and beside it the others"; $(in_run); \
-	$(GO) test -timeout 20m ./web & web=$$!; \
+	$(GO) test -timeout 20m -parallel $$(($$(getconf _NPROCESSORS_ONLN) + 1)) ./web & web=$$!; \
 	$(GO) test -timeout 20m $$($(GO) list ./... | grep -vx miaosha/web); others=$$?; \
 	wait $$web && exit $$others
 

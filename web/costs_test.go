@@ -564,27 +564,41 @@ func TestTheWorkOfEveryRouteIsBounded(t *testing.T) {
 		// A request that has ended makes no work: no table is read, no password hashed, no picture decoded.
 		ended, end := context.WithCancel(t.Context())
 		end()
-		r, err := http.ReadRequest(bufio.NewReader(bytes.NewReader(c.request(row, "", "", ""))))
-		if err != nil {
-			t.Fatalf("%s: %v", row.route, err)
-		}
-		r.RemoteAddr = "127.0.0.1:1"
-		var before, after runtime.MemStats
-		was := c.rowsRead()
-		runtime.ReadMemStats(&before)
-		func() {
-			defer func() {
-				if p := recover(); p != nil && p != http.ErrAbortHandler { // a file that is cut off
-					panic(p)
-				}
-			}()
-			c.server.ServeHTTP(httptest.NewRecorder(), r.WithContext(ended))
-		}()
-		runtime.ReadMemStats(&after)
-		if read, kb := c.rowsRead()-was, int(after.TotalAlloc-before.TotalAlloc)>>10; read > rows/2 || kb > 2*admin.PictureBytes>>10 {
-			t.Errorf("%s: %d rows and %d kB for a request that has ended", row.route, read, kb)
+		read, kb := 0, 0
+		for try := range 10 { // what the shop does by itself may come between
+			read, kb = c.workOf(c.request(row, "", "", ""), ended)
+			if read <= rows/2 && kb <= 2*admin.PictureBytes>>10 {
+				break
+			}
+			if try == 9 {
+				t.Errorf("%s: %d rows and %d kB for a request that has ended", row.route, read, kb)
+			}
 		}
 	}
+}
+
+// workOf returns the rows that are read, and the memory that is taken, while a handler has a request in a context.
+func (c *costShop) workOf(raw []byte, ctx context.Context) (rows, kb int) {
+	c.t.Helper()
+	r, err := http.ReadRequest(bufio.NewReader(bytes.NewReader(raw)))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	r.RemoteAddr = "127.0.0.1:1"
+	defer func() {
+		if p := recover(); p != nil && p != http.ErrAbortHandler { // a file that is cut off
+			panic(p)
+		}
+	}()
+	var before, after runtime.MemStats
+	was := c.rowsRead()
+	runtime.ReadMemStats(&before)
+	defer func() {
+		runtime.ReadMemStats(&after)
+		rows, kb = c.rowsRead()-was, int(after.TotalAlloc-before.TotalAlloc)>>10
+	}()
+	c.server.ServeHTTP(httptest.NewRecorder(), r.WithContext(ctx))
+	return rows, kb
 }
 
 // An address is bound in all that it asks for: beyond it each answer waits, and is a refusal. Other addresses notice nothing.
