@@ -66,7 +66,7 @@ var promises = []promise{
 	{"slow and large requests", "./web", "TestBodiesAreTakenExactly", []edit{{"web/body.go", "http.MaxBytesReader(w, r.Body, most)", "r.Body"}}},
 	{"costly requests", "./web", "TestTheWorkOfEveryRouteIsBounded", []edit{{"web/limit_table.go", `searches      = &limit{per: perUser, flag: "--rate", most: user.MustLimit("5/s"`,
 		`searches      = &limit{per: perUser, flag: "--rate", most: user.MustLimit("500/s"`}}},
-	{"costly requests", "./seckill/admin/picture", "TestHostilePicturesAreRefused", []edit{{"seckill/admin/picture/picture.go", "if w.tooMuch() {", "if w.tooMuch() && len(raw) < 100_000 {"}}},
+	{"costly requests", "./seckill/admin/picture", "TestHostilePicturesAreRefused", []edit{{"seckill/admin/picture/picture.go", "if w.tooMuch() {", "if w.tooMuch() && len(raw) >= 100_000 {"}}},
 	{"costly requests", "./seckill/admin/picture", "TestADecoderEndsWithItsRequest", []edit{{"seckill/admin/picture/picture.go", "if err := w.ctx.Err(); err != nil {", "if err := w.ctx.Err(); err != nil && false {"}}},
 	{"costly requests", "./web", "TestAnAddressIsBoundInAll", []edit{{"web/limit.go", "if b.most.Burst == 0 {", "if true {"}}},
 	{"login flood", "./user", "TestOneNetworkDoesNotFillTheQueue", []edit{{"user/door.go", "if p.taken >= p.room || p.by[of] >= p.share {", "if p.taken >= p.room {"}}},
@@ -85,7 +85,7 @@ var promises = []promise{
 	{"other accounts of the machine", "./seckill/sandbox", "TestStrangersFolderIsRefused", []edit{{"seckill/sandbox/account_unix.go", "if info.Mode().Perm()&0o002 != 0 {", "if false {"}}},
 	{"students' programs", "./seckill/lab/throwaway", "TestSessionsShareTheirLimits", []edit{{"seckill/lab/throwaway/wrapper_linux.go", "case now > w.Limits.Processor:", "case false:"}}},
 	{"students' programs", "./seckill/lab/throwaway", "TestAProgramHasNoRightBesideItsDatabase", []edit{{"seckill/lab/throwaway/template_linux.go", "` login connection limit 40", "` login createdb connection limit 40"}}},
-	{"students' programs", "./seckill/lab/throwaway", "TestNothingIsLeftOfAServer", []edit{{"seckill/lab/throwaway/wrapper_linux.go", "return os.RemoveAll(w.folder)", "return nil"}}},
+	{"students' programs", "./seckill/lab/throwaway", "TestNothingIsLeftOfAServer", []edit{{"seckill/lab/throwaway/wrapper_linux.go", "if segment > 0 {", "if segment > 0 && false {"}}},
 }
 
 var reRow = regexp.MustCompile(`(?m)^\| ([^|]+) \| [^|]+ \| ([^|]+) \|$`)
