@@ -225,7 +225,7 @@ func (r *run) count(ctx context.Context, o *outcome) (Result, error) {
 			res.Denied++
 		}
 	}
-	res.OrderedBy, res.Tampered, res.Seatless = owners, tampered, r.seatless
+	res.OrderedBy, res.Tampered, res.Unseated = owners, tampered, r.seatless
 	res.Sold = len(owners)
 	res.Oversold = max(0, res.Sold-p.Stock)
 	res.Unsold = max(0, min(p.Stock, p.Buyers)-res.Sold)

@@ -143,7 +143,7 @@ type Result struct {
 
 	OrderedBy []int64 `json:"-"` // the buyers of the orders
 	TakenLate int     `json:"-"` // units that were taken after the end of the sale, see Plan.Closes
-	Seatless  int     `json:"-"` // orders and owners of units that do not belong together, see Plan.Seats
+	Unseated  int     `json:"-"` // orders and owners of units that do not belong together, see Plan.Seats
 	Tampered  bool    `json:"-"` // a program has changed what belongs to its judge
 }
 

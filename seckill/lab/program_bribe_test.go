@@ -1,9 +1,11 @@
 package lab
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -43,7 +45,7 @@ var bribes = map[string]string{
 	"rename a column":             `alter table orders rename column user_id to x; alter table orders add column user_id bigint`,
 	"a generated column":          `alter table orders drop column user_id; alter table orders add column user_id bigint generated always as (id) stored`,
 	"another type":                `alter table orders alter column user_id type int using 5`,
-	"the same type":               `insert into orders (user_id) values (8); alter table orders alter column user_id type bigint using user_id + 1`,
+	"the same type":               `insert into orders (user_id) values (7); alter table orders alter column user_id type bigint using user_id + 1`,
 	"another type of stock":       `alter table item alter column stock type text`,
 	"no column ends_at":           `alter table item drop column ends_at`,
 	"another schema":              `create temporary table t (x int); alter table orders set schema pg_temp`,
@@ -53,8 +55,8 @@ var bribes = map[string]string{
 	"all that it owns":            `drop owned by current_user cascade`,
 	"to another owner":            `alter table orders owner to pg_monitor`,
 	"reassign":                    `reassign owned by current_user to pg_monitor`,
-	"truncate":                    `insert into orders (user_id) values (8); truncate orders`,
-	"truncate by cascade":         `alter table orders add unique (id); create table o (x bigint references orders (id)); insert into orders (user_id) values (8); truncate orders cascade`,
+	"truncate":                    `insert into orders (user_id) values (7); truncate orders`,
+	"truncate by cascade":         `alter table orders add unique (id); create table o (x bigint references orders (id)); insert into orders (user_id) values (7); truncate orders cascade`,
 	"a rule that sells nothing":   `create rule r as on insert to orders do instead nothing`,
 	"a rule that copies":          `create rule r as on insert to orders do also insert into units values (new.user_id)`,
 	"a rule for reading":          `create rule "_RETURN" as on select to units do instead select 1 as id, 2::bigint as owner`,
@@ -79,13 +81,13 @@ var bribes = map[string]string{
 	"its own trigger after":       `create function f() returns trigger language plpgsql as $$ begin delete from orders where id = new.id; return null; end $$; create trigger zz after insert on orders for each row execute function f()`,
 	"a trigger that is ours":      `create trigger a after insert on orders for each row execute function judge.note_sale()`,
 	"an index that calls":         `create function f(bigint) returns bigint immutable language plpgsql as $$ begin if session_user <> 'ROLE' then raise 'it runs as %', session_user; end if; return 1; end $$; create index mine on orders (user_id) where f(1) = 1`,
-	"an index that fails":         `create function f(bigint) returns bigint immutable language plpgsql as $$ begin if current_setting('application_name') = 'judge' then raise 'not you'; end if; return 1; end $$; create index mine on orders (user_id) where f(1) = 1`,
+	"an index that fails":         `create function f(bigint) returns bigint immutable language plpgsql as $$ begin if current_setting('search_path') = 'pg_catalog' then raise 'not you'; end if; return 1; end $$; create index mine on orders (user_id) where f(1) = 1`,
 	"the window of its own":       `create function f() returns trigger language plpgsql as $$ begin new.ends_at = old.ends_at; return new; end $$; create trigger a before update on item for each row execute function f()`,
 	"no window at all":            `create function f() returns trigger language plpgsql as $$ begin if new.ends_at <> old.ends_at then return null; end if; return new; end $$; create trigger a before update on item for each row execute function f()`,
 	"copy":                        `copy (select 1) to program 'id'`,
-	"a prepared transaction":      `begin; insert into orders (user_id) values (8); prepare transaction 'x'`,
+	"a prepared transaction":      `begin; insert into orders (user_id) values (7); prepare transaction 'x'`,
 	"a lock that stays":           `begin; lock table orders in access exclusive mode`,
-	"an open transaction":         `begin; insert into orders (user_id) values (8)`,
+	"an open transaction":         `begin; insert into orders (user_id) values (7)`,
 	"grants":                      `grant all on orders, item, units to public; alter default privileges grant all on tables to public`,
 	"a large object":              `select lo_create(0)`,
 	"a password":                  `alter role current_user password 'x'`,
@@ -95,7 +97,18 @@ var bribes = map[string]string{
 	"catalogs":                    `set allow_system_table_mods = on; update pg_trigger set tgenabled = 'D'`,
 	"catalogs, later":             `update pg_class set relname = 'x' where relname = 'orders'`,
 	"comments and labels":         `comment on trigger judge_notes_sales on orders is 'x'`,
+	"end the judge's session":     `select pg_terminate_backend(pid) from pg_stat_activity where usename = current_user and pid <> pg_backend_pid()`,
 	"a trigger that depends":      `alter trigger judge_notes_sales on orders depends on extension plpgsql`,
+}
+
+// notRefused says what becomes of the other bribes: the judge knows that it was tampered with, or counts the orders, or there are none,
+// since the program has only hindered itself.
+var notRefused = map[string]string{
+	"a password": Tampered, "end the judge's session": Tampered, "a path for the role": Tampered, "read only from now on": Tampered, "an index that fails": Tampered,
+	"a lock that stays": "sells nothing", "an open transaction": "sells nothing", "a table before it": "sells nothing", "its own trigger after": "sells nothing",
+	"a trigger that depends": "counted", "comments and labels": "counted", "constraints later": "counted", "the window of its own": "counted",
+	"no window at all": "counted", "a search path": "counted", "an index that calls": "counted", "drop one, swallow the error": "counted",
+	"an operator before ours": "counted", "a function before ours": "counted", "grants": "counted", "a large object": "counted", "its own trigger before": "counted",
 }
 
 // Whatever statement a program has executed, the judge either counts each order and each unit after the end of the sale, or knows that
@@ -109,7 +122,10 @@ func TestNoStatementHidesAnOrder(t *testing.T) {
 	}
 	defer func() { _ = p.close(context.Background()) }()
 	s.DatabaseURL, s.JudgeURL = p.url, p.server.URL(throwaway.Superuser)
-	r := &run{stores: s, plan: Plan{Stock: 20, Buyers: 200}}
+	r := &run{stores: s, plan: Plan{Stock: 20, Buyers: 200}, buyers: map[int64]int64{}}
+	for user := range int64(200) {
+		r.buyers[user+1] = user + 1
+	}
 	if r.namespace, err = openNamespace(ctx, s, tables); err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +138,7 @@ func TestNoStatementHidesAnOrder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	refused, failing := 0, exerciseOf(t, "failed-orders").Checks[0].Plan.Before
+	failing := exerciseOf(t, "failed-orders").Checks[0].Plan.Before
 	for name, bribe := range bribes {
 		t.Run(name, func(t *testing.T) {
 			if err := exec(r.admin, `alter role ROLE reset all; alter role ROLE password '`+cfg.ConnConfig.Password+`'`); err != nil {
@@ -140,9 +156,12 @@ func TestNoStatementHidesAnOrder(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer func() { _ = hostile.Close(context.Background()) }()
+			outcome := "counted"
 			if err := exec(hostile, bribe); err != nil {
-				t.Logf("refused: %v", err)
-				refused++
+				if t.Logf("refused: %v", err); strings.Contains(err.Error(), "53100") {
+					t.Error("the fault of the exercise comes before the bribe")
+				}
+				outcome = "refused"
 			}
 			open := strings.HasPrefix(bribe, "begin")
 			if !open {
@@ -180,11 +199,18 @@ func TestNoStatementHidesAnOrder(t *testing.T) {
 			if len(owners) > 0 && failed == 0 && !tampered {
 				t.Errorf("%v have orders, and none has failed at first", owners)
 			}
+			switch {
+			case outcome == "refused" && !tampered: // and the orders are counted
+			case tampered:
+				outcome = Tampered
+			case len(owners) == 0:
+				outcome = "sells nothing"
+			}
+			if want := cmp.Or(notRefused[name], "refused"); outcome != want {
+				t.Errorf("%s, want %s", outcome, want)
+			}
 			t.Logf("tampered %v, %d orders, %d failed, %d late", tampered, len(owners), failed, late)
 		})
-	}
-	if refused < len(bribes)/2 {
-		t.Errorf("%d of %d were refused", refused, len(bribes))
 	}
 }
 
@@ -312,25 +338,26 @@ end
 		source   string // "" or a source behind that of the exercise's wrong program
 		whole    bool   // source is the program
 		quick    bool   // it is tried in the short form too
+		kind     string
 	}{
-		"its statements are caught":      {"failed-orders", `local real = sql sql = function(text, ...) if text:find("fail") then return {affected = 0} end return real(text, ...) end`, false, true},
-		"an order that never fails":      {"failed-orders", `local real = sql sql = function(text, ...) local user = ... if not text:find("^insert into orders") then return real(text, ...) end return tx(function() real(text, 1 + 3 * user) return real("update orders set user_id = $1 where user_id = $2", user, 1 + 3 * user) end) end`, false, true},
-		"a window that does not close":   {"window", `do local own = prepare function prepare() own() sql("create function f() returns trigger language plpgsql as 'begin new.ends_at = old.ends_at; return new; end'") sql("create trigger a before update on item for each row execute function f()") end end`, false, true},
-		"a window that fails to close":   {"window", `do local own = prepare function prepare() own() sql([[create function f() returns trigger language plpgsql as $$ begin if new.ends_at <> old.ends_at then raise 'no'; end if; return new; end $$]]) sql("create trigger a before update on item for each row execute function f()") end end`, false, false},
-		"units taken before the sale":    {"window", guarded, true, true},
-		"answers kept until the end":     {"window", guarded + waits, true, false},
-		"no seats":                       {"seats", guarded, true, true},
-		"no price":                       {"think-first", `think = function() end`, false, true},
-		"answers kept from a kill":       {"ticket", slowTicket + waits, true, false},
-		"a worker that nothing kills":    {"three-statements", `function prepare() redis("SET", key("left"), sql("select stock from item")[1].stock) later(function() for i = 1, 200 do local u = redis("LPOP", key("line")) if u then sql("insert into orders (user_id) values ($1)", tonumber(u)) redis("SET", key("has" .. u), 1) else think() end end end) end function buy(u) think() if redis("SADD", key("seen"), u) == 1 then if redis("DECR", key("left")) < 0 then redis("SET", key("not" .. u), 1) return false end redis("RPUSH", key("line"), u) end for i = 1, 300 do if redis("GET", key("has" .. u)) then return true end if redis("GET", key("not" .. u)) then return false end think() end return false end`, true, true},
-		"Redis is waited for":            {"redis-away", `do local once = buy function buy(user) while not pcall(redis, "PING") do think() end return once(user) end end`, false, false},
-		"all of Redis is gone":           {"double-click", `do local once = buy function buy(user) pcall(redis, "FLUSHALL") pcall(redis, "SCRIPT", "FLUSH") pcall(redis, "CONFIG", "SET", "maxmemory", "1") pcall(eval, "redis.call = function() return 1 end return 1", {}, {}) pcall(redis, "SWAPDB", 0, 1) return once(user) end end`, false, true},
-		"functions that say yes":         {"one-unit", `do local once = buy tostring = function() return "yes" end error = function() end function buy(user) once(user) return true end end`, false, true},
-		"tables before those of the run": {"two-processes", `do local once = buy function buy(user) pcall(sql, "create temporary table orders (user_id bigint)") pcall(sql, "create temporary table item as select 20 as stock") return once(user) end end`, false, true},
-		"forged rows":                    {"both-or-neither", `do local own = prepare function prepare() own() sql("insert into orders (user_id) select generate_series(1, 20)") sql("update item set stock = 0") end end`, false, true},
-		"units filled up with orders":    {"ticket", `do local once = buy function buy(user) local yes = once(user) if not yes then later(function() for i = 1, 300 do think() end tx(function() sql("lock table orders in exclusive mode") sql("insert into orders (user_id) select $1 where (select count(*) from orders) < 20", user) end) end) end return yes end end`, false, false},
-		"units filled up for nobody":     {"ticket", `do local once = buy function buy(user) local yes = once(user) if not yes then later(function() for i = 1, 300 do think() end sql("insert into orders (user_id) select -$1::bigint where (select count(*) from orders) < 20", user) end) end return yes end end`, false, false},
-		"a worker that no fault reaches": {"lost-reply", `local line, done, idle = {}, {}, 0 function start() later(function() while idle < 300 do local u = table.remove(line, 1) if not u then idle = idle + 1 think() else idle = 0 if pcall(sql, "insert into orders (user_id) values ($1)", u) then done[u] = true else table.insert(line, u) end end end end) end function buy(u) think() table.insert(line, u) for i = 1, 2000 do if done[u] then return true end think() end error("later") end`, true, false},
+		"its statements are caught":      {"failed-orders", `local real = sql sql = function(text, ...) if text:find("fail") then return {affected = 0} end return real(text, ...) end`, false, true, StaysUnsold},
+		"an order that never fails":      {"failed-orders", `local real = sql sql = function(text, ...) local user = ... if not text:find("^insert into orders") then return real(text, ...) end return tx(function() real(text, 1 + 3 * user) return real("update orders set user_id = $1 where user_id = $2", user, 1 + 3 * user) end) end`, false, true, StaysUnsold},
+		"a window that does not close":   {"window", `do local own = prepare function prepare() own() sql("create function f() returns trigger language plpgsql as 'begin new.ends_at = old.ends_at; return new; end'") sql("create trigger a before update on item for each row execute function f()") end end`, false, true, CheckThenAct},
+		"a window that fails to close":   {"window", `do local own = prepare function prepare() own() sql([[create function f() returns trigger language plpgsql as $$ begin if new.ends_at <> old.ends_at then raise 'no'; end if; return new; end $$]]) sql("create trigger a before update on item for each row execute function f()") end end`, false, false, Failed},
+		"units taken before the sale":    {"window", guarded, true, true, CheckThenAct},
+		"answers kept until the end":     {"window", guarded + waits, true, false, Failed},
+		"no seats":                       {"seats", guarded, true, true, NoSeat},
+		"no price":                       {"think-first", `think = function() end`, false, true, NoPrice},
+		"answers kept from a kill":       {"ticket", slowTicket + waits, true, false, LostPromise},
+		"a worker that nothing kills":    {"three-statements", `function prepare() redis("SET", key("left"), sql("select stock from item")[1].stock) later(function() for i = 1, 200 do local u = redis("LPOP", key("line")) if u then sql("insert into orders (user_id) values ($1)", tonumber(u)) redis("SET", key("has" .. u), 1) else think() end end end) end function buy(u) think() if redis("SADD", key("seen"), u) == 1 then if redis("DECR", key("left")) < 0 then redis("SET", key("not" .. u), 1) return false end redis("RPUSH", key("line"), u) end for i = 1, 300 do if redis("GET", key("has" .. u)) then return true end if redis("GET", key("not" .. u)) then return false end think() end return false end`, true, true, Failed},
+		"Redis is waited for":            {"redis-away", `do local once = buy function buy(user) while not pcall(redis, "PING") do think() end return once(user) end end`, false, false, Failed},
+		"all of Redis is gone":           {"double-click", `do local once = buy function buy(user) pcall(redis, "FLUSHALL") pcall(redis, "SCRIPT", "FLUSH") pcall(redis, "CONFIG", "SET", "maxmemory", "1") pcall(eval, "redis.call = function() return 1 end return 1", {}, {}) pcall(redis, "SWAPDB", 0, 1) return once(user) end end`, false, true, DoubleDelivery},
+		"functions that say yes":         {"one-unit", `do local once = buy tostring = function() return "yes" end error = function() end function buy(user) once(user) return true end end`, false, true, LostPromise},
+		"tables before those of the run": {"two-processes", `do local once = buy function buy(user) pcall(sql, "create temporary table orders (user_id bigint)") pcall(sql, "create temporary table item as select 20 as stock") return once(user) end end`, false, true, LostPromise},
+		"forged rows":                    {"both-or-neither", `do local own = prepare function prepare() own() sql("insert into orders (user_id) select generate_series(1, 20)") sql("update item set stock = 0") end end`, false, true, Tampered},
+		"units filled up with orders":    {"ticket", `do local once = buy function buy(user) local yes = once(user) if not yes then later(function() for i = 1, 300 do think() end tx(function() sql("lock table orders in exclusive mode") sql("insert into orders (user_id) select $1 where (select count(*) from orders) < 20", user) end) end) end return yes end end`, false, false, LostPromise},
+		"units filled up for nobody":     {"ticket", `do local once = buy function buy(user) local yes = once(user) if not yes then later(function() for i = 1, 300 do think() end sql("insert into orders (user_id) select -$1::bigint where (select count(*) from orders) < 20", user) end) end return yes end end`, false, false, Tampered},
+		"a worker that no fault reaches": {"lost-reply", `local line, done, idle = {}, {}, 0 function start() later(function() while idle < 300 do local u = table.remove(line, 1) if not u then idle = idle + 1 think() else idle = 0 if pcall(sql, "insert into orders (user_id) values ($1)", u) then done[u] = true else table.insert(line, u) end end end end) end function buy(u) think() table.insert(line, u) for i = 1, 2000 do if done[u] then return true end think() end error("later") end`, true, false, Failed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -353,8 +380,52 @@ end
 			if r.Solved {
 				t.Errorf("solved: %s", shown(last.Result))
 			}
-			t.Logf("%s: %s", last.Kind, last.Message.En)
+			if last.Kind != test.kind {
+				t.Errorf("kind %q, want %q: %s", last.Kind, test.kind, last.Message.En)
+			}
 		})
+	}
+}
+
+// These programs have passed all checks of one exercise or more before. In the long form they try all exercises.
+func TestProgramsThatServeNobodyAreFound(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		exercise string // where it has passed
+		kinds    []string
+	}{
+		"sells-before-they-come": {"one-unit", []string{Tampered}},                                           // orders of buyers who have not come
+		"writes-in-the-eye":      {"seats", []string{NoSeat}},                                                // has the judge write the seats
+		"works-in-start":         {"lost-reply", []string{Failed + Endless, UnknownOutcome, DoubleDelivery}}, // where no fault reached, and sleeps while the search goes on
+	} {
+		source, err := os.ReadFile("testdata/bribes/" + name + ".lua")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range Exercises() {
+			for _, search := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%s/%s/search %v", name, e.Name, search), func(t *testing.T) {
+					t.Parallel()
+					if _, all := seeds(t, true, 1); !all && e.Name != test.exercise {
+						t.Skip("MIAOSHA_LAB_SEEDS is not set")
+					}
+					parallelRuns <- struct{}{}
+					defer func() { <-parallelRuns }()
+					r, err := judgeExercise(t.Context(), stores(t), e, Program{Lua, string(source)}, 1, search, nil)
+					if err != nil {
+						t.Fatal(err)
+					}
+					last := r.Checks[len(r.Checks)-1]
+					kind := last.Kind
+					if kind == Failed {
+						kind += last.Result.Problem
+					}
+					if r.Solved || e.Name == test.exercise && !slices.Contains(test.kinds, kind) {
+						t.Errorf("solved %v, kind %q, want one of %v: %s", r.Solved, kind, test.kinds, shown(last.Result))
+					}
+				})
+			}
+		}
 	}
 }
 
@@ -368,7 +439,7 @@ func TestNothingOfAProgramGoesOnAfterTheCount(t *testing.T) {
 	}
 	defer func() { _ = p.close(context.Background()) }()
 	s.DatabaseURL, s.JudgeURL = p.url, p.server.URL(throwaway.Superuser)
-	r := &run{stores: s, plan: Plan{Stock: 1, Buyers: 2}}
+	r := &run{stores: s, plan: Plan{Stock: 1, Buyers: 2}, buyers: map[int64]int64{1: 1, 2: 2}}
 	if r.namespace, err = openNamespace(ctx, s, tables); err != nil {
 		t.Fatal(err)
 	}

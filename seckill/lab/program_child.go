@@ -116,6 +116,9 @@ func (j childJob) run(ctx context.Context, tell func(childNews)) *childProblem {
 			if wrong := (programError{}); errors.As(err, &wrong) {
 				return &childProblem{BadRuntime, wrong.text}
 			}
+			if endless := (endlessError{}); errors.As(err, &endless) {
+				return &childProblem{Endless, endless.text}
+			}
 			if isEnded(err) { // the machine is too busy: the parent says so, and nothing of the program
 				fmt.Fprintln(os.Stderr, oneLine(err.Error()))
 				os.Exit(1)
@@ -176,7 +179,7 @@ func judgePlan(ctx context.Context, s Stores, server *miniredis.Miniredis, code 
 		result.Right = result.exact()
 	}
 	verdict.AfterEnd, verdict.Late, verdict.Unpriced = result.TakenLate, shared.late(result.OrderedBy, p.Stock), shared.unpriced(result.OrderedBy)
-	verdict.Seatless = result.Seatless
+	verdict.Seatless = result.Unseated
 	if result.Tampered {
 		verdict.Kind = Tampered
 	}

@@ -86,6 +86,24 @@ func (p *program) Run(ctx context.Context) error {
 	return nil
 }
 
+// Ready waits until start has returned: what it does beside the crowd, no fault would reach.
+func (p *program) Ready(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*limitsIn(ctx).Trial)
+	defer cancel()
+	select {
+	case <-p.started:
+		return p.node.Ready(ctx)
+	case <-ctx.Done():
+		p.kill()
+		return endlessError{fmt.Sprintf("start has not returned within %v", 2*limitsIn(ctx).Trial)}
+	}
+}
+
+// endlessError says what of a program does not end.
+type endlessError struct{ text string }
+
+func (e endlessError) Error() string { return e.text }
+
 // lasting returns a context for work that a process finishes when it stops in order. A kill ends it.
 func (p *program) lasting() (context.Context, func()) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(p.ctx), cleanupTimeout)
@@ -118,7 +136,7 @@ func (p *program) Buy(ctx context.Context, user int64) (bool, error) {
 		}
 		if yes && p.rng(user+3*MaxBuyers).IntN(3) == 0 {
 			pause(ctx, 20*time.Millisecond)
-			if _, _, err := p.vm.call(ctx, p.click(user), "cancel", glua.LNumber(user)); err != nil {
+			if _, _, err := p.vm.call(ctx, p.click(user), "cancel", glua.LNumber(p.numbers[user-1])); err != nil {
 				return false, err
 			}
 			p.cancelled.Store(user, true)
@@ -179,7 +197,7 @@ func (p *program) buy(ctx context.Context, user int64) (bool, error) {
 		return false, nil // the second click of a buyer who gave the unit back
 	}
 	c := p.click(user)
-	yes, found, err := p.vm.call(ctx, c, "buy", glua.LNumber(user))
+	yes, found, err := p.vm.call(ctx, c, "buy", glua.LNumber(p.numbers[user-1]))
 	c.answered.Store(true)
 	if !found {
 		return false, errNoBuy

@@ -64,11 +64,12 @@ func limitsIn(ctx context.Context) limits {
 	return limits{Compile: 4 * time.Second, Statement: 2 * time.Second, Search: 4 * time.Second, Schedules: 1200, Trial: 3 * time.Second}
 }
 
-// timeOf returns how long a program may take for its plans. The last schedule of each may be run again.
+// timeOf returns how long a program may take for its plans. A search counts the time of the program's own statements
+// by itself, and the last schedule of each may be run three times more.
 func timeOf(ctx context.Context, plans []Plan) time.Duration {
 	limit, l := programTime, limitsIn(ctx)
 	for _, plan := range plans {
-		limit += 2*l.Search + 3*l.Trial + time.Duration(plan.Seconds)*time.Second
+		limit += 4*l.Search + 7*l.Trial + time.Duration(plan.Seconds)*time.Second
 	}
 	return limit
 }

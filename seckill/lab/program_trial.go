@@ -56,6 +56,7 @@ func (s *search) try(ctx context.Context, sc scene, moves []move, limit time.Dur
 	if err := s.reset(ctx, sc.stock); err != nil {
 		return nil, err
 	}
+	s.numberBuyers()
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	t := &trial{search: s, scene: sc, schedule: moves, ctx: ctx, limit: limit, broken: -1}
@@ -91,7 +92,7 @@ func (s *search) try(ctx context.Context, sc scene, moves []move, limit time.Dur
 	if err != nil && t.failure == "" {
 		t.fail(err)
 	}
-	if changed {
+	if changed || t.foreign {
 		t.kind = Tampered
 	}
 	cancel()
@@ -129,9 +130,11 @@ func (t *trial) open(i int) error {
 // direct calls prepare or start, without a schedule.
 func (t *trial) direct(p *process, name string) error {
 	a := &actor{trial: t, id: -1, conn: t.conns[0]}
+	began := time.Now()
 	_, _, err := p.call(p.ctx, a, name)
 	a.rollBack()
 	a.doLater(p)
+	t.spent += time.Since(began)
 	return err
 }
 
@@ -157,12 +160,14 @@ func (t *trial) await(a *actor) {
 	if a.done || a.waiting != nil || a.flying != nil {
 		return
 	}
+	began := time.Now()
 	select {
 	case a.waiting = <-a.ask:
 	case <-a.ended:
 		a.done = true
 	case <-t.ctx.Done():
 	}
+	t.spent += time.Since(began)
 }
 
 // run makes the schedule's choices until all actors have ended.

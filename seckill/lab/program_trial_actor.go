@@ -44,7 +44,7 @@ func (a *actor) click() {
 		var yes glua.LValue
 		has := true
 		if err = a.start(p); err == nil {
-			yes, has, err = p.call(p.ctx, a, "buy", glua.LNumber(a.user))
+			yes, has, err = p.call(p.ctx, a, "buy", glua.LNumber(a.numbers[a.user-1]))
 			a.rollBack()
 		}
 		if !has {

@@ -56,12 +56,14 @@ func (t *trial) perform(a *actor, fault string, switched bool) {
 			r.err = errLostReply
 		}
 	}()
+	began := time.Now()
 	if !t.settled(a, r) {
 		i := t.record(a, r, switched)
 		t.steps[i].Result, t.steps[i].Waited = "waits", true
 		a.flying = r
 		return
 	}
+	t.spent += time.Since(began)
 	t.finish(a, r, switched, false)
 }
 
@@ -166,9 +168,9 @@ func (t *trial) land(wait bool) bool {
 func (t *trial) finish(a *actor, r *request, switched, waited bool) {
 	i := t.record(a, r, switched)
 	t.steps[i].Waited = waited
-	t.steps[i].Result = r.result
+	t.steps[i].Result = t.plain.Replace(r.result)
 	if r.err != nil {
-		t.steps[i].Result = oneLine(r.err.Error())
+		t.steps[i].Result = t.plain.Replace(oneLine(r.err.Error()))
 	}
 	signature := r.kind + r.text + t.steps[i].Result
 	same := fmt.Sprint(r.kind, r.line, t.steps[i].Result)
@@ -186,7 +188,7 @@ func (t *trial) finish(a *actor, r *request, switched, waited bool) {
 
 // record adds a step with the state after it.
 func (t *trial) record(a *actor, r *request, switched bool) int {
-	text := strings.ReplaceAll(oneLine(r.text), t.ns.key(""), "")
+	text := t.plain.Replace(strings.ReplaceAll(oneLine(r.text), t.ns.key(""), ""))
 	t.steps = append(t.steps, ScheduleStep{Buyer: a.id + 1, Kind: r.kind, Text: text, Line: r.line, Switched: switched, State: t.observe()})
 	t.repeats = append(t.repeats, false)
 	i := len(t.steps) - 1

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"time"
@@ -47,12 +48,14 @@ func (n *namespace) restart(ctx context.Context, stock int, before []string) err
 		%[4]s
 		create trigger judge_notes_sales after insert or update or delete on orders for each row execute function judge.note_sale();
 		create trigger judge_keeps_rows before truncate on orders for each statement execute function judge.refuse_truncate();
+		create trigger judge_notes_seats after insert or update or delete on units for each row execute function judge.note_seat();
+		create trigger judge_keeps_seats before truncate on units for each statement execute function judge.refuse_truncate();
 		create trigger judge_notes_late after update on item for each row when (new.stock < old.stock) execute function judge.note_late();
 		grant usage, create on schema %[1]s to %[5]s;
 		alter table item owner to %[5]s;
 		alter table units owner to %[5]s;
 		alter table orders owner to %[5]s;
-		truncate judge.sales, judge.at_end, judge.late;
+		truncate judge.sales, judge.seats, judge.at_end, judge.late;
 		update judge.state set print = null, ended = false;
 		update judge.state set print = judge.print()`, n.schema, tables, stock, own.String(), n.role)).ReadAll()
 	if err != nil {
@@ -76,7 +79,7 @@ func openEye(ctx context.Context, databaseURL string) (*pgx.Conn, error) {
 	}
 	for name, value := range map[string]string{"search_path": "pg_catalog", "row_security": "on", "statement_timeout": "0", "lock_timeout": "0",
 		"default_transaction_isolation": "read committed", "default_transaction_read_only": "off", "default_transaction_deferrable": "off",
-		"idle_in_transaction_session_timeout": "0", "client_min_messages": "warning", "application_name": "judge"} {
+		"idle_in_transaction_session_timeout": "0", "client_min_messages": "warning"} {
 		cfg.RuntimeParams[name] = value // stronger than what the role has set for itself
 	}
 	return pgx.ConnectConfig(ctx, cfg)
@@ -85,44 +88,79 @@ func openEye(ctx context.Context, databaseURL string) (*pgx.Conn, error) {
 // witnessed ends the sessions of the program: what they did after the count, no one would see. Then it returns the buyer of each
 // order, as the judge's triggers have seen it, and whether something of the judge was changed or the table says something else.
 func (r *run) witnessed(ctx context.Context) (owners []int64, tampered bool, err error) {
-	if _, err = r.admin.Exec(ctx, `select pg_terminate_backend(pid, 10000) from pg_stat_activity where usename = $1 and pid <> $2`,
-		r.role, int32(r.eye.PgConn().PID())); err != nil {
+	if _, err = r.admin.Exec(ctx, `select pg_terminate_backend(pid, 10000) from pg_stat_activity where usename = $1`, r.role); err != nil {
 		return nil, false, err
+	}
+	var goesOn bool // a session may have ended by itself meanwhile
+	if err = r.admin.QueryRow(ctx, `select exists (select from pg_stat_activity where usename = $1)`, r.role).Scan(&goesOn); err != nil {
+		return nil, false, err
+	}
+	if goesOn {
+		return nil, false, endlessError{"a session of the program does not end when it is told to"}
 	}
 	if tampered, err = r.tampered(ctx); err != nil {
 		return nil, false, err
 	}
+	tampered = tampered || r.forged || r.eye.IsClosed()
 	rows, _ := r.admin.Query(ctx, `select user_id, sum(n)::bigint, max(at) from judge.sales group by user_id having sum(n) <> 0`)
 	noted := map[int64]int64{}
 	r.written = map[int64]time.Time{}
-	var user, n int64
+	var number, n int64
 	var at time.Time
-	if _, err = pgx.ForEachRow(rows, []any{&user, &n, &at}, func() error {
-		noted[user], r.written[user] = n, at
+	if _, err = pgx.ForEachRow(rows, []any{&number, &n, &at}, func() error {
+		user, comes := r.buyers[number]
+		tampered = tampered || !comes // an order without a buyer fills up what was lost
+		noted[number], r.written[user] = n, at
+		owners = append(owners, slices.Repeat([]int64{user}, int(max(0, n)))...)
 		return nil
-	}); err != nil {
+	}); err != nil || tampered {
+		return owners, tampered, err
+	}
+	rows, _ = r.admin.Query(ctx, `select owner, sum(n)::bigint from judge.seats group by owner having sum(n) <> 0`)
+	seats, err := countsOf(rows)
+	if err != nil {
 		return nil, false, err
 	}
-	rows, _ = r.eye.Query(ctx, `select user_id, count(*) from only `+r.schema+`.orders group by user_id`)
-	found, err := countsOf(rows)
-	if pg := new(pgconn.PgError); errors.As(err, &pg) && pg.Code != "57014" {
-		found, err = nil, nil // the program has made something of the table that cannot be read
-		tampered = true
-	}
-	if r.plan.Seats && !tampered {
-		rows, _ = r.eye.Query(ctx, `select owner, count(*) from only `+r.schema+`.units where owner is not null group by owner`)
-		seats, err := countsOf(rows)
-		if err != nil {
-			return nil, false, err
-		}
+	if r.plan.Seats {
 		r.seatless = differences(noted, seats)
 	}
-	tampered = tampered || r.forged
-	for user, n := range noted {
-		tampered = tampered || user < 1 || user > int64(r.plan.Buyers) // an order without a buyer fills up what was lost
-		owners = append(owners, slices.Repeat([]int64{user}, int(max(0, n)))...)
+	found, err := r.ordersInTable(ctx)
+	if pg := new(pgconn.PgError); errors.As(err, &pg) && pg.Code != "57014" {
+		return owners, true, nil // the program has made something of the table that cannot be read
 	}
-	return owners, tampered || !maps.Equal(noted, found), err
+	return owners, !maps.Equal(noted, found), err
+}
+
+// ordersInTable counts the orders of each buyer as the program's role sees them, with an eye of its own: no session of the program is
+// there to end it. What it meets of the program's code can read only.
+func (r *run) ordersInTable(ctx context.Context) (map[int64]int64, error) {
+	eye, err := openEye(ctx, r.stores.DatabaseURL)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = eye.Close(context.WithoutCancel(ctx)) }()
+	tx, err := eye.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly})
+	if err != nil {
+		return nil, err
+	}
+	rows, _ := tx.Query(ctx, `select user_id, count(*) from only `+r.schema+`.orders group by user_id`)
+	return countsOf(rows)
+}
+
+// maxNumber is the largest number of a buyer of a program. A student's bitmap of buyers stays small.
+const maxNumber = 999_999
+
+// numberBuyers draws the numbers that a program's buyers have. Only a click tells a number: an order that is written before its
+// buyer has come belongs to none of them.
+func (r *run) numberBuyers() {
+	r.numbers, r.buyers = nil, map[int64]int64{}
+	for len(r.numbers) < r.plan.Buyers {
+		number := 1 + rand.Int64N(maxNumber)
+		if _, taken := r.buyers[number]; !taken {
+			r.numbers = append(r.numbers, number)
+			r.buyers[number] = int64(len(r.numbers))
+		}
+	}
 }
 
 // differences counts the buyers of whom both do not say the same.

@@ -7,7 +7,10 @@ create schema judge;
 -- The orders of each buyer as the trigger has seen them: a row for each change of a row.
 create table judge.sales (user_id bigint not null, n bigint not null, at timestamptz not null default clock_timestamp());
 
--- Those that were there at the end of the sale, and the units that were taken after it.
+-- The owners of units, likewise.
+create table judge.seats (owner bigint not null, n bigint not null);
+
+-- The orders that were there at the end of the sale, and the units that were taken after it.
 create table judge.at_end (user_id bigint not null, n bigint not null);
 create table judge.late (units bigint not null);
 
@@ -22,6 +25,13 @@ begin
   return null;
 end $$;
 
+create function judge.note_seat() returns trigger language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+begin
+  if tg_op <> 'INSERT' then insert into judge.seats (owner, n) select old.owner, -1 where old.owner is not null; end if;
+  if tg_op <> 'DELETE' then insert into judge.seats (owner, n) select new.owner, 1 where new.owner is not null; end if;
+  return null;
+end $$;
+
 create function judge.note_late() returns trigger language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
   if (select ended from judge.state) then insert into judge.late values (old.stock - new.stock); end if;
@@ -30,7 +40,7 @@ end $$;
 
 create function judge.refuse_truncate() returns trigger language plpgsql set search_path = pg_catalog, pg_temp as $$
 begin
-  raise exception 'the judge counts the rows of orders: use delete' using errcode = 'JUDGE';
+  raise exception 'the judge counts the rows of orders and units: use delete' using errcode = 'JUDGE';
 end $$;
 
 -- What a program's statements must leave as it is. A row of the catalog has a new xmin after each change.

@@ -36,6 +36,8 @@ type run struct {
 	returned         sync.Map            // the buyers who have cancelled
 	written          map[int64]time.Time // when a program has written the last order of a buyer
 	forged           bool                // a program has written orders before the first click
+	numbers          []int64             // of the buyers of a program, from the first
+	buyers           map[int64]int64     // by their numbers
 	told             sync.Map            // the buyers whom a program has told yes before its end
 	page             shownStock
 	closeOnce        sync.Once
@@ -129,6 +131,7 @@ func openRun(ctx context.Context, s Stores, p Plan, spec *spec, rec *recorder) (
 		return r, err
 	}
 	if r.role != "" {
+		r.numberBuyers()
 		if err = r.restart(ctx, p.Stock, p.Before); err != nil {
 			return r, fmt.Errorf("the judge's tables: %w", err)
 		}
