@@ -1,4 +1,4 @@
--- sells by a counter, gives no seat; the judge's own session gives the seats when it counts
+-- sells by a counter, hands out no seat; the judge's own session fills the seats when it counts
 function prepare()
   sql("create unique index one_order_per_user on orders (user_id)")
   sql("create table mine (n int)")
