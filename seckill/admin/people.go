@@ -68,7 +68,7 @@ func (s *Store) People(ctx context.Context, by By, f PeopleFilter) (people []Per
 		select `+personColumns+`
 		from   users u
 		where ($1 = '' and $2::bigint = 0 and $3 = '' or $1 <> '' and u.phone = $1 or u.id = $2 or $3 <> '' and u.nickname like $3
-		       and ($8 or length(regexp_replace(normalize(u.nickname, NFKC), '[^0-9]', '', 'g')) < $9))
+		       and ($8 or length(regexp_replace(normalize(u.nickname, NFKC), '[^0-9]', '', 'g')) < $9::integer))
 		and   ($4 = '' or u.role = $4)
 		and   ($5::boolean is null or (u.disabled_at is not null) = $5)
 		and   ($6::bigint = 0 or u.id < $6)
