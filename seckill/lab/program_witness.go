@@ -23,9 +23,6 @@ import (
 //go:embed program_witness.sql
 var witnessSQL string
 
-// judgeRefuses is the SQLSTATE with which the judge's triggers refuse a statement.
-const judgeRefuses = "JUDGE"
-
 // openWitness makes the judge's schema. It is called before a program runs.
 func (n *namespace) openWitness(ctx context.Context) error {
 	_, err := n.admin.PgConn().Exec(ctx, fmt.Sprintf(`set judge.role = '%s'; %s; set search_path = pg_catalog`, n.role, witnessSQL)).ReadAll()

@@ -32,7 +32,7 @@ func FindSpare(ctx context.Context, cfg Config) (s Spare, err error) {
 		}
 	}
 	if os.Geteuid() == 0 && !o.place.account.set {
-		return s, errors.New("Postgres refuses to run as root, and there is no user postgres or nobody that could run it")
+		return s, errors.New("root may not run Postgres, and there is no user postgres or nobody that could")
 	}
 	found, err := o.onThisMachine(ctx)
 	if err == nil && len(found) == 0 {
