@@ -106,9 +106,9 @@ func TestAVerbWithoutAGateSaysWhy(t *testing.T) {
 	t.Parallel()
 	env := append(sandboxtest.Stores(t), "MIAOSHA_TIME_ZONE=Asia/Shanghai")
 	over := sandboxtest.Sale(t, env, 3, "--end", "1s")
-	sandboxtest.Until(t, "addresses of a sale that is over are not made", func() bool {
+	sandboxtest.Until(t, "a sale that is over is named", func() bool {
 		_, says, code := sandboxtest.Command(t, env, "users", "-n", "1", "--sale", over)
-		return code != 0 && strings.Contains(says, "--sale "+over+": this sale is over")
+		return code == 0 && strings.Contains(says, "--sale "+over+": this sale is over")
 	})
 	now, far := sandboxtest.Sale(t, env, 3), sandboxtest.Sale(t, env, 3, "--start", "2099-11-11 20:00", "--end", "22:00")
 	if l := listed(t, env, far); !l.StartsAt.Equal(time.Date(2099, 11, 11, 12, 0, 0, 0, time.UTC)) || l.EndsAt.Sub(l.StartsAt) != 2*time.Hour {

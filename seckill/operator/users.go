@@ -32,7 +32,7 @@ func (u Users) Run(ctx context.Context, env Env) error {
 		return err
 	}
 	return env.withShop(ctx, func(s *backend.Stores) error {
-		path, err := u.paths(ctx, s)
+		path, err := u.paths(ctx, s, env.Err)
 		if err != nil {
 			return err
 		}
@@ -84,7 +84,7 @@ func (u Users) remain(made int) string {
 }
 
 // paths returns the function that makes the column path, nil without --sale.
-func (u Users) paths(ctx context.Context, s *backend.Stores) (func(int64, string) string, error) {
+func (u Users) paths(ctx context.Context, s *backend.Stores, says io.Writer) (func(int64, string) string, error) {
 	if u.Sale == 0 {
 		return nil, nil
 	}
@@ -93,7 +93,7 @@ func (u Users) paths(ctx context.Context, s *backend.Stores) (func(int64, string
 		return nil, fmt.Errorf("--sale %d: %w", u.Sale, err)
 	}
 	if errors.Is(sale.Window(time.Now()), goods.ErrEnded) {
-		return nil, fmt.Errorf("--sale %d: this sale is over, and would refuse the addresses: miaosha sale list shows the open ones", u.Sale)
+		fmt.Fprintf(says, "--sale %d: this sale is over, and refuses the addresses: miaosha sale list shows the open ones\n", u.Sale)
 	}
 	return func(id int64, token string) string {
 		return seckill.SignPath(s.Secret, id, sale.ID, token, sale.EndsAt)
