@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"miaosha/seckill/sandbox/sandboxtest"
 )
 
 func TestSumAnswer(t *testing.T) {
@@ -131,7 +133,9 @@ func FuzzCaptchaAnswer(f *testing.F) {
 	f.Add("４８２１９", 48_213, 6, false)
 	f.Add("+48219", 48_213, 6, false)
 	f.Add("4.8219e4", 48_213, 6, false)
+	slowest := sandboxtest.Slowest(f)
 	f.Fuzz(func(t *testing.T, given string, a, b int, minus bool) {
+		defer slowest(given, a, b, minus)()
 		s := sum{10_000 + int(uint(a)%90_000), 1 + int(uint(b)%9), minus}
 		want := s.a + s.b
 		if minus {

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"miaosha/seckill/purpose"
+
+	"miaosha/seckill/sandbox/sandboxtest"
 )
 
 var secret = []byte("a secret of thirty-two bytes ....")
@@ -79,7 +81,9 @@ func FuzzVerify(f *testing.F) {
 	f.Add(right+"=", int64(7), "session")
 	f.Add("", int64(0), "")
 	f.Add(strings.Repeat("_", 64), int64(-1), "\x00")
+	slowest := sandboxtest.Slowest(f)
 	f.Fuzz(func(t *testing.T, path string, sale int64, token string) {
+		defer slowest(path, sale, token)()
 		user, err := p.verify(path, sale, token, now)
 		wantUser, wantErr := int64(0), ErrBadPath
 		if path == right && sale == 7 && token == "session" {

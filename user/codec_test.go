@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"miaosha/seckill/sandbox/sandboxtest"
 )
 
 func TestCodec(t *testing.T) {
@@ -44,7 +46,9 @@ func FuzzDecode(f *testing.F) {
 	f.Add(append(bytes.Clone(good), 0))
 	f.Add(append([]byte{recordVersion + 1}, good[1:]...))
 	f.Add(make([]byte, recordBytes))
+	slowest := sandboxtest.Slowest(f)
 	f.Fuzz(func(t *testing.T, record []byte) {
+		defer slowest(record)()
 		deadline, values, err := codec{}.Decode(record)
 		if err != nil {
 			return

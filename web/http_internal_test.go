@@ -24,6 +24,8 @@ import (
 	"miaosha/order"
 	"miaosha/seckill/admin"
 	"miaosha/seckill/payment"
+
+	"miaosha/seckill/sandbox/sandboxtest"
 )
 
 // Each fuzz target reads bytes of strangers. A second reader, slower and simpler, must agree with the
@@ -51,7 +53,9 @@ func FuzzBody(f *testing.F) {
 		payment.Notice
 		Strategies []string `json:"strategies"`
 	}
+	slowest := sandboxtest.Slowest(f)
 	f.Fuzz(func(t *testing.T, raw []byte) {
+		defer slowest(raw)()
 		var in form
 		err := decode(raw, &in)
 		if err != nil {
@@ -147,7 +151,9 @@ func FuzzQuery(f *testing.F) {
 		"0b2c4b48-6a4e-4b2a-9d9f-8f0a4e1f7c1g", "' or 1=1 --"} {
 		f.Add("", id)
 	}
+	slowest := sandboxtest.Slowest(f)
 	f.Fuzz(func(t *testing.T, query, id string) {
+		defer slowest(query, id)()
 		r := &http.Request{URL: &url.URL{RawQuery: query}}
 		route := chi.NewRouteContext()
 		route.URLParams.Add("id", id)

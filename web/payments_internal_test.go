@@ -15,6 +15,8 @@ import (
 	"github.com/google/uuid"
 
 	"miaosha/seckill/payment"
+
+	"miaosha/seckill/sandbox/sandboxtest"
 )
 
 // A notice is accepted only with the one signature of its body, its time and the key, and only for some
@@ -36,7 +38,9 @@ func FuzzNotice(f *testing.F) {
 		f.Add(timestamp, "", body, true)
 	}
 	f.Add("1800000000", "", []byte(`{"order_id":"x","amount":-1,"provider_ref":""}`), true)
+	slowest := sandboxtest.Slowest(f)
 	f.Fuzz(func(t *testing.T, timestamp, signature string, body []byte, signed bool) {
+		defer slowest(timestamp, signature, body, signed)()
 		if signed {
 			signature = sign(timestamp, body)
 		}

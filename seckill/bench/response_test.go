@@ -12,6 +12,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"miaosha/seckill/sandbox/sandboxtest"
 )
 
 func TestReadResponse(t *testing.T) {
@@ -99,7 +101,9 @@ func FuzzReadResponse(f *testing.F) {
 	f.Add([]byte("HTTP/1.1 202 Accepted\r\nContent-Type: x\r\nContent-Length: 4\r\n\r\nbody"))
 	f.Add([]byte("HTTP/1.1 503 X\r\nRetry-After: 2\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"))
 	f.Add([]byte("HTTP/1.0 204 \n\n"))
+	slowest := sandboxtest.Slowest(f)
 	f.Fuzz(func(t *testing.T, raw []byte) {
+		defer slowest(raw)()
 		got, _, err := readResponse(bufio.NewReader(bytes.NewReader(raw)), nil)
 		if err != nil {
 			if faultKind(err) == "other fault" {

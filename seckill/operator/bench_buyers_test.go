@@ -9,6 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"miaosha/seckill/bench"
+
+	"miaosha/seckill/sandbox/sandboxtest"
 )
 
 func TestReadBuyers(t *testing.T) {
@@ -51,7 +53,9 @@ func FuzzReadBuyers(f *testing.F) {
 	f.Add("\ufefftoken\na\n")
 	f.Add("token\n=cmd()\n")
 	f.Add("token\n\"a")
+	slowest := sandboxtest.Slowest(f)
 	f.Fuzz(func(t *testing.T, text string) {
+		defer slowest(text)()
 		buyers, err := readBuyers(strings.NewReader(text))
 		if err != nil && buyers != nil {
 			t.Errorf("%q: %d buyers and %v", text, len(buyers), err)

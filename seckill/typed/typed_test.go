@@ -8,6 +8,8 @@ import (
 	"slices"
 	"testing"
 	"unicode/utf8"
+
+	"miaosha/seckill/sandbox/sandboxtest"
 )
 
 // A typedCase is a text, and what it is read as: Out, or the character that is refused, and its place.
@@ -79,7 +81,9 @@ func FuzzTyped(f *testing.F) {
 		"sum": regexp.MustCompile(`^(-?[0-9]+)?$`), "id": regexp.MustCompile(`^[0-9]*$`), "tracking": regexp.MustCompile(`^[0-9A-Za-z.-]*$`),
 		"key": regexp.MustCompile(`^([0-9A-Z]{4}(-[0-9A-Z]{4}){2}|([0-9]+:[0-9]+-[0-9]+:|direct:)?[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})?$`),
 	}
+	slowest := sandboxtest.Slowest(f)
 	f.Fuzz(func(t *testing.T, typed string) {
+		defer slowest(typed)()
 		if !utf8.ValidString(typed) {
 			return // no body and no query of the shop has such a text
 		}

@@ -18,6 +18,8 @@ import (
 	"testing"
 
 	"miaosha/seckill/admin/picture/picturetest"
+
+	"miaosha/seckill/sandbox/sandboxtest"
 )
 
 // drawn returns a picture of w times h pixels that is red on the left and blue on the right.
@@ -364,7 +366,9 @@ func FuzzMake(f *testing.F) {
 		}
 	}
 	f.Add([]byte("RIFF\x1a\x00\x00\x00WEBPVP8L\x0d\x00\x00\x00\x2f\x00\x00\x00\x10\x07\x10\x11\x11\x88\x88\xfe\x07\x00"))
+	slowest := sandboxtest.Slowest(f)
 	f.Fuzz(func(t *testing.T, raw []byte) {
+		defer slowest(raw)()
 		if size, _, err := image.DecodeConfig(bytes.NewReader(raw)); err == nil && size.Width > 1_000_000/max(1, size.Height) {
 			return // it takes long
 		}
