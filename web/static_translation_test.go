@@ -141,9 +141,12 @@ func TestTranslatedPagesShowTheSame(t *testing.T) {
 			v.until("its data is there", `document.querySelector('main [aria-busy="true"], main p.blank[role="status"]') === null`)
 		}
 		translated.readsAs(plain, "body")
-		for range 2 {
+		for _, language := range []string{"zh", "en"} {
 			for _, v := range both {
 				v.clicks("lang")
+			}
+			for _, v := range both { // two pages that have not changed yet read the same, too
+				v.sees(chromedp.CSS(`html[lang^="` + language + `"] [data-test="lang"]:not([lang^="` + language + `"])`))
 			}
 			translated.readsAs(plain, "body")
 		}

@@ -65,6 +65,7 @@ export function useLang() {
   const [value, setValue] = useState(current);
   useEffect(() => {
     listeners.add(setValue);
+    setValue(current); // it may have changed since the first drawing
     return () => listeners.delete(setValue);
   }, []);
   return value;
