@@ -1,7 +1,7 @@
 // What the courses have and this shop does not, and what takes its place. stock.js says what a row has.
 export default [
   {
-    "id": "services", "by": "AB",
+    "id": "services", "by": "A",
     "words": ["微服务", "Eureka", "Ribbon", "Feign", "OpenFeign", "Spring Cloud", "注册中心", "服务发现", "Nacos", "Dubbo", "Zuul", "microservices", "service discovery"],
     "also": ["@FeignClient", "EnableDiscoveryClient", "服务提供者", "defaultZone", "渲染服务", "spring-cloud-starter-netflix-eureka-client", "prefer-ip-address", "SecKillOrderFeign", "服务消费者"],
     "zh": { "taught": "微服务：Eureka 注册、Ribbon 负载均衡、Feign 调用", "ours": "这里没有微服务：一个进程就是整个店，模块之间是函数调用。没有要注册和发现的服务，一次下单没有几次网络往返，也没有“订单服务超时了，到底扣没扣”。边界靠包：哪个包可以引用哪个，`make borders` 按一张表检查。多台服务器时，nginx 的 `upstream` 列着各个进程，代替 Eureka 的登记；它把请求分给它们，不通就换下一个，代替 Ribbon；`/readyz` 说一个进程现在能不能服务。Feign 的超时和熔断，见“熔断和超时”。" },

@@ -62,7 +62,7 @@ export default {
 
   'lesson.pre-stock.title': 'Pre-decrement in Redis, and why units stay unsold',
   'lesson.pre-stock.text': [
-    'A row in Postgres is changed by one transaction at a time. Redis counts faster, so every course puts a counter in Redis in front of the database and decrements it first. `GET`, check, `DECR` is lesson 1 in a new place. `DECR` first and then check its result cannot oversell: the counter changes in one step.',
+    'A row in Postgres is changed by one transaction at a time. Redis counts faster, so four of the five courses put a counter in Redis in front of the database and decrement it first. `GET`, check, `DECR` is lesson 1 in a new place. `DECR` first and then check its result cannot oversell: the counter changes in one step.',
     'But now units disappear. A double click decrements twice and makes one order. If the order fails, or the server dies after `DECR`, the unit is decremented for nothing. The counter is zero, the database still has units, and all buyers are told "sold out". To give the unit back with `INCR` looks simple, until this compensation runs twice. Some shops load more stock into Redis than they have, and let the database refuse the rest.',
     'Our script checks the buyer and takes the unit in one step, and never adds a unit back. A reconciliation with Postgres corrects the counter several times per second.',
   ],
