@@ -43,7 +43,7 @@ export default [
     "zh": { "taught": "一个事务：带条件的减库存（stock > 0）加下单", "ours": "一样，而且每个事务落库最多约 2,000 个排队号：锁一次秒杀的行，插入订单，一条 `update ... where stock > 0 and stock >= $2` 减库存，提交一次。后面还有检查约束 `stock between 0 and total` 和唯一索引，程序写错也超卖不了。只加 `@Transactional` 不防超卖：两个事务读到同一个库存，各自写回少一件的数；挡得住的是行锁、版本号，或写在 where 里的条件。畅购的方法插不进订单时只返回、不抛异常，事务照样提交，少了一件库存。" },
     "en": { "taught": "One transaction: guarded decrement (stock > 0) and the order", "ours": "The same, and one transaction settles up to about 2,000 tickets: lock the sale's row once, insert the orders, take the units with one `update ... where stock > 0 and stock >= $2`, commit once. Behind it stand the constraint `stock between 0 and total` and the unique index, so that a wrong program cannot oversell either. A transaction alone does not prevent overselling: two of them read the same stock, and each writes back one less. What does is a row lock, a version, or the condition in the where clause. Changgou's method returns without an exception when the order is not inserted, so its transaction commits, and a unit is gone." },
     "code": [["goods/stock.go", "Take"], ["schema.sql", "stock_within_total"], ["seckill/settle.go", "settle"], ["order/place.go", "Place"]],
-    "see": ["lesson:guard", "race:guard-unique", "lesson:hold", "lesson:batch-size", "lesson:ledger"],
+    "see": ["lesson:guard", "lesson:double-click", "page:/lab.html#without", "race:guard-unique", "lesson:hold", "lesson:batch-size", "lesson:ledger"],
     "run": ["./miaosha lab --strategies read-then-write,guard,guard-unique", "go test -v -count 1 -run TestTwoHundredTakersOfFiftyUnitsGetExactlyFifty ./goods"]
   },
   {

@@ -1,6 +1,6 @@
 const PAGES = {
   '/': 'Open the shop and buy', '/orders.html': 'Open my orders', '/login.html': 'Open the log-in', '/login.html?register': 'Open the registration',
-  '/account.html': 'Open my account and change the password', '/teach.html': 'Break it on the teaching panel',
+  '/account.html': 'Open my account and change the password', '/teach.html': 'Break it on the teaching panel', '/lab.html#without': 'Leave out a constraint and see what breaks',
 };
 
 export default {

@@ -1,6 +1,6 @@
 const PAGES = {
   '/': '打开首页，抢一件', '/orders.html': '打开我的订单', '/login.html': '打开登录页', '/login.html?register': '打开注册页',
-  '/account.html': '打开我的账号，改密码', '/teach.html': '在教学面板里弄坏它',
+  '/account.html': '打开我的账号，改密码', '/teach.html': '在教学面板里弄坏它', '/lab.html#without': '去掉一条约束，看什么坏了',
 };
 
 export default {
