@@ -3,7 +3,7 @@ export default [
   {
     "id": "purchase-flow", "by": "ABCE",
     "words": ["秒杀流程", "下单流程", "优化秒杀流程", "秒杀架构", "架构设计", "分层过滤", "业务逻辑", "purchase flow", "the whole purchase"],
-    "also": ["设计理念", "系统上游", "秒杀下单", "SecKillOrderService", "SecKillOrderController", "下单实现", "下单交易", "B/createOrder", "优化思路"],
+    "also": ["设计理念", "系统上游", "秒杀下单", "SecKillOrderService", "SecKillOrderController", "下单实现", "下单交易", "B/createOrder", "优化思路", "方案1", "方案2", "即将进入支付", "抢单成功", "wseckillorder"],
     "zh": { "taught": "秒杀流程：从点击到订单的每一步", "ours": "答题 → 隐藏地址 → 合并通道（lane）→ 库存闸（一个 Redis 脚本：查重复、查时间窗、扣库存、写流水）→ 队列 → Postgres 一个事务落库 → 推送或轮询结果 → 付款。越往后人越少，每一步都有上限，满了就答 503，不让人无限等。便宜的检查在前：格式、地址、售罄标记都不查任何存储。在沙盒里买一件，打开订单，点“查看这个排队号的每一步”，就看到它真实经过的每一步、时间和等待。" },
     "en": { "taught": "The whole flow of a purchase, from the click to the order", "ours": "Sum, hidden address, lane, gate (one Redis script: earlier ticket, window, unit, journal), queue, one transaction in Postgres, the result by push or poll, payment. Each step has fewer buyers than the one before and a bound of its own; full is a 503 and no endless wait. The cheap checks come first: form, address and sold-out mark ask no store. Buy a unit in the sandbox, open the order and choose \"Follow its ticket, step by step\": it shows each step that this ticket really took, with its time and wait." },
     "code": [["seckill/seckill.go", "Path"], ["seckill/seckill.go", "Buy"], ["seckill/lane.go", "serve"], ["seckill/settle.go", "settle"], ["seckill/trace.go", "grant"], ["seckill/README.md", ""]],
@@ -43,7 +43,7 @@ export default [
   {
     "id": "seller-and-price", "by": "AB",
     "words": ["商家", "seller_id", "sellerId", "商品原价", "平销", "非活动价格", "promo_id", "普通下单", "shop name", "seller", "normal price"],
-    "also": ["costPrice"],
+    "also": ["costPrice", "setMoney", "setSellerId", "getCostPrice", "A/订单状态"],
     "zh": { "taught": "订单上的商家、成交价和活动编号", "ours": "一个店就是一个卖家：`--shop-name` 是卖家的名字，显示在每一页和每个订单的答复里（`seller`）；它不存进订单，改了店名，旧订单也显示新的；不设置就没有 `seller`，页面写“秒杀”。课程把 `seller_id` 存进订单，因为那是多商家的平台。慕课网下单时带活动编号；这里活动之外不卖：只有一条下单的路、一个价，价格在下单时写进订单，之后改价不影响它。要按原价卖，就发布一场按原价、时间长的秒杀，走的还是同一条路。原价（`list_price`）只用来显示。" },
     "en": { "taught": "Seller, price and promotion on the order", "ours": "One shop is one seller: `--shop-name` is its name, shown on every page and in the answer for every order (`seller`). It is not stored with the order, so old orders show a new name; without it there is no `seller`. The course stores `seller_id` with the order, since its platform has many sellers. imooc sends the id of a promotion with the order; here nothing is sold outside a sale, so there is one path and one price, which is written into the order and stays when the price changes. To sell at the normal price, publish a long sale at that price; it takes the same path. `list_price` is for display alone." },
     "code": [["web/order.go", "orderJSON"], ["goods/sale.go", "Sell"], ["order/place.go", "Place"], ["web/goods.go", "newSaleJSON"]],
