@@ -48,7 +48,7 @@ export default [
     "en": { "taught": "Time menu of sale slots, stock loaded into Redis per slot and shown from there", "ours": "Two-hour slots of today and tomorrow, in the shop's time zone. From ten minutes before the start, reconcile in every process sets up a gate that is missing, so no scheduled job can be missed. The units left on the page come from the gate; they are for display and decide nothing." },
     "code": [["goods/slot.go", "Slots"], ["goods/stock.go", "SaleStates"], ["seckill/rebuild.go", "rebuild"], ["seckill/seckill.go", "Left"]],
     "see": ["page:/"],
-    "run": ["curl -s http://127.0.0.1:8080/api/slots"]
+    "run": ["curl -s http://127.0.0.1:8080/api/slots", "for M in 9m 2h; do ID=$(./miaosha sale draft --title 台灯 --price 990 --stock 5 --start $M); ./miaosha sale publish $ID; done"]
   },
   {
     "id": "activity", "by": "B",
