@@ -65,18 +65,21 @@ func (s *Server) judgeProgram(w http.ResponseWriter, r *http.Request, caller lab
 	return begun(w, job)
 }
 
+// exercises returns the ladder, and after it the algorithms of courses.
+func exercises() []lab.Exercise { return append(lab.Exercises(), lab.CourseExercises()...) }
+
 // showExercises lists the exercises with their texts in both languages.
 func (s *Server) showExercises(w http.ResponseWriter, r *http.Request, _ labCaller) error {
-	return s.prepareLab(w, r, "exercises", lab.Exercises())
+	return s.prepareLab(w, r, "exercises", exercises())
 }
 
 // exerciseLimit is how long the checks of an exercise may take together.
 const exerciseLimit = 3 * time.Minute
 
 // judgeExercise runs a program of a student against the checks of an exercise, with a seed of its own each time. If the browser
-// has a seat in a class, the board of the class shows the outcome.
+// has a seat in a class, the board of the class shows the outcome of an exercise of the ladder.
 func (s *Server) judgeExercise(w http.ResponseWriter, r *http.Request, caller labCaller) error {
-	all := lab.Exercises()
+	all := exercises()
 	i := slices.IndexFunc(all, func(e lab.Exercise) bool { return e.Name == chi.URLParam(r, "name") })
 	if i < 0 {
 		return errNoPage
@@ -105,7 +108,7 @@ func (s *Server) judgeExercise(w http.ResponseWriter, r *http.Request, caller la
 		if len(result.Checks) > 0 {
 			cost.PerSecond = result.Checks[0].Result.PerSecond
 		}
-		lost := s.classes.judged(seat, exercise.Name, result.Solved, cost)
+		lost := exercise.By == "" && s.classes.judged(seat, exercise.Name, result.Solved, cost)
 		change(func(run *labRun) {
 			run.SeatLost = lost
 			err = run.setData(result, labProgramResult)

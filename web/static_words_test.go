@@ -279,7 +279,7 @@ func TestProgramCommentsAreTranslated(t *testing.T) {
 	for _, p := range lab.Programs() {
 		sources = append(sources, p.Source)
 	}
-	for _, e := range lab.Exercises() {
+	for _, e := range exercises() {
 		sources = append(sources, e.Start.Source, e.Solution.Source)
 	}
 	known, used := textKeys(t, "mine/words/comments_zh.js"), map[string]bool{}

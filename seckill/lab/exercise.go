@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io/fs"
+	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -20,13 +21,14 @@ type Text struct {
 // earlier ones again, as far as those fit.
 type Exercise struct {
 	Name     string  `json:"name"`
+	By       string  `json:"by"` // the letter of the course that teaches Start, as in the course index; "" for the ladder
 	Title    Text    `json:"title"`
 	Task     Text    `json:"task"` // paragraphs with an empty line between them; code in backquotes
 	Hints    [3]Text `json:"hints"`
 	Start    Program `json:"start"`
 	Solution Program `json:"solution"`
-	Why      Text    `json:"why"` // the solution is right, in three sentences
-	Wrong    Program `json:"wrong"`
+	Why      Text    `json:"why"`    // the solution is right, in three sentences
+	Wrong    Program `json:"wrong"`  // Start, in an exercise of a course
 	Kind     string  `json:"kind"`   // what Wrong does wrong, as in Verdict.Kind
 	Checks   []Check `json:"checks"` // its own first, then those of earlier exercises
 }
@@ -47,30 +49,39 @@ type Check struct {
 // checkSeconds is the time limit of one run of a check.
 const checkSeconds = 20
 
-//go:embed exercises
+//go:embed exercises courses
 var exerciseFiles embed.FS
 
-// Exercises returns all exercises in the order of the ladder.
-func Exercises() []Exercise { return slices.Clone(allExercises()) }
+// Exercises returns the exercises of the ladder in their order.
+func Exercises() []Exercise { return slices.Clone(ladder()) }
 
-var allExercises = sync.OnceValue(func() []Exercise {
-	all, err := readExercises(exerciseFiles)
+// CourseExercises returns the algorithms of courses, each to be repaired, in the order of their names.
+func CourseExercises() []Exercise { return slices.Clone(courses()) }
+
+var (
+	ladder  = sync.OnceValue(func() []Exercise { return embedded("exercises") })
+	courses = sync.OnceValue(func() []Exercise { return embedded("courses") })
+)
+
+func embedded(root string) []Exercise {
+	all, err := readExercises(exerciseFiles, root)
 	if err != nil {
 		panic("lab: " + err.Error()) // the files are in the binary, and a test reads them
 	}
 	return all
-})
+}
 
-// readExercises reads a folder for each exercise, NN-name: exercise.json, start.lua, solution.lua, wrong.lua, and the
-// texts of task.md and task.zh.md.
-func readExercises(files fs.FS) (all []Exercise, err error) {
-	folders, err := fs.ReadDir(files, "exercises")
+// readExercises reads a folder for each exercise: exercise.json, start.lua, solution.lua, wrong.lua, and the texts of
+// task.md and task.zh.md. Its name is NN-name on the ladder. That of a course begins with the course's letter, and has no
+// wrong.lua.
+func readExercises(files fs.FS, root string) (all []Exercise, err error) {
+	folders, err := fs.ReadDir(files, root)
 	if err != nil {
 		return nil, err
 	}
 	own := map[string][]Check{}
 	for _, folder := range folders {
-		e, err := readExercise(files, "exercises/"+folder.Name(), own)
+		e, err := readExercise(files, root+"/"+folder.Name(), own)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", folder.Name(), err)
 		}
@@ -108,8 +119,13 @@ func readExercise(files fs.FS, folder string, own map[string][]Check) (e Exercis
 	}
 	lua := func(name string) Program { return Program{Language: Lua, Source: read(name)} }
 	text, en, zh := read("exercise.json"), read("task.md"), read("task.zh.md")
-	_, e.Name, _ = strings.Cut(folder[strings.LastIndex(folder, "/")+1:], "-")
-	e.Start, e.Solution, e.Wrong = lua("start.lua"), lua("solution.lua"), lua("wrong.lua")
+	e.Name = path.Base(folder)
+	e.Start, e.Solution = lua("start.lua"), lua("solution.lua")
+	if prefix, name, _ := strings.Cut(e.Name, "-"); path.Dir(folder) == "courses" {
+		e.By, e.Wrong = strings.ToUpper(prefix), e.Start
+	} else {
+		e.Name, e.Wrong = name, lua("wrong.lua")
+	}
 	if err != nil {
 		return e, err
 	}

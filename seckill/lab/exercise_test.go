@@ -10,9 +10,9 @@ import (
 // Each exercise has everything that the pages show, in both languages.
 func TestExercisesAreComplete(t *testing.T) {
 	t.Parallel()
-	all, seen := Exercises(), map[string]bool{}
-	if len(all) < 15 {
-		t.Errorf("%d exercises", len(all))
+	all, seen := append(Exercises(), CourseExercises()...), map[string]bool{}
+	if len(Exercises()) < 15 {
+		t.Errorf("%d exercises", len(Exercises()))
 	}
 	sentence := regexp.MustCompile(`\.(\s|$)`)
 	for _, e := range all {
@@ -36,6 +36,9 @@ func TestExercisesAreComplete(t *testing.T) {
 		}
 		if e.Kind == "" || e.Start == e.Solution || e.Wrong == e.Solution {
 			t.Errorf("%s: kind %q, or two of its programs are the same", e.Name, e.Kind)
+		}
+		if ofCourse := e.By != ""; ofCourse != (e.Wrong == e.Start) || ofCourse && (e.By < "A" || e.By > "E") {
+			t.Errorf("%s: course %q, or its wrong program is the one to start from", e.Name, e.By)
 		}
 		if len(e.Checks) == 0 || e.Checks[0].Exercise != e.Name {
 			t.Errorf("%s has no check of its own in front", e.Name)
@@ -63,11 +66,17 @@ func TestExercisesAreRead(t *testing.T) {
 		fs := fstest.MapFS{}
 		for name, text := range files {
 			fs["exercises/01-one/"+name] = &fstest.MapFile{Data: []byte(text)}
+			if name != "wrong.lua" {
+				fs["courses/c-two/"+name] = &fstest.MapFile{Data: []byte(text)}
+			}
 		}
-		return readExercises(fs)
+		if all, err := readExercises(fs, "courses"); err == nil && (len(all) != 1 || all[0].Name != "c-two" || all[0].By != "C" || all[0].Wrong.Source != "a") {
+			t.Errorf("of a course: %+v", all)
+		}
+		return readExercises(fs, "exercises")
 	}
 	all, err := read(good())
-	if err != nil || len(all) != 1 || all[0].Name != "one" || all[0].Hints[2].Zh != "three" || all[0].Why.En != "so" || all[0].Start.Source != "a" {
+	if err != nil || len(all) != 1 || all[0].Name != "one" || all[0].By != "" || all[0].Hints[2].Zh != "three" || all[0].Why.En != "so" || all[0].Start.Source != "a" {
 		t.Fatalf("%+v, %v", all, err)
 	}
 	for name, text := range map[string]string{
@@ -93,7 +102,7 @@ func TestExercisesAreRead(t *testing.T) {
 // Each solution solves its exercise with every seed, and the programs to start from and the wrong ones solve it with none.
 func TestExerciseVerdicts(t *testing.T) {
 	t.Parallel()
-	for _, e := range Exercises() {
+	for _, e := range append(Exercises(), CourseExercises()...) {
 		t.Run(e.Name, func(t *testing.T) {
 			t.Parallel()
 			right, wrong, search := judged(t, e.Name)
@@ -123,7 +132,7 @@ func TestExerciseVerdicts(t *testing.T) {
 					t.Errorf("seed %d: the wrong program: solved %v, kind %q, want %q: %s", seed+1, r.Solved, last.Kind, e.Kind, shown(last.Result))
 				}
 			}
-			if r := judge(e.Start, 1, true); r.Solved {
+			if e.Start != e.Wrong && judge(e.Start, 1, true).Solved {
 				t.Error("the program to start from solves it")
 			}
 			t.Logf("the solution was judged with %d seeds, the wrong program with %d: %v", right, wrong, kinds)

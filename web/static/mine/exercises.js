@@ -1,4 +1,5 @@
-// The ladder of exercises: a list with what this browser has solved, and one exercise with its task, editor, hints and solution.
+// The ladder of exercises and the algorithms of courses: two lists with what this browser has solved, and one exercise with its task,
+// editor, hints and solution.
 import { html, useEffect, useLayoutEffect, useRef, useState } from '../lib/preact.js';
 import { get } from '../api.js';
 import { lang, t } from '../i18n.js';
@@ -14,7 +15,7 @@ const FRESH = { sources: {}, hints: 0, solved: 0, gaveUp: false, cost: null };
 const EMPTY_SQL = '-- buy\n';
 const OWNER = 'exercise '; // and its name: whose a run is
 
-// useExercises returns {all, failed, retry, kept, keep(name, patch), setStudent}. all is null until the list is there. It keeps each exercise
+// useExercises returns {all, failed, retry, kept, keep(name, patch), setStudent}. all is null until the lists are there. It keeps each exercise
 // that a run of byOwner has solved, whatever part of the page is shown.
 export function useExercises(wanted, byOwner) {
   const [all, setAll] = useState(null);
@@ -64,6 +65,10 @@ export const textsOf = ({ title, task, hints, why }) => {
 // Paragraphs shows a text whose paragraphs are apart by an empty line.
 const Paragraphs = ({ text }) => text.split(/\n{2,}/).map((part, i) => html`<p key=${i}>${withCode(part.replaceAll('\n', ' '))}</p>`);
 
+// ladderOf and coursesOf return the exercises of the ladder, and those that are algorithms of courses.
+export const ladderOf = (all) => all.filter((e) => !e.by);
+const coursesOf = (all) => all.filter((e) => e.by);
+
 export function Exercises({ name, runs, exercises }) {
   const { all, failed, kept } = exercises;
   // Without a name the address gets that of the next one, which then stays when it is solved.
@@ -78,19 +83,25 @@ export function Exercises({ name, runs, exercises }) {
   if (!all && failed) return html`<${Failed} title=${t('lab.failed')} more=${t('error.busy')} onRetry=${exercises.retry} />`;
   if (!all) return html`<${Loading} />`;
   const exercise = all.find((e) => e.name === name) || nextOf(all, kept);
+  const ladder = ladderOf(all), courses = coursesOf(all);
+  const peers = exercise.by ? courses : ladder;
+  const step = (e, mark) => html`<li key=${e.name}><a href=${'#exercises/' + e.name} data-test=${'exercise-' + e.name} aria-current=${e === exercise ? 'true' : undefined}>
+    <b>${mark}</b> <span class="name">${textsOf(e).title}</span>
+    ${kept.by[e.name]?.solved > 0 && html`<span class="done"><span aria-hidden="true">✓</span><span class="hidden"> ${t('exercise.solved')}</span></span>`}</a></li>`;
   return html`<section class="split ladder">
     <nav class="list" aria-label=${t('exercise.list')}>
-      <p class="more small" data-test="progress">${t('exercise.progress', { n: all.filter((e) => kept.by[e.name]?.solved).length, of: all.length })}</p>
-      <ol>${all.map((e, i) => html`<li key=${e.name}><a href=${'#exercises/' + e.name} data-test=${'exercise-' + e.name} aria-current=${e === exercise ? 'true' : undefined}>
-        <b>${i + 1}</b> <span class="name">${textsOf(e).title}</span>
-        ${kept.by[e.name]?.solved > 0 && html`<span class="done"><span aria-hidden="true">✓</span><span class="hidden"> ${t('exercise.solved')}</span></span>`}</a></li>`)}</ol></nav>
-    <${Exercise} key=${exercise.name} exercise=${exercise} n=${all.indexOf(exercise) + 1} all=${all} runs=${runs} exercises=${exercises} />
+      <p class="more small" data-test="progress">${t('exercise.progress', { n: ladder.filter((e) => kept.by[e.name]?.solved).length, of: ladder.length })}</p>
+      <ol>${ladder.map((e, i) => step(e, i + 1))}</ol>
+      <h3>${t('exercise.courses')}</h3>
+      <ol data-test="courses">${courses.map((e) => step(e, e.by))}</ol></nav>
+    <${Exercise} key=${exercise.name} exercise=${exercise} n=${peers.indexOf(exercise) + 1} all=${peers} runs=${runs} exercises=${exercises} />
   </section>`;
 }
 
-// nextOf returns the first exercise that this browser has not solved, or the first of all.
-const nextOf = (all, kept) => all.find((e) => !kept.by[e.name]?.solved) || all[0];
+// nextOf returns the first exercise of the ladder that this browser has not solved, or the first of all.
+const nextOf = (all, kept) => ladderOf(all).find((e) => !kept.by[e.name]?.solved) || all[0];
 
+// Exercise shows one. It is the n-th of all, which is its own list.
 function Exercise({ exercise, n, all, runs, exercises }) {
   const { name } = exercise;
   const mine = { ...FRESH, language: exercise.start.language, ...exercises.kept.by[name] };
@@ -126,7 +137,7 @@ function Exercise({ exercise, n, all, runs, exercises }) {
     before.current = judged;
   }, [judged]);
   return html`<article class="exercise" data-test="exercise" data-name=${name}>
-    <p class="more small">${t('exercise.nth', { n, of: all.length })}</p>
+    <p class="more small">${exercise.by ? t('exercise.taughtBy', exercise) : t('exercise.nth', { n, of: all.length })}</p>
     <h2 tabindex="-1">${title}</h2>
     <div class="task"><${Paragraphs} text=${task} /></div>
     <h3>${t('exercise.targets')}</h3>
@@ -141,7 +152,7 @@ function Exercise({ exercise, n, all, runs, exercises }) {
         <span>${c.exercise !== name && html`<span class="more">${titleOf(all, c.exercise)}: </span>`}${targetOf(exercise.checks[i])}${!c.passed && html`<br /><strong class="bad">${c.message[lang()]}</strong>`}</span></li>`)}
         ${judged.checks.length < exercise.checks.length && html`<li class="more"><span></span><span>${t('exercise.notRun', { n: exercise.checks.length - judged.checks.length })}</span></li>`}</ul>
       ${judged.solved && n < all.length && html`<p><a class="button" data-test="next-exercise" href=${'#exercises/' + all[n].name}>${t('exercise.next', { title: textsOf(all[n]).title })}</a></p>`}
-      ${judged.solved && n === all.length && html`<p><a class="button" href="#certificate">${t('mine.certificate')}</a></p>`}
+      ${judged.solved && n === all.length && !exercise.by && html`<p><a class="button" href="#certificate">${t('mine.certificate')}</a></p>`}
     </div>
     ${failing && !failing.result.right && html`<${Verdict} key=${run.run} result=${failing.result} cut=${run.cut} searched=${failing.exercise === name} leads=${false} onLine=${onLine} onStep=${onStep} />`}`}
     <section class="hints" aria-label=${t('exercise.hints')}>

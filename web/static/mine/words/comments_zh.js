@@ -153,6 +153,8 @@ export default {
   'comment.what a dead process has left': '死掉的进程留下的',
   'comment.the journal has it': '流水里记下了',
   'comment.one writer in each process': '每个进程一个写的人',
+  'comment.sold out: the goods leave the cache': '售罄：商品移出缓存',
+  'comment.and the counter stays': '计数器留着',
   'comment.the writer looks once more': '正在写的那个会再看一遍',
   'comment.sell one unit to user: return true, or false when there is none': '卖给 user 一件：卖了返回 true，没有货返回 false',
 };

@@ -177,6 +177,8 @@ export default {
   'exercise.progress': ({ n, of }) => `${n} of ${of} solved`,
   'exercise.nth': ({ n, of }) => `Exercise ${n} of ${of}`,
   'exercise.solved': 'solved',
+  'exercise.courses': 'As the courses write it',
+  'exercise.taughtBy': ({ by }) => `The algorithm of course ${by}, written in Lua. Run it to see its fault, and then make the smallest repair.`,
   'exercise.targets': 'What it must stand',
   'exercise.again': ({ names }) => `And all of: ${names}`,
   'exercise.restart': 'Begin again',

@@ -175,6 +175,8 @@ export default {
   'exercise.progress': ({ n, of }) => `共 ${of} 个，已完成 ${n} 个`,
   'exercise.nth': ({ n, of }) => `第 ${n} 个练习，共 ${of} 个`,
   'exercise.solved': '已完成',
+  'exercise.courses': '课程里的写法',
+  'exercise.taughtBy': ({ by }) => `课程 ${by} 的算法，改写成了 Lua。先运行，看它错在哪里，再做最小的修改。`,
   'exercise.targets': '要经得起的考验',
   'exercise.again': ({ names }) => `还有前面的：${names}`,
   'exercise.restart': '重新开始',

@@ -1,0 +1,16 @@
+function prepare()
+  sql("create unique index one_order_per_user on orders (user_id)")
+  redis("SET", key("stock"), sql("select stock from item")[1].stock)
+end
+
+function buy(user)
+  think()
+  local left = tonumber(redis("GET", key("stock")))
+  if not left or left <= 0 then return false end
+  if redis("DECR", key("stock")) < 0 then
+    redis("DEL", key("stock")) -- sold out: the goods leave the cache
+    return false
+  end
+  sql("insert into orders (user_id) values ($1) on conflict do nothing", user)
+  return true
+end
