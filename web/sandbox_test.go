@@ -162,8 +162,9 @@ func TestOnePersonSeesARush(t *testing.T) {
 	}
 }
 
-// The shopkeeper stops Redis for a moment from the panel for teaching. A buyer's questions are not answered meanwhile; then they
-// are, the audit is clean, and the sale can be bought.
+// A link of the index opens the panel for teaching at a fault, also for a visitor who has to become the shopkeeper first. The shopkeeper
+// stops Redis for a moment: the breaker opens, and a buyer's questions are not answered. Then they are, the audit is clean, and the sale can
+// be bought.
 func TestRedisStopsFromThePanel(t *testing.T) {
 	t.Parallel()
 	if sandboxtest.Kind() == "embedded" {
@@ -173,20 +174,26 @@ func TestRedisStopsFromThePanel(t *testing.T) {
 	s := openSandboxShop(t, "MIAOSHA_CAPTCHA=off")
 	sale := s.sale(t, "--title", "T", "--stock", "40")
 	v := visit(t, root, s.URL, "en-GB")
-	v.goTo("/teach.html")
+	v.goTo("/teach.html#redis")
+	v.clicks("as-buyer")
+	v.sees(test("sale-card"))
+	v.goTo("/teach.html#redis")
 	v.clicks("as-admin")
+	v.until("the fault of the address is marked and its button has the focus", `document.activeElement.dataset.test === 'fault-redis' && document.querySelector('[data-here]').id === 'redis'`)
+	v.sees(test("breaker") + `[data-state="closed"]`)
 	v.sees(test("pulse-redis") + `[data-state="ok"]`)
 	v.until("the page notes what it shows", `(() => { // the fault may be over before the test looks
 		window.shown = new Set();
 		new MutationObserver(() => {
-			for (const one of ['[data-test="lesson"][data-state="broken"]', '[data-test="pulse-redis"][data-state="busy"]', '[data-test="fault-flush"]:disabled'])
+			for (const one of ['[data-test="lesson"][data-state="broken"]', '[data-test="pulse-redis"][data-state="busy"]', '[data-test="breaker"]:not([data-state="closed"])', '[data-test="fault-flush"]:disabled'])
 				if (document.querySelector(one)) window.shown.add(one);
 		}).observe(document.body, { subtree: true, childList: true, attributes: true });
 		return true;
 	})()`)
 	v.clicks("fault-redis")
 	v.sees(test("lesson") + `[data-state="done"]`)
-	v.until("Redis was stopped, was seen to be, and no second fault could begin", `window.shown.size === 3`)
+	v.until("Redis was stopped, was seen to be, the breaker opened, and no second fault could begin", `window.shown.size === 4`)
+	v.sees(test("breaker") + `[data-state="closed"]`)
 	v.sees(test("pulse-redis") + `[data-state="ok"]`)
 	if text := v.reads(test("lesson-audit")); !strings.Contains(text, "every invariant holds") {
 		t.Errorf("the panel says %q", text)

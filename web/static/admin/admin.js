@@ -5,7 +5,7 @@ import { loadTexts, t } from '../i18n.js';
 import { loginHref } from '../session.js';
 import { lateStyle } from '../late_style.js';
 import { load } from '../lost.js';
-import { Loading, mount, setTitle, STAFF } from '../shell.js';
+import { Loading, mount, sandbox, setTitle, STAFF } from '../shell.js';
 import { NewPassword } from './password.js';
 import { Sales } from './sales.js';
 
@@ -41,7 +41,8 @@ function Admin({ lang, user }) {
     return html`<h1 class="hidden">${t('admin.ticket')}</h1><${Section} key=${section} name=${section} arg=${arg} lang=${lang} user=${user} />`;
   }
   if (!isStaff) {
-    return html`<div class="blank" data-test="not-staff"><h1>${t('admin.closed')}</h1><a class="button" href="/">${t('sale.back')}</a></div>`;
+    return html`<div class="blank" data-test="not-staff"><h1>${t('admin.closed')}</h1><a class="button" href="/">${t('sale.back')}</a></div>
+      ${document.documentElement.dataset.lab === 'local' && sandbox && html`<${sandbox.Start} user=${user} pages=${['/admin.html']} closed />`}`;
   }
   if (user.password_due) return html`<${NewPassword} />`;
   return html`

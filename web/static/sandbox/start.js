@@ -9,26 +9,24 @@ import { local } from './local.js';
 // The pages that have the buttons above all else, and those at the lower edge, beside the tour, where they move nothing.
 export const ABOVE = ['/login.html', '/teach.html'];
 export const BELOW = ['/', '/index.html'];
-const onTeach = location.pathname === '/teach.html'; // shows nothing until the user is known
-const forAdmin = onTeach ? '/teach.html' : '/admin.html';
+const forStaff = ['/teach.html', '/admin.html'].includes(location.pathname); // shows nothing until the user is known
 
 // The last user is remembered, so that the buttons stand there from the first moment, or never: nothing moves below them.
 const KEY = 'miaosha.in';
 
-export function Start({ user, pages }) {
+// closed: the page is for the staff, and its user is a buyer.
+export function Start({ user, pages, closed }) {
   const [sending, setSending] = useState(false);
   const [refused, setRefused] = useNote();
   useEffect(() => { if (user !== undefined) remember(user); }, [user]);
-  const stranger = user === null || (user === undefined && !onTeach && !remembered());
+  const stranger = closed || user === null || (user === undefined && !forStaff && !remembered());
   if (!stranger || !pages.includes(location.pathname)) return null;
 
   const logIn = async (as) => {
     setSending(true);
     const reply = await post('/api/sandbox/login', { as });
-    if (reply.ok) {
-      const next = localPath(new URLSearchParams(location.search).get('next') || '', as === 'admin' ? forAdmin : '/');
-      return location.assign(next);
-    }
+    if (reply.ok && as === 'admin' && forStaff) return location.reload(); // its address may name a part of it
+    if (reply.ok) return location.assign(localPath(new URLSearchParams(location.search).get('next') || '', as === 'admin' ? '/admin.html' : '/'));
     setSending(false);
     return setRefused(reply);
   };

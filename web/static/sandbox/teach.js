@@ -1,6 +1,6 @@
 // The panel for teaching: break a part of the running sandbox, watch what a buyer notices, and see how the shop gets up. Only an
-// administrator at this machine has it.
-import { html, useEffect, useRef, useState } from '../lib/preact.js';
+// administrator at this machine has it. The URL names the fault that the index of the courses leads to: #kill.
+import { html, useEffect, useLayoutEffect, useRef, useState } from '../lib/preact.js';
 import { get, post } from '../api.js';
 import { loadTexts, errorText, t } from '../i18n.js';
 import { useNote } from '../note.js';
@@ -18,7 +18,10 @@ function Teach({ lang, user }) {
   useEffect(() => setTitle(t('teach')), [lang]);
   if (user === undefined) return html`<p class="blank" role="status">${t('loading')}</p>`;
   if (user === null) return html`<div class="blank"><h1>${t('teach')}</h1><p>${t('teach.login')}</p><a class="button" href=${loginHref()}>${t('login')}</a></div>`;
-  if (user.role !== 'admin') return html`<div class="blank"><h1>${t('teach')}</h1><p>${t('teach.closed')}</p><a class="button" href="/">${t('sale.back')}</a></div>`;
+  if (user.role !== 'admin') {
+    return html`<div class="blank"><h1>${t('teach')}</h1><p>${t('teach.closed')}</p><a class="button" href="/">${t('sale.back')}</a></div>
+      ${sandbox && html`<${sandbox.Start} user=${user} pages=${sandbox.ABOVE} closed />`}`;
+  }
   return html`<${Panel} user=${user} lang=${lang} />`;
 }
 
@@ -26,7 +29,8 @@ function Panel({ user, lang }) {
   const [state, setState] = useState(null); // {can, lesson}
   const [refused, setRefused] = useNote();
   const [failed, setFailed] = useState(null); // why there is no state yet
-  const { lesson, can } = state ?? {};
+  const { lesson, can, breaker } = state ?? {};
+  const here = location.hash.slice(1);
   const running = lesson && !isOver(lesson);
   const head = useRef();
   useEffect(() => {
@@ -43,6 +47,12 @@ function Panel({ user, lang }) {
     look();
     return () => { stopped = true; clearTimeout(timer); };
   }, []);
+  useLayoutEffect(() => {
+    const part = state && FAULTS.includes(here) && document.getElementById(here);
+    if (!part) return;
+    part.scrollIntoView({ block: 'center' });
+    part.querySelector('button').focus({ preventScroll: true });
+  }, [!state]);
   const start = async (fault) => {
     const reply = await post('/api/sandbox/teach', { fault });
     setRefused(reply.ok ? null : reply);
@@ -56,7 +66,7 @@ function Panel({ user, lang }) {
     <p class="lead">${t('teach.more')}</p>
     <div class="teach">
       <section class="faults" aria-label=${t('teach.faults')}>${FAULTS.map((fault) => html`
-        <div key=${fault} class="fault">
+        <div key=${fault} id=${fault} class="fault" data-here=${fault === here ? '' : undefined}>
           <h2>${t('teach.' + fault)}</h2>
           <p class="more">${can[fault] ? t('teach.not.' + can[fault]) : t('teach.' + fault + '.more')}</p>
           <button class="button quiet" data-test=${'fault-' + fault} disabled=${running || !!can[fault]} onClick=${() => start(fault)}>
@@ -65,6 +75,7 @@ function Panel({ user, lang }) {
       <div class="watch">
         <section class="now" aria-labelledby="now" data-test="lesson" data-state=${lesson.state} data-fault=${lesson.fault}>
           <h2 id="now" ref=${head} tabindex="-1">${t('teach.now')}</h2>
+          ${breaker !== 'off' && html`<p data-test="breaker" data-state=${breaker}>${t('teach.breaker')}${t('colon')}<b>${t('teach.breaker.' + breaker)}</b></p>`}
           <${Lesson} lesson=${lesson} />
           <p class="note" role="alert" hidden=${!refused}>${refused && errorText(refused)}</p>
           <p class="hidden" role="status">${lesson.fault ? t('teach.' + lesson.fault) + ' ' : ''}${t('teach.state.' + lesson.state)}
