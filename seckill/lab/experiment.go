@@ -145,7 +145,7 @@ var experiments = []struct {
 	{"address", runAddress, []string{"experiment_address.go"}},
 	{"limits", runLimits, []string{"experiment_limits.go", "experiment_token_bucket.go"}},
 	{"late-payment", runLatePayment, []string{"experiment_late_payment.go"}},
-	{"cache", runCache, []string{"experiment_cache.go"}},
+	{"cache", runCache, []string{"experiment_cache.go", "experiment_cache_levels.go"}},
 	{"cache-consistency", runCacheConsistency, []string{"experiment_cache_consistency.go"}},
 	{"confirm", runConfirm, []string{"experiment_confirm.go", "experiment_confirm_consumer.go"}},
 	{"hot", runHot, []string{"experiment_hot.go"}},
@@ -192,7 +192,7 @@ func ExperimentSource(name string) (sources []SourceFile) {
 //go:embed experiment_address.go experiment_limits.go experiment_token_bucket.go experiment_late_payment.go experiment_cache.go
 //go:embed experiment_cache_consistency.go experiment_confirm.go experiment_confirm_consumer.go experiment_hot.go
 //go:embed experiment_load.go experiment_batch_size.go experiment_retries.go experiment_little.go experiment_fair.go
-//go:embed experiment_hold.go experiment_failover.go experiment_backup.go
+//go:embed experiment_hold.go experiment_failover.go experiment_backup.go experiment_cache_levels.go
 var experimentFiles embed.FS
 
 // RunExperiment runs one experiment. A seed determines the crowd; the order in which its requests

@@ -29,7 +29,7 @@ import (
 // little longer or shorter, and the same number of reads spreads over time.
 //
 // The figures are sql: the number of statements; at_once: the most statements at one time that were
-// running or waiting for a connection.
+// running or waiting for a connection. After these, cacheLevels says what a read costs at each level.
 func runCache(ctx context.Context, s Stores, seed uint64) (rows []Finding, err error) {
 	w, err := openWorkspace(ctx, s, `create table items as select id, id * 100 as price from generate_series(1, 1000) id;
 		alter table items add primary key (id)`, cacheConns)
@@ -37,6 +37,12 @@ func runCache(ctx context.Context, s Stores, seed uint64) (rows []Finding, err e
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, w.close(ctx)) }()
+	r, err := openCounter(s)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	defer r.Del(context.WithoutCancel(ctx), w.key("price"))
 	try := func(c *priceCache, rush func(context.Context, *priceCache, uint64) (int, error), right func(map[string]float64) bool) func(context.Context) (Finding, error) {
 		return func(ctx context.Context) (Finding, error) {
 			c.db, c.entries, c.rng = w.db, map[int64]cacheEntry{}, rand.New(rand.NewPCG(seed, 1))
@@ -50,14 +56,14 @@ func runCache(ctx context.Context, s Stores, seed uint64) (rows []Finding, err e
 			return Finding{Right: right(f), Figures: f}, err
 		}
 	}
-	return tryAll(ctx, []variant{
+	return tryAll(ctx, append([]variant{
 		{"unknown ids, misses not remembered", try(&priceCache{single: true}, penetrate, fewMisses)},
 		{"unknown ids, misses remembered", try(&priceCache{single: true, misses: true}, penetrate, fewMisses)},
 		{"hot id expires, everybody reads", try(&priceCache{}, breakDown, oneRead)},
 		{"hot id expires, single flight", try(&priceCache{single: true}, breakDown, oneRead)},
 		{"500 ids expire at once", try(&priceCache{single: true}, avalanche, spread)},
 		{"500 ids expire with jitter", try(&priceCache{single: true, jitter: avalancheSpread}, avalanche, spread)},
-	})
+	}, cacheLevels(w, r)...))
 }
 
 const (

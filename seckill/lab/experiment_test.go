@@ -68,6 +68,9 @@ var lessons = map[string][]struct {
 		{"hot id expires, single flight", true, map[string]span{"reads": is(500), "sql": is(1), "at_once": is(1)}},
 		{"500 ids expire at once", false, map[string]span{"sql": is(500), "at_once": {250, 500}}},
 		{"500 ids expire with jitter", true, map[string]span{"sql": is(500), "at_once": {1, 249}}},
+		{"a read from the memory of the process", true, map[string]span{"reads": is(1000), "read_us": {0, 100}}},
+		{"a read from Redis", true, map[string]span{"reads": is(1000), "read_us": {1, 1e5}}},
+		{"a read from Postgres by its key", true, map[string]span{"reads": is(1000), "read_us": {1, 1e5}}},
 	},
 	"hot": {
 		{"one queue without a bound", false, map[string]span{"cold": is(100), "cold_refused": is(0), "behind": {50, 150}, "cold_p99_ms": {1, 20_000}}},

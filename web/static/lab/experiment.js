@@ -9,7 +9,7 @@ import { Timelines } from './timeline.js';
 // The order of the figures in a row. Figures that are not named here come last.
 const FIGURES = ['conns', 'tries', 'let_in', 'asked', 'entries', 'redis', 'bot', 'bots', 'people', 'fast', 'slow', 'alive', 'bound', 'waiting', 'messages',
   'served', 'refused', 'kept', 'kb', 'good', 'wasted', 'end_good', 'late', 'p50_ms', 'told', 'turns', 'per_second', 'p99_ms', 'held_ms', 'wait_ms', 'stay_ms', 'law', 'inside',
-  'orders', 'paid', 'refunded', 'put_back', 'both', 'units', 'reads', 'sql', 'at_once',
+  'orders', 'paid', 'refunded', 'put_back', 'both', 'units', 'reads', 'read_us', 'sql', 'at_once',
   'stale', 'longest_ms', 'stays_old', 'first_s', 'last_s', 'pages', 'table_kb',
   'lost', 'beyond', 'twice', 'again', 'dead',
   'cold', 'cold_refused', 'behind', 'cold_p99_ms', 'hot_p99_ms', 'hot_per_s'];
@@ -32,7 +32,7 @@ const nameOf = (variant) => textOr('experiment.', variant);
 
 // DRAWN are the figures that show what an experiment is about. Of a table the first two are drawn.
 const DRAWN = ['let_in', 'bot', 'people', 'bots', 'slow', 'alive', 'kept', 'units', 'stays_old', 'stale', 'lost', 'beyond', 'wasted', 'end_good', 'pages', 'last_s',
-  'law', 'inside', 'per_second', 'held_ms', 'p99_ms', 'late', 'cold_refused', 'behind', 'sql', 'at_once'];
+  'law', 'inside', 'per_second', 'held_ms', 'p99_ms', 'late', 'cold_refused', 'behind', 'sql', 'at_once', 'read_us'];
 const drawnOf = (columns) => DRAWN.filter((figure) => columns.includes(figure)).slice(0, 2);
 
 // Drawings shows the rows of a table.

@@ -161,7 +161,8 @@ export const lessons = [
       const all = by['hot id expires, everybody reads'].sql;
       return { right: all === 1 ? 0 : all < 100 ? 1 : 2, all, flight: by['hot id expires, single flight'].sql,
         unknown: by['unknown ids, misses not remembered'].sql, remembered: by['unknown ids, misses remembered'].sql,
-        together: by['500 ids expire at once'].at_once, jitter: by['500 ids expire with jitter'].at_once };
+        together: by['500 ids expire at once'].at_once, jitter: by['500 ids expire with jitter'].at_once,
+        local: by['a read from the memory of the process'].read_us, redis: by['a read from Redis'].read_us, postgres: by['a read from Postgres by its key'].read_us };
     },
     places: [['goods/cache.go', 'Sale'], ['goods/cache.go', 'load']],
   },

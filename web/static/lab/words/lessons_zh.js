@@ -198,13 +198,14 @@ export default {
   'lesson.cache.text': [
     '每卖一件，秒杀页要被读上千次，所以页面从内存里来。这会出三种错。穿透：请求不存在的编号，什么也没有缓存，每个请求都到数据库。把空值也缓存起来，比最新编号还大的直接拒绝。击穿：所有请求都在读的那一条过期，一千个请求同时去读那一行。让一个请求去读，其余的等它的结果。',
     '雪崩：一起写入的几百条一起过期。课程给过期时间加随机数。本店的每条缓存只活一秒，有请求才重读，由一个请求替大家读。Postgres 不答复时，就返回一分钟以内的旧内容，并标明是旧的。',
+    '多级缓存在内存和数据库之间再放一层 Redis。最后几行量出每一级读一次要多久。前面的本地缓存每条每秒只读一次后端，中间放 Redis，一秒只省下一次这样的差距，却多一份会过时的数据；所以本店只有两级。',
     '缓存里的库存只用来显示，从不用来卖。扣库存的代码都不读缓存。',
   ],
-  'lesson.cache.taught': ['缓存穿透', '缓存击穿', '缓存雪崩'],
+  'lesson.cache.taught': ['缓存穿透', '缓存击穿', '缓存雪崩', '多级缓存'],
   'lesson.cache.ask': '所有请求都在读的那一条过期了，这时 500 个请求到达。没有任何保护，有几个会去读数据库？',
   'lesson.cache.choices': ['一个', '不到 100 个', '100 个或更多'],
-  'lesson.cache.shown': ({ all, flight, unknown, remembered, together, jitter }) =>
-    `读数据库的次数：${n(all)}；单飞：${n(flight)}。不存在的编号：${n(unknown)}；缓存空值：${n(remembered)}。一起过期时同时读的次数：${n(together)}；过期时间加随机数：${n(jitter)}。`,
+  'lesson.cache.shown': ({ all, flight, unknown, remembered, together, jitter, local, redis, postgres }) =>
+    `读数据库的次数：${n(all)}；单飞：${n(flight)}。不存在的编号：${n(unknown)}；缓存空值：${n(remembered)}。一起过期时同时读的次数：${n(together)}；过期时间加随机数：${n(jitter)}。读一次：内存 ${few(local)} 微秒，Redis ${few(redis)} 微秒，Postgres ${few(postgres)} 微秒。`,
 
   'lesson.cache-consistency.title': '缓存一致性：先写库还是先删缓存',
   'lesson.cache-consistency.text': [

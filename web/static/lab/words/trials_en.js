@@ -20,6 +20,9 @@ export default {
   'experiment.says.hot id expires, single flight': 'The same requests. One reads, the others wait for its result.',
   'experiment.says.500 ids expire at once': '500 entries were filled at the same moment, so they expire at the same moment.',
   'experiment.says.500 ids expire with jitter': 'The same 500 entries, each with a random time added to its life.',
+  'experiment.says.a read from the memory of the process': 'One reader reads the same price 1,000 times, one read after the other, from the memory of the process.',
+  'experiment.says.a read from Redis': 'The same reads from Redis: each is a round trip.',
+  'experiment.says.a read from Postgres by its key': 'The same reads from Postgres, by the primary key.',
   'experiment.says.delete, then write': '20 prices change once each: delete the entry, then write the row. Readers read all the time.',
   'experiment.says.write, then delete': 'Write the row, then delete the entry. Some readers stall after they have read the old price.',
   'experiment.says.delete twice': 'Delete, write, and delete again 50 ms later. Some readers stall for longer.',
@@ -55,6 +58,9 @@ export default {
     'The single flight: one request at a time reads an id, the others wait for its result. It looks into the cache once more, which may have been filled just now.',
     'The jitter: entries that were filled together do not expire together.',
     'An id that does not exist: not remembered, each request asks again; remembered (-1), the cache answers.',
+  ],
+  'source.experiment_cache_levels.go.lines': [
+    'The three levels, near to far: memory, Redis, Postgres. The same price and the same number of reads.',
   ],
   'source.experiment_cache_consistency.go.lines': [
     'The writer deletes before the write or after the commit. In the 20 ms between, readers read.',

@@ -20,6 +20,9 @@ export default {
   'experiment.says.hot id expires, single flight': '同样的请求，一个去读，其余的等它的结果。',
   'experiment.says.500 ids expire at once': '500 条缓存同一刻写入，也就同一刻过期。',
   'experiment.says.500 ids expire with jitter': '同样的 500 条，有效期各加一个随机数。',
+  'experiment.says.a read from the memory of the process': '一个读者把同一个价格连读 1,000 次，从进程的内存里读。',
+  'experiment.says.a read from Redis': '同样的读，从 Redis 读，每次一个来回。',
+  'experiment.says.a read from Postgres by its key': '同样的读，从 Postgres 按主键读。',
   'experiment.says.delete, then write': '20 个价格各改一次：先删缓存，再写库。读者一直在读。',
   'experiment.says.write, then delete': '先写库，再删缓存。有的读者读到旧价格之后停顿了一下。',
   'experiment.says.delete twice': '先删、再写，过 50 毫秒再删一次。有的读者停顿得更久。',
@@ -55,6 +58,9 @@ export default {
     '单飞：同一个编号同时只有一个请求去读，其余的等它的结果。读之前再看一次缓存，因为可能刚刚有人写好。',
     '有效期加随机数，一起写入的就不会一起过期。',
     '库里没有这个编号：不记住，下次还来查；记住（-1），就由缓存回答。',
+  ],
+  'source.experiment_cache_levels.go.lines': [
+    '三级，由近到远：内存、Redis、Postgres。同一个价格，读同样多次。',
   ],
   'source.experiment_cache_consistency.go.lines': [
     '写的一方：按做法在写库之前删，或者提交之后删。中间的 20 毫秒里总有人在读。',
