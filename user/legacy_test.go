@@ -3,6 +3,7 @@ package user
 import (
 	"context"
 	"crypto/md5"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"testing"
@@ -41,6 +42,43 @@ func TestAnOldAccountIsUpgradedByItsFirstLogin(t *testing.T) {
 	if _, err := s.Login(t.Context(), phone, "battery staple", from); !errors.Is(err, ErrWrongPassword) {
 		t.Errorf("wrong password after the upgrade: %v, want ErrWrongPassword", err)
 	}
+}
+
+// The first MD5, which the browsers of the older systems sent, was all that their servers asked for: whoever had it could log in without
+// the password. Here it is no password.
+func TestTheFirstMD5IsNoPassword(t *testing.T) {
+	s := newShop(t)
+	s.old(t, phone, "correct horse")
+	first := fmt.Sprintf("%x", md5.Sum([]byte("correct horse"+"1a2b3c4d")))
+	var stored string
+	if err := s.db.QueryRow(t.Context(), `select legacy_hash from users where phone = $1`, phone).Scan(&stored); err != nil {
+		t.Fatal(err)
+	}
+	if sent := fmt.Sprintf("%x", md5.Sum([]byte(first+"its own salt"))); sent != stored {
+		t.Fatalf("an older server would refuse %s: %s, want %s", first, sent, stored)
+	}
+	t.Logf("an older server stores %s and lets in whoever sends %s", stored, first)
+	if _, err := s.Login(t.Context(), phone, first, from); !errors.Is(err, ErrWrongPassword) {
+		t.Errorf("log-in with the first MD5: %v, want ErrWrongPassword", err)
+	}
+}
+
+// BenchmarkHashes measures what a try of a password costs whoever has stolen the stored hashes.
+func BenchmarkHashes(b *testing.B) {
+	b.Run("md5 twice", func(b *testing.B) {
+		for b.Loop() {
+			first := md5.Sum([]byte("correct horse" + "1a2b3c4d"))
+			md5.Sum(append(hex.AppendEncode(nil, first[:]), "its own salt"...))
+		}
+	})
+	b.Run("argon2id", func(b *testing.B) {
+		h := newHasher(1)
+		for b.Loop() {
+			if _, err := h.hash(b.Context(), inTurn, "correct horse"); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
 }
 
 // old adds an account of the older systems. It computes the MD5 without the code under test.
