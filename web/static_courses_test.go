@@ -40,7 +40,7 @@ var typed = map[string]string{
 	"redis 削峰": "message-queue", "RabbitMQ 死信": "reliable-messages", // two words, of which no row has both as one
 	"ORM": "mybatis", "怎么解决超卖": "pre-decrement", "秒杀的流程图": "purchase-flow", "微服务": "services", "Eureka": "services", "三层架构": "three-layers",
 	"序列化": "serializers", "Memcached": "memcached", "nameserver": "broker-parts", "topic": "broker-parts", "InnoDB": "mysql", "jar包": "java",
-	"ratelimiter": "token-bucket", "Rate Limiter": "token-bucket", "tengine 配置": "", // engine is in ScriptEngine, and not in this
+	"ratelimiter": "token-bucket", "分段锁": "segment-locks", "Rate Limiter": "token-bucket", "tengine 配置": "", // engine is in ScriptEngine, and not in this
 }
 
 // The five share a shop.
@@ -70,7 +70,7 @@ func findsWords(t *testing.T, root context.Context, url string) {
 		v.emulates(device.width, 900, "prefers-color-scheme", device.colorScheme)
 		v.goTo("/courses.html")
 		v.sees(test("row"))
-		v.until("all rows are there", `document.querySelectorAll('[data-test="row"]').length === 55 && document.querySelector('[data-test="count"]').dataset.count === '55'`)
+		v.until("all rows are there", `document.querySelectorAll('[data-test="row"]').length === 56 && document.querySelector('[data-test="count"]').dataset.count === '56'`)
 		v.until("the page fits the width of the screen", `document.documentElement.scrollWidth <= innerWidth`)
 		v.until("no text is missing", `!/\bcourses\.\w+|undefined/.test(document.querySelector('main').innerText)`)
 		v.do("type each word", chromedp.Evaluate[chromedp.Void](`(async () => {
@@ -153,7 +153,7 @@ func takesAddressesAndKeys(t *testing.T, root context.Context, s sandboxShop) {
 	v.until("the search of the URL is made", `document.querySelector('[data-test="query"]')?.value === '预减库存' && document.querySelector('[data-test="row"]')?.id === 'pre-decrement'`)
 	v.goTo("/courses.html#token-bucket")
 	v.until("the row of the URL is shown", `document.activeElement.id === 'token-bucket' && document.activeElement.getBoundingClientRect().top < innerHeight
-		&& document.querySelectorAll('[data-test="row"]').length === 55`)
+		&& document.querySelectorAll('[data-test="row"]').length === 56`)
 	v.until("its commands are for this shop, its data folder and an open sale", `(() => {
 		const line = document.querySelector('#push .command code').innerText;
 		const sale = /\/sales\/(\d+)\/events/.exec(line)?.[1];
@@ -164,6 +164,8 @@ func takesAddressesAndKeys(t *testing.T, root context.Context, s sandboxShop) {
 		document.body.dataset.command = commandHere('./miaosha users --sale 1; curl http://127.0.0.1:8080/api/sales/1/events; jmeter -Jsale=1 -n 1', 7);
 	})(); undefined`))
 	v.until("it is for that sale", `document.body.dataset.command === './miaosha --data-dir `+s.dataDir()+` users --sale 7; curl ' + location.origin + '/api/sales/7/events; jmeter -Jsale=7 -n 1'`)
+	v.until("a row leads to the fault of the panel that shows it, and to the course's own program",
+		`document.querySelector('#circuit-breaker a[href="/teach.html#redis"]') !== null && document.querySelector('#pre-decrement a[href="/mine.html#exercises/a-get-decr"]') !== null`)
 	v.do("press /", chromedp.Evaluate[chromedp.Void](`document.activeElement.dispatchEvent(new KeyboardEvent('keydown', { key: '/', bubbles: true, cancelable: true }))`))
 	v.until("the search has the focus", `document.activeElement.dataset.test === 'query'`)
 	v.presses("jwt")
@@ -176,7 +178,7 @@ func takesAddressesAndKeys(t *testing.T, root context.Context, s sandboxShop) {
 	v.types("query", "q")
 	v.until("it is said that no row has it", `document.querySelector('[data-test="nothing"]') !== null && document.querySelector('[data-test="count"]').innerText === '0 条'`)
 	v.presses("\x1b")
-	v.until("the search is empty", `document.querySelectorAll('[data-test="row"]').length === 55 && location.hash === ''`)
+	v.until("the search is empty", `document.querySelectorAll('[data-test="row"]').length === 56 && location.hash === ''`)
 	v.clicks("lang")
 	v.until("the index is in English", `document.querySelector('#identity h3').innerText.startsWith('Log-in identity')`)
 	v.hasNoErrors()

@@ -32,6 +32,7 @@ var taught = []struct{ row, by, what string }{
 	{"countdown", "CE", "countdown by server time, no buy before the start"},
 	{"pre-decrement", "ABDE", "Redis pre-decrement (DECR)"},
 	{"sold-out-mark", "DE", "local sold-out mark; clearing it on all servers when stock returns"},
+	{"segment-locks", "D", "segment locks"},
 	{"once-per-user", "ADE", "duplicate click: INCR key for 5 min; once per user and item; unique index"},
 	{"message-queue", "ABCDE", "message queue: asynchronous order, peak shaving, prefetch, draining"},
 	{"reliable-messages", "ABD", "producer loses nothing; consumer acks by hand; dead letters"},
@@ -123,13 +124,13 @@ func TestWrongNamesInTheCoursesAreFound(t *testing.T) {
 	t.Parallel()
 	row := indexRow{ID: "a row", Words: []string{"DECR", "decr"}, Code: [][2]string{{"goods/stock.go", "Take"}, {"goods/stock.go", "Lease"}, {"goods/gone.go", "Take"},
 		{"seckill/gate/scripts/reserve.lua", "lease"}, {"schema.sql", "sales"}},
-		See: []string{"lesson:cache", "lesson:nothing", "race:guard", "race:nothing", "page:/lab.html#1", "page:/nothing.html", "video:1"},
+		See: []string{"lesson:cache", "lesson:nothing", "race:guard", "race:nothing", "exercise:one-unit", "exercise:nothing", "page:/lab.html#1", "page:/teach.html#kill", "page:/teach.html#fire", "page:/nothing.html", "video:1"},
 		Run: []string{"./miaosha audit", "./miaosha nothing", "./miaosha sale publish 1; ./miaosha sale burn 1", "./miaosha lab --stock 100 --strategies guard,nothing --faults kill,flood", "./miaosha lab --strategies redis-decr", "./miaosha bench --shape square",
 			"curl -s http://127.0.0.1:8080/api/sales/7/result http://127.0.0.1:8080/api/nothing", "make nothing",
 			"go test -run 'TestLock|TestOfNothing' ./goods", "go test -run TestLock ./order"}}
 	row.ZH.Taught, row.EN.Taught, row.ZH.Ours, row.EN.Ours = "库存", "库存", "stock", "`goods.Nothing`"
 	want := []string{`id "a row"`, `two words are "decr"`, "zh: stock", "en: 库存", "the name `goods.Nothing`", "Lease in goods/stock.go", "Take in goods/gone.go",
-		"lease in seckill/gate/scripts/reserve.lua", "lesson:nothing", "race:nothing", "page:/nothing.html", "video:1", "the command miaosha nothing", "the command miaosha sale burn", "the strategy nothing",
+		"lease in seckill/gate/scripts/reserve.lua", "lesson:nothing", "race:nothing", "exercise:nothing", "page:/teach.html#fire", "page:/nothing.html", "video:1", "the command miaosha nothing", "the command miaosha sale burn", "the strategy nothing",
 		"the fault flood", "a verdict of luck: ./miaosha lab --strategies redis-decr", "the shape square", "the route /api/nothing", "make nothing", "the test TestOfNothing", "the test TestOfNothing in ./goods", "the test TestLock in ./order"}
 	got := readRepository(t).wrongInRow(row)
 	slices.Sort(want)
@@ -250,7 +251,13 @@ func (r *repository) canSee(what string) bool {
 		return strings.Contains(r.sources["web/static/lab/lessons.js"], "\n    name: '"+name+"',\n")
 	case "race":
 		return known["strategies"](name)
+	case "exercise":
+		return slices.ContainsFunc(append(lab.Exercises(), lab.CourseExercises()...), func(e lab.Exercise) bool { return e.Name == name })
 	case "page":
+		_, fault, _ := strings.Cut(name, "/teach.html#")
+		if _, there := TeachFaults[fault]; fault != "" && !there {
+			return false
+		}
 		page := strings.FieldsFunc(name, func(c rune) bool { return c == '?' || c == '#' || unicode.IsSpace(c) })[0]
 		return regexp.MustCompile(`(?m)^\t{"` + page + `", |Page = "` + page + `"$`).MatchString(r.sources["web/static.go"])
 	}

@@ -129,7 +129,8 @@ function Place({ file, name }) {
 // See opens the lab or a page. The lab runs what it is sent to by this page.
 function See({ what }) {
   const [kind, name] = what.split(':');
-  if (name === '/teach.html' && document.documentElement.dataset.lab !== 'local') return null; // only there is the panel
+  if (name.startsWith('/teach.html') && document.documentElement.dataset.lab !== 'local') return null; // only there is the panel
+  if (kind === 'exercise') return inSandbox && html`<a class="button quiet" data-test="see" href=${`/mine.html#exercises/${name}`}>${t('courses.exercise', { name })}</a>`;
   if (kind === 'page') return html`<a class="button quiet" href=${name}>${t('courses.page', { name })}</a>`;
   if (kind === 'race') return html`<a class="button quiet" data-test="see" href=${`/lab.html#race/${name}/run`}>${t('courses.race', { name })}</a>`;
   const n = lessons.findIndex((l) => l.name === name) + 1;

@@ -17,7 +17,7 @@ export default [
     "zh": { "taught": "消息中间件的部件：交换机、路由键、topic、nameserver、生产者组和消费者组", "ours": "没有 broker，所以这些都不用配置。一场秒杀一条流水（Redis 的 stream，key 里是秒杀编号，相当于 topic），组里的消费者就是进程：谁发出的排队号谁落库，它死了由别的进程认领。一对多的通知不用 fanout 交换机和匿名队列：结果在 Postgres 和 Redis 里，每个进程自己去看，谁也不会漏收一条；售罄标记 50 毫秒自己到期，没有什么要广播。" },
     "en": { "taught": "The parts of a message broker: exchange, routing key, topic, nameserver, groups of producers and consumers", "ours": "There is no broker, so none of these has to be set up. Each sale has a journal (a stream of Redis whose key has the id of the sale, as a topic would), and the consumers of its group are the processes: each settles the tickets that it granted, and another one claims them if it dies. Telling many servers needs no fan-out exchange with anonymous queues: results are in Postgres and Redis, every process looks for itself, and none misses a message. The sold-out mark ends by itself after 50 ms, so nothing is broadcast." },
     "code": [["seckill/gate/keys.go", "JournalKey"], ["seckill/gate/scripts/reserve.lua", "XREADGROUP"], ["seckill/gate/scripts/inherit.lua", "XCLAIM"], ["seckill/reclaim.go", "claim"]],
-    "see": ["lesson:journal"],
+    "see": ["lesson:journal", "page:/teach.html#kill"],
     "run": ["go test -v -count 1 -run TestTicketsOfDeadProcessesAreSettled ./seckill"]
   },
   {

@@ -4,11 +4,11 @@ export default [
     "id": "purchase-flow", "by": "ABCE",
     "words": ["秒杀流程", "下单流程", "优化秒杀流程", "秒杀架构", "架构设计", "分层过滤", "业务逻辑", "purchase flow", "the whole purchase"],
     "also": ["设计理念", "系统上游", "秒杀下单", "SecKillOrderService", "SecKillOrderController", "下单实现", "下单交易", "B/createOrder", "优化思路", "方案1", "方案2", "即将进入支付", "抢单成功", "wseckillorder"],
-    "zh": { "taught": "秒杀流程：从点击到订单的每一步", "ours": "答题 → 隐藏地址 → 合并通道（lane）→ 库存闸（一个 Redis 脚本：查重复、查时间窗、扣库存、写流水）→ 队列 → Postgres 一个事务落库 → 推送或轮询结果 → 付款。越往后人越少，每一步都有上限，满了就答 503，不让人无限等。便宜的检查在前：格式、地址、售罄标记都不查任何存储。在沙盒里买一件，打开订单，点“查看这个排队号的每一步”，就看到它真实经过的每一步、时间和等待。" },
-    "en": { "taught": "The whole flow of a purchase, from the click to the order", "ours": "Sum, hidden address, lane, gate (one Redis script: earlier ticket, window, unit, journal), queue, one transaction in Postgres, the result by push or poll, payment. Each step has fewer buyers than the one before and a bound of its own; full is a 503 and no endless wait. The cheap checks come first: form, address and sold-out mark ask no store. Buy a unit in the sandbox, open the order and choose \"Follow its ticket, step by step\": it shows each step that this ticket really took, with its time and wait." },
+    "zh": { "taught": "秒杀流程：从点击到订单的每一步", "ours": "答题 → 隐藏地址 → 合并通道（lane）→ 库存闸（一个 Redis 脚本：查重复、查时间窗、扣库存、写流水）→ 队列 → Postgres 一个事务落库 → 推送或轮询结果 → 付款。越往后人越少，每一步都有上限，满了就答 503，不让人无限等。便宜的检查在前：格式、地址、售罄标记都不查任何存储。在沙盒里买一件，打开订单，点“查看这个排队号的每一步”，就看到它真实经过的每一步、时间和等待；第一条命令在终端里做同样的事。" },
+    "en": { "taught": "The whole flow of a purchase, from the click to the order", "ours": "Sum, hidden address, lane, gate (one Redis script: earlier ticket, window, unit, journal), queue, one transaction in Postgres, the result by push or poll, payment. Each step has fewer buyers than the one before and a bound of its own; full is a 503 and no endless wait. The cheap checks come first: form, address and sold-out mark ask no store. Buy a unit in the sandbox, open the order and choose \"Follow its ticket, step by step\": it shows each step that this ticket really took, with its time and wait. The first command does the same in a terminal." },
     "code": [["seckill/seckill.go", "Path"], ["seckill/seckill.go", "Buy"], ["seckill/lane.go", "serve"], ["seckill/settle.go", "settle"], ["seckill/trace.go", "grant"], ["seckill/README.md", ""]],
     "see": ["page:/", "page:/orders.html", "lesson:batch"],
-    "run": ["./miaosha lab --strategies read-then-write,guard-unique,shop"]
+    "run": ["L=$(./miaosha users -n 1 --sale 1 --out - | tail -n 1); T=$(echo $L | cut -d, -f3); P=$(echo $L | cut -d, -f4); S=http://127.0.0.1:8080/api; curl -sX POST $S/sales/1/buy/$P -H \"Authorization: Bearer $T\"; sleep 1; ./miaosha ticket $(curl -s $S/orders -H \"Authorization: Bearer $T\" | grep -oE '[0-9a-f]{8}-[0-9a-f-]{27}' | head -n 1)", "./miaosha lab --strategies read-then-write,guard-unique,shop"]
   },
   {
     "id": "unpaid", "by": "DE",
@@ -34,11 +34,11 @@ export default [
     "id": "order-ids", "by": "A",
     "words": ["雪花算法", "snowflake", "IdWorker", "分布式 ID", "全局唯一 ID", "自增 ID", "UUID", "UUIDv7", "时钟回拨", "workerId", "订单号", "distributed id", "order id"],
     "also": ["nextId"],
-    "zh": { "taught": "分布式订单号：IdWorker、雪花算法", "ours": "订单号是 UUIDv7：前 48 位是毫秒，后面是随机数，大致按时间排序，所以和雪花算法一样适合做主键。雪花算法要给每台机器分配 workerId，两台重了或者时钟回拨就会重号；UUIDv7 不用分配，时钟回拨也靠随机位不重，还猜不出别人的订单号。" },
-    "en": { "taught": "Distributed order ids (IdWorker, snowflake)", "ours": "An order id is a UUIDv7: 48 bits of milliseconds, then random bits, so ids are roughly in the order of time, which suits a primary key as snowflake's do. Snowflake needs a worker id for each machine, and two of the same, or a clock that goes back, make an id twice; UUIDv7 has no worker id, its random bits hold when a clock goes back, and no one can guess another buyer's order." },
+    "zh": { "taught": "分布式订单号：IdWorker、雪花算法", "ours": "订单号是 UUIDv7：前 48 位是毫秒，后面是随机数，大致按时间排序，所以和雪花算法一样适合做主键。雪花算法要给每台机器分配 workerId，两台重了或者时钟回拨就会重号；UUIDv7 不用分配，时钟回拨也靠随机位不重，还猜不出别人的订单号。第一条命令先后下五单，再按订单号排序：前面的 1 是这个号出现的次数，后面的 1 到 5 是下单的先后。" },
+    "en": { "taught": "Distributed order ids (IdWorker, snowflake)", "ours": "An order id is a UUIDv7: 48 bits of milliseconds, then random bits, so ids are roughly in the order of time, which suits a primary key as snowflake's do. Snowflake needs a worker id for each machine, and two of the same, or a clock that goes back, make an id twice; UUIDv7 has no worker id, its random bits hold when a clock goes back, and no one can guess another buyer's order. The first command places five orders one after another and sorts them by id: the 1 in front says how often an id occurs, and 1 to 5 behind is the order in which they were placed." },
     "code": [["order/place.go", "sell"], ["order/pay.go", "OpenPayment"], ["schema.sql", "orders"]],
     "see": ["page:/orders.html"],
-    "run": ["go test -v -count 1 -run TestOrderIDsDifferAndAreInTheOrderOfTime ./order", "go test -v -count 1 -run TestForeignAndMissingAreTheSame ./web"]
+    "run": ["S=http://127.0.0.1:8080/api; N=0; ./miaosha users -n 5 --sale 1 --out - | tail -n 5 | while IFS=, read -r _ _ T P; do N=$((N+1)); curl -so /dev/null -X POST $S/sales/1/buy/$P -H \"Authorization: Bearer $T\"; sleep 1; echo \"$(curl -s $S/orders -H \"Authorization: Bearer $T\" | grep -oE '[0-9a-f]{8}-[0-9a-f-]{27}' | head -n 1) $N\"; done | sort | uniq -c", "go test -v -count 1 -run TestOrderIDsDifferAndAreInTheOrderOfTime ./order", "go test -v -count 1 -run TestForeignAndMissingAreTheSame ./web"]
   },
   {
     "id": "seller-and-price", "by": "AB",

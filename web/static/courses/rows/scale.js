@@ -7,17 +7,17 @@ export default [
     "zh": { "taught": "Redis 挂了：本地缓存、限流、降级", "ours": "已有地址的买家照样买得到：一次调用超时（0.25 秒，这一批听到 `busy`）熔断就打开，再过 0.4 秒，他们的点击直接进 Postgres，同样合并、成批，条数少一些，答复就是最后的结果。没有地址的买家在 Redis 回来之前只听到 `busy`，页面自动重试；所以停 60 秒以上就没有人能买，货都留着。不在没有 Redis 时发地址，是因为那样就不再是大闸：同时有效的地址由所有进程一起数，一道题只能答一次，这两样都在 Redis 里；每个进程各发各的，就是大闸乘以进程数，还不用答题，只断了自己那条 Redis 连接的进程也成了后门。绕过之前先在秒杀的行上做记号，别的进程就知道；Redis 回来后把这些买家补进库存闸再用它。会话有十分钟的副本，列表可以旧一分钟。故障从不说成“已售罄”。" },
     "en": { "taught": "Redis is gone: local cache, limits, degrade", "ours": "Buyers with an address go on: one call without a reply (0.25 s; its batch hears `busy`) opens the breaker, and 0.4 s later their clicks go straight to Postgres, coalesced and in batches as before but fewer at a time, and the reply is final. Buyers without an address hear `busy` until Redis is back, and their page tries again; so after 60 s of an outage no one can buy, and the units stay. No address is granted without Redis, because the big gate would end: all processes together count the live addresses, and a sum has one try, both in Redis. If each process granted its own, the bound would be multiplied by the processes, without a sum, and a process that has lost only its own connection would be a way around the gate. The sale's row is marked before the gate is bypassed, so other processes know; when Redis is back, these buyers are written into the gate before it is trusted. Sessions have copies for ten minutes, lists may be a minute old. A fault never reads as sold out." },
     "code": [["seckill/direct.go", "serve"], ["seckill/direct.go", "mark"], ["seckill/gate/breaker.go", "Available"], ["seckill/rebuild.go", "seedOwners"], ["user/session_copies.go", "FindCtx"], ["seckill/path.go", "admit"], ["seckill/captcha.go", "check"]],
-    "see": ["page:/teach.html"],
+    "see": ["page:/teach.html#redis", "page:/teach.html#flush"],
     "run": ["go test -v -count 1 -run 'TestSaleGoesOnWithoutRedis|TestWithoutRedisNoAddressIsGranted|TestBypassedGateIsSeededByTheNextProcess' ./seckill", "./miaosha lab --faults redis-pause --strategies lua,shop"]
   },
   {
     "id": "circuit-breaker", "by": "A",
     "words": ["熔断", "断路器", "Hystrix", "Sentinel", "Feign 超时", "超时", "服务雪崩", "线程隔离", "舱壁", "circuit breaker", "time-out", "bulkhead", "重试", "重试风暴", "指数退避", "retry", "backoff"],
     "also": ["熔断器", "超时时间", "connectTimeout", "readTimeout", "timeoutInMilliseconds", "SEMAPHORE"],
-    "zh": { "taught": "熔断和超时（Hystrix、Feign）", "ours": "对 Redis 的每次调用都经过熔断，有自己的时限：一次超时、连续三次失败，或者十秒内五次且占一成，就打开。只有后台去试 Redis 回来没有，买家的请求从不当试探。Postgres 的连接池按用途分开（落库、付款、用户、页面），语句有时限，一处慢不拖住别处。抢的调用等 0.25 秒，其他调用 0.7 秒，落库的语句 1.5 秒；畅购给 Feign 连接 60 秒、读 20 秒，熔断也是 20 秒，一个不答的服务会把请求占住这么久。" },
-    "en": { "taught": "Circuit breaker and time-outs (Hystrix, Feign)", "ours": "Every call to Redis goes through the breaker and has a time limit: it opens after one timeout, three failures in a row, or five in ten seconds that are a tenth of the calls. Background work alone probes whether Redis is back, never a buyer's request. Postgres has a pool for each use (settle, payments, users, pages) with limits of time, so one that is slow holds up no other. A click waits 0.25 s for Redis, other calls 0.7 s, and a statement that settles 1.5 s. Changgou allows Feign 60 s to connect and 20 s to read, and the breaker 20 s: a service without a reply holds each request for so long." },
+    "zh": { "taught": "熔断和超时（Hystrix、Feign）", "ours": "对 Redis 的每次调用都经过熔断，有自己的时限：一次超时、连续三次失败，或者十秒内五次且占一成，就打开。只有后台去试 Redis 回来没有，买家的请求从不当试探。在教学面板里暂停 Redis，看它断开、半开、再闭合。Postgres 的连接池按用途分开（落库、付款、用户、页面），语句有时限，一处慢不拖住别处。抢的调用等 0.25 秒，其他调用 0.7 秒，落库的语句 1.5 秒；畅购给 Feign 连接 60 秒、读 20 秒，熔断也是 20 秒，一个不答的服务会把请求占住这么久。" },
+    "en": { "taught": "Circuit breaker and time-outs (Hystrix, Feign)", "ours": "Every call to Redis goes through the breaker and has a time limit: it opens after one timeout, three failures in a row, or five in ten seconds that are a tenth of the calls. Background work alone probes whether Redis is back, never a buyer's request. Stop Redis on the teaching panel, and see it open, half-open and closed again. Postgres has a pool for each use (settle, payments, users, pages) with limits of time, so one that is slow holds up no other. A click waits 0.25 s for Redis, other calls 0.7 s, and a statement that settles 1.5 s. Changgou allows Feign 60 s to connect and 20 s to read, and the breaker 20 s: a service without a reply holds each request for so long." },
     "code": [["seckill/gate/breaker.go", "newBreaker"], ["seckill/gate/breaker.go", "call"], ["seckill/backend/postgres.go", "openPools"]],
-    "see": ["lesson:retries", "page:/teach.html"],
+    "see": ["page:/teach.html#redis", "lesson:retries"],
     "run": ["go test -v -count 1 -run 'TestBreakerOpens|TestOnlyBackgroundWorkProbes|TestCallHasItsOwnTimeLimit' ./seckill/gate", "./miaosha lab --faults redis-pause --strategies shop"]
   },
   {
@@ -27,7 +27,7 @@ export default [
     "zh": { "taught": "nginx 后面多台服务器，Redis 只放 Session", "ours": "进程数不限，只共享 Postgres 和 Redis；每个后台循环都可以有多份，没有主节点。会话不用粘在一台上。`deploy/nginx.conf` 是完整的配置，有测试：轮流重启时买家不会察觉，事件流不缓冲，按真实地址限流。会话可以有自己的 Redis（`SESSION_REDIS_URL`）。" },
     "en": { "taught": "Many servers behind nginx, a Redis for sessions only", "ours": "Any number of processes share Postgres and Redis and nothing else; every background loop is safe in several copies, and none is the leader. Sessions need not stick to a process. `deploy/nginx.conf` is a whole configuration, and tested: a restart of one after the other is not noticed by buyers, events are not buffered, real addresses are limited. Sessions may have a Redis of their own (`SESSION_REDIS_URL`)." },
     "code": [["deploy/nginx.conf", "upstream"], ["seckill/presence.go", "dead"], ["seckill/reclaim.go", "inherit"], ["SCALE.md", ""]],
-    "see": ["page:/teach.html", "race:mutex"],
+    "see": ["page:/teach.html#kill", "race:mutex"],
     "run": ["./miaosha --addr 127.0.0.1:8090 --ops-addr off", "./miaosha lab --processes 4 --strategies mutex,shop"]
   },
   {
@@ -67,17 +67,17 @@ export default [
     "zh": { "taught": "看 CPU 和内存找瓶颈；优化前后的 QPS", "ours": "`bench --ladder` 让同样的人群去抢：先是没有优化的店，再一次加一项，直到整个店，每级给出 QPS、等待、处理器时间和卖得对不对，这就是课程里“优化前后”的对比。`bench --json` 把每单的处理器时间分给本店、Postgres、Redis 和客户端，看得出瓶颈在哪里。运行中有 `/metrics` 和 pprof。" },
     "en": { "taught": "Processor and memory watched for the bottleneck; QPS before and after", "ours": "`bench --ladder` sends the same crowd to a shop without optimisations and to shops with one more each, up to the whole one, and prints requests a second, waits, processor time and whether each sold exactly: the before and after of the course. `bench --json` divides the processor time of a purchase among shop, Postgres, Redis and client, which shows the bottleneck. A running shop has `/metrics` and pprof." },
     "code": [["seckill/operator/bench_ladder.go", "rungs"], ["seckill/bench/cost.go", "cost"], ["seckill/bench/usage.go", "MetricsUsage"], ["seckill/metrics.go", "newMetrics"], ["web/ops.go", "Ops"]],
-    "see": ["lesson:batch", "lesson:backup"],
+    "see": ["page:/admin.html#live", "lesson:batch", "lesson:backup"],
     "run": ["./miaosha bench --ladder", "./miaosha bench --seconds 4 --json", "curl -s http://127.0.0.1:8081/metrics | grep ^miaosha_", "./miaosha lab --buyers 5000 --stock 1000 --strategies for-update,guard-unique,lua,shop"]
   },
   {
     "id": "warm-up", "by": "E",
     "words": ["预热", "缓存预热", "库存预热", "InitializingBean", "afterPropertiesSet", "系统初始化加载库存", "@PostConstruct", "warm-up", "preload"],
     "also": ["E/MiaoshaController"],
-    "zh": { "taught": "开始之前预热缓存（afterPropertiesSet）", "ours": "库存闸在开始前十分钟就建好；开始前 20 到 5 秒，每个进程在每个空闲的连接上把落库的语句跑一遍再回滚，因为一个连接的第一次要慢十分之一秒以上。开始前 20 秒起，列表、所在场次和商品详情一直保持新鲜，开始那一刻的第一个访客不用等任何查询。启动时加载的写法在秒杀中重启会把已经卖掉的库存又写进 Redis；这里的数只从 Postgres 现有的库存来。" },
-    "en": { "taught": "Cache warm-up before the opening (afterPropertiesSet)", "ours": "The gate is set up ten minutes ahead. 20 to 5 s before the opening each process runs the statements of a settle on every idle connection and takes them back, since the first use of a connection is slower by a tenth of a second and more. From 20 s ahead the list, the slot and the detail are kept fresh, so the first visitor of the opening waits for no query. Loading at the start of the process writes sold units into Redis again when it restarts during a sale; here the number only comes from the stock that Postgres has now." },
+    "zh": { "taught": "开始之前预热缓存（afterPropertiesSet）", "ours": "库存闸在开始前十分钟就建好；开始前 20 到 5 秒，每个进程在每个空闲的连接上把落库的语句跑一遍再回滚，因为一个连接的第一次要慢十分之一秒以上。开始前 20 秒起，列表、所在场次和商品详情一直保持新鲜，开始那一刻的第一个访客不用等任何查询。启动时加载的写法在秒杀中重启会把已经卖掉的库存又写进 Redis；这里的数只从 Postgres 现有的库存来。运行下面的命令，在开始之前打开后台里的这一场，库存闸已经就绪，件数也在里面。" },
+    "en": { "taught": "Cache warm-up before the opening (afterPropertiesSet)", "ours": "The gate is set up ten minutes ahead. 20 to 5 s before the opening each process runs the statements of a settle on every idle connection and takes them back, since the first use of a connection is slower by a tenth of a second and more. From 20 s ahead the list, the slot and the detail are kept fresh, so the first visitor of the opening waits for no query. Loading at the start of the process writes sold units into Redis again when it restarts during a sale; here the number only comes from the stock that Postgres has now. Run the command below and open its sale in the back office before it begins: the gate is ready, with its units." },
     "code": [["seckill/warm.go", "warm"], ["goods/warm.go", "KeepWarm"], ["goods/stock.go", "SaleStates"], ["seckill/rebuild.go", "rebuildNow"]],
-    "see": ["lesson:cache"],
+    "see": ["page:/admin.html#sales"],
     "run": ["./miaosha sale --title 台灯 --stock 20 --start 30s", "go test -v -count 1 -run TestConnectionsAreWarmBeforeASaleOpens ./seckill", "go test -v -count 1 -run TestVisitorsOfAnOpeningCauseNoQuery ./goods"]
   }
 ];

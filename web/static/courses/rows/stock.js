@@ -3,7 +3,7 @@
 //   id     names the row in the URL    by    the courses that teach it
 //   words  what courses call it        code  a file of the repository, and a name in it
 //   also   words that are found and not shown; "A/guava" leads to the row with the filter of course A alone
-//   see    lesson:<name>, race:<strategy>, page:<path>
+//   see    lesson:<name>, race:<strategy>, exercise:<name>, page:<path>
 //   run    commands for a terminal
 export default [
   {
@@ -13,18 +13,27 @@ export default [
     "zh": { "taught": "Redis 预减库存（DECR）", "ours": "一个 Lua 脚本在一步里查重复、查时间窗、扣库存，并写下流水；不是先 `DECR` 再补救。只用 `DECR` 会少卖：重复点击扣两件、只成一单。Redis 的数只用来挡人，卖不卖由 Postgres 决定，每 150 毫秒对账一次。畅购先 `GET` 再 `DECR`，扣到负数就删掉商品和库存两个 key：后来的点击读到空值，出错而不是售罄，退回来的一件也没有地方可加。慕课网要求扣完还大于 0，所以最后一件永远卖不掉。" },
     "en": { "taught": "Pre-decrement of the stock in Redis (DECR)", "ours": "One Lua script looks for an earlier ticket, checks the window, takes the unit and writes the journal, in one step; nothing is decremented first and put right later. `DECR` alone leaves units unsold: a double click takes two and becomes one order. Redis only thins the crowd. Postgres decides, and the two are compared every 150 ms. Changgou asks `GET` first and then `DECR`, and deletes the keys of item and stock once the number is negative: later clicks read nothing and end in an error and not as sold out, and a unit that comes back has no number to go to. imooc wants more than 0 after the decrement, so the last unit is never sold." },
     "code": [["seckill/gate/scripts/reserve.lua", "grants"], ["seckill/gate/gate.go", "Reserve"], ["seckill/lab/strategy_redis_decr.go", "Buy"], ["seckill/lab/strategy_lua.go", "Buy"]],
-    "see": ["lesson:pre-stock", "race:redis-get-decr", "race:redis-decr", "lesson:tokens"],
+    "see": ["lesson:pre-stock", "race:redis-get-decr", "race:redis-decr", "exercise:a-get-decr", "lesson:tokens"],
     "run": ["./miaosha lab --stock 100 --strategies redis-get-decr,redis-decr,lua,shop"]
   },
   {
     "id": "sold-out-mark", "by": "DE",
-    "words": ["内存标记", "本地标记", "库存售罄标记", "localOverMap", "ConcurrentHashMap", "fanout", "广播清标记", "sold-out mark", "memory mark", "售罄标识", "清除标记", "清除内存标记", "广播清除标记", "本地内存标记", "fanout exchange", "扇出交换机", "分段锁"],
+    "words": ["内存标记", "本地标记", "库存售罄标记", "localOverMap", "ConcurrentHashMap", "fanout", "广播清标记", "sold-out mark", "memory mark", "售罄标识", "清除标记", "清除内存标记", "广播清除标记", "本地内存标记", "fanout exchange", "扇出交换机"],
     "also": ["本地标识", "本地标识优化", "本地标志", "STOCK_OVER_SIGN", "D/本地缓存", "取消本地标识", "本地标识交换机", "isOvermap", "内存标识", "卖空状态", "goodStockOverSign", "不走秒杀逻辑", "高性能", "多线程", "远程缓存", "D/count<0"],
     "zh": { "taught": "内存里的售罄标记，库存回来时通知所有服务器清除", "ours": "标记只活 50 毫秒（Redis 不在时 250 毫秒），到期自己消失，所以没有什么要广播、要清除，也不会有一台服务器漏收消息而一直说售罄。有排队号或订单的买家不受标记影响，听到的是自己的结果。售罄之后的点击大多不到 Redis。课程用 `ConcurrentHashMap`（JDK 7 里是分段锁）存每个商品一个布尔；这里每场秒杀有自己的合并通道，标记是它里面的一个原子指针，读它不用锁，也就不用分段。miaosha 笔记还在数据库减库存失败时往 Redis 写“已卖完”：没说什么时候清掉它，不清，未付款退回来的那件就卖不出去。" },
     "en": { "taught": "A sold-out mark in local memory, cleared on all servers when stock returns", "ours": "The mark lives for 50 ms (250 ms without Redis) and ends by itself, so there is nothing to broadcast or clear, and no server can miss a message and go on saying sold out. A holder of a ticket or an order is not refused by it. Most clicks after the last unit never reach Redis. The course keeps a boolean for each product in a `ConcurrentHashMap` (segment locks in JDK 7); here each sale has its own lane with the mark in an atomic pointer, which is read without a lock, so there is nothing to divide into segments. The miaosha notes also write a sold-out flag into Redis when the database refuses a unit: they do not say when it is cleared, and until then an unpaid unit that has come back is not sold." },
     "code": [["seckill/lane.go", "markSoldOut"], ["seckill/lane.go", "refuses"], ["seckill/direct.go", "markSoldOut"]],
     "see": ["lesson:limits"],
     "run": ["./miaosha bench --shape soldout --seconds 3", "go test -v -count 1 -run 'TestAUnitThatComesBackIsSoldByEveryProcess|TestHoldersAreNotRefusedAsSoldOut' ./seckill"]
+  },
+  {
+    "id": "segment-locks", "by": "D",
+    "words": ["分段锁", "分段库存", "库存分段", "分桶库存", "segment lock", "lock striping", "segmented stock"],
+    "zh": { "taught": "分段锁：分成几段，每段一把锁", "ours": "课程说的是 `ConcurrentHashMap`：JDK 7 把表分成几段，每段一把锁，线程很少互相等（JDK 8 换成了 CAS 和桶头的锁）。库存也可以这样分段，可是进程里的锁只管自己的进程：两台服务器同时进了同一段，照样超卖。把段放进 Postgres，每段一行，就不超卖，但买家分到的那段空了就被拒绝，旁边的货没人买。本店不分段：合并通道把点击收成一批，一个脚本扣完，落库时一批只锁一次行，写几百单。" },
+    "en": { "taught": "Segment locks: a lock for each part", "ours": "The course means `ConcurrentHashMap`: in JDK 7 it is a map in segments, each with a lock of its own, so that threads seldom wait for each other (JDK 8 has compare-and-swap and a lock for each bin). Stock can be divided like that, but a lock of the language belongs to one process, and two servers inside the same segment oversell. With a row of Postgres for each segment nothing oversells, but a buyer whose segment is empty is refused while units lie in the next one. This shop has no segments: a lane gathers clicks into a batch, one script takes their units, and a settle transaction locks the row once for hundreds of orders." },
+    "code": [["seckill/lab/strategy_buckets.go", "Buy"], ["seckill/lab/strategy_mutex.go", "Buy"], ["seckill/lane.go", "runLane"], ["seckill/settle.go", "settle"]],
+    "see": ["lesson:buckets", "race:mutex"],
+    "run": ["./miaosha lab --stock 180 --strategies guard-unique,buckets,shop"]
   },
   {
     "id": "once-per-user", "by": "ADE",
@@ -53,7 +62,7 @@ export default [
     "zh": { "taught": "从不加锁到悲观锁、乐观锁、分布式锁的几种写法", "ours": "每一种都在实验室里，各有一个文件，同样的买家、同样的库存，结果在 Postgres 里数。进程内的锁（`synchronized`）在两台服务器上超卖；Redis 锁会在持有者停顿时过期；行锁正确但所有人排队；乐观锁不重试就少卖。本店一批只锁一次行。锁的系列文章答复的“剩余库存”是读到的数减一，几个人会听到同一个数，并发更新失败也说成库存不足；这里的剩余件数取自库存闸，只供显示。" },
     "en": { "taught": "No lock, pessimistic, optimistic and distributed locks", "ours": "Each is in the lab in a file of its own, with the same buyers and the same stock, and the result is counted in Postgres. A lock of the language (`synchronized`) oversells on two servers; a lock in Redis runs out while its holder pauses; a row lock is right and everyone waits; optimistic without retry leaves units unsold. This shop locks the row once for a whole batch. The articles answer with the stock that they have read less one, so several buyers hear the same number, and a lost race is told as sold out; the units left here come from the gate and are for display alone." },
     "code": [["seckill/lab/strategy_mutex.go", "Buy"], ["seckill/lab/strategy_for_update.go", "Buy"], ["seckill/lab/strategy_optimistic.go", "Buy"], ["seckill/lab/strategy_optimistic_retry.go", "Buy"], ["seckill/lab/strategy_redis_lock.go", "Buy"], ["goods/stock.go", "Lock"]],
-    "see": ["lesson:locks", "lesson:optimistic", "race:redis-lock", "lesson:oversell", "lesson:fencing", "race:read-then-write"],
+    "see": ["lesson:oversell", "race:read-then-write", "lesson:locks", "lesson:optimistic", "race:redis-lock", "lesson:fencing"],
     "run": ["./miaosha lab --strategies read-then-write,mutex,for-update,optimistic,optimistic-retry,redis-lock"]
   },
   {

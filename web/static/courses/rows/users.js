@@ -7,7 +7,7 @@ export default [
     "zh": { "taught": "登录身份：所有服务器共享的 Session、Redis 里的 token 或 JWT", "ours": "cookie 或 `Authorization: Bearer` 带一个随机 token，会话在 Redis 里，只存 token 的哈希。每个进程留 0.9 秒的副本，所以抢购时几乎不查。JWT 不用查，但签出去就收不回：登出、改密码、账号被盗都要等它过期；要黑名单，就又要查了。这里登出后 2 秒内所有进程都拒绝。身份是处理函数的参数，不藏在 ThreadLocal 里。慕课网把 token 放在 localStorage，页面里任何脚本都读得到，还拼在 URL 里，日志里就有了；这里的 cookie 是 `HttpOnly`，脚本读不到。" },
     "en": { "taught": "Log-in identity: a session that all servers share, a token in Redis, or JWT", "ours": "A cookie or `Authorization: Bearer` carries a random token; the session is in Redis, under the token's hash. Each process keeps a copy for 0.9 s, so a rush hardly reads any. A JWT needs no read, but cannot be taken back: a log-out, a new password or a theft waits until it expires, and with a list of revoked ones every request reads again. Here every process refuses within 2 s of a log-out. The identity is an argument of the handler and not hidden in a ThreadLocal. imooc keeps the token in localStorage, where any script of the page reads it, and in the URL, which stands in logs; the cookie here is `HttpOnly`, and no script reads it." },
     "code": [["user/session.go", "Get"], ["user/session_copies.go", "FindCtx"], ["user/session_index.go", "EndAll"], ["web/user.go", "loggedIn"]],
-    "see": ["page:/login.html"],
+    "see": ["page:/login.html", "page:/account.html"],
     "run": ["T=$(./miaosha users -n 1 --out - | tail -n 1 | cut -d, -f3); S=http://127.0.0.1:8080/api; curl -s $S/me -H \"Authorization: Bearer $T\"; curl -sX POST $S/logout -H \"Authorization: Bearer $T\"; sleep 1; curl -s $S/me -H \"Authorization: Bearer $T\"", "go test -v -count 1 -run TestLatencyUntilSessionsEndEverywhere ./web"]
   },
   {
@@ -34,20 +34,20 @@ export default [
     "id": "double-md5", "by": "E",
     "words": ["两次 MD5", "MD5", "MD5 加盐", "明文密码", "固定盐", "随机盐", "DigestUtils", "密码加密", "double MD5", "salt", "password hash", "argon2", "双重 MD5", "明文密码加密"],
     "also": ["密码校验"],
-    "zh": { "taught": "密码两次 MD5：浏览器一次，服务器加盐一次", "ours": "argon2id（19 MiB，两遍，约 50 毫秒）。MD5 一块显卡每秒能试几百亿次；而且浏览器算好的第一次 MD5 就成了真正的密码，偷到它就能登录。传输由 TLS 保护。旧系统的两次 MD5 账号可以导入（`--legacy-salt`；盐放在别的位置时，加 `--legacy-pattern`、`--legacy-row-pattern`），第一次登录时换成 argon2id。" },
-    "en": { "taught": "Double MD5 of the password: in the browser, then with a salt on the server", "ours": "argon2id (19 MiB, two passes, about 50 ms). A graphics card tries tens of billions of MD5s a second, and the first MD5, made in the browser, becomes the real password: whoever has it can log in. TLS protects the way. Accounts with the old double MD5 can be imported (`--legacy-salt`, and `--legacy-pattern` and `--legacy-row-pattern` where the salts stand elsewhere), and their first log-in replaces it by argon2id." },
+    "zh": { "taught": "密码两次 MD5：浏览器一次，服务器加盐一次", "ours": "argon2id（19 MiB，两遍，约 50 毫秒）。MD5 一块显卡每秒能试几百亿次；而且浏览器算好的第一次 MD5 就成了真正的密码，偷到它就能登录。传输由 TLS 保护。旧系统的两次 MD5 账号可以导入（`--legacy-salt`；盐放在别的位置时，加 `--legacy-pattern`、`--legacy-row-pattern`），第一次登录时换成 argon2id。第一条命令先用密码、再用它的 MD5 登录：后一个被拒绝；最后一条量两种哈希各要多久。" },
+    "en": { "taught": "Double MD5 of the password: in the browser, then with a salt on the server", "ours": "argon2id (19 MiB, two passes, about 50 ms). A graphics card tries tens of billions of MD5s a second, and the first MD5, made in the browser, becomes the real password: whoever has it can log in. TLS protects the way. Accounts with the old double MD5 can be imported (`--legacy-salt`, and `--legacy-pattern` and `--legacy-row-pattern` where the salts stand elsewhere), and their first log-in replaces it by argon2id. The first command logs in with a password and then with its MD5, which is refused; the last one measures both hashes." },
     "code": [["user/password.go", "hash"], ["user/legacy.go", "legacyMatches"], ["user/legacy.go", "upgrade"]],
     "see": [],
-    "run": ["go test -v -count 1 -run 'TestAnOldAccountIsUpgradedByItsFirstLogin|TestHash' ./user"]
+    "run": ["S=http://127.0.0.1:8080/api; for P in miaosha-demo $(printf miaosha-demo | md5sum | cut -c1-32); do curl -s $S/login -H 'Content-Type: application/json' -d \"{\\\"phone\\\":\\\"13800000000\\\",\\\"password\\\":\\\"$P\\\"}\"; done", "go test -v -count 1 -run 'TestTheFirstMD5IsNoPassword|TestAnOldAccountIsUpgradedByItsFirstLogin|TestHash' ./user", "go test -run '^$' -bench Hashes ./user"]
   },
   {
     "id": "user-cache", "by": "E",
     "words": ["用户对象缓存", "对象缓存", "MiaoshaUserKey", "改密码删缓存", "更新密码", "缓存更新", "user cache", "change of the password", "用户缓存"],
     "also": ["用户信息缓存", "User对象", "更新用户的密码", "长期缓存"],
-    "zh": { "taught": "用户对象缓存；改密码时删除缓存", "ours": "会话里带着用户编号和角色，抢购时不查用户表；进程里的副本最多 0.9 秒。改密码让 `generation` 加一，结束这个用户其他的会话，也结束正在进行的登录：2 秒内所有进程拒绝。课程只删用户的缓存，旧 token 还能用到过期。" },
-    "en": { "taught": "User object cache; a change of the password drops it", "ours": "A session carries the user's id and role, so a purchase reads no users; a process's copy is 0.9 s old at most. A new password raises `generation`, which ends the user's other sessions and the log-ins under way: every process refuses them within 2 s. The course drops the cached user, and the old tokens stay good until they expire." },
+    "zh": { "taught": "用户对象缓存；改密码时删除缓存", "ours": "会话里带着用户编号和角色，抢购时不查用户表；进程里的副本最多 0.9 秒。改密码让 `generation` 加一，结束这个用户其他的会话，也结束正在进行的登录：2 秒内所有进程拒绝。课程只删用户的缓存，旧 token 还能用到过期。第一条命令让演示买家登录两次，用第二个会话改密码（改成同一个），第一个会话就结束了；浏览器里的演示买家也要重新登录。" },
+    "en": { "taught": "User object cache; a change of the password drops it", "ours": "A session carries the user's id and role, so a purchase reads no users; a process's copy is 0.9 s old at most. A new password raises `generation`, which ends the user's other sessions and the log-ins under way: every process refuses them within 2 s. The course drops the cached user, and the old tokens stay good until they expire. The first command logs the demo buyer in twice and changes the password (to the same one) in the second session, which ends the first one, and the demo buyer in your browser too." },
     "code": [["user/session_copies.go", "fetch"], ["user/change.go", "ChangePassword"], ["user/session_index.go", "EndAll"]],
     "see": ["page:/account.html"],
-    "run": ["go test -v -count 1 -run 'TestChangePassword|TestAChangeEndsALogInUnderWay' ./user"]
+    "run": ["S=http://127.0.0.1:8080/api; J='Content-Type: application/json'; login() { curl -s $S/login -H \"$J\" -d '{\"phone\":\"13800000000\",\"password\":\"miaosha-demo\"}' | grep -o '\"token\":\"[^\"]*' | cut -c10-; }; A=$(login); B=$(login); curl -s $S/me -H \"Authorization: Bearer $A\"; curl -s $S/password -H \"$J\" -H \"Authorization: Bearer $B\" -d '{\"old\":\"miaosha-demo\",\"new\":\"miaosha-demo\"}'; sleep 2; for T in $A $B; do curl -s $S/me -H \"Authorization: Bearer $T\"; done", "go test -v -count 1 -run 'TestChangePassword|TestAChangeEndsALogInUnderWay' ./user"]
   }
 ];

@@ -1,6 +1,7 @@
 const PAGES = {
   '/': 'Open the shop and buy', '/orders.html': 'Open my orders', '/login.html': 'Open the log-in', '/login.html?register': 'Open the registration',
-  '/account.html': 'Open my account and change the password', '/teach.html': 'Break it on the teaching panel', '/lab.html#without': 'Leave out a constraint and see what breaks',
+  '/account.html': 'Open my account: devices and password', '/admin.html#sales': 'Open the sales in the back office', '/admin.html#live': 'Open the live view in the back office',
+  '/teach.html#redis': 'Stop Redis on the teaching panel', '/teach.html#flush': 'Flush Redis on the teaching panel', '/teach.html#postgres': 'Stop Postgres on the teaching panel', '/teach.html#kill': 'Kill a process that sells, on the teaching panel', '/lab.html#without': 'Leave out a constraint and see what breaks',
 };
 
 export default {
@@ -37,6 +38,7 @@ export default {
   'courses.where': 'Code:',
   'courses.page': ({ name }) => PAGES[name] ?? `Open ${name}`,
   'courses.lesson': ({ n }) => `Run it now: lesson ${n} of the lab`,
+  'courses.exercise': ({ name }) => `Repair the course's program: ${name}`,
   'courses.race': ({ name }) => `Watch two buyers race: ${name}`,
   'courses.copy': 'Copy',
   'courses.copied': 'Copied',

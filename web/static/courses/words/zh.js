@@ -1,6 +1,7 @@
 const PAGES = {
   '/': '打开首页，抢一件', '/orders.html': '打开我的订单', '/login.html': '打开登录页', '/login.html?register': '打开注册页',
-  '/account.html': '打开我的账号，改密码', '/teach.html': '在教学面板里弄坏它', '/lab.html#without': '去掉一条约束，看什么坏了',
+  '/account.html': '打开我的账号：登录的设备、密码', '/admin.html#sales': '打开后台的秒杀', '/admin.html#live': '打开后台的实时看板',
+  '/teach.html#redis': '在教学面板里暂停 Redis', '/teach.html#flush': '在教学面板里清空 Redis', '/teach.html#postgres': '在教学面板里暂停 Postgres', '/teach.html#kill': '在教学面板里 kill -9 一个正在卖的进程', '/lab.html#without': '去掉一条约束，看什么坏了',
 };
 
 export default {
@@ -37,6 +38,7 @@ export default {
   'courses.where': '代码：',
   'courses.page': ({ name }) => PAGES[name] ?? `打开 ${name}`,
   'courses.lesson': ({ n }) => `现在运行：实验室第 ${n} 课`,
+  'courses.exercise': ({ name }) => `修好课程的写法：${name}`,
   'courses.race': ({ name }) => `看两个买家的竞态：${name}`,
   'courses.copy': '复制',
   'courses.copied': '已复制',
