@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -234,6 +235,15 @@ func runsTheLab(t *testing.T, root context.Context, url string) {
 	v.do("see the race", click(chromedp.CSS(`#pre-decrement [data-test="see"][href*="race"]`)))
 	v.sees(test("player"))
 	v.until("a reload would begin nothing", `location.hash === '#race/redis-get-decr'`)
+	for _, step := range [][2]string{{kb.ArrowRight, "2"}, {kb.ArrowRight, "3"}, {kb.ArrowLeft, "2"}, {kb.End, ""}, {kb.Home, "1"}} {
+		v.presses(step[0])
+		v.until("the keys step at once: "+step[1], `document.querySelector('.controls .digits').innerText.startsWith('`+step[1]+`')`)
+	}
+	v.clicks("race-next")
+	v.presses(kb.End)
+	v.sees(test("race-next") + `[aria-disabled="true"]`)
+	v.presses(kb.ArrowLeft) // the button that has the focus does nothing now, and takes no key away
+	v.sees(test("race-next") + `[aria-disabled="false"]`)
 	v.goTo("/courses.html#pre-decrement")
 	v.do("see the lesson", click(chromedp.CSS(`#pre-decrement [data-test="see"]`)))
 	v.sees(test("lesson-answer"))

@@ -138,7 +138,7 @@ func playsARace(t *testing.T, root context.Context, s sandboxShop) {
 	v.until("one step is shown", `document.querySelectorAll('[data-state="runs"], [data-state="done"]').length === 1`)
 	v.clicks("race-next")
 	v.until("more steps are shown", `document.querySelectorAll('[data-test="player"] [data-state]').length > 4
-		&& document.querySelector('[data-test="race-back"]').disabled === false`)
+		&& document.querySelector('[data-test="race-back"]').ariaDisabled === 'false'`)
 	v.until("the end is not shown yet", `document.querySelector('[data-test="race-end"]') === null`)
 	v.tabsTo("race-play")
 	v.do("go to the end", chromedp.Evaluate[chromedp.Void](`document.activeElement.dispatchEvent(new KeyboardEvent('keydown', { key: 'End', bubbles: true, cancelable: true }))`))
@@ -164,7 +164,7 @@ func playsARace(t *testing.T, root context.Context, s sandboxShop) {
 	lively.goTo("/lab.html#race/guard-unique")
 	lively.clicks("race-go")
 	lively.sees(test("race-play") + `[aria-pressed="true"]`)
-	lively.until("it plays by itself", `document.querySelector('[data-test="race-back"]')?.disabled === false`)
+	lively.until("it plays by itself", `document.querySelector('[data-test="race-back"]')?.ariaDisabled === 'false'`)
 	lively.clicks("race-play")
 	lively.sees(test("race-play") + `[aria-pressed="false"]`)
 	lively.tabsTo("race-play")

@@ -15,7 +15,7 @@ import (
 
 // Step is one action of a buyer's click.
 type Step struct {
-	Buyer  int     `json:"buyer"` // 1 or 2
+	Buyer  int     `json:"buyer"` // the click: 1 or 2, which may be of one buyer
 	At     float64 `json:"at_ms"`
 	Took   float64 `json:"took_ms"`
 	Kind   string  `json:"kind"` // sql, redis, code or answer

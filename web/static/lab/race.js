@@ -37,7 +37,7 @@ export function Race({ lab, name, begin, runs }) {
 }
 
 // rows puts the steps on a grid. Each beginning and each end of a step is a row, so a step that
-// waits for the other buyer is tall.
+// waits for the other click is tall.
 function rows(steps) {
   const events = steps.flatMap((s, i) => [{ at: s.at_ms, step: i, ends: false }, { at: s.at_ms + s.took_ms, step: i, ends: true }]);
   events.sort((a, b) => a.at - b.at || a.step - b.step || a.ends - b.ends);
@@ -58,7 +58,7 @@ function Player({ recording, from }) {
   const label = (n) => t(one ? 'race.click' : 'race.buyer', { n });
   const [beat, setBeat] = useState(1);
   const [playing, setPlaying] = useState(() => !matchMedia('(prefers-reduced-motion: reduce)').matches);
-  const track = useRef();
+  const play = useRef(), track = useRef();
   const last = beats.length;
   const move = (to) => { setPlaying(false); setBeat(Math.max(1, Math.min(last, to))); };
   useEffect(() => {
@@ -70,22 +70,24 @@ function Player({ recording, from }) {
   useEffect(() => {
     track.current.querySelector('[data-now]')?.scrollIntoView({ block: 'nearest', behavior: playing ? 'smooth' : 'auto' });
   }, [beat]);
+  useEffect(() => { // the user has waited for the recording, unless they went to another field meanwhile
+    const at = document.activeElement;
+    if (!at || at === document.body || at.dataset.test === 'race-go') play.current.focus();
+  }, []);
   const onKey = (event) => {
-    if (event.key === 'ArrowRight') move(beat + 1);
-    else if (event.key === 'ArrowLeft') move(beat - 1);
-    else if (event.key === 'Home') move(1);
-    else if (event.key === 'End') move(last);
-    else return;
+    const keys = { ArrowRight: beat + 1, ArrowLeft: beat - 1, Home: 1, End: last };
+    if (!(event.key in keys) || event.altKey || event.ctrlKey || event.metaKey) return;
     event.preventDefault();
+    move(keys[event.key]);
   };
   const over = beat >= last;
   const now = beats[beat - 1];
   return html`<div class="player" data-test="player" onKeyDown=${onKey}>
     <div class="row controls">
-      <button type="button" class="button" data-test="race-play" aria-pressed=${playing}
+      <button type="button" class="button" data-test="race-play" ref=${play} aria-pressed=${playing}
         onClick=${() => { if (over) setBeat(1); setPlaying(!playing); }}>${t(playing ? 'race.pause' : over ? 'race.replay' : 'race.play')}</button>
-      <button type="button" class="button quiet" data-test="race-back" disabled=${beat <= 1} onClick=${() => move(beat - 1)}>${t('race.back')}</button>
-      <button type="button" class="button quiet" data-test="race-next" disabled=${over} onClick=${() => move(beat + 1)}>${t('race.next')}</button>
+      <button type="button" class="button quiet" data-test="race-back" aria-disabled=${beat <= 1} onClick=${() => move(beat - 1)}>${t('race.back')}</button>
+      <button type="button" class="button quiet" data-test="race-next" aria-disabled=${over} onClick=${() => move(beat + 1)}>${t('race.next')}</button>
       <span class="more digits">${t('race.at', { n: beat, of: last })}</span>
       <span class="more keys">${t('race.keys')}</span>
     </div>

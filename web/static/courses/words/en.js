@@ -39,7 +39,7 @@ export default {
   'courses.page': ({ name }) => PAGES[name] ?? `Open ${name}`,
   'courses.lesson': ({ n }) => `Run it now: lesson ${n} of the lab`,
   'courses.exercise': ({ name }) => `Repair the course's program: ${name}`,
-  'courses.race': ({ name }) => `Watch two buyers race: ${name}`,
+  'courses.race': ({ name }) => `Watch the race of two clicks: ${name}`,
   'courses.copy': 'Copy',
   'courses.copied': 'Copied',
   'courses.how': 'Run the commands in the folder of the sources, after go build -o miaosha . and beside the open shop; 8081 is the port of --ops-addr. go test compiles first: a minute on a slow machine. To print the source of a function: go doc -u -src ./goods Take',

@@ -39,7 +39,7 @@ export default {
   'courses.page': ({ name }) => PAGES[name] ?? `打开 ${name}`,
   'courses.lesson': ({ n }) => `现在运行：实验室第 ${n} 课`,
   'courses.exercise': ({ name }) => `修好课程的写法：${name}`,
-  'courses.race': ({ name }) => `看两个买家的竞态：${name}`,
+  'courses.race': ({ name }) => `看两次点击的竞态：${name}`,
   'courses.copy': '复制',
   'courses.copied': '已复制',
   'courses.how': '命令在源码目录里运行，先执行 go build -o miaosha .；本店要开着；8081 是 --ops-addr 的端口。go test 先编译，慢的机器上要一分钟。打印一个函数的源码：go doc -u -src ./goods Take',

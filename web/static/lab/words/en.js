@@ -303,7 +303,7 @@ export default {
   'race.waits': 'no reply yet…',
   'race.end': ({ sold, stock, left, one }) => `${s(stock, 'unit', 'units')}, ${s(sold, 'order', 'orders')}${one ? ' of one buyer' : ''}. The strategy counts ${left} as left.`,
   'race.source': 'Read the lines',
-  'race.see': 'See two buyers race',
+  'race.see': 'See the race of two clicks',
   'race.times': ({ n }) => `, ${n} times`,
   'step.look up the price, the address, the coupons': 'look up the price, the address, the coupons',
   'step.the page shows units: wait and press again': 'the page shows units: wait and press again',

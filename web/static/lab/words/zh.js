@@ -301,7 +301,7 @@ export default {
   'race.waits': '还没有答复…',
   'race.end': ({ sold, stock, left, one }) => `${stock} 件货，${sold} 个订单${one ? '，都是同一买家的' : ''}。这种方案认为还剩 ${left} 件。`,
   'race.source': '看代码',
-  'race.see': '看两个买家的竞态',
+  'race.see': '看两次点击的竞态',
   'race.times': ({ n }) => `，共 ${n} 次`,
   'step.look up the price, the address, the coupons': '查价格、地址、优惠券',
   'step.the page shows units: wait and press again': '页面显示还有货：等一下再点',
