@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// ExperimentResult compares variants of the same thing, a wrong one first.
+// ExperimentResult compares variants of the same thing, the worst one first.
 type ExperimentResult struct {
 	Experiment string    `json:"experiment"`
 	Rows       []Finding `json:"rows"`
@@ -17,11 +17,29 @@ type ExperimentResult struct {
 
 // Finding is the outcome of one variant.
 type Finding struct {
-	Variant string             `json:"way"` // in English; the page translates it
-	Right   bool               `json:"right"`
+	Variant string             `json:"way"`     // in English; the page translates it
+	Verdict string             `json:"verdict"` // Right, Wrong, Slow, Unbounded, Unfair or Busy
 	Figures map[string]float64 `json:"figures"`
 	Series  []Series           `json:"series,omitempty"` // for a drawing; of the variants that have one
 	Span    *Span              `json:"span,omitempty"`   // the time that the drawing marks
+	paced   bool               // see there
+}
+
+// Verdicts of a Finding. What is Slow, Unbounded or Unfair sells and answers exactly, and is no way to sell.
+const (
+	Right     = "right"
+	Wrong     = "wrong"
+	Slow      = "slow"
+	Unbounded = "unbounded" // what waits or works at one time has no bound
+	Busy      = "busy"      // the machine had too little time for this run, so it tells nothing
+)
+
+// verdict returns Right if ok, and otherwise what the variant is.
+func verdict(ok bool, otherwise string) string {
+	if ok {
+		return Right
+	}
+	return otherwise
 }
 
 // Series is a figure over time.
@@ -41,6 +59,19 @@ type Span struct {
 type variant struct {
 	name string
 	try  func(context.Context) (Finding, error)
+}
+
+// paced is for a variant whose verdict depends on times: if the machine had too little time for it, it is Busy.
+func paced(try func(context.Context) (Finding, error)) func(context.Context) (Finding, error) {
+	return func(ctx context.Context) (Finding, error) {
+		starved := feelPulse()
+		row, err := try(ctx)
+		row.paced = true
+		if starved() {
+			row.Verdict = Busy
+		}
+		return row, err
+	}
 }
 
 // tryAll tries the variants of an experiment, one after the other.

@@ -143,7 +143,7 @@ func (a addressRush) rush(ctx context.Context, issue func(ctx context.Context, u
 	err := all.Wait()
 	f := figures()
 	f["tries"] = addressBots * addressTries
-	return Finding{Right: letIn.Load() == 0, Figures: f}, err
+	return Finding{Verdict: verdict(letIn.Load() == 0, Wrong), Figures: f}, err
 }
 
 // fixedAddress sells at one address for all.
@@ -247,7 +247,7 @@ func (a addressRush) retriedCaptcha(ctx context.Context) (Finding, error) {
 			}
 		}
 	}
-	return Finding{Right: letIn == 0, Figures: map[string]float64{"tries": float64(tries), "let_in": float64(letIn),
+	return Finding{Verdict: verdict(letIn == 0, Wrong), Figures: map[string]float64{"tries": float64(tries), "let_in": float64(letIn),
 		"redis": float64(a.bots.commands.Load() - before)}}, nil
 }
 
@@ -289,8 +289,8 @@ func (a addressRush) oneTryCaptcha(ctx context.Context) (Finding, error) {
 			}
 		}
 	}
-	return Finding{Right: letIn == 0 && people == captchaPeople, Figures: map[string]float64{"tries": float64(tries), "let_in": float64(letIn),
-		"people": float64(people)}}, nil
+	return Finding{Verdict: verdict(letIn == 0 && people == captchaPeople, Wrong), Figures: map[string]float64{"tries": float64(tries),
+		"let_in": float64(letIn), "people": float64(people)}}, nil
 }
 
 // cleanUp removes the keys of pathKey, which keysOf does not list. Captchas expire after a minute.

@@ -66,7 +66,7 @@ const (
 )
 
 // sellUpdating sells for a while, on one connection: a second one that Postgres suspends would keep versions alive as a backup does. It
-// is right if the row can be found on a few pages in the end.
+// is right if the row can be found on a few pages in the end, and slow if it cannot.
 func sellUpdating(ctx context.Context, w workspace) (row Finding, err error) {
 	var mu sync.Mutex
 	var sold []time.Duration
@@ -97,8 +97,12 @@ func sellUpdating(ctx context.Context, w workspace) (row Finding, err error) {
 	if within < 0 {
 		within = len(sold)
 	}
+	result := verdict(pages <= backupPages, Slow)
+	if pages <= backupPages && len(sold) < backupLeast { // too few versions to need more pages
+		result = Busy
+	}
 	rate := perSecond(sold[:within], backupTime, backupSlice)
-	return Finding{Right: pages <= backupPages, Series: []Series{{"sold_s", rate}}, Figures: map[string]float64{"orders": float64(len(sold)),
+	return Finding{Verdict: result, Series: []Series{{"sold_s", rate}}, Figures: map[string]float64{"orders": float64(len(sold)),
 		"first_s": rate[0][1], "last_s": rate[len(rate)-1][1], "pages": pages, "table_kb": kb}}, err
 }
 

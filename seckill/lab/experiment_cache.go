@@ -43,7 +43,7 @@ func runCache(ctx context.Context, s Stores, seed uint64) (rows []Finding, err e
 	}
 	defer r.Close()
 	defer r.Del(context.WithoutCancel(ctx), w.key("price"))
-	try := func(c *priceCache, rush func(context.Context, *priceCache, uint64) (int, error), right func(map[string]float64) bool) func(context.Context) (Finding, error) {
+	try := func(c *priceCache, rush func(context.Context, *priceCache, uint64) (int, error), judge func(map[string]float64) string) func(context.Context) (Finding, error) {
 		return func(ctx context.Context) (Finding, error) {
 			c.db, c.entries, c.rng = w.db, map[int64]cacheEntry{}, rand.New(rand.NewPCG(seed, 1))
 			figures := func() map[string]float64 {
@@ -53,7 +53,7 @@ func runCache(ctx context.Context, s Stores, seed uint64) (rows []Finding, err e
 			reads, err := rush(ctx, c, seed)
 			f := figures()
 			f["reads"] = float64(reads)
-			return Finding{Right: right(f), Figures: f}, err
+			return Finding{Verdict: judge(f), Figures: f}, err
 		}
 	}
 	return tryAll(ctx, append([]variant{
@@ -61,8 +61,8 @@ func runCache(ctx context.Context, s Stores, seed uint64) (rows []Finding, err e
 		{"unknown ids, misses remembered", try(&priceCache{single: true, misses: true}, penetrate, fewMisses)},
 		{"hot id expires, everybody reads", try(&priceCache{}, breakDown, oneRead)},
 		{"hot id expires, single flight", try(&priceCache{single: true}, breakDown, oneRead)},
-		{"500 ids expire at once", try(&priceCache{single: true}, avalanche, spread)},
-		{"500 ids expire with jitter", try(&priceCache{single: true, jitter: avalancheSpread}, avalanche, spread)},
+		{"500 ids expire at once", paced(try(&priceCache{single: true}, avalanche, spread))},
+		{"500 ids expire with jitter", paced(try(&priceCache{single: true, jitter: avalancheSpread}, avalanche, spread))},
 	}, cacheLevels(w, r)...))
 }
 
@@ -77,9 +77,10 @@ const (
 	avalancheEvery  = 40 * time.Millisecond   // between two reads of a reader
 )
 
-func fewMisses(f map[string]float64) bool { return f["sql"] <= unknownIDs }
-func oneRead(f map[string]float64) bool   { return f["sql"] == 1 }
-func spread(f map[string]float64) bool    { return f["at_once"] < avalancheIDs/2 }
+// All variants return the right prices. What differs is how much the database has to read for them.
+func fewMisses(f map[string]float64) string { return verdict(f["sql"] <= unknownIDs, Unbounded) }
+func oneRead(f map[string]float64) string   { return verdict(f["sql"] == 1, Unbounded) }
+func spread(f map[string]float64) string    { return verdict(f["at_once"] < avalancheIDs/2, Slow) }
 
 // priceCache is a cache of prices. Each remedy is an option.
 type priceCache struct {

@@ -144,7 +144,7 @@ func changePrices(ctx context.Context, w workspace, c counter, seed uint64, p ca
 	}
 	f := figures()
 	f["stays_old"] = float64(kept)
-	return Finding{Right: kept == 0, Figures: f}, ctx.Err()
+	return Finding{Verdict: verdict(kept == 0, Wrong), Figures: f}, ctx.Err()
 }
 
 // countOld returns how many entries have the old price.

@@ -31,7 +31,7 @@ func cacheLevels(w workspace, c counter) []variant {
 				}
 			}
 			median := float64(percentile(took, 50)) / float64(time.Microsecond)
-			return Finding{Right: true, Figures: map[string]float64{"reads": cacheLevelReads, "read_us": round(median, 2)}}, nil
+			return Finding{Verdict: Right, Figures: map[string]float64{"reads": cacheLevelReads, "read_us": round(median, 2)}}, nil
 		}
 	}
 	nothing := func(context.Context) error { return nil }

@@ -123,7 +123,7 @@ func (q messageQueue) publish(ctx context.Context, p publisher) (row Finding, er
 	}
 	took := time.Since(began)
 	sent, orders, err := q.write(ctx)
-	return Finding{Right: orders == confirmMessages, Figures: map[string]float64{"messages": confirmMessages,
+	return Finding{Verdict: verdict(orders == confirmMessages, Wrong), Figures: map[string]float64{"messages": confirmMessages,
 		"per_second": round(confirmMessages/took.Seconds(), 0), "p99_ms": round(1000*waits[len(waits)*99/100].Seconds(), 1),
 		"lost": float64(confirmMessages - orders), "twice": float64(sent - orders)}}, err
 }

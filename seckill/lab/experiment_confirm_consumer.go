@@ -57,7 +57,7 @@ func (q messageQueue) consume(ctx context.Context, ackFirst bool) (row Finding, 
 	}
 	dead, err = q.rdb.XLen(ctx, q.deadLetters()).Result()
 	lost := consumedMessages - orders - dead
-	return Finding{Right: lost == 0, Figures: map[string]float64{"messages": consumedMessages, "orders": float64(orders),
+	return Finding{Verdict: verdict(lost == 0, Wrong), Figures: map[string]float64{"messages": consumedMessages, "orders": float64(orders),
 		"again": float64(again), "dead": float64(dead), "lost": float64(lost)}}, err
 }
 

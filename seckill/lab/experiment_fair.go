@@ -49,7 +49,7 @@ func runFair(ctx context.Context, s Stores, seed uint64) (rows []Finding, err er
 		return func(ctx context.Context) (Finding, error) { return sale.sell(ctx, accounts, draw, entry) }
 	}
 	return tryAll(ctx, []variant{
-		{"first come, first served", sell(1, false, fairBuyer.account)},
+		{"first come, first served", paced(sell(1, false, fairBuyer.account))},
 		{"a lot", sell(1, true, fairBuyer.account)},
 		{"a lot, and each bot has ten accounts", sell(10, true, fairBuyer.account)},
 		{"the same, one entry for each phone", sell(10, true, fairBuyer.phone)},
@@ -156,7 +156,11 @@ func (s fairSale) sell(ctx context.Context, accounts int, draw bool, entry func(
 	}
 	bots, fast, slow := units[fairBot].Load(), units[fairFast].Load(), units[fairSlow].Load()
 	share := int64(fairUnits * fairBots / (fairBots + 2*fairPeople)) // what the bots would have if each person and bot had the same chance
-	return Finding{Right: bots+fast+slow == fairUnits && bots <= 2*share && slow >= fast/2, Figures: figures()}, ctx.Err()
+	result := verdict(bots <= 2*share && slow >= fast/2, Unfair)
+	if bots+fast+slow != fairUnits {
+		result = Wrong
+	}
+	return Finding{Verdict: result, Figures: figures()}, ctx.Err()
 }
 
 // drawn returns what an entry draws, between 0 and 1: always the same for the same sale.

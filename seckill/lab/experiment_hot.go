@@ -47,7 +47,7 @@ func runHot(ctx context.Context, s Stores, seed uint64) (rows []Finding, err err
 	return tryAll(ctx, []variant{
 		{"one queue without a bound", beside(together(hotCrowd + coldItems))}, // room for all buyers
 		{"one queue with a bound", beside(together(hotRoom))},
-		{"a lane for each item", beside(apart)},
+		{"a lane for each item", paced(beside(apart))},
 	})
 }
 
@@ -159,7 +159,11 @@ func sellBesideHot(ctx context.Context, w workspace, seed uint64, queues []queue
 		return Finding{}, err
 	}
 	median := percentile(behind, 50)
-	return Finding{Right: refused == 0 && median <= hotBehind, Figures: map[string]float64{
+	result := verdict(median <= hotBehind, Slow)
+	if refused > 0 { // a buyer who would have had a unit
+		result = Wrong
+	}
+	return Finding{Verdict: result, Figures: map[string]float64{
 		"cold": coldItems * coldClicks, "cold_refused": float64(refused), "behind": float64(median),
 		"cold_p99_ms": float64(percentile(coldTook, 99).Milliseconds()), "hot_p99_ms": float64(percentile(hotTook, 99).Milliseconds()),
 		"hot_per_s": round(float64(len(hotTook))/time.Since(began).Seconds(), 0)}}, nil

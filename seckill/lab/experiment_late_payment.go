@@ -96,7 +96,7 @@ func raceLatePayments(ctx context.Context, s Stores, seed uint64, pay, expire fu
 		return row, err
 	}
 	f, err := w.countLatePayments(ctx)
-	return Finding{Right: f["both"] == 0 && f["units"] == lateOrders, Figures: f}, err
+	return Finding{Verdict: verdict(f["both"] == 0 && f["units"] == lateOrders, Wrong), Figures: f}, err
 }
 
 // countLatePayments returns the figures, up to now.

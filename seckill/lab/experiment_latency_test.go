@@ -103,8 +103,8 @@ func findings(t *testing.T, s Stores, name string, seed uint64) (off []string) {
 		row := got.Rows[i]
 		t.Logf("%s, seed %d, %s: %v", name, seed, row.Variant, row.Figures)
 		by[row.Variant] = row.Figures
-		if row.Right != want.right {
-			off = append(off, fmt.Sprintf("%q is right: %t", row.Variant, row.Right))
+		if row.Verdict != want.verdict {
+			off = append(off, fmt.Sprintf("%q is %s", row.Variant, row.Verdict))
 		}
 		for figure, span := range want.figures {
 			if n := row.Figures[figure]; n < span.from || n > span.to {

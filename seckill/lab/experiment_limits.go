@@ -54,9 +54,9 @@ func runLimits(ctx context.Context, s Stores, seed uint64) (rows []Finding, err 
 		{"a bucket per user", crowd(true)},
 		{"an address for everybody", buyers(false)},
 		{"the big gate", buyers(true)},
-		{"wait for a token", bucket(time.Hour)},
-		{"wait for no token", bucket(0)},
-		{"wait for a token, 100 ms at most", bucket(bucketBound)},
+		{"wait for a token", paced(bucket(time.Hour))},
+		{"wait for no token", paced(bucket(0))},
+		{"wait for a token, 100 ms at most", paced(bucket(bucketBound))},
 	})
 }
 
@@ -119,7 +119,7 @@ func crowdWithBot(ctx context.Context, c counter, stock string, seed uint64, lim
 	}
 	err := all.Wait()
 	allowed := limitBurst + limitRate*time.Since(began).Seconds()
-	return Finding{Right: float64(botReached.Load()) <= allowed && people.Load() > bot.Load(), Figures: figures()}, err
+	return Finding{Verdict: verdict(float64(botReached.Load()) <= allowed && people.Load() > bot.Load(), Unfair), Figures: figures()}, err
 }
 
 // crowdAtGate asks for an address for every buyer. Without the gate every buyer receives one.
@@ -157,5 +157,5 @@ func crowdAtGate(ctx context.Context, e engine, gated bool) (Finding, error) {
 		})
 	}
 	err := all.Wait()
-	return Finding{Right: alive.Load() <= int64(bound), Figures: figures()}, err
+	return Finding{Verdict: verdict(alive.Load() <= int64(bound), Unbounded), Figures: figures()}, err
 }

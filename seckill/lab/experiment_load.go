@@ -34,17 +34,21 @@ func runLoad(ctx context.Context, s Stores, _ uint64) (rows []Finding, err error
 	defer func() { err = errors.Join(err, w.close(ctx)) }()
 	var closed *loadTest
 	return tryAll(ctx, []variant{
-		{"closed loop", func(ctx context.Context) (_ Finding, err error) {
+		{"closed loop", paced(func(ctx context.Context) (_ Finding, err error) {
 			closed, err = testLoad(ctx, w.db, clickAfterReply)
-			return closed.finding(), err
-		}},
+			row := closed.finding()
+			if row.Figures["asked"] <= 100 { // so few that the one slow click is the slowest hundredth
+				row.Verdict = Busy
+			}
+			return row, err
+		})},
 		{"the same run, with the clicks that it left out", func(context.Context) (Finding, error) {
 			return closed.corrected().finding(), nil
 		}},
-		{"open loop", func(ctx context.Context) (Finding, error) {
+		{"open loop", paced(func(ctx context.Context) (Finding, error) {
 			open, err := testLoad(ctx, w.db, clickOnTime)
 			return open.finding(), err
-		}},
+		})},
 	})
 }
 
@@ -162,7 +166,7 @@ func (l *loadTest) finding() Finding {
 		}
 	}
 	p99 := percentile(took, 99)
-	return Finding{Right: p99 > loadStall/2, Series: []Series{{"longest_ms", longest[:]}},
+	return Finding{Verdict: verdict(p99 > loadStall/2, Wrong), Series: []Series{{"longest_ms", longest[:]}},
 		Span: &Span{"stall", millis(loadStallAt), millis(loadStallAt + loadStall)}, Figures: map[string]float64{"asked": float64(len(waits)),
 			"late": float64(late), "p50_ms": inMS(percentile(took, 50)), "p99_ms": inMS(p99), "longest_ms": inMS(percentile(took, 100))}}
 }

@@ -49,9 +49,9 @@ func runRetries(ctx context.Context, s Stores, seed uint64) (rows []Finding, err
 	}
 	return tryAll(ctx, []variant{
 		//lab:here
-		{"retry at once, without a bound", beside(func(int) (time.Duration, bool) { return 0, true })},
-		{"backoff and jitter, five tries", beside(func(tries int) (time.Duration, bool) { return jittered(tries), tries < 5 })},
-		{"backoff, jitter and a retry budget", beside(func(tries int) (time.Duration, bool) {
+		{"retry at once, without a bound", paced(beside(func(int) (time.Duration, bool) { return 0, true }))},
+		{"backoff and jitter, five tries", paced(beside(func(tries int) (time.Duration, bool) { return jittered(tries), tries < 5 }))},
+		{"backoff, jitter and a retry budget", paced(beside(func(tries int) (time.Duration, bool) {
 			after := jittered(tries)
 			mu.Lock()
 			defer mu.Unlock()
@@ -64,7 +64,7 @@ func runRetries(ctx context.Context, s Stores, seed uint64) (rows []Finding, err
 			}
 			purse--
 			return after, true
-		})},
+		}))},
 		//lab:end
 	})
 }
@@ -72,6 +72,7 @@ func runRetries(ctx context.Context, s Stores, seed uint64) (rows []Finding, err
 const (
 	stormConns    = 8
 	stormWork     = 8 * time.Millisecond
+	stormMost     = 12 * time.Millisecond   // that a purchase may take, on average: beyond it, the shop is not the one described
 	stormPause    = 4 * time.Millisecond    // from one buyer to the next
 	stormPatience = 80 * time.Millisecond   // a program waits this long for a reply
 	stormBackoff  = 50 * time.Millisecond   // the first wait is this long on average
@@ -94,6 +95,7 @@ type storm struct {
 	began         time.Time
 	queue         chan *stormTry
 	tries, wasted atomic.Int64
+	done, worked  atomic.Int64 // purchases, and the nanoseconds that they took
 
 	mu         sync.Mutex
 	sent, good []time.Duration // since it began
@@ -169,6 +171,7 @@ func (t *storm) work(ctx context.Context, over <-chan struct{}, w workspace) err
 			if now := time.Since(t.began); now >= stormDown && now < stormUp {
 				pause(ctx, stormUp-now)
 			}
+			took := time.Now()
 			//lab:here
 			_, err := w.db.Exec(ctx, `insert into orders values ($1) on conflict do nothing`, p.user) // a second try finds the order
 			pause(ctx, stormWork)
@@ -180,6 +183,8 @@ func (t *storm) work(ctx context.Context, over <-chan struct{}, w workspace) err
 			}
 			close(p.done)
 			//lab:end
+			t.done.Add(1)
+			t.worked.Add(int64(time.Since(took)))
 		}
 	}
 }
@@ -189,7 +194,11 @@ func (t *storm) finding() Finding {
 	defer t.mu.Unlock()
 	last := float64(stormLast / stormPause)
 	share := round(100*float64(t.late)/last, 0)
-	return Finding{Right: share >= 50, Figures: map[string]float64{"asked": float64(min(time.Since(t.began), stormEnd) / stormPause),
+	result := verdict(share >= 50, Slow)
+	if time.Duration(t.worked.Load()) > time.Duration(t.done.Load())*stormMost {
+		result = Busy
+	}
+	return Finding{Verdict: result, Figures: map[string]float64{"asked": float64(min(time.Since(t.began), stormEnd) / stormPause),
 		"tries": float64(t.tries.Load()), "good": float64(len(t.good)), "wasted": float64(t.wasted.Load()), "end_good": share},
 		Span: &Span{"outage", millis(stormDown), millis(stormUp)}, Series: []Series{{"tries_s", perSecond(t.sent, stormEnd, stormSlice)}, {"good_s", perSecond(t.good, stormEnd, stormSlice)}}}
 }

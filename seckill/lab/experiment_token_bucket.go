@@ -72,6 +72,6 @@ func crowdAtBucket(ctx context.Context, seed uint64, wait time.Duration) (Findin
 		return Finding{}, fmt.Errorf("the crowd at the bucket: %w", err)
 	}
 	p99 := percentile(took, 99)
-	return Finding{Right: most <= bucketCrowd/3 && p99 < time.Second, Figures: map[string]float64{"asked": bucketCrowd, "served": float64(bucketCrowd - refused),
-		"refused": float64(refused), "kept": float64(most), "kb": float64(most * bucketForm / 1024), "p99_ms": float64(p99.Milliseconds())}}, nil
+	return Finding{Verdict: verdict(most <= bucketCrowd/3 && p99 < time.Second, Unbounded), Figures: map[string]float64{"asked": bucketCrowd,
+		"served": float64(bucketCrowd - refused), "refused": float64(refused), "kept": float64(most), "kb": float64(most * bucketForm / 1024), "p99_ms": float64(p99.Milliseconds())}}, nil
 }

@@ -88,7 +88,9 @@ func runOne(ctx context.Context, s Stores, p Plan, spec *spec, report func(Progr
 	watching, stopWatching := context.WithCancel(ctx)
 	var watch sync.WaitGroup
 	watch.Go(func() { r.watch(watching, began, report) })
+	starved := feelPulse()
 	seen := r.runCrowd(ctx, p.clicks())
+	busy := starved()
 	stopWatching()
 	watch.Wait()
 	closeErr := r.closeNodes()
@@ -101,7 +103,8 @@ func runOne(ctx context.Context, s Stores, p Plan, spec *spec, report func(Progr
 	if closeErr != nil { // first: a process that has ended by itself is why clicks received no reply
 		result.Error = strings.TrimSuffix(closeErr.Error()+"; "+result.Error, "; ")
 	}
-	result.Right = result.exact()
+	result.Right, result.Busy = result.exact(), busy
+	result.Slow = closeErr == nil && errors.Is(seen.lastErr, context.DeadlineExceeded) && result.Oversold+result.Duplicates+result.Lost+result.Denied == 0
 	result.Lucky = result.Right && spec.lucky(p)
 	now := r.progress(ctx, began) // of a program it says less: its sessions are over
 	now.Done = &result

@@ -218,6 +218,10 @@ func perOrder(r lab.Result, calls float64) string {
 
 func verdictOf(r lab.Result) string {
 	switch {
+	case r.Slow && r.Busy:
+		return "not finished: the machine was too busy. Run it again"
+	case r.Slow:
+		return "exact, but slow, not finished: " + r.Error
 	case r.Error != "":
 		return "not finished: " + r.Error
 	case r.Lucky:

@@ -2,7 +2,7 @@
 import { html, useEffect, useLayoutEffect, useRef, useState } from '../lib/preact.js';
 import { get } from '../api.js';
 import { t } from '../i18n.js';
-import { Stop, Table, number, textOr } from './result.js';
+import { Stop, Table, SIGNS, number, shadeOf, textOr } from './result.js';
 import { Source } from './strategy.js';
 import { Timelines } from './timeline.js';
 
@@ -43,7 +43,7 @@ function Drawing({ figure, rows }) {
   const of = (row) => Number(row.figures[figure] || 0);
   const most = Math.max(...rows.map(of), 1);
   return html`<figure class="chart" data-test="drawing" data-figure=${figure}><figcaption class="more small">${textOr('figure.', figure)}</figcaption>
-    <ul class="bars">${rows.map((row) => html`<li key=${row.way} data-right=${row.right ? 'yes' : 'no'}>
+    <ul class="bars">${rows.map((row) => html`<li key=${row.way} data-right=${shadeOf(row)}>
       <span class="barname">${nameOf(row.way)}</span><b>${figure in row.figures ? shown(of(row)) : '–'}</b>
       <span class="meter" aria-hidden="true"><i style=${{ width: `${of(row) / most * 100}%` }}></i></span></li>`)}</ul></figure>`;
 }
@@ -73,9 +73,9 @@ export function Experiment({ outcome }) {
       <${Timelines} rows=${rows} nameOf=${nameOf} />
       <${Drawings} columns=${columns} rows=${rows} />
       <${Table} key=${columns.join()} labelledby="experiment" columns=${columns.map((c) => textOr('figure.', c))} rows=${rows.map((row) => ({
-        name: row.way, shown: row.right ? 'yes' : 'no',
-        head: html`<span>${nameOf(row.way)}</span><span class="verdict" data-right=${row.right ? 'yes' : 'no'}>
-          <span aria-hidden="true">${row.right ? '✓ ' : '✗ '}</span>${t(row.right ? 'experiment.right' : 'experiment.wrong')}</span>`,
+        name: row.way, shown: shadeOf(row),
+        head: html`<span>${nameOf(row.way)}</span><span class="verdict" data-right=${shadeOf(row)}>
+          <span aria-hidden="true">${SIGNS[shadeOf(row)]} </span>${t('experiment.' + row.verdict)}</span>`,
         cells: columns.map((c) => (c in row.figures ? shown(row.figures[c]) : '–')),
       }))} />`)}
   </section>`;

@@ -42,7 +42,7 @@ export function Lesson({ n, lab, runs, begin }) {
           ${t(`lesson.${lesson.name}.choices`).map((choice, i) => html`<${Choice} key=${i} i=${i} text=${choice} guess=${guess} answer=${answer}
             onChoose=${() => setGuess(guesses[n] = i)} />`)}</fieldset>
         ${answer && html`<p class="tip" role="status" data-test="lesson-answer" data-right=${answer.right}>
-          ${answer.right === null ? t('lesson.unclear') : t(`lesson.${lesson.name}.shown`, answer)}</p>`}
+          ${answer.right === null ? t(answer.busy ? 'experiment.busy' : 'lesson.unclear') : t(`lesson.${lesson.name}.shown`, answer)}</p>`}
         <p class="more small">${lesson.experiment ? t('lesson.experiment') : preset(lesson.plan)} ${!answer && t('lesson.guess')}</p>
         <p class="row"><button class="button" data-test="lesson-run" disabled=${runs.busy} onClick=${start}>
           ${t(run && run.state === 'waiting' ? 'run.waiting' : runs.busy ? 'run.running' : run ? 'lesson.again' : 'lesson.go')}</button></p>

@@ -6,23 +6,27 @@
 //   judge    takes the results by strategy, or the figures of an experiment by row, and returns
 //            {right, ...figures}. right is the number of the choice that the run shows, or null;
 //            the figures go into the text 'lesson.<name>.shown'
+//   paced    the strategies, or the rows of an experiment, on whose times the answer depends: none if the machine was too busy for one
 //   read     the strategy whose source is shown first
 //   places   the code of the shop for this lesson: a file, and a name in it
 const crowd = { buyers: 200, stock: 20, double_clicks: 0, faults: [], seconds: 10 };
+
+// unlessLucky returns the choice that the result of a wrong strategy shows; null if the strategy did not go wrong this time.
+const unlessLucky = (r, choice) => (r.lucky ? null : choice);
 
 export const lessons = [
   {
     name: 'oversell',
     plan: { ...crowd, strategies: ['read-then-write'] },
     read: 'read-then-write',
-    judge: ({ 'read-then-write': r }) => ({ right: r.sold === r.stock ? 0 : r.sold < r.stock ? 1 : 2, sold: r.sold, stock: r.stock }),
+    judge: ({ 'read-then-write': r }) => ({ right: unlessLucky(r, r.sold === r.stock ? 0 : r.sold < r.stock ? 1 : 2), sold: r.sold, stock: r.stock }),
     places: [['goods/stock.go', 'Take'], ['schema.sql', 'stock_within_total']],
   },
   {
     name: 'locks',
     plan: { ...crowd, strategies: ['mutex', 'for-update', 'advisory-lock', 'redis-lock'] },
     read: 'mutex',
-    judge: ({ mutex, 'for-update': row, 'redis-lock': redis }) => ({ right: mutex.oversold > 0 ? 1 : mutex.unsold > 0 ? 2 : 0,
+    judge: ({ mutex, 'for-update': row, 'redis-lock': redis }) => ({ right: unlessLucky(mutex, mutex.oversold > 0 ? 1 : mutex.unsold > 0 ? 2 : 0),
       sold: mutex.sold, stock: mutex.stock, row: row.sold, rowSpeed: row.per_second, redis: redis.sold }),
     places: [['goods/stock.go', 'Lock'], ['seckill/settle.go', 'settle'], ['seckill/queue.go', 'next']],
   },
@@ -30,7 +34,7 @@ export const lessons = [
     name: 'optimistic',
     plan: { ...crowd, strategies: ['optimistic', 'optimistic-retry'] },
     read: 'optimistic',
-    judge: ({ optimistic: once, 'optimistic-retry': again }) => ({ right: once.oversold > 0 ? 2 : once.unsold > 0 ? 1 : 0,
+    judge: ({ optimistic: once, 'optimistic-retry': again }) => ({ right: unlessLucky(once, once.oversold > 0 ? 2 : once.unsold > 0 ? 1 : 0),
       sold: once.sold, unsold: once.unsold, retried: again.unsold, sql: again.sql_per_order }),
     places: [['seckill/gate/scripts/fix.lua', 'ops'], ['seckill/diagnose.go', 'diagnose']],
   },
@@ -38,9 +42,11 @@ export const lessons = [
     name: 'guard',
     plan: { ...crowd, stock: 100, strategies: ['for-update', 'optimistic-retry', 'guard', 'guard-window', 'serializable'] },
     read: 'guard',
+    paced: ['for-update', 'optimistic-retry', 'guard'],
     judge: ({ 'for-update': lock, 'optimistic-retry': retry, guard }) => {
       const figures = [lock.per_second, retry.per_second, guard.per_second];
-      return { right: figures.indexOf(Math.max(...figures)), lock: figures[0], retry: figures[1], guard: figures[2] };
+      const [best, next] = [...figures].sort((a, b) => b - a);
+      return { right: best < 1.05 * next ? null : figures.indexOf(best), lock: figures[0], retry: figures[1], guard: figures[2] };
     },
     places: [['goods/stock.go', 'Take'], ['order/expire.go', 'Cancel'], ['order/pay.go', 'capture']],
   },
@@ -48,7 +54,7 @@ export const lessons = [
     name: 'double-click',
     plan: { ...crowd, stock: 100, double_clicks: 50, strategies: ['guard', 'guard-unique'] },
     read: 'guard-unique',
-    judge: ({ guard, 'guard-unique': unique }) => ({ right: guard.oversold > 0 ? 2 : guard.duplicates > 0 ? 1 : 0,
+    judge: ({ guard, 'guard-unique': unique }) => ({ right: unlessLucky(guard, guard.oversold > 0 ? 2 : guard.duplicates > 0 ? 1 : 0),
       duplicates: guard.duplicates, withIndex: unique.duplicates }),
     places: [['schema.sql', 'one_order_per_user_and_sale'], ['order/place.go', 'Place'], ['seckill/gate/scripts/reserve.lua', 'HAS']],
   },
@@ -56,7 +62,7 @@ export const lessons = [
     name: 'pre-stock',
     plan: { ...crowd, stock: 100, double_clicks: 50, strategies: ['redis-get-decr', 'redis-decr', 'redis-oversupply', 'lua'] },
     read: 'redis-decr',
-    judge: ({ 'redis-decr': decr, lua }) => ({ right: decr.oversold > 0 ? 0 : decr.unsold > 0 ? 1 : 2,
+    judge: ({ 'redis-decr': decr, lua }) => ({ right: unlessLucky(decr, decr.oversold > 0 ? 0 : decr.unsold > 0 ? 1 : 2),
       unsold: decr.unsold, oversold: decr.oversold, lua: lua.unsold }),
     places: [['seckill/gate/scripts/reserve.lua', 'grants'], ['seckill/gate/scripts/fix.lua', 'stock'], ['seckill/reconcile.go', 'tick']],
   },
@@ -73,7 +79,7 @@ export const lessons = [
     name: 'journal',
     plan: { ...crowd, stock: 100, faults: ['kill'], strategies: ['lua-channel', 'shop'] },
     read: 'lua-channel',
-    judge: ({ 'lua-channel': channel, shop }) => ({ right: shop.lost > 0 ? (channel.lost > 0 ? 2 : null) : channel.lost > 0 ? 1 : 0,
+    judge: ({ 'lua-channel': channel, shop }) => ({ right: channel.lost === 0 ? null : shop.lost > 0 ? 2 : 1,
       channel: channel.lost, journal: shop.lost }),
     places: [['seckill/gate/scripts/reserve.lua', 'XADD'], ['seckill/reclaim.go', 'claim'], ['seckill/gate/scripts/ack.lua', 'XACK'], ['order/place.go', 'Place']],
   },
@@ -89,7 +95,7 @@ export const lessons = [
     name: 'buckets',
     plan: { ...crowd, stock: 180, strategies: ['guard-unique', 'buckets'] },
     read: 'buckets',
-    judge: ({ 'guard-unique': one, buckets }) => ({ right: buckets.oversold > 0 ? 2 : buckets.unsold > 0 ? 1 : 0,
+    judge: ({ 'guard-unique': one, buckets }) => ({ right: unlessLucky(buckets, buckets.oversold > 0 ? 2 : buckets.unsold > 0 ? 1 : 0),
       unsold: buckets.unsold, speed: buckets.per_second, oneUnsold: one.unsold, oneSpeed: one.per_second }),
     places: [['goods/stock.go', 'Take'], ['seckill/settle.go', 'settleUntilDone']],
   },
@@ -150,7 +156,7 @@ export const lessons = [
     name: 'late-payment',
     experiment: 'late-payment',
     judge: ({ 'select, then update': naive, 'one conditional update': guarded }) => ({
-      right: naive.units > naive.orders ? 1 : naive.units < naive.orders ? 2 : 0, of: naive.orders, units: naive.units, both: naive.both, twice: naive.back_twice,
+      right: naive.units === naive.orders ? null : naive.units > naive.orders ? 1 : 2, of: naive.orders, units: naive.units, both: naive.both, twice: naive.back_twice,
       guarded: guarded.units, guardedBoth: guarded.both, refunded: guarded.refunded }),
     places: [['order/expire.go', 'Expire'], ['order/pay.go', 'Capture'], ['order/provider.go', 'DrainRefunds'], ['seckill/reconcile.go', 'tick']],
   },
@@ -198,6 +204,7 @@ export const lessons = [
   {
     name: 'load',
     experiment: 'load',
+    paced: ['closed loop', 'open loop'],
     judge: ({ 'closed loop': closed, 'the same run, with the clicks that it left out': corrected, 'open loop': open }) => ({
       right: open.p99_ms < 150 ? null : closed.p99_ms > 200 ? 0 : closed.p99_ms > 50 ? 1 : 2, asked: closed.asked, closed: closed.p99_ms,
       closedLate: closed.late, longest: closed.longest_ms, corrected: corrected.p99_ms, open: open.p99_ms, openLate: open.late }),
@@ -206,6 +213,7 @@ export const lessons = [
   {
     name: 'batch-size',
     experiment: 'batch-size',
+    paced: ['1 order in a transaction', '64 orders in a transaction'],
     judge: (by) => {
       const one = by['1 order in a transaction'], many = by['64 orders in a transaction'], most = by['512 orders in a transaction'];
       const gain = many.per_second / Math.max(1, one.per_second);
@@ -217,6 +225,7 @@ export const lessons = [
   {
     name: 'retries',
     experiment: 'retries',
+    paced: ['retry at once, without a bound', 'backoff, jitter and a retry budget'],
     judge: ({ 'retry at once, without a bound': once, 'backoff and jitter, five tries': backoff, 'backoff, jitter and a retry budget': budget }) => ({
       right: budget.end_good < 50 ? null : once.end_good > 80 ? 0 : once.end_good > 20 ? 1 : 2, asked: once.asked, tries: once.tries, wasted: once.wasted,
       end: once.end_good, backoffTries: backoff.tries, backoffEnd: backoff.end_good, budgetTries: budget.tries, budgetGood: budget.good, budgetEnd: budget.end_good }),
@@ -225,6 +234,7 @@ export const lessons = [
   {
     name: 'little',
     experiment: 'little',
+    paced: ['400 clicks a second, 40 ms each'],
     judge: ({ '400 clicks a second, 40 ms each': enough, 'the same with 8 connections': few }) => ({
       right: enough.inside < 8 || enough.inside > 28 ? null : 1, rate: enough.per_second, stay: enough.stay_ms, law: enough.law, inside: enough.inside,
       fewRate: few.per_second, fewStay: few.stay_ms, fewLaw: few.law, fewInside: few.inside }),
@@ -233,6 +243,7 @@ export const lessons = [
   {
     name: 'fair',
     experiment: 'fair',
+    paced: ['first come, first served'],
     judge: ({ 'first come, first served': first, 'a lot': lot, 'a lot, and each bot has ten accounts': many, 'the same, one entry for each phone': phone }) => ({
       right: first.bots > 40 ? 2 : first.bots > 18 ? 1 : 0, bots: first.bots, fast: first.fast, slow: first.slow, lotBots: lot.bots, lotFast: lot.fast,
       lotSlow: lot.slow, manyBots: many.bots, phoneBots: phone.bots }),
@@ -241,6 +252,7 @@ export const lessons = [
   {
     name: 'hold',
     experiment: 'hold',
+    paced: ['look up before the transaction'],
     judge: ({ 'look up with the row locked': locked, 'look up in the transaction, before the write': inside, 'look up before the transaction': outside }) => {
       const gain = outside.per_second / Math.max(1, inside.per_second);
       return { right: gain < 1.1 ? 0 : gain <= 1.5 ? 1 : 2, locked: locked.per_second, inside: inside.per_second, outside: outside.per_second,
@@ -251,6 +263,7 @@ export const lessons = [
   {
     name: 'failover',
     experiment: 'failover',
+    paced: ['asynchronous standby'],
     judge: ({ 'asynchronous standby': async, 'synchronous for 20 ms, then alone': half, 'synchronous standby': full }) => ({
       right: full.lost > 0 ? null : async.told > 200 ? 2 : async.told < 200 ? 1 : 0, told: async.told, lost: async.lost, halfTold: half.told,
       halfLost: half.lost, fullTold: full.told, fullLost: full.lost, wait: async.p99_ms, fullWait: full.p99_ms }),
@@ -259,6 +272,7 @@ export const lessons = [
   {
     name: 'backup',
     experiment: 'backup',
+    paced: ['no other transaction', 'beside a backup (pg_dump)'],
     judge: ({ 'no other transaction': alone, 'beside a backup (pg_dump)': beside, 'after the backup, and a vacuum': after }) => ({
       right: alone.pages > 12 ? null : beside.pages > 12 ? 2 : beside.pages > 4 ? 1 : 0, alone: alone.pages, beside: beside.pages, after: after.pages,
       aloneKB: alone.table_kb, besideKB: beside.table_kb, aloneSpeed: alone.last_s, besideSpeed: beside.last_s }),
@@ -266,11 +280,13 @@ export const lessons = [
   },
 ];
 
-// answerOf returns what judge says of a finished run, and null before that.
+// answerOf returns what judge says of a finished run, and null before that. {right: null, busy: true} is a run that the machine was too
+// busy for.
 export function answerOf(lesson, run) {
   if (!run || run.state !== 'done') return null;
+  const by = Object.fromEntries(lesson.experiment ? run.data.rows.map((row) => [row.way, row]) : run.results.map((r) => [r.strategy, r]));
+  if (lesson.paced?.some((name) => by[name]?.busy || by[name]?.verdict === 'busy')) return { right: null, busy: true };
   if (lesson.experiment) return lesson.judge(Object.fromEntries(run.data.rows.map((row) => [row.way, row.figures])));
-  const by = Object.fromEntries(run.results.map((r) => [r.strategy, r]));
-  if (lesson.plan.strategies.some((name) => !by[name] || by[name].error)) return { right: null };
+  if (lesson.plan.strategies.some((name) => !by[name] || by[name].error)) return { right: null, busy: run.results.some((r) => r.slow && r.busy) };
   return lesson.judge(by);
 }

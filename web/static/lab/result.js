@@ -14,17 +14,23 @@ export const withCode = (text) => text.split('`').map((part, i) => (i % 2 ? html
 
 // verdictOf writes the outcome of a result in words, so that it does not depend on colour alone.
 export function verdictOf(r) {
-  if (r.error) return t('verdict.error', { error: r.error });
+  if (r.error) return t(!r.slow ? 'verdict.error' : r.busy ? 'verdict.busy' : 'verdict.slow', { error: r.error });
   const wrong = ['oversold', 'unsold', 'duplicates', 'lost'].filter((kind) => r[kind] > 0);
   if (!wrong.length) return t(r.lucky ? 'verdict.lucky' : r.right ? 'verdict.exact' : 'verdict.other');
   return wrong.map((kind) => t('verdict.' + kind, { n: r[kind] })).join(t('and'));
 }
 
-// shownAs is the colour of an outcome: what came out right by luck is not green.
-export const shownAs = (r) => (r.lucky ? 'lucky' : r.right ? 'yes' : 'no');
+// shownAs is the colour of an outcome: what came out right by luck is not green, and what was only slow is not red.
+export const shownAs = (r) => (r.lucky ? 'lucky' : r.right ? 'yes' : r.slow ? (r.busy ? 'busy' : 'but') : 'no');
+
+// shadeOf is the colour of a row of an experiment.
+export const shadeOf = (row) => ({ right: 'yes', wrong: 'no', busy: 'busy' }[row.verdict] || 'but');
+
+// SIGNS go before a verdict, so that it does not depend on colour. 'but' sold exactly, and slowly, without a bound or unfairly.
+export const SIGNS = { yes: '✓', lucky: '✓', no: '✗', but: '△', busy: '?' };
 
 export const Verdict = ({ of }) => html`<span class="verdict" data-right=${shownAs(of)}>
-  <span aria-hidden="true">${of.right ? '✓' : '✗'}</span> ${verdictOf(of)}</span>`;
+  <span aria-hidden="true">${SIGNS[shownAs(of)]}</span> ${verdictOf(of)}</span>`;
 
 // Stop is for the owner of a run and for administrators.
 export const Stop = ({ stop }) => stop && html`<button type="button" class="button quiet" data-test="stop" onClick=${stop}>${t('run.stop')}</button>`;
@@ -66,7 +72,7 @@ export function Results({ results }) {
       <${Table} labelledby="outcomes" columns=${KINDS.map((kind) => t('result.' + kind))} rows=${results.map((r) => ({
         name: r.strategy, shown: shownAs(r),
         head: html`<a href=${'/lab.html#strategies/' + r.strategy}>${nameOf(r.strategy)}</a><${Verdict} of=${r} />`,
-        cells: KINDS.map((kind) => (kind !== 'sold' && r[kind] > 0 ? html`<b class="bad"><span aria-hidden="true">✗ </span>${count(r[kind])}</b>` : count(r[kind]))),
+        cells: KINDS.map((kind) => (kind !== 'sold' && r[kind] > 0 && !r.slow ? html`<b class="bad"><span aria-hidden="true">✗ </span>${count(r[kind])}</b>` : count(r[kind]))),
       }))} />
       <p class="more small">${t('result.legend')}${results.some((r) => r.lucky) && ' ' + t('result.lucky')}</p>
     </section>

@@ -1,7 +1,7 @@
 // The figures of an experiment over time, one small drawing for each variant, all with the same scales.
 import { html } from '../lib/preact.js';
 import { t } from '../i18n.js';
-import { number, textOr } from './result.js';
+import { number, shadeOf, textOr } from './result.js';
 
 const WIDTH = 320, HEIGHT = 96;
 
@@ -12,7 +12,7 @@ export function Timelines({ rows, nameOf }) {
   const points = drawn.flatMap((row) => row.series.flatMap((s) => s.points));
   const longest = Math.max(...points.map(([at]) => at), 1);
   const most = Math.max(...points.map(([, n]) => n), 1);
-  return html`<div class="timelines" data-test="timelines">${drawn.map((row) => html`<figure key=${row.way} class="chart" data-right=${row.right ? 'yes' : 'no'}>
+  return html`<div class="timelines" data-test="timelines">${drawn.map((row) => html`<figure key=${row.way} class="chart" data-right=${shadeOf(row)}>
     <figcaption class="small"><b>${nameOf(row.way)}</b></figcaption>
     <div class="plot"><span class="most more">${number(most)}</span>
       <svg viewBox=${`0 0 ${WIDTH} ${HEIGHT}`} preserveAspectRatio="none" role="img" aria-label=${sayOf(row.series)}>

@@ -1,0 +1,37 @@
+package lab
+
+import (
+	"context"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+)
+
+// A variant whose verdict depends on times has none in a process that did not get its turn. (Not in parallel: it takes the turns of this process.)
+func TestAStarvedRunTellsNothing(t *testing.T) {
+	try := paced(func(ctx context.Context) (Finding, error) {
+		pause(ctx, 20*pulseEvery)
+		return Finding{Verdict: Wrong}, nil
+	})
+	synctest.Test(t, func(t *testing.T) { // where all wake up when they should
+		if row, err := try(t.Context()); err != nil || row.Verdict != Wrong {
+			t.Errorf("with time: %+v, %v", row, err)
+		}
+	})
+	var over atomic.Bool
+	var busy sync.WaitGroup
+	for range 8 * runtime.GOMAXPROCS(0) {
+		busy.Go(func() {
+			for !over.Load() {
+			}
+		})
+	}
+	row, err := try(t.Context())
+	over.Store(true)
+	busy.Wait()
+	if err != nil || row.Verdict != Busy {
+		t.Errorf("without time: %+v, %v", row, err)
+	}
+}
