@@ -13,8 +13,13 @@ func (t *trial) counts() (oversold, duplicates, lost, denied, unsold int) {
 	owners := slices.Compact(slices.Sorted(slices.Values(sold)))
 	oversold, duplicates = max(0, len(sold)-t.stock), len(sold)-len(owners)
 	told := map[int64]string{} // one yes of a buyer is enough
+	kept := 0                  // orders whose buyer has cancelled
 	for _, a := range t.actors {
-		if a.told == "yes" || a.promised {
+		if a.returned {
+			if slices.Contains(owners, strconv.FormatInt(a.user, 10)) {
+				kept++
+			}
+		} else if a.told == "yes" || a.promised {
 			told[a.user] = "yes"
 		} else if a.told == "no" && told[a.user] == "" {
 			told[a.user] = "no"
@@ -33,7 +38,7 @@ func (t *trial) counts() (oversold, duplicates, lost, denied, unsold int) {
 			refused++
 		}
 	}
-	unsold = max(0, min(t.stock-len(sold), refused))
+	unsold = max(0, min(t.stock-len(sold)+kept, refused))
 	return oversold, duplicates, lost, denied, unsold
 }
 

@@ -137,10 +137,14 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// A buyer who has cancelled has no order any more. A program whose cancel does nothing has not sold that unit again.
+// A buyer who has cancelled has no order any more. A program whose cancel does nothing has not sold that unit again, neither in the
+// crowd nor in a schedule, in which the first buyer cancels and the other one presses again.
 func TestCancelledOrdersAreNoSales(t *testing.T) {
 	t.Parallel()
-	plan := Plan{Buyers: 60, Stock: 30, Seed: 1, Seconds: MaxSeconds, Faults: []string{Cancel}, CrowdOnly: true}
+	l := limitsIn(patient(t))
+	l.Schedules = 20
+	ctx := context.WithValue(t.Context(), limitsKey{}, l)
+	plan := Plan{Buyers: 60, Stock: 30, Seed: 1, Seconds: MaxSeconds, Faults: []string{Cancel}}
 	for name, test := range map[string]struct{ cancel, kind string }{
 		"the order goes and the unit comes back": {"function cancel(user) return tx(function() if sql('delete from orders where user_id = $1', user).affected == 0 then return false end sql('update item set stock = stock + 1') end) end", ""},
 		"nothing":                                {"function cancel(user) return true end", StaysUnsold},
@@ -148,12 +152,17 @@ func TestCancelledOrdersAreNoSales(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r, err := judgeOne(t, stores(t), Program{Lua, guardUniqueLua + "\n" + test.cancel}, plan)
+			results, err := Judge(ctx, stores(t), Program{Lua, guardUniqueLua + "\n" + test.cancel}, []Plan{plan}, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
+			r := results[0]
 			if r.Kind != test.kind || r.Right != (test.kind == "") || r.Sold != plan.Stock {
 				t.Errorf("kind %q, want %q: %s", r.Kind, test.kind, shown(r))
+			}
+			isCancel := func(s ScheduleStep) bool { return s.Text == cancelText && s.Buyer == 1 }
+			if wrong := test.kind != ""; (r.Schedule != nil) != wrong || slices.ContainsFunc(r.Steps, isCancel) != wrong {
+				t.Errorf("a schedule in which a buyer cancels is wanted: %v; %s, %+v", wrong, shown(r), r.Steps)
 			}
 		})
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -25,6 +26,9 @@ type actor struct {
 	done     bool
 	told     string // yes, no or ""
 	promised bool
+	returned bool            // the buyer has cancelled
+	rests    bool            // the last answer was no
+	refused  int             // answers no while no unit could come from another click
 	stale    int             // steps since one that was new
 	seen     map[string]bool // kinds of steps with their texts and results
 	often    map[string]int  // steps of a kind, line and result
@@ -33,12 +37,13 @@ type actor struct {
 
 var errTrialOver = errors.New("the schedule is over")
 
-// click presses buy until there is an answer, and does what later has put off.
+// click presses buy until there is an answer, and does what later has put off. Under Cancel the first buyer then cancels, and
+// another one who was refused presses again.
 func (a *actor) click() {
 	defer close(a.ended)
 	defer a.leave()
 	var err error
-	for range clickTries {
+	for tries := 0; tries < clickTries; tries++ {
 		p := a.processOf(a)
 		a.put = nil
 		var yes glua.LValue
@@ -62,11 +67,21 @@ func (a *actor) click() {
 			if err = a.step(&request{kind: "answer", text: answer, do: func(context.Context) (string, error) {
 				a.told = answer
 				return "", nil
-			}}); err == nil {
-				a.doLater(p)
-				return
+			}}); err != nil {
+				if a.told != "" && !a.cancels() || errors.Is(err, errTrialOver) {
+					return
+				}
+				continue
 			}
-			if a.told != "" || errors.Is(err, errTrialOver) {
+			a.doLater(p)
+			switch {
+			case answer == "yes" && a.id == 0 && a.cancels():
+				if err = a.cancel(p); err == nil {
+					return
+				}
+			case answer == "no" && a.cancels() && a.refused < clickTries:
+				tries = -1 // the next click
+			default:
 				return
 			}
 		}
@@ -74,6 +89,35 @@ func (a *actor) click() {
 	if err != nil && len(a.faults) == 0 {
 		a.failure, a.problem = oneLine(err.Error()), BadRuntime
 	}
+}
+
+// cancels reports whether the first buyer of the scene cancels.
+func (a *actor) cancels() bool { return a.plan.has(Cancel) && a.clicks == TwoBuyers }
+
+// answered notes an answer. No unit can come from another click that is done, or was refused too.
+func (a *actor) answered(text string) {
+	a.rests = text == "no"
+	if a.rests && !slices.ContainsFunc(a.actors, func(other *actor) bool { return other != a && !other.done && !other.rests }) {
+		a.refused++
+	}
+}
+
+// cancel calls cancel for the buyer.
+func (a *actor) cancel(p *process) error {
+	if err := a.step(&request{kind: "code", text: cancelText, do: func(context.Context) (string, error) { return "", nil }}); err != nil {
+		return err
+	}
+	a.put = nil
+	_, _, err := p.call(p.ctx, a, "cancel", glua.LNumber(a.numbers[a.user-1]))
+	a.rollBack()
+	if err == nil {
+		err = p.ctx.Err()
+	}
+	if err == nil {
+		a.returned = true
+		a.doLater(p)
+	}
+	return err
 }
 
 // start calls start in a process that has come in place of a killed one. It is a part of the click, so that it waits for

@@ -93,6 +93,8 @@ const (
 	killText  = "the process is killed"
 	thinkText = "think"
 	startText = "start"
+
+	cancelText = "cancel"
 )
 
 // blocksInRedis matches the calls of Redis that wait for another client. Others are at most slow.
@@ -178,7 +180,10 @@ func (t *trial) finish(a *actor, r *request, switched, waited bool) {
 	if a.stale++; !a.seen[signature] && a.often[same] <= manyTimes {
 		a.seen[signature], a.stale = true, 0
 	}
-	t.repeats[i] = a.stale > 1
+	t.repeats[i] = a.stale > 1 || a.stale > 0 && a.refused > 0 // presses again
+	if r.kind == "answer" && r.err == nil {
+		a.answered(r.text)
+	}
 	if errors.Is(r.err, errLostReply) {
 		a.hangUp()
 	}

@@ -130,6 +130,7 @@ export default {
   'kind.fault': 'fault',
   'step.think': 'looks up the price',
   'step.start': 'the new process starts',
+  'step.cancel': 'cancels the order',
   'step.the process is killed': 'the process is killed',
   'step.lost-reply': 'the reply is lost',
   'step.redis-away': 'Redis answers with an error',

@@ -128,6 +128,7 @@ export default {
   'kind.fault': '故障',
   'step.think': '查价格',
   'step.start': '新进程启动',
+  'step.cancel': '取消订单',
   'step.the process is killed': '进程被杀掉',
   'step.lost-reply': '答复丢失',
   'step.redis-away': 'Redis 返回错误',
