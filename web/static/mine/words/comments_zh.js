@@ -157,4 +157,12 @@ export default {
   'comment.and the counter stays': '计数器留着',
   'comment.the writer looks once more': '正在写的那个会再看一遍',
   'comment.sell one unit to user: return true, or false when there is none': '卖给 user 一件：卖了返回 true，没有货返回 false',
+  'comment.Is the sale open?': '秒杀在进行中吗？',
+  'comment.The first request of a purchase asks for the address.': '一次购买的第一个请求：取地址。',
+  'comment.The second one buys with the address.': '第二个请求：用地址下单。',
+  'comment.The second one buys with the address. It lets a request in, and the writes decide.': '第二个请求：用地址下单。地址只放人进来，卖不卖由写操作决定。',
+  'comment.Counts a visit, and returns how many there were.': '记一次访问，返回一共几次。',
+  'comment.Counts the visits of this minute, and returns how many there were.': '数这一分钟里的访问，返回一共几次。',
+  'comment.one purchase for each user': '每个用户买一次',
+  'comment.spares Postgres most second clicks': '替 Postgres 挡住大多数第二次点击',
 };
