@@ -1,0 +1,19 @@
+function prepare()
+  redis("SET", key("stock"), sql("select stock from item")[1].stock)
+end
+
+local take = [[
+  if redis.call("SISMEMBER", KEYS[2], ARGV[1]) == 1 then return 0 end
+  if tonumber(redis.call("GET", KEYS[1])) <= 0 then return 0 end
+  redis.call("DECR", KEYS[1])
+  redis.call("SADD", KEYS[2], ARGV[1])
+  return 1]]
+
+function buy(user)
+  think()
+  if eval(take, {key("stock"), key("bought")}, {user}) == 0 then return false end
+  later(function() -- the consumer of the queue
+    sql("insert into orders (user_id) values ($1)", user)
+  end)
+  return true
+end
