@@ -110,7 +110,7 @@ function Row({ row, lang, here, sale }) {
       <p class="more small">${t('courses.taughtBy')} ${row.by.split('').map((c) => t('courses.' + c)).join(t('courses.comma'))}</p>
     </div>
     <div class="ours">
-      <p>${withCode(ours)}</p>
+      ${ours.split('\n').map((text, i) => html`<p key=${i} class="says">${withCode(text)}</p>`)}
       ${row.code.length > 0 && html`<p class="places small"><b>${t('courses.where')}</b>${row.code.map(([file, name]) => html`<${Place} key=${file + name} file=${file} name=${name} />`)}</p>`}
       ${row.see.length > 0 && html`<p class="row">${row.see.map((s) => html`<${See} key=${s} what=${s} />`)}</p>`}
       ${row.run.map((command) => html`<${Command} key=${command} command=${command} sale=${sale} />`)}
