@@ -161,12 +161,18 @@ func takesAddressesAndKeys(t *testing.T, root context.Context, s sandboxShop) {
 		return line.includes('./miaosha --data-dir `+s.dataDir()+` users') && line.includes(location.origin + '/api;') && Number(sale) > 0;
 	})()`)
 	v.do("ask for a command of another sale", chromedp.Evaluate[chromedp.Void](`(async () => {
-		const { commandHere } = await import(performance.getEntriesByType('resource').find((file) => file.name.endsWith('/courses/command.js')).name);
+		const { commandHere, openSale } = await import(performance.getEntriesByType('resource').find((file) => file.name.endsWith('/courses/command.js')).name);
 		document.body.dataset.command = commandHere('./miaosha users --sale 1; curl http://127.0.0.1:8080/api/sales/1/events; jmeter -Jsale=1 -n 1', 7);
+		const ask = window.fetch;
+		const sale = (id, state, left, minute) => ({ id, state, left, end_at: '2026-01-01T00:' + minute + ':00Z' });
+		window.fetch = async () => Response.json({ code: 'ok', data: [sale(1, 'open', 100, 10), sale(2, 'open', 20, 20), sale(3, 'open', 5, 30), sale(4, 'upcoming', 90, 40)] });
+		document.body.dataset.sale = await openSale();
+		window.fetch = ask;
 	})(); undefined`))
 	v.until("it is for that sale", `document.body.dataset.command === './miaosha --data-dir `+s.dataDir()+` users --sale 7; curl ' + location.origin + '/api/sales/7/events; jmeter -Jsale=7 -n 1'`)
 	v.until("a row leads to the fault of the panel that shows it, and to the course's own program",
 		`document.querySelector('#circuit-breaker a[href="/teach.html#redis"]') !== null && document.querySelector('#pre-decrement a[href="/mine.html#exercises/a-get-decr"]') !== null`)
+	v.until("of the open sales with enough units it is the one that ends last", `document.body.dataset.sale === '2'`)
 	v.do("press /", chromedp.Evaluate[chromedp.Void](`document.activeElement.dispatchEvent(new KeyboardEvent('keydown', { key: '/', bubbles: true, cancelable: true }))`))
 	v.until("the search has the focus", `document.activeElement.dataset.test === 'query'`)
 	v.presses("jwt")

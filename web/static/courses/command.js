@@ -11,9 +11,10 @@ export function commandHere(command, sale) {
     .replace(/(\/sales\/|--sale |-Jsale=)1\b/g, (_, before) => before + sale);
 }
 
-// openSale returns the id of the open sale with the most units left; undefined if none is open.
+// openSale returns the id of the open sale that ends last, if it has some units left for the commands; undefined if none is open.
 export async function openSale() {
   const reply = await get('/api/sales');
   const open = reply.ok ? reply.data.filter((sale) => sale.state === 'open') : [];
-  return open.sort((a, b) => b.left - a.left)[0]?.id;
+  const enough = (sale) => Number(sale.left >= 10);
+  return open.sort((a, b) => enough(b) - enough(a) || Date.parse(b.end_at) - Date.parse(a.end_at))[0]?.id;
 }

@@ -20,7 +20,12 @@ function Courses({ lang }) {
   const [sale, setSale] = useState(1); // of the commands
   const box = useRef();
   useEffect(() => setTitle(t('courses.title')), [lang]);
-  useEffect(() => { openSale().then((id) => id && setSale(id)); }, []);
+  useEffect(() => {
+    const ask = () => openSale().then((id) => id && setSale(id));
+    ask();
+    const timer = setInterval(ask, 30_000); // a sale of the sandbox may last three minutes
+    return () => clearInterval(timer);
+  }, []);
   useLayoutEffect(() => { // before the page is seen: an effect after it would miss a change
     const onChange = () => setPlace(read());
     const onKey = (event) => {
