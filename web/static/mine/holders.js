@@ -46,8 +46,9 @@ export function Holders({ steps, schedule, at, label }) {
         style=${{ gridRow: i + 1, gridColumn: `${span.from + 2} / ${span.to + 3}` }}></i>`)}`)}
       <i class="cursor" aria-hidden="true" style=${{ gridRow: `1 / ${schedule.users.length + 1}`, gridColumn: at + 1 }}></i></div>
     <p class="more small">${all.map((spans, i) => {
-      const holds = spans.find((span) => span.kind === 'holds');
-      return holds ? t('holders.from', { who: label(i + 1), n: holds.from + 1 }) : t('holders.never', { who: label(i + 1) });
+      const who = label(i + 1), holds = spans.filter((span) => span.kind === 'holds').pop();
+      if (!holds) return t('holders.never', { who });
+      return t(holds.to < steps.length - 1 ? 'holders.until' : 'holders.from', { who, n: holds.from + 1, last: holds.to + 1 });
     }).join(' ')}${firstOver >= 0 && ' ' + t(one ? 'holders.over.one' : 'holders.over', { n: firstOver + 1 })}</p>
   </figure>`;
 }

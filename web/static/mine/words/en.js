@@ -138,6 +138,7 @@ export default {
 
   'holders.title': 'Who held a unit, and when',
   'holders.from': ({ who, n }) => `${who} has it from step ${n} on.`,
+  'holders.until': ({ who, n, last }) => `${who} has it from step ${n} to step ${last}.`,
   'holders.never': ({ who }) => `${who} never has one.`,
   'holders.over': ({ n }) => `From step ${n} on more is sold than there is.`,
   'holders.over.one': ({ n }) => `From step ${n} on one buyer has two.`,

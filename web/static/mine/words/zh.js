@@ -136,6 +136,7 @@ export default {
 
   'holders.title': '谁在什么时候持有一件',
   'holders.from': ({ who, n }) => `${who}从第 ${n} 步起持有。`,
+  'holders.until': ({ who, n, last }) => `${who}从第 ${n} 步到第 ${last} 步持有。`,
   'holders.never': ({ who }) => `${who}始终没有。`,
   'holders.over': ({ n }) => `从第 ${n} 步起，卖出的比有的多。`,
   'holders.over.one': ({ n }) => `从第 ${n} 步起，一个买家有两件。`,
