@@ -11,7 +11,8 @@ import { groups, nearest, search } from './search.js';
 
 await loadTexts({ zh: () => import('./words/zh.js'), en: () => import('./words/en.js') });
 
-const inSandbox = 'lab' in document.documentElement.dataset; // which alone has classes
+const inSandbox = 'lab' in document.documentElement.dataset; // which alone has classes and exercises
+const local = document.documentElement.dataset.lab === 'local'; // a sandbox where everyone may be the shopkeeper
 const COURSES = ['A', 'B', 'C', 'D', 'E'];
 
 function Courses({ lang }) {
@@ -134,7 +135,8 @@ function Place({ file, name }) {
 // See opens the lab or a page. The lab runs what it is sent to by this page.
 function See({ what }) {
   const [kind, name] = what.split(':');
-  if (name.startsWith('/teach.html') && document.documentElement.dataset.lab !== 'local') return null; // only there is the panel
+  if (name.startsWith('/teach.html') && !local) return null; // only there is the panel
+  if (name.startsWith('/admin.html') && inSandbox && !local) return null; // a student of a class is no shopkeeper
   if (kind === 'exercise') return inSandbox && html`<a class="button quiet" data-test="see" href=${`/mine.html#exercises/${name}`}>${t('courses.exercise', { name })}</a>`;
   if (kind === 'page') return html`<a class="button quiet" href=${name}>${t('courses.page', { name })}</a>`;
   if (kind === 'race') return html`<a class="button quiet" data-test="see" href=${`/lab.html#race/${name}/run`}>${t('courses.race', { name })}</a>`;
