@@ -117,6 +117,18 @@ func TestDocumentsOfTheCoursesNameWhatExists(t *testing.T) {
 			t.Errorf("no row has a button for the lesson %s", m[1])
 		}
 	}
+	for _, e := range lab.CourseExercises() {
+		linked := func(row indexRow) bool { return slices.Contains(row.See, "exercise:"+e.Name) }
+		if !slices.ContainsFunc(slices.Collect(maps.Values(rows)), linked) {
+			t.Errorf("no row has a button for the exercise %s", e.Name)
+		}
+		for lang, title := range map[string]string{"en": e.Title.En, "zh": e.Title.Zh} {
+			text := fmt.Sprintf("\n  'courses.exercise.%s': '%s',\n", e.Name, strings.ReplaceAll(title, "'", `\'`))
+			if !strings.Contains(r.sources["web/static/courses/words/"+lang+".js"], text) {
+				t.Errorf("the button for the exercise %s is not called %q", e.Name, title)
+			}
+		}
+	}
 }
 
 // This test breaks a row in each way, because a check that finds nothing may be blind.

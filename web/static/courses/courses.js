@@ -137,7 +137,7 @@ function See({ what }) {
   const [kind, name] = what.split(':');
   if (name.startsWith('/teach.html') && !local) return null; // only there is the panel
   if (name.startsWith('/admin.html') && inSandbox && !local) return null; // a student of a class is no shopkeeper
-  if (kind === 'exercise') return inSandbox && html`<a class="button quiet" data-test="see" href=${`/mine.html#exercises/${name}`}>${t('courses.exercise', { name })}</a>`;
+  if (kind === 'exercise') return inSandbox && html`<a class="button quiet" data-test="see" href=${`/mine.html#exercises/${name}`}>${t('courses.exercise', { title: t('courses.exercise.' + name) })}</a>`;
   if (kind === 'page') return html`<a class="button quiet" href=${name}>${t('courses.page', { name })}</a>`;
   if (kind === 'race') return html`<a class="button quiet" data-test="see" href=${`/lab.html#race/${name}/run`}>${t('courses.race', { name })}</a>`;
   const n = lessons.findIndex((l) => l.name === name) + 1;

@@ -56,7 +56,7 @@ export default [
     "zh": { "taught": "用 Memcached 缓存或计数", "ours": "没有 Memcached：它只会存取和加减，没有脚本、哈希和流，查重复、扣库存、写流水不能一步做完，重启就什么都没了。它能做的两件事，这里都在进程里：缓存（每条每秒最多查一次数据库）和按用户的令牌桶，都不用网络。要所有进程共享的才放 Redis。课程的计数是 `GET`、加一、`SET` 三步，两次点击同时来就少记一次。" },
     "en": { "taught": "Memcached as a cache or a counter", "ours": "There is no Memcached: it stores, reads and adds, and has no scripts, hashes or streams, so the look for an earlier ticket, the unit and the journal cannot be one step, and a restart loses all. What it could do is in the process here, without a network: the cache (one query an entry and second at most) and the token buckets of users. Redis holds only what all processes share. The course's counter is `GET`, add one, `SET`: of two clicks at once, one is not counted." },
     "code": [["goods/cache.go", "load"], ["web/limit.go", "take"]],
-    "see": ["lesson:cache", "lesson:limits"],
+    "see": ["lesson:cache", "lesson:limits", "exercise:c-get-set-counter"],
     "run": ["go test -v -count 1 -run TestOneUserIsLimited ./web"]
   },
   {

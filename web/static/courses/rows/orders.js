@@ -17,7 +17,7 @@ export default [
     "zh": { "taught": "15 或 30 分钟未付款：取消订单，库存回到数据库、Redis 和标记", "ours": "每个进程的清扫都查 `expires_at <= clock_timestamp()`，取消订单和 `stock + n` 在同一个事务里，取消两次也只回补一次。付款写的是相反的条件，同一行只有一个能成功；迟到的钱记为待退款。试一试：在 127.0.0.1:8090 抢一件不付款，约 21 秒后剩余件数加一；在原来的地址下的单仍是 15 分钟。Redis 由对账改，标记自己过期。用数据库的索引而不是延时消息：重启、改时长都不丢。" },
     "en": { "taught": "Unpaid for 15 or 30 minutes: cancel, and put the unit back in the database, Redis and the mark", "ours": "The sweeper of each process looks for `expires_at <= clock_timestamp()`; cancelling and `stock + n` are one transaction, so cancelling twice puts back once. A payment has the opposite condition on the same row, so one of the two wins, and money that comes late is due for refund. To see it: buy at 127.0.0.1:8090 and do not pay, and the units left grow by one after about 21 s; an order made at the first address still has 15 minutes. Reconcile corrects Redis, and the mark ends by itself. An index of the database and no delayed message: a restart loses none of it." },
     "code": [["order/expire.go", "Expire"], ["order/expire.go", "Sweep"], ["goods/stock.go", "GiveBack"], ["order/pay.go", "Capture"], ["seckill/reconcile.go", "tick"]],
-    "see": ["lesson:late-payment"],
+    "see": ["lesson:late-payment", "exercise:e-order-time"],
     "run": ["./miaosha --addr 127.0.0.1:8090 --ops-addr off --pay-within 20s", "go test -v -count 1 -run 'TestFiveSweepersPutEachUnitBackOnce|TestPayCancelAndExpiryRaceForAHundredOrders' ./order"]
   },
   {
@@ -57,7 +57,7 @@ export default [
     "zh": { "taught": "下单减库存还是付款减库存", "ours": "下单减：抢到就为你留一件，到期（`--pay-within`，默认 15 分钟）不付款就退回去卖。付款才减，订单会比库存多，付款时才发现没货，只能退款；下单就减，怕的是占着不付，所以有付款期限、每人一单、到期自动退回。付款和到期在同一行上写相反的条件，只有一个能成功，迟到的钱退还。课程说不付款也只是少卖；这里不必少卖，退回来的那件马上有人接着抢。" },
     "en": { "taught": "Stock deducted at the order or at the payment", "ours": "At the order: a unit is kept for its buyer, and goes back on sale when it is not paid in time (`--pay-within`, 15 minutes by default). Deducted at the payment, there are more orders than units, and buyers learn at the cashier that nothing is left. Deducted at the order, units can be held without paying; hence the deadline, one order for each user, and the unit that comes back. Payment and expiry write opposite conditions on the same row, so one of the two wins, and late money is refunded. The course accepts that an unpaid unit stays unsold; here it need not, since the next buyer gets it at once." },
     "code": [["order/place.go", "Place"], ["order/expire.go", "Expire"], ["order/pay.go", "Capture"], ["goods/stock.go", "GiveBack"]],
-    "see": ["lesson:late-payment"],
+    "see": ["exercise:e-order-time", "exercise:e-pay-time", "lesson:late-payment"],
     "run": ["./miaosha --addr 127.0.0.1:8090 --ops-addr off --pay-within 20s", "go test -v -count 1 -run 'TestPayCancelAndExpiryRaceForAHundredOrders|TestFiveSweepersPutEachUnitBackOnce' ./order"]
   }
 ];

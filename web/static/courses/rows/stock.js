@@ -24,7 +24,7 @@ export default [
     "zh": { "taught": "内存里的售罄标记，库存回来时通知所有服务器清除", "ours": "标记只活 50 毫秒（Redis 不在时 250 毫秒），到期自己消失，所以没有什么要广播、要清除，也不会有一台服务器漏收消息而一直说售罄。有排队号或订单的买家不受标记影响，听到的是自己的结果。售罄之后的点击大多不到 Redis。课程用 `ConcurrentHashMap`（JDK 7 里是分段锁）存每个商品一个布尔；这里每场秒杀有自己的合并通道，标记是它里面的一个原子指针，读它不用锁，也就不用分段。\nmiaosha 笔记还在数据库减库存失败时往 Redis 写“已卖完”：没说什么时候清掉它，不清，未付款退回来的那件就卖不出去。" },
     "en": { "taught": "A sold-out mark in local memory, cleared on all servers when stock returns", "ours": "The mark lives for 50 ms (250 ms without Redis) and ends by itself, so there is nothing to broadcast or clear, and no server can miss a message and go on saying sold out. A holder of a ticket or an order is not refused by it. Most clicks after the last unit never reach Redis. The course keeps a boolean for each product in a `ConcurrentHashMap` (segment locks in JDK 7); here each sale has its own lane with the mark in an atomic pointer, which is read without a lock, so there is nothing to divide into segments.\nThe miaosha notes also write a sold-out flag into Redis when the database refuses a unit: they do not say when it is cleared, and until then an unpaid unit that has come back is not sold." },
     "code": [["seckill/lane.go", "markSoldOut"], ["seckill/lane.go", "refuses"], ["seckill/direct.go", "markSoldOut"]],
-    "see": ["lesson:limits"],
+    "see": ["exercise:d-local-mark", "lesson:limits"],
     "run": ["./miaosha bench --shape soldout --seconds 3", "go test -v -count 1 -run 'TestAUnitThatComesBackIsSoldByEveryProcess|TestHoldersAreNotRefusedAsSoldOut' ./seckill"]
   },
   {
@@ -33,7 +33,7 @@ export default [
     "zh": { "taught": "分段锁：分成几段，每段一把锁", "ours": "课程说的是 `ConcurrentHashMap`：JDK 7 把表分成几段，每段一把锁，线程很少互相等（JDK 8 换成了 CAS 和桶头的锁）。库存也可以这样分段，可是进程里的锁只管自己的进程：两台服务器同时进了同一段，照样超卖。把段放进 Postgres，每段一行，就不超卖，但买家分到的那段空了就被拒绝，旁边的货没人买。本店不分段：合并通道把点击收成一批，一个脚本扣完，落库时一批只锁一次行，写几百单。" },
     "en": { "taught": "Segment locks: a lock for each part", "ours": "The course means `ConcurrentHashMap`: in JDK 7 it is a map in segments, each with a lock of its own, so that threads seldom wait for each other (JDK 8 has compare-and-swap and a lock for each bin). Stock can be divided like that, but a lock of the language belongs to one process, and two servers inside the same segment oversell. With a row of Postgres for each segment nothing oversells, but a buyer whose segment is empty is refused while units lie in the next one. This shop has no segments: a lane gathers clicks into a batch, one script takes their units, and a settle transaction locks the row once for hundreds of orders." },
     "code": [["seckill/lab/strategy_buckets.go", "Buy"], ["seckill/lab/strategy_mutex.go", "Buy"], ["seckill/lane.go", "runLane"], ["seckill/settle.go", "settle"]],
-    "see": ["lesson:buckets", "race:mutex"],
+    "see": ["exercise:d-segment-locks", "lesson:buckets", "race:mutex"],
     "run": ["./miaosha lab --stock 180 --strategies guard-unique,buckets,shop"]
   },
   {
@@ -43,7 +43,7 @@ export default [
     "zh": { "taught": "同一用户只能买一次：INCR 计数、唯一索引", "ours": "三道，先便宜的：按钮点过就禁用；库存闸的 tickets 哈希记着每个用户的排队号，第二次点击拿到同一个；唯一索引 `(sale_id, user_id)` 是保证。畅购先 `INCR`（五分钟过期），再查订单表，所以五分钟后再点也会被订单表拒绝，只是有两个洞：订单还在消息队列里时，表里查不到，计数一过期就能再排一次；`INCR` 之后、`EXPIRE` 之前进程死了，这个用户就永远买不了。这里排队号和扣库存在同一个脚本里写下，和库存闸一起过期（结束一天后），两个洞都没有。\nmiaosha 笔记限一个用户对一件商品最多点 5 次；这里点几次都行，拿到的是同一个排队号，点得太快才是 429。" },
     "en": { "taught": "One order per user: INCR counter, unique index", "ours": "Three checks, the cheap ones first: the button is disabled after a click; the gate's tickets hash knows each user's ticket, so a second click receives the same one; the unique index on `(sale_id, user_id)` is the guarantee. Changgou asks `INCR` (five minutes) and then the orders table, so a click after five minutes is refused by the table too. Two holes remain: while the order is still in the message queue, the table does not have it, and once the counter has expired the user gets in line again; and a process that dies between `INCR` and `EXPIRE` locks the user out for good. Here the script that takes the unit writes the ticket too, and the ticket expires with the gate, a day after the end, so there is neither hole.\nThe miaosha notes refuse a user after five clicks on an item; here every click receives the same ticket, and only too many in a second are a 429." },
     "code": [["schema.sql", "one_order_per_user_and_sale"], ["seckill/gate/scripts/reserve.lua", "HAS"], ["seckill/lane.go", "click"], ["seckill/lab/strategy_guard_unique.go", "Buy"]],
-    "see": ["lesson:double-click", "race:guard"],
+    "see": ["lesson:double-click", "race:guard", "exercise:e-record-in-redis"],
     "run": ["./miaosha lab --strategies guard,guard-unique,shop --double-clicks 100"]
   },
   {
