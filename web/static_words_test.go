@@ -55,13 +55,11 @@ func TestLessonsNameExistingCode(t *testing.T) {
 func TestLessonsHaveDifferentTitles(t *testing.T) {
 	for _, language := range []string{"en", "zh"} {
 		seen := map[string]string{}
-		for _, file := range []string{"lessons_", "load_"} {
-			for _, found := range regexp.MustCompile(`'(lesson\.[\w-]+)\.title': '((?:[^'\\]|\\.)+)'`).FindAllStringSubmatch(asset(t, "lab/words/"+file+language+".js"), -1) {
-				if other, ok := seen[found[2]]; ok {
-					t.Errorf("%s: %s and %s are both called %q", language, other, found[1], found[2])
-				}
-				seen[found[2]] = found[1]
+		for _, found := range regexp.MustCompile(`'(lesson\.[\w-]+)\.title': '((?:[^'\\]|\\.)+)'`).FindAllStringSubmatch(asset(t, "lab/words/titles_"+language+".js"), -1) {
+			if other, ok := seen[found[2]]; ok {
+				t.Errorf("%s: %s and %s are both called %q", language, other, found[1], found[2])
 			}
+			seen[found[2]] = found[1]
 		}
 		if n := strings.Count(asset(t, "lab/lessons.js"), "\n    name: '"); len(seen) != n {
 			t.Errorf("%s: %d titles for %d lessons", language, len(seen), n)
@@ -87,7 +85,7 @@ func TestLessonsAreFoundByTheWordsOfTheCourses(t *testing.T) {
 // Both languages have the same keys, and every key that a script names exists.
 func TestTextsExistInBothLanguages(t *testing.T) {
 	known := map[string]bool{}
-	for _, file := range []string{"words/", "lab/words/", "lab/words/lessons_", "lab/words/lines_", "lab/words/trials_", "lab/words/load_", "lab/words/picture_", "lab/words/handout_", "mine/words/", "courses/words/", "class/words/", "sandbox/words/", "sandbox/words/teach_", "admin/words/", "admin/words/live_", "admin/words/sales_", "admin/words/orders_", "admin/words/payments_", "admin/words/ticket_"} {
+	for _, file := range []string{"words/", "lab/words/", "lab/words/titles_", "lab/words/lessons_", "lab/words/lines_", "lab/words/trials_", "lab/words/load_", "lab/words/picture_", "lab/words/handout_", "mine/words/", "courses/words/", "class/words/", "sandbox/words/", "sandbox/words/teach_", "admin/words/", "admin/words/live_", "admin/words/sales_", "admin/words/orders_", "admin/words/payments_", "admin/words/ticket_"} {
 		en, zh := textKeys(t, file+"en.js"), textKeys(t, file+"zh.js")
 		for _, k := range en {
 			known[k] = true

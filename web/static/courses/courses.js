@@ -9,7 +9,10 @@ import { mount, setTitle } from '../shell.js';
 import { commandHere, openSale } from './command.js';
 import { groups, nearest, search } from './search.js';
 
-await loadTexts({ zh: () => import('./words/zh.js'), en: () => import('./words/en.js') });
+await loadTexts(
+  { zh: () => import('./words/zh.js'), en: () => import('./words/en.js') },
+  { zh: () => import('../lab/words/titles_zh.js'), en: () => import('../lab/words/titles_en.js') },
+);
 
 const inSandbox = 'lab' in document.documentElement.dataset; // which alone has classes and exercises
 const local = document.documentElement.dataset.lab === 'local'; // a sandbox where everyone may be the shopkeeper
@@ -141,7 +144,7 @@ function See({ what }) {
   if (kind === 'page') return html`<a class="button quiet" href=${name}>${t('courses.page', { name })}</a>`;
   if (kind === 'race') return html`<a class="button quiet" data-test="see" href=${`/lab.html#race/${name}/run`}>${t('courses.race', { name })}</a>`;
   const n = lessons.findIndex((l) => l.name === name) + 1;
-  return html`<a class="button" data-test="see" href=${`/lab.html#${name}/run`}>${t('courses.lesson', { n })}</a>`;
+  return html`<a class="button" data-test="see" href=${`/lab.html#${name}/run`}>${t('courses.lesson', { n, title: t(`lesson.${name}.title`) })}</a>`;
 }
 
 // Command is a line to copy into a terminal.

@@ -9,6 +9,7 @@ import { mount, setTitle } from '../shell.js';
 
 await loadTexts(
   { zh: () => import('./words/zh.js'), en: () => import('./words/en.js') },
+  { zh: () => import('./words/titles_zh.js'), en: () => import('./words/titles_en.js') },
   { zh: () => import('./words/lessons_zh.js'), en: () => import('./words/lessons_en.js') },
   { zh: () => import('./words/lines_zh.js'), en: () => import('./words/lines_en.js') },
   { zh: () => import('./words/trials_zh.js'), en: () => import('./words/trials_en.js') },

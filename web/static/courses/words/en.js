@@ -37,7 +37,7 @@ export default {
   'courses.comma': ', ',
   'courses.where': 'Code:',
   'courses.page': ({ name }) => PAGES[name] ?? `Open ${name}`,
-  'courses.lesson': ({ n }) => `Run it now: lesson ${n} of the lab`,
+  'courses.lesson': ({ n, title }) => `Run lesson ${n}: ${title}`,
   'courses.exercise': ({ title }) => `Repair the course's program: ${title}`,
   'courses.exercise.a-early-yes': 'Yes before the confirm',
   'courses.exercise.a-get-decr': 'GET, check, DECR',

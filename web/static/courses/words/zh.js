@@ -37,7 +37,7 @@ export default {
   'courses.comma': '、',
   'courses.where': '代码：',
   'courses.page': ({ name }) => PAGES[name] ?? `打开 ${name}`,
-  'courses.lesson': ({ n }) => `现在运行：实验室第 ${n} 课`,
+  'courses.lesson': ({ n, title }) => `运行第 ${n} 课：${title}`,
   'courses.exercise': ({ title }) => `修好课程的写法：${title}`,
   'courses.exercise.a-early-yes': 'confirm 还没到就说抢到了',
   'courses.exercise.a-get-decr': '先 GET 再判断再 DECR',

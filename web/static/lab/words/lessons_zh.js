@@ -3,7 +3,6 @@ const n = (x) => Number(x).toLocaleString('zh-CN', { maximumFractionDigits: x < 
 const few = (x) => (x < 0.1 ? '不到 0.1' : n(x));
 
 export default {
-  'lesson.oversell.title': '超卖',
   'lesson.oversell.text': [
     '几乎每个人写的第一个秒杀都是这样：读库存，检查大于零，写回减一的数，插入订单。每条语句都对，合在一起就错了，因为读和写之间隔着时间，这段时间里另一个买家读到了同一个数。两个买家都读到 1，都写回 0，都得到订单。数据库只是照办，日志里没有错误。',
     '这叫丢失更新。它不需要服务器慢，只需要两个请求同时到达，而秒杀就是大量同时到达的请求。加一条“库存不小于零”的约束也没有用：库存从来没有小于零，只是少减了几次。',
@@ -14,7 +13,6 @@ export default {
   'lesson.oversell.choices': ['正好 20', '不到 20', '超过 20'],
   'lesson.oversell.shown': ({ sold, stock }) => `库存 ${n(stock)} 件，订单 ${n(sold)} 个。`,
 
-  'lesson.locks.title': '锁',
   'lesson.locks.text': [
     '对付竞态最先想到的办法：一次只让一个买家进来。这取决于锁在哪里。互斥锁在一个进程里；两台服务器就有两把互斥锁，所以加上第二台服务器的那天竞态又回来了，而那天正是最需要锁的时候。',
     '数据库里的锁所有服务器都看得见：`select ... for update` 把这一行锁到事务结束，咨询锁锁住你选的一个数字。两种都正确，但都让买家一个等一个，而且每一轮都要多一次网络往返。',
@@ -25,7 +23,6 @@ export default {
   'lesson.locks.choices': ['卖得正好：一次一个买家', '超卖：各有各的锁', '少卖'],
   'lesson.locks.shown': ({ sold, stock, row, rowSpeed, redis }) => `库存 ${n(stock)} 件。两台服务器各一把互斥锁：订单 ${n(sold)} 个。行锁：${n(row)} 个，每秒答复 ${n(rowSpeed)} 次点击。Redis 锁，持有者有时停顿：${n(redis)} 个。`,
 
-  'lesson.optimistic.title': '乐观锁',
   'lesson.optimistic.text': [
     '不拦着别的买家：谁都可以读，写的时候再看有没有人抢先：`update ... where version = $2`。每行有一个版本号，每次写都加一，用旧版本来写就一行也改不动。它绝不超卖，程序思考的时候也不占着锁。',
     '但在抢购里，几乎所有买家读到的是同一个版本。一个成功，其余的都被拒绝，而大部分库存还在。课程常常讲到这里为止，照抄的店就会少卖：买家没有买到，货却有剩余。所以失败的请求必须重试，而一百个重试的请求又是一次拥挤：每轮只有一个成功，其余的都做了无用功。',
@@ -36,7 +33,6 @@ export default {
   'lesson.optimistic.choices': ['不剩，20 件全部卖完', '有剩余，明明有买家被拒绝', '反而超卖'],
   'lesson.optimistic.shown': ({ sold, unsold, retried, sql }) => `不重试：订单 ${n(sold)} 个，少卖 ${n(unsold)} 件。重试：少卖 ${n(retried)} 件，每单 ${n(sql)} 条 SQL。`,
 
-  'lesson.guard.title': '带条件的更新',
   'lesson.guard.text': [
     '把问题写进更新里：`update ... set stock = stock - 1 where id = $1 and stock > 0`。一条语句又读、又判断、又写。Postgres 只在这段时间锁住这一行，等待的事务轮到时看到的是当前的值，不是到达时的值。改了几行就是答案：1 是成功，0 是售罄。',
     '两步之间出不了错，因为只有一步。没有买家先读，没有买家重试，也没有锁隔着网络等你的程序思考。时间窗也一样：旁边再写上 `clock_timestamp() >= starts_at and clock_timestamp() < ends_at`，就不会有买家因为某台服务器的时钟快而提前买到。',
@@ -47,7 +43,6 @@ export default {
   'lesson.guard.choices': ['行锁（for update）', '乐观锁加重试', '带条件的更新'],
   'lesson.guard.shown': ({ lock, retry, guard }) => `每秒答复的点击数：行锁 ${n(lock)}，乐观锁 ${n(retry)}，带条件的更新 ${n(guard)}。相差百分之几只是波动，请再运行一次。带条件的更新这次准确，是因为没有人点两下：它不认买家，见下一课。`,
 
-  'lesson.double-click.title': '重复点击与唯一索引',
   'lesson.double-click.text': [
     '带条件的更新数的是件数，不认买家。买家连点两下，或者浏览器没收到答复又发了一次，就是两个请求，扣走两件。先查这个买家有没有订单？那又回到第一课：两个请求都查，都没查到。',
     '只有唯一索引能保证：`unique (sale_id, user_id)`。第二次插入会失败，或者用 `on conflict do nothing` 什么也不改。订单和库存必须在同一个事务里。如果扣了库存、插入订单失败、又忘了回滚，就有一件没人买的货不见了。',
@@ -58,7 +53,6 @@ export default {
   'lesson.double-click.choices': ['没事，条件保护了库存', '有的买家得到两件', '卖出的比库存多'],
   'lesson.double-click.shown': ({ duplicates, withIndex }) => `只有带条件的更新：重复订单 ${n(duplicates)} 个。同一事务里加唯一索引：${n(withIndex)} 个。`,
 
-  'lesson.pre-stock.title': 'Redis 预减库存，以及为何少卖',
   'lesson.pre-stock.text': [
     'Postgres 的一行一次只能由一个事务修改。Redis 数得更快，所以五门课里有四门在数据库前面放一个 Redis 计数器，先减它，这叫预减库存。`GET`、检查、再 `DECR`，是第一课换了个地方。先 `DECR` 再检查它的返回值就不会超卖：计数器只用一步修改。',
     '但现在货会不见。重复点击减两次，只成一单。订单失败，或者 `DECR` 之后服务器崩溃，这一件就白减了。计数器是零，数据库里还有货，所有买家听到的都是“已售罄”。用 `INCR` 加回去看着简单，直到这个补偿执行了两次。也有的店在 Redis 里放比实际更多的库存，让数据库拒绝多出来的。',
@@ -69,7 +63,6 @@ export default {
   'lesson.pre-stock.choices': ['超卖', '少卖', '不出错'],
   'lesson.pre-stock.shown': ({ unsold, oversold, lua }) => `先 DECR 再检查：少卖 ${n(unsold)} 件，超卖 ${n(oversold)} 件。先检查的脚本：少卖 ${n(lua)} 件。`,
 
-  'lesson.refill.title': '库存回补：订单失败之后',
   'lesson.refill.text': [
     'Redis 已经预减了一件，订单却失败了：这个买家已经买过，语句超时，或者数据库重启。这一件必须回补到预减库存里，否则永远卖不出去。课程比较三种做法。`INCR` 是 `DECR` 的逆操作，看起来没错。但每个被拒绝的买家也都减过一次，所以计数器不是 0，而是 -2，甚至 -500。`INCR` 之后是 -499，谁也进不来。',
     '那就 `SET 1`：不管已经减到多低。可是，如果下一个买家到来之前有两个订单失败，回来的只有一件而不是两件；如果失败时还剩 12 件，另外十一件就没了。两种做法都是从一件事去猜一个数，都没有看实际还有几件。',
@@ -80,7 +73,6 @@ export default {
   'lesson.refill.choices': ['INCR：抵消那次 DECR', 'SET 1：放一个买家进来', '把计数器设成 Postgres 里的库存'],
   'lesson.refill.shown': ({ stock, incr, one, truth }) => `${n(stock)} 件货，少卖：INCR ${n(incr)} 件，SET 1 ${n(one)} 件，用 Postgres 的库存 ${n(truth)} 件。`,
 
-  'lesson.journal.title': '流水',
   'lesson.journal.text': [
     'Redis 里的脚本扣了库存，马上答复。订单稍后从队列里写入，这叫削峰。最简单的队列是内存里的 channel，它能用到进程结束为止：发版、崩溃、系统内存不足。在 channel 里等着的买家已经听到“抢到了”，货也从 Redis 扣走了，订单却没有写，什么记录也没留下。',
     '所以，承诺必须在作出的地方、在同一步里记下来。我们的脚本在库存旁边的 stream 里加一条记录：这就是流水。内存里的队列只是流水的快速副本。进程崩溃后，由别的进程认领它的记录：同一台机器上马上，别的机器上五秒后。Postgres 提交之后，记录才离开流水。',
@@ -91,7 +83,6 @@ export default {
   'lesson.journal.choices': ['channel 和流水都没有', 'channel 有一些；流水没有', '两种都有一些'],
   'lesson.journal.shown': ({ channel, journal }) => `听到“抢到了”却没有订单：channel ${n(channel)} 人，本店的流水 ${n(journal)} 人。`,
 
-  'lesson.batch.title': '批量与热点行',
   'lesson.batch.text': [
     '一场秒杀的所有买家都要同一行。不管开多少连接，这一行一次只能由一个事务修改，后一个要等前一个落盘。连接再多，只是队列更长。这就是热点行。',
     '可以把行拆开：一件一行，用 `skip locked`，每个事务拿不同的行。这有用，代价是每件一行。也可以让每一轮多做些：反正有一百个买家在等，就锁一次行，一条语句插入一百个订单，库存一次减一百，提交一次。',
@@ -102,7 +93,6 @@ export default {
   'lesson.batch.choices': ['两条以上，和别的方案一样', '大约一条', '不到半条'],
   'lesson.batch.shown': ({ shopSql, oneSql, shop, one }) => `每单 SQL 条数：本店 ${few(shopSql)}，一单一个事务 ${few(oneSql)}。每秒答复的点击数：${n(shop)} 和 ${n(one)}。`,
 
-  'lesson.buckets.title': '分桶库存',
   'lesson.buckets.text': [
     '一行太热，就拆成十六行。库存分到十六个桶里，由买家的哈希决定是哪一桶，带条件的更新只改那一行，十六个事务可以同时提交。每一桶都和原来那一行一样安全，所以不会超卖。',
     '但哈希只在平均上分得均匀。到最后，有的桶有货没有买家，有的桶有买家没有货：后者对买家说“已售罄”，隔壁却还有货。取消的订单把货还给某一桶，那里的买家早已走了。',
@@ -113,7 +103,6 @@ export default {
   'lesson.buckets.choices': ['180 件全部卖完：桶加起来正好是全部', '少卖，明明有买家被拒绝', '超卖：没有谁把所有桶加起来数'],
   'lesson.buckets.shown': ({ unsold, speed, oneUnsold, oneSpeed }) => `分桶：少卖 ${n(unsold)} 件，每秒答复 ${n(speed)} 次点击。一行：少卖 ${n(oneUnsold)} 件，每秒 ${n(oneSpeed)} 次。`,
 
-  'lesson.tokens.title': 'Redis 列表里的令牌',
   'lesson.tokens.text': [
     '不用计数器，往列表里每件货放一个令牌。`LPOP` 把每个令牌只发一次，列表空了就是售罄。没有数要比较，也没有什么会减到零以下：不管拒绝了多少买家，放回去的令牌下一个人就拿得到。减到 -500 的计数器是感觉不到的。',
     '重复点击会拿走两个令牌，所以先认买家：`SADD buyers 42` 把买家加进集合，同时报告是不是第一次，只有一步。两条命令，每条都把检查和写入放在一步里，关键在次序。先 `LPOP` 再 `SADD`，就又成了“先 DECR 再检查”。',
@@ -124,7 +113,6 @@ export default {
   'lesson.tokens.choices': ['少卖，和 DECR 一样', '不出错：第二次点击拿不到令牌', '超卖，或者一个买家买到两件'],
   'lesson.tokens.shown': ({ stock, decr, list }) => `${n(stock)} 件里少卖：先 DECR 再检查 ${n(decr)} 件，SADD 加 LPOP ${n(list)} 件。`,
 
-  'lesson.outbox.title': '库存流水与回查',
   'lesson.outbox.text': [
     '库存在 Redis 里扣，订单在 Postgres 里写，进程可能死在两者之间，没有哪个事务能包住两边。所以之前留痕迹，之后留证据：扣库存的脚本同时留下一条“已准备”的消息，订单和一行库存流水写在同一个事务里。消息一直没有删，就得有人去问流水：这就是回查。',
     '流水里有这一行？订单就在，只删消息。没有？这一件放回去卖。可是那个进程也许只是慢，不是死了，过一会儿才写订单。所以回查自己写一行“没有卖出”，主键只让其中一个进来：晚来的订单连同它的流水一起失败。有的课程让流水停在“未定”，那就会被一直问下去。',
@@ -135,7 +123,6 @@ export default {
   'lesson.outbox.choices': ['不管哪种做法，照样卖掉', '令牌列表和脚本都会少卖，回查会把它们放回去卖', '回查放回得太多：超卖'],
   'lesson.outbox.shown': ({ list, lua, outbox, sql }) => `杀掉服务器之后少卖：令牌列表 ${n(list)} 件，只有脚本 ${n(lua)} 件，库存流水加回查 ${n(outbox)} 件，每单 ${n(sql)} 条 SQL。`,
 
-  'lesson.fencing.title': '带防护令牌的锁',
   'lesson.fencing.text': [
     '会过期的锁有一个弱点：持有者停顿到锁过期，别人进来了，然后前一个醒来，把很久以前算好的数写进去。什么锁都拦不住，因为停顿的那个已经不再问了。能拒绝的只有被写的那一方。',
     '所以锁带着一个只增不减的号。持有者先在 Postgres 登记，就在读库存的那条语句里：`set version = 7 where version < 7 returning stock`。写的时候再带上：`where version = 7`。如果这期间 8 号登记过，7 号就一行也改不到，只好重来。',
@@ -146,7 +133,6 @@ export default {
   'lesson.fencing.choices': ['照样超卖', '一行也改不到，持有者重来', '它那一件丢了：少卖'],
   'lesson.fencing.shown': ({ stock, lock, fenced, redis, seconds }) => `库存 ${n(stock)} 件。只有锁：订单 ${n(lock)} 个。加防护令牌：订单 ${n(fenced)} 个，每单 ${n(redis)} 次 Redis 调用，用时 ${n(seconds)} 秒。`,
 
-  'lesson.ledger.title': '只增不改的流水账',
   'lesson.ledger.text': [
     '记账的人不会把数字改掉。每卖一件就加一行，写着第几件；剩余件数就是库存减去最大的号。没有要锁的库存，也没有要等的行：号上的唯一索引拒绝已经用掉的，买家上的唯一索引拒绝第二单。',
     '其余只有一条语句：读出最大的号，和库存比较，插入下一个号。外面不用套事务也正确，进程死掉也不丢。但所有买家读到的是同一个最大号，要的是同一个下一号。一个拿到，其余的等它提交，什么也没插入，再试一次：人群从热点行搬到了热点号。',
@@ -157,7 +143,6 @@ export default {
   'lesson.ledger.choices': ['更少：一条插入代替一个事务', '差不多', '更多：没抢到号的要重试'],
   'lesson.ledger.shown': ({ guard, ledger, guardSpeed, speed }) => `每单的 SQL：流水账 ${n(ledger)} 条，带条件的更新 ${n(guard)} 条。每秒答复的点击：${n(speed)} 次和 ${n(guardSpeed)} 次。`,
 
-  'lesson.address.title': '隐藏地址与验证码',
   'lesson.address.text': [
     '如果开始之前就知道抢购地址，脚本就会第一个使用它，而且使用一万次。所以买家只有在时间窗内、登录之后、并算对验证码（一道小题）之后才得到地址，有效一分钟。验证码挡不住多少程序，但它总能把请求分散到几秒里，因为有人算得快，有人算得慢。',
     '课程把随机路径存在 Redis 里，每次点击去查。我们的地址带签名：用户、到期时间，以及对这两样、秒杀和会话计算的 HMAC。验证只是计算，不用访问别的服务器，所以大量编造的地址到不了 Redis。别的用户不能用你的地址，你也不能把它用在另一场秒杀。',
@@ -169,7 +154,6 @@ export default {
   'lesson.address.shown': ({ tries, fixedIn, bots, keptIn, kept, signedIn, signed }) =>
     `机器人试了 ${n(tries)} 次。固定地址：放行 ${n(fixedIn)} 次，机器人抢走 ${n(bots)} 件。存在 Redis 里：放行 ${n(keptIn)} 次，${n(kept)} 条命令。签名：放行 ${n(signedIn)} 次，${n(signed)} 条命令。`,
 
-  'lesson.limits.title': '限流与大闸',
   'lesson.limits.text': [
     '一百件货，一百万人：几乎全部工作都是拒绝。要早拒绝，便宜地拒绝。本店先做便宜的检查：请求的格式、地址、“刚刚售罄”的标记（只保留 50 毫秒，Redis 不在时 250 毫秒，所以货回来时不用清除什么）、在途请求的上限、会话，最后是用户和网络地址的令牌桶。用户的令牌桶挡住脚本；网络地址的令牌桶很大，因为一个班级、一间办公室可能共用一个地址。',
     '令牌桶不知道库存。大闸知道：每剩一件，最多有五个地址同时有效，但总是允许 64 个。其余的买家听到的是“稍等”或“已售罄”。这样，大闸后面的买家人数始终和库存成比例。',
@@ -182,7 +166,6 @@ export default {
   'lesson.limits.shown': ({ bot, people, bucketBot, bucketPeople, without, alive, waiting, kept, waitP99, refused, boundKept, boundP99 }) =>
     `不限流：机器人 ${n(bot)} 件，人 ${n(people)} 件。每个用户一个令牌桶：机器人 ${n(bucketBot)} 件，人 ${n(bucketPeople)} 件。有效的地址：没有大闸 ${n(without)} 个，有大闸 ${n(alive)} 个，另有 ${n(waiting)} 个买家要稍等。同样 1,500 个请求对同一个令牌桶：一直等，同时有 ${n(kept)} 个请求在等，p99 ${n(waitP99)} 毫秒；不等待，${n(refused)} 个立刻被拒绝；最多等 100 毫秒，${n(boundKept)} 个在等，p99 ${n(boundP99)} 毫秒。`,
 
-  'lesson.late-payment.title': '超时、迟到的付款与库存回补',
   'lesson.late-payment.text': [
     '下了单不付款的那件，挡住了会付款的买家。十五分钟后订单取消，货重新开售，Postgres 和库存闸里都要。每一步都可能凭空多出货来：订单取消两次，库存回补两次；或者付款和超时都成功。',
     '订单的每次变化都是一条带条件的更新。超时写的是 `where status = \'pending\' and expires_at <= clock_timestamp()`，付款写的一样，只是换成 `>`，同一个时钟，同一行。只有一个能改这一行，另一个找不到可改的。库存回补和取消在同一个事务里，所以不可能回补两次。',
@@ -194,7 +177,6 @@ export default {
   'lesson.late-payment.shown': ({ units: all, both, twice, of, guarded, guardedBoth, refunded }) =>
     `先查询再更新：${n(of)} 件变成 ${n(all)} 件。${n(both)} 单既付了款又放回了库存，另有 ${n(twice)} 件被两个进程各放回一次。一条带条件的更新：${n(guarded)} 件，付了款又放回的 ${n(guardedBoth)} 单；${n(refunded)} 单的钱到得太晚，已退款。`,
 
-  'lesson.cache.title': '缓存穿透、击穿与雪崩',
   'lesson.cache.text': [
     '每卖一件，秒杀页要被读上千次，所以页面从内存里来。这会出三种错。穿透：请求不存在的编号，什么也没有缓存，每个请求都到数据库。把空值也缓存起来，比最新编号还大的直接拒绝。击穿：所有请求都在读的那一条过期，一千个请求同时去读那一行。让一个请求去读，其余的等它的结果。',
     '雪崩：一起写入的几百条一起过期。课程给过期时间加随机数。本店的每条缓存只活一秒，有请求才重读，由一个请求替大家读。Postgres 不答复时，就返回一分钟以内的旧内容，并标明是旧的。',
@@ -207,7 +189,6 @@ export default {
   'lesson.cache.shown': ({ all, flight, unknown, remembered, together, jitter, local, redis, postgres }) =>
     `读数据库的次数：${n(all)}；单飞：${n(flight)}。不存在的编号：${n(unknown)}；缓存空值：${n(remembered)}。一起过期时同时读的次数：${n(together)}；过期时间加随机数：${n(jitter)}。读一次：内存 ${few(local)} 微秒，Redis ${few(redis)} 微秒，Postgres ${few(postgres)} 微秒。`,
 
-  'lesson.cache-consistency.title': '缓存一致性：先写库还是先删缓存',
   'lesson.cache-consistency.text': [
     '价格在 Postgres 里，Redis 里有一份副本。写的人要改两处，中间总有人在读。先删缓存再写库：下一个读者没有命中，读到旧价格，又放回缓存。写完之后缓存是旧的，一直旧到过期。这不需要运气差，只要有人刚好在这时读，而这样的人总是有的。',
     '先写库再删缓存（Cache Aside）：只有两步之间读到旧价格。但如果有个读者在写之前没有命中、随后停顿了一下（一次 GC 就够），删除之后它又把旧价格放回去。所以课程过半秒再删一次，叫延时双删。这能清掉它，除非停顿得更久。写完还没删进程就死了，缓存也是旧的。用消息队列或订阅数据库日志（canal）来删，可以重试到成功为止，可停顿的读者仍然可能来得更晚。',
@@ -219,7 +200,6 @@ export default {
   'lesson.cache-consistency.shown': ({ first, after, twice, life, firstStale, afterStale, lifeStale, lifeLongest }) =>
     `一直是旧的：先删再写 ${n(first)} 个，先写再删 ${n(after)} 个，延时双删 ${n(twice)} 个，短有效期 ${n(life)} 个。期间读到旧价格：先删再写 ${n(firstStale)} 次，先写再删 ${n(afterStale)} 次，短有效期 ${n(lifeStale)} 次，最久 ${n(lifeLongest)} 毫秒。旧读最少、又不会一直旧下去的：先写再删，再加上短有效期。`,
 
-  'lesson.confirm.title': '消息队列：事务、confirm 与 ack',
   'lesson.confirm.text': [
     'Redis 里扣了库存，数据库里还没有订单，中间多数课程放一个消息队列：RabbitMQ 或 RocketMQ，用来异步下单、削峰。它也多了一处会丢单的地方。生产者如果不等 broker 的确认，承诺出去的就还只在自己的内存里。等是安全的，问题是等什么：每条消息一个事务（`txSelect`、`txCommit`），或者每条等一次 confirm，每次都要一个网络往返。批量 confirm 一百条只要一个往返，同样安全，因为确认之后才告诉买家。',
     '进程没读到确认就死了，那些消息到没到就不知道了。于是重发，有的就会有两份，所以写订单必须幂等：第二份被唯一键挡住。另一边，消费者要 ack。先 ack 再处理，进程一死，手里没处理完的就丢了；提交之后再 ack，消息会重新投递，还是那个唯一键保证没有害处。每次都失败的消息会没完没了地回来，投递几次之后进死信队列，由人来看。',
@@ -232,7 +212,6 @@ export default {
   'lesson.confirm.shown': ({ lost, of, each, eachWait, confirm, confirmWait, batch, batchWait, entry, entryWait, twice, ackLost, afterLost, again, dead }) =>
     `不等确认：${n(of)} 条里，承诺后丢了 ${n(lost)} 条，其余做法不丢。每秒条数和 p99：每条一个事务 ${n(each)}、${n(eachWait)} 毫秒，每条一次 confirm ${n(confirm)}、${n(confirmWait)} 毫秒，批量 confirm ${n(batch)}、${n(batchWait)} 毫秒，一批一条流水 ${n(entry)}、${n(entryWait)} 毫秒；有一批 ${n(twice)} 条发了两遍，没有重复下单。消费者：先 ack 丢 ${n(ackLost)} 条；提交后 ack 丢 ${n(afterLost)} 条，重新投递 ${n(again)} 次，死信 ${n(dead)} 条。`,
 
-  'lesson.hot.title': '热点商品',
   'lesson.hot.text': [
     '店里同时卖很多商品，其中一件突然变热。它那一行一次只放行一单，所以它的买家要等。别的商品是冷门，行都空着，可是如果所有买家共用一个队列，他们也得等：整群人都排在他们前面。多开连接没有用，这些连接最后全都在等热点商品那一行。',
     '只给队列加上限，对别的买家更糟：那群人不停地点，队列总是满的，于是买冷门商品的人大多被拒绝，原因却是一件他们根本不想要的商品。',

@@ -14,7 +14,6 @@ export default {
   'scatter.sql': 'SQL per order',
   'scatter.redis': 'Redis per order',
 
-  'lesson.load.title': 'Honest load tests',
   'lesson.load.text': [
     'Most load tests are closed loops: a thread sends a request, waits for the reply, perhaps pauses, and sends the next one. JMeter\'s threads, `ab` and `wrk` work like this. As long as the shop is fast, that is a rate: one click every 2 ms, say. When the shop stalls, the thread waits too. It sends one request in the whole stall, and measures one long wait. The others were planned and never sent.',
     'Real buyers do not wait for each other. In a stall of 0.3 s, 150 more of them click, and each waits until it is over. The test has left out exactly the clicks that would have been slow, so its p99 describes a shop without the stall. This is called coordinated omission: the measuring and the stall are in step. Only the longest wait tells of it.',
@@ -40,7 +39,6 @@ export default {
     'The correction: a wait that is longer than the plan\'s pause stands for the clicks that were not sent, each 2 ms shorter than the one before.',
   ],
 
-  'lesson.batch-size.title': 'The size of a batch',
   'lesson.batch-size.text': [
     'All buyers of a sale want one row. Postgres lets one transaction at a time change it, and each one keeps it until its commit is done. So a hot row has turns, and their number per second hardly depends on what happens in a turn. More connections do not add turns; they make the line longer.',
     'A batch uses one turn for many orders: one insert of 64 rows, one `stock = stock - 64`, one commit. The gain is nearly as large as the batch, as long as the turn costs more than the orders in it. Then the orders themselves are the work: each has its row and its entry in the index, and a batch of 512 is no longer eight times as fast as one of 64.',
@@ -64,7 +62,6 @@ export default {
     'One transaction: all orders of the batch in one insert, and their units in one update. The row is locked from the update to the commit, once for the batch.',
   ],
 
-  'lesson.retries.title': 'Retry storms and goodput',
   'lesson.retries.text': [
     'A retry is good for one buyer and dangerous for the shop. While a store is away, no click has a reply, so each program tries again, and the queue fills with tries whose senders have already given up on them. The shop does not know that. When the store is back, it works them off in order, and each reply comes too late: the program has sent the next try. The shop is fully busy, and useful to no one. Measured in purchases it works; measured in goodput, the replies that still reach a waiting buyer, it is down.',
     'The outage is over, and the storm feeds itself. Nothing broken is left to repair, which makes it hard to find; people end it by switching off the load. Courses advise exponential backoff with jitter. It is needed, because otherwise all programs come together. But it moves tries to later and does not make them fewer: five tries for each new buyer are five times the load, exactly when the shop is slow.',
@@ -92,7 +89,6 @@ export default {
     'The shop carries out each try, also when its program has gone: it cannot see that. `wasted` counts these.',
   ],
 
-  'lesson.little.title': 'Little\'s law',
   'lesson.little.text': [
     'Three figures describe every queue: how many come in a second (λ), how long each stays, waiting included (W), and how many are inside at one time (L). Little\'s law binds them: L = λW. It needs no model of the arrivals, no order of service and no number of servers. It only needs a system that does not fill or empty for good.',
     'So two figures that are easy to measure predict the third. 400 clicks a second that each hold a connection for 40 ms need 16 connections, and with a pool of 8 at most 200 a second are served. Turned round: 4,096 requests in flight at 20,000 a second have stayed for 0.2 s. If your dashboards contradict the law, one of them measures something else, often a closed loop.',
@@ -120,7 +116,6 @@ export default {
     'A click: it comes, waits for a connection, is served and leaves. Its stay is W.',
   ],
 
-  'lesson.fair.title': 'Fairness: first come, lot, bots',
   'lesson.fair.text': [
     'Who should get the units? "First come, first served" sounds fair, and in a flash sale it is a race of lines and programs. A program clicks in the first millisecond; a person needs a tenth of a second to see that the sale is open, and a phone far away as long again. With 100 units and 50 programs, half of the units are gone before the first person has pressed.',
     'A lot (抽签) takes the prize away from speed. All who ask within a short window take part, and a draw decides. The draw must not depend on the number of tries: ours is a keyed hash of user and sale, so a second try draws the same. The cost is small: one member of a set for each buyer, and a window in which all wait.',
@@ -147,7 +142,6 @@ export default {
     'The lot: a click only adds an entry, with the place that it has drawn. After the window the 100 lowest win.',
   ],
 
-  'lesson.hold.title': 'How long a connection is held',
   'lesson.hold.text': [
     'A pool of connections is small on purpose: Postgres works best with a few for each core. So what a purchase costs the others is not its time but the time for which it holds a connection. By Little\'s law, four connections that are held for 20 ms each serve at most 200 purchases a second. Postgres may be idle all the while.',
     'The usual way to hold them for long is a call inside a transaction: a price, a coupon, an address, another service, Redis, a message. Nothing looks wrong, because an annotation on a method makes everything in it part of the transaction. With the row already locked it is worse: then the purchases of this item pass one by one.',
@@ -170,7 +164,6 @@ export default {
     'The transaction. `inside` and `locked` are the two places in it where the call may stand; in the third variant both are empty, and the call has been made before.',
   ],
 
-  'lesson.failover.title': 'A failover that forgets',
   'lesson.failover.text': [
     'A standby makes a shop survive the death of its database\'s machine. But an asynchronous standby is behind, by some milliseconds of commits. When it is promoted, those commits have never happened. The buyers were told yes; their orders are gone; their units are in stock again and are sold to others. Nothing oversold in any one database, and yet more buyers were promised a unit than there are units.',
     'A synchronous standby ends this: the commit returns when the standby has it. The price is one way there and back for each commit, and a shop that waits while the standby is away. With batches that price is paid once for hundreds of orders. Many set-ups choose a third way, synchronous until it hurts: MySQL\'s semi-synchronous replication falls back after a timeout, and scripts take a slow standby out. The network stalls first and the machine dies then; so the promise is given up in exactly the minute for which it was made.',
@@ -194,7 +187,6 @@ export default {
     'The way to the standby: 10 ms, or without end if the network stalls. What is on its way when the primary dies is lost.',
   ],
 
-  'lesson.backup.title': 'A backup while selling',
   'lesson.backup.text': [
     'An update in Postgres does not change a row. It writes a new version and leaves the old one for those who may still have to see it. If there are none, the next statement clears the page in passing, so a row that is updated a thousand times stays where it is. That is why a hot row can be hot.',
     '`pg_dump` reads everything as of one moment: one transaction, repeatable read, as long as the dump takes. Until it ends, no version that was replaced after that moment may be cleared, in any table. The versions of the hot row pile up, and each purchase goes along them to the newest one. The table grows from two pages to hundreds, and each sale is a little slower than the last. A long report does the same, or a transaction that someone forgot at a breakpoint, or the slot of a replica that is away, if the replica reports what it still reads (`hot_standby_feedback`).',
