@@ -26,6 +26,9 @@ func (BanList) Run(ctx context.Context, env Env) error {
 		if err != nil {
 			return err
 		}
+		if len(bans) == 0 {
+			fmt.Fprintln(env.Err, "no user is banned")
+		}
 		for _, b := range bans {
 			if _, err := fmt.Fprintln(env.Out, b.UserID, b.Phone, b.Left.Round(time.Second)); err != nil {
 				return err
