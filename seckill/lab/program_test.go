@@ -142,7 +142,7 @@ func TestJudge(t *testing.T) {
 func TestCancelledOrdersAreNoSales(t *testing.T) {
 	t.Parallel()
 	l := limitsIn(patient(t))
-	l.Schedules = 20
+	l.Schedules = 12
 	ctx := context.WithValue(t.Context(), limitsKey{}, l)
 	plan := Plan{Buyers: 60, Stock: 30, Seed: 1, Seconds: MaxSeconds, Faults: []string{Cancel}}
 	for name, test := range map[string]struct{ cancel, kind string }{
