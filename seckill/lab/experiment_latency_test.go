@@ -14,6 +14,9 @@ import (
 
 // related lists what must hold between the figures of an experiment's variants.
 var related = map[string]func(by map[string]map[string]float64) bool{
+	"cache": func(by map[string]map[string]float64) bool {
+		return by["a read from the memory of the process"]["read_us"] < by["a read from Redis"]["read_us"]
+	},
 	"load": func(by map[string]map[string]float64) bool {
 		closed, corrected := by["closed loop"], by["the same run, with the clicks that it left out"]
 		return closed["late"] < closed["asked"]/50 && corrected["longest_ms"] == closed["longest_ms"] && corrected["asked"] > closed["asked"]+100
