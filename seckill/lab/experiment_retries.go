@@ -195,7 +195,7 @@ func (t *storm) finding() Finding {
 	last := float64(stormLast / stormPause)
 	share := round(100*float64(t.late)/last, 0)
 	result := verdict(share >= 50, Slow)
-	if time.Duration(t.worked.Load()) > time.Duration(t.done.Load())*stormMost {
+	if share < 50 && time.Duration(t.worked.Load()) > time.Duration(t.done.Load())*stormMost {
 		result = Busy
 	}
 	return Finding{Verdict: result, Figures: map[string]float64{"asked": float64(min(time.Since(t.began), stormEnd) / stormPause),

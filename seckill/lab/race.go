@@ -81,6 +81,9 @@ func raceOnce(ctx context.Context, s Stores, spec *spec, seed uint64) (rec Recor
 	if err != nil {
 		return rec, err
 	}
+	if seen.unanswered > 0 { // that shows nothing, of a wrong strategy either
+		return rec, fmt.Errorf("a click of the race received no reply: %w", seen.lastErr)
+	}
 	rec.Steps, rec.Sold = steps, result.Sold
 	if rec.Left, err = r.observer.strategy.Left(ctx); err != nil {
 		return rec, err

@@ -29,7 +29,7 @@ export function Lesson({ n, lab, runs, begin }) {
     <nav class="list lessons" aria-label=${t('lesson.list', { of: lessons.length })}><ol>${lessons.map((l, i) => html`
       <li key=${i}><a href=${`#${i + 1}`} data-test=${`lesson-${i + 1}`} aria-current=${i + 1 === n ? 'true' : undefined}>
         <b>${i + 1}</b> <span class="name">${t(`lesson.${l.name}.title`)}</span>
-        ${answerOf(l, runs.byOwner[i + 1]) && html`<span class="done"><span aria-hidden="true">✓</span><span class="hidden"> ${t('lesson.done')}</span></span>`}</a></li>`)}</ol></nav>
+        ${Number.isInteger(answerOf(l, runs.byOwner[i + 1])?.right) && html`<span class="done"><span aria-hidden="true">✓</span><span class="hidden"> ${t('lesson.done')}</span></span>`}</a></li>`)}</ol></nav>
     <article class="lesson" data-test="lesson" data-lesson=${n}>
       <p class="more small">${t('lesson.nth', { n, of: lessons.length })}</p>
       <h2>${t(`lesson.${lesson.name}.title`)}</h2>
