@@ -79,7 +79,9 @@ func Run(ctx context.Context, s Stores, p Plan, report func(Progress)) (results 
 }
 
 func runOne(ctx context.Context, s Stores, p Plan, spec *spec, report func(Progress)) (result Result, err error) {
+	starved := feelPulse() // before the crowd, which may keep this process busy itself
 	r, err := openRun(ctx, s, p, spec, nil)
+	busy := starved()
 	if err != nil {
 		return result, err
 	}
@@ -88,9 +90,7 @@ func runOne(ctx context.Context, s Stores, p Plan, spec *spec, report func(Progr
 	watching, stopWatching := context.WithCancel(ctx)
 	var watch sync.WaitGroup
 	watch.Go(func() { r.watch(watching, began, report) })
-	starved := feelPulse()
 	seen := r.runCrowd(ctx, p.clicks())
-	busy := starved()
 	stopWatching()
 	watch.Wait()
 	closeErr := r.closeNodes()
