@@ -53,7 +53,7 @@ export default [
     "zh": { "taught": "一个事务：带条件的减库存（stock > 0）加下单", "ours": "一样，而且每个事务落库最多约 2,000 个排队号：锁一次秒杀的行，插入订单，一条 `update ... where stock > 0 and stock >= $2` 减库存，提交一次。后面还有检查约束 `stock between 0 and total` 和唯一索引，程序写错也超卖不了。\n只加 `@Transactional` 不防超卖：两个事务读到同一个库存，各自写回少一件的数；挡得住的是行锁、版本号，或写在 where 里的条件。畅购的方法插不进订单时只返回、不抛异常，事务照样提交，少了一件库存。" },
     "en": { "taught": "One transaction: guarded decrement (stock > 0) and the order", "ours": "The same, and one transaction settles up to about 2,000 tickets: lock the sale's row once, insert the orders, take the units with one `update ... where stock > 0 and stock >= $2`, commit once. Behind it stand the constraint `stock between 0 and total` and the unique index, so that a wrong program cannot oversell either.\nA transaction alone does not prevent overselling: two of them read the same stock, and each writes back one less. What does is a row lock, a version, or the condition in the where clause. Changgou's method returns without an exception when the order is not inserted, so its transaction commits, and a unit is gone." },
     "code": [["goods/stock.go", "Take"], ["schema.sql", "stock_within_total"], ["seckill/settle.go", "settle"], ["order/place.go", "Place"]],
-    "see": ["lesson:guard", "lesson:double-click", "page:/lab.html#without", "race:guard-unique", "lesson:hold", "lesson:batch-size", "lesson:ledger"],
+    "see": ["lesson:guard", "exercise:c-transaction", "lesson:double-click", "page:/lab.html#without", "race:guard-unique", "lesson:hold", "lesson:batch-size", "lesson:ledger"],
     "run": ["./miaosha lab --strategies read-then-write,guard,guard-unique", "go test -v -count 1 -run TestTwoHundredTakersOfFiftyUnitsGetExactlyFifty ./goods"]
   },
   {
@@ -63,7 +63,7 @@ export default [
     "zh": { "taught": "从不加锁到悲观锁、乐观锁、分布式锁的几种写法", "ours": "每一种都在实验室里，各有一个文件，同样的买家、同样的库存，结果在 Postgres 里数。进程内的锁（`synchronized`）在两台服务器上超卖；Redis 锁会在持有者停顿时过期；行锁正确但所有人排队；乐观锁不重试就少卖。本店一批只锁一次行。\n锁的系列文章答复的“剩余库存”是读到的数减一，几个人会听到同一个数，并发更新失败也说成库存不足；这里的剩余件数取自库存闸，只供显示。" },
     "en": { "taught": "No lock, pessimistic, optimistic and distributed locks", "ours": "Each is in the lab in a file of its own, with the same buyers and the same stock, and the result is counted in Postgres. A lock of the language (`synchronized`) oversells on two servers; a lock in Redis runs out while its holder pauses; a row lock is right and everyone waits; optimistic without retry leaves units unsold. This shop locks the row once for a whole batch.\nThe articles answer with the stock that they have read less one, so several buyers hear the same number, and a lost race is told as sold out; the units left here come from the gate and are for display alone." },
     "code": [["seckill/lab/strategy_mutex.go", "Buy"], ["seckill/lab/strategy_for_update.go", "Buy"], ["seckill/lab/strategy_optimistic.go", "Buy"], ["seckill/lab/strategy_optimistic_retry.go", "Buy"], ["seckill/lab/strategy_redis_lock.go", "Buy"], ["goods/stock.go", "Lock"]],
-    "see": ["lesson:oversell", "race:read-then-write", "lesson:locks", "lesson:optimistic", "race:redis-lock", "lesson:fencing"],
+    "see": ["exercise:c-transaction", "lesson:oversell", "race:read-then-write", "lesson:locks", "lesson:optimistic", "race:redis-lock", "lesson:fencing"],
     "run": ["./miaosha lab --strategies read-then-write,mutex,for-update,optimistic,optimistic-retry,redis-lock"]
   },
   {

@@ -48,6 +48,7 @@ export default {
   'courses.exercise.c-fixed-window': 'The edge of a window',
   'courses.exercise.c-get-set-counter': 'A counter by GET and SET',
   'courses.exercise.c-md5-address': 'An address by MD5',
+  'courses.exercise.c-transaction': 'A transaction around it',
   'courses.exercise.d-local-mark': 'A mark in memory',
   'courses.exercise.d-segment-locks': 'Segment locks',
   'courses.exercise.e-order-time': 'Deducted at the order',

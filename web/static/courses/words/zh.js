@@ -48,6 +48,7 @@ export default {
   'courses.exercise.c-fixed-window': '固定窗口的边界',
   'courses.exercise.c-get-set-counter': '先 GET 再 SET 的计数器',
   'courses.exercise.c-md5-address': 'MD5 秒杀地址',
+  'courses.exercise.c-transaction': '加一个事务',
   'courses.exercise.d-local-mark': '内存里的售罄标记',
   'courses.exercise.d-segment-locks': '分段锁',
   'courses.exercise.e-order-time': '下单减库存',
