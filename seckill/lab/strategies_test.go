@@ -126,6 +126,17 @@ func TestRecoveryIsNotSpeed(t *testing.T) {
 	}
 }
 
+// A right strategy that does not finish in its time is slow, and says so: with the row locked for several milliseconds, 500 buyers take more than a second.
+func TestWhatIsOnlySlowSaysSo(t *testing.T) {
+	t.Parallel()
+	parallelRuns <- struct{}{}
+	defer func() { <-parallelRuns }()
+	results, err := Run(t.Context(), stores(t), Plan{Strategies: []string{"for-update"}, Buyers: 500, Stock: 500, Faults: []string{SlowPostgres}, Seconds: 1}, nil)
+	if err != nil || len(results) != 1 || !results[0].Slow || results[0].Right || results[0].Error == "" {
+		t.Errorf("%+v, %v", results, err)
+	}
+}
+
 // The strategies behave under faults as their comments say.
 func TestVerdictsUnderFaults(t *testing.T) {
 	t.Parallel()
