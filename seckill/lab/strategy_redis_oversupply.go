@@ -18,7 +18,7 @@ import (
 // This is the rule for two stores: one reduces the crowd and may be wrong, the other decides and must
 // be right. A number that is too high in Redis costs some work; one that is too low leaves units
 // unsold, as in redisDecr. Twice the stock is enough if no buyer clicks more than twice and no process
-// dies: the surplus covers the lost units. Our shop instead compares Redis with Postgres three times
+// dies: the surplus covers the lost units. Our shop instead compares Redis with Postgres several times
 // a second and corrects it.
 type redisOversupply struct{ redisStock }
 
