@@ -349,21 +349,24 @@ func TestARunKnowsItsSeat(t *testing.T) {
 			synctest.Wait()
 			return run
 		}
-		judged := func() bool {
+		judged := func(exercise string) bool {
 			t.Helper()
-			run := ask("GET", "/api/lab/run?run="+ask("POST", "/api/lab/exercises/one-unit", `{"language":"lua","source":"function buy() end"}`).Run, "")
+			run := ask("GET", "/api/lab/run?run="+ask("POST", "/api/lab/exercises/"+exercise, `{"language":"lua","source":"function buy() end"}`).Run, "")
 			if run.State != "done" {
 				t.Errorf("the run: %+v", run)
 			}
 			return run.SeatLost
 		}
-		if judged() {
+		if judged("one-unit") || judged(lab.CourseExercises()[0].Name) {
 			t.Error("a student who sits reads that the seat is lost")
+		}
+		if _, seat := s.classes.seatOf(tokens[0]); len(seat.work) != 1 || seat.work[0].Exercise != "one-unit" {
+			t.Errorf("the board notes more than the ladder: %+v", seat.work)
 		}
 		if _, err := s.classes.remove(code, 1, false); err != nil {
 			t.Fatal(err)
 		}
-		if !judged() {
+		if !judged("one-unit") {
 			t.Error("a student without a seat does not read that the board lacks the run")
 		}
 	})

@@ -3,6 +3,7 @@ package web_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
+	"miaosha/seckill/lab"
 	"miaosha/seckill/sandbox/sandboxtest"
 )
 
@@ -198,6 +200,32 @@ func TestMineExerciseIsSolved(t *testing.T) {
 	v.until("no text is missing", `!/\b(mine|exercise|target|certificate|fault|wrong|schedule|picture|held)\.[\w-]+\b/.test(document.querySelector('main').innerText)`)
 	v.fits(320)
 	v.shoots("mine-certificate")
+	v.hasNoErrors()
+}
+
+// The algorithm of a course stands below the ladder, shows its fault with the steps, and is right after its repair. The certificate does
+// not count it.
+func TestMineCourseIsRepaired(t *testing.T) {
+	t.Parallel()
+	v := visit(t, chromium(t), sharedSandbox(t).URL, "zh-CN")
+	v.emulates(1280, 900, "prefers-reduced-motion", "reduce")
+	v.goTo("/mine.html#exercises/b-last-unit")
+	v.sees(test("exercise") + `[data-name="b-last-unit"]`)
+	v.until("its list is below the ladder, and seen", `(() => {
+		const links = [...document.querySelectorAll('.ladder nav a')], [list, open] = ['.ladder nav', '.ladder nav [aria-current]'].map((one) => document.querySelector(one).getBoundingClientRect());
+		return links.length === `+fmt.Sprint(len(lab.Exercises())+len(lab.CourseExercises()))+` && links[`+fmt.Sprint(len(lab.Exercises()))+`].innerText.startsWith('A') && open.top >= list.top && open.bottom <= list.bottom;
+	})()`)
+	v.clicks("run-mine")
+	v.sees(test("judged") + `[data-solved="no"]`)
+	v.sees(test("schedule"))
+	v.shoots("mine-course")
+	v.evaluates(`(field => { field.value = field.value.replace('result > 0', 'result >= 0'); field.dispatchEvent(new Event('input', { bubbles: true })); return ''; })(document.querySelector('[data-test="source"]'))`)
+	v.clicks("run-mine")
+	v.sees(test("judged") + `[data-solved="yes"]`)
+	v.sees(test("solution"))
+	v.until("it is marked, and not counted", `document.querySelector('[data-test="exercise-b-last-unit"] .done') && document.querySelector('[data-test="progress"]').innerText.includes(' 0 个')`)
+	v.clicks("part-certificate")
+	v.until("no certificate", `document.querySelector('[data-test="student"]') && !document.querySelector('[data-test="certificate"]')`)
 	v.hasNoErrors()
 }
 

@@ -75,11 +75,13 @@ export function Exercises({ name, runs, exercises }) {
   useEffect(() => {
     if (all && !all.some((e) => e.name === name)) location.replace('#exercises/' + nextOf(all, kept).name);
   }, [all, name]);
-  const shown = useRef();
+  const shown = useRef(), list = useRef();
   useLayoutEffect(() => {
     if (shown.current && shown.current !== name) document.querySelector('[data-test="exercise"] h2')?.focus();
     shown.current = name;
-  }, [name]);
+    const open = list.current?.querySelector('[aria-current]').getBoundingClientRect(), seen = list.current?.getBoundingClientRect();
+    if (open && (open.top < seen.top || open.bottom > seen.bottom)) list.current.scrollTop += open.top - seen.top - seen.height / 2;
+  }, [name, all]);
   if (!all && failed) return html`<${Failed} title=${t('lab.failed')} more=${t('error.busy')} onRetry=${exercises.retry} />`;
   if (!all) return html`<${Loading} />`;
   const exercise = all.find((e) => e.name === name) || nextOf(all, kept);
@@ -89,10 +91,10 @@ export function Exercises({ name, runs, exercises }) {
     <b>${mark}</b> <span class="name">${textsOf(e).title}</span>
     ${kept.by[e.name]?.solved > 0 && html`<span class="done"><span aria-hidden="true">✓</span><span class="hidden"> ${t('exercise.solved')}</span></span>`}</a></li>`;
   return html`<section class="split ladder">
-    <nav class="list" aria-label=${t('exercise.list')}>
+    <nav class="list" aria-label=${t('exercise.list')} ref=${list}>
       <p class="more small" data-test="progress">${t('exercise.progress', { n: ladder.filter((e) => kept.by[e.name]?.solved).length, of: ladder.length })}</p>
       <ol>${ladder.map((e, i) => step(e, i + 1))}</ol>
-      <h3>${t('exercise.courses')}</h3>
+      <p class="more small">${t('exercise.courses')}</p>
       <ol data-test="courses">${courses.map((e) => step(e, e.by))}</ol></nav>
     <${Exercise} key=${exercise.name} exercise=${exercise} n=${peers.indexOf(exercise) + 1} all=${peers} runs=${runs} exercises=${exercises} />
   </section>`;
