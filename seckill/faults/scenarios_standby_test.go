@@ -64,6 +64,9 @@ func (env *Environment) loseCommits() error {
 	}
 	for i, b := range buyers {
 		b.At(env.Shops[i].URL)
+		if !sandboxtest.Poll(func() bool { return b.Send("sale", "GET", "/api/sales/"+sale, "").Status == 200 }) {
+			return fmt.Errorf("shop %d does not know the sale", i) // it may have listed the sales just before
+		}
 	}
 	kept, has := buyers[0].Order(env.T), false
 	if !sandboxtest.Poll(func() bool { has = env.orderIDs(env.Standby.Postgres)[kept]; return has }) {
