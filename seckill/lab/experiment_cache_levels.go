@@ -8,8 +8,8 @@ import (
 )
 
 // cacheLevels returns the levels at which a price can be read, from near to far, as variants: the memory of the process (as in Guava,
-// Caffeine or goods.Cache), Redis, and Postgres by the primary key. One reader reads the same price a thousand times, one read after the
-// other, so a read of a store is a round trip that waits for no other reader.
+// Caffeine or goods.Cache), Redis, and Postgres by the primary key. One reader reads the same price 200 times, one read
+// after the other, so a read of a store is a round trip that waits for no other reader.
 //
 // The figures are reads, and read_us: the median time of a read in microseconds. A level in the middle saves the difference to the one
 // behind it, for each read that the one in front of it lets through.
@@ -51,4 +51,4 @@ func cacheLevels(w workspace, c counter) []variant {
 	}
 }
 
-const cacheLevelReads = 1000
+const cacheLevelReads = 200

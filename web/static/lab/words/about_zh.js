@@ -189,7 +189,7 @@ export default {
     '雪崩：一起写入的一起过期。有效期各加一个随机数，同样多的读就分散开了。',
   ],
   'source.experiment_cache_levels.go.about': [
-    '价格可以从哪几级读，由近到远：进程的内存（Guava、Caffeine 和 goods.Cache 都是）、Redis、Postgres 按主键。一个读者把同一个价格连读一千次，所以读一次库就是一个来回，不用等别的读者。',
+    '价格可以从哪几级读，由近到远：进程的内存（Guava、Caffeine 和 goods.Cache 都是）、Redis、Postgres 按主键。一个读者把同一个价格连读 200 次，所以读一次库就是一个来回，不用等别的读者。',
     '数字是 reads 和 read_us：读一次要多少微秒，取中位数。中间一级省下的，是前一级放过来的每次读，和后一级相差的那一点。',
   ],
   'source.experiment_cache_consistency.go.about': [

@@ -20,7 +20,7 @@ export default {
   'experiment.says.hot id expires, single flight': 'The same requests. One reads, the others wait for its result.',
   'experiment.says.500 ids expire at once': '500 entries were filled at the same moment, so they expire at the same moment.',
   'experiment.says.500 ids expire with jitter': 'The same 500 entries, each with a random time added to its life.',
-  'experiment.says.a read from the memory of the process': 'One reader reads the same price 1,000 times, one read after the other, from the memory of the process.',
+  'experiment.says.a read from the memory of the process': 'One reader reads the same price 200 times, one read after the other, from the memory of the process.',
   'experiment.says.a read from Redis': 'The same reads from Redis: each is a round trip.',
   'experiment.says.a read from Postgres by its key': 'The same reads from Postgres, by the primary key.',
   'experiment.says.delete, then write': '20 prices change once each: delete the entry, then write the row. Readers read all the time.',
