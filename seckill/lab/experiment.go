@@ -23,6 +23,7 @@ type Finding struct {
 	Series  []Series           `json:"series,omitempty"` // for a drawing; of the variants that have one
 	Span    *Span              `json:"span,omitempty"`   // the time that the drawing marks
 	paced   bool               // see there
+	sure    bool               // no clock has decided the verdict
 }
 
 // Verdicts of a Finding. What is Slow, Unbounded or Unfair sells and answers exactly, and is no way to sell.
@@ -61,13 +62,14 @@ type variant struct {
 	try  func(context.Context) (Finding, error)
 }
 
-// paced is for a variant whose verdict depends on times: if the machine had too little time for it, it is Busy.
+// paced is for a variant whose verdict depends on times: if the machine had too little time for it, it is Busy. What is wrong at any
+// pace stays wrong.
 func paced(try func(context.Context) (Finding, error)) func(context.Context) (Finding, error) {
 	return func(ctx context.Context) (Finding, error) {
 		starved := feelPulse()
 		row, err := try(ctx)
 		row.paced = true
-		if starved() {
+		if starved() && !row.sure {
 			row.Verdict = Busy
 		}
 		return row, err

@@ -156,11 +156,11 @@ func (s fairSale) sell(ctx context.Context, accounts int, draw bool, entry func(
 	}
 	bots, fast, slow := units[fairBot].Load(), units[fairFast].Load(), units[fairSlow].Load()
 	share := int64(fairUnits * fairBots / (fairBots + 2*fairPeople)) // what the bots would have if each person and bot had the same chance
-	result := verdict(bots <= 2*share && slow >= fast/2, Unfair)
-	if bots+fast+slow != fairUnits {
+	result, exact := verdict(bots <= 2*share && slow >= fast/2, Unfair), bots+fast+slow == fairUnits
+	if !exact {
 		result = Wrong
 	}
-	return Finding{Verdict: result, Figures: figures()}, ctx.Err()
+	return Finding{Verdict: result, sure: !exact, Figures: figures()}, ctx.Err()
 }
 
 // drawn returns what an entry draws, between 0 and 1: always the same for the same sale.

@@ -163,7 +163,7 @@ func sellBesideHot(ctx context.Context, w workspace, seed uint64, queues []queue
 	if refused > 0 { // a buyer who would have had a unit
 		result = Wrong
 	}
-	return Finding{Verdict: result, Figures: map[string]float64{
+	return Finding{Verdict: result, sure: refused > 0, Figures: map[string]float64{
 		"cold": coldItems * coldClicks, "cold_refused": float64(refused), "behind": float64(median),
 		"cold_p99_ms": float64(percentile(coldTook, 99).Milliseconds()), "hot_p99_ms": float64(percentile(hotTook, 99).Milliseconds()),
 		"hot_per_s": round(float64(len(hotTook))/time.Since(began).Seconds(), 0)}}, nil

@@ -122,8 +122,8 @@ var lessons = map[string][]struct {
 	},
 }
 
-// Each experiment has its variants, the verdicts that no machine changes (make latency checks those of the paced variants), and the figures that are the same with
-// any order of events.
+// Each experiment has its variants, the verdicts that no machine changes (make latency checks those of the paced
+// variants), and the figures that are the same with any order of events.
 func TestExperimentsShowTheirLessons(t *testing.T) {
 	t.Parallel()
 	if names := slices.Sorted(slices.Values(Experiments())); !slices.Equal(names, slices.Sorted(maps.Keys(lessons))) {
@@ -142,7 +142,8 @@ func TestExperimentsShowTheirLessons(t *testing.T) {
 				if row.Variant != want.variant {
 					t.Errorf("%q comes in place of %q", row.Variant, want.variant)
 				}
-				if !row.paced && row.Verdict != Busy && row.Verdict != want.verdict {
+				tooFew := name == "backup" && row.Verdict == Busy && row.Figures["orders"] < backupLeast // a slow machine sells no more
+				if (!row.paced || row.sure) && !tooFew && row.Verdict != want.verdict {
 					t.Errorf("%q is %s (%v)", row.Variant, row.Verdict, row.Figures)
 				}
 				for figure, span := range want.figures {

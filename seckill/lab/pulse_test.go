@@ -20,6 +20,10 @@ func TestAStarvedRunTellsNothing(t *testing.T) {
 			t.Errorf("with time: %+v, %v", row, err)
 		}
 	})
+	sure := paced(func(ctx context.Context) (Finding, error) {
+		row, err := try(ctx)
+		return Finding{Verdict: row.Verdict + ", sold twice", sure: true}, err
+	})
 	var over atomic.Bool
 	var busy sync.WaitGroup
 	for range 8 * runtime.GOMAXPROCS(0) {
@@ -28,10 +32,10 @@ func TestAStarvedRunTellsNothing(t *testing.T) {
 			}
 		})
 	}
-	row, err := try(t.Context())
+	row, err := sure(t.Context())
 	over.Store(true)
 	busy.Wait()
-	if err != nil || row.Verdict != Busy {
-		t.Errorf("without time: %+v, %v", row, err)
+	if err != nil || row.Verdict != Busy+", sold twice" {
+		t.Errorf("without time, and wrong at any pace: %+v, %v", row, err)
 	}
 }
