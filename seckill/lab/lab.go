@@ -135,7 +135,7 @@ type Result struct {
 	Right         bool    `json:"right"`           // nothing oversold, unsold, duplicate, lost or denied
 	Lucky         bool    `json:"lucky"`           // right, although the strategy is wrong by design
 	Error         string  `json:"error"`           // why the run did not finish; "" if it did
-	Slow          bool    `json:"slow"`            // it did not finish in its time, and what it had sold was right
+	Slow          bool    `json:"slow"`            // it did not finish in its time, what it had sold was right, and that was no luck
 	Busy          bool    `json:"busy"`            // the machine had too little time when the run began: its speeds say nothing, nor that it is Slow
 
 	// Holds has, of the first maxHolds clicks that were told yes, the buyer, and the times of the click and of the reply in

@@ -104,7 +104,8 @@ func runOne(ctx context.Context, s Stores, p Plan, spec *spec, report func(Progr
 		result.Error = strings.TrimSuffix(closeErr.Error()+"; "+result.Error, "; ")
 	}
 	result.Right, result.Busy = result.exact(), busy
-	result.Slow = closeErr == nil && errors.Is(seen.lastErr, context.DeadlineExceeded) && result.Oversold+result.Duplicates+result.Lost+result.Denied == 0
+	result.Slow = closeErr == nil && errors.Is(seen.lastErr, context.DeadlineExceeded) && result.Oversold+result.Duplicates+result.Lost+result.Denied == 0 &&
+		!spec.lucky(p)
 	result.Lucky = result.Right && spec.lucky(p)
 	now := r.progress(ctx, began) // of a program it says less: its sessions are over
 	now.Done = &result
