@@ -32,7 +32,8 @@ const raceTries = 100
 
 // Race records two clicks at the same instant, each at its own node, with every statement and its
 // result. It races a wrong strategy with one seed after another until it goes wrong, and returns the
-// last race if raceTries seeds were not enough.
+// last race if raceTries seeds were not enough. A race in which a click has received no reply shows nothing, of a wrong
+// strategy either: the next seed follows.
 func Race(ctx context.Context, s Stores, strategy string, seed uint64) (rec Recording, err error) {
 	spec := specOf(strategy)
 	if spec == nil {
@@ -41,12 +42,17 @@ func Race(ctx context.Context, s Stores, strategy string, seed uint64) (rec Reco
 	for try := range uint64(raceTries) {
 		rec, err = raceOnce(ctx, s, spec, seed+try)
 		rec.Tries = int(try) + 1
+		if errors.Is(err, errNoReply) {
+			continue
+		}
 		if err != nil || spec.wrong == "" || !rec.Right {
 			return rec, err
 		}
 	}
-	return rec, nil
+	return rec, err
 }
+
+var errNoReply = errors.New("a click of the race received no reply")
 
 func raceOnce(ctx context.Context, s Stores, spec *spec, seed uint64) (rec Recording, err error) {
 	p := Plan{Buyers: 2, Stock: 1, Seed: seed, Seconds: 10, Nodes: 2}
@@ -81,8 +87,8 @@ func raceOnce(ctx context.Context, s Stores, spec *spec, seed uint64) (rec Recor
 	if err != nil {
 		return rec, err
 	}
-	if seen.unanswered > 0 { // that shows nothing, of a wrong strategy either
-		return rec, fmt.Errorf("a click of the race received no reply: %w", seen.lastErr)
+	if seen.unanswered > 0 {
+		return rec, fmt.Errorf("%w: %w", errNoReply, seen.lastErr)
 	}
 	rec.Steps, rec.Sold = steps, result.Sold
 	if rec.Left, err = r.observer.strategy.Left(ctx); err != nil {
