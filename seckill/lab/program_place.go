@@ -50,7 +50,7 @@ const (
 type limits struct {
 	Compile   time.Duration // the source
 	Statement time.Duration // the longest
-	Search    time.Duration // of one plan; twice that for two buyers with one move at most
+	Search    time.Duration // of one plan; twice that for two buyers with one move at most; see search.more
 	Schedules int           // of one plan
 	Trial     time.Duration // of one schedule; twice that when it is run again
 }
@@ -69,7 +69,7 @@ func limitsIn(ctx context.Context) limits {
 func timeOf(ctx context.Context, plans []Plan) time.Duration {
 	limit, l := programTime, limitsIn(ctx)
 	for _, plan := range plans {
-		limit += 4*l.Search + 7*l.Trial + time.Duration(plan.Seconds)*time.Second
+		limit += 6*l.Search + 7*l.Trial + time.Duration(plan.Seconds)*time.Second
 	}
 	return limit
 }

@@ -32,6 +32,10 @@ const (
 	clickTries = 4 // of a buyer who got no answer
 )
 
+// fewTried is a number of schedules after which a search has seen too little to end: not even all with one switch. A machine
+// that has tried no more than these has twice its time more.
+const fewTried = 64
+
 // search looks for the shortest schedule in which a program goes wrong. It runs one schedule after the other: two or three
 // buyers, one statement at a time. A schedule with one switch from a buyer to another, or with one fault, comes before those
 // with two. The idea of few switches is that of CHESS (Musuvathi and others, 2008), and that a statement which waits for a
@@ -135,7 +139,7 @@ func (s *search) deeper(ctx context.Context, a *act, until time.Time) (unsold *f
 		until = until.Add(s.Search) // a slow machine finds those, too
 	}
 	for _, c := range level {
-		if time.Now().After(until.Add(min(s.spent, 2*s.Search))) || s.tried >= s.Schedules {
+		if time.Now().After(until.Add(s.more())) || s.tried >= s.Schedules {
 			break
 		}
 		if own := time.Since(s.began) - s.spent; s.spent > s.Search && s.spent > 4*own { // on a busy machine both take longer
@@ -169,6 +173,15 @@ func (s *search) deeper(ctx context.Context, a *act, until time.Time) (unsold *f
 	// Switches come before faults.
 	slices.SortStableFunc(a.next, func(a, b candidate) int { return faultsOf(a.moves) - faultsOf(b.moves) })
 	return unsold, nil
+}
+
+// more returns the time that a search has beside its own: for what the program has spent, and on a machine that is too slow.
+func (s *search) more() time.Duration {
+	more := min(s.spent, 2*s.Search)
+	if s.tried < fewTried {
+		more += 2 * s.Search
+	}
+	return more
 }
 
 func faultsOf(moves []move) (n int) {
