@@ -90,7 +90,8 @@ func labVerdict(p lab.Plan, results []lab.Result) (good bool, w report.Words) {
 			wrong["lucky"] = append(wrong["lucky"], r.Strategy)
 		}
 		good = good && r.Error == "" && (r.Right || r.Strategy != lab.Mine && (!byDesign[r.Strategy].Right || len(p.Faults) > 0))
-		for kind, is := range map[string]bool{"oversold": r.Oversold > 0, "unsold": r.Unsold > 0, "duplicates": r.Duplicates > 0, "lost": r.Lost > 0, "denied": r.Denied > 0, "error": r.Error != ""} {
+		for kind, is := range map[string]bool{"oversold": r.Oversold > 0, "unsold": r.Unsold > 0 && !r.Slow, "duplicates": r.Duplicates > 0, "lost": r.Lost > 0, "denied": r.Denied > 0,
+			"slow": r.Slow && !r.Busy, "busy": r.Slow && r.Busy, "error": r.Error != "" && !r.Slow} {
 			if is {
 				wrong[kind] = append(wrong[kind], r.Strategy)
 			}
@@ -99,7 +100,9 @@ func labVerdict(p lab.Plan, results []lab.Result) (good bool, w report.Words) {
 	w = report.Words{En: fmt.Sprintf("%d of %d strategies came out right in this run", right, len(results)), Zh: fmt.Sprintf("这一次运行里，%d 种方案有 %d 种结果正确", len(results), right)}
 	for _, part := range []struct{ kind, en, zh string }{
 		{"oversold", "sold more than there was: ", "超卖："}, {"unsold", "left units unsold: ", "少卖："}, {"duplicates", "sold twice to one buyer: ", "同一买家买到两件："},
-		{"lost", "lost what it had promised: ", "丢单："}, {"denied", "said no to buyers with an order: ", "有订单却说没抢到："}, {"lucky", "right by luck alone: ", "侥幸才对："}, {"error", "did not finish: ", "没有跑完："},
+		{"lost", "lost what it had promised: ", "丢单："}, {"denied", "said no to buyers with an order: ", "有订单却说没抢到："}, {"lucky", "right by luck alone: ", "侥幸才对："},
+		{"slow", "exact, but slow, not finished: ", "准确，但慢，没有跑完："}, {"busy", "not finished, since the machine was too busy: ", "机器太忙，没有跑完："},
+		{"error", "did not finish: ", "没有跑完："},
 	} {
 		if names := wrong[part.kind]; len(names) > 0 {
 			w.En += "; " + part.en + strings.Join(names, ", ")

@@ -21,6 +21,9 @@ func TestTheVerdictOfTheLab(t *testing.T) {
 		{[]lab.Result{{Strategy: "shop", Lost: 1}, {Strategy: "guard-unique", Error: "late"}}, false,
 			report.Words{En: "0 of 2 strategies came out right in this run; lost what it had promised: shop; did not finish: guard-unique.",
 				Zh: "这一次运行里，2 种方案有 0 种结果正确；丢单：shop；没有跑完：guard-unique。"}},
+		{[]lab.Result{{Strategy: "for-update", Slow: true, Unsold: 9, Error: "late"}, {Strategy: "shop", Slow: true, Busy: true, Unsold: 9, Error: "late"}}, false,
+			report.Words{En: "0 of 2 strategies came out right in this run; exact, but slow, not finished: for-update; not finished, since the machine was too busy: shop.",
+				Zh: "这一次运行里，2 种方案有 0 种结果正确；准确，但慢，没有跑完：for-update；机器太忙，没有跑完：shop。"}},
 	} {
 		if good, got := labVerdict(lab.Plan{}, c.results); good != c.good || got != c.want {
 			t.Errorf("%v, %+v; want %v, %+v", good, got, c.good, c.want)
