@@ -1,6 +1,6 @@
 // A race: two clicks for the last unit. The shop records each step with its time, and the page
 // plays them slowly.
-import { html, useEffect, useRef, useState } from '../lib/preact.js';
+import { html, useEffect, useLayoutEffect, useRef, useState } from '../lib/preact.js';
 import { t } from '../i18n.js';
 import { Trouble } from '../trouble.js';
 import { Waiting, nameOf, refusal, shownAs, textOr } from './result.js';
@@ -70,7 +70,7 @@ function Player({ recording, from }) {
   useEffect(() => {
     track.current.querySelector('[data-now]')?.scrollIntoView({ block: 'nearest', behavior: playing ? 'smooth' : 'auto' });
   }, [beat]);
-  useEffect(() => { // the user has waited for the recording, unless they went to another field meanwhile
+  useLayoutEffect(() => { // before the first key: the user has waited for the recording, unless they went to another field meanwhile
     const at = document.activeElement;
     if (!at || at === document.body || at.dataset.test === 'race-go') play.current.focus();
   }, []);
