@@ -229,20 +229,22 @@ func TestMineCourseIsRepaired(t *testing.T) {
 	v.hasNoErrors()
 }
 
-// An order is of the click whose step has made it. A table that cannot be read ends no one's hold, and a step may write several orders.
+// An order is of the click whose step has made it. A table that cannot be read ends no one's hold, and a step may write several orders. A
+// buyer who presses again after a refusal asks until the last answer.
 func TestWhoHoldsAUnit(t *testing.T) {
 	t.Parallel()
 	v := visit(t, chromium(t), sharedSandbox(t).URL, "en-GB")
 	v.goTo("/mine.html")
-	for name, c := range map[string]struct{ steps, users, want string }{
-		"the second click is first": {`[1, ''], [2, ''], [2, '7'], [1, '7 7']`, `[7, 7]`, `[{"click":1,"from":3,"to":3},{"click":2,"from":2,"to":3}]`},
-		"locked meanwhile":          {`[1, '7'], [2, '?'], [2, '7'], [1, '7']`, `[7, 7]`, `[{"click":1,"from":0,"to":3}]`},
-		"two orders at once":        {`[1, ''], [2, '7 7']`, `[7, 7]`, `[{"click":1,"from":1,"to":1},{"click":2,"from":1,"to":1}]`},
-		"another buyer, and back":   {`[1, '7'], [2, '7 8'], [1, '8'], [2, '8']`, `[7, 8]`, `[{"click":1,"from":0,"to":1},{"click":2,"from":1,"to":3}]`},
+	for name, c := range map[string]struct{ kind, steps, users, want string }{
+		"the second click is first": {"holds", `[1, ''], [2, ''], [2, '7'], [1, '7 7']`, `[7, 7]`, `[{"click":1,"from":3,"to":3},{"click":2,"from":2,"to":3}]`},
+		"locked meanwhile":          {"holds", `[1, '7'], [2, '?'], [2, '7'], [1, '7']`, `[7, 7]`, `[{"click":1,"from":0,"to":3}]`},
+		"two orders at once":        {"holds", `[1, ''], [2, '7 7']`, `[7, 7]`, `[{"click":1,"from":1,"to":1},{"click":2,"from":1,"to":1}]`},
+		"another buyer, and back":   {"holds", `[1, '7'], [2, '7 8'], [1, '8'], [2, '8']`, `[7, 8]`, `[{"click":1,"from":0,"to":1},{"click":2,"from":1,"to":3}]`},
+		"refused, and again":        {"asks", `[1, '7'], [2, '7', 'answer'], [1, '7', 'answer'], [1, ''], [2, '8'], [2, '8', 'answer']`, `[7, 8]`, `[{"click":1,"from":0,"to":2},{"click":2,"from":1,"to":5}]`},
 	} {
 		v.evaluates(`(import(new URL('holders.js', document.querySelector('script[type="module"]').src)).then(({ spansOf }) => {
-			const steps = [` + c.steps + `].map(([buyer, orders]) => ({ buyer, state: { orders } }));
-			window.held = ` + "`" + name + ": ${" + `JSON.stringify(spansOf(steps, ` + c.users + `).flatMap((spans, i) => spans.filter((s) => s.kind === 'holds').map(({ from, to }) => ({ click: i + 1, from, to }))))` + "}`" + `;
+			const steps = [` + c.steps + `].map(([buyer, orders, kind]) => ({ buyer, kind, state: { orders } }));
+			window.held = ` + "`" + name + ": ${" + `JSON.stringify(spansOf(steps, ` + c.users + `).flatMap((spans, i) => spans.filter((s) => s.kind === '` + c.kind + `').map(({ from, to }) => ({ click: i + 1, from, to }))))` + "}`" + `;
 		}), '')`)
 		v.becomes(name, `window.held`, name+": "+c.want)
 	}

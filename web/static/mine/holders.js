@@ -2,16 +2,16 @@
 import { html } from '../lib/preact.js';
 import { t } from '../i18n.js';
 
-// spansOf returns for each click [{kind, from, to}] in steps: 'asks' from its first step to the answer, 'holds' from its order on. An
-// order is of the click whose step has made it.
+// spansOf returns for each click [{kind, from, to}] in steps: 'asks' from its first step to its last answer, since a buyer who was
+// refused may press again; 'holds' from its order on. An order is of the click whose step has made it.
 export function spansOf(steps, users) {
   const lists = steps.map((step) => (step.state?.orders === '?' ? null : String(step.state?.orders ?? '').split(' ')));
   lists.forEach((list, at) => { lists[at] = list ?? lists[at - 1] ?? []; }); // while the table is locked, what was read last
   const ordersOf = (at, user) => (at < 0 ? 0 : lists[at].filter((owner) => owner === String(user)).length);
   const spans = users.map((_, i) => {
     const own = steps.flatMap((step, at) => (step.buyer === i + 1 ? [at] : []));
-    const end = steps.findIndex((step, at) => step.buyer === i + 1 && step.kind === 'answer' && at >= own[0]);
-    return own.length ? [{ kind: 'asks', from: own[0], to: end < 0 ? own.at(-1) : end }] : [];
+    const end = own.filter((at) => steps[at].kind === 'answer').pop() ?? own.at(-1);
+    return own.length ? [{ kind: 'asks', from: own[0], to: end }] : [];
   });
   const holds = users.map(() => null);
   steps.forEach((step, at) => {
