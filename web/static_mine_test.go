@@ -213,7 +213,8 @@ func TestMineCourseIsRepaired(t *testing.T) {
 	v.sees(test("exercise") + `[data-name="b-last-unit"]`)
 	v.until("its list is below the ladder, and seen", `(() => {
 		const links = [...document.querySelectorAll('.ladder nav a')], [list, open] = ['.ladder nav', '.ladder nav [aria-current]'].map((one) => document.querySelector(one).getBoundingClientRect());
-		return links.length === `+fmt.Sprint(len(lab.Exercises())+len(lab.CourseExercises()))+` && links[`+fmt.Sprint(len(lab.Exercises()))+`].innerText.startsWith('A') && open.top >= list.top && open.bottom <= list.bottom;
+		return links.length === `+fmt.Sprint(len(lab.Exercises())+len(lab.CourseExercises()))+` && links[`+fmt.Sprint(len(lab.Exercises()))+`].dataset.test === 'exercise-`+lab.CourseExercises()[0].Name+`'
+			&& open.top >= list.top && open.bottom <= list.bottom;
 	})()`)
 	v.clicks("run-mine")
 	v.sees(test("judged") + `[data-solved="no"]`)
