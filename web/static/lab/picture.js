@@ -2,7 +2,7 @@
 // replayed from the times that the run has recorded.
 import { html, useEffect, useRef, useState } from '../lib/preact.js';
 import { t } from '../i18n.js';
-import { count, nameOf, number, shownAs } from './result.js';
+import { SIGNS, count, nameOf, number, shownAs } from './result.js';
 
 const REPLAY = [16_000, 8_000, 4_000]; // ms for the whole sale
 const CROSSES = 40, ROWS = 24;
@@ -19,7 +19,7 @@ export function Pictures({ results }) {
   if (!shown) return null;
   return html`<section class="sheet" data-test="pictures"><h3>${t('picture.which')}</h3>
     ${drawn.length > 1 && html`<p class="row picks">${drawn.map((r) => html`<button key=${r.strategy} type="button" class="plain pick" aria-pressed=${r === shown} onClick=${() => setName(r.strategy)}>
-      <span class="mark2" data-right=${shownAs(r)} aria-hidden="true">${r.right ? '✓' : '✗'}</span> ${nameOf(r.strategy)}</button>`)}</p>`}
+      <span class="mark2" data-right=${shownAs(r)} aria-hidden="true">${SIGNS[shownAs(r)]}</span> ${nameOf(r.strategy)}</button>`)}</p>`}
     <${Picture} key=${shown.strategy} result=${shown} /></section>`;
 }
 
