@@ -32,8 +32,8 @@ const (
 	clickTries = 4 // of a buyer who got no answer
 )
 
-// fewTried is a number of schedules after which a search has seen too little to end: not even all with one switch. A machine
-// that has tried no more than these has twice its time more.
+// fewTried is a number of schedules before which a search has seen too little to end: each fault of an exercise that a
+// schedule shows is among these. A machine that has not tried as many has twice its time more.
 const fewTried = 64
 
 // search looks for the shortest schedule in which a program goes wrong. It runs one schedule after the other: two or three
