@@ -231,7 +231,7 @@ func runsTheLab(t *testing.T, root context.Context, url string) {
 	v := visit(t, root, url, "en-GB")
 	v.emulates(390, 844, "prefers-reduced-motion", "reduce")
 	v.before(`new MutationObserver(() => { // a key may follow at once
-		if (document.querySelector('[data-test="player"]')) window.first ??= document.activeElement.dataset.test;
+		if (document.querySelector('[data-test="player"]')) window.first ??= document.activeElement.dataset.test ?? 'the page';
 	}).observe(document, { subtree: true, childList: true })`)
 	v.goTo("/lab.html#pre-stock/run")
 	v.sees(test("lesson-run") + `:not([disabled])`)
