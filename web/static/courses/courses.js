@@ -112,6 +112,7 @@ function Group({ name, at, children }) {
 // Row is one taught thing.
 function Row({ row, lang, here, sale }) {
   const { taught, ours } = row[lang];
+  const see = row.see.filter(isHere);
   return html`<article id=${row.id} class="sheet taught" tabindex="-1" data-test="row" data-here=${here ? '' : undefined} aria-labelledby=${row.id + '-name'}>
     <div class="name">
       <h3 id=${row.id + '-name'}><a href=${'#' + row.id}>${taught}</a></h3>
@@ -121,7 +122,7 @@ function Row({ row, lang, here, sale }) {
     <div class="ours">
       ${ours.split('\n').map((text, i) => html`<p key=${i} class="says">${withCode(text)}</p>`)}
       ${row.code.length > 0 && html`<p class="places small"><b>${t('courses.where')}</b>${row.code.map(([file, name]) => html`<${Place} key=${file + name} file=${file} name=${name} />`)}</p>`}
-      ${row.see.length > 0 && html`<p class="row">${row.see.map((s) => html`<${See} key=${s} what=${s} />`)}</p>`}
+      ${see.length > 0 && html`<p class="row">${see.map((s) => html`<${See} key=${s} what=${s} />`)}</p>`}
       ${row.run.map((command) => html`<${Command} key=${command} command=${command} sale=${sale} />`)}
     </div>
   </article>`;
@@ -135,12 +136,13 @@ function Place({ file, name }) {
     <code class="soft">${name}</code></span>`;
 }
 
+// isHere reports whether this shop has what a button leads to. The panel is in a local sandbox only, and a student of a class is no shopkeeper.
+const isHere = (what) => (inSandbox ? local || !/^page:\/(teach|admin)\.html/.test(what) : !/^(exercise:|page:\/teach\.html)/.test(what));
+
 // See opens the lab or a page. The lab runs what it is sent to by this page.
 function See({ what }) {
   const [kind, name] = what.split(':');
-  if (name.startsWith('/teach.html') && !local) return null; // only there is the panel
-  if (name.startsWith('/admin.html') && inSandbox && !local) return null; // a student of a class is no shopkeeper
-  if (kind === 'exercise') return inSandbox && html`<a class="button quiet" data-test="see" href=${`/mine.html#exercises/${name}`}>${t('courses.exercise', { title: t('courses.exercise.' + name) })}</a>`;
+  if (kind === 'exercise') return html`<a class="button quiet" data-test="see" href=${`/mine.html#exercises/${name}`}>${t('courses.exercise', { title: t('courses.exercise.' + name) })}</a>`;
   if (kind === 'page') return html`<a class="button quiet" href=${name}>${t('courses.page', { name })}</a>`;
   if (kind === 'race') return html`<a class="button quiet" data-test="see" href=${`/lab.html#race/${name}/run`}>${t('courses.race', { name })}</a>`;
   const n = lessons.findIndex((l) => l.name === name) + 1;
