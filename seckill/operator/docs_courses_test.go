@@ -54,7 +54,7 @@ var taught = []struct{ row, by, what string }{
 	{"window-and-oversupply", "E", "the sale's window inside the update's condition; more stock in Redis than in truth"},
 	{"sessions-and-pools", "BE", "session life extended by use; pool sizes under 5,000 threads; read replicas"},
 	{"order-amount", "ABE", "an order has an amount; the buy button is dead after a click; deployment on a bare server"},
-	{"load-test", "E", "load test with JMeter and 5,000 threads: 1,300 to 2,100 QPS"},
+	{"load-test", "E", "load test with JMeter: 1,300 to 2,100 QPS"},
 	{"order-ids", "A", "distributed order ids (IdWorker, snowflake)"},
 	{"circuit-breaker", "A", "circuit breaker, time-outs (Hystrix, Feign)"},
 	{"confirm", "A", "broker transactions against confirm mode, nack, resend"},

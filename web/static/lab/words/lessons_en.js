@@ -182,7 +182,7 @@ export default {
   'lesson.cache.text': [
     'The page of a sale is read a thousand times for each purchase, so it comes from memory. Three things can go wrong. Penetration: requests ask for ids that do not exist; nothing is cached, so each request reaches the database. Cache the miss too, and refuse ids above the newest one. Breakdown: the entry that all requests read expires, and a thousand requests read the row at once. Let one request read, and let the others wait for its result.',
     'Avalanche: hundreds of entries that were filled together expire together. Courses add a random part to the expiry. An entry in our shop lives for one second and is read again only when it is requested, by one request for all. If Postgres does not reply, the shop sends an entry of up to one minute ago, and marks it as stale.',
-    'A cache of several levels puts Redis between memory and the database. The last rows say what a read costs at each level. Behind a local cache that reads an entry once a second, Redis in the middle would save one such difference a second, and be one more copy that can be old; so our shop has two levels.',
+    'A cache of several levels puts Redis between memory and the database. The last rows say what a read costs at each level. Behind a local cache that reads an entry once a second, Redis in the middle would save only that difference, once a second, and be one more copy that can be old; so our shop has two levels.',
     'The stock in the cache is only for display, never for selling. No code that takes a unit reads the cache.',
   ],
   'lesson.cache.taught': ['cache penetration', 'cache breakdown', 'cache avalanche', 'multi-level cache'],

@@ -27,7 +27,7 @@ export default {
   'teach.breaker': 'Redis circuit breaker',
   'teach.breaker.closed': 'closed, clicks go to Redis first',
   'teach.breaker.half-open': 'half-open, background work tries Redis',
-  'teach.breaker.open': 'open, clicks go straight to Postgres',
+  'teach.breaker.open': 'open, buyers with an address go straight to Postgres',
   'teach.none': 'All is well. Choose something to break.',
   'teach.state.idle': 'all is well',
   'teach.state.starting': 'the second process is starting…',

@@ -27,7 +27,7 @@ export default {
   'teach.breaker': 'Redis 熔断器',
   'teach.breaker.closed': '闭合，点击先到 Redis',
   'teach.breaker.half-open': '半开，后台正在试探 Redis',
-  'teach.breaker.open': '断开，点击直接进 Postgres',
+  'teach.breaker.open': '断开，已有地址的买家直接进 Postgres',
   'teach.none': '一切正常。选一件事试试。',
   'teach.state.idle': '一切正常',
   'teach.state.starting': '第二个进程正在启动…',
