@@ -95,7 +95,8 @@ export function Exercises({ name, runs, exercises }) {
       <p class="more small" data-test="progress">${t('exercise.progress', { n: ladder.filter((e) => kept.by[e.name]?.solved).length, of: ladder.length })}</p>
       <ol>${ladder.map((e, i) => step(e, i + 1))}</ol>
       <p class="more small">${t('exercise.courses')}</p>
-      <ol data-test="courses">${courses.map((e) => step(e, e.by))}</ol></nav>
+      <div data-test="courses">${[...new Set(courses.map((e) => e.by))].map((by) => html`<p class="more small">${t('courses.' + by)}</p>
+        <ol>${courses.filter((e) => e.by === by).map((e, i) => step(e, by + (i + 1)))}</ol>`)}</div></nav>
     <${Exercise} key=${exercise.name} exercise=${exercise} n=${peers.indexOf(exercise) + 1} all=${peers} runs=${runs} exercises=${exercises} />
   </section>`;
 }
@@ -139,7 +140,7 @@ function Exercise({ exercise, n, all, runs, exercises }) {
     before.current = judged;
   }, [judged]);
   return html`<article class="exercise" data-test="exercise" data-name=${name}>
-    <p class="more small">${exercise.by ? t('exercise.taughtBy', exercise) : t('exercise.nth', { n, of: all.length })}</p>
+    <p class="more small">${exercise.by ? t('exercise.taughtBy', { course: t('courses.' + exercise.by) }) : t('exercise.nth', { n, of: all.length })}</p>
     <h2 tabindex="-1">${title}</h2>
     <div class="task"><${Paragraphs} text=${task} /></div>
     <h3>${t('exercise.targets')}</h3>

@@ -13,6 +13,7 @@ await loadTexts(
   { zh: () => import('../lab/words/zh.js'), en: () => import('../lab/words/en.js') },
   { zh: () => import('../lab/words/picture_zh.js'), en: () => import('../lab/words/picture_en.js') },
   { zh: () => import('./words/zh.js'), en: () => import('./words/en.js') },
+  { zh: () => import('../courses/words/zh.js'), en: () => import('../courses/words/en.js') }, // has the names of the courses
   { zh: () => import('./words/comments_zh.js'), en: async () => ({}) },
 );
 

@@ -12,7 +12,7 @@ function buy(user)
   end)
 end
 
--- The time to pay is over: the order is closed, and its unit goes back.
+-- The payment deadline has passed: the order is closed, and its unit goes back.
 function cancel(user)
   return tx(function()
     if sql("delete from orders where user_id = $1", user).affected == 0 then return false end

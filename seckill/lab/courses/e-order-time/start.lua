@@ -12,7 +12,7 @@ function buy(user)
   end)
 end
 
--- The time to pay is over: the order is closed.
+-- The payment deadline has passed: the order is closed.
 function cancel(user)
   return sql("delete from orders where user_id = $1", user).affected == 1
 end
