@@ -1,7 +1,7 @@
 // What a run of the student's program has shown: the figures, what kind of race it is and what usually repairs it, and the steps.
 import { html, useLayoutEffect, useRef } from '../lib/preact.js';
 import { t } from '../i18n.js';
-import { count, number, shownAs, speed, verdictOf } from '../lab/result.js';
+import { SIGNS, count, number, shownAs, speed, verdictOf } from '../lab/result.js';
 import { Picture } from '../lab/picture.js';
 import { gotOf, sameRead, Schedule } from './schedule.js';
 
@@ -37,7 +37,7 @@ export function Verdict({ result, cut = false, searched = true, leads = true, on
   useLayoutEffect(() => { if (leads) box.current.scrollIntoView({ block: 'start' }); }, []);
   return html`<div class="judgement" ref=${box} data-test="verdict" data-right=${result.right ? 'yes' : 'no'} data-kind=${kind || ''}>
     <section class="sheet outcome" aria-labelledby="outcome">
-      <div role="status"><h2 id="outcome" class="verdict" data-right=${shownAs(result)}><span aria-hidden="true">${result.right ? '✓ ' : '✗ '}</span>${outcome}</h2></div>
+      <div role="status"><h2 id="outcome" class="verdict" data-right=${shownAs(result)}><span aria-hidden="true">${SIGNS[shownAs(result)]} </span>${outcome}</h2></div>
       ${kind === 'error' && html`<div class="note" role="alert" data-test="problem"><p>${t('problem.' + problem + '.says')}</p>
         <pre class="said">${result.error}</pre>
         ${line > 0 && html`<p><button type="button" class="plain linked" data-test="to-error" onClick=${() => onLine(line)}>${t('problem.line', { line })}</button></p>`}</div>`}
