@@ -191,17 +191,32 @@ func (q *orderQueue) pendingEntries() map[int64]map[string]bool {
 	defer q.mu.Unlock()
 	pending := make(map[int64]map[string]bool, len(q.bySale))
 	for sale, s := range q.bySale {
-		entries := make(map[string]bool, len(s.waiting)+len(s.batch))
-		for _, tickets := range [][]order.Ticket{s.batch, s.waiting} {
-			for _, t := range tickets {
-				if entry, ok := gate.EntryID(t.ID); ok {
-					entries[entry] = true
-				}
-			}
-		}
-		pending[sale] = entries
+		pending[sale] = s.entries()
 	}
 	return pending
+}
+
+// pendingOf returns those of one sale, and does not look at the others.
+func (q *orderQueue) pendingOf(sale int64) map[string]bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if s := q.bySale[sale]; s != nil {
+		return s.entries()
+	}
+	return nil
+}
+
+// entries returns the journal entries of a sale's tickets.
+func (s *saleQueue) entries() map[string]bool {
+	entries := make(map[string]bool, len(s.waiting)+len(s.batch))
+	for _, tickets := range [][]order.Ticket{s.batch, s.waiting} {
+		for _, t := range tickets {
+			if entry, ok := gate.EntryID(t.ID); ok {
+				entries[entry] = true
+			}
+		}
+	}
+	return entries
 }
 
 // queued returns the number of tickets in the queue.

@@ -40,6 +40,22 @@ func entryOf(entry string, first int64, n int) (tickets []order.Ticket) {
 	return tickets
 }
 
+// What is known of one sale's entries does not cost more with other sales in the queue.
+func TestTheEntriesOfASaleAreReadAlone(t *testing.T) {
+	q := newOrderQueue(10, settleBatch, nil)
+	q.submit(1, entryOf("1-0", 1, 2), true)
+	alone := testing.AllocsPerRun(10, func() { q.pendingOf(1) })
+	for sale := range int64(500) {
+		q.submit(sale+2, entryOf("2-0", 1, 2), true)
+	}
+	if got := q.pendingOf(1); len(got) != 1 || !got["1-0"] || len(q.pendingOf(9999)) != 0 {
+		t.Errorf("%v, want the one entry of the sale", got)
+	}
+	if n := testing.AllocsPerRun(10, func() { q.pendingOf(1) }); n > alone {
+		t.Errorf("%v allocations beside 500 sales, %v alone", n, alone)
+	}
+}
+
 // A batch never ends inside a journal entry. What comes from a journal takes places that are not free.
 func TestABatchHasWholeEntries(t *testing.T) {
 	t.Parallel()

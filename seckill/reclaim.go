@@ -191,7 +191,7 @@ func (r *reclaimer) claimFormer(ctx context.Context, sale int64, pending map[str
 // reserve call that had no reply, even long after it, when a stopped Redis goes on. There is no reason to wait for
 // reclaimIdle: this process knows that it does not work on these tickets.
 func (r *reclaimer) recoverInDoubt(ctx context.Context, sale int64) error {
-	pending := r.queue.pendingEntries()[sale]
+	pending := r.queue.pendingOf(sale)
 	own, err := r.gate.Deliveries(ctx, sale, gate.ReserveLimit, r.qmax)
 	if err != nil {
 		return err
@@ -217,7 +217,7 @@ func (r *reclaimer) resettle(ctx context.Context, sale int64) error {
 	if err != nil {
 		return err
 	}
-	r.enqueueClaimed(ctx, sale, entries, r.queue.pendingEntries()[sale], nil)
+	r.enqueueClaimed(ctx, sale, entries, r.queue.pendingOf(sale), nil)
 	return nil
 }
 
