@@ -135,8 +135,11 @@ type SaleState struct {
 	Bypass
 }
 
+// MostNear is the number of near sales whose gates are kept. Of more, those with the highest ids wait until others have ended.
+const MostNear = 5000
+
 // SaleStates returns the sales that are near: they open within ten minutes, are open, or ended less than since ago, and are no
-// drafts. It also returns the sales with the ids in also, whatever became of them. At most 5,000, those first that are near.
+// drafts. It also returns the sales with the ids in also, whatever became of them. At most MostNear, those first that are near.
 func (s *Store) SaleStates(ctx context.Context, since time.Duration, also []int64) ([]SaleState, error) {
 	rows, _ := s.db.Query(ctx, `
 		select id, stock, state, starts_at, ends_at, epoch, bypasses, bypasses_known,
@@ -146,7 +149,7 @@ func (s *Store) SaleStates(ctx context.Context, since time.Duration, also []int6
 		where  state <> 'draft' and ends_at > now() - $1::interval and starts_at < now() + $2::interval
 		or     id = any($3)
 		order  by near desc, id
-		limit  5000`, since, gateAhead, also)
+		limit  $4`, since, gateAhead, also, MostNear)
 	states, err := pgx.CollectRows(rows, pgx.RowToStructByName[SaleState])
 	if err != nil {
 		return nil, fmt.Errorf("read the stock of open sales: %w", err)
@@ -154,10 +157,32 @@ func (s *Store) SaleStates(ctx context.Context, since time.Duration, also []int6
 	return states, nil
 }
 
+// StateOf returns one sale, and whether it is beyond: near, behind MostNear others. ErrNoSale.
+func (s *Store) StateOf(ctx context.Context, id int64) (state SaleState, beyond bool, err error) {
+	rows, _ := s.db.Query(ctx, `
+		select id, stock, state, starts_at, ends_at, epoch, bypasses, bypasses_known, now() >= starts_at and now() < ends_at as open, near,
+		       near and $3 <= (select count(*)
+		                       from  (select from sales other
+		                              where  other.state <> 'draft' and other.ends_at > now() and other.starts_at < now() + $2::interval and other.id < sale.id
+		                              limit  $3) before) as beyond
+		from  (select *, state <> 'draft' and ends_at > now() and starts_at < now() + $2::interval as near from sales where id = $1) sale`, id, gateAhead, MostNear)
+	found, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[struct {
+		SaleState
+		Beyond bool
+	}])
+	if errors.Is(err, pgx.ErrNoRows) {
+		return state, false, ErrNoSale
+	}
+	if err != nil {
+		return state, false, fmt.Errorf("read sale %d: %w", id, err)
+	}
+	return found.SaleState, found.Beyond, nil
+}
+
 // Changed returns the sales of which Redis may have a gate, or a journal, of before their last change, wherever the change has
-// moved them. At most 5,000, those first whose gates live longest.
+// moved them. At most MostNear, those first whose gates live longest.
 func (s *Store) Changed(ctx context.Context) ([]int64, error) {
-	rows, _ := s.db.Query(ctx, `select id from sales where gate_until > now() order by gate_until desc limit 5000`)
+	rows, _ := s.db.Query(ctx, `select id from sales where gate_until > now() order by gate_until desc limit $1`, MostNear)
 	ids, err := pgx.CollectRows(rows, pgx.RowTo[int64])
 	if err != nil {
 		return nil, fmt.Errorf("read the sales that were changed: %w", err)

@@ -268,4 +268,18 @@ func TestSaleStatesListsTheSalesToReconcile(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
+	// Now they are near: a sale behind them is beyond, and one that is not near is not.
+	exec(t, db, `update sales set starts_at = now() - interval '1 minute' where id < 0`)
+	for id, open := range want {
+		s, beyond, err := New(db).StateOf(t.Context(), id)
+		if err != nil || s.ID != id || s.Open != open || beyond != s.Near {
+			t.Errorf("sale %d: %+v, beyond %v, %v", id, s, beyond, err)
+		}
+	}
+	if s, beyond, err := New(db).StateOf(t.Context(), -4000); err != nil || beyond || !s.Near {
+		t.Errorf("one of the first: %+v, beyond %v, %v", s, beyond, err)
+	}
+	if _, _, err := New(db).StateOf(t.Context(), 1<<40); !errors.Is(err, ErrNoSale) {
+		t.Errorf("no sale: %v", err)
+	}
 }

@@ -413,8 +413,8 @@ var pgStatements = func() map[string]pgStatement {
 		where  state <> 'draft' and ends_at > now() - $1::interval and starts_at < now() + $2::interval
 		or     id = any($3)
 		order  by near desc, id
-		limit  5000`: {
-			params:  []uint32{pgtype.IntervalOID, pgtype.IntervalOID, pgtype.Int8ArrayOID},
+		limit  $4`: {
+			params:  []uint32{pgtype.IntervalOID, pgtype.IntervalOID, pgtype.Int8ArrayOID, pgtype.Int8OID},
 			columns: columns("id:int8 stock:int4 state:text starts_at:time ends_at:time epoch:int8 bypasses:int8 bypasses_known:int8 open:bool near:bool"),
 			run: func(m *pgModel, tx *pgTx, a pgArgs) (rows [][]any, _ int, _ pgFault) {
 				since, ahead, also := arg[time.Duration](a, 1), arg[time.Duration](a, 2), arg[[]int64](a, 3)
@@ -429,8 +429,8 @@ var pgStatements = func() map[string]pgStatement {
 				return rows, len(rows), ""
 			},
 		},
-		`select id from sales where gate_until > now() order by gate_until desc limit 5000`: {
-			columns: columns("id:int8"),
+		`select id from sales where gate_until > now() order by gate_until desc limit $1`: {
+			params: []uint32{pgtype.Int8OID}, columns: columns("id:int8"),
 			run: func(m *pgModel, tx *pgTx, a pgArgs) (rows [][]any, _ int, _ pgFault) {
 				for _, id := range slices.Sorted(maps.Keys(m.sales)) {
 					if m.sales[id].see(tx).gateUntil.After(tx.now) {

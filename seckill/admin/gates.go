@@ -3,7 +3,6 @@ package admin
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -24,6 +23,7 @@ const (
 	GateReady     = "ready"     // it is as the sale's row
 	GateFollowing = "following" // it is not yet; or no shop with a gate runs
 	GateLater     = "later"     // it is set up ten minutes before the sale opens
+	GateBeyond    = "beyond"    // goods.MostNear other sales are open or about to open: it is kept up when some have ended
 	GateNone      = "none"      // the sale needs none: a draft, or over
 	GateOff       = "off"       // the shop sells without gates
 	GateUnknown   = "unknown"   // a store does not answer
@@ -47,16 +47,14 @@ func ReadGate(ctx context.Context, rdb redis.UniversalClient, sales *goods.Store
 	if err != nil {
 		return Gate{}, goods.SaleState{}, fmt.Errorf("read the gate of sale %d: %w", id, err)
 	}
-	states, err := sales.SaleStates(ctx, 0, []int64{id})
+	sale, beyond, err := sales.StateOf(ctx, id)
 	if err != nil {
 		return Gate{}, goods.SaleState{}, err
 	}
-	i := slices.IndexFunc(states, func(s goods.SaleState) bool { return s.ID == id })
-	if i < 0 {
-		return Gate{}, goods.SaleState{}, goods.ErrNoSale
-	}
-	sale, g := states[i], gates[id]
+	g := gates[id]
 	switch {
+	case beyond:
+		return Gate{State: GateBeyond}, sale, nil
 	case g.Epoch >= sale.Epoch:
 		return Gate{State: GateReady, Units: g.Stock}, sale, nil
 	case g.Epoch == 0 && !sale.Near && sale.State != goods.Draft && sale.State != goods.Closed && sale.StartsAt.After(time.Now()):

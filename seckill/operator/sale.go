@@ -225,15 +225,11 @@ func (c SaleWindow) Run(ctx context.Context, env Env, in *Sale) error {
 		return errors.New("--start, --end: one of them is needed")
 	}
 	return c.change(ctx, env, in, "window", func(s *goods.Store, ctx context.Context, id int64) (int64, error) {
-		states, err := s.SaleStates(ctx, 0, []int64{id})
+		sale, _, err := s.StateOf(ctx, id)
 		if err != nil {
 			return 0, err
 		}
-		i := slices.IndexFunc(states, func(s goods.SaleState) bool { return s.ID == id })
-		if i < 0 {
-			return 0, goods.ErrNoSale
-		}
-		from, to := states[i].StartsAt, states[i].EndsAt
+		from, to := sale.StartsAt, sale.EndsAt
 		if c.Start != "" {
 			from, err = goods.ParseStart(c.Start, time.Now().In(zone))
 		}
@@ -288,6 +284,8 @@ func awaitGate(ctx context.Context, s *backend.Stores, sales *goods.Store, id in
 			return fmt.Sprintf("the gate is %s and has %d units", sale.State, g.Units)
 		case g.State == admin.GateLater:
 			return fmt.Sprintf("the sale has no gate yet: it gets one at %s, ten minutes before it opens", g.From.In(zone).Format(time.DateTime))
+		case g.State == admin.GateBeyond:
+			return fmt.Sprintf("%d other sales are open or about to open, and no more have a gate: close some, or move this one", goods.MostNear)
 		case g.State == admin.GateNone && sale.State == goods.Draft:
 			return "a draft has no gate"
 		case g.State == admin.GateNone:

@@ -83,6 +83,7 @@ export default {
   'sales.gate.ready': ({ units }) => `Ready: the gate has ${units} units, and pages and caches are up to date.`,
   'sales.gate.following': 'Following: the gate and the caches are catching up…',
   'sales.gate.later': ({ from }) => `The gate is set up at ${from}, ten minutes before the opening.`,
+  'sales.gate.beyond': '5,000 other sales are open or about to open, and no more have a gate. Close some, or move this one.',
   'sales.gate.none': 'It needs no gate now.',
   'sales.gate.off': 'This shop sells without gates: the database decides each purchase.',
   'sales.gate.unknown': 'The state of the gate cannot be read at the moment.',

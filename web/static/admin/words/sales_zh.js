@@ -83,6 +83,7 @@ export default {
   'sales.gate.ready': ({ units }) => `已就绪：库存闸里有 ${units} 件，页面和缓存都已更新。`,
   'sales.gate.following': '正在同步：库存闸和缓存稍后更新…',
   'sales.gate.later': ({ from }) => `库存闸 ${from} 起预热（开始前十分钟）。`,
+  'sales.gate.beyond': '另有 5,000 场秒杀正在进行或即将开始，不再建立更多库存闸。请结束几场，或把这场改期。',
   'sales.gate.none': '现在不需要库存闸。',
   'sales.gate.off': '本店不使用库存闸，直接由数据库决定。',
   'sales.gate.unknown': '暂时读不到库存闸的状态。',
