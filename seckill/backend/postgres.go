@@ -341,6 +341,11 @@ func applySchema(ctx context.Context, conn *pgx.Conn, schema string, cfg Config,
 	case only && theirs < ours:
 		return fmt.Errorf("the database has schema version %d, this program needs %d: start the shop, or apply schema.sql, before an audit", theirs, ours)
 	case theirs < ours:
+		if theirs > 0 {
+			if err := buildIndexes(ctx, conn, schema, theirs); err != nil {
+				return fmt.Errorf("apply the schema: %w", lackOfRights(err))
+			}
+		}
 		if theirs, err = upgrade(ctx, conn, schema, ours); err != nil {
 			return fmt.Errorf("apply the schema: %w", lackOfRights(err))
 		}
