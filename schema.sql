@@ -88,6 +88,10 @@ create table if not exists users (
 );
 
 create index if not exists users_revoked on users (revoked_at) where revoked_at is not null;
+-- What the staff searches by: none of them is written by a purchase.
+create index if not exists users_by_nickname on users (nickname text_pattern_ops);
+create index if not exists users_staff on users (id) where role <> 'buyer';
+create index if not exists users_disabled on users (id) where disabled_at is not null;
 
 -- The log of roles. It is append-only, and only change_role writes it. No foreign keys: a line stays
 -- as it is, whatever becomes of the accounts.
@@ -100,6 +104,8 @@ create table if not exists role_changes (
     by_login  text        not null default session_user, -- the role of Postgres
     at        timestamptz not null default clock_timestamp()
 );
+
+create index if not exists role_changes_of_a_user on role_changes (user_id);
 
 -- Changes the role of another user on behalf of an administrator, and logs the change in the same
 -- transaction. The acting user may be null while the shop has no administrator. A user who has the
@@ -211,6 +217,7 @@ create table if not exists sales (
 );
 
 create index if not exists sales_by_end on sales (ends_at) where state <> 'draft';
+create index if not exists sales_by_goods on sales (goods_id);
 create index if not exists sales_by_gate on sales (gate_until) where gate_until is not null;
 
 -- A change of a sale's state, window or total takes a new epoch, so that the gate follows it, whoever makes the change. A
@@ -283,7 +290,9 @@ create table if not exists orders (
     constraint paid_has_a_time             check (status <> 'paid' or paid_at is not null)
 );
 
-create index if not exists orders_pending_expiry on orders (expires_at) where status = 'pending';
+-- Sale by sale, the first to end first: no search for overdue orders passes over the others, and a purchase writes one index for all.
+create index if not exists orders_pending on orders (sale_id, expires_at) where status = 'pending';
+drop index if exists orders_pending_expiry; -- of shops before version 11
 create index if not exists orders_of_a_user on orders (user_id, created_at);
 create index if not exists orders_refunded on orders (id) where status = 'refunded'; -- few among many; a purchase does not write it
 
@@ -334,6 +343,7 @@ create table if not exists payments (
 create unique index if not exists one_open_payment_per_order on payments (order_id) where status = 'open';
 create unique index if not exists one_capture_per_order      on payments (order_id) where status = 'captured';
 create index        if not exists payments_of_an_order       on payments (order_id);
+create index        if not exists payments_waiting         on payments (status, created_at, id) where status in ('open', 'refund_due');
 create index        if not exists payments_refund_due        on payments (updated_at) where status = 'refund_due';
 create index        if not exists payments_to_ask            on payments (provider, ask_at) where status = 'open';
 create index        if not exists payments_to_refund         on payments (provider, ask_at) where status = 'refund_due';
@@ -531,5 +541,5 @@ begin
     end if;
 end $$;
 
-insert into schema_version (version) values (10)
+insert into schema_version (version) values (11)
     on conflict (one) do update set version = excluded.version where schema_version.version < excluded.version;

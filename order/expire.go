@@ -60,14 +60,9 @@ func (s *Store) Cancel(ctx context.Context, userID int64, id uuid.UUID) error {
 // Any number of processes may run it: each order is cancelled once. A sale that fails does not stop
 // the others; its error is returned at the end.
 func (s *Store) Expire(ctx context.Context) (total int, err error) {
-	rows, _ := s.db.Query(ctx, `
-		select distinct sale_id
-		from   orders
-		where  status = 'pending' and expires_at <= clock_timestamp()
-		limit  100`)
-	sales, err := pgx.CollectRows(rows, pgx.RowTo[int64])
+	sales, err := s.overdueSales(ctx)
 	if err != nil {
-		return 0, fmt.Errorf("list the sales with overdue orders: %w", err)
+		return 0, err
 	}
 	var faults []error
 	for _, sale := range sales {
@@ -81,6 +76,34 @@ func (s *Store) Expire(ctx context.Context) (total int, err error) {
 	return total, errors.Join(faults...)
 }
 
+// overdueSales lists the sales that have overdue orders, at most 100, those first whose orders have waited longest. It goes through
+// the index of pending orders from one sale to the next, and looks at the first to end of each: however many orders there are, paid
+// or pending, it reads one of each sale.
+func (s *Store) overdueSales(ctx context.Context) ([]int64, error) {
+	rows, _ := s.db.Query(ctx, `
+		with recursive first as (
+		     (select sale_id, expires_at from orders where status = 'pending' order by sale_id, expires_at limit 1)
+		     union all
+		     select following.*
+		     from   first cross join lateral (
+		            select sale_id, expires_at
+		            from   orders
+		            where  status = 'pending' and sale_id > first.sale_id
+		            order  by sale_id, expires_at
+		            limit  1) following
+		)
+		select sale_id
+		from   first
+		where  expires_at <= statement_timestamp()
+		order  by expires_at
+		limit  100`)
+	sales, err := pgx.CollectRows(rows, pgx.RowTo[int64])
+	if err != nil {
+		return nil, fmt.Errorf("list the sales with overdue orders: %w", err)
+	}
+	return sales, nil
+}
+
 func (s *Store) expireSale(ctx context.Context, sale int64) (n int, err error) {
 	err = pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) error {
 		if _, err := goods.Lock(ctx, tx, sale); err != nil {
@@ -91,7 +114,7 @@ func (s *Store) expireSale(ctx context.Context, sale int64) (n int, err error) {
 			where  status = 'pending' and id in (
 			       select id
 			       from   orders
-			       where  sale_id = $1 and status = 'pending' and expires_at <= clock_timestamp()
+			       where  sale_id = $1 and status = 'pending' and expires_at <= statement_timestamp()
 			       order  by expires_at
 			       limit  $2)`, sale, expireBatch)
 		if err != nil {

@@ -42,7 +42,7 @@ func (s *Store) OpenPayment(ctx context.Context, provider string, userID int64, 
 	if err != nil {
 		return Payment{}, fmt.Errorf("make a payment id: %w", err)
 	}
-	// One round trip and one transaction. The later statements see what was committed before the lock.
+	// One round trip and one transaction. The later statements see what was committed before the lock, and begin after it.
 	batch := &pgx.Batch{}
 	batch.Queue(`select from orders where id = $1 and user_id = $2 for no key update`, orderID, userID)
 	batch.Queue(`
@@ -52,7 +52,7 @@ func (s *Store) OpenPayment(ctx context.Context, provider string, userID int64, 
 		with pending as (
 		     select id, price, expires_at
 		     from   orders
-		     where  id = $2 and user_id = $3 and status = 'pending' and expires_at > clock_timestamp()
+		     where  id = $2 and user_id = $3 and status = 'pending' and expires_at > statement_timestamp()
 		), made as (
 		     select p.*
 		     from   payments p join pending on p.order_id = pending.id

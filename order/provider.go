@@ -89,17 +89,17 @@ func (s *Store) AskOpen(ctx context.Context, provider Provider) (int, error) {
 		with due as (
 		     select id
 		     from   payments
-		     where  status = 'open' and provider = $1 and ask_at <= clock_timestamp()
+		     where  status = 'open' and provider = $1 and ask_at <= statement_timestamp()
 		     order  by ask_at
 		     limit  $2
 		     for    update skip locked
 		)
 		update payments p
 		set    asked_at = clock_timestamp(), tries = p.tries + 1, why = '', ask_at = case
-		       when o.status = 'pending' and o.expires_at > clock_timestamp()
+		       when o.status = 'pending' and o.expires_at > statement_timestamp()
 		       then least(clock_timestamp() + interval '30 seconds' * 2 ^ least(p.tries, 7),
 		                  greatest(clock_timestamp() + interval '2 seconds', o.expires_at - interval '10 seconds'))
-		       when o.expires_at > clock_timestamp() - interval '1 day'
+		       when o.expires_at > statement_timestamp() - interval '1 day'
 		       then clock_timestamp() + interval '30 seconds' * 2 ^ least(p.tries, 7) end
 		from   due, orders o
 		where  p.id = due.id and o.id = p.order_id
@@ -137,7 +137,7 @@ func (s *Store) declineUnknown(ctx context.Context, p Payment) error {
 	tag, err := s.db.Exec(ctx, `
 		update payments set status = 'declined', why = 'the provider never had it', updated_at = now()
 		where  id = $1 and status = 'open'
-		and    exists (select from orders o where o.id = order_id and o.expires_at < clock_timestamp() - interval '1 minute')`, p.ID)
+		and    exists (select from orders o where o.id = order_id and o.expires_at < statement_timestamp() - interval '1 minute')`, p.ID)
 	if err != nil {
 		return fmt.Errorf("decline payment %s: %w", p.ID, err)
 	}
@@ -159,7 +159,7 @@ func (s *Store) DrainRefunds(ctx context.Context, provider Provider) (int, error
 		with due as (
 		     select id
 		     from   payments
-		     where  status = 'refund_due' and provider = $1 and ask_at <= clock_timestamp()
+		     where  status = 'refund_due' and provider = $1 and ask_at <= statement_timestamp()
 		     order  by ask_at
 		     limit  $2
 		     for    update skip locked

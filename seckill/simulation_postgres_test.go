@@ -613,16 +613,37 @@ var pgStatements = func() map[string]pgStatement {
 				}), ""
 			},
 		},
-		`select distinct sale_id
-		from   orders
-		where  status = 'pending' and expires_at <= clock_timestamp()
+		`with recursive first as (
+		     (select sale_id, expires_at from orders where status = 'pending' order by sale_id, expires_at limit 1)
+		     union all
+		     select following.*
+		     from   first cross join lateral (
+		            select sale_id, expires_at
+		            from   orders
+		            where  status = 'pending' and sale_id > first.sale_id
+		            order  by sale_id, expires_at
+		            limit  1) following
+		)
+		select sale_id
+		from   first
+		where  expires_at <= statement_timestamp()
+		order  by expires_at
 		limit  100`: {
 			columns: columns("sale_id:int8"),
 			run: func(m *pgModel, tx *pgTx, a pgArgs) (rows [][]any, _ int, _ pgFault) {
+				first := map[int64]time.Time{}
 				for _, id := range slices.Sorted(maps.Keys(m.sales)) {
-					if slices.ContainsFunc(m.inSale(tx, id), (*orderRow).overdue) {
-						rows = append(rows, []any{id})
+					for _, o := range m.inSale(tx, id) {
+						if at, ok := first[id]; o.overdue() && (!ok || o.expires.Before(at)) {
+							first[id] = o.expires
+						}
 					}
+				}
+				sales := slices.SortedFunc(maps.Keys(first), func(a, b int64) int {
+					return cmp.Or(first[a].Compare(first[b]), cmp.Compare(a, b))
+				})
+				for _, id := range sales {
+					rows = append(rows, []any{id})
 				}
 				return rows, len(rows), ""
 			},
@@ -631,7 +652,7 @@ var pgStatements = func() map[string]pgStatement {
 			where  status = 'pending' and id in (
 			       select id
 			       from   orders
-			       where  sale_id = $1 and status = 'pending' and expires_at <= clock_timestamp()
+			       where  sale_id = $1 and status = 'pending' and expires_at <= statement_timestamp()
 			       order  by expires_at
 			       limit  $2)`: {
 			params: []uint32{pgtype.Int8OID, pgtype.Int8OID}, tag: "UPDATE",

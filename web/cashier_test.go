@@ -324,7 +324,9 @@ func TestAPostgresThatIsBehindSellsOrdersThatCanBePaid(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close(t.Context())
-	if _, err := conn.Exec(t.Context(), `create function public.clock_timestamp() returns timestamptz language sql volatile as $$ select pg_catalog.clock_timestamp() - interval '10 minutes' $$`); err != nil {
+	if _, err := conn.Exec(t.Context(), `
+		create function public.clock_timestamp() returns timestamptz language sql volatile as $$ select pg_catalog.clock_timestamp() - interval '10 minutes' $$;
+		create function public.statement_timestamp() returns timestamptz language sql stable as $$ select pg_catalog.statement_timestamp() - interval '10 minutes' $$`); err != nil {
 		t.Fatal(err)
 	}
 	u, err := url.Parse(at)

@@ -32,27 +32,39 @@ var StuckStatuses = []string{"open", "refund_due"}
 
 const paymentPage = 50
 
-// StuckPayments returns a page of the refunds that are due, and of the payments that are open ten minutes after their order's time
+// stuckAfter is how long after its order's time to pay an open payment is stuck.
+const stuckAfter = 10 * time.Minute
+
+// StuckPayments returns a page of the refunds that are due, and of the payments that are open stuckAfter the end of their order's time
 // to pay, as by sees them, oldest first, and the cursor of the next page, uuid.Nil after the last one. asked has the names of the providers that
 // the shop can ask.
+//
+// An order can be paid for PayWithin, and its payment is not older than itself: a payment that was opened so long ago is stuck, unless
+// the staff has extended its order. So a page reads no payment of the rush that is under way.
 func (s *Store) StuckPayments(ctx context.Context, by By, f PaymentFilter, asked []string) (payments []StuckPayment, next uuid.UUID, err error) {
-	// One part for each status: each reads the index of that status.
+	// One part for each status: each reads a page of the index of what waits, which has the status first.
 	rows, _ := s.db.Query(ctx, `
-		with stuck as (
-		     select p.*
-		     from   payments p join orders o on o.id = p.order_id
-		     where  p.status = 'open' and $1 in ('', 'open') and o.expires_at < now() - interval '10 minutes'
+		with behind as materialized (
+		     select coalesce((select created_at from payments where id = $2), '-infinity') as at
+		), stuck as (
+		     (select p.*
+		      from   payments p join orders o on o.id = p.order_id
+		      where  p.status = 'open' and $1 in ('', 'open') and (p.created_at, p.id) > ((select at from behind), $2)
+		      and    p.created_at < now() - $5::interval - $6::interval and o.expires_at < now() - $6::interval
+		      order  by p.created_at, p.id
+		      limit  $4)
 		     union  all
-		     select *
-		     from   payments
-		     where  status = 'refund_due' and $1 in ('', 'refund_due')
+		     (select *
+		      from   payments
+		      where  status = 'refund_due' and $1 in ('', 'refund_due') and (created_at, id) > ((select at from behind), $2)
+		      order  by created_at, id
+		      limit  $4)
 		)
 		select id, order_id, amount, status, provider, coalesce(provider_ref, '') as provider_ref, created_at, updated_at, tries, why, ask_at,
 		       (provider = any($3)) is not true as by_hand
 		from   stuck
-		where  id > $2
-		order  by id
-		limit  $4`, f.Status, f.Cursor, asked, paymentPage+1)
+		order  by created_at, id
+		limit  $4`, f.Status, f.Cursor, asked, paymentPage+1, s.orders.PayWithin, stuckAfter)
 	if payments, err = pgx.CollectRows(rows, pgx.RowToStructByName[StuckPayment]); err != nil {
 		return nil, next, fmt.Errorf("list the payments that are stuck: %w", err)
 	}

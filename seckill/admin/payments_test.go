@@ -45,6 +45,7 @@ func TestStuckPayments(t *testing.T) {
 	for _, sql := range []string{
 		`update orders set expires_at = now() - interval '11 minutes' where user_id = 3`,
 		`update orders set expires_at = now() - interval '9 minutes' where user_id = 4`,
+		`update payments set created_at = created_at - interval '2 hours' where status = 'open' and provider = 'wechat'`,
 		`update payments set tries = 7, why = 'no balance', ask_at = now() + interval '1 hour' where status = 'refund_due'`,
 	} {
 		if _, err := s.db.Exec(t.Context(), sql); err != nil {
@@ -67,7 +68,7 @@ func TestStuckPayments(t *testing.T) {
 	}
 	due := []string{"wechat refund_due 7 no balance by hand false soon false", "former refund_due 7 no balance by hand true soon false", "hand refund_due 7 no balance by hand true soon false"}
 	late := "wechat open 0  by hand false soon false"
-	for status, want := range map[string][]string{"": {due[0], due[1], late, due[2]}, "open": {late}, "refund_due": due} {
+	for status, want := range map[string][]string{"": {late, due[0], due[1], due[2]}, "open": {late}, "refund_due": due} {
 		if got := list(status); !cmp.Equal(got, want) {
 			t.Errorf("%q: %s", status, cmp.Diff(want, got))
 		}
@@ -102,7 +103,7 @@ func TestStuckPayments(t *testing.T) {
 	if n := second.Load(); n != 3 {
 		t.Errorf("%d of 4 were too late, want 3", n)
 	}
-	want := []string{"wechat refund_due 0 no balance by hand false soon true", "wechat open 0  by hand false soon true", due[2]}
+	want := []string{"wechat open 0  by hand false soon true", "wechat refund_due 0 no balance by hand false soon true", due[2]}
 	if got := list(""); !cmp.Equal(got, want) {
 		t.Error(cmp.Diff(want, got))
 	}

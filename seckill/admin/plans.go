@@ -158,7 +158,7 @@ func (s *Store) runPlan(ctx context.Context) (did bool, err error) {
 			select id, sale_id, action, coalesce(by_user, 0),
 			       by_user is null or exists (select from users where id = by_user and role = 'admin' and disabled_at is null)
 			from   sale_plans p
-			where  state = 'planned' and at <= clock_timestamp()
+			where  state = 'planned' and at <= statement_timestamp()
 			and    not exists (select from sale_plans former
 			                   where  former.sale_id = p.sale_id and former.state = 'planned' and (former.at, former.id) < (p.at, p.id))
 			order  by at, id

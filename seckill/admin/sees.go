@@ -112,10 +112,10 @@ var errSameSearch = errors.New("the search of a moment ago")
 
 // lastSearches reads the lines of an account from the newest to the first that is a day old, not all that it ever had.
 const lastSearches = `
-	select digest = $2 and at > clock_timestamp() - interval '10 minutes' as same, at + interval '24 hours' - clock_timestamp() as "left"
+	select digest = $2 and at > statement_timestamp() - interval '10 minutes' as same, at + interval '24 hours' - statement_timestamp() as "left"
 	from   admin_log
 	where  by_user = $1 and action = 'staff.search'
-	and    id > coalesce((select id from admin_log where by_user = $1 and at <= clock_timestamp() - interval '24 hours' order by id desc limit 1), 0)
+	and    id > coalesce((select id from admin_log where by_user = $1 and at <= statement_timestamp() - interval '24 hours' order by id desc limit 1), 0)
 	order  by id desc
 	limit  $3`
 

@@ -73,10 +73,14 @@ func (g *Gauges) readPostgres(ctx context.Context) error {
 	var due, overdue int
 	var dueFor, overdueFor float64 // seconds
 	err := g.db.QueryRow(ctx, `
-		select p.n, coalesce(extract(epoch from clock_timestamp() - p.oldest), 0)::float8,
-		       o.n, coalesce(extract(epoch from clock_timestamp() - o.oldest), 0)::float8
+		with recursive`+firstPending+`
+		select p.n, coalesce(extract(epoch from statement_timestamp() - p.oldest), 0)::float8,
+		       o.n, coalesce(extract(epoch from statement_timestamp() - o.oldest), 0)::float8
 		from   (select count(*) as n, min(updated_at) as oldest from payments where status = 'refund_due') p,
-		       (select count(*) as n, min(expires_at) as oldest from orders where status = 'pending' and expires_at <= clock_timestamp()) o`).
+		       (select coalesce(sum(overdue.n), 0) as n, min(first.expires_at) as oldest
+		        from   first cross join lateral
+		              (select count(*) as n from orders where status = 'pending' and sale_id = first.sale_id and expires_at <= statement_timestamp()) overdue
+		        where  first.expires_at <= statement_timestamp()) o`).
 		Scan(&due, &dueFor, &overdue, &overdueFor)
 	if err != nil {
 		for _, unknown := range []*prometheus.GaugeVec{g.refunds, g.refundAge, g.overdue, g.overdueAge} {

@@ -82,11 +82,31 @@ var thorough = []query{
 // The thorough and the quick audit share these queries: each has an index of its own.
 var (
 	overdueOrders = query{"I5", "an order is pending long after its time to pay ran out", `
-		select id from orders where status = 'pending' and expires_at < now() - interval '30 seconds' limit 20`}
+		with recursive` + firstPending + `
+		select overdue.id
+		from   first cross join lateral
+		      (select id from orders where status = 'pending' and sale_id = first.sale_id and expires_at < now() - interval '30 seconds' limit 20) overdue
+		where  first.expires_at < now() - interval '30 seconds'
+		limit  20`}
 	lateRefunds = query{"I7", "a refund has been due for more than 5 minutes", `
 		select id, order_id, amount from payments
 		where  status = 'refund_due' and updated_at < now() - interval '5 minutes' limit 20`}
 )
+
+// firstPending has of each sale with pending orders the first to end. It reads one order of each, however many there are: the index of
+// pending orders is in this order.
+const firstPending = `
+		first as (
+		     (select sale_id, expires_at from orders where status = 'pending' order by sale_id, expires_at limit 1)
+		     union all
+		     select following.*
+		     from   first cross join lateral (
+		            select sale_id, expires_at
+		            from   orders
+		            where  status = 'pending' and sale_id > first.sale_id
+		            order  by sale_id, expires_at
+		            limit  1) following
+		)`
 
 // The meanings of findings for which thorough and quick have different queries.
 const (

@@ -94,11 +94,11 @@ var mutants = []mutant{
 `}}},
 	{name: "expiry by the process's clock", scenario: "a clock five minutes ahead", breaks: []string{"I9"},
 		edits: []edit{
-			{"order/expire.go", "where  sale_id = $1 and status = 'pending' and expires_at <= clock_timestamp()",
+			{"order/expire.go", "where  sale_id = $1 and status = 'pending' and expires_at <= statement_timestamp()",
 				"where  sale_id = $1 and status = 'pending' and expires_at <= $3"},
 			{"order/expire.go", "limit  $2)`, sale, expireBatch)", "limit  $2)`, sale, expireBatch, time.Now())"},
-			{"order/expire.go", "where  status = 'pending' and expires_at <= clock_timestamp()\n		limit  100`)",
-				"where  status = 'pending' and expires_at <= $1\n		limit  100`, time.Now())"}}},
+			{"order/expire.go", "where  expires_at <= statement_timestamp()\n		order  by expires_at\n		limit  100`)",
+				"where  expires_at <= $1\n		order  by expires_at\n		limit  100`, time.Now())"}}},
 
 	// Lies that no count sees: sold out while a unit is free, two answers about one ticket, two owners of one unit.
 	{name: "a sold-out mark of four seconds", scenario: "none", breaks: []string{"history"},

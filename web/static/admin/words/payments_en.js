@@ -1,6 +1,6 @@
 export default {
   'admin.payments': 'Payments',
-  'payments.rule': 'Refunds that are due, and payments that are still open ten minutes after the time to pay of their order. The shop asks their provider again and again by itself.',
+  'payments.rule': 'Refunds that are due, and payments that are still open ten minutes after the time to pay, counted from when they were opened. The shop asks their provider again and again by itself.',
   'payments.status': 'Status',
   'payments.none': 'No payment is stuck.',
   'payments.since': 'Since',

@@ -1,6 +1,6 @@
 export default {
   'admin.payments': '支付',
-  'payments.rule': '待退款，以及订单付款截止 10 分钟后仍没有结果的支付。系统会自动反复查询支付机构。',
+  'payments.rule': '待退款，以及从发起支付算起、付款时限过去 10 分钟后仍没有结果的支付。系统会自动反复查询支付机构。',
   'payments.status': '状态',
   'payments.none': '没有卡住的支付。',
   'payments.since': '开始时间',
