@@ -5,7 +5,7 @@ GO ?= go
 # The systems for which the repository has files. No file depends on a processor.
 PLATFORMS := linux/amd64 darwin/arm64 windows/amd64
 
-.PHONY: help run build quick quickly check checked beside test tested nightly nightly-run promises race raced seeds simulate exercises starters embedded latency faults cluster short borders format vet lint timing words flakes licences fuzz requests bench growth speed costs pages baseline shots
+.PHONY: help run build quick quickly check checked beside test tested nightly nightly-run promises race raced seeds simulate exercises starters embedded latency faults cluster short borders format vet lint timing words flakes licences fuzz requests bench growth speed costs statements pages baseline shots
 
 help: ## list the chores
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -33,7 +33,7 @@ nightly: ## what takes hours: waiting times, the race detector, all faults and m
 	@.ci/timed nightly $(MAKE) --no-print-directory nightly-run
 
 nightly-run:
-	@failed=; for part in latency race faults promises cluster exercises starters costs pages; do \
+	@failed=; for part in latency race faults promises cluster exercises starters costs statements pages; do \
 	  .ci/timed $$part $(MAKE) --no-print-directory $$part || failed="$$failed $$part"; \
 	done; [ -z "$$failed" ] || { echo "red:$$failed"; exit 1; }
 
@@ -230,6 +230,11 @@ requests: ## 200,000 valid, nearly valid and wild requests to every route, in 90
 rows ?= 100000
 costs: ## what the worst known request of each route takes of a processor, and how much of a core one address can take (ten minutes, on Linux)
 	@set -o pipefail; MIAOSHA_COSTS=$(rows) $(GO) test -count 1 -timeout 60m -v -run '^TestCosts$$' ./web | grep -E '^(\||---|FAIL|ok| )'
+
+# On a disk: ten million orders are 8 GB with their indexes. check has 20,000 and 200,000.
+orders ?= 1000000,10000000
+statements: ## what each statement of the shop reads of a million orders, and that it reads no more of ten million (half an hour)
+	MIAOSHA_ORDERS=$(orders) $(GO) test -count 1 -timeout 0 -v -run '^TestNoStatementReadsMoreOfALargerShop$$' ./web
 
 # The tools come from npm, in the versions of web/pages/package-lock.json, into a folder that git ignores. web/README.md has more.
 runs ?= 5

@@ -18,7 +18,7 @@ func TestCosts(t *testing.T) {
 	if rows == 0 {
 		t.Skip("make costs runs it")
 	}
-	c := openCostShop(t, rows)
+	c := openCostShop(t, openWorld(t, 1), rows)
 	before := c.processor()
 	time.Sleep(3 * time.Second) //timing: what the shop takes when no one asks it for anything
 	c.idle = float64(c.processor()-before) / float64(3*time.Second)

@@ -285,9 +285,9 @@ func (noTeacher) Start(string, int) bool { return true }
 
 // openCostShop opens a shop whose tables have n users, orders and lines of the log more than those that it needs. None of its limits
 // holds: what they allow is counted apart.
-func openCostShop(t *testing.T, n int) *costShop {
+func openCostShop(t *testing.T, w *world, n int) *costShop {
 	t.Helper()
-	c := &costShop{world: openWorld(t, 1)}
+	c := &costShop{world: w}
 	err := pgx.BeginFunc(t.Context(), c.db, func(tx pgx.Tx) error {
 		for _, sql := range []string{
 			`insert into users (phone, nickname) select (20000000000 + k)::text, 'buyer ' || k from generate_series(1, $1::int) k where $2::bigint > 0`,
@@ -541,7 +541,7 @@ func TestTheWorkOfEveryRouteIsBounded(t *testing.T) {
 	if len(listed) != len(limitTable) {
 		t.Errorf("%d rows for %d routes", len(listed), len(limitTable))
 	}
-	c := openCostShop(t, rows)
+	c := openCostShop(t, openWorld(t, 1), rows)
 	headers, query := allHostile()
 	for _, row := range costs {
 		_, plain := c.done(row, "", "", "")

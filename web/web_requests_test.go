@@ -170,6 +170,11 @@ type world struct {
 
 func openWorld(t *testing.T, seed uint64) *world {
 	t.Helper()
+	return openWorldOn(t, seed, sandboxtest.DB(t))
+}
+
+func openWorldOn(t *testing.T, seed uint64, db *pgxpool.Pool) *world {
+	t.Helper()
 	must := func(err error) {
 		t.Helper()
 		if err != nil {
@@ -177,7 +182,7 @@ func openWorld(t *testing.T, seed uint64) *world {
 		}
 	}
 	ctx := t.Context()
-	w := &world{t: t, seed: seed, db: sandboxtest.DB(t), rdb: sandboxtest.Redis(t), console: &smsConsole{codes: map[string]string{}},
+	w := &world{t: t, seed: seed, db: db, rdb: sandboxtest.Redis(t), console: &smsConsole{codes: map[string]string{}},
 		log: &faultLog{}, counts: &answerCounts{n: map[string]map[string]int{}}, listener: newPipeListener()}
 	secret, log := []byte("a secret of thirty-two bytes ...."), slog.New(slog.NewTextHandler(w.log, &slog.HandlerOptions{Level: slog.LevelError}))
 	var err error
