@@ -33,7 +33,7 @@ type Bench struct {
 	Pay         int     `help:"Percent of the buyers with an order who pay, at the play-money cashier."`
 	Captcha     bool    `help:"Every buyer solves a captcha first. The shop must reveal the answers, as the one that bench starts in the sandbox does."`
 	Sales       int     `help:"Open this many other sales, with a hundred buyers a second for all of them, and report their results. With capacity, open and slow."`
-	Fill        int     `help:"In the sandbox: first create old users and orders until there are this many. With --url they stay."`
+	Fill        int     `help:"In the sandbox: first create old orders of a year until there are this many, ten for each user. With --url they stay."`
 	Baseline    bool    `aliases:"yardstick" help:"Also drive a bare handler, before and after, and print the ratio. It answers a purchase with fixed JSON, whatever the shape requests from the shop."`
 	Ops         string  `placeholder:"URL" help:"The ops address of the shop at --url, for its CPU time, memory and counters."`
 	Ladder      bool    `help:"In the sandbox: the same crowd at shops from the naive end up to the whole shop, which have one optimisation more each."`
