@@ -87,7 +87,7 @@ type Report struct {
 	Turns    []Turn    `json:"turns"`
 	Orders   *int      `json:"orders,omitempty"` // of the sale, counted in Postgres
 	Cold     *int      `json:"cold_orders,omitempty"`
-	Filled   int       `json:"filled,omitempty"` // old users and orders in the tables
+	Filled   int       `json:"filled,omitempty"` // old orders in the tables
 	Captcha  bool      `json:"captcha"`          // every buyer solved a captcha first
 	Audit    *Audit    `json:"audit,omitempty"`
 	Wrong    string    `json:"wrong,omitempty"` // why the orders do not match the results; "" if they do
@@ -197,7 +197,7 @@ func (r Report) Write(w io.Writer) {
 // conditions names what is unusual about the run.
 func (r Report) conditions() (all []report.Words) {
 	if r.Filled > 0 {
-		all = append(all, report.Words{En: fmt.Sprintf("beside %d old users and orders", r.Filled), Zh: fmt.Sprintf("另有 %d 个老用户和老订单", r.Filled)})
+		all = append(all, report.Words{En: fmt.Sprintf("beside %d old orders", r.Filled), Zh: fmt.Sprintf("另有 %d 个老订单", r.Filled)})
 	}
 	if r.Captcha {
 		all = append(all, report.Words{En: "with captcha", Zh: "带验证码"})

@@ -67,7 +67,7 @@ func TestReportOfOtherShapes(t *testing.T) {
 		{Report{Shape: "list", Turns: []Turn{list}}, []string{"150 lists a second", "9 sales, 500 bytes of gzip, 5000 plain"}},
 		{Report{Shape: "conns", Turns: []Turn{idle}}, []string{"20 kB for each connection", "30.0 MB with 1000 connections", "12.0 MB 10 s after closing them"}},
 		{Report{Shape: "capacity", Turns: []Turn{cold}, Filled: 5000, Captcha: true}, []string{"7 buyers at 200 other sales, 6 accepted, 1 refused (busy 1)",
-			"accept p99 77.0 ms", "accept, cold", "beside 5000 old users and orders", "with captcha"}},
+			"accept p99 77.0 ms", "accept, cold", "beside 5000 old orders", "with captcha"}},
 		{Report{Shape: "ramp", Turns: []Turn{top}}, []string{"60000/s", "45/s", "24/s", "96.0 %", "1507.3 ms", "501.8 ms", "LAG", "by 1004 ms at p99"}},
 	} {
 		var text, page bytes.Buffer
