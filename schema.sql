@@ -47,7 +47,7 @@ begin
        and not exists (select from pg_attribute where attrelid = to_regclass('payments') and attname = 'provider') then
         lock table sales in access exclusive mode;
         lock table orders in exclusive mode;
-        alter table sales add column priced_at timestamptz;
+        alter table sales add column if not exists priced_at timestamptz;
         alter table payments add column provider text not null default 'cashier' check (provider <> '');
         alter table payments drop constraint payments_provider_ref_key;
         alter table payments add constraint one_payment_per_reference unique (provider_ref, provider);

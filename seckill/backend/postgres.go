@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -76,7 +77,7 @@ func (s *Stores) openPools(ctx context.Context, url, schema string, of Config, l
 	}
 	if schema != "" { // only now: a database that the shop cannot use gets no table
 		if err = checkRole(ctx, conn); err == nil {
-			err = applySchema(ctx, conn, schema, of, log)
+			err = applySchema(ctx, conn, s.Settle, schema, of, log)
 		}
 		if err != nil {
 			return cmp.Or(pooled(err), err)
@@ -320,7 +321,9 @@ func SchemaVersion(schema string) (int, error) {
 // What else a restore has left out the start of a shop mends, if the role may, by applying the schema again: rights,
 // triggers that are off, functions, indexes and sequences. It names the rest with the statement that mends it, and
 // refuses a database without a key. Commands compare nothing, but for an audit, which only reads.
-func applySchema(ctx context.Context, conn *pgx.Conn, schema string, cfg Config, log *slog.Logger) error {
+//
+// look is for queries beside conn, while that waits.
+func applySchema(ctx context.Context, conn *pgx.Conn, look *pgxpool.Pool, schema string, cfg Config, log *slog.Logger) error {
 	ours, err := SchemaVersion(schema)
 	if err != nil {
 		return err
@@ -341,12 +344,15 @@ func applySchema(ctx context.Context, conn *pgx.Conn, schema string, cfg Config,
 	case only && theirs < ours:
 		return fmt.Errorf("the database has schema version %d, this program needs %d: start the shop, or apply schema.sql, before an audit", theirs, ours)
 	case theirs < ours:
+		stop := sayWhoIsWaitedFor(ctx, conn, look, log)
 		if theirs > 0 {
-			if err := buildIndexes(ctx, conn, schema, theirs); err != nil {
-				return fmt.Errorf("apply the schema: %w", lackOfRights(err))
-			}
+			err = buildIndexes(ctx, conn, schema, theirs)
 		}
-		if theirs, err = upgrade(ctx, conn, schema, ours); err != nil {
+		if err == nil {
+			theirs, err = upgrade(ctx, conn, schema, ours)
+		}
+		stop()
+		if err != nil {
 			return fmt.Errorf("apply the schema: %w", lackOfRights(err))
 		}
 	}
@@ -387,10 +393,70 @@ func applySchema(ctx context.Context, conn *pgx.Conn, schema string, cfg Config,
 }
 
 // upgrade applies the schema to an older database, and returns the version that the database has then. While this
-// process waited, another may have applied this schema, or a newer program a newer one.
+// process waited, another may have applied this schema, or a newer program a newer one. It tries again until it has the
+// locks, however long someone reads a table.
 func upgrade(ctx context.Context, conn *pgx.Conn, schema string, ours int) (theirs int, err error) {
+	for n := 1; ; n++ {
+		wait := ddlWait
+		if n%10 == 0 {
+			wait = ddlLongWait
+		}
+		theirs, err = tryUpgrade(ctx, conn, schema, ours, wait)
+		if !isLockTimeout(err) {
+			return theirs, err
+		}
+		select {
+		case <-ctx.Done():
+			return 0, err
+		case <-time.After(ddlPause):
+		}
+	}
+}
+
+// Whoever wants to read a table waits behind an upgrade that wants to lock it. So a lock is waited for briefly, and the others go
+// on between two tries. A few tries are longer than deadlock_timeout, a second: an autovacuum ends only for these.
+const (
+	ddlWait     = 250 * time.Millisecond
+	ddlLongWait = 2 * time.Second
+	ddlPause    = time.Second
+)
+
+func isLockTimeout(err error) bool {
+	pg := new(pgconn.PgError)
+	return errors.As(err, &pg) && pg.Code == "55P03"
+}
+
+// sayWhoIsWaitedFor logs, until stop is called, the transactions that keep conn waiting: each time that they are others.
+func sayWhoIsWaitedFor(ctx context.Context, conn *pgx.Conn, look *pgxpool.Pool, log *slog.Logger) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var looking sync.WaitGroup
+	looking.Go(func() {
+		for said := ""; ; {
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(ddlWait / 4):
+			}
+			var who string // the start of a transaction is null for a role that may not see it
+			err := look.QueryRow(ctx, `
+				select coalesce(string_agg(format('process %s (%s)%s', pid, application_name, ', since ' || date_trunc('second', xact_start)), '; ' order by pid), '')
+				from   pg_stat_activity
+				where  pid = any(pg_blocking_pids($1::integer))`, conn.PgConn().PID()).Scan(&who)
+			if err == nil && who != "" && who != said {
+				log.Warn("the upgrade of the schema waits for another transaction; the shops beside it go on", "waits_for", who)
+				said = who
+			}
+		}
+	})
+	return func() { cancel(); looking.Wait() }
+}
+
+func tryUpgrade(ctx context.Context, conn *pgx.Conn, schema string, ours int, wait time.Duration) (theirs int, err error) {
 	err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, `select pg_advisory_xact_lock($1)`, int64(schemaLock)); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(ctx, fmt.Sprintf(`set local lock_timeout = %d`, wait.Milliseconds())); err != nil { // of each later lock
 			return err
 		}
 		if theirs, err = currentVersion(ctx, conn); err != nil || theirs >= ours {
@@ -463,7 +529,7 @@ func refuseElsewhere(ctx context.Context, conn *pgx.Conn) error {
 // for each: a shop beside it may be selling.
 func mend(ctx context.Context, conn *pgx.Conn, schema string, ours int) error {
 	return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, `set local lock_timeout = '2s'`); err != nil {
+		if _, err := tx.Exec(ctx, fmt.Sprintf(`set local lock_timeout = %d`, ddlLongWait.Milliseconds())); err != nil {
 			return err
 		}
 		if _, err := tx.Exec(ctx, `select pg_advisory_xact_lock($1)`, int64(schemaLock)); err != nil {
@@ -490,7 +556,7 @@ func compare(ctx context.Context, conn *pgx.Conn, log *slog.Logger) (found []aud
 		found, err = audit.Differences(ctx, tx)
 		return err
 	})
-	if pg := new(pgconn.PgError); errors.As(err, &pg) && pg.Code == "55P03" {
+	if isLockTimeout(err) {
 		log.Warn("the database is not compared with schema.sql: another transaction has locked a table", "err", err)
 		return nil, nil
 	}
