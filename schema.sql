@@ -331,11 +331,13 @@ create table if not exists payments (
     created_at   timestamptz not null default now(),
     updated_at   timestamptz not null default now(),
     -- Of an open payment, and of a refund that is due: when the provider was asked last and is asked next (null: not again
-    -- by itself), how often since the payment has this status, and what went wrong; of a declined one the reason.
+    -- by itself; of a refund: it is refused), how often since the payment has this status, and what went wrong; of a declined
+    -- one the reason.
     asked_at     timestamptz,
     ask_at       timestamptz default now() + interval '30 seconds',
     tries        integer     not null default 0,
     why          text        not null default '',
+    captured_as  uuid,       -- of a second capture of a payment: that payment, by which the provider knows it
     constraint one_payment_per_reference unique (provider_ref, provider),
     constraint money_has_a_reference check (status in ('open', 'declined') or provider_ref is not null)
 );
@@ -427,7 +429,7 @@ create or replace trigger orders_updated after update on orders
 create or replace trigger order_events_are_append_only before update or delete on order_events
     for each statement execute function order_events_are_append_only();
 
--- The upgrades from version 2 and 3. Where nothing is to be added, not even a lock is taken: it would keep readers away.
+-- The upgrades from version 2, 3 and 10. Where nothing is to be added, not even a lock is taken: it would keep readers away.
 do $$
 begin
     if not exists (select from pg_attribute where attrelid = to_regclass('sales') and attname = 'bypasses') then
@@ -436,6 +438,9 @@ begin
     end if;
     if not exists (select from pg_attribute where attrelid = to_regclass('users') and attname = 'generation') then
         alter table users add column generation bigint not null default 0;
+    end if;
+    if not exists (select from pg_attribute where attrelid = to_regclass('payments') and attname = 'captured_as') then
+        alter table payments add column captured_as uuid;
     end if;
 end $$;
 

@@ -40,6 +40,7 @@ var (
 	ErrReusedRef   = errors.New("the reference is that of another payment")
 	ErrRefused     = errors.New("the payment provider refuses this payment")
 	ErrProvider    = errors.New("the payment provider does not answer")
+	ErrMayRefund   = errors.New("the payment provider may still return this money")
 )
 
 // Config has the settings of orders.

@@ -174,7 +174,9 @@ type Captured struct {
 // Capture records that a provider has captured the money for an order. It returns the payment's status.
 // In time, the capture pays the order: captured. Too late, or for an order that is not pending, the money
 // is marked refund_due in the same transaction. A second call with the same provider and reference changes
-// nothing. Money is recorded also without an open payment, and if the provider had declined it before.
+// nothing. Money is recorded also without an open payment, and if the provider had declined it before. A
+// second capture of one payment has a row of its own. The row keeps, for its refund, the payment by which the
+// provider knows the capture: that of the notice, or else the order's newest one there.
 // Refusals, with nothing recorded: ErrNotFound, ErrWrongAmount, ErrReusedRef.
 func (s *Store) Capture(ctx context.Context, c Captured) (status string, err error) {
 	for range 3 {
@@ -236,8 +238,10 @@ func capture(ctx context.Context, tx pgx.Tx, c Captured) (string, error) {
 		var id uuid.UUID
 		if id, err = uuid.NewV7(); err == nil {
 			_, err = tx.Exec(ctx, `
-				insert into payments (id, order_id, amount, status, provider, provider_ref, ask_at)
-				values ($1, $2, $3, $4, $5, $6, now())`, id, c.OrderID, c.Amount, status, c.Provider, c.Ref)
+				insert into payments (id, order_id, amount, status, provider, provider_ref, ask_at, captured_as)
+				values ($1, $2, $3, $4, $5, $6, now(), coalesce(nullif($7::uuid, '00000000-0000-0000-0000-000000000000'),
+				       (select coalesce(captured_as, id) from payments where order_id = $2 and provider = $5 order by id desc limit 1)))`,
+				id, c.OrderID, c.Amount, status, c.Provider, c.Ref, c.PaymentID)
 		}
 	}
 	if err != nil {

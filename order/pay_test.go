@@ -40,7 +40,9 @@ func (p testProvider) Create(context.Context, order.Payment) (string, error) { r
 func (p testProvider) Query(context.Context, order.Payment) (order.Found, error) {
 	return order.Found{Status: order.FoundUnknown}, nil
 }
-func (p testProvider) Refund(ctx context.Context, pay order.Payment) error { return p(ctx, pay) }
+func (p testProvider) Refund(ctx context.Context, pay order.Payment, _ uuid.UUID) error {
+	return p(ctx, pay)
+}
 
 // refunder makes each refund.
 var refunder = testProvider(func(context.Context, order.Payment) error { return nil })

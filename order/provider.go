@@ -1,6 +1,7 @@
 package order
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,8 +26,10 @@ type Provider interface {
 	Create(ctx context.Context, p Payment) (url string, err error)
 	// Query returns what became of a payment.
 	Query(ctx context.Context, p Payment) (Found, error)
-	// Refund returns the whole amount of a captured payment. It returns nil once the money is on its way back.
-	Refund(ctx context.Context, p Payment) error
+	// Refund returns the whole amount of a capture: p.ProviderRef is the provider's own reference of it, and captured the payment
+	// that the provider knows it by. That is p.ID, but for a second capture of one payment. It returns nil once the money is on its
+	// way back. A refusal means that none of the calls for p has returned money, and that none will before the next one.
+	Refund(ctx context.Context, p Payment, captured uuid.UUID) error
 }
 
 // Names that no provider outside the shop has: of the play-money cashier, and of payments that the staff confirmed by hand.
@@ -57,9 +60,16 @@ type RefusedError struct{ Why string }
 func (e RefusedError) Error() string { return "the provider refuses: " + e.Why }
 
 const (
-	askAtOnce  = 8 // calls to one provider
-	slowAnswer = 5 * time.Second
+	askAtOnce  = 8               // calls to one provider
+	slowAnswer = 5 * time.Second // from the claim on; no claim comes sooner after another one
 )
+
+// claimed is a payment about which this process alone asks now.
+type claimed struct {
+	Payment
+	CapturedAs uuid.UUID // the payment of which the provider knows
+	Tries      int       // the number of this claim
+}
 
 // Start opens a payment for a user's order at provider, and returns the address at which the buyer pays.
 // Its refusals are those of OpenPayment, and ErrRefused: the payment is declined. ErrProvider if the
@@ -103,13 +113,14 @@ func (s *Store) AskOpen(ctx context.Context, provider Provider) (int, error) {
 		       then clock_timestamp() + interval '30 seconds' * 2 ^ least(p.tries, 7) end
 		from   due, orders o
 		where  p.id = due.id and o.id = p.order_id
-		returning p.id, p.order_id, p.amount, p.status, p.provider, '' as provider_ref, o.expires_at as pay_until, p.created_at, p.updated_at`,
-		func(ctx context.Context, p Payment) error {
-			found, err := provider.Query(ctx, p)
+		returning p.id, p.order_id, p.amount, p.status, p.provider, '' as provider_ref, o.expires_at as pay_until, p.created_at, p.updated_at,
+		          p.id as captured_as, p.tries`,
+		func(ctx context.Context, p claimed) error {
+			found, err := provider.Query(ctx, p.Payment)
 			if err != nil {
 				return err
 			}
-			return s.record(ctx, p, found)
+			return s.record(ctx, p.Payment, found)
 		})
 }
 
@@ -151,9 +162,19 @@ func (s *Store) declineUnknown(ctx context.Context, p Payment) error {
 var errStillOpen = errors.New("still open")
 
 // DrainRefunds asks a provider for the refunds that are due, and marks those that it makes as refunded. It
-// returns their number. The mark may be lost after the provider's answer: then the next call is the same
-// refund. One that fails stays refund_due with the reason, and comes again after 5 s, 10 s and so on, at
-// last every ten minutes, so the failing ones do not stop the others.
+// returns their number. A refund is a payment that is refund_due, and goes this way:
+//
+//	due ----- claimed: tries + 1 -------> asking
+//	asking -- yes, to any claim --------> refunded
+//	asking -- no clear answer: unknown -> due, at ask_at
+//	asking -- no, to the newest claim --> refused, which is due without ask_at
+//	refused - AskAgain -----------------> due
+//	refused - ReturnByHand -------------> refunded
+//
+// An unknown one comes again after 5 s, 10 s and so on, at last every ten minutes, so the failing ones do
+// not stop the others. Its money may be on its way, so the next call is the same refund. Of a refused one no
+// call is out, and none is made before the staff says so: only there, or if the shop cannot ask the
+// provider, the staff closes it. Calls for one refund never overlap.
 func (s *Store) DrainRefunds(ctx context.Context, provider Provider) (int, error) {
 	return s.ask(ctx, provider, `
 		with due as (
@@ -169,9 +190,10 @@ func (s *Store) DrainRefunds(ctx context.Context, provider Provider) (int, error
 		       ask_at = clock_timestamp() + least(interval '5 seconds' * 2 ^ least(p.tries, 10), interval '10 minutes')
 		from   due, orders o
 		where  p.id = due.id and o.id = p.order_id
-		returning p.id, p.order_id, p.amount, p.status, p.provider, p.provider_ref, o.expires_at as pay_until, p.created_at, p.updated_at`,
-		func(ctx context.Context, p Payment) error {
-			if err := provider.Refund(ctx, p); err != nil {
+		returning p.id, p.order_id, p.amount, p.status, p.provider, p.provider_ref, o.expires_at as pay_until, p.created_at, p.updated_at,
+		          coalesce(p.captured_as, p.id) as captured_as, p.tries`,
+		func(ctx context.Context, p claimed) error {
+			if err := provider.Refund(ctx, p.Payment, p.CapturedAs); err != nil {
 				return err
 			}
 			_, err := s.db.Exec(ctx, `
@@ -185,25 +207,25 @@ func (s *Store) DrainRefunds(ctx context.Context, provider Provider) (int, error
 
 // ask claims payments with a statement and calls do for each, some at a time, until no more are due. The
 // claim sets the time of the next try, so that several processes do not ask about the same payment, and one
-// that dies leaves its payments for later. No more are claimed than can be asked at once: at the end of a
-// round with a slow provider the others would have lost a try without being asked. The reason of a fault is
-// stored with its payment; the first one
-// is returned.
-func (s *Store) ask(ctx context.Context, provider Provider, claim string, do func(context.Context, Payment) error) (int, error) {
+// that dies leaves its payments for later. No more are claimed than are asked at once, so all calls have
+// ended before the next claim of their payments. The reason of a fault is stored with its payment, and a
+// refusal ends the asking, unless a newer claim has come meanwhile: then the answer is an old one. The first
+// fault is returned.
+func (s *Store) ask(ctx context.Context, provider Provider, claim string, do func(context.Context, claimed) error) (int, error) {
 	var moved, failed atomic.Int64
-	var g errgroup.Group
-	g.SetLimit(askAtOnce)
+	var first error
 	for n := askAtOnce; n == askAtOnce && ctx.Err() == nil; {
+		limited, cancel := context.WithTimeout(ctx, slowAnswer)
 		rows, _ := s.db.Query(ctx, claim, provider.Name(), askAtOnce)
-		due, err := pgx.CollectRows(rows, pgx.RowToStructByName[Payment])
+		due, err := pgx.CollectRows(rows, pgx.RowToStructByName[claimed])
 		if err != nil {
-			return int(moved.Load()), errors.Join(fmt.Errorf("claim payments of %s: %w", provider.Name(), err), g.Wait())
+			cancel()
+			return int(moved.Load()), errors.Join(fmt.Errorf("claim payments of %s: %w", provider.Name(), err), first)
 		}
 		n = len(due)
+		var g errgroup.Group
 		for _, p := range due {
 			g.Go(func() error {
-				limited, cancel := context.WithTimeout(ctx, slowAnswer)
-				defer cancel()
 				err := do(limited, p)
 				if err == nil {
 					moved.Add(1)
@@ -212,14 +234,28 @@ func (s *Store) ask(ctx context.Context, provider Provider, claim string, do fun
 					return nil
 				}
 				failed.Add(1)
-				_, noted := s.db.Exec(ctx, `update payments set why = left($2, 200) where id = $1 and status = $3`, p.ID, err.Error(), p.Status)
-				return errors.Join(fmt.Errorf("payment %s at %s: %w", p.ID, p.Provider, err), noted)
+				return errors.Join(fmt.Errorf("payment %s at %s: %w", p.ID, p.Provider, err), s.note(ctx, p, err))
 			})
 		}
+		first = cmp.Or(first, g.Wait())
+		cancel()
 	}
-	err := g.Wait()
 	if n := failed.Load(); n > 1 {
-		err = fmt.Errorf("%d payments, the first: %w", n, err)
+		first = fmt.Errorf("%d payments, the first: %w", n, first)
 	}
-	return int(moved.Load()), err
+	return int(moved.Load()), first
+}
+
+// note stores what a call about a payment came to, unless a newer one was made since. A refund that is refused is not asked for
+// again.
+func (s *Store) note(ctx context.Context, p claimed, fault error) error {
+	refused, no := errors.AsType[RefusedError](fault)
+	why := fault.Error()
+	if no {
+		why = refused.Why
+	}
+	_, err := s.db.Exec(ctx, `
+		update payments set why = left($4, 200), ask_at = case when $5 and status = 'refund_due' then null else ask_at end
+		where  id = $1 and status = $2 and tries = $3::integer`, p.ID, p.Status, p.Tries, why, no)
+	return err
 }

@@ -24,6 +24,7 @@ type books struct {
 	found    map[uuid.UUID]order.Found // without an entry: the error of an outage
 	refunded map[uuid.UUID]int         // calls
 	refuse   bool
+	refund   func(p order.Payment, captured uuid.UUID) error // in place of the above
 }
 
 func (b *books) Name() string { return b.name }
@@ -41,7 +42,10 @@ func (b *books) Query(_ context.Context, p order.Payment) (order.Found, error) {
 	return order.Found{}, errors.New("an outage")
 }
 
-func (b *books) Refund(_ context.Context, p order.Payment) error {
+func (b *books) Refund(_ context.Context, p order.Payment, captured uuid.UUID) error {
+	if b.refund != nil {
+		return b.refund(p, captured)
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.refuse {
@@ -155,6 +159,36 @@ func TestACaptureNamesItsPayment(t *testing.T) {
 	want := []string{first.ID.String() + " captured r1", second.ID.String() + " refund_due r2"}
 	if got := s.read(t, `select id || ' ' || status || ' ' || provider_ref from payments order by id`); !cmp.Equal(got, want) {
 		t.Error(cmp.Diff(want, got))
+	}
+
+	// More captures of the same payments: each is a refund of its own, under the payment and the reference that the provider knows.
+	elsewhere := uuid.New() // of a shop whose database was restored
+	for ref, payment := range map[string]uuid.UUID{"r3": first.ID, "r4": first.ID, "r5": elsewhere} {
+		c.PaymentID, c.Ref = payment, ref
+		if status, err := s.Capture(t.Context(), c); status != "refund_due" || err != nil {
+			t.Errorf("another capture: %q, %v", status, err)
+		}
+	}
+	s.exec(t, `update payments set id = 'ffffffff-ffff-7fff-bfff-ffffffffffff' where provider_ref = 'r3'`) // the newest row, and none that the provider knows
+	c.PaymentID, c.Ref = uuid.Nil, "r6"
+	if status, err := s.Capture(t.Context(), c); status != "refund_due" || err != nil {
+		t.Errorf("a capture that names no payment: %q, %v", status, err)
+	}
+	if err := s.Refund(t.Context(), mine); err != nil {
+		t.Fatal(err)
+	}
+	known, ids := map[string]uuid.UUID{}, map[uuid.UUID]bool{}
+	provider.refund = func(p order.Payment, captured uuid.UUID) error {
+		provider.mu.Lock()
+		defer provider.mu.Unlock()
+		known[p.ProviderRef], ids[p.ID] = captured, true
+		return nil
+	}
+	if n, err := s.DrainRefunds(t.Context(), provider); n != 6 || err != nil || len(ids) != 6 {
+		t.Errorf("%d refunds with %d ids, %v; want 6", n, len(ids), err)
+	}
+	if want := map[string]uuid.UUID{"r1": first.ID, "r2": second.ID, "r3": first.ID, "r4": first.ID, "r5": elsewhere, "r6": first.ID}; !cmp.Equal(known, want) {
+		t.Error(cmp.Diff(want, known))
 	}
 	s.checkInvariants(t)
 }

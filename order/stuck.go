@@ -12,46 +12,50 @@ import (
 // NoteMax bounds what the staff notes about money that it returned, in characters.
 const NoteMax = 200
 
-// AskAgain makes the sweeper ask a provider at once about an open payment, or for a refund that is due. asked has the names of
-// the providers that the shop can ask. It returns how often the provider was asked, and the reason of its last fault. ErrNotFound;
-// ErrWrongStatus, also for a payment of another provider.
+// AskAgain makes the sweeper ask a provider about an open payment, or for a refund that is due or refused: at once, or when the
+// last call has ended. asked has the names of the providers that the shop can ask. It returns how often the provider was asked, and
+// the reason of its last fault. ErrNotFound; ErrWrongStatus, also for a payment of another provider.
 func (s *Store) AskAgain(ctx context.Context, id uuid.UUID, asked []string) (tries int, why string, err error) {
 	err = s.db.QueryRow(ctx, `
-		with was as (select id, tries, why from payments where id = $1 for no key update)
-		update payments p set ask_at = now(), tries = 0
-		from   was
-		where  p.id = was.id and p.status in ('open', 'refund_due') and p.provider = any($2)
-		returning was.tries, was.why`, id, asked).Scan(&tries, &why)
-	return tries, why, s.whyNot(ctx, id, err)
+		update payments set ask_at = greatest(now(), asked_at + interval '5 seconds')
+		where  id = $1 and status in ('open', 'refund_due') and provider = any($2)
+		returning tries, why`, id, asked).Scan(&tries, &why)
+	return tries, why, s.whyNot(ctx, id, err, ErrWrongStatus)
 }
 
-// ReturnByHand marks a refund that is due as made: the staff has returned the money, since no provider of the shop can. asked is
-// that of AskAgain. InvalidError, ErrNotFound; ErrWrongStatus, also for a payment that its provider refunds by itself.
+// ReturnByHand closes a refund that is due: the staff returns the money. It closes one that the provider has refused, and one for
+// which the shop cannot ask any provider, a minute after the last call: that one may have returned it. asked is that of AskAgain.
+// Of two calls, also of AskAgain, the first wins. InvalidError, ErrNotFound, ErrWrongStatus; ErrMayRefund if the provider may still
+// return the money.
 func (s *Store) ReturnByHand(ctx context.Context, id uuid.UUID, asked []string, note string) error {
 	if err := checkText("note", note, NoteMax); err != nil {
 		return err
 	}
 	err := s.db.QueryRow(ctx, `
 		update payments set status = 'refunded', why = '', updated_at = now()
-		where  id = $1 and status = 'refund_due' and (provider = any($2)) is not true
+		where  id = $1 and status = 'refund_due' and
+		       (ask_at is null or (provider = any($2)) is not true and coalesce(asked_at, '-infinity') < now() - interval '1 minute')
 		returning id`, id, asked).Scan(&id)
-	return s.whyNot(ctx, id, err)
+	return s.whyNot(ctx, id, err, ErrMayRefund)
 }
 
-// whyNot returns the refusal of an update that found no row.
-func (s *Store) whyNot(ctx context.Context, id uuid.UUID, err error) error {
+// whyNot returns the refusal of an update that found no row: ofRefund if the payment is a refund that is due.
+func (s *Store) whyNot(ctx context.Context, id uuid.UUID, err, ofRefund error) error {
 	if err == nil {
 		return nil
 	}
 	if !errors.Is(err, pgx.ErrNoRows) {
 		return fmt.Errorf("change payment %s: %w", id, err)
 	}
-	var known bool
-	if err := s.db.QueryRow(ctx, `select exists (select from payments where id = $1)`, id).Scan(&known); err != nil {
-		return fmt.Errorf("read payment %s: %w", id, err)
-	}
-	if !known {
+	var due bool
+	err = s.db.QueryRow(ctx, `select status = 'refund_due' from payments where id = $1`, id).Scan(&due)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
 		return ErrNotFound
+	case err != nil:
+		return fmt.Errorf("read payment %s: %w", id, err)
+	case due:
+		return ofRefund
 	}
 	return ErrWrongStatus
 }

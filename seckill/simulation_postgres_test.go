@@ -751,9 +751,10 @@ var pgStatements = func() map[string]pgStatement {
 				return nil, m.movePayments(tx, arg[uuidBytes](a, 1), "captured", "refund_due", ""), ""
 			},
 		},
-		`insert into payments (id, order_id, amount, status, provider, provider_ref, ask_at)
-				values ($1, $2, $3, $4, $5, $6, now())`: {
-			params: []uint32{pgtype.UUIDOID, pgtype.UUIDOID, pgtype.Int8OID, pgtype.TextOID, pgtype.TextOID, pgtype.TextOID}, tag: "INSERT 0",
+		`insert into payments (id, order_id, amount, status, provider, provider_ref, ask_at, captured_as)
+				values ($1, $2, $3, $4, $5, $6, now(), coalesce(nullif($7::uuid, '00000000-0000-0000-0000-000000000000'),
+				       (select coalesce(captured_as, id) from payments where order_id = $2 and provider = $5 order by id desc limit 1)))`: {
+			params: []uint32{pgtype.UUIDOID, pgtype.UUIDOID, pgtype.Int8OID, pgtype.TextOID, pgtype.TextOID, pgtype.TextOID, pgtype.UUIDOID}, tag: "INSERT 0",
 			run: func(m *pgModel, tx *pgTx, a pgArgs) ([][]any, int, pgFault) {
 				p := paymentRow{arg[uuidBytes](a, 1), arg[uuidBytes](a, 2), arg[int64](a, 3), arg[string](a, 4), arg[string](a, 6)}
 				if fault := m.unique(tx, p.order, p.status, p.ref); fault != "" {

@@ -12,6 +12,8 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/google/uuid"
+
 	"miaosha/order"
 	"miaosha/seckill/payment"
 )
@@ -48,7 +50,7 @@ func (c *cashier) Query(context.Context, order.Payment) (order.Found, error) {
 }
 
 // Refund only logs: the cashier took no money.
-func (c *cashier) Refund(_ context.Context, p order.Payment) error {
+func (c *cashier) Refund(_ context.Context, p order.Payment, _ uuid.UUID) error {
 	c.log.Info("refund of play money", "payment", p.ID, "order", p.OrderID, "amount", p.Amount)
 	return nil
 }

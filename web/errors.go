@@ -94,6 +94,8 @@ var refusals = []refusal{
 	{err: errMethod, status: 405, code: "method_not_allowed", zh: "不支持该请求方法", en: "Method not allowed"},
 	{err: goods.ErrPaused, status: 409, code: "paused", zh: "秒杀暂停中，请稍等", en: "The sale is paused"},
 	{err: order.ErrWrongStatus, status: 409, code: "wrong_status", zh: "订单当前状态不支持该操作", en: "Not possible in the order's present state"},
+	{err: order.ErrMayRefund, status: 409, code: "wrong_status", zh: "支付机构可能还会退这笔款，现在不能人工退款，请等它明确拒绝",
+		en: "The provider may still return this money, so it cannot be closed by hand now. Wait until the provider refuses it"},
 	{err: admin.ErrOwnAccount, status: 409, code: "own_account", zh: "不能操作自己的账号，请由另一位管理员操作", en: "This is your own account: another administrator has to do it"},
 	{err: order.ErrDeclined, status: 409, code: "declined", zh: "这个订单的付款多次被拒绝，不能再付；可以取消订单，或等它自动取消",
 		en: "Too many payments for this order were declined; cancel the order, or let its time run out"},

@@ -15,8 +15,9 @@ import (
 type StuckPayment struct {
 	Payment
 	OrderID uuid.UUID  `json:"order_id"`
-	Tries   int        `json:"tries"` // since it has its status
-	Why     string     `json:"why"`   // of the last fault
+	Tries   int        `json:"tries"`   // since it has its status
+	Why     string     `json:"why"`     // of the last fault
+	Refused bool       `json:"refused"` // the provider refuses this refund, and is not asked again before the staff says so
 	AskAt   *time.Time `json:"ask_at,omitempty"`
 	ByHand  bool       `json:"by_hand"` // no provider of the shop can be asked
 }
@@ -61,7 +62,7 @@ func (s *Store) StuckPayments(ctx context.Context, by By, f PaymentFilter, asked
 		      limit  $4)
 		)
 		select id, order_id, amount, status, provider, coalesce(provider_ref, '') as provider_ref, created_at, updated_at, tries, why, ask_at,
-		       (provider = any($3)) is not true as by_hand
+		       status = 'refund_due' and ask_at is null as refused, (provider = any($3)) is not true as by_hand
 		from   stuck
 		order  by created_at, id
 		limit  $4`, f.Status, f.Cursor, asked, paymentPage+1, s.orders.PayWithin, stuckAfter)
@@ -78,7 +79,7 @@ func (s *Store) StuckPayments(ctx context.Context, by By, f PaymentFilter, asked
 	return payments, next, nil
 }
 
-// What a payment is before and after an action.
+// What a payment is before and after an action. Of asking again there is only a before: what comes of it is the provider's to say.
 type (
 	asking struct {
 		Tries int    `json:"tries"`
@@ -92,7 +93,7 @@ type (
 
 // AskAgain is that of order.Store, with a line in the log.
 func (s *Store) AskAgain(ctx context.Context, by By, id uuid.UUID, asked []string) error {
-	a := action{name: "payment.retry", subject: "payment " + id.String(), after: asking{}}
+	a := action{name: "payment.retry", subject: "payment " + id.String()}
 	return s.act(ctx, by, &a, func(tx pgx.Tx) error {
 		tries, why, err := order.New(tx, s.orders).AskAgain(ctx, id, asked)
 		a.before = asking{tries, why}

@@ -46,7 +46,7 @@ func TestStuckPayments(t *testing.T) {
 		`update orders set expires_at = now() - interval '11 minutes' where user_id = 3`,
 		`update orders set expires_at = now() - interval '9 minutes' where user_id = 4`,
 		`update payments set created_at = created_at - interval '2 hours' where status = 'open' and provider = 'wechat'`,
-		`update payments set tries = 7, why = 'no balance', ask_at = now() + interval '1 hour' where status = 'refund_due'`,
+		`update payments set tries = 7, why = 'no balance', ask_at = case when provider <> 'wechat' then now() + interval '1 hour' end where status = 'refund_due'`,
 	} {
 		if _, err := s.db.Exec(t.Context(), sql); err != nil {
 			t.Fatal(err)
@@ -62,12 +62,13 @@ func TestStuckPayments(t *testing.T) {
 		}
 		for _, p := range payments {
 			soon := p.AskAt != nil && p.AskAt.Before(time.Now().Add(time.Second))
-			got = append(got, fmt.Sprint(p.Provider, " ", p.Status, " ", p.Tries, " ", p.Why, " by hand ", p.ByHand, " soon ", soon))
+			got = append(got, fmt.Sprint(p.Provider, " ", p.Status, " ", p.Tries, " ", p.Why, " refused ", p.Refused, " by hand ", p.ByHand, " soon ", soon))
 		}
 		return got
 	}
-	due := []string{"wechat refund_due 7 no balance by hand false soon false", "former refund_due 7 no balance by hand true soon false", "hand refund_due 7 no balance by hand true soon false"}
-	late := "wechat open 0  by hand false soon false"
+	due := []string{"wechat refund_due 7 no balance refused true by hand false soon false",
+		"former refund_due 7 no balance refused false by hand true soon false", "hand refund_due 7 no balance refused false by hand true soon false"}
+	late := "wechat open 0  refused false by hand false soon false"
 	for status, want := range map[string][]string{"": {late, due[0], due[1], due[2]}, "open": {late}, "refund_due": due} {
 		if got := list(status); !cmp.Equal(got, want) {
 			t.Errorf("%q: %s", status, cmp.Diff(want, got))
@@ -78,10 +79,11 @@ func TestStuckPayments(t *testing.T) {
 	if err := s.ReturnByHand(t.Context(), keeper, former, asked, " "); !errors.As(err, &invalid) || invalid.Field != "note" {
 		t.Errorf("without a note: %v", err)
 	}
+	expect(t, s.AskAgain(t.Context(), keeper, wechat, asked)) // it is refused no more
 	for what, c := range map[string]struct{ err, want error }{
 		"asking a provider that is not here":    {s.AskAgain(t.Context(), keeper, former, asked), order.ErrWrongStatus},
 		"asking for an unknown payment":         {s.AskAgain(t.Context(), keeper, uuid.New(), asked), order.ErrNotFound},
-		"returning what the provider returns":   {s.ReturnByHand(t.Context(), keeper, wechat, asked, "bank 2"), order.ErrWrongStatus},
+		"returning what the provider returns":   {s.ReturnByHand(t.Context(), keeper, wechat, asked, "bank 2"), order.ErrMayRefund},
 		"returning what is open":                {s.ReturnByHand(t.Context(), keeper, young, nil, "bank 2"), order.ErrWrongStatus},
 		"returning an unknown payment":          {s.ReturnByHand(t.Context(), keeper, uuid.New(), asked, "bank 2"), order.ErrNotFound},
 		"asking for a refund that is due":       {s.AskAgain(t.Context(), keeper, wechat, asked), nil},
@@ -103,12 +105,12 @@ func TestStuckPayments(t *testing.T) {
 	if n := second.Load(); n != 3 {
 		t.Errorf("%d of 4 were too late, want 3", n)
 	}
-	want := []string{"wechat open 0  by hand false soon true", "wechat refund_due 0 no balance by hand false soon true", due[2]}
+	want := []string{"wechat open 0  refused false by hand false soon true", "wechat refund_due 7 no balance refused false by hand false soon true", due[2]}
 	if got := list(""); !cmp.Equal(got, want) {
 		t.Error(cmp.Diff(want, got))
 	}
 	s.check(t, "at the end", map[string]int{"refunded": 3, "cancelled": 2, "money refund_due": 2, "money refunded": 1, "money open": 2,
-		"order.confirm": 1, "order.refund": 1, "payment.retry": 3, "payment.returned": 1})
+		"order.confirm": 1, "order.refund": 1, "payment.retry": 4, "payment.returned": 1})
 	notes := map[string]int{}
 	money, err := s.MoneyOf(t.Context(), whole, s.ids)
 	for _, of := range money {

@@ -98,8 +98,8 @@ func undone(t *testing.T, db *pgxpool.Pool, sql string, check func(pgx.Tx)) {
 // cashier makes every refund.
 type cashier struct{ order.Provider }
 
-func (cashier) Name() string                                { return order.Cashier }
-func (cashier) Refund(context.Context, order.Payment) error { return nil }
+func (cashier) Name() string                                           { return order.Cashier }
+func (cashier) Refund(context.Context, order.Payment, uuid.UUID) error { return nil }
 
 // beforeVersion6 adds the rows that an older shop stored as well: the result of each ticket with an order, and the first
 // status of each order. Events are in the order of their ids.

@@ -23,7 +23,7 @@ insert (title, title_en, image, detail, detail_en, list_price, demo), update (ti
 insert (goods_id, price, total, stock, state, starts_at, ends_at), update (price, priced_at, total, stock, state, starts_at, ends_at, epoch, bypasses, bypasses_known) on sales
 insert (id, user_id, sale_id, ticket, title, price, expires_at), update (status, paid_at, expires_at) on orders
 insert (ticket, user_id, sale_id, outcome, order_id) on ticket_results
-insert (id, order_id, amount, status, provider, provider_ref, ask_at), update (status, provider_ref, asked_at, ask_at, tries, why, updated_at) on payments
+insert (id, order_id, amount, status, provider, provider_ref, ask_at, captured_as), update (status, provider_ref, asked_at, ask_at, tries, why, updated_at) on payments
 insert (user_id, name, phone, address), update (name, phone, address, updated_at) on addresses
 insert (order_id, name, phone, address, carrier, tracking, shipped_at), update (name, phone, address, carrier, tracking, shipped_at, updated_at) on deliveries
 insert (sale_id, action, at, by_user), update (state, why, done_at) on sale_plans

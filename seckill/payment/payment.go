@@ -14,7 +14,10 @@ import (
 	"net/url"
 	"regexp"
 	"strconv"
+	"strings"
 	"time"
+
+	"github.com/google/uuid"
 
 	"miaosha/order"
 )
@@ -88,7 +91,7 @@ func (r *Remote) Name() string { return r.cfg.Name }
 // CanBeAsked reports whether the shop has the provider's address.
 func (r *Remote) CanBeAsked() bool { return r.cfg.URL != "" }
 
-// request is what the shop sends. The payment's id is the idempotency key of each action.
+// request is what the shop sends. The payment's id is the idempotency key of create and query, that of the refund of a refund.
 type request struct {
 	Action     string `json:"action"` // create, query, refund
 	PaymentID  string `json:"payment_id"`
@@ -96,7 +99,8 @@ type request struct {
 	Amount     int64  `json:"amount"`                 // fen
 	ExpiresAt  string `json:"expires_at,omitempty"`   // of create: money that comes later is returned
 	ReturnPath string `json:"return_path,omitempty"`  // of create: the shop's page for the buyer who comes back
-	Ref        string `json:"provider_ref,omitempty"` // of refund
+	RefundID   string `json:"refund_id,omitempty"`    // of refund: another id than the payment's for its second capture
+	Ref        string `json:"provider_ref,omitempty"` // of refund: the capture
 }
 
 // answer is what the provider sends back, with status 200.
@@ -151,12 +155,14 @@ func (r *Remote) Query(ctx context.Context, p order.Payment) (order.Found, error
 	return order.Found{Status: a.Status, Ref: a.Ref, Amount: a.Amount, Why: a.Why}, nil
 }
 
-// Refund returns the money of a captured payment.
-func (r *Remote) Refund(ctx context.Context, p order.Payment) error {
+// Refund returns the money of a capture. Without the provider's address it refuses: the staff returns it.
+func (r *Remote) Refund(ctx context.Context, p order.Payment, captured uuid.UUID) error {
 	if !r.CanBeAsked() {
-		return errors.New("without --provider-url its money is returned by hand")
+		return order.RefusedError{Why: "without --provider-url its money is returned by hand"}
 	}
-	a, err := r.ask(ctx, p, request{Action: "refund", Ref: p.ProviderRef})
+	refund := request{Action: "refund", RefundID: p.ID.String(), Ref: p.ProviderRef}
+	p.ID = captured
+	a, err := r.ask(ctx, p, refund)
 	switch {
 	case err != nil:
 		return err
@@ -203,6 +209,7 @@ func (r *Remote) ask(ctx context.Context, p order.Payment, q request) (a answer,
 	if err := json.Unmarshal(raw, &a); err != nil {
 		return a, fmt.Errorf("%s: %w", q.Action, err)
 	}
+	a.Why = strings.ReplaceAll(a.Why, "\x00", "") // which Postgres cannot store
 	if a.PaymentID != q.PaymentID {
 		return a, fmt.Errorf("%s: the provider answers about payment %q", q.Action, a.PaymentID)
 	}

@@ -16,7 +16,7 @@ import (
 
 // How the stand-in provider deals with a payment, by its order. A fault strikes the first call of each action.
 type script struct {
-	Notice string // once, lost, repeated, late: on POST /late; reordered: of a declined try, behind the capture
+	Notice string // once, lost, repeated, late: on POST /late; reordered: of a declined try, behind the capture; twice: two captures
 	Fault  string // "", down: 500 without the work; silent: the work, and no answer; refused: of the refund
 }
 
@@ -80,6 +80,7 @@ func (p *standIn) serveShop(w http.ResponseWriter, r *http.Request) {
 		PaymentID string `json:"payment_id"`
 		OrderID   string `json:"order_id"`
 		Amount    int64  `json:"amount"`
+		RefundID  string `json:"refund_id"`
 		Ref       string `json:"provider_ref"`
 	}
 	must(json.Unmarshal(body, &q))
@@ -105,12 +106,12 @@ func (p *standIn) serveShop(w http.ResponseWriter, r *http.Request) {
 		answer["status"], answer["provider_ref"], answer["amount"] = "captured", ref(q.OrderID), q.Amount
 	case fault == "refused":
 		answer["status"], answer["why"] = "refused", "no balance"
-	case q.Ref != ref(q.OrderID):
+	case q.PaymentID != m.PaymentID || q.Ref != ref(q.OrderID) && q.Ref != again(q.OrderID):
 		answer["status"], answer["why"] = "refused", "no such capture"
 	default:
 		answer["status"] = "refunded"
-		if !m.refunds[q.PaymentID] {
-			m.refunds[q.PaymentID] = true
+		if !m.refunds[q.RefundID] {
+			m.refunds[q.RefundID] = true
 			m.Refunded++
 		}
 	}
@@ -127,6 +128,9 @@ func (p *standIn) serveShop(w http.ResponseWriter, r *http.Request) {
 
 func ref(order string) string { return "ref-" + order }
 
+// again is the reference of a second capture.
+func again(order string) string { return ref(order) + "-again" }
+
 // pay is the provider's page: the buyer pays, and the shop is told.
 func (p *standIn) pay(w http.ResponseWriter, r *http.Request) {
 	id := r.PathValue("order")
@@ -135,12 +139,17 @@ func (p *standIn) pay(w http.ResponseWriter, r *http.Request) {
 	m.Captured++
 	captured := payment.Notice{PaymentID: m.PaymentID, OrderID: id, Amount: price, Ref: ref(id)}
 	m.notices = []payment.Notice{captured}
+	if how == "twice" {
+		m.Captured++
+		captured.Ref = again(id)
+		m.notices = append(m.notices, captured)
+	}
 	if how == "reordered" {
 		m.notices = append(m.notices, payment.Notice{PaymentID: m.PaymentID, OrderID: id, Amount: price, Declined: "no money on the first card"})
 	}
 	p.mu.Unlock()
 	switch how {
-	case "once", "reordered":
+	case "once", "reordered", "twice":
 		p.send(m.notices...)
 	case "repeated":
 		var crowd sync.WaitGroup

@@ -325,13 +325,22 @@ func TestARefundThatIsKilledIsMadeOnce(t *testing.T) {
 	if err := s.Refund(t.Context(), id); err != nil {
 		t.Fatal(err)
 	}
+	closing := func() error {
+		return s.ReturnByHand(t.Context(), s.payments(t, id)[0], []string{"wechat"}, "bank 1")
+	}
 	cmd, _ := process(t, "refunds", s.provider, s.database)
 	sandboxtest.Until(t, "the money goes back", func() bool { return s.books(t)[id.String()].Refunded == 1 })
+	if err := closing(); !errors.Is(err, order.ErrMayRefund) {
+		t.Errorf("the staff closes it while the provider is silent: %v, want ErrMayRefund", err)
+	}
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	cmd.Wait()
 	s.check(t, map[uuid.UUID]string{id: "refunded refund_due, taken 1, returned 1"})
+	if err := closing(); !errors.Is(err, order.ErrMayRefund) {
+		t.Errorf("the staff closes it while the outcome is unknown: %v, want ErrMayRefund", err)
+	}
 	var claimed time.Duration
 	err := s.db.QueryRow(t.Context(), `
 		update payments set ask_at = ask_at + interval '1 hour' where order_id = $1 returning ask_at - interval '1 hour' - asked_at`, id).Scan(&claimed)
@@ -346,4 +355,60 @@ func TestARefundThatIsKilledIsMadeOnce(t *testing.T) {
 	if calls := s.books(t)[id.String()].Calls["refund"]; calls < 2 {
 		t.Errorf("the provider was asked %d times, want once by each process", calls)
 	}
+}
+
+// A provider without a balance refuses. Then the shop does not ask it, until the staff says so or closes the refund, and the invariants hold
+// again. A payment that was captured twice is returned twice, under its own id.
+func TestARefusedRefundIsClosedOrAskedForAgain(t *testing.T) {
+	s := newShop(t)
+	ids := s.buy(t, script{"once", "refused"}, script{"once", "refused"}, script{"twice", ""})
+	for i, id := range ids {
+		s.start(t, int64(i+1), id)
+		if err := s.Refund(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	closed, again := s.payments(t, ids[0])[0], s.payments(t, ids[1])[0]
+	asked := []string{"wechat"}
+	patient := remote(s.provider, 2*time.Second)
+	if n, err := s.DrainRefunds(t.Context(), patient); n != 2 || err == nil || !strings.Contains(err.Error(), "2 payments") {
+		t.Errorf("%d payments were returned, %v; want the two of one payment, and two refusals", n, err)
+	}
+	if n, err := s.DrainRefunds(t.Context(), patient); n != 0 || err != nil {
+		t.Errorf("what is refused is asked for again: %d, %v", n, err)
+	}
+	s.check(t, map[uuid.UUID]string{ids[0]: "refunded refund_due, taken 1, returned 0", ids[1]: "refunded refund_due, taken 1, returned 0",
+		ids[2]: "refunded refunded refunded, taken 2, returned 2"})
+	if _, err := s.db.Exec(t.Context(), `update payments set updated_at = now() - interval '1 hour' where status = 'refund_due'`); err != nil {
+		t.Fatal(err)
+	}
+	if found, err := audit.Postgres(t.Context(), s.db); err != nil || len(found) != 1 {
+		t.Errorf("the audit finds %v, %v; want I7 for what waits for the staff", found, err)
+	}
+	if err := s.ReturnByHand(t.Context(), closed, asked, "bank 1"); err != nil {
+		t.Error(err)
+	}
+	if _, _, err := s.AskAgain(t.Context(), again, asked); err != nil {
+		t.Error(err)
+	}
+	if err := s.ReturnByHand(t.Context(), again, asked, "bank 1"); !errors.Is(err, order.ErrMayRefund) {
+		t.Errorf("closing what is asked for again: %v, want ErrMayRefund", err)
+	}
+	s.settle(t, "refund_due", ids, s.DrainRefunds)
+	s.check(t, map[uuid.UUID]string{ids[0]: "refunded refunded, taken 1, returned 0", ids[1]: "refunded refunded, taken 1, returned 1",
+		ids[2]: "refunded refunded refunded, taken 2, returned 2"})
+	if calls := s.books(t)[ids[0].String()].Calls["refund"]; calls != 1 {
+		t.Errorf("the provider was asked %d times for what the staff closed, want once", calls)
+	}
+}
+
+// payments returns the payments of an order.
+func (s *shop) payments(t *testing.T, id uuid.UUID) []uuid.UUID {
+	t.Helper()
+	rows, _ := s.db.Query(t.Context(), `select id from payments where order_id = $1 order by id`, id)
+	ids, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
+	if err != nil || len(ids) == 0 {
+		t.Fatalf("the payments of order %s: %v, %v", id, ids, err)
+	}
+	return ids
 }
