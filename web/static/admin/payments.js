@@ -57,8 +57,8 @@ function Table({ list, may }) {
         <td class="figure">¥${yuan(p.amount)}</td><td>${t(p.refused ? 'payments.refused' : 'payment.' + p.status)}</td><td>${p.provider} ${p.provider_ref}</td>
         <td class="figure">${p.tries}</td><td>${p.why}</td>
         <td class="times">${p.by_hand || p.refused ? t('payments.byHand') : p.ask_at ? formatTime(p.ask_at, now()) : t('payments.never')}</td>
-        ${may && html`<td>${!p.by_hand && html`<button class="button quiet small" data-test="retry" onClick=${() => retry([p])}>${t(p.refused ? 'payments.askAgain' : 'payments.retry')}</button>`}
-          ${(p.refused || p.by_hand && p.status === 'refund_due') && html`<button class="button quiet small" data-test="returned" onClick=${() => setReturning(p)}>${t('payments.returned')}</button>`}</td>`}
+        ${may && html`<td class="times"><div class="row tight">${!p.by_hand && html`<button class="button quiet small" data-test="retry" onClick=${() => retry([p])}>${t(p.refused ? 'payments.askAgain' : 'payments.retry')}</button>`}
+          ${(p.refused || p.by_hand && p.status === 'refund_due') && html`<button class="button quiet small" data-test="returned" onClick=${() => setReturning(p)}>${t('payments.returned')}</button>`}</div></td>`}
       </tr>`)}</tbody>
     </table></div>
     <${More} list=${list} />`;
