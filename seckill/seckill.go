@@ -201,9 +201,9 @@ func (e *Engine) Result(ctx context.Context, sale, user int64) (Status, error) {
 	return status, err
 }
 
-// Watch returns a channel for the results of one user in one sale that this process settles from now on. The channel holds
-// one result. Nothing waits for a slow reader, which can still call Result. The caller must call stop.
-func (e *Engine) Watch(sale, user int64) (results <-chan Status, stop func()) {
+// Watch returns a channel that says when this process has settled a ticket of one user in one sale, from now on: a hint to call
+// Result, which alone knows of the user's other tickets. Nothing waits for a slow reader. The caller must call stop.
+func (e *Engine) Watch(sale, user int64) (news <-chan struct{}, stop func()) {
 	return e.subscribers.add(saleUser{sale, user})
 }
 

@@ -6,24 +6,25 @@ import (
 	"miaosha/order"
 )
 
-// subscribers are the event streams of browsers that wait for results in this process.
+// subscribers are the event streams of browsers that wait for results in this process. News of a result is a hint to read it: the
+// ticket may be an older one that is settled again, and its user may have an order since.
 type subscribers struct {
 	trace *trace
 
 	mu      sync.Mutex
-	byBuyer map[saleUser]map[chan Status]struct{}
+	byBuyer map[saleUser]map[chan struct{}]struct{}
 }
 
-// add subscribes to the results of one user in one sale, until stop is called.
-func (s *subscribers) add(k saleUser) (results <-chan Status, stop func()) {
-	ch := make(chan Status, 1)
+// add subscribes to news of one user in one sale, until stop is called.
+func (s *subscribers) add(k saleUser) (news <-chan struct{}, stop func()) {
+	ch := make(chan struct{}, 1)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.byBuyer == nil {
-		s.byBuyer = map[saleUser]map[chan Status]struct{}{}
+		s.byBuyer = map[saleUser]map[chan struct{}]struct{}{}
 	}
 	if s.byBuyer[k] == nil {
-		s.byBuyer[k] = map[chan Status]struct{}{}
+		s.byBuyer[k] = map[chan struct{}]struct{}{}
 	}
 	s.byBuyer[k][ch] = struct{}{}
 	return ch, func() {
@@ -35,7 +36,7 @@ func (s *subscribers) add(k saleUser) (results <-chan Status, stop func()) {
 	}
 }
 
-// publish sends results to their subscribers. It skips a subscriber whose channel is full.
+// publish tells the subscribers of results that there is news. It skips a subscriber who has been told and has not looked yet.
 func (s *subscribers) publish(sale int64, results []order.Result) {
 	told := 0
 	defer func() { s.trace.tell(sale, results, told) }()
@@ -47,7 +48,7 @@ func (s *subscribers) publish(sale int64, results []order.Result) {
 	for _, r := range results {
 		for ch := range s.byBuyer[saleUser{sale, r.UserID}] {
 			select {
-			case ch <- statusOf(r):
+			case ch <- struct{}{}:
 				told++
 			default:
 			}

@@ -4,11 +4,13 @@ import (
 	"testing"
 	"time"
 
+	"miaosha/order"
 	"miaosha/seckill"
 	"miaosha/seckill/sandbox/sandboxtest"
 )
 
-// A result is published to the subscribers of its user and to no others.
+// News of a result is for the subscribers of its user and for no others. A ticket that is settled again, after its user has bought
+// with another one, tells them of the order.
 func TestWatch(t *testing.T) {
 	t.Parallel()
 	s := newShop(t, 1)
@@ -24,14 +26,24 @@ func TestWatch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	select {
-	case st := <-mine:
-		if st.State != seckill.Ordered || st.OrderID != s.owners()[1] {
-			t.Errorf("%+v after %+v, want the order", st, b)
+	hears := func(what string) {
+		t.Helper()
+		select {
+		case <-mine:
+			if st, err := e.Result(t.Context(), s.sale, 1); err != nil || st.State != seckill.Ordered || st.OrderID != s.owners()[1] {
+				t.Errorf("%s: %+v, %v after %+v, want the order", what, st, err, b)
+			}
+		case <-time.After(sandboxtest.Hang):
+			t.Errorf("%s: no news", what)
 		}
-	case <-time.After(sandboxtest.Hang):
-		t.Error("no result")
 	}
+	hears("bought")
+	older := order.Ticket{ID: "an older one", UserID: 1}
+	if _, err := s.db.Exec(t.Context(), `insert into ticket_results (ticket, user_id, sale_id, outcome) values ($1, 1, $2, 'sold_out')`, older.ID, s.sale); err != nil {
+		t.Fatal(err)
+	}
+	e.Settle(t.Context(), s.sale, older)
+	hears("an older one is settled again")
 	if len(other) != 0 || len(gone) != 0 {
 		t.Error("another subscriber received the result, or one that had stopped")
 	}

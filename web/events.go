@@ -45,19 +45,18 @@ func (s *Server) saleEvents(w http.ResponseWriter, r *http.Request, session user
 	return nil
 }
 
-// pushEvents writes events until the stream ends, or loses its place. st is the user's first result, later ones come from
-// news or from a look at each tick.
-func (s *Server) pushEvents(out *stream, r *http.Request, sale goods.Sale, at *streamPlace, st seckill.Status, news <-chan seckill.Status) {
+// pushEvents writes events until the stream ends, or loses its place. st is the user's first result. It looks for later ones at
+// news, and at each tick until one is final.
+func (s *Server) pushEvents(out *stream, r *http.Request, sale goods.Sale, at *streamPlace, st seckill.Status, news <-chan struct{}) {
 	out.send("result", appendStatus(nil, "", st))
 	tick := time.NewTicker(eventEvery)
 	defer tick.Stop()
-	left, quiet := -1, 0
+	left, quiet, look := -1, 0, false
 	for out.err == nil {
 		if now := s.Rush.Left(sale); now != left {
 			left, quiet = now, 0
 			out.send("left", fmt.Appendf(nil, `{"left":%d}`, left))
 		}
-		next := st
 		select {
 		case <-r.Context().Done():
 			return
@@ -65,25 +64,29 @@ func (s *Server) pushEvents(out *stream, r *http.Request, sale goods.Sale, at *s
 			return
 		case <-at.lost:
 			return
-		case next = <-news:
+		case <-news:
+			look = true
 		case <-tick.C:
 			if _, err := s.Sessions.Get(r.Context(), s.token(r)); errors.Is(err, user.ErrNoSession) {
 				return
 			}
-			if !st.Final() {
-				if result, err := s.Rush.Result(r.Context(), sale.ID, at.user); err == nil {
-					next = result
-				}
-			}
+			look = look || !st.Final()
 			if quiet++; quiet >= eventBeat {
 				quiet = 0
 				out.write(":\n\n") // a comment
 			}
 		}
+		if !look {
+			continue
+		}
+		next, err := s.Rush.Result(r.Context(), sale.ID, at.user)
+		if err != nil {
+			continue // the next tick looks again
+		}
 		if next.State != st.State || next.Ahead != st.Ahead {
 			out.send("result", appendStatus(nil, "", next))
 		}
-		st = next
+		st, look = next, false
 	}
 }
 

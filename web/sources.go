@@ -32,7 +32,7 @@ var stepSources = map[string][][3]string{
 	"refused":      {{"order/place.go", "Store.refuse", ""}},
 	"settled":      {{"seckill/settle.go", "settler.settle", "goods.Lock("}},
 	"acknowledged": {{"seckill/acks.go", "acks.ack", "a.gate.Ack("}},
-	"told":         {{"seckill/subscribers.go", "subscribers.publish", "ch <- statusOf(r)"}},
+	"told":         {{"seckill/subscribers.go", "subscribers.publish", "ch <- struct{}{}"}},
 	"payment":      {{"order/pay.go", "Store.OpenPayment", ""}},
 	"paid":         {{"order/pay.go", "Store.Capture", ""}},
 	"cancelled":    {{"order/expire.go", "Store.Cancel", ""}},

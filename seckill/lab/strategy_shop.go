@@ -76,7 +76,7 @@ func (s *shop) Left(ctx context.Context) (left int, err error) {
 // Buy clicks, and then waits for the result, as the page does.
 func (s *shop) Buy(ctx context.Context, user int64) (bool, error) {
 	s.lookUpPrice(ctx, user)
-	results, stop := s.engine.Watch(s.number, user)
+	news, stop := s.engine.Watch(s.number, user)
 	defer stop()
 	//lab:here
 	bought, err := s.engine.Buy(ctx, s.number, user)
@@ -89,12 +89,12 @@ func (s *shop) Buy(ctx context.Context, user int64) (bool, error) {
 	}
 	for err == nil && status.State == seckill.Queued {
 		select {
-		case status = <-results:
+		case <-news:
 		case <-time.After(status.NextPoll):
-			status, err = s.engine.Result(ctx, s.number, user)
 		case <-ctx.Done():
-			err = ctx.Err()
+			return false, ctx.Err()
 		}
+		status, err = s.engine.Result(ctx, s.number, user)
 	}
 	//lab:end
 	if err == nil && status.NoTicket() {
