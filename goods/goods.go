@@ -122,7 +122,7 @@ type DB interface {
 }
 
 // New returns a Store on db.
-func New(db DB) *Store { return &Store{db: db} }
+func New(db DB) *Store { return &Store{db: Steady(db)} }
 
 const saleColumns = `
 	s.id, g.title, g.title_en, g.image, g.detail, g.detail_en, g.list_price,

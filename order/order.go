@@ -96,7 +96,7 @@ type Store struct {
 // New returns a Store on db. Give it a pool of its own: paying should not wait behind buying. On a transaction each move is a
 // part of it, and whoever commits it tells the reconciler of units that came back.
 func New(db goods.DB, cfg Config) *Store {
-	return &Store{db: db, cfg: cfg, unitsReturned: func() {}}
+	return &Store{db: goods.Steady(db), cfg: cfg, unitsReturned: func() {}}
 }
 
 // OnUnitsReturned sets a function to be called after each commit that puts units back on sale. Call
@@ -111,11 +111,15 @@ const selectOrders = `
 
 // OfUser lists a user's orders, newest first, at most 200.
 func (s *Store) OfUser(ctx context.Context, userID int64) ([]Order, error) {
-	rows, _ := s.db.Query(ctx, selectOrders+`
+	var orders []Order
+	err := goods.Again(func() (err error) {
+		rows, _ := s.db.Query(ctx, selectOrders+`
 		where  o.user_id = $1 and `+durable+`
 		order  by o.created_at desc, o.id desc
 		limit  200`, userID)
-	orders, err := pgx.CollectRows(rows, pgx.RowToStructByName[Order])
+		orders, err = pgx.CollectRows(rows, pgx.RowToStructByName[Order])
+		return err
+	})
 	if err != nil {
 		return nil, fmt.Errorf("list the orders of user %d: %w", userID, err)
 	}
@@ -124,9 +128,13 @@ func (s *Store) OfUser(ctx context.Context, userID int64) ([]Order, error) {
 
 // ByID returns a user's order. Another user's order is ErrNotFound, like a missing one.
 func (s *Store) ByID(ctx context.Context, userID int64, id uuid.UUID) (Order, error) {
-	rows, _ := s.db.Query(ctx, selectOrders+`
+	var o Order
+	err := goods.Again(func() (err error) {
+		rows, _ := s.db.Query(ctx, selectOrders+`
 		where  o.id = $1 and o.user_id = $2 and `+durable, id, userID)
-	o, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[Order])
+		o, err = pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[Order])
+		return err
+	})
 	if errors.Is(err, pgx.ErrNoRows) {
 		return o, ErrNotFound
 	}

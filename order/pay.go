@@ -42,35 +42,37 @@ func (s *Store) OpenPayment(ctx context.Context, provider string, userID int64, 
 	if err != nil {
 		return Payment{}, fmt.Errorf("make a payment id: %w", err)
 	}
-	// One round trip and one transaction. The later statements see what was committed before the lock, and begin after it.
-	batch := &pgx.Batch{}
-	batch.Queue(`select from orders where id = $1 and user_id = $2 for no key update`, orderID, userID)
-	batch.Queue(`
-		update payments set status = 'declined', why = 'the shop has another provider now', updated_at = now()
-		where  order_id = (select id from orders where id = $1 and user_id = $2) and status = 'open' and provider <> $3`, orderID, userID, provider)
-	batch.Queue(`
-		with pending as (
-		     select id, price, expires_at
-		     from   orders
-		     where  id = $2 and user_id = $3 and status = 'pending' and expires_at > statement_timestamp()
-		), made as (
-		     select p.*
-		     from   payments p join pending on p.order_id = pending.id
-		     where  p.status in ('open', 'declined')
-		), opened as (
-		     insert into payments (id, order_id, amount, provider, ask_at)
-		     select $1, id, price, $5, least(clock_timestamp() + interval '30 seconds', greatest(clock_timestamp() + interval '2 seconds', expires_at - interval '10 seconds'))
-		     from   pending
-		     where  not exists (select from made where status = 'open') and (select count(*) from made) < $4
-		     returning *
-		)
-		select p.id, p.order_id, p.amount, p.status, p.provider, '' as provider_ref, o.expires_at as pay_until, p.created_at, p.updated_at
-		from  (select * from made where status = 'open' union all select * from opened) p join pending o on o.id = p.order_id`,
-		id, orderID, userID, maxPayments, provider).Query(func(rows pgx.Rows) error {
-		p, err = pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[Payment])
-		return err
+	// The later statements see what was committed before the lock, and begin after it.
+	err = pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) error {
+		batch := &pgx.Batch{}
+		batch.Queue(`select from orders where id = $1 and user_id = $2 for no key update`, orderID, userID)
+		batch.Queue(`
+			update payments set status = 'declined', why = 'the shop has another provider now', updated_at = now()
+			where  order_id = (select id from orders where id = $1 and user_id = $2) and status = 'open' and provider <> $3`, orderID, userID, provider)
+		batch.Queue(`
+			with pending as (
+			     select id, price, expires_at
+			     from   orders
+			     where  id = $2 and user_id = $3 and status = 'pending' and expires_at > statement_timestamp()
+			), made as (
+			     select p.*
+			     from   payments p join pending on p.order_id = pending.id
+			     where  p.status in ('open', 'declined')
+			), opened as (
+			     insert into payments (id, order_id, amount, provider, ask_at)
+			     select $1, id, price, $5, least(clock_timestamp() + interval '30 seconds', greatest(clock_timestamp() + interval '2 seconds', expires_at - interval '10 seconds'))
+			     from   pending
+			     where  not exists (select from made where status = 'open') and (select count(*) from made) < $4
+			     returning *
+			)
+			select p.id, p.order_id, p.amount, p.status, p.provider, '' as provider_ref, o.expires_at as pay_until, p.created_at, p.updated_at
+			from  (select * from made where status = 'open' union all select * from opened) p join pending o on o.id = p.order_id`,
+			id, orderID, userID, maxPayments, provider).Query(func(rows pgx.Rows) (err error) {
+			p, err = pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[Payment])
+			return err
+		})
+		return tx.SendBatch(ctx, batch).Close()
 	})
-	err = s.db.SendBatch(ctx, batch).Close()
 	if errors.Is(err, pgx.ErrNoRows) {
 		return p, s.whyNoPayment(ctx, userID, orderID)
 	}
@@ -100,11 +102,15 @@ func (s *Store) whyNoPayment(ctx context.Context, userID int64, orderID uuid.UUI
 
 // PaymentOf returns a payment of one of the user's orders. Another user's payment is ErrNotFound.
 func (s *Store) PaymentOf(ctx context.Context, userID int64, id uuid.UUID) (Payment, error) {
-	rows, _ := s.db.Query(ctx, `
-		select p.id, p.order_id, p.amount, p.status, p.provider, coalesce(p.provider_ref, '') as provider_ref, o.expires_at as pay_until, p.created_at, p.updated_at
-		from   payments p join orders o on o.id = p.order_id
-		where  p.id = $1 and o.user_id = $2 and `+durable, id, userID)
-	p, err := pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[Payment])
+	var p Payment
+	err := goods.Again(func() (err error) {
+		rows, _ := s.db.Query(ctx, `
+			select p.id, p.order_id, p.amount, p.status, p.provider, coalesce(p.provider_ref, '') as provider_ref, o.expires_at as pay_until, p.created_at, p.updated_at
+			from   payments p join orders o on o.id = p.order_id
+			where  p.id = $1 and o.user_id = $2 and `+durable, id, userID)
+		p, err = pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[Payment])
+		return err
+	})
 	if errors.Is(err, pgx.ErrNoRows) {
 		return p, ErrNotFound
 	}
@@ -116,12 +122,16 @@ func (s *Store) PaymentOf(ctx context.Context, userID int64, id uuid.UUID) (Paym
 
 // Payments lists the payments of a user's orders, oldest first.
 func (s *Store) Payments(ctx context.Context, userID int64, orderIDs ...uuid.UUID) ([]Payment, error) {
-	rows, _ := s.db.Query(ctx, `
-		select p.id, p.order_id, p.amount, p.status, p.provider, coalesce(p.provider_ref, '') as provider_ref, o.expires_at as pay_until, p.created_at, p.updated_at
-		from   payments p join orders o on o.id = p.order_id
-		where  p.order_id = any($1) and o.user_id = $2 and `+durable+`
-		order  by p.id`, orderIDs, userID)
-	payments, err := pgx.CollectRows(rows, pgx.RowToStructByName[Payment])
+	var payments []Payment
+	err := goods.Again(func() (err error) {
+		rows, _ := s.db.Query(ctx, `
+			select p.id, p.order_id, p.amount, p.status, p.provider, coalesce(p.provider_ref, '') as provider_ref, o.expires_at as pay_until, p.created_at, p.updated_at
+			from   payments p join orders o on o.id = p.order_id
+			where  p.order_id = any($1) and o.user_id = $2 and `+durable+`
+			order  by p.id`, orderIDs, userID)
+		payments, err = pgx.CollectRows(rows, pgx.RowToStructByName[Payment])
+		return err
+	})
 	if err != nil {
 		return nil, fmt.Errorf("list payments of user %d: %w", userID, err)
 	}

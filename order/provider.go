@@ -11,6 +11,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"golang.org/x/sync/errgroup"
+
+	"miaosha/goods"
 )
 
 // Provider takes the buyers' money and returns it. The shop may make each call again for the same payment,
@@ -216,8 +218,12 @@ func (s *Store) ask(ctx context.Context, provider Provider, claim string, do fun
 	var first error
 	for n := askAtOnce; n == askAtOnce && ctx.Err() == nil; {
 		limited, cancel := context.WithTimeout(ctx, slowAnswer)
-		rows, _ := s.db.Query(ctx, claim, provider.Name(), askAtOnce)
-		due, err := pgx.CollectRows(rows, pgx.RowToStructByName[claimed])
+		var due []claimed
+		err := goods.Again(func() (err error) {
+			rows, _ := s.db.Query(ctx, claim, provider.Name(), askAtOnce)
+			due, err = pgx.CollectRows(rows, pgx.RowToStructByName[claimed])
+			return err
+		})
 		if err != nil {
 			cancel()
 			return int(moved.Load()), errors.Join(fmt.Errorf("claim payments of %s: %w", provider.Name(), err), first)

@@ -127,7 +127,7 @@ func (d *direct) mark(ctx context.Context, sale int64) error {
 	ctx, cancel := context.WithTimeout(ctx, settleLimit)
 	defer cancel()
 	var locked goods.Locked
-	err := pgx.BeginFunc(ctx, d.db, func(tx pgx.Tx) (err error) {
+	err := pgx.BeginTxFunc(ctx, d.db, goods.ReadCommitted, func(tx pgx.Tx) (err error) {
 		if locked, err = goods.Lock(ctx, tx, sale); err != nil || locked.Bypassed() {
 			return err
 		}

@@ -75,7 +75,7 @@ func (r *rebuilder) rebuildNow(ctx context.Context, sale int64) error {
 			return err
 		}
 	}
-	return pgx.BeginFunc(ctx, r.db, func(tx pgx.Tx) error {
+	return pgx.BeginTxFunc(ctx, r.db, goods.ReadCommitted, func(tx pgx.Tx) error {
 		locked, err := goods.Lock(ctx, tx, sale)
 		if err != nil {
 			return err

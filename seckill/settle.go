@@ -105,7 +105,7 @@ func (s *settler) inTransaction(ctx context.Context, work func(pgx.Tx) error) er
 	return s.db.AcquireFunc(ctx, func(conn *pgxpool.Conn) error {
 		began := time.Now()
 		defer func() { s.metrics.held.Observe(time.Since(began).Seconds()) }()
-		return pgx.BeginFunc(ctx, conn, work)
+		return pgx.BeginTxFunc(ctx, conn, goods.ReadCommitted, work)
 	})
 }
 

@@ -174,7 +174,7 @@ func TestModelFollowsPostgres(t *testing.T) {
 		users := rapid.SliceOfN(user, 1, 4)
 		// inTx runs f in a transaction on the sale's locked row, and commits or rolls back.
 		inTx := func(d *pgSide, commit bool, f func(tx pgx.Tx, l goods.Locked) error) error {
-			return pgx.BeginFunc(ctx, d.pool, func(tx pgx.Tx) error {
+			return pgx.BeginTxFunc(ctx, d.pool, goods.ReadCommitted, func(tx pgx.Tx) error {
 				l, err := goods.Lock(ctx, tx, d.sale)
 				if err == nil {
 					err = f(tx, l)

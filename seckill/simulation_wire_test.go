@@ -422,7 +422,7 @@ func (s *pgSession) simple(sql string) {
 	switch sql {
 	case "-- ping":
 		s.send(&pgproto3.EmptyQueryResponse{})
-	case "begin":
+	case "begin isolation level read committed":
 		s.tx, s.failed = s.model.begin(), false
 		s.send(&pgproto3.CommandComplete{CommandTag: []byte("BEGIN")})
 	case "commit", "rollback":

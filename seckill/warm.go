@@ -85,7 +85,7 @@ var errUndo = errors.New("undo")
 func (w *warmer) rehearse(ctx context.Context, conn *pgxpool.Conn) error {
 	ctx, cancel := context.WithTimeout(ctx, settleLimit)
 	defer cancel()
-	err := pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+	err := pgx.BeginTxFunc(ctx, conn, goods.ReadCommitted, func(tx pgx.Tx) error {
 		if _, err := goods.Lock(ctx, tx, 0); !errors.Is(err, goods.ErrNoSale) {
 			return err
 		}

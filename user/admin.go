@@ -34,7 +34,7 @@ func (s *Store) MakeStaff(ctx context.Context, sessions *Sessions, m Staff) (cre
 	// An inserted row has xmax 0, an updated row has another xmax.
 	var id, generation int64
 	var role string
-	err = pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) error {
+	err = pgx.BeginTxFunc(ctx, s.db, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
 		err := tx.QueryRow(ctx, `
 			insert into users (phone, nickname, password_hash)
 			values ($1, 'admin', $2)

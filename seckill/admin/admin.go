@@ -19,6 +19,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/redis/go-redis/v9"
 
+	"miaosha/goods"
 	"miaosha/order"
 	"miaosha/seckill/rounds"
 )
@@ -85,7 +86,7 @@ func (e DoneOtherwiseError) Error() string {
 // failed leaves no key behind.
 func (s *Store) act(ctx context.Context, by By, a *action, do func(pgx.Tx) error) error {
 	committing := false
-	err := pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) error {
+	err := pgx.BeginTxFunc(ctx, s.db, goods.ReadCommitted, func(tx pgx.Tx) error {
 		if err := do(tx); err != nil {
 			return err
 		}

@@ -150,7 +150,7 @@ const planLimit = 3 * time.Second
 // who may not act any more. The plans of one sale are done one after the other: while a process has the first one, the others of
 // the sale wait, and other sales do not.
 func (s *Store) runPlan(ctx context.Context) (did bool, err error) {
-	err = pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) error {
+	err = pgx.BeginTxFunc(ctx, s.db, goods.ReadCommitted, func(tx pgx.Tx) error {
 		var id, sale, by int64
 		var do string
 		var mayAct bool
