@@ -42,7 +42,9 @@ func (s *Store) OpenPayment(ctx context.Context, provider string, userID int64, 
 	if err != nil {
 		return Payment{}, fmt.Errorf("make a payment id: %w", err)
 	}
-	// The later statements see what was committed before the lock, and begin after it.
+	none := false
+	// The later statements see what was committed before the lock, and begin after it. Without a payment the
+	// decline of another provider's is committed, too.
 	err = pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) error {
 		batch := &pgx.Batch{}
 		batch.Queue(`select from orders where id = $1 and user_id = $2 for no key update`, orderID, userID)
@@ -69,15 +71,18 @@ func (s *Store) OpenPayment(ctx context.Context, provider string, userID int64, 
 			from  (select * from made where status = 'open' union all select * from opened) p join pending o on o.id = p.order_id`,
 			id, orderID, userID, maxPayments, provider).Query(func(rows pgx.Rows) (err error) {
 			p, err = pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[Payment])
+			if none = errors.Is(err, pgx.ErrNoRows); none {
+				return nil
+			}
 			return err
 		})
 		return tx.SendBatch(ctx, batch).Close()
 	})
-	if errors.Is(err, pgx.ErrNoRows) {
-		return p, s.whyNoPayment(ctx, userID, orderID)
-	}
 	if err != nil {
 		return p, fmt.Errorf("open a payment for order %s: %w", orderID, err)
+	}
+	if none {
+		return p, s.whyNoPayment(ctx, userID, orderID)
 	}
 	return p, nil
 }
