@@ -91,6 +91,33 @@ func TestStart(t *testing.T) {
 	}
 }
 
+// The shop has another provider. It opens no payment there, and declines the one at the former provider all the same.
+func TestAFormerProvidersPaymentIsDeclinedThoughNoneIsOpened(t *testing.T) {
+	s := newShop(t)
+	sale, wechat, alipay := s.sell(t, 2), newBooks("wechat"), newBooks("alipay")
+	late, tooOften := s.buy(t, sale, 1), s.buy(t, sale, 2)
+	open := func(provider order.Provider, user int64, id uuid.UUID) error {
+		_, _, err := s.Start(t.Context(), provider, user, id)
+		return err
+	}
+	expect(t, open(alipay, 1, late), nil)
+	s.makeOverdue(t, late)
+	expect(t, open(wechat, 1, late), order.ErrWrongStatus)
+	alipay.create = order.RefusedError{Why: "no"}
+	for range 4 {
+		expect(t, open(alipay, 2, tooOften), order.ErrRefused)
+	}
+	alipay.create = nil
+	expect(t, open(alipay, 2, tooOften), nil)
+	expect(t, open(wechat, 2, tooOften), order.ErrDeclined)
+	former := "declined the shop has another provider now"
+	want := []string{former, "declined no", "declined no", "declined no", "declined no", former}
+	if got := s.read(t, `select status || ' ' || why from payments order by id`); !cmp.Equal(got, want) {
+		t.Error(cmp.Diff(want, got))
+	}
+	s.checkInvariants(t)
+}
+
 // Equal references of two providers are two captures, and each provider refunds its own.
 func TestTwoProvidersDoNotMeet(t *testing.T) {
 	s := newShop(t)
