@@ -452,7 +452,8 @@ func sayWhoIsWaitedFor(ctx context.Context, conn *pgx.Conn, look *pgxpool.Pool, 
 }
 
 func tryUpgrade(ctx context.Context, conn *pgx.Conn, schema string, ours int, wait time.Duration) (theirs int, err error) {
-	err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+	// It has to see what it has waited for.
+	err = pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, `select pg_advisory_xact_lock($1)`, int64(schemaLock)); err != nil {
 			return err
 		}
@@ -528,7 +529,7 @@ func refuseElsewhere(ctx context.Context, conn *pgx.Conn) error {
 // mend applies the schema again to a database that has its version, under the locks of an upgrade. It waits two seconds
 // for each: a shop beside it may be selling.
 func mend(ctx context.Context, conn *pgx.Conn, schema string, ours int) error {
-	return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+	return pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, fmt.Sprintf(`set local lock_timeout = %d`, ddlLongWait.Milliseconds())); err != nil {
 			return err
 		}

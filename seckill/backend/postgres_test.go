@@ -50,6 +50,8 @@ func TestASchemaWithoutAVersionIsRefused(t *testing.T) {
 
 func TestTheSchemaIsAppliedOnceHoweverManyBeginAtOnce(t *testing.T) {
 	at, rdb := emptyDatabase(t), sandboxtest.RedisURL(t)
+	// A later process must see what it has waited for, whatever the isolation by default.
+	do(t, connect(t, at), `do $$ begin execute format('alter database %I set default_transaction_isolation = serializable', current_database()); end $$`)
 	// The last statement cannot run twice. A later process must see that the schema is applied.
 	text := schema(t) + "\ncreate table applied (); insert into users (phone) values ('13800000000');"
 	var processes sync.WaitGroup
