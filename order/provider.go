@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -64,6 +65,7 @@ func (e RefusedError) Error() string { return "the provider refuses: " + e.Why }
 const (
 	askAtOnce  = 8               // calls to one provider
 	slowAnswer = 5 * time.Second // from the claim on; no claim comes sooner after another one
+	slowWrite  = 2 * time.Second // of an answer
 )
 
 // claimed is a payment about which this process alone asks now.
@@ -117,13 +119,21 @@ func (s *Store) AskOpen(ctx context.Context, provider Provider) (int, error) {
 		where  p.id = due.id and o.id = p.order_id
 		returning p.id, p.order_id, p.amount, p.status, p.provider, '' as provider_ref, o.expires_at as pay_until, p.created_at, p.updated_at,
 		          p.id as captured_as, p.tries`,
-		func(ctx context.Context, p claimed) error {
-			found, err := provider.Query(ctx, p.Payment)
+		func(limited context.Context, p claimed) error {
+			found, err := provider.Query(limited, p.Payment)
 			if err != nil {
 				return err
 			}
-			return s.record(ctx, p.Payment, found)
+			writing, cancel := toWrite(ctx)
+			defer cancel()
+			return s.record(writing, p.Payment, found)
 		})
+}
+
+// toWrite returns the time to write an answer. It does not end with the time of the call or of the round: the answer
+// may have come at its last moment.
+func toWrite(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), slowWrite)
 }
 
 // record records what a provider found about an open payment.
@@ -163,6 +173,11 @@ func (s *Store) declineUnknown(ctx context.Context, p Payment) error {
 // errStillOpen is a payment that has not moved. It is no fault.
 var errStillOpen = errors.New("still open")
 
+// errClosedBefore is a refund that the provider has made and that was not due any more: another answer closed it,
+// or the staff did.
+var errClosedBefore = errors.New("the provider has returned the money, and the refund was closed before its answer came: " +
+	"if it was closed by hand, the money may have been returned twice")
+
 // DrainRefunds asks a provider for the refunds that are due, and marks those that it makes as refunded. It
 // returns their number. A refund is a payment that is refund_due, and goes this way:
 //
@@ -194,14 +209,19 @@ func (s *Store) DrainRefunds(ctx context.Context, provider Provider) (int, error
 		where  p.id = due.id and o.id = p.order_id
 		returning p.id, p.order_id, p.amount, p.status, p.provider, p.provider_ref, o.expires_at as pay_until, p.created_at, p.updated_at,
 		          coalesce(p.captured_as, p.id) as captured_as, p.tries`,
-		func(ctx context.Context, p claimed) error {
-			if err := provider.Refund(ctx, p.Payment, p.CapturedAs); err != nil {
+		func(limited context.Context, p claimed) error {
+			if err := provider.Refund(limited, p.Payment, p.CapturedAs); err != nil {
 				return err
 			}
-			_, err := s.db.Exec(ctx, `
+			writing, cancel := toWrite(ctx)
+			defer cancel()
+			tag, err := s.db.Exec(writing, `
 				update payments set status = 'refunded', why = '', updated_at = now() where id = $1 and status = 'refund_due'`, p.ID)
 			if err != nil {
 				return fmt.Errorf("mark it refunded: %w", err)
+			}
+			if tag.RowsAffected() == 0 {
+				return errClosedBefore
 			}
 			return nil
 		})
@@ -212,10 +232,11 @@ func (s *Store) DrainRefunds(ctx context.Context, provider Provider) (int, error
 // that dies leaves its payments for later. No more are claimed than are asked at once, so all calls have
 // ended before the next claim of their payments. The reason of a fault is stored with its payment, and a
 // refusal ends the asking, unless a newer claim has come meanwhile: then the answer is an old one. The first
-// fault is returned.
+// fault is returned, and each errClosedBefore.
 func (s *Store) ask(ctx context.Context, provider Provider, claim string, do func(context.Context, claimed) error) (int, error) {
 	var moved, failed atomic.Int64
-	var first error
+	var mu sync.Mutex
+	var first, closed error
 	for n := askAtOnce; n == askAtOnce && ctx.Err() == nil; {
 		limited, cancel := context.WithTimeout(ctx, slowAnswer)
 		var due []claimed
@@ -226,7 +247,7 @@ func (s *Store) ask(ctx context.Context, provider Provider, claim string, do fun
 		})
 		if err != nil {
 			cancel()
-			return int(moved.Load()), errors.Join(fmt.Errorf("claim payments of %s: %w", provider.Name(), err), first)
+			return int(moved.Load()), errors.Join(fmt.Errorf("claim payments of %s: %w", provider.Name(), err), first, closed)
 		}
 		n = len(due)
 		var g errgroup.Group
@@ -239,6 +260,12 @@ func (s *Store) ask(ctx context.Context, provider Provider, claim string, do fun
 				if err == nil || errors.Is(err, errStillOpen) {
 					return nil
 				}
+				if errors.Is(err, errClosedBefore) {
+					mu.Lock()
+					defer mu.Unlock()
+					closed = errors.Join(closed, fmt.Errorf("payment %s at %s: %w", p.ID, p.Provider, err))
+					return nil
+				}
 				failed.Add(1)
 				return errors.Join(fmt.Errorf("payment %s at %s: %w", p.ID, p.Provider, err), s.note(ctx, p, err))
 			})
@@ -249,7 +276,7 @@ func (s *Store) ask(ctx context.Context, provider Provider, claim string, do fun
 	if n := failed.Load(); n > 1 {
 		first = fmt.Errorf("%d payments, the first: %w", n, first)
 	}
-	return int(moved.Load()), first
+	return int(moved.Load()), errors.Join(first, closed)
 }
 
 // note stores what a call about a payment came to, unless a newer one was made since. A refund that is refused is not asked for

@@ -118,6 +118,67 @@ func TestAFormerProvidersPaymentIsDeclinedThoughNoneIsOpened(t *testing.T) {
 	s.checkInvariants(t)
 }
 
+// lastMoment is a provider that answers when the time to answer is over. asked is called before.
+type lastMoment struct {
+	*books
+	asked func()
+}
+
+func (l lastMoment) Query(ctx context.Context, p order.Payment) (order.Found, error) {
+	l.asked()
+	<-ctx.Done()
+	return l.books.Query(ctx, p)
+}
+
+func (l lastMoment) Refund(ctx context.Context, p order.Payment, captured uuid.UUID) error {
+	l.asked()
+	<-ctx.Done()
+	return l.books.Refund(ctx, p, captured)
+}
+
+// An answer that comes at the last moment of its call, or of the whole round, is written.
+func TestAnAnswerAtTheLastMoment(t *testing.T) {
+	s := newShop(t)
+	sale := s.sell(t, 4)
+	var all sync.WaitGroup
+	user := int64(0)
+	for _, what := range []string{"call", "round"} {
+		for _, refunds := range []bool{false, true} {
+			user++
+			round, end := context.WithCancel(t.Context())
+			defer end()
+			id, provider := s.buy(t, sale, user), lastMoment{newBooks(fmt.Sprintf("%s %t", what, refunds)), end}
+			if what == "call" {
+				provider.asked = func() {}
+			}
+			p, _, err := s.Start(t.Context(), provider, user, id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ask := s.AskOpen
+			if refunds {
+				ask = s.DrainRefunds
+				if _, err := s.Capture(t.Context(), order.Captured{Provider: provider.name, OrderID: id, PaymentID: p.ID, Amount: price, Ref: "r"}); err != nil {
+					t.Fatal(err)
+				}
+				expect(t, s.Refund(t.Context(), id), nil)
+			}
+			provider.found[p.ID] = order.Found{Status: order.FoundCaptured, Ref: "r", Amount: price}
+			s.exec(t, `update payments set ask_at = now() where id = $1`, p.ID)
+			all.Go(func() {
+				if n, err := ask(round, provider); n != 1 || err != nil {
+					t.Errorf("at the end of the %s: %d, %v", what, n, err)
+				}
+			})
+		}
+	}
+	all.Wait()
+	if got, want := s.read(t, `select status from payments order by 1`), []string{"captured", "captured", "refunded", "refunded"}; !cmp.Equal(got, want) {
+		t.Error(cmp.Diff(want, got))
+	}
+	s.checkInvariants(t)
+}
+
 // Equal references of two providers are two captures, and each provider refunds its own.
 func TestTwoProvidersDoNotMeet(t *testing.T) {
 	s := newShop(t)

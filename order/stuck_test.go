@@ -2,6 +2,7 @@ package order_test
 
 import (
 	"errors"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -28,22 +29,22 @@ func newPhone() phone {
 	return p
 }
 
-// rings returns a call that the shop makes now, in a process of its own, and a function that answers it and waits until the shop
-// has heard.
-func (p phone) rings(t *testing.T, s testShop) (answer func(error)) {
+// rings returns a call that the shop makes now, in a process of its own: a function that answers it, waits until
+// the shop has heard, and returns what the shop reports.
+func (p phone) rings(t *testing.T, s testShop) (answer func(error) error) {
 	t.Helper()
 	process := order.New(s.db, order.Config{})
 	s.askNow(t)
-	heard := make(chan struct{})
+	heard := make(chan error, 1)
 	go func() {
-		defer close(heard)
-		process.DrainRefunds(t.Context(), p) // its error is the answer
+		_, err := process.DrainRefunds(t.Context(), p)
+		heard <- err
 	}()
 	select {
 	case call := <-p.calls:
-		return func(err error) {
+		return func(err error) error {
 			call <- err
-			<-heard
+			return <-heard
 		}
 	case <-time.After(sandboxtest.Hang):
 		t.Fatal("the provider is not asked")
@@ -62,7 +63,7 @@ func TestARefundIsMadeOnce(t *testing.T) {
 		"no balance, and the staff closes it": func(t *testing.T, p phone, byHand, again func() error, is func(string)) {
 			p.rings(t, s)(noBalance)
 			is("refund_due no balance refused")
-			if n, err := s.DrainRefunds(t.Context(), p); n != 0 || err != nil {
+			if n, err := s.DrainRefunds(t.Context(), newBooks("wechat")); n != 0 || err != nil {
 				t.Errorf("it is asked for once more: %d, %v", n, err)
 			}
 			expect(t, byHand(), nil)
@@ -82,8 +83,10 @@ func TestARefundIsMadeOnce(t *testing.T) {
 		"the staff closes it while the provider is silent": func(t *testing.T, p phone, byHand, again func() error, is func(string)) {
 			answer := p.rings(t, s)
 			expect(t, byHand(), order.ErrMayRefund)
+			// The call is out for as long as this test runs.
+			s.exec(t, `update payments set asked_at = now() + interval '1 hour' where id = $1`, s.lastPayment(t))
 			expect(t, again(), nil)
-			if n, err := s.DrainRefunds(t.Context(), p); n != 0 || err != nil {
+			if n, err := s.DrainRefunds(t.Context(), newBooks("wechat")); n != 0 || err != nil {
 				t.Errorf("it is asked for while a call is out: %d, %v", n, err)
 			}
 			answer(nil)
@@ -127,6 +130,15 @@ func TestARefundIsMadeOnce(t *testing.T) {
 			old(nil)
 			is("refunded  asked")
 			expect(t, byHand(), order.ErrWrongStatus)
+		},
+		"an old yes after the staff closed it": func(t *testing.T, p phone, byHand, _ func() error, is func(string)) {
+			old, newer := p.rings(t, s), p.rings(t, s)
+			newer(noBalance)
+			expect(t, byHand(), nil)
+			if err := old(nil); err == nil || !strings.Contains(err.Error(), s.lastPayment(t).String()) || !strings.Contains(err.Error(), "returned twice") {
+				t.Errorf("the shop reports %v, want the payment, and that its money may have been returned twice", err)
+			}
+			is("refunded  asked")
 		},
 		"four close it and four have it asked again": func(t *testing.T, p phone, byHand, again func() error, _ func(string)) {
 			p.rings(t, s)(noBalance)
