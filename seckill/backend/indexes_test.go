@@ -2,6 +2,8 @@ package backend_test
 
 import (
 	"context"
+	"log/slog"
+	"strings"
 	"testing"
 
 	"miaosha/seckill/backend"
@@ -42,7 +44,7 @@ func TestAnUpgradeBuildsIndexesBesidePurchases(t *testing.T) {
 		}()
 	}
 	sandboxtest.Until(t, "the upgrade waits for the purchase", func() bool {
-		return number(t, look, `select count(*) from pg_locks where not granted`) > 0
+		return number(t, look, `select count(*) from pg_stat_activity where datname = current_database() and pg_blocking_pids(pid) <> '{}'`) > 0
 	})
 	do(t, look, `set lock_timeout = '10s'`)
 	if _, err := look.Exec(t.Context(), order, 2); err != nil {
@@ -61,5 +63,44 @@ func TestAnUpgradeBuildsIndexesBesidePurchases(t *testing.T) {
 	}
 	if n := number(t, look, `select count(*) from pg_class where relname = 'orders_pending_expiry'`); n != 0 {
 		t.Error("the old index is there")
+	}
+}
+
+// An index that another process builds looks like one that an interrupted build has left: it is not valid. An upgrade leaves it alone
+// as long as that process has the lock.
+func TestAnUpgradeWaitsForOneThatBuildsIndexes(t *testing.T) {
+	at, rdb := emptyDatabase(t), sandboxtest.RedisURL(t)
+	look := connect(t, at)
+	if _, err := look.PgConn().Exec(t.Context(), schema(t)+ten+`create index orders_pending on orders (sale_id, expires_at) where status = 'pending';
+		update pg_index set indisvalid = false where indexrelid = 'orders_pending'::regclass`).ReadAll(); err != nil {
+		t.Fatal(err)
+	}
+	const built = `select to_regclass('orders_pending')::oid::integer`
+	before := number(t, look, built)
+	if n := number(t, look, `select count(pg_advisory_lock(x'6d69616f69647873'::bigint))`); n != 1 {
+		t.Fatal("no lock")
+	}
+	var log sandboxtest.SyncBuffer
+	upgraded := make(chan error, 1)
+	go func() {
+		s, err := backend.Open(t.Context(), backend.Config{DatabaseURL: at, RedisURL: rdb, Secret: secret, Pools: usual}, schema(t), slog.New(slog.NewTextHandler(&log, nil)))
+		if err == nil {
+			s.Close()
+		}
+		upgraded <- err
+	}()
+	sandboxtest.Until(t, "the upgrade waits, or has ended", func() bool {
+		return len(upgraded) > 0 || strings.Contains(log.String(), "waits for another process, which builds its indexes")
+	})
+	if n := number(t, look, built); n != before || len(upgraded) > 0 {
+		t.Fatalf("the index was %d, and is %d", before, n)
+	}
+	do(t, look, `update pg_index set indisvalid = true where indexrelid = 'orders_pending'::regclass`)
+	do(t, look, `select pg_advisory_unlock_all()`)
+	if err := <-upgraded; err != nil {
+		t.Error(err)
+	}
+	if n := number(t, look, built); n != before {
+		t.Error("the upgrade has built the index of the other process again")
 	}
 }

@@ -346,7 +346,7 @@ func applySchema(ctx context.Context, conn *pgx.Conn, look *pgxpool.Pool, schema
 	case theirs < ours:
 		stop := sayWhoIsWaitedFor(ctx, conn, look, log)
 		if theirs > 0 {
-			err = buildIndexes(ctx, conn, schema, theirs)
+			err = buildIndexes(ctx, conn, look, schema, theirs, log)
 		}
 		if err == nil {
 			theirs, err = upgrade(ctx, conn, schema, ours)
