@@ -436,6 +436,9 @@ func (c *costShop) sells(t *testing.T, must func(error)) {
 	must(err)
 	must(orders.Decline(ctx, "provider", declined.ID, "no money"))
 	must(again(func() error { return orders.Cancel(ctx, buyer+3, placed[3]) }))
+	if _, err = orders.OpenPayment(ctx, "provider", buyer+3, placed[3]); !errors.Is(err, order.ErrWrongStatus) {
+		t.Errorf("a payment of a cancelled order: %v", err)
+	}
 	_, err = orders.Outcomes(ctx, sale, []int64{buyer, buyer + 9})
 	must(err)
 	_, err = orders.Owners(ctx, sale, "direct:")
