@@ -478,8 +478,22 @@ func (v *visitor) shows(name, text string) {
 // until waits until a JavaScript expression is true in the page that the tab shows.
 func (v *visitor) until(condition, expression string) {
 	v.t.Helper()
-	ask(v, "wait until "+condition, here[bool](becoming(`Boolean(await (`+expression+`))`)))
+	for shown := ""; ; {
+		at := ask(v, "wait until "+condition, here[string](becoming(`(async () => {
+			try { if (await (`+expression+`)) return 'there'; } catch {}
+			const atWork = `+atWork+`;
+			return atWork !== `+quoted(shown)+` && atWork;
+		})()`)))
+		if at == "there" {
+			return
+		}
+		shown = at
+	}
 }
+
+// atWork is what the page shows of the lab's job that it waits for: its place in the line, or its figures. The lab does one job at a time
+// for all tests together, so as long as these change, no job hangs.
+const atWork = `[...document.querySelectorAll('.live')].map((job) => 'at work: ' + job.innerText).join()`
 
 // registers fills in the form. In the sandbox the page fills in the code.
 func (v *visitor) registers(phone, nickname string) {
@@ -544,6 +558,14 @@ type sandboxShop struct {
 	env         []string
 	redis       *redis.Client
 	databaseURL string
+	*people
+}
+
+// people are the users of a sandbox who are given out to its tests.
+type people struct {
+	mu     sync.Mutex
+	users  []*sandboxtest.Buyer // who were not given out yet
+	keeper string               // the token of the administrator's session
 }
 
 // sandboxOfAll is the sandbox that the browser tests share: one has a Postgres of its own, whose start costs more
@@ -552,10 +574,6 @@ var sandboxOfAll struct {
 	once sync.Once
 	shop sandboxShop
 	ends []func()
-
-	mu     sync.Mutex
-	users  []*sandboxtest.Buyer // who were not given out yet
-	keeper string               // the token of the administrator's session
 }
 
 // sharedSandbox returns the sandbox that the browser tests share. It asks for sums, as a shop does, and has no
@@ -591,30 +609,30 @@ func (all ofAllTests) TempDir() string {
 	return dir
 }
 
-// user returns a user of the shared sandbox whom no test has had, with a session.
+// user returns a user of the sandbox whom no test has had, with a session.
 func (s sandboxShop) user(t *testing.T) *sandboxtest.Buyer {
 	t.Helper()
-	sandboxOfAll.mu.Lock()
-	defer sandboxOfAll.mu.Unlock()
-	if len(sandboxOfAll.users) == 0 {
-		sandboxOfAll.users = s.Buyers(t, 50, "")
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.users) == 0 {
+		s.users = s.Buyers(t, 50, "")
 	}
-	u := sandboxOfAll.users[0]
-	sandboxOfAll.users = sandboxOfAll.users[1:]
+	u := s.users[0]
+	s.users = s.users[1:]
 	return u
 }
 
-// keeper returns the token of a session of the shared sandbox's administrator.
+// keeper returns the token of a session of the sandbox's administrator.
 func (s sandboxShop) keeper(t *testing.T) string {
 	t.Helper()
-	sandboxOfAll.mu.Lock()
-	defer sandboxOfAll.mu.Unlock()
-	if sandboxOfAll.keeper == "" {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.people.keeper == "" {
 		var in struct{ Token string }
 		sandboxtest.Call("POST", s.URL+"/api/login", "", `{"phone":"13900000000","password":"miaosha-demo"}`).Read(t, &in)
-		sandboxOfAll.keeper = in.Token
+		s.people.keeper = in.Token
 	}
-	return sandboxOfAll.keeper
+	return s.people.keeper
 }
 
 // account registers a user with the password of registers, and returns the phone.
@@ -671,7 +689,7 @@ func openSandboxShop(t testing.TB, more ...string) sandboxShop {
 	home := sandboxtest.Home(t)
 	env := append([]string{"HOME=" + home, "PATH=" + os.Getenv("PATH"), "MIAOSHA_DATA_DIR=" + filepath.Join(home, "data"),
 		"MIAOSHA_ADDR=127.0.0.1:0", "MIAOSHA_OPS_ADDR=off", "MIAOSHA_SANDBOX_REDIS=" + sandboxtest.Kind(), "MIAOSHA_TIME_ZONE=Asia/Shanghai", "MIAOSHA_LOG_LEVEL=debug"}, more...)
-	s := sandboxShop{Shop: sandboxtest.Open(t, env), env: env}
+	s := sandboxShop{Shop: sandboxtest.Open(t, env), env: env, people: &people{}}
 	t.Cleanup(func() {
 		s.End(syscall.SIGTERM)
 		s.printsNoSecret(t)
