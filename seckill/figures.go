@@ -18,6 +18,7 @@ type Figures struct {
 	Queued   int                   // tickets in the order queue
 	Oldest   time.Duration         // since the oldest of them was granted, by the clock of Redis; 0 if none has waited
 	Breaker  string                // of Redis: closed, half-open or open; off without a gate
+	Opened   int64                 // times that the breaker opened, also again while it was half open
 	Reserve  prometheus.Metric     // a histogram: seconds of a reserve call, Redis's part of a purchase
 	Settling prometheus.Metric     // the same of a settle transaction, Postgres's part
 }
@@ -64,7 +65,7 @@ func (m *metrics) countSettled(sale int64, results []order.Result) {
 func (e *Engine) Figures() Figures {
 	f := Figures{Sales: map[int64]SaleFigures{}, Breaker: "off", Reserve: e.metrics.reserve, Settling: e.metrics.settle}
 	if !e.cfg.gateOff() {
-		f.Breaker = e.lanes.gate.BreakerState()
+		f.Breaker, f.Opened = e.lanes.gate.BreakerState(), e.lanes.gate.BreakerOpened()
 	}
 	f.Queued = e.queue.queued()
 	f.Oldest = e.queue.oldest(e.clock.Now())

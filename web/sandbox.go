@@ -173,11 +173,13 @@ func (s *Server) startFault(w http.ResponseWriter, r *http.Request, by admin.By)
 }
 
 func (s *Server) showFault(w http.ResponseWriter, _ *http.Request, _ admin.By) error {
+	now := s.Rush.Figures()
 	return ok(w, 200, struct {
 		Can     map[string]string `json:"can"`
 		Lesson  any               `json:"lesson"`
 		Breaker string            `json:"breaker"` // of this process: closed, half-open or open; off without a gate
-	}{s.Demo.Teacher.Can(), s.Demo.Teacher.State(), s.Rush.Figures().Breaker})
+		Opened  int64             `json:"opened"`  // how many times it opened since this process began
+	}{s.Demo.Teacher.Can(), s.Demo.Teacher.State(), now.Breaker, now.Opened})
 }
 
 // demoLogin logs in a demo account with its public password, by the rules of every log-in.

@@ -3,6 +3,7 @@ package gate
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/sony/gobreaker/v2"
@@ -21,6 +22,7 @@ const (
 // waits for a probe.
 type breaker struct {
 	*gobreaker.TwoStepCircuitBreaker[struct{}]
+	opened  atomic.Int64
 	timeout bool // the call that ends now had no reply; guarded by the circuit breaker's own lock
 }
 
@@ -35,6 +37,11 @@ func newBreaker(probeEvery time.Duration) *breaker {
 		ReadyToTrip: func(c gobreaker.Counts) bool {
 			return c.ConsecutiveFailures >= 3 || c.TotalFailures >= 5 && c.TotalFailures*10 >= c.Requests || b.timeout
 		},
+		OnStateChange: func(_ string, _, to gobreaker.State) {
+			if to == gobreaker.StateOpen {
+				b.opened.Add(1)
+			}
+		},
 	})
 	return b
 }
@@ -46,6 +53,9 @@ func (g *Gate) Available() bool { return g.breaker.closed() }
 
 // BreakerState returns closed, half-open or open. Redis is called while it is closed; otherwise background work alone probes it.
 func (g *Gate) BreakerState() string { return g.breaker.State().String() }
+
+// BreakerOpened returns how many times Redis was found away: an open breaker may be closed again before anyone looks.
+func (g *Gate) BreakerOpened() int64 { return g.breaker.opened.Load() }
 
 // call makes one guarded call with a time limit of its own, because a caller that stops waiting is not a failure of Redis.
 // Its errors are those of f, ErrUnavailable if f was not called, or ErrBusy if ctx had ended before.

@@ -35,6 +35,9 @@ func TestBreakerOpens(t *testing.T) {
 		if g.Available() == c.open {
 			t.Errorf("%s: available %v", name, g.Available())
 		}
+		if opened := g.BreakerOpened() == 1; opened != c.open {
+			t.Errorf("%s: opened %d times", name, g.BreakerOpened())
+		}
 	}
 }
 

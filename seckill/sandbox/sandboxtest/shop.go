@@ -36,11 +36,18 @@ func Home(t testing.TB) string {
 	return dir
 }
 
-// Command runs one command of the shop, and returns when it has ended.
+// Command runs one command of the shop, and returns when it has ended. It has as long as the test: on a busy machine some commands have
+// work for minutes.
 func Command(t testing.TB, env []string, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
 	binary := Binary(t) // a busy machine takes more than the minute to build it
-	ctx, cancel := context.WithTimeout(context.Background(), Hang)
+	until := time.Now().Add(Hang)
+	if of, is := t.(*testing.T); is {
+		if end, limited := of.Deadline(); limited {
+			until = end.Add(-Hang / 10) // so that the test can say what the command has printed
+		}
+	}
+	ctx, cancel := context.WithDeadline(context.Background(), until)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, binary, args...)
 	cmd.Env = env
