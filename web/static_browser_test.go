@@ -462,9 +462,7 @@ func (v *visitor) evaluates(expression string) string {
 // becomes waits until the value of a JavaScript expression is a text. what names the value in a message.
 func (v *visitor) becomes(what, expression, text string) {
 	v.t.Helper()
-	ctx, cancel := context.WithTimeout(v.ctx, sandboxtest.Hang)
-	defer cancel()
-	if _, err := chromedp.Run(ctx, here[bool](becoming(`(await (`+expression+`)) === `+quoted(text)))); err != nil {
+	if err := v.waits(`(await (` + expression + `)) === ` + quoted(text)); err != nil {
 		v.fails("%s: %v: %q, want %q", what, err, v.evaluates(`(async () => String(await (`+expression+`)))()`), text)
 	}
 }
@@ -478,22 +476,30 @@ func (v *visitor) shows(name, text string) {
 // until waits until a JavaScript expression is true in the page that the tab shows.
 func (v *visitor) until(condition, expression string) {
 	v.t.Helper()
-	for shown := ""; ; {
-		at := ask(v, "wait until "+condition, here[string](becoming(`(async () => {
-			try { if (await (`+expression+`)) return 'there'; } catch {}
-			const atWork = `+atWork+`;
-			return atWork !== `+quoted(shown)+` && atWork;
-		})()`)))
-		if at == "there" {
-			return
-		}
-		shown = at
+	if err := v.waits(expression); err != nil {
+		v.fails("wait until %s: %v", condition, err)
 	}
 }
 
-// atWork is what the page shows of the lab's job that it waits for: its place in the line, or its figures. The lab does one job at a time
-// for all tests together, so as long as these change, no job hangs.
-const atWork = `[...document.querySelectorAll('.live')].map((job) => 'at work: ' + job.innerText).join()`
+// waits waits until an expression is true, for sandboxtest.Hang at most. While the page shows a job of the lab at work or in the line, no
+// time counts: the lab does one job at a time for all tests together, and each has a limit of its own, of minutes for an exercise.
+func (v *visitor) waits(expression string) error {
+	const there, atWork = "there", "at work"
+	for {
+		ctx, cancel := context.WithTimeout(v.ctx, sandboxtest.Hang)
+		is, err := chromedp.Run(ctx, here[string](`(async () => {
+			let looks = 0;
+			return await `+becoming(`(async () => {
+				try { if (await (`+expression+`)) return '`+there+`'; } catch {}
+				return ++looks > 100 && document.querySelector('section.live') && '`+atWork+`';
+			})()`)+`;
+		})()`))
+		cancel()
+		if err != nil || is == there {
+			return err
+		}
+	}
+}
 
 // registers fills in the form. In the sandbox the page fills in the code.
 func (v *visitor) registers(phone, nickname string) {
