@@ -473,13 +473,14 @@ func (c *costShop) commands() (n int) {
 	return n
 }
 
-// done returns the least work that a request has made in some tries: the shop's own background works beside it.
-func (c *costShop) done(row cost, header, query, body string) (least work, status int) {
+// done returns the least work that a request has made in three tries, or in fewer if that is no more than the most: the shop's own
+// background works beside it.
+func (c *costShop) done(row cost, header, query string, most work) (least work, status int) {
 	c.t.Helper()
 	least = work{1 << 60, 1 << 60, 1 << 60, 0}
 	var before, after runtime.MemStats
 	for range 3 {
-		raw := c.request(row, header, query, body)
+		raw := c.request(row, header, query, "")
 		rows, commands := c.rowsRead(), c.commands()
 		runtime.ReadMemStats(&before)
 		var err error
@@ -489,6 +490,9 @@ func (c *costShop) done(row cost, header, query, body string) (least work, statu
 		runtime.ReadMemStats(&after)
 		least.commands = min(least.commands, c.commands()-commands-1)
 		least.rows, least.kb = min(least.rows, c.rowsRead()-rows), min(least.kb, int(after.TotalAlloc-before.TotalAlloc)>>10)
+		if least.rows <= most.rows && least.commands <= most.commands && least.kb <= most.kb {
+			break
+		}
 	}
 	return least, status
 }
@@ -544,18 +548,24 @@ func TestTheWorkOfEveryRouteIsBounded(t *testing.T) {
 	c := openCostShop(t, openWorld(t, 1), rows)
 	headers, query := allHostile()
 	for _, row := range costs {
-		_, plain := c.done(row, "", "", "")
-		got, status := c.done(row, headers, query, "")
-		if status != plain {
-			t.Errorf("%s: %d, and with all that is hostile %d: it does not reach what the plain request does", row.route, plain, status)
+		var plain int
+		for range 2 { // the first one may have paused the sale, which the next one is refused
+			var err error
+			if plain, err = c.send(c.request(row, "", "", "")); err != nil {
+				t.Fatalf("%s: %v", row.route, err)
+			}
 		}
 		most := row.most
 		most.rows += most.tables * rows
 		if most.kb == 0 {
 			most.kb = 20 * most.tables * rows / 10
 		}
+		got, status := c.done(row, headers, query, most)
+		if status != plain {
+			t.Errorf("%s: %d, and with all that is hostile %d: it does not reach what the plain request does", row.route, plain, status)
+		}
 		for try := 0; try < 3 && (got.rows > most.rows || got.commands > most.commands); try++ { // what the shop does by itself came between
-			again, _ := c.done(row, headers, query, "")
+			again, _ := c.done(row, headers, query, most)
 			got.rows, got.commands = min(got.rows, again.rows), min(got.commands, again.commands)
 		}
 		if got.rows > most.rows || got.commands > most.commands || got.kb > most.kb || status >= 500 && status != 503 {
