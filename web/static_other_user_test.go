@@ -73,7 +73,7 @@ func (v *visitor) isLoggedOut() {
 func (v *visitor) loads(path string) {
 	v.t.Helper()
 	if strings.Contains(path, "#") {
-		v.goTo("/no-such-page")
+		v.do("leave the page before", chromedp.Navigate("about:blank"))
 	}
 	v.goTo(path)
 }
