@@ -210,7 +210,7 @@ func TestUnpaidOrderExpiresOnThePage(t *testing.T) {
 	t.Parallel()
 	root := chromium(t)
 	s := sharedSandbox(t)
-	sale := s.sale(t, "--title", "T", "--stock", "1")
+	sale := s.sale(t, "--title", "T", "--stock", "1", "--start=-2m", "--end", "2h") // in its first minute the title says that it is open
 	first, second := visit(t, root, s.URL, "zh-CN"), visit(t, root, s.URL, "en-GB")
 	for _, v := range []*visitor{first, second} {
 		v.isLoggedIn(s.user(t).Token)
