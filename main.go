@@ -80,6 +80,7 @@ type commands struct {
 	Bench   operator.Bench   `cmd:"" help:"Load-test a running shop, or one started for it, with thousands of buyers over HTTP, and report."`
 	Lab     operator.Lab     `cmd:"" help:"Sell the same stock to the same buyers with every strategy the courses teach, right and wrong, and compare."`
 	Audit   operator.Audit   `cmd:"" help:"Check the invariants on the live data; exit code 1 and the rows if one is broken."`
+	Archive operator.Archive `cmd:"" help:"Move old rows of sales that have ended to files, with a count and a checksum that an audit reads back."`
 	Config  settings         `cmd:"" help:"Print the effective settings, secrets masked."`
 	Reset   operator.Reset   `cmd:"" help:"Delete the data of the sandbox, so that a class can start again."`
 	Version operator.Version `cmd:"" help:"Print version, commit and Go."`

@@ -28,7 +28,7 @@ create table if not exists shop (
 
 insert into shop default values on conflict do nothing;
 
--- The upgrades from version 5, 6 and 7. They come first: their locks are the strongest, and in the order in which every
+-- The upgrades from version 5, 6, 7 and 11. They come first: their locks are the strongest, and in the order in which every
 -- transaction of the shop takes them. Plain reads of orders go on: one that has begun there may wait for sales.
 do $$
 begin
@@ -61,6 +61,12 @@ begin
         alter table users add constraint users_role_check check (role in ('buyer', 'viewer', 'admin'));
         alter table users add column disabled_at timestamptz, add column password_due boolean not null default false,
                           add column revoked_at timestamptz;
+    end if;
+    if to_regclass('sales') is not null
+       and not exists (select from pg_attribute where attrelid = to_regclass('sales') and attname = 'archived_at') then -- of version 11
+        lock table sales in access exclusive mode;
+        lock table orders in exclusive mode;
+        alter table sales add column archived_at timestamptz;
     end if;
 end $$;
 
@@ -212,6 +218,8 @@ create table if not exists sales (
     priced_at  timestamptz,
     -- Until then Redis may have a gate of before the last change of the sale; null for a sale that never changed.
     gate_until timestamptz,
+    -- Since then its results and its orders' events may be in files, see archives. It sells nothing any more.
+    archived_at timestamptz,
     constraint stock_within_total check (stock between 0 and total),
     constraint window_not_empty   check (ends_at > starts_at)
 );
@@ -426,7 +434,7 @@ create or replace trigger orders_begin_as_pending before insert on orders
     for each row when (new.status <> 'pending') execute function orders_begin_as_pending();
 create or replace trigger orders_updated after update on orders
     referencing old table as was new table as is_now for each statement execute function orders_updated();
-create or replace trigger order_events_are_append_only before update or delete on order_events
+create or replace trigger order_events_are_append_only before update or truncate on order_events
     for each statement execute function order_events_are_append_only();
 
 -- The upgrades from version 2, 3 and 10. Where nothing is to be added, not even a lock is taken: it would keep readers away.
@@ -478,8 +486,72 @@ begin
     raise exception 'admin_log is append-only' using errcode = 'check_violation';
 end $$;
 
-create or replace trigger admin_log_is_append_only before update or delete or truncate on admin_log
+create or replace trigger admin_log_is_append_only before update or truncate on admin_log
     for each statement execute function admin_log_is_append_only();
+
+-- Archives ----------------------------------------------------------------------------------------------------------
+
+-- The files of miaosha archive (package archive), each with the rows of one table. The file is on disk before its row is here, and
+-- its rows are deleted by a later transaction, which sets gone_at. The files are no part of a dump.
+create table if not exists archives (
+    file       text        primary key, -- in the folder of the archives
+    of_table   text        not null check (of_table in ('ticket_results', 'order_events', 'admin_log', 'pictures')),
+    rows       bigint      not null check (rows > 0),
+    sha256     text        not null check (sha256 ~ '^[0-9a-f]{64}$'), -- of the file's text, not compressed
+    oldest     timestamptz not null, -- the times of its rows
+    newest     timestamptz not null,
+    created_at timestamptz not null default clock_timestamp(),
+    written_by xid8        not null default pg_current_xact_id(), -- the transaction
+    gone_at    timestamptz -- null: its rows are still in their table
+);
+
+create or replace function archives_stay() returns trigger language plpgsql as $$
+begin
+    if tg_op = 'INSERT' then
+        new.written_by := pg_current_xact_id();
+        return new;
+    end if;
+    if old.gone_at is not null or tg_op = 'UPDATE' and to_jsonb(new) - 'gone_at' <> to_jsonb(old) - 'gone_at' then
+        raise exception 'an archive whose rows are gone stays as it is' using errcode = 'check_violation', constraint = 'archives_stay';
+    end if;
+    return case tg_op when 'DELETE' then old else new end;
+end $$;
+
+create or replace trigger archives_stay before insert or update or delete on archives
+    for each row execute function archives_stay();
+
+-- Lets rows go if they are exactly those of an archive that an earlier transaction has committed, and takes note of it there. A row
+-- is a line of JSON, and the lines are in the order of their bytes: sha256sum of the file's text is the sum that is compared.
+create or replace function only_archived_rows_go() returns trigger language plpgsql set timezone = 'UTC' set bytea_output = 'hex' as $$
+declare
+    n   bigint;
+    sum text;
+begin
+    select count(*) into n from gone;
+    if n = 0 then
+        return null;
+    end if;
+    if exists (select from archives where of_table = tg_table_name and rows = n and gone_at is null and written_by <> pg_current_xact_id()) then
+        select encode(sha256(convert_to(string_agg(line || chr(10), '' order by line collate "C"), 'UTF8')), 'hex') into sum
+        from  (select to_jsonb(g)::text as line from gone g) l;
+        update archives set gone_at = clock_timestamp()
+        where  of_table = tg_table_name and rows = n and sha256 = sum and gone_at is null and written_by <> pg_current_xact_id();
+        if found then
+            return null;
+        end if;
+    end if;
+    raise exception '% goes to an archive before it is deleted (miaosha archive)', tg_table_name
+          using errcode = 'check_violation', constraint = 'only_archived_rows_go';
+end $$;
+
+create or replace trigger only_archived_rows_go after delete on ticket_results
+    referencing old table as gone for each statement execute function only_archived_rows_go();
+create or replace trigger only_archived_rows_go after delete on order_events
+    referencing old table as gone for each statement execute function only_archived_rows_go();
+create or replace trigger only_archived_rows_go after delete on admin_log
+    referencing old table as gone for each statement execute function only_archived_rows_go();
+create or replace trigger only_archived_rows_go after delete on pictures
+    referencing old table as gone for each statement execute function only_archived_rows_go();
 
 -- Draws a new incarnation in the place of the one that the caller has read, and reports whether it did: of several processes one
 -- does. replaces is the incarnation whose marks are in Redis, seen has the highest number that Redis has seen of each sequence:
@@ -546,5 +618,5 @@ begin
     end if;
 end $$;
 
-insert into schema_version (version) values (11)
+insert into schema_version (version) values (12)
     on conflict (one) do update set version = excluded.version where schema_version.version < excluded.version;

@@ -39,10 +39,11 @@ func (b Bypass) Bypassed() bool { return b.Bypasses > b.BypassesKnown }
 func (l Locked) Window() error { return window(l.State, l.StartsAt, l.EndsAt, l.Now) }
 
 // Lock locks the sale's row. Every transaction that changes a sale's stock calls it before it
-// touches an order, so no two of them deadlock. It returns ErrNoSale if there is no such sale.
+// touches an order, so no two of them deadlock. An archived sale is closed: results of its tickets are in files, so a ticket that is
+// settled again must get no unit. It returns ErrNoSale if there is no such sale.
 func Lock(ctx context.Context, tx pgx.Tx, id int64) (Locked, error) {
 	rows, _ := tx.Query(ctx, `
-		select s.id, g.title, s.price, s.stock, s.state, s.starts_at, s.ends_at, s.epoch,
+		select s.id, g.title, s.price, s.stock, case when s.archived_at is null then s.state else 'closed' end as state, s.starts_at, s.ends_at, s.epoch,
 		       s.bypasses, s.bypasses_known, clock_timestamp() as now
 		from   sales s join goods g on g.id = s.goods_id
 		where  s.id = $1

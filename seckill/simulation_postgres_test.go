@@ -293,7 +293,7 @@ var pgStatements = func() map[string]pgStatement {
 	byText := map[string]pgStatement{}
 	for sql, s := range map[string]pgStatement{
 		// goods
-		`select s.id, g.title, s.price, s.stock, s.state, s.starts_at, s.ends_at, s.epoch,
+		`select s.id, g.title, s.price, s.stock, case when s.archived_at is null then s.state else 'closed' end as state, s.starts_at, s.ends_at, s.epoch,
 		       s.bypasses, s.bypasses_known, clock_timestamp() as now
 		from   sales s join goods g on g.id = s.goods_id
 		where  s.id = $1

@@ -19,7 +19,7 @@ import (
 
 // Finding is a broken invariant, with the rows that break it (at most 20).
 type Finding struct {
-	Invariant string // I1 to I9, or schema; "": a note, which breaks nothing
+	Invariant string // I1 to I9, schema or archive; "": a note, which breaks nothing
 	Meaning   string
 	Rows      []string
 }
@@ -37,11 +37,11 @@ var ErrBroken = errors.New("an invariant is broken")
 // Run audits both stores. It prints each broken invariant, and notes that break nothing. clean reports whether every
 // invariant holds. If a store fails after something was found, Run prints that too, and its error wraps ErrBroken.
 func Run(ctx context.Context, db *pgxpool.Pool, rdb redis.UniversalClient, w io.Writer) (clean bool, err error) {
-	return RunWith(ctx, db, rdb, w, func(string) {})
+	return RunWith(ctx, db, rdb, "", w, func(string) {})
 }
 
-// RunWith is Run that names each part before it checks it.
-func RunWith(ctx context.Context, db *pgxpool.Pool, rdb redis.UniversalClient, w io.Writer, begin func(part string)) (clean bool, err error) {
+// RunWith is Run that also reads the files of the archives in a folder, and names each part before it checks it.
+func RunWith(ctx context.Context, db *pgxpool.Pool, rdb redis.UniversalClient, archives string, w io.Writer, begin func(part string)) (clean bool, err error) {
 	var found, notes []Finding
 	for _, part := range []struct {
 		name  string
@@ -50,6 +50,7 @@ func RunWith(ctx context.Context, db *pgxpool.Pool, rdb redis.UniversalClient, w
 		{"the constraints and triggers of Postgres", func() ([]Finding, error) { return Defences(ctx, db) }},
 		{"the schema of Postgres", func() ([]Finding, error) { return Schema(ctx, db) }},
 		{"the rows of Postgres", func() ([]Finding, error) { return Postgres(ctx, db) }},
+		{"the archives", func() ([]Finding, error) { return Archives(ctx, db, archives) }},
 		{"the accounts of orders", func() ([]Finding, error) { return lostAccounts(ctx, db) }},
 		{"the gates and journals in Redis", func() ([]Finding, error) { return Gates(ctx, db, rdb) }},
 		{"the dead letters in Redis", func() ([]Finding, error) { return deadLetters(ctx, db, rdb) }},

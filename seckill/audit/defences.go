@@ -77,7 +77,8 @@ var defences = []defence{
 	trigger("I8", "the trigger that refuses an order which does not begin as pending", "orders", "orders_begin_as_pending",
 		forEachRow|before|onInsert, "(new.status <> 'pending'::text)"),
 	trigger("I8", "the trigger that refuses invalid status changes of orders and records the others", "orders", "orders_updated", onUpdate, ""),
-	trigger("I8", "the trigger that keeps the history of orders append-only", "order_events", "order_events_are_append_only", onUpdate|onDelete, ""),
+	trigger("I8", "the trigger that keeps the history of orders append-only", "order_events", "order_events_are_append_only", onUpdate, ""),
+	trigger("I8", "the trigger that lets the history of orders go to an archive alone", "order_events", "only_archived_rows_go", onDelete, ""),
 	trigger("I9", "the trigger that lets a sale's gate follow a change of its state, window or total", "sales", "sales_changed", forEachRow|before|onUpdate,
 		"old.state IS DISTINCT FROM new.state OR old.total IS DISTINCT FROM new.total OR "+
 			"old.starts_at IS DISTINCT FROM new.starts_at OR old.ends_at IS DISTINCT FROM new.ends_at",

@@ -18,6 +18,7 @@ type Extent struct {
 	Sales, Orders, Payments int
 	Tickets                 int // with a result in Postgres
 	Gates, Waiting          int // gates in Redis; tickets in their journals
+	Archives, Archived      int // files of miaosha archive, and the rows that are in them alone
 }
 
 // Read returns what an audit of these stores reads.
@@ -27,7 +28,8 @@ func Read(ctx context.Context, db *pgxpool.Pool, rdb redis.UniversalClient) (e E
 	e.Redis = redisAddress(rdb)
 	err = db.QueryRow(ctx, `
 		select (select count(*) from sales), (select count(*) from orders), (select count(*) from payments),
-		       (select count(*) from ticket_outcomes)`).Scan(&e.Sales, &e.Orders, &e.Payments, &e.Tickets)
+		       (select count(*) from ticket_outcomes), (select count(*) from archives), (select coalesce(sum(rows), 0)::bigint from archives where gone_at is not null)`).
+		Scan(&e.Sales, &e.Orders, &e.Payments, &e.Tickets, &e.Archives, &e.Archived)
 	if err != nil {
 		return e, fmt.Errorf("count the rows of Postgres: %w", err)
 	}
@@ -43,8 +45,12 @@ func Read(ctx context.Context, db *pgxpool.Pool, rdb redis.UniversalClient) (e E
 
 // String returns the extent as one line.
 func (e Extent) String() string {
-	return fmt.Sprintf("%s, %s, %s and %s with a result in Postgres (%s); %s and %s in journals in Redis (%s)", count(e.Sales, "sale"), count(e.Orders, "order"),
+	text := fmt.Sprintf("%s, %s, %s and %s with a result in Postgres (%s); %s and %s in journals in Redis (%s)", count(e.Sales, "sale"), count(e.Orders, "order"),
 		count(e.Payments, "payment"), count(e.Tickets, "ticket"), e.Postgres, count(e.Gates, "gate"), count(e.Waiting, "ticket"), e.Redis)
+	if e.Archives > 0 {
+		text += fmt.Sprintf("; %s in %s of archives", count(e.Archived, "row"), count(e.Archives, "file"))
+	}
+	return text
 }
 
 func count(n int, thing string) string {

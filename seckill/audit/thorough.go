@@ -14,6 +14,8 @@ import (
 // A purchase is one row, which cannot contradict itself: a pending order whose user or ticket was changed by hand, or that was
 // written by hand together with its unit, is not found. The shop's role may not do the first (deploy/README.md), and the second is what the shop itself does.
 //
+// The events of a sale that is archived may be in files, which Archives reads.
+//
 // No query sums the money of a sale. The sum is right because each captured payment has a paid order of the same price,
 // each paid order has a captured payment, and no order has two.
 var thorough = []query{
@@ -55,9 +57,9 @@ var thorough = []query{
 	{"I8", "a status change of an order does not start at the status before it", `
 		select order_id, was, from_status, to_status
 		from  (select order_id, from_status, to_status,
-		              coalesce(lag(to_status) over (partition by order_id order by id),
-		                       case when from_status = 'new' then 'new' else 'pending' end) as was
-		       from   order_events) e
+		              coalesce(lag(to_status) over (partition by order_id order by e.id),
+		                       case when from_status = 'new' then 'new' when s.archived_at is not null then from_status else 'pending' end) as was
+		       from   order_events e left join sales s on s.id = e.sale_id) e
 		where  from_status <> was`},
 	{"I8", "a history has no order, or an order of another sale", `
 		select e.order_id, e.to_status from order_events e left join orders o on o.id = e.order_id
@@ -66,8 +68,8 @@ var thorough = []query{
 		select o.id, o.status, coalesce(e.last, 'pending') as last_event, coalesce(e.born, 0) as births
 		from   orders o left join
 		      (select order_id, (array_agg(to_status order by id desc))[1] as last, count(*) filter (where from_status = 'new') as born
-		       from   order_events group by order_id) e on e.order_id = o.id
-		where  coalesce(e.last, 'pending') <> o.status or e.born > 1`},
+		       from   order_events group by order_id) e on e.order_id = o.id left join sales s on s.id = o.sale_id
+		where  coalesce(e.last, case when s.archived_at is not null then o.status else 'pending' end) <> o.status or e.born > 1`},
 	// A ticket is epoch:entry:nonce, and the journal entry starts with the milliseconds of Redis TIME: the time of the
 	// grant. A change of the window changes the epoch, so a ticket of the sale's current epoch was granted in the current
 	// window. For a ticket of an older epoch, or of Postgres alone, the window of its grant is unknown.

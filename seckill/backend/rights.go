@@ -17,7 +17,7 @@ const grants = `
 select on schema_version, shop
 update (beat, beaten_at, next_xid) on shop
 select on users, goods, sales, orders, ticket_results, ticket_outcomes, payments, order_events, role_changes
-select on admin_log, addresses, deliveries, sale_plans, pictures
+select on admin_log, addresses, deliveries, sale_plans, pictures, archives
 insert (phone, nickname, password_hash), update (phone, nickname, password_hash, legacy_hash, legacy_salt, generation, password_due) on users
 insert (title, title_en, image, detail, detail_en, list_price, demo), update (title, title_en, image, detail, detail_en, list_price) on goods
 insert (goods_id, price, total, stock, state, starts_at, ends_at), update (price, priced_at, total, stock, state, starts_at, ends_at, epoch, bypasses, bypasses_known) on sales

@@ -44,7 +44,7 @@ var promises = []promise{
 		{"user/session.go", "	return string(text[:])", "	if true {\n		return token\n	}\n	return string(text[:])"}}},
 	{"staff", "./web", "TestEveryRouteForEveryCaller", []edit{{"web/admin.go", "if !slices.Contains(roles, session.Role) {", "if !slices.Contains(roles, session.Role) && false {"}}},
 	{"staff", "./seckill/admin", "TestAnActionIsInTheLogOrDidNotHappen", []edit{{"seckill/admin/admin.go", "		err := a.write(ctx, tx, by)\n", "		var err error\n"}}},
-	{"staff", "./seckill/admin", "TestTheLogIsAppendOnly", []edit{{"schema.sql", "before update or delete or truncate on admin_log", "before truncate on admin_log"}}},
+	{"staff", "./seckill/admin", "TestTheLogIsAppendOnly", []edit{{"schema.sql", "before update or truncate on admin_log", "before truncate on admin_log"}}},
 	{"staff", "./web", "TestWhatTheStaffDoesOutsidePostgresIsALine", []edit{{"web/lab.go", "caller.noted = caller.admin", "caller.noted = false"}}},
 	{"staff", "./user", "TestABanIsLifted", []edit{{"user/ban.go", "values ('miaosha ban lift', 'user.unban', 'user ' || $1::bigint)`", "select 'x', 'x.x', 'x' where $1::bigint < 0`"}}},
 	{"a viewer who collects telephones", "./web", "TestNoOneElseSeesAWholeValue", []edit{{"seckill/admin/orders.go", "	by.sees(Address, &o.Address.Address)\n", ""}}},

@@ -11,6 +11,7 @@ import (
 
 // Audit checks the invariants.
 type Audit struct {
+	archiveFolder
 	Thorough bool `help:"Also try whether the database refuses what it must refuse, in a transaction that is rolled back. On a copy that no shop uses, as the owner of its tables."`
 }
 
@@ -40,7 +41,7 @@ func (a Audit) Run(ctx context.Context, env Env) error {
 				return err
 			}
 		}
-		clean, err := audit.RunWith(ctx, s.Web, s.Redis, p.above(env.verdicts()), func(part string) { p.count("audit: reading %s", part) })
+		clean, err := audit.RunWith(ctx, s.Web, s.Redis, a.of(s), p.above(env.verdicts()), func(part string) { p.count("audit: reading %s", part) })
 		p.clear()
 		fmt.Fprintf(env.Out, "read: %s\n", extent)
 		for _, f := range tried {

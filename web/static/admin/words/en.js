@@ -69,6 +69,7 @@ export default {
   'actions.user': 'People',
   'actions.staff': 'Log-ins, searches and files of the staff',
   'action.live.link': 'Live view: link for guests',
+  'action.shop.archive': 'Old rows moved to an archive',
   'action.user.unban': 'User: ban lifted',
   'action.user.mint': 'User: buyers made by a command',
   'action.lab.run': 'Lab: run',
