@@ -22,10 +22,17 @@ func (s *Server) adminLog(w http.ResponseWriter, r *http.Request, by admin.By) e
 	if err != nil {
 		return err
 	}
+	var archived *time.Time
+	if next == 0 {
+		if archived, err = s.Admin.LogArchived(r.Context(), f); err != nil {
+			return err
+		}
+	}
 	return ok(w, 200, struct {
-		Lines []admin.Line `json:"lines"`
-		Next  int64        `json:"next,omitempty"` // the cursor of the next page
-	}{lines, next})
+		Lines    []admin.Line `json:"lines"`
+		Next     int64        `json:"next,omitempty"`           // the cursor of the next page
+		Archived *time.Time   `json:"archived_until,omitempty"` // on the last page: lines up to then are in files
+	}{lines, next, archived})
 }
 
 // downloadLog streams the lines of a filter as CSV.

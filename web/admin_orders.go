@@ -94,12 +94,13 @@ func (s *Server) adminOrder(w http.ResponseWriter, r *http.Request, by admin.By)
 		listedOrder
 		Nickname  string          `json:"nickname"`
 		SaleState string          `json:"sale_state"`
+		Archived  *time.Time      `json:"archived_at,omitempty"` // history and told may lack what is in files
 		History   []admin.Move    `json:"history"`
 		Payments  []admin.Payment `json:"payments"`
 		Told      []admin.Told    `json:"told"`
 		Ticket    string          `json:"ticket"`
 		Delivery  order.Delivery  `json:"delivery"`
-	}{listed(f.Order), f.Nickname, f.SaleState, f.History, f.Payments, f.Told, f.Ticket, f.Delivery}
+	}{listed(f.Order), f.Nickname, f.SaleState, f.Archived, f.History, f.Payments, f.Told, f.Ticket, f.Delivery}
 	out.Phone = f.BuyerPhone
 	return ok(w, 200, out)
 }

@@ -64,6 +64,15 @@ func (s *Store) Log(ctx context.Context, by By, f LogFilter) (lines []Line, next
 	return s.logPage(ctx, by, f, logPage)
 }
 
+// LogArchived returns until when lines that a filter selects may be in files, nil if none can be.
+func (s *Store) LogArchived(ctx context.Context, f LogFilter) (until *time.Time, err error) {
+	err = s.db.QueryRow(ctx, `select max(newest) from archives where of_table = 'admin_log' and ($1::timestamptz is null or newest >= $1)`, orNull(f.From)).Scan(&until)
+	if err != nil {
+		return nil, fmt.Errorf("look for archived lines of the log: %w", err)
+	}
+	return until, nil
+}
+
 // WholeLog returns all lines of a filter as by sees them, newest first. It keeps a thousand of them at a time, and no transaction open.
 func (s *Store) WholeLog(ctx context.Context, by By, f LogFilter) iter.Seq2[Line, error] {
 	return func(yield func(Line, error) bool) {

@@ -17,6 +17,7 @@ type OrderFile struct {
 	Order
 	Nickname  string // of the buyer
 	SaleState string
+	Archived  *time.Time // since when the sale's rows may be in files: History and Told may lack some then
 	History   []Move
 	Payments  []Payment
 	Told      []Told
@@ -86,8 +87,8 @@ func (s *Store) OrderFile(ctx context.Context, by By, id uuid.UUID) (f OrderFile
 			return err
 		}
 		err := tx.QueryRow(ctx, `
-			select coalesce((select nickname from users where id = $1), ''), coalesce((select state from sales where id = $2), '')`,
-			f.UserID, f.SaleID).Scan(&f.Nickname, &f.SaleState)
+			select coalesce((select nickname from users where id = $1), ''), coalesce((select state from sales where id = $2), ''),
+			       (select archived_at from sales where id = $2)`, f.UserID, f.SaleID).Scan(&f.Nickname, &f.SaleState, &f.Archived)
 		if err != nil {
 			return err
 		}

@@ -50,6 +50,8 @@ type Timeline struct {
 	Steps   []seckill.Step    `json:"steps"`
 	Missing []seckill.Missing `json:"missing"` // processes that may have had a part in it, and are gone
 	Asked   bool              `json:"asked"`   // false: Redis did not reply, so no process was asked
+
+	Archived *time.Time `json:"archived_at,omitempty"` // since when the sale's rows may be in files: steps may be missing then
 }
 
 // ticketForm is epoch:entry:nonce, or the ticket of a shop without its gate.
@@ -133,14 +135,15 @@ func (s *Tickets) inPostgres(ctx context.Context, ticket string) (t Timeline, er
 	first, last, _ := order.OfNumber(ticket)
 	var at time.Time
 	err = s.db.QueryRow(ctx, `
-		select ticket, sale_id, user_id, id, 'ordered', created_at
-		from   orders
-		where  ticket = $1 or id = $2 or id between $3 and $4
-		union  all
-		select ticket, sale_id, user_id, order_id, outcome, created_at
-		from   ticket_results r
-		where  ticket = $1 and not exists (select from orders o where o.ticket = r.ticket)`, ticket, id, first, last).
-		Scan(&t.Ticket, &t.SaleID, &t.UserID, &t.OrderID, &t.State, &at)
+		select t.*, s.archived_at
+		from  (select ticket, sale_id, user_id, id, 'ordered', created_at
+		       from   orders
+		       where  ticket = $1 or id = $2 or id between $3 and $4
+		       union  all
+		       select ticket, sale_id, user_id, order_id, outcome, created_at
+		       from   ticket_results r
+		       where  ticket = $1 and not exists (select from orders o where o.ticket = r.ticket)) t left join sales s on s.id = t.sale_id`, ticket, id, first, last).
+		Scan(&t.Ticket, &t.SaleID, &t.UserID, &t.OrderID, &t.State, &at, &t.Archived)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return t, order.ErrNotFound
 	}

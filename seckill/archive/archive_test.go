@@ -478,6 +478,10 @@ func TestTheAuditReadsTheArchivesBack(t *testing.T) {
 			s.run(t, `set session_replication_role = replica; update archives set gone_at = null where of_table = 'order_events'`)
 		},
 			`update archives set gone_at = now() where of_table = 'order_events'`, "0 of its 4 rows are in order_events, and none was deleted"},
+		{"a row of another sale was deleted", func() {
+			s.run(t, `set session_replication_role = replica; create table kept as select * from order_events where sale_id = `+fmt.Sprint(s.open)+` order by id limit 1;
+				delete from order_events where id in (select id from kept)`)
+		}, `insert into order_events overriding system value select * from kept; drop table kept`, "I8 an order's history does not end at its status"},
 		{"a result has no order", func() {
 			s.run(t, `set session_replication_role = replica; update orders set ticket = '103 of `+fmt.Sprint(s.old)+`' where id = '`+s.orders[0].String()+`'`)
 		}, `update orders set ticket = '100 of ` + fmt.Sprint(s.old) + `' where id = '` + s.orders[0].String() + `'`, "I3 a result in an archive has another order"},

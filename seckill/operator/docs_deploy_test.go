@@ -41,8 +41,10 @@ var (
 func TestDeployFilesNameRealSettings(t *testing.T) {
 	t.Parallel()
 	known := map[string]bool{}
-	for _, m := range helpVariable.FindAllStringSubmatch(sandboxtest.MustCommand(t, os.Environ(), "--help"), -1) {
-		known[m[1]] = true
+	for _, args := range [][]string{{"--help"}, {"archive", "--help"}} {
+		for _, m := range helpVariable.FindAllStringSubmatch(sandboxtest.MustCommand(t, os.Environ(), args...), -1) {
+			known[m[1]] = true
+		}
 	}
 	if !known["MIAOSHA_ADDR"] || !known["DATABASE_URL"] {
 		t.Fatalf("the help names the variables %v", known)

@@ -35,7 +35,7 @@ func (c Ticket) Run(ctx context.Context, env Env) error {
 		t, err := admin.NewTickets(s.Web, s.Redis).Timeline(ctx, c.ID)
 		switch {
 		case errors.Is(err, order.ErrNotFound):
-			return fmt.Errorf("no process knows ticket %s, and neither does Postgres", c.ID)
+			return fmt.Errorf("no process knows ticket %s, and neither does Postgres; the result of an old one may be in an archive (miaosha archive)", c.ID)
 		case err != nil:
 			return err
 		case c.JSON:
@@ -68,6 +68,9 @@ func printTimeline(out io.Writer, t admin.Timeline) error {
 	}
 	if err := w.Flush(); err != nil {
 		return err
+	}
+	if t.Archived != nil {
+		fmt.Fprintf(out, "the sale was archived at %s: older steps are in the files of miaosha archive\n", t.Archived.Local().Format("2006-01-02 15:04:05"))
 	}
 	for _, m := range t.Missing {
 		fmt.Fprintf(out, "missing: process %s, last seen %s: what it remembered is gone\n", m.Process, m.LastSeen.Local().Format("2006-01-02 15:04:05"))

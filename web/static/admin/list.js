@@ -4,10 +4,10 @@ import { html, useEffect, useRef, useState } from '../lib/preact.js';
 import { get } from '../api.js';
 import { errorText, t } from '../i18n.js';
 
-// useList reads a list at path: rows (null until read), the last refusal, and functions that read the next page, if there is
+// useList reads a list at path: rows (null until read), the last reply and refusal, and functions that read the next page, if there is
 // one, and the list again. name is the field of the reply that has the rows.
 export function useList(path, name, params) {
-  const [list, setList] = useState({ rows: null, next: 0 });
+  const [list, setList] = useState({ rows: null, next: 0, last: null });
   const [failed, setFailed] = useState(null);
   const query = params.toString();
   const asked = useRef();
@@ -15,11 +15,11 @@ export function useList(path, name, params) {
     const reply = await get(`${path}?${query}${cursor ? '&cursor=' + cursor : ''}`);
     if (asked.current !== query) return; // the filters have changed meanwhile
     setFailed(reply.ok ? null : reply);
-    if (reply.ok) setList((old) => ({ rows: cursor ? [...old.rows, ...reply.data[name]] : reply.data[name], next: reply.data.next }));
+    if (reply.ok) setList((old) => ({ rows: cursor ? [...old.rows, ...reply.data[name]] : reply.data[name], next: reply.data.next, last: reply.data }));
   };
   useEffect(() => {
     asked.current = query;
-    setList({ rows: null, next: 0 }); // not those of other filters
+    setList({ rows: null, next: 0, last: null }); // not those of other filters
     setFailed(null);
     read();
   }, [query]);

@@ -31,7 +31,9 @@ export function Log({ arg }) {
 function Lines({ list }) {
   if (list.failed && !list.rows) return html`<${Failed} title=${t('admin.failed')} more=${why(list.failed)} onRetry=${list.again} />`;
   if (!list.rows) return html`<p class="blank" role="status">${t('loading')}</p>`;
-  if (!list.rows.length) return html`<p class="blank">${t('log.none')}</p>`;
+  const until = list.last.archived_until;
+  const archived = until && html`<p class="tip" data-test="archived">${t('log.archived', { time: formatTime(until, now()) })}</p>`;
+  if (!list.rows.length) return html`<p class="blank">${t('log.none')}</p>${archived}`;
   return html`
     <div class="scroll" tabindex="0" role="region" aria-label=${t('admin.log')}><table data-test="log">
       <thead><tr>${['at', 'who', 'from', 'what', 'before', 'after'].map((c) => html`<th scope="col">${t('log.' + c)}</th>`)}</tr></thead>
@@ -39,7 +41,7 @@ function Lines({ list }) {
         <td>${formatTime(l.at, now())}</td><td>${l.by_user ? `${l.name} (${l.by_user})` : l.by_login}</td><td>${l.origin}</td>
         <td>${t('action.' + l.action)} · ${l.subject}</td><td><${Document} value=${l.before} /></td><td><${Document} value=${l.after} /></td></tr>`)}</tbody>
     </table></div>
-    <${More} list=${list} />`;
+    <${More} list=${list} />${archived}`;
 }
 
 const Document = ({ value }) => (value === null ? null

@@ -40,6 +40,7 @@ export function OrderFile({ id, may }) {
         ${d.shipped_at && html`<${Fact} name=${t('address.shipped')}><span data-test="shipped">${time(d.shipped_at)} · ${d.carrier} ${d.tracking}</span></${Fact}>`}
       </dl>
       ${may && html`<${Actions} order=${order} reread=${read} />`}
+      ${order.archived_at && html`<p class="tip" data-test="archived">${t('admin.archived', { time: time(order.archived_at) })}</p>`}
       <${List} title=${t('file.history')} rows=${order.history.map((m) => [time(m.at), t(m.from === 'new' ? 'file.new' : 'status.' + m.from) + ' → ' + t('status.' + m.to)])} />
       <${List} title=${t('file.payments')} rows=${order.payments.map((p) => [time(p.updated_at), `¥${yuan(p.amount)}`, t('payment.' + p.status), `${p.provider} ${p.provider_ref}`])} />
       <${List} title=${t('file.told')} rows=${order.told.map((o) => [time(o.at), t('outcome.' + o.outcome), o.ticket])} />

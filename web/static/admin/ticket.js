@@ -41,7 +41,7 @@ export function Ticket({ arg: raw, user, lang }) {
   </section>`;
 }
 
-function Timeline({ role, line: { ticket, sale_id: sale, user_id: user, order_id: order, steps, missing, asked, code } }) {
+function Timeline({ role, line: { ticket, sale_id: sale, user_id: user, order_id: order, steps, missing, asked, code, archived_at: archived } }) {
   const at = (step) => microseconds(step.at);
   return html`
     <dl class="rows">
@@ -51,6 +51,7 @@ function Timeline({ role, line: { ticket, sale_id: sale, user_id: user, order_id
       ${order && html`<div><dt>${t('order.title')}</dt><dd><a href=${(STAFF.includes(role) ? '/admin.html#orders/' : '/order.html?id=') + order}><code>${order}</code></a></dd></div>`}
     </dl>
     ${!asked && html`<p class="tip" role="status">${t('ticket.notAsked')}</p>`}
+    ${archived && html`<p class="tip" data-test="archived">${t('admin.archived', { time: formatTime(archived, now()) })}</p>`}
     ${missing.map((m) => html`<p class="tip" key=${m.process + m.started} data-test="missing-process">
       ${t('ticket.missing', { process: m.process, time: formatTime(m.last_seen, now()) })}</p>`)}
     <ol class="steps" data-test="steps">${steps.map((step, i) => html`

@@ -4,7 +4,7 @@ export default {
   'admin.ticket': 'Follow a ticket',
   'ticket.which': 'A ticket (epoch:entry:nonce), or the id of an order',
   'ticket.follow': 'Follow',
-  'ticket.unknown': 'No process knows this ticket, and neither does Postgres.',
+  'ticket.unknown': 'No process knows this ticket, and neither does Postgres. The result of an old ticket may be in an archive (miaosha archive).',
   'ticket.ticket': 'Ticket',
   'ticket.sale': 'Sale',
   'ticket.user': 'User',

@@ -2,7 +2,7 @@ export default {
   'admin.ticket': '跟踪排队号',
   'ticket.which': '排队号（epoch:entry:nonce）或订单号',
   'ticket.follow': '跟踪',
-  'ticket.unknown': '没有进程记得这个排队号，Postgres 里也没有。',
+  'ticket.unknown': '没有进程记得这个排队号，Postgres 里也没有。很久以前的结果可能已归档（miaosha archive）。',
   'ticket.ticket': '排队号',
   'ticket.sale': '秒杀',
   'ticket.user': '用户',
