@@ -528,9 +528,6 @@ declare
     sum text;
 begin
     select count(*) into n from gone;
-    if n = 0 then
-        return null;
-    end if;
     if exists (select from archives where of_table = tg_table_name and rows = n and gone_at is null and written_by <> pg_current_xact_id()) then
         select encode(sha256(convert_to(string_agg(line || chr(10), '' order by line collate "C"), 'UTF8')), 'hex') into sum
         from  (select to_jsonb(g)::text as line from gone g) l;
