@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/chromedp/chromedp"
+	"github.com/jackc/pgx/v5"
 
 	"miaosha/seckill/sandbox/sandboxtest"
 )
@@ -36,6 +37,7 @@ func TestStaffWorkOnPeople(t *testing.T) {
 	if _, err := shop.connect().Exec(t.Context(), `update users set nickname = 'a+b & 5%' where phone = '13811112222'`); err != nil {
 		t.Fatal(err)
 	}
+	archived := shop.archives(t)
 	for i, device := range []struct {
 		name, language, color string
 		width                 int64
@@ -78,12 +80,43 @@ func TestStaffWorkOnPeople(t *testing.T) {
 			&& location.hash === '#log/action=user'`)
 		v.fits(device.width)
 		v.shoots("admin-log-" + device.name)
+		for _, page := range []string{"log/subject=sale%207000", "orders/" + archived, "ticket=" + archived} {
+			v.evaluates(`location.hash = '#` + page + `'`)
+			v.until(page+" says that the rest is in files", `document.querySelector('[data-test="archived"]')?.textContent.includes('miaosha archive') && location.hash === '#`+page+`'`)
+			v.fits(device.width)
+			v.shoots("admin-archived-" + page[:3] + "-" + device.name)
+		}
+		v.clicks("section-log")
+		v.sees(test("log"))
 		v.evaluates(`window.fetch = () => Promise.reject(new TypeError('away')), ''`)
 		v.chooses("action", "sale")
 		v.do("filter the log, while the shop is away", click(".filters button"))
 		v.until("the page does not show the lines of the former filter", `document.querySelector('main .blank h1') && !document.querySelector('[data-test="log"]')`)
 		v.hasNoErrors()
 	}
+}
+
+// archives adds an order of long ago and a line of the log, moves their old rows to files, and returns the order's id.
+func (s testShop) archives(t *testing.T) (order string) {
+	t.Helper()
+	const id = "00000000-0000-7000-8000-000000000007"
+	if _, err := s.connect().Exec(t.Context(), `
+		set session_replication_role = replica;
+		insert into goods (id, title) overriding system value values (7000, 'an old kettle');
+		insert into sales (id, goods_id, price, total, stock, state, starts_at, ends_at) overriding system value
+		values (7000, 7000, 100, 1, 1, 'published', now() - interval '101 days', now() - interval '100 days');
+		insert into orders (id, user_id, sale_id, ticket, title, price, status, created_at, expires_at)
+		values ('`+id+`', 1, 7000, 'old', 'an old kettle', 100, 'cancelled', now() - interval '101 days', now() - interval '101 days');
+		insert into order_events (order_id, sale_id, from_status, to_status, at) values ('`+id+`', 7000, 'pending', 'cancelled', now() - interval '101 days'),
+		(gen_random_uuid(), 1, 'pending', 'paid', now()); -- the newest row stays
+		insert into admin_log (at, origin, action, subject) values (now() - interval '100 days', 'test', 'sale.close', 'sale 7000'), (now(), 'test', 'sale.close', 'sale 1');
+		reset session_replication_role`, pgx.QueryExecModeSimpleProtocol); err != nil {
+		t.Fatal(err)
+	}
+	if out := sandboxtest.MustCommand(t, s.env, "archive", "--before", "90d", "--dir", t.TempDir()); !strings.Contains(out, "order_events: 1 row in 1 file\nadmin_log: 1 row in 1 file\n") {
+		t.Fatal(out)
+	}
+	return id
 }
 
 // fits fails the test if the page is wider than the screen. It names what sticks out.

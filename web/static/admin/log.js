@@ -33,7 +33,7 @@ function Lines({ list }) {
   if (!list.rows) return html`<p class="blank" role="status">${t('loading')}</p>`;
   const until = list.last.archived_until;
   const archived = until && html`<p class="tip" data-test="archived">${t('log.archived', { time: formatTime(until, now()) })}</p>`;
-  if (!list.rows.length) return html`<p class="blank">${t('log.none')}</p>${archived}`;
+  if (!list.rows.length) return html`${archived}<p class="blank">${t('log.none')}</p>`;
   return html`
     <div class="scroll" tabindex="0" role="region" aria-label=${t('admin.log')}><table data-test="log">
       <thead><tr>${['at', 'who', 'from', 'what', 'before', 'after'].map((c) => html`<th scope="col">${t('log.' + c)}</th>`)}</tr></thead>

@@ -15,7 +15,7 @@ export default {
   'action.sale.close': 'Sale: close',
   'log.none': 'No such line',
   'log.archived': ({ time }) => `Older lines, up to ${time}, are in the files of miaosha archive.`,
-  'admin.archived': ({ time }) => `This sale was archived on ${time}: its older steps are in the files of miaosha archive.`,
+  'admin.archived': ({ time }) => `This sale was archived (${time}). Its older steps are in the files of miaosha archive.`,
 
   'log.at': 'Time',
   'log.who': 'By',

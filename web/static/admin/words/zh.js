@@ -15,7 +15,7 @@ export default {
   'action.sale.close': '秒杀：关闭',
   'log.none': '没有符合条件的记录',
   'log.archived': ({ time }) => `${time} 及更早的记录已归档，在 miaosha archive 的文件里。`,
-  'admin.archived': ({ time }) => `本场秒杀已于 ${time} 归档，较早的步骤在 miaosha archive 的文件里。`,
+  'admin.archived': ({ time }) => `本场秒杀已归档（${time}），较早的步骤在 miaosha archive 的文件里。`,
 
   'log.at': '时间',
   'log.who': '操作人',
