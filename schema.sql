@@ -326,14 +326,15 @@ create or replace view ticket_outcomes as
     select ticket, user_id, sale_id, outcome, order_id, created_at from ticket_results r
     where  not exists (select from orders o where o.ticket = r.ticket);
 
--- open: the buyer was sent to pay · declined: the provider refused · captured: the order is paid ·
+-- open: the buyer was sent to pay · declined: the provider refused · closed: a day after the time to pay it was still
+-- open, and is not asked about any more · captured: the order is paid ·
 -- refund_due: the money came too late or twice, or the order was refunded · refunded: returned
 create table if not exists payments (
     id           uuid        primary key,
     order_id     uuid        not null references orders (id),
     amount       bigint      not null check (amount >= 0),
     status       text        not null default 'open'
-                             check (status in ('open', 'declined', 'captured', 'refund_due', 'refunded')),
+                             check (status in ('open', 'declined', 'closed', 'captured', 'refund_due', 'refunded')),
     provider     text        not null default 'cashier' check (provider <> ''),
     provider_ref text,
     created_at   timestamptz not null default now(),
@@ -347,7 +348,7 @@ create table if not exists payments (
     why          text        not null default '',
     captured_as  uuid,       -- of a second capture of a payment: that payment, by which the provider knows it
     constraint one_payment_per_reference unique (provider_ref, provider),
-    constraint money_has_a_reference check (status in ('open', 'declined') or provider_ref is not null)
+    constraint money_has_a_reference check (status in ('open', 'declined', 'closed') or provider_ref is not null)
 );
 
 create unique index if not exists one_open_payment_per_order on payments (order_id) where status = 'open';
@@ -612,6 +613,19 @@ begin
     if exists (select from pg_constraint where conrelid = to_regclass('addresses') and conname = 'addresses_phone_check'
                and strpos(pg_get_constraintdef(oid), '~') > 0) then
         alter table addresses drop constraint addresses_phone_check, add constraint addresses_phone_check check (phone <> '');
+    end if;
+end $$;
+
+-- From version 11: an open payment has an end. Those that were asked about for the last time are asked about once more, each at
+-- its own time of a day, and then closed.
+do $$
+begin
+    if exists (select from pg_constraint where conrelid = to_regclass('payments') and conname = 'payments_status_check'
+               and strpos(pg_get_constraintdef(oid), 'closed') = 0) then
+        alter table payments drop constraint payments_status_check, drop constraint money_has_a_reference,
+            add constraint payments_status_check check (status in ('open', 'declined', 'closed', 'captured', 'refund_due', 'refunded')),
+            add constraint money_has_a_reference check (status in ('open', 'declined', 'closed') or provider_ref is not null);
+        update payments set ask_at = now() + random() * interval '1 day' where status = 'open' and ask_at is null;
     end if;
 end $$;
 

@@ -19,7 +19,7 @@ type Payment struct {
 	ID          uuid.UUID
 	OrderID     uuid.UUID
 	Amount      int64     // fen
-	Status      string    // open, declined, captured, refund_due, refunded
+	Status      string    // open, declined, closed, captured, refund_due, refunded
 	Provider    string    // its name: no other provider is asked about this payment, or refunds it
 	ProviderRef string    // the provider's reference, "" while open
 	PayUntil    time.Time // the end of the order's time to pay
@@ -181,7 +181,7 @@ func (s *Store) DeclineNoticed(ctx context.Context, c Captured, why string) (sta
 type Captured struct {
 	Provider  string
 	OrderID   uuid.UUID
-	PaymentID uuid.UUID // zero if the provider does not say: then it is the order's open payment
+	PaymentID uuid.UUID // zero if the provider does not say: then it is the order's open payment, or the one that was closed
 	Amount    int64     // fen
 	Ref       string    // the provider's reference of this capture
 }
@@ -189,7 +189,7 @@ type Captured struct {
 // Capture records that a provider has captured the money for an order. It returns the payment's status.
 // In time, the capture pays the order: captured. Too late, or for an order that is not pending, the money
 // is marked refund_due in the same transaction. A second call with the same provider and reference changes
-// nothing. Money is recorded also without an open payment, and if the provider had declined it before. A
+// nothing. Money is recorded also without an open payment, and if it was declined or closed before. A
 // second capture of one payment has a row of its own. The row keeps, for its refund, the payment by which the
 // provider knows the capture: that of the notice, or else the order's newest one there.
 // Refusals, with nothing recorded: ErrNotFound, ErrWrongAmount, ErrReusedRef.
@@ -247,8 +247,8 @@ func capture(ctx context.Context, tx pgx.Tx, c Captured) (string, error) {
 	}
 	tag, err = tx.Exec(ctx, `
 		update payments set status = $5, provider_ref = $4, ask_at = now(), tries = 0, why = '', updated_at = now()
-		where  order_id = $1 and provider = $2 and (id = $3 and status in ('open', 'declined') or
-		       $3 = '00000000-0000-0000-0000-000000000000' and status = 'open')`, c.OrderID, c.Provider, c.PaymentID, c.Ref, status)
+		where  order_id = $1 and provider = $2 and (id = $3 and status in ('open', 'declined', 'closed') or
+		       $3 = '00000000-0000-0000-0000-000000000000' and status in ('open', 'closed'))`, c.OrderID, c.Provider, c.PaymentID, c.Ref, status)
 	if err == nil && tag.RowsAffected() == 0 {
 		var id uuid.UUID
 		if id, err = uuid.NewV7(); err == nil {

@@ -97,7 +97,8 @@ func (s *Store) Start(ctx context.Context, provider Provider, userID int64, orde
 // minute after it was opened, then after twice that time and so on, and every two seconds in the last ten
 // before its order's time to pay is over: a lost notice then loses no paid order. It never delays the
 // expiry. A capture that is found later is refund_due, as a late notice is. A day after the time to pay the
-// asking ends. The number is of the payments that moved.
+// payment is closed by the first answer that it is still open, and without an answer it is asked about once a day.
+// The number is of the payments that moved.
 func (s *Store) AskOpen(ctx context.Context, provider Provider) (int, error) {
 	return s.ask(ctx, provider, `
 		with due as (
@@ -114,7 +115,8 @@ func (s *Store) AskOpen(ctx context.Context, provider Provider) (int, error) {
 		       then least(clock_timestamp() + interval '30 seconds' * 2 ^ least(p.tries, 7),
 		                  greatest(clock_timestamp() + interval '2 seconds', o.expires_at - interval '10 seconds'))
 		       when o.expires_at > statement_timestamp() - interval '1 day'
-		       then clock_timestamp() + interval '30 seconds' * 2 ^ least(p.tries, 7) end
+		       then clock_timestamp() + interval '30 seconds' * 2 ^ least(p.tries, 7)
+		       else clock_timestamp() + interval '1 day' end
 		from   due, orders o
 		where  p.id = due.id and o.id = p.order_id
 		returning p.id, p.order_id, p.amount, p.status, p.provider, '' as provider_ref, o.expires_at as pay_until, p.created_at, p.updated_at,
@@ -145,6 +147,8 @@ func (s *Store) record(ctx context.Context, p Payment, found Found) (err error) 
 		err = s.Decline(ctx, p.Provider, p.ID, found.Why)
 	case found.Status == FoundUnknown:
 		return s.declineUnknown(ctx, p)
+	case found.Status == FoundOpen:
+		return s.closeLate(ctx, p)
 	default:
 		return errStillOpen
 	}
@@ -170,7 +174,20 @@ func (s *Store) declineUnknown(ctx context.Context, p Payment) error {
 	return nil
 }
 
-// errStillOpen is a payment that has not moved. It is no fault.
+// closeLate closes an open payment when the provider has been asked for the last time: a day after the time to pay of its order,
+// which is not pending any more. Money that comes for it later is recorded by Capture, and is refund_due.
+func (s *Store) closeLate(ctx context.Context, p Payment) error {
+	_, err := s.db.Exec(ctx, `
+		update payments set status = 'closed', updated_at = now()
+		where  id = $1 and status = 'open'
+		and    exists (select from orders o where o.id = order_id and o.status <> 'pending' and o.expires_at < statement_timestamp() - interval '1 day')`, p.ID)
+	if err != nil {
+		return fmt.Errorf("close payment %s: %w", p.ID, err)
+	}
+	return errStillOpen
+}
+
+// errStillOpen is a payment of which nothing new was found. It is no fault.
 var errStillOpen = errors.New("still open")
 
 // errClosedBefore is a refund that the provider has made and that was not due any more: another answer closed it,

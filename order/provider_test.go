@@ -299,7 +299,8 @@ func TestAskOpen(t *testing.T) {
 		"an outage":                        {outage: true, wantPay: "open an outage", wantSold: order.Pending},
 		"another amount than the order's":  {found: order.Found{Status: order.FoundCaptured, Ref: "r", Amount: 1}, wantPay: "open " + order.ErrWrongAmount.Error(), wantSold: order.Pending},
 		"open for long after the order":    {found: order.Found{Status: order.FoundOpen}, late: "23 hours", wantPay: "open ", wantSold: order.Cancelled},
-		"open for a day after the order":   {found: order.Found{Status: order.FoundOpen}, late: "25 hours", wantPay: "open  for ever", wantSold: order.Cancelled},
+		"open for a day after the order":   {found: order.Found{Status: order.FoundOpen}, late: "25 hours", wantPay: "closed ", wantSold: order.Cancelled},
+		"an outage for a day":              {outage: true, late: "25 hours", wantPay: "open an outage tomorrow", wantSold: order.Cancelled},
 		"in the last seconds of the order": {found: order.Found{Status: order.FoundOpen}, late: "-11 seconds", wantPay: "open  soon", wantSold: order.Pending},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -334,10 +335,22 @@ func TestAskOpen(t *testing.T) {
 				t.Errorf("asking: %v", err)
 			}
 			got := s.read(t, `
-				select status || ' ' || why || case when status <> 'open' then '' when ask_at is null then ' for ever'
+				select status || ' ' || why || case when status <> 'open' then '' when ask_at > asked_at + interval '23 hours' then ' tomorrow'
 				       when ask_at < asked_at + interval '3 seconds' then ' soon' else '' end from payments where id = $1`, p.ID)[0]
 			if sold := s.status(t, mine); got != c.wantPay || sold != c.wantSold {
 				t.Errorf("the payment is %q and the order %s, want %q and %s", got, sold, c.wantPay, c.wantSold)
+			}
+			if c.wantPay == "closed " { // a capture that comes all the same is returned, once
+				paid := order.Captured{Provider: "wechat", OrderID: mine, Amount: price, Ref: "late"}
+				for _, named := range []uuid.UUID{uuid.Nil, p.ID} {
+					paid.PaymentID = named
+					if status, err := s.Capture(t.Context(), paid); status != "refund_due" || err != nil {
+						t.Errorf("a capture of the closed payment: %s, %v", status, err)
+					}
+				}
+				if n, err := s.DrainRefunds(t.Context(), provider); n != 1 || err != nil || provider.refunded[p.ID] != 1 || len(s.read(t, `select id from payments where order_id = $1`, mine)) != 1 {
+					t.Errorf("%d refunds, %v: %v", n, err, provider.refunded)
+				}
 			}
 			s.exec(t, `update payments set ask_at = null where id = $1`, p.ID) // some seconds later it is due again, and the next case asks
 			s.checkInvariants(t)

@@ -56,11 +56,11 @@ func (c *cashier) Refund(_ context.Context, p order.Payment, _ uuid.UUID) error 
 }
 
 // confirm captures the payment and returns the data of the shop's answer. The reference is the
-// payment's id, so a second confirm is the same capture. A payment that was declined, or whose order's
+// payment's id, so a second confirm is the same capture. A payment that was declined or closed, or whose order's
 // time to pay is over, is order.ErrWrongStatus: the cashier then takes nothing, so that nothing has to
 // go back. A confirm that is under way at that moment may still be late, and its money is returned.
 func (c *cashier) confirm(ctx context.Context, p order.Payment) ([]byte, error) {
-	if p.Status == "declined" || p.Status == "open" && !c.now().Before(p.PayUntil) {
+	if p.Status == "declined" || p.Status == "closed" || p.Status == "open" && !c.now().Before(p.PayUntil) {
 		return nil, order.ErrWrongStatus
 	}
 	raw, err := json.Marshal(payment.Notice{PaymentID: p.ID.String(), OrderID: p.OrderID.String(), Amount: p.Amount, Ref: "sandbox-" + p.ID.String()})

@@ -35,7 +35,7 @@ type orderJSON struct {
 type paymentJSON struct {
 	ID        string `json:"id"`
 	Amount    int64  `json:"amount"`
-	Status    string `json:"status"` // open, declined, captured, refund_due, refunded
+	Status    string `json:"status"` // open, declined, closed, captured, refund_due, refunded
 	CreatedAt string `json:"created_at"`
 	UpdatedAt string `json:"updated_at"`
 }

@@ -21,7 +21,7 @@ export function Payments({ order, at }) {
 function story(payment, order, at) {
   const time = (value) => formatTime(value, at, '2-digit');
   const values = { amount: yuan(payment.amount), at: time(payment.updated_at), paid: order.paid_at && time(order.paid_at), end: time(order.expires_at) };
-  if (!MONEY.has(payment.status)) return t('payments.declined', values);
+  if (!MONEY.has(payment.status)) return t('payments.' + payment.status, values);
   const came = !order.paid_at ? (statusOf(order) === 'expired' ? 'late' : 'cancelled')
     : order.status === 'paid' && payment.status !== 'captured' ? 'twice' : 'paid';
   return t('payments.' + came, values) + (payment.status === 'captured' ? '' : t('payments.' + payment.status, values));

@@ -250,6 +250,7 @@ export default {
   'payments.refund_due': ({ at }) => ` It has been on its way back since ${at}.`,
   'payments.refunded': ({ at }) => ` It went back at ${at}.`,
   'payments.declined': ({ amount, at }) => `¥${amount} was not paid (${at}), and nothing was charged.`,
+  'payments.closed': ({ amount, end }) => `¥${amount} was not paid by ${end}, and nothing was charged.`,
 
   // account
   account: 'Account',

@@ -247,6 +247,7 @@ export default {
   'payments.refund_due': ({ at }) => `${at} 起正在原路退回。`,
   'payments.refunded': ({ at }) => `${at} 已原路退回。`,
   'payments.declined': ({ amount, at }) => `${at} ¥${amount} 支付未完成，没有扣款。`,
+  'payments.closed': ({ amount, end }) => `¥${amount} 到 ${end} 仍未支付，没有扣款。`,
 
   // 账号
   account: '账号',

@@ -50,6 +50,7 @@ export default {
 
   'payment.open': 'open',
   'payment.declined': 'declined',
+  'payment.closed': 'closed',
   'payment.captured': 'received',
   'payment.refund_due': 'refund due',
   'payment.refunded': 'refunded',

@@ -50,6 +50,7 @@ export default {
 
   'payment.open': '待付款',
   'payment.declined': '被拒绝',
+  'payment.closed': '已关闭',
   'payment.captured': '已收款',
   'payment.refund_due': '待退款',
   'payment.refunded': '已退款',
