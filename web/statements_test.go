@@ -23,6 +23,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"golang.org/x/sync/errgroup"
 
 	"miaosha/goods"
 	"miaosha/order"
@@ -280,25 +281,41 @@ var parameter = regexp.MustCompile(`[$@]\w+`)
 
 func sameParameters(sql string) string { return parameter.ReplaceAllString(sql, "?") }
 
-// fillShop adds the rows of the orders from a number to another.
+// fillShop adds the rows of the orders from a number to another, two parts at once.
 func fillShop(t *testing.T, db *pgxpool.Pool, from, to int) {
 	t.Helper()
-	conn, err := pgx.Connect(t.Context(), db.Config().ConnString())
+	const part = 200_000
+	parts, ctx := errgroup.WithContext(t.Context())
+	parts.SetLimit(2)
+	for first := from; first <= to; first += part {
+		parts.Go(func() error { return fillPart(ctx, db, first, min(first+part-1, to), filler...) })
+	}
+	if err := parts.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	if err := fillPart(t.Context(), db, from, to, waiting...); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.Exec(t.Context(), `vacuum (analyze)`); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func fillPart(ctx context.Context, db *pgxpool.Pool, from, to int, statements ...string) error {
+	conn, err := pgx.Connect(ctx, db.Config().ConnString())
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
-	defer conn.Close(context.WithoutCancel(t.Context()))
-	if _, err := conn.Exec(t.Context(), `set session_replication_role = replica; set synchronous_commit = off`); err != nil { // no triggers
-		t.Fatal(err)
+	defer conn.Close(context.WithoutCancel(ctx))
+	if _, err := conn.Exec(ctx, `set session_replication_role = replica; set synchronous_commit = off`); err != nil { // no triggers
+		return err
 	}
-	for _, sql := range slices.Concat(filler, waiting) {
-		if _, err := conn.Exec(t.Context(), sql, from, to); err != nil {
-			t.Fatalf("%v: %s", err, sql)
+	for _, sql := range statements {
+		if _, err := conn.Exec(ctx, sql, from, to); err != nil {
+			return fmt.Errorf("%w: %s", err, sql)
 		}
 	}
-	if _, err := conn.Exec(t.Context(), `vacuum (analyze)`); err != nil {
-		t.Fatal(err)
-	}
+	return nil
 }
 
 // everything makes the shop do all that it does.
@@ -335,7 +352,12 @@ func (c *costShop) everything(t *testing.T, p *plans) {
 		select gen_random_uuid(), $1::bigint + k, (select max(id) from sales) - k % 3, gen_random_uuid(), 'kettle', 9900, now() - interval '1 second' from generate_series(1, 30) k`, 90_000_000+100*c.n)
 	must(err)
 	must(again(func() error { _, err := c.s.Orders.Expire(ctx); return err }))
-	for _, provider := range c.s.Providers() {
+	_, err = c.db.Exec(ctx, `
+		insert into payments (id, order_id, amount, provider, ask_at)
+		select gen_random_uuid(), id, price, 'undecided', now() - interval '1 second' from orders where sale_id = -1 and status = 'cancelled' order by user_id limit 1
+		on     conflict do nothing`)
+	must(err)
+	for _, provider := range append(c.s.Providers(), undecided{}) {
 		c.s.Orders.AskOpen(ctx, provider)
 		c.s.Orders.DrainRefunds(ctx, provider)
 	}
@@ -362,6 +384,15 @@ func (c *costShop) everything(t *testing.T, p *plans) {
 	})
 	stop()
 	running.Wait()
+}
+
+// undecided is a provider whose payments stay open.
+type undecided struct{ order.Provider }
+
+func (undecided) Name() string { return "undecided" }
+
+func (undecided) Query(context.Context, order.Payment) (order.Found, error) {
+	return order.Found{Status: order.FoundOpen}, nil
 }
 
 // again repeats what a busy machine refuses: beside the test the shop's sweeper and its reconciler are at work.
