@@ -28,6 +28,8 @@ func (f Finding) note() bool { return f.Invariant == "" }
 
 const maxRows = 20 // of a finding
 
+const thoroughLimit = 15 * time.Minute // of a statement that reads all rows
+
 // query selects the rows that break an invariant.
 type query struct{ invariant, meaning, sql string }
 
@@ -91,7 +93,7 @@ func RunWith(ctx context.Context, db *pgxpool.Pool, rdb redis.UniversalClient, a
 
 // Postgres checks every row against the invariants, in one snapshot.
 func Postgres(ctx context.Context, db *pgxpool.Pool) (found []Finding, err error) {
-	err = readOnly(ctx, db, 5*time.Minute, func(tx pgx.Tx) error {
+	err = readOnly(ctx, db, thoroughLimit, func(tx pgx.Tx) error {
 		found, err = runQueries(ctx, tx, thorough)
 		return err
 	})
@@ -102,11 +104,11 @@ func Postgres(ctx context.Context, db *pgxpool.Pool) (found []Finding, err error
 }
 
 // readOnly runs do in a read-only transaction with one snapshot. limit bounds each statement, in place of the pool's own
-// limit. Postgres prints what schema.sql says without needless quotes, whatever is set for the role.
+// limit, and with memory for the sorts of ten million rows. Postgres prints what schema.sql says without needless quotes, whatever is set for the role.
 func readOnly(ctx context.Context, db *pgxpool.Pool, limit time.Duration, do func(pgx.Tx) error) error {
 	opts := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
 	return pgx.BeginTxFunc(ctx, db, opts, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, fmt.Sprintf(`set local statement_timeout = %d; set local quote_all_identifiers = off`, limit.Milliseconds())); err != nil {
+		if _, err := tx.Exec(ctx, fmt.Sprintf(`set local statement_timeout = %d; set local work_mem = '64MB'; set local quote_all_identifiers = off`, limit.Milliseconds())); err != nil {
 			return err
 		}
 		return do(tx)

@@ -2,6 +2,7 @@ package audit_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -191,5 +192,40 @@ func TestAnAuditWithoutPostgresFails(t *testing.T) {
 	db.Close()
 	if clean, err := audit.Run(t.Context(), db, sandboxtest.Redis(t), &strings.Builder{}); clean || err == nil {
 		t.Errorf("clean %v, %v; want an error", clean, err)
+	}
+}
+
+// Counting the rows of ten million orders takes longer than the pool lets a statement of the shop: here it waits for a lock.
+func TestReadTakesLongerThanAStatementOfTheShop(t *testing.T) {
+	db := sandboxtest.DB(t)
+	cfg := db.Config()
+	cfg.ConnConfig.RuntimeParams["statement_timeout"] = "50"
+	cfg.ConnConfig.RuntimeParams["application_name"] = "reader"
+	short, err := pgxpool.NewWithConfig(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(short.Close)
+	tx, err := db.Begin(t.Context())
+	if err == nil {
+		_, err = tx.Exec(t.Context(), `lock table orders in access exclusive mode`)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := make(chan error, 1)
+	go func() {
+		_, err := audit.Read(t.Context(), short, sandboxtest.Redis(t))
+		read <- err
+	}()
+	sandboxtest.Until(t, "the count waits longer than that", func() bool {
+		var n int
+		if err := db.QueryRow(t.Context(), `select count(*) from pg_stat_activity where application_name = 'reader' and wait_event_type = 'Lock' and clock_timestamp() > query_start + interval '100 milliseconds'`).Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		return n > 0 || len(read) > 0
+	})
+	if err := errors.Join(tx.Rollback(t.Context()), <-read); err != nil {
+		t.Error(err)
 	}
 }

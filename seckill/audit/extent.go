@@ -6,6 +6,7 @@ import (
 	"net"
 	"strings"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/redis/go-redis/v9"
 
@@ -26,10 +27,12 @@ func Read(ctx context.Context, db *pgxpool.Pool, rdb redis.UniversalClient) (e E
 	server := db.Config().ConnConfig
 	e.Postgres = fmt.Sprintf("%s at %s", server.Database, net.JoinHostPort(server.Host, fmt.Sprint(server.Port)))
 	e.Redis = redisAddress(rdb)
-	err = db.QueryRow(ctx, `
-		select (select count(*) from sales), (select count(*) from orders), (select count(*) from payments),
-		       (select count(*) from ticket_outcomes), (select count(*) from archives), (select coalesce(sum(rows), 0)::bigint from archives where gone_at is not null)`).
-		Scan(&e.Sales, &e.Orders, &e.Payments, &e.Tickets, &e.Archives, &e.Archived)
+	err = readOnly(ctx, db, thoroughLimit, func(tx pgx.Tx) error {
+		return tx.QueryRow(ctx, `
+			select (select count(*) from sales), (select count(*) from orders), (select count(*) from payments),
+			       (select count(*) from ticket_outcomes), (select count(*) from archives), (select coalesce(sum(rows), 0)::bigint from archives where gone_at is not null)`).
+			Scan(&e.Sales, &e.Orders, &e.Payments, &e.Tickets, &e.Archives, &e.Archived)
+	})
 	if err != nil {
 		return e, fmt.Errorf("count the rows of Postgres: %w", err)
 	}

@@ -3,7 +3,6 @@ package audit
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -123,7 +122,7 @@ const (
 // lostAccounts returns a note of users who have orders and no account: a restore has lost rows of users. Orders are
 // right without them, so no invariant is broken.
 func lostAccounts(ctx context.Context, db *pgxpool.Pool) (notes []Finding, err error) {
-	err = readOnly(ctx, db, 5*time.Minute, func(tx pgx.Tx) error {
+	err = readOnly(ctx, db, thoroughLimit, func(tx pgx.Tx) error {
 		notes, err = runQueries(ctx, tx, []query{{"", "users with orders have no account, as after a restore without rows of users", `
 			select user_id, count(*) as orders from orders o
 			where  not exists (select from users u where u.id = o.user_id) group by 1 order by 1 limit 20`}})
