@@ -366,6 +366,7 @@ func TestAnOlderSchemaIsUpgraded(t *testing.T) {
 		union all select indexdef from pg_indexes where schemaname = 'public'
 		union all select viewname || definition from pg_views where schemaname = 'public'
 		union all select pg_get_triggerdef(oid) from pg_trigger where not tgisinternal
+		union all select relname || ' ' || array_to_string(reloptions, ' ') from pg_class where relnamespace = 'public'::regnamespace and reloptions is not null
 		union all select format('%s %s %s %s', oid::regprocedure, prosecdef, proconfig, proacl) from pg_proc where pronamespace = 'public'::regnamespace) as all_of_it`
 	const rows = `
 		insert into users (phone) values ('13800000000');
