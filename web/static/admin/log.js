@@ -8,7 +8,7 @@ import { isoTime } from './form.js';
 import { Filters, More, useList, why } from './list.js';
 
 // The actions of which the filter has the names; one without a point stands for all that begin with it.
-const ACTIONS = ['sale', 'plan', 'goods', 'picture', 'order', 'payment', 'user', 'staff', 'live', 'lab', 'class', 'sandbox'];
+const ACTIONS = ['sale', 'plan', 'goods', 'picture', 'order', 'payment', 'user', 'staff', 'live', 'lab', 'class', 'sandbox', 'shop'];
 
 export function Log({ arg }) {
   const params = new URLSearchParams(arg), asked = new URLSearchParams(arg);

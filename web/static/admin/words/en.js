@@ -92,6 +92,7 @@ export default {
   'actions.lab': 'Lab',
   'actions.class': 'Classes',
   'actions.sandbox': 'Sandbox',
+  'actions.shop': 'Archives',
   'actions.plan': 'Plans',
   'actions.picture': 'Pictures',
   'actions.live': 'Live view',

@@ -92,6 +92,7 @@ export default {
   'actions.lab': '实验室',
   'actions.class': '课堂',
   'actions.sandbox': '沙盒',
+  'actions.shop': '归档',
   'actions.plan': '定时计划',
   'actions.picture': '图片',
   'actions.live': '实时看板',
