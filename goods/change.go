@@ -24,7 +24,7 @@ import (
 //
 // After its end a sale changes no more, except that a draft can be edited and moved, and every sale closed. Each change is one conditional
 // update of the locked row, so of two operators one is refused. It takes a new epoch (sales_changed in schema.sql), which the
-// sale's gate follows within a second. Each returns that epoch, or ErrNoSale, an InvalidError or a TransitionError.
+// sale's gate follows within a second. Each returns that epoch, or ErrNoSale, ErrLocked, an InvalidError or a TransitionError.
 
 // PublishDraft publishes a draft whose window has not ended.
 func (s *Store) PublishDraft(ctx context.Context, id int64) (epoch int64, err error) {
@@ -133,7 +133,7 @@ func (s *Store) EditDraft(ctx context.Context, id int64, t Terms) (epoch int64, 
 // change makes one conditional update of a sale's locked row. If the row does not fit, it says why: the lock makes sure that
 // the row is as the update saw it.
 func (s *Store) change(ctx context.Context, id int64, do, update string, why func(Locked) string, args ...any) (epoch int64, err error) {
-	err = pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) error {
+	err = InTx(ctx, s.db, LongLockWait, func(tx pgx.Tx) error {
 		locked, err := Lock(ctx, tx, id)
 		if err != nil {
 			return err

@@ -295,7 +295,7 @@ func TestAPurchaseFiresNoTrigger(t *testing.T) {
 	err := inTx(t.Context(), db, func(tx pgx.Tx) error {
 		return errors.Join(Take(t.Context(), tx, sale, 2), GiveBack(t.Context(), tx, sale, 1), CountBypass(t.Context(), tx, sale))
 	})
-	if err := errors.Join(err, New(db).GateKnows(t.Context(), sale, 1)); err != nil {
+	if err := errors.Join(err, New(db).GateKnows(t.Context(), sale, 1, LockWait)); err != nil {
 		t.Fatal(err)
 	}
 	if took := number(t, db, `select last_value from gate_epoch`) - last; took != 0 {

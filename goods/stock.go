@@ -40,7 +40,7 @@ func (l Locked) Window() error { return window(l.State, l.StartsAt, l.EndsAt, l.
 
 // Lock locks the sale's row. Every transaction that changes a sale's stock calls it before it
 // touches an order, so no two of them deadlock. An archived sale is closed: results of its tickets are in files, so a ticket that is
-// settled again must get no unit. It returns ErrNoSale if there is no such sale.
+// settled again must get no unit. It returns ErrNoSale if there is no such sale, and ErrLocked if the transaction may wait no longer.
 func Lock(ctx context.Context, tx pgx.Tx, id int64) (Locked, error) {
 	rows, _ := tx.Query(ctx, `
 		select s.id, g.title, s.price, s.stock, case when s.archived_at is null then s.state else 'closed' end as state, s.starts_at, s.ends_at, s.epoch,
@@ -53,7 +53,7 @@ func Lock(ctx context.Context, tx pgx.Tx, id int64) (Locked, error) {
 		return l, ErrNoSale
 	}
 	if err != nil {
-		return l, fmt.Errorf("lock sale %d: %w", id, err)
+		return l, fmt.Errorf("lock sale %d: %w", id, unlessMissed(err, errMissed))
 	}
 	return l, nil
 }
@@ -94,11 +94,14 @@ func CountBypass(ctx context.Context, tx pgx.Tx, id int64) error {
 }
 
 // GateKnows takes the mark off a sale whose gate knows all buyers of so many bypasses. The sale stays
-// marked if there have been more since.
-func (s *Store) GateKnows(ctx context.Context, id, bypasses int64) error {
-	_, err := s.db.Exec(ctx, `
-		update sales set bypasses_known = $2
-		where  id = $1 and bypasses = $2`, id, bypasses)
+// marked if there have been more since. It waits so long for the sale's row; then ErrLocked.
+func (s *Store) GateKnows(ctx context.Context, id, bypasses int64, wait time.Duration) error {
+	err := InTx(ctx, s.db, wait, func(tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, `
+			update sales set bypasses_known = $2
+			where  id = $1 and bypasses = $2`, id, bypasses)
+		return unlessMissed(err, errMissed)
+	})
 	if err != nil {
 		return fmt.Errorf("take the mark off sale %d: %w", id, err)
 	}

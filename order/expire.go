@@ -1,10 +1,12 @@
 package order
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -20,9 +22,11 @@ const (
 	expireBatch = 500              // orders in one transaction
 	sweepEvery  = time.Second      // on average
 	sweepLimit  = 10 * time.Second // for one round
+	sweepMisses = 4                // sales in one round that are still locked
 )
 
-// Cancel cancels a user's pending order and puts the unit on sale. ErrNotFound, ErrWrongStatus.
+// Cancel cancels a user's pending order and puts the unit on sale. ErrNotFound,
+// ErrWrongStatus, goods.ErrLocked.
 //
 // It looks at the status first: an order that is not pending never is again, so the look spares its
 // sale's row the lock. The update decides.
@@ -34,7 +38,7 @@ func (s *Store) Cancel(ctx context.Context, userID int64, id uuid.UUID) error {
 	if o.Status != Pending {
 		return ErrWrongStatus
 	}
-	err = pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) error {
+	err = s.locked.InTx(ctx, s.db, o.SaleID, func(tx pgx.Tx) error {
 		if _, err := goods.Lock(ctx, tx, o.SaleID); err != nil {
 			return err
 		}
@@ -58,17 +62,26 @@ func (s *Store) Cancel(ctx context.Context, userID int64, id uuid.UUID) error {
 // Expire cancels the pending orders whose time to pay is over, by the database's clock, puts their
 // units back on sale, and returns their number. A transaction takes at most 500 orders of one sale.
 // Any number of processes may run it: each order is cancelled once. A sale that fails does not stop
-// the others; its error is returned at the end.
+// the others; its error is returned at the end. One whose row is locked is left for a later round,
+// and comes after the others in it.
 func (s *Store) Expire(ctx context.Context) (total int, err error) {
-	sales, err := s.overdueSales(ctx)
+	slow, resting := s.locked.Slow()
+	sales, err := s.overdueSales(ctx, resting)
 	if err != nil {
 		return 0, err
 	}
+	slices.SortStableFunc(sales, func(a, b int64) int {
+		return cmp.Compare(slices.Index(slow, a), slices.Index(slow, b))
+	})
 	var faults []error
-	for _, sale := range sales {
+	for missed := 0; len(sales) > 0 && missed < sweepMisses; sales = sales[1:] {
 		for n := expireBatch; n == expireBatch && ctx.Err() == nil; {
-			if n, err = s.expireSale(ctx, sale); err != nil {
+			n, err = s.expireSale(ctx, sales[0])
+			switch {
+			case !errors.Is(err, goods.ErrLocked):
 				faults = append(faults, err)
+			case slices.Contains(slow, sales[0]):
+				missed++
 			}
 			total += n
 		}
@@ -76,10 +89,10 @@ func (s *Store) Expire(ctx context.Context) (total int, err error) {
 	return total, errors.Join(faults...)
 }
 
-// overdueSales lists the sales that have overdue orders, at most 100, those first whose orders have waited longest. It goes through
-// the index of pending orders from one sale to the next, and looks at the first to end of each: however many orders there are, paid
-// or pending, it reads one of each sale.
-func (s *Store) overdueSales(ctx context.Context) ([]int64, error) {
+// overdueSales lists the sales that have overdue orders, but not those in except: at most 100, those first whose orders have waited
+// longest. It goes through the index of pending orders from one sale to the next, and looks at the first to end of each: however many
+// orders there are, paid or pending, it reads one of each sale.
+func (s *Store) overdueSales(ctx context.Context, except []int64) ([]int64, error) {
 	rows, _ := s.db.Query(ctx, `
 		with recursive first as (
 		     (select sale_id, expires_at from orders where status = 'pending' order by sale_id, expires_at limit 1)
@@ -94,9 +107,9 @@ func (s *Store) overdueSales(ctx context.Context) ([]int64, error) {
 		)
 		select sale_id
 		from   first
-		where  expires_at <= statement_timestamp()
+		where  expires_at <= statement_timestamp() and sale_id <> all($1)
 		order  by expires_at
-		limit  100`)
+		limit  100`, except)
 	sales, err := pgx.CollectRows(rows, pgx.RowTo[int64])
 	if err != nil {
 		return nil, fmt.Errorf("list the sales with overdue orders: %w", err)
@@ -104,26 +117,30 @@ func (s *Store) overdueSales(ctx context.Context) ([]int64, error) {
 	return sales, nil
 }
 
+// expireSale expires orders of one sale. It leaves an order whose row is locked: a payment may be under way.
 func (s *Store) expireSale(ctx context.Context, sale int64) (n int, err error) {
-	err = pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) error {
-		if _, err := goods.Lock(ctx, tx, sale); err != nil {
-			return err
-		}
-		tag, err := tx.Exec(ctx, `
-			update orders set status = 'cancelled'
-			where  status = 'pending' and id in (
-			       select id
-			       from   orders
-			       where  sale_id = $1 and status = 'pending' and expires_at <= statement_timestamp()
-			       order  by expires_at
-			       limit  $2)`, sale, expireBatch)
-		if err != nil {
-			return fmt.Errorf("expire orders of sale %d: %w", sale, err)
-		}
-		if n = int(tag.RowsAffected()); n == 0 {
-			return nil
-		}
-		return goods.GiveBack(ctx, tx, sale, n)
+	err = s.locked.Once(ctx, sale, func(wait time.Duration) error {
+		return goods.InTx(ctx, s.db, wait, func(tx pgx.Tx) error {
+			if _, err := goods.Lock(ctx, tx, sale); err != nil {
+				return err
+			}
+			tag, err := tx.Exec(ctx, `
+				update orders set status = 'cancelled'
+				where  status = 'pending' and id in (
+				       select id
+				       from   orders
+				       where  sale_id = $1 and status = 'pending' and expires_at <= statement_timestamp()
+				       order  by expires_at
+				       limit  $2
+				       for    no key update skip locked)`, sale, expireBatch)
+			if err != nil {
+				return fmt.Errorf("expire orders of sale %d: %w", sale, err)
+			}
+			if n = int(tag.RowsAffected()); n == 0 {
+				return nil
+			}
+			return goods.GiveBack(ctx, tx, sale, n)
+		})
 	})
 	if err != nil {
 		return 0, err

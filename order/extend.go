@@ -13,7 +13,7 @@ import (
 )
 
 // Extend moves the end of a pending order's time to pay, by d, and returns the new end. It changes nothing else: the unit stays
-// taken. ErrNotFound; ErrWrongStatus if the order is not pending or its time is over.
+// taken. ErrNotFound; ErrWrongStatus if the order is not pending or its time is over; goods.ErrLocked.
 //
 // The sale's row is locked as for Expire, which lists the overdue orders under that lock: it cancels no order that was extended
 // between its look and its update.
@@ -26,7 +26,7 @@ func (s *Store) Extend(ctx context.Context, id uuid.UUID, d time.Duration) (expi
 	if err != nil {
 		return expires, fmt.Errorf("read order %s: %w", id, err)
 	}
-	err = pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) error {
+	err = s.locked.InTx(ctx, s.db, sale, func(tx pgx.Tx) error {
 		if _, err := goods.Lock(ctx, tx, sale); err != nil {
 			return err
 		}

@@ -89,6 +89,7 @@ type Store struct {
 	db            goods.DB
 	cfg           Config
 	unitsReturned func()
+	locked        goods.LockedSales
 
 	expiring, asking, refunding sweepCounts
 }

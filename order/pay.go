@@ -266,8 +266,8 @@ func capture(ctx context.Context, tx pgx.Tx, c Captured) (string, error) {
 }
 
 // Refund marks a paid order refunded and its payment refund_due, and puts the unit back on sale, in
-// one transaction. DrainRefunds then returns the money. ErrNotFound; ErrWrongStatus if not paid, which
-// it looks at before it locks the sale, as Cancel does.
+// one transaction. DrainRefunds then returns the money. ErrNotFound; goods.ErrLocked; ErrWrongStatus if not
+// paid, which it looks at before it locks the sale, as Cancel does.
 func (s *Store) Refund(ctx context.Context, orderID uuid.UUID) error {
 	var sale int64
 	var status string
@@ -281,7 +281,7 @@ func (s *Store) Refund(ctx context.Context, orderID uuid.UUID) error {
 	if status != Paid {
 		return ErrWrongStatus
 	}
-	err = pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) error {
+	err = s.locked.InTx(ctx, s.db, sale, func(tx pgx.Tx) error {
 		if _, err := goods.Lock(ctx, tx, sale); err != nil {
 			return err
 		}

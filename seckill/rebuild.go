@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"sync"
 	"time"
 
@@ -27,41 +26,49 @@ type rebuilder struct {
 	orders  *order.Store
 	qmax    int
 	metrics *metrics
+	locked  goods.LockedSales
 
-	calls   singleflight.Group // rebuilds under way, by sale
-	running sync.RWMutex       // each rebuild holds a read lock; close locks it for ever
+	calls   singleflight.Group // under way, by what is done and sale
+	running sync.RWMutex       // each holds a read lock; close locks it for ever
 }
 
-// close waits for the rebuilds under way. No other begins after it.
+// close waits for what is under way. No other begins after it.
 func (r *rebuilder) close() { r.running.Lock() }
 
-// rebuild rebuilds one sale's gate, once for all callers that wait for it. It goes on after ctx has ended.
+// rebuild rebuilds one sale's gate. goods.ErrLocked, maybe while the sale rests.
 func (r *rebuilder) rebuild(ctx context.Context, sale int64) error {
-	done := r.calls.DoChan(strconv.FormatInt(sale, 10), func() (any, error) {
+	return r.once(ctx, sale, "rebuild the gate", func(ctx context.Context, wait time.Duration) error {
+		err := r.rebuildNow(ctx, sale, wait)
+		if errors.Is(err, gate.ErrNoGate) { // Redis lost its data meanwhile
+			err = r.rebuildNow(ctx, sale, wait)
+		}
+		return err
+	})
+}
+
+// once does what needs the sale's row, once for all callers that wait for it. It goes on after ctx has ended.
+func (r *rebuilder) once(ctx context.Context, sale int64, doing string, do func(ctx context.Context, wait time.Duration) error) error {
+	done := r.calls.DoChan(fmt.Sprintf("%s of sale %d", doing, sale), func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rebuildLimit)
 		defer cancel()
 		if !r.running.TryRLock() {
 			return nil, ErrBusy
 		}
 		defer r.running.RUnlock()
-		err := r.rebuildNow(ctx, sale)
-		if errors.Is(err, gate.ErrNoGate) { // Redis lost its data meanwhile
-			err = r.rebuildNow(ctx, sale)
-		}
-		return nil, err
+		return nil, r.locked.Once(ctx, sale, func(wait time.Duration) error { return do(ctx, wait) })
 	})
 	select {
 	case result := <-done:
 		return result.Err
 	case <-ctx.Done():
-		return fmt.Errorf("rebuild the gate of sale %d: %w", sale, ctx.Err())
+		return fmt.Errorf("%s of sale %d: %w", doing, sale, ctx.Err())
 	}
 }
 
 // rebuildNow first seeds the owners, without a lock. The tickets hash exists before the orders are read, so the Ack of a
 // later order writes to it, and no owner is missed. Then it locks the row, so that no unit is taken meanwhile, and installs
 // the gate unless it has come back. This is the only place that calls Redis inside a transaction: the lock is the point.
-func (r *rebuilder) rebuildNow(ctx context.Context, sale int64) error {
+func (r *rebuilder) rebuildNow(ctx context.Context, sale int64, wait time.Duration) error {
 	gates, err := r.gate.States(ctx, []int64{sale})
 	if err != nil {
 		return err
@@ -75,7 +82,7 @@ func (r *rebuilder) rebuildNow(ctx context.Context, sale int64) error {
 			return err
 		}
 	}
-	return pgx.BeginTxFunc(ctx, r.db, goods.ReadCommitted, func(tx pgx.Tx) error {
+	return goods.InTx(ctx, r.db, wait, func(tx pgx.Tx) error {
 		locked, err := goods.Lock(ctx, tx, sale)
 		if err != nil {
 			return err

@@ -199,9 +199,14 @@ func (r *reconciler) observe(ctx context.Context) ([]observation, error) {
 
 func (r *reconciler) repair(ctx context.Context, o observation, cure repair) {
 	sale, err := o.sale.ID, error(nil)
+	beside, cancel := ctx, func() {}
+	if slow, _ := r.rebuilder.locked.Slow(); slices.Contains(slow, sale) { // the tick has to look at the other sales
+		beside, cancel = context.WithTimeout(ctx, reconcileGap)
+	}
+	defer cancel()
 	switch cure {
 	case rebuildGate:
-		err = r.rebuilder.rebuild(ctx, sale)
+		err = r.rebuilder.rebuild(beside, sale)
 	case recoverInDoubt:
 		err = r.reclaimer.recoverInDoubt(ctx, sale)
 	case recoverRollback:
@@ -212,7 +217,9 @@ func (r *reconciler) repair(ctx context.Context, o observation, cure repair) {
 	case seedDirectOwners:
 		err = r.seed(ctx, o, directTicket)
 	case clearBypass:
-		err = r.sales.GateKnows(ctx, sale, o.sale.Bypasses)
+		err = r.rebuilder.once(beside, sale, string(clearBypass), func(ctx context.Context, wait time.Duration) error {
+			return r.sales.GateKnows(ctx, sale, o.sale.Bypasses, wait)
+		})
 	}
 	r.fault(ctx, string(cure), err)
 }

@@ -320,7 +320,7 @@ func TestModelFollowsPostgres(t *testing.T) {
 				known, commit := rapid.Int64Range(0, 3).Draw(r, "known"), rapid.Bool().Draw(r, "commit")
 				both(r, func(d *pgSide) []string {
 					err := inTx(d, commit, func(tx pgx.Tx, _ goods.Locked) error { return goods.CountBypass(ctx, tx, d.sale) })
-					return []string{errorName(err), errorName(d.sales.GateKnows(ctx, d.sale, known))}
+					return []string{errorName(err), errorName(d.sales.GateKnows(ctx, d.sale, known, goods.LockWait))}
 				})
 			},
 			"cancel": func(r *rapid.T) {

@@ -626,15 +626,16 @@ var pgStatements = func() map[string]pgStatement {
 		)
 		select sale_id
 		from   first
-		where  expires_at <= statement_timestamp()
+		where  expires_at <= statement_timestamp() and sale_id <> all($1)
 		order  by expires_at
 		limit  100`: {
-			columns: columns("sale_id:int8"),
+			params: []uint32{pgtype.Int8ArrayOID}, columns: columns("sale_id:int8"),
 			run: func(m *pgModel, tx *pgTx, a pgArgs) (rows [][]any, _ int, _ pgFault) {
 				first := map[int64]time.Time{}
 				for _, id := range slices.Sorted(maps.Keys(m.sales)) {
 					for _, o := range m.inSale(tx, id) {
-						if at, ok := first[id]; o.overdue() && (!ok || o.expires.Before(at)) {
+						at, ok := first[id]
+						if o.overdue() && !slices.Contains(arg[[]int64](a, 1), id) && (!ok || o.expires.Before(at)) {
 							first[id] = o.expires
 						}
 					}
@@ -649,17 +650,18 @@ var pgStatements = func() map[string]pgStatement {
 			},
 		},
 		`update orders set status = 'cancelled'
-			where  status = 'pending' and id in (
-			       select id
-			       from   orders
-			       where  sale_id = $1 and status = 'pending' and expires_at <= statement_timestamp()
-			       order  by expires_at
-			       limit  $2)`: {
+				where  status = 'pending' and id in (
+				       select id
+				       from   orders
+				       where  sale_id = $1 and status = 'pending' and expires_at <= statement_timestamp()
+				       order  by expires_at
+				       limit  $2
+				       for    no key update skip locked)`: {
 			params: []uint32{pgtype.Int8OID, pgtype.Int8OID}, tag: "UPDATE",
 			run: func(m *pgModel, tx *pgTx, a pgArgs) (_ [][]any, n int, _ pgFault) {
 				var due []*row[orderRow]
 				for _, r := range m.orders {
-					if o := r.see(tx); o != nil && o.sale == arg[int64](a, 1) && o.overdue() {
+					if o := r.see(tx); o != nil && o.sale == arg[int64](a, 1) && o.overdue() && (r.owner == nil || r.owner == tx) {
 						due = append(due, r)
 					}
 				}

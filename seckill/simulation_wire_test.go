@@ -24,6 +24,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"miaosha/goods"
 )
 
 // request is one request of a client that has arrived at a store. The store carries it out when the
@@ -40,7 +42,9 @@ type request struct {
 	since   time.Time          // when it arrived
 	turn    int                // of the simulation
 	stalled bool               // it is seldom chosen
-	task    *simTask           // that sent it
+
+	lockWait time.Duration // of its transaction
+	task     *simTask      // that sent it
 }
 
 // wire is the client's end of a connection to a simulated store. It has no socket and no goroutine:
@@ -255,8 +259,9 @@ func newRedisClient(dial func() (net.Conn, error)) *redis.Client {
 type pgSession struct {
 	*wire
 	model   *pgModel
-	tx      *pgTx // the open transaction
-	failed  bool  // until its end
+	tx      *pgTx         // the open transaction
+	failed  bool          // until its end
+	wait    time.Duration // for a lock, in the open transaction
 	started bool
 	byName  map[string]pgStatement
 	sql     map[string]string
@@ -264,7 +269,7 @@ type pgSession struct {
 
 func (m *pgModel) dial(p *simProcess, arrive func(*request) error) *wire {
 	c := &wire{process: p, arrive: arrive}
-	s := &pgSession{wire: c, model: m, byName: map[string]pgStatement{}, sql: map[string]string{}}
+	s := &pgSession{wire: c, model: m, wait: goods.LongLockWait, byName: map[string]pgStatement{}, sql: map[string]string{}}
 	c.serve, c.closed = s.serve, s.end
 	return c
 }
@@ -355,7 +360,7 @@ func (s *pgSession) serve() error {
 		run()
 		return nil
 	}
-	return s.do(&request{what: what, key: key, run: run, end: s.end, lasting: what == "commit" || s.tx == nil && !strings.HasPrefix(what, "select"),
+	return s.do(&request{what: what, key: key, run: run, end: s.end, lockWait: s.wait, lasting: what == "commit" || s.tx == nil && !strings.HasPrefix(what, "select"),
 		refuse: func(code string) {
 			s.fault(code, "a fault of the simulation")
 			s.ready()
@@ -419,17 +424,26 @@ func (s *pgSession) run(batch []pgMessage) (wait bool) {
 }
 
 func (s *pgSession) simple(sql string) {
-	switch sql {
+	begin, lockTimeout, limited := strings.Cut(sql, "; set local lock_timeout = ")
+	switch begin {
 	case "-- ping":
 		s.send(&pgproto3.EmptyQueryResponse{})
 	case "begin isolation level read committed":
-		s.tx, s.failed = s.model.begin(), false
+		s.tx, s.failed, s.wait = s.model.begin(), false, goods.LongLockWait
 		s.send(&pgproto3.CommandComplete{CommandTag: []byte("BEGIN")})
+		if limited {
+			ms, err := strconv.Atoi(lockTimeout)
+			if err != nil {
+				panic(err)
+			}
+			s.wait = time.Duration(ms) * time.Millisecond
+			s.send(&pgproto3.CommandComplete{CommandTag: []byte("SET")})
+		}
 	case "commit", "rollback":
 		commit := sql == "commit" && !s.failed
 		if s.tx != nil {
 			s.model.end(s.tx, commit)
-			s.tx, s.failed = nil, false
+			s.tx, s.failed, s.wait = nil, false, goods.LongLockWait
 		}
 		tag := "ROLLBACK"
 		if commit {

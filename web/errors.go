@@ -113,6 +113,7 @@ var refusals = []refusal{
 	{err: admin.ErrUnsure, status: 504, code: "unsure", zh: "数据库没有确认这次操作，不知道做了没有。请先核对现在的内容，不要直接重试",
 		en: "The database did not confirm this, so it is unknown whether it was done. Look at what is there now before you try again"},
 	{err: seckill.ErrBusy, status: 503, code: "busy", zh: "系统繁忙，请稍后再试", en: "Busy, please try again shortly"},
+	{err: goods.ErrLocked, status: 503, code: "busy", zh: "系统繁忙，请稍后再试", en: "Busy, please try again shortly"},
 	{err: order.ErrProvider, status: 503, code: "busy", zh: "支付机构暂时没有响应，请稍后再试", en: "The payment provider does not answer, please try again shortly"},
 	{err: errLabAddress, status: 429, code: "too_many_here", zh: fmt.Sprintf("你所在的网络已有 %d 个实验在排队，等其中一个做完再运行", labAddress),
 		en: fmt.Sprintf("%d runs from your network wait for the lab already: run yours when one of them has ended", labAddress)},

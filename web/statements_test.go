@@ -450,7 +450,7 @@ func (c *costShop) sells(t *testing.T, must func(error)) {
 	_, err = goods.NextEpoch(ctx, tx, sale)
 	must(err)
 	must(tx.Rollback(ctx))
-	must(again(func() error { return sales.GateKnows(ctx, sale, -1) }))
+	must(again(func() error { return sales.GateKnows(ctx, sale, -1, goods.LockWait) }))
 	for user, id := range placed[:2] { // one with a payment, one without
 		captured := order.Captured{Provider: "provider", OrderID: id, Amount: fuzzPrice, Ref: id.String()}
 		if user == 0 {

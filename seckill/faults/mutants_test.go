@@ -96,9 +96,9 @@ var mutants = []mutant{
 		edits: []edit{
 			{"order/expire.go", "where  sale_id = $1 and status = 'pending' and expires_at <= statement_timestamp()",
 				"where  sale_id = $1 and status = 'pending' and expires_at <= $3"},
-			{"order/expire.go", "limit  $2)`, sale, expireBatch)", "limit  $2)`, sale, expireBatch, time.Now())"},
-			{"order/expire.go", "where  expires_at <= statement_timestamp()\n		order  by expires_at\n		limit  100`)",
-				"where  expires_at <= $1\n		order  by expires_at\n		limit  100`, time.Now())"}}},
+			{"order/expire.go", "for    no key update skip locked)`, sale, expireBatch)", "for    no key update skip locked)`, sale, expireBatch, time.Now())"},
+			{"order/expire.go", "where  expires_at <= statement_timestamp() and sale_id <> all($1)\n		order  by expires_at\n		limit  100`, except)",
+				"where  expires_at <= $2 and sale_id <> all($1)\n		order  by expires_at\n		limit  100`, except, time.Now())"}}},
 
 	// Lies that no count sees: sold out while a unit is free, two answers about one ticket, two owners of one unit.
 	{name: "a sold-out mark of four seconds", scenario: "none", breaks: []string{"history"},
@@ -111,14 +111,14 @@ var mutants = []mutant{
 		plan: func(p *plan) { p.cancels = 5 },
 		edits: []edit{
 			{"order/expire.go", "return goods.GiveBack(ctx, tx, o.SaleID, 1)", "return nil"},
-			{"order/expire.go", `	err = pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) error {
+			{"order/expire.go", `	err = s.locked.InTx(ctx, s.db, o.SaleID, func(tx pgx.Tx) error {
 		if _, err := goods.Lock(ctx, tx, o.SaleID)`, `	if o.Status == "pending" {
 		if err := pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) error { return goods.GiveBack(ctx, tx, o.SaleID, 1) }); err != nil {
 			return err
 		}
 		time.Sleep(20 * time.Millisecond) // so that the unit is sold again in every run
 	}
-	err = pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) error {
+	err = s.locked.InTx(ctx, s.db, o.SaleID, func(tx pgx.Tx) error {
 		if _, err := goods.Lock(ctx, tx, o.SaleID)`},
 			{"seckill/direct.go", "directMark = 5\n", "directMark = 0\n"}}},
 	{name: "payment after the time to pay", scenario: "pay, cancel and five sweepers", breaks: []string{"history"},
