@@ -36,6 +36,7 @@ type direct struct {
 	queue   *orderQueue
 	metrics *metrics
 	slots   chan struct{} // one token per settle
+	locked  goods.LockedSales
 
 	mu    sync.Mutex
 	marks map[int64]bypassMark // by sale
@@ -98,17 +99,23 @@ func (d *direct) serve(ctx context.Context, l *lane, batch []*click) {
 	}
 }
 
-// settle settles a batch as soon as there is a slot. ErrBusy if there is none in time.
-func (d *direct) settle(ctx context.Context, sale int64, tickets []order.Ticket, late time.Time) ([]order.Result, error) {
+// settle settles a batch as soon as there is a slot. ErrBusy if there is none in time, and goods.ErrLocked.
+func (d *direct) settle(ctx context.Context, sale int64, tickets []order.Ticket, late time.Time) (results []order.Result, err error) {
 	waiting, cancel := context.WithDeadline(ctx, late)
 	defer cancel()
-	select {
-	case d.slots <- struct{}{}:
-		defer func() { <-d.slots }()
-	case <-waiting.Done():
-		return nil, d.metrics.shedFor("late")
-	}
-	return d.settler.settle(context.WithoutCancel(ctx), sale, tickets, d.check, func() {})
+	err = d.locked.Try(waiting, sale, func(wait time.Duration) error {
+		if wait == goods.LockWait { // longer ones are few by themselves, and take no slot from sales that are not locked
+			select {
+			case d.slots <- struct{}{}:
+				defer func() { <-d.slots }()
+			case <-waiting.Done():
+				return d.metrics.shedFor("late")
+			}
+		}
+		results, err = d.settler.settle(context.WithoutCancel(ctx), sale, tickets, wait, d.check, func() {})
+		return err
+	})
+	return results, err
 }
 
 // check refuses outside the sale's window by the database's clock, and until the sale's mark is old enough.
@@ -127,7 +134,7 @@ func (d *direct) mark(ctx context.Context, sale int64) error {
 	ctx, cancel := context.WithTimeout(ctx, settleLimit)
 	defer cancel()
 	var locked goods.Locked
-	err := pgx.BeginTxFunc(ctx, d.db, goods.ReadCommitted, func(tx pgx.Tx) (err error) {
+	err := d.locked.InTx(ctx, d.db, sale, func(tx pgx.Tx) (err error) {
 		if locked, err = goods.Lock(ctx, tx, sale); err != nil || locked.Bypassed() {
 			return err
 		}

@@ -75,12 +75,21 @@ func (e *Engine) Reconcile(ctx context.Context) { e.reconciler.tick(ctx) }
 
 // Settle settles tickets as a worker of the queue does, until all are decided or ctx ends.
 func (e *Engine) Settle(ctx context.Context, sale int64, tickets ...order.Ticket) {
-	e.queue.settle(ctx, sale, tickets, func() {})
+	for err := goods.ErrLocked; errors.Is(err, goods.ErrLocked); {
+		var n int
+		n, err = e.SettleBatch(ctx, sale, tickets, func() {})
+		tickets = tickets[n:]
+	}
+}
+
+// SettleBatch is one try of Settle. It calls sent before each COMMIT, and returns how many tickets are settled.
+func (e *Engine) SettleBatch(ctx context.Context, sale int64, tickets []order.Ticket, sent func()) (int, error) {
+	return e.queue.settle(ctx, sale, tickets, goods.LockWait, sent)
 }
 
 // SettleOnce runs the settle transaction alone: one try, no Ack, nothing published.
 func (e *Engine) SettleOnce(ctx context.Context, sale int64, tickets []order.Ticket) ([]order.Result, error) {
-	return e.lanes.direct.settler.settle(ctx, sale, tickets, nil, func() {})
+	return e.lanes.direct.settler.settle(ctx, sale, tickets, goods.LongLockWait, nil, func() {})
 }
 
 // ReserveAll reserves tickets for many users in one call and returns how many were granted. No process queues them.

@@ -283,7 +283,7 @@ func (ls *lanes) serve(ctx context.Context, l *lane, batch []*click) {
 		ls.direct.serve(ctx, l, batch)
 		return
 	}
-	room := ls.queue.claimRoom(len(batch))
+	room := ls.queue.claimRoom(l.sale, len(batch))
 	ls.metrics.shed.WithLabelValues("queue").Add(float64(len(batch) - room))
 	l.replyAll(batch[room:], Bought{err: ErrBusy})
 	if batch = batch[:room]; room == 0 {
@@ -301,8 +301,11 @@ func (ls *lanes) serve(ctx context.Context, l *lane, batch []*click) {
 		ls.direct.serve(ctx, l, batch)
 		return
 	}
+	locked := errors.Is(err, goods.ErrLocked) // before the gate could grant anything
 	if err = ls.metrics.refusal("reserve", err); err != nil {
-		ls.facts.markInDoubt(l.sale)
+		if !locked {
+			ls.facts.markInDoubt(l.sale)
+		}
 		ls.queue.releaseRoom(room)
 		l.replyAll(batch, Bought{err: err})
 		return

@@ -2,9 +2,12 @@ package seckill
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"sync"
 	"time"
 
+	"miaosha/goods"
 	"miaosha/order"
 	"miaosha/seckill/failpoint"
 	"miaosha/seckill/gate"
@@ -12,6 +15,8 @@ import (
 
 const (
 	queueWorkers = 6                // settle transactions at the same time, in this process
+	missPlaces   = 4                // of them, for sales whose last try missed the lock
+	slowPlaces   = 2                // of these, for slow sales
 	settleBatch  = 2000             // tickets in one of them, and the rest of the last one's journal entry
 	drainLimit   = 10 * time.Second // to settle what is queued when the process stops
 
@@ -25,13 +30,20 @@ const (
 // own, which one worker at a time serves. So a sale's tickets are settled in order, and only one transaction of this process
 // locks its row at a time. Every ticket in the queue is also in a journal, so a crash loses none. The tickets of one journal
 // entry come one after the other and are settled in one batch; where they are not, reclaim settles the entry again.
+//
+// Another transaction may keep a sale's row locked. Then the batch is put back, and tried again after a pause that grows, with more
+// patience: in a rush of many processes the lock may take its time. A sale that misses the lock twice in a row is slow until a batch of
+// it is settled: slow sales have few of the workers and half of the places, and what they hold beyond that does not count for others.
 type orderQueue struct {
 	capacity int
-	batch    int                                                                      // tickets in a settle transaction, and the rest of the last one's journal entry
-	settle   func(ctx context.Context, sale int64, batch []order.Ticket, sent func()) // calls sent before each COMMIT
+	batch    int // tickets in a settle transaction, and the rest of the last one's journal entry
+	// Calls sent before each COMMIT, and returns how many tickets are settled. goods.ErrLocked: the others are to be put back.
+	settle func(ctx context.Context, sale int64, batch []order.Ticket, wait time.Duration, sent func()) (int, error)
 
 	mu     sync.Mutex
 	room   int                  // free places
+	missed int                  // tickets of sales whose last try missed the lock
+	trying int                  // workers that settle such a sale
 	bySale map[int64]*saleQueue // sales with tickets, in waiting or in batch
 	ready  []*saleQueue         // sales that wait for a worker, each at most once
 	wake   sync.Cond            // on mu: ready grew, or ended or quit was set
@@ -43,31 +55,47 @@ type orderQueue struct {
 type saleQueue struct {
 	sale     int64
 	waiting  []order.Ticket
-	batch    []order.Ticket   // that a worker settles now
+	batch    []order.Ticket   // that a worker settles now, or that is put back
 	sent     bool             // a COMMIT of batch may have been sent
-	gathers  bool             // the next batch begins when gatherFor is over
+	pauses   bool             // it is ready when its time is over
+	missed   int              // tries in a row that missed the lock
 	position map[int64]uint64 // user -> number in the queue
 	claimed  map[int64]bool   // users whose ticket comes from the journal: a COMMIT of it may have been sent before; nil for none
 	came     uint64           // numbers handed out
 	gone     uint64           // numbers settled
 }
 
-func newOrderQueue(capacity, batch int, settle func(context.Context, int64, []order.Ticket, func())) *orderQueue {
+func newOrderQueue(capacity, batch int, settle func(context.Context, int64, []order.Ticket, time.Duration, func()) (int, error)) *orderQueue {
 	q := &orderQueue{capacity: capacity, batch: batch, settle: settle, room: capacity, bySale: map[int64]*saleQueue{}}
 	q.wake.L = &q.mu
 	return q
 }
 
-// claimRoom claims at most n places and returns how many it got. releaseRoom returns the places that are not needed.
-func (q *orderQueue) claimRoom(n int) int {
+// claimRoom claims at most n places for a sale and returns how many it got. releaseRoom returns the places that are not needed.
+func (q *orderQueue) claimRoom(sale int64, n int) int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.ended {
 		return 0
 	}
-	n = max(0, min(n, q.room))
+	n = max(0, min(n, q.roomFor(sale)))
 	q.room -= n
 	return n
+}
+
+// roomFor returns how many more tickets of a sale may be queued. What locked sales hold beyond half of the places is not counted for
+// the others, so the queue has at most twice its capacity. mu must be held.
+func (q *orderQueue) roomFor(sale int64) int {
+	s := q.bySale[sale]
+	if s == nil || s.missed == 0 {
+		return q.room + min(q.capacity, max(0, q.missed-q.capacity/2))
+	}
+	others := q.missed - len(s.batch) - len(s.waiting)
+	room := q.room + min(q.capacity, max(0, others-q.capacity/2))
+	if s.slow() {
+		room = min(room, q.capacity/2-q.missed)
+	}
+	return room
 }
 
 // takeRoom takes n places for tickets of a journal, also if fewer are free: the journal of a sale has at most as many tickets as
@@ -87,14 +115,14 @@ func (q *orderQueue) releaseRoom(n int) {
 	q.mu.Unlock()
 }
 
-// full reports whether no place is free.
-func (q *orderQueue) full() bool { return q.free() <= 0 }
+// full reports whether no place is free for a sale.
+func (q *orderQueue) full(sale int64) bool { return q.free(sale) <= 0 }
 
-// free returns the number of free places.
-func (q *orderQueue) free() int {
+// free returns the number of places that are free for a sale.
+func (q *orderQueue) free(sale int64) int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.room
+	return q.roomFor(sale)
 }
 
 // submit queues the tickets of journal entries whose places are claimed. It never blocks. It returns how many tickets are ahead of
@@ -123,6 +151,9 @@ func (q *orderQueue) submit(sale int64, tickets []order.Ticket, fresh bool) (ahe
 			}
 			s.claimed[t.UserID] = true
 		}
+	}
+	if s.missed > 0 {
+		q.missed += len(tickets)
 	}
 	idle := len(s.waiting) == 0 && len(s.batch) == 0
 	s.waiting = append(s.waiting, tickets...)
@@ -241,7 +272,11 @@ func (q *orderQueue) work(ctx context.Context) {
 		if s == nil {
 			return
 		}
-		q.settle(ctx, s.sale, batch, func() { q.send(s) })
+		n, err := q.settle(ctx, s.sale, batch, s.lockWait(), func() { q.send(s) })
+		if errors.Is(err, goods.ErrLocked) {
+			q.putBack(s, n)
+			continue
+		}
 		failpoint.Hit(failpoint.F6)
 		q.done(s)
 	}
@@ -250,14 +285,26 @@ func (q *orderQueue) work(ctx context.Context) {
 func (q *orderQueue) next() (*saleQueue, []order.Ticket) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for len(q.ready) == 0 && !q.ended {
+	first := func() int {
+		return slices.IndexFunc(q.ready, func(s *saleQueue) bool {
+			return s.missed == 0 || q.trying < slowPlaces || !s.slow() && q.trying < missPlaces
+		})
+	}
+	i := first()
+	for ; i < 0 && !q.ended; i = first() {
 		q.wake.Wait()
 	}
-	if len(q.ready) == 0 || q.quit {
+	if i < 0 || q.quit {
 		return nil, nil
 	}
-	s := q.ready[0]
-	q.ready = q.ready[1:]
+	s := q.ready[i]
+	q.ready = slices.Delete(q.ready, i, i+1)
+	if s.missed > 0 {
+		q.trying++
+	}
+	if len(s.batch) > 0 { // it was put back
+		return s, s.batch
+	}
 	n := min(len(s.waiting), q.batch)
 	for n < len(s.waiting) && sameEntry(s.waiting[n-1], s.waiting[n]) {
 		n++
@@ -273,6 +320,17 @@ func sameEntry(a, b order.Ticket) bool {
 	return ok && entry == other
 }
 
+// slow reports whether the sale has missed its lock twice in a row. In a rush of many processes once is nothing.
+func (s *saleQueue) slow() bool { return s.missed > 1 }
+
+// lockWait returns how long a batch of the sale waits for its lock. Only its worker may ask.
+func (s *saleQueue) lockWait() time.Duration {
+	if s.missed > 0 {
+		return goods.LongLockWait
+	}
+	return goods.LockWait
+}
+
 // send notes that a COMMIT of the batch is about to be sent.
 func (q *orderQueue) send(s *saleQueue) {
 	q.mu.Lock()
@@ -280,41 +338,77 @@ func (q *orderQueue) send(s *saleQueue) {
 	q.mu.Unlock()
 }
 
-// done ends a batch. If more tickets of the sale wait, the sale goes to the end of ready, at once or when it has gathered more.
-func (q *orderQueue) done(s *saleQueue) {
+// putBack leaves a batch whose sale is locked for later. Its first n tickets are settled. The others are tried again as they are: a
+// COMMIT of a part of them may have been sent.
+func (q *orderQueue) putBack(s *saleQueue, n int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.room += len(s.batch)
-	s.gone += uint64(len(s.batch))
-	for _, t := range s.batch {
+	q.settled(s, n)
+	if s.missed == 0 {
+		q.missed += len(s.batch) + len(s.waiting)
+	}
+	s.missed++
+	q.readyAfter(s, min(retryFirst<<min(s.missed-1, 10), retryLast))
+	q.wake.Broadcast()
+}
+
+// settled takes the first n tickets out of the batch that a worker has settled. mu must be held.
+func (q *orderQueue) settled(s *saleQueue, n int) {
+	q.room += n
+	s.gone += uint64(n)
+	for _, t := range s.batch[:n] {
 		if s.position[t.UserID] <= s.gone {
 			delete(s.position, t.UserID)
 			delete(s.claimed, t.UserID)
 		}
 	}
-	gather := len(s.batch) >= gatherFrom && len(s.waiting) < q.batch && !q.ended
-	s.batch, s.sent = nil, false
+	s.batch = s.batch[n:]
+	if s.missed > 0 {
+		q.trying--
+		q.missed -= n
+	}
+}
+
+// done ends a batch. If more tickets of the sale wait, the sale goes to the end of ready, at once or when it has gathered more.
+func (q *orderQueue) done(s *saleQueue) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	gather := len(s.batch) >= gatherFrom && len(s.waiting) < q.batch
+	q.settled(s, len(s.batch))
+	if s.missed > 0 {
+		q.missed -= len(s.waiting)
+	}
+	s.batch, s.sent, s.missed = nil, false, 0
 	switch {
 	case len(s.waiting) == 0:
 		delete(q.bySale, s.sale)
 	case gather:
-		s.gathers = true
-		time.AfterFunc(gatherFor, func() {
-			q.mu.Lock()
-			defer q.mu.Unlock()
-			q.endGathering(s)
-			q.wake.Signal()
-		})
+		q.readyAfter(s, gatherFor)
 	default:
 		q.ready = append(q.ready, s)
 	}
 	q.wake.Broadcast()
 }
 
-// endGathering puts a sale that gathers tickets at the end of ready. mu must be held.
-func (q *orderQueue) endGathering(s *saleQueue) {
-	if s.gathers {
-		s.gathers = false
+// readyAfter puts a sale at the end of ready when d is over, or at once if the process stops. mu must be held.
+func (q *orderQueue) readyAfter(s *saleQueue, d time.Duration) {
+	if q.ended {
+		q.ready = append(q.ready, s)
+		return
+	}
+	s.pauses = true
+	time.AfterFunc(d, func() {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		q.endPause(s)
+		q.wake.Signal()
+	})
+}
+
+// endPause puts a sale that pauses at the end of ready. mu must be held.
+func (q *orderQueue) endPause(s *saleQueue) {
+	if s.pauses {
+		s.pauses = false
 		q.ready = append(q.ready, s)
 	}
 }
@@ -333,7 +427,7 @@ func (q *orderQueue) drain(limit time.Duration) {
 	defer q.mu.Unlock()
 	q.ended = true
 	for _, s := range q.bySale { // a worker leaves when no sale is ready
-		q.endGathering(s)
+		q.endPause(s)
 	}
 	q.wake.Broadcast()
 	for len(q.bySale) > 0 && !q.quit {

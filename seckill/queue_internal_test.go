@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"miaosha/goods"
 	"miaosha/order"
 )
 
@@ -60,8 +61,8 @@ func TestTheEntriesOfASaleAreReadAlone(t *testing.T) {
 func TestABatchHasWholeEntries(t *testing.T) {
 	t.Parallel()
 	q := newOrderQueue(settleBatch, settleBatch, nil)
-	if !q.takeRoom(settleBatch-1) || !q.takeRoom(258) || q.claimRoom(1) != 0 || q.free() != -257 {
-		t.Fatalf("%d places free, want 257 fewer than none", q.free())
+	if !q.takeRoom(settleBatch-1) || !q.takeRoom(258) || q.claimRoom(1, 1) != 0 || q.free(1) != -257 {
+		t.Fatalf("%d places free, want 257 fewer than none", q.free(1))
 	}
 	q.submit(1, append(entryOf("1-0", 1, settleBatch-1), entryOf("1-1", 3000, 256)...), true)
 	q.submit(1, entryOf("1-2", 4000, 2), true)
@@ -72,8 +73,8 @@ func TestABatchHasWholeEntries(t *testing.T) {
 		}
 		q.done(s)
 	}
-	if q.free() != settleBatch || q.queued() != 0 {
-		t.Errorf("%d places free at the end, want all %d", q.free(), settleBatch)
+	if q.free(1) != settleBatch || q.queued() != 0 {
+		t.Errorf("%d places free at the end, want all %d", q.free(1), settleBatch)
 	}
 	q.drain(0)
 	if q.takeRoom(1) {
@@ -140,10 +141,11 @@ func TestTheQueueIsDrainedWhileItGathers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var settled []int
 		var q *orderQueue
-		q = newOrderQueue(100, settleBatch, func(_ context.Context, _ int64, batch []order.Ticket, _ func()) {
+		q = newOrderQueue(100, settleBatch, func(_ context.Context, _ int64, batch []order.Ticket, _ time.Duration, _ func()) (int, error) {
 			if settled = append(settled, len(batch)); len(settled) == 1 {
 				q.submit(1, entryOf("1-1", 50, 3), true)
 			}
+			return len(batch), nil
 		})
 		q.submit(1, entryOf("1-0", 1, gatherFrom), true)
 		go q.Run(t.Context())
@@ -152,6 +154,144 @@ func TestTheQueueIsDrainedWhileItGathers(t *testing.T) {
 		q.drain(time.Minute)
 		if took := time.Since(began); took != 0 || !slices.Equal(settled, []int{gatherFrom, 3}) {
 			t.Errorf("settled batches of %v after %v, want %d and 3 at once", settled, took, gatherFrom)
+		}
+	})
+}
+
+// serve takes the next sale, and fails the test if it is another one.
+func serve(t *testing.T, q *orderQueue, sale int64, tickets int, wait time.Duration) *saleQueue {
+	t.Helper()
+	s, batch := q.next()
+	if s.sale != sale || len(batch) != tickets || s.lockWait() != wait {
+		t.Errorf("sale %d with %d tickets waits for %v, want sale %d, %d tickets and %v", s.sale, len(batch), s.lockWait(), sale, tickets, wait)
+	}
+	return s
+}
+
+// Sales that miss their lock are tried again with more patience, and leave workers to the others: two of six after the first miss, and
+// four after the second.
+func TestSlowSalesHaveFewWorkers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		q := newOrderQueue(20, 2, nil)
+		buy := func(sale int64) {
+			if q.claimRoom(sale, 1) != 1 {
+				t.Fatal("no room")
+			}
+			q.submit(sale, []order.Ticket{{ID: "a", UserID: 1}}, true)
+		}
+		miss := func(s *saleQueue) {
+			q.putBack(s, 0)
+			time.Sleep(time.Millisecond) // so that the pauses end in this order
+		}
+		for sale := range int64(5) {
+			buy(1 + sale)
+			miss(serve(t, q, 1+sale, 1, goods.LockWait))
+		}
+		time.Sleep(retryLast)
+		synctest.Wait()
+		buy(9)
+		var served []*saleQueue
+		for sale := range int64(missPlaces) {
+			served = append(served, serve(t, q, 1+sale, 1, goods.LongLockWait))
+		}
+		q.done(serve(t, q, 9, 1, goods.LockWait)) // and not the fifth that has missed
+		for _, s := range served {
+			miss(s)
+		}
+		miss(serve(t, q, 5, 1, goods.LongLockWait))
+		time.Sleep(retryLast)
+		synctest.Wait()
+		buy(9)
+		first := serve(t, q, 1, 1, goods.LongLockWait)
+		serve(t, q, 2, 1, goods.LongLockWait)
+		serve(t, q, 9, 1, goods.LockWait) // and not the third that is slow
+		q.done(first)
+		buy(1)
+		serve(t, q, 3, 1, goods.LongLockWait)
+		serve(t, q, 1, 1, goods.LockWait)
+	})
+}
+
+// What locked sales hold beyond half of the queue is not counted for the others. All together have at most twice as many places.
+func TestLockedSalesLeaveRoom(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		q := newOrderQueue(20, settleBatch, nil)
+		fill := func(sale int64, want int) {
+			t.Helper()
+			n := q.claimRoom(sale, 100)
+			if n != want || !q.full(sale) {
+				t.Errorf("sale %d gets %d places, want %d", sale, n, want)
+			}
+			q.submit(sale, entryOf("1-0", 1, n), true)
+		}
+		miss := func(sale int64, tickets int, wait time.Duration) {
+			t.Helper()
+			q.putBack(serve(t, q, sale, tickets, wait), 0)
+			time.Sleep(retryLast)
+			synctest.Wait()
+		}
+		fill(1, 20)
+		fill(2, 0)
+		miss(1, 20, goods.LockWait)
+		fill(1, 0)
+		fill(2, 10) // the buyers of a sale that is not locked do not hear busy
+		held := serve(t, q, 1, 20, goods.LongLockWait)
+		miss(2, 10, goods.LockWait)
+		fill(3, 10)
+		q.putBack(held, 15)
+		fill(1, 0) // it is slow, and all that are locked have half
+		if n := q.free(4); n != 20-(5+10+10)+5 {
+			t.Errorf("%d places for the others, want what the locked sales have beyond half", n)
+		}
+		for range 3 {
+			s, _ := q.next()
+			q.done(s)
+			time.Sleep(retryLast)
+			synctest.Wait()
+		}
+		if q.free(1) != 20 || q.queued() != 0 || q.missed != 0 || q.trying != 0 {
+			t.Errorf("at the end %d places are free, %d tickets queued, %d locked, %d workers", q.free(1), q.queued(), q.missed, q.trying)
+		}
+		q.claimRoom(1, 20)
+		q.submit(1, entryOf("1-0", 1, 20), true)
+		for range 2 {
+			s, _ := q.next()
+			q.putBack(s, 0)
+			time.Sleep(retryLast)
+			synctest.Wait()
+		}
+		if !q.takeRoom(20) { // of another journal
+			t.Fatal("the queue has ended")
+		}
+		q.submit(2, entryOf("1-0", 1, 20), false)
+		q.putBack(serve(t, q, 1, 20, goods.LongLockWait), 0)
+		q.putBack(serve(t, q, 2, 20, goods.LockWait), 0)
+		if n := q.free(3); n != 0 {
+			t.Errorf("%d places beyond twice the capacity", n)
+		}
+	})
+}
+
+// What is settled of a batch that is put back is not tried again.
+func TestABatchThatIsPutBackForgetsNothing(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		q := newOrderQueue(10, settleBatch, nil)
+		q.claimRoom(1, 5)
+		q.submit(1, append(entryOf("1-0", 1, 2), entryOf("1-1", 3, 3)...), true)
+		s := serve(t, q, 1, 5, goods.LockWait)
+		q.send(s)
+		q.putBack(s, 2)
+		if at := q.places(1, []int64{2, 3, 5}); q.queued() != 3 || len(at) != 2 || at[3] != (place{0, true}) || at[5] != (place{2, true}) {
+			t.Errorf("%d are queued, at %+v", q.queued(), at)
+		}
+		time.Sleep(retryFirst)
+		synctest.Wait()
+		q.done(serve(t, q, 1, 3, goods.LongLockWait))
+		if q.queued() != 0 || q.trying != 0 {
+			t.Errorf("%d are queued at the end", q.queued())
 		}
 	})
 }

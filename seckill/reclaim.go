@@ -70,7 +70,7 @@ func (r *reclaimer) inherit(ctx context.Context) {
 	}
 }
 
-// inheritFrom queues all tickets of a dead process. ErrBusy if the queue has no room for them.
+// inheritFrom queues all tickets of a dead process. ErrBusy if the queue has no room for those of a sale.
 func (r *reclaimer) inheritFrom(ctx context.Context, dead deadProcess) error {
 	states, err := r.withJournals(ctx)
 	if err != nil {
@@ -79,10 +79,11 @@ func (r *reclaimer) inheritFrom(ctx context.Context, dead deadProcess) error {
 	pending := r.queue.pendingEntries()
 	for _, s := range states {
 		for found := true; found; {
-			if r.queue.full() {
-				return ErrBusy
+			if r.queue.full(s.ID) {
+				err = ErrBusy
+				break
 			}
-			n := min(claimBatch, max(1, r.queue.free()/laneBatch))
+			n := min(claimBatch, max(1, r.queue.free(s.ID)/laneBatch))
 			entries, err := r.gate.Inherit(ctx, s.ID, dead.name, dead.since, n)
 			if err != nil {
 				return err
@@ -92,7 +93,7 @@ func (r *reclaimer) inheritFrom(ctx context.Context, dead deadProcess) error {
 			}
 		}
 	}
-	return nil
+	return err
 }
 
 // withJournals returns the sales that may have a journal, also those that were changed since, into a draft for example.
@@ -152,9 +153,9 @@ func (r *reclaimer) fault(ctx context.Context, err error) {
 // claim takes over idle entries of one sale, while the queue has room. A claim counts as a delivery, so all that is claimed is
 // worked on.
 func (r *reclaimer) claim(ctx context.Context, sale int64, g gate.State, pending map[string]bool) error {
-	for !r.queue.full() {
+	for !r.queue.full(sale) {
 		// As many as fit, at the average size; not too few, because a claim looks at ten times as many of all entries.
-		n := min(claimBatch, max(claimLeast, r.queue.free()*g.Entries/max(1, g.InFlight-g.Former)))
+		n := min(claimBatch, max(claimLeast, r.queue.free(sale)*g.Entries/max(1, g.InFlight-g.Former)))
 		entries, err := r.gate.Claim(ctx, sale, r.idle, n)
 		if len(entries) == 0 {
 			return err
@@ -176,8 +177,8 @@ func (r *reclaimer) claim(ctx context.Context, sale int64, g gate.State, pending
 // claimFormer is claim for the journal of a former release. Its entries wait until their owner has been silent for idle, also if
 // it has surely died, and their deliveries are not counted.
 func (r *reclaimer) claimFormer(ctx context.Context, sale int64, pending map[string]bool) error {
-	for !r.queue.full() {
-		n := min(claimBatch, max(1, r.queue.free()))
+	for !r.queue.full(sale) {
+		n := min(claimBatch, max(1, r.queue.free(sale)))
 		entries, err := r.gate.ClaimFormer(ctx, sale, r.idle, n)
 		r.enqueueClaimed(ctx, sale, entries, pending, nil)
 		if err != nil || len(entries) < n {

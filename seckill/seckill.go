@@ -147,7 +147,7 @@ func (e *Engine) Admit(sale, user int64) error {
 	if err := e.lanes.admit(sale, user); err != nil {
 		return err
 	}
-	if e.queue.full() {
+	if e.queue.full(sale) {
 		return e.metrics.shedFor("queue")
 	}
 	if e.inFlight.Add(1) > int64(e.cfg.MaxInFlight) {

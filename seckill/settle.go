@@ -49,8 +49,9 @@ type lockedCheck func(sale goods.Locked) error
 // nothing. Without a gate, check does it, under the row's lock: nothing is placed after its error, and a unit that is sold
 // counts as a bypass.
 //
-// It calls sent before it sends COMMIT: until then it has decided nothing.
-func (s *settler) settle(ctx context.Context, sale int64, tickets []order.Ticket, check lockedCheck, sent func()) (results []order.Result, err error) {
+// It calls sent before it sends COMMIT: until then it has decided nothing. It waits for the row's lock for wait at most, then
+// the error is goods.ErrLocked.
+func (s *settler) settle(ctx context.Context, sale int64, tickets []order.Ticket, wait time.Duration, check lockedCheck, sent func()) (results []order.Result, err error) {
 	if s.cfg.SettlePause > 0 {
 		select {
 		case <-time.After(s.cfg.SettlePause):
@@ -64,7 +65,7 @@ func (s *settler) settle(ctx context.Context, sale int64, tickets []order.Ticket
 		return nil, err
 	}
 	began, lockedAt := time.Now(), time.Time{}
-	err = s.inTransaction(ctx, func(tx pgx.Tx) error {
+	err = s.inTransaction(ctx, wait, func(tx pgx.Tx) error {
 		locked, err := goods.Lock(ctx, tx, sale)
 		if err != nil {
 			return err
@@ -101,11 +102,11 @@ func (s *settler) settle(ctx context.Context, sale int64, tickets []order.Ticket
 }
 
 // inTransaction does work in a transaction, and measures how long it holds its connection.
-func (s *settler) inTransaction(ctx context.Context, work func(pgx.Tx) error) error {
+func (s *settler) inTransaction(ctx context.Context, wait time.Duration, work func(pgx.Tx) error) error {
 	return s.db.AcquireFunc(ctx, func(conn *pgxpool.Conn) error {
 		began := time.Now()
 		defer func() { s.metrics.held.Observe(time.Since(began).Seconds()) }()
-		return pgx.BeginTxFunc(ctx, conn, goods.ReadCommitted, work)
+		return goods.InTx(ctx, conn, wait, work)
 	})
 }
 
@@ -114,7 +115,7 @@ func (s *settler) rejectOne(ctx context.Context, sale int64, t order.Ticket) (re
 	ctx, cancel := context.WithTimeout(ctx, settleLimit)
 	defer cancel()
 	result = order.Result{Ticket: t.ID, UserID: t.UserID, Outcome: order.Invalid}
-	err = s.inTransaction(ctx, func(tx pgx.Tx) error {
+	err = s.inTransaction(ctx, goods.LongLockWait, func(tx pgx.Tx) error {
 		// While this transaction has the lock, no other owner can place the same ticket.
 		if _, err := goods.Lock(ctx, tx, sale); err != nil && !errors.Is(err, goods.ErrNoSale) {
 			return err
@@ -132,21 +133,26 @@ func (s *settler) rejectOne(ctx context.Context, sale int64, t order.Ticket) (re
 }
 
 // settleUntilDone settles a batch of whole journal entries and passes the results on. An entry leaves the journal whole, so a
-// batch that must be divided is divided between two entries, and the results of a single one are passed on together. Only the end
-// of ctx stops it early; undecided tickets then stay in the journal.
-func (s *settler) settleUntilDone(ctx context.Context, sale int64, batch []order.Ticket, sent func()) {
-	results, err := s.decide(ctx, sale, batch, sent)
+// batch that must be divided is divided between two entries, and the results of a single one are passed on together. The end of
+// ctx stops it early, and goods.ErrLocked if the row's lock does not come in wait. It returns how many of the first tickets are
+// settled; the others stay in the journal.
+func (s *settler) settleUntilDone(ctx context.Context, sale int64, batch []order.Ticket, wait time.Duration, sent func()) (n int, err error) {
+	results, err := s.decide(ctx, sale, batch, wait, sent)
 	if errors.Is(err, errDivide) {
 		if half := betweenEntries(batch); half > 0 {
-			s.settleUntilDone(ctx, sale, batch[:half], sent)
-			s.settleUntilDone(ctx, sale, batch[half:], sent)
-			return
+			if n, err = s.settleUntilDone(ctx, sale, batch[:half], wait, sent); err != nil {
+				return n, err
+			}
+			n, err = s.settleUntilDone(ctx, sale, batch[half:], wait, sent)
+			return half + n, err
 		}
-		results, err = s.decideHalves(ctx, sale, batch, sent)
+		results, err = s.decideHalves(ctx, sale, batch, wait, sent)
 	}
-	if err == nil {
-		s.finish(ctx, sale, results)
+	if err != nil {
+		return 0, err
 	}
+	s.finish(ctx, sale, results)
+	return len(batch), nil
 }
 
 // betweenEntries returns the place between two entries of a batch that is nearest to its middle, or 0 if it is one entry.
@@ -163,11 +169,11 @@ func betweenEntries(batch []order.Ticket) int {
 }
 
 // decideHalves decides the tickets of one entry in two parts, and each in smaller ones if needed.
-func (s *settler) decideHalves(ctx context.Context, sale int64, entry []order.Ticket, sent func()) (results []order.Result, err error) {
+func (s *settler) decideHalves(ctx context.Context, sale int64, entry []order.Ticket, wait time.Duration, sent func()) (results []order.Result, err error) {
 	for _, half := range [][]order.Ticket{entry[:len(entry)/2], entry[len(entry)/2:]} {
-		decided, err := s.decide(ctx, sale, half, sent)
+		decided, err := s.decide(ctx, sale, half, wait, sent)
 		if errors.Is(err, errDivide) {
-			decided, err = s.decideHalves(ctx, sale, half, sent)
+			decided, err = s.decideHalves(ctx, sale, half, wait, sent)
 		}
 		if err != nil {
 			return nil, err
@@ -181,11 +187,11 @@ var errDivide = errors.New("settle in smaller batches")
 
 // decide settles tickets until they have results. After a fault it settles the same tickets again, for as long as needed: no
 // ticket is refused because of an outage. It returns errDivide if one of several tickets is poisoned, or if they were too slow
-// three times; else only the error of ctx.
-func (s *settler) decide(ctx context.Context, sale int64, batch []order.Ticket, sent func()) ([]order.Result, error) {
+// three times; goods.ErrLocked; else only the error of ctx.
+func (s *settler) decide(ctx context.Context, sale int64, batch []order.Ticket, wait time.Duration, sent func()) ([]order.Result, error) {
 	slow := 0
-	for wait := retryFirst; ; wait = min(2*wait, retryLast) {
-		results, err := s.settle(ctx, sale, batch, nil, sent)
+	for pause := retryFirst; ; pause = min(2*pause, retryLast) {
+		results, err := s.settle(ctx, sale, batch, wait, nil, sent)
 		if isSlow(err) {
 			slow++
 		}
@@ -201,17 +207,20 @@ func (s *settler) decide(ctx context.Context, sale int64, batch []order.Ticket, 
 		}
 		s.metrics.retries.Inc()
 		s.metrics.logFault("settle", err)
+		if errors.Is(err, goods.ErrLocked) {
+			return nil, err
+		}
 		select {
 		case <-ctx.Done():
 			return nil, ctx.Err()
-		case <-time.After(wait/2 + rand.N(wait)):
+		case <-time.After(pause/2 + rand.N(pause)):
 		}
 	}
 }
 
 // settleAlone settles one ticket in a transaction of its own. After an error it may be tried again.
 func (s *settler) settleAlone(ctx context.Context, sale int64, t order.Ticket) ([]order.Result, error) {
-	results, err := s.settle(ctx, sale, []order.Ticket{t}, nil, func() {})
+	results, err := s.settle(ctx, sale, []order.Ticket{t}, goods.LongLockWait, nil, func() {})
 	if isPoison(err) {
 		return s.rejectPoisoned(ctx, sale, t, err)
 	}

@@ -3,6 +3,7 @@ package seckill
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"io"
@@ -505,7 +506,7 @@ func (s *simulation) serve(r *request) {
 		failure = nil
 	}
 	if carryOut {
-		if wait := r.run(); wait && time.Since(r.since) < 500*time.Millisecond {
+		if wait := r.run(); wait && time.Since(r.since) < r.lockWait {
 			s.tracef("%s: %s waits for a lock", name, what)
 			return
 		} else if wait {
@@ -773,11 +774,16 @@ func (s *simulation) startSettle(p *simProcess) {
 		p.held, _ = p.queue.next()
 	}
 	s.start(p, "settle", func(ctx context.Context) {
-		p.queue.settle(ctx, simSale, p.held.batch, func() { p.queue.send(p.held) })
-		if ctx.Err() == nil {
+		n, err := p.queue.settle(ctx, simSale, p.held.batch, p.held.lockWait(), func() { p.queue.send(p.held) })
+		switch {
+		case errors.Is(err, goods.ErrLocked):
+			p.queue.putBack(p.held, n)
+		case ctx.Err() == nil:
 			p.queue.done(p.held)
-			p.held = nil
+		default:
+			return
 		}
+		p.held = nil
 	})
 }
 
