@@ -43,6 +43,7 @@ type Store struct {
 	decoding      sync.Mutex // held while a picture is decoded
 	gates         redis.UniversalClient
 	plans         *rounds.Rounds // of RunPlans
+	locked        goods.LockedSales
 }
 
 // New returns a Store on db. unitsReturned is called after each commit that puts units back on sale; it may be nil.

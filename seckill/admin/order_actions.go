@@ -27,11 +27,26 @@ type (
 // Refund is that of order.Store, with a line in the log.
 func (s *Store) Refund(ctx context.Context, by By, id uuid.UUID) error {
 	a := action{name: "order.refund", subject: subjectOf(id), before: status{order.Paid}, after: status{order.Refunded}}
-	err := s.act(ctx, by, &a, func(tx pgx.Tx) error { return order.New(tx, s.orders).Refund(ctx, id) })
+	err := s.inTurn(ctx, id, func() error {
+		return s.act(ctx, by, &a, func(tx pgx.Tx) error { return order.New(tx, s.orders).Refund(ctx, id) })
+	})
 	if err == nil {
 		s.unitsReturned()
 	}
 	return err
+}
+
+// inTurn acts on an order when it is its sale's turn. That there is no such order, act says itself.
+func (s *Store) inTurn(ctx context.Context, id uuid.UUID, act func() error) error {
+	var sale int64
+	err := s.db.QueryRow(ctx, `select sale_id from orders where id = $1`, id).Scan(&sale)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return act()
+	}
+	if err != nil {
+		return fmt.Errorf("read order %s: %w", id, err)
+	}
+	return s.locked.Once(ctx, sale, func(time.Duration) error { return act() })
 }
 
 // Refunded says what became of one order: Err is nil if it was refunded.
@@ -127,16 +142,18 @@ func (s *Store) Confirm(ctx context.Context, by By, id uuid.UUID, ref string) (m
 // Cancel cancels a pending order of any user, with a line in the log. order.ErrNotFound, order.ErrWrongStatus.
 func (s *Store) Cancel(ctx context.Context, by By, id uuid.UUID) error {
 	a := action{name: "order.cancel", subject: subjectOf(id), before: status{order.Pending}, after: status{order.Cancelled}}
-	err := s.act(ctx, by, &a, func(tx pgx.Tx) error {
-		var user int64
-		err := tx.QueryRow(ctx, `select user_id from orders where id = $1`, id).Scan(&user)
-		if errors.Is(err, pgx.ErrNoRows) {
-			return order.ErrNotFound
-		}
-		if err != nil {
-			return fmt.Errorf("read order %s: %w", id, err)
-		}
-		return order.New(tx, s.orders).Cancel(ctx, user, id)
+	err := s.inTurn(ctx, id, func() error {
+		return s.act(ctx, by, &a, func(tx pgx.Tx) error {
+			var user int64
+			err := tx.QueryRow(ctx, `select user_id from orders where id = $1`, id).Scan(&user)
+			if errors.Is(err, pgx.ErrNoRows) {
+				return order.ErrNotFound
+			}
+			if err != nil {
+				return fmt.Errorf("read order %s: %w", id, err)
+			}
+			return order.New(tx, s.orders).Cancel(ctx, user, id)
+		})
 	})
 	if err == nil {
 		s.unitsReturned()
@@ -147,10 +164,12 @@ func (s *Store) Cancel(ctx context.Context, by By, id uuid.UUID) error {
 // Extend is that of order.Store, with a line in the log.
 func (s *Store) Extend(ctx context.Context, by By, id uuid.UUID, d time.Duration) error {
 	a := action{name: "order.extend", subject: subjectOf(id)}
-	return s.act(ctx, by, &a, func(tx pgx.Tx) error {
-		end, err := order.New(tx, s.orders).Extend(ctx, id, d)
-		a.before, a.after = expires{end.Add(-d)}, expires{end}
-		return err
+	return s.inTurn(ctx, id, func() error {
+		return s.act(ctx, by, &a, func(tx pgx.Tx) error {
+			end, err := order.New(tx, s.orders).Extend(ctx, id, d)
+			a.before, a.after = expires{end.Add(-d)}, expires{end}
+			return err
+		})
 	})
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -148,22 +149,25 @@ const planLimit = 3 * time.Second
 // runPlan carries out one plan that is due, if there is one. The change, the plan's result and the line in the log are one
 // transaction, so each happens once, whatever dies. A change that the sale refuses ends the plan as failed, and so does a planner
 // who may not act any more. The plans of one sale are done one after the other: while a process has the first one, the others of
-// the sale wait, and other sales do not.
+// the sale wait, and other sales do not. A plan of a sale whose row is locked is left for a later round, and comes after the others.
 func (s *Store) runPlan(ctx context.Context) (did bool, err error) {
+	var sale int64
+	slow, resting := s.locked.Slow()
+	began := time.Now()
 	err = pgx.BeginTxFunc(ctx, s.db, goods.ReadCommitted, func(tx pgx.Tx) error {
-		var id, sale, by int64
+		var id, by int64
 		var do string
 		var mayAct bool
 		err := tx.QueryRow(ctx, `
 			select id, sale_id, action, coalesce(by_user, 0),
 			       by_user is null or exists (select from users where id = by_user and role = 'admin' and disabled_at is null)
 			from   sale_plans p
-			where  state = 'planned' and at <= statement_timestamp()
+			where  state = 'planned' and at <= statement_timestamp() and sale_id <> all($1)
 			and    not exists (select from sale_plans former
 			                   where  former.sale_id = p.sale_id and former.state = 'planned' and (former.at, former.id) < (p.at, p.id))
-			order  by at, id
+			order  by sale_id = any($2), at, id
 			limit  1
-			for    no key update skip locked`).Scan(&id, &sale, &do, &by, &mayAct)
+			for    no key update skip locked`, resting, slow).Scan(&id, &sale, &do, &by, &mayAct)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return nil
 		}
@@ -172,10 +176,17 @@ func (s *Store) runPlan(ctx context.Context) (did bool, err error) {
 		}
 		did = true
 		a := &action{name: "sale." + do, subject: saleSubject(sale)}
+		wait := goods.LockWait
+		if slices.Contains(slow, sale) {
+			wait = goods.LongLockWait
+		}
 		var refused goods.TransitionError
 		if !mayAct {
 			refused.Reason = NotStaff
-		} else if _, err := changeSale(ctx, tx, a, sale, planned[do]); err != nil && !errors.As(err, &refused) {
+		} else if err := goods.InTx(ctx, tx, wait, func(tx pgx.Tx) error {
+			_, err := changeSale(ctx, tx, a, sale, planned[do])
+			return err
+		}); err != nil && !errors.As(err, &refused) {
 			return fmt.Errorf("carry out plan %d: %w", id, err)
 		}
 		state := "done"
@@ -188,5 +199,11 @@ func (s *Store) runPlan(ctx context.Context) (did bool, err error) {
 		}
 		return a.write(ctx, tx, By{UserID: by, From: fmt.Sprintf("plan %d", id)})
 	})
+	if did {
+		s.locked.Note(sale, began, err)
+	}
+	if errors.Is(err, goods.ErrLocked) {
+		err = nil
+	}
 	return did, err
 }

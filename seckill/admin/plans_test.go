@@ -225,3 +225,57 @@ func TestPlansThatCannotBe(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+// Four of twenty sales are locked. What is planned for the others is done meanwhile, what the staff does to them too, and what
+// is planned for the four when the lock is gone.
+func TestLockedSalesDoNotStopThePlans(t *testing.T) {
+	s, db, sale := newShop(t)
+	sales, now := []int64{sale}, time.Now()
+	for len(sales) < 20 {
+		sale, err := goods.New(db).Sell(t.Context(), goods.Item{Title: "kettle"}, goods.Terms{Price: 9900, Total: 5, StartsAt: now.Add(-time.Minute), EndsAt: now.Add(time.Hour)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		sales = append(sales, sale)
+	}
+	for _, sale := range sales {
+		planDue(t, s, db, sale, "pause")
+	}
+	tx, err := db.Begin(t.Context())
+	if err == nil {
+		_, err = tx.Exec(t.Context(), `select from sales where id = any($1) for no key update`, sales[:4])
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback(context.WithoutCancel(t.Context()))
+	paused := func() (n int) {
+		if _, err := s.runPlan(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := db.QueryRow(t.Context(), `select count(*) from sales where state = 'paused'`).Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	sandboxtest.Until(t, "the others are paused", func() bool { return paused() == 16 })
+	busy := make(chan error, 8)
+	for range cap(busy) {
+		go func() {
+			_, err := s.Pause(t.Context(), keeper, sales[0])
+			busy <- err
+		}()
+	}
+	if _, err := s.Resume(t.Context(), keeper, sales[4]); err != nil {
+		t.Error(err)
+	}
+	for range cap(busy) {
+		if err := <-busy; !errors.Is(err, goods.ErrLocked) {
+			t.Errorf("a change of a locked sale: %v, want ErrLocked", err)
+		}
+	}
+	if err := tx.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	sandboxtest.Until(t, "the four are paused", func() bool { return paused() == 19 })
+}
