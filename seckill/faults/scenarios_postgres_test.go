@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -77,6 +78,20 @@ func postgresScenarios() []scenario {
 				env.checkUnaffected(c, 30, "buy")
 				env.checkUnaffected(c, 30, "result")
 			}},
+		{name: "six of twenty sales locked for 5 s", detail: "the crowd buys in one of the others; two buyers wait in each of the six", long: true, exclusive: true,
+			crowd: plan{buyers: 600, units: 700, span: 25 * time.Second, pays: 40, cancels: 15, payAfter: 300 * time.Millisecond, limit: 55 * time.Second},
+			run:   lockOtherSales,
+			after: func(env *Environment, c *Crowd) {
+				env.checkUnaffected(c, 30, "buy")
+				env.checkUnaffected(c, 30, "result")
+				faults, _ := env.injected()
+				late := faults[0].begin.Add(faults[0].end.Sub(faults[0].begin) / 2) // a ticket of before the fault had its result long ago
+				if !slices.ContainsFunc(c.ledger.filter(ofKind("result")), func(resp response) bool {
+					return resp.Path == env.salePath()+"/result" && resp.Sent.After(late) && resp.received().Before(faults[0].end) && resp.Data.OrderID != ""
+				}) {
+					env.Report("I4: no buyer of a free sale had an order while others were locked")
+				}
+			}},
 		{name: "the web pool starved", detail: "log-ins need a table that is locked for 7 s; 8 of them wait at each process for a second, and then one at a time",
 			long: true, exclusive: true,
 			crowd: plan{buyers: 300, units: 400, span: 9 * time.Second, twice: 20, pays: 60, cancels: 5,
@@ -118,6 +133,49 @@ func (env *Environment) locked(sql string, f func(), args ...any) {
 	})
 	if err != nil {
 		env.T.Errorf("%s: %v", sql, err)
+	}
+}
+
+// lockOtherSales makes nineteen sales beside that of the crowd, and locks six for 5 s while they have buyers. These have their orders
+// afterwards.
+func lockOtherSales(env *Environment, c *Crowd) {
+	ctx, cancel := context.WithTimeout(context.Background(), 3*sandboxtest.Hang)
+	defer cancel()
+	var others []*otherSale
+	var ids []int64
+	for range 6 {
+		other, err := newOtherSale(env, c, 2, 5)
+		if err != nil {
+			env.T.Error(err)
+			return
+		}
+		others, ids = append(others, other), append(ids, other.sale)
+	}
+	if _, err := env.pool.Exec(ctx, `
+		insert into sales (goods_id, price, total, stock, state, starts_at, ends_at)
+		select goods_id, price, total, stock, state, starts_at, ends_at from sales, generate_series(1, 13) where id = $1`, ids[0]); err != nil {
+		env.T.Error(err)
+		return
+	}
+	c.WaitSold(20)
+	c.waitAsked(10, "buy", "result")
+	env.Inject("six sales locked", func() {
+		env.locked(`select from sales where id = any($1) for update`, func() {
+			for _, other := range others {
+				for i, b := range other.buyers {
+					if resp := other.click(i%len(env.Shops), b); resp.Status != http.StatusAccepted {
+						env.Late("I4: the buyer of a locked sale got %d %s", resp.Status, resp.Code)
+					}
+				}
+			}
+			c.Wait(5 * time.Second)
+		}, ids)
+	})
+	for _, other := range others {
+		for i, b := range other.buyers {
+			other.order(i%len(env.Shops), b)
+		}
+		other.checkFinalState(ctx)
 	}
 }
 
