@@ -91,7 +91,9 @@ var mutants = []mutant{
 		if _, err := goods.Lock(ctx, tx, o.SaleID); err != nil {
 			return err
 		}
-`}}},
+`}, // and what else keeps two that meet from a deadlock
+			{"order/expire.go", "limit  $2\n				       for    no key update skip locked)", "limit  $2)"},
+			{"goods/locked.go", "LockWait = 100 * time.Millisecond", "LockWait = 1200 * time.Millisecond"}}},
 	{name: "expiry by the process's clock", scenario: "a clock five minutes ahead", breaks: []string{"I9"},
 		edits: []edit{
 			{"order/expire.go", "where  sale_id = $1 and status = 'pending' and expires_at <= statement_timestamp()",
