@@ -114,7 +114,7 @@ func TestARebuildOfALockedSaleGivesUp(t *testing.T) {
 func TestADividedBatchKeepsItsProgress(t *testing.T) {
 	t.Parallel()
 	s := newShop(t, 5)
-	e := s.engine(nil)
+	e := s.engine(func(cfg *seckill.Config, _ *seckill.Deps) { cfg.SettlePause = time.Second }) // so long someone has to take the lock that is free
 	batch := []order.Ticket{{ID: "1:1-1:a", UserID: 1}, {ID: "1:1-1:b", UserID: 2}, {ID: "1:1-2:c", UserID: 0}, {ID: "1:1-2:d", UserID: 3}}
 	locked, open := make(chan error, 1), make(chan struct{})
 	n, err := e.SettleBatch(t.Context(), s.sale, batch, sync.OnceFunc(func() { // before the COMMIT of the first entry
