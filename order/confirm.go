@@ -25,7 +25,7 @@ func (s *Store) ConfirmByHand(ctx context.Context, orderID uuid.UUID, ref string
 	err = pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) error {
 		tag, err := tx.Exec(ctx, `
 			update orders set status = 'paid', paid_at = clock_timestamp()
-			where  id = $1 and status = 'pending' and expires_at > clock_timestamp()`, orderID)
+			where  id = $1 and status || '' = 'pending' and expires_at > clock_timestamp()`, orderID)
 		if err != nil {
 			return fmt.Errorf("pay order %s: %w", orderID, err)
 		}

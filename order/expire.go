@@ -44,7 +44,7 @@ func (s *Store) Cancel(ctx context.Context, userID int64, id uuid.UUID) error {
 		}
 		tag, err := tx.Exec(ctx, `
 			update orders set status = 'cancelled'
-			where  id = $1 and user_id = $2 and status = 'pending'`, id, userID)
+			where  id = $1 and user_id = $2 and status || '' = 'pending'`, id, userID)
 		if err != nil {
 			return fmt.Errorf("cancel order %s: %w", id, err)
 		}

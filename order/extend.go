@@ -32,7 +32,7 @@ func (s *Store) Extend(ctx context.Context, id uuid.UUID, d time.Duration) (expi
 		}
 		err := tx.QueryRow(ctx, `
 			update orders set expires_at = expires_at + $2::interval
-			where  id = $1 and status = 'pending' and expires_at > clock_timestamp()
+			where  id = $1 and status || '' = 'pending' and expires_at > clock_timestamp()
 			returning expires_at`, id, d).Scan(&expires)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return ErrWrongStatus

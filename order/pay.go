@@ -55,7 +55,7 @@ func (s *Store) OpenPayment(ctx context.Context, provider string, userID int64, 
 			with pending as (
 			     select id, price, expires_at
 			     from   orders
-			     where  id = $2 and user_id = $3 and status = 'pending' and expires_at > statement_timestamp()
+			     where  id = $2 and user_id = $3 and status || '' = 'pending' and expires_at > statement_timestamp()
 			), made as (
 			     select p.*
 			     from   payments p join pending on p.order_id = pending.id
@@ -234,7 +234,7 @@ func capture(ctx context.Context, tx pgx.Tx, c Captured) (string, error) {
 	}
 	tag, err := tx.Exec(ctx, `
 		update orders set status = 'paid', paid_at = clock_timestamp()
-		where  id = $1 and status = 'pending' and expires_at > clock_timestamp()`, c.OrderID)
+		where  id = $1 and status || '' = 'pending' and expires_at > clock_timestamp()`, c.OrderID)
 	if err != nil {
 		return "", fmt.Errorf("pay order %s: %w", c.OrderID, err)
 	}

@@ -604,7 +604,7 @@ var pgStatements = func() map[string]pgStatement {
 			},
 		},
 		`update orders set status = 'cancelled'
-			where  id = $1 and user_id = $2 and status = 'pending'`: {
+			where  id = $1 and user_id = $2 and status || '' = 'pending'`: {
 			params: []uint32{pgtype.UUIDOID, pgtype.Int8OID}, tag: "UPDATE",
 			run: func(m *pgModel, tx *pgTx, a pgArgs) ([][]any, int, pgFault) {
 				r := m.order(tx, arg[uuidBytes](a, 1))
@@ -650,13 +650,13 @@ var pgStatements = func() map[string]pgStatement {
 			},
 		},
 		`update orders set status = 'cancelled'
-				where  status = 'pending' and id in (
+				where  status || '' = 'pending' and id = any (array(
 				       select id
 				       from   orders
 				       where  sale_id = $1 and status = 'pending' and expires_at <= statement_timestamp()
 				       order  by expires_at
 				       limit  $2
-				       for    no key update skip locked)`: {
+				       for    no key update skip locked))`: {
 			params: []uint32{pgtype.Int8OID, pgtype.Int8OID}, tag: "UPDATE",
 			run: func(m *pgModel, tx *pgTx, a pgArgs) (_ [][]any, n int, _ pgFault) {
 				var due []*row[orderRow]
@@ -707,7 +707,7 @@ var pgStatements = func() map[string]pgStatement {
 			},
 		},
 		`update orders set status = 'paid', paid_at = clock_timestamp()
-		where  id = $1 and status = 'pending' and expires_at > clock_timestamp()`: {
+		where  id = $1 and status || '' = 'pending' and expires_at > clock_timestamp()`: {
 			params: []uint32{pgtype.UUIDOID}, tag: "UPDATE",
 			run: func(m *pgModel, tx *pgTx, a pgArgs) ([][]any, int, pgFault) {
 				r := m.order(tx, arg[uuidBytes](a, 1))

@@ -77,13 +77,13 @@ var mutants = []mutant{
 		}
 		tag, err := tx.Exec(ctx, ` + "`" + `
 			update orders set status = 'cancelled'
-			where  id = $1 and user_id = $2 and status = 'pending'` + "`" + `, id, userID)
+			where  id = $1 and user_id = $2 and status || '' = 'pending'` + "`" + `, id, userID)
 		if err != nil {
 			return fmt.Errorf("cancel order %s: %w", id, err)
 		}
 `, `		tag, err := tx.Exec(ctx, ` + "`" + `
 			update orders set status = 'cancelled'
-			where  id = $1 and user_id = $2 and status = 'pending'` + "`" + `, id, userID)
+			where  id = $1 and user_id = $2 and status || '' = 'pending'` + "`" + `, id, userID)
 		if err != nil {
 			return fmt.Errorf("cancel order %s: %w", id, err)
 		}
@@ -98,7 +98,7 @@ var mutants = []mutant{
 		edits: []edit{
 			{"order/expire.go", "where  sale_id = $1 and status = 'pending' and expires_at <= statement_timestamp()",
 				"where  sale_id = $1 and status = 'pending' and expires_at <= $3"},
-			{"order/expire.go", "for    no key update skip locked)`, sale, expireBatch)", "for    no key update skip locked)`, sale, expireBatch, time.Now())"},
+			{"order/expire.go", "for    no key update skip locked))`, sale, expireBatch)", "for    no key update skip locked))`, sale, expireBatch, time.Now())"},
 			{"order/expire.go", "where  expires_at <= statement_timestamp() and sale_id <> all($1)\n		order  by expires_at\n		limit  100`, except)",
 				"where  expires_at <= $2 and sale_id <> all($1)\n		order  by expires_at\n		limit  100`, except, time.Now())"}}},
 
@@ -124,7 +124,7 @@ var mutants = []mutant{
 		if _, err := goods.Lock(ctx, tx, o.SaleID)`},
 			{"seckill/direct.go", "directMark = 5\n", "directMark = 0\n"}}},
 	{name: "payment after the time to pay", scenario: "pay, cancel and five sweepers", breaks: []string{"history"},
-		edits: []edit{{"order/pay.go", "where  id = $1 and status = 'pending' and expires_at > clock_timestamp()`, c.OrderID)",
+		edits: []edit{{"order/pay.go", "where  id = $1 and status || '' = 'pending' and expires_at > clock_timestamp()`, c.OrderID)",
 			"where  id = $1 and status = 'pending'`, c.OrderID)"}}},
 
 	{name: "a gate that sells one unit too many", scenario: "none", breaks: []string{"I6"},
@@ -136,7 +136,7 @@ var mutants = []mutant{
 		edits: []edit{{"seckill/gate/scripts/fix.lua", "math.min(math.max(had, durable - waiting), durable)", "math.max(had, durable - waiting)"}}},
 	{name: "an order cancelled twice", scenario: "cancelled at one process, bought at the other", breaks: []string{"I1", "I8"},
 		mutates: []string{noCheck},
-		edits: []edit{{"order/expire.go", "where  id = $1 and user_id = $2 and status = 'pending'`, id, userID)", "where  id = $1 and user_id = $2`, id, userID)"},
+		edits: []edit{{"order/expire.go", "where  id = $1 and user_id = $2 and status || '' = 'pending'`, id, userID)", "where  id = $1 and user_id = $2`, id, userID)"},
 			{"order/expire.go", "if o.Status != Pending {", "if false {"}}}, // the look before the lock spares the update most of them
 	{name: "a payment of any amount", scenario: notices, breaks: []string{"I7"},
 		edits: []edit{{"order/pay.go", "case c.Amount != price:", "case false:"}}},
