@@ -736,8 +736,8 @@ var pgStatements = func() map[string]pgStatement {
 		},
 		// The model has one provider, whose notices name no payment.
 		`update payments set status = $5, provider_ref = $4, ask_at = now(), tries = 0, why = '', updated_at = now()
-		where  order_id = $1 and provider = $2 and (id = $3 and status in ('open', 'declined') or
-		       $3 = '00000000-0000-0000-0000-000000000000' and status = 'open')`: {
+		where  order_id = $1 and provider = $2 and (id = $3 and status in ('open', 'declined', 'closed') or
+		       $3 = '00000000-0000-0000-0000-000000000000' and status in ('open', 'closed'))`: {
 			params: []uint32{pgtype.UUIDOID, pgtype.TextOID, pgtype.UUIDOID, pgtype.TextOID, pgtype.TextOID}, tag: "UPDATE",
 			run: func(m *pgModel, tx *pgTx, a pgArgs) ([][]any, int, pgFault) {
 				if fault := m.unique(tx, arg[uuidBytes](a, 1), arg[string](a, 5), arg[string](a, 4)); fault != "" && m.open(tx, arg[uuidBytes](a, 1)) {
