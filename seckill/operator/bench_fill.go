@@ -140,7 +140,7 @@ func fillSale(ctx context.Context, db *pgxpool.Pool, buyers, others fillers, at 
 		var sale int64
 		err := tx.QueryRow(ctx, `
 			insert into sales (goods_id, price, total, stock, state, starts_at, ends_at, created_at)
-			values ($1, 1, $2, (select count(*) from generate_series(1, $2) u where u % 3 = 0 or u % 30 = 1), 'published', $3::timestamptz, $3::timestamptz + interval '1 hour', $3::timestamptz)
+			values ($1::bigint, 1, $2::bigint, (select count(*) from generate_series(1, $2::bigint) u where u % 3 = 0 or u % 30 = 1), 'published', $3::timestamptz, $3::timestamptz + interval '1 hour', $3::timestamptz)
 			returning id`, buyers.item, len(buyers.users), at).Scan(&sale)
 		if err != nil {
 			return err
