@@ -63,10 +63,11 @@ begin
                           add column revoked_at timestamptz;
     end if;
     if to_regclass('sales') is not null
-       and not exists (select from pg_attribute where attrelid = to_regclass('sales') and attname = 'archived_at') then -- of version 11
+       and not exists (select from pg_constraint where conrelid = to_regclass('sales') and conname = 'archived_after_its_end') then -- of version 11
         lock table sales in access exclusive mode;
         lock table orders in exclusive mode;
-        alter table sales add column archived_at timestamptz;
+        alter table sales add column if not exists archived_at timestamptz,
+                          add constraint archived_after_its_end check (archived_at is null or archived_at > ends_at);
     end if;
 end $$;
 
@@ -221,7 +222,8 @@ create table if not exists sales (
     -- Since then its results and its orders' events may be in files, see archives. It sells nothing any more.
     archived_at timestamptz,
     constraint stock_within_total check (stock between 0 and total),
-    constraint window_not_empty   check (ends_at > starts_at)
+    constraint window_not_empty   check (ends_at > starts_at),
+    constraint archived_after_its_end check (archived_at is null or archived_at > ends_at)
 );
 
 create index if not exists sales_by_end on sales (ends_at) where state <> 'draft';
@@ -272,7 +274,8 @@ create table if not exists pictures (
     bytes      bytea       not null,
     width      integer     not null,
     height     integer     not null,
-    created_at timestamptz not null default now()
+    created_at timestamptz not null default now(),
+    constraint not_too_large check (octet_length(bytes) <= 16777216) -- one that the shop makes has 6 million at most; a line of JSON has twice as many
 );
 
 -- Orders and payments -----------------------------------------------------------------------------------------------
@@ -453,6 +456,25 @@ begin
     end if;
 end $$;
 
+-- The upgrade from version 11, in the order in which the staff adds a picture: the log comes after it.
+do $$
+begin
+    if not exists (select from pg_constraint where conrelid = to_regclass('pictures') and conname = 'not_too_large') then
+        alter table pictures add constraint not_too_large check (octet_length(bytes) <= 16777216);
+    end if;
+end $$;
+
+-- What became of a ticket does not change, nor does a picture: they are deleted when an archive has them, see there.
+create or replace function rows_stay() returns trigger language plpgsql as $$
+begin
+    raise exception '% keeps its rows as they are', tg_table_name using errcode = 'check_violation', constraint = 'rows_stay';
+end $$;
+
+create or replace trigger rows_stay before update or truncate on ticket_results
+    for each statement execute function rows_stay();
+create or replace trigger rows_stay before update or truncate on pictures
+    for each statement execute function rows_stay();
+
 -- What the staff did, one line for each action, written in the transaction that acts. It is append-only. No foreign
 -- keys: a line stays as it is, whatever becomes of its subject. It stands behind all tables that a change of the staff
 -- writes, since its line is the last that such a transaction writes: an upgrade beside it takes its locks in the same
@@ -503,8 +525,11 @@ create table if not exists archives (
     newest     timestamptz not null,
     created_at timestamptz not null default clock_timestamp(),
     written_by xid8        not null default pg_current_xact_id(), -- the transaction
-    gone_at    timestamptz -- null: its rows are still in their table
+    gone_at    timestamptz, -- null: its rows are still in their table
+    dropped_at timestamptz  -- set by the owner when the file of rows that are gone is deleted, as a law may ask for, or lost
 );
+
+alter table archives add column if not exists dropped_at timestamptz;
 
 create or replace function archives_stay() returns trigger language plpgsql as $$
 begin
@@ -512,14 +537,20 @@ begin
         new.written_by := pg_current_xact_id();
         return new;
     end if;
-    if old.gone_at is not null or tg_op = 'UPDATE' and to_jsonb(new) - 'gone_at' <> to_jsonb(old) - 'gone_at' then
-        raise exception 'an archive whose rows are gone stays as it is' using errcode = 'check_violation', constraint = 'archives_stay';
+    if tg_op = 'DELETE' and old.gone_at is null then
+        return old;
     end if;
-    return case tg_op when 'DELETE' then old else new end;
+    if tg_op = 'UPDATE' and (old.gone_at is null and to_jsonb(new) - 'gone_at' = to_jsonb(old) - 'gone_at'
+                             or old.gone_at is not null and old.dropped_at is null and to_jsonb(new) - 'dropped_at' = to_jsonb(old) - 'dropped_at') then
+        return new;
+    end if;
+    raise exception 'an archive whose rows are gone stays as it is' using errcode = 'check_violation', constraint = 'archives_stay';
 end $$;
 
 create or replace trigger archives_stay before insert or update or delete on archives
     for each row execute function archives_stay();
+create or replace trigger rows_stay before truncate on archives
+    for each statement execute function rows_stay();
 
 -- Lets rows go if they are exactly those of an archive that an earlier transaction has committed, and takes note of it there. A row
 -- is a line of JSON, and the lines are in the order of their bytes: sha256sum of the file's text is the sum that is compared.
@@ -576,14 +607,15 @@ begin
     return true;
 end $$;
 
--- The functions that run with the owner's rights find their tables in the schema that they lie in (the
+-- The functions that run with the owner's rights, and those that let rows go, find their tables in the schema that they lie in (the
 -- lab has schemas of its own), and never among the temporary tables of a caller, who could lay another
 -- log before the true one. No role but the owner's may attach them to a table.
 do $$
 declare
     f regprocedure;
 begin
-    foreach f in array array['change_role(bigint, bigint, text)', 'disable_user(bigint, bigint, boolean)', 'orders_updated()', 'sales_changed()', 'new_incarnation(uuid, uuid, jsonb)']::regprocedure[] loop
+    foreach f in array array['change_role(bigint, bigint, text)', 'disable_user(bigint, bigint, boolean)', 'orders_updated()', 'sales_changed()', 'new_incarnation(uuid, uuid, jsonb)',
+                            'archives_stay()', 'only_archived_rows_go()']::regprocedure[] loop
         execute format('alter function %s set search_path = %I, pg_temp', f, current_schema());
         execute format('revoke execute on function %s from public', f);
     end loop;
