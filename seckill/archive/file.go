@@ -22,9 +22,15 @@ type Archive struct {
 	File    string // in the folder of the archives
 	OfTable string
 	Rows    int64
-	SHA256  string     // of the file's text
+	SHA256  string    // of the file's text
+	Oldest  time.Time // of its rows
+	Newest  time.Time
 	GoneAt  *time.Time // nil: its rows are still in their table
+	// Since then its file is deleted, and is not looked for.
+	DroppedAt *time.Time
 }
+
+const columns = "file, of_table, rows, sha256, oldest, newest, gone_at, dropped_at"
 
 // DamagedError says that a file is missing or not what was written, and how.
 type DamagedError struct{ File, Why string }
@@ -38,8 +44,10 @@ type batch struct {
 	oldest, newest time.Time
 }
 
+var fileRows, fileBytes = 5000, 16 << 20
+
 // full reports whether a batch is large enough for a file, and for a transaction.
-func (b *batch) full() bool { return len(b.lines) >= 5000 || b.bytes >= 16<<20 }
+func (b *batch) full() bool { return len(b.lines) >= fileRows || b.bytes >= fileBytes }
 
 func (b *batch) add(line string, at time.Time) {
 	if len(b.lines) == 0 || at.Before(b.oldest) {
@@ -60,9 +68,9 @@ func (b *batch) write(dir, table string) (a Archive, err error) {
 		io.WriteString(sum, line)
 		sum.Write([]byte{'\n'})
 	}
-	a = Archive{OfTable: table, Rows: int64(len(b.lines)), SHA256: hex.EncodeToString(sum.Sum(nil))}
+	a = Archive{OfTable: table, Rows: int64(len(b.lines)), SHA256: hex.EncodeToString(sum.Sum(nil)), Oldest: b.oldest, Newest: b.newest}
 	a.File = fmt.Sprintf("%s-%s-%s.jsonl.gz", table, b.oldest.UTC().Format(time.DateOnly), a.SHA256[:16])
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := makeFolder(dir); err != nil {
 		return a, fmt.Errorf("make the folder of the archives: %w", err)
 	}
 	f, err := os.CreateTemp(dir, "."+table+"-*.part") // no one else may read it
@@ -83,6 +91,23 @@ func (b *batch) write(dir, table string) (a Archive, err error) {
 		return a, fmt.Errorf("write an archive: %w", err)
 	}
 	return a, syncFolder(dir)
+}
+
+// makeFolder makes a folder, and those above it that are missing. Their names are on disk when it returns.
+func makeFolder(dir string) error {
+	if _, err := os.Stat(dir); err == nil {
+		return nil
+	}
+	above := filepath.Dir(dir)
+	if above != dir {
+		if err := makeFolder(above); err != nil {
+			return err
+		}
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return syncFolder(above)
 }
 
 // syncFolder waits until the names in a folder are on disk. Windows has no such call.
@@ -139,6 +164,17 @@ func (a Archive) Read(dir string, do func(line []byte) error) error {
 		return DamagedError{a.File, "is not what was written: its SHA-256 is another one"}
 	}
 	return nil
+}
+
+// keys returns a column of the rows of an archive, as text. DamagedError.
+func (a Archive) keys(dir, column string) ([]string, error) {
+	keys := make([]string, 0, a.Rows)
+	err := a.Read(dir, func(line []byte) error {
+		key, err := field(line, column)
+		keys = append(keys, key)
+		return err
+	})
+	return keys, err
 }
 
 // field returns a field of a line, a text or a number, as text.
