@@ -25,6 +25,9 @@ const (
 	logSuffix  = ".log"
 )
 
+// ArchivesDir is the folder of miaosha archive in a data folder.
+const ArchivesDir = "archives"
+
 const markerText = "A data folder of the miaosha sandbox. `miaosha reset` empties it.\n"
 
 // makeDataDir makes sure that dir exists and is ours. It refuses a folder that holds other files, and

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// Reset empties the data folder of cfg. It removes databases, Redis, secret and logs, and keeps
+// Reset empties the data folder of cfg. It removes databases, Redis, archives, secret and logs, and keeps
 // programs that were fetched. It refuses while a process runs on the folder, and it refuses a
 // folder that is not ours. A folder that does not exist is no error. Temporary folders go too, except those in use.
 func Reset(ctx context.Context, cfg Config) error {
@@ -98,7 +98,7 @@ func empty(dataDir, home string) error {
 	for _, e := range entries {
 		name := e.Name()
 		isPostgres, _ := filepath.Match("postgres-[0-9]*", name) // complete or not
-		if isPostgres || name == stateFile || name == secretFile || name == redisDir ||
+		if isPostgres || name == stateFile || name == secretFile || name == redisDir || name == ArchivesDir ||
 			strings.HasSuffix(name, logSuffix) ||
 			strings.HasPrefix(name, "."+stateFile) || strings.HasPrefix(name, "."+secretFile) {
 			err = errors.Join(err, os.RemoveAll(filepath.Join(dataDir, name)))

@@ -43,10 +43,16 @@ func TestResetEmptiesADataFolder(t *testing.T) {
 	if err := os.WriteFile(foreign, []byte("mine"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	if err := os.Mkdir(filepath.Join(cfg.DataDir, ArchivesDir), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(cfg.DataDir, ArchivesDir, "a.jsonl.gz"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	if err := Reset(t.Context(), cfg); err != nil {
 		t.Fatal(err)
 	}
-	for _, path := range []string{filepath.Join(cfg.DataDir, secretFile), filepath.Join(cfg.DataDir, redisDir), home + "/postgres-*"} {
+	for _, path := range []string{filepath.Join(cfg.DataDir, secretFile), filepath.Join(cfg.DataDir, redisDir), filepath.Join(cfg.DataDir, ArchivesDir), home + "/postgres-*"} {
 		if left, _ := filepath.Glob(path); len(left) > 0 {
 			t.Errorf("left after Reset: %v", left)
 		}
