@@ -96,18 +96,29 @@ func (it Item) Validate() error {
 	return errors.Join(append(wrong, checkPrice("list-price", it.ListPrice))...)
 }
 
+// knownImage is the image $1, or null if it is an uploaded picture that the shop does not have any more. Column image refuses null.
+const knownImage = `case when $1::text like '/pictures/%' and not exists (select from pictures where name = substr($1, 11)) then null else $1 end`
+
+// unknownImage returns the InvalidError of an image that is not known, or another error as it is.
+func unknownImage(err error) error {
+	if pg := new(pgconn.PgError); errors.As(err, &pg) && pg.Code == "23502" && pg.ColumnName == "image" {
+		return InvalidError{"image", "unknown", "the shop has no such picture"}
+	}
+	return err
+}
+
 // AddItem adds an item to the catalogue and returns its id.
 func (s *Store) AddItem(ctx context.Context, tx pgx.Tx, it Item) (id int64, err error) {
 	if err := it.Validate(); err != nil {
 		return 0, err
 	}
 	err = tx.QueryRow(ctx, `
-		insert into goods (title, title_en, image, detail, detail_en, list_price, demo)
-		values ($1, $2, $3, $4, $5, $6, $7)
+		insert into goods (image, title, title_en, detail, detail_en, list_price, demo)
+		values (`+knownImage+`, $2, $3, $4, $5, $6, $7)
 		returning id`,
-		it.Title, it.TitleEN, it.Image, it.Detail, it.DetailEN, it.ListPrice, it.Demo).Scan(&id)
+		it.Image, it.Title, it.TitleEN, it.Detail, it.DetailEN, it.ListPrice, it.Demo).Scan(&id)
 	if err != nil {
-		return 0, fmt.Errorf("add an item: %w", err)
+		return 0, fmt.Errorf("add an item: %w", unknownImage(err))
 	}
 	return id, nil
 }
@@ -118,10 +129,10 @@ func (s *Store) EditItem(ctx context.Context, tx pgx.Tx, id int64, it Item) erro
 		return err
 	}
 	tag, err := tx.Exec(ctx, `
-		update goods set title = $2, title_en = $3, image = $4, detail = $5, detail_en = $6, list_price = $7
-		where  id = $1`, id, it.Title, it.TitleEN, it.Image, it.Detail, it.DetailEN, it.ListPrice)
+		update goods set image = `+knownImage+`, title = $2, title_en = $3, detail = $4, detail_en = $5, list_price = $6
+		where  id = $7`, it.Image, it.Title, it.TitleEN, it.Detail, it.DetailEN, it.ListPrice, id)
 	if err != nil {
-		return fmt.Errorf("change item %d: %w", id, err)
+		return fmt.Errorf("change item %d: %w", id, unknownImage(err))
 	}
 	if tag.RowsAffected() != 1 {
 		return ErrNoItem

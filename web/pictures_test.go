@@ -2,12 +2,15 @@ package web_test
 
 import (
 	"bytes"
+	"fmt"
 	"image"
 	"image/png"
 	"io"
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/jackc/pgx/v5"
 
 	"miaosha/seckill/admin/picture/picturetest"
 	"miaosha/seckill/sandbox/sandboxtest"
@@ -36,6 +39,29 @@ func TestPicturesAreServed(t *testing.T) {
 			if there := image == "goods/kettle.svg" || image == sent.Image; there && r.Code != "ok" || !there && !strings.Contains(string(r.Raw), `"fields":[{"field":"image","reason":"unknown"`) {
 				t.Errorf("%s with the image %s: %s", what, image, r.Raw)
 			}
+		}
+	}
+	// One that has gone to an archive cannot be chosen any more, although this process still has it.
+	var gone, item struct {
+		Name, Image string
+		ID          int64
+	}
+	shop.call("POST", "/api/admin/pictures", token, raw.String(), "Content-Type", "image/png").Read(t, &gone)
+	shop.call("GET", gone.Image, "", "")
+	shop.call("POST", "/api/admin/goods", token, `{"title":"T"}`).Read(t, &item)
+	db, err := pgx.Connect(t.Context(), through)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close(t.Context())
+	if _, err := db.Exec(t.Context(), `set session_replication_role = replica; delete from pictures where name = '`+gone.Name+`'; reset session_replication_role`,
+		pgx.QueryExecModeSimpleProtocol); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{"POST /api/admin/goods", fmt.Sprintf("POST /api/admin/goods/%d", item.ID)} {
+		method, path, _ := strings.Cut(path, " ")
+		if r := shop.call(method, path, token, `{"title":"T","image":"`+gone.Image+`"}`); r.Status != 400 || !strings.Contains(string(r.Raw), `"fields":[{"field":"image","reason":"unknown"`) {
+			t.Errorf("%s %s with a picture that has gone: %s %s", method, path, outcome(r), r.Raw)
 		}
 	}
 	for _, when := range []string{"with Postgres", "without"} {
