@@ -60,7 +60,20 @@ func (s *Server) downloadLog(w http.ResponseWriter, r *http.Request, by admin.By
 				return
 			}
 		}
+		until, err := s.Admin.LogArchived(ctx, f)
+		if err != nil || until != nil {
+			yield(archivedLine(until), err)
+		}
 	})
+}
+
+// archivedLine is the last line of a file that lacks what is in archives. It has no id.
+func archivedLine(until *time.Time) []any {
+	if until == nil {
+		return nil
+	}
+	return []any{"", value(until.Format(time.RFC3339Nano)), "", "", "", "", "shop.archive",
+		"这一刻及更早的记录已归档，在 miaosha archive 的文件里 / Lines up to this time are in the files of miaosha archive", "", ""}
 }
 
 func logFilter(r *http.Request) (admin.LogFilter, error) {

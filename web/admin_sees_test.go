@@ -253,4 +253,14 @@ func TestSearchesOfAViewerAreCounted(t *testing.T) {
 			t.Errorf("the log has %s %d times, want %d:\n%s", text, got, want, lines)
 		}
 	}
+	if _, err := shop.connect().Exec(t.Context(), `
+		insert into archives (file, of_table, rows, sha256, oldest, newest) values ('a', 'admin_log', 1, repeat('0', 64), '2025-01-01 00:00Z', '2025-02-01 00:00Z')`); err != nil {
+		t.Fatal(err)
+	}
+	for query, want := range map[string]bool{"": true, "&from=2025-01-31T00:00:00Z": true, "&from=2025-02-02T00:00:00Z": false, "&to=2025-01-01T00:00:00Z": false, "&to=2025-01-02T00:00:00Z": true} {
+		file := strings.TrimSpace(string(shop.call("GET", "/api/admin/log.csv?raw=true"+query, keeper, "").Raw))
+		if last := file[strings.LastIndex(file, "\n")+1:]; strings.HasPrefix(last, ",2025-02-01T") != want || want && !strings.Contains(last, "miaosha archive") {
+			t.Errorf("the last line of the file%s is %q, that of what is archived: %t", query, last, want)
+		}
+	}
 }

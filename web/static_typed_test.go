@@ -193,7 +193,7 @@ func TestTheStaffPastesWhatItHas(t *testing.T) {
 	v.goTo("/admin.html?sale#orders?sale=" + url.QueryEscape("＃"+sale))
 	v.sees(test("refund-sale"))
 	searches("13800o38000")
-	v.shows("no-orders", "没有找到订单。 没有与“13800o38000”完全相同的手机号、订单号、排队号或支付流水号；请输入完整的号码。")
+	v.shows("no-orders", "没有找到订单。 没有与“13800o38000”完全相同的手机号、订单号、排队号或支付流水号；请输入完整的号码。很久以前的排队结果可能已归档（miaosha archive）。")
 	v.shoots("typed-search-desktop-zh")
 
 	v.goTo("/admin.html#sales/new")

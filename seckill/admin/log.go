@@ -66,7 +66,9 @@ func (s *Store) Log(ctx context.Context, by By, f LogFilter) (lines []Line, next
 
 // LogArchived returns until when lines that a filter selects may be in files, nil if none can be.
 func (s *Store) LogArchived(ctx context.Context, f LogFilter) (until *time.Time, err error) {
-	err = s.db.QueryRow(ctx, `select max(newest) from archives where of_table = 'admin_log' and ($1::timestamptz is null or newest >= $1)`, orNull(f.From)).Scan(&until)
+	err = s.db.QueryRow(ctx, `
+		select max(newest) from archives
+		where  of_table = 'admin_log' and ($1::timestamptz is null or newest >= $1) and ($2::timestamptz is null or oldest < $2)`, orNull(f.From), orNull(f.To)).Scan(&until)
 	if err != nil {
 		return nil, fmt.Errorf("look for archived lines of the log: %w", err)
 	}

@@ -12,7 +12,7 @@ export default {
   'orders.csvMasked': 'Download as CSV (masked)',
   'orders.ruleViewer': 'An order number, an order id or a ticket at any time; a whole phone number or payment reference 30 times in 24 hours, and each of these searches is in the log.',
   'orders.none': 'No order was found.',
-  'orders.whole': ({ q }) => `No phone, order number, ticket or payment reference is exactly “${q}”; enter a complete number.`,
+  'orders.whole': ({ q }) => `No phone, order number, ticket or payment reference is exactly “${q}”; enter a complete number. The result of an old ticket may be in an archive (miaosha archive).`,
   'orders.mark': 'Mark',
   'orders.markOne': ({ id }) => `Mark order ${id} for a refund`,
   'orders.made': 'Ordered',

@@ -12,7 +12,7 @@ export default {
   'orders.csvMasked': '导出 CSV（部分内容隐藏）',
   'orders.ruleViewer': '订单号、订单 ID、排队号不限次数；完整手机号或支付流水号 24 小时内最多查 30 次，每次都会记入操作日志。',
   'orders.none': '没有找到订单。',
-  'orders.whole': ({ q }) => `没有与“${q}”完全相同的手机号、订单号、排队号或支付流水号；请输入完整的号码。`,
+  'orders.whole': ({ q }) => `没有与“${q}”完全相同的手机号、订单号、排队号或支付流水号；请输入完整的号码。很久以前的排队结果可能已归档（miaosha archive）。`,
   'orders.mark': '选择',
   'orders.markOne': ({ id }) => `选中订单 ${id}，准备退款`,
   'orders.made': '下单时间',
