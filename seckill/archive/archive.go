@@ -5,7 +5,7 @@
 //
 // A batch is moved in three steps: its file is written and synced, its row in archives is committed, and a later transaction
 // deletes its rows. Before that the file is read back. A trigger, only_archived_rows_go in schema.sql, deletes nothing else. A move
-// that is killed leaves at most one file that archives does not name, whose rows are in their table and go to another file later, or
+// that is killed leaves at most one file that archives does not name, whose rows are in their table and which the audit notes, or
 // an archive whose rows are still in their table, which the next move deletes. At every moment each row is in its table, in an
 // archive, or in both; archives says which.
 package archive
@@ -45,8 +45,8 @@ const lock = 0x6d69616f_61726368
 // Moved says what Run has moved.
 type Moved struct {
 	Tables  []Count
-	Marked  int // ended sales that sell nothing more from now on: their rows may be in files
-	Waiting int // ended sales whose rows stay: an order of them is pending, a refund is due, or a transaction has locked them
+	Marked  int     // ended sales that sell nothing more from now on: their rows may be in files
+	Waiting []int64 // ended sales whose rows stay: an order of them is pending, a refund is due, or a transaction has locked them
 }
 
 // Count is what was moved of one table.
@@ -64,16 +64,17 @@ type mover struct {
 	looked []string  // the archives of former moves whose rows are not in their table again
 	moved  Count
 	step   func(string) error // a test is told of each step that is done, and may end the move there
+	told   []func(Count)
 }
 
 // Run moves what is older than before to files in dir: ticket results and order events of sales that had ended by then, lines of
 // the log, and pictures that nothing uses. ErrTooYoung, ErrRunning, ErrNotOwner, ErrPooler, ErrFolder. With an error it returns what
-// was moved until then.
-func Run(ctx context.Context, db *pgxpool.Pool, dir string, before time.Time) (Moved, error) {
-	return run(ctx, db, dir, before, func(string) error { return nil })
+// was moved until then. told is called after each file with what was moved of its table until then.
+func Run(ctx context.Context, db *pgxpool.Pool, dir string, before time.Time, told ...func(Count)) (Moved, error) {
+	return run(ctx, db, dir, before, func(string) error { return nil }, told...)
 }
 
-func run(ctx context.Context, db *pgxpool.Pool, dir string, before time.Time, step func(string) error) (all Moved, err error) {
+func run(ctx context.Context, db *pgxpool.Pool, dir string, before time.Time, step func(string) error, told ...func(Count)) (all Moved, err error) {
 	c, err := db.Acquire(ctx)
 	if err != nil {
 		return all, err
@@ -85,7 +86,7 @@ func run(ctx context.Context, db *pgxpool.Pool, dir string, before time.Time, st
 		conn.Exec(end, `select pg_advisory_unlock_all()`) // Postgres may hear late that the connection has ended
 		conn.Close(end)
 	}()
-	m := &mover{conn: conn, dir: dir, before: before, step: step, looked: []string{}}
+	m := &mover{conn: conn, dir: dir, before: before, step: step, told: told, looked: []string{}}
 	if err := m.begin(ctx); err != nil {
 		return all, err
 	}
@@ -174,8 +175,8 @@ func (m *mover) look(ctx context.Context) error {
 }
 
 // markSales marks the sales that ended before the time, a few in a transaction. A marked sale sells nothing more: a ticket that is
-// settled again, whose result may be in a file, gets no unit. It returns how many it has marked, and how many wait.
-func (m *mover) markSales(ctx context.Context) (marked, waiting int, err error) {
+// settled again, whose result may be in a file, gets no unit. It returns how many it has marked, and which wait.
+func (m *mover) markSales(ctx context.Context) (marked int, waiting []int64, err error) {
 	for after := int64(0); ; {
 		var ids []int64
 		err := pgx.BeginFunc(ctx, m.conn, func(tx pgx.Tx) error {
@@ -198,14 +199,15 @@ func (m *mover) markSales(ctx context.Context) (marked, waiting int, err error) 
 			return err
 		})
 		if err != nil {
-			return marked, 0, err
+			return marked, nil, err
 		}
 		if len(ids) == 0 {
 			break
 		}
 		after = ids[len(ids)-1]
 	}
-	err = m.conn.QueryRow(ctx, `select count(*) from sales where ends_at < $1 and state <> 'draft' and archived_at is null`, m.before).Scan(&waiting)
+	rows, _ := m.conn.Query(ctx, `select id from sales where ends_at < $1 and state <> 'draft' and archived_at is null order by id`, m.before)
+	waiting, err = pgx.AppendRows(waiting, rows, pgx.RowTo[int64])
 	return marked, waiting, err
 }
 
@@ -290,6 +292,9 @@ func (m *mover) moveBatch(ctx context.Context, t table, b batch) error {
 	}
 	a, err := b.write(m.dir, t.name)
 	if err == nil {
+		err = m.nameAnother(ctx, &a)
+	}
+	if err == nil {
 		err = m.step("file")
 	}
 	if err != nil {
@@ -312,6 +317,21 @@ func (m *mover) moveBatch(ctx context.Context, t table, b batch) error {
 		return m.takeBack(ctx, t, a)
 	}
 	return err
+}
+
+// nameAnother renames the file of rows that were brought back: the archive that was dropped keeps its name.
+func (m *mover) nameAnother(ctx context.Context, a *Archive) error {
+	var n int
+	err := m.conn.QueryRow(ctx, `select count(*) from archives where of_table = $1 and sha256 = $2 and dropped_at is not null`, a.OfTable, a.SHA256).Scan(&n)
+	if err != nil || n == 0 {
+		return err
+	}
+	former := a.File
+	a.File = fmt.Sprintf("%s-%d.jsonl.gz", strings.TrimSuffix(former, ".jsonl.gz"), n+1)
+	if err := os.Rename(filepath.Join(m.dir, former), filepath.Join(m.dir, a.File)); err != nil {
+		return err
+	}
+	return syncFolder(m.dir)
 }
 
 // again returns an error if rows of a former move are in the table again. It reads the files whose times meet those of a batch, each
@@ -443,15 +463,8 @@ func (m *mover) remove(ctx context.Context, t table, a Archive) error {
 		return fmt.Errorf("delete the rows of %s: %w", a.File, err)
 	}
 	m.moved.Rows, m.moved.Files = m.moved.Rows+int(a.Rows), m.moved.Files+1
-	return m.step("gone")
-}
-
-// All returns the archives, oldest first.
-func All(ctx context.Context, tx pgx.Tx) ([]Archive, error) {
-	rows, _ := tx.Query(ctx, `select `+columns+` from archives order by oldest, file`)
-	all, err := pgx.CollectRows(rows, pgx.RowToStructByName[Archive])
-	if err != nil {
-		return nil, fmt.Errorf("read the archives: %w", err)
+	for _, tell := range m.told {
+		tell(m.moved)
 	}
-	return slices.Clip(all), nil
+	return m.step("gone")
 }

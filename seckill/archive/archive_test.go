@@ -257,7 +257,7 @@ func TestSalesThatAreNotOverKeepTheirRows(t *testing.T) {
 	for _, change := range []string{`update orders set status = 'pending' where id = $1`, `update payments set status = 'refund_due' where order_id = $1`} {
 		s.run(t, `set session_replication_role = replica; `+strings.ReplaceAll(change, "$1", "'"+s.orders[0].String()+"'"))
 		moved, err := archive.Run(t.Context(), s.db, s.dir, time.Now().Add(-age))
-		if got := s.rows(t); err != nil || moved.Waiting != 1 || got[0] != before[0] || got[1] != before[1] {
+		if got := s.rows(t); err != nil || !slices.Equal(moved.Waiting, []int64{s.old}) || got[0] != before[0] || got[1] != before[1] {
 			t.Errorf("%s: %+v, %v, %v rows of %v", change, moved, err, got, before)
 		}
 		s.run(t, `set session_replication_role = replica; update orders set status = 'paid' where status = 'pending'`)
@@ -283,7 +283,7 @@ func TestAMoveThatIsKilledIsEndedByTheNext(t *testing.T) {
 			return nil
 		})
 		broken, notes := s.findings(t)
-		if !errors.Is(err, errKilled) || last != want || len(broken) > 0 || (len(notes) > 0) != (want == "row") {
+		if !errors.Is(err, errKilled) || last != want || len(broken) > 0 || (len(notes) > 0) != (want == "row" || want == "file") {
 			t.Errorf("killed after %q, want %q: %v; the audit finds %q, notes %q", last, want, err, broken, notes)
 		}
 	}
@@ -299,6 +299,9 @@ func TestAMoveThatIsKilledIsEndedByTheNext(t *testing.T) {
 		killed(2, "row")
 		killed(1, "gone")
 	}
+	if err := os.WriteFile(filepath.Join(s.dir, ".order_events-1.part"), nil, 0o600); err != nil { // a kill within a file
+		t.Fatal(err)
+	}
 	moved, err := archive.Run(t.Context(), s.db, s.dir, time.Now().Add(-age))
 	if err != nil || slices.ContainsFunc(moved.Tables, func(c archive.Count) bool { return c.Rows > 0 }) {
 		t.Errorf("after the last: %v, %v", moved, err)
@@ -309,6 +312,70 @@ func TestAMoveThatIsKilledIsEndedByTheNext(t *testing.T) {
 	s.clean(t)
 	if files := s.files(t); len(files) != 4 {
 		t.Errorf("the folder has %q", files)
+	}
+}
+
+// A picture that comes into use while it is moved stays with those of its file, and the next move takes the others.
+func TestAPictureThatComesIntoUseStays(t *testing.T) {
+	s := newShop(t)
+	before, used := s.rows(t), ""
+	moved, err := archive.Stepping(t.Context(), s.db, s.dir, time.Now().Add(-age), func(step string) error {
+		var table string
+		err := s.db.QueryRow(t.Context(), `select of_table from archives where gone_at is null`).Scan(&table)
+		if step == "row" && table == "pictures" {
+			return s.db.QueryRow(t.Context(), `
+				update goods set image = (select max('/pictures/' || name) from pictures where created_at < now() - interval '90 days')
+				where  id = (select max(id) from goods) returning image`).Scan(&used)
+		}
+		if errors.Is(err, pgx.ErrNoRows) {
+			return nil
+		}
+		return err
+	})
+	if n := len(moved.Tables); err != nil || used == "" || n != 4 || moved.Tables[n-1].Rows != 0 || s.rows(t)[3] != before[3] {
+		t.Errorf("%+v, %v; %q is used, %v rows of %v", moved, err, used, s.rows(t), before)
+	}
+	s.clean(t)
+	if moved, err = archive.Run(t.Context(), s.db, s.dir, time.Now().Add(-age)); err != nil || moved.Tables[3].Rows != 1 {
+		t.Errorf("again: %+v, %v", moved, err)
+	}
+	s.clean(t)
+}
+
+// A file that its owner has dropped is noted, and is no finding. What is left of its sales is still checked.
+func TestADroppedArchiveIsNotRead(t *testing.T) {
+	s := newShop(t)
+	s.run(t, `create table kept as select * from order_events where at < now() - interval '90 days'`)
+	if _, err := archive.Run(t.Context(), s.db, s.dir, time.Now().Add(-age)); err != nil {
+		t.Fatal(err)
+	}
+	s.run(t, `update archives set dropped_at = now()`)
+	noted := func(n int) {
+		t.Helper()
+		if broken, notes := s.findings(t); len(broken) > 0 || len(notes) != n || !strings.Contains(notes[0], "dropped on purpose") {
+			t.Errorf("the audit finds %q, notes %q", broken, notes)
+		}
+	}
+	noted(2) // the files are still there
+	if err := os.RemoveAll(s.dir); err != nil {
+		t.Fatal(err)
+	}
+	noted(1)
+	s.run(t, `insert into order_events overriding system value select * from kept; drop table kept`) // brought back for good
+	for range 2 {
+		noted(1)
+		if _, err := archive.Run(t.Context(), s.db, s.dir, time.Now().Add(-age)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if files := s.files(t); len(files) != 1 || !strings.HasSuffix(files[0], "-2.jsonl.gz") {
+		t.Errorf("the rows that were brought back are in %q", files)
+	}
+	noted(1)
+	s.run(t, `set session_replication_role = replica; update archives set dropped_at = now() where dropped_at is null;
+		update archives set newest = newest - interval '200 days'`) // before the sale began
+	if broken, _ := s.findings(t); len(broken) != 1 || !strings.HasPrefix(broken[0], "I8 the history in the archives") {
+		t.Errorf("a sale that began after the file: %q", broken)
 	}
 }
 

@@ -26,11 +26,9 @@ type Archive struct {
 	Oldest  time.Time // of its rows
 	Newest  time.Time
 	GoneAt  *time.Time // nil: its rows are still in their table
-	// Since then its file is deleted, and is not looked for.
-	DroppedAt *time.Time
 }
 
-const columns = "file, of_table, rows, sha256, oldest, newest, gone_at, dropped_at"
+const columns = "file, of_table, rows, sha256, oldest, newest, gone_at"
 
 // DamagedError says that a file is missing or not what was written, and how.
 type DamagedError struct{ File, Why string }

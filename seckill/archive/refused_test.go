@@ -96,7 +96,7 @@ func TestALockedSaleWaits(t *testing.T) {
 		t.Fatal(err)
 	}
 	moved, err := s.move(t)
-	if err != nil || moved.Marked != 1 || moved.Waiting != 1 || moved.Tables[0].Rows != 0 {
+	if err != nil || moved.Marked != 1 || len(moved.Waiting) != 1 || moved.Tables[0].Rows != 0 {
 		t.Errorf("%+v, %v", moved, err)
 	}
 	if err := tx.Rollback(t.Context()); err != nil {

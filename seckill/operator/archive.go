@@ -13,6 +13,7 @@ import (
 	"miaosha/seckill/admin"
 	"miaosha/seckill/archive"
 	"miaosha/seckill/backend"
+	"miaosha/seckill/sandbox"
 )
 
 // archiveFolder is where the files of Archive are.
@@ -23,7 +24,7 @@ type archiveFolder struct {
 // of returns the folder of a shop, "" if none is known.
 func (f archiveFolder) of(s *backend.Stores) string {
 	if f.Dir == "" && s.Sandbox != nil && s.Sandbox.DatabaseURL != "" {
-		return filepath.Join(s.Sandbox.DataDir, "archives")
+		return filepath.Join(s.Sandbox.DataDir, sandbox.ArchivesDir)
 	}
 	return f.Dir
 }
@@ -50,23 +51,39 @@ func (c Archive) Run(ctx context.Context, env Env) error {
 			return exitError{exitUsage, errors.New("--dir (MIAOSHA_ARCHIVE_DIR): required with a database of your own. It is to be backed up as the database is: a dump has none of its files")}
 		}
 		dir = absolute(dir)
-		moved, err := archive.Run(ctx, s.Web, dir, before)
-		total, after := 0, map[string]int{}
+		asked := map[string]string{"before": before.UTC().Format(time.RFC3339), "dir": dir}
+		if err := admin.New(s.Web, order.Config{}, nil).Note(ctx, admin.By{From: "miaosha archive"}, "shop.archive", "shop", asked); err != nil {
+			return err
+		}
+		said := time.Now()
+		moved, err := archive.Run(ctx, s.Web, dir, before, func(c archive.Count) {
+			if time.Since(said) > 10*time.Second {
+				said = time.Now()
+				fmt.Fprintf(env.Err, "%s: %s in %s until now\n", c.Table, count(c.Rows, "row", "rows"), count(c.Files, "file", "files"))
+			}
+		})
+		if moved.Marked > 0 {
+			fmt.Fprintf(env.Out, "%s marked as archived: they sell nothing any more\n", count(moved.Marked, "ended sale", "ended sales"))
+		}
+		total := 0
 		for _, t := range moved.Tables {
 			if t.Files > 0 {
 				fmt.Fprintf(env.Out, "%s: %s in %s\n", t.Table, count(t.Rows, "row", "rows"), count(t.Files, "file", "files"))
 			}
-			total, after[t.Table] = total+t.Rows, t.Rows
+			total += t.Rows
 		}
 		if total > 0 {
 			fmt.Fprintf(env.Out, "in %s: back it up, since a dump of the database has none of it\n", dir)
 			env.sayWhere(s)
-			err = errors.Join(err, admin.New(s.Web, order.Config{}, nil).Note(ctx, admin.By{From: "miaosha archive"}, "shop.archive", "shop", after))
 		} else if err == nil {
 			fmt.Fprintf(env.Out, "nothing is older than %s and can be moved\n", c.Before)
 		}
-		if moved.Waiting > 0 {
-			fmt.Fprintf(env.Err, "the rows of %s stay: an order waits for its payment, or a refund is due\n", count(moved.Waiting, "ended sale", "ended sales"))
+		if n := len(moved.Waiting); n > 0 {
+			ids, more := fmt.Sprint(moved.Waiting[:min(n, 20)]), ""
+			if n > 20 {
+				more = " and more"
+			}
+			fmt.Fprintf(env.Err, "the rows of %s stay: an order waits for its payment, a refund is due, or a transaction has locked them: %s%s\n", count(n, "ended sale", "ended sales"), strings.Trim(ids, "[]"), more)
 		}
 		return err
 	})
