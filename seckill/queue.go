@@ -16,7 +16,7 @@ import (
 const (
 	queueWorkers = 6                // settle transactions at the same time, in this process
 	missPlaces   = 4                // of them, for sales whose last try missed the lock
-	slowPlaces   = 2                // of these, for slow sales
+	slowPlaces   = 2                // of these, at most, for slow sales, and one of them for no other sale
 	settleBatch  = 2000             // tickets in one of them, and the rest of the last one's journal entry
 	drainLimit   = 10 * time.Second // to settle what is queued when the process stops
 
@@ -34,6 +34,7 @@ const (
 // Another transaction may keep a sale's row locked. Then the batch is put back, and tried again after a pause that grows, with more
 // patience: in a rush of many processes the lock may take its time. A sale that misses the lock twice in a row is slow until a batch of
 // it is settled: slow sales have few of the workers and half of the places, and what they hold beyond that does not count for others.
+// Nor do sales that missed once take the last of these workers from them: in a rush there are always such.
 type orderQueue struct {
 	capacity int
 	batch    int // tickets in a settle transaction, and the rest of the last one's journal entry
@@ -44,6 +45,7 @@ type orderQueue struct {
 	room   int                  // free places
 	missed int                  // tickets of sales whose last try missed the lock
 	trying int                  // workers that settle such a sale
+	slow   int                  // of them, those that settle a slow one
 	bySale map[int64]*saleQueue // sales with tickets, in waiting or in batch
 	ready  []*saleQueue         // sales that wait for a worker, each at most once
 	wake   sync.Cond            // on mu: ready grew, or ended or quit was set
@@ -84,7 +86,8 @@ func (q *orderQueue) claimRoom(sale int64, n int) int {
 }
 
 // roomFor returns how many more tickets of a sale may be queued. What locked sales hold beyond half of the places is not counted for
-// the others, so the queue has at most twice its capacity. mu must be held.
+// the others, so the queue has at most twice its capacity. A slow sale is held to half of the places only beside another that misses
+// its lock: the places of the rest are safe from it anyway. mu must be held.
 func (q *orderQueue) roomFor(sale int64) int {
 	s := q.bySale[sale]
 	if s == nil || s.missed == 0 {
@@ -92,7 +95,7 @@ func (q *orderQueue) roomFor(sale int64) int {
 	}
 	others := q.missed - len(s.batch) - len(s.waiting)
 	room := q.room + min(q.capacity, max(0, others-q.capacity/2))
-	if s.slow() {
+	if s.slow() && others > 0 {
 		room = min(room, q.capacity/2-q.missed)
 	}
 	return room
@@ -287,7 +290,10 @@ func (q *orderQueue) next() (*saleQueue, []order.Ticket) {
 	defer q.mu.Unlock()
 	first := func() int {
 		return slices.IndexFunc(q.ready, func(s *saleQueue) bool {
-			return s.missed == 0 || q.trying < slowPlaces || !s.slow() && q.trying < missPlaces
+			if s.slow() {
+				return q.slow < slowPlaces && q.trying < missPlaces
+			}
+			return s.missed == 0 || q.trying < missPlaces && q.trying-q.slow < missPlaces-1
 		})
 	}
 	i := first()
@@ -299,9 +305,7 @@ func (q *orderQueue) next() (*saleQueue, []order.Ticket) {
 	}
 	s := q.ready[i]
 	q.ready = slices.Delete(q.ready, i, i+1)
-	if s.missed > 0 {
-		q.trying++
-	}
+	q.count(s, 1)
 	if len(s.batch) > 0 { // it was put back
 		return s, s.batch
 	}
@@ -311,6 +315,16 @@ func (q *orderQueue) next() (*saleQueue, []order.Ticket) {
 	}
 	s.batch, s.waiting = s.waiting[:n:n], s.waiting[n:]
 	return s, s.batch
+}
+
+// count counts a worker that settles a sale, or does so no more, unless the sale is one that has its lock. mu must be held.
+func (q *orderQueue) count(s *saleQueue, n int) {
+	if s.missed > 0 {
+		q.trying += n
+	}
+	if s.slow() {
+		q.slow += n
+	}
 }
 
 // sameEntry reports whether two tickets are of one journal entry.
@@ -363,8 +377,8 @@ func (q *orderQueue) settled(s *saleQueue, n int) {
 		}
 	}
 	s.batch = s.batch[n:]
+	q.count(s, -1)
 	if s.missed > 0 {
-		q.trying--
 		q.missed -= n
 	}
 }

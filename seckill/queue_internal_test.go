@@ -168,8 +168,8 @@ func serve(t *testing.T, q *orderQueue, sale int64, tickets int, wait time.Durat
 	return s
 }
 
-// Sales that miss their lock are tried again with more patience, and leave workers to the others: two of six after the first miss, and
-// four after the second.
+// Sales that miss their lock are tried again with more patience, and leave workers to the others: three of six after the first miss,
+// and four after the second.
 func TestSlowSalesHaveFewWorkers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -192,13 +192,14 @@ func TestSlowSalesHaveFewWorkers(t *testing.T) {
 		synctest.Wait()
 		buy(9)
 		var served []*saleQueue
-		for sale := range int64(missPlaces) {
+		for sale := range int64(missPlaces - 1) {
 			served = append(served, serve(t, q, 1+sale, 1, goods.LongLockWait))
 		}
-		q.done(serve(t, q, 9, 1, goods.LockWait)) // and not the fifth that has missed
+		q.done(serve(t, q, 9, 1, goods.LockWait)) // and not the fourth that has missed
 		for _, s := range served {
 			miss(s)
 		}
+		miss(serve(t, q, 4, 1, goods.LongLockWait))
 		miss(serve(t, q, 5, 1, goods.LongLockWait))
 		time.Sleep(retryLast)
 		synctest.Wait()
@@ -210,6 +211,44 @@ func TestSlowSalesHaveFewWorkers(t *testing.T) {
 		buy(1)
 		serve(t, q, 3, 1, goods.LongLockWait)
 		serve(t, q, 1, 1, goods.LockWait)
+	})
+}
+
+// Healthy sales of a rush of many processes miss their lock once, again and again. A slow sale is tried meanwhile.
+func TestASlowSaleIsServedBesideSalesThatMissOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		q := newOrderQueue(20, 2, nil)
+		submit := func(sale int64) {
+			q.claimRoom(sale, 1)
+			q.submit(sale, []order.Ticket{{ID: "a", UserID: 1}}, true)
+		}
+		pause := func() {
+			time.Sleep(retryLast)
+			synctest.Wait()
+		}
+		submit(1)
+		for _, wait := range []time.Duration{goods.LockWait, goods.LongLockWait} {
+			q.putBack(serve(t, q, 1, 1, wait), 0)
+			pause()
+		}
+		slow := serve(t, q, 1, 1, goods.LongLockWait)
+		var others []*saleQueue
+		for sale := range int64(4) {
+			submit(2 + sale)
+			others = append(others, serve(t, q, 2+sale, 1, goods.LockWait))
+		}
+		for _, s := range others {
+			q.putBack(s, 0)
+			time.Sleep(time.Millisecond) // so that the pauses end in this order
+		}
+		pause()
+		for sale := range int64(3) {
+			serve(t, q, 2+sale, 1, goods.LongLockWait)
+		}
+		q.putBack(slow, 0)
+		pause()
+		serve(t, q, 1, 1, goods.LongLockWait) // and not the fourth of those that have missed once, which was ready before
 	})
 }
 
@@ -241,7 +280,7 @@ func TestLockedSalesLeaveRoom(t *testing.T) {
 		miss(2, 10, goods.LockWait)
 		fill(3, 10)
 		q.putBack(held, 15)
-		fill(1, 0) // it is slow, and all that are locked have half
+		fill(1, 0) // it is slow beside another, and both together have half
 		if n := q.free(4); n != 20-(5+10+10)+5 {
 			t.Errorf("%d places for the others, want what the locked sales have beyond half", n)
 		}
@@ -251,7 +290,7 @@ func TestLockedSalesLeaveRoom(t *testing.T) {
 			time.Sleep(retryLast)
 			synctest.Wait()
 		}
-		if q.free(1) != 20 || q.queued() != 0 || q.missed != 0 || q.trying != 0 {
+		if q.free(1) != 20 || q.queued() != 0 || q.missed != 0 || q.trying != 0 || q.slow != 0 {
 			t.Errorf("at the end %d places are free, %d tickets queued, %d locked, %d workers", q.free(1), q.queued(), q.missed, q.trying)
 		}
 		q.claimRoom(1, 20)
@@ -262,11 +301,19 @@ func TestLockedSalesLeaveRoom(t *testing.T) {
 			time.Sleep(retryLast)
 			synctest.Wait()
 		}
+		q.putBack(serve(t, q, 1, 20, goods.LongLockWait), 5)
+		if n := q.free(1); n != 5 {
+			t.Errorf("%d places for a slow sale that is alone, want the 5 that nobody else needs", n)
+		}
+		time.Sleep(retryLast)
+		synctest.Wait()
+		q.claimRoom(1, 5)
+		q.submit(1, entryOf("1-1", 30, 5), true)
 		if !q.takeRoom(20) { // of another journal
 			t.Fatal("the queue has ended")
 		}
 		q.submit(2, entryOf("1-0", 1, 20), false)
-		q.putBack(serve(t, q, 1, 20, goods.LongLockWait), 0)
+		q.putBack(serve(t, q, 1, 15, goods.LongLockWait), 0)
 		q.putBack(serve(t, q, 2, 20, goods.LockWait), 0)
 		if n := q.free(3); n != 0 {
 			t.Errorf("%d places beyond twice the capacity", n)
