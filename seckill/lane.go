@@ -3,6 +3,7 @@ package seckill
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -301,9 +302,9 @@ func (ls *lanes) serve(ctx context.Context, l *lane, batch []*click) {
 		ls.direct.serve(ctx, l, batch)
 		return
 	}
-	locked := errors.Is(err, goods.ErrLocked) // before the gate could grant anything
+	noGate := errors.Is(err, errNotSetUp)
 	if err = ls.metrics.refusal("reserve", err); err != nil {
-		if !locked {
+		if !noGate {
 			ls.facts.markInDoubt(l.sale)
 		}
 		ls.queue.releaseRoom(room)
@@ -358,6 +359,9 @@ func (ls *lanes) markSoldOut(ctx context.Context, l *lane, users int) {
 	})
 }
 
+// errNotSetUp says that the gate was missing, and still may be. So it has granted nothing, whatever the cause.
+var errNotSetUp = errors.New("the gate is not set up")
+
 // reserve makes the call, and once more if the gate had to be rebuilt.
 func (ls *lanes) reserve(ctx context.Context, sale int64, requests []gate.Request) (replies []gate.Reply, err error) {
 	if err := failpoint.Hit(failpoint.F1); err != nil {
@@ -367,9 +371,10 @@ func (ls *lanes) reserve(ctx context.Context, sale int64, requests []gate.Reques
 	if err == nil && errors.Is(replies[0].Err, gate.ErrNoGate) {
 		limited, cancel := context.WithTimeout(ctx, gate.ReserveLimit)
 		defer cancel()
-		if err = ls.rebuilder.rebuild(limited, sale); err == nil {
-			replies, err = ls.gate.Reserve(ctx, sale, requests)
+		if err := ls.rebuilder.rebuild(limited, sale); err != nil {
+			return nil, fmt.Errorf("%w: %w", errNotSetUp, err)
 		}
+		replies, err = ls.gate.Reserve(ctx, sale, requests)
 	}
 	if err == nil && slices.ContainsFunc(replies, func(r gate.Reply) bool { return r.Ticket != "" }) {
 		err = failpoint.Hit(failpoint.F2)

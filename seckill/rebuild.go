@@ -30,10 +30,15 @@ type rebuilder struct {
 
 	calls   singleflight.Group // under way, by what is done and sale
 	running sync.RWMutex       // each holds a read lock; close locks it for ever
+	closing context.Context    // ended by end, when the process stops: none waits for its sale's turn any more
+	end     context.CancelFunc
 }
 
-// close waits for what is under way. No other begins after it.
-func (r *rebuilder) close() { r.running.Lock() }
+// close waits for what is under way. No other begins after it, nor one that waits for its sale's turn.
+func (r *rebuilder) close() {
+	r.end()
+	r.running.Lock()
+}
 
 // rebuild rebuilds one sale's gate. goods.ErrLocked, maybe while the sale rests.
 func (r *rebuilder) rebuild(ctx context.Context, sale int64) error {
@@ -55,7 +60,10 @@ func (r *rebuilder) once(ctx context.Context, sale int64, doing string, do func(
 			return nil, ErrBusy
 		}
 		defer r.running.RUnlock()
-		return nil, r.locked.Once(ctx, sale, func(wait time.Duration) error { return do(ctx, wait) })
+		waiting, end := context.WithCancel(ctx)
+		defer end()
+		defer context.AfterFunc(r.closing, end)()
+		return nil, r.locked.Once(waiting, sale, func(wait time.Duration) error { return do(ctx, wait) })
 	})
 	select {
 	case result := <-done:
@@ -67,8 +75,18 @@ func (r *rebuilder) once(ctx context.Context, sale int64, doing string, do func(
 
 // rebuildNow first seeds the owners, without a lock. The tickets hash exists before the orders are read, so the Ack of a
 // later order writes to it, and no owner is missed. Then it locks the row, so that no unit is taken meanwhile, and installs
-// the gate unless it has come back. This is the only place that calls Redis inside a transaction: the lock is the point.
+// the gate unless it has come back. This is the only place that calls Redis inside a transaction: the lock is the point. After a
+// try that missed the lock it is tried before the owners are read, who may be many.
 func (r *rebuilder) rebuildNow(ctx context.Context, sale int64, wait time.Duration) error {
+	if wait != goods.LockWait {
+		err := goods.InTx(ctx, r.db, wait, func(tx pgx.Tx) error {
+			_, err := goods.Lock(ctx, tx, sale)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
 	gates, err := r.gate.States(ctx, []int64{sale})
 	if err != nil {
 		return err

@@ -91,6 +91,7 @@ func New(cfg Config, d Deps) (*Engine, error) {
 	e.results = newResultReader(cfg, gates, e.queue, d.Orders, owners, m)
 	e.heartbeat = &heartbeat{gate: background, queue: e.queue, metrics: m, rounds: rounds.New()}
 	e.rebuilder = &rebuilder{db: d.DB, gate: background, orders: d.Orders, qmax: cfg.QMax, metrics: m}
+	e.rebuilder.closing, e.rebuilder.end = context.WithCancel(context.Background())
 	e.paths = newPaths(d.Secret)
 	e.lot = &lot{cfg: cfg, clock: e.clock, paths: newMACs(purpose.Lot.Key(d.Secret))}
 	e.bigGate = &bigGate{cfg: cfg, gate: gates, rebuilder: e.rebuilder, metrics: m}
