@@ -40,6 +40,63 @@ func (e *Engine) Rebuild(ctx context.Context, sale int64) error {
 	return e.rebuilder.rebuild(ctx, sale)
 }
 
+// RepairGate rebuilds the sale's gate as a tick of reconcile does.
+func (e *Engine) RepairGate(ctx context.Context, sale int64) {
+	e.reconciler.repair(ctx, observation{sale: goods.SaleState{ID: sale}}, rebuildGate)
+}
+
+// TakeMarkOff is RepairGate for the mark of a sale that was sold without its gate.
+func (e *Engine) TakeMarkOff(ctx context.Context, sale int64) {
+	e.reconciler.repair(ctx, observation{sale: goods.SaleState{ID: sale}}, clearBypass)
+}
+
+// HoldRebuild makes all who rebuild the sale's gate wait until release is called.
+func (e *Engine) HoldRebuild(ctx context.Context, sale int64) (release func()) {
+	began, released := make(chan struct{}), make(chan struct{})
+	go e.rebuilder.once(ctx, sale, "rebuild the gate", func(context.Context, time.Duration) error {
+		close(began)
+		<-released
+		return nil
+	})
+	<-began
+	return func() { close(released) }
+}
+
+// Rests reports whether a part lets the sale rest because another transaction keeps its row.
+func (e *Engine) Rests(sale int64) bool {
+	for _, locked := range []*goods.LockedSales{&e.rebuilder.locked, &e.lanes.direct.locked, &e.reclaimer.settler.locked} {
+		if _, resting := locked.Slow(); slices.Contains(resting, sale) {
+			return true
+		}
+	}
+	return false
+}
+
+// SettleAlone settles a ticket in a transaction of its own.
+func (e *Engine) SettleAlone(ctx context.Context, sale int64, t order.Ticket) {
+	e.reclaimer.settler.settleAlone(ctx, sale, t)
+}
+
+// RejectOne rejects a ticket.
+func (e *Engine) RejectOne(ctx context.Context, sale int64, t order.Ticket) {
+	e.reclaimer.settler.rejectOne(ctx, sale, t)
+}
+
+// FillQueue takes all places of the queue, until free is called.
+func (e *Engine) FillQueue() (free func()) {
+	n := e.queue.claimRoom(0, e.queue.capacity)
+	return func() { e.queue.releaseRoom(n) }
+}
+
+// Queued returns how many tickets are in the queue.
+func (e *Engine) Queued() int { return e.queue.queued() }
+
+// Inherit looks once for processes that have died. Run must not run.
+func (e *Engine) Inherit(ctx context.Context) { e.reclaimer.inherit(ctx) }
+
+// InheritBusy has the processes for whose tickets the queue had no room, and when.
+func (e *Engine) InheritBusy() map[string]time.Time { return e.reclaimer.busy }
+
 // ReconcileNow returns when a tick of reconcile that began after the call has ended. Run must run.
 func (e *Engine) ReconcileNow(ctx context.Context) error { return e.reconciler.rounds.Now(ctx) }
 

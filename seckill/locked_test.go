@@ -3,6 +3,7 @@ package seckill_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -23,14 +24,10 @@ func TestLockedSalesLeaveTheOthersTheirPlaces(t *testing.T) {
 		t.Run(gate, func(t *testing.T) {
 			t.Parallel()
 			s := newShop(t, 5)
-			sales, now := []*shop{s}, time.Now()
+			sales := []*shop{s}
 			for len(sales) < 20 {
-				sale, err := s.sales.Sell(t.Context(), goods.Item{Title: "tea"}, goods.Terms{Price: 1, Total: 5, StartsAt: now.Add(-time.Minute), EndsAt: now.Add(time.Hour)})
-				if err != nil {
-					t.Fatal(err)
-				}
 				other := *s
-				other.sale = sale
+				other.sale = s.sell()
 				sales = append(sales, &other)
 			}
 			e := s.start(func(cfg *seckill.Config, _ *seckill.Deps) { cfg.Gate = gate })
@@ -129,6 +126,9 @@ func TestADividedBatchKeepsItsProgress(t *testing.T) {
 			return err == nil && waits
 		})
 	}))
+	if log := s.log.String(); strings.Contains(log, "did not answer") {
+		t.Errorf("to miss the lock once is no fault: %s", log)
+	}
 	if n != 2 || !errors.Is(err, goods.ErrLocked) || len(s.owners()) != 2 {
 		t.Errorf("%d tickets settled, %v, owners %v; want those of the first entry, and ErrLocked", n, err, s.owners())
 	}
@@ -163,4 +163,82 @@ func TestALockedRebuildIsNotInDoubt(t *testing.T) {
 	release()
 	s.mustBuy(e, 1)
 	s.wantConsistent()
+}
+
+// Whatever needs a sale's row lets the sale rest while someone keeps it.
+func TestALockedSaleRests(t *testing.T) {
+	t.Parallel()
+	s := newShop(t, 5)
+	e := s.engine(nil)
+	ticket := order.Ticket{ID: "1:1-1:a", UserID: 1}
+	for name, try := range map[string]func(sale int64){
+		"set up its gate":      func(sale int64) { e.Rebuild(t.Context(), sale) },
+		"take its mark off":    func(sale int64) { e.TakeMarkOff(t.Context(), sale) },
+		"buy without its gate": func(sale int64) { e.ServeDirectlyAfterWaiting(t.Context(), sale, 0) },
+		"settle one ticket":    func(sale int64) { e.SettleAlone(t.Context(), sale, ticket) },
+		"reject a ticket":      func(sale int64) { e.RejectOne(t.Context(), sale, ticket) },
+	} {
+		other := *s
+		other.sale = s.sell()
+		release := other.lockSale()
+		sandboxtest.Until(t, name, func() bool {
+			try(other.sale)
+			return e.Rests(other.sale)
+		})
+		release()
+	}
+	if log := s.log.String(); strings.Contains(log, "doing=\"take the mark off the sale\" err=\"take the mark off the sale of") {
+		t.Errorf("the tick's own end is no fault: %s", log)
+	}
+}
+
+// A tick of reconcile does not wait for the gate of a sale that missed its lock.
+func TestATickGoesOnBesideALockedSale(t *testing.T) {
+	t.Parallel()
+	s := newShop(t, 5)
+	e := s.engine(nil)
+	release := s.lockSale()
+	if err := e.Rebuild(t.Context(), s.sale); !errors.Is(err, goods.ErrLocked) {
+		t.Fatal(err)
+	}
+	defer e.HoldRebuild(t.Context(), s.sale)()
+	goesOn := make(chan struct{})
+	go func() { e.RepairGate(t.Context(), s.sale); close(goesOn) }()
+	select {
+	case <-goesOn:
+	case <-time.After(sandboxtest.Hang):
+		t.Error("the tick waits")
+	}
+	release()
+}
+
+// While the queue has no room for the tickets of a process that has died, it is not asked for again and again.
+func TestTheTicketsOfADeadProcessWaitForRoom(t *testing.T) {
+	t.Parallel()
+	s := newShop(t, 5)
+	e := s.engine(nil)
+	if err := e.Rebuild(t.Context(), s.sale); err != nil {
+		t.Fatal(err)
+	}
+	dead, err := seckill.DeadProcess(s.secret())
+	if err == nil {
+		_, err = seckill.Reserve(t.Context(), s.rdb, dead, s.sale, 1)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	free := e.FillQueue()
+	e.Inherit(t.Context())
+	free()
+	if e.InheritBusy()[dead].IsZero() {
+		t.Fatal("it is not noted that there was no room")
+	}
+	e.InheritBusy()[dead] = time.Now().Add(time.Hour)
+	if e.Inherit(t.Context()); e.Queued() != 0 {
+		t.Error("the tickets are asked for again")
+	}
+	delete(e.InheritBusy(), dead)
+	if e.Inherit(t.Context()); e.Queued() != 1 || len(e.InheritBusy()) != 0 {
+		t.Errorf("%d tickets are queued after the pause, want 1", e.Queued())
+	}
 }

@@ -3,6 +3,7 @@ package seckill
 import (
 	"cmp"
 	"context"
+	"errors"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -17,6 +18,7 @@ const (
 	reclaimEvery   = time.Second
 	inheritEvery   = 200 * time.Millisecond
 	inheritFor     = time.Second      // Redis may carry out the last call of a process some time after its death
+	inheritPause   = time.Second      // while the queue has no room for the tickets of a process: a sale may be locked for long
 	reclaimIdle    = 5 * time.Second  // after this silence of its owner, any process may claim an entry
 	consumersEvery = 10 * time.Minute // how often idle consumers are removed, and how long they must have been silent
 	claimBatch     = 500              // entries in one claim at most
@@ -42,6 +44,7 @@ type reclaimer struct {
 
 	idle           time.Duration        // reclaimIdle, except in tests
 	died           map[string]time.Time // when a process was first found dead
+	busy           map[string]time.Time // when the queue had no room for its tickets
 	consumersCheck time.Time            // when idle consumers were last removed
 }
 
@@ -56,10 +59,17 @@ func (r *reclaimer) Run(ctx context.Context) {
 // inherit queues the tickets of processes that have surely died. It calls no store unless it finds one.
 func (r *reclaimer) inherit(ctx context.Context) {
 	for dead := range r.alive.dead() {
+		if time.Since(r.busy[dead.name]) < inheritPause {
+			dead.release(false)
+			continue
+		}
 		if r.died[dead.name].IsZero() {
 			r.died[dead.name] = time.Now()
 		}
 		err := r.inheritFrom(ctx, dead)
+		if delete(r.busy, dead.name); errors.Is(err, ErrBusy) {
+			r.busy[dead.name] = time.Now()
+		}
 		if err != nil && ctx.Err() == nil {
 			r.metrics.logFault("inherit", err)
 		}

@@ -2,6 +2,7 @@ package seckill
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -200,7 +201,9 @@ func (r *reconciler) observe(ctx context.Context) ([]observation, error) {
 func (r *reconciler) repair(ctx context.Context, o observation, cure repair) {
 	sale, err := o.sale.ID, error(nil)
 	beside, cancel := ctx, func() {}
-	if slow, _ := r.rebuilder.locked.Slow(); slices.Contains(slow, sale) { // the tick has to look at the other sales
+	slow, _ := r.rebuilder.locked.Slow()
+	missed := slices.Contains(slow, sale)
+	if missed { // the tick has to look at the other sales
 		beside, cancel = context.WithTimeout(ctx, reconcileGap)
 	}
 	defer cancel()
@@ -220,6 +223,9 @@ func (r *reconciler) repair(ctx context.Context, o observation, cure repair) {
 		err = r.rebuilder.once(beside, sale, string(clearBypass), func(ctx context.Context, wait time.Duration) error {
 			return r.sales.GateKnows(ctx, sale, o.sale.Bypasses, wait)
 		})
+	}
+	if missed && errors.Is(err, context.DeadlineExceeded) && beside.Err() != nil || !missed && errors.Is(err, goods.ErrLocked) {
+		return // the tick has left it, or the lock was missed once, which is nothing
 	}
 	r.fault(ctx, string(cure), err)
 }

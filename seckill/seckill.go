@@ -97,7 +97,7 @@ func New(cfg Config, d Deps) (*Engine, error) {
 	e.bigGate = &bigGate{cfg: cfg, gate: gates, rebuilder: e.rebuilder, metrics: m}
 	direct := newDirect(cfg, d.DB, settler, d.Orders, e.queue, m)
 	e.lanes = newLanes(cfg, gates, e.queue, direct, e.rebuilder, facts, m, e.trace)
-	e.reclaimer = &reclaimer{sales: d.Sales, gate: background, queue: e.queue, settler: settler, qmax: cfg.QMax, alive: alive, died: map[string]time.Time{}, idle: reclaimIdle,
+	e.reclaimer = &reclaimer{sales: d.Sales, gate: background, queue: e.queue, settler: settler, qmax: cfg.QMax, alive: alive, died: map[string]time.Time{}, busy: map[string]time.Time{}, idle: reclaimIdle,
 		metrics: m, trace: e.trace, rounds: rounds.New(), looks: rounds.New()}
 	e.reconciler = &reconciler{cfg: cfg, sales: d.Sales, gate: background, acks: acks, facts: facts, rebuilder: e.rebuilder,
 		reclaimer: e.reclaimer, metrics: m, rounds: rounds.New(), every: reconcileEvery}

@@ -36,6 +36,7 @@ type settler struct {
 	subscribers *subscribers
 	metrics     *metrics
 	trace       *trace
+	locked      goods.LockedSales // for single tickets: batches have the queue
 }
 
 // lockedCheck decides in a settle transaction whether anything may be placed.
@@ -115,16 +116,18 @@ func (s *settler) rejectOne(ctx context.Context, sale int64, t order.Ticket) (re
 	ctx, cancel := context.WithTimeout(ctx, settleLimit)
 	defer cancel()
 	result = order.Result{Ticket: t.ID, UserID: t.UserID, Outcome: order.Invalid}
-	err = s.inTransaction(ctx, goods.LongLockWait, func(tx pgx.Tx) error {
-		// While this transaction has the lock, no other owner can place the same ticket.
-		if _, err := goods.Lock(ctx, tx, sale); err != nil && !errors.Is(err, goods.ErrNoSale) {
+	err = s.locked.Try(ctx, sale, func(wait time.Duration) error {
+		return s.inTransaction(ctx, wait, func(tx pgx.Tx) error {
+			// While this transaction has the lock, no other owner can place the same ticket.
+			if _, err := goods.Lock(ctx, tx, sale); err != nil && !errors.Is(err, goods.ErrNoSale) {
+				return err
+			}
+			results, err := s.orders.Reject(ctx, tx, sale, []order.Ticket{t})
+			if len(results) == 1 {
+				result = results[0]
+			}
 			return err
-		}
-		results, err := s.orders.Reject(ctx, tx, sale, []order.Ticket{t})
-		if len(results) == 1 {
-			result = results[0]
-		}
-		return err
+		})
 	})
 	if isPoison(err) { // its refusal cannot be stored either, but it must not hold up the queue of its sale
 		err = nil
@@ -205,9 +208,12 @@ func (s *settler) decide(ctx context.Context, sale int64, batch []order.Ticket, 
 		if err == nil {
 			return results, nil
 		}
-		s.metrics.retries.Inc()
-		s.metrics.logFault("settle", err)
-		if errors.Is(err, goods.ErrLocked) {
+		misses := errors.Is(err, goods.ErrLocked)
+		if !misses || wait != goods.LockWait { // to miss the lock once is nothing
+			s.metrics.retries.Inc()
+			s.metrics.logFault("settle", err)
+		}
+		if misses {
 			return nil, err
 		}
 		select {
@@ -219,8 +225,11 @@ func (s *settler) decide(ctx context.Context, sale int64, batch []order.Ticket, 
 }
 
 // settleAlone settles one ticket in a transaction of its own. After an error it may be tried again.
-func (s *settler) settleAlone(ctx context.Context, sale int64, t order.Ticket) ([]order.Result, error) {
-	results, err := s.settle(ctx, sale, []order.Ticket{t}, goods.LongLockWait, nil, func() {})
+func (s *settler) settleAlone(ctx context.Context, sale int64, t order.Ticket) (results []order.Result, err error) {
+	err = s.locked.Try(ctx, sale, func(wait time.Duration) error {
+		results, err = s.settle(ctx, sale, []order.Ticket{t}, wait, nil, func() {})
+		return err
+	})
 	if isPoison(err) {
 		return s.rejectPoisoned(ctx, sale, t, err)
 	}
