@@ -57,16 +57,17 @@ func InTx(ctx context.Context, db DB, wait time.Duration, do func(pgx.Tx) error)
 }
 
 const (
-	triesAtOnce = 2                // transactions of one sale at the same time
+	triesAtOnce = 4                // transactions of one sale at the same time
 	slowAtOnce  = 2                // of all sales that missed their lock
 	restFirst   = time.Second      // after the second try in a row that missed the lock; it doubles
-	restLast    = 10 * time.Second // also how long a miss is remembered after the rest
+	restLast    = 10 * time.Second // also how long a miss is remembered after the rest, and after a later try that had the lock
 	restOfCalls = 10               // someone who waits for the answer rests for this part of it
 )
 
 // LockedSales keeps the sales whose row is locked from taking the connections of the others. A try waits for its sale's turn
 // before it takes a connection. If it missed the lock, the next one waits longer for it, and few of these run at the same time,
-// of whatever sales; after each that misses again the sale rests, for longer each time. The zero value is ready for use.
+// of whatever sales; after each that misses again the sale rests, for longer each time. Once a try has the lock, the row is only
+// busy, as that of a hot sale is: for a while all tries of the sale wait longer, and are not few. The zero value is ready for use.
 type LockedSales struct {
 	mu     sync.Mutex
 	slow   chan struct{}         // one token per try of a sale that missed its lock
@@ -77,7 +78,8 @@ type lockedSale struct {
 	tries  chan struct{} // one token per try
 	users  int           // calls that have the sale
 	missed int           // tries in a row
-	since  time.Time     // the last miss
+	since  time.Time     // the last miss, or the first try after it that had the lock
+	had    time.Time     // when the last try ended that had the lock
 }
 
 // rest returns how long the sale rests after its last miss.
@@ -88,7 +90,7 @@ func (s *lockedSale) rest() time.Duration {
 	return min(restFirst<<min(s.missed-2, 10), restLast)
 }
 
-// forgotten reports whether the last miss is long ago.
+// forgotten reports whether the last miss, or its end, is long ago.
 func (s *lockedSale) forgotten() bool { return time.Since(s.since) > s.rest()+restLast }
 
 // use returns a sale that stays until done is called.
@@ -108,21 +110,22 @@ func (l *LockedSales) use(sale int64) (s *lockedSale, done func()) {
 	return s, func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		if s.users--; s.users == 0 && s.missed == 0 {
+		if s.users--; s.users == 0 && s.forgotten() {
 			delete(l.bySale, sale)
 		}
 	}
 }
 
-// turn returns how long a try may wait for the lock, and whether it must not be made yet.
-func (l *LockedSales) turn(s *lockedSale) (wait time.Duration, rests bool) {
+// turn returns how long a try may wait for the lock, whether it is one of the few of slow sales, and whether it must not be made yet:
+// unless another one had the lock since its caller came.
+func (l *LockedSales) turn(s *lockedSale, came time.Time) (wait time.Duration, slow, rests bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if s.missed == 0 || s.forgotten() {
+	if s.forgotten() {
 		s.missed = 0
-		return LockWait, false
+		return LockWait, false, false
 	}
-	return LongLockWait, time.Since(s.since) < s.rest()/restOfCalls
+	return LongLockWait, s.missed > 0, time.Since(s.since) < s.rest()/restOfCalls && s.had.Before(came)
 }
 
 // note notes how a try ended. Only one that was done surely had the lock.
@@ -131,9 +134,15 @@ func (l *LockedSales) note(s *lockedSale, began time.Time, err error) {
 	defer l.mu.Unlock()
 	switch {
 	case err == nil:
-		s.missed = 0
+		s.had = time.Now()
+		if s.missed > 0 {
+			s.missed, s.since = 0, s.had
+		}
 	case errors.Is(err, errMissed) && !began.Before(s.since): // of several tries at once, one counts
-		s.missed, s.since = s.missed+1, time.Now()
+		s.since = time.Now()
+		if !began.Before(s.had) { // else the row goes from one transaction to the next
+			s.missed++
+		}
 	}
 }
 
@@ -142,6 +151,7 @@ func (l *LockedSales) note(s *lockedSale, began time.Time, err error) {
 func (l *LockedSales) Once(ctx context.Context, sale int64, do func(wait time.Duration) error) error {
 	s, done := l.use(sale)
 	defer done()
+	came := time.Now()
 	for _, turns := range []chan struct{}{s.tries, l.slow} {
 		select {
 		case turns <- struct{}{}:
@@ -149,11 +159,11 @@ func (l *LockedSales) Once(ctx context.Context, sale int64, do func(wait time.Du
 		case <-ctx.Done():
 			return fmt.Errorf("%w: %w", ErrLocked, ctx.Err())
 		}
-		wait, rests := l.turn(s)
+		wait, slow, rests := l.turn(s, came)
 		if rests {
 			break
 		}
-		if wait == LockWait || turns == l.slow {
+		if !slow || turns == l.slow {
 			began := time.Now()
 			err := do(wait)
 			l.note(s, began, err)

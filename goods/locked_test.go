@@ -58,8 +58,14 @@ func TestLockedSalesRest(t *testing.T) {
 			t.Errorf("slow are %v, and %v rest", slow, resting)
 		}
 		check("a sale that is locked no more", try(nil), nil, LongLockWait)
+		check("a sale that was locked just now", try(nil), nil, LongLockWait)
+		if slow, _ := l.Slow(); len(slow) != 0 {
+			t.Error("a sale that is locked no more is slow")
+		}
+		time.Sleep(restLast)
+		check("a sale that was locked long ago", try(nil), nil, LockWait)
 		if len(l.bySale) != 0 {
-			t.Error("a sale that is not locked any more is kept")
+			t.Error("a sale that was locked long ago is kept")
 		}
 		l.Note(7, time.Now(), missed)
 		time.Sleep(2 * restLast)
@@ -71,6 +77,80 @@ func TestLockedSalesRest(t *testing.T) {
 		} else {
 			done()
 		}
+	})
+}
+
+// The row of a hot sale goes from one transaction to the next. A try that misses it while another one had it is no miss, and whoever
+// waits for a turn while the sale begins to rest is tried if another one had the lock meanwhile.
+func TestAHotSaleIsNotSlow(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var l LockedSales
+		after := func(d time.Duration, err error) func(time.Duration) error {
+			return func(time.Duration) error { time.Sleep(d); return err }
+		}
+		try := func(do func(time.Duration) error) chan error {
+			ended := make(chan error, 1)
+			go func() { ended <- l.Once(t.Context(), 7, do) }()
+			synctest.Wait()
+			return ended
+		}
+		misses, had := try(after(2*time.Second, errMissed)), try(after(time.Second, nil))
+		<-misses
+		<-had
+		if slow, _ := l.Slow(); len(slow) != 0 {
+			t.Error("a sale is slow whose lock another try had")
+		}
+		for _, do := range []func(time.Duration) error{after(time.Second, nil), after(time.Minute, nil), after(time.Minute, nil), after(time.Minute, nil),
+			after(time.Second, errMissed), after(time.Second, errMissed)} { // one after the other, in the place of the first
+			try(do)
+		}
+		waited := try(after(0, nil))
+		if err := <-waited; err != nil {
+			t.Errorf("a try that came before another one had the lock: %v", err)
+		}
+		time.Sleep(time.Minute)
+	})
+}
+
+// Three other processes have the row in turn, each for 40 ms, and 60 buyers cancel at once: all cancel within the limit of a request.
+func TestCancelsOfAHotSale(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var l LockedSales
+		row := make(chan struct{}, 1) // whoever waits for it has it in turn
+		have := func(wait, d time.Duration) error {
+			select {
+			case row <- struct{}{}:
+				time.Sleep(d)
+				<-row
+				return nil
+			case <-time.After(wait):
+				return errMissed
+			}
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		for range 3 {
+			go func() {
+				for ctx.Err() == nil {
+					have(time.Hour, 40*time.Millisecond)
+				}
+			}()
+		}
+		ended := make(chan error, 60)
+		for range cap(ended) {
+			go func() {
+				ended <- l.Try(ctx, 7, func(wait time.Duration) error { return have(wait, time.Millisecond) })
+			}()
+		}
+		for range cap(ended) {
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+		}
+		cancel()
+		time.Sleep(time.Second)
 	})
 }
 
