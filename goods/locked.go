@@ -25,8 +25,31 @@ const (
 // ErrLocked says that another transaction keeps a row locked that is needed. Nothing is decided.
 var ErrLocked = errors.New("another transaction keeps the row locked")
 
-// errMissed is ErrLocked where the row is that of a sale.
-var errMissed = fmt.Errorf("the sale: %w", ErrLocked)
+// ErrSaleLocked is ErrLocked where the row is that of a sale.
+var ErrSaleLocked = fmt.Errorf("the sale: %w", ErrLocked)
+
+// hadLock is an error of a transaction of InTx that came after the sale's lock.
+type hadLock struct{ error }
+
+func (e hadLock) Unwrap() error { return e.error }
+
+// saleTx is a transaction of InTx. Lock notes there that it had the sale's row.
+type saleTx struct {
+	pgx.Tx
+	locked bool
+}
+
+// noting returns do with a saleTx.
+func noting(do func(pgx.Tx) error) func(pgx.Tx) error {
+	return func(tx pgx.Tx) error {
+		sale := &saleTx{Tx: tx}
+		err := do(sale)
+		if err != nil && sale.locked {
+			err = hadLock{err}
+		}
+		return err
+	}
+}
 
 // unlessMissed returns err, or missed in front of it if the time to wait for a lock was over.
 func unlessMissed(err, missed error) error {
@@ -42,16 +65,20 @@ func InTx(ctx context.Context, db DB, wait time.Duration, do func(pgx.Tx) error)
 	if pool, ok := db.(interface {
 		BeginTx(context.Context, pgx.TxOptions) (pgx.Tx, error)
 	}); ok { // in one round trip
-		return unlessMissed(pgx.BeginTxFunc(ctx, pool, pgx.TxOptions{BeginQuery: "begin isolation level read committed; " + limit}, do), ErrLocked)
+		return unlessMissed(pgx.BeginTxFunc(ctx, pool, pgx.TxOptions{BeginQuery: "begin isolation level read committed; " + limit}, noting(do)), ErrLocked)
 	}
-	return unlessMissed(pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error { // a part of another transaction, whose later statements wait as usual
+	return unlessMissed(pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error { // a part of another transaction, whose later statements wait as before
+		var before string
+		if err := tx.QueryRow(ctx, `select current_setting('lock_timeout')`).Scan(&before); err != nil {
+			return err
+		}
 		if _, err := tx.Exec(ctx, limit); err != nil {
 			return err
 		}
-		if err := do(tx); err != nil {
+		if err := noting(do)(tx); err != nil {
 			return err
 		}
-		_, err := tx.Exec(ctx, `set local lock_timeout to default`)
+		_, err := tx.Exec(ctx, `select set_config('lock_timeout', $1, true)`, before)
 		return err
 	}), ErrLocked)
 }
@@ -128,17 +155,17 @@ func (l *LockedSales) turn(s *lockedSale, came time.Time) (wait time.Duration, s
 	return LongLockWait, s.missed > 0, time.Since(s.since) < s.rest()/restOfCalls && s.had.Before(came)
 }
 
-// note notes how a try ended. Only one that was done surely had the lock.
+// note notes how a try ended. One that was done had the lock, and so had one that was refused or failed after it.
 func (l *LockedSales) note(s *lockedSale, began time.Time, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
-	case err == nil:
+	case err == nil, errors.As(err, new(hadLock)):
 		s.had = time.Now()
 		if s.missed > 0 {
 			s.missed, s.since = 0, s.had
 		}
-	case errors.Is(err, errMissed) && !began.Before(s.since): // of several tries at once, one counts
+	case errors.Is(err, ErrSaleLocked) && !began.Before(s.since): // of several tries at once, one counts
 		s.since = time.Now()
 		if !began.Before(s.had) { // else the row goes from one transaction to the next
 			s.missed++
@@ -176,14 +203,18 @@ func (l *LockedSales) Once(ctx context.Context, sale int64, do func(wait time.Du
 // Try is Once for someone who waits for the answer: after a first try that missed the lock it makes a longer one.
 func (l *LockedSales) Try(ctx context.Context, sale int64, do func(wait time.Duration) error) error {
 	err := l.Once(ctx, sale, do)
-	if errors.Is(err, errMissed) {
+	if errors.Is(err, ErrSaleLocked) {
 		err = l.Once(ctx, sale, do)
 	}
 	return err
 }
 
-// InTx tries a transaction that locks the sale's row.
+// InTx tries a transaction that locks the sale's row. As a part of another transaction it tries once, without a turn, and waits as
+// long for a lock as that does: whoever began that one waited for the turn.
 func (l *LockedSales) InTx(ctx context.Context, db DB, sale int64, do func(pgx.Tx) error) error {
+	if tx, ok := db.(pgx.Tx); ok {
+		return unlessMissed(pgx.BeginFunc(ctx, tx, noting(do)), ErrLocked)
+	}
 	return l.Try(ctx, sale, func(wait time.Duration) error { return InTx(ctx, db, wait, do) })
 }
 

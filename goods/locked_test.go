@@ -8,13 +8,17 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"miaosha/seckill/sandbox/sandboxtest"
 )
 
 // A sale that misses its lock is tried once more with patience, rests for longer each time, and is forgotten: when a try had the
 // lock, or when the last miss is long ago.
 func TestLockedSalesRest(t *testing.T) {
 	t.Parallel()
-	missed := fmt.Errorf("lock sale 7: %w", errMissed)
+	missed := fmt.Errorf("lock sale 7: %w", ErrSaleLocked)
 	synctest.Test(t, func(t *testing.T) {
 		var l LockedSales
 		var waited []time.Duration
@@ -95,14 +99,14 @@ func TestAHotSaleIsNotSlow(t *testing.T) {
 			synctest.Wait()
 			return ended
 		}
-		misses, had := try(after(2*time.Second, errMissed)), try(after(time.Second, nil))
+		misses, had := try(after(2*time.Second, ErrSaleLocked)), try(after(time.Second, nil))
 		<-misses
 		<-had
 		if slow, _ := l.Slow(); len(slow) != 0 {
 			t.Error("a sale is slow whose lock another try had")
 		}
 		for _, do := range []func(time.Duration) error{after(time.Second, nil), after(time.Minute, nil), after(time.Minute, nil), after(time.Minute, nil),
-			after(time.Second, errMissed), after(time.Second, errMissed)} { // one after the other, in the place of the first
+			after(time.Second, ErrSaleLocked), after(time.Second, ErrSaleLocked)} { // one after the other, in the place of the first
 			try(do)
 		}
 		waited := try(after(0, nil))
@@ -126,7 +130,7 @@ func TestCancelsOfAHotSale(t *testing.T) {
 				<-row
 				return nil
 			case <-time.After(wait):
-				return errMissed
+				return ErrSaleLocked
 			}
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
@@ -160,7 +164,7 @@ func TestLockedSalesAreFewAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var l LockedSales
 		for sale := range int64(6) {
-			l.Note(1+sale, time.Now().Add(time.Millisecond), errMissed)
+			l.Note(1+sale, time.Now().Add(time.Millisecond), ErrSaleLocked)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		under := map[int64]int{}
@@ -187,4 +191,56 @@ func TestLockedSalesAreFewAtOnce(t *testing.T) {
 		cancel()
 		close(waits)
 	})
+}
+
+// A transaction that had the sale's lock ends the misses, also if it was refused; another error does not.
+func TestALockThatWasHadEndsTheMisses(t *testing.T) {
+	t.Parallel()
+	db := sandboxtest.DB(t)
+	sale, err := New(db).Sell(t.Context(), Item{Title: "kettle"}, Terms{Price: 1, Total: 1, StartsAt: time.Now(), EndsAt: time.Now().Add(time.Hour)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused := errors.New("refused")
+	for what, c := range map[string]struct {
+		missed bool
+		do     func(pgx.Tx) error
+	}{
+		"refused before the lock": {true, func(pgx.Tx) error { return refused }},
+		"refused after it": {false, func(tx pgx.Tx) error {
+			_, err := Lock(t.Context(), tx, sale)
+			return errors.Join(err, refused)
+		}},
+	} {
+		var l LockedSales
+		l.Note(sale, time.Now(), ErrSaleLocked)
+		if err := l.InTx(t.Context(), db, sale, c.do); !errors.Is(err, refused) {
+			t.Errorf("%s: %v", what, err)
+		}
+		if slow, _ := l.Slow(); (len(slow) == 1) != c.missed {
+			t.Errorf("%s: slow are %v", what, slow)
+		}
+	}
+}
+
+// The limit of an outer transaction is that of its statements after an inner one, and of a part of it that has none of its own.
+func TestALimitInALimit(t *testing.T) {
+	t.Parallel()
+	db := sandboxtest.DB(t)
+	limit := func(tx pgx.Tx) (limit string) {
+		if err := tx.QueryRow(t.Context(), `show lock_timeout`).Scan(&limit); err != nil {
+			t.Error(err)
+		}
+		return limit
+	}
+	var l LockedSales
+	var inner, part, after string
+	err := InTx(t.Context(), db, 200*time.Millisecond, func(tx pgx.Tx) error {
+		err := InTx(t.Context(), tx, 300*time.Millisecond, func(tx pgx.Tx) error { inner = limit(tx); return nil })
+		after = limit(tx)
+		return errors.Join(err, l.InTx(t.Context(), tx, 7, func(tx pgx.Tx) error { part = limit(tx); return nil }))
+	})
+	if err != nil || inner != "300ms" || after != "200ms" || part != "200ms" {
+		t.Errorf("inner %s, after it %s, in a part %s, %v; want 300ms, 200ms, 200ms", inner, after, part, err)
+	}
 }

@@ -52,8 +52,11 @@ func Lock(ctx context.Context, tx pgx.Tx, id int64) (Locked, error) {
 	if errors.Is(err, pgx.ErrNoRows) {
 		return l, ErrNoSale
 	}
+	if tx, ok := tx.(*saleTx); ok && err == nil {
+		tx.locked = true
+	}
 	if err != nil {
-		return l, fmt.Errorf("lock sale %d: %w", id, unlessMissed(err, errMissed))
+		return l, fmt.Errorf("lock sale %d: %w", id, unlessMissed(err, ErrSaleLocked))
 	}
 	return l, nil
 }
@@ -100,7 +103,7 @@ func (s *Store) GateKnows(ctx context.Context, id, bypasses int64, wait time.Dur
 		_, err := tx.Exec(ctx, `
 			update sales set bypasses_known = $2
 			where  id = $1 and bypasses = $2`, id, bypasses)
-		return unlessMissed(err, errMissed)
+		return unlessMissed(err, ErrSaleLocked)
 	})
 	if err != nil {
 		return fmt.Errorf("take the mark off sale %d: %w", id, err)
