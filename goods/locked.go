@@ -176,6 +176,19 @@ func (l *LockedSales) note(s *lockedSale, began time.Time, err error) {
 // Once calls do when it is the sale's turn, with the time that it may wait for each lock. It returns ErrLocked, maybe without a
 // call, if another transaction keeps the row.
 func (l *LockedSales) Once(ctx context.Context, sale int64, do func(wait time.Duration) error) error {
+	return l.once(ctx, sale, false, do)
+}
+
+// Insist is Try for the few calls of the staff: each waits long, and the sale does not rest.
+func (l *LockedSales) Insist(ctx context.Context, sale int64, do func(wait time.Duration) error) error {
+	err := l.once(ctx, sale, true, do)
+	if errors.Is(err, ErrSaleLocked) {
+		err = l.once(ctx, sale, true, do)
+	}
+	return err
+}
+
+func (l *LockedSales) once(ctx context.Context, sale int64, insists bool, do func(wait time.Duration) error) error {
 	s, done := l.use(sale)
 	defer done()
 	came := time.Now()
@@ -187,6 +200,9 @@ func (l *LockedSales) Once(ctx context.Context, sale int64, do func(wait time.Du
 			return fmt.Errorf("%w: %w", ErrLocked, ctx.Err())
 		}
 		wait, slow, rests := l.turn(s, came)
+		if insists {
+			wait, rests = LongLockWait, false
+		}
 		if rests {
 			break
 		}

@@ -46,6 +46,10 @@ func TestLockedSalesRest(t *testing.T) {
 			t.Errorf("slow are %v, and %v rest", slow, resting)
 		}
 		check("a sale that rests", try(nil), ErrLocked)
+		err := l.Insist(t.Context(), 7, func(wait time.Duration) error { waited = append(waited, wait); return ErrLocked })
+		check("the staff, in the rest", err, ErrLocked, LongLockWait)
+		err = new(LockedSales).Insist(t.Context(), 7, func(wait time.Duration) error { waited = append(waited, wait); return missed })
+		check("the staff, where no try missed", err, ErrLocked, LongLockWait, LongLockWait, LongLockWait)
 		time.Sleep(restFirst / restOfCalls)
 		fault := errors.New("no connection")
 		check("a fault", try(fault), fault, LongLockWait)

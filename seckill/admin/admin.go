@@ -154,6 +154,14 @@ func (s *Store) first(ctx context.Context, by By, key uuid.UUID) (d done, known 
 	return d, true, nil
 }
 
+// actOnSale is act for what locks a sale's row. It waits for the sale's turn before it takes a connection; then goods.ErrLocked if
+// another transaction keeps the row.
+func (s *Store) actOnSale(ctx context.Context, by By, a *action, sale int64, do func(pgx.Tx) error) error {
+	return s.locked.Insist(ctx, sale, func(wait time.Duration) error {
+		return s.act(ctx, by, a, func(tx pgx.Tx) error { return goods.InTx(ctx, tx, wait, do) })
+	})
+}
+
 func (a *action) write(ctx context.Context, tx pgx.Tx, by By) error {
 	before, err := document(a.before)
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"miaosha/goods"
 	"miaosha/order"
 )
 
@@ -27,26 +28,21 @@ type (
 // Refund is that of order.Store, with a line in the log.
 func (s *Store) Refund(ctx context.Context, by By, id uuid.UUID) error {
 	a := action{name: "order.refund", subject: subjectOf(id), before: status{order.Paid}, after: status{order.Refunded}}
-	err := s.inTurn(ctx, id, func() error {
-		return s.act(ctx, by, &a, func(tx pgx.Tx) error { return order.New(tx, s.orders).Refund(ctx, id) })
-	})
+	err := s.actOnOrder(ctx, by, &a, id, func(tx pgx.Tx) error { return order.New(tx, s.orders).Refund(ctx, id) })
 	if err == nil {
 		s.unitsReturned()
 	}
 	return err
 }
 
-// inTurn acts on an order when it is its sale's turn. That there is no such order, act says itself.
-func (s *Store) inTurn(ctx context.Context, id uuid.UUID, act func() error) error {
+// actOnOrder is actOnSale with the order's sale. That there is no such order, do says itself.
+func (s *Store) actOnOrder(ctx context.Context, by By, a *action, id uuid.UUID, do func(pgx.Tx) error) error {
 	var sale int64
 	err := s.db.QueryRow(ctx, `select sale_id from orders where id = $1`, id).Scan(&sale)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return act()
-	}
-	if err != nil {
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 		return fmt.Errorf("read order %s: %w", id, err)
 	}
-	return s.locked.Once(ctx, sale, func(time.Duration) error { return act() })
+	return s.actOnSale(ctx, by, a, sale, do)
 }
 
 // Refunded says what became of one order: Err is nil if it was refunded.
@@ -59,7 +55,8 @@ type Refunded struct {
 const refundFor = 2 * time.Second
 
 // RefundAll refunds orders one after the other, each in a transaction and with a line in the log of its own: one that
-// is refused stops no other. It stops after two seconds, and returns what became of those that it came to. Whoever asks
+// is refused stops no other. It stops after two seconds, and before an order of a sale that is locked, unless that is the
+// first. It returns what became of those that it came to. Whoever asks
 // again for the others, or for all, refunds none twice. With a key each order has one of its own, see keyOf: a
 // repetition receives for each order what the first did, and refunds those to which the first did not come.
 func (s *Store) RefundAll(ctx context.Context, by By, ids []uuid.UUID) (done []Refunded) {
@@ -69,7 +66,11 @@ func (s *Store) RefundAll(ctx context.Context, by By, ids []uuid.UUID) (done []R
 		if key != uuid.Nil {
 			by.Key = keyOf(key, id)
 		}
-		done = append(done, Refunded{id, s.Refund(ctx, by, id)})
+		err := s.Refund(ctx, by, id)
+		if errors.Is(err, goods.ErrLocked) && len(done) > 0 {
+			break
+		}
+		done = append(done, Refunded{id, err})
 	}
 	return done
 }
@@ -142,18 +143,16 @@ func (s *Store) Confirm(ctx context.Context, by By, id uuid.UUID, ref string) (m
 // Cancel cancels a pending order of any user, with a line in the log. order.ErrNotFound, order.ErrWrongStatus.
 func (s *Store) Cancel(ctx context.Context, by By, id uuid.UUID) error {
 	a := action{name: "order.cancel", subject: subjectOf(id), before: status{order.Pending}, after: status{order.Cancelled}}
-	err := s.inTurn(ctx, id, func() error {
-		return s.act(ctx, by, &a, func(tx pgx.Tx) error {
-			var user int64
-			err := tx.QueryRow(ctx, `select user_id from orders where id = $1`, id).Scan(&user)
-			if errors.Is(err, pgx.ErrNoRows) {
-				return order.ErrNotFound
-			}
-			if err != nil {
-				return fmt.Errorf("read order %s: %w", id, err)
-			}
-			return order.New(tx, s.orders).Cancel(ctx, user, id)
-		})
+	err := s.actOnOrder(ctx, by, &a, id, func(tx pgx.Tx) error {
+		var user int64
+		err := tx.QueryRow(ctx, `select user_id from orders where id = $1`, id).Scan(&user)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return order.ErrNotFound
+		}
+		if err != nil {
+			return fmt.Errorf("read order %s: %w", id, err)
+		}
+		return order.New(tx, s.orders).Cancel(ctx, user, id)
 	})
 	if err == nil {
 		s.unitsReturned()
@@ -164,12 +163,10 @@ func (s *Store) Cancel(ctx context.Context, by By, id uuid.UUID) error {
 // Extend is that of order.Store, with a line in the log.
 func (s *Store) Extend(ctx context.Context, by By, id uuid.UUID, d time.Duration) error {
 	a := action{name: "order.extend", subject: subjectOf(id)}
-	return s.inTurn(ctx, id, func() error {
-		return s.act(ctx, by, &a, func(tx pgx.Tx) error {
-			end, err := order.New(tx, s.orders).Extend(ctx, id, d)
-			a.before, a.after = expires{end.Add(-d)}, expires{end}
-			return err
-		})
+	return s.actOnOrder(ctx, by, &a, id, func(tx pgx.Tx) error {
+		end, err := order.New(tx, s.orders).Extend(ctx, id, d)
+		a.before, a.after = expires{end.Add(-d)}, expires{end}
+		return err
 	})
 }
 

@@ -202,7 +202,7 @@ func (s *Store) runPlan(ctx context.Context) (did bool, err error) {
 	if did {
 		s.locked.Note(sale, began, err)
 	}
-	if errors.Is(err, goods.ErrLocked) {
+	if errors.Is(err, goods.ErrSaleLocked) {
 		err = nil
 	}
 	return did, err

@@ -145,13 +145,9 @@ type SaleChange = func(*goods.Store, context.Context, int64) (epoch int64, err e
 // ChangeSale makes one change of a sale and writes its line in the log: sale.<do>.
 func (s *Store) ChangeSale(ctx context.Context, by By, do string, id int64, change SaleChange) (epoch int64, err error) {
 	a := &action{name: "sale." + do, subject: saleSubject(id), result: &epoch}
-	err = s.locked.Try(ctx, id, func(wait time.Duration) error {
-		return s.act(ctx, by, a, func(tx pgx.Tx) error {
-			return goods.InTx(ctx, tx, wait, func(tx pgx.Tx) (err error) {
-				epoch, err = changeSale(ctx, tx, a, id, change)
-				return err
-			})
-		})
+	err = s.actOnSale(ctx, by, a, id, func(tx pgx.Tx) (err error) {
+		epoch, err = changeSale(ctx, tx, a, id, change)
+		return err
 	})
 	return epoch, err
 }
