@@ -63,7 +63,7 @@ func (s *Store) Cancel(ctx context.Context, userID int64, id uuid.UUID) error {
 // units back on sale, and returns their number. A transaction takes at most 500 orders of one sale.
 // Any number of processes may run it: each order is cancelled once. A sale that fails does not stop
 // the others; its error is returned at the end. One whose row is locked is left for a later round,
-// and comes after the others in it.
+// and comes after the others in it; one that stays locked is an error once.
 func (s *Store) Expire(ctx context.Context) (total int, err error) {
 	slow, resting := s.locked.Slow()
 	sales, err := s.overdueSales(ctx, resting)
@@ -79,9 +79,15 @@ func (s *Store) Expire(ctx context.Context) (total int, err error) {
 			n, err = s.expireSale(ctx, sales[0])
 			switch {
 			case !errors.Is(err, goods.ErrLocked):
+				s.saidLocked.Delete(sales[0])
 				faults = append(faults, err)
 			case slices.Contains(slow, sales[0]):
 				missed++
+				if errors.Is(err, goods.ErrSaleLocked) { // it was tried
+					if _, said := s.saidLocked.LoadOrStore(sales[0], true); !said {
+						faults = append(faults, err)
+					}
+				}
 			}
 			total += n
 		}

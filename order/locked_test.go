@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -57,6 +58,21 @@ func TestLockedSalesDoNotStopTheSweeper(t *testing.T) {
 	if n, err := s.Expire(ctx); n != 16 || err != nil {
 		t.Errorf("%d expired, %v; want 16", n, err)
 	}
+	if _, err := s.Expire(ctx); err == nil || strings.Count(err.Error(), "lock sale ") != 4 {
+		t.Errorf("%v, want that four sales stay locked", err)
+	}
+	sandboxtest.Until(t, "they are tried again, and named no more", func() bool {
+		ended := make(chan error, 1)
+		go func() { _, err := s.Expire(ctx); ended <- err }()
+		tried := false
+		for len(ended) == 0 {
+			tried = tried || s.number(t, `select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`) > 0
+		}
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		return tried
+	})
 	if err := tx.Commit(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -90,6 +91,7 @@ type Store struct {
 	cfg           Config
 	unitsReturned func()
 	locked        goods.LockedSales
+	saidLocked    sync.Map // the sales of which Expire has returned that they stay locked
 
 	expiring, asking, refunding sweepCounts
 }
