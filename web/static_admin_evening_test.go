@@ -182,8 +182,16 @@ func TestAWholeEveningInTheBrowser(t *testing.T) {
 		v.do("mark an order", click(chromedp.CSS(`[data-order] input:not(:checked)`)))
 		v.shows("refund-marked", fmt.Sprintf("Refund %d marked", n))
 	}
+	lock := shop.connect() // another transaction keeps the sale's row for a while: the page waits, and leaves no order out
+	if _, err := lock.Exec(t.Context(), `begin; select from sales where id = `+id+` for no key update`); err != nil {
+		t.Fatal(err)
+	}
 	v.clicks("refund-marked")
 	v.clicks("refunds-yes")
+	v.becomes("the reason to wait", `document.querySelector('[data-test="refunds"] + [role="alert"]')?.innerText ?? ''`, "The shop is busy. Please try again in a moment.")
+	if _, err := lock.Exec(t.Context(), `commit`); err != nil {
+		t.Fatal(err)
+	}
 	v.shows("refunds", "10 refunded, 0 refused.")
 
 	v.clicks("section-sales")

@@ -10,13 +10,18 @@ import { retry } from '../retry.js';
 
 const MOST = 100; // orders in one request
 
-// refund refunds what is left, and calls onAnswers with each part of the answers. It returns the reply of a request that was
-// refused as a whole, or null.
-async function refund({ orders, sale }, onAnswers) {
+// refund refunds what is left, and calls onAnswers with each part of the answers, and onWait as retry does. It returns the reply of a
+// request that was refused as a whole, or null.
+async function refund({ orders, sale }, onAnswers, onWait) {
   for (let left = orders, cursor = ''; sale ? cursor !== null : left.length > 0;) {
     const body = sale ? { sale, ...(cursor && { cursor }) } : { orders: left.slice(0, MOST) };
     const key = newKey(); // a repetition says of each order what the lost answer did
-    const reply = await retry(() => post('/api/admin/refunds', body, { key }), () => {});
+    const reply = await retry(async () => {
+      const answer = await post('/api/admin/refunds', body, { key });
+      // The shop stops before an order of a locked sale. If that is the first one, the same request is sent again, later.
+      const locked = answer.ok && answer.data.orders.length > 0 && answer.data.orders.every((o) => o.code === 'busy');
+      return locked ? { ok: false, code: 'busy', msg: answer.data.orders[0].msg } : answer;
+    }, onWait);
     if (!reply.ok) return reply;
     const done = new Set(reply.data.orders.map((o) => o.order));
     left = left.filter((id) => !done.has(id));
@@ -36,7 +41,7 @@ export function Refunds({ orders, sale, onDone }) {
     setRunning(true);
     let all = [];
     setAnswers(all);
-    setFailed(await refund(what, (part) => { all = [...all, ...part]; setAnswers(all); }));
+    setFailed(await refund(what, (part) => { all = [...all, ...part]; setAnswers(all); }, setFailed));
     setRunning(false);
     onDone();
   };
