@@ -82,9 +82,6 @@ func (e *Engine) RejectOne(ctx context.Context, sale int64, t order.Ticket) {
 	e.reclaimer.settler.rejectOne(ctx, sale, t)
 }
 
-// PauseSettle sets the pause before each settle. Nothing may settle meanwhile but the caller.
-func (e *Engine) PauseSettle(d time.Duration) { e.reclaimer.settler.cfg.SettlePause = d }
-
 // FillQueue takes all places of the queue, until free is called.
 func (e *Engine) FillQueue() (free func()) {
 	n := e.queue.claimRoom(0, e.queue.capacity)

@@ -111,83 +111,34 @@ func TestADividedBatchKeepsItsProgress(t *testing.T) {
 	s := newShop(t, 5)
 	e := s.engine(func(cfg *seckill.Config, _ *seckill.Deps) { cfg.SettlePause = time.Second }) // so long someone has to take the lock that is free
 	batch := []order.Ticket{{ID: "1:1-1:a", UserID: 1}, {ID: "1:1-1:b", UserID: 2}, {ID: "1:1-2:c", UserID: 0}, {ID: "1:1-2:d", UserID: 3}}
-	lock, release := s.lockNext()
-	n, err := e.SettleBatch(t.Context(), s.sale, batch, lock) // before the COMMIT of the first entry
+	locked, open := make(chan error, 1), make(chan struct{})
+	n, err := e.SettleBatch(t.Context(), s.sale, batch, sync.OnceFunc(func() { // before the COMMIT of the first entry
+		go func() {
+			locked <- pgx.BeginFunc(t.Context(), s.db, func(tx pgx.Tx) error {
+				_, err := goods.Lock(t.Context(), tx, s.sale)
+				<-open
+				return err
+			})
+		}()
+		sandboxtest.Until(t, "someone waits for the sale", func() bool {
+			var waits bool
+			err := s.db.QueryRow(t.Context(), `select exists (select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock')`).Scan(&waits)
+			return err == nil && waits
+		})
+	}))
 	if log := s.log.String(); strings.Contains(log, "did not answer") {
 		t.Errorf("to miss the lock once is no fault: %s", log)
 	}
 	if n != 2 || !errors.Is(err, goods.ErrLocked) || len(s.owners()) != 2 {
 		t.Errorf("%d tickets settled, %v, owners %v; want those of the first entry, and ErrLocked", n, err, s.owners())
 	}
-	release()
+	close(open)
+	if err := <-locked; err != nil {
+		t.Fatal(err)
+	}
 	e.Settle(t.Context(), s.sale, batch[n:]...)
 	if owners := s.owners(); len(owners) != 3 {
 		t.Errorf("owners %v, want three", owners)
-	}
-}
-
-// lockNext returns a function that makes someone wait for the sale's lock, and one that releases it.
-func (s *shop) lockNext() (lock, release func()) {
-	locked, open := make(chan error, 1), make(chan struct{})
-	return sync.OnceFunc(func() {
-			go func() {
-				locked <- pgx.BeginFunc(s.Context(), s.db, func(tx pgx.Tx) error {
-					_, err := goods.Lock(s.Context(), tx, s.sale)
-					<-open
-					return err
-				})
-			}()
-			sandboxtest.Until(s, "someone waits for the sale", func() bool {
-				var waits bool
-				err := s.db.QueryRow(s.Context(), `select exists (select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock')`).Scan(&waits)
-				return err == nil && waits
-			})
-		}), func() {
-			close(open)
-			if err := <-locked; err != nil {
-				s.Fatal(err)
-			}
-		}
-}
-
-// An entry was too slow, and someone locks the sale between its halves. When it is tried again, it is divided at once.
-func TestADivisionIsNotForgotten(t *testing.T) {
-	t.Parallel()
-	s := newShop(t, 5)
-	if _, err := s.db.Exec(t.Context(), `
-		create sequence tries;
-		create function slow() returns trigger language plpgsql as $$
-		begin
-			if (select count(*) from placed) > 1 then
-				perform nextval('tries');
-				raise 'slow' using errcode = '57014';
-			end if;
-			return null;
-		end $$;
-		create trigger slow after insert on orders referencing new table as placed for each statement execute function slow()`); err != nil {
-		t.Fatal(err)
-	}
-	e := s.engine(nil)
-	batch := []order.Ticket{{ID: "1:1-1:a", UserID: 1}, {ID: "1:1-1:b", UserID: 2}, {ID: "1:1-1:c", UserID: 3}}
-	tries := func() (n int) {
-		if err := s.db.QueryRow(t.Context(), `select last_value from tries`).Scan(&n); err != nil {
-			t.Fatal(err)
-		}
-		return n
-	}
-	lock, release := s.lockNext()
-	n, err := e.SettleBatch(t.Context(), s.sale, batch, func() {
-		e.PauseSettle(time.Second) // as above
-		lock()
-	})
-	if n != 0 || !errors.Is(err, goods.ErrLocked) || tries() != 3 {
-		t.Errorf("%d tickets settled, %v, after %d tries of all; want none, ErrLocked and 3", n, err, tries())
-	}
-	release()
-	e.PauseSettle(0)
-	e.Settle(t.Context(), s.sale, batch...)
-	if owners := s.owners(); len(owners) != 3 || tries() != 6 {
-		t.Errorf("owners %v after %d tries, want three after three more, of a half", owners, tries())
 	}
 }
 

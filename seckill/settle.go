@@ -5,7 +5,6 @@ import (
 	"errors"
 	"math/rand/v2"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -38,7 +37,6 @@ type settler struct {
 	metrics     *metrics
 	trace       *trace
 	locked      goods.LockedSales // for single tickets: batches have the queue
-	tooMany     sync.Map          // sale id -> int: a batch of so many tickets was too slow, and is not settled yet
 }
 
 // lockedCheck decides in a settle transaction whether anything may be placed.
@@ -142,21 +140,13 @@ func (s *settler) rejectOne(ctx context.Context, sale int64, t order.Ticket) (re
 // ctx stops it early, and goods.ErrLocked if the row's lock does not come in wait. It returns how many of the first tickets are
 // settled; the others stay in the journal.
 func (s *settler) settleUntilDone(ctx context.Context, sale int64, batch []order.Ticket, wait time.Duration, sent func()) (n int, err error) {
-	if n, err = s.settleParts(ctx, sale, batch, wait, sent); err == nil {
-		s.tooMany.Delete(sale)
-	}
-	return n, err
-}
-
-// settleParts is settleUntilDone for a part of a batch.
-func (s *settler) settleParts(ctx context.Context, sale int64, batch []order.Ticket, wait time.Duration, sent func()) (n int, err error) {
 	results, err := s.decide(ctx, sale, batch, wait, sent)
 	if errors.Is(err, errDivide) {
 		if half := betweenEntries(batch); half > 0 {
-			if n, err = s.settleParts(ctx, sale, batch[:half], wait, sent); err != nil {
+			if n, err = s.settleUntilDone(ctx, sale, batch[:half], wait, sent); err != nil {
 				return n, err
 			}
-			n, err = s.settleParts(ctx, sale, batch[half:], wait, sent)
+			n, err = s.settleUntilDone(ctx, sale, batch[half:], wait, sent)
 			return half + n, err
 		}
 		results, err = s.decideHalves(ctx, sale, batch, wait, sent)
@@ -200,18 +190,13 @@ var errDivide = errors.New("settle in smaller batches")
 
 // decide settles tickets until they have results. After a fault it settles the same tickets again, for as long as needed: no
 // ticket is refused because of an outage. It returns errDivide if one of several tickets is poisoned, or if they were too slow
-// three times, also if the batch was put back since; goods.ErrLocked; else only the error of ctx.
+// three times; goods.ErrLocked; else only the error of ctx.
 func (s *settler) decide(ctx context.Context, sale int64, batch []order.Ticket, wait time.Duration, sent func()) ([]order.Result, error) {
-	if most, known := s.tooMany.Load(sale); known && len(batch) > 1 && len(batch) >= most.(int) {
-		return nil, errDivide
-	}
 	slow := 0
 	for pause := retryFirst; ; pause = min(2*pause, retryLast) {
 		results, err := s.settle(ctx, sale, batch, wait, nil, sent)
 		if isSlow(err) {
-			if slow++; slow == slowTries {
-				s.tooMany.Store(sale, len(batch))
-			}
+			slow++
 		}
 		if len(batch) > 1 && (isPoison(err) || slow == slowTries) {
 			return nil, errDivide
