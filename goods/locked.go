@@ -201,7 +201,7 @@ func (l *LockedSales) once(ctx context.Context, sale int64, insists bool, do fun
 		}
 		wait, slow, rests := l.turn(s, came)
 		if insists {
-			wait, rests = LongLockWait, false
+			wait, slow, rests = LongLockWait, true, false
 		}
 		if rests {
 			break

@@ -65,7 +65,7 @@ func (s *Store) Cancel(ctx context.Context, userID int64, id uuid.UUID) error {
 // the others; its error is returned at the end. One whose row is locked is left for a later round,
 // and comes after the others in it; one that stays locked is an error once.
 func (s *Store) Expire(ctx context.Context) (total int, err error) {
-	slow, resting := s.locked.Slow()
+	slow, resting := s.expired.Slow()
 	sales, err := s.overdueSales(ctx, resting)
 	if err != nil {
 		return 0, err
@@ -125,7 +125,7 @@ func (s *Store) overdueSales(ctx context.Context, except []int64) ([]int64, erro
 
 // expireSale expires orders of one sale. It leaves an order whose row is locked: a payment may be under way.
 func (s *Store) expireSale(ctx context.Context, sale int64) (n int, err error) {
-	err = s.locked.Once(ctx, sale, func(wait time.Duration) error {
+	err = s.expired.Once(ctx, sale, func(wait time.Duration) error {
 		return goods.InTx(ctx, s.db, wait, func(tx pgx.Tx) error {
 			if _, err := goods.Lock(ctx, tx, sale); err != nil {
 				return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -104,7 +105,7 @@ func (d *direct) settle(ctx context.Context, sale int64, tickets []order.Ticket,
 	waiting, cancel := context.WithDeadline(ctx, late)
 	defer cancel()
 	err = d.locked.Try(waiting, sale, func(wait time.Duration) error {
-		if wait == goods.LockWait { // longer ones are few by themselves, and take no slot from sales that are not locked
+		if slow, _ := d.locked.Slow(); !slices.Contains(slow, sale) { // these are few by themselves, and take no slot from the others
 			select {
 			case d.slots <- struct{}{}:
 				defer func() { <-d.slots }()

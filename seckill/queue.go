@@ -17,6 +17,7 @@ const (
 	queueWorkers = 6                // settle transactions at the same time, in this process
 	missPlaces   = 4                // of them, for sales whose last try missed the lock
 	slowPlaces   = 2                // of these, at most, for slow sales, and one of them for no other sale
+	hotFor       = 10 * time.Second // so long a sale that missed its lock and had it then waits longer for it
 	settleBatch  = 2000             // tickets in one of them, and the rest of the last one's journal entry
 	drainLimit   = 10 * time.Second // to settle what is queued when the process stops
 
@@ -61,6 +62,7 @@ type saleQueue struct {
 	sent     bool             // a COMMIT of batch may have been sent
 	pauses   bool             // it is ready when its time is over
 	missed   int              // tries in a row that missed the lock
+	hotUntil time.Time        // until then its lock may take its time, though it comes
 	position map[int64]uint64 // user -> number in the queue
 	claimed  map[int64]bool   // users whose ticket comes from the journal: a COMMIT of it may have been sent before; nil for none
 	came     uint64           // numbers handed out
@@ -337,9 +339,10 @@ func sameEntry(a, b order.Ticket) bool {
 // slow reports whether the sale has missed its lock twice in a row. In a rush of many processes once is nothing.
 func (s *saleQueue) slow() bool { return s.missed > 1 }
 
-// lockWait returns how long a batch of the sale waits for its lock. Only its worker may ask.
+// lockWait returns how long a batch of the sale waits for its lock: in a rush of many processes each of them would miss a short wait first.
+// Only its worker may ask.
 func (s *saleQueue) lockWait() time.Duration {
-	if s.missed > 0 {
+	if s.missed > 0 || time.Now().Before(s.hotUntil) {
 		return goods.LongLockWait
 	}
 	return goods.LockWait
@@ -391,6 +394,7 @@ func (q *orderQueue) done(s *saleQueue) {
 	q.settled(s, len(s.batch))
 	if s.missed > 0 {
 		q.missed -= len(s.waiting)
+		s.hotUntil = time.Now().Add(hotFor)
 	}
 	s.batch, s.sent, s.missed = nil, false, 0
 	switch {

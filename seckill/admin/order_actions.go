@@ -67,7 +67,7 @@ func (s *Store) RefundAll(ctx context.Context, by By, ids []uuid.UUID) (done []R
 			by.Key = keyOf(key, id)
 		}
 		err := s.Refund(ctx, by, id)
-		if errors.Is(err, goods.ErrLocked) && len(done) > 0 {
+		if late := ctx.Err() != nil && !errors.Is(err, ErrUnsure); (late || errors.Is(err, goods.ErrLocked)) && len(done) > 0 {
 			break
 		}
 		done = append(done, Refunded{id, err})
