@@ -96,10 +96,8 @@ func (it Item) Validate() error {
 	return errors.Join(append(wrong, checkPrice("list-price", it.ListPrice))...)
 }
 
-// knownImage is the image $1, or null if it is an uploaded picture that the shop does not have any more. Column image refuses null.
-const knownImage = `case when $1::text like '/pictures/%' and not exists (select from pictures where name = substr($1, 11)) then null else $1 end`
-
-// unknownImage returns the InvalidError of an image that is not known, or another error as it is.
+// unknownImage returns the InvalidError of an image that is not known, or another error as it is. The writes put null in the place of an
+// uploaded picture that the shop does not have any more, which column image refuses.
 func unknownImage(err error) error {
 	if pg := new(pgconn.PgError); errors.As(err, &pg) && pg.Code == "23502" && pg.ColumnName == "image" {
 		return InvalidError{"image", "unknown", "the shop has no such picture"}
@@ -114,7 +112,8 @@ func (s *Store) AddItem(ctx context.Context, tx pgx.Tx, it Item) (id int64, err 
 	}
 	err = tx.QueryRow(ctx, `
 		insert into goods (image, title, title_en, detail, detail_en, list_price, demo)
-		values (`+knownImage+`, $2, $3, $4, $5, $6, $7)
+		values (case when $1::text like '/pictures/%' and not exists (select from pictures where name = substr($1, 11)) then null else $1 end,
+		        $2, $3, $4, $5, $6, $7)
 		returning id`,
 		it.Image, it.Title, it.TitleEN, it.Detail, it.DetailEN, it.ListPrice, it.Demo).Scan(&id)
 	if err != nil {
@@ -129,7 +128,8 @@ func (s *Store) EditItem(ctx context.Context, tx pgx.Tx, id int64, it Item) erro
 		return err
 	}
 	tag, err := tx.Exec(ctx, `
-		update goods set image = `+knownImage+`, title = $2, title_en = $3, detail = $4, detail_en = $5, list_price = $6
+		update goods set title = $2, title_en = $3, detail = $4, detail_en = $5, list_price = $6,
+		       image = case when $1::text like '/pictures/%' and not exists (select from pictures where name = substr($1, 11)) then null else $1 end
 		where  id = $7`, it.Image, it.Title, it.TitleEN, it.Detail, it.DetailEN, it.ListPrice, id)
 	if err != nil {
 		return fmt.Errorf("change item %d: %w", id, unknownImage(err))

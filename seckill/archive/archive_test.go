@@ -315,33 +315,6 @@ func TestAMoveThatIsKilledIsEndedByTheNext(t *testing.T) {
 	}
 }
 
-// A picture that comes into use while it is moved stays with those of its file, and the next move takes the others.
-func TestAPictureThatComesIntoUseStays(t *testing.T) {
-	s := newShop(t)
-	before, used := s.rows(t), ""
-	moved, err := archive.Stepping(t.Context(), s.db, s.dir, time.Now().Add(-age), func(step string) error {
-		var table string
-		err := s.db.QueryRow(t.Context(), `select of_table from archives where gone_at is null`).Scan(&table)
-		if step == "row" && table == "pictures" {
-			return s.db.QueryRow(t.Context(), `
-				update goods set image = (select max('/pictures/' || name) from pictures where created_at < now() - interval '90 days')
-				where  id = (select max(id) from goods) returning image`).Scan(&used)
-		}
-		if errors.Is(err, pgx.ErrNoRows) {
-			return nil
-		}
-		return err
-	})
-	if n := len(moved.Tables); err != nil || used == "" || n != 4 || moved.Tables[n-1].Rows != 0 || s.rows(t)[3] != before[3] {
-		t.Errorf("%+v, %v; %q is used, %v rows of %v", moved, err, used, s.rows(t), before)
-	}
-	s.clean(t)
-	if moved, err = archive.Run(t.Context(), s.db, s.dir, time.Now().Add(-age)); err != nil || moved.Tables[3].Rows != 1 {
-		t.Errorf("again: %+v, %v", moved, err)
-	}
-	s.clean(t)
-}
-
 // A file that its owner has dropped is noted, and is no finding. What is left of its sales is still checked.
 func TestADroppedArchiveIsNotRead(t *testing.T) {
 	s := newShop(t)

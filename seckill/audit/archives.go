@@ -80,7 +80,7 @@ func readArchives(ctx context.Context, db *pgxpool.Pool, dir string) (found []Fi
 	}
 	var unfinished, dropped []string
 	var until time.Time // of the events that are in no file any more
-	err = readOnly(ctx, db, 5*time.Minute, func(tx pgx.Tx) error {
+	err = readOnly(ctx, db, thoroughLimit, func(tx pgx.Tx) error {
 		if err := list(tx); err != nil {
 			return err
 		}

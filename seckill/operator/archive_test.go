@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"fmt"
 	"io"
 	"net/url"
 	"os"
@@ -8,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -43,10 +45,11 @@ func TestArchive(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	at.User = url.UserPassword("archive_clerk", "clerk")
+	clerk := fmt.Sprintf("archive_clerk_%d", time.Now().UnixNano()) // roles outlive a database
+	at.User = url.UserPassword(clerk, "clerk")
 	shop := "DATABASE_URL=" + at.String()
-	do(`create role archive_clerk login password 'clerk'; grant select, insert, update on all tables in schema public to archive_clerk`)
-	defer do(`drop owned by archive_clerk; drop role archive_clerk`)
+	do(`create role ` + clerk + ` login password 'clerk'; grant select, insert, update on all tables in schema public to ` + clerk)
+	defer do(`drop owned by ` + clerk + `; drop role ` + clerk)
 	for _, c := range []struct {
 		env  []string
 		args string
