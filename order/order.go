@@ -92,7 +92,7 @@ type Store struct {
 	unitsReturned func()
 	locked        goods.LockedSales
 	expired       goods.LockedSales // of the sweeper, which waits behind no crowd that cancels
-	saidLocked    sync.Map // the sales of which Expire has returned that they stay locked
+	saidLocked    sync.Map          // the sales of which Expire has returned that they stay locked
 
 	expiring, asking, refunding sweepCounts
 }
