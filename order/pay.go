@@ -143,12 +143,12 @@ func (s *Store) Payments(ctx context.Context, userID int64, orderIDs ...uuid.UUI
 	return payments, nil
 }
 
-// Decline marks an open payment that its provider refused, with the reason. The order stays pending and
-// can still be paid. ErrWrongStatus if the provider has no such open payment.
+// Decline marks an open payment that its provider refused, with the reason, or a closed one. A pending order
+// can still be paid. ErrWrongStatus if the provider has no such payment.
 func (s *Store) Decline(ctx context.Context, provider string, id uuid.UUID, why string) error {
 	tag, err := s.db.Exec(ctx, `
 		update payments set status = 'declined', why = left($3, 200), updated_at = now()
-		where  id = $1 and provider = $2 and status = 'open'`, id, provider, why)
+		where  id = $1 and provider = $2 and status in ('open', 'closed')`, id, provider, why)
 	if err != nil {
 		return fmt.Errorf("decline payment %s: %w", id, err)
 	}
@@ -163,7 +163,7 @@ func (s *Store) Decline(ctx context.Context, provider string, id uuid.UUID, why 
 func (s *Store) DeclineNoticed(ctx context.Context, c Captured, why string) (status string, err error) {
 	if _, err := s.db.Exec(ctx, `
 		update payments set status = 'declined', why = left($4, 200), updated_at = now()
-		where  id = $1 and order_id = $2 and provider = $3 and status = 'open'`, c.PaymentID, c.OrderID, c.Provider, why); err != nil {
+		where  id = $1 and order_id = $2 and provider = $3 and status in ('open', 'closed')`, c.PaymentID, c.OrderID, c.Provider, why); err != nil {
 		return "", fmt.Errorf("decline payment %s: %w", c.PaymentID, err)
 	}
 	err = s.db.QueryRow(ctx, `

@@ -147,7 +147,7 @@ func (s *Store) record(ctx context.Context, p Payment, found Found) (err error) 
 		err = s.Decline(ctx, p.Provider, p.ID, found.Why)
 	case found.Status == FoundUnknown:
 		return s.declineUnknown(ctx, p)
-	case found.Status == FoundOpen:
+	case found.Status == FoundOpen && time.Since(p.PayUntil) > 23*time.Hour: // a day by the database's clock
 		return s.closeLate(ctx, p)
 	default:
 		return errStillOpen

@@ -358,6 +358,51 @@ func TestAskOpen(t *testing.T) {
 	}
 }
 
+// The staff has a closed payment asked about once more, and money whose notice was lost goes back, once. A notice that it was declined
+// is answered with a word that the provider knows.
+func TestAClosedPayment(t *testing.T) {
+	s, provider := newShop(t), newBooks("wechat")
+	p, _, err := s.Start(t.Context(), provider, 1, s.buy(t, s.sell(t, 1), 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.exec(t, `update orders set expires_at = clock_timestamp() - interval '25 hours' where id = $1`, p.OrderID)
+	if _, err := s.Expire(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	asks := func(found order.Found, want string) {
+		t.Helper()
+		provider.found[p.ID] = found
+		s.exec(t, `update payments set ask_at = now() where id = $1 and status = 'open'`, p.ID)
+		if _, err := s.AskOpen(t.Context(), provider); err != nil {
+			t.Error(err)
+		}
+		if got := s.read(t, `select status from payments where order_id = $1`, p.OrderID); !cmp.Equal(got, []string{want}) {
+			t.Errorf("the provider found %s: %s, want %s", found.Status, got, want)
+		}
+	}
+	again := func(want error) {
+		t.Helper()
+		_, _, err := s.AskAgain(t.Context(), p.ID, []string{"wechat"})
+		expect(t, err, want)
+	}
+	asks(order.Found{Status: order.FoundOpen}, "closed")
+	again(nil)
+	asks(order.Found{Status: order.FoundOpen}, "closed")
+	notice := order.Captured{Provider: "wechat", OrderID: p.OrderID, PaymentID: p.ID}
+	if status, err := s.DeclineNoticed(t.Context(), notice, "no money"); status != "declined" || err != nil {
+		t.Errorf("a notice that it was declined: %q, %v", status, err)
+	}
+	again(order.ErrWrongStatus)
+	s.exec(t, `update payments set status = 'closed', why = '' where id = $1`, p.ID)
+	again(nil)
+	asks(order.Found{Status: order.FoundCaptured, Ref: "late", Amount: price}, "refund_due")
+	if n, err := s.DrainRefunds(t.Context(), provider); n != 1 || err != nil || provider.refunded[p.ID] != 1 {
+		t.Errorf("%d refunds, %v: %v", n, err, provider.refunded)
+	}
+	s.checkInvariants(t)
+}
+
 // Every payment is asked about once a round, also if several processes ask and there are more than one claim takes.
 func TestManyAskAboutMany(t *testing.T) {
 	s := newShop(t)

@@ -13,12 +13,15 @@ import (
 const NoteMax = 200
 
 // AskAgain makes the sweeper ask a provider about an open payment, or for a refund that is due or refused: at once, or when the
-// last call has ended. asked has the names of the providers that the shop can ask. It returns how often the provider was asked, and
+// last call has ended. A closed payment is open again until the provider has answered: its order is not pending, so it has no other
+// open one, and gets none. asked has the names of the providers that the shop can ask. It returns how often the provider was asked, and
 // the reason of its last fault. ErrNotFound; ErrWrongStatus, also for a payment of another provider.
 func (s *Store) AskAgain(ctx context.Context, id uuid.UUID, asked []string) (tries int, why string, err error) {
 	err = s.db.QueryRow(ctx, `
-		update payments set ask_at = greatest(now(), asked_at + interval '5 seconds')
-		where  id = $1 and status in ('open', 'refund_due') and provider = any($2)
+		update payments set ask_at = greatest(now(), asked_at + interval '5 seconds'),
+		       status     = case status when 'closed' then 'open' else status end,
+		       updated_at = case status when 'closed' then now() else updated_at end
+		where  id = $1 and status in ('open', 'closed', 'refund_due') and provider = any($2)
 		returning tries, why`, id, asked).Scan(&tries, &why)
 	return tries, why, s.whyNot(ctx, id, err, ErrWrongStatus)
 }

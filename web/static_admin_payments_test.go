@@ -50,5 +50,20 @@ func TestARefusedRefundInTheBackOffice(t *testing.T) {
 		err := db.QueryRow(t.Context(), `select count(*) = 2 from payments where id = any($1::uuid[]) and status = 'refunded'`, []string{again, byHand}).Scan(&made)
 		return err == nil && made
 	})
+
+	// The page of the order has the provider asked about a payment that was closed, and whose money may have come.
+	var order string
+	if err := db.QueryRow(t.Context(), `
+		insert into payments (id, order_id, amount, status, provider, ask_at) select gen_random_uuid(), id, price, 'closed', 'cashier', null
+		from   orders where sale_id = $1::bigint returning order_id::text`, sale).Scan(&order); err != nil {
+		t.Fatal(err)
+	}
+	v.goTo("/admin.html#orders/" + order)
+	v.clicks("cancel")
+	v.clicks("cancel-yes")
+	v.sees(`[data-test="order-file"][data-status="cancelled"]`)
+	v.clicks("ask-again")
+	v.shows("asked", "The provider is asked within a few seconds.")
+	v.until("it is closed no more", `document.querySelector('[data-test="ask-again"]') === null`)
 	v.hasNoErrors()
 }

@@ -42,7 +42,8 @@ export function OrderFile({ id, may }) {
       ${may && html`<${Actions} order=${order} reread=${read} />`}
       ${order.archived_at && html`<p class="tip" data-test="archived">${t('admin.archived', { time: time(order.archived_at) })}</p>`}
       <${List} title=${t('file.history')} rows=${order.history.map((m) => [time(m.at), t(m.from === 'new' ? 'file.new' : 'status.' + m.from) + ' → ' + t('status.' + m.to)])} />
-      <${List} title=${t('file.payments')} rows=${order.payments.map((p) => [time(p.updated_at), `¥${yuan(p.amount)}`, t('payment.' + p.status), `${p.provider} ${p.provider_ref}`])} />
+      <${List} title=${t('file.payments')} rows=${order.payments.map((p) => [time(p.updated_at), `¥${yuan(p.amount)}`, t('payment.' + p.status), `${p.provider} ${p.provider_ref}`,
+        ...(may ? [html`<${AskAgain} payment=${p} reread=${read} />`] : [])])} />
       <${List} title=${t('file.told')} rows=${order.told.map((o) => [time(o.at), t('outcome.' + o.outcome), o.ticket])} />
     </article>`;
 }
@@ -52,6 +53,27 @@ const Fact = ({ name, children }) => html`<dt>${name}</dt><dd>${children}</dd>`;
 function List({ title, rows }) {
   return html`<section><h3>${title}</h3>${rows.length === 0 ? html`<p>${t('file.nothing')}</p>`
     : html`<div class="scroll" tabindex="0" role="region" aria-label=${title}><table><tbody>${rows.map((row) => html`<tr>${row.map((cell) => html`<td>${cell}</td>`)}</tr>`)}</tbody></table></div>`}</section>`;
+}
+
+// AskAgain has the provider asked once more about a payment that the shop has closed: the notice of late money may be lost.
+function AskAgain({ payment, reread }) {
+  const [asked, setAsked] = useState(false);
+  const [note, setNote] = useNote();
+  const { sending, send, forget } = useKeys();
+  useEffect(() => {
+    setNote((n) => (n?.unsure ? null : n));
+    forget();
+  }, [payment.status]);
+  const ask = async () => {
+    const reply = await send(`/api/admin/payments/${payment.id}/retry`);
+    setAsked(reply.ok);
+    setNote(reply.ok ? null : reply);
+    await reread();
+  };
+  const closed = payment.status === 'closed';
+  return (closed || asked || note) && html`
+    ${closed && html`<button class="button quiet small" data-test="ask-again" disabled=${sending} onClick=${ask}>${t('payments.askAgain')}</button>`}
+    <span role="status" data-test="asked">${asked && t('payments.retried')}</span> <span class="error" role="alert" hidden=${!note}>${note && errorText(note)}</span>`;
 }
 
 function Actions({ order, reread }) {

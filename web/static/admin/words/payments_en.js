@@ -1,6 +1,6 @@
 export default {
   'admin.payments': 'Payments',
-  'payments.rule': 'Refunds that are due, and payments that are still open ten minutes after the time to pay, counted from when they were opened. The shop keeps asking the provider, and closes a payment that is still open there a day later. It stops when the provider refuses a refund: remove the cause (such as an empty balance) and ask again, or return the money by hand. Confirm here before you send any money, so that it is sent once.',
+  'payments.rule': 'Refunds that are due, and payments that are still open ten minutes after the time to pay, counted from when they were opened. The shop keeps asking the provider, and closes a payment that is still open there a day later; the page of its order can have it asked about again. It stops when the provider refuses a refund: remove the cause (such as an empty balance) and ask again, or return the money by hand. Confirm here before you send any money, so that it is sent once.',
   'payments.refused': 'refused by the provider',
   'payments.status': 'Status',
   'payments.none': 'No payment is stuck.',
