@@ -130,8 +130,7 @@ func newFillers(ctx context.Context, db *pgxpool.Pool, from, n int, at time.Time
 // quick is for a transaction of fill. Its rows are those that the triggers would have left; for so many they take most of the time.
 const quick = `set local statement_timeout = '60s'; set local synchronous_commit = off; set local session_replication_role = replica`
 
-// fillSale creates a sale of that time with an order for each of the buyers: two thirds are paid or were, and of the others some had
-// opened a payment. A quarter of the others were refused by the sale itself: the gate refuses most without a row.
+// fillSale creates a sale of that time with an order for each of the buyers: two thirds are paid or were. A quarter of the others were refused by the sale itself: the gate refuses most without a row.
 func fillSale(ctx context.Context, db *pgxpool.Pool, buyers, others fillers, at time.Time) error {
 	return pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, quick); err != nil {

@@ -71,7 +71,7 @@ export default {
   'actions.user': 'People',
   'actions.staff': 'Log-ins, searches and files of the staff',
   'action.live.link': 'Live view: link for guests',
-  'action.shop.archive': 'Old rows moved to an archive',
+  'action.shop.archive': 'Archive of old rows: asked for',
   'action.user.unban': 'User: ban lifted',
   'action.user.mint': 'User: buyers made by a command',
   'action.lab.run': 'Lab: run',

@@ -71,7 +71,7 @@ export default {
   'actions.user': '用户',
   'actions.staff': '员工登录、查找和下载',
   'action.live.link': '实时看板：生成访客链接',
-  'action.shop.archive': '旧数据已归档',
+  'action.shop.archive': '归档旧数据（已发起）',
   'action.user.unban': '用户：解除限制',
   'action.user.mint': '用户：用命令生成买家',
   'action.lab.run': '实验室：运行对比',
