@@ -42,8 +42,8 @@ export function OrderFile({ id, may }) {
       ${may && html`<${Actions} order=${order} reread=${read} />`}
       ${order.archived_at && html`<p class="tip" data-test="archived">${t('admin.archived', { time: time(order.archived_at) })}</p>`}
       <${List} title=${t('file.history')} rows=${order.history.map((m) => [time(m.at), t(m.from === 'new' ? 'file.new' : 'status.' + m.from) + ' → ' + t('status.' + m.to)])} />
-      <${List} title=${t('file.payments')} rows=${order.payments.map((p) => [time(p.updated_at), `¥${yuan(p.amount)}`, t('payment.' + p.status), `${p.provider} ${p.provider_ref}`,
-        ...(may ? [html`<${AskAgain} payment=${p} reread=${read} />`] : [])])} />
+      <${List} title=${t('file.payments')} rows=${order.payments.map((p) => [time(p.updated_at), `¥${yuan(p.amount)}`,
+        html`${t('payment.' + p.status)} ${may && html`<${AskAgain} payment=${p} reread=${read} />`}`, `${p.provider} ${p.provider_ref}`])} />
       <${List} title=${t('file.told')} rows=${order.told.map((o) => [time(o.at), t('outcome.' + o.outcome), o.ticket])} />
     </article>`;
 }
@@ -73,7 +73,7 @@ function AskAgain({ payment, reread }) {
   const closed = payment.status === 'closed';
   return (closed || asked || note) && html`
     ${closed && html`<button class="button quiet small" data-test="ask-again" disabled=${sending} onClick=${ask}>${t('payments.askAgain')}</button>`}
-    <span role="status" data-test="asked">${asked && t('payments.retried')}</span> <span class="error" role="alert" hidden=${!note}>${note && errorText(note)}</span>`;
+    ${asked && '· '}<span role="status" data-test="asked">${asked && t('payments.retried')}</span> <span class="error" role="alert" hidden=${!note}>${note && errorText(note)}</span>`;
 }
 
 function Actions({ order, reread }) {
