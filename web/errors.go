@@ -104,6 +104,7 @@ var refusals = []refusal{
 	{err: goods.ErrSoldOut, status: 410, code: "sold_out", zh: "已售罄", en: "Sold out"},
 	{err: errLabNoRight, status: 409, code: "lab_unavailable", zh: "本店的数据库账号无权建立实验用的 schema，实验室不可用",
 		en: "The lab is not available: this shop's database role may not make the lab's schema"},
+	{err: throwaway.ErrLate, status: 503, code: "busy", zh: "这台机器太忙，实验没能开始，请稍后再试", en: "This machine is too busy for the lab to begin, please try again later"},
 	{err: throwaway.ErrNone, status: 409, code: "lab_no_server", zh: "这里不能运行程序：每个程序都要在自己单独的 Postgres 里运行，而这台机器没有能用的 Postgres（需要 Linux 和已安装的 Postgres）",
 		en: "Programs do not run here: each needs a Postgres of its own, and this machine has none that can be run (that takes Linux and an installed Postgres)"},
 	{err: errLabTooLong, status: 409, code: "too_long", zh: "实验在限定时间内没有做完", en: "This took longer than the lab allows"},

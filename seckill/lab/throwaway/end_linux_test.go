@@ -2,6 +2,7 @@ package throwaway
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -138,6 +139,36 @@ func TestAServerThatDoesNotStart(t *testing.T) {
 	p := programs(t)
 	p.Bin, p.Version = t.TempDir(), "none"
 	if s, err := Start(t.Context(), p, roomy, wrapperEnv); err == nil || !strings.Contains(err.Error(), "initdb") {
+		t.Errorf("%v: %v", s, err)
+	}
+}
+
+// Sessions of a program make room for the shop. What starts them does not: it is no work of a program.
+func TestAServerIsNiceOnceItAnswers(t *testing.T) {
+	t.Parallel()
+	s := open(t, roomy)
+	niceness := func(pid int) int {
+		raw, err := unix.Getpriority(unix.PRIO_PROCESS, pid) // 20 minus it
+		must(t, err)
+		return 20 - raw
+	}
+	if main, session := niceness(mainOf(t, s)), niceness(int(connect(t, s, Role).PgConn().PID())); main != Niceness || session != Niceness {
+		t.Errorf("Postgres has %d, a session %d", main, session)
+	}
+	if own, wrapper := niceness(os.Getpid()), niceness(s.cmd.Process.Pid); wrapper != own {
+		t.Errorf("the wrapper has %d, the shop %d", wrapper, own)
+	}
+}
+
+// A machine without time for a server says so, and whoever stopped the start is not told that.
+func TestAStartThatIsTooLate(t *testing.T) {
+	t.Parallel()
+	if s, err := startWithin(t.Context(), 0, programs(t), roomy, wrapperEnv); !errors.Is(err, ErrLate) {
+		t.Errorf("%v: %v", s, err)
+	}
+	stopped, cancel := context.WithCancel(t.Context())
+	cancel()
+	if s, err := Start(stopped, programs(t), roomy, wrapperEnv); !errors.Is(err, context.Canceled) || errors.Is(err, ErrLate) {
 		t.Errorf("%v: %v", s, err)
 	}
 }

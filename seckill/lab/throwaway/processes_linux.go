@@ -83,19 +83,18 @@ func memoryOf(running []int) (bytes int64) {
 	return bytes
 }
 
-// beNice puts the session of each process at the niceness of the server.
+// beNice puts each process at Niceness, and its session: backends begin sessions, and Linux shares the processor among sessions before
+// it looks at the niceness of their processes, if it has autogroups. Some services refuse both.
 func (w *wrapper) beNice(running []int) {
 	for _, pid := range running {
-		if !w.polite[pid] {
-			w.polite[pid] = beNice(pid)
+		if w.polite[pid] {
+			continue
 		}
+		if now, err := unix.Getpriority(unix.PRIO_PROCESS, pid); err == nil && 20-now < Niceness {
+			_ = unix.Setpriority(unix.PRIO_PROCESS, pid, Niceness)
+		}
+		w.polite[pid] = os.WriteFile(fmt.Sprintf("/proc/%d/autogroup", pid), []byte(strconv.Itoa(Niceness)), 0) == nil
 	}
-}
-
-// beNice puts the session of a process at the niceness of a server. Backends begin sessions, and Linux shares the processor among
-// sessions before it looks at the niceness of their processes, if it has autogroups.
-func beNice(pid int) bool {
-	return os.WriteFile(fmt.Sprintf("/proc/%d/autogroup", pid), []byte(strconv.Itoa(Niceness)), 0) == nil
 }
 
 // sizeOf returns how much room a folder takes, and how many files it has. Files come and go meanwhile.

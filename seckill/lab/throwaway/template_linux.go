@@ -178,12 +178,7 @@ func (p Programs) run(ctx context.Context, input, name string, args ...string) (
 	p.prepare(cmd)
 	var said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &said, &said
-	err := cmd.Start()
-	if err == nil {
-		beNice(cmd.Process.Pid)
-		err = cmd.Wait()
-	}
-	if err != nil {
+	if err := cmd.Run(); err != nil {
 		return "", fmt.Errorf("%s: %w: %s", name, err, &said)
 	}
 	return said.String(), nil

@@ -21,7 +21,7 @@ import (
 	"time"
 )
 
-// Niceness is that of all processes of a job, programs included: the shop comes first.
+// Niceness is that of all processes of a job, programs included, once its server answers: the shop comes first.
 const Niceness = 10
 
 // Names in each cluster.
@@ -67,6 +67,9 @@ type Used struct{ Processor time.Duration }
 // ErrNone means that this machine can run no such server: Start refuses, and would refuse again.
 var ErrNone = errors.New("a program needs a Postgres of its own, and none can be run here")
 
+// ErrLate means that the machine has too little time for a server to start.
+var ErrLate = errors.New("it does not answer: this machine is too busy")
+
 // Server is a running server.
 type Server struct {
 	folder  string
@@ -99,8 +102,12 @@ const (
 )
 
 // Start starts a server and returns when it answers. The wrapper is this program with env as its environment; in it Run has to be
-// called before anything else.
-func Start(ctx context.Context, p Programs, l Limits, env []string) (s *Server, err error) {
+// called before anything else. ErrNone, ErrLate.
+func Start(ctx context.Context, p Programs, l Limits, env []string) (*Server, error) {
+	return startWithin(ctx, startLimit, p, l, env)
+}
+
+func startWithin(ctx context.Context, limit time.Duration, p Programs, l Limits, env []string) (s *Server, err error) {
 	if !supported {
 		return nil, ErrNone
 	}
@@ -127,7 +134,7 @@ func Start(ctx context.Context, p Programs, l Limits, env []string) (s *Server, 
 		return nil, fmt.Errorf("start a Postgres for the lab: %w", err)
 	}
 	go s.listen(stdout)
-	ctx, cancel := context.WithTimeout(ctx, startLimit)
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, ErrLate)
 	defer cancel()
 	if err = json.NewEncoder(stdin).Encode(job{p, l}); err == nil {
 		err = s.ready(ctx)

@@ -96,6 +96,7 @@ func Run() {
 	} else if err != nil {
 		text = err.Error()
 	} else {
+		w.beNice(descendants()) // not before: the start is no work of a program, and beside a busy machine it would take minutes
 		_ = tell.Encode(news{Folder: w.folder})
 		ended, text = w.watch(ctx)
 	}
@@ -118,9 +119,6 @@ func (w *wrapper) start(ctx context.Context) (err error) {
 	// Backends leave the session of Postgres, and their parent may die before them: then they become children of this process.
 	if err = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return err
-	}
-	if now, err := unix.Getpriority(unix.PRIO_PROCESS, 0); err == nil && 20-now < Niceness { // of this thread, which starts all
-		_ = unix.Setpriority(unix.PRIO_PROCESS, 0, Niceness) // refused in some services
 	}
 	data := filepath.Join(w.folder, "data")
 	copied, err := w.Programs.data(ctx, data)
