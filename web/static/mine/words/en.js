@@ -31,7 +31,7 @@ export default {
   'mine.afterEnd': ({ n }) => `${s(n, 'unit', 'units')} sold after the end of the sale`,
   'mine.denied': ({ n }) => `${s(n, 'buyer has', 'buyers have')} an order and ${n === 1 ? 'was' : 'were'} told no`,
   'mine.searched': 'This crowd came out exact, but the search found a schedule that goes wrong',
-  'mine.noSchedule': 'The crowd found this fault. The search with two and three buyers did not in its time, so there are no steps to show.',
+  'mine.noSchedule': 'The crowd found this fault. The search with two and three buyers did not in its time, so there are no steps to show. If this machine was busy, run it again.',
   'mine.speed': 'Clicks per second',
   'mine.sql': 'SQL per order',
   'mine.redis': 'Redis per order',

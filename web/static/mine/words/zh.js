@@ -29,7 +29,7 @@ export default {
   'mine.afterEnd': ({ n }) => `秒杀结束之后还卖出了 ${n} 件`,
   'mine.denied': ({ n }) => `${n} 个买家有订单，却听到“否”`,
   'mine.searched': '这群人没有碰上，但搜索找到了一种会出错的顺序',
-  'mine.noSchedule': '这个错误是人群碰出来的。用两个和三个买家搜索，在规定时间内没有找到，所以没有步骤可看。',
+  'mine.noSchedule': '这个错误是人群碰出来的。用两个和三个买家搜索，在规定时间内没有找到，所以没有步骤可看。机器忙时，请再运行一次。',
   'mine.speed': '每秒点击',
   'mine.sql': '每单 SQL',
   'mine.redis': '每单 Redis',
