@@ -48,19 +48,25 @@ func newShopWithDeadline(t testing.TB, stock int, payWithin time.Duration) *shop
 	s := &shop{TB: t, url: sandboxtest.DatabaseURL(t), redis: sandboxtest.RedisURL(t), log: &sandboxtest.SyncBuffer{}}
 	s.db, s.rdb = s.pool("test"), s.client(s.redis)
 	s.sales, s.orders = goods.New(s.db), order.New(s.db, order.Config{PayWithin: payWithin})
-	now := time.Now()
-	var err error
-	s.sale, err = s.sales.Sell(t.Context(), goods.Item{Title: "tea"},
-		goods.Terms{Price: 1, Total: stock, StartsAt: now.Add(-time.Minute), EndsAt: now.Add(time.Hour)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s.sale = s.sell(stock)
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Log(s.log)
 		}
 	})
 	return s
+}
+
+// sell makes another sale, which is open and has stock units.
+func (s *shop) sell(stock int) (sale int64) {
+	s.Helper()
+	now := time.Now()
+	sale, err := s.sales.Sell(s.Context(), goods.Item{Title: "tea"},
+		goods.Terms{Price: 1, Total: stock, StartsAt: now.Add(-time.Minute), EndsAt: now.Add(time.Hour)})
+	if err != nil {
+		s.Fatal(err)
+	}
+	return sale
 }
 
 // pool returns a new pool with the timeouts of the shop's. pg_stat_activity shows its connections under name. params are

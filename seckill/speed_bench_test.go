@@ -95,6 +95,34 @@ func BenchmarkLane(b *testing.B) {
 	})
 }
 
+// BenchmarkResult measures what a poll costs whose result no memory has, 64 at once per processor: of one sale, and of as many as
+// users, in a shop with a thousand open sales. The users have no ticket.
+func BenchmarkResult(b *testing.B) {
+	s := newShop(b, 1)
+	sales := []int64{s.sale}
+	for len(sales) < 1000 {
+		sales = append(sales, s.sell(1))
+	}
+	e := s.start(nil)
+	s.awaitGate()
+	for _, n := range []int{1, len(sales)} {
+		b.Run(fmt.Sprintf("sales=%d", n), func(b *testing.B) {
+			var polls atomic.Int64
+			b.SetParallelism(64) // for each processor
+			b.RunParallel(func(pb *testing.PB) {
+				for pb.Next() {
+					i := polls.Add(1)
+					if got, err := e.Result(b.Context(), sales[int(i)%n], 1+i%5000); err != nil || got.State != seckill.None {
+						b.Errorf("%+v, %v", got, err)
+						return
+					}
+				}
+			})
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "polls/s")
+		})
+	}
+}
+
 // BenchmarkLevels measures the levels of a cache: the same sale from the memory of the process, which asks Postgres once a second, from
 // Redis, and from Postgres by its primary key.
 func BenchmarkLevels(b *testing.B) {
