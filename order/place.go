@@ -20,6 +20,9 @@ const (
 	Invalid   = "invalid"
 )
 
+// Buyer is a user in a sale.
+type Buyer struct{ SaleID, UserID int64 }
+
 // Ticket is a user's right to one place in the order queue of a sale.
 type Ticket struct {
 	ID     string

@@ -13,19 +13,19 @@ const ordersKnown = 100_000 // owners this process remembers; about 15 MB
 // needs no store. byBuyer is an otter.Cache: see goods.Cache for why the type is not named.
 type orderCache struct {
 	byBuyer interface {
-		GetIfPresent(saleUser) (uuid.UUID, bool)
-		Set(saleUser, uuid.UUID) (uuid.UUID, bool)
+		GetIfPresent(order.Buyer) (uuid.UUID, bool)
+		Set(order.Buyer, uuid.UUID) (uuid.UUID, bool)
 	}
 }
 
 func newOrderCache() orderCache {
-	return orderCache{otter.Must(&otter.Options[saleUser, uuid.UUID]{MaximumSize: ordersKnown})}
+	return orderCache{otter.Must(&otter.Options[order.Buyer, uuid.UUID]{MaximumSize: ordersKnown})}
 }
 
 func (c orderCache) remember(sale int64, results ...order.Result) {
 	for _, r := range results {
 		if r.OrderID != uuid.Nil {
-			c.byBuyer.Set(saleUser{sale, r.UserID}, r.OrderID)
+			c.byBuyer.Set(order.Buyer{SaleID: sale, UserID: r.UserID}, r.OrderID)
 		}
 	}
 }

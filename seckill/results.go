@@ -37,7 +37,7 @@ type resultReader struct {
 
 // resultQuery is one request for a user's result.
 type resultQuery struct {
-	saleUser
+	buyer    order.Buyer
 	at       time.Time
 	gate     gate.Status      // what the gate remembers
 	gateDown bool             // the gate did not reply
@@ -77,7 +77,7 @@ func gather(ctx context.Context, in <-chan *resultQuery, read func(ctx context.C
 				q.reply <- resultReply{err: ErrBusy}
 				return
 			}
-			bySale[q.sale] = append(bySale[q.sale], q)
+			bySale[q.buyer.SaleID] = append(bySale[q.buyer.SaleID], q)
 		}
 		select {
 		case <-ctx.Done():
@@ -104,13 +104,13 @@ func gather(ctx context.Context, in <-chan *resultQuery, read func(ctx context.C
 
 // known returns the user's order if this process remembers it.
 func (r *resultReader) known(sale, user int64) (Status, bool) {
-	id, known := r.orders.byBuyer.GetIfPresent(saleUser{sale, user})
+	id, known := r.orders.byBuyer.GetIfPresent(order.Buyer{SaleID: sale, UserID: user})
 	return Status{State: Ordered, OrderID: id}, known
 }
 
 // read queues a query and waits for its reply.
 func (r *resultReader) read(ctx context.Context, sale, user int64) (Status, error) {
-	q := &resultQuery{saleUser: saleUser{sale, user}, at: time.Now(), reply: make(chan resultReply, 1)}
+	q := &resultQuery{buyer: order.Buyer{SaleID: sale, UserID: user}, at: time.Now(), reply: make(chan resultReply, 1)}
 	select {
 	case r.atGate <- q:
 	default:
@@ -146,7 +146,7 @@ func (r *resultReader) confirm(ctx context.Context, sale, user int64, refusal er
 func usersOf(queries []*resultQuery) []int64 {
 	users := make([]int64, len(queries))
 	for i, q := range queries {
-		users[i] = q.user
+		users[i] = q.buyer.UserID
 	}
 	return users
 }
@@ -165,12 +165,12 @@ func (r *resultReader) readGate(ctx context.Context, sale int64, queries []*resu
 		}
 	}
 	for i, q := range queries {
-		place, here := places[q.user]
+		place, here := places[q.buyer.UserID]
 		q.gate, q.gateDown, q.status = statuses[i], err != nil, statusAtGate(statuses[i])
 		q.waits = here && !place.sent
 		switch {
 		case q.status.State == Ordered:
-			r.orders.remember(sale, order.Result{UserID: q.user, OrderID: q.status.OrderID})
+			r.orders.remember(sale, order.Result{UserID: q.buyer.UserID, OrderID: q.status.OrderID})
 			q.reply <- resultReply{Status: q.status}
 			continue
 		case here: // whatever Redis has: it may have lost the ticket, or may not reply
@@ -193,7 +193,7 @@ func (r *resultReader) readPostgres(ctx context.Context, sale int64, queries []*
 	}
 	r.repairTickets(ctx, sale, queries, outcomes)
 	for _, q := range queries {
-		switch result, known := outcomes[q.user]; {
+		switch result, known := outcomes[q.buyer.UserID]; {
 		case err != nil && q.waits && q.gate.State == Queued, // no other process has told of an order: it would have repaired the gate, or has no Redis
 			err == nil && q.status.State == Queued && result.OrderID == uuid.Nil && result.Ticket != q.gate.Ticket: // or it is the result of an older ticket
 			q.reply <- resultReply{Status: q.status}
@@ -214,8 +214,8 @@ func (r *resultReader) readPostgres(ctx context.Context, sale int64, queries []*
 func (r *resultReader) repairTickets(ctx context.Context, sale int64, queries []*resultQuery, outcomes map[int64]order.Result) {
 	var owners []order.Owner
 	for _, q := range queries {
-		if result := outcomes[q.user]; result.OrderID != uuid.Nil && q.status.State == Queued && q.gate.State != None {
-			owners = append(owners, order.Owner{UserID: q.user, OrderID: result.OrderID})
+		if result := outcomes[q.buyer.UserID]; result.OrderID != uuid.Nil && q.status.State == Queued && q.gate.State != None {
+			owners = append(owners, order.Owner{UserID: q.buyer.UserID, OrderID: result.OrderID})
 		}
 	}
 	if len(owners) == 0 {

@@ -205,7 +205,7 @@ func (e *Engine) Result(ctx context.Context, sale, user int64) (Status, error) {
 // Watch returns a channel that says when this process has settled a ticket of one user in one sale, from now on: a hint to call
 // Result, which alone knows of the user's other tickets. Nothing waits for a slow reader. The caller must call stop.
 func (e *Engine) Watch(sale, user int64) (news <-chan struct{}, stop func()) {
-	return e.subscribers.add(saleUser{sale, user})
+	return e.subscribers.add(order.Buyer{SaleID: sale, UserID: user})
 }
 
 // Left returns how many units of a sale are left, as far as this process knows. For an open sale the number is at most half a

@@ -1089,7 +1089,7 @@ func (s *simulation) askResults(p *simProcess, users []int64) {
 			s.told(simReply{p, "result", user, began, status, nil})
 			continue
 		}
-		queries = append(queries, &resultQuery{saleUser: saleUser{simSale, user}, at: time.Now(), reply: make(chan resultReply, 1)})
+		queries = append(queries, &resultQuery{buyer: order.Buyer{SaleID: simSale, UserID: user}, at: time.Now(), reply: make(chan resultReply, 1)})
 	}
 	if len(queries) == 0 {
 		return
@@ -1099,7 +1099,7 @@ func (s *simulation) askResults(p *simProcess, users []int64) {
 		for _, q := range queries {
 			select {
 			case got := <-q.reply:
-				s.hear(simReply{p, "result", q.user, began, got.Status, got.err})
+				s.hear(simReply{p, "result", q.buyer.UserID, began, got.Status, got.err})
 			default: // another reader has it
 			}
 		}

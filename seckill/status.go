@@ -65,6 +65,3 @@ func nextPoll(ahead int, first bool) time.Duration {
 	}
 	return min(at+time.Duration(ahead)*50*time.Microsecond, 2*time.Second)
 }
-
-// saleUser is one user in one sale.
-type saleUser struct{ sale, user int64 }

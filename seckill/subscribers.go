@@ -12,16 +12,16 @@ type subscribers struct {
 	trace *trace
 
 	mu      sync.Mutex
-	byBuyer map[saleUser]map[chan struct{}]struct{}
+	byBuyer map[order.Buyer]map[chan struct{}]struct{}
 }
 
 // add subscribes to news of one user in one sale, until stop is called.
-func (s *subscribers) add(k saleUser) (news <-chan struct{}, stop func()) {
+func (s *subscribers) add(k order.Buyer) (news <-chan struct{}, stop func()) {
 	ch := make(chan struct{}, 1)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.byBuyer == nil {
-		s.byBuyer = map[saleUser]map[chan struct{}]struct{}{}
+		s.byBuyer = map[order.Buyer]map[chan struct{}]struct{}{}
 	}
 	if s.byBuyer[k] == nil {
 		s.byBuyer[k] = map[chan struct{}]struct{}{}
@@ -46,7 +46,7 @@ func (s *subscribers) publish(sale int64, results []order.Result) {
 		return
 	}
 	for _, r := range results {
-		for ch := range s.byBuyer[saleUser{sale, r.UserID}] {
+		for ch := range s.byBuyer[order.Buyer{SaleID: sale, UserID: r.UserID}] {
 			select {
 			case ch <- struct{}{}:
 				told++
