@@ -63,7 +63,10 @@ func TestWhatIsToldWaitsForTheStandby(t *testing.T) {
 			}))
 			return err
 		},
-		"outcomes":    func(ctx context.Context) error { _, err := s.Outcomes(ctx, sale, []int64{1, 2}); return err },
+		"outcomes": func(ctx context.Context) error {
+			_, err := s.Outcomes(ctx, []order.Buyer{{SaleID: sale, UserID: 1}, {SaleID: sale, UserID: 2}})
+			return err
+		},
 		"owners":      func(ctx context.Context) error { _, err := s.Owners(ctx, sale, ""); return err },
 		"some owners": func(ctx context.Context) error { _, err := s.OwnersAmong(ctx, sale, []int64{1}); return err },
 		"tickets settled again": func(ctx context.Context) error {

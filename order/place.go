@@ -211,28 +211,36 @@ func results(ctx context.Context, tx pgx.Tx, saleID int64, ids []string) ([]Resu
 	return rs, nil
 }
 
-// Outcomes returns the results of users in a sale, by user: the user's order, or else the newest
-// result of their tickets. A user without either is not in the map.
-func (s *Store) Outcomes(ctx context.Context, saleID int64, users []int64) (map[int64]Result, error) {
-	rows, _ := s.db.Query(ctx, `
-		select distinct on (user_id) ticket, user_id, outcome,
-		       coalesce(order_id, '00000000-0000-0000-0000-000000000000') as order_id
-		from  (select ticket, user_id, 'ordered' as outcome, id as order_id, 'infinity'::timestamptz as created_at
-		       from   orders
-		       where  sale_id = $1 and user_id = any($2)
-		       union  all
-		       select ticket, user_id, outcome, order_id, created_at
-		       from   ticket_results
-		       where  sale_id = $1 and user_id = any($2) and order_id is null) as known
-		where  `+durable+`
-		order  by user_id, created_at desc`, saleID, users)
-	rs, err := pgx.CollectRows(rows, pgx.RowToStructByName[Result])
-	if err != nil {
-		return nil, fmt.Errorf("read the outcomes of %d users in sale %d: %w", len(users), saleID, err)
+// Outcomes returns the results of buyers in any number of sales, in one query: the buyer's order, or else the newest
+// result of their tickets. A buyer without either is not in the map.
+func (s *Store) Outcomes(ctx context.Context, buyers []Buyer) (map[Buyer]Result, error) {
+	sales, users := make([]int64, len(buyers)), make([]int64, len(buyers))
+	for i, b := range buyers {
+		sales[i], users[i] = b.SaleID, b.UserID
 	}
-	outcomes := make(map[int64]Result, len(rs))
-	for _, r := range rs {
-		outcomes[r.UserID] = r
+	rows, _ := s.db.Query(ctx, `
+		select distinct on (sale_id, user_id) sale_id, user_id, ticket, outcome,
+		       coalesce(order_id, '00000000-0000-0000-0000-000000000000') as order_id
+		from   unnest($1::bigint[], $2::bigint[]) as asked (sale_id, user_id),
+		       lateral (select ticket, 'ordered' as outcome, id as order_id, 'infinity'::timestamptz as created_at
+		                from   orders o
+		                where  o.sale_id = asked.sale_id and o.user_id = asked.user_id
+		                union  all
+		                select ticket, outcome, order_id, created_at
+		                from   ticket_results r
+		                where  r.sale_id = asked.sale_id and r.user_id = asked.user_id and order_id is null) as known
+		where  `+durable+`
+		order  by sale_id, user_id, created_at desc`, sales, users)
+	outcomes := make(map[Buyer]Result)
+	var b Buyer
+	var r Result
+	_, err := pgx.ForEachRow(rows, []any{&b.SaleID, &b.UserID, &r.Ticket, &r.Outcome, &r.OrderID}, func() error {
+		r.UserID = b.UserID
+		outcomes[b] = r
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read the outcomes of %d buyers: %w", len(buyers), err)
 	}
 	return outcomes, nil
 }

@@ -239,26 +239,41 @@ func TestARejectedTicketStaysRejected(t *testing.T) {
 	s.checkInvariants(t)
 }
 
+// One call reads the results of any buyers: of one sale or of several, also of users who bought in one and were refused in another.
 func TestOutcomesReturnsTheOrderOrTheNewestResult(t *testing.T) {
 	s := newShop(t)
-	sale := s.sell(t, 1)
-	outcomes := func(sale int64) map[int64]order.Result {
+	sale, other := s.sell(t, 1), s.sell(t, 1)
+	outcomes := func(sales ...int64) map[order.Buyer]order.Result {
 		t.Helper()
-		all, err := s.Outcomes(t.Context(), sale, []int64{1, 2, 3})
+		var buyers []order.Buyer
+		for user := int64(3); user > 0; user-- {
+			for _, sale := range sales {
+				buyers = append(buyers, order.Buyer{SaleID: sale, UserID: user}, order.Buyer{SaleID: sale, UserID: user})
+			}
+		}
+		all, err := s.Outcomes(t.Context(), buyers)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return all
 	}
-	if all := outcomes(sale); len(all) > 0 {
+	if all := outcomes(sale, other); len(all) > 0 {
 		t.Errorf("before the first ticket: %v, want none", all)
 	}
-	mine := s.buy(t, sale, 1)
+	mine, theirs := s.buy(t, sale, 1), s.buy(t, other, 2)
 	s.place(t, sale, order.Ticket{ID: "second", UserID: 1}, order.Ticket{ID: "loser", UserID: 2})
-	all := outcomes(sale)
-	want := map[int64]order.Result{
-		1: {Ticket: all[1].Ticket, UserID: 1, Outcome: order.Ordered, OrderID: mine},
-		2: {Ticket: all[2].Ticket, UserID: 2, Outcome: order.SoldOut},
+	all := outcomes(sale, other, other+1)
+	want := map[order.Buyer]order.Result{}
+	for _, b := range []struct {
+		order.Buyer
+		order.Result
+	}{
+		{order.Buyer{SaleID: sale, UserID: 1}, order.Result{UserID: 1, Outcome: order.Ordered, OrderID: mine}},
+		{order.Buyer{SaleID: sale, UserID: 2}, order.Result{UserID: 2, Outcome: order.SoldOut}},
+		{order.Buyer{SaleID: other, UserID: 2}, order.Result{UserID: 2, Outcome: order.Ordered, OrderID: theirs}},
+	} {
+		b.Ticket = all[b.Buyer].Ticket
+		want[b.Buyer] = b.Result
 	}
 	if diff := cmp.Diff(want, all); diff != "" {
 		t.Error(diff)
@@ -269,11 +284,8 @@ func TestOutcomesReturnsTheOrderOrTheNewestResult(t *testing.T) {
 	}
 	s.exec(t, `update sales set state = 'closed'`)
 	s.place(t, sale, order.Ticket{ID: "loser again", UserID: 2})
-	if r := outcomes(sale)[2]; r.Outcome != order.Closed {
+	if r := outcomes(sale)[order.Buyer{SaleID: sale, UserID: 2}]; r.Outcome != order.Closed || r.Ticket != "loser again" {
 		t.Errorf("the newest result of user 2 is %+v, want closed", r)
-	}
-	if all := outcomes(sale + 1); len(all) > 0 {
-		t.Errorf("of another sale: %v, want none", all)
 	}
 }
 

@@ -97,6 +97,25 @@ func (e *Engine) Inherit(ctx context.Context) { e.reclaimer.inherit(ctx) }
 // InheritBusy has the processes for whose tickets the queue had no room, and when.
 func (e *Engine) InheritBusy() map[string]time.Time { return e.reclaimer.busy }
 
+// ReadResults reads the results of buyers in one batch, as they wait when the reader comes to them.
+func (e *Engine) ReadResults(ctx context.Context, buyers ...order.Buyer) (statuses map[order.Buyer]Status, errs map[order.Buyer]error) {
+	var queries, second []*resultQuery
+	for _, b := range buyers {
+		queries = append(queries, &resultQuery{buyer: b, reply: make(chan resultReply, 1)})
+	}
+	e.results.readGate(ctx, queries)
+	for len(e.results.atPostgres) > 0 {
+		second = append(second, <-e.results.atPostgres)
+	}
+	e.results.readPostgres(ctx, second)
+	statuses, errs = map[order.Buyer]Status{}, map[order.Buyer]error{}
+	for i, b := range buyers {
+		got := <-queries[i].reply
+		statuses[b], errs[b] = got.Status, got.err
+	}
+	return statuses, errs
+}
+
 // ReconcileNow returns when a tick of reconcile that began after the call has ended. Run must run.
 func (e *Engine) ReconcileNow(ctx context.Context) error { return e.reconciler.rounds.Now(ctx) }
 

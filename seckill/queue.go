@@ -175,19 +175,19 @@ type place struct {
 	sent  bool // its COMMIT may have been sent, so it may be settled in Postgres
 }
 
-// places returns the place of each user who has a ticket in this process's queue.
-func (q *orderQueue) places(sale int64, users []int64) map[int64]place {
+// places returns the place of each buyer who has a ticket in this process's queue.
+func (q *orderQueue) places(buyers []order.Buyer) map[order.Buyer]place {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	s := q.bySale[sale]
-	if s == nil {
-		return nil
-	}
-	places := make(map[int64]place, len(users))
-	for _, u := range users {
-		if n, ok := s.position[u]; ok {
+	places := map[order.Buyer]place{}
+	for _, b := range buyers {
+		s := q.bySale[b.SaleID]
+		if s == nil {
+			continue
+		}
+		if n, ok := s.position[b.UserID]; ok {
 			ahead := int(n - s.gone - 1)
-			places[u] = place{ahead, s.claimed[u] || s.sent && ahead < len(s.batch)}
+			places[b] = place{ahead, s.claimed[b.UserID] || s.sent && ahead < len(s.batch)}
 		}
 	}
 	return places

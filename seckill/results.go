@@ -20,7 +20,7 @@ const (
 	resultLimit   = time.Second
 )
 
-// resultReader reads results in batches: one Redis pipeline, then one Postgres query. Redis is believed only when it
+// resultReader reads results in batches of any sales: one Redis pipeline, then one Postgres query. Redis is believed only when it
 // reports an order. Any other value may be stale: Redis may have lost the ticket, may have been restored from older data,
 // or may have been bypassed while it was down. So every other value is looked up in Postgres.
 type resultReader struct {
@@ -67,17 +67,17 @@ func (r *resultReader) Run(ctx context.Context) {
 	readers.Wait()
 }
 
-// gather passes all queries that wait in a channel to read, by sale, until ctx ends. A single query does not wait for
-// others.
-func gather(ctx context.Context, in <-chan *resultQuery, read func(ctx context.Context, sale int64, queries []*resultQuery)) {
+// gather passes all queries that wait in a channel to read, of whatever sales, until ctx ends. A single query does not wait
+// for others.
+func gather(ctx context.Context, in <-chan *resultQuery, read func(ctx context.Context, queries []*resultQuery)) {
 	for {
-		bySale := map[int64][]*resultQuery{}
+		var queries []*resultQuery
 		take := func(q *resultQuery) {
 			if time.Since(q.at) > waitLimit {
 				q.reply <- resultReply{err: ErrBusy}
 				return
 			}
-			bySale[q.buyer.SaleID] = append(bySale[q.buyer.SaleID], q)
+			queries = append(queries, q)
 		}
 		select {
 		case <-ctx.Done():
@@ -94,10 +94,11 @@ func gather(ctx context.Context, in <-chan *resultQuery, read func(ctx context.C
 			}
 			break
 		}
-		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), resultLimit) // one limit for all sales: if one hangs, all hang
-		for sale, queries := range bySale {
-			read(limited, sale, queries)
+		if len(queries) == 0 {
+			continue
 		}
+		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), resultLimit)
+		read(limited, queries)
 		cancel()
 	}
 }
@@ -143,40 +144,39 @@ func (r *resultReader) confirm(ctx context.Context, sale, user int64, refusal er
 	return status, nil
 }
 
-func usersOf(queries []*resultQuery) []int64 {
-	users := make([]int64, len(queries))
+func buyersOf(queries []*resultQuery) []order.Buyer {
+	buyers := make([]order.Buyer, len(queries))
 	for i, q := range queries {
-		users[i] = q.buyer.UserID
+		buyers[i] = q.buyer
 	}
-	return users
+	return buyers
 }
 
-func (r *resultReader) readGate(ctx context.Context, sale int64, queries []*resultQuery) {
-	users := usersOf(queries)
+func (r *resultReader) readGate(ctx context.Context, queries []*resultQuery) {
+	buyers := buyersOf(queries)
 	// Read before the gate, because a ticket leaves the queue after its Ack.
-	places := r.queue.places(sale, users)
-	statuses, inFlight, err := slices.Repeat([]gate.Status{{State: None}}, len(queries)), 0, error(nil)
+	places := r.queue.places(buyers)
+	tickets := slices.Repeat([]gate.Remembered{{Status: gate.Status{State: None}}}, len(queries))
 	if !r.gateOff {
-		var read []gate.Status
-		if read, inFlight, err = r.gate.Tickets(ctx, sale, users); err != nil {
-			r.metrics.logFault("result", err)
-		} else {
-			statuses = read
-		}
+		tickets = r.gate.Tickets(ctx, buyers)
 	}
+	inFlight := r.inFlight(ctx, queries, tickets, places)
 	for i, q := range queries {
-		place, here := places[q.buyer.UserID]
-		q.gate, q.gateDown, q.status = statuses[i], err != nil, statusAtGate(statuses[i])
+		place, here := places[q.buyer]
+		q.gate, q.gateDown, q.status = tickets[i].Status, tickets[i].Err != nil, statusAtGate(tickets[i].Status)
+		if q.gateDown {
+			r.metrics.logFault("result", tickets[i].Err)
+		}
 		q.waits = here && !place.sent
 		switch {
 		case q.status.State == Ordered:
-			r.orders.remember(sale, order.Result{UserID: q.buyer.UserID, OrderID: q.status.OrderID})
+			r.orders.remember(q.buyer.SaleID, order.Result{UserID: q.buyer.UserID, OrderID: q.status.OrderID})
 			q.reply <- resultReply{Status: q.status}
 			continue
 		case here: // whatever Redis has: it may have lost the ticket, or may not reply
 			q.status = queuedBehind(place.ahead)
 		case q.status.State == Queued: // in another process, behind at most all tickets of the journal
-			q.status = queuedBehind(max(0, inFlight-1))
+			q.status = queuedBehind(max(0, inFlight[q.buyer.SaleID].InFlight-1))
 		}
 		select {
 		case r.atPostgres <- q:
@@ -186,21 +186,40 @@ func (r *resultReader) readGate(ctx context.Context, sale int64, queries []*resu
 	}
 }
 
-func (r *resultReader) readPostgres(ctx context.Context, sale int64, queries []*resultQuery) {
-	outcomes, err := r.store.Outcomes(ctx, sale, usersOf(queries))
+// inFlight reads the gates of those sales in whose journals the ticket of another process is. A gate that is not read has none.
+func (r *resultReader) inFlight(ctx context.Context, queries []*resultQuery, tickets []gate.Remembered, places map[order.Buyer]place) map[int64]gate.State {
+	var sales []int64
+	for i, q := range queries {
+		if _, here := places[q.buyer]; !here && tickets[i].State == Queued {
+			sales = append(sales, q.buyer.SaleID)
+		}
+	}
+	if len(sales) == 0 {
+		return nil
+	}
+	slices.Sort(sales)
+	states, err := r.gate.States(ctx, slices.Compact(sales))
 	if err != nil {
 		r.metrics.logFault("result", err)
 	}
-	r.repairTickets(ctx, sale, queries, outcomes)
+	return states
+}
+
+func (r *resultReader) readPostgres(ctx context.Context, queries []*resultQuery) {
+	outcomes, err := r.store.Outcomes(ctx, buyersOf(queries))
+	if err != nil {
+		r.metrics.logFault("result", err)
+	}
+	r.repairTickets(ctx, queries, outcomes)
 	for _, q := range queries {
-		switch result, known := outcomes[q.buyer.UserID]; {
+		switch result, known := outcomes[q.buyer]; {
 		case err != nil && q.waits && q.gate.State == Queued, // no other process has told of an order: it would have repaired the gate, or has no Redis
 			err == nil && q.status.State == Queued && result.OrderID == uuid.Nil && result.Ticket != q.gate.Ticket: // or it is the result of an older ticket
 			q.reply <- resultReply{Status: q.status}
 		case err != nil, q.gateDown && result.OrderID == uuid.Nil: // Redis may have a newer ticket than Postgres knows
 			q.reply <- resultReply{err: ErrBusy}
 		case known:
-			r.orders.remember(sale, result)
+			r.orders.remember(q.buyer.SaleID, result)
 			q.reply <- resultReply{Status: statusOf(result)}
 		default: // no ticket; or a refusal that could not be stored
 			q.reply <- resultReply{Status: q.status}
@@ -211,17 +230,17 @@ func (r *resultReader) readPostgres(ctx context.Context, sale int64, queries []*
 // repairTickets writes orders to the gate whose tickets are still queued there, before the replies to their owners. A buyer
 // who was told of an order must not be told "queued" by another process when Postgres is away. The replies follow even if
 // the gate does not reply.
-func (r *resultReader) repairTickets(ctx context.Context, sale int64, queries []*resultQuery, outcomes map[int64]order.Result) {
-	var owners []order.Owner
+func (r *resultReader) repairTickets(ctx context.Context, queries []*resultQuery, outcomes map[order.Buyer]order.Result) {
+	owners := map[int64][]order.Owner{}
 	for _, q := range queries {
-		if result := outcomes[q.buyer.UserID]; result.OrderID != uuid.Nil && q.status.State == Queued && q.gate.State != None {
-			owners = append(owners, order.Owner{UserID: q.buyer.UserID, OrderID: result.OrderID})
+		if result := outcomes[q.buyer]; result.OrderID != uuid.Nil && q.status.State == Queued && q.gate.State != None {
+			owners[q.buyer.SaleID] = append(owners[q.buyer.SaleID], order.Owner{UserID: q.buyer.UserID, OrderID: result.OrderID})
 		}
 	}
 	if len(owners) == 0 {
 		return
 	}
-	if err := r.gate.RepairTickets(ctx, sale, owners); err != nil {
+	if err := r.gate.RepairTickets(ctx, owners); err != nil {
 		r.metrics.logFault("result", err)
 	}
 }

@@ -1,13 +1,18 @@
 package seckill_test
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/redis/go-redis/v9"
 
 	"miaosha/goods"
 	"miaosha/order"
@@ -157,6 +162,133 @@ func TestSecondClickIsNotAheadOfItself(t *testing.T) {
 			if err != nil || b.Status.State != seckill.Queued || b.Status.Ahead != ahead {
 				t.Errorf("click %d of user %d: %+v, %v, want %d ahead", i+1, user, b.Status, err, ahead)
 			}
+		}
+	}
+}
+
+// storeCalls notes the calls of a Redis client and of a Postgres pool.
+type storeCalls struct {
+	redis    []string // a pipeline each: its commands with their numbers
+	postgres int
+}
+
+func (c *storeCalls) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (c *storeCalls) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		c.redis = append(c.redis, cmd.Name()+" alone")
+		return next(ctx, cmd)
+	}
+}
+
+func (c *storeCalls) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		n := map[string]int{}
+		for _, cmd := range cmds {
+			n[cmd.Name()]++
+		}
+		c.redis = append(c.redis, fmt.Sprint(n))
+		return next(ctx, cmds)
+	}
+}
+
+func (c *storeCalls) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
+	c.postgres++
+	return ctx
+}
+
+func (c *storeCalls) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+
+// Queries for many sales are answered by one pipeline and one query: one pipeline more for the tickets of other processes, and one
+// that tells all gates of the orders that they do not know. A gate that cannot be read is an error of its own buyers.
+func TestResultsOfManySalesInOneCallToEachStore(t *testing.T) {
+	t.Parallel()
+	s := newShop(t, 5)
+	calls := &storeCalls{}
+	rdb, cfg := s.client(s.redis), s.pool("reads").Config()
+	cfg.ConnConfig.Tracer = calls
+	reads, err := pgxpool.NewWithConfig(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reads.Close()
+	e := s.engine(func(_ *seckill.Config, d *seckill.Deps) {
+		d.Redis, d.Orders = rdb, order.New(reads, order.Config{PayWithin: time.Hour})
+	})
+	const known, committed, queued, refused, stranger = 1, 2, 3, 4, 5
+	var asked []order.Buyer
+	want, orders := map[order.Buyer]seckill.Status{}, map[order.Buyer]uuid.UUID{}
+	var broken int64 // the last sale
+	for range 20 {
+		sale := s.sell(5)
+		broken = sale
+		place := func(user int64, ticket string) {
+			if err := pgx.BeginFunc(t.Context(), s.db, func(tx pgx.Tx) error {
+				l, err := goods.Lock(t.Context(), tx, sale)
+				if err != nil {
+					return err
+				}
+				results, err := s.orders.Place(t.Context(), tx, l, []order.Ticket{{ID: ticket, UserID: user}})
+				orders[order.Buyer{SaleID: sale, UserID: user}] = results[0].OrderID
+				return err
+			}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		place(known, fmt.Sprint("known ", sale))
+		if err := e.Rebuild(t.Context(), sale); err != nil {
+			t.Fatal(err)
+		}
+		for _, user := range []int64{committed, queued, refused} {
+			ticket, err := seckill.Reserve(t.Context(), s.rdb, "other", sale, user)
+			if err != nil {
+				t.Fatal(err)
+			}
+			switch user {
+			case committed:
+				place(user, ticket)
+			case refused:
+				if _, err := s.db.Exec(t.Context(), `insert into ticket_results (ticket, user_id, sale_id, outcome) values ($1, $2, $3, 'invalid')`,
+					ticket, user, sale); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		for user, status := range map[int64]seckill.Status{known: {State: seckill.Ordered}, committed: {State: seckill.Ordered}, refused: {State: seckill.Invalid},
+			queued: {State: seckill.Queued, Ahead: 2}, stranger: {State: seckill.None}} {
+			b := order.Buyer{SaleID: sale, UserID: user}
+			status.OrderID = orders[b]
+			asked, want[b] = append(asked, b), status
+		}
+	}
+	if err := s.rdb.Set(t.Context(), gate.TicketsKey(broken), "of another program", 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	rdb.AddHook(calls)
+	calls.postgres = 0
+	statuses, errs := e.ReadResults(t.Context(), asked...)
+	for b, want := range want {
+		switch got, err := statuses[b], errs[b]; {
+		case b.SaleID == broken && want.State != seckill.Ordered: // Redis may have a newer ticket than Postgres knows
+			if !errors.Is(err, seckill.ErrBusy) {
+				t.Errorf("%+v of the sale that cannot be read: %+v, %v; want busy", b, got, err)
+			}
+		default:
+			want.NextPoll = got.NextPoll
+			if diff := cmp.Diff(want, got); diff != "" || err != nil {
+				t.Errorf("%+v: %v (-want +got):\n%s", b, err, diff)
+			}
+		}
+	}
+	if diff := cmp.Diff([]string{"map[hmget:20]", "map[hmget:19 xlen:38]", "map[eval:19]"}, calls.redis); diff != "" {
+		t.Errorf("calls of Redis (-want +got):\n%s", diff)
+	}
+	if calls.postgres != 1 {
+		t.Errorf("%d queries to Postgres, want 1", calls.postgres)
+	}
+	for _, b := range asked {
+		if value := s.rdb.HGet(t.Context(), gate.TicketsKey(b.SaleID), fmt.Sprint(b.UserID)).Val(); b.UserID == committed && b.SaleID != broken && value != "O"+orders[b].String() {
+			t.Errorf("the gate of sale %d has %q of user %d, want order %s", b.SaleID, value, b.UserID, orders[b])
 		}
 	}
 }

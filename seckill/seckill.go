@@ -192,8 +192,10 @@ func (e *Engine) Result(ctx context.Context, sale, user int64) (Status, error) {
 	if status, known := e.results.known(sale, user); known {
 		return status, nil
 	}
-	if _, _, err := e.cache.Sale(ctx, sale); err != nil {
-		return Status{}, err
+	if _, seen := e.reconciler.leftOf(sale); !seen { // a sale that reconcile has seen exists
+		if _, _, err := e.cache.Sale(ctx, sale); err != nil {
+			return Status{}, err
+		}
 	}
 	status, err := e.results.read(ctx, sale, user)
 	if err == nil && status.State == None && e.reconciler.soldOut(sale) {

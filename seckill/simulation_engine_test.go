@@ -1110,7 +1110,7 @@ func (s *simulation) askResults(p *simProcess, users []int64) {
 func (p *simProcess) readResults(ctx context.Context, queries []*resultQuery) {
 	limited, cancel := context.WithTimeout(ctx, resultLimit)
 	defer cancel()
-	p.results.readGate(limited, simSale, queries)
+	p.results.readGate(limited, queries)
 	var second []*resultQuery
 	for {
 		select {
@@ -1124,7 +1124,7 @@ func (p *simProcess) readResults(ctx context.Context, queries []*resultQuery) {
 	limited, cancel = context.WithTimeout(ctx, resultLimit)
 	defer cancel()
 	if len(second) > 0 {
-		p.results.readPostgres(limited, simSale, second)
+		p.results.readPostgres(limited, second)
 	}
 }
 

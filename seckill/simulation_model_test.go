@@ -224,12 +224,16 @@ func TestModelFollowsPostgres(t *testing.T) {
 			"read": func(r *rapid.T) {
 				among, prefix := users.Draw(r, "users"), rapid.SampledFrom([]string{"", "direct:", "x"}).Draw(r, "prefix")
 				both(r, func(d *pgSide) (lines []string) {
-					outcomes, err := d.orders.Outcomes(ctx, d.sale, among)
-					for u, result := range outcomes {
+					var buyers []order.Buyer
+					for _, u := range among {
+						buyers = append(buyers, order.Buyer{SaleID: d.sale, UserID: u})
+					}
+					outcomes, err := d.orders.Outcomes(ctx, buyers)
+					for b, result := range outcomes {
 						if result.OrderID == uuid.Nil {
 							result.Ticket = "" // the newest one of several in a transaction is any of them
 						}
-						lines = append(lines, fmt.Sprint("outcome ", u, d.text([]order.Result{result}, err)))
+						lines = append(lines, fmt.Sprint("outcome ", b.UserID, d.text([]order.Result{result}, err)))
 					}
 					for _, read := range []func() ([]order.Owner, error){
 						func() ([]order.Owner, error) { return d.orders.Owners(ctx, d.sale, prefix) },

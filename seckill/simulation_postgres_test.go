@@ -538,25 +538,31 @@ var pgStatements = func() map[string]pgStatement {
 				return rows, len(rows), ""
 			},
 		},
-		`select distinct on (user_id) ticket, user_id, outcome,
+		`select distinct on (sale_id, user_id) sale_id, user_id, ticket, outcome,
 		       coalesce(order_id, '00000000-0000-0000-0000-000000000000') as order_id
-		from  (select ticket, user_id, 'ordered' as outcome, id as order_id, 'infinity'::timestamptz as created_at
-		       from   orders
-		       where  sale_id = $1 and user_id = any($2)
-		       union  all
-		       select ticket, user_id, outcome, order_id, created_at
-		       from   ticket_results
-		       where  sale_id = $1 and user_id = any($2) and order_id is null) as known
+		from   unnest($1::bigint[], $2::bigint[]) as asked (sale_id, user_id),
+		       lateral (select ticket, 'ordered' as outcome, id as order_id, 'infinity'::timestamptz as created_at
+		                from   orders o
+		                where  o.sale_id = asked.sale_id and o.user_id = asked.user_id
+		                union  all
+		                select ticket, outcome, order_id, created_at
+		                from   ticket_results r
+		                where  r.sale_id = asked.sale_id and r.user_id = asked.user_id and order_id is null) as known
 		where  ` + durable + `
-		order  by user_id, created_at desc`: {
-			params: []uint32{pgtype.Int8OID, pgtype.Int8ArrayOID}, columns: columns("ticket:text user_id:int8 outcome:text order_id:uuid"),
+		order  by sale_id, user_id, created_at desc`: {
+			params: []uint32{pgtype.Int8ArrayOID, pgtype.Int8ArrayOID}, columns: columns("sale_id:int8 user_id:int8 ticket:text outcome:text order_id:uuid"),
 			run: func(m *pgModel, tx *pgTx, a pgArgs) (rows [][]any, _ int, _ pgFault) {
-				sale := arg[int64](a, 1)
-				for _, user := range slices.Compact(slices.Sorted(slices.Values(arg[[]int64](a, 2)))) {
-					if o := m.orderOf(tx, sale, user, false); o != nil {
-						rows = append(rows, []any{o.ticket, user, order.Ordered, o.id})
-					} else if r := m.newestRefusal(tx, sale, user); r != nil {
-						rows = append(rows, []any{r.ticket, user, r.outcome, uuidBytes{}})
+				buyers, users := map[order.Buyer]bool{}, arg[[]int64](a, 2)
+				for i, sale := range arg[[]int64](a, 1) {
+					buyers[order.Buyer{SaleID: sale, UserID: users[i]}] = true
+				}
+				for _, b := range slices.SortedFunc(maps.Keys(buyers), func(a, b order.Buyer) int {
+					return cmp.Or(cmp.Compare(a.SaleID, b.SaleID), cmp.Compare(a.UserID, b.UserID))
+				}) {
+					if o := m.orderOf(tx, b.SaleID, b.UserID, false); o != nil {
+						rows = append(rows, []any{b.SaleID, b.UserID, o.ticket, order.Ordered, o.id})
+					} else if r := m.newestRefusal(tx, b.SaleID, b.UserID); r != nil {
+						rows = append(rows, []any{b.SaleID, b.UserID, r.ticket, r.outcome, uuidBytes{}})
 					}
 				}
 				return rows, len(rows), ""

@@ -472,7 +472,7 @@ func (c *costShop) sells(t *testing.T, must func(error)) {
 	if _, err = orders.OpenPayment(ctx, "provider", buyer+3, placed[3]); !errors.Is(err, order.ErrWrongStatus) {
 		t.Errorf("a payment of a cancelled order: %v", err)
 	}
-	_, err = orders.Outcomes(ctx, sale, []int64{buyer, buyer + 9})
+	_, err = orders.Outcomes(ctx, []order.Buyer{{SaleID: sale, UserID: buyer}, {SaleID: sale, UserID: buyer + 9}})
 	must(err)
 	_, err = orders.Owners(ctx, sale, "direct:")
 	must(err)

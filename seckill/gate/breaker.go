@@ -84,6 +84,30 @@ func (g *Gate) call(ctx context.Context, limit time.Duration, f func(context.Con
 	return err
 }
 
+// manyReplies are those of a pipeline for many sales.
+type manyReplies struct {
+	read bool  // there was one
+	err  error // of a sale
+}
+
+func (r *manyReplies) add(err error) {
+	switch {
+	case faultOf(err) == nil:
+		r.read = true
+	case r.err == nil || isTimeout(err):
+		r.err = err
+	}
+}
+
+// fault returns the failure of Redis that the pipeline shows: a timeout, or no reply for any sale. Where Redis has replied for
+// some, what it refuses for another is no reason to keep all buyers away from it.
+func (r *manyReplies) fault() error {
+	if r.read && !isTimeout(r.err) {
+		return nil
+	}
+	return r.err
+}
+
 // guarded is call for an f with a result.
 func guarded[T any](ctx context.Context, g *Gate, limit time.Duration, f func(context.Context) (T, error)) (result T, err error) {
 	err = g.call(ctx, limit, func(ctx context.Context) (err error) {

@@ -41,6 +41,33 @@ func TestBreakerOpens(t *testing.T) {
 	}
 }
 
+// What Redis refuses for one of many sales is no failure of Redis, except that its silence is.
+func TestFaultOfManyReplies(t *testing.T) {
+	t.Parallel()
+	wrongType := errors.New("WRONGTYPE")
+	for name, c := range map[string]struct {
+		errs []error
+		want error
+	}{
+		"all read":                    {[]error{nil, nil}, nil},
+		"one refused":                 {[]error{nil, errDown, nil}, nil},
+		"one read":                    {[]error{errDown, nil, errDown}, nil},
+		"all refused":                 {[]error{errDown, errDown}, errDown},
+		"a timeout":                   {[]error{nil, context.DeadlineExceeded, nil}, context.DeadlineExceeded},
+		"a refusal, and a timeout":    {[]error{errDown, context.DeadlineExceeded, errDown}, context.DeadlineExceeded},
+		"a key of the wrong type":     {[]error{wrongType, wrongType}, nil},
+		"a key of the wrong type too": {[]error{wrongType, errDown}, nil},
+	} {
+		var replies manyReplies
+		for _, err := range c.errs {
+			replies.add(err)
+		}
+		if got := replies.fault(); got != c.want {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
+	}
+}
+
 // replyError is a reply of Redis that refuses a command.
 type replyError string
 

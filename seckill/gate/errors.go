@@ -90,6 +90,14 @@ func isTimeout(err error) bool {
 // isWrongType reports whether err says that a key has the wrong type: another program wrote it.
 func isWrongType(err error) bool { return err != nil && strings.Contains(err.Error(), "WRONGTYPE") }
 
+// exceptNil returns err, or nil if Redis replied with nothing.
+func exceptNil(err error) error {
+	if errors.Is(err, redis.Nil) {
+		return nil
+	}
+	return err
+}
+
 // isNoGroup reports whether err says that a journal, or its consumer group, is missing.
 func isNoGroup(err error) bool { return err != nil && strings.HasPrefix(err.Error(), "NOGROUP") }
 

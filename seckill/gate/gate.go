@@ -12,6 +12,8 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -368,22 +370,44 @@ func (g *Gate) AddOwners(ctx context.Context, sale int64, owners []order.Owner, 
 	return g.call(ctx, callLimit, func(ctx context.Context) error { return g.addOwners(ctx, sale, owners, known) })
 }
 
-// RepairTickets is AddOwners for a few users whose requests wait, with a shorter time limit.
-func (g *Gate) RepairTickets(ctx context.Context, sale int64, owners []order.Owner) error {
-	return g.call(ctx, ReserveLimit, func(ctx context.Context) error { return g.addOwners(ctx, sale, owners, 0) })
+// RepairTickets stores the orders of buyers whose requests wait, over any ticket, in one pipeline for all sales. owners has
+// them by sale, at most 1000 in each.
+func (g *Gate) RepairTickets(ctx context.Context, owners map[int64][]order.Owner) error {
+	var errs error
+	err := g.call(ctx, ReserveLimit, func(ctx context.Context) error {
+		pipe, seeds := g.rdb.Pipeline(), make(map[int64]*redis.Cmd, len(owners))
+		for _, sale := range slices.Sorted(maps.Keys(owners)) {
+			keys, args := seedArgs(sale, owners[sale], 0)
+			seeds[sale] = seedScript.Eval(ctx, pipe, keys, args...) // by its text: in a pipeline, an unknown name is not tried again
+		}
+		pipe.Exec(ctx)
+		var replies manyReplies
+		for sale, seed := range seeds {
+			err := exceptNil(seed.Err())
+			if replies.add(err); err != nil {
+				errs = errors.Join(errs, fmt.Errorf("repair %d tickets of sale %d: %w", len(owners[sale]), sale, err))
+			}
+		}
+		return replies.fault()
+	})
+	return cmp.Or(errs, err)
 }
 
 func (g *Gate) addOwners(ctx context.Context, sale int64, owners []order.Owner, known int64) error {
-	args := make([]any, 0, 1+2*len(owners))
+	keys, args := seedArgs(sale, owners, known)
+	if err := exceptNil(seedScript.Run(ctx, g.rdb, keys, args...).Err()); err != nil {
+		return fmt.Errorf("add %d owners of sale %d: %w", len(owners), sale, err)
+	}
+	return nil
+}
+
+func seedArgs(sale int64, owners []order.Owner, known int64) (keys []string, args []any) {
+	args = make([]any, 0, 1+2*len(owners))
 	args = append(args, known)
 	for _, o := range owners {
 		args = append(args, o.UserID, encode(order.Result{OrderID: o.OrderID}))
 	}
-	err := seedScript.Run(ctx, g.rdb, []string{GateKey(sale), TicketsKey(sale)}, args...).Err()
-	if err != nil && !errors.Is(err, redis.Nil) {
-		return fmt.Errorf("add %d owners of sale %d: %w", len(owners), sale, err)
-	}
-	return nil
+	return []string{GateKey(sale), TicketsKey(sale)}, args
 }
 
 // Users returns the users that the gate remembers. If some are added meanwhile, it may miss them.
@@ -411,31 +435,48 @@ func (g *Gate) Users(ctx context.Context, sale int64) (map[int64]struct{}, error
 	return users, nil
 }
 
-// Tickets returns what the gate remembers of users, in their order, and the number of tickets in the journals.
-func (g *Gate) Tickets(ctx context.Context, sale int64, users []int64) (statuses []Status, inFlight int, err error) {
-	fields := make([]string, len(users))
-	for i, u := range users {
-		fields[i] = strconv.FormatInt(u, 10)
-	}
-	var tickets *redis.SliceCmd
-	var state State
-	err = g.call(ctx, callLimit, func(ctx context.Context) error {
-		pipe := g.rdb.Pipeline()
-		asked := askState(ctx, pipe, sale)
-		tickets = pipe.HMGet(ctx, TicketsKey(sale), fields...)
-		if _, err := pipe.Exec(ctx); err != nil {
-			return err
+// Remembered is what a gate remembers of a buyer.
+type Remembered struct {
+	Status
+	Err error // the gate could not be read
+}
+
+// Tickets returns what the gates remember of buyers, in their order. It reads all gates in one pipeline, with one command for
+// each. A gate that cannot be read is an error of its buyers alone.
+func (g *Gate) Tickets(ctx context.Context, buyers []order.Buyer) []Remembered {
+	users, sales := map[int64][]string{}, []int64(nil)
+	for _, b := range buyers {
+		if users[b.SaleID] == nil {
+			sales = append(sales, b.SaleID)
 		}
-		state, err = asked.state()
-		return err
+		users[b.SaleID] = append(users[b.SaleID], strconv.FormatInt(b.UserID, 10))
+	}
+	tickets := make(map[int64]*redis.SliceCmd, len(sales))
+	err := g.call(ctx, callLimit, func(ctx context.Context) error {
+		pipe := g.rdb.Pipeline()
+		for _, sale := range sales {
+			tickets[sale] = pipe.HMGet(ctx, TicketsKey(sale), users[sale]...)
+		}
+		pipe.Exec(ctx)
+		var replies manyReplies
+		for _, read := range tickets {
+			replies.add(read.Err())
+		}
+		return replies.fault()
 	})
-	if err != nil {
-		return nil, 0, fmt.Errorf("read the tickets of %d users in sale %d: %w", len(users), sale, err)
+	all, next := make([]Remembered, len(buyers)), make(map[int64]int, len(sales))
+	for i, b := range buyers {
+		all[i].State = None
+		switch read := tickets[b.SaleID]; {
+		case read == nil: // Redis was not called
+			all[i].Err = fmt.Errorf("read the tickets of %d users in %d sales: %w", len(buyers), len(sales), err)
+		case read.Err() != nil:
+			all[i].Err = fmt.Errorf("read the tickets of %d users in sale %d: %w", len(users[b.SaleID]), b.SaleID, read.Err())
+		default:
+			value, _ := read.Val()[next[b.SaleID]].(string)
+			all[i].Status = decode(value)
+			next[b.SaleID]++
+		}
 	}
-	statuses = make([]Status, len(users))
-	for i, v := range tickets.Val() {
-		value, _ := v.(string)
-		statuses[i] = decode(value)
-	}
-	return statuses, state.InFlight, nil
+	return all
 }

@@ -118,7 +118,10 @@ func Probe(ctx context.Context, rdb redis.UniversalClient) (err error) {
 			}
 			return err
 		},
-		func() error { _, _, err := g.Tickets(ctx, sale, []int64{1}); return err },
+		func() error { return g.Tickets(ctx, []order.Buyer{{SaleID: sale, UserID: 1}})[0].Err },
+		func() error {
+			return g.RepairTickets(ctx, map[int64][]order.Owner{sale: {{UserID: 4, OrderID: uuid.New()}}})
+		},
 		func() error { _, err := g.Users(ctx, sale); return err },
 		func() error { return g.AddOwners(ctx, sale, []order.Owner{{UserID: 4, OrderID: uuid.New()}}, 1) },
 		func() error { return g.DeadLetter(ctx, sale, order.Ticket{ID: "1:1-1:" + buyers[0].Nonce, UserID: 1}) },
