@@ -39,12 +39,15 @@ type Config struct {
 	Poll        int     // percent of the accepted buyers who poll for their result
 	Pay         int     // percent of the buyers with an order who pay
 	Captcha     bool    // every buyer solves a captcha first; the shop must reveal the answers
+	Spread      bool    // the buyers are those of many sales; only for a Shape with Spreads
 	Cold        []Buyer // buyers of other sales, a hundred a second; only for a Shape with AllowsCold
 
 	// Watch is called each tenth of a second of a turn. nil: not at all.
 	Watch func(Sample)
 	// Sold returns how many units of the sale are sold. nil: unknown.
 	Sold func(context.Context) (int, error)
+	// Committed returns when each order of the sales was written, by its id. nil: unknown.
+	Committed func(context.Context) (map[string]time.Time, error)
 	// Usage returns what the shop has used so far. nil: unknown.
 	Usage func(context.Context) (Usage, error)
 	// Spent returns what the stores have used and the shop has counted so far. nil: unknown.

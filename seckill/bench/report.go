@@ -42,6 +42,7 @@ type Turn struct {
 	List    *List    `json:"list,omitempty"`
 	Memory  *Memory  `json:"memory,omitempty"`
 	Cold    *Cold    `json:"cold_sales,omitempty"`
+	Told    *Latency `json:"told,omitempty"` // streams: from the order's row, before its COMMIT, to its event
 	Samples []Sample `json:"samples"`
 }
 
@@ -243,6 +244,9 @@ func (t Turn) remarks() (all []report.Words) {
 			"冷门秒杀：%d 个买家在另外 %d 场秒杀，受理 %d，拒绝 %d%s，失败 %d%s；受理 p99 %.1f 毫秒，主秒杀 %.1f 毫秒", c.Offered, c.Sales,
 			c.Accepted, c.Refused, formatCounts(c.RefusedBy), c.Failed, formatCounts(c.FailedBy), c.Accept.P99, t.Accept.P99)
 	}
+	if t.Told != nil {
+		add("event streams: %d orders were told of", "推送：告知了 %d 个订单", t.Told.Count)
+	}
 	if t.Lag.P99 > 100 {
 		add("LAG: the bench itself was late by %.0f ms at p99: it is at its limit, and the latencies include this lag",
 			"注意：压测端自己的 p99 就晚了 %.0f 毫秒，已到极限，下面的延迟包含这段时间", t.Lag.P99)
@@ -279,6 +283,9 @@ func (t Turn) latencies() []namedLatency {
 	all := []namedLatency{{"accept", t.Accept}, {"refusal", t.Refusal}, {"once sent", t.Sent}, {"result known", t.Result}, {"page", t.Page}, {"bench's lag", t.Lag}}
 	if t.Cold != nil {
 		all = append(all, namedLatency{"accept, cold", t.Cold.Accept})
+	}
+	if t.Told != nil {
+		all = append(all, namedLatency{"told", *t.Told})
 	}
 	return slices.DeleteFunc(all, func(l namedLatency) bool { return l.Count == 0 })
 }

@@ -14,6 +14,7 @@ type Shape struct {
 	Buyers     func(seconds int) int // how many buyers it needs
 	Stock      func(buyers int) int  // how many units it needs
 	AllowsCold bool                  // it has one turn of purchases, beside which other sales may run
+	Spreads    bool                  // its buyers may be those of many sales
 	run        func(context.Context, *driver, []Buyer) ([]Turn, error)
 }
 
@@ -26,17 +27,18 @@ func unitEach(buyers int) int      { return buyers }
 
 // A sale has at least one unit and a run at least one buyer, even where the shape uses none.
 var shapes = map[string]Shape{
-	"capacity":  {128, 2, enough, unitEach, true, capacity},
-	"open":      {256, 100, enough, unitEach, true, open},
-	"second":    {1000, 100, constant(5000), constant(1000), false, second},
-	"ramp":      {256, 2, func(s int) int { return enough(3 * s) }, unitEach, false, ramp},
-	"soldout":   {64, 0, constant(5000), constant(1), false, soldOut},
-	"impatient": {256, 100, constant(5000), constant(1000), false, impatient},
-	"slow":      {64, 2, enough, unitEach, true, slow},
-	"polls":     {64, 100, constant(5000), unitEach, false, polls},
-	"list":      {64, 0, constant(1), constant(1), false, list},
-	LadderShape: {64, 100, enough, func(buyers int) int { return (buyers + LadderCrowd - 1) / LadderCrowd }, false, visits},
-	"conns":     {10_000, 0, constant(1), constant(1), false, conns},
+	"capacity":  {128, 2, enough, unitEach, true, false, capacity},
+	"open":      {256, 100, enough, unitEach, true, false, open},
+	"second":    {1000, 100, constant(5000), constant(1000), false, false, second},
+	"ramp":      {256, 2, func(s int) int { return enough(3 * s) }, unitEach, false, false, ramp},
+	"soldout":   {64, 0, constant(5000), constant(1), false, false, soldOut},
+	"impatient": {256, 100, constant(5000), constant(1000), false, false, impatient},
+	"slow":      {64, 2, enough, unitEach, true, false, slow},
+	"polls":     {64, 100, constant(5000), unitEach, false, true, polls},
+	"list":      {64, 0, constant(1), constant(1), false, false, list},
+	LadderShape: {64, 100, enough, func(buyers int) int { return (buyers + LadderCrowd - 1) / LadderCrowd }, false, false, visits},
+	"conns":     {10_000, 0, constant(1), constant(1), false, false, conns},
+	"streams":   {64, 0, constant(10_000), unitEach, false, true, streams},
 }
 
 // ShapeNamed returns the shape of that name; ok is false for an unknown one.

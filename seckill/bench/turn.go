@@ -37,6 +37,7 @@ type plan struct {
 	background func(context.Context)     // runs during the turn
 	fixed      bool                      // the number of buyers is fixed: that all have arrived is not RanOut
 	firstStep  step                      // poll or list; the zero value: buy
+	strangers  bool                      // who poll have no ticket
 	visits     bool                      // after the list come the sale and the click
 }
 

@@ -59,7 +59,7 @@ func (w *worker) arrive(now time.Time, b *buyer) {
 	})
 	switch b.step = w.t.plan.firstStep; {
 	case b.step == stepPoll:
-		b.accepted = true
+		b.accepted = !w.t.plan.strangers
 	case b.step == stepList:
 	case b.Path != "":
 		b.step = stepBuy
@@ -175,6 +175,12 @@ func (w *worker) handleState(b *buyer, resp response, took time.Duration) (more 
 	case "none":
 		if b.accepted {
 			w.countFailure("ticket forgotten")
+		} else if w.t.plan.strangers {
+			w.tally.update(func(t *tally) {
+				t.Known++
+				t.outcomes[state]++
+				record(t.known, took)
+			})
 		}
 	case "ordered", "sold_out", "closed", "invalid":
 		w.tally.update(func(t *tally) {

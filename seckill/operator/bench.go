@@ -25,14 +25,14 @@ type Bench struct {
 	Buyers      string  `placeholder:"FILE" help:"Buyers of the shop at --url, as miaosha users writes them. If not given, bench creates them."`
 	N           int     `short:"n" help:"Number of buyers; 0: as many as the shape needs (5000, or 15000 for each second)."`
 	Stock       int     `help:"Units of the created sale; 0: the default of the shape (1000, or one for each buyer)."`
-	Shape       string  `default:"capacity" enum:"capacity,open,second,ramp,soldout,impatient,slow,polls,list,conns" help:"capacity: one purchase after the other on each connection; open: arrivals at --rate; second: all click within 0.1 s; ramp: 1, 10 and 100 times the capacity, or --rate, of a shop made slow for it; soldout: refusals; impatient: buyers hang up after milliseconds and click again; slow: beside 500 clients who send one byte at a time; polls: results; list: the list of sales; conns: the memory for 10000 idle connections."`
+	Shape       string  `default:"capacity" enum:"capacity,open,second,ramp,soldout,impatient,slow,polls,streams,list,conns" help:"capacity: one purchase after the other on each connection; open: arrivals at --rate; second: all click within 0.1 s; ramp: 1, 10 and 100 times the capacity, or --rate, of a shop made slow for it; soldout: refusals; impatient: buyers hang up after milliseconds and click again; slow: beside 500 clients who send one byte at a time; polls: results; streams: 10000 event streams, which tell of the orders; list: the list of sales; conns: the memory for 10000 idle connections."`
 	Seconds     int     `help:"How long new buyers arrive; 0: 10, or 2 in each round of --ladder; for conns, how long to wait after closing before the memory is read again."`
 	Conns       int     `help:"Connections; 0: the default of the shape (128 for capacity)."`
 	Rate        float64 `help:"Buyers a second, for open and ramp."`
 	Poll        int     `default:"-1" help:"Percent of the accepted buyers who poll for their result; -1: the default of the shape (2 for capacity, slow and ramp, else all)."`
 	Pay         int     `help:"Percent of the buyers with an order who pay, at the play-money cashier."`
 	Captcha     bool    `help:"Every buyer solves a captcha first. The shop must reveal the answers, as the one that bench starts in the sandbox does."`
-	Sales       int     `help:"Open this many other sales, with a hundred buyers a second for all of them, and report their results. With capacity, open and slow."`
+	Sales       int     `help:"With capacity, open and slow: open this many other sales, with a hundred buyers a second for all of them, and report their results. With polls and streams: spread the buyers over this many sales; those of polls then have no ticket."`
 	Fill        int     `help:"In the sandbox: first create old orders of a year until there are this many, ten for each user. With --url they stay."`
 	Baseline    bool    `aliases:"yardstick" help:"Also drive a bare handler, before and after, and print the ratio. It answers a purchase with fixed JSON, whatever the shape requests from the shop."`
 	Ops         string  `placeholder:"URL" help:"The ops address of the shop at --url, for its CPU time, memory and counters."`
@@ -163,9 +163,11 @@ func (b Bench) validate(cfg bench.Config, env Env, shape bench.Shape) error {
 		return errors.New("--ops: only with --url")
 	case b.URL == "" && b.Sale != 0:
 		return errors.New("--sale: only with --url: a shop that bench starts has no sale yet")
-	case b.Sales < 0 || b.Sales > maxColdSales:
-		return fmt.Errorf("--sales: 0 to %d", maxColdSales)
-	case b.Sales > 0 && !shape.AllowsCold:
+	case b.Sales < 0 || b.Sales > maxColdSales && !shape.Spreads || b.Sales > maxSpread:
+		return fmt.Errorf("--sales: 0 to %d, with polls and streams to %d", maxColdSales, maxSpread)
+	case b.Sales > 0 && shape.Spreads && b.Sale != 0:
+		return errors.New("--sale: not with --sales, which creates those of the buyers")
+	case b.Sales > 0 && !shape.AllowsCold && !shape.Spreads:
 		return fmt.Errorf("--sales: not with --shape %s", b.Shape)
 	case b.Fill < 0 || b.Fill > maxFill:
 		return fmt.Errorf("--fill: 0 to %d", maxFill)
@@ -188,20 +190,32 @@ func (b Bench) validate(cfg bench.Config, env Env, shape bench.Shape) error {
 	if err := cfg.Validate(); err != nil {
 		return err
 	}
-	return bench.RaiseFileLimit(b.Conns)
+	conns := b.Conns
+	if b.Shape == "streams" {
+		conns += b.N
+	}
+	return bench.RaiseFileLimit(conns)
 }
 
 // drive runs the turns and the audit and fills in r. s is nil if the stores are unreachable.
 func (b Bench) drive(ctx context.Context, env Env, cfg bench.Config, s *backend.Stores, r *bench.Report, m *made) (err error) {
 	p, ends := env.progress(), time.Now().Add(time.Hour)
-	if cfg.Sale == 0 {
+	sales := []int64{cfg.Sale} // those of the buyers
+	switch shape, _ := bench.ShapeNamed(b.Shape); {
+	case shape.Spreads && b.Sales > 0:
+		if sales, err = openGates(ctx, s, b.Sales, b.N/b.Sales+1, ends); err != nil {
+			return err
+		}
+		m.sales, cfg.Sale, cfg.Spread = append(m.sales, sales...), sales[0], true
+		b.Sales = 0
+	case cfg.Sale == 0:
 		r.Stock = b.Stock
 		began := time.Now().Add(-time.Minute) // the lot of its opening is over
 		cfg.Sale, err = goods.New(s.Web).Sell(ctx, goods.Item{Title: "bench " + b.Shape}, goods.Terms{Price: 1, Total: b.Stock, StartsAt: began, EndsAt: ends})
 		if err != nil {
 			return err
 		}
-		m.sales = append(m.sales, cfg.Sale)
+		m.sales, sales = append(m.sales, cfg.Sale), []int64{cfg.Sale}
 	}
 	var cold []int64 // created early, so that the shop has built their gates before it is measured
 	if b.Sales > 0 {
@@ -231,7 +245,7 @@ func (b Bench) drive(ctx context.Context, env Env, cfg bench.Config, s *backend.
 	if b.Buyers != "" {
 		buyers, err = openBuyers(b.Buyers)
 	} else {
-		buyers, err = mintBuyers(ctx, env, s, b.N, []int64{cfg.Sale}, ends)
+		buyers, err = mintBuyers(ctx, env, s, b.N, sales, ends)
 		m.buyers += len(buyers)
 	}
 	if err != nil {
@@ -240,8 +254,8 @@ func (b Bench) drive(ctx context.Context, env Env, cfg bench.Config, s *backend.
 	r.Buyers = len(buyers)
 	before := 0
 	if s != nil {
-		cfg.Spent, cfg.Sold = storesSpent(s, b.Ops), unitsSold(s, cfg.Sale)
-		if before, err = countOrders(ctx, s, cfg.Sale); err != nil {
+		cfg.Spent, cfg.Sold, cfg.Committed = storesSpent(s, b.Ops), unitsSold(s, sales...), committedAt(s, sales)
+		if before, err = countOrders(ctx, s, sales...); err != nil {
 			return err
 		}
 	}
@@ -263,7 +277,7 @@ func (b Bench) drive(ctx context.Context, env Env, cfg bench.Config, s *backend.
 	if s == nil {
 		return nil
 	}
-	after, err := countOrders(ctx, s, cfg.Sale)
+	after, err := countOrders(ctx, s, sales...)
 	if err != nil {
 		return err
 	}
@@ -300,6 +314,18 @@ func unitsSold(s *backend.Stores, sales ...int64) func(context.Context) (int, er
 	return func(ctx context.Context) (int, error) {
 		rows, _ := s.Web.Query(ctx, `select sum(total - stock)::int from sales where id = any($1)`, sales)
 		return pgx.CollectExactlyOneRow(rows, pgx.RowTo[int])
+	}
+}
+
+// committedAt returns a function that reads when each order was written, by its id.
+func committedAt(s *backend.Stores, sales []int64) func(context.Context) (map[string]time.Time, error) {
+	return func(ctx context.Context) (map[string]time.Time, error) {
+		rows, _ := s.Web.Query(ctx, `select id::text, created_at from orders where sale_id = any($1)`, sales)
+		committed := map[string]time.Time{}
+		var id string
+		var at time.Time
+		_, err := pgx.ForEachRow(rows, []any{&id, &at}, func() error { committed[id] = at; return nil })
+		return committed, err
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -14,11 +15,14 @@ import (
 	"miaosha/goods"
 	"miaosha/order"
 	"miaosha/seckill/backend"
+	"miaosha/seckill/gate"
 )
 
 const (
-	maxColdSales    = 900             // the list shows a thousand sales
-	coldSettleLimit = 5 * time.Second // for settling the last tickets of the other sales
+	maxColdSales    = 900 // the list shows a thousand sales
+	maxSpread       = 1000
+	gatesLimit      = 30 * time.Second // for the shop to build the gates of so many
+	coldSettleLimit = 5 * time.Second  // for settling the last tickets of the other sales
 	maxFill         = 10_000_000
 	fillUsers       = 1000 // with an order each in one sale
 	fillSales       = 10   // with an order of each user
@@ -36,6 +40,18 @@ func openSales(ctx context.Context, s *backend.Stores, n, buyers int, ends time.
 		ids = append(ids, id)
 	}
 	return ids, nil
+}
+
+// openGates is openSales for the sales of the buyers, and waits until the shop has built their gates.
+func openGates(ctx context.Context, s *backend.Stores, n, buyers int, ends time.Time) ([]int64, error) {
+	ids, err := openSales(ctx, s, n, buyers, ends)
+	for until := time.Now().Add(gatesLimit); err == nil && time.Now().Before(until); time.Sleep(100 * time.Millisecond) {
+		var states map[int64]gate.State
+		if states, err = gate.States(ctx, s.Redis, ids); err == nil && !slices.ContainsFunc(ids, func(id int64) bool { return states[id].Epoch == 0 }) {
+			break
+		}
+	}
+	return ids, err
 }
 
 // firstFillPhone is the phone of the first user that fill creates. It is longer than any real one.

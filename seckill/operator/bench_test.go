@@ -93,6 +93,24 @@ func TestBenchOfTheBuiltShop(t *testing.T) {
 				t.Errorf("the baseline is %+v", y)
 			}
 		}},
+		{"polls of many sales", "--shape polls -n 50 --seconds 1 --conns 4 --sales 7", false, func(t *testing.T, r bench.Report, orders, _ int64) {
+			polls := r.Turns[0]
+			if diff := cmp.Diff([]int64{0, polls.Offered, polls.Offered, 0}, []int64{orders, polls.Outcomes["none"], polls.Known, polls.Failed}); diff != "" {
+				t.Errorf("orders, none, known, failed: %s", diff)
+			}
+			if polls.Offered == 0 {
+				t.Error("no polls")
+			}
+		}},
+		{"streams", "--shape streams -n 30 --seconds 1 --conns 4 --sales 7", false, func(t *testing.T, r bench.Report, orders, _ int64) {
+			turn := r.Turns[0]
+			if turn.Told == nil {
+				t.Fatal("nothing was told")
+			}
+			if diff := cmp.Diff([]int64{30, 30, 30}, []int64{orders, turn.Accepted, turn.Told.Count}); diff != "" {
+				t.Errorf("orders, accepted, told: %s", diff)
+			}
+		}},
 		{"list", "--shape list --seconds 1 --conns 4", true, func(t *testing.T, r bench.Report, orders, _ int64) {
 			turn := r.Turns[0]
 			if diff := cmp.Diff([]int64{0, turn.Offered, turn.Offered}, []int64{orders, turn.Pages, turn.Page.Count}); diff != "" {
