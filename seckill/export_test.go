@@ -116,6 +116,9 @@ func (e *Engine) ReadResults(ctx context.Context, buyers ...order.Buyer) (status
 	return statuses, errs
 }
 
+// ResultsWaiting returns how many queries wait for the reader of results.
+func (e *Engine) ResultsWaiting() int { return len(e.results.atGate) }
+
 // ReconcileNow returns when a tick of reconcile that began after the call has ended. Run must run.
 func (e *Engine) ReconcileNow(ctx context.Context) error { return e.reconciler.rounds.Now(ctx) }
 

@@ -14,9 +14,9 @@ import (
 )
 
 const (
-	resultReaders = 2    // round trips at the same time, to each of Redis and Postgres
-	resultBatch   = 256  // queries in one of them
-	resultsQueued = 4096 // waiting queries; the rest are refused as busy
+	resultReaders = 2     // round trips at the same time, to each of Redis and Postgres
+	resultBatch   = 256   // queries in one of them
+	resultsQueued = 16384 // waiting queries: those of all event streams of a process at once, and of polls; the rest are refused as busy
 	resultLimit   = time.Second
 )
 

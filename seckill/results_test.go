@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -291,6 +293,29 @@ func TestResultsOfManySalesInOneCallToEachStore(t *testing.T) {
 			t.Errorf("the gate of sale %d has %q of user %d, want order %s", b.SaleID, value, b.UserID, orders[b])
 		}
 	}
+}
+
+// All event streams of a process may look at once, at news or at a tick: none is refused, and has to wait for the next tick.
+func TestRoomForTheQueriesOfAllStreams(t *testing.T) {
+	t.Parallel()
+	s := newShop(t, 1)
+	e := s.engine(nil) // nothing is read
+	ctx, cancel := context.WithCancel(t.Context())
+	const streams = 10_000 // as many as package web has places
+	var ended atomic.Int64
+	var all sync.WaitGroup
+	for user := range int64(streams) {
+		all.Go(func() {
+			e.Result(ctx, s.sale, user+1)
+			ended.Add(1)
+		})
+	}
+	sandboxtest.Until(t, "all wait, or have been refused", func() bool { return e.ResultsWaiting()+int(ended.Load()) == streams })
+	if n := ended.Load(); n > 0 {
+		t.Errorf("%d of %d queries were refused", n, streams)
+	}
+	cancel()
+	all.Wait()
 }
 
 // A user without a ticket reads that the sale is sold out for as long as it is, also at a process that has refused no click. It is

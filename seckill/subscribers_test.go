@@ -1,6 +1,8 @@
 package seckill_test
 
 import (
+	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -8,6 +10,45 @@ import (
 	"miaosha/seckill"
 	"miaosha/seckill/sandbox/sandboxtest"
 )
+
+// Streams of many sales hear of their results, whichever they are, and read them together.
+func TestWatchInManySales(t *testing.T) {
+	t.Parallel()
+	s := newShop(t, 1)
+	const sales, buyers, units = 30, 10, 4
+	e := s.start(nil)
+	var streams sync.WaitGroup
+	for range sales {
+		sale := s.sell(units)
+		var tickets []order.Ticket
+		for user := int64(1); user <= buyers; user++ {
+			tickets = append(tickets, order.Ticket{ID: fmt.Sprintf("%d of %d", user, sale), UserID: user})
+			news, stop := e.Watch(sale, user)
+			streams.Go(func() {
+				defer stop()
+				select {
+				case <-news:
+				case <-time.After(sandboxtest.Hang):
+					t.Errorf("user %d of sale %d: no news", user, sale)
+					return
+				}
+				want, st := seckill.Ordered, seckill.Status{}
+				if user > units {
+					want = seckill.SoldOut
+				}
+				if !sandboxtest.Poll(func() (known bool) {
+					var err error
+					st, err = e.Result(t.Context(), sale, user)
+					return err == nil
+				}) || st.State != want || !st.Final() {
+					t.Errorf("user %d of sale %d: %+v, want %s", user, sale, st, want)
+				}
+			})
+		}
+		streams.Go(func() { e.Settle(t.Context(), sale, tickets...) })
+	}
+	streams.Wait()
+}
 
 // News of a result is for the subscribers of its user and for no others. A ticket that is settled again, after its user has bought
 // with another one, tells them of the order.
