@@ -33,6 +33,7 @@ import (
 	"miaosha/seckill/live"
 	"miaosha/seckill/operator"
 	"miaosha/seckill/payment"
+	"miaosha/seckill/trace"
 	"miaosha/user"
 	"miaosha/web"
 )
@@ -298,11 +299,13 @@ func serve(ctx context.Context, c *commands, log *slog.Logger, stdout io.Writer)
 	sales, orders := goods.New(stores.Web), order.New(stores.Pay, cfg.Order)
 	users, cache := user.New(stores.Users, stores.Redis, stores.Secret, cfg.User, log), goods.NewCache(sales)
 	cache.SetLife(cfg.Goods)
+	steps := trace.New()
 	engine, err := seckill.New(cfg.Seckill, seckill.Deps{DB: stores.Settle, Redis: stores.Redis, Sales: sales, Cache: cache,
-		Orders: order.New(stores.Web, cfg.Order), Secret: stores.Secret, Log: log})
+		Orders: order.New(stores.Web, cfg.Order), Secret: stores.Secret, Trace: steps, Log: log})
 	if err != nil {
 		return err
 	}
+	witness := trace.NewWitness(steps, engine.Shared(), stores.Secret, log)
 	catalogue := cache
 	collectors := slices.Concat([]prometheus.Collector{operator.BuildInfo(version)}, engine.Collectors(), stores.Collectors(), sessions.Collectors(), orders.Collectors(), []prometheus.Collector{clocks})
 	if replica := stores.Replica; replica != nil { // what decides goes on reading at the primary
@@ -321,7 +324,7 @@ func serve(ctx context.Context, c *commands, log *slog.Logger, stdout io.Writer)
 	}
 	lab := web.NewLab(operator.LabStores(c.Backend, stores, schema), log)
 	counts := live.NewCounts()
-	figures := live.New(live.Deps{DB: stores.Web, Redis: stores.Redis, Engine: engine, Counts: counts, Version: version, Log: log})
+	figures := live.New(live.Deps{DB: stores.Web, Redis: stores.Redis, Engine: engine, Trace: steps, Counts: counts, Version: version, Log: log})
 	staff := admin.New(stores.Staff, cfg.Order, engine.UnitsReturned)
 	var demo *web.Demo
 	var bots *operator.Bots
@@ -353,7 +356,7 @@ func serve(ctx context.Context, c *commands, log *slog.Logger, stdout io.Writer)
 	if err != nil {
 		return err
 	}
-	if err := engine.Join(ctx); err != nil {
+	if err := witness.Join(ctx); err != nil {
 		return err
 	}
 	gates := stores.Redis
@@ -386,7 +389,7 @@ func serve(ctx context.Context, c *commands, log *slog.Logger, stdout io.Writer)
 	group.Go(func() error { return hotSales.Run(background) })
 	group.Go(func() error { return figures.Run(background) })
 	group.Go(func() error { return lab.Run(background) })
-	group.Go(func() error { return engine.Witness(background) })
+	group.Go(func() error { return witness.Run(background) })
 	group.Go(func() error { return bans.Run(background) })
 	group.Go(func() error { return clocks.Run(background) })
 	group.Go(func() error { return users.EndRevoked(background, sessions, report) })

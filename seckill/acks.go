@@ -17,7 +17,7 @@ type acks struct {
 	orders  orderCache
 	limit   int // the most results to keep
 	metrics *metrics
-	trace   *trace
+	trace   Trace
 
 	mu      sync.Mutex
 	unacked map[int64][][]order.Result // by sale: batches, each with whole journal entries
@@ -37,7 +37,7 @@ func (a *acks) ack(ctx context.Context, sale int64, results []order.Result) erro
 	began := time.Now()
 	err := a.gate.Ack(context.WithoutCancel(ctx), sale, results)
 	if err == nil { // only once the gate has them: the buyer may ask another process next
-		a.trace.ack(sale, results, began)
+		a.trace.Ack(sale, results, began)
 		a.orders.remember(sale, results...)
 	}
 	return err

@@ -45,10 +45,10 @@ type lanes struct {
 	rebuilder *rebuilder
 	facts     *facts
 	metrics   *metrics
-	trace     *trace
+	trace     Trace
 }
 
-func newLanes(cfg Config, g *gate.Gate, q *orderQueue, d *direct, r *rebuilder, f *facts, m *metrics, t *trace) *lanes {
+func newLanes(cfg Config, g *gate.Gate, q *orderQueue, d *direct, r *rebuilder, f *facts, m *metrics, t Trace) *lanes {
 	return &lanes{opened: make(chan *lane), ended: make(chan struct{}), gateOff: cfg.gateOff(), batch: cfg.LaneBatch, markFor: cfg.SoldOutMark,
 		gate: g, queue: q, direct: d, rebuilder: r, facts: f, metrics: m, trace: t}
 }
@@ -327,11 +327,11 @@ func (ls *lanes) serve(ctx context.Context, l *lane, batch []*click) {
 	}
 	ls.queue.releaseRoom(room - len(granted))
 	ahead := ls.queue.submit(l.sale, granted, true)
-	ls.trace.grant(l.sale, batch, granted, began, replied, ahead)
+	ls.trace.Grant(l.sale, len(batch), batch[0].at, granted, began, replied, ahead)
 	for i, c := range batch {
 		l.reply(c, ls.bought(replies[i], ahead))
 	}
-	ls.metrics.countGranted(l.sale, len(granted))
+	ls.metrics.granted.Add(float64(len(granted)))
 	if users > 0 && users <= holdersLimit {
 		ls.markSoldOut(ctx, l, users)
 	}

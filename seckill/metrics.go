@@ -3,7 +3,6 @@ package seckill
 import (
 	"errors"
 	"log/slog"
-	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -41,8 +40,6 @@ type metrics struct {
 	queued   prometheus.GaugeFunc
 	inFlight prometheus.GaugeFunc
 	breaker  prometheus.GaugeFunc
-
-	bySale sync.Map // sale id -> *saleCounts
 }
 
 // The kinds of a gate's reply to a click.
@@ -150,6 +147,13 @@ func replyKind(r gate.Reply) string {
 func (m *metrics) collectors() []prometheus.Collector {
 	return []prometheus.Collector{m.granted, m.settled, m.retries, m.faults, m.claims, m.rebuilds, m.fixes, m.dead, m.shed,
 		m.wasted, m.batch, m.waited, m.reserve, m.settling, m.settle, m.held, m.drift, m.queued, m.inFlight, m.breaker, m.kinds}
+}
+
+// countSettled counts the results of a settle transaction.
+func (m *metrics) countSettled(results []order.Result) {
+	for _, r := range results {
+		m.settled.WithLabelValues(r.Outcome).Inc()
+	}
 }
 
 // shedFor counts a request that is refused because something is full, and returns ErrBusy.

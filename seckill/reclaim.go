@@ -37,7 +37,7 @@ type reclaimer struct {
 	settler *settler
 	qmax    int
 	metrics *metrics
-	trace   *trace
+	trace   Trace
 	alive   *presence
 	rounds  *rounds.Rounds
 	looks   *rounds.Rounds // for processes that have died
@@ -264,7 +264,7 @@ func (r *reclaimer) enqueue(sale int64, tickets []order.Ticket) {
 	if len(tickets) > 0 && r.queue.takeRoom(len(tickets)) {
 		r.metrics.log.Info("claimed tickets that no process worked on", "sale", sale, "tickets", len(tickets))
 		r.metrics.claims.Add(float64(len(tickets)))
-		r.trace.claim(sale, tickets)
+		r.trace.Claim(sale, tickets)
 		r.queue.submit(sale, tickets, false)
 	}
 }

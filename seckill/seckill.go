@@ -39,6 +39,7 @@ type Deps struct {
 	Cache  *goods.Cache
 	Orders *order.Store
 	Secret []byte // at least 32 bytes, the same in every process
+	Trace  Trace  // nil: nothing is traced
 	Log    *slog.Logger
 }
 
@@ -64,8 +65,7 @@ type Engine struct {
 	rebuilder   *rebuilder
 	reconciler  *reconciler
 	warmer      *warmer
-	trace       *trace
-	witness     *witness
+	trace       Trace
 }
 
 // New returns an Engine. It does nothing until Run.
@@ -81,7 +81,9 @@ func New(cfg Config, d Deps) (*Engine, error) {
 	owners, facts := newOrderCache(), newFacts()
 
 	e.metrics = m
-	e.trace = newTrace()
+	if e.trace = d.Trace; e.trace == nil {
+		e.trace = untraced{}
+	}
 	e.clock = gate.NewClock(gates)
 	e.captchas = &captchas{cfg: cfg, gate: gates, clock: e.clock, metrics: m}
 	e.subscribers = &subscribers{trace: e.trace}
@@ -101,7 +103,6 @@ func New(cfg Config, d Deps) (*Engine, error) {
 		metrics: m, trace: e.trace, rounds: rounds.New(), looks: rounds.New()}
 	e.reconciler = &reconciler{cfg: cfg, sales: d.Sales, gate: background, acks: acks, facts: facts, rebuilder: e.rebuilder,
 		reclaimer: e.reclaimer, metrics: m, rounds: rounds.New(), every: reconcileEvery}
-	e.witness = &witness{gate: background, clock: e.clock, trace: e.trace, name: alive.shown(), secrets: []string{fingerprint(d.Secret)}, metrics: m, rounds: rounds.New()}
 	e.warmer = &warmer{db: d.DB, openings: e.reconciler.openings, orders: d.Orders, clock: e.clock, metrics: m, rounds: rounds.New()}
 	return e, nil
 }
@@ -239,7 +240,7 @@ func (e *Engine) Captcha(ctx context.Context, sale, user int64, token string) (p
 	if err != nil {
 		return nil, "", err
 	}
-	defer e.trace.call(tracedDraw, sale, user, began)
+	defer e.trace.SumDrawn(sale, user, began)
 	return drawCaptcha(drawn.text()), answer, nil
 }
 
@@ -256,7 +257,7 @@ func (e *Engine) CaptchaWords(ctx context.Context, sale, user int64, token strin
 	if err != nil {
 		return "", "", err
 	}
-	e.trace.call(tracedDraw, sale, user, began)
+	e.trace.SumDrawn(sale, user, began)
 	return drawn.words(chinese), answer, nil
 }
 
@@ -280,7 +281,7 @@ func (e *Engine) Path(ctx context.Context, sale, user int64, token, captcha stri
 		return "", time.Time{}, err
 	}
 	if e.CaptchaOn() {
-		e.trace.call(tracedSum, sale, user, began)
+		e.trace.SumSolved(sale, user, began)
 	}
 	began = time.Now()
 	if err := e.lot.wait(ctx, s, user); err != nil {
@@ -289,7 +290,7 @@ func (e *Engine) Path(ctx context.Context, sale, user int64, token, captcha stri
 	if expiry, err = e.bigGate.admit(ctx, sale, user, e.clock.Now()); err != nil {
 		return "", time.Time{}, err
 	}
-	e.trace.call(tracedAddress, sale, user, began)
+	e.trace.Address(sale, user, began)
 	return e.paths.sign(user, sale, token, expiry), expiry, nil
 }
 

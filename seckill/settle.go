@@ -35,7 +35,7 @@ type settler struct {
 	acks        *acks
 	subscribers *subscribers
 	metrics     *metrics
-	trace       *trace
+	trace       Trace
 	locked      goods.LockedSales // for single tickets: batches have the queue
 }
 
@@ -96,9 +96,9 @@ func (s *settler) settle(ctx context.Context, sale int64, tickets []order.Ticket
 		return nil, err
 	}
 	s.metrics.settle.Observe(time.Since(began).Seconds())
-	s.trace.settle(sale, tickets, results, began, lockedAt)
+	s.trace.Settle(sale, tickets, results, began, lockedAt)
 	s.metrics.settling.Observe(float64(len(tickets)))
-	s.metrics.countSettled(sale, results)
+	s.metrics.countSettled(results)
 	return results, nil
 }
 

@@ -66,7 +66,7 @@ var beyondSimulation = map[string]string{
 }
 
 // partsBeside are files of parts that the simulation does not run. Their lines of the log are not asked for.
-var partsBeside = []string{"captcha.go", "warm.go", "witness.go", "seckill.go"}
+var partsBeside = []string{"captcha.go", "warm.go", "seckill.go"}
 
 // reach counts what has happened. The goroutines of tasks call it too.
 func (s *simulation) reach(kind, what string) {

@@ -9,7 +9,7 @@ import (
 // subscribers are the event streams of browsers that wait for results in this process. News of a result is a hint to read it: the
 // ticket may be an older one that is settled again, and its user may have an order since.
 type subscribers struct {
-	trace *trace
+	trace Trace
 
 	mu      sync.Mutex
 	byBuyer map[order.Buyer]map[chan struct{}]struct{}
@@ -39,7 +39,7 @@ func (s *subscribers) add(k order.Buyer) (news <-chan struct{}, stop func()) {
 // publish tells the subscribers of results that there is news. It skips a subscriber who has been told and has not looked yet.
 func (s *subscribers) publish(sale int64, results []order.Result) {
 	told := 0
-	defer func() { s.trace.tell(sale, results, told) }()
+	defer func() { s.trace.Tell(sale, results, told) }()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.byBuyer) == 0 {

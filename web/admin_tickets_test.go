@@ -10,8 +10,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"miaosha/seckill"
 	"miaosha/seckill/sandbox/sandboxtest"
+	"miaosha/seckill/trace"
 )
 
 // What a killed process remembered of a ticket is gone, and the timeline names that process, but none that was gone before.
@@ -26,8 +26,8 @@ func TestATimelineNamesTheKilledProcess(t *testing.T) {
 	sandboxtest.Until(t, "both processes show themselves", func() bool { return len(processes()) == 2 })
 	type timeline struct {
 		Ticket  string
-		Steps   []seckill.Step
-		Missing []seckill.Missing
+		Steps   []trace.Step
+		Missing []trace.Missing
 		Asked   bool
 	}
 	follow := func(id string) (line timeline, names, gone []string) {
@@ -50,7 +50,7 @@ func TestATimelineNamesTheKilledProcess(t *testing.T) {
 		before, names, gone = follow(order)
 		return slices.Contains(names, "granted") && len(gone) == 0
 	})
-	i := slices.IndexFunc(before.Steps, func(step seckill.Step) bool { return step.Name == "granted" })
+	i := slices.IndexFunc(before.Steps, func(step trace.Step) bool { return step.Name == "granted" })
 	granter := before.Steps[i].Process
 
 	entry, _, _ := strings.Cut(strings.Split(before.Ticket, ":")[1], "-")

@@ -37,6 +37,7 @@ import (
 	"miaosha/seckill/live"
 	"miaosha/seckill/payment"
 	"miaosha/seckill/sandbox/sandboxtest"
+	"miaosha/seckill/trace"
 	"miaosha/user"
 )
 
@@ -192,8 +193,9 @@ func openWorldOn(t *testing.T, seed uint64, db *pgxpool.Pool) *world {
 	w.users = user.New(w.db, w.rdb, secret, user.Config{SMS: "console", Console: w.console}, log)
 	sales, orders := goods.New(w.db), order.New(w.db, order.Config{PayWithin: 15 * time.Second})
 	cache := goods.NewCache(sales)
+	steps := trace.New()
 	rush, err := seckill.New(seckill.Config{Captcha: "math", CaptchaAnswers: true, Gate: "redis", GateFactor: 5, PathTTL: time.Minute, MaxInFlight: 4096, QMax: 20_000, Optimisations: seckill.AllOptimisations()},
-		seckill.Deps{DB: w.db, Redis: w.rdb, Sales: sales, Cache: cache, Orders: orders, Secret: secret, Log: log})
+		seckill.Deps{DB: w.db, Redis: w.rdb, Sales: sales, Cache: cache, Orders: orders, Secret: secret, Trace: steps, Log: log})
 	must(err)
 	orders.OnUnitsReturned(rush.UnitsReturned)
 	jobs := NewLab(lab.Stores{}, log) // its jobs end at once: the lab has tests of its own
@@ -206,7 +208,7 @@ func openWorldOn(t *testing.T, seed uint64, db *pgxpool.Pool) *world {
 	tcp, err := net.Listen("tcp", "127.0.0.1:0") // for the cashier, which is a client of the shop
 	must(err)
 	cfg := Config{Rate: "10", IPRate: "400", TimeZone: "UTC", Cashier: "sandbox", NotifySecret: "notify-notify-notify-notify-notify", TrustedProxies: []string{"10.0.0.0/8"}}
-	figures := live.New(live.Deps{DB: w.db, Redis: w.rdb, Engine: rush, Counts: live.NewCounts(), Log: log})
+	figures := live.New(live.Deps{DB: w.db, Redis: w.rdb, Engine: rush, Trace: steps, Counts: live.NewCounts(), Log: log})
 	w.s, err = New(cfg, Deps{Live: figures, Users: w.users, Sessions: w.sessions, Cache: cache, Orders: orders, Rush: rush, Admin: admin.New(w.db, order.Config{PayWithin: time.Minute}, rush.UnitsReturned), Tickets: admin.NewTickets(w.db, w.rdb), Provider: payment.New(payment.Config{Name: "provider"}), Lab: jobs, Log: log, Secret: secret}, "http://"+tcp.Addr().String())
 	must(err)
 	w.makeSales(sales)

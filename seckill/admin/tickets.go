@@ -16,8 +16,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"miaosha/order"
-	"miaosha/seckill"
 	"miaosha/seckill/gate"
+	"miaosha/seckill/trace"
 )
 
 // beforeTicket is the time between a sum and the click, at most: the lives of the sum and of the address.
@@ -42,14 +42,14 @@ func NewTickets(db *pgxpool.Pool, rdb redis.UniversalClient) *Tickets {
 
 // Timeline is one ticket and all its known steps, the oldest first.
 type Timeline struct {
-	Ticket  string            `json:"ticket"`
-	SaleID  int64             `json:"sale_id"`
-	UserID  int64             `json:"user_id"`
-	OrderID *uuid.UUID        `json:"order_id,omitempty"`
-	State   string            `json:"state"` // queued, or its outcome
-	Steps   []seckill.Step    `json:"steps"`
-	Missing []seckill.Missing `json:"missing"` // processes that may have had a part in it, and are gone
-	Asked   bool              `json:"asked"`   // false: Redis did not reply, so no process was asked
+	Ticket  string          `json:"ticket"`
+	SaleID  int64           `json:"sale_id"`
+	UserID  int64           `json:"user_id"`
+	OrderID *uuid.UUID      `json:"order_id,omitempty"`
+	State   string          `json:"state"` // queued, or its outcome
+	Steps   []trace.Step    `json:"steps"`
+	Missing []trace.Missing `json:"missing"` // processes that may have had a part in it, and are gone
+	Asked   bool            `json:"asked"`   // false: Redis did not reply, so no process was asked
 
 	Archived *time.Time `json:"archived_at,omitempty"` // since when the sale's rows may be in files: steps may be missing then
 }
@@ -81,21 +81,21 @@ func (s *Tickets) Timeline(ctx context.Context, ticket string) (Timeline, error)
 		settled = t.Steps[0].At
 	}
 	since := granted(t.Ticket, settled)
-	w, err := seckill.Ask(ctx, s.gate, seckill.Question{Ticket: t.Ticket, Sale: t.SaleID, User: t.UserID}, since.Add(-beforeTicket))
+	w, err := trace.Ask(ctx, s.gate, trace.Question{Ticket: t.Ticket, Sale: t.SaleID, User: t.UserID}, since.Add(-beforeTicket))
 	if t.Asked = err == nil; !t.Asked && ctx.Err() != nil {
 		return Timeline{}, err
 	}
-	t.Steps, t.Missing = append(w.Steps, t.Steps...), []seckill.Missing{}
+	t.Steps, t.Missing = append(w.Steps, t.Steps...), []trace.Missing{}
 	// A process that was gone before the grant can only have handed out the address. It is named if no other process did.
-	if slices.ContainsFunc(w.Steps, func(step seckill.Step) bool { return step.Name == "address" }) {
-		w.Missing = slices.DeleteFunc(w.Missing, func(m seckill.Missing) bool { return m.LastSeen.Add(lateBy).Before(since) })
+	if slices.ContainsFunc(w.Steps, func(step trace.Step) bool { return step.Name == "address" }) {
+		w.Missing = slices.DeleteFunc(w.Missing, func(m trace.Missing) bool { return m.LastSeen.Add(lateBy).Before(since) })
 	}
 	for _, m := range w.Missing {
 		if m.Started.Before(settled.Add(afterTicket)) {
 			t.Missing = append(t.Missing, m)
 		}
 	}
-	slices.SortStableFunc(t.Steps, func(a, b seckill.Step) int { return a.At.Compare(b.At) })
+	slices.SortStableFunc(t.Steps, func(a, b trace.Step) int { return a.At.Compare(b.At) })
 	return t, nil
 }
 
@@ -112,7 +112,7 @@ func granted(ticket string, settled time.Time) time.Time {
 
 // inFlight returns a ticket that is not settled yet. It is in the journal of its sale, which the processes know.
 func (s *Tickets) inFlight(ctx context.Context, ticket string) (Timeline, error) {
-	w, err := seckill.Ask(ctx, s.gate, seckill.Question{Ticket: ticket}, granted(ticket, time.Now()).Add(-beforeTicket))
+	w, err := trace.Ask(ctx, s.gate, trace.Question{Ticket: ticket}, granted(ticket, time.Now()).Add(-beforeTicket))
 	if err != nil {
 		return Timeline{}, err
 	}
@@ -151,7 +151,7 @@ func (s *Tickets) inPostgres(ctx context.Context, ticket string) (t Timeline, er
 		return t, fmt.Errorf("read ticket %s: %w", ticket, err)
 	}
 	if t.State != order.Ordered {
-		t.Steps = []seckill.Step{{Name: "refused", At: at.UTC(), Process: postgres, Detail: map[string]any{"outcome": t.State}}}
+		t.Steps = []trace.Step{{Name: "refused", At: at.UTC(), Process: postgres, Detail: map[string]any{"outcome": t.State}}}
 		return t, nil
 	}
 	t.Steps, err = s.ofOrder(ctx, *t.OrderID)
@@ -161,7 +161,7 @@ func (s *Tickets) inPostgres(ctx context.Context, ticket string) (t Timeline, er
 const postgres = "postgres"
 
 // ofOrder returns the steps of an order.
-func (s *Tickets) ofOrder(ctx context.Context, id uuid.UUID) ([]seckill.Step, error) {
+func (s *Tickets) ofOrder(ctx context.Context, id uuid.UUID) ([]trace.Step, error) {
 	rows, _ := s.db.Query(ctx, `
 		select 'ordered' as name, created_at as at, 1 as n
 		from   orders
@@ -175,7 +175,7 @@ func (s *Tickets) ofOrder(ctx context.Context, id uuid.UUID) ([]seckill.Step, er
 		from   order_events e join orders o on o.id = e.order_id
 		where  e.order_id = $1 and e.from_status <> 'new'
 		order  by at, n`, id)
-	steps, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (step seckill.Step, err error) {
+	steps, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (step trace.Step, err error) {
 		var n int
 		err = row.Scan(&step.Name, &step.At, &n)
 		step.At, step.Process = step.At.UTC(), postgres

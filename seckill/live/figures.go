@@ -8,7 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 
-	"miaosha/seckill"
+	"miaosha/seckill/trace"
 )
 
 // shop is the scope of the whole shop; every other scope is the id of a sale.
@@ -40,15 +40,15 @@ type figures struct {
 
 // read returns the figures of this process, with counters for the shop and for the tracked sales.
 func (m *Monitor) read(tracked []sale) figures {
-	e := m.Engine.Figures()
+	e, sales := m.Engine.Figures(), m.Trace.Sales()
 	f := figures{Name: m.name, Version: m.Version, Up: time.Since(m.began), Breaker: e.Breaker, Queued: e.Queued, Oldest: e.Oldest,
 		Counters: map[int64]map[string]int64{}, Buy: newHistogram(m.Counts.took), Redis: newHistogram(e.Reserve), Postgres: newHistogram(e.Settling)}
-	all := rushCounters(e.Sales)
+	all := rushCounters(sales)
 	all[requests] = m.Counts.requests.Load()
 	m.Counts.shop.addTo(all)
 	f.Counters[shop] = all
 	for _, s := range tracked {
-		c := rushCounters(map[int64]seckill.SaleFigures{s.ID: e.Sales[s.ID]})
+		c := rushCounters(map[int64]trace.Counts{s.ID: sales[s.ID]})
 		if t, ok := m.Counts.bySale.Load(s.ID); ok {
 			t.(*tally).addTo(c)
 		}
@@ -60,7 +60,7 @@ func (m *Monitor) read(tracked []sale) figures {
 	return f
 }
 
-func rushCounters(sales map[int64]seckill.SaleFigures) map[string]int64 {
+func rushCounters(sales map[int64]trace.Counts) map[string]int64 {
 	c := map[string]int64{tickets: 0, orders: 0, refused: 0}
 	for _, s := range sales {
 		c[tickets] += s.Granted

@@ -23,6 +23,7 @@ import (
 
 	"miaosha/seckill"
 	"miaosha/seckill/rounds"
+	"miaosha/seckill/trace"
 )
 
 const (
@@ -35,6 +36,7 @@ type Deps struct {
 	DB      *pgxpool.Pool
 	Redis   redis.UniversalClient
 	Engine  *seckill.Engine
+	Trace   *trace.Trace // what the engine is traced by
 	Counts  *Counts
 	Version string
 	Log     *slog.Logger

@@ -1,6 +1,7 @@
-package seckill
+package trace
 
 import (
+	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -9,30 +10,38 @@ import (
 )
 
 // kindsOf returns the kinds of the steps that are remembered of a ticket.
-func kindsOf(t *trace, ticket string) (kinds []uint8) {
+func kindsOf(t *Trace, ticket string) (kinds []uint8) {
 	for _, s := range t.ofTicket(ticket) {
 		kinds = append(kinds, s.kind)
 	}
 	return kinds
 }
 
+// entryOf returns the tickets of users first, first+1 and so on, n of them, in one journal entry.
+func entryOf(entry string, first int64, n int) (tickets []order.Ticket) {
+	for user := first; user < first+int64(n); user++ {
+		tickets = append(tickets, order.Ticket{ID: fmt.Sprintf("1:%s:%d", entry, user), UserID: user})
+	}
+	return tickets
+}
+
 // A ticket finds the steps of its own batches alone, also among batches of the same entry id in another sale.
 func TestATicketFindsItsBatches(t *testing.T) {
 	t.Parallel()
-	tr, now := newTrace(), time.Now()
+	tr, now := New(), time.Now()
 	first, second := entryOf("100-0", 1, 256), entryOf("100-1", 1000, 3)
 	other := []order.Ticket{{ID: "2:100-0:1", UserID: 1}}
 	for _, granted := range [][]order.Ticket{first, second, other} {
-		tr.grant(1, []*click{newClick(1, now)}, granted, now, now, 0)
+		tr.Grant(1, 1, now, granted, now, now, 0)
 	}
 	both := append(first, second...)
 	results := make([]order.Result, len(both))
 	for i, b := range both {
 		results[i] = order.Result{Ticket: b.ID, UserID: b.UserID, Outcome: order.Ordered}
 	}
-	tr.settle(1, both, results, now, now)
-	tr.ack(1, results, now)
-	tr.tell(1, results[:256], 2)
+	tr.Settle(1, both, results, now, now)
+	tr.Ack(1, results, now)
+	tr.Tell(1, results[:256], 2)
 	for ticket, want := range map[string][]uint8{
 		first[0].ID: {tracedGrant, tracedSettle, tracedAck, tracedTell}, first[255].ID: {tracedGrant, tracedSettle, tracedAck, tracedTell},
 		second[2].ID: {tracedGrant, tracedSettle, tracedAck}, other[0].ID: {tracedGrant}, "1:100-2:1": nil,
@@ -52,20 +61,20 @@ func TestATicketFindsItsBatches(t *testing.T) {
 // However much is recorded, the rings keep their bounds, and the newest steps.
 func TestTheTraceIsBounded(t *testing.T) {
 	t.Parallel()
-	tr, now := newTrace(), time.Now()
+	tr, now := New(), time.Now()
 	lone := make([]order.Ticket, 2000) // the worst: each an entry of its own
 	for n := range int64(traceEntries/2000 + 20) {
 		for i := range lone {
 			lone[i] = entryOf("1-"+string(rune('a'+n)), n*2000+int64(i), 1)[0]
 			lone[i].ID = lone[i].ID[:len(lone[i].ID)-1] + "-" + string(rune(i)) + ":x"
 		}
-		tr.claim(1, lone)
+		tr.Claim(1, lone)
 	}
 	for range traceBatches + 10 {
-		tr.claim(1, lone[1999:])
+		tr.Claim(1, lone[1999:])
 	}
 	for range traceCalls + 10 {
-		tr.call(tracedDraw, 1, 2, now)
+		tr.SumDrawn(1, 2, now)
 	}
 	if r := &tr.batches; len(r.records) != traceBatches || len(r.keys) != traceEntries || len(tr.calls.records) != traceCalls {
 		t.Errorf("%d steps, %d entries and %d calls are kept", len(r.records), len(r.keys), len(tr.calls.records))
@@ -85,18 +94,18 @@ func TestTheTraceIsBounded(t *testing.T) {
 func TestTheTraceIsShared(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
-	for _, tr := range []*trace{newTrace(), nil} {
+	for _, tr := range []*Trace{New(), nil} {
 		var all sync.WaitGroup
 		for n := range int64(8) {
 			all.Go(func() {
 				tickets := entryOf("1-0", n*10, 10)
 				for range 100 {
-					tr.call(tracedAddress, 1, n, now)
-					tr.grant(1, []*click{newClick(n, now)}, tickets, now, now, 1)
-					tr.claim(1, tickets)
-					tr.settle(1, tickets, nil, now, now)
-					tr.ack(1, nil, now)
-					tr.tell(1, nil, 0)
+					tr.Address(1, n, now)
+					tr.Grant(1, 1, now, tickets, now, now, 1)
+					tr.Claim(1, tickets)
+					tr.Settle(1, tickets, nil, now, now)
+					tr.Ack(1, nil, now)
+					tr.Tell(1, nil, 0)
 					if tr != nil {
 						tr.ofTicket(tickets[0].ID)
 						tr.ofUser(1, n)

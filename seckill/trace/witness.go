@@ -1,17 +1,20 @@
-package seckill
+package trace
 
 import (
 	"context"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/google/uuid"
+	"golang.org/x/time/rate"
 
+	"miaosha/seckill"
 	"miaosha/seckill/gate"
 	"miaosha/seckill/purpose"
 	"miaosha/seckill/rounds"
@@ -21,20 +24,36 @@ const (
 	witnessEvery = 500 * time.Millisecond
 	witnessLimit = 1500 * time.Millisecond // for the answers to a question
 	livesFor     = 3 * time.Second         // a process that was seen so lately lives, and is expected to answer
+	roundLimit   = 5 * time.Second         // for one round: a Redis that hangs ends the round
+	leaveLimit   = 2 * time.Second         // for the last word of a process that stops
 	callsShown   = 8                       // sums and addresses of a user, the newest
 	clockError   = 20 * time.Millisecond   // a smaller difference between the clocks may be one of the measuring
 )
 
-// witness answers what is asked about tickets. The processes of a shop know no addresses of each other, so they ask over Redis:
+// Witness answers what is asked about tickets. The processes of a shop know no addresses of each other, so they ask over Redis:
 // twice a second each shows that it lives, and looks for questions.
-type witness struct {
+type Witness struct {
+	trace   *Trace
 	gate    *gate.Gate
 	clock   *gate.Clock
-	trace   *trace
 	name    string
 	secrets []string // the fingerprints of this process's secrets
-	metrics *metrics
+	log     *slog.Logger
+	once    rate.Sometimes // at most one fault a second is logged
 	rounds  *rounds.Rounds
+}
+
+// NewWitness returns the Witness of a process with this secret. It does nothing until Join and Run.
+func NewWitness(t *Trace, shared seckill.Shared, secret []byte, log *slog.Logger) *Witness {
+	return &Witness{trace: t, gate: shared.Gate.Background(), clock: shared.Clock, name: shared.Name, secrets: []string{fingerprint(secret)},
+		log: log, once: rate.Sometimes{Interval: time.Second}, rounds: rounds.New()}
+}
+
+// logFault logs a fault that the next round tries again.
+func (w *Witness) logFault(ctx context.Context, doing string, err error) {
+	if err != nil && ctx.Err() == nil {
+		w.once.Do(func() { w.log.Warn("a store did not answer", "doing", doing, "err", err) })
+	}
 }
 
 // fingerprint tells one secret from another. No one can find the secret from it.
@@ -42,10 +61,9 @@ func fingerprint(secret []byte) string {
 	return hex.EncodeToString(purpose.Fingerprint.Key(secret)[:12])
 }
 
-// Join shows the other processes of the shop that this one lives, from before its first request until Witness ends. It returns an
+// Join shows the other processes of the shop that this one lives, from before its first request until Run ends. It returns an
 // error if a living process shares no secret with this one: each would refuse the addresses that buyers have from the other.
-func (e *Engine) Join(ctx context.Context) error {
-	w := e.witness
+func (w *Witness) Join(ctx context.Context) error {
 	now, err := w.gate.Now(ctx)
 	if err != nil {
 		return fmt.Errorf("read the clock of Redis: %w", err)
@@ -87,22 +105,17 @@ type Answer struct {
 	Steps []Step `json:"steps"`
 }
 
-// Witness answers questions about tickets until ctx ends.
-func (e *Engine) Witness(ctx context.Context) error {
-	w := e.witness
+// Run answers questions about tickets until ctx ends.
+func (w *Witness) Run(ctx context.Context) error {
 	process := w.name + " " + strconv.FormatInt(time.Now().UnixMilli(), 10)
-	if err := w.gate.ForgetProcesses(ctx, w.clock.Now()); err != nil && ctx.Err() == nil {
-		w.metrics.logFault("forget processes", err)
-	}
+	w.logFault(ctx, "forget processes", w.gate.ForgetProcesses(ctx, w.clock.Now()))
 	answered := map[string]bool{} // the questions of the last round
 	w.rounds.Run(ctx, roundLimit, rounds.Every(witnessEvery), func(ctx context.Context) {
 		now := w.clock.Now()
-		if _, err := w.gate.ShowSecrets(ctx, w.name, w.secrets, now, now); err != nil && ctx.Err() == nil {
-			w.metrics.logFault("show the fingerprint of the secret", err)
-		}
+		_, err := w.gate.ShowSecrets(ctx, w.name, w.secrets, now, now)
+		w.logFault(ctx, "show the fingerprint of the secret", err)
 		questions, err := w.gate.Attend(ctx, process, now)
-		if err != nil && ctx.Err() == nil {
-			w.metrics.logFault("look for questions", err)
+		if w.logFault(ctx, "look for questions", err); err != nil {
 			return
 		}
 		seen := make(map[string]bool, len(questions))
@@ -113,14 +126,14 @@ func (e *Engine) Witness(ctx context.Context) error {
 		}
 		answered = seen
 	})
-	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopLimit)
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveLimit)
 	defer cancel()
 	w.gate.HideSecrets(last, w.name, w.secrets) // or it is forgotten in a minute
 	return nil
 }
 
 // answer answers one question. One that is none was not asked by a process of this version.
-func (w *witness) answer(ctx context.Context, process, question string) {
+func (w *Witness) answer(ctx context.Context, process, question string) {
 	var q Question
 	if json.Unmarshal([]byte(question), &q) != nil {
 		return
@@ -129,13 +142,11 @@ func (w *witness) answer(ctx context.Context, process, question string) {
 	if err == nil {
 		err = w.gate.Answer(ctx, q.ID, process, string(text))
 	}
-	if err != nil && ctx.Err() == nil {
-		w.metrics.logFault("answer a question", err)
-	}
+	w.logFault(ctx, "answer a question", err)
 }
 
 // remember returns what this process remembers of a ticket. The times are by the clock of Redis if this machine's clock is wrong.
-func (w *witness) remember(q Question) (a Answer) {
+func (w *Witness) remember(q Question) (a Answer) {
 	calls := w.trace.ofUser(q.Sale, q.User)
 	batches := w.trace.ofTicket(q.Ticket)
 	for _, r := range slices.Concat(calls[max(0, len(calls)-callsShown):], batches) {

@@ -2,7 +2,7 @@ package seckill_test
 
 import (
 	"context"
-	"maps"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -14,13 +14,27 @@ import (
 	"miaosha/seckill"
 	"miaosha/seckill/gate"
 	"miaosha/seckill/sandbox/sandboxtest"
+	"miaosha/seckill/trace"
 )
 
-// witness lets a process answer questions until the test ends, or stop is called.
-func (s *shop) witness(e *process) (stop func()) {
+// startTraced is start for an Engine whose steps are traced. The Witness of its process does not run yet.
+func (s *shop) startTraced(change func(*seckill.Config, *seckill.Deps)) (*process, *trace.Witness) {
+	s.Helper()
+	steps, secret := trace.New(), s.secret()
+	e := s.start(func(cfg *seckill.Config, d *seckill.Deps) {
+		if d.Trace = steps; change != nil {
+			change(cfg, d)
+		}
+		secret = d.Secret
+	})
+	return e, trace.NewWitness(steps, e.Shared(), secret, slog.New(slog.NewTextHandler(s.log, nil)))
+}
+
+// answers lets a process answer questions until the test ends, or stop is called.
+func (s *shop) answers(w *trace.Witness) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var answering sync.WaitGroup
-	answering.Go(func() { e.Witness(ctx) })
+	answering.Go(func() { w.Run(ctx) })
 	stop = sync.OnceFunc(func() { cancel(); answering.Wait() })
 	s.Cleanup(stop)
 	return stop
@@ -39,11 +53,11 @@ func (s *shop) awaitProcesses(g *gate.Gate, n int) {
 func TestAPurchaseIsWitnessed(t *testing.T) {
 	t.Parallel()
 	s := newShop(t, 5)
-	e := s.start(func(cfg *seckill.Config, _ *seckill.Deps) { cfg.Captcha, cfg.CaptchaAnswers = "math", true })
-	idle := s.start(nil)
+	e, witness := s.startTraced(func(cfg *seckill.Config, _ *seckill.Deps) { cfg.Captcha, cfg.CaptchaAnswers = "math", true })
+	_, idle := s.startTraced(nil)
 	s.awaitGate()
-	stop := s.witness(e)
-	s.witness(idle)
+	stop := s.answers(witness)
+	s.answers(idle)
 	g := gate.New(s.rdb, "test", time.Second)
 	s.awaitProcesses(g, 2)
 
@@ -60,9 +74,9 @@ func TestAPurchaseIsWitnessed(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.awaitFinal(e, 7)
-	var w seckill.Witnessed
+	var w trace.Witnessed
 	sandboxtest.Until(t, "the batch is told", func() bool {
-		w, err = seckill.Ask(t.Context(), g, seckill.Question{Ticket: b.Ticket, Sale: s.sale, User: 7}, began)
+		w, err = trace.Ask(t.Context(), g, trace.Question{Ticket: b.Ticket, Sale: s.sale, User: 7}, began)
 		return err == nil && len(w.Steps) > 0 && w.Steps[len(w.Steps)-1].Name == "told"
 	})
 	var names []string
@@ -81,13 +95,13 @@ func TestAPurchaseIsWitnessed(t *testing.T) {
 
 	stop()
 	sandboxtest.Until(t, "the other process answers", func() bool {
-		w, err = seckill.Ask(t.Context(), g, seckill.Question{Ticket: b.Ticket, Sale: s.sale, User: 7}, began)
+		w, err = trace.Ask(t.Context(), g, trace.Question{Ticket: b.Ticket, Sale: s.sale, User: 7}, began)
 		return err == nil && len(w.Missing) < 2
 	})
 	if len(w.Steps) != 0 || len(w.Missing) != 1 || w.Missing[0].LastSeen.Before(w.Missing[0].Started) {
 		t.Errorf("of a process that has ended: %+v", w)
 	}
-	if w, err = seckill.Ask(t.Context(), g, seckill.Question{Ticket: b.Ticket}, time.Now().Add(time.Hour)); err != nil || len(w.Missing) != 0 {
+	if w, err = trace.Ask(t.Context(), g, trace.Question{Ticket: b.Ticket}, time.Now().Add(time.Hour)); err != nil || len(w.Missing) != 0 {
 		t.Errorf("of processes that were not seen since: %+v, %v", w, err)
 	}
 	sandboxtest.Until(t, "no question is left", func() bool { return s.rdb.Exists(t.Context(), "ms:asks").Val() == 0 })
@@ -98,9 +112,9 @@ func TestABatchOfManyIsWitnessed(t *testing.T) {
 	t.Parallel()
 	s := newShop(t, 50)
 	s.reclaimAfter = time.Hour
-	e := s.start(nil)
+	e, witness := s.startTraced(nil)
 	s.awaitGate()
-	s.witness(e)
+	s.answers(witness)
 	g := gate.New(s.rdb, "test", time.Second)
 	s.awaitProcesses(g, 1)
 	s.runRush(40, e)
@@ -113,10 +127,10 @@ func TestABatchOfManyIsWitnessed(t *testing.T) {
 	if err := s.db.QueryRow(t.Context(), `select ticket from orders where user_id = 17`).Scan(&ticket); err != nil {
 		t.Fatal(err)
 	}
-	var w seckill.Witnessed
+	var w trace.Witnessed
 	var detail map[string]map[string]any
 	sandboxtest.Until(t, "the batch is told", func() bool { // a moment after the COMMIT
-		if w, err = seckill.Ask(t.Context(), g, seckill.Question{Ticket: ticket}, time.Now().Add(-time.Minute)); err != nil {
+		if w, err = trace.Ask(t.Context(), g, trace.Question{Ticket: ticket}, time.Now().Add(-time.Minute)); err != nil {
 			t.Fatal(err)
 		}
 		detail = map[string]map[string]any{}
@@ -135,7 +149,7 @@ func TestABatchOfManyIsWitnessed(t *testing.T) {
 		t.Error("a sum is told, although the question names no user")
 	}
 	sandboxtest.Until(t, "the ticket is claimed and settled", func() bool {
-		w, err = seckill.Ask(t.Context(), g, seckill.Question{Ticket: left}, time.Now().Add(-time.Minute))
+		w, err = trace.Ask(t.Context(), g, trace.Question{Ticket: left}, time.Now().Add(-time.Minute))
 		return err == nil && len(w.Steps) >= 3
 	})
 	if w.Steps[0].Name != "claimed" || w.Steps[1].Name != "settled" {
@@ -148,12 +162,13 @@ func TestABatchOfManyIsWitnessed(t *testing.T) {
 func TestAProcessWithAnotherSecretIsRefused(t *testing.T) {
 	t.Parallel()
 	s := newShop(t, 1)
-	withSecret := func(text string) *process {
-		return s.start(func(_ *seckill.Config, d *seckill.Deps) { d.Secret = []byte(strings.Repeat(text, 32)) })
+	withSecret := func(text string) *trace.Witness {
+		_, w := s.startTraced(func(_ *seckill.Config, d *seckill.Deps) { d.Secret = []byte(strings.Repeat(text, 32)) })
+		return w
 	}
 	first, same, other := withSecret("a"), withSecret("a"), withSecret("b")
-	for name, e := range map[string]*process{"the first": first, "one with the same secret": same} {
-		if err := e.Join(t.Context()); err != nil {
+	for name, w := range map[string]*trace.Witness{"the first": first, "one with the same secret": same} {
+		if err := w.Join(t.Context()); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -175,27 +190,12 @@ func TestAProcessWithAnotherSecretIsRefused(t *testing.T) {
 	if err := other.Join(t.Context()); err != nil {
 		t.Errorf("beside processes that have died: %v", err)
 	}
-	stop := s.witness(other)
+	stop := s.answers(other)
 	sandboxtest.Until(t, "the process shows itself", func() bool {
 		return s.rdb.ZCard(t.Context(), "ms:processes").Val() > 0
 	})
 	stop()
 	if left := s.rdb.ZRange(t.Context(), "ms:secrets", 0, -1).Val(); len(left) != 3 {
 		t.Errorf("after it has left, %v are shown, want the three of before", left)
-	}
-}
-
-// Processes with several secrets each are one shop if every two share one.
-func TestProcessesThatShareOneOfTheirSecretsAreOneShop(t *testing.T) {
-	t.Parallel()
-	g, now := gate.New(sandboxtest.Redis(t), "probe", time.Second), time.Now()
-	for name, fingerprints := range map[string][]string{"old": {"1"}, "both": {"1", "2"}} {
-		if _, err := g.ShowSecrets(t.Context(), name, fingerprints, now, now); err != nil {
-			t.Fatal(err)
-		}
-	}
-	shown, err := g.ShowSecrets(t.Context(), "new", []string{"2"}, now, now)
-	if want := map[string][]string{"old": {"1"}, "both": {"1", "2"}, "new": {"2"}}; err != nil || !maps.EqualFunc(shown, want, slices.Equal) {
-		t.Errorf("%v, %v; want %v", shown, err, want)
 	}
 }

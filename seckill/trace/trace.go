@@ -1,4 +1,6 @@
-package seckill
+// Package trace watches the rush: it remembers the last steps of tickets in this process and what became of them by sale, and
+// answers what other processes and people ask. The rush knows of it only what seckill.Trace says, and sells without it too.
+package trace
 
 import (
 	"cmp"
@@ -29,13 +31,14 @@ const (
 	tracedTell
 )
 
-// trace remembers the last steps of purchases in this process, for a person who follows one ticket. It is bounded, and a step of
+// Trace remembers the last steps of purchases in this process, for a person who follows one ticket. It is bounded, and a step of
 // a batch is one record: a ticket finds the records of its batch by its journal entry. The steps before the ticket are found by
 // user and sale. Its methods may be called on nil. Those that record hold a lock for a few nanoseconds for each entry.
-type trace struct {
+type Trace struct {
 	seed    maphash.Seed
 	calls   traceRing
 	batches traceRing
+	bySale  sync.Map // sale id -> *counts
 }
 
 // traced is one step of one call, or of one batch.
@@ -60,7 +63,8 @@ type traceRing struct {
 	keyed   uint64
 }
 
-func newTrace() *trace { return &trace{seed: maphash.MakeSeed()} }
+// New returns a Trace that remembers nothing yet.
+func New() *Trace { return &Trace{seed: maphash.MakeSeed()} }
 
 // put puts v at place n of a ring with a bound.
 func put[T any](ring []T, n uint64, bound int, v T) []T {
@@ -71,8 +75,13 @@ func put[T any](ring []T, n uint64, bound int, v T) []T {
 	return ring
 }
 
+// SumDrawn, SumSolved and Address record a step of one user before the ticket, which began then.
+func (t *Trace) SumDrawn(sale, user int64, began time.Time)  { t.call(tracedDraw, sale, user, began) }
+func (t *Trace) SumSolved(sale, user int64, began time.Time) { t.call(tracedSum, sale, user, began) }
+func (t *Trace) Address(sale, user int64, began time.Time)   { t.call(tracedAddress, sale, user, began) }
+
 // call records a step of one user before the ticket, which began then.
-func (t *trace) call(kind uint8, sale, user int64, began time.Time) {
+func (t *Trace) call(kind uint8, sale, user int64, began time.Time) {
 	if t == nil {
 		return
 	}
@@ -83,25 +92,27 @@ func (t *trace) call(kind uint8, sale, user int64, began time.Time) {
 	r.added++
 }
 
-// grant records that a lane's batch of clicks got so many tickets, and that they were queued behind others, just now.
-func (t *trace) grant(sale int64, batch []*click, granted []order.Ticket, asked, replied time.Time, ahead int) {
+// Grant records that a lane's batch of clicks got so many tickets, and that they were queued behind others, just now. The first
+// of the clicks came at came.
+func (t *Trace) Grant(sale int64, clicks int, came time.Time, granted []order.Ticket, asked, replied time.Time, ahead int) {
 	if t == nil || len(granted) == 0 {
 		return
 	}
-	t.tickets(traced{kind: tracedGrant, sale: sale, at: replied.UnixNano(), took: replied.Sub(asked), in: int32(len(batch)), out: int32(len(granted)),
-		ahead: int32(ahead), waited: asked.Sub(batch[0].at), queued: time.Since(replied)}, granted)
+	t.ofSale(sale).granted.Add(int64(len(granted)))
+	t.tickets(traced{kind: tracedGrant, sale: sale, at: replied.UnixNano(), took: replied.Sub(asked), in: int32(clicks), out: int32(len(granted)),
+		ahead: int32(ahead), waited: asked.Sub(came), queued: time.Since(replied)}, granted)
 }
 
-// claim records that tickets of journal entries without a living owner were queued.
-func (t *trace) claim(sale int64, tickets []order.Ticket) {
+// Claim records that tickets of journal entries without a living owner were queued.
+func (t *Trace) Claim(sale int64, tickets []order.Ticket) {
 	if t == nil {
 		return
 	}
 	t.tickets(traced{kind: tracedClaim, sale: sale, at: time.Now().UnixNano(), in: int32(len(tickets))}, tickets)
 }
 
-// settle records a settle transaction, which began then and had the lock of the sale's row at locked.
-func (t *trace) settle(sale int64, tickets []order.Ticket, results []order.Result, began, locked time.Time) {
+// Settle records a settle transaction, which began then and had the lock of the sale's row at locked.
+func (t *Trace) Settle(sale int64, tickets []order.Ticket, results []order.Result, began, locked time.Time) {
 	if t == nil {
 		return
 	}
@@ -111,13 +122,16 @@ func (t *trace) settle(sale int64, tickets []order.Ticket, results []order.Resul
 			ordered++
 		}
 	}
+	c := t.ofSale(sale)
+	c.ordered.Add(int64(ordered))
+	c.refused.Add(int64(len(results) - ordered))
 	now := time.Now()
 	t.tickets(traced{kind: tracedSettle, sale: sale, at: now.UnixNano(), took: now.Sub(began), waited: locked.Sub(began), in: int32(len(tickets)),
 		out: int32(ordered)}, tickets)
 }
 
-// ack records an acknowledgement at the gate.
-func (t *trace) ack(sale int64, results []order.Result, began time.Time) {
+// Ack records an acknowledgement at the gate.
+func (t *Trace) Ack(sale int64, results []order.Result, began time.Time) {
 	if t == nil {
 		return
 	}
@@ -125,25 +139,25 @@ func (t *trace) ack(sale int64, results []order.Result, began time.Time) {
 	t.results(traced{kind: tracedAck, sale: sale, at: now.UnixNano(), took: now.Sub(began)}, results)
 }
 
-// tell records that so many event streams of this process were told results.
-func (t *trace) tell(sale int64, results []order.Result, streams int) {
+// Tell records that so many event streams of this process were told results.
+func (t *Trace) Tell(sale int64, results []order.Result, streams int) {
 	if t == nil {
 		return
 	}
 	t.results(traced{kind: tracedTell, sale: sale, at: time.Now().UnixNano(), out: int32(streams)}, results)
 }
 
-func (t *trace) tickets(step traced, tickets []order.Ticket) {
+func (t *Trace) tickets(step traced, tickets []order.Ticket) {
 	t.batch(step, len(tickets), func(i int) string { return tickets[i].ID })
 }
 
-func (t *trace) results(step traced, results []order.Result) {
+func (t *Trace) results(step traced, results []order.Result) {
 	step.in = int32(len(results))
 	t.batch(step, len(results), func(i int) string { return results[i].Ticket })
 }
 
 // batch records a step of n tickets.
-func (t *trace) batch(step traced, n int, ticket func(i int) string) {
+func (t *Trace) batch(step traced, n int, ticket func(i int) string) {
 	r := &t.batches
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -162,14 +176,15 @@ func (t *trace) batch(step traced, n int, ticket func(i int) string) {
 
 // traceKey returns what a ticket shares with the others of its journal entry; the whole ticket if no journal has it.
 func traceKey(ticket string) string {
-	if strings.HasPrefix(ticket, directTicket) {
+	last := strings.LastIndexByte(ticket, ':')
+	if strings.IndexByte(ticket, ':') == last { // epoch:entry:nonce has two
 		return ticket
 	}
-	return ticket[:max(0, strings.LastIndexByte(ticket, ':'))]
+	return ticket[:last]
 }
 
 // ofUser returns the sums and addresses of a user in a sale, the oldest first.
-func (t *trace) ofUser(sale, user int64) (found []traced) {
+func (t *Trace) ofUser(sale, user int64) (found []traced) {
 	r := &t.calls
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -183,7 +198,7 @@ func (t *trace) ofUser(sale, user int64) (found []traced) {
 }
 
 // ofTicket returns the steps of a ticket's batches, the oldest first. A step whose keys were overwritten is not found.
-func (t *trace) ofTicket(ticket string) (found []traced) {
+func (t *Trace) ofTicket(ticket string) (found []traced) {
 	key, r := maphash.String(t.seed, traceKey(ticket)), &t.batches
 	r.mu.Lock()
 	defer r.mu.Unlock()
