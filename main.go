@@ -28,6 +28,7 @@ import (
 	"miaosha/seckill/admin"
 	"miaosha/seckill/audit"
 	"miaosha/seckill/backend"
+	"miaosha/seckill/captcha"
 	"miaosha/seckill/hot"
 	"miaosha/seckill/lineage"
 	"miaosha/seckill/live"
@@ -43,7 +44,7 @@ var schema string
 
 // source is the code that the timeline of a ticket shows.
 //
-//go:embed seckill/captcha.go seckill/path.go seckill/lane.go seckill/queue.go seckill/reclaim.go seckill/settle.go seckill/acks.go
+//go:embed seckill/captcha/captcha.go seckill/path.go seckill/lane.go seckill/queue.go seckill/reclaim.go seckill/settle.go seckill/acks.go
 //go:embed seckill/subscribers.go seckill/gate/scripts/reserve.lua order/place.go order/pay.go order/expire.go goods/stock.go
 var source embed.FS
 
@@ -58,6 +59,7 @@ const sessionLife = 3 * 24 * time.Hour
 type settings struct {
 	Listen  web.Listen     `embed:"" group:"The shop's addresses:"`
 	Web     web.Config     `embed:"" group:"The shop:"`
+	Captcha captcha.Config `embed:"" group:"The rush:"`
 	Seckill seckill.Config `embed:"" group:"The rush:"`
 	Hot     hot.Config     `embed:"" group:"The rush:"`
 	Goods   goods.Config   `embed:"" group:"The shop:"`
@@ -218,7 +220,7 @@ func (c *commands) checkMeasuring() error {
 		flag string
 		set  bool
 	}{
-		{"captcha-answers (MIAOSHA_CAPTCHA_ANSWERS)", rush.CaptchaAnswers},
+		{"captcha-answers (MIAOSHA_CAPTCHA_ANSWERS)", c.Serve.Captcha.Answers},
 		{"lane-batch", rush.LaneBatch != all.LaneBatch},
 		{"settle-batch", rush.SettleBatch != all.SettleBatch},
 		{"sold-out-mark", rush.SoldOutMark != all.SoldOutMark},
@@ -305,6 +307,7 @@ func serve(ctx context.Context, c *commands, log *slog.Logger, stdout io.Writer)
 	if err != nil {
 		return err
 	}
+	sums := captcha.New(cfg.Captcha, cache, steps, engine.Shared())
 	witness := trace.NewWitness(steps, engine.Shared(), stores.Secret, log)
 	catalogue := cache
 	collectors := slices.Concat([]prometheus.Collector{operator.BuildInfo(version)}, engine.Collectors(), stores.Collectors(), sessions.Collectors(), orders.Collectors(), []prometheus.Collector{clocks})
@@ -350,7 +353,7 @@ func serve(ctx context.Context, c *commands, log *slog.Logger, stdout io.Writer)
 	} else if public { // the data of a sandbox was copied into this database
 		log.Warn("an administrator has the password of the sandbox, which everyone knows: set another one", "command", "miaosha admin --phone "+demoAdmin+" --by "+demoAdmin)
 	}
-	shop, err := web.New(cfg.Web, web.Deps{Users: users, Sessions: sessions, Cache: catalogue, Orders: orders, Rush: engine, Bans: bans,
+	shop, err := web.New(cfg.Web, web.Deps{Users: users, Sessions: sessions, Cache: catalogue, Orders: orders, Rush: engine, Sums: sums, Bans: bans,
 		Counts: counts, Live: figures, Admin: staff, Tickets: admin.NewTickets(stores.Staff, stores.Redis), Source: source, Provider: payment.New(cfg.Payment), Lab: lab, Log: log, Secret: stores.Secret, Sandbox: c.Backend.Sandboxed(), Demo: demo,
 		PostgresAhead: clocks.PostgresAhead}, listeners.URL())
 	if err != nil {

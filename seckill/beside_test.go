@@ -11,14 +11,16 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"miaosha/goods"
 	"miaosha/seckill"
+	"miaosha/seckill/captcha"
 	"miaosha/seckill/gate"
 	"miaosha/seckill/sandbox/sandboxtest"
 	"miaosha/seckill/trace"
 )
 
 // startTraced is start for an Engine whose steps are traced. The Witness of its process does not run yet.
-func (s *shop) startTraced(change func(*seckill.Config, *seckill.Deps)) (*process, *trace.Witness) {
+func (s *shop) startTraced(change func(*seckill.Config, *seckill.Deps)) (*process, *trace.Trace, *trace.Witness) {
 	s.Helper()
 	steps, secret := trace.New(), s.secret()
 	e := s.start(func(cfg *seckill.Config, d *seckill.Deps) {
@@ -27,7 +29,7 @@ func (s *shop) startTraced(change func(*seckill.Config, *seckill.Deps)) (*proces
 		}
 		secret = d.Secret
 	})
-	return e, trace.NewWitness(steps, e.Shared(), secret, slog.New(slog.NewTextHandler(s.log, nil)))
+	return e, steps, trace.NewWitness(steps, e.Shared(), secret, slog.New(slog.NewTextHandler(s.log, nil)))
 }
 
 // answers lets a process answer questions until the test ends, or stop is called.
@@ -53,20 +55,21 @@ func (s *shop) awaitProcesses(g *gate.Gate, n int) {
 func TestAPurchaseIsWitnessed(t *testing.T) {
 	t.Parallel()
 	s := newShop(t, 5)
-	e, witness := s.startTraced(func(cfg *seckill.Config, _ *seckill.Deps) { cfg.Captcha, cfg.CaptchaAnswers = "math", true })
-	_, idle := s.startTraced(nil)
+	e, steps, witness := s.startTraced(nil)
+	_, _, idle := s.startTraced(nil)
 	s.awaitGate()
 	stop := s.answers(witness)
 	s.answers(idle)
 	g := gate.New(s.rdb, "test", time.Second)
 	s.awaitProcesses(g, 2)
 
+	sums := captcha.New(captcha.Config{Kind: "math", Answers: true}, goods.NewCache(s.sales), steps, e.Shared())
 	began := time.Now()
-	_, answer, err := e.Captcha(t.Context(), s.sale, 7, "token")
+	_, answer, err := sums.Draw(t.Context(), s.sale, 7, "token")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := e.Path(t.Context(), s.sale, 7, "token", answer); err != nil {
+	if _, _, err := e.Path(t.Context(), s.sale, 7, "token", sums.Answer(s.sale, 7, "token", answer)); err != nil {
 		t.Fatal(err)
 	}
 	b, err := e.Buy(t.Context(), s.sale, 7)
@@ -112,7 +115,7 @@ func TestABatchOfManyIsWitnessed(t *testing.T) {
 	t.Parallel()
 	s := newShop(t, 50)
 	s.reclaimAfter = time.Hour
-	e, witness := s.startTraced(nil)
+	e, _, witness := s.startTraced(nil)
 	s.awaitGate()
 	s.answers(witness)
 	g := gate.New(s.rdb, "test", time.Second)
@@ -163,7 +166,7 @@ func TestAProcessWithAnotherSecretIsRefused(t *testing.T) {
 	t.Parallel()
 	s := newShop(t, 1)
 	withSecret := func(text string) *trace.Witness {
-		_, w := s.startTraced(func(_ *seckill.Config, d *seckill.Deps) { d.Secret = []byte(strings.Repeat(text, 32)) })
+		_, _, w := s.startTraced(func(_ *seckill.Config, d *seckill.Deps) { d.Secret = []byte(strings.Repeat(text, 32)) })
 		return w
 	}
 	first, same, other := withSecret("a"), withSecret("a"), withSecret("b")

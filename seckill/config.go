@@ -8,7 +8,6 @@ import (
 
 // Config has the settings of the rush.
 type Config struct {
-	Captcha     string        `name:"captcha" env:"MIAOSHA_CAPTCHA" enum:"math,off" default:"math" help:"Ask for a sum before an address is given: math or off."`
 	Gate        string        `name:"gate" env:"MIAOSHA_GATE" enum:"redis,off" default:"redis" help:"Where the crowd is thinned: redis, or off to let Postgres do it alone."`
 	GateFactor  int           `name:"gate-factor" env:"MIAOSHA_GATE_FACTOR" default:"5" help:"Hidden addresses alive at once, per unit left."`
 	PathTTL     time.Duration `name:"path-ttl" env:"MIAOSHA_PATH_TTL" default:"60s" help:"How long a hidden address is good."`
@@ -17,8 +16,7 @@ type Config struct {
 
 	Optimisations `embed:""`
 
-	SettlePause    time.Duration `name:"settle-pause" env:"MIAOSHA_SETTLE_PAUSE" default:"0s" hidden:"" help:"For measuring: pause before each settle transaction."`
-	CaptchaAnswers bool          `name:"captcha-answers" env:"MIAOSHA_CAPTCHA_ANSWERS" hidden:"" help:"For measuring: send the answer with each sum. With the sandbox's own stores only."`
+	SettlePause time.Duration `name:"settle-pause" env:"MIAOSHA_SETTLE_PAUSE" default:"0s" hidden:"" help:"For measuring: pause before each settle transaction."`
 }
 
 // Optimisations are what bench --ladder switches off one by one: a batch of 1 is none, and so is a life of 1 ns.

@@ -52,7 +52,8 @@ func TestSaleGoesOnWithoutRedis(t *testing.T) {
 	t.Parallel()
 	s := newShop(t, 60)
 	rdb, proxy := s.proxied()
-	e := s.start(func(cfg *seckill.Config, d *seckill.Deps) { d.Redis, cfg.Captcha = rdb, "math" })
+	e := s.start(func(cfg *seckill.Config, d *seckill.Deps) { d.Redis = rdb })
+	sums := s.sums(e.Engine)
 	s.awaitGate()
 	id := s.mustBuy(e, 1)
 	if err := s.rdb.HSet(t.Context(), gate.TicketsKey(s.sale), "2", "Xsold_out").Err(); err != nil { // user 2 was refused before, and buys now
@@ -66,10 +67,10 @@ func TestSaleGoesOnWithoutRedis(t *testing.T) {
 	if st, err := e.Result(t.Context(), s.sale, 70); !errors.Is(err, seckill.ErrBusy) {
 		t.Errorf("a user without an order: %+v, %v, want busy", st, err)
 	}
-	if _, _, err := e.Captcha(t.Context(), s.sale, 1, "token"); !errors.Is(err, seckill.ErrBusy) {
+	if _, _, err := sums.Draw(t.Context(), s.sale, 1, "token"); !errors.Is(err, seckill.ErrBusy) {
 		t.Errorf("captcha: %v, want busy", err)
 	}
-	if _, _, err := e.Path(t.Context(), s.sale, 70, "token", "1"); !errors.Is(err, seckill.ErrBusy) {
+	if _, _, err := e.Path(t.Context(), s.sale, 70, "token", sums.Answer(s.sale, 70, "token", "1")); !errors.Is(err, seckill.ErrBusy) {
 		t.Errorf("address: %v, want busy", err)
 	}
 	if _, err := s.retryBuy(e, 70); !errors.Is(err, goods.ErrSoldOut) {
@@ -102,13 +103,13 @@ func TestWithoutRedisNoAddressIsGranted(t *testing.T) {
 	rdb, proxy := s.proxied()
 	e := s.start(func(_ *seckill.Config, d *seckill.Deps) { d.Redis = rdb })
 	s.awaitGate()
-	path, _, err := e.Path(t.Context(), s.sale, 1, "token", "")
+	path, _, err := e.Path(t.Context(), s.sale, 1, "token", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	proxy.Cut()
 	sandboxtest.Until(t, "the breaker is open", func() bool { return !e.GateAvailable() })
-	if path, _, err := e.Path(t.Context(), s.sale, 2, "token", ""); !errors.Is(err, seckill.ErrBusy) {
+	if path, _, err := e.Path(t.Context(), s.sale, 2, "token", nil); !errors.Is(err, seckill.ErrBusy) {
 		t.Errorf("a user without an address: %q, %v, want busy", path, err)
 	}
 	if user, err := e.CheckPath(s.sale, "token", path); err != nil || user != 1 {
@@ -119,7 +120,7 @@ func TestWithoutRedisNoAddressIsGranted(t *testing.T) {
 	}
 	s.reconnect(proxy)
 	sandboxtest.Until(t, "the other user is granted an address", func() bool {
-		_, _, err := e.Path(t.Context(), s.sale, 2, "token", "")
+		_, _, err := e.Path(t.Context(), s.sale, 2, "token", nil)
 		return err == nil
 	})
 	s.wantConsistent()

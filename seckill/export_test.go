@@ -20,9 +20,6 @@ const SureFor = sureFor
 // LotOpen is the time after the opening in which requests for an address take part in the lot.
 const LotOpen = lotOpen
 
-// WordsPause is the time before an answer to words is judged.
-const WordsPause = wordsPause
-
 // Deliveries is how many owners a ticket may have before it is rejected.
 const Deliveries = maxDeliveries
 

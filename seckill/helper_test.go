@@ -21,6 +21,7 @@ import (
 	"miaosha/order"
 	"miaosha/seckill"
 	"miaosha/seckill/audit"
+	"miaosha/seckill/captcha"
 	"miaosha/seckill/gate"
 	"miaosha/seckill/sandbox/sandboxtest"
 )
@@ -160,7 +161,7 @@ func (s *shop) secret() []byte { return []byte("a secret of thirty-two bytes for
 // engine returns an Engine that does not run yet. change may be nil.
 func (s *shop) engine(change func(*seckill.Config, *seckill.Deps)) *seckill.Engine {
 	s.Helper()
-	cfg := seckill.Config{Captcha: "off", Gate: "redis", GateFactor: 5, PathTTL: time.Minute, MaxInFlight: 4096, QMax: 20000, Optimisations: seckill.AllOptimisations()}
+	cfg := seckill.Config{Gate: "redis", GateFactor: 5, PathTTL: time.Minute, MaxInFlight: 4096, QMax: 20000, Optimisations: seckill.AllOptimisations()}
 	deps := seckill.Deps{Redis: s.rdb, Sales: s.sales, Orders: s.orders,
 		Secret: s.secret(), Log: slog.New(slog.NewTextHandler(s.log, nil))}
 	if change != nil {
@@ -177,6 +178,11 @@ func (s *shop) engine(change func(*seckill.Config, *seckill.Deps)) *seckill.Engi
 		s.Fatal(err)
 	}
 	return e
+}
+
+// sums returns the sums of a process, which tell their answers.
+func (s *shop) sums(e *seckill.Engine) *captcha.Sums {
+	return captcha.New(captcha.Config{Kind: "math", Answers: true}, goods.NewCache(s.sales), nil, e.Shared())
 }
 
 // retryBuy buys again and again until the reply is not busy.

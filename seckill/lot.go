@@ -18,7 +18,6 @@ const (
 // lot decides in which order the requests for an address of a sale's first second go to the big gate. Without it the fastest
 // program is first; with it all users who asked in that second have the same chance. Without sums there is no lot.
 type lot struct {
-	cfg   Config
 	clock *gate.Clock
 	paths *paths // with the key of purpose.Lot
 }
@@ -26,9 +25,6 @@ type lot struct {
 // wait returns when it is the user's turn. After the last turn it returns at once. It returns ErrBusy if ctx ends first.
 // What bounds the requests that wait is the limit of sums: each has used one up.
 func (l *lot) wait(ctx context.Context, sale goods.Sale, user int64) error {
-	if l.cfg.Captcha == "off" {
-		return nil
-	}
 	now := l.clock.Now()
 	left := l.turn(sale, user, now).Sub(now)
 	if left <= 0 {

@@ -68,19 +68,21 @@ func TestTurns(t *testing.T) {
 func TestPeopleGetUnitsBesideBots(t *testing.T) {
 	const each, stock = 40, 20
 	for _, c := range []struct {
-		captcha     string
+		lot         bool
 		least, most int // units of the people
-	}{{"math", 2, stock - 2}, {"off", 0, 0}} {
+	}{{true, 2, stock - 2}, {false, 0, 0}} {
 		synctest.Test(t, func(t *testing.T) {
-			l := &lot{cfg: Config{Captcha: c.captcha}, clock: gate.NewClock(gate.New(nil, "", time.Second)), paths: newPaths(secret)}
+			l := &lot{clock: gate.NewClock(gate.New(nil, "", time.Second)), paths: newPaths(secret)}
 			sale := goods.Sale{ID: 7, StartsAt: l.clock.Now()}
 			let := make(chan int64, 2*each) // through to the big gate, in this order
 			for n := range int64(each) {
 				for user, reacts := range map[int64]time.Duration{n + 1: time.Millisecond, 1000 + n: time.Duration(5+n*12) * time.Millisecond} {
 					go func() {
 						time.Sleep(reacts)
-						if err := l.wait(t.Context(), sale, user); err != nil {
-							t.Errorf("user %d: %v", user, err)
+						if c.lot {
+							if err := l.wait(t.Context(), sale, user); err != nil {
+								t.Errorf("user %d: %v", user, err)
+							}
 						}
 						let <- user
 					}()
@@ -95,24 +97,20 @@ func TestPeopleGetUnitsBesideBots(t *testing.T) {
 			for range 2*each - stock {
 				<-let
 			}
-			if t.Logf("captcha %s: of %d units the people get %d", c.captcha, stock, people); people < c.least || people > c.most {
-				t.Errorf("captcha %s: of %d units the people get %d, want %d to %d", c.captcha, stock, people, c.least, c.most)
+			if t.Logf("with a lot %t: of %d units the people get %d", c.lot, stock, people); people < c.least || people > c.most {
+				t.Errorf("with a lot %t: of %d units the people get %d, want %d to %d", c.lot, stock, people, c.least, c.most)
 			}
 		})
 	}
 }
 
-// A request whose client is gone does not wait for its turn, and without sums there is no lot.
+// A request whose client is gone does not wait for its turn.
 func TestTheLotEndsWithTheRequest(t *testing.T) {
-	l := &lot{cfg: Config{Captcha: "math"}, clock: gate.NewClock(gate.New(nil, "", time.Second)), paths: newPaths(secret)}
+	l := &lot{clock: gate.NewClock(gate.New(nil, "", time.Second)), paths: newPaths(secret)}
 	sale := goods.Sale{ID: 7, StartsAt: l.clock.Now()}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := l.wait(ctx, sale, 1); !errors.Is(err, ErrBusy) {
 		t.Errorf("with a request that is over: %v, want ErrBusy", err)
-	}
-	l.cfg.Captcha = "off"
-	if err := l.wait(ctx, sale, 1); err != nil {
-		t.Errorf("without sums: %v", err)
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"miaosha/goods"
-	"miaosha/seckill"
+	"miaosha/seckill/captcha"
 	"miaosha/seckill/gate"
 	"miaosha/seckill/sandbox/sandboxtest"
 )
@@ -43,7 +43,7 @@ var (
 )
 
 // buy goes on until one of the crowd has a ticket, or the sale is sold out.
-func (c crowd) buy(s *shop, e *process, sale, user int64, opening time.Time) {
+func (c crowd) buy(s *shop, e *process, sums *captcha.Sums, sale, user int64, opening time.Time) {
 	ctx, token := s.Context(), strconv.FormatInt(user, 10)
 	far := func(step func() error) error {
 		time.Sleep(c.distance())
@@ -51,7 +51,7 @@ func (c crowd) buy(s *shop, e *process, sale, user int64, opening time.Time) {
 		return step()
 	}
 	draw := func() (answer string) {
-		far(func() error { _, _, err := e.Captcha(ctx, sale, user, token); return err })
+		far(func() error { _, _, err := sums.Draw(ctx, sale, user, token); return err })
 		answer, _, _ = strings.Cut(s.rdb.Get(ctx, gate.SumOfSale(sale, token).Key()).Val(), " ")
 		return answer
 	}
@@ -66,7 +66,10 @@ func (c crowd) buy(s *shop, e *process, sale, user int64, opening time.Time) {
 	}
 	for e.Now().Before(opening.Add(20 * time.Second)) {
 		var early goods.NotStartedError
-		err := far(func() error { _, _, err := e.Path(ctx, sale, user, token, answer); return err })
+		err := far(func() error {
+			_, _, err := e.Path(ctx, sale, user, token, sums.Answer(sale, user, token, answer))
+			return err
+		})
 		if err == nil {
 			err = far(func() error { _, err := e.Buy(ctx, sale, user); return err })
 			if err == nil {
@@ -90,7 +93,8 @@ func (c crowd) buy(s *shop, e *process, sale, user int64, opening time.Time) {
 func rush(t *testing.T, crowds ...crowd) (units []int) {
 	t.Helper()
 	s := newShop(t, 1)
-	e := s.start(func(cfg *seckill.Config, _ *seckill.Deps) { cfg.Captcha = "math" })
+	e := s.start(nil)
+	sums := s.sums(e.Engine)
 	opening := e.Now().Add(3 * time.Second)
 	sale, err := s.sales.Sell(t.Context(), goods.Item{Title: "milk"}, goods.Terms{Price: 1, Total: 20, StartsAt: opening, EndsAt: opening.Add(time.Hour)})
 	if err != nil {
@@ -99,7 +103,7 @@ func rush(t *testing.T, crowds ...crowd) (units []int) {
 	var all sync.WaitGroup
 	for i, c := range crowds {
 		for n := range 40 {
-			all.Go(func() { c.buy(s, e, sale, int64(1000*i+n+1), opening) })
+			all.Go(func() { c.buy(s, e, sums, sale, int64(1000*i+n+1), opening) })
 		}
 	}
 	all.Wait()

@@ -12,7 +12,7 @@ import (
 func TestAnAddressWaitsForItsTurnInTheLot(t *testing.T) {
 	t.Parallel()
 	s := newShop(t, 1)
-	e := s.engine(func(cfg *seckill.Config, _ *seckill.Deps) { cfg.Captcha, cfg.CaptchaAnswers = "math", true }) // it does not run, so its clock is this one
+	e := s.engine(nil) // it does not run, so its clock is this one
 	opening := time.Now()
 	sale, err := s.sales.Sell(t.Context(), goods.Item{Title: "milk"}, goods.Terms{Price: 1, Total: 20, StartsAt: opening, EndsAt: opening.Add(time.Hour)})
 	if err == nil {
@@ -21,11 +21,12 @@ func TestAnAddressWaitsForItsTurnInTheLot(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, answer, err := e.Captcha(t.Context(), sale, 1, "token")
+	sums := s.sums(e)
+	_, answer, err := sums.Draw(t.Context(), sale, 1, "token")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := e.Path(t.Context(), sale, 1, "token", answer); err != nil {
+	if _, _, err := e.Path(t.Context(), sale, 1, "token", sums.Answer(sale, 1, "token", answer)); err != nil {
 		t.Fatal(err)
 	}
 	if took := time.Since(opening); took < seckill.LotOpen { //timing: at least: the clock starts before

@@ -22,7 +22,7 @@ func (s *shop) issued(e *process, first, last int64) (n int) {
 	s.Helper()
 	for user := first; user <= last; user++ {
 		sandboxtest.Until(s, "the big gate replies", func() bool {
-			_, _, err := e.Path(s.Context(), s.sale, user, "token", "")
+			_, _, err := e.Path(s.Context(), s.sale, user, "token", nil)
 			if err == nil {
 				n++
 			} else if !errors.As(err, &seckill.TooManyError{}) && !errors.Is(err, seckill.ErrBusy) {
@@ -69,7 +69,7 @@ func TestHoardersDoNotKeepASaleUnsold(t *testing.T) {
 		t.Errorf("%v wasted addresses were counted, want one for each hoarder", n)
 	}
 	for user := int64(first); user <= last; user++ {
-		path, _, err := e.Path(t.Context(), s.sale, user, "token", "")
+		path, _, err := e.Path(t.Context(), s.sale, user, "token", nil)
 		if got, bad := e.CheckPath(s.sale, "token", path); err != nil || bad != nil || got != user {
 			t.Errorf("the address of user %d: %d, %v, %v", user, got, err, bad)
 		}

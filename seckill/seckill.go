@@ -55,7 +55,6 @@ type Engine struct {
 	paths       *paths
 	lot         *lot
 	bigGate     *bigGate
-	captchas    *captchas
 	lanes       *lanes
 	queue       *orderQueue
 	results     *resultReader
@@ -85,7 +84,6 @@ func New(cfg Config, d Deps) (*Engine, error) {
 		e.trace = untraced{}
 	}
 	e.clock = gate.NewClock(gates)
-	e.captchas = &captchas{cfg: cfg, gate: gates, clock: e.clock, metrics: m}
 	e.subscribers = &subscribers{trace: e.trace}
 	acks := &acks{gate: gates, orders: owners, limit: cfg.QMax, metrics: m, trace: e.trace}
 	settler := &settler{cfg: cfg, db: d.DB, orders: d.Orders, gate: background, acks: acks, subscribers: e.subscribers, metrics: m, trace: e.trace}
@@ -95,7 +93,7 @@ func New(cfg Config, d Deps) (*Engine, error) {
 	e.rebuilder = &rebuilder{db: d.DB, gate: background, orders: d.Orders, qmax: cfg.QMax, metrics: m}
 	e.rebuilder.closing, e.rebuilder.end = context.WithCancel(context.Background())
 	e.paths = newPaths(d.Secret)
-	e.lot = &lot{cfg: cfg, clock: e.clock, paths: newMACs(purpose.Lot.Key(d.Secret))}
+	e.lot = &lot{clock: e.clock, paths: newMACs(purpose.Lot.Key(d.Secret))}
 	e.bigGate = &bigGate{cfg: cfg, gate: gates, rebuilder: e.rebuilder, metrics: m}
 	direct := newDirect(cfg, d.DB, settler, d.Orders, e.queue, m)
 	e.lanes = newLanes(cfg, gates, e.queue, direct, e.rebuilder, facts, m, e.trace)
@@ -228,47 +226,11 @@ func (e *Engine) Clicks() map[int64]int64 { return e.lanes.count() }
 // tick of reconcile. It does not wait.
 func (e *Engine) UnitsReturned() { e.reconciler.rounds.Soon() }
 
-// Captcha draws a sum for a session and a sale, as a PNG. Its answer is kept for a minute, in place of any former one.
-// answer is "" unless Config.CaptchaAnswers is set for a load tool. Refusals: goods.ErrNoSale, goods.ErrEnded, ErrBusy.
-func (e *Engine) Captcha(ctx context.Context, sale, user int64, token string) (png []byte, answer string, err error) {
-	began := time.Now()
-	s, _, err := e.cache.Sale(ctx, sale)
-	if err != nil {
-		return nil, "", err
-	}
-	drawn, answer, err := e.captchas.drawFor(ctx, s, token, 0)
-	if err != nil {
-		return nil, "", err
-	}
-	defer e.trace.SumDrawn(sale, user, began)
-	return drawCaptcha(drawn.text()), answer, nil
-}
-
-// CaptchaWords is Captcha for a buyer who cannot see a picture: the sum spelled out, in Chinese or English, under the
-// same rules. A program reads words as easily as a person does. So the caller limits them more strictly than pictures, and
-// an answer that comes faster than a person can listen is judged only after that time.
-func (e *Engine) CaptchaWords(ctx context.Context, sale, user int64, token string, chinese bool) (words, answer string, err error) {
-	began := time.Now()
-	s, _, err := e.cache.Sale(ctx, sale)
-	if err != nil {
-		return "", "", err
-	}
-	drawn, answer, err := e.captchas.drawFor(ctx, s, token, wordsPause)
-	if err != nil {
-		return "", "", err
-	}
-	e.trace.SumDrawn(sale, user, began)
-	return drawn.words(chinese), answer, nil
-}
-
-// CaptchaOn reports whether Path requires the answer to a sum.
-func (e *Engine) CaptchaOn() bool { return e.cfg.Captcha != "off" }
-
-// Path returns a user's hidden address of a sale, inside the window and while the big gate has room. captcha is the user's
-// answer; every try, right or wrong, uses the sum up, but the right answer to a sum that a newer one replaced. Requests of the
-// first second are answered in the order of a lot. Refusals: goods.ErrNoSale, goods.NotStartedError, goods.ErrEnded,
-// goods.ErrPaused, goods.ErrSoldOut, ErrWrongCaptcha, ErrStaleCaptcha, TooManyError, ErrBusy.
-func (e *Engine) Path(ctx context.Context, sale, user int64, token, captcha string) (path string, expiry time.Time, err error) {
+// Path returns a user's hidden address of a sale, inside the window and while the big gate has room. sum is the user's
+// answer, nil where the shop asks for none; it is judged only inside the window, and its refusal is returned. Requests of the first
+// second are answered in the order of a lot. Refusals: goods.ErrNoSale, goods.NotStartedError, goods.ErrEnded, goods.ErrPaused,
+// goods.ErrSoldOut, TooManyError, ErrBusy.
+func (e *Engine) Path(ctx context.Context, sale, user int64, token string, sum Sum) (path string, expiry time.Time, err error) {
 	s, _, err := e.cache.Sale(ctx, sale)
 	if err != nil {
 		return "", time.Time{}, err
@@ -277,15 +239,14 @@ func (e *Engine) Path(ctx context.Context, sale, user int64, token, captcha stri
 		return "", time.Time{}, err
 	}
 	began := time.Now()
-	if err := e.captchas.check(ctx, gate.SumOfSale(sale, token), captcha); err != nil {
-		return "", time.Time{}, err
-	}
-	if e.CaptchaOn() {
-		e.trace.SumSolved(sale, user, began)
-	}
-	began = time.Now()
-	if err := e.lot.wait(ctx, s, user); err != nil {
-		return "", time.Time{}, err
+	if sum != nil { // without sums there is no lot: nothing would bound the requests that wait
+		if err := sum.Check(ctx); err != nil {
+			return "", time.Time{}, err
+		}
+		began = time.Now()
+		if err := e.lot.wait(ctx, s, user); err != nil {
+			return "", time.Time{}, err
+		}
 	}
 	if expiry, err = e.bigGate.admit(ctx, sale, user, e.clock.Now()); err != nil {
 		return "", time.Time{}, err

@@ -282,7 +282,7 @@ func (s *simulation) boot(p *simProcess) {
 		return c, nil
 	})
 	p.orders = order.New(p.pool, order.Config{PayWithin: s.plan.payWithin})
-	cfg := Config{Captcha: "off", Gate: "redis", GateFactor: 5, PathTTL: time.Minute, MaxInFlight: 100, QMax: s.plan.qmax, Optimisations: AllOptimisations()}
+	cfg := Config{Gate: "redis", GateFactor: 5, PathTTL: time.Minute, MaxInFlight: 100, QMax: s.plan.qmax, Optimisations: AllOptimisations()}
 	var err error
 	p.Engine, err = New(cfg, Deps{DB: p.pool, Redis: p.rdb, Sales: goods.New(p.pool), Orders: p.orders,
 		Secret: []byte("a secret of thirty-two bytes ...."), Log: slog.New(simLog{s})})

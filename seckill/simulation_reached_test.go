@@ -44,8 +44,6 @@ var beyondSimulation = map[string]string{
 	"counter: miaosha_addresses_wasted_total":    "TestBigGateFollowsItsModel",
 	"path: TooManyError":                         "TestBigGateFollowsItsModel",
 	"path: goods.ErrNoSale":                      "the gate is asked, and not the cache before it",
-	"path: ErrWrongCaptcha":                      "there are no sums",
-	"path: ErrStaleCaptcha":                      "there are no sums",
 	"script: draw":                               "there are no sums",
 	"script: take":                               "there are no sums",
 	"counter: miaosha_gate_faults_total captcha": "there are no sums",
@@ -66,7 +64,7 @@ var beyondSimulation = map[string]string{
 }
 
 // partsBeside are files of parts that the simulation does not run. Their lines of the log are not asked for.
-var partsBeside = []string{"captcha.go", "warm.go", "seckill.go"}
+var partsBeside = []string{"warm.go", "seckill.go"}
 
 // reach counts what has happened. The goroutines of tasks call it too.
 func (s *simulation) reach(kind, what string) {
@@ -160,7 +158,7 @@ func (s *simulation) reachMetrics(p *simProcess) {
 // simRefusals are the refusals that comments name.
 var simRefusals = map[string]func(error) bool{
 	"goods.ErrNoSale": is(goods.ErrNoSale), "goods.ErrEnded": is(goods.ErrEnded), "goods.ErrPaused": is(goods.ErrPaused),
-	"goods.ErrSoldOut": is(goods.ErrSoldOut), "ErrBusy": is(ErrBusy), "ErrWrongCaptcha": is(ErrWrongCaptcha), "ErrStaleCaptcha": is(ErrStaleCaptcha),
+	"goods.ErrSoldOut": is(goods.ErrSoldOut), "ErrBusy": is(ErrBusy),
 	"goods.NotStartedError": func(err error) bool { return errors.As(err, new(goods.NotStartedError)) },
 	"TooManyError":          func(err error) bool { return errors.As(err, new(TooManyError)) },
 }

@@ -19,6 +19,7 @@ import (
 	"miaosha/order"
 	"miaosha/seckill"
 	"miaosha/seckill/admin"
+	"miaosha/seckill/captcha"
 	"miaosha/seckill/lab"
 	"miaosha/user"
 
@@ -67,7 +68,7 @@ func TestWhatTheStaffDoesOutsidePostgresIsALine(t *testing.T) {
 	t.Cleanup(func() { sessions.Close() })
 	users, sales, orders := user.New(db, rdb, secret, user.Config{}, log), goods.New(db), order.New(db, order.Config{PayWithin: time.Minute})
 	cache := goods.NewCache(sales)
-	rush, err := seckill.New(seckill.Config{Captcha: "off", Gate: "off", GateFactor: 5, PathTTL: time.Minute, MaxInFlight: 10, QMax: 100, Optimisations: seckill.AllOptimisations()},
+	rush, err := seckill.New(seckill.Config{Gate: "off", GateFactor: 5, PathTTL: time.Minute, MaxInFlight: 10, QMax: 100, Optimisations: seckill.AllOptimisations()},
 		seckill.Deps{DB: db, Redis: rdb, Sales: sales, Cache: cache, Orders: orders, Secret: secret, Log: log})
 	must(err)
 	jobs := NewLab(lab.Stores{}, log) // nothing runs them, but the three that are waited for
@@ -77,7 +78,7 @@ func TestWhatTheStaffDoesOutsidePostgresIsALine(t *testing.T) {
 	}
 	jobs.without = func(context.Context, lab.Stores, string) (lab.WithoutResult, error) { return lab.WithoutResult{}, nil }
 	s, err := New(Config{Rate: "off", IPRate: "off", TimeZone: "UTC", Cashier: "off"}, Deps{Users: users, Sessions: sessions, Cache: cache, Orders: orders,
-		Rush: rush, Admin: admin.New(staff, order.Config{PayWithin: time.Minute}, nil), Lab: jobs, Log: log, Secret: secret, Sandbox: true,
+		Rush: rush, Sums: captcha.New(captcha.Config{Kind: "off"}, cache, nil, rush.Shared()), Admin: admin.New(staff, order.Config{PayWithin: time.Minute}, nil), Lab: jobs, Log: log, Secret: secret, Sandbox: true,
 		Demo: &Demo{Bots: idleBots{idle{new(bool)}}, Teacher: idleTeacher{idle{new(bool)}}}}, "")
 	must(err)
 	_, err = sales.Sell(t.Context(), goods.Item{Title: "T"}, goods.Terms{Price: 1, Total: 5, StartsAt: time.Now().Add(-time.Minute), EndsAt: time.Now().Add(time.Hour)})

@@ -19,6 +19,7 @@ import (
 	"miaosha/order"
 	"miaosha/seckill"
 	"miaosha/seckill/admin"
+	"miaosha/seckill/captcha"
 	"miaosha/seckill/lab/throwaway"
 	"miaosha/user"
 )
@@ -63,8 +64,8 @@ var refusals = []refusal{
 	{err: user.ErrStaffPassword, status: 403, code: "forbidden", zh: "工作人员不能用短信验证码重设密码，请让管理员用 miaosha admin 命令重设",
 		en: "The staff sets no password by code; an administrator sets it with the command miaosha admin"},
 	{err: user.ErrSMSOff, status: 403, code: "forbidden", zh: "本店不发送短信验证码", en: "This shop sends no codes"},
-	{err: seckill.ErrWrongCaptcha, status: 403, code: "wrong_captcha", zh: "答案不对，请换一题再算", en: "Wrong answer, please solve a new sum"},
-	{err: seckill.ErrStaleCaptcha, status: 403, code: "stale_captcha", zh: "这道题已被更新的一道替换（可能在另一个页面），请重新作答", en: "A newer sum has replaced this one, maybe in another tab; please solve a new sum"},
+	{err: captcha.ErrWrong, status: 403, code: "wrong_captcha", zh: "答案不对，请换一题再算", en: "Wrong answer, please solve a new sum"},
+	{err: captcha.ErrStale, status: 403, code: "stale_captcha", zh: "这道题已被更新的一道替换（可能在另一个页面），请重新作答", en: "A newer sum has replaced this one, maybe in another tab; please solve a new sum"},
 	{err: seckill.ErrBadPath, status: 403, code: "bad_path", zh: "抢购地址无效或已过期，请重新领取", en: "This address is not yours or has run out; get a new one"},
 	{err: user.ErrDisabled, status: 403, code: "disabled", zh: "该账号已被停用，请联系店铺", en: "This account is disabled, please ask the shop"},
 	{err: errNewPassword, status: 403, code: "new_password", zh: "这个密码是系统生成的，请先改成自己的密码", en: "This password was made for you, please choose your own first"},

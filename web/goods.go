@@ -281,7 +281,7 @@ func (s *Server) makeDetail(g goods.Sale, now time.Time, left int, held *goods.H
 		PayWithin int    `json:"pay_within"` // seconds
 		Held      *int   `json:"held,omitempty"`
 		BackAt    string `json:"back_at,omitempty"`
-	}{saleJSON: s.newSaleJSON(g, now, left, zh), Detail: g.Detail, Captcha: s.Rush.CaptchaOn(), PayWithin: int(s.Orders.PayWithin().Seconds())}
+	}{saleJSON: s.newSaleJSON(g, now, left, zh), Detail: g.Detail, Captcha: s.Sums.On(), PayWithin: int(s.Orders.PayWithin().Seconds())}
 	if !zh && g.DetailEN != "" {
 		out.Detail = g.DetailEN
 	}

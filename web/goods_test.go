@@ -23,6 +23,7 @@ import (
 	"miaosha/goods"
 	"miaosha/order"
 	"miaosha/seckill"
+	"miaosha/seckill/captcha"
 	"miaosha/seckill/sandbox/sandboxtest"
 	"miaosha/web"
 )
@@ -339,13 +340,13 @@ func openCatalogue(t testing.TB, life ...time.Duration) catalogue {
 	for _, d := range life {
 		cache.SetLife(goods.Config{CatalogueLife: d})
 	}
-	rush, err := seckill.New(seckill.Config{Captcha: "math", Gate: "off", GateFactor: 5, PathTTL: time.Minute, MaxInFlight: 1, QMax: 1, Optimisations: seckill.AllOptimisations()},
+	rush, err := seckill.New(seckill.Config{Gate: "off", GateFactor: 5, PathTTL: time.Minute, MaxInFlight: 1, QMax: 1, Optimisations: seckill.AllOptimisations()},
 		seckill.Deps{DB: db, Sales: sales, Cache: cache, Secret: make([]byte, 32), Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	s, err := web.New(web.Config{Rate: "off", IPRate: "off", TimeZone: "UTC", Cashier: "off"},
-		web.Deps{Cache: cache, Rush: rush, Orders: order.New(db, order.Config{PayWithin: 15 * time.Minute}), Log: slog.New(slog.DiscardHandler), Secret: make([]byte, 32)}, "")
+		web.Deps{Cache: cache, Rush: rush, Sums: captcha.New(captcha.Config{Kind: "math"}, cache, nil, rush.Shared()), Orders: order.New(db, order.Config{PayWithin: 15 * time.Minute}), Log: slog.New(slog.DiscardHandler), Secret: make([]byte, 32)}, "")
 	if err != nil {
 		t.Fatal(err)
 	}

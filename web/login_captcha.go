@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"net/http"
 
-	"miaosha/seckill"
+	"miaosha/seckill/captcha"
 	"miaosha/seckill/purpose"
 )
 
@@ -18,7 +18,7 @@ func (s *Server) loginCaptcha(w http.ResponseWriter, r *http.Request) error {
 
 // drawSum draws a sum that is bound to a cookie of this name, under the limits of a route.
 func (s *Server) drawSum(w http.ResponseWriter, r *http.Request, of purpose.Purpose, cookie, route string) error {
-	if !s.Rush.CaptchaOn() {
+	if !s.Sums.On() {
 		return errNoPage
 	}
 	browser := rand.Text()
@@ -30,7 +30,7 @@ func (s *Server) drawSum(w http.ResponseWriter, r *http.Request, of purpose.Purp
 		if err := s.allow(s.limitsOf(route), r, 0); err != nil {
 			return err
 		}
-		png, answer, err := s.Rush.DrawVisitorSum(r.Context(), of, browser)
+		png, answer, err := s.Sums.DrawVisitor(r.Context(), of, browser)
 		if err != nil {
 			return err
 		}
@@ -42,7 +42,7 @@ func (s *Server) drawSum(w http.ResponseWriter, r *http.Request, of purpose.Purp
 		if err := s.allow(s.limitsOf(route+"?kind=words"), r, 0); err != nil {
 			return err
 		}
-		question, answer, err := s.Rush.SpellVisitorSum(r.Context(), of, browser, chinese(r))
+		question, answer, err := s.Sums.SpellVisitor(r.Context(), of, browser, chinese(r))
 		if err != nil {
 			return err
 		}
@@ -64,7 +64,7 @@ func (s *Server) setSum(w http.ResponseWriter, r *http.Request, cookie, browser,
 // solved judges the answer to the browser's sum, which is used up unless it is no number. It reports false for no answer, and
 // when the shop asks for no sums. A wrong answer is an error.
 func (s *Server) solved(r *http.Request, answer string) (bool, error) {
-	if answer == "" || !s.Rush.CaptchaOn() {
+	if answer == "" || !s.Sums.On() {
 		return false, nil
 	}
 	var f inputs
@@ -73,11 +73,11 @@ func (s *Server) solved(r *http.Request, answer string) (bool, error) {
 	}
 	c, err := r.Cookie(s.cookieName(r, "sum"))
 	if err != nil {
-		return false, seckill.ErrWrongCaptcha
+		return false, captcha.ErrWrong
 	}
 	if err := s.allow(s.answerLimits, r, 0); err != nil {
 		return false, err
 	}
-	err = s.Rush.CheckVisitorSum(r.Context(), purpose.LoginSum, c.Value, answer)
+	err = s.Sums.CheckVisitor(r.Context(), purpose.LoginSum, c.Value, answer)
 	return err == nil, err
 }

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"net/http"
 
-	"miaosha/seckill"
+	"miaosha/seckill/captcha"
 	"miaosha/seckill/purpose"
 )
 
@@ -26,7 +26,7 @@ func (s *Server) checkPractice(w http.ResponseWriter, r *http.Request) error {
 	if err := body(w, r, &in, false); err != nil {
 		return err
 	}
-	if !s.Rush.CaptchaOn() {
+	if !s.Sums.On() {
 		return errNoPage
 	}
 	var f inputs
@@ -37,8 +37,8 @@ func (s *Server) checkPractice(w http.ResponseWriter, r *http.Request) error {
 	if c, err := r.Cookie(s.cookieName(r, "practice")); err == nil {
 		browser = c.Value
 	}
-	err := s.Rush.CheckVisitorSum(r.Context(), purpose.PracticeSum, browser, in.Captcha)
-	if err != nil && !errors.Is(err, seckill.ErrWrongCaptcha) {
+	err := s.Sums.CheckVisitor(r.Context(), purpose.PracticeSum, browser, in.Captcha)
+	if err != nil && !errors.Is(err, captcha.ErrWrong) {
 		return err
 	}
 	return ok(w, 200, struct {

@@ -30,7 +30,7 @@ func (s *Server) captchaPicture(w http.ResponseWriter, r *http.Request, sale, us
 	if err := s.allow(s.limitsOf("GET /api/sales/{id}/captcha"), r, userID); err != nil {
 		return err
 	}
-	png, answer, err := s.Rush.Captcha(r.Context(), sale, userID, s.token(r))
+	png, answer, err := s.Sums.Draw(r.Context(), sale, userID, s.token(r))
 	if err != nil {
 		return err
 	}
@@ -44,7 +44,7 @@ func (s *Server) captchaWords(w http.ResponseWriter, r *http.Request, sale, user
 	if err := s.allow(s.limitsOf("GET /api/sales/{id}/captcha?kind=words"), r, userID); err != nil {
 		return err
 	}
-	question, answer, err := s.Rush.CaptchaWords(r.Context(), sale, userID, s.token(r), chinese(r))
+	question, answer, err := s.Sums.Spell(r.Context(), sale, userID, s.token(r), chinese(r))
 	if err != nil {
 		return err
 	}
@@ -68,13 +68,13 @@ func (s *Server) path(w http.ResponseWriter, r *http.Request, session user.Sessi
 	if err := body(w, r, &in, true); err != nil {
 		return err
 	}
-	if s.Rush.CaptchaOn() {
+	if s.Sums.On() {
 		var f inputs
 		if f.sum(&in.Captcha); f.err() != nil {
 			return f.err()
 		}
 	}
-	path, expiry, err := s.Rush.Path(r.Context(), sale, session.UserID, s.token(r), in.Captcha)
+	path, expiry, err := s.Rush.Path(r.Context(), sale, session.UserID, s.token(r), s.Sums.Answer(sale, session.UserID, s.token(r), in.Captcha))
 	if err != nil {
 		return err
 	}

@@ -19,8 +19,8 @@ type sourceFunc struct {
 // stepSources names what does each step of a ticket: a file, a function in it (receiver.name; "" is the whole file), and a part of
 // the line that decides.
 var stepSources = map[string][][3]string{
-	"sum_drawn":    {{"seckill/captcha.go", "captchas.draw", "SaveCaptcha("}},
-	"sum_solved":   {{"seckill/captcha.go", "captchas.check", "TakeCaptcha("}},
+	"sum_drawn":    {{"seckill/captcha/captcha.go", "Sums.draw", "SaveCaptcha("}},
+	"sum_solved":   {{"seckill/captcha/captcha.go", "Sums.check", "TakeCaptcha("}},
 	"address":      {{"seckill/path.go", "bigGate.admit", "b.gate.Path("}, {"seckill/path.go", "paths.sign", "p.mac("}},
 	"click":        {{"seckill/lane.go", "lane.click", "l.in <- c"}},
 	"batch":        {{"seckill/lane.go", "lanes.runLane", "len(batch) < ls.batch"}},

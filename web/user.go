@@ -142,7 +142,7 @@ func (s *Server) sendCode(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	// The browser keeps its secret: a second click, or another tab, makes no code useless.
-	from := user.From{Addr: s.clientIP(r), Browser: rand.Text(), Solved: solved || !s.Rush.CaptchaOn()}
+	from := user.From{Addr: s.clientIP(r), Browser: rand.Text(), Solved: solved || !s.Sums.On()}
 	if c, err := r.Cookie(s.cookieName(r, "code")); err == nil && len(c.Value) == len(from.Browser) {
 		from.Browser = c.Value
 	}
@@ -221,7 +221,7 @@ func (s *Server) usesCode(w http.ResponseWriter, r *http.Request, in any, form *
 	if err != nil {
 		return from, err
 	}
-	from = user.From{Addr: s.clientIP(r), Solved: solved || !s.Rush.CaptchaOn()}
+	from = user.From{Addr: s.clientIP(r), Solved: solved || !s.Sums.On()}
 	if c, err := r.Cookie(s.cookieName(r, "code")); err == nil {
 		from.Browser = c.Value
 	}
@@ -267,7 +267,7 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) error {
 	}
 	loggedIn, err := s.Users.Login(r.Context(), in.Phone, in.Password, from)
 	switch {
-	case errors.Is(err, user.ErrBusy) && s.Rush.CaptchaOn() && !solved: // at the door, or behind it
+	case errors.Is(err, user.ErrBusy) && s.Sums.On() && !solved: // at the door, or behind it
 		return user.ErrSolveFirst
 	case errors.Is(err, user.ErrBusy):
 		return user.ErrBusy

@@ -29,6 +29,7 @@ import (
 	"miaosha/order"
 	"miaosha/seckill"
 	"miaosha/seckill/admin"
+	"miaosha/seckill/captcha"
 	"miaosha/seckill/live"
 	"miaosha/seckill/payment"
 	"miaosha/seckill/purpose"
@@ -132,6 +133,7 @@ type Deps struct {
 	Cache    *goods.Cache
 	Orders   *order.Store
 	Rush     *seckill.Engine
+	Sums     *captcha.Sums // nil: none are asked for
 	Bans     *user.Bans    // nil: no one is banned
 	Counts   *live.Counts  // nil: nothing is counted
 	Live     *live.Monitor // for the live view

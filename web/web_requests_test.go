@@ -33,6 +33,7 @@ import (
 	"miaosha/seckill"
 	"miaosha/seckill/admin"
 	"miaosha/seckill/audit"
+	"miaosha/seckill/captcha"
 	"miaosha/seckill/lab"
 	"miaosha/seckill/live"
 	"miaosha/seckill/payment"
@@ -194,7 +195,7 @@ func openWorldOn(t *testing.T, seed uint64, db *pgxpool.Pool) *world {
 	sales, orders := goods.New(w.db), order.New(w.db, order.Config{PayWithin: 15 * time.Second})
 	cache := goods.NewCache(sales)
 	steps := trace.New()
-	rush, err := seckill.New(seckill.Config{Captcha: "math", CaptchaAnswers: true, Gate: "redis", GateFactor: 5, PathTTL: time.Minute, MaxInFlight: 4096, QMax: 20_000, Optimisations: seckill.AllOptimisations()},
+	rush, err := seckill.New(seckill.Config{Gate: "redis", GateFactor: 5, PathTTL: time.Minute, MaxInFlight: 4096, QMax: 20_000, Optimisations: seckill.AllOptimisations()},
 		seckill.Deps{DB: w.db, Redis: w.rdb, Sales: sales, Cache: cache, Orders: orders, Secret: secret, Trace: steps, Log: log})
 	must(err)
 	orders.OnUnitsReturned(rush.UnitsReturned)
@@ -209,7 +210,7 @@ func openWorldOn(t *testing.T, seed uint64, db *pgxpool.Pool) *world {
 	must(err)
 	cfg := Config{Rate: "10", IPRate: "400", TimeZone: "UTC", Cashier: "sandbox", NotifySecret: "notify-notify-notify-notify-notify", TrustedProxies: []string{"10.0.0.0/8"}}
 	figures := live.New(live.Deps{DB: w.db, Redis: w.rdb, Engine: rush, Trace: steps, Counts: live.NewCounts(), Log: log})
-	w.s, err = New(cfg, Deps{Live: figures, Users: w.users, Sessions: w.sessions, Cache: cache, Orders: orders, Rush: rush, Admin: admin.New(w.db, order.Config{PayWithin: time.Minute}, rush.UnitsReturned), Tickets: admin.NewTickets(w.db, w.rdb), Provider: payment.New(payment.Config{Name: "provider"}), Lab: jobs, Log: log, Secret: secret}, "http://"+tcp.Addr().String())
+	w.s, err = New(cfg, Deps{Live: figures, Users: w.users, Sessions: w.sessions, Cache: cache, Orders: orders, Rush: rush, Sums: captcha.New(captcha.Config{Kind: "math", Answers: true}, cache, steps, rush.Shared()), Admin: admin.New(w.db, order.Config{PayWithin: time.Minute}, rush.UnitsReturned), Tickets: admin.NewTickets(w.db, w.rdb), Provider: payment.New(payment.Config{Name: "provider"}), Lab: jobs, Log: log, Secret: secret}, "http://"+tcp.Addr().String())
 	must(err)
 	w.makeSales(sales)
 	w.pages = slices.Sorted(maps.Keys(w.s.assets.files))

@@ -22,7 +22,7 @@ type promise struct {
 }
 
 var promises = []promise{
-	{"scripted captcha", "./seckill", "TestCaptcha", []edit{{"seckill/captcha.go", "if !rightAnswer(want, answer) {", "if !rightAnswer(want, answer) && false {"}}},
+	{"scripted captcha", "./seckill/captcha", "TestCaptcha", []edit{{"seckill/captcha/captcha.go", "if !rightAnswer(want, answer) {", "if !rightAnswer(want, answer) && false {"}}},
 	{"programs at the opening", "./seckill", "TestTurns", []edit{{"seckill/lot.go", "if now.Before(sale.StartsAt.Add(lotOpen)) {", "if false {"}}},
 	{"a token for another purpose", "./web", "TestASumHasOnePurpose", []edit{{"seckill/gate/keys.go", `s.purpose.Name+":"+hex`, `"sum:"+hex`}}},
 	{"a token for another purpose", "./seckill", "TestAnAddressHasTheKeyOfItsPurpose", []edit{{"seckill/purpose/purpose.go", `[]byte("miaosha " + p.Name)`, `[]byte("miaosha ")`}}},

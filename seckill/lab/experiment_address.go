@@ -14,6 +14,7 @@ import (
 
 	"miaosha/goods"
 	"miaosha/seckill"
+	"miaosha/seckill/captcha"
 )
 
 // runAddress lets bots and people compete for 50 units. People need a moment: they see that the sale
@@ -28,18 +29,18 @@ import (
 //
 // Before an address, the shop asks for the result of a sum, its captcha. If a wrong answer may be
 // followed by another, a program guesses until it is right. In the shop a captcha ends with its first
-// answer (seckill/captcha.go): the right answer is refused after a wrong one, and is accepted only
+// answer (seckill/captcha/captcha.go): the right answer is refused after a wrong one, and is accepted only
 // once.
 //
 // The figures are tries: the bots' tries; let_in: successful tries; redis: Redis commands of the
 // tries; bots, people: units sold to them, or captchas they solved.
 func runAddress(ctx context.Context, s Stores, seed uint64) (rows []Finding, err error) {
-	e, err := openEngine(ctx, s, "math", addressUnits)
+	e, err := openEngine(ctx, s, addressUnits)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, e.close(ctx)) }()
-	a := addressRush{engine: e, seed: seed}
+	a := addressRush{engine: e.withSums(), seed: seed}
 	if a.people, err = openCounter(s); err != nil {
 		return nil, err
 	}
@@ -257,7 +258,7 @@ func (a addressRush) oneTryCaptcha(ctx context.Context) (Finding, error) {
 	var tries, letIn, people int
 	answer := func(user int64, given string) (in bool, err error) {
 		switch _, err = a.address(ctx, user, token(user), given); {
-		case errors.Is(err, seckill.ErrWrongCaptcha):
+		case errors.Is(err, captcha.ErrWrong):
 			return false, nil
 		case errors.Is(err, goods.ErrSoldOut): // the answer was right
 			return true, nil

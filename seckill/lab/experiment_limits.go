@@ -30,7 +30,7 @@ import (
 // The figures are asked: requests; redis: requests that reach Redis; bot, people: units sold to
 // them; alive: valid addresses at one time; bound: the big gate's limit; waiting: buyers told to wait.
 func runLimits(ctx context.Context, s Stores, seed uint64) (rows []Finding, err error) {
-	e, err := openEngine(ctx, s, "off", gateUnits)
+	e, err := openEngine(ctx, s, gateUnits)
 	if err != nil {
 		return nil, err
 	}

@@ -15,6 +15,7 @@ import (
 	"miaosha/goods"
 	"miaosha/order"
 	"miaosha/seckill"
+	"miaosha/seckill/captcha"
 )
 
 // workspace is a namespace for one experiment, with a connection pool of the experiment's size.
@@ -89,11 +90,12 @@ type engine struct {
 	config seckill.Config
 	secret []byte
 	redis  redis.UniversalClient
+	sums   *captcha.Sums
 	stop   func() error
 }
 
-// openEngine creates a sale in a schema of its own and starts the shop's engine on it.
-func openEngine(ctx context.Context, s Stores, captcha string, units int) (e engine, err error) {
+// openEngine creates a sale in a schema of its own and starts the shop's engine on it. No sum is asked for; see withSums.
+func openEngine(ctx context.Context, s Stores, units int) (e engine, err error) {
 	if e.redis, err = openRedis(s); err != nil {
 		return e, err
 	}
@@ -113,7 +115,7 @@ func openEngine(ctx context.Context, s Stores, captcha string, units int) (e eng
 		return e, err
 	}
 	e.secret = []byte("the lab has no secret worth keeping")
-	e.config = seckill.Config{Captcha: captcha, CaptchaAnswers: true, Gate: "redis", GateFactor: gateFactor, PathTTL: time.Minute, MaxInFlight: 4096, QMax: 20_000, Optimisations: seckill.AllOptimisations()}
+	e.config = seckill.Config{Gate: "redis", GateFactor: gateFactor, PathTTL: time.Minute, MaxInFlight: 4096, QMax: 20_000, Optimisations: seckill.AllOptimisations()}
 	e.Engine, err = seckill.New(e.config, seckill.Deps{DB: e.db, Redis: e.redis, Sales: sales, Cache: goods.NewCache(sales),
 		Orders: order.New(e.db, order.Config{PayWithin: time.Minute}), Secret: e.secret, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
@@ -134,19 +136,25 @@ func (e engine) close(ctx context.Context) error {
 	return errors.Join(e.stop(), e.workspace.close(ctx), e.redis.Close())
 }
 
+// withSums returns the engine with the shop's sums before its addresses.
+func (e engine) withSums() engine {
+	e.sums = captcha.New(captcha.Config{Kind: "math", Answers: true}, goods.NewCache(goods.New(e.db)), nil, e.Shared())
+	return e
+}
+
 // captchaAnswer returns the answer of a new captcha.
 func (e engine) captchaAnswer(ctx context.Context, user int64, token string) (answer string, err error) {
 	err = retryBusy(ctx, func() (err error) {
-		_, answer, err = e.Captcha(ctx, e.number, user, token)
+		_, answer, err = e.sums.Draw(ctx, e.number, user, token)
 		return err
 	})
 	return answer, err
 }
 
 // address returns a hidden address.
-func (e engine) address(ctx context.Context, user int64, token, captcha string) (path string, err error) {
+func (e engine) address(ctx context.Context, user int64, token, answer string) (path string, err error) {
 	err = retryBusy(ctx, func() (err error) {
-		path, _, err = e.Path(ctx, e.number, user, token, captcha)
+		path, _, err = e.Path(ctx, e.number, user, token, e.sums.Answer(e.number, user, token, answer))
 		return err
 	})
 	return path, err

@@ -83,7 +83,7 @@ func RunWithout(ctx context.Context, s Stores, without string) (r WithoutResult,
 			return r, InvalidError{"without", fmt.Sprintf("there is no %q", without)}
 		}
 	}
-	e, err := openEngine(ctx, s, "off", withoutUnits)
+	e, err := openEngine(ctx, s, withoutUnits)
 	if err != nil {
 		return r, err
 	}

@@ -25,9 +25,9 @@ export default [
     "also": ["验证码技术", "错峰", "verifyCode", "错开请求", "错峰流量", "string类型"],
     "zh": { "taught": "抢之前先算数学验证码，分散请求", "ours": "取地址之前答一道题，图片由我们自己画，也可以换成文字题。答案在 Redis 里 60 秒，`GETDEL` 取出来比，所以只能答一次，对错都作废；答案绑定会话。开始前 30 秒就可以先答，开始后的第一秒按抽签放行，不比谁的程序快。\n锁的系列文章先验证、后限流；这里取地址时先限流，再对答案，猜答案的程序也被挡住。" },
     "en": { "taught": "A math captcha before the address, to spread the rush", "ours": "A sum is answered before an address is granted; its picture is drawn here, or it is asked in words. The answer lies in Redis for 60 s and is taken out with `GETDEL`, so it has one try, right or wrong, and it belongs to the session. It may be solved 30 s ahead, and requests of the first second are let in by lot and not by speed.\nThe articles on locks check first and limit afterwards; here the limit comes before the answer is compared, so a program that guesses is limited too." },
-    "code": [["seckill/captcha.go", "check"], ["seckill/captcha_sum.go", "newSum"], ["seckill/captcha_picture.go", "drawCaptcha"], ["seckill/gate/captcha.go", "TakeCaptcha"]],
+    "code": [["seckill/captcha/captcha.go", "check"], ["seckill/captcha/sum.go", "newSum"], ["seckill/captcha/picture.go", "drawCaptcha"], ["seckill/gate/captcha.go", "TakeCaptcha"]],
     "see": ["lesson:address", "page:/"],
-    "run": ["go test -v -count 1 -run 'TestCaptcha$' ./seckill", "go test -v -count 1 -run TestCaptchaHasOneTry ./seckill/gate"]
+    "run": ["go test -v -count 1 -run 'TestCaptcha$' ./seckill/captcha", "go test -v -count 1 -run TestCaptchaHasOneTry ./seckill/gate"]
   },
   {
     "id": "access-limit", "by": "ACE",

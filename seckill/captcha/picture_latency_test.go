@@ -1,6 +1,6 @@
 //go:build latency
 
-package seckill
+package captcha
 
 import (
 	"bytes"

@@ -1,4 +1,4 @@
-package seckill
+package captcha
 
 import (
 	"bytes"
@@ -49,7 +49,7 @@ func drawCaptcha(text string) []byte {
 	captchaNoise(img)
 	var out bytes.Buffer
 	if err := captchaEncoder.Encode(&out, img); err != nil {
-		panic("seckill: a paletted image didn't encode: " + err.Error()) // cannot happen: a write to a buffer never fails
+		panic("captcha: a paletted image didn't encode: " + err.Error()) // cannot happen: a write to a buffer never fails
 	}
 	return out.Bytes()
 }
@@ -137,11 +137,11 @@ var captchaGlyphs = sync.OnceValue(newCaptchaGlyphs)
 func newCaptchaGlyphs() *[256]*captchaGlyph {
 	parsed, err := opentype.Parse(gobold.TTF)
 	if err != nil {
-		panic("seckill: the built-in font: " + err.Error())
+		panic("captcha: the built-in font: " + err.Error())
 	}
 	face, err := opentype.NewFace(parsed, &opentype.FaceOptions{Size: 64 * captchaFine, DPI: 72})
 	if err != nil {
-		panic("seckill: the built-in font: " + err.Error())
+		panic("captcha: the built-in font: " + err.Error())
 	}
 	var glyphs [256]*captchaGlyph
 	for _, c := range "0123456789+-" {

@@ -1,4 +1,4 @@
-package seckill
+package captcha
 
 import (
 	"math/rand/v2"

@@ -1,4 +1,4 @@
-package seckill
+package captcha
 
 import (
 	"bytes"
@@ -68,7 +68,7 @@ func TestCaptchasDiffer(t *testing.T) {
 	}
 }
 
-// It writes a sheet of twenty pictures for a person to look at: MIAOSHA_SHOTS=folder go test -run TwentyPictures ./seckill
+// It writes a sheet of twenty pictures for a person to look at: MIAOSHA_SHOTS=folder go test -run TwentyPictures ./seckill/captcha
 func TestTwentyPictures(t *testing.T) {
 	folder := os.Getenv("MIAOSHA_SHOTS")
 	if folder == "" {
