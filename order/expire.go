@@ -156,7 +156,7 @@ func (s *Store) expireSale(ctx context.Context, sale int64) (n int, err error) {
 	if n > 0 {
 		s.unitsReturned()
 	}
-	return n, failpoint.Hit(failpoint.F7)
+	return n, failpoint.Hit(failpoint.AfterExpire)
 }
 
 // Sweep expires orders until ctx ends, and asks each provider about the payments whose notice is missing

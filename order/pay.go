@@ -199,7 +199,7 @@ func (s *Store) Capture(ctx context.Context, c Captured) (status string, err err
 			if status, err = capture(ctx, tx, c); err != nil {
 				return err
 			}
-			return failpoint.Hit(failpoint.F8)
+			return failpoint.Hit(failpoint.BeforeCaptureCommit)
 		})
 		// The second of two concurrent notices violates a unique index; its next try reads the row.
 		if pg := new(pgconn.PgError); !errors.As(err, &pg) || pg.Code != "23505" {

@@ -364,7 +364,7 @@ var errNotSetUp = errors.New("the gate is not set up")
 
 // reserve makes the call, and once more if the gate had to be rebuilt.
 func (ls *lanes) reserve(ctx context.Context, sale int64, requests []gate.Request) (replies []gate.Reply, err error) {
-	if err := failpoint.Hit(failpoint.F1); err != nil {
+	if err := failpoint.Hit(failpoint.BeforeReserve); err != nil {
 		return nil, err
 	}
 	replies, err = ls.gate.Reserve(ctx, sale, requests)
@@ -377,7 +377,7 @@ func (ls *lanes) reserve(ctx context.Context, sale int64, requests []gate.Reques
 		replies, err = ls.gate.Reserve(ctx, sale, requests)
 	}
 	if err == nil && slices.ContainsFunc(replies, func(r gate.Reply) bool { return r.Ticket != "" }) {
-		err = failpoint.Hit(failpoint.F2)
+		err = failpoint.Hit(failpoint.AfterReserve)
 	}
 	return replies, err
 }

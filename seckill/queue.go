@@ -282,7 +282,7 @@ func (q *orderQueue) work(ctx context.Context) {
 			q.putBack(s, n)
 			continue
 		}
-		failpoint.Hit(failpoint.F6)
+		failpoint.Hit(failpoint.AfterAck)
 		q.done(s)
 	}
 }
@@ -440,7 +440,7 @@ func (q *orderQueue) drain(limit time.Duration) {
 		q.wake.Broadcast()
 	})
 	defer timer.Stop()
-	failpoint.Hit(failpoint.F10)
+	failpoint.Hit(failpoint.BeforeDrain)
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.ended = true

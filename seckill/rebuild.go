@@ -122,7 +122,7 @@ func (r *rebuilder) rebuildNow(ctx context.Context, sale int64, wait time.Durati
 		if installed {
 			r.metrics.rebuilds.Inc()
 			r.metrics.log.Debug("installed a gate", "sale", sale, "epoch", epoch, "stock", locked.Stock)
-			err = failpoint.Hit(failpoint.F9)
+			err = failpoint.Hit(failpoint.BeforeInstallCommit)
 		}
 		return err
 	})

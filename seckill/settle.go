@@ -62,7 +62,7 @@ func (s *settler) settle(ctx context.Context, sale int64, tickets []order.Ticket
 	}
 	ctx, cancel := context.WithTimeout(ctx, settleLimit)
 	defer cancel()
-	if err := failpoint.Hit(failpoint.F3); err != nil {
+	if err := failpoint.Hit(failpoint.BeforeBegin); err != nil {
 		return nil, err
 	}
 	began, lockedAt := time.Now(), time.Time{}
@@ -90,7 +90,7 @@ func (s *settler) settle(ctx context.Context, sale int64, tickets []order.Ticket
 			}
 		}
 		sent()
-		return failpoint.Hit(failpoint.F4)
+		return failpoint.Hit(failpoint.BeforeCommit)
 	})
 	if err != nil {
 		return nil, err
@@ -266,7 +266,7 @@ func (s *settler) rejectExhausted(ctx context.Context, sale int64, entry []order
 
 // finish passes committed results on, first to the gate and then to the subscribers.
 func (s *settler) finish(ctx context.Context, sale int64, results []order.Result) {
-	if !s.cfg.gateOff() && failpoint.Hit(failpoint.F5) == nil {
+	if !s.cfg.gateOff() && failpoint.Hit(failpoint.BeforeAck) == nil {
 		s.acks.ackOrKeep(ctx, sale, results)
 	}
 	s.subscribers.publish(sale, results)

@@ -37,7 +37,7 @@ var simMutants = []struct {
 	{"a change takes no epoch", []simEdit{
 		{"seckill/simulation_postgres_test.go", "s.epoch = m.epoch\n\t\tif", "if"}}},
 	{"an ack comes before the commit", []simEdit{
-		{"seckill/settle.go", "return failpoint.Hit(failpoint.F4)", "s.acks.ackOrKeep(ctx, sale, results)\n\t\treturn failpoint.Hit(failpoint.F4)"}}},
+		{"seckill/settle.go", "return failpoint.Hit(failpoint.BeforeCommit)", "s.acks.ackOrKeep(ctx, sale, results)\n\t\treturn failpoint.Hit(failpoint.BeforeCommit)"}}},
 	{"the queue drops its tail", []simEdit{
 		{"seckill/queue.go", "s.batch, s.waiting = s.waiting[:n:n], s.waiting[n:]", "s.batch, s.waiting = s.waiting[:min(n, 1)], nil"}}},
 	{"the lane keeps the room that it does not need", []simEdit{

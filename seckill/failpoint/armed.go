@@ -26,11 +26,12 @@ type point struct {
 	acted   atomic.Int64
 }
 
-var all = []string{F1, F2, F3, F4, F5, F6, F7, F8, F9, F10}
+var all = []string{BeforeReserve, AfterReserve, BeforeBegin, BeforeCommit, BeforeAck, AfterAck, AfterExpire, BeforeCaptureCommit,
+	BeforeInstallCommit, BeforeDrain}
 
 var armed = arm(os.Getenv("MIAOSHA_FAILPOINTS"))
 
-var form = regexp.MustCompile(`^(F[0-9]+)=(kill|sleep|error|drop)(?::([0-9a-z.]+))?(?:@([0-9]{1,9}))?(?:\*([0-9]{1,9}))?(?:%([0-9.]+))?$`)
+var form = regexp.MustCompile(`^([A-Za-z]+)=(kill|sleep|error|drop)(?::([0-9a-z.]+))?(?:@([0-9]{1,9}))?(?:\*([0-9]{1,9}))?(?:%([0-9.]+))?$`)
 
 // arm reads the setting. A wrong setting ends the process: a fault that is not injected would prove
 // nothing.

@@ -3,7 +3,7 @@
 // and the compiler removes the calls. With the tag, the environment arms points, each at most once,
 // separated by semicolons:
 //
-//	MIAOSHA_FAILPOINTS='F4=kill@20;F5=drop*3;F3=sleep:300ms%10'
+//	MIAOSHA_FAILPOINTS='BeforeCommit=kill@20;BeforeAck=drop*3;BeforeBegin=sleep:300ms%10'
 //
 // kill ends the process as kill -9 does. sleep:DURATION waits. error makes Hit return ErrInjected,
 // as if the store had failed. drop makes it return ErrDrop, and the caller goes on as if its last
@@ -19,16 +19,16 @@ import (
 
 // The points, in the order in which a ticket passes them.
 const (
-	F1  = "F1"  // a batch is admitted, the reserve script is not called yet
-	F2  = "F2"  // the script has granted tickets, no buyer has a reply
-	F3  = "F3"  // before BEGIN of the settle transaction
-	F4  = "F4"  // before its COMMIT
-	F5  = "F5"  // after its COMMIT, before the acks at the gate
-	F6  = "F6"  // the gate has the acks, the next batch has not begun
-	F7  = "F7"  // the sweeper has committed expired orders
-	F8  = "F8"  // a capture is written, before its COMMIT
-	F9  = "F9"  // a gate is installed, before the COMMIT of its epoch
-	F10 = "F10" // the process drains its queue before it stops
+	BeforeReserve       = "BeforeReserve"       // a batch is admitted, the reserve script is not called yet
+	AfterReserve        = "AfterReserve"        // the script has granted tickets, no buyer has a reply
+	BeforeBegin         = "BeforeBegin"         // of the settle transaction
+	BeforeCommit        = "BeforeCommit"        // of the settle transaction
+	BeforeAck           = "BeforeAck"           // it is committed, the gate has no acks yet
+	AfterAck            = "AfterAck"            // the next batch has not begun
+	AfterExpire         = "AfterExpire"         // the sweeper has committed expired orders
+	BeforeCaptureCommit = "BeforeCaptureCommit" // a capture is written
+	BeforeInstallCommit = "BeforeInstallCommit" // a gate is installed, its epoch is not committed
+	BeforeDrain         = "BeforeDrain"         // the process drains its queue before it stops
 )
 
 // The errors of Hit.

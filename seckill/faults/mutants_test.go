@@ -52,7 +52,7 @@ var mutants = []mutant{
 		base: []edit{noLock, noDupes, small}, mutates: []string{"alter table orders drop constraint one_order_per_user_and_sale"}},
 	{name: "no reconcile", scenario: "cancelled at one process, bought at the other", breaks: []string{"I5", "I6"},
 		edits: []edit{{"seckill/seckill.go", "doors.Go(func() { e.reconciler.Run(ctx) })", ""}}},
-	{name: "no reclaim", scenario: "kill -9 at F2", breaks: []string{"I4"},
+	{name: "no reclaim", scenario: "kill -9 at AfterReserve", breaks: []string{"I4"},
 		edits: []edit{{"seckill/seckill.go", "doors.Go(func() { e.reclaimer.Run(ctx) })", ""}}},
 	{name: "script not idempotent", scenario: "a lost reply", breaks: []string{"I2"},
 		edits: []edit{{"seckill/gate/scripts/reserve.lua", "local has = had[i]\n", "local has = false\n"}}},

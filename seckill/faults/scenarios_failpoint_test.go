@@ -21,27 +21,27 @@ func failpointScenarios() (all []scenario) {
 		crowd             plan
 		run               func(*Environment, *Crowd)
 	}{
-		{point: "F1", at: some(4), detail: "admitted, before the script"},
-		{point: "F2", at: some(5), detail: "after the script, before the reply"},
-		{point: "F3", at: some(0), detail: "before BEGIN"},
-		{point: "F4", at: some(1), detail: "before COMMIT"},
-		{point: "F5", at: some(2), detail: "after COMMIT, before the ack at the gate"},
-		{point: "F6", at: some(3), detail: "between two batches"},
-		{point: "F7", at: "@2", detail: "the sweeper after its COMMIT", setup: setup{payWithin: 2 * time.Second}},
-		{point: "F8", at: "@5", detail: "after the capture, before COMMIT"},
-		{point: "F9", at: "@2", detail: "rebuild after install, before COMMIT", run: func(env *Environment, c *Crowd) {
-			for n := 1; n < 20 && !env.wasKilled("F9"); n++ {
+		{point: "BeforeReserve", at: some(4), detail: "admitted, before the script"},
+		{point: "AfterReserve", at: some(5), detail: "after the script, before the reply"},
+		{point: "BeforeBegin", at: some(0), detail: "before BEGIN"},
+		{point: "BeforeCommit", at: some(1), detail: "before COMMIT"},
+		{point: "BeforeAck", at: some(2), detail: "after COMMIT, before the ack at the gate"},
+		{point: "AfterAck", at: some(3), detail: "between two batches"},
+		{point: "AfterExpire", at: "@2", detail: "the sweeper after its COMMIT", setup: setup{payWithin: 2 * time.Second}},
+		{point: "BeforeCaptureCommit", at: "@5", detail: "after the capture, before COMMIT"},
+		{point: "BeforeInstallCommit", at: "@2", detail: "rebuild after install, before COMMIT", run: func(env *Environment, c *Crowd) {
+			for n := 1; n < 20 && !env.wasKilled("BeforeInstallCommit"); n++ {
 				c.WaitSold(n * 5)
 				env.Inject("FLUSHALL", func() { env.flush() })
 				// On a busy machine a rebuild takes longer than the pause, and its gate would be gone before it is installed.
 				sandboxtest.PollFor(2*time.Second, func() bool {
 					_, err := env.readGate(env.T.Context())
-					return err == nil || env.wasKilled("F9")
+					return err == nil || env.wasKilled("BeforeInstallCommit")
 				})
 				c.Wait(100 * time.Millisecond)
 			}
 		}},
-		{point: "F10", at: "", detail: "as it drains its queue", run: func(env *Environment, c *Crowd) {
+		{point: "BeforeDrain", at: "", detail: "as it drains its queue", run: func(env *Environment, c *Crowd) {
 			c.WaitSold(40)
 			env.Inject("SIGTERM and kill", func() {
 				if code := env.Shops[0].Term(); code != -1 {
@@ -53,7 +53,7 @@ func failpointScenarios() (all []scenario) {
 	} {
 		sc := scenario{name: "kill -9 at " + p.point, detail: p.detail, long: p.long, setup: p.setup, crowd: defaultPlan, run: p.run}
 		sc.setup.failpoints = p.point + "=kill" + p.at
-		if p.point == "F9" {
+		if p.point == "BeforeInstallCommit" {
 			sc.losesData, sc.setup.separateSessions = true, true
 		}
 		run := sc.run
@@ -71,7 +71,8 @@ func failpointScenarios() (all []scenario) {
 		run: func(env *Environment, c *Crowd) {
 			env.Inject("failpoints", func() {
 				c.WaitSold(60)
-				env.waitActed("F1", "F2", "F3", "F4", "F5", "F6", "F7", "F8", "F9")
+				env.waitActed("BeforeReserve", "AfterReserve", "BeforeBegin", "BeforeCommit", "BeforeAck", "AfterAck", "AfterExpire",
+					"BeforeCaptureCommit", "BeforeInstallCommit")
 				for n, s := range env.Shops {
 					if code := s.Term(); code != 0 {
 						env.Report("I10: shop %d ended with exit code %d", n, code)
@@ -79,13 +80,14 @@ func failpointScenarios() (all []scenario) {
 					env.restart(n)
 				}
 			})
-			env.waitActed("F10")
+			env.waitActed("BeforeDrain")
 		}})
 }
 
 // survivable arms every failpoint with something that a process survives: an error of a store, a lost call, a pause.
-const survivable = "F1=error%10;F2=drop%20;F3=error%25;F4=sleep:50ms%25;F5=drop%20;F6=sleep:100ms%20;F7=error*2;F8=error*3;F9=error*1;" +
-	"F10=sleep:200ms"
+const survivable = "BeforeReserve=error%10;AfterReserve=drop%20;BeforeBegin=error%25;BeforeCommit=sleep:50ms%25;" +
+	"BeforeAck=drop%20;AfterAck=sleep:100ms%20;AfterExpire=error*2;BeforeCaptureCommit=error*3;" +
+	"BeforeInstallCommit=error*1;BeforeDrain=sleep:200ms"
 
 // waitActed waits until each of the failpoints has acted in some shop.
 func (env *Environment) waitActed(points ...string) {

@@ -136,7 +136,7 @@ func (s *Shop) startOnce(points string) error {
 	return nil
 }
 
-var killedAt = regexp.MustCompile(`failpoint (F\d+): kill`)
+var killedAt = regexp.MustCompile(`failpoint (\w+): kill`)
 
 // restartAfter is how long a shop stays down after a failpoint has killed it, as under a supervisor.
 const restartAfter = 300 * time.Millisecond
