@@ -19,7 +19,7 @@ type Sum interface {
 // Trace is told the steps of tickets, for a person who follows one. A call takes a few nanoseconds for each ticket. Package trace
 // remembers them.
 type Trace interface {
-	Address(sale, user int64, began time.Time)
+	AddressGiven(sale, user int64, began time.Time)
 	Grant(sale int64, clicks int, came time.Time, granted []order.Ticket, asked, replied time.Time, ahead int)
 	Claim(sale int64, tickets []order.Ticket)
 	Settle(sale int64, tickets []order.Ticket, results []order.Result, began, locked time.Time)
@@ -30,7 +30,7 @@ type Trace interface {
 // untraced is told everything and remembers nothing.
 type untraced struct{}
 
-func (untraced) Address(int64, int64, time.Time)                                        {}
+func (untraced) AddressGiven(int64, int64, time.Time)                                   {}
 func (untraced) Grant(int64, int, time.Time, []order.Ticket, time.Time, time.Time, int) {}
 func (untraced) Claim(int64, []order.Ticket)                                            {}
 func (untraced) Settle(int64, []order.Ticket, []order.Result, time.Time, time.Time)     {}

@@ -69,7 +69,7 @@ func TestAPurchaseIsWitnessed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := e.Path(t.Context(), s.sale, 7, "token", sums.Answer(s.sale, 7, "token", answer)); err != nil {
+	if _, _, err := e.Address(t.Context(), s.sale, 7, "token", sums.Answer(s.sale, 7, "token", answer)); err != nil {
 		t.Fatal(err)
 	}
 	b, err := e.Buy(t.Context(), s.sale, 7)

@@ -10,7 +10,7 @@ import (
 type Config struct {
 	Gate        string        `name:"gate" env:"MIAOSHA_GATE" enum:"redis,off" default:"redis" help:"Where the crowd is thinned: redis, or off to let Postgres do it alone."`
 	GateFactor  int           `name:"gate-factor" env:"MIAOSHA_GATE_FACTOR" default:"5" help:"Hidden addresses alive at once, per unit left."`
-	PathTTL     time.Duration `name:"path-ttl" env:"MIAOSHA_PATH_TTL" default:"60s" help:"How long a hidden address is good."`
+	AddressTTL  time.Duration `name:"path-ttl" env:"MIAOSHA_PATH_TTL" default:"60s" help:"How long a hidden address is good."`
 	MaxInFlight int           `name:"max-in-flight" env:"MIAOSHA_MAX_IN_FLIGHT" default:"4096" help:"Buy requests worked on at once; the rest are told busy."`
 	QMax        int           `name:"qmax" env:"MIAOSHA_QMAX" default:"20000" help:"Tickets queued at once: per sale in Redis, and in all in this process."`
 
@@ -36,7 +36,7 @@ func (c Config) Validate() error {
 	switch {
 	case c.GateFactor < 1:
 		return errors.New("--gate-factor: at least 1")
-	case c.PathTTL < time.Second:
+	case c.AddressTTL < time.Second:
 		return errors.New("--path-ttl: at least 1s")
 	case c.MaxInFlight < 1:
 		return errors.New("--max-in-flight: at least 1")

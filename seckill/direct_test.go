@@ -70,7 +70,7 @@ func TestSaleGoesOnWithoutRedis(t *testing.T) {
 	if _, _, err := sums.Draw(t.Context(), s.sale, 1, "token"); !errors.Is(err, seckill.ErrBusy) {
 		t.Errorf("captcha: %v, want busy", err)
 	}
-	if _, _, err := e.Path(t.Context(), s.sale, 70, "token", sums.Answer(s.sale, 70, "token", "1")); !errors.Is(err, seckill.ErrBusy) {
+	if _, _, err := e.Address(t.Context(), s.sale, 70, "token", sums.Answer(s.sale, 70, "token", "1")); !errors.Is(err, seckill.ErrBusy) {
 		t.Errorf("address: %v, want busy", err)
 	}
 	if _, err := s.retryBuy(e, 70); !errors.Is(err, goods.ErrSoldOut) {
@@ -103,16 +103,16 @@ func TestWithoutRedisNoAddressIsGranted(t *testing.T) {
 	rdb, proxy := s.proxied()
 	e := s.start(func(_ *seckill.Config, d *seckill.Deps) { d.Redis = rdb })
 	s.awaitGate()
-	path, _, err := e.Path(t.Context(), s.sale, 1, "token", nil)
+	address, _, err := e.Address(t.Context(), s.sale, 1, "token", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	proxy.Cut()
 	sandboxtest.Until(t, "the breaker is open", func() bool { return !e.GateAvailable() })
-	if path, _, err := e.Path(t.Context(), s.sale, 2, "token", nil); !errors.Is(err, seckill.ErrBusy) {
-		t.Errorf("a user without an address: %q, %v, want busy", path, err)
+	if address, _, err := e.Address(t.Context(), s.sale, 2, "token", nil); !errors.Is(err, seckill.ErrBusy) {
+		t.Errorf("a user without an address: %q, %v, want busy", address, err)
 	}
-	if user, err := e.CheckPath(s.sale, "token", path); err != nil || user != 1 {
+	if user, err := e.CheckAddress(s.sale, "token", address); err != nil || user != 1 {
 		t.Errorf("the address of user 1 is of %d, %v", user, err)
 	}
 	if b, err := s.retryBuy(e, 1); err != nil || b.Status.State != seckill.Ordered {
@@ -120,7 +120,7 @@ func TestWithoutRedisNoAddressIsGranted(t *testing.T) {
 	}
 	s.reconnect(proxy)
 	sandboxtest.Until(t, "the other user is granted an address", func() bool {
-		_, _, err := e.Path(t.Context(), s.sale, 2, "token", nil)
+		_, _, err := e.Address(t.Context(), s.sale, 2, "token", nil)
 		return err == nil
 	})
 	s.wantConsistent()

@@ -13,8 +13,8 @@ import (
 // Refusals are answers of a healthy shop; every other error is a fault. Package goods has the refusals of a sale's state
 // and window.
 var (
-	ErrBusy    = gate.ErrBusy
-	ErrBadPath = errors.New("not this buyer's address, or it has expired")
+	ErrBusy       = gate.ErrBusy
+	ErrBadAddress = errors.New("not this buyer's address, or it has expired")
 )
 
 // TooManyError carries the time after which to try again.

@@ -32,7 +32,7 @@ func TestFaultsReadAsBusy(t *testing.T) {
 		if err == nil && (st.State == seckill.SoldOut || st.State == seckill.Invalid) {
 			t.Errorf("result: a refusal, %+v", st)
 		}
-		if _, _, err := e.Path(t.Context(), s.sale, i+1, "token", nil); err != nil && !errors.Is(err, seckill.ErrBusy) {
+		if _, _, err := e.Address(t.Context(), s.sale, i+1, "token", nil); err != nil && !errors.Is(err, seckill.ErrBusy) {
 			t.Errorf("address: %v, want busy", err)
 		}
 	}

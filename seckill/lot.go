@@ -19,7 +19,7 @@ const (
 // program is first; with it all users who asked in that second have the same chance. Without sums there is no lot.
 type lot struct {
 	clock *gate.Clock
-	paths *paths // with the key of purpose.Lot
+	macs  *addresses // with the key of purpose.Lot
 }
 
 // wait returns when it is the user's turn. After the last turn it returns at once. It returns ErrBusy if ctx ends first.
@@ -43,7 +43,7 @@ func (l *lot) wait(ctx context.Context, sale goods.Sale, user int64) error {
 // next two seconds keep their order and pass in one, not all at once, which the gate's connections could not take.
 func (l *lot) turn(sale goods.Sale, user int64, now time.Time) time.Time {
 	if now.Before(sale.StartsAt.Add(lotOpen)) {
-		drawn := l.paths.mac(binary.BigEndian.AppendUint64([]byte("lot of "), uint64(user)), sale.ID, "")
+		drawn := l.macs.mac(binary.BigEndian.AppendUint64([]byte("lot of "), uint64(user)), sale.ID, "")
 		part, _ := bits.Mul64(binary.BigEndian.Uint64(drawn[:]), uint64(lotSpread))
 		return sale.StartsAt.Add(lotOpen + time.Duration(part))
 	}

@@ -12,7 +12,7 @@ import (
 )
 
 func TestTurns(t *testing.T) {
-	l := &lot{paths: newPaths(secret)}
+	l := &lot{macs: newAddresses(secret)}
 	opening := time.UnixMilli(1_800_000_000_000)
 	sale, other := goods.Sale{ID: 7, StartsAt: opening}, goods.Sale{ID: 8, StartsAt: opening}
 	var tenths [10]int
@@ -24,7 +24,7 @@ func TestTurns(t *testing.T) {
 			t.Fatalf("the turn of user %d is %v after the opening", user, turn.Sub(opening))
 		}
 		tenths[after*10/lotSpread]++
-		if again := (&lot{paths: newPaths(secret)}).turn(sale, user, opening.Add(lotOpen-1)); again != turn {
+		if again := (&lot{macs: newAddresses(secret)}).turn(sale, user, opening.Add(lotOpen-1)); again != turn {
 			t.Errorf("user %d asks again at another process and has another turn: %v, not %v", user, again, turn)
 		}
 		if l.turn(other, user, opening) == turn {
@@ -72,7 +72,7 @@ func TestPeopleGetUnitsBesideBots(t *testing.T) {
 		least, most int // units of the people
 	}{{true, 2, stock - 2}, {false, 0, 0}} {
 		synctest.Test(t, func(t *testing.T) {
-			l := &lot{clock: gate.NewClock(gate.New(nil, "", time.Second)), paths: newPaths(secret)}
+			l := &lot{clock: gate.NewClock(gate.New(nil, "", time.Second)), macs: newAddresses(secret)}
 			sale := goods.Sale{ID: 7, StartsAt: l.clock.Now()}
 			let := make(chan int64, 2*each) // through to the big gate, in this order
 			for n := range int64(each) {
@@ -106,7 +106,7 @@ func TestPeopleGetUnitsBesideBots(t *testing.T) {
 
 // A request whose client is gone does not wait for its turn.
 func TestTheLotEndsWithTheRequest(t *testing.T) {
-	l := &lot{clock: gate.NewClock(gate.New(nil, "", time.Second)), paths: newPaths(secret)}
+	l := &lot{clock: gate.NewClock(gate.New(nil, "", time.Second)), macs: newAddresses(secret)}
 	sale := goods.Sale{ID: 7, StartsAt: l.clock.Now()}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -67,7 +67,7 @@ func (c crowd) buy(s *shop, e *process, sums *captcha.Sums, sale, user int64, op
 	for e.Now().Before(opening.Add(20 * time.Second)) {
 		var early goods.NotStartedError
 		err := far(func() error {
-			_, _, err := e.Path(ctx, sale, user, token, sums.Answer(sale, user, token, answer))
+			_, _, err := e.Address(ctx, sale, user, token, sums.Answer(sale, user, token, answer))
 			return err
 		})
 		if err == nil {

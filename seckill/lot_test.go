@@ -26,7 +26,7 @@ func TestAnAddressWaitsForItsTurnInTheLot(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := e.Path(t.Context(), sale, 1, "token", sums.Answer(sale, 1, "token", answer)); err != nil {
+	if _, _, err := e.Address(t.Context(), sale, 1, "token", sums.Answer(sale, 1, "token", answer)); err != nil {
 		t.Fatal(err)
 	}
 	if took := time.Since(opening); took < seckill.LotOpen { //timing: at least: the clock starts before

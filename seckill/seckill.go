@@ -52,7 +52,7 @@ type Engine struct {
 	metrics  *metrics
 
 	clock       *gate.Clock
-	paths       *paths
+	addresses   *addresses
 	lot         *lot
 	bigGate     *bigGate
 	lanes       *lanes
@@ -92,8 +92,8 @@ func New(cfg Config, d Deps) (*Engine, error) {
 	e.heartbeat = &heartbeat{gate: background, queue: e.queue, metrics: m, rounds: rounds.New()}
 	e.rebuilder = &rebuilder{db: d.DB, gate: background, orders: d.Orders, qmax: cfg.QMax, metrics: m}
 	e.rebuilder.closing, e.rebuilder.end = context.WithCancel(context.Background())
-	e.paths = newPaths(d.Secret)
-	e.lot = &lot{clock: e.clock, paths: newMACs(purpose.Lot.Key(d.Secret))}
+	e.addresses = newAddresses(d.Secret)
+	e.lot = &lot{clock: e.clock, macs: newMACs(purpose.Lot.Key(d.Secret))}
 	e.bigGate = &bigGate{cfg: cfg, gate: gates, rebuilder: e.rebuilder, metrics: m}
 	direct := newDirect(cfg, d.DB, settler, d.Orders, e.queue, m)
 	e.lanes = newLanes(cfg, gates, e.queue, direct, e.rebuilder, facts, m, e.trace)
@@ -226,11 +226,11 @@ func (e *Engine) Clicks() map[int64]int64 { return e.lanes.count() }
 // tick of reconcile. It does not wait.
 func (e *Engine) UnitsReturned() { e.reconciler.rounds.Soon() }
 
-// Path returns a user's hidden address of a sale, inside the window and while the big gate has room. sum is the user's
+// Address returns a user's hidden address of a sale, inside the window and while the big gate has room. sum is the user's
 // answer, nil where the shop asks for none; it is judged only inside the window, and its refusal is returned. Requests of the first
 // second are answered in the order of a lot. Refusals: goods.ErrNoSale, goods.NotStartedError, goods.ErrEnded, goods.ErrPaused,
 // goods.ErrSoldOut, TooManyError, ErrBusy.
-func (e *Engine) Path(ctx context.Context, sale, user int64, token string, sum Sum) (path string, expiry time.Time, err error) {
+func (e *Engine) Address(ctx context.Context, sale, user int64, token string, sum Sum) (address string, expiry time.Time, err error) {
 	s, _, err := e.cache.Sale(ctx, sale)
 	if err != nil {
 		return "", time.Time{}, err
@@ -251,13 +251,13 @@ func (e *Engine) Path(ctx context.Context, sale, user int64, token string, sum S
 	if expiry, err = e.bigGate.admit(ctx, sale, user, e.clock.Now()); err != nil {
 		return "", time.Time{}, err
 	}
-	e.trace.Address(sale, user, began)
-	return e.paths.sign(user, sale, token, expiry), expiry, nil
+	e.trace.AddressGiven(sale, user, began)
+	return e.addresses.sign(user, sale, token, expiry), expiry, nil
 }
 
-// CheckPath returns the user for whom path was made, or ErrBadPath. It calls no store.
-func (e *Engine) CheckPath(sale int64, token, path string) (user int64, err error) {
-	return e.paths.verify(path, sale, token, e.clock.Now())
+// CheckAddress returns the user for whom address was made, or ErrBadAddress. It calls no store.
+func (e *Engine) CheckAddress(sale int64, token, address string) (user int64, err error) {
+	return e.addresses.verify(address, sale, token, e.clock.Now())
 }
 
 // Now returns the time by the clock that judges windows and expiries.

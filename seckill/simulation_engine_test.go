@@ -282,7 +282,7 @@ func (s *simulation) boot(p *simProcess) {
 		return c, nil
 	})
 	p.orders = order.New(p.pool, order.Config{PayWithin: s.plan.payWithin})
-	cfg := Config{Gate: "redis", GateFactor: 5, PathTTL: time.Minute, MaxInFlight: 100, QMax: s.plan.qmax, Optimisations: AllOptimisations()}
+	cfg := Config{Gate: "redis", GateFactor: 5, AddressTTL: time.Minute, MaxInFlight: 100, QMax: s.plan.qmax, Optimisations: AllOptimisations()}
 	var err error
 	p.Engine, err = New(cfg, Deps{DB: p.pool, Redis: p.rdb, Sales: goods.New(p.pool), Orders: p.orders,
 		Secret: []byte("a secret of thirty-two bytes ...."), Log: slog.New(simLog{s})})
@@ -594,7 +594,7 @@ func init() { // a variable would refer to itself
 		{"wait", 12, false, (*simulation).doWait},
 		{"heartbeat", 12, true, (*simulation).doHeartbeat},
 		{"wait long", 4, true, (*simulation).doWaitLong},
-		{"path", 8, true, (*simulation).doPath},
+		{"address", 8, true, (*simulation).doAddress},
 		{"cancel", 8, true, (*simulation).doCancel},
 		{"pay", 4, true, (*simulation).doPay},
 		{"refund", 4, true, (*simulation).doRefund},
@@ -1142,16 +1142,16 @@ func (s *simulation) confirm(c *simClick) {
 	})
 }
 
-func (s *simulation) doPath() bool {
+func (s *simulation) doAddress() bool {
 	p := s.pick(nil)
 	if p == nil {
 		return false
 	}
 	user, began := int64(1+s.rng.IntN(s.plan.users)), s.moment()
-	s.start(p, "path", func(ctx context.Context) {
+	s.start(p, "address", func(ctx context.Context) {
 		_, err := p.bigGate.admit(ctx, simSale, user, time.Now())
 		if err != nil {
-			s.hear(simReply{p, "path", user, began, Status{}, err})
+			s.hear(simReply{p, "address", user, began, Status{}, err})
 		}
 	})
 	return true
@@ -1269,7 +1269,7 @@ func (s *simulation) doWindow() bool {
 	if p := s.pick(func(p *simProcess) bool { return !s.busy(p, "reconcile") }); p != nil && s.rng.IntN(2) == 0 {
 		s.finish(s.admin, "change")
 		s.reconcileAt(p)
-		s.doPath()
+		s.doAddress()
 	}
 	return true
 }

@@ -26,7 +26,7 @@ const soldOutAfterOrdered = false
 // simReply is what a process told a user.
 type simReply struct {
 	process *simProcess
-	kind    string // buy, result, path
+	kind    string // buy, result, address
 	user    int64
 	began   int // the moment at which the user asked
 	status  Status
@@ -112,7 +112,7 @@ func (s *simulation) told(r simReply) {
 		return
 	}
 	b.refused = b.refused || soldOut && s.healing
-	if r.kind == "path" {
+	if r.kind == "address" {
 		return
 	}
 	if r.err == nil && r.status.State == Ordered {

@@ -42,8 +42,8 @@ var beyondSimulation = map[string]string{
 	"buy: " + SoldOut: "it is a refusal",
 
 	"counter: miaosha_addresses_wasted_total":    "TestBigGateFollowsItsModel",
-	"path: TooManyError":                         "TestBigGateFollowsItsModel",
-	"path: goods.ErrNoSale":                      "the gate is asked, and not the cache before it",
+	"address: TooManyError":                      "TestBigGateFollowsItsModel",
+	"address: goods.ErrNoSale":                   "the gate is asked, and not the cache before it",
 	"script: draw":                               "there are no sums",
 	"script: take":                               "there are no sums",
 	"counter: miaosha_gate_faults_total captcha": "there are no sums",
@@ -266,10 +266,10 @@ func (all simReached) addConstants(t *testing.T, d *ast.GenDecl) {
 	}
 }
 
-// addRefusals adds the refusals that the comments of Engine.Buy and Engine.Path name.
+// addRefusals adds the refusals that the comments of Engine.Buy and Engine.Address name.
 func (all simReached) addRefusals(t *testing.T, d *ast.FuncDecl) {
 	t.Helper()
-	if d.Recv == nil || d.Name.Name != "Buy" && d.Name.Name != "Path" {
+	if d.Recv == nil || d.Name.Name != "Buy" && d.Name.Name != "Address" {
 		return
 	}
 	_, list, found := strings.Cut(strings.Join(strings.Fields(d.Doc.Text()), " "), "Refusals: ")

@@ -66,7 +66,7 @@ var refusals = []refusal{
 	{err: user.ErrSMSOff, status: 403, code: "forbidden", zh: "本店不发送短信验证码", en: "This shop sends no codes"},
 	{err: captcha.ErrWrong, status: 403, code: "wrong_captcha", zh: "答案不对，请换一题再算", en: "Wrong answer, please solve a new sum"},
 	{err: captcha.ErrStale, status: 403, code: "stale_captcha", zh: "这道题已被更新的一道替换（可能在另一个页面），请重新作答", en: "A newer sum has replaced this one, maybe in another tab; please solve a new sum"},
-	{err: seckill.ErrBadPath, status: 403, code: "bad_path", zh: "抢购地址无效或已过期，请重新领取", en: "This address is not yours or has run out; get a new one"},
+	{err: seckill.ErrBadAddress, status: 403, code: "bad_path", zh: "抢购地址无效或已过期，请重新领取", en: "This address is not yours or has run out; get a new one"},
 	{err: user.ErrDisabled, status: 403, code: "disabled", zh: "该账号已被停用，请联系店铺", en: "This account is disabled, please ask the shop"},
 	{err: errNewPassword, status: 403, code: "new_password", zh: "这个密码是系统生成的，请先改成自己的密码", en: "This password was made for you, please choose your own first"},
 	{err: errElsewhere, status: 403, code: "local_only", zh: "演示店主的密码是公开的，这个账号只能在运行本店的机器上使用（http://127.0.0.1）",

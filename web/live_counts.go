@@ -21,12 +21,12 @@ func (s *Server) countBuy(w http.ResponseWriter, r *http.Request) error {
 	return err
 }
 
-// countPath counts the answers of the handler for hidden addresses.
-func (s *Server) countPath(h sessionHandler) sessionHandler {
+// countAddress counts the answers of the handler for hidden addresses.
+func (s *Server) countAddress(h sessionHandler) sessionHandler {
 	return func(w http.ResponseWriter, r *http.Request, session user.Session) error {
 		began := time.Now()
 		err := h(w, r, session)
-		s.countAnswer(r, live.Path, began, err)
+		s.countAnswer(r, live.Address, began, err)
 		return err
 	}
 }
@@ -67,4 +67,4 @@ func answerOf(err error) live.Answer {
 
 // answerOfCode has the codes that a purchase has in errors.go.
 var answerOfCode = map[string]live.Answer{"sold_out": live.SoldOut, "busy": live.Busy, "ended": live.Ended, "paused": live.Paused,
-	"bad_path": live.BadPath, "wrong_captcha": live.WrongCaptcha, "stale_captcha": live.WrongCaptcha, "not_logged_in": live.NotLoggedIn}
+	"bad_path": live.BadAddress, "wrong_captcha": live.WrongCaptcha, "stale_captcha": live.WrongCaptcha, "not_logged_in": live.NotLoggedIn}

@@ -61,7 +61,7 @@ func setCaptchaAnswer(w http.ResponseWriter, answer string) {
 	}
 }
 
-func (s *Server) path(w http.ResponseWriter, r *http.Request, session user.Session, sale int64) error {
+func (s *Server) address(w http.ResponseWriter, r *http.Request, session user.Session, sale int64) error {
 	var in struct {
 		Captcha string `json:"captcha"`
 	}
@@ -74,14 +74,14 @@ func (s *Server) path(w http.ResponseWriter, r *http.Request, session user.Sessi
 			return f.err()
 		}
 	}
-	path, expiry, err := s.Rush.Path(r.Context(), sale, session.UserID, s.token(r), s.Sums.Answer(sale, session.UserID, s.token(r), in.Captcha))
+	address, expiry, err := s.Rush.Address(r.Context(), sale, session.UserID, s.token(r), s.Sums.Answer(sale, session.UserID, s.token(r), in.Captcha))
 	if err != nil {
 		return err
 	}
 	return ok(w, 200, struct {
 		Path      string `json:"path"`
 		ExpiresAt string `json:"expires_at"`
-	}{path, formatTime(expiry)})
+	}{address, formatTime(expiry)})
 }
 
 // buy checks a click and asks the engine for a ticket. The cheapest checks come first: those before the
@@ -98,7 +98,7 @@ func (s *Server) buy(w http.ResponseWriter, r *http.Request) error {
 	if err := refuseBody(w, r); err != nil {
 		return err
 	}
-	userID, err := s.Rush.CheckPath(sale, token, chi.URLParam(r, "path"))
+	userID, err := s.Rush.CheckAddress(sale, token, chi.URLParam(r, "path"))
 	if err != nil {
 		return err
 	}
@@ -111,7 +111,7 @@ func (s *Server) buy(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if session.UserID != userID {
-		return seckill.ErrBadPath
+		return seckill.ErrBadAddress
 	}
 	markSession(r.Context())
 	if err := s.allow(s.buyLimits, r, userID); err != nil {

@@ -92,7 +92,7 @@ func signPath(t *testing.T, b *sandboxtest.Buyer, sale string, life time.Duratio
 	if err != nil {
 		t.Fatal(err)
 	}
-	return seckill.SignPath([]byte("0123456789abcdef0123456789abcdef"), b.ID, id, b.Token, time.Now().Add(life))
+	return seckill.SignAddress([]byte("0123456789abcdef0123456789abcdef"), b.ID, id, b.Token, time.Now().Add(life))
 }
 
 // A wrong address costs the shop only arithmetic: it does not read the session and does not ask the gate.

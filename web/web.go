@@ -314,7 +314,7 @@ func (s *Server) routes() http.Handler {
 
 		r.Get("/slots", s.handle(s.slots))
 		r.Get("/sales/{id}/captcha", s.loggedIn(withID(saleID, s.captcha)))
-		r.Post("/sales/{id}/path", s.loggedIn(s.countPath(s.limited("POST /api/sales/{id}/path", withID(saleID, s.path)))))
+		r.Post("/sales/{id}/path", s.loggedIn(s.countAddress(s.limited("POST /api/sales/{id}/path", withID(saleID, s.address)))))
 
 		r.Get("/orders", s.loggedIn(s.limited("GET /api/orders", s.listOrders)))
 		r.Get("/orders/{id}", s.loggedIn(s.limited("GET /api/orders/{id}", withID(orderID, s.showOrder))))

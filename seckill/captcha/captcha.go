@@ -73,7 +73,7 @@ func (c *Sums) Spell(ctx context.Context, sale, user int64, token string, chines
 	return drawn.words(chinese), answer, nil
 }
 
-// Answer returns what a session answers to the sum of a sale, for Engine.Path; nil if the shop asks for no sums. The answer is
+// Answer returns what a session answers to the sum of a sale, for Engine.Address; nil if the shop asks for no sums. The answer is
 // judged when the rush checks it. Refusals: ErrWrong, ErrStale, seckill.ErrBusy.
 func (c *Sums) Answer(sale, user int64, token, answer string) seckill.Sum {
 	if !c.On() {

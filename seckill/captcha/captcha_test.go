@@ -32,7 +32,7 @@ func TestCaptcha(t *testing.T) {
 		t.Fatal(err)
 	}
 	cache := goods.NewCache(sales)
-	e, err := seckill.New(seckill.Config{Gate: "redis", GateFactor: 5, PathTTL: time.Minute, MaxInFlight: 10, QMax: 100, Optimisations: seckill.AllOptimisations()},
+	e, err := seckill.New(seckill.Config{Gate: "redis", GateFactor: 5, AddressTTL: time.Minute, MaxInFlight: 10, QMax: 100, Optimisations: seckill.AllOptimisations()},
 		seckill.Deps{DB: db, Redis: rdb, Sales: sales, Cache: cache, Orders: order.New(db, order.Config{PayWithin: time.Hour}), Secret: make([]byte, 32), Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
@@ -56,12 +56,12 @@ func TestCaptcha(t *testing.T) {
 	}
 	try := func(what string, sale int64, token, answer string, want error) {
 		t.Helper()
-		path, _, err := e.Path(t.Context(), sale, 1, token, sums.Answer(sale, 1, token, answer))
+		path, _, err := e.Address(t.Context(), sale, 1, token, sums.Answer(sale, 1, token, answer))
 		if !errors.Is(err, want) {
 			t.Errorf("%s: %v, want %v", what, err, want)
 		}
 		if err == nil {
-			if user, err := e.CheckPath(sale, token, path); err != nil || user != 1 {
+			if user, err := e.CheckAddress(sale, token, path); err != nil || user != 1 {
 				t.Errorf("%s: the address is of user %d, %v", what, user, err)
 			}
 		}
@@ -137,7 +137,7 @@ func TestCaptcha(t *testing.T) {
 	// An early request is refused before its answer is judged, so the sum is not used up.
 	answer = draw(later, "a")
 	var early goods.NotStartedError
-	if _, _, err := e.Path(t.Context(), later, 1, "a", sums.Answer(later, 1, "a", answer)); !errors.As(err, &early) {
+	if _, _, err := e.Address(t.Context(), later, 1, "a", sums.Answer(later, 1, "a", answer)); !errors.As(err, &early) {
 		t.Errorf("before the start: %v, want NotStartedError", err)
 	}
 	if rdb.Exists(t.Context(), gate.SumOfSale(later, "a").Key()).Val() != 1 {

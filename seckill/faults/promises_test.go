@@ -26,7 +26,7 @@ var promises = []promise{
 	{"programs at the opening", "./seckill", "TestTurns", []edit{{"seckill/lot.go", "if now.Before(sale.StartsAt.Add(lotOpen)) {", "if false {"}}},
 	{"a token for another purpose", "./web", "TestASumHasOnePurpose", []edit{{"seckill/gate/keys.go", `s.purpose.Name+":"+hex`, `"sum:"+hex`}}},
 	{"a token for another purpose", "./seckill", "TestAnAddressHasTheKeyOfItsPurpose", []edit{{"seckill/purpose/purpose.go", `[]byte("miaosha " + p.Name)`, `[]byte("miaosha ")`}}},
-	{"hidden address", "./seckill", "TestAddress", []edit{{"seckill/path.go", "uint64(sale)), token...)", "uint64(sale)))"}}},
+	{"hidden address", "./seckill", "TestAddress", []edit{{"seckill/address.go", "uint64(sale)), token...)", "uint64(sale)))"}}},
 	{"big gate", "./seckill/gate", "TestBigGate", []edit{{"seckill/gate/scripts/path.lua", "if ahead < room then", "if true then"}}},
 	{"hoarding addresses", "./seckill/gate", "TestFirstExpiryStands", []edit{{"seckill/gate/scripts/path.lua", "return {'OK', tonumber(own), 0}", "own = nil"}}},
 	{"hoarding addresses", "./seckill/gate", "TestAWastedAddressSendsItsHolderToTheEndOfTheLine",

@@ -37,7 +37,7 @@ var installSource string
 var fixSource string
 
 //go:embed scripts/path.lua
-var pathSource string
+var addressSource string
 
 //go:embed scripts/remove_consumers.lua
 var removeConsumersSource string
@@ -59,7 +59,7 @@ var (
 	ackScript             = redis.NewScript(ackSource)
 	installScript         = redis.NewScript(installSource)
 	fixScript             = redis.NewScript(fixSource)
-	pathScript            = redis.NewScript(pathSource)
+	addressScript         = redis.NewScript(addressSource)
 	removeConsumersScript = redis.NewScript(removeConsumersSource)
 	inheritScript         = redis.NewScript(inheritSource)
 	seedScript            = redis.NewScript(seedSource)
@@ -131,7 +131,7 @@ func (g *Gate) reserve(ctx context.Context, sale int64, requests []Request) ([]R
 	for _, r := range requests {
 		args = append(args, r.UserID, r.Nonce)
 	}
-	keys := []string{GateKey(sale), TicketsKey(sale), JournalKey(sale), PathsKey(sale)}
+	keys := []string{GateKey(sale), TicketsKey(sale), JournalKey(sale), AddressesKey(sale)}
 	lines, err := reserveScript.Run(ctx, g.rdb, keys, args...).StringSlice()
 	if err != nil {
 		return nil, fmt.Errorf("reserve %d tickets in sale %d: %w", len(requests), sale, err)
@@ -157,17 +157,17 @@ func (g *Gate) reserve(ctx context.Context, sale int64, requests []Request) ([]R
 	return replies, nil
 }
 
-// Path asks the big gate for a hidden address that is good for life. The big gate admits at most factor live addresses per
+// Address asks the big gate for a hidden address that is good for life. The big gate admits at most factor live addresses per
 // unit left. A user with a live address receives its expiry. wasted is the number of addresses that were found to have run out
 // unused, also where the answer is a refusal. Errors: the refusals of Reserve, TooManyError, or a fault.
-func (g *Gate) Path(ctx context.Context, sale, user int64, life time.Duration, factor int) (expiry time.Time, wasted int, err error) {
-	return g.path(ctx, sale, user, life, factor, waitingMost)
+func (g *Gate) Address(ctx context.Context, sale, user int64, life time.Duration, factor int) (expiry time.Time, wasted int, err error) {
+	return g.address(ctx, sale, user, life, factor, waitingMost)
 }
 
-func (g *Gate) path(ctx context.Context, sale, user int64, life time.Duration, factor, most int) (expiry time.Time, wasted int, err error) {
-	keys := []string{GateKey(sale), TicketsKey(sale), PathsKey(sale), WaitingKey(sale), waitingUntilKey(sale), WastedKey(sale), RefusingKey(sale)}
+func (g *Gate) address(ctx context.Context, sale, user int64, life time.Duration, factor, most int) (expiry time.Time, wasted int, err error) {
+	keys := []string{GateKey(sale), TicketsKey(sale), AddressesKey(sale), WaitingKey(sale), waitingUntilKey(sale), WastedKey(sale), RefusingKey(sale)}
 	reply, err := guarded(ctx, g, callLimit, func(ctx context.Context) ([]any, error) {
-		return pathScript.Run(ctx, g.rdb, keys, user, life.Milliseconds(), factor, most).Slice()
+		return addressScript.Run(ctx, g.rdb, keys, user, life.Milliseconds(), factor, most).Slice()
 	})
 	if err != nil {
 		return time.Time{}, 0, fmt.Errorf("ask for an address in sale %d: %w", sale, err)

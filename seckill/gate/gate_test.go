@@ -105,7 +105,7 @@ func (r Reply) String() string {
 func TestReserve(t *testing.T) {
 	t.Parallel()
 	g := newGate(t, open(3), 10)
-	if err := g.rdb.ZAdd(t.Context(), PathsKey(1), redis.Z{Score: 1e15, Member: "1"}, redis.Z{Score: 1e15, Member: "9"}).Err(); err != nil {
+	if err := g.rdb.ZAdd(t.Context(), AddressesKey(1), redis.Z{Score: 1e15, Member: "1"}, redis.Z{Score: 1e15, Member: "9"}).Err(); err != nil {
 		t.Fatal(err)
 	}
 	a := reserveFor(t, g, 1, 2, 1) // user 1 twice in one batch
@@ -113,7 +113,7 @@ func TestReserve(t *testing.T) {
 		t.Fatalf("%s %+v", got, a)
 	}
 	wantState(t, g, 1, 2)
-	if got := g.rdb.ZRange(t.Context(), PathsKey(1), 0, -1).Val(); fmt.Sprint(got) != "[9]" {
+	if got := g.rdb.ZRange(t.Context(), AddressesKey(1), 0, -1).Val(); fmt.Sprint(got) != "[9]" {
 		t.Errorf("live addresses of users %v, want only user 9", got)
 	}
 	b := reserveFor(t, g, 1, 3, 4)
@@ -244,7 +244,7 @@ func TestWindowByTheClockOfRedis(t *testing.T) {
 		if a := reserveFor(t, g, int64(i+1)); !errors.Is(a[0].Err, c.want) || c.want == nil && a[0].Ticket == "" {
 			t.Errorf("reserve at %v: %v, want %v", c.at.Sub(starts), a, c.want)
 		}
-		if _, _, err := g.Path(t.Context(), 1, 100, time.Minute, 5); !errors.Is(err, c.want) {
+		if _, _, err := g.Address(t.Context(), 1, 100, time.Minute, 5); !errors.Is(err, c.want) {
 			t.Errorf("path at %v: %v, want %v", c.at.Sub(starts), err, c.want)
 		}
 	}
@@ -430,7 +430,7 @@ func TestBigGate(t *testing.T) {
 	request := func(user int64, life time.Duration) error {
 		t.Helper()
 		before := time.Now().Add(-time.Second)
-		expiry, _, err := g.Path(t.Context(), 1, user, life, factor)
+		expiry, _, err := g.Address(t.Context(), 1, user, life, factor)
 		if was, again := first[user]; err == nil && again {
 			if !expiry.Equal(was) {
 				t.Errorf("user %d asks again: the address expires at %v, want %v as before", user, expiry, was)
@@ -469,7 +469,7 @@ func TestBigGate(t *testing.T) {
 	if err := request(1, time.Hour); err != nil {
 		t.Errorf("a user with a ticket: %v", err)
 	}
-	if n := g.rdb.ZCard(t.Context(), PathsKey(1)).Val(); n != 99 {
+	if n := g.rdb.ZCard(t.Context(), AddressesKey(1)).Val(); n != 99 {
 		t.Errorf("%d addresses counted, want 99", n)
 	}
 	// With 3 units left the bound is 64.
@@ -477,14 +477,14 @@ func TestBigGate(t *testing.T) {
 		reserveFor(t, g, u)
 	}
 	for u := int64(18); u <= 36; u++ {
-		g.rdb.ZRem(t.Context(), PathsKey(1), u)
+		g.rdb.ZRem(t.Context(), AddressesKey(1), u)
 	}
-	if n := g.rdb.ZCard(t.Context(), PathsKey(1)).Val(); n != 64 {
+	if n := g.rdb.ZCard(t.Context(), AddressesKey(1)).Val(); n != 64 {
 		t.Fatalf("%d addresses counted, want 64", n)
 	}
 	wantFull(101)
 	wantFull(200)
-	g.rdb.ZRem(t.Context(), PathsKey(1), "100")
+	g.rdb.ZRem(t.Context(), AddressesKey(1), "100")
 	wantFull(200) // user 101 asked first
 	wantFull(201)
 	if err := request(101, 30*time.Millisecond); err != nil {
@@ -518,11 +518,11 @@ func TestBigGateRefuses(t *testing.T) {
 		l := open(5)
 		c.change(&l)
 		g := newGate(t, l, 9)
-		if _, _, err := g.Path(t.Context(), 1, 1, time.Minute, 5); !errors.Is(err, c.want) {
+		if _, _, err := g.Address(t.Context(), 1, 1, time.Minute, 5); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, want %v", name, err, c.want)
 		}
 		g.rdb.FlushDB(t.Context())
-		if _, _, err := g.Path(t.Context(), 1, 1, time.Minute, 5); !errors.Is(err, ErrNoGate) {
+		if _, _, err := g.Address(t.Context(), 1, 1, time.Minute, 5); !errors.Is(err, ErrNoGate) {
 			t.Errorf("%s, flushed: %v, want ErrNoGate", name, err)
 		}
 	}
@@ -538,7 +538,7 @@ func TestAddressesExpire(t *testing.T) {
 		if user == 0 {
 			life = time.Millisecond // wasted when the next user asks
 		}
-		expiry, _, err := g.Path(t.Context(), 1, user+1, life, 5)
+		expiry, _, err := g.Address(t.Context(), 1, user+1, life, 5)
 		if err != nil && !errors.As(err, &TooManyError{}) {
 			t.Fatal(err)
 		}
@@ -547,7 +547,7 @@ func TestAddressesExpire(t *testing.T) {
 		}
 	}
 	ends := time.Until(l.EndsAt)
-	for _, key := range []string{PathsKey(1), WaitingKey(1), waitingUntilKey(1), WastedKey(1)} {
+	for _, key := range []string{AddressesKey(1), WaitingKey(1), waitingUntilKey(1), WastedKey(1)} {
 		if ttl := g.rdb.PTTL(t.Context(), key).Val(); ttl < ends-time.Minute || ttl > ends+time.Second {
 			t.Errorf("%s expires in %v, want with the sale in %v", key, ttl, ends)
 		}

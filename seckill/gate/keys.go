@@ -34,9 +34,9 @@ func JournalKey(sale int64) string { return key(sale, "journal2") }
 // it keeps the expiry that it has.
 func FormerJournalKey(sale int64) string { return key(sale, "journal") }
 
-// PathsKey is a sorted set: the users with a hidden address that is not used, sorted by its expiry. It
+// AddressesKey is a sorted set: the users with a hidden address that is not used, sorted by its expiry. It
 // expires with the sale, after which no address is granted, as does what is known of those who wait.
-func PathsKey(sale int64) string { return key(sale, "paths") }
+func AddressesKey(sale int64) string { return key(sale, "paths") }
 
 // WaitingKey is a sorted set: the users who wait for an address, in line.
 func WaitingKey(sale int64) string { return key(sale, "waiting") }

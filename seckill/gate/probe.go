@@ -16,7 +16,7 @@ import (
 
 // Scripts are the sources of all scripts of this package.
 func Scripts() []string {
-	return []string{reserveSource, ackSource, installSource, fixSource, pathSource, removeConsumersSource, seedSource, inheritSource, drawSource, takeSource}
+	return []string{reserveSource, ackSource, installSource, fixSource, addressSource, removeConsumersSource, seedSource, inheritSource, drawSource, takeSource}
 }
 
 // Probe makes the calls of this package once, on the keys of a sale that no shop has, which it deletes. So what a Redis cannot do,
@@ -24,7 +24,7 @@ func Scripts() []string {
 func Probe(ctx context.Context, rdb redis.UniversalClient) (err error) {
 	sale := -1 - rand.Int64N(1<<62)
 	g, other := New(rdb, "probe", time.Second), New(rdb, "another probe", time.Second)
-	keys := []string{GateKey(sale), TicketsKey(sale), JournalKey(sale), FormerJournalKey(sale), PathsKey(sale), WaitingKey(sale), waitingUntilKey(sale),
+	keys := []string{GateKey(sale), TicketsKey(sale), JournalKey(sale), FormerJournalKey(sale), AddressesKey(sale), WaitingKey(sale), waitingUntilKey(sale),
 		WastedKey(sale), RefusingKey(sale), DeadKey(sale), SumOfSale(sale, "").Key()}
 	defer func() {
 		if left := rdb.Del(context.WithoutCancel(ctx), keys...).Err(); err == nil && left != nil { // or they expire
@@ -49,7 +49,7 @@ func Probe(ctx context.Context, rdb redis.UniversalClient) (err error) {
 	}
 	path := func(user int64, life time.Duration, most int) func() error {
 		return func() error {
-			_, _, err := g.path(ctx, sale, user, life, 1, most)
+			_, _, err := g.address(ctx, sale, user, life, 1, most)
 			return err
 		}
 	}
@@ -69,7 +69,7 @@ func Probe(ctx context.Context, rdb redis.UniversalClient) (err error) {
 		},
 		// Addresses: one that runs out at once and is swept, buyers who are told to wait, and one who displaces another.
 		path(1, 0, 10), path(1, time.Second, 10),
-		func() error { return rdb.ZAdd(ctx, PathsKey(sale), crowd...).Err() },
+		func() error { return rdb.ZAdd(ctx, AddressesKey(sale), crowd...).Err() },
 		path(2, time.Second, 10), path(3, time.Second, 1),
 		// A script that tries a command of its own accord hides that it cannot.
 		func() error { _, err := g.Claim(ctx, sale, 0, 10); return err },

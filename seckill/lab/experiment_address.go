@@ -23,7 +23,7 @@ import (
 // They know a fixed address: it is in yesterday's page. A hidden address is issued to one user, and
 // only while the sale is open. The courses store it in Redis under the user's id. That is safe, but
 // every forged address costs a read. The shop signs the address: it contains the user, the expiry,
-// and an HMAC over these, the sale and the session (seckill/path.go). Checking it is arithmetic. Bots
+// and an HMAC over these, the sale and the session (seckill/address.go). Checking it is arithmetic. Bots
 // try a random address, another user's address, one of another sale, an expired one, and one with a
 // flipped bit.
 //
@@ -78,12 +78,14 @@ type addressRush struct {
 
 func token(user int64) string { return "session " + strconv.FormatInt(user, 10) }
 
-func (a addressRush) pathKey(user int64) string { return a.key("path:" + strconv.FormatInt(user, 10)) }
+func (a addressRush) addressKey(user int64) string {
+	return a.key("path:" + strconv.FormatInt(user, 10))
+}
 
 // rush starts bots and people. issue returns the address for a person, attempt an address that a bot
 // tries, and check reports whether a user may buy at an address.
 func (a addressRush) rush(ctx context.Context, issue func(ctx context.Context, user int64) (string, error),
-	attempt func(bot int64, try int, rng *rand.Rand) string, check func(ctx context.Context, c counter, user int64, path string) (bool, error)) (Finding, error) {
+	attempt func(bot int64, try int, rng *rand.Rand) string, check func(ctx context.Context, c counter, user int64, address string) (bool, error)) (Finding, error) {
 	if err := a.people.Set(ctx, a.key("stock"), addressUnits, keyLife).Err(); err != nil {
 		return Finding{}, err
 	}
@@ -100,11 +102,11 @@ func (a addressRush) rush(ctx context.Context, issue func(ctx context.Context, u
 		user, reads := addressBots+1+i, peopleRead+time.Duration(rng.Int64N(int64(peopleApart)))
 		all.Go(func() error {
 			pause(ctx, reads)
-			path, err := issue(ctx, user)
+			address, err := issue(ctx, user)
 			if err != nil {
 				return err
 			}
-			in, err := check(ctx, a.people, user, path)
+			in, err := check(ctx, a.people, user, address)
 			if err != nil {
 				return err
 			}
@@ -151,7 +153,9 @@ func (a addressRush) rush(ctx context.Context, issue func(ctx context.Context, u
 func (a addressRush) fixedAddress(ctx context.Context) (Finding, error) {
 	return a.rush(ctx, func(context.Context, int64) (string, error) { return "buy", nil },
 		func(int64, int, *rand.Rand) string { return "buy" },
-		func(_ context.Context, _ counter, _ int64, path string) (bool, error) { return path == "buy", nil })
+		func(_ context.Context, _ counter, _ int64, address string) (bool, error) {
+			return address == "buy", nil
+		})
 }
 
 // storedAddress sells at addresses that Redis stores.
@@ -159,12 +163,12 @@ func (a addressRush) storedAddress(ctx context.Context) (Finding, error) {
 	made := func(rng *rand.Rand) string { return fmt.Sprintf("%016x%016x", rng.Uint64(), rng.Uint64()) }
 	victim := made(rand.New(rand.NewPCG(a.seed, 11)))
 	return a.rush(ctx, func(ctx context.Context, user int64) (string, error) {
-		path := made(rand.New(rand.NewPCG(a.seed, uint64(1000+user))))
-		return path, a.people.Set(ctx, a.pathKey(user), path, time.Minute).Err()
-	}, a.forgeries(victim), func(ctx context.Context, c counter, user int64, path string) (bool, error) {
+		address := made(rand.New(rand.NewPCG(a.seed, uint64(1000+user))))
+		return address, a.people.Set(ctx, a.addressKey(user), address, time.Minute).Err()
+	}, a.forgeries(victim), func(ctx context.Context, c counter, user int64, address string) (bool, error) {
 		//lab:here
-		kept, err := c.read(ctx, a.pathKey(user))
-		return err == nil && kept != "" && kept == path, err
+		kept, err := c.read(ctx, a.addressKey(user))
+		return err == nil && kept != "" && kept == address, err
 		//lab:end
 	})
 }
@@ -172,7 +176,7 @@ func (a addressRush) storedAddress(ctx context.Context) (Finding, error) {
 // signedAddress sells at the shop's signed addresses, signed and checked by the shop's code.
 func (a addressRush) signedAddress(ctx context.Context) (Finding, error) {
 	issue := func(_ context.Context, user int64) (string, error) {
-		return seckill.SignPath(a.secret, user, a.number, token(user), a.Now().Add(time.Minute)), nil
+		return seckill.SignAddress(a.secret, user, a.number, token(user), a.Now().Add(time.Minute)), nil
 	}
 	victim, _ := issue(ctx, addressBots+1)
 	rdb, err := openRedis(Stores{Redis: a.redis})
@@ -184,10 +188,10 @@ func (a addressRush) signedAddress(ctx context.Context) (Finding, error) {
 	if err != nil {
 		return Finding{}, err
 	}
-	row, err := a.rush(ctx, issue, a.forgeries(victim), func(_ context.Context, _ counter, user int64, path string) (bool, error) {
+	row, err := a.rush(ctx, issue, a.forgeries(victim), func(_ context.Context, _ counter, user int64, address string) (bool, error) {
 		//lab:here
-		owner, err := checker.CheckPath(a.number, token(user), path)
-		if err != nil && !errors.Is(err, seckill.ErrBadPath) {
+		owner, err := checker.CheckAddress(a.number, token(user), address)
+		if err != nil && !errors.Is(err, seckill.ErrBadAddress) {
 			return false, err
 		}
 		return err == nil && owner == user, nil
@@ -215,11 +219,11 @@ func (a addressRush) forgeries(victim string) func(int64, int, *rand.Rand) strin
 		case 1:
 			return victim
 		case 2:
-			return seckill.SignPath(a.secret, bot, a.number+1, token(bot), now.Add(time.Minute))
+			return seckill.SignAddress(a.secret, bot, a.number+1, token(bot), now.Add(time.Minute))
 		case 3:
-			return seckill.SignPath(a.secret, bot, a.number, token(bot), now.Add(-time.Minute))
+			return seckill.SignAddress(a.secret, bot, a.number, token(bot), now.Add(-time.Minute))
 		}
-		own, _ := base64.RawURLEncoding.DecodeString(seckill.SignPath(a.secret, bot, a.number, token(bot), now.Add(-time.Minute)))
+		own, _ := base64.RawURLEncoding.DecodeString(seckill.SignAddress(a.secret, bot, a.number, token(bot), now.Add(-time.Minute)))
 		bit := rng.IntN(8 * len(own)) // may be in the expiry
 		own[bit/8] ^= 1 << (bit % 8)
 		return base64.RawURLEncoding.EncodeToString(own)
@@ -233,12 +237,12 @@ func (a addressRush) retriedCaptcha(ctx context.Context) (Finding, error) {
 	before, tries, letIn := a.bots.commands.Load(), 0, 0
 	for bot := int64(1); bot <= addressBots; bot++ {
 		answer := 2 + rng.IntN(9) + rng.IntN(9)
-		if err := a.people.Set(ctx, a.pathKey(bot), answer, time.Minute).Err(); err != nil {
+		if err := a.people.Set(ctx, a.addressKey(bot), answer, time.Minute).Err(); err != nil {
 			return Finding{}, err
 		}
 		for guess := 2; guess <= 18; guess++ {
 			tries++
-			want, err := a.bots.read(ctx, a.pathKey(bot))
+			want, err := a.bots.read(ctx, a.addressKey(bot))
 			if err != nil {
 				return Finding{}, err
 			}
@@ -294,14 +298,14 @@ func (a addressRush) oneTryCaptcha(ctx context.Context) (Finding, error) {
 		"let_in": float64(letIn), "people": float64(people)}}, nil
 }
 
-// cleanUp removes the keys of pathKey, which keysOf does not list. Captchas expire after a minute.
+// cleanUp removes the keys of addressKey, which keysOf does not list. Captchas expire after a minute.
 func (a addressRush) cleanUp(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupTimeout)
 	defer cancel()
 	var all errgroup.Group
 	all.SetLimit(32)
 	for user := int64(1); user <= addressBots+addressPeople; user++ {
-		all.Go(func() error { return a.people.Del(ctx, a.pathKey(user)).Err() })
+		all.Go(func() error { return a.people.Del(ctx, a.addressKey(user)).Err() })
 	}
 	return all.Wait()
 }

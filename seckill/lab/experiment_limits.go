@@ -135,8 +135,8 @@ func crowdAtGate(ctx context.Context, e engine, gated bool) (Finding, error) {
 	for user := int64(1); user <= gateBuyers; user++ {
 		all.Go(func() error {
 			if !gated {
-				path := seckill.SignPath(e.secret, user, e.number, token(user), e.Now().Add(time.Minute))
-				if _, err := e.CheckPath(e.number, token(user), path); err != nil {
+				path := seckill.SignAddress(e.secret, user, e.number, token(user), e.Now().Add(time.Minute))
+				if _, err := e.CheckAddress(e.number, token(user), path); err != nil {
 					return err
 				}
 				alive.Add(1)

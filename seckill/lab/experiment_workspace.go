@@ -115,7 +115,7 @@ func openEngine(ctx context.Context, s Stores, units int) (e engine, err error) 
 		return e, err
 	}
 	e.secret = []byte("the lab has no secret worth keeping")
-	e.config = seckill.Config{Gate: "redis", GateFactor: gateFactor, PathTTL: time.Minute, MaxInFlight: 4096, QMax: 20_000, Optimisations: seckill.AllOptimisations()}
+	e.config = seckill.Config{Gate: "redis", GateFactor: gateFactor, AddressTTL: time.Minute, MaxInFlight: 4096, QMax: 20_000, Optimisations: seckill.AllOptimisations()}
 	e.Engine, err = seckill.New(e.config, seckill.Deps{DB: e.db, Redis: e.redis, Sales: sales, Cache: goods.NewCache(sales),
 		Orders: order.New(e.db, order.Config{PayWithin: time.Minute}), Secret: e.secret, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
@@ -154,7 +154,7 @@ func (e engine) captchaAnswer(ctx context.Context, user int64, token string) (an
 // address returns a hidden address.
 func (e engine) address(ctx context.Context, user int64, token, answer string) (path string, err error) {
 	err = retryBusy(ctx, func() (err error) {
-		path, _, err = e.Path(ctx, e.number, user, token, e.sums.Answer(e.number, user, token, answer))
+		path, _, err = e.Address(ctx, e.number, user, token, e.sums.Answer(e.number, user, token, answer))
 		return err
 	})
 	return path, err

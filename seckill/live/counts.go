@@ -12,7 +12,7 @@ import (
 type Step int
 
 const (
-	Path Step = iota // for a hidden address
+	Address Step = iota // for a hidden address
 	Buy
 	steps int = iota
 )
@@ -29,7 +29,7 @@ const (
 	WrongCaptcha
 	Busy
 	TooMany
-	BadPath
+	BadAddress
 	NotLoggedIn
 	Other
 	answers int = iota

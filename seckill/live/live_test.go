@@ -26,7 +26,7 @@ func newMonitor(t *testing.T, name string, db *pgxpool.Pool, rdb redis.Universal
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
 	sales, orders := goods.New(db), order.New(db, order.Config{PayWithin: time.Hour})
-	engine, err := seckill.New(seckill.Config{Gate: "redis", GateFactor: 5, PathTTL: time.Minute, MaxInFlight: 64, QMax: 64, Optimisations: seckill.AllOptimisations()},
+	engine, err := seckill.New(seckill.Config{Gate: "redis", GateFactor: 5, AddressTTL: time.Minute, MaxInFlight: 64, QMax: 64, Optimisations: seckill.AllOptimisations()},
 		seckill.Deps{DB: db, Redis: rdb, Sales: sales, Cache: goods.NewCache(sales), Orders: orders, Secret: make([]byte, 32), Log: log})
 	if err != nil {
 		t.Fatal(err)
@@ -95,7 +95,7 @@ func TestTwoProcessesAreAddedUp(t *testing.T) {
 		a.Counts.Answered(tea, Buy, Accepted, time.Millisecond)
 		b.Counts.Answered(tea, Buy, SoldOut, time.Millisecond)
 	}
-	b.Counts.Answered(cup, Path, TooMany, 0) // may be a sale that does not exist
+	b.Counts.Answered(cup, Address, TooMany, 0) // may be a sale that does not exist
 	a.tick(t.Context())
 	b.tick(t.Context())
 	a.tick(t.Context())

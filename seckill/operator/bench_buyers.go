@@ -52,7 +52,7 @@ func sendTo(sales []int64, users []loggedIn, secret []byte, ends time.Time) []be
 	buyers := make([]bench.Buyer, len(users))
 	for i, u := range users {
 		sale := sales[i%len(sales)]
-		buyers[i] = bench.Buyer{Token: u.token, Path: seckill.SignPath(secret, u.id, sale, u.token, ends), Sale: sale}
+		buyers[i] = bench.Buyer{Token: u.token, Path: seckill.SignAddress(secret, u.id, sale, u.token, ends), Sale: sale}
 	}
 	return buyers
 }

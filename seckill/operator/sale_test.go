@@ -187,7 +187,7 @@ func TestNoErrorBeginsWithAPackage(t *testing.T) {
 	}
 	for _, err := range []error{goods.ErrNoSale, goods.ErrPaused, goods.ErrEnded, goods.ErrSoldOut, goods.NotStartedError{In: 1}, goods.InvalidError{Field: "x"},
 		goods.TransitionError{Do: "x"}, user.ErrWrongPassword, user.ErrNotFound, user.ErrNotByAdmin, user.ErrUnavailable, user.TooManyError{}, user.InvalidError{},
-		order.ErrNotFound, order.ErrWrongStatus, seckill.ErrBusy, captcha.ErrWrong, seckill.ErrBadPath, seckill.TooManyError{}, gate.ErrNoGate, ErrBroken} {
+		order.ErrNotFound, order.ErrWrongStatus, seckill.ErrBusy, captcha.ErrWrong, seckill.ErrBadAddress, seckill.TooManyError{}, gate.ErrNoGate, ErrBroken} {
 		printed := fmt.Sprint("miaosha: ", err)
 		if first := strings.SplitN(printed, ": ", 3)[1]; packages[first] {
 			t.Errorf("%q begins with the package %s", printed, first)

@@ -75,10 +75,12 @@ func put[T any](ring []T, n uint64, bound int, v T) []T {
 	return ring
 }
 
-// SumDrawn, SumSolved and Address record a step of one user before the ticket, which began then.
+// SumDrawn, SumSolved and AddressGiven record a step of one user before the ticket, which began then.
 func (t *Trace) SumDrawn(sale, user int64, began time.Time)  { t.call(tracedDraw, sale, user, began) }
 func (t *Trace) SumSolved(sale, user int64, began time.Time) { t.call(tracedSum, sale, user, began) }
-func (t *Trace) Address(sale, user int64, began time.Time)   { t.call(tracedAddress, sale, user, began) }
+func (t *Trace) AddressGiven(sale, user int64, began time.Time) {
+	t.call(tracedAddress, sale, user, began)
+}
 
 // call records a step of one user before the ticket, which began then.
 func (t *Trace) call(kind uint8, sale, user int64, began time.Time) {

@@ -100,7 +100,7 @@ func TestTheTraceIsShared(t *testing.T) {
 			all.Go(func() {
 				tickets := entryOf("1-0", n*10, 10)
 				for range 100 {
-					tr.Address(1, n, now)
+					tr.AddressGiven(1, n, now)
 					tr.Grant(1, 1, now, tickets, now, now, 1)
 					tr.Claim(1, tickets)
 					tr.Settle(1, tickets, nil, now, now)

@@ -6,7 +6,7 @@ export default [
     "also": ["下单接口隐藏", "随机数", "RandomUtil", "getToken", "randomcode", "10秒", "无效访问", "非法访问", "接口加密", "密文", "逻辑收口", "MD5值", "verifyHash", "getVerifyHash", "秒杀验证值", "接口隐匿", "抢购接口隐匿", "createOrderWithVerifiedUrl", "createVerifiedOrder", "60s", "抢购脚本", "脚本", "md5DigestAsHex", "HASH_KEY", "DigestUtils", "秒杀接口地址的隐藏", "秒杀路径", "E/uuid", "刷秒杀接口", "随机字符串", "verifyHashInRedis", "miaosha_hash_", "CacheKey.HASH_KEY", "真实地址", "有效期", "token存入redis", "C/3600", "hash值与Redis中不符合", "验证用户合法性", "商品合法性", "getRandomString"],
     "zh": { "taught": "隐藏秒杀地址：随机路径、随机码、加盐 MD5、秒杀令牌", "ours": "地址就是令牌：用户、到期时间，以及对用户、秒杀、到期时间和会话算的 HMAC-SHA-256，有效 60 秒（`--path-ttl`）。验证只是计算，不查 Redis，所以编造的地址不花任何存储的力气；换了用户、会话或秒杀都不能用。\n锁的系列文章里，同一个人、同一件商品的 MD5 永远不变，盐一泄露谁都能自己算；它说 60 秒，代码里存 3,600 秒，用过也不删。这里的地址到期作废，没到期时再用一次，得到的是同一个排队号。畅购存随机码的 key 带着用户，取的时候却不带，照抄就谁也进不来。" },
     "en": { "taught": "Hidden address: random path, random code, salted MD5, sale token", "ours": "The address is the token: user, expiry, and an HMAC-SHA-256 over user, sale, expiry and session, good for 60 s (`--path-ttl`). Checking it is arithmetic and no look-up, so forged addresses cost Redis nothing; no other user, session or sale can use it.\nIn the articles on locks the MD5 of a user and an item is always the same, and whoever has the salt can make it; they say 60 s, keep it for 3,600 s, and do not delete it after use. An address here expires, and a second use before that receives the same ticket. Changgou stores the random code under a key with the user and reads one without, so as printed it lets no one in." },
-    "code": [["seckill/path.go", "sign"], ["seckill/path.go", "verify"], ["web/seckill.go", "buy"], ["seckill/lab/experiment_address.go", "signedAddress"]],
+    "code": [["seckill/address.go", "sign"], ["seckill/address.go", "verify"], ["web/seckill.go", "buy"], ["seckill/lab/experiment_address.go", "signedAddress"]],
     "see": ["lesson:address", "exercise:c-md5-address"],
     "run": ["go test -v -count 1 -run TestAddress ./seckill", "go test -v -count 1 -run TestWrongAddressNeverReachesRedis ./web"]
   },
@@ -15,7 +15,7 @@ export default [
     "words": ["秒杀大闸", "大闸", "令牌数量限制", "库存的五倍", "big gate", "gate factor", "tokens per unit"],
     "zh": { "taught": "秒杀大闸：每件库存只发若干个令牌", "ours": "同时有效的地址最多是剩余件数的 5 倍（`--gate-factor`），至少 64 个。文档里只有名字；通常的做法是每件发若干个令牌，发完就没了。这里的会过期，没用掉的让给排队的下一个，浪费过地址的人排到后面，所以囤地址的机器人挡不住别人。" },
     "en": { "taught": "The big gate: only so many tokens per unit", "ours": "At most five addresses per unit left are alive at once (`--gate-factor`), and at least 64. The document has the name alone; usually each unit has a fixed number of tokens, and they are used up for good. These expire, an unused one goes to the next in line, and users who wasted addresses come last, so bots that hoard addresses do not keep people out." },
-    "code": [["seckill/gate/scripts/path.lua", "FULL"], ["seckill/path.go", "admit"], ["seckill/lot.go", "wait"], ["seckill/lab/experiment_limits.go", "crowdAtGate"]],
+    "code": [["seckill/gate/scripts/path.lua", "FULL"], ["seckill/address.go", "admit"], ["seckill/lot.go", "wait"], ["seckill/lab/experiment_limits.go", "crowdAtGate"]],
     "see": ["lesson:limits"],
     "run": ["go test -v -count 1 -run 'TestBigGate|TestHoardersDelayPeople' ./seckill/gate"]
   },

@@ -22,7 +22,7 @@ func (s *shop) issued(e *process, first, last int64) (n int) {
 	s.Helper()
 	for user := first; user <= last; user++ {
 		sandboxtest.Until(s, "the big gate replies", func() bool {
-			_, _, err := e.Path(s.Context(), s.sale, user, "token", nil)
+			_, _, err := e.Address(s.Context(), s.sale, user, "token", nil)
 			if err == nil {
 				n++
 			} else if !errors.As(err, &seckill.TooManyError{}) && !errors.Is(err, seckill.ErrBusy) {
@@ -37,8 +37,8 @@ func (s *shop) issued(e *process, first, last int64) (n int) {
 // endAddresses makes every address that is not used one that has ended.
 func (s *shop) endAddresses() {
 	s.Helper()
-	for _, user := range s.rdb.ZRange(s.Context(), gate.PathsKey(s.sale), 0, -1).Val() {
-		if err := s.rdb.ZAdd(s.Context(), gate.PathsKey(s.sale), redis.Z{Score: 1, Member: user}).Err(); err != nil {
+	for _, user := range s.rdb.ZRange(s.Context(), gate.AddressesKey(s.sale), 0, -1).Val() {
+		if err := s.rdb.ZAdd(s.Context(), gate.AddressesKey(s.sale), redis.Z{Score: 1, Member: user}).Err(); err != nil {
 			s.Fatal(err)
 		}
 	}
@@ -50,7 +50,7 @@ func TestHoardersDoNotKeepASaleUnsold(t *testing.T) {
 	t.Parallel()
 	const people, first, last = 4, 1001, 1004
 	s := newShop(t, people)
-	e := s.start(func(cfg *seckill.Config, _ *seckill.Deps) { cfg.PathTTL = time.Hour })
+	e := s.start(func(cfg *seckill.Config, _ *seckill.Deps) { cfg.AddressTTL = time.Hour })
 	s.awaitGate()
 	if n := s.issued(e, 1, bigGateLeast); n != bigGateLeast {
 		t.Fatalf("%d hoarders have an address, want all %d", n, bigGateLeast)
@@ -69,8 +69,8 @@ func TestHoardersDoNotKeepASaleUnsold(t *testing.T) {
 		t.Errorf("%v wasted addresses were counted, want one for each hoarder", n)
 	}
 	for user := int64(first); user <= last; user++ {
-		path, _, err := e.Path(t.Context(), s.sale, user, "token", nil)
-		if got, bad := e.CheckPath(s.sale, "token", path); err != nil || bad != nil || got != user {
+		address, _, err := e.Address(t.Context(), s.sale, user, "token", nil)
+		if got, bad := e.CheckAddress(s.sale, "token", address); err != nil || bad != nil || got != user {
 			t.Errorf("the address of user %d: %d, %v, %v", user, got, err, bad)
 		}
 		s.mustBuy(e, user)
@@ -91,7 +91,7 @@ func TestUnitsLeftBesideRefusalsAreAFinding(t *testing.T) {
 	t.Parallel()
 	const life = time.Hour
 	s := newShop(t, 5)
-	e := s.start(func(cfg *seckill.Config, _ *seckill.Deps) { cfg.PathTTL = life })
+	e := s.start(func(cfg *seckill.Config, _ *seckill.Deps) { cfg.AddressTTL = life })
 	s.awaitGate()
 	if n := s.issued(e, 1, bigGateLeast); n != bigGateLeast {
 		t.Fatalf("%d hoarders have an address, want all %d", n, bigGateLeast)

@@ -52,7 +52,7 @@ func (g *steppedGate) pass(d time.Duration) {
 // issued reports whether the user gets an address.
 func (g *steppedGate) issued(t testing.TB, user int64, life time.Duration) bool {
 	t.Helper()
-	_, _, err := g.Path(t.Context(), 1, user, life, 5)
+	_, _, err := g.Address(t.Context(), 1, user, life, 5)
 	if err != nil && !errors.As(err, &TooManyError{}) {
 		t.Fatalf("user %d: %v", user, err)
 	}
@@ -75,7 +75,7 @@ func TestFirstExpiryStands(t *testing.T) {
 	g := newSteppedGate(t, 5)
 	first := g.now.Add(time.Minute)
 	for range 4 {
-		if expiry, wasted, err := g.Path(t.Context(), 1, 1, time.Minute, 5); err != nil || !expiry.Equal(first) || wasted != 0 {
+		if expiry, wasted, err := g.Address(t.Context(), 1, 1, time.Minute, 5); err != nil || !expiry.Equal(first) || wasted != 0 {
 			t.Errorf("at %v: %v and %d wasted, %v, want %v", g.now, expiry, wasted, err, first)
 		}
 		g.pass(19 * time.Second)
@@ -84,7 +84,7 @@ func TestFirstExpiryStands(t *testing.T) {
 		t.Error("the address is not the user's in its last millisecond")
 	}
 	g.pass(time.Millisecond)
-	if expiry, wasted, err := g.Path(t.Context(), 1, 1, time.Minute, 5); err != nil || !expiry.Equal(g.now.Add(time.Minute)) || wasted != 1 {
+	if expiry, wasted, err := g.Address(t.Context(), 1, 1, time.Minute, 5); err != nil || !expiry.Equal(g.now.Add(time.Minute)) || wasted != 1 {
 		t.Errorf("after its end: %v and %d wasted, %v, want a new address", expiry, wasted, err)
 	}
 }
@@ -99,7 +99,7 @@ func TestAnAddressOfATicketHolderIsNotWasted(t *testing.T) {
 		t.Fatal(err)
 	}
 	g.pass(2 * time.Minute)
-	if _, wasted, err := g.Path(t.Context(), 1, 5, time.Minute, 5); err != nil || wasted != 2 {
+	if _, wasted, err := g.Address(t.Context(), 1, 5, time.Minute, 5); err != nil || wasted != 2 {
 		t.Errorf("%d wasted, %v, want those of users 3 and 4", wasted, err)
 	}
 	if diff := gocmp.Diff(map[string]string{"3": "1", "4": "1"}, g.rdb.HGetAll(t.Context(), WastedKey(1)).Val()); diff != "" {
@@ -168,7 +168,7 @@ func TestTheLineIsBounded(t *testing.T) {
 	}
 	ask := func(user int64, want bool) {
 		t.Helper()
-		_, _, err := g.path(t.Context(), 1, user, time.Minute, 5, most)
+		_, _, err := g.address(t.Context(), 1, user, time.Minute, 5, most)
 		if issued := err == nil; issued != want || err != nil && !errors.As(err, &TooManyError{}) {
 			t.Errorf("user %d: %v", user, err)
 		}
@@ -214,7 +214,7 @@ func TestALongLineIsClearedInParts(t *testing.T) {
 	g.pass(61 * time.Second)
 	sum := 0
 	for user := int64(2001); user <= 2004; user++ {
-		_, wasted, err := g.Path(t.Context(), 1, user, time.Minute, 5)
+		_, wasted, err := g.Address(t.Context(), 1, user, time.Minute, 5)
 		if err != nil && !errors.As(err, &TooManyError{}) {
 			t.Fatal(err)
 		}
@@ -266,8 +266,8 @@ func TestRefusalsBesideUnits(t *testing.T) {
 	want("sold out", map[int64]Refusing{})
 }
 
-// pathModel is a model of the big gate with 62 addresses that never end. So two are free while a few units are left.
-type pathModel struct {
+// addressModel is a model of the big gate with 62 addresses that never end. So two are free while a few units are left.
+type addressModel struct {
 	g       *steppedGate
 	stock   int
 	tickets map[int64]bool
@@ -293,8 +293,8 @@ const (
 )
 
 // ask checks a request against what the model expects.
-func (m *pathModel) ask(r *rapid.T, user int64, life time.Duration) {
-	expiry, wasted, err := m.g.path(r.Context(), 1, user, life, modelFactor, modelMost)
+func (m *addressModel) ask(r *rapid.T, user int64, life time.Duration) {
+	expiry, wasted, err := m.g.address(r.Context(), 1, user, life, modelFactor, modelMost)
 	wantExpiry, wantWasted, wantErr := m.want(user, life)
 	if full := errors.As(err, &TooManyError{}); wantErr == nil && err != nil || wantErr != nil && !errors.Is(err, wantErr) && !(full && wantErr == errFull) ||
 		!expiry.Equal(wantExpiry) || wasted != wantWasted {
@@ -304,7 +304,7 @@ func (m *pathModel) ask(r *rapid.T, user int64, life time.Duration) {
 
 var errFull = errors.New("full")
 
-func (m *pathModel) want(user int64, life time.Duration) (expiry time.Time, wasted int, err error) {
+func (m *addressModel) want(user int64, life time.Duration) (expiry time.Time, wasted int, err error) {
 	now := m.g.now
 	switch end, has := m.expiry[user]; {
 	case m.tickets[user]:
@@ -366,7 +366,7 @@ func (m *pathModel) want(user int64, life time.Duration) (expiry time.Time, wast
 	return time.Time{}, wasted, errFull
 }
 
-func (m *pathModel) check(r *rapid.T) {
+func (m *addressModel) check(r *rapid.T) {
 	line := []string{}
 	for _, w := range m.line {
 		line = append(line, fmt.Sprint(w.user))
@@ -384,7 +384,7 @@ func (m *pathModel) check(r *rapid.T) {
 	if diff := gocmp.Diff(wasted, m.g.rdb.HGetAll(r.Context(), WastedKey(1)).Val()); diff != "" {
 		r.Fatalf("wasted: %s", diff)
 	}
-	alive := m.g.rdb.ZCount(r.Context(), PathsKey(1), fmt.Sprint(m.g.now.UnixMilli()+1), "+inf").Val()
+	alive := m.g.rdb.ZCount(r.Context(), AddressesKey(1), fmt.Sprint(m.g.now.UnixMilli()+1), "+inf").Val()
 	live := modelHolders
 	for _, end := range m.expiry {
 		if end.After(m.g.now) {
@@ -410,13 +410,13 @@ func TestBigGateFollowsItsModel(t *testing.T) {
 	g := newSteppedGate(t, 1)
 	rapid.Check(t, func(r *rapid.T) {
 		g.redis.FlushAll()
-		m := &pathModel{g: g, stock: rapid.IntRange(1, 8).Draw(r, "stock"), tickets: map[int64]bool{}, expiry: map[int64]time.Time{}, wasted: map[int64]int{}}
+		m := &addressModel{g: g, stock: rapid.IntRange(1, 8).Draw(r, "stock"), tickets: map[int64]bool{}, expiry: map[int64]time.Time{}, wasted: map[int64]int{}}
 		g.install(t, m.stock)
 		holders := make([]redis.Z, modelHolders)
 		for i := range holders {
 			holders[i] = redis.Z{Member: 1001 + i, Score: float64(g.now.Add(500 * time.Hour).UnixMilli())}
 		}
-		if err := g.rdb.ZAdd(r.Context(), PathsKey(1), holders...).Err(); err != nil {
+		if err := g.rdb.ZAdd(r.Context(), AddressesKey(1), holders...).Err(); err != nil {
 			r.Fatal(err)
 		}
 		users := rapid.Int64Range(1, 9)
@@ -500,7 +500,7 @@ func TestHoardersDelayPeople(t *testing.T) {
 				if g.now.Before(expiry[user]) {
 					return true
 				}
-				end, _, err := g.path(t.Context(), 1, user, life, 5, c.most)
+				end, _, err := g.address(t.Context(), 1, user, life, 5, c.most)
 				if err != nil && !errors.As(err, &TooManyError{}) {
 					t.Fatal(err)
 				}
