@@ -269,18 +269,6 @@ func (s *shop) lockSale() (release func()) {
 	return release
 }
 
-// sell makes another sale that is open.
-func (s *shop) sell() int64 {
-	s.Helper()
-	now := time.Now()
-	sale, err := s.sales.Sell(s.Context(), goods.Item{Title: "tea"},
-		goods.Terms{Price: 1, Total: 5, StartsAt: now.Add(-time.Minute), EndsAt: now.Add(time.Hour)})
-	if err != nil {
-		s.Fatal(err)
-	}
-	return sale
-}
-
 // setState changes the sale's state as an administrator does, with a new epoch.
 func (s *shop) setState(state string) {
 	s.Helper()

@@ -27,7 +27,7 @@ func TestLockedSalesLeaveTheOthersTheirPlaces(t *testing.T) {
 			sales := []*shop{s}
 			for len(sales) < 20 {
 				other := *s
-				other.sale = s.sell()
+				other.sale = s.sell(5)
 				sales = append(sales, &other)
 			}
 			e := s.start(func(cfg *seckill.Config, _ *seckill.Deps) { cfg.Gate = gate })
@@ -179,7 +179,7 @@ func TestALockedSaleRests(t *testing.T) {
 		"reject a ticket":      func(sale int64) { e.RejectOne(t.Context(), sale, ticket) },
 	} {
 		other := *s
-		other.sale = s.sell()
+		other.sale = s.sell(5)
 		release := other.lockSale()
 		sandboxtest.Until(t, name, func() bool {
 			try(other.sale)

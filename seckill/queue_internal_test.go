@@ -332,7 +332,8 @@ func TestABatchThatIsPutBackForgetsNothing(t *testing.T) {
 		s := serve(t, q, 1, 5, goods.LockWait)
 		q.send(s)
 		q.putBack(s, 2)
-		if at := q.places(1, []int64{2, 3, 5}); q.queued() != 3 || len(at) != 2 || at[3] != (place{0, true}) || at[5] != (place{2, true}) {
+		at := q.places([]order.Buyer{{SaleID: 1, UserID: 2}, {SaleID: 1, UserID: 3}, {SaleID: 1, UserID: 5}})
+		if of := func(u int64) place { return at[order.Buyer{SaleID: 1, UserID: u}] }; q.queued() != 3 || len(at) != 2 || of(3) != (place{0, true}) || of(5) != (place{2, true}) {
 			t.Errorf("%d are queued, at %+v", q.queued(), at)
 		}
 		time.Sleep(retryFirst)
