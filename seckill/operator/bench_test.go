@@ -281,9 +281,10 @@ func TestBenchInTheSandbox(t *testing.T) {
 func TestBenchRefuses(t *testing.T) {
 	t.Parallel()
 	env := sandboxtest.Stores(t)
-	for flag, args := range map[string]string{"--sales": "--sales 5 --shape polls", "--sales: 0": "--sales=-1", "--fill": "--fill 5", "--captcha": "--captcha",
+	for flag, args := range map[string]string{"--sales: not": "--sales 5 --shape second", "--sales: 0": "--sales=-1", "--fill": "--fill 5", "--captcha": "--captcha",
 		"--baseline": "--yardstick --shape conns", "--conns": "--conns 20001", "--url": "--url http://192.0.2.1:8080", "--rate": "--shape open", "-n": "-n 1000001",
-		"--sale": "--url http://127.0.0.1:1 --buyers x.csv", "--sale: only": "--sale 7", "--ladder: only": "--ladder", "--shape: not": "--ladder --shape polls", "--rounds": "--rounds 0", "--shape": "--shape round", "--ops": "--ops http://127.0.0.1:1"} {
+		"--sale": "--url http://127.0.0.1:1 --buyers x.csv", "--sale: only": "--sale 7", "--sale: not with --sales": "--url http://127.0.0.1:1 --sale 7 --sales 5 --shape streams", "--sales: 0 to": "--sales 1001 --shape polls",
+		"--ladder: only": "--ladder", "--shape: not": "--ladder --shape polls", "--rounds": "--rounds 0", "--shape": "--shape round", "--ops": "--ops http://127.0.0.1:1"} {
 		out, errs, code := sandboxtest.Command(t, env, append([]string{"bench"}, strings.Fields(args)...)...)
 		if code == 0 || out != "" {
 			t.Errorf("%s: exit %d, stdout %s", args, code, out)
