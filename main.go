@@ -307,6 +307,9 @@ func serve(ctx context.Context, c *commands, log *slog.Logger, stdout io.Writer)
 	if err != nil {
 		return err
 	}
+	if err := engine.CheckJournals(ctx); err != nil {
+		return err
+	}
 	sums := captcha.New(cfg.Captcha, cache, steps, engine.Shared())
 	witness := trace.NewWitness(steps, engine.Shared(), stores.Secret, log)
 	catalogue := cache

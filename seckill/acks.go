@@ -10,8 +10,8 @@ import (
 )
 
 // acks acknowledges settled tickets at their gates. It keeps the results of a failed ack, and reconcile acknowledges them
-// when Redis replies again, so that no buyer waits until another process claims the entry. That is only a shortcut: the
-// entries stay in the journal until then, and the process that claims one finds its result stored.
+// when Redis replies again. That is only a shortcut: the entries stay in the journal until then, and if this process dies, the one
+// that takes an entry over finds its result stored.
 type acks struct {
 	gate    *gate.Gate
 	orders  orderCache
@@ -62,6 +62,21 @@ func (a *acks) take() map[int64][][]order.Result {
 	all := a.unacked
 	a.unacked, a.n = nil, 0
 	return all
+}
+
+// kept returns the journal entries of a sale whose results are kept: they are settled.
+func (a *acks) kept(sale int64) map[string]bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	entries := map[string]bool{}
+	for _, results := range a.unacked[sale] {
+		for _, r := range results {
+			if entry, ok := gate.EntryID(r.Ticket); ok {
+				entries[entry] = true
+			}
+		}
+	}
+	return entries
 }
 
 // retry acknowledges the kept results. Those that fail are kept again.

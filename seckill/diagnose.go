@@ -22,7 +22,6 @@ type repair string
 const (
 	rebuildGate      repair = "rebuild the gate"
 	fixStock         repair = "fix the stock"
-	recoverInDoubt   repair = "recover what is in doubt"
 	recoverRollback  repair = "recover a gate that was rolled back"
 	seedDirectOwners repair = "seed the owners that bought without the gate"
 	clearBypass      repair = "take the mark off the sale"
@@ -35,7 +34,6 @@ const (
 //	the sale is not near                       nothing more
 //	the gate is missing                        rebuild it from Postgres
 //	its stock has drifted                      fix it by compare-and-set
-//	a reserve call had no reply                queue the tickets that it may have granted
 //	Redis came back with older data            settle the whole journal again, then seed all owners
 //	the gate knows fewer bypasses than the row seed the owners that bought without it
 //	the sale is marked, but quiet for 3 s      take the mark off
@@ -54,9 +52,6 @@ func diagnose(o observation) (repairs []repair) {
 	}
 	if o.drift() > 0 {
 		repairs = append(repairs, fixStock)
-	}
-	if o.at.Before(o.facts.doubtUntil) {
-		repairs = append(repairs, recoverInDoubt)
 	}
 	switch {
 	case o.facts.rolledBack:

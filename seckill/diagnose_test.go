@@ -17,7 +17,6 @@ func TestDiagnose(t *testing.T) {
 	marked, unmarked := goods.Bypass{Bypasses: 4, BypassesKnown: 2}, goods.Bypass{Bypasses: 4, BypassesKnown: 4}
 	knows := func(bypasses int64) gate.State { g := healthy; g.Known = bypasses; return g }
 	now := time.Now()
-	later := now.Add(time.Millisecond)
 	for name, c := range map[string]struct {
 		gate    gate.State
 		unread  bool
@@ -28,31 +27,29 @@ func TestDiagnose(t *testing.T) {
 	}{
 		"healthy":                     {gate: healthy},
 		"a newer gate":                {gate: gate.State{Epoch: 6, Stock: 10}},
-		"Redis did not reply":         {gate: gate.State{}, unread: true, facts: saleFacts{doubtUntil: later, rolledBack: true}, bypass: marked},
+		"Redis did not reply":         {gate: gate.State{}, unread: true, facts: saleFacts{rolledBack: true}, bypass: marked},
 		"missing":                     {gate: gate.State{}, repairs: []repair{rebuildGate}},
-		"missing, and all else wrong": {gate: gate.State{InFlight: 3}, facts: saleFacts{doubtUntil: later, rolledBack: true}, bypass: marked, repairs: []repair{rebuildGate}},
+		"missing, and all else wrong": {gate: gate.State{InFlight: 3}, facts: saleFacts{rolledBack: true}, bypass: marked, repairs: []repair{rebuildGate}},
 		"outdated":                    {gate: gate.State{Epoch: 4, Stock: 10}, repairs: []repair{rebuildGate}},
 		"outdated, and not near":      {gate: gate.State{Epoch: 4, Stock: 10}, far: true, repairs: []repair{rebuildGate}},
 		"missing, and not near":       {gate: gate.State{}, far: true},
-		"wrong, and not near":         {gate: gate.State{Epoch: 5, Stock: 11}, far: true, facts: saleFacts{doubtUntil: later, rolledBack: true}, bypass: marked},
+		"wrong, and not near":         {gate: gate.State{Epoch: 5, Stock: 11}, far: true, facts: saleFacts{rolledBack: true}, bypass: marked},
 		"too few units":               {gate: gate.State{Epoch: 5, Stock: 9}, repairs: []repair{fixStock}},
 		"too many units":              {gate: gate.State{Epoch: 5, Stock: 11}, repairs: []repair{fixStock}},
 		"in flight, all settled":      {gate: gate.State{Epoch: 5, Stock: 10, InFlight: 3}},
 		"in flight, none settled":     {gate: gate.State{Epoch: 5, Stock: 7, InFlight: 3}},
 		"in flight, too few":          {gate: gate.State{Epoch: 5, Stock: 6, InFlight: 3}, repairs: []repair{fixStock}},
 		"in flight, too many":         {gate: gate.State{Epoch: 5, Stock: 11, InFlight: 3}, repairs: []repair{fixStock}},
-		"in doubt":                    {gate: healthy, facts: saleFacts{doubtUntil: later}, repairs: []repair{recoverInDoubt}},
 		"marked":                      {gate: healthy, bypass: marked, repairs: []repair{seedDirectOwners}},
 		"marked again since":          {gate: knows(3), bypass: marked, facts: saleFacts{quietSince: now.Add(-quietFor)}, repairs: []repair{seedDirectOwners}},
 		"marked, owners seeded":       {gate: knows(4), bypass: marked, facts: saleFacts{quietSince: now.Add(time.Second - quietFor)}},
 		"marked, seeded and quiet":    {gate: knows(4), bypass: marked, facts: saleFacts{quietSince: now.Add(-quietFor)}, repairs: []repair{clearBypass}},
 		"no longer marked":            {gate: knows(4), bypass: unmarked, facts: saleFacts{quietSince: now.Add(-quietFor)}},
 		"forgot its direct owners":    {gate: healthy, bypass: unmarked, repairs: []repair{seedDirectOwners}},
-		"in doubt no longer":          {gate: healthy, facts: saleFacts{doubtUntil: now}},
 		"rolled back":                 {gate: healthy, facts: saleFacts{rolledBack: true}, repairs: []repair{recoverRollback}},
 		"rolled back and marked":      {gate: healthy, bypass: marked, facts: saleFacts{rolledBack: true}, repairs: []repair{recoverRollback}},
-		"all at once": {gate: gate.State{Epoch: 5, Stock: 12}, facts: saleFacts{doubtUntil: later, rolledBack: true}, bypass: marked,
-			repairs: []repair{fixStock, recoverInDoubt, recoverRollback}},
+		"all at once": {gate: gate.State{Epoch: 5, Stock: 12}, facts: saleFacts{rolledBack: true}, bypass: marked,
+			repairs: []repair{fixStock, recoverRollback}},
 	} {
 		sale.Bypass, sale.Near = c.bypass, !c.far
 		got := diagnose(observation{sale: sale, gate: c.gate, gateRead: !c.unread, facts: c.facts, at: now})

@@ -3,6 +3,7 @@ package seckill
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"time"
 
@@ -20,17 +21,34 @@ const SureFor = sureFor
 // LotOpen is the time after the opening in which requests for an address take part in the lot.
 const LotOpen = lotOpen
 
-// Deliveries is how many owners a ticket may have before it is rejected.
-const Deliveries = maxDeliveries
+// Owners is how many owners an entry may have before its tickets without a result are rejected.
+const Owners = maxOwners
 
-// AloneDeliveries is after how many owners of an entry each of its tickets is settled alone.
-const AloneDeliveries = aloneDeliveries
+// AloneOwners is after how many owners of an entry each of its tickets is settled alone.
+const AloneOwners = aloneOwners
 
 // GateAvailable reports whether the breaker is closed.
 func (e *Engine) GateAvailable() bool { return e.lanes.gate.Available() }
 
-// ReclaimAfter sets the time after which any process may claim an entry. Call it before Run.
-func (e *Engine) ReclaimAfter(d time.Duration) { e.reclaimer.idle = d }
+// ReclaimAfter sets the time after which a process that does not beat is dead. Call it before Run.
+func (e *Engine) ReclaimAfter(d time.Duration) { e.beats.after = d }
+
+// TakeForDead makes another process one that has not beaten for long enough.
+func (e *Engine) TakeForDead(process string) {
+	e.beats.mu.Lock()
+	defer e.beats.mu.Unlock()
+	e.beats.seen[process] = &beat{quiet: e.beats.after}
+}
+
+// Seen returns the processes whose beat this one has seen.
+func (e *Engine) Seen() []string {
+	e.beats.mu.Lock()
+	defer e.beats.mu.Unlock()
+	return slices.Collect(maps.Keys(e.beats.seen))
+}
+
+// Name returns the name of this process in the journals.
+func (e *Engine) Name() string { return e.beats.name }
 
 // Rebuild sets the sale's gate up from Postgres.
 func (e *Engine) Rebuild(ctx context.Context, sale int64) error {
@@ -128,8 +146,8 @@ func (e *Engine) ReclaimNow(ctx context.Context) error { return e.reclaimer.roun
 // InheritNow is ReconcileNow for the look for processes that have died.
 func (e *Engine) InheritNow(ctx context.Context) error { return e.reclaimer.looks.Now(ctx) }
 
-// HeartbeatNow is ReconcileNow for the heartbeat.
-func (e *Engine) HeartbeatNow(ctx context.Context) error { return e.heartbeat.rounds.Now(ctx) }
+// BeatNow is ReconcileNow for the beat.
+func (e *Engine) BeatNow(ctx context.Context) error { return e.beats.rounds.Now(ctx) }
 
 // WarmNow is ReconcileNow for the warmer.
 func (e *Engine) WarmNow(ctx context.Context) error { return e.warmer.rounds.Now(ctx) }
@@ -194,7 +212,7 @@ func Reserve(ctx context.Context, rdb redis.UniversalClient, process string, sal
 
 // DeadProcess returns the name of a process of the shop with this secret, which has surely died.
 func DeadProcess(secret []byte) (name string, err error) {
-	p := newPresence(secret)
+	p := newPresence(secret, "")
 	err = p.enter()
 	p.leave()
 	return p.name, err
@@ -216,17 +234,18 @@ func (e *Engine) KeptAcks() int {
 	return e.reconciler.acks.n
 }
 
-// MarkInDoubt notes, as a lane does, that a reserve call had no reply.
-func (e *Engine) MarkInDoubt(sale int64) { e.lanes.facts.markInDoubt(sale) }
-
-// DoubtUntil returns until when a reserve call without a reply may still be carried out.
-func (e *Engine) DoubtUntil(sale int64) time.Time { return e.lanes.facts.of(sale).doubtUntil }
-
 // DirectWait returns how long a process that would sell without the gate now must wait until all others have seen the
 // sale's mark.
 func (e *Engine) DirectWait(sale int64, mark goods.Bypass) time.Duration {
 	return e.lanes.direct.untilSeen(goods.Locked{ID: sale, Bypass: mark})
 }
+
+// KeepAck keeps a result whose ack has failed. DropAcks forgets those that are kept.
+func (e *Engine) KeepAck(sale int64, r order.Result) { e.reclaimer.acks.keep(sale, []order.Result{r}) }
+func (e *Engine) DropAcks()                          { e.reclaimer.acks.take() }
+
+// Reclaim looks once for tickets that no process works on.
+func (e *Engine) Reclaim(ctx context.Context) { e.reclaimer.tick(ctx) }
 
 // SoldOut reports whether Admit refuses a user's clicks because the sale was sold out a moment ago.
 func (e *Engine) SoldOut(sale, user int64) bool {

@@ -10,7 +10,6 @@ import (
 )
 
 const (
-	doubtFor = 3 * time.Second // so long, while Redis replies, a call without a reply may still be carried out
 	quietFor = 3 * time.Second // so long after the last bypass the mark is taken off a sale
 
 	// sureFor is how long a look at a sale's row is good for. A process that sells past a gate waits as long, once, after
@@ -22,7 +21,6 @@ const (
 
 // saleFacts is what this process knows of a sale and neither its gate nor its row shows.
 type saleFacts struct {
-	doubtUntil time.Time // till then a reserve call without a reply may still be carried out; later if Redis does not reply
 	rolledBack bool      // Redis came back with older data: the gate may know none of its buyers
 	ops        int64     // of the gate, at the last tick
 	sureUntil  time.Time // till then the gate is known to know every owner
@@ -30,7 +28,7 @@ type saleFacts struct {
 	quietSince time.Time // since when they are as many
 }
 
-// facts holds the saleFacts of every sale. Lanes write them; reconcile reads and clears them.
+// facts holds the saleFacts of every sale.
 type facts struct {
 	mu     sync.Mutex
 	bySale map[int64]saleFacts
@@ -71,24 +69,6 @@ func (f *facts) looked(sale goods.SaleState, g gate.State, at time.Time) {
 	})
 }
 
-// markInDoubt notes that a reserve call had no reply.
-func (f *facts) markInDoubt(sale int64) {
-	f.change(sale, func(s *saleFacts) { s.doubtUntil = time.Now().Add(doubtFor) })
-}
-
-// keepDoubt notes that Redis does not reply: what is in doubt may be carried out when it goes on, however late that is.
-func (f *facts) keepDoubt() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	now := time.Now()
-	for sale, s := range f.bySale {
-		if now.Before(s.doubtUntil) {
-			s.doubtUntil = now.Add(doubtFor)
-			f.bySale[sale] = s
-		}
-	}
-}
-
 // recovered notes that a gate which was rolled back knows all owners again.
 func (f *facts) recovered(sale int64) { f.change(sale, func(s *saleFacts) { s.rolledBack = false }) }
 
@@ -113,6 +93,6 @@ func (f *facts) compare(gates map[int64]gate.State) {
 	}
 	maps.DeleteFunc(f.bySale, func(sale int64, s saleFacts) bool {
 		_, seen := gates[sale]
-		return !seen && time.Now().After(s.doubtUntil) && !s.rolledBack
+		return !seen && !s.rolledBack
 	})
 }

@@ -87,34 +87,14 @@ func TestFactsKnowSinceWhenASaleIsQuiet(t *testing.T) {
 	}
 }
 
-// What a stopped Redis has not read yet is carried out when it goes on, so a doubt lasts while Redis does not reply.
-func TestADoubtOutlastsAnOutage(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFacts()
-		inDoubt := func() bool { return time.Now().Before(f.of(1).doubtUntil) }
-		f.markInDoubt(1)
-		for range 10 {
-			time.Sleep(doubtFor / 2)
-			f.keepDoubt()
-		}
-		if time.Sleep(doubtFor - 1); !inDoubt() {
-			t.Error("the doubt is over, but Redis has just replied again")
-		}
-		time.Sleep(time.Nanosecond)
-		if f.keepDoubt(); inDoubt() {
-			t.Error("the doubt goes on, or began again")
-		}
-	})
-}
-
-// A sale that is over leaves no facts, except a doubt that is not over.
+// A sale that is over leaves no facts, except that its gate was rolled back and knows too little.
 func TestFactsAreForgotten(t *testing.T) {
 	t.Parallel()
 	f := newFacts()
-	f.markInDoubt(2)
 	f.compare(map[int64]gate.State{1: {Epoch: 1, Ops: 3}, 2: {Epoch: 1, Ops: 3}})
+	f.compare(map[int64]gate.State{1: {Epoch: 1, Ops: 3}, 2: {Epoch: 1, Ops: 2}})
 	f.compare(nil)
-	if len(f.bySale) != 1 || f.of(2).doubtUntil.IsZero() {
-		t.Errorf("%v, want only the doubt of sale 2", f.bySale)
+	if len(f.bySale) != 1 || !f.of(2).rolledBack {
+		t.Errorf("%v, want only that sale 2 was rolled back", f.bySale)
 	}
 }

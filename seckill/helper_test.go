@@ -3,7 +3,9 @@ package seckill_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -37,7 +39,7 @@ type shop struct {
 	orders *order.Store
 	sale   int64
 	log    *sandboxtest.SyncBuffer
-	// reclaimAfter, if set, replaces the time after which any process may claim an entry.
+	// reclaimAfter, if set, replaces the time after which a process that does not beat is dead.
 	reclaimAfter time.Duration
 }
 
@@ -301,37 +303,52 @@ func (s *shop) now(part func(context.Context) error) {
 func (s *shop) untilReclaimed(e *process, what string, ok func() bool) {
 	s.Helper()
 	sandboxtest.Until(s, what, func() bool {
+		s.now(e.BeatNow)
 		s.now(e.ReclaimNow)
 		return ok()
 	})
 }
 
-// pending returns the entries that some process works on, or should.
-func (s *shop) pending() []redis.XPendingExt {
+// journal returns the entries of the sale's journal.
+func (s *shop) journal() []gate.Entry {
 	s.Helper()
-	p, err := s.rdb.XPendingExt(s.Context(), &redis.XPendingExtArgs{Stream: gate.JournalKey(s.sale), Group: "settle", Start: "-", End: "+", Count: 99}).Result()
+	entries, _, err := gate.New(s.rdb, "reader", time.Second).Journal(s.Context(), s.sale, 0, 99)
 	if err != nil {
 		s.Fatal(err)
 	}
-	return p
+	return entries
 }
 
-// silence makes the owner of an entry one that has been silent for d, and the entry one with so many owners.
-func (s *shop) silence(entry redis.XPendingExt, d time.Duration, owners int64) {
+// setOwners makes an entry one that has had so many owners, the last of whom is owner.
+func (s *shop) setOwners(entry, owner string, n int) {
 	s.Helper()
-	if err := s.rdb.Do(s.Context(), "XCLAIM", gate.JournalKey(s.sale), "settle", entry.Consumer, 0, entry.ID,
-		"IDLE", d.Milliseconds(), "RETRYCOUNT", owners, "JUSTID").Err(); err != nil {
+	if err := s.rdb.HSet(s.Context(), gate.TakeoversKey(s.sale), entry, fmt.Sprint(n, " 1000000000000 ", owner)).Err(); err != nil {
 		s.Fatal(err)
 	}
 }
 
-// reclaimAll lets a process claim every entry, as if all owners had been silent for long enough.
-func (s *shop) reclaimAll(e *process) {
+// reclaimAll lets the processes that live take every entry over, as if all other processes were dead.
+func (s *shop) reclaimAll(living ...*process) {
 	s.Helper()
-	for _, p := range s.pending() {
-		s.silence(p, s.reclaimAfter, p.RetryCount)
+	lives := func(name string) bool {
+		return slices.ContainsFunc(living, func(p *process) bool { return p.Name() == name })
 	}
-	s.now(e.ReclaimNow)
+	left := func() []gate.Entry {
+		return slices.DeleteFunc(s.journal(), func(entry gate.Entry) bool { return lives(entry.Owner) })
+	}
+	sandboxtest.Until(s, "the tickets of the dead are taken over", func() bool {
+		for _, p := range living {
+			s.now(p.BeatNow)
+			for _, entry := range left() {
+				p.TakeForDead(entry.Owner)
+			}
+			for _, name := range slices.DeleteFunc(p.Seen(), lives) {
+				p.TakeForDead(name)
+			}
+			s.now(p.ReclaimNow)
+		}
+		return len(left()) == 0
+	})
 }
 
 // awaitGate waits until the gate is installed.

@@ -3,7 +3,6 @@ package seckill
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -302,11 +301,7 @@ func (ls *lanes) serve(ctx context.Context, l *lane, batch []*click) {
 		ls.direct.serve(ctx, l, batch)
 		return
 	}
-	noGate := errors.Is(err, errNotSetUp)
 	if err = ls.metrics.refusal("reserve", err); err != nil {
-		if !noGate {
-			ls.facts.markInDoubt(l.sale)
-		}
 		ls.queue.releaseRoom(room)
 		l.replyAll(batch, Bought{err: err})
 		return
@@ -359,9 +354,6 @@ func (ls *lanes) markSoldOut(ctx context.Context, l *lane, users int) {
 	})
 }
 
-// errNotSetUp says that the gate was missing, and still may be. So it has granted nothing, whatever the cause.
-var errNotSetUp = errors.New("the gate is not set up")
-
 // reserve makes the call, and once more if the gate had to be rebuilt.
 func (ls *lanes) reserve(ctx context.Context, sale int64, requests []gate.Request) (replies []gate.Reply, err error) {
 	if err := failpoint.Hit(failpoint.BeforeReserve); err != nil {
@@ -372,7 +364,7 @@ func (ls *lanes) reserve(ctx context.Context, sale int64, requests []gate.Reques
 		limited, cancel := context.WithTimeout(ctx, gate.ReserveLimit)
 		defer cancel()
 		if err := ls.rebuilder.rebuild(limited, sale); err != nil {
-			return nil, fmt.Errorf("%w: %w", errNotSetUp, err)
+			return nil, err
 		}
 		replies, err = ls.gate.Reserve(ctx, sale, requests)
 	}

@@ -127,7 +127,7 @@ func TestHoldersAreNotRefusedAsSoldOut(t *testing.T) {
 		}
 	}
 	release()
-	s.reclaimAll(e)
+	s.reclaimAll(e, other)
 	s.wantConsistent()
 }
 

@@ -1,6 +1,7 @@
 package seckill
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -9,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/gofrs/flock"
 	"github.com/google/uuid"
@@ -19,7 +19,7 @@ import (
 
 // presence shows the other processes of this machine that a process lives: a file with the process's name in the journals,
 // locked for as long as the process runs. The kernel releases the lock when the process dies, however it dies. So a file
-// without a lock proves a death, and the dead process's tickets need not wait until it has been silent for reclaimIdle.
+// without a lock proves a death, and the dead process's tickets need not wait until its beat has been quiet for deadAfter.
 //
 // The proof counts only inside one boot of one machine and one pid namespace, which are part of the name. Where the system
 // does not tell them (it is not Linux), there is no proof. Each shop has a folder of its own, found by its secret.
@@ -30,11 +30,11 @@ type presence struct {
 	lock   *flock.Flock
 }
 
-func newPresence(secret []byte) *presence {
+func newPresence(secret []byte, name string) *presence {
 	host, _ := os.Hostname()
 	p := &presence{kernel: kernelName()}
 	p.dir = filepath.Join(os.TempDir(), fmt.Sprintf("miaosha-%d-%x", os.Getuid(), purpose.Presence.Key(secret)[:8]))
-	p.name = fmt.Sprintf("%s-%s-%d-%s", p.kernel, host, os.Getpid(), uuid.NewString()[:8])
+	p.name = cmp.Or(name, fmt.Sprintf("%s-%s-%d-%s", p.kernel, host, os.Getpid(), uuid.NewString()[:8]))
 	return p
 }
 
@@ -85,9 +85,8 @@ func (p *presence) leave() {
 
 // deadProcess is a process that has surely ended. No other process looks after its tickets until release is called.
 type deadProcess struct {
-	name  string
-	since time.Time // it was found dead
-	lock  *flock.Flock
+	name string
+	lock *flock.Flock
 }
 
 // dead finds processes of this shop and this kernel that have ended. The caller must release each.
@@ -105,7 +104,7 @@ func (p *presence) dead() iter.Seq[deadProcess] {
 			if locked, err := lock.TryLock(); err != nil || !locked {
 				continue
 			}
-			if !yield(deadProcess{f.Name(), time.Now(), lock}) {
+			if !yield(deadProcess{f.Name(), lock}) {
 				return
 			}
 		}

@@ -18,11 +18,11 @@ func names(p *presence) (names []string) {
 func TestPresence(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	secret := []byte("one shop")
-	a, b, other := newPresence(secret), newPresence(secret), newPresence([]byte("another shop"))
+	a, b, other := newPresence(secret, ""), newPresence(secret, ""), newPresence([]byte("another shop"), "")
 	if a.kernel == "" {
 		t.Skip("this system does not name its boot and its pid namespace")
 	}
-	elsewhere := newPresence(secret)
+	elsewhere := newPresence(secret, "")
 	elsewhere.kernel, elsewhere.name = "0123456789abcdef", "0123456789abcdef-host-1-a"
 	for _, p := range []*presence{a, b, other, elsewhere} {
 		if err := p.enter(); err != nil {
@@ -42,7 +42,7 @@ func TestPresence(t *testing.T) {
 		}
 	}
 	for dead := range b.dead() {
-		if got := names(newPresence(secret)); got != nil {
+		if got := names(newPresence(secret, "")); got != nil {
 			t.Errorf("two processes look after %v", got)
 		}
 		dead.release(true)
@@ -61,7 +61,7 @@ func TestPresenceWithoutAFolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Setenv("TMPDIR", file)
-	p := newPresence([]byte("one shop"))
+	p := newPresence([]byte("one shop"), "")
 	if err := p.enter(); p.kernel != "" && err == nil {
 		t.Error("no error")
 	}

@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -15,40 +17,35 @@ import (
 )
 
 const (
-	reclaimEvery   = time.Second
-	inheritEvery   = 200 * time.Millisecond
-	inheritFor     = time.Second      // Redis may carry out the last call of a process some time after its death
-	inheritPause   = time.Second      // while the queue has no room for the tickets of a process: a sale may be locked for long
-	reclaimIdle    = 5 * time.Second  // after this silence of its owner, any process may claim an entry
-	consumersEvery = 10 * time.Minute // how often idle consumers are removed, and how long they must have been silent
-	claimBatch     = 500              // entries in one claim at most
-	claimLeast     = 50               // and at least, if there are so many
-	journalLife    = 25 * time.Hour   // gates and journals live a day after their sale's end
-
-	_ = uint(reclaimIdle - 3*settleLimit) // does not compile if an owner has no time for three tries
+	reclaimEvery = time.Second
+	inheritEvery = 200 * time.Millisecond
+	inheritFor   = time.Second    // Redis may carry out the last call of a process some time after its death
+	inheritPause = time.Second    // while the queue has no room for the tickets of a process: a sale may be locked for long
+	journalLife  = 25 * time.Hour // gates and journals live a day after their sale's end
 )
 
-// reclaimer queues the tickets that no process works on: entries whose owner has died, and entries that never had an owner.
-// Any process may do it at any time, because settling is safe to repeat.
+// reclaimer queues the tickets that no process works on. It is one look at the journal: an entry of this process that is not in its
+// queue was granted by a call that had no reply, however late Redis has carried it out; an entry of another process is taken over
+// when that has died. Any process may do it at any time, because settling is safe to repeat.
 type reclaimer struct {
 	sales   *goods.Store
 	gate    *gate.Gate
 	queue   *orderQueue
 	settler *settler
+	acks    *acks
 	qmax    int
 	metrics *metrics
 	trace   Trace
+	beats   *beats
 	alive   *presence
 	rounds  *rounds.Rounds
-	looks   *rounds.Rounds // for processes that have died
+	looks   *rounds.Rounds // for processes of this machine that have died
 
-	idle           time.Duration        // reclaimIdle, except in tests
-	died           map[string]time.Time // when a process was first found dead
-	busy           map[string]time.Time // when the queue had no room for its tickets
-	consumersCheck time.Time            // when idle consumers were last removed
+	died map[string]time.Time // when a process was first found dead
+	busy map[string]time.Time // when the queue had no room for its tickets
 }
 
-// Run reclaims once a second until ctx ends, and looks five times a second for processes that have died.
+// Run reclaims once a second until ctx ends, and looks five times a second for processes of this machine that have died.
 func (r *reclaimer) Run(ctx context.Context) {
 	var looking sync.WaitGroup
 	looking.Go(func() { r.looks.Run(ctx, roundLimit, rounds.Every(inheritEvery), r.inherit) })
@@ -66,13 +63,11 @@ func (r *reclaimer) inherit(ctx context.Context) {
 		if r.died[dead.name].IsZero() {
 			r.died[dead.name] = time.Now()
 		}
-		err := r.inheritFrom(ctx, dead)
+		err := r.look(ctx, dead.name)
 		if delete(r.busy, dead.name); errors.Is(err, ErrBusy) {
 			r.busy[dead.name] = time.Now()
 		}
-		if err != nil && ctx.Err() == nil {
-			r.metrics.logFault("inherit", err)
-		}
+		r.fault(ctx, "inherit", err)
 		done := err == nil && time.Since(r.died[dead.name]) > inheritFor
 		if dead.release(done); done {
 			delete(r.died, dead.name)
@@ -80,171 +75,140 @@ func (r *reclaimer) inherit(ctx context.Context) {
 	}
 }
 
-// inheritFrom queues all tickets of a dead process. ErrBusy if the queue has no room for those of a sale.
-func (r *reclaimer) inheritFrom(ctx context.Context, dead deadProcess) error {
-	states, err := r.withJournals(ctx)
+func (r *reclaimer) tick(ctx context.Context) {
+	if err := r.look(ctx, ""); !errors.Is(err, ErrBusy) {
+		r.fault(ctx, "reclaim", err)
+	}
+}
+
+// look looks at the journals of all sales that may have one. surely is a process that has surely died, or "". ErrBusy if the queue has
+// no room for the tickets of a sale.
+func (r *reclaimer) look(ctx context.Context, surely string) error {
+	sales, err := r.withJournals(ctx)
+	if err != nil || len(sales) == 0 {
+		return err
+	}
+	gates, err := r.gate.States(ctx, sales)
 	if err != nil {
 		return err
 	}
 	pending := r.queue.pendingEntries()
-	for _, s := range states {
-		for found := true; found; {
-			if r.queue.full(s.ID) {
-				err = ErrBusy
-				break
-			}
-			n := min(claimBatch, max(1, r.queue.free(s.ID)/laneBatch))
-			entries, err := r.gate.Inherit(ctx, s.ID, dead.name, dead.since, n)
-			if err != nil {
-				return err
-			}
-			if found = len(entries) > 0; found {
-				r.enqueueClaimed(ctx, s.ID, entries, pending[s.ID], nil)
-			}
+	for _, sale := range sales {
+		if gates[sale].Entries > 0 {
+			err = cmp.Or(r.lookAt(ctx, sale, pending[sale], surely), err)
 		}
 	}
 	return err
 }
 
+// CheckJournals returns an error if a sale has tickets in a journal of a release that this one does not read any more: they would
+// never be settled. Call it before Run.
+func (e *Engine) CheckJournals(ctx context.Context) error {
+	r := e.reclaimer
+	sales, err := r.withJournals(ctx)
+	if err != nil || len(sales) == 0 || e.cfg.gateOff() {
+		return err
+	}
+	with, err := r.gate.FormerJournals(ctx, sales)
+	if err == nil && len(with) > 0 {
+		err = fmt.Errorf("sales %v have tickets in the journal of a release of before 23 November 2026 (ms:{...}:journal): let a release "+
+			"of 23 to 27 November 2026 (commit ea6db2d to c40b7e4) run until its journals are empty, then start this one", with)
+	}
+	return err
+}
+
 // withJournals returns the sales that may have a journal, also those that were changed since, into a draft for example.
-func (r *reclaimer) withJournals(ctx context.Context) ([]goods.SaleState, error) {
+func (r *reclaimer) withJournals(ctx context.Context) ([]int64, error) {
 	changed, err := r.sales.Changed(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return r.sales.SaleStates(ctx, journalLife, changed)
-}
-
-func (r *reclaimer) tick(ctx context.Context) {
-	states, err := r.withJournals(ctx)
-	if err != nil {
-		r.metrics.logFault("reclaim", err)
-		return
-	}
+	states, err := r.sales.SaleStates(ctx, journalLife, changed)
 	sales := make([]int64, len(states))
 	for i, s := range states {
 		sales[i] = s.ID
 	}
-	if len(sales) == 0 {
-		return
+	return sales, err
+}
+
+// lookAt queues the tickets of one sale that are this process's to queue. A reserve call is over after gate.ReserveLimit: younger
+// entries are in the hands of the process that wrote them, if it lives.
+func (r *reclaimer) lookAt(ctx context.Context, sale int64, pending map[string]bool, surely string) error {
+	kept, age := r.acks.kept(sale), gate.ReserveLimit
+	if surely != "" {
+		age = 0
 	}
-	gates, err := r.gate.States(ctx, sales)
+	entries, now, err := r.gate.Journal(ctx, sale, age, r.qmax)
 	if err != nil {
-		r.metrics.logFault("reclaim", err)
-		return
+		return err
 	}
-	if time.Since(r.consumersCheck) > consumersEvery {
-		r.consumersCheck = time.Now()
-		for _, sale := range sales {
-			if err := r.gate.RemoveIdleConsumers(ctx, sale, consumersEvery); err != nil && ctx.Err() == nil {
-				r.metrics.logFault("remove idle consumers", err)
-			}
+	var own, left []gate.Entry
+	for _, e := range entries {
+		waits := now.Sub(e.Since)
+		switch {
+		case pending[e.ID] || kept[e.ID]:
+		case e.Owner == r.beats.name && waits > gate.ReserveLimit:
+			own = append(own, e)
+		case e.Owner == "" && waits > r.beats.after && r.beats.heirOf(""), e.Owner != "" && e.Owner == surely,
+			e.Owner != "" && r.beats.dead(e.Owner) && r.beats.heirOf(e.Owner):
+			left = append(left, e)
 		}
 	}
-	pending := r.queue.pendingEntries()
-	for _, sale := range sales {
-		g := gates[sale]
-		if g.Entries > len(pending[sale]) {
-			r.fault(ctx, r.claim(ctx, sale, g, pending[sale]))
+	r.enqueueEntries(ctx, sale, own)
+	return r.takeOver(ctx, sale, left)
+}
+
+// takeOver takes entries over while the queue has room for their tickets. All that is taken over is worked on.
+func (r *reclaimer) takeOver(ctx context.Context, sale int64, left []gate.Entry) error {
+	for len(left) > 0 {
+		free, n := r.queue.free(sale), 0
+		if free <= 0 {
+			return ErrBusy
 		}
-		if g.Former > 0 {
-			r.fault(ctx, r.claimFormer(ctx, sale, pending[sale]))
+		for n < len(left) && free > 0 {
+			free -= len(left[n].Tickets)
+			n++
 		}
+		taken, err := r.gate.TakeOver(ctx, sale, left[:n])
+		r.enqueueEntries(ctx, sale, taken)
+		if err != nil {
+			return err
+		}
+		left = left[n:]
 	}
+	return nil
 }
 
 // fault logs a fault, unless the round was cancelled.
-func (r *reclaimer) fault(ctx context.Context, err error) {
+func (r *reclaimer) fault(ctx context.Context, doing string, err error) {
 	if err != nil && ctx.Err() == nil {
-		r.metrics.logFault("reclaim", err)
+		r.metrics.logFault(doing, err)
 	}
-}
-
-// claim takes over idle entries of one sale, while the queue has room. A claim counts as a delivery, so all that is claimed is
-// worked on.
-func (r *reclaimer) claim(ctx context.Context, sale int64, g gate.State, pending map[string]bool) error {
-	for !r.queue.full(sale) {
-		// As many as fit, at the average size; not too few, because a claim looks at ten times as many of all entries.
-		n := min(claimBatch, max(claimLeast, r.queue.free(sale)*g.Entries/max(1, g.InFlight-g.Former)))
-		entries, err := r.gate.Claim(ctx, sale, r.idle, n)
-		if len(entries) == 0 {
-			return err
-		}
-		// Only a new owner counts. The heartbeats of an owner that keeps a ticket during an outage do not.
-		owners := map[string]int64{}
-		counts, failed := r.gate.Deliveries(ctx, sale, 0, r.qmax)
-		for _, d := range counts {
-			owners[d.EntryID] = d.Count
-		}
-		r.enqueueClaimed(ctx, sale, entries, pending, owners)
-		if err = cmp.Or(err, failed); err != nil || len(entries) < n {
-			return err
-		}
-	}
-	return nil
-}
-
-// claimFormer is claim for the journal of a former release. Its entries wait until their owner has been silent for idle, also if
-// it has surely died, and their deliveries are not counted.
-func (r *reclaimer) claimFormer(ctx context.Context, sale int64, pending map[string]bool) error {
-	for !r.queue.full(sale) {
-		n := min(claimBatch, max(1, r.queue.free(sale)))
-		entries, err := r.gate.ClaimFormer(ctx, sale, r.idle, n)
-		r.enqueueClaimed(ctx, sale, entries, pending, nil)
-		if err != nil || len(entries) < n {
-			return err
-		}
-	}
-	return nil
-}
-
-// recoverInDoubt queues the tickets that are pending under this process's name and not in its queue. Redis may carry out a
-// reserve call that had no reply, even long after it, when a stopped Redis goes on. There is no reason to wait for
-// reclaimIdle: this process knows that it does not work on these tickets.
-func (r *reclaimer) recoverInDoubt(ctx context.Context, sale int64) error {
-	pending := r.queue.pendingOf(sale)
-	own, err := r.gate.Deliveries(ctx, sale, gate.ReserveLimit, r.qmax)
-	if err != nil {
-		return err
-	}
-	ids := make([]string, 0, len(own))
-	for _, d := range own {
-		if !pending[d.EntryID] {
-			ids = append(ids, d.EntryID)
-		}
-	}
-	entries, err := r.gate.Entries(ctx, sale, ids)
-	if err != nil {
-		return err
-	}
-	r.enqueueClaimed(ctx, sale, entries, pending, nil)
-	return nil
 }
 
 // resettle queues the tickets of a journal, whichever process owns them. If Redis was restored from older data, most of them
-// were settled long ago, and the gate offers too much until this is known. It claims nothing: settling is safe to repeat.
+// were settled long ago, and the gate offers too much until this is known. It takes nothing over: settling is safe to repeat.
 func (r *reclaimer) resettle(ctx context.Context, sale int64) error {
-	entries, err := r.gate.Journal(ctx, sale, r.qmax)
+	pending := r.queue.pendingOf(sale)
+	entries, _, err := r.gate.Journal(ctx, sale, 0, r.qmax)
 	if err != nil {
 		return err
 	}
-	r.enqueueClaimed(ctx, sale, entries, r.queue.pendingOf(sale), nil)
+	r.enqueueEntries(ctx, sale, slices.DeleteFunc(entries, func(e gate.Entry) bool { return pending[e.ID] }))
 	return nil
 }
 
-// enqueueClaimed queues the tickets of entries that are not in the queue yet. owners has how many owners an entry has had, where
-// it is known.
-func (r *reclaimer) enqueueClaimed(ctx context.Context, sale int64, entries []gate.Entry, pending map[string]bool, owners map[string]int64) {
+// enqueueEntries queues the tickets of entries that are not in the queue yet.
+func (r *reclaimer) enqueueEntries(ctx context.Context, sale int64, entries []gate.Entry) {
 	var tickets []order.Ticket
 	var damaged, exhausted, suspects []gate.Entry
 	for _, e := range entries {
-		switch n := owners[e.ID]; {
-		case pending[e.ID]:
+		switch {
 		case e.Err != nil:
 			damaged = append(damaged, e)
-		case n > maxDeliveries:
+		case e.Owners > maxOwners:
 			exhausted = append(exhausted, e)
-		case n > aloneDeliveries:
+		case e.Owners > aloneOwners:
 			suspects = append(suspects, e)
 		default:
 			tickets = append(tickets, e.Tickets...)
@@ -262,14 +226,14 @@ func (r *reclaimer) enqueueClaimed(ctx context.Context, sale int64, entries []ga
 
 func (r *reclaimer) enqueue(sale int64, tickets []order.Ticket) {
 	if len(tickets) > 0 && r.queue.takeRoom(len(tickets)) {
-		r.metrics.log.Info("claimed tickets that no process worked on", "sale", sale, "tickets", len(tickets))
+		r.metrics.log.Info("took tickets that no process worked on", "sale", sale, "tickets", len(tickets))
 		r.metrics.claims.Add(float64(len(tickets)))
 		r.trace.Claim(sale, tickets)
 		r.queue.submit(sale, tickets, false)
 	}
 }
 
-// settleDamaged settles what can be read of an entry, and moves the entry to the dead letters. After a fault, the next claim tries
+// settleDamaged settles what can be read of an entry, and moves the entry to the dead letters. After a fault, the next look tries
 // again.
 func (r *reclaimer) settleDamaged(ctx context.Context, sale int64, e gate.Entry) {
 	r.metrics.log.Error("a journal entry holds no ticket", "sale", sale, "entry", e.ID, "err", e.Err)
@@ -290,21 +254,12 @@ func (r *reclaimer) settleDamaged(ctx context.Context, sale int64, e gate.Entry)
 
 // settleSuspects settles the tickets of entries that have had many owners, who all died. Perhaps one of the tickets is why: each is
 // settled alone, in an order drawn by lot, so the others get their results sooner or later. At the first fault the queue takes the
-// rest, for as long as needed: another claim would count as an owner.
+// rest, for as long as needed.
 func (r *reclaimer) settleSuspects(ctx context.Context, sale int64, suspects []gate.Entry) {
 	for i, e := range suspects {
-		var ids []string
-		for _, waits := range suspects[i:] {
-			ids = append(ids, waits.ID)
-		}
 		var results []order.Result
 		for _, n := range rand.Perm(len(e.Tickets)) {
-			err := r.gate.Heartbeat(ctx, sale, ids)
-			if err == nil {
-				var result []order.Result
-				result, err = r.settler.settleAlone(ctx, sale, e.Tickets[n])
-				results = append(results, result...)
-			}
+			result, err := r.settler.settleAlone(ctx, sale, e.Tickets[n])
 			if err != nil {
 				r.metrics.logFault("settle a ticket alone", err)
 				for _, rest := range suspects[i:] {
@@ -312,6 +267,7 @@ func (r *reclaimer) settleSuspects(ctx context.Context, sale int64, suspects []g
 				}
 				return
 			}
+			results = append(results, result...)
 		}
 		r.settler.finish(ctx, sale, results)
 	}

@@ -7,49 +7,34 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
 
+	"miaosha/order"
 	"miaosha/seckill"
 	"miaosha/seckill/gate"
-	"miaosha/seckill/sandbox"
 	"miaosha/seckill/sandbox/sandboxtest"
 )
 
-// The tickets of a process that died are settled by another one: entries that the dead process owned, and entries that no
-// process was ever given.
+// The tickets of a process that died are settled by another one, and so are those of an entry that names no owner, as former releases
+// wrote them.
 func TestTicketsOfDeadProcessesAreSettled(t *testing.T) {
 	t.Parallel()
 	s := newShop(t, 5)
 	s.reclaimAfter = 20 * time.Millisecond
 	e := s.start(nil)
 	s.awaitGate()
-	for user := int64(1); user <= 3; user++ {
-		if _, err := seckill.Reserve(t.Context(), s.rdb, "dead", s.sale, user); err != nil {
+	for user, owner := range []string{"dead", ""} {
+		if _, err := seckill.Reserve(t.Context(), s.rdb, owner, s.sale, int64(user+1)); err != nil {
 			t.Fatal(err)
 		}
-		switch user {
-		case 2: // as if the reserve script had stopped before it assigned the entry
-			if err := s.rdb.XGroupDestroy(t.Context(), gate.JournalKey(s.sale), "settle").Err(); err != nil {
-				t.Fatal(err)
-			}
-			if err := s.rdb.XGroupCreate(t.Context(), gate.JournalKey(s.sale), "settle", "0").Err(); err != nil {
-				t.Fatal(err)
-			}
-		case 3:
-			if err := s.rdb.XGroupDestroy(t.Context(), gate.JournalKey(s.sale), "settle").Err(); err != nil {
-				t.Fatal(err)
-			}
-		}
-		s.untilReclaimed(e, fmt.Sprintf("user %d has an order", user), func() bool {
-			st, err := e.Result(t.Context(), s.sale, user)
+		s.untilReclaimed(e, fmt.Sprintf("user %d has an order", user+1), func() bool {
+			st, err := e.Result(t.Context(), s.sale, int64(user+1))
 			return err == nil && st.State == seckill.Ordered
 		})
 	}
 	s.wantConsistent()
-	if g := s.gateState(); g.Stock != 2 {
-		t.Errorf("%+v, want 2 units", g)
+	if g := s.gateState(); g.Stock != 3 {
+		t.Errorf("%+v, want 3 units", g)
 	}
 }
 
@@ -58,42 +43,20 @@ func TestExhaustedTicketIsRejected(t *testing.T) {
 	t.Parallel()
 	s := newShop(t, 5)
 	s.reclaimAfter = 20 * time.Millisecond
-	s.stoppedWithGate()
-	allowed, err := seckill.Reserve(t.Context(), s.rdb, "dead", s.sale, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	entry := strings.Split(allowed, ":")[1]
-	for range seckill.Deliveries - 2 { // with the reserve's own delivery and the claim to come, as many as allowed
-		if err := s.rdb.XClaim(t.Context(), &redis.XClaimArgs{Stream: gate.JournalKey(s.sale), Group: "settle", Consumer: "dead",
-			Messages: []string{entry}}).Err(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if _, err := seckill.Reserve(t.Context(), s.rdb, "dead", s.sale, 2); err != nil {
-		t.Fatal(err)
-	}
+	first := s.stoppedWithGate()
+	s.reserveWithOwners(first, seckill.Owners, 1)
+	s.reserveWithOwners(first, 2, 2)
 	second := s.start(nil)
 	if st := s.awaitFinal(second, 2); st.State != seckill.Ordered {
-		t.Errorf("the ticket delivered twice: %+v, want an order", st)
+		t.Errorf("the ticket with a second owner: %+v, want an order", st)
 	}
 	if st := s.awaitFinal(second, 1); st.State != seckill.Ordered {
-		t.Errorf("the ticket at its last allowed delivery: %+v, want an order", st)
+		t.Errorf("the ticket with its last allowed owner: %+v, want an order", st)
 	}
 	s.wantConsistent()
 	second.stop()
 
-	exhausted, err := seckill.Reserve(t.Context(), s.rdb, "dead", s.sale, 3)
-	if err != nil {
-		t.Fatal(err)
-	}
-	entry = strings.Split(exhausted, ":")[1]
-	for range seckill.Deliveries - 1 { // one delivery more
-		if err := s.rdb.XClaim(t.Context(), &redis.XClaimArgs{Stream: gate.JournalKey(s.sale), Group: "settle", Consumer: "dead",
-			Messages: []string{entry}}).Err(); err != nil {
-			t.Fatal(err)
-		}
-	}
+	s.reserveWithOwners(first, seckill.Owners+1, 3)
 	third := s.start(nil)
 	if st := s.awaitFinal(third, 3); st.State != seckill.Invalid {
 		t.Errorf("the exhausted ticket: %+v, want invalid", st)
@@ -123,7 +86,7 @@ func TestTicketsOfASuspectEntryAreSettledAlone(t *testing.T) {
 		create trigger alone after insert on orders referencing new table as placed for each statement execute function alone()`); err != nil {
 		t.Fatal(err)
 	}
-	s.reserveWithOwners(first, seckill.AloneDeliveries+1, 1, 2, 3)
+	s.reserveWithOwners(first, seckill.AloneOwners+1, 1, 2, 3)
 	second := s.start(nil)
 	for user := range int64(3) {
 		if st := s.awaitFinal(second, user+1); st.State != seckill.Ordered {
@@ -133,7 +96,7 @@ func TestTicketsOfASuspectEntryAreSettledAlone(t *testing.T) {
 	s.wantConsistent()
 	second.stop()
 
-	entry := s.reserveWithOwners(first, seckill.Deliveries+1, 4, 5)
+	entry := s.reserveWithOwners(first, seckill.Owners+1, 4, 5)
 	if _, err := first.SettleOnce(t.Context(), s.sale, entry.Tickets[:1]); err != nil { // by an owner who then died
 		t.Fatal(err)
 	}
@@ -153,24 +116,19 @@ func TestSuspectTicketsWaitInTheQueue(t *testing.T) {
 	s := newShop(t, 9)
 	s.reclaimAfter = 20 * time.Millisecond
 	first := s.stoppedWithGate()
-	s.reserveWithOwners(first, seckill.AloneDeliveries+1, 1, 2, 3)
-	s.reserveWithOwners(first, seckill.AloneDeliveries+1, 4, 5)
-	for _, p := range s.pending() { // one round claims both: a second claim would count as an owner of the first
-		s.silence(p, s.reclaimAfter, p.RetryCount)
-	}
+	s.reserveWithOwners(first, seckill.AloneOwners+1, 1, 2, 3)
+	s.reserveWithOwners(first, seckill.AloneOwners+1, 4, 5)
 	release := s.lockSale()
 	second := s.start(nil)
 	sandboxtest.Until(t, "all five are in the queue", func() bool { return s.metric(second, "miaosha_queued_tickets").Gauge.GetValue() == 5 })
 	for range 2 {
-		s.reclaimAll(second) // as if there had been no heartbeat
+		s.now(second.BeatNow)
+		s.now(second.ReclaimNow)
 	}
-	var owners []int64
-	for _, p := range s.pending() {
-		owners = append(owners, p.RetryCount)
-	}
-	diff := cmp.Diff([]int64{seckill.AloneDeliveries + 1, seckill.AloneDeliveries + 1}, owners)
-	if diff != "" && sandboxtest.Kind() != sandbox.Embedded { // which counts every heartbeat
-		t.Errorf("owners of both entries (-want +got):\n%s", diff)
+	for _, e := range s.journal() {
+		if e.Owners != seckill.AloneOwners+1 || e.Owner != second.Name() {
+			t.Errorf("entry %s has had %d owners, the last of whom is %s; want %d, the last of whom has it in its queue", e.ID, e.Owners, e.Owner, seckill.AloneOwners+1)
+		}
 	}
 	release()
 	for user := range int64(5) {
@@ -181,93 +139,77 @@ func TestSuspectTicketsWaitInTheQueue(t *testing.T) {
 	s.wantConsistent()
 }
 
-// reserveWithOwners reserves tickets in one call and returns their entry, which will have had so many owners with the next claim.
+// reserveWithOwners reserves tickets in one call and returns their entry, which will have had so many owners with the next takeover.
 func (s *shop) reserveWithOwners(e *process, owners int, users ...int64) gate.Entry {
 	s.Helper()
 	if granted, err := e.ReserveAll(s.Context(), s.sale, users); err != nil || granted != len(users) {
 		s.Fatal(granted, err)
 	}
-	entries, err := gate.New(s.rdb, "reader", time.Second).Journal(s.Context(), s.sale, 99)
-	if err != nil || len(entries) == 0 {
-		s.Fatal(entries, err)
-	}
-	entry := entries[len(entries)-1]
-	for range owners - 2 { // the reserve call was one, the next claim is another
-		if err := s.rdb.XClaim(s.Context(), &redis.XClaimArgs{Stream: gate.JournalKey(s.sale), Group: "settle", Consumer: "dead",
-			Messages: []string{entry.ID}}).Err(); err != nil {
-			s.Fatal(err)
-		}
-	}
+	all := s.journal()
+	entry := all[len(all)-1]
+	s.setOwners(entry.ID, "dead", owners-1)
 	return entry
 }
 
-// A gate of a former release, which has a journal of its own, is set up again, and its tickets are settled. Its stock counts them
-// as in flight until then.
-func TestTicketsOfTheFormerReleaseAreSettled(t *testing.T) {
-	t.Parallel()
-	s := newShop(t, 5)
-	s.reclaimAfter = 200 * time.Millisecond
-	s.stoppedWithGate()
-	ctx, former := t.Context(), gate.FormerJournalKey(s.sale)
-	if err := s.rdb.HDel(ctx, gate.GateKey(s.sale), "in_flight").Err(); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.rdb.XGroupCreateMkStream(ctx, former, "settle", "0").Err(); err != nil {
-		t.Fatal(err)
-	}
-	for user := range 2 {
-		nonce := uuid.NewString()
-		entry, err := s.rdb.XAdd(ctx, &redis.XAddArgs{Stream: former, Values: []any{"user", user + 1, "nonce", nonce, "epoch", 1}}).Result()
-		if err == nil {
-			err = s.rdb.HSet(ctx, gate.TicketsKey(s.sale), user+1, "Q1:"+entry+":"+nonce).Err()
-		}
-		if err == nil && user == 0 { // the other was never given to a process
-			err = s.rdb.XReadGroup(ctx, &redis.XReadGroupArgs{Group: "settle", Consumer: "former", Streams: []string{former, ">"}}).Err()
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	release := s.lockSale()
-	e := s.start(nil)
-	sandboxtest.Until(t, "a new process claims the tickets", func() bool { return s.metric(e, "miaosha_queued_tickets").Gauge.GetValue() == 2 })
-	release()
-	for user := range int64(2) {
-		if st := s.awaitFinal(e, user+1); st.State != seckill.Ordered {
-			t.Errorf("user %d: %+v, want an order", user+1, st)
-		}
-	}
-	s.mustBuy(e, 3)
-	s.wantConsistent()
-	if n := s.rdb.XLen(ctx, former).Val(); n != 0 || s.stock() != 2 {
-		t.Errorf("%d entries in the former journal and %d units left, want none and 2", n, s.stock())
-	}
-}
-
-// Redis carries out a reserve call after its process has stopped waiting. That process queues the tickets, long before
-// another process may claim them.
+// Redis carries out a reserve call that no process waits for any more, however late that is. The process whose call it was queues
+// the tickets, and no other: it lives.
 func TestTicketsInDoubtAreRecovered(t *testing.T) {
 	t.Parallel()
 	s := newShop(t, 5)
 	s.reclaimAfter = time.Hour
-	e := s.start(nil)
+	e, other := s.start(nil), s.start(nil)
 	s.awaitGate()
+	release := s.lockSale()
 	if _, err := e.ReserveAll(t.Context(), s.sale, []int64{1}); err != nil {
 		t.Fatal(err)
 	}
-	s.now(e.ReconcileNow)
-	if queued := s.metric(e, "miaosha_queued_tickets").Gauge.GetValue(); queued != 0 || s.gateState().InFlight != 1 {
-		t.Error("the ticket was queued although no call was in doubt")
+	sandboxtest.Until(t, "its process queues the ticket", func() bool {
+		s.now(other.ReclaimNow)
+		s.now(e.ReclaimNow)
+		return s.metric(e, "miaosha_queued_tickets").Gauge.GetValue() == 1
+	})
+	for _, entry := range s.journal() {
+		if entry.Owner != e.Name() || entry.Owners != 1 || s.metric(other, "miaosha_queued_tickets").Gauge.GetValue() != 0 {
+			t.Errorf("%+v: a ticket of a process that lives was taken over", entry)
+		}
 	}
-	e.MarkInDoubt(s.sale)
+	release()
 	if st := s.awaitFinal(e, 1); st.State != seckill.Ordered {
 		t.Errorf("%+v, want an order", st)
 	}
 	s.wantConsistent()
 }
 
-// The tickets of a process that has surely died are settled at once. Taking them over is no delivery. Those of a process that
-// is only silent wait until it has been silent long enough.
+// A result whose ack failed is kept: its ticket, which has left the queue, is not queued again.
+func TestKeptAcksAreNotInDoubt(t *testing.T) {
+	t.Parallel()
+	s := newShop(t, 5)
+	e := s.engine(nil)
+	s.stoppedWithGate()
+	if _, err := e.ReserveAll(t.Context(), s.sale, []int64{1}); err != nil {
+		t.Fatal(err)
+	}
+	entry := s.journal()[0]
+	e.KeepAck(s.sale, order.Result{Ticket: entry.Tickets[0].ID, UserID: 1})
+	sandboxtest.Until(t, "the entry is old enough", func() bool { return s.ageOf(entry) > 2*gate.ReserveLimit })
+	if e.Reclaim(t.Context()); e.Queued() != 0 {
+		t.Error("the ticket is queued, and its result is kept")
+	}
+	if e.DropAcks(); e.Queued() != 0 {
+		t.Fatal("queued without a look")
+	}
+	if e.Reclaim(t.Context()); e.Queued() != 1 {
+		t.Errorf("%d tickets are queued when its result is kept no more, want 1", e.Queued())
+	}
+}
+
+// ageOf returns the age of an entry by the clock of Redis.
+func (s *shop) ageOf(entry gate.Entry) time.Duration {
+	return s.rdb.Time(s.Context()).Val().Sub(entry.Since)
+}
+
+// The tickets of a process that has surely died are settled at once. Those of a process that is only silent wait until it has been
+// silent long enough.
 func TestTicketsOfADeadProcessAreTakenOver(t *testing.T) {
 	t.Parallel()
 	s := newShop(t, 10)
@@ -287,27 +229,42 @@ func TestTicketsOfADeadProcessAreTakenOver(t *testing.T) {
 	}
 	release := s.lockSale()
 	e := s.start(nil)
-	of := func(owner string) (theirs []redis.XPendingExt) {
-		return slices.DeleteFunc(s.pending(), func(p redis.XPendingExt) bool { return p.Consumer != owner })
+	of := func(owner string) []gate.Entry {
+		return slices.DeleteFunc(s.journal(), func(e gate.Entry) bool { return e.Owner != owner })
 	}
 	sandboxtest.Until(t, "the tickets are taken over", func() bool { return len(of(dead)) == 0 })
-	for _, p := range s.pending() {
-		if p.RetryCount != 1 && sandboxtest.Kind() != sandbox.Embedded { // which counts every claim
-			t.Errorf("entry %s of %s has had %d deliveries, want 1", p.ID, p.Consumer, p.RetryCount)
+	for _, entry := range of(e.Name()) {
+		if entry.Owners != 2 {
+			t.Errorf("%+v has had %d owners, want 2", entry, entry.Owners)
 		}
 	}
 	release()
 	sandboxtest.Until(t, "they have an order", func() bool { return len(s.owners()) == 3 })
-	s.silence(of("silent")[0], s.reclaimAfter/2, 1)
-	s.now(e.InheritNow)
-	s.now(e.ReclaimNow)
+	for range 2 {
+		s.now(e.BeatNow)
+		s.now(e.InheritNow)
+		s.now(e.ReclaimNow)
+	}
 	if left := of("silent"); len(left) != 1 || len(s.owners()) != 3 {
 		t.Fatalf("%d orders, and the silent process has %d entries, want 3 and one", len(s.owners()), len(left))
 	}
-	s.silence(of("silent")[0], s.reclaimAfter, 1)
-	s.now(e.ReclaimNow)
+	s.reclaimAll(e)
 	s.wantConsistent()
 	if n := len(s.owners()); n != 4 {
 		t.Errorf("%d orders, want also that of the process that was silent for long enough", n)
+	}
+}
+
+// Tickets in a journal of a release that this one does not read are not forgotten: the process does not start.
+func TestAFormerJournalIsRefused(t *testing.T) {
+	t.Parallel()
+	s := newShop(t, 5)
+	e := s.engine(nil)
+	if err := e.CheckJournals(t.Context()); err != nil {
+		t.Errorf("without one: %v", err)
+	}
+	s.rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: strings.Replace(gate.JournalKey(s.sale), "journal2", "journal", 1), Values: []string{"user", "1"}})
+	if err := e.CheckJournals(t.Context()); err == nil || !strings.Contains(err.Error(), fmt.Sprint(s.sale)) || !strings.Contains(err.Error(), "c40b7e4") {
+		t.Errorf("%v, want the sale and the release that drains it", err)
 	}
 }

@@ -175,7 +175,6 @@ func (r *reconciler) observe(ctx context.Context) ([]observation, error) {
 				return nil, err
 			}
 			r.fault(ctx, "reconcile", err)
-			r.facts.keepDoubt()
 			gatesRead = false
 		}
 	}
@@ -210,8 +209,6 @@ func (r *reconciler) repair(ctx context.Context, o observation, cure repair) {
 	switch cure {
 	case rebuildGate:
 		err = r.rebuilder.rebuild(beside, sale)
-	case recoverInDoubt:
-		err = r.reclaimer.recoverInDoubt(ctx, sale)
 	case recoverRollback:
 		r.metrics.log.Warn("a gate was rolled back: Redis has lost data", "sale", sale)
 		if err = r.reclaimer.resettle(ctx, sale); err == nil {

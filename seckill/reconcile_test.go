@@ -42,34 +42,6 @@ func (m *moveAfterRead) ProcessPipelineHook(next redis.ProcessPipelineHook) redi
 	}
 }
 
-// Without Redis a doubt does not end: what Redis has not read yet is carried out when it goes on.
-func TestADoubtLastsWhileRedisIsAway(t *testing.T) {
-	t.Parallel()
-	s := newShop(t, 10)
-	rdb, proxy := s.proxied()
-	e := s.start(func(_ *seckill.Config, d *seckill.Deps) { d.Redis = rdb })
-	s.awaitGate()
-	proxy.Cut()
-	e.MarkInDoubt(s.sale)
-	longer := func() bool {
-		was := e.DoubtUntil(s.sale)
-		s.now(e.ReconcileNow)
-		return e.DoubtUntil(s.sale).After(was)
-	}
-	for range 3 {
-		if !longer() {
-			t.Fatal("the doubt will be over, and Redis has not replied since")
-		}
-	}
-	s.reconnect(proxy)
-	sandboxtest.Until(t, "the doubt gets no longer", func() bool { return !longer() })
-	for range 3 {
-		if longer() {
-			t.Error("the doubt goes on, and Redis has replied")
-		}
-	}
-}
-
 // A gate that moves while it is compared with Postgres is fixed in the same tick, unless it moves at every try.
 func TestMovingGateIsFixedInOneTick(t *testing.T) {
 	t.Parallel()

@@ -282,7 +282,7 @@ func TestResultsOfManySalesInOneCallToEachStore(t *testing.T) {
 			}
 		}
 	}
-	if diff := cmp.Diff([]string{"map[hmget:20]", "map[hmget:19 xlen:38]", "map[eval:19]"}, calls.redis); diff != "" {
+	if diff := cmp.Diff([]string{"map[hmget:20]", "map[hmget:19 xlen:19]", "map[eval:19]"}, calls.redis); diff != "" {
 		t.Errorf("calls of Redis (-want +got):\n%s", diff)
 	}
 	if calls.postgres != 1 {

@@ -5,7 +5,7 @@
 //
 // Redis thins the crowd and remembers tickets. Postgres alone decides who owns what. Only Postgres ever refills Redis.
 // The script that grants a ticket also writes it to the sale's journal. So the queue lives in this process and yet
-// survives it: the tickets of a dead process are claimed by another one, or by the same one after its restart.
+// survives it: the tickets of a dead process are taken over by another one, or by the same one after its restart.
 //
 // Who wins: among clicks, the order in which the reserve script serves them; among processes, the one that locks the sale's
 // row first; among one user's tickets, the first. The unique index and the guarded update always have the last word.
@@ -41,6 +41,8 @@ type Deps struct {
 	Secret []byte // at least 32 bytes, the same in every process
 	Trace  Trace  // nil: nothing is traced
 	Log    *slog.Logger
+
+	name string // of this process in the journals; "" for a new one, except in tests
 }
 
 // Engine is the rush of one process. Package web calls its methods. The parts do the work; each is a type in a file of its
@@ -59,7 +61,7 @@ type Engine struct {
 	queue       *orderQueue
 	results     *resultReader
 	subscribers *subscribers
-	heartbeat   *heartbeat
+	beats       *beats
 	reclaimer   *reclaimer
 	rebuilder   *rebuilder
 	reconciler  *reconciler
@@ -72,7 +74,7 @@ func New(cfg Config, d Deps) (*Engine, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	alive := newPresence(d.Secret)
+	alive := newPresence(d.Secret, d.name)
 	e := &Engine{cfg: cfg, cache: d.Cache}
 	gates := gate.New(d.Redis, alive.name, reconcileEvery)
 	m := newMetrics(d.Log, func() int { return e.queue.queued() }, e.inFlight.Load, gates.Available)
@@ -89,7 +91,7 @@ func New(cfg Config, d Deps) (*Engine, error) {
 	settler := &settler{cfg: cfg, db: d.DB, orders: d.Orders, gate: background, acks: acks, subscribers: e.subscribers, metrics: m, trace: e.trace}
 	e.queue = newOrderQueue(cfg.QMax, cfg.SettleBatch, settler.settleUntilDone)
 	e.results = newResultReader(cfg, gates, e.queue, d.Orders, owners, m)
-	e.heartbeat = &heartbeat{gate: background, queue: e.queue, metrics: m, rounds: rounds.New()}
+	e.beats = newBeats(background, alive.name, m)
 	e.rebuilder = &rebuilder{db: d.DB, gate: background, orders: d.Orders, qmax: cfg.QMax, metrics: m}
 	e.rebuilder.closing, e.rebuilder.end = context.WithCancel(context.Background())
 	e.addresses = newAddresses(d.Secret)
@@ -97,8 +99,8 @@ func New(cfg Config, d Deps) (*Engine, error) {
 	e.bigGate = &bigGate{cfg: cfg, gate: gates, rebuilder: e.rebuilder, metrics: m}
 	direct := newDirect(cfg, d.DB, settler, d.Orders, e.queue, m)
 	e.lanes = newLanes(cfg, gates, e.queue, direct, e.rebuilder, facts, m, e.trace)
-	e.reclaimer = &reclaimer{sales: d.Sales, gate: background, queue: e.queue, settler: settler, qmax: cfg.QMax, alive: alive, died: map[string]time.Time{}, busy: map[string]time.Time{}, idle: reclaimIdle,
-		metrics: m, trace: e.trace, rounds: rounds.New(), looks: rounds.New()}
+	e.reclaimer = &reclaimer{sales: d.Sales, gate: background, queue: e.queue, settler: settler, acks: acks, qmax: cfg.QMax, metrics: m, trace: e.trace,
+		beats: e.beats, alive: alive, rounds: rounds.New(), looks: rounds.New(), died: map[string]time.Time{}, busy: map[string]time.Time{}}
 	e.reconciler = &reconciler{cfg: cfg, sales: d.Sales, gate: background, acks: acks, facts: facts, rebuilder: e.rebuilder,
 		reclaimer: e.reclaimer, metrics: m, rounds: rounds.New(), every: reconcileEvery}
 	e.warmer = &warmer{db: d.DB, openings: e.reconciler.openings, orders: d.Orders, clock: e.clock, metrics: m, rounds: rounds.New()}
@@ -115,6 +117,8 @@ const (
 func (e *Engine) Run(ctx context.Context) {
 	settling, settled := context.WithCancel(context.WithoutCancel(ctx))
 	defer settled()
+	beating, leave := context.WithCancel(settling)
+	defer leave()
 	var doors, workers sync.WaitGroup
 	workers.Go(func() { e.queue.Run(settling) })
 	doors.Go(func() { e.lanes.Run(ctx) })
@@ -124,13 +128,14 @@ func (e *Engine) Run(ctx context.Context) {
 			e.metrics.log.Warn("the tickets of this process will wait a while if it dies", "err", err)
 		}
 		defer e.reclaimer.alive.leave()
-		workers.Go(func() { e.heartbeat.Run(settling) })
+		workers.Go(func() { e.beats.Run(beating) })
 		doors.Go(func() { e.clock.Run(ctx) })
 		doors.Go(func() { e.reclaimer.Run(ctx) })
 		doors.Go(func() { e.warmer.Run(ctx) })
 	}
 	doors.Go(func() { e.reconciler.Run(ctx) })
 	doors.Wait()
+	leave() // no call is under way that may grant a ticket: what this process does not settle any more is for its heir
 	e.queue.drain(drainLimit)
 	settled()
 	workers.Wait()

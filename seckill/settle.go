@@ -22,8 +22,8 @@ const (
 	retryLast   = time.Second
 	slowTries   = 3
 
-	aloneDeliveries = 32 // after so many owners of an entry, each of its tickets is settled alone
-	maxDeliveries   = 64 // a ticket with more owners than this, and without a result, is probably why they died
+	aloneOwners = 32 // after so many owners of an entry, each of its tickets is settled alone
+	maxOwners   = 64 // a ticket with more owners than this, and without a result, is probably why they died
 )
 
 // settler decides batches of tickets in Postgres, and passes the results on.
@@ -247,7 +247,7 @@ func (s *settler) rejectPoisoned(ctx context.Context, sale int64, t order.Ticket
 	return []order.Result{rejected}, nil
 }
 
-// rejectExhausted rejects those tickets of an entry that have no result. If Postgres is away, the next claim tries again.
+// rejectExhausted rejects those tickets of an entry that have no result. If Postgres is away, the next look tries again.
 func (s *settler) rejectExhausted(ctx context.Context, sale int64, entry []order.Ticket) {
 	var results []order.Result
 	for _, t := range entry {
@@ -257,7 +257,7 @@ func (s *settler) rejectExhausted(ctx context.Context, sale int64, entry []order
 			return
 		}
 		if results = append(results, r); r.Outcome == order.Invalid {
-			s.metrics.log.Error("a ticket has outlived its owners", "sale", sale, "ticket", t.ID, "user", t.UserID, "deliveries", maxDeliveries)
+			s.metrics.log.Error("a ticket has outlived its owners", "sale", sale, "ticket", t.ID, "user", t.UserID, "owners", maxOwners)
 			s.deadLetter(ctx, sale, t)
 		}
 	}

@@ -65,9 +65,9 @@ type simulation struct {
 	healing bool       // the faults are over
 
 	turn    int
-	dead    []deadProcess // processes that were killed
-	current *simTask      // the task that goes on now: what is sent now, it has sent
-	mu      sync.Mutex    // guards waiting, heard, ended and each task's done: other goroutines write them
+	dead    []string   // the names of processes that were killed
+	current *simTask   // the task that goes on now: what is sent now, it has sent
+	mu      sync.Mutex // guards waiting, heard, ended and each task's done: other goroutines write them
 	waiting []*request
 	heard   []simReply
 	ended   []func() // end the sessions whose clients have closed them
@@ -86,17 +86,19 @@ type simulation struct {
 	countedTwice int // the most settled tickets that were in the journal
 	moments      int // that moment has counted
 
-	granted  map[string]int64 // every ticket that a gate ever granted, with its user
-	journal  map[string]bool  // the tickets in the journal
-	lost     map[string]bool  // tickets that Redis lost
-	dataLost bool             // Redis has lost or got back something
-	older    bool             // Redis got back an older snapshot
-	killed   bool             // a process was killed
-	soldPast bool             // the sale sold without its gate
-	direct   map[string]bool  // the tickets of these sales
-	least    int64            // the fewest units that the sale had in all
-	total    int64            // the units that it has in all
-	reduced  bool             // units were taken back
+	granted  map[string]int64       // every ticket that a gate ever granted, with its user
+	journal  map[string]bool        // the tickets in the journal
+	lost     map[string]bool        // tickets that Redis lost
+	beats    map[string][]time.Time // by the name of the process in the journal
+	owners   map[string]string      // of the journal's entries
+	dataLost bool                   // Redis has lost or got back something
+	older    bool                   // Redis got back an older snapshot
+	killed   bool                   // a process was killed
+	soldPast bool                   // the sale sold without its gate
+	direct   map[string]bool        // the tickets of these sales
+	least    int64                  // the fewest units that the sale had in all
+	total    int64                  // the units that it has in all
+	reduced  bool                   // units were taken back
 	refs     int
 	reached  simReached
 
@@ -184,7 +186,7 @@ func runSimulation(seed uint64, keep func(step int) bool, trace *strings.Builder
 	defer uuid.SetRand(nil)
 	s = &simulation{plan: planOf(seed), seed: seed, model: newPgModel(), redis: newRedisServer(), trace: trace,
 		buyers: map[int64]*simBuyer{}, granted: map[string]int64{}, journal: map[string]bool{}, lost: map[string]bool{},
-		direct: map[string]bool{}, reached: simReached{}}
+		direct: map[string]bool{}, reached: simReached{}, beats: map[string][]time.Time{}}
 	s.tracef("%d processes, %d users, %d units, qmax %d, %v to pay, faults %v, without %v, often %v", s.plan.processes, s.plan.users, s.plan.total,
 		s.plan.qmax, s.plan.payWithin, s.plan.faults, slices.Sorted(maps.Keys(s.plan.off)), slices.Sorted(maps.Keys(s.plan.often)))
 	s.model.sell(saleRow{id: simSale, price: 100, total: int64(s.plan.total), stock: int64(s.plan.total), title: "tea",
@@ -285,7 +287,7 @@ func (s *simulation) boot(p *simProcess) {
 	cfg := Config{Gate: "redis", GateFactor: 5, AddressTTL: time.Minute, MaxInFlight: 100, QMax: s.plan.qmax, Optimisations: AllOptimisations()}
 	var err error
 	p.Engine, err = New(cfg, Deps{DB: p.pool, Redis: p.rdb, Sales: goods.New(p.pool), Orders: p.orders,
-		Secret: []byte("a secret of thirty-two bytes ...."), Log: slog.New(simLog{s})})
+		Secret: []byte("a secret of thirty-two bytes ...."), Log: slog.New(simLog{s}), name: name + "-" + uuid.NewString()[:8]})
 	if err != nil {
 		panic(err)
 	}
@@ -298,7 +300,7 @@ func (s *simulation) boot(p *simProcess) {
 // kill ends a process at once. What it had sent may still be carried out.
 func (s *simulation) kill(p *simProcess) {
 	p.alive = false
-	s.dead = append(s.dead, deadProcess{name: p.reclaimer.alive.name, since: time.Now()})
+	s.dead = append(s.dead, p.beats.name)
 	for again := true; again; {
 		again = false
 		for _, r := range slices.Clone(s.waiting) {
@@ -592,7 +594,8 @@ func init() { // a variable would refer to itself
 		{"inherit", 3, true, (*simulation).doInherit},
 		{"result", 12, false, (*simulation).doResult},
 		{"wait", 12, false, (*simulation).doWait},
-		{"heartbeat", 12, true, (*simulation).doHeartbeat},
+		{"beat", 6, true, (*simulation).doBeat},
+		{"silence", 4, true, (*simulation).doSilence},
 		{"wait long", 4, true, (*simulation).doWaitLong},
 		{"address", 8, true, (*simulation).doAddress},
 		{"cancel", 8, true, (*simulation).doCancel},
@@ -877,11 +880,11 @@ func (s *simulation) die(p *simProcess) {
 		return
 	}
 	dead := s.dead[len(s.dead)-1]
-	s.startRound(other, "inherit", func(p *simProcess, ctx context.Context) { p.reclaimer.inheritFrom(ctx, dead) })
+	s.startRound(other, "inherit", func(p *simProcess, ctx context.Context) { p.reclaimer.look(ctx, dead) })
 	s.finish(other, "inherit")
 }
 
-// doDoubt loses the reply to a reserve call, and the second try. Reconcile queues what the first has granted.
+// doDoubt loses the reply to a reserve call, and the second try. Reclaim queues what the first has granted.
 func (s *simulation) doDoubt() bool {
 	p := s.pickIdle()
 	if p == nil || p.cut || s.redisMode != storeUp {
@@ -907,8 +910,12 @@ func (s *simulation) doDoubt() bool {
 	s.finish(p, "lane")
 	p.cut = false
 	s.pass(2 * gate.ReserveLimit)
-	s.reconcileAt(p)
-	s.reconcileAt(p) // the first may only find that Redis replies again
+	for range 2 { // the first may only find that Redis replies again
+		if p.alive && !s.busy(p, "reclaim") {
+			s.startRound(p, "reclaim", reclaimRound)
+			s.finish(p, "reclaim")
+		}
+	}
 	return true
 }
 
@@ -1035,20 +1042,34 @@ func (s *simulation) startRound(p *simProcess, kind string, f func(*simProcess, 
 
 func reconcileRound(p *simProcess, ctx context.Context) { p.reconciler.tick(ctx) }
 func reclaimRound(p *simProcess, ctx context.Context)   { p.reclaimer.tick(ctx) }
-func heartbeatRound(p *simProcess, ctx context.Context) { p.heartbeat.beat(ctx) }
+func beatRound(p *simProcess, ctx context.Context)      { p.beats.round(ctx) }
 func expireRound(p *simProcess, ctx context.Context)    { p.orders.Expire(ctx) }
 
 func (s *simulation) doReconcile() bool { return s.round("reconcile", reconcileRound) }
 func (s *simulation) doReclaim() bool   { return s.round("reclaim", reclaimRound) }
 func (s *simulation) doExpire() bool    { return s.round("expire", expireRound) }
+func (s *simulation) doBeat() bool      { return s.round("beat", beatRound) }
 
-// doHeartbeat makes a heartbeat of a process that has tickets.
-func (s *simulation) doHeartbeat() bool {
-	p := s.pick(func(p *simProcess) bool { return len(p.queue.pendingEntries()) > 0 && !s.busy(p, "heartbeat") })
-	if p == nil {
+// doSilence lets seconds pass in which most processes beat, so that those which do not are dead.
+func (s *simulation) doSilence() bool {
+	if slices.ContainsFunc(s.tasks, func(t *simTask) bool { return t.kind == "lane" }) {
 		return false
 	}
-	s.startRound(p, "heartbeat", heartbeatRound)
+	var beating []*simProcess
+	for _, p := range s.processes {
+		if s.rng.IntN(5) > 0 {
+			beating = append(beating, p)
+		}
+	}
+	for range 2 + s.rng.IntN(7) {
+		s.pass(beatEvery)
+		for _, p := range beating {
+			if p.alive && !s.busy(p, "beat") {
+				s.startRound(p, "beat", beatRound)
+				s.finish(p, "beat")
+			}
+		}
+	}
 	return true
 }
 
@@ -1058,10 +1079,7 @@ func (s *simulation) doInherit() bool {
 		return false
 	}
 	dead := s.dead[s.rng.IntN(len(s.dead))]
-	if s.rng.IntN(2) == 0 {
-		dead.since = time.Now()
-	}
-	return s.round("inherit", func(p *simProcess, ctx context.Context) { p.reclaimer.inheritFrom(ctx, dead) })
+	return s.round("inherit", func(p *simProcess, ctx context.Context) { p.reclaimer.look(ctx, dead) })
 }
 
 func (s *simulation) doResult() bool {
@@ -1222,7 +1240,7 @@ func (s *simulation) doWait() bool {
 	return true
 }
 
-// doWaitLong lets entries become idle, and time limits end. A click that has waited for seconds may
+// doWaitLong lets entries grow old, and time limits end. A click that has waited for seconds may
 // be served or not at random, so no lane is at work.
 func (s *simulation) doWaitLong() bool {
 	if slices.ContainsFunc(s.tasks, func(t *simTask) bool { return t.kind == "lane" }) {

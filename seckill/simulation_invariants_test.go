@@ -157,6 +157,45 @@ func (s *simulation) carriedOut(r *request) {
 	if r.lasting {
 		s.checkPostgres()
 		s.checkRedis(r.what)
+		s.checkOwners(r)
+	}
+}
+
+// checkOwners checks that no entry is taken over from a process that lives: its beat has not changed for deadAfter at the last look
+// of the one that takes it over. What another process has found is not asked where Redis was set back, with the beats.
+func (s *simulation) checkOwners(r *request) {
+	p := r.conn.process
+	if r.what == "beat" {
+		s.beats[p.beats.name] = append(s.beats[p.beats.name], time.Now())
+	}
+	entries, _ := s.redis.Stream(gate.JournalKey(simSale))
+	before := s.owners
+	s.owners = map[string]string{}
+	for _, e := range entries {
+		owner := ""
+		for i := 0; i+1 < len(e.Values); i += 2 {
+			if e.Values[i] == "owner" {
+				owner = e.Values[i+1]
+			}
+		}
+		if words := strings.SplitN(s.redis.HGet(gate.TakeoversKey(simSale), e.ID), " ", 3); len(words) == 3 {
+			owner = words[2]
+		}
+		s.owners[e.ID] = owner
+		was, known := before[e.ID]
+		if !known || was == owner || s.dataLost || slices.Contains(s.dead, was) {
+			continue
+		}
+		looked, silence, last := r.since.Add(-2*beatEvery-time.Second), time.Duration(0), time.Time{}
+		for _, at := range append(slices.Clone(s.beats[was]), r.since) {
+			if !last.IsZero() && !at.Before(looked) {
+				silence = max(silence, at.Sub(last))
+			}
+			last = at
+		}
+		if silence < deadAfter {
+			s.failf("%s took entry %s over from %s, which lives", p.name, e.ID, was)
+		}
 	}
 }
 
@@ -367,6 +406,10 @@ func (s *simulation) healRound(n int) {
 	for _, p := range s.processes {
 		if !s.busy(p, "reconcile") {
 			s.startRound(p, "reconcile", reconcileRound)
+			s.runAll()
+		}
+		if n%2 == 0 && !s.busy(p, "beat") {
+			s.startRound(p, "beat", beatRound)
 			s.runAll()
 		}
 		if n%2 == 0 && !s.busy(p, "reclaim") {

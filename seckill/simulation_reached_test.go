@@ -53,8 +53,9 @@ var beyondSimulation = map[string]string{
 	"counter: miaosha_shed_total results":       "there are too few buyers",
 	"counter: miaosha_gate_replies_total fault": seldom, // Redis loses its data twice during one call
 	"fault: mark a sale as sold out":            seldom, // between a refusal and the read of the owners
-	"claimed by: claimFormer":                   "there is no journal of a former release",
 	"fault: inherit":                            "what it calls is called without it",
+	"fault: end the beat":                       "a process ends without a word",
+	"fault: forget dead processes":              "no run is so long",
 
 	"log: a journal entry holds no ticket":  "no entry is damaged",
 	"fault: settle a damaged entry":         "no entry is damaged",
@@ -105,7 +106,7 @@ func claimer() (name string) {
 		if name = f.Function[strings.LastIndex(f.Function, ".")+1:]; queued {
 			return name
 		}
-		if queued = name == "enqueueClaimed"; !more {
+		if queued = name == "enqueueEntries"; !more {
 			return ""
 		}
 	}
@@ -288,7 +289,7 @@ func (all simReached) addRefusals(t *testing.T, d *ast.FuncDecl) {
 // addClaimer adds a method that queues what it has claimed.
 func (all simReached) addClaimer(d *ast.FuncDecl) {
 	ast.Inspect(d, func(n ast.Node) bool {
-		if method, ok := n.(*ast.SelectorExpr); ok && method.Sel.Name == "enqueueClaimed" {
+		if method, ok := n.(*ast.SelectorExpr); ok && method.Sel.Name == "enqueueEntries" {
 			all["claimed by: "+d.Name.Name] = 0
 		}
 		return true

@@ -152,7 +152,7 @@ func newRedisServer() *redisServer {
 
 // reads are the commands that write nothing.
 var reads = map[string]bool{"HELLO": true, "CLIENT": true, "PING": true, "SELECT": true, "TIME": true, "HMGET": true, "XLEN": true,
-	"XRANGE": true, "XPENDING": true, "XINFO": true, "HSCAN": true}
+	"XRANGE": true, "HGETALL": true, "HSCAN": true}
 
 func (s *redisServer) call(peer *server.Peer, args []string) {
 	if !reads[strings.ToUpper(args[0])] {

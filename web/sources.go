@@ -27,7 +27,7 @@ var stepSources = map[string][][3]string{
 	"granted":      {{"seckill/lane.go", "lanes.serve", "ls.reserve("}},
 	"journaled":    {{"seckill/gate/scripts/reserve.lua", "", "'XADD'"}},
 	"queued":       {{"seckill/queue.go", "orderQueue.submit", "append(s.waiting"}},
-	"claimed":      {{"seckill/reclaim.go", "reclaimer.enqueueClaimed", "r.enqueue("}},
+	"claimed":      {{"seckill/reclaim.go", "reclaimer.enqueueEntries", "r.enqueue("}},
 	"ordered":      {{"order/place.go", "Store.sell", "goods.Take("}, {"goods/stock.go", "Take", "stock >= $2"}},
 	"refused":      {{"order/place.go", "Store.refuse", ""}},
 	"settled":      {{"seckill/settle.go", "settler.settle", "goods.Lock("}},

@@ -117,14 +117,12 @@ func (s *Tickets) inFlight(ctx context.Context, ticket string) (Timeline, error)
 		return Timeline{}, err
 	}
 	entry, _ := gate.EntryID(ticket)
-	entries, err := s.gate.Entries(ctx, w.Sale, []string{entry})
+	tickets, err := s.gate.TicketsOf(ctx, w.Sale, entry)
 	if err != nil {
 		return Timeline{}, err
 	}
-	for _, e := range entries {
-		if i := slices.IndexFunc(e.Tickets, func(t order.Ticket) bool { return t.ID == ticket }); i >= 0 {
-			return Timeline{Ticket: ticket, SaleID: w.Sale, UserID: e.Tickets[i].UserID, State: gate.Queued}, nil
-		}
+	if i := slices.IndexFunc(tickets, func(t order.Ticket) bool { return t.ID == ticket }); i >= 0 {
+		return Timeline{Ticket: ticket, SaleID: w.Sale, UserID: tickets[i].UserID, State: gate.Queued}, nil
 	}
 	return s.inPostgres(ctx, ticket) // settled meanwhile
 }

@@ -121,7 +121,7 @@ func observe(ctx context.Context, db *pgxpool.Pool, rdb redis.UniversalClient) (
 	if err != nil {
 		return o, err
 	}
-	waiting := slices.DeleteFunc(ids, func(id int64) bool { return o.gates[id].Entries+o.gates[id].Former == 0 })
+	waiting := slices.DeleteFunc(ids, func(id int64) bool { return o.gates[id].Entries == 0 })
 	if o.overdue, err = overdueTickets(ctx, rdb, waiting); err != nil {
 		return o, err
 	}
@@ -132,7 +132,7 @@ func observe(ctx context.Context, db *pgxpool.Pool, rdb redis.UniversalClient) (
 		if r := refusing[s.ID]; s.Open && s.Stock > 0 && r.For > 2*r.Life {
 			o.unsold[s.ID] = fmt.Sprintf("sale=%d left=%d refuses=%v", s.ID, s.Stock, r.For.Truncate(time.Second))
 		}
-		if g := o.gates[s.ID]; s.Open && g.Epoch != 0 && g.Entries+g.Former == 0 && g.Stock != s.Stock {
+		if g := o.gates[s.ID]; s.Open && g.Epoch != 0 && g.Entries == 0 && g.Stock != s.Stock {
 			o.wrong[s.ID] = fmt.Sprintf("sale=%d gate=%d postgres=%d", s.ID, g.Stock, s.Stock)
 		}
 	}
@@ -172,31 +172,29 @@ type waits struct {
 	age   time.Duration
 }
 
-// oldestTickets returns the oldest entry of each sale's journals by Redis TIME. The id of a journal entry starts with its time.
+// oldestTickets returns the oldest entry of each sale's journal by Redis TIME. The id of a journal entry starts with its time.
 func oldestTickets(ctx context.Context, rdb redis.UniversalClient, sales []int64) (map[int64]waits, error) {
 	found := map[int64]waits{}
 	if len(sales) == 0 {
 		return found, nil
 	}
 	pipe := rdb.Pipeline()
-	now, oldest := pipe.Time(ctx), make([]*redis.XMessageSliceCmd, 0, 2*len(sales))
-	for _, id := range sales {
-		oldest = append(oldest, pipe.XRangeN(ctx, gate.JournalKey(id), "-", "+", 1), pipe.XRangeN(ctx, gate.FormerJournalKey(id), "-", "+", 1))
+	now, oldest := pipe.Time(ctx), make([]*redis.XMessageSliceCmd, len(sales))
+	for i, id := range sales {
+		oldest[i] = pipe.XRangeN(ctx, gate.JournalKey(id), "-", "+", 1)
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
 		return nil, fmt.Errorf("read %d journals: %w", len(sales), err)
 	}
 	for i, reply := range oldest {
-		id := sales[i/2]
+		id := sales[i]
 		for _, entry := range reply.Val() {
 			at, _, _ := strings.Cut(entry.ID, "-")
 			ms, err := strconv.ParseInt(at, 10, 64)
 			if err != nil {
 				return nil, fmt.Errorf("entry %q of sale %d's journal: %w", entry.ID, id, err)
 			}
-			if age := now.Val().Sub(time.UnixMilli(ms)); age > found[id].age {
-				found[id] = waits{entry.ID, age}
-			}
+			found[id] = waits{entry.ID, now.Val().Sub(time.UnixMilli(ms))}
 		}
 	}
 	return found, nil

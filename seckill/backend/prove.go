@@ -75,7 +75,7 @@ var (
 	unknownCommand = regexp.MustCompile("unknown (?:command|subcommand) ['`\"]([A-Za-z|_]+)")
 	noPermission   = regexp.MustCompile(`has no permissions to run the '([^']+)' command`)
 	scriptLine     = regexp.MustCompile(`(?:f_|script: )([0-9a-f]{40}).*user_script:\s?(\d+)`)
-	scriptCall     = regexp.MustCompile(`redis\.p?call\('([A-Z]+)'(?:, '([A-Z]+)')?`)
+	scriptCall     = regexp.MustCompile(`redis\.call\('([A-Z]+)'`)
 	withArguments  = regexp.MustCompile(`,? with args beginning with:.*`) // they may be a password
 )
 
@@ -132,7 +132,7 @@ func commandAt(scripts []string, hash, line string) string {
 		}
 		if lines := strings.Split(source, "\n"); n >= 1 && n <= len(lines) {
 			if m := scriptCall.FindStringSubmatch(lines[n-1]); m != nil {
-				return strings.TrimSpace(m[1] + " " + m[2])
+				return m[1]
 			}
 		}
 	}

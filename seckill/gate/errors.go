@@ -97,14 +97,3 @@ func exceptNil(err error) error {
 	}
 	return err
 }
-
-// isNoGroup reports whether err says that a journal, or its consumer group, is missing.
-func isNoGroup(err error) bool { return err != nil && strings.HasPrefix(err.Error(), "NOGROUP") }
-
-// exceptNoGroup returns err, or nil if a journal is missing: then it holds nothing.
-func exceptNoGroup(err error) error {
-	if isNoGroup(err) {
-		return nil
-	}
-	return err
-}

@@ -39,14 +39,14 @@ var fixSource string
 //go:embed scripts/path.lua
 var addressSource string
 
-//go:embed scripts/remove_consumers.lua
-var removeConsumersSource string
-
 //go:embed scripts/seed.lua
 var seedSource string
 
-//go:embed scripts/inherit.lua
-var inheritSource string
+//go:embed scripts/beat.lua
+var beatSource string
+
+//go:embed scripts/takeover.lua
+var takeoverSource string
 
 //go:embed scripts/draw.lua
 var drawSource string
@@ -55,16 +55,16 @@ var drawSource string
 var takeSource string
 
 var (
-	reserveScript         = redis.NewScript(reserveSource)
-	ackScript             = redis.NewScript(ackSource)
-	installScript         = redis.NewScript(installSource)
-	fixScript             = redis.NewScript(fixSource)
-	addressScript         = redis.NewScript(addressSource)
-	removeConsumersScript = redis.NewScript(removeConsumersSource)
-	inheritScript         = redis.NewScript(inheritSource)
-	seedScript            = redis.NewScript(seedSource)
-	drawScript            = redis.NewScript(drawSource)
-	takeScript            = redis.NewScript(takeSource)
+	reserveScript  = redis.NewScript(reserveSource)
+	ackScript      = redis.NewScript(ackSource)
+	installScript  = redis.NewScript(installSource)
+	fixScript      = redis.NewScript(fixSource)
+	addressScript  = redis.NewScript(addressSource)
+	beatScript     = redis.NewScript(beatSource)
+	takeoverScript = redis.NewScript(takeoverSource)
+	seedScript     = redis.NewScript(seedSource)
+	drawScript     = redis.NewScript(drawSource)
+	takeScript     = redis.NewScript(takeSource)
 )
 
 const (
@@ -76,16 +76,16 @@ const (
 
 // Gate calls Redis for one process. Its methods may be used by any number of goroutines.
 type Gate struct {
-	rdb      redis.UniversalClient
-	consumer string // this process's name in the journals
-	breaker  *breaker
-	probes   bool // see Background
+	rdb     redis.UniversalClient
+	process string // this process's name in the journals
+	breaker *breaker
+	probes  bool // see Background
 }
 
-// New returns the view of the gates for buyers' requests. consumer is this process's name in the journals. probeEvery is the
+// New returns the view of the gates for buyers' requests. process is this process's name in the journals. probeEvery is the
 // time between two rounds of background work.
-func New(rdb redis.UniversalClient, consumer string, probeEvery time.Duration) *Gate {
-	return &Gate{rdb: rdb, consumer: consumer, breaker: newBreaker(probeEvery)}
+func New(rdb redis.UniversalClient, process string, probeEvery time.Duration) *Gate {
+	return &Gate{rdb: rdb, process: process, breaker: newBreaker(probeEvery)}
 }
 
 // Background returns the view for background work: its calls probe a Redis that was away, behind the same breaker.
@@ -127,7 +127,7 @@ func (g *Gate) Reserve(ctx context.Context, sale int64, requests []Request) ([]R
 
 func (g *Gate) reserve(ctx context.Context, sale int64, requests []Request) ([]Reply, error) {
 	args := make([]any, 1, 1+2*len(requests))
-	args[0] = g.consumer
+	args[0] = g.process
 	for _, r := range requests {
 		args = append(args, r.UserID, r.Nonce)
 	}
@@ -229,9 +229,8 @@ type State struct {
 	Epoch    int64 // 0 where there is no gate
 	Ops      int64 // grows with every Ack and Install
 	Stock    int   // units for which the gate would still grant a ticket
-	InFlight int   // tickets in the journals
+	InFlight int   // tickets in the journal
 	Entries  int   // entries of the journal
-	Former   int   // entries of the former journal, a ticket each
 	Known    int64 // bypasses of the sale whose buyers it knows
 }
 
@@ -263,32 +262,31 @@ func States(ctx context.Context, rdb redis.UniversalClient, sales []int64) (map[
 
 // stateQuery is the question for a gate's state in a pipeline.
 type stateQuery struct {
-	gate            *redis.SliceCmd
-	entries, former *redis.IntCmd
+	gate    *redis.SliceCmd
+	entries *redis.IntCmd
 }
 
 func askState(ctx context.Context, pipe redis.Pipeliner, sale int64) stateQuery {
 	return stateQuery{
 		gate:    pipe.HMGet(ctx, GateKey(sale), "epoch", "ops", "stock", "in_flight", "known"),
 		entries: pipe.XLen(ctx, JournalKey(sale)),
-		former:  pipe.XLen(ctx, FormerJournalKey(sale)),
 	}
 }
 
 // state returns the reply. A gate without one of its numbers is none. An empty journal has no ticket, whatever the gate says.
 func (q stateQuery) state() (State, error) {
-	if err := cmp.Or(q.gate.Err(), q.entries.Err(), q.former.Err()); err != nil {
+	if err := cmp.Or(q.gate.Err(), q.entries.Err()); err != nil {
 		return State{}, err
 	}
-	s := State{Entries: int(q.entries.Val()), Former: int(q.former.Val())}
+	s := State{Entries: int(q.entries.Val())}
 	fields := q.gate.Val()
 	numbers, whole := wholeNumbers(fields[:4])
 	known, _ := wholeNumbers(fields[4:])
 	if whole {
 		s.Epoch, s.Ops, s.Stock, s.Known = numbers[0], numbers[1], int(numbers[2]), known[0]
 	}
-	if s.InFlight = s.Former; s.Entries > 0 {
-		s.InFlight += int(numbers[3])
+	if s.Entries > 0 {
+		s.InFlight = int(numbers[3])
 	}
 	return s, nil
 }
@@ -320,7 +318,7 @@ func CountJournal(ctx context.Context, rdb redis.UniversalClient, sale int64) (c
 // Install sets a gate up from the sale's locked row. It returns false if the existing gate's epoch is the same or newer, and
 // ErrNoGate if Redis has lost the hash that CreateTickets created.
 func (g *Gate) Install(ctx context.Context, sale goods.Locked, epoch int64, qmax int) (installed bool, err error) {
-	keys := []string{GateKey(sale.ID), TicketsKey(sale.ID), JournalKey(sale.ID), FormerJournalKey(sale.ID)}
+	keys := []string{GateKey(sale.ID), TicketsKey(sale.ID), JournalKey(sale.ID), TakeoversKey(sale.ID)}
 	n, err := guarded(ctx, g, callLimit, func(ctx context.Context) (int, error) {
 		return installScript.Run(ctx, g.rdb, keys, epoch, sale.State, sale.StartsAt.UnixMilli(), sale.EndsAt.UnixMilli(),
 			sale.Stock, qmax).Int()
@@ -337,7 +335,7 @@ func (g *Gate) Install(ctx context.Context, sale goods.Locked, epoch int64, qmax
 // Fix corrects the gate's stock. was is the gate's state; durable is sales.stock, read after was. Fix returns the change of
 // the stock, and false if the gate has changed since the first read.
 func (g *Gate) Fix(ctx context.Context, sale int64, was State, durable int) (drift int, fixed bool, err error) {
-	keys := []string{GateKey(sale), JournalKey(sale), FormerJournalKey(sale)}
+	keys := []string{GateKey(sale), JournalKey(sale)}
 	reply, err := guarded(ctx, g, callLimit, func(ctx context.Context) ([]int64, error) {
 		return fixScript.Run(ctx, g.rdb, keys, was.Epoch, was.Ops, durable).Int64Slice()
 	})

@@ -16,25 +16,20 @@ import (
 )
 
 const (
-	group     = "settle" // the consumer group of every journal
-	acksOnce  = 500      // results in one call, during which Redis serves no other
-	claimOnce = 500      // entries in one call of Heartbeat or Entries
-	readOnce  = 2000     // entries in one call of Journal or Deliveries
+	acksOnce     = 500  // results in one call, during which Redis serves no other
+	takeoverOnce = 100  // entries in one call of TakeOver
+	readOnce     = 2000 // entries in one call of Journal
 )
 
 // Entry is one journal entry: the tickets that one call of the reserve script granted.
 type Entry struct {
 	ID      string
 	Tickets []order.Ticket
-	Err     error // set if a part of the entry is no ticket: the reserve script did not write it
+	Err     error     // set if a part of the entry is no ticket: the reserve script did not write it
+	Owner   string    // the process that works on it; "" where a former release wrote the entry, which names none
+	Owners  int       // how many it has had; 1 if it was never taken over
+	Since   time.Time // its owner is the owner since then, by the clock of Redis
 	values  map[string]any
-	journal string // its key
-}
-
-// Delivery is an entry that is pending under this process's name, with the number of its owners so far.
-type Delivery struct {
-	EntryID string
-	Count   int64
 }
 
 // EntryID returns the journal entry of a ticket, epoch:entry:nonce, or false for a ticket that was never in a journal.
@@ -52,7 +47,6 @@ func cutTicket(ticket string) (entry, nonce string, ok bool) {
 // Ack acknowledges tickets whose results are committed in Postgres: the gate remembers the results, and each entry whose tickets
 // are all among them leaves the journal.
 func (g *Gate) Ack(ctx context.Context, sale int64, results []order.Result) error {
-	keys := []string{GateKey(sale), TicketsKey(sale), JournalKey(sale), FormerJournalKey(sale)}
 	byEntry, ids := map[string][]order.Result{}, []string(nil)
 	for _, r := range results {
 		id, ok := EntryID(r.Ticket)
@@ -86,7 +80,7 @@ func (g *Gate) Ack(ctx context.Context, sale int64, results []order.Result) erro
 					args = append(args, r.UserID, compared, encode(r))
 				}
 			}
-			if err := ackScript.Run(ctx, g.rdb, keys, args...).Err(); err != nil {
+			if err := g.ack(ctx, sale, args); err != nil {
 				return fmt.Errorf("acknowledge %d tickets of sale %d: %w", len(results), sale, err)
 			}
 			ids = ids[n:]
@@ -95,135 +89,99 @@ func (g *Gate) Ack(ctx context.Context, sale int64, results []order.Result) erro
 	})
 }
 
-// Claim claims at most n entries: first those whose owners have been silent for idle, then those that never had an owner. A
-// claim counts as a delivery. Some of the entries may be this process's own. If a call fails, Claim also returns what it claimed
-// before.
-func (g *Gate) Claim(ctx context.Context, sale int64, idle time.Duration, n int) ([]Entry, error) {
-	return g.claim(ctx, sale, JournalKey(sale), idle, n)
+func (g *Gate) ack(ctx context.Context, sale int64, args []any) error {
+	return ackScript.Run(ctx, g.rdb, []string{GateKey(sale), TicketsKey(sale), JournalKey(sale), TakeoversKey(sale)}, args...).Err()
 }
 
-// ClaimFormer is Claim for the former journal.
-func (g *Gate) ClaimFormer(ctx context.Context, sale int64, idle time.Duration, n int) ([]Entry, error) {
-	return g.claim(ctx, sale, FormerJournalKey(sale), idle, n)
-}
-
-func (g *Gate) claim(ctx context.Context, sale int64, journal string, idle time.Duration, n int) (entries []Entry, err error) {
-	call := func(do func(ctx context.Context) error) error {
-		if err := g.call(ctx, callLimit, do); err != nil {
-			return fmt.Errorf("claim entries of sale %d: %w", sale, err)
-		}
-		return nil
-	}
-	for start, more := "0-0", true; more; more = start != "0-0" && len(entries) < n { // a call looks at ten times as many as it claims
-		if err := call(func(ctx context.Context) error {
-			claimed, next, err := g.rdb.XAutoClaim(ctx, &redis.XAutoClaimArgs{
-				Stream: journal, Group: group, Consumer: g.consumer, MinIdle: idle, Start: start, Count: int64(n - len(entries)),
-			}).Result()
-			if start = next; isNoGroup(err) {
-				start = "0-0"
-				return g.rdb.XGroupCreate(ctx, journal, group, "0").Err()
-			}
-			entries = append(entries, entriesOf(journal, claimed)...)
-			return err
-		}); err != nil {
-			return entries, err
-		}
-	}
-	if len(entries) == n {
-		return entries, nil
-	}
-	return entries, call(func(ctx context.Context) error {
-		streams, err := g.rdb.XReadGroup(ctx, &redis.XReadGroupArgs{
-			Group: group, Consumer: g.consumer, Streams: []string{journal, ">"}, Count: int64(n - len(entries)), Block: -1,
-		}).Result()
-		for _, s := range streams {
-			entries = append(entries, entriesOf(journal, s.Messages)...)
-		}
-		if errors.Is(err, redis.Nil) {
-			return nil
-		}
-		return err
-	})
-}
-
-// Inherit puts at most n entries of a process that was found dead at since under this process's name, and returns them. It
-// does not count as a delivery.
-func (g *Gate) Inherit(ctx context.Context, sale int64, dead string, since time.Time, n int) ([]Entry, error) {
-	ids, err := guarded(ctx, g, callLimit, func(ctx context.Context) ([]string, error) {
-		return inheritScript.Run(ctx, g.rdb, []string{JournalKey(sale)}, dead, g.consumer, time.Since(since).Milliseconds(), n).StringSlice()
-	})
-	if err != nil {
-		return nil, fmt.Errorf("inherit entries of sale %d: %w", sale, err)
-	}
-	return g.Entries(ctx, sale, ids)
-}
-
-// Deliveries lists at most n entries that have been pending under this process's name for idle or longer.
-func (g *Gate) Deliveries(ctx context.Context, sale int64, idle time.Duration, n int) ([]Delivery, error) {
-	id := func(p redis.XPendingExt) string { return p.ID }
-	pending, err := pages(ctx, g, n, id, func(ctx context.Context, start string, n int) ([]redis.XPendingExt, error) {
-		page, err := g.rdb.XPendingExt(ctx, &redis.XPendingExtArgs{
-			Stream: JournalKey(sale), Group: group, Consumer: g.consumer, Idle: idle, Start: start, End: "+", Count: int64(n),
-		}).Result()
-		return page, exceptNoGroup(err)
-	})
-	if err != nil {
-		return nil, fmt.Errorf("list the deliveries of sale %d: %w", sale, err)
-	}
-	deliveries := make([]Delivery, len(pending))
-	for i, p := range pending {
-		deliveries[i] = Delivery{p.ID, p.RetryCount}
-	}
-	return deliveries, nil
-}
-
-// Entries reads entries by id, at most 500. It leaves out those that have left the journal.
-func (g *Gate) Entries(ctx context.Context, sale int64, ids []string) (entries []Entry, err error) {
-	if len(ids) == 0 {
-		return nil, nil
-	}
-	reads := make([]*redis.XMessageSliceCmd, min(len(ids), claimOnce))
+// Journal reads the n oldest entries that were written at least age ago, with their owners, and returns the time of the read by
+// the clock of Redis. It changes nothing.
+func (g *Gate) Journal(ctx context.Context, sale int64, age time.Duration, n int) (entries []Entry, now time.Time, err error) {
+	var clock *redis.TimeCmd
+	var taken *redis.MapStringStringCmd
 	err = g.call(ctx, callLimit, func(ctx context.Context) error {
 		pipe := g.rdb.Pipeline()
-		for i := range reads {
-			reads[i] = pipe.XRange(ctx, JournalKey(sale), ids[i], ids[i])
+		clock, taken = pipe.Time(ctx), pipe.HGetAll(ctx, TakeoversKey(sale))
+		_, err := pipe.Exec(ctx)
+		return err
+	})
+	for start, more := "-", err == nil; more; {
+		end := strconv.FormatInt(clock.Val().Add(-age).UnixMilli(), 10)
+		if age == 0 {
+			end = "+"
+		}
+		var page []redis.XMessage
+		page, err = guarded(ctx, g, callLimit, func(ctx context.Context) ([]redis.XMessage, error) {
+			return g.rdb.XRangeN(ctx, JournalKey(sale), start, end, int64(min(readOnce, n-len(entries)))).Result()
+		})
+		for _, m := range page {
+			entries = append(entries, entryOf(m, taken.Val()[m.ID]))
+			start = "(" + m.ID
+		}
+		more = err == nil && len(page) == readOnce && len(entries) < n
+	}
+	if err != nil {
+		return nil, time.Time{}, fmt.Errorf("read the journal of sale %d: %w", sale, err)
+	}
+	return entries, clock.Val(), nil
+}
+
+// TicketsOf returns the tickets of an entry, none if it has left the journal.
+func (g *Gate) TicketsOf(ctx context.Context, sale int64, entry string) (tickets []order.Ticket, err error) {
+	messages, err := guarded(ctx, g, callLimit, func(ctx context.Context) ([]redis.XMessage, error) {
+		return g.rdb.XRange(ctx, JournalKey(sale), entry, entry).Result()
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read an entry of sale %d: %w", sale, err)
+	}
+	for _, m := range messages {
+		tickets = append(tickets, entryOf(m, "").Tickets...)
+	}
+	return tickets, nil
+}
+
+// TakeOver makes this process the owner of entries whose owners have died. It returns those that it owns now, with the number of
+// their owners. An entry that has left the journal, or that another process has taken over, is not among them.
+func (g *Gate) TakeOver(ctx context.Context, sale int64, entries []Entry) (taken []Entry, err error) {
+	for chunk := range slices.Chunk(entries, takeoverOnce) {
+		args := []any{g.process}
+		for _, e := range chunk {
+			args = append(args, e.ID, e.Owner)
+		}
+		owners, err := guarded(ctx, g, callLimit, func(ctx context.Context) ([]int64, error) {
+			return takeoverScript.Run(ctx, g.rdb, []string{JournalKey(sale), TakeoversKey(sale)}, args...).Int64Slice()
+		})
+		if err != nil {
+			return taken, fmt.Errorf("take entries of sale %d over: %w", sale, err)
+		}
+		for i, e := range chunk {
+			if e.Owner, e.Owners = g.process, int(owners[i]); e.Owners > 0 {
+				taken = append(taken, e)
+			}
+		}
+	}
+	return taken, nil
+}
+
+// FormerJournals returns the sales with tickets in a journal of the releases before November 2026, which this one does not read.
+func (g *Gate) FormerJournals(ctx context.Context, sales []int64) (with []int64, err error) {
+	lens := make([]*redis.IntCmd, len(sales))
+	err = g.call(ctx, callLimit, func(ctx context.Context) error {
+		pipe := g.rdb.Pipeline()
+		for i, sale := range sales {
+			lens[i] = pipe.XLen(ctx, formerJournalKey(sale))
 		}
 		_, err := pipe.Exec(ctx)
 		return err
 	})
-	if err != nil {
-		return nil, fmt.Errorf("read entries of sale %d: %w", sale, err)
+	if err != nil && !isWrongType(err) {
+		return nil, fmt.Errorf("look for journals of former releases: %w", err)
 	}
-	for _, r := range reads {
-		entries = append(entries, entriesOf(JournalKey(sale), r.Val())...)
+	for i, sale := range sales {
+		if lens[i].Val() > 0 {
+			with = append(with, sale)
+		}
 	}
-	return entries, nil
-}
-
-// Journal reads the n oldest entries, whichever process owns them. It claims nothing.
-func (g *Gate) Journal(ctx context.Context, sale int64, n int) ([]Entry, error) {
-	id := func(m redis.XMessage) string { return m.ID }
-	messages, err := pages(ctx, g, n, id, func(ctx context.Context, start string, n int) ([]redis.XMessage, error) {
-		return g.rdb.XRangeN(ctx, JournalKey(sale), start, "+", int64(n)).Result()
-	})
-	if err != nil {
-		return nil, fmt.Errorf("read the journal of sale %d: %w", sale, err)
-	}
-	return entriesOf(JournalKey(sale), messages), nil
-}
-
-// Heartbeat refreshes this process's claim on entries, so that no other process claims them. It does not count as a delivery.
-// A lost journal is no error: the tickets in the queue are settled all the same.
-func (g *Gate) Heartbeat(ctx context.Context, sale int64, ids []string) error {
-	var errs error
-	for chunk := range slices.Chunk(ids, claimOnce) {
-		errs = errors.Join(errs, g.call(ctx, callLimit, func(ctx context.Context) error {
-			return exceptNoGroup(g.rdb.XClaimJustID(ctx, &redis.XClaimArgs{
-				Stream: JournalKey(sale), Group: group, Consumer: g.consumer, Messages: chunk,
-			}).Err())
-		}))
-	}
-	return errs
+	return with, nil
 }
 
 // DeadLetter copies a ticket that cannot be settled to the sale's dead letters. Its entry leaves the journal with its Ack.
@@ -237,9 +195,7 @@ func (g *Gate) DeadLetterEntry(ctx context.Context, sale int64, e Entry) error {
 	if err := g.deadLetter(ctx, sale, e); err != nil {
 		return err
 	}
-	return g.call(ctx, callLimit, func(ctx context.Context) error {
-		return ackScript.Run(ctx, g.rdb, []string{GateKey(sale), TicketsKey(sale), e.journal, e.journal}, 1, e.ID, "", 0).Err()
-	})
+	return g.call(ctx, callLimit, func(ctx context.Context) error { return g.ack(ctx, sale, []any{1, e.ID, "", 0}) })
 }
 
 func (g *Gate) deadLetter(ctx context.Context, sale int64, e Entry) error {
@@ -257,63 +213,30 @@ func (g *Gate) deadLetter(ctx context.Context, sale int64, e Entry) error {
 	})
 }
 
-// RemoveIdleConsumers removes the consumers of a journal that have been silent for idle and have nothing pending.
-func (g *Gate) RemoveIdleConsumers(ctx context.Context, sale int64, idle time.Duration) error {
-	err := g.call(ctx, callLimit, func(ctx context.Context) error {
-		return exceptNoGroup(removeConsumersScript.Run(ctx, g.rdb, []string{JournalKey(sale)}, idle.Milliseconds()).Err())
-	})
-	if err != nil {
-		return fmt.Errorf("remove consumers of sale %d: %w", sale, err)
+// entryOf returns the entry of a message. taken is what the takeovers have of it: owners, time and owner, or "".
+func entryOf(m redis.XMessage, taken string) Entry {
+	tickets, err := ticketsIn(m)
+	e := Entry{ID: m.ID, Tickets: tickets, Err: err, Owners: 1, values: m.Values}
+	e.Owner, _ = m.Values["owner"].(string)
+	written, _, _ := strings.Cut(m.ID, "-")
+	if words := strings.SplitN(taken, " ", 3); len(words) == 3 {
+		e.Owners, _ = strconv.Atoi(words[0])
+		written, e.Owner = words[1], words[2]
 	}
-	return nil
-}
-
-// pages reads at most n items of a stream in guarded calls of at most readOnce. Each call starts after the last id of the one
-// before. read returns up to n items from start on.
-func pages[T any](ctx context.Context, g *Gate, n int, id func(T) string,
-	read func(ctx context.Context, start string, n int) ([]T, error)) (items []T, err error) {
-	for start := "-"; len(items) < n; {
-		page, err := guarded(ctx, g, callLimit, func(ctx context.Context) ([]T, error) {
-			return read(ctx, start, min(readOnce, n-len(items)))
-		})
-		if err != nil {
-			return nil, err
-		}
-		if items = append(items, page...); len(page) < readOnce {
-			break
-		}
-		ms, seq, _ := strings.Cut(id(page[len(page)-1]), "-")
-		last, err := strconv.ParseUint(seq, 10, 64)
-		if err != nil {
-			return nil, fmt.Errorf("the id of a stream entry: %w", err)
-		}
-		start = ms + "-" + strconv.FormatUint(last+1, 10)
-	}
-	return items, nil
-}
-
-func entriesOf(journal string, messages []redis.XMessage) []Entry {
-	entries := make([]Entry, len(messages))
-	for i, m := range messages {
-		tickets, err := ticketsIn(m)
-		entries[i] = Entry{ID: m.ID, Tickets: tickets, Err: err, values: m.Values, journal: journal}
-	}
-	return entries
+	ms, _ := strconv.ParseInt(written, 10, 64)
+	e.Since = time.UnixMilli(ms)
+	return e
 }
 
 // ticketsIn returns the tickets of a journal entry, and an error if a part of it is none: then the reserve script did not write
-// it. An entry of the former journal has one ticket, in the fields user and nonce.
+// it.
 func ticketsIn(m redis.XMessage) (tickets []order.Ticket, err error) {
 	field := func(name string) string { s, _ := m.Values[name].(string); return s }
 	epoch := field("epoch")
 	if _, err := strconv.ParseInt(epoch, 10, 64); err != nil {
 		return nil, fmt.Errorf("epoch: %w", err)
 	}
-	words := strings.Split(field("tickets"), " ")
-	if _, former := m.Values["user"]; former {
-		words = []string{field("user"), field("nonce")}
-	}
-	for pair := range slices.Chunk(words, 2) {
+	for pair := range slices.Chunk(strings.Split(field("tickets"), " "), 2) {
 		user, wrong := strconv.ParseInt(pair[0], 10, 64)
 		if wrong != nil {
 			err = errors.Join(err, fmt.Errorf("user id: %w", wrong))
@@ -326,7 +249,7 @@ func ticketsIn(m redis.XMessage) (tickets []order.Ticket, err error) {
 		}
 		tickets = append(tickets, order.Ticket{ID: epoch + ":" + m.ID + ":" + nonce, UserID: user})
 	}
-	if n, former := field("n"), m.Values["user"] != nil; !former && n != strconv.Itoa(len(tickets)) {
+	if n := field("n"); n != strconv.Itoa(len(tickets)) {
 		err = errors.Join(err, fmt.Errorf("%d tickets of %.9q", len(tickets), n))
 	}
 	return tickets, err

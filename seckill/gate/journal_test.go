@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -13,7 +14,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"miaosha/order"
-	"miaosha/seckill/sandbox"
 	"miaosha/seckill/sandbox/sandboxtest"
 )
 
@@ -22,6 +22,7 @@ func TestAck(t *testing.T) {
 	t.Parallel()
 	g := newGate(t, open(9), 99)
 	a := append(reserveFor(t, g, 1, 2), reserveFor(t, g, 3)...)
+	takeOverAll(t, New(g.rdb, "there", time.Second), g)
 	order1, order2 := uuid.New(), uuid.New()
 	results := []order.Result{
 		{Ticket: a[0].Ticket, UserID: 1, Outcome: order.Ordered, OrderID: order1},
@@ -44,8 +45,8 @@ func TestAck(t *testing.T) {
 		if diff := cmp.Diff([]string{"O" + order1.String(), "Xsold_out", "Q" + a[2].Ticket}, tickets); diff != "" {
 			t.Errorf("tickets of users 1 to 3 (-want +got):\n%s", diff)
 		}
-		if p := g.rdb.XPending(t.Context(), JournalKey(1), group).Val(); p.Count != 1 {
-			t.Errorf("pending entries %+v, want one", p)
+		if n := g.rdb.HLen(t.Context(), TakeoversKey(1)).Val(); n != 1 {
+			t.Errorf("%d takeovers are kept, want that of the entry in the journal", n)
 		}
 	}
 	wantAcked()
@@ -110,29 +111,28 @@ func TestMalformedEntriesAreNoTickets(t *testing.T) {
 		}
 	}
 
-	// One ticket of the former journal.
-	good := func() map[string]any { return map[string]any{"user": "7", "nonce": nonces[0], "epoch": "3"} }
-	if got, err := ticketsIn(redis.XMessage{ID: "1-2", Values: good()}); err != nil || len(got) != 1 || got[0].UserID != 7 {
-		t.Fatalf("%v, %v", got, err)
+	for _, epoch := range []string{"", "x", "1:2"} {
+		m := redis.XMessage{ID: "1-2", Values: map[string]any{"epoch": epoch, "n": "1", "tickets": "1 " + nonces[0]}}
+		if got, err := ticketsIn(m); err == nil || len(got) > 0 {
+			t.Errorf("epoch %q is read as %v, want an error", epoch, got)
+		}
 	}
-	for field, values := range map[string][]string{
-		"user":  {"", "x", "1.5", "9223372036854775808", "7\n"},
-		"epoch": {"", "x", "1:2"},
-		"nonce": {"", "\x00", "a:b", strings.Repeat("a", 5000), "urn:uuid:" + uuid.NewString(), "\xff"},
-	} {
-		for _, v := range values {
-			m := good()
-			if m[field] = v; v == "" {
-				delete(m, field)
-			}
-			if got, err := ticketsIn(redis.XMessage{ID: "1-2", Values: m}); err == nil || len(got) > 0 {
-				t.Errorf("%s %.40q is read as %v, want an error", field, v, got)
-			}
+	for _, nonce := range []string{"", "\x00", "a:b", strings.Repeat("a", 5000), "urn:uuid:" + uuid.NewString(), "\xff"} {
+		m := redis.XMessage{ID: "1-2", Values: map[string]any{"epoch": "3", "n": "1", "tickets": "1 " + nonce}}
+		if got, err := ticketsIn(m); err == nil || len(got) > 0 {
+			t.Errorf("nonce %.40q is read as %v, want an error", nonce, got)
+		}
+	}
+	for _, user := range []string{"", "x", "1.5", "9223372036854775808", "7\n"} {
+		m := redis.XMessage{ID: "1-2", Values: map[string]any{"epoch": "3", "n": "1", "tickets": user + " " + nonces[0]}}
+		if got, err := ticketsIn(m); err == nil || len(got) > 0 {
+			t.Errorf("user %q is read as %v, want an error", user, got)
 		}
 	}
 }
 
-// A full Redis refuses commands that need memory. It must not refuse acks, because they free memory.
+// A full Redis refuses commands that need memory. It must not refuse acks, because they free memory, nor what leads to them: the
+// processes show that they live, and take over from those that have died.
 func TestAckAtAFullRedis(t *testing.T) {
 	t.Parallel()
 	rdb := redis.NewClient(&redis.Options{Addr: sandboxtest.StartRedis(t)})
@@ -151,6 +151,12 @@ func TestAckAtAFullRedis(t *testing.T) {
 	if err := rdb.Set(t.Context(), "key", "x", 0).Err(); err == nil || !strings.HasPrefix(err.Error(), "OOM") {
 		t.Fatalf("%v, want OOM", err)
 	}
+	if own, _, err := g.Beat(t.Context()); err != nil || own != 1 {
+		t.Errorf("beat %d, %v", own, err)
+	}
+	if taken := takeOverAll(t, New(rdb, "there", time.Second), g); len(taken) != 1 || taken[0].Owners != 2 {
+		t.Errorf("took over %+v, want the entry", taken)
+	}
 	results := []order.Result{
 		{Ticket: a[0].Ticket, UserID: 1, Outcome: order.SoldOut},
 		{Ticket: a[1].Ticket, UserID: 2, Outcome: order.Ordered, OrderID: uuid.New()},
@@ -165,148 +171,6 @@ func TestAckAtAFullRedis(t *testing.T) {
 	}
 	if got := rdb.HGet(t.Context(), TicketsKey(1), "1").Val(); got != "Xsold_out" {
 		t.Errorf("user 1 has %q, want Xsold_out", got)
-	}
-}
-
-// Consumers that have been silent for long enough are removed, unless entries are pending under their name.
-func TestRemoveIdleConsumers(t *testing.T) {
-	t.Parallel()
-	if sandboxtest.Kind() == sandbox.Embedded {
-		t.Skip("the embedded Redis, which has one process only, does not report how long a consumer has been silent")
-	}
-	g := newGate(t, open(5), 9)
-	for i, name := range []string{"gone", "gone too", "has pending"} {
-		ticket := reserveFor(t, New(g.rdb, name, time.Second), int64(i+1))[0].Ticket
-		if name != "has pending" {
-			if err := g.Ack(t.Context(), 1, []order.Result{{Ticket: ticket, UserID: int64(i + 1), Outcome: order.SoldOut}}); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	names := func() (names []string) {
-		consumers, err := g.rdb.XInfoConsumers(t.Context(), JournalKey(1), group).Result()
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, c := range consumers {
-			names = append(names, c.Name)
-		}
-		return names
-	}
-	if err := g.RemoveIdleConsumers(t.Context(), 1, time.Hour); err != nil || len(names()) != 3 {
-		t.Errorf("silent for less than an hour: %v, %v, want all three", names(), err)
-	}
-	sandboxtest.Until(t, "all have been silent for a while, which Redis measures in ms", func() bool {
-		consumers, err := g.rdb.XInfoConsumers(t.Context(), JournalKey(1), group).Result()
-		return err == nil && !slices.ContainsFunc(consumers, func(c redis.XInfoConsumer) bool { return c.Idle < 2*time.Millisecond })
-	})
-	if err := g.RemoveIdleConsumers(t.Context(), 1, time.Millisecond); err != nil {
-		t.Error(err)
-	}
-	if diff := cmp.Diff([]string{"has pending"}, names()); diff != "" {
-		t.Errorf("consumers (-want +got):\n%s", diff)
-	}
-	if err := g.RemoveIdleConsumers(t.Context(), 2, time.Millisecond); err != nil {
-		t.Errorf("of a sale without a journal: %v", err)
-	}
-}
-
-// A journal that is longer than one call reads is read to its end, or as far as asked, without a gap.
-func TestALongJournalIsReadInPages(t *testing.T) {
-	t.Parallel()
-	const entries = 2*readOnce + 7
-	g := newGate(t, open(9), 99)
-	pipe := g.rdb.Pipeline()
-	for range entries {
-		pipe.XAdd(t.Context(), &redis.XAddArgs{Stream: JournalKey(1), Values: []string{"epoch", "1", "n", "1", "tickets", "7 " + uuid.NewString()}})
-	}
-	pipe.XReadGroup(t.Context(), &redis.XReadGroupArgs{Group: group, Consumer: g.consumer, Streams: []string{JournalKey(1), ">"}})
-	if _, err := pipe.Exec(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	for n, want := range map[int]int{1: 1, readOnce: readOnce, readOnce + 1: readOnce + 1, 2 * entries: entries} {
-		seen := map[string]bool{}
-		journal, err := g.Journal(t.Context(), 1, n)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, e := range journal {
-			if seen[e.ID] = true; e.Err != nil {
-				t.Fatal(e.Err)
-			}
-		}
-		deliveries, err := g.Deliveries(t.Context(), 1, 0, n)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, d := range deliveries {
-			if !seen[d.EntryID] {
-				t.Fatalf("of %d: entry %s is delivered and not in the journal", n, d.EntryID)
-			}
-		}
-		if len(journal) != want || len(seen) != want || len(deliveries) != want {
-			t.Errorf("of %d: %d entries, %d different ones, %d deliveries, want %d", n, len(journal), len(seen), len(deliveries), want)
-		}
-	}
-}
-
-// The former journal has one ticket in an entry. Its tickets count as in flight, are claimed and acknowledged. Of two entries with
-// the same id, one in each journal, only the one leaves whose ticket is acknowledged.
-func TestTheFormerJournal(t *testing.T) {
-	t.Parallel()
-	g := newGate(t, open(9), 99)
-	ticket := reserveFor(t, g, 1)[0].Ticket
-	id, _, _ := cutTicket(ticket)
-	former := FormerJournalKey(1)
-	second := reserveFor(t, g, 5)[0].Ticket
-	secondID, _, _ := cutTicket(second)
-	for _, entry := range []*redis.XAddArgs{
-		{Stream: former, ID: id, Values: []string{"user", "2", "nonce", uuid.NewString(), "epoch", "1"}},
-		{Stream: former, ID: secondID, Values: []string{"user", "4"}},
-		{Stream: former, Values: []string{"user", "3", "nonce", uuid.NewString(), "epoch", "1"}},
-	} {
-		if err := g.rdb.XAdd(t.Context(), entry).Err(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	wantState(t, g, 7, 5)
-	installGate(t, g, open(9), 2, 99, true)
-	wantState(t, g, 4, 5)
-	for range 2 { // also the second time, the former entry of the same id stays
-		if err := g.Ack(t.Context(), 1, []order.Result{{Ticket: ticket, UserID: 1, Outcome: order.SoldOut}}); err != nil {
-			t.Fatal(err)
-		}
-		if s := readState(t, g); s.Former != 3 || s.Entries != 1 {
-			t.Fatalf("%+v, want one entry and three former ones", s)
-		}
-	}
-	if drift, fixed, err := g.Fix(t.Context(), 1, readState(t, g), 8); drift != 0 || !fixed || err != nil {
-		t.Errorf("fixed by %d, %v, %v; want nothing to fix", drift, fixed, err)
-	}
-
-	entries, err := g.ClaimFormer(t.Context(), 1, 0, 99) // the group is missing: the claim creates it
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(entries) != 3 || entries[0].ID != id || entries[1].Err == nil {
-		t.Fatalf("claimed %+v, want three, the second of them malformed", entries)
-	}
-	for _, e := range entries {
-		var err error
-		if e.Err != nil {
-			err = g.DeadLetterEntry(t.Context(), 1, e)
-		} else {
-			err = g.Ack(t.Context(), 1, []order.Result{{Ticket: e.Tickets[0].ID, UserID: e.Tickets[0].UserID, Outcome: order.SoldOut}})
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	if p := g.rdb.XPending(t.Context(), former, group).Val(); p.Count != 0 {
-		t.Errorf("pending entries %+v, want none", p)
-	}
-	if s := readState(t, g); s.Former != 0 || s.Entries != 1 || s.InFlight != 1 {
-		t.Errorf("%+v, want the one entry of the journal", s)
 	}
 }
 
@@ -330,30 +194,6 @@ func TestAckOfAPartOfAnEntry(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantState(t, g, 6, 0)
-}
-
-// More than ten entries of a living process do not hide the one of a dead process behind them, however few are claimed at once.
-func TestClaimLooksBehindLivingEntries(t *testing.T) {
-	t.Parallel()
-	g := newGate(t, open(99), 999)
-	dead := New(g.rdb, "dead", time.Second)
-	var ids []string
-	for user := range int64(40) {
-		id, _ := EntryID(reserveFor(t, dead, user+1)[0].Ticket)
-		ids = append(ids, id)
-	}
-	for _, id := range ids { // all owners are silent
-		if err := g.rdb.Do(t.Context(), "XCLAIM", JournalKey(1), group, "dead", 0, id, "IDLE", time.Hour.Milliseconds(), "JUSTID").Err(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := g.Heartbeat(t.Context(), 1, ids[:35]); err != nil {
-		t.Fatal(err)
-	}
-	claimed, err := g.Claim(t.Context(), 1, time.Hour, 1)
-	if err != nil || len(claimed) != 1 || claimed[0].ID != ids[35] {
-		t.Errorf("claimed %+v, %v, want %s", claimed, err, ids[35])
-	}
 }
 
 // More results than one call carries are acknowledged in several, each with whole entries.
@@ -387,4 +227,228 @@ func TestAckInSeveralCalls(t *testing.T) {
 			t.Fatalf("user %d has %q", r.UserID, got)
 		}
 	}
+}
+
+// A journal that is longer than one call reads is read to its end, or as far as asked, without a gap. More entries than one
+// call takes over are all taken over.
+func TestALongJournalIsReadInPages(t *testing.T) {
+	t.Parallel()
+	const entries = 2*readOnce + 7
+	g := newGate(t, open(9), 99)
+	pipe := g.rdb.Pipeline()
+	for range entries {
+		addEntry(t, pipe, "", "there")
+	}
+	if _, err := pipe.Exec(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for n, want := range map[int]int{1: 1, readOnce: readOnce, readOnce + 1: readOnce + 1, 2 * readOnce: 2 * readOnce, 2 * entries: entries} {
+		journal, _, err := g.Journal(t.Context(), 1, 0, n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen := map[string]bool{}
+		for _, e := range journal {
+			if seen[e.ID] = true; e.Err != nil || e.Owner != "there" {
+				t.Fatalf("%+v", e)
+			}
+		}
+		if len(journal) != want || len(seen) != want {
+			t.Errorf("of %d: %d entries, %d different ones, want %d", n, len(journal), len(seen), want)
+		}
+	}
+	const many = 2*takeoverOnce + 7
+	journal, _, err := g.Journal(t.Context(), 1, 0, many)
+	if err != nil || len(journal) != many {
+		t.Fatalf("%d entries, %v", len(journal), err)
+	}
+	taken, err := g.TakeOver(t.Context(), 1, journal)
+	if err != nil || len(taken) != many {
+		t.Fatalf("took %d entries over, %v, want %d", len(taken), err, many)
+	}
+	for i, e := range taken {
+		if e.ID != journal[i].ID || e.Owner != "here" || e.Owners != 2 {
+			t.Fatalf("%+v, want this process as the second owner of %s", e, journal[i].ID)
+		}
+	}
+}
+
+// Entries are read that were written at least so long ago, by the clock of Redis.
+func TestJournalOfAnAge(t *testing.T) {
+	t.Parallel()
+	g := newGate(t, open(9), 99)
+	now := g.rdb.Time(t.Context()).Val()
+	old := addEntry(t, g.rdb, strconv.FormatInt(now.Add(-time.Minute).UnixMilli(), 10)+"-7", "there")
+	young := addEntry(t, g.rdb, "", "here")
+	for age, want := range map[time.Duration][]string{0: {old, young}, 30 * time.Second: {old}, time.Minute: {old}, time.Hour: nil} {
+		journal, _, err := g.Journal(t.Context(), 1, age, 99)
+		var ids []string
+		for _, e := range journal {
+			ids = append(ids, e.ID)
+		}
+		if diff := cmp.Diff(want, ids); diff != "" || err != nil {
+			t.Errorf("at least %v old: %v (-want +got):\n%s", age, err, diff)
+		}
+	}
+}
+
+// A process takes an entry over only from the owner that it has read, and owner and count change together.
+func TestTakeOver(t *testing.T) {
+	t.Parallel()
+	g := newGate(t, open(9), 99)
+	written := addEntry(t, g.rdb, strconv.FormatInt(time.Now().Add(-time.Minute).UnixMilli(), 10)+"-0", "here")
+	nobodys := addEntry(t, g.rdb, "", "") // a former release wrote none
+	damaged := g.rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: JournalKey(1), Values: []string{"user", "nobody"}}).Val()
+	broken := addEntry(t, g.rdb, "", "here")
+	g.rdb.HSet(t.Context(), TakeoversKey(1), broken, "x")
+	gone := addEntry(t, g.rdb, "", "here")
+	read, _, err := g.Journal(t.Context(), 1, 0, 99)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var owners []string
+	for _, e := range read {
+		if owners = append(owners, e.Owner); e.Owners != 1 || (e.Err != nil) != (e.ID == damaged) {
+			t.Errorf("%+v, want its first owner", e)
+		}
+	}
+	if diff := cmp.Diff([]string{"here", "", "", "here", "here"}, owners); diff != "" {
+		t.Fatalf("owners (-want +got):\n%s", diff)
+	}
+	g.rdb.XDel(t.Context(), JournalKey(1), gone)
+	g.rdb.Expire(t.Context(), JournalKey(1), time.Hour)
+	there, late := New(g.rdb, "there", time.Second), New(g.rdb, "late", time.Second)
+	take := func(by *Gate, entries []Entry, want map[string]int) {
+		t.Helper()
+		taken, err := by.TakeOver(t.Context(), 1, entries)
+		got := map[string]int{}
+		for _, e := range taken {
+			if got[e.ID] = e.Owners; e.Owner != by.process {
+				t.Errorf("%+v, want %s as its owner", e, by.process)
+			}
+		}
+		if diff := cmp.Diff(want, got); diff != "" || err != nil {
+			t.Errorf("taken by %s, with the number of owners: %v (-want +got):\n%s", by.process, err, diff)
+		}
+	}
+	before := g.rdb.Time(t.Context()).Val().Truncate(time.Millisecond)
+	all := map[string]int{written: 2, nobodys: 2, damaged: 2, broken: 2}
+	take(there, read, all)
+	take(there, read, all) // the reply was lost: nothing changes
+	take(late, read, map[string]int{})
+	now, after, err := g.Journal(t.Context(), 1, 0, 99)
+	if err != nil || len(now) != 4 {
+		t.Fatal(now, err)
+	}
+	for _, e := range now {
+		if e.Owner != "there" || e.Owners != 2 || e.Since.Before(before) || e.Since.After(after) {
+			t.Errorf("%+v, want there since %v to %v", e, before, after)
+		}
+	}
+	take(there, now, all) // from itself: no owner more
+	take(late, now[:1], map[string]int{written: 3})
+	take(there, now[:1], map[string]int{}) // it has lost the entry, and does not know yet
+	if life := g.rdb.PTTL(t.Context(), TakeoversKey(1)).Val(); life <= 0 || life > time.Hour {
+		t.Errorf("the takeovers end in %v, want with the journal", life)
+	}
+}
+
+// Of many processes that read the same dead owner, each entry has one new owner, and is counted once.
+func TestOneOfManyTakesAnEntryOver(t *testing.T) {
+	t.Parallel()
+	const processes, entries = 8, 40
+	g := newGate(t, open(9), 99)
+	for range entries {
+		addEntry(t, g.rdb, "", "dead")
+	}
+	read, _, err := g.Journal(t.Context(), 1, 0, 99)
+	if err != nil {
+		t.Fatal(err)
+	}
+	taken := make([][]Entry, processes)
+	var work sync.WaitGroup
+	for i := range taken {
+		work.Go(func() {
+			for e := range slices.Chunk(read, 3) {
+				got, err := New(g.rdb, fmt.Sprint("process ", i), time.Second).TakeOver(t.Context(), 1, e)
+				if taken[i] = append(taken[i], got...); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	work.Wait()
+	owner := map[string]string{}
+	for _, e := range slices.Concat(taken...) {
+		if owner[e.ID] != "" || e.Owners != 2 {
+			t.Errorf("%s: owner number %d is %s, and %q is one too", e.ID, e.Owners, e.Owner, owner[e.ID])
+		}
+		owner[e.ID] = e.Owner
+	}
+	now, _, err := g.Journal(t.Context(), 1, 0, 99)
+	if err != nil || len(owner) != entries {
+		t.Errorf("%d of %d entries have a new owner, %v", len(owner), entries, err)
+	}
+	for _, e := range now {
+		if e.Owner != owner[e.ID] || e.Owners != 2 {
+			t.Errorf("%+v, want %s", e, owner[e.ID])
+		}
+	}
+}
+
+// Redis fails over to a copy that lacks the last entry and whose clock is slower, and uses its id again. The late ack of the lost
+// entry leaves the new one alone.
+func TestAckOfALostEntry(t *testing.T) {
+	t.Parallel()
+	g := newGate(t, open(9), 99)
+	lost := reserveFor(t, g, 1)[0].Ticket
+	id, _ := EntryID(lost)
+	g.rdb.Del(t.Context(), JournalKey(1))
+	addEntry(t, g.rdb, id, "there")
+	if err := g.Ack(t.Context(), 1, []order.Result{{Ticket: lost, UserID: 1, Outcome: order.Ordered, OrderID: uuid.New()}}); err != nil {
+		t.Fatal(err)
+	}
+	if tickets, err := g.TicketsOf(t.Context(), 1, id); err != nil || len(tickets) != 1 {
+		t.Errorf("the entry that has the id now has the tickets %v, %v, want one", tickets, err)
+	}
+	wantState(t, g, 8, 1)
+}
+
+// A sale is named whose journal of a former release still has tickets.
+func TestFormerJournals(t *testing.T) {
+	t.Parallel()
+	g := newGate(t, open(9), 99)
+	reserveFor(t, g, 1)
+	for _, sale := range []int64{2, 3} {
+		g.rdb.XAdd(t.Context(), &redis.XAddArgs{Stream: formerJournalKey(sale), ID: "1-1", Values: []string{"user", "2"}})
+	}
+	g.rdb.XDel(t.Context(), formerJournalKey(3), "1-1") // settled: the key stays
+	g.rdb.Set(t.Context(), formerJournalKey(4), "x", 0)
+	if with, err := g.FormerJournals(t.Context(), []int64{1, 2, 3, 4, 5}); err != nil || !slices.Equal(with, []int64{2}) {
+		t.Errorf("%v, %v, want sale 2", with, err)
+	}
+}
+
+// addEntry adds an entry with one ticket to the journal of sale 1, as the reserve script does, and returns its id. A former release
+// names no owner.
+func addEntry(t testing.TB, to redis.Cmdable, id, owner string) string {
+	values := []string{"epoch", "1", "n", "1", "tickets", "7 " + uuid.NewString()}
+	if owner != "" {
+		values = append([]string{"owner", owner}, values...)
+	}
+	return to.XAdd(t.Context(), &redis.XAddArgs{Stream: JournalKey(1), ID: id, Values: values}).Val()
+}
+
+// takeOverAll lets a process take over all entries in the journal of sale 1, as another one has read it.
+func takeOverAll(t testing.TB, by, reader *Gate) []Entry {
+	t.Helper()
+	entries, _, err := reader.Journal(t.Context(), 1, 0, 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	taken, err := by.TakeOver(t.Context(), 1, entries)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return taken
 }

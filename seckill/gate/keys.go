@@ -30,9 +30,16 @@ func TicketsKey(sale int64) string { return key(sale, "tickets") }
 // It expires with the gate.
 func JournalKey(sale int64) string { return key(sale, "journal2") }
 
-// FormerJournalKey is the journal of releases that wrote one entry for each ticket. Nothing is added to it any more, so
-// it keeps the expiry that it has.
-func FormerJournalKey(sale int64) string { return key(sale, "journal") }
+// TakeoversKey is a hash: the entries of the journal that have a new owner, because the one who wrote them has died, with the
+// number of their owners so far, the time of the last takeover in ms by the clock of Redis, and the owner. It expires with the
+// journal.
+func TakeoversKey(sale int64) string { return key(sale, "takeovers") }
+
+// formerJournalKey is the journal of releases that wrote one entry for each ticket. A sale with one is refused: see FormerJournals.
+func formerJournalKey(sale int64) string { return key(sale, "journal") }
+
+// beatsKey is a hash from process to its beat, a counter. It expires beatsLife after the last one.
+const beatsKey = "ms:beats"
 
 // AddressesKey is a sorted set: the users with a hidden address that is not used, sorted by its expiry. It
 // expires with the sale, after which no address is granted, as does what is known of those who wait.

@@ -16,15 +16,15 @@ import (
 
 // Scripts are the sources of all scripts of this package.
 func Scripts() []string {
-	return []string{reserveSource, ackSource, installSource, fixSource, addressSource, removeConsumersSource, seedSource, inheritSource, drawSource, takeSource}
+	return []string{reserveSource, ackSource, installSource, fixSource, addressSource, seedSource, takeoverSource, beatSource, drawSource, takeSource}
 }
 
 // Probe makes the calls of this package once, on the keys of a sale that no shop has, which it deletes. So what a Redis cannot do,
 // or refuses to this user or in its present state, is found before a buyer comes. It returns the first error.
 func Probe(ctx context.Context, rdb redis.UniversalClient) (err error) {
 	sale := -1 - rand.Int64N(1<<62)
-	g, other := New(rdb, "probe", time.Second), New(rdb, "another probe", time.Second)
-	keys := []string{GateKey(sale), TicketsKey(sale), JournalKey(sale), FormerJournalKey(sale), AddressesKey(sale), WaitingKey(sale), waitingUntilKey(sale),
+	g, other := New(rdb, "probe "+uuid.NewString(), time.Second), New(rdb, "another probe", time.Second)
+	keys := []string{GateKey(sale), TicketsKey(sale), JournalKey(sale), TakeoversKey(sale), AddressesKey(sale), WaitingKey(sale), waitingUntilKey(sale),
 		WastedKey(sale), RefusingKey(sale), DeadKey(sale), SumOfSale(sale, "").Key()}
 	defer func() {
 		if left := rdb.Del(context.WithoutCancel(ctx), keys...).Err(); err == nil && left != nil { // or they expire
@@ -56,12 +56,6 @@ func Probe(ctx context.Context, rdb redis.UniversalClient) (err error) {
 	var entries []Entry
 	var tickets []string
 	steps := []func() error{
-		func() error {
-			if err := rdb.XGroupCreateMkStream(ctx, JournalKey(sale), group, "0").Err(); err != nil {
-				return err
-			}
-			return rdb.Expire(ctx, JournalKey(sale), time.Minute).Err()
-		},
 		func() error { _, err := g.CreateTickets(ctx, sale); return err },
 		func() error {
 			_, err := g.Install(ctx, goods.Locked{ID: sale, State: goods.Published, StartsAt: now.Add(-time.Hour), EndsAt: now.Add(time.Minute), Stock: 2}, 1, 10)
@@ -71,8 +65,6 @@ func Probe(ctx context.Context, rdb redis.UniversalClient) (err error) {
 		path(1, 0, 10), path(1, time.Second, 10),
 		func() error { return rdb.ZAdd(ctx, AddressesKey(sale), crowd...).Err() },
 		path(2, time.Second, 10), path(3, time.Second, 1),
-		// A script that tries a command of its own accord hides that it cannot.
-		func() error { _, err := g.Claim(ctx, sale, 0, 10); return err },
 		func() error {
 			replies, err := g.Reserve(ctx, sale, buyers)
 			for _, r := range replies {
@@ -83,21 +75,9 @@ func Probe(ctx context.Context, rdb redis.UniversalClient) (err error) {
 			}
 			return err
 		},
-		func() error { _, err := g.Deliveries(ctx, sale, 0, 10); return err },
-		func() error { _, err := other.Inherit(ctx, sale, "probe", time.Now(), 10); return err },
-		func() (err error) { entries, err = g.Claim(ctx, sale, 0, 10); return err },
-		func() error {
-			for _, e := range entries {
-				if err := g.Heartbeat(ctx, sale, []string{e.ID}); err != nil {
-					return err
-				}
-				if _, err := g.Entries(ctx, sale, []string{e.ID}); err != nil {
-					return err
-				}
-			}
-			return nil
-		},
-		func() error { _, err := g.Journal(ctx, sale, 10); return err },
+		func() (err error) { entries, _, err = g.Journal(ctx, sale, 0, 10); return err },
+		func() error { _, err := other.TakeOver(ctx, sale, entries); return err },
+		func() error { _, err := g.TicketsOf(ctx, sale, "1-1"); return err },
 		func() error { _, _, err := CountJournal(ctx, rdb, sale); return err },
 		func() error {
 			var results []order.Result
@@ -124,13 +104,16 @@ func Probe(ctx context.Context, rdb redis.UniversalClient) (err error) {
 		},
 		func() error { _, err := g.Users(ctx, sale); return err },
 		func() error { return g.AddOwners(ctx, sale, []order.Owner{{UserID: 4, OrderID: uuid.New()}}, 1) },
+		func() error { return rdb.Expire(ctx, DeadKey(sale), time.Minute).Err() }, // in a transaction Redis does not name it
 		func() error { return g.DeadLetter(ctx, sale, order.Ticket{ID: "1:1-1:" + buyers[0].Nonce, UserID: 1}) },
-		func() error { return g.RemoveIdleConsumers(ctx, sale, 0) },
+		func() error { _, err := g.FormerJournals(ctx, []int64{sale}); return err },
 		func() error { return g.SaveCaptcha(ctx, SumOfSale(sale, ""), "1", time.Time{}) },
 		func() error { _, _, _, err := g.TakeCaptcha(ctx, SumOfSale(sale, ""), "1"); return err },
 		// The keys of all sales: what is asked and removed there does not exist.
 		func() error { _, _, err := g.Processes(ctx, now.Add(time.Hour)); return err },
 		func() error { return rdb.ZRem(ctx, processesKey, uuid.NewString()).Err() },
+		func() error { _, _, err := g.Beat(ctx); return err },
+		func() error { return g.EndBeats(ctx, g.process) },
 		func() error { return g.HideSecrets(ctx, uuid.NewString(), nil) },
 		func() error {
 			id := uuid.NewString()

@@ -105,7 +105,7 @@ func TestARedisThatCannotDoWhatTheShopNeedsIsRefused(t *testing.T) {
 		refused("without "+command, strings.ToUpper(strings.ReplaceAll(command, "|", " ")), "deploy/README.md")
 		must("ACL", "SETUSER", "shop", "+"+command)
 	}
-	kinds := []string{"ms:{*", "ms:session:*", "ms:sessions:*", "ms:origins:*", "ms:otp:*", "ms:known:*", "ms:bans*", "ms:limit:*", "ms:processes", "ms:asks", "ms:answers:*", "ms:secrets"}
+	kinds := []string{"ms:{*", "ms:session:*", "ms:sessions:*", "ms:origins:*", "ms:otp:*", "ms:known:*", "ms:bans*", "ms:limit:*", "ms:processes", "ms:beats", "ms:asks", "ms:answers:*", "ms:secrets"}
 	for i, kind := range kinds {
 		others := slices.Delete(slices.Clone(kinds), i, i+1)
 		must(append([]string{"ACL", "SETUSER", "shop", "resetkeys"}, prefixed("~", others)...)...)
@@ -150,7 +150,7 @@ func prefixed(with string, words []string) []string {
 func TestARedisWithoutACommandIsRefusedByItsName(t *testing.T) {
 	t.Parallel()
 	database := sandboxtest.DatabaseURL(t)
-	for _, command := range []string{"GETDEL", "XAUTOCLAIM", "EVALSHA", "PEXPIREAT", "XINFO", "HSCAN", "MGET", "SETNX"} {
+	for _, command := range []string{"GETDEL", "XDEL", "EVALSHA", "PEXPIREAT", "XRANGE", "HSCAN", "MGET", "SETNX"} {
 		at := sandboxtest.StartRedis(t, "--rename-command", command, "")
 		stores, sessions, err := openStores(t, database, "redis://"+at)
 		if err != nil {

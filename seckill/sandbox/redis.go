@@ -69,7 +69,7 @@ func (o *owner) startRedis(ctx context.Context) (at, kind string, err error) {
 var redisVersion = regexp.MustCompile(`v=(\d+)\.(\d+)`)
 
 // findRedis returns the path of a redis-server or valkey-server on PATH that is new enough for
-// XAUTOCLAIM.
+// GETDEL.
 func findRedis(ctx context.Context) (string, error) {
 	none := errors.New("there is no redis-server or valkey-server on PATH")
 	for _, name := range []string{"redis-server", "valkey-server"} {

@@ -1,6 +1,6 @@
 -- fix: correct the gate's stock from Postgres, by compare-and-set.
 --
--- KEYS  1 gate  2 journal  3 former journal
+-- KEYS  1 gate  2 journal
 -- ARGV  1 epoch and 2 ops as they were before sales.stock was read  3 the sales.stock read
 --
 -- Returns {1, drift}, or {0, 0} when the gate is missing or has changed since. With an empty journal the stock read is
@@ -10,10 +10,7 @@ local gate = redis.call('HMGET', KEYS[1], 'epoch', 'ops', 'stock', 'in_flight')
 if gate[1] ~= ARGV[1] or gate[2] ~= ARGV[2] or not gate[3] or not gate[4] then
     return {0, 0}
 end
-local waiting = redis.call('XLEN', KEYS[3])
-if redis.call('XLEN', KEYS[2]) > 0 then
-    waiting = waiting + tonumber(gate[4])
-end
+local waiting = redis.call('XLEN', KEYS[2]) > 0 and tonumber(gate[4]) or 0
 local had, durable = tonumber(gate[3]), tonumber(ARGV[3])
 local stock = math.min(math.max(had, durable - waiting), durable)
 if stock ~= had then

@@ -1,12 +1,12 @@
 -- install: set up a sale's gate from Postgres, whose row lock the caller holds.
 --
--- KEYS  1 gate  2 tickets  3 journal  4 former journal
+-- KEYS  1 gate  2 tickets  3 journal  4 takeovers
 -- ARGV  1 epoch  2 state  3 start_ms  4 end_ms  5 durable stock  6 qmax
 --
 -- Returns 1; or 0 when the gate's epoch is as new already: nothing changes, so a second run is a no-op; or -1 when field 0
 -- of tickets, which is no user's, is missing. The caller writes it before it reads the users with orders from Postgres, so
--- Redis has lost these users since. The tickets in the journals are counted here. They are not orders yet, so they are
--- subtracted from the durable stock. The first three keys expire a day after the sale's end, or after now if the sale was moved
+-- Redis has lost these users since. The tickets in the journal are counted here. They are not orders yet, so they are
+-- subtracted from the durable stock. The keys expire a day after the sale's end, or after now if the sale was moved
 -- into the past: the tickets in the journal are still to be settled.
 local epoch = tonumber(ARGV[1])
 local has = redis.call('HGET', KEYS[1], 'epoch')
@@ -15,10 +15,6 @@ if has and tonumber(has) >= epoch then
 end
 if redis.call('HEXISTS', KEYS[2], '0') == 0 then
     return -1
-end
-local made = redis.pcall('XGROUP', 'CREATE', KEYS[3], 'settle', '0', 'MKSTREAM')
-if type(made) == 'table' and made.err and not string.find(made.err, 'BUSYGROUP', 1, true) then
-    return made
 end
 local in_flight, from, page = 0, '-', nil
 repeat
@@ -30,10 +26,10 @@ repeat
         end
     end
 until #page < 500
-local stock = math.max(0, tonumber(ARGV[5]) - in_flight - redis.call('XLEN', KEYS[4]))
+local stock = math.max(0, tonumber(ARGV[5]) - in_flight)
 redis.call('HSET', KEYS[1], 'epoch', ARGV[1], 'state', ARGV[2], 'start_ms', ARGV[3], 'end_ms', ARGV[4],
     'stock', string.format('%d', stock), 'qmax', ARGV[6], 'in_flight', string.format('%d', in_flight))
 redis.call('HINCRBY', KEYS[1], 'ops', 1)
 local last = string.format('%d', math.max(tonumber(ARGV[4]), tonumber(redis.call('TIME')[1]) * 1000) + 86400000)
-for i = 1, 3 do redis.call('PEXPIREAT', KEYS[i], last) end
+for i = 1, 4 do redis.call('PEXPIREAT', KEYS[i], last) end
 return 1

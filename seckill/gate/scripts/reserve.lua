@@ -1,7 +1,7 @@
 -- reserve: a ticket of one sale for each of many users.
 --
 -- KEYS  1 gate  2 tickets  3 journal  4 paths
--- ARGV  1 consumer (this process), then for each user: the user id, a nonce of the request
+-- ARGV  1 this process, then for each user: the user id, a nonce of the request
 --
 -- Returns one string per user, in order:
 --   NOGATE         there is no gate; missing is never zero
@@ -12,10 +12,11 @@
 --   BUSY           the journal is full, or its oldest entry has waited for 10 s: no process settles
 --
 -- All grants of a call are one entry of the journal, and one HSET: a command costs as much as the work that it does. The entry
--- has the epoch, the number of its tickets, and of each its user and nonce. It is never changed. The gate counts the tickets in
--- the journal; an empty journal has none, whatever the gate says.
+-- has its owner, which is this process, the epoch, the number of its tickets, and of each its user and nonce. It is never changed.
+-- The gate counts the tickets in the journal; an empty journal has none, whatever the gate says.
 --
--- The XADD comes first, because it may fail (out of memory). The commands after it cannot, once a write was accepted.
+-- The XADD comes first, because it may fail (out of memory). The commands after it cannot, once a write was accepted. The first
+-- XADD makes the journal, which then gets its expiry: a day after the sale's end.
 local users = (#ARGV - 1) / 2
 local replies = {}
 local gate = redis.call('HMGET', KEYS[1], 'state', 'stock', 'epoch', 'qmax', 'start_ms', 'end_ms', 'in_flight')
@@ -75,7 +76,7 @@ for i = 1, users do
 end
 local grants = #winners
 if grants > 0 then
-    local id = redis.call('XADD', KEYS[3], '*', 'epoch', epoch, 'n', grants, 'tickets', table.concat(entry, ' '))
+    local id = redis.call('XADD', KEYS[3], '*', 'owner', ARGV[1], 'epoch', epoch, 'n', grants, 'tickets', table.concat(entry, ' '))
     local first, remember = epoch .. ':' .. id .. ':', {}
     for i = 1, users do
         if not replies[i] then
@@ -87,12 +88,8 @@ if grants > 0 then
     redis.call('HSET', KEYS[2], unpack(remember))
     redis.call('HSET', KEYS[1], 'stock', string.format('%d', stock), 'in_flight', string.format('%d', in_flight + grants))
     redis.call('ZREM', KEYS[4], unpack(winners))
-    -- Put every entry that no consumer has under this process's name. After a crash it is in the pending list, where
-    -- another process finds it. No COUNT: an entry of another process must not displace ours.
-    local read = redis.pcall('XREADGROUP', 'GROUP', 'settle', ARGV[1], 'STREAMS', KEYS[3], '>')
-    if type(read) == 'table' and read.err then
-        redis.call('XGROUP', 'CREATE', KEYS[3], 'settle', '0')
-        redis.call('XREADGROUP', 'GROUP', 'settle', ARGV[1], 'STREAMS', KEYS[3], '>')
+    if not oldest and redis.call('PTTL', KEYS[3]) < 0 then
+        redis.call('PEXPIREAT', KEYS[3], string.format('%d', tonumber(gate[6]) + 86400000))
     end
 end
 return replies

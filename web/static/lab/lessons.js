@@ -81,7 +81,7 @@ export const lessons = [
     read: 'lua-channel',
     judge: ({ 'lua-channel': channel, shop }) => ({ right: channel.lost === 0 ? null : shop.lost > 0 ? 2 : 1,
       channel: channel.lost, journal: shop.lost }),
-    places: [['seckill/gate/scripts/reserve.lua', 'XADD'], ['seckill/reclaim.go', 'claim'], ['seckill/gate/scripts/ack.lua', 'XACK'], ['order/place.go', 'Place']],
+    places: [['seckill/gate/scripts/reserve.lua', 'XADD'], ['seckill/reclaim.go', 'takeOver'], ['seckill/gate/scripts/ack.lua', 'XDEL'], ['order/place.go', 'Place']],
   },
   {
     name: 'batch',
@@ -113,7 +113,7 @@ export const lessons = [
     read: 'outbox',
     judge: ({ 'list-pop': list, lua, outbox }) => ({ right: outbox.oversold > 0 ? 2 : outbox.unsold > 0 || list.unsold + lua.unsold === 0 ? null : 1,
       list: list.unsold, lua: lua.unsold, outbox: outbox.unsold, sql: outbox.sql_per_order }),
-    places: [['seckill/reclaim.go', 'claim'], ['order/place.go', 'Place'], ['schema.sql', 'ticket_results'], ['seckill/settle.go', 'settleUntilDone']],
+    places: [['seckill/reclaim.go', 'takeOver'], ['order/place.go', 'Place'], ['schema.sql', 'ticket_results'], ['seckill/settle.go', 'settleUntilDone']],
   },
   {
     name: 'fencing',
@@ -191,7 +191,7 @@ export const lessons = [
         batchWait: batch.p99_ms, entry: entry.per_second, entryWait: entry.p99_ms, twice: batch.twice, ackLost: first.lost,
         afterLost: after.lost, again: after.again, dead: after.dead };
     },
-    places: [['seckill/gate/scripts/reserve.lua', 'XADD'], ['seckill/gate/scripts/ack.lua', 'XACK'], ['seckill/reclaim.go', 'claim'], ['order/place.go', 'Place']],
+    places: [['seckill/gate/scripts/reserve.lua', 'XADD'], ['seckill/gate/scripts/ack.lua', 'XDEL'], ['seckill/reclaim.go', 'takeOver'], ['order/place.go', 'Place']],
   },
   {
     name: 'hot',

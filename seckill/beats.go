@@ -1,0 +1,152 @@
+package seckill
+
+import (
+	"context"
+	"hash/fnv"
+	"sync"
+	"time"
+
+	"miaosha/seckill/gate"
+	"miaosha/seckill/rounds"
+)
+
+const (
+	beatEvery   = time.Second
+	deadAfter   = 5 * time.Second  // after so long without a new beat a process is dead
+	forgetAfter = 10 * time.Minute // after so long its beat is removed
+
+	_ = uint(deadAfter - 3*settleLimit) // does not compile if an owner has no time for three tries
+)
+
+// beats shows the other processes that this one lives, by a counter in Redis that it raises once a second, and knows which of them
+// have died: those whose counter did not change for deadAfter. The time is that of this process's own monotonic clock, in which its
+// reads succeeded and its own counter changed: a Redis that is away, or that went back, ends nobody, and no clock of another machine
+// is believed. A round counts for one second at most, so a process that was stopped, perhaps with its whole machine, first gives the
+// others their time. A counter that is missing is only one that does not change: Redis may have lost it, and its owner raises it again.
+type beats struct {
+	gate    *gate.Gate
+	name    string // of this process
+	metrics *metrics
+	rounds  *rounds.Rounds
+	after   time.Duration // deadAfter, except in tests
+
+	mu   sync.Mutex
+	own  int64
+	last time.Time        // the end of the last round, if it succeeded
+	seen map[string]*beat // by process
+}
+
+// beat is the counter of a process, as this one has seen it.
+type beat struct {
+	n     int64 // 0: it was not there
+	quiet time.Duration
+}
+
+func newBeats(g *gate.Gate, name string, m *metrics) *beats {
+	return &beats{gate: g, name: name, metrics: m, rounds: rounds.New(), after: deadAfter, seen: map[string]*beat{}}
+}
+
+// Run beats once a second until ctx ends. Then this process is taken out: no other one waits for it.
+func (b *beats) Run(ctx context.Context) {
+	b.rounds.Run(ctx, roundLimit, rounds.Every(beatEvery), b.round)
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopLimit)
+	defer cancel()
+	if err := b.gate.EndBeats(last, b.name); err != nil {
+		b.metrics.logFault("end the beat", err)
+	}
+}
+
+func (b *beats) round(ctx context.Context) {
+	began := time.Now()
+	own, all, err := b.gate.Beat(ctx)
+	if err != nil && ctx.Err() == nil {
+		b.metrics.logFault("beat", err)
+	}
+	if gone := b.note(began, own, all, err == nil); len(gone) > 0 {
+		if err := b.gate.EndBeats(ctx, gone...); err != nil && ctx.Err() == nil {
+			b.metrics.logFault("forget dead processes", err)
+		}
+	}
+}
+
+// note takes in what a round that began then has read. It returns the processes that died long ago.
+func (b *beats) note(began time.Time, own int64, all map[string]int64, read bool) (gone []string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	passed := time.Duration(0)
+	if !b.last.IsZero() {
+		passed = min(began.Sub(b.last), beatEvery)
+	}
+	b.last = time.Time{}
+	if !read || own == b.own {
+		return nil
+	}
+	b.own, b.last = own, time.Now()
+	for name := range all {
+		if b.seen[name] == nil {
+			b.seen[name] = &beat{}
+		}
+	}
+	for name, is := range b.seen {
+		if n := all[name]; n != is.n {
+			is.n, is.quiet = n, 0
+			continue
+		}
+		is.quiet += passed
+		switch {
+		case is.quiet < forgetAfter:
+		case is.n == 0:
+			delete(b.seen, name)
+		default:
+			gone = append(gone, name)
+		}
+	}
+	return gone
+}
+
+// dead reports whether a process has died. It is false while this process does not know.
+func (b *beats) dead(process string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	is := b.seen[process]
+	if is == nil { // from now on its time counts
+		is = &beat{}
+		b.seen[process] = is
+	}
+	return process != b.name && b.knows() && is.quiet >= b.after
+}
+
+// knows reports whether this process has read the beats a moment ago. After a pause it does not, until it has read them again. mu must
+// be held.
+func (b *beats) knows() bool { return !b.last.IsZero() && time.Since(b.last) < 2*beatEvery }
+
+// heirOf reports whether this process takes over what is left of another one, or of nobody: of all that live it is the one with the
+// highest hash. A process that does not see itself, because it cannot read, is nobody's heir. Two may be for a moment, or none.
+func (b *beats) heirOf(process string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.knows() {
+		return false
+	}
+	own := rendezvous(b.name, process)
+	for name, is := range b.seen {
+		if name != process && is.n != 0 && is.quiet < b.after && rendezvous(name, process) > own {
+			return false
+		}
+	}
+	return true
+}
+
+// rendezvous returns the weight of a process for a key. The process with the highest one has the key, so only the keys of a process
+// that comes or goes move (highest random weight, Thaler and Ravishankar 1998).
+func rendezvous(process, key string) uint64 {
+	h := fnv.New64a()
+	h.Write([]byte(process))
+	h.Write([]byte{0})
+	h.Write([]byte(key))
+	x := h.Sum64() // names that differ in their last letters have hashes that differ in few bits: mix them
+	x ^= x >> 33
+	x *= 0xff51afd7ed558ccd
+	x ^= x >> 33
+	return x
+}
