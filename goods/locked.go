@@ -234,6 +234,11 @@ func (l *LockedSales) InTx(ctx context.Context, db DB, sale int64, do func(pgx.T
 	return l.Try(ctx, sale, func(wait time.Duration) error { return InTx(ctx, db, wait, do) })
 }
 
+// OnceInTx is InTx for a part of the background, which tries once: there is a later round.
+func (l *LockedSales) OnceInTx(ctx context.Context, db DB, sale int64, do func(pgx.Tx) error) error {
+	return l.Once(ctx, sale, func(wait time.Duration) error { return InTx(ctx, db, wait, do) })
+}
+
 // Note notes how a try ended that another function has made.
 func (l *LockedSales) Note(sale int64, began time.Time, err error) {
 	s, done := l.use(sale)

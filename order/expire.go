@@ -38,25 +38,37 @@ func (s *Store) Cancel(ctx context.Context, userID int64, id uuid.UUID) error {
 	if o.Status != Pending {
 		return ErrWrongStatus
 	}
-	err = s.locked.InTx(ctx, s.db, o.SaleID, func(tx pgx.Tx) error {
-		if _, err := goods.Lock(ctx, tx, o.SaleID); err != nil {
+	_, err = s.giveBack(ctx, s.locked.InTx, o.SaleID, fmt.Sprint("cancel order ", id), `
+		update orders set status = 'cancelled'
+		where  id = $1 and user_id = $2 and status || '' = 'pending'`, id, userID)
+	return err
+}
+
+// inTx tries a transaction that locks a sale's row.
+type inTx func(ctx context.Context, db goods.DB, sale int64, do func(pgx.Tx) error) error
+
+// giveBack ends orders of a sale by one statement, and puts their units back on sale, in one transaction: it locks the sale's row, and
+// then those of the orders. It returns the number of the orders, whose statuses the statement checks: ErrWrongStatus if it changes
+// none. goods.ErrLocked. A fault is of what it was doing.
+func (s *Store) giveBack(ctx context.Context, try inTx, sale int64, doing, end string, args ...any) (n int, err error) {
+	err = try(ctx, s.db, sale, func(tx pgx.Tx) error {
+		if _, err := goods.Lock(ctx, tx, sale); err != nil {
 			return err
 		}
-		tag, err := tx.Exec(ctx, `
-			update orders set status = 'cancelled'
-			where  id = $1 and user_id = $2 and status || '' = 'pending'`, id, userID)
+		tag, err := tx.Exec(ctx, end, args...)
 		if err != nil {
-			return fmt.Errorf("cancel order %s: %w", id, err)
+			return fmt.Errorf("%s: %w", doing, err)
 		}
-		if tag.RowsAffected() != 1 {
+		if n = int(tag.RowsAffected()); n == 0 {
 			return ErrWrongStatus
 		}
-		return goods.GiveBack(ctx, tx, o.SaleID, 1)
+		return goods.GiveBack(ctx, tx, sale, n)
 	})
-	if err == nil {
-		s.unitsReturned()
+	if err != nil {
+		return 0, err
 	}
-	return err
+	s.unitsReturned()
+	return n, nil
 }
 
 // Expire cancels the pending orders whose time to pay is over, by the database's clock, puts their
@@ -125,36 +137,19 @@ func (s *Store) overdueSales(ctx context.Context, except []int64) ([]int64, erro
 
 // expireSale expires orders of one sale. It leaves an order whose row is locked: a payment may be under way.
 func (s *Store) expireSale(ctx context.Context, sale int64) (n int, err error) {
-	err = s.expired.Once(ctx, sale, func(wait time.Duration) error {
-		return goods.InTx(ctx, s.db, wait, func(tx pgx.Tx) error {
-			if _, err := goods.Lock(ctx, tx, sale); err != nil {
-				return err
-			}
-			// The array is read once, and the text of the status keeps the planner from the index of pending orders: while its statistics
-			// are those of before a rush, it takes that for empty, and would read all pending orders, and the list once for each.
-			tag, err := tx.Exec(ctx, `
-				update orders set status = 'cancelled'
-				where  status || '' = 'pending' and id = any (array(
-				       select id
-				       from   orders
-				       where  sale_id = $1 and status = 'pending' and expires_at <= statement_timestamp()
-				       order  by expires_at
-				       limit  $2
-				       for    no key update skip locked))`, sale, expireBatch)
-			if err != nil {
-				return fmt.Errorf("expire orders of sale %d: %w", sale, err)
-			}
-			if n = int(tag.RowsAffected()); n == 0 {
-				return nil
-			}
-			return goods.GiveBack(ctx, tx, sale, n)
-		})
-	})
-	if err != nil {
+	// The array is read once, and the text of the status keeps the planner from the index of pending orders: while its statistics
+	// are those of before a rush, it takes that for empty, and would read all pending orders, and the list once for each.
+	n, err = s.giveBack(ctx, s.expired.OnceInTx, sale, fmt.Sprint("expire orders of sale ", sale), `
+		update orders set status = 'cancelled'
+		where  status || '' = 'pending' and id = any (array(
+		       select id
+		       from   orders
+		       where  sale_id = $1 and status = 'pending' and expires_at <= statement_timestamp()
+		       order  by expires_at
+		       limit  $2
+		       for    no key update skip locked))`, sale, expireBatch)
+	if err != nil && !errors.Is(err, ErrWrongStatus) { // it is, if others were faster
 		return 0, err
-	}
-	if n > 0 {
-		s.unitsReturned()
 	}
 	return n, failpoint.Hit(failpoint.AfterExpire)
 }

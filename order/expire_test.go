@@ -19,6 +19,25 @@ import (
 	"miaosha/seckill/sandbox/sandboxtest"
 )
 
+// The reconciler is told of the units that come back, and of no order that stays as it is.
+func TestUnitsThatComeBackAreToldOf(t *testing.T) {
+	s := newShop(t)
+	told := 0
+	s.OnUnitsReturned(func() { told++ })
+	sale := s.sell(t, 3)
+	cancelled, refunded, overdue := s.buy(t, sale, 1), s.buy(t, sale, 2), s.buy(t, sale, 3)
+	s.capture(t, refunded, "r", "captured")
+	s.makeOverdue(t, overdue)
+	for range 2 { // the second time all of them have ended
+		s.Cancel(t.Context(), 1, cancelled)
+		s.Refund(t.Context(), refunded)
+		s.Expire(t.Context())
+	}
+	if left := s.stock(t, sale); told != 3 || left != 3 {
+		t.Errorf("told %d times, and %d units came back; want 3 and 3", told, left)
+	}
+}
+
 func TestCancelPutsTheUnitBack(t *testing.T) {
 	s := newShop(t)
 	sale := s.sell(t, 3)

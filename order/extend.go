@@ -18,13 +18,9 @@ import (
 // The sale's row is locked as for Expire, which lists the overdue orders under that lock: it cancels no order that was extended
 // between its look and its update.
 func (s *Store) Extend(ctx context.Context, id uuid.UUID, d time.Duration) (expires time.Time, err error) {
-	var sale int64
-	err = s.db.QueryRow(ctx, `select sale_id from orders where id = $1`, id).Scan(&sale)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return expires, ErrNotFound
-	}
+	sale, _, err := s.saleOf(ctx, id)
 	if err != nil {
-		return expires, fmt.Errorf("read order %s: %w", id, err)
+		return expires, err
 	}
 	err = s.locked.InTx(ctx, s.db, sale, func(tx pgx.Tx) error {
 		if _, err := goods.Lock(ctx, tx, sale); err != nil {

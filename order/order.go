@@ -147,3 +147,15 @@ func (s *Store) ByID(ctx context.Context, userID int64, id uuid.UUID) (Order, er
 	}
 	return o, nil
 }
+
+// saleOf returns the sale and the status of an order of any user. ErrNotFound.
+func (s *Store) saleOf(ctx context.Context, id uuid.UUID) (sale int64, status string, err error) {
+	err = s.db.QueryRow(ctx, `select sale_id, status from orders where id = $1 and `+durable, id).Scan(&sale, &status)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return 0, "", ErrNotFound
+	}
+	if err != nil {
+		return 0, "", fmt.Errorf("read order %s: %w", id, err)
+	}
+	return sale, status, nil
+}

@@ -269,38 +269,20 @@ func capture(ctx context.Context, tx pgx.Tx, c Captured) (string, error) {
 // one transaction. DrainRefunds then returns the money. ErrNotFound; goods.ErrLocked; ErrWrongStatus if not
 // paid, which it looks at before it locks the sale, as Cancel does.
 func (s *Store) Refund(ctx context.Context, orderID uuid.UUID) error {
-	var sale int64
-	var status string
-	err := s.db.QueryRow(ctx, `select sale_id, status from orders where id = $1 and `+durable, orderID).Scan(&sale, &status)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return ErrNotFound
-	}
+	sale, status, err := s.saleOf(ctx, orderID)
 	if err != nil {
-		return fmt.Errorf("read order %s: %w", orderID, err)
+		return err
 	}
 	if status != Paid {
 		return ErrWrongStatus
 	}
-	err = s.locked.InTx(ctx, s.db, sale, func(tx pgx.Tx) error {
-		if _, err := goods.Lock(ctx, tx, sale); err != nil {
-			return err
-		}
-		tag, err := tx.Exec(ctx, `update orders set status = 'refunded' where id = $1 and status = 'paid'`, orderID)
-		if err != nil {
-			return fmt.Errorf("refund order %s: %w", orderID, err)
-		}
-		if tag.RowsAffected() != 1 {
-			return ErrWrongStatus
-		}
-		if _, err := tx.Exec(ctx, `
-			update payments set status = 'refund_due', ask_at = now(), tries = 0, updated_at = now()
-			where  order_id = $1 and status = 'captured'`, orderID); err != nil {
-			return fmt.Errorf("refund order %s: %w", orderID, err)
-		}
-		return goods.GiveBack(ctx, tx, sale, 1)
-	})
-	if err == nil {
-		s.unitsReturned()
-	}
+	_, err = s.giveBack(ctx, s.locked.InTx, sale, fmt.Sprint("refund order ", orderID), `
+		with refunded as (
+		     update orders set status = 'refunded' where id = $1 and status = 'paid' returning id
+		), due as (
+		     update payments set status = 'refund_due', ask_at = now(), tries = 0, updated_at = now()
+		     where  order_id = $1 and status = 'captured' and exists (select from refunded)
+		)
+		select id from refunded`, orderID)
 	return err
 }

@@ -85,8 +85,8 @@ var simMutants = []struct {
 		{"seckill/diagnose.go", "case o.gate.Known < o.sale.Bypasses:", "case false:"}}},
 	{"an order takes no unit", []simEdit{
 		{"order/place.go", "if len(won) > 0 {", "if false {"}}},
-	{"a cancelled order does not come back", []simEdit{
-		{"order/expire.go", "return goods.GiveBack(ctx, tx, o.SaleID, 1)", "return nil"}}},
+	{"the unit of an order that ends does not come back", []simEdit{
+		{"order/expire.go", "return goods.GiveBack(ctx, tx, sale, n)", "return nil"}}},
 	{"a late capture counts", []simEdit{
 		{"order/pay.go", "status = \"refund_due\"\n\tif tag", "status = \"captured\"\n\tif tag"}}},
 }

@@ -610,7 +610,7 @@ var pgStatements = func() map[string]pgStatement {
 			},
 		},
 		`update orders set status = 'cancelled'
-			where  id = $1 and user_id = $2 and status || '' = 'pending'`: {
+		where  id = $1 and user_id = $2 and status || '' = 'pending'`: {
 			params: []uint32{pgtype.UUIDOID, pgtype.Int8OID}, tag: "UPDATE",
 			run: func(m *pgModel, tx *pgTx, a pgArgs) ([][]any, int, pgFault) {
 				r := m.order(tx, arg[uuidBytes](a, 1))
@@ -656,13 +656,13 @@ var pgStatements = func() map[string]pgStatement {
 			},
 		},
 		`update orders set status = 'cancelled'
-				where  status || '' = 'pending' and id = any (array(
-				       select id
-				       from   orders
-				       where  sale_id = $1 and status = 'pending' and expires_at <= statement_timestamp()
-				       order  by expires_at
-				       limit  $2
-				       for    no key update skip locked))`: {
+		where  status || '' = 'pending' and id = any (array(
+		       select id
+		       from   orders
+		       where  sale_id = $1 and status = 'pending' and expires_at <= statement_timestamp()
+		       order  by expires_at
+		       limit  $2
+		       for    no key update skip locked))`: {
 			params: []uint32{pgtype.Int8OID, pgtype.Int8OID}, tag: "UPDATE",
 			run: func(m *pgModel, tx *pgTx, a pgArgs) (_ [][]any, n int, _ pgFault) {
 				var due []*row[orderRow]
@@ -724,11 +724,21 @@ var pgStatements = func() map[string]pgStatement {
 				return nil, n, ""
 			},
 		},
-		`update orders set status = 'refunded' where id = $1 and status = 'paid'`: {
-			params: []uint32{pgtype.UUIDOID}, tag: "UPDATE",
+		`with refunded as (
+		     update orders set status = 'refunded' where id = $1 and status = 'paid' returning id
+		), due as (
+		     update payments set status = 'refund_due', ask_at = now(), tries = 0, updated_at = now()
+		     where  order_id = $1 and status = 'captured' and exists (select from refunded)
+		)
+		select id from refunded`: {
+			params: []uint32{pgtype.UUIDOID}, columns: columns("id:uuid"),
 			run: func(m *pgModel, tx *pgTx, a pgArgs) ([][]any, int, pgFault) {
-				r := m.order(tx, arg[uuidBytes](a, 1))
-				return nil, moveIf(r, tx, order.Refunded, func(o *orderRow) bool { return o.status == order.Paid }), ""
+				id := arg[uuidBytes](a, 1)
+				if moveIf(m.order(tx, id), tx, order.Refunded, func(o *orderRow) bool { return o.status == order.Paid }) == 0 {
+					return nil, 0, ""
+				}
+				m.movePayments(tx, id, "captured", "refund_due", "")
+				return [][]any{{id}}, 1, ""
 			},
 		},
 		// No buyer of the model has an address.

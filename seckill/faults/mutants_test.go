@@ -72,27 +72,21 @@ var mutants = []mutant{
 
 // State is`}}},
 	{name: "order row locked before sale row", scenario: "pay, cancel and five sweepers", breaks: []string{"I4"},
-		edits: []edit{{"order/expire.go", `		if _, err := goods.Lock(ctx, tx, o.SaleID); err != nil {
-			return err
-		}
-		tag, err := tx.Exec(ctx, ` + "`" + `
-			update orders set status = 'cancelled'
-			where  id = $1 and user_id = $2 and status || '' = 'pending'` + "`" + `, id, userID)
-		if err != nil {
-			return fmt.Errorf("cancel order %s: %w", id, err)
-		}
-`, `		tag, err := tx.Exec(ctx, ` + "`" + `
-			update orders set status = 'cancelled'
-			where  id = $1 and user_id = $2 and status || '' = 'pending'` + "`" + `, id, userID)
-		if err != nil {
-			return fmt.Errorf("cancel order %s: %w", id, err)
-		}
-		time.Sleep(100 * time.Millisecond) // so that two meet in every run
-		if _, err := goods.Lock(ctx, tx, o.SaleID); err != nil {
-			return err
-		}
-`}, // and what else keeps two that meet from a deadlock
-			{"order/expire.go", "limit  $2\n				       for    no key update skip locked)", "limit  $2)"},
+		edits: []edit{{"order/expire.go", `s.giveBack(ctx, s.locked.InTx, o.SaleID, `, `s.giveBack(ctx, orderFirst(s.locked.InTx, id), o.SaleID, `},
+			{"order/expire.go", "// inTx tries", `func orderFirst(try inTx, id uuid.UUID) inTx {
+	return func(ctx context.Context, db goods.DB, sale int64, do func(pgx.Tx) error) error {
+		return try(ctx, db, sale, func(tx pgx.Tx) error {
+			if _, err := tx.Exec(ctx, "select from orders where id = $1 and status = 'pending' for no key update", id); err != nil {
+				return err
+			}
+			time.Sleep(100 * time.Millisecond) // so that two meet in every run
+			return do(tx)
+		})
+	}
+}
+
+// inTx tries`}, // and what else keeps two that meet from a deadlock
+			{"order/expire.go", "limit  $2\n		       for    no key update skip locked)", "limit  $2)"},
 			{"goods/locked.go", "LockWait = 100 * time.Millisecond", "LockWait = 1200 * time.Millisecond"}}},
 	{name: "expiry by the process's clock", scenario: "a clock five minutes ahead", breaks: []string{"I9"},
 		edits: []edit{
@@ -112,16 +106,14 @@ var mutants = []mutant{
 	{name: "the unit given back before the order is cancelled", scenario: "a crowd without a gate", breaks: []string{"history"},
 		plan: func(p *plan) { p.cancels = 5 },
 		edits: []edit{
-			{"order/expire.go", "return goods.GiveBack(ctx, tx, o.SaleID, 1)", "return nil"},
-			{"order/expire.go", `	err = s.locked.InTx(ctx, s.db, o.SaleID, func(tx pgx.Tx) error {
-		if _, err := goods.Lock(ctx, tx, o.SaleID)`, `	if o.Status == "pending" {
+			{"order/expire.go", "return goods.GiveBack(ctx, tx, sale, n)", "return nil"}, // of this scenario's orders none ends in another way
+			{"order/expire.go", "	_, err = s.giveBack(ctx, s.locked.InTx, o.SaleID,", `	if o.Status == "pending" {
 		if err := pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) error { return goods.GiveBack(ctx, tx, o.SaleID, 1) }); err != nil {
 			return err
 		}
 		time.Sleep(20 * time.Millisecond) // so that the unit is sold again in every run
 	}
-	err = s.locked.InTx(ctx, s.db, o.SaleID, func(tx pgx.Tx) error {
-		if _, err := goods.Lock(ctx, tx, o.SaleID)`},
+	_, err = s.giveBack(ctx, s.locked.InTx, o.SaleID,`},
 			{"seckill/direct.go", "directMark = 5\n", "directMark = 0\n"}}},
 	{name: "payment after the time to pay", scenario: "pay, cancel and five sweepers", breaks: []string{"history"},
 		edits: []edit{{"order/pay.go", "where  id = $1 and status || '' = 'pending' and expires_at > clock_timestamp()`, c.OrderID)",

@@ -83,7 +83,7 @@ var promises = []promise{
 		`if !hmac.Equal([]byte(Sign(key, timestamp, body)), []byte(r.Header.Get("X-Signature"))) {`, "if false {"}}},
 	{"secrets", "./web", "TestNoSecretIsPrinted", []edit{{"user/login.go", `"log-in refused", "phone", masked(phone)`, `"log-in refused", "phone", phone`}}},
 	{"least privilege", "./seckill/operator", "TestLeastPrivilege", []edit{{"order/expire.go",
-		"update orders set status = 'cancelled'\n\t\t\twhere  id = $1 and user_id = $2", "update orders set status = 'cancelled', price = price\n\t\t\twhere  id = $1 and user_id = $2"}}},
+		"update orders set status = 'cancelled'\n\t\twhere  id = $1 and user_id = $2", "update orders set status = 'cancelled', price = price\n\t\twhere  id = $1 and user_id = $2"}}},
 	{"least privilege", "./seckill/operator", "TestLeastPrivilege", []edit{{"deploy/README.md", "update (status, paid_at, expires_at) on orders", "update (status, paid_at, expires_at, price) on orders"}}},
 	{"least privilege", "./user", "TestMakeStaff", []edit{{"schema.sql", "\n       or acting is not null and not exists (select from users where id = acting and role = 'admin' and disabled_at is null) then\n        raise exception 'only another administrator changes a role'",
 		" then\n        raise exception 'only another administrator changes a role'"}}},
