@@ -5,7 +5,7 @@
 //
 // Each move is one conditional update; of two at once, the first to change the row wins. A
 // transaction that changes a sale's stock locks the sale's row first (goods.Lock) and an order's
-// row after it. Paying changes no stock, so it locks no sale.
+// row after it: see giveBack. Paying changes no stock, so it locks no sale: see receive.
 package order
 
 import (

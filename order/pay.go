@@ -211,7 +211,12 @@ func (s *Store) Capture(ctx context.Context, c Captured) (status string, err err
 
 func capture(ctx context.Context, tx pgx.Tx, c Captured) (string, error) {
 	var price int64
-	err := tx.QueryRow(ctx, `select price from orders where id = $1`, c.OrderID).Scan(&price)
+	var paidOrder uuid.UUID
+	var status string // of the payment with this reference, if there is one
+	err := tx.QueryRow(ctx, `
+		select o.price, coalesce(p.order_id, o.id), coalesce(p.status, '')
+		from   orders o left join payments p on p.provider = $2 and p.provider_ref = $3
+		where  o.id = $1 and `+durable, c.OrderID, c.Provider, c.Ref).Scan(&price, &paidOrder, &status)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return "", ErrNotFound
@@ -219,18 +224,20 @@ func capture(ctx context.Context, tx pgx.Tx, c Captured) (string, error) {
 		return "", fmt.Errorf("read order %s: %w", c.OrderID, err)
 	case c.Amount != price:
 		return "", ErrWrongAmount
-	}
-	var paidOrder uuid.UUID
-	var status string
-	err = tx.QueryRow(ctx, `select order_id, status from payments where provider = $1 and provider_ref = $2 and `+durable, c.Provider, c.Ref).Scan(&paidOrder, &status)
-	switch {
-	case errors.Is(err, pgx.ErrNoRows): // a new capture
-	case err != nil:
-		return "", fmt.Errorf("find the capture: %w", err)
 	case paidOrder != c.OrderID:
 		return "", ErrReusedRef
-	default:
+	case status != "":
 		return status, nil
+	}
+	return receive(ctx, tx, c)
+}
+
+// receive pays a pending order in time, and records the money that came for it, which is the order's price: captured, or else
+// refund_due. The money is that of a payment of the order, or has a row of its own. ErrNotFound.
+func receive(ctx context.Context, tx pgx.Tx, c Captured) (status string, err error) {
+	id, err := uuid.NewV7()
+	if err != nil {
+		return "", fmt.Errorf("make a payment id: %w", err)
 	}
 	tag, err := tx.Exec(ctx, `
 		update orders set status = 'paid', paid_at = clock_timestamp()
@@ -246,21 +253,25 @@ func capture(ctx context.Context, tx pgx.Tx, c Captured) (string, error) {
 		}
 	}
 	tag, err = tx.Exec(ctx, `
-		update payments set status = $5, provider_ref = $4, ask_at = now(), tries = 0, why = '', updated_at = now()
-		where  order_id = $1 and provider = $2 and (id = $3 and status in ('open', 'declined', 'closed') or
-		       $3 = '00000000-0000-0000-0000-000000000000' and status in ('open', 'closed'))`, c.OrderID, c.Provider, c.PaymentID, c.Ref, status)
-	if err == nil && tag.RowsAffected() == 0 {
-		var id uuid.UUID
-		if id, err = uuid.NewV7(); err == nil {
-			_, err = tx.Exec(ctx, `
-				insert into payments (id, order_id, amount, status, provider, provider_ref, ask_at, captured_as)
-				values ($1, $2, $3, $4, $5, $6, now(), coalesce(nullif($7::uuid, '00000000-0000-0000-0000-000000000000'),
-				       (select coalesce(captured_as, id) from payments where order_id = $2 and provider = $5 order by id desc limit 1)))`,
-				id, c.OrderID, c.Amount, status, c.Provider, c.Ref, c.PaymentID)
-		}
-	}
+		with known as (
+		     update payments set status = $5, provider_ref = $4, ask_at = now(), tries = 0, why = '', updated_at = now()
+		     where  order_id = $1 and provider = $2 and (id = $3 and status in ('open', 'declined', 'closed') or
+		            $3 = '00000000-0000-0000-0000-000000000000' and status in ('open', 'closed'))
+		     returning id
+		), new as (
+		     insert into payments (id, order_id, amount, status, provider, provider_ref, ask_at, captured_as)
+		     select $6, id, price, $5, $2, $4, now(), coalesce(nullif($3, '00000000-0000-0000-0000-000000000000'),
+		            (select coalesce(captured_as, id) from payments where order_id = $1 and provider = $2 order by id desc limit 1))
+		     from   orders
+		     where  id = $1 and not exists (select from known)
+		     returning id
+		)
+		select id from known union all select id from new`, c.OrderID, c.Provider, c.PaymentID, c.Ref, status, id)
 	if err != nil {
-		return "", fmt.Errorf("record the capture of order %s: %w", c.OrderID, err)
+		return "", fmt.Errorf("record the money of order %s: %w", c.OrderID, err)
+	}
+	if tag.RowsAffected() != 1 {
+		return "", ErrNotFound
 	}
 	return status, nil
 }

@@ -683,13 +683,22 @@ var pgStatements = func() map[string]pgStatement {
 			},
 		},
 		// order: pay
-		`select price from orders where id = $1`: {
-			params: []uint32{pgtype.UUIDOID}, columns: columns("price:int8"),
+		`select o.price, coalesce(p.order_id, o.id), coalesce(p.status, '')
+		from   orders o left join payments p on p.provider = $2 and p.provider_ref = $3
+		where  o.id = $1 and ` + durable: {
+			params: []uint32{pgtype.UUIDOID, pgtype.TextOID, pgtype.TextOID}, columns: columns("price:int8 order_id:uuid status:text"),
 			run: func(m *pgModel, tx *pgTx, a pgArgs) ([][]any, int, pgFault) {
-				if r := m.order(tx, arg[uuidBytes](a, 1)); r != nil {
-					return [][]any{{r.see(tx).price}}, 1, ""
+				r := m.order(tx, arg[uuidBytes](a, 1))
+				if r == nil {
+					return nil, 0, ""
 				}
-				return nil, 0, ""
+				o, of, status := r.see(tx), r.see(tx).id, ""
+				for _, r := range m.payments {
+					if p := r.see(tx); p != nil && p.ref == arg[string](a, 3) {
+						of, status = p.order, p.status
+					}
+				}
+				return [][]any{{o.price, of, status}}, 1, ""
 			},
 		},
 		`select sale_id, status from orders where id = $1 and ` + durable: {
@@ -697,17 +706,6 @@ var pgStatements = func() map[string]pgStatement {
 			run: func(m *pgModel, tx *pgTx, a pgArgs) ([][]any, int, pgFault) {
 				if r := m.order(tx, arg[uuidBytes](a, 1)); r != nil {
 					return [][]any{{r.see(tx).sale, r.see(tx).status}}, 1, ""
-				}
-				return nil, 0, ""
-			},
-		},
-		`select order_id, status from payments where provider = $1 and provider_ref = $2 and ` + durable: {
-			params: []uint32{pgtype.TextOID, pgtype.TextOID}, columns: columns("order_id:uuid status:text"),
-			run: func(m *pgModel, tx *pgTx, a pgArgs) ([][]any, int, pgFault) {
-				for _, r := range m.payments {
-					if p := r.see(tx); p != nil && p.ref == arg[string](a, 2) {
-						return [][]any{{p.order, p.status}}, 1, ""
-					}
 				}
 				return nil, 0, ""
 			},
@@ -751,35 +749,31 @@ var pgStatements = func() map[string]pgStatement {
 			run: func(*pgModel, *pgTx, pgArgs) ([][]any, int, pgFault) { return nil, 0, "" },
 		},
 		// The model has one provider, whose notices name no payment.
-		`update payments set status = $5, provider_ref = $4, ask_at = now(), tries = 0, why = '', updated_at = now()
-		where  order_id = $1 and provider = $2 and (id = $3 and status in ('open', 'declined', 'closed') or
-		       $3 = '00000000-0000-0000-0000-000000000000' and status in ('open', 'closed'))`: {
-			params: []uint32{pgtype.UUIDOID, pgtype.TextOID, pgtype.UUIDOID, pgtype.TextOID, pgtype.TextOID}, tag: "UPDATE",
+		`with known as (
+		     update payments set status = $5, provider_ref = $4, ask_at = now(), tries = 0, why = '', updated_at = now()
+		     where  order_id = $1 and provider = $2 and (id = $3 and status in ('open', 'declined', 'closed') or
+		            $3 = '00000000-0000-0000-0000-000000000000' and status in ('open', 'closed'))
+		     returning id
+		), new as (
+		     insert into payments (id, order_id, amount, status, provider, provider_ref, ask_at, captured_as)
+		     select $6, id, price, $5, $2, $4, now(), coalesce(nullif($3, '00000000-0000-0000-0000-000000000000'),
+		            (select coalesce(captured_as, id) from payments where order_id = $1 and provider = $2 order by id desc limit 1))
+		     from   orders
+		     where  id = $1 and not exists (select from known)
+		     returning id
+		)
+		select id from known union all select id from new`: {
+			params:  []uint32{pgtype.UUIDOID, pgtype.TextOID, pgtype.UUIDOID, pgtype.TextOID, pgtype.TextOID, pgtype.UUIDOID},
+			columns: columns("id:uuid"),
 			run: func(m *pgModel, tx *pgTx, a pgArgs) ([][]any, int, pgFault) {
-				if fault := m.unique(tx, arg[uuidBytes](a, 1), arg[string](a, 5), arg[string](a, 4)); fault != "" && m.open(tx, arg[uuidBytes](a, 1)) {
+				id, status, ref := arg[uuidBytes](a, 1), arg[string](a, 5), arg[string](a, 4)
+				if fault := m.unique(tx, id, status, ref); fault != "" {
 					return nil, 0, fault
 				}
-				return nil, m.movePayments(tx, arg[uuidBytes](a, 1), "open", arg[string](a, 5), arg[string](a, 4)), ""
-			},
-		},
-		`update payments set status = 'refund_due', ask_at = now(), tries = 0, updated_at = now()
-			where  order_id = $1 and status = 'captured'`: {
-			params: []uint32{pgtype.UUIDOID}, tag: "UPDATE",
-			run: func(m *pgModel, tx *pgTx, a pgArgs) ([][]any, int, pgFault) {
-				return nil, m.movePayments(tx, arg[uuidBytes](a, 1), "captured", "refund_due", ""), ""
-			},
-		},
-		`insert into payments (id, order_id, amount, status, provider, provider_ref, ask_at, captured_as)
-				values ($1, $2, $3, $4, $5, $6, now(), coalesce(nullif($7::uuid, '00000000-0000-0000-0000-000000000000'),
-				       (select coalesce(captured_as, id) from payments where order_id = $2 and provider = $5 order by id desc limit 1)))`: {
-			params: []uint32{pgtype.UUIDOID, pgtype.UUIDOID, pgtype.Int8OID, pgtype.TextOID, pgtype.TextOID, pgtype.TextOID, pgtype.UUIDOID}, tag: "INSERT 0",
-			run: func(m *pgModel, tx *pgTx, a pgArgs) ([][]any, int, pgFault) {
-				p := paymentRow{arg[uuidBytes](a, 1), arg[uuidBytes](a, 2), arg[int64](a, 3), arg[string](a, 4), arg[string](a, 6)}
-				if fault := m.unique(tx, p.order, p.status, p.ref); fault != "" {
-					return nil, 0, fault
+				if m.movePayments(tx, id, "open", status, ref) == 0 {
+					m.payments = append(m.payments, insert(tx, paymentRow{arg[uuidBytes](a, 6), id, m.order(tx, id).see(tx).price, status, ref}))
 				}
-				m.payments = append(m.payments, insert(tx, p))
-				return nil, 1, ""
+				return [][]any{{arg[uuidBytes](a, 6)}}, 1, ""
 			},
 		},
 	} {
@@ -916,13 +910,6 @@ func (m *pgModel) unique(tx *pgTx, id uuidBytes, status, ref string) pgFault {
 		}
 	}
 	return ""
-}
-
-func (m *pgModel) open(tx *pgTx, id uuidBytes) bool {
-	return slices.ContainsFunc(m.payments, func(r *row[paymentRow]) bool {
-		p := r.see(tx)
-		return p != nil && p.order == id && p.status == "open"
-	})
 }
 
 func (m *pgModel) movePayments(tx *pgTx, id uuidBytes, from, to, ref string) (n int) {

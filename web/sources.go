@@ -34,10 +34,10 @@ var stepSources = map[string][][3]string{
 	"acknowledged": {{"seckill/acks.go", "acks.ack", "a.gate.Ack("}},
 	"told":         {{"seckill/subscribers.go", "subscribers.publish", "ch <- struct{}{}"}},
 	"payment":      {{"order/pay.go", "Store.OpenPayment", ""}},
-	"paid":         {{"order/pay.go", "Store.Capture", ""}},
-	"cancelled":    {{"order/expire.go", "Store.Cancel", ""}},
-	"expired":      {{"order/expire.go", "Store.expireSale", ""}},
-	"refunded":     {{"order/pay.go", "Store.Refund", ""}},
+	"paid":         {{"order/pay.go", "Store.Capture", ""}, {"order/pay.go", "receive", "status || '' = 'pending'"}},
+	"cancelled":    {{"order/expire.go", "Store.Cancel", ""}, {"order/expire.go", "Store.giveBack", "goods.Lock("}},
+	"expired":      {{"order/expire.go", "Store.expireSale", ""}, {"order/expire.go", "Store.giveBack", "goods.Lock("}},
+	"refunded":     {{"order/pay.go", "Store.Refund", ""}, {"order/expire.go", "Store.giveBack", "goods.Lock("}},
 }
 
 // loadSources returns the functions of each step. It leaves out what is not there, which a test forbids; nil has no sources.
