@@ -144,13 +144,20 @@ func (s *Store) Payments(ctx context.Context, userID int64, orderIDs ...uuid.UUI
 }
 
 // Decline marks an open payment that its provider refused, with the reason, or a closed one. A pending order
-// can still be paid. ErrWrongStatus if the provider has no such payment.
-func (s *Store) Decline(ctx context.Context, provider string, id uuid.UUID, why string) error {
+// can still be paid. ErrWrongStatus if the provider has no such payment of the order.
+func (s *Store) Decline(ctx context.Context, p Payment, why string) error {
+	return s.decline(ctx, p, why, 0)
+}
+
+// decline is Decline, but not before the order's time to pay has been over for so long, if that is more than nothing: ErrWrongStatus.
+func (s *Store) decline(ctx context.Context, p Payment, why string, over time.Duration) error {
 	tag, err := s.db.Exec(ctx, `
-		update payments set status = 'declined', why = left($3, 200), updated_at = now()
-		where  id = $1 and provider = $2 and status in ('open', 'closed')`, id, provider, why)
+		update payments set status = 'declined', why = left($4, 200), updated_at = now()
+		where  id = $1 and order_id = $2 and provider = $3 and status in ('open', 'closed')
+		and    ($5::interval = '0' or exists (select from orders o where o.id = order_id and o.expires_at < statement_timestamp() - $5::interval))`,
+		p.ID, p.OrderID, p.Provider, why, over)
 	if err != nil {
-		return fmt.Errorf("decline payment %s: %w", id, err)
+		return fmt.Errorf("decline payment %s: %w", p.ID, err)
 	}
 	if tag.RowsAffected() != 1 {
 		return ErrWrongStatus
@@ -161,10 +168,12 @@ func (s *Store) Decline(ctx context.Context, provider string, id uuid.UUID, why 
 // DeclineNoticed is Decline for a provider's notice about the order and the payment of c. It returns the
 // payment's status: a notice that comes after another one changes nothing. ErrNotFound.
 func (s *Store) DeclineNoticed(ctx context.Context, c Captured, why string) (status string, err error) {
-	if _, err := s.db.Exec(ctx, `
-		update payments set status = 'declined', why = left($4, 200), updated_at = now()
-		where  id = $1 and order_id = $2 and provider = $3 and status in ('open', 'closed')`, c.PaymentID, c.OrderID, c.Provider, why); err != nil {
-		return "", fmt.Errorf("decline payment %s: %w", c.PaymentID, err)
+	err = s.Decline(ctx, Payment{ID: c.PaymentID, OrderID: c.OrderID, Provider: c.Provider}, why)
+	if err == nil {
+		return "declined", nil
+	}
+	if !errors.Is(err, ErrWrongStatus) {
+		return "", err
 	}
 	err = s.db.QueryRow(ctx, `
 		select status from payments where id = $1 and order_id = $2 and provider = $3 and `+durable, c.PaymentID, c.OrderID, c.Provider).Scan(&status)

@@ -79,10 +79,10 @@ func TestOpenPaymentReusesTheOpenOne(t *testing.T) {
 		})
 	}
 	crowd.Wait()
-	if err := s.Decline(t.Context(), order.Cashier, first.ID, "no"); err != nil {
+	if err := s.Decline(t.Context(), first, "no"); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Decline(t.Context(), order.Cashier, first.ID, "no"); !errors.Is(err, order.ErrWrongStatus) {
+	if err := s.Decline(t.Context(), first, "no"); !errors.Is(err, order.ErrWrongStatus) {
 		t.Errorf("a second decline: %v, want ErrWrongStatus", err)
 	}
 	if second, err := s.OpenPayment(t.Context(), order.Cashier, 1, mine); err != nil || second.ID == first.ID {
@@ -148,7 +148,7 @@ func TestAnOrderHasAFewPayments(t *testing.T) {
 					t.Errorf("the fifth again: %+v, %v; want %+v", again, err, p)
 				}
 			}
-			if err := s.Decline(t.Context(), order.Cashier, p.ID, "no"); err != nil {
+			if err := s.Decline(t.Context(), p, "no"); err != nil {
 				t.Fatal(err)
 			}
 		case !errors.Is(err, order.ErrDeclined):
@@ -159,7 +159,7 @@ func TestAnOrderHasAFewPayments(t *testing.T) {
 	if _, err := s.OpenPayment(t.Context(), order.Cashier, 1, mine); !errors.Is(err, order.ErrWrongStatus) {
 		t.Errorf("a paid order: %v, want ErrWrongStatus", err)
 	}
-	if err := s.Decline(t.Context(), order.Cashier, last.ID, "no"); !errors.Is(err, order.ErrWrongStatus) {
+	if err := s.Decline(t.Context(), last, "no"); !errors.Is(err, order.ErrWrongStatus) {
 		t.Errorf("a second decline: %v, want ErrWrongStatus", err)
 	}
 
@@ -171,7 +171,7 @@ func TestAnOrderHasAFewPayments(t *testing.T) {
 				for range 6 {
 					p, err := s.OpenPayment(t.Context(), order.Cashier, user, raced)
 					if err == nil {
-						err = s.Decline(t.Context(), order.Cashier, p.ID, "no")
+						err = s.Decline(t.Context(), p, "no")
 					}
 					if err != nil && !errors.Is(err, order.ErrDeclined) && !errors.Is(err, order.ErrWrongStatus) {
 						t.Error(err)

@@ -86,7 +86,7 @@ func (s *Store) Start(ctx context.Context, provider Provider, userID int64, orde
 	var refused RefusedError
 	switch {
 	case errors.As(err, &refused):
-		return p, "", errors.Join(ErrRefused, s.Decline(ctx, p.Provider, p.ID, refused.Why))
+		return p, "", errors.Join(ErrRefused, s.Decline(ctx, p, refused.Why))
 	case err != nil:
 		return p, "", fmt.Errorf("%w: create payment %s: %w", ErrProvider, p.ID, err)
 	}
@@ -144,9 +144,11 @@ func (s *Store) record(ctx context.Context, p Payment, found Found) (err error) 
 	case found.Status == FoundCaptured:
 		_, err = s.Capture(ctx, Captured{p.Provider, p.OrderID, p.ID, found.Amount, found.Ref})
 	case found.Status == FoundDeclined:
-		err = s.Decline(ctx, p.Provider, p.ID, found.Why)
-	case found.Status == FoundUnknown:
-		return s.declineUnknown(ctx, p)
+		err = s.Decline(ctx, p, found.Why)
+	case found.Status == FoundUnknown: // until a minute after the order's time to pay its Create may be on the way
+		if err = s.decline(ctx, p, "the provider never had it", time.Minute); errors.Is(err, ErrWrongStatus) {
+			return errStillOpen
+		}
 	case found.Status == FoundOpen && time.Since(p.PayUntil) > 23*time.Hour: // a day by the database's clock
 		return s.closeLate(ctx, p)
 	default:
@@ -156,22 +158,6 @@ func (s *Store) record(ctx context.Context, p Payment, found Found) (err error) 
 		return nil // its notice was faster
 	}
 	return err
-}
-
-// declineUnknown declines a payment that the provider never had, a minute after the order's time to pay. Before
-// that its Create may be on the way.
-func (s *Store) declineUnknown(ctx context.Context, p Payment) error {
-	tag, err := s.db.Exec(ctx, `
-		update payments set status = 'declined', why = 'the provider never had it', updated_at = now()
-		where  id = $1 and status = 'open'
-		and    exists (select from orders o where o.id = order_id and o.expires_at < statement_timestamp() - interval '1 minute')`, p.ID)
-	if err != nil {
-		return fmt.Errorf("decline payment %s: %w", p.ID, err)
-	}
-	if tag.RowsAffected() == 0 {
-		return errStillOpen
-	}
-	return nil
 }
 
 // closeLate closes an open payment when the provider has been asked for the last time: a day after the time to pay of its order,

@@ -220,15 +220,20 @@ func TestACaptureNamesItsPayment(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := order.Captured{Provider: "wechat", OrderID: mine, PaymentID: first.ID, Amount: price, Ref: "r1"}
+	stranger, other := c, c
+	stranger.Provider, other.OrderID = order.Cashier, uuid.New()
+	for _, c := range []order.Captured{stranger, other} {
+		if status, err := s.DeclineNoticed(t.Context(), c, "no"); !errors.Is(err, order.ErrNotFound) {
+			t.Errorf("a notice of another provider, or about another order: %q, %v; want ErrNotFound", status, err)
+		}
+	}
+	if p, err := s.PaymentOf(t.Context(), 1, first.ID); err != nil || p.Status != "open" {
+		t.Errorf("after these the payment is %+v, %v; want it open", p, err)
+	}
 	for range 2 {
 		if status, err := s.DeclineNoticed(t.Context(), c, "no money"); status != "declined" || err != nil {
 			t.Errorf("declined: %q, %v", status, err)
 		}
-	}
-	stranger := c
-	stranger.Provider = order.Cashier
-	if _, err := s.DeclineNoticed(t.Context(), stranger, "no"); !errors.Is(err, order.ErrNotFound) {
-		t.Errorf("another provider's notice: %v, want ErrNotFound", err)
 	}
 	second, _, err := s.Start(t.Context(), provider, 1, mine)
 	if err != nil {

@@ -165,7 +165,7 @@ func (s *Server) useCashier(w http.ResponseWriter, r *http.Request, session user
 		}
 		return ok(w, 200, json.RawMessage(raw))
 	case "decline":
-		if err := s.Orders.Decline(r.Context(), p.Provider, id, "the buyer declined it"); err != nil {
+		if err := s.Orders.Decline(r.Context(), p, "the buyer declined it"); err != nil {
 			return err
 		}
 		return ok(w, 200, struct {

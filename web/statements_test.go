@@ -467,7 +467,7 @@ func (c *costShop) sells(t *testing.T, must func(error)) {
 	must(err)
 	declined, err = orders.OpenPayment(ctx, "provider", buyer+2, placed[2])
 	must(err)
-	must(orders.Decline(ctx, "provider", declined.ID, "no money"))
+	must(orders.Decline(ctx, declined, "no money"))
 	must(again(func() error { return orders.Cancel(ctx, buyer+3, placed[3]) }))
 	if _, err = orders.OpenPayment(ctx, "provider", buyer+3, placed[3]); !errors.Is(err, order.ErrWrongStatus) {
 		t.Errorf("a payment of a cancelled order: %v", err)

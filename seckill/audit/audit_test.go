@@ -70,7 +70,7 @@ func fill(t *testing.T, db *pgxpool.Pool) (sale int64, orders []uuid.UUID) {
 	}
 	p, err := s.OpenPayment(t.Context(), order.Cashier, 1, orders[0])
 	must(p, err)
-	must(nil, s.Decline(t.Context(), order.Cashier, p.ID, "no"))
+	must(nil, s.Decline(t.Context(), p, "no"))
 	must(s.Capture(t.Context(), order.Captured{Provider: order.Cashier, OrderID: orders[0], Amount: 100, Ref: "r1"}))
 	must(s.Capture(t.Context(), order.Captured{Provider: order.Cashier, OrderID: orders[0], Amount: 100, Ref: "r1 again"}))
 	must(nil, s.Cancel(t.Context(), 2, orders[1]))

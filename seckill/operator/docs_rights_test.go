@@ -321,7 +321,7 @@ func checkPayments(t *testing.T, owner *pgx.Conn, at string) {
 	o, late := pending[0], pending[1]
 	p, err := orders.OpenPayment(t.Context(), order.Cashier, o.UserID, o.ID)
 	must("open a payment", err)
-	must("decline it", orders.Decline(t.Context(), order.Cashier, p.ID, "no"))
+	must("decline it", orders.Decline(t.Context(), p, "no"))
 	_, err = orders.OpenPayment(t.Context(), order.Cashier, o.UserID, o.ID)
 	must("open another", err)
 	again, err := orders.OpenPayment(t.Context(), order.Cashier, o.UserID, o.ID)
