@@ -335,7 +335,10 @@ func TestAskOpen(t *testing.T) {
 			if n, _ := s.AskOpen(t.Context(), newBooks("alipay")); n != 0 {
 				t.Error("another provider was asked")
 			}
-			_, err = s.AskOpen(t.Context(), provider)
+			n, err := s.AskOpen(t.Context(), provider)
+			if still := strings.HasPrefix(c.wantPay, "open") || strings.HasPrefix(c.wantPay, "closed"); (n == 0) != still {
+				t.Errorf("%d payments moved", n)
+			}
 			if wrong := c.outage || c.found.Amount == 1; (err != nil) != wrong {
 				t.Errorf("asking: %v", err)
 			}
