@@ -245,6 +245,9 @@ func serve(ctx context.Context, c *commands, log *slog.Logger, stdout io.Writer)
 	if err := c.checkMeasuring(); err != nil {
 		return err
 	}
+	if workers, conns := cfg.Seckill.QueueWorkers, int(c.Backend.Pools.Settle); workers > conns {
+		return fmt.Errorf("--queue-workers (MIAOSHA_QUEUE_WORKERS): %d workers, and --pool-settle (MIAOSHA_POOL_SETTLE) has %d connections: each needs one", workers, conns)
+	}
 	if err := cfg.Payment.Validate(); err != nil {
 		return err
 	}

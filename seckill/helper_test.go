@@ -163,7 +163,7 @@ func (s *shop) secret() []byte { return []byte("a secret of thirty-two bytes for
 // engine returns an Engine that does not run yet. change may be nil.
 func (s *shop) engine(change func(*seckill.Config, *seckill.Deps)) *seckill.Engine {
 	s.Helper()
-	cfg := seckill.Config{Gate: "redis", GateFactor: 5, AddressTTL: time.Minute, MaxInFlight: 4096, QMax: 20000, Optimisations: seckill.AllOptimisations()}
+	cfg := seckill.Config{Gate: "redis", GateFactor: 5, AddressTTL: time.Minute, MaxInFlight: 4096, QMax: 20000, QueueWorkers: 6, Optimisations: seckill.AllOptimisations()}
 	deps := seckill.Deps{Redis: s.rdb, Sales: s.sales, Orders: s.orders,
 		Secret: s.secret(), Log: slog.New(slog.NewTextHandler(s.log, nil))}
 	if change != nil {

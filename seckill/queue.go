@@ -14,12 +14,9 @@ import (
 )
 
 const (
-	queueWorkers = 6                // settle transactions at the same time, in this process
-	missPlaces   = 4                // of them, for sales whose last try missed the lock
-	slowPlaces   = 2                // of these, at most, for slow sales, and one of them for no other sale
-	hotFor       = 10 * time.Second // so long a sale that missed its lock and had it then waits longer for it
-	settleBatch  = 2000             // tickets in one of them, and the rest of the last one's journal entry
-	drainLimit   = 10 * time.Second // to settle what is queued when the process stops
+	hotFor      = 10 * time.Second // so long a sale that missed its lock and had it then waits longer for it
+	settleBatch = 2000             // tickets in one settle transaction, and the rest of the last one's journal entry
+	drainLimit  = 10 * time.Second // to settle what is queued when the process stops
 
 	// If a batch had gatherFrom tickets or more, and more wait at its end, these gather others for gatherFor (group commit): a
 	// transaction for 300 tickets costs Postgres and this process little more than one for 40.
@@ -35,10 +32,14 @@ const (
 // Another transaction may keep a sale's row locked. Then the batch is put back, and tried again after a pause that grows, with more
 // patience: in a rush of many processes the lock may take its time. A sale that misses the lock twice in a row is slow until a batch of
 // it is settled: slow sales have few of the workers and half of the places, and what they hold beyond that does not count for others.
-// Nor do sales that missed once take the last of these workers from them: in a rush there are always such.
+// Nor do sales that missed once take the last of these workers from them: in a rush there are always such. One worker alone has no
+// other to leave: all sales take turns.
 type orderQueue struct {
-	capacity int
-	batch    int // tickets in a settle transaction, and the rest of the last one's journal entry
+	capacity   int
+	batch      int // tickets in a settle transaction, and the rest of the last one's journal entry
+	workers    int // settle transactions at the same time, in this process
+	missPlaces int // of them, for sales whose last try missed the lock
+	slowPlaces int // of these, at most, for slow sales, and one of them for no other sale if there are two
 	// Calls sent before each COMMIT, and returns how many tickets are settled. goods.ErrLocked: the others are to be put back.
 	settle func(ctx context.Context, sale int64, batch []order.Ticket, wait time.Duration, sent func()) (int, error)
 
@@ -69,8 +70,9 @@ type saleQueue struct {
 	gone     uint64           // numbers settled
 }
 
-func newOrderQueue(capacity, batch int, settle func(context.Context, int64, []order.Ticket, time.Duration, func()) (int, error)) *orderQueue {
-	q := &orderQueue{capacity: capacity, batch: batch, settle: settle, room: capacity, bySale: map[int64]*saleQueue{}}
+func newOrderQueue(capacity, batch, workers int, settle func(context.Context, int64, []order.Ticket, time.Duration, func()) (int, error)) *orderQueue {
+	q := &orderQueue{capacity: capacity, batch: batch, workers: workers, missPlaces: max(1, workers*2/3), slowPlaces: max(1, workers/3),
+		settle: settle, room: capacity, bySale: map[int64]*saleQueue{}}
 	q.wake.L = &q.mu
 	return q
 }
@@ -265,7 +267,7 @@ func (q *orderQueue) queued() int {
 // Run serves the queue until it is drained, or ctx ends.
 func (q *orderQueue) Run(ctx context.Context) {
 	var workers sync.WaitGroup
-	for range queueWorkers {
+	for range q.workers {
 		workers.Go(func() { q.work(ctx) })
 	}
 	workers.Wait()
@@ -293,9 +295,9 @@ func (q *orderQueue) next() (*saleQueue, []order.Ticket) {
 	first := func() int {
 		return slices.IndexFunc(q.ready, func(s *saleQueue) bool {
 			if s.slow() {
-				return q.slow < slowPlaces && q.trying < missPlaces
+				return q.slow < q.slowPlaces && q.trying < q.missPlaces
 			}
-			return s.missed == 0 || q.trying < missPlaces && q.trying-q.slow < missPlaces-1
+			return s.missed == 0 || q.trying < q.missPlaces && q.trying-q.slow < max(1, q.missPlaces-1)
 		})
 	}
 	i := first()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,7 +17,7 @@ import (
 func TestATicketFromTheJournalIsInDoubt(t *testing.T) {
 	t.Parallel()
 	both := []order.Buyer{{SaleID: 1, UserID: 1}, {SaleID: 1, UserID: 2}}
-	q := newOrderQueue(10, settleBatch, nil)
+	q := newOrderQueue(10, settleBatch, 6, nil)
 	q.submit(1, []order.Ticket{{ID: "a", UserID: 1}}, true)
 	q.submit(1, []order.Ticket{{ID: "b", UserID: 2}}, false)
 	s, _ := q.next()
@@ -44,7 +45,7 @@ func entryOf(entry string, first int64, n int) (tickets []order.Ticket) {
 
 // What is known of one sale's entries does not cost more with other sales in the queue.
 func TestTheEntriesOfASaleAreReadAlone(t *testing.T) {
-	q := newOrderQueue(10, settleBatch, nil)
+	q := newOrderQueue(10, settleBatch, 6, nil)
 	q.submit(1, entryOf("1-0", 1, 2), true)
 	alone := testing.AllocsPerRun(10, func() { q.pendingOf(1) })
 	for sale := range int64(500) {
@@ -61,7 +62,7 @@ func TestTheEntriesOfASaleAreReadAlone(t *testing.T) {
 // A batch never ends inside a journal entry. What comes from a journal takes places that are not free.
 func TestABatchHasWholeEntries(t *testing.T) {
 	t.Parallel()
-	q := newOrderQueue(settleBatch, settleBatch, nil)
+	q := newOrderQueue(settleBatch, settleBatch, 6, nil)
 	if !q.takeRoom(settleBatch-1) || !q.takeRoom(258) || q.claimRoom(1, 1) != 0 || q.free(1) != -257 {
 		t.Fatalf("%d places free, want 257 fewer than none", q.free(1))
 	}
@@ -113,7 +114,7 @@ func TestALargeBatchIsFollowedByALargerOne(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				q := newOrderQueue(100, settleBatch, nil)
+				q := newOrderQueue(100, settleBatch, 6, nil)
 				q.submit(1, entryOf("1-0", 1, c.first), true)
 				s, _ := q.next()
 				q.submit(1, entryOf("1-1", 50, 1), true)
@@ -142,7 +143,7 @@ func TestTheQueueIsDrainedWhileItGathers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var settled []int
 		var q *orderQueue
-		q = newOrderQueue(100, settleBatch, func(_ context.Context, _ int64, batch []order.Ticket, _ time.Duration, _ func()) (int, error) {
+		q = newOrderQueue(100, settleBatch, 6, func(_ context.Context, _ int64, batch []order.Ticket, _ time.Duration, _ func()) (int, error) {
 			if settled = append(settled, len(batch)); len(settled) == 1 {
 				q.submit(1, entryOf("1-1", 50, 3), true)
 			}
@@ -174,7 +175,7 @@ func serve(t *testing.T, q *orderQueue, sale int64, tickets int, wait time.Durat
 func TestSlowSalesHaveFewWorkers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		q := newOrderQueue(20, 2, nil)
+		q := newOrderQueue(20, 2, 6, nil)
 		buy := func(sale int64) {
 			if q.claimRoom(sale, 1) != 1 {
 				t.Fatal("no room")
@@ -193,7 +194,7 @@ func TestSlowSalesHaveFewWorkers(t *testing.T) {
 		synctest.Wait()
 		buy(9)
 		var served []*saleQueue
-		for sale := range int64(missPlaces - 1) {
+		for sale := range int64(q.missPlaces - 1) {
 			served = append(served, serve(t, q, 1+sale, 1, goods.LongLockWait))
 		}
 		q.done(serve(t, q, 9, 1, goods.LockWait)) // and not the fourth that has missed
@@ -219,7 +220,7 @@ func TestSlowSalesHaveFewWorkers(t *testing.T) {
 func TestASlowSaleIsServedBesideSalesThatMissOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		q := newOrderQueue(20, 2, nil)
+		q := newOrderQueue(20, 2, 6, nil)
 		submit := func(sale int64) {
 			q.claimRoom(sale, 1)
 			q.submit(sale, []order.Ticket{{ID: "a", UserID: 1}}, true)
@@ -253,11 +254,78 @@ func TestASlowSaleIsServedBesideSalesThatMissOnce(t *testing.T) {
 	})
 }
 
+// Five sales stay locked for a while. However few workers there are, the buyers of another sale are served meanwhile, each locked sale
+// is tried again and again, and its ticket is settled when the lock is gone. Of two workers or more one waits for no lock again.
+func TestFewWorkersServeAllSales(t *testing.T) {
+	t.Parallel()
+	for _, workers := range []int{1, 2, 3, 6} {
+		t.Run(fmt.Sprint(workers), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				const locked, other = 5, 9
+				var mu sync.Mutex
+				var free bool
+				var running, again, most int
+				tries := map[int64]int{}
+				q := newOrderQueue(100, 2, workers, func(_ context.Context, sale int64, batch []order.Ticket, wait time.Duration, _ func()) (int, error) {
+					mu.Lock()
+					defer mu.Unlock()
+					tries[sale]++
+					if running++; running > workers {
+						t.Errorf("%d sales are settled at once", running)
+					}
+					defer func() { running-- }()
+					if free || sale == other {
+						return len(batch), nil
+					}
+					if wait == goods.LongLockWait {
+						again++
+						most = max(most, again)
+						defer func() { again-- }()
+					}
+					mu.Unlock()
+					time.Sleep(wait)
+					mu.Lock()
+					return 0, goods.ErrLocked
+				})
+				buy := func(sale int64) { q.submit(sale, entryOf("1-0", 1, q.claimRoom(sale, 1)), true) }
+				for sale := range int64(locked) {
+					buy(sale)
+				}
+				var ended sync.WaitGroup
+				ended.Go(func() { q.Run(t.Context()) })
+				for range 5 {
+					buy(other)
+					time.Sleep(locked*goods.LongLockWait + retryLast)
+				}
+				mu.Lock()
+				for sale := range int64(locked) {
+					if tries[sale] < 3 {
+						t.Errorf("sale %d was tried %d times", sale, tries[sale])
+					}
+				}
+				if tries[other] != 5 || q.ticket(other, 1) != "" {
+					t.Errorf("%d of the 5 buyers of the other sale were served", tries[other])
+				}
+				if most > max(1, workers-1) {
+					t.Errorf("%d of the workers wait for locks again", most)
+				}
+				free = true
+				mu.Unlock()
+				q.drain(time.Minute)
+				ended.Wait()
+				if q.queued() != 0 || q.trying != 0 || q.slow != 0 {
+					t.Errorf("at the end %d tickets are queued, and %d workers try", q.queued(), q.trying)
+				}
+			})
+		})
+	}
+}
+
 // What locked sales hold beyond half of the queue is not counted for the others. All together have at most twice as many places.
 func TestLockedSalesLeaveRoom(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		q := newOrderQueue(20, settleBatch, nil)
+		q := newOrderQueue(20, settleBatch, 6, nil)
 		fill := func(sale int64, want int) {
 			t.Helper()
 			n := q.claimRoom(sale, 100)
@@ -326,7 +394,7 @@ func TestLockedSalesLeaveRoom(t *testing.T) {
 func TestABatchThatIsPutBackForgetsNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		q := newOrderQueue(10, settleBatch, nil)
+		q := newOrderQueue(10, settleBatch, 6, nil)
 		q.claimRoom(1, 5)
 		q.submit(1, append(entryOf("1-0", 1, 2), entryOf("1-1", 3, 3)...), true)
 		s := serve(t, q, 1, 5, goods.LockWait)

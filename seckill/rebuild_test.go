@@ -97,7 +97,7 @@ func TestRebuildSeedsEveryOwner(t *testing.T) {
 	for _, flush := range []bool{false, true} {
 		t.Run(fmt.Sprint("flush=", flush), func(t *testing.T) {
 			s := newShop(t, 5)
-			e, err := seckill.New(seckill.Config{Gate: "redis", GateFactor: 5, AddressTTL: time.Minute, MaxInFlight: 9, QMax: 9, Optimisations: seckill.AllOptimisations()},
+			e, err := seckill.New(seckill.Config{Gate: "redis", GateFactor: 5, AddressTTL: time.Minute, MaxInFlight: 9, QMax: 9, QueueWorkers: 6, Optimisations: seckill.AllOptimisations()},
 				seckill.Deps{DB: s.pool("settle", "lock_timeout", "0", "statement_timeout", "0"), Redis: s.rdb, Sales: s.sales,
 					Cache: goods.NewCache(s.sales), Orders: s.orders, Secret: []byte("a secret of thirty-two bytes ...."), Log: slog.New(slog.DiscardHandler)})
 			if err != nil {

@@ -89,7 +89,7 @@ func New(cfg Config, d Deps) (*Engine, error) {
 	e.subscribers = &subscribers{trace: e.trace}
 	acks := &acks{gate: gates, orders: owners, limit: cfg.QMax, metrics: m, trace: e.trace}
 	settler := &settler{cfg: cfg, db: d.DB, orders: d.Orders, gate: background, acks: acks, subscribers: e.subscribers, metrics: m, trace: e.trace}
-	e.queue = newOrderQueue(cfg.QMax, cfg.SettleBatch, settler.settleUntilDone)
+	e.queue = newOrderQueue(cfg.QMax, cfg.SettleBatch, cfg.QueueWorkers, settler.settleUntilDone)
 	e.results = newResultReader(cfg, gates, e.queue, d.Orders, owners, m)
 	e.beats = newBeats(background, alive.name, m)
 	e.rebuilder = &rebuilder{db: d.DB, gate: background, orders: d.Orders, qmax: cfg.QMax, metrics: m}
@@ -103,7 +103,7 @@ func New(cfg Config, d Deps) (*Engine, error) {
 		beats: e.beats, alive: alive, rounds: rounds.New(), looks: rounds.New(), died: map[string]time.Time{}, busy: map[string]time.Time{}}
 	e.reconciler = &reconciler{cfg: cfg, sales: d.Sales, gate: background, acks: acks, facts: facts, rebuilder: e.rebuilder,
 		reclaimer: e.reclaimer, metrics: m, rounds: rounds.New(), every: reconcileEvery}
-	e.warmer = &warmer{db: d.DB, openings: e.reconciler.openings, orders: d.Orders, clock: e.clock, metrics: m, rounds: rounds.New()}
+	e.warmer = &warmer{db: d.DB, openings: e.reconciler.openings, orders: d.Orders, workers: cfg.QueueWorkers, clock: e.clock, metrics: m, rounds: rounds.New()}
 	return e, nil
 }
 

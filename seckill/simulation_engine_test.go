@@ -284,7 +284,7 @@ func (s *simulation) boot(p *simProcess) {
 		return c, nil
 	})
 	p.orders = order.New(p.pool, order.Config{PayWithin: s.plan.payWithin})
-	cfg := Config{Gate: "redis", GateFactor: 5, AddressTTL: time.Minute, MaxInFlight: 100, QMax: s.plan.qmax, Optimisations: AllOptimisations()}
+	cfg := Config{Gate: "redis", GateFactor: 5, AddressTTL: time.Minute, MaxInFlight: 100, QMax: s.plan.qmax, QueueWorkers: 6, Optimisations: AllOptimisations()}
 	var err error
 	p.Engine, err = New(cfg, Deps{DB: p.pool, Redis: p.rdb, Sales: goods.New(p.pool), Orders: p.orders,
 		Secret: []byte("a secret of thirty-two bytes ...."), Log: slog.New(simLog{s}), name: name + "-" + uuid.NewString()[:8]})

@@ -32,6 +32,7 @@ type warmer struct {
 	db       *pgxpool.Pool      // of settle
 	openings func() []time.Time // soon
 	orders   *order.Store
+	workers  int // of the queue
 	clock    *gate.Clock
 	metrics  *metrics
 	rounds   *rounds.Rounds
@@ -63,7 +64,7 @@ func (w *warmer) look(ctx context.Context) {
 // warm waits for no connection: those in use stay so, until the next look finds them idle.
 func (w *warmer) warm(ctx context.Context) (err error) {
 	conns := w.db.AcquireAllIdle(ctx)
-	for err == nil && w.db.Stat().TotalConns() < min(queueWorkers, w.db.Stat().MaxConns()) {
+	for err == nil && w.db.Stat().TotalConns() < min(int32(w.workers), w.db.Stat().MaxConns()) {
 		var conn *pgxpool.Conn
 		if conn, err = w.db.Acquire(ctx); err == nil {
 			conns = append(conns, conn)

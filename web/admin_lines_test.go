@@ -68,7 +68,7 @@ func TestWhatTheStaffDoesOutsidePostgresIsALine(t *testing.T) {
 	t.Cleanup(func() { sessions.Close() })
 	users, sales, orders := user.New(db, rdb, secret, user.Config{}, log), goods.New(db), order.New(db, order.Config{PayWithin: time.Minute})
 	cache := goods.NewCache(sales)
-	rush, err := seckill.New(seckill.Config{Gate: "off", GateFactor: 5, AddressTTL: time.Minute, MaxInFlight: 10, QMax: 100, Optimisations: seckill.AllOptimisations()},
+	rush, err := seckill.New(seckill.Config{Gate: "off", GateFactor: 5, AddressTTL: time.Minute, MaxInFlight: 10, QMax: 100, QueueWorkers: 6, Optimisations: seckill.AllOptimisations()},
 		seckill.Deps{DB: db, Redis: rdb, Sales: sales, Cache: cache, Orders: orders, Secret: secret, Log: log})
 	must(err)
 	jobs := NewLab(lab.Stores{}, log) // nothing runs them, but the three that are waited for

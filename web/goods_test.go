@@ -340,7 +340,7 @@ func openCatalogue(t testing.TB, life ...time.Duration) catalogue {
 	for _, d := range life {
 		cache.SetLife(goods.Config{CatalogueLife: d})
 	}
-	rush, err := seckill.New(seckill.Config{Gate: "off", GateFactor: 5, AddressTTL: time.Minute, MaxInFlight: 1, QMax: 1, Optimisations: seckill.AllOptimisations()},
+	rush, err := seckill.New(seckill.Config{Gate: "off", GateFactor: 5, AddressTTL: time.Minute, MaxInFlight: 1, QMax: 1, QueueWorkers: 6, Optimisations: seckill.AllOptimisations()},
 		seckill.Deps{DB: db, Sales: sales, Cache: cache, Secret: make([]byte, 32), Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)

@@ -11,7 +11,7 @@ import (
 // changes nothing.
 func TestTimesOfOrdersAreToldByTheShopsClock(t *testing.T) {
 	t.Parallel()
-	rush, err := seckill.New(seckill.Config{Gate: "off", GateFactor: 5, AddressTTL: time.Minute, MaxInFlight: 1, QMax: 1, Optimisations: seckill.AllOptimisations()},
+	rush, err := seckill.New(seckill.Config{Gate: "off", GateFactor: 5, AddressTTL: time.Minute, MaxInFlight: 1, QMax: 1, QueueWorkers: 6, Optimisations: seckill.AllOptimisations()},
 		seckill.Deps{Secret: make([]byte, 32)})
 	if err != nil {
 		t.Fatal(err)

@@ -48,7 +48,7 @@ func openBenchShop(b *testing.B, stock, buyers int) *benchShop {
 	b.Cleanup(func() { sessions.Close() })
 	sales, orders, users := goods.New(db), order.New(db, order.Config{PayWithin: time.Hour}), user.New(db, rdb, secret, user.Config{}, log)
 	cache := goods.NewCache(sales)
-	rush, err := seckill.New(seckill.Config{Gate: "redis", GateFactor: 5, AddressTTL: time.Minute, MaxInFlight: 4096, QMax: math.MaxInt32, Optimisations: seckill.AllOptimisations()},
+	rush, err := seckill.New(seckill.Config{Gate: "redis", GateFactor: 5, AddressTTL: time.Minute, MaxInFlight: 4096, QMax: math.MaxInt32, QueueWorkers: 6, Optimisations: seckill.AllOptimisations()},
 		seckill.Deps{DB: db, Redis: rdb, Sales: sales, Cache: cache, Orders: orders, Secret: secret, Log: log})
 	must(err)
 	now := time.Now()

@@ -195,7 +195,7 @@ func openWorldOn(t *testing.T, seed uint64, db *pgxpool.Pool) *world {
 	sales, orders := goods.New(w.db), order.New(w.db, order.Config{PayWithin: 15 * time.Second})
 	cache := goods.NewCache(sales)
 	steps := trace.New()
-	rush, err := seckill.New(seckill.Config{Gate: "redis", GateFactor: 5, AddressTTL: time.Minute, MaxInFlight: 4096, QMax: 20_000, Optimisations: seckill.AllOptimisations()},
+	rush, err := seckill.New(seckill.Config{Gate: "redis", GateFactor: 5, AddressTTL: time.Minute, MaxInFlight: 4096, QMax: 20_000, QueueWorkers: 6, Optimisations: seckill.AllOptimisations()},
 		seckill.Deps{DB: w.db, Redis: w.rdb, Sales: sales, Cache: cache, Orders: orders, Secret: secret, Trace: steps, Log: log})
 	must(err)
 	orders.OnUnitsReturned(rush.UnitsReturned)

@@ -293,7 +293,7 @@ func TestDeadLettersAreNoted(t *testing.T) {
 	db := sandboxtest.DB(t)
 	rdb, sale, key := activeSale(t, db, "")
 	s := goods.New(db)
-	engine, err := seckill.New(seckill.Config{Gate: "redis", GateFactor: 5, AddressTTL: time.Minute, MaxInFlight: 10, QMax: 100, Optimisations: seckill.AllOptimisations()},
+	engine, err := seckill.New(seckill.Config{Gate: "redis", GateFactor: 5, AddressTTL: time.Minute, MaxInFlight: 10, QMax: 100, QueueWorkers: 6, Optimisations: seckill.AllOptimisations()},
 		seckill.Deps{DB: db, Redis: rdb, Sales: s, Cache: goods.NewCache(s), Orders: order.New(db, order.Config{PayWithin: time.Hour}),
 			Secret: make([]byte, 32), Log: slog.New(slog.DiscardHandler)})
 	if err != nil {

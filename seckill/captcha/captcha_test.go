@@ -32,7 +32,7 @@ func TestCaptcha(t *testing.T) {
 		t.Fatal(err)
 	}
 	cache := goods.NewCache(sales)
-	e, err := seckill.New(seckill.Config{Gate: "redis", GateFactor: 5, AddressTTL: time.Minute, MaxInFlight: 10, QMax: 100, Optimisations: seckill.AllOptimisations()},
+	e, err := seckill.New(seckill.Config{Gate: "redis", GateFactor: 5, AddressTTL: time.Minute, MaxInFlight: 10, QMax: 100, QueueWorkers: 6, Optimisations: seckill.AllOptimisations()},
 		seckill.Deps{DB: db, Redis: rdb, Sales: sales, Cache: cache, Orders: order.New(db, order.Config{PayWithin: time.Hour}), Secret: make([]byte, 32), Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)

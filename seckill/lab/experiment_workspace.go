@@ -115,7 +115,7 @@ func openEngine(ctx context.Context, s Stores, units int) (e engine, err error) 
 		return e, err
 	}
 	e.secret = []byte("the lab has no secret worth keeping")
-	e.config = seckill.Config{Gate: "redis", GateFactor: gateFactor, AddressTTL: time.Minute, MaxInFlight: 4096, QMax: 20_000, Optimisations: seckill.AllOptimisations()}
+	e.config = seckill.Config{Gate: "redis", GateFactor: gateFactor, AddressTTL: time.Minute, MaxInFlight: 4096, QMax: 20_000, QueueWorkers: 6, Optimisations: seckill.AllOptimisations()}
 	e.Engine, err = seckill.New(e.config, seckill.Deps{DB: e.db, Redis: e.redis, Sales: sales, Cache: goods.NewCache(sales),
 		Orders: order.New(e.db, order.Config{PayWithin: time.Minute}), Secret: e.secret, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {

@@ -36,7 +36,7 @@ var errNoTicket = errors.New("no ticket of this buyer")
 func newShop(n *node) *shop {
 	sales := goods.New(n.db.Pool)
 	e, err := seckill.New(
-		seckill.Config{Gate: "redis", GateFactor: 5, AddressTTL: time.Minute, MaxInFlight: 2 * MaxBuyers, QMax: 20000, Optimisations: seckill.AllOptimisations()},
+		seckill.Config{Gate: "redis", GateFactor: 5, AddressTTL: time.Minute, MaxInFlight: 2 * MaxBuyers, QMax: 20000, QueueWorkers: 6, Optimisations: seckill.AllOptimisations()},
 		seckill.Deps{DB: n.db.Pool, Redis: n.rdb, Sales: sales, Cache: goods.NewCache(sales),
 			Orders: order.New(n.db.Pool, order.Config{PayWithin: time.Hour}), Secret: make([]byte, 32), Log: slog.New(slog.DiscardHandler)})
 	return &shop{n, e, err}

@@ -26,7 +26,7 @@ func newMonitor(t *testing.T, name string, db *pgxpool.Pool, rdb redis.Universal
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
 	sales, orders := goods.New(db), order.New(db, order.Config{PayWithin: time.Hour})
-	engine, err := seckill.New(seckill.Config{Gate: "redis", GateFactor: 5, AddressTTL: time.Minute, MaxInFlight: 64, QMax: 64, Optimisations: seckill.AllOptimisations()},
+	engine, err := seckill.New(seckill.Config{Gate: "redis", GateFactor: 5, AddressTTL: time.Minute, MaxInFlight: 64, QMax: 64, QueueWorkers: 6, Optimisations: seckill.AllOptimisations()},
 		seckill.Deps{DB: db, Redis: rdb, Sales: sales, Cache: goods.NewCache(sales), Orders: orders, Secret: make([]byte, 32), Log: log})
 	if err != nil {
 		t.Fatal(err)

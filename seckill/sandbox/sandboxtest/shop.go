@@ -21,7 +21,7 @@ import (
 // first entry is the DATABASE_URL. Its pools are small: each session of Postgres is a process.
 func Stores(t testing.TB) []string {
 	return []string{"DATABASE_URL=" + DatabaseURL(t), "REDIS_URL=" + RedisURL(t),
-		"MIAOSHA_POOL_SETTLE=4", "MIAOSHA_POOL_WEB=4", "MIAOSHA_POOL_PAY=3", "MIAOSHA_POOL_USERS=3", "MIAOSHA_POOL_STAFF=2",
+		"MIAOSHA_POOL_SETTLE=4", "MIAOSHA_QUEUE_WORKERS=4", "MIAOSHA_POOL_WEB=4", "MIAOSHA_POOL_PAY=3", "MIAOSHA_POOL_USERS=3", "MIAOSHA_POOL_STAFF=2",
 		"MIAOSHA_SECRET=0123456789abcdef0123456789abcdef", "MIAOSHA_OPS_ADDR=off", "MIAOSHA_ADDR=127.0.0.1:0", "HOME=" + t.TempDir()}
 }
 
