@@ -20,7 +20,7 @@ const (
 
 // beats shows the other processes that this one lives, by a counter in Redis that it raises once a second, and knows which of them
 // have died: those whose counter did not change for deadAfter. The time is that of this process's own monotonic clock, in which its
-// reads succeeded and its own counter changed: a Redis that is away, or that went back, ends nobody, and no clock of another machine
+// reads succeeded and its own counter changed: a Redis that is away, or that went back, ends no process, and no clock of another machine
 // is believed. A round counts for one second at most, so a process that was stopped, perhaps with its whole machine, first gives the
 // others their time. A counter that is missing is only one that does not change: Redis may have lost it, and its owner raises it again.
 type beats struct {
@@ -120,8 +120,8 @@ func (b *beats) dead(process string) bool {
 // be held.
 func (b *beats) knows() bool { return !b.last.IsZero() && time.Since(b.last) < 2*beatEvery }
 
-// heirOf reports whether this process takes over what is left of another one, or of nobody: of all that live it is the one with the
-// highest hash. A process that does not see itself, because it cannot read, is nobody's heir. Two may be for a moment, or none.
+// heirOf reports whether this process takes over what is left of another one, or of none: of all that live it is the one with the
+// highest hash. A process that does not see itself, because it cannot read, is no heir. Two may be for a moment, or none.
 func (b *beats) heirOf(process string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
