@@ -21,7 +21,7 @@ const (
 // beats shows the other processes that this one lives, by a counter in Redis that it raises once a second, and knows which of them
 // have died: those whose counter did not change for deadAfter. The time is that of this process's own monotonic clock, in which its
 // reads succeeded and its own counter changed: a Redis that is away, or that went back, ends no process, and no clock of another machine
-// is believed. A round counts for one second at most, so a process that was stopped, perhaps with its whole machine, first gives the
+// is believed. A round counts for one second at most, so a process that was stopped, perhaps with its whole machine, first leaves the
 // others their time. A counter that is missing is only one that does not change: Redis may have lost it, and its owner raises it again.
 type beats struct {
 	gate    *gate.Gate
