@@ -2,6 +2,7 @@ package seckill
 
 import (
 	"context"
+	"maps"
 	"sync"
 	"time"
 
@@ -56,12 +57,14 @@ func (a *acks) keep(sale int64, results []order.Result) {
 	a.n += len(results)
 }
 
-func (a *acks) take() map[int64][][]order.Result {
+// drop forgets the oldest batch of a sale.
+func (a *acks) drop(sale int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	all := a.unacked
-	a.unacked, a.n = nil, 0
-	return all
+	a.n -= len(a.unacked[sale][0])
+	if a.unacked[sale] = a.unacked[sale][1:]; len(a.unacked[sale]) == 0 {
+		delete(a.unacked, sale)
+	}
 }
 
 // kept returns the journal entries of a sale whose results are kept: they are settled.
@@ -79,14 +82,17 @@ func (a *acks) kept(sale int64) map[string]bool {
 	return entries
 }
 
-// retry acknowledges the kept results. Those that fail are kept again.
+// retry acknowledges the kept results. They are kept until the gate has them. Two rounds at once are not safe.
 func (a *acks) retry(ctx context.Context) {
-	for sale, batches := range a.take() {
-		failed := false
+	a.mu.Lock()
+	kept := maps.Clone(a.unacked)
+	a.mu.Unlock()
+	for sale, batches := range kept {
 		for _, results := range batches {
-			if failed = failed || a.ack(ctx, sale, results) != nil; failed {
-				a.keep(sale, results)
+			if a.ack(ctx, sale, results) != nil {
+				break
 			}
+			a.drop(sale)
 		}
 	}
 }

@@ -14,8 +14,6 @@ const (
 	beatEvery   = time.Second
 	deadAfter   = 5 * time.Second  // after so long without a new beat a process is dead
 	forgetAfter = 10 * time.Minute // after so long its beat is removed
-
-	_ = uint(deadAfter - 3*settleLimit) // does not compile if an owner has no time for three tries
 )
 
 // beats shows the other processes that this one lives, by a counter in Redis that it raises once a second, and knows which of them
@@ -104,8 +102,18 @@ func (b *beats) note(began time.Time, own int64, all map[string]int64, read bool
 	return gone
 }
 
-// dead reports whether a process has died. It is false while this process does not know.
-func (b *beats) dead(process string) bool {
+// takes reports whether this process may take over an entry that its owner, "" for none, has had for so long. The owner must be dead.
+// Its heir is first, so that one process does the work. After twice the time any process may: the heir may have no room, or no
+// Postgres.
+func (b *beats) takes(owner string, held time.Duration) bool {
+	if owner != "" {
+		held = b.silence(owner)
+	}
+	return held >= 2*b.after || held >= b.after && b.heirOf(owner)
+}
+
+// silence returns for how long the beat of another process has not changed. It is 0 while this process does not know.
+func (b *beats) silence(process string) time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	is := b.seen[process]
@@ -113,15 +121,18 @@ func (b *beats) dead(process string) bool {
 		is = &beat{}
 		b.seen[process] = is
 	}
-	return process != b.name && b.knows() && is.quiet >= b.after
+	if process == b.name || !b.knows() {
+		return 0
+	}
+	return is.quiet
 }
 
 // knows reports whether this process has read the beats a moment ago. After a pause it does not, until it has read them again. mu must
 // be held.
 func (b *beats) knows() bool { return !b.last.IsZero() && time.Since(b.last) < 2*beatEvery }
 
-// heirOf reports whether this process takes over what is left of another one, or of none: of all that live it is the one with the
-// highest hash. A process that does not see itself, because it cannot read, is no heir. Two may be for a moment, or none.
+// heirOf reports whether this process is the heir of another one, or of none: of all that live it is the one with the highest hash.
+// A process that does not see itself, because it cannot read, is no heir. Two may be for a moment, or none.
 func (b *beats) heirOf(process string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

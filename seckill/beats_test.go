@@ -29,7 +29,7 @@ func TestWhoIsDead(t *testing.T) {
 			}
 		}, false},
 		"missing for five seconds": {func(b *beats, pass func(time.Duration, int64, int64, bool)) {
-			b.dead(other) // asked for the first time
+			b.silence(other) // asked for the first time
 			for i := range int64(6) {
 				pass(time.Second, i+1, 0, true)
 			}
@@ -82,10 +82,10 @@ func TestWhoIsDead(t *testing.T) {
 				}
 				b.note(time.Now(), own, all, read)
 			})
-			if got := b.dead(other); got != c.dead {
+			if got := b.takes(other, 0); got != c.dead {
 				t.Errorf("%s: dead is %v", name, got)
 			}
-			if b.dead("own") {
+			if b.takes("own", 0) {
 				t.Errorf("%s: this process is dead", name)
 			}
 		})
@@ -122,6 +122,35 @@ func TestOneHeir(t *testing.T) {
 		}
 		if len(heirs) < 2 {
 			t.Errorf("of %d dead processes all have the same heir: %v", of, heirs)
+		}
+	})
+}
+
+// The heir may have no room. After twice the time every process may take over what a dead one has left.
+func TestAnyMayTakeOverAfterTwiceTheTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		first := 0
+		for _, name := range []string{"a-1", "a-2", "a-3"} {
+			b := newBeats(nil, name, nil)
+			round := func(n int64) {
+				time.Sleep(time.Second)
+				b.note(time.Now(), n, map[string]int64{"a-1": n, "a-2": n, "a-3": n, "dead": 1}, true)
+			}
+			for n := range int64(7) {
+				round(n + 1)
+			}
+			if b.takes("dead", 0) {
+				first++
+			}
+			for n := range int64(5) {
+				round(n + 8)
+			}
+			if !b.takes("dead", 0) || !b.takes("", 2*deadAfter) || b.takes("", deadAfter-1) {
+				t.Errorf("%s: dead for twice the time: %v, without an owner for twice: %v, for less than once: %v", name, b.takes("dead", 0), b.takes("", 2*deadAfter), b.takes("", deadAfter-1))
+			}
+		}
+		if first != 1 {
+			t.Errorf("%d processes are the heir at first, want one", first)
 		}
 	})
 }

@@ -240,9 +240,12 @@ func (e *Engine) DirectWait(sale int64, mark goods.Bypass) time.Duration {
 	return e.lanes.direct.untilSeen(goods.Locked{ID: sale, Bypass: mark})
 }
 
-// KeepAck keeps a result whose ack has failed. DropAcks forgets those that are kept.
+// KeepAck keeps a result whose ack has failed. DropAck forgets the oldest one.
 func (e *Engine) KeepAck(sale int64, r order.Result) { e.reclaimer.acks.keep(sale, []order.Result{r}) }
-func (e *Engine) DropAcks()                          { e.reclaimer.acks.take() }
+func (e *Engine) DropAck(sale int64)                 { e.reclaimer.acks.drop(sale) }
+
+// Beat beats once.
+func (e *Engine) Beat(ctx context.Context) { e.beats.round(ctx) }
 
 // Reclaim looks once for tickets that no process works on.
 func (e *Engine) Reclaim(ctx context.Context) { e.reclaimer.tick(ctx) }

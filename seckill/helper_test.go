@@ -312,7 +312,7 @@ func (s *shop) untilReclaimed(e *process, what string, ok func() bool) {
 // journal returns the entries of the sale's journal.
 func (s *shop) journal() []gate.Entry {
 	s.Helper()
-	entries, _, err := gate.New(s.rdb, "reader", time.Second).Journal(s.Context(), s.sale, 0, 99)
+	entries, _, err := gate.New(s.rdb, "reader", time.Second).Journal(s.Context(), s.sale, 99)
 	if err != nil {
 		s.Fatal(err)
 	}

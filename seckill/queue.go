@@ -223,34 +223,17 @@ func (q *orderQueue) users(sale int64) map[int64]struct{} {
 	return users
 }
 
-// pendingEntries returns the journal entries whose tickets are in this process's queue, by sale.
-func (q *orderQueue) pendingEntries() map[int64]map[string]bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	pending := make(map[int64]map[string]bool, len(q.bySale))
-	for sale, s := range q.bySale {
-		pending[sale] = s.entries()
-	}
-	return pending
-}
-
-// pendingOf returns those of one sale, and does not look at the others.
+// pendingOf returns the journal entries of a sale whose tickets are in this process's queue.
 func (q *orderQueue) pendingOf(sale int64) map[string]bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	entries := map[string]bool{}
 	if s := q.bySale[sale]; s != nil {
-		return s.entries()
-	}
-	return nil
-}
-
-// entries returns the journal entries of a sale's tickets.
-func (s *saleQueue) entries() map[string]bool {
-	entries := make(map[string]bool, len(s.waiting)+len(s.batch))
-	for _, tickets := range [][]order.Ticket{s.batch, s.waiting} {
-		for _, t := range tickets {
-			if entry, ok := gate.EntryID(t.ID); ok {
-				entries[entry] = true
+		for _, tickets := range [][]order.Ticket{s.batch, s.waiting} {
+			for _, t := range tickets {
+				if entry, ok := gate.EntryID(t.ID); ok {
+					entries[entry] = true
+				}
 			}
 		}
 	}

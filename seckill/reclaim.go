@@ -20,7 +20,7 @@ const (
 	reclaimEvery = time.Second
 	inheritEvery = 200 * time.Millisecond
 	inheritFor   = time.Second    // Redis may carry out the last call of a process some time after its death
-	inheritPause = time.Second    // while the queue has no room for the tickets of a process: a sale may be locked for long
+	inheritPause = time.Second    // after a look that did not come to its end: a store is away, or the queue has no room
 	journalLife  = 25 * time.Hour // gates and journals live a day after their sale's end
 )
 
@@ -42,8 +42,14 @@ type reclaimer struct {
 	looks   *rounds.Rounds // for processes of this machine that have died
 
 	died map[string]time.Time // when a process was first found dead
-	busy map[string]time.Time // when the queue had no room for its tickets
+	busy map[string]time.Time // when a look did not come to its end
+
+	looking chan struct{} // has room for one look: two at a time would queue the same tickets
+	turn    int           // of looks, so that one that ends early does not always leave the same sales out
 }
+
+// errFull says that the queue has no room for the tickets of a sale.
+var errFull = fmt.Errorf("%w: no room for tickets that no process works on", ErrBusy)
 
 // Run reclaims once a second until ctx ends, and looks five times a second for processes of this machine that have died.
 func (r *reclaimer) Run(ctx context.Context) {
@@ -64,7 +70,7 @@ func (r *reclaimer) inherit(ctx context.Context) {
 			r.died[dead.name] = time.Now()
 		}
 		err := r.look(ctx, dead.name)
-		if delete(r.busy, dead.name); errors.Is(err, ErrBusy) {
+		if delete(r.busy, dead.name); err != nil {
 			r.busy[dead.name] = time.Now()
 		}
 		r.fault(ctx, "inherit", err)
@@ -76,14 +82,19 @@ func (r *reclaimer) inherit(ctx context.Context) {
 }
 
 func (r *reclaimer) tick(ctx context.Context) {
-	if err := r.look(ctx, ""); !errors.Is(err, ErrBusy) {
+	if err := r.look(ctx, ""); !errors.Is(err, errFull) {
 		r.fault(ctx, "reclaim", err)
 	}
 }
 
-// look looks at the journals of all sales that may have one. surely is a process that has surely died, or "". ErrBusy if the queue has
-// no room for the tickets of a sale.
+// look looks at the journals of all sales that may have one. surely is a process that has surely died, or "".
 func (r *reclaimer) look(ctx context.Context, surely string) error {
+	select {
+	case r.looking <- struct{}{}:
+		defer func() { <-r.looking }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 	sales, err := r.withJournals(ctx)
 	if err != nil || len(sales) == 0 {
 		return err
@@ -92,10 +103,10 @@ func (r *reclaimer) look(ctx context.Context, surely string) error {
 	if err != nil {
 		return err
 	}
-	pending := r.queue.pendingEntries()
-	for _, sale := range sales {
-		if gates[sale].Entries > 0 {
-			err = cmp.Or(r.lookAt(ctx, sale, pending[sale], surely), err)
+	r.turn++
+	for i := range sales {
+		if sale := sales[(i+r.turn)%len(sales)]; gates[sale].Entries > 0 {
+			err = cmp.Or(r.lookAt(ctx, sale, surely), err)
 		}
 	}
 	return err
@@ -131,26 +142,24 @@ func (r *reclaimer) withJournals(ctx context.Context) ([]int64, error) {
 	return sales, err
 }
 
-// lookAt queues the tickets of one sale that are this process's to queue. A reserve call is over after gate.ReserveLimit: younger
-// entries are in the hands of the process that wrote them, if it lives.
-func (r *reclaimer) lookAt(ctx context.Context, sale int64, pending map[string]bool, surely string) error {
-	kept, age := r.acks.kept(sale), gate.ReserveLimit
-	if surely != "" {
-		age = 0
-	}
-	entries, now, err := r.gate.Journal(ctx, sale, age, r.qmax)
+// lookAt queues the tickets of one sale that are this process's to queue. A reserve call is over after gate.ReserveLimit: until then
+// an entry of this process may still come into its queue. An entry from the future was written before the clock of Redis went back.
+func (r *reclaimer) lookAt(ctx context.Context, sale int64, surely string) error {
+	pending, kept := r.queue.pendingOf(sale), r.acks.kept(sale)
+	entries, now, err := r.gate.Journal(ctx, sale, r.qmax)
 	if err != nil {
 		return err
 	}
 	var own, left []gate.Entry
 	for _, e := range entries {
-		waits := now.Sub(e.Since)
+		held := now.Sub(e.Since).Abs()
 		switch {
 		case pending[e.ID] || kept[e.ID]:
-		case e.Owner == r.beats.name && waits > gate.ReserveLimit:
-			own = append(own, e)
-		case e.Owner == "" && waits > r.beats.after && r.beats.heirOf(""), e.Owner != "" && e.Owner == surely,
-			e.Owner != "" && r.beats.dead(e.Owner) && r.beats.heirOf(e.Owner):
+		case e.Owner == r.beats.name:
+			if held > gate.ReserveLimit {
+				own = append(own, e)
+			}
+		case surely != "" && e.Owner == surely, r.beats.takes(e.Owner, held):
 			left = append(left, e)
 		}
 	}
@@ -163,7 +172,7 @@ func (r *reclaimer) takeOver(ctx context.Context, sale int64, left []gate.Entry)
 	for len(left) > 0 {
 		free, n := r.queue.free(sale), 0
 		if free <= 0 {
-			return ErrBusy
+			return errFull
 		}
 		for n < len(left) && free > 0 {
 			free -= len(left[n].Tickets)
@@ -190,11 +199,15 @@ func (r *reclaimer) fault(ctx context.Context, doing string, err error) {
 // were settled long ago, and the gate offers too much until this is known. It takes nothing over: settling is safe to repeat.
 func (r *reclaimer) resettle(ctx context.Context, sale int64) error {
 	pending := r.queue.pendingOf(sale)
-	entries, _, err := r.gate.Journal(ctx, sale, 0, r.qmax)
+	entries, _, err := r.gate.Journal(ctx, sale, r.qmax)
 	if err != nil {
 		return err
 	}
-	r.enqueueEntries(ctx, sale, slices.DeleteFunc(entries, func(e gate.Entry) bool { return pending[e.ID] }))
+	entries = slices.DeleteFunc(entries, func(e gate.Entry) bool { return pending[e.ID] })
+	for i := range entries {
+		entries[i].Owners = 1 // to judge an entry by its owners is for the one who has it
+	}
+	r.enqueueEntries(ctx, sale, entries)
 	return nil
 }
 

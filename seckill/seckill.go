@@ -100,7 +100,7 @@ func New(cfg Config, d Deps) (*Engine, error) {
 	direct := newDirect(cfg, d.DB, settler, d.Orders, e.queue, m)
 	e.lanes = newLanes(cfg, gates, e.queue, direct, e.rebuilder, facts, m, e.trace)
 	e.reclaimer = &reclaimer{sales: d.Sales, gate: background, queue: e.queue, settler: settler, acks: acks, qmax: cfg.QMax, metrics: m, trace: e.trace,
-		beats: e.beats, alive: alive, rounds: rounds.New(), looks: rounds.New(), died: map[string]time.Time{}, busy: map[string]time.Time{}}
+		beats: e.beats, alive: alive, rounds: rounds.New(), looks: rounds.New(), looking: make(chan struct{}, 1), died: map[string]time.Time{}, busy: map[string]time.Time{}}
 	e.reconciler = &reconciler{cfg: cfg, sales: d.Sales, gate: background, acks: acks, facts: facts, rebuilder: e.rebuilder,
 		reclaimer: e.reclaimer, metrics: m, rounds: rounds.New(), every: reconcileEvery}
 	e.warmer = &warmer{db: d.DB, openings: e.reconciler.openings, orders: d.Orders, workers: cfg.QueueWorkers, clock: e.clock, metrics: m, rounds: rounds.New()}

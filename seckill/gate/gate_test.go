@@ -125,7 +125,7 @@ func TestReserve(t *testing.T) {
 		t.Errorf("sold out: %s", got)
 	}
 	// A ticket is epoch:entry:nonce. All tickets of a call are in one journal entry.
-	entries, now, err := g.Journal(t.Context(), 1, 0, 99)
+	entries, now, err := g.Journal(t.Context(), 1, 99)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -93,9 +93,8 @@ func (g *Gate) ack(ctx context.Context, sale int64, args []any) error {
 	return ackScript.Run(ctx, g.rdb, []string{GateKey(sale), TicketsKey(sale), JournalKey(sale), TakeoversKey(sale)}, args...).Err()
 }
 
-// Journal reads the n oldest entries that were written at least age ago, with their owners, and returns the time of the read by
-// the clock of Redis. It changes nothing.
-func (g *Gate) Journal(ctx context.Context, sale int64, age time.Duration, n int) (entries []Entry, now time.Time, err error) {
+// Journal reads the n oldest entries, with their owners, and returns the time of the read by the clock of Redis. It changes nothing.
+func (g *Gate) Journal(ctx context.Context, sale int64, n int) (entries []Entry, now time.Time, err error) {
 	var clock *redis.TimeCmd
 	var taken *redis.MapStringStringCmd
 	err = g.call(ctx, callLimit, func(ctx context.Context) error {
@@ -105,13 +104,9 @@ func (g *Gate) Journal(ctx context.Context, sale int64, age time.Duration, n int
 		return err
 	})
 	for start, more := "-", err == nil; more; {
-		end := strconv.FormatInt(clock.Val().Add(-age).UnixMilli(), 10)
-		if age == 0 {
-			end = "+"
-		}
 		var page []redis.XMessage
 		page, err = guarded(ctx, g, callLimit, func(ctx context.Context) ([]redis.XMessage, error) {
-			return g.rdb.XRangeN(ctx, JournalKey(sale), start, end, int64(min(readOnce, n-len(entries)))).Result()
+			return g.rdb.XRangeN(ctx, JournalKey(sale), start, "+", int64(min(readOnce, n-len(entries)))).Result()
 		})
 		for _, m := range page {
 			entries = append(entries, entryOf(m, taken.Val()[m.ID]))

@@ -243,7 +243,7 @@ func TestALongJournalIsReadInPages(t *testing.T) {
 		t.Fatal(err)
 	}
 	for n, want := range map[int]int{1: 1, readOnce: readOnce, readOnce + 1: readOnce + 1, 2 * readOnce: 2 * readOnce, 2 * entries: entries} {
-		journal, _, err := g.Journal(t.Context(), 1, 0, n)
+		journal, _, err := g.Journal(t.Context(), 1, n)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -258,7 +258,7 @@ func TestALongJournalIsReadInPages(t *testing.T) {
 		}
 	}
 	const many = 2*takeoverOnce + 7
-	journal, _, err := g.Journal(t.Context(), 1, 0, many)
+	journal, _, err := g.Journal(t.Context(), 1, many)
 	if err != nil || len(journal) != many {
 		t.Fatalf("%d entries, %v", len(journal), err)
 	}
@@ -273,25 +273,6 @@ func TestALongJournalIsReadInPages(t *testing.T) {
 	}
 }
 
-// Entries are read that were written at least so long ago, by the clock of Redis.
-func TestJournalOfAnAge(t *testing.T) {
-	t.Parallel()
-	g := newGate(t, open(9), 99)
-	now := g.rdb.Time(t.Context()).Val()
-	old := addEntry(t, g.rdb, strconv.FormatInt(now.Add(-time.Minute).UnixMilli(), 10)+"-7", "there")
-	young := addEntry(t, g.rdb, "", "here")
-	for age, want := range map[time.Duration][]string{0: {old, young}, 30 * time.Second: {old}, time.Minute: {old}, time.Hour: nil} {
-		journal, _, err := g.Journal(t.Context(), 1, age, 99)
-		var ids []string
-		for _, e := range journal {
-			ids = append(ids, e.ID)
-		}
-		if diff := cmp.Diff(want, ids); diff != "" || err != nil {
-			t.Errorf("at least %v old: %v (-want +got):\n%s", age, err, diff)
-		}
-	}
-}
-
 // A process takes an entry over only from the owner that it has read, and owner and count change together.
 func TestTakeOver(t *testing.T) {
 	t.Parallel()
@@ -302,7 +283,7 @@ func TestTakeOver(t *testing.T) {
 	broken := addEntry(t, g.rdb, "", "here")
 	g.rdb.HSet(t.Context(), TakeoversKey(1), broken, "x")
 	gone := addEntry(t, g.rdb, "", "here")
-	read, _, err := g.Journal(t.Context(), 1, 0, 99)
+	read, _, err := g.Journal(t.Context(), 1, 99)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -336,7 +317,7 @@ func TestTakeOver(t *testing.T) {
 	take(there, read, all)
 	take(there, read, all) // the reply was lost: nothing changes
 	take(late, read, map[string]int{})
-	now, after, err := g.Journal(t.Context(), 1, 0, 99)
+	now, after, err := g.Journal(t.Context(), 1, 99)
 	if err != nil || len(now) != 4 {
 		t.Fatal(now, err)
 	}
@@ -361,7 +342,7 @@ func TestOneOfManyTakesAnEntryOver(t *testing.T) {
 	for range entries {
 		addEntry(t, g.rdb, "", "dead")
 	}
-	read, _, err := g.Journal(t.Context(), 1, 0, 99)
+	read, _, err := g.Journal(t.Context(), 1, 99)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -385,7 +366,7 @@ func TestOneOfManyTakesAnEntryOver(t *testing.T) {
 		}
 		owner[e.ID] = e.Owner
 	}
-	now, _, err := g.Journal(t.Context(), 1, 0, 99)
+	now, _, err := g.Journal(t.Context(), 1, 99)
 	if err != nil || len(owner) != entries {
 		t.Errorf("%d of %d entries have a new owner, %v", len(owner), entries, err)
 	}
@@ -442,7 +423,7 @@ func addEntry(t testing.TB, to redis.Cmdable, id, owner string) string {
 // takeOverAll lets a process take over all entries in the journal of sale 1, as another one has read it.
 func takeOverAll(t testing.TB, by, reader *Gate) []Entry {
 	t.Helper()
-	entries, _, err := reader.Journal(t.Context(), 1, 0, 1<<20)
+	entries, _, err := reader.Journal(t.Context(), 1, 1<<20)
 	if err != nil {
 		t.Fatal(err)
 	}

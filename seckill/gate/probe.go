@@ -75,7 +75,7 @@ func Probe(ctx context.Context, rdb redis.UniversalClient) (err error) {
 			}
 			return err
 		},
-		func() (err error) { entries, _, err = g.Journal(ctx, sale, 0, 10); return err },
+		func() (err error) { entries, _, err = g.Journal(ctx, sale, 10); return err },
 		func() error { _, err := other.TakeOver(ctx, sale, entries); return err },
 		func() error { _, err := g.TicketsOf(ctx, sale, "1-1"); return err },
 		func() error { _, _, err := CountJournal(ctx, rdb, sale); return err },
