@@ -69,6 +69,7 @@ func (env *Environment) checkFinalState(c *Crowd) (sale saleState) {
 	}) {
 		env.Report("I6: after %v the journal is not empty, the gate is wrong, or a refund is due: %s", sandboxtest.Hang, why)
 	}
+	env.checkKeys(ctx)
 	c.requestResults()
 	var printed bytes.Buffer
 	if clean, err := audit.Run(ctx, env.pool, env.rdb, &printed); err != nil {
@@ -86,6 +87,25 @@ func (env *Environment) checkFinalState(c *Crowd) (sale saleState) {
 	env.checkTickets(c, sale)
 	env.checkOrders(c, sale)
 	return sale
+}
+
+// checkKeys checks that nothing of the sale stays in Redis for good.
+func (env *Environment) checkKeys(ctx context.Context) {
+	for _, name := range []string{"gate", "tickets", "journal2", "takeovers"} {
+		if left, err := env.rdb.PTTL(ctx, env.key(name)).Result(); err != nil || left == -1 { // -2: there is no such key
+			env.Report("I10: %s never expires: %v", name, err)
+		}
+	}
+	if g, err := env.readGate(ctx); err == nil {
+		env.checkTakeovers(g)
+	}
+}
+
+// checkTakeovers checks that no takeover is kept for longer than its entry. A former version knows of none.
+func (env *Environment) checkTakeovers(g gateState) {
+	if len(g.strays) > 0 && !env.sc.setup.former {
+		env.Report("I10: %d takeovers are kept of entries that have left the journal", len(g.strays))
+	}
 }
 
 func (env *Environment) readSale(ctx context.Context) (sale saleState, err error) {

@@ -21,8 +21,16 @@ func (env *Environment) key(name string) string { return fmt.Sprintf("ms:{%d}:%s
 type gateState struct {
 	epoch, ops string
 	stock      int
-	tickets    []string  // of the journal, in the form of ticket_outcomes
-	oldest     time.Time // the grant of the first
+	tickets    []string         // of the journal, in the form of ticket_outcomes
+	oldest     time.Time        // the grant of the first
+	owners     map[string]owner // of the entries of the journal
+	strays     []string         // takeovers of entries that have left the journal
+}
+
+// owner is the process that works on an entry of the journal, as the shop reads it: by the last takeover, if there was one.
+type owner struct {
+	process string // "" for none
+	n       int    // how many owners the entry has had, 1 without a takeover
 }
 
 // readGate reads both in one transaction. It returns an error if there is no gate.
@@ -31,11 +39,12 @@ func (env *Environment) readGate(ctx context.Context) (r gateState, err error) {
 		return r, nil
 	}
 	var gate *redis.SliceCmd
-	var journal, former *redis.XMessageSliceCmd
+	var journal *redis.XMessageSliceCmd
+	var taken *redis.MapStringStringCmd
 	if _, err = env.rdb.TxPipelined(ctx, func(p redis.Pipeliner) error {
 		gate = p.HMGet(ctx, env.key("gate"), "epoch", "ops", "stock")
 		journal = p.XRange(ctx, env.key("journal2"), "-", "+")
-		former = p.XRange(ctx, env.key("journal"), "-", "+") // of a former version: an entry for each ticket
+		taken = p.HGetAll(ctx, env.key("takeovers"))
 		return nil
 	}); err != nil {
 		return r, err
@@ -47,7 +56,10 @@ func (env *Environment) readGate(ctx context.Context) (r gateState, err error) {
 	if r.stock, err = strconv.Atoi(text); err != nil {
 		return r, fmt.Errorf("no gate: %v", v)
 	}
+	r.owners = map[string]owner{}
 	for i, m := range journal.Val() {
+		wrote, _ := m.Values["owner"].(string)
+		r.owners[m.ID] = owner{wrote, 1}
 		epoch, _ := m.Values["epoch"].(string)
 		tickets, _ := m.Values["tickets"].(string)
 		for n, word := range strings.Fields(tickets) {
@@ -59,12 +71,14 @@ func (env *Environment) readGate(ctx context.Context) (r gateState, err error) {
 			r.oldest = grantedAt(epoch + ":" + m.ID + ":")
 		}
 	}
-	for i, m := range former.Val() {
-		epoch, _ := m.Values["epoch"].(string)
-		nonce, _ := m.Values["nonce"].(string)
-		r.tickets = append(r.tickets, epoch+":"+m.ID+":"+nonce)
-		if at := grantedAt(epoch + ":" + m.ID + ":"); i == 0 && (r.oldest.IsZero() || at.Before(r.oldest)) {
-			r.oldest = at
+	for entry, text := range taken.Val() {
+		count, rest, _ := strings.Cut(text, " ")
+		_, process, _ := strings.Cut(rest, " ")
+		n, _ := strconv.Atoi(count)
+		if _, there := r.owners[entry]; there {
+			r.owners[entry] = owner{process, n}
+		} else {
+			r.strays = append(r.strays, entry)
 		}
 	}
 	return r, nil
@@ -118,7 +132,7 @@ type recovery struct{ gate, tickets time.Duration }
 
 const (
 	gateBound    = time.Second      // I6
-	ticketsBound = 15 * time.Second // for a ticket whose process has died: each second, reclaim claims entries idle for 5 s
+	ticketsBound = 15 * time.Second // for a ticket whose process has died: its beat is quiet for 5 s, and others look each second
 	finalBound   = 60 * time.Second // for the last result of all buyers (I4)
 )
 
@@ -146,8 +160,8 @@ func (env *Environment) measureRecovery() (r recovery) {
 		time.Sleep(10 * time.Millisecond)
 	}
 	bound := gateBound
-	if env.sc.poison || env.sc.setup.former || env.sc.exhibition {
-		// A poison message counts as a ticket until a process claims it, and the gate does not count a former version's tickets.
+	if env.sc.poison || env.sc.exhibition {
+		// A poison message counts as a ticket until a process takes it over.
 		bound = ticketsBound
 	}
 	if r.gate < 0 {

@@ -42,6 +42,7 @@ type setup struct {
 	cluster              bool          // Redis is a Cluster: see redisGroup. Sessions have a Redis of their own
 	sentinel             bool          // Redis is a master and a replica, which sentinels promote: see redisGroup. Likewise
 	draft                bool          // the sale is a draft until it is published
+	machines             bool          // no process can prove the death of another, as if each ran on a machine of its own
 	startsIn             time.Duration // see openSale
 	payWithin            time.Duration // 0 for the default of the shop
 	clockAhead           bool          // the first shop's clock is five minutes ahead

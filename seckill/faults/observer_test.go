@@ -137,6 +137,7 @@ func (o *observer) checkInvariants() {
 		o.env.Report("I4: deadlock: Postgres counts %d", deadlocks)
 	}
 	if g, err := o.env.readGate(ctx); err == nil {
+		o.env.checkTakeovers(g)
 		if g.stock < 0 {
 			o.env.Report("I6: the gate's stock is %d", g.stock)
 		}

@@ -4,6 +4,7 @@ package faults
 
 import (
 	"context"
+	"maps"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/redis/go-redis/v9"
@@ -14,11 +15,12 @@ import (
 // journalScenarios returns the scenario with journal entries that cannot be settled.
 func journalScenarios() []scenario {
 	return []scenario{
-		{name: "poison messages in the journal", poison: true, crowd: defaultPlan,
+		{name: "poison messages in the journal", detail: "of nobody, of a process that never was, and of one that lives", poison: true, crowd: defaultPlan,
 			run: func(env *Environment, c *Crowd) {
-				for n := range 5 {
+				living := env.living()
+				for n, owner := range []string{"", "none", living[0], "", living[1]} {
 					c.WaitSold(20 * (n + 1))
-					env.Inject("poison messages", env.addPoison)
+					env.Inject("poison messages", func() { env.addPoison(owner) })
 				}
 			},
 			after: func(env *Environment, c *Crowd) {
@@ -45,9 +47,24 @@ var poison = []map[string]any{
 	{"epoch": "1", "n": "1", "tickets": "99999999999999999999 7c6f1d9e-0f0a-4a52-9f1e-2b8a3a1f0c11"},
 }
 
-// addPoison adds the entries to the journal of the sale, and their tickets to the gate's count.
-func (env *Environment) addPoison() {
+// living returns the processes that live, as they name themselves in the journal.
+func (env *Environment) living() (names []string) {
+	if !sandboxtest.Poll(func() bool {
+		names = env.rdb.HKeys(context.Background(), "ms:beats").Val()
+		return len(names) >= len(env.Shops)
+	}) {
+		env.T.Fatalf("only these processes beat: %q", names)
+	}
+	return names
+}
+
+// addPoison adds the entries to the journal of the sale, as those of an owner unless it is "", and their tickets to the gate's count.
+func (env *Environment) addPoison(owner string) {
 	for _, entry := range poison {
+		if owner != "" {
+			entry = maps.Clone(entry)
+			entry["owner"] = owner
+		}
 		if _, err := env.rdb.TxPipelined(context.Background(), func(p redis.Pipeliner) error {
 			p.XAdd(context.Background(), &redis.XAddArgs{Stream: env.key("journal2"), Values: entry})
 			if n, _ := entry["n"].(string); n != "" {

@@ -4,7 +4,9 @@ package faults
 
 import (
 	"context"
+	"fmt"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -48,9 +50,12 @@ func processScenarios() []scenario {
 			}},
 		{name: "killed twenty times", detail: "the only process; its tickets settle within 1 s after its restart", long: true,
 			setup: setup{shops: 1}, crowd: killsPlan,
-			run: func(env *Environment, c *Crowd) { env.killOften(c) }},
+			run: func(env *Environment, c *Crowd) { env.killOften(c, 20, settledBound) }},
 		{name: "one of two killed twenty times", detail: "its tickets settle within 1 s after its death", long: true, crowd: killsPlan,
-			run: func(env *Environment, c *Crowd) { env.killOften(c) }},
+			run: func(env *Environment, c *Crowd) { env.killOften(c, 20, settledBound) }},
+		{name: "one of three machines killed six times", detail: "only its silence tells; its tickets settle within 7 s after its death",
+			long: true, setup: setup{shops: 3, machines: true}, run: killMachines,
+			crowd: plan{buyers: 800, units: 900, span: 80 * time.Second, twice: 20, cached: true, limit: 120 * time.Second}},
 		{name: "a clock five minutes ahead", detail: "in one process of two", long: true,
 			setup: setup{clockAhead: true, env: []string{"MIAOSHA_PAY_WITHIN=4m"}}, crowd: defaultPlan},
 	}
@@ -60,13 +65,13 @@ func processScenarios() []scenario {
 var killsPlan = plan{buyers: 600, units: 700, span: 50 * time.Second, twice: 20, cached: true, limit: 90 * time.Second}
 
 const (
-	kills        = 20
-	settledBound = time.Second // for the tickets of a dead process, if another runs on its machine
+	settledBound = time.Second     // for the tickets of a dead process, if another runs on its machine
+	machineBound = 7 * time.Second // if not: its beat is quiet for 5 s, and others beat and look each second
 )
 
 // killOften kills the first shop again and again while tickets are queued, and restarts it. It checks how long the tickets wait
 // for their results from the moment on in which another process may know of the death.
-func (env *Environment) killOften(c *Crowd) {
+func (env *Environment) killOften(c *Crowd, kills int, bound time.Duration) {
 	late, err := env.newBuyers(kills, env.Sale)
 	if err != nil {
 		env.T.Error(err)
@@ -74,7 +79,7 @@ func (env *Environment) killOften(c *Crowd) {
 	}
 	c.WaitSold(10)
 	var took []time.Duration
-	env.Inject("killed twenty times", func() {
+	env.Inject("killed again and again", func() {
 		for len(took) < kills {
 			b, queued := late[len(took)], false
 			env.lockSale(func() { // so that the ticket of this buyer is queued, and others
@@ -105,9 +110,63 @@ func (env *Environment) killOften(c *Crowd) {
 	})
 	slices.Sort(took)
 	env.T.Logf("tickets of a dead process waited: p50 %v, max %v", quantile(took, 0.5), took[len(took)-1])
-	if longest := took[len(took)-1]; longest > settledBound {
+	if longest := took[len(took)-1]; longest > bound {
 		env.Late("I4: the tickets of a dead process wait for %v", formatBound(longest))
 	}
+}
+
+// killMachines is killOften for processes of which no other one can prove the death. One time more, the sale stays locked until the
+// entries of the dead process have a new owner: then one of the living has taken over all of them, once.
+func killMachines(env *Environment, c *Crowd) {
+	env.killOften(c, 6, machineBound)
+	env.Inject("killed, and the sale locked", func() {
+		env.lockSale(func() {
+			dead := env.Shops[0].process()
+			of := func() (entries []string) {
+				g, err := env.readGate(context.Background())
+				if err != nil {
+					return nil
+				}
+				for entry, owner := range g.owners {
+					if strings.Contains(owner.process, dead) {
+						entries = append(entries, entry)
+					}
+				}
+				return entries
+			}
+			var left []string
+			if !sandboxtest.Poll(func() bool { left = of(); return len(left) > 0 || c.isOver() }) || len(left) == 0 {
+				env.TooLittle("the process had no entry in the journal")
+			}
+			env.Shops[0].Kill()
+			left = append(left, of()...)
+			if !env.within(machineBound, "I4: the entries of a dead process had a new owner", func() bool { return len(of()) == 0 }) {
+				env.Report("I4: the entries of a dead process have no other owner after %v", sandboxtest.Hang)
+			}
+			g, err := env.readGate(context.Background())
+			if err != nil {
+				env.T.Error(err)
+			}
+			heirs := map[string]bool{}
+			for _, entry := range left {
+				heir := g.owners[entry]
+				if heirs[heir.process] = true; heir.n != 2 {
+					env.Report("I4: an entry of a dead process has had %d owners, want 2", heir.n)
+				}
+			}
+			if len(heirs) > 1 {
+				env.Report("I4: a dead process has %d heirs", len(heirs))
+			}
+		})
+		env.restart(0)
+	})
+}
+
+// process is in the name of the shop's process in the journal, and in the name of no other one.
+func (s *Shop) process() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return fmt.Sprintf("-%d-", s.p.cmd.Process.Pid)
 }
 
 // termThenKill sends SIGTERM to a shop and kills it some time after that. It reports whether the shop had exited by then.

@@ -6,7 +6,9 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
@@ -54,7 +56,15 @@ func newShop(env *Environment, n int) (s *Shop, err error) {
 		}
 		*at = fmt.Sprintf("127.0.0.1:%d", port)
 	}
-	return s, nil
+	return s, os.MkdirAll(s.machine(), 0o755)
+}
+
+// machine returns the folder in which the processes of a machine show that they live.
+func (s *Shop) machine() string {
+	if s.env.sc.setup.machines {
+		return filepath.Join(s.env.dir, fmt.Sprint("machine-", s.n))
+	}
+	return s.env.dir
 }
 
 // URL returns where the crowd reaches the shop: itself or, for all shops, the nginx in front of them.
@@ -67,6 +77,7 @@ func (s *Shop) URL() string {
 
 func (s *Shop) variables(points string) []string {
 	return append([]string{
+		"TMPDIR=" + s.machine(),
 		"DATABASE_URL=" + s.env.postgresURL(s.ToPostgres.Addr()),
 		"REDIS_URL=" + s.redisURL(),
 		"MIAOSHA_ADDR=" + s.addr, "MIAOSHA_OPS_ADDR=" + s.ops, "HOME=" + s.env.dir,
