@@ -4,8 +4,12 @@ package faults
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/redis/go-redis/v9"
 
 	"miaosha/seckill/sandbox/sandboxtest"
 )
@@ -14,11 +18,11 @@ import (
 // deploy/README.md describes it.
 func formerScenarios() []scenario {
 	return []scenario{
-		{name: "a former version beside this one", detail: "this one joins in the sale and upgrades the schema; the former is killed, and cannot start again",
+		{name: "a former version beside this one", detail: "this one joins in the sale and is killed, then the former; each settles what the other has left",
 			long: true, realRedis: true, program: "xz", setup: setup{former: true},
-			crowd: plan{buyers: 300, units: 400, span: 12 * time.Second, twice: 30, pays: 40, cancels: 5,
+			crowd: plan{buyers: 400, units: 500, span: 24 * time.Second, twice: 30, pays: 40, cancels: 5,
 				payAfter: 300 * time.Millisecond, cached: true, limit: 60 * time.Second},
-			run: replaceFormer},
+			run: replaceFormer, after: refuseOldJournal},
 	}
 }
 
@@ -30,32 +34,73 @@ func replaceFormer(env *Environment, c *Crowd) {
 			env.T.Fatalf("start this version beside the former: %v", err)
 		}
 	})
-	c.WaitSold(160)
-	for _, key := range []string{"journal", "journal2"} {
-		if n, err := env.rdb.XInfoStream(context.Background(), env.key(key)).Result(); err != nil || n.LastGeneratedID == "0-0" {
-			env.T.Errorf("no ticket was granted in %s: %v", key, err)
+	c.WaitSold(100)
+	env.killWithTickets(c, "this version", ours, func(o owner) bool { return strings.Contains(o.process, ours.process()) })
+	env.restart(1)
+	c.WaitSold(200)
+	env.killWithTickets(c, "the former version", former, func(o owner) bool { return o.process == "" })
+	env.restart(0)
+}
+
+// killWithTickets kills a shop that has entries in the journal. The other one has to settle them.
+func (env *Environment) killWithTickets(c *Crowd, what string, s *Shop, isOf func(owner) bool) {
+	left := func() (entries []string) {
+		g, err := env.readGate(context.Background())
+		if err != nil {
+			return nil
 		}
-	}
-	left := int64(0)
-	env.Inject("the former killed", func() {
-		env.lockSale(func() { // so that some of its tickets are queued
-			for left == 0 && c.running() {
-				left = env.rdb.XLen(context.Background(), env.key("journal")).Val()
-				time.Sleep(time.Millisecond)
+		for entry, owner := range g.owners {
+			if isOf(owner) {
+				entries = append(entries, entry)
 			}
-			former.Kill()
+		}
+		return entries
+	}
+	var tickets []string
+	env.Inject(what+" killed", func() {
+		env.lockSale(func() { // so that some of its tickets are queued
+			sandboxtest.Poll(func() bool { tickets = left(); return len(tickets) > 0 || c.isOver() })
+			s.Kill()
 		})
+		if len(tickets) == 0 {
+			env.TooLittle("%s had no ticket in the journal when it was killed", what)
+		}
+		killed := time.Now()
+		if !env.within(8*time.Second, "I4: the tickets of "+what+" were settled", func() bool {
+			g, err := env.readGate(context.Background())
+			return err == nil && !slices.ContainsFunc(tickets, func(entry string) bool { _, waits := g.owners[entry]; return waits })
+		}) {
+			env.Report("I4: tickets of %s are in the journal %v after its end", what, sandboxtest.Hang)
+		}
+		env.T.Logf("%s left %d entries, which were settled after %v", what, len(tickets), time.Since(killed).Round(time.Millisecond))
 	})
-	if !env.within(8*time.Second, "I4: the journal of the former version was empty", func() bool {
-		n, err := env.rdb.XLen(context.Background(), env.key("journal")).Result()
-		return err == nil && n == 0
-	}) {
-		env.Report("I4: tickets of the former version are in its journal %v after its end", sandboxtest.Hang)
+}
+
+// refuseOldJournal starts this version on a ticket in the journal of two versions ago, which it does not read. The former version
+// settles it, and then this one starts.
+func refuseOldJournal(env *Environment, c *Crowd) {
+	former, ours := env.Shops[0], env.Shops[1]
+	for _, s := range env.Shops {
+		s.Term()
 	}
-	if env.T.Logf("the former version left %d tickets", left); left == 0 {
-		env.TooLittle("the former version had no ticket in its journal when it was killed")
+	ctx, cancel := context.WithTimeout(context.Background(), 2*sandboxtest.Hang)
+	defer cancel()
+	old := env.key("journal")
+	if err := env.rdb.XAdd(ctx, &redis.XAddArgs{Stream: old, Values: []any{
+		"epoch", "1", "user", c.buyers[0].ID, "nonce", "7c6f1d9e-0f0a-4a52-9f1e-2b8a3a1f0c11"}}).Err(); err != nil {
+		env.T.Error(err)
 	}
-	if err := former.Start(""); err == nil || !strings.Contains(err.Error(), "use a newer miaosha") {
-		env.T.Errorf("the former version starts on the newer schema: %v", err)
+	if err := ours.Start(""); err == nil || !strings.Contains(err.Error(), "have tickets in the journal of a release") {
+		env.Report("I4: this version starts on the journal of two versions ago: %v", err)
 	}
+	env.restart(0)
+	if !sandboxtest.Poll(func() bool { n, err := env.rdb.XLen(ctx, old).Result(); return err == nil && n == 0 }) {
+		env.Report("I4: the former version does not settle the journal of the one before it")
+	}
+	rows, _ := env.pool.Query(ctx, `select count(*) from ticket_outcomes where ticket like '1:%' and user_id = $1`, c.buyers[0].ID)
+	if n, err := pgx.CollectExactlyOneRow(rows, pgx.RowTo[int]); err != nil || n != 1 {
+		env.Report("I4: a ticket of two versions ago has %d results: %v", n, err)
+	}
+	former.Term()
+	env.restart(1)
 }
