@@ -5,6 +5,7 @@ package faults
 import (
 	"bytes"
 	"context"
+	"slices"
 	"strings"
 	"time"
 
@@ -105,6 +106,19 @@ func (env *Environment) checkKeys(ctx context.Context) {
 func (env *Environment) checkTakeovers(g gateState) {
 	if len(g.strays) > 0 && !env.sc.setup.former {
 		env.Report("I10: %d takeovers are kept of entries that have left the journal", len(g.strays))
+	}
+}
+
+// checkOwners checks that nothing was taken over from a process that lives: no process has died so far. What has no owner is of
+// nobody, so it may be taken over.
+func (env *Environment) checkOwners(g gateState) {
+	if env.sc.poison || env.sc.setup.former || slices.ContainsFunc(env.Shops, (*Shop).hasDied) {
+		return
+	}
+	for entry, owner := range g.owners {
+		if owner.n != 1 {
+			env.Report("I4: an entry of a living process was taken over: %s has had %d owners", entry, owner.n)
+		}
 	}
 }
 

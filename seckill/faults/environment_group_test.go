@@ -23,6 +23,7 @@ import (
 // a master and a replica that three sentinels watch.
 type redisGroup struct {
 	url       string // for the shops
+	ahead     bool   // see setup
 	nodes     []*Redis
 	sentinels []*process
 	watchers  []*redis.SentinelClient // one of each sentinel
@@ -33,7 +34,7 @@ type redisGroup struct {
 
 // openGroup starts the group of the scenario, and opens a client of it.
 func (env *Environment) openGroup(fsync string) (err error) {
-	env.group = &redisGroup{clients: map[*Redis]*redis.Client{}}
+	env.group = &redisGroup{ahead: env.sc.setup.ahead, clients: map[*Redis]*redis.Client{}}
 	ctx, cancel := context.WithTimeout(context.Background(), 3*sandboxtest.Hang)
 	defer cancel()
 	if env.sc.setup.cluster {
@@ -48,7 +49,7 @@ func (env *Environment) openGroup(fsync string) (err error) {
 func (g *redisGroup) start(dir, fsync string, n int, more func(i int) (string, error)) error {
 	var starts errgroup.Group
 	for i := range n {
-		r := &Redis{fsync: fsync, dir: filepath.Join(dir, strconv.Itoa(i))}
+		r := &Redis{fsync: fsync, dir: filepath.Join(dir, strconv.Itoa(i)), ahead: g.ahead && i == 1}
 		text, err := more(i)
 		if err != nil {
 			return err

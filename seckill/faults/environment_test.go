@@ -41,6 +41,8 @@ type setup struct {
 	separateSessions     bool          // sessions have a Redis of their own, so FLUSHALL logs no user out
 	cluster              bool          // Redis is a Cluster: see redisGroup. Sessions have a Redis of their own
 	sentinel             bool          // Redis is a master and a replica, which sentinels promote: see redisGroup. Likewise
+	ahead                bool          // the clock of the replica is redisAhead ahead
+	oneProcessor         bool          // the last shop runs on one processor
 	draft                bool          // the sale is a draft until it is published
 	machines             bool          // no process can prove the death of another, as if each ran on a machine of its own
 	startsIn             time.Duration // see openSale

@@ -164,6 +164,9 @@ func (h *history) grant(ticket string, user int64) {
 	}
 	h.counted[user], h.numbers[ticket] = n, n
 	at, to := grantedAt(ticket), h.end
+	if h.env.sc.setup.ahead { // perhaps by the clock that is ahead
+		at = at.Add(-redisAhead)
+	}
 	if first := h.firsts[ticket]; !first.IsZero() {
 		to = first
 	}

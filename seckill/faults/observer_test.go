@@ -74,6 +74,7 @@ func (o *observer) sample() {
 	short, done := context.WithTimeout(ctx, sampleEvery)
 	if g, err := o.env.readGate(short); err == nil {
 		o.journal = len(g.tickets)
+		o.env.checkOwners(g)
 	}
 	done()
 	s.stock, s.pending, s.orders = sale.Stock, sale.Pending, sale.Orders

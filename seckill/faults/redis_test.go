@@ -24,6 +24,7 @@ const redisPassword = "private"
 type Redis struct {
 	fsync string // always, everysec or no
 	more  string // of the configuration
+	ahead bool   // its clock is redisAhead ahead
 	dir   string
 	port  int
 	addr  string
@@ -64,6 +65,13 @@ func (r *Redis) Start() (err error) {
 	cmd, err := shared.tools.Redis(r.dir, r.port, redisPassword, r.fsync, r.more)
 	if err != nil {
 		return err
+	}
+	if r.ahead {
+		clock, err := clockOfRedis()
+		if err != nil {
+			return err
+		}
+		cmd.Env = append(cmd.Environ(), "LD_PRELOAD="+clock)
 	}
 	r.log = &sandboxtest.SyncBuffer{}
 	cmd.Stdout, cmd.Stderr = r.log, r.log

@@ -169,6 +169,10 @@ func (env *Environment) moveSale() {
 // whatever Redis lost.
 func checkNoTicketLost(env *Environment, c *Crowd) {
 	checkSoldMeanwhile(env, c)
+	env.checkTicketsKept(c)
+}
+
+func (env *Environment) checkTicketsKept(c *Crowd) {
 	ctx, cancel := context.WithTimeout(context.Background(), sandboxtest.Hang)
 	defer cancel()
 	sale, err := env.readSale(ctx)

@@ -17,7 +17,7 @@ import (
 func scenarios() []scenario {
 	return slices.Concat(withoutFault(), cancelScenarios(), activityScenarios(), adminScenarios(), closeScenarios(), paymentScenarios(), journalScenarios(), failpointScenarios(),
 		processScenarios(), redisOutageScenarios(), redisDataLossScenarios(), redisNetworkScenarios(), redisFullScenarios(),
-		redisLostReplyScenarios(), redisClusterScenarios(), redisSentinelScenarios(), sessionScenarios(), postgresScenarios(),
+		redisLostReplyScenarios(), redisClusterScenarios(), redisSentinelScenarios(), rushScenarios(), sessionScenarios(), postgresScenarios(),
 		standbyScenarios(), pgBouncerScenarios(), postgresFullScenarios(), constraintScenarios(), postgresSnapshotScenarios(), suspendedScenarios(),
 		openFilesScenarios(), nginxScenarios(), everywhereScenarios(), formerScenarios(), attackerScenarios())
 }

@@ -76,8 +76,12 @@ func (s *Shop) URL() string {
 }
 
 func (s *Shop) variables(points string) []string {
+	processors := "" // as many as there are
+	if s.env.sc.setup.oneProcessor && s.n == s.env.sc.setup.shops-1 {
+		processors = "1"
+	}
 	return append([]string{
-		"TMPDIR=" + s.machine(),
+		"TMPDIR=" + s.machine(), "GOMAXPROCS=" + processors,
 		"DATABASE_URL=" + s.env.postgresURL(s.ToPostgres.Addr()),
 		"REDIS_URL=" + s.redisURL(),
 		"MIAOSHA_ADDR=" + s.addr, "MIAOSHA_OPS_ADDR=" + s.ops, "HOME=" + s.env.dir,
@@ -213,6 +217,13 @@ func (s *Shop) currentRun() (name string, open bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return fmt.Sprintf("%d/%d", s.n, s.runs), s.open
+}
+
+// hasDied reports whether a process of the shop has ended, or is ending, since the environment was opened.
+func (s *Shop) hasDied() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.runs > 1 || s.stopped != nil || s.p != nil && s.p.Ended()
 }
 
 func (s *Shop) isOpen() bool {
