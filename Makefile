@@ -124,7 +124,7 @@ embedded: ## the tests of scripts and of the sandbox, on the Redis inside the pr
 latency: ## waiting times beside their baselines, alone on the machine
 	$(GO) test -tags latency -count 1 -p 1 -parallel 1 -v -run '^TestLatency' $$(git grep -lE '^//go:build .*latency' -- '*_test.go' | xargs -n 1 dirname | sort -u | sed 's,^,./,')
 
-faults: ## break every process and connection, and prove that the suite would notice (twenty minutes; writes seckill/faults/RESULTS.md)
+faults: ## break every process and connection, and prove that the suite would notice (forty minutes; writes seckill/faults/RESULTS.md)
 	$(GO) test -tags faults -timeout 90m -v ./seckill/failpoint ./seckill/faults
 
 promises: ## break each promise of SECURITY.md, and prove that the test which it names fails (an hour)
