@@ -22,6 +22,7 @@ type scenario struct {
 	losesData       bool   // Redis loses data: a ticket may be lost, and then a second request is safe
 	gateless        bool   // there is no gate to check
 	poison          bool   // there are tickets that cannot be settled
+	silent          bool   // a process stands still for so long that the others take it for dead
 	exclusive       bool   // checks latencies, so no other scenario runs at the same time
 	exhibition      bool   // a crowd that keeps the machine busy: no bound on times
 	checksResources bool   // checks goroutines and memory 10 s after the end

@@ -4,7 +4,6 @@ package faults
 
 import (
 	"context"
-	"slices"
 	"strings"
 	"time"
 
@@ -35,7 +34,7 @@ func replaceFormer(env *Environment, c *Crowd) {
 		}
 	})
 	c.WaitSold(100)
-	env.killWithTickets(c, "this version", ours, func(o owner) bool { return strings.Contains(o.process, ours.process()) })
+	env.killWithTickets(c, "this version", ours, ours.owns())
 	env.restart(1)
 	c.WaitSold(200)
 	env.killWithTickets(c, "the former version", former, func(o owner) bool { return o.process == "" })
@@ -43,36 +42,14 @@ func replaceFormer(env *Environment, c *Crowd) {
 }
 
 // killWithTickets kills a shop that has entries in the journal. The other one has to settle them.
-func (env *Environment) killWithTickets(c *Crowd, what string, s *Shop, isOf func(owner) bool) {
-	left := func() (entries []string) {
-		g, err := env.readGate(context.Background())
-		if err != nil {
-			return nil
-		}
-		for entry, owner := range g.owners {
-			if isOf(owner) {
-				entries = append(entries, entry)
-			}
-		}
-		return entries
-	}
-	var tickets []string
+func (env *Environment) killWithTickets(c *Crowd, what string, s *Shop, of func(owner) bool) {
 	env.Inject(what+" killed", func() {
+		var left []string
 		env.lockSale(func() { // so that some of its tickets are queued
-			sandboxtest.Poll(func() bool { tickets = left(); return len(tickets) > 0 || c.isOver() })
+			left = env.waitEntries(c, of)
 			s.Kill()
 		})
-		if len(tickets) == 0 {
-			env.TooLittle("%s had no ticket in the journal when it was killed", what)
-		}
-		killed := time.Now()
-		if !env.within(8*time.Second, "I4: the tickets of "+what+" were settled", func() bool {
-			g, err := env.readGate(context.Background())
-			return err == nil && !slices.ContainsFunc(tickets, func(entry string) bool { _, waits := g.owners[entry]; return waits })
-		}) {
-			env.Report("I4: tickets of %s are in the journal %v after its end", what, sandboxtest.Hang)
-		}
-		env.T.Logf("%s left %d entries, which were settled after %v", what, len(tickets), time.Since(killed).Round(time.Millisecond))
+		env.checkSettled(what, left, machineBound)
 	})
 }
 
