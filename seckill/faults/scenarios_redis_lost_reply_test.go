@@ -185,7 +185,7 @@ func loseReplies(env *Environment, c *Crowd) {
 	defer cancel()
 	for i, b := range other.buyers {
 		shop := i % len(env.Shops)
-		env.Shops[shop].ToRedis.Swallow(other.grant, 1)
+		env.Shops[shop].ToRedis.Swallow(other.grant, 1+i/2%2) // every other time also the reply to the second try
 		if !env.within(8*time.Second, "I4: the buyer of a lost reply was accepted", func() bool {
 			resp := other.click(shop, b)
 			if resp.Status != http.StatusAccepted && resp.Status != http.StatusServiceUnavailable {

@@ -22,7 +22,7 @@ func rushScenarios() []scenario {
 		{name: tenMinutes, detail: "3 processes, one on one processor; the sale locked for 8 s at a time; Redis fails over to a clock that is 2 s ahead, and back, or is away for 7 s",
 			long: true, realRedis: true, program: "cc", losesData: true, exclusive: true, exhibition: true,
 			setup: setup{shops: 3, sentinel: true, machines: true, ahead: true, oneProcessor: true}, run: rushOnABusyMachine, after: checkNoneRejected,
-			crowd: plan{buyers: 12000, units: 14000, span: 10 * time.Minute, twice: 20, pays: 40, cancels: 5,
+			crowd: plan{buyers: 6000, units: 7000, span: 10 * time.Minute, twice: 20, pays: 40, cancels: 5,
 				payAfter: 300 * time.Millisecond, limit: 12 * time.Minute}},
 	}
 }
