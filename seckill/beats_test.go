@@ -63,7 +63,7 @@ func TestWhoIsDead(t *testing.T) {
 			for i := range int64(6) {
 				pass(time.Second, i+1, 1, true)
 			}
-			time.Sleep(2 * beatEvery)
+			time.Sleep(2 * beatEvery) //timing: simulated time
 		}, false},
 		"dead, and Redis is away now": {func(b *beats, pass func(time.Duration, int64, int64, bool)) {
 			for i := range int64(6) {

@@ -110,7 +110,7 @@ func (env *Environment) checkTakeovers(g gateState) {
 }
 
 // checkOwners checks that nothing was taken over from a process that lives: no process has died so far. What has no owner is of
-// nobody, so it may be taken over.
+// no process, so it may be taken over.
 func (env *Environment) checkOwners(g gateState) {
 	if env.sc.poison || env.sc.silent || env.sc.setup.former || slices.ContainsFunc(env.Shops, (*Shop).hasDied) {
 		return

@@ -33,7 +33,7 @@ const tenMinutes = "ten minutes of rush beside busy loops"
 func shortRush(p *plan) { p.buyers, p.span = 1000, 50*time.Second }
 
 // rushOnABusyMachine locks the sale again and again, so that tickets are older than a silence that means a death. Their owners live:
-// nobody may take them over, which the observer checks.
+// no process may take them over, which the observer checks.
 func rushOnABusyMachine(env *Environment, c *Crowd) {
 	defer env.loop(2 * runtime.NumCPU())()
 	c.WaitSold(20)
