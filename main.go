@@ -373,6 +373,7 @@ func serve(ctx context.Context, c *commands, log *slog.Logger, stdout io.Writer)
 		gates = nil // gates of an earlier shop mean nothing to this one
 	}
 	monitor, gauges := audit.NewMonitor(stores.Web, gates, log), audit.NewGauges(stores.Web, gates, log)
+	gauges.InFlight = engine.InFlight
 	staff.ReadGates(gates)
 	report := func(err error) { log.Warn("failed, will retry", "err", err) }
 	demoReady := make(chan struct{})

@@ -123,6 +123,14 @@ func NextEpoch(ctx context.Context, tx pgx.Tx, id int64) (epoch int64, err error
 	return epoch, nil
 }
 
+// DrawEpoch returns an epoch that no sale has, higher than all that were drawn before.
+func (s *Store) DrawEpoch(ctx context.Context) (epoch int64, err error) {
+	if err = s.db.QueryRow(ctx, `select nextval('gate_epoch')`).Scan(&epoch); err != nil {
+		return 0, fmt.Errorf("draw an epoch: %w", err)
+	}
+	return epoch, nil
+}
+
 // gateAhead is how long before a sale opens its gate is set up.
 const gateAhead = 10 * time.Minute
 
@@ -160,6 +168,21 @@ func (s *Store) SaleStates(ctx context.Context, since time.Duration, also []int6
 	states, err := pgx.CollectRows(rows, pgx.RowToStructByName[SaleState])
 	if err != nil {
 		return nil, fmt.Errorf("read the stock of open sales: %w", err)
+	}
+	return states, nil
+}
+
+// StatesOf returns sales, whatever became of them.
+func (s *Store) StatesOf(ctx context.Context, ids []int64) ([]SaleState, error) {
+	rows, _ := s.db.Query(ctx, `
+		select id, stock, state, starts_at, ends_at, epoch, bypasses, bypasses_known, now() >= starts_at and now() < ends_at as open,
+		       state <> 'draft' and ends_at > now() and starts_at < now() + $2::interval as near
+		from   sales
+		where  id = any($1)
+		order  by id`, ids, gateAhead)
+	states, err := pgx.CollectRows(rows, pgx.RowToStructByName[SaleState])
+	if err != nil {
+		return nil, fmt.Errorf("read the stock of %d sales: %w", len(ids), err)
 	}
 	return states, nil
 }

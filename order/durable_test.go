@@ -67,7 +67,7 @@ func TestWhatIsToldWaitsForTheStandby(t *testing.T) {
 			_, err := s.Outcomes(ctx, []order.Buyer{{SaleID: sale, UserID: 1}, {SaleID: sale, UserID: 2}})
 			return err
 		},
-		"owners":      func(ctx context.Context) error { _, err := s.Owners(ctx, sale, ""); return err },
+		"owners":      func(ctx context.Context) error { _, err := s.Owners(ctx, sale, "", 0, 10); return err },
 		"some owners": func(ctx context.Context) error { _, err := s.OwnersAmong(ctx, sale, []int64{1}); return err },
 		"tickets settled again": func(ctx context.Context) error {
 			_, err := s.settle(ctx, sale, order.Ticket{ID: "again", UserID: 1})

@@ -67,7 +67,7 @@ func (s *Store) giveBack(ctx context.Context, try inTx, sale int64, doing, end s
 	if err != nil {
 		return 0, err
 	}
-	s.unitsReturned()
+	s.unitsReturned(sale)
 	return n, nil
 }
 

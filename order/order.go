@@ -89,7 +89,7 @@ func (s *Store) PayWithin() time.Duration { return s.cfg.PayWithin }
 type Store struct {
 	db            goods.DB
 	cfg           Config
-	unitsReturned func()
+	unitsReturned func(sale int64)
 	locked        goods.LockedSales
 	expired       goods.LockedSales // of the sweeper, which waits behind no crowd that cancels
 	saidLocked    sync.Map          // the sales of which Expire has returned that they stay locked
@@ -100,12 +100,12 @@ type Store struct {
 // New returns a Store on db. Give it a pool of its own: paying should not wait behind buying. On a transaction each move is a
 // part of it, and whoever commits it tells the reconciler of units that came back.
 func New(db goods.DB, cfg Config) *Store {
-	return &Store{db: goods.Steady(db), cfg: cfg, unitsReturned: func() {}}
+	return &Store{db: goods.Steady(db), cfg: cfg, unitsReturned: func(int64) {}}
 }
 
-// OnUnitsReturned sets a function to be called after each commit that puts units back on sale. Call
+// OnUnitsReturned sets a function to be called after each commit that puts units of a sale back on sale. Call
 // it before the Store is used.
-func (s *Store) OnUnitsReturned(f func()) { s.unitsReturned = f }
+func (s *Store) OnUnitsReturned(f func(sale int64)) { s.unitsReturned = f }
 
 // selectOrders begins each query for the orders of a user.
 const selectOrders = `

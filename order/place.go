@@ -251,11 +251,15 @@ type Owner struct {
 	OrderID uuid.UUID
 }
 
-// Owners lists the users whose order of the sale has a ticket that begins with prefix ("" for all).
-// It takes no lock and may miss orders that are placed at the same time.
-func (s *Store) Owners(ctx context.Context, saleID int64, prefix string) ([]Owner, error) {
+// Owners lists the first users behind another one whose order of the sale has a ticket that begins with prefix ("" for all), at
+// most so many, sorted. It takes no lock and may miss orders that are placed at the same time.
+func (s *Store) Owners(ctx context.Context, saleID int64, prefix string, behind int64, most int) ([]Owner, error) {
 	return s.owners(ctx, saleID, `
-		select user_id, id as order_id from orders where sale_id = $1 and starts_with(ticket, $2) and `+durable, saleID, prefix)
+		select user_id, id as order_id
+		from   orders
+		where  sale_id = $1 and starts_with(ticket, $2) and user_id > $3 and `+durable+`
+		order  by user_id
+		limit  $4`, saleID, prefix, behind, most)
 }
 
 // OwnersAmong lists those of the users that have an order of the sale.

@@ -311,12 +311,12 @@ func TestOwnersListsEachUserOnce(t *testing.T) {
 			t.Errorf("%s: %s", what, diff)
 		}
 	}
-	owners, err := s.Owners(t.Context(), sale, "direct:")
+	owners, err := s.Owners(t.Context(), sale, "direct:", 0, 10)
 	check("direct", map[int64]uuid.UUID{8: direct.OrderID}, owners, err)
 	owners, err = s.OwnersAmong(t.Context(), sale, []int64{2, 5, 99, 100})
 	check("among", map[int64]uuid.UUID{2: want[2], 5: want[5]}, owners, err)
 	want[8] = direct.OrderID
-	owners, err = s.Owners(t.Context(), sale, "")
+	owners, err = s.Owners(t.Context(), sale, "", 0, 10)
 	check("all", want, owners, err)
 }
 

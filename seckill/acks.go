@@ -57,6 +57,17 @@ func (a *acks) keep(sale int64, results []order.Result) {
 	a.n += len(results)
 }
 
+// waits returns a function that reports whether results of a sale are kept.
+func (a *acks) waits() func(sale int64) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	sales := make(map[int64]bool, len(a.unacked))
+	for sale := range a.unacked {
+		sales[sale] = true
+	}
+	return func(sale int64) bool { return sales[sale] }
+}
+
 // drop forgets the oldest batch of a sale.
 func (a *acks) drop(sale int64) {
 	a.mu.Lock()

@@ -2,7 +2,6 @@ package seckill
 
 import (
 	"context"
-	"hash/fnv"
 	"sync"
 	"time"
 
@@ -146,18 +145,4 @@ func (b *beats) heirOf(process string) bool {
 		}
 	}
 	return true
-}
-
-// rendezvous returns the weight of a process for a key. The process with the highest one has the key, so only the keys of a process
-// that comes or goes move (highest random weight, Thaler and Ravishankar 1998).
-func rendezvous(process, key string) uint64 {
-	h := fnv.New64a()
-	h.Write([]byte(process))
-	h.Write([]byte{0})
-	h.Write([]byte(key))
-	x := h.Sum64() // names that differ in their last letters have hashes that differ in few bits: mix them
-	x ^= x >> 33
-	x *= 0xff51afd7ed558ccd
-	x ^= x >> 33
-	return x
 }

@@ -11,7 +11,8 @@ import (
 type observation struct {
 	sale     goods.SaleState
 	gate     gate.State
-	gateRead bool // Redis replied
+	gateRead bool // Redis replied, to this process or to another one
+	own      bool // this process has read it in this tick
 	facts    saleFacts
 	at       time.Time
 }
@@ -38,6 +39,7 @@ const (
 //	the gate knows fewer bypasses than the row seed the owners that bought without it
 //	the sale is marked, but quiet for 3 s      take the mark off
 //
+// A stock is compared by the process that has read the gate just now: beside a row that is newer, an older one looks wrong.
 // Some tickets in flight may already be settled. So a stock has drifted only if it is above sales.stock, or below sales.stock
 // less the tickets in flight.
 func diagnose(o observation) (repairs []repair) {
@@ -50,7 +52,7 @@ func diagnose(o observation) (repairs []repair) {
 	if !o.sale.Near {
 		return nil
 	}
-	if o.drift() > 0 {
+	if o.own && o.drift() > 0 {
 		repairs = append(repairs, fixStock)
 	}
 	switch {

@@ -20,6 +20,7 @@ func TestDiagnose(t *testing.T) {
 	for name, c := range map[string]struct {
 		gate    gate.State
 		unread  bool
+		heard   bool // another process has read it
 		far     bool
 		facts   saleFacts
 		bypass  goods.Bypass
@@ -36,6 +37,8 @@ func TestDiagnose(t *testing.T) {
 		"wrong, and not near":         {gate: gate.State{Epoch: 5, Stock: 11}, far: true, facts: saleFacts{rolledBack: true}, bypass: marked},
 		"too few units":               {gate: gate.State{Epoch: 5, Stock: 9}, repairs: []repair{fixStock}},
 		"too many units":              {gate: gate.State{Epoch: 5, Stock: 11}, repairs: []repair{fixStock}},
+		"too many, as another saw it": {gate: gate.State{Epoch: 5, Stock: 11}, heard: true},
+		"outdated, as another saw it": {gate: gate.State{Epoch: 4, Stock: 11}, heard: true, repairs: []repair{rebuildGate}},
 		"in flight, all settled":      {gate: gate.State{Epoch: 5, Stock: 10, InFlight: 3}},
 		"in flight, none settled":     {gate: gate.State{Epoch: 5, Stock: 7, InFlight: 3}},
 		"in flight, too few":          {gate: gate.State{Epoch: 5, Stock: 6, InFlight: 3}, repairs: []repair{fixStock}},
@@ -52,7 +55,7 @@ func TestDiagnose(t *testing.T) {
 			repairs: []repair{fixStock, recoverRollback}},
 	} {
 		sale.Bypass, sale.Near = c.bypass, !c.far
-		got := diagnose(observation{sale: sale, gate: c.gate, gateRead: !c.unread, facts: c.facts, at: now})
+		got := diagnose(observation{sale: sale, gate: c.gate, gateRead: !c.unread, own: !c.heard, facts: c.facts, at: now})
 		if diff := cmp.Diff(c.repairs, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -165,7 +166,7 @@ func (d *direct) markSoldOut(ctx context.Context, l *lane) {
 	holders := d.queue.users(l.sale) // first: a ticket leaves the queue after its order is committed
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleLimit)
 	defer cancel()
-	owners, err := d.orders.Owners(ctx, l.sale, "")
+	owners, err := d.orders.Owners(ctx, l.sale, "", 0, math.MaxInt32)
 	if err != nil {
 		d.metrics.logFault("mark a sale as sold out", err)
 		return

@@ -68,7 +68,7 @@ func (e *Engine) TakeMarkOff(ctx context.Context, sale int64) {
 // HoldRebuild makes all who rebuild the sale's gate wait until release is called.
 func (e *Engine) HoldRebuild(ctx context.Context, sale int64) (release func()) {
 	began, released := make(chan struct{}), make(chan struct{})
-	go e.rebuilder.once(ctx, sale, "rebuild the gate", func(context.Context, time.Duration) error {
+	go e.rebuilder.once(ctx, sale, "rebuild the gate", func(progress, time.Duration) error {
 		close(began)
 		<-released
 		return nil
@@ -166,6 +166,12 @@ func (e *Engine) WarmForAnyOpening() {
 
 // Reconcile runs one tick of reconcile.
 func (e *Engine) Reconcile(ctx context.Context) { e.reconciler.tick(ctx) }
+
+// Seed sets how many owners are read at once, and whether processes wait for the one that seeds. Call it before Run.
+func (e *Engine) Seed(page int, lease bool) { e.rebuilder.page, e.rebuilder.noLease = page, !lease }
+
+// ReadGates makes the next tick of reconcile read all gates itself.
+func (e *Engine) ReadGates() { e.reconciler.readings.bySale = nil }
 
 // Settle settles tickets as a worker of the queue does, until all are decided or ctx ends.
 func (e *Engine) Settle(ctx context.Context, sale int64, tickets ...order.Ticket) {

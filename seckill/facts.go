@@ -22,7 +22,8 @@ const (
 // saleFacts is what this process knows of a sale and neither its gate nor its row shows.
 type saleFacts struct {
 	rolledBack bool      // Redis came back with older data: the gate may know none of its buyers
-	ops        int64     // of the gate, at the last tick
+	seeded     int64     // of the gate, as this process was told last
+	ops        int64     // the same
 	sureUntil  time.Time // till then the gate is known to know every owner
 	bypasses   int64     // of the sale, at the last tick
 	quietSince time.Time // since when they are as many
@@ -56,12 +57,15 @@ func (f *facts) change(sale int64, change func(*saleFacts)) {
 // has looked at the row again.
 func (f *facts) sure(sale int64) bool { return time.Now().Before(f.of(sale).sureUntil) }
 
-// looked notes that a sale's row was read, by a query that began at that time, and its gate before that.
-func (f *facts) looked(sale goods.SaleState, g gate.State, at time.Time) {
+// looked notes that a sale's row was read, by a query that began at that time, and its gate before that. A gate that was read is
+// believed until then.
+func (f *facts) looked(sale goods.SaleState, g gate.State, at, until time.Time) {
 	f.change(sale.ID, func(s *saleFacts) {
 		s.sureUntil = time.Time{}
 		if !sale.Bypassed() && !s.rolledBack && g.Known >= sale.Bypasses {
-			s.sureUntil = at.Add(sureFor)
+			if s.sureUntil = at.Add(sureFor); !until.IsZero() && until.Before(s.sureUntil) {
+				s.sureUntil = until
+			}
 		}
 		if s.bypasses != sale.Bypasses || s.quietSince.IsZero() {
 			s.bypasses, s.quietSince = sale.Bypasses, at
@@ -69,28 +73,26 @@ func (f *facts) looked(sale goods.SaleState, g gate.State, at time.Time) {
 	})
 }
 
-// recovered notes that a gate which was rolled back knows all owners again.
-func (f *facts) recovered(sale int64) { f.change(sale, func(s *saleFacts) { s.rolledBack = false }) }
+// back reports whether a gate knows less than this process was told of it: if it was read just now, Redis came back with older data.
+// A gate with more seedings than that is another one, or was repaired: whoever has set it up has seeded all owners.
+func (f *facts) back(sale int64, g gate.State) bool {
+	s := f.of(sale)
+	return g.Epoch != 0 && (g.Seeded < s.seeded || g.Seeded == s.seeded && g.Ops < s.ops)
+}
 
-// compare compares the gates with those of the last tick. Fewer ops than before mean that Redis was restored from older
-// data, or that it lost everything and another process has rebuilt the gate.
-func (f *facts) compare(gates map[int64]gate.State) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for sale, s := range f.bySale {
-		if gates[sale].Epoch == 0 {
-			s.ops = 0 // no gate: the process that rebuilds it seeds all owners
-			f.bySale[sale] = s
-		}
-	}
+// compare compares the gates with what this process was told of them before.
+func (f *facts) compare(gates map[int64]reading) {
 	for sale, g := range gates {
 		if g.Epoch != 0 {
-			s := f.bySale[sale]
-			s.rolledBack = s.rolledBack || g.Ops < s.ops
-			s.ops = g.Ops
-			f.bySale[sale] = s
+			back := f.back(sale, g.State)
+			f.change(sale, func(s *saleFacts) {
+				s.rolledBack = back || s.rolledBack && g.Seeded == s.seeded
+				s.seeded, s.ops = g.Seeded, g.Ops
+			})
 		}
 	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	maps.DeleteFunc(f.bySale, func(sale int64, s saleFacts) bool {
 		_, seen := gates[sale]
 		return !seen && !s.rolledBack

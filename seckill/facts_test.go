@@ -11,17 +11,25 @@ import (
 
 func TestFactsOfARolledBackGate(t *testing.T) {
 	t.Parallel()
-	at := func(ops int64) map[int64]gate.State { return map[int64]gate.State{1: {Epoch: 1, Ops: ops}} }
+	seeded := func(seeded, ops int64) map[int64]reading {
+		return map[int64]reading{1: {State: gate.State{Epoch: 1, Seeded: seeded, Ops: ops}}}
+	}
+	at := func(ops int64) map[int64]reading { return seeded(1, ops) }
 	for name, c := range map[string]struct {
-		ticks []map[int64]gate.State
+		ticks []map[int64]reading
 		want  bool
 	}{
-		"ops grow":                             {[]map[int64]gate.State{at(3), at(3), at(9)}, false},
-		"ops shrink":                           {[]map[int64]gate.State{at(3), at(2)}, true},
-		"ops shrink, then grow":                {[]map[int64]gate.State{at(3), at(2), at(4)}, true},
-		"the gate was missing, and is rebuilt": {[]map[int64]gate.State{at(3), {1: {}}, at(1)}, false},
-		"a tick did not see the sale":          {[]map[int64]gate.State{at(3), {}, at(1)}, false},
-		"another sale's gate has fewer ops":    {[]map[int64]gate.State{at(3), {1: {Epoch: 1, Ops: 3}, 2: {Epoch: 1, Ops: 1}}}, false},
+		"ops grow":                             {[]map[int64]reading{at(3), at(3), at(9)}, false},
+		"ops shrink":                           {[]map[int64]reading{at(3), at(2)}, true},
+		"ops shrink, then grow":                {[]map[int64]reading{at(3), at(2), at(4)}, true},
+		"the gate was missing, and is rebuilt": {[]map[int64]reading{at(3), {1: {}}, seeded(2, 1)}, false},
+		"it is rebuilt between two ticks":      {[]map[int64]reading{at(3), seeded(2, 1)}, false},
+		"it was missing, and comes back":       {[]map[int64]reading{at(3), {1: {}}, at(1)}, true},
+		"Redis has the gate of before":         {[]map[int64]reading{at(3), seeded(2, 1), at(5)}, true},
+		"another process has seeded it again":  {[]map[int64]reading{at(3), at(2), at(4), seeded(2, 4)}, false},
+		"it goes back again after that":        {[]map[int64]reading{at(3), at(2), seeded(2, 4), seeded(2, 3)}, true},
+		"a tick did not see the sale":          {[]map[int64]reading{at(3), {}, at(1)}, false},
+		"another sale's gate has fewer ops":    {[]map[int64]reading{at(3), {1: at(3)[1], 2: at(1)[1]}}, false},
 	} {
 		f := newFacts()
 		for _, gates := range c.ticks {
@@ -56,20 +64,20 @@ func TestFactsAreSureForAShortTime(t *testing.T) {
 		} {
 			f := newFacts()
 			for _, look := range c.looks {
-				f.looked(look, gate.State{Known: c.known}, time.Now().Add(-c.ago))
+				f.looked(look, gate.State{Known: c.known}, time.Now().Add(-c.ago), time.Time{})
 			}
 			if got := f.sure(1); got != c.want {
 				t.Errorf("%s: sure %v, want %v", name, got, c.want)
 			}
 		}
 		f := newFacts()
-		f.compare(map[int64]gate.State{1: {Epoch: 1, Ops: 3}})
-		f.compare(map[int64]gate.State{1: {Epoch: 1, Ops: 2}})
-		if f.looked(clean, gate.State{}, time.Now()); f.sure(1) {
+		f.compare(map[int64]reading{1: {State: gate.State{Epoch: 1, Ops: 3}}})
+		f.compare(map[int64]reading{1: {State: gate.State{Epoch: 1, Ops: 2}}})
+		if f.looked(clean, gate.State{}, time.Now(), time.Time{}); f.sure(1) {
 			t.Error("sure of a gate that was rolled back")
 		}
-		f.recovered(1)
-		if f.looked(clean, gate.State{}, time.Now()); !f.sure(1) {
+		f.compare(map[int64]reading{1: {State: gate.State{Epoch: 1, Seeded: 2, Ops: 2}}})
+		if f.looked(clean, gate.State{}, time.Now(), time.Time{}); !f.sure(1) {
 			t.Error("not sure of a gate that knows all owners again")
 		}
 	})
@@ -80,7 +88,7 @@ func TestFactsKnowSinceWhenASaleIsQuiet(t *testing.T) {
 	t.Parallel()
 	f, begin := newFacts(), time.Now()
 	for i, bypasses := range []int64{2, 2, 3, 3, 3} {
-		f.looked(goods.SaleState{ID: 1, Bypass: goods.Bypass{Bypasses: bypasses}}, gate.State{}, begin.Add(time.Duration(i)*time.Second))
+		f.looked(goods.SaleState{ID: 1, Bypass: goods.Bypass{Bypasses: bypasses}}, gate.State{}, begin.Add(time.Duration(i)*time.Second), time.Time{})
 	}
 	if got := f.of(1).quietSince.Sub(begin); got != 2*time.Second {
 		t.Errorf("quiet since %v, want 2s", got)
@@ -91,8 +99,8 @@ func TestFactsKnowSinceWhenASaleIsQuiet(t *testing.T) {
 func TestFactsAreForgotten(t *testing.T) {
 	t.Parallel()
 	f := newFacts()
-	f.compare(map[int64]gate.State{1: {Epoch: 1, Ops: 3}, 2: {Epoch: 1, Ops: 3}})
-	f.compare(map[int64]gate.State{1: {Epoch: 1, Ops: 3}, 2: {Epoch: 1, Ops: 2}})
+	f.compare(map[int64]reading{1: {State: gate.State{Epoch: 1, Ops: 3}}, 2: {State: gate.State{Epoch: 1, Ops: 3}}})
+	f.compare(map[int64]reading{1: {State: gate.State{Epoch: 1, Ops: 3}}, 2: {State: gate.State{Epoch: 1, Ops: 2}}})
 	f.compare(nil)
 	if len(f.bySale) != 1 || !f.of(2).rolledBack {
 		t.Errorf("%v, want only that sale 2 was rolled back", f.bySale)

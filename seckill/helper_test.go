@@ -414,7 +414,7 @@ func (s *shop) gateState() gate.State {
 func (s *shop) owners() map[int64]uuid.UUID {
 	s.Helper()
 	owners := map[int64]uuid.UUID{}
-	all, err := s.orders.Owners(s.Context(), s.sale, "")
+	all, err := s.orders.Owners(s.Context(), s.sale, "", 0, 1_000_000)
 	if err != nil {
 		s.Fatal(err)
 	}

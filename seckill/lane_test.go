@@ -146,7 +146,7 @@ func TestAUnitThatComesBackIsSoldByEveryProcess(t *testing.T) {
 		if err := s.orders.Cancel(t.Context(), int64(user+1), ids[int64(user+1)]); err != nil {
 			t.Fatal(err)
 		}
-		at.UnitsReturned()
+		at.UnitsReturned(s.sale)
 		sandboxtest.Until(t, "the process that was told nothing sells the unit", func() bool {
 			if seller.SoldOut(s.sale, int64(user+3)) {
 				seller.Buy(t.Context(), s.sale, int64(user+2)) // an owner's click, since a lane without clicks ends, with its mark

@@ -17,7 +17,11 @@ import (
 	"miaosha/seckill/gate"
 )
 
-const rebuildLimit = 10 * time.Second
+const (
+	rebuildLimit = 10 * time.Second       // without progress
+	seedPage     = 10_000                 // owners that are read and written at once
+	seedingLook  = 100 * time.Millisecond // how often a process looks whether another one has seeded
+)
 
 // rebuilder sets gates up from Postgres if they are missing or older than the sale's row.
 type rebuilder struct {
@@ -27,6 +31,8 @@ type rebuilder struct {
 	qmax    int
 	metrics *metrics
 	locked  goods.LockedSales
+	page    int  // seedPage, except in tests
+	noLease bool // in tests: each process seeds
 
 	calls   singleflight.Group // under way, by what is done and sale
 	running sync.RWMutex       // each holds a read lock; close locks it for ever
@@ -42,7 +48,7 @@ func (r *rebuilder) close() {
 
 // rebuild rebuilds one sale's gate. goods.ErrLocked, maybe while the sale rests.
 func (r *rebuilder) rebuild(ctx context.Context, sale int64) error {
-	return r.once(ctx, sale, "rebuild the gate", func(ctx context.Context, wait time.Duration) error {
+	return r.once(ctx, sale, "rebuild the gate", func(ctx progress, wait time.Duration) error {
 		err := r.rebuildNow(ctx, sale, wait)
 		if errors.Is(err, gate.ErrNoGate) { // Redis lost its data meanwhile
 			err = r.rebuildNow(ctx, sale, wait)
@@ -51,19 +57,36 @@ func (r *rebuilder) rebuild(ctx context.Context, sale int64) error {
 	})
 }
 
+// progress is a context that ends rebuildLimit after the last call of went.
+type progress struct {
+	context.Context
+	timer *time.Timer
+}
+
+func (p progress) went() { p.timer.Reset(rebuildLimit) }
+
 // once does what needs the sale's row, once for all callers that wait for it. It goes on after ctx has ended.
-func (r *rebuilder) once(ctx context.Context, sale int64, doing string, do func(ctx context.Context, wait time.Duration) error) error {
+func (r *rebuilder) once(ctx context.Context, sale int64, doing string, do func(ctx progress, wait time.Duration) error) error {
+	return r.beside(ctx, sale, doing, func(ctx progress) error {
+		waiting, end := context.WithCancel(ctx)
+		defer end()
+		defer context.AfterFunc(r.closing, end)()
+		return r.locked.Once(waiting, sale, func(wait time.Duration) error { return do(ctx, wait) })
+	})
+}
+
+// beside does what may take long, once for all callers that wait for it. It goes on after ctx has ended, while there is progress.
+func (r *rebuilder) beside(ctx context.Context, sale int64, doing string, do func(ctx progress) error) error {
 	done := r.calls.DoChan(fmt.Sprintf("%s of sale %d", doing, sale), func() (any, error) {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rebuildLimit)
+		ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 		defer cancel()
+		limit := time.AfterFunc(rebuildLimit, cancel)
+		defer limit.Stop()
 		if !r.running.TryRLock() {
 			return nil, ErrBusy
 		}
 		defer r.running.RUnlock()
-		waiting, end := context.WithCancel(ctx)
-		defer end()
-		defer context.AfterFunc(r.closing, end)()
-		return nil, r.locked.Once(waiting, sale, func(wait time.Duration) error { return do(ctx, wait) })
+		return nil, do(progress{ctx, limit})
 	})
 	select {
 	case result := <-done:
@@ -77,7 +100,7 @@ func (r *rebuilder) once(ctx context.Context, sale int64, doing string, do func(
 // later order writes to it, and no owner is missed. Then it locks the row, so that no unit is taken meanwhile, and installs
 // the gate unless it has come back. This is the only place that calls Redis inside a transaction: the lock is the point. After a
 // try that missed the lock it is tried before the owners are read, who may be many.
-func (r *rebuilder) rebuildNow(ctx context.Context, sale int64, wait time.Duration) error {
+func (r *rebuilder) rebuildNow(ctx progress, sale int64, wait time.Duration) error {
 	if wait != goods.LockWait {
 		err := goods.InTx(ctx, r.db, wait, func(tx pgx.Tx) error {
 			_, err := goods.Lock(ctx, tx, sale)
@@ -95,9 +118,16 @@ func (r *rebuilder) rebuildNow(ctx context.Context, sale int64, wait time.Durati
 	if err != nil {
 		return err
 	}
-	if created || gates[sale].Epoch == 0 {
-		if err := r.seedOwners(ctx, sale, "", 0); err != nil {
+	seeded := created || gates[sale].Epoch == 0
+	if seeded {
+		if seeded, err = r.awaitTurn(ctx, sale, gates[sale].Epoch != 0); err != nil {
 			return err
+		}
+		if seeded {
+			defer r.endTurn(ctx, sale) // after the install: those who wait look for the gate
+			if err := r.seedOwners(ctx, sale, "", gate.Knows{}); err != nil {
+				return err
+			}
 		}
 	}
 	return goods.InTx(ctx, r.db, wait, func(tx pgx.Tx) error {
@@ -118,7 +148,7 @@ func (r *rebuilder) rebuildNow(ctx context.Context, sale int64, wait time.Durati
 		} else if has >= locked.Epoch {
 			return nil
 		}
-		installed, err := r.gate.Install(ctx, locked, epoch, r.qmax)
+		installed, err := r.gate.Install(ctx, locked, epoch, r.qmax, seeded)
 		if installed {
 			r.metrics.rebuilds.Inc()
 			r.metrics.log.Debug("installed a gate", "sale", sale, "epoch", epoch, "stock", locked.Stock)
@@ -128,12 +158,77 @@ func (r *rebuilder) rebuildNow(ctx context.Context, sale int64, wait time.Durati
 	})
 }
 
-// seedOwners adds the users to the gate whose order has a ticket that begins with prefix; "" means all owners. If known is not 0,
-// the sale's row had so many bypasses before.
-func (r *rebuilder) seedOwners(ctx context.Context, sale int64, prefix string, known int64) error {
-	owners, err := r.orders.Owners(ctx, sale, prefix)
-	if err != nil {
-		return err
+// awaitTurn takes the lease to seed the owners of a sale, or waits until another process has set its gate up: then it returns false.
+// Where there is a gate that has lost its tickets, it is this process's turn.
+// The lease only saves work: one that runs out, or is lost with all of Redis, lets two processes seed, which is right too.
+func (r *rebuilder) awaitTurn(ctx progress, sale int64, has bool) (mine bool, err error) {
+	for mine = r.noLease || has; !mine; {
+		if mine, err = r.gate.BeginSeeding(ctx, sale); mine || err != nil {
+			return mine, err
+		}
+		select {
+		case <-time.After(seedingLook):
+		case <-r.closing.Done():
+			return false, ErrBusy
+		case <-ctx.Done():
+			return false, ctx.Err()
+		}
+		gates, err := r.gate.States(ctx, []int64{sale})
+		if err != nil || gates[sale].Epoch != 0 {
+			return false, err
+		}
+		ctx.went()
 	}
-	return r.gate.AddOwners(ctx, sale, owners, known)
+	return true, nil
+}
+
+func (r *rebuilder) endTurn(ctx context.Context, sale int64) {
+	if err := r.gate.EndSeeding(context.WithoutCancel(ctx), sale); err != nil {
+		r.metrics.logFault("seed the owners", err)
+	}
+}
+
+// reseed seeds all owners of a gate that was rolled back, and was read before, and then notes an epoch that was drawn before they were
+// read, so that the other processes do not repeat it. ErrBusy while another process does it.
+func (r *rebuilder) reseed(ctx context.Context, sales *goods.Store, o observation) error {
+	return r.beside(ctx, o.sale.ID, string(recoverRollback), func(ctx progress) error {
+		mine, err := r.gate.BeginSeeding(ctx, o.sale.ID)
+		if err != nil {
+			return err
+		}
+		if !mine && !r.noLease {
+			return ErrBusy
+		}
+		defer r.endTurn(ctx, o.sale.ID)
+		epoch, err := sales.DrawEpoch(ctx)
+		if err != nil {
+			return err
+		}
+		return r.seedOwners(ctx, o.sale.ID, "", gate.Knows{Bypasses: o.sale.Bypasses, Seeded: epoch, Ops: o.gate.Ops})
+	})
+}
+
+// seedOwners adds the users to the gate whose order has a ticket that begins with prefix; "" means all owners. The gate learns the
+// rest with the last of them: an order that is placed meanwhile counts a bypass later, or is acknowledged.
+func (r *rebuilder) seedOwners(ctx progress, sale int64, prefix string, knows gate.Knows) error {
+	for behind := int64(0); ; {
+		owners, err := r.orders.Owners(ctx, sale, prefix, behind, r.page)
+		if err != nil {
+			return err
+		}
+		if r.closing.Err() != nil {
+			return ErrBusy
+		}
+		if len(owners) < r.page {
+			return r.gate.AddOwners(ctx, sale, owners, knows)
+		}
+		if err := r.gate.AddOwners(ctx, sale, owners, gate.Knows{}); err != nil {
+			return err
+		}
+		if err := r.gate.KeepSeeding(ctx, sale); err != nil {
+			return err
+		}
+		ctx.went()
+		behind = owners[len(owners)-1].UserID
+	}
 }

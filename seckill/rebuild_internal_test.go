@@ -19,7 +19,7 @@ func TestTheRebuilderClosesWithoutTheWaiting(t *testing.T) {
 		release, ended, began := make(chan struct{}), make(chan error), 0
 		for _, doing := range []string{"one", "two", "three", "four", "five", "six"} { // more than may try at once
 			go func() {
-				ended <- r.once(t.Context(), 1, doing, func(context.Context, time.Duration) error {
+				ended <- r.once(t.Context(), 1, doing, func(progress, time.Duration) error {
 					began++
 					<-release
 					return nil

@@ -5,10 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/redis/go-redis/v9"
+	"golang.org/x/sync/errgroup"
 
 	"miaosha/goods"
 	"miaosha/order"
@@ -130,4 +134,77 @@ func TestRebuildSeedsEveryOwner(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Redis has lost its data. One process seeds the owners, page by page, and the others wait for the gate; without the lease each does,
+// and the gate is the same.
+func TestOneProcessSeedsForAll(t *testing.T) {
+	t.Parallel()
+	for _, lease := range []bool{true, false} {
+		s := newShop(t, 10)
+		at := s.start(nil)
+		for user := range int64(5) {
+			s.mustBuy(at, user+1)
+		}
+		at.stop()
+		var begun atomic.Int64
+		var all errgroup.Group
+		engines := make([]*seckill.Engine, 4)
+		for i := range engines {
+			client := s.client(s.redis)
+			client.AddHook(leases{&begun})
+			engines[i] = s.engine(func(_ *seckill.Config, d *seckill.Deps) { d.Redis = client })
+			engines[i].Seed(2, lease)
+		}
+		s.rdb.Del(t.Context(), gate.GateKey(s.sale), gate.TicketsKey(s.sale), gate.JournalKey(s.sale))
+		for _, e := range engines {
+			all.Go(func() error { return e.Rebuild(t.Context(), s.sale) })
+		}
+		if err := all.Wait(); err != nil {
+			t.Fatal(err)
+		}
+		if n := begun.Load(); lease && n != 1 || !lease && n != 0 {
+			t.Errorf("lease %v: %d processes took it", lease, n)
+		}
+		for user := range int64(5) {
+			if v := s.rdb.HGet(t.Context(), gate.TicketsKey(s.sale), fmt.Sprint(user+1)).Val(); !strings.HasPrefix(v, "O") {
+				t.Errorf("lease %v: the gate knows of user %d: %q", lease, user+1, v)
+			}
+		}
+		s.wantConsistent()
+	}
+}
+
+// A process that dies while it seeds keeps the others waiting for no longer than its lease.
+func TestADeadSeederIsReplaced(t *testing.T) {
+	t.Parallel()
+	s := newShop(t, 10)
+	if err := s.rdb.Set(t.Context(), fmt.Sprintf("ms:{%d}:seeding", s.sale), "dead", gate.SeedingFor).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.engine(nil).Rebuild(t.Context(), s.sale); err != nil {
+		t.Fatal(err)
+	}
+	if g := s.gateState(); g.Epoch == 0 || g.Seeded != g.Epoch {
+		t.Errorf("the gate is %+v", g)
+	}
+}
+
+// leases is a hook of a Redis client that counts the leases that it was given.
+type leases struct{ n *atomic.Int64 }
+
+func (h leases) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (h leases) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		err := next(ctx, cmd)
+		if got, ok := cmd.(*redis.BoolCmd); ok && cmd.Name() == "set" && got.Val() {
+			h.n.Add(1)
+		}
+		return err
+	}
+}
+
+func (h leases) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
 }

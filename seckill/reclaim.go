@@ -38,6 +38,7 @@ type reclaimer struct {
 	trace   Trace
 	beats   *beats
 	alive   *presence
+	reads   *readings
 	rounds  *rounds.Rounds
 	looks   *rounds.Rounds // for processes of this machine that have died
 
@@ -96,6 +97,9 @@ func (r *reclaimer) look(ctx context.Context, surely string) error {
 		return ctx.Err()
 	}
 	sales, err := r.withJournals(ctx)
+	if err == nil && surely == "" {
+		sales = r.reads.withEntries(sales)
+	}
 	if err != nil || len(sales) == 0 {
 		return err
 	}

@@ -3,6 +3,7 @@ package seckill
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -17,7 +18,9 @@ const (
 	followEvery    = time.Second // how often the gates of all changed sales are compared, near or not
 	fixAgain       = 3           // how often a tick tries again to fix the gates that moved
 
-	reconcileGap = 5 * time.Millisecond // between two ticks at least: many units that come back do not keep the stores busy
+	repairAfter = 2 * time.Second // a process repairs a gate that another one reads if that has not done it for so long
+
+	reconcileGap = 5 * time.Millisecond // between two ticks at least
 )
 
 // reconciler compares every open sale's gate with Postgres: it observes, diagnoses (diagnose.go) and repairs. This is how
@@ -35,6 +38,7 @@ type reconciler struct {
 	gate      *gate.Gate
 	acks      *acks
 	facts     *facts
+	readings  *readings
 	rebuilder *rebuilder
 	reclaimer *reclaimer
 	metrics   *metrics
@@ -44,9 +48,11 @@ type reconciler struct {
 	left  atomic.Pointer[unitsLeft]   // as of the last tick
 	opens atomic.Pointer[[]time.Time] // when the sales open that were not open at the last tick
 
-	drifted  map[int64]int // by sale: units by which a gate has drifted and could not be fixed in this tick
-	last     []int64       // the sales whose gates the next tick reads
-	followed time.Time     // when the changed sales were last among them
+	rows     map[int64]goods.SaleState // of the last tick
+	ailing   map[int64]time.Time       // since when a gate that another process reads needs a repair
+	drifted  map[int64]int             // by sale: units by which a gate has drifted and could not be fixed in this tick
+	last     []int64                   // the sales whose gates the next tick reads
+	followed time.Time                 // when the changed sales were last among them
 }
 
 // unitsLeft has the units left of each sale, as they were when a tick began or later.
@@ -55,12 +61,19 @@ type unitsLeft struct {
 	bySale map[int64]int
 }
 
-// Run reconciles about seven times a second, and when a round is asked for, until ctx ends.
+// Run reconciles about seven times a second until ctx ends.
 func (r *reconciler) Run(ctx context.Context) {
 	r.rounds.Run(ctx, roundLimit, rounds.Every(r.every), func(ctx context.Context) {
 		r.tick(ctx)
 		time.Sleep(reconcileGap)
 	})
+}
+
+// leave tells the other processes that this one reads no gate for them any more.
+func (r *reconciler) leave(ctx context.Context) {
+	if !r.cfg.gateOff() {
+		r.fault(ctx, "publish", r.readings.leave(ctx))
+	}
 }
 
 // leftOf returns the units left of a sale, or false if the last tick did not see it.
@@ -94,15 +107,22 @@ func (r *reconciler) tick(ctx context.Context) {
 	began := time.Now()
 	r.drifted = map[int64]int{}
 	observed, err := r.observe(ctx)
-	if err != nil {
+	if r.readings.rows = err == nil; err != nil {
 		r.metrics.drift.Reset()
 		r.fault(ctx, "reconcile", err)
 		return
 	}
 	left, sales, moved := make(map[int64]int, len(observed)), make([]int64, 0, len(observed)), []int64(nil)
+	note := func(sale int64, is fixing) {
+		left[sale], r.drifted[sale] = is.stock, is.drift
+	}
+	rows, ailing, stirred := make(map[int64]goods.SaleState, len(observed)), map[int64]time.Time{}, map[int64]bool{}
 	var opens []time.Time
 	for _, o := range observed {
 		cures := diagnose(o)
+		rows[o.sale.ID] = o.sale
+		was := r.rows[o.sale.ID]
+		stirred[o.sale.ID] = len(cures) > 0 || was.Epoch != o.sale.Epoch || was.Stock != o.sale.Stock || was.Bypass != o.sale.Bypass
 		if unknown := !o.gateRead && !r.cfg.gateOff(); o.sale.Near || len(cures) > 0 || unknown {
 			sales = append(sales, o.sale.ID)
 		}
@@ -115,18 +135,30 @@ func (r *reconciler) tick(ctx context.Context) {
 				opens = append(opens, o.sale.StartsAt)
 			}
 		}
+		if len(cures) > 0 && !r.readings.reads(o.sale.ID) {
+			since, was := r.ailing[o.sale.ID]
+			if !was {
+				since = began
+			}
+			if ailing[o.sale.ID] = since; began.Sub(since) < repairAfter {
+				cures = nil // the reader does it
+			}
+		}
 		for _, cure := range cures {
 			r.metrics.log.Debug("a gate is repaired", "sale", o.sale.ID, "repair", cure)
 			if cure != fixStock {
 				r.repair(ctx, o, cure)
-			} else if !r.fix(ctx, o, left) {
+				continue
+			}
+			is := r.fix(ctx, o)
+			note(o.sale.ID, is)
+			if is.moved {
 				moved = append(moved, o.sale.ID)
 			}
 		}
 	}
-	for n := 0; n < fixAgain && len(moved) > 0; n++ {
-		moved = r.fixMoved(ctx, moved, left)
-	}
+	r.lookAgain(ctx, moved, note)
+	r.rows, r.ailing, r.readings.stirred = rows, ailing, stirred
 	r.left.Store(&unitsLeft{began, left})
 	r.opens.Store(&opens)
 	r.showDrift(observed)
@@ -162,25 +194,22 @@ func (r *reconciler) andChanged(ctx context.Context, sales []int64) []int64 {
 	return slices.Compact(sales)
 }
 
-// observe reads the gates of the last tick's sales in one pipeline, and then these sales and all that are near in one query.
-// The ops of a gate show whether it has moved since it was read. Without Redis, only the sales are observed.
+// observe has the gates of the last tick's sales, and then reads these sales and all that are near in one query. The ops of a gate
+// show whether it has moved since it was read. Without Redis, only the sales are observed.
 func (r *reconciler) observe(ctx context.Context) ([]observation, error) {
 	began := time.Now()
-	var gates map[int64]gate.State
-	gatesRead := !r.cfg.gateOff()
-	if gatesRead && len(r.last) > 0 {
+	var gates map[int64]reading
+	if !r.cfg.gateOff() {
 		var err error
-		if gates, err = r.gate.States(ctx, r.last); err != nil {
+		if gates, err = r.readings.read(ctx, r.last, r.acks.waits()); err != nil {
 			if ctx.Err() != nil {
 				return nil, err
 			}
 			r.fault(ctx, "reconcile", err)
-			gatesRead = false
+		} else {
+			r.facts.compare(gates)
+			r.acks.retry(ctx) // each adds to ops: before the comparison it would hide that Redis lost an earlier one
 		}
-	}
-	if gatesRead {
-		r.facts.compare(gates)
-		r.acks.retry(ctx) // each adds to ops: before the comparison it would hide that Redis lost an earlier one
 	}
 	sales, err := r.sales.SaleStates(ctx, 0, r.last)
 	if err != nil {
@@ -190,21 +219,21 @@ func (r *reconciler) observe(ctx context.Context) ([]observation, error) {
 	for i, s := range sales {
 		g, read := gates[s.ID]
 		if s.Near {
-			r.facts.looked(s, g, began)
+			r.facts.looked(s, g.State, began, g.until)
 		}
-		observed[i] = observation{sale: s, gate: g, gateRead: read, facts: r.facts.of(s.ID), at: began}
+		observed[i] = observation{sale: s, gate: g.State, gateRead: read, own: g.own, facts: r.facts.of(s.ID), at: began}
 	}
 	return observed, nil
 }
 
 func (r *reconciler) repair(ctx context.Context, o observation, cure repair) {
 	sale, err := o.sale.ID, error(nil)
-	beside, cancel := ctx, func() {}
 	slow, _ := r.rebuilder.locked.Slow()
-	missed := slices.Contains(slow, sale)
-	if missed { // the tick has to look at the other sales
-		beside, cancel = context.WithTimeout(ctx, reconcileGap)
+	limit := reconcileEvery
+	if slices.Contains(slow, sale) {
+		limit = reconcileGap
 	}
+	beside, cancel := context.WithTimeout(ctx, limit) // the tick has to look at the other sales; what is under way goes on
 	defer cancel()
 	switch cure {
 	case rebuildGate:
@@ -212,74 +241,85 @@ func (r *reconciler) repair(ctx context.Context, o observation, cure repair) {
 	case recoverRollback:
 		r.metrics.log.Warn("a gate was rolled back: Redis has lost data", "sale", sale)
 		if err = r.reclaimer.resettle(ctx, sale); err == nil {
-			err = r.seed(ctx, o, "")
+			err = r.rebuilder.reseed(beside, r.sales, o)
 		}
 	case seedDirectOwners:
-		err = r.seed(ctx, o, directTicket)
+		err = r.rebuilder.beside(beside, sale, string(seedDirectOwners), func(ctx progress) error {
+			return r.rebuilder.seedOwners(ctx, sale, directTicket, gate.Knows{Bypasses: o.sale.Bypasses})
+		})
 	case clearBypass:
-		err = r.rebuilder.once(beside, sale, string(clearBypass), func(ctx context.Context, wait time.Duration) error {
+		err = r.rebuilder.once(beside, sale, string(clearBypass), func(ctx progress, wait time.Duration) error {
 			return r.sales.GateKnows(ctx, sale, o.sale.Bypasses, wait)
 		})
 	}
-	if missed && errors.Is(err, context.DeadlineExceeded) && beside.Err() != nil || !missed && errors.Is(err, goods.ErrLocked) {
-		return // the tick has left it, or the lock was missed once, which is nothing
+	if errors.Is(err, context.DeadlineExceeded) && beside.Err() != nil || limit != reconcileGap && errors.Is(err, goods.ErrLocked) || errors.Is(err, ErrBusy) {
+		return // the tick has left it, the lock was missed once, which is nothing, or another process does it
 	}
 	r.fault(ctx, string(cure), err)
 }
 
-func (r *reconciler) seed(ctx context.Context, o observation, prefix string) error {
-	err := r.rebuilder.seedOwners(ctx, o.sale.ID, prefix, o.sale.Bypasses)
-	if err == nil {
-		r.facts.recovered(o.sale.ID)
-	}
-	return err
+// fixing is what became of a gate whose stock was wrong.
+type fixing struct {
+	stock int  // of the gate
+	drift int  // units by which it is still wrong
+	moved bool // the gate has moved since it was read
 }
 
-// fix corrects a gate's stock and what Left shows. It returns false if the gate has moved since it was read.
-func (r *reconciler) fix(ctx context.Context, o observation, left map[int64]int) bool {
+// fix corrects a gate's stock.
+func (r *reconciler) fix(ctx context.Context, o observation) fixing {
 	drift, fixed, err := r.gate.Fix(ctx, o.sale.ID, o.gate, o.sale.Stock)
-	left[o.sale.ID] = max(0, o.gate.Stock+drift)
+	is := fixing{stock: max(0, o.gate.Stock+drift), drift: o.drift(), moved: !fixed && err == nil}
 	switch {
-	case err != nil:
-		r.drifted[o.sale.ID] = o.drift()
+	case err != nil: // the next tick tries again
 		r.fault(ctx, string(fixStock), err)
-		return true // the next tick tries again
 	case drift > 0:
 		r.metrics.fixes.WithLabelValues("up").Inc()
 	case drift < 0:
 		r.metrics.fixes.WithLabelValues("down").Inc()
 	}
-	if r.drifted[o.sale.ID] = o.drift(); fixed {
-		delete(r.drifted, o.sale.ID)
+	if fixed {
+		is.drift = 0
 	}
-	return fixed
+	return is
 }
 
-// fixMoved observes and fixes again the gates that moved before they could be fixed. It returns those that moved once more.
-// A busy sale moves its gate all the time, so waiting for the next tick would not help.
-func (r *reconciler) fixMoved(ctx context.Context, sales []int64, left map[int64]int) (moved []int64) {
+// look reads gates, then their rows, and fixes the stocks that are wrong, of whichever process the sales are. It returns what it has
+// found, without the gates that are missing.
+func (r *reconciler) look(ctx context.Context, sales []int64) map[int64]fixing {
 	gates, err := r.gate.States(ctx, sales)
 	if err != nil {
 		r.fault(ctx, "reconcile", err)
 		return nil
 	}
-	states, err := r.sales.SaleStates(ctx, 0, nil)
+	states, err := r.sales.StatesOf(ctx, sales)
 	if err != nil {
 		r.fault(ctx, "reconcile", err)
 		return nil
 	}
+	found := map[int64]fixing{}
 	for _, s := range states {
-		o := observation{sale: s, gate: gates[s.ID], gateRead: gates[s.ID].Epoch != 0}
-		if !o.gateRead {
-			continue
-		}
-		left[s.ID] = max(0, o.gate.Stock)
-		delete(r.drifted, s.ID)
-		if slices.Contains(diagnose(o), fixStock) && !r.fix(ctx, o, left) {
-			moved = append(moved, s.ID)
+		if o := (observation{sale: s, gate: gates[s.ID], gateRead: gates[s.ID].Epoch != 0, own: true}); o.gateRead {
+			found[s.ID] = fixing{stock: max(0, o.gate.Stock)}
+			if slices.Contains(diagnose(o), fixStock) {
+				found[s.ID] = r.fix(ctx, o)
+			}
 		}
 	}
-	return moved
+	return found
+}
+
+// lookAgain looks at the gates that moved before they could be fixed, a few times: a busy sale moves its gate all the time, so waiting
+// for the next tick would not help. found is told what each look has found.
+func (r *reconciler) lookAgain(ctx context.Context, moved []int64, found func(sale int64, is fixing)) {
+	for n := 0; n < fixAgain && len(moved) > 0; n++ {
+		looked := r.look(ctx, moved)
+		moved = nil
+		for _, sale := range slices.Sorted(maps.Keys(looked)) {
+			if found(sale, looked[sale]); looked[sale].moved {
+				moved = append(moved, sale)
+			}
+		}
+	}
 }
 
 // fault logs a fault, unless the tick was cancelled.

@@ -35,6 +35,9 @@ func (m *moveAfterRead) ProcessHook(next redis.ProcessHook) redis.ProcessHook { 
 func (m *moveAfterRead) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
 		err := next(ctx, cmds)
+		if cmds[0].Name() != "hmget" { // it publishes what it has read
+			return err
+		}
 		if m.reads++; m.reads <= m.moves {
 			m.s.rdb.HIncrBy(ctx, gate.GateKey(m.s.sale), "ops", 1)
 		}
@@ -57,6 +60,7 @@ func TestMovingGateIsFixedInOneTick(t *testing.T) {
 			t.Fatal(err)
 		}
 		m.moves, m.reads = moves, 0
+		e.ReadGates()
 		e.Reconcile(t.Context())
 		if got := s.gateState().Stock; got != want {
 			t.Errorf("after %d moves the gate has %d units, want %d", moves, got, want)
@@ -397,14 +401,23 @@ func TestReturnedUnitsAreSoldAgain(t *testing.T) {
 	})
 }
 
-// A unit that came back is brought to the gate when the Engine is told, and not only with the next tick.
+// A unit that came back is brought to the gate when the Engine is told, and not only with the next tick, also by a process that is not
+// the reader of the sale. It reads no other gate.
 func TestAToldEngineBringsTheUnitBack(t *testing.T) {
 	t.Parallel()
 	s := newShop(t, 1)
-	e := s.engine(nil)
-	e.ReconcileEach(time.Hour)
-	at := s.run(e)
-	s.now(e.ReconcileNow)
+	for range 5 {
+		s.sell(1)
+	}
+	client := s.client(s.redis)
+	var asked sandboxtest.SyncBuffer
+	var at *process
+	for _, rdb := range []redis.UniversalClient{s.rdb, client} {
+		e := s.engine(func(_ *seckill.Config, d *seckill.Deps) { d.Redis = rdb })
+		e.ReconcileEach(time.Hour)
+		at = s.run(e)
+		s.now(at.ReconcileNow)
+	}
 	id := s.mustBuy(at, 1)
 	sandboxtest.Until(t, "the ticket is acknowledged", func() bool { return s.gateState().InFlight == 0 })
 	if err := s.orders.Cancel(t.Context(), 1, id); err != nil {
@@ -413,8 +426,32 @@ func TestAToldEngineBringsTheUnitBack(t *testing.T) {
 	if n := s.gateState().Stock; n != 0 {
 		t.Fatalf("the gate has %d units before the Engine is told", n)
 	}
-	e.UnitsReturned()
+	client.AddHook(gatesRead{&asked})
+	at.UnitsReturned(s.sale)
 	sandboxtest.Until(t, "the gate has the unit", func() bool { return s.gateState().Stock == 1 })
+	for _, key := range strings.Fields(asked.String()) {
+		if key != gate.GateKey(s.sale) {
+			t.Errorf("it reads %s too", key)
+		}
+	}
+}
+
+// gatesRead is a hook of a Redis client that writes down which gates are read.
+type gatesRead struct{ to *sandboxtest.SyncBuffer }
+
+func (h gatesRead) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (h gatesRead) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+
+func (h gatesRead) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		for _, c := range cmds {
+			if c.Name() == "hmget" {
+				fmt.Fprintln(h.to, c.Args()[1])
+			}
+		}
+		return next(ctx, cmds)
+	}
 }
 
 // A process sells without the gate and dies before it seeds the owner. The next process tells the buyer of the order at

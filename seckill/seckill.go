@@ -65,6 +65,7 @@ type Engine struct {
 	reclaimer   *reclaimer
 	rebuilder   *rebuilder
 	reconciler  *reconciler
+	returns     *returns
 	warmer      *warmer
 	trace       Trace
 }
@@ -92,17 +93,19 @@ func New(cfg Config, d Deps) (*Engine, error) {
 	e.queue = newOrderQueue(cfg.QMax, cfg.SettleBatch, cfg.QueueWorkers, settler.settleUntilDone)
 	e.results = newResultReader(cfg, gates, e.queue, d.Orders, owners, m)
 	e.beats = newBeats(background, alive.name, m)
-	e.rebuilder = &rebuilder{db: d.DB, gate: background, orders: d.Orders, qmax: cfg.QMax, metrics: m}
+	e.rebuilder = &rebuilder{db: d.DB, gate: background, orders: d.Orders, qmax: cfg.QMax, page: seedPage, metrics: m}
 	e.rebuilder.closing, e.rebuilder.end = context.WithCancel(context.Background())
 	e.addresses = newAddresses(d.Secret)
 	e.lot = &lot{clock: e.clock, macs: newMACs(purpose.Lot.Key(d.Secret))}
 	e.bigGate = &bigGate{cfg: cfg, gate: gates, rebuilder: e.rebuilder, metrics: m}
 	direct := newDirect(cfg, d.DB, settler, d.Orders, e.queue, m)
 	e.lanes = newLanes(cfg, gates, e.queue, direct, e.rebuilder, facts, m, e.trace)
-	e.reclaimer = &reclaimer{sales: d.Sales, gate: background, queue: e.queue, settler: settler, acks: acks, qmax: cfg.QMax, metrics: m, trace: e.trace,
+	readings := newReadings(background, alive.name, facts, m)
+	e.reclaimer = &reclaimer{reads: readings, sales: d.Sales, gate: background, queue: e.queue, settler: settler, acks: acks, qmax: cfg.QMax, metrics: m, trace: e.trace,
 		beats: e.beats, alive: alive, rounds: rounds.New(), looks: rounds.New(), looking: make(chan struct{}, 1), died: map[string]time.Time{}, busy: map[string]time.Time{}}
-	e.reconciler = &reconciler{cfg: cfg, sales: d.Sales, gate: background, acks: acks, facts: facts, rebuilder: e.rebuilder,
+	e.reconciler = &reconciler{cfg: cfg, sales: d.Sales, gate: background, acks: acks, facts: facts, readings: readings, rebuilder: e.rebuilder,
 		reclaimer: e.reclaimer, metrics: m, rounds: rounds.New(), every: reconcileEvery}
+	e.returns = &returns{reconciler: e.reconciler, sales: map[int64]bool{}, rounds: rounds.New()}
 	e.warmer = &warmer{db: d.DB, openings: e.reconciler.openings, orders: d.Orders, workers: cfg.QueueWorkers, clock: e.clock, metrics: m, rounds: rounds.New()}
 	return e, nil
 }
@@ -134,6 +137,7 @@ func (e *Engine) Run(ctx context.Context) {
 		doors.Go(func() { e.warmer.Run(ctx) })
 	}
 	doors.Go(func() { e.reconciler.Run(ctx) })
+	doors.Go(func() { e.returns.Run(ctx) })
 	doors.Wait()
 	leave() // no call is under way that may grant a ticket: what this process does not settle any more is for its heir
 	e.queue.drain(drainLimit)
@@ -141,7 +145,9 @@ func (e *Engine) Run(ctx context.Context) {
 	workers.Wait()
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopLimit)
 	defer cancel()
-	e.reconciler.tick(last) // for units that came back last: there may be no other process
+	e.returns.bringBack(last) // what came back last
+	e.reconciler.tick(last)
+	e.reconciler.leave(last)
 	e.rebuilder.close()
 }
 
@@ -223,13 +229,17 @@ func (e *Engine) Left(s goods.Sale) int {
 	return s.Stock
 }
 
+// InFlight returns how many tickets each sale has in its journal, as the processes have read it for one another, or false if Redis did
+// not reply.
+func (e *Engine) InFlight() (bySale map[int64]int, ok bool) { return e.reconciler.readings.inFlight() }
+
 // Clicks returns how many clicks each sale has had in this process, whatever became of them. The count of a sale without a click
 // for a minute ends.
 func (e *Engine) Clicks() map[int64]int64 { return e.lanes.count() }
 
-// UnitsReturned tells the Engine that units came back on sale, so that it brings them to the gate at once and not with the next
-// tick of reconcile. It does not wait.
-func (e *Engine) UnitsReturned() { e.reconciler.rounds.Soon() }
+// UnitsReturned tells the Engine that units of a sale came back, so that it brings them to the gate at once, whichever process reads
+// that. It does not wait.
+func (e *Engine) UnitsReturned(sale int64) { e.returns.add(sale) }
 
 // Address returns a user's hidden address of a sale, inside the window and while the big gate has room. sum is the user's
 // answer, nil where the shop asks for none; it is judged only inside the window, and its refusal is returned. Requests of the first

@@ -83,8 +83,10 @@ type simulation struct {
 	clicks    []*simClick
 	buyers    map[int64]*simBuyer
 
-	countedTwice int // the most settled tickets that were in the journal
-	moments      int // that moment has counted
+	countedTwice int       // the most settled tickets that were in the journal
+	moments      int       // that moment has counted
+	boots        int       // of processes
+	backAt       time.Time // when Redis last lost something
 
 	granted  map[string]int64       // every ticket that a gate ever granted, with its user
 	journal  map[string]bool        // the tickets in the journal
@@ -291,7 +293,10 @@ func (s *simulation) boot(p *simProcess) {
 	if err != nil {
 		panic(err)
 	}
+	p.orders.OnUnitsReturned(p.UnitsReturned)
 	p.metrics.once.Every = 1 // each fault is counted
+	s.boots++
+	p.reconciler.readings.name = fmt.Sprint(name, "-", s.boots) // the true one has the number of the test's process
 	p.lane = newLane(simSale)
 	p.lanes.bySale.Store(int64(simSale), p.lane)
 	s.wait()
@@ -590,6 +595,7 @@ func init() { // a variable would refer to itself
 		{"settle", 16, false, (*simulation).doSettle},
 		{"purchase", 14, true, (*simulation).doPurchase},
 		{"reconcile", 18, false, (*simulation).doReconcile},
+		{"return", 6, false, (*simulation).doReturn},
 		{"reclaim", 6, false, (*simulation).doReclaim},
 		{"inherit", 3, true, (*simulation).doInherit},
 		{"result", 12, false, (*simulation).doResult},
@@ -620,6 +626,7 @@ func init() { // a variable would refer to itself
 		{"doubt", 2, true, (*simulation).doDoubt},
 		{"roll back", 3, true, (*simulation).doRollBack},
 		{"overtake", 8, true, (*simulation).doOvertake},
+		{"stop reader", 3, true, (*simulation).doStopReader},
 	}
 }
 
@@ -714,6 +721,7 @@ func (s *simulation) clickAt(p *simProcess, user int64) {
 		}
 	}
 	sure := p.lanes.facts.sure(simSale)
+	s.checkSure(p, sure)
 	c, err := p.lane.click(user)
 	if err != nil {
 		return
@@ -965,6 +973,61 @@ func (s *simulation) doRollBack() bool {
 	return true
 }
 
+// doStopReader lets the sale sell past the gate until the gate knows the buyers and the mark is off. Then it stops a process between
+// its reads of the gates and their publication, and sets Redis back to before the gate knew them. Another process looks, the first
+// one goes on, and the other one looks again and has a click.
+func (s *simulation) doStopReader() bool {
+	if s.redisMode != storeUp || s.pgMode != storeUp || !s.doSellPast() {
+		return false
+	}
+	for _, p := range s.processes {
+		p.cut = false
+	}
+	for range 3 {
+		for _, p := range s.processes {
+			s.reconcileAt(p)
+		}
+		s.pass(quietFor / 2)
+	}
+	free := func(p *simProcess) bool { return !s.busy(p, "reconcile") }
+	p := s.pick(free)
+	other := s.pick(func(other *simProcess) bool {
+		return other != p && free(other) && !s.busy(other, "lane") && len(other.lane.in) == 0
+	})
+	seeded := s.lastSeeded()
+	if p == nil || other == nil || seeded < 0 {
+		return true
+	}
+	s.reconcileAt(other)
+	s.reconcileAt(p)
+	s.pass(reconcileEvery)
+	s.startRound(p, "reconcile", reconcileRound)
+	s.finishUntil(p, "reconcile", func() bool {
+		return slices.ContainsFunc(s.waiting, func(r *request) bool { return r.conn.process == p && r.what == "HSET" })
+	})
+	s.older = true
+	s.setBack(seeded)
+	s.reconcileAt(other)
+	s.pass(sureFor + time.Duration(s.rng.IntN(200))*time.Millisecond)
+	s.finish(p, "reconcile")
+	s.reconcileAt(other)
+	if other.alive && s.ageClicks() {
+		s.buyAt(other, s.pickUser())
+	}
+	return true
+}
+
+// lastSeeded returns the number of calls to Redis before the last one that told the gate what it knows, or -1.
+func (s *simulation) lastSeeded() int {
+	for n := len(s.redis.log) - 1; n >= 0; n-- {
+		args := s.redis.log[n].args
+		if strings.HasPrefix(strings.ToUpper(args[0]), "EVAL") && s.redis.scriptName(args) == "seed" && args[5] != "0" {
+			return n
+		}
+	}
+	return -1
+}
+
 // loseReply carries out a request at Redis, and loses the reply.
 func (s *simulation) loseReply(r *request) {
 	s.current = r.task
@@ -1043,12 +1106,22 @@ func (s *simulation) startRound(p *simProcess, kind string, f func(*simProcess, 
 func reconcileRound(p *simProcess, ctx context.Context) { p.reconciler.tick(ctx) }
 func reclaimRound(p *simProcess, ctx context.Context)   { p.reclaimer.tick(ctx) }
 func beatRound(p *simProcess, ctx context.Context)      { p.beats.round(ctx) }
+func returnRound(p *simProcess, ctx context.Context)    { p.returns.bringBack(ctx) }
 func expireRound(p *simProcess, ctx context.Context)    { p.orders.Expire(ctx) }
 
 func (s *simulation) doReconcile() bool { return s.round("reconcile", reconcileRound) }
 func (s *simulation) doReclaim() bool   { return s.round("reclaim", reclaimRound) }
 func (s *simulation) doExpire() bool    { return s.round("expire", expireRound) }
 func (s *simulation) doBeat() bool      { return s.round("beat", beatRound) }
+
+// doReturn lets a process bring back the units that came back to it.
+func (s *simulation) doReturn() bool {
+	p := s.pick(func(p *simProcess) bool { return len(p.returns.sales) > 0 && !s.busy(p, "return") })
+	if p != nil {
+		s.startRound(p, "return", returnRound)
+	}
+	return p != nil
+}
 
 // doSilence lets seconds pass in which most processes beat, so that those which do not are dead.
 func (s *simulation) doSilence() bool {
@@ -1256,6 +1329,7 @@ func (s *simulation) pass(d time.Duration) {
 	s.current = nil
 	s.mu.Unlock()
 	time.Sleep(d)
+	s.redis.FastForward(d) // what expires in it expires by this alone
 	s.settleDown()
 }
 
@@ -1409,7 +1483,7 @@ func (s *simulation) doEmpty() bool {
 func (s *simulation) setBack(n int) {
 	s.pass(2 * time.Millisecond)
 	s.redis.restore(n)
-	s.dataLost = true
+	s.dataLost, s.backAt = true, time.Now()
 	s.journal = map[string]bool{}
 	s.readJournal()
 	for ticket := range s.granted {

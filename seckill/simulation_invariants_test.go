@@ -83,6 +83,25 @@ func (s *simulation) hearReplies() {
 	}
 }
 
+// checkSure checks that a process that is sure of its gate has looked at it since Redis went back: the gate knows as many bypasses as
+// the row has, and no less than the process was told of it.
+func (s *simulation) checkSure(p *simProcess, sure bool) {
+	epoch, has := s.gateNumber("epoch")
+	if !sure || !has || time.Since(s.backAt) <= sureFor {
+		return
+	}
+	known, _ := s.gateNumber("known")
+	seeded, _ := s.gateNumber("seeded")
+	ops, _ := s.gateNumber("ops")
+	sale := s.model.sales[simSale].committed
+	if known < sale.bypasses && sale.bypasses == sale.known {
+		s.failf("%s is sure of a gate that knows %d of %d bypasses, %v after Redis went back", p.name, known, sale.bypasses, time.Since(s.backAt))
+	}
+	if p.lanes.facts.back(simSale, gate.State{Epoch: epoch, Seeded: seeded, Ops: ops}) {
+		s.failf("%s is sure of a gate that has less than it had, %v after Redis went back", p.name, time.Since(s.backAt))
+	}
+}
+
 // checkAccepted checks that a ticket of which a buyer was told is safe: it is in the journal, or
 // has its result.
 func (s *simulation) checkAccepted(c *simClick) {

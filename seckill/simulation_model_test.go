@@ -41,7 +41,7 @@ func newPgSide(pool *pgxpool.Pool) *pgSide {
 
 // readOwners reads which user has which order: the ids are random.
 func (d *pgSide) readOwners(ctx context.Context) error {
-	owners, err := d.orders.Owners(ctx, d.sale, "")
+	owners, err := d.orders.Owners(ctx, d.sale, "", 0, 100)
 	d.ids, d.users = map[int64]uuid.UUID{}, map[uuid.UUID]int64{}
 	for _, o := range owners {
 		d.ids[o.UserID], d.users[o.OrderID] = o.OrderID, o.UserID
@@ -236,7 +236,7 @@ func TestModelFollowsPostgres(t *testing.T) {
 						lines = append(lines, fmt.Sprint("outcome ", b.UserID, d.text([]order.Result{result}, err)))
 					}
 					for _, read := range []func() ([]order.Owner, error){
-						func() ([]order.Owner, error) { return d.orders.Owners(ctx, d.sale, prefix) },
+						func() ([]order.Owner, error) { return d.orders.Owners(ctx, d.sale, prefix, 0, 100) },
 						func() ([]order.Owner, error) { return d.orders.OwnersAmong(ctx, d.sale, among) },
 					} {
 						owners, err := read()

@@ -27,9 +27,9 @@ var simMutants = []struct {
 	{"a fix does not compare before it sets", []simEdit{
 		{"seckill/gate/scripts/fix.lua", "gate[1] ~= ARGV[1] or gate[2] ~= ARGV[2] or not gate[3]", "not gate[3]"}}},
 	{"no fix", []simEdit{
-		{"seckill/diagnose.go", "if o.drift() > 0 {", "if false {"}}},
+		{"seckill/diagnose.go", "if o.own && o.drift() > 0 {", "if false {"}}},
 	{"a rebuild does not seed the owners", []simEdit{
-		{"seckill/rebuild.go", "if created || gates[sale].Epoch == 0 {", "if created && gates[sale].Epoch < 0 {"}}},
+		{"seckill/rebuild.go", "seeded := created || gates[sale].Epoch == 0", "seeded := created && gates[sale].Epoch < 0"}}},
 	{"reconcile forgets a sale that is not near", []simEdit{
 		{"seckill/diagnose.go", "(o.sale.Near || o.gate.Epoch != 0)", "o.sale.Near"}}},
 	{"reconcile looks for no gate of before a change", []simEdit{
@@ -81,6 +81,10 @@ var simMutants = []struct {
 	{"a mark is taken off at once", []simEdit{
 		{"seckill/facts.go", "quietFor = 3 * time.Second", "quietFor = 0 * time.Second"},
 		{"seckill/diagnose.go", "case o.gate.Known < o.sale.Bypasses:", "case false:"}}},
+	{"a reading is believed for ever, and Redis goes back unseen", []simEdit{
+		{"seckill/readings.go", "r.bySale == nil || stamp.Before(r.stamp)", "r.bySale == nil || stamp.Before(r.stamp) && false"},
+		{"seckill/readings.go", "age > g.believedFor(), must", "must"},
+		{"seckill/readings.go", "g.believedFor() - now.Sub(g.at)", "time.Hour - now.Sub(g.at)"}}},
 	{"an order takes no unit", []simEdit{
 		{"order/place.go", "if len(won) > 0 {", "if false {"}}},
 	{"the unit of an order that ends does not come back", []simEdit{

@@ -429,6 +429,30 @@ var pgStatements = func() map[string]pgStatement {
 				return rows, len(rows), ""
 			},
 		},
+		`select id, stock, state, starts_at, ends_at, epoch, bypasses, bypasses_known, now() >= starts_at and now() < ends_at as open,
+		       state <> 'draft' and ends_at > now() and starts_at < now() + $2::interval as near
+		from   sales
+		where  id = any($1)
+		order  by id`: {
+			params:  []uint32{pgtype.Int8ArrayOID, pgtype.IntervalOID},
+			columns: columns("id:int8 stock:int4 state:text starts_at:time ends_at:time epoch:int8 bypasses:int8 bypasses_known:int8 open:bool near:bool"),
+			run: func(m *pgModel, tx *pgTx, a pgArgs) (rows [][]any, _ int, _ pgFault) {
+				for _, id := range arg[[]int64](a, 1) {
+					s := m.sales[id].see(tx)
+					open := !tx.now.Before(s.starts) && tx.now.Before(s.ends)
+					near := s.state != goods.Draft && s.ends.After(tx.now) && s.starts.Before(tx.now.Add(arg[time.Duration](a, 2)))
+					rows = append(rows, []any{s.id, int32(s.stock), s.state, s.starts, s.ends, s.epoch, s.bypasses, s.known, open, near})
+				}
+				return rows, len(rows), ""
+			},
+		},
+		`select nextval('gate_epoch')`: {
+			columns: columns("nextval:int8"),
+			run: func(m *pgModel, _ *pgTx, _ pgArgs) ([][]any, int, pgFault) {
+				m.epoch++
+				return [][]any{{m.epoch}}, 1, ""
+			},
+		},
 		`select id from sales where gate_until > now() order by gate_until desc limit $1`: {
 			params: []uint32{pgtype.Int8OID}, columns: columns("id:int8"),
 			run: func(m *pgModel, tx *pgTx, a pgArgs) (rows [][]any, _ int, _ pgFault) {
@@ -568,14 +592,20 @@ var pgStatements = func() map[string]pgStatement {
 				return rows, len(rows), ""
 			},
 		},
-		`select user_id, id as order_id from orders where sale_id = $1 and starts_with(ticket, $2) and ` + durable: {
-			params: []uint32{pgtype.Int8OID, pgtype.TextOID}, columns: columns("user_id:int8 order_id:uuid"),
+		`select user_id, id as order_id
+		from   orders
+		where  sale_id = $1 and starts_with(ticket, $2) and user_id > $3 and ` + durable + `
+		order  by user_id
+		limit  $4`: {
+			params: []uint32{pgtype.Int8OID, pgtype.TextOID, pgtype.Int8OID, pgtype.Int8OID}, columns: columns("user_id:int8 order_id:uuid"),
 			run: func(m *pgModel, tx *pgTx, a pgArgs) (rows [][]any, _ int, _ pgFault) {
 				for _, o := range m.inSale(tx, arg[int64](a, 1)) {
-					if strings.HasPrefix(o.ticket, arg[string](a, 2)) {
+					if strings.HasPrefix(o.ticket, arg[string](a, 2)) && o.user > arg[int64](a, 3) {
 						rows = append(rows, []any{o.user, o.id})
 					}
 				}
+				slices.SortFunc(rows, func(a, b []any) int { return cmp.Compare(a[0].(int64), b[0].(int64)) })
+				rows = rows[:min(len(rows), int(arg[int64](a, 4)))]
 				return rows, len(rows), ""
 			},
 		},

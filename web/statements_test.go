@@ -474,7 +474,7 @@ func (c *costShop) sells(t *testing.T, must func(error)) {
 	}
 	_, err = orders.Outcomes(ctx, []order.Buyer{{SaleID: sale, UserID: buyer}, {SaleID: sale, UserID: buyer + 9}})
 	must(err)
-	_, err = orders.Owners(ctx, sale, "direct:")
+	_, err = orders.Owners(ctx, sale, "direct:", 0, 10_000)
 	must(err)
 	_, err = orders.OwnersAmong(ctx, sale, []int64{buyer})
 	must(err)

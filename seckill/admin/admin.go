@@ -39,7 +39,7 @@ type By struct {
 type Store struct {
 	db            *pgxpool.Pool
 	orders        order.Config
-	unitsReturned func()
+	unitsReturned func(sale int64)
 	decoding      sync.Mutex // held while a picture is decoded
 	gates         redis.UniversalClient
 	plans         *rounds.Rounds // of RunPlans
@@ -47,9 +47,9 @@ type Store struct {
 }
 
 // New returns a Store on db. unitsReturned is called after each commit that puts units back on sale; it may be nil.
-func New(db *pgxpool.Pool, orders order.Config, unitsReturned func()) *Store {
+func New(db *pgxpool.Pool, orders order.Config, unitsReturned func(sale int64)) *Store {
 	if unitsReturned == nil {
-		unitsReturned = func() {}
+		unitsReturned = func(int64) {}
 	}
 	return &Store{db: db, orders: orders, unitsReturned: unitsReturned, plans: rounds.New()}
 }

@@ -28,9 +28,10 @@ type (
 // Refund is that of order.Store, with a line in the log.
 func (s *Store) Refund(ctx context.Context, by By, id uuid.UUID) error {
 	a := action{name: "order.refund", subject: subjectOf(id), before: status{order.Paid}, after: status{order.Refunded}}
-	err := s.actOnOrder(ctx, by, &a, id, func(tx pgx.Tx) error { return order.New(tx, s.orders).Refund(ctx, id) })
+	var sale int64
+	err := s.actOnOrder(ctx, by, &a, id, func(tx pgx.Tx) error { return s.ordersOn(tx, &sale).Refund(ctx, id) })
 	if err == nil {
-		s.unitsReturned()
+		s.unitsReturned(sale)
 	}
 	return err
 }
@@ -143,6 +144,7 @@ func (s *Store) Confirm(ctx context.Context, by By, id uuid.UUID, ref string) (m
 // Cancel cancels a pending order of any user, with a line in the log. order.ErrNotFound, order.ErrWrongStatus.
 func (s *Store) Cancel(ctx context.Context, by By, id uuid.UUID) error {
 	a := action{name: "order.cancel", subject: subjectOf(id), before: status{order.Pending}, after: status{order.Cancelled}}
+	var sale int64
 	err := s.actOnOrder(ctx, by, &a, id, func(tx pgx.Tx) error {
 		var user int64
 		err := tx.QueryRow(ctx, `select user_id from orders where id = $1`, id).Scan(&user)
@@ -152,12 +154,19 @@ func (s *Store) Cancel(ctx context.Context, by By, id uuid.UUID) error {
 		if err != nil {
 			return fmt.Errorf("read order %s: %w", id, err)
 		}
-		return order.New(tx, s.orders).Cancel(ctx, user, id)
+		return s.ordersOn(tx, &sale).Cancel(ctx, user, id)
 	})
 	if err == nil {
-		s.unitsReturned()
+		s.unitsReturned(sale)
 	}
 	return err
+}
+
+// ordersOn returns the orders in a transaction. It notes the sale whose units come back: they have when the transaction is committed.
+func (s *Store) ordersOn(tx pgx.Tx, sale *int64) *order.Store {
+	orders := order.New(tx, s.orders)
+	orders.OnUnitsReturned(func(id int64) { *sale = id })
+	return orders
 }
 
 // Extend is that of order.Store, with a line in the log.

@@ -112,7 +112,11 @@ func TestTwoAdministratorsRefundOnce(t *testing.T) {
 	s := newOrderShop(t, 6)
 	s.pay(t, 5)
 	told := 0
-	s.unitsReturned = func() { told++ }
+	s.unitsReturned = func(sale int64) {
+		if told++; sale != s.sale {
+			t.Errorf("units of sale %d came back, want %d", sale, s.sale)
+		}
+	}
 	done := s.RefundAll(t.Context(), keeper, []uuid.UUID{s.ids[0], uuid.New(), s.ids[5], s.ids[0], s.ids[1]})
 	var errs []error
 	for _, d := range done {
@@ -122,7 +126,7 @@ func TestTwoAdministratorsRefundOnce(t *testing.T) {
 	if !slices.EqualFunc(errs, want, errors.Is) || told != 2 {
 		t.Errorf("%v, units returned %d times; want %v, twice", errs, told, want)
 	}
-	s.unitsReturned = func() {}
+	s.unitsReturned = func(int64) {}
 	together(12, func(i int) { expect(t, s.Refund(t.Context(), keeper, s.ids[i%4]), order.ErrWrongStatus) })
 	s.check(t, "refunds", map[string]int{order.Refunded: 4, order.Paid: 1, order.Pending: 1, "order.refund": 4, "money captured": 1, "money refund_due": 4})
 }

@@ -35,6 +35,10 @@ type Gauges struct {
 	once                rate.Sometimes
 	rounds              *rounds.Rounds
 	limit               time.Duration
+
+	// InFlight, if set, returns the tickets in each sale's journal, as the shop's processes have read them for one another a moment
+	// ago, or false if they could not. Without it each reading reads every gate.
+	InFlight func() (bySale map[int64]int, ok bool)
 }
 
 // NewGauges returns Gauges. rdb may be nil for a shop without gates.
@@ -100,7 +104,7 @@ func (g *Gauges) readRedis(ctx context.Context) error {
 	if g.rdb == nil {
 		return nil
 	}
-	tickets, oldest, err := waitingTickets(ctx, g.db, g.rdb)
+	tickets, oldest, err := g.waitingTickets(ctx)
 	if err != nil {
 		g.tickets.Reset()
 		g.ticketAge.Reset()
@@ -110,6 +114,27 @@ func (g *Gauges) readRedis(ctx context.Context) error {
 	g.ticketAge.WithLabelValues().Set(oldest.Seconds())
 	g.readAt.WithLabelValues("redis").SetToCurrentTime()
 	return nil
+}
+
+func (g *Gauges) waitingTickets(ctx context.Context) (tickets int, oldest time.Duration, err error) {
+	if g.InFlight == nil {
+		return waitingTickets(ctx, g.db, g.rdb)
+	}
+	bySale, ok := g.InFlight()
+	if !ok {
+		return 0, 0, errors.New("the gates could not be read")
+	}
+	var waiting []int64
+	for id, n := range bySale {
+		if tickets += n; n > 0 {
+			waiting = append(waiting, id)
+		}
+	}
+	ages, err := oldestTickets(ctx, g.rdb, waiting)
+	for _, t := range ages {
+		oldest = max(oldest, t.age)
+	}
+	return tickets, oldest, err
 }
 
 // waitingTickets returns how many tickets all journals have, and for how long the oldest waits.

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"time"
 )
 
@@ -27,11 +28,11 @@ type point struct {
 }
 
 var all = []string{BeforeReserve, AfterReserve, BeforeBegin, BeforeCommit, BeforeAck, AfterAck, AfterExpire, BeforeCaptureCommit,
-	BeforeInstallCommit, BeforeDrain}
+	BeforeInstallCommit, BeforePublish, BeforeDrain}
 
 var armed = arm(os.Getenv("MIAOSHA_FAILPOINTS"))
 
-var form = regexp.MustCompile(`^([A-Za-z]+)=(kill|sleep|error|drop)(?::([0-9a-z.]+))?(?:@([0-9]{1,9}))?(?:\*([0-9]{1,9}))?(?:%([0-9.]+))?$`)
+var form = regexp.MustCompile(`^([A-Za-z]+)=(kill|stop|sleep|error|drop)(?::([0-9a-z.]+))?(?:@([0-9]{1,9}))?(?:\*([0-9]{1,9}))?(?:%([0-9.]+))?$`)
 
 // arm reads the setting. A wrong setting ends the process: a fault that is not injected would prove
 // nothing.
@@ -80,6 +81,10 @@ func Hit(name string) error {
 		self, _ := os.FindProcess(os.Getpid())
 		self.Kill()
 		select {} // nothing more happens here
+	case "stop":
+		self, _ := os.FindProcess(os.Getpid())
+		self.Signal(syscall.Signal(0x13)) // SIGSTOP of Linux
+		return nil
 	case "sleep":
 		time.Sleep(p.sleep)
 		return nil

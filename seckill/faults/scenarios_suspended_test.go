@@ -3,8 +3,12 @@
 package faults
 
 import (
+	"slices"
+	"strings"
 	"syscall"
 	"time"
+
+	"miaosha/seckill/sandbox/sandboxtest"
 )
 
 // suspendedScenarios returns the scenarios in which every process stands still, as on a machine that is suspended.
@@ -17,7 +21,45 @@ func suspendedScenarios() []scenario {
 			crowd: crowd, run: stopEverything, after: checkStopped},
 		{name: "everything stopped for 30 s, with a wrong clock", detail: "five minutes ahead, in one process of two", long: true, realRedis: true,
 			setup: setup{clockAhead: true, env: []string{"MIAOSHA_PAY_WITHIN=4m"}}, crowd: crowd, run: stopEverything, after: checkStopped},
+		{name: "the reader of the gate stopped before it publishes", detail: "while a process without Redis sells directly",
+			// The next reader comes to its own stop after the first one goes on.
+			setup: setup{shops: 3, failpoints: "BeforePublish=stop@30*1", failpointsEverywhere: true}, crowd: amplePlan, run: stopReader},
 	}
+}
+
+// stopReader waits until the reader of the sale's gate has stopped between its read and its publication, cuts another process from
+// Redis, which sells directly, and lets the reader go on with what it had read.
+func stopReader(env *Environment, c *Crowd) {
+	reader := -1
+	if !sandboxtest.Poll(func() bool {
+		reader = slices.IndexFunc(env.Shops, func(s *Shop) bool { return strings.Contains(s.Log.String(), "failpoint BeforePublish: stop") })
+		return reader >= 0
+	}) {
+		env.TooLittle("no reader of a gate has stopped")
+		return
+	}
+	env.Inject("the reader stopped, and another process without Redis", func() {
+		direct := env.Shops[(reader+1)%len(env.Shops)]
+		direct.ToRedis.Cut()
+		before := env.directOrders()
+		if !sandboxtest.Poll(func() bool { return env.directOrders() > before+5 }) {
+			env.TooLittle("too few orders without the gate")
+		}
+		env.Shops[reader].signal(syscall.SIGCONT)
+		c.Wait(time.Second)
+		for _, s := range env.Shops { // the next reader too
+			s.signal(syscall.SIGCONT)
+		}
+		env.restore(direct.ToRedis)
+	})
+}
+
+// directOrders counts the orders that were placed without the gate.
+func (env *Environment) directOrders() (n int) {
+	if err := env.pool.QueryRow(env.T.Context(), `select count(*) from orders where starts_with(ticket, 'direct:')`).Scan(&n); err != nil {
+		env.T.Errorf("count the direct orders: %v", err)
+	}
+	return n
 }
 
 // stopEverything stops all processes for 30 s in the middle of the sale.

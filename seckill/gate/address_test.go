@@ -95,7 +95,7 @@ func TestAnAddressOfATicketHolderIsNotWasted(t *testing.T) {
 	g := newSteppedGate(t, 5)
 	g.fill(t, 1, 4, time.Minute)
 	g.rdb.HSet(t.Context(), TicketsKey(1), 4, "Xsold_out") // a refused ticket holds nothing
-	if err := g.AddOwners(t.Context(), 1, []order.Owner{{UserID: 1, OrderID: uuid.New()}, {UserID: 2, OrderID: uuid.New()}}, 0); err != nil {
+	if err := g.AddOwners(t.Context(), 1, []order.Owner{{UserID: 1, OrderID: uuid.New()}, {UserID: 2, OrderID: uuid.New()}}, Knows{}); err != nil {
 		t.Fatal(err)
 	}
 	g.pass(2 * time.Minute)
@@ -452,7 +452,7 @@ func TestBigGateFollowsItsModel(t *testing.T) {
 			},
 			"ticket past the gate": func(r *rapid.T) { // the address stays
 				user := users.Draw(r, "user")
-				if err := g.AddOwners(r.Context(), 1, []order.Owner{{UserID: user, OrderID: uuid.New()}}, 0); err != nil {
+				if err := g.AddOwners(r.Context(), 1, []order.Owner{{UserID: user, OrderID: uuid.New()}}, Knows{}); err != nil {
 					r.Fatal(err)
 				}
 				m.tickets[user] = true

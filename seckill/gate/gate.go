@@ -48,6 +48,9 @@ var beatSource string
 //go:embed scripts/takeover.lua
 var takeoverSource string
 
+//go:embed scripts/published.lua
+var publishedSource string
+
 //go:embed scripts/draw.lua
 var drawSource string
 
@@ -55,16 +58,17 @@ var drawSource string
 var takeSource string
 
 var (
-	reserveScript  = redis.NewScript(reserveSource)
-	ackScript      = redis.NewScript(ackSource)
-	installScript  = redis.NewScript(installSource)
-	fixScript      = redis.NewScript(fixSource)
-	addressScript  = redis.NewScript(addressSource)
-	beatScript     = redis.NewScript(beatSource)
-	takeoverScript = redis.NewScript(takeoverSource)
-	seedScript     = redis.NewScript(seedSource)
-	drawScript     = redis.NewScript(drawSource)
-	takeScript     = redis.NewScript(takeSource)
+	reserveScript   = redis.NewScript(reserveSource)
+	ackScript       = redis.NewScript(ackSource)
+	installScript   = redis.NewScript(installSource)
+	fixScript       = redis.NewScript(fixSource)
+	addressScript   = redis.NewScript(addressSource)
+	beatScript      = redis.NewScript(beatSource)
+	takeoverScript  = redis.NewScript(takeoverSource)
+	seedScript      = redis.NewScript(seedSource)
+	drawScript      = redis.NewScript(drawSource)
+	takeScript      = redis.NewScript(takeSource)
+	publishedScript = redis.NewScript(publishedSource)
 )
 
 const (
@@ -72,6 +76,9 @@ const (
 
 	// waitingMost is the most users whom one big gate remembers as waiting, and the most whose wasted addresses it counts.
 	waitingMost = 10_000
+
+	// SeedingFor is how long a process that dies keeps others from seeding.
+	SeedingFor = 2 * time.Second
 )
 
 // Gate calls Redis for one process. Its methods may be used by any number of goroutines.
@@ -232,6 +239,7 @@ type State struct {
 	InFlight int   // tickets in the journal
 	Entries  int   // entries of the journal
 	Known    int64 // bypasses of the sale whose buyers it knows
+	Seeded   int64 // grows when all owners are written into it
 }
 
 // States reads many gates.
@@ -244,46 +252,65 @@ func (g *Gate) States(ctx context.Context, sales []int64) (map[int64]State, erro
 // States reads many gates in one pipeline, without a breaker, for the audit. It leaves out a gate whose keys have the wrong
 // type, so that the others are still read.
 func States(ctx context.Context, rdb redis.UniversalClient, sales []int64) (map[int64]State, error) {
+	return states(ctx, rdb, sales, func(int64) bool { return true })
+}
+
+// Read is States with one command for each gate, and one more where journal says so. The entries of the other journals are not
+// counted: State has a number that is not too small, and none where the gate counts no ticket.
+func (g *Gate) Read(ctx context.Context, sales []int64, journal func(sale int64) bool) (map[int64]State, error) {
+	return guarded(ctx, g, callLimit, func(ctx context.Context) (map[int64]State, error) {
+		return states(ctx, g.rdb, sales, journal)
+	})
+}
+
+func states(ctx context.Context, rdb redis.UniversalClient, sales []int64, journal func(sale int64) bool) (map[int64]State, error) {
 	pipe, asked := rdb.Pipeline(), make([]stateQuery, len(sales))
 	for i, s := range sales {
-		asked[i] = askState(ctx, pipe, s)
+		asked[i] = askState(ctx, pipe, s, journal(s))
 	}
 	if _, err := pipe.Exec(ctx); err != nil && !isWrongType(err) {
 		return nil, fmt.Errorf("read %d gates: %w", len(sales), err)
 	}
-	states := make(map[int64]State, len(sales))
+	all := make(map[int64]State, len(sales))
 	for i, s := range sales {
 		if state, err := asked[i].state(); err == nil {
-			states[s] = state
+			all[s] = state
 		}
 	}
-	return states, nil
+	return all, nil
 }
 
 // stateQuery is the question for a gate's state in a pipeline.
 type stateQuery struct {
 	gate    *redis.SliceCmd
-	entries *redis.IntCmd
+	entries *redis.IntCmd // nil: not asked
 }
 
-func askState(ctx context.Context, pipe redis.Pipeliner, sale int64) stateQuery {
-	return stateQuery{
-		gate:    pipe.HMGet(ctx, GateKey(sale), "epoch", "ops", "stock", "in_flight", "known"),
-		entries: pipe.XLen(ctx, JournalKey(sale)),
+func askState(ctx context.Context, pipe redis.Pipeliner, sale int64, journal bool) stateQuery {
+	q := stateQuery{gate: pipe.HMGet(ctx, GateKey(sale), "epoch", "ops", "stock", "in_flight", "known", "seeded")}
+	if journal {
+		q.entries = pipe.XLen(ctx, JournalKey(sale))
 	}
+	return q
 }
 
 // state returns the reply. A gate without one of its numbers is none. An empty journal has no ticket, whatever the gate says.
-func (q stateQuery) state() (State, error) {
-	if err := cmp.Or(q.gate.Err(), q.entries.Err()); err != nil {
+func (q stateQuery) state() (s State, err error) {
+	fields, err := q.gate.Result()
+	if err != nil {
 		return State{}, err
 	}
-	s := State{Entries: int(q.entries.Val())}
-	fields := q.gate.Val()
 	numbers, whole := wholeNumbers(fields[:4])
-	known, _ := wholeNumbers(fields[4:])
+	since, _ := wholeNumbers(fields[4:])
 	if whole {
-		s.Epoch, s.Ops, s.Stock, s.Known = numbers[0], numbers[1], int(numbers[2]), known[0]
+		s.Epoch, s.Ops, s.Stock, s.Known, s.Seeded = numbers[0], numbers[1], int(numbers[2]), since[0], since[1]
+	}
+	s.Entries = int(numbers[3]) // at most: each has a ticket
+	if q.entries != nil {
+		if err := q.entries.Err(); err != nil {
+			return State{}, err
+		}
+		s.Entries = int(q.entries.Val())
 	}
 	if s.Entries > 0 {
 		s.InFlight = int(numbers[3])
@@ -316,12 +343,12 @@ func CountJournal(ctx context.Context, rdb redis.UniversalClient, sale int64) (c
 }
 
 // Install sets a gate up from the sale's locked row. It returns false if the existing gate's epoch is the same or newer, and
-// ErrNoGate if Redis has lost the hash that CreateTickets created.
-func (g *Gate) Install(ctx context.Context, sale goods.Locked, epoch int64, qmax int) (installed bool, err error) {
+// ErrNoGate if Redis has lost the hash that CreateTickets created. seeded says that all owners have just been added.
+func (g *Gate) Install(ctx context.Context, sale goods.Locked, epoch int64, qmax int, seeded bool) (installed bool, err error) {
 	keys := []string{GateKey(sale.ID), TicketsKey(sale.ID), JournalKey(sale.ID), TakeoversKey(sale.ID)}
 	n, err := guarded(ctx, g, callLimit, func(ctx context.Context) (int, error) {
 		return installScript.Run(ctx, g.rdb, keys, epoch, sale.State, sale.StartsAt.UnixMilli(), sale.EndsAt.UnixMilli(),
-			sale.Stock, qmax).Int()
+			sale.Stock, qmax, seeded).Int()
 	})
 	if err != nil {
 		return false, fmt.Errorf("install the gate of sale %d: %w", sale.ID, err)
@@ -356,16 +383,54 @@ func (g *Gate) CreateTickets(ctx context.Context, sale int64) (created bool, err
 	return created, nil
 }
 
-// AddOwners stores the orders of users, over any ticket: nothing is newer than an order. If known is not 0, the gate then knows
-// the buyers of so many bypasses.
-func (g *Gate) AddOwners(ctx context.Context, sale int64, owners []order.Owner, known int64) error {
-	for len(owners) > usersOnce {
-		if err := g.call(ctx, callLimit, func(ctx context.Context) error { return g.addOwners(ctx, sale, owners[:usersOnce], 0) }); err != nil {
-			return err
+// Knows is what a gate knows once the last owners are added; a number that is 0 is not noted.
+type Knows struct {
+	Bypasses int64 // the buyers of so many
+	Seeded   int64 // the owners of before this epoch was drawn, all of them
+	Ops      int64 // of the gate when it was drawn
+}
+
+// AddOwners stores the orders of users, over any ticket: nothing is newer than an order. Then the gate knows the rest, which comes with
+// the last of them. ErrWentBack if Redis has gone back since knows.Ops.
+func (g *Gate) AddOwners(ctx context.Context, sale int64, owners []order.Owner, knows Knows) error {
+	return g.call(ctx, callLimit, func(ctx context.Context) error {
+		pipe, seeds := g.rdb.Pipeline(), []*redis.Cmd(nil)
+		for ; len(owners) > usersOnce; owners = owners[usersOnce:] {
+			keys, args := seedArgs(sale, owners[:usersOnce], Knows{})
+			seeds = append(seeds, seedScript.Eval(ctx, pipe, keys, args...)) // by its text: in a pipeline, an unknown name is not tried again
 		}
-		owners = owners[usersOnce:]
-	}
-	return g.call(ctx, callLimit, func(ctx context.Context) error { return g.addOwners(ctx, sale, owners, known) })
+		if len(seeds) > 0 {
+			if _, err := pipe.Exec(ctx); err != nil {
+				return fmt.Errorf("add %d owners of sale %d: %w", len(seeds)*usersOnce, sale, err)
+			}
+		}
+		keys, args := seedArgs(sale, owners, knows)
+		kept, err := seedScript.Run(ctx, g.rdb, keys, args...).Int()
+		if err != nil {
+			return fmt.Errorf("add %d owners of sale %d: %w", len(owners), sale, err)
+		}
+		if kept == 0 {
+			return fmt.Errorf("add %d owners of sale %d: %w", len(owners), sale, ErrWentBack)
+		}
+		return nil
+	})
+}
+
+// BeginSeeding takes the right to seed the owners of a sale, for SeedingFor. It only saves work: two that seed do no harm.
+func (g *Gate) BeginSeeding(ctx context.Context, sale int64) (begun bool, err error) {
+	return guarded(ctx, g, callLimit, func(ctx context.Context) (bool, error) {
+		return g.rdb.SetNX(ctx, seedingKey(sale), g.process, SeedingFor).Result()
+	})
+}
+
+// KeepSeeding makes the right last for SeedingFor from now on.
+func (g *Gate) KeepSeeding(ctx context.Context, sale int64) error {
+	return g.call(ctx, callLimit, func(ctx context.Context) error { return g.rdb.PExpire(ctx, seedingKey(sale), SeedingFor).Err() })
+}
+
+// EndSeeding returns the right. If it ran out, it may be that of another process, and two seed.
+func (g *Gate) EndSeeding(ctx context.Context, sale int64) error {
+	return g.call(ctx, callLimit, func(ctx context.Context) error { return g.rdb.Del(ctx, seedingKey(sale)).Err() })
 }
 
 // RepairTickets stores the orders of buyers whose requests wait, over any ticket, in one pipeline for all sales. owners has
@@ -375,7 +440,7 @@ func (g *Gate) RepairTickets(ctx context.Context, owners map[int64][]order.Owner
 	err := g.call(ctx, ReserveLimit, func(ctx context.Context) error {
 		pipe, seeds := g.rdb.Pipeline(), make(map[int64]*redis.Cmd, len(owners))
 		for _, sale := range slices.Sorted(maps.Keys(owners)) {
-			keys, args := seedArgs(sale, owners[sale], 0)
+			keys, args := seedArgs(sale, owners[sale], Knows{})
 			seeds[sale] = seedScript.Eval(ctx, pipe, keys, args...) // by its text: in a pipeline, an unknown name is not tried again
 		}
 		pipe.Exec(ctx)
@@ -391,17 +456,9 @@ func (g *Gate) RepairTickets(ctx context.Context, owners map[int64][]order.Owner
 	return cmp.Or(errs, err)
 }
 
-func (g *Gate) addOwners(ctx context.Context, sale int64, owners []order.Owner, known int64) error {
-	keys, args := seedArgs(sale, owners, known)
-	if err := exceptNil(seedScript.Run(ctx, g.rdb, keys, args...).Err()); err != nil {
-		return fmt.Errorf("add %d owners of sale %d: %w", len(owners), sale, err)
-	}
-	return nil
-}
-
-func seedArgs(sale int64, owners []order.Owner, known int64) (keys []string, args []any) {
-	args = make([]any, 0, 1+2*len(owners))
-	args = append(args, known)
+func seedArgs(sale int64, owners []order.Owner, knows Knows) (keys []string, args []any) {
+	args = make([]any, 0, 3+2*len(owners))
+	args = append(args, knows.Bypasses, knows.Seeded, knows.Ops)
 	for _, o := range owners {
 		args = append(args, o.UserID, encode(order.Result{OrderID: o.OrderID}))
 	}

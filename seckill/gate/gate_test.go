@@ -36,7 +36,7 @@ func installGate(t testing.TB, g *Gate, l goods.Locked, epoch int64, qmax int, w
 	if _, err := g.CreateTickets(t.Context(), l.ID); err != nil {
 		t.Fatal(err)
 	}
-	got, err := g.Install(t.Context(), l, epoch, qmax)
+	got, err := g.Install(t.Context(), l, epoch, qmax, true)
 	if err != nil || got != want {
 		t.Fatalf("install epoch %d: %v, %v, want %v", epoch, got, err, want)
 	}
@@ -361,7 +361,7 @@ func TestInstall(t *testing.T) {
 func TestInstallAfterAFlush(t *testing.T) {
 	t.Parallel()
 	g := New(sandboxtest.Redis(t), "here", time.Second)
-	if _, err := g.Install(t.Context(), open(5), 1, 9); !errors.Is(err, ErrNoGate) {
+	if _, err := g.Install(t.Context(), open(5), 1, 9, true); !errors.Is(err, ErrNoGate) {
 		t.Errorf("%v, want ErrNoGate", err)
 	}
 	if n := g.rdb.DBSize(t.Context()).Val(); n != 0 {

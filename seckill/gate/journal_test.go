@@ -141,7 +141,7 @@ func TestAckAtAFullRedis(t *testing.T) {
 	if _, err := g.CreateTickets(t.Context(), 1); err != nil {
 		t.Fatal(err)
 	}
-	if ok, err := g.Install(t.Context(), open(9), 1, 99); err != nil || !ok {
+	if ok, err := g.Install(t.Context(), open(9), 1, 99, true); err != nil || !ok {
 		t.Fatal(ok, err)
 	}
 	a := reserveFor(t, g, 1, 2)

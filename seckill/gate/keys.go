@@ -18,7 +18,7 @@ const (
 // and one script may use them together.
 func key(sale int64, name string) string { return "ms:{" + strconv.FormatInt(sale, 10) + "}:" + name }
 
-// GateKey is a hash: state, stock, epoch, ops, qmax, in_flight, start_ms, end_ms, known. Like the tickets and the journal it
+// GateKey is a hash: state, stock, epoch, ops, qmax, in_flight, start_ms, end_ms, known, seeded. Like the tickets and the journal it
 // expires a day after the sale's end: late polls find their results in Redis, and every entry of the journal is settled by then.
 func GateKey(sale int64) string { return key(sale, "gate") }
 
@@ -58,6 +58,9 @@ func WastedKey(sale int64) string { return key(sale, "wasted") }
 // address.
 func RefusingKey(sale int64) string { return key(sale, "refusing") }
 
+// seedingKey is a string: the process that seeds the owners. It expires SeedingFor after the process has written its last ones.
+func seedingKey(sale int64) string { return key(sale, "seeding") }
+
 // DeadKey is a stream with copies of the journal entries that could not be settled. It expires deadLife after the last one.
 func DeadKey(sale int64) string { return key(sale, "dead") }
 
@@ -88,6 +91,10 @@ const processesKey = "ms:processes"
 // secretsKey is a sorted set: the processes that live, each as its name and the fingerprints of its secrets, sorted by the time at
 // which each was last seen. It expires secretsLife after the last one.
 const secretsKey = "ms:secrets"
+
+// readingsKey is a hash from process to what it has published of the gates that it reads. It expires readingsLife after the last
+// publication.
+const readingsKey = "ms:{shop}:readings"
 
 // asksKey is a sorted set: the questions that every process is asked, sorted by time. It expires askLife after the last one.
 const asksKey = "ms:asks"

@@ -10,7 +10,7 @@ func TestKeysOfASaleShareASlot(t *testing.T) {
 	t.Parallel()
 	seen := map[string]bool{}
 	for _, k := range []string{GateKey(7), TicketsKey(7), JournalKey(7), TakeoversKey(7), formerJournalKey(7), AddressesKey(7), WaitingKey(7), waitingUntilKey(7),
-		WastedKey(7), RefusingKey(7), DeadKey(7), SumOfSale(7, "a").Key(), SumOfSale(7, "b").Key()} {
+		WastedKey(7), seedingKey(7), RefusingKey(7), DeadKey(7), SumOfSale(7, "a").Key(), SumOfSale(7, "b").Key()} {
 		if !strings.HasPrefix(k, "ms:{7}:") || seen[k] {
 			t.Errorf("%q: want the hash tag {7}, and a key of its own", k)
 		}

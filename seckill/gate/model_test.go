@@ -119,7 +119,7 @@ func (m *gateModel) ack(r *rapid.T, results []order.Result) {
 
 func (m *gateModel) install(r *rapid.T, epoch int64) {
 	l := open(m.durable)
-	got, err := m.g.Install(r.Context(), l, epoch, m.qmax)
+	got, err := m.g.Install(r.Context(), l, epoch, m.qmax, false)
 	if err != nil || got != (epoch > m.epoch) {
 		r.Fatalf("install epoch %d over %d: %v, %v", epoch, m.epoch, got, err)
 	}

@@ -58,7 +58,7 @@ func Probe(ctx context.Context, rdb redis.UniversalClient) (err error) {
 	steps := []func() error{
 		func() error { _, err := g.CreateTickets(ctx, sale); return err },
 		func() error {
-			_, err := g.Install(ctx, goods.Locked{ID: sale, State: goods.Published, StartsAt: now.Add(-time.Hour), EndsAt: now.Add(time.Minute), Stock: 2}, 1, 10)
+			_, err := g.Install(ctx, goods.Locked{ID: sale, State: goods.Published, StartsAt: now.Add(-time.Hour), EndsAt: now.Add(time.Minute), Stock: 2}, 1, 10, true)
 			return err
 		},
 		// Addresses: one that runs out at once and is swept, buyers who are told to wait, and one who displaces another.
@@ -103,7 +103,12 @@ func Probe(ctx context.Context, rdb redis.UniversalClient) (err error) {
 			return g.RepairTickets(ctx, map[int64][]order.Owner{sale: {{UserID: 4, OrderID: uuid.New()}}})
 		},
 		func() error { _, err := g.Users(ctx, sale); return err },
-		func() error { return g.AddOwners(ctx, sale, []order.Owner{{UserID: 4, OrderID: uuid.New()}}, 1) },
+		func() error {
+			return g.AddOwners(ctx, sale, []order.Owner{{UserID: 4, OrderID: uuid.New()}}, Knows{Bypasses: 1, Seeded: 1})
+		},
+		func() error { _, err := g.BeginSeeding(ctx, sale); return err },
+		func() error { return g.KeepSeeding(ctx, sale) },
+		func() error { return g.EndSeeding(ctx, sale) },
 		func() error { return rdb.Expire(ctx, DeadKey(sale), time.Minute).Err() }, // in a transaction Redis does not name it
 		func() error { return g.DeadLetter(ctx, sale, order.Ticket{ID: "1:1-1:" + buyers[0].Nonce, UserID: 1}) },
 		func() error { _, err := g.FormerJournals(ctx, []int64{sale}); return err },
@@ -114,6 +119,9 @@ func Probe(ctx context.Context, rdb redis.UniversalClient) (err error) {
 		func() error { return rdb.ZRem(ctx, processesKey, uuid.NewString()).Err() },
 		func() error { _, _, err := g.Beat(ctx); return err },
 		func() error { return g.EndBeats(ctx, g.process) },
+		func() error { _, _, err := g.Published(ctx); return err },
+		func() error { return g.Publish(ctx, "probe", "") },
+		func() error { return g.Unpublish(ctx, "probe") },
 		func() error { return g.HideSecrets(ctx, uuid.NewString(), nil) },
 		func() error {
 			id := uuid.NewString()

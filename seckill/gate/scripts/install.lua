@@ -1,7 +1,7 @@
 -- install: set up a sale's gate from Postgres, whose row lock the caller holds.
 --
 -- KEYS  1 gate  2 tickets  3 journal  4 takeovers
--- ARGV  1 epoch  2 state  3 start_ms  4 end_ms  5 durable stock  6 qmax
+-- ARGV  1 epoch  2 state  3 start_ms  4 end_ms  5 durable stock  6 qmax  7 '1' if all owners have just been written into the tickets
 --
 -- Returns 1; or 0 when the gate's epoch is as new already: nothing changes, so a second run is a no-op; or -1 when field 0
 -- of tickets, which is no user's, is missing. The caller writes it before it reads the users with orders from Postgres, so
@@ -30,6 +30,9 @@ local stock = math.max(0, tonumber(ARGV[5]) - in_flight)
 redis.call('HSET', KEYS[1], 'epoch', ARGV[1], 'state', ARGV[2], 'start_ms', ARGV[3], 'end_ms', ARGV[4],
     'stock', string.format('%d', stock), 'qmax', ARGV[6], 'in_flight', string.format('%d', in_flight))
 redis.call('HINCRBY', KEYS[1], 'ops', 1)
+if ARGV[7] == '1' then
+    redis.call('HSET', KEYS[1], 'seeded', ARGV[1])
+end
 local last = string.format('%d', math.max(tonumber(ARGV[4]), tonumber(redis.call('TIME')[1]) * 1000) + 86400000)
 for i = 1, 4 do redis.call('PEXPIREAT', KEYS[i], last) end
 return 1

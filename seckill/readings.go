@@ -1,0 +1,327 @@
+package seckill
+
+import (
+	"context"
+	"hash/fnv"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"miaosha/seckill/failpoint"
+	"miaosha/seckill/gate"
+)
+
+const (
+	calmEvery  = time.Second            // how often a gate is read at which nothing happens
+	calmFor    = 2 * time.Second        // how long such a reading is believed
+	movingFor  = 4 * reconcileEvery     // how long another one is
+	readerFor  = 400 * time.Millisecond // a process reads for the others for as long after its last publication
+	countEvery = 5 * time.Second        // how often the entries of a journal are counted that has none as far as its gate knows
+	forgetFor  = 30 * time.Second       // after so long the publication of a process that is gone is removed
+)
+
+// readings has the gates as this process, or another one, has read them. Each gate has one reader among the processes that publish:
+// the one with the highest hash of its name and the sale. It reads the gate at each tick, or once a second while nothing happens
+// there, and publishes all that it reads as one value. So the reads grow with the sales and not with the processes.
+//
+// No process waits for a reader. A reading that is too old counts as not read, and this process reads that gate itself, in the same tick.
+// The age counts from a time of Redis that the reader asked for before it read, to one that this process has asked for: so a reader
+// that stops between its read and its publication, for however long, publishes what no process believes. A reading that seems older than
+// what this process knows of the gate is not believed either: it reads the gate itself. Two readers of one gate do no harm.
+type readings struct {
+	gate    *gate.Gate
+	name    string // of this process
+	facts   *facts
+	metrics *metrics
+	rows    bool // the last tick has read the rows: this process can repair, so it may be a reader
+
+	bySale  map[int64]reading
+	others  map[string]string // what each other process that publishes has published last
+	mine    map[int64]bool    // whether this process is the reader of a sale, among those in others
+	stirred map[int64]bool    // at the last tick the sale's row had changed, or its gate needed a repair
+	stamp   time.Time         // of this process's last publication; zero: Redis need not have one
+
+	mu   sync.Mutex
+	also []int64           // sales whose gates are read too: those that may have a journal
+	left map[int64]reading // of the last tick; nil if it could not read
+}
+
+// reading is a gate as a process has read it.
+type reading struct {
+	gate.State
+	at      time.Time // by the clock of Redis, before it was read
+	calm    bool      // nothing had happened since the reading before
+	own     bool      // this process has read it in this tick
+	until   time.Time // till then it is believed, by this process's own clock
+	counted time.Time // when the entries of its journal were counted, by the same
+}
+
+func newReadings(g *gate.Gate, name string, f *facts, m *metrics) *readings {
+	return &readings{gate: g, name: name, facts: f, metrics: m, rows: true}
+}
+
+// read returns the gates of sales, and publishes those of which this process is the reader. must says which gates this process has
+// to read itself. A gate that cannot be read is left out; after an error of Redis no former reading is believed.
+func (r *readings) read(ctx context.Context, sales []int64, must func(sale int64) bool) (map[int64]reading, error) {
+	gates, err := r.tick(ctx, r.andAlso(sales), must)
+	if err != nil {
+		r.bySale, r.stamp = nil, time.Time{}
+	}
+	r.show(gates)
+	return gates, err
+}
+
+func (r *readings) tick(ctx context.Context, sales []int64, must func(sale int64) bool) (map[int64]reading, error) {
+	began := time.Now()
+	now, published, err := r.gate.Published(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r.hear(ctx, now, published)
+	gates, ask := make(map[int64]reading, len(sales)), []int64(nil)
+	for _, sale := range sales {
+		if r.asks(sale, now, must) {
+			ask = append(ask, sale)
+		} else {
+			gates[sale] = r.bySale[sale]
+		}
+	}
+	counts := func(sale int64) bool {
+		was := r.bySale[sale]
+		return was.Entries > 0 || began.Sub(was.counted) > countEvery
+	}
+	read, err := r.gate.Read(ctx, ask, counts)
+	if err != nil {
+		return nil, err
+	}
+	for sale, g := range read {
+		was := r.bySale[sale]
+		is := reading{State: g, at: now, own: true, counted: was.counted}
+		is.calm = was.State == g && g.InFlight == 0 && !was.at.IsZero() && !r.stirred[sale]
+		if counts(sale) {
+			is.counted = began
+		}
+		gates[sale] = is
+	}
+	for sale, g := range gates {
+		g.until = began.Add(g.believedFor() - now.Sub(g.at))
+		gates[sale] = g
+	}
+	r.bySale = gates
+	body := r.body(sales)
+	if body != "" && failpoint.Hit(failpoint.BeforePublish) != nil {
+		return gates, nil
+	}
+	if r.rows {
+		err := r.gate.Publish(ctx, r.name, strconv.FormatInt(now.UnixMicro(), 10)+"\n"+body)
+		if r.stamp = now; err != nil { // out of memory, perhaps: then each process reads for itself
+			r.stamp = time.Time{}
+			r.metrics.logFault("publish", err)
+		}
+	}
+	return gates, nil
+}
+
+// asks reports whether this process reads a gate itself in this tick.
+func (r *readings) asks(sale int64, now time.Time, must func(int64) bool) bool {
+	g, has := r.bySale[sale]
+	age := now.Sub(g.at)
+	switch {
+	case !has, age < 0, age > g.believedFor(), must(sale), r.facts.back(sale, g.State):
+		return true
+	case !r.reads(sale):
+		return false
+	}
+	return !g.calm || r.stirred[sale] || age >= calmEvery
+}
+
+func (g reading) believedFor() time.Duration {
+	if g.calm {
+		return calmFor
+	}
+	return movingFor
+}
+
+// reads reports whether this process is the reader of a sale: of all that publish it has the highest hash.
+func (r *readings) reads(sale int64) bool {
+	is, known := r.mine[sale]
+	if !known {
+		key := strconv.FormatInt(sale, 10)
+		own := rendezvous(r.name, key)
+		is = true
+		for name := range r.others {
+			is = is && rendezvous(name, key) <= own
+		}
+		r.mine[sale] = is
+	}
+	return is
+}
+
+// hear takes in what the other processes have published, each gate's newest reading. A Redis that has gone back, or has lost all,
+// shows it by this process's own publication. Then, at the start and after an error this process hears no other one, and reads all gates
+// itself: no reading of before that is believed, because it is older.
+func (r *readings) hear(ctx context.Context, now time.Time, published map[string]string) {
+	if stamp, _, _ := cutStamp(published[r.name]); r.bySale == nil || stamp.Before(r.stamp) {
+		r.bySale, r.others, r.mine = map[int64]reading{}, map[string]string{}, map[int64]bool{}
+		return
+	}
+	for sale, g := range r.bySale {
+		g.own = false
+		r.bySale[sale] = g
+	}
+	heard, gone := map[string]string{}, []string(nil)
+	for _, name := range slices.Sorted(maps.Keys(published)) {
+		stamp, body, ok := cutStamp(published[name])
+		age := now.Sub(stamp)
+		switch {
+		case name == r.name:
+			continue
+		case !ok || age > forgetFor:
+			gone = append(gone, name)
+			continue
+		case age < 0 || age > readerFor:
+			continue
+		}
+		if was, had := r.others[name]; !had || was != body {
+			gates, ok := parseReadings(body)
+			if !ok { // of a release with another form
+				continue
+			}
+			r.take(now, gates)
+		}
+		heard[name] = body
+	}
+	if !maps.EqualFunc(heard, r.others, func(_, _ string) bool { return true }) {
+		r.mine = map[int64]bool{}
+	}
+	r.others = heard
+	if len(gone) > 0 {
+		_ = r.gate.Unpublish(ctx, gone...) // if it fails, another tick does it
+	}
+}
+
+// take keeps the readings that are newer than what this process has. After a failover the clock of Redis may be behind.
+func (r *readings) take(now time.Time, gates map[int64]reading) {
+	for sale, g := range gates {
+		if was := r.bySale[sale]; g.at.After(was.at) || was.at.After(now) {
+			r.bySale[sale] = g
+		}
+	}
+}
+
+// body returns the readings of those sales of which this process is the reader, a line each.
+func (r *readings) body(sales []int64) string {
+	var b []byte
+	for _, sale := range sales {
+		g, has := r.bySale[sale]
+		if !has || !r.reads(sale) {
+			continue
+		}
+		calm := int64(0)
+		if g.calm {
+			calm = 1
+		}
+		for _, n := range [...]int64{sale, g.at.UnixMicro(), calm, g.Epoch, g.Ops, int64(g.Stock), int64(g.InFlight), int64(g.Entries), g.Known, g.Seeded} {
+			b = append(strconv.AppendInt(b, n, 10), ' ')
+		}
+		b = append(b, '\n')
+	}
+	return string(b)
+}
+
+func parseReadings(body string) (gates map[int64]reading, ok bool) {
+	gates = map[int64]reading{}
+	for line := range strings.Lines(body) {
+		var n [10]int64
+		i := 0
+		for word := range strings.FieldsSeq(line) {
+			if i == len(n) {
+				return nil, false
+			}
+			number, err := strconv.ParseInt(word, 10, 64)
+			if err != nil {
+				return nil, false
+			}
+			n[i], i = number, i+1
+		}
+		if i < len(n) {
+			return nil, false
+		}
+		gates[n[0]] = reading{at: time.UnixMicro(n[1]), calm: n[2] == 1,
+			State: gate.State{Epoch: n[3], Ops: n[4], Stock: int(n[5]), InFlight: int(n[6]), Entries: int(n[7]), Known: n[8], Seeded: n[9]}}
+	}
+	return gates, true
+}
+
+func cutStamp(text string) (stamp time.Time, body string, ok bool) {
+	first, body, ok := strings.Cut(text, "\n")
+	micros, err := strconv.ParseInt(first, 10, 64)
+	if err != nil || !ok {
+		return time.Time{}, "", false
+	}
+	return time.UnixMicro(micros), body, true
+}
+
+// andAlso adds the sales that reclaim asks for.
+func (r *readings) andAlso(sales []int64) []int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	all := append(slices.Clone(sales), r.also...)
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+func (r *readings) show(gates map[int64]reading) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.left = maps.Clone(gates)
+}
+
+// withEntries returns those of the sales whose journals may have entries, and has the gates of all of them read from now on.
+func (r *readings) withEntries(sales []int64) (with []int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.also = slices.Clone(sales)
+	for _, sale := range sales {
+		if g, known := r.left[sale]; !known || g.Entries > 0 {
+			with = append(with, sale)
+		}
+	}
+	return with
+}
+
+// inFlight returns the tickets in each journal, or false if the last tick could not read.
+func (r *readings) inFlight() (bySale map[int64]int, ok bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	bySale = make(map[int64]int, len(r.left))
+	for sale, g := range r.left {
+		bySale[sale] = g.InFlight
+	}
+	return bySale, r.left != nil
+}
+
+// leave removes what this process has published, so that the others read its sales at once.
+func (r *readings) leave(ctx context.Context) error {
+	if r.stamp.IsZero() {
+		return nil
+	}
+	return r.gate.Unpublish(ctx, r.name)
+}
+
+// rendezvous returns the weight of a process for a key. The process with the highest one has the key, so only the keys of a process
+// that comes or goes move (highest random weight, Thaler and Ravishankar 1998).
+func rendezvous(process, key string) uint64 {
+	h := fnv.New64a()
+	h.Write([]byte(process))
+	h.Write([]byte{0})
+	h.Write([]byte(key))
+	x := h.Sum64() // names that differ in their last letters have hashes that differ in few bits: mix them
+	x ^= x >> 33
+	x *= 0xff51afd7ed558ccd
+	x ^= x >> 33
+	return x
+}
