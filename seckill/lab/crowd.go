@@ -205,6 +205,9 @@ func answerText(yes bool, err error) string {
 	return "no"
 }
 
+// endedTooLate is the error of a run that shows nothing of the end of a sale: on a busy machine the sale may be sold out first.
+const endedTooLate = "all units were sold before the sale could be ended: run it again"
+
 // count compares the replies with the orders in Postgres.
 func (r *run) count(ctx context.Context, o *outcome) (Result, error) {
 	p := r.plan
@@ -252,6 +255,8 @@ func (r *run) count(ctx context.Context, o *outcome) (Result, error) {
 	}
 	if r.notClosed != nil {
 		res.Error = fmt.Sprintf("the sale could not be ended: %v", r.notClosed)
+	} else if p.Closes && res.TakenLate == 0 && res.Sold >= p.Stock {
+		res.Error = endedTooLate
 	} else if o.replaceErr != nil {
 		res.Error = fmt.Sprintf("no process in place of the killed one: %v", o.replaceErr)
 	} else if o.unanswered > 0 {
