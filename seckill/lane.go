@@ -111,7 +111,8 @@ func newLane(sale int64) *lane {
 	return l
 }
 
-// click returns the user's click that has no reply yet, or puts one in. ErrBusy if there is no room for it.
+// click returns the user's click that has no reply yet, or puts one in: here a double click in one process is one. Between processes
+// reserve.lua finds the first ticket. ErrBusy if there is no room for it.
 func (l *lane) click(user int64) (*click, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

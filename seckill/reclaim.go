@@ -24,9 +24,9 @@ const (
 	journalLife  = 25 * time.Hour // gates and journals live a day after their sale's end
 )
 
-// reclaimer queues the tickets that no process works on. It is one look at the journal: an entry of this process that is not in its
+// reclaimer queues the tickets that no process works on. Each look reads the journals: an entry of this process that is not in its
 // queue was granted by a call that had no reply, however late Redis has carried it out; an entry of another process is taken over
-// when that has died. Any process may do it at any time, because settling is safe to repeat.
+// when that has died. Two processes may do it at once without harm, because settling is safe to repeat; the heir is first (beats.takes).
 type reclaimer struct {
 	sales   *goods.Store
 	gate    *gate.Gate

@@ -23,7 +23,7 @@ const (
 	reconcileGap = 5 * time.Millisecond // between two ticks at least
 )
 
-// reconciler compares every open sale's gate with Postgres: it observes, diagnoses (diagnose.go) and repairs. This is how
+// reconciler compares the gates of near and of changed sales with Postgres: it observes, diagnoses (diagnose.go) and repairs. This is how
 // cancelled and expired units come back on sale in every process, how a missing gate is rebuilt, and how a change of a
 // sale's state, window or total reaches the gate. Any number of processes may do it at once: there is no leader.
 //
@@ -55,7 +55,7 @@ type reconciler struct {
 	followed time.Time                 // when the changed sales were last among them
 }
 
-// unitsLeft has the units left of each sale, as they were when a tick began or later.
+// unitsLeft has the units left of each sale, as the tick that began then knew them: the reading of a calm gate may be two seconds old.
 type unitsLeft struct {
 	at     time.Time
 	bySale map[int64]int

@@ -4,11 +4,15 @@
 //	captcha -> hidden address -> lane -> gate (Redis) -> queue -> settle (Postgres) -> gate -> polls and event streams
 //
 // Redis thins the crowd and remembers tickets. Postgres alone decides who owns what. Only Postgres ever refills Redis.
+// While Redis is away, who has an address still buys, straight in Postgres (direct.go); no new address is granted.
 // The script that grants a ticket also writes it to the sale's journal. So the queue lives in this process and yet
 // survives it: the tickets of a dead process are taken over by another one, or by the same one after its restart.
 //
 // Who wins: among clicks, the order in which the reserve script serves them; among processes, the one that locks the sale's
-// row first; among one user's tickets, the first. The unique index and the guarded update always have the last word.
+// row first; among one user's tickets, the first. The unique index one_order_per_user_and_sale and the guarded update in goods.Take
+// always have the last word.
+//
+// Two parts repair: reclaim finds tickets that no process works on (reclaim.go), reconcile compares gates with Postgres (reconcile.go).
 //
 // README.md in this folder explains the words, one purchase step by step, and recovery.
 package seckill
@@ -172,7 +176,7 @@ func (e *Engine) Admit(sale, user int64) error {
 func (e *Engine) Release() { e.inFlight.Add(-1) }
 
 // Buy asks for a unit of a sale for a user. Accepted is not bought: a Status of Queued means that the ticket is in the
-// journal and will get one final result. Refusals: goods.ErrNoSale, goods.NotStartedError, goods.ErrEnded,
+// journal, or in this process's queue after Redis has lost it, and will get one final result. Refusals: goods.ErrNoSale, goods.NotStartedError, goods.ErrEnded,
 // goods.ErrPaused, goods.ErrSoldOut, ErrBusy.
 //
 // At most one click of a user on a sale is in flight in this process. A user who clicks again meanwhile receives the
@@ -220,8 +224,8 @@ func (e *Engine) Watch(sale, user int64) (news <-chan struct{}, stop func()) {
 	return e.subscribers.add(order.Buyer{SaleID: sale, UserID: user})
 }
 
-// Left returns how many units of a sale are left, as far as this process knows. For an open sale the number is at most half a
-// second old.
+// Left returns how many units of a sale are left, as far as this process knows. While both stores reply the number is seldom more
+// than half a second old; in an outage of Postgres it is the last one known.
 func (e *Engine) Left(s goods.Sale) int {
 	if n, ok := e.reconciler.leftOf(s.ID); ok {
 		return n

@@ -264,7 +264,8 @@ func (s *settler) rejectExhausted(ctx context.Context, sale int64, entry []order
 	s.finish(ctx, sale, results)
 }
 
-// finish passes committed results on, first to the gate and then to the subscribers.
+// finish passes committed results on, first to the gate and then to the subscribers. If the process dies before, the journal still has
+// the entry: another process settles it again and finds these results.
 func (s *settler) finish(ctx context.Context, sale int64, results []order.Result) {
 	if !s.cfg.gateOff() && failpoint.Hit(failpoint.BeforeAck) == nil {
 		s.acks.ackOrKeep(ctx, sale, results)

@@ -6,7 +6,7 @@
 -- Returns one string per user, in order:
 --   NOGATE         there is no gate; missing is never zero
 --   NEW <ticket>   a new ticket, written to the journal; or the one that this very nonce got before (a repeated call)
---   HAS <value>    what the user has already: Q<ticket>, O<order id> or Xinvalid
+--   HAS <value>    what the user has already, at a double click for example: Q<ticket>, O<order id> or Xinvalid
 --   CLOSED, PAUSED, EARLY <ms>, ENDED   the sale's state, or its window by this server's clock
 --   SOLDOUT <n>    nothing left at the gate, which remembers n users
 --   BUSY           the journal is full, or its oldest entry has waited for 10 s: no process settles
