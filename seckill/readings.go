@@ -60,7 +60,7 @@ type reading struct {
 }
 
 func newReadings(g *gate.Gate, name string, f *facts, m *metrics) *readings {
-	return &readings{gate: g, name: name, facts: f, metrics: m, rows: true}
+	return &readings{gate: g, name: name, facts: f, metrics: m, rows: true, mine: map[int64]bool{}}
 }
 
 // read returns the gates of sales, and publishes those of which this process is the reader. must says which gates this process has
@@ -161,10 +161,10 @@ func (r *readings) reads(sale int64) bool {
 }
 
 // hear takes in what the other processes have published, each gate's newest reading. A Redis that has gone back, or has lost all,
-// shows it by this process's own publication. Then, at the start and after an error this process hears no other one, and reads all gates
+// shows it by this process's own publication. Then, and after an error, this process hears no other one in this tick, and reads all gates
 // itself: no reading of before that is believed, because it is older.
 func (r *readings) hear(ctx context.Context, now time.Time, published map[string]string) {
-	if stamp, _, _ := cutStamp(published[r.name]); r.bySale == nil || stamp.Before(r.stamp) {
+	if stamp, _, _ := cutStamp(published[r.name]); r.bySale == nil || r.stamp.IsZero() || !stamp.Equal(r.stamp) {
 		r.bySale, r.others, r.mine = map[int64]reading{}, map[string]string{}, map[int64]bool{}
 		return
 	}
@@ -179,10 +179,10 @@ func (r *readings) hear(ctx context.Context, now time.Time, published map[string
 		switch {
 		case name == r.name:
 			continue
-		case !ok || age > forgetFor:
+		case !ok || age < 0 || age > forgetFor: // from the future: the clock of Redis went back, and so may Redis
 			gone = append(gone, name)
 			continue
-		case age < 0 || age > readerFor:
+		case age > readerFor:
 			continue
 		}
 		if was, had := r.others[name]; !had || was != body {

@@ -46,12 +46,26 @@ func (r *rebuilder) close() {
 	r.running.Lock()
 }
 
-// rebuild rebuilds one sale's gate. goods.ErrLocked, maybe while the sale rests.
+// rebuild rebuilds one sale's gate, or waits until another process has done so. goods.ErrLocked, maybe while the sale rests.
 func (r *rebuilder) rebuild(ctx context.Context, sale int64) error {
-	return r.once(ctx, sale, "rebuild the gate", func(ctx progress, wait time.Duration) error {
-		err := r.rebuildNow(ctx, sale, wait)
+	return r.rebuildOnce(ctx, sale, "rebuild the gate", r.awaitTurn)
+}
+
+// rebuildInTurn is rebuild that waits for no other process: ErrBusy while one seeds the owners.
+func (r *rebuilder) rebuildInTurn(ctx context.Context, sale int64) error {
+	return r.rebuildOnce(ctx, sale, "rebuild the gate in turn", func(ctx progress, sale int64) (mine bool, err error) {
+		if mine, err = r.gate.BeginSeeding(ctx, sale); err == nil && !mine && !r.noLease {
+			err = ErrBusy
+		}
+		return true, err
+	})
+}
+
+func (r *rebuilder) rebuildOnce(ctx context.Context, sale int64, doing string, turn func(ctx progress, sale int64) (bool, error)) error {
+	return r.once(ctx, sale, doing, func(ctx progress, wait time.Duration) error {
+		err := r.rebuildNow(ctx, sale, wait, turn)
 		if errors.Is(err, gate.ErrNoGate) { // Redis lost its data meanwhile
-			err = r.rebuildNow(ctx, sale, wait)
+			err = r.rebuildNow(ctx, sale, wait, turn)
 		}
 		return err
 	})
@@ -100,7 +114,7 @@ func (r *rebuilder) beside(ctx context.Context, sale int64, doing string, do fun
 // later order writes to it, and no owner is missed. Then it locks the row, so that no unit is taken meanwhile, and installs
 // the gate unless it has come back. This is the only place that calls Redis inside a transaction: the lock is the point. After a
 // try that missed the lock it is tried before the owners are read, who may be many.
-func (r *rebuilder) rebuildNow(ctx progress, sale int64, wait time.Duration) error {
+func (r *rebuilder) rebuildNow(ctx progress, sale int64, wait time.Duration, turn func(ctx progress, sale int64) (bool, error)) error {
 	if wait != goods.LockWait {
 		err := goods.InTx(ctx, r.db, wait, func(tx pgx.Tx) error {
 			_, err := goods.Lock(ctx, tx, sale)
@@ -119,15 +133,15 @@ func (r *rebuilder) rebuildNow(ctx progress, sale int64, wait time.Duration) err
 		return err
 	}
 	seeded := created || gates[sale].Epoch == 0
-	if seeded {
-		if seeded, err = r.awaitTurn(ctx, sale, gates[sale].Epoch != 0); err != nil {
-			return err
+	if seeded && gates[sale].Epoch == 0 {
+		if mine, err := turn(ctx, sale); err != nil || !mine {
+			return err // another process has set it up
 		}
-		if seeded {
-			defer r.endTurn(ctx, sale) // after the install: those who wait look for the gate
-			if err := r.seedOwners(ctx, sale, "", gate.Knows{}); err != nil {
-				return err
-			}
+		defer r.endTurn(ctx, sale) // after the install: those who wait look for the gate
+	}
+	if seeded {
+		if err := r.seedOwners(ctx, sale, "", gate.Knows{}); err != nil {
+			return err
 		}
 	}
 	return goods.InTx(ctx, r.db, wait, func(tx pgx.Tx) error {
@@ -140,7 +154,9 @@ func (r *rebuilder) rebuildNow(ctx progress, sale int64, wait time.Duration) err
 			return err
 		}
 		epoch := locked.Epoch
-		if has := gates[sale].Epoch; has == 0 {
+		if has := gates[sale].Epoch; has == 0 && !seeded {
+			return gate.ErrNoGate // lost just now, with its owners
+		} else if has == 0 {
 			// The gate is new: a state that was read of the old one must not match it.
 			if epoch, err = goods.NextEpoch(ctx, tx, sale); err != nil {
 				return err
@@ -159,10 +175,9 @@ func (r *rebuilder) rebuildNow(ctx progress, sale int64, wait time.Duration) err
 }
 
 // awaitTurn takes the lease to seed the owners of a sale, or waits until another process has set its gate up: then it returns false.
-// Where there is a gate that has lost its tickets, it is this process's turn.
 // The lease only saves work: one that runs out, or is lost with all of Redis, lets two processes seed, which is right too.
-func (r *rebuilder) awaitTurn(ctx progress, sale int64, has bool) (mine bool, err error) {
-	for mine = r.noLease || has; !mine; {
+func (r *rebuilder) awaitTurn(ctx progress, sale int64) (mine bool, err error) {
+	for mine = r.noLease; !mine; {
 		if mine, err = r.gate.BeginSeeding(ctx, sale); mine || err != nil {
 			return mine, err
 		}
@@ -189,8 +204,8 @@ func (r *rebuilder) endTurn(ctx context.Context, sale int64) {
 }
 
 // reseed seeds all owners of a gate that was rolled back, and was read before, and then notes an epoch that was drawn before they were
-// read, so that the other processes do not repeat it. ErrBusy while another process does it.
-func (r *rebuilder) reseed(ctx context.Context, sales *goods.Store, o observation) error {
+// read, so that the other processes do not repeat it. Before that it calls resettle. ErrBusy while another process does it.
+func (r *rebuilder) reseed(ctx context.Context, sales *goods.Store, o observation, resettle func(ctx context.Context, sale int64) error) error {
 	return r.beside(ctx, o.sale.ID, string(recoverRollback), func(ctx progress) error {
 		mine, err := r.gate.BeginSeeding(ctx, o.sale.ID)
 		if err != nil {
@@ -200,6 +215,9 @@ func (r *rebuilder) reseed(ctx context.Context, sales *goods.Store, o observatio
 			return ErrBusy
 		}
 		defer r.endTurn(ctx, o.sale.ID)
+		if err := resettle(ctx, o.sale.ID); err != nil {
+			return err
+		}
 		epoch, err := sales.DrawEpoch(ctx)
 		if err != nil {
 			return err
@@ -209,7 +227,8 @@ func (r *rebuilder) reseed(ctx context.Context, sales *goods.Store, o observatio
 }
 
 // seedOwners adds the users to the gate whose order has a ticket that begins with prefix; "" means all owners. The gate learns the
-// rest with the last of them: an order that is placed meanwhile counts a bypass later, or is acknowledged.
+// rest with the last of them: an order that is placed meanwhile counts a bypass later, or is acknowledged. With knows.Ops each page
+// shows that the one before is not lost.
 func (r *rebuilder) seedOwners(ctx progress, sale int64, prefix string, knows gate.Knows) error {
 	for behind := int64(0); ; {
 		owners, err := r.orders.Owners(ctx, sale, prefix, behind, r.page)
@@ -222,8 +241,11 @@ func (r *rebuilder) seedOwners(ctx progress, sale int64, prefix string, knows ga
 		if len(owners) < r.page {
 			return r.gate.AddOwners(ctx, sale, owners, knows)
 		}
-		if err := r.gate.AddOwners(ctx, sale, owners, gate.Knows{}); err != nil {
+		if err := r.gate.AddOwners(ctx, sale, owners, gate.Knows{Ops: knows.Ops}); err != nil {
 			return err
+		}
+		if knows.Ops > 0 {
+			knows.Ops++
 		}
 		if err := r.gate.KeepSeeding(ctx, sale); err != nil {
 			return err

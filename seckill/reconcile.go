@@ -141,7 +141,7 @@ func (r *reconciler) tick(ctx context.Context) {
 				since = began
 			}
 			if ailing[o.sale.ID] = since; began.Sub(since) < repairAfter {
-				cures = nil // the reader does it
+				cures = slices.DeleteFunc(cures, func(c repair) bool { return c != recoverRollback }) // the reader does the others
 			}
 		}
 		for _, cure := range cures {
@@ -227,6 +227,9 @@ func (r *reconciler) observe(ctx context.Context) ([]observation, error) {
 }
 
 func (r *reconciler) repair(ctx context.Context, o observation, cure repair) {
+	if ctx.Err() != nil { // the next tick does the rest
+		return
+	}
 	sale, err := o.sale.ID, error(nil)
 	slow, _ := r.rebuilder.locked.Slow()
 	limit := reconcileEvery
@@ -237,15 +240,13 @@ func (r *reconciler) repair(ctx context.Context, o observation, cure repair) {
 	defer cancel()
 	switch cure {
 	case rebuildGate:
-		err = r.rebuilder.rebuild(beside, sale)
+		err = r.rebuilder.rebuildInTurn(beside, sale)
 	case recoverRollback:
 		r.metrics.log.Warn("a gate was rolled back: Redis has lost data", "sale", sale)
-		if err = r.reclaimer.resettle(ctx, sale); err == nil {
-			err = r.rebuilder.reseed(beside, r.sales, o)
-		}
+		err = r.rebuilder.reseed(beside, r.sales, o, r.reclaimer.resettle)
 	case seedDirectOwners:
 		err = r.rebuilder.beside(beside, sale, string(seedDirectOwners), func(ctx progress) error {
-			return r.rebuilder.seedOwners(ctx, sale, directTicket, gate.Knows{Bypasses: o.sale.Bypasses})
+			return r.rebuilder.seedOwners(ctx, sale, directTicket, gate.Knows{Bypasses: o.sale.Bypasses, Ops: o.gate.Ops})
 		})
 	case clearBypass:
 		err = r.rebuilder.once(beside, sale, string(clearBypass), func(ctx progress, wait time.Duration) error {

@@ -82,7 +82,7 @@ var simMutants = []struct {
 		{"seckill/facts.go", "quietFor = 3 * time.Second", "quietFor = 0 * time.Second"},
 		{"seckill/diagnose.go", "case o.gate.Known < o.sale.Bypasses:", "case false:"}}},
 	{"a reading is believed for ever, and Redis goes back unseen", []simEdit{
-		{"seckill/readings.go", "r.bySale == nil || stamp.Before(r.stamp)", "r.bySale == nil || stamp.Before(r.stamp) && false"},
+		{"seckill/readings.go", "r.bySale == nil || r.stamp.IsZero() || !stamp.Equal(r.stamp)", "r.bySale == nil || stamp.Before(r.stamp) && false"},
 		{"seckill/readings.go", "age > g.believedFor(), must", "must"},
 		{"seckill/readings.go", "g.believedFor() - now.Sub(g.at)", "time.Hour - now.Sub(g.at)"}}},
 	{"an order takes no unit", []simEdit{

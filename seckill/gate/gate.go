@@ -387,13 +387,14 @@ func (g *Gate) CreateTickets(ctx context.Context, sale int64) (created bool, err
 type Knows struct {
 	Bypasses int64 // the buyers of so many
 	Seeded   int64 // the owners of before this epoch was drawn, all of them
-	Ops      int64 // of the gate when it was drawn
+	Ops      int64 // that the gate has had at least, with one for each call with an Ops since; 0 for no bound
 }
 
 // AddOwners stores the orders of users, over any ticket: nothing is newer than an order. Then the gate knows the rest, which comes with
 // the last of them. ErrWentBack if Redis has gone back since knows.Ops.
 func (g *Gate) AddOwners(ctx context.Context, sale int64, owners []order.Owner, knows Knows) error {
-	return g.call(ctx, callLimit, func(ctx context.Context) error {
+	kept := 0
+	err := g.call(ctx, callLimit, func(ctx context.Context) error {
 		pipe, seeds := g.rdb.Pipeline(), []*redis.Cmd(nil)
 		for ; len(owners) > usersOnce; owners = owners[usersOnce:] {
 			keys, args := seedArgs(sale, owners[:usersOnce], Knows{})
@@ -405,15 +406,16 @@ func (g *Gate) AddOwners(ctx context.Context, sale int64, owners []order.Owner, 
 			}
 		}
 		keys, args := seedArgs(sale, owners, knows)
-		kept, err := seedScript.Run(ctx, g.rdb, keys, args...).Int()
-		if err != nil {
+		var err error
+		if kept, err = seedScript.Run(ctx, g.rdb, keys, args...).Int(); err != nil {
 			return fmt.Errorf("add %d owners of sale %d: %w", len(owners), sale, err)
-		}
-		if kept == 0 {
-			return fmt.Errorf("add %d owners of sale %d: %w", len(owners), sale, ErrWentBack)
 		}
 		return nil
 	})
+	if err == nil && kept == 0 { // no fault of this Redis
+		err = fmt.Errorf("add %d owners of sale %d: %w", len(owners), sale, ErrWentBack)
+	}
+	return err
 }
 
 // BeginSeeding takes the right to seed the owners of a sale, for SeedingFor. It only saves work: two that seed do no harm.

@@ -16,7 +16,7 @@ import (
 
 // Scripts are the sources of all scripts of this package.
 func Scripts() []string {
-	return []string{reserveSource, ackSource, installSource, fixSource, addressSource, seedSource, takeoverSource, beatSource, drawSource, takeSource}
+	return []string{reserveSource, ackSource, installSource, fixSource, addressSource, seedSource, takeoverSource, beatSource, publishedSource, drawSource, takeSource}
 }
 
 // Probe makes the calls of this package once, on the keys of a sale that no shop has, which it deletes. So what a Redis cannot do,
