@@ -250,6 +250,9 @@ func (e *Engine) DirectWait(sale int64, mark goods.Bypass) time.Duration {
 func (e *Engine) KeepAck(sale int64, r order.Result) { e.reclaimer.acks.keep(sale, []order.Result{r}) }
 func (e *Engine) DropAck(sale int64)                 { e.reclaimer.acks.drop(sale) }
 
+// BringBack looks once at the sales whose units came back.
+func (e *Engine) BringBack(ctx context.Context) { e.returns.bringBack(ctx) }
+
 // Beat beats once.
 func (e *Engine) Beat(ctx context.Context) { e.beats.round(ctx) }
 

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/prometheus/client_golang/prometheus"
@@ -402,33 +403,47 @@ func TestReturnedUnitsAreSoldAgain(t *testing.T) {
 }
 
 // A unit that came back is brought to the gate when the Engine is told, and not only with the next tick, also by a process that is not
-// the reader of the sale. It reads no other gate.
+// the reader of the sale. The look reads no other gate.
 func TestAToldEngineBringsTheUnitBack(t *testing.T) {
 	t.Parallel()
-	s := newShop(t, 1)
+	s := newShop(t, 2)
 	for range 5 {
 		s.sell(1)
 	}
-	client := s.client(s.redis)
-	var asked sandboxtest.SyncBuffer
-	var at *process
-	for _, rdb := range []redis.UniversalClient{s.rdb, client} {
-		e := s.engine(func(_ *seckill.Config, d *seckill.Deps) { d.Redis = rdb })
+	start := func() *process {
+		e := s.engine(nil)
 		e.ReconcileEach(time.Hour)
-		at = s.run(e)
-		s.now(at.ReconcileNow)
+		p := s.run(e)
+		s.now(p.ReconcileNow)
+		return p
 	}
-	id := s.mustBuy(at, 1)
-	sandboxtest.Until(t, "the ticket is acknowledged", func() bool { return s.gateState().InFlight == 0 })
-	if err := s.orders.Cancel(t.Context(), 1, id); err != nil {
-		t.Fatal(err)
+	start()
+	at := start()
+	first, second := s.mustBuy(at, 1), s.mustBuy(at, 2)
+	cancel := func(user int64, id uuid.UUID) {
+		t.Helper()
+		sandboxtest.Until(t, "the tickets are acknowledged", func() bool { return s.gateState().InFlight == 0 })
+		was := s.gateState().Stock
+		if err := s.orders.Cancel(t.Context(), user, id); err != nil {
+			t.Fatal(err)
+		}
+		if n := s.gateState().Stock; n != was {
+			t.Fatalf("the gate has %d units before the Engine is told, %d before the order was cancelled", n, was)
+		}
 	}
-	if n := s.gateState().Stock; n != 0 {
-		t.Fatalf("the gate has %d units before the Engine is told", n)
-	}
-	client.AddHook(gatesRead{&asked})
+	cancel(1, first)
 	at.UnitsReturned(s.sale)
 	sandboxtest.Until(t, "the gate has the unit", func() bool { return s.gateState().Stock == 1 })
+
+	client, asked := s.client(s.redis), sandboxtest.SyncBuffer{}
+	client.AddHook(gatesRead{&asked})
+	alone := s.engine(func(_ *seckill.Config, d *seckill.Deps) { d.Redis = client }) // none of its other parts runs
+	cancel(2, second)
+	alone.UnitsReturned(s.sale)
+	alone.BringBack(t.Context())
+	if n := s.gateState().Stock; n != 2 {
+		t.Errorf("the gate has %d units after the look, want 2", n)
+	}
 	for _, key := range strings.Fields(asked.String()) {
 		if key != gate.GateKey(s.sale) {
 			t.Errorf("it reads %s too", key)
