@@ -772,12 +772,19 @@ func (s *simulation) startLane(p *simProcess, batch []*click) {
 }
 
 func (s *simulation) doSettle() bool {
-	p := s.pick(func(p *simProcess) bool { return (p.held != nil || len(p.queue.ready) > 0) && !s.busy(p, "settle") })
+	p := s.pick(func(p *simProcess) bool { return (p.held != nil || p.ready()) && !s.busy(p, "settle") })
 	if p == nil {
 		return false
 	}
 	s.startSettle(p)
 	return true
+}
+
+// ready reports whether a sale waits for a worker. It takes the lock for the detector of races: a timer ends the pause of a sale.
+func (p *simProcess) ready() bool {
+	p.queue.mu.Lock()
+	defer p.queue.mu.Unlock()
+	return len(p.queue.ready) > 0
 }
 
 func (s *simulation) startSettle(p *simProcess) {
@@ -811,7 +818,7 @@ func (s *simulation) doPurchase() bool {
 	if !s.buyAt(p, s.pickNewcomer()) {
 		return false
 	}
-	if p.alive && !s.busy(p, "settle") && (p.held != nil || len(p.queue.ready) > 0) {
+	if p.alive && !s.busy(p, "settle") && (p.held != nil || p.ready()) {
 		s.startSettle(p)
 		s.finish(p, "settle")
 	}
@@ -845,7 +852,7 @@ func (s *simulation) doClose() bool {
 		return false
 	}
 	s.finish(s.admin, "change")
-	if p.alive && !s.busy(p, "settle") && len(p.queue.ready) > 0 {
+	if p.alive && !s.busy(p, "settle") && p.ready() {
 		s.startSettle(p)
 		s.finishUntil(p, "settle", func() bool { return s.isRefused(user) })
 		s.buyAt(p, user)
@@ -962,7 +969,7 @@ func (s *simulation) doRollBack() bool {
 		return false
 	}
 	granted := len(s.redis.log)
-	if p.alive && len(p.queue.ready) > 0 && !s.busy(p, "settle") {
+	if p.alive && p.ready() && !s.busy(p, "settle") {
 		s.startSettle(p)
 		s.finish(p, "settle")
 	}
@@ -1404,7 +1411,7 @@ const poisoned = -1
 func (s *simulation) doPoison() bool {
 	if p := s.pickIdle(); p != nil && s.rng.IntN(2) == 0 { // in one go
 		s.buyAt(p, poisoned)
-		if p.alive && !s.busy(p, "settle") && len(p.queue.ready) > 0 {
+		if p.alive && !s.busy(p, "settle") && p.ready() {
 			s.startSettle(p)
 			s.finishUntil(p, "settle", func() bool { return s.isRefused(poisoned) })
 			s.askResults(p, []int64{poisoned})

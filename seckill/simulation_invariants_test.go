@@ -466,7 +466,7 @@ func (s *simulation) work(p *simProcess) {
 		s.startLane(p, batch)
 		s.runAll()
 	}
-	for tries := 0; (p.held != nil || len(p.queue.ready) > 0) && tries < 10; tries++ {
+	for tries := 0; (p.held != nil || p.ready()) && tries < 10; tries++ {
 		if !s.busy(p, "settle") {
 			s.startSettle(p)
 		}

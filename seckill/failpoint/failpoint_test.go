@@ -26,7 +26,7 @@ func TestArm(t *testing.T) {
 	if err := Hit(BeforeCommit); !errors.Is(err, ErrDrop) {
 		t.Errorf("%v, want ErrDrop", err)
 	}
-	for _, wrong := range []string{"BeforeReserve", "BeforeReserve=stop", "BeforeReserve=sleep", "BeforeReserve=kill@x", "BeforeBegin=sleep:3", "Between=kill", "BeforeReserve=kill%1.2.3", "BeforeReserve=kill:5s", "BeforeReserve=kill@99999999999999999999"} {
+	for _, wrong := range []string{"BeforeReserve", "BeforeReserve=halt", "BeforeReserve=sleep", "BeforeReserve=kill@x", "BeforeBegin=sleep:3", "Between=kill", "BeforeReserve=kill%1.2.3", "BeforeReserve=kill:5s", "BeforeReserve=kill@99999999999999999999"} {
 		func() {
 			defer func() {
 				if recover() == nil {
