@@ -4,7 +4,7 @@
 //	captcha -> hidden address -> lane -> gate (Redis) -> queue -> settle (Postgres) -> gate -> polls and event streams
 //
 // Redis thins the crowd and remembers tickets. Postgres alone decides who owns what. Only Postgres ever refills Redis.
-// While Redis is away, who has an address still buys, straight in Postgres (direct.go); no new address is granted.
+// While Redis is away, a buyer with an address still buys, straight in Postgres (direct.go); no new address is granted.
 // The script that grants a ticket also writes it to the sale's journal. So the queue lives in this process and yet
 // survives it: the tickets of a dead process are taken over by another one, or by the same one after its restart.
 //
