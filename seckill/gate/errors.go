@@ -18,7 +18,7 @@ import (
 var (
 	ErrBusy        = errors.New("busy, try again")
 	ErrNoGate      = errors.New("the sale has no gate")
-	ErrWentBack    = errors.New("Redis has gone back meanwhile")
+	ErrWentBack    = errors.New("the data of Redis went back meanwhile")
 	ErrUnavailable = fmt.Errorf("%w: the breaker is open", ErrBusy) // Redis was not called
 )
 
