@@ -181,7 +181,8 @@ func (s *simulation) carriedOut(r *request) {
 }
 
 // checkOwners checks that no entry is taken over from a process that lives: its beat has not changed for deadAfter at the last look
-// of the one that takes it over. What another process has found is not asked where Redis was set back, with the beats.
+// of the one that takes it over. It is not asked where Redis was set back, with the beats, nor of a process that has never beaten, which
+// the simulation lets serve clicks.
 func (s *simulation) checkOwners(r *request) {
 	p := r.conn.process
 	if r.what == "beat" {
@@ -202,7 +203,7 @@ func (s *simulation) checkOwners(r *request) {
 		}
 		s.owners[e.ID] = owner
 		was, known := before[e.ID]
-		if !known || was == owner || s.dataLost || slices.Contains(s.dead, was) {
+		if !known || was == owner || s.dataLost || slices.Contains(s.dead, was) || len(s.beats[was]) == 0 {
 			continue
 		}
 		looked, silence, last := r.since.Add(-2*beatEvery-time.Second), time.Duration(0), time.Time{}
