@@ -68,7 +68,7 @@ func newMetrics(log *slog.Logger, queued func() int, inFlight func() int64, gate
 		settled:  counts("tickets_settled_total", "Tickets settled in Postgres, by outcome. A repeated batch counts again.", "outcome"),
 		retries:  count("settle_retries_total", "Settle transactions that failed and are repeated."),
 		faults:   counts("gate_faults_total", "Requests answered with busy because the gate did not reply.", "doing"),
-		claims:   count("tickets_claimed_total", "Tickets claimed from a process that left them."),
+		claims:   count("tickets_claimed_total", "Tickets queued from a journal: of a dead process, in doubt, or settled again after Redis went back."),
 		rebuilds: count("gate_rebuilds_total", "Gates set up from Postgres."),
 		fixes:    counts("gate_fixes_total", "Gates whose stock was corrected from Postgres.", "direction"),
 		dead:     count("dead_letters_total", "Journal entries that could not be settled."),

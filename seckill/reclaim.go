@@ -243,7 +243,7 @@ func (r *reclaimer) enqueueEntries(ctx context.Context, sale int64, entries []ga
 
 func (r *reclaimer) enqueue(sale int64, tickets []order.Ticket) {
 	if len(tickets) > 0 && r.queue.takeRoom(len(tickets)) {
-		r.metrics.log.Info("took tickets that no process worked on", "sale", sale, "tickets", len(tickets))
+		r.metrics.log.Info("queued tickets from the journal", "sale", sale, "tickets", len(tickets))
 		r.metrics.claims.Add(float64(len(tickets)))
 		r.trace.Claim(sale, tickets)
 		r.queue.submit(sale, tickets, false)
