@@ -13,6 +13,7 @@ import (
 
 	"miaosha/seckill/gate"
 	"miaosha/seckill/purpose"
+	"miaosha/seckill/rebuild"
 )
 
 // addresses makes and checks hidden addresses:
@@ -88,7 +89,7 @@ func SignAddress(secret []byte, user, sale int64, token string, expiry time.Time
 type bigGate struct {
 	cfg       Config
 	gate      *gate.Gate
-	rebuilder *rebuilder
+	rebuilder *rebuild.Rebuilder
 	metrics   *metrics
 }
 
@@ -98,7 +99,7 @@ func (b *bigGate) admit(ctx context.Context, sale, user int64, now time.Time) (e
 		return now.Add(b.cfg.AddressTTL), nil
 	}
 	expiry, wasted, err := b.gate.Address(ctx, sale, user, b.cfg.AddressTTL, b.cfg.GateFactor)
-	if errors.Is(err, gate.ErrNoGate) && b.rebuilder.rebuild(ctx, sale) == nil {
+	if errors.Is(err, gate.ErrNoGate) && b.rebuilder.Rebuild(ctx, sale) == nil {
 		expiry, wasted, err = b.gate.Address(ctx, sale, user, b.cfg.AddressTTL, b.cfg.GateFactor)
 	}
 	b.metrics.wasted.Add(float64(wasted))

@@ -52,7 +52,7 @@ func (e *Engine) Name() string { return e.beats.name }
 
 // Rebuild sets the sale's gate up from Postgres.
 func (e *Engine) Rebuild(ctx context.Context, sale int64) error {
-	return e.rebuilder.rebuild(ctx, sale)
+	return e.rebuilder.Rebuild(ctx, sale)
 }
 
 // RepairGate rebuilds the sale's gate as a tick of reconcile does.
@@ -68,7 +68,7 @@ func (e *Engine) TakeMarkOff(ctx context.Context, sale int64) {
 // HoldRebuild makes all who rebuild the sale's gate wait until release is called.
 func (e *Engine) HoldRebuild(ctx context.Context, sale int64) (release func()) {
 	began, released := make(chan struct{}), make(chan struct{})
-	go e.rebuilder.once(ctx, sale, "rebuild the gate", func(progress, time.Duration) error {
+	go e.rebuilder.Once(ctx, sale, "rebuild the gate", func(context.Context, time.Duration) error {
 		close(began)
 		<-released
 		return nil
@@ -79,12 +79,12 @@ func (e *Engine) HoldRebuild(ctx context.Context, sale int64) (release func()) {
 
 // Rests reports whether a part lets the sale rest because another transaction keeps its row.
 func (e *Engine) Rests(sale int64) bool {
-	for _, locked := range []*goods.LockedSales{&e.rebuilder.locked, &e.lanes.direct.locked, &e.reclaimer.settler.locked} {
+	for _, locked := range []*goods.LockedSales{&e.lanes.direct.locked, &e.reclaimer.settler.locked} {
 		if _, resting := locked.Slow(); slices.Contains(resting, sale) {
 			return true
 		}
 	}
-	return false
+	return e.rebuilder.Slow(sale)
 }
 
 // SettleAlone settles a ticket in a transaction of its own.
@@ -168,7 +168,7 @@ func (e *Engine) WarmForAnyOpening() {
 func (e *Engine) Reconcile(ctx context.Context) { e.reconciler.tick(ctx) }
 
 // Seed sets how many owners are read at once, and whether processes wait for the one that seeds. Call it before Run.
-func (e *Engine) Seed(page int, lease bool) { e.rebuilder.page, e.rebuilder.noLease = page, !lease }
+func (e *Engine) Seed(page int, lease bool) { e.rebuilder.Page, e.rebuilder.NoLease = page, !lease }
 
 // ReadGates makes the next tick of reconcile read all gates itself.
 func (e *Engine) ReadGates() { e.reconciler.readings.bySale = nil }

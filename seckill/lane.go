@@ -14,6 +14,7 @@ import (
 	"miaosha/order"
 	"miaosha/seckill/failpoint"
 	"miaosha/seckill/gate"
+	"miaosha/seckill/rebuild"
 )
 
 const (
@@ -41,13 +42,13 @@ type lanes struct {
 	gate      *gate.Gate
 	queue     *orderQueue
 	direct    *direct
-	rebuilder *rebuilder
+	rebuilder *rebuild.Rebuilder
 	facts     *facts
 	metrics   *metrics
 	trace     Trace
 }
 
-func newLanes(cfg Config, g *gate.Gate, q *orderQueue, d *direct, r *rebuilder, f *facts, m *metrics, t Trace) *lanes {
+func newLanes(cfg Config, g *gate.Gate, q *orderQueue, d *direct, r *rebuild.Rebuilder, f *facts, m *metrics, t Trace) *lanes {
 	return &lanes{opened: make(chan *lane), ended: make(chan struct{}), gateOff: cfg.gateOff(), batch: cfg.LaneBatch, markFor: cfg.SoldOutMark,
 		gate: g, queue: q, direct: d, rebuilder: r, facts: f, metrics: m, trace: t}
 }
@@ -364,7 +365,7 @@ func (ls *lanes) reserve(ctx context.Context, sale int64, requests []gate.Reques
 	if err == nil && errors.Is(replies[0].Err, gate.ErrNoGate) {
 		limited, cancel := context.WithTimeout(ctx, gate.ReserveLimit)
 		defer cancel()
-		if err := ls.rebuilder.rebuild(limited, sale); err != nil {
+		if err := ls.rebuilder.Rebuild(limited, sale); err != nil {
 			return nil, err
 		}
 		replies, err = ls.gate.Reserve(ctx, sale, requests)

@@ -10,6 +10,7 @@ import (
 
 	"miaosha/goods"
 	"miaosha/seckill/gate"
+	"miaosha/seckill/rebuild"
 	"miaosha/seckill/rounds"
 )
 
@@ -39,7 +40,7 @@ type reconciler struct {
 	acks      *acks
 	facts     *facts
 	readings  *readings
-	rebuilder *rebuilder
+	rebuilder *rebuild.Rebuilder
 	reclaimer *reclaimer
 	metrics   *metrics
 	rounds    *rounds.Rounds
@@ -231,25 +232,22 @@ func (r *reconciler) repair(ctx context.Context, o observation, cure repair) {
 		return
 	}
 	sale, err := o.sale.ID, error(nil)
-	slow, _ := r.rebuilder.locked.Slow()
 	limit := reconcileEvery
-	if slices.Contains(slow, sale) {
+	if r.rebuilder.Slow(sale) {
 		limit = reconcileGap
 	}
 	beside, cancel := context.WithTimeout(ctx, limit) // the tick has to look at the other sales; what is under way goes on
 	defer cancel()
 	switch cure {
 	case rebuildGate:
-		err = r.rebuilder.rebuildInTurn(beside, sale)
+		err = r.rebuilder.InTurn(beside, sale)
 	case recoverRollback:
 		r.metrics.log.Warn("a gate was rolled back: Redis has lost data", "sale", sale)
-		err = r.rebuilder.reseed(beside, r.sales, o, r.reclaimer.resettle)
+		err = r.rebuilder.Reseed(beside, sale, o.sale.Bypasses, o.gate.Ops, r.reclaimer.resettle)
 	case seedDirectOwners:
-		err = r.rebuilder.beside(beside, sale, string(seedDirectOwners), func(ctx progress) error {
-			return r.rebuilder.seedOwners(ctx, sale, directTicket, gate.Knows{Bypasses: o.sale.Bypasses, Ops: o.gate.Ops})
-		})
+		err = r.rebuilder.SeedDirect(beside, sale, directTicket, gate.Knows{Bypasses: o.sale.Bypasses, Ops: o.gate.Ops})
 	case clearBypass:
-		err = r.rebuilder.once(beside, sale, string(clearBypass), func(ctx progress, wait time.Duration) error {
+		err = r.rebuilder.Once(beside, sale, string(clearBypass), func(ctx context.Context, wait time.Duration) error {
 			return r.sales.GateKnows(ctx, sale, o.sale.Bypasses, wait)
 		})
 	}

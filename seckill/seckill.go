@@ -32,6 +32,7 @@ import (
 	"miaosha/order"
 	"miaosha/seckill/gate"
 	"miaosha/seckill/purpose"
+	"miaosha/seckill/rebuild"
 	"miaosha/seckill/rounds"
 )
 
@@ -67,7 +68,7 @@ type Engine struct {
 	subscribers *subscribers
 	beats       *beats
 	reclaimer   *reclaimer
-	rebuilder   *rebuilder
+	rebuilder   *rebuild.Rebuilder
 	reconciler  *reconciler
 	returns     *returns
 	warmer      *warmer
@@ -97,8 +98,8 @@ func New(cfg Config, d Deps) (*Engine, error) {
 	e.queue = newOrderQueue(cfg.QMax, cfg.SettleBatch, cfg.QueueWorkers, settler.settleUntilDone)
 	e.results = newResultReader(cfg, gates, e.queue, d.Orders, owners, m)
 	e.beats = newBeats(background, alive.name, m)
-	e.rebuilder = &rebuilder{db: d.DB, gate: background, orders: d.Orders, qmax: cfg.QMax, page: seedPage, metrics: m}
-	e.rebuilder.closing, e.rebuilder.end = context.WithCancel(context.Background())
+	e.rebuilder = rebuild.New(rebuild.Deps{DB: d.DB, Gate: background, Sales: d.Sales, Orders: d.Orders, QMax: cfg.QMax,
+		Log: d.Log, Fault: m.logFault, Rebuilt: m.rebuilds.Inc})
 	e.addresses = newAddresses(d.Secret)
 	e.lot = &lot{clock: e.clock, macs: newMACs(purpose.Lot.Key(d.Secret))}
 	e.bigGate = &bigGate{cfg: cfg, gate: gates, rebuilder: e.rebuilder, metrics: m}
@@ -152,7 +153,7 @@ func (e *Engine) Run(ctx context.Context) {
 	e.returns.bringBack(last) // what came back last
 	e.reconciler.tick(last)
 	e.reconciler.leave(last)
-	e.rebuilder.close()
+	e.rebuilder.Close()
 }
 
 // Admit claims a place for a buy request in flight. The caller must call Release if there is no error. Admit calls no store.

@@ -29,7 +29,7 @@ var simMutants = []struct {
 	{"no fix", []simEdit{
 		{"seckill/diagnose.go", "if o.own && o.drift() > 0 {", "if false {"}}},
 	{"a rebuild does not seed the owners", []simEdit{
-		{"seckill/rebuild.go", "seeded := created || gates[sale].Epoch == 0", "seeded := created && gates[sale].Epoch < 0"}}},
+		{"seckill/rebuild/rebuild.go", "seeded := created || gates[sale].Epoch == 0", "seeded := created && gates[sale].Epoch < 0"}}},
 	{"reconcile forgets a sale that is not near", []simEdit{
 		{"seckill/diagnose.go", "(o.sale.Near || o.gate.Epoch != 0)", "o.sale.Near"}}},
 	{"reconcile looks for no gate of before a change", []simEdit{
@@ -46,7 +46,7 @@ var simMutants = []struct {
 		{"seckill/gate/scripts/reserve.lua", "local has = had[i]\n", "local has = false\n"}}},
 	{"install ignores the epoch", []simEdit{
 		{"seckill/gate/scripts/install.lua", "if has and tonumber(has) >= epoch then", "if false then"},
-		{"seckill/rebuild.go", "} else if has >= locked.Epoch {", "} else if false {"}}},
+		{"seckill/rebuild/rebuild.go", "} else if has >= locked.Epoch {", "} else if false {"}}},
 	{"install ignores the journal", []simEdit{
 		{"seckill/gate/scripts/install.lua", "tonumber(ARGV[5]) - in_flight", "tonumber(ARGV[5])"}}},
 	{"an entry leaves before all of its tickets have results", []simEdit{

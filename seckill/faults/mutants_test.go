@@ -74,7 +74,7 @@ var mutants = []mutant{
 		edits: []edit{{"seckill/gate/scripts/reserve.lua", "local has = had[i]\n", "local has = false\n"}}},
 	{name: "boot overwrites stock", scenario: "both processes killed and started", breaks: []string{"I1"},
 		edits: []edit{{"seckill/seckill.go", "	settling, settled :=",
-			"	e.rebuilder.db.Exec(ctx, `update sales set stock = total`)\n	settling, settled :="}}},
+			"	e.rebuilder.DB.Exec(ctx, `update sales set stock = total`)\n	settling, settled :="}}},
 	{name: "INCR on cancel", scenario: "cancelled at one process, bought at the other", breaks: []string{"I6"},
 		edits: []edit{
 			{"web/order.go", "	if err := s.Orders.Cancel(", "	s.Rush.Incr(r.Context())\n	if err := s.Orders.Cancel("},

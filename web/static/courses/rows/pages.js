@@ -46,7 +46,7 @@ export default [
     "also": ["预加载秒杀商品", "dateMenus", "SeckillGoods", "boundHashOps", "秒杀商品数据", "A/预加载", "SECKILL_GOODS_KEY", "seckillGoodsList", "A/库存信息", "库存数据来源", "SECKILL_GOODS_STOCK_COUNT_KEY", "A/opsForHash"],
     "zh": { "taught": "秒杀时间菜单，每个时段定时把商品压入 Redis，库存从 Redis 取", "ours": "今天和明天，每两小时一段，按店的时区算。开始前十分钟起，每个进程的对账都会给还没有库存闸的秒杀建好闸，没有单独的定时任务，也就没有“任务没跑、商品没加载”。页面上的剩余件数来自库存闸；只是显示，不用来卖。" },
     "en": { "taught": "Time menu of sale slots, stock loaded into Redis per slot and shown from there", "ours": "Two-hour slots of today and tomorrow, in the shop's time zone. From ten minutes before the start, reconcile in every process sets up a gate that is missing, so no scheduled job can be missed. The units left on the page come from the gate; they are for display and decide nothing." },
-    "code": [["goods/slot.go", "Slots"], ["goods/stock.go", "SaleStates"], ["seckill/rebuild.go", "rebuild"], ["seckill/seckill.go", "Left"]],
+    "code": [["goods/slot.go", "Slots"], ["goods/stock.go", "SaleStates"], ["seckill/rebuild/rebuild.go", "Rebuild"], ["seckill/seckill.go", "Left"]],
     "see": ["page:/"],
     "run": ["curl -s http://127.0.0.1:8080/api/slots", "for M in 9m 2h; do ID=$(./miaosha sale draft --title 台灯 --price 990 --stock 5 --start $M); ./miaosha sale publish $ID; done"]
   },
@@ -56,7 +56,7 @@ export default [
     "also": ["同步库存进缓存", "活动模块", "扣减库存缓存化", "B/promoId", "促销"],
     "zh": { "taught": "秒杀是一个活动：发布时把库存放进缓存", "ours": "`sale draft` 建草稿，`sale publish` 发布，命令等到库存进了库存闸才结束；还有 `pause`、`resume`、`close`、`add`、`window`。状态、时间窗、件数一改，触发器就给这一行新的 epoch，用 SQL 直接改的也一样，闸一秒内跟上。课程里发布时写一次缓存，Redis 丢了就要重新发布，而那时已经卖掉一部分；这里的闸随时可以从 Postgres 重建。商品和秒杀（带库存）是两张表；销量不另存一列，就是 `total - stock`。" },
     "en": { "taught": "A sale is an activity: publishing puts the stock into the cache", "ours": "`sale draft` makes a draft and `sale publish` publishes it; the command ends when the stock is in the gate. There are `pause`, `resume`, `close`, `add` and `window` too. A change of state, window or units takes a new epoch by a trigger, also one made in SQL, and the gate follows within a second. The course writes the cache once, on publishing; if Redis loses it, publishing again writes a stock that was partly sold. Here a gate can be rebuilt from Postgres at any time. Goods and sales, which have the stock, are two tables; the number sold is no column, it is `total - stock`." },
-    "code": [["goods/change.go", "PublishDraft"], ["schema.sql", "sales_changed"], ["seckill/rebuild.go", "rebuildNow"], ["seckill/gate/scripts/install.lua", "epoch"]],
+    "code": [["goods/change.go", "PublishDraft"], ["schema.sql", "sales_changed"], ["seckill/rebuild/rebuild.go", "rebuildNow"], ["seckill/gate/scripts/install.lua", "epoch"]],
     "see": ["page:/admin.html#sales", "page:/teach.html#flush"],
     "run": ["ID=$(./miaosha sale draft --title 茶具 --price 990 --stock 5); ./miaosha sale publish $ID; ./miaosha sale list", "go test -v -count 1 -run 'TestFirstClickRebuildsTheGate|TestRedisLosesItsData' ./seckill"]
   },

@@ -1,7 +1,6 @@
-package seckill
+package rebuild
 
 import (
-	"context"
 	"errors"
 	"testing"
 	"testing/synctest"
@@ -14,8 +13,7 @@ import (
 func TestTheRebuilderClosesWithoutTheWaiting(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r := &rebuilder{}
-		r.closing, r.end = context.WithCancel(t.Context())
+		r := New(Deps{})
 		release, ended, began := make(chan struct{}), make(chan error), 0
 		for _, doing := range []string{"one", "two", "three", "four", "five", "six"} { // more than may try at once
 			go func() {
@@ -29,7 +27,7 @@ func TestTheRebuilderClosesWithoutTheWaiting(t *testing.T) {
 		}
 		atOnce := began
 		closed := make(chan struct{})
-		go func() { r.close(); close(closed) }()
+		go func() { r.Close(); close(closed) }()
 		for range 6 - atOnce {
 			if err := <-ended; !errors.Is(err, goods.ErrLocked) {
 				t.Errorf("%v, want ErrLocked", err)
