@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"miaosha/goods"
+	"miaosha/seckill/address"
 	"miaosha/seckill/gate"
 )
 
@@ -14,7 +15,7 @@ import (
 // and window.
 var (
 	ErrBusy       = gate.ErrBusy
-	ErrBadAddress = errors.New("not this buyer's address, or it has expired")
+	ErrBadAddress = address.ErrBad
 )
 
 // TooManyError carries the time after which to try again.

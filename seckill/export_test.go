@@ -18,9 +18,6 @@ import (
 // SureFor is how long a look at a sale's row is good for.
 const SureFor = sureFor
 
-// LotOpen is the time after the opening in which requests for an address take part in the lot.
-const LotOpen = lotOpen
-
 // Owners is how many owners an entry may have before its tickets without a result are rejected.
 const Owners = maxOwners
 

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"miaosha/goods"
-	"miaosha/seckill"
+	"miaosha/seckill/address"
 )
 
 // A request for an address in the first second after the opening is let through in the second after that.
@@ -29,7 +29,7 @@ func TestAnAddressWaitsForItsTurnInTheLot(t *testing.T) {
 	if _, _, err := e.Address(t.Context(), sale, 1, "token", sums.Answer(sale, 1, "token", answer)); err != nil {
 		t.Fatal(err)
 	}
-	if took := time.Since(opening); took < seckill.LotOpen { //timing: at least: the clock starts before
-		t.Errorf("the address is granted %v after the opening, want at least %v", took, seckill.LotOpen)
+	if took := time.Since(opening); took < address.LotOpen { //timing: at least: the clock starts before
+		t.Errorf("the address is granted %v after the opening, want at least %v", took, address.LotOpen)
 	}
 }

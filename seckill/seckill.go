@@ -30,8 +30,8 @@ import (
 
 	"miaosha/goods"
 	"miaosha/order"
+	"miaosha/seckill/address"
 	"miaosha/seckill/gate"
-	"miaosha/seckill/purpose"
 	"miaosha/seckill/rebuild"
 	"miaosha/seckill/rounds"
 )
@@ -59,8 +59,8 @@ type Engine struct {
 	metrics  *metrics
 
 	clock       *gate.Clock
-	addresses   *addresses
-	lot         *lot
+	addresses   *address.Signer
+	lot         *address.Lot
 	bigGate     *bigGate
 	lanes       *lanes
 	queue       *orderQueue
@@ -100,8 +100,8 @@ func New(cfg Config, d Deps) (*Engine, error) {
 	e.beats = newBeats(background, alive.name, m)
 	e.rebuilder = rebuild.New(rebuild.Deps{DB: d.DB, Gate: background, Sales: d.Sales, Orders: d.Orders, QMax: cfg.QMax,
 		Log: d.Log, Fault: m.logFault, Rebuilt: m.rebuilds.Inc})
-	e.addresses = newAddresses(d.Secret)
-	e.lot = &lot{clock: e.clock, macs: newMACs(purpose.Lot.Key(d.Secret))}
+	e.addresses = address.New(d.Secret)
+	e.lot = address.NewLot(d.Secret)
 	e.bigGate = &bigGate{cfg: cfg, gate: gates, rebuilder: e.rebuilder, metrics: m}
 	direct := newDirect(cfg, d.DB, settler, d.Orders, e.queue, m)
 	e.lanes = newLanes(cfg, gates, e.queue, direct, e.rebuilder, facts, m, e.trace)
@@ -264,20 +264,20 @@ func (e *Engine) Address(ctx context.Context, sale, user int64, token string, su
 			return "", time.Time{}, err
 		}
 		began = time.Now()
-		if err := e.lot.wait(ctx, s, user); err != nil {
-			return "", time.Time{}, err
+		if e.lot.Wait(ctx, s, user, e.clock.Now()) != nil {
+			return "", time.Time{}, ErrBusy
 		}
 	}
 	if expiry, err = e.bigGate.admit(ctx, sale, user, e.clock.Now()); err != nil {
 		return "", time.Time{}, err
 	}
 	e.trace.AddressGiven(sale, user, began)
-	return e.addresses.sign(user, sale, token, expiry), expiry, nil
+	return e.addresses.Sign(user, sale, token, expiry), expiry, nil
 }
 
 // CheckAddress returns the user for whom address was made, or ErrBadAddress. It calls no store.
 func (e *Engine) CheckAddress(sale int64, token, address string) (user int64, err error) {
-	return e.addresses.verify(address, sale, token, e.clock.Now())
+	return e.addresses.Verify(address, sale, token, e.clock.Now())
 }
 
 // Now returns the time by the clock that judges windows and expiries.

@@ -15,6 +15,7 @@ import (
 	"miaosha/goods"
 	"miaosha/order"
 	"miaosha/seckill"
+	"miaosha/seckill/address"
 	"miaosha/seckill/sandbox/sandboxtest"
 	"miaosha/user"
 	"miaosha/web"
@@ -61,7 +62,7 @@ func openBenchShop(b *testing.B, stock, buyers int) *benchShop {
 	must(err)
 	must(users.Mint(b.Context(), sessions, buyers, func(id int64, _, token string) error {
 		c.tokens = append(c.tokens, token)
-		c.paths = append(c.paths, fmt.Sprintf("/api/sales/%d/buy/%s", c.sale, seckill.SignAddress(secret, id, c.sale, token, ends)))
+		c.paths = append(c.paths, fmt.Sprintf("/api/sales/%d/buy/%s", c.sale, address.New(secret).Sign(id, c.sale, token, ends)))
 		return nil
 	}))
 	ctx, cancel := context.WithCancel(context.Background())

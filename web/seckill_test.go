@@ -16,7 +16,7 @@ import (
 
 	"golang.org/x/time/rate"
 
-	"miaosha/seckill"
+	"miaosha/seckill/address"
 	"miaosha/seckill/sandbox/sandboxtest"
 	"miaosha/user"
 )
@@ -92,7 +92,7 @@ func signPath(t *testing.T, b *sandboxtest.Buyer, sale string, life time.Duratio
 	if err != nil {
 		t.Fatal(err)
 	}
-	return seckill.SignAddress([]byte("0123456789abcdef0123456789abcdef"), b.ID, id, b.Token, time.Now().Add(life))
+	return address.New([]byte("0123456789abcdef0123456789abcdef")).Sign(b.ID, id, b.Token, time.Now().Add(life))
 }
 
 // A wrong address costs the shop only arithmetic: it does not read the session and does not ask the gate.

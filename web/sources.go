@@ -21,7 +21,7 @@ type sourceFunc struct {
 var stepSources = map[string][][3]string{
 	"sum_drawn":    {{"seckill/captcha/captcha.go", "Sums.draw", "SaveCaptcha("}},
 	"sum_solved":   {{"seckill/captcha/captcha.go", "Sums.check", "TakeCaptcha("}},
-	"address":      {{"seckill/address.go", "bigGate.admit", "b.gate.Address("}, {"seckill/address.go", "addresses.sign", "a.mac("}},
+	"address":      {{"seckill/big_gate.go", "bigGate.admit", "b.gate.Address("}, {"seckill/address/address.go", "Signer.Sign", "s.mac("}},
 	"click":        {{"seckill/lane.go", "lane.click", "l.in <- c"}},
 	"batch":        {{"seckill/lane.go", "lanes.runLane", "len(batch) < ls.batch"}},
 	"granted":      {{"seckill/lane.go", "lanes.serve", "ls.reserve("}},

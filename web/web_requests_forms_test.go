@@ -13,7 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"miaosha/goods"
-	"miaosha/seckill"
+	paths "miaosha/seckill/address"
 	"miaosha/user"
 )
 
@@ -394,7 +394,7 @@ func (f *form) path(g *generator, r *request) string {
 	}
 	address := r.buyer.paths[r.sale]
 	if address == "" || g.IntN(4) == 0 {
-		address = seckill.SignAddress(g.world.s.Secret, r.buyer.id, r.sale, r.buyer.token, time.Now().Add(time.Minute))
+		address = paths.New(g.world.s.Secret).Sign(r.buyer.id, r.sale, r.buyer.token, time.Now().Add(time.Minute))
 	}
 	return strings.NewReplacer("{id}", id, "{path}", address, "{ticket}", "direct:00000000-0000-4000-8000-000000000000", "{session}", strings.Repeat("A", 16), "/*", pick(g, g.world.pages...)).Replace(path)
 }

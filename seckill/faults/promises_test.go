@@ -23,10 +23,10 @@ type promise struct {
 
 var promises = []promise{
 	{"scripted captcha", "./seckill/captcha", "TestCaptcha", []edit{{"seckill/captcha/captcha.go", "if !rightAnswer(want, answer) {", "if !rightAnswer(want, answer) && false {"}}},
-	{"programs at the opening", "./seckill", "TestTurns", []edit{{"seckill/lot.go", "if now.Before(sale.StartsAt.Add(lotOpen)) {", "if false {"}}},
+	{"programs at the opening", "./seckill/address", "TestTurns", []edit{{"seckill/address/lot.go", "if now.Before(sale.StartsAt.Add(LotOpen)) {", "if false {"}}},
 	{"a token for another purpose", "./web", "TestASumHasOnePurpose", []edit{{"seckill/gate/keys.go", `s.purpose.Name+":"+hex`, `"sum:"+hex`}}},
-	{"a token for another purpose", "./seckill", "TestAnAddressHasTheKeyOfItsPurpose", []edit{{"seckill/purpose/purpose.go", `[]byte("miaosha " + p.Name)`, `[]byte("miaosha ")`}}},
-	{"hidden address", "./seckill", "TestAddress", []edit{{"seckill/address.go", "uint64(sale)), token...)", "uint64(sale)))"}}},
+	{"a token for another purpose", "./seckill/address", "TestAnAddressHasTheKeyOfItsPurpose", []edit{{"seckill/purpose/purpose.go", `[]byte("miaosha " + p.Name)`, `[]byte("miaosha ")`}}},
+	{"hidden address", "./seckill/address", "TestAddress", []edit{{"seckill/address/address.go", "uint64(sale)), token...)", "uint64(sale)))"}}},
 	{"big gate", "./seckill/gate", "TestBigGate", []edit{{"seckill/gate/scripts/path.lua", "if ahead < room then", "if true then"}}},
 	{"hoarding addresses", "./seckill/gate", "TestFirstExpiryStands", []edit{{"seckill/gate/scripts/path.lua", "return {'OK', tonumber(own), 0}", "own = nil"}}},
 	{"hoarding addresses", "./seckill/gate", "TestAWastedAddressSendsItsHolderToTheEndOfTheLine",

@@ -14,6 +14,7 @@ import (
 
 	"miaosha/goods"
 	"miaosha/seckill"
+	"miaosha/seckill/address"
 	"miaosha/seckill/captcha"
 )
 
@@ -23,7 +24,7 @@ import (
 // They know a fixed address: it is in yesterday's page. A hidden address is issued to one user, and
 // only while the sale is open. The courses store it in Redis under the user's id. That is safe, but
 // every forged address costs a read. The shop signs the address: it contains the user, the expiry,
-// and an HMAC over these, the sale and the session (seckill/address.go). Checking it is arithmetic. Bots
+// and an HMAC over these, the sale and the session (seckill/address/address.go). Checking it is arithmetic. Bots
 // try a random address, another user's address, one of another sale, an expired one, and one with a
 // flipped bit.
 //
@@ -176,7 +177,7 @@ func (a addressRush) storedAddress(ctx context.Context) (Finding, error) {
 // signedAddress sells at the shop's signed addresses, signed and checked by the shop's code.
 func (a addressRush) signedAddress(ctx context.Context) (Finding, error) {
 	issue := func(_ context.Context, user int64) (string, error) {
-		return seckill.SignAddress(a.secret, user, a.number, token(user), a.Now().Add(time.Minute)), nil
+		return address.New(a.secret).Sign(user, a.number, token(user), a.Now().Add(time.Minute)), nil
 	}
 	victim, _ := issue(ctx, addressBots+1)
 	rdb, err := openRedis(Stores{Redis: a.redis})
@@ -219,11 +220,11 @@ func (a addressRush) forgeries(victim string) func(int64, int, *rand.Rand) strin
 		case 1:
 			return victim
 		case 2:
-			return seckill.SignAddress(a.secret, bot, a.number+1, token(bot), now.Add(time.Minute))
+			return address.New(a.secret).Sign(bot, a.number+1, token(bot), now.Add(time.Minute))
 		case 3:
-			return seckill.SignAddress(a.secret, bot, a.number, token(bot), now.Add(-time.Minute))
+			return address.New(a.secret).Sign(bot, a.number, token(bot), now.Add(-time.Minute))
 		}
-		own, _ := base64.RawURLEncoding.DecodeString(seckill.SignAddress(a.secret, bot, a.number, token(bot), now.Add(-time.Minute)))
+		own, _ := base64.RawURLEncoding.DecodeString(address.New(a.secret).Sign(bot, a.number, token(bot), now.Add(-time.Minute)))
 		bit := rng.IntN(8 * len(own)) // may be in the expiry
 		own[bit/8] ^= 1 << (bit % 8)
 		return base64.RawURLEncoding.EncodeToString(own)

@@ -29,7 +29,7 @@ import (
 // But a lot counts entries. A bot with ten accounts has ten of them, and half of the units go to fifty people again. What is scarce must be the
 // entry: one for each verified phone, or address, or card. No rule of order is fairer than the identity behind it.
 //
-// The shop draws the order of the first second's requests (seckill/lot.go), lets a phone be one account, and has buckets
+// The shop draws the order of the first second's requests (seckill/address/lot.go), lets a phone be one account, and has buckets
 // for each account and network.
 //
 // The figures are entries: accounts that asked; bots, fast, slow: units of each group.

@@ -13,6 +13,7 @@ import (
 
 	"miaosha/goods"
 	"miaosha/seckill"
+	"miaosha/seckill/address"
 )
 
 // runLimits first sells 50 units to 200 people with one request each and a bot with 1,000. Then it
@@ -135,7 +136,7 @@ func crowdAtGate(ctx context.Context, e engine, gated bool) (Finding, error) {
 	for user := int64(1); user <= gateBuyers; user++ {
 		all.Go(func() error {
 			if !gated {
-				path := seckill.SignAddress(e.secret, user, e.number, token(user), e.Now().Add(time.Minute))
+				path := address.New(e.secret).Sign(user, e.number, token(user), e.Now().Add(time.Minute))
 				if _, err := e.CheckAddress(e.number, token(user), path); err != nil {
 					return err
 				}

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"miaosha/seckill"
+	"miaosha/seckill/address"
 	"miaosha/seckill/backend"
 	"miaosha/seckill/bench"
 	"miaosha/user"
@@ -52,7 +52,7 @@ func sendTo(sales []int64, users []loggedIn, secret []byte, ends time.Time) []be
 	buyers := make([]bench.Buyer, len(users))
 	for i, u := range users {
 		sale := sales[i%len(sales)]
-		buyers[i] = bench.Buyer{Token: u.token, Path: seckill.SignAddress(secret, u.id, sale, u.token, ends), Sale: sale}
+		buyers[i] = bench.Buyer{Token: u.token, Path: address.New(secret).Sign(u.id, sale, u.token, ends), Sale: sale}
 	}
 	return buyers
 }

@@ -10,7 +10,7 @@ import (
 
 	"miaosha/goods"
 	"miaosha/order"
-	"miaosha/seckill"
+	"miaosha/seckill/address"
 	"miaosha/seckill/admin"
 	"miaosha/seckill/backend"
 	"miaosha/user"
@@ -96,7 +96,7 @@ func (u Users) paths(ctx context.Context, s *backend.Stores, says io.Writer) (fu
 		fmt.Fprintf(says, "--sale %d: this sale is over, and refuses the addresses: miaosha sale list shows the open ones\n", u.Sale)
 	}
 	return func(id int64, token string) string {
-		return seckill.SignAddress(s.Secret, id, sale.ID, token, sale.EndsAt)
+		return address.New(s.Secret).Sign(id, sale.ID, token, sale.EndsAt)
 	}, nil
 }
 

@@ -140,7 +140,7 @@ export const lessons = [
     judge: ({ 'fixed address': fixed, 'random address kept in Redis': kept, 'signed address': signed }) => ({
       right: kept.redis === 0 ? 2 : signed.redis > 0 ? 0 : 1, tries: fixed.tries, fixedIn: fixed.let_in, bots: fixed.bots,
       keptIn: kept.let_in, kept: kept.redis, signedIn: signed.let_in, signed: signed.redis }),
-    places: [['seckill/address.go', 'verify'], ['seckill/captcha/captcha.go', 'check'], ['web/seckill.go', 'buy']],
+    places: [['seckill/address/address.go', 'Verify'], ['seckill/captcha/captcha.go', 'check'], ['web/seckill.go', 'buy']],
   },
   {
     name: 'limits',
@@ -247,7 +247,7 @@ export const lessons = [
     judge: ({ 'first come, first served': first, 'a lot': lot, 'a lot, and each bot has ten accounts': many, 'the same, one entry for each phone': phone }) => ({
       right: first.bots > 40 ? 2 : first.bots > 18 ? 1 : 0, bots: first.bots, fast: first.fast, slow: first.slow, lotBots: lot.bots, lotFast: lot.fast,
       lotSlow: lot.slow, manyBots: many.bots, phoneBots: phone.bots }),
-    places: [['seckill/lot.go', 'turn'], ['seckill/address.go', 'admit'], ['web/limit.go', 'allow'], ['schema.sql', 'one_order_per_user_and_sale']],
+    places: [['seckill/address/lot.go', 'turn'], ['seckill/big_gate.go', 'admit'], ['web/limit.go', 'allow'], ['schema.sql', 'one_order_per_user_and_sale']],
   },
   {
     name: 'hold',

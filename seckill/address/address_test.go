@@ -1,4 +1,4 @@
-package seckill
+package address
 
 import (
 	"encoding/base64"
@@ -15,29 +15,26 @@ import (
 var secret = []byte("a secret of thirty-two bytes ....")
 
 func TestAddress(t *testing.T) {
-	p, now := newAddresses(secret), time.UnixMilli(1_800_000_000_000)
+	p, now := New(secret), time.UnixMilli(1_800_000_000_000)
 	const user, sale, token = 42, 7, "session"
-	address := p.sign(user, sale, token, now.Add(time.Minute))
-	if got, err := p.verify(address, sale, token, now); err != nil || got != user {
+	address := p.Sign(user, sale, token, now.Add(time.Minute))
+	if got, err := p.Verify(address, sale, token, now); err != nil || got != user {
 		t.Fatalf("the right address: %d, %v", got, err)
 	}
-	if got, err := p.verify(address, sale, token, now.Add(time.Minute-time.Millisecond)); err != nil || got != user {
+	if got, err := p.Verify(address, sale, token, now.Add(time.Minute-time.Millisecond)); err != nil || got != user {
 		t.Errorf("in its last millisecond: %d, %v", got, err)
 	}
-	if address != SignAddress(secret, user, sale, token, now.Add(time.Minute)) {
-		t.Error("SignAddress returns another address")
-	}
-	refused := func(what string, p *addresses, address string, sale int64, token string, now time.Time) {
+	refused := func(what string, p *Signer, address string, sale int64, token string, now time.Time) {
 		t.Helper()
-		if got, err := p.verify(address, sale, token, now); !errors.Is(err, ErrBadAddress) || got != 0 {
-			t.Errorf("%s: %d, %v, want ErrBadAddress", what, got, err)
+		if got, err := p.Verify(address, sale, token, now); !errors.Is(err, ErrBad) || got != 0 {
+			t.Errorf("%s: %d, %v, want ErrBad", what, got, err)
 		}
 	}
 	refused("expired", p, address, sale, token, now.Add(time.Minute))
 	refused("another sale", p, address, sale+1, token, now)
 	refused("another session", p, address, sale, token+"x", now)
 	refused("no session", p, address, sale, "", now)
-	refused("another secret", newAddresses([]byte("another secret of 32 bytes ......")), address, sale, token, now)
+	refused("another secret", New([]byte("another secret of 32 bytes ......")), address, sale, token, now)
 
 	raw, err := base64.RawURLEncoding.DecodeString(address)
 	if err != nil {
@@ -62,7 +59,7 @@ func TestAddress(t *testing.T) {
 	}
 	// The standard base64 alphabet encodes the same bytes, but is refused.
 	for i := range int64(100) {
-		address := p.sign(user+i, sale, token, now.Add(time.Minute))
+		address := p.Sign(user+i, sale, token, now.Add(time.Minute))
 		if other := strings.NewReplacer("-", "+", "_", "/").Replace(address); other != address {
 			refused("another alphabet", p, other, sale, token, now)
 		}
@@ -71,12 +68,12 @@ func TestAddress(t *testing.T) {
 
 // No text passes as an address, except the one made with the secret.
 func FuzzVerify(f *testing.F) {
-	p, now := newAddresses(secret), time.UnixMilli(1_800_000_000_000)
-	right := p.sign(42, 7, "session", now.Add(time.Minute))
+	p, now := New(secret), time.UnixMilli(1_800_000_000_000)
+	right := p.Sign(42, 7, "session", now.Add(time.Minute))
 	f.Add(right, int64(7), "session")
 	f.Add(right, int64(8), "session")
 	f.Add(right, int64(7), "other")
-	f.Add(p.sign(42, 7, "session", now.Add(-time.Minute)), int64(7), "session")
+	f.Add(p.Sign(42, 7, "session", now.Add(-time.Minute)), int64(7), "session")
 	f.Add(right[:10]+"\n"+right[10:], int64(7), "session")
 	f.Add(right+"=", int64(7), "session")
 	f.Add("", int64(0), "")
@@ -84,13 +81,13 @@ func FuzzVerify(f *testing.F) {
 	slowest := sandboxtest.Slowest(f)
 	f.Fuzz(func(t *testing.T, address string, sale int64, token string) {
 		defer slowest(address, sale, token)()
-		user, err := p.verify(address, sale, token, now)
-		wantUser, wantErr := int64(0), ErrBadAddress
+		user, err := p.Verify(address, sale, token, now)
+		wantUser, wantErr := int64(0), ErrBad
 		if address == right && sale == 7 && token == "session" {
 			wantUser, wantErr = 42, nil
 		}
 		if user != wantUser || !errors.Is(err, wantErr) {
-			t.Errorf("verify(%q, %d, %q) = %d, %v, want %d, %v", address, sale, token, user, err, wantUser, wantErr)
+			t.Errorf("Verify(%q, %d, %q) = %d, %v, want %d, %v", address, sale, token, user, err, wantUser, wantErr)
 		}
 	})
 }
@@ -103,8 +100,8 @@ func TestAnAddressHasTheKeyOfItsPurpose(t *testing.T) {
 		keys[p.Name] = p.Key(secret)
 	}
 	for name, key := range keys {
-		address := newMACs(key).sign(42, 7, "session", now.Add(time.Minute))
-		if _, err := newAddresses(secret).verify(address, 7, "session", now); (err == nil) != (name == purpose.HiddenAddress.Name) {
+		address := withKey(key).Sign(42, 7, "session", now.Add(time.Minute))
+		if _, err := New(secret).Verify(address, 7, "session", now); (err == nil) != (name == purpose.HiddenAddress.Name) {
 			t.Errorf("an address signed with the key of %s: %v", name, err)
 		}
 	}

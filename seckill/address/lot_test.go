@@ -1,4 +1,4 @@
-package seckill
+package address
 
 import (
 	"context"
@@ -8,23 +8,22 @@ import (
 	"time"
 
 	"miaosha/goods"
-	"miaosha/seckill/gate"
 )
 
 func TestTurns(t *testing.T) {
-	l := &lot{macs: newAddresses(secret)}
+	l := NewLot(secret)
 	opening := time.UnixMilli(1_800_000_000_000)
 	sale, other := goods.Sale{ID: 7, StartsAt: opening}, goods.Sale{ID: 8, StartsAt: opening}
 	var tenths [10]int
 	equal := 0
 	for user := range int64(4000) {
 		turn := l.turn(sale, user, opening)
-		after := turn.Sub(opening.Add(lotOpen))
+		after := turn.Sub(opening.Add(LotOpen))
 		if after < 0 || after >= lotSpread {
 			t.Fatalf("the turn of user %d is %v after the opening", user, turn.Sub(opening))
 		}
 		tenths[after*10/lotSpread]++
-		if again := (&lot{macs: newAddresses(secret)}).turn(sale, user, opening.Add(lotOpen-1)); again != turn {
+		if again := NewLot(secret).turn(sale, user, opening.Add(LotOpen-1)); again != turn {
 			t.Errorf("user %d asks again at another process and has another turn: %v, not %v", user, again, turn)
 		}
 		if l.turn(other, user, opening) == turn {
@@ -42,8 +41,8 @@ func TestTurns(t *testing.T) {
 	// Later requests come after all of the lot, in their order, and spread: in no tenth of a second are there more than came in two.
 	const each = 10 * time.Millisecond
 	turns := map[time.Duration]int{} // by tenth of a second
-	before := opening.Add(lotOpen + lotSpread - 1)
-	for late := lotOpen; late < lotOpen+2*lotSpread; late += each {
+	before := opening.Add(LotOpen + lotSpread - 1)
+	for late := LotOpen; late < LotOpen+2*lotSpread; late += each {
 		turn := l.turn(sale, 1, opening.Add(late))
 		if !turn.After(before) || turn.Before(opening.Add(late)) {
 			t.Errorf("a request after %v has its turn at %v, and one before it at %v", late, turn.Sub(opening), before.Sub(opening))
@@ -56,7 +55,7 @@ func TestTurns(t *testing.T) {
 			t.Errorf("%d requests have their turn within a tenth of a second after %v, twice as many at most as come", n, at)
 		}
 	}
-	for _, now := range []time.Time{opening.Add(lotOpen + 2*lotSpread), opening.Add(time.Hour)} {
+	for _, now := range []time.Time{opening.Add(LotOpen + 2*lotSpread), opening.Add(time.Hour)} {
 		if l.turn(sale, 1, now) != now {
 			t.Errorf("a request %v after the opening waits", now.Sub(opening))
 		}
@@ -72,15 +71,15 @@ func TestPeopleGetUnitsBesideBots(t *testing.T) {
 		least, most int // units of the people
 	}{{true, 2, stock - 2}, {false, 0, 0}} {
 		synctest.Test(t, func(t *testing.T) {
-			l := &lot{clock: gate.NewClock(gate.New(nil, "", time.Second)), macs: newAddresses(secret)}
-			sale := goods.Sale{ID: 7, StartsAt: l.clock.Now()}
+			l := NewLot(secret)
+			sale := goods.Sale{ID: 7, StartsAt: time.Now()}
 			let := make(chan int64, 2*each) // through to the big gate, in this order
 			for n := range int64(each) {
 				for user, reacts := range map[int64]time.Duration{n + 1: time.Millisecond, 1000 + n: time.Duration(5+n*12) * time.Millisecond} {
 					go func() {
 						time.Sleep(reacts)
 						if c.lot {
-							if err := l.wait(t.Context(), sale, user); err != nil {
+							if err := l.Wait(t.Context(), sale, user, time.Now()); err != nil {
 								t.Errorf("user %d: %v", user, err)
 							}
 						}
@@ -106,11 +105,11 @@ func TestPeopleGetUnitsBesideBots(t *testing.T) {
 
 // A request whose client is gone does not wait for its turn.
 func TestTheLotEndsWithTheRequest(t *testing.T) {
-	l := &lot{clock: gate.NewClock(gate.New(nil, "", time.Second)), macs: newAddresses(secret)}
-	sale := goods.Sale{ID: 7, StartsAt: l.clock.Now()}
+	l := NewLot(secret)
+	sale := goods.Sale{ID: 7, StartsAt: time.Now()}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := l.wait(ctx, sale, 1); !errors.Is(err, ErrBusy) {
-		t.Errorf("with a request that is over: %v, want ErrBusy", err)
+	if err := l.Wait(ctx, sale, 1, sale.StartsAt); !errors.Is(err, context.Canceled) {
+		t.Errorf("with a request that is over: %v, want context.Canceled", err)
 	}
 }
