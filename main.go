@@ -35,6 +35,7 @@ import (
 	"miaosha/seckill/operator"
 	"miaosha/seckill/payment"
 	"miaosha/seckill/trace"
+	"miaosha/seckill/warm"
 	"miaosha/user"
 	"miaosha/web"
 )
@@ -405,6 +406,10 @@ func serve(ctx context.Context, c *commands, log *slog.Logger, stdout io.Writer)
 	group.Go(func() error { return users.EndRevoked(background, sessions, report) })
 	for _, c := range slices.Compact([]*goods.Cache{cache, catalogue}) {
 		group.Go(func() error { return c.KeepWarm(background, cfg.Web.Zone(), engine.Now) })
+	}
+	if cfg.Seckill.Gate != "off" {
+		connections := warm.Connections{Settle: stores.Settle, Workers: cfg.Seckill.QueueWorkers, Sales: sales, Orders: orders, Clock: engine.Now}
+		group.Go(func() error { return connections.Run(background, report) })
 	}
 	group.Go(func() error { return operator.ReleaseMemory(background) })
 	if stores.Replica != nil {

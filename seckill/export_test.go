@@ -146,21 +146,6 @@ func (e *Engine) InheritNow(ctx context.Context) error { return e.reclaimer.look
 // BeatNow is ReconcileNow for the beat.
 func (e *Engine) BeatNow(ctx context.Context) error { return e.beats.rounds.Now(ctx) }
 
-// WarmNow is ReconcileNow for the warmer.
-func (e *Engine) WarmNow(ctx context.Context) error { return e.warmer.rounds.Now(ctx) }
-
-// WarmForAnyOpening makes the warmer take every sale that is near for one that opens in the middle of its time. Call it
-// before Run.
-func (e *Engine) WarmForAnyOpening() {
-	e.warmer.openings = func() []time.Time {
-		opens := slices.Clone(e.reconciler.openings())
-		for i := range opens {
-			opens[i] = e.clock.Now().Add((warmLeast + warmAhead) / 2)
-		}
-		return opens
-	}
-}
-
 // Reconcile runs one tick of reconcile.
 func (e *Engine) Reconcile(ctx context.Context) { e.reconciler.tick(ctx) }
 

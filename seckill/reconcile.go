@@ -46,8 +46,7 @@ type reconciler struct {
 	rounds    *rounds.Rounds
 	every     time.Duration // reconcileEvery, except in tests
 
-	left  atomic.Pointer[unitsLeft]   // as of the last tick
-	opens atomic.Pointer[[]time.Time] // when the sales open that were not open at the last tick
+	left atomic.Pointer[unitsLeft] // as of the last tick
 
 	rows     map[int64]goods.SaleState // of the last tick
 	ailing   map[int64]time.Time       // since when a gate that another process reads needs a repair
@@ -96,14 +95,6 @@ func (r *reconciler) soldOut(sale int64) bool {
 	return known && n == 0
 }
 
-// openings returns when the sales open that were not open at the last tick, but are to open within ten minutes.
-func (r *reconciler) openings() []time.Time {
-	if opens := r.opens.Load(); opens != nil {
-		return *opens
-	}
-	return nil
-}
-
 func (r *reconciler) tick(ctx context.Context) {
 	began := time.Now()
 	r.drifted = map[int64]int{}
@@ -118,7 +109,6 @@ func (r *reconciler) tick(ctx context.Context) {
 		left[sale], r.drifted[sale] = is.stock, is.drift
 	}
 	rows, ailing, stirred := make(map[int64]goods.SaleState, len(observed)), map[int64]time.Time{}, map[int64]bool{}
-	var opens []time.Time
 	for _, o := range observed {
 		cures := diagnose(o)
 		rows[o.sale.ID] = o.sale
@@ -131,9 +121,6 @@ func (r *reconciler) tick(ctx context.Context) {
 			left[o.sale.ID] = o.sale.Stock
 			if o.gateRead && o.gate.Epoch >= o.sale.Epoch {
 				left[o.sale.ID] = max(0, o.gate.Stock)
-			}
-			if o.sale.State == goods.Published && !o.sale.Open {
-				opens = append(opens, o.sale.StartsAt)
 			}
 		}
 		if len(cures) > 0 && !r.readings.reads(o.sale.ID) {
@@ -161,7 +148,6 @@ func (r *reconciler) tick(ctx context.Context) {
 	r.lookAgain(ctx, moved, note)
 	r.rows, r.ailing, r.readings.stirred = rows, ailing, stirred
 	r.left.Store(&unitsLeft{began, left})
-	r.opens.Store(&opens)
 	r.showDrift(observed)
 	r.last = r.andChanged(ctx, sales)
 }

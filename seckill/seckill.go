@@ -71,7 +71,6 @@ type Engine struct {
 	rebuilder   *rebuild.Rebuilder
 	reconciler  *reconciler
 	returns     *returns
-	warmer      *warmer
 	trace       Trace
 }
 
@@ -111,7 +110,6 @@ func New(cfg Config, d Deps) (*Engine, error) {
 	e.reconciler = &reconciler{cfg: cfg, sales: d.Sales, gate: background, acks: acks, facts: facts, readings: readings, rebuilder: e.rebuilder,
 		reclaimer: e.reclaimer, metrics: m, rounds: rounds.New(), every: reconcileEvery}
 	e.returns = &returns{reconciler: e.reconciler, sales: map[int64]bool{}, rounds: rounds.New()}
-	e.warmer = &warmer{db: d.DB, openings: e.reconciler.openings, orders: d.Orders, workers: cfg.QueueWorkers, clock: e.clock, metrics: m, rounds: rounds.New()}
 	return e, nil
 }
 
@@ -139,7 +137,6 @@ func (e *Engine) Run(ctx context.Context) {
 		workers.Go(func() { e.beats.Run(beating) })
 		doors.Go(func() { e.clock.Run(ctx) })
 		doors.Go(func() { e.reclaimer.Run(ctx) })
-		doors.Go(func() { e.warmer.Run(ctx) })
 	}
 	doors.Go(func() { e.reconciler.Run(ctx) })
 	doors.Go(func() { e.returns.Run(ctx) })

@@ -65,7 +65,7 @@ var beyondSimulation = map[string]string{
 }
 
 // partsBeside are files of parts that the simulation does not run. Their lines of the log are not asked for.
-var partsBeside = []string{"warm.go", "seckill.go"}
+var partsBeside = []string{"seckill.go"}
 
 // reach counts what has happened. The goroutines of tasks call it too.
 func (s *simulation) reach(kind, what string) {

@@ -76,8 +76,8 @@ export default [
     "also": ["E/MiaoshaController"],
     "zh": { "taught": "开始之前预热缓存（afterPropertiesSet）", "ours": "库存闸在开始前十分钟就建好；开始前 20 到 5 秒，每个进程在每个空闲的连接上把落库的语句跑一遍再回滚，因为一个连接的第一次要慢十分之一秒以上。开始前 20 秒起，列表、所在场次和商品详情一直保持新鲜，开始那一刻的第一个访客不用等任何查询。启动时加载的写法在秒杀中重启会把已经卖掉的库存又写进 Redis；这里的数只从 Postgres 现有的库存来。运行下面的命令，在开始之前打开后台里的这一场，库存闸已经就绪，件数也在里面。" },
     "en": { "taught": "Cache warm-up before the opening (afterPropertiesSet)", "ours": "The gate is set up ten minutes ahead. 20 to 5 s before the opening each process runs the statements of a settle on every idle connection and takes them back, since the first use of a connection is slower by a tenth of a second and more. From 20 s ahead the list, the slot and the detail are kept fresh, so the first visitor of the opening waits for no query. Loading at the start of the process writes sold units into Redis again when it restarts during a sale; here the number only comes from the stock that Postgres has now. Run the command below and open its sale in the back office before it begins: the gate is ready, with its units." },
-    "code": [["seckill/warm.go", "warm"], ["goods/warm.go", "KeepWarm"], ["goods/stock.go", "SaleStates"], ["seckill/rebuild/rebuild.go", "rebuildNow"]],
+    "code": [["seckill/warm/warm.go", "warm"], ["goods/warm.go", "KeepWarm"], ["goods/stock.go", "SaleStates"], ["seckill/rebuild/rebuild.go", "rebuildNow"]],
     "see": ["page:/admin.html#sales"],
-    "run": ["./miaosha sale --title 台灯 --stock 20 --start 30s", "go test -v -count 1 -run TestConnectionsAreWarmBeforeASaleOpens ./seckill", "go test -v -count 1 -run TestVisitorsOfAnOpeningCauseNoQuery ./goods"]
+    "run": ["./miaosha sale --title 台灯 --stock 20 --start 30s", "go test -v -count 1 -run TestConnectionsAreWarmBeforeASaleOpens ./seckill/warm", "go test -v -count 1 -run TestVisitorsOfAnOpeningCauseNoQuery ./goods"]
   }
 ];
