@@ -297,7 +297,7 @@ func (q *orderQueue) next() (*saleQueue, []order.Ticket) {
 		return s, s.batch
 	}
 	n := min(len(s.waiting), q.batch)
-	for n < len(s.waiting) && sameEntry(s.waiting[n-1], s.waiting[n]) {
+	for n < len(s.waiting) && gate.SameEntry(s.waiting[n-1], s.waiting[n]) {
 		n++
 	}
 	s.batch, s.waiting = s.waiting[:n:n], s.waiting[n:]
@@ -312,13 +312,6 @@ func (q *orderQueue) count(s *saleQueue, n int) {
 	if s.slow() {
 		q.slow += n
 	}
-}
-
-// sameEntry reports whether two tickets are of one journal entry.
-func sameEntry(a, b order.Ticket) bool {
-	entry, ok := gate.EntryID(a.ID)
-	other, _ := gate.EntryID(b.ID)
-	return ok && entry == other
 }
 
 // slow reports whether the sale has missed its lock twice in a row. In a rush of many processes once is nothing.

@@ -161,10 +161,10 @@ func (s *settler) settleUntilDone(ctx context.Context, sale int64, batch []order
 // betweenEntries returns the place between two entries of a batch that is nearest to its middle, or 0 if it is one entry.
 func betweenEntries(batch []order.Ticket) int {
 	for low, high := len(batch)/2, len(batch)/2+1; low > 0 || high < len(batch); low, high = low-1, high+1 {
-		if low > 0 && !sameEntry(batch[low-1], batch[low]) {
+		if low > 0 && !gate.SameEntry(batch[low-1], batch[low]) {
 			return low
 		}
-		if high < len(batch) && !sameEntry(batch[high-1], batch[high]) {
+		if high < len(batch) && !gate.SameEntry(batch[high-1], batch[high]) {
 			return high
 		}
 	}

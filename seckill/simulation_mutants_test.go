@@ -50,10 +50,10 @@ var simMutants = []struct {
 	{"install ignores the journal", []simEdit{
 		{"seckill/gate/scripts/install.lua", "tonumber(ARGV[5]) - in_flight", "tonumber(ARGV[5])"}}},
 	{"an entry leaves before all of its tickets have results", []simEdit{
-		{"seckill/queue.go", "for n < len(s.waiting) && sameEntry(s.waiting[n-1], s.waiting[n]) {", "n = 1\n\tfor false {"},
+		{"seckill/queue.go", "for n < len(s.waiting) && gate.SameEntry(s.waiting[n-1], s.waiting[n]) {", "n = 1\n\tfor false {"},
 		{"seckill/gate/scripts/ack.lua", "n <= given and string", "string"}}},
 	{"an entry that is settled in parts stays", []simEdit{
-		{"seckill/queue.go", "for n < len(s.waiting) && sameEntry(s.waiting[n-1], s.waiting[n]) {", "n = 1\n\tfor false {"}}},
+		{"seckill/queue.go", "for n < len(s.waiting) && gate.SameEntry(s.waiting[n-1], s.waiting[n]) {", "n = 1\n\tfor false {"}}},
 	{"an ack leaves the count of the journal", []simEdit{
 		{"seckill/gate/scripts/ack.lua", "tonumber(gate[2]) - gone", "tonumber(gate[2])"}}},
 	{"an ack does not count", []simEdit{

@@ -38,6 +38,13 @@ func EntryID(ticket string) (string, bool) {
 	return entry, ok
 }
 
+// SameEntry reports whether two tickets are of one journal entry.
+func SameEntry(a, b order.Ticket) bool {
+	entry, ok := EntryID(a.ID)
+	other, _ := EntryID(b.ID)
+	return ok && entry == other
+}
+
 func cutTicket(ticket string) (entry, nonce string, ok bool) {
 	_, rest, _ := strings.Cut(ticket, ":")
 	entry, nonce, found := strings.Cut(rest, ":")
