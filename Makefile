@@ -77,7 +77,7 @@ tested:
 # The domains and the rush, of which SECURITY.md says that check watches them. Compiling all of the others once more with the
 # detector takes as long as the tests.
 raced: ## the domains, the rush and its gate under the race detector
-	@echo "$(GO) test -race the domains, the rush and its gate"; $(in_run); $(GO) test -race ./goods ./order ./user ./seckill ./seckill/gate
+	@echo "$(GO) test -race the domains, the rush and its gate"; $(in_run); $(GO) test -race ./goods ./order ./user ./seckill ./seckill/gate ./seckill/queue
 
 # The detector watches the handlers and the commands in the tests of the root, whose crowds use the same ones, and in the tests of
 # web that run them in their own process. Most tests of operator and of web drive the built shop from outside, and those of sandbox

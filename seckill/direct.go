@@ -14,6 +14,7 @@ import (
 
 	"miaosha/goods"
 	"miaosha/order"
+	"miaosha/seckill/queue"
 )
 
 const (
@@ -35,7 +36,7 @@ type direct struct {
 	db      *pgxpool.Pool
 	settler *settler
 	orders  *order.Store
-	queue   *orderQueue
+	queue   *queue.Queue
 	metrics *metrics
 	slots   chan struct{} // one token per settle
 	locked  goods.LockedSales
@@ -53,7 +54,7 @@ type bypassMark struct {
 // errNotMarked says that the sale must be marked before it may be sold without its gate.
 var errNotMarked = fmt.Errorf("%w: the sale was not marked as bypassed long enough", ErrBusy)
 
-func newDirect(cfg Config, db *pgxpool.Pool, s *settler, orders *order.Store, q *orderQueue, m *metrics) *direct {
+func newDirect(cfg Config, db *pgxpool.Pool, s *settler, orders *order.Store, q *queue.Queue, m *metrics) *direct {
 	return &direct{gateOff: cfg.gateOff(), markFor: directMark * cfg.SoldOutMark, db: db, settler: s, orders: orders, queue: q, metrics: m,
 		slots: make(chan struct{}, directAtOnce), marks: map[int64]bypassMark{}}
 }
@@ -163,7 +164,7 @@ func (d *direct) untilSeen(sale goods.Locked) time.Duration {
 // markSoldOut marks a sale that Postgres has sold out. Its holders are the owners, and the users whose tickets are in this
 // process's queue.
 func (d *direct) markSoldOut(ctx context.Context, l *lane) {
-	holders := d.queue.users(l.sale) // first: a ticket leaves the queue after its order is committed
+	holders := d.queue.Users(l.sale) // first: a ticket leaves the queue after its order is committed
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleLimit)
 	defer cancel()
 	owners, err := d.orders.Owners(ctx, l.sale, "", 0, math.MaxInt32)

@@ -96,12 +96,12 @@ func (e *Engine) RejectOne(ctx context.Context, sale int64, t order.Ticket) {
 
 // FillQueue takes all places of the queue, until free is called.
 func (e *Engine) FillQueue() (free func()) {
-	n := e.queue.claimRoom(0, e.queue.capacity)
-	return func() { e.queue.releaseRoom(n) }
+	n := e.queue.ClaimRoom(0, e.cfg.QMax)
+	return func() { e.queue.ReleaseRoom(n) }
 }
 
 // Queued returns how many tickets are in the queue.
-func (e *Engine) Queued() int { return e.queue.queued() }
+func (e *Engine) Queued() int { return e.queue.Queued() }
 
 // Inherit looks once for processes that have died. Run must not run.
 func (e *Engine) Inherit(ctx context.Context) { e.reclaimer.inherit(ctx) }
@@ -166,7 +166,7 @@ func (e *Engine) Settle(ctx context.Context, sale int64, tickets ...order.Ticket
 
 // SettleBatch is one try of Settle. It calls sent before each COMMIT, and returns how many tickets are settled.
 func (e *Engine) SettleBatch(ctx context.Context, sale int64, tickets []order.Ticket, sent func()) (int, error) {
-	return e.queue.settle(ctx, sale, tickets, goods.LockWait, sent)
+	return e.reclaimer.settler.settleUntilDone(ctx, sale, tickets, goods.LockWait, sent)
 }
 
 // SettleOnce runs the settle transaction alone: one try, no Ack, nothing published.

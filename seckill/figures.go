@@ -1,14 +1,9 @@
 package seckill
 
 import (
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-
-	"miaosha/order"
-	"miaosha/seckill/gate"
 )
 
 // Figures are the state of the rush in this process at one moment.
@@ -27,27 +22,7 @@ func (e *Engine) Figures() Figures {
 	if !e.cfg.gateOff() {
 		f.Breaker, f.Opened = e.lanes.gate.BreakerState(), e.lanes.gate.BreakerOpened()
 	}
-	f.Queued = e.queue.queued()
-	f.Oldest = e.queue.oldest(e.clock.Now())
+	f.Queued = e.queue.Queued()
+	f.Oldest = e.queue.Oldest(e.clock.Now())
 	return f
-}
-
-// oldest returns how long the ticket that was granted first has been waiting. The id of its journal entry has the time. A ticket
-// without an entry counts as new.
-func (q *orderQueue) oldest(now time.Time) (waits time.Duration) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	for _, s := range q.bySale {
-		for _, tickets := range [][]order.Ticket{s.batch, s.waiting} {
-			if len(tickets) == 0 {
-				continue
-			}
-			entry, _ := gate.EntryID(tickets[0].ID)
-			granted, _, _ := strings.Cut(entry, "-")
-			if ms, err := strconv.ParseInt(granted, 10, 64); err == nil {
-				waits = max(waits, now.Sub(time.UnixMilli(ms)))
-			}
-		}
-	}
-	return waits
 }

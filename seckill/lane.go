@@ -14,6 +14,7 @@ import (
 	"miaosha/order"
 	"miaosha/seckill/failpoint"
 	"miaosha/seckill/gate"
+	"miaosha/seckill/queue"
 	"miaosha/seckill/rebuild"
 )
 
@@ -40,7 +41,7 @@ type lanes struct {
 	batch     int           // clicks in one reserve call at most
 	markFor   time.Duration // the life of a sold-out mark
 	gate      *gate.Gate
-	queue     *orderQueue
+	queue     *queue.Queue
 	direct    *direct
 	rebuilder *rebuild.Rebuilder
 	facts     *facts
@@ -48,7 +49,7 @@ type lanes struct {
 	trace     Trace
 }
 
-func newLanes(cfg Config, g *gate.Gate, q *orderQueue, d *direct, r *rebuild.Rebuilder, f *facts, m *metrics, t Trace) *lanes {
+func newLanes(cfg Config, g *gate.Gate, q *queue.Queue, d *direct, r *rebuild.Rebuilder, f *facts, m *metrics, t Trace) *lanes {
 	return &lanes{opened: make(chan *lane), ended: make(chan struct{}), gateOff: cfg.gateOff(), batch: cfg.LaneBatch, markFor: cfg.SoldOutMark,
 		gate: g, queue: q, direct: d, rebuilder: r, facts: f, metrics: m, trace: t}
 }
@@ -285,7 +286,7 @@ func (ls *lanes) serve(ctx context.Context, l *lane, batch []*click) {
 		ls.direct.serve(ctx, l, batch)
 		return
 	}
-	room := ls.queue.claimRoom(l.sale, len(batch))
+	room := ls.queue.ClaimRoom(l.sale, len(batch))
 	ls.metrics.shed.WithLabelValues("queue").Add(float64(len(batch) - room))
 	l.replyAll(batch[room:], Bought{err: ErrBusy})
 	if batch = batch[:room]; room == 0 {
@@ -299,12 +300,12 @@ func (ls *lanes) serve(ctx context.Context, l *lane, batch []*click) {
 	replied := time.Now()
 	ls.metrics.reserve.Observe(replied.Sub(began).Seconds())
 	if errors.Is(err, gate.ErrUnavailable) { // the breaker has opened since: Redis was not called
-		ls.queue.releaseRoom(room)
+		ls.queue.ReleaseRoom(room)
 		ls.direct.serve(ctx, l, batch)
 		return
 	}
 	if err = ls.metrics.refusal("reserve", err); err != nil {
-		ls.queue.releaseRoom(room)
+		ls.queue.ReleaseRoom(room)
 		l.replyAll(batch, Bought{err: err})
 		return
 	}
@@ -322,8 +323,8 @@ func (ls *lanes) serve(ctx context.Context, l *lane, batch []*click) {
 	if len(granted) > 0 {
 		l.soldOut.Store(&soldOut{}) // a unit came back; the mark does not know these holders
 	}
-	ls.queue.releaseRoom(room - len(granted))
-	ahead := ls.queue.submit(l.sale, granted, true)
+	ls.queue.ReleaseRoom(room - len(granted))
+	ahead := ls.queue.Submit(l.sale, granted, true)
 	ls.trace.Grant(l.sale, len(batch), batch[0].at, granted, began, replied, ahead)
 	for i, c := range batch {
 		l.reply(c, ls.bought(replies[i], ahead))

@@ -13,6 +13,7 @@ import (
 	"miaosha/goods"
 	"miaosha/order"
 	"miaosha/seckill/gate"
+	"miaosha/seckill/queue"
 	"miaosha/seckill/rounds"
 )
 
@@ -30,7 +31,7 @@ const (
 type reclaimer struct {
 	sales   *goods.Store
 	gate    *gate.Gate
-	queue   *orderQueue
+	queue   *queue.Queue
 	settler *settler
 	acks    *acks
 	qmax    int
@@ -149,7 +150,7 @@ func (r *reclaimer) withJournals(ctx context.Context) ([]int64, error) {
 // lookAt queues the tickets of one sale that are this process's to queue. A reserve call is over after gate.ReserveLimit: until then
 // an entry of this process may still come into its queue. An entry from the future was written before the clock of Redis went back.
 func (r *reclaimer) lookAt(ctx context.Context, sale int64, surely string) error {
-	pending, kept := r.queue.pendingOf(sale), r.acks.kept(sale)
+	pending, kept := r.queue.PendingOf(sale), r.acks.kept(sale)
 	entries, now, err := r.gate.Journal(ctx, sale, r.qmax)
 	if err != nil {
 		return err
@@ -174,7 +175,7 @@ func (r *reclaimer) lookAt(ctx context.Context, sale int64, surely string) error
 // takeOver takes entries over while the queue has room for their tickets. All that is taken over is worked on.
 func (r *reclaimer) takeOver(ctx context.Context, sale int64, left []gate.Entry) error {
 	for len(left) > 0 {
-		free, n := r.queue.free(sale), 0
+		free, n := r.queue.Free(sale), 0
 		if free <= 0 {
 			return errFull
 		}
@@ -202,7 +203,7 @@ func (r *reclaimer) fault(ctx context.Context, doing string, err error) {
 // resettle queues the tickets of a journal, whichever process owns them. If Redis was restored from older data, most of them
 // were settled long ago, and the gate offers too much until this is known. It takes nothing over: settling is safe to repeat.
 func (r *reclaimer) resettle(ctx context.Context, sale int64) error {
-	pending := r.queue.pendingOf(sale)
+	pending := r.queue.PendingOf(sale)
 	entries, _, err := r.gate.Journal(ctx, sale, r.qmax)
 	if err != nil {
 		return err
@@ -242,11 +243,11 @@ func (r *reclaimer) enqueueEntries(ctx context.Context, sale int64, entries []ga
 }
 
 func (r *reclaimer) enqueue(sale int64, tickets []order.Ticket) {
-	if len(tickets) > 0 && r.queue.takeRoom(len(tickets)) {
+	if len(tickets) > 0 && r.queue.TakeRoom(len(tickets)) {
 		r.metrics.log.Info("queued tickets from the journal", "sale", sale, "tickets", len(tickets))
 		r.metrics.claims.Add(float64(len(tickets)))
 		r.trace.Claim(sale, tickets)
-		r.queue.submit(sale, tickets, false)
+		r.queue.Submit(sale, tickets, false)
 	}
 }
 

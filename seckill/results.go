@@ -11,6 +11,7 @@ import (
 	"miaosha/goods"
 	"miaosha/order"
 	"miaosha/seckill/gate"
+	"miaosha/seckill/queue"
 )
 
 const (
@@ -26,7 +27,7 @@ const (
 type resultReader struct {
 	gateOff bool
 	gate    *gate.Gate
-	queue   *orderQueue
+	queue   *queue.Queue
 	store   *order.Store
 	orders  orderCache
 	metrics *metrics
@@ -51,7 +52,7 @@ type resultReply struct {
 	err error
 }
 
-func newResultReader(cfg Config, g *gate.Gate, q *orderQueue, store *order.Store, orders orderCache, m *metrics) *resultReader {
+func newResultReader(cfg Config, g *gate.Gate, q *queue.Queue, store *order.Store, orders orderCache, m *metrics) *resultReader {
 	return &resultReader{gateOff: cfg.gateOff(), gate: g, queue: q, store: store, orders: orders, metrics: m,
 		atGate: make(chan *resultQuery, resultsQueued), atPostgres: make(chan *resultQuery, resultsQueued), ended: make(chan struct{})}
 }
@@ -155,7 +156,7 @@ func buyersOf(queries []*resultQuery) []order.Buyer {
 func (r *resultReader) readGate(ctx context.Context, queries []*resultQuery) {
 	buyers := buyersOf(queries)
 	// Read before the gate, because a ticket leaves the queue after its Ack.
-	places := r.queue.places(buyers)
+	places := r.queue.Places(buyers)
 	tickets := slices.Repeat([]gate.Remembered{{Status: gate.Status{State: None}}}, len(queries))
 	if !r.gateOff {
 		tickets = r.gate.Tickets(ctx, buyers)
@@ -167,14 +168,14 @@ func (r *resultReader) readGate(ctx context.Context, queries []*resultQuery) {
 		if q.gateDown {
 			r.metrics.logFault("result", tickets[i].Err)
 		}
-		q.waits = here && !place.sent
+		q.waits = here && !place.Sent
 		switch {
 		case q.status.State == Ordered:
 			r.orders.remember(q.buyer.SaleID, order.Result{UserID: q.buyer.UserID, OrderID: q.status.OrderID})
 			q.reply <- resultReply{Status: q.status}
 			continue
 		case here: // whatever Redis has: it may have lost the ticket, or may not reply
-			q.status = queuedBehind(place.ahead)
+			q.status = queuedBehind(place.Ahead)
 		case q.status.State == Queued: // in another process, behind at most all tickets of the journal
 			q.status = queuedBehind(max(0, inFlight[q.buyer.SaleID].InFlight-1))
 		}
@@ -187,7 +188,7 @@ func (r *resultReader) readGate(ctx context.Context, queries []*resultQuery) {
 }
 
 // inFlight reads the gates of those sales in whose journals the ticket of another process is. A gate that is not read has none.
-func (r *resultReader) inFlight(ctx context.Context, queries []*resultQuery, tickets []gate.Remembered, places map[order.Buyer]place) map[int64]gate.State {
+func (r *resultReader) inFlight(ctx context.Context, queries []*resultQuery, tickets []gate.Remembered, places map[order.Buyer]queue.Place) map[int64]gate.State {
 	var sales []int64
 	for i, q := range queries {
 		if _, here := places[q.buyer]; !here && tickets[i].State == Queued {

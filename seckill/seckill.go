@@ -32,6 +32,7 @@ import (
 	"miaosha/order"
 	"miaosha/seckill/address"
 	"miaosha/seckill/gate"
+	"miaosha/seckill/queue"
 	"miaosha/seckill/rebuild"
 	"miaosha/seckill/rounds"
 )
@@ -63,7 +64,7 @@ type Engine struct {
 	lot         *address.Lot
 	bigGate     *bigGate
 	lanes       *lanes
-	queue       *orderQueue
+	queue       *queue.Queue
 	results     *resultReader
 	subscribers *subscribers
 	beats       *beats
@@ -82,7 +83,7 @@ func New(cfg Config, d Deps) (*Engine, error) {
 	alive := newPresence(d.Secret, d.name)
 	e := &Engine{cfg: cfg, cache: d.Cache}
 	gates := gate.New(d.Redis, alive.name, reconcileEvery)
-	m := newMetrics(d.Log, func() int { return e.queue.queued() }, e.inFlight.Load, gates.Available)
+	m := newMetrics(d.Log, func() int { return e.queue.Queued() }, e.inFlight.Load, gates.Available)
 	background := gates.Background()
 	owners, facts := newOrderCache(), newFacts()
 
@@ -94,7 +95,7 @@ func New(cfg Config, d Deps) (*Engine, error) {
 	e.subscribers = &subscribers{trace: e.trace}
 	acks := &acks{gate: gates, orders: owners, limit: cfg.QMax, metrics: m, trace: e.trace}
 	settler := &settler{cfg: cfg, db: d.DB, orders: d.Orders, gate: background, acks: acks, subscribers: e.subscribers, metrics: m, trace: e.trace}
-	e.queue = newOrderQueue(cfg.QMax, cfg.SettleBatch, cfg.QueueWorkers, settler.settleUntilDone)
+	e.queue = queue.New(cfg.QMax, cfg.SettleBatch, cfg.QueueWorkers, settler.settleUntilDone)
 	e.results = newResultReader(cfg, gates, e.queue, d.Orders, owners, m)
 	e.beats = newBeats(background, alive.name, m)
 	e.rebuilder = rebuild.New(rebuild.Deps{DB: d.DB, Gate: background, Sales: d.Sales, Orders: d.Orders, QMax: cfg.QMax,
@@ -114,8 +115,9 @@ func New(cfg Config, d Deps) (*Engine, error) {
 }
 
 const (
-	stopLimit  = 2 * time.Second // for the last acks and the last tick of reconcile
-	roundLimit = 5 * time.Second // for one round of a background part: a store that hangs ends the round, not the part
+	drainLimit = 10 * time.Second // to settle what is queued when the process stops
+	stopLimit  = 2 * time.Second  // for the last acks and the last tick of reconcile
+	roundLimit = 5 * time.Second  // for one round of a background part: a store that hangs ends the round, not the part
 )
 
 // Run runs all parts until ctx ends. Then no lane admits a click any more, and queued tickets are settled for at most
@@ -142,7 +144,7 @@ func (e *Engine) Run(ctx context.Context) {
 	doors.Go(func() { e.returns.Run(ctx) })
 	doors.Wait()
 	leave() // no call is under way that may grant a ticket: what this process does not settle any more is for its heir
-	e.queue.drain(drainLimit)
+	e.queue.Drain(drainLimit)
 	settled()
 	workers.Wait()
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopLimit)
@@ -160,7 +162,7 @@ func (e *Engine) Admit(sale, user int64) error {
 	if err := e.lanes.admit(sale, user); err != nil {
 		return err
 	}
-	if e.queue.full(sale) {
+	if e.queue.Full(sale) {
 		return e.metrics.shedFor("queue")
 	}
 	if e.inFlight.Add(1) > int64(e.cfg.MaxInFlight) {
@@ -191,7 +193,7 @@ func (e *Engine) Buy(ctx context.Context, sale, user int64) (Bought, error) {
 		b.Status, err = e.results.confirm(ctx, sale, user, err)
 	}
 	if err == nil && b.Status.State == Queued && b.Ticket == "" { // the gate said sold out: it has lost the ticket
-		if b.Ticket = e.queue.ticket(sale, user); b.Ticket == "" {
+		if b.Ticket = e.queue.Ticket(sale, user); b.Ticket == "" {
 			return Bought{}, ErrBusy // settled meanwhile, or in another process
 		}
 	}

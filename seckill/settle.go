@@ -18,6 +18,7 @@ import (
 
 const (
 	settleLimit = 1500 * time.Millisecond // for one settle transaction
+	settleBatch = 2000                    // tickets in it at most, and the rest of the last one's journal entry
 	retryFirst  = 20 * time.Millisecond
 	retryLast   = time.Second
 	slowTries   = 3

@@ -3,7 +3,6 @@ package seckill
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"hash/fnv"
 	"io"
@@ -25,6 +24,7 @@ import (
 	"miaosha/goods"
 	"miaosha/order"
 	"miaosha/seckill/gate"
+	"miaosha/seckill/queue"
 )
 
 // simSale is the sale of a simulation.
@@ -128,7 +128,7 @@ type simProcess struct {
 	rdb    *redis.Client
 	orders *order.Store
 	lane   *lane
-	held   *saleQueue // a batch that a worker has begun to settle
+	held   *queue.Sale // whose batch a worker has begun to settle
 
 	pgFailed int // the moment at which Postgres did not carry out a request, or its reply was lost
 }
@@ -772,7 +772,7 @@ func (s *simulation) startLane(p *simProcess, batch []*click) {
 }
 
 func (s *simulation) doSettle() bool {
-	p := s.pick(func(p *simProcess) bool { return (p.held != nil || p.ready()) && !s.busy(p, "settle") })
+	p := s.pick(func(p *simProcess) bool { return (p.held != nil || p.queue.Ready()) && !s.busy(p, "settle") })
 	if p == nil {
 		return false
 	}
@@ -780,28 +780,14 @@ func (s *simulation) doSettle() bool {
 	return true
 }
 
-// ready reports whether a sale waits for a worker. It takes the lock for the detector of races: a timer ends the pause of a sale.
-func (p *simProcess) ready() bool {
-	p.queue.mu.Lock()
-	defer p.queue.mu.Unlock()
-	return len(p.queue.ready) > 0
-}
-
 func (s *simulation) startSettle(p *simProcess) {
 	if p.held == nil {
-		p.held, _ = p.queue.next()
+		p.held = p.queue.Next()
 	}
 	s.start(p, "settle", func(ctx context.Context) {
-		n, err := p.queue.settle(ctx, simSale, p.held.batch, p.held.lockWait(), func() { p.queue.send(p.held) })
-		switch {
-		case errors.Is(err, goods.ErrLocked):
-			p.queue.putBack(p.held, n)
-		case ctx.Err() == nil:
-			p.queue.done(p.held)
-		default:
-			return
+		if p.queue.Settle(ctx, p.held) {
+			p.held = nil
 		}
-		p.held = nil
 	})
 }
 
@@ -818,7 +804,7 @@ func (s *simulation) doPurchase() bool {
 	if !s.buyAt(p, s.pickNewcomer()) {
 		return false
 	}
-	if p.alive && !s.busy(p, "settle") && (p.held != nil || p.ready()) {
+	if p.alive && !s.busy(p, "settle") && (p.held != nil || p.queue.Ready()) {
 		s.startSettle(p)
 		s.finish(p, "settle")
 	}
@@ -852,7 +838,7 @@ func (s *simulation) doClose() bool {
 		return false
 	}
 	s.finish(s.admin, "change")
-	if p.alive && !s.busy(p, "settle") && p.ready() {
+	if p.alive && !s.busy(p, "settle") && p.queue.Ready() {
 		s.startSettle(p)
 		s.finishUntil(p, "settle", func() bool { return s.isRefused(user) })
 		s.buyAt(p, user)
@@ -969,7 +955,7 @@ func (s *simulation) doRollBack() bool {
 		return false
 	}
 	granted := len(s.redis.log)
-	if p.alive && p.ready() && !s.busy(p, "settle") {
+	if p.alive && p.queue.Ready() && !s.busy(p, "settle") {
 		s.startSettle(p)
 		s.finish(p, "settle")
 	}
@@ -1411,7 +1397,7 @@ const poisoned = -1
 func (s *simulation) doPoison() bool {
 	if p := s.pickIdle(); p != nil && s.rng.IntN(2) == 0 { // in one go
 		s.buyAt(p, poisoned)
-		if p.alive && !s.busy(p, "settle") && p.ready() {
+		if p.alive && !s.busy(p, "settle") && p.queue.Ready() {
 			s.startSettle(p)
 			s.finishUntil(p, "settle", func() bool { return s.isRefused(poisoned) })
 			s.askResults(p, []int64{poisoned})

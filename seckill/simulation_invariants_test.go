@@ -467,7 +467,7 @@ func (s *simulation) work(p *simProcess) {
 		s.startLane(p, batch)
 		s.runAll()
 	}
-	for tries := 0; (p.held != nil || p.ready()) && tries < 10; tries++ {
+	for tries := 0; (p.held != nil || p.queue.Ready()) && tries < 10; tries++ {
 		if !s.busy(p, "settle") {
 			s.startSettle(p)
 		}

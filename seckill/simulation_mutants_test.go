@@ -39,9 +39,9 @@ var simMutants = []struct {
 	{"an ack comes before the commit", []simEdit{
 		{"seckill/settle.go", "return failpoint.Hit(failpoint.BeforeCommit)", "s.acks.ackOrKeep(ctx, sale, results)\n\t\treturn failpoint.Hit(failpoint.BeforeCommit)"}}},
 	{"the queue drops its tail", []simEdit{
-		{"seckill/queue.go", "s.batch, s.waiting = s.waiting[:n:n], s.waiting[n:]", "s.batch, s.waiting = s.waiting[:min(n, 1)], nil"}}},
+		{"seckill/queue/queue.go", "s.batch, s.waiting = s.waiting[:n:n], s.waiting[n:]", "s.batch, s.waiting = s.waiting[:min(n, 1)], nil"}}},
 	{"the lane keeps the room that it does not need", []simEdit{
-		{"seckill/lane.go", "ls.queue.releaseRoom(room - len(granted))", ""}}},
+		{"seckill/lane.go", "ls.queue.ReleaseRoom(room - len(granted))", ""}}},
 	{"reserve does not look for the user's ticket", []simEdit{
 		{"seckill/gate/scripts/reserve.lua", "local has = had[i]\n", "local has = false\n"}}},
 	{"install ignores the epoch", []simEdit{
@@ -50,10 +50,10 @@ var simMutants = []struct {
 	{"install ignores the journal", []simEdit{
 		{"seckill/gate/scripts/install.lua", "tonumber(ARGV[5]) - in_flight", "tonumber(ARGV[5])"}}},
 	{"an entry leaves before all of its tickets have results", []simEdit{
-		{"seckill/queue.go", "for n < len(s.waiting) && gate.SameEntry(s.waiting[n-1], s.waiting[n]) {", "n = 1\n\tfor false {"},
+		{"seckill/queue/queue.go", "for n < len(s.waiting) && gate.SameEntry(s.waiting[n-1], s.waiting[n]) {", "n = 1\n\tfor false {"},
 		{"seckill/gate/scripts/ack.lua", "n <= given and string", "string"}}},
 	{"an entry that is settled in parts stays", []simEdit{
-		{"seckill/queue.go", "for n < len(s.waiting) && gate.SameEntry(s.waiting[n-1], s.waiting[n]) {", "n = 1\n\tfor false {"}}},
+		{"seckill/queue/queue.go", "for n < len(s.waiting) && gate.SameEntry(s.waiting[n-1], s.waiting[n]) {", "n = 1\n\tfor false {"}}},
 	{"an ack leaves the count of the journal", []simEdit{
 		{"seckill/gate/scripts/ack.lua", "tonumber(gate[2]) - gone", "tonumber(gate[2])"}}},
 	{"an ack does not count", []simEdit{

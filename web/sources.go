@@ -26,7 +26,7 @@ var stepSources = map[string][][3]string{
 	"batch":        {{"seckill/lane.go", "lanes.runLane", "len(batch) < ls.batch"}},
 	"granted":      {{"seckill/lane.go", "lanes.serve", "ls.reserve("}},
 	"journaled":    {{"seckill/gate/scripts/reserve.lua", "", "'XADD'"}},
-	"queued":       {{"seckill/queue.go", "orderQueue.submit", "append(s.waiting"}},
+	"queued":       {{"seckill/queue/queue.go", "Queue.Submit", "append(s.waiting"}},
 	"claimed":      {{"seckill/reclaim.go", "reclaimer.enqueueEntries", "r.enqueue("}},
 	"ordered":      {{"order/place.go", "Store.sell", "goods.Take("}, {"goods/stock.go", "Take", "stock >= $2"}},
 	"refused":      {{"order/place.go", "Store.refuse", ""}},

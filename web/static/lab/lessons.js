@@ -28,7 +28,7 @@ export const lessons = [
     read: 'mutex',
     judge: ({ mutex, 'for-update': row, 'redis-lock': redis }) => ({ right: unlessLucky(mutex, mutex.oversold > 0 ? 1 : mutex.unsold > 0 ? 2 : 0),
       sold: mutex.sold, stock: mutex.stock, row: row.sold, rowSpeed: row.per_second, redis: redis.sold }),
-    places: [['goods/stock.go', 'Lock'], ['seckill/settle.go', 'settle'], ['seckill/queue.go', 'next']],
+    places: [['goods/stock.go', 'Lock'], ['seckill/settle.go', 'settle'], ['seckill/queue/queue.go', 'Next']],
   },
   {
     name: 'optimistic',
@@ -199,7 +199,7 @@ export const lessons = [
     judge: ({ 'one queue without a bound': one, 'one queue with a bound': bounded, 'a lane for each item': lane }) => ({
       right: one.behind < 1 ? 0 : one.behind <= 10 ? 1 : 2, one: one.behind, lane: lane.behind, cold: bounded.cold, refused: bounded.cold_refused,
       laneRefused: lane.cold_refused, oneP99: one.cold_p99_ms, laneP99: lane.cold_p99_ms, oneHot: one.hot_per_s, laneHot: lane.hot_per_s }),
-    places: [['seckill/lane.go', 'of'], ['seckill/queue.go', 'next'], ['seckill/hot/heat.go', 'judge']],
+    places: [['seckill/lane.go', 'of'], ['seckill/queue/queue.go', 'Next'], ['seckill/hot/heat.go', 'judge']],
   },
   {
     name: 'load',
@@ -220,7 +220,7 @@ export const lessons = [
       return { right: gain < 2 ? 0 : gain <= 10 ? 1 : 2, one: one.per_second, eight: by['8 orders in a transaction'].per_second, many: many.per_second,
         most: most.per_second, turns: one.turns, mostTurns: most.turns, wait: one.p99_ms, mostWait: most.p99_ms };
     },
-    places: [['seckill/queue.go', 'next'], ['seckill/settle.go', 'settle'], ['order/place.go', 'Place'], ['seckill/settle.go', 'decideHalves']],
+    places: [['seckill/queue/queue.go', 'Next'], ['seckill/settle.go', 'settle'], ['order/place.go', 'Place'], ['seckill/settle.go', 'decideHalves']],
   },
   {
     name: 'retries',
@@ -238,7 +238,7 @@ export const lessons = [
     judge: ({ '400 clicks a second, 40 ms each': enough, 'the same with 8 connections': few }) => ({
       right: enough.inside < 8 || enough.inside > 28 ? null : 1, rate: enough.per_second, stay: enough.stay_ms, law: enough.law, inside: enough.inside,
       fewRate: few.per_second, fewStay: few.stay_ms, fewLaw: few.law, fewInside: few.inside }),
-    places: [['seckill/seckill.go', 'Admit'], ['seckill/queue.go', 'claimRoom'], ['seckill/lane.go', 'inTime']],
+    places: [['seckill/seckill.go', 'Admit'], ['seckill/queue/queue.go', 'ClaimRoom'], ['seckill/lane.go', 'inTime']],
   },
   {
     name: 'fair',

@@ -36,7 +36,7 @@ export default [
     "also": ["热点", "发现与隔离", "爆火", "明星", "快速爆火"],
     "zh": { "taught": "发现突然变热的商品，单独隔离", "ours": "每场秒杀有自己的合并通道（lane）和自己的队列，最热的那场排队，不占别场的位置：一场同时只有一批在落库。页面的本地缓存按访问频率淘汰（W-TinyLFU），热的自己留下，所以发现之后不用再做什么。店主在 `/hot`、指标和日志里看得到哪场突然变热：每秒点击不少于 100（`--hot-clicks`），又是别场中位数的 10 倍（`--hot-factor`）。热点行由批量解决：锁一次，写几百单。" },
     "en": { "taught": "Find suddenly hot items and keep them apart", "ours": "Each sale has a lane and a queue of its own, so the hottest one waits in its own line: one batch of a sale is settled at a time. The local cache evicts by frequency (W-TinyLFU), so what is hot stays, and nothing needs to be done once it is found. The operator sees a suddenly hot sale at `/hot`, in the metrics and in the log: 100 clicks a second or more (`--hot-clicks`) and ten times the median of the others (`--hot-factor`). The hot row is solved by batches: one lock for hundreds of orders." },
-    "code": [["seckill/hot/heat.go", "judge"], ["seckill/hot/hot.go", "measure"], ["seckill/lane.go", "of"], ["seckill/queue.go", "next"], ["goods/cache.go", "NewCache"]],
+    "code": [["seckill/hot/heat.go", "judge"], ["seckill/hot/hot.go", "measure"], ["seckill/lane.go", "of"], ["seckill/queue/queue.go", "Next"], ["goods/cache.go", "NewCache"]],
     "see": ["lesson:hot", "lesson:batch", "lesson:buckets"],
     "run": ["./miaosha bench --sales 50 --seconds 3", "curl -s http://127.0.0.1:8081/hot"]
   },

@@ -1,9 +1,13 @@
-package seckill
+// Package queue is the order queue: the tickets that this process is to settle. It is memory alone: each of them is in a
+// journal too, so a crash loses none.
+package queue
 
 import (
 	"context"
 	"errors"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -14,9 +18,9 @@ import (
 )
 
 const (
-	hotFor      = 10 * time.Second // so long a sale that missed its lock and had it then waits longer for it
-	settleBatch = 2000             // tickets in one settle transaction, and the rest of the last one's journal entry
-	drainLimit  = 10 * time.Second // to settle what is queued when the process stops
+	hotFor     = 10 * time.Second      // so long a sale that missed its lock and had it then waits longer for it
+	pauseFirst = 20 * time.Millisecond // of a sale that missed its lock once; each further miss doubles it
+	pauseLast  = time.Second
 
 	// If a batch had gatherFrom tickets or more, and more wait at its end, these gather others for gatherFor (group commit): a
 	// transaction for 300 tickets costs Postgres and this process little more than one for 40.
@@ -24,39 +28,43 @@ const (
 	gatherFor  = 10 * time.Millisecond
 )
 
-// orderQueue is the order queue: bounded, in this process, served by a fixed number of workers. Each sale has a queue of its
-// own, which one worker at a time serves. So a sale's tickets are settled in order, and only one transaction of this process
-// locks its row at a time. Every ticket in the queue is also in a journal, so a crash loses none. The tickets of one journal
-// entry come one after the other and are settled in one batch; where they are not, reclaim settles the entry again.
+// Queue is bounded and served by a fixed number of workers. Each sale has a queue of its own, which one worker at a time
+// serves. So a sale's tickets are settled in order, and only one transaction of this process locks its row at a time. The
+// tickets of one journal entry come one after the other and are settled in one batch; where they are not, reclaim settles
+// the entry again.
 //
 // Another transaction may keep a sale's row locked. Then the batch is put back, and tried again after a pause that grows, with more
 // patience: in a rush of many processes the lock may take its time. A sale that misses the lock twice in a row is slow until a batch of
 // it is settled: slow sales have few of the workers and half of the places, and what they hold beyond that does not count for others.
 // Nor do sales that missed once take the last of these workers from them: in a rush there are always such. One worker alone has no
 // other to leave: all sales take turns.
-type orderQueue struct {
+type Queue struct {
 	capacity   int
 	batch      int // tickets in a settle transaction, and the rest of the last one's journal entry
 	workers    int // settle transactions at the same time, in this process
 	missPlaces int // of them, for sales whose last try missed the lock
 	slowPlaces int // of these, at most, for slow sales, and one of them for no other sale if there are two
-	// Calls sent before each COMMIT, and returns how many tickets are settled. goods.ErrLocked: the others are to be put back.
-	settle func(ctx context.Context, sale int64, batch []order.Ticket, wait time.Duration, sent func()) (int, error)
+	settle     Settler
 
 	mu     sync.Mutex
-	room   int                  // free places
-	missed int                  // tickets of sales whose last try missed the lock
-	trying int                  // workers that settle such a sale
-	slow   int                  // of them, those that settle a slow one
-	bySale map[int64]*saleQueue // sales with tickets, in waiting or in batch
-	ready  []*saleQueue         // sales that wait for a worker, each at most once
-	wake   sync.Cond            // on mu: ready grew, or ended or quit was set
-	ended  bool                 // workers leave when ready is empty, or at once if quit
+	room   int             // free places
+	missed int             // tickets of sales whose last try missed the lock
+	trying int             // workers that settle such a sale
+	slow   int             // of them, those that settle a slow one
+	bySale map[int64]*Sale // sales with tickets, in waiting or in batch
+	ready  []*Sale         // sales that wait for a worker, each at most once
+	wake   sync.Cond       // on mu: ready grew, or ended or quit was set
+	ended  bool            // workers leave when ready is empty, or at once if quit
 	quit   bool
 }
 
-// saleQueue is one sale's tickets. Guarded by orderQueue.mu.
-type saleQueue struct {
+// Settler settles tickets of a sale, and waits for its row's lock for wait at most. It calls sent before each COMMIT, and
+// returns how many of the first tickets are settled. goods.ErrLocked: the others are to be put back. It tries again after any
+// other error, until ctx ends.
+type Settler func(ctx context.Context, sale int64, batch []order.Ticket, wait time.Duration, sent func()) (settled int, err error)
+
+// Sale is one sale's tickets. Guarded by Queue.mu.
+type Sale struct {
 	sale     int64
 	waiting  []order.Ticket
 	batch    []order.Ticket   // that a worker settles now, or that is put back
@@ -70,15 +78,16 @@ type saleQueue struct {
 	gone     uint64           // numbers settled
 }
 
-func newOrderQueue(capacity, batch, workers int, settle func(context.Context, int64, []order.Ticket, time.Duration, func()) (int, error)) *orderQueue {
-	q := &orderQueue{capacity: capacity, batch: batch, workers: workers, missPlaces: max(1, workers*2/3), slowPlaces: max(1, workers/3),
-		settle: settle, room: capacity, bySale: map[int64]*saleQueue{}}
+// New returns a queue with places for so many tickets. It settles nothing until Run.
+func New(capacity, batch, workers int, settle Settler) *Queue {
+	q := &Queue{capacity: capacity, batch: batch, workers: workers, missPlaces: max(1, workers*2/3), slowPlaces: max(1, workers/3),
+		settle: settle, room: capacity, bySale: map[int64]*Sale{}}
 	q.wake.L = &q.mu
 	return q
 }
 
-// claimRoom claims at most n places for a sale and returns how many it got. releaseRoom returns the places that are not needed.
-func (q *orderQueue) claimRoom(sale int64, n int) int {
+// ClaimRoom claims at most n places for a sale and returns how many it got.
+func (q *Queue) ClaimRoom(sale int64, n int) int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.ended {
@@ -92,7 +101,7 @@ func (q *orderQueue) claimRoom(sale int64, n int) int {
 // roomFor returns how many more tickets of a sale may be queued. What locked sales hold beyond half of the places is not counted for
 // the others, so the queue has at most twice its capacity. A slow sale is held to half of the places only beside another that misses
 // its lock: the places of the rest are safe from it anyway. mu must be held.
-func (q *orderQueue) roomFor(sale int64) int {
+func (q *Queue) roomFor(sale int64) int {
 	s := q.bySale[sale]
 	if s == nil || s.missed == 0 {
 		return q.room + min(q.capacity, max(0, q.missed-q.capacity/2))
@@ -105,9 +114,9 @@ func (q *orderQueue) roomFor(sale int64) int {
 	return room
 }
 
-// takeRoom takes n places for tickets of a journal, also if fewer are free: the journal of a sale has at most as many tickets as
+// TakeRoom takes n places for tickets of a journal, also if fewer are free: the journal of a sale has at most as many tickets as
 // the queue has places. It reports whether the queue takes any more.
-func (q *orderQueue) takeRoom(n int) bool {
+func (q *Queue) TakeRoom(n int) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if !q.ended {
@@ -116,25 +125,26 @@ func (q *orderQueue) takeRoom(n int) bool {
 	return !q.ended
 }
 
-func (q *orderQueue) releaseRoom(n int) {
+// ReleaseRoom returns places that ClaimRoom has claimed.
+func (q *Queue) ReleaseRoom(n int) {
 	q.mu.Lock()
 	q.room += n
 	q.mu.Unlock()
 }
 
-// full reports whether no place is free for a sale.
-func (q *orderQueue) full(sale int64) bool { return q.free(sale) <= 0 }
+// Full reports whether no place is free for a sale.
+func (q *Queue) Full(sale int64) bool { return q.Free(sale) <= 0 }
 
-// free returns the number of places that are free for a sale.
-func (q *orderQueue) free(sale int64) int {
+// Free returns the number of places that are free for a sale.
+func (q *Queue) Free(sale int64) int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.roomFor(sale)
 }
 
-// submit queues the tickets of journal entries whose places are claimed. It never blocks. It returns how many tickets are ahead of
+// Submit queues the tickets of journal entries whose places are claimed. It never blocks. It returns how many tickets are ahead of
 // the first. fresh tickets were granted just now; others come from the journal.
-func (q *orderQueue) submit(sale int64, tickets []order.Ticket, fresh bool) (ahead int) {
+func (q *Queue) Submit(sale int64, tickets []order.Ticket, fresh bool) (ahead int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	s := q.bySale[sale]
@@ -142,7 +152,7 @@ func (q *orderQueue) submit(sale int64, tickets []order.Ticket, fresh bool) (ahe
 		if len(tickets) == 0 {
 			return 0
 		}
-		s = &saleQueue{sale: sale, position: map[int64]uint64{}}
+		s = &Sale{sale: sale, position: map[int64]uint64{}}
 		q.bySale[sale] = s
 	}
 	ahead = int(s.came - s.gone)
@@ -171,17 +181,17 @@ func (q *orderQueue) submit(sale int64, tickets []order.Ticket, fresh bool) (ahe
 	return ahead
 }
 
-// place is the place of a ticket in the queue.
-type place struct {
-	ahead int  // tickets that will be settled before it
-	sent  bool // its COMMIT may have been sent, so it may be settled in Postgres
+// Place is the place of a ticket in the queue.
+type Place struct {
+	Ahead int  // tickets that will be settled before it
+	Sent  bool // its COMMIT may have been sent, so it may be settled in Postgres
 }
 
-// places returns the place of each buyer who has a ticket in this process's queue.
-func (q *orderQueue) places(buyers []order.Buyer) map[order.Buyer]place {
+// Places returns the place of each buyer who has a ticket in this process's queue.
+func (q *Queue) Places(buyers []order.Buyer) map[order.Buyer]Place {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	places := map[order.Buyer]place{}
+	places := map[order.Buyer]Place{}
 	for _, b := range buyers {
 		s := q.bySale[b.SaleID]
 		if s == nil {
@@ -189,14 +199,14 @@ func (q *orderQueue) places(buyers []order.Buyer) map[order.Buyer]place {
 		}
 		if n, ok := s.position[b.UserID]; ok {
 			ahead := int(n - s.gone - 1)
-			places[b] = place{ahead, s.claimed[b.UserID] || s.sent && ahead < len(s.batch)}
+			places[b] = Place{ahead, s.claimed[b.UserID] || s.sent && ahead < len(s.batch)}
 		}
 	}
 	return places
 }
 
-// ticket returns the id of the user's ticket in this process's queue, "" if there is none.
-func (q *orderQueue) ticket(sale, user int64) string {
+// Ticket returns the id of the user's ticket in this process's queue, "" if there is none.
+func (q *Queue) Ticket(sale, user int64) string {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	s := q.bySale[sale]
@@ -210,8 +220,8 @@ func (q *orderQueue) ticket(sale, user int64) string {
 	return s.waiting[at-len(s.batch)].ID
 }
 
-// users returns the users with a ticket in this process's queue.
-func (q *orderQueue) users(sale int64) map[int64]struct{} {
+// Users returns the users with a ticket in this process's queue.
+func (q *Queue) Users(sale int64) map[int64]struct{} {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	users := map[int64]struct{}{}
@@ -223,8 +233,8 @@ func (q *orderQueue) users(sale int64) map[int64]struct{} {
 	return users
 }
 
-// pendingOf returns the journal entries of a sale whose tickets are in this process's queue.
-func (q *orderQueue) pendingOf(sale int64) map[string]bool {
+// PendingOf returns the journal entries of a sale whose tickets are in this process's queue.
+func (q *Queue) PendingOf(sale int64) map[string]bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	entries := map[string]bool{}
@@ -240,15 +250,35 @@ func (q *orderQueue) pendingOf(sale int64) map[string]bool {
 	return entries
 }
 
-// queued returns the number of tickets in the queue.
-func (q *orderQueue) queued() int {
+// Queued returns the number of tickets in the queue.
+func (q *Queue) Queued() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.capacity - q.room
 }
 
+// Oldest returns how long the ticket that was granted first has been waiting. The id of its journal entry has the time. A ticket
+// without an entry counts as new.
+func (q *Queue) Oldest(now time.Time) (waits time.Duration) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, s := range q.bySale {
+		for _, tickets := range [][]order.Ticket{s.batch, s.waiting} {
+			if len(tickets) == 0 {
+				continue
+			}
+			entry, _ := gate.EntryID(tickets[0].ID)
+			granted, _, _ := strings.Cut(entry, "-")
+			if ms, err := strconv.ParseInt(granted, 10, 64); err == nil {
+				waits = max(waits, now.Sub(time.UnixMilli(ms)))
+			}
+		}
+	}
+	return waits
+}
+
 // Run serves the queue until it is drained, or ctx ends.
-func (q *orderQueue) Run(ctx context.Context) {
+func (q *Queue) Run(ctx context.Context) {
 	var workers sync.WaitGroup
 	for range q.workers {
 		workers.Go(func() { q.work(ctx) })
@@ -256,27 +286,30 @@ func (q *orderQueue) Run(ctx context.Context) {
 	workers.Wait()
 }
 
-func (q *orderQueue) work(ctx context.Context) {
+func (q *Queue) work(ctx context.Context) {
 	for ctx.Err() == nil {
-		s, batch := q.next()
+		s := q.Next()
 		if s == nil {
 			return
 		}
-		n, err := q.settle(ctx, s.sale, batch, s.lockWait(), func() { q.send(s) })
-		if errors.Is(err, goods.ErrLocked) {
-			q.putBack(s, n)
-			continue
-		}
-		failpoint.Hit(failpoint.AfterAck)
-		q.done(s)
+		q.Settle(ctx, s)
 	}
 }
 
-func (q *orderQueue) next() (*saleQueue, []order.Ticket) {
+// Ready reports whether a sale waits for a worker. The simulation asks, which has no workers: it calls Next and Settle itself.
+func (q *Queue) Ready() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.ready) > 0
+}
+
+// Next takes the sale whose turn it is, with a batch of its tickets. It waits until there is one, and returns nil if the
+// queue is drained.
+func (q *Queue) Next() *Sale {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	first := func() int {
-		return slices.IndexFunc(q.ready, func(s *saleQueue) bool {
+		return slices.IndexFunc(q.ready, func(s *Sale) bool {
 			if s.slow() {
 				return q.slow < q.slowPlaces && q.trying < q.missPlaces
 			}
@@ -288,24 +321,39 @@ func (q *orderQueue) next() (*saleQueue, []order.Ticket) {
 		q.wake.Wait()
 	}
 	if i < 0 || q.quit {
-		return nil, nil
+		return nil
 	}
 	s := q.ready[i]
 	q.ready = slices.Delete(q.ready, i, i+1)
 	q.count(s, 1)
 	if len(s.batch) > 0 { // it was put back
-		return s, s.batch
+		return s
 	}
 	n := min(len(s.waiting), q.batch)
 	for n < len(s.waiting) && gate.SameEntry(s.waiting[n-1], s.waiting[n]) {
 		n++
 	}
 	s.batch, s.waiting = s.waiting[:n:n], s.waiting[n:]
-	return s, s.batch
+	return s
+}
+
+// Settle settles the batch of a sale that Next has taken. It reports false if ctx has ended: the batch may be settled again.
+func (q *Queue) Settle(ctx context.Context, s *Sale) bool {
+	n, err := q.settle(ctx, s.sale, s.batch, s.lockWait(), func() { q.send(s) })
+	switch {
+	case errors.Is(err, goods.ErrLocked):
+		q.putBack(s, n)
+	case ctx.Err() != nil:
+		return false
+	default:
+		failpoint.Hit(failpoint.AfterAck)
+		q.done(s)
+	}
+	return true
 }
 
 // count counts a worker that settles a sale, or does so no more, unless the sale is one that has its lock. mu must be held.
-func (q *orderQueue) count(s *saleQueue, n int) {
+func (q *Queue) count(s *Sale, n int) {
 	if s.missed > 0 {
 		q.trying += n
 	}
@@ -315,11 +363,11 @@ func (q *orderQueue) count(s *saleQueue, n int) {
 }
 
 // slow reports whether the sale has missed its lock twice in a row. In a rush of many processes once is nothing.
-func (s *saleQueue) slow() bool { return s.missed > 1 }
+func (s *Sale) slow() bool { return s.missed > 1 }
 
 // lockWait returns how long a batch of the sale waits for its lock: in a rush of many processes each of them would miss a short wait first.
 // Only its worker may ask.
-func (s *saleQueue) lockWait() time.Duration {
+func (s *Sale) lockWait() time.Duration {
 	if s.missed > 0 || time.Now().Before(s.hotUntil) {
 		return goods.LongLockWait
 	}
@@ -327,7 +375,7 @@ func (s *saleQueue) lockWait() time.Duration {
 }
 
 // send notes that a COMMIT of the batch is about to be sent.
-func (q *orderQueue) send(s *saleQueue) {
+func (q *Queue) send(s *Sale) {
 	q.mu.Lock()
 	s.sent = true
 	q.mu.Unlock()
@@ -335,7 +383,7 @@ func (q *orderQueue) send(s *saleQueue) {
 
 // putBack leaves a batch whose sale is locked for later. Its first n tickets are settled. The others are tried again as they are: a
 // COMMIT of a part of them may have been sent.
-func (q *orderQueue) putBack(s *saleQueue, n int) {
+func (q *Queue) putBack(s *Sale, n int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.settled(s, n)
@@ -343,12 +391,12 @@ func (q *orderQueue) putBack(s *saleQueue, n int) {
 		q.missed += len(s.batch) + len(s.waiting)
 	}
 	s.missed++
-	q.readyAfter(s, min(retryFirst<<min(s.missed-1, 10), retryLast))
+	q.readyAfter(s, min(pauseFirst<<min(s.missed-1, 10), pauseLast))
 	q.wake.Broadcast()
 }
 
 // settled takes the first n tickets out of the batch that a worker has settled. mu must be held.
-func (q *orderQueue) settled(s *saleQueue, n int) {
+func (q *Queue) settled(s *Sale, n int) {
 	q.room += n
 	s.gone += uint64(n)
 	for _, t := range s.batch[:n] {
@@ -365,7 +413,7 @@ func (q *orderQueue) settled(s *saleQueue, n int) {
 }
 
 // done ends a batch. If more tickets of the sale wait, the sale goes to the end of ready, at once or when it has gathered more.
-func (q *orderQueue) done(s *saleQueue) {
+func (q *Queue) done(s *Sale) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	gather := len(s.batch) >= gatherFrom && len(s.waiting) < q.batch
@@ -387,7 +435,7 @@ func (q *orderQueue) done(s *saleQueue) {
 }
 
 // readyAfter puts a sale at the end of ready when d is over, or at once if the process stops. mu must be held.
-func (q *orderQueue) readyAfter(s *saleQueue, d time.Duration) {
+func (q *Queue) readyAfter(s *Sale, d time.Duration) {
 	if q.ended {
 		q.ready = append(q.ready, s)
 		return
@@ -402,15 +450,15 @@ func (q *orderQueue) readyAfter(s *saleQueue, d time.Duration) {
 }
 
 // endPause puts a sale that pauses at the end of ready. mu must be held.
-func (q *orderQueue) endPause(s *saleQueue) {
+func (q *Queue) endPause(s *Sale) {
 	if s.pauses {
 		s.pauses = false
 		q.ready = append(q.ready, s)
 	}
 }
 
-// drain lets the workers settle what is queued, for at most limit. No ticket may be submitted after it is called.
-func (q *orderQueue) drain(limit time.Duration) {
+// Drain lets the workers settle what is queued, for at most limit. No ticket may be submitted after it is called.
+func (q *Queue) Drain(limit time.Duration) {
 	timer := time.AfterFunc(limit, func() {
 		q.mu.Lock()
 		q.quit = true

@@ -1,4 +1,4 @@
-package seckill
+package queue
 
 import (
 	"context"
@@ -13,24 +13,26 @@ import (
 	"miaosha/order"
 )
 
+const maxBatch = 2000 // as in the shop
+
 // Of a ticket that comes from the journal another process, or this one before its restart, may have sent a COMMIT.
 func TestATicketFromTheJournalIsInDoubt(t *testing.T) {
 	t.Parallel()
 	both := []order.Buyer{{SaleID: 1, UserID: 1}, {SaleID: 1, UserID: 2}}
-	q := newOrderQueue(10, settleBatch, 6, nil)
-	q.submit(1, []order.Ticket{{ID: "a", UserID: 1}}, true)
-	q.submit(1, []order.Ticket{{ID: "b", UserID: 2}}, false)
-	s, _ := q.next()
-	if got := q.places(both); got[both[0]] != (place{0, false}) || got[both[1]] != (place{1, true}) {
+	q := New(10, maxBatch, 6, nil)
+	q.Submit(1, []order.Ticket{{ID: "a", UserID: 1}}, true)
+	q.Submit(1, []order.Ticket{{ID: "b", UserID: 2}}, false)
+	s := q.Next()
+	if got := q.Places(both); got[both[0]] != (Place{0, false}) || got[both[1]] != (Place{1, true}) {
 		t.Errorf("before the COMMIT: %+v", got)
 	}
 	q.send(s)
-	if got := q.places(both); got[both[0]] != (place{0, true}) || got[both[1]] != (place{1, true}) {
+	if got := q.Places(both); got[both[0]] != (Place{0, true}) || got[both[1]] != (Place{1, true}) {
 		t.Errorf("after the COMMIT: %+v", got)
 	}
 	q.done(s)
-	q.submit(1, []order.Ticket{{ID: "c", UserID: 2}}, true)
-	if got := q.places(both); len(got) != 1 || got[both[1]] != (place{0, false}) {
+	q.Submit(1, []order.Ticket{{ID: "c", UserID: 2}}, true)
+	if got := q.Places(both); len(got) != 1 || got[both[1]] != (Place{0, false}) {
 		t.Errorf("a new ticket: %+v", got)
 	}
 }
@@ -45,16 +47,16 @@ func entryOf(entry string, first int64, n int) (tickets []order.Ticket) {
 
 // What is known of one sale's entries does not cost more with other sales in the queue.
 func TestTheEntriesOfASaleAreReadAlone(t *testing.T) {
-	q := newOrderQueue(10, settleBatch, 6, nil)
-	q.submit(1, entryOf("1-0", 1, 2), true)
-	alone := testing.AllocsPerRun(10, func() { q.pendingOf(1) })
+	q := New(10, maxBatch, 6, nil)
+	q.Submit(1, entryOf("1-0", 1, 2), true)
+	alone := testing.AllocsPerRun(10, func() { q.PendingOf(1) })
 	for sale := range int64(500) {
-		q.submit(sale+2, entryOf("2-0", 1, 2), true)
+		q.Submit(sale+2, entryOf("2-0", 1, 2), true)
 	}
-	if got := q.pendingOf(1); len(got) != 1 || !got["1-0"] || len(q.pendingOf(9999)) != 0 {
+	if got := q.PendingOf(1); len(got) != 1 || !got["1-0"] || len(q.PendingOf(9999)) != 0 {
 		t.Errorf("%v, want the one entry of the sale", got)
 	}
-	if n := testing.AllocsPerRun(10, func() { q.pendingOf(1) }); n > alone+100 { // of the whole process, and one for each sale would be 500
+	if n := testing.AllocsPerRun(10, func() { q.PendingOf(1) }); n > alone+100 { // of the whole process, and one for each sale would be 500
 		t.Errorf("%v allocations beside 500 sales, %v alone", n, alone)
 	}
 }
@@ -62,40 +64,25 @@ func TestTheEntriesOfASaleAreReadAlone(t *testing.T) {
 // A batch never ends inside a journal entry. What comes from a journal takes places that are not free.
 func TestABatchHasWholeEntries(t *testing.T) {
 	t.Parallel()
-	q := newOrderQueue(settleBatch, settleBatch, 6, nil)
-	if !q.takeRoom(settleBatch-1) || !q.takeRoom(258) || q.claimRoom(1, 1) != 0 || q.free(1) != -257 {
-		t.Fatalf("%d places free, want 257 fewer than none", q.free(1))
+	q := New(maxBatch, maxBatch, 6, nil)
+	if !q.TakeRoom(maxBatch-1) || !q.TakeRoom(258) || q.ClaimRoom(1, 1) != 0 || q.Free(1) != -257 {
+		t.Fatalf("%d places free, want 257 fewer than none", q.Free(1))
 	}
-	q.submit(1, append(entryOf("1-0", 1, settleBatch-1), entryOf("1-1", 3000, 256)...), true)
-	q.submit(1, entryOf("1-2", 4000, 2), true)
-	for _, want := range []int{settleBatch - 1 + 256, 2} {
-		s, batch := q.next()
-		if len(batch) != want {
-			t.Errorf("a batch of %d tickets, want %d", len(batch), want)
+	q.Submit(1, append(entryOf("1-0", 1, maxBatch-1), entryOf("1-1", 3000, 256)...), true)
+	q.Submit(1, entryOf("1-2", 4000, 2), true)
+	for _, want := range []int{maxBatch - 1 + 256, 2} {
+		s := q.Next()
+		if len(s.batch) != want {
+			t.Errorf("a batch of %d tickets, want %d", len(s.batch), want)
 		}
 		q.done(s)
 	}
-	if q.free(1) != settleBatch || q.queued() != 0 {
-		t.Errorf("%d places free at the end, want all %d", q.free(1), settleBatch)
+	if q.Free(1) != maxBatch || q.Queued() != 0 {
+		t.Errorf("%d places free at the end, want all %d", q.Free(1), maxBatch)
 	}
-	q.drain(0)
-	if q.takeRoom(1) {
+	q.Drain(0)
+	if q.TakeRoom(1) {
 		t.Error("a queue that has ended takes tickets")
-	}
-}
-
-func TestABatchIsDividedBetweenEntries(t *testing.T) {
-	t.Parallel()
-	for want, batch := range map[int][]order.Ticket{
-		0: entryOf("1-0", 1, 5),
-		1: append(entryOf("1-0", 1, 1), entryOf("1-1", 2, 7)...),
-		7: append(entryOf("1-0", 1, 7), entryOf("1-1", 8, 1)...),
-		3: append(append(entryOf("1-0", 1, 3), entryOf("1-1", 4, 2)...), entryOf("1-2", 6, 2)...),
-		2: append(entryOf("1-0", 1, 2), entryOf("1-1", 3, 2)...),
-	} {
-		if got := betweenEntries(batch); got != want {
-			t.Errorf("%v is divided at %d, want %d", batch, got, want)
-		}
 	}
 }
 
@@ -114,18 +101,18 @@ func TestALargeBatchIsFollowedByALargerOne(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				q := newOrderQueue(100, settleBatch, 6, nil)
-				q.submit(1, entryOf("1-0", 1, c.first), true)
-				s, _ := q.next()
-				q.submit(1, entryOf("1-1", 50, 1), true)
+				q := New(100, maxBatch, 6, nil)
+				q.Submit(1, entryOf("1-0", 1, c.first), true)
+				s := q.Next()
+				q.Submit(1, entryOf("1-1", 50, 1), true)
 				q.ended = c.ends
 				q.done(s)
-				q.submit(1, entryOf("1-2", 51, 1), true)
+				q.Submit(1, entryOf("1-2", 51, 1), true)
 				began := time.Now()
 				if c.wait > 0 {
-					go func() { time.Sleep(c.wait / 2); q.submit(1, entryOf("1-3", 52, 1), true) }()
+					go func() { time.Sleep(c.wait / 2); q.Submit(1, entryOf("1-3", 52, 1), true) }()
 				}
-				_, batch := q.next()
+				batch := q.Next().batch
 				if took := time.Since(began); took != c.wait {
 					t.Errorf("the next batch begins after %v, want %v", took, c.wait)
 				}
@@ -142,18 +129,18 @@ func TestTheQueueIsDrainedWhileItGathers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var settled []int
-		var q *orderQueue
-		q = newOrderQueue(100, settleBatch, 6, func(_ context.Context, _ int64, batch []order.Ticket, _ time.Duration, _ func()) (int, error) {
+		var q *Queue
+		q = New(100, maxBatch, 6, func(_ context.Context, _ int64, batch []order.Ticket, _ time.Duration, _ func()) (int, error) {
 			if settled = append(settled, len(batch)); len(settled) == 1 {
-				q.submit(1, entryOf("1-1", 50, 3), true)
+				q.Submit(1, entryOf("1-1", 50, 3), true)
 			}
 			return len(batch), nil
 		})
-		q.submit(1, entryOf("1-0", 1, gatherFrom), true)
+		q.Submit(1, entryOf("1-0", 1, gatherFrom), true)
 		go q.Run(t.Context())
 		synctest.Wait()
 		began := time.Now()
-		q.drain(time.Minute)
+		q.Drain(time.Minute)
 		if took := time.Since(began); took != 0 || !slices.Equal(settled, []int{gatherFrom, 3}) {
 			t.Errorf("settled batches of %v after %v, want %d and 3 at once", settled, took, gatherFrom)
 		}
@@ -161,11 +148,11 @@ func TestTheQueueIsDrainedWhileItGathers(t *testing.T) {
 }
 
 // serve takes the next sale, and fails the test if it is another one.
-func serve(t *testing.T, q *orderQueue, sale int64, tickets int, wait time.Duration) *saleQueue {
+func serve(t *testing.T, q *Queue, sale int64, tickets int, wait time.Duration) *Sale {
 	t.Helper()
-	s, batch := q.next()
-	if s.sale != sale || len(batch) != tickets || s.lockWait() != wait {
-		t.Errorf("sale %d with %d tickets waits for %v, want sale %d, %d tickets and %v", s.sale, len(batch), s.lockWait(), sale, tickets, wait)
+	s := q.Next()
+	if s.sale != sale || len(s.batch) != tickets || s.lockWait() != wait {
+		t.Errorf("sale %d with %d tickets waits for %v, want sale %d, %d tickets and %v", s.sale, len(s.batch), s.lockWait(), sale, tickets, wait)
 	}
 	return s
 }
@@ -175,14 +162,14 @@ func serve(t *testing.T, q *orderQueue, sale int64, tickets int, wait time.Durat
 func TestSlowSalesHaveFewWorkers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		q := newOrderQueue(20, 2, 6, nil)
+		q := New(20, 2, 6, nil)
 		buy := func(sale int64) {
-			if q.claimRoom(sale, 1) != 1 {
+			if q.ClaimRoom(sale, 1) != 1 {
 				t.Fatal("no room")
 			}
-			q.submit(sale, []order.Ticket{{ID: "a", UserID: 1}}, true)
+			q.Submit(sale, []order.Ticket{{ID: "a", UserID: 1}}, true)
 		}
-		miss := func(s *saleQueue) {
+		miss := func(s *Sale) {
 			q.putBack(s, 0)
 			time.Sleep(time.Millisecond) // so that the pauses end in this order
 		}
@@ -190,10 +177,10 @@ func TestSlowSalesHaveFewWorkers(t *testing.T) {
 			buy(1 + sale)
 			miss(serve(t, q, 1+sale, 1, goods.LockWait))
 		}
-		time.Sleep(retryLast)
+		time.Sleep(pauseLast)
 		synctest.Wait()
 		buy(9)
-		var served []*saleQueue
+		var served []*Sale
 		for sale := range int64(q.missPlaces - 1) {
 			served = append(served, serve(t, q, 1+sale, 1, goods.LongLockWait))
 		}
@@ -203,7 +190,7 @@ func TestSlowSalesHaveFewWorkers(t *testing.T) {
 		}
 		miss(serve(t, q, 4, 1, goods.LongLockWait))
 		miss(serve(t, q, 5, 1, goods.LongLockWait))
-		time.Sleep(retryLast)
+		time.Sleep(pauseLast)
 		synctest.Wait()
 		buy(9)
 		first := serve(t, q, 1, 1, goods.LongLockWait)
@@ -220,13 +207,13 @@ func TestSlowSalesHaveFewWorkers(t *testing.T) {
 func TestASlowSaleIsServedBesideSalesThatMissOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		q := newOrderQueue(20, 2, 6, nil)
+		q := New(20, 2, 6, nil)
 		submit := func(sale int64) {
-			q.claimRoom(sale, 1)
-			q.submit(sale, []order.Ticket{{ID: "a", UserID: 1}}, true)
+			q.ClaimRoom(sale, 1)
+			q.Submit(sale, []order.Ticket{{ID: "a", UserID: 1}}, true)
 		}
 		pause := func() {
-			time.Sleep(retryLast)
+			time.Sleep(pauseLast)
 			synctest.Wait()
 		}
 		submit(1)
@@ -235,7 +222,7 @@ func TestASlowSaleIsServedBesideSalesThatMissOnce(t *testing.T) {
 			pause()
 		}
 		slow := serve(t, q, 1, 1, goods.LongLockWait)
-		var others []*saleQueue
+		var others []*Sale
 		for sale := range int64(4) {
 			submit(2 + sale)
 			others = append(others, serve(t, q, 2+sale, 1, goods.LockWait))
@@ -266,7 +253,7 @@ func TestFewWorkersServeAllSales(t *testing.T) {
 				var free bool
 				var running, again, most int
 				tries := map[int64]int{}
-				q := newOrderQueue(100, 2, workers, func(_ context.Context, sale int64, batch []order.Ticket, wait time.Duration, _ func()) (int, error) {
+				q := New(100, 2, workers, func(_ context.Context, sale int64, batch []order.Ticket, wait time.Duration, _ func()) (int, error) {
 					mu.Lock()
 					defer mu.Unlock()
 					tries[sale]++
@@ -287,7 +274,7 @@ func TestFewWorkersServeAllSales(t *testing.T) {
 					mu.Lock()
 					return 0, goods.ErrLocked
 				})
-				buy := func(sale int64) { q.submit(sale, entryOf("1-0", 1, q.claimRoom(sale, 1)), true) }
+				buy := func(sale int64) { q.Submit(sale, entryOf("1-0", 1, q.ClaimRoom(sale, 1)), true) }
 				for sale := range int64(locked) {
 					buy(sale)
 				}
@@ -295,7 +282,7 @@ func TestFewWorkersServeAllSales(t *testing.T) {
 				ended.Go(func() { q.Run(t.Context()) })
 				for range 5 {
 					buy(other)
-					time.Sleep(locked*goods.LongLockWait + retryLast)
+					time.Sleep(locked*goods.LongLockWait + pauseLast)
 				}
 				mu.Lock()
 				for sale := range int64(locked) {
@@ -303,7 +290,7 @@ func TestFewWorkersServeAllSales(t *testing.T) {
 						t.Errorf("sale %d was tried %d times", sale, tries[sale])
 					}
 				}
-				if tries[other] != 5 || q.ticket(other, 1) != "" {
+				if tries[other] != 5 || q.Ticket(other, 1) != "" {
 					t.Errorf("%d of the 5 buyers of the other sale were served", tries[other])
 				}
 				if most > max(1, workers-1) {
@@ -311,10 +298,10 @@ func TestFewWorkersServeAllSales(t *testing.T) {
 				}
 				free = true
 				mu.Unlock()
-				q.drain(time.Minute)
+				q.Drain(time.Minute)
 				ended.Wait()
-				if q.queued() != 0 || q.trying != 0 || q.slow != 0 {
-					t.Errorf("at the end %d tickets are queued, and %d workers try", q.queued(), q.trying)
+				if q.Queued() != 0 || q.trying != 0 || q.slow != 0 {
+					t.Errorf("at the end %d tickets are queued, and %d workers try", q.Queued(), q.trying)
 				}
 			})
 		})
@@ -325,19 +312,19 @@ func TestFewWorkersServeAllSales(t *testing.T) {
 func TestLockedSalesLeaveRoom(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		q := newOrderQueue(20, settleBatch, 6, nil)
+		q := New(20, maxBatch, 6, nil)
 		fill := func(sale int64, want int) {
 			t.Helper()
-			n := q.claimRoom(sale, 100)
-			if n != want || !q.full(sale) {
+			n := q.ClaimRoom(sale, 100)
+			if n != want || !q.Full(sale) {
 				t.Errorf("sale %d gets %d places, want %d", sale, n, want)
 			}
-			q.submit(sale, entryOf("1-0", 1, n), true)
+			q.Submit(sale, entryOf("1-0", 1, n), true)
 		}
 		miss := func(sale int64, tickets int, wait time.Duration) {
 			t.Helper()
 			q.putBack(serve(t, q, sale, tickets, wait), 0)
-			time.Sleep(retryLast)
+			time.Sleep(pauseLast)
 			synctest.Wait()
 		}
 		fill(1, 20)
@@ -350,41 +337,41 @@ func TestLockedSalesLeaveRoom(t *testing.T) {
 		fill(3, 10)
 		q.putBack(held, 15)
 		fill(1, 0) // it is slow beside another, and both together have half
-		if n := q.free(4); n != 20-(5+10+10)+5 {
+		if n := q.Free(4); n != 20-(5+10+10)+5 {
 			t.Errorf("%d places for the others, want what the locked sales have beyond half", n)
 		}
 		for range 3 {
-			s, _ := q.next()
+			s := q.Next()
 			q.done(s)
-			time.Sleep(retryLast)
+			time.Sleep(pauseLast)
 			synctest.Wait()
 		}
-		if q.free(1) != 20 || q.queued() != 0 || q.missed != 0 || q.trying != 0 || q.slow != 0 {
-			t.Errorf("at the end %d places are free, %d tickets queued, %d locked, %d workers", q.free(1), q.queued(), q.missed, q.trying)
+		if q.Free(1) != 20 || q.Queued() != 0 || q.missed != 0 || q.trying != 0 || q.slow != 0 {
+			t.Errorf("at the end %d places are free, %d tickets queued, %d locked, %d workers", q.Free(1), q.Queued(), q.missed, q.trying)
 		}
-		q.claimRoom(1, 20)
-		q.submit(1, entryOf("1-0", 1, 20), true)
+		q.ClaimRoom(1, 20)
+		q.Submit(1, entryOf("1-0", 1, 20), true)
 		for range 2 {
-			s, _ := q.next()
+			s := q.Next()
 			q.putBack(s, 0)
-			time.Sleep(retryLast)
+			time.Sleep(pauseLast)
 			synctest.Wait()
 		}
 		q.putBack(serve(t, q, 1, 20, goods.LongLockWait), 5)
-		if n := q.free(1); n != 5 {
+		if n := q.Free(1); n != 5 {
 			t.Errorf("%d places for a slow sale that is alone, want the 5 that nobody else needs", n)
 		}
-		time.Sleep(retryLast)
+		time.Sleep(pauseLast)
 		synctest.Wait()
-		q.claimRoom(1, 5)
-		q.submit(1, entryOf("1-1", 30, 5), true)
-		if !q.takeRoom(20) { // of another journal
+		q.ClaimRoom(1, 5)
+		q.Submit(1, entryOf("1-1", 30, 5), true)
+		if !q.TakeRoom(20) { // of another journal
 			t.Fatal("the queue has ended")
 		}
-		q.submit(2, entryOf("1-0", 1, 20), false)
+		q.Submit(2, entryOf("1-0", 1, 20), false)
 		q.putBack(serve(t, q, 1, 15, goods.LongLockWait), 0)
 		q.putBack(serve(t, q, 2, 20, goods.LockWait), 0)
-		if n := q.free(3); n != 0 {
+		if n := q.Free(3); n != 0 {
 			t.Errorf("%d places beyond twice the capacity", n)
 		}
 	})
@@ -394,21 +381,21 @@ func TestLockedSalesLeaveRoom(t *testing.T) {
 func TestABatchThatIsPutBackForgetsNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		q := newOrderQueue(10, settleBatch, 6, nil)
-		q.claimRoom(1, 5)
-		q.submit(1, append(entryOf("1-0", 1, 2), entryOf("1-1", 3, 3)...), true)
+		q := New(10, maxBatch, 6, nil)
+		q.ClaimRoom(1, 5)
+		q.Submit(1, append(entryOf("1-0", 1, 2), entryOf("1-1", 3, 3)...), true)
 		s := serve(t, q, 1, 5, goods.LockWait)
 		q.send(s)
 		q.putBack(s, 2)
-		at := q.places([]order.Buyer{{SaleID: 1, UserID: 2}, {SaleID: 1, UserID: 3}, {SaleID: 1, UserID: 5}})
-		if of := func(u int64) place { return at[order.Buyer{SaleID: 1, UserID: u}] }; q.queued() != 3 || len(at) != 2 || of(3) != (place{0, true}) || of(5) != (place{2, true}) {
-			t.Errorf("%d are queued, at %+v", q.queued(), at)
+		at := q.Places([]order.Buyer{{SaleID: 1, UserID: 2}, {SaleID: 1, UserID: 3}, {SaleID: 1, UserID: 5}})
+		if of := func(u int64) Place { return at[order.Buyer{SaleID: 1, UserID: u}] }; q.Queued() != 3 || len(at) != 2 || of(3) != (Place{0, true}) || of(5) != (Place{2, true}) {
+			t.Errorf("%d are queued, at %+v", q.Queued(), at)
 		}
-		time.Sleep(retryFirst)
+		time.Sleep(pauseFirst)
 		synctest.Wait()
 		q.done(serve(t, q, 1, 3, goods.LongLockWait))
-		if q.queued() != 0 || q.trying != 0 {
-			t.Errorf("%d are queued at the end", q.queued())
+		if q.Queued() != 0 || q.trying != 0 {
+			t.Errorf("%d are queued at the end", q.Queued())
 		}
 	})
 }
