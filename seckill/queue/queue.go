@@ -49,8 +49,7 @@ type Queue struct {
 	mu     sync.Mutex
 	room   int             // free places
 	missed int             // tickets of sales whose last try missed the lock
-	trying int             // workers that settle such a sale
-	slow   int             // of them, those that settle a slow one
+	busy   [3]int          // workers, by the misses in a row of the sale that they settle: none, one, more
 	bySale map[int64]*Sale // sales with tickets, in waiting or in batch
 	ready  []*Sale         // sales that wait for a worker, each at most once
 	wake   sync.Cond       // on mu: ready grew, or ended or quit was set
@@ -309,11 +308,12 @@ func (q *Queue) Next() *Sale {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	first := func() int {
+		trying := q.busy[1] + q.busy[2]
 		return slices.IndexFunc(q.ready, func(s *Sale) bool {
 			if s.slow() {
-				return q.slow < q.slowPlaces && q.trying < q.missPlaces
+				return trying < q.missPlaces && q.busy[2] < q.slowPlaces
 			}
-			return s.missed == 0 || q.trying < q.missPlaces && q.trying-q.slow < max(1, q.missPlaces-1)
+			return s.missed == 0 || trying < q.missPlaces && q.busy[1] < max(1, q.missPlaces-1)
 		})
 	}
 	i := first()
@@ -325,7 +325,7 @@ func (q *Queue) Next() *Sale {
 	}
 	s := q.ready[i]
 	q.ready = slices.Delete(q.ready, i, i+1)
-	q.count(s, 1)
+	q.busy[min(s.missed, 2)]++
 	if len(s.batch) > 0 { // it was put back
 		return s
 	}
@@ -350,16 +350,6 @@ func (q *Queue) Settle(ctx context.Context, s *Sale) bool {
 		q.done(s)
 	}
 	return true
-}
-
-// count counts a worker that settles a sale, or does so no more, unless the sale is one that has its lock. mu must be held.
-func (q *Queue) count(s *Sale, n int) {
-	if s.missed > 0 {
-		q.trying += n
-	}
-	if s.slow() {
-		q.slow += n
-	}
 }
 
 // slow reports whether the sale has missed its lock twice in a row. In a rush of many processes once is nothing.
@@ -406,7 +396,7 @@ func (q *Queue) settled(s *Sale, n int) {
 		}
 	}
 	s.batch = s.batch[n:]
-	q.count(s, -1)
+	q.busy[min(s.missed, 2)]--
 	if s.missed > 0 {
 		q.missed -= n
 	}

@@ -300,8 +300,8 @@ func TestFewWorkersServeAllSales(t *testing.T) {
 				mu.Unlock()
 				q.Drain(time.Minute)
 				ended.Wait()
-				if q.Queued() != 0 || q.trying != 0 || q.slow != 0 {
-					t.Errorf("at the end %d tickets are queued, and %d workers try", q.Queued(), q.trying)
+				if q.Queued() != 0 || q.busy != [3]int{} {
+					t.Errorf("at the end %d tickets are queued, and the workers are busy: %v", q.Queued(), q.busy)
 				}
 			})
 		})
@@ -346,8 +346,8 @@ func TestLockedSalesLeaveRoom(t *testing.T) {
 			time.Sleep(pauseLast)
 			synctest.Wait()
 		}
-		if q.Free(1) != 20 || q.Queued() != 0 || q.missed != 0 || q.trying != 0 || q.slow != 0 {
-			t.Errorf("at the end %d places are free, %d tickets queued, %d locked, %d workers", q.Free(1), q.Queued(), q.missed, q.trying)
+		if q.Free(1) != 20 || q.Queued() != 0 || q.missed != 0 || q.busy != [3]int{} {
+			t.Errorf("at the end %d places are free, %d tickets queued, %d locked, and the workers are busy: %v", q.Free(1), q.Queued(), q.missed, q.busy)
 		}
 		q.ClaimRoom(1, 20)
 		q.Submit(1, entryOf("1-0", 1, 20), true)
@@ -394,7 +394,7 @@ func TestABatchThatIsPutBackForgetsNothing(t *testing.T) {
 		time.Sleep(pauseFirst)
 		synctest.Wait()
 		q.done(serve(t, q, 1, 3, goods.LongLockWait))
-		if q.Queued() != 0 || q.trying != 0 {
+		if q.Queued() != 0 || q.busy != [3]int{} {
 			t.Errorf("%d are queued at the end", q.Queued())
 		}
 	})
