@@ -1,14 +1,12 @@
 package seckill
 
 import (
-	"errors"
 	"log/slog"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/time/rate"
 
-	"miaosha/goods"
 	"miaosha/order"
 	"miaosha/seckill/gate"
 )
@@ -41,12 +39,6 @@ type metrics struct {
 	inFlight prometheus.GaugeFunc
 	breaker  prometheus.GaugeFunc
 }
-
-// The kinds of a gate's reply to a click.
-const (
-	replyGranted, replyHeld, replySoldOut, replyBusy = "granted", "held", "sold_out", "busy"
-	replyEarly, replyEnded, replyPaused, replyFault  = "not_started", "ended", "paused", "fault"
-)
 
 func newMetrics(log *slog.Logger, queued func() int, inFlight func() int64, gateAvailable func() bool) *metrics {
 	count := func(name, help string) prometheus.Counter {
@@ -107,7 +99,7 @@ func newMetrics(log *slog.Logger, queued func() int, inFlight func() int64, gate
 	for _, direction := range []string{"up", "down"} {
 		m.fixes.WithLabelValues(direction)
 	}
-	for _, kind := range []string{replyGranted, replyHeld, replySoldOut, replyBusy, replyEarly, replyEnded, replyPaused, replyFault} {
+	for _, kind := range gate.Kinds {
 		m.replies[kind] = m.kinds.WithLabelValues(kind)
 	}
 	return m
@@ -117,31 +109,11 @@ func newMetrics(log *slog.Logger, queued func() int, inFlight func() int64, gate
 func (m *metrics) countReplies(replies []gate.Reply) {
 	n := map[string]int{}
 	for _, r := range replies {
-		n[replyKind(r)]++
+		n[r.Kind()]++
 	}
 	for kind, n := range n {
 		m.replies[kind].Add(float64(n))
 	}
-}
-
-func replyKind(r gate.Reply) string {
-	switch {
-	case r.Ticket != "":
-		return replyGranted
-	case r.Existing != nil:
-		return replyHeld
-	case r.Err == goods.ErrSoldOut:
-		return replySoldOut
-	case r.Err == gate.ErrBusy:
-		return replyBusy
-	case r.Err == goods.ErrEnded:
-		return replyEnded
-	case r.Err == goods.ErrPaused:
-		return replyPaused
-	case errors.As(r.Err, new(goods.NotStartedError)):
-		return replyEarly
-	}
-	return replyFault
 }
 
 func (m *metrics) collectors() []prometheus.Collector {
