@@ -46,7 +46,7 @@ var schema string
 // source is the code that the timeline of a ticket shows.
 //
 //go:embed seckill/captcha/captcha.go seckill/big_gate.go seckill/address/address.go seckill/lane.go seckill/queue/queue.go seckill/reclaim.go seckill/settle.go seckill/acks.go
-//go:embed seckill/subscribers.go seckill/gate/scripts/reserve.lua order/place.go order/pay.go order/expire.go goods/stock.go
+//go:embed seckill/news/news.go seckill/gate/scripts/reserve.lua order/place.go order/pay.go order/expire.go goods/stock.go
 var source embed.FS
 
 // version is set by the release build: -ldflags "-X main.version=...".

@@ -32,6 +32,7 @@ import (
 	"miaosha/order"
 	"miaosha/seckill/address"
 	"miaosha/seckill/gate"
+	"miaosha/seckill/news"
 	"miaosha/seckill/queue"
 	"miaosha/seckill/rebuild"
 	"miaosha/seckill/rounds"
@@ -66,7 +67,7 @@ type Engine struct {
 	lanes       *lanes
 	queue       *queue.Queue
 	results     *resultReader
-	subscribers *subscribers
+	subscribers *news.Subscribers
 	beats       *beats
 	reclaimer   *reclaimer
 	rebuilder   *rebuild.Rebuilder
@@ -92,7 +93,7 @@ func New(cfg Config, d Deps) (*Engine, error) {
 		e.trace = untraced{}
 	}
 	e.clock = gate.NewClock(gates)
-	e.subscribers = &subscribers{trace: e.trace}
+	e.subscribers = &news.Subscribers{}
 	acks := &acks{gate: gates, orders: owners, limit: cfg.QMax, metrics: m, trace: e.trace}
 	settler := &settler{cfg: cfg, db: d.DB, orders: d.Orders, gate: background, acks: acks, subscribers: e.subscribers, metrics: m, trace: e.trace}
 	e.queue = queue.New(cfg.QMax, cfg.SettleBatch, cfg.QueueWorkers, settler.settleUntilDone)
@@ -221,7 +222,7 @@ func (e *Engine) Result(ctx context.Context, sale, user int64) (Status, error) {
 // Watch returns a channel that says when this process has settled a ticket of one user in one sale, from now on: a hint to call
 // Result, which alone knows of the user's other tickets. Nothing waits for a slow reader. The caller must call stop.
 func (e *Engine) Watch(sale, user int64) (news <-chan struct{}, stop func()) {
-	return e.subscribers.add(order.Buyer{SaleID: sale, UserID: user})
+	return e.subscribers.Add(order.Buyer{SaleID: sale, UserID: user})
 }
 
 // Left returns how many units of a sale are left, as far as this process knows. While both stores reply the number is seldom more

@@ -14,6 +14,7 @@ import (
 	"miaosha/order"
 	"miaosha/seckill/failpoint"
 	"miaosha/seckill/gate"
+	"miaosha/seckill/news"
 )
 
 const (
@@ -34,7 +35,7 @@ type settler struct {
 	orders      *order.Store
 	gate        *gate.Gate
 	acks        *acks
-	subscribers *subscribers
+	subscribers *news.Subscribers
 	metrics     *metrics
 	trace       Trace
 	locked      goods.LockedSales // for single tickets: batches have the queue
@@ -271,7 +272,7 @@ func (s *settler) finish(ctx context.Context, sale int64, results []order.Result
 	if !s.cfg.gateOff() && failpoint.Hit(failpoint.BeforeAck) == nil {
 		s.acks.ackOrKeep(ctx, sale, results)
 	}
-	s.subscribers.publish(sale, results)
+	s.trace.Tell(sale, results, s.subscribers.Publish(sale, results))
 }
 
 func (s *settler) deadLetter(ctx context.Context, sale int64, t order.Ticket) {

@@ -32,7 +32,7 @@ var stepSources = map[string][][3]string{
 	"refused":      {{"order/place.go", "Store.refuse", ""}},
 	"settled":      {{"seckill/settle.go", "settler.settle", "goods.Lock("}},
 	"acknowledged": {{"seckill/acks.go", "acks.ack", "a.gate.Ack("}},
-	"told":         {{"seckill/subscribers.go", "subscribers.publish", "ch <- struct{}{}"}},
+	"told":         {{"seckill/news/news.go", "Subscribers.Publish", "ch <- struct{}{}"}},
 	"payment":      {{"order/pay.go", "Store.OpenPayment", ""}},
 	"paid":         {{"order/pay.go", "Store.Capture", ""}, {"order/pay.go", "receive", "status || '' = 'pending'"}},
 	"cancelled":    {{"order/expire.go", "Store.Cancel", ""}, {"order/expire.go", "Store.giveBack", "goods.Lock("}},

@@ -1,4 +1,5 @@
-package seckill
+// Package news tells the event streams of one process that there is a result to read.
+package news
 
 import (
 	"sync"
@@ -6,17 +7,15 @@ import (
 	"miaosha/order"
 )
 
-// subscribers are the event streams of browsers that wait for results in this process. News of a result is a hint to read it: the
+// Subscribers are the event streams of browsers that wait for results in this process. News of a result is a hint to read it: the
 // ticket may be an older one that is settled again, and its user may have an order since.
-type subscribers struct {
-	trace Trace
-
+type Subscribers struct {
 	mu      sync.Mutex
 	byBuyer map[order.Buyer]map[chan struct{}]struct{}
 }
 
-// add subscribes to news of one user in one sale, until stop is called.
-func (s *subscribers) add(k order.Buyer) (news <-chan struct{}, stop func()) {
+// Add subscribes to news of one user in one sale, until stop is called.
+func (s *Subscribers) Add(k order.Buyer) (news <-chan struct{}, stop func()) {
 	ch := make(chan struct{}, 1)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -36,14 +35,13 @@ func (s *subscribers) add(k order.Buyer) (news <-chan struct{}, stop func()) {
 	}
 }
 
-// publish tells the subscribers of results that there is news. It skips a subscriber who has been told and has not looked yet.
-func (s *subscribers) publish(sale int64, results []order.Result) {
-	told := 0
-	defer func() { s.trace.Tell(sale, results, told) }()
+// Publish tells the subscribers of results that there is news, and returns how many it told. It skips a subscriber who has been told
+// and has not looked yet.
+func (s *Subscribers) Publish(sale int64, results []order.Result) (told int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.byBuyer) == 0 {
-		return
+		return 0
 	}
 	for _, r := range results {
 		for ch := range s.byBuyer[order.Buyer{SaleID: sale, UserID: r.UserID}] {
@@ -54,4 +52,5 @@ func (s *subscribers) publish(sale int64, results []order.Result) {
 			}
 		}
 	}
+	return told
 }
