@@ -48,5 +48,5 @@ type Shared struct {
 
 // Shared returns what the parts beside the rush use of it.
 func (e *Engine) Shared() Shared {
-	return Shared{Name: e.reclaimer.alive.shown(), Gate: e.lanes.gate, Clock: e.clock, Refusal: e.metrics.refusal}
+	return Shared{Name: e.reclaimer.alive.Shown(), Gate: e.lanes.gate, Clock: e.clock, Refusal: e.metrics.refusal}
 }

@@ -3,7 +3,6 @@ package seckill
 import (
 	"context"
 	"errors"
-	"maps"
 	"slices"
 	"time"
 
@@ -12,6 +11,7 @@ import (
 
 	"miaosha/goods"
 	"miaosha/order"
+	"miaosha/seckill/alive"
 	"miaosha/seckill/gate"
 )
 
@@ -28,24 +28,15 @@ const AloneOwners = aloneOwners
 func (e *Engine) GateAvailable() bool { return e.lanes.gate.Available() }
 
 // ReclaimAfter sets the time after which a process that does not beat is dead. Call it before Run.
-func (e *Engine) ReclaimAfter(d time.Duration) { e.beats.after = d }
+func (e *Engine) ReclaimAfter(d time.Duration) { e.beats.After = d }
 
-// TakeForDead makes another process one that has not beaten for long enough.
-func (e *Engine) TakeForDead(process string) {
-	e.beats.mu.Lock()
-	defer e.beats.mu.Unlock()
-	e.beats.seen[process] = &beat{quiet: e.beats.after}
-}
-
-// Seen returns the processes whose beat this one has seen.
-func (e *Engine) Seen() []string {
-	e.beats.mu.Lock()
-	defer e.beats.mu.Unlock()
-	return slices.Collect(maps.Keys(e.beats.seen))
+// TakeOverFrom looks once for tickets of a process that has surely died, and for those of this one.
+func (e *Engine) TakeOverFrom(ctx context.Context, process string) error {
+	return e.reclaimer.look(ctx, process)
 }
 
 // Name returns the name of this process in the journals.
-func (e *Engine) Name() string { return e.beats.name }
+func (e *Engine) Name() string { return e.reclaimer.alive.Name }
 
 // Rebuild sets the sale's gate up from Postgres.
 func (e *Engine) Rebuild(ctx context.Context, sale int64) error {
@@ -144,7 +135,7 @@ func (e *Engine) ReclaimNow(ctx context.Context) error { return e.reclaimer.roun
 func (e *Engine) InheritNow(ctx context.Context) error { return e.reclaimer.looks.Now(ctx) }
 
 // BeatNow is ReconcileNow for the beat.
-func (e *Engine) BeatNow(ctx context.Context) error { return e.beats.rounds.Now(ctx) }
+func (e *Engine) BeatNow(ctx context.Context) error { return e.beats.Rounds.Now(ctx) }
 
 // Reconcile runs one tick of reconcile.
 func (e *Engine) Reconcile(ctx context.Context) { e.reconciler.tick(ctx) }
@@ -200,10 +191,10 @@ func Reserve(ctx context.Context, rdb redis.UniversalClient, process string, sal
 
 // DeadProcess returns the name of a process of the shop with this secret, which has surely died.
 func DeadProcess(secret []byte) (name string, err error) {
-	p := newPresence(secret, "")
-	err = p.enter()
-	p.leave()
-	return p.name, err
+	p := alive.NewPresence(secret, "")
+	err = p.Enter()
+	p.Leave()
+	return p.Name, err
 }
 
 // SeenOps returns the ops of a gate at the last tick of reconcile.
@@ -236,7 +227,7 @@ func (e *Engine) DropAck(sale int64)                 { e.reclaimer.acks.drop(sal
 func (e *Engine) BringBack(ctx context.Context) { e.returns.bringBack(ctx) }
 
 // Beat beats once.
-func (e *Engine) Beat(ctx context.Context) { e.beats.round(ctx) }
+func (e *Engine) Beat(ctx context.Context) { e.beats.Round(ctx) }
 
 // Reclaim looks once for tickets that no process works on.
 func (e *Engine) Reclaim(ctx context.Context) { e.reclaimer.tick(ctx) }

@@ -338,12 +338,8 @@ func (s *shop) reclaimAll(living ...*process) {
 	}
 	sandboxtest.Until(s, "the tickets of the dead are taken over", func() bool {
 		for _, p := range living {
-			s.now(p.BeatNow)
 			for _, entry := range left() {
-				p.TakeForDead(entry.Owner)
-			}
-			for _, name := range slices.DeleteFunc(p.Seen(), lives) {
-				p.TakeForDead(name)
+				_ = p.TakeOverFrom(s.Context(), entry.Owner) // if the queue has no room now, it is tried again
 			}
 			s.now(p.ReclaimNow)
 		}

@@ -2,7 +2,6 @@ package seckill
 
 import (
 	"context"
-	"hash/fnv"
 	"maps"
 	"slices"
 	"strconv"
@@ -10,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"miaosha/seckill/alive"
 	"miaosha/seckill/failpoint"
 	"miaosha/seckill/gate"
 )
@@ -149,12 +149,7 @@ func (g reading) believedFor() time.Duration {
 func (r *readings) reads(sale int64) bool {
 	is, known := r.mine[sale]
 	if !known {
-		key := strconv.FormatInt(sale, 10)
-		own := rendezvous(r.name, key)
-		is = true
-		for name := range r.others {
-			is = is && rendezvous(name, key) <= own
-		}
+		is = alive.Highest(r.name, strconv.FormatInt(sale, 10), maps.Keys(r.others))
 		r.mine[sale] = is
 	}
 	return is
@@ -310,18 +305,4 @@ func (r *readings) leave(ctx context.Context) error {
 		return nil
 	}
 	return r.gate.Unpublish(ctx, r.name)
-}
-
-// rendezvous returns the weight of a process for a key. The process with the highest one has the key, so only the keys of a process
-// that comes or goes move (highest random weight, Thaler and Ravishankar 1998).
-func rendezvous(process, key string) uint64 {
-	h := fnv.New64a()
-	h.Write([]byte(process))
-	h.Write([]byte{0})
-	h.Write([]byte(key))
-	x := h.Sum64() // names that differ in their last letters have hashes that differ in few bits: mix them
-	x ^= x >> 33
-	x *= 0xff51afd7ed558ccd
-	x ^= x >> 33
-	return x
 }

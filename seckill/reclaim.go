@@ -12,6 +12,7 @@ import (
 
 	"miaosha/goods"
 	"miaosha/order"
+	"miaosha/seckill/alive"
 	"miaosha/seckill/gate"
 	"miaosha/seckill/queue"
 	"miaosha/seckill/rounds"
@@ -27,7 +28,7 @@ const (
 
 // reclaimer queues the tickets that no process works on. Each look reads the journals: an entry of this process that is not in its
 // queue was granted by a call that had no reply, however late Redis has carried it out; an entry of another process is taken over
-// when that has died. Two processes may do it at once without harm, because settling is safe to repeat; the heir is first (beats.takes).
+// when that has died. Two processes may do it at once without harm, because settling is safe to repeat; the heir is first (Beats.Takes).
 type reclaimer struct {
 	sales   *goods.Store
 	gate    *gate.Gate
@@ -37,8 +38,8 @@ type reclaimer struct {
 	qmax    int
 	metrics *metrics
 	trace   Trace
-	beats   *beats
-	alive   *presence
+	beats   *alive.Beats
+	alive   *alive.Presence
 	reads   *readings
 	rounds  *rounds.Rounds
 	looks   *rounds.Rounds // for processes of this machine that have died
@@ -63,22 +64,22 @@ func (r *reclaimer) Run(ctx context.Context) {
 
 // inherit queues the tickets of processes that have surely died. It calls no store unless it finds one.
 func (r *reclaimer) inherit(ctx context.Context) {
-	for dead := range r.alive.dead() {
-		if time.Since(r.busy[dead.name]) < inheritPause {
-			dead.release(false)
+	for dead := range r.alive.Dead() {
+		if time.Since(r.busy[dead.Name]) < inheritPause {
+			dead.Release(false)
 			continue
 		}
-		if r.died[dead.name].IsZero() {
-			r.died[dead.name] = time.Now()
+		if r.died[dead.Name].IsZero() {
+			r.died[dead.Name] = time.Now()
 		}
-		err := r.look(ctx, dead.name)
-		if delete(r.busy, dead.name); err != nil {
-			r.busy[dead.name] = time.Now()
+		err := r.look(ctx, dead.Name)
+		if delete(r.busy, dead.Name); err != nil {
+			r.busy[dead.Name] = time.Now()
 		}
 		r.fault(ctx, "inherit", err)
-		done := err == nil && time.Since(r.died[dead.name]) > inheritFor
-		if dead.release(done); done {
-			delete(r.died, dead.name)
+		done := err == nil && time.Since(r.died[dead.Name]) > inheritFor
+		if dead.Release(done); done {
+			delete(r.died, dead.Name)
 		}
 	}
 }
@@ -160,11 +161,11 @@ func (r *reclaimer) lookAt(ctx context.Context, sale int64, surely string) error
 		held := now.Sub(e.Since).Abs()
 		switch {
 		case pending[e.ID] || kept[e.ID]:
-		case e.Owner == r.beats.name:
+		case e.Owner == r.alive.Name:
 			if held > gate.ReserveLimit {
 				own = append(own, e)
 			}
-		case surely != "" && e.Owner == surely, r.beats.takes(e.Owner, held):
+		case surely != "" && e.Owner == surely, r.beats.Takes(e.Owner, held):
 			left = append(left, e)
 		}
 	}

@@ -31,6 +31,7 @@ import (
 	"miaosha/goods"
 	"miaosha/order"
 	"miaosha/seckill/address"
+	"miaosha/seckill/alive"
 	"miaosha/seckill/gate"
 	"miaosha/seckill/news"
 	"miaosha/seckill/queue"
@@ -68,7 +69,7 @@ type Engine struct {
 	queue       *queue.Queue
 	results     *resultReader
 	subscribers *news.Subscribers
-	beats       *beats
+	beats       *alive.Beats
 	reclaimer   *reclaimer
 	rebuilder   *rebuild.Rebuilder
 	reconciler  *reconciler
@@ -81,9 +82,9 @@ func New(cfg Config, d Deps) (*Engine, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	alive := newPresence(d.Secret, d.name)
+	presence := alive.NewPresence(d.Secret, d.name)
 	e := &Engine{cfg: cfg, cache: d.Cache}
-	gates := gate.New(d.Redis, alive.name, reconcileEvery)
+	gates := gate.New(d.Redis, presence.Name, reconcileEvery)
 	m := newMetrics(d.Log, func() int { return e.queue.Queued() }, e.inFlight.Load, gates.Available)
 	background := gates.Background()
 	owners, facts := newOrderCache(), newFacts()
@@ -98,7 +99,7 @@ func New(cfg Config, d Deps) (*Engine, error) {
 	settler := &settler{cfg: cfg, db: d.DB, orders: d.Orders, gate: background, acks: acks, subscribers: e.subscribers, metrics: m, trace: e.trace}
 	e.queue = queue.New(cfg.QMax, cfg.SettleBatch, cfg.QueueWorkers, settler.settleUntilDone)
 	e.results = newResultReader(cfg, gates, e.queue, d.Orders, owners, m)
-	e.beats = newBeats(background, alive.name, m)
+	e.beats = alive.NewBeats(background, presence.Name, m.logFault)
 	e.rebuilder = rebuild.New(rebuild.Deps{DB: d.DB, Gate: background, Sales: d.Sales, Orders: d.Orders, QMax: cfg.QMax,
 		Log: d.Log, Fault: m.logFault, Rebuilt: m.rebuilds.Inc})
 	e.addresses = address.New(d.Secret)
@@ -106,9 +107,9 @@ func New(cfg Config, d Deps) (*Engine, error) {
 	e.bigGate = &bigGate{cfg: cfg, gate: gates, rebuilder: e.rebuilder, metrics: m}
 	direct := newDirect(cfg, d.DB, settler, d.Orders, e.queue, m)
 	e.lanes = newLanes(cfg, gates, e.queue, direct, e.rebuilder, facts, m, e.trace)
-	readings := newReadings(background, alive.name, facts, m)
+	readings := newReadings(background, presence.Name, facts, m)
 	e.reclaimer = &reclaimer{reads: readings, sales: d.Sales, gate: background, queue: e.queue, settler: settler, acks: acks, qmax: cfg.QMax, metrics: m, trace: e.trace,
-		beats: e.beats, alive: alive, rounds: rounds.New(), looks: rounds.New(), looking: make(chan struct{}, 1), died: map[string]time.Time{}, busy: map[string]time.Time{}}
+		beats: e.beats, alive: presence, rounds: rounds.New(), looks: rounds.New(), looking: make(chan struct{}, 1), died: map[string]time.Time{}, busy: map[string]time.Time{}}
 	e.reconciler = &reconciler{cfg: cfg, sales: d.Sales, gate: background, acks: acks, facts: facts, readings: readings, rebuilder: e.rebuilder,
 		reclaimer: e.reclaimer, metrics: m, rounds: rounds.New(), every: reconcileEvery}
 	e.returns = &returns{reconciler: e.reconciler, sales: map[int64]bool{}, rounds: rounds.New()}
@@ -133,10 +134,10 @@ func (e *Engine) Run(ctx context.Context) {
 	doors.Go(func() { e.lanes.Run(ctx) })
 	doors.Go(func() { e.results.Run(ctx) })
 	if !e.cfg.gateOff() {
-		if err := e.reclaimer.alive.enter(); err != nil {
+		if err := e.reclaimer.alive.Enter(); err != nil {
 			e.metrics.log.Warn("the tickets of this process will wait a while if it dies", "err", err)
 		}
-		defer e.reclaimer.alive.leave()
+		defer e.reclaimer.alive.Leave()
 		workers.Go(func() { e.beats.Run(beating) })
 		doors.Go(func() { e.clock.Run(ctx) })
 		doors.Go(func() { e.reclaimer.Run(ctx) })

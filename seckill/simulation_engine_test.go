@@ -23,6 +23,7 @@ import (
 
 	"miaosha/goods"
 	"miaosha/order"
+	"miaosha/seckill/alive"
 	"miaosha/seckill/gate"
 	"miaosha/seckill/queue"
 )
@@ -85,7 +86,6 @@ type simulation struct {
 
 	countedTwice int       // the most settled tickets that were in the journal
 	moments      int       // that moment has counted
-	boots        int       // of processes
 	backAt       time.Time // when Redis last lost something
 
 	granted  map[string]int64       // every ticket that a gate ever granted, with its user
@@ -295,8 +295,6 @@ func (s *simulation) boot(p *simProcess) {
 	}
 	p.orders.OnUnitsReturned(p.UnitsReturned)
 	p.metrics.once.Every = 1 // each fault is counted
-	s.boots++
-	p.reconciler.readings.name = fmt.Sprint(name, "-", s.boots) // the true one has the number of the test's process
 	p.lane = newLane(simSale)
 	p.lanes.bySale.Store(int64(simSale), p.lane)
 	s.wait()
@@ -305,7 +303,7 @@ func (s *simulation) boot(p *simProcess) {
 // kill ends a process at once. What it had sent may still be carried out.
 func (s *simulation) kill(p *simProcess) {
 	p.alive = false
-	s.dead = append(s.dead, p.beats.name)
+	s.dead = append(s.dead, p.Name())
 	for again := true; again; {
 		again = false
 		for _, r := range slices.Clone(s.waiting) {
@@ -1098,7 +1096,7 @@ func (s *simulation) startRound(p *simProcess, kind string, f func(*simProcess, 
 
 func reconcileRound(p *simProcess, ctx context.Context) { p.reconciler.tick(ctx) }
 func reclaimRound(p *simProcess, ctx context.Context)   { p.reclaimer.tick(ctx) }
-func beatRound(p *simProcess, ctx context.Context)      { p.beats.round(ctx) }
+func beatRound(p *simProcess, ctx context.Context)      { p.beats.Round(ctx) }
 func returnRound(p *simProcess, ctx context.Context)    { p.returns.bringBack(ctx) }
 func expireRound(p *simProcess, ctx context.Context)    { p.orders.Expire(ctx) }
 
@@ -1128,7 +1126,7 @@ func (s *simulation) doSilence() bool {
 		}
 	}
 	for range 2 + s.rng.IntN(7) {
-		s.pass(beatEvery)
+		s.pass(alive.BeatEvery)
 		for _, p := range beating {
 			if p.alive && !s.busy(p, "beat") {
 				s.startRound(p, "beat", beatRound)

@@ -15,6 +15,7 @@ import (
 
 	"miaosha/goods"
 	"miaosha/order"
+	"miaosha/seckill/alive"
 	"miaosha/seckill/gate"
 )
 
@@ -180,13 +181,13 @@ func (s *simulation) carriedOut(r *request) {
 	}
 }
 
-// checkOwners checks that no entry is taken over from a process that lives: its beat has not changed for deadAfter at the last look
+// checkOwners checks that no entry is taken over from a process that lives: its beat has not changed for alive.DeadAfter at the last look
 // of the one that takes it over. It is not asked where Redis was set back, with the beats, nor of a process that has never beaten, which
 // the simulation lets serve clicks.
 func (s *simulation) checkOwners(r *request) {
 	p := r.conn.process
 	if r.what == "beat" {
-		s.beats[p.beats.name] = append(s.beats[p.beats.name], time.Now())
+		s.beats[p.Name()] = append(s.beats[p.Name()], time.Now())
 	}
 	entries, _ := s.redis.Stream(gate.JournalKey(simSale))
 	before := s.owners
@@ -206,14 +207,14 @@ func (s *simulation) checkOwners(r *request) {
 		if !known || was == owner || s.dataLost || slices.Contains(s.dead, was) || len(s.beats[was]) == 0 {
 			continue
 		}
-		looked, silence, last := r.since.Add(-2*beatEvery-time.Second), time.Duration(0), time.Time{}
+		looked, silence, last := r.since.Add(-2*alive.BeatEvery-time.Second), time.Duration(0), time.Time{}
 		for _, at := range append(slices.Clone(s.beats[was]), r.since) {
 			if !last.IsZero() && !at.Before(looked) {
 				silence = max(silence, at.Sub(last))
 			}
 			last = at
 		}
-		if silence < deadAfter {
+		if silence < alive.DeadAfter {
 			s.failf("%s took entry %s over from %s, which lives", p.name, e.ID, was)
 		}
 	}

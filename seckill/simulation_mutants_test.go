@@ -59,10 +59,10 @@ var simMutants = []struct {
 	{"an ack does not count", []simEdit{
 		{"seckill/gate/scripts/ack.lua", "redis.call('HINCRBY', KEYS[1], 'ops', 1)", ""}}},
 	{"a process is dead after a second", []simEdit{
-		{"seckill/beats.go", "deadAfter   = 5 * time.Second ", "deadAfter   = 5 * time.Second\n\tmutated     = time.Second "},
-		{"seckill/beats.go", "after: deadAfter,", "after: mutated,"}}},
+		{"seckill/alive/beats.go", "DeadAfter   = 5 * time.Second ", "DeadAfter   = 5 * time.Second\n\tmutated     = time.Second "},
+		{"seckill/alive/beats.go", "After: DeadAfter,", "After: mutated,"}}},
 	{"owners are dead at once", []simEdit{
-		{"seckill/beats.go", "held = b.silence(owner)", "held = 2 * b.after"}}},
+		{"seckill/alive/beats.go", "held = b.silence(owner)", "held = 2 * b.After"}}},
 	{"no takeover of what dead processes left", []simEdit{
 		{"seckill/reclaim.go", "return r.takeOver(ctx, sale, left)", "return nil"}}},
 	{"no look for what a process does not know to be its own", []simEdit{

@@ -67,6 +67,9 @@ var beyondSimulation = map[string]string{
 // partsBeside are files of parts that the simulation does not run. Their lines of the log are not asked for.
 var partsBeside = []string{"seckill.go"}
 
+// partsBelow are packages of parts that the simulation runs.
+var partsBelow = []string{"alive"}
+
 // reach counts what has happened. The goroutines of tasks call it too.
 func (s *simulation) reach(kind, what string) {
 	s.mu.Lock()
@@ -191,6 +194,13 @@ func toReach(t *testing.T) simReached {
 	if err != nil {
 		t.Fatal(err)
 	}
+	for _, part := range partsBelow {
+		below, err := filepath.Glob(part + "/*.go")
+		if err != nil || len(below) == 0 {
+			t.Fatal("no code of ", part, ": ", err)
+		}
+		files = append(files, below...)
+	}
 	for _, path := range files {
 		if strings.HasSuffix(path, "_test.go") {
 			continue
@@ -233,9 +243,9 @@ func (all simReached) addCall(call *ast.CallExpr) {
 	case "logFault", "refusal":
 		kind = "fault"
 	case "fault":
-		kind, at = "fault", 1
+		kind, at = "fault", len(call.Args)-2
 	}
-	if kind == "" || len(call.Args) <= at {
+	if kind == "" || at < 0 || len(call.Args) <= at {
 		return
 	}
 	if text, ok := call.Args[at].(*ast.BasicLit); ok {

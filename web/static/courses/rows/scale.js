@@ -26,7 +26,7 @@ export default [
     "also": ["集群环境", "Ngnix", "可拓展", "多个服务", "淘宝", "京东", "双十一", "弹性", "分布式部署"],
     "zh": { "taught": "nginx 后面多台服务器，Redis 只放 Session", "ours": "进程数不限，只共享 Postgres 和 Redis；每个后台循环都可以有多份，没有主节点。会话不用粘在一台上。`deploy/nginx.conf` 是完整的配置，有测试：轮流重启时买家不会察觉，事件流不缓冲，按真实地址限流。会话可以有自己的 Redis（`SESSION_REDIS_URL`）。" },
     "en": { "taught": "Many servers behind nginx, a Redis for sessions only", "ours": "Any number of processes share Postgres and Redis and nothing else; every background loop is safe in several copies, and none is the leader. Sessions need not stick to a process. `deploy/nginx.conf` is a whole configuration, and tested: a restart of one after the other is not noticed by buyers, events are not buffered, real addresses are limited. Sessions may have a Redis of their own (`SESSION_REDIS_URL`)." },
-    "code": [["deploy/nginx.conf", "upstream"], ["seckill/presence.go", "dead"], ["seckill/reclaim.go", "inherit"], ["SCALE.md", ""]],
+    "code": [["deploy/nginx.conf", "upstream"], ["seckill/alive/presence.go", "Dead"], ["seckill/reclaim.go", "inherit"], ["SCALE.md", ""]],
     "see": ["page:/teach.html#kill", "race:mutex"],
     "run": ["./miaosha --addr 127.0.0.1:8090 --ops-addr off", "./miaosha lab --processes 4 --strategies mutex,shop"]
   },

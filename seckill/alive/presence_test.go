@@ -1,4 +1,4 @@
-package seckill
+package alive
 
 import (
 	"os"
@@ -7,10 +7,10 @@ import (
 	"testing"
 )
 
-func names(p *presence) (names []string) {
-	for dead := range p.dead() {
-		names = append(names, dead.name)
-		dead.release(false)
+func names(p *Presence) (names []string) {
+	for dead := range p.Dead() {
+		names = append(names, dead.Name)
+		dead.Release(false)
 	}
 	return names
 }
@@ -18,34 +18,34 @@ func names(p *presence) (names []string) {
 func TestPresence(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	secret := []byte("one shop")
-	a, b, other := newPresence(secret, ""), newPresence(secret, ""), newPresence([]byte("another shop"), "")
+	a, b, other := NewPresence(secret, ""), NewPresence(secret, ""), NewPresence([]byte("another shop"), "")
 	if a.kernel == "" {
 		t.Skip("this system does not name its boot and its pid namespace")
 	}
-	elsewhere := newPresence(secret, "")
-	elsewhere.kernel, elsewhere.name = "0123456789abcdef", "0123456789abcdef-host-1-a"
-	for _, p := range []*presence{a, b, other, elsewhere} {
-		if err := p.enter(); err != nil {
+	elsewhere := NewPresence(secret, "")
+	elsewhere.kernel, elsewhere.Name = "0123456789abcdef", "0123456789abcdef-host-1-a"
+	for _, p := range []*Presence{a, b, other, elsewhere} {
+		if err := p.Enter(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	defer b.leave()
+	defer b.Leave()
 	if got := names(b); got != nil {
 		t.Errorf("%v are dead, and all live", got)
 	}
-	for _, p := range []*presence{a, other, elsewhere} {
-		p.leave()
+	for _, p := range []*Presence{a, other, elsewhere} {
+		p.Leave()
 	}
 	for range 2 { // until it is done
-		if got := names(b); !slices.Equal(got, []string{a.name}) {
-			t.Errorf("%v are dead, want %s", got, a.name)
+		if got := names(b); !slices.Equal(got, []string{a.Name}) {
+			t.Errorf("%v are dead, want %s", got, a.Name)
 		}
 	}
-	for dead := range b.dead() {
-		if got := names(newPresence(secret, "")); got != nil {
+	for dead := range b.Dead() {
+		if got := names(NewPresence(secret, "")); got != nil {
 			t.Errorf("two processes look after %v", got)
 		}
-		dead.release(true)
+		dead.Release(true)
 	}
 	if got := names(b); got != nil {
 		t.Errorf("%v are dead, and were looked after", got)
@@ -61,12 +61,12 @@ func TestPresenceWithoutAFolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Setenv("TMPDIR", file)
-	p := newPresence([]byte("one shop"), "")
-	if err := p.enter(); p.kernel != "" && err == nil {
+	p := NewPresence([]byte("one shop"), "")
+	if err := p.Enter(); p.kernel != "" && err == nil {
 		t.Error("no error")
 	}
 	if got := names(p); got != nil {
 		t.Errorf("%v are dead", got)
 	}
-	p.leave()
+	p.Leave()
 }

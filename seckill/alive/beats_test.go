@@ -1,4 +1,4 @@
-package seckill
+package alive
 
 import (
 	"testing"
@@ -10,62 +10,62 @@ import (
 func TestWhoIsDead(t *testing.T) {
 	const other = "other"
 	for name, c := range map[string]struct {
-		live func(b *beats, pass func(d time.Duration, own, other int64, read bool))
+		live func(b *Beats, pass func(d time.Duration, own, other int64, read bool))
 		dead bool
 	}{
-		"beats": {func(b *beats, pass func(time.Duration, int64, int64, bool)) {
+		"beats": {func(b *Beats, pass func(time.Duration, int64, int64, bool)) {
 			for i := range int64(20) {
 				pass(time.Second, i+1, i/4+1, true) // every four seconds
 			}
 		}, false},
-		"silent for five seconds": {func(b *beats, pass func(time.Duration, int64, int64, bool)) {
+		"silent for five seconds": {func(b *Beats, pass func(time.Duration, int64, int64, bool)) {
 			for i := range int64(6) {
 				pass(time.Second, i+1, 1, true)
 			}
 		}, true},
-		"silent for less": {func(b *beats, pass func(time.Duration, int64, int64, bool)) {
+		"silent for less": {func(b *Beats, pass func(time.Duration, int64, int64, bool)) {
 			for i := range int64(5) {
 				pass(time.Second, i+1, 1, true)
 			}
 		}, false},
-		"missing for five seconds": {func(b *beats, pass func(time.Duration, int64, int64, bool)) {
+		"missing for five seconds": {func(b *Beats, pass func(time.Duration, int64, int64, bool)) {
 			b.silence(other) // asked for the first time
 			for i := range int64(6) {
 				pass(time.Second, i+1, 0, true)
 			}
 		}, true},
-		"missing since the first question": {func(b *beats, pass func(time.Duration, int64, int64, bool)) {
+		"missing since the first question": {func(b *Beats, pass func(time.Duration, int64, int64, bool)) {
 			for i := range int64(6) {
 				pass(time.Second, i+1, 0, true)
 			}
 		}, false},
-		"lost by Redis, and raised again": {func(b *beats, pass func(time.Duration, int64, int64, bool)) {
+		"lost by Redis, and raised again": {func(b *Beats, pass func(time.Duration, int64, int64, bool)) {
 			for i := range int64(20) {
 				pass(time.Second, i+1, []int64{7, 7, 0, 0, 1}[i%5], true)
 			}
 		}, false},
-		"every second round fails": {func(b *beats, pass func(time.Duration, int64, int64, bool)) {
+		"every second round fails": {func(b *Beats, pass func(time.Duration, int64, int64, bool)) {
 			for i := range int64(30) {
 				pass(time.Second, i+1, 1, i%2 == 0)
 			}
 		}, false},
-		"Redis goes back each second": {func(b *beats, pass func(time.Duration, int64, int64, bool)) {
+		"Redis goes back each second": {func(b *Beats, pass func(time.Duration, int64, int64, bool)) {
 			for range int64(30) {
 				pass(time.Second, 1, 1, true)
 			}
 		}, false},
-		"this process was stopped": {func(b *beats, pass func(time.Duration, int64, int64, bool)) {
+		"this process was stopped": {func(b *Beats, pass func(time.Duration, int64, int64, bool)) {
 			pass(time.Second, 1, 1, true)
 			pass(time.Hour, 2, 1, true)
 			pass(time.Second, 3, 1, true)
 		}, false},
-		"dead, and this process was stopped since": {func(b *beats, pass func(time.Duration, int64, int64, bool)) {
+		"dead, and this process was stopped since": {func(b *Beats, pass func(time.Duration, int64, int64, bool)) {
 			for i := range int64(6) {
 				pass(time.Second, i+1, 1, true)
 			}
-			time.Sleep(2 * beatEvery) //timing: simulated time
+			time.Sleep(2 * BeatEvery) //timing: simulated time
 		}, false},
-		"dead, and Redis is away now": {func(b *beats, pass func(time.Duration, int64, int64, bool)) {
+		"dead, and Redis is away now": {func(b *Beats, pass func(time.Duration, int64, int64, bool)) {
 			for i := range int64(6) {
 				pass(time.Second, i+1, 1, true)
 			}
@@ -73,7 +73,7 @@ func TestWhoIsDead(t *testing.T) {
 		}, false},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			b := newBeats(nil, "own", nil)
+			b := NewBeats(nil, "own", nil)
 			c.live(b, func(d time.Duration, own, others int64, read bool) {
 				time.Sleep(d)
 				all := map[string]int64{"own": own}
@@ -82,10 +82,10 @@ func TestWhoIsDead(t *testing.T) {
 				}
 				b.note(time.Now(), own, all, read)
 			})
-			if got := b.takes(other, 0); got != c.dead {
+			if got := b.Takes(other, 0); got != c.dead {
 				t.Errorf("%s: dead is %v", name, got)
 			}
-			if b.takes("own", 0) {
+			if b.Takes("own", 0) {
 				t.Errorf("%s: this process is dead", name)
 			}
 		})
@@ -100,7 +100,7 @@ func TestOneHeir(t *testing.T) {
 		for _, owner := range []string{"", "dead-1", "dead-2", "dead-3", "dead-4", "dead-5", "dead-6", "dead-7", "dead-8"} {
 			found := 0
 			for _, name := range names {
-				b := newBeats(nil, name, nil)
+				b := NewBeats(nil, name, nil)
 				if b.heirOf(owner) {
 					t.Errorf("%s is an heir, and has not seen itself", name)
 				}
@@ -131,7 +131,7 @@ func TestAnyMayTakeOverAfterTwiceTheTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		first := 0
 		for _, name := range []string{"a-1", "a-2", "a-3"} {
-			b := newBeats(nil, name, nil)
+			b := NewBeats(nil, name, nil)
 			round := func(n int64) {
 				time.Sleep(time.Second)
 				b.note(time.Now(), n, map[string]int64{"a-1": n, "a-2": n, "a-3": n, "dead": 1}, true)
@@ -139,14 +139,14 @@ func TestAnyMayTakeOverAfterTwiceTheTime(t *testing.T) {
 			for n := range int64(7) {
 				round(n + 1)
 			}
-			if b.takes("dead", 0) {
+			if b.Takes("dead", 0) {
 				first++
 			}
 			for n := range int64(5) {
 				round(n + 8)
 			}
-			if !b.takes("dead", 0) || !b.takes("", 2*deadAfter) || b.takes("", deadAfter-1) {
-				t.Errorf("%s: dead for twice the time: %v, without an owner for twice: %v, for less than once: %v", name, b.takes("dead", 0), b.takes("", 2*deadAfter), b.takes("", deadAfter-1))
+			if !b.Takes("dead", 0) || !b.Takes("", 2*DeadAfter) || b.Takes("", DeadAfter-1) {
+				t.Errorf("%s: dead for twice the time: %v, without an owner for twice: %v, for less than once: %v", name, b.Takes("dead", 0), b.Takes("", 2*DeadAfter), b.Takes("", DeadAfter-1))
 			}
 		}
 		if first != 1 {
@@ -158,7 +158,7 @@ func TestAnyMayTakeOverAfterTwiceTheTime(t *testing.T) {
 // A process that died long ago is forgotten, by all.
 func TestDeadProcessesAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := newBeats(nil, "own", nil)
+		b := NewBeats(nil, "own", nil)
 		all, own := map[string]int64{"own": 1, "dead": 1}, int64(0)
 		round := func() []string {
 			time.Sleep(time.Second)
