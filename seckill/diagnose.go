@@ -5,7 +5,10 @@ import (
 
 	"miaosha/goods"
 	"miaosha/seckill/gate"
+	"miaosha/seckill/watch"
 )
+
+const quietFor = 3 * time.Second // so long after the last bypass the mark is taken off a sale
 
 // observation is one sale as a tick of reconcile sees it. The gate was read before the sale's row.
 type observation struct {
@@ -13,7 +16,7 @@ type observation struct {
 	gate     gate.State
 	gateRead bool // Redis replied, to this process or to another one
 	own      bool // this process has read it in this tick
-	facts    saleFacts
+	facts    watch.SaleFacts
 	at       time.Time
 }
 
@@ -56,11 +59,11 @@ func diagnose(o observation) (repairs []repair) {
 		repairs = append(repairs, fixStock)
 	}
 	switch {
-	case o.facts.rolledBack:
+	case o.facts.RolledBack:
 		repairs = append(repairs, recoverRollback)
 	case o.gate.Known < o.sale.Bypasses:
 		repairs = append(repairs, seedDirectOwners)
-	case o.sale.Bypassed() && o.at.Sub(o.facts.quietSince) >= quietFor:
+	case o.sale.Bypassed() && o.at.Sub(o.facts.QuietSince) >= quietFor:
 		repairs = append(repairs, clearBypass)
 	}
 	return repairs

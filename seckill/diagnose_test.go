@@ -8,6 +8,7 @@ import (
 
 	"miaosha/goods"
 	"miaosha/seckill/gate"
+	"miaosha/seckill/watch"
 )
 
 func TestDiagnose(t *testing.T) {
@@ -22,19 +23,19 @@ func TestDiagnose(t *testing.T) {
 		unread  bool
 		heard   bool // another process has read it
 		far     bool
-		facts   saleFacts
+		facts   watch.SaleFacts
 		bypass  goods.Bypass
 		repairs []repair
 	}{
 		"healthy":                     {gate: healthy},
 		"a newer gate":                {gate: gate.State{Epoch: 6, Stock: 10}},
-		"Redis did not reply":         {gate: gate.State{}, unread: true, facts: saleFacts{rolledBack: true}, bypass: marked},
+		"Redis did not reply":         {gate: gate.State{}, unread: true, facts: watch.SaleFacts{RolledBack: true}, bypass: marked},
 		"missing":                     {gate: gate.State{}, repairs: []repair{rebuildGate}},
-		"missing, and all else wrong": {gate: gate.State{InFlight: 3}, facts: saleFacts{rolledBack: true}, bypass: marked, repairs: []repair{rebuildGate}},
+		"missing, and all else wrong": {gate: gate.State{InFlight: 3}, facts: watch.SaleFacts{RolledBack: true}, bypass: marked, repairs: []repair{rebuildGate}},
 		"outdated":                    {gate: gate.State{Epoch: 4, Stock: 10}, repairs: []repair{rebuildGate}},
 		"outdated, and not near":      {gate: gate.State{Epoch: 4, Stock: 10}, far: true, repairs: []repair{rebuildGate}},
 		"missing, and not near":       {gate: gate.State{}, far: true},
-		"wrong, and not near":         {gate: gate.State{Epoch: 5, Stock: 11}, far: true, facts: saleFacts{rolledBack: true}, bypass: marked},
+		"wrong, and not near":         {gate: gate.State{Epoch: 5, Stock: 11}, far: true, facts: watch.SaleFacts{RolledBack: true}, bypass: marked},
 		"too few units":               {gate: gate.State{Epoch: 5, Stock: 9}, repairs: []repair{fixStock}},
 		"too many units":              {gate: gate.State{Epoch: 5, Stock: 11}, repairs: []repair{fixStock}},
 		"too many, as another saw it": {gate: gate.State{Epoch: 5, Stock: 11}, heard: true},
@@ -44,14 +45,14 @@ func TestDiagnose(t *testing.T) {
 		"in flight, too few":          {gate: gate.State{Epoch: 5, Stock: 6, InFlight: 3}, repairs: []repair{fixStock}},
 		"in flight, too many":         {gate: gate.State{Epoch: 5, Stock: 11, InFlight: 3}, repairs: []repair{fixStock}},
 		"marked":                      {gate: healthy, bypass: marked, repairs: []repair{seedDirectOwners}},
-		"marked again since":          {gate: knows(3), bypass: marked, facts: saleFacts{quietSince: now.Add(-quietFor)}, repairs: []repair{seedDirectOwners}},
-		"marked, owners seeded":       {gate: knows(4), bypass: marked, facts: saleFacts{quietSince: now.Add(time.Second - quietFor)}},
-		"marked, seeded and quiet":    {gate: knows(4), bypass: marked, facts: saleFacts{quietSince: now.Add(-quietFor)}, repairs: []repair{clearBypass}},
-		"no longer marked":            {gate: knows(4), bypass: unmarked, facts: saleFacts{quietSince: now.Add(-quietFor)}},
+		"marked again since":          {gate: knows(3), bypass: marked, facts: watch.SaleFacts{QuietSince: now.Add(-quietFor)}, repairs: []repair{seedDirectOwners}},
+		"marked, owners seeded":       {gate: knows(4), bypass: marked, facts: watch.SaleFacts{QuietSince: now.Add(time.Second - quietFor)}},
+		"marked, seeded and quiet":    {gate: knows(4), bypass: marked, facts: watch.SaleFacts{QuietSince: now.Add(-quietFor)}, repairs: []repair{clearBypass}},
+		"no longer marked":            {gate: knows(4), bypass: unmarked, facts: watch.SaleFacts{QuietSince: now.Add(-quietFor)}},
 		"forgot its direct owners":    {gate: healthy, bypass: unmarked, repairs: []repair{seedDirectOwners}},
-		"rolled back":                 {gate: healthy, facts: saleFacts{rolledBack: true}, repairs: []repair{recoverRollback}},
-		"rolled back and marked":      {gate: healthy, bypass: marked, facts: saleFacts{rolledBack: true}, repairs: []repair{recoverRollback}},
-		"all at once": {gate: gate.State{Epoch: 5, Stock: 12}, facts: saleFacts{rolledBack: true}, bypass: marked,
+		"rolled back":                 {gate: healthy, facts: watch.SaleFacts{RolledBack: true}, repairs: []repair{recoverRollback}},
+		"rolled back and marked":      {gate: healthy, bypass: marked, facts: watch.SaleFacts{RolledBack: true}, repairs: []repair{recoverRollback}},
+		"all at once": {gate: gate.State{Epoch: 5, Stock: 12}, facts: watch.SaleFacts{RolledBack: true}, bypass: marked,
 			repairs: []repair{fixStock, recoverRollback}},
 	} {
 		sale.Bypass, sale.Near = c.bypass, !c.far

@@ -15,6 +15,7 @@ import (
 	"miaosha/goods"
 	"miaosha/order"
 	"miaosha/seckill/queue"
+	"miaosha/seckill/watch"
 )
 
 const (
@@ -29,7 +30,7 @@ const (
 // replies are final. No journal holds these tickets, so no buyer is told anything before the commit.
 //
 // Another process may have a gate, which does not know these buyers. So the sale's row is marked as bypassed before it sells
-// the first unit, and nothing is sold until every other process must have seen the mark: see facts.sure.
+// the first unit, and nothing is sold until every other process must have seen the mark: see watch.Facts.Sure.
 type direct struct {
 	gateOff bool
 	markFor time.Duration // the life of a sold-out mark
@@ -158,7 +159,7 @@ func (d *direct) untilSeen(sale goods.Locked) time.Duration {
 		m = bypassMark{sale.BypassesKnown, time.Now()}
 		d.marks[sale.ID] = m
 	}
-	return time.Until(m.since.Add(sureFor))
+	return time.Until(m.since.Add(watch.SureFor))
 }
 
 // markSoldOut marks a sale that Postgres has sold out. Its holders are the owners, and the users whose tickets are in this

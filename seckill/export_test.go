@@ -13,10 +13,11 @@ import (
 	"miaosha/order"
 	"miaosha/seckill/alive"
 	"miaosha/seckill/gate"
+	"miaosha/seckill/watch"
 )
 
 // SureFor is how long a look at a sale's row is good for.
-const SureFor = sureFor
+const SureFor = watch.SureFor
 
 // Owners is how many owners an entry may have before its tickets without a result are rejected.
 const Owners = maxOwners
@@ -144,7 +145,7 @@ func (e *Engine) Reconcile(ctx context.Context) { e.reconciler.tick(ctx) }
 func (e *Engine) Seed(page int, lease bool) { e.rebuilder.Page, e.rebuilder.NoLease = page, !lease }
 
 // ReadGates makes the next tick of reconcile read all gates itself.
-func (e *Engine) ReadGates() { e.reconciler.readings.bySale = nil }
+func (e *Engine) ReadGates() { e.reconciler.readings.Forget() }
 
 // Settle settles tickets as a worker of the queue does, until all are decided or ctx ends.
 func (e *Engine) Settle(ctx context.Context, sale int64, tickets ...order.Ticket) {
@@ -198,7 +199,7 @@ func DeadProcess(secret []byte) (name string, err error) {
 }
 
 // SeenOps returns the ops of a gate at the last tick of reconcile.
-func (e *Engine) SeenOps(sale int64) int64 { return e.lanes.facts.of(sale).ops }
+func (e *Engine) SeenOps(sale int64) int64 { return e.lanes.facts.Of(sale).Ops }
 
 // Knows reports whether this process remembers a user's order.
 func (e *Engine) Knows(sale, user int64) bool {

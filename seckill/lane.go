@@ -16,6 +16,7 @@ import (
 	"miaosha/seckill/gate"
 	"miaosha/seckill/queue"
 	"miaosha/seckill/rebuild"
+	"miaosha/seckill/watch"
 )
 
 const (
@@ -44,12 +45,12 @@ type lanes struct {
 	queue     *queue.Queue
 	direct    *direct
 	rebuilder *rebuild.Rebuilder
-	facts     *facts
+	facts     *watch.Facts
 	metrics   *metrics
 	trace     Trace
 }
 
-func newLanes(cfg Config, g *gate.Gate, q *queue.Queue, d *direct, r *rebuild.Rebuilder, f *facts, m *metrics, t Trace) *lanes {
+func newLanes(cfg Config, g *gate.Gate, q *queue.Queue, d *direct, r *rebuild.Rebuilder, f *watch.Facts, m *metrics, t Trace) *lanes {
 	return &lanes{opened: make(chan *lane), ended: make(chan struct{}), gateOff: cfg.gateOff(), batch: cfg.LaneBatch, markFor: cfg.SoldOutMark,
 		gate: g, queue: q, direct: d, rebuilder: r, facts: f, metrics: m, trace: t}
 }
@@ -184,7 +185,7 @@ func (ls *lanes) refuses(l *lane, user int64) bool {
 		return false
 	}
 	_, holds := m.holders[user]
-	return !holds && (!m.atGate || ls.facts.sure(l.sale))
+	return !holds && (!m.atGate || ls.facts.Sure(l.sale))
 }
 
 // count returns how many clicks each lane has had.

@@ -16,6 +16,7 @@ import (
 	"miaosha/seckill/gate"
 	"miaosha/seckill/queue"
 	"miaosha/seckill/rounds"
+	"miaosha/seckill/watch"
 )
 
 const (
@@ -40,7 +41,7 @@ type reclaimer struct {
 	trace   Trace
 	beats   *alive.Beats
 	alive   *alive.Presence
-	reads   *readings
+	reads   *watch.Readings
 	rounds  *rounds.Rounds
 	looks   *rounds.Rounds // for processes of this machine that have died
 
@@ -100,7 +101,7 @@ func (r *reclaimer) look(ctx context.Context, surely string) error {
 	}
 	sales, err := r.withJournals(ctx)
 	if err == nil && surely == "" {
-		sales = r.reads.withEntries(sales)
+		sales = r.reads.WithEntries(sales)
 	}
 	if err != nil || len(sales) == 0 {
 		return err

@@ -12,12 +12,12 @@ import (
 	"miaosha/seckill/gate"
 	"miaosha/seckill/rebuild"
 	"miaosha/seckill/rounds"
+	"miaosha/seckill/watch"
 )
 
 const (
-	reconcileEvery = 150 * time.Millisecond
-	followEvery    = time.Second // how often the gates of all changed sales are compared, near or not
-	fixAgain       = 3           // how often a tick tries again to fix the gates that moved
+	followEvery = time.Second // how often the gates of all changed sales are compared, near or not
+	fixAgain    = 3           // how often a tick tries again to fix the gates that moved
 
 	repairAfter = 2 * time.Second // a process repairs a gate that another one reads if that has not done it for so long
 
@@ -38,13 +38,12 @@ type reconciler struct {
 	sales     *goods.Store
 	gate      *gate.Gate
 	acks      *acks
-	facts     *facts
-	readings  *readings
+	readings  *watch.Readings
 	rebuilder *rebuild.Rebuilder
 	reclaimer *reclaimer
 	metrics   *metrics
 	rounds    *rounds.Rounds
-	every     time.Duration // reconcileEvery, except in tests
+	every     time.Duration // watch.Every, except in tests
 
 	left atomic.Pointer[unitsLeft] // as of the last tick
 
@@ -72,7 +71,7 @@ func (r *reconciler) Run(ctx context.Context) {
 // leave tells the other processes that this one reads no gate for them any more.
 func (r *reconciler) leave(ctx context.Context) {
 	if !r.cfg.gateOff() {
-		r.fault(ctx, "publish", r.readings.leave(ctx))
+		r.fault(ctx, "publish", r.readings.Leave(ctx))
 	}
 }
 
@@ -84,11 +83,11 @@ func (r *reconciler) leftOf(sale int64) (n int, ok bool) {
 	return n, ok
 }
 
-// soldOut reports whether a sale had no unit left at a tick that began at most sureFor ago. After an outage of Postgres, or a
+// soldOut reports whether a sale had no unit left at a tick that began at most watch.SureFor ago. After an outage of Postgres, or a
 // pause, it reports false until the next tick.
 func (r *reconciler) soldOut(sale int64) bool {
 	m := r.left.Load()
-	if m == nil || time.Since(m.at) > sureFor {
+	if m == nil || time.Since(m.at) > watch.SureFor {
 		return false
 	}
 	n, known := m.bySale[sale]
@@ -99,7 +98,7 @@ func (r *reconciler) tick(ctx context.Context) {
 	began := time.Now()
 	r.drifted = map[int64]int{}
 	observed, err := r.observe(ctx)
-	if r.readings.rows = err == nil; err != nil {
+	if r.readings.Rows = err == nil; err != nil {
 		r.metrics.drift.Reset()
 		r.fault(ctx, "reconcile", err)
 		return
@@ -123,7 +122,7 @@ func (r *reconciler) tick(ctx context.Context) {
 				left[o.sale.ID] = max(0, o.gate.Stock)
 			}
 		}
-		if len(cures) > 0 && !r.readings.reads(o.sale.ID) {
+		if len(cures) > 0 && !r.readings.Reads(o.sale.ID) {
 			since, was := r.ailing[o.sale.ID]
 			if !was {
 				since = began
@@ -146,7 +145,7 @@ func (r *reconciler) tick(ctx context.Context) {
 		}
 	}
 	r.lookAgain(ctx, moved, note)
-	r.rows, r.ailing, r.readings.stirred = rows, ailing, stirred
+	r.rows, r.ailing, r.readings.Stirred = rows, ailing, stirred
 	r.left.Store(&unitsLeft{began, left})
 	r.showDrift(observed)
 	r.last = r.andChanged(ctx, sales)
@@ -185,17 +184,16 @@ func (r *reconciler) andChanged(ctx context.Context, sales []int64) []int64 {
 // show whether it has moved since it was read. Without Redis, only the sales are observed.
 func (r *reconciler) observe(ctx context.Context) ([]observation, error) {
 	began := time.Now()
-	var gates map[int64]reading
+	var gates map[int64]watch.Reading
 	if !r.cfg.gateOff() {
 		var err error
-		if gates, err = r.readings.read(ctx, r.last, r.acks.waits()); err != nil {
+		if gates, err = r.readings.Read(ctx, r.last, r.acks.waits()); err != nil {
 			if ctx.Err() != nil {
 				return nil, err
 			}
 			r.fault(ctx, "reconcile", err)
 		} else {
-			r.facts.compare(gates)
-			r.acks.retry(ctx) // each adds to ops: before the comparison it would hide that Redis lost an earlier one
+			r.acks.retry(ctx) // each adds to ops: before Read compares, it would hide that Redis lost an earlier one
 		}
 	}
 	sales, err := r.sales.SaleStates(ctx, 0, r.last)
@@ -206,9 +204,9 @@ func (r *reconciler) observe(ctx context.Context) ([]observation, error) {
 	for i, s := range sales {
 		g, read := gates[s.ID]
 		if s.Near {
-			r.facts.looked(s, g.State, began, g.until)
+			r.readings.Facts.Looked(s, g, began)
 		}
-		observed[i] = observation{sale: s, gate: g.State, gateRead: read, own: g.own, facts: r.facts.of(s.ID), at: began}
+		observed[i] = observation{sale: s, gate: g.State, gateRead: read, own: g.Own, facts: r.readings.Facts.Of(s.ID), at: began}
 	}
 	return observed, nil
 }
@@ -218,7 +216,7 @@ func (r *reconciler) repair(ctx context.Context, o observation, cure repair) {
 		return
 	}
 	sale, err := o.sale.ID, error(nil)
-	limit := reconcileEvery
+	limit := watch.Every
 	if r.rebuilder.Slow(sale) {
 		limit = reconcileGap
 	}

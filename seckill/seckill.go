@@ -37,6 +37,7 @@ import (
 	"miaosha/seckill/queue"
 	"miaosha/seckill/rebuild"
 	"miaosha/seckill/rounds"
+	"miaosha/seckill/watch"
 )
 
 // Deps has what an Engine needs. DB should be a pool of its own with short lock and statement timeouts.
@@ -84,10 +85,10 @@ func New(cfg Config, d Deps) (*Engine, error) {
 	}
 	presence := alive.NewPresence(d.Secret, d.name)
 	e := &Engine{cfg: cfg, cache: d.Cache}
-	gates := gate.New(d.Redis, presence.Name, reconcileEvery)
+	gates := gate.New(d.Redis, presence.Name, watch.Every)
 	m := newMetrics(d.Log, func() int { return e.queue.Queued() }, e.inFlight.Load, gates.Available)
 	background := gates.Background()
-	owners, facts := newOrderCache(), newFacts()
+	owners, readings := newOrderCache(), watch.NewReadings(background, presence.Name, m.logFault)
 
 	e.metrics = m
 	if e.trace = d.Trace; e.trace == nil {
@@ -106,12 +107,11 @@ func New(cfg Config, d Deps) (*Engine, error) {
 	e.lot = address.NewLot(d.Secret)
 	e.bigGate = &bigGate{cfg: cfg, gate: gates, rebuilder: e.rebuilder, metrics: m}
 	direct := newDirect(cfg, d.DB, settler, d.Orders, e.queue, m)
-	e.lanes = newLanes(cfg, gates, e.queue, direct, e.rebuilder, facts, m, e.trace)
-	readings := newReadings(background, presence.Name, facts, m)
+	e.lanes = newLanes(cfg, gates, e.queue, direct, e.rebuilder, readings.Facts, m, e.trace)
 	e.reclaimer = &reclaimer{reads: readings, sales: d.Sales, gate: background, queue: e.queue, settler: settler, acks: acks, qmax: cfg.QMax, metrics: m, trace: e.trace,
 		beats: e.beats, alive: presence, rounds: rounds.New(), looks: rounds.New(), looking: make(chan struct{}, 1), died: map[string]time.Time{}, busy: map[string]time.Time{}}
-	e.reconciler = &reconciler{cfg: cfg, sales: d.Sales, gate: background, acks: acks, facts: facts, readings: readings, rebuilder: e.rebuilder,
-		reclaimer: e.reclaimer, metrics: m, rounds: rounds.New(), every: reconcileEvery}
+	e.reconciler = &reconciler{cfg: cfg, sales: d.Sales, gate: background, acks: acks, readings: readings, rebuilder: e.rebuilder,
+		reclaimer: e.reclaimer, metrics: m, rounds: rounds.New(), every: watch.Every}
 	e.returns = &returns{reconciler: e.reconciler, sales: map[int64]bool{}, rounds: rounds.New()}
 	return e, nil
 }
@@ -189,7 +189,7 @@ func (e *Engine) Buy(ctx context.Context, sale, user int64) (Bought, error) {
 			return Bought{}, err
 		}
 	}
-	sure := e.lanes.facts.sure(sale) // before the click goes to the gate
+	sure := e.lanes.facts.Sure(sale) // before the click goes to the gate
 	b, err := e.lanes.buy(ctx, sale, user)
 	if b.mustConfirm(sure) {
 		b.Status, err = e.results.confirm(ctx, sale, user, err)
@@ -237,7 +237,7 @@ func (e *Engine) Left(s goods.Sale) int {
 
 // InFlight returns how many tickets each sale has in its journal, as the processes have read it for one another, or false if Redis did
 // not reply.
-func (e *Engine) InFlight() (bySale map[int64]int, ok bool) { return e.reconciler.readings.inFlight() }
+func (e *Engine) InFlight() (bySale map[int64]int, ok bool) { return e.reconciler.readings.InFlight() }
 
 // Clicks returns how many clicks each sale has had in this process, whatever became of them. The count of a sale without a click
 // for a minute ends.

@@ -26,6 +26,7 @@ import (
 	"miaosha/seckill/alive"
 	"miaosha/seckill/gate"
 	"miaosha/seckill/queue"
+	"miaosha/seckill/watch"
 )
 
 // simSale is the sale of a simulation.
@@ -718,7 +719,7 @@ func (s *simulation) clickAt(p *simProcess, user int64) {
 			return // the same click
 		}
 	}
-	sure := p.lanes.facts.sure(simSale)
+	sure := p.lanes.facts.Sure(simSale)
 	s.checkSure(p, sure)
 	c, err := p.lane.click(user)
 	if err != nil {
@@ -818,7 +819,7 @@ func (s *simulation) buyAt(p *simProcess, user int64) bool {
 	s.startLane(p, []*click{<-p.lane.in})
 	s.finish(p, "lane")
 	if p.alive && s.busy(p, "lane") { // it waits until all must have seen the sale's mark
-		s.pass(sureFor)
+		s.pass(watch.SureFor)
 		s.finish(p, "lane")
 	}
 	return true
@@ -991,7 +992,7 @@ func (s *simulation) doStopReader() bool {
 	}
 	s.reconcileAt(other)
 	s.reconcileAt(p)
-	s.pass(reconcileEvery)
+	s.pass(watch.Every)
 	s.startRound(p, "reconcile", reconcileRound)
 	s.finishUntil(p, "reconcile", func() bool {
 		return slices.ContainsFunc(s.waiting, func(r *request) bool { return r.conn.process == p && r.what == "HSET" })
@@ -999,7 +1000,7 @@ func (s *simulation) doStopReader() bool {
 	s.older = true
 	s.setBack(seeded)
 	s.reconcileAt(other)
-	s.pass(sureFor + time.Duration(s.rng.IntN(200))*time.Millisecond)
+	s.pass(watch.SureFor + time.Duration(s.rng.IntN(200))*time.Millisecond)
 	s.finish(p, "reconcile")
 	s.reconcileAt(other)
 	if other.alive && s.ageClicks() {

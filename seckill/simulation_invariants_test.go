@@ -17,6 +17,7 @@ import (
 	"miaosha/order"
 	"miaosha/seckill/alive"
 	"miaosha/seckill/gate"
+	"miaosha/seckill/watch"
 )
 
 // soldOutAfterOrdered turns on the check that a buyer who was told of an order is never told that the
@@ -88,7 +89,7 @@ func (s *simulation) hearReplies() {
 // the row has, and no less than the process was told of it.
 func (s *simulation) checkSure(p *simProcess, sure bool) {
 	epoch, has := s.gateNumber("epoch")
-	if !sure || !has || time.Since(s.backAt) <= sureFor {
+	if !sure || !has || time.Since(s.backAt) <= watch.SureFor {
 		return
 	}
 	known, _ := s.gateNumber("known")
@@ -98,7 +99,7 @@ func (s *simulation) checkSure(p *simProcess, sure bool) {
 	if known < sale.bypasses && sale.bypasses == sale.known {
 		s.failf("%s is sure of a gate that knows %d of %d bypasses, %v after Redis went back", p.name, known, sale.bypasses, time.Since(s.backAt))
 	}
-	if p.lanes.facts.back(simSale, gate.State{Epoch: epoch, Seeded: seeded, Ops: ops}) {
+	if p.lanes.facts.Back(simSale, gate.State{Epoch: epoch, Seeded: seeded, Ops: ops}) {
 		s.failf("%s is sure of a gate that has less than it had, %v after Redis went back", p.name, time.Since(s.backAt))
 	}
 }

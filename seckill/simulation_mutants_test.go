@@ -79,12 +79,12 @@ var simMutants = []struct {
 	{"an unsure process confirms nothing", []simEdit{
 		{"seckill/lane.go", "!sure && (b.err", "false && (b.err"}}},
 	{"a mark is taken off at once", []simEdit{
-		{"seckill/facts.go", "quietFor = 3 * time.Second", "quietFor = 0 * time.Second"},
+		{"seckill/diagnose.go", "quietFor = 3 * time.Second", "quietFor = 0 * time.Second"},
 		{"seckill/diagnose.go", "case o.gate.Known < o.sale.Bypasses:", "case false:"}}},
 	{"a reading is believed for ever, and Redis goes back unseen", []simEdit{
-		{"seckill/readings.go", "r.bySale == nil || r.stamp.IsZero() || !stamp.Equal(r.stamp)", "r.bySale == nil || stamp.Before(r.stamp) && false"},
-		{"seckill/readings.go", "age > g.believedFor(), must", "must"},
-		{"seckill/readings.go", "g.believedFor() - now.Sub(g.at)", "time.Hour - now.Sub(g.at)"}}},
+		{"seckill/watch/readings.go", "r.bySale == nil || r.stamp.IsZero() || !stamp.Equal(r.stamp)", "r.bySale == nil || stamp.Before(r.stamp) && false"},
+		{"seckill/watch/readings.go", "age > g.believedFor(), must", "must"},
+		{"seckill/watch/readings.go", "g.believedFor() - now.Sub(g.at)", "time.Hour - now.Sub(g.at)"}}},
 	{"an order takes no unit", []simEdit{
 		{"order/place.go", "if len(won) > 0 {", "if false {"}}},
 	{"the unit of an order that ends does not come back", []simEdit{

@@ -68,7 +68,7 @@ var beyondSimulation = map[string]string{
 var partsBeside = []string{"seckill.go"}
 
 // partsBelow are packages of parts that the simulation runs.
-var partsBelow = []string{"alive"}
+var partsBelow = []string{"alive", "watch"}
 
 // reach counts what has happened. The goroutines of tasks call it too.
 func (s *simulation) reach(kind, what string) {

@@ -1,4 +1,4 @@
-package seckill
+package watch
 
 import (
 	"context"
@@ -17,13 +17,13 @@ import (
 const (
 	calmEvery  = time.Second            // how often a gate is read at which nothing happens
 	calmFor    = 2 * time.Second        // how long such a reading is believed
-	movingFor  = 4 * reconcileEvery     // how long another one is
+	movingFor  = 4 * Every              // how long another one is
 	readerFor  = 400 * time.Millisecond // a process reads for the others for as long after its last publication
 	countEvery = 5 * time.Second        // how often the entries of a journal are counted that has none as far as its gate knows
 	forgetFor  = 30 * time.Second       // after so long the publication of a process that is gone is removed
 )
 
-// readings has the gates as this process, or another one, has read them. Each gate has one reader among the processes that publish:
+// Readings has the gates as this process, or another one, has read them. Each gate has one reader among the processes that publish:
 // the one with the highest hash of its name and the sale. It reads the gate at each tick, or once a second while nothing happens
 // there, and publishes all that it reads as one value. So the reads grow with the sales and not with the processes.
 //
@@ -31,57 +31,67 @@ const (
 // The age counts from a time of Redis that the reader asked for before it read, to one that this process has asked for: so a reader
 // that stops between its read and its publication, for however long, publishes what no process believes. A reading that seems older than
 // what this process knows of the gate is not believed either: it reads the gate itself. Two readers of one gate do no harm.
-type readings struct {
-	gate    *gate.Gate
-	name    string // of this process
-	facts   *facts
-	metrics *metrics
-	rows    bool // the last tick has read the rows: this process can repair, so it may be a reader
+//
+// One goroutine calls Read, Reads, Forget and Leave, and sets the fields.
+type Readings struct {
+	Facts   *Facts
+	Rows    bool           // the last tick has read the rows: this process can repair, so it may be a reader
+	Stirred map[int64]bool // at the last tick the sale's row had changed, or its gate needed a repair
 
-	bySale  map[int64]reading
-	others  map[string]string // what each other process that publishes has published last
-	mine    map[int64]bool    // whether this process is the reader of a sale, among those in others
-	stirred map[int64]bool    // at the last tick the sale's row had changed, or its gate needed a repair
-	stamp   time.Time         // of this process's last publication; zero: Redis need not have one
+	gate  *gate.Gate
+	name  string // of this process
+	fault func(doing string, err error)
+
+	bySale map[int64]Reading
+	others map[string]string // what each other process that publishes has published last
+	mine   map[int64]bool    // whether this process is the reader of a sale, among those in others
+	stamp  time.Time         // of this process's last publication; zero: Redis need not have one
 
 	mu   sync.Mutex
 	also []int64           // sales whose gates are read too: those that may have a journal
-	left map[int64]reading // of the last tick; nil if it could not read
+	left map[int64]Reading // of the last tick; nil if it could not read
 }
 
-// reading is a gate as a process has read it.
-type reading struct {
+// Reading is a gate as a process has read it.
+type Reading struct {
 	gate.State
+	Own bool // this process has read it in this tick
+
 	at      time.Time // by the clock of Redis, before it was read
 	calm    bool      // nothing had happened since the reading before
-	own     bool      // this process has read it in this tick
 	until   time.Time // till then it is believed, by this process's own clock
 	counted time.Time // when the entries of its journal were counted, by the same
 }
 
-func newReadings(g *gate.Gate, name string, f *facts, m *metrics) *readings {
-	return &readings{gate: g, name: name, facts: f, metrics: m, rows: true, mine: map[int64]bool{}}
+// NewReadings returns the Readings of the process with this name, and its Facts. fault logs what Redis did not do.
+func NewReadings(g *gate.Gate, name string, fault func(doing string, err error)) *Readings {
+	return &Readings{Facts: newFacts(), Rows: true, gate: g, name: name, fault: fault, mine: map[int64]bool{}}
 }
 
-// read returns the gates of sales, and publishes those of which this process is the reader. must says which gates this process has
+// Read returns the gates of sales, and publishes those of which this process is the reader. must says which gates this process has
 // to read itself. A gate that cannot be read is left out; after an error of Redis no former reading is believed.
-func (r *readings) read(ctx context.Context, sales []int64, must func(sale int64) bool) (map[int64]reading, error) {
+func (r *Readings) Read(ctx context.Context, sales []int64, must func(sale int64) bool) (map[int64]Reading, error) {
 	gates, err := r.tick(ctx, r.andAlso(sales), must)
 	if err != nil {
-		r.bySale, r.stamp = nil, time.Time{}
+		r.Forget()
+	} else {
+		r.Facts.compare(gates)
 	}
 	r.show(gates)
 	return gates, err
 }
 
-func (r *readings) tick(ctx context.Context, sales []int64, must func(sale int64) bool) (map[int64]reading, error) {
+// Forget makes the next Read read all gates itself.
+func (r *Readings) Forget() { r.bySale, r.stamp = nil, time.Time{} }
+
+func (r *Readings) tick(ctx context.Context, sales []int64, must func(sale int64) bool) (map[int64]Reading, error) {
 	began := time.Now()
 	now, published, err := r.gate.Published(ctx)
 	if err != nil {
 		return nil, err
 	}
 	r.hear(ctx, now, published)
-	gates, ask := make(map[int64]reading, len(sales)), []int64(nil)
+	gates, ask := make(map[int64]Reading, len(sales)), []int64(nil)
 	for _, sale := range sales {
 		if r.asks(sale, now, must) {
 			ask = append(ask, sale)
@@ -99,8 +109,8 @@ func (r *readings) tick(ctx context.Context, sales []int64, must func(sale int64
 	}
 	for sale, g := range read {
 		was := r.bySale[sale]
-		is := reading{State: g, at: now, own: true, counted: was.counted}
-		is.calm = was.State == g && g.InFlight == 0 && !was.at.IsZero() && !r.stirred[sale]
+		is := Reading{State: g, at: now, Own: true, counted: was.counted}
+		is.calm = was.State == g && g.InFlight == 0 && !was.at.IsZero() && !r.Stirred[sale]
 		if counts(sale) {
 			is.counted = began
 		}
@@ -115,38 +125,38 @@ func (r *readings) tick(ctx context.Context, sales []int64, must func(sale int64
 	if body != "" && failpoint.Hit(failpoint.BeforePublish) != nil {
 		return gates, nil
 	}
-	if r.rows {
+	if r.Rows {
 		err := r.gate.Publish(ctx, r.name, strconv.FormatInt(now.UnixMicro(), 10)+"\n"+body)
 		if r.stamp = now; err != nil { // out of memory, perhaps: then each process reads for itself
 			r.stamp = time.Time{}
-			r.metrics.logFault("publish", err)
+			r.fault("publish", err)
 		}
 	}
 	return gates, nil
 }
 
 // asks reports whether this process reads a gate itself in this tick.
-func (r *readings) asks(sale int64, now time.Time, must func(int64) bool) bool {
+func (r *Readings) asks(sale int64, now time.Time, must func(int64) bool) bool {
 	g, has := r.bySale[sale]
 	age := now.Sub(g.at)
 	switch {
-	case !has, age < 0, age > g.believedFor(), must(sale), r.facts.back(sale, g.State):
+	case !has, age < 0, age > g.believedFor(), must(sale), r.Facts.Back(sale, g.State):
 		return true
-	case !r.reads(sale):
+	case !r.Reads(sale):
 		return false
 	}
-	return !g.calm || r.stirred[sale] || age >= calmEvery
+	return !g.calm || r.Stirred[sale] || age >= calmEvery
 }
 
-func (g reading) believedFor() time.Duration {
+func (g Reading) believedFor() time.Duration {
 	if g.calm {
 		return calmFor
 	}
 	return movingFor
 }
 
-// reads reports whether this process is the reader of a sale: of all that publish it has the highest hash.
-func (r *readings) reads(sale int64) bool {
+// Reads reports whether this process is the reader of a sale: of all that publish it has the highest hash.
+func (r *Readings) Reads(sale int64) bool {
 	is, known := r.mine[sale]
 	if !known {
 		is = alive.Highest(r.name, strconv.FormatInt(sale, 10), maps.Keys(r.others))
@@ -158,13 +168,13 @@ func (r *readings) reads(sale int64) bool {
 // hear takes in what the other processes have published, each gate's newest reading. A Redis that has gone back, or has lost all,
 // shows it by this process's own publication. Then, and after an error, this process hears no other one in this tick, and reads all gates
 // itself: no reading of before that is believed, because it is older.
-func (r *readings) hear(ctx context.Context, now time.Time, published map[string]string) {
+func (r *Readings) hear(ctx context.Context, now time.Time, published map[string]string) {
 	if stamp, _, _ := cutStamp(published[r.name]); r.bySale == nil || r.stamp.IsZero() || !stamp.Equal(r.stamp) {
-		r.bySale, r.others, r.mine = map[int64]reading{}, map[string]string{}, map[int64]bool{}
+		r.bySale, r.others, r.mine = map[int64]Reading{}, map[string]string{}, map[int64]bool{}
 		return
 	}
 	for sale, g := range r.bySale {
-		g.own = false
+		g.Own = false
 		r.bySale[sale] = g
 	}
 	heard, gone := map[string]string{}, []string(nil)
@@ -199,7 +209,7 @@ func (r *readings) hear(ctx context.Context, now time.Time, published map[string
 }
 
 // take keeps the readings that are newer than what this process has. After a failover the clock of Redis may be behind.
-func (r *readings) take(now time.Time, gates map[int64]reading) {
+func (r *Readings) take(now time.Time, gates map[int64]Reading) {
 	for sale, g := range gates {
 		if was := r.bySale[sale]; g.at.After(was.at) || was.at.After(now) {
 			r.bySale[sale] = g
@@ -208,11 +218,11 @@ func (r *readings) take(now time.Time, gates map[int64]reading) {
 }
 
 // body returns the readings of those sales of which this process is the reader, a line each.
-func (r *readings) body(sales []int64) string {
+func (r *Readings) body(sales []int64) string {
 	var b []byte
 	for _, sale := range sales {
 		g, has := r.bySale[sale]
-		if !has || !r.reads(sale) {
+		if !has || !r.Reads(sale) {
 			continue
 		}
 		calm := int64(0)
@@ -227,8 +237,8 @@ func (r *readings) body(sales []int64) string {
 	return string(b)
 }
 
-func parseReadings(body string) (gates map[int64]reading, ok bool) {
-	gates = map[int64]reading{}
+func parseReadings(body string) (gates map[int64]Reading, ok bool) {
+	gates = map[int64]Reading{}
 	for line := range strings.Lines(body) {
 		var n [10]int64
 		i := 0
@@ -245,7 +255,7 @@ func parseReadings(body string) (gates map[int64]reading, ok bool) {
 		if i < len(n) {
 			return nil, false
 		}
-		gates[n[0]] = reading{at: time.UnixMicro(n[1]), calm: n[2] == 1,
+		gates[n[0]] = Reading{at: time.UnixMicro(n[1]), calm: n[2] == 1,
 			State: gate.State{Epoch: n[3], Ops: n[4], Stock: int(n[5]), InFlight: int(n[6]), Entries: int(n[7]), Known: n[8], Seeded: n[9]}}
 	}
 	return gates, true
@@ -261,7 +271,7 @@ func cutStamp(text string) (stamp time.Time, body string, ok bool) {
 }
 
 // andAlso adds the sales that reclaim asks for.
-func (r *readings) andAlso(sales []int64) []int64 {
+func (r *Readings) andAlso(sales []int64) []int64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	all := append(slices.Clone(sales), r.also...)
@@ -269,14 +279,14 @@ func (r *readings) andAlso(sales []int64) []int64 {
 	return slices.Compact(all)
 }
 
-func (r *readings) show(gates map[int64]reading) {
+func (r *Readings) show(gates map[int64]Reading) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.left = maps.Clone(gates)
 }
 
-// withEntries returns those of the sales whose journals may have entries, and has the gates of all of them read from now on.
-func (r *readings) withEntries(sales []int64) (with []int64) {
+// WithEntries returns those of the sales whose journals may have entries, and has the gates of all of them read from now on.
+func (r *Readings) WithEntries(sales []int64) (with []int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.also = slices.Clone(sales)
@@ -288,8 +298,8 @@ func (r *readings) withEntries(sales []int64) (with []int64) {
 	return with
 }
 
-// inFlight returns the tickets in each journal, or false if the last tick could not read.
-func (r *readings) inFlight() (bySale map[int64]int, ok bool) {
+// InFlight returns the tickets in each journal, or false if the last tick could not read.
+func (r *Readings) InFlight() (bySale map[int64]int, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	bySale = make(map[int64]int, len(r.left))
@@ -299,8 +309,8 @@ func (r *readings) inFlight() (bySale map[int64]int, ok bool) {
 	return bySale, r.left != nil
 }
 
-// leave removes what this process has published, so that the others read its sales at once.
-func (r *readings) leave(ctx context.Context) error {
+// Leave removes what this process has published, so that the others read its sales at once.
+func (r *Readings) Leave(ctx context.Context) error {
 	if r.stamp.IsZero() {
 		return nil
 	}

@@ -1,12 +1,17 @@
-package seckill
+package watch
 
 import (
+	"bytes"
+	"context"
 	"fmt"
-	"log/slog"
 	"net"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"miaosha/seckill/gate"
 )
@@ -14,7 +19,7 @@ import (
 // reader is a process that reads gates and does nothing else.
 type reader struct {
 	*testing.T
-	*readings
+	*Readings
 	asked map[string]int // commands that Redis has carried out, by name
 	hold  string         // a command whose reply is held back
 	held  chan struct{}  // until this is closed
@@ -22,12 +27,9 @@ type reader struct {
 }
 
 // readersOf returns so many processes with the gates of so many sales, in a Redis of their own.
-func readersOf(t *testing.T, processes, sales int) (s *redisServer, all []*reader) {
-	s = newRedisServer()
-	t.Cleanup(func() {
-		s.Close()
-		time.Sleep(5 * time.Second) // as in simulation.stop
-	})
+func readersOf(t *testing.T, processes, sales int) (s *miniredis.Miniredis, all []*reader) {
+	s = miniredis.NewMiniRedis()
+	t.Cleanup(s.Close)
 	ids := []int64{}
 	for sale := range int64(sales) {
 		ids = append(ids, sale+1)
@@ -35,39 +37,76 @@ func readersOf(t *testing.T, processes, sales int) (s *redisServer, all []*reade
 	}
 	for n := range processes {
 		r := &reader{T: t, asked: map[string]int{}, sales: ids}
-		rdb := newRedisClient(func() (net.Conn, error) {
-			return s.dial(nil, func(q *request) error {
-				r.asked[q.what]++
-				q.run()
-				if q.what == r.hold {
-					<-r.held
-				}
-				return nil
-			}), nil
-		})
+		rdb := redis.NewClient(&redis.Options{Protocol: 2, DisableIdentity: true, ConnMaxIdleTime: -1,
+			MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+			Dialer: func(context.Context, string, string) (net.Conn, error) {
+				c, err := s.Dial()
+				return pipe{c}, err
+			}})
+		rdb.AddHook(r)
 		t.Cleanup(func() { rdb.Close() })
 		name := fmt.Sprint("p", n)
-		r.readings = newReadings(gate.New(rdb, name, time.Second).Background(), name, newFacts(), newMetrics(slog.New(slog.DiscardHandler), func() int { return 0 },
-			func() int64 { return 0 }, func() bool { return true }))
+		r.Readings = NewReadings(gate.New(rdb, name, time.Second).Background(), name, func(doing string, err error) { t.Error(doing, err) })
 		all = append(all, r)
 	}
 	return s, all
 }
 
-func setGate(s *redisServer, sale int64, fields ...any) {
+// pipe is a connection to a Redis in this process. A pipe holds nothing, so a client that waited until its pipeline is read would wait
+// for a server that waits until its replies are read.
+type pipe struct{ net.Conn }
+
+func (p pipe) Write(b []byte) (int, error) {
+	go p.Conn.Write(bytes.Clone(b))
+	return len(b), nil
+}
+
+func (r *reader) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (r *reader) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		err := next(ctx, cmd)
+		r.replied(cmd)
+		return err
+	}
+}
+
+func (r *reader) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		err := next(ctx, cmds)
+		r.replied(cmds...)
+		return err
+	}
+}
+
+// replied counts commands, and holds the reply back if it is to be.
+func (r *reader) replied(cmds ...redis.Cmder) {
+	for _, cmd := range cmds {
+		if r.asked[cmd.Name()]++; cmd.Name() == r.hold {
+			<-r.held
+		}
+	}
+}
+
+const readingsKey = "ms:{shop}:readings"
+
+func setGate(s *miniredis.Miniredis, sale int64, fields ...any) {
+	setHash(s, gate.GateKey(sale), fields...)
+}
+
+func setHash(s *miniredis.Miniredis, key string, fields ...any) {
 	for i := 0; i < len(fields); i += 2 {
-		s.HSet(gate.GateKey(sale), fields[i].(string), fmt.Sprint(fields[i+1]))
+		s.HSet(key, fields[i].(string), fmt.Sprint(fields[i+1]))
 	}
 }
 
 // see makes a tick, and returns the gate of sale 1.
-func (r *reader) see() reading {
+func (r *reader) see() Reading {
 	r.Helper()
-	gates, err := r.read(r.Context(), r.sales, func(int64) bool { return false })
+	gates, err := r.Read(r.Context(), r.sales, func(int64) bool { return false })
 	if err != nil {
 		r.Fatal(err)
 	}
-	r.facts.compare(gates)
 	return gates[1]
 }
 
@@ -83,7 +122,7 @@ func TestEachGateHasOneReader(t *testing.T) {
 					r.see()
 				}
 				ticks++
-				time.Sleep(reconcileEvery)
+				time.Sleep(Every)
 			}
 			for range 20 {
 				round()
@@ -91,18 +130,18 @@ func TestEachGateHasOneReader(t *testing.T) {
 			for _, r := range all {
 				clear(r.asked)
 			}
-			for range seconds * int(time.Second/reconcileEvery) {
+			for range seconds * int(time.Second/Every) {
 				round()
 			}
 			read, mine := 0, 0
 			for _, r := range all {
-				read += r.asked["HMGET"]
+				read += r.asked["hmget"]
 				for _, sale := range r.sales {
-					if r.reads(sale) {
+					if r.Reads(sale) {
 						mine++
 					}
 				}
-				if n := r.asked["XLEN"]; n > 2*sales {
+				if n := r.asked["xlen"]; n > 2*sales {
 					t.Errorf("%d journals were counted", n)
 				}
 			}
@@ -117,18 +156,18 @@ func TestEachGateHasOneReader(t *testing.T) {
 }
 
 // pair returns two processes, of which the first is the reader of sale 1. Both have seen it.
-func pair(t *testing.T) (s *redisServer, reads, other *reader) {
+func pair(t *testing.T) (s *miniredis.Miniredis, reads, other *reader) {
 	s, all := readersOf(t, 2, 1)
 	for range 3 {
 		for _, r := range all {
 			r.see()
 		}
-		time.Sleep(reconcileEvery)
+		time.Sleep(Every)
 	}
-	if all[1].reads(1) {
+	if all[1].Reads(1) {
 		all[0], all[1] = all[1], all[0]
 	}
-	if !all[0].reads(1) || all[1].reads(1) {
+	if !all[0].Reads(1) || all[1].Reads(1) {
 		t.Fatal("not one reader")
 	}
 	clear(all[0].asked)
@@ -142,12 +181,12 @@ func TestAReadingIsShared(t *testing.T) {
 		s, reads, other := pair(t)
 		for ops := 11; ops < 20; ops++ {
 			setGate(s, 1, "ops", ops, "in_flight", 1)
-			reads.stirred = map[int64]bool{1: true}
+			reads.Stirred = map[int64]bool{1: true}
 			reads.see()
-			if g := other.see(); g.Ops != int64(ops) || g.own || other.asked["HMGET"] > 0 {
-				t.Fatalf("the other process sees %+v and has read %d times, want %d ops and not once", g, other.asked["HMGET"], ops)
+			if g := other.see(); g.Ops != int64(ops) || g.Own || other.asked["hmget"] > 0 {
+				t.Fatalf("the other process sees %+v and has read %d times, want %d ops and not once", g, other.asked["hmget"], ops)
 			}
-			time.Sleep(reconcileEvery)
+			time.Sleep(Every)
 		}
 	})
 }
@@ -159,20 +198,20 @@ func TestADeadReaderIsReplaced(t *testing.T) {
 			s, reads, other := pair(t)
 			if !calm {
 				setGate(s, 1, "in_flight", 1)
-				reads.stirred = map[int64]bool{1: true}
+				reads.Stirred = map[int64]bool{1: true}
 				reads.see()
 				other.see()
 			}
 			for died := time.Now(); time.Since(died) < 5*time.Second; time.Sleep(50 * time.Millisecond) {
 				g := other.see()
-				if most := g.believedFor(); g.calm != calm && !calm || s.now().Sub(g.at) > most {
-					t.Fatalf("%v after the death a reading of %v ago is believed", time.Since(died), s.now().Sub(g.at))
+				if most := g.believedFor(); g.calm != calm && !calm || time.Since(g.at) > most {
+					t.Fatalf("%v after the death a reading of %v ago is believed", time.Since(died), time.Since(g.at))
 				}
-				if since := time.Since(died); since > readerFor+reconcileEvery && !other.reads(1) {
+				if since := time.Since(died); since > readerFor+Every && !other.Reads(1) {
 					t.Fatalf("%v after the death the other process is no reader", since)
 				}
 			}
-			if other.asked["HMGET"] == 0 {
+			if other.asked["hmget"] == 0 {
 				t.Error("the other process has never read")
 			}
 		})
@@ -181,8 +220,8 @@ func TestADeadReaderIsReplaced(t *testing.T) {
 
 // stopAfterRead makes a tick of which the reply to the read is held back, as if the process stopped there, until goOn is called.
 func (r *reader) stopAfterRead() (goOn func()) {
-	r.hold, r.held = "HMGET", make(chan struct{})
-	r.stirred = map[int64]bool{1: true}
+	r.hold, r.held = "hmget", make(chan struct{})
+	r.Stirred = map[int64]bool{1: true}
 	stopped := make(chan struct{})
 	go func() { defer close(stopped); r.see() }()
 	synctest.Wait()
@@ -213,11 +252,11 @@ func TestAReadingIsNotReplacedByAnOlderOne(t *testing.T) {
 		goOn := reads.stopAfterRead()
 		setGate(s, 1, "ops", 12)
 		time.Sleep(time.Millisecond)
-		if _, err := other.read(t.Context(), other.sales, func(int64) bool { return true }); err != nil {
+		if _, err := other.Read(t.Context(), other.sales, func(int64) bool { return true }); err != nil {
 			t.Fatal(err)
 		}
 		goOn()
-		if g := other.see(); g.Ops != 12 || g.own {
+		if g := other.see(); g.Ops != 12 || g.Own {
 			t.Errorf("%+v, want the newer reading, which is not read again", g)
 		}
 	})
@@ -225,24 +264,23 @@ func TestAReadingIsNotReplacedByAnOlderOne(t *testing.T) {
 
 // A Redis that goes back, or loses all, shows it by a process's own publication. Then the process reads every gate at once.
 func TestARedisThatGoesBackIsReadAtOnce(t *testing.T) {
-	for name, back := range map[string]func(s *redisServer){
-		"older": func(s *redisServer) {
-			s.restore(len(s.log) - 4)
-			setGate(s, 1, "epoch", 1, "ops", 7, "stock", 5, "in_flight", 0, "seeded", 1)
-		},
-		"empty": func(s *redisServer) { s.restore(0) },
-	} {
+	for _, name := range []string{"older", "empty"} {
 		synctest.Test(t, func(t *testing.T) {
 			s, reads, other := pair(t)
 			reads.see()
 			other.see()
-			time.Sleep(reconcileEvery)
+			published := []any{reads.name, s.HGet(readingsKey, reads.name), other.name, s.HGet(readingsKey, other.name)}
+			time.Sleep(Every)
 			reads.see()
 			other.see()
-			back(s)
-			time.Sleep(reconcileEvery)
+			s.FlushAll()
+			if name == "older" {
+				setHash(s, readingsKey, published...)
+				setGate(s, 1, "epoch", 1, "ops", 7, "stock", 5, "in_flight", 0, "seeded", 1)
+			}
+			time.Sleep(Every)
 			for _, r := range []*reader{other, reads} {
-				if g := r.see(); !g.own || g.Ops > 7 {
+				if g := r.see(); !g.Own || g.Ops > 7 {
 					t.Errorf("%s: a reading of before is believed: %+v", name, g)
 				}
 			}
@@ -254,12 +292,12 @@ func TestARedisThatGoesBackIsReadAtOnce(t *testing.T) {
 func TestAReadingThatSeemsOlderIsReadAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, reads, other := pair(t)
-		other.facts.compare(map[int64]reading{1: {State: gate.State{Epoch: 1, Seeded: 1, Ops: 30}}})
-		if g := other.see(); !g.own || !other.facts.of(1).rolledBack {
+		other.Facts.compare(map[int64]Reading{1: {State: gate.State{Epoch: 1, Seeded: 1, Ops: 30}}})
+		if g := other.see(); !g.Own || !other.Facts.Of(1).RolledBack {
 			t.Errorf("the other process sees %+v", g)
 		}
 		setGate(s, 1, "ops", 40)
-		if g := reads.see(); g.Ops != 10 || reads.facts.of(1).rolledBack {
+		if g := reads.see(); g.Ops != 10 || reads.Facts.Of(1).RolledBack {
 			t.Errorf("the reader sees %+v, want what it read a moment ago", g)
 		}
 	})
@@ -267,9 +305,9 @@ func TestAReadingThatSeemsOlderIsReadAgain(t *testing.T) {
 
 // Entries of a journal are found also where the gate counts none, and where there is no gate.
 func TestEntriesThatNoGateCountsAreFound(t *testing.T) {
-	for name, lose := range map[string]func(s *redisServer){
-		"the count is wrong": func(*redisServer) {},
-		"no gate":            func(s *redisServer) { s.Del(gate.GateKey(1)) },
+	for name, lose := range map[string]func(s *miniredis.Miniredis){
+		"the count is wrong": func(*miniredis.Miniredis) {},
+		"no gate":            func(s *miniredis.Miniredis) { s.Del(gate.GateKey(1)) },
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			s, reads, _ := pair(t)
@@ -277,7 +315,7 @@ func TestEntriesThatNoGateCountsAreFound(t *testing.T) {
 				t.Fatal(err)
 			}
 			lose(s)
-			for wrote := time.Now(); len(reads.withEntries([]int64{1})) == 0; time.Sleep(reconcileEvery) {
+			for wrote := time.Now(); len(reads.WithEntries([]int64{1})) == 0; time.Sleep(Every) {
 				if reads.see(); time.Since(wrote) > countEvery+2*calmEvery {
 					t.Fatalf("%s: the entry is not found", name)
 				}
@@ -290,9 +328,9 @@ func TestEntriesThatNoGateCountsAreFound(t *testing.T) {
 func TestAPublicationInAnotherFormIsIgnored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, reads, other := pair(t)
-		for _, text := range []string{"", "x", "1", "\n", fmt.Sprint(s.now().UnixMicro(), "\n1 2 3\n"), fmt.Sprint(s.now().UnixMicro(), "\n1 2 3 4 5 6 7 8 9 10 11\n")} {
-			s.HSet("ms:{shop}:readings", reads.name, text)
-			if other.see(); !other.reads(1) {
+		for _, text := range []string{"", "x", "1", "\n", fmt.Sprint(time.Now().UnixMicro(), "\n1 2 3\n"), fmt.Sprint(time.Now().UnixMicro(), "\n1 2 3 4 5 6 7 8 9 10 11\n")} {
+			s.HSet(readingsKey, reads.name, text)
+			if other.see(); !other.Reads(1) {
 				t.Errorf("%q makes its process a reader", text)
 			}
 		}
