@@ -201,9 +201,11 @@ func (s *shop) retryBuy(e *process, user int64) (b seckill.Bought, err error) {
 // awaitFinal waits for a user's final status. It is SoldOut for a user who has no ticket and gets none.
 func (s *shop) awaitFinal(e *process, user int64) (st seckill.Status) {
 	if !sandboxtest.Poll(func() bool {
-		if got, err := e.Result(s.Context(), s.sale, user); err == nil {
-			st = got
-		} else if !errors.Is(err, seckill.ErrBusy) {
+		got, err := e.Result(s.Context(), s.sale, user)
+		if errors.Is(err, seckill.ErrBusy) {
+			return false
+		}
+		if st = got; err != nil {
 			s.Errorf("result of user %d: %v", user, err)
 			return true
 		}
