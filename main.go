@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/http"
 	"os"
 	"os/signal"
 	"regexp"
@@ -19,6 +20,7 @@ import (
 
 	"github.com/alecthomas/kong"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/redis/go-redis/v9"
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/term"
 
@@ -235,217 +237,363 @@ func (c *commands) checkMeasuring() error {
 	return nil
 }
 
+// shop is what serve opens. Each of its steps needs what the steps before it have opened.
+type shop struct {
+	*commands
+	log     *slog.Logger
+	out     io.Writer
+	started time.Time
+
+	listeners *web.Listeners
+	stores    *backend.Stores
+	past      *lineage.Lineage
+	sessions  *user.Sessions
+	clocks    *backend.Clocks
+
+	sales      *goods.Store
+	cache      *goods.Cache // what decides reads at the primary
+	catalogue  *goods.Cache // what buyers look at; at the replica, if there is one
+	orders     *order.Store
+	users      *user.Store
+	bans       *user.Bans
+	steps      *trace.Trace
+	witness    *trace.Witness
+	engine     *seckill.Engine
+	sums       *captcha.Sums
+	hotSales   *hot.Monitor
+	gates      redis.UniversalClient // nil without gates
+	collectors []prometheus.Collector
+
+	staff   *admin.Store
+	counts  *live.Counts
+	figures *live.Monitor
+	lab     *web.Lab
+	monitor *audit.Monitor
+	gauges  *audit.Gauges
+
+	demo    *web.Demo         // nil without the sandbox
+	bots    *operator.Bots    // the same
+	teacher *operator.Teacher // nil, too, where other machines reach the sandbox
+	pages   *web.Server
+}
+
 // serve opens the shop and runs it until ctx ends. It stops in the order in which work flows: the
 // listeners, then the background work, then the stores.
 func serve(ctx context.Context, c *commands, log *slog.Logger, stdout io.Writer) error {
-	cfg, started := c.Serve, time.Now()
-	signal.Ignore(syscall.SIGPIPE) // what reads the output may have been killed: the queue is drained and the stores are closed all the same
+	s := &shop{commands: c, log: log, out: stdout, started: time.Now()}
+	// What reads the output may have been killed: the queue is drained and the stores are closed all the same.
+	signal.Ignore(syscall.SIGPIPE)
+	if err := c.checkServe(); err != nil {
+		return err
+	}
+	if err := s.listen(); err != nil {
+		return err
+	}
+	defer s.listeners.Close()
+	ctx, forget := s.heedSignals(ctx)
+	defer forget()
+	if err := s.openStores(ctx); err != nil {
+		return err
+	}
+	defer s.stores.Close()
+	if err := s.openPast(ctx); err != nil {
+		return err
+	}
+	if err := s.openSessions(); err != nil {
+		return err
+	}
+	defer s.sessions.Close()
+	for _, open := range []func(context.Context) error{s.prove, s.openRush, s.openOffice, s.openSandbox, s.openPages} {
+		if err := open(ctx); err != nil {
+			return err
+		}
+	}
+	w := s.start(ctx)
+	defer w.leave()
+	defer w.stop()
+	s.awaitDemo(ctx, w)
+	ops := s.ops()
+	welcome(stdout, c, s.listeners, s.stores, s.pages.PlayMoney(), time.Since(s.started))
+	defer context.AfterFunc(ctx, func() {
+		fmt.Fprintln(stdout, "stopping: no more requests; the tickets in the queue are settled first (a few seconds)")
+	})()
+
+	err := s.answer(ctx, w, ops) // until ctx ends, or the background work has failed
+	w.stop()
+	if ended := s.past.Ended(); ended != nil { // what is in the queue is of another incarnation: it is not drained
+		return ended
+	}
+	err = errors.Join(err, w.Wait()) // the queue is drained
+	w.leave()
+	err = errors.Join(err, <-w.left)
+	operator.Goodbye(stdout, s.stores, s.gates)
+	return err
+}
+
+// checkServe returns an error for settings with which no shop starts.
+func (c *commands) checkServe() error {
 	if err := cmp.Or(c.Backend.RequireStores(), c.Backend.RequireSecret()); err != nil {
 		return err
 	}
 	if err := c.checkMeasuring(); err != nil {
 		return err
 	}
-	if workers, conns := cfg.Seckill.QueueWorkers, int(c.Backend.Pools.Settle); workers > conns {
-		return fmt.Errorf("--queue-workers (MIAOSHA_QUEUE_WORKERS): %d workers, and --pool-settle (MIAOSHA_POOL_SETTLE) has %d connections: each needs one", workers, conns)
+	if workers, conns := c.Serve.Seckill.QueueWorkers, int(c.Backend.Pools.Settle); workers > conns {
+		return fmt.Errorf("--queue-workers (MIAOSHA_QUEUE_WORKERS): %d workers, and --pool-settle (MIAOSHA_POOL_SETTLE) has %d "+
+			"connections: each needs one", workers, conns)
 	}
-	if err := cfg.Payment.Validate(); err != nil {
+	return c.Serve.Payment.Validate()
+}
+
+// listen opens the shop's addresses, unless others would pay with play money there. Connections wait until the shop
+// answers.
+func (s *shop) listen() (err error) {
+	if s.listeners, err = s.Serve.Listen.Open(s.Backend.Sandboxed()); err != nil {
 		return err
 	}
-	listeners, err := cfg.Listen.Open(c.Backend.Sandboxed())
-	if err != nil {
-		return err
+	if err = s.Serve.Listen.CheckPayments(s.Serve.Web, s.Backend.Sandboxed()); err != nil {
+		s.listeners.Close()
 	}
-	defer listeners.Close()
-	if listeners.TLS() { // SIGHUP means: there is a new certificate
-		hangups := make(chan os.Signal, 1)
-		signal.Notify(hangups, syscall.SIGHUP)
-		listeners.ReloadOn(hangups)
-	} else {
-		var stop func()
-		ctx, stop = stopOnHangup(ctx)
-		defer stop()
+	return err
+}
+
+// heedSignals returns a context that ends on SIGHUP, too, unless the shop has a certificate that is read again.
+func (s *shop) heedSignals(ctx context.Context) (context.Context, context.CancelFunc) {
+	for _, quiet := range operator.QuietSignals {
+		signal.Notify(make(chan os.Signal, 1), quiet)
 	}
-	for _, s := range operator.QuietSignals {
-		signal.Notify(make(chan os.Signal, 1), s)
+	if !s.listeners.TLS() {
+		return stopOnHangup(ctx)
 	}
-	if err := cfg.Listen.CheckPayments(cfg.Web, c.Backend.Sandboxed()); err != nil {
-		return err
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
+	s.listeners.ReloadOn(hangups)
+	return ctx, func() {}
+}
+
+func (s *shop) openStores(ctx context.Context) (err error) {
+	if err := operator.LimitMemory(s.Backend.Sandboxed(), os.Getenv("GOGC") != ""); err != nil {
+		s.log.Warn("cannot read the memory limit of this container", "err", err)
 	}
-	if err := operator.LimitMemory(c.Backend.Sandboxed(), os.Getenv("GOGC") != ""); err != nil {
-		log.Warn("cannot read the memory limit of this container", "err", err)
-	}
-	c.Backend.Say = func(what string) { fmt.Fprintln(stdout, what) }
-	stores, err := backend.Open(ctx, c.Backend, schema, log)
+	s.Backend.Say = s.say
+	s.stores, err = backend.Open(ctx, s.Backend, schema, s.log)
 	if err != nil && ctx.Err() != nil {
-		return errors.New("stopped before the shop was open; a database that is not finished is made again at the next start")
+		return errors.New("stopped before the shop was open; " +
+			"a database that is not finished is made again at the next start")
 	}
+	return err
+}
+
+func (s *shop) say(what string) { fmt.Fprintln(s.out, what) }
+
+// openPast finds out whether Postgres is older than Redis knows, before anything is read from either.
+func (s *shop) openPast(ctx context.Context) (err error) {
+	if err := operator.ProvePast(ctx, s.stores); err != nil {
+		return err
+	}
+	if s.past, err = lineage.Open(ctx, s.stores.Lineage(s.log, s.say)); err != nil {
+		return err
+	}
+	s.stores.OnConnect(s.past.Connected)
+	return nil
+}
+
+func (s *shop) openSessions() (err error) {
+	if s.sessions, err = user.NewSessions(s.stores.Sessions, sessionLife); err != nil {
+		return err
+	}
+	s.sessions.SetCopyLife(s.Serve.User)
+	return nil
+}
+
+// prove asks the stores for all that the shop needs of them.
+func (s *shop) prove(ctx context.Context) error {
+	if err := operator.Prove(ctx, s.stores, s.sessions, s.Serve.Seckill.Gate != "off"); err != nil {
+		return err
+	}
+	s.clocks = backend.NewClocks(ctx, s.stores, s.log)
+	return nil
+}
+
+// openRush makes what sells: accounts, sales, orders, and the rush before them.
+func (s *shop) openRush(ctx context.Context) (err error) {
+	cfg, stores, log := &s.Serve, s.stores, s.log
+	s.sales, s.orders = goods.New(stores.Web), order.New(stores.Pay, cfg.Order)
+	s.users, s.cache = user.New(stores.Users, stores.Redis, stores.Secret, cfg.User, log), goods.NewCache(s.sales)
+	s.cache.SetLife(cfg.Goods)
+	s.steps = trace.New()
+	s.engine, err = seckill.New(cfg.Seckill, seckill.Deps{DB: stores.Settle, Redis: stores.Redis, Sales: s.sales,
+		Cache: s.cache, Orders: order.New(stores.Web, cfg.Order), Secret: stores.Secret, Trace: s.steps, Log: log})
 	if err != nil {
 		return err
 	}
-	defer stores.Close()
-	if err := operator.ProvePast(ctx, stores); err != nil {
+	if err := s.engine.CheckJournals(ctx); err != nil {
 		return err
 	}
-	past, err := lineage.Open(ctx, stores.Lineage(log, func(what string) { fmt.Fprintln(stdout, what) }))
-	if err != nil {
+	s.orders.OnUnitsReturned(s.engine.UnitsReturned)
+	s.sums = captcha.New(cfg.Captcha, s.cache, s.steps, s.engine.Shared())
+	s.witness = trace.NewWitness(s.steps, s.engine.Shared(), stores.Secret, log)
+	s.catalogue = s.cache
+	s.collectors = slices.Concat([]prometheus.Collector{operator.BuildInfo(version), s.clocks}, s.engine.Collectors(),
+		stores.Collectors(), s.sessions.Collectors(), s.orders.Collectors())
+	if replica := stores.Replica; replica != nil {
+		s.catalogue = goods.NewCache(s.sales)
+		s.catalogue.ReadFrom(goods.New(replica.Pool))
+		s.collectors = append(s.collectors, replica.Collectors()...)
+	}
+	if s.hotSales, err = hot.NewMonitor(cfg.Hot, s.engine, s.catalogue, log); err != nil {
 		return err
 	}
-	stores.OnConnect(past.Connected)
-	sessions, err := user.NewSessions(stores.Sessions, sessionLife)
-	if err != nil {
+	if s.bans, err = user.NewBans(stores.Redis, cfg.Bans, log); err != nil {
 		return err
 	}
-	defer sessions.Close()
-	sessions.SetCopyLife(cfg.User)
-	if err := operator.Prove(ctx, stores, sessions, cfg.Seckill.Gate != "off"); err != nil {
-		return err
+	if s.gates = stores.Redis; cfg.Seckill.Gate == "off" {
+		s.gates = nil // gates of an earlier shop mean nothing to this one
 	}
-	clocks := backend.NewClocks(ctx, stores, log)
-	sales, orders := goods.New(stores.Web), order.New(stores.Pay, cfg.Order)
-	users, cache := user.New(stores.Users, stores.Redis, stores.Secret, cfg.User, log), goods.NewCache(sales)
-	cache.SetLife(cfg.Goods)
-	steps := trace.New()
-	engine, err := seckill.New(cfg.Seckill, seckill.Deps{DB: stores.Settle, Redis: stores.Redis, Sales: sales, Cache: cache,
-		Orders: order.New(stores.Web, cfg.Order), Secret: stores.Secret, Trace: steps, Log: log})
-	if err != nil {
-		return err
-	}
-	if err := engine.CheckJournals(ctx); err != nil {
-		return err
-	}
-	sums := captcha.New(cfg.Captcha, cache, steps, engine.Shared())
-	witness := trace.NewWitness(steps, engine.Shared(), stores.Secret, log)
-	catalogue := cache
-	collectors := slices.Concat([]prometheus.Collector{operator.BuildInfo(version)}, engine.Collectors(), stores.Collectors(), sessions.Collectors(), orders.Collectors(), []prometheus.Collector{clocks})
-	if replica := stores.Replica; replica != nil { // what decides goes on reading at the primary
-		catalogue = goods.NewCache(sales)
-		catalogue.ReadFrom(goods.New(replica.Pool))
-		collectors = append(collectors, replica.Collectors()...)
-	}
-	hotSales, err := hot.NewMonitor(cfg.Hot, engine, catalogue, log)
-	if err != nil {
-		return err
-	}
-	orders.OnUnitsReturned(engine.UnitsReturned)
-	bans, err := user.NewBans(stores.Redis, cfg.Bans, log)
-	if err != nil {
-		return err
-	}
-	lab := web.NewLab(operator.LabStores(c.Backend, stores, schema), log)
-	counts := live.NewCounts()
-	figures := live.New(live.Deps{DB: stores.Web, Redis: stores.Redis, Engine: engine, Trace: steps, Counts: counts, Version: version, Log: log})
-	staff := admin.New(stores.Staff, cfg.Order, engine.UnitsReturned)
-	var demo *web.Demo
-	var bots *operator.Bots
-	var teacher *operator.Teacher
-	if c.Backend.Sandboxed() {
-		shopkeeper, err := demoAccounts(ctx, users)
-		if err != nil {
-			return err
+	return nil
+}
+
+// openOffice makes what the staff and the operator look at, and the lab.
+func (s *shop) openOffice(context.Context) error {
+	stores, log := s.stores, s.log
+	s.counts = live.NewCounts()
+	s.figures = live.New(live.Deps{DB: stores.Web, Redis: stores.Redis, Engine: s.engine, Trace: s.steps, Counts: s.counts,
+		Version: version, Log: log})
+	s.staff = admin.New(stores.Staff, s.Serve.Order, s.engine.UnitsReturned)
+	s.staff.ReadGates(s.gates)
+	s.lab = web.NewLab(operator.LabStores(s.Backend, stores, schema), log)
+	s.monitor, s.gauges = audit.NewMonitor(stores.Web, s.gates, log), audit.NewGauges(stores.Web, s.gates, log)
+	s.gauges.InFlight = s.engine.InFlight
+	return nil
+}
+
+// openSandbox makes what only a sandbox has. A shop that is none is warned of a sandbox's password.
+func (s *shop) openSandbox(ctx context.Context) error {
+	if !s.Backend.Sandboxed() {
+		if public, err := s.users.StaffHas(ctx, demoAdmin, demoPassword); err != nil {
+			s.log.Warn("cannot see whether an administrator has the password of the sandbox", "err", err)
+		} else if public { // the data of a sandbox was copied into this database
+			s.log.Warn("an administrator has the password of the sandbox, which everyone knows: set another one",
+				"command", "miaosha admin --phone "+demoAdmin+" --by "+demoAdmin)
 		}
-		env := operator.Env{Backend: c.Backend, Schema: schema, Log: log, SessionLife: sessionLife, Err: os.Stderr}
-		bots = operator.NewBots(env, stores, listeners.URL())
-		demo = firstSteps(cfg.Listen.Local(cfg.Web))
-		demo.Bots, demo.Addresses, demo.Shopkeeper, demo.OpsURL = bots, listeners.NetworkURLs(), shopkeeper, listeners.OpsURL()
-		if c.Backend.DataDir != "" && stores.Sandbox != nil {
-			demo.DataDir = stores.Sandbox.DataDir
-		}
-		if demo.Local {
-			teacher = operator.NewTeacher(env, stores, listeners.URL(), cfg.Seckill.Gate != "off")
-			demo.Teacher = teacher
-		}
-	} else if public, err := users.StaffHas(ctx, demoAdmin, demoPassword); err != nil {
-		log.Warn("cannot see whether an administrator has the password of the sandbox", "err", err)
-	} else if public { // the data of a sandbox was copied into this database
-		log.Warn("an administrator has the password of the sandbox, which everyone knows: set another one", "command", "miaosha admin --phone "+demoAdmin+" --by "+demoAdmin)
+		return nil
 	}
-	shop, err := web.New(cfg.Web, web.Deps{Users: users, Sessions: sessions, Cache: catalogue, Orders: orders, Rush: engine, Sums: sums, Bans: bans,
-		Counts: counts, Live: figures, Admin: staff, Tickets: admin.NewTickets(stores.Staff, stores.Redis), Source: source, Provider: payment.New(cfg.Payment), Lab: lab, Log: log, Secret: stores.Secret, Sandbox: c.Backend.Sandboxed(), Demo: demo,
-		PostgresAhead: clocks.PostgresAhead}, listeners.URL())
+	shopkeeper, err := demoAccounts(ctx, s.users)
 	if err != nil {
 		return err
 	}
-	if err := witness.Join(ctx); err != nil {
+	env := operator.Env{Backend: s.Backend, Schema: schema, Log: s.log, SessionLife: sessionLife, Err: os.Stderr}
+	s.bots = operator.NewBots(env, s.stores, s.listeners.URL())
+	s.demo = firstSteps(s.Serve.Listen.Local(s.Serve.Web))
+	s.demo.Bots, s.demo.Shopkeeper = s.bots, shopkeeper
+	s.demo.Addresses, s.demo.OpsURL = s.listeners.NetworkURLs(), s.listeners.OpsURL()
+	if s.Backend.DataDir != "" && s.stores.Sandbox != nil {
+		s.demo.DataDir = s.stores.Sandbox.DataDir
+	}
+	if s.demo.Local {
+		s.teacher = operator.NewTeacher(env, s.stores, s.listeners.URL(), s.Serve.Seckill.Gate != "off")
+		s.demo.Teacher = s.teacher
+	}
+	return nil
+}
+
+// openPages makes what answers requests, and tells the other processes of the shop that this one is here.
+func (s *shop) openPages(ctx context.Context) (err error) {
+	s.pages, err = web.New(s.Serve.Web, web.Deps{Users: s.users, Sessions: s.sessions, Cache: s.catalogue, Orders: s.orders,
+		Rush: s.engine, Sums: s.sums, Bans: s.bans, Counts: s.counts, Live: s.figures, Admin: s.staff,
+		Tickets: admin.NewTickets(s.stores.Staff, s.stores.Redis), Source: source, Provider: payment.New(s.Serve.Payment),
+		Lab: s.lab, Log: s.log, Secret: s.stores.Secret, Sandbox: s.Backend.Sandboxed(), Demo: s.demo,
+		PostgresAhead: s.clocks.PostgresAhead}, s.listeners.URL())
+	if err != nil {
 		return err
 	}
-	gates := stores.Redis
-	if cfg.Seckill.Gate == "off" {
-		gates = nil // gates of an earlier shop mean nothing to this one
-	}
-	monitor, gauges := audit.NewMonitor(stores.Web, gates, log), audit.NewGauges(stores.Web, gates, log)
-	gauges.InFlight = engine.InFlight
-	staff.ReadGates(gates)
-	report := func(err error) { log.Warn("failed, will retry", "err", err) }
-	demoReady := make(chan struct{})
-	background, stop := context.WithCancel(context.WithoutCancel(ctx))
-	defer stop()
-	group, background := errgroup.WithContext(background)
-	keeping, leave := context.WithCancel(context.WithoutCancel(ctx)) // until the queue is drained
-	defer leave()
-	kept := make(chan error, 1)
+	return s.witness.Join(ctx)
+}
+
+// work is the background work of a shop.
+type work struct {
+	*errgroup.Group
+	ctx       context.Context    // of all parts; it also ends when one of them fails
+	stop      context.CancelFunc // ends ctx
+	leave     context.CancelFunc // ends what goes on until the queue is drained
+	left      chan error         // the error of that
+	demoReady chan struct{}
+}
+
+// start starts the background work, which goes on when ctx ends, until it is stopped.
+func (s *shop) start(ctx context.Context) *work {
+	report := func(err error) { s.log.Warn("failed, will retry", "err", err) }
+	w := &work{left: make(chan error, 1), demoReady: make(chan struct{})}
+	w.ctx, w.stop = context.WithCancel(context.WithoutCancel(ctx))
+	w.Group, w.ctx = errgroup.WithContext(w.ctx)
+	keeping, leave := context.WithCancel(context.WithoutCancel(ctx))
+	w.leave = leave
 	go func() {
-		err := past.Run(keeping)
+		err := s.past.Run(keeping)
 		if err != nil {
-			shop.Refuse()
+			s.pages.Refuse()
 		}
-		stop()
-		kept <- err
+		w.stop()
+		w.left <- err
 	}()
-	group.Go(func() error { engine.Run(background); return nil })
-	group.Go(func() error { return orders.Sweep(background, shop.Providers(), report) })
-	group.Go(func() error { return staff.RunPlans(background, report) })
-	group.Go(func() error { return monitor.Run(background) })
-	group.Go(func() error { return gauges.Run(background) })
-	group.Go(func() error { return hotSales.Run(background) })
-	group.Go(func() error { return figures.Run(background) })
-	group.Go(func() error { return lab.Run(background) })
-	group.Go(func() error { return witness.Run(background) })
-	group.Go(func() error { return bans.Run(background) })
-	group.Go(func() error { return clocks.Run(background) })
-	group.Go(func() error { return users.EndRevoked(background, sessions, report) })
-	for _, c := range slices.Compact([]*goods.Cache{cache, catalogue}) {
-		group.Go(func() error { return c.KeepWarm(background, cfg.Web.Zone(), engine.Now) })
+	run := func(part func(context.Context) error) { w.Go(func() error { return part(w.ctx) }) }
+	run(func(ctx context.Context) error { s.engine.Run(ctx); return nil })
+	run(func(ctx context.Context) error { return s.orders.Sweep(ctx, s.pages.Providers(), report) })
+	run(func(ctx context.Context) error { return s.staff.RunPlans(ctx, report) })
+	run(func(ctx context.Context) error { return s.users.EndRevoked(ctx, s.sessions, report) })
+	for _, c := range slices.Compact([]*goods.Cache{s.cache, s.catalogue}) {
+		run(func(ctx context.Context) error { return c.KeepWarm(ctx, s.Serve.Web.Zone(), s.engine.Now) })
 	}
-	if cfg.Seckill.Gate != "off" {
-		connections := warm.Connections{Settle: stores.Settle, Workers: cfg.Seckill.QueueWorkers, Sales: sales, Orders: orders, Clock: engine.Now}
-		group.Go(func() error { return connections.Run(background, report) })
+	if s.Serve.Seckill.Gate != "off" {
+		connections := warm.Connections{Settle: s.stores.Settle, Workers: s.Serve.Seckill.QueueWorkers, Sales: s.sales, Orders: s.orders, Clock: s.engine.Now}
+		run(func(ctx context.Context) error { return connections.Run(ctx, report) })
 	}
-	group.Go(func() error { return operator.ReleaseMemory(background) })
-	if stores.Replica != nil {
-		group.Go(func() error { return stores.Replica.Run(background) })
+	for _, part := range []func(context.Context) error{s.monitor.Run, s.gauges.Run, s.hotSales.Run, s.figures.Run,
+		s.lab.Run, s.witness.Run, s.bans.Run, s.clocks.Run, operator.ReleaseMemory} {
+		run(part)
 	}
-	if c.Backend.Sandboxed() {
-		group.Go(func() error { return bots.Run(background) })
-		if teacher != nil {
-			group.Go(func() error { return teacher.Run(background) })
-		}
-		group.Go(func() error { return sales.Demo(background, cfg.Web.Zone(), func() { close(demoReady) }, report) })
-		select {
-		case <-demoReady:
-		case <-background.Done():
-		case <-ctx.Done():
-		}
+	if s.stores.Replica != nil {
+		run(s.stores.Replica.Run)
 	}
-	ops := web.Ops(slices.Concat(collectors, shop.Collectors(), monitor.Collectors(), gauges.Collectors(), hotSales.Collectors(), listeners.Collectors(), bans.Collectors()), []web.Check{{Name: "postgres", Ask: stores.PostgresReady},
-		{Name: "redis", Ask: stores.RedisReady}, {Name: "sessions", Ask: func(ctx context.Context) error { return backend.SessionsReady(sessions.Ready(ctx)) }}}, func() any { return hotSales.Report() })
-	welcome(stdout, c, listeners, stores, shop.PlayMoney(), time.Since(started))
-	defer context.AfterFunc(ctx, func() {
-		fmt.Fprintln(stdout, "stopping: no more requests; the tickets in the queue are settled first (a few seconds)")
-	})()
+	if s.bots != nil {
+		run(s.bots.Run)
+		run(func(ctx context.Context) error {
+			return s.sales.Demo(ctx, s.Serve.Web.Zone(), func() { close(w.demoReady) }, report)
+		})
+	}
+	if s.teacher != nil {
+		run(s.teacher.Run)
+	}
+	return w
+}
+
+// awaitDemo waits until a sandbox has its first sales.
+func (s *shop) awaitDemo(ctx context.Context, w *work) {
+	if s.demo == nil {
+		return
+	}
+	select {
+	case <-w.demoReady:
+	case <-w.ctx.Done():
+	case <-ctx.Done():
+	}
+}
+
+// ops returns the handler of the metrics and of the checks of health.
+func (s *shop) ops() http.Handler {
+	collectors := slices.Concat(s.collectors, s.pages.Collectors(), s.monitor.Collectors(), s.gauges.Collectors(),
+		s.hotSales.Collectors(), s.listeners.Collectors(), s.bans.Collectors())
+	sessions := func(ctx context.Context) error { return backend.SessionsReady(s.sessions.Ready(ctx)) }
+	return web.Ops(collectors, []web.Check{{Name: "postgres", Ask: s.stores.PostgresReady},
+		{Name: "redis", Ask: s.stores.RedisReady}, {Name: "sessions", Ask: sessions}}, func() any { return s.hotSales.Report() })
+}
+
+// answer answers requests until ctx ends or the background work fails.
+func (s *shop) answer(ctx context.Context, w *work, ops http.Handler) error {
 	serving, cancel := context.WithCancel(ctx)
 	defer cancel()
-	context.AfterFunc(background, cancel) // stop serving when background work fails
-	err = listeners.Serve(serving, shop, ops, log)
-	stop()
-	if ended := past.Ended(); ended != nil { // what is in the queue is of another incarnation: it is not drained
-		return ended
-	}
-	err = errors.Join(err, group.Wait())
-	leave()
-	err = errors.Join(err, <-kept)
-	operator.Goodbye(stdout, stores, gates)
-	return err
+	context.AfterFunc(w.ctx, cancel)
+	return s.listeners.Serve(serving, s.pages, ops, s.log)
 }
 
 // The accounts of the sandbox are public, so it listens on loopback only, and the shopkeeper's is used there only.
