@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net/http"
 	"os"
 	"os/signal"
 	"regexp"
@@ -20,7 +19,6 @@ import (
 
 	"github.com/alecthomas/kong"
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/redis/go-redis/v9"
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/term"
 
@@ -261,7 +259,6 @@ type shop struct {
 	engine     *seckill.Engine
 	sums       *captcha.Sums
 	hotSales   *hot.Monitor
-	gates      redis.UniversalClient // nil without gates
 	collectors []prometheus.Collector
 
 	staff   *admin.Store
@@ -312,13 +309,12 @@ func serve(ctx context.Context, c *commands, log *slog.Logger, stdout io.Writer)
 	defer w.leave()
 	defer w.stop()
 	s.awaitDemo(ctx, w)
-	ops := s.ops()
 	welcome(stdout, c, s.listeners, s.stores, s.pages.PlayMoney(), time.Since(s.started))
 	defer context.AfterFunc(ctx, func() {
-		fmt.Fprintln(stdout, "stopping: no more requests; the tickets in the queue are settled first (a few seconds)")
+		s.say("stopping: no more requests; the tickets in the queue are settled first (a few seconds)")
 	})()
 
-	err := s.answer(ctx, w, ops) // until ctx ends, or the background work has failed
+	err := s.answer(ctx, w) // until ctx ends, or the background work has failed
 	w.stop()
 	if ended := s.past.Ended(); ended != nil { // what is in the queue is of another incarnation: it is not drained
 		return ended
@@ -326,7 +322,7 @@ func serve(ctx context.Context, c *commands, log *slog.Logger, stdout io.Writer)
 	err = errors.Join(err, w.Wait()) // the queue is drained
 	w.leave()
 	err = errors.Join(err, <-w.left)
-	operator.Goodbye(stdout, s.stores, s.gates)
+	operator.Goodbye(stdout, s.stores, s.stores.Gates(c.Serve.Seckill.Gate))
 	return err
 }
 
@@ -444,25 +440,20 @@ func (s *shop) openRush(ctx context.Context) (err error) {
 	if s.hotSales, err = hot.NewMonitor(cfg.Hot, s.engine, s.catalogue, log); err != nil {
 		return err
 	}
-	if s.bans, err = user.NewBans(stores.Redis, cfg.Bans, log); err != nil {
-		return err
-	}
-	if s.gates = stores.Redis; cfg.Seckill.Gate == "off" {
-		s.gates = nil // gates of an earlier shop mean nothing to this one
-	}
-	return nil
+	s.bans, err = user.NewBans(stores.Redis, cfg.Bans, log)
+	return err
 }
 
 // openOffice makes what the staff and the operator look at, and the lab.
 func (s *shop) openOffice(context.Context) error {
-	stores, log := s.stores, s.log
+	stores, log, gates := s.stores, s.log, s.stores.Gates(s.Serve.Seckill.Gate)
 	s.counts = live.NewCounts()
 	s.figures = live.New(live.Deps{DB: stores.Web, Redis: stores.Redis, Engine: s.engine, Trace: s.steps, Counts: s.counts,
 		Version: version, Log: log})
 	s.staff = admin.New(stores.Staff, s.Serve.Order, s.engine.UnitsReturned)
-	s.staff.ReadGates(s.gates)
+	s.staff.ReadGates(gates)
 	s.lab = web.NewLab(operator.LabStores(s.Backend, stores, schema), log)
-	s.monitor, s.gauges = audit.NewMonitor(stores.Web, s.gates, log), audit.NewGauges(stores.Web, s.gates, log)
+	s.monitor, s.gauges = audit.NewMonitor(stores.Web, gates, log), audit.NewGauges(stores.Web, gates, log)
 	s.gauges.InFlight = s.engine.InFlight
 	return nil
 }
@@ -579,17 +570,13 @@ func (s *shop) awaitDemo(ctx context.Context, w *work) {
 	}
 }
 
-// ops returns the handler of the metrics and of the checks of health.
-func (s *shop) ops() http.Handler {
+// answer answers requests until ctx ends or the background work fails.
+func (s *shop) answer(ctx context.Context, w *work) error {
 	collectors := slices.Concat(s.collectors, s.pages.Collectors(), s.monitor.Collectors(), s.gauges.Collectors(),
 		s.hotSales.Collectors(), s.listeners.Collectors(), s.bans.Collectors())
 	sessions := func(ctx context.Context) error { return backend.SessionsReady(s.sessions.Ready(ctx)) }
-	return web.Ops(collectors, []web.Check{{Name: "postgres", Ask: s.stores.PostgresReady},
+	ops := web.Ops(collectors, []web.Check{{Name: "postgres", Ask: s.stores.PostgresReady},
 		{Name: "redis", Ask: s.stores.RedisReady}, {Name: "sessions", Ask: sessions}}, func() any { return s.hotSales.Report() })
-}
-
-// answer answers requests until ctx ends or the background work fails.
-func (s *shop) answer(ctx context.Context, w *work, ops http.Handler) error {
 	serving, cancel := context.WithCancel(ctx)
 	defer cancel()
 	context.AfterFunc(w.ctx, cancel)

@@ -122,6 +122,14 @@ func (s *Stores) Lineage(log *slog.Logger, say func(string)) lineage.Deps {
 	return lineage.Deps{DB: s.Web, Postgres: postgres, Redis: all, Log: log, Say: say, End: s.Refuse}
 }
 
+// Gates returns the Redis of the gates, or nil for a shop that sells without them: gates of an earlier shop mean nothing to it.
+func (s *Stores) Gates(gate string) redis.UniversalClient {
+	if gate == "off" {
+		return nil
+	}
+	return s.Redis
+}
+
 // Open connects to both stores, checks them, and applies the schema if the database has an older
 // one. It starts or joins the sandbox if an address is missing. An error names the setting.
 func Open(ctx context.Context, cfg Config, schema string, log *slog.Logger) (s *Stores, err error) {
