@@ -2,6 +2,7 @@ package seckill
 
 import (
 	"cmp"
+	"crypto/sha256"
 	"fmt"
 	"maps"
 	"slices"
@@ -263,6 +264,9 @@ func arg[T any](a pgArgs, n int) (value T) {
 // pgStatement is one statement that the project sends. run returns its rows, or the number of rows
 // that it changed.
 type pgStatement struct {
+	name    string
+	hash    string // of the text for which run was written
+	selects bool   // the text begins with "select"
 	params  []uint32
 	columns []pgColumn
 	tag     string // the command tag, with the number of rows
@@ -284,534 +288,447 @@ func columns(text string) (all []pgColumn) {
 	return all
 }
 
-func normalize(sql string) string { return strings.Join(strings.Fields(strings.ToLower(sql)), " ") }
+// statementOf returns the row of the model for a statement.
+func statementOf(sql string) pgStatement {
+	text := strings.Join(strings.Fields(strings.ToLower(sql)), " ")
+	hash := fmt.Sprintf("%x", sha256.Sum256([]byte(text)))[:12]
+	for name, s := range pgStatements {
+		if s.hash == hash {
+			s.name, s.tag, s.selects = name, cmp.Or(s.tag, "SELECT"), strings.HasPrefix(text, "select")
+			return s
+		}
+	}
+	panic(fmt.Sprintf("the model of Postgres does not know this statement. If it was changed, look at what the model does for it, "+
+		"and then set its hash in pgStatements to %s:\n%s", hash, sql))
+}
 
-// durable is the condition of package order. The model has no standby, so it is true.
-const durable = `(select current_setting('synchronous_standby_names') = '' or pg_logical_emit_message(true, 'miaosha', '') is not null)`
-
-var pgStatements = func() map[string]pgStatement {
-	byText := map[string]pgStatement{}
-	for sql, s := range map[string]pgStatement{
-		// goods
-		`select s.id, g.title, s.price, s.stock, case when s.archived_at is null then s.state else 'closed' end as state, s.starts_at, s.ends_at, s.epoch,
-		       s.bypasses, s.bypasses_known, clock_timestamp() as now
-		from   sales s join goods g on g.id = s.goods_id
-		where  s.id = $1
-		for    no key update of s`: {
-			params: []uint32{pgtype.Int8OID},
-			columns: columns("id:int8 title:text price:int8 stock:int4 state:text starts_at:time ends_at:time epoch:int8 " +
-				"bypasses:int8 bypasses_known:int8 now:time"),
-			run: func(m *pgModel, tx *pgTx, a pgArgs) ([][]any, int, pgFault) {
-				r := m.sales[arg[int64](a, 1)]
-				if r == nil {
-					return nil, 0, ""
-				}
-				s := r.lock(tx)
-				return [][]any{{s.id, s.title, s.price, int32(s.stock), s.state, s.starts, s.ends, s.epoch, s.bypasses, s.known, now()}}, 1, ""
-			},
+// pgStatements are the statements by the function that sends them. The hash of the text stands beside what the model does, so a
+// changed statement is unknown until someone has looked at its model. The model has no standby, so what package order calls durable
+// is true.
+var pgStatements = map[string]pgStatement{
+	// goods
+	"goods.Lock": {
+		hash:   "f400a97e0162",
+		params: []uint32{pgtype.Int8OID},
+		columns: columns("id:int8 title:text price:int8 stock:int4 state:text starts_at:time ends_at:time epoch:int8 " +
+			"bypasses:int8 bypasses_known:int8 now:time"),
+		run: func(m *pgModel, tx *pgTx, a pgArgs) ([][]any, int, pgFault) {
+			r := m.sales[arg[int64](a, 1)]
+			if r == nil {
+				return nil, 0, ""
+			}
+			s := r.lock(tx)
+			return [][]any{{s.id, s.title, s.price, int32(s.stock), s.state, s.starts, s.ends, s.epoch, s.bypasses, s.known, now()}}, 1, ""
 		},
-		`update sales set stock = stock - $2::integer where id = $1 and stock > 0 and stock >= $2`: {
-			params: []uint32{pgtype.Int8OID, pgtype.Int4OID}, tag: "UPDATE",
-			run: func(m *pgModel, tx *pgTx, a pgArgs) ([][]any, int, pgFault) {
-				r, n := m.sales[arg[int64](a, 1)], arg[int64](a, 2)
-				if r == nil {
-					return nil, 0, ""
-				}
-				s := r.lock(tx)
-				if s.stock <= 0 || s.stock < n {
-					return nil, 0, ""
-				}
-				return nil, 1, s.take(n)
-			},
+	},
+	"goods.Take": {
+		hash:   "548473fc3b6f",
+		params: []uint32{pgtype.Int8OID, pgtype.Int4OID}, tag: "UPDATE",
+		run: func(m *pgModel, tx *pgTx, a pgArgs) ([][]any, int, pgFault) {
+			r, n := m.sales[arg[int64](a, 1)], arg[int64](a, 2)
+			if r == nil {
+				return nil, 0, ""
+			}
+			s := r.lock(tx)
+			if s.stock <= 0 || s.stock < n {
+				return nil, 0, ""
+			}
+			return nil, 1, s.take(n)
 		},
-		`update sales set stock = stock + $2::integer where id = $1`: {
-			params: []uint32{pgtype.Int8OID, pgtype.Int4OID}, tag: "UPDATE",
-			run: func(m *pgModel, tx *pgTx, a pgArgs) ([][]any, int, pgFault) {
-				r := m.sales[arg[int64](a, 1)]
-				if r == nil {
-					return nil, 0, ""
-				}
-				return nil, 1, r.lock(tx).take(-arg[int64](a, 2))
-			},
+	},
+	"goods.GiveBack": {
+		hash:   "1084b31c2f99",
+		params: []uint32{pgtype.Int8OID, pgtype.Int4OID}, tag: "UPDATE",
+		run: func(m *pgModel, tx *pgTx, a pgArgs) ([][]any, int, pgFault) {
+			r := m.sales[arg[int64](a, 1)]
+			if r == nil {
+				return nil, 0, ""
+			}
+			return nil, 1, r.lock(tx).take(-arg[int64](a, 2))
 		},
-		`update sales set epoch = nextval('gate_epoch') where id = $1 returning epoch`: {
-			params: []uint32{pgtype.Int8OID}, columns: columns("epoch:int8"), tag: "UPDATE",
-			run: func(m *pgModel, tx *pgTx, a pgArgs) ([][]any, int, pgFault) {
-				r := m.sales[arg[int64](a, 1)]
-				if r == nil {
-					return nil, 0, ""
-				}
-				s := r.lock(tx)
-				m.epoch++ // a rollback does not take it back
-				s.epoch = m.epoch
-				return [][]any{{s.epoch}}, 1, ""
-			},
+	},
+	"goods.NextEpoch": {
+		hash:   "e409ef44384a",
+		params: []uint32{pgtype.Int8OID}, columns: columns("epoch:int8"), tag: "UPDATE",
+		run: func(m *pgModel, tx *pgTx, a pgArgs) ([][]any, int, pgFault) {
+			r := m.sales[arg[int64](a, 1)]
+			if r == nil {
+				return nil, 0, ""
+			}
+			s := r.lock(tx)
+			m.epoch++ // a rollback does not take it back
+			s.epoch = m.epoch
+			return [][]any{{s.epoch}}, 1, ""
 		},
-		`update sales set state = $2 where id = $1`: { // an administrator's
-			params: []uint32{pgtype.Int8OID, pgtype.TextOID}, tag: "UPDATE",
-			run: func(m *pgModel, tx *pgTx, a pgArgs) ([][]any, int, pgFault) {
-				return nil, 1, m.change(m.sales[arg[int64](a, 1)].lock(tx), func(s *saleRow) { s.state = arg[string](a, 2) })
-			},
+	},
+	"by hand: state": { // an administrator's
+		hash:   "6c5b6171f6e4",
+		params: []uint32{pgtype.Int8OID, pgtype.TextOID}, tag: "UPDATE",
+		run: func(m *pgModel, tx *pgTx, a pgArgs) ([][]any, int, pgFault) {
+			return nil, 1, m.change(m.sales[arg[int64](a, 1)].lock(tx), func(s *saleRow) { s.state = arg[string](a, 2) })
 		},
-		`update sales set total = total + $2 where id = $1`: { // by hand
-			params: []uint32{pgtype.Int8OID, pgtype.Int4OID}, tag: "UPDATE",
-			run: func(m *pgModel, tx *pgTx, a pgArgs) ([][]any, int, pgFault) {
-				return nil, 1, m.change(m.sales[arg[int64](a, 1)].lock(tx), func(s *saleRow) { s.total += arg[int64](a, 2) })
-			},
+	},
+	"by hand: total": { // by hand
+		hash:   "0a17a3457a6b",
+		params: []uint32{pgtype.Int8OID, pgtype.Int4OID}, tag: "UPDATE",
+		run: func(m *pgModel, tx *pgTx, a pgArgs) ([][]any, int, pgFault) {
+			return nil, 1, m.change(m.sales[arg[int64](a, 1)].lock(tx), func(s *saleRow) { s.total += arg[int64](a, 2) })
 		},
-		`update sales set starts_at = $2, ends_at = $3 where id = $1`: { // by hand
-			params: []uint32{pgtype.Int8OID, pgtype.TimestamptzOID, pgtype.TimestamptzOID}, tag: "UPDATE",
-			run: func(m *pgModel, tx *pgTx, a pgArgs) ([][]any, int, pgFault) {
-				return nil, 1, m.change(m.sales[arg[int64](a, 1)].lock(tx), func(s *saleRow) { s.starts, s.ends = arg[time.Time](a, 2), arg[time.Time](a, 3) })
-			},
+	},
+	"by hand: window": { // by hand
+		hash:   "e81a152e3722",
+		params: []uint32{pgtype.Int8OID, pgtype.TimestamptzOID, pgtype.TimestamptzOID}, tag: "UPDATE",
+		run: func(m *pgModel, tx *pgTx, a pgArgs) ([][]any, int, pgFault) {
+			return nil, 1, m.change(m.sales[arg[int64](a, 1)].lock(tx), func(s *saleRow) { s.starts, s.ends = arg[time.Time](a, 2), arg[time.Time](a, 3) })
 		},
-		`update sales set stock = stock + $2::integer, total = total + $2::integer
-		where  id = $1 and state <> 'closed' and ends_at > clock_timestamp()
-		and    stock::bigint + $2::integer >= 0 and total::bigint + $2::integer between 1 and 2147483647
-		returning epoch`: {
-			params: []uint32{pgtype.Int8OID, pgtype.Int4OID}, columns: columns("epoch:int8"), tag: "UPDATE",
-			run: func(m *pgModel, tx *pgTx, a pgArgs) ([][]any, int, pgFault) {
-				s, n := m.sales[arg[int64](a, 1)].lock(tx), arg[int64](a, 2)
-				if s.state == goods.Closed || !s.ends.After(now()) || s.stock+n < 0 || s.total+n < 1 {
-					return nil, 0, ""
-				}
-				fault := m.change(s, func(s *saleRow) { s.stock, s.total = s.stock+n, s.total+n })
-				return [][]any{{s.epoch}}, 1, fault
-			},
+	},
+	"goods.AddUnits": {
+		hash:   "e7b4575de54d",
+		params: []uint32{pgtype.Int8OID, pgtype.Int4OID}, columns: columns("epoch:int8"), tag: "UPDATE",
+		run: func(m *pgModel, tx *pgTx, a pgArgs) ([][]any, int, pgFault) {
+			s, n := m.sales[arg[int64](a, 1)].lock(tx), arg[int64](a, 2)
+			if s.state == goods.Closed || !s.ends.After(now()) || s.stock+n < 0 || s.total+n < 1 {
+				return nil, 0, ""
+			}
+			fault := m.change(s, func(s *saleRow) { s.stock, s.total = s.stock+n, s.total+n })
+			return [][]any{{s.epoch}}, 1, fault
 		},
-		`update sales set bypasses = bypasses + 1 where id = $1`: {
-			params: []uint32{pgtype.Int8OID}, tag: "UPDATE",
-			run: func(m *pgModel, tx *pgTx, a pgArgs) ([][]any, int, pgFault) {
-				r := m.sales[arg[int64](a, 1)]
-				if r == nil {
-					return nil, 0, ""
-				}
-				r.lock(tx).bypasses++
-				return nil, 1, ""
-			},
+	},
+	"goods.CountBypass": {
+		hash:   "54e32df44233",
+		params: []uint32{pgtype.Int8OID}, tag: "UPDATE",
+		run: func(m *pgModel, tx *pgTx, a pgArgs) ([][]any, int, pgFault) {
+			r := m.sales[arg[int64](a, 1)]
+			if r == nil {
+				return nil, 0, ""
+			}
+			r.lock(tx).bypasses++
+			return nil, 1, ""
 		},
-		`update sales set bypasses_known = $2
-		where  id = $1 and bypasses = $2`: {
-			params: []uint32{pgtype.Int8OID, pgtype.Int8OID}, tag: "UPDATE",
-			run: func(m *pgModel, tx *pgTx, a pgArgs) ([][]any, int, pgFault) {
-				r, n := m.sales[arg[int64](a, 1)], arg[int64](a, 2)
-				if r == nil || r.owner == nil && r.committed.bypasses != n {
-					return nil, 0, ""
-				}
-				s := r.lock(tx)
-				if s.bypasses != n {
-					return nil, 0, ""
-				}
-				s.known = n
-				return nil, 1, ""
-			},
+	},
+	"goods.GateKnows": {
+		hash:   "0d0968763596",
+		params: []uint32{pgtype.Int8OID, pgtype.Int8OID}, tag: "UPDATE",
+		run: func(m *pgModel, tx *pgTx, a pgArgs) ([][]any, int, pgFault) {
+			r, n := m.sales[arg[int64](a, 1)], arg[int64](a, 2)
+			if r == nil || r.owner == nil && r.committed.bypasses != n {
+				return nil, 0, ""
+			}
+			s := r.lock(tx)
+			if s.bypasses != n {
+				return nil, 0, ""
+			}
+			s.known = n
+			return nil, 1, ""
 		},
-		`select id, stock, state, starts_at, ends_at, epoch, bypasses, bypasses_known,
-		       now() >= starts_at and now() < ends_at as open,
-		       state <> 'draft' and ends_at > now() - $1::interval and starts_at < now() + $2::interval as near
-		from   sales
-		where  state <> 'draft' and ends_at > now() - $1::interval and starts_at < now() + $2::interval
-		or     id = any($3)
-		order  by near desc, id
-		limit  $4`: {
-			params:  []uint32{pgtype.IntervalOID, pgtype.IntervalOID, pgtype.Int8ArrayOID, pgtype.Int8OID},
-			columns: columns("id:int8 stock:int4 state:text starts_at:time ends_at:time epoch:int8 bypasses:int8 bypasses_known:int8 open:bool near:bool"),
-			run: func(m *pgModel, tx *pgTx, a pgArgs) (rows [][]any, _ int, _ pgFault) {
-				since, ahead, also := arg[time.Duration](a, 1), arg[time.Duration](a, 2), arg[[]int64](a, 3)
-				for _, id := range slices.Sorted(maps.Keys(m.sales)) {
-					s := m.sales[id].see(tx)
-					near := s.state != goods.Draft && s.ends.After(tx.now.Add(-since)) && s.starts.Before(tx.now.Add(ahead))
-					if near || slices.Contains(also, id) {
-						open := !tx.now.Before(s.starts) && tx.now.Before(s.ends)
-						rows = append(rows, []any{s.id, int32(s.stock), s.state, s.starts, s.ends, s.epoch, s.bypasses, s.known, open, near})
-					}
-				}
-				return rows, len(rows), ""
-			},
-		},
-		`select id, stock, state, starts_at, ends_at, epoch, bypasses, bypasses_known, now() >= starts_at and now() < ends_at as open,
-		       state <> 'draft' and ends_at > now() and starts_at < now() + $2::interval as near
-		from   sales
-		where  id = any($1)
-		order  by id`: {
-			params:  []uint32{pgtype.Int8ArrayOID, pgtype.IntervalOID},
-			columns: columns("id:int8 stock:int4 state:text starts_at:time ends_at:time epoch:int8 bypasses:int8 bypasses_known:int8 open:bool near:bool"),
-			run: func(m *pgModel, tx *pgTx, a pgArgs) (rows [][]any, _ int, _ pgFault) {
-				for _, id := range arg[[]int64](a, 1) {
-					s := m.sales[id].see(tx)
+	},
+	"goods.SaleStates": {
+		hash:    "917cc449b313",
+		params:  []uint32{pgtype.IntervalOID, pgtype.IntervalOID, pgtype.Int8ArrayOID, pgtype.Int8OID},
+		columns: columns("id:int8 stock:int4 state:text starts_at:time ends_at:time epoch:int8 bypasses:int8 bypasses_known:int8 open:bool near:bool"),
+		run: func(m *pgModel, tx *pgTx, a pgArgs) (rows [][]any, _ int, _ pgFault) {
+			since, ahead, also := arg[time.Duration](a, 1), arg[time.Duration](a, 2), arg[[]int64](a, 3)
+			for _, id := range slices.Sorted(maps.Keys(m.sales)) {
+				s := m.sales[id].see(tx)
+				near := s.state != goods.Draft && s.ends.After(tx.now.Add(-since)) && s.starts.Before(tx.now.Add(ahead))
+				if near || slices.Contains(also, id) {
 					open := !tx.now.Before(s.starts) && tx.now.Before(s.ends)
-					near := s.state != goods.Draft && s.ends.After(tx.now) && s.starts.Before(tx.now.Add(arg[time.Duration](a, 2)))
 					rows = append(rows, []any{s.id, int32(s.stock), s.state, s.starts, s.ends, s.epoch, s.bypasses, s.known, open, near})
 				}
-				return rows, len(rows), ""
-			},
+			}
+			return rows, len(rows), ""
 		},
-		`select nextval('gate_epoch')`: {
-			columns: columns("nextval:int8"),
-			run: func(m *pgModel, _ *pgTx, _ pgArgs) ([][]any, int, pgFault) {
-				m.epoch++
-				return [][]any{{m.epoch}}, 1, ""
-			},
+	},
+	"goods.StatesOf": {
+		hash:    "5cd65438d5c9",
+		params:  []uint32{pgtype.Int8ArrayOID, pgtype.IntervalOID},
+		columns: columns("id:int8 stock:int4 state:text starts_at:time ends_at:time epoch:int8 bypasses:int8 bypasses_known:int8 open:bool near:bool"),
+		run: func(m *pgModel, tx *pgTx, a pgArgs) (rows [][]any, _ int, _ pgFault) {
+			for _, id := range arg[[]int64](a, 1) {
+				s := m.sales[id].see(tx)
+				open := !tx.now.Before(s.starts) && tx.now.Before(s.ends)
+				near := s.state != goods.Draft && s.ends.After(tx.now) && s.starts.Before(tx.now.Add(arg[time.Duration](a, 2)))
+				rows = append(rows, []any{s.id, int32(s.stock), s.state, s.starts, s.ends, s.epoch, s.bypasses, s.known, open, near})
+			}
+			return rows, len(rows), ""
 		},
-		`select id from sales where gate_until > now() order by gate_until desc limit $1`: {
-			params: []uint32{pgtype.Int8OID}, columns: columns("id:int8"),
-			run: func(m *pgModel, tx *pgTx, a pgArgs) (rows [][]any, _ int, _ pgFault) {
-				for _, id := range slices.Sorted(maps.Keys(m.sales)) {
-					if m.sales[id].see(tx).gateUntil.After(tx.now) {
-						rows = append(rows, []any{id})
-					}
-				}
-				return rows, len(rows), ""
-			},
+	},
+	"goods.DrawEpoch": {
+		hash:    "6119fb8a22d0",
+		columns: columns("nextval:int8"),
+		run: func(m *pgModel, _ *pgTx, _ pgArgs) ([][]any, int, pgFault) {
+			m.epoch++
+			return [][]any{{m.epoch}}, 1, ""
 		},
-		// order: place
-		`insert into orders (id, user_id, sale_id, ticket, title, price, expires_at)
-			select order_id, user_id, $1, ticket, $2, $3, clock_timestamp() + $4::interval
-			from (select distinct on (user_id) ticket, user_id, order_id, n
-			      from   unnest($5::text[], $6::bigint[], $7::uuid[]) with ordinality as t (ticket, user_id, order_id, n)
-			      where  not exists (select from ticket_results r where r.ticket = t.ticket)
-			      and    not exists (select from orders o where o.user_id = t.user_id and o.sale_id = $1)
-			      order  by user_id, n) as fresh
-			order by n
-			limit $8
-			returning id`: {
-			params: []uint32{pgtype.Int8OID, pgtype.TextOID, pgtype.Int8OID, pgtype.IntervalOID, pgtype.TextArrayOID,
-				pgtype.Int8ArrayOID, pgtype.UUIDArrayOID, pgtype.Int8OID},
-			columns: columns("id:uuid"),
-			run:     (*pgModel).place,
-		},
-		`with decided as (
-		     select t.ticket, t.user_id, o.id as order_id,
-		            case when o.id is null then $2 when o.ticket = t.ticket then 'ordered' else 'duplicate' end as outcome
-		     from   unnest($3::text[], $4::bigint[]) as t (ticket, user_id)
-		     left   join orders o on o.user_id = t.user_id and o.sale_id = $1
-		), recorded as (
-		     insert into ticket_results (ticket, user_id, sale_id, outcome)
-		     select distinct on (user_id) ticket, user_id, $1, outcome
-		     from   decided d
-		     where  order_id is null and not exists (select from orders x where x.ticket = d.ticket) and not exists (
-		            select from ticket_results r
-		            where  r.user_id = d.user_id and r.sale_id = $1 and r.order_id is null and r.outcome = $2)
-		     order  by user_id, ticket collate "C"
-		     on     conflict do nothing
-		)
-		select ticket, user_id, outcome, coalesce(order_id, '00000000-0000-0000-0000-000000000000') as order_id
-		from   decided`: {
-			params:  []uint32{pgtype.Int8OID, pgtype.TextOID, pgtype.TextArrayOID, pgtype.Int8ArrayOID},
-			columns: columns("ticket:text user_id:int8 outcome:text order_id:uuid"),
-			run: func(m *pgModel, tx *pgTx, a pgArgs) (rows [][]any, _ int, _ pgFault) {
-				decided := m.decide(tx, a)
-				slices.SortStableFunc(decided, func(a, b resultRow) int { return cmp.Or(cmp.Compare(a.user, b.user), cmp.Compare(a.ticket, b.ticket)) })
-				var first []resultRow // of each user without an order or such a refusal
-				for _, r := range decided {
-					rows = append(rows, []any{r.ticket, r.user, r.outcome, r.order})
-					distinct := len(first) == 0 || first[len(first)-1].user != r.user
-					if r.outcome == arg[string](a, 2) && distinct && m.orderOfTicket(tx, r.ticket) == nil && !m.refused(tx, r) {
-						first = append(first, r)
-					}
-				}
-				for _, r := range first {
-					m.addResult(tx, r)
-				}
-				return rows, len(rows), ""
-			},
-		},
-		`insert into ticket_results (ticket, user_id, sale_id, outcome, order_id)
-		select t.ticket, t.user_id, $1, case when o.id is null then $2 else 'duplicate' end, o.id
-		from   unnest($3::text[], $4::bigint[]) as t (ticket, user_id)
-		left   join orders o on o.user_id = t.user_id and o.sale_id = $1
-		where  not exists (select from orders x where x.ticket = t.ticket)
-		on     conflict (ticket) do nothing`: {
-			params: []uint32{pgtype.Int8OID, pgtype.TextOID, pgtype.TextArrayOID, pgtype.Int8ArrayOID}, tag: "INSERT 0",
-			run: func(m *pgModel, tx *pgTx, a pgArgs) ([][]any, int, pgFault) {
-				before := len(m.results)
-				for _, r := range m.decide(tx, a) {
-					if m.orderOfTicket(tx, r.ticket) == nil {
-						m.addResult(tx, r)
-					}
-				}
-				return nil, len(m.results) - before, ""
-			},
-		},
-		`insert into ticket_results (ticket, user_id, sale_id, outcome)
-			select $1, $2::bigint, $3::bigint, 'invalid' where not exists (select from orders where ticket = $1)
-			on conflict (ticket) do nothing`: {
-			params: []uint32{pgtype.TextOID, pgtype.Int8OID, pgtype.Int8OID}, tag: "INSERT 0",
-			run: func(m *pgModel, tx *pgTx, a pgArgs) ([][]any, int, pgFault) {
-				before := len(m.results)
-				if m.orderOfTicket(tx, arg[string](a, 1)) == nil {
-					m.addResult(tx, resultRow{ticket: arg[string](a, 1), user: arg[int64](a, 2), sale: arg[int64](a, 3), outcome: order.Invalid})
-				}
-				return nil, len(m.results) - before, ""
-			},
-		},
-		`select ticket, user_id, 'ordered' as outcome, id as order_id
-		from   orders
-		where  ticket = any($1)
-		union  all
-		select ticket, user_id, outcome, coalesce(order_id, '00000000-0000-0000-0000-000000000000')
-		from   ticket_results r
-		where  ticket = any($1) and not exists (select from orders o where o.ticket = r.ticket)`: {
-			params: []uint32{pgtype.TextArrayOID}, columns: columns("ticket:text user_id:int8 outcome:text order_id:uuid"),
-			run: func(m *pgModel, tx *pgTx, a pgArgs) (rows [][]any, _ int, _ pgFault) {
-				for _, t := range slices.Compact(slices.Sorted(slices.Values(arg[[]string](a, 1)))) {
-					if r := m.resultOf(tx, t); r != nil {
-						rows = append(rows, []any{r.ticket, r.user, r.outcome, r.order})
-					}
-				}
-				return rows, len(rows), ""
-			},
-		},
-		`select distinct on (sale_id, user_id) sale_id, user_id, ticket, outcome,
-		       coalesce(order_id, '00000000-0000-0000-0000-000000000000') as order_id
-		from   unnest($1::bigint[], $2::bigint[]) as asked (sale_id, user_id),
-		       lateral (select ticket, 'ordered' as outcome, id as order_id, 'infinity'::timestamptz as created_at
-		                from   orders o
-		                where  o.sale_id = asked.sale_id and o.user_id = asked.user_id
-		                union  all
-		                select ticket, outcome, order_id, created_at
-		                from   ticket_results r
-		                where  r.sale_id = asked.sale_id and r.user_id = asked.user_id and order_id is null) as known
-		where  ` + durable + `
-		order  by sale_id, user_id, created_at desc`: {
-			params: []uint32{pgtype.Int8ArrayOID, pgtype.Int8ArrayOID}, columns: columns("sale_id:int8 user_id:int8 ticket:text outcome:text order_id:uuid"),
-			run: func(m *pgModel, tx *pgTx, a pgArgs) (rows [][]any, _ int, _ pgFault) {
-				buyers, users := map[order.Buyer]bool{}, arg[[]int64](a, 2)
-				for i, sale := range arg[[]int64](a, 1) {
-					buyers[order.Buyer{SaleID: sale, UserID: users[i]}] = true
-				}
-				for _, b := range slices.SortedFunc(maps.Keys(buyers), func(a, b order.Buyer) int {
-					return cmp.Or(cmp.Compare(a.SaleID, b.SaleID), cmp.Compare(a.UserID, b.UserID))
-				}) {
-					if o := m.orderOf(tx, b.SaleID, b.UserID, false); o != nil {
-						rows = append(rows, []any{b.SaleID, b.UserID, o.ticket, order.Ordered, o.id})
-					} else if r := m.newestRefusal(tx, b.SaleID, b.UserID); r != nil {
-						rows = append(rows, []any{b.SaleID, b.UserID, r.ticket, r.outcome, uuidBytes{}})
-					}
-				}
-				return rows, len(rows), ""
-			},
-		},
-		`select user_id, id as order_id
-		from   orders
-		where  sale_id = $1 and starts_with(ticket, $2) and user_id > $3 and ` + durable + `
-		order  by user_id
-		limit  $4`: {
-			params: []uint32{pgtype.Int8OID, pgtype.TextOID, pgtype.Int8OID, pgtype.Int8OID}, columns: columns("user_id:int8 order_id:uuid"),
-			run: func(m *pgModel, tx *pgTx, a pgArgs) (rows [][]any, _ int, _ pgFault) {
-				for _, o := range m.inSale(tx, arg[int64](a, 1)) {
-					if strings.HasPrefix(o.ticket, arg[string](a, 2)) && o.user > arg[int64](a, 3) {
-						rows = append(rows, []any{o.user, o.id})
-					}
-				}
-				slices.SortFunc(rows, func(a, b []any) int { return cmp.Compare(a[0].(int64), b[0].(int64)) })
-				rows = rows[:min(len(rows), int(arg[int64](a, 4)))]
-				return rows, len(rows), ""
-			},
-		},
-		`select user_id, id as order_id from orders where sale_id = $1 and user_id = any($2) and ` + durable: {
-			params: []uint32{pgtype.Int8OID, pgtype.Int8ArrayOID}, columns: columns("user_id:int8 order_id:uuid"),
-			run: func(m *pgModel, tx *pgTx, a pgArgs) (rows [][]any, _ int, _ pgFault) {
-				for _, o := range m.inSale(tx, arg[int64](a, 1)) {
-					if slices.Contains(arg[[]int64](a, 2), o.user) {
-						rows = append(rows, []any{o.user, o.id})
-					}
-				}
-				return rows, len(rows), ""
-			},
-		},
-		// order: cancel, expire
-		`select o.id, o.user_id, o.sale_id, o.title, case when g.title = o.title then g.title_en else '' end as title_en, coalesce(g.image, '') as image, o.price, o.status, o.created_at, o.expires_at, o.paid_at,
-		       case when o.status = 'cancelled' then (select max(e.at) from order_events e where e.order_id = o.id) end as cancelled_at
-		from   orders o left join sales s on s.id = o.sale_id left join goods g on g.id = s.goods_id
-		where  o.id = $1 and o.user_id = $2 and ` + durable: {
-			params:  []uint32{pgtype.UUIDOID, pgtype.Int8OID},
-			columns: columns("id:uuid user_id:int8 sale_id:int8 title:text title_en:text image:text price:int8 status:text created_at:time expires_at:time paid_at:time cancelled_at:time"),
-			run: func(m *pgModel, tx *pgTx, a pgArgs) ([][]any, int, pgFault) {
-				r := m.order(tx, arg[uuidBytes](a, 1))
-				if r == nil || r.see(tx).user != arg[int64](a, 2) {
-					return nil, 0, ""
-				}
-				o, paid := r.see(tx), any(nil)
-				if !o.paidAt.IsZero() {
-					paid = o.paidAt
-				}
-				return [][]any{{o.id, o.user, o.sale, o.title, "", "", o.price, o.status, o.created, o.expires, paid, nil}}, 1, ""
-			},
-		},
-		`update orders set status = 'cancelled'
-		where  id = $1 and user_id = $2 and status || '' = 'pending'`: {
-			params: []uint32{pgtype.UUIDOID, pgtype.Int8OID}, tag: "UPDATE",
-			run: func(m *pgModel, tx *pgTx, a pgArgs) ([][]any, int, pgFault) {
-				r := m.order(tx, arg[uuidBytes](a, 1))
-				return nil, moveIf(r, tx, order.Cancelled, func(o *orderRow) bool {
-					return o.user == arg[int64](a, 2) && o.status == order.Pending
-				}), ""
-			},
-		},
-		`with recursive first as (
-		     (select sale_id, expires_at from orders where status = 'pending' order by sale_id, expires_at limit 1)
-		     union all
-		     select following.*
-		     from   first cross join lateral (
-		            select sale_id, expires_at
-		            from   orders
-		            where  status = 'pending' and sale_id > first.sale_id
-		            order  by sale_id, expires_at
-		            limit  1) following
-		)
-		select sale_id
-		from   first
-		where  expires_at <= statement_timestamp() and sale_id <> all($1)
-		order  by expires_at
-		limit  100`: {
-			params: []uint32{pgtype.Int8ArrayOID}, columns: columns("sale_id:int8"),
-			run: func(m *pgModel, tx *pgTx, a pgArgs) (rows [][]any, _ int, _ pgFault) {
-				first := map[int64]time.Time{}
-				for _, id := range slices.Sorted(maps.Keys(m.sales)) {
-					for _, o := range m.inSale(tx, id) {
-						at, ok := first[id]
-						if o.overdue() && !slices.Contains(arg[[]int64](a, 1), id) && (!ok || o.expires.Before(at)) {
-							first[id] = o.expires
-						}
-					}
-				}
-				sales := slices.SortedFunc(maps.Keys(first), func(a, b int64) int {
-					return cmp.Or(first[a].Compare(first[b]), cmp.Compare(a, b))
-				})
-				for _, id := range sales {
+	},
+	"goods.Changed": {
+		hash:   "91874742cb20",
+		params: []uint32{pgtype.Int8OID}, columns: columns("id:int8"),
+		run: func(m *pgModel, tx *pgTx, a pgArgs) (rows [][]any, _ int, _ pgFault) {
+			for _, id := range slices.Sorted(maps.Keys(m.sales)) {
+				if m.sales[id].see(tx).gateUntil.After(tx.now) {
 					rows = append(rows, []any{id})
 				}
-				return rows, len(rows), ""
-			},
+			}
+			return rows, len(rows), ""
 		},
-		`update orders set status = 'cancelled'
-		where  status || '' = 'pending' and id = any (array(
-		       select id
-		       from   orders
-		       where  sale_id = $1 and status = 'pending' and expires_at <= statement_timestamp()
-		       order  by expires_at
-		       limit  $2
-		       for    no key update skip locked))`: {
-			params: []uint32{pgtype.Int8OID, pgtype.Int8OID}, tag: "UPDATE",
-			run: func(m *pgModel, tx *pgTx, a pgArgs) (_ [][]any, n int, _ pgFault) {
-				var due []*row[orderRow]
-				for _, r := range m.orders {
-					if o := r.see(tx); o != nil && o.sale == arg[int64](a, 1) && o.overdue() && (r.owner == nil || r.owner == tx) {
-						due = append(due, r)
-					}
+	},
+	// order: place
+	"order.sell": {
+		hash: "9474aa3bc60a",
+		params: []uint32{pgtype.Int8OID, pgtype.TextOID, pgtype.Int8OID, pgtype.IntervalOID, pgtype.TextArrayOID,
+			pgtype.Int8ArrayOID, pgtype.UUIDArrayOID, pgtype.Int8OID},
+		columns: columns("id:uuid"),
+		run:     (*pgModel).place,
+	},
+	"order.PlaceAtOnce": {
+		hash:    "7a063bb22f84",
+		params:  []uint32{pgtype.Int8OID, pgtype.TextOID, pgtype.TextArrayOID, pgtype.Int8ArrayOID},
+		columns: columns("ticket:text user_id:int8 outcome:text order_id:uuid"),
+		run: func(m *pgModel, tx *pgTx, a pgArgs) (rows [][]any, _ int, _ pgFault) {
+			decided := m.decide(tx, a)
+			slices.SortStableFunc(decided, func(a, b resultRow) int { return cmp.Or(cmp.Compare(a.user, b.user), cmp.Compare(a.ticket, b.ticket)) })
+			var first []resultRow // of each user without an order or such a refusal
+			for _, r := range decided {
+				rows = append(rows, []any{r.ticket, r.user, r.outcome, r.order})
+				distinct := len(first) == 0 || first[len(first)-1].user != r.user
+				if r.outcome == arg[string](a, 2) && distinct && m.orderOfTicket(tx, r.ticket) == nil && !m.refused(tx, r) {
+					first = append(first, r)
 				}
-				slices.SortStableFunc(due, func(a, b *row[orderRow]) int { return a.see(tx).expires.Compare(b.see(tx).expires) })
-				due = due[:min(len(due), int(arg[int64](a, 2)))]
-				for _, r := range due {
-					r.lock(tx) // all of them before the first change
-				}
-				for _, r := range due {
-					n += moveIf(r, tx, order.Cancelled, func(o *orderRow) bool { return o.status == order.Pending })
-				}
-				return nil, n, ""
-			},
+			}
+			for _, r := range first {
+				m.addResult(tx, r)
+			}
+			return rows, len(rows), ""
 		},
-		// order: pay
-		`select o.price, coalesce(p.order_id, o.id), coalesce(p.status, '')
-		from   orders o left join payments p on p.provider = $2 and p.provider_ref = $3
-		where  o.id = $1 and ` + durable: {
-			params: []uint32{pgtype.UUIDOID, pgtype.TextOID, pgtype.TextOID}, columns: columns("price:int8 order_id:uuid status:text"),
-			run: func(m *pgModel, tx *pgTx, a pgArgs) ([][]any, int, pgFault) {
-				r := m.order(tx, arg[uuidBytes](a, 1))
-				if r == nil {
-					return nil, 0, ""
+	},
+	"order.refuse": {
+		hash:   "6a922b036e0f",
+		params: []uint32{pgtype.Int8OID, pgtype.TextOID, pgtype.TextArrayOID, pgtype.Int8ArrayOID}, tag: "INSERT 0",
+		run: func(m *pgModel, tx *pgTx, a pgArgs) ([][]any, int, pgFault) {
+			before := len(m.results)
+			for _, r := range m.decide(tx, a) {
+				if m.orderOfTicket(tx, r.ticket) == nil {
+					m.addResult(tx, r)
 				}
-				o, of, status := r.see(tx), r.see(tx).id, ""
-				for _, r := range m.payments {
-					if p := r.see(tx); p != nil && p.ref == arg[string](a, 3) {
-						of, status = p.order, p.status
-					}
-				}
-				return [][]any{{o.price, of, status}}, 1, ""
-			},
+			}
+			return nil, len(m.results) - before, ""
 		},
-		`select sale_id, status from orders where id = $1 and ` + durable: {
-			params: []uint32{pgtype.UUIDOID}, columns: columns("sale_id:int8 status:text"),
-			run: func(m *pgModel, tx *pgTx, a pgArgs) ([][]any, int, pgFault) {
-				if r := m.order(tx, arg[uuidBytes](a, 1)); r != nil {
-					return [][]any{{r.see(tx).sale, r.see(tx).status}}, 1, ""
+	},
+	"order.Reject": {
+		hash:   "6d014dd3031e",
+		params: []uint32{pgtype.TextOID, pgtype.Int8OID, pgtype.Int8OID}, tag: "INSERT 0",
+		run: func(m *pgModel, tx *pgTx, a pgArgs) ([][]any, int, pgFault) {
+			before := len(m.results)
+			if m.orderOfTicket(tx, arg[string](a, 1)) == nil {
+				m.addResult(tx, resultRow{ticket: arg[string](a, 1), user: arg[int64](a, 2), sale: arg[int64](a, 3), outcome: order.Invalid})
+			}
+			return nil, len(m.results) - before, ""
+		},
+	},
+	"order.results": {
+		hash:   "fa5e6e343f0b",
+		params: []uint32{pgtype.TextArrayOID}, columns: columns("ticket:text user_id:int8 outcome:text order_id:uuid"),
+		run: func(m *pgModel, tx *pgTx, a pgArgs) (rows [][]any, _ int, _ pgFault) {
+			for _, t := range slices.Compact(slices.Sorted(slices.Values(arg[[]string](a, 1)))) {
+				if r := m.resultOf(tx, t); r != nil {
+					rows = append(rows, []any{r.ticket, r.user, r.outcome, r.order})
 				}
+			}
+			return rows, len(rows), ""
+		},
+	},
+	"order.Outcomes": {
+		hash:   "f5bb9b8a6c94",
+		params: []uint32{pgtype.Int8ArrayOID, pgtype.Int8ArrayOID}, columns: columns("sale_id:int8 user_id:int8 ticket:text outcome:text order_id:uuid"),
+		run: func(m *pgModel, tx *pgTx, a pgArgs) (rows [][]any, _ int, _ pgFault) {
+			buyers, users := map[order.Buyer]bool{}, arg[[]int64](a, 2)
+			for i, sale := range arg[[]int64](a, 1) {
+				buyers[order.Buyer{SaleID: sale, UserID: users[i]}] = true
+			}
+			for _, b := range slices.SortedFunc(maps.Keys(buyers), func(a, b order.Buyer) int {
+				return cmp.Or(cmp.Compare(a.SaleID, b.SaleID), cmp.Compare(a.UserID, b.UserID))
+			}) {
+				if o := m.orderOf(tx, b.SaleID, b.UserID, false); o != nil {
+					rows = append(rows, []any{b.SaleID, b.UserID, o.ticket, order.Ordered, o.id})
+				} else if r := m.newestRefusal(tx, b.SaleID, b.UserID); r != nil {
+					rows = append(rows, []any{b.SaleID, b.UserID, r.ticket, r.outcome, uuidBytes{}})
+				}
+			}
+			return rows, len(rows), ""
+		},
+	},
+	"order.Owners": {
+		hash:   "e160062f1d09",
+		params: []uint32{pgtype.Int8OID, pgtype.TextOID, pgtype.Int8OID, pgtype.Int8OID}, columns: columns("user_id:int8 order_id:uuid"),
+		run: func(m *pgModel, tx *pgTx, a pgArgs) (rows [][]any, _ int, _ pgFault) {
+			for _, o := range m.inSale(tx, arg[int64](a, 1)) {
+				if strings.HasPrefix(o.ticket, arg[string](a, 2)) && o.user > arg[int64](a, 3) {
+					rows = append(rows, []any{o.user, o.id})
+				}
+			}
+			slices.SortFunc(rows, func(a, b []any) int { return cmp.Compare(a[0].(int64), b[0].(int64)) })
+			rows = rows[:min(len(rows), int(arg[int64](a, 4)))]
+			return rows, len(rows), ""
+		},
+	},
+	"order.OwnersAmong": {
+		hash:   "5eedaa96bdec",
+		params: []uint32{pgtype.Int8OID, pgtype.Int8ArrayOID}, columns: columns("user_id:int8 order_id:uuid"),
+		run: func(m *pgModel, tx *pgTx, a pgArgs) (rows [][]any, _ int, _ pgFault) {
+			for _, o := range m.inSale(tx, arg[int64](a, 1)) {
+				if slices.Contains(arg[[]int64](a, 2), o.user) {
+					rows = append(rows, []any{o.user, o.id})
+				}
+			}
+			return rows, len(rows), ""
+		},
+	},
+	// order: cancel, expire
+	"order.ByID": {
+		hash:    "501a2f6d8860",
+		params:  []uint32{pgtype.UUIDOID, pgtype.Int8OID},
+		columns: columns("id:uuid user_id:int8 sale_id:int8 title:text title_en:text image:text price:int8 status:text created_at:time expires_at:time paid_at:time cancelled_at:time"),
+		run: func(m *pgModel, tx *pgTx, a pgArgs) ([][]any, int, pgFault) {
+			r := m.order(tx, arg[uuidBytes](a, 1))
+			if r == nil || r.see(tx).user != arg[int64](a, 2) {
 				return nil, 0, ""
-			},
+			}
+			o, paid := r.see(tx), any(nil)
+			if !o.paidAt.IsZero() {
+				paid = o.paidAt
+			}
+			return [][]any{{o.id, o.user, o.sale, o.title, "", "", o.price, o.status, o.created, o.expires, paid, nil}}, 1, ""
 		},
-		`update orders set status = 'paid', paid_at = clock_timestamp()
-		where  id = $1 and status || '' = 'pending' and expires_at > clock_timestamp()`: {
-			params: []uint32{pgtype.UUIDOID}, tag: "UPDATE",
-			run: func(m *pgModel, tx *pgTx, a pgArgs) ([][]any, int, pgFault) {
-				r := m.order(tx, arg[uuidBytes](a, 1))
-				n := moveIf(r, tx, order.Paid, func(o *orderRow) bool { return o.status == order.Pending && !o.overdue() })
-				if n == 1 {
-					r.changed.paidAt = now()
+	},
+	"order.Cancel": {
+		hash:   "90f6160d4229",
+		params: []uint32{pgtype.UUIDOID, pgtype.Int8OID}, tag: "UPDATE",
+		run: func(m *pgModel, tx *pgTx, a pgArgs) ([][]any, int, pgFault) {
+			r := m.order(tx, arg[uuidBytes](a, 1))
+			return nil, moveIf(r, tx, order.Cancelled, func(o *orderRow) bool {
+				return o.user == arg[int64](a, 2) && o.status == order.Pending
+			}), ""
+		},
+	},
+	"order.overdueSales": {
+		hash:   "04bcf8dd8a1f",
+		params: []uint32{pgtype.Int8ArrayOID}, columns: columns("sale_id:int8"),
+		run: func(m *pgModel, tx *pgTx, a pgArgs) (rows [][]any, _ int, _ pgFault) {
+			first := map[int64]time.Time{}
+			for _, id := range slices.Sorted(maps.Keys(m.sales)) {
+				for _, o := range m.inSale(tx, id) {
+					at, ok := first[id]
+					if o.overdue() && !slices.Contains(arg[[]int64](a, 1), id) && (!ok || o.expires.Before(at)) {
+						first[id] = o.expires
+					}
 				}
-				return nil, n, ""
-			},
+			}
+			sales := slices.SortedFunc(maps.Keys(first), func(a, b int64) int {
+				return cmp.Or(first[a].Compare(first[b]), cmp.Compare(a, b))
+			})
+			for _, id := range sales {
+				rows = append(rows, []any{id})
+			}
+			return rows, len(rows), ""
 		},
-		`with refunded as (
-		     update orders set status = 'refunded' where id = $1 and status = 'paid' returning id
-		), due as (
-		     update payments set status = 'refund_due', ask_at = now(), tries = 0, updated_at = now()
-		     where  order_id = $1 and status = 'captured' and exists (select from refunded)
-		)
-		select id from refunded`: {
-			params: []uint32{pgtype.UUIDOID}, columns: columns("id:uuid"),
-			run: func(m *pgModel, tx *pgTx, a pgArgs) ([][]any, int, pgFault) {
-				id := arg[uuidBytes](a, 1)
-				if moveIf(m.order(tx, id), tx, order.Refunded, func(o *orderRow) bool { return o.status == order.Paid }) == 0 {
-					return nil, 0, ""
+	},
+	"order.expireSale": {
+		hash:   "9fb37b725f6a",
+		params: []uint32{pgtype.Int8OID, pgtype.Int8OID}, tag: "UPDATE",
+		run: func(m *pgModel, tx *pgTx, a pgArgs) (_ [][]any, n int, _ pgFault) {
+			var due []*row[orderRow]
+			for _, r := range m.orders {
+				if o := r.see(tx); o != nil && o.sale == arg[int64](a, 1) && o.overdue() && (r.owner == nil || r.owner == tx) {
+					due = append(due, r)
 				}
-				m.movePayments(tx, id, "captured", "refund_due", "")
-				return [][]any{{id}}, 1, ""
-			},
+			}
+			slices.SortStableFunc(due, func(a, b *row[orderRow]) int { return a.see(tx).expires.Compare(b.see(tx).expires) })
+			due = due[:min(len(due), int(arg[int64](a, 2)))]
+			for _, r := range due {
+				r.lock(tx) // all of them before the first change
+			}
+			for _, r := range due {
+				n += moveIf(r, tx, order.Cancelled, func(o *orderRow) bool { return o.status == order.Pending })
+			}
+			return nil, n, ""
 		},
-		// No buyer of the model has an address.
-		`insert into deliveries (order_id, name, phone, address)
-		select o.id, a.name, a.phone, a.address
-		from   orders o join addresses a on a.user_id = o.user_id
-		where  o.id = $1 and a.address is not null
-		on     conflict (order_id) do nothing`: {
-			params: []uint32{pgtype.UUIDOID}, tag: "INSERT 0",
-			run: func(*pgModel, *pgTx, pgArgs) ([][]any, int, pgFault) { return nil, 0, "" },
-		},
-		// The model has one provider, whose notices name no payment.
-		`with known as (
-		     update payments set status = $5, provider_ref = $4, ask_at = now(), tries = 0, why = '', updated_at = now()
-		     where  order_id = $1 and provider = $2 and (id = $3 and status in ('open', 'declined', 'closed') or
-		            $3 = '00000000-0000-0000-0000-000000000000' and status in ('open', 'closed'))
-		     returning id
-		), new as (
-		     insert into payments (id, order_id, amount, status, provider, provider_ref, ask_at, captured_as)
-		     select $6, id, price, $5, $2, $4, now(), coalesce(nullif($3, '00000000-0000-0000-0000-000000000000'),
-		            (select coalesce(captured_as, id) from payments where order_id = $1 and provider = $2 order by id desc limit 1))
-		     from   orders
-		     where  id = $1 and not exists (select from known)
-		     returning id
-		)
-		select id from known union all select id from new`: {
-			params:  []uint32{pgtype.UUIDOID, pgtype.TextOID, pgtype.UUIDOID, pgtype.TextOID, pgtype.TextOID, pgtype.UUIDOID},
-			columns: columns("id:uuid"),
-			run: func(m *pgModel, tx *pgTx, a pgArgs) ([][]any, int, pgFault) {
-				id, status, ref := arg[uuidBytes](a, 1), arg[string](a, 5), arg[string](a, 4)
-				if fault := m.unique(tx, id, status, ref); fault != "" {
-					return nil, 0, fault
+	},
+	// order: pay
+	"order.capture": {
+		hash:   "09cf922083f8",
+		params: []uint32{pgtype.UUIDOID, pgtype.TextOID, pgtype.TextOID}, columns: columns("price:int8 order_id:uuid status:text"),
+		run: func(m *pgModel, tx *pgTx, a pgArgs) ([][]any, int, pgFault) {
+			r := m.order(tx, arg[uuidBytes](a, 1))
+			if r == nil {
+				return nil, 0, ""
+			}
+			o, of, status := r.see(tx), r.see(tx).id, ""
+			for _, r := range m.payments {
+				if p := r.see(tx); p != nil && p.ref == arg[string](a, 3) {
+					of, status = p.order, p.status
 				}
-				if m.movePayments(tx, id, "open", status, ref) == 0 {
-					m.payments = append(m.payments, insert(tx, paymentRow{arg[uuidBytes](a, 6), id, m.order(tx, id).see(tx).price, status, ref}))
-				}
-				return [][]any{{arg[uuidBytes](a, 6)}}, 1, ""
-			},
+			}
+			return [][]any{{o.price, of, status}}, 1, ""
 		},
-	} {
-		s.tag = cmp.Or(s.tag, "SELECT")
-		byText[normalize(sql)] = s
-	}
-	return byText
-}()
+	},
+	"order.saleOf": {
+		hash:   "bb2f3da8d60d",
+		params: []uint32{pgtype.UUIDOID}, columns: columns("sale_id:int8 status:text"),
+		run: func(m *pgModel, tx *pgTx, a pgArgs) ([][]any, int, pgFault) {
+			if r := m.order(tx, arg[uuidBytes](a, 1)); r != nil {
+				return [][]any{{r.see(tx).sale, r.see(tx).status}}, 1, ""
+			}
+			return nil, 0, ""
+		},
+	},
+	"order.receive: order": {
+		hash:   "eb511ddb4938",
+		params: []uint32{pgtype.UUIDOID}, tag: "UPDATE",
+		run: func(m *pgModel, tx *pgTx, a pgArgs) ([][]any, int, pgFault) {
+			r := m.order(tx, arg[uuidBytes](a, 1))
+			n := moveIf(r, tx, order.Paid, func(o *orderRow) bool { return o.status == order.Pending && !o.overdue() })
+			if n == 1 {
+				r.changed.paidAt = now()
+			}
+			return nil, n, ""
+		},
+	},
+	"order.Refund": {
+		hash:   "a00a68cba897",
+		params: []uint32{pgtype.UUIDOID}, columns: columns("id:uuid"),
+		run: func(m *pgModel, tx *pgTx, a pgArgs) ([][]any, int, pgFault) {
+			id := arg[uuidBytes](a, 1)
+			if moveIf(m.order(tx, id), tx, order.Refunded, func(o *orderRow) bool { return o.status == order.Paid }) == 0 {
+				return nil, 0, ""
+			}
+			m.movePayments(tx, id, "captured", "refund_due", "")
+			return [][]any{{id}}, 1, ""
+		},
+	},
+	// No buyer of the model has an address.
+	"order.copyAddress": {
+		hash:   "d772dffe10e4",
+		params: []uint32{pgtype.UUIDOID}, tag: "INSERT 0",
+		run: func(*pgModel, *pgTx, pgArgs) ([][]any, int, pgFault) { return nil, 0, "" },
+	},
+	// The model has one provider, whose notices name no payment.
+	"order.receive: payment": {
+		hash:    "7f40054e6b01",
+		params:  []uint32{pgtype.UUIDOID, pgtype.TextOID, pgtype.UUIDOID, pgtype.TextOID, pgtype.TextOID, pgtype.UUIDOID},
+		columns: columns("id:uuid"),
+		run: func(m *pgModel, tx *pgTx, a pgArgs) ([][]any, int, pgFault) {
+			id, status, ref := arg[uuidBytes](a, 1), arg[string](a, 5), arg[string](a, 4)
+			if fault := m.unique(tx, id, status, ref); fault != "" {
+				return nil, 0, fault
+			}
+			if m.movePayments(tx, id, "open", status, ref) == 0 {
+				m.payments = append(m.payments, insert(tx, paymentRow{arg[uuidBytes](a, 6), id, m.order(tx, id).see(tx).price, status, ref}))
+			}
+			return [][]any{{arg[uuidBytes](a, 6)}}, 1, ""
+		},
+	},
+}
 
 // take subtracts n units. The constraint stock_within_total stands behind it.
 func (s *saleRow) take(n int64) pgFault {

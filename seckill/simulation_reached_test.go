@@ -180,8 +180,8 @@ func toReach(t *testing.T) simReached {
 	for _, a := range simActions {
 		all["action: "+a.name] = 0
 	}
-	for sql := range pgStatements {
-		all["statement: "+sql] = 0
+	for name := range pgStatements {
+		all["statement: "+name] = 0
 	}
 	scripts, err := filepath.Glob("gate/scripts/*.lua")
 	if err != nil || len(scripts) == 0 {

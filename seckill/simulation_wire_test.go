@@ -267,12 +267,11 @@ type pgSession struct {
 	wait    time.Duration // for a lock, in the open transaction
 	started bool
 	byName  map[string]pgStatement
-	sql     map[string]string
 }
 
 func (m *pgModel) dial(p *simProcess, arrive func(*request) error) *wire {
 	c := &wire{process: p, arrive: arrive}
-	s := &pgSession{wire: c, model: m, wait: goods.LongLockWait, byName: map[string]pgStatement{}, sql: map[string]string{}}
+	s := &pgSession{wire: c, model: m, wait: goods.LongLockWait, byName: map[string]pgStatement{}}
 	c.serve, c.closed = s.serve, s.end
 	return c
 }
@@ -332,7 +331,7 @@ func (s *pgSession) serve() error {
 		return nil
 	}
 	var batch []pgMessage
-	what, key := "", s.in.String()
+	what, selects, key := "", false, s.in.String()
 	for s.in.Len() > 0 {
 		header := s.in.Next(5)
 		m := pgMessage{kind: header[0]}
@@ -352,7 +351,7 @@ func (s *pgSession) serve() error {
 			if err := b.Decode(m.body); err != nil {
 				return err
 			}
-			what = s.sql[b.PreparedStatement]
+			what, selects = s.byName[b.PreparedStatement].name, s.byName[b.PreparedStatement].selects
 		}
 		if m.kind == 'Q' || m.kind == 'S' {
 			break
@@ -363,7 +362,8 @@ func (s *pgSession) serve() error {
 		run()
 		return nil
 	}
-	return s.do(&request{what: what, key: key, run: run, end: s.end, lockWait: s.wait, lasting: what == "commit" || s.tx == nil && !strings.HasPrefix(what, "select"),
+	return s.do(&request{what: what, key: key, run: run, end: s.end, lockWait: s.wait,
+		lasting: what == "commit" || s.tx == nil && !selects,
 		refuse: func(code string) {
 			s.fault(code, "a fault of the simulation")
 			s.ready()
@@ -389,11 +389,7 @@ func (s *pgSession) run(batch []pgMessage) (wait bool) {
 		case m.kind == 'P':
 			var p pgproto3.Parse
 			p.Decode(m.body)
-			known, ok := pgStatements[normalize(p.Query)]
-			if !ok {
-				panic("the model of Postgres does not know this statement:\n" + p.Query)
-			}
-			s.byName[p.Name], s.sql[p.Name] = known, normalize(p.Query)
+			s.byName[p.Name] = statementOf(p.Query)
 			s.send(&pgproto3.ParseComplete{})
 		case m.kind == 'D':
 			var d pgproto3.Describe
