@@ -50,8 +50,10 @@ func TestMakeChecksWhatSecuritySays(t *testing.T) {
 			}
 		}
 	}
-	if m := regexp.MustCompile(`(?m)^for part in (.*); do`).FindStringSubmatch(regexp.MustCompile(`(?m)^failed=; `).ReplaceAllString(recipe("nightly-run"), "")); m == nil ||
-		!slices.Contains(strings.Fields(m[1]), "race") || !slices.Contains(strings.Fields(m[1]), "promises") {
-		t.Errorf("make nightly makes %q, want race and promises among them", m)
+	nightly := recipe("nightly")
+	for _, target := range []string{"race", "promises"} {
+		if !slices.Contains(strings.Fields(nightly), target) {
+			t.Errorf("make nightly does not make %s:\n%s", target, nightly)
+		}
 	}
 }
