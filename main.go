@@ -335,8 +335,8 @@ func (c *commands) checkServe() error {
 		return err
 	}
 	if workers, conns := c.Serve.Seckill.QueueWorkers, int(c.Backend.Pools.Settle); workers > conns {
-		return fmt.Errorf("--queue-workers (MIAOSHA_QUEUE_WORKERS): %d workers, and --pool-settle (MIAOSHA_POOL_SETTLE) has %d "+
-			"connections: each needs one", workers, conns)
+		return fmt.Errorf("--queue-workers (MIAOSHA_QUEUE_WORKERS): %d workers, and --pool-settle (MIAOSHA_POOL_SETTLE) "+
+			"has %d connections: each needs one", workers, conns)
 	}
 	return c.Serve.Payment.Validate()
 }
@@ -490,8 +490,8 @@ func (s *shop) openSandbox(ctx context.Context) error {
 
 // openPages makes what answers requests, and tells the other processes of the shop that this one is here.
 func (s *shop) openPages(ctx context.Context) (err error) {
-	s.pages, err = web.New(s.Serve.Web, web.Deps{Users: s.users, Sessions: s.sessions, Cache: s.catalogue, Orders: s.orders,
-		Rush: s.engine, Sums: s.sums, Bans: s.bans, Counts: s.counts, Live: s.figures, Admin: s.staff,
+	s.pages, err = web.New(s.Serve.Web, web.Deps{Users: s.users, Sessions: s.sessions, Cache: s.catalogue,
+		Orders: s.orders, Rush: s.engine, Sums: s.sums, Bans: s.bans, Counts: s.counts, Live: s.figures, Admin: s.staff,
 		Tickets: admin.NewTickets(s.stores.Staff, s.stores.Redis), Source: source, Provider: payment.New(s.Serve.Payment),
 		Lab: s.lab, Log: s.log, Secret: s.stores.Secret, Sandbox: s.Backend.Sandboxed(), Demo: s.demo,
 		PostgresAhead: s.clocks.PostgresAhead}, s.listeners.URL())
@@ -575,8 +575,9 @@ func (s *shop) answer(ctx context.Context, w *work) error {
 	collectors := slices.Concat(s.collectors, s.pages.Collectors(), s.monitor.Collectors(), s.gauges.Collectors(),
 		s.hotSales.Collectors(), s.listeners.Collectors(), s.bans.Collectors())
 	sessions := func(ctx context.Context) error { return backend.SessionsReady(s.sessions.Ready(ctx)) }
-	ops := web.Ops(collectors, []web.Check{{Name: "postgres", Ask: s.stores.PostgresReady},
-		{Name: "redis", Ask: s.stores.RedisReady}, {Name: "sessions", Ask: sessions}}, func() any { return s.hotSales.Report() })
+	checks := []web.Check{{Name: "postgres", Ask: s.stores.PostgresReady}, {Name: "redis", Ask: s.stores.RedisReady},
+		{Name: "sessions", Ask: sessions}}
+	ops := web.Ops(collectors, checks, func() any { return s.hotSales.Report() })
 	serving, cancel := context.WithCancel(ctx)
 	defer cancel()
 	context.AfterFunc(w.ctx, cancel)

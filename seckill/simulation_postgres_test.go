@@ -298,13 +298,13 @@ func statementOf(sql string) pgStatement {
 			return s
 		}
 	}
-	panic(fmt.Sprintf("the model of Postgres does not know this statement. If it was changed, look at what the model does for it, "+
-		"and then set its hash in pgStatements to %s:\n%s", hash, sql))
+	panic(fmt.Sprintf("the model of Postgres does not know this statement. If it was changed, look at what the model "+
+		"does for it, and then set its hash in pgStatements to %s:\n%s", hash, sql))
 }
 
-// pgStatements are the statements by the function that sends them. The hash of the text stands beside what the model does, so a
-// changed statement is unknown until someone has looked at its model. The model has no standby, so what package order calls durable
-// is true.
+// pgStatements are the statements by the function that sends them. The hash of the text stands beside what the model
+// does, so a changed statement is unknown until someone has looked at its model. The model has no standby, so what
+// package order calls durable is true.
 var pgStatements = map[string]pgStatement{
 	// goods
 	"goods.Lock": {

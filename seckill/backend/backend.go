@@ -122,7 +122,8 @@ func (s *Stores) Lineage(log *slog.Logger, say func(string)) lineage.Deps {
 	return lineage.Deps{DB: s.Web, Postgres: postgres, Redis: all, Log: log, Say: say, End: s.Refuse}
 }
 
-// Gates returns the Redis of the gates, or nil for a shop that sells without them: gates of an earlier shop mean nothing to it.
+// Gates returns the Redis of the gates, or nil for a shop that sells without them: gates of an earlier shop mean
+// nothing to it.
 func (s *Stores) Gates(gate string) redis.UniversalClient {
 	if gate == "off" {
 		return nil
