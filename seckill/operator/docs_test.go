@@ -27,6 +27,7 @@ import (
 //   - the target of a relative link exists, and its #anchor is a heading there;
 //   - a `path/with.extension` exists, from the document's folder or from the root; a `file.go` (or .lua, .sql, .md, .js, .css)
 //     exists in the document's folder or below it;
+//   - a `folder/below` one of ours is there, from the root;
 //   - `pkg.Name`, `Type.Method`, `Type.field` and `table.column` are declared, and a `mixedCase` word is in the sources;
 //   - a `Name` in [file](file.go) or in `file.go` is in that file;
 //   - names of tests, MIAOSHA_ variables and miaosha_ metrics, wherever they stand, are in the sources;
@@ -51,7 +52,7 @@ func TestDocumentsNameWhatExists(t *testing.T) {
 	t.Parallel()
 	r := readRepository(t)
 	docs := r.documents(t)
-	for _, want := range []string{"README.md", "README.zh-CN.md", "CONTRIBUTING.md", "SECURITY.md", "SCALE.md", "deploy/README.md", "web/README.md",
+	for _, want := range []string{"README.md", "README.zh-CN.md", "CONTRIBUTING.md", "DECISIONS.md", "SECURITY.md", "SCALE.md", "TESTING.md", "deploy/README.md", "web/README.md",
 		"seckill/bench/README.md", "seckill/faults/README.md", "seckill/lab/README.md", "seckill/lab/TEACHING.md", "seckill/lab/TEACHING.zh-CN.md"} {
 		if !slices.ContainsFunc(docs, func(d document) bool { return d.path == want }) {
 			t.Errorf("there is no %s", want)
@@ -72,7 +73,7 @@ func TestWrongNamesInDocumentsAreFound(t *testing.T) {
 	t.Parallel()
 	d := document{"seckill/README.md", strings.Join([]string{
 		"[lane](lane.go) [none](nowhere.go) [anchor](../SECURITY.md#how-to-report) [no anchor](../SECURITY.md#nowhere) [web](https://example.org/x)",
-		"`lane.go` `gone.go` `order/place.go` `order/gone.go` `reserve.lua` `buyers.csv` `application/json` `/api/sales.html`",
+		"`lane.go` `gone.go` `order/place.go` `order/gone.go` `reserve.lua` `buyers.csv` `seckill/gate` `seckill/gone` `application/json` `/api/sales.html`",
 		"`goods.Lock` `goods.Nothing` `Engine.Buy()` `Engine.Nothing` `sales.stock` `sales.nothing` `sessionLife` `noSuchWord` `FLUSHALL`",
 		"`Place` in [place.go](../order/place.go), `Lock` in [window.go](../goods/window.go), `Place()` in `order/place.go`, `Lease` in `reserve.lua`",
 		"TestLeastPrivilege TestOfNothing MIAOSHA_SECRET MIAOSHA_NOTHING miaosha_shed_total miaosha_nothing_total",
@@ -82,7 +83,7 @@ func TestWrongNamesInDocumentsAreFound(t *testing.T) {
 	}, "\n")}
 	want := []string{
 		"a link to nowhere.go, which does not exist", "a link to ../SECURITY.md#nowhere, which is no heading there",
-		"the file `gone.go`", "the file `order/gone.go`", "the name `goods.Nothing`", "the name `Engine.Nothing`", "the name `sales.nothing`",
+		"the file `gone.go`", "the file `order/gone.go`", "the folder `seckill/gone`", "the name `goods.Nothing`", "the name `Engine.Nothing`", "the name `sales.nothing`",
 		"the name `noSuchWord`", "`Lock` in ../goods/window.go", "`Lease` in reserve.lua", "the test TestOfNothing", "the variable MIAOSHA_NOTHING", "the metric miaosha_nothing_total",
 		"make nothing", "the command miaosha nothing", "the flag --shape of miaosha audit", "the flag --units of miaosha serve", "the flag --nothing",
 		"the flag --nowhere of miaosha sale", "make gone", "the folder ./gone", "the flag -x of miaosha users",
@@ -161,6 +162,7 @@ var (
 	reInFile   = regexp.MustCompile("`(\\w+)(?:\\(\\))?` in (?:\\[[^\\]]*\\]\\(([^)#]+)\\)|`([^`]+\\.\\w+)`)")
 	reAnyFile  = regexp.MustCompile(`^[\w.-]+(?:/[\w.-]+)*/[\w-]+(?:\.[\w-]+)*\.[a-z]+$`)
 	reSource   = regexp.MustCompile(`^[\w-]+(?:\.[\w-]+)*\.(?:go|lua|sql|md|js|css)$`)
+	reOurs     = regexp.MustCompile(`^(?:deploy|goods|order|seckill|user|web)(?:/[\w-]+)+/?$`)
 	reData     = regexp.MustCompile(`^[\w-]+\.(?:csv|json|html|pem)$`)
 	reMember   = regexp.MustCompile(`^([A-Za-z_]\w*)\.([A-Za-z_]\w*)(?:\.([A-Za-z_]\w*))?(?:\(\))?$`)
 	reMixed    = regexp.MustCompile(`^\w*[a-z][A-Z]\w*(?:\(\))?$`)
@@ -213,6 +215,8 @@ func (r *repository) wrong(d document) (wrong []string) {
 		switch {
 		case reAnyFile.MatchString(s), reSource.MatchString(s):
 			missing(len(r.called(dir, s)) > 0, "the file `%s`", s)
+		case reOurs.MatchString(s):
+			missing(r.files[strings.TrimSuffix(s, "/")], "the folder `%s`", s)
 		case reData.MatchString(s): // made while the shop runs
 		case reMember.MatchString(s):
 			missing(r.hasMember(s), "the name `%s`", s)
@@ -328,11 +332,12 @@ func (r *repository) document(t *testing.T, at string) document {
 	return document{at, string(raw)}
 }
 
-// documents returns CONTRIBUTING.md, SECURITY.md, SCALE.md, the table of ASVS, the READMEs of all folders and the plan for a lesson. A changelog may name what is gone.
+// documents returns the documents of the root, the table of ASVS, the READMEs of all folders and the plan for a lesson.
+// A changelog may name what is gone.
 func (r *repository) documents(t *testing.T) (docs []document) {
 	t.Helper()
 	for _, f := range slices.Sorted(maps.Keys(r.files)) {
-		if base := path.Base(f); base == "README.md" || base == "README.zh-CN.md" || strings.HasPrefix(base, "TEACHING.") || slices.Contains([]string{"CONTRIBUTING.md", "SECURITY.md", "SCALE.md"}, f) || f == asvsTable {
+		if base := path.Base(f); base == "README.md" || base == "README.zh-CN.md" || strings.HasPrefix(base, "TEACHING.") || slices.Contains([]string{"CONTRIBUTING.md", "DECISIONS.md", "SECURITY.md", "SCALE.md", "TESTING.md"}, f) || f == asvsTable {
 			docs = append(docs, r.document(t, f))
 		}
 	}
