@@ -367,6 +367,7 @@ func (s *shop) heedSignals(ctx context.Context) (context.Context, context.Cancel
 	return ctx, func() {}
 }
 
+// openStores opens Postgres and Redis, or starts those of the sandbox, once the memory of the process is bounded.
 func (s *shop) openStores(ctx context.Context) (err error) {
 	if err := operator.LimitMemory(s.Backend.Sandboxed(), os.Getenv("GOGC") != ""); err != nil {
 		s.log.Warn("cannot read the memory limit of this container", "err", err)
@@ -394,6 +395,7 @@ func (s *shop) openPast(ctx context.Context) (err error) {
 	return nil
 }
 
+// openSessions opens the Redis of the sessions, which may be another one.
 func (s *shop) openSessions() (err error) {
 	if s.sessions, err = user.NewSessions(s.stores.Sessions, sessionLife); err != nil {
 		return err
