@@ -210,7 +210,7 @@ create table if not exists sales (
     ends_at    timestamptz not null,
     epoch      bigint      not null default nextval('gate_epoch'),
     created_at timestamptz not null default now(),
-    -- How often units were sold past the sale's gate, which a process does while Redis is away; and up
+    -- How often units were sold past the sale's gate, which a process does while Redis is down; and up
     -- to which of these times the gate knows the buyers. While they differ, the gate may not know an
     -- owner.
     bypasses       bigint  not null default 0,

@@ -21,7 +21,7 @@ import (
 
 const (
 	laneBatch   = 256                   // users in one reserve call at most
-	laneWaiting = 4096                  // clicks that may wait for a lane; the rest are told busy
+	laneWaiting = 4096                  // clicks that may wait for a lane; the rest are answered "busy"
 	laneIdle    = time.Minute           // a lane without a click for so long ends
 	laneWait    = 20 * time.Millisecond // as many clicks may wait as are served in this time
 

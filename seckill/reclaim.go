@@ -23,7 +23,7 @@ const (
 	reclaimEvery = time.Second
 	inheritEvery = 200 * time.Millisecond
 	inheritFor   = time.Second    // Redis may carry out the last call of a process some time after its death
-	inheritPause = time.Second    // after a look that did not come to its end: a store is away, or the queue has no room
+	inheritPause = time.Second    // after a look that did not come to its end: a store is down, or the queue has no room
 	journalLife  = 25 * time.Hour // gates and journals live a day after their sale's end
 )
 

@@ -229,7 +229,7 @@ func (r *resultReader) readPostgres(ctx context.Context, queries []*resultQuery)
 }
 
 // repairTickets writes orders to the gate whose tickets are still queued there, before the replies to their owners. A buyer
-// who was told of an order must not be told "queued" by another process when Postgres is away. The replies follow even if
+// who was told of an order must not be told "queued" by another process when Postgres is down. The replies follow even if
 // the gate does not reply.
 func (r *resultReader) repairTickets(ctx context.Context, queries []*resultQuery, outcomes map[order.Buyer]order.Result) {
 	owners := map[int64][]order.Owner{}

@@ -249,7 +249,7 @@ func (s *settler) rejectPoisoned(ctx context.Context, sale int64, t order.Ticket
 	return []order.Result{rejected}, nil
 }
 
-// rejectExhausted rejects those tickets of an entry that have no result. If Postgres is away, the next look tries again.
+// rejectExhausted rejects those tickets of an entry that have no result. If Postgres is down, the next look tries again.
 func (s *settler) rejectExhausted(ctx context.Context, sale int64, entry []order.Ticket) {
 	var results []order.Result
 	for _, t := range entry {

@@ -65,7 +65,7 @@ func (c BanConfig) limit() (Limit, error) {
 // address: a class sits behind one.
 //
 // Refusals are counted, and bans kept, in Redis for all processes. This process has a copy of the bans, which
-// it renews every second, so a request asks no store. While Redis is away, there are no new bans, and those of
+// it renews every second, so a request asks no store. While Redis is down, there are no new bans, and those of
 // the copy end in their time. A nil *Bans bans no one.
 type Bans struct {
 	rdb   redis.UniversalClient

@@ -89,7 +89,7 @@ func TestAUserWhoIsRefusedTooOftenIsBanned(t *testing.T) {
 	}
 }
 
-// A process that does not look again, because Redis is away, ends a ban in its time.
+// A process that does not look again, because Redis is down, ends a ban in its time.
 func TestABanEndsByItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, err := NewBans(nil, BanConfig{Ban: "5/hour", BanFor: time.Minute}, nil)
@@ -186,7 +186,7 @@ func TestABanIsLifted(t *testing.T) {
 	}
 }
 
-// While Redis is away, the bans that a process knows go on, and there are no new ones.
+// While Redis is down, the bans that a process knows go on, and there are no new ones.
 func TestBansWithoutRedis(t *testing.T) {
 	s := newShop(t)
 	b := s.newBans(t, "5/hour", time.Hour)

@@ -15,7 +15,7 @@ const (
 	countPause = 500 * time.Millisecond // without a call to Redis, after three failures in a row
 )
 
-// counts are limits of users that all processes share. While Redis is away, a call fails at once and not
+// counts are limits of users that all processes share. While Redis is down, a call fails at once and not
 // after a timeout.
 type counts struct {
 	limits  limits

@@ -30,7 +30,7 @@ type LoggedIn struct {
 // password. A phone
 // has ten tries a minute, an address has 200, else TooManyError. An address that has logged in to
 // the account before has ten tries of its own, and so has a known device, whatever its address.
-// ErrSolveFirst or ErrBusy if too many passwords wait to be checked. While Postgres is away, it returns a
+// ErrSolveFirst or ErrBusy if too many passwords wait to be checked. While Postgres is down, it returns a
 // fault at once, or after a second if Postgres is silent.
 func (s *Store) Login(ctx context.Context, phone, password string, from From) (LoggedIn, error) {
 	if err := errors.Join(required("phone", phone), required("password", password)); err != nil {

@@ -15,7 +15,7 @@ const (
 
 // EndRevoked ends the sessions of accounts whose role an administrator has changed, or that one has disabled, until ctx ends:
 // within two seconds, in every process that runs it. Postgres knows these accounts, so nothing is lost when the process
-// that made the change dies, or while Redis is away: then each process forgets its own copies, and the sessions end in Redis
+// that made the change dies, or while Redis is down: then each process forgets its own copies, and the sessions end in Redis
 // when it is back. report is called with the first of several faults.
 func (s *Store) EndRevoked(ctx context.Context, sessions *Sessions, report func(error)) error {
 	ended := map[int64]time.Time{} // user -> the change whose sessions of before have ended

@@ -103,7 +103,7 @@ func TestRevokedAccountsAreLookedForNow(t *testing.T) {
 	expect(t, "after a look", sessions, token, User{})
 }
 
-// Each process forgets its copies while Redis is away, and the sessions are gone when Redis is back.
+// Each process forgets its copies while Redis is down, and the sessions are gone when Redis is back.
 func TestRevokedSessionsEndWithoutRedis(t *testing.T) {
 	s := newShop(t)
 	u, other := s.register(t, phone, "correct horse"), s.register(t, "13800000002", "correct horse")

@@ -101,7 +101,7 @@ func (u User) session() Session {
 }
 
 // End ends a token's session, if it has one: at once here, within two seconds in other processes.
-// While Redis is away, it returns a fault, and ends the session here alone, for good.
+// While Redis is down, it returns a fault, and ends the session here alone, for good.
 func (s *Sessions) End(ctx context.Context, token string) error {
 	session, err := s.Get(ctx, token)
 	switch {

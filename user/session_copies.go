@@ -42,7 +42,7 @@ type entries interface {
 
 // entry is a session as of a time, or the mark that the session was ended here. Tokens are never
 // used again, so the mark stays for the life of a session, even if a read that began earlier, or a
-// Redis that was away when the user logged out, returns the session. Only a process with more than
+// Redis that was down when the user logged out, returns the session. Only a process with more than
 // maxEntries copies and marks forgets marks earlier.
 type entry struct {
 	record  []byte // nil if ended
@@ -155,7 +155,7 @@ func (c *copies) DeleteCtx(_ context.Context, token string) error {
 	return nil
 }
 
-// ended marks a session that was removed from Redis, or that its user has ended while Redis was away.
+// ended marks a session that was removed from Redis, or that its user has ended while Redis was down.
 func (c *copies) ended(token string) { c.entries.Set(token, entry{at: c.now()}) }
 
 // Find, Commit and Delete implement scs.Store; scs itself calls the variants with a context.

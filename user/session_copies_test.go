@@ -121,7 +121,7 @@ type laterClock struct{ nanos atomic.Int64 }
 func (c *laterClock) NowNano() int64                      { return c.nanos.Load() }
 func (c *laterClock) Tick(time.Duration) <-chan time.Time { return nil }
 
-// A session that its user ended here while Redis was away does not come back with Redis, however long
+// A session that its user ended here while Redis was down does not come back with Redis, however long
 // that takes.
 func TestAnEndedSessionStaysEndedWhenRedisIsBack(t *testing.T) {
 	rdb := miniredis.RunT(t)

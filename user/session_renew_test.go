@@ -191,7 +191,7 @@ func TestARenewalRevivesNoSession(t *testing.T) {
 	}
 }
 
-// A session that its user ended while Redis was away is not made longer.
+// A session that its user ended while Redis was down is not made longer.
 func TestASessionThatEndedHereIsNotRenewed(t *testing.T) {
 	url := sandboxtest.RedisURL(t)
 	rdb := client(t, url)

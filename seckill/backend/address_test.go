@@ -107,7 +107,7 @@ func TestNoPartOfAPasswordIsPrinted(t *testing.T) {
 			wrong(&cfg, at)
 			text := refused(t, cfg)
 			if text == "" && strings.Contains(setting, "READ_") {
-				continue // a standby that is away is no error
+				continue // a standby that is down is no error
 			}
 			if !strings.HasPrefix(text, setting+": ") || strings.Contains(text, "S3c") || strings.ContainsAny(text, "\r\n") {
 				t.Errorf("%q: %q", at, text)

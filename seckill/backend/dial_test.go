@@ -15,7 +15,7 @@ import (
 	"miaosha/seckill/sandbox/sandboxtest"
 )
 
-// However long Redis was away, the first call after it is back finds it, and each call before says why it failed.
+// However long Redis was down, the first call after it is back finds it, and each call before says why it failed.
 func TestRedisIsFoundAtOnceWhenItIsBack(t *testing.T) {
 	t.Parallel()
 	m := miniredis.RunT(t)

@@ -64,7 +64,7 @@ func TestACommitThatMayNotBeReplicatedFails(t *testing.T) {
 				go func() { done <- do(context.Background(), db) }()
 				sandboxtest.Until(t, "the commit waits", func() bool { return d.WaitsForStandby(t) })
 				d.CancelWaits(t)
-				// A net.Error is a store that is away to whoever looks.
+				// A net.Error is a store that is down to whoever looks.
 				var fault net.Error
 				if err := <-done; !errors.As(err, &fault) || !strings.Contains(err.Error(), "its standby may not have it") {
 					t.Errorf("it returned %v", err)

@@ -60,7 +60,7 @@ func restartsPlan(phases int) plan {
 		payAfter: 300 * time.Millisecond, limit: 40 * time.Second}
 }
 
-// mostBusy is the share of requests, in percent, that may be answered busy: a POST is not repeated if the process that has it
+// mostBusy is the share of requests, in percent, that may be answered "busy": a POST is not repeated if the process that has it
 // is gone.
 const mostBusy = 1
 

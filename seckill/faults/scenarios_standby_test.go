@@ -127,7 +127,7 @@ func (env *Environment) failBehind(b *sandboxtest.Buyer) error {
 	return starts.Wait()
 }
 
-// standbyAway is the scenario in which the synchronous standby is away. Commits wait for it. The first time it comes back. The
+// standbyAway is the scenario in which the synchronous standby is down. Commits wait for it. The first time it comes back. The
 // second time the waits are cancelled, so that orders are visible which the standby does not have, and then it is promoted.
 func standbyAway() scenario {
 	type span struct{ from, to time.Time }

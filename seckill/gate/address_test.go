@@ -89,7 +89,7 @@ func TestFirstExpiryStands(t *testing.T) {
 	}
 }
 
-// A user whose ticket was granted past the gate, while Redis was away, has not wasted the address.
+// A user whose ticket was granted past the gate, while Redis was down, has not wasted the address.
 func TestAnAddressOfATicketHolderIsNotWasted(t *testing.T) {
 	t.Parallel()
 	g := newSteppedGate(t, 5)

@@ -12,7 +12,7 @@ import (
 	"miaosha/seckill/sandbox/sandboxtest"
 )
 
-// The clock shows the time of Redis, and keeps the last offset while Redis is away.
+// The clock shows the time of Redis, and keeps the last offset while Redis is down.
 func TestClockFollowsRedis(t *testing.T) {
 	t.Parallel()
 	m := miniredis.RunT(t)

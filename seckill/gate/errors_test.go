@@ -21,7 +21,7 @@ func TestUnknownVerdicts(t *testing.T) {
 	}
 }
 
-// What Redis replies while it moves a sale, fails over or starts is a fault: buyers are told busy, and the breaker opens. It is
+// What Redis replies while it moves a sale, fails over or starts is a fault: buyers are answered "busy", and the breaker opens. It is
 // never a refusal, and never a gate that is missing.
 func TestRepliesOfAFailoverAreFaults(t *testing.T) {
 	t.Parallel()

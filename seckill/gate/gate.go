@@ -95,7 +95,7 @@ func New(rdb redis.UniversalClient, process string, probeEvery time.Duration) *G
 	return &Gate{rdb: rdb, process: process, breaker: newBreaker(probeEvery)}
 }
 
-// Background returns the view for background work: its calls probe a Redis that was away, behind the same breaker.
+// Background returns the view for background work: its calls probe a Redis that was down, behind the same breaker.
 func (g *Gate) Background() *Gate {
 	background := *g
 	background.probes = true

@@ -108,7 +108,7 @@ func (m *Monitor) measure(ctx context.Context, now time.Time, since time.Duratio
 	}
 	sales, _, err := m.cache.Live(ctx)
 	if err != nil {
-		return // Postgres is away for a minute: that is logged elsewhere
+		return // Postgres is down for a minute: that is logged elsewhere
 	}
 	open, left := map[int64]int64{}, map[int64]int{}
 	for _, s := range sales {

@@ -116,7 +116,7 @@ func Open(ctx context.Context, deps Deps) (*Lineage, error) {
 	waiting, cancelWaiting := context.WithTimeout(ctx, rowLimit)
 	s, err := current(waiting, deps.DB)
 	cancelWaiting()
-	if err != nil { // while a synchronous standby is away a shop may start; its first beat brings the numbers
+	if err != nil { // while a synchronous standby is down a shop may start; its first beat brings the numbers
 		deps.Log.Warn("the numbers of Postgres are not marked yet, will retry", "err", err)
 	}
 	l.beat.Store(s.Beat)

@@ -4,8 +4,8 @@
 // shop, and there is no leader. What is sold, paid and left is read from Postgres, by one process for all: Postgres alone knows
 // it. Rates, refusals and latencies are counted in the processes, and end with them.
 //
-// What is not known is never shown as zero. A process that is missing is named, and its last counts stay. While Redis is away a
-// process shows itself alone and says so; while Postgres is away the last units and orders stay, with their time.
+// What is not known is never shown as zero. A process that is missing is named, and its last counts stay. While Redis is down a
+// process shows itself alone and says so; while Postgres is down the last units and orders stay, with their time.
 //
 // A purchase costs a few atomic additions more. Tickets and orders are counted once per batch.
 package live

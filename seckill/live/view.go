@@ -27,7 +27,7 @@ type Process struct {
 	Goroutines uint64  `json:"goroutines,omitempty"`
 	Breaker    string  `json:"breaker,omitempty"`
 	Queued     int     `json:"queued,omitempty"`
-	State      string  `json:"state"`               // here, missing, or unknown while Redis is away
+	State      string  `json:"state"`               // here, missing, or unknown while Redis is down
 	SilentMS   int64   `json:"silent_ms,omitempty"` // of one that is missing
 }
 
@@ -205,7 +205,7 @@ func (p point) named() map[string]*float32 {
 	return named
 }
 
-// processes lists this process, the others that wrote within forgetAfter, and, while Redis is away, those that were heard before.
+// processes lists this process, the others that wrote within forgetAfter, and, while Redis is down, those that were heard before.
 func (m *Monitor) processes(now, at time.Time, redisHere bool) (all []Process) {
 	names := map[string]bool{m.name: true}
 	for name := range m.wrote {
