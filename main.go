@@ -609,9 +609,9 @@ func firstSteps(local bool) *web.Demo {
 func welcome(w io.Writer, c *commands, listeners *web.Listeners, s *backend.Stores, playMoney bool, took time.Duration) {
 	fmt.Fprintf(w, "miaosha is open at %s  (ready in %.1f s)\n", listeners.URL(), took.Seconds())
 	if c.Backend.Sandboxed() {
-		fmt.Fprintf(w, "  demo buyer          %s / %s\n  demo administrator  %s / %s  (at this machine only)\n", demoBuyer, demoPassword, demoAdmin, demoPassword)
+		fmt.Fprintf(w, "  demo buyer          %s / %s\n  demo shopkeeper     %s / %s  (at this machine only)\n", demoBuyer, demoPassword, demoAdmin, demoPassword)
 		fmt.Fprintf(w, "  lab                 %s/lab.html\n", listeners.URL())
-		fmt.Fprintf(w, "  courses' words      %s/courses.html\n", listeners.URL())
+		fmt.Fprintf(w, "  course index        %s/courses.html\n", listeners.URL())
 		live := "/admin.html#live"
 		if c.Serve.Web.LiveView == "public" {
 			live = "/live.html"

@@ -584,19 +584,19 @@ func TestTheSandboxStaysOnThisMachine(t *testing.T) {
 	if !strings.Contains(s.Say.String(), "the sandbox makes a database with Postgres") {
 		t.Errorf("the first start does not say what it does: %s", s.Say)
 	}
-	demo := regexp.MustCompile(`demo administrator  (\d+) / (\S+)`).FindStringSubmatch(s.Say.String())
+	demo := regexp.MustCompile(`demo shopkeeper     (\d+) / (\S+)`).FindStringSubmatch(s.Say.String())
 	if demo == nil {
 		t.Fatalf("the sandbox does not print its administrator: %s", s.Say)
 	}
 	login := `{"phone":"` + demo[1] + `","password":"` + demo[2] + `"}`
 	if r := sandboxtest.Call("POST", s.URL+"/api/login", "", login); r.Code != "ok" {
-		t.Errorf("the demo administrator: %d %s", r.Status, r.Code)
+		t.Errorf("the demo shopkeeper: %d %s", r.Status, r.Code)
 	}
 	s.End(syscall.SIGTERM)
 
 	own := sandboxtest.Open(t, stores, "--addr", "0.0.0.0:0", "--cashier", "sandbox")
 	if r := sandboxtest.Call("POST", own.URL+"/api/login", "", login); r.Code != "wrong_password" {
-		t.Errorf("the demo administrator of a shop on its own stores: %d %s", r.Status, r.Code)
+		t.Errorf("the demo shopkeeper of a shop on its own stores: %d %s", r.Status, r.Code)
 	}
 
 	// The data of a sandbox may be copied to a real shop, with the public password in it.
