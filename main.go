@@ -78,19 +78,19 @@ type commands struct {
 	Serve   settings         `cmd:"" default:"withargs" help:"Run the shop (the default command)."`
 	Users   operator.Users   `cmd:"" help:"Create buyers with live sessions, as CSV: user_id,phone,token. For load tools."`
 	Sale    operator.Sale    `cmd:"" help:"Create, list and change sales. Without a verb it creates and publishes one, and prints only its id (sale new --help)."`
-	Admin   operator.Admin   `cmd:"" help:"Create an administrator or a viewer, or make a user one. Asks for the password, or creates one and prints it once."`
+	Admin   operator.Admin   `cmd:"" help:"Create an administrator or a viewer, or give a user that role. Asks for the password, or creates one and prints it once."`
 	Ticket  operator.Ticket  `cmd:"" help:"Follow one ticket: all its steps, with the process, time and wait of each."`
-	Ban     operator.Ban     `cmd:"" help:"Show and end the bans of users who were refused too often."`
+	Ban     operator.Ban     `cmd:"" help:"List and lift the bans of users who were refused too often."`
 	Bench   operator.Bench   `cmd:"" help:"Load-test a running shop, or one started for it, with thousands of buyers over HTTP, and report."`
 	Lab     operator.Lab     `cmd:"" help:"Sell the same stock to the same buyers with every strategy the courses teach, right and wrong, and compare."`
-	Audit   operator.Audit   `cmd:"" help:"Check the invariants on the live data; exit code 1 and the rows if one is broken."`
-	Archive operator.Archive `cmd:"" help:"Move old rows of sales that have ended to files, with a count and a checksum that an audit reads back."`
+	Audit   operator.Audit   `cmd:"" help:"Check the invariants on the live data. If one is broken, print its rows and exit with 1."`
+	Archive operator.Archive `cmd:"" help:"Move old rows of ended sales to files with a count and a checksum, which the audit verifies."`
 	Config  settings         `cmd:"" help:"Print the effective settings, secrets masked."`
 	Reset   operator.Reset   `cmd:"" help:"Delete the data of the sandbox, so that a class can start again."`
 	Version operator.Version `cmd:"" help:"Print version, commit and Go."`
 
 	Baseline operator.Baseline `cmd:"" hidden:"" help:"The bare handler that bench compares with."`
-	Resume   operator.Resume   `cmd:"" hidden:"" help:"Lets servers go on that the panel for teaching has stopped."`
+	Resume   operator.Resume   `cmd:"" hidden:"" help:"Resume the servers that the teaching panel has stopped."`
 }
 
 // logLevel is a level whose errors name the levels.
@@ -144,7 +144,7 @@ func run(ctx context.Context, args []string, stdin *os.File, stdout, stderr *os.
 		return err
 	}
 	if len(unknown) > 0 {
-		log.Warn("the environment has variables that look like settings of miaosha, and are none", "names", strings.Join(unknown, ", "))
+		log.Warn("unknown environment variables that look like settings of miaosha", "names", strings.Join(unknown, ", "))
 	}
 	command := parsed.Selected().Name
 	if !slices.Contains([]string{"version", "baseline", "resume"}, command) { // these have no shop
@@ -156,7 +156,7 @@ func run(ctx context.Context, args []string, stdin *os.File, stdout, stderr *os.
 		Colour: coloured(stdout), Origin: operator.Origin(args, version)}
 	env.WarnOfSecrets(parsed)
 	if ignored := ignoreLibpq(c.Backend.DatabaseURL); len(ignored) > 0 && c.Backend.DatabaseURL != "" {
-		log.Warn("variables of the environment that DATABASE_URL does not need are not read: what they say belongs in DATABASE_URL", "variables", ignored)
+		log.Warn("ignored environment variables of libpq; put these settings into DATABASE_URL", "variables", ignored)
 	}
 	switch command {
 	case "serve":
@@ -335,8 +335,8 @@ func (c *commands) checkServe() error {
 		return err
 	}
 	if workers, conns := c.Serve.Seckill.QueueWorkers, int(c.Backend.Pools.Settle); workers > conns {
-		return fmt.Errorf("--queue-workers (MIAOSHA_QUEUE_WORKERS): %d workers, and --pool-settle (MIAOSHA_POOL_SETTLE) "+
-			"has %d connections: each needs one", workers, conns)
+		return fmt.Errorf("--queue-workers (MIAOSHA_QUEUE_WORKERS): %d workers need a connection each, "+
+			"and --pool-settle (MIAOSHA_POOL_SETTLE) has %d", workers, conns)
 	}
 	return c.Serve.Payment.Validate()
 }
@@ -376,7 +376,7 @@ func (s *shop) openStores(ctx context.Context) (err error) {
 	s.stores, err = backend.Open(ctx, s.Backend, schema, s.log)
 	if err != nil && ctx.Err() != nil {
 		return errors.New("stopped before the shop was open; " +
-			"a database that is not finished is made again at the next start")
+			"an unfinished database is created again at the next start")
 	}
 	return err
 }
@@ -464,9 +464,9 @@ func (s *shop) openOffice(context.Context) error {
 func (s *shop) openSandbox(ctx context.Context) error {
 	if !s.Backend.Sandboxed() {
 		if public, err := s.users.StaffHas(ctx, demoAdmin, demoPassword); err != nil {
-			s.log.Warn("cannot see whether an administrator has the password of the sandbox", "err", err)
+			s.log.Warn("cannot check whether an administrator still has the password of the sandbox", "err", err)
 		} else if public { // the data of a sandbox was copied into this database
-			s.log.Warn("an administrator has the password of the sandbox, which everyone knows: set another one",
+			s.log.Warn("an administrator has the public password of the sandbox: set another one",
 				"command", "miaosha admin --phone "+demoAdmin+" --by "+demoAdmin)
 		}
 		return nil

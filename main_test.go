@@ -298,7 +298,7 @@ func TestStartRefusesWhatCantWork(t *testing.T) {
 		{"rate 0", "--rate", env, []string{"--rate", "0"}},
 		{"queue of 0", "--qmax", env, []string{"--qmax", "0"}},
 		{"no worker", "--queue-workers: at least 1", env, []string{"--queue-workers", "0"}},
-		{"more workers than connections", "--queue-workers (MIAOSHA_QUEUE_WORKERS): 5 workers, and --pool-settle (MIAOSHA_POOL_SETTLE) has 4 connections: each needs one",
+		{"more workers than connections", "--queue-workers (MIAOSHA_QUEUE_WORKERS): 5 workers need a connection each, and --pool-settle (MIAOSHA_POOL_SETTLE) has 4",
 			with("MIAOSHA_QUEUE_WORKERS=5"), nil},
 		{"pause below 0", "--settle-pause", env, []string{"--settle-pause=-1ms"}},
 		{"captcha answers with an own store", "MIAOSHA_CAPTCHA_ANSWERS", with("MIAOSHA_CAPTCHA_ANSWERS=true"), nil},
@@ -600,7 +600,7 @@ func TestTheSandboxStaysOnThisMachine(t *testing.T) {
 	}
 
 	// The data of a sandbox may be copied to a real shop, with the public password in it.
-	const warning = "has the password of the sandbox"
+	const warning = "has the public password of the sandbox"
 	if strings.Contains(own.Log.String(), warning) {
 		t.Errorf("a warning without a reason: %s", own.Log)
 	}

@@ -329,7 +329,7 @@ create or replace view ticket_outcomes as
     select ticket, user_id, sale_id, outcome, order_id, created_at from ticket_results r
     where  not exists (select from orders o where o.ticket = r.ticket);
 
--- open: the buyer was sent to pay · declined: the provider refused · closed: a day after the time to pay it was still
+-- open: the buyer was sent to pay · declined: the provider refused · closed: a day after the payment deadline it was still
 -- open, and is not asked about any more · captured: the order is paid ·
 -- refund_due: the money came too late or twice, or the order was refunded · refunded: returned
 create table if not exists payments (
@@ -343,7 +343,7 @@ create table if not exists payments (
     created_at   timestamptz not null default now(),
     updated_at   timestamptz not null default now(),
     -- Of an open payment, and of a refund that is due: when the provider was asked last and is asked next (null: not again
-    -- by itself; of a refund: it is refused), how often since the payment has this status, and what went wrong; of a declined
+    -- unless the staff asks; of a refund: it is refused), how often since the payment has this status, and what went wrong; of a declined
     -- one the reason.
     asked_at     timestamptz,
     ask_at       timestamptz default now() + interval '30 seconds',

@@ -26,8 +26,8 @@ const (
 
 // Refusals. NotStartedError carries the wait.
 var (
-	ErrNoSale  = errors.New("no such sale")
-	ErrNoItem  = errors.New("no such goods")
+	ErrNoSale  = errors.New("sale not found")
+	ErrNoItem  = errors.New("product not found")
 	ErrPaused  = errors.New("the sale is paused")
 	ErrEnded   = errors.New("the sale has ended")
 	ErrSoldOut = errors.New("sold out")

@@ -156,7 +156,7 @@ func (s *Store) AddSale(ctx context.Context, tx pgx.Tx, goodsID int64, t Terms, 
 		values ($1, $2, $3::integer, $3, $4, $5, $6)
 		returning id`, goodsID, t.Price, t.Total, state, t.StartsAt, t.EndsAt).Scan(&id)
 	if pg := new(pgconn.PgError); errors.As(err, &pg) && pg.ConstraintName == "sales_goods_id_fkey" {
-		return 0, InvalidError{"goods", "unknown", "there are no such goods"}
+		return 0, InvalidError{"goods", "unknown", "product not found"}
 	}
 	if err != nil {
 		return 0, fmt.Errorf("add a sale: %w", err)

@@ -40,7 +40,7 @@ func (l Locked) Window() error { return window(l.State, l.StartsAt, l.EndsAt, l.
 
 // Lock locks the sale's row. Every transaction that changes a sale's stock calls it before it
 // touches an order, so no two of them deadlock. An archived sale is closed: results of its tickets are in files, so a ticket that is
-// settled again must get no unit. It returns ErrNoSale if there is no such sale, and ErrLocked if the transaction may wait no longer.
+// settled again must get no unit. It returns ErrNoSale if the sale does not exist, and ErrLocked if the transaction may wait no longer.
 func Lock(ctx context.Context, tx pgx.Tx, id int64) (Locked, error) {
 	rows, _ := tx.Query(ctx, `
 		select s.id, g.title, s.price, s.stock, case when s.archived_at is null then s.state else 'closed' end as state, s.starts_at, s.ends_at, s.epoch,
@@ -96,7 +96,7 @@ func CountBypass(ctx context.Context, tx pgx.Tx, id int64) error {
 	return nil
 }
 
-// GateKnows takes the mark off a sale whose gate knows all buyers of so many bypasses. The sale stays
+// GateKnows takes the mark off a sale whose gate knows all buyers of that many bypasses. The sale stays
 // marked if there have been more since. It waits so long for the sale's row; then ErrLocked.
 func (s *Store) GateKnows(ctx context.Context, id, bypasses int64, wait time.Duration) error {
 	err := InTx(ctx, s.db, wait, func(tx pgx.Tx) error {
@@ -112,7 +112,7 @@ func (s *Store) GateKnows(ctx context.Context, id, bypasses int64, wait time.Dur
 }
 
 // NextEpoch sets a new epoch on the locked sale and returns it: a rebuild of a missing gate needs one. A change of the sale's
-// state, window or total takes one by itself (sales_changed in schema.sql). Epochs come from a sequence, so none is used
+// state, window or total takes one automatically (sales_changed in schema.sql). Epochs come from a sequence, so none is used
 // twice, even if the transaction is rolled back.
 func NextEpoch(ctx context.Context, tx pgx.Tx, id int64) (epoch int64, err error) {
 	err = tx.QueryRow(ctx, `

@@ -71,7 +71,7 @@ func (s *Store) giveBack(ctx context.Context, try inTx, sale int64, doing, end s
 	return n, nil
 }
 
-// Expire cancels the pending orders whose time to pay is over, by the database's clock, puts their
+// Expire cancels the pending orders whose payment deadline has passed, by the database's clock, puts their
 // units back on sale, and returns their number. A transaction takes at most 500 orders of one sale.
 // Any number of processes may run it: each order is cancelled once. A sale that fails does not stop
 // the others; its error is returned at the end. One whose row is locked is left for a later round,

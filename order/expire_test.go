@@ -305,7 +305,7 @@ func TestSweepRunsBothAndStops(t *testing.T) {
 	var miscounted error // the sweep counts after its commit: it must not be stopped in between
 	if !sandboxtest.Poll(func() bool {
 		miscounted = testutil.GatherAndCompare(registry, strings.NewReader(`
-			# HELP miaosha_orders_expired_total Pending orders that this process has cancelled, because their time to pay was over.
+			# HELP miaosha_orders_expired_total Pending orders that this process cancelled because they were not paid in time.
 			# TYPE miaosha_orders_expired_total counter
 			miaosha_orders_expired_total 2
 			# HELP miaosha_payments_refunded_total Payments that this process has given back.

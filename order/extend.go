@@ -12,7 +12,7 @@ import (
 	"miaosha/goods"
 )
 
-// Extend moves the end of a pending order's time to pay, by d, and returns the new end. It changes nothing else: the unit stays
+// Extend moves the payment deadline of a pending order by d, and returns the new deadline. It changes nothing else: the unit stays
 // taken. ErrNotFound; ErrWrongStatus if the order is not pending or its time is over; goods.ErrLocked.
 //
 // The sale's row is locked as for Expire, which lists the overdue orders under that lock: it cancels no order that was extended

@@ -20,7 +20,7 @@ func (s *Store) Collectors() []prometheus.Collector {
 	}
 	const faults = "Rounds of the sweeper that failed in part, and are repeated."
 	return []prometheus.Collector{
-		count("orders_expired_total", "Pending orders that this process has cancelled, because their time to pay was over.", nil, &s.expiring.done),
+		count("orders_expired_total", "Pending orders that this process cancelled because they were not paid in time.", nil, &s.expiring.done),
 		count("payments_refunded_total", "Payments that this process has given back.", nil, &s.refunding.done),
 		count("sweep_faults_total", faults, prometheus.Labels{"doing": "expire"}, &s.expiring.faults),
 		count("sweep_faults_total", faults, prometheus.Labels{"doing": "refund"}, &s.refunding.faults),

@@ -35,7 +35,7 @@ var Statuses = []string{Pending, Paid, Cancelled, Refunded}
 // Refusals.
 var (
 	ErrNotFound    = errors.New("not found") // missing, or another user's
-	ErrWrongStatus = errors.New("not possible in the order's status")
+	ErrWrongStatus = errors.New("not possible in the current status of the order")
 	ErrDeclined    = errors.New("too many of the order's payments were declined")
 	ErrWrongAmount = errors.New("the amount is not the order's price")
 	ErrReusedRef   = errors.New("the reference is that of another payment")
@@ -71,7 +71,7 @@ type Order struct {
 	ExpiresAt time.Time
 	PaidAt    *time.Time
 
-	CancelledAt *time.Time // at ExpiresAt or later if the time to pay ran out
+	CancelledAt *time.Time // at ExpiresAt or later if it was not paid in time
 }
 
 // durable is a condition of every query whose rows are told to a user. A row may be visible before a

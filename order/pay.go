@@ -22,7 +22,7 @@ type Payment struct {
 	Status      string    // open, declined, closed, captured, refund_due, refunded
 	Provider    string    // its name: no other provider is asked about this payment, or refunds it
 	ProviderRef string    // the provider's reference, "" while open
-	PayUntil    time.Time // the end of the order's time to pay
+	PayUntil    time.Time // the order's payment deadline
 	CreatedAt   time.Time
 	UpdatedAt   time.Time
 }
@@ -32,8 +32,8 @@ const maxPayments = 5
 
 // OpenPayment opens a payment at a provider for a user's pending order. An order has at most one open
 // payment: a second call returns the same one, and one that is open at another provider, which the shop
-// had before, is declined. ErrNotFound; ErrWrongStatus if the order is not pending or its time to pay is
-// over; ErrDeclined if five of its payments were declined.
+// had before, is declined. ErrNotFound; ErrWrongStatus if the order is not pending or its payment deadline has
+// passed; ErrDeclined if five of its payments were declined.
 //
 // The order's row is locked, so that calls at once do not open more payments than one call after the
 // other does.
@@ -149,7 +149,7 @@ func (s *Store) Decline(ctx context.Context, p Payment, why string) error {
 	return s.decline(ctx, p, why, 0)
 }
 
-// decline is Decline, but not before the order's time to pay has been over for so long, if that is more than nothing: ErrWrongStatus.
+// decline is Decline, but if over is positive, it returns ErrWrongStatus until over after the payment deadline.
 func (s *Store) decline(ctx context.Context, p Payment, why string, over time.Duration) error {
 	tag, err := s.db.Exec(ctx, `
 		update payments set status = 'declined', why = left($4, 200), updated_at = now()

@@ -18,7 +18,7 @@ import (
 
 // Provider takes the buyers' money and returns it. The shop may make each call again for the same payment,
 // also after a call whose answer was lost: the payment's id is the idempotency key, and the provider does
-// the work once. No call is made inside a transaction. A provider reports captures by itself, to Capture;
+// the work once. No call is made inside a transaction. A provider reports captures unasked, to Capture;
 // Query finds those whose report was lost.
 //
 // A refusal of the provider is a RefusedError. Any other error means that nothing is known.
@@ -95,8 +95,8 @@ func (s *Store) Start(ctx context.Context, provider Provider, userID int64, orde
 
 // AskOpen asks a provider about open payments, and records what it says. A payment is asked about half a
 // minute after it was opened, then after twice that time and so on, and every two seconds in the last ten
-// before its order's time to pay is over: a lost notice then loses no paid order. It never delays the
-// expiry. A capture that is found later is refund_due, as a late notice is. A day after the time to pay the
+// before its order's payment deadline: a lost notice then loses no paid order. It never delays the
+// expiry. A capture that is found later is refund_due, as a late notice is. A day after the deadline the
 // payment is closed by the first answer that it is still open, and without an answer it is asked about once a day.
 // The number is of the payments that moved.
 func (s *Store) AskOpen(ctx context.Context, provider Provider) (int, error) {
@@ -145,7 +145,7 @@ func (s *Store) record(ctx context.Context, p Payment, found Found) (err error) 
 		_, err = s.Capture(ctx, Captured{p.Provider, p.OrderID, p.ID, found.Amount, found.Ref})
 	case found.Status == FoundDeclined:
 		err = s.Decline(ctx, p, found.Why)
-	case found.Status == FoundUnknown: // until a minute after the order's time to pay its Create may be on the way
+	case found.Status == FoundUnknown: // until a minute after the order's payment deadline its Create may be on the way
 		if err = s.decline(ctx, p, "the provider never had it", time.Minute); errors.Is(err, ErrWrongStatus) {
 			return errStillOpen
 		}
@@ -160,7 +160,7 @@ func (s *Store) record(ctx context.Context, p Payment, found Found) (err error) 
 	return err
 }
 
-// closeLate closes an open payment when the provider has been asked for the last time: a day after the time to pay of its order,
+// closeLate closes an open payment when the provider has been asked for the last time: a day after the payment deadline of its order,
 // which is not pending any more. Money that comes for it later is recorded by Capture, and is refund_due.
 func (s *Store) closeLate(ctx context.Context, p Payment) error {
 	_, err := s.db.Exec(ctx, `

@@ -33,7 +33,7 @@ func (a *acks) ackOrKeep(ctx context.Context, sale int64, results []order.Result
 	}
 }
 
-// ack acknowledges results at the gate, also after ctx has ended.
+// ack acknowledges results at the gate, even after ctx has ended.
 func (a *acks) ack(ctx context.Context, sale int64, results []order.Result) error {
 	began := time.Now()
 	err := a.gate.Ack(context.WithoutCancel(ctx), sale, results)

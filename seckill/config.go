@@ -8,10 +8,10 @@ import (
 
 // Config has the settings of the rush.
 type Config struct {
-	Gate         string        `name:"gate" env:"MIAOSHA_GATE" enum:"redis,off" default:"redis" help:"Where the crowd is thinned: redis, or off to let Postgres do it alone."`
+	Gate         string        `name:"gate" env:"MIAOSHA_GATE" enum:"redis,off" default:"redis" help:"What thins the crowd before Postgres: redis, or off for Postgres alone."`
 	GateFactor   int           `name:"gate-factor" env:"MIAOSHA_GATE_FACTOR" default:"5" help:"Hidden addresses alive at once, per unit left."`
-	AddressTTL   time.Duration `name:"path-ttl" env:"MIAOSHA_PATH_TTL" default:"60s" help:"How long a hidden address is good."`
-	MaxInFlight  int           `name:"max-in-flight" env:"MIAOSHA_MAX_IN_FLIGHT" default:"4096" help:"Buy requests worked on at once; the rest are told busy."`
+	AddressTTL   time.Duration `name:"path-ttl" env:"MIAOSHA_PATH_TTL" default:"60s" help:"How long a hidden address is valid."`
+	MaxInFlight  int           `name:"max-in-flight" env:"MIAOSHA_MAX_IN_FLIGHT" default:"4096" help:"Buy requests in progress at once; further ones are answered busy."`
 	QMax         int           `name:"qmax" env:"MIAOSHA_QMAX" default:"20000" help:"Tickets queued at once: per sale in Redis, and in all in this process."`
 	QueueWorkers int           `name:"queue-workers" env:"MIAOSHA_QUEUE_WORKERS" default:"6" help:"Sales whose tickets this process turns into orders at once, each in a transaction: at most as many as --pool-settle has connections."`
 

@@ -336,7 +336,7 @@ func (ls *lanes) serve(ctx context.Context, l *lane, batch []*click) {
 	}
 }
 
-// markSoldOut marks a sale whose gate is sold out and remembers so many users. Unless the lane knows them all, it reads them
+// markSoldOut marks a sale whose gate is sold out and remembers that many users. Unless the lane knows them all, it reads them
 // beside the lane, once at a time; a ticket that is granted meanwhile discards what was read.
 func (ls *lanes) markSoldOut(ctx context.Context, l *lane, users int) {
 	was := l.soldOut.Load()

@@ -273,7 +273,7 @@ func (r *reclaimer) settleDamaged(ctx context.Context, sale int64, e gate.Entry)
 }
 
 // settleSuspects settles the tickets of entries that have had many owners, who all died. Perhaps one of the tickets is why: each is
-// settled alone, in an order drawn by lot, so the others get their results sooner or later. At the first fault the queue takes the
+// settled alone, in random order, so the others get their results sooner or later. At the first fault the queue takes the
 // rest, for as long as needed.
 func (r *reclaimer) settleSuspects(ctx context.Context, sale int64, suspects []gate.Entry) {
 	for i, e := range suspects {

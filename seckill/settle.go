@@ -24,7 +24,7 @@ const (
 	retryLast   = time.Second
 	slowTries   = 3
 
-	aloneOwners = 32 // after so many owners of an entry, each of its tickets is settled alone
+	aloneOwners = 32 // after this many owners of an entry, each of its tickets is settled alone
 	maxOwners   = 64 // a ticket with more owners than this, and without a result, is probably why they died
 )
 

@@ -33,7 +33,7 @@ var banScript = redis.NewScript(banSource)
 
 // BanConfig says who is banned.
 type BanConfig struct {
-	Ban    string        `name:"ban" env:"MIAOSHA_BAN" default:"300/10min" help:"Refusals (429) of one user after which the user cannot buy for a time; off for none."`
+	Ban    string        `name:"ban" env:"MIAOSHA_BAN" default:"300/10min" help:"Refusals (429) after which a user cannot buy for a while; off for no bans."`
 	BanFor time.Duration `name:"ban-for" env:"MIAOSHA_BAN_FOR" default:"10m" help:"How long such a user cannot buy."`
 }
 

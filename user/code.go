@@ -56,7 +56,7 @@ func (s *Store) SendCode(ctx context.Context, phone string, from From) (code str
 		return "", 0, err
 	}
 	// The console stands for the phone; the log never has a code.
-	if _, err := fmt.Fprintf(s.cfg.Console, "sms to %s: your code is %s, good for %v\n", phone, code, codeLife); err != nil {
+	if _, err := fmt.Fprintf(s.cfg.Console, "sms to %s: your code is %s, valid for %v\n", phone, code, codeLife); err != nil {
 		return "", 0, fmt.Errorf("print a code: %w", err)
 	}
 	s.log.InfoContext(ctx, "one-time code sent", "phone", masked(phone))

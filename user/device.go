@@ -28,7 +28,7 @@ const (
 // from them: a device has places of its own at the door, and its tries are counted here, and not
 // with those of its address or of strangers.
 //
-// A cookie is good for one account, and until its password changes. It is no session: the password
+// A cookie is valid for one account, until its password changes. It is no session: the password
 // is still needed.
 type devices struct {
 	key   []byte      // of purpose.Device

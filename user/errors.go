@@ -14,18 +14,18 @@ import (
 var (
 	ErrWrongPassword = errors.New("wrong phone or password")
 	ErrWrongCode     = errors.New("wrong, used or expired code")
-	ErrPhoneTaken    = errors.New("the phone has an account")
+	ErrPhoneTaken    = errors.New("the phone already has an account")
 	ErrBusy          = errors.New("too many at once")
-	ErrSolveFirst    = fmt.Errorf("%w: a solved sum goes ahead", ErrBusy) // not for a caller that has solved one
+	ErrSolveFirst    = fmt.Errorf("%w: a solved captcha goes ahead", ErrBusy) // not for a caller that has solved one
 	ErrSMSOff        = errors.New("one-time codes are switched off")
-	ErrChanged       = errors.New("the account has changed during the log-in")
-	ErrNotFound      = errors.New("no such account")
-	ErrNotListed     = errors.New("no such session of the user")
+	ErrChanged       = errors.New("the account changed during the log-in")
+	ErrNotFound      = errors.New("account not found")
+	ErrNotListed     = errors.New("session of the user not found")
 	ErrNoSession     = errors.New("not logged in")
-	ErrNotByAdmin    = errors.New("only an administrator makes another one")
-	ErrDisabled      = errors.New("the account is disabled")               // only after the right password or code
-	ErrNoAccount     = errors.New("the phone has no account")              // only after the right code
-	ErrStaffPassword = errors.New("the staff has no new password by code") // only after the right code
+	ErrNotByAdmin    = errors.New("only an administrator can create another one")
+	ErrDisabled      = errors.New("the account is disabled")                  // only after the right password or code
+	ErrNoAccount     = errors.New("the phone has no account")                 // only after the right code
+	ErrStaffPassword = errors.New("a staff password cannot be reset by code") // only after the right code
 )
 
 // ErrUnavailable marks a fault: Postgres or Redis did not answer. The result is unknown.

@@ -34,7 +34,7 @@ var limitTake = redis.NewScript(limitTakeSource)
 
 // limits keeps its counts in Redis: all processes count together.
 //
-// Strangers share one bucket for an account, so many addresses guess no faster than one. They can
+// Strangers share one bucket for an account, so a hundred addresses guess no faster than one. They can
 // keep it empty, but they cannot lock the owner out: an address that has logged in to the account
 // before has a bucket of its own for it.
 type limits struct{ rdb redis.UniversalClient }

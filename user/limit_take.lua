@@ -4,7 +4,7 @@
 -- ARGV[2]  tokens of a full bucket
 -- ARGV[3]  number of tokens to take; below zero, to put back
 -- returns  0   done
---          ms  the bucket does not have them: it will in so many ms, and nothing has changed
+--          ms  the bucket does not have them: it will in that many ms, and nothing has changed
 -- No bucket is emptier than empty: after this server's clock was set back, the wait is not longer than before.
 -- Anything else in the key counts as a full bucket. Safe to run twice: a try whose reply was lost may count twice.
 local time = redis.call('TIME')

@@ -55,7 +55,7 @@ func (s *Store) useCode(ctx context.Context, phone, code string, from From) (giv
 	}
 	giveBack, err = s.codes.use(ctx, phone, code, from.Browser)
 	if err == nil || errors.Is(err, errNoCode) {
-		if err := s.limits.putBack(ctx, limitWrongOfAll, WrongOfAll, from); err != nil { // the token comes back by itself, later
+		if err := s.limits.putBack(ctx, limitWrongOfAll, WrongOfAll, from); err != nil { // the token comes back later anyway
 			s.log.WarnContext(ctx, "a right code was counted as a wrong one", "err", err)
 		}
 	}

@@ -8,7 +8,7 @@
 local time, step, renewed = redis.call('TIME'), tonumber(ARGV[1]), 0
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 
--- expiry returns when a key expires; nil if there is no such key, or if it never does.
+-- expiry returns when a key expires; nil if the key does not exist or never expires.
 local function expiry(key)
     local left = redis.call('PTTL', key)
     return left >= 0 and now + left or nil

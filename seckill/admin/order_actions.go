@@ -36,7 +36,7 @@ func (s *Store) Refund(ctx context.Context, by By, id uuid.UUID) error {
 	return err
 }
 
-// actOnOrder is actOnSale with the order's sale. That there is no such order, do says itself.
+// actOnOrder is actOnSale with the order's sale. do reports an order that does not exist.
 func (s *Store) actOnOrder(ctx context.Context, by By, a *action, id uuid.UUID, do func(pgx.Tx) error) error {
 	var sale int64
 	err := s.db.QueryRow(ctx, `select sale_id from orders where id = $1`, id).Scan(&sale)

@@ -33,7 +33,7 @@ var StuckStatuses = []string{"open", "refund_due"}
 
 const paymentPage = 50
 
-// stuckAfter is how long after its order's time to pay an open payment is stuck.
+// stuckAfter is how long after its order's payment deadline an open payment is stuck.
 const stuckAfter = 10 * time.Minute
 
 // StuckPayments returns a page of the refunds that are due, and of the payments that are open stuckAfter the end of their order's time

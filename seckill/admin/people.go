@@ -16,9 +16,9 @@ import (
 
 // Refusals of actions on people.
 var (
-	ErrNoUser         = errors.New("no such user")
+	ErrNoUser         = errors.New("user not found")
 	ErrOwnAccount     = errors.New("the administrator's own account")
-	ErrNoLongerStaff  = errors.New("the acting user is no administrator any more")
+	ErrNoLongerStaff  = errors.New("the acting user is no longer an administrator")
 	errNothingChanged = errors.New("nothing to change")
 )
 

@@ -14,7 +14,7 @@ import (
 
 // Refusals of pictures.
 var (
-	ErrNoPicture     = errors.New("no such picture")
+	ErrNoPicture     = errors.New("picture not found")
 	ErrNoDecoder     = errors.New("another picture is being decoded")
 	ErrNotAPicture   = picture.ErrNotAPicture // as a FormatError
 	ErrTooManyPixels = picture.ErrTooManyPixels

@@ -16,8 +16,8 @@ import (
 
 // Refusals of the plans.
 var (
-	ErrNoPlan     = errors.New("no such plan")
-	ErrNotPlanned = errors.New("the plan was carried out or cancelled before")
+	ErrNoPlan     = errors.New("plan not found")
+	ErrNotPlanned = errors.New("the plan was already carried out or cancelled")
 )
 
 // PlanError names a field of a new plan that has an invalid value.

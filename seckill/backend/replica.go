@@ -225,7 +225,7 @@ func (r *Replica) probe(ctx context.Context) error {
 // Collectors returns the metric of the replica.
 func (r *Replica) Collectors() []prometheus.Collector {
 	return []prometheus.Collector{prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "miaosha_read_replica_used",
-		Help: "1 if lists and details are read at --read-database-url, 0 if at the primary, because the standby is away or too far behind."},
+		Help: "1 if lists and details are read at --read-database-url, 0 if at the primary, because the standby is down or too far behind."},
 		func() float64 {
 			if r.usable.Load() {
 				return 1

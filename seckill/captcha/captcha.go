@@ -1,7 +1,7 @@
 // Package captcha has the sums that people solve before they get a hidden address, or before a full door lets them in. It draws a
 // sum as a picture or spells it in words, and judges the answer. Redis keeps each answer for a minute, for one try.
 //
-// A sum is of a session and a sale, or of a visitor's browser and a purpose, and is good for nothing else.
+// A sum is of a session and a sale, or of a visitor's browser and a purpose, and is valid for nothing else.
 package captcha
 
 import (

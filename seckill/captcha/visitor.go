@@ -9,7 +9,7 @@ import (
 
 // The sums of visitors without an account belong to no sale and to no session, but to a secret of the visitor's browser. They are of
 // purpose.LoginSum, which goes ahead of full budgets (log-in, codes, registering, new passwords, new phones), or of
-// purpose.PracticeSum, which is good for nothing.
+// purpose.PracticeSum, which opens nothing.
 
 // DrawVisitor draws a sum as a PNG, under the rules of Draw. Refusals: seckill.ErrBusy.
 func (c *Sums) DrawVisitor(ctx context.Context, of purpose.Purpose, browser string) (png []byte, answer string, err error) {

@@ -164,7 +164,7 @@ func (g *Gate) reserve(ctx context.Context, sale int64, requests []Request) ([]R
 	return replies, nil
 }
 
-// Address asks the big gate for a hidden address that is good for life. The big gate admits at most factor live addresses per
+// Address asks the big gate for a hidden address with the lifetime life. The big gate admits at most factor live addresses per
 // unit left. A user with a live address receives its expiry. wasted is the number of addresses that were found to have run out
 // unused, also where the answer is a refusal. Errors: the refusals of Reserve, TooManyError, or a fault.
 func (g *Gate) Address(ctx context.Context, sale, user int64, life time.Duration, factor int) (expiry time.Time, wasted int, err error) {

@@ -64,7 +64,7 @@ func seedingKey(sale int64) string { return key(sale, "seeding") }
 // DeadKey is a stream with copies of the journal entries that could not be settled. It expires deadLife after the last one.
 func DeadKey(sale int64) string { return key(sale, "dead") }
 
-// SumOf names the one sum that a holder has for one purpose. A sum is good for nothing else: its purpose is a part of its key.
+// SumOf names the one sum that a holder has for one purpose. A sum is valid for nothing else: its purpose is a part of its key.
 type SumOf struct {
 	purpose purpose.Purpose
 	sale    int64 // 0 for none

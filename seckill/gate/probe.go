@@ -20,7 +20,7 @@ func Scripts() []string {
 }
 
 // Probe makes the calls of this package once, on the keys of a sale that no shop has, which it deletes. So what a Redis cannot do,
-// or refuses to this user or in its present state, is found before a buyer comes. It returns the first error.
+// or refuses to this user or in its current state, is found before a buyer comes. It returns the first error.
 func Probe(ctx context.Context, rdb redis.UniversalClient) (err error) {
 	sale := -1 - rand.Int64N(1<<62)
 	g, other := New(rdb, "probe "+uuid.NewString(), time.Second), New(rdb, "another probe", time.Second)

@@ -30,8 +30,8 @@ const (
 
 // Config says which sale is hot.
 type Config struct {
-	Clicks int `name:"hot-clicks" env:"MIAOSHA_HOT_CLICKS" default:"100" help:"A sale is hot from so many clicks a second on, in one process."`
-	Factor int `name:"hot-factor" env:"MIAOSHA_HOT_FACTOR" default:"10" help:"A hot sale also has so many times the clicks of the other open sales (of their median)."`
+	Clicks int `name:"hot-clicks" env:"MIAOSHA_HOT_CLICKS" default:"100" help:"Clicks per second from which a sale counts as hot, per process."`
+	Factor int `name:"hot-factor" env:"MIAOSHA_HOT_FACTOR" default:"10" help:"A hot sale also has this many times the median clicks of the other open sales."`
 }
 
 // Validate returns an error for bounds that make no sense.

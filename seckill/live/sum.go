@@ -10,8 +10,8 @@ import (
 const (
 	holdRate     = 3 * time.Second  // for so long a process without news keeps its last rates
 	missingAfter = 4 * time.Second  // a process that has written nothing for so long is missing
-	latencyOver  = 10 * time.Second // latencies are those of so many seconds
-	maxProcesses = 256              // whose counters are remembered, also when they are gone
+	latencyOver  = 10 * time.Second // the span of the latencies
+	maxProcesses = 256              // whose counters are remembered, even when they have ended
 )
 
 // sums adds up the figures of all processes. A count of a process that is gone stays in the totals. A process that starts again

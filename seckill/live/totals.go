@@ -11,7 +11,7 @@ import (
 const (
 	maxTracked = 32                     // sales with figures of their own
 	countLimit = 800 * time.Millisecond // for the queries of one second
-	countShare = 100                    // counting orders takes at most one part in so many of the time
+	countShare = 100                    // counting orders takes at most one hundredth of the time
 )
 
 // sale is a sale as Postgres knows it: the truth about units and orders.

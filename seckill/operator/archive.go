@@ -18,7 +18,7 @@ import (
 
 // archiveFolder is where the files of Archive are.
 type archiveFolder struct {
-	Dir string `name:"dir" env:"MIAOSHA_ARCHIVE_DIR" placeholder:"DIR" help:"The folder of the files of miaosha archive. The folder archives in the data folder of the sandbox if not given; a shop with a database of its own has to name one."`
+	Dir string `name:"dir" env:"MIAOSHA_ARCHIVE_DIR" placeholder:"DIR" help:"The folder of the archive files. If not given, the folder archives in the data folder of the sandbox; a shop with a database of its own must name one."`
 }
 
 // of returns the folder of a shop, "" if none is known.
@@ -31,7 +31,7 @@ func (f archiveFolder) of(s *backend.Stores) string {
 
 // Archive moves old rows to files.
 type Archive struct {
-	Before string `required:"" placeholder:"AGE" help:"How old what is moved is at least, such as 90d, or 2160h; not less than 30d."`
+	Before string `required:"" placeholder:"AGE" help:"Minimum age of the rows to move, such as 90d or 2160h; at least 30d."`
 	archiveFolder
 }
 

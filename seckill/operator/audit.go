@@ -12,7 +12,7 @@ import (
 // Audit checks the invariants.
 type Audit struct {
 	archiveFolder
-	Thorough bool `help:"Also try whether the database refuses what it must refuse, in a transaction that is rolled back. On a copy that no shop uses, as the owner of its tables."`
+	Thorough bool `help:"Also check that the database refuses what it must refuse, in a transaction that is rolled back. Use it on a copy that no shop uses, as the owner of its tables."`
 }
 
 // ErrBroken reports that an invariant does not hold.

@@ -12,7 +12,7 @@ import (
 
 // Ban has the commands about users who cannot buy for a time, because they were refused too often.
 type Ban struct {
-	List BanList `cmd:"" help:"Print the bans: user id, phone, and the time that is left."`
+	List BanList `cmd:"" help:"Print the bans: user id, phone, and time left."`
 	Lift BanLift `cmd:"" help:"End the ban of a user, in every process within a second."`
 }
 
@@ -52,7 +52,7 @@ func (c BanLift) Run(ctx context.Context, env Env) (err error) {
 		lifted, err := users.LiftBan(ctx, c.Phone)
 		switch {
 		case errors.Is(err, user.ErrNotFound):
-			return errors.New("--phone: there is no such account")
+			return errors.New("--phone: no account with this phone")
 		case err != nil:
 			return err
 		case !lifted:

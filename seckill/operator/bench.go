@@ -33,11 +33,11 @@ type Bench struct {
 	Pay         int     `help:"Percent of the buyers with an order who pay, at the play-money cashier."`
 	Captcha     bool    `help:"Every buyer solves a captcha first. The shop must reveal the answers, as the one that bench starts in the sandbox does."`
 	Sales       int     `help:"With capacity, open and slow: open this many other sales, with a hundred buyers a second for all of them, and report their results. With polls and streams: spread the buyers over this many sales; those of polls then have no ticket."`
-	Fill        int     `help:"In the sandbox: first create old orders of a year until there are this many, ten for each user. With --url they stay."`
+	Fill        int     `help:"In the sandbox: first create orders of the past year, up to this many, ten per user. With --url they stay."`
 	Baseline    bool    `aliases:"yardstick" help:"Also drive a bare handler, before and after, and print the ratio. It answers a purchase with fixed JSON, whatever the shape requests from the shop."`
 	Ops         string  `placeholder:"URL" help:"The ops address of the shop at --url, for its CPU time, memory and counters."`
-	Ladder      bool    `help:"In the sandbox: the same crowd at shops from the naive end up to the whole shop, which have one optimisation more each."`
-	Rounds      int     `default:"2" help:"How often --ladder measures each shop: up in the odd rounds, down in the others."`
+	Ladder      bool    `help:"In the sandbox: the same crowd against shops that add one optimisation at a time, from a naive one to the whole shop."`
+	Rounds      int     `default:"2" help:"How often --ladder measures each shop: upwards in odd rounds, downwards in even ones."`
 	JSON        bool    `name:"json" help:"Print the report as JSON."`
 	HTML        string  `name:"html" placeholder:"FILE" help:"Write the report as one HTML page with plots."`
 	AllowRemote bool    `help:"Drive a shop that is not on this machine."`

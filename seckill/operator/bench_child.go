@@ -70,7 +70,7 @@ func startChild(ctx context.Context, env Env, args ...string) (*child, error) {
 		for lines := bufio.NewScanner(out); lines.Scan(); {
 			select {
 			case c.lines <- lines.Text():
-			default: // no one reads so many
+			default: // no one reads that fast
 			}
 		}
 		return c.cmd.Wait()

@@ -21,7 +21,7 @@ import (
 const (
 	maxColdSales    = 900 // the list shows a thousand sales
 	maxSpread       = 1000
-	gatesLimit      = 30 * time.Second // for the shop to build the gates of so many
+	gatesLimit      = 30 * time.Second // for the shop to build that many gates
 	coldSettleLimit = 5 * time.Second  // for settling the last tickets of the other sales
 	maxFill         = 10_000_000
 	fillUsers       = 1000 // with an order each in one sale
@@ -143,7 +143,7 @@ func newFillers(ctx context.Context, db *pgxpool.Pool, from, n int, at time.Time
 	return c, err
 }
 
-// quick is for a transaction of fill. Its rows are those that the triggers would have left; for so many they take most of the time.
+// quick is for a transaction of fill. Its rows are those that the triggers would have left; for that many rows they take most of the time.
 const quick = `set local statement_timeout = '60s'; set local synchronous_commit = off; set local session_replication_role = replica`
 
 // fillSale creates a sale of that time with an order for each of the buyers: two thirds are paid or were. A quarter of the others were refused by the sale itself: the gate refuses most without a row.

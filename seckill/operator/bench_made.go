@@ -86,7 +86,7 @@ func checkSale(ctx context.Context, cfg bench.Config, s *backend.Stores) error {
 	var starts time.Time
 	err := s.Web.QueryRow(ctx, `select g.title, s.starts_at from sales s join goods g on g.id = s.goods_id where s.id = $1`, cfg.Sale).Scan(&title, &starts)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return fmt.Errorf("--sale: there is no sale %d in the database of this command", cfg.Sale)
+		return fmt.Errorf("--sale: sale %d not found in the database of this command", cfg.Sale)
 	}
 	for until := time.Now().Add(sameShopLimit); err == nil; {
 		var shown bench.Shown
@@ -106,7 +106,7 @@ func checkSale(ctx context.Context, cfg bench.Config, s *backend.Stores) error {
 	return err
 }
 
-// removeSales removes the sales, which no buyer has seen, and their goods, also after the end of ctx. A role that may not delete them
+// removeSales removes the sales, which no buyer has seen, and their goods, even after the end of ctx. A role that may not delete them
 // closes them.
 func removeSales(ctx context.Context, s *backend.Stores, m *made) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), sameShopLimit)

@@ -120,7 +120,7 @@ func dropDeadDatabases(ctx context.Context, admin *pgx.Conn) error {
 	return nil
 }
 
-// drop drops the database, also after the end of ctx.
+// drop drops the database, even after the end of ctx.
 func (db *ownDatabase) drop(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), ownDatabaseLimit)
 	defer cancel()

@@ -25,7 +25,7 @@ import (
 // Lab has the commands of the lab. Without a verb it compares strategies.
 type Lab struct {
 	Compare LabCompare `cmd:"" default:"withargs" help:"Send one crowd to each strategy, or to a shop of your own, and compare (lab without a verb)."`
-	Grade   LabGrade   `cmd:"" help:"Judge the programs in a folder, or in one folder for each student, by the exercises, and write a results.json for each."`
+	Grade   LabGrade   `cmd:"" help:"Judge the programs in a folder, or in one folder per student, by the exercises, and write a results.json for each."`
 }
 
 // LabCompare sends one crowd to each strategy and shows the outcomes.
@@ -39,7 +39,7 @@ type LabCompare struct {
 	Seconds      int      `default:"10" help:"Time limit of one strategy."`
 	Processes    int      `default:"2" aliases:"nodes" help:"Processes of the shop that share the crowd."`
 	Mine         string   `placeholder:"COMMAND" help:"Judge a shop of your own, in any language, in place of the strategies. COMMAND starts one of its processes. The contract and working shops are in seckill/lab/starters."`
-	MineFile     string   `placeholder:"FILE" type:"existingfile" help:"Judge a program of your own, FILE.lua or FILE.sql, in place of the strategies, and show the shortest schedule that breaks it. Faults: also lost-reply, redis-away and cancel. seckill/lab/README.md has its functions."`
+	MineFile     string   `placeholder:"FILE" type:"existingfile" help:"Judge a program of your own, FILE.lua or FILE.sql, in place of the strategies, and show the shortest schedule that breaks it. More faults: lost-reply, redis-away and cancel. seckill/lab/README.md has its functions."`
 	JSON         bool     `name:"json" help:"Print only the results, as JSON."`
 	HTML         string   `name:"html" placeholder:"FILE" help:"Write a self-contained page with the results and each strategy's source."`
 }
@@ -183,11 +183,11 @@ func writeLab(w io.Writer, p lab.Plan, results []lab.Result) error {
 	}
 	for _, r := range results {
 		if r.Denied > 0 {
-			fmt.Fprintf(w, "\n%s: %d buyers have an order and were told no.\n", r.Strategy, r.Denied)
+			fmt.Fprintf(w, "\n%s: %d buyers have an order and were refused.\n", r.Strategy, r.Denied)
 		}
 	}
 	if slices.ContainsFunc(results, func(r lab.Result) bool { return r.Lucky }) {
-		_, err := fmt.Fprintln(w, "\nlucky: wrong by design, and exact this time. Another seed, more double clicks or --faults kill show it.")
+		_, err := fmt.Fprintln(w, "\nlucky: the strategy is wrong; this run just did not trigger it. Another seed, more double clicks or --faults kill show it.")
 		return err
 	}
 	return nil

@@ -21,10 +21,10 @@ import (
 
 // LabGrade judges students' programs by the exercises of the lab.
 type LabGrade struct {
-	Dir         string   `arg:"" help:"The folder with the programs, named by exercise: 03-double-click.lua or double-click.sql. A folder in it is one for a student."`
+	Dir         string   `arg:"" help:"The folder with the programs, named by exercise: 03-double-click.lua or double-click.sql. Each folder in it belongs to one student."`
 	JSON        bool     `name:"json" help:"Print only the results, as JSON. They are in the files either way."`
 	Seeds       []uint64 `default:"1,2,3" placeholder:"LIST" help:"Seeds of the crowds, separated by commas."`
-	HiddenSeeds string   `placeholder:"FILE" help:"More seeds, one on each line. Results do not name them."`
+	HiddenSeeds string   `placeholder:"FILE" help:"More seeds, one per line. The results do not show them."`
 }
 
 // resultsName is the file that a test runner of Exercism writes.

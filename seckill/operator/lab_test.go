@@ -82,7 +82,7 @@ func TestLabComparesStrategies(t *testing.T) {
 	}
 
 	lucky := sandboxtest.MustCommand(t, env, "lab", "--strategies", "guard", "--buyers", "20", "--stock", "10", "--double-clicks", "0")
-	if !regexp.MustCompile(`(?m)^guard +10 .* right \(lucky\)$`).MatchString(lucky) || !strings.Contains(lucky, "wrong by design") {
+	if !regexp.MustCompile(`(?m)^guard +10 .* right \(lucky\)$`).MatchString(lucky) || !strings.Contains(lucky, "the strategy is wrong") {
 		t.Errorf("a wrong strategy that is exact: %s", lucky)
 	}
 

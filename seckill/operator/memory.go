@@ -35,7 +35,7 @@ const (
 )
 
 // ReleaseMemory returns the memory of a rush to the system when the process is quiet again, until
-// ctx ends. By itself Go would do so only after minutes, since a quiet process produces no garbage
+// ctx ends. Go alone would do so only after minutes, since a quiet process produces no garbage
 // that starts a collection.
 func ReleaseMemory(ctx context.Context) error {
 	samples := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}, {Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}

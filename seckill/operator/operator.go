@@ -101,8 +101,8 @@ func absolute(file string) string {
 // Admin creates an account of the staff, or makes a user one.
 type Admin struct {
 	Phone string `required:"" help:"The account's phone."`
-	Role  string `enum:"admin,viewer" default:"admin" help:"admin, or viewer: an account that may look at the back office, with telephones and addresses masked, and change nothing."`
-	By    string `placeholder:"PHONE" help:"The phone of the administrator on whose behalf this is done. Needed for each administrator but the first; the change is logged in the table role_changes."`
+	Role  string `enum:"admin,viewer" default:"admin" help:"admin, or viewer: an account that can look at the back office, with phones and addresses masked, but not change anything."`
+	By    string `placeholder:"PHONE" help:"The phone of the administrator on whose behalf this is done. Required, except for the first administrator; the change is recorded in the table role_changes."`
 }
 
 // Run asks for the password at a terminal. If it receives none, it creates one and prints it once.

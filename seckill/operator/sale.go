@@ -22,17 +22,17 @@ import (
 // Sale has the commands that make, show and change sales. Without a verb it makes one and publishes it. The states of a sale
 // are in goods/change.go.
 type Sale struct {
-	TimeZone string `name:"time-zone" env:"MIAOSHA_TIME_ZONE" default:"Local" help:"The shop's zone: that of times without one."`
+	TimeZone string `name:"time-zone" env:"MIAOSHA_TIME_ZONE" default:"Local" help:"The shop's time zone, for times without one."`
 
 	New     SaleNew     `cmd:"" default:"withargs" help:"Create and publish a sale at once; print only its id (sale without a verb)."`
 	Draft   SaleDraft   `cmd:"" help:"Create a sale that no buyer sees yet; print only its id."`
-	List    SaleList    `cmd:"" help:"List the sales that have not ended a day ago, also drafts, with their units and orders."`
+	List    SaleList    `cmd:"" help:"List drafts, and all sales that ended less than a day ago or not yet, with their units and orders."`
 	Publish SalePublish `cmd:"" help:"Publish a draft: its stock goes into the gate, at the earliest ten minutes before it opens."`
-	Pause   SalePause   `cmd:"" help:"Pause a published sale: no more tickets. Those that are granted are settled; orders can be paid."`
+	Pause   SalePause   `cmd:"" help:"Pause a published sale: it grants no more tickets. Granted tickets are settled; orders can be paid."`
 	Resume  SaleResume  `cmd:"" help:"Publish a paused sale again."`
-	Close   SaleClose   `cmd:"" help:"End a sale for good, also a draft. Tickets that are not settled yet are refused; orders can be paid."`
+	Close   SaleClose   `cmd:"" help:"End a sale or a draft for good. Unsettled tickets are refused; orders can be paid."`
 	Add     SaleAdd     `cmd:"" help:"Add units to a sale, or take unsold ones back."`
-	Window  SaleWindow  `cmd:"" help:"Move the start or the end of a sale. The start of an open one stays."`
+	Window  SaleWindow  `cmd:"" help:"Move the start or the end of a sale. The start of an open sale cannot move."`
 }
 
 func (c Sale) zone() (*time.Location, error) {
@@ -45,7 +45,7 @@ func (c Sale) zone() (*time.Location, error) {
 
 // SaleNew creates and publishes a sale.
 type SaleNew struct {
-	Title     string `required:"" help:"Title of the goods."`
+	Title     string `required:"" help:"Title of the product."`
 	Price     int64  `default:"1" help:"In fen, at most 999999999."`
 	ListPrice int64  `default:"0" help:"The regular price shown beside it, in fen."`
 	Stock     int    `default:"100" help:"Units."`

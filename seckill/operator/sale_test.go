@@ -125,9 +125,9 @@ func TestAVerbWithoutAGateSaysWhy(t *testing.T) {
 		{"the sale has no gate", []string{"close", far}},
 		{"a draft has no gate", []string{"add", strings.TrimSpace(sandboxtest.MustCommand(t, env, "sale", "draft", "--title", "T")), "--units", "1"}},
 		{"--start, --end: one of them is needed", []string{"window", now}},
-		{`sale 999: no such sale`, []string{"window", "999", "--end", "1h"}},
-		{`sale 999: no such sale`, []string{"pause", "999"}},
-		{`--start: "soon" is none of these`, []string{"window", now, "--start", "soon"}},
+		{`sale 999: sale not found`, []string{"window", "999", "--end", "1h"}},
+		{`sale 999: sale not found`, []string{"pause", "999"}},
+		{`--start: "soon" is not valid`, []string{"window", now, "--start", "soon"}},
 		{`--time-zone: "Mars/Olympus" is not known`, []string{"list", "--time-zone", "Mars/Olympus"}},
 	} {
 		_, says, _ := sandboxtest.Command(t, env, append([]string{"sale"}, test.args...)...)

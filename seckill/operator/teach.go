@@ -17,11 +17,11 @@ import (
 // recoverLimit bounds the wait for a shop that gets up, and for its audit.
 const recoverLimit = 30 * time.Second
 
-// TeachFaults are the faults of the panel for teaching, with the seconds that each lasts if no other number is asked for.
+// TeachFaults are the faults of the teaching panel, with the seconds that each lasts if no other number is asked for.
 var TeachFaults = map[string]int{"kill": 4, "redis": 5, "flush": 0, "postgres": 10}
 
 // Teacher breaks a part of the running sandbox on purpose, one part at a time, so that a class sees what a buyer notices of it and
-// how the shop gets up. Each fault ends by itself, also if this process dies meanwhile. Nothing starts before Run is called.
+// how the shop recovers. Each fault ends automatically, even if this process dies meanwhile. Nothing starts before Run is called.
 type Teacher struct {
 	env    Env
 	stores *backend.Stores
@@ -151,13 +151,13 @@ func (t *Teacher) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case l := <-t.next:
-			t.env.Log.Warn("a fault is made on purpose, from the panel for teaching", "fault", l.fault, "for", l.lasts)
+			t.env.Log.Warn("the teaching panel causes a fault on purpose", "fault", l.fault, "for", l.lasts)
 			err := t.make(ctx, l)
 			if err == nil {
 				err = t.recover(ctx)
 			}
 			if err != nil && ctx.Err() == nil {
-				t.env.Log.Error("a fault from the panel for teaching failed", "fault", l.fault, "err", err)
+				t.env.Log.Error("a fault from the teaching panel failed", "fault", l.fault, "err", err)
 			}
 			t.update(func(l *Lesson) {
 				if l.State = "done"; err != nil {

@@ -9,7 +9,7 @@ import (
 	"miaosha/seckill/bench"
 )
 
-// The second process sells to so many bots a second, and waits before each settle transaction, so that it always has tickets that
+// The second process sells to this many bots a second, and waits before each settle transaction, so that it always has tickets that
 // are not orders yet. Its sale stays in the list for a few minutes.
 const (
 	secondPerSecond = 40

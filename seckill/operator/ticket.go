@@ -35,7 +35,7 @@ func (c Ticket) Run(ctx context.Context, env Env) error {
 		t, err := admin.NewTickets(s.Web, s.Redis).Timeline(ctx, c.ID)
 		switch {
 		case errors.Is(err, order.ErrNotFound):
-			return fmt.Errorf("no process knows ticket %s, and neither does Postgres; the result of an old one may be in an archive (miaosha archive)", c.ID)
+			return fmt.Errorf("ticket %s not found, neither in Postgres nor in a process; the result of an old one may be in an archive (miaosha archive)", c.ID)
 		case err != nil:
 			return err
 		case c.JSON:

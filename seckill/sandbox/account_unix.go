@@ -22,7 +22,7 @@ type account struct {
 }
 
 // postgresAccount returns the account that runs Postgres for root. It returns the zero account for
-// any other user, and if there is no such account.
+// any other user, and if that account does not exist.
 func postgresAccount() account {
 	if os.Geteuid() != 0 {
 		return account{}

@@ -14,7 +14,7 @@ import (
 )
 
 // Breakable runs servers that the fault suite can kill, stop and start again. They have the
-// sandbox's programs, account and settings, but are not started again by themselves.
+// sandbox's programs, account and settings, but are not restarted automatically.
 type Breakable struct {
 	PostgresVersion string
 	PostgresName    string // of the superuser and the database

@@ -26,7 +26,7 @@ type program struct {
 }
 
 // child is a running program. One goroutine with a thread of its own starts it, waits for it, and
-// starts it again if it ends by itself. close stops the program and waits for that goroutine.
+// restarts it if it ends unexpectedly. close stops the program and waits for that goroutine.
 type child struct {
 	program
 	done chan struct{} // closed when the goroutine has ended, and the program with it
@@ -50,7 +50,7 @@ func launch(p program) (*child, error) {
 	return c, nil
 }
 
-// keep makes the child start the program again whenever it ends by itself, on the same address.
+// keep makes the child restart the program whenever it ends unexpectedly, on the same address.
 func (c *child) keep() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -86,7 +86,7 @@ func (c *child) run(started chan<- error) {
 		if time.Since(began) > time.Minute {
 			wait = 100 * time.Millisecond
 		}
-		c.log.Warn("a server of the sandbox ended by itself and is started again", "server", c.name, "error", err, "in", wait)
+		c.log.Warn("a server of the sandbox ended unexpectedly and is restarted", "server", c.name, "error", err, "in", wait)
 		select {
 		case <-c.quit:
 			return

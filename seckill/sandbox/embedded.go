@@ -10,7 +10,7 @@ import (
 
 // runEmbedded starts a Redis inside this process, on a free port of 127.0.0.1. It returns the URL
 // and a function that stops the Redis. A goroutine advances its clock every second so that keys
-// expire: the clock does not move by itself.
+// expire: the clock does not move on its own.
 func runEmbedded(password string) (at string, stop func(), err error) {
 	m := miniredis.NewMiniRedis()
 	m.RequireAuth(password)

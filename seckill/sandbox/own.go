@@ -99,7 +99,7 @@ func own(ctx context.Context, cfg Config, lock *os.File) (_ *Sandbox, err error)
 	}, nil
 }
 
-// selfEndLimit is how long the servers of an owner that died may take to end by themselves.
+// selfEndLimit is how long the servers of an owner that died may take to end.
 const selfEndLimit = 2 * time.Second
 
 // lockServers takes the servers' lock. It waits for the servers of an owner that died. On Linux

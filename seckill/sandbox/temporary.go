@@ -55,7 +55,7 @@ func NewTemporary(ctx context.Context, cfg Config) (*Temporary, error) {
 	return t, nil
 }
 
-// Remove removes the folder with all its data, also after the end of ctx. The processes that ran on it must have ended.
+// Remove removes the folder with all its data, even after the end of ctx. The processes that ran on it must have ended.
 func (t *Temporary) Remove(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*openLimit)
 	defer cancel()

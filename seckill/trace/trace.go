@@ -94,7 +94,7 @@ func (t *Trace) call(kind uint8, sale, user int64, began time.Time) {
 	r.added++
 }
 
-// Grant records that a lane's batch of clicks got so many tickets, and that they were queued behind others, just now. The first
+// Grant records that a lane's batch of clicks got the granted tickets, and that they were queued behind others, just now. The first
 // of the clicks came at came.
 func (t *Trace) Grant(sale int64, clicks int, came time.Time, granted []order.Ticket, asked, replied time.Time, ahead int) {
 	if t == nil || len(granted) == 0 {
@@ -141,7 +141,7 @@ func (t *Trace) Ack(sale int64, results []order.Result, began time.Time) {
 	t.results(traced{kind: tracedAck, sale: sale, at: now.UnixNano(), took: now.Sub(began)}, results)
 }
 
-// Tell records that so many event streams of this process were told results.
+// Tell records that the event streams of this process were told results.
 func (t *Trace) Tell(sale int64, results []order.Result, streams int) {
 	if t == nil {
 		return

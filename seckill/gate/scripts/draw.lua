@@ -4,7 +4,7 @@
 -- ARGV  1 answer  2 ms since 1970 before which no answer is judged, 0 for none  3 life in ms
 --
 -- The value is "<answer> <ms> <replaced> <replaced> ...", the newest first, or only the answer if there is nothing else.
--- Safe to run twice: the second run replaces the sum by itself.
+-- Safe to run twice: the second run replaces the sum with the same sum.
 local KEEP = 4 -- replaced sums; a buyer has few tabs
 local kept, words = {ARGV[1], ARGV[2]}, 0
 for word in string.gmatch(redis.call('GET', KEYS[1]) or '', '%S+') do

@@ -5,7 +5,7 @@
 --
 -- Returns {verdict, number, wasted}; wasted counts the addresses that ran out unused, each of them in one reply:
 --   OK <expiry>     ms since 1970 by this server's clock
---   FULL <ms>       no address for this user yet; ask again in so many ms
+--   FULL <ms>       no address for this user yet; ask again in that many ms
 --   NOGATE, CLOSED, PAUSED, EARLY <ms>, ENDED, SOLDOUT   as in reserve
 -- An address is counted until it is used (reserve removes it) or expires. Its first expiry stands: a user who asks again gets
 -- the same. A user who has a ticket already gets an address that is not counted: it buys nothing but that same ticket.

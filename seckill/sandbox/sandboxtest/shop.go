@@ -193,7 +193,7 @@ func (s *Shop) End(sig os.Signal) int {
 	return s.cmd.ProcessState.ExitCode()
 }
 
-// Wait waits until the shop has ended by itself, and returns the exit code.
+// Wait waits until the shop has ended, and returns the exit code.
 func (s *Shop) Wait(t testing.TB) int {
 	t.Helper()
 	if s.cmd.ProcessState == nil {

@@ -99,7 +99,7 @@ func PNG(w, h uint32, kind, filter, interlaced byte) []byte {
 	row := func(w uint32) {
 		line := make([]byte, 1+w*size)
 		line[0] = filter
-		if rows[w] == nil { // packed by itself, so that it can be repeated
+		if rows[w] == nil { // packed separately, so that it can be repeated
 			var one bytes.Buffer
 			f, _ := flate.NewWriter(&one, flate.BestCompression)
 			f.Write(line)
