@@ -199,7 +199,7 @@ func TestUnpaidUnitsAreSoldAgain(t *testing.T) {
 	buyers := crowd(t, s, 60, sale)
 	unpaid, paying := buyers[:20], buyers[20:]
 	rush(unpaid)
-	if _, err := database(t, env).Exec(t.Context(), `update orders set expires_at = created_at`); err != nil { // the time to pay is over
+	if _, err := database(t, env).Exec(t.Context(), `update orders set expires_at = created_at`); err != nil { // the payment deadline has passed
 		t.Fatal(err)
 	}
 	var all sync.WaitGroup

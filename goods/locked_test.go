@@ -197,7 +197,7 @@ func TestLockedSalesAreFewAtOnce(t *testing.T) {
 	})
 }
 
-// A transaction that had the sale's lock ends the misses, also if it was refused; another error does not.
+// A transaction that had the sale's lock ends the misses, even if it was refused; another error does not.
 func TestALockThatWasHadEndsTheMisses(t *testing.T) {
 	t.Parallel()
 	db := sandboxtest.DB(t)

@@ -124,7 +124,7 @@ func (s testShop) status(t *testing.T, id uuid.UUID) string {
 	return s.read(t, `select status from orders where id = $1`, id)[0]
 }
 
-// makeOverdue ends the time to pay of an order.
+// makeOverdue moves the payment deadline of an order into the past.
 func (s testShop) makeOverdue(t *testing.T, id uuid.UUID) {
 	t.Helper()
 	s.exec(t, `update orders set expires_at = clock_timestamp() where id = $1`, id)

@@ -144,7 +144,7 @@ func (s *Store) Payments(ctx context.Context, userID int64, orderIDs ...uuid.UUI
 }
 
 // Decline marks an open payment that its provider refused, with the reason, or a closed one. A pending order
-// can still be paid. ErrWrongStatus if the provider has no such payment of the order.
+// can still be paid. ErrWrongStatus if the order has no such payment at the provider.
 func (s *Store) Decline(ctx context.Context, p Payment, why string) error {
 	return s.decline(ctx, p, why, 0)
 }

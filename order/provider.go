@@ -17,7 +17,7 @@ import (
 )
 
 // Provider takes the buyers' money and returns it. The shop may make each call again for the same payment,
-// also after a call whose answer was lost: the payment's id is the idempotency key, and the provider does
+// even after a call whose answer was lost: the payment's id is the idempotency key, and the provider does
 // the work once. No call is made inside a transaction. A provider reports captures unasked, to Capture;
 // Query finds those whose report was lost.
 //

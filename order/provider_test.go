@@ -291,7 +291,7 @@ func TestAskOpen(t *testing.T) {
 	for name, c := range map[string]struct {
 		found    order.Found
 		outage   bool
-		late     string // how long the time to pay has been over, '' while it is not
+		late     string // how long ago the payment deadline was, '' before it
 		wantPay  string
 		wantSold string
 	}{
@@ -411,7 +411,7 @@ func TestAClosedPayment(t *testing.T) {
 	s.checkInvariants(t)
 }
 
-// Every payment is asked about once a round, also if several processes ask and there are more than one claim takes.
+// Every payment is asked about once a round, even if several processes ask and there are more than one claim takes.
 func TestManyAskAboutMany(t *testing.T) {
 	s := newShop(t)
 	sale := s.sell(t, 300)

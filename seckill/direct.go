@@ -108,7 +108,7 @@ func (d *direct) settle(ctx context.Context, sale int64, tickets []order.Ticket,
 	waiting, cancel := context.WithDeadline(ctx, late)
 	defer cancel()
 	err = d.locked.Try(waiting, sale, func(wait time.Duration) error {
-		if slow, _ := d.locked.Slow(); !slices.Contains(slow, sale) { // these are few by themselves, and take no slot from the others
+		if slow, _ := d.locked.Slow(); !slices.Contains(slow, sale) { // these are few anyway, and take no slot from the others
 			select {
 			case d.slots <- struct{}{}:
 				defer func() { <-d.slots }()

@@ -53,7 +53,7 @@ func TestAnUnavailableStoreIsAFault(t *testing.T) {
 	})
 }
 
-// Postgres answers a statement also when it cannot serve it now.
+// Postgres answers a statement even when it cannot serve it now.
 func TestAnAnswerThatIsAFault(t *testing.T) {
 	for code, want := range map[string]bool{"57P01": true, "53100": true, "08006": true, "25006": true, "23505": false, "42P01": false} {
 		if got := errors.Is(fault(&pgconn.PgError{Code: code}, "read"), ErrUnavailable); got != want {

@@ -16,7 +16,7 @@ func (s testShop) code(t *testing.T, phone string) string {
 	return code
 }
 
-// A new password by code ends every session and the log-ins under way; the old password and the code are good for nothing more.
+// A new password by code ends every session and the log-ins under way; the old password and the code are no longer valid.
 func TestResetPassword(t *testing.T) {
 	s := newShop(t)
 	u := s.register(t, phone, "correct horse")

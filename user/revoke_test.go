@@ -86,7 +86,7 @@ func TestADisabledAccountHasNoSession(t *testing.T) {
 	expect(t, "enabled, there", there, token, u)
 }
 
-// A process looks for revoked accounts by itself, and can be told to look now.
+// A process looks for revoked accounts regularly, and can be told to look now.
 func TestRevokedAccountsAreLookedForNow(t *testing.T) {
 	s := newShop(t)
 	u, sessions, keeper := s.register(t, phone, "correct horse"), s.sessions(t), s.keeper(t)

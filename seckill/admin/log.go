@@ -30,7 +30,7 @@ type Line struct {
 }
 
 // Note writes the line of what lies outside Postgres, such as a run of the lab, and returns when it is committed. The caller acts
-// then, and not if there is an error: the line says what was asked for, also if that is refused after it. What ends or restricts
+// then, and not if there is an error: the line says what was asked for, even if that is refused after it. What ends or restricts
 // something acts first, since it must not need Postgres. With a key there is one line of it. ErrUnsure.
 func (s *Store) Note(ctx context.Context, by By, name, subject string, after any) error {
 	return s.act(ctx, by, &action{name: name, subject: subject, after: after}, func(pgx.Tx) error { return nil })

@@ -15,7 +15,7 @@ const ten = `drop index orders_pending, payments_waiting;
 	create index orders_pending_expiry on orders (expires_at) where status = 'pending';
 	update schema_version set version = 10;`
 
-// While an upgrade builds an index, purchases are written: also while it waits for a transaction that has written, and with what an
+// While an upgrade builds an index, purchases are written: even while it waits for a transaction that has written, and with what an
 // interrupted build has left.
 func TestAnUpgradeBuildsIndexesBesidePurchases(t *testing.T) {
 	at, rdb := emptyDatabase(t), sandboxtest.RedisURL(t)

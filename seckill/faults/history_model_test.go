@@ -35,7 +35,7 @@ const (
 	back    kind = "back"    // at the latest now the gate must offer a unit again
 	decided kind = "decided" // a ticket has its result: the user's order, or none
 	changed kind = "changed" // the order has another status
-	overdue kind = "overdue" // the order was paid after its time to pay
+	overdue kind = "overdue" // the order was paid after its payment deadline
 
 	toldQueued  kind = "told queued"
 	toldOrdered kind = "told ordered"

@@ -191,7 +191,7 @@ func (h *history) refuse(ticket string, r ticketRow) {
 }
 
 // addOrders adds what became of each order. A cancellation's unit is back one second after its reply at the latest, and that
-// of an order which was not paid, three seconds after the time to pay.
+// of an order which was not paid, three seconds after the payment deadline.
 func (h *history) addOrders(replies []response) {
 	cancelled := map[string]time.Time{} // when the first "cancelled" was received
 	for _, resp := range replies {

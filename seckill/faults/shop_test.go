@@ -204,7 +204,7 @@ func (s *Shop) end(sig syscall.Signal) int {
 	return p.End(sig, sandboxtest.Hang)
 }
 
-// mayEnd says that the process that runs may end by itself, and returns it.
+// mayEnd says that the running process may end without being stopped, and returns it.
 func (s *Shop) mayEnd() *process {
 	s.mu.Lock()
 	defer s.mu.Unlock()

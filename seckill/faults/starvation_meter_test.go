@@ -77,10 +77,10 @@ func TestTheTreeIsSummed(t *testing.T) {
 	}
 }
 
-// loop keeps a processor busy, and ends by itself after a while, should the suite not end it.
+// loop keeps a processor busy, and ends after a while if the suite does not end it.
 const loop = `i=0; while [ $i -lt 300000000 ]; do i=$((i + 1)); done`
 
-// What a child burns is the suite's own, also if its parent has ended: an orphan, and one that has been waited for.
+// What a child burns is the suite's own, even if its parent has ended: an orphan, and one that has been waited for.
 func TestTheMeterTellsOwnFromOthers(t *testing.T) {
 	const enough = 60 // ticks; a loop has them after 0.6 s, and later on a busy machine
 	ownTree := func() uint64 {

@@ -385,7 +385,7 @@ func (g *Gate) CreateTickets(ctx context.Context, sale int64) (created bool, err
 
 // Knows is what a gate knows once the last owners are added; a number that is 0 is not noted.
 type Knows struct {
-	Bypasses int64 // the buyers of so many
+	Bypasses int64 // the buyers of this many
 	Seeded   int64 // the owners of before this epoch was drawn, all of them
 	Ops      int64 // that the gate has had at least, with one for each call with an Ops since; 0 for no bound
 }

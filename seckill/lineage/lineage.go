@@ -460,7 +460,7 @@ func (l *Lineage) round(ctx context.Context) {
 		if l.ended.Err() != nil {
 			return
 		}
-		marking, cancel := context.WithTimeout(context.WithoutCancel(ctx), beatLimit) // also while Postgres does not reply
+		marking, cancel := context.WithTimeout(context.WithoutCancel(ctx), beatLimit) // even while Postgres does not reply
 		other, fault := l.mark(marking, r, "")
 		cancel()
 		if err = errors.Join(err, fault); other != "" {

@@ -17,7 +17,7 @@ import (
 	"miaosha/seckill/sandbox/sandboxtest"
 )
 
-// The command moves the rows of a shop of a year, also after a kill, and the audit reads them back. What would harm is refused.
+// The command moves the rows of a shop of a year, even after a kill, and the audit reads them back. What would harm is refused.
 func TestArchive(t *testing.T) {
 	t.Parallel()
 	env := sandboxtest.Stores(t)

@@ -85,7 +85,7 @@ func outsideEnv(t *testing.T) []string {
 	return append(sandboxtest.Stores(t), "PATH="+os.Getenv("PATH"))
 }
 
-// Each starter oversells as it is, and is right with its solution, also when a process is killed. MIAOSHA_LAB_SEEDS judges
+// Each starter oversells as it is, and is right with its solution, even when a process is killed. MIAOSHA_LAB_SEEDS judges
 // each with that many crowds.
 func TestStartersAreJudged(t *testing.T) {
 	t.Parallel()

@@ -12,7 +12,7 @@ import (
 // The memory of a rush is returned to the system after it, although no garbage collection runs by
 // itself.
 func TestMemoryIsReleased(t *testing.T) {
-	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // as in an idle process: no collection by itself
+	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // as in an idle process: no automatic collection
 	held := func() uint64 {
 		var m runtime.MemStats
 		runtime.ReadMemStats(&m)

@@ -214,7 +214,7 @@ func TestASlowRedisIsNotRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	proxy.Swallow(":1\r\n", 4) // the client asks a second time by itself
+	proxy.Swallow(":1\r\n", 4) // the client asks a second time unasked
 	if err := Prove(context.Background(), stores, sessions, true); err != nil || proxy.Lost() == 0 {
 		t.Errorf("%v, with %d lost replies", err, proxy.Lost())
 	}

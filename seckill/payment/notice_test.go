@@ -9,7 +9,7 @@ import (
 	"miaosha/seckill/payment"
 )
 
-// A notice is good for five minutes to each side of a clock, and one right clock of several is enough.
+// A notice is valid for five minutes to each side of a clock, and one right clock of several is enough.
 func TestVerifyHasAWindowOfFiveMinutes(t *testing.T) {
 	t.Parallel()
 	key, body, at := []byte("notify-notify-notify-notify"), []byte(`{"amount":990}`), time.Unix(1_800_000_000, 0)

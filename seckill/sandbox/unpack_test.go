@@ -157,7 +157,7 @@ func TestUnpackStaysInside(t *testing.T) {
 	}
 }
 
-// A package that goes on behind the limit is refused, also if the limit lies exactly between two entries.
+// A package that goes on behind the limit is refused, even if the limit lies exactly between two entries.
 func TestUnpackSeesWhatLiesBehindTheLimit(t *testing.T) {
 	var file, zeros bytes.Buffer
 	member := func(w *bytes.Buffer, text []byte) { // a file of gzip may have many members

@@ -82,7 +82,7 @@ func (d *Durable) Standby(t testing.TB) *Standby {
 	return s
 }
 
-// Start starts the standby, also after Kill, and waits until it may be read.
+// Start starts the standby, even after Kill, and waits until it may be read.
 func (s *Standby) Start(t testing.TB) {
 	t.Helper()
 	var log SyncBuffer
