@@ -6,7 +6,7 @@ export GO
 # The systems for which the repository has files. No file depends on a processor.
 PLATFORMS := linux/amd64 darwin/arm64 windows/amd64
 
-.PHONY: help run build quick quickly check checked beside test tested nightly promises race raced seeds simulate exercises starters embedded latency race faults cluster short borders format vet lint timing words flakes licences fuzz requests bench growth speed costs statements pages baseline shots
+.PHONY: help run build quick quickly check checked beside test tested nightly promises race raced seeds simulate exercises starters embedded latency race faults cluster short borders format vet lint timing words columns flakes licences fuzz requests bench growth speed costs statements pages baseline shots
 
 help: ## list the chores
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -21,7 +21,7 @@ build: ## build ./miaosha
 quick: ## before a commit: borders, format, words, timing, and vet, staticcheck and the tests of the packages that changed (90 s)
 	@.ci/timed quick $(MAKE) --no-print-directory quickly
 
-quickly: borders format words timing
+quickly: borders format words columns timing
 	@.ci/quick
 
 test: ## all tests
@@ -129,13 +129,16 @@ vet: ## go vet, go mod verify
 
 # Both tools need much memory for a short time: with the usual limit a third of their processor time is the collector's.
 lint: export GOGC = 400
-lint: words timing ## staticcheck; words and forms of tests that must not come back; code that nothing reaches, and type errors, on every system
+lint: words columns timing ## staticcheck; words and forms of tests that must not come back; code that nothing reaches, and type errors, on every system
 	$(GO) tool staticcheck ./...
 	$(GO) tool staticcheck -tags faults,latency $(tagged)
 	@.ci/deadcode $(PLATFORMS)
 
 timing: ## no test says how fast something happened, or listens on a fixed port
 	@$(GO) run ./seckill/checks/timing
+
+columns: ## no line of Go is longer than 120 columns
+	@$(GO) run ./seckill/checks/columns
 
 words: ## comments and documents without the words that .ci/words and .ci/words.zh replace
 	@.ci/replaced
