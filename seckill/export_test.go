@@ -16,7 +16,7 @@ import (
 	"miaosha/seckill/watch"
 )
 
-// SureFor is how long a look at a sale's row is good for.
+// SureFor is how long a look at a sale's row is valid.
 const SureFor = watch.SureFor
 
 // Owners is how many owners an entry may have before its tickets without a result are rejected.

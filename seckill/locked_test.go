@@ -142,7 +142,7 @@ func TestADividedBatchKeepsItsProgress(t *testing.T) {
 	}
 }
 
-// A click that finds no gate, and the sale locked, is told busy. The second one has no time to wait for the lock to its end.
+// A click that finds no gate, and the sale locked, is answered "busy". The second one has no time to wait for the lock to its end.
 func TestAClickWaitsForNoLockedRebuild(t *testing.T) {
 	t.Parallel()
 	s := newShop(t, 5)

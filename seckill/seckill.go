@@ -249,7 +249,7 @@ func (e *Engine) UnitsReturned(sale int64) { e.returns.add(sale) }
 
 // Address returns a user's hidden address of a sale, inside the window and while the big gate has room. sum is the user's
 // answer, nil where the shop asks for none; it is judged only inside the window, and its refusal is returned. Requests of the first
-// second are answered in the order of a lot. Refusals: goods.ErrNoSale, goods.NotStartedError, goods.ErrEnded, goods.ErrPaused,
+// second are answered in random order. Refusals: goods.ErrNoSale, goods.NotStartedError, goods.ErrEnded, goods.ErrPaused,
 // goods.ErrSoldOut, TooManyError, ErrBusy.
 func (e *Engine) Address(ctx context.Context, sale, user int64, token string, sum Sum) (address string, expiry time.Time, err error) {
 	s, _, err := e.cache.Sale(ctx, sale)

@@ -48,7 +48,7 @@ type connLimit struct {
 
 // tlsHandshakes bounds what one network makes the shop compute before its first request. A handshake costs 0.4 ms of a
 // processor with an ECDSA key, and 1 ms with an RSA key of 2048 bits. A class behind one address needs one for each
-// browser. With --ip-rate off there is no such limit.
+// browser. With --ip-rate off the limit does not exist.
 var tlsHandshakes = &limit{per: perAddress, most: user.MustLimit("80/s", 600), kept: here}
 
 // newConnLimit returns a limit of size connections. share is the percentage of one network.

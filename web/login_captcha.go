@@ -11,7 +11,7 @@ import (
 
 // loginCaptcha draws a sum for a visitor who finds the door of the log-in full or a budget of codes used
 // up, as captcha does for a buyer: a picture, or with ?kind=words a question. The sum is bound to the
-// browser by a cookie. Without sums there is no such page.
+// browser by a cookie. Without sums the page does not exist.
 func (s *Server) loginCaptcha(w http.ResponseWriter, r *http.Request) error {
 	return s.drawSum(w, r, purpose.LoginSum, "sum", "GET /api/login/captcha")
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // Practice sums are for visitors who have not bought before. They have a purpose and a cookie of their own: they neither replace nor
-// use up a sum that counts, and no answer to one is good for anything.
+// use up a sum that counts, and no answer to one opens anything.
 
 func (s *Server) practiceSum(w http.ResponseWriter, r *http.Request) error {
 	return s.drawSum(w, r, purpose.PracticeSum, "practice", "GET /api/practice")

@@ -8,7 +8,7 @@ import (
 	"miaosha/seckill/purpose"
 )
 
-// A sum is good for the purpose for which it was drawn, under whatever cookie a program sends its secret.
+// A sum is valid for the purpose for which it was drawn, under whatever cookie a program sends its secret.
 func TestASumHasOnePurpose(t *testing.T) {
 	t.Parallel()
 	shop := openShop(t, "MIAOSHA_CAPTCHA=math")

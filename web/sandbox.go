@@ -81,7 +81,7 @@ func atThisMachine(r *http.Request) bool {
 	return hostAllowed(host, nil)
 }
 
-// inSandbox returns h for the route of a thing that this sandbox has. Where the thing is missing, there is no such page.
+// inSandbox returns h for the route of a thing that this sandbox has. Where the thing is missing, the page does not exist.
 func (s *Server) inSandbox(has bool, h http.HandlerFunc) http.HandlerFunc {
 	if has {
 		return h
@@ -137,7 +137,7 @@ func (s *Server) showBots(w http.ResponseWriter, _ *http.Request, _ admin.By) er
 	return ok(w, 200, s.Demo.Bots.State())
 }
 
-// teaching is a handler of the panel for teaching, for administrators at this machine. Elsewhere there is no such page.
+// teaching is a handler of the teaching panel, for administrators at this machine. Elsewhere the page does not exist.
 func (s *Server) teaching(route string, h adminHandler) http.HandlerFunc {
 	return s.inSandbox(s.Demo != nil && s.Demo.Teacher != nil, s.staff(route, h, user.RoleAdmin))
 }

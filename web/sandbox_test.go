@@ -162,7 +162,7 @@ func TestOnePersonSeesARush(t *testing.T) {
 	}
 }
 
-// A link of the index opens the panel for teaching at a fault, also for a visitor who has to become the shopkeeper first. The shopkeeper
+// A link of the index opens the teaching panel at a fault, also for a visitor who has to become the shopkeeper first. The shopkeeper
 // stops Redis for a moment: the breaker opens, and a buyer's questions are not answered. Then they are, the audit is clean, and the sale can
 // be bought.
 func TestRedisStopsFromThePanel(t *testing.T) {
@@ -216,7 +216,7 @@ func TestRedisStopsFromThePanel(t *testing.T) {
 	v.hasNoErrors()
 }
 
-// lesson is what the panel for teaching shows of a fault.
+// lesson is what the teaching panel shows of a fault.
 type lesson struct {
 	State, Audit string
 	Second       struct {

@@ -267,7 +267,7 @@ func nickname(g *generator, _ *request) any {
 	return pick(g, "n", "小秒", "<b>bold</b>", "O'Brien", strings.Repeat("长", 32), "🛒", "a\"b\\c")
 }
 
-// sum returns the answer to the buyer's captcha of the sale, or of the log-in, which is good for one try.
+// sum returns the answer to the buyer's captcha of the sale, or of the log-in, which is valid for one try.
 func sum(_ *generator, r *request) any {
 	answer := r.buyer.sums[r.sale]
 	delete(r.buyer.sums, r.sale)

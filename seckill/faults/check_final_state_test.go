@@ -93,7 +93,7 @@ func (env *Environment) checkFinalState(c *Crowd) (sale saleState) {
 // checkKeys checks that nothing of the sale stays in Redis for good.
 func (env *Environment) checkKeys(ctx context.Context) {
 	for _, name := range []string{"gate", "tickets", "journal2", "takeovers"} {
-		if left, err := env.rdb.PTTL(ctx, env.key(name)).Result(); err != nil || left == -1 { // -2: there is no such key
+		if left, err := env.rdb.PTTL(ctx, env.key(name)).Result(); err != nil || left == -1 { // -2: the key does not exist
 			env.Report("I10: %s never expires: %v", name, err)
 		}
 	}

@@ -25,7 +25,7 @@ var results struct {
 }
 
 const legend = `Each line is a sale of its own. The line "none" has no fault: it is the baseline for the others. *Buy* counts the replies to all
-requests. A buyer who clicks twice, is told busy or loses a connection sends the request again, and cancelled units are sold
+requests. A buyer who clicks twice, is answered busy or loses a connection sends the request again, and cancelled units are sold
 again. So there are more replies than buyers, and more tickets and orders than units. *Orders* is the number of buyers who were
 told of an order. Each unit sold is compared with Postgres: "all hold" means that none of the invariants I1 to I11 is broken (see
 the README of the project), and that every bound on time was met. *During the fault* has the requests sent while the fault lasted, or "-" if it took no time. *Gate
@@ -135,7 +135,7 @@ func resultsPage() string {
 	fmt.Fprintf(&b, "# Results of the fault suite\n\n"+
 		"`make faults` wrote this page on %s: %d cores, %s, Postgres %s, Redis %s, seed %d. Times are in ms. "+
 		"There are two processes of the shop unless the line says otherwise. "+
-		"A buyer who is told busy, or gets no reply, tries again.\n\n",
+		"A buyer who is answered busy, or gets no reply, tries again.\n\n",
 		time.Now().Format("2006-01-02"), runtime.NumCPU(), runtime.Version(), shared.tools.PostgresVersion, redis, seed)
 	b.WriteString(legend)
 	b.WriteString(tableHead(scenarioColumns))

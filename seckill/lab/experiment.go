@@ -207,7 +207,7 @@ type SourceFile struct {
 	Marks  [][2]int `json:"marks"` // first and last line, from 1, of each part that decides
 }
 
-// ExperimentSource returns the files of an experiment, none if there is no such experiment.
+// ExperimentSource returns the files of an experiment, none if the experiment does not exist.
 func ExperimentSource(name string) (sources []SourceFile) {
 	for _, e := range experiments {
 		if e.name != name {

@@ -98,7 +98,7 @@ type priceCache struct {
 }
 
 type cacheEntry struct {
-	price int64 // -1: there is no such item
+	price int64 // -1: the item does not exist
 	until time.Time
 }
 

@@ -15,7 +15,7 @@ const (
 	// Every is how often a process looks at the gates and the rows.
 	Every = 150 * time.Millisecond
 
-	// SureFor is how long a look at a sale's row is good for. A process that sells past a gate waits as long, once, after
+	// SureFor is how long a look at a sale's row is valid. A process that sells past a gate waits as long, once, after
 	// it has marked the row.
 	SureFor = 400 * time.Millisecond
 

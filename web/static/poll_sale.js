@@ -6,7 +6,7 @@ import { jitter } from './retry.js';
 
 const UNKNOWN = new Set(['no_sale', 'not_found', 'bad_request']);
 
-// pollSale calls onData and onError as poll does. If there is no such sale, it calls onMissing()
+// pollSale calls onData and onError as poll does. If the sale does not exist, it calls onMissing()
 // and ends. A hidden page reads the sale at its start, so that its title and its panel are true when the buyer looks.
 export const pollSale = (id, { onData, onError, onMissing }) =>
   poll('/api/sales/' + encodeURIComponent(id), {

@@ -19,7 +19,7 @@ const start = {
 };
 
 const EARLY = 30_000; // a captcha may be solved so many ms before the start
-const LIFE = 60_000;  // and is good for so many
+const LIFE = 60_000;  // and is valid for this many
 const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
 // canPrepare reports whether the buyer may solve the captcha now, before the start.

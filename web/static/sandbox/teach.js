@@ -1,4 +1,4 @@
-// The panel for teaching: break a part of the running sandbox, watch what a buyer notices, and see how the shop gets up. Only an
+// The teaching panel: break a part of the running sandbox, watch what a buyer notices, and see how the shop gets up. Only an
 // administrator at this machine has it. The URL names the fault that the index of the courses leads to: #kill.
 import { html, useEffect, useLayoutEffect, useRef, useState } from '../lib/preact.js';
 import { get, post } from '../api.js';
