@@ -1,6 +1,6 @@
 // Command borders holds the imports of this project against the table in .ci/borders, which says what each package may
-// import: an import that no row allows is an error, and so is a row that allows more than there is. It also reports test
-// code in the binary. It asks go list once, and reads the files for other systems and tags itself.
+// import: an import that no row allows is an error, and so is a row that allows more than there is. It also reports
+// test code in the binary. It asks go list once, and reads the files for other systems and tags itself.
 package main
 
 import (
@@ -81,11 +81,13 @@ func parse(text string) (t table, wrong []string) {
 		case t.rows[name] != nil:
 			wrong = append(wrong, fmt.Sprintf("%s: %s has two rows", file, name))
 		case slices.Contains(t.all, name):
-			wrong = append(wrong, fmt.Sprintf("%s: %s is for all, so it imports nothing of this project and has no row", file, name))
+			wrong = append(wrong, fmt.Sprintf("%s: %s is for all, so it imports nothing of this project and has no row",
+				file, name))
 		}
 		for _, a := range allowed {
 			if !slices.Contains(t.watched, a) && t.rows[a] == nil {
-				wrong = append(wrong, fmt.Sprintf("%s: the row %s names %s, which is not in a row above it", file, name, a))
+				wrong = append(wrong, fmt.Sprintf("%s: the row %s names %s, which is not in a row above it", file, name,
+					a))
 			}
 		}
 		t.rows[name] = append([]string{}, allowed...)
@@ -99,7 +101,8 @@ func (t table) compare(imports map[string][]string) (wrong []string) {
 	for _, name := range slices.Sorted(maps.Keys(imports)) {
 		for _, i := range t.counted(imports[name]) {
 			if !slices.Contains(t.rows[name], i) {
-				wrong = append(wrong, fmt.Sprintf("%s must not import %s: no row %q of %s allows it", name, i, name, file))
+				wrong = append(wrong, fmt.Sprintf("%s must not import %s: no row %q of %s allows it",
+					name, i, name, file))
 			}
 		}
 	}
@@ -111,7 +114,8 @@ func (t table) compare(imports map[string][]string) (wrong []string) {
 		}
 		for _, a := range t.rows[name] {
 			if !slices.Contains(t.counted(of), a) {
-				wrong = append(wrong, fmt.Sprintf("%s: %s does not import %s: remove it from the row %q", file, name, a, name))
+				wrong = append(wrong, fmt.Sprintf("%s: %s does not import %s: remove it from the row %q",
+					file, name, a, name))
 			}
 		}
 	}

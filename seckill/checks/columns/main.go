@@ -76,8 +76,8 @@ func long(src []byte) (lines []int) {
 		n := i + 1
 		trimmed := strings.TrimSpace(line)
 		switch {
-		case columns(line) <= most, raw[n], strings.HasPrefix(trimmed, "//go:"):
-		case alone[n] != "" && strings.TrimRight(trimmed, " +,)") == alone[n]:
+		case columns(line) <= most, raw[n], strings.HasPrefix(trimmed, "//go:"), strings.Contains(line, " //timing: "):
+		case alone[n] != "" && strings.TrimRight(trimmed, " +,:)]}") == alone[n]:
 		default:
 			lines = append(lines, n)
 		}

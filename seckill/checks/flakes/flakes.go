@@ -85,7 +85,8 @@ func parse(args []string, out io.Writer) (o options, err error) {
 	flags := flag.NewFlagSet("flakes", flag.ContinueOnError)
 	flags.SetOutput(out)
 	flags.IntVar(&o.n, "n", 20, "how often each test runs")
-	flags.BoolVar(&o.whole, "whole", false, "in n runs of all packages, as make test does it, instead of one run for each of procs")
+	flags.BoolVar(&o.whole, "whole", false,
+		"in n runs of all packages, as make test does it, instead of one run for each of procs")
 	pkgs := flags.String("pkgs", "./...", "packages")
 	flags.StringVar(&o.run, "run", "", "only these tests, as go test -run")
 	flags.StringVar(&o.skip, "skip", "", "without these tests, as go test -skip")
@@ -133,7 +134,8 @@ func (o options) rounds(ctx context.Context, results *results, out io.Writer) er
 		fmt.Fprintf(out, "round %d of %d: %s\n", i+1, len(counts), r.command(o.pkgs...))
 		began := time.Now()
 		failures, processor, err := r.test(ctx, o.pkgs, results)
-		fmt.Fprintf(out, "  %d failures, %.2f min, %.2f processor min\n", failures, time.Since(began).Minutes(), processor.Minutes())
+		fmt.Fprintf(out, "  %d failures, %.2f min, %.2f processor min\n", failures, time.Since(began).Minutes(),
+			processor.Minutes())
 		if err != nil {
 			return err
 		}
@@ -181,7 +183,9 @@ func (r round) command(pkgs ...string) string {
 
 // test runs the round. It returns how many tests failed, and how much time all processors spent. When ctx ends, so does
 // the round, and the tests that it interrupts count for nothing.
-func (r round) test(ctx context.Context, pkgs []string, results *results) (failures int, processor time.Duration, err error) {
+func (r round) test(
+	ctx context.Context, pkgs []string, results *results,
+) (failures int, processor time.Duration, err error) {
 	// GOMAXPROCS would also decide how many packages run at a time.
 	args := append([]string{"test", "-json", "-vet=off", "-p", strconv.Itoa(runtime.NumCPU()), "-timeout",
 		(time.Duration(r.count) * 20 * time.Minute).String()}, r.arguments(pkgs...)[1:]...)

@@ -137,7 +137,8 @@ func message(output string) (line string) {
 			found = trimmed
 		case panicked == "" && (strings.HasPrefix(line, "panic: ") || strings.HasPrefix(line, "fatal error: ")):
 			panicked = trimmed
-		case trimmed != "" && !strings.HasPrefix(trimmed, "=== ") && !strings.HasPrefix(trimmed, "--- ") && !strings.HasPrefix(trimmed, "FAIL"):
+		case trimmed != "" && !strings.HasPrefix(trimmed, "=== ") && !strings.HasPrefix(trimmed, "--- ") &&
+			!strings.HasPrefix(trimmed, "FAIL"):
 			last = trimmed
 		}
 	}
@@ -185,7 +186,8 @@ func (r *results) print(out io.Writer) {
 	}
 	fmt.Fprintf(out, "\nfailures  runs  test\n")
 	for _, t := range failed {
-		fmt.Fprintf(out, "%8d %5d  %s\n%16s%s\n%16s%s\n", t.failures, t.runs, strings.TrimSpace(t.pkg+" "+t.test), "", t.message, "", t.repeat)
+		fmt.Fprintf(out, "%8d %5d  %s\n%16s%s\n%16s%s\n", t.failures, t.runs, strings.TrimSpace(t.pkg+" "+t.test), "",
+			t.message, "", t.repeat)
 	}
 	fmt.Fprintf(out, "\nTheir outputs are in %s\n", r.dir)
 }

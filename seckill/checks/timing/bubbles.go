@@ -157,7 +157,8 @@ func (b *bubbles) settle() {
 			case *ast.ValueSpec:
 				inside = slices.ContainsFunc(fn.uses, use.bubble)
 			default:
-				inside = inside || len(fn.uses) > 0 && !slices.ContainsFunc(fn.uses, func(u use) bool { return !u.bubble() })
+				inside = inside || len(fn.uses) > 0 &&
+					!slices.ContainsFunc(fn.uses, func(u use) bool { return !u.bubble() })
 			}
 			changed = changed || fn.bubble && !inside
 			fn.bubble = fn.bubble && inside
@@ -167,7 +168,8 @@ func (b *bubbles) settle() {
 
 // at returns the innermost function that holds a position, nil at the top.
 func (b *bubbles) at(pos token.Pos) *function {
-	i, found := slices.BinarySearchFunc(b.funcs, pos, func(fn *function, pos token.Pos) int { return cmp.Compare(fn.node.Pos(), pos) })
+	i, found := slices.BinarySearchFunc(b.funcs, pos,
+		func(fn *function, pos token.Pos) int { return cmp.Compare(fn.node.Pos(), pos) })
 	if !found {
 		i--
 	}

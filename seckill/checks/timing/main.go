@@ -61,12 +61,14 @@ func check(root string) ([]string, error) {
 	}
 	var found []finding
 	for _, p := range pkgs {
-		info := &types.Info{Types: map[ast.Expr]types.TypeAndValue{}, Defs: map[*ast.Ident]types.Object{}, Uses: map[*ast.Ident]types.Object{},
+		info := &types.Info{Types: map[ast.Expr]types.TypeAndValue{}, Defs: map[*ast.Ident]types.Object{},
+			Uses:      map[*ast.Ident]types.Object{},
 			Implicits: map[ast.Node]types.Object{}, Selections: map[*ast.SelectorExpr]*types.Selection{}}
 		config := types.Config{Importer: imports, Error: func(error) {}} // for what is not known
 		pkg, _ := config.Check(p.path, fset, p.files, info)
-		_, err := analyzer.Run(&analysis.Pass{Analyzer: analyzer, Fset: fset, Files: p.files, Pkg: pkg, TypesInfo: info, ReadFile: os.ReadFile,
-			Report: func(d analysis.Diagnostic) { found = append(found, finding{fset.Position(d.Pos), d.Message}) }})
+		_, err := analyzer.Run(&analysis.Pass{Analyzer: analyzer, Fset: fset, Files: p.files, Pkg: pkg, TypesInfo: info,
+			ReadFile: os.ReadFile,
+			Report:   func(d analysis.Diagnostic) { found = append(found, finding{fset.Position(d.Pos), d.Message}) }})
 		if err != nil {
 			return nil, err
 		}
@@ -96,7 +98,8 @@ func parse(fset *token.FileSet, root string) ([]*source, error) {
 		case err != nil:
 			return err
 		case d.IsDir():
-			if at != root && (strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata" || d.Name() == "node_modules") {
+			if at != root && (strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata" ||
+				d.Name() == "node_modules") {
 				return filepath.SkipDir
 			}
 			return nil

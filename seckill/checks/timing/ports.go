@@ -17,10 +17,13 @@ var port = regexp.MustCompile(`(?:^|[@/= ]|\b127\.\d+\.\d+\.\d+|\blocalhost|\[::
 
 // fixedPort reports an address with a port of its own in the arguments of a call that listens, asks or runs a program.
 func (c *checker) fixedPort(n *ast.CallExpr, of, name string) {
-	listens := (of == "net" || of == "net.ListenConfig" || of == "crypto/tls" || of == "net/http" || of == "net/http.Server") &&
+	listens := (of == "net" || of == "net.ListenConfig" || of == "crypto/tls" || of == "net/http" ||
+		of == "net/http.Server") &&
 		strings.HasPrefix(name, "Listen")
-	asks := strings.HasPrefix(of, "net") && strings.HasPrefix(name, "Dial") || of == "crypto/tls" && strings.HasPrefix(name, "Dial") ||
-		(of == "net/http" || of == "net/http.Client") && slices.Contains([]string{"Get", "Head", "Post", "PostForm", "NewRequest", "NewRequestWithContext"}, name)
+	asks := strings.HasPrefix(of, "net") && strings.HasPrefix(name, "Dial") || of == "crypto/tls" &&
+		strings.HasPrefix(name, "Dial") ||
+		(of == "net/http" || of == "net/http.Client") &&
+			slices.Contains([]string{"Get", "Head", "Post", "PostForm", "NewRequest", "NewRequestWithContext"}, name)
 	runs := of == "os/exec" || path.Base(of) == "sandboxtest"
 	if listens || asks || runs {
 		for _, argument := range n.Args {
@@ -75,7 +78,8 @@ func (c *checker) ports(body *ast.BlockStmt) {
 			return
 		}
 		of, name := c.function(call)
-		if of == "net" && strings.HasPrefix(name, "Listen") || of == "net/http/httptest" && strings.HasPrefix(name, "New") && strings.HasSuffix(name, "Server") {
+		if of == "net" && strings.HasPrefix(name, "Listen") || of == "net/http/httptest" &&
+			strings.HasPrefix(name, "New") && strings.HasSuffix(name, "Server") {
 			if object := c.object(assign.Lhs[0]); object != nil {
 				listeners[object] = true
 			}
@@ -140,7 +144,8 @@ func (c *checker) isPartOf(e ast.Expr, is func(ast.Node) bool) (found bool) {
 	ast.Inspect(e, func(n ast.Node) bool {
 		if call, ok := n.(*ast.CallExpr); ok && len(call.Args) > 0 {
 			of, name := c.function(call)
-			if of == "net" && strings.HasPrefix(name, "Dial") || !slices.Contains([]string{"net", "fmt", "strings", "strconv"}, of) {
+			if of == "net" && strings.HasPrefix(name, "Dial") ||
+				!slices.Contains([]string{"net", "fmt", "strings", "strconv"}, of) {
 				return false
 			}
 		}

@@ -63,7 +63,8 @@ const (
 const exception = "//timing:"
 
 func run(pass *analysis.Pass) (any, error) {
-	c := &checker{pass: pass, assigned: map[types.Object][]ast.Expr{}, elapsed: map[types.Object]bool{}, found: map[finding]bool{}}
+	c := &checker{pass: pass, assigned: map[types.Object][]ast.Expr{}, elapsed: map[types.Object]bool{},
+		found: map[finding]bool{}}
 	var tests []*ast.File
 	for _, f := range pass.Files {
 		name := pass.Fset.File(f.FileStart).Name()
@@ -304,7 +305,8 @@ func (c *checker) visit(n ast.Node) bool {
 		c.literal(n)
 	case *ast.AssignStmt:
 		for i, to := range n.Lhs {
-			if field, ok := to.(*ast.SelectorExpr); ok && len(n.Lhs) == len(n.Rhs) && c.timeoutOf(c.typeName(field.X), field.Sel.Name) {
+			if field, ok := to.(*ast.SelectorExpr); ok && len(n.Lhs) == len(n.Rhs) &&
+				c.timeoutOf(c.typeName(field.X), field.Sel.Name) {
 				c.limit(n.Rhs[i], n.Rhs[i].Pos())
 			}
 		}
@@ -448,7 +450,8 @@ func (c *checker) ownDeadline(e ast.Expr) bool {
 func (c *checker) deadlineKind(e ast.Expr, seen []types.Object) (own, guard bool) {
 	e = ast.Unparen(e)
 	if call, ok := e.(*ast.CallExpr); ok {
-		if of, name := c.function(call); of == "time.Time" && name == "Add" && len(call.Args) == 1 && c.isNow(receiver(call)) {
+		if of, name := c.function(call); of == "time.Time" && name == "Add" && len(call.Args) == 1 &&
+			c.isNow(receiver(call)) {
 			return !c.allowed(call.Args[0]), c.allowed(call.Args[0])
 		}
 		return false, false
@@ -478,7 +481,8 @@ func (c *checker) nowOf(e ast.Expr, seen []types.Object) bool {
 		switch {
 		case of == "time" && name == "Now":
 			return true
-		case of == "time.Time" && slices.Contains([]string{"Add", "AddDate", "UTC", "Local", "In", "Round", "Truncate"}, name):
+		case of == "time.Time" && slices.Contains([]string{"Add", "AddDate", "UTC", "Local", "In", "Round", "Truncate"},
+			name):
 			return c.nowOf(receiver(call), seen)
 		}
 		return false
@@ -530,7 +534,9 @@ func (c *checker) deadline(n *ast.CallExpr) {
 		other = x
 	}
 	own, guard := c.deadlineKind(other, nil)
-	inLoop := slices.ContainsFunc(c.loops, func(cond ast.Expr) bool { return cond.Pos() <= n.Pos() && n.End() <= cond.End() })
+	inLoop := slices.ContainsFunc(c.loops, func(cond ast.Expr) bool {
+		return cond.Pos() <= n.Pos() && n.End() <= cond.End()
+	})
 	if _, field := ast.Unparen(other).(*ast.SelectorExpr); own && !field || inLoop && !guard {
 		c.reportTime(n.Pos(), loops)
 	}
@@ -590,7 +596,8 @@ func (c *checker) isElapsed(e ast.Expr) bool {
 func (c *checker) givesElapsed(e *ast.CallExpr) bool {
 	if t := c.pass.TypesInfo.Types[e.Fun]; t.IsType() || t.IsBuiltin() {
 		name, _ := ast.Unparen(e.Fun).(*ast.Ident)
-		return (t.IsType() || slices.Contains([]string{"min", "max", "append"}, name.Name)) && slices.ContainsFunc(e.Args, c.isElapsed)
+		return (t.IsType() || slices.Contains([]string{"min", "max", "append"}, name.Name)) &&
+			slices.ContainsFunc(e.Args, c.isElapsed)
 	}
 	switch of, name := c.function(e); of {
 	case "time":
