@@ -88,10 +88,11 @@ type entry struct {
 
 // NewCache returns a Cache of what s reads.
 func NewCache(s *Store) *Cache {
-	return &Cache{store: s, fresh: freshFor, now: time.Now, staleWait: staleWait, readLimit: readLimit, replicaLimit: replicaLimit, entries: otter.Must(&otter.Options[key, entry]{
-		MaximumSize:      cacheSize,
-		ExpiryCalculator: otter.ExpiryWriting[key, entry](staleFor),
-	})}
+	return &Cache{store: s, fresh: freshFor, now: time.Now, staleWait: staleWait, readLimit: readLimit,
+		replicaLimit: replicaLimit, entries: otter.Must(&otter.Options[key, entry]{
+			MaximumSize:      cacheSize,
+			ExpiryCalculator: otter.ExpiryWriting[key, entry](staleFor),
+		})}
 }
 
 // ReadFrom makes c read at a replica, and at the store only when the replica fails. The replica has to fail when it is
@@ -204,8 +205,8 @@ func (c *Cache) load(ctx context.Context, k key) (entry, time.Duration, error) {
 	return entry{}, 0, fmt.Errorf("read the catalogue: %w", err)
 }
 
-// reading reads an entry, unless it is younger than fresh by then. The read is shared, so it must not end with the caller that
-// started it.
+// reading reads an entry, unless it is younger than fresh by then. The read is shared, so it must not end with the
+// caller that started it.
 func (c *Cache) reading(ctx context.Context, k key, fresh time.Duration) <-chan singleflight.Result {
 	return c.flight.DoChan(fmt.Sprint(k.kind, k.n), func() (any, error) {
 		if e, ok := c.entries.GetIfPresent(k); ok && c.now().Sub(e.at) < fresh {

@@ -22,9 +22,10 @@ import (
 //	draft                     EditDraft changes its terms
 //	draft, not open soon      SetPrice changes the price
 //
-// After its end a sale changes no more, except that a draft can be edited and moved, and every sale closed. Each change is one conditional
-// update of the locked row, so of two operators one is refused. It takes a new epoch (sales_changed in schema.sql), which the
-// sale's gate follows within a second. Each returns that epoch, or ErrNoSale, ErrLocked, an InvalidError or a TransitionError.
+// After its end a sale changes no more, except that a draft can be edited and moved, and every sale closed. Each change
+// is one conditional update of the locked row, so of two operators one is refused. It takes a new epoch (sales_changed
+// in schema.sql), which the sale's gate follows within a second. Each returns that epoch, or ErrNoSale, ErrLocked, an
+// InvalidError or a TransitionError.
 
 // PublishDraft publishes a draft whose window has not ended.
 func (s *Store) PublishDraft(ctx context.Context, id int64) (epoch int64, err error) {
@@ -61,7 +62,8 @@ func (s *Store) Close(ctx context.Context, id int64) (epoch int64, err error) {
 // AddUnits adds n units to a sale. A negative n takes back units that are not sold, but at least one unit stays in all.
 func (s *Store) AddUnits(ctx context.Context, id int64, n int) (epoch int64, err error) {
 	if n == 0 || n > StockMax || n < -StockMax {
-		return 0, InvalidError{"units", "range", fmt.Sprintf("must be a number other than 0, from -%d to %d", StockMax, StockMax)}
+		return 0, InvalidError{"units", "range", fmt.Sprintf("must be a number other than 0, from -%d to %d",
+			StockMax, StockMax)}
 	}
 	return s.change(ctx, id, "add units to", `
 		update sales set stock = stock + $2::integer, total = total + $2::integer
@@ -72,12 +74,12 @@ func (s *Store) AddUnits(ctx context.Context, id int64, n int) (epoch int64, err
 	}, n)
 }
 
-// startStays is how long before the opening of a published sale its start can still change: until its gate has followed, buyers
-// would get tickets at the old time.
+// startStays is how long before the opening of a published sale its start can still change: until its gate has
+// followed, buyers would get tickets at the old time.
 const startStays = 3 * time.Second
 
-// Move sets the window of a sale. Its end must be in the future. A sale that is open, or opens within startStays, must keep its
-// start.
+// Move sets the window of a sale. Its end must be in the future. A sale that is open, or opens within startStays, must
+// keep its start.
 func (s *Store) Move(ctx context.Context, id int64, from, to time.Time) (epoch int64, err error) {
 	if err := checkWindow(from, to); err != nil {
 		return 0, err
@@ -102,8 +104,8 @@ func (s *Store) Move(ctx context.Context, id int64, from, to time.Time) (epoch i
 	}, from, to, startStays)
 }
 
-// SetPrice sets the price of a draft, or of a sale that opens in more than a minute: so long the catalogue may show an old price
-// (staleFor), and a buyer pays the price that was shown at the opening. Move keeps the same minute.
+// SetPrice sets the price of a draft, or of a sale that opens in more than a minute: so long the catalogue may show an
+// old price (staleFor), and a buyer pays the price that was shown at the opening. Move keeps the same minute.
 func (s *Store) SetPrice(ctx context.Context, id, price int64) (epoch int64, err error) {
 	if err := checkPrice("price", price); err != nil {
 		return 0, err
@@ -130,9 +132,11 @@ func (s *Store) EditDraft(ctx context.Context, id int64, t Terms) (epoch int64, 
 		returning epoch`, func(l Locked) string { return l.State }, t.Price, t.Total, t.StartsAt, t.EndsAt)
 }
 
-// change makes one conditional update of a sale's locked row. If the row does not fit, it says why: the lock makes sure that
-// the row is as the update saw it.
-func (s *Store) change(ctx context.Context, id int64, do, update string, why func(Locked) string, args ...any) (epoch int64, err error) {
+// change makes one conditional update of a sale's locked row. If the row does not fit, it says why: the lock makes sure
+// that the row is as the update saw it.
+func (s *Store) change(
+	ctx context.Context, id int64, do, update string, why func(Locked) string, args ...any,
+) (epoch int64, err error) {
 	err = InTx(ctx, s.db, LongLockWait, func(tx pgx.Tx) error {
 		locked, err := Lock(ctx, tx, id)
 		if err != nil {

@@ -23,11 +23,12 @@ const (
 	demoLock   = 0x6d69616f_64656d6f // advisory lock: one process publishes at a time
 	demoOpen   = 4                   // items that are on sale now
 	fillEvery  = 5 * time.Second
-	fillLimit  = time.Minute          // for one round
-	openFor    = 20 * time.Minute     // length of their sales; the first ones end one after the other
-	opensIn    = 45 * time.Second     // from publishing a sale of the opening item until it opens
-	opensAgain = 3 * time.Minute      // from an opening until the next sale is published
-	openingFor = opensAgain + opensIn // length of that sale: it ends when the next one opens, so that the list shows one open sale of the item
+	fillLimit  = time.Minute      // for one round
+	openFor    = 20 * time.Minute // length of their sales; the first ones end one after the other
+	opensIn    = 45 * time.Second // from publishing a sale of the opening item until it opens
+	opensAgain = 3 * time.Minute  // from an opening until the next sale is published
+	// length of that sale: it ends when the next one opens, so that the list shows one open sale of the item
+	openingFor = opensAgain + opensIn
 )
 
 var demoTotals = []int{100, 50, 20, 5}

@@ -15,14 +15,15 @@ type Held struct {
 	BackAt *time.Time // when the first of them comes back if its buyer does not pay; nil without any
 }
 
-// Held returns the units that a sale has held. It is for a sale that is sold out: a query in five seconds, for all who ask.
+// Held returns the units that a sale has held. It is for a sale that is sold out: a query in five seconds, for all who
+// ask.
 func (c *Cache) Held(ctx context.Context, id int64) (*Held, error) {
 	e, _, err := c.load(ctx, key{held, id})
 	return e.held, err
 }
 
-// held counts the orders of a sale that wait for a payment. The count reads the index of sale and user alone; the first to
-// end is found in the index of their ends.
+// held counts the orders of a sale that wait for a payment. The count reads the index of sale and user alone; the first
+// to end is found in the index of their ends.
 func (s *Store) held(ctx context.Context, id int64) (*Held, error) {
 	h := new(Held)
 	err := s.db.QueryRow(ctx, `

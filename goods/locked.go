@@ -13,12 +13,13 @@ import (
 )
 
 const (
-	// LockWait is how long a transaction waits for a sale's row, in Postgres' own queue. In a rush the row is always locked, so
-	// none may give up at once; and a row that someone keeps for longer must not keep connections from the other sales.
+	// LockWait is how long a transaction waits for a sale's row, in Postgres' own queue. In a rush the row is always
+	// locked, so none may give up at once; and a row that someone keeps for longer must not keep connections from the
+	// other sales.
 	LockWait = 100 * time.Millisecond
 
-	// LongLockWait is for the tries after one that missed the lock: in a rush of many processes the queue is long, though it
-	// moves. Few may wait so long at the same time.
+	// LongLockWait is for the tries after one that missed the lock: in a rush of many processes the queue is long,
+	// though it moves. Few may wait so long at the same time.
 	LongLockWait = 500 * time.Millisecond
 )
 
@@ -59,15 +60,18 @@ func unlessMissed(err, missed error) error {
 	return err
 }
 
-// InTx is pgx.BeginFunc for a ReadCommitted transaction that waits at most so long for each lock. Then the error is ErrLocked.
+// InTx is pgx.BeginFunc for a ReadCommitted transaction that waits at most so long for each lock. Then the error is
+// ErrLocked.
 func InTx(ctx context.Context, db DB, wait time.Duration, do func(pgx.Tx) error) error {
 	limit := fmt.Sprintf("set local lock_timeout = %d", wait.Milliseconds())
 	if pool, ok := db.(interface {
 		BeginTx(context.Context, pgx.TxOptions) (pgx.Tx, error)
 	}); ok { // in one round trip
-		return unlessMissed(pgx.BeginTxFunc(ctx, pool, pgx.TxOptions{BeginQuery: "begin isolation level read committed; " + limit}, noting(do)), ErrLocked)
+		return unlessMissed(pgx.BeginTxFunc(ctx, pool,
+			pgx.TxOptions{BeginQuery: "begin isolation level read committed; " + limit}, noting(do)), ErrLocked)
 	}
-	return unlessMissed(pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error { // a part of another transaction, whose later statements wait as before
+	return unlessMissed(pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error {
+		// a part of another transaction, whose later statements wait as before
 		var before string
 		if err := tx.QueryRow(ctx, `select current_setting('lock_timeout')`).Scan(&before); err != nil {
 			return err
@@ -84,17 +88,19 @@ func InTx(ctx context.Context, db DB, wait time.Duration, do func(pgx.Tx) error)
 }
 
 const (
-	triesAtOnce = 4                // transactions of one sale at the same time
-	slowAtOnce  = 2                // of all sales that missed their lock
-	restFirst   = time.Second      // after the second try in a row that missed the lock; it doubles
-	restLast    = 10 * time.Second // also how long a miss is remembered after the rest, and after a later try that had the lock
-	restOfCalls = 10               // someone who waits for the answer rests for this part of it
+	triesAtOnce = 4           // transactions of one sale at the same time
+	slowAtOnce  = 2           // of all sales that missed their lock
+	restFirst   = time.Second // after the second try in a row that missed the lock; it doubles
+	// also how long a miss is remembered after the rest, and after a later try that had the lock
+	restLast    = 10 * time.Second
+	restOfCalls = 10 // someone who waits for the answer rests for this part of it
 )
 
-// LockedSales keeps the sales whose row is locked from taking the connections of the others. A try waits for its sale's turn
-// before it takes a connection. If it missed the lock, the next one waits longer for it, and few of these run at the same time,
-// of whatever sales; after each that misses again the sale rests, for longer each time. Once a try has the lock, the row is only
-// busy, as that of a hot sale is: for a while all tries of the sale wait longer, and are not few. The zero value is ready for use.
+// LockedSales keeps the sales whose row is locked from taking the connections of the others. A try waits for its sale's
+// turn before it takes a connection. If it missed the lock, the next one waits longer for it, and few of these run at
+// the same time, of whatever sales; after each that misses again the sale rests, for longer each time. Once a try has
+// the lock, the row is only busy, as that of a hot sale is: for a while all tries of the sale wait longer, and are not
+// few. The zero value is ready for use.
 type LockedSales struct {
 	mu     sync.Mutex
 	slow   chan struct{}         // one token per try of a sale that missed its lock
@@ -143,8 +149,8 @@ func (l *LockedSales) use(sale int64) (s *lockedSale, done func()) {
 	}
 }
 
-// turn returns how long a try may wait for the lock, whether it is one of the few of slow sales, and whether it must not be made yet:
-// unless another one had the lock since its caller came.
+// turn returns how long a try may wait for the lock, whether it is one of the few of slow sales, and whether it must
+// not be made yet: unless another one had the lock since its caller came.
 func (l *LockedSales) turn(s *lockedSale, came time.Time) (wait time.Duration, slow, rests bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -173,8 +179,8 @@ func (l *LockedSales) note(s *lockedSale, began time.Time, err error) {
 	}
 }
 
-// Once calls do when it is the sale's turn, with the time that it may wait for each lock. It returns ErrLocked, maybe without a
-// call, if another transaction keeps the row.
+// Once calls do when it is the sale's turn, with the time that it may wait for each lock. It returns ErrLocked, maybe
+// without a call, if another transaction keeps the row.
 func (l *LockedSales) Once(ctx context.Context, sale int64, do func(wait time.Duration) error) error {
 	return l.once(ctx, sale, false, do)
 }
@@ -225,8 +231,8 @@ func (l *LockedSales) Try(ctx context.Context, sale int64, do func(wait time.Dur
 	return err
 }
 
-// InTx tries a transaction that locks the sale's row. As a part of another transaction it tries once, without a turn, and waits as
-// long for a lock as that does: whoever began that one waited for the turn.
+// InTx tries a transaction that locks the sale's row. As a part of another transaction it tries once, without a turn,
+// and waits as long for a lock as that does: whoever began that one waited for the turn.
 func (l *LockedSales) InTx(ctx context.Context, db DB, sale int64, do func(pgx.Tx) error) error {
 	if tx, ok := db.(pgx.Tx); ok {
 		return unlessMissed(pgx.BeginFunc(ctx, tx, noting(do)), ErrLocked)
@@ -246,8 +252,8 @@ func (l *LockedSales) Note(sale int64, began time.Time, err error) {
 	l.note(s, began, err)
 }
 
-// Slow returns the sales whose last try missed the lock, and those of them that rest: a part of the background leaves these, and
-// takes the slow ones after the others.
+// Slow returns the sales whose last try missed the lock, and those of them that rest: a part of the background leaves
+// these, and takes the slow ones after the others.
 func (l *LockedSales) Slow() (slow, resting []int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -32,12 +32,13 @@ type Terms struct {
 	EndsAt   time.Time
 }
 
-// Bounds of a sale. A price of less than ten million yuan fits into the 32 bits that payment providers count in, and the money
-// for all units of a sale into an int64: StockMax * PriceMax is less than 2^61.
+// Bounds of a sale. A price of less than ten million yuan fits into the 32 bits that payment providers count in, and
+// the money for all units of a sale into an int64: StockMax * PriceMax is less than 2^61.
 const (
-	PriceMax  = 999_999_999 // fen
-	StockMax  = math.MaxInt32
-	FirstYear = 2000 // of all times of a sale, in UTC: another year is a slip of the finger, and a century is a time.Duration
+	PriceMax = 999_999_999 // fen
+	StockMax = math.MaxInt32
+	// of all times of a sale, in UTC: another year is a slip of the finger, and a century is a time.Duration
+	FirstYear = 2000
 	LastYear  = 2099
 )
 
@@ -88,16 +89,18 @@ func (it Item) Validate() error {
 	for _, text := range []struct {
 		field, text string
 		most        int
-	}{{"title", it.Title, TitleMax}, {"title-en", it.TitleEN, TitleMax}, {"detail", it.Detail, DetailMax}, {"detail-en", it.DetailEN, DetailMax}} {
+	}{{"title", it.Title, TitleMax}, {"title-en", it.TitleEN, TitleMax}, {"detail", it.Detail, DetailMax}, {"detail-en",
+		it.DetailEN, DetailMax}} {
 		if utf8.RuneCountInString(text.text) > text.most {
-			wrong = append(wrong, InvalidError{text.field, "length", fmt.Sprintf("must have at most %d characters", text.most)})
+			wrong = append(wrong, InvalidError{text.field, "length",
+				fmt.Sprintf("must have at most %d characters", text.most)})
 		}
 	}
 	return errors.Join(append(wrong, checkPrice("list-price", it.ListPrice))...)
 }
 
-// unknownImage returns the InvalidError of an image that is not known, or another error as it is. The writes put null in the place of an
-// uploaded picture that the shop does not have any more, which column image refuses.
+// unknownImage returns the InvalidError of an image that is not known, or another error as it is. The writes put null
+// in the place of an uploaded picture that the shop does not have any more, which column image refuses.
 func unknownImage(err error) error {
 	if pg := new(pgconn.PgError); errors.As(err, &pg) && pg.Code == "23502" && pg.ColumnName == "image" {
 		return InvalidError{"image", "unknown", "the shop has no such picture"}

@@ -10,12 +10,13 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// ReadCommitted begins every transaction of the shop: one that has waited for a row has to see what was committed meanwhile. A role
-// or a database may have another default_transaction_isolation, and a pooler passes on no setting of a connection.
+// ReadCommitted begins every transaction of the shop: one that has waited for a row has to see what was committed
+// meanwhile. A role or a database may have another default_transaction_isolation, and a pooler passes on no setting of
+// a connection.
 var ReadCommitted = pgx.TxOptions{IsoLevel: pgx.ReadCommitted}
 
-// Steady returns db so that a pool's transactions are ReadCommitted, and its single statements are tried again: Postgres
-// refuses one under another default. A transaction stays as it is.
+// Steady returns db so that a pool's transactions are ReadCommitted, and its single statements are tried again:
+// Postgres refuses one under another default. A transaction stays as it is.
 func Steady(db DB) DB {
 	if pool, ok := db.(*pgxpool.Pool); ok {
 		return steady{pool}
@@ -46,8 +47,8 @@ func (row steadyRow) Scan(to ...any) error {
 // againTimes is more than any two of the shop's statements need.
 const againTimes = 20
 
-// Again runs a single statement until Postgres does not roll it back for another one (class 40). Under ReadCommitted it never does,
-// but for a deadlock.
+// Again runs a single statement until Postgres does not roll it back for another one (class 40). Under ReadCommitted it
+// never does, but for a deadlock.
 func Again(statement func() error) (err error) {
 	for range againTimes {
 		err = statement()

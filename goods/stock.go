@@ -38,9 +38,10 @@ func (b Bypass) Bypassed() bool { return b.Bypasses > b.BypassesKnown }
 // Window returns what Sale.Window returns, by the database's clock.
 func (l Locked) Window() error { return window(l.State, l.StartsAt, l.EndsAt, l.Now) }
 
-// Lock locks the sale's row. Every transaction that changes a sale's stock calls it before it
-// touches an order, so no two of them deadlock. An archived sale is closed: results of its tickets are in files, so a ticket that is
-// settled again must get no unit. It returns ErrNoSale if the sale does not exist, and ErrLocked if the transaction may wait no longer.
+// Lock locks the sale's row. Every transaction that changes a sale's stock calls it before it touches an order, so no
+// two of them deadlock. An archived sale is closed: results of its tickets are in files, so a ticket that is settled
+// again must get no unit. It returns ErrNoSale if the sale does not exist, and ErrLocked if the transaction may wait no
+// longer.
 func Lock(ctx context.Context, tx pgx.Tx, id int64) (Locked, error) {
 	rows, _ := tx.Query(ctx, `
 		select s.id, g.title, s.price, s.stock, case when s.archived_at is null then s.state else 'closed' end as state, s.starts_at, s.ends_at, s.epoch,
@@ -111,9 +112,9 @@ func (s *Store) GateKnows(ctx context.Context, id, bypasses int64, wait time.Dur
 	return nil
 }
 
-// NextEpoch sets a new epoch on the locked sale and returns it: a rebuild of a missing gate needs one. A change of the sale's
-// state, window or total takes one automatically (sales_changed in schema.sql). Epochs come from a sequence, so none is used
-// twice, even if the transaction is rolled back.
+// NextEpoch sets a new epoch on the locked sale and returns it: a rebuild of a missing gate needs one. A change of the
+// sale's state, window or total takes one automatically (sales_changed in schema.sql). Epochs come from a sequence, so
+// none is used twice, even if the transaction is rolled back.
 func NextEpoch(ctx context.Context, tx pgx.Tx, id int64) (epoch int64, err error) {
 	err = tx.QueryRow(ctx, `
 		update sales set epoch = nextval('gate_epoch') where id = $1 returning epoch`, id).Scan(&epoch)
@@ -150,11 +151,13 @@ type SaleState struct {
 	Bypass
 }
 
-// MostNear is the number of near sales whose gates are kept. Of more, those with the highest ids wait until others have ended.
+// MostNear is the number of near sales whose gates are kept. Of more, those with the highest ids wait until others have
+// ended.
 const MostNear = 5000
 
-// SaleStates returns the sales that are near: they open within ten minutes, are open, or ended less than since ago, and are no
-// drafts. It also returns the sales with the ids in also, whatever became of them. At most MostNear, those first that are near.
+// SaleStates returns the sales that are near: they open within ten minutes, are open, or ended less than since ago, and
+// are no drafts. It also returns the sales with the ids in also, whatever became of them. At most MostNear, those first
+// that are near.
 func (s *Store) SaleStates(ctx context.Context, since time.Duration, also []int64) ([]SaleState, error) {
 	rows, _ := s.db.Query(ctx, `
 		select id, stock, state, starts_at, ends_at, epoch, bypasses, bypasses_known,
@@ -209,8 +212,8 @@ func (s *Store) StateOf(ctx context.Context, id int64) (state SaleState, beyond 
 	return found.SaleState, found.Beyond, nil
 }
 
-// Changed returns the sales of which Redis may have a gate, or a journal, of before their last change, wherever the change has
-// moved them. At most MostNear, those first whose gates live longest.
+// Changed returns the sales of which Redis may have a gate, or a journal, of before their last change, wherever the
+// change has moved them. At most MostNear, those first whose gates live longest.
 func (s *Store) Changed(ctx context.Context) ([]int64, error) {
 	rows, _ := s.db.Query(ctx, `select id from sales where gate_until > now() order by gate_until desc limit $1`, MostNear)
 	ids, err := pgx.CollectRows(rows, pgx.RowTo[int64])

@@ -9,17 +9,18 @@ import (
 )
 
 const (
-	warmLook  = 5 * time.Second        // between two looks at what opens
-	warmEvery = 400 * time.Millisecond // before an opening; with a quarter of freshFor and the reads it is shorter than freshFor
-	warmAhead = 20 * time.Second       // before a sale opens
+	warmLook = 5 * time.Second // between two looks at what opens
+	// before an opening; with a quarter of freshFor and the reads it is shorter than freshFor
+	warmEvery = 400 * time.Millisecond
+	warmAhead = 20 * time.Second // before a sale opens
 )
 
-// KeepWarm keeps what visitors of an opening ask for fresh (预热), from 20 s before a sale opens until a second after, and until
-// ctx ends: the list, the sale's slot, and its detail. So the first of them waits for no query. clock is the shop's time; zone is
-// that of the slots.
+// KeepWarm keeps what visitors of an opening ask for fresh (预热), from 20 s before a sale opens until a second after,
+// and until ctx ends: the list, the sale's slot, and its detail. So the first of them waits for no query. clock is the
+// shop's time; zone is that of the slots.
 //
-// It takes a query in five seconds, and before an opening about three in 0.4 s, however many sales open: the list has their
-// details. A read that fails is left to the next look.
+// It takes a query in five seconds, and before an opening about three in 0.4 s, however many sales open: the list has
+// their details. A read that fails is left to the next look.
 func (c *Cache) KeepWarm(ctx context.Context, zone *time.Location, clock func() time.Time) error {
 	pause := warmLook
 	rounds.New().Run(ctx, warmLook, func(time.Duration) time.Duration { return pause }, func(look context.Context) {
@@ -47,7 +48,9 @@ func (c *Cache) warm(ctx context.Context, now time.Time) bool {
 	c.renew(ctx, key{kind: last})
 	c.renew(ctx, list)
 	for _, s := range Slots(now) {
-		if slices.ContainsFunc(sales, func(g Sale) bool { return soon(g) && !g.StartsAt.Before(s.StartAt) && g.StartsAt.Before(s.EndAt) }) {
+		if slices.ContainsFunc(sales, func(g Sale) bool {
+			return soon(g) && !g.StartsAt.Before(s.StartAt) && g.StartsAt.Before(s.EndAt)
+		}) {
 			c.renew(ctx, key{slot, s.StartAt.Unix()})
 		}
 	}

@@ -50,8 +50,9 @@ func parseTime(text string, base time.Time) (time.Time, error) {
 	}
 	clock, err := time.Parse("15:04", text)
 	if err != nil {
-		return time.Time{}, fmt.Errorf("%q is not valid: write a duration (10m, +10m, 1h30m), the next time of a day (20:00), "+
-			"a date and a time (2026-11-11 20:00), the same with a zone (2026-11-11T20:00:00+08:00)", text)
+		return time.Time{},
+			fmt.Errorf("%q is not valid: write a duration (10m, +10m, 1h30m), the next time of a day (20:00), "+
+				"a date and a time (2026-11-11 20:00), the same with a zone (2026-11-11T20:00:00+08:00)", text)
 	}
 	for days := 0; ; days++ {
 		y, m, d := base.Date()
