@@ -48,8 +48,8 @@ func (a Address) Validate() error {
 	return errors.Join(wrong...)
 }
 
-// seen are the characters that are not printable and have a place in a text: a wide blank, and those by which letters are joined or
-// parted (ZWJ, ZWNJ).
+// seen are the characters that are not printable and have a place in a text: a wide blank, and those by which letters
+// are joined or parted (ZWJ, ZWNJ).
 const seen = "\u3000\u200c\u200d"
 
 func checkText(field, text string, most int) error {
@@ -97,8 +97,8 @@ func (s *Store) SetAddress(ctx context.Context, userID int64, a Address) error {
 	return nil
 }
 
-// EraseAddress erases the address of a user's account, and the copies that the user's orders keep. An order that is paid and not
-// shipped yet keeps its copy: without it the parcel could not be sent. It can be erased after that.
+// EraseAddress erases the address of a user's account, and the copies that the user's orders keep. An order that is
+// paid and not shipped yet keeps its copy: without it the parcel could not be sent. It can be erased after that.
 func (s *Store) EraseAddress(ctx context.Context, userID int64) error {
 	batch := &pgx.Batch{} // one transaction
 	batch.Queue(`update addresses set name = null, phone = null, address = null, updated_at = now() where user_id = $1 and address is not null`, userID)
@@ -125,7 +125,8 @@ func (s *Store) DeliveryOf(ctx context.Context, userID int64, id uuid.UUID) (d D
 	return d, nil
 }
 
-// SetDeliveryAddress sets the address of a user's paid order that is not shipped yet. InvalidError, ErrNotFound, ErrWrongStatus.
+// SetDeliveryAddress sets the address of a user's paid order that is not shipped yet. InvalidError, ErrNotFound,
+// ErrWrongStatus.
 func (s *Store) SetDeliveryAddress(ctx context.Context, userID int64, id uuid.UUID, a Address) error {
 	if err := a.Validate(); err != nil {
 		return err
@@ -162,10 +163,11 @@ func copyAddress(ctx context.Context, tx pgx.Tx, id uuid.UUID) error {
 	return nil
 }
 
-// Ship marks a paid order shipped, and returns what carrier and tracking number were before. A second call corrects them.
-// InvalidError, ErrNotFound, ErrWrongStatus.
+// Ship marks a paid order shipped, and returns what carrier and tracking number were before. A second call corrects
+// them. InvalidError, ErrNotFound, ErrWrongStatus.
 func (s *Store) Ship(ctx context.Context, id uuid.UUID, carrier, tracking string) (was Delivery, err error) {
-	if err := errors.Join(checkText("carrier", carrier, ShipmentMax), checkText("tracking", tracking, ShipmentMax)); err != nil {
+	if err := errors.Join(checkText("carrier", carrier, ShipmentMax),
+		checkText("tracking", tracking, ShipmentMax)); err != nil {
 		return was, err
 	}
 	err = pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) error {

@@ -47,9 +47,9 @@ func (s *Store) Cancel(ctx context.Context, userID int64, id uuid.UUID) error {
 // inTx tries a transaction that locks a sale's row.
 type inTx func(ctx context.Context, db goods.DB, sale int64, do func(pgx.Tx) error) error
 
-// giveBack ends orders of a sale by one statement, and puts their units back on sale, in one transaction: it locks the sale's row, and
-// then those of the orders. It returns the number of the orders, whose statuses the statement checks: ErrWrongStatus if it changes
-// none. goods.ErrLocked. A fault is of what it was doing.
+// giveBack ends orders of a sale by one statement, and puts their units back on sale, in one transaction: it locks the
+// sale's row, and then those of the orders. It returns the number of the orders, whose statuses the statement checks:
+// ErrWrongStatus if it changes none. goods.ErrLocked. A fault is of what it was doing.
 func (s *Store) giveBack(ctx context.Context, try inTx, sale int64, doing, end string, args ...any) (n int, err error) {
 	err = try(ctx, s.db, sale, func(tx pgx.Tx) error {
 		if _, err := goods.Lock(ctx, tx, sale); err != nil {
@@ -107,9 +107,9 @@ func (s *Store) Expire(ctx context.Context) (total int, err error) {
 	return total, errors.Join(faults...)
 }
 
-// overdueSales lists the sales that have overdue orders, but not those in except: at most 100, those first whose orders have waited
-// longest. It goes through the index of pending orders from one sale to the next, and looks at the first to end of each: however many
-// orders there are, paid or pending, it reads one of each sale.
+// overdueSales lists the sales that have overdue orders, but not those in except: at most 100, those first whose orders
+// have waited longest. It goes through the index of pending orders from one sale to the next, and looks at the first to
+// end of each: however many orders there are, paid or pending, it reads one of each sale.
 func (s *Store) overdueSales(ctx context.Context, except []int64) ([]int64, error) {
 	rows, _ := s.db.Query(ctx, `
 		with recursive first as (
@@ -137,8 +137,9 @@ func (s *Store) overdueSales(ctx context.Context, except []int64) ([]int64, erro
 
 // expireSale expires orders of one sale. It leaves an order whose row is locked: a payment may be under way.
 func (s *Store) expireSale(ctx context.Context, sale int64) (n int, err error) {
-	// The array is read once, and the text of the status keeps the planner from the index of pending orders: while its statistics
-	// are those of before a rush, it takes that for empty, and would read all pending orders, and the list once for each.
+	// The array is read once, and the text of the status keeps the planner from the index of pending orders: while its
+	// statistics are those of before a rush, it takes that for empty, and would read all pending orders, and the list
+	// once for each.
 	n, err = s.giveBack(ctx, s.expired.OnceInTx, sale, fmt.Sprint("expire orders of sale ", sale), `
 		update orders set status = 'cancelled'
 		where  status || '' = 'pending' and id = any (array(
@@ -165,13 +166,16 @@ func (s *Store) Sweep(ctx context.Context, providers []Provider, report func(err
 			return sweep(ctx, &s.asking, report, func(ctx context.Context) (int, error) { return s.AskOpen(ctx, p) })
 		})
 		g.Go(func() error {
-			return sweep(ctx, &s.refunding, report, func(ctx context.Context) (int, error) { return s.DrainRefunds(ctx, p) })
+			return sweep(ctx, &s.refunding, report,
+				func(ctx context.Context) (int, error) { return s.DrainRefunds(ctx, p) })
 		})
 	}
 	return g.Wait()
 }
 
-func sweep(ctx context.Context, counts *sweepCounts, report func(error), round func(context.Context) (int, error)) error {
+func sweep(
+	ctx context.Context, counts *sweepCounts, report func(error), round func(context.Context) (int, error),
+) error {
 	// The pause is random, so several processes share the work, and those that start together do not begin together.
 	pause := func(time.Duration) time.Duration { return sweepEvery*3/4 + rand.N(sweepEvery/2) }
 	select {

@@ -12,11 +12,11 @@ import (
 	"miaosha/goods"
 )
 
-// Extend moves the payment deadline of a pending order by d, and returns the new deadline. It changes nothing else: the unit stays
-// taken. ErrNotFound; ErrWrongStatus if the order is not pending or its time is over; goods.ErrLocked.
+// Extend moves the payment deadline of a pending order by d, and returns the new deadline. It changes nothing else: the
+// unit stays taken. ErrNotFound; ErrWrongStatus if the order is not pending or its time is over; goods.ErrLocked.
 //
-// The sale's row is locked as for Expire, which lists the overdue orders under that lock: it cancels no order that was extended
-// between its look and its update.
+// The sale's row is locked as for Expire, which lists the overdue orders under that lock: it cancels no order that was
+// extended between its look and its update.
 func (s *Store) Extend(ctx context.Context, id uuid.UUID, d time.Duration) (expires time.Time, err error) {
 	sale, _, err := s.saleOf(ctx, id)
 	if err != nil {

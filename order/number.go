@@ -11,10 +11,10 @@ const numberDigits = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 
 const numberLength = 12 // digits of five bits
 
-// Number returns the short form of an order's id, for people: 06EX-3K2P-41ZD. It is the first 60 bits of the id (UUIDv7) without
-// the version: its time in ms and the twelve bits behind it, which count the orders of a process within a ms. The first eight
-// digits of the id itself would not do: all orders of a minute share them. Two processes may very rarely make one number twice. An
-// id of another kind has no short form.
+// Number returns the short form of an order's id, for people: 06EX-3K2P-41ZD. It is the first 60 bits of the id
+// (UUIDv7) without the version: its time in ms and the twelve bits behind it, which count the orders of a process
+// within a ms. The first eight digits of the id itself would not do: all orders of a minute share them. Two processes
+// may very rarely make one number twice. An id of another kind has no short form.
 func Number(id uuid.UUID) string {
 	if id.Version() != 7 {
 		return id.String()

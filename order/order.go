@@ -97,8 +97,8 @@ type Store struct {
 	expiring, asking, refunding sweepCounts
 }
 
-// New returns a Store on db. Give it a pool of its own: paying should not wait behind buying. On a transaction each move is a
-// part of it, and whoever commits it tells the reconciler of units that came back.
+// New returns a Store on db. Give it a pool of its own: paying should not wait behind buying. On a transaction each
+// move is a part of it, and whoever commits it tells the reconciler of units that came back.
 func New(db goods.DB, cfg Config) *Store {
 	return &Store{db: goods.Steady(db), cfg: cfg, unitsReturned: func(int64) {}}
 }

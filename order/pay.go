@@ -37,7 +37,9 @@ const maxPayments = 5
 //
 // The order's row is locked, so that calls at once do not open more payments than one call after the
 // other does.
-func (s *Store) OpenPayment(ctx context.Context, provider string, userID int64, orderID uuid.UUID) (p Payment, err error) {
+func (s *Store) OpenPayment(
+	ctx context.Context, provider string, userID int64, orderID uuid.UUID,
+) (p Payment, err error) {
 	id, err := uuid.NewV7()
 	if err != nil {
 		return Payment{}, fmt.Errorf("make a payment id: %w", err)
@@ -188,11 +190,12 @@ func (s *Store) DeclineNoticed(ctx context.Context, c Captured, why string) (sta
 
 // Captured is what a provider reports: it has the buyer's money.
 type Captured struct {
-	Provider  string
-	OrderID   uuid.UUID
-	PaymentID uuid.UUID // zero if the provider does not say: then it is the order's open payment, or the one that was closed
-	Amount    int64     // fen
-	Ref       string    // the provider's reference of this capture
+	Provider string
+	OrderID  uuid.UUID
+	// zero if the provider does not say: then it is the order's open payment, or the one that was closed
+	PaymentID uuid.UUID
+	Amount    int64  // fen
+	Ref       string // the provider's reference of this capture
 }
 
 // Capture records that a provider has captured the money for an order. It returns the payment's status.
@@ -241,8 +244,8 @@ func capture(ctx context.Context, tx pgx.Tx, c Captured) (string, error) {
 	return receive(ctx, tx, c)
 }
 
-// receive pays a pending order in time, and records the money that came for it, which is the order's price: captured, or else
-// refund_due. The money is that of a payment of the order, or has a row of its own. ErrNotFound.
+// receive pays a pending order in time, and records the money that came for it, which is the order's price: captured,
+// or else refund_due. The money is that of a payment of the order, or has a row of its own. ErrNotFound.
 func receive(ctx context.Context, tx pgx.Tx, c Captured) (status string, err error) {
 	id, err := uuid.NewV7()
 	if err != nil {

@@ -251,8 +251,8 @@ type Owner struct {
 	OrderID uuid.UUID
 }
 
-// Owners lists the first users behind another one whose order of the sale has a ticket that begins with prefix ("" for all), at
-// most of them, sorted. It takes no lock and may miss orders that are placed at the same time.
+// Owners lists the first users behind another one whose order of the sale has a ticket that begins with prefix ("" for
+// all), at most of them, sorted. It takes no lock and may miss orders that are placed at the same time.
 func (s *Store) Owners(ctx context.Context, saleID int64, prefix string, behind int64, most int) ([]Owner, error) {
 	return s.owners(ctx, saleID, `
 		select user_id, id as order_id

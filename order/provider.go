@@ -29,13 +29,15 @@ type Provider interface {
 	Create(ctx context.Context, p Payment) (url string, err error)
 	// Query returns what became of a payment.
 	Query(ctx context.Context, p Payment) (Found, error)
-	// Refund returns the whole amount of a capture: p.ProviderRef is the provider's own reference of it, and captured the payment
-	// that the provider knows it by. That is p.ID, but for a second capture of one payment. It returns nil once the money is on its
-	// way back. A refusal means that none of the calls for p has returned money, and that none will before the next one.
+	// Refund returns the whole amount of a capture: p.ProviderRef is the provider's own reference of it, and captured
+	// the payment that the provider knows it by. That is p.ID, but for a second capture of one payment. It returns nil
+	// once the money is on its way back. A refusal means that none of the calls for p has returned money, and that none
+	// will before the next one.
 	Refund(ctx context.Context, p Payment, captured uuid.UUID) error
 }
 
-// Names that no provider outside the shop has: of the play-money cashier, and of payments that the staff confirmed by hand.
+// Names that no provider outside the shop has: of the play-money cashier, and of payments that the staff confirmed by
+// hand.
 const (
 	Cashier = "cashier"
 	Hand    = "hand"
@@ -78,7 +80,9 @@ type claimed struct {
 // Start opens a payment for a user's order at provider, and returns the address at which the buyer pays.
 // Its refusals are those of OpenPayment, and ErrRefused: the payment is declined. ErrProvider if the
 // provider does not answer: the payment stays open, and the next Start is the same payment.
-func (s *Store) Start(ctx context.Context, provider Provider, userID int64, orderID uuid.UUID) (p Payment, url string, err error) {
+func (s *Store) Start(
+	ctx context.Context, provider Provider, userID int64, orderID uuid.UUID,
+) (p Payment, url string, err error) {
 	if p, err = s.OpenPayment(ctx, provider.Name(), userID, orderID); err != nil {
 		return p, "", err
 	}
@@ -160,8 +164,8 @@ func (s *Store) record(ctx context.Context, p Payment, found Found) (err error) 
 	return err
 }
 
-// closeLate closes an open payment when the provider has been asked for the last time: a day after the payment deadline of its order,
-// which is not pending any more. Money that comes for it later is recorded by Capture, and is refund_due.
+// closeLate closes an open payment when the provider has been asked for the last time: a day after the payment deadline
+// of its order, which is not pending any more. Money that comes for it later is recorded by Capture, and is refund_due.
 func (s *Store) closeLate(ctx context.Context, p Payment) error {
 	_, err := s.db.Exec(ctx, `
 		update payments set status = 'closed', updated_at = now()
@@ -178,8 +182,9 @@ var errStillOpen = errors.New("still open")
 
 // errClosedBefore is a refund that the provider has made and that was not due any more: another answer closed it,
 // or the staff did.
-var errClosedBefore = errors.New("the provider has returned the money, and the refund was closed before its answer came: " +
-	"if it was closed by hand, the money may have been returned twice")
+var errClosedBefore = errors.New(
+	"the provider has returned the money, and the refund was closed before its answer came: " +
+		"if it was closed by hand, the money may have been returned twice")
 
 // DrainRefunds asks a provider for the refunds that are due, and marks those that it makes as refunded. It
 // returns their number. A refund is a payment that is refund_due, and goes this way:
@@ -236,7 +241,9 @@ func (s *Store) DrainRefunds(ctx context.Context, provider Provider) (int, error
 // ended before the next claim of their payments. The reason of a fault is stored with its payment, and a
 // refusal ends the asking, unless a newer claim has come meanwhile: then the answer is an old one. The first
 // fault is returned, and each errClosedBefore.
-func (s *Store) ask(ctx context.Context, provider Provider, claim string, do func(context.Context, claimed) error) (int, error) {
+func (s *Store) ask(
+	ctx context.Context, provider Provider, claim string, do func(context.Context, claimed) error,
+) (int, error) {
 	var moved, failed atomic.Int64
 	var mu sync.Mutex
 	var first, closed error
@@ -250,7 +257,8 @@ func (s *Store) ask(ctx context.Context, provider Provider, claim string, do fun
 		})
 		if err != nil {
 			cancel()
-			return int(moved.Load()), errors.Join(fmt.Errorf("claim payments of %s: %w", provider.Name(), err), first, closed)
+			return int(moved.Load()), errors.Join(fmt.Errorf("claim payments of %s: %w", provider.Name(), err), first,
+				closed)
 		}
 		n = len(due)
 		var g errgroup.Group
@@ -282,8 +290,8 @@ func (s *Store) ask(ctx context.Context, provider Provider, claim string, do fun
 	return int(moved.Load()), errors.Join(first, closed)
 }
 
-// note stores what a call about a payment came to, unless a newer one was made since. A refund that is refused is not asked for
-// again.
+// note stores what a call about a payment came to, unless a newer one was made since. A refund that is refused is not
+// asked for again.
 func (s *Store) note(ctx context.Context, p claimed, fault error) error {
 	refused, no := errors.AsType[RefusedError](fault)
 	why := fault.Error()

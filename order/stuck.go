@@ -12,10 +12,11 @@ import (
 // NoteMax bounds what the staff notes about money that it returned, in characters.
 const NoteMax = 200
 
-// AskAgain makes the sweeper ask a provider about an open payment, or for a refund that is due or refused: at once, or when the
-// last call has ended. A closed payment is open again until the provider has answered: its order is not pending, so it has no other
-// open one, and gets none. asked has the names of the providers that the shop can ask. It returns how often the provider was asked, and
-// the reason of its last fault. ErrNotFound; ErrWrongStatus, also for a payment of another provider.
+// AskAgain makes the sweeper ask a provider about an open payment, or for a refund that is due or refused: at once, or
+// when the last call has ended. A closed payment is open again until the provider has answered: its order is not
+// pending, so it has no other open one, and gets none. asked has the names of the providers that the shop can ask. It
+// returns how often the provider was asked, and the reason of its last fault. ErrNotFound; ErrWrongStatus, also for a
+// payment of another provider.
 func (s *Store) AskAgain(ctx context.Context, id uuid.UUID, asked []string) (tries int, why string, err error) {
 	err = s.db.QueryRow(ctx, `
 		update payments set ask_at = greatest(now(), asked_at + interval '5 seconds'),
@@ -26,10 +27,10 @@ func (s *Store) AskAgain(ctx context.Context, id uuid.UUID, asked []string) (tri
 	return tries, why, s.whyNot(ctx, id, err, ErrWrongStatus)
 }
 
-// ReturnByHand closes a refund that is due: the staff returns the money. It closes one that the provider has refused, and one for
-// which the shop cannot ask any provider, a minute after the last call: that one may have returned it. asked is that of AskAgain.
-// Of two calls, also of AskAgain, the first wins. InvalidError, ErrNotFound, ErrWrongStatus; ErrMayRefund if the provider may still
-// return the money.
+// ReturnByHand closes a refund that is due: the staff returns the money. It closes one that the provider has refused,
+// and one for which the shop cannot ask any provider, a minute after the last call: that one may have returned it.
+// asked is that of AskAgain. Of two calls, also of AskAgain, the first wins. InvalidError, ErrNotFound, ErrWrongStatus;
+// ErrMayRefund if the provider may still return the money.
 func (s *Store) ReturnByHand(ctx context.Context, id uuid.UUID, asked []string, note string) error {
 	if err := checkText("note", note, NoteMax); err != nil {
 		return err
