@@ -23,11 +23,14 @@ func (s *Store) SetNickname(ctx context.Context, userID int64, nickname string) 
 	return nil
 }
 
-// ChangePhone replaces the phone of a user who has the password and the code that was sent to the new phone. The sessions go on.
-// It returns the new cookie of the device, since the old one is valid for the old phone. ErrWrongPassword, ErrWrongCode,
-// InvalidError, TooManyError, ErrBusy, ErrSolveFirst, ErrDisabled, ErrNotFound; ErrPhoneTaken, which only the holder of the new
-// phone can see. The code can be used again unless the phone has changed or is taken.
-func (s *Store) ChangePhone(ctx context.Context, userID int64, phone, code, password string, from From) (device string, err error) {
+// ChangePhone replaces the phone of a user who has the password and the code that was sent to the new phone. The
+// sessions go on. It returns the new cookie of the device, since the old one is valid for the old phone.
+// ErrWrongPassword, ErrWrongCode, InvalidError, TooManyError, ErrBusy, ErrSolveFirst, ErrDisabled, ErrNotFound;
+// ErrPhoneTaken, which only the holder of the new phone can see. The code can be used again unless the phone has
+// changed or is taken.
+func (s *Store) ChangePhone(
+	ctx context.Context, userID int64, phone, code, password string, from From,
+) (device string, err error) {
 	if err := errors.Join(CheckPhone(phone), CheckCode(code), required("password", password)); err != nil {
 		return "", err
 	}

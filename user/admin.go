@@ -18,11 +18,10 @@ type Staff struct {
 }
 
 // MakeStaff creates an account of the staff, or changes the role of the account that has the phone, on behalf of the
-// administrator who has the phone By. By may be empty while there is no administrator, and for an
-// account that has the role already. Postgres checks that, and logs the change in role_changes; a line of admin_log says
-// that a command set role and password. MakeStaff
-// sets the password either way and ends the account's sessions: they have the role of their log-in,
-// and their owner may not know the new password. InvalidError, ErrNotByAdmin, ErrBusy.
+// administrator who has the phone By. By may be empty while there is no administrator, and for an account that has the
+// role already. Postgres checks that, and logs the change in role_changes; a line of admin_log says that a command set
+// role and password. MakeStaff sets the password either way and ends the account's sessions: they have the role of
+// their log-in, and their owner may not know the new password. InvalidError, ErrNotByAdmin, ErrBusy.
 func (s *Store) MakeStaff(ctx context.Context, sessions *Sessions, m Staff) (created bool, err error) {
 	if err := errors.Join(CheckPhone(m.Phone), CheckPassword("password", m.Password)); err != nil {
 		return false, err

@@ -20,10 +20,11 @@ import (
 )
 
 const (
-	banEvery   = time.Second     // between two looks at the bans; a new one is known everywhere after two looks
-	banLimit   = 3 * time.Second // of one look: to count 1,000 users takes the Redis in the process 0.35 s on a quiet machine
-	maxBans    = 10_000          // that a process knows
-	maxRefused = 1_000           // users whose refusals a process counts between two looks
+	banEvery = time.Second // between two looks at the bans; a new one is known everywhere after two looks
+	// of one look: to count 1,000 users takes the Redis in the process 0.35 s on a quiet machine
+	banLimit   = 3 * time.Second
+	maxBans    = 10_000 // that a process knows
+	maxRefused = 1_000  // users whose refusals a process counts between two looks
 	longestBan = 100 * time.Hour
 )
 
@@ -87,7 +88,8 @@ func NewBans(rdb redis.UniversalClient, cfg BanConfig, log *slog.Logger) (*Bans,
 		return nil, err
 	}
 	b := &Bans{rdb: rdb, limit: limit, cfg: cfg, log: log, looks: rounds.New(), refused: map[int64]int{},
-		begun: prometheus.NewCounter(prometheus.CounterOpts{Name: "miaosha_bans_total", Help: "Users whom this process has banned because they were refused too often."})}
+		begun: prometheus.NewCounter(prometheus.CounterOpts{Name: "miaosha_bans_total",
+			Help: "Users whom this process has banned because they were refused too often."})}
 	b.until.Store(&map[int64]time.Time{})
 	return b, nil
 }
@@ -173,7 +175,8 @@ func (b *Bans) count(ctx context.Context, refused map[int64]int) (tooOften []any
 	waits := make(map[int64]*redis.Cmd, len(refused))
 	_, err = b.rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for id, n := range refused {
-			waits[id] = limitTake.Eval(ctx, p, []string{refusedKey(id)}, b.limit.Refill().Milliseconds(), b.limit.Burst, n)
+			waits[id] = limitTake.Eval(ctx, p, []string{refusedKey(id)}, b.limit.Refill().Milliseconds(),
+				b.limit.Burst, n)
 		}
 		return nil
 	})
@@ -191,8 +194,11 @@ func (b *Bans) count(ctx context.Context, refused map[int64]int) (tooOften []any
 }
 
 // runBans bans users for a time. It returns those who were not banned before, and what is left of all bans.
-func runBans(ctx context.Context, rdb redis.UniversalClient, life time.Duration, users ...any) (begun []int64, left map[int64]time.Duration, err error) {
-	reply, err := banScript.Run(ctx, rdb, []string{bansKey}, append([]any{life.Milliseconds(), maxBans}, users...)...).Slice()
+func runBans(
+	ctx context.Context, rdb redis.UniversalClient, life time.Duration, users ...any,
+) (begun []int64, left map[int64]time.Duration, err error) {
+	reply, err := banScript.Run(ctx, rdb, []string{bansKey},
+		append([]any{life.Milliseconds(), maxBans}, users...)...).Slice()
 	if err != nil {
 		return nil, nil, fault(err, "read the bans")
 	}
@@ -219,7 +225,8 @@ func (b *Bans) Collectors() []prometheus.Collector {
 	if b == nil {
 		return nil
 	}
-	return []prometheus.Collector{b.begun, prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "miaosha_banned_users", Help: "Users who cannot buy now because they were refused too often."},
+	return []prometheus.Collector{b.begun, prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "miaosha_banned_users",
+		Help: "Users who cannot buy now because they were refused too often."},
 		func() (n float64) {
 			for id := range *b.until.Load() {
 				if b.Check(id) != nil {
@@ -254,8 +261,9 @@ func (s *Store) Bans(ctx context.Context) ([]Ban, error) {
 	return bans, nil
 }
 
-// LiftBan ends the ban of the account that has the phone, in every process within a second, and reports whether
-// there was one. The count of refusals begins from zero. A ban that it lifts is a line in the log of the staff before it is lifted. ErrNotFound.
+// LiftBan ends the ban of the account that has the phone, in every process within a second, and reports whether there
+// was one. The count of refusals begins from zero. A ban that it lifts is a line in the log of the staff before it is
+// lifted. ErrNotFound.
 func (s *Store) LiftBan(ctx context.Context, phone string) (bool, error) {
 	a, err := s.byPhone(ctx, phone)
 	if err != nil {

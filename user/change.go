@@ -9,16 +9,19 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// ChangePassword replaces the password if the old one is right, and still is when the new one is
-// written. It ends all sessions of the user except the given token's, and the log-ins with the old
-// password that are under way. A user has ten tries a minute; log-ins of strangers do not use them
-// up. A password that was made for the account is replaced by another one. It returns the new cookie of the device, since the password ends the old one, also with a fault of
-// Redis after the change: then the other sessions go on until the user logs in or out. ErrWrongPassword,
-// ErrNotFound, InvalidError, TooManyError, ErrBusy.
+// ChangePassword replaces the password if the old one is right, and still is when the new one is written. It ends all
+// sessions of the user except the given token's, and the log-ins with the old password that are under way. A user has
+// ten tries a minute; log-ins of strangers do not use them up. A password that was made for the account is replaced by
+// another one. It returns the new cookie of the device, since the password ends the old one, also with a fault of Redis
+// after the change: then the other sessions go on until the user logs in or out. ErrWrongPassword, ErrNotFound,
+// InvalidError, TooManyError, ErrBusy.
 //
-// The token's session takes the new generation, so it would outlive a change of the role, or the end of the account, that
-// EndRevoked has not seen yet. So it must have the role that the account has, ErrNoSession, of an account in use, ErrDisabled.
-func (s *Store) ChangePassword(ctx context.Context, sessions *Sessions, userID int64, token, old, new string) (device string, err error) {
+// The token's session takes the new generation, so it would outlive a change of the role, or the end of the account,
+// that EndRevoked has not seen yet. So it must have the role that the account has, ErrNoSession, of an account in use,
+// ErrDisabled.
+func (s *Store) ChangePassword(
+	ctx context.Context, sessions *Sessions, userID int64, token, old, new string,
+) (device string, err error) {
 	if err := errors.Join(required("old", old), CheckPassword("new", new)); err != nil {
 		return "", err
 	}

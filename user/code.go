@@ -56,7 +56,8 @@ func (s *Store) SendCode(ctx context.Context, phone string, from From) (code str
 		return "", 0, err
 	}
 	// The console stands for the phone; the log never has a code.
-	if _, err := fmt.Fprintf(s.cfg.Console, "sms to %s: your code is %s, valid for %v\n", phone, code, codeLife); err != nil {
+	if _, err := fmt.Fprintf(s.cfg.Console, "sms to %s: your code is %s, valid for %v\n", phone, code,
+		codeLife); err != nil {
 		return "", 0, fmt.Errorf("print a code: %w", err)
 	}
 	s.log.InfoContext(ctx, "one-time code sent", "phone", masked(phone))
@@ -95,12 +96,15 @@ var errNoCode = fmt.Errorf("%w: none for this browser", ErrWrongCode)
 
 // use takes the code: no other caller can use it. Otherwise it returns ErrWrongCode, or errNoCode if
 // there is none to try. A caller that then fails calls giveBack, and the code can be used again.
-func (c *codes) use(ctx context.Context, phone, code, browser string) (giveBack func(context.Context) error, err error) {
+func (c *codes) use(
+	ctx context.Context, phone, code, browser string,
+) (giveBack func(context.Context) error, err error) {
 	if browser == "" {
 		return nil, errNoCode
 	}
 	key := codeKey(phone)
-	reply, err := codeUse.Run(ctx, c.rdb, []string{key}, c.mac(phone, code), rand.Text(), codeTries, c.mac(phone, browser)).Text()
+	reply, err := codeUse.Run(ctx, c.rdb, []string{key}, c.mac(phone, code), rand.Text(), codeTries,
+		c.mac(phone, browser)).Text()
 	if err != nil {
 		return nil, fault(err, "use the code of %s", masked(phone))
 	}

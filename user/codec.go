@@ -14,8 +14,8 @@ type Session struct {
 	Role   string // RoleBuyer, RoleViewer or RoleAdmin, as of the log-in; or RoleDue
 }
 
-// RoleDue is the role of a session of the staff whose password was made for them: until they have chosen another one, it may do
-// what a buyer may.
+// RoleDue is the role of a session of the staff whose password was made for them: until they have chosen another one,
+// it may do what a buyer may.
 const RoleDue = "due"
 
 const (

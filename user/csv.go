@@ -8,9 +8,10 @@ import (
 	"strconv"
 )
 
-// MintCSV mints n buyers and writes them as CSV: user_id,phone,token and, with path, a column path. It calls made after each
-// buyer with their number so far.
-func (s *Store) MintCSV(ctx context.Context, sessions *Sessions, n int, path func(id int64, token string) string, w io.Writer, made func(int)) error {
+// MintCSV mints n buyers and writes them as CSV: user_id,phone,token and, with path, a column path. It calls made after
+// each buyer with their number so far.
+func (s *Store) MintCSV(ctx context.Context, sessions *Sessions, n int, path func(id int64, token string) string,
+	w io.Writer, made func(int)) error {
 	out := csv.NewWriter(w)
 	header := []string{"user_id", "phone", "token"}
 	if path != nil {

@@ -44,7 +44,8 @@ type device struct {
 }
 
 func newDevices(secret []byte) *devices {
-	return &devices{purpose.Device.Key(secret), otter.Must(&otter.Options[[deviceIDBytes]byte, *rate.Limiter]{MaximumSize: devicesTried})}
+	return &devices{purpose.Device.Key(secret), otter.Must(
+		&otter.Options[[deviceIDBytes]byte, *rate.Limiter]{MaximumSize: devicesTried})}
 }
 
 // issue returns the cookie of a new device of an account, as of a time:

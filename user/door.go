@@ -25,7 +25,8 @@ type door struct {
 }
 
 func newDoor(room int) *door {
-	return &door{everybody: newPlaces(room, room/2), solved: newPlaces(solvedPlaces, 2), device: newPlaces(devicePlaces, 2)}
+	return &door{everybody: newPlaces(room, room/2), solved: newPlaces(solvedPlaces, 2),
+		device: newPlaces(devicePlaces, 2)}
 }
 
 // admit returns the turn of a log-in to an account (its phone) from a network, and the function that

@@ -43,8 +43,8 @@ type BannedError struct{ RetryAfter time.Duration }
 
 func (e BannedError) Error() string { return fmt.Sprintf("banned for another %v", e.RetryAfter) }
 
-// InvalidError names an invalid field of a form and the reason: "required" for an empty one; phone
-// "form" or "same", code "form", password "length", new "length" or "same", nickname "length", "form" or "reserved". An error may join
+// InvalidError names an invalid field of a form and the reason: "required" for an empty one; phone "form" or "same",
+// code "form", password "length", new "length" or "same", nickname "length", "form" or "reserved". An error may join
 // several, one for each invalid field.
 type InvalidError struct{ Field, Reason string }
 
@@ -65,5 +65,6 @@ func fault(err error, format string, args ...any) error {
 // counts as unavailable.
 func answered(err error) bool {
 	pg, ok := errors.AsType[*pgconn.PgError](err)
-	return ok && !strings.HasPrefix(pg.Code, "57P") && !strings.HasPrefix(pg.Code, "53") && !strings.HasPrefix(pg.Code, "08") && pg.Code != "25006"
+	return ok && !strings.HasPrefix(pg.Code, "57P") && !strings.HasPrefix(pg.Code, "53") &&
+		!strings.HasPrefix(pg.Code, "08") && pg.Code != "25006"
 }

@@ -5,11 +5,12 @@ import (
 	"time"
 )
 
-// How long keys live. Sessions, and the two keys beside them, expire idleFor after the last use, and at the end of the life that
-// NewSessions takes at the latest; buckets when they are full again: a missing one is a full one.
+// How long keys live. Sessions, and the two keys beside them, expire idleFor after the last use, and at the end of the
+// life that NewSessions takes at the latest; buckets when they are full again: a missing one is a full one.
 const (
-	idleFor  = 12 * time.Hour      // who logs in in the morning is there for the sale of the evening
-	knownFor = 30 * 24 * time.Hour // after a log-in its address has a bucket of its own for the account: owners log in monthly
+	idleFor = 12 * time.Hour // who logs in in the morning is there for the sale of the evening
+	// after a log-in its address has a bucket of its own for the account: owners log in monthly
+	knownFor = 30 * 24 * time.Hour
 )
 
 // The Redis keys of this package. A phone number in a key is cut to one character more than the

@@ -25,16 +25,21 @@ var legacyParts = map[string]*regexp.Regexp{
 
 // checkLegacyPattern checks a pattern for a salt with this name and length, -1 if the length is not known.
 func checkLegacyPattern(pattern, name string, saltBytes int) error {
-	if strings.Count(pattern, "{password}") != 1 || strings.ContainsAny(legacyParts[name].ReplaceAllString(pattern, ""), "{}[]") {
-		return fmt.Errorf("%q has to have {password} once, and beside it {%[2]s}, characters of it such as {%[2]s[2]}, or plain text", pattern, name)
+	if strings.Count(pattern, "{password}") != 1 ||
+		strings.ContainsAny(legacyParts[name].ReplaceAllString(pattern, ""), "{}[]") {
+		return fmt.Errorf(
+			"%q has to have {password} once, and beside it {%[2]s}, characters of it such as {%[2]s[2]}, or plain text",
+			pattern, name)
 	}
-	if _, ok := legacyText(pattern, name, "", strings.Repeat("x", saltBytes+1)[:max(saltBytes, 0)]); !ok && saltBytes >= 0 {
+	if _, ok := legacyText(pattern, name, "", strings.Repeat("x", saltBytes+1)[:max(saltBytes, 0)]); !ok &&
+		saltBytes >= 0 {
 		return fmt.Errorf("%q names a character that the salt of %d does not have", pattern, saltBytes)
 	}
 	return nil
 }
 
-// legacyText puts a password and a salt with this name into a pattern. It reports false if the salt is too short for it.
+// legacyText puts a password and a salt with this name into a pattern. It reports false if the salt is too short for
+// it.
 func legacyText(pattern, name, password, salt string) (text string, ok bool) {
 	ok = true
 	text = legacyParts[name].ReplaceAllStringFunc(pattern, func(part string) string {

@@ -16,11 +16,12 @@ var (
 	LoginsPerAccount  = MustLimit("10/min", 0)
 	CodesPerPhone     = MustLimit("3/10min", 0)
 	CodesPerPhoneHour = MustLimit("10/hour", 0)
-	TriesPerAddress   = MustLimit("60/min", 200) // a whole class may share one address; each try may hash a password, which takes most of a tenth of a second
-	TriesPerNetwork   = MustLimit("600/min", 0)  // a /24, or a /48 of IPv6
-	TriesPerDevice    = MustLimit("10/min", 0)   // counted in this process
-	PasswordsPerUser  = MustLimit("10/min", 0)
-	PasswordsPerHour  = MustLimit("30/hour", 0) // a thief who has the session guesses no faster
+	// a whole class may share one address; each try may hash a password, which takes most of a tenth of a second
+	TriesPerAddress  = MustLimit("60/min", 200)
+	TriesPerNetwork  = MustLimit("600/min", 0) // a /24, or a /48 of IPv6
+	TriesPerDevice   = MustLimit("10/min", 0)  // counted in this process
+	PasswordsPerUser = MustLimit("10/min", 0)
+	PasswordsPerHour = MustLimit("30/hour", 0) // a thief who has the session guesses no faster
 
 	// Budgets of the whole shop. When one is used up, visitors solve a sum and go on. No one is refused: otherwise a
 	// crowd could close the registration for all others.
@@ -95,8 +96,8 @@ func (l *limits) code(ctx context.Context, phone string, from From) error {
 	return err
 }
 
-// register counts a try to register, to set a new password by code or to change the phone, from an address and its network. The tries of a code are counted
-// with the code.
+// register counts a try to register, to set a new password by code or to change the phone, from an address and its
+// network. The tries of a code are counted with the code.
 func (l *limits) register(ctx context.Context, addr string) error {
 	if err := l.take(ctx, limitRegister+network(addr), TriesPerAddress); err != nil {
 		return err

@@ -25,13 +25,12 @@ type LoggedIn struct {
 	Device string
 }
 
-// Login returns the account that has the phone and the password, or ErrWrongPassword. InvalidError for an
-// empty field; ErrDisabled, with the right password alone. It checks no other form of its input: an impossible phone does the same work as a wrong
-// password. A phone
-// has ten tries a minute, an address has 200, else TooManyError. An address that has logged in to
-// the account before has ten tries of its own, and so has a known device, whatever its address.
-// ErrSolveFirst or ErrBusy if too many passwords wait to be checked. While Postgres is down, it returns a
-// fault at once, or after a second if Postgres is silent.
+// Login returns the account that has the phone and the password, or ErrWrongPassword. InvalidError for an empty field;
+// ErrDisabled, with the right password alone. It checks no other form of its input: an impossible phone does the same
+// work as a wrong password. A phone has ten tries a minute, an address has 200, else TooManyError. An address that has
+// logged in to the account before has ten tries of its own, and so has a known device, whatever its address.
+// ErrSolveFirst or ErrBusy if too many passwords wait to be checked. While Postgres is down, it returns a fault at
+// once, or after a second if Postgres is silent.
 func (s *Store) Login(ctx context.Context, phone, password string, from From) (LoggedIn, error) {
 	if err := errors.Join(required("phone", phone), required("password", password)); err != nil {
 		return LoggedIn{}, err

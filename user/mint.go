@@ -24,7 +24,9 @@ const (
 // Mint makes n buyers with live sessions, for load tests. It calls each for every buyer, in order,
 // as soon as the buyer can buy. Minted buyers have no password. An error from each stops Mint; the
 // buyers made so far stay. Several calls may run at once: no phone is used twice.
-func (s *Store) Mint(ctx context.Context, sessions *Sessions, n int, each func(id int64, phone, token string) error) error {
+func (s *Store) Mint(
+	ctx context.Context, sessions *Sessions, n int, each func(id int64, phone, token string) error,
+) error {
 	for n > 0 {
 		buyers, err := s.mintBuyers(ctx, min(n, mintBatch))
 		if err != nil {
@@ -90,7 +92,8 @@ func (s *Sessions) mint(ctx context.Context, users []User) ([]string, error) {
 		err := pipeline(conn, func() error {
 			for i := from; i < to; i++ {
 				tokens[i] = newToken()
-				if err := sendSession(conn, users[i], tokens[i], deadline, expiryOf(deadline, s.copies.now())); err != nil {
+				if err := sendSession(conn, users[i], tokens[i], deadline,
+					expiryOf(deadline, s.copies.now())); err != nil {
 					return err
 				}
 			}

@@ -71,15 +71,17 @@ const blanks = "\u115f\u1160\u3164\uffa0\u2800"
 
 // The names of the staff: whole words in English, and parts of a name in Chinese.
 var (
-	staffWords = lettersOf("admin", "admins", "administrator", "root", "system", "sysadmin", "official", "staff", "support", "moderator",
+	staffWords = lettersOf("admin", "admins", "administrator", "root", "system", "sysadmin", "official", "staff",
+		"support", "moderator",
 		"customerservice", "miaosha", "miaoshaofficial", "officialmiaosha", "miaoshasupport", "miaoshaadmin")
 	staffParts = lettersOf("管理员", "管理員", "官方", "客服", "掌柜", "店主", "工作人员", "工作人員", "系统消息", "系统通知")
 )
 
-// namesStaff reports whether a name is one of the staff, or looks like one (see package alike), also with digits for letters, with
-// accents, or with anything between the letters.
+// namesStaff reports whether a name is one of the staff, or looks like one (see package alike), also with digits for
+// letters, with accents, or with anything between the letters.
 func namesStaff(name string) bool {
-	words := strings.FieldsFunc(norm.NFKC.String(name), func(r rune) bool { return !unicode.In(r, unicode.L, unicode.N, unicode.M, unicode.S) })
+	words := strings.FieldsFunc(norm.NFKC.String(name),
+		func(r rune) bool { return !unicode.In(r, unicode.L, unicode.N, unicode.M, unicode.S) })
 	for _, word := range append(words, name) {
 		for _, letters := range append(lettersOf(word), lettersOf(strings.TrimRight(word, "0123456789"))...) {
 			chinese := strings.Map(func(r rune) rune {
@@ -88,7 +90,8 @@ func namesStaff(name string) bool {
 				}
 				return r
 			}, letters)
-			if slices.Contains(staffWords, letters) || slices.ContainsFunc(staffParts, func(part string) bool { return strings.Contains(chinese, part) }) {
+			if slices.Contains(staffWords, letters) ||
+				slices.ContainsFunc(staffParts, func(part string) bool { return strings.Contains(chinese, part) }) {
 				return true
 			}
 		}
@@ -97,9 +100,11 @@ func namesStaff(name string) bool {
 }
 
 // digitsAsLetters reads digits and signs as letters, as in adm1n. A small l looks like a capital i.
-var digitsAsLetters = strings.NewReplacer("@", "a", "4", "a", "3", "e", "$", "s", "5", "s", "7", "t", "!", "i", "l", "i")
+var digitsAsLetters = strings.NewReplacer("@", "a", "4", "a", "3", "e", "$", "s", "5", "s", "7", "t",
+	"!", "i", "l", "i")
 
-// lettersOf returns the letters of texts as a reader takes them, in each of the ways in which a text may look: small and without accents.
+// lettersOf returns the letters of texts as a reader takes them, in each of the ways in which a text may look: small
+// and without accents.
 func lettersOf(texts ...string) (all []string) {
 	for _, text := range texts {
 		for _, look := range alike.LooksOf(text) {

@@ -42,7 +42,8 @@ type hasher struct {
 }
 
 func newHasher(slots int) *hasher {
-	return &hasher{memory: argonMemory, slots: make(chan struct{}, slots), queue: 16, maxWait: 2 * time.Second, first: make(chan struct{})}
+	return &hasher{memory: argonMemory, slots: make(chan struct{}, slots), queue: 16, maxWait: 2 * time.Second,
+		first: make(chan struct{})}
 }
 
 // room returns how many callers in turn have a slot or a place in the queue.
@@ -56,7 +57,8 @@ func (h *hasher) hash(ctx context.Context, turn turn, password string) (string, 
 	defer h.freeSlot()
 	salt := make([]byte, saltBytes)
 	rand.Read(salt) // never returns an error
-	return encodeHash(h.memory, salt, argon2.IDKey([]byte(password), salt, argonPasses, h.memory, argonLanes, keyBytes)), nil
+	return encodeHash(h.memory, salt, argon2.IDKey([]byte(password), salt, argonPasses, h.memory,
+		argonLanes, keyBytes)), nil
 }
 
 // check reports whether the password matches the stored string.

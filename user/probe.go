@@ -17,8 +17,8 @@ func Scripts() []string {
 	return []string{limitTakeSource, codeUseSource, banSource, sessionStartSource, sessionEndSource, sessionRenewSource}
 }
 
-// Probe makes the calls of this package to the shop's Redis once, on keys that no account has, which it deletes. It returns the
-// first error.
+// Probe makes the calls of this package to the shop's Redis once, on keys that no account has, which it deletes. It
+// returns the first error.
 func Probe(ctx context.Context, rdb goredis.UniversalClient) error {
 	id := math.MaxInt64 - rand.Int64N(1<<62)
 	phone, l, c := fmt.Sprintf("probe%d", id), limits{rdb}, codes{rdb: rdb}
@@ -31,10 +31,12 @@ func Probe(ctx context.Context, rdb goredis.UniversalClient) error {
 		err = errors.Join(banScript.Run(ctx, rdb, []string{own}, 1, maxBans, 1).Err(), rdb.Del(ctx, own).Err())
 	}
 	if err == nil {
-		err = errors.Join(l.loggedIn(ctx, phone, ""), rdb.Exists(ctx, knownKey(phone, "")).Err(), rdb.Del(ctx, knownKey(phone, "")).Err())
+		err = errors.Join(l.loggedIn(ctx, phone, ""), rdb.Exists(ctx, knownKey(phone, "")).Err(),
+			rdb.Del(ctx, knownKey(phone, "")).Err())
 	}
 	if err == nil {
-		err = errors.Join(l.run(ctx, refusedKey(id), LoginsPerAccount, 1), l.run(ctx, refusedKey(id), LoginsPerAccount, -1))
+		err = errors.Join(l.run(ctx, refusedKey(id), LoginsPerAccount, 1),
+			l.run(ctx, refusedKey(id), LoginsPerAccount, -1))
 	}
 	if err == nil {
 		// A transaction hides which of its commands is refused.
@@ -58,8 +60,8 @@ func Probe(ctx context.Context, rdb goredis.UniversalClient) error {
 	return err
 }
 
-// Probe makes the calls of s to the sessions' Redis once, with sessions of a user that no shop has, which it ends. It returns the
-// first error.
+// Probe makes the calls of s to the sessions' Redis once, with sessions of a user that no shop has, which it ends. It
+// returns the first error.
 func (s *Sessions) Probe(ctx context.Context) error {
 	u := User{ID: math.MaxInt64 - rand.Int64N(1<<62), Role: RoleBuyer}
 	tokens, err := s.mint(ctx, []User{u})
@@ -73,7 +75,8 @@ func (s *Sessions) Probe(ctx context.Context) error {
 	if _, err := s.remote.records(ctx, []string{hashed(began)}); err != nil {
 		return err
 	}
-	if _, err := s.renewals.renew(ctx, []renewal{{hashed(tokens[0]), u.ID, s.copies.now().Add(s.manager.Lifetime)}}); err != nil {
+	if _, err := s.renewals.renew(ctx, []renewal{{hashed(tokens[0]), u.ID,
+		s.copies.now().Add(s.manager.Lifetime)}}); err != nil {
 		return err
 	}
 	if _, err := s.List(ctx, u.ID, began); err != nil {
@@ -86,7 +89,8 @@ func (s *Sessions) Probe(ctx context.Context) error {
 		return err
 	}
 	return s.remote.with(ctx, "delete keys", func(conn redis.Conn) error {
-		_, err := conn.Do("DEL", indexKey(u.ID), originsKey(u.ID), sessionPrefix+hashed(began), sessionPrefix+hashed(tokens[0]))
+		_, err := conn.Do("DEL", indexKey(u.ID), originsKey(u.ID), sessionPrefix+hashed(began),
+			sessionPrefix+hashed(tokens[0]))
 		return err
 	})
 }

@@ -35,7 +35,9 @@ func ParseRate(text string) (Rate, error) {
 		n, err := strconv.ParseFloat(tries, 64)
 		k, errOfTimes := strconv.Atoi(times)
 		r := Rate{n, time.Duration(k) * unit.time}
-		if errors.Join(err, errOfTimes) != nil || k < 1 || k > 100 || !(n > 0) || n > 1e9 || r.Refill() > 100*time.Hour { // !(n > 0) refuses NaN, too
+		if errors.Join(err, errOfTimes) != nil || k < 1 || k > 100 || !(n > 0) || n > 1e9 ||
+			r.Refill() > 100*time.Hour {
+			// !(n > 0) refuses NaN, too
 			break
 		}
 		return r, nil

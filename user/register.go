@@ -15,7 +15,8 @@ import (
 // must be right. After a fault or ErrBusy the code can be used again, unless the account was made: then
 // the user logs in. Otherwise it is used up.
 func (s *Store) Register(ctx context.Context, phone, code, password, nickname string, from From) (LoggedIn, error) {
-	if err := errors.Join(CheckPhone(phone), CheckCode(code), CheckPassword("password", password), CheckNickname(nickname)); err != nil {
+	if err := errors.Join(CheckPhone(phone), CheckCode(code), CheckPassword("password", password),
+		CheckNickname(nickname)); err != nil {
 		return LoggedIn{}, err
 	}
 	if err := s.limits.register(ctx, from.Addr); err != nil {
@@ -49,20 +50,24 @@ func (s *Store) withCode(ctx context.Context, phone, code string, from From, use
 }
 
 // useCode takes the code under the shop's budget of wrong ones: codes.use.
-func (s *Store) useCode(ctx context.Context, phone, code string, from From) (giveBack func(context.Context) error, err error) {
+func (s *Store) useCode(
+	ctx context.Context, phone, code string, from From,
+) (giveBack func(context.Context) error, err error) {
 	if err := s.limits.spend(ctx, limitWrongOfAll, WrongOfAll, from); err != nil {
 		return nil, err
 	}
 	giveBack, err = s.codes.use(ctx, phone, code, from.Browser)
 	if err == nil || errors.Is(err, errNoCode) {
-		if err := s.limits.putBack(ctx, limitWrongOfAll, WrongOfAll, from); err != nil { // the token comes back later anyway
+		if err := s.limits.putBack(ctx, limitWrongOfAll, WrongOfAll, from); err != nil {
+			// the token comes back later anyway
 			s.log.WarnContext(ctx, "a right code was counted as a wrong one", "err", err)
 		}
 	}
 	return giveBack, err
 }
 
-// insert adds a buyer and returns the hash of the password too, or ErrPhoneTaken. Of two inserts at once, one gets the phone.
+// insert adds a buyer and returns the hash of the password too, or ErrPhoneTaken. Of two inserts at once, one gets the
+// phone.
 func (s *Store) insert(ctx context.Context, phone, password, nickname string) (u User, hash string, err error) {
 	hash, err = s.hashes.hash(ctx, inTurn, password)
 	if err != nil {

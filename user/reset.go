@@ -9,14 +9,17 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// ResetPassword replaces a password that its owner has forgotten, if the code is right. It ends all sessions of the user and the
-// log-ins under way. ErrWrongCode, InvalidError, ErrBusy, ErrSMSOff; ErrSolveFirst and TooManyError as Register, which it shares
-// the limits with. ErrNoAccount, ErrDisabled and ErrStaffPassword, which only the owner of the phone can see, since the code must
-// be right: a stranger receives the same answer for every phone, before Postgres is asked. The code can be used again unless the
-// password has changed.
+// ResetPassword replaces a password that its owner has forgotten, if the code is right. It ends all sessions of the
+// user and the log-ins under way. ErrWrongCode, InvalidError, ErrBusy, ErrSMSOff; ErrSolveFirst and TooManyError as
+// Register, which it shares the limits with. ErrNoAccount, ErrDisabled and ErrStaffPassword, which only the owner of
+// the phone can see, since the code must be right: a stranger receives the same answer for every phone, before Postgres
+// is asked. The code can be used again unless the password has changed.
 //
-// A code is less than a password: who holds the phone for a minute has it. So no member of the staff has a new password by code.
-func (s *Store) ResetPassword(ctx context.Context, sessions *Sessions, phone, code, password string, from From) (LoggedIn, error) {
+// A code is less than a password: who holds the phone for a minute has it. So no member of the staff has a new password
+// by code.
+func (s *Store) ResetPassword(
+	ctx context.Context, sessions *Sessions, phone, code, password string, from From,
+) (LoggedIn, error) {
 	if err := errors.Join(CheckPhone(phone), CheckCode(code), CheckPassword("password", password)); err != nil {
 		return LoggedIn{}, err
 	}

@@ -9,14 +9,15 @@ import (
 )
 
 const (
-	revokeEvery = 500 * time.Millisecond // between two looks for revoked accounts; with the life of a copy less than two seconds
-	revokeLimit = time.Second            // for Postgres, in one look
+	// between two looks for revoked accounts; with the life of a copy less than two seconds
+	revokeEvery = 500 * time.Millisecond
+	revokeLimit = time.Second // for Postgres, in one look
 )
 
-// EndRevoked ends the sessions of accounts whose role an administrator has changed, or that one has disabled, until ctx ends:
-// within two seconds, in every process that runs it. Postgres knows these accounts, so nothing is lost when the process
-// that made the change dies, or while Redis is down: then each process forgets its own copies, and the sessions end in Redis
-// when it is back. report is called with the first of several faults.
+// EndRevoked ends the sessions of accounts whose role an administrator has changed, or that one has disabled, until ctx
+// ends: within two seconds, in every process that runs it. Postgres knows these accounts, so nothing is lost when the
+// process that made the change dies, or while Redis is down: then each process forgets its own copies, and the sessions
+// end in Redis when it is back. report is called with the first of several faults.
 func (s *Store) EndRevoked(ctx context.Context, sessions *Sessions, report func(error)) error {
 	ended := map[int64]time.Time{} // user -> the change whose sessions of before have ended
 	failed, pause := false, func(time.Duration) time.Duration { return revokeEvery }
@@ -30,7 +31,8 @@ func (s *Store) EndRevoked(ctx context.Context, sessions *Sessions, report func(
 	return nil
 }
 
-// endRevoked looks once. Each change is handled once: a later one of the password raises the generation too, and spares a session.
+// endRevoked looks once. Each change is handled once: a later one of the password raises the generation too, and spares
+// a session.
 func (s *Store) endRevoked(ctx context.Context, sessions *Sessions, ended map[int64]time.Time) (failed error) {
 	rows, _ := s.db.Query(ctx, `
 		select id, generation, revoked_at from users where revoked_at > now() - make_interval(secs => $1)`, sessions.manager.Lifetime.Seconds())

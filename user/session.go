@@ -69,13 +69,15 @@ func (s *Sessions) Get(ctx context.Context, token string) (Session, error) {
 	return session, nil
 }
 
-// Start begins a session for a user who logged in from an address with a client, which is what List shows of it ("chrome
-// windows"), and returns its new token of 256 bits, and the time when it ends at the latest. Of more than twenty sessions of a user it ends first the
-// one of that address that was unused longest.
+// Start begins a session for a user who logged in from an address with a client, which is what List shows of it
+// ("chrome windows"), and returns its new token of 256 bits, and the time when it ends at the latest. Of more than
+// twenty sessions of a user it ends first the one of that address that was unused longest.
 //
 // u is the account as it was before its password was checked. If it has changed since then, Start
 // returns ErrChanged: its sessions were ended, and this one would have survived. ErrDisabled.
-func (s *Sessions) Start(ctx context.Context, u User, addr, client string) (token string, expires time.Time, err error) {
+func (s *Sessions) Start(
+	ctx context.Context, u User, addr, client string,
+) (token string, expires time.Time, err error) {
 	if u.Disabled {
 		return "", time.Time{}, ErrDisabled
 	}

@@ -11,10 +11,11 @@ import (
 )
 
 const (
-	freshFor    = 900 * time.Millisecond // a copy is used without a read; an event stream looks each second and has to end within two
-	staleFor    = 10 * time.Minute       // a copy is used if Redis does not answer
-	staleWait   = 50 * time.Millisecond  // a caller with an older copy waits at most so long for Redis
-	maxEntries  = 200_000                // about 50 MB
+	// a copy is used without a read; an event stream looks each second and has to end within two
+	freshFor    = 900 * time.Millisecond
+	staleFor    = 10 * time.Minute      // a copy is used if Redis does not answer
+	staleWait   = 50 * time.Millisecond // a caller with an older copy waits at most so long for Redis
+	maxEntries  = 200_000               // about 50 MB
 	readsAtOnce = 2
 )
 

@@ -44,12 +44,15 @@ type owner struct {
 	addr, client string
 }
 
-// list lists a session that ends at expires at the latest, and writes it. It returns the sessions that ended to make room for it.
-// ErrChanged.
-func (r *remote) list(ctx context.Context, of owner, token string, record []byte, expires, now time.Time) (ended []string, err error) {
+// list lists a session that ends at expires at the latest, and writes it. It returns the sessions that ended to make
+// room for it. ErrChanged.
+func (r *remote) list(
+	ctx context.Context, of owner, token string, record []byte, expires, now time.Time,
+) (ended []string, err error) {
 	err = r.with(ctx, "keep a session", func(conn redis.Conn) error {
 		ended, err = redis.Strings(sessionStart.Do(conn, indexKey(of.ID), originsKey(of.ID), sessionPrefix+token,
-			token, record, expiryOf(expires, now).UnixMilli(), now.UnixMilli(), of.Generation, network(of.addr), maxPerUser, sessionPrefix, of.client))
+			token, record, expiryOf(expires, now).UnixMilli(), now.UnixMilli(), of.Generation, network(of.addr),
+			maxPerUser, sessionPrefix, of.client))
 		return err
 	})
 	switch {

@@ -23,7 +23,8 @@ type Listed struct {
 
 const listedBytes = 16
 
-// SessionID returns the name of a token's session in the list of its user: a part of the token's hash, with which no one can log in.
+// SessionID returns the name of a token's session in the list of its user: a part of the token's hash, with which no
+// one can log in.
 func SessionID(token string) string { return hashed(token)[:listedBytes] }
 
 // List returns the sessions of a user: that of the given token first, then the one that was used last.
@@ -33,7 +34,8 @@ func (s *Sessions) List(ctx context.Context, userID int64, current string) (list
 	var records [][]byte
 	var tokens []string
 	err = s.remote.with(ctx, "list sessions", func(conn redis.Conn) (err error) {
-		if expiries, err = redis.Int64Map(conn.Do("ZRANGE", indexKey(userID), 0, -1, "WITHSCORES")); err != nil || len(expiries) == 0 {
+		if expiries, err = redis.Int64Map(conn.Do("ZRANGE", indexKey(userID), 0, -1, "WITHSCORES")); err != nil ||
+			len(expiries) == 0 {
 			return err
 		}
 		if origins, err = redis.StringMap(conn.Do("HGETALL", originsKey(userID))); err != nil {
@@ -55,7 +57,8 @@ func (s *Sessions) List(ctx context.Context, userID int64, current string) (list
 		if e, ok := s.copies.entries.GetIfPresent(token); err != nil || !now.Before(deadline) || ok && e.record == nil {
 			continue // it has ended
 		}
-		l := Listed{ID: token[:listedBytes], BegunAt: deadline.Add(-s.manager.Lifetime), EndsAt: time.UnixMilli(expiries[token])}
+		l := Listed{ID: token[:listedBytes], BegunAt: deadline.Add(-s.manager.Lifetime),
+			EndsAt: time.UnixMilli(expiries[token])}
 		if words := strings.SplitN(origins[token], " ", 3); len(words) == 3 {
 			l.Client = words[2]
 		}
@@ -89,7 +92,9 @@ func (s *Sessions) EndListed(ctx context.Context, userID int64, id string) error
 	if err != nil {
 		return fmt.Errorf("sessions of user %d: %w", userID, err)
 	}
-	i := slices.IndexFunc(tokens, func(token string) bool { return len(id) == listedBytes && strings.HasPrefix(token, id) })
+	i := slices.IndexFunc(tokens, func(token string) bool {
+		return len(id) == listedBytes && strings.HasPrefix(token, id)
+	})
 	if i < 0 {
 		return ErrNotListed
 	}

@@ -35,7 +35,8 @@ type remote struct {
 // newRemote checks where Redis is. It does not connect yet. The options come after those of the shop.
 func newRemote(at *goredis.UniversalOptions, more ...redis.DialOption) (*remote, error) {
 	if len(at.Addrs) != 1 || at.MasterName != "" {
-		return nil, errors.New("sessions need a single Redis of their own (SESSION_REDIS_URL), no Cluster and no sentinels")
+		return nil,
+			errors.New("sessions need a single Redis of their own (SESSION_REDIS_URL), no Cluster and no sentinels")
 	}
 	pool := &redis.Pool{
 		DialContext: dialer(at, redisTimeout, more...),
@@ -103,9 +104,11 @@ func (r *remote) records(ctx context.Context, tokens []string) (records [][]byte
 	return records, err
 }
 
-// dialer returns a function that connects to the Redis of these options, as go-redis would. It alone knows how, for sentinels or a
-// Cluster too if sessions come to need them.
-func dialer(at *goredis.UniversalOptions, timeout time.Duration, more ...redis.DialOption) func(context.Context) (redis.Conn, error) {
+// dialer returns a function that connects to the Redis of these options, as go-redis would. It alone knows how, for
+// sentinels or a Cluster too if sessions come to need them.
+func dialer(
+	at *goredis.UniversalOptions, timeout time.Duration, more ...redis.DialOption,
+) func(context.Context) (redis.Conn, error) {
 	single := at.Simple()
 	network := "tcp"
 	if strings.HasPrefix(single.Addr, "/") {
@@ -113,7 +116,9 @@ func dialer(at *goredis.UniversalOptions, timeout time.Duration, more ...redis.D
 	}
 	connect := goredis.NewDialer(&goredis.Options{DialTimeout: timeout, TLSConfig: single.TLSConfig})
 	options := slices.Clip(append([]redis.DialOption{
-		redis.DialContextFunc(func(ctx context.Context, network, addr string) (net.Conn, error) { return connect(ctx, network, addr) }),
+		redis.DialContextFunc(func(ctx context.Context, network, addr string) (net.Conn, error) {
+			return connect(ctx, network, addr)
+		}),
 		redis.DialReadTimeout(timeout), redis.DialWriteTimeout(timeout),
 		redis.DialUsername(single.Username), redis.DialPassword(single.Password), redis.DialDatabase(single.DB),
 	}, more...)) // without room behind it: the library appends to it, for each connection at once

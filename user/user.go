@@ -106,9 +106,9 @@ type Store struct {
 	log      *slog.Logger
 }
 
-// New returns a Store on a database that has the schema. The secret signs one-time codes and the
-// cookies of devices; it has at least 32 bytes and is the same in every process. rdb keeps codes and limits: it may be any Redis
-// that all processes share.
+// New returns a Store on a database that has the schema. The secret signs one-time codes and the cookies of devices; it
+// has at least 32 bytes and is the same in every process. rdb keeps codes and limits: it may be any Redis that all
+// processes share.
 func New(db *pgxpool.Pool, rdb redis.UniversalClient, secret []byte, cfg Config, log *slog.Logger) *Store {
 	if cfg.Console == nil {
 		cfg.Console = os.Stderr
