@@ -24,8 +24,8 @@ type Process struct {
 	LastSeen time.Time // by the clock of Redis
 }
 
-// Attend shows that a process lives at the time now by the clock of Redis, and returns the questions of the last seconds. It is
-// one round trip.
+// Attend shows that a process lives at the time now by the clock of Redis, and returns the questions of the last
+// seconds. It is one round trip.
 func (g *Gate) Attend(ctx context.Context, process string, now time.Time) (questions []string, err error) {
 	since := strconv.FormatInt(now.Add(-askLife).UnixMilli(), 10)
 	questions, err = guarded(ctx, g, callLimit, func(ctx context.Context) ([]string, error) {
@@ -41,16 +41,20 @@ func (g *Gate) Attend(ctx context.Context, process string, now time.Time) (quest
 	return questions, nil
 }
 
-// ShowSecrets shows the fingerprints of the secrets of a process that lives at the time now by the clock of Redis, and returns
-// those of all processes that were seen at since or later, by their names. It is one transaction: of two processes that begin
-// together the second one sees the first.
-func (g *Gate) ShowSecrets(ctx context.Context, process string, fingerprints []string, since, now time.Time) (shown map[string][]string, err error) {
+// ShowSecrets shows the fingerprints of the secrets of a process that lives at the time now by the clock of Redis, and
+// returns those of all processes that were seen at since or later, by their names. It is one transaction: of two
+// processes that begin together the second one sees the first.
+func (g *Gate) ShowSecrets(
+	ctx context.Context, process string, fingerprints []string, since, now time.Time,
+) (shown map[string][]string, err error) {
 	ms := func(t time.Time) string { return strconv.FormatInt(t.UnixMilli(), 10) }
 	members, err := guarded(ctx, g, callLimit, func(ctx context.Context) ([]string, error) {
 		var living *redis.StringSliceCmd
 		_, err := g.rdb.TxPipelined(ctx, func(pipe redis.Pipeliner) error {
-			pipe.ZAdd(ctx, secretsKey, redis.Z{Score: float64(now.UnixMilli()), Member: secretsMember(process, fingerprints)})
-			living = pipe.ZRangeByScore(ctx, secretsKey, &redis.ZRangeBy{Min: ms(since), Max: "+inf", Count: processesMost})
+			pipe.ZAdd(ctx, secretsKey, redis.Z{Score: float64(now.UnixMilli()),
+				Member: secretsMember(process, fingerprints)})
+			living = pipe.ZRangeByScore(ctx, secretsKey,
+				&redis.ZRangeBy{Min: ms(since), Max: "+inf", Count: processesMost})
 			pipe.PExpire(ctx, secretsKey, secretsLife)
 			return nil
 		})
@@ -87,7 +91,8 @@ func (g *Gate) Now(ctx context.Context) (time.Time, error) {
 func (g *Gate) ForgetProcesses(ctx context.Context, now time.Time) error {
 	return g.call(ctx, callLimit, func(ctx context.Context) error {
 		until := strconv.FormatInt(now.Add(-processesLife).UnixMilli(), 10)
-		old, err := g.rdb.ZRangeByScore(ctx, processesKey, &redis.ZRangeBy{Min: "-inf", Max: until, Count: processesMost}).Result()
+		old, err := g.rdb.ZRangeByScore(ctx, processesKey,
+			&redis.ZRangeBy{Min: "-inf", Max: until, Count: processesMost}).Result()
 		if err != nil || len(old) == 0 {
 			return err
 		}
@@ -95,7 +100,8 @@ func (g *Gate) ForgetProcesses(ctx context.Context, now time.Time) error {
 	})
 }
 
-// Processes returns the processes of the shop that were seen at since or later, and the time, both by the clock of Redis.
+// Processes returns the processes of the shop that were seen at since or later, and the time, both by the clock of
+// Redis.
 func (g *Gate) Processes(ctx context.Context, since time.Time) (processes []Process, now time.Time, err error) {
 	err = g.call(ctx, callLimit, func(ctx context.Context) error {
 		pipe := g.rdb.Pipeline()
@@ -118,7 +124,8 @@ func (g *Gate) Processes(ctx context.Context, since time.Time) (processes []Proc
 	return processes, now, nil
 }
 
-// Ask asks every process a question at the time now by the clock of Redis. The question has an id of its own, so no two are the same.
+// Ask asks every process a question at the time now by the clock of Redis. The question has an id of its own, so no two
+// are the same.
 func (g *Gate) Ask(ctx context.Context, question string, now time.Time) error {
 	return g.call(ctx, callLimit, func(ctx context.Context) error {
 		pipe := g.rdb.Pipeline()

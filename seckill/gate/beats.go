@@ -9,8 +9,8 @@ import (
 
 const beatsLife = time.Hour
 
-// Beat raises the beat of this process and returns it, with those of all processes of the shop. It asks no breaker: a process whose
-// other calls are late lives, and has to say so.
+// Beat raises the beat of this process and returns it, with those of all processes of the shop. It asks no breaker: a
+// process whose other calls are late lives, and has to say so.
 func (g *Gate) Beat(ctx context.Context) (own int64, all map[string]int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, callLimit)
 	defer cancel()
@@ -27,5 +27,7 @@ func (g *Gate) Beat(ctx context.Context) (own int64, all map[string]int64, err e
 
 // EndBeats removes the beats of processes.
 func (g *Gate) EndBeats(ctx context.Context, processes ...string) error {
-	return g.call(ctx, callLimit, func(ctx context.Context) error { return g.rdb.HDel(ctx, beatsKey, processes...).Err() })
+	return g.call(ctx, callLimit, func(ctx context.Context) error {
+		return g.rdb.HDel(ctx, beatsKey, processes...).Err()
+	})
 }

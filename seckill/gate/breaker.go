@@ -16,10 +16,10 @@ const (
 	ReserveLimit = 250 * time.Millisecond
 )
 
-// breaker keeps calls away from a Redis that fails. It opens after three failures in a row, or after five within ten seconds
-// if these are at least a tenth of all calls. It also opens after a single timeout, because the next call, and every click
-// behind it, would wait as long. While it is open, only background work probes Redis (see Gate.Background), so that no buyer
-// waits for a probe.
+// breaker keeps calls away from a Redis that fails. It opens after three failures in a row, or after five within ten
+// seconds if these are at least a tenth of all calls. It also opens after a single timeout, because the next call, and
+// every click behind it, would wait as long. While it is open, only background work probes Redis (see Gate.Background),
+// so that no buyer waits for a probe.
 type breaker struct {
 	*gobreaker.TwoStepCircuitBreaker[struct{}]
 	opened  atomic.Int64
@@ -51,14 +51,15 @@ func (b *breaker) closed() bool { return b.State() == gobreaker.StateClosed }
 // Available reports whether Redis is called at all at this moment.
 func (g *Gate) Available() bool { return g.breaker.closed() }
 
-// BreakerState returns closed, half-open or open. Redis is called while it is closed; otherwise background work alone probes it.
+// BreakerState returns closed, half-open or open. Redis is called while it is closed; otherwise background work alone
+// probes it.
 func (g *Gate) BreakerState() string { return g.breaker.State().String() }
 
 // BreakerOpened returns how many times Redis was found away: an open breaker may be closed again before anyone looks.
 func (g *Gate) BreakerOpened() int64 { return g.breaker.opened.Load() }
 
-// call makes one guarded call with a time limit of its own, because a caller that stops waiting is not a failure of Redis.
-// Its errors are those of f, ErrUnavailable if f was not called, or ErrBusy if ctx had ended before.
+// call makes one guarded call with a time limit of its own, because a caller that stops waiting is not a failure of
+// Redis. Its errors are those of f, ErrUnavailable if f was not called, or ErrBusy if ctx had ended before.
 //
 // A Gate has two views (see Background). A buyer's request never probes a Redis that may still be away. Background work
 // probes it, and so finds out when Redis is back.
@@ -99,8 +100,8 @@ func (r *manyReplies) add(err error) {
 	}
 }
 
-// fault returns the failure of Redis that the pipeline shows: a timeout, or no reply for any sale. Where Redis has replied for
-// some, what it refuses for another is no reason to keep all buyers away from it.
+// fault returns the failure of Redis that the pipeline shows: a timeout, or no reply for any sale. Where Redis has
+// replied for some, what it refuses for another is no reason to keep all buyers away from it.
 func (r *manyReplies) fault() error {
 	if r.read && !isTimeout(r.err) {
 		return nil
@@ -109,7 +110,9 @@ func (r *manyReplies) fault() error {
 }
 
 // guarded is call for an f with a result.
-func guarded[T any](ctx context.Context, g *Gate, limit time.Duration, f func(context.Context) (T, error)) (result T, err error) {
+func guarded[T any](
+	ctx context.Context, g *Gate, limit time.Duration, f func(context.Context) (T, error),
+) (result T, err error) {
 	err = g.call(ctx, limit, func(ctx context.Context) (err error) {
 		result, err = f(ctx)
 		return err

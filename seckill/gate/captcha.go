@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// SaveCaptcha keeps the answer to a sum for the life of its purpose. It replaces any earlier answer, which stays known as
-// replaced. No answer is judged before the time from; zero for no such time.
+// SaveCaptcha keeps the answer to a sum for the life of its purpose. It replaces any earlier answer, which stays known
+// as replaced. No answer is judged before the time from; zero for no such time.
 func (g *Gate) SaveCaptcha(ctx context.Context, sum SumOf, answer string, from time.Time) error {
 	var ms int64
 	if !from.IsZero() {
@@ -18,10 +18,12 @@ func (g *Gate) SaveCaptcha(ctx context.Context, sum SumOf, answer string, from t
 	})
 }
 
-// TakeCaptcha returns the kept answer, with the time before which none is judged, and deletes it, so that each sum has one try.
-// "" means that there is none. stale reports that given is the answer to a sum that was replaced by a newer one, which is then
-// not deleted.
-func (g *Gate) TakeCaptcha(ctx context.Context, sum SumOf, given string) (answer string, from time.Time, stale bool, err error) {
+// TakeCaptcha returns the kept answer, with the time before which none is judged, and deletes it, so that each sum has
+// one try. "" means that there is none. stale reports that given is the answer to a sum that was replaced by a newer
+// one, which is then not deleted.
+func (g *Gate) TakeCaptcha(
+	ctx context.Context, sum SumOf, given string,
+) (answer string, from time.Time, stale bool, err error) {
 	reply, err := guarded(ctx, g, callLimit, func(ctx context.Context) ([]any, error) {
 		return takeScript.Run(ctx, g.rdb, []string{sum.Key()}, given).Slice()
 	})

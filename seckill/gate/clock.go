@@ -25,7 +25,8 @@ func NewClock(g *Gate) *Clock { return &Clock{gate: g.Background(), rounds: roun
 // Now returns the time of Redis, as far as known.
 func (c *Clock) Now() time.Time { return time.Now().Add(time.Duration(c.offset.Load())) }
 
-// Offset returns what Now adds to this machine's clock, and by how much that may be wrong: a busy machine measures badly.
+// Offset returns what Now adds to this machine's clock, and by how much that may be wrong: a busy machine measures
+// badly.
 func (c *Clock) Offset() (offset, within time.Duration) {
 	return time.Duration(c.offset.Load()), time.Duration(c.within.Load())
 }

@@ -67,8 +67,8 @@ func IsRefusal(err error) bool {
 	return errors.As(err, new(goods.NotStartedError)) || errors.As(err, new(TooManyError))
 }
 
-// faultOf returns err if it is a failure of Redis, else nil. A refusal, a key of the wrong type and a cancelled caller are no
-// failures.
+// faultOf returns err if it is a failure of Redis, else nil. A refusal, a key of the wrong type and a cancelled caller
+// are no failures.
 func faultOf(err error) error {
 	if err == nil || IsRefusal(err) || isWrongType(err) {
 		return nil

@@ -1,6 +1,6 @@
 // Package gate makes all calls to Redis for a sale. A sale's gate admits only as many buyers as there are units, and
-// remembers their tickets. Its journal holds the tickets that are granted and not yet settled. The gate never decides who
-// owns a unit: it is rebuilt from Postgres whenever it is missing.
+// remembers their tickets. Its journal holds the tickets that are granted and not yet settled. The gate never decides
+// who owns a unit: it is rebuilt from Postgres whenever it is missing.
 //
 // Each step that must be atomic is one Lua script, with a contract in its first lines, that is safe to run twice. Every
 // method has a circuit breaker and a time limit inside, so a caller cannot forget them.
@@ -74,7 +74,8 @@ var (
 const (
 	usersOnce = 1000 // in one call of AddOwners or Users, during which Redis serves no other
 
-	// waitingMost is the most users whom one big gate remembers as waiting, and the most whose wasted addresses it counts.
+	// waitingMost is the most users whom one big gate remembers as waiting, and the most whose wasted addresses it
+	// counts.
 	waitingMost = 10_000
 
 	// SeedingFor is how long a process that dies keeps others from seeding.
@@ -89,8 +90,8 @@ type Gate struct {
 	probes  bool // see Background
 }
 
-// New returns the view of the gates for buyers' requests. process is this process's name in the journals. probeEvery is the
-// time between two rounds of background work.
+// New returns the view of the gates for buyers' requests. process is this process's name in the journals. probeEvery is
+// the time between two rounds of background work.
 func New(rdb redis.UniversalClient, process string, probeEvery time.Duration) *Gate {
 	return &Gate{rdb: rdb, process: process, breaker: newBreaker(probeEvery)}
 }
@@ -108,9 +109,9 @@ type Request struct {
 	Nonce  string
 }
 
-// Reply is the gate's answer to one Request: exactly one of Ticket, Existing and Err is set. Err is a refusal: ErrNoGate,
-// ErrBusy (the journal is full, or no process settles it), goods.ErrEnded, goods.ErrPaused, goods.ErrSoldOut,
-// goods.NotStartedError.
+// Reply is the gate's answer to one Request: exactly one of Ticket, Existing and Err is set. Err is a refusal:
+// ErrNoGate, ErrBusy (the journal is full, or no process settles it), goods.ErrEnded, goods.ErrPaused,
+// goods.ErrSoldOut, goods.NotStartedError.
 type Reply struct {
 	Ticket   string  // a new ticket, written to the journal
 	Existing *Status // what the user has already
@@ -118,8 +119,8 @@ type Reply struct {
 	Users    int // with goods.ErrSoldOut: how many users the gate remembers
 }
 
-// Reserve asks for tickets for many users in one call. If no reply comes, it tries once more within the same time limit.
-// After an error some users may have a ticket; the same requests, sent again, find them.
+// Reserve asks for tickets for many users in one call. If no reply comes, it tries once more within the same time
+// limit. After an error some users may have a ticket; the same requests, sent again, find them.
 func (g *Gate) Reserve(ctx context.Context, sale int64, requests []Request) ([]Reply, error) {
 	return guarded(ctx, g, ReserveLimit, func(ctx context.Context) ([]Reply, error) {
 		first, cancel := context.WithTimeout(ctx, ReserveLimit/2)
@@ -164,15 +165,21 @@ func (g *Gate) reserve(ctx context.Context, sale int64, requests []Request) ([]R
 	return replies, nil
 }
 
-// Address asks the big gate for a hidden address with the lifetime life. The big gate admits at most factor live addresses per
-// unit left. A user with a live address receives its expiry. wasted is the number of addresses that were found to have run out
-// unused, also where the answer is a refusal. Errors: the refusals of Reserve, TooManyError, or a fault.
-func (g *Gate) Address(ctx context.Context, sale, user int64, life time.Duration, factor int) (expiry time.Time, wasted int, err error) {
+// Address asks the big gate for a hidden address with the lifetime life. The big gate admits at most factor live
+// addresses per unit left. A user with a live address receives its expiry. wasted is the number of addresses that were
+// found to have run out unused, also where the answer is a refusal. Errors: the refusals of Reserve, TooManyError, or a
+// fault.
+func (g *Gate) Address(
+	ctx context.Context, sale, user int64, life time.Duration, factor int,
+) (expiry time.Time, wasted int, err error) {
 	return g.address(ctx, sale, user, life, factor, waitingMost)
 }
 
-func (g *Gate) address(ctx context.Context, sale, user int64, life time.Duration, factor, most int) (expiry time.Time, wasted int, err error) {
-	keys := []string{GateKey(sale), TicketsKey(sale), AddressesKey(sale), WaitingKey(sale), waitingUntilKey(sale), WastedKey(sale), RefusingKey(sale)}
+func (g *Gate) address(
+	ctx context.Context, sale, user int64, life time.Duration, factor, most int,
+) (expiry time.Time, wasted int, err error) {
+	keys := []string{GateKey(sale), TicketsKey(sale), AddressesKey(sale), WaitingKey(sale), waitingUntilKey(sale),
+		WastedKey(sale), RefusingKey(sale)}
 	reply, err := guarded(ctx, g, callLimit, func(ctx context.Context) ([]any, error) {
 		return addressScript.Run(ctx, g.rdb, keys, user, life.Milliseconds(), factor, most).Slice()
 	})
@@ -197,7 +204,8 @@ type Refusing struct {
 	Life time.Duration // of an address
 }
 
-// Refusals reads which big gates refuse buyers while units are left, in one pipeline and without a breaker, for the audit.
+// Refusals reads which big gates refuse buyers while units are left, in one pipeline and without a breaker, for the
+// audit.
 func Refusals(ctx context.Context, rdb redis.UniversalClient, sales []int64) (map[int64]Refusing, error) {
 	pipe := rdb.Pipeline()
 	now := pipe.Time(ctx)
@@ -213,7 +221,8 @@ func Refusals(ctx context.Context, rdb redis.UniversalClient, sales []int64) (ma
 	for i, s := range sales {
 		at, wholeGate := wholeNumbers(gates[i].Val())
 		was, whole := wholeNumbers(rows[i].Val())
-		if gates[i].Err() == nil && rows[i].Err() == nil && wholeGate && whole && at[0] > 0 && at[0] >= was[0] && at[1] == was[1] {
+		if gates[i].Err() == nil && rows[i].Err() == nil && wholeGate && whole && at[0] > 0 && at[0] >= was[0] &&
+			at[1] == was[1] {
 			refusing[s] = Refusing{now.Val().Sub(time.UnixMilli(was[2])), time.Duration(was[3]) * time.Millisecond}
 		}
 	}
@@ -249,21 +258,23 @@ func (g *Gate) States(ctx context.Context, sales []int64) (map[int64]State, erro
 	})
 }
 
-// States reads many gates in one pipeline, without a breaker, for the audit. It leaves out a gate whose keys have the wrong
-// type, so that the others are still read.
+// States reads many gates in one pipeline, without a breaker, for the audit. It leaves out a gate whose keys have the
+// wrong type, so that the others are still read.
 func States(ctx context.Context, rdb redis.UniversalClient, sales []int64) (map[int64]State, error) {
 	return states(ctx, rdb, sales, func(int64) bool { return true })
 }
 
-// Read is States with one command for each gate, and one more where journal says so. The entries of the other journals are not
-// counted: State has a number that is not too small, and none where the gate counts no ticket.
+// Read is States with one command for each gate, and one more where journal says so. The entries of the other journals
+// are not counted: State has a number that is not too small, and none where the gate counts no ticket.
 func (g *Gate) Read(ctx context.Context, sales []int64, journal func(sale int64) bool) (map[int64]State, error) {
 	return guarded(ctx, g, callLimit, func(ctx context.Context) (map[int64]State, error) {
 		return states(ctx, g.rdb, sales, journal)
 	})
 }
 
-func states(ctx context.Context, rdb redis.UniversalClient, sales []int64, journal func(sale int64) bool) (map[int64]State, error) {
+func states(
+	ctx context.Context, rdb redis.UniversalClient, sales []int64, journal func(sale int64) bool,
+) (map[int64]State, error) {
 	pipe, asked := rdb.Pipeline(), make([]stateQuery, len(sales))
 	for i, s := range sales {
 		asked[i] = askState(ctx, pipe, s, journal(s))
@@ -294,7 +305,8 @@ func askState(ctx context.Context, pipe redis.Pipeliner, sale int64, journal boo
 	return q
 }
 
-// state returns the reply. A gate without one of its numbers is none. An empty journal has no ticket, whatever the gate says.
+// state returns the reply. A gate without one of its numbers is none. An empty journal has no ticket, whatever the gate
+// says.
 func (q stateQuery) state() (s State, err error) {
 	fields, err := q.gate.Result()
 	if err != nil {
@@ -318,14 +330,15 @@ func (q stateQuery) state() (s State, err error) {
 	return s, nil
 }
 
-// CountJournal returns the number of tickets in a journal, as its gate counts them and as its entries say, both at one moment. They
-// are the same where there is no gate. A journal of more than 2,000 entries is not compared, because Redis serves no other meanwhile.
-// It is for the audit and has no breaker.
+// CountJournal returns the number of tickets in a journal, as its gate counts them and as its entries say, both at one
+// moment. They are the same where there is no gate. A journal of more than 2,000 entries is not compared, because Redis
+// serves no other meanwhile. It is for the audit and has no breaker.
 func CountJournal(ctx context.Context, rdb redis.UniversalClient, sale int64) (counted, has int, err error) {
 	var count *redis.StringCmd
 	var journal *redis.XMessageSliceCmd
 	_, err = rdb.TxPipelined(ctx, func(pipe redis.Pipeliner) error {
-		count, journal = pipe.HGet(ctx, GateKey(sale), "in_flight"), pipe.XRangeN(ctx, JournalKey(sale), "-", "+", readOnce+1)
+		count, journal = pipe.HGet(ctx, GateKey(sale), "in_flight"), pipe.XRangeN(ctx, JournalKey(sale), "-",
+			"+", readOnce+1)
 		return nil
 	})
 	if err != nil && !errors.Is(err, redis.Nil) {
@@ -342,12 +355,16 @@ func CountJournal(ctx context.Context, rdb redis.UniversalClient, sale int64) (c
 	return counted, has, nil
 }
 
-// Install sets a gate up from the sale's locked row. It returns false if the existing gate's epoch is the same or newer, and
-// ErrNoGate if Redis has lost the hash that CreateTickets created. seeded says that all owners have just been added.
-func (g *Gate) Install(ctx context.Context, sale goods.Locked, epoch int64, qmax int, seeded bool) (installed bool, err error) {
+// Install sets a gate up from the sale's locked row. It returns false if the existing gate's epoch is the same or
+// newer, and ErrNoGate if Redis has lost the hash that CreateTickets created. seeded says that all owners have just
+// been added.
+func (g *Gate) Install(
+	ctx context.Context, sale goods.Locked, epoch int64, qmax int, seeded bool,
+) (installed bool, err error) {
 	keys := []string{GateKey(sale.ID), TicketsKey(sale.ID), JournalKey(sale.ID), TakeoversKey(sale.ID)}
 	n, err := guarded(ctx, g, callLimit, func(ctx context.Context) (int, error) {
-		return installScript.Run(ctx, g.rdb, keys, epoch, sale.State, sale.StartsAt.UnixMilli(), sale.EndsAt.UnixMilli(),
+		return installScript.Run(ctx, g.rdb, keys, epoch, sale.State, sale.StartsAt.UnixMilli(),
+			sale.EndsAt.UnixMilli(),
 			sale.Stock, qmax, seeded).Int()
 	})
 	if err != nil {
@@ -359,8 +376,8 @@ func (g *Gate) Install(ctx context.Context, sale goods.Locked, epoch int64, qmax
 	return n == 1, nil
 }
 
-// Fix corrects the gate's stock. was is the gate's state; durable is sales.stock, read after was. Fix returns the change of
-// the stock, and false if the gate has changed since the first read.
+// Fix corrects the gate's stock. was is the gate's state; durable is sales.stock, read after was. Fix returns the
+// change of the stock, and false if the gate has changed since the first read.
 func (g *Gate) Fix(ctx context.Context, sale int64, was State, durable int) (drift int, fixed bool, err error) {
 	keys := []string{GateKey(sale), JournalKey(sale)}
 	reply, err := guarded(ctx, g, callLimit, func(ctx context.Context) ([]int64, error) {
@@ -372,7 +389,8 @@ func (g *Gate) Fix(ctx context.Context, sale int64, was State, durable int) (dri
 	return int(reply[1]), reply[0] == 1, nil
 }
 
-// CreateTickets creates the tickets hash if it is missing, so that Ack writes to it from now on. It reports whether it did.
+// CreateTickets creates the tickets hash if it is missing, so that Ack writes to it from now on. It reports whether it
+// did.
 func (g *Gate) CreateTickets(ctx context.Context, sale int64) (created bool, err error) {
 	created, err = guarded(ctx, g, callLimit, func(ctx context.Context) (bool, error) {
 		return g.rdb.HSetNX(ctx, TicketsKey(sale), "0", "X").Result()
@@ -390,15 +408,16 @@ type Knows struct {
 	Ops      int64 // that the gate has had at least, with one for each call with an Ops since; 0 for no bound
 }
 
-// AddOwners stores the orders of users, over any ticket: nothing is newer than an order. Then the gate knows the rest, which comes with
-// the last of them. ErrWentBack if Redis has gone back since knows.Ops.
+// AddOwners stores the orders of users, over any ticket: nothing is newer than an order. Then the gate knows the rest,
+// which comes with the last of them. ErrWentBack if Redis has gone back since knows.Ops.
 func (g *Gate) AddOwners(ctx context.Context, sale int64, owners []order.Owner, knows Knows) error {
 	kept := 0
 	err := g.call(ctx, callLimit, func(ctx context.Context) error {
 		pipe, seeds := g.rdb.Pipeline(), []*redis.Cmd(nil)
 		for ; len(owners) > usersOnce; owners = owners[usersOnce:] {
 			keys, args := seedArgs(sale, owners[:usersOnce], Knows{})
-			seeds = append(seeds, seedScript.Eval(ctx, pipe, keys, args...)) // by its text: in a pipeline, an unknown name is not tried again
+			// by its text: in a pipeline, an unknown name is not tried again
+			seeds = append(seeds, seedScript.Eval(ctx, pipe, keys, args...))
 		}
 		if len(seeds) > 0 {
 			if _, err := pipe.Exec(ctx); err != nil {
@@ -418,7 +437,8 @@ func (g *Gate) AddOwners(ctx context.Context, sale int64, owners []order.Owner, 
 	return err
 }
 
-// BeginSeeding takes the right to seed the owners of a sale, for SeedingFor. It only saves work: two that seed do no harm.
+// BeginSeeding takes the right to seed the owners of a sale, for SeedingFor. It only saves work: two that seed do no
+// harm.
 func (g *Gate) BeginSeeding(ctx context.Context, sale int64) (begun bool, err error) {
 	return guarded(ctx, g, callLimit, func(ctx context.Context) (bool, error) {
 		return g.rdb.SetNX(ctx, seedingKey(sale), g.process, SeedingFor).Result()
@@ -427,7 +447,9 @@ func (g *Gate) BeginSeeding(ctx context.Context, sale int64) (begun bool, err er
 
 // KeepSeeding makes the right last for SeedingFor from now on.
 func (g *Gate) KeepSeeding(ctx context.Context, sale int64) error {
-	return g.call(ctx, callLimit, func(ctx context.Context) error { return g.rdb.PExpire(ctx, seedingKey(sale), SeedingFor).Err() })
+	return g.call(ctx, callLimit, func(ctx context.Context) error {
+		return g.rdb.PExpire(ctx, seedingKey(sale), SeedingFor).Err()
+	})
 }
 
 // EndSeeding returns the right. If it ran out, it may be that of another process, and two seed.
@@ -435,15 +457,16 @@ func (g *Gate) EndSeeding(ctx context.Context, sale int64) error {
 	return g.call(ctx, callLimit, func(ctx context.Context) error { return g.rdb.Del(ctx, seedingKey(sale)).Err() })
 }
 
-// RepairTickets stores the orders of buyers whose requests wait, over any ticket, in one pipeline for all sales. owners has
-// them by sale, at most 1000 in each.
+// RepairTickets stores the orders of buyers whose requests wait, over any ticket, in one pipeline for all sales. owners
+// has them by sale, at most 1000 in each.
 func (g *Gate) RepairTickets(ctx context.Context, owners map[int64][]order.Owner) error {
 	var errs error
 	err := g.call(ctx, ReserveLimit, func(ctx context.Context) error {
 		pipe, seeds := g.rdb.Pipeline(), make(map[int64]*redis.Cmd, len(owners))
 		for _, sale := range slices.Sorted(maps.Keys(owners)) {
 			keys, args := seedArgs(sale, owners[sale], Knows{})
-			seeds[sale] = seedScript.Eval(ctx, pipe, keys, args...) // by its text: in a pipeline, an unknown name is not tried again
+			// by its text: in a pipeline, an unknown name is not tried again
+			seeds[sale] = seedScript.Eval(ctx, pipe, keys, args...)
 		}
 		pipe.Exec(ctx)
 		var replies manyReplies
@@ -498,8 +521,8 @@ type Remembered struct {
 	Err error // the gate could not be read
 }
 
-// Tickets returns what the gates remember of buyers, in their order. It reads all gates in one pipeline, with one command for
-// each. A gate that cannot be read is an error of its buyers alone.
+// Tickets returns what the gates remember of buyers, in their order. It reads all gates in one pipeline, with one
+// command for each. A gate that cannot be read is an error of its buyers alone.
 func (g *Gate) Tickets(ctx context.Context, buyers []order.Buyer) []Remembered {
 	users, sales := map[int64][]string{}, []int64(nil)
 	for _, b := range buyers {
@@ -528,7 +551,8 @@ func (g *Gate) Tickets(ctx context.Context, buyers []order.Buyer) []Remembered {
 		case read == nil: // Redis was not called
 			all[i].Err = fmt.Errorf("read the tickets of %d users in %d sales: %w", len(buyers), len(sales), err)
 		case read.Err() != nil:
-			all[i].Err = fmt.Errorf("read the tickets of %d users in sale %d: %w", len(users[b.SaleID]), b.SaleID, read.Err())
+			all[i].Err = fmt.Errorf("read the tickets of %d users in sale %d: %w", len(users[b.SaleID]),
+				b.SaleID, read.Err())
 		default:
 			value, _ := read.Val()[next[b.SaleID]].(string)
 			all[i].Status = decode(value)

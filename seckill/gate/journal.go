@@ -51,8 +51,8 @@ func cutTicket(ticket string) (entry, nonce string, ok bool) {
 	return entry, nonce, found && !strings.Contains(nonce, ":")
 }
 
-// Ack acknowledges tickets whose results are committed in Postgres: the gate remembers the results, and each entry whose tickets
-// are all among them leaves the journal.
+// Ack acknowledges tickets whose results are committed in Postgres: the gate remembers the results, and each entry
+// whose tickets are all among them leaves the journal.
 func (g *Gate) Ack(ctx context.Context, sale int64, results []order.Result) error {
 	byEntry, ids := map[string][]order.Result{}, []string(nil)
 	for _, r := range results {
@@ -97,10 +97,12 @@ func (g *Gate) Ack(ctx context.Context, sale int64, results []order.Result) erro
 }
 
 func (g *Gate) ack(ctx context.Context, sale int64, args []any) error {
-	return ackScript.Run(ctx, g.rdb, []string{GateKey(sale), TicketsKey(sale), JournalKey(sale), TakeoversKey(sale)}, args...).Err()
+	return ackScript.Run(ctx, g.rdb, []string{GateKey(sale), TicketsKey(sale), JournalKey(sale), TakeoversKey(sale)},
+		args...).Err()
 }
 
-// Journal reads the n oldest entries, with their owners, and returns the time of the read by the clock of Redis. It changes nothing.
+// Journal reads the n oldest entries, with their owners, and returns the time of the read by the clock of Redis. It
+// changes nothing.
 func (g *Gate) Journal(ctx context.Context, sale int64, n int) (entries []Entry, now time.Time, err error) {
 	var clock *redis.TimeCmd
 	var taken *redis.MapStringStringCmd
@@ -141,8 +143,9 @@ func (g *Gate) TicketsOf(ctx context.Context, sale int64, entry string) (tickets
 	return tickets, nil
 }
 
-// TakeOver makes this process the owner of entries whose owners have died. It returns those that it owns now, with the number of
-// their owners. An entry that has left the journal, or that another process has taken over, is not among them.
+// TakeOver makes this process the owner of entries whose owners have died. It returns those that it owns now, with the
+// number of their owners. An entry that has left the journal, or that another process has taken over, is not among
+// them.
 func (g *Gate) TakeOver(ctx context.Context, sale int64, entries []Entry) (taken []Entry, err error) {
 	for chunk := range slices.Chunk(entries, takeoverOnce) {
 		args := []any{g.process}
@@ -164,7 +167,8 @@ func (g *Gate) TakeOver(ctx context.Context, sale int64, entries []Entry) (taken
 	return taken, nil
 }
 
-// FormerJournals returns the sales with tickets in a journal of the releases before November 2026, which this one does not read.
+// FormerJournals returns the sales with tickets in a journal of the releases before November 2026, which this one does
+// not read.
 func (g *Gate) FormerJournals(ctx context.Context, sales []int64) (with []int64, err error) {
 	lens := make([]*redis.IntCmd, len(sales))
 	err = g.call(ctx, callLimit, func(ctx context.Context) error {
@@ -186,7 +190,8 @@ func (g *Gate) FormerJournals(ctx context.Context, sales []int64) (with []int64,
 	return with, nil
 }
 
-// DeadLetter copies a ticket that cannot be settled to the sale's dead letters. Its entry leaves the journal with its Ack.
+// DeadLetter copies a ticket that cannot be settled to the sale's dead letters. Its entry leaves the journal with its
+// Ack.
 func (g *Gate) DeadLetter(ctx context.Context, sale int64, t order.Ticket) error {
 	id, _ := EntryID(t.ID)
 	return g.deadLetter(ctx, sale, Entry{ID: id, values: map[string]any{"user": t.UserID, "ticket": t.ID}})
@@ -230,8 +235,8 @@ func entryOf(m redis.XMessage, taken string) Entry {
 	return e
 }
 
-// ticketsIn returns the tickets of a journal entry, and an error if a part of it is none: then the reserve script did not write
-// it.
+// ticketsIn returns the tickets of a journal entry, and an error if a part of it is none: then the reserve script did
+// not write it.
 func ticketsIn(m redis.XMessage) (tickets []order.Ticket, err error) {
 	field := func(name string) string { s, _ := m.Values[name].(string); return s }
 	epoch := field("epoch")

@@ -16,15 +16,18 @@ import (
 
 // Scripts are the sources of all scripts of this package.
 func Scripts() []string {
-	return []string{reserveSource, ackSource, installSource, fixSource, addressSource, seedSource, takeoverSource, beatSource, publishedSource, drawSource, takeSource}
+	return []string{reserveSource, ackSource, installSource, fixSource, addressSource, seedSource, takeoverSource,
+		beatSource, publishedSource, drawSource, takeSource}
 }
 
-// Probe makes the calls of this package once, on the keys of a sale that no shop has, which it deletes. So what a Redis cannot do,
-// or refuses to this user or in its current state, is found before a buyer comes. It returns the first error.
+// Probe makes the calls of this package once, on the keys of a sale that no shop has, which it deletes. So what a Redis
+// cannot do, or refuses to this user or in its current state, is found before a buyer comes. It returns the first
+// error.
 func Probe(ctx context.Context, rdb redis.UniversalClient) (err error) {
 	sale := -1 - rand.Int64N(1<<62)
 	g, other := New(rdb, "probe "+uuid.NewString(), time.Second), New(rdb, "another probe", time.Second)
-	keys := []string{GateKey(sale), TicketsKey(sale), JournalKey(sale), TakeoversKey(sale), AddressesKey(sale), WaitingKey(sale), waitingUntilKey(sale),
+	keys := []string{GateKey(sale), TicketsKey(sale), JournalKey(sale), TakeoversKey(sale), AddressesKey(sale),
+		WaitingKey(sale), waitingUntilKey(sale),
 		WastedKey(sale), RefusingKey(sale), DeadKey(sale), SumOfSale(sale, "").Key()}
 	defer func() {
 		if left := rdb.Del(context.WithoutCancel(ctx), keys...).Err(); err == nil && left != nil { // or they expire
@@ -42,7 +45,8 @@ func Probe(ctx context.Context, rdb redis.UniversalClient) (err error) {
 	if err != nil {
 		return fmt.Errorf("read the clock: %w", err)
 	}
-	buyers := []Request{{UserID: 1, Nonce: uuid.NewString()}, {UserID: 2, Nonce: uuid.NewString()}, {UserID: 3, Nonce: uuid.NewString()}}
+	buyers := []Request{{UserID: 1, Nonce: uuid.NewString()}, {UserID: 2, Nonce: uuid.NewString()},
+		{UserID: 3, Nonce: uuid.NewString()}}
 	crowd := make([]redis.Z, 100) // more than have an address at once while two units are left
 	for i := range crowd {
 		crowd[i] = redis.Z{Score: float64(now.Add(time.Minute).UnixMilli()), Member: 1000 + i}
@@ -58,10 +62,12 @@ func Probe(ctx context.Context, rdb redis.UniversalClient) (err error) {
 	steps := []func() error{
 		func() error { _, err := g.CreateTickets(ctx, sale); return err },
 		func() error {
-			_, err := g.Install(ctx, goods.Locked{ID: sale, State: goods.Published, StartsAt: now.Add(-time.Hour), EndsAt: now.Add(time.Minute), Stock: 2}, 1, 10, true)
+			_, err := g.Install(ctx, goods.Locked{ID: sale, State: goods.Published, StartsAt: now.Add(-time.Hour),
+				EndsAt: now.Add(time.Minute), Stock: 2}, 1, 10, true)
 			return err
 		},
-		// Addresses: one that runs out at once and is swept, buyers who are told to wait, and one who displaces another.
+		// Addresses: one that runs out at once and is swept, buyers who are told to wait, and one who displaces
+		// another.
 		path(1, 0, 10), path(1, time.Second, 10),
 		func() error { return rdb.ZAdd(ctx, AddressesKey(sale), crowd...).Err() },
 		path(2, time.Second, 10), path(3, time.Second, 1),
@@ -71,7 +77,8 @@ func Probe(ctx context.Context, rdb redis.UniversalClient) (err error) {
 				tickets = append(tickets, r.Ticket)
 			}
 			if err == nil && tickets[0] == "" {
-				return fmt.Errorf("no ticket for the first buyer, as if Redis had forgotten what it was told: %v", replies[0].Err)
+				return fmt.Errorf("no ticket for the first buyer, as if Redis had forgotten what it was told: %v",
+					replies[0].Err)
 			}
 			return err
 		},
@@ -83,7 +90,8 @@ func Probe(ctx context.Context, rdb redis.UniversalClient) (err error) {
 			var results []order.Result
 			for i, ticket := range tickets {
 				if ticket != "" {
-					results = append(results, order.Result{Ticket: ticket, UserID: buyers[i].UserID, Outcome: order.SoldOut})
+					results = append(results, order.Result{Ticket: ticket, UserID: buyers[i].UserID,
+						Outcome: order.SoldOut})
 				}
 			}
 			if len(results) > 0 {
@@ -104,12 +112,14 @@ func Probe(ctx context.Context, rdb redis.UniversalClient) (err error) {
 		},
 		func() error { _, err := g.Users(ctx, sale); return err },
 		func() error {
-			return g.AddOwners(ctx, sale, []order.Owner{{UserID: 4, OrderID: uuid.New()}}, Knows{Bypasses: 1, Seeded: 1})
+			return g.AddOwners(ctx, sale, []order.Owner{{UserID: 4, OrderID: uuid.New()}},
+				Knows{Bypasses: 1, Seeded: 1})
 		},
 		func() error { _, err := g.BeginSeeding(ctx, sale); return err },
 		func() error { return g.KeepSeeding(ctx, sale) },
 		func() error { return g.EndSeeding(ctx, sale) },
-		func() error { return rdb.Expire(ctx, DeadKey(sale), time.Minute).Err() }, // in a transaction Redis does not name it
+		// in a transaction Redis does not name it
+		func() error { return rdb.Expire(ctx, DeadKey(sale), time.Minute).Err() },
 		func() error { return g.DeadLetter(ctx, sale, order.Ticket{ID: "1:1-1:" + buyers[0].Nonce, UserID: 1}) },
 		func() error { _, err := g.FormerJournals(ctx, []int64{sale}); return err },
 		func() error { return g.SaveCaptcha(ctx, SumOfSale(sale, ""), "1", time.Time{}) },

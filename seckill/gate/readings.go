@@ -49,7 +49,9 @@ func (g *Gate) Publish(ctx context.Context, process, text string) error {
 
 // Unpublish removes the publications of processes.
 func (g *Gate) Unpublish(ctx context.Context, processes ...string) error {
-	err := g.call(ctx, callLimit, func(ctx context.Context) error { return g.rdb.HDel(ctx, readingsKey, processes...).Err() })
+	err := g.call(ctx, callLimit, func(ctx context.Context) error {
+		return g.rdb.HDel(ctx, readingsKey, processes...).Err()
+	})
 	if err != nil {
 		return fmt.Errorf("remove what was published of the gates: %w", err)
 	}
