@@ -1,8 +1,8 @@
 // Package admin is the shopkeeper's side: what the staff does to goods, sales, orders and people, and the log of it.
 //
-// The domains make the changes, and their constraints and guarded updates decide, as for everyone. This package puts each
-// change into one transaction with its line in the log: no action is without a line, and no line without its action. Of two
-// members of the staff who act at once, the second finds what the first has left, or is refused.
+// The domains make the changes, and their constraints and guarded updates decide, as for everyone. This package puts
+// each change into one transaction with its line in the log: no action is without a line, and no line without its
+// action. Of two members of the staff who act at once, the second finds what the first has left, or is refused.
 package admin
 
 import (
@@ -154,8 +154,8 @@ func (s *Store) first(ctx context.Context, by By, key uuid.UUID) (d done, known 
 	return d, true, nil
 }
 
-// actOnSale is act for what locks a sale's row. It waits for the sale's turn before it takes a connection; then goods.ErrLocked if
-// another transaction keeps the row.
+// actOnSale is act for what locks a sale's row. It waits for the sale's turn before it takes a connection; then
+// goods.ErrLocked if another transaction keeps the row.
 func (s *Store) actOnSale(ctx context.Context, by By, a *action, sale int64, do func(pgx.Tx) error) error {
 	return s.locked.Insist(ctx, sale, func(wait time.Duration) error {
 		return s.act(ctx, by, a, func(tx pgx.Tx) error { return goods.InTx(ctx, tx, wait, do) })

@@ -23,10 +23,11 @@ const (
 	GateReady     = "ready"     // it is as the sale's row
 	GateFollowing = "following" // it is not yet; or no shop with a gate runs
 	GateLater     = "later"     // it is set up ten minutes before the sale opens
-	GateBeyond    = "beyond"    // goods.MostNear other sales are open or about to open: it is kept up when some have ended
-	GateNone      = "none"      // the sale needs none: a draft, or over
-	GateOff       = "off"       // the shop sells without gates
-	GateUnknown   = "unknown"   // a store does not answer
+	// goods.MostNear other sales are open or about to open: it is kept up when some have ended
+	GateBeyond  = "beyond"
+	GateNone    = "none"    // the sale needs none: a draft, or over
+	GateOff     = "off"     // the shop sells without gates
+	GateUnknown = "unknown" // a store does not answer
 )
 
 // Gate returns the gate of a sale. Without Redis it is unknown.
@@ -42,7 +43,9 @@ func (s *Store) Gate(ctx context.Context, id int64) Gate {
 }
 
 // ReadGate returns the gate of a sale and the sale's row, which is read after it. It returns goods.ErrNoSale.
-func ReadGate(ctx context.Context, rdb redis.UniversalClient, sales *goods.Store, id int64) (Gate, goods.SaleState, error) {
+func ReadGate(
+	ctx context.Context, rdb redis.UniversalClient, sales *goods.Store, id int64,
+) (Gate, goods.SaleState, error) {
 	gates, err := gate.States(ctx, rdb, []int64{id})
 	if err != nil {
 		return Gate{}, goods.SaleState{}, fmt.Errorf("read the gate of sale %d: %w", id, err)
@@ -57,7 +60,8 @@ func ReadGate(ctx context.Context, rdb redis.UniversalClient, sales *goods.Store
 		return Gate{State: GateBeyond}, sale, nil
 	case g.Epoch >= sale.Epoch:
 		return Gate{State: GateReady, Units: g.Stock}, sale, nil
-	case g.Epoch == 0 && !sale.Near && sale.State != goods.Draft && sale.State != goods.Closed && sale.StartsAt.After(time.Now()):
+	case g.Epoch == 0 && !sale.Near && sale.State != goods.Draft && sale.State != goods.Closed &&
+		sale.StartsAt.After(time.Now()):
 		from := goods.GateOpens(sale.StartsAt)
 		return Gate{State: GateLater, From: &from}, sale, nil
 	case g.Epoch == 0 && !sale.Near:

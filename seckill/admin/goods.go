@@ -31,8 +31,8 @@ const itemColumns = `
 // itemPage is the number of items in one page.
 const itemPage = 25
 
-// Goods returns a page of the catalogue, newest first, and the cursor of the next page, 0 after the last one. cursor is the id
-// before which the page begins, or 0.
+// Goods returns a page of the catalogue, newest first, and the cursor of the next page, 0 after the last one. cursor is
+// the id before which the page begins, or 0.
 func (s *Store) Goods(ctx context.Context, cursor int64) (items []Item, next int64, err error) {
 	rows, _ := s.db.Query(ctx, `
 		select`+itemColumns+` from goods g where $1::bigint = 0 or g.id < $1 order by g.id desc limit $2`, cursor, itemPage+1)

@@ -29,14 +29,16 @@ type Line struct {
 	After   json.RawMessage `json:"after"`
 }
 
-// Note writes the line of what lies outside Postgres, such as a run of the lab, and returns when it is committed. The caller acts
-// then, and not if there is an error: the line says what was asked for, even if that is refused after it. What ends or restricts
-// something acts first, since it must not need Postgres. With a key there is one line of it. ErrUnsure.
+// Note writes the line of what lies outside Postgres, such as a run of the lab, and returns when it is committed. The
+// caller acts then, and not if there is an error: the line says what was asked for, even if that is refused after it.
+// What ends or restricts something acts first, since it must not need Postgres. With a key there is one line of it.
+// ErrUnsure.
 func (s *Store) Note(ctx context.Context, by By, name, subject string, after any) error {
 	return s.act(ctx, by, &action{name: name, subject: subject, after: after}, func(pgx.Tx) error { return nil })
 }
 
-// File is Note for a file that a member of the staff takes: the line also says how much the file shows. with is what it has.
+// File is Note for a file that a member of the staff takes: the line also says how much the file shows. with is what it
+// has.
 func (s *Store) File(ctx context.Context, by By, file string, with map[string]string) error {
 	after := map[string]string{"values": "masked"}
 	if by.Whole {
@@ -75,7 +77,8 @@ func (s *Store) LogArchived(ctx context.Context, f LogFilter) (until *time.Time,
 	return until, nil
 }
 
-// WholeLog returns all lines of a filter as by sees them, newest first. It keeps a thousand of them at a time, and no transaction open.
+// WholeLog returns all lines of a filter as by sees them, newest first. It keeps a thousand of them at a time, and no
+// transaction open.
 func (s *Store) WholeLog(ctx context.Context, by By, f LogFilter) iter.Seq2[Line, error] {
 	return func(yield func(Line, error) bool) {
 		for {

@@ -56,10 +56,10 @@ type Refunded struct {
 const refundFor = 2 * time.Second
 
 // RefundAll refunds orders one after the other, each in a transaction and with a line in the log of its own: one that
-// is refused stops no other. It stops after two seconds, and before an order of a sale that is locked, unless that is the
-// first. It returns what became of those that it came to. Whoever asks
-// again for the others, or for all, refunds none twice. With a key each order has one of its own, see keyOf: a
-// repetition receives for each order what the first did, and refunds those to which the first did not come.
+// is refused stops no other. It stops after two seconds, and before an order of a sale that is locked, unless that is
+// the first. It returns what became of those that it came to. Whoever asks again for the others, or for all, refunds
+// none twice. With a key each order has one of its own, see keyOf: a repetition receives for each order what the first
+// did, and refunds those to which the first did not come.
 func (s *Store) RefundAll(ctx context.Context, by By, ids []uuid.UUID) (done []Refunded) {
 	key := by.Key
 	for end := time.Now().Add(refundFor); len(done) < len(ids) && time.Now().Before(end) && ctx.Err() == nil; {
@@ -68,7 +68,8 @@ func (s *Store) RefundAll(ctx context.Context, by By, ids []uuid.UUID) (done []R
 			by.Key = keyOf(key, id)
 		}
 		err := s.Refund(ctx, by, id)
-		if late := ctx.Err() != nil && !errors.Is(err, ErrUnsure); (late || errors.Is(err, goods.ErrLocked)) && len(done) > 0 {
+		if late := ctx.Err() != nil && !errors.Is(err, ErrUnsure); (late || errors.Is(err, goods.ErrLocked)) &&
+			len(done) > 0 {
 			break
 		}
 		done = append(done, Refunded{id, err})
@@ -143,7 +144,8 @@ func (s *Store) Confirm(ctx context.Context, by By, id uuid.UUID, ref string) (m
 
 // Cancel cancels a pending order of any user, with a line in the log. order.ErrNotFound, order.ErrWrongStatus.
 func (s *Store) Cancel(ctx context.Context, by By, id uuid.UUID) error {
-	a := action{name: "order.cancel", subject: subjectOf(id), before: status{order.Pending}, after: status{order.Cancelled}}
+	a := action{name: "order.cancel", subject: subjectOf(id), before: status{order.Pending},
+		after: status{order.Cancelled}}
 	var sale int64
 	err := s.actOnOrder(ctx, by, &a, id, func(tx pgx.Tx) error {
 		var user int64
@@ -162,7 +164,8 @@ func (s *Store) Cancel(ctx context.Context, by By, id uuid.UUID) error {
 	return err
 }
 
-// ordersOn returns the orders in a transaction. It notes the sale whose units come back: they have when the transaction is committed.
+// ordersOn returns the orders in a transaction. It notes the sale whose units come back: they have when the transaction
+// is committed.
 func (s *Store) ordersOn(tx pgx.Tx, sale *int64) *order.Store {
 	orders := order.New(tx, s.orders)
 	orders.OnUnitsReturned(func(id int64) { *sale = id })

@@ -78,41 +78,43 @@ func (s *Store) MoneyOf(ctx context.Context, by By, orders []uuid.UUID) (map[uui
 	return money, nil
 }
 
-// OrderFile returns an order as by sees it, with its history, its payments, and what its buyer was told, in one snapshot. order.ErrNotFound.
+// OrderFile returns an order as by sees it, with its history, its payments, and what its buyer was told, in one
+// snapshot. order.ErrNotFound.
 func (s *Store) OrderFile(ctx context.Context, by By, id uuid.UUID) (f OrderFile, err error) {
-	err = pgx.BeginTxFunc(ctx, s.db, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
-		sql, args := OrderFilter{Q: id.String()}.query(1, false)
-		rows, _ := tx.Query(ctx, sql, args)
-		if f.Order, err = pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[Order]); err != nil {
-			return err
-		}
-		err := tx.QueryRow(ctx, `
+	err = pgx.BeginTxFunc(ctx, s.db, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly},
+		func(tx pgx.Tx) error {
+			sql, args := OrderFilter{Q: id.String()}.query(1, false)
+			rows, _ := tx.Query(ctx, sql, args)
+			if f.Order, err = pgx.CollectExactlyOneRow(rows, pgx.RowToStructByName[Order]); err != nil {
+				return err
+			}
+			err := tx.QueryRow(ctx, `
 			select coalesce((select nickname from users where id = $1), ''), coalesce((select state from sales where id = $2), ''),
 			       (select archived_at from sales where id = $2)`, f.UserID, f.SaleID).Scan(&f.Nickname, &f.SaleState, &f.Archived)
-		if err != nil {
-			return err
-		}
-		rows, _ = tx.Query(ctx, `select from_status, to_status, at from order_history where order_id = $1 order by at`, id)
-		if f.History, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Move]); err != nil {
-			return err
-		}
-		rows, _ = tx.Query(ctx, `
+			if err != nil {
+				return err
+			}
+			rows, _ = tx.Query(ctx, `select from_status, to_status, at from order_history where order_id = $1 order by at`, id)
+			if f.History, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Move]); err != nil {
+				return err
+			}
+			rows, _ = tx.Query(ctx, `
 			select id, amount, status, provider, coalesce(provider_ref, '') as provider_ref, created_at, updated_at
 			from   payments
 			where  order_id = $1
 			order  by created_at, id`, id)
-		if f.Payments, err = pgx.CollectRows(rows, pgx.RowToStructByName[Payment]); err != nil {
-			return err
-		}
-		rows, _ = tx.Query(ctx, `
+			if f.Payments, err = pgx.CollectRows(rows, pgx.RowToStructByName[Payment]); err != nil {
+				return err
+			}
+			rows, _ = tx.Query(ctx, `
 			select ticket, 'ordered' as outcome, created_at as at from orders where id = $1
 			union  all
 			select ticket, outcome, created_at from ticket_results where user_id = $2 and sale_id = $3 and order_id is null
 			order  by at
 			limit  100`, id, f.UserID, f.SaleID)
-		f.Told, err = pgx.CollectRows(rows, pgx.RowToStructByName[Told])
-		return err
-	})
+			f.Told, err = pgx.CollectRows(rows, pgx.RowToStructByName[Told])
+			return err
+		})
 	if errors.Is(err, pgx.ErrNoRows) {
 		return f, order.ErrNotFound
 	}

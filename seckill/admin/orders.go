@@ -34,16 +34,18 @@ type OrderFilter struct {
 // OrderPage is the number of orders in a page of the list.
 const OrderPage = 50
 
-// clocksApart is more than two processes' clocks differ. An order's id has the time of the process that placed it, created_at
-// that of Postgres.
+// clocksApart is more than two processes' clocks differ. An order's id has the time of the process that placed it,
+// created_at that of Postgres.
 const clocksApart = 10 * time.Minute
 
-// Orders returns a page of at most n orders as by sees them, and the cursor of the next page, uuid.Nil after the last one.
-// Whoever sees phones and references in part may search for a whole one a few times in a day: TooManySearchesError.
+// Orders returns a page of at most n orders as by sees them, and the cursor of the next page, uuid.Nil after the last
+// one. Whoever sees phones and references in part may search for a whole one a few times in a day:
+// TooManySearchesError.
 //
-// The newest come first: an id begins with its time (UUIDv7), so their order is that of the primary key, and no index is needed
-// that a purchase would have to write. The orders of one sale come in the order of their buyers' numbers, which the unique index
-// of sale and user has. They have no image and no English title: the staff reads the title that was ordered. However many orders there are, a page reads little more than itself; only one that selects a rare status
+// The newest come first: an id begins with its time (UUIDv7), so their order is that of the primary key, and no index
+// is needed that a purchase would have to write. The orders of one sale come in the order of their buyers' numbers,
+// which the unique index of sale and user has. They have no image and no English title: the staff reads the title that
+// was ordered. However many orders there are, a page reads little more than itself; only one that selects a rare status
 // of a sale reads all of the sale.
 func (s *Store) Orders(ctx context.Context, by By, f OrderFilter, n int) (orders []Order, next uuid.UUID, err error) {
 	hidden := f.Q != "" && !IsTicket(f.Q) && !slices.ContainsFunc(f.Or, IsTicket)

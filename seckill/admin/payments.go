@@ -14,10 +14,11 @@ import (
 // StuckPayment is a payment that waits for its provider, or for the staff.
 type StuckPayment struct {
 	Payment
-	OrderID uuid.UUID  `json:"order_id"`
-	Tries   int        `json:"tries"`   // since it has its status
-	Why     string     `json:"why"`     // of the last fault
-	Refused bool       `json:"refused"` // the provider refuses this refund, and is not asked again before the staff says so
+	OrderID uuid.UUID `json:"order_id"`
+	Tries   int       `json:"tries"` // since it has its status
+	Why     string    `json:"why"`   // of the last fault
+	// the provider refuses this refund, and is not asked again before the staff says so
+	Refused bool       `json:"refused"`
 	AskAt   *time.Time `json:"ask_at,omitempty"`
 	ByHand  bool       `json:"by_hand"` // no provider of the shop can be asked
 }
@@ -36,13 +37,15 @@ const paymentPage = 50
 // stuckAfter is how long after its order's payment deadline an open payment is stuck.
 const stuckAfter = 10 * time.Minute
 
-// StuckPayments returns a page of the refunds that are due, and of the payments that are open stuckAfter the end of their order's time
-// to pay, as by sees them, oldest first, and the cursor of the next page, uuid.Nil after the last one. asked has the names of the providers that
-// the shop can ask.
+// StuckPayments returns a page of the refunds that are due, and of the payments that are open stuckAfter the end of
+// their order's time to pay, as by sees them, oldest first, and the cursor of the next page, uuid.Nil after the last
+// one. asked has the names of the providers that the shop can ask.
 //
-// An order can be paid for PayWithin, and its payment is not older than itself: a payment that was opened so long ago is stuck, unless
-// the staff has extended its order. So a page reads no payment of the rush that is under way.
-func (s *Store) StuckPayments(ctx context.Context, by By, f PaymentFilter, asked []string) (payments []StuckPayment, next uuid.UUID, err error) {
+// An order can be paid for PayWithin, and its payment is not older than itself: a payment that was opened so long ago
+// is stuck, unless the staff has extended its order. So a page reads no payment of the rush that is under way.
+func (s *Store) StuckPayments(
+	ctx context.Context, by By, f PaymentFilter, asked []string,
+) (payments []StuckPayment, next uuid.UUID, err error) {
 	// One part for each status: each reads a page of the index of what waits, which has the status first.
 	rows, _ := s.db.Query(ctx, `
 		with behind as materialized (
@@ -79,7 +82,8 @@ func (s *Store) StuckPayments(ctx context.Context, by By, f PaymentFilter, asked
 	return payments, next, nil
 }
 
-// What a payment is before and after an action. Of asking again there is only a before: what comes of it is the provider's to say.
+// What a payment is before and after an action. Of asking again there is only a before: what comes of it is the
+// provider's to say.
 type (
 	asking struct {
 		Tries int    `json:"tries"`
@@ -103,6 +107,9 @@ func (s *Store) AskAgain(ctx context.Context, by By, id uuid.UUID, asked []strin
 
 // ReturnByHand is that of order.Store, with a line in the log.
 func (s *Store) ReturnByHand(ctx context.Context, by By, id uuid.UUID, asked []string, note string) error {
-	a := action{name: "payment.returned", subject: "payment " + id.String(), before: status{"refund_due"}, after: returned{"refunded", note}}
-	return s.act(ctx, by, &a, func(tx pgx.Tx) error { return order.New(tx, s.orders).ReturnByHand(ctx, id, asked, note) })
+	a := action{name: "payment.returned", subject: "payment " + id.String(), before: status{"refund_due"},
+		after: returned{"refunded", note}}
+	return s.act(ctx, by, &a, func(tx pgx.Tx) error {
+		return order.New(tx, s.orders).ReturnByHand(ctx, id, asked, note)
+	})
 }

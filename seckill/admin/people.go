@@ -46,14 +46,15 @@ type PeopleFilter struct {
 // peoplePage is the number of accounts in one page.
 const peoplePage = 50
 
-// People returns a page of accounts as by sees them, newest first, and the cursor of the next page, 0 after the last one. Whoever
-// sees phones in part may search for a whole one a few times in a day (TooManySearchesError); up to six digits, and those
-// behind a #, are then the number of an account alone, and no nickname is found that may be a phone.
+// People returns a page of accounts as by sees them, newest first, and the cursor of the next page, 0 after the last
+// one. Whoever sees phones in part may search for a whole one a few times in a day (TooManySearchesError); up to six
+// digits, and those behind a #, are then the number of an account alone, and no nickname is found that may be a phone.
 func (s *Store) People(ctx context.Context, by By, f PeopleFilter) (people []Person, next int64, err error) {
 	phone, nickname := f.Or, ""
 	if strings.Trim(f.Q, "0123456789+") == "" {
 		phone = cmp.Or(f.Or, f.Q)
-	} else if f.Or == "" || strings.ContainsFunc(f.Q, unicode.IsLetter) { // a telephone as it is typed reads no nickname
+	} else if f.Or == "" || strings.ContainsFunc(f.Q, unicode.IsLetter) {
+		// a telephone as it is typed reads no nickname
 		nickname = strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(f.Q) + "%"
 	}
 	id, _ := strconv.ParseInt(phone, 10, 64) // a phone with more digits is no id
@@ -123,7 +124,8 @@ func (s *Store) PersonByID(ctx context.Context, by By, id int64) (p PersonDetail
 	var status string
 	var n int
 	rows, _ = s.db.Query(ctx, `select status, count(*) from orders where user_id = $1 group by status`, id)
-	if _, err = pgx.ForEachRow(rows, []any{&status, &n}, func() error { p.Orders[status] = n; return nil }); err != nil {
+	if _, err = pgx.ForEachRow(rows, []any{&status, &n},
+		func() error { p.Orders[status] = n; return nil }); err != nil {
 		return PersonDetail{}, fmt.Errorf("count the orders of user %d: %w", id, err)
 	}
 	rows, _ = s.db.Query(ctx, `select at, from_role, to_role, by_user from role_changes where user_id = $1 order by id`, id)
@@ -141,11 +143,12 @@ type personNow struct {
 
 // LoggedIn notes in the log that a member of the staff has logged in.
 func (s *Store) LoggedIn(ctx context.Context, by By) error {
-	return s.act(ctx, by, &action{name: "staff.login", subject: fmt.Sprintf("user %d", by.UserID)}, func(pgx.Tx) error { return nil })
+	return s.act(ctx, by, &action{name: "staff.login", subject: fmt.Sprintf("user %d", by.UserID)},
+		func(pgx.Tx) error { return nil })
 }
 
-// SetRole changes the role of another user, whose sessions then end (user.Store.EndRevoked). A user who has the role keeps
-// it, without a line in the log. ErrNoUser, ErrOwnAccount, ErrNoLongerStaff.
+// SetRole changes the role of another user, whose sessions then end (user.Store.EndRevoked). A user who has the role
+// keeps it, without a line in the log. ErrNoUser, ErrOwnAccount, ErrNoLongerStaff.
 func (s *Store) SetRole(ctx context.Context, by By, id int64, role string) error {
 	return s.changePerson(ctx, by, "role", id, func(tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, `select change_role($1, $2, $3)`, by.UserID, id, role)
@@ -194,7 +197,8 @@ func (s *Store) changePerson(ctx context.Context, by By, do string, id int64, ch
 	switch pg := new(pgconn.PgError); {
 	case errors.Is(err, errNothingChanged):
 		return nil
-	case errors.As(err, &pg) && (pg.ConstraintName == "roles_are_changed_by_an_administrator" || pg.ConstraintName == "accounts_are_disabled_by_an_administrator"):
+	case errors.As(err, &pg) && (pg.ConstraintName == "roles_are_changed_by_an_administrator" ||
+		pg.ConstraintName == "accounts_are_disabled_by_an_administrator"):
 		return ErrNoLongerStaff
 	}
 	return err

@@ -36,9 +36,9 @@ type Picture struct {
 	Height int    `json:"height"`
 }
 
-// AddPicture decodes a picture and stores what it shows, encoded again: nothing else of its bytes is kept. One picture is
-// decoded at a time; the others receive ErrNoDecoder. It returns ErrNotAPicture, ErrTooManyPixels, and the
-// error of ctx when that has ended: no one waits for the picture then.
+// AddPicture decodes a picture and stores what it shows, encoded again: nothing else of its bytes is kept. One picture
+// is decoded at a time; the others receive ErrNoDecoder. It returns ErrNotAPicture, ErrTooManyPixels, and the error of
+// ctx when that has ended: no one waits for the picture then.
 func (s *Store) AddPicture(ctx context.Context, by By, raw []byte) (p Picture, err error) {
 	if !s.decoding.TryLock() {
 		return p, ErrNoDecoder
@@ -51,7 +51,8 @@ func (s *Store) AddPicture(ctx context.Context, by By, raw []byte) (p Picture, e
 	random := make([]byte, 16)
 	rand.Read(random)
 	p = Picture{hex.EncodeToString(random) + "." + made.Kind, made.Width, made.Height}
-	a := &action{name: "picture.add", subject: "picture " + p.Name, after: map[string]int{"width": p.Width, "height": p.Height, "bytes": len(made.Bytes)}, result: &p}
+	a := &action{name: "picture.add", subject: "picture " + p.Name,
+		after: map[string]int{"width": p.Width, "height": p.Height, "bytes": len(made.Bytes)}, result: &p}
 	err = s.act(ctx, by, a, func(tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, `insert into pictures (name, bytes, width, height) values ($1, $2, $3::integer, $4::integer)`, p.Name, made.Bytes, p.Width, p.Height)
 		if err != nil {

@@ -39,7 +39,8 @@ type Plan struct {
 
 // planned are the changes that can be planned.
 var planned = map[string]SaleChange{
-	"publish": (*goods.Store).PublishDraft, "pause": (*goods.Store).Pause, "resume": (*goods.Store).Resume, "close": (*goods.Store).Close,
+	"publish": (*goods.Store).PublishDraft, "pause": (*goods.Store).Pause, "resume": (*goods.Store).Resume,
+	"close": (*goods.Store).Close,
 }
 
 // NotStaff is why a plan failed whose planner was no administrator at its time, or was disabled.
@@ -63,7 +64,8 @@ func (s *Store) Plans(ctx context.Context, sale int64) ([]Plan, error) {
 }
 
 // AddPlan plans a change of a sale and returns the plan's id. It returns goods.ErrNoSale, a PlanError for a change that
-// cannot be planned and a time that is over by the database's clock, or a goods.InvalidError for a time that no sale has.
+// cannot be planned and a time that is over by the database's clock, or a goods.InvalidError for a time that no sale
+// has.
 func (s *Store) AddPlan(ctx context.Context, by By, sale int64, do string, at time.Time) (id int64, err error) {
 	if planned[do] == nil {
 		return 0, PlanError{"action", "value"}
@@ -71,7 +73,8 @@ func (s *Store) AddPlan(ctx context.Context, by By, sale int64, do string, at ti
 	if err := goods.CheckTime("at", at); err != nil {
 		return 0, err
 	}
-	a := &action{name: "plan.create", subject: saleSubject(sale), after: map[string]any{"action": do, "at": at}, result: &id}
+	a := &action{name: "plan.create", subject: saleSubject(sale),
+		after: map[string]any{"action": do, "at": at}, result: &id}
 	err = s.act(ctx, by, a, func(tx pgx.Tx) error {
 		err := tx.QueryRow(ctx, `
 			insert into sale_plans (sale_id, action, at, by_user)
@@ -123,9 +126,9 @@ func endPlan(ctx context.Context, tx pgx.Tx, id int64, state, why string) error 
 	return nil
 }
 
-// RunPlans carries out plans when they are due, until ctx ends. Any number of processes may run it: a plan is done by the one
-// that has locked its row, and by another if that one dies. A plan that is late is done late. report hears of faults, after
-// which the plan is tried again.
+// RunPlans carries out plans when they are due, until ctx ends. Any number of processes may run it: a plan is done by
+// the one that has locked its row, and by another if that one dies. A plan that is late is done late. report hears of
+// faults, after which the plan is tried again.
 func (s *Store) RunPlans(ctx context.Context, report func(error)) error {
 	var more bool
 	pause := func(time.Duration) time.Duration {
@@ -146,10 +149,11 @@ func (s *Store) RunPlans(ctx context.Context, report func(error)) error {
 // planLimit is the time for one plan.
 const planLimit = 3 * time.Second
 
-// runPlan carries out one plan that is due, if there is one. The change, the plan's result and the line in the log are one
-// transaction, so each happens once, whatever dies. A change that the sale refuses ends the plan as failed, and so does a planner
-// who may not act any more. The plans of one sale are done one after the other: while a process has the first one, the others of
-// the sale wait, and other sales do not. A plan of a sale whose row is locked is left for a later round, and comes after the others.
+// runPlan carries out one plan that is due, if there is one. The change, the plan's result and the line in the log are
+// one transaction, so each happens once, whatever dies. A change that the sale refuses ends the plan as failed, and so
+// does a planner who may not act any more. The plans of one sale are done one after the other: while a process has the
+// first one, the others of the sale wait, and other sales do not. A plan of a sale whose row is locked is left for a
+// later round, and comes after the others.
 func (s *Store) runPlan(ctx context.Context) (did bool, err error) {
 	var sale int64
 	slow, resting := s.locked.Slow()

@@ -30,8 +30,9 @@ type Sale struct {
 	CreatedAt time.Time `json:"created_at"`
 }
 
-// saleQuery returns the query of the sales that a condition selects, newest first. The pending orders of all of them are counted
-// together: for each sale alone Postgres may read the whole table. A unit that is neither left nor pending is paid.
+// saleQuery returns the query of the sales that a condition selects, newest first. The pending orders of all of them
+// are counted together: for each sale alone Postgres may read the whole table. A unit that is neither left nor pending
+// is paid.
 func saleQuery(condition string) string {
 	return `
 		with page as materialized (select * from sales s where ` + condition + `)
@@ -143,7 +144,9 @@ func (s *Store) Close(ctx context.Context, by By, id int64) (epoch int64, err er
 type SaleChange = func(*goods.Store, context.Context, int64) (epoch int64, err error)
 
 // ChangeSale makes one change of a sale and writes its line in the log: sale.<do>.
-func (s *Store) ChangeSale(ctx context.Context, by By, do string, id int64, change SaleChange) (epoch int64, err error) {
+func (s *Store) ChangeSale(
+	ctx context.Context, by By, do string, id int64, change SaleChange,
+) (epoch int64, err error) {
 	a := &action{name: "sale." + do, subject: saleSubject(id), result: &epoch}
 	err = s.actOnSale(ctx, by, a, id, func(tx pgx.Tx) (err error) {
 		epoch, err = changeSale(ctx, tx, a, id, change)
@@ -152,7 +155,8 @@ func (s *Store) ChangeSale(ctx context.Context, by By, do string, id int64, chan
 	return epoch, err
 }
 
-// changeSale makes one change of a sale. Its row is locked before it is read, so the log's two states have nothing in between.
+// changeSale makes one change of a sale. Its row is locked before it is read, so the log's two states have nothing in
+// between.
 func changeSale(ctx context.Context, tx pgx.Tx, a *action, id int64, change SaleChange) (epoch int64, err error) {
 	if _, err = goods.Lock(ctx, tx, id); err != nil {
 		return 0, err

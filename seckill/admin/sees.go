@@ -27,8 +27,8 @@ const (
 	Nickname // it is shown, unless it may be a telephone
 )
 
-// sees decides what a member of the staff sees of a value: an administrator all of it, a viewer what Mask leaves. Every value
-// of a person leaves this package through it, so no route, file or line of the log shows more than another.
+// sees decides what a member of the staff sees of a value: an administrator all of it, a viewer what Mask leaves. Every
+// value of a person leaves this package through it, so no route, file or line of the log shows more than another.
 func (by By) sees(kind Kind, value *string) {
 	if !by.Whole {
 		*value = Mask(kind, *value)
@@ -60,13 +60,15 @@ var noDigit = regexp.MustCompile(`[^0-9]`)
 
 func digits(text string) int { return len(noDigit.ReplaceAllString(norm.NFKC.String(text), "")) }
 
-// maybeTelephone reports whether a text has as many digits as a telephone. The search for nicknames decides it the same way.
+// maybeTelephone reports whether a text has as many digits as a telephone. The search for nicknames decides it the same
+// way.
 func maybeTelephone(text string) bool { return digits(text) >= digitsOfTelephone }
 
 const digitsOfTelephone = 7
 
 // logged are the fields of the log's documents that tell of a person.
-var logged = map[string]Kind{"reference": Number, "tracking": Number, "note": Text, "phone": Telephone, "nickname": Nickname, "receiver": Name, "address": Address}
+var logged = map[string]Kind{"reference": Number, "tracking": Number, "note": Text, "phone": Telephone,
+	"nickname": Nickname, "receiver": Name, "address": Address}
 
 // seesDocument is sees for the values in a document of the log.
 func (by By) seesDocument(document *json.RawMessage) error {
@@ -91,8 +93,8 @@ func (by By) seesDocument(document *json.RawMessage) error {
 	return err
 }
 
-// HiddenSearches is how often in a day an account may search for a value of which it sees a part. Four unknown digits are
-// 10,000 searches, which is most of a year.
+// HiddenSearches is how often in a day an account may search for a value of which it sees a part. Four unknown digits
+// are 10,000 searches, which is most of a year.
 const HiddenSearches = 30
 
 // TooManySearchesError is the refusal of one more. The next is possible after In.
@@ -119,12 +121,13 @@ const lastSearches = `
 	order  by id desc
 	limit  $3`
 
-// searched counts a search for a value that by sees in part, and writes it into the log before anything is found. The lines are
-// the count, so all processes count together, and nothing that is lost begins it again. The same text again within ten minutes
-// is the same search: its next page, its file, or the way back from an order. TooManySearchesError.
+// searched counts a search for a value that by sees in part, and writes it into the log before anything is found. The
+// lines are the count, so all processes count together, and nothing that is lost begins it again. The same text again
+// within ten minutes is the same search: its next page, its file, or the way back from an order. TooManySearchesError.
 func (s *Store) searched(ctx context.Context, by By, text string) error {
 	digest := sha256.Sum256([]byte(text))
-	a := action{name: "staff.search", subject: fmt.Sprintf("user %d", by.UserID), after: map[string]string{"for": Mask(Telephone, text)}, digest: digest[:]}
+	a := action{name: "staff.search", subject: fmt.Sprintf("user %d", by.UserID),
+		after: map[string]string{"for": Mask(Telephone, text)}, digest: digest[:]}
 	err := s.act(ctx, by, &a, func(tx pgx.Tx) error {
 		// The lock puts the searches of an account in a row.
 		if _, err := tx.Exec(ctx, `select from users where id = $1 for no key update`, by.UserID); err != nil {

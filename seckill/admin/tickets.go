@@ -23,10 +23,12 @@ import (
 // beforeTicket is the time between a sum and the click, at most: the lives of the sum and of the address.
 const beforeTicket = 3 * time.Minute
 
-// afterTicket is the time between a settle transaction and the last step of its batch. A process that started later has no part in it.
+// afterTicket is the time between a settle transaction and the last step of its batch. A process that started later has
+// no part in it.
 const afterTicket = 10 * time.Second
 
-// lateBy is how much longer than it was last seen a process may have lived: it shows itself twice a second, if Redis is not slow.
+// lateBy is how much longer than it was last seen a process may have lived: it shows itself twice a second, if Redis is
+// not slow.
 const lateBy = 3 * time.Second
 
 // Tickets follows tickets: it joins what the processes remember with what Postgres has.
@@ -51,7 +53,8 @@ type Timeline struct {
 	Missing []trace.Missing `json:"missing"` // processes that may have had a part in it, and are gone
 	Asked   bool            `json:"asked"`   // false: Redis did not reply, so no process was asked
 
-	Archived *time.Time `json:"archived_at,omitempty"` // since when the sale's rows may be in files: steps may be missing then
+	// since when the sale's rows may be in files: steps may be missing then
+	Archived *time.Time `json:"archived_at,omitempty"`
 }
 
 // ticketForm is epoch:entry:nonce, or the ticket of a shop without its gate.
@@ -66,8 +69,8 @@ func IsTicket(text string) bool {
 	return ticketForm.MatchString(text) || err == nil && id.String() == text
 }
 
-// Timeline returns the steps of a ticket, or of the ticket of the order with this id or number. order.ErrNotFound if neither Postgres nor a
-// process knows it.
+// Timeline returns the steps of a ticket, or of the ticket of the order with this id or number. order.ErrNotFound if
+// neither Postgres nor a process knows it.
 func (s *Tickets) Timeline(ctx context.Context, ticket string) (Timeline, error) {
 	t, err := s.inPostgres(ctx, ticket)
 	if errors.Is(err, order.ErrNotFound) && strings.Count(ticket, ":") == 2 {
@@ -81,14 +84,18 @@ func (s *Tickets) Timeline(ctx context.Context, ticket string) (Timeline, error)
 		settled = t.Steps[0].At
 	}
 	since := granted(t.Ticket, settled)
-	w, err := trace.Ask(ctx, s.gate, trace.Question{Ticket: t.Ticket, Sale: t.SaleID, User: t.UserID}, since.Add(-beforeTicket))
+	w, err := trace.Ask(ctx, s.gate, trace.Question{Ticket: t.Ticket, Sale: t.SaleID, User: t.UserID},
+		since.Add(-beforeTicket))
 	if t.Asked = err == nil; !t.Asked && ctx.Err() != nil {
 		return Timeline{}, err
 	}
 	t.Steps, t.Missing = append(w.Steps, t.Steps...), []trace.Missing{}
-	// A process that was gone before the grant can only have handed out the address. It is named if no other process did.
+	// A process that was gone before the grant can only have handed out the address. It is named if no other process
+	// did.
 	if slices.ContainsFunc(w.Steps, func(step trace.Step) bool { return step.Name == "address" }) {
-		w.Missing = slices.DeleteFunc(w.Missing, func(m trace.Missing) bool { return m.LastSeen.Add(lateBy).Before(since) })
+		w.Missing = slices.DeleteFunc(w.Missing, func(m trace.Missing) bool {
+			return m.LastSeen.Add(lateBy).Before(since)
+		})
 	}
 	for _, m := range w.Missing {
 		if m.Started.Before(settled.Add(afterTicket)) {
@@ -149,7 +156,8 @@ func (s *Tickets) inPostgres(ctx context.Context, ticket string) (t Timeline, er
 		return t, fmt.Errorf("read ticket %s: %w", ticket, err)
 	}
 	if t.State != order.Ordered {
-		t.Steps = []trace.Step{{Name: "refused", At: at.UTC(), Process: postgres, Detail: map[string]any{"outcome": t.State}}}
+		t.Steps = []trace.Step{{Name: "refused", At: at.UTC(), Process: postgres,
+			Detail: map[string]any{"outcome": t.State}}}
 		return t, nil
 	}
 	t.Steps, err = s.ofOrder(ctx, *t.OrderID)

@@ -9,7 +9,9 @@ import (
 // FormatError refuses a file, and says what its first bytes show it to be, whatever it is called. It is ErrNotAPicture.
 type FormatError struct {
 	Format string // such as PNG, HEIC, SVG or video; "" if it is not known
-	Why    string // a word: other (it is not decoded here), empty, damaged, animated, cmyk, parts (too many scans, chunks or segments)
+	// a word: other (it is not decoded here), empty, damaged, animated, cmyk, parts (too many scans, chunks or
+	// segments)
+	Why string
 }
 
 func (e FormatError) Error() string {
@@ -24,10 +26,13 @@ var signatures = []struct {
 	at            int
 	magic, format string
 }{
-	{0, "GIF8", "GIF"}, {0, "BM", "BMP"}, {0, "II*\x00", "TIFF"}, {0, "MM\x00*", "TIFF"}, {0, "II+\x00", "TIFF"}, {0, "MM\x00+", "TIFF"},
+	{0, "GIF8", "GIF"}, {0, "BM", "BMP"}, {0, "II*\x00", "TIFF"}, {0, "MM\x00*", "TIFF"}, {0, "II+\x00", "TIFF"},
+	{0, "MM\x00+", "TIFF"},
 	{0, "%PDF-", "PDF"}, {0, "8BPS", "PSD"}, {0, "\x00\x00\x01\x00", "ICO"}, {0, "PK\x03\x04", "ZIP"},
-	{0, "\xff\x0a", "JPEG XL"}, {0, "\x00\x00\x00\x0cJXL ", "JPEG XL"}, {0, "\x00\x00\x00\x0cjP  ", "JPEG 2000"}, {0, "\xff\x4f\xff\x51", "JPEG 2000"},
-	{0, "\x1a\x45\xdf\xa3", "video"}, {8, "AVI ", "video"}, {4, "moov", "video"}, {4, "mdat", "video"}, {4, "wide", "video"},
+	{0, "\xff\x0a", "JPEG XL"}, {0, "\x00\x00\x00\x0cJXL ", "JPEG XL"}, {0, "\x00\x00\x00\x0cjP  ", "JPEG 2000"},
+	{0, "\xff\x4f\xff\x51", "JPEG 2000"},
+	{0, "\x1a\x45\xdf\xa3", "video"}, {8, "AVI ", "video"}, {4, "moov", "video"}, {4, "mdat", "video"},
+	{4, "wide", "video"},
 }
 
 // nameOf returns what the first bytes of a file that is not decoded here say that it is, or "".

@@ -15,8 +15,8 @@ const (
 	markerApp2        = rune(0xe2) // a profile of colours
 )
 
-// parts returns what a file has besides its pixels: the chunks of a PNG or a WebP by their names, and the segments before the
-// first scan of a JPEG by their markers, each as one rune. None of another format.
+// parts returns what a file has besides its pixels: the chunks of a PNG or a WebP by their names, and the segments
+// before the first scan of a JPEG by their markers, each as one rune. None of another format.
 func parts(raw []byte) iter.Seq2[string, []byte] {
 	switch {
 	case bytes.HasPrefix(raw, []byte("\xff\xd8")):
@@ -28,15 +28,19 @@ func parts(raw []byte) iter.Seq2[string, []byte] {
 			}
 		}
 	case bytes.HasPrefix(raw, []byte("\x89PNG\r\n\x1a\n")):
-		return chunks(raw, 8, 4, func(head []byte) (string, uint32) { return string(head[4:8]), binary.BigEndian.Uint32(head) })
+		return chunks(raw, 8, 4, func(head []byte) (string, uint32) {
+			return string(head[4:8]), binary.BigEndian.Uint32(head)
+		})
 	case bytes.HasPrefix(raw, []byte("RIFF")):
-		return chunks(raw, 12, 0, func(head []byte) (string, uint32) { return string(head[:4]), binary.LittleEndian.Uint32(head[4:]) })
+		return chunks(raw, 12, 0, func(head []byte) (string, uint32) {
+			return string(head[:4]), binary.LittleEndian.Uint32(head[4:])
+		})
 	}
 	return func(func(string, []byte) bool) {}
 }
 
-// chunks returns chunks of eight bytes that head reads, and of data; behind each are as many bytes as after, and in a RIFF those
-// that make it even.
+// chunks returns chunks of eight bytes that head reads, and of data; behind each are as many bytes as after, and in a
+// RIFF those that make it even.
 func chunks(raw []byte, at, after int, head func([]byte) (string, uint32)) iter.Seq2[string, []byte] {
 	return func(yield func(string, []byte) bool) {
 		for at := at; at+8 <= len(raw); {
@@ -52,8 +56,8 @@ func chunks(raw []byte, at, after int, head func([]byte) (string, uint32)) iter.
 	}
 }
 
-// segments returns the segments of a JPEG up to its end, by their markers: each scan is one. It skips what the decoder skips, which is
-// the data of the scans, too: no marker but that of a restart stands in it.
+// segments returns the segments of a JPEG up to its end, by their markers: each scan is one. It skips what the decoder
+// skips, which is the data of the scans, too: no marker but that of a restart stands in it.
 func segments(raw []byte) iter.Seq2[byte, []byte] {
 	return func(yield func(byte, []byte) bool) {
 		if !bytes.HasPrefix(raw, []byte("\xff\xd8")) {
@@ -108,8 +112,8 @@ func workOf(raw []byte) (w work) {
 	return w
 }
 
-// tooMuch reports whether a decoder would pass over a picture more often than any program has a reason to save it. A JPEG that is not
-// progressive has a scan for each colour at most.
+// tooMuch reports whether a decoder would pass over a picture more often than any program has a reason to save it. A
+// JPEG that is not progressive has a scan for each colour at most.
 func (w work) tooMuch() bool {
 	return w.parts > MaxParts || w.scans > MaxScans || !w.progressive && w.scans > 4
 }

@@ -1,6 +1,6 @@
-// Package picture makes a picture that is safe to serve of bytes that anyone may have sent: it decodes them, bounds what is
-// shown, and encodes it again, so that it looks as the file does: upright, and in its own colours. What is in the file besides the picture, such as the place where it was taken, or a script, does
-// not come out again.
+// Package picture makes a picture that is safe to serve of bytes that anyone may have sent: it decodes them, bounds
+// what is shown, and encodes it again, so that it looks as the file does: upright, and in its own colours. What is in
+// the file besides the picture, such as the place where it was taken, or a script, does not come out again.
 package picture
 
 import (
@@ -55,8 +55,8 @@ var formats = []format{
 	{"WebP", "RIFF", "WEBP", webp.DecodeConfig, decodeWebP},
 }
 
-// decodeWebP decodes a WebP. One with losses has brightness from 16 to 235 and colours from 16 to 240, as video has; the decoder
-// returns them as they are, and image.YCbCr means 0 to 255.
+// decodeWebP decodes a WebP. One with losses has brightness from 16 to 235 and colours from 16 to 240, as video has;
+// the decoder returns them as they are, and image.YCbCr means 0 to 255.
 func decodeWebP(r io.Reader) (image.Image, error) {
 	img, err := webp.Decode(r)
 	planes, _ := img.(*image.YCbCr)
@@ -85,8 +85,8 @@ func stretch(plane []uint8, from, width, to int) {
 // deep are the colours with 16 bits each, which take twice the memory.
 var deep = []color.Model{color.Gray16Model, color.RGBA64Model, color.NRGBA64Model}
 
-// whileWanted reads a file as long as ctx lasts, and a few bytes at a time, so that a decoder that takes long for each of them ends
-// soon after its request.
+// whileWanted reads a file as long as ctx lasts, and a few bytes at a time, so that a decoder that takes long for each
+// of them ends soon after its request.
 type whileWanted struct {
 	ctx context.Context
 	r   *bytes.Reader
@@ -99,10 +99,10 @@ func (w whileWanted) Read(p []byte) (int, error) {
 	return w.r.Read(p[:min(len(p), 512)])
 }
 
-// Make decodes a picture, turns it as its camera was held, whichever of the formats it has, and makes it at most MaxSide wide and
-// high, with the colours of sRGB. The size, and how often a decoder has to pass over it, are checked before anything is decoded. When ctx
-// has ended, Make ends with its error. A picture with transparent parts becomes a PNG, any
-// other a JPEG. Of a PNG that is animated the first picture is kept.
+// Make decodes a picture, turns it as its camera was held, whichever of the formats it has, and makes it at most
+// MaxSide wide and high, with the colours of sRGB. The size, and how often a decoder has to pass over it, are checked
+// before anything is decoded. When ctx has ended, Make ends with its error. A picture with transparent parts becomes a
+// PNG, any other a JPEG. Of a PNG that is animated the first picture is kept.
 func Make(ctx context.Context, raw []byte) (Made, error) {
 	if err := Check(raw); err != nil {
 		return Made{}, err
@@ -155,7 +155,8 @@ func Make(ctx context.Context, raw []byte) (Made, error) {
 
 func formatOf(raw []byte) *format {
 	for i, f := range formats {
-		if bytes.HasPrefix(raw, []byte(f.magic)) && (f.at8 == "" || len(raw) > 12 && bytes.HasPrefix(raw[8:], []byte(f.at8))) {
+		if bytes.HasPrefix(raw, []byte(f.magic)) &&
+			(f.at8 == "" || len(raw) > 12 && bytes.HasPrefix(raw[8:], []byte(f.at8))) {
 			return &formats[i]
 		}
 	}
@@ -176,8 +177,8 @@ func Check(raw []byte) error {
 	return nil
 }
 
-// shrink returns img with its longer side at most MaxSide. It halves img while it is much larger, so that each of its pixels
-// counts, and needs a quarter of its memory.
+// shrink returns img with its longer side at most MaxSide. It halves img while it is much larger, so that each of its
+// pixels counts, and needs a quarter of its memory.
 func shrink(img image.Image) *image.RGBA {
 	for {
 		b := img.Bounds()

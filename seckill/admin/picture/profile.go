@@ -26,7 +26,8 @@ func profile(raw []byte) (icc []byte) {
 			}
 			return icc
 		case string(markerApp2): // in pieces, each with its number and how many there are
-			if piece, ok := bytes.CutPrefix(data, []byte("ICC_PROFILE\x00")); ok && len(piece) > 2 && len(icc) < profileMost {
+			if piece, ok := bytes.CutPrefix(data, []byte("ICC_PROFILE\x00")); ok && len(piece) > 2 &&
+				len(icc) < profileMost {
 				icc = append(icc, piece[2:]...)
 			}
 		}
@@ -34,14 +35,15 @@ func profile(raw []byte) (icc []byte) {
 	return icc
 }
 
-// space is what a profile says of a colour: how much light each value of a part is, and what the three parts are together.
+// space is what a profile says of a colour: how much light each value of a part is, and what the three parts are
+// together.
 type space struct {
 	light [3][256]float64
 	xyz   [3][3]float64 // by row; the white is that of profiles, D50
 }
 
-// spaceOf reads a profile of three parts with curves, such as Display P3 and Adobe RGB. Those of printers have tables instead, and are
-// not read.
+// spaceOf reads a profile of three parts with curves, such as Display P3 and Adobe RGB. Those of printers have tables
+// instead, and are not read.
 func spaceOf(icc []byte) (s space, ok bool) {
 	if len(icc) < 132 || string(icc[16:20]) != "RGB " || string(icc[20:24]) != "XYZ " {
 		return s, false
@@ -90,7 +92,8 @@ func lightOf(curve []byte, x float64) (y float64, ok bool) {
 			return math.Pow(x, float64(binary.BigEndian.Uint16(table))/256), true
 		default:
 			at := min(int(x*float64(n-1)), n-2)
-			low, high := float64(binary.BigEndian.Uint16(table[2*at:])), float64(binary.BigEndian.Uint16(table[2*at+2:]))
+			low, high := float64(binary.BigEndian.Uint16(table[2*at:])), float64(
+				binary.BigEndian.Uint16(table[2*at+2:]))
 			return (low + (high-low)*(x*float64(n-1)-float64(at))) / 65535, true
 		}
 	case "para":
@@ -120,9 +123,11 @@ func lightOf(curve []byte, x float64) (y float64, ok bool) {
 }
 
 // fromXYZ makes the light of sRGB from the parts of the profiles' white.
-var fromXYZ = [3][3]float64{{3.1338561, -1.6168667, -0.4906146}, {-0.9787684, 1.9161415, 0.0334540}, {0.0719453, -0.2289914, 1.4052427}}
+var fromXYZ = [3][3]float64{{3.1338561, -1.6168667, -0.4906146}, {-0.9787684, 1.9161415, 0.0334540},
+	{0.0719453, -0.2289914, 1.4052427}}
 
-// toSRGB changes the colours of img, which are of a profile's space, to those of sRGB: a picture without a profile is read so.
+// toSRGB changes the colours of img, which are of a profile's space, to those of sRGB: a picture without a profile is
+// read so.
 func toSRGB(img *image.RGBA, s space) {
 	var m [3][3]float64
 	for i := range 3 {

@@ -1,5 +1,5 @@
-// Package picturetest makes the pictures that take a decoder longest for what they weigh. Tests send them, and the table of costs is
-// made with them; whoever finds a worse one adds it here.
+// Package picturetest makes the pictures that take a decoder longest for what they weigh. Tests send them, and the
+// table of costs is made with them; whoever finds a worse one adds it here.
 package picturetest
 
 import (
@@ -34,13 +34,16 @@ func Worst() []Picture {
 	}
 }
 
-// Scans returns a progressive JPEG of one colour and n scans, each of a few bytes: a block that is empty stands for 32,767 others.
+// Scans returns a progressive JPEG of one colour and n scans, each of a few bytes: a block that is empty stands for
+// 32,767 others.
 func Scans(w, h uint16, n int) []byte {
 	b := []byte("\xff\xd8\xff\xdb\x00\x43\x00" + strings.Repeat("\x01", 64) + "\xff\xc2\x00\x0b\x08")
 	b = binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint16(b, h), w)
 	b = append(b, "\x01\x01\x11\x00"...)
-	// A table each for the first and the other coefficients, whose one code of a bit means 0, and an empty run of up to 32,767 blocks.
-	b = append(b, "\xff\xc4\x00\x14\x00\x01"+strings.Repeat("\x00", 15)+"\x00"+"\xff\xc4\x00\x14\x10\x01"+strings.Repeat("\x00", 15)+"\xe0"...)
+	// A table each for the first and the other coefficients, whose one code of a bit means 0, and an empty run of up to
+	// 32,767 blocks.
+	b = append(b, "\xff\xc4\x00\x14\x00\x01"+strings.Repeat("\x00",
+		15)+"\x00"+"\xff\xc4\x00\x14\x10\x01"+strings.Repeat("\x00", 15)+"\xe0"...)
 	blocks := (int(w) + 7) / 8 * ((int(h) + 7) / 8)
 	for i := range n {
 		if i == 0 {
@@ -54,7 +57,8 @@ func Scans(w, h uint16, n int) []byte {
 	return append(b, "\xff\xd9"...)
 }
 
-// runs returns n codes of a bit that is 0 and of 14 bits that are 1. A byte of ones has a zero behind it, as in all data of a JPEG.
+// runs returns n codes of a bit that is 0 and of 14 bits that are 1. A byte of ones has a zero behind it, as in all
+// data of a JPEG.
 func runs(n int) (b []byte) {
 	var bits, have uint
 	for range n {
@@ -73,10 +77,12 @@ func Baseline(w, h uint16, n int) []byte {
 	b := []byte("\xff\xd8\xff\xdb\x00\x43\x00" + strings.Repeat("\x01", 64) + "\xff\xc0\x00\x11\x08")
 	b = binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint16(b, h), w)
 	b = append(b, "\x03\x01\x11\x00\x02\x11\x00\x03\x11\x00"...)
-	b = append(b, "\xff\xc4\x00\x14\x00\x01"+strings.Repeat("\x00", 16)+"\xff\xc4\x00\x14\x10\x01"+strings.Repeat("\x00", 16)...)
+	b = append(b, "\xff\xc4\x00\x14\x00\x01"+strings.Repeat("\x00",
+		16)+"\xff\xc4\x00\x14\x10\x01"+strings.Repeat("\x00", 16)...)
 	blocks := (int(w) + 7) / 8 * ((int(h) + 7) / 8)
 	for range n {
-		b = append(append(b, "\xff\xda\x00\x0c\x03\x01\x00\x02\x00\x03\x00\x00\x3f\x00"...), make([]byte, blocks*6/8+2)...)
+		b = append(append(b, "\xff\xda\x00\x0c\x03\x01\x00\x02\x00\x03\x00\x00\x3f\x00"...),
+			make([]byte, blocks*6/8+2)...)
 	}
 	return append(b, "\xff\xd9"...)
 }
@@ -89,7 +95,8 @@ func Tables(w, h uint16, n int) []byte {
 	return append(append(bytes.Clone(b[:at]), strings.Repeat(table, n)...), b[at:]...)
 }
 
-// PNG returns a PNG whose bytes are all 0. kind is how its colours are written, and 16 more for 16 bits of each; each row has a filter.
+// PNG returns a PNG whose bytes are all 0. kind is how its colours are written, and 16 more for 16 bits of each; each
+// row has a filter.
 func PNG(w, h uint32, kind, filter, interlaced byte) []byte {
 	depth, size := byte(8), uint32(map[byte]int{2: 3, 3: 1, 6: 4}[kind&15])
 	if kind >= 16 {
@@ -114,7 +121,8 @@ func PNG(w, h uint32, kind, filter, interlaced byte) []byte {
 			row(w)
 		}
 	} else {
-		for _, p := range [][4]uint32{{0, 0, 8, 8}, {4, 0, 8, 8}, {0, 4, 4, 8}, {2, 0, 4, 4}, {0, 2, 2, 4}, {1, 0, 2, 2}, {0, 1, 1, 2}} {
+		for _, p := range [][4]uint32{{0, 0, 8, 8}, {4, 0, 8, 8}, {0, 4, 4, 8}, {2, 0, 4, 4}, {0, 2, 2, 4},
+			{1, 0, 2, 2}, {0, 1, 1, 2}} {
 			for range (h - p[1] + p[3] - 1) / p[3] {
 				row((w - p[0] + p[2] - 1) / p[2])
 			}
@@ -131,7 +139,8 @@ func png(w, h uint32, depth, kind, interlaced byte, data []byte, more ...string)
 		body := append([]byte(name), data...)
 		b = binary.BigEndian.AppendUint32(append(b, body...), crc32.ChecksumIEEE(body))
 	}
-	chunk("IHDR", append(binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, w), h), depth, kind, 0, 0, interlaced))
+	chunk("IHDR", append(binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(nil, w), h), depth, kind,
+		0, 0, interlaced))
 	for i := 0; i+1 < len(more); i += 2 {
 		chunk(more[i], []byte(more[i+1]))
 	}
@@ -143,8 +152,8 @@ func png(w, h uint32, depth, kind, interlaced byte, data []byte, more ...string)
 	return b
 }
 
-// Blocks returns a PNG whose data are packed in blocks of twelve bytes, each with tables of its own and without any data, up to nearly
-// as much as a picture may weigh.
+// Blocks returns a PNG whose data are packed in blocks of twelve bytes, each with tables of its own and without any
+// data, up to nearly as much as a picture may weigh.
 func Blocks(w, h uint32) []byte {
 	var b bits
 	b.put(0x0178, 16)
@@ -190,10 +199,12 @@ func Packed(w, h uint32) []byte {
 	small := PNG(w, h, 6, 0, 0)
 	at := bytes.Index(small, []byte("IDAT"))
 	size := binary.BigEndian.Uint32(small[at-4:])
-	return png(w, h, 8, 6, 0, small[at+4:at+4+int(size)], "iCCP", "p\x00\x00"+zeros.String(), "zTXt", "t\x00\x00"+zeros.String())
+	return png(w, h, 8, 6, 0, small[at+4:at+4+int(size)], "iCCP", "p\x00\x00"+zeros.String(), "zTXt",
+		"t\x00\x00"+zeros.String())
 }
 
-// WebP returns a WebP without losses whose every pixel takes no bit: a table of one symbol. All of the four changes of colours are in it.
+// WebP returns a WebP without losses whose every pixel takes no bit: a table of one symbol. All of the four changes of
+// colours are in it.
 func WebP(w, h uint32) []byte {
 	var b bits
 	b.put(0x2f, 8)
