@@ -1,13 +1,14 @@
 // Package archive moves old rows of Postgres to files, and reads them back.
 //
-// A file has the rows of one table, one line of JSON each, sorted by their bytes and compressed with gzip. Its row in the table
-// archives has the number of lines and the SHA-256 of the text, so zcat and sha256sum check a file without this program.
+// A file has the rows of one table, one line of JSON each, sorted by their bytes and compressed with gzip. Its row in
+// the table archives has the number of lines and the SHA-256 of the text, so zcat and sha256sum check a file without
+// this program.
 //
-// A batch is moved in three steps: its file is written and synced, its row in archives is committed, and a later transaction
-// deletes its rows. Before that the file is read back. A trigger, only_archived_rows_go in schema.sql, deletes nothing else. A move
-// that is killed leaves at most one file that archives does not name, whose rows are in their table and which the audit notes, or
-// an archive whose rows are still in their table, which the next move deletes. At every moment each row is in its table, in an
-// archive, or in both; archives says which.
+// A batch is moved in three steps: its file is written and synced, its row in archives is committed, and a later
+// transaction deletes its rows. Before that the file is read back. A trigger, only_archived_rows_go in schema.sql,
+// deletes nothing else. A move that is killed leaves at most one file that archives does not name, whose rows are in
+// their table and which the audit notes, or an archive whose rows are still in their table, which the next move
+// deletes. At every moment each row is in its table, in an archive, or in both; archives says which.
 package archive
 
 import (
@@ -26,17 +27,22 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// Least is the least age of what is moved. Buyers pay, providers are asked, gates and journals live, and refunds are tried again
-// for less than that; a request with the key of a former one comes sooner.
+// Least is the least age of what is moved. Buyers pay, providers are asked, gates and journals live, and refunds are
+// tried again for less than that; a request with the key of a former one comes sooner.
 const Least = 30 * 24 * time.Hour
 
 // Refusals.
 var (
-	ErrTooYoung = fmt.Errorf("at least %d days: orders, refunds and repeated requests of that time still need their rows", Least/(24*time.Hour))
+	ErrTooYoung = fmt.Errorf(
+		"at least %d days: orders, refunds and repeated requests of that time still need their rows",
+		Least/(24*time.Hour))
 	ErrRunning  = errors.New("another miaosha archive is at work on this database")
-	ErrNotOwner = errors.New("this role may not move rows to files, which is for the owner of the tables: set DATABASE_URL to that role for this command (deploy/README.md, Archives)")
-	ErrPooler   = errors.New("a pooler gives this connection to others between transactions: set DATABASE_URL to Postgres itself for this command")
-	ErrFolder   = errors.New("it has none of the newest files of miaosha archive: is it another folder, or not mounted? If the files are lost for good, say so in the column dropped_at of archives")
+	ErrNotOwner = errors.New(
+		"this role may not move rows to files, which is for the owner of the tables: set DATABASE_URL to that role for this command (deploy/README.md, Archives)")
+	ErrPooler = errors.New(
+		"a pooler gives this connection to others between transactions: set DATABASE_URL to Postgres itself for this command")
+	ErrFolder = errors.New(
+		"it has none of the newest files of miaosha archive: is it another folder, or not mounted? If the files are lost for good, say so in the column dropped_at of archives")
 )
 
 // lock is the advisory lock of the process that moves rows.
@@ -44,9 +50,10 @@ const lock = 0x6d69616f_61726368
 
 // Moved says what Run has moved.
 type Moved struct {
-	Tables  []Count
-	Marked  int     // ended sales that sell nothing more from now on: their rows may be in files
-	Waiting []int64 // ended sales whose rows stay: an order of them is pending, a refund is due, or a transaction has locked them
+	Tables []Count
+	Marked int // ended sales that sell nothing more from now on: their rows may be in files
+	// ended sales whose rows stay: an order of them is pending, a refund is due, or a transaction has locked them
+	Waiting []int64
 }
 
 // Count is what was moved of one table.
@@ -67,14 +74,17 @@ type mover struct {
 	told   []func(Count)
 }
 
-// Run moves what is older than before to files in dir: ticket results and order events of sales that had ended by then, lines of
-// the log, and pictures that nothing uses. ErrTooYoung, ErrRunning, ErrNotOwner, ErrPooler, ErrFolder. With an error it returns what
-// was moved until then. told is called after each file with what was moved of its table until then.
+// Run moves what is older than before to files in dir: ticket results and order events of sales that had ended by then,
+// lines of the log, and pictures that nothing uses. ErrTooYoung, ErrRunning, ErrNotOwner, ErrPooler, ErrFolder. With an
+// error it returns what was moved until then. told is called after each file with what was moved of its table until
+// then.
 func Run(ctx context.Context, db *pgxpool.Pool, dir string, before time.Time, told ...func(Count)) (Moved, error) {
 	return run(ctx, db, dir, before, func(string) error { return nil }, told...)
 }
 
-func run(ctx context.Context, db *pgxpool.Pool, dir string, before time.Time, step func(string) error, told ...func(Count)) (all Moved, err error) {
+func run(
+	ctx context.Context, db *pgxpool.Pool, dir string, before time.Time, step func(string) error, told ...func(Count),
+) (all Moved, err error) {
 	c, err := db.Acquire(ctx)
 	if err != nil {
 		return all, err
@@ -174,14 +184,15 @@ func (m *mover) look(ctx context.Context) error {
 	return nil
 }
 
-// markSales marks the sales that ended before the time, a few in a transaction. A marked sale sells nothing more: a ticket that is
-// settled again, whose result may be in a file, gets no unit. It returns how many it has marked, and which wait.
+// markSales marks the sales that ended before the time, a few in a transaction. A marked sale sells nothing more: a
+// ticket that is settled again, whose result may be in a file, gets no unit. It returns how many it has marked, and
+// which wait.
 func (m *mover) markSales(ctx context.Context) (marked int, waiting []int64, err error) {
 	for after := int64(0); ; {
 		var ids []int64
 		err := pgx.BeginFunc(ctx, m.conn, func(tx pgx.Tx) error {
-			// The lock is that of a settle transaction, so after it no order of these sales begins. A sale that another transaction
-			// has locked is left to the next move: the others would stay locked meanwhile.
+			// The lock is that of a settle transaction, so after it no order of these sales begins. A sale that another
+			// transaction has locked is left to the next move: the others would stay locked meanwhile.
 			rows, _ := tx.Query(ctx, `
 				select id from sales
 				where  id > $1 and ends_at < $2 and state <> 'draft' and archived_at is null
@@ -222,8 +233,8 @@ type table struct {
 	these string // is true of the rows with these keys
 }
 
-// The newest row of a table stays: its number is the highest that Redis knows of this shop, by which a Postgres that has gone back
-// is found (package lineage). So do the notes of refunds by hand, which the page of an order shows.
+// The newest row of a table stays: its number is the highest that Redis knows of this shop, by which a Postgres that
+// has gone back is found (package lineage). So do the notes of refunds by hand, which the page of an order shows.
 var tables = []table{
 	{name: "ticket_results", key: "ticket", at: "created_at", size: 5000, page: `
 		select r.ticket as key, r.created_at as at, case when r.created_at < $2 and s.archived_at is not null then to_jsonb(r)::text end as line
@@ -334,8 +345,8 @@ func (m *mover) nameAnother(ctx context.Context, a *Archive) error {
 	return syncFolder(m.dir)
 }
 
-// again returns an error if rows of a former move are in the table again. It reads the files whose times meet those of a batch, each
-// once in a move.
+// again returns an error if rows of a former move are in the table again. It reads the files whose times meet those of
+// a batch, each once in a move.
 func (m *mover) again(ctx context.Context, t table, b batch) error {
 	rows, _ := m.conn.Query(ctx, `
 		select `+columns+` from archives
@@ -367,12 +378,14 @@ func (m *mover) again(ctx context.Context, t table, b batch) error {
 
 // restored says that rows of an archive are in their table again, and what to do.
 func (t table) restored(file string, rows int64) error {
-	return fmt.Errorf("%d rows of %s are in %s again, as after a restore by hand, and nothing more of that table was moved. Delete them as the owner of the tables, in one "+
-		"transaction: alter table %[3]s disable trigger only_archived_rows_go; delete from %[3]s where %s in (...); alter table %[3]s enable trigger only_archived_rows_go. "+
-		"zcat of the file shows which", rows, file, t.name, t.key)
+	return fmt.Errorf(
+		"%d rows of %s are in %s again, as after a restore by hand, and nothing more of that table was moved. Delete them as the owner of the tables, in one "+
+			"transaction: alter table %[3]s disable trigger only_archived_rows_go; delete from %[3]s where %s in (...); alter table %[3]s enable trigger only_archived_rows_go. "+
+			"zcat of the file shows which", rows, file, t.name, t.key)
 }
 
-// count counts the rows of an archive that are in their table. A ticket that is settled again has another row, of another time.
+// count counts the rows of an archive that are in their table. A ticket that is settled again has another row, of
+// another time.
 func (m *mover) count(ctx context.Context, t table, a Archive, keys []string) (n int64, err error) {
 	err = m.conn.QueryRow(ctx, `select count(*) from `+t.name+` where `+t.these+` and `+t.at+` between $2 and $3`, keys, a.Oldest, a.Newest).Scan(&n)
 	if err != nil {
@@ -400,8 +413,9 @@ func (m *mover) resume(ctx context.Context, t table) error {
 	return nil
 }
 
-// takeBack takes back an archive that cannot be ended, because its rows are others by now or its file is lost, as on another machine,
-// if all of its rows are in their table. Those of a lost file are known by their number and their times.
+// takeBack takes back an archive that cannot be ended, because its rows are others by now or its file is lost, as on
+// another machine, if all of its rows are in their table. Those of a lost file are known by their number and their
+// times.
 func (m *mover) takeBack(ctx context.Context, t table, a Archive) error {
 	keys, err := a.keys(m.dir, t.key)
 	damaged := DamagedError{}
@@ -421,8 +435,10 @@ func (m *mover) takeBack(ctx context.Context, t table, a Archive) error {
 		return fmt.Errorf("look for the rows of %s: %w", a.File, err)
 	}
 	if n < a.Rows {
-		return fmt.Errorf("%d of the %d rows of %s are in %s, and archives says that none was deleted, as after a restore of some tables. The file may be the only copy: bring its rows "+
-			"back, or, if none is in the table, say that they went: update archives set gone_at = now() where file = '%[3]s'", n, a.Rows, a.File, t.name)
+		return fmt.Errorf(
+			"%d of the %d rows of %s are in %s, and archives says that none was deleted, as after a restore of some tables. The file may be the only copy: bring its rows "+
+				"back, or, if none is in the table, say that they went: update archives set gone_at = now() where file = '%[3]s'",
+			n, a.Rows, a.File, t.name)
 	}
 	if _, err := m.conn.Exec(ctx, `delete from archives where file = $1 and gone_at is null`, a.File); err != nil {
 		return fmt.Errorf("take back %s: %w", a.File, err)

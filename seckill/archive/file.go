@@ -57,8 +57,8 @@ func (b *batch) add(line string, at time.Time) {
 	b.lines, b.bytes = append(b.lines, line), b.bytes+len(line)
 }
 
-// write writes a batch to a file, which is on disk when it returns. The name has the day of the oldest row and the beginning of
-// the sum, so the same batch has the same file.
+// write writes a batch to a file, which is on disk when it returns. The name has the day of the oldest row and the
+// beginning of the sum, so the same batch has the same file.
 func (b *batch) write(dir, table string) (a Archive, err error) {
 	slices.Sort(b.lines)
 	sum := sha256.New()
@@ -66,7 +66,8 @@ func (b *batch) write(dir, table string) (a Archive, err error) {
 		io.WriteString(sum, line)
 		sum.Write([]byte{'\n'})
 	}
-	a = Archive{OfTable: table, Rows: int64(len(b.lines)), SHA256: hex.EncodeToString(sum.Sum(nil)), Oldest: b.oldest, Newest: b.newest}
+	a = Archive{OfTable: table, Rows: int64(len(b.lines)), SHA256: hex.EncodeToString(sum.Sum(nil)), Oldest: b.oldest,
+		Newest: b.newest}
 	a.File = fmt.Sprintf("%s-%s-%s.jsonl.gz", table, b.oldest.UTC().Format(time.DateOnly), a.SHA256[:16])
 	if err := makeFolder(dir); err != nil {
 		return a, fmt.Errorf("make the folder of the archives: %w", err)
@@ -124,8 +125,8 @@ func syncFolder(dir string) error {
 	return nil
 }
 
-// Read passes each line of an archive to do, and then compares the file with its row in archives. What do made of the lines counts only if
-// there is no error. DamagedError.
+// Read passes each line of an archive to do, and then compares the file with its row in archives. What do made of the
+// lines counts only if there is no error. DamagedError.
 func (a Archive) Read(dir string, do func(line []byte) error) error {
 	f, err := os.Open(filepath.Join(dir, filepath.Base(a.File)))
 	if errors.Is(err, fs.ErrNotExist) {
