@@ -29,17 +29,18 @@ type archived struct {
 
 // reading is what an audit of the archives has read until now.
 type reading struct {
-	dir                             string
-	read                            map[string]bool            // by file
-	moved                           map[int64]moves            // the changes in files whose rows are gone, by sale
-	begun                           map[string]map[int64]moves // those in files whose rows were all in their table, by file
-	whole                           bool                       // no file with events is damaged
+	dir   string
+	read  map[string]bool // by file
+	moved map[int64]moves // the changes in files whose rows are gone, by sale
+	// those in files whose rows were all in their table, by file
+	begun                           map[string]map[int64]moves
+	whole                           bool // no file with events is damaged
 	damaged, again, events, results []string
 }
 
-// Archives reads the files of the archives in dir back, and checks their rows as if they were in their tables. A file is read outside
-// a transaction and compared in one of its own, so no snapshot lasts as long as the reading. Without a dir it returns a note that they
-// were not read.
+// Archives reads the files of the archives in dir back, and checks their rows as if they were in their tables. A file
+// is read outside a transaction and compared in one of its own, so no snapshot lasts as long as the reading. Without a
+// dir it returns a note that they were not read.
 func Archives(ctx context.Context, db *pgxpool.Pool, dir string) (found []Finding, err error) {
 	if found, err = readArchives(ctx, db, dir); err != nil {
 		return nil, fmt.Errorf("audit the archives: %w", err)
@@ -59,7 +60,8 @@ func readArchives(ctx context.Context, db *pgxpool.Pool, dir string) (found []Fi
 	}
 	if dir == "" {
 		if len(all) > 0 {
-			found = []Finding{{"", fmt.Sprintf("%s of miaosha archive not read, so the rows in them are not checked: name their folder with --dir (MIAOSHA_ARCHIVE_DIR)",
+			found = []Finding{{"", fmt.Sprintf(
+				"%s of miaosha archive not read, so the rows in them are not checked: name their folder with --dir (MIAOSHA_ARCHIVE_DIR)",
 				count(len(all), "file")), nil}}
 		}
 		return found, nil
@@ -68,13 +70,16 @@ func readArchives(ctx context.Context, db *pgxpool.Pool, dir string) (found []Fi
 	if err != nil {
 		return nil, err
 	}
-	r := reading{dir: dir, read: map[string]bool{}, moved: map[int64]moves{}, begun: map[string]map[int64]moves{}, whole: true}
+	r := reading{dir: dir, read: map[string]bool{}, moved: map[int64]moves{},
+		begun: map[string]map[int64]moves{}, whole: true}
 	for _, a := range all {
 		if a.DroppedAt != nil {
 			continue
 		}
 		lines, damage := linesOf(a.Archive, dir)
-		if err := readOnly(ctx, db, time.Minute, func(tx pgx.Tx) error { return r.check(ctx, tx, a, lines, damage) }); err != nil {
+		if err := readOnly(ctx, db, time.Minute, func(tx pgx.Tx) error {
+			return r.check(ctx, tx, a, lines, damage)
+		}); err != nil {
 			return nil, err
 		}
 	}
@@ -120,9 +125,13 @@ func readArchives(ctx context.Context, db *pgxpool.Pool, dir string) (found []Fi
 		{"archive", "rows are in an archive, and their table does not agree", r.again},
 		{"I3", "a result in an archive has another order, or belongs to a ticket that has one", r.results},
 		{"I8", "the history in the archives does not lead to the status of the orders", r.events},
-		{"", "rows of these archives are still in their tables, as after an interrupted miaosha archive: run it again", unfinished},
-		{"", "these archives were dropped on purpose (archives.dropped_at): their rows are not checked any more", dropped},
-		{"", "these files are in the folder, and no archive needs them, as after a kill or a restore: no row was deleted for them, or their archive was dropped", there},
+		{"", "rows of these archives are still in their tables, as after an interrupted miaosha archive: run it again",
+			unfinished},
+		{"", "these archives were dropped on purpose (archives.dropped_at): their rows are not checked any more",
+			dropped},
+		{"",
+			"these files are in the folder, and no archive needs them, as after a kill or a restore: no row was deleted for them, or their archive was dropped",
+			there},
 	} {
 		if len(f.Rows) > 0 {
 			f.Rows = f.Rows[:min(len(f.Rows), maxRows)]
@@ -172,11 +181,13 @@ func (r *reading) check(ctx context.Context, tx pgx.Tx, a archived, lines string
 	case a.GoneAt == nil && there == a.Rows:
 		r.begun[a.File] = moved
 	case a.GoneAt == nil:
-		r.again = append(r.again, fmt.Sprintf("%s: %d of its %d rows are in %s, and none was deleted", a.File, there, a.Rows, a.OfTable))
+		r.again = append(r.again, fmt.Sprintf("%s: %d of its %d rows are in %s, and none was deleted", a.File, there,
+			a.Rows, a.OfTable))
 	default:
 		r.add(moved)
 		if there > 0 {
-			r.again = append(r.again, fmt.Sprintf("%s: %d of its %d rows are in %s, and all were deleted", a.File, there, a.Rows, a.OfTable))
+			r.again = append(r.again, fmt.Sprintf("%s: %d of its %d rows are in %s, and all were deleted", a.File,
+				there, a.Rows, a.OfTable))
 		}
 	}
 	return nil
@@ -211,7 +222,8 @@ func texts(ctx context.Context, tx pgx.Tx, sql, lines string) ([]string, error) 
 	return pgx.CollectRows(rows, rowText)
 }
 
-// stillThere counts the rows of a file that are in their table. A ticket that is settled again has another row, of another time.
+// stillThere counts the rows of a file that are in their table. A ticket that is settled again has another row, of
+// another time.
 var stillThere = map[string]string{
 	"ticket_results": `select count(*) from jsonb_to_recordset($1::jsonb) a (ticket text, created_at timestamptz) join ticket_results r on r.ticket = a.ticket and r.created_at = a.created_at`,
 	"order_events":   `select count(*) from jsonb_to_recordset($1::jsonb) a (id bigint) join order_events e on e.id = a.id`,
@@ -258,8 +270,9 @@ func countMoves(lines string) (map[int64]moves, error) {
 	return of, err
 }
 
-// wrongMoves returns the sales whose orders have more or fewer changes than their status takes: those in archives and those in
-// the table together. Events up to until may be in a file that was dropped: a sale that had begun by then may lack changes.
+// wrongMoves returns the sales whose orders have more or fewer changes than their status takes: those in archives and
+// those in the table together. Events up to until may be in a file that was dropped: a sale that had begun by then may
+// lack changes.
 func wrongMoves(ctx context.Context, tx pgx.Tx, archived map[int64]moves, until time.Time) (wrong []string, err error) {
 	rows, _ := tx.Query(ctx, `
 		with changed as (
@@ -281,7 +294,8 @@ func wrongMoves(ctx context.Context, tx pgx.Tx, archived map[int64]moves, until 
 	var lacks bool
 	_, err = pgx.ForEachRow(rows, []any{&sale, &want.Paid, &want.Cancelled, &want.Refunded, &lacks}, func() error {
 		is := archived[sale]
-		if is != want && !(lacks && is.Paid <= want.Paid && is.Cancelled <= want.Cancelled && is.Refunded <= want.Refunded) {
+		if is != want && !(lacks && is.Paid <= want.Paid && is.Cancelled <= want.Cancelled &&
+			is.Refunded <= want.Refunded) {
 			wrong = append(wrong, fmt.Sprintf("sale=%d archived=%+v wanted=%+v", sale, is, want))
 		}
 		delete(left, sale)

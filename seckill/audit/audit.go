@@ -43,7 +43,8 @@ func Run(ctx context.Context, db *pgxpool.Pool, rdb redis.UniversalClient, w io.
 }
 
 // RunWith is Run that also reads the files of the archives in a folder, and names each part before it checks it.
-func RunWith(ctx context.Context, db *pgxpool.Pool, rdb redis.UniversalClient, archives string, w io.Writer, begin func(part string)) (clean bool, err error) {
+func RunWith(ctx context.Context, db *pgxpool.Pool, rdb redis.UniversalClient, archives string, w io.Writer,
+	begin func(part string)) (clean bool, err error) {
 	var found, notes []Finding
 	for _, part := range []struct {
 		name  string
@@ -103,8 +104,9 @@ func Postgres(ctx context.Context, db *pgxpool.Pool) (found []Finding, err error
 	return found, nil
 }
 
-// readOnly runs do in a read-only transaction with one snapshot. limit bounds each statement, in place of the pool's own
-// limit, and with memory for the sorts of ten million rows. Postgres prints what schema.sql says without needless quotes, whatever is set for the role.
+// readOnly runs do in a read-only transaction with one snapshot. limit bounds each statement, in place of the pool's
+// own limit, and with memory for the sorts of ten million rows. Postgres prints what schema.sql says without needless
+// quotes, whatever is set for the role.
 func readOnly(ctx context.Context, db *pgxpool.Pool, limit time.Duration, do func(pgx.Tx) error) error {
 	opts := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
 	return pgx.BeginTxFunc(ctx, db, opts, func(tx pgx.Tx) error {

@@ -38,9 +38,9 @@ func uniqueIndex(invariant, name, table, predicate string, columns ...string) de
 }
 
 // trigger is an enabled trigger that runs the function for the statements or rows in kind, a sum of bits of
-// pg_trigger.tgtype, under exactly this condition ("" for none), for an update of any column, or of exactly these. While
-// session_replication_role is replica, an ordinary trigger does not fire. Parentheses and blanks do not count: Postgres
-// prints a chain of ORs with others after a restore, and these conditions have no AND beside an OR.
+// pg_trigger.tgtype, under exactly this condition ("" for none), for an update of any column, or of exactly these.
+// While session_replication_role is replica, an ordinary trigger does not fire. Parentheses and blanks do not count:
+// Postgres prints a chain of ORs with others after a restore, and these conditions have no AND beside an OR.
 func trigger(invariant, name, table, function string, kind int, condition string, columns ...string) defence {
 	return defence{invariant, name + " is missing or off", `
 		select exists (
@@ -68,18 +68,27 @@ var defences = []defence{
 		       regexp_split_to_table(translate(expr, '()', ''), ' AND ') part
 		where  c.conrelid = to_regclass('sales') and c.contype = 'c' and c.convalidated
 		and    expr !~ '[[:<:]](OR|NOT|CASE)[[:>:]]' and part in ('stock >= 0', 'stock <= total')`, "table=sales", nil},
-	uniqueIndex("I2", "the unique index that refuses a second order of a user in a sale", "orders", "", "sale_id", "user_id"),
+	uniqueIndex("I2", "the unique index that refuses a second order of a user in a sale", "orders", "",
+		"sale_id", "user_id"),
 	uniqueIndex("I2", "the unique index that refuses a second order of a ticket", "orders", "", "ticket"),
 	uniqueIndex("I2", "the key that refuses a second result of a ticket", "ticket_results", "", "ticket"),
-	uniqueIndex("I7", "the unique index that refuses a second use of a provider's reference", "payments", "", "provider", "provider_ref"),
-	uniqueIndex("I7", "the unique index that refuses a second capture of an order", "payments", "(status = 'captured'::text)", "order_id"),
-	uniqueIndex("I7", "the unique index that refuses a second open payment of an order", "payments", "(status = 'open'::text)", "order_id"),
-	trigger("I8", "the trigger that refuses an order which does not begin as pending", "orders", "orders_begin_as_pending",
+	uniqueIndex("I7", "the unique index that refuses a second use of a provider's reference", "payments", "",
+		"provider", "provider_ref"),
+	uniqueIndex("I7", "the unique index that refuses a second capture of an order", "payments",
+		"(status = 'captured'::text)", "order_id"),
+	uniqueIndex("I7", "the unique index that refuses a second open payment of an order", "payments",
+		"(status = 'open'::text)", "order_id"),
+	trigger("I8", "the trigger that refuses an order which does not begin as pending", "orders",
+		"orders_begin_as_pending",
 		forEachRow|before|onInsert, "(new.status <> 'pending'::text)"),
-	trigger("I8", "the trigger that refuses invalid status changes of orders and records the others", "orders", "orders_updated", onUpdate, ""),
-	trigger("I8", "the trigger that keeps the history of orders append-only", "order_events", "order_events_are_append_only", onUpdate, ""),
-	trigger("I8", "the trigger that lets the history of orders go to an archive alone", "order_events", "only_archived_rows_go", onDelete, ""),
-	trigger("I9", "the trigger that lets a sale's gate follow a change of its state, window or total", "sales", "sales_changed", forEachRow|before|onUpdate,
+	trigger("I8", "the trigger that refuses invalid status changes of orders and records the others", "orders",
+		"orders_updated", onUpdate, ""),
+	trigger("I8", "the trigger that keeps the history of orders append-only", "order_events",
+		"order_events_are_append_only", onUpdate, ""),
+	trigger("I8", "the trigger that lets the history of orders go to an archive alone", "order_events",
+		"only_archived_rows_go", onDelete, ""),
+	trigger("I9", "the trigger that lets a sale's gate follow a change of its state, window or total", "sales",
+		"sales_changed", forEachRow|before|onUpdate,
 		"old.state IS DISTINCT FROM new.state OR old.total IS DISTINCT FROM new.total OR "+
 			"old.starts_at IS DISTINCT FROM new.starts_at OR old.ends_at IS DISTINCT FROM new.ends_at",
 		"ends_at", "starts_at", "state", "total"),

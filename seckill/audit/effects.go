@@ -12,10 +12,11 @@ import (
 )
 
 // ErrInUse reports that a shop uses the database, on which no effect is tried.
-var ErrInUse = errors.New("a shop uses this database: try it on a copy, restored beside it (deploy/README.md, Dump and restore)")
+var ErrInUse = errors.New(
+	"a shop uses this database: try it on a copy, restored beside it (deploy/README.md, Dump and restore)")
 
-// The sale and the orders that Effects makes. No other transaction sees them: its own is rolled back. The orders are of the
-// users 1, 2 and 3; the first two are pending, the third is paid.
+// The sale and the orders that Effects makes. No other transaction sees them: its own is rolled back. The orders are of
+// the users 1, 2 and 3; the first two are pending, the third is paid.
 const effectsOf = `
 	create temporary table tried on commit drop as
 	with item as (insert into goods (title) values ('tried by an audit') returning id), made as (
@@ -28,8 +29,8 @@ const effectsOf = `
 	insert into payments (id, order_id, amount, status, provider_ref) select c, c, 100, 'captured', 'tried ' || c from tried;
 	update orders set status = 'paid', paid_at = now() from tried where id = c`
 
-// forbidden are statements that the database must refuse: with a unique violation, or with the violation of a check, which the
-// triggers raise too.
+// forbidden are statements that the database must refuse: with a unique violation, or with the violation of a check,
+// which the triggers raise too.
 var forbidden = []query{
 	{"I1", "the database lets the stock of a sale fall below zero", `update sales set stock = -1 from tried where id = sale`},
 	{"I1", "the database lets a sale have more units than its total", `update sales set stock = total + 1 from tried where id = sale`},
@@ -59,9 +60,9 @@ var caused = []struct{ change, missing query }{
 		select b as "order" from tried where not exists (select from order_events where order_id = b and to_status = 'cancelled')`}},
 }
 
-// Effects tries whether the database refuses what it must refuse, and does what it must do, whatever its definitions look like. All is
-// rolled back. It takes locks and numbers of sequences, so it is for a copy: ErrInUse if a shop is connected. The role has to own the
-// tables.
+// Effects tries whether the database refuses what it must refuse, and does what it must do, whatever its definitions
+// look like. All is rolled back. It takes locks and numbers of sequences, so it is for a copy: ErrInUse if a shop is
+// connected. The role has to own the tables.
 func Effects(ctx context.Context, db *pgxpool.Pool) (found []Finding, err error) {
 	if err := inUse(ctx, db); err != nil {
 		return nil, err

@@ -48,8 +48,10 @@ func Read(ctx context.Context, db *pgxpool.Pool, rdb redis.UniversalClient) (e E
 
 // String returns the extent as one line.
 func (e Extent) String() string {
-	text := fmt.Sprintf("%s, %s, %s and %s with a result in Postgres (%s); %s and %s in journals in Redis (%s)", count(e.Sales, "sale"), count(e.Orders, "order"),
-		count(e.Payments, "payment"), count(e.Tickets, "ticket"), e.Postgres, count(e.Gates, "gate"), count(e.Waiting, "ticket"), e.Redis)
+	text := fmt.Sprintf("%s, %s, %s and %s with a result in Postgres (%s); %s and %s in journals in Redis (%s)",
+		count(e.Sales, "sale"), count(e.Orders, "order"),
+		count(e.Payments, "payment"), count(e.Tickets, "ticket"), e.Postgres, count(e.Gates, "gate"),
+		count(e.Waiting, "ticket"), e.Redis)
 	if e.Archives > 0 {
 		text += fmt.Sprintf("; %s in %s of archives", count(e.Archived, "row"), count(e.Archives, "file"))
 	}

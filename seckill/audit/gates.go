@@ -42,9 +42,9 @@ func sales(ctx context.Context, db *pgxpool.Pool) ([]sale, error) {
 }
 
 // Gates checks the gate of each open sale against Postgres: if its journal is empty, its stock must be the sale's stock
-// (I6). It skips a sale whose gate is absent or has tickets in the journal. Gates also checks that a gate counts as many tickets
-// as its journal has (I6), that no ticket waits in a journal for longer than reclaim needs (I4), and that no big gate refuses
-// buyers for two address lives while units are left and none is sold (I5).
+// (I6). It skips a sale whose gate is absent or has tickets in the journal. Gates also checks that a gate counts as
+// many tickets as its journal has (I6), that no ticket waits in a journal for longer than reclaim needs (I4), and that
+// no big gate refuses buyers for two address lives while units are left and none is sold (I5).
 func Gates(ctx context.Context, db *pgxpool.Pool, rdb redis.UniversalClient) (found []Finding, err error) {
 	return gates(ctx, db, rdb, func(int) {
 		select {
@@ -55,7 +55,9 @@ func Gates(ctx context.Context, db *pgxpool.Pool, rdb redis.UniversalClient) (fo
 }
 
 // gates calls pause before each try but the first.
-func gates(ctx context.Context, db *pgxpool.Pool, rdb redis.UniversalClient, pause func(try int)) (found []Finding, err error) {
+func gates(
+	ctx context.Context, db *pgxpool.Pool, rdb redis.UniversalClient, pause func(try int),
+) (found []Finding, err error) {
 	var now observation
 	for try := range gateTries {
 		if try > 0 {
@@ -73,16 +75,20 @@ func gates(ctx context.Context, db *pgxpool.Pool, rdb redis.UniversalClient, pau
 		}
 	}
 	if len(now.overdue) > 0 {
-		found = append(found, Finding{"I4", "a ticket has waited in the journal for longer than reclaim needs", firstRows(now.overdue)})
+		found = append(found, Finding{"I4", "a ticket has waited in the journal for longer than reclaim needs",
+			firstRows(now.overdue)})
 	}
 	if len(now.unsold) > 0 {
-		found = append(found, Finding{"I5", "buyers are told to wait while units are left, and none was sold for two address lives", firstRows(now.unsold)})
+		found = append(found, Finding{"I5",
+			"buyers are told to wait while units are left, and none was sold for two address lives",
+			firstRows(now.unsold)})
 	}
 	if len(now.wrong) > 0 {
 		found = append(found, Finding{"I6", "an idle gate's stock is not the sale's", firstRows(now.wrong)})
 	}
 	if len(now.miscounted) > 0 {
-		found = append(found, Finding{"I6", "a gate does not count the tickets in its journal right", firstRows(now.miscounted)})
+		found = append(found, Finding{"I6", "a gate does not count the tickets in its journal right",
+			firstRows(now.miscounted)})
 	}
 	return found, nil
 }
@@ -97,7 +103,9 @@ type observation struct {
 // between the two: such a gate is not idle. A gate that did not change was the same while Postgres was read, so the two
 // stocks belong together.
 func (o observation) keepRepeated(before observation) {
-	maps.DeleteFunc(o.wrong, func(id int64, _ string) bool { return before.wrong[id] == "" || before.gates[id] != o.gates[id] })
+	maps.DeleteFunc(o.wrong, func(id int64, _ string) bool {
+		return before.wrong[id] == "" || before.gates[id] != o.gates[id]
+	})
 	maps.DeleteFunc(o.miscounted, func(id int64, _ string) bool { return before.miscounted[id] == "" })
 	maps.DeleteFunc(o.overdue, func(id int64, _ string) bool { return before.overdue[id] == "" })
 	maps.DeleteFunc(o.unsold, func(id int64, _ string) bool { return before.unsold[id] == "" })
@@ -105,7 +113,8 @@ func (o observation) keepRepeated(before observation) {
 
 // observe reads the gates outside the breaker: the audit must see the gates even where the shop works without them.
 func observe(ctx context.Context, db *pgxpool.Pool, rdb redis.UniversalClient) (o observation, err error) {
-	o = observation{wrong: map[int64]string{}, miscounted: map[int64]string{}, overdue: map[int64]string{}, unsold: map[int64]string{}}
+	o = observation{wrong: map[int64]string{}, miscounted: map[int64]string{}, overdue: map[int64]string{},
+		unsold: map[int64]string{}}
 	all, err := sales(ctx, db)
 	if err != nil || len(all) == 0 {
 		return o, err
@@ -155,7 +164,9 @@ func miscounted(ctx context.Context, rdb redis.UniversalClient, sales []int64) (
 }
 
 // overdueTickets returns the oldest ticket of each journal if it is too old.
-func overdueTickets(ctx context.Context, rdb redis.UniversalClient, sales []int64) (overdue map[int64]string, err error) {
+func overdueTickets(
+	ctx context.Context, rdb redis.UniversalClient, sales []int64,
+) (overdue map[int64]string, err error) {
 	overdue = map[int64]string{}
 	oldest, err := oldestTickets(ctx, rdb, sales)
 	for id, t := range oldest {
@@ -172,7 +183,8 @@ type waits struct {
 	age   time.Duration
 }
 
-// oldestTickets returns the oldest entry of each sale's journal by Redis TIME. The id of a journal entry starts with its time.
+// oldestTickets returns the oldest entry of each sale's journal by Redis TIME. The id of a journal entry starts with
+// its time.
 func oldestTickets(ctx context.Context, rdb redis.UniversalClient, sales []int64) (map[int64]waits, error) {
 	found := map[int64]waits{}
 	if len(sales) == 0 {
@@ -200,8 +212,8 @@ func oldestTickets(ctx context.Context, rdb redis.UniversalClient, sales []int64
 	return found, nil
 }
 
-// deadLetters returns a note for each sale with tickets that could not be settled, with the oldest of them. Their buyers
-// have a result, so no invariant is broken.
+// deadLetters returns a note for each sale with tickets that could not be settled, with the oldest of them. Their
+// buyers have a result, so no invariant is broken.
 func deadLetters(ctx context.Context, db *pgxpool.Pool, rdb redis.UniversalClient) (notes []Finding, err error) {
 	all, err := sales(ctx, db)
 	if err != nil || len(all) == 0 {

@@ -21,8 +21,8 @@ const (
 	gaugesLimit = time.Second // for one reading of both stores
 )
 
-// Gauges exports what only Postgres and Redis know: a scrape reads what the last reading found, and asks no store. While a store
-// does not answer, its gauges are absent: zero would be a lie. Each process exports the same values.
+// Gauges exports what only Postgres and Redis know: a scrape reads what the last reading found, and asks no store.
+// While a store does not answer, its gauges are absent: zero would be a lie. Each process exports the same values.
 type Gauges struct {
 	db  *pgxpool.Pool
 	rdb redis.UniversalClient
@@ -36,24 +36,31 @@ type Gauges struct {
 	rounds              *rounds.Rounds
 	limit               time.Duration
 
-	// InFlight, if set, returns the tickets in each sale's journal, as the shop's processes have read them for one another a moment
-	// ago, or false if they could not. Without it each reading reads every gate.
+	// InFlight, if set, returns the tickets in each sale's journal, as the shop's processes have read them for one
+	// another a moment ago, or false if they could not. Without it each reading reads every gate.
 	InFlight func() (bySale map[int64]int, ok bool)
 }
 
 // NewGauges returns Gauges. rdb may be nil for a shop without gates.
 func NewGauges(db *pgxpool.Pool, rdb redis.UniversalClient, log *slog.Logger) *Gauges {
-	gauge := func(name, help string, labels ...string) *prometheus.GaugeVec { // one without labels, because it can be absent
+	gauge := func(name, help string, labels ...string) *prometheus.GaugeVec {
+		// one without labels, because it can be absent
 		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "miaosha_" + name, Help: help}, labels)
 	}
-	return &Gauges{db: db, rdb: rdb, log: log, once: rate.Sometimes{Interval: time.Minute}, rounds: rounds.New(), limit: gaugesLimit,
-		refunds:    gauge("refunds_due", "Payments that must be given back and are not yet."),
-		refundAge:  gauge("refunds_due_oldest_seconds", "For how long the oldest of them is due; 0 if there is none."),
-		overdue:    gauge("orders_overdue", "Pending orders past their payment deadline that the sweeper has not cancelled yet."),
-		overdueAge: gauge("orders_overdue_oldest_seconds", "For how long the oldest of them is overdue; 0 if there is none."),
-		tickets:    gauge("journal_tickets", "Tickets in the journals of all sales: granted, and without a result that Redis knows."),
-		ticketAge:  gauge("journal_oldest_ticket_seconds", "For how long the oldest of them waits, by the clock of Redis; 0 if there is none."),
-		readAt:     gauge("store_read_timestamp_seconds", "Unix time at which the gauges of a store were last read. Absent gauges could not be read since.", "store"),
+	return &Gauges{db: db, rdb: rdb, log: log, once: rate.Sometimes{Interval: time.Minute}, rounds: rounds.New(),
+		limit:     gaugesLimit,
+		refunds:   gauge("refunds_due", "Payments that must be given back and are not yet."),
+		refundAge: gauge("refunds_due_oldest_seconds", "For how long the oldest of them is due; 0 if there is none."),
+		overdue: gauge("orders_overdue",
+			"Pending orders past their payment deadline that the sweeper has not cancelled yet."),
+		overdueAge: gauge("orders_overdue_oldest_seconds",
+			"For how long the oldest of them is overdue; 0 if there is none."),
+		tickets: gauge("journal_tickets",
+			"Tickets in the journals of all sales: granted, and without a result that Redis knows."),
+		ticketAge: gauge("journal_oldest_ticket_seconds",
+			"For how long the oldest of them waits, by the clock of Redis; 0 if there is none."),
+		readAt: gauge("store_read_timestamp_seconds",
+			"Unix time at which the gauges of a store were last read. Absent gauges could not be read since.", "store"),
 	}
 }
 
@@ -138,7 +145,9 @@ func (g *Gauges) waitingTickets(ctx context.Context) (tickets int, oldest time.D
 }
 
 // waitingTickets returns how many tickets all journals have, and for how long the oldest waits.
-func waitingTickets(ctx context.Context, db *pgxpool.Pool, rdb redis.UniversalClient) (tickets int, oldest time.Duration, err error) {
+func waitingTickets(
+	ctx context.Context, db *pgxpool.Pool, rdb redis.UniversalClient,
+) (tickets int, oldest time.Duration, err error) {
 	all, err := sales(ctx, db)
 	if err != nil {
 		return 0, 0, fmt.Errorf("list the sales with a journal: %w", err)

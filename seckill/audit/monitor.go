@@ -38,7 +38,9 @@ func NewMonitor(db *pgxpool.Pool, rdb redis.UniversalClient, log *slog.Logger) *
 		first: 5*time.Second + rand.N(5*time.Second), every: time.Minute,
 		invariants: []string{"I1", "I2", "I3", "I4", "I5", "I6", "I7", "I8", "I9", "schema"},
 		broken: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "miaosha_invariant_broken",
-			Help: "1 where the last audit found the invariant broken, or (schema) the database not as schema.sql makes it; miaosha audit shows the rows."}, []string{"invariant"}),
+			Help: "1 where the last audit found the invariant broken, " +
+				"or (schema) the database not as schema.sql makes it; miaosha audit shows the rows."},
+			[]string{"invariant"}),
 		audits: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "miaosha_audits_total",
 			Help: "Audits, by result: clean, broken, or failed because a store did not answer."}, []string{"result"}),
 		last: prometheus.NewGauge(prometheus.GaugeOpts{Name: "miaosha_audit_last_finished_seconds",

@@ -18,9 +18,9 @@ const (
 
 // Quick is an audit that a busy shop can run each minute. It counts the units of the sales that are open or ended less
 // than 25 hours ago. It checks the newest 20,000 orders and payments, the defences and the rest of the schema, the
-// gates and the journals. Each query
-// uses an index, one core and at most 5 s. Some violations need a missing constraint first, such as a second order (I2):
-// Quick finds the missing constraint instead. rdb may be nil for a shop without gates.
+// gates and the journals. Each query uses an index, one core and at most 5 s. Some violations need a missing constraint
+// first, such as a second order (I2): Quick finds the missing constraint instead. rdb may be nil for a shop without
+// gates.
 //
 // With an error, Quick also returns the findings from before it.
 func Quick(ctx context.Context, db *pgxpool.Pool, rdb redis.UniversalClient) (found []Finding, err error) {
@@ -52,8 +52,8 @@ func Quick(ctx context.Context, db *pgxpool.Pool, rdb redis.UniversalClient) (fo
 	return append(found, gates...), err
 }
 
-// quick has no query that reads a whole table. Ids of orders and payments grow with time (UUIDv7), so the newest rows are
-// at one end of the primary key. The count in each lateral makes Postgres look up one row, not hash a whole table.
+// quick has no query that reads a whole table. Ids of orders and payments grow with time (UUIDv7), so the newest rows
+// are at one end of the primary key. The count in each lateral makes Postgres look up one row, not hash a whole table.
 var quick = []query{
 	{"I1", unitsMismatch, `
 		select s.id as sale, s.total, s.stock, a.n as pending_and_paid

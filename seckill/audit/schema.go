@@ -151,10 +151,12 @@ func (o object) difference(definition string, there bool) Difference {
 			d.WayOut = fmt.Sprintf("drop index %s; %s", o.name, o.definition)
 		}
 	case "rights":
-		d.Mended, d.What = true, fmt.Sprintf("every role may execute %s, as after a restore without rights (-x)", o.name)
+		d.Mended, d.What = true, fmt.Sprintf("every role may execute %s, as after a restore without rights (-x)",
+			o.name)
 		d.WayOut = fmt.Sprintf("revoke execute on function %s from public", o.name)
 	case "owner":
-		d.What = fmt.Sprintf("the function %s belongs to %s, who may not act as the owner of the tables", o.name, definition)
+		d.What = fmt.Sprintf("the function %s belongs to %s, who may not act as the owner of the tables",
+			o.name, definition)
 		d.WayOut = fmt.Sprintf("alter function %s owner to the role that owns the tables", o.name)
 	default:
 		d.Mended, d.WayOut = true, applied
@@ -247,7 +249,8 @@ func sequencesBehind(ctx context.Context, tx pgx.Tx) (found []Difference, err er
 	var sequence string
 	var highest int64
 	_, err = pgx.ForEachRow(rows, []any{&sequence, &highest}, func() error {
-		found = append(found, Difference{Kind: "ids", Mended: true, What: fmt.Sprintf("the sequence %s is behind the highest number that it gave, %d", sequence, highest),
+		found = append(found, Difference{Kind: "ids", Mended: true,
+			What:   fmt.Sprintf("the sequence %s is behind the highest number that it gave, %d", sequence, highest),
 			WayOut: fmt.Sprintf("select setval('%s', %d)", sequence, highest)})
 		return nil
 	})
@@ -353,10 +356,12 @@ func schemaFindings(ctx context.Context, tx pgx.Tx) (found []Finding, err error)
 		}
 	}
 	if len(broken) > 0 {
-		found = append(found, Finding{"schema", "the database is not as schema.sql makes it", broken[:min(len(broken), maxRows)]})
+		found = append(found, Finding{"schema", "the database is not as schema.sql makes it",
+			broken[:min(len(broken), maxRows)]})
 	}
 	if len(notes) > 0 {
-		found = append(found, Finding{"", "the rights in the database are not those of schema.sql", notes[:min(len(notes), maxRows)]})
+		found = append(found, Finding{"", "the rights in the database are not those of schema.sql",
+			notes[:min(len(notes), maxRows)]})
 	}
 	return found, err
 }

@@ -10,8 +10,9 @@ import (
 
 // thorough checks every row.
 //
-// A purchase is one row, which cannot contradict itself: a pending order whose user or ticket was changed by hand, or that was
-// written by hand together with its unit, is not found. The shop's role may not do the first (deploy/README.md), and the second is what the shop itself does.
+// A purchase is one row, which cannot contradict itself: a pending order whose user or ticket was changed by hand, or
+// that was written by hand together with its unit, is not found. The shop's role may not do the first
+// (deploy/README.md), and the second is what the shop itself does.
 //
 // The events of a sale that is archived may be in files, which Archives reads.
 //
@@ -70,8 +71,8 @@ var thorough = []query{
 		       from   order_events group by order_id) e on e.order_id = o.id left join sales s on s.id = o.sale_id
 		where  coalesce(e.last, case when s.archived_at is not null then o.status else 'pending' end) <> o.status or e.born > 1`},
 	// A ticket is epoch:entry:nonce, and the journal entry starts with the milliseconds of Redis TIME: the time of the
-	// grant. A change of the window changes the epoch, so a ticket of the sale's current epoch was granted in the current
-	// window. For a ticket of an older epoch, or of Postgres alone, the window of its grant is unknown.
+	// grant. A change of the window changes the epoch, so a ticket of the sale's current epoch was granted in the
+	// current window. For a ticket of an older epoch, or of Postgres alone, the window of its grant is unknown.
 	{"I9", outsideWindow, `
 		select r.ticket, s.id as sale
 		from   ticket_outcomes r join sales s on s.id = r.sale_id and split_part(r.ticket, ':', 1) = s.epoch::text cross join lateral
@@ -94,8 +95,8 @@ var (
 		where  status = 'refund_due' and updated_at < now() - interval '5 minutes' limit 20`}
 )
 
-// firstPending has of each sale with pending orders the first to end. It reads one order of each, however many there are: the index of
-// pending orders is in this order.
+// firstPending has of each sale with pending orders the first to end. It reads one order of each, however many there
+// are: the index of pending orders is in this order.
 const firstPending = `
 		first as (
 		     (select sale_id, expires_at from orders where status = 'pending' order by sale_id, expires_at limit 1)
