@@ -14,7 +14,8 @@ import (
 	"strings"
 )
 
-const encoded = "a character of the user or the password has to be percent-encoded: # as %23, % as %25, @ as %40, / as %2F, ? as %3F, : as %3A, a comma as %2C"
+const encoded = "a character of the user or the password has to be percent-encoded: # as %23, % as %25, " +
+	"@ as %40, / as %2F, ? as %3F, : as %3A, a comma as %2C"
 
 var (
 	// keywordPassword matches the passwords of an address in the form of libpq: host=... password=...
@@ -23,13 +24,14 @@ var (
 	plainWord = regexp.MustCompile(`^[a-z_]+$`)
 
 	// foreign are the schemes that people confuse with ours. No other is printed: it may be a part of a password.
-	foreign = []string{"http", "https", "tcp", "mysql", "mariadb", "mongodb", "sqlite", "amqp", "memcached", "valkey", "valkeys",
+	foreign = []string{"http", "https", "tcp", "mysql", "mariadb", "mongodb", "sqlite", "amqp", "memcached",
+		"valkey", "valkeys",
 		"postgres", "postgresql", "redis", "rediss", "unix"}
 )
 
-// malformed says what is wrong with the form of an address, "" if nothing is. It returns no part of the address: one that is
-// cut at the wrong place has a part of the password for its host or port. It also finds addresses that parse and that no one
-// can mean, such as redis://me:12#3@host.
+// malformed says what is wrong with the form of an address, "" if nothing is. It returns no part of the address: one
+// that is cut at the wrong place has a part of the password for its host or port. It also finds addresses that parse
+// and that no one can mean, such as redis://me:12#3@host.
 func malformed(at string, schemes ...string) string {
 	scheme, rest, found := strings.Cut(at, "://")
 	switch {
@@ -62,8 +64,10 @@ func malformed(at string, schemes ...string) string {
 	}
 	for _, part := range strings.Split(query, "&") {
 		name, _, _ := strings.Cut(part, "=")
-		withAt := strings.Contains(part, "@") && name != "user" && !strings.HasSuffix(name, "password") && name != "sentinel_username"
-		if _, err := url.QueryUnescape(part); err != nil || withAt || name != "" && !plainWord.MatchString(name) && !strings.Contains(authority, "@") {
+		withAt := strings.Contains(part, "@") && name != "user" && !strings.HasSuffix(name, "password") &&
+			name != "sentinel_username"
+		if _, err := url.QueryUnescape(part); err != nil || withAt || name != "" && !plainWord.MatchString(name) &&
+			!strings.Contains(authority, "@") {
 			return encoded
 		}
 	}
@@ -122,10 +126,12 @@ func redisHint(err error, secured bool) string {
 	var record tls.RecordHeaderError
 	var verify *tls.CertificateVerificationError
 	switch {
-	case errors.As(err, &record), secured && (errors.Is(err, io.EOF) || strings.Contains(err.Error(), "connection reset by peer")):
+	case errors.As(err, &record), secured && (errors.Is(err, io.EOF) ||
+		strings.Contains(err.Error(), "connection reset by peer")):
 		return ": if it speaks no TLS there, use redis:// instead of rediss://"
 	case errors.As(err, &verify):
-		return ": add the authority to those of the system (SSL_CERT_FILE names a file of them), or add ?skip_verify=true to trust any certificate"
+		return ": add the authority to those of the system (SSL_CERT_FILE names a file of them), " +
+			"or add ?skip_verify=true to trust any certificate"
 	case errors.Is(err, io.EOF), strings.Contains(err.Error(), "connection reset by peer"):
 		return ": if it wants TLS, use rediss:// instead of redis://"
 	}
@@ -144,14 +150,17 @@ func postgresHint(err error) string {
 	return ""
 }
 
-// whyNotPostgres returns what pgx says of an address with a good form, without any part of it except the names of files.
+// whyNotPostgres returns what pgx says of an address with a good form, without any part of it except the names of
+// files.
 func whyNotPostgres(err error) string {
 	var file *fs.PathError
 	if errors.As(err, &file) {
 		return file.Error()
 	}
-	for _, known := range []string{"sslmode is invalid", "invalid port", "invalid connect_timeout", "unknown target_session_attrs value", "invalid default_query_exec_mode",
-		"invalid statement_cache_capacity", "invalid description_cache_capacity", "unable to add CA to cert pool", "unable to read sslkey", "unable to load cert",
+	for _, known := range []string{"sslmode is invalid", "invalid port", "invalid connect_timeout",
+		"unknown target_session_attrs value", "invalid default_query_exec_mode",
+		"invalid statement_cache_capacity", "invalid description_cache_capacity", "unable to add CA to cert pool",
+		"unable to read sslkey", "unable to load cert",
 		`both "sslcert" and "sslkey" are required`, "failed to read passfile", "failed to read service", "invalid min_protocol_version", "invalid pool_"} {
 		if strings.Contains(err.Error(), known) {
 			return known
@@ -160,8 +169,8 @@ func whyNotPostgres(err error) string {
 	return "its form is wrong, or " + encoded
 }
 
-// hidden returns err without what may be a part of the password of an address: an error that a server or a resolver has sent
-// may repeat what it was given, and a password may stand where it does not belong.
+// hidden returns err without what may be a part of the password of an address: an error that a server or a resolver has
+// sent may repeat what it was given, and a password may stand where it does not belong.
 func hidden(err error, at string) error {
 	text := hide(err.Error(), at)
 	if text == err.Error() {
@@ -177,8 +186,8 @@ func hide(text, at string) string {
 	return text
 }
 
-// secrets returns the passwords of an address as they are written and as they are meant. Of a user without a password the name
-// may be one.
+// secrets returns the passwords of an address as they are written and as they are meant. Of a user without a password
+// the name may be one.
 func secrets(at string) (all []string) {
 	add := func(raw string) {
 		meant, err := url.PathUnescape(raw)
@@ -207,7 +216,8 @@ func secrets(at string) (all []string) {
 				add(password)
 				password, _ := u.User.Password()
 				add(url.PathEscape(password))
-			} else if u.Query().Get("password") == "" && !slices.Contains([]string{"postgres", "default"}, u.User.Username()) {
+			} else if u.Query().Get("password") == "" &&
+				!slices.Contains([]string{"postgres", "default"}, u.User.Username()) {
 				add(raw)
 			}
 		}

@@ -32,9 +32,12 @@ type Config struct {
 	Secret          string        `name:"secret" env:"MIAOSHA_SECRET" placeholder:"TEXT" help:"Signs addresses, codes and notices; at least 32 bytes, the same in every process. The sandbox makes its own."`
 	Pools           Pools         `embed:""`
 
-	Command  bool         `kong:"-"` // not a shop: it waits for a slow Redis, connects to Postgres only when it asks something, and warns of no limits
-	ReadOnly bool         `kong:"-"` // the schema is compared with the database, and not applied to it, unless the database is the sandbox's
-	Say      func(string) `kong:"-"` // receives a line before a part of the sandbox's start that takes seconds; nil for none
+	// not a shop: it waits for a slow Redis, connects to Postgres only when it asks something, and warns of no limits
+	Command bool `kong:"-"`
+	// the schema is compared with the database, and not applied to it, unless the database is the sandbox's
+	ReadOnly bool `kong:"-"`
+	// receives a line before a part of the sandbox's start that takes seconds; nil for none
+	Say func(string) `kong:"-"`
 }
 
 const secretBytes = 32
@@ -48,19 +51,23 @@ func (c Config) Sandbox() sandbox.Config {
 		RedisKind: c.SandboxRedis, PostgresBin: c.PostgresBin, PostgresMirror: c.PostgresMirror}
 }
 
-// RequireStores returns an error if the sandbox would run a store beside one of the operator's, and was not asked to: an
-// address that got lost must not move half of a shop into the sandbox.
+// RequireStores returns an error if the sandbox would run a store beside one of the operator's, and was not asked to:
+// an address that got lost must not move half of a shop into the sandbox.
 func (c Config) RequireStores() error {
 	for _, store := range []struct{ name, setting, at, beside string }{
-		{"postgres", "--database-url (DATABASE_URL)", c.DatabaseURL, c.RedisURL}, {"redis", "--redis-url (REDIS_URL)", c.RedisURL, c.DatabaseURL},
+		{"postgres", "--database-url (DATABASE_URL)", c.DatabaseURL, c.RedisURL},
+		{"redis", "--redis-url (REDIS_URL)", c.RedisURL, c.DatabaseURL},
 	} {
 		switch asked := c.SandboxRuns == "both" || c.SandboxRuns == store.name; {
 		case asked && store.at != "":
 			return fmt.Errorf("--sandbox %s (MIAOSHA_SANDBOX): not together with %s", c.SandboxRuns, store.setting)
 		case !asked && store.at == "" && (c.SandboxRuns == "postgres" || c.SandboxRuns == "redis"):
-			return fmt.Errorf("%s: required with --sandbox %s (MIAOSHA_SANDBOX), which runs one store alone", store.setting, c.SandboxRuns)
+			return fmt.Errorf("%s: required with --sandbox %s (MIAOSHA_SANDBOX), which runs one store alone",
+				store.setting, c.SandboxRuns)
 		case !asked && store.at == "" && store.beside != "":
-			return fmt.Errorf("%s: required, since the other store is given; --sandbox %s (MIAOSHA_SANDBOX) if the sandbox is to run this one", store.setting, store.name)
+			return fmt.Errorf(
+				"%s: required, since the other store is given; --sandbox %s (MIAOSHA_SANDBOX) if the sandbox is to run this one",
+				store.setting, store.name)
 		}
 	}
 	return nil
@@ -69,7 +76,8 @@ func (c Config) RequireStores() error {
 // Validate returns an error that names the setting that makes no sense.
 func (c Config) Validate() error {
 	if c.ReadDatabaseURL != "" && c.Sandboxed() {
-		return errors.New("--read-database-url (READ_DATABASE_URL): only with --database-url, whose standby it has to be")
+		return errors.New(
+			"--read-database-url (READ_DATABASE_URL): only with --database-url, whose standby it has to be")
 	}
 	if c.ReadDatabaseURL != "" && c.ReadMaxLag < leastLag {
 		return fmt.Errorf("--read-max-lag (MIAOSHA_READ_MAX_LAG): %v is too short, at least %v", c.ReadMaxLag, leastLag)

@@ -15,13 +15,13 @@ const (
 	clocksEvery = 5 * time.Second
 	clocksLimit = time.Second // of one question: half of it is the error of a measurement at most
 
-	// clocksApart is how far two clocks may be apart. It is more than the error of a measurement, and much more than machines
-	// that keep their time (NTP) ever are, and less than a buyer notices of a countdown.
+	// clocksApart is how far two clocks may be apart. It is more than the error of a measurement, and much more than
+	// machines that keep their time (NTP) ever are, and less than a buyer notices of a countdown.
 	clocksApart = 2 * time.Second
 )
 
-// Clocks compares the clocks of Postgres, Redis and this process. Sales open by that of Redis, and payment deadlines are checked by that
-// of Postgres. A page counts by one of them, so it has to know how far the other is from it.
+// Clocks compares the clocks of Postgres, Redis and this process. Sales open by that of Redis, and payment deadlines
+// are checked by that of Postgres. A page counts by one of them, so it has to know how far the other is from it.
 type Clocks struct {
 	log    *slog.Logger
 	now    func() time.Time
@@ -47,7 +47,9 @@ func NewClocks(ctx context.Context, s *Stores, log *slog.Logger) *Clocks {
 	return c
 }
 
-func newClocks(log *slog.Logger, now func() time.Time, postgres, redis func(context.Context) (time.Time, error)) *Clocks {
+func newClocks(
+	log *slog.Logger, now func() time.Time, postgres, redis func(context.Context) (time.Time, error),
+) *Clocks {
 	c := &Clocks{log: log, now: now, rounds: rounds.New()}
 	c.stores[0].store, c.stores[0].ask = "postgres", postgres
 	c.stores[1].store, c.stores[1].ask = "redis", redis
@@ -71,7 +73,8 @@ func (c *Clocks) look(ctx context.Context) {
 	differ := max(postgres.Abs(), redis.Abs(), (postgres-redis).Abs()) > clocksApart
 	switch {
 	case differ && !c.differ:
-		c.log.Warn("the clocks of this process and its stores differ: keep them by NTP. Sales open by the clock of Redis, and orders expire by that of Postgres",
+		c.log.Warn(
+			"the clocks of this process and its stores differ: keep them by NTP. Sales open by the clock of Redis, and orders expire by that of Postgres",
 			"postgres_ahead", postgres.Round(time.Millisecond), "redis_ahead", redis.Round(time.Millisecond))
 	case !differ && c.differ:
 		c.log.Info("the clocks of this process and its stores agree again")
@@ -79,7 +82,8 @@ func (c *Clocks) look(ctx context.Context) {
 	c.differ = differ
 }
 
-// measure assumes that the store read its clock in the middle of the round trip. One that does not answer keeps its last value.
+// measure assumes that the store read its clock in the middle of the round trip. One that does not answer keeps its
+// last value.
 func (c *Clocks) measure(ctx context.Context, of *clock) {
 	ctx, cancel := context.WithTimeout(ctx, clocksLimit)
 	defer cancel()
@@ -93,7 +97,9 @@ func (c *Clocks) measure(ctx context.Context, of *clock) {
 	of.known.Store(true)
 }
 
-var clockAhead = prometheus.NewDesc("miaosha_clock_ahead_seconds", "How far the clock of a store is ahead of this process's; below zero it is behind. Absent until it is known.", []string{"store"}, nil)
+var clockAhead = prometheus.NewDesc("miaosha_clock_ahead_seconds",
+	"How far the clock of a store is ahead of this process's; below zero it is behind. Absent until it is known.",
+	[]string{"store"}, nil)
 
 // Describe implements prometheus.Collector.
 func (c *Clocks) Describe(out chan<- *prometheus.Desc) { out <- clockAhead }
@@ -102,7 +108,8 @@ func (c *Clocks) Describe(out chan<- *prometheus.Desc) { out <- clockAhead }
 func (c *Clocks) Collect(out chan<- prometheus.Metric) {
 	for i := range c.stores {
 		if of := &c.stores[i]; of.known.Load() {
-			out <- prometheus.MustNewConstMetric(clockAhead, prometheus.GaugeValue, time.Duration(of.ahead.Load()).Seconds(), of.store)
+			out <- prometheus.MustNewConstMetric(clockAhead, prometheus.GaugeValue,
+				time.Duration(of.ahead.Load()).Seconds(), of.store)
 		}
 	}
 }

@@ -21,11 +21,14 @@ var (
 	droppedIndex = regexp.MustCompile(`(?m)^drop index if exists (\w+);`)
 )
 
-// buildIndexes builds the indexes that a schema adds to tables of an older version, and then drops those that it drops. In the
-// upgrade's transaction each write would wait while an index reads its table; here the shop beside it sells on. An index on a column
-// that the upgrade adds is left to the upgrade. A restore that is under way makes its own: refuseHalf. One process at a time does this: the
-// index that another one is building looks like one that an interrupted build has left. look is for that lock.
-func buildIndexes(ctx context.Context, conn *pgx.Conn, look *pgxpool.Pool, schema string, version int, log *slog.Logger) error {
+// buildIndexes builds the indexes that a schema adds to tables of an older version, and then drops those that it drops.
+// In the upgrade's transaction each write would wait while an index reads its table; here the shop beside it sells on.
+// An index on a column that the upgrade adds is left to the upgrade. A restore that is under way makes its own:
+// refuseHalf. One process at a time does this: the index that another one is building looks like one that an
+// interrupted build has left. look is for that lock.
+func buildIndexes(
+	ctx context.Context, conn *pgx.Conn, look *pgxpool.Pool, schema string, version int, log *slog.Logger,
+) error {
 	lock, err := lockIndexes(ctx, look, log)
 	if err != nil {
 		return fmt.Errorf("lock the indexes: %w", err)
@@ -35,7 +38,8 @@ func buildIndexes(ctx context.Context, conn *pgx.Conn, look *pgxpool.Pool, schem
 		return err
 	}
 	for _, m := range madeIndex.FindAllStringSubmatch(schema, -1) {
-		if err := buildIndex(ctx, conn, m[2], m[4], "create "+m[1]+"index concurrently if not exists "+m[2]+" on "+m[3]); err != nil {
+		if err := buildIndex(ctx, conn, m[2], m[4],
+			"create "+m[1]+"index concurrently if not exists "+m[2]+" on "+m[3]); err != nil {
 			return fmt.Errorf("build the index %s: %w", m[2], err)
 		}
 	}
@@ -47,9 +51,9 @@ func buildIndexes(ctx context.Context, conn *pgx.Conn, look *pgxpool.Pool, schem
 	return nil
 }
 
-// lockIndexes returns the transaction that has indexesLock. A lock of the session would stay with the pooler's connection. An open
-// transaction at read committed has no snapshot after such a statement as set, so no build waits for it; a statement that waits for the
-// lock would have one.
+// lockIndexes returns the transaction that has indexesLock. A lock of the session would stay with the pooler's
+// connection. An open transaction at read committed has no snapshot after such a statement as set, so no build waits
+// for it; a statement that waits for the lock would have one.
 func lockIndexes(ctx context.Context, look *pgxpool.Pool, log *slog.Logger) (pgx.Tx, error) {
 	for said := false; ; said = true {
 		var locked bool
@@ -59,7 +63,8 @@ func lockIndexes(ctx context.Context, look *pgxpool.Pool, log *slog.Logger) (pgx
 		}
 		err = tx.QueryRow(ctx, `select pg_try_advisory_xact_lock($1)`, int64(indexesLock)).Scan(&locked)
 		if locked {
-			_, err = tx.Exec(ctx, `set local idle_in_transaction_session_timeout = 0`) // and it ends the snapshot of the select
+			// and it ends the snapshot of the select
+			_, err = tx.Exec(ctx, `set local idle_in_transaction_session_timeout = 0`)
 		}
 		if locked && err == nil {
 			return tx, nil
@@ -79,7 +84,8 @@ func lockIndexes(ctx context.Context, look *pgxpool.Pool, log *slog.Logger) (pgx
 	}
 }
 
-// buildIndex runs create unless the index is there, or its table is not. It drops what a build that was interrupted has left.
+// buildIndex runs create unless the index is there, or its table is not. It drops what a build that was interrupted has
+// left.
 func buildIndex(ctx context.Context, conn *pgx.Conn, name, table, create string) error {
 	for {
 		var ready, left bool

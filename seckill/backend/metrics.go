@@ -5,7 +5,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Collectors returns the metrics of the pools. They are counted in this process, so a scrape asks no store. Register them once.
+// Collectors returns the metrics of the pools. They are counted in this process, so a scrape asks no store. Register
+// them once.
 func (s *Stores) Collectors() []prometheus.Collector {
 	pools := poolMetrics{"web": s.Web, "users": s.Users, "settle": s.Settle, "pay": s.Pay, "staff": s.Staff}
 	if s.Replica != nil {
@@ -19,11 +20,16 @@ func (s *Stores) Collectors() []prometheus.Collector {
 	}
 	stats := s.Redis.PoolStats
 	return []prometheus.Collector{pools,
-		gauge("connections", "Open connections to Redis; those of sessions are apart.", func() float64 { return float64(stats().TotalConns) }),
-		gauge("connections_in_use", "Connections to Redis that a call has now.", func() float64 { return float64(stats().TotalConns - stats().IdleConns) }),
-		count("waits_total", "Calls that waited for a connection to Redis.", func() float64 { return float64(stats().WaitCount) }),
-		count("wait_seconds_total", "How long calls waited for a connection to Redis.", func() float64 { return float64(stats().WaitDurationNs) / 1e9 }),
-		count("timeouts_total", "Calls that got no connection to Redis in time.", func() float64 { return float64(stats().Timeouts) }),
+		gauge("connections", "Open connections to Redis; those of sessions are apart.",
+			func() float64 { return float64(stats().TotalConns) }),
+		gauge("connections_in_use", "Connections to Redis that a call has now.",
+			func() float64 { return float64(stats().TotalConns - stats().IdleConns) }),
+		count("waits_total", "Calls that waited for a connection to Redis.",
+			func() float64 { return float64(stats().WaitCount) }),
+		count("wait_seconds_total", "How long calls waited for a connection to Redis.",
+			func() float64 { return float64(stats().WaitDurationNs) / 1e9 }),
+		count("timeouts_total", "Calls that got no connection to Redis in time.",
+			func() float64 { return float64(stats().Timeouts) }),
 	}
 }
 
@@ -46,7 +52,8 @@ var (
 
 // Describe implements prometheus.Collector.
 func (p poolMetrics) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{poolOpen, poolInUse, poolMost, poolAcquires, poolWaits, poolWaited, poolGaveUp} {
+	for _, d := range []*prometheus.Desc{poolOpen, poolInUse, poolMost, poolAcquires, poolWaits,
+		poolWaited, poolGaveUp} {
 		out <- d
 	}
 }
@@ -55,10 +62,12 @@ func (p poolMetrics) Describe(out chan<- *prometheus.Desc) {
 func (p poolMetrics) Collect(out chan<- prometheus.Metric) {
 	for name, pool := range p {
 		s := pool.Stat()
-		for desc, n := range map[*prometheus.Desc]int32{poolOpen: s.TotalConns(), poolInUse: s.AcquiredConns(), poolMost: s.MaxConns()} {
+		for desc, n := range map[*prometheus.Desc]int32{poolOpen: s.TotalConns(), poolInUse: s.AcquiredConns(),
+			poolMost: s.MaxConns()} {
 			out <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, float64(n), name)
 		}
-		for desc, n := range map[*prometheus.Desc]float64{poolAcquires: float64(s.AcquireCount()), poolWaits: float64(s.EmptyAcquireCount()),
+		for desc, n := range map[*prometheus.Desc]float64{poolAcquires: float64(s.AcquireCount()),
+			poolWaits:  float64(s.EmptyAcquireCount()),
 			poolWaited: s.EmptyAcquireWaitTime().Seconds(), poolGaveUp: float64(s.CanceledAcquireCount())} {
 			out <- prometheus.MustNewConstMetric(desc, prometheus.CounterValue, n, name)
 		}

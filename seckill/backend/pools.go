@@ -43,8 +43,8 @@ func (p Pools) postgres() int64 {
 	return int64(p.Settle) + int64(p.Web) + int64(p.Pay) + int64(p.Users) + int64(p.Staff)
 }
 
-// warnOfConnections logs if Postgres accepts fewer connections than the pools of this process may open. Behind a pooler, which
-// drops the settings of the planner, the pools are not Postgres' own connections.
+// warnOfConnections logs if Postgres accepts fewer connections than the pools of this process may open. Behind a
+// pooler, which drops the settings of the planner, the pools are not Postgres' own connections.
 func warnOfConnections(ctx context.Context, settle *pgxpool.Pool, pools Pools, log *slog.Logger) {
 	var most int64
 	var pooled bool
@@ -54,7 +54,8 @@ func warnOfConnections(ctx context.Context, settle *pgxpool.Pool, pools Pools, l
 		       current_setting('plan_cache_mode') <> $1`, byIndex["plan_cache_mode"]).Scan(&most, &pooled); err != nil {
 		log.Warn("Postgres does not tell how many connections it accepts", "err", err)
 	} else if most < pools.postgres() && !pooled {
-		log.Warn("the pools of this process may open more connections than Postgres accepts: lower --pool-settle, --pool-web, --pool-pay, --pool-users or --pool-staff, or raise max_connections (deploy/README.md, Pools)",
+		log.Warn(
+			"the pools of this process may open more connections than Postgres accepts: lower --pool-settle, --pool-web, --pool-pay, --pool-users or --pool-staff, or raise max_connections (deploy/README.md, Pools)",
 			"pools", pools.postgres(), "accepts", most)
 	}
 }

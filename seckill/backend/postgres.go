@@ -26,8 +26,9 @@ const schemaLock = 0x6d69616f_73686121
 
 var (
 	errNotPostgres = errors.New("not a postgres:// address")
-	errExecMode    = errors.New("default_query_exec_mode in it has to be one that knows the types of the arguments, such as cache_describe")
-	keyValue       = regexp.MustCompile(`^\s*[a-z_]+\s*=`) // libpq's other form
+	errExecMode    = errors.New(
+		"default_query_exec_mode in it has to be one that knows the types of the arguments, such as cache_describe")
+	keyValue = regexp.MustCompile(`^\s*[a-z_]+\s*=`) // libpq's other form
 )
 
 func (s *Stores) openPools(ctx context.Context, url, schema string, of Config, log *slog.Logger) (err error) {
@@ -93,7 +94,8 @@ func (s *Stores) openPools(ctx context.Context, url, schema string, of Config, l
 	return nil
 }
 
-// provePool makes a transaction as the shop will: behind a pooler a connection that sends nothing with it proves little.
+// provePool makes a transaction as the shop will: behind a pooler a connection that sends nothing with it proves
+// little.
 func provePool(ctx context.Context, db *pgxpool.Pool) error {
 	ctx, cancel := context.WithTimeout(ctx, checkLimit)
 	defer cancel()
@@ -110,33 +112,38 @@ func provePool(ctx context.Context, db *pgxpool.Pool) error {
 // settleLimit is the time of a settle transaction, the same as in package seckill.
 const settleLimit = 1500 * time.Millisecond
 
-// warnOfLimits logs each limit of a settle transaction that is not in force. A pooler may drop what the shop sends with a
-// connection, so the limits must be those of its role.
+// warnOfLimits logs each limit of a settle transaction that is not in force. A pooler may drop what the shop sends with
+// a connection, so the limits must be those of its role.
 func warnOfLimits(ctx context.Context, db *pgxpool.Pool, log *slog.Logger) {
-	for name, most := range map[string]time.Duration{"lock_timeout": settleLimit - 1, "statement_timeout": time.Minute, "idle_in_transaction_session_timeout": time.Minute} {
+	for name, most := range map[string]time.Duration{"lock_timeout": settleLimit - 1, "statement_timeout": time.Minute,
+		"idle_in_transaction_session_timeout": time.Minute} {
 		var ms int64
 		err := db.QueryRow(ctx, `select setting::bigint from pg_settings where name = $1`, name).Scan(&ms)
 		if inForce := time.Duration(ms) * time.Millisecond; err != nil {
 			log.Warn("Postgres does not tell whether a limit is in force", "limit", name, "err", err)
 		} else if inForce == 0 || inForce > most {
-			log.Warn("a limit that the shop sends with its connections is not in force, as behind a pooler: set it for the shop's role (deploy/README.md, Behind PgBouncer)",
+			log.Warn(
+				"a limit that the shop sends with its connections is not in force, as behind a pooler: set it for the shop's role (deploy/README.md, Behind PgBouncer)",
 				"limit", name, "in_force", inForce, "at_most", most)
 		}
 	}
 	if changed, err := unusual(ctx, db); err != nil {
 		log.Warn("Postgres does not tell what is set for the shop's role", "err", err)
 	} else if len(changed) > 0 {
-		log.Warn("settings of the shop's role or database change what its statements do, and a pooler drops what the shop sends with its connections: alter role and alter database reset them (deploy/README.md, Settings of the role)",
+		log.Warn(
+			"settings of the shop's role or database change what its statements do, and a pooler drops what the shop sends with its connections: alter role and alter database reset them (deploy/README.md, Settings of the role)",
 			"settings", slices.Sorted(maps.Keys(changed)))
 	}
 }
 
-// The settings under which the shop's statements mean what they say, whatever is set for its role, its database or
-// its server. A pooler passes alwaysSent on. It may refuse a connection with one of sentIfChanged, so these are sent
-// only where another value is in force. client_min_messages is among them because of the warning that failover.go reads.
+// The settings under which the shop's statements mean what they say, whatever is set for its role, its database or its
+// server. A pooler passes alwaysSent on. It may refuse a connection with one of sentIfChanged, so these are sent only
+// where another value is in force. client_min_messages is among them because of the warning that failover.go reads.
 var (
-	alwaysSent    = map[string]string{"client_encoding": "UTF8", "datestyle": "ISO, MDY", "standard_conforming_strings": "on", "timezone": "UTC"}
-	sentIfChanged = map[string]string{"client_min_messages": "notice", "default_transaction_isolation": "read committed", "exit_on_error": "off", "idle_session_timeout": "0",
+	alwaysSent = map[string]string{"client_encoding": "UTF8", "datestyle": "ISO, MDY",
+		"standard_conforming_strings": "on", "timezone": "UTC"}
+	sentIfChanged = map[string]string{"client_min_messages": "notice",
+		"default_transaction_isolation": "read committed", "exit_on_error": "off", "idle_session_timeout": "0",
 		"IntervalStyle": "postgres", "quote_all_identifiers": "off", "transaction_timeout": "0"}
 )
 
@@ -169,11 +176,14 @@ func checkRole(ctx context.Context, conn *pgx.Conn) error {
 		return fmt.Errorf("read the settings of its role: %w", err)
 	}
 	if triggers == "replica" {
-		return errors.New("session_replication_role is replica for this role or database, so that no trigger of the shop fires: alter role or alter database ... reset session_replication_role")
+		return errors.New(
+			"session_replication_role is replica for this role or database, so that no trigger of the shop fires: alter role or alter database ... reset session_replication_role")
 	}
 	asked := conn.Config().RuntimeParams
 	if elsewhere != "" && asked["search_path"] == "" && !strings.Contains(asked["options"], "search_path") {
-		return fmt.Errorf("the search_path of this role or database leads past the shop's tables, which are in the schema %s: alter role or alter database ... reset search_path, or add search_path=%[1]s to the address", elsewhere)
+		return fmt.Errorf(
+			"the search_path of this role or database leads past the shop's tables, which are in the schema %s: alter role or alter database ... reset search_path, or add search_path=%[1]s to the address",
+			elsewhere)
 	}
 	return nil
 }
@@ -183,11 +193,14 @@ func checkRole(ctx context.Context, conn *pgx.Conn) error {
 // table, and is kept, gets slower with each order. So settling finds every row by index, and all
 // other queries are planned each time, for the size of the table at that moment.
 var (
-	byIndex      = map[string]string{"plan_cache_mode": "force_generic_plan", "enable_seqscan": "off", "enable_hashjoin": "off", "enable_mergejoin": "off"}
+	byIndex = map[string]string{"plan_cache_mode": "force_generic_plan", "enable_seqscan": "off",
+		"enable_hashjoin": "off", "enable_mergejoin": "off"}
 	planEachTime = map[string]string{"plan_cache_mode": "force_custom_plan"}
 )
 
-func poolConfig(url string, size int32, statement, lock time.Duration, planner map[string]string) (*pgxpool.Config, error) {
+func poolConfig(
+	url string, size int32, statement, lock time.Duration, planner map[string]string,
+) (*pgxpool.Config, error) {
 	cfg, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s", errNotPostgres, whyNotPostgres(err))
@@ -232,7 +245,9 @@ func refusal(err error) error {
 	case pg.Code == "28P01" || pg.Code == "28000":
 		return fmt.Errorf("the user or the password in it is refused by Postgres (%s)", pg.Message)
 	case strings.Contains(pg.Message, "unsupported startup parameter"):
-		return fmt.Errorf("a pooler in front of Postgres refuses what the shop sends with a connection (%s): set ignore_startup_parameters as deploy/pgbouncer.ini has it (deploy/README.md, Behind PgBouncer)", pg.Message)
+		return fmt.Errorf(
+			"a pooler in front of Postgres refuses what the shop sends with a connection (%s): set ignore_startup_parameters as deploy/pgbouncer.ini has it (deploy/README.md, Behind PgBouncer)",
+			pg.Message)
 	}
 	if lost := pooled(err); lost != nil {
 		return lost
@@ -240,16 +255,21 @@ func refusal(err error) error {
 	return fmt.Errorf("the connection is refused by Postgres: %s", pg.Message)
 }
 
-// pooled returns an error with the way out if a pooler in front of Postgres does not do what the shop needs, and nil otherwise.
+// pooled returns an error with the way out if a pooler in front of Postgres does not do what the shop needs, and nil
+// otherwise.
 func pooled(err error) error {
 	pg := new(pgconn.PgError)
 	switch {
 	case !errors.As(err, &pg):
 		return nil
 	case pg.Code == "26000" || pg.Code == "42P05":
-		return fmt.Errorf("a pooler in front of Postgres shares connections, so prepared statements are lost (%s): add ?default_query_exec_mode=cache_describe to it (deploy/README.md, Behind PgBouncer)", pg.Message)
+		return fmt.Errorf(
+			"a pooler in front of Postgres shares connections, so prepared statements are lost (%s): add ?default_query_exec_mode=cache_describe to it (deploy/README.md, Behind PgBouncer)",
+			pg.Message)
 	case strings.Contains(pg.Message, "statement pooling"):
-		return fmt.Errorf("a pooler in front of Postgres allows no transactions (%s): set pool_mode = transaction (deploy/README.md, Behind PgBouncer)", pg.Message)
+		return fmt.Errorf(
+			"a pooler in front of Postgres allows no transactions (%s): set pool_mode = transaction (deploy/README.md, Behind PgBouncer)",
+			pg.Message)
 	}
 	return nil
 }
@@ -271,9 +291,11 @@ func connectPostgres(ctx context.Context, url string) (*pgx.Conn, error) {
 			return nil, hidden(refused, url)
 		}
 		if errors.Is(err, pgconn.ErrReadOnlyConnection) {
-			return nil, fmt.Errorf("no Postgres in it takes writes (%s): one that answers is a standby or read-only", servers(cfg))
+			return nil, fmt.Errorf("no Postgres in it takes writes (%s): one that answers is a standby or read-only",
+				servers(cfg))
 		}
-		return nil, hidden(fmt.Errorf("can't reach Postgres at %s: %s%s", servers(cfg), cause(err), postgresHint(err)), url)
+		return nil, hidden(fmt.Errorf("can't reach Postgres at %s: %s%s", servers(cfg), cause(err), postgresHint(err)),
+			url)
 	}
 	if err := checkServer(ctx, conn); err != nil {
 		conn.Close(context.WithoutCancel(ctx))
@@ -297,7 +319,9 @@ func checkServer(ctx context.Context, conn *pgx.Conn) error {
 		return fmt.Errorf("this Postgres is version %s: the shop needs %d or newer", version, oldestPostgres/10000)
 	}
 	if encoding != "UTF8" {
-		return fmt.Errorf("this database is encoded in %s, which cannot hold every name: create one with encoding 'UTF8' template template0, and restore into it", encoding)
+		return fmt.Errorf(
+			"this database is encoded in %s, which cannot hold every name: create one with encoding 'UTF8' template template0, and restore into it",
+			encoding)
 	}
 	return nil
 }
@@ -323,7 +347,9 @@ func SchemaVersion(schema string) (int, error) {
 // refuses a database without a key. Commands compare nothing, but for an audit, which only reads.
 //
 // look is for queries beside conn, while that waits.
-func applySchema(ctx context.Context, conn *pgx.Conn, look *pgxpool.Pool, schema string, cfg Config, log *slog.Logger) error {
+func applySchema(
+	ctx context.Context, conn *pgx.Conn, look *pgxpool.Pool, schema string, cfg Config, log *slog.Logger,
+) error {
 	ours, err := SchemaVersion(schema)
 	if err != nil {
 		return err
@@ -342,7 +368,9 @@ func applySchema(ctx context.Context, conn *pgx.Conn, look *pgxpool.Pool, schema
 	case only && theirs == 0:
 		return errors.New("the database has no shop: name another one, or start the shop, which makes it")
 	case only && theirs < ours:
-		return fmt.Errorf("the database has schema version %d, this program needs %d: start the shop, or apply schema.sql, before an audit", theirs, ours)
+		return fmt.Errorf(
+			"the database has schema version %d, this program needs %d: start the shop, or apply schema.sql, before an audit",
+			theirs, ours)
 	case theirs < ours:
 		stop := sayWhoIsWaitedFor(ctx, conn, look, log)
 		if theirs > 0 {
@@ -357,7 +385,8 @@ func applySchema(ctx context.Context, conn *pgx.Conn, look *pgxpool.Pool, schema
 		}
 	}
 	if theirs > ours {
-		return fmt.Errorf("the database has schema version %d, this program knows %d: use a newer miaosha", theirs, ours)
+		return fmt.Errorf("the database has schema version %d, this program knows %d: use a newer miaosha", theirs,
+			ours)
 	}
 	if cfg.Command && !cfg.ReadOnly {
 		return nil
@@ -413,8 +442,9 @@ func upgrade(ctx context.Context, conn *pgx.Conn, schema string, ours int) (thei
 	}
 }
 
-// Whoever wants to read a table waits behind an upgrade that wants to lock it. So a lock is waited for briefly, and the others go
-// on between two tries. A few tries are longer than deadlock_timeout, a second: an autovacuum ends only for these.
+// Whoever wants to read a table waits behind an upgrade that wants to lock it. So a lock is waited for briefly, and the
+// others go on between two tries. A few tries are longer than deadlock_timeout, a second: an autovacuum ends only for
+// these.
 const (
 	ddlWait     = 250 * time.Millisecond
 	ddlLongWait = 2 * time.Second
@@ -426,7 +456,8 @@ func isLockTimeout(err error) bool {
 	return errors.As(err, &pg) && pg.Code == "55P03"
 }
 
-// sayWhoIsWaitedFor logs, until stop is called, the transactions that keep conn waiting: each time that they are others.
+// sayWhoIsWaitedFor logs, until stop is called, the transactions that keep conn waiting: each time that they are
+// others.
 func sayWhoIsWaitedFor(ctx context.Context, conn *pgx.Conn, look *pgxpool.Pool, log *slog.Logger) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var looking sync.WaitGroup
@@ -443,7 +474,8 @@ func sayWhoIsWaitedFor(ctx context.Context, conn *pgx.Conn, look *pgxpool.Pool, 
 				from   pg_stat_activity
 				where  pid = any(pg_blocking_pids($1::integer))`, conn.PgConn().PID()).Scan(&who)
 			if err == nil && who != "" && who != said {
-				log.Warn("the upgrade of the schema waits for another transaction; the shops beside it go on", "waits_for", who)
+				log.Warn("the upgrade of the schema waits for another transaction; the shops beside it go on",
+					"waits_for", who)
 				said = who
 			}
 		}
@@ -451,13 +483,16 @@ func sayWhoIsWaitedFor(ctx context.Context, conn *pgx.Conn, look *pgxpool.Pool, 
 	return func() { cancel(); looking.Wait() }
 }
 
-func tryUpgrade(ctx context.Context, conn *pgx.Conn, schema string, ours int, wait time.Duration) (theirs int, err error) {
+func tryUpgrade(
+	ctx context.Context, conn *pgx.Conn, schema string, ours int, wait time.Duration,
+) (theirs int, err error) {
 	// It has to see what it has waited for.
 	err = pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, `select pg_advisory_xact_lock($1)`, int64(schemaLock)); err != nil {
 			return err
 		}
-		if _, err := tx.Exec(ctx, fmt.Sprintf(`set local lock_timeout = %d`, wait.Milliseconds())); err != nil { // of each later lock
+		if _, err := tx.Exec(ctx, fmt.Sprintf(`set local lock_timeout = %d`, wait.Milliseconds())); err != nil {
+			// of each later lock
 			return err
 		}
 		if theirs, err = currentVersion(ctx, conn); err != nil || theirs >= ours {
@@ -500,7 +535,8 @@ func refuseHalf(ctx context.Context, tx pgx.Tx, version int) error {
 	if len(missing) == 0 || version == 0 && (len(there) == 0 || slices.Equal(there, []string{"schema_version"})) {
 		return nil
 	}
-	return fmt.Errorf("the database has the tables %s, but not %s: restore the dump again into an empty database, or name another database",
+	return fmt.Errorf(
+		"the database has the tables %s, but not %s: restore the dump again into an empty database, or name another database",
 		strings.Join(there, ", "), strings.Join(missing, ", "))
 }
 
@@ -520,7 +556,8 @@ func refuseElsewhere(ctx context.Context, conn *pgx.Conn) error {
 		return fmt.Errorf("look for a shop in other schemas: %w", err)
 	}
 	if len(schemas) > 0 {
-		return fmt.Errorf("the database has a shop in the schema %s, and this role does not look there: add ?search_path=%[1]s to the address, or public for a new shop beside it",
+		return fmt.Errorf(
+			"the database has a shop in the schema %s, and this role does not look there: add ?search_path=%[1]s to the address, or public for a new shop beside it",
 			schemas[0])
 	}
 	return nil
@@ -575,14 +612,17 @@ func refuseLost(differences []audit.Difference) error {
 	if len(lost) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%s: the restore of this database has not finished; restore the dump again into an empty database, and look for its first error",
+	return fmt.Errorf(
+		"%s: the restore of this database has not finished; restore the dump again into an empty database, and look for its first error",
 		strings.Join(lost, ", "))
 }
 
 // lackOfRights adds the way out to an error of a role that lacks rights. A restore without rights (-x) has lost them.
 func lackOfRights(err error) error {
 	if pg := new(pgconn.PgError); errors.As(err, &pg) && (pg.Code == "42501" || pg.Code == "3F000") {
-		return fmt.Errorf("%w: as the database's owner, apply schema.sql and give the role its rights again (deploy/README.md, With no more rights than it needs)", err)
+		return fmt.Errorf(
+			"%w: as the database's owner, apply schema.sql and give the role its rights again (deploy/README.md, With no more rights than it needs)",
+			err)
 	}
 	return err
 }

@@ -21,8 +21,8 @@ type Need struct {
 	Probe   func(context.Context, redis.UniversalClient) error // makes each of its calls once
 }
 
-// Prove makes the calls of the shop at its Redis once, and returns an error of one line that names the setting, the command and
-// the way out if one of them fails. A Redis that is slow for a moment is asked again.
+// Prove makes the calls of the shop at its Redis once, and returns an error of one line that names the setting, the
+// command and the way out if one of them fails. A Redis that is slow for a moment is asked again.
 func (s *Stores) Prove(ctx context.Context, needs ...Need) error {
 	ready := Need{Probe: func(ctx context.Context, rdb redis.UniversalClient) error {
 		return rdb.Set(ctx, readyKey, "", readyLife).Err()
@@ -95,7 +95,8 @@ func unable(err error, scripts []string) error {
 	const rights = `(deploy/README.md, With no more rights than it needs, has the line that grants them)`
 	switch {
 	case says("unknown command"), says("unknown subcommand"), says("Unknown Redis command"), says("Unknown command"):
-		return fmt.Errorf("this Redis does not know %s: the shop needs Redis 6.2 or newer with no command renamed", command)
+		return fmt.Errorf("this Redis does not know %s: the shop needs Redis 6.2 or newer with no command renamed",
+			command)
 	case says("permissions to access"), says("can't access at least one of the keys"):
 		return fmt.Errorf("the user in it may not use all keys ms:* %s: %s", rights, text)
 	case says("permissions to run"), says("can't run this command"), says("The user executing the script"):
@@ -103,21 +104,28 @@ func unable(err error, scripts []string) error {
 	case says("NOPERM"):
 		return fmt.Errorf("the user in it may not do all that the shop does %s: %s", rights, text)
 	case says("READONLY"):
-		return errors.New("this Redis is a read-only replica: give the address of its master, or sentinels that name it (redis+sentinel://)")
+		return errors.New(
+			"this Redis is a read-only replica: give the address of its master, or sentinels that name it (redis+sentinel://)")
 	case says("OOM "):
-		return errors.New("this Redis is full (OOM) and takes no writes: raise its maxmemory, or delete what is not the shop's")
+		return errors.New(
+			"this Redis is full (OOM) and takes no writes: raise its maxmemory, or delete what is not the shop's")
 	case says("MISCONF"):
-		return errors.New("this Redis cannot save its data to the disk and takes no writes (MISCONF): its log has the reason; mend the disk")
+		return errors.New(
+			"this Redis cannot save its data to the disk and takes no writes (MISCONF): its log has the reason; mend the disk")
 	case says("NOREPLICAS"):
-		return errors.New("this Redis has too few replicas and takes no writes (NOREPLICAS): bring them back, or lower its min-replicas-to-write")
+		return errors.New(
+			"this Redis has too few replicas and takes no writes (NOREPLICAS): bring them back, or lower its min-replicas-to-write")
 	case says("LOADING"):
 		return errors.New("this Redis still loads its data (LOADING): start again when it has")
 	case says("DB index is out of range"):
 		return errors.New("this Redis has no database of this number: give a lower one, or raise its setting databases")
 	case says("SELECT is not allowed in cluster mode"):
-		return errors.New("this Redis is a node of a Cluster, which has no other database than 0: leave the number out, and give all nodes with commas between")
+		return errors.New(
+			"this Redis is a node of a Cluster, which has no other database than 0: leave the number out, and give all nodes with commas between")
 	case says("MOVED "), says("CLUSTERDOWN"), says("CROSSSLOT"):
-		return fmt.Errorf("this Redis is a node of a Cluster, which is down or whose other nodes are missing here: give them with commas between (%s)", text)
+		return fmt.Errorf(
+			"this Redis is a node of a Cluster, which is down or whose other nodes are missing here: give them with commas between (%s)",
+			text)
 	}
 	return fmt.Errorf("this Redis cannot do what the shop needs: %s", text)
 }

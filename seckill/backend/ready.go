@@ -12,8 +12,8 @@ import (
 
 const readyLife = time.Minute
 
-// PostgresReady returns nil if Postgres takes writes, and every pool has a connection to it. Else the text of the error is the
-// reason in one or two words, as of RedisReady.
+// PostgresReady returns nil if Postgres takes writes, and every pool has a connection to it. Else the text of the error
+// is the reason in one or two words, as of RedisReady.
 func (s *Stores) PostgresReady(ctx context.Context) error {
 	for _, pool := range []*pgxpool.Pool{s.Settle, s.Pay, s.Users, s.Staff} {
 		if pool.Stat().TotalConns() == 0 { // one that is busy has some
@@ -62,7 +62,8 @@ func reason(err error) error {
 			return errors.New("behind a pooler with other settings")
 		}
 	}
-	for prefix, why := range map[string]string{"READONLY": "read-only", "OOM ": "full", "MISCONF": "cannot save", "NOREPLICAS": "too few replicas", "LOADING": "loading",
+	for prefix, why := range map[string]string{"READONLY": "read-only", "OOM ": "full", "MISCONF": "cannot save",
+		"NOREPLICAS": "too few replicas", "LOADING": "loading",
 		"NOPERM": "no rights", "NOAUTH": "no rights", "WRONGPASS": "no rights", "CLUSTERDOWN": "Cluster down"} {
 		if strings.Contains(err.Error(), prefix) {
 			return errors.New(why)

@@ -37,8 +37,9 @@ func openRedis(ctx context.Context, at string, conns int, patient bool) (redis.U
 	return newClient(opts), nil
 }
 
-// nodesEvery is how old a client's knowledge of a Cluster's nodes may be. The client looks again automatically when a node says
-// MOVED, but not when it is dead: by default it would call a dead master for a minute after its replica has taken over.
+// nodesEvery is how old a client's knowledge of a Cluster's nodes may be. The client looks again automatically when a
+// node says MOVED, but not when it is dead: by default it would call a dead master for a minute after its replica has
+// taken over.
 const nodesEvery = 300 * time.Millisecond
 
 func newClient(opts *redis.UniversalOptions) redis.UniversalClient {
@@ -50,8 +51,8 @@ func newClient(opts *redis.UniversalOptions) redis.UniversalClient {
 	return redis.NewClusterClient(cluster)
 }
 
-// redisOptions parses the address of a Redis, or several with commas between: the nodes of a Cluster, or sentinels. The first
-// has the user, the password and the rest; another may repeat them. Nothing else reads an address of a Redis.
+// redisOptions parses the address of a Redis, or several with commas between: the nodes of a Cluster, or sentinels. The
+// first has the user, the password and the rest; another may repeat them. Nothing else reads an address of a Redis.
 func redisOptions(list string) (*redis.UniversalOptions, error) {
 	u := &redis.UniversalOptions{
 		ContextTimeoutEnabled: true,
@@ -68,7 +69,9 @@ func redisOptions(list string) (*redis.UniversalOptions, error) {
 	all := strings.Split(strings.TrimSpace(list), ",")
 	for i, one := range all {
 		if why := malformed(strings.TrimSpace(one), "redis", "rediss", "unix", "redis+sentinel"); why != "" {
-			return nil, errors.New("not a redis://, rediss://, unix:// or redis+sentinel:// address, or several with commas between: " + why)
+			return nil, errors.New(
+				"not a redis://, rediss://, unix:// or redis+sentinel:// address, or several with commas between: " +
+					why)
 		}
 		one, query, sentinel := cutSentinel(strings.TrimSpace(one))
 		o, err := redis.ParseURL(one)
@@ -83,11 +86,15 @@ func redisOptions(list string) (*redis.UniversalOptions, error) {
 		}
 		u.Addrs = append(u.Addrs, o.Addr)
 		if i == 0 {
-			u.Username, u.Password, u.DB, u.TLSConfig, u.Protocol, u.ClientName = o.Username, o.Password, o.DB, o.TLSConfig, o.Protocol, o.ClientName
-			u.MasterName, u.SentinelUsername, u.SentinelPassword = query.Get("master_name"), query.Get("sentinel_username"), query.Get("sentinel_password")
-		} else if o.Username+o.Password != "" && (o.Username != u.Username || o.Password != u.Password) || o.DB != 0 && o.DB != u.DB ||
+			u.Username, u.Password, u.DB = o.Username, o.Password, o.DB
+			u.TLSConfig, u.Protocol, u.ClientName = o.TLSConfig, o.Protocol, o.ClientName
+			u.MasterName, u.SentinelUsername, u.SentinelPassword = query.Get("master_name"), query.Get(
+				"sentinel_username"), query.Get("sentinel_password")
+		} else if o.Username+o.Password != "" && (o.Username != u.Username || o.Password != u.Password) ||
+			o.DB != 0 && o.DB != u.DB ||
 			(o.TLSConfig == nil) != (u.TLSConfig == nil) {
-			return nil, errors.New("its addresses differ in the user, the password, the database or in TLS: the first one counts, so leave them out in the others")
+			return nil, errors.New(
+				"its addresses differ in the user, the password, the database or in TLS: the first one counts, so leave them out in the others")
 		}
 	}
 	if sentinels > 0 && (sentinels < len(u.Addrs) || u.MasterName == "") {
@@ -100,7 +107,8 @@ func redisOptions(list string) (*redis.UniversalOptions, error) {
 	return u, nil
 }
 
-// cutSentinel reports whether an address is that of a sentinel. It returns the address as that of a Redis, and the query.
+// cutSentinel reports whether an address is that of a sentinel. It returns the address as that of a Redis, and the
+// query.
 func cutSentinel(at string) (redisAt string, query url.Values, sentinel bool) {
 	u, err := url.Parse(at)
 	if err != nil || u.Scheme != "redis+sentinel" {
@@ -118,7 +126,8 @@ func cutSentinel(at string) (redisAt string, query url.Values, sentinel bool) {
 	return u.String(), query, true
 }
 
-// tuned returns the first word of an address that would change the limits which a purchase depends on, "" if there is none.
+// tuned returns the first word of an address that would change the limits which a purchase depends on, "" if there is
+// none.
 func tuned(at string) string {
 	u, err := url.Parse(at)
 	if err != nil {
@@ -161,11 +170,15 @@ func checkRedis(ctx context.Context, rdb redis.UniversalClient, secured bool) er
 	defer cancel()
 	if err := rdb.Ping(ctx).Err(); err != nil {
 		switch text := err.Error(); {
-		case strings.HasPrefix(text, "NOAUTH"), strings.HasPrefix(text, "WRONGPASS"), strings.Contains(text, "invalid password"),
-			strings.Contains(text, "invalid username-password"), strings.Contains(text, "without any password configured"):
-			return errors.New("the user or the password in it is refused by Redis (in an address #, %, @, /, ? and : of a password are percent-encoded)")
+		case strings.HasPrefix(text, "NOAUTH"), strings.HasPrefix(text, "WRONGPASS"),
+			strings.Contains(text, "invalid password"),
+			strings.Contains(text, "invalid username-password"),
+			strings.Contains(text, "without any password configured"):
+			return errors.New(
+				"the user or the password in it is refused by Redis (in an address #, %, @, /, ? and : of a password are percent-encoded)")
 		}
-		if reply := redis.Error(nil); errors.As(err, &reply) && !errors.Is(err, redis.Nil) { // of no master, a sentinel says nil
+		if reply := redis.Error(nil); errors.As(err, &reply) && !errors.Is(err, redis.Nil) {
+			// of no master, a sentinel says nil
 			return unable(err, nil)
 		}
 		return fmt.Errorf("can't reach Redis: %s%s", cause(err), redisHint(err, secured))
@@ -177,9 +190,11 @@ func checkRedis(ctx context.Context, rdb redis.UniversalClient, secured bool) er
 		case name == "maxmemory_policy" && value != "noeviction":
 			return fmt.Errorf("this Redis evicts keys (maxmemory-policy %s): set maxmemory-policy noeviction", value)
 		case name == "cluster_enabled" && value == "1" && !isCluster(rdb):
-			return errors.New("this Redis is a node of a Cluster: give several of its nodes with commas between, or this one twice")
+			return errors.New(
+				"this Redis is a node of a Cluster: give several of its nodes with commas between, or this one twice")
 		case name == "role" && value == "slave": // one that takes writes would lose them
-			return errors.New("this Redis is a replica: give the address of its master, or sentinels that name it (redis+sentinel://)")
+			return errors.New(
+				"this Redis is a replica: give the address of its master, or sentinels that name it (redis+sentinel://)")
 		}
 	}
 	return nil

@@ -27,8 +27,8 @@ const (
 )
 
 // Replica reads at a standby of the shop's Postgres (读写分离). A connection of its Pool is acquired only if the server
-// behind it shows all that the primary had committed at some time within the last --read-max-lag. The age is measured by
-// positions in the log and by this process' clock alone, so an idle primary and a wrong clock do no harm.
+// behind it shows all that the primary had committed at some time within the last --read-max-lag. The age is measured
+// by positions in the log and by this process' clock alone, so an idle primary and a wrong clock do no harm.
 //
 // Run must be running. Until its first look at the primary, no connection is acquired.
 type Replica struct {
@@ -103,14 +103,17 @@ func (s *Stores) openReplica(ctx context.Context, url string, maxLag time.Durati
 			return err
 		}
 	}
-	if pg := new(pgconn.PgError); errors.As(err, &pg) && strings.Contains("28 3D 42", pg.Code[:2]) { // no other is a wrong URL
+	if pg := new(pgconn.PgError); errors.As(err, &pg) && strings.Contains("28 3D 42", pg.Code[:2]) {
+		// no other is a wrong URL
 		return hidden(refusal(err), url)
 	}
-	log.Warn("--read-database-url does not reply: lists and details are read at the primary until it does", "servers", servers(conn), "cause", hide(cause(err)+postgresHint(err), url))
+	log.Warn("--read-database-url does not reply: lists and details are read at the primary until it does", "servers",
+		servers(conn), "cause", hide(cause(err)+postgresHint(err), url))
 	return nil
 }
 
-// proveReads returns an error if the role may not read what the shop reads there, or if a pooler refuses the connections of the pool.
+// proveReads returns an error if the role may not read what the shop reads there, or if a pooler refuses the
+// connections of the pool.
 func (r *Replica) proveReads(ctx context.Context, conn *pgx.Conn) error {
 	var table, role string
 	err := conn.QueryRow(ctx, `
@@ -165,7 +168,8 @@ func (r *Replica) same(at position) error {
 	}
 	switch primary := r.marks[len(r.marks)-1]; {
 	case at.System != primary.System:
-		return fmt.Errorf("it is no standby of --database-url: its system identifier is %d, that of the primary %d", at.System, primary.System)
+		return fmt.Errorf("it is no standby of --database-url: its system identifier is %d, that of the primary %d",
+			at.System, primary.System)
 	case at.Database != primary.Database:
 		return fmt.Errorf("it is the database %s, --database-url is %s", at.Database, primary.Database)
 	case !at.Standby && !at.Started.Equal(primary.Started):
@@ -225,7 +229,8 @@ func (r *Replica) probe(ctx context.Context) error {
 // Collectors returns the metric of the replica.
 func (r *Replica) Collectors() []prometheus.Collector {
 	return []prometheus.Collector{prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "miaosha_read_replica_used",
-		Help: "1 if lists and details are read at --read-database-url, 0 if at the primary, because the standby is down or too far behind."},
+		Help: "1 if lists and details are read at --read-database-url, " +
+			"0 if at the primary, because the standby is down or too far behind."},
 		func() float64 {
 			if r.usable.Load() {
 				return 1

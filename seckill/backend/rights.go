@@ -11,8 +11,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// grants are the rights that the shop's role needs, a line for each statement of deploy/README.md, "With no more rights than it
-// needs". A test compares the two.
+// grants are the rights that the shop's role needs, a line for each statement of deploy/README.md, "With no more rights
+// than it needs". A test compares the two.
 const grants = `
 select on schema_version, shop
 update (beat, beaten_at, next_xid) on shop
@@ -46,7 +46,8 @@ func checkRights(ctx context.Context, db *pgxpool.Pool) error {
 		}
 		for _, name := range strings.Split(names, ", ") {
 			for _, p := range privilege.FindAllStringSubmatch(what, -1) {
-				lines, kinds, objects, rights, columns = append(lines, line), append(kinds, kind), append(objects, name), append(rights, p[1]), append(columns, p[2])
+				lines, kinds, objects, rights, columns = append(lines, line), append(kinds, kind), append(objects,
+					name), append(rights, p[1]), append(columns, p[2])
 			}
 		}
 	}
