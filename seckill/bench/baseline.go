@@ -55,7 +55,8 @@ func DriveBaseline(ctx context.Context, url string, conns int, d time.Duration) 
 		return 0, err
 	}
 	// The token and the path are as long as the shop's.
-	b := &buyer{Buyer: Buyer{Token: fmt.Sprintf("%043d", 0), Path: fmt.Sprintf("%064d", 0)}, sale: saleURL(1), step: stepBuy}
+	b := &buyer{Buyer: Buyer{Token: fmt.Sprintf("%043d", 0), Path: fmt.Sprintf("%064d", 0)},
+		sale: saleURL(1), step: stepBuy}
 	t := &turn{driver: &driver{to: to}}
 	began := time.Now()
 	var responses atomic.Int64

@@ -20,7 +20,8 @@ func (d *driver) prepareCaptcha(ctx context.Context, buyers []Buyer) ([]Buyer, e
 	case d.Captcha && !d.captchaOn:
 		return nil, errors.New("--captcha: the shop at " + d.URL + " has no captcha")
 	case !d.Captcha && d.captchaOn && slices.ContainsFunc(buyers, func(b Buyer) bool { return b.Path == "" }):
-		return nil, errors.New("--buyers: without an address each buyer must solve a captcha at " + d.URL + ": use --captcha, or miaosha users --sale")
+		return nil, errors.New("--buyers: without an address each buyer must solve a captcha at " + d.URL +
+			": use --captcha, or miaosha users --sale")
 	case !d.Captcha:
 		return buyers, nil
 	}
@@ -32,7 +33,8 @@ func (d *driver) prepareCaptcha(ctx context.Context, buyers []Buyer) ([]Buyer, e
 		return nil, fmt.Errorf("request a captcha: %w", err)
 	}
 	if resp.captchaAnswer == "" {
-		return nil, fmt.Errorf("--captcha: the shop at %s does not reveal the captcha answers (%d %s); a sandbox with MIAOSHA_CAPTCHA_ANSWERS=true does",
+		return nil, fmt.Errorf(
+			"--captcha: the shop at %s does not reveal the captcha answers (%d %s); a sandbox with MIAOSHA_CAPTCHA_ANSWERS=true does",
 			d.URL, resp.status, jsonValue(resp.body, "code"))
 	}
 	return buyers, nil

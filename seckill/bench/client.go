@@ -87,7 +87,8 @@ func faultKind(err error) string {
 		return "timeout"
 	case errors.Is(err, errMalformed):
 		return "malformed answer"
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET),
+		errors.Is(err, syscall.EPIPE):
 		return "cut off"
 	}
 	return "other fault"

@@ -22,7 +22,8 @@ type Cold struct {
 func (d *driver) coldTurn(p plan) *turn {
 	quiet := *d
 	quiet.Poll, quiet.Pay = 0, 0
-	return quiet.newTurn(plan{name: "cold", buyers: d.Cold, arrivals: len(d.Cold), when: atRate(coldRate), duration: p.duration, conns: coldConns})
+	return quiet.newTurn(plan{name: "cold", buyers: d.Cold, arrivals: len(d.Cold), when: atRate(coldRate),
+		duration: p.duration, conns: coldConns})
 }
 
 // saleCount returns how many sales the buyers of the turn belong to.

@@ -110,8 +110,8 @@ func (d *driver) openAll(ctx context.Context, all *tally) (open []net.Conn) {
 	return open
 }
 
-// countClosed returns how many connections the shop has closed. An open one has nothing to read. All are read at once, with one
-// end: a machine that is busy for a moment has a whole second to come to each.
+// countClosed returns how many connections the shop has closed. An open one has nothing to read. All are read at once,
+// with one end: a machine that is busy for a moment has a whole second to come to each.
 func countClosed(open []net.Conn) int {
 	var cut atomic.Int64
 	var reading sync.WaitGroup

@@ -15,9 +15,9 @@ type Spent struct {
 	Counters
 }
 
-// Cost is what one unit of work of a turn cost: a committed purchase with all that went with it, such as polls and refusals; or
-// a response where nothing was sold. The times are microseconds of processor time, which depend less on other use of the
-// machine than a throughput does. 0 is unknown.
+// Cost is what one unit of work of a turn cost: a committed purchase with all that went with it, such as polls and
+// refusals; or a response where nothing was sold. The times are microseconds of processor time, which depend less on
+// other use of the machine than a throughput does. 0 is unknown.
 type Cost struct {
 	Per            string  `json:"per"`
 	Shop           float64 `json:"shop_us,omitempty"`
@@ -50,8 +50,8 @@ func (d *driver) spent(ctx context.Context) (s spent) {
 	return s
 }
 
-// costLeast is the least work of which a cost is told: of less, the background work of the shop would be most. A slow shop does
-// less and is told of all the same.
+// costLeast is the least work of which a cost is told: of less, the background work of the shop would be most. A slow
+// shop does less and is told of all the same.
 const costLeast = 1000
 
 // cost returns the cost of n units of work between two moments, or nil if the shop's is unknown or n is small and the
@@ -94,12 +94,14 @@ func (c Cost) lines() []report.Words {
 		us   float64
 	}{{"Postgres", c.Postgres}, {"Redis", c.Redis}} {
 		if part.us > 0 {
-			parts, zhParts = append(parts, fmt.Sprintf("%s %.1f", part.name, part.us)), append(zhParts, fmt.Sprintf("%s %.1f", part.name, part.us))
+			parts, zhParts = append(parts, fmt.Sprintf("%s %.1f", part.name, part.us)), append(zhParts,
+				fmt.Sprintf("%s %.1f", part.name, part.us))
 		}
 	}
 	sum, zhPer := c.Shop+c.Postgres+c.Redis, map[string]string{"purchase": "每单", "response": "每次响应"}[c.Per]
 	all := []report.Words{{
-		En: fmt.Sprintf("%.1f µs of processor time a %s: %s; besides, the bench %.1f", sum, c.Per, strings.Join(parts, ", "), c.Client),
+		En: fmt.Sprintf("%.1f µs of processor time a %s: %s; besides, the bench %.1f", sum, c.Per,
+			strings.Join(parts, ", "), c.Client),
 		Zh: fmt.Sprintf("%s用处理器时间 %.1f 微秒：%s；此外压测端 %.1f", zhPer, sum, strings.Join(zhParts, "，"), c.Client),
 	}}
 	var more report.Words
@@ -116,7 +118,8 @@ func (c Cost) lines() []report.Words {
 		add("%.1f clicks in a reserve call", "一次预留平均合并 %.1f 次点击", c.Clicks)
 	}
 	if c.Tickets > 0 {
-		add("%.1f tickets in a settle transaction, which holds its connection for %.1f ms", "一个落库事务平均处理 %.1f 个排队号，占用连接 %.1f 毫秒", c.Tickets, c.Held)
+		add("%.1f tickets in a settle transaction, which holds its connection for %.1f ms",
+			"一个落库事务平均处理 %.1f 个排队号，占用连接 %.1f 毫秒", c.Tickets, c.Held)
 	}
 	if more.En != "" {
 		all = append(all, more)

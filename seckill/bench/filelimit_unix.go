@@ -19,7 +19,8 @@ func RaiseFileLimit(conns int) error {
 	}
 	want := syscall.Rlimit{Cur: need, Max: max(need, limit.Max)} // only root may raise Max
 	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &want); err != nil {
-		return fmt.Errorf("--conns: %d connections need %d open files, but the limit is %d: ulimit -n %d", conns, need, limit.Cur, need)
+		return fmt.Errorf("--conns: %d connections need %d open files, but the limit is %d: ulimit -n %d", conns, need,
+			limit.Cur, need)
 	}
 	return nil
 }

@@ -38,8 +38,10 @@ func (r Report) HTML(w io.Writer) error {
 }
 
 // names are the Chinese names of what a report counts and measures.
-var names = map[string]string{"offered": "到达", "accepted": "受理", "refused": "拒绝", "failed": "失败", "results": "得知结果", "pages": "列表", "paid": "付款",
-	"committed": "落库", "no result": "没有结果", "aborted requests": "中途放弃", "accept": "受理", "refusal": "拒绝", "once sent": "拒绝（从发出算起）",
+var names = map[string]string{"offered": "到达", "accepted": "受理", "refused": "拒绝", "failed": "失败", "results": "得知结果",
+	"pages": "列表", "paid": "付款",
+	"committed": "落库", "no result": "没有结果", "aborted requests": "中途放弃", "accept": "受理", "refusal": "拒绝",
+	"once sent":    "拒绝（从发出算起）",
 	"result known": "得知结果", "page": "列表", "bench's lag": "压测端自己的滞后", "accept, cold": "受理（冷门秒杀）",
 	"turn": "轮次", "planned": "计划", "goodput": "有效成交", "of peak": "占峰值", "refusal p99": "拒绝 p99", "500s": "500 错误"}
 
@@ -47,21 +49,26 @@ func named(name string) report.Words { return report.Words{En: name, Zh: cmp.Or(
 
 // head returns the top of the page.
 func (r Report) head() report.Head {
-	h := report.Head{Title: report.Words{En: "miaosha bench: " + r.Shape, Zh: "miaosha 压测：" + r.Shape}, At: r.At, Machine: r.Machine, Origin: r.Origin}
+	h := report.Head{Title: report.Words{En: "miaosha bench: " + r.Shape, Zh: "miaosha 压测：" + r.Shape}, At: r.At,
+		Machine: r.Machine, Origin: r.Origin}
 	h.Good, h.Verdict = r.verdict()
-	what := report.Words{En: report.Number(float64(r.Buyers)) + " buyers", Zh: report.Number(float64(r.Buyers)) + " 个买家"}
+	what := report.Words{En: report.Number(float64(r.Buyers)) + " buyers",
+		Zh: report.Number(float64(r.Buyers)) + " 个买家"}
 	add := func(en, zh string) { what.En, what.Zh = what.En+", "+en, what.Zh+"，"+zh }
 	if r.Stock > 0 {
 		add("stock "+report.Number(float64(r.Stock)), "库存 "+report.Number(float64(r.Stock))+" 件")
 	}
-	add(fmt.Sprintf("%d %% poll for their result, %d %% pay", r.Poll, r.Pay), fmt.Sprintf("%d%% 轮询结果，%d%% 付款", r.Poll, r.Pay))
+	add(fmt.Sprintf("%d %% poll for their result, %d %% pay", r.Poll, r.Pay),
+		fmt.Sprintf("%d%% 轮询结果，%d%% 付款", r.Poll, r.Pay))
 	for _, more := range r.conditions() {
 		add(more.En, more.Zh)
 	}
-	h.Facts = append(h.Facts, what, report.Words{En: "Shop: " + r.URL + ". Bench, shop and stores share this machine unless the address names another one.",
+	h.Facts = append(h.Facts, what, report.Words{En: "Shop: " + r.URL +
+		". Bench, shop and stores share this machine unless the address names another one.",
 		Zh: "店铺：" + r.URL + "。除非地址在另一台机器上，压测端、店铺和数据库共用这台机器。"})
 	if y := r.Baseline; y != nil {
-		h.Facts = append(h.Facts, report.Words{En: fmt.Sprintf("%.2f of what a bare handler answers (%.0f/s before, %.0f/s after).", y.Ratio, y.Before, y.After),
+		h.Facts = append(h.Facts, report.Words{En: fmt.Sprintf(
+			"%.2f of what a bare handler answers (%.0f/s before, %.0f/s after).", y.Ratio, y.Before, y.After),
 			Zh: fmt.Sprintf("是空处理器的 %.2f 倍（之前每秒 %.0f 次，之后每秒 %.0f 次）。", y.Ratio, y.Before, y.After)})
 	}
 	if r.Audit != nil && !r.Audit.Clean {
@@ -74,8 +81,9 @@ func (r Report) head() report.Head {
 func (r Report) verdict() (good bool, w report.Words) {
 	figure, unit := r.Headline()
 	n := report.Number(figure)
-	w = report.Words{En: n + " " + unit, Zh: fmt.Sprintf(map[string]string{"soldout": "每秒拒绝 %s 次", "polls": "每秒回答 %s 次结果查询", "list": "每秒送出 %s 次列表",
-		"ramp": "面对 100 倍容量的请求，成交仍是峰值的 %s%%", "conns": "每条连接占内存 %s kB"}[r.Shape], n)}
+	w = report.Words{En: n + " " + unit, Zh: fmt.Sprintf(
+		map[string]string{"soldout": "每秒拒绝 %s 次", "polls": "每秒回答 %s 次结果查询", "list": "每秒送出 %s 次列表",
+			"ramp": "面对 100 倍容量的请求，成交仍是峰值的 %s%%", "conns": "每条连接占内存 %s kB"}[r.Shape], n)}
 	if strings.HasPrefix(w.Zh, "%!") {
 		w.Zh = "每秒成交 " + n + " 单"
 	}
@@ -85,7 +93,8 @@ func (r Report) verdict() (good bool, w report.Words) {
 		failed += t.Failed
 	}
 	if failed > 0 {
-		add(fmt.Sprintf(", %s requests failed", report.Number(float64(failed))), fmt.Sprintf("，%s 个请求失败", report.Number(float64(failed))))
+		add(fmt.Sprintf(", %s requests failed", report.Number(float64(failed))),
+			fmt.Sprintf("，%s 个请求失败", report.Number(float64(failed))))
 	}
 	switch {
 	case r.Audit == nil:
@@ -98,7 +107,8 @@ func (r Report) verdict() (good bool, w report.Words) {
 		return false, w
 	case r.Orders != nil && r.sells():
 		orders := report.Number(float64(*r.Orders))
-		add("; the "+orders+" orders are what the buyers were told, and every invariant holds.", "；"+orders+" 个订单与买家得知的结果一致，不变式全部成立。")
+		add("; the "+orders+" orders are what the buyers were told, and every invariant holds.",
+			"；"+orders+" 个订单与买家得知的结果一致，不变式全部成立。")
 	default:
 		add("; every invariant holds.", "；不变式全部成立。")
 	}
@@ -111,7 +121,8 @@ func (t Turn) ran() report.Words {
 	add := func(en, zh string, args ...any) {
 		w.En, w.Zh = w.En+fmt.Sprintf(en, args...), w.Zh+fmt.Sprintf(zh, args...)
 	}
-	add("%.1f s over %s connections, %s responses a second", "%.1f 秒，%s 条连接，每秒 %s 个响应", t.Seconds, report.Number(float64(t.Conns)), report.Number(t.Responses))
+	add("%.1f s over %s connections, %s responses a second", "%.1f 秒，%s 条连接，每秒 %s 个响应", t.Seconds,
+		report.Number(float64(t.Conns)), report.Number(t.Responses))
 	if t.Planned > 0 {
 		add("; %s buyers a second were planned", "；计划每秒来 %s 个买家", report.Number(t.Planned))
 	}
@@ -119,7 +130,8 @@ func (t Turn) ran() report.Words {
 		add("; the buyers ran out before the time was over", "；时间没到，买家就用完了")
 	}
 	if u := t.Shop; u != nil {
-		add("; the shop used %.2f s of CPU and %.0f MB of memory at most", "；店铺用了 %.2f 秒 CPU，内存最多 %.0f MB", u.CPU, float64(u.Memory)/1e6)
+		add("; the shop used %.2f s of CPU and %.0f MB of memory at most", "；店铺用了 %.2f 秒 CPU，内存最多 %.0f MB", u.CPU,
+			float64(u.Memory)/1e6)
 	}
 	return w
 }
@@ -135,7 +147,8 @@ func (t Turn) latencyPlot() (p report.Plot) {
 	if hi == 0 {
 		return p
 	}
-	p = report.Plot{Title: report.Words{En: "Latency by percentile", Zh: "各百分位的延迟"}, XName: report.Words{En: "percent of the responses that were faster", Zh: "比它快的响应所占百分比"},
+	p = report.Plot{Title: report.Words{En: "Latency by percentile", Zh: "各百分位的延迟"},
+		XName: report.Words{En: "percent of the responses that were faster", Zh: "比它快的响应所占百分比"},
 		YName: report.Words{En: "latency in ms, from the planned click", Zh: "延迟（毫秒），从计划的点击算起"}}
 	from, to := math.Floor(math.Log10(lo)), math.Ceil(math.Log10(hi)+1e-9)
 	if to == from {
@@ -150,7 +163,9 @@ func (t Turn) latencyPlot() (p report.Plot) {
 		p.TickY((e-from)/(to-from), fmt.Sprintf("%g", math.Pow(10, e)))
 	}
 	for _, l := range t.latencies() {
-		p.At(named(l.Name), len(l.Curve), func(i int) (float64, float64) { return x(l.Curve[i].Percent), y(l.Curve[i].Millis) })
+		p.At(named(l.Name), len(l.Curve), func(i int) (float64, float64) {
+			return x(l.Curve[i].Percent), y(l.Curve[i].Millis)
+		})
 	}
 	return p
 }
@@ -175,7 +190,8 @@ func (t Turn) flowPlot() (p report.Plot) {
 	if len(s) < 3 {
 		return p
 	}
-	p = report.Plot{Title: report.Words{En: "Each second", Zh: "每秒的数量"}, XName: report.Words{En: "seconds since the first click", Zh: "从第一次点击算起的秒数"},
+	p = report.Plot{Title: report.Words{En: "Each second", Zh: "每秒的数量"},
+		XName: report.Words{En: "seconds since the first click", Zh: "从第一次点击算起的秒数"},
 		YName: report.Words{En: "how many a second", Zh: "每秒多少个"}}
 	end, most := s[len(s)-1].At, 1.0
 	rate := func(of func(Sample) int64, i int) float64 { // over half a second, to smooth the curve
@@ -195,7 +211,9 @@ func (t Turn) flowPlot() (p report.Plot) {
 	}
 	for _, f := range flows {
 		if f.of(s[len(s)-1]) > 0 {
-			p.At(named(f.name), len(s)-1, func(i int) (float64, float64) { return s[i+1].At / end, rate(f.of, i+1) / most })
+			p.At(named(f.name), len(s)-1, func(i int) (float64, float64) {
+				return s[i+1].At / end, rate(f.of, i+1) / most
+			})
 		}
 	}
 	return p

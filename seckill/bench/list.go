@@ -29,7 +29,8 @@ func list(ctx context.Context, d *driver, buyers []Buyer) (turns []Turn, err err
 		return nil, err
 	}
 	d.list = d.listRequest(encodings)
-	t, err := d.turn(ctx, plan{name: "list", buyers: buyers, arrivals: math.MaxInt, duration: d.duration(), conns: d.Conns, firstStep: stepList})
+	t, err := d.turn(ctx, plan{name: "list", buyers: buyers, arrivals: math.MaxInt, duration: d.duration(),
+		conns: d.Conns, firstStep: stepList})
 	t.List = &d.expected
 	return []Turn{t}, err
 }
@@ -38,12 +39,13 @@ func list(ctx context.Context, d *driver, buyers []Buyer) (turns []Turn, err err
 const encodings = "gzip, deflate, zstd"
 
 func (d *driver) listRequest(encodings string) []byte {
-	return fmt.Appendf(nil, "GET /api/sales HTTP/1.1\r\nHost: %s\r\nAccept: */*\r\nAccept-Encoding: %s\r\nAccept-Language: zh-CN,zh;q=0.9,en;q=0.8\r\n\r\n",
+	return fmt.Appendf(nil,
+		"GET /api/sales HTTP/1.1\r\nHost: %s\r\nAccept: */*\r\nAccept-Encoding: %s\r\nAccept-Language: zh-CN,zh;q=0.9,en;q=0.8\r\n\r\n",
 		d.to.host, encodings)
 }
 
-// inspectList reads and checks the list with and without encoding. The turn then only counts. The shop may show the list of a
-// second ago, so inspectList waits until the sale is in it.
+// inspectList reads and checks the list with and without encoding. The turn then only counts. The shop may show the
+// list of a second ago, so inspectList waits until the sale is in it.
 func (d *driver) inspectList(ctx context.Context) (p List, err error) {
 	var plain response
 	for until := time.Now().Add(10 * time.Second); ; {

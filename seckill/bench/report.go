@@ -28,8 +28,9 @@ type Turn struct {
 	Sold      int     `json:"sold"`                 // units, by Postgres; 0 if unknown
 	Committed float64 `json:"committed_per_second"` // from the first click to the last committed unit
 	Responses float64 `json:"answers_per_second"`
-	Goodput   float64 `json:"goodput_per_second,omitempty"` // ramp: committed, from the first commit to the last while buyers arrived
-	OfPeak    float64 `json:"percent_of_peak,omitempty"`    // ramp: goodput, of the highest of all turns
+	// ramp: committed, from the first commit to the last while buyers arrived
+	Goodput float64 `json:"goodput_per_second,omitempty"`
+	OfPeak  float64 `json:"percent_of_peak,omitempty"` // ramp: goodput, of the highest of all turns
 
 	Accept  Latency  `json:"accept"`
 	Refusal Latency  `json:"refusal"`
@@ -69,9 +70,11 @@ func perSecond(n int, d time.Duration) float64 {
 }
 
 func turnReport(p plan, all *tally, arriving, running time.Duration) Turn {
-	return Turn{Name: p.name, Seconds: arriving.Seconds(), Conns: p.conns, Counts: all.Counts, RefusedBy: all.refused, FailedBy: all.failed,
-		Outcomes: all.outcomes, Accept: latency(all.accept), Refusal: latency(all.refusal), Sent: latency(all.sent), Result: latency(all.known),
-		Page: latency(all.page), Lag: latency(all.lag), Responses: perSecond(int(all.Requests), running)}
+	return Turn{Name: p.name, Seconds: arriving.Seconds(), Conns: p.conns, Counts: all.Counts, RefusedBy: all.refused,
+		FailedBy: all.failed,
+		Outcomes: all.outcomes, Accept: latency(all.accept), Refusal: latency(all.refusal), Sent: latency(all.sent),
+		Result: latency(all.known),
+		Page:   latency(all.page), Lag: latency(all.lag), Responses: perSecond(int(all.Requests), running)}
 }
 
 // Report is the result of a run.
@@ -175,7 +178,8 @@ func (r Report) Write(w io.Writer) {
 	}
 	p("")
 	if rows := r.rampTable(); rows != nil {
-		p("  %-9s %9s %9s %9s %8s %12s %12s %5s", "", "planned", "offered", "goodput", "of peak", "refusal p99", "once sent", "500s")
+		p("  %-9s %9s %9s %9s %8s %12s %12s %5s", "", "planned", "offered", "goodput", "of peak", "refusal p99",
+			"once sent", "500s")
 		for _, row := range rows {
 			p("  %-9s %9s %9s %9s %8s %12s %12s %5s", row[0], row[1], row[2], row[3], row[4], row[5], row[6], row[7])
 		}
@@ -183,7 +187,8 @@ func (r Report) Write(w io.Writer) {
 	}
 	figure, unit := r.Headline()
 	if y := r.Baseline; y != nil {
-		p("baseline: a bare handler answers a purchase %.0f/s before, %.0f/s after; %.0f %s are %.2f of it", y.Before, y.After, figure, unit, y.Ratio)
+		p("baseline: a bare handler answers a purchase %.0f/s before, %.0f/s after; %.0f %s are %.2f of it", y.Before,
+			y.After, figure, unit, y.Ratio)
 	} else {
 		p("%.0f %s", figure, unit)
 	}
@@ -198,7 +203,8 @@ func (r Report) Write(w io.Writer) {
 // conditions names what is unusual about the run.
 func (r Report) conditions() (all []report.Words) {
 	if r.Filled > 0 {
-		all = append(all, report.Words{En: fmt.Sprintf("beside %d old orders", r.Filled), Zh: fmt.Sprintf("另有 %d 个老订单", r.Filled)})
+		all = append(all, report.Words{En: fmt.Sprintf("beside %d old orders", r.Filled),
+			Zh: fmt.Sprintf("另有 %d 个老订单", r.Filled)})
 	}
 	if r.Captcha {
 		all = append(all, report.Words{En: "with captcha", Zh: "带验证码"})
@@ -229,7 +235,8 @@ func (t Turn) remarks() (all []report.Words) {
 		all = append(all, t.Cost.lines()...)
 	}
 	if p := t.List; p != nil && p.Encoding != "" {
-		add("the list: %d sales, %d bytes of %s, %d plain", "列表：%d 场秒杀，压缩后 %d 字节（%s），压缩前 %d 字节", p.Sales, p.Bytes, p.Encoding, p.Plain)
+		add("the list: %d sales, %d bytes of %s, %d plain", "列表：%d 场秒杀，压缩后 %d 字节（%s），压缩前 %d 字节", p.Sales, p.Bytes,
+			p.Encoding, p.Plain)
 	} else if p != nil {
 		add("the list: %d sales, %d bytes, not compressed", "列表：%d 场秒杀，%d 字节，未压缩", p.Sales, p.Bytes)
 	}
@@ -240,9 +247,11 @@ func (t Turn) remarks() (all []report.Words) {
 		add("closed by the shop before that: %d", "在此之前由店铺关闭的连接：%d 条", h.ClosedByShop)
 	}
 	if c := t.Cold; c != nil {
-		add("cold: %d buyers at %d other sales, %d accepted, %d refused%s, %d failed%s; accept p99 %.1f ms, at the main sale %.1f ms",
+		add("cold: %d buyers at %d other sales, %d accepted, %d refused%s, %d failed%s; "+
+			"accept p99 %.1f ms, at the main sale %.1f ms",
 			"冷门秒杀：%d 个买家在另外 %d 场秒杀，受理 %d，拒绝 %d%s，失败 %d%s；受理 p99 %.1f 毫秒，主秒杀 %.1f 毫秒", c.Offered, c.Sales,
-			c.Accepted, c.Refused, formatCounts(c.RefusedBy), c.Failed, formatCounts(c.FailedBy), c.Accept.P99, t.Accept.P99)
+			c.Accepted, c.Refused, formatCounts(c.RefusedBy), c.Failed, formatCounts(c.FailedBy),
+			c.Accept.P99, t.Accept.P99)
 	}
 	if t.Told != nil {
 		add("event streams: %d orders were told of", "推送：告知了 %d 个订单", t.Told.Count)
@@ -260,7 +269,8 @@ func (r Report) rampTable() (rows [][8]string) {
 		return nil
 	}
 	for _, t := range r.Turns {
-		row := [8]string{t.Name, "", fmt.Sprintf("%.0f/s", float64(t.Offered)/max(t.Seconds, 1e-9)), fmt.Sprintf("%.0f/s", t.Goodput),
+		row := [8]string{t.Name, "", fmt.Sprintf("%.0f/s", float64(t.Offered)/max(t.Seconds, 1e-9)),
+			fmt.Sprintf("%.0f/s", t.Goodput),
 			fmt.Sprintf("%.1f %%", t.OfPeak), "", "", fmt.Sprint(t.Faults())}
 		if t.Planned > 0 {
 			row[1] = fmt.Sprintf("%.0f/s", t.Planned)
@@ -280,7 +290,8 @@ type namedLatency struct {
 
 // latencies returns the distributions that have a value.
 func (t Turn) latencies() []namedLatency {
-	all := []namedLatency{{"accept", t.Accept}, {"refusal", t.Refusal}, {"once sent", t.Sent}, {"result known", t.Result}, {"page", t.Page}, {"bench's lag", t.Lag}}
+	all := []namedLatency{{"accept", t.Accept}, {"refusal", t.Refusal}, {"once sent", t.Sent},
+		{"result known", t.Result}, {"page", t.Page}, {"bench's lag", t.Lag}}
 	if t.Cold != nil {
 		all = append(all, namedLatency{"accept, cold", t.Cold.Accept})
 	}

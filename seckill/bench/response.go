@@ -32,7 +32,8 @@ func readResponse(r *bufio.Reader, buf []byte) (resp response, _ []byte, err err
 		return resp, buf, err
 	}
 	// HTTP/1.1 202 Accepted
-	if len(line) < 12 || !bytes.HasPrefix(line, []byte("HTTP/1.")) || line[8] != ' ' || len(line) > 12 && line[12] != ' ' {
+	if len(line) < 12 || !bytes.HasPrefix(line, []byte("HTTP/1.")) || line[8] != ' ' || len(line) > 12 &&
+		line[12] != ' ' {
 		return resp, buf, errMalformed
 	}
 	status, ok := parseNumber(line[9:12])

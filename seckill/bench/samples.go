@@ -43,7 +43,8 @@ func (t *turn) watch(ctx context.Context, before int) (samples []Sample, peak in
 		if u := t.usage(ctx); u != nil {
 			peak = max(peak, u.Memory)
 		}
-		fmt.Fprintf(t.progress, "%-9s %3.0f s  offered %d  accepted %d  refused %d  failed %d  results %d  committed %d\n",
+		fmt.Fprintf(t.progress,
+			"%-9s %3.0f s  offered %d  accepted %d  refused %d  failed %d  results %d  committed %d\n",
 			t.plan.name, s.At, s.Offered, s.Accepted, s.Refused, s.Failed, s.Known, s.Sold)
 	}
 }

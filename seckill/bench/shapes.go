@@ -36,9 +36,10 @@ var shapes = map[string]Shape{
 	"slow":      {64, 2, enough, unitEach, true, false, slow},
 	"polls":     {64, 100, constant(5000), unitEach, false, true, polls},
 	"list":      {64, 0, constant(1), constant(1), false, false, list},
-	LadderShape: {64, 100, enough, func(buyers int) int { return (buyers + LadderCrowd - 1) / LadderCrowd }, false, false, visits},
-	"conns":     {10_000, 0, constant(1), constant(1), false, false, conns},
-	"streams":   {64, 0, constant(10_000), unitEach, false, true, streams},
+	LadderShape: {64, 100, enough, func(buyers int) int { return (buyers + LadderCrowd - 1) / LadderCrowd },
+		false, false, visits},
+	"conns":   {10_000, 0, constant(1), constant(1), false, false, conns},
+	"streams": {64, 0, constant(10_000), unitEach, false, true, streams},
 }
 
 // ShapeNamed returns the shape of that name; ok is false for an unknown one.
@@ -53,7 +54,8 @@ func single(t Turn, err error) ([]Turn, error) { return []Turn{t}, err }
 
 // capacity lets each connection make one purchase after the other, as fast as it can.
 func capacity(ctx context.Context, d *driver, buyers []Buyer) ([]Turn, error) {
-	return single(d.turn(ctx, plan{name: "capacity", buyers: buyers, arrivals: len(buyers), duration: d.duration(), conns: d.Conns}))
+	return single(d.turn(ctx, plan{name: "capacity", buyers: buyers, arrivals: len(buyers), duration: d.duration(),
+		conns: d.Conns}))
 }
 
 // atRate returns evenly spaced click times.
@@ -63,14 +65,16 @@ func atRate(rate float64) func(int) time.Duration {
 
 // open lets buyers arrive at a fixed rate, whether the shop keeps up or not.
 func open(ctx context.Context, d *driver, buyers []Buyer) ([]Turn, error) {
-	return single(d.turn(ctx, plan{name: "open", buyers: buyers, arrivals: len(buyers), when: atRate(d.Rate), duration: d.duration(), conns: d.Conns}))
+	return single(d.turn(ctx, plan{name: "open", buyers: buyers, arrivals: len(buyers), when: atRate(d.Rate),
+		duration: d.duration(), conns: d.Conns}))
 }
 
 // second is the opening of a sale: all buyers click within 0.1 s and retry until they know their result.
 func second(ctx context.Context, d *driver, buyers []Buyer) ([]Turn, error) {
 	rate := float64(len(buyers)) / 0.1
-	return single(d.turn(ctx, plan{name: "second", buyers: buyers, arrivals: len(buyers), when: atRate(rate), duration: 100 * time.Second,
-		retry: true, fixed: true, conns: min(d.Conns, len(buyers))}))
+	return single(d.turn(ctx, plan{name: "second", buyers: buyers, arrivals: len(buyers), when: atRate(rate),
+		duration: 100 * time.Second,
+		retry:    true, fixed: true, conns: min(d.Conns, len(buyers))}))
 }
 
 // floodRate is more buyers a second than a shop slowed down for the ramp can serve.
@@ -82,7 +86,8 @@ func ramp(ctx context.Context, d *driver, buyers []Buyer) (turns []Turn, err err
 	defer func() { setOfPeak(turns) }()
 	turn := func(name string, rate float64) error {
 		n := max(1, min(int(rate*d.duration().Seconds()), len(buyers)))
-		t, err := d.turn(ctx, plan{name: name, buyers: buyers[:n], arrivals: n, when: atRate(rate), duration: d.duration(), conns: d.Conns})
+		t, err := d.turn(ctx, plan{name: name, buyers: buyers[:n], arrivals: n, when: atRate(rate),
+			duration: d.duration(), conns: d.Conns})
 		if t.Planned = math.Round(rate); n < len(buyers) {
 			buyers = buyers[n:]
 		}
@@ -142,16 +147,20 @@ func (t Turn) goodput() float64 {
 func soldOut(ctx context.Context, d *driver, buyers []Buyer) ([]Turn, error) {
 	quiet := *d
 	quiet.Poll = 100
-	first, err := quiet.turn(ctx, plan{name: "last unit", buyers: buyers[:1], arrivals: 1, duration: time.Second, retry: true, fixed: true, conns: 1})
+	first, err := quiet.turn(ctx, plan{name: "last unit", buyers: buyers[:1], arrivals: 1, duration: time.Second,
+		retry: true, fixed: true, conns: 1})
 	if err != nil || len(buyers) == 1 {
 		return []Turn{first}, err
 	}
-	t, err := d.turn(ctx, plan{name: "soldout", buyers: buyers[1:], arrivals: math.MaxInt, duration: d.duration(), conns: d.Conns})
+	t, err := d.turn(ctx, plan{name: "soldout", buyers: buyers[1:], arrivals: math.MaxInt, duration: d.duration(),
+		conns: d.Conns})
 	return []Turn{first, t}, err
 }
 
 // impatient lets all buyers arrive within a second. They soon hang up and click again.
 func impatient(ctx context.Context, d *driver, buyers []Buyer) ([]Turn, error) {
-	return single(d.turn(ctx, plan{name: "impatient", buyers: buyers, arrivals: len(buyers), when: atRate(float64(len(buyers))),
-		duration: 30 * time.Second, patience: 5 * time.Millisecond, retry: true, fixed: true, conns: min(d.Conns, len(buyers))}))
+	return single(d.turn(ctx, plan{name: "impatient", buyers: buyers, arrivals: len(buyers),
+		when:     atRate(float64(len(buyers))),
+		duration: 30 * time.Second, patience: 5 * time.Millisecond, retry: true, fixed: true,
+		conns: min(d.Conns, len(buyers))}))
 }

@@ -12,7 +12,8 @@ const dripConns, dripEvery = 500, 250 * time.Millisecond
 
 // slow is capacity beside a Slowloris attack: clients that send their request byte by byte.
 func slow(ctx context.Context, d *driver, buyers []Buyer) ([]Turn, error) {
-	return single(d.turn(ctx, plan{name: "slow", buyers: buyers, arrivals: len(buyers), duration: d.duration(), conns: d.Conns, retry: true,
+	return single(d.turn(ctx, plan{name: "slow", buyers: buyers, arrivals: len(buyers), duration: d.duration(),
+		conns: d.Conns, retry: true,
 		background: d.drip}))
 }
 

@@ -15,8 +15,8 @@ import (
 // toldLimit is how long the streams may take to tell of the last order.
 const toldLimit = 10 * time.Second
 
-// streams opens an event stream for each buyer. Then all of them buy, evenly in --seconds, and none of them polls: each stream
-// tells of its order.
+// streams opens an event stream for each buyer. Then all of them buy, evenly in --seconds, and none of them polls: each
+// stream tells of its order.
 func streams(ctx context.Context, d *driver, buyers []Buyer) ([]Turn, error) {
 	s := &eventStreams{told: map[string]time.Time{}}
 	defer s.close()
@@ -40,7 +40,8 @@ func streams(ctx context.Context, d *driver, buyers []Buyer) ([]Turn, error) {
 	fmt.Fprintf(d.progress, "streams   %d event streams are open\n", len(buyers))
 	quiet := *d
 	quiet.Poll = 0
-	t, err := quiet.turn(ctx, plan{name: "streams", buyers: buyers, arrivals: len(buyers), when: atRate(float64(len(buyers)) / d.duration().Seconds()),
+	t, err := quiet.turn(ctx, plan{name: "streams", buyers: buyers, arrivals: len(buyers),
+		when:     atRate(float64(len(buyers)) / d.duration().Seconds()),
 		duration: d.duration() + toldLimit, retry: true, fixed: true, conns: d.Conns})
 	for until := time.Now().Add(toldLimit); err == nil && s.count() < int(t.Accepted) && time.Now().Before(until); {
 		err = sleep(ctx, 10*time.Millisecond)
@@ -79,7 +80,8 @@ func (s *eventStreams) open(ctx context.Context, to target, b Buyer) error {
 	s.mu.Lock()
 	s.conns = append(s.conns, conn)
 	s.mu.Unlock()
-	if _, err := fmt.Fprintf(conn, "GET %s/events HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\n\r\n", saleURL(b.Sale), to.host, b.Token); err != nil {
+	if _, err := fmt.Fprintf(conn, "GET %s/events HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\n\r\n",
+		saleURL(b.Sale), to.host, b.Token); err != nil {
 		return err
 	}
 	conn.SetReadDeadline(time.Now().Add(responseLimit))

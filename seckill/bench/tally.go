@@ -51,7 +51,8 @@ func newHistogram() *hdrhistogram.Histogram { return hdrhistogram.New(1, 120_000
 
 func newTally() *tally {
 	return &tally{refused: map[string]int64{}, failed: map[string]int64{}, outcomes: map[string]int64{},
-		accept: newHistogram(), refusal: newHistogram(), known: newHistogram(), page: newHistogram(), lag: newHistogram(), sent: newHistogram()}
+		accept: newHistogram(), refusal: newHistogram(), known: newHistogram(), page: newHistogram(),
+		lag: newHistogram(), sent: newHistogram()}
 }
 
 // record adds d; a value beyond the range of the histogram counts as its end.

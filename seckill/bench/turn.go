@@ -175,7 +175,8 @@ func (t *turn) workers(ctx context.Context) []*worker {
 }
 
 func (d *driver) saleRequest() []byte {
-	return fmt.Appendf(nil, "GET %s HTTP/1.1\r\nHost: %s\r\nAccept-Encoding: identity\r\n\r\n", saleURL(d.Sale), d.to.host)
+	return fmt.Appendf(nil, "GET %s HTTP/1.1\r\nHost: %s\r\nAccept-Encoding: identity\r\n\r\n",
+		saleURL(d.Sale), d.to.host)
 }
 
 // waitUntilOpen waits until the shop knows the sale, which may have been created a moment ago.

@@ -52,14 +52,16 @@ var metricsClient = http.Client{Timeout: 2 * time.Second}
 // MetricsUsage reads the same from the metrics at a shop's ops address. The memory is the current one.
 func MetricsUsage(ctx context.Context, url string) (u Usage, err error) {
 	var memory float64
-	err = readMetrics(ctx, url, map[string]*float64{"process_cpu_seconds_total": &u.CPU, "process_resident_memory_bytes": &memory})
+	err = readMetrics(ctx, url, map[string]*float64{"process_cpu_seconds_total": &u.CPU,
+		"process_resident_memory_bytes": &memory})
 	u.Memory, u.Resident = int64(memory), int64(memory)
 	return u, err
 }
 
 // MetricsCounters reads a shop's counters at its ops address.
 func MetricsCounters(ctx context.Context, url string) (c Counters, err error) {
-	err = readMetrics(ctx, url, map[string]*float64{"go_memstats_mallocs_total": &c.Allocations, "go_memstats_alloc_bytes_total": &c.AllocatedBytes,
+	err = readMetrics(ctx, url, map[string]*float64{"go_memstats_mallocs_total": &c.Allocations,
+		"go_memstats_alloc_bytes_total":  &c.AllocatedBytes,
 		"miaosha_lane_batch_users_count": &c.ReserveCalls, "miaosha_lane_batch_users_sum": &c.Clicks,
 		"miaosha_settle_batch_tickets_count": &c.SettleCalls, "miaosha_settle_batch_tickets_sum": &c.Tickets,
 		"miaosha_settle_connection_seconds_count": &c.Held, "miaosha_settle_connection_seconds_sum": &c.HeldSeconds})
@@ -101,5 +103,6 @@ func Machine() string {
 			break
 		}
 	}
-	return fmt.Sprintf("%d cores%s, %s/%s, %s", runtime.NumCPU(), model, runtime.GOOS, runtime.GOARCH, runtime.Version())
+	return fmt.Sprintf("%d cores%s, %s/%s, %s", runtime.NumCPU(), model, runtime.GOOS, runtime.GOARCH,
+		runtime.Version())
 }
